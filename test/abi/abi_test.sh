@@ -1,0 +1,11 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Runs abi_test.py with what the build gives: the test, a header, the version script, the library.
+set -eu
+
+test=$1
+header=$2
+map=$3
+library=$4
+
+exec python3 "$test" --include "$(dirname "$header")" --map "$map" --lib "$library"
