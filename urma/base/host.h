@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT
+//
+// What exists once in a process lives in liburma.so.0 and reaches each provider module through this
+// table. A module needs no symbol of liburma; it exports one function, kModuleEntry.
+#ifndef URMA_BASE_HOST_H_
+#define URMA_BASE_HOST_H_
+
+#include <cstdint>
+#include <string_view>
+
+#include "urma/base/log.h"
+#include "urma/base/runtime.h"
+#include "urma/base/service.h"
+#include "urma/base/settings.h"
+#include "urma_provider.h"
+
+namespace urma {
+
+class Logger {
+ public:
+  virtual ~Logger() = default;
+  virtual bool enabled(urma_vlog_level_t level) const = 0;
+  virtual void write(urma_vlog_level_t level, const LogSite& site, std::string_view message) = 0;
+};
+
+// What a module says of one of its devices. Copied by add_device.
+struct DeviceDescription {
+  const char* name;
+  urma_transport_type_t type;
+  urma_device_attr_t attr;
+  const urma_eid_t* eids;  // index is eid_index
+  uint32_t eid_count;
+};
+
+// The devices and providers of the process. Everything a module adds is forgotten at urma_uninit.
+class Registry {
+ public:
+  virtual ~Registry() = default;
+  virtual void add_provider(urma_provider_ops_t* ops) = 0;
+  // From the provider's init: the device is there once init has returned URMA_SUCCESS.
+  virtual void add_device(urma_provider_ops_t* ops, const DeviceDescription& device) = 0;
+};
+
+}  // namespace urma
+
+inline constexpr uint32_t kUrmaHostVersion = 1;
+
+// The versioned table. `runtime` is made by the first call of runtime(), which throws Error where
+// the runtime directory cannot be used.
+struct urma_host {
+  uint32_t version;
+  urma::Logger* logger;
+  urma::Settings* settings;
+  urma::Registry* registry;
+  urma::Service* service;
+  urma::Runtime* (*runtime)();
+};
+
+// The function that every module of ours exports. Called at every urma_init, before the providers'
+// init; the module registers its provider with host->registry. Returns 0, or -1 on another version.
+extern "C" typedef int urma_module_entry_fn(uint32_t version, const urma_host* host);
+inline constexpr char kModuleEntry[] = "urma_module_entry";
+
+namespace urma {
+
+// The table that this copy of the base code was given; NULL before.
+const urma_host* host();
+void set_host(const urma_host* table);
+
+}  // namespace urma
+
+#endif  // URMA_BASE_HOST_H_

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT
+//
+// Logging for the library and its modules. A line is formatted here and handed to the one sink of
+// the process, which lives in liburma.so.0 (see host.h).
+#ifndef URMA_BASE_LOG_H_
+#define URMA_BASE_LOG_H_
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <cstdint>
+#include <string_view>
+
+#include "urma_types.h"
+
+namespace urma {
+
+// Where a line was written; the sink prints it in the documented line format.
+struct LogSite {
+  const char* file;
+  const char* function;
+  int line;
+};
+
+// True where a line of this level would reach the sink or a callback.
+bool log_enabled(urma_vlog_level_t level);
+void log_line(urma_vlog_level_t level, const LogSite& site, std::string_view message);
+
+// Lets a burst through, then one line per interval, and tells how many were left out. One object
+// stands at each call site of a message that a program can provoke at will.
+class LogThrottle {
+ public:
+  // True where this line may be written; *dropped is then the number left out since the last one.
+  bool admit(uint64_t* dropped);
+
+ private:
+  std::atomic<uint64_t> window_start_ns_{0};
+  std::atomic<uint32_t> in_window_{0};
+  std::atomic<uint64_t> dropped_{0};
+};
+
+}  // namespace urma
+
+#define URMA_LOG_SITE \
+  ::urma::LogSite { __FILE__, __func__, __LINE__ }
+
+// URMA_LOG(ERR, "jfc: depth {} is over the limit of {}", depth, limit);
+#define URMA_LOG(level, ...)                                                             \
+  do {                                                                                   \
+    if (::urma::log_enabled(URMA_VLOG_LEVEL_##level)) {                                  \
+      ::urma::log_line(URMA_VLOG_LEVEL_##level, URMA_LOG_SITE, ::fmt::format(__VA_ARGS__)); \
+    }                                                                                    \
+  } while (0)
+
+// The same for messages on the path of a request: rate-limited at each site.
+#define URMA_LOG_LIMITED(level, ...)                                                     \
+  do {                                                                                   \
+    static ::urma::LogThrottle throttle;                                                 \
+    uint64_t dropped = 0;                                                                \
+    if (::urma::log_enabled(URMA_VLOG_LEVEL_##level) && throttle.admit(&dropped)) {      \
+      auto text = ::fmt::format(__VA_ARGS__);                                            \
+      if (dropped != 0) text += ::fmt::format(" ({} like this left out)", dropped);      \
+      ::urma::log_line(URMA_VLOG_LEVEL_##level, URMA_LOG_SITE, text);                    \
+    }                                                                                    \
+  } while (0)
+
+#endif  // URMA_BASE_LOG_H_

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT
+//
+// What the process holds in the runtime directory, as modules see it: its slot, its ids, the EID
+// table. Whoever shares the directory shares the EIDs and finds each other by (EID, id).
+#ifndef URMA_BASE_RUNTIME_H_
+#define URMA_BASE_RUNTIME_H_
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "urma_types.h"
+
+namespace urma {
+
+enum class IdKind : uint32_t { kJfc, kJfs, kJfr, kJetty, kGroup, kToken };
+inline constexpr uint32_t kIdKinds = 6;
+
+// Ids up to this one are only ever chosen by programs; the library's own are slot << 16 | index.
+inline constexpr uint32_t kMaxChosenId = 65535;
+
+class Runtime {
+ public:
+  virtual ~Runtime() = default;
+
+  virtual int dir_fd() const = 0;             // open on the runtime directory
+  virtual const std::string& path() const = 0;
+  virtual uint32_t slot() const = 0;          // 1..65535, held by flock while the process lives
+  virtual uint32_t uasid() const = 0;         // 24 bits, not zero
+  virtual uint64_t nonce() const = 0;         // random, one per start of the library
+  virtual std::span<const urma_eid_t> eids() const = 0;
+
+  // An id that no living object of this kind has; throws Error(URMA_ENOMEM) when none is left. Freed
+  // ids are handed out again as late as possible, so that a stale id meets nobody.
+  virtual uint32_t alloc_id(IdKind kind) = 0;
+  // Reserves an id of 1..kMaxChosenId for this process and EID; throws Error(URMA_EEXIST) if taken.
+  virtual void reserve_id(IdKind kind, uint32_t eid_index, uint32_t id) = 0;
+  // Gives back what either of the two above gave.
+  virtual void free_id(IdKind kind, uint32_t eid_index, uint32_t id) = 0;
+
+  // The slot of the process that owns (EID, id), by the id itself or by its reservation; nothing
+  // where no living process has it.
+  virtual std::optional<uint32_t> owner_slot(IdKind kind, const urma_eid_t& eid, uint32_t id) = 0;
+
+  // Name in dir_fd() of the socket that the process in `slot` serves for `provider`.
+  virtual std::string socket_name(uint32_t slot, const char* provider) const = 0;
+};
+
+}  // namespace urma
+
+#endif  // URMA_BASE_RUNTIME_H_
