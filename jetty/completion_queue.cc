@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT
+#include "jetty/completion_queue.h"
+
+#include <algorithm>
+
+namespace urma {
+namespace {
+
+// A poll that found nothing looks beyond its own queues once in so many times: often enough that two
+// peers which each poll only their send JFC both complete, seldom enough to cost nothing.
+constexpr uint64_t kIdlePollsPerSweep = 32;
+
+}  // namespace
+
+bool CompletionRing::push(const urma_cr_t& record, bool polling) {
+  if (polling) {
+    OwnerScope scope(lock_);
+    return push_locked(record);
+  }
+  ForeignScope scope(lock_);
+  return push_locked(record);
+}
+
+bool CompletionRing::push_locked(const urma_cr_t& record) {
+  const uint32_t size = size_.load(std::memory_order_relaxed);
+  if (size == records_.size()) return false;
+  // An empty ring starts over, so that it stays in the cache whatever its depth is.
+  if (size == 0) head_ = 0;
+  at(size) = record;
+  size_.store(size + 1, std::memory_order_relaxed);
+  return true;
+}
+
+int CompletionRing::pop(int count, urma_cr_t* cr) {
+  if (empty()) return 0;
+  OwnerScope scope(lock_);
+  const uint32_t size = size_.load(std::memory_order_relaxed);
+  const uint32_t taken = std::min<uint32_t>(size, static_cast<uint32_t>(count));
+  for (uint32_t i = 0; i < taken; ++i) cr[i] = at(i);
+  head_ = (head_ + taken) % records_.size();
+  size_.store(size - taken, std::memory_order_relaxed);
+  return static_cast<int>(taken);
+}
+
+void CompletionRing::purge(uint64_t user_data) {
+  ForeignScope scope(lock_);
+  const uint32_t size = size_.load(std::memory_order_relaxed);
+  uint32_t kept = 0;
+  for (uint32_t i = 0; i < size; ++i) {
+    if (at(i).user_data != user_data) at(kept++) = at(i);
+  }
+  size_.store(kept, std::memory_order_relaxed);
+}
+
+CompletionQueue::CompletionQueue(urma_context_t* ctx, const urma_jfc_cfg_t& cfg,
+                                 const urma_jfc_id_t& id, ProgressDomain* domain)
+    : urma_jfc_t{},
+      domain_(domain),
+      poll_lock_(cfg.flag.bs.lock_free != 0),
+      ring_(cfg.depth, cfg.flag.bs.lock_free != 0) {
+  urma_ctx = ctx;
+  jfc_cfg = cfg;
+  jfc_id = id;
+}
+
+int CompletionQueue::poll(int count, urma_cr_t* cr) {
+  int got = 0;
+  uint64_t polls;
+  {
+    OwnerScope scope(poll_lock_);
+    polls = polls_.load(std::memory_order_relaxed) + 1;
+    polls_.store(polls, std::memory_order_relaxed);
+    got = collect_from_sources(count, cr);
+    if (got < count) got += ring_.pop(count - got, cr + got);
+  }
+  if (got == 0 && polls % kIdlePollsPerSweep == 0) [[unlikely]] domain_->progress_receives();
+  return got;
+}
+
+int CompletionQueue::collect_from_sources(int count, urma_cr_t* cr) {
+  const size_t total = sources_.size();
+  int got = 0;
+  for (size_t i = 0; i < total && got < count; ++i) {
+    got += sources_[(first_ + i) % total].source->collect(this, count - got, cr + got);
+  }
+  // A source that fills every poll must not starve the ones behind it.
+  if (got == count) ++first_;
+  return got;
+}
+
+void CompletionQueue::attach(CompletionSource* source) {
+  ForeignScope scope(poll_lock_);
+  attachments_.fetch_add(1, std::memory_order_relaxed);
+  for (Attachment& attachment : sources_) {
+    if (attachment.source == source) {
+      ++attachment.count;
+      return;
+    }
+  }
+  sources_.push_back({source, 1});
+}
+
+void CompletionQueue::detach(CompletionSource* source) {
+  ForeignScope scope(poll_lock_);
+  auto found = std::find_if(sources_.begin(), sources_.end(),
+                            [&](const Attachment& a) { return a.source == source; });
+  if (found == sources_.end()) return;
+  attachments_.fetch_sub(1, std::memory_order_relaxed);
+  if (--found->count == 0) sources_.erase(found);
+}
+
+}  // namespace urma

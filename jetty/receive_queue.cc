@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+#include "jetty/receive_queue.h"
+
+#include "urma/base/log.h"
+
+namespace urma {
+
+ReceiveQueue::ReceiveQueue(uint32_t depth, uint32_t max_sge)
+    : depth_(depth),
+      max_sge_(max_sge),
+      stride_(sizeof(ReceiveEntry) + max_sge * sizeof(LocalPiece)),
+      memory_(depth_ * stride_) {}
+
+urma_status_t ReceiveQueue::post(const urma_jfr_wr_t& wr) {
+  if (wr.src.num_sge > max_sge_ || (wr.src.num_sge != 0 && wr.src.sge == nullptr)) {
+    URMA_LOG_LIMITED(ERR, "post: a receive with num_sge {} at {}; the JFR takes up to {}",
+                     wr.src.num_sge, static_cast<const void*>(wr.src.sge), max_sge_);
+    return URMA_EINVAL;
+  }
+  if (size_ == depth_) {
+    URMA_LOG_LIMITED(WARNING, "post: the JFR already holds its depth of {} receives; poll first",
+                     depth_);
+    return URMA_ENOMEM;
+  }
+  // An empty queue starts over, so that it stays in the cache whatever its depth is.
+  if (size_ == 0) head_ = 0;
+  ReceiveEntry& entry = at(static_cast<uint32_t>((uint64_t{head_} + size_) % depth_));
+  entry = {wr.user_ctx, 0, wr.src.num_sge};
+  for (uint32_t i = 0; i < entry.pieces; ++i) {
+    if (!local_piece(wr.src.sge[i], &pieces(&entry)[i])) return URMA_EINVAL;
+    entry.bytes += wr.src.sge[i].len;
+  }
+  ++size_;
+  return URMA_SUCCESS;
+}
+
+void ReceiveQueue::pop() {
+  head_ = head_ + 1 == depth_ ? 0 : head_ + 1;
+  --size_;
+}
+
+}  // namespace urma

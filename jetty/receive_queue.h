@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT
+//
+// The posted receives of a JFR, consumed strictly first in, first out.
+#ifndef JETTY_RECEIVE_QUEUE_H_
+#define JETTY_RECEIVE_QUEUE_H_
+
+#include <cstdint>
+#include <span>
+
+#include "jetty/work_request.h"
+#include "segment/lazy_array.h"
+#include "urma_types.h"
+
+namespace urma {
+
+struct ReceiveEntry {
+  uint64_t user_ctx;
+  uint64_t bytes;
+  uint32_t pieces;
+};
+
+// Not thread-safe; the owner's lock guards it.
+class ReceiveQueue {
+ public:
+  ReceiveQueue(uint32_t depth, uint32_t max_sge);
+
+  // URMA_EINVAL for a request that the contract refuses, URMA_ENOMEM where the queue is full.
+  urma_status_t post(const urma_jfr_wr_t& wr);
+  // The oldest posted receive, or NULL.
+  ReceiveEntry* front() const { return size_ == 0 ? nullptr : &at(head_); }
+  void pop();
+
+  static std::span<LocalPiece> pieces(ReceiveEntry* entry) {
+    return {reinterpret_cast<LocalPiece*>(entry + 1), entry->pieces};
+  }
+
+ private:
+  ReceiveEntry& at(uint32_t index) const {
+    return *reinterpret_cast<ReceiveEntry*>(static_cast<char*>(memory_.data()) + index * stride_);
+  }
+
+  const uint32_t depth_;
+  const uint32_t max_sge_;
+  const size_t stride_;
+  LazyMemory memory_;
+  uint32_t head_ = 0;
+  uint32_t size_ = 0;
+};
+
+}  // namespace urma
+
+#endif  // JETTY_RECEIVE_QUEUE_H_

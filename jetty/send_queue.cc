@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT
+#include "jetty/send_queue.h"
+
+#include <algorithm>
+
+namespace urma {
+namespace {
+
+constexpr size_t kLine = 64;
+
+size_t entry_stride(const urma_jfs_cfg_t& cfg) {
+  const size_t tail = std::max<size_t>(cfg.max_sge * sizeof(LocalPiece), cfg.max_inline_data);
+  return (sizeof(SendEntry) + tail + kLine - 1) / kLine * kLine;
+}
+
+}  // namespace
+
+SendQueue::SendQueue(const urma_jfs_cfg_t& cfg, const QueueIdentity& identity, uint64_t max_message)
+    : lock_(cfg.flag.bs.lock_free != 0),
+      limits_{cfg.max_sge, cfg.max_inline_data, max_message},
+      identity_(identity),
+      depth_(cfg.depth),
+      stride_(entry_stride(cfg)),
+      memory_(depth_ * stride_) {}
+
+SendEntry* SendQueue::reserve() {
+  // Requests that nobody asked a completion of leave their places when others need them.
+  if (size_.load(std::memory_order_relaxed) == depth_) retire(0, nullptr);
+  const uint32_t size = size_.load(std::memory_order_relaxed);
+  if (size == depth_) return nullptr;
+  // An empty queue starts over, so that it stays in the cache whatever its depth is.
+  if (size == 0) head_ = 0;
+  return &at(static_cast<uint32_t>((uint64_t{head_} + size) % depth_));
+}
+
+void SendQueue::commit(SendEntry* entry) {
+  entry->state = SendState::kPending;
+  entry->next = kNoEntry;
+  if (entry->path->outstanding++ == 0) busy_.push_back(entry->path);
+  size_.store(size_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+}
+
+void SendQueue::complete(SendEntry* entry, urma_cr_status_t status) {
+  entry->state = SendState::kDone;
+  entry->status = static_cast<uint8_t>(status);
+  if (--entry->path->outstanding == 0) std::erase(busy_, entry->path);
+}
+
+bool SendQueue::advance_paths() {
+  bool waiting = false;
+  // A path that becomes idle leaves busy_ and the last one takes no one else's place.
+  for (size_t i = 0; i < busy_.size();) {
+    SendPath* path = busy_[i];
+    waiting |= path->advance();
+    if (i < busy_.size() && busy_[i] == path) ++i;
+  }
+  waiting_.store(waiting, std::memory_order_relaxed);
+  return waiting;
+}
+
+int SendQueue::collect(CompletionQueue* /*poller*/, int count, urma_cr_t* cr) {
+  if (empty()) return 0;
+  OwnerScope scope(lock_);
+  advance_paths();
+  return retire(count, cr);
+}
+
+int SendQueue::retire(int count, urma_cr_t* cr) {
+  int got = 0;
+  while (size_.load(std::memory_order_relaxed) != 0) {
+    const SendEntry& entry = at(head_);
+    if (entry.state != SendState::kDone) break;
+    if (entry.signalled || entry.status != URMA_CR_SUCCESS) {
+      if (got == count) break;
+      fill_record(entry, &cr[got++]);
+    }
+    pop();
+  }
+  return got;
+}
+
+void SendQueue::fill_record(const SendEntry& entry, urma_cr_t* cr) const {
+  *cr = {};
+  cr->status = static_cast<urma_cr_status_t>(entry.status);
+  cr->user_ctx = entry.user_ctx;
+  // None of the enum's values, so that no program takes it for a received message.
+  cr->opcode = static_cast<urma_cr_opcode_t>(0xFF);
+  cr->flag.bs.s_r = 0;
+  cr->flag.bs.jetty = identity_.jetty ? 1 : 0;
+  cr->completion_len = entry.status == URMA_CR_SUCCESS ? static_cast<uint32_t>(entry.bytes) : 0;
+  cr->local_id = identity_.id;
+  cr->remote_id = entry.path->remote_id;
+  cr->tpn = entry.path->tpn;
+  cr->user_data = identity_.user_data;
+}
+
+void SendQueue::pop() {
+  head_ = head_ + 1 == depth_ ? 0 : head_ + 1;
+  size_.store(size_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
+}
+
+}  // namespace urma

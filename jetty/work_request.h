@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT
+//
+// Work requests as the library keeps them, and what the contract says of those that it refuses.
+#ifndef JETTY_WORK_REQUEST_H_
+#define JETTY_WORK_REQUEST_H_
+
+#include <cstdint>
+#include <span>
+
+#include "segment/segment.h"
+#include "urma_types.h"
+
+namespace urma {
+
+// A piece of local memory. `ref` says of which registration, so that one that has gone by the time
+// of the copy is noticed; `valid` is false where the piece never lay inside its segment.
+struct LocalPiece {
+  uint64_t addr;
+  uint32_t len;
+  bool valid;
+  SegmentRef ref;
+};
+
+// Limits of one queue.
+struct SendLimits {
+  uint32_t max_sge;
+  uint32_t max_inline;
+  uint64_t max_message;
+};
+
+enum class OpKind : uint8_t { kWrite, kRead, kSend, kAtomic, kNone };
+OpKind kind_of(urma_opcode_t opcode);
+
+// The parts of a work request that do not depend on the queue's memory.
+struct RequestView {
+  OpKind kind;
+  std::span<const urma_sge_t> local;
+  const urma_sge_t* remote;  // NULL for two-sided operations
+  uint64_t bytes;            // sum of the local lengths, or the atomic's width
+};
+
+// Takes a work request apart, or returns URMA_EINVAL after one log line that says which argument was
+// refused, its value and the limit.
+urma_status_t view_request(const urma_jfs_wr_t& wr, const SendLimits& limits, RequestView* view);
+
+// Resolves one sge of local memory against its registration. False, with one log line, where it has
+// none.
+bool local_piece(const urma_sge_t& sge, LocalPiece* piece);
+
+}  // namespace urma
+
+#endif  // JETTY_WORK_REQUEST_H_

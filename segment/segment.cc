@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT
+#include "segment/segment.h"
+
+#include <cstring>
+
+#include "urma/base/error.h"
+
+namespace urma {
+
+SegmentTable::SegmentTable()
+    : memory_(SharedMemory::create("urma-segments", kWordBytes, PeerMay::kRead)),
+      words_(static_cast<std::atomic<uint32_t>*>(memory_.data())),
+      by_index_(kMaxSegments, nullptr) {}
+
+void SegmentTable::add(Segment* segment) {
+  std::lock_guard lock(mutex_);
+  uint32_t tried = 0;
+  while (by_index_[cursor_ % kMaxSegments] != nullptr) {
+    if (++tried == kMaxSegments) {
+      fail(URMA_ENOMEM, "register_seg: all {} segments are in use; unregister some", kMaxSegments);
+    }
+    ++cursor_;
+  }
+  const uint32_t index = cursor_++ % kMaxSegments;
+  by_token_.emplace(segment->seg.token_id, segment);
+  by_index_[index] = segment;
+  const uint32_t generation = words_[index].load(std::memory_order_relaxed) + 1;
+  segment->ref = {index, generation};
+  // Release pairs with the acquire in alive_in(): the segment is complete before it stands.
+  words_[index].store(generation, std::memory_order_release);
+}
+
+void SegmentTable::remove(const Segment* segment) {
+  std::lock_guard lock(mutex_);
+  // Release pairs with the acquire in alive_in().
+  words_[segment->ref.index].store(segment->ref.generation + 1, std::memory_order_release);
+  by_index_[segment->ref.index] = nullptr;
+  auto [first, last] = by_token_.equal_range(segment->seg.token_id);
+  for (auto entry = first; entry != last; ++entry) {
+    if (entry->second == segment) {
+      by_token_.erase(entry);
+      return;
+    }
+  }
+}
+
+std::optional<SegmentGrant> SegmentTable::grant(const urma_eid_t& eid, uint32_t token_id,
+                                                uint64_t va, urma_token_t token,
+                                                GrantError* error) const {
+  std::lock_guard lock(mutex_);
+  *error = GrantError::kNotRegistered;
+  auto [first, last] = by_token_.equal_range(token_id);
+  for (auto entry = first; entry != last; ++entry) {
+    const Segment& segment = *entry->second;
+    if (!segment.covers(va, 0) ||
+        std::memcmp(&segment.seg.ubva.eid, &eid, sizeof(eid)) != 0) {
+      continue;
+    }
+    if (segment.seg.attr.bs.token_policy != URMA_TOKEN_NONE &&
+        segment.token_value.token != token.token) {
+      *error = GrantError::kWrongToken;
+      continue;
+    }
+    return SegmentGrant{segment.ref, segment.base(), segment.seg.len, segment.access};
+  }
+  return std::nullopt;
+}
+
+bool SegmentTable::with_grant(SegmentRef ref, uint64_t va, uint64_t bytes, uint32_t access,
+                              const std::function<void()>& access_memory) const {
+  if (ref.index >= kMaxSegments) return false;
+  std::lock_guard lock(mutex_);
+  const Segment* segment = by_index_[ref.index];
+  if (segment == nullptr || segment->ref.generation != ref.generation ||
+      (segment->access & access) != access || !segment->covers(va, bytes)) {
+    return false;
+  }
+  access_memory();
+  return true;
+}
+
+}  // namespace urma

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT
+//
+// Registered segments: who may do what to which bytes, and which registrations still stand.
+#ifndef SEGMENT_SEGMENT_H_
+#define SEGMENT_SEGMENT_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "segment/shared_memory.h"
+#include "urma_types.h"
+
+namespace urma {
+
+inline constexpr uint32_t kMaxSegments = 65536;
+
+// Names one registration for ever: the generation changes when the place is used again.
+struct SegmentRef {
+  uint32_t index;
+  uint32_t generation;
+};
+
+// What urma_register_seg and urma_import_seg return begins with the public struct; this tells the
+// two apart, since programs put either into an sge.
+struct SegmentHandle : urma_target_seg_t {
+  bool registered;
+};
+
+// A registered segment. Immutable while it stands.
+struct Segment : SegmentHandle {
+  SegmentRef ref;
+  uint32_t access;  // URMA_ACCESS_*
+  urma_token_t token_value;
+
+  uint64_t base() const { return seg.ubva.va; }
+  bool covers(uint64_t va, uint64_t len) const {
+    return va >= base() && len <= seg.len && va - base() <= seg.len - len;
+  }
+};
+
+// What the owner tells an importer whose token it has checked.
+struct SegmentGrant {
+  SegmentRef ref;
+  uint64_t base;
+  uint64_t len;
+  uint32_t access;
+};
+
+enum class GrantError { kNotRegistered, kWrongToken };
+
+// The registrations of one process at one provider. Thread-safe.
+//
+// One word per place says which generation stands there (odd) or that none does (even). The words
+// lie in memory that importers map read-only, so that they see an unregistration before each access
+// without asking.
+class SegmentTable {
+ public:
+  SegmentTable();
+
+  // Fills in and enters `segment`; throws Error(URMA_ENOMEM) when all places are taken.
+  void add(Segment* segment);
+  void remove(const Segment* segment);
+
+  bool alive(SegmentRef ref) const { return alive_in(words_, ref); }
+  static bool alive_in(const std::atomic<uint32_t>* words, SegmentRef ref) {
+    // Acquire pairs with the release stores of add() and remove().
+    return words[ref.index].load(std::memory_order_acquire) == ref.generation;
+  }
+  static constexpr size_t kWordBytes = kMaxSegments * sizeof(uint32_t);
+
+  // Looks up by token id and start address, then compares the token's value.
+  std::optional<SegmentGrant> grant(const urma_eid_t& eid, uint32_t token_id, uint64_t va,
+                                    urma_token_t token, GrantError* error) const;
+  // Calls access_memory() where the grant still stands and covers `bytes` bytes at va with all
+  // rights in `access`, and returns whether it did. The segment cannot be unregistered meanwhile.
+  bool with_grant(SegmentRef ref, uint64_t va, uint64_t bytes, uint32_t access,
+                  const std::function<void()>& access_memory) const;
+
+  int words_fd() const { return memory_.fd(); }
+
+ private:
+  SharedMemory memory_;
+  std::atomic<uint32_t>* words_;
+  mutable std::mutex mutex_;
+  std::vector<const Segment*> by_index_;
+  uint32_t cursor_ = 0;
+  std::unordered_multimap<uint32_t, const Segment*> by_token_;
+};
+
+// A token id of ours: the public struct only.
+struct TokenId : urma_token_id_t {};
+
+}  // namespace urma
+
+#endif  // SEGMENT_SEGMENT_H_

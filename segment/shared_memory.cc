@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT
+#include "segment/shared_memory.h"
+
+#include <fcntl.h>
+#include <linux/memfd.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <utility>
+
+#include "urma/base/error.h"
+
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010
+#endif
+
+namespace urma {
+namespace {
+
+constexpr int kSizeSeals = F_SEAL_SHRINK | F_SEAL_GROW;
+
+void* map(int fd, size_t bytes, int protection) {
+  void* data = ::mmap(nullptr, bytes, protection, MAP_SHARED, fd, 0);
+  if (data == MAP_FAILED) fail_errno(URMA_ENOMEM, fmt::format("mapping {} shared bytes", bytes));
+  return data;
+}
+
+}  // namespace
+
+SharedMemory SharedMemory::create(const char* name, size_t bytes, PeerMay peer) {
+  Fd fd(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!fd.valid()) fail_errno(URMA_ENOMEM, fmt::format("making shared memory '{}'", name));
+  // Reserved now, so that a full memory is an error here and not a signal at first touch.
+  if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0 ||
+      ::fallocate(fd.get(), 0, 0, static_cast<off_t>(bytes)) != 0) {
+    fail_errno(URMA_ENOMEM, fmt::format("reserving {} bytes of shared memory '{}'", bytes, name));
+  }
+  void* data = map(fd.get(), bytes, PROT_READ | PROT_WRITE);
+  SharedMemory memory(std::move(fd), data, bytes);
+  const int seals = kSizeSeals | F_SEAL_SEAL | (peer == PeerMay::kRead ? F_SEAL_FUTURE_WRITE : 0);
+  if (::fcntl(memory.fd(), F_ADD_SEALS, seals) != 0) {
+    fail_errno(URMA_FAIL, fmt::format("sealing shared memory '{}'", name));
+  }
+  return memory;
+}
+
+SharedMemory SharedMemory::adopt(Fd fd, size_t bytes, PeerMay this_side) {
+  const int seals = ::fcntl(fd.get(), F_GET_SEALS);
+  if (seals < 0 || (seals & kSizeSeals) != kSizeSeals) {
+    fail(URMA_FAIL, "shared memory from a peer is not sealed against resizing");
+  }
+  struct stat status;
+  if (::fstat(fd.get(), &status) != 0 || static_cast<uint64_t>(status.st_size) != bytes) {
+    fail(URMA_FAIL, "shared memory from a peer has not the {} bytes that it announced", bytes);
+  }
+  const int protection = this_side == PeerMay::kRead ? PROT_READ : PROT_READ | PROT_WRITE;
+  void* data = map(fd.get(), bytes, protection);
+  return SharedMemory(std::move(fd), data, bytes);
+}
+
+SharedMemory::SharedMemory(SharedMemory&& other) noexcept
+    : fd_(std::move(other.fd_)), data_(std::exchange(other.data_, nullptr)), bytes_(other.bytes_) {}
+
+SharedMemory::~SharedMemory() {
+  if (data_ != nullptr) ::munmap(data_, bytes_);
+}
+
+}  // namespace urma

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT
+//
+// Memory that is shared with other processes through a descriptor: a sealed memfd.
+#ifndef SEGMENT_SHARED_MEMORY_H_
+#define SEGMENT_SHARED_MEMORY_H_
+
+#include <cstddef>
+
+#include "urma/base/fd.h"
+
+namespace urma {
+
+enum class PeerMay { kRead, kWrite };
+
+// One mapping of a memfd and, where this side holds it, the descriptor.
+class SharedMemory {
+ public:
+  // New zeroed memory, mapped here for reading and writing. Sealed: nobody can resize it, and with
+  // PeerMay::kRead nobody that gets the descriptor can write it. Throws Error.
+  static SharedMemory create(const char* name, size_t bytes, PeerMay peer);
+  // Maps what a peer handed over. Refused (Error URMA_FAIL) unless it is a memfd of exactly `bytes`
+  // bytes whose size is sealed, so that no truncation can fault this process later.
+  static SharedMemory adopt(Fd fd, size_t bytes, PeerMay this_side);
+
+  SharedMemory(SharedMemory&& other) noexcept;
+  SharedMemory& operator=(SharedMemory&&) = delete;
+  ~SharedMemory();
+
+  void* data() const { return data_; }
+  size_t bytes() const { return bytes_; }
+  int fd() const { return fd_.get(); }
+  // The mapping stays.
+  void close_fd() { fd_.reset(); }
+
+ private:
+  SharedMemory(Fd fd, void* data, size_t bytes) : fd_(std::move(fd)), data_(data), bytes_(bytes) {}
+
+  Fd fd_;
+  void* data_;
+  size_t bytes_;
+};
+
+}  // namespace urma
+
+#endif  // SEGMENT_SHARED_MEMORY_H_
