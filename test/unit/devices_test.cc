@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: MIT
+#include "urma/core/devices.h"
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+
+#include "urma/base/host.h"
+#include "urma/core/core.h"
+#include "urma_api.h"
+#include "urma_provider.h"
+
+namespace urma::core {
+namespace {
+
+namespace fs = std::filesystem;
+
+class DevicesTest : public testing::Test {
+ protected:
+  DevicesTest() {
+    const char* base = ::getenv("TEST_TMPDIR");
+    root_ = fmt::format("{}/urmaXXXXXX", base == nullptr ? "/tmp" : base);
+    EXPECT_NE(::mkdtemp(root_.data()), nullptr);
+    fs::create_directories(root_ + "/modules");
+    fs::create_directories(root_ + "/class");
+    ::setenv("URMA_RUNTIME_DIR", (root_ + "/run").c_str(), 1);
+    ::setenv("URMA_PROVIDER_PATH", (root_ + "/modules").c_str(), 1);
+    ::setenv("URMA_SYSFS_ROOT", (root_ + "/class").c_str(), 1);
+  }
+  ~DevicesTest() override {
+    urma_uninit();
+    for (const char* name :
+         {"URMA_RUNTIME_DIR", "URMA_PROVIDER_PATH", "URMA_SYSFS_ROOT", "URMA_TEST_FAIL_UNINIT"}) {
+      ::unsetenv(name);
+    }
+    fs::remove_all(root_);
+  }
+
+  void use_module(const std::string& file, const std::string& as) const {
+    fs::create_symlink(fs::absolute("test/unit/modules/" + file), root_ + "/modules/" + as);
+  }
+  void use_own() const { use_module("liburma-test.so", "liburma-test.so"); }
+  void use_foreign() const { use_module("liburma-foreign.so", "liburma-foreign.so"); }
+
+  void sysfs(const std::string& file, const std::string& text) const {
+    const auto path = fs::path(root_ + "/class/ubcore/" + file);
+    fs::create_directories(path.parent_path());
+    std::ofstream(path) << text << '\n';
+  }
+  void sysfs_device(const std::string& name) const {
+    sysfs(name + "/ubdev", name);
+    sysfs(name + "/driver_name", "other");
+    sysfs(name + "/transport_type", "0");
+    sysfs(name + "/device/vendor", "0xcc08");
+    sysfs(name + "/device/device", "0xa001");
+    sysfs(name + "/max_jfc_depth", "0x100");
+    sysfs(name + "/max_msg_size", "8589934592");
+    sysfs(name + "/max_eid_cnt", "3");
+    sysfs(name + "/port_count", "1");
+    sysfs(name + "/port0/state", "4");
+    sysfs(name + "/reserved_jetty_id", "1-1023");
+    sysfs(name + "/eids/eid0", "0000:0000:0000:0000:0000:0000:0000:0000");
+    sysfs(name + "/eids/eid2", "fd00:0000:0000:0000:0000:0000:0000:0002");
+  }
+
+  std::string root_;
+};
+
+TEST_F(DevicesTest, WithoutModulesInitFailsAndMayBeTriedAgain) {
+  EXPECT_EQ(urma_uninit(), URMA_SUCCESS);
+  EXPECT_EQ(urma_init(nullptr), URMA_FAIL);
+  EXPECT_EQ(urma_init(nullptr), URMA_FAIL);
+  use_own();
+  EXPECT_EQ(urma_init(nullptr), URMA_SUCCESS);
+}
+
+TEST_F(DevicesTest, BeforeInitNothingIsFound) {
+  int count = 7;
+  errno = 0;
+  EXPECT_EQ(urma_get_device_list(&count), nullptr);
+  EXPECT_EQ(errno, ENODEV);
+  EXPECT_EQ(count, 0);
+  char name[] = "urma_test0";
+  errno = 0;
+  EXPECT_EQ(urma_get_device_by_name(name), nullptr);
+  EXPECT_EQ(errno, ENODEV);
+  errno = 0;
+  EXPECT_EQ(urma_get_device_by_eid(urma_eid_t{}, URMA_TRANSPORT_UB), nullptr);
+  EXPECT_EQ(errno, ENODEV);
+  uint32_t uasid;
+  EXPECT_EQ(urma_get_uasid(&uasid), URMA_FAIL);
+}
+
+TEST_F(DevicesTest, ArgumentsAreChecked) {
+  use_own();
+  ASSERT_EQ(urma_init(nullptr), URMA_SUCCESS);
+  EXPECT_EQ(urma_init(nullptr), URMA_EEXIST);
+  uint32_t count = 0;
+  urma_device_attr_t attr;
+  urma_device_t foreign{};
+  errno = 0;
+  EXPECT_EQ(urma_get_device_list(nullptr), nullptr);
+  EXPECT_EQ(errno, EINVAL);
+  EXPECT_EQ(urma_get_eid_list(nullptr, &count), nullptr);
+  EXPECT_EQ(urma_get_eid_list(&foreign, &count), nullptr);
+  EXPECT_EQ(urma_get_device_by_name(nullptr), nullptr);
+  errno = 0;
+  EXPECT_EQ(urma_get_device_by_name(std::string(64, 'x').data()), nullptr);
+  EXPECT_EQ(errno, EINVAL);
+  EXPECT_EQ(urma_get_device_by_name(std::string(63, 'x').data()), nullptr);
+  EXPECT_EQ(errno, ENODEV);
+  EXPECT_EQ(urma_query_device(nullptr, &attr), URMA_EINVAL);
+  EXPECT_EQ(urma_query_device(&foreign, &attr), URMA_EINVAL);
+  foreign.sysfs_dev = reinterpret_cast<urma_sysfs_dev*>(&foreign);
+  EXPECT_EQ(urma_query_device(&foreign, &attr), URMA_FAIL);
+  EXPECT_EQ(attr_of(&foreign), nullptr);
+  EXPECT_EQ(attr_of(nullptr), nullptr);
+  EXPECT_EQ(urma_create_context(nullptr, 0), nullptr);
+  EXPECT_EQ(urma_create_context(&foreign, 0), nullptr);
+  EXPECT_EQ(urma_get_uasid(nullptr), URMA_EINVAL);
+  EXPECT_EQ(urma_register_provider_ops(nullptr), -1);
+  EXPECT_EQ(urma_unregister_provider_ops(nullptr), -1);
+  urma_provider_ops_t nameless{};
+  EXPECT_EQ(urma_register_provider_ops(&nameless), -1);
+  urma_free_device_list(nullptr);
+  urma_free_eid_list(nullptr);
+}
+
+TEST_F(DevicesTest, OwnModuleWorksInEveryCycle) {
+  use_own();
+  use_module("liburma-test.so", "liburma-test.so.0");  // the same file once more
+  for (int cycle = 0; cycle < 3; ++cycle) {
+    urma_init_attr_t conf{0, 0x777};
+    ASSERT_EQ(urma_init(&conf), URMA_SUCCESS);
+    int devices = 0;
+    auto** list = urma_get_device_list(&devices);
+    ASSERT_EQ(devices, 1);
+    auto* dev = list[0];
+    urma_free_device_list(list);
+    EXPECT_STREQ(dev->name, "urma_test0");
+    EXPECT_NE(dev->sysfs_dev, nullptr);
+    EXPECT_EQ(attr_of(dev)->dev_cap.max_jfc, 123u);
+    urma_device_attr_t attr;
+    EXPECT_EQ(urma_query_device(dev, &attr), URMA_SUCCESS);
+    EXPECT_EQ(attr.dev_cap.max_eid_cnt, 4u);
+    uint32_t eids = 0;
+    auto* infos = urma_get_eid_list(dev, &eids);
+    ASSERT_EQ(eids, 2u);
+    EXPECT_EQ(infos[1].eid_index, 1u);
+    EXPECT_EQ(urma_get_device_by_eid(infos[1].eid, URMA_TRANSPORT_UB), dev);
+    EXPECT_EQ(urma_get_device_by_eid(infos[1].eid, URMA_TRANSPORT_IB), nullptr);
+    EXPECT_EQ(urma_get_device_by_name(dev->name), dev);
+
+    auto* ctx = urma_create_context(dev, 1);
+    ASSERT_NE(ctx, nullptr);
+    EXPECT_EQ(ctx->dev, dev);
+    EXPECT_EQ(ctx->dev_fd, -1);
+    EXPECT_EQ(ctx->eid_index, 1u);
+    EXPECT_EQ(std::memcmp(&ctx->eid, &infos[1].eid, sizeof ctx->eid), 0);
+    EXPECT_EQ(ctx->uasid, 0x777u);
+    EXPECT_EQ(ctx->aggr_mode, URMA_AGGR_MODE_STANDALONE);
+    EXPECT_EQ(ctx->ref.atomic_cnt.load(), 1u);
+    urma_free_eid_list(infos);
+    uint32_t uasid = 0;
+    EXPECT_EQ(urma_get_uasid(&uasid), URMA_SUCCESS);
+    EXPECT_EQ(uasid, 0x777u);
+    dev->ops->delete_context(ctx);
+    errno = 0;
+    EXPECT_EQ(urma_create_context(dev, 2), nullptr);
+    EXPECT_EQ(errno, EINVAL);
+    EXPECT_EQ(urma_uninit(), URMA_SUCCESS);
+  }
+}
+
+TEST_F(DevicesTest, UninitTellsOfAProviderThatFailsAndEndsAllTheSame) {
+  use_own();
+  ASSERT_EQ(urma_init(nullptr), URMA_SUCCESS);
+  ::setenv("URMA_TEST_FAIL_UNINIT", "1", 1);
+  EXPECT_EQ(urma_uninit(), URMA_FAIL);
+  EXPECT_EQ(urma_uninit(), URMA_SUCCESS);
+  EXPECT_EQ(urma_init(nullptr), URMA_SUCCESS);
+}
+
+TEST_F(DevicesTest, UnusableRuntimeLeavesNoDevices) {
+  use_own();
+  fs::create_directory(root_ + "/run");
+  ::chmod((root_ + "/run").c_str(), 0755);
+  EXPECT_EQ(urma_init(nullptr), URMA_SUCCESS);
+  int count = 1;
+  EXPECT_EQ(urma_get_device_list(&count), nullptr);
+  EXPECT_EQ(count, 0);
+}
+
+TEST_F(DevicesTest, WishedUasidThatIsTakenLeavesNothing) {
+  use_own();
+  int answer[2];
+  ASSERT_EQ(::pipe(answer), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(60);
+    urma_init_attr_t conf{0, 0x888};
+    const char ok = urma_init(&conf) == URMA_SUCCESS;
+    if (::write(answer[1], &ok, 1) != 1) ::_exit(1);
+    for (;;) ::pause();
+  }
+  char ok = 0;
+  ASSERT_EQ(::read(answer[0], &ok, 1), 1);
+  EXPECT_EQ(ok, 1);
+  urma_init_attr_t conf{0, 0x888};
+  EXPECT_EQ(urma_init(&conf), URMA_EEXIST);
+  EXPECT_EQ(urma_uninit(), URMA_SUCCESS);
+  EXPECT_EQ(urma_init(nullptr), URMA_SUCCESS);
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  ::close(answer[0]);
+  ::close(answer[1]);
+}
+
+TEST_F(DevicesTest, ForeignModuleDrivesWhatSysfsShowsInEveryCycle) {
+  use_foreign();
+  std::ofstream(root_ + "/modules/liburma-broken.so") << "this is no module";
+  for (int cycle = 0; cycle < 3; ++cycle) {
+    fs::remove_all(root_ + "/class/ubcore");
+    ASSERT_EQ(urma_init(nullptr), URMA_SUCCESS);
+    int count = 0;
+    EXPECT_EQ(urma_get_device_list(&count), nullptr);
+    sysfs_device("udma0");
+    auto** list = urma_get_device_list(&count);
+    ASSERT_EQ(count, 1);
+    auto* dev = list[0];
+    urma_free_device_list(list);
+    EXPECT_STREQ(dev->name, "udma0");
+    EXPECT_EQ(dev->path, root_ + "/class/ubcore/udma0");
+    EXPECT_STREQ(dev->ops->name, "foreign");
+    const auto* attr = attr_of(dev);
+    EXPECT_EQ(attr->dev_cap.max_jfc_depth, 256u);
+    EXPECT_EQ(attr->dev_cap.max_msg_size, 8589934592u);
+    EXPECT_EQ(attr->dev_cap.max_jfs, 0u);
+    EXPECT_EQ(attr->port_cnt, 1);
+    EXPECT_EQ(attr->port_attr[0].state, URMA_PORT_ACTIVE);
+    EXPECT_EQ(attr->reserved_jetty_id_max, 1023u);
+    uint32_t eids = 0;
+    auto* infos = urma_get_eid_list(dev, &eids);
+    ASSERT_EQ(eids, 1u);
+    EXPECT_EQ(infos[0].eid_index, 2u);
+    EXPECT_EQ(infos[0].eid.raw[15], 2);
+    urma_free_eid_list(infos);
+    urma_device_attr_t copy;
+    EXPECT_EQ(urma_query_device(dev, &copy), URMA_FAIL);
+    errno = 0;
+    EXPECT_EQ(urma_create_context(dev, 2), nullptr);
+    EXPECT_EQ(errno, EIO);
+
+    fs::remove_all(root_ + "/class/ubcore/udma0");
+    EXPECT_EQ(urma_get_device_list(&count), nullptr);
+    EXPECT_EQ(urma_uninit(), URMA_SUCCESS);
+  }
+}
+
+TEST_F(DevicesTest, ChildOfAUserGetsCleanErrorsAndTouchesNothing) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "the thread sanitizer does not follow a fork of several threads";
+#endif
+  use_own();
+  ASSERT_EQ(urma_init(nullptr), URMA_SUCCESS);
+  char name[] = "urma_test0";
+  auto* dev = urma_get_device_by_name(name);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(20);
+    int count = 1;
+    uint32_t uasid = 0;
+    urma_device_attr_t attr;
+    bool good = forked && urma_init(nullptr) == URMA_FAIL && urma_uninit() == URMA_FAIL;
+    good = good && urma_get_device_list(&count) == nullptr && count == 0;
+    good = good && urma_query_device(dev, &attr) == URMA_FAIL;
+    good = good && urma_create_context(dev, 0) == nullptr && urma_get_uasid(&uasid) == URMA_FAIL;
+    std::exit(good ? 0 : 1);
+  }
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(urma_get_device_by_name(name), dev);
+  uint32_t uasid = 0;
+  ASSERT_EQ(urma_get_uasid(&uasid), URMA_SUCCESS);
+  EXPECT_TRUE(fs::exists(fmt::format("{}/run/uasid-{:06x}", root_, uasid)));
+  EXPECT_EQ(urma_init(nullptr), URMA_EEXIST);
+}
+
+// Each way out, with the library in use.
+void leave(int how) {
+  urma_init(nullptr);
+  if (how == 0) std::exit(0);
+  if (how == 1) std::quick_exit(0);
+  std::thread([] { std::exit(0); }).join();
+}
+
+TEST_F(DevicesTest, LeavingWithoutUninitNeitherHangsNorCrashes) {
+  use_own();
+  for (int how = 0; how < 3; ++how) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::alarm(20);
+      leave(how);
+    }
+    int status = -1;
+    ::waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0) << how;
+  }
+}
+
+TEST_F(DevicesTest, SysfsFilesAreReadAsOneValue) {
+  std::ofstream(root_ + "/value") << "1234567\n";
+  std::ofstream(root_ + "/empty");
+  char text[16];
+  EXPECT_EQ(urma_read_sysfs_file(root_.c_str(), "value", text, sizeof text), 7);
+  EXPECT_STREQ(text, "1234567");
+  EXPECT_EQ(urma_read_sysfs_file(root_.c_str(), "value", text, 8), -1);
+  EXPECT_EQ(urma_read_sysfs_file(root_.c_str(), "value", text, 9), 7);
+  EXPECT_EQ(urma_read_sysfs_file(root_.c_str(), "empty", text, sizeof text), -1);
+  EXPECT_EQ(urma_read_sysfs_file(root_.c_str(), "missing", text, sizeof text), -1);
+  EXPECT_EQ(urma_read_sysfs_file(nullptr, "value", text, sizeof text), -1);
+}
+
+}  // namespace
+}  // namespace urma::core

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: MIT
+#include "urma/core/log_sink.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "urma/base/fd.h"
+#include "urma/core/settings.h"
+#include "urma_api.h"
+#include "urma_ext.h"
+
+namespace urma::core {
+namespace {
+
+std::mutex lines_mutex;
+std::vector<std::pair<int, std::string>> lines;
+
+void collect(int level, char* line) {
+  const std::lock_guard lock(lines_mutex);
+  lines.emplace_back(level, line);
+}
+
+void collect_located(int level, const char* file, const char* function, int line, char* text) {
+  const std::lock_guard lock(lines_mutex);
+  lines.emplace_back(level, fmt::format("{}/{}/{}/{}", file, function, line, text));
+}
+
+std::vector<std::pair<int, std::string>> take_lines() {
+  const std::lock_guard lock(lines_mutex);
+  return std::exchange(lines, {});
+}
+
+// stderr as a pipe that keeps each write apart.
+class CapturedStderr {
+ public:
+  CapturedStderr() : saved_(::dup(STDERR_FILENO)) {
+    int ends[2];
+    EXPECT_EQ(::pipe2(ends, O_DIRECT | O_NONBLOCK | O_CLOEXEC), 0);
+    read_.reset(ends[0]);
+    ::dup2(ends[1], STDERR_FILENO);
+    ::close(ends[1]);
+  }
+  ~CapturedStderr() { ::dup2(saved_.get(), STDERR_FILENO); }
+
+  std::vector<std::string> writes() {
+    std::vector<std::string> all;
+    char buffer[4096];
+    for (ssize_t length; (length = ::read(read_.get(), buffer, sizeof buffer)) > 0;) {
+      all.emplace_back(buffer, static_cast<size_t>(length));
+    }
+    return all;
+  }
+  void close_reader() { read_.reset(); }
+
+ private:
+  Fd saved_;
+  Fd read_;
+};
+
+class LogSinkTest : public testing::Test {
+ protected:
+  ~LogSinkTest() override {
+    urma_unregister_log_func();
+    urma_log_set_level(URMA_VLOG_LEVEL_INFO);
+    urma_log_set_thread_tag("-");
+    ::unsetenv("URMA_LOG_SINK");
+    ::unsetenv("URMA_LOG_LEVEL");
+    configure();
+    take_lines();
+  }
+  static void configure() {
+    EnvSettings settings;
+    settings.load();
+    log_sink().configure(settings);
+  }
+};
+
+TEST_F(LogSinkTest, CallbackGetsTheDocumentedLine) {
+  ASSERT_EQ(urma_register_log_func(collect), URMA_SUCCESS);
+  const auto registered = take_lines();
+  ASSERT_EQ(registered.size(), 1u);
+  EXPECT_EQ(registered[0].first, URMA_VLOG_LEVEL_INFO);
+  urma_log_set_thread_tag("worker");
+  log_sink().write(URMA_VLOG_LEVEL_ERR, {"some/dir/file.cc", "function", 42}, "a text");
+  const auto got = take_lines();
+  ASSERT_EQ(got.size(), 1u);
+  EXPECT_EQ(got[0].first, URMA_VLOG_LEVEL_ERR);
+  EXPECT_EQ(
+      got[0].second,
+      fmt::format("[URMA][liburma][thread_id={}][worker][file.cc:function:42]a text", ::gettid()));
+}
+
+TEST_F(LogSinkTest, LocatedCallbackGetsTheBareTextAndTheLastOneWins) {
+  ASSERT_EQ(urma_register_log_func(collect), URMA_SUCCESS);
+  ASSERT_EQ(urma_register_loc_log_func(collect_located), URMA_SUCCESS);
+  take_lines();
+  log_sink().write(URMA_VLOG_LEVEL_INFO, {"some/file.cc", "function", 42}, "a text");
+  const auto got = take_lines();
+  ASSERT_EQ(got.size(), 1u);
+  EXPECT_EQ(got[0].second, "file.cc/function/42/a text");
+  EXPECT_EQ(urma_register_log_func(nullptr), URMA_EINVAL);
+  EXPECT_EQ(urma_register_loc_log_func(nullptr), URMA_EINVAL);
+}
+
+TEST_F(LogSinkTest, UnregisterSaysSoToTheOldCallback) {
+  EXPECT_EQ(urma_unregister_log_func(), URMA_SUCCESS);
+  urma_register_log_func(collect);
+  take_lines();
+  EXPECT_EQ(urma_unregister_log_func(), URMA_SUCCESS);
+  EXPECT_EQ(take_lines().size(), 1u);
+  log_sink().write(URMA_VLOG_LEVEL_INFO, {"file.cc", "function", 1}, "not seen");
+  EXPECT_TRUE(take_lines().empty());
+}
+
+TEST_F(LogSinkTest, LevelFilters) {
+  EXPECT_EQ(urma_log_get_level(), URMA_VLOG_LEVEL_INFO);
+  urma_register_log_func(collect);
+  take_lines();
+  urma_log("function", 1, URMA_VLOG_LEVEL_DEBUG, "left out");
+  EXPECT_TRUE(urma_log_drop(URMA_VLOG_LEVEL_DEBUG));
+  urma_log_set_level(URMA_VLOG_LEVEL_DEBUG);
+  EXPECT_FALSE(urma_log_drop(URMA_VLOG_LEVEL_DEBUG));
+  urma_log("function", 1, URMA_VLOG_LEVEL_DEBUG, "number %d", 7);
+  urma_log_set_level(URMA_VLOG_LEVEL_MAX);
+  EXPECT_EQ(urma_log_get_level(), URMA_VLOG_LEVEL_DEBUG);
+  const auto got = take_lines();
+  ASSERT_EQ(got.size(), 1u);
+  EXPECT_NE(got[0].second.find("number 7"), std::string::npos);
+}
+
+TEST_F(LogSinkTest, SetLevelOutlivesSettingsThatDoNotChange) {
+  urma_log_set_level(URMA_VLOG_LEVEL_DEBUG);
+  configure();
+  EXPECT_EQ(urma_log_get_level(), URMA_VLOG_LEVEL_DEBUG);
+  ::setenv("URMA_LOG_LEVEL", "ERROR", 1);
+  configure();
+  EXPECT_EQ(urma_log_get_level(), URMA_VLOG_LEVEL_ERR);
+}
+
+TEST_F(LogSinkTest, TagsThatDoNotFitAreNotTaken) {
+  urma_log_set_thread_tag("mine");
+  urma_log_set_thread_tag(nullptr);
+  urma_log_set_thread_tag(std::string(64, 'x').c_str());
+  EXPECT_STREQ(urma_log_get_thread_tag(), "mine");
+  urma_log_set_thread_tag(std::string(63, 'x').c_str());
+  EXPECT_EQ(std::strlen(urma_log_get_thread_tag()), 63u);
+  std::thread([] { EXPECT_STREQ(urma_log_get_thread_tag(), "-"); }).join();
+}
+
+TEST_F(LogSinkTest, LongLinesAreCut) {
+  urma_register_log_func(collect);
+  take_lines();
+  log_sink().write(URMA_VLOG_LEVEL_INFO, {"file.cc", "function", 1}, std::string(5000, 'x'));
+  EXPECT_EQ(take_lines().at(0).second.size(), 511u);
+}
+
+TEST_F(LogSinkTest, StderrPrintsFromWarningOnWithOneWriteALine) {
+  CapturedStderr captured;
+  urma_log("function", 1, URMA_VLOG_LEVEL_INFO, "too quiet");
+  urma_log("function", 2, URMA_VLOG_LEVEL_WARNING, "loud");
+  log_sink().write(URMA_VLOG_LEVEL_ERR, {"file.cc", "function", 3}, std::string(5000, 'x'));
+  const auto writes = captured.writes();
+  ASSERT_EQ(writes.size(), 2u);
+  EXPECT_NE(writes[0].find("loud\n"), std::string::npos);
+  EXPECT_EQ(writes[1].size(), 512u);
+  EXPECT_EQ(writes[1].back(), '\n');
+}
+
+TEST_F(LogSinkTest, OffPrintsNothing) {
+  CapturedStderr captured;
+  ::setenv("URMA_LOG_SINK", "off", 1);
+  configure();
+  EXPECT_FALSE(log_sink().enabled(URMA_VLOG_LEVEL_ERR));
+  urma_log("function", 1, URMA_VLOG_LEVEL_ERR, "nobody sees this");
+  EXPECT_TRUE(captured.writes().empty());
+}
+
+TEST_F(LogSinkTest, ErrnoIsKept) {
+  CapturedStderr captured;
+  captured.close_reader();
+  errno = EXDEV;
+  // The reader is gone: neither errno changes nor does a SIGPIPE come.
+  urma_log("function", 1, URMA_VLOG_LEVEL_ERR, "nobody reads this");
+  EXPECT_EQ(errno, EXDEV);
+  sigset_t pending;
+  ::sigpending(&pending);
+  EXPECT_EQ(::sigismember(&pending, SIGPIPE), 0);
+}
+
+int recursions = 0;
+
+void log_again(int, char*) {
+  ++recursions;
+  urma_log("log_again", 1, URMA_VLOG_LEVEL_ERR, "from inside");
+}
+
+TEST_F(LogSinkTest, CallbackThatLogsIsNotCalledForThat) {
+  CapturedStderr captured;
+  recursions = 0;
+  urma_register_log_func(log_again);
+  EXPECT_EQ(recursions, 1);
+  EXPECT_EQ(captured.writes().size(), 1u);
+}
+
+void replace_itself(int, char*) { urma_register_log_func(collect); }
+
+TEST_F(LogSinkTest, CallbackMayReplaceItself) {
+  urma_register_log_func(replace_itself);
+  take_lines();
+  urma_log("function", 1, URMA_VLOG_LEVEL_INFO, "to the new one");
+  EXPECT_EQ(take_lines().size(), 1u);
+}
+
+std::atomic<int> in_counted{0};
+std::atomic<bool> ended{false};
+std::atomic<int> late{0};
+
+void counted(int, char*) {
+  ++in_counted;
+  if (ended) ++late;
+  --in_counted;
+}
+
+TEST_F(LogSinkTest, NobodyIsInACallbackThatWasUnregistered) {
+  std::atomic<bool> stop{false};
+  ::setenv("URMA_LOG_SINK", "off", 1);
+  configure();
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 3; ++i) {
+    threads.emplace_back([&] {
+      while (!stop) urma_log("function", 1, URMA_VLOG_LEVEL_INFO, "line");
+    });
+  }
+  for (int i = 0; i < 300; ++i) {
+    ended = false;
+    urma_register_log_func(counted);
+    urma_unregister_log_func();
+    ended = true;
+    EXPECT_EQ(in_counted, 0);
+  }
+  stop = true;
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(late, 0);
+}
+
+TEST_F(LogSinkTest, ChildForkedWhileOthersLogCanLog) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "the thread sanitizer does not follow a fork of several threads";
+#endif
+  std::atomic<bool> stop{false};
+  urma_register_log_func(counted);
+  ended = false;
+  std::thread other([&] {
+    while (!stop) urma_log("function", 1, URMA_VLOG_LEVEL_INFO, "line");
+  });
+  for (int i = 0; i < 50; ++i) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::alarm(20);
+      urma_log("function", 1, URMA_VLOG_LEVEL_INFO, "line of the child");
+      urma_unregister_log_func();
+      ::_exit(0);
+    }
+    int status = -1;
+    ::waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0);
+  }
+  stop = true;
+  other.join();
+}
+
+TEST_F(LogSinkTest, VersionIsTold) { EXPECT_STREQ(urma_ext_version(), "0.1.0"); }
+
+}  // namespace
+}  // namespace urma::core

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT
+#include "jetty/owner_lock.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+#include <vector>
+
+namespace urma {
+namespace {
+
+constexpr int kOwnerRounds = 300000;
+constexpr int kForeignRounds = 300;
+
+class OwnerLockTest : public testing::TestWithParam<bool> {};
+
+// A plain counter: any overlap of two holders loses counts, and is a race to the thread sanitizer.
+TEST_P(OwnerLockTest, ExcludesOwnerAndForeigners) {
+  OwnerLock lock(GetParam());
+  long counter = 0;
+  std::vector<std::thread> foreigners;
+  for (int i = 0; i < 2; ++i) {
+    foreigners.emplace_back([&] {
+      for (int round = 0; round < kForeignRounds; ++round) {
+        ForeignScope scope(lock);
+        ++counter;
+      }
+    });
+  }
+  for (int round = 0; round < kOwnerRounds; ++round) {
+    OwnerScope scope(lock);
+    ++counter;
+  }
+  for (std::thread& thread : foreigners) thread.join();
+  EXPECT_EQ(counter, kOwnerRounds + 2 * kForeignRounds);
+}
+
+TEST_P(OwnerLockTest, TryNeverTakesALockFreeQueue) {
+  OwnerLock lock(GetParam());
+  if (lock.lock_free()) {
+    EXPECT_FALSE(lock.try_enter_foreign());
+    return;
+  }
+  ASSERT_TRUE(lock.try_enter_foreign());
+  std::thread([&] { EXPECT_FALSE(lock.try_enter_foreign()); }).join();
+  lock.leave_foreign();
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, OwnerLockTest, testing::Bool(),
+                         [](const auto& info) { return info.param ? "lock_free" : "locked"; });
+
+}  // namespace
+}  // namespace urma

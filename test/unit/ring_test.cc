@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: MIT
+//
+// The ring with both ends in one process, where the sanitizers can see both.
+#include "urma/providers/local/ring.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "urma/base/error.h"
+#include "urma_opcode.h"
+
+namespace urma::local {
+namespace {
+
+constexpr uint32_t kRingBytes = kMinRingBytes;
+
+struct Ends {
+  RingProducer producer{kRingBytes};
+  RingConsumer consumer{Fd(::fcntl(producer.memory().fd(), F_DUPFD_CLOEXEC, 0)), kRingBytes};
+};
+
+std::vector<char> pattern(uint32_t bytes, uint32_t seed) {
+  std::vector<char> data(bytes);
+  std::iota(data.begin(), data.end(), static_cast<char>(seed * 7));
+  return data;
+}
+
+bool send(RingProducer* producer, const std::vector<char>& data, uint32_t cookie,
+          uint8_t flags = kWantsAnswer) {
+  const auto bytes = static_cast<uint32_t>(data.size());
+  if (!producer->room_for(bytes)) return false;
+  producer->begin(bytes);
+  producer->append(data.data(), bytes);
+  producer->publish(MessageKind::kSend, flags, bytes, cookie * 3, cookie);
+  return true;
+}
+
+std::vector<char> receive(RingConsumer* consumer, const Message& message, uint8_t status) {
+  std::vector<char> data(message.payload);
+  consumer->copy_payload(message, 0, data.data(), message.payload);
+  consumer->consume(message, status);
+  return data;
+}
+
+TEST(Ring, CarriesEverySizeAroundItsEnd) {
+  Ends ends;
+  uint32_t cookie = 0;
+  for (int lap = 0; lap < 8; ++lap) {
+    for (uint32_t bytes = 0; bytes <= ends.producer.max_payload(); bytes += 1 + lap) {
+      const auto data = pattern(bytes, cookie);
+      ASSERT_TRUE(send(&ends.producer, data, cookie)) << bytes;
+      Message message;
+      ASSERT_EQ(ends.consumer.peek(&message), RingConsumer::Peek::kMessage) << bytes;
+      EXPECT_EQ(message.length, bytes);
+      EXPECT_EQ(message.immediate, cookie * 3);
+      ASSERT_EQ(receive(&ends.consumer, message, URMA_CR_SUCCESS), data) << bytes;
+      ASSERT_EQ(ends.consumer.peek(&message), RingConsumer::Peek::kEmpty) << bytes;
+      uint32_t back;
+      uint8_t status;
+      ASSERT_TRUE(ends.producer.reap(&back, &status));
+      ASSERT_EQ(back, cookie);
+      ++cookie;
+    }
+  }
+}
+
+TEST(Ring, PayloadThatLooksLikeAMessageIsNone) {
+  Ends ends;
+  // Fill interior slots with words that carry every position tag of the next laps.
+  std::vector<uint64_t> words(ends.producer.max_payload() / 8);
+  for (uint32_t round = 0; round < 200; ++round) {
+    for (size_t i = 0; i < words.size(); ++i) {
+      words[i] = (round * 16 + i / 8 + 40) | uint64_t{1} << 32 | uint64_t{1} << 48;
+    }
+    std::vector<char> data(words.size() * 8);
+    std::memcpy(data.data(), words.data(), data.size());
+    data.resize(data.size() - 64 * (round % 5));
+    ASSERT_TRUE(send(&ends.producer, data, round));
+    Message message;
+    ASSERT_EQ(ends.consumer.peek(&message), RingConsumer::Peek::kMessage);
+    receive(&ends.consumer, message, URMA_CR_SUCCESS);
+    ASSERT_EQ(ends.consumer.peek(&message), RingConsumer::Peek::kEmpty) << round;
+    uint32_t cookie;
+    uint8_t status;
+    ASSERT_TRUE(ends.producer.reap(&cookie, &status));
+  }
+}
+
+TEST(Ring, FailedMessagesAnswerWithTheirStatus) {
+  Ends ends;
+  const auto expected = [](uint32_t i) {
+    return i % 3 == 0 ? URMA_CR_REM_RESP_LEN_ERR : URMA_CR_SUCCESS;
+  };
+  uint32_t reaped = 0;
+  for (uint32_t i = 0; i < 1000; ++i) {
+    ASSERT_TRUE(send(&ends.producer, pattern(i % 100, i), i, 0)) << i;
+    Message message;
+    ASSERT_EQ(ends.consumer.peek(&message), RingConsumer::Peek::kMessage);
+    ends.consumer.consume(message, expected(i));
+    uint32_t cookie;
+    uint8_t status;
+    // A failure publishes the position of all before it too.
+    while (i % 3 == 0 && ends.producer.reap(&cookie, &status)) {
+      EXPECT_EQ(cookie, reaped);
+      EXPECT_EQ(status, expected(reaped));
+      ++reaped;
+    }
+  }
+  EXPECT_EQ(reaped, 1000u);
+}
+
+TEST(Ring, GivesNoRoomBeforeAnswersAreReaped) {
+  Ends ends;
+  Message message;
+  uint32_t sent = 0;
+  while (send(&ends.producer, pattern(8, sent), sent)) {
+    ASSERT_EQ(ends.consumer.peek(&message), RingConsumer::Peek::kMessage);
+    ends.consumer.consume(message, URMA_CR_SUCCESS);
+    ASSERT_LT(++sent, kRingBytes / kSlotBytes);
+  }
+  uint32_t cookie;
+  uint8_t status;
+  ASSERT_TRUE(ends.producer.reap(&cookie, &status));
+  EXPECT_TRUE(send(&ends.producer, pattern(8, sent), sent));
+}
+
+TEST(Ring, IsFullBeforeItOverwrites) {
+  Ends ends;
+  uint32_t sent = 0;
+  while (send(&ends.producer, pattern(8, sent), sent, 0)) ++sent;
+  EXPECT_GE(sent, kRingBytes / kSlotBytes - 1);
+  Message message;
+  for (uint32_t i = 0; i < sent; ++i) {
+    ASSERT_EQ(ends.consumer.peek(&message), RingConsumer::Peek::kMessage);
+    ASSERT_EQ(receive(&ends.consumer, message, URMA_CR_SUCCESS), pattern(8, i));
+  }
+  uint32_t cookie;
+  uint8_t status;
+  while (ends.producer.reap(&cookie, &status)) {
+  }
+  EXPECT_TRUE(send(&ends.producer, pattern(8, 0), 0));
+}
+
+TEST(Ring, LiesOfTheConsumerAreNotBelieved) {
+  Ends ends;
+  ASSERT_TRUE(send(&ends.producer, pattern(8, 1), 1));
+  auto* answers = static_cast<RingAnswers*>(ends.producer.memory().data());
+  uint32_t cookie;
+  uint8_t status;
+  for (const uint64_t lie : {uint64_t{2}, uint64_t{1} << 40, UINT64_MAX}) {
+    answers->consumed.store(lie);
+    EXPECT_FALSE(ends.producer.reap(&cookie, &status)) << lie;
+  }
+  answers->consumed.store(1);
+  EXPECT_TRUE(ends.producer.reap(&cookie, &status));
+}
+
+TEST(Ring, BrokenHeadersAreRefused) {
+  std::mt19937_64 random(7);
+  Ends ends;
+  RingLayout layout(ends.producer.memory().data(), kRingBytes);
+  MessageHeader& header = layout.header(0);
+  int broken = 0;
+  for (int i = 0; i < 20000; ++i) {
+    header.length = static_cast<uint32_t>(random());
+    header.payload = static_cast<uint32_t>(random() % 4 == 0 ? random() : random() % 2000);
+    header.word.store(1 | random() << 32);
+    Message message;
+    const auto peeked = ends.consumer.peek(&message);
+    ASSERT_NE(peeked, RingConsumer::Peek::kEmpty);
+    if (peeked == RingConsumer::Peek::kBroken) {
+      ++broken;
+      continue;
+    }
+    ASSERT_LE(message.payload, ends.producer.max_payload());
+    ASSERT_LE(message.slots * kSlotBytes, kRingBytes / 4 + kSlotBytes);
+  }
+  EXPECT_GT(broken, 19000);
+}
+
+TEST(Ring, RefusesMemoryThatIsNotSealedOrNotThatLarge) {
+  RingProducer producer(kRingBytes);
+  EXPECT_THROW(RingConsumer(Fd(::fcntl(producer.memory().fd(), F_DUPFD_CLOEXEC, 0)), 8192), Error);
+  Fd unsealed(::memfd_create("unsealed", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  ASSERT_EQ(::ftruncate(unsealed.get(), RingLayout::total_bytes(kRingBytes)), 0);
+  EXPECT_THROW(RingConsumer(std::move(unsealed), kRingBytes), Error);
+  EXPECT_THROW(RingConsumer(Fd(::open("/dev/null", O_RDWR | O_CLOEXEC)), kRingBytes), Error);
+}
+
+// Both ends as threads on one mapping.
+TEST(Ring, TwoThreadsLoseNothing) {
+  constexpr uint32_t kMessages = 60000;
+  RingProducer producer(kRingBytes);
+  // One mapping for both, so that the thread sanitizer sees what they share.
+  RingConsumer consumer(producer);
+  std::thread receiver([&] {
+    for (uint32_t i = 0; i < kMessages;) {
+      Message message;
+      if (consumer.peek(&message) != RingConsumer::Peek::kMessage) {
+        ::sched_yield();
+        continue;
+      }
+      ASSERT_EQ(receive(&consumer, message, i % 11 == 0 ? URMA_CR_LOC_LEN_ERR : 0),
+                pattern(i % 500, i));
+      ++i;
+    }
+  });
+  uint32_t sent = 0;
+  uint32_t reaped = 0;
+  while (reaped < kMessages) {
+    if (sent < kMessages && send(&producer, pattern(sent % 500, sent), sent,
+                                 sent % 3 == 0 || sent + 1 == kMessages ? kWantsAnswer : 0)) {
+      ++sent;
+    }
+    uint32_t cookie;
+    uint8_t status;
+    bool moved = false;
+    while (producer.reap(&cookie, &status)) {
+      ASSERT_EQ(cookie, reaped);
+      ASSERT_EQ(status, reaped % 11 == 0 ? URMA_CR_LOC_LEN_ERR : URMA_CR_SUCCESS);
+      ++reaped;
+      moved = true;
+    }
+    if (!moved) ::sched_yield();
+  }
+  receiver.join();
+  EXPECT_TRUE(producer.idle());
+}
+
+}  // namespace
+}  // namespace urma::local

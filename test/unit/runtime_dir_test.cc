@@ -1,0 +1,413 @@
+// SPDX-License-Identifier: MIT
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <thread>
+
+#include "urma/base/clock.h"
+#include "urma/base/error.h"
+#include "urma/core/files.h"
+#include "urma/core/runtime.h"
+#include "urma/core/service_thread.h"
+#include "urma/core/settings.h"
+
+namespace urma::core {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A process's service thread and runtime.
+class Instance {
+ public:
+  explicit Instance(uint32_t uasid = 0) {
+    settings_.load();
+    service_.start();
+    service_.run([&] { runtime_ = std::make_unique<ProcessRuntime>(service_, settings_, uasid); });
+  }
+  ~Instance() {
+    service_.run([&] { runtime_.reset(); });
+  }
+  ProcessRuntime* operator->() { return runtime_.get(); }
+
+ private:
+  EnvSettings settings_;
+  ServiceThread service_;
+  std::unique_ptr<ProcessRuntime> runtime_;
+};
+
+// A child process, which lives until it is killed or its body returns.
+class Child {
+ public:
+  // The body's number reaches the parent; then the child waits to be killed.
+  explicit Child(const std::function<uint32_t()>& body) {
+    int ends[2];
+    EXPECT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+    answer_.reset(ends[0]);
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      ::alarm(60);
+      const uint32_t number = body();
+      if (::write(ends[1], &number, sizeof number) != sizeof number) ::_exit(1);
+      for (;;) ::pause();
+    }
+    ::close(ends[1]);
+  }
+  ~Child() { kill(); }
+
+  uint32_t answer() {
+    uint32_t number = 0;
+    EXPECT_EQ(::read(answer_.get(), &number, sizeof number), static_cast<ssize_t>(sizeof number));
+    return number;
+  }
+  void kill() {
+    if (pid_ <= 0) return;
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+    pid_ = -1;
+  }
+
+ private:
+  pid_t pid_;
+  Fd answer_;
+};
+
+class RuntimeDirTest : public testing::Test {
+ protected:
+  RuntimeDirTest() {
+    const char* base = ::getenv("TEST_TMPDIR");
+    root_ = fmt::format("{}/urmaXXXXXX", base == nullptr ? "/tmp" : base);
+    EXPECT_NE(::mkdtemp(root_.data()), nullptr);
+    path_ = root_ + "/urma";
+    ::setenv("URMA_RUNTIME_DIR", path_.c_str(), 1);
+  }
+  ~RuntimeDirTest() override {
+    ::unsetenv("URMA_RUNTIME_DIR");
+    fs::remove_all(root_);
+  }
+
+  std::set<std::string> names() const {
+    std::set<std::string> names;
+    for (const auto& entry : fs::directory_iterator(path_)) {
+      names.insert(entry.path().filename().string());
+    }
+    return names;
+  }
+  // Text of the Error that opening throws, "" where it opens.
+  static std::string refusal(uint32_t uasid = 0) {
+    try {
+      Instance instance(uasid);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  }
+  static int status_of(const std::function<void()>& body) {
+    try {
+      body();
+    } catch (const Error& error) {
+      return error.status();
+    }
+    return 0;
+  }
+
+  std::string root_;
+  std::string path_;
+};
+
+TEST_F(RuntimeDirTest, IsMadeForItsOwnerAloneAndLeftEmpty) {
+  {
+    Instance instance;
+    struct stat info;
+    ASSERT_EQ(::stat(path_.c_str(), &info), 0);
+    EXPECT_EQ(info.st_mode & 07777, 0700u);
+    EXPECT_EQ(instance->path(), path_);
+    EXPECT_NE(instance->nonce(), 0u);
+    EXPECT_TRUE(names().count(fmt::format("slot-{}", instance->slot())));
+    EXPECT_EQ(instance->socket_name(7, "shm"), "7.shm");
+  }
+  EXPECT_EQ(names(), std::set<std::string>{"eids"});
+}
+
+TEST_F(RuntimeDirTest, ForeignModeIsRefusedWithTheRemedy) {
+  fs::create_directory(path_);
+  ::chmod(path_.c_str(), 0755);
+  const auto text = refusal();
+  EXPECT_NE(text.find(path_), std::string::npos);
+  EXPECT_NE(text.find("0755"), std::string::npos);
+  EXPECT_NE(text.find("chmod 0700"), std::string::npos);
+}
+
+TEST_F(RuntimeDirTest, ForeignOwnerIsRefused) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give a directory away";
+  fs::create_directory(path_);
+  ::chmod(path_.c_str(), 0700);
+  ASSERT_EQ(::chown(path_.c_str(), 12345, 0), 0);
+  EXPECT_NE(refusal().find("12345"), std::string::npos);
+}
+
+TEST_F(RuntimeDirTest, SymbolicLinksAndFilesAreRefused) {
+  fs::create_directory(root_ + "/real");
+  ::chmod((root_ + "/real").c_str(), 0700);
+  fs::create_symlink(root_ + "/real", path_);
+  EXPECT_NE(refusal().find(path_), std::string::npos);
+  fs::remove(path_);
+  std::ofstream(path_) << "a file";
+  EXPECT_NE(refusal().find(path_), std::string::npos);
+}
+
+TEST_F(RuntimeDirTest, XdgRuntimeDirIsTakenWhereNothingIsSet) {
+  ::unsetenv("URMA_RUNTIME_DIR");
+  ::setenv("XDG_RUNTIME_DIR", root_.c_str(), 1);
+  {
+    Instance instance;
+    EXPECT_EQ(instance->path(), root_ + "/urma");
+  }
+  ::unsetenv("XDG_RUNTIME_DIR");
+}
+
+TEST_F(RuntimeDirTest, UmaskIsNeitherObeyedNorChanged) {
+  Child child([] {
+    ::umask(0277);
+    Instance instance;
+    return static_cast<uint32_t>(::umask(0));
+  });
+  EXPECT_EQ(child.answer(), 0277u);
+  Instance instance;
+}
+
+TEST_F(RuntimeDirTest, EidTableIsTheSameForAllAndLasts) {
+  std::vector<urma_eid_t> eids;
+  {
+    Instance first, second;
+    eids.assign(first->eids().begin(), first->eids().end());
+    ASSERT_GE(eids.size(), 2u);
+    EXPECT_EQ(std::memcmp(eids.data(), second->eids().data(), eids.size() * sizeof eids[0]), 0);
+  }
+  EXPECT_NE(std::memcmp(&eids[0], &eids[1], sizeof eids[0]), 0);
+  Instance third;
+  EXPECT_EQ(std::memcmp(eids.data(), third->eids().data(), eids.size() * sizeof eids[0]), 0);
+}
+
+TEST_F(RuntimeDirTest, DamagedEidTableIsRefusedByName) {
+  for (const char* text : {"", "fd00::1\n", "fd00::1\nfd00::1\n", "fd00::1\n::\n",
+                           "fd00::1\nrubbish\n", "fd00::1\nfd00::2"}) {
+    fs::create_directory(path_);
+    ::chmod(path_.c_str(), 0700);
+    std::ofstream(path_ + "/eids") << text;
+    EXPECT_NE(refusal().find(path_ + "/eids"), std::string::npos) << text;
+    fs::remove_all(path_);
+  }
+}
+
+TEST_F(RuntimeDirTest, IdsCarryTheSlotAndComeAgainLate) {
+  Instance instance;
+  const uint32_t first = instance->alloc_id(IdKind::kJetty);
+  EXPECT_EQ(first >> 16, instance->slot());
+  EXPECT_EQ(instance->alloc_id(IdKind::kJfr), first);
+  instance->free_id(IdKind::kJetty, 0, first);
+  std::set<uint32_t> seen{first};
+  for (int i = 0; i < 65534; ++i)
+    EXPECT_TRUE(seen.insert(instance->alloc_id(IdKind::kJetty)).second);
+  EXPECT_EQ(instance->alloc_id(IdKind::kJetty), first);
+  EXPECT_EQ(status_of([&] { instance->alloc_id(IdKind::kJetty); }), URMA_ENOMEM);
+  instance->free_id(IdKind::kJetty, 0, first + 5);
+  instance->free_id(IdKind::kJetty, 0, first + 5);
+  EXPECT_EQ(instance->alloc_id(IdKind::kJetty), first + 5);
+  EXPECT_EQ(status_of([&] { instance->alloc_id(IdKind::kJetty); }), URMA_ENOMEM);
+}
+
+TEST_F(RuntimeDirTest, ChosenIdsHaveOneOwner) {
+  Instance one, other;
+  one->reserve_id(IdKind::kJetty, 0, 17);
+  EXPECT_EQ(status_of([&] { one->reserve_id(IdKind::kJetty, 0, 17); }), URMA_EEXIST);
+  EXPECT_EQ(status_of([&] { other->reserve_id(IdKind::kJetty, 0, 17); }), URMA_EEXIST);
+  EXPECT_EQ(status_of([&] { other->reserve_id(IdKind::kJetty, 0, 0); }), URMA_EINVAL);
+  EXPECT_EQ(status_of([&] { other->reserve_id(IdKind::kJetty, 0, 65536); }), URMA_EINVAL);
+  EXPECT_EQ(status_of([&] { other->reserve_id(IdKind::kJetty, 99, 5); }), URMA_EINVAL);
+  other->reserve_id(IdKind::kJetty, 1, 17);
+  other->reserve_id(IdKind::kJfr, 0, 17);
+
+  const auto eid0 = one->eids()[0], eid1 = one->eids()[1];
+  for (auto* instance : {&one, &other}) {
+    EXPECT_EQ((*instance)->owner_slot(IdKind::kJetty, eid0, 17), one->slot());
+    EXPECT_EQ((*instance)->owner_slot(IdKind::kJetty, eid1, 17), other->slot());
+    EXPECT_EQ((*instance)->owner_slot(IdKind::kJfr, eid0, 17), other->slot());
+    EXPECT_EQ((*instance)->owner_slot(IdKind::kJfr, eid1, 17), std::nullopt);
+  }
+  one->free_id(IdKind::kJetty, 0, 17);
+  EXPECT_EQ(one->owner_slot(IdKind::kJetty, eid0, 17), std::nullopt);
+  other->reserve_id(IdKind::kJetty, 0, 17);
+  EXPECT_EQ(one->owner_slot(IdKind::kJetty, eid0, 17), other->slot());
+}
+
+TEST_F(RuntimeDirTest, OwnerOfALibraryIdIsItsSlotWhileThatLives) {
+  Instance one;
+  const auto eid = one->eids()[0];
+  uint32_t slot = 0;
+  {
+    Instance other;
+    slot = other->slot();
+    EXPECT_EQ(one->owner_slot(IdKind::kJetty, eid, other->alloc_id(IdKind::kJetty)), slot);
+    EXPECT_EQ(one->owner_slot(IdKind::kJetty, urma_eid_t{}, slot << 16 | 1), std::nullopt);
+  }
+  EXPECT_EQ(one->owner_slot(IdKind::kJetty, eid, slot << 16 | 1), std::nullopt);
+  EXPECT_EQ(one->owner_slot(IdKind::kJetty, eid, one->slot() << 16 | 1), one->slot());
+  EXPECT_EQ(one->owner_slot(IdKind::kJetty, eid, 0), std::nullopt);
+}
+
+TEST_F(RuntimeDirTest, AReservationOfNonsenseHasNoOwner) {
+  Instance one;
+  for (const char* text : {"", "1", "0\n", "65536\n", "-1\n", "1 \n", "12345678901234567890\n"}) {
+    const auto name = path_ + "/id-jetty-0-9";
+    std::ofstream(name) << text;
+    const Fd fd(::open(name.c_str(), O_RDONLY | O_CLOEXEC));
+    ASSERT_EQ(::flock(fd.get(), LOCK_EX | LOCK_NB), 0);
+    EXPECT_EQ(one->owner_slot(IdKind::kJetty, one->eids()[0], 9), std::nullopt) << text;
+  }
+}
+
+TEST_F(RuntimeDirTest, UasidIsUniqueAndMayBeWished) {
+  Instance one, other(0xabcdef);
+  EXPECT_NE(one->uasid(), 0u);
+  EXPECT_LE(one->uasid(), 0xffffffu);
+  EXPECT_EQ(other->uasid(), 0xabcdefu);
+  const auto before = names();
+  EXPECT_EQ(status_of([] { Instance third(0xabcdef); }), URMA_EEXIST);
+  EXPECT_EQ(status_of([] { Instance third(0x1000000); }), URMA_EINVAL);
+  EXPECT_EQ(names(), before);
+}
+
+uint32_t hold_everything() {
+  auto& instance = *new Instance(0x123456);
+  instance->reserve_id(IdKind::kJetty, 0, 5);
+  instance->reserve_id(IdKind::kToken, 1, 6);
+  std::ofstream(
+      fmt::format("{}/{}", instance->path(), instance->socket_name(instance->slot(), "shm")));
+  return instance->slot();
+}
+
+TEST_F(RuntimeDirTest, SurvivorsClearUpWithinASecond) {
+  Child child(hold_everything);
+  const uint32_t slot = child.answer();
+  Instance survivor;
+  const auto eid = survivor->eids()[0];
+  EXPECT_EQ(survivor->owner_slot(IdKind::kJetty, eid, 5), slot);
+  EXPECT_EQ(names().size(), 3u + 5u);
+  const uint64_t killed = monotonic_ns();
+  child.kill();
+  while (names().size() != 3 && monotonic_ns() - killed < 1'000'000'000) std::this_thread::yield();
+  EXPECT_EQ(names(), (std::set<std::string>{"eids", fmt::format("slot-{}", survivor->slot()),
+                                            fmt::format("uasid-{:06x}", survivor->uasid())}));
+  EXPECT_EQ(survivor->owner_slot(IdKind::kJetty, eid, 5), std::nullopt);
+  RecordProperty("cleared_after_us", static_cast<int>((monotonic_ns() - killed) / 1000));
+  survivor->reserve_id(IdKind::kJetty, 0, 5);
+}
+
+TEST_F(RuntimeDirTest, WithoutSurvivorsTheNextOneClearsUp) {
+  {
+    Child child(hold_everything);
+    child.answer();
+  }
+  EXPECT_EQ(names().size(), 6u);
+  std::ofstream(path_ + "/tmp-1-1");
+  Instance next(0x123456);
+  EXPECT_EQ(names().size(), 3u);
+}
+
+// Whoever asks for the owner, or clears up, holds the dead owner's lock for a moment.
+TEST_F(RuntimeDirTest, RestartedOwnerGetsItsIdWhileOthersLookForIt) {
+  for (int round = 0; round < 10; ++round) {
+    Child child(hold_everything);
+    child.answer();
+    Instance looker, restarted;
+    std::atomic<bool> stop{false};
+    std::thread looking([&] {
+      while (!stop) looker->owner_slot(IdKind::kJetty, looker->eids()[0], 5);
+    });
+    child.kill();
+    EXPECT_EQ(status_of([&] { restarted->reserve_id(IdKind::kJetty, 0, 5); }), 0);
+    stop = true;
+    looking.join();
+  }
+}
+
+TEST_F(RuntimeDirTest, ManyWhoOpenAtOnceGetSlotsOfTheirOwn) {
+  int gate[2];
+  ASSERT_EQ(::pipe2(gate, O_CLOEXEC), 0);
+  std::vector<std::unique_ptr<Child>> children;
+  for (int i = 0; i < 24; ++i) {
+    children.push_back(std::make_unique<Child>([&] {
+      ::close(gate[1]);
+      char ignored;
+      // Ends when the parent closes its end.
+      if (::read(gate[0], &ignored, 1) != 0) ::_exit(1);
+      auto& instance = *new Instance;
+      uint32_t sum = 0;
+      for (const auto& eid : instance->eids()) sum += eid.raw[15];
+      return instance->slot() << 8 | (sum & 0xff);
+    }));
+  }
+  ::close(gate[0]);
+  ::close(gate[1]);
+  std::set<uint32_t> slots, eid_sums;
+  for (auto& child : children) {
+    const uint32_t answer = child->answer();
+    slots.insert(answer >> 8);
+    eid_sums.insert(answer & 0xff);
+  }
+  EXPECT_EQ(slots.size(), children.size());
+  EXPECT_EQ(eid_sums.size(), 1u);
+}
+
+TEST_F(RuntimeDirTest, LackOfDescriptorsIsSaid) {
+  Child child([] {
+    // Room for the service thread's descriptors, and for none of the runtime's.
+    EnvSettings settings;
+    settings.load();
+    ServiceThread service;
+    service.start();
+    const int next = ::dup(0);
+    rlimit limit{static_cast<rlim_t>(next), static_cast<rlim_t>(next)};
+    ::close(next);
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+    try {
+      service.run([&] { ProcessRuntime runtime(service, settings, 0); });
+    } catch (const Error& error) {
+      return static_cast<uint32_t>(std::string(error.what()).find("RLIMIT_NOFILE") !=
+                                   std::string::npos);
+    }
+    return 2u;
+  });
+  EXPECT_EQ(child.answer(), 1u);
+}
+
+TEST_F(RuntimeDirTest, AFileLockedAnewIsNotTakenForTheOldOne) {
+  Instance instance;
+  const int dir = instance->dir_fd();
+  EXPECT_FALSE(lock_abandoned(dir, "none").has_value());
+  EXPECT_FALSE(is_held(dir, "none"));
+  const auto own = slot_name(instance->slot());
+  EXPECT_TRUE(is_held(dir, own));
+  EXPECT_FALSE(lock_abandoned(dir, own).has_value());
+  EXPECT_FALSE(sweep_slot(dir, instance->slot()));
+  EXPECT_TRUE(names().count(own));
+}
+
+}  // namespace
+}  // namespace urma::core

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT
+#include "segment/segment.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace urma {
+namespace {
+
+const urma_eid_t kEid = {{1, 2, 3}};
+
+std::unique_ptr<Segment> make_segment(uint32_t token_id, uint64_t va, uint64_t len, uint32_t token,
+                                      uint32_t access) {
+  auto segment = std::make_unique<Segment>();
+  segment->seg.ubva.eid = kEid;
+  segment->seg.ubva.va = va;
+  segment->seg.len = len;
+  segment->seg.token_id = token_id;
+  segment->seg.attr.bs.token_policy = token == 0 ? URMA_TOKEN_NONE : URMA_TOKEN_PLAIN_TEXT;
+  segment->token_value = {token};
+  segment->access = access;
+  segment->registered = true;
+  return segment;
+}
+
+TEST(SegmentTable, FindsByTokenIdAndRangeThenComparesTheValue) {
+  SegmentTable table;
+  auto first = make_segment(7, 0x1000, 0x100, 11, URMA_ACCESS_READ);
+  auto second = make_segment(7, 0x2000, 0x100, 22, URMA_ACCESS_READ | URMA_ACCESS_WRITE);
+  table.add(first.get());
+  table.add(second.get());
+  GrantError error;
+  const auto grant = table.grant(kEid, 7, 0x2010, {22}, &error);
+  ASSERT_TRUE(grant.has_value());
+  EXPECT_EQ(grant->base, 0x2000u);
+  EXPECT_EQ(grant->len, 0x100u);
+  EXPECT_EQ(grant->access, uint32_t{URMA_ACCESS_READ | URMA_ACCESS_WRITE});
+  EXPECT_FALSE(table.grant(kEid, 7, 0x1000, {22}, &error).has_value());
+  EXPECT_EQ(error, GrantError::kWrongToken);
+  EXPECT_FALSE(table.grant(kEid, 7, 0x1000, {0}, &error).has_value());
+  EXPECT_FALSE(table.grant(kEid, 7, 0x1101, {11}, &error).has_value());
+  EXPECT_EQ(error, GrantError::kNotRegistered);
+  EXPECT_FALSE(table.grant(kEid, 8, 0x1000, {11}, &error).has_value());
+  EXPECT_FALSE(table.grant(urma_eid_t{{9}}, 7, 0x1000, {11}, &error).has_value());
+}
+
+TEST(SegmentTable, AnUnregisteredSegmentIsDeadForEver) {
+  SegmentTable table;
+  auto segment = make_segment(1, 0x1000, 64, 0, URMA_ACCESS_READ | URMA_ACCESS_WRITE);
+  std::vector<SegmentRef> old;
+  for (int round = 0; round < 3; ++round) {
+    table.add(segment.get());
+    EXPECT_TRUE(table.alive(segment->ref));
+    old.push_back(segment->ref);
+    table.remove(segment.get());
+    for (const SegmentRef& ref : old) EXPECT_FALSE(table.alive(ref));
+  }
+}
+
+TEST(SegmentTable, AccessIsCheckedWhereItHappens) {
+  SegmentTable table;
+  const uint32_t rights = URMA_ACCESS_READ | URMA_ACCESS_WRITE | URMA_ACCESS_ATOMIC;
+  auto segment = make_segment(1, 0x1000, 64, 0, rights);
+  table.add(segment.get());
+  int called = 0;
+  const auto count = [&] { ++called; };
+  EXPECT_TRUE(table.with_grant(segment->ref, 0x1038, 8, URMA_ACCESS_ATOMIC, count));
+  EXPECT_FALSE(table.with_grant(segment->ref, 0x1039, 8, URMA_ACCESS_ATOMIC, count));
+  EXPECT_FALSE(table.with_grant(segment->ref, 0xff8, 8, URMA_ACCESS_ATOMIC, count));
+  EXPECT_FALSE(table.with_grant(segment->ref, UINT64_MAX - 3, 8, URMA_ACCESS_ATOMIC, count));
+  EXPECT_FALSE(table.with_grant({kMaxSegments, 1}, 0x1000, 8, URMA_ACCESS_ATOMIC, count));
+  EXPECT_FALSE(table.with_grant({segment->ref.index, segment->ref.generation + 2}, 0x1000, 8,
+                                URMA_ACCESS_ATOMIC, count));
+  EXPECT_EQ(called, 1);
+}
+
+TEST(SegmentTable, ImportersCannotWriteTheWords) {
+  SegmentTable table;
+  EXPECT_EQ(::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, table.words_fd(), 0),
+            MAP_FAILED);
+  const std::string path = "/proc/self/fd/" + std::to_string(table.words_fd());
+  Fd reopened(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  if (reopened.valid()) {
+    EXPECT_EQ(::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, reopened.get(), 0),
+              MAP_FAILED);
+  }
+  EXPECT_NE(::ftruncate(table.words_fd(), 0), 0);
+}
+
+}  // namespace
+}  // namespace urma

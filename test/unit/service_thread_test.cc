@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: MIT
+#include "urma/core/service_thread.h"
+
+#include <gtest/gtest.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#include <fstream>
+#include <future>
+#include <stdexcept>
+
+#include "urma/base/clock.h"
+#include "urma/base/error.h"
+
+namespace urma::core {
+namespace {
+
+class ServiceThreadTest : public testing::Test {
+ protected:
+  void SetUp() override { service_.start(); }
+  void TearDown() override { service_.stop(); }
+
+  ServiceThread service_;
+};
+
+TEST_F(ServiceThreadTest, RunsTasksInOrderOnItsOwnThread) {
+  std::vector<int> seen;
+  for (int i = 0; i < 100; ++i) service_.post([&, i] { seen.push_back(i); });
+  bool on_thread = false;
+  service_.run([&] { on_thread = service_.on_thread(); });
+  EXPECT_TRUE(on_thread);
+  EXPECT_FALSE(service_.on_thread());
+  ASSERT_EQ(seen.size(), 100u);
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(seen[i], i);
+}
+
+TEST_F(ServiceThreadTest, RunHandsOnExceptionsAndNests) {
+  EXPECT_THROW(service_.run([] { throw std::out_of_range("here"); }), std::out_of_range);
+  int depth = 0;
+  service_.run([&] { service_.run([&] { depth = 2; }); });
+  EXPECT_EQ(depth, 2);
+}
+
+TEST_F(ServiceThreadTest, OutlivesATaskThatThrows) {
+  service_.post([] { throw std::runtime_error("nobody waits for this"); });
+  bool ran = false;
+  service_.run([&] { ran = true; });
+  EXPECT_TRUE(ran);
+}
+
+TEST_F(ServiceThreadTest, ThreadIsNamedAndBlocksAllSignals) {
+  char name[16] = "";
+  bool open_signal = false;
+  service_.run([&] {
+    ::pthread_getname_np(::pthread_self(), name, sizeof name);
+    sigset_t blocked;
+    ::pthread_sigmask(SIG_BLOCK, nullptr, &blocked);
+    for (int signal = 1; signal < 32; ++signal) {
+      const bool can = signal != SIGKILL && signal != SIGSTOP;
+      if (can && ::sigismember(&blocked, signal) == 0) open_signal = true;
+    }
+  });
+  EXPECT_STREQ(name, "urma-service");
+  EXPECT_FALSE(open_signal);
+  sigset_t own;
+  ::pthread_sigmask(SIG_BLOCK, nullptr, &own);
+  EXPECT_EQ(::sigismember(&own, SIGTERM), 0);
+}
+
+TEST_F(ServiceThreadTest, StopRunsWhatWasPostedAndDropsWhatComesLater) {
+  int ran = 0;
+  for (int i = 0; i < 1000; ++i) service_.post([&] { ++ran; });
+  service_.stop();
+  EXPECT_EQ(ran, 1000);
+  service_.post([&] { ++ran; });
+  EXPECT_THROW(service_.run([&] { ++ran; }), Error);
+  service_.start();
+  service_.run([] {});
+  EXPECT_EQ(ran, 1000);
+}
+
+TEST_F(ServiceThreadTest, ManyThreadsPostAndRun) {
+  uint64_t sum = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      for (int j = 0; j < 1000; ++j) {
+        service_.post([&] { ++sum; });
+        if (j % 8 == 0) service_.run([&] { ++sum; });
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  service_.run([] {});
+  EXPECT_EQ(sum, 4 * 1000u + 4 * 125u);
+}
+
+TEST_F(ServiceThreadTest, TimersFireInOrderAndNotEarly) {
+  std::vector<int> order;
+  std::promise<void> last;
+  uint64_t early_by = 0;
+  service_.run([&] {
+    const uint64_t start = monotonic_ns();
+    const auto timer = [&, start](int number, uint64_t delay) {
+      return service_.after(delay, [&, start, number, delay] {
+        const uint64_t passed = monotonic_ns() - start;
+        if (passed < delay) early_by = delay - passed;
+        order.push_back(number);
+        if (number == 3) last.set_value();
+      });
+    };
+    timer(3, 20'000'000);
+    timer(1, 2'000'000);
+    const auto cancelled = timer(9, 3'000'000);
+    timer(2, 2'500'000);
+    service_.cancel(cancelled);
+    service_.cancel(cancelled);
+  });
+  last.get_future().wait();
+  service_.run([] {});
+  EXPECT_EQ(order, (std::vector<int>{1, 2, 3}));
+  EXPECT_EQ(early_by, 0u);
+}
+
+TEST_F(ServiceThreadTest, TimerOfNoDelayThatSetsItselfStarvesNobody) {
+  bool go_on = true;
+  std::function<void()> again = [&] {
+    if (go_on) service_.after(0, again);
+  };
+  service_.run([&] { service_.after(0, again); });
+  service_.run([&] { go_on = false; });
+}
+
+TEST_F(ServiceThreadTest, WatchedDescriptorsAreServedUntilUnwatched) {
+  const Fd event(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+  std::promise<uint32_t> woken;
+  int calls = 0;
+  service_.run([&] {
+    service_.watch(event.get(), EPOLLIN, [&](uint32_t events) {
+      ++calls;
+      service_.unwatch(event.get());
+      woken.set_value(events);
+    });
+  });
+  ::eventfd_write(event.get(), 1);
+  EXPECT_EQ(woken.get_future().get(), static_cast<uint32_t>(EPOLLIN));
+  service_.run([] {});
+  EXPECT_EQ(calls, 1);
+  service_.run([&] {
+    EXPECT_THROW(service_.rewatch(event.get(), EPOLLIN), Error);
+    EXPECT_THROW(service_.watch(-1, EPOLLIN, [](uint32_t) {}), Error);
+    service_.unwatch(event.get());
+  });
+}
+
+TEST_F(ServiceThreadTest, RewatchChangesTheEvents) {
+  int pair[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+  const Fd near(pair[0]), far(pair[1]);
+  std::promise<uint32_t> woken;
+  service_.run([&] {
+    service_.watch(near.get(), EPOLLIN, [&](uint32_t events) {
+      service_.unwatch(near.get());
+      woken.set_value(events);
+    });
+    service_.rewatch(near.get(), EPOLLOUT);
+  });
+  EXPECT_EQ(woken.get_future().get(), static_cast<uint32_t>(EPOLLOUT));
+}
+
+// Two descriptors are ready in one batch, and whichever comes first ends the other.
+TEST_F(ServiceThreadTest, AWatchEndedInTheSameBatchIsNotCalled) {
+  const Fd events[] = {Fd(::eventfd(1, EFD_CLOEXEC)), Fd(::eventfd(1, EFD_CLOEXEC))};
+  int calls = 0;
+  service_.run([&] {
+    for (int i = 0; i < 2; ++i) {
+      service_.watch(events[i].get(), EPOLLIN, [&, i](uint32_t) {
+        ++calls;
+        service_.unwatch(events[1 - i].get());
+        service_.unwatch(events[i].get());
+      });
+    }
+  });
+  for (int i = 0; i < 3; ++i) service_.run([] {});
+  EXPECT_LE(calls, 1);
+  std::promise<void> later;
+  service_.run([&] { service_.after(1'000'000, [&] { later.set_value(); }); });
+  later.get_future().wait();
+  EXPECT_EQ(calls, 1);
+}
+
+TEST_F(ServiceThreadTest, SleepsWhileNothingHappens) {
+  const auto switches = [&] {
+    rusage usage{};
+    service_.run([&] { ::getrusage(RUSAGE_THREAD, &usage); });
+    return usage.ru_nvcsw + usage.ru_nivcsw;
+  };
+  std::promise<void> later;
+  const auto before = switches();
+  service_.run([&] { service_.after(100'000'000, [&] { later.set_value(); }); });
+  later.get_future().wait();
+  EXPECT_LT(switches() - before, 20);
+}
+
+}  // namespace
+}  // namespace urma::core

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: MIT
+//
+// Importing and binding in the background, and the notifier that tells how it went.
+#include <algorithm>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+
+#include "urma/core/checks.h"
+#include "urma/core/export.h"
+#include "urma/core/targets.h"
+#include "urma_api.h"
+
+namespace {
+
+using namespace urma::core;  // NOLINT(build/namespaces)
+
+// The imports under way. The reference of each on its context is dropped by whoever ends it: the
+// program, or the library where the import fails or its notifier is deleted.
+class PendingImports {
+ public:
+  // Starts an import. The lock is held meanwhile, so that no result is taken before it is listed.
+  template <typename Start>
+  urma_target_jetty_t* start(urma_notifier_t* notifier, const urma_rjetty_t& remote, Start begin) {
+    std::lock_guard lock(mutex_);
+    // What can fail for want of memory comes before the import.
+    Table entry{{nullptr, notifier}};
+    notifiers_.reserve(notifiers_.size() + 1);
+    urma_target_jetty_t* target = begin();
+    if (target == nullptr) return nullptr;
+    adopt_target(notifier->urma_ctx, *target, remote);
+    auto node = entry.extract(entry.begin());
+    node.key() = target;
+    notifiers_.insert(std::move(node));
+    return target;
+  }
+
+  // The address of an import that ended may already be that of another one, so the notifier counts
+  // too; NULL stands for any.
+  void forget(const urma_target_jetty_t* target, const urma_notifier_t* notifier) {
+    std::lock_guard lock(mutex_);
+    const auto [first, last] = notifiers_.equal_range(target);
+    const auto entry = std::find_if(first, last, [=](const auto& candidate) {
+      return notifier == nullptr || candidate.second == notifier;
+    });
+    if (entry != last) notifiers_.erase(entry);
+  }
+
+  // Forgets all imports of a notifier and returns their number.
+  size_t forget_all(const urma_notifier_t* notifier) {
+    std::lock_guard lock(mutex_);
+    return std::erase_if(notifiers_, [=](const auto& entry) { return entry.second == notifier; });
+  }
+
+ private:
+  using Table = std::unordered_multimap<const urma_target_jetty_t*, const urma_notifier_t*>;
+
+  std::mutex mutex_;
+  Table notifiers_;
+};
+
+// Never destroyed: a program may end imports while it exits.
+PendingImports& pending() {
+  static auto& imports = *new PendingImports;
+  return imports;
+}
+
+// What a result means for the objects it is about.
+void settle_result(const urma_notifier_t* notifier, const urma_notify_t& result) {
+  if (result.type == URMA_IMPORT_JETTY_NOTIFY) {
+    pending().forget(result.tjetty, notifier);
+    if (result.status != URMA_SUCCESS) drop_ref(notifier->urma_ctx->ref);
+  } else if (result.status != URMA_SUCCESS && result.jetty != nullptr) {
+    result.jetty->remote_jetty = nullptr;
+  }
+}
+
+}  // namespace
+
+URMA_EXPORT urma_notifier_t* urma_create_notifier(urma_context_t* ctx) {
+  return pointer_entry(__func__, [&](const char* call) -> urma_notifier_t* {
+    auto* op = slot<&urma_ops_t::create_notifier>(call, ctx);
+    if (op == nullptr) return refused();
+    urma_notifier_t* notifier = op(ctx);
+    if (notifier == nullptr) return nullptr;
+    notifier->urma_ctx = ctx;
+    add_ref(ctx->ref);
+    return notifier;
+  });
+}
+
+URMA_EXPORT urma_status_t urma_delete_notifier(urma_notifier_t* notifier) {
+  return entry(__func__, [&](const char* call) -> urma_status_t {
+    auto* op = slot<&urma_ops_t::delete_notifier>(call, notifier);
+    if (op == nullptr) return URMA_EINVAL;
+    urma_context_t* ctx = notifier->urma_ctx;
+    const urma_status_t status = op(notifier);
+    if (status != URMA_SUCCESS) return status;
+    const size_t ended = pending().forget_all(notifier);
+    for (size_t i = 0; i < ended + 1; ++i) drop_ref(ctx->ref);
+    return URMA_SUCCESS;
+  });
+}
+
+URMA_EXPORT urma_target_jetty_t* urma_import_jetty_async(urma_notifier_t* notifier,
+                                                         const urma_rjetty_t* rjetty,
+                                                         const urma_token_t* token_value,
+                                                         uint64_t user_ctx, int timeout) {
+  return pointer_entry(__func__, [&](const char* call) -> urma_target_jetty_t* {
+    auto* op = slot<&urma_ops_t::import_jetty_async>(call, notifier);
+    if (op == nullptr || !given(call, "rjetty", rjetty) ||
+        !given(call, "token_value", token_value) ||
+        !check_order(call, rjetty->trans_mode, rjetty->flag.bs.order_type) ||
+        !check_tp_type(call, rjetty->trans_mode, rjetty->tp_type)) {
+      return refused();
+    }
+    return pending().start(notifier, *rjetty,
+                           [&] { return op(notifier, rjetty, token_value, user_ctx, timeout); });
+  });
+}
+
+URMA_EXPORT urma_status_t urma_unimport_jetty_async(urma_target_jetty_t* tjetty) {
+  return entry(__func__, [&](const char* call) -> urma_status_t {
+    auto* op = slot<&urma_ops_t::unimport_jetty_async>(call, tjetty);
+    if (op == nullptr) return URMA_EINVAL;
+    urma_context_t* ctx = tjetty->urma_ctx;
+    const urma_status_t status = op(tjetty);
+    if (status != URMA_SUCCESS) return status;
+    pending().forget(tjetty, nullptr);
+    drop_ref(ctx->ref);
+    return URMA_SUCCESS;
+  });
+}
+
+URMA_EXPORT urma_status_t urma_bind_jetty_async(urma_notifier_t* notifier, urma_jetty_t* jetty,
+                                                urma_target_jetty_t* tjetty, uint64_t user_ctx,
+                                                int timeout) {
+  auto* op = slot<&urma_ops_t::bind_jetty_async>(__func__, notifier);
+  if (op == nullptr) return URMA_EINVAL;
+  return bind(__func__, jetty, tjetty,
+              [&] { return op(notifier, jetty, tjetty, user_ctx, timeout); });
+}
+
+URMA_EXPORT urma_status_t urma_unbind_jetty_async(urma_jetty_t* jetty) {
+  return unbind<&urma_ops_t::unbind_jetty_async>(__func__, jetty);
+}
+
+URMA_EXPORT int urma_wait_notify(urma_notifier_t* notifier, uint32_t cnt, urma_notify_t* notify,
+                                 int timeout) {
+  return count_entry(__func__, [&](const char* call) -> int {
+    if (!given(call, "notifier", notifier) || !given(call, "notify", notify)) {
+      errno = EINVAL;
+      return -1;
+    }
+    if (cnt == 0) return 0;
+    auto* op = slot<&urma_ops_t::wait_notify>(call, notifier);
+    if (op == nullptr) return -URMA_EINVAL;
+    const int count = op(notifier, cnt, notify, timeout);
+    if (count <= 0) return count;
+    for (int i = 0; i < count; ++i) settle_result(notifier, notify[i]);
+    if (auto* ack = find_slot<&urma_ops_t::ack_notify>(notifier)) {
+      ack(static_cast<uint32_t>(count), notify);
+    }
+    return count;
+  });
+}
+
+URMA_EXPORT urma_status_t urma_ack_notify(urma_context_t* ctx, uint32_t /*cnt*/,
+                                          urma_notify_t* notify) {
+  if (!open_gate(__func__, ctx) || !given(__func__, "notify", notify)) return URMA_EINVAL;
+  return slot<&urma_ops_t::ack_notify>(__func__, ctx) == nullptr ? -URMA_EINVAL : URMA_SUCCESS;
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+//
+// The calls of urma_perf.h.
+#include <cstring>
+#include <mutex>
+
+#include "urma/core/checks.h"
+#include "urma/core/export.h"
+#include "urma/core/perf.h"
+#include "urma_perf.h"
+
+namespace {
+
+using namespace urma::core;  // NOLINT(build/namespaces)
+
+std::mutex g_mutex;  // one start at a time
+
+}  // namespace
+
+URMA_EXPORT urma_status_t urma_start_perf() {
+  return urma::guarded(URMA_LOG_SITE, []() -> urma_status_t {
+    std::lock_guard lock(g_mutex);
+    perf::start();
+    return URMA_SUCCESS;
+  });
+}
+
+URMA_EXPORT urma_status_t urma_stop_perf() {
+  perf::stop();
+  return URMA_SUCCESS;
+}
+
+URMA_EXPORT urma_status_t urma_get_perf_info(char* perf_buf, uint32_t* length) {
+  return entry(__func__, [&](const char* call) -> urma_status_t {
+    if (!given(call, "perf_buf", perf_buf) || !given(call, "length", length)) {
+      return URMA_EINVAL;
+    }
+    const std::string table = perf::table();
+    if (*length < table.size() + 1) {
+      URMA_LOG_LIMITED(ERR,
+                       "urma_get_perf_info: length {} is too small for the table; pass {} or "
+                       "more",
+                       *length, table.size() + 1);
+      return URMA_EINVAL;
+    }
+    std::memcpy(perf_buf, table.c_str(), table.size() + 1);
+    *length = static_cast<uint32_t>(table.size() + 1);
+    return URMA_SUCCESS;
+  });
+}

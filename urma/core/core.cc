@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: MIT
+//
+// What exists once in a process, and the calls that start and end it. Nothing here has a destructor
+// that runs at exit: a program may leave without urma_uninit, with its threads still at work.
+#include "urma/core/core.h"
+
+#include <pthread.h>
+
+#include <mutex>
+
+#include "urma/base/error.h"
+#include "urma/base/guard.h"
+#include "urma/core/export.h"
+#include "urma/core/log_sink.h"
+#include "urma/core/runtime.h"
+#include "urma/core/service_thread.h"
+#include "urma/core/settings.h"
+#include "urma_api.h"
+
+namespace urma::core {
+
+std::atomic<bool> forked{false};
+
+namespace {
+
+struct Process {
+  std::mutex mutex;                 // of urma_init and urma_uninit
+  std::atomic<bool> in_use{false};  // from the beginning of urma_init to the end of urma_uninit
+  uint32_t wished_uasid = 0;
+  ServiceThread service;
+  std::atomic<ProcessRuntime*> runtime{nullptr};  // stored on the service thread only
+  DeviceTable devices;
+  Loader loader;
+};
+
+Process& process() {
+  static auto& the_process = *new Process;
+  return the_process;
+}
+
+const urma_host* host_table() {
+  static const urma_host table{kUrmaHostVersion, &log_sink(),        &settings(),
+                               &device_table(),  &process().service, runtime};
+  return &table;
+}
+
+// Relaxed, here and below: a flag that the forking thread itself reads, and that stays.
+void after_fork_in_child() {
+  log_sink().after_fork_in_child();
+  if (process().in_use.load(std::memory_order_relaxed)) {
+    forked.store(true, std::memory_order_relaxed);
+  }
+}
+
+// Lines can be written from here on, and callbacks registered.
+__attribute__((constructor)) void on_load() {
+  settings().load();
+  log_sink().configure(settings());
+  set_host(host_table());
+  library_path();
+  ::pthread_atfork([] { log_sink().before_fork(); }, [] { log_sink().after_fork_in_parent(); },
+                   after_fork_in_child);
+}
+
+void refuse_after_fork(const char* call) {
+  if (forked.load(std::memory_order_relaxed)) {
+    fail(URMA_FAIL,
+         "{}: this process was forked while its parent used the library; the child can "
+         "use it only after exec",
+         call);
+  }
+}
+
+void start(urma_init_attr_t* conf) {
+  auto& self = process();
+  self.service.start();
+  self.wished_uasid = conf == nullptr ? 0 : conf->uasid;
+  if (self.wished_uasid != 0) runtime();
+  self.loader.load(host_table());
+  for (auto* ops : self.loader.foreign_providers()) self.devices.add_provider(ops);
+  if (!self.devices.has_providers()) {
+    fail(URMA_FAIL, "no provider module was found beside {} or in URMA_PROVIDER_PATH",
+         library_path());
+  }
+  self.devices.init_providers(conf);
+  self.devices.rescan();
+}
+
+// Threads end before the modules go whose code they run.
+bool end() {
+  auto& self = process();
+  const bool all = self.devices.uninit_providers();
+  // Relaxed: the runtime is made and destroyed on the service thread.
+  if (self.runtime.load(std::memory_order_relaxed) != nullptr) {
+    guarded(URMA_LOG_SITE, [&] {
+      self.service.run([&] { delete self.runtime.exchange(nullptr, std::memory_order_relaxed); });
+    });
+  }
+  self.service.stop();
+  self.devices.clear();
+  self.loader.unload();
+  return all;
+}
+
+urma_status_t init(urma_init_attr_t* conf) {
+  refuse_after_fork("urma_init");
+  auto& self = process();
+  const std::lock_guard lock(self.mutex);
+  if (self.in_use.load(std::memory_order_relaxed)) return URMA_EEXIST;
+  const auto complaints = settings().load();
+  log_sink().configure(settings());
+  for (const auto& line : complaints) URMA_LOG(WARNING, "{}", line);
+  self.in_use.store(true, std::memory_order_relaxed);
+  try {
+    start(conf);
+  } catch (...) {
+    end();
+    self.in_use.store(false, std::memory_order_relaxed);
+    throw;
+  }
+  return URMA_SUCCESS;
+}
+
+urma_status_t uninit() {
+  refuse_after_fork("urma_uninit");
+  auto& self = process();
+  const std::lock_guard lock(self.mutex);
+  if (!self.in_use.load(std::memory_order_relaxed)) {
+    URMA_LOG(WARNING, "urma_uninit without urma_init before");
+    return URMA_SUCCESS;
+  }
+  const bool all = end();
+  self.in_use.store(false, std::memory_order_relaxed);
+  return all ? URMA_SUCCESS : URMA_FAIL;
+}
+
+}  // namespace
+
+DeviceTable& device_table() { return process().devices; }
+
+Loader& loader() { return process().loader; }
+
+Runtime* runtime() {
+  auto& self = process();
+  // Acquire pairs with the release below.
+  if (auto* made = self.runtime.load(std::memory_order_acquire)) return made;
+  if (!self.in_use.load(std::memory_order_relaxed)) fail(URMA_FAIL, "urma_init comes first");
+  // Made on the service thread, so that two who ask at once need no lock that could hold up it.
+  self.service.run([&] {
+    if (self.runtime.load(std::memory_order_relaxed) != nullptr) return;
+    auto* made = new ProcessRuntime(self.service, settings(), self.wished_uasid);
+    self.runtime.store(made, std::memory_order_release);
+  });
+  return self.runtime.load(std::memory_order_acquire);
+}
+
+}  // namespace urma::core
+
+using namespace urma::core;
+
+URMA_EXPORT urma_status_t urma_init(urma_init_attr_t* conf) {
+  return urma::guarded(URMA_LOG_SITE, [&] { return init(conf); });
+}
+
+URMA_EXPORT urma_status_t urma_uninit() {
+  return urma::guarded(URMA_LOG_SITE, [] { return uninit(); });
+}
+
+URMA_EXPORT urma_status_t urma_get_uasid(uint32_t* uasid) {
+  return urma::guarded(URMA_LOG_SITE, [&]() -> urma_status_t {
+    if (uasid == nullptr) return URMA_EINVAL;
+    refuse_after_fork("urma_get_uasid");
+    try {
+      *uasid = runtime()->uasid();
+    } catch (const urma::Error&) {
+      const auto given = device_table().provider_uasid();
+      if (!given) throw;
+      *uasid = *given;
+    }
+    return URMA_SUCCESS;
+  });
+}
+
+URMA_EXPORT int urma_register_provider_ops(urma_provider_ops_t* provider_ops) {
+  if (provider_ops == nullptr || provider_ops->name == nullptr) return -1;
+  try {
+    loader().add_foreign(provider_ops);
+    return 0;
+  } catch (const std::bad_alloc&) {
+    return -ENOMEM;
+  }
+}
+
+URMA_EXPORT int urma_unregister_provider_ops(urma_provider_ops_t* provider_ops) {
+  if (provider_ops == nullptr || provider_ops->name == nullptr) return -1;
+  loader().remove_foreign(provider_ops);
+  return 0;
+}

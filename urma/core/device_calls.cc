@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: MIT
+//
+// The device calls of the C interface.
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "urma/base/error.h"
+#include "urma/base/guard.h"
+#include "urma/core/core.h"
+#include "urma/core/export.h"
+#include "urma_api.h"
+#include "urma_provider.h"
+
+namespace urma::core {
+
+const urma_device_attr_t* attr_of(const urma_device_t* device) {
+  return device_table().attr_of(device);
+}
+
+namespace {
+
+// Relaxed: the flag is set in the child before it has any thread but this one.
+bool is_forked() { return forked.load(std::memory_order_relaxed); }
+
+std::nullptr_t no_result(int code) {
+  errno = code;
+  return nullptr;
+}
+
+template <typename Type>
+Type* allocate_array(size_t count) {
+  auto* array = static_cast<Type*>(std::calloc(count, sizeof(Type)));
+  if (array == nullptr) throw std::bad_alloc();
+  return array;
+}
+
+// The uasid is of no use to providers that have devices of their own; their contexts exist without.
+uint32_t uasid_if_any() {
+  try {
+    return runtime()->uasid();
+  } catch (const Error&) {
+    return 0;
+  }
+}
+
+urma_context_t* create_context(urma_device_t* dev, uint32_t eid_index) {
+  auto& table = device_table();
+  Fd char_device;
+  if (table.is_from_sysfs(dev)) {
+    table.refresh(dev);
+    char_device = open_char_device(dev);
+  }
+  const auto eids = table.eids_of(dev);
+  const auto slot = std::find_if(eids.begin(), eids.end(), [&](const urma_eid_info_t& info) {
+    return info.eid_index == eid_index;
+  });
+  if (slot == eids.end()) {
+    // A device that reads its table from the kernel may still get this entry.
+    fail(table.is_from_sysfs(dev) ? URMA_FAIL : URMA_EINVAL, "device {} has no EID {}", dev->name,
+         eid_index);
+  }
+  errno = 0;
+  auto* ctx = dev->ops->create_context(dev, eid_index, char_device.get());
+  if (ctx == nullptr) return no_result(errno == 0 ? EIO : errno);
+  if (ctx->ops == nullptr) {
+    if (dev->ops->delete_context != nullptr) dev->ops->delete_context(ctx);
+    fail(URMA_FAIL, "provider {} made a context without operations", dev->ops->name);
+  }
+  ctx->dev = dev;
+  ctx->dev_fd = char_device.release();
+  ctx->eid_index = eid_index;
+  ctx->eid = slot->eid;
+  ctx->uasid = uasid_if_any();
+  ctx->aggr_mode = URMA_AGGR_MODE_STANDALONE;
+  ::pthread_mutex_init(&ctx->mutex, nullptr);
+  // Relaxed: nobody else has the context yet.
+  ctx->ref.atomic_cnt.store(1, std::memory_order_relaxed);
+  return ctx;
+}
+
+}  // namespace
+}  // namespace urma::core
+
+using namespace urma::core;
+
+URMA_EXPORT urma_device_t** urma_get_device_list(int* num_devices) {
+  return urma::guarded(URMA_LOG_SITE, [&]() -> urma_device_t** {
+    if (num_devices == nullptr) return no_result(EINVAL);
+    *num_devices = 0;
+    if (is_forked()) return no_result(ENODEV);
+    device_table().rescan();
+    const auto devices = device_table().list();
+    if (devices.empty()) return no_result(ENODEV);
+    auto** array = allocate_array<urma_device_t*>(devices.size());
+    std::copy(devices.begin(), devices.end(), array);
+    *num_devices = static_cast<int>(devices.size());
+    return array;
+  });
+}
+
+URMA_EXPORT void urma_free_device_list(urma_device_t** device_list) { std::free(device_list); }
+
+URMA_EXPORT urma_eid_info_t* urma_get_eid_list(urma_device_t* dev, uint32_t* cnt) {
+  return urma::guarded(URMA_LOG_SITE, [&]() -> urma_eid_info_t* {
+    if (cnt == nullptr) return no_result(EINVAL);
+    *cnt = 0;
+    if (dev == nullptr || is_forked()) return no_result(EINVAL);
+    const auto* attr = attr_of(dev);
+    if (attr == nullptr || attr->dev_cap.max_eid_cnt == 0) return no_result(EINVAL);
+    const auto eids = device_table().current_eids(dev);
+    if (eids.empty()) return no_result(EIO);
+    auto* array =
+        allocate_array<urma_eid_info_t>(std::max<size_t>(attr->dev_cap.max_eid_cnt, eids.size()));
+    std::copy(eids.begin(), eids.end(), array);
+    *cnt = static_cast<uint32_t>(eids.size());
+    return array;
+  });
+}
+
+URMA_EXPORT void urma_free_eid_list(urma_eid_info_t* eid_list) { std::free(eid_list); }
+
+URMA_EXPORT urma_device_t* urma_get_device_by_name(char* dev_name) {
+  return urma::guarded(URMA_LOG_SITE, [&]() -> urma_device_t* {
+    if (dev_name == nullptr || ::strnlen(dev_name, URMA_MAX_DEV_NAME) >= URMA_MAX_DEV_NAME) {
+      return no_result(EINVAL);
+    }
+    auto* device = is_forked() ? nullptr : device_table().find(dev_name);
+    return device != nullptr ? device : no_result(ENODEV);
+  });
+}
+
+URMA_EXPORT urma_device_t* urma_get_device_by_eid(urma_eid_t eid, urma_transport_type_t type) {
+  return urma::guarded(URMA_LOG_SITE, [&]() -> urma_device_t* {
+    auto* device = is_forked() ? nullptr : device_table().find(eid, type);
+    return device != nullptr ? device : no_result(ENODEV);
+  });
+}
+
+URMA_EXPORT urma_status_t urma_query_device(urma_device_t* dev, urma_device_attr_t* dev_attr) {
+  return urma::guarded(URMA_LOG_SITE, [&]() -> urma_status_t {
+    if (dev == nullptr || dev_attr == nullptr || dev->sysfs_dev == nullptr) {
+      errno = EINVAL;
+      return URMA_EINVAL;
+    }
+    if (is_forked()) return URMA_FAIL;
+    if (device_table().is_from_sysfs(dev)) device_table().refresh(dev);
+    const auto* attr = attr_of(dev);
+    if (attr == nullptr) return URMA_FAIL;
+    *dev_attr = *attr;
+    return URMA_SUCCESS;
+  });
+}
+
+URMA_EXPORT urma_context_t* urma_create_context(urma_device_t* dev, uint32_t eid_index) {
+  return urma::guarded(URMA_LOG_SITE, [&]() -> urma_context_t* {
+    if (dev == nullptr || is_forked()) return no_result(EINVAL);
+    if (dev->sysfs_dev == nullptr || dev->ops == nullptr || dev->ops->create_context == nullptr ||
+        attr_of(dev) == nullptr) {
+      return no_result(EINVAL);
+    }
+    return create_context(dev, eid_index);
+  });
+}

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: MIT
+#include "urma/core/devices.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "urma/base/error.h"
+#include "urma/base/guard.h"
+
+namespace urma::core {
+namespace {
+
+void store_attr(urma_sysfs_dev* entry, const urma_device_attr_t& attr) {
+  if (!entry->attrs.empty() && std::memcmp(entry->attrs.back().get(), &attr, sizeof attr) == 0) {
+    return;
+  }
+  auto copy = std::make_unique<urma_device_attr_t>();
+  std::memcpy(copy.get(), &attr, sizeof attr);
+  entry->attrs.push_back(std::move(copy));
+}
+
+bool in_match_table(const urma_match_entry_t* table, const SysfsDevice& device) {
+  for (; table != nullptr && table->vendor_id != 0 && table->device_id != 0; ++table) {
+    if (table->vendor_id == device.vendor_id && table->device_id == device.device_id) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+void DeviceTable::add_provider(urma_provider_ops_t* ops) {
+  const std::lock_guard lock(mutex_);
+  providers_.push_back({ops, false});
+}
+
+bool DeviceTable::has_providers() const {
+  const std::lock_guard lock(mutex_);
+  return !providers_.empty();
+}
+
+urma_sysfs_dev* DeviceTable::add(urma_provider_ops_t* ops, const std::string& name,
+                                 urma_transport_type_t type, const urma_device_attr_t& attr) {
+  auto entry = std::make_unique<urma_sysfs_dev>();
+  name.copy(entry->device.name, URMA_MAX_DEV_NAME - 1);
+  entry->device.type = type;
+  entry->device.ops = ops;
+  entry->device.sysfs_dev = entry.get();
+  store_attr(entry.get(), attr);
+  devices_.push_back(std::move(entry));
+  return devices_.back().get();
+}
+
+void DeviceTable::add_device(urma_provider_ops_t* ops, const DeviceDescription& device) {
+  const std::string name = device.name;
+  if (name.empty() || name.size() >= URMA_MAX_DEV_NAME) {
+    fail(URMA_EINVAL, "\"{}\" cannot be the name of a device", name);
+  }
+  if (find(name) != nullptr) fail(URMA_EEXIST, "there are two devices of the name {}", name);
+  const std::lock_guard lock(mutex_);
+  auto* entry = add(ops, name, device.type, device.attr);
+  entry->made_by_provider = true;
+  for (uint32_t i = 0; i < device.eid_count; ++i) entry->eids.push_back({device.eids[i], i});
+}
+
+void DeviceTable::init_providers(urma_init_attr_t* conf) {
+  std::vector<Provider> candidates;
+  {
+    const std::lock_guard lock(mutex_);
+    candidates = providers_;
+  }
+  for (auto& provider : candidates) {
+    // Unlocked: init calls back to add its devices.
+    provider.ready = provider.ops->init != nullptr && guarded(URMA_LOG_SITE, [&] {
+                                                        return provider.ops->init(conf);
+                                                      }) == URMA_SUCCESS;
+    if (!provider.ready) {
+      URMA_LOG(WARNING, "provider {} does not start and is left out", provider.ops->name);
+    }
+  }
+  const std::lock_guard lock(mutex_);
+  std::erase_if(devices_, [&](const auto& entry) {
+    return std::any_of(candidates.begin(), candidates.end(), [&](const auto& provider) {
+      return provider.ops == entry->device.ops && !provider.ready;
+    });
+  });
+  std::erase_if(candidates, [](const auto& provider) { return !provider.ready; });
+  providers_ = std::move(candidates);
+}
+
+bool DeviceTable::uninit_providers() {
+  std::vector<Provider> providers;
+  {
+    const std::lock_guard lock(mutex_);
+    providers.swap(providers_);
+  }
+  bool all = true;
+  for (const auto& provider : providers) {
+    if (!provider.ready) continue;
+    const bool done = provider.ops->uninit != nullptr && guarded(URMA_LOG_SITE, [&] {
+                                                           return provider.ops->uninit();
+                                                         }) == URMA_SUCCESS;
+    if (!done) URMA_LOG(WARNING, "provider {} did not end as it should", provider.ops->name);
+    all = all && done;
+  }
+  return all;
+}
+
+void DeviceTable::clear() {
+  const std::lock_guard lock(mutex_);
+  devices_.clear();
+  providers_.clear();
+}
+
+urma_provider_ops_t* DeviceTable::match(const SysfsDevice& device) const {
+  for (const auto& provider : providers_) {
+    if (in_match_table(provider.ops->match_table, device)) return provider.ops;
+  }
+  for (const auto& provider : providers_) {
+    if (device.driver_name == provider.ops->name) return provider.ops;
+  }
+  return nullptr;
+}
+
+void DeviceTable::rescan() {
+  const auto found = list_sysfs_devices(host()->settings->text("URMA_SYSFS_ROOT"));
+  const std::lock_guard lock(mutex_);
+  for (auto& entry : devices_) {
+    entry->present =
+        entry->made_by_provider || std::any_of(found.begin(), found.end(), [&](const auto& device) {
+          return device.name == entry->device.name;
+        });
+  }
+  for (const auto& device : found) {
+    const bool known = std::any_of(devices_.begin(), devices_.end(), [&](const auto& entry) {
+      return device.name == entry->device.name;
+    });
+    auto* ops = known ? nullptr : match(device);
+    if (ops == nullptr) continue;
+    const auto attr = read_sysfs_attr(device.path);
+    auto* entry = add(ops, device.name, device.type, attr);
+    device.path.copy(entry->device.path, URMA_MAX_PATH - 1);
+    entry->eids = read_sysfs_eids(device.path, attr.dev_cap.max_eid_cnt);
+  }
+}
+
+std::vector<urma_device_t*> DeviceTable::list() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<urma_device_t*> devices;
+  for (const auto& entry : devices_) {
+    if (entry->present) devices.push_back(&entry->device);
+  }
+  return devices;
+}
+
+urma_device_t* DeviceTable::find(const std::string& name) const {
+  for (auto* device : list()) {
+    if (name == device->name) return device;
+  }
+  return nullptr;
+}
+
+urma_device_t* DeviceTable::find(const urma_eid_t& eid, urma_transport_type_t type) const {
+  for (auto* device : list()) {
+    if (device->type != type) continue;
+    for (const auto& info : eids_of(device)) {
+      if (std::memcmp(&info.eid, &eid, sizeof eid) == 0) return device;
+    }
+  }
+  return nullptr;
+}
+
+urma_sysfs_dev* DeviceTable::entry_of(const urma_device_t* device) const {
+  for (const auto& entry : devices_) {
+    if (&entry->device == device) return entry.get();
+  }
+  return nullptr;
+}
+
+const urma_device_attr_t* DeviceTable::attr_of(const urma_device_t* device) const {
+  const std::lock_guard lock(mutex_);
+  const auto* entry = entry_of(device);
+  return entry == nullptr ? nullptr : entry->attrs.back().get();
+}
+
+bool DeviceTable::is_from_sysfs(const urma_device_t* device) const {
+  const std::lock_guard lock(mutex_);
+  const auto* entry = entry_of(device);
+  return entry != nullptr && !entry->made_by_provider;
+}
+
+void DeviceTable::refresh(urma_device_t* device) {
+  const Fd reachable = open_char_device(device);
+  const auto attr = read_sysfs_attr(device->path);
+  auto eids = read_sysfs_eids(device->path, attr.dev_cap.max_eid_cnt);
+  const std::lock_guard lock(mutex_);
+  auto* entry = entry_of(device);
+  if (entry == nullptr) return;
+  store_attr(entry, attr);
+  entry->eids = std::move(eids);
+}
+
+std::vector<urma_eid_info_t> DeviceTable::eids_of(const urma_device_t* device) const {
+  const std::lock_guard lock(mutex_);
+  const auto* entry = entry_of(device);
+  return entry == nullptr ? std::vector<urma_eid_info_t>() : entry->eids;
+}
+
+std::vector<urma_eid_info_t> DeviceTable::current_eids(const urma_device_t* device) {
+  if (is_from_sysfs(device)) {
+    auto eids = read_sysfs_eids(device->path, attr_of(device)->dev_cap.max_eid_cnt);
+    const std::lock_guard lock(mutex_);
+    entry_of(device)->eids = std::move(eids);
+  }
+  return eids_of(device);
+}
+
+std::optional<uint32_t> DeviceTable::provider_uasid() const {
+  const std::lock_guard lock(mutex_);
+  for (const auto& provider : providers_) {
+    uint32_t uasid = 0;
+    if (provider.ops->get_uasid != nullptr && provider.ops->get_uasid(&uasid) == URMA_SUCCESS) {
+      return uasid;
+    }
+  }
+  return std::nullopt;
+}
+
+Fd open_char_device(const urma_device_t* device) {
+  const auto path = fmt::format("/dev/uburma/{}", device->name);
+  Fd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  if (!fd.valid()) fail_errno(URMA_FAIL, fmt::format("opening {}", path));
+  return fd;
+}
+
+}  // namespace urma::core

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT
+#ifndef URMA_CORE_DEVICES_H_
+#define URMA_CORE_DEVICES_H_
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "urma/base/fd.h"
+#include "urma/base/host.h"
+#include "urma/core/sysfs.h"
+#include "urma_types.h"
+
+// What the library knows of a device beyond the public struct.
+struct urma_sysfs_dev {
+  urma_device_t device{};
+  bool made_by_provider = false;  // else found in sysfs
+  bool present = true;            // still in sysfs
+  std::vector<urma_eid_info_t> eids;
+  // The last one is in force. Older ones are kept, for callers that are reading them.
+  std::vector<std::unique_ptr<const urma_device_attr_t>> attrs;
+};
+
+namespace urma::core {
+
+class DeviceTable final : public Registry {
+ public:
+  void add_provider(urma_provider_ops_t* ops) override;
+  void add_device(urma_provider_ops_t* ops, const DeviceDescription& device) override;
+
+  bool has_providers() const;
+  // Drops each provider whose init fails; afterwards the devices are there.
+  void init_providers(urma_init_attr_t* conf);
+  // False where one of them failed.
+  bool uninit_providers();
+  // Forgets all devices and providers.
+  void clear();
+
+  // Looks again which devices sysfs shows.
+  void rescan();
+  std::vector<urma_device_t*> list() const;
+  urma_device_t* find(const std::string& name) const;
+  urma_device_t* find(const urma_eid_t& eid, urma_transport_type_t type) const;
+
+  // NULL for a device that is none of ours; no field of an unknown struct is read.
+  const urma_device_attr_t* attr_of(const urma_device_t* device) const;
+  bool is_from_sysfs(const urma_device_t* device) const;
+  // Reads attributes and EIDs of a sysfs device anew. Throws Error where it cannot be reached.
+  void refresh(urma_device_t* device);
+  std::vector<urma_eid_info_t> eids_of(const urma_device_t* device) const;
+  // The same, read anew for a sysfs device.
+  std::vector<urma_eid_info_t> current_eids(const urma_device_t* device);
+
+  // A uasid that a provider gives; nothing where none does.
+  std::optional<uint32_t> provider_uasid() const;
+
+ private:
+  struct Provider {
+    urma_provider_ops_t* ops;
+    bool ready;  // its init has succeeded
+  };
+
+  urma_sysfs_dev* entry_of(const urma_device_t* device) const;
+  urma_provider_ops_t* match(const SysfsDevice& device) const;
+  urma_sysfs_dev* add(urma_provider_ops_t* ops, const std::string& name, urma_transport_type_t type,
+                      const urma_device_attr_t& attr);
+
+  mutable std::mutex mutex_;  // guards all below
+  std::vector<Provider> providers_;
+  std::vector<std::unique_ptr<urma_sysfs_dev>> devices_;
+};
+
+// The kernel's end of a sysfs device. Throws Error where it cannot be opened.
+Fd open_char_device(const urma_device_t* device);
+
+// The attributes of a device of this process; NULL where it has no such device. They stay where
+// they are until urma_uninit.
+const urma_device_attr_t* attr_of(const urma_device_t* device);
+
+}  // namespace urma::core
+
+#endif  // URMA_CORE_DEVICES_H_

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+#ifndef URMA_CORE_ID_POOL_H_
+#define URMA_CORE_ID_POOL_H_
+
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+namespace urma::core {
+
+// The numbers 1..max, handed out in turn, so that a freed one comes again as late as possible.
+class IdPool {
+ public:
+  explicit IdPool(uint32_t max) : used_(max + 1), max_(max) {}
+
+  // Nothing where all are in use.
+  std::optional<uint32_t> take() {
+    const std::lock_guard lock(mutex_);
+    if (in_use_ == max_) return std::nullopt;
+    do {
+      last_ = last_ % max_ + 1;
+    } while (used_[last_]);
+    used_[last_] = true;
+    ++in_use_;
+    return last_;
+  }
+
+  void give_back(uint32_t number) {
+    const std::lock_guard lock(mutex_);
+    if (number == 0 || number > max_ || !used_[number]) return;
+    used_[number] = false;
+    --in_use_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<bool> used_;
+  const uint32_t max_;
+  uint32_t in_use_ = 0;
+  uint32_t last_ = 0;
+};
+
+}  // namespace urma::core
+
+#endif  // URMA_CORE_ID_POOL_H_

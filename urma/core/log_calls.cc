@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT
+//
+// The log calls of the C interface. All of them work before urma_init.
+#include <cstdarg>
+#include <cstdio>
+#include <cstring>
+
+#include "urma/base/guard.h"
+#include "urma/core/export.h"
+#include "urma/core/log_sink.h"
+#include "urma_api.h"
+#include "urma_ext.h"
+
+using urma::core::log_sink;
+
+URMA_EXPORT urma_status_t urma_register_log_func(urma_log_cb_t func) {
+  return urma::guarded(URMA_LOG_SITE, [&]() -> urma_status_t {
+    if (func == nullptr) return URMA_EINVAL;
+    log_sink().set_callback(func, nullptr);
+    return URMA_SUCCESS;
+  });
+}
+
+URMA_EXPORT urma_status_t urma_register_loc_log_func(urma_loc_log_cb func) {
+  return urma::guarded(URMA_LOG_SITE, [&]() -> urma_status_t {
+    if (func == nullptr) return URMA_EINVAL;
+    log_sink().set_callback(nullptr, func);
+    return URMA_SUCCESS;
+  });
+}
+
+URMA_EXPORT urma_status_t urma_unregister_log_func() {
+  return urma::guarded(URMA_LOG_SITE, []() -> urma_status_t {
+    log_sink().clear_callback();
+    return URMA_SUCCESS;
+  });
+}
+
+URMA_EXPORT urma_vlog_level_t urma_log_get_level() { return log_sink().level(); }
+
+URMA_EXPORT void urma_log_set_level(urma_vlog_level_t level) { log_sink().set_level(level); }
+
+URMA_EXPORT const char* urma_log_get_thread_tag() { return urma::core::thread_log_tag(); }
+
+URMA_EXPORT void urma_log_set_thread_tag(const char* tag) {
+  if (tag != nullptr) urma::core::set_thread_log_tag(tag);
+}
+
+URMA_EXPORT void urma_log(const char* function, int line, urma_vlog_level_t level,
+                          const char* format, ...) {
+  if (format == nullptr || urma_log_drop(level)) return;
+  char text[urma::core::kMaxLogLine];
+  va_list arguments;
+  va_start(arguments, format);
+  std::vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  log_sink().write(level, {"", function == nullptr ? "" : function, line}, text);
+}
+
+URMA_EXPORT bool urma_log_drop(urma_vlog_level_t level) {
+  return static_cast<unsigned>(level) > static_cast<unsigned>(log_sink().level());
+}
+
+URMA_EXPORT const char* urma_ext_version() { return "0.1.0"; }

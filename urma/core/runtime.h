@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT
+#ifndef URMA_CORE_RUNTIME_H_
+#define URMA_CORE_RUNTIME_H_
+
+#include <array>
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "urma/base/fd.h"
+#include "urma/base/runtime.h"
+#include "urma/base/service.h"
+#include "urma/core/id_pool.h"
+#include "urma/core/janitor.h"
+#include "urma/core/runtime_dir.h"
+
+namespace urma::core {
+
+// This process's part of the runtime directory. To be made and destroyed on the service thread;
+// destroying it removes all that it made.
+class ProcessRuntime final : public Runtime {
+ public:
+  // uasid 0: one is chosen at random. Throws Error(URMA_EEXIST) where the wished one is taken.
+  ProcessRuntime(Service& service, const Settings& settings, uint32_t uasid);
+  ~ProcessRuntime() override;
+
+  int dir_fd() const override { return dir_.fd.get(); }
+  const std::string& path() const override { return dir_.path; }
+  uint32_t slot() const override { return slot_.number; }
+  uint32_t uasid() const override { return uasid_; }
+  uint64_t nonce() const override { return nonce_; }
+  std::span<const urma_eid_t> eids() const override { return eids_; }
+
+  uint32_t alloc_id(IdKind kind) override;
+  void reserve_id(IdKind kind, uint32_t eid_index, uint32_t id) override;
+  void free_id(IdKind kind, uint32_t eid_index, uint32_t id) override;
+  std::optional<uint32_t> owner_slot(IdKind kind, const urma_eid_t& eid, uint32_t id) override;
+  std::string socket_name(uint32_t slot, const char* provider) const override;
+
+ private:
+  using ChosenId = std::tuple<IdKind, uint32_t, uint32_t>;  // kind, eid_index, id
+
+  // A file of the directory that is held, and removed in the end.
+  struct Held {
+    Held(const RuntimeDir& dir, std::string name, Fd fd);
+    Held(Held&&) = default;
+    ~Held();
+    int dir;
+    std::string name;
+    Fd fd;
+  };
+  struct Slot {
+    uint32_t number;
+    Held file;
+  };
+
+  static Slot take_slot(const RuntimeDir& dir);
+  std::string temporary_name();
+  Held reserve(const std::string& name, const std::string& what);
+  uint32_t reserve_uasid(uint32_t wished);
+
+  // The order is that of making; in the end the slot goes last, with its lock kept till then.
+  RuntimeDir dir_;
+  Slot slot_;
+  std::atomic<uint64_t> temporary_names_{0};
+  const uint64_t nonce_;
+  const std::vector<urma_eid_t> eids_;
+  std::optional<Held> uasid_file_;
+  uint32_t uasid_;
+  std::array<std::unique_ptr<IdPool>, kIdKinds> pools_;
+  std::mutex chosen_mutex_;
+  std::map<ChosenId, Held> chosen_;  // guarded by chosen_mutex_
+  Janitor janitor_;
+};
+
+}  // namespace urma::core
+
+#endif  // URMA_CORE_RUNTIME_H_

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT
+#ifndef URMA_CORE_RUNTIME_DIR_H_
+#define URMA_CORE_RUNTIME_DIR_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "urma/base/fd.h"
+#include "urma/base/settings.h"
+#include "urma_types.h"
+
+namespace urma::core {
+
+inline constexpr uint32_t kMaxSlot = 65535;
+
+struct RuntimeDir {
+  Fd fd;
+  std::string path;
+};
+
+// Opens the directory that the settings and the environment name, and makes it where it is missing.
+// Throws Error where it does not belong to this user alone.
+RuntimeDir open_runtime_dir(const Settings& settings);
+
+// The EIDs of whoever shares the directory; made by the first who asks. Throws Error where the
+// table is damaged. temporary_name is a name that only the caller uses.
+std::vector<urma_eid_t> load_eid_table(const RuntimeDir& dir, const std::string& temporary_name);
+
+std::string slot_name(uint32_t slot);
+std::optional<uint32_t> parse_slot_name(std::string_view name);
+// The number of 1..max that the text is, in plain decimal.
+std::optional<uint32_t> parse_decimal(std::string_view text, uint32_t max);
+
+// Removes what a dead process left under this slot. True unless the slot is, or seems, in use.
+bool sweep_slot(int dir, uint32_t slot);
+// Removes what all dead processes left.
+void sweep_all(int dir);
+// Removes the sockets of a slot; the caller holds the slot's lock.
+void remove_sockets(int dir, uint32_t slot);
+
+uint64_t random_number();
+
+}  // namespace urma::core
+
+#endif  // URMA_CORE_RUNTIME_DIR_H_

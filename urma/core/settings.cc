@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: MIT
+#include "urma/core/settings.h"
+
+#include <sys/auxv.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+#include <string_view>
+
+#include "urma/base/error.h"
+
+namespace urma {
+namespace {
+
+constexpr SettingRow kRows[] = {
+    {"URMA_LOG_LEVEL", SettingType::kChoice, "info", "fatal|error|warning|info|debug",
+     "the least urgent level that is logged"},
+    {"URMA_LOG_SINK", SettingType::kChoice, "stderr", "stderr|syslog|off",
+     "where lines go while no callback is registered; stderr prints from warning on"},
+    {"URMA_LOG_SEPARATOR", SettingType::kString, "|", "",
+     "at most 7 characters of |,;:-/.~# for the line that ends a log callback"},
+    {"URMA_RUNTIME_DIR", SettingType::kString, "", "",
+     "directory through which processes find each other; not set: $XDG_RUNTIME_DIR/urma, else "
+     "/run/urma-UID, else /tmp/urma-UID"},
+    {"URMA_PROVIDER_PATH", SettingType::kString, "", "",
+     "directories with provider modules, separated by colons, searched before the library's own"},
+    {"URMA_SYSFS_ROOT", SettingType::kString, "/sys/class", "",
+     "where the device classes ubcore and uburma are looked for"},
+    {"URMA_ENABLE_ORCH", SettingType::kBool, "0", "", "accepted, without effect"},
+    {"URMA_SHM_RING_SIZE", SettingType::kNumber, "4096", "4096-1048576",
+     "bytes of a message ring of the shm provider, rounded down to a power of two"},
+};
+
+}  // namespace
+
+std::span<const SettingRow> setting_rows() { return kRows; }
+
+namespace core {
+namespace {
+
+size_t row_index(const char* name) {
+  for (size_t i = 0; i < std::size(kRows); ++i) {
+    if (std::strcmp(kRows[i].name, name) == 0) return i;
+  }
+  fail(URMA_EINVAL, "there is no setting {}", name);
+}
+
+bool equal_ignoring_case(std::string_view a, std::string_view b) {
+  return a.size() == b.size() && ::strncasecmp(a.data(), b.data(), a.size()) == 0;
+}
+
+// The word of "a|b|c" that the text is, as the table spells it.
+std::optional<std::string> find_choice(std::string_view choices, std::string_view text) {
+  while (!choices.empty()) {
+    const auto word = choices.substr(0, choices.find('|'));
+    if (equal_ignoring_case(word, text)) return std::string(word);
+    choices.remove_prefix(std::min(word.size() + 1, choices.size()));
+  }
+  return std::nullopt;
+}
+
+std::optional<uint64_t> parse_number(std::string_view text) {
+  uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+bool in_range(std::string_view range, uint64_t value) {
+  const auto dash = range.find('-');
+  return value >= *parse_number(range.substr(0, dash)) &&
+         value <= *parse_number(range.substr(dash + 1));
+}
+
+bool is_separator(std::string_view text) {
+  return text.size() <= 7 && text.find_first_not_of("|,;:-/.~#") == std::string_view::npos;
+}
+
+// The text in the form that is compared, or nothing where the row does not allow it.
+std::optional<std::string> normalise(const SettingRow& row, std::string_view text) {
+  switch (row.type) {
+    case SettingType::kChoice:
+      return find_choice(row.range, text);
+    case SettingType::kNumber: {
+      const auto value = parse_number(text);
+      if (!value || !in_range(row.range, *value)) return std::nullopt;
+      return std::to_string(*value);
+    }
+    case SettingType::kBool:
+      if (find_choice("1|true|yes|on", text)) return "1";
+      if (find_choice("0|false|no|off", text)) return "0";
+      return std::nullopt;
+    case SettingType::kString:
+      if (std::string_view(row.name) == "URMA_LOG_SEPARATOR" && !is_separator(text)) {
+        return std::nullopt;
+      }
+      return std::string(text);
+  }
+  return std::nullopt;
+}
+
+std::string allowed(const SettingRow& row) {
+  if (row.type == SettingType::kBool) return "0 or 1";
+  return row.range[0] != '\0' ? row.range : row.help;
+}
+
+}  // namespace
+
+EnvSettings::EnvSettings() {
+  for (const auto& row : kRows) values_.emplace_back(row.fallback);
+}
+
+std::vector<std::string> EnvSettings::load() {
+  // Whoever starts a set-user-id program must not steer it.
+  const bool ignore = ::getauxval(AT_SECURE) != 0;
+  std::vector<std::string> complaints;
+  std::vector<std::string> values;
+  for (const auto& row : kRows) {
+    const char* text = ignore ? nullptr : std::getenv(row.name);
+    const auto value = text == nullptr ? row.fallback : normalise(row, text);
+    if (!value) {
+      complaints.push_back(fmt::format("{}={:.128} is not allowed and has no effect; allowed: {}",
+                                       row.name, text, allowed(row)));
+    }
+    values.push_back(value.value_or(row.fallback));
+  }
+  const std::lock_guard lock(mutex_);
+  values_ = std::move(values);
+  return complaints;
+}
+
+std::string EnvSettings::text(const char* name) const {
+  const auto index = row_index(name);
+  const std::lock_guard lock(mutex_);
+  return values_[index];
+}
+
+uint64_t EnvSettings::number(const char* name) const {
+  const auto value = parse_number(text(name));
+  if (!value) fail(URMA_EINVAL, "setting {} is not a number", name);
+  return *value;
+}
+
+bool EnvSettings::flag(const char* name) const { return text(name) == "1"; }
+
+EnvSettings& settings() {
+  static auto& the_settings = *new EnvSettings;
+  return the_settings;
+}
+
+}  // namespace core
+}  // namespace urma

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT
+#ifndef URMA_CORE_SETTINGS_H_
+#define URMA_CORE_SETTINGS_H_
+
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "urma/base/settings.h"
+
+namespace urma::core {
+
+// The settings as the environment gave them at the last load().
+class EnvSettings final : public Settings {
+ public:
+  EnvSettings();
+
+  // Reads the environment anew. Returns one line for each value that is not allowed; the setting
+  // then has its fallback.
+  std::vector<std::string> load();
+
+  std::string text(const char* name) const override;
+  uint64_t number(const char* name) const override;
+  bool flag(const char* name) const override;
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<std::string> values_;  // one for each row of the table, in the form that is compared
+};
+
+// The settings of the process.
+EnvSettings& settings();
+
+}  // namespace urma::core
+
+#endif  // URMA_CORE_SETTINGS_H_
