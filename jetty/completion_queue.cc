@@ -6,8 +6,8 @@
 namespace urma {
 namespace {
 
-// A poll that found nothing looks beyond its own queues once in so many times: often enough that two
-// peers which each poll only their send JFC both complete, seldom enough to cost nothing.
+// A poll that found nothing looks beyond its own queues once in so many times: often enough that
+// two peers which each poll only their send JFC both complete, seldom enough to cost nothing.
 constexpr uint64_t kIdlePollsPerSweep = 32;
 
 }  // namespace
@@ -70,11 +70,24 @@ int CompletionQueue::poll(int count, urma_cr_t* cr) {
     OwnerScope scope(poll_lock_);
     polls = polls_.load(std::memory_order_relaxed) + 1;
     polls_.store(polls, std::memory_order_relaxed);
-    got = collect_from_sources(count, cr);
-    if (got < count) got += ring_.pop(count - got, cr + got);
+    got = collect(count, cr);
   }
-  if (got == 0 && polls % kIdlePollsPerSweep == 0) [[unlikely]] domain_->progress_receives();
+  if (got == 0 && polls % kIdlePollsPerSweep == 0) [[unlikely]]
+    domain_->progress_receives();
   return got;
+}
+
+int CompletionQueue::collect(int count, urma_cr_t* cr) {
+  // Whichever side filled a poll alone, the other one comes first in the next.
+  int got = ring_first_ ? ring_.pop(count, cr) : 0;
+  ring_first_ = false;
+  if (got == count) return got;
+  got += collect_from_sources(count - got, cr + got);
+  if (got == count) {
+    ring_first_ = true;
+    return got;
+  }
+  return got + ring_.pop(count - got, cr + got);
 }
 
 int CompletionQueue::collect_from_sources(int count, urma_cr_t* cr) {
@@ -90,20 +103,20 @@ int CompletionQueue::collect_from_sources(int count, urma_cr_t* cr) {
 
 void CompletionQueue::attach(CompletionSource* source) {
   ForeignScope scope(poll_lock_);
-  attachments_.fetch_add(1, std::memory_order_relaxed);
-  for (Attachment& attachment : sources_) {
-    if (attachment.source == source) {
-      ++attachment.count;
-      return;
-    }
+  auto found = std::find_if(sources_.begin(), sources_.end(),
+                            [&](const Attached& attached) { return attached.source == source; });
+  if (found != sources_.end()) {
+    ++found->count;
+  } else {
+    sources_.push_back({source, 1});
   }
-  sources_.push_back({source, 1});
+  attachments_.fetch_add(1, std::memory_order_relaxed);
 }
 
 void CompletionQueue::detach(CompletionSource* source) {
   ForeignScope scope(poll_lock_);
   auto found = std::find_if(sources_.begin(), sources_.end(),
-                            [&](const Attachment& a) { return a.source == source; });
+                            [&](const Attached& attached) { return attached.source == source; });
   if (found == sources_.end()) return;
   attachments_.fetch_sub(1, std::memory_order_relaxed);
   if (--found->count == 0) sources_.erase(found);

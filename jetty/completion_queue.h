@@ -69,9 +69,7 @@ class CompletionQueue : public urma_jfc_t {
 
   int poll(int count, urma_cr_t* cr);
 
-  // A source may be attached more than once and is polled as long as one attachment stands.
-  void attach(CompletionSource* source);
-  void detach(CompletionSource* source);
+  // True while queues complete into it.
   bool attached() const { return attachments_.load(std::memory_order_relaxed) != 0; }
 
   CompletionRing& ring() { return ring_; }
@@ -79,20 +77,41 @@ class CompletionQueue : public urma_jfc_t {
   uint64_t polls() const { return polls_.load(std::memory_order_relaxed); }
 
  private:
-  struct Attachment {
+  friend class Attachment;
+
+  struct Attached {
     CompletionSource* source;
     uint32_t count;
   };
 
+  void attach(CompletionSource* source);
+  void detach(CompletionSource* source);
+  int collect(int count, urma_cr_t* cr);
   int collect_from_sources(int count, urma_cr_t* cr);
 
   ProgressDomain* domain_;
-  OwnerLock poll_lock_;  // guards sources_ and first_
-  std::vector<Attachment> sources_;
+  OwnerLock poll_lock_;  // guards the next three
+  std::vector<Attached> sources_;
   size_t first_ = 0;
+  bool ring_first_ = false;
   CompletionRing ring_;
   std::atomic<uint32_t> attachments_{0};
   std::atomic<uint64_t> polls_{0};
+};
+
+// A source is polled with its JFC as long as one attachment of it stands.
+class Attachment {
+ public:
+  Attachment(CompletionQueue* jfc, CompletionSource* source) : jfc_(jfc), source_(source) {
+    jfc_->attach(source_);
+  }
+  ~Attachment() { jfc_->detach(source_); }
+  Attachment(const Attachment&) = delete;
+  Attachment& operator=(const Attachment&) = delete;
+
+ private:
+  CompletionQueue* jfc_;
+  CompletionSource* source_;
 };
 
 }  // namespace urma

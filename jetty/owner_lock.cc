@@ -9,34 +9,50 @@
 namespace urma {
 namespace {
 
-bool register_membarrier() {
-  return ::syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
+// Once per process. Where the kernel refuses it, lock_free queues take the mutex as all others do.
+bool have_membarrier() {
+  static const bool registered =
+      ::syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
+  return registered;
 }
 
 }  // namespace
 
-bool OwnerLock::enable_owner_mode() {
-  static const bool enabled = register_membarrier();
-  return enabled;
-}
+OwnerLock::OwnerLock(bool lock_free)
+    : owner_(lock_free && have_membarrier() ? kUnclaimed : kNobody) {}
 
-OwnerLock::OwnerLock(bool lock_free) : owned_(lock_free && enable_owner_mode()) {}
+void OwnerLock::enter_other() {
+  pthread_t seen = kUnclaimed;
+  if (owner_.compare_exchange_strong(seen, ::pthread_self(), std::memory_order_relaxed)) {
+    enter();
+    return;
+  }
+  if (seen == kNobody) {
+    mutex_.lock();
+    mutex_held_ = true;
+    return;
+  }
+  enter_foreign();
+  // foreign_ stays set, for an owner that has read owner_ before and comes in after this.
+  owner_.store(kNobody, std::memory_order_relaxed);
+  mutex_held_ = true;
+}
 
 void OwnerLock::enter_behind_foreign() {
   // Release pairs with the acquire in enter_foreign(): it may go on.
   busy_.store(false, std::memory_order_release);
   mutex_.lock();
-  owner_has_mutex_ = true;
+  mutex_held_ = true;
 }
 
 void OwnerLock::leave_mutex() {
-  owner_has_mutex_ = false;
+  mutex_held_ = false;
   mutex_.unlock();
 }
 
 void OwnerLock::enter_foreign() {
   mutex_.lock();
-  if (!owned_) return;
+  if (!biased()) return;
   foreign_.store(true, std::memory_order_relaxed);
   // After it, an owner that did not see foreign_ has made its busy_ visible.
   ::syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
@@ -46,8 +62,10 @@ void OwnerLock::enter_foreign() {
 
 void OwnerLock::leave_foreign() {
   // Release pairs with the acquire in enter().
-  if (owned_) foreign_.store(false, std::memory_order_release);
+  if (biased()) foreign_.store(false, std::memory_order_release);
   mutex_.unlock();
 }
+
+bool OwnerLock::try_enter_foreign() { return !biased() && mutex_.try_lock(); }
 
 }  // namespace urma

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: MIT
 //
-// The lock of a queue. For a queue that its program declared lock_free it costs the owner two plain
-// stores; the library's own thread, when it must reach into such a queue, pays for both.
+// The lock of a queue. A queue that its program declared lock_free is biased to the first thread
+// that uses it: that thread pays two plain stores, and whoever else must reach into the queue (the
+// library's own thread, above all) pays for both. A second thread of the program, which may post
+// while another one polls, ends the bias; from then on it is a mutex as for all other queues.
 #ifndef JETTY_OWNER_LOCK_H_
 #define JETTY_OWNER_LOCK_H_
+
+#include <pthread.h>
 
 #include <atomic>
 #include <mutex>
@@ -12,30 +16,25 @@ namespace urma {
 
 class OwnerLock {
  public:
-  // Once per process, before the first lock_free queue. False where the kernel refuses membarrier:
-  // lock_free queues then take the mutex as all others do.
-  static bool enable_owner_mode();
-
   explicit OwnerLock(bool lock_free);
   OwnerLock(const OwnerLock&) = delete;
   OwnerLock& operator=(const OwnerLock&) = delete;
 
-  bool lock_free() const { return owned_; }
-
-  // For calls that the program makes on this queue; of a lock_free queue it makes one at a time.
+  // For calls of the program.
   void enter() {
-    if (!owned_) {
-      mutex_.lock();
+    if (owner_.load(std::memory_order_relaxed) != ::pthread_self()) [[unlikely]] {
+      enter_other();
       return;
     }
     busy_.store(true, std::memory_order_relaxed);
     // Orders the store before the load for enter_foreign(), whose membarrier does the rest.
     std::atomic_signal_fence(std::memory_order_seq_cst);
     // Acquire pairs with the release in leave_foreign().
-    if (foreign_.load(std::memory_order_acquire)) [[unlikely]] enter_behind_foreign();
+    if (foreign_.load(std::memory_order_acquire)) [[unlikely]]
+      enter_behind_foreign();
   }
   void leave() {
-    if (!owned_ || owner_has_mutex_) [[unlikely]] {
+    if (mutex_held_) [[unlikely]] {
       leave_mutex();
       return;
     }
@@ -43,20 +42,25 @@ class OwnerLock {
     busy_.store(false, std::memory_order_release);
   }
 
-  // For everyone else: the service thread, and threads of other queues.
+  // For the library's own thread, and threads of other queues.
   void enter_foreign();
   void leave_foreign();
-  // Never waits; always false for a lock_free queue.
-  bool try_enter_foreign() { return !owned_ && mutex_.try_lock(); }
+  // Never waits; always false for a queue with a bias.
+  bool try_enter_foreign();
 
  private:
+  bool biased() const { return owner_.load(std::memory_order_relaxed) != kNobody; }
+  void enter_other();
   void enter_behind_foreign();
   void leave_mutex();
 
-  const bool owned_;
-  bool owner_has_mutex_ = false;  // only the owner touches it
+  static constexpr pthread_t kNobody = 0;     // no bias: everybody takes the mutex
+  static constexpr pthread_t kUnclaimed = 1;  // no address of a thread
+
+  std::atomic<pthread_t> owner_;
   std::atomic<bool> busy_{false};
-  std::atomic<bool> foreign_{false};
+  std::atomic<bool> foreign_{false};  // stays set once the bias has ended
+  bool mutex_held_ = false;           // by a call of the program; see leave()
   std::mutex mutex_;
 };
 
@@ -74,6 +78,8 @@ class OwnerScope {
 class ForeignScope {
  public:
   explicit ForeignScope(OwnerLock& lock) : lock_(lock) { lock_.enter_foreign(); }
+  // Takes over what try_enter_foreign() got.
+  ForeignScope(OwnerLock& lock, std::adopt_lock_t) : lock_(lock) {}
   ~ForeignScope() { lock_.leave_foreign(); }
   ForeignScope(const ForeignScope&) = delete;
   ForeignScope& operator=(const ForeignScope&) = delete;

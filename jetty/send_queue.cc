@@ -25,7 +25,10 @@ SendQueue::SendQueue(const urma_jfs_cfg_t& cfg, const QueueIdentity& identity, u
 
 SendEntry* SendQueue::reserve() {
   // Requests that nobody asked a completion of leave their places when others need them.
-  if (size_.load(std::memory_order_relaxed) == depth_) retire(0, nullptr);
+  if (size_.load(std::memory_order_relaxed) == depth_) {
+    advance_paths();
+    retire(0, nullptr);
+  }
   const uint32_t size = size_.load(std::memory_order_relaxed);
   if (size == depth_) return nullptr;
   // An empty queue starts over, so that it stays in the cache whatever its depth is.
@@ -36,7 +39,9 @@ SendEntry* SendQueue::reserve() {
 void SendQueue::commit(SendEntry* entry) {
   entry->state = SendState::kPending;
   entry->next = kNoEntry;
-  if (entry->path->outstanding++ == 0) busy_.push_back(entry->path);
+  if (entry->path->outstanding == 0) busy_.push_back(entry->path);
+  ++entry->path->outstanding;
+  ++entry->path->entries;
   size_.store(size_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
 
@@ -44,6 +49,15 @@ void SendQueue::complete(SendEntry* entry, urma_cr_status_t status) {
   entry->state = SendState::kDone;
   entry->status = static_cast<uint8_t>(status);
   if (--entry->path->outstanding == 0) std::erase(busy_, entry->path);
+}
+
+bool SendQueue::earlier_reads_done(const SendEntry* entry) const {
+  for (uint32_t index = head_; &at(index) != entry; index = index + 1 == depth_ ? 0 : index + 1) {
+    const SendEntry& earlier = at(index);
+    const bool reads = earlier.kind == OpKind::kRead || earlier.kind == OpKind::kAtomic;
+    if (reads && earlier.state != SendState::kDone) return false;
+  }
+  return true;
 }
 
 bool SendQueue::advance_paths() {
@@ -95,6 +109,7 @@ void SendQueue::fill_record(const SendEntry& entry, urma_cr_t* cr) const {
 }
 
 void SendQueue::pop() {
+  --at(head_).path->entries;
   head_ = head_ + 1 == depth_ ? 0 : head_ + 1;
   size_.store(size_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
 }

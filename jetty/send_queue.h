@@ -42,6 +42,7 @@ struct SendEntry {
   uint8_t status;  // urma_cr_status_t, once done
   bool signalled;
   bool solicited;
+  bool fence;
 };
 
 // The way from one send queue to one target. A provider executes its requests in post order.
@@ -55,6 +56,7 @@ class SendPath {
   const urma_jetty_id_t remote_id;
   const uint32_t tpn;
   uint32_t outstanding = 0;  // requests that are not done
+  uint32_t entries = 0;      // requests whose completion was not collected
 };
 
 // How completions name the queue that they come from.
@@ -76,6 +78,8 @@ class SendQueue : public CompletionSource {
   SendEntry* reserve();
   void commit(SendEntry* entry);
   void complete(SendEntry* entry, urma_cr_status_t status);
+  // True where every read and atomic that was posted before `entry` is done.
+  bool earlier_reads_done(const SendEntry* entry) const;
 
   SendEntry& at(uint32_t index) const {
     return *reinterpret_cast<SendEntry*>(static_cast<char*>(memory_.data()) + index * stride_);

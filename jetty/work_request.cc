@@ -23,8 +23,10 @@ uint64_t sum_lengths(std::span<const urma_sge_t> list) {
 
 bool refuse_remote(const urma_sge_t& sge) {
   if (sge.tseg != nullptr) return false;
-  URMA_LOG_LIMITED(ERR, "post: the remote sge has no tseg; import the segment (user_tseg {} is not "
-                   "accepted by this provider)", static_cast<const void*>(sge.user_tseg));
+  URMA_LOG_LIMITED(ERR,
+                   "post: the remote sge has no tseg; import the segment (user_tseg {} is not "
+                   "accepted by this provider)",
+                   static_cast<const void*>(sge.user_tseg));
   return true;
 }
 
@@ -32,8 +34,8 @@ urma_status_t view_transfer(const urma_sg_t& local, const urma_sg_t* remote,
                             const SendLimits& limits, RequestView* view) {
   if (refuse_list("the local side", local, 0, limits.max_sge)) return URMA_EINVAL;
   // More than one remote element is legal; all but the first are ignored.
-  if (remote != nullptr && (refuse_list("the remote side", *remote, 1, UINT32_MAX) ||
-                            refuse_remote(remote->sge[0]))) {
+  if (remote != nullptr &&
+      (refuse_list("the remote side", *remote, 1, UINT32_MAX) || refuse_remote(remote->sge[0]))) {
     return URMA_EINVAL;
   }
   view->local = {local.sge, local.num_sge};
@@ -113,8 +115,10 @@ urma_status_t view_request(const urma_jfs_wr_t& wr, const SendLimits& limits, Re
       status = view_atomic(wr.cas.src, wr.cas.dst, view);
       break;
     case OpKind::kNone:
-      URMA_LOG_LIMITED(ERR, "post: opcode {} is not offered; this provider executes WRITE, READ, "
-                       "SEND, CAS and FADD", static_cast<int>(wr.opcode));
+      URMA_LOG_LIMITED(ERR,
+                       "post: opcode {} is not offered; this provider executes WRITE, READ, "
+                       "SEND, CAS and FADD",
+                       static_cast<int>(wr.opcode));
       break;
   }
   return status == URMA_SUCCESS ? check_inline(wr, limits, *view) : status;
@@ -127,8 +131,10 @@ bool local_piece(const urma_sge_t& sge, LocalPiece* piece) {
     return true;
   }
   if (sge.tseg == nullptr) {
-    URMA_LOG_LIMITED(ERR, "post: a local sge of {} bytes has no tseg; register the buffer, or send "
-                     "it inline", sge.len);
+    URMA_LOG_LIMITED(ERR,
+                     "post: a local sge of {} bytes has no tseg; register the buffer, or send "
+                     "it inline",
+                     sge.len);
     return false;
   }
   const auto* handle = static_cast<const SegmentHandle*>(sge.tseg);

@@ -39,8 +39,8 @@ struct RequestView {
   uint64_t bytes;            // sum of the local lengths, or the atomic's width
 };
 
-// Takes a work request apart, or returns URMA_EINVAL after one log line that says which argument was
-// refused, its value and the limit.
+// Takes a work request apart, or returns URMA_EINVAL after one log line that says which argument
+// was refused, its value and the limit.
 urma_status_t view_request(const urma_jfs_wr_t& wr, const SendLimits& limits, RequestView* view);
 
 // Resolves one sge of local memory against its registration. False, with one log line, where it has

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "segment/segment.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "urma/base/error.h"
@@ -44,26 +45,32 @@ void SegmentTable::remove(const Segment* segment) {
   }
 }
 
-std::optional<SegmentGrant> SegmentTable::grant(const urma_eid_t& eid, uint32_t token_id,
-                                                uint64_t va, urma_token_t token,
-                                                GrantError* error) const {
-  std::lock_guard lock(mutex_);
-  *error = GrantError::kNotRegistered;
+const Segment* SegmentTable::find(const urma_eid_t& eid, uint32_t token_id, uint64_t va,
+                                  uint64_t len, urma_token_t token, GrantError* error) const {
   auto [first, last] = by_token_.equal_range(token_id);
   for (auto entry = first; entry != last; ++entry) {
     const Segment& segment = *entry->second;
-    if (!segment.covers(va, 0) ||
-        std::memcmp(&segment.seg.ubva.eid, &eid, sizeof(eid)) != 0) {
+    if (!segment.covers(va, len) || std::memcmp(&segment.seg.ubva.eid, &eid, sizeof(eid)) != 0) {
       continue;
     }
-    if (segment.seg.attr.bs.token_policy != URMA_TOKEN_NONE &&
-        segment.token_value.token != token.token) {
-      *error = GrantError::kWrongToken;
-      continue;
+    if (segment.seg.attr.bs.token_policy == URMA_TOKEN_NONE ||
+        segment.token_value.token == token.token) {
+      return &segment;
     }
-    return SegmentGrant{segment.ref, segment.base(), segment.seg.len, segment.access};
+    *error = GrantError::kWrongToken;
   }
-  return std::nullopt;
+  return nullptr;
+}
+
+std::optional<SegmentGrant> SegmentTable::grant(const urma_eid_t& eid, uint32_t token_id,
+                                                uint64_t va, uint64_t len, urma_token_t token,
+                                                GrantError* error) const {
+  std::lock_guard lock(mutex_);
+  *error = GrantError::kNotRegistered;
+  const Segment* segment = find(eid, token_id, va, std::max<uint64_t>(len, 1), token, error);
+  if (segment == nullptr) segment = find(eid, token_id, va, 1, token, error);
+  if (segment == nullptr) return std::nullopt;
+  return SegmentGrant{segment->ref, segment->base(), segment->seg.len, segment->access};
 }
 
 bool SegmentTable::with_grant(SegmentRef ref, uint64_t va, uint64_t bytes, uint32_t access,

@@ -73,9 +73,10 @@ class SegmentTable {
   }
   static constexpr size_t kWordBytes = kMaxSegments * sizeof(uint32_t);
 
-  // Looks up by token id and start address, then compares the token's value.
+  // Looks up by token id and range, then compares the token's value. Where no registration covers
+  // the whole range, the one in which it begins is granted, with its own bounds.
   std::optional<SegmentGrant> grant(const urma_eid_t& eid, uint32_t token_id, uint64_t va,
-                                    urma_token_t token, GrantError* error) const;
+                                    uint64_t len, urma_token_t token, GrantError* error) const;
   // Calls access_memory() where the grant still stands and covers `bytes` bytes at va with all
   // rights in `access`, and returns whether it did. The segment cannot be unregistered meanwhile.
   bool with_grant(SegmentRef ref, uint64_t va, uint64_t bytes, uint32_t access,
@@ -86,6 +87,9 @@ class SegmentTable {
  private:
   SharedMemory memory_;
   std::atomic<uint32_t>* words_;
+  const Segment* find(const urma_eid_t& eid, uint32_t token_id, uint64_t va, uint64_t len,
+                      urma_token_t token, GrantError* error) const;
+
   mutable std::mutex mutex_;
   std::vector<const Segment*> by_index_;
   uint32_t cursor_ = 0;

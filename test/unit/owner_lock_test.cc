@@ -35,13 +35,35 @@ TEST_P(OwnerLockTest, ExcludesOwnerAndForeigners) {
   EXPECT_EQ(counter, kOwnerRounds + 2 * kForeignRounds);
 }
 
-TEST_P(OwnerLockTest, TryNeverTakesALockFreeQueue) {
+// A lock_free queue whose program posts in one thread and polls in another.
+TEST_P(OwnerLockTest, ExcludesASecondOwner) {
   OwnerLock lock(GetParam());
-  if (lock.lock_free()) {
-    EXPECT_FALSE(lock.try_enter_foreign());
-    return;
-  }
-  ASSERT_TRUE(lock.try_enter_foreign());
+  long counter = 0;
+  const auto use = [&] {
+    for (int round = 0; round < kOwnerRounds; ++round) {
+      OwnerScope scope(lock);
+      ++counter;
+    }
+  };
+  std::thread second(use);
+  std::thread foreigner([&] {
+    for (int round = 0; round < kForeignRounds; ++round) {
+      ForeignScope scope(lock);
+      ++counter;
+    }
+  });
+  use();
+  second.join();
+  foreigner.join();
+  EXPECT_EQ(counter, 2 * kOwnerRounds + kForeignRounds);
+}
+
+TEST_P(OwnerLockTest, TryNeverTakesABiasedLock) {
+  const bool lock_free = GetParam();
+  OwnerLock lock(lock_free);
+  { OwnerScope scope(lock); }
+  ASSERT_EQ(lock.try_enter_foreign(), !lock_free);
+  if (lock_free) return;
   std::thread([&] { EXPECT_FALSE(lock.try_enter_foreign()); }).join();
   lock.leave_foreign();
 }

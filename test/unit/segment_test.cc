@@ -35,18 +35,34 @@ TEST(SegmentTable, FindsByTokenIdAndRangeThenComparesTheValue) {
   table.add(first.get());
   table.add(second.get());
   GrantError error;
-  const auto grant = table.grant(kEid, 7, 0x2010, {22}, &error);
+  const auto grant = table.grant(kEid, 7, 0x2010, 1, {22}, &error);
   ASSERT_TRUE(grant.has_value());
   EXPECT_EQ(grant->base, 0x2000u);
   EXPECT_EQ(grant->len, 0x100u);
   EXPECT_EQ(grant->access, uint32_t{URMA_ACCESS_READ | URMA_ACCESS_WRITE});
-  EXPECT_FALSE(table.grant(kEid, 7, 0x1000, {22}, &error).has_value());
+  EXPECT_FALSE(table.grant(kEid, 7, 0x1000, 1, {22}, &error).has_value());
   EXPECT_EQ(error, GrantError::kWrongToken);
-  EXPECT_FALSE(table.grant(kEid, 7, 0x1000, {0}, &error).has_value());
-  EXPECT_FALSE(table.grant(kEid, 7, 0x1101, {11}, &error).has_value());
+  EXPECT_FALSE(table.grant(kEid, 7, 0x1000, 1, {0}, &error).has_value());
+  EXPECT_FALSE(table.grant(kEid, 7, 0x1101, 1, {11}, &error).has_value());
   EXPECT_EQ(error, GrantError::kNotRegistered);
-  EXPECT_FALSE(table.grant(kEid, 8, 0x1000, {11}, &error).has_value());
-  EXPECT_FALSE(table.grant(urma_eid_t{{9}}, 7, 0x1000, {11}, &error).has_value());
+  EXPECT_FALSE(table.grant(kEid, 8, 0x1000, 1, {11}, &error).has_value());
+  EXPECT_FALSE(table.grant(urma_eid_t{{9}}, 7, 0x1000, 1, {11}, &error).has_value());
+}
+
+TEST(SegmentTable, NeighboursAndNestedRangesAreToldApart) {
+  SegmentTable table;
+  auto first = make_segment(7, 0x1000, 0x100, 0, URMA_ACCESS_READ);
+  auto second = make_segment(7, 0x1100, 0x100, 0, URMA_ACCESS_READ);
+  auto around = make_segment(7, 0x1000, 0x1000, 0, URMA_ACCESS_READ | URMA_ACCESS_WRITE);
+  table.add(first.get());
+  table.add(second.get());
+  GrantError error;
+  EXPECT_EQ(table.grant(kEid, 7, 0x1100, 0x100, {0}, &error)->base, 0x1100u);
+  EXPECT_EQ(table.grant(kEid, 7, 0x1000, 0x100, {0}, &error)->base, 0x1000u);
+  // Longer than any: the one in which it begins, with its own bounds.
+  EXPECT_EQ(table.grant(kEid, 7, 0x1000, 0x800, {0}, &error)->len, 0x100u);
+  table.add(around.get());
+  EXPECT_EQ(table.grant(kEid, 7, 0x1000, 0x800, {0}, &error)->len, 0x1000u);
 }
 
 TEST(SegmentTable, AnUnregisteredSegmentIsDeadForEver) {

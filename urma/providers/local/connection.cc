@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: MIT
+#include "urma/providers/local/connection.h"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "urma/base/error.h"
+
+namespace urma::local {
+namespace {
+
+constexpr int kBacklog = 1024;
+// A peer that lets so much pile up does not read at all.
+constexpr size_t kMaxQueued = 65536;
+
+// sun_path holds 107 bytes, a runtime directory's path may be longer; /proc/self/fd is short.
+sockaddr_un address_in(int dir_fd, const char* name) {
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  const std::string path = fmt::format("/proc/self/fd/{}/{}", dir_fd, name);
+  if (path.size() >= sizeof(address.sun_path)) fail(URMA_FAIL, "socket path {} is too long", path);
+  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  return address;
+}
+
+Fd new_socket() {
+  Fd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket.valid()) fail_errno(URMA_FAIL, "making a control socket");
+  return socket;
+}
+
+}  // namespace
+
+PeerCredentials Connection::credentials() const {
+  ucred credentials = {};
+  socklen_t length = sizeof(credentials);
+  if (::getsockopt(fd(), SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0) {
+    return {0, static_cast<uid_t>(-1)};
+  }
+  return {credentials.pid, credentials.uid};
+}
+
+Connection::Sent Connection::send_now(const void* message, size_t bytes, int fd) {
+  iovec part = {const_cast<void*>(message), bytes};
+  msghdr header = {};
+  header.msg_iov = &part;
+  header.msg_iovlen = 1;
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  if (fd >= 0) {
+    header.msg_control = control;
+    header.msg_controllen = sizeof(control);
+    cmsghdr* attached = CMSG_FIRSTHDR(&header);
+    attached->cmsg_level = SOL_SOCKET;
+    attached->cmsg_type = SCM_RIGHTS;
+    attached->cmsg_len = CMSG_LEN(sizeof(int));
+    std::memcpy(CMSG_DATA(attached), &fd, sizeof(int));
+  }
+  if (::sendmsg(socket_.get(), &header, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0) return Sent::kAll;
+  const bool later = errno == EAGAIN || errno == EINTR || errno == ETOOMANYREFS || errno == ENOBUFS;
+  return later ? Sent::kQueued : Sent::kClosed;
+}
+
+Connection::Sent Connection::send(const void* message, size_t bytes, int fd) {
+  if (queue_.empty()) {
+    const Sent sent = send_now(message, bytes, fd);
+    if (sent != Sent::kQueued) return sent;
+  }
+  if (queue_.size() >= kMaxQueued) return Sent::kClosed;
+  Fd copy;
+  if (fd >= 0) {
+    copy.reset(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
+    if (!copy.valid()) return Sent::kClosed;
+  }
+  const char* first = static_cast<const char*>(message);
+  queue_.push_back({std::vector<char>(first, first + bytes), std::move(copy)});
+  return Sent::kQueued;
+}
+
+Connection::Sent Connection::flush() {
+  while (!queue_.empty()) {
+    const Queued& next = queue_.front();
+    const Sent sent = send_now(next.bytes.data(), next.bytes.size(), next.fd.get());
+    if (sent != Sent::kAll) return sent;
+    queue_.pop_front();
+  }
+  return Sent::kAll;
+}
+
+Connection::Received Connection::receive(void* message, size_t bytes, Fd* fd) {
+  iovec part = {message, bytes};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
+  msghdr header = {};
+  header.msg_iov = &part;
+  header.msg_iovlen = 1;
+  header.msg_control = control;
+  // Room for one descriptor to the byte: with the padding the kernel would hand out two.
+  header.msg_controllen = CMSG_LEN(sizeof(int));
+  const ssize_t got = ::recvmsg(socket_.get(), &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  if (got < 0) {
+    return errno == EAGAIN || errno == EINTR ? Received::kNothing : Received::kClosed;
+  }
+  fd->reset();
+  for (cmsghdr* part = CMSG_FIRSTHDR(&header); part != nullptr; part = CMSG_NXTHDR(&header, part)) {
+    if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
+    if (part->cmsg_len < CMSG_LEN(sizeof(int))) continue;
+    int received;
+    std::memcpy(&received, CMSG_DATA(part), sizeof(received));
+    fd->reset(received);
+  }
+  if (got == 0) return Received::kClosed;
+  // Cut off with one descriptor here, there were more; with none, this process has no room for it.
+  const bool too_many = (header.msg_flags & MSG_CTRUNC) != 0 && fd->valid();
+  const bool whole = static_cast<size_t>(got) == bytes && (header.msg_flags & MSG_TRUNC) == 0;
+  return whole && !too_many ? Received::kMessage : Received::kMalformed;
+}
+
+void send_hint(int socket, const void* message, size_t bytes) {
+  // A full queue means that the peer has hints enough; a closed one is noticed elsewhere.
+  [[maybe_unused]] ssize_t sent = ::send(socket, message, bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+Fd listen_at(int dir_fd, const char* name) {
+  Fd socket = new_socket();
+  const sockaddr_un address = address_in(dir_fd, name);
+  ::unlinkat(dir_fd, name, 0);
+  if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+    fail_errno(URMA_FAIL, fmt::format("binding control socket {}", name));
+  }
+  // The directory keeps other users out already; the socket's own mode is a second wall.
+  if (::fchmodat(dir_fd, name, S_IRUSR | S_IWUSR, 0) != 0) {
+    fail_errno(URMA_FAIL, fmt::format("setting the mode of control socket {}", name));
+  }
+  if (::listen(socket.get(), kBacklog) != 0) {
+    fail_errno(URMA_FAIL, fmt::format("listening on control socket {}", name));
+  }
+  return socket;
+}
+
+Connect connect_to(int dir_fd, const char* name, Fd* socket) {
+  *socket = new_socket();
+  const sockaddr_un address = address_in(dir_fd, name);
+  if (::connect(socket->get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) {
+    return Connect::kDone;
+  }
+  return errno == EAGAIN || errno == EINTR ? Connect::kAgain : Connect::kRefused;
+}
+
+}  // namespace urma::local

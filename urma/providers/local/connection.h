@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT
+//
+// One control connection, on the service thread.
+#ifndef URMA_PROVIDERS_LOCAL_CONNECTION_H_
+#define URMA_PROVIDERS_LOCAL_CONNECTION_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "urma/base/fd.h"
+
+namespace urma::local {
+
+// Who is at the other end, as the kernel says.
+struct PeerCredentials {
+  pid_t pid;  // 0: a process of another pid namespace
+  uid_t uid;
+};
+
+// A non-blocking SOCK_SEQPACKET socket and what could not be sent yet.
+class Connection {
+ public:
+  explicit Connection(Fd socket) : socket_(std::move(socket)) {}
+
+  int fd() const { return socket_.get(); }
+  PeerCredentials credentials() const;
+
+  enum class Sent { kAll, kQueued, kClosed };
+  // Takes `fd` along where it is not -1; a queued message keeps a duplicate of it.
+  Sent send(const void* message, size_t bytes, int fd = -1);
+  Sent flush();
+  bool backlog() const { return !queue_.empty(); }
+
+  enum class Received { kMessage, kNothing, kClosed, kMalformed };
+  // Receives one message of exactly `bytes` bytes and at most one descriptor.
+  Received receive(void* message, size_t bytes, Fd* fd);
+
+ private:
+  struct Queued {
+    std::vector<char> bytes;
+    Fd fd;
+  };
+
+  Sent send_now(const void* message, size_t bytes, int fd);
+
+  Fd socket_;
+  std::deque<Queued> queue_;
+};
+
+// Sends without waiting and without a queue; for hints that may be lost. From any thread.
+void send_hint(int socket, const void* message, size_t bytes);
+
+// A socket bound to, or connected to, `name` in the directory `dir_fd`. Throws Error.
+Fd listen_at(int dir_fd, const char* name);
+enum class Connect { kDone, kAgain, kRefused };
+Connect connect_to(int dir_fd, const char* name, Fd* socket);
+
+}  // namespace urma::local
+
+#endif  // URMA_PROVIDERS_LOCAL_CONNECTION_H_

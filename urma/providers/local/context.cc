@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: MIT
+#include "urma/providers/local/context.h"
+
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <memory>
+
+#include "urma/base/error.h"
+#include "urma/base/log.h"
+#include "urma/providers/local/queues.h"
+#include "urma/providers/local/remote.h"
+
+namespace urma::local {
+namespace {
+
+void require_token_policy(const char* what, uint32_t policy) {
+  if (policy > URMA_TOKEN_PLAIN_TEXT) {
+    fail(URMA_EINVAL, "{}: token_policy {} is not offered; use NONE (0) or PLAIN_TEXT (1)", what,
+         policy);
+  }
+}
+
+// Memory that is not there would fail at the first access; hardware would refuse to pin it now.
+void require_mapped(uint64_t va, uint64_t len) {
+  if (len == 0 || va + len < va) {
+    fail(URMA_EINVAL, "register_seg: {} bytes at {:#x} are no range of memory", len, va);
+  }
+  const uint64_t page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  const uint64_t first = va / page * page;
+  if (::msync(reinterpret_cast<void*>(first), va + len - first, MS_ASYNC) != 0) {
+    fail(URMA_EINVAL, "register_seg: the {} bytes at {:#x} are not all mapped", len, va);
+  }
+}
+
+}  // namespace
+
+Context::Context(Transport* transport, const urma_device_attr_t& attr, urma_device_t* device,
+                 uint32_t index)
+    : urma_context_t{},
+      transport_(transport),
+      caps_(attr.dev_cap),
+      async_event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  if (!async_event_.valid()) fail_errno(URMA_ENOMEM, "create_context: making async_fd");
+  dev = device;
+  dev_fd = -1;
+  async_fd = async_event_.get();
+  eid = transport->eid(index);
+  eid_index = index;
+  uasid = transport->runtime().uasid();
+}
+
+void Context::require_rm(const char* what, urma_transport_mode_t mode) const {
+  if (mode != URMA_TM_RM) {
+    fail(URMA_EINVAL, "{}: trans_mode {} is not offered by {}; use URMA_TM_RM (1)", what,
+         static_cast<int>(mode), dev->name);
+  }
+}
+
+urma_jfc_t* Context::create_jfc(urma_jfc_cfg_t* cfg) {
+  return std::make_unique<Jfc>(transport_, this, *cfg).release();
+}
+
+// What the caps give where the program asked for nothing in particular.
+urma_jfs_cfg_t Context::effective(const urma_jfs_cfg_t& asked) const {
+  urma_jfs_cfg_t cfg = asked;
+  if (cfg.max_sge == 0) cfg.max_sge = static_cast<uint8_t>(caps_.max_jfs_sge);
+  if (cfg.max_rsge == 0) cfg.max_rsge = 1;
+  if (cfg.max_inline_data == 0) cfg.max_inline_data = caps_.max_jfs_inline_len;
+  return cfg;
+}
+
+urma_jfs_t* Context::create_jfs(urma_jfs_cfg_t* cfg) {
+  require_rm("create_jfs", cfg->trans_mode);
+  return std::make_unique<Jfs>(transport_, this, effective(*cfg)).release();
+}
+
+urma_jfr_t* Context::create_jfr(urma_jfr_cfg_t* cfg) {
+  require_rm("create_jfr", cfg->trans_mode);
+  require_token_policy("create_jfr", cfg->flag.bs.token_policy);
+  urma_jfr_cfg_t effective_cfg = *cfg;
+  if (cfg->max_sge == 0) effective_cfg.max_sge = static_cast<uint8_t>(caps_.max_jfr_sge);
+  return std::make_unique<Jfr>(transport_, this, effective_cfg).release();
+}
+
+urma_jetty_t* Context::create_jetty(urma_jetty_cfg_t* cfg) {
+  require_rm("create_jetty", cfg->jfs_cfg.trans_mode);
+  urma_jetty_cfg_t effective_cfg = *cfg;
+  effective_cfg.jfs_cfg = effective(cfg->jfs_cfg);
+  return std::make_unique<Jetty>(transport_, this, effective_cfg).release();
+}
+
+urma_target_jetty_t* Context::import_queue(const urma_jetty_id_t& id, urma_target_type_t type,
+                                           urma_transport_mode_t mode,
+                                           urma_import_jetty_flag_t flag, urma_tp_type_t tp_type,
+                                           const urma_token_t* token) {
+  require_rm("import", mode);
+  require_token_policy("import", flag.bs.token_policy);
+  auto queue = std::make_unique<RemoteQueue>();
+  static_cast<urma_target_jetty_t&>(*queue) = {};
+  queue->urma_ctx = this;
+  queue->id = id;
+  queue->trans_mode = mode;
+  queue->tp.tpn = id.id;
+  queue->type = type;
+  queue->flag = flag;
+  queue->tp_type = tp_type;
+  queue->transport = transport_;
+  queue->token = token != nullptr ? *token : urma_token_t{0};
+  queue->serial = transport_->next_serial();
+  queue->handle = queue->serial;
+  return queue.release();
+}
+
+urma_target_jetty_t* Context::import_jfr(urma_rjfr_t* rjfr, urma_token_t* token) {
+  return import_queue(rjfr->jfr_id, URMA_JFR, rjfr->trans_mode, rjfr->flag, rjfr->tp_type, token);
+}
+
+urma_target_jetty_t* Context::import_jetty(urma_rjetty_t* rjetty, urma_token_t* token) {
+  if (rjetty->type == URMA_JETTY_GROUP) {
+    fail(URMA_EINVAL, "import_jetty: type JETTY_GROUP is not offered by {}", dev->name);
+  }
+  urma_target_jetty_t* target = import_queue(rjetty->jetty_id, rjetty->type, rjetty->trans_mode,
+                                             rjetty->flag, rjetty->tp_type, token);
+  target->policy = rjetty->policy;
+  return target;
+}
+
+urma_token_id_t* Context::alloc_token_id() { return alloc_token_id_ex({}); }
+
+urma_token_id_t* Context::alloc_token_id_ex(urma_token_id_flag_t flag) {
+  auto token = std::make_unique<TokenId>();
+  token->urma_ctx = this;
+  token->flag = flag;
+  token->token_id = transport_->runtime().alloc_id(IdKind::kToken);
+  token->handle = token->token_id;
+  return token.release();
+}
+
+urma_target_seg_t* Context::register_seg(urma_seg_cfg_t* cfg) {
+  require_token_policy("register_seg", cfg->flag.bs.token_policy);
+  require_mapped(cfg->va, cfg->len);
+  if (cfg->token_id == nullptr) fail(URMA_EINVAL, "register_seg: token_id is NULL; allocate one");
+  auto segment = std::make_unique<Segment>();
+  segment->seg.ubva = {eid, uasid, cfg->va};
+  segment->seg.len = cfg->len;
+  segment->seg.attr.value = cfg->flag.value;
+  segment->seg.attr.bs.dsva = 0;
+  // The bit of the flag that stood here says something else in attr; core fills it in.
+  segment->seg.attr.bs.user_token_id = 0;
+  segment->seg.token_id = cfg->token_id->token_id;
+  segment->user_ctx = cfg->user_ctx;
+  segment->urma_ctx = this;
+  segment->token_id = cfg->token_id;
+  segment->registered = true;
+  const uint32_t access = cfg->flag.bs.access;
+  segment->access = (access & URMA_ACCESS_LOCAL_ONLY) != 0 ? 0 : access;
+  segment->token_value = cfg->token_value;
+  transport_->segments().add(segment.get());
+  segment->handle = segment->ref.index;
+  return segment.release();
+}
+
+urma_target_seg_t* Context::import_seg(urma_seg_t* seg, urma_token_t* token, uint64_t /*addr*/,
+                                       urma_import_seg_flag_t flag) {
+  require_token_policy("import_seg", seg->attr.bs.token_policy);
+  if (flag.bs.mapping == URMA_SEG_MAPPED) {
+    URMA_LOG_LIMITED(WARNING,
+                     "import_seg: the segment at va {:#x} cannot be mapped; mva is 0, use "
+                     "work requests",
+                     uint64_t{seg->ubva.va});
+  }
+  const urma_token_t value = token != nullptr ? *token : urma_token_t{0};
+  auto* segment = new RemoteSegment(transport_, this, *seg, value);
+  // The first request finds the answer there already, as a rule.
+  segment->ask();
+  return segment;
+}
+
+}  // namespace urma::local

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT
+//
+// A context of a provider of this family, and the operations table that leads into it.
+#ifndef URMA_PROVIDERS_LOCAL_CONTEXT_H_
+#define URMA_PROVIDERS_LOCAL_CONTEXT_H_
+
+#include <cstdint>
+
+#include "urma/base/fd.h"
+#include "urma/providers/local/transport.h"
+#include "urma_provider.h"
+
+namespace urma::local {
+
+class Context : public urma_context_t {
+ public:
+  Context(Transport* transport, const urma_device_attr_t& attr, urma_device_t* device,
+          uint32_t eid_index);
+
+  urma_jfc_t* create_jfc(urma_jfc_cfg_t* cfg);
+  urma_jfs_t* create_jfs(urma_jfs_cfg_t* cfg);
+  urma_jfr_t* create_jfr(urma_jfr_cfg_t* cfg);
+  urma_jetty_t* create_jetty(urma_jetty_cfg_t* cfg);
+  urma_target_jetty_t* import_jfr(urma_rjfr_t* rjfr, urma_token_t* token);
+  urma_target_jetty_t* import_jetty(urma_rjetty_t* rjetty, urma_token_t* token);
+  urma_token_id_t* alloc_token_id();
+  urma_token_id_t* alloc_token_id_ex(urma_token_id_flag_t flag);
+  urma_target_seg_t* register_seg(urma_seg_cfg_t* cfg);
+  urma_target_seg_t* import_seg(urma_seg_t* seg, urma_token_t* token, uint64_t addr,
+                                urma_import_seg_flag_t flag);
+
+  Transport& transport() { return *transport_; }
+
+ private:
+  void require_rm(const char* what, urma_transport_mode_t mode) const;
+  urma_jfs_cfg_t effective(const urma_jfs_cfg_t& asked) const;
+  urma_target_jetty_t* import_queue(const urma_jetty_id_t& id, urma_target_type_t type,
+                                    urma_transport_mode_t mode, urma_import_jetty_flag_t flag,
+                                    urma_tp_type_t tp_type, const urma_token_t* token);
+
+  Transport* transport_;
+  const urma_device_cap_t caps_;
+  Fd async_event_;
+};
+
+// The table for urma_context_t::ops, under the provider's name.
+urma_ops_t make_ops(const char* name);
+
+}  // namespace urma::local
+
+#endif  // URMA_PROVIDERS_LOCAL_CONTEXT_H_

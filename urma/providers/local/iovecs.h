@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT
+#ifndef URMA_PROVIDERS_LOCAL_IOVECS_H_
+#define URMA_PROVIDERS_LOCAL_IOVECS_H_
+
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <span>
+
+namespace urma::local {
+
+// What one call copies at most; the rest is moved by later polls, or by the service thread.
+inline constexpr uint64_t kCopyPerTurn = 1 << 20;
+
+// A window of bytes in a list of pieces: what one turn of a transfer copies.
+class IovecList {
+ public:
+  // Adds what of the next piece lies in the window of `window` bytes that begins `skip` bytes into
+  // all pieces together. Pieces beyond the capacity are left for the next turn.
+  void add(uint64_t addr, uint64_t len, uint64_t skip, uint64_t window) {
+    const uint64_t begin = std::max(seen_, skip);
+    const uint64_t end = std::min(seen_ + len, skip + window);
+    if (begin < end && count_ < list_.size()) {
+      list_[count_++] = {reinterpret_cast<void*>(addr + (begin - seen_)), end - begin};
+    }
+    seen_ += len;
+  }
+  std::span<const iovec> list() const { return {list_.data(), count_}; }
+
+ private:
+  std::array<iovec, 256> list_;
+  size_t count_ = 0;
+  uint64_t seen_ = 0;
+};
+
+}  // namespace urma::local
+
+#endif  // URMA_PROVIDERS_LOCAL_IOVECS_H_

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: MIT
+#include "urma/providers/local/link.h"
+
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "urma/base/clock.h"
+#include "urma/base/error.h"
+#include "urma/base/log.h"
+
+namespace urma::local {
+namespace {
+
+// A live peer answers within microseconds; this long takes only one that is stopped or overrun.
+constexpr uint64_t kAnswerTimeoutNs = 3'000'000'000;
+constexpr uint64_t kConnectRetryNs = 1'000'000;
+// Answers that are taken before others on the service thread get their turn.
+constexpr int kAnswersPerTurn = 64;
+
+Reply unreachable() {
+  Reply reply = {};
+  reply.answer = Answer::kUnreachable;
+  return reply;
+}
+
+}  // namespace
+
+const char* answer_text(Answer answer) {
+  switch (answer) {
+    case Answer::kAccepted:
+      return "accepted";
+    case Answer::kRefusedVersion:
+      return "the owner runs another version of this library";
+    case Answer::kRefusedUser:
+      return "the owner belongs to another user";
+    case Answer::kNoResources:
+      return "the owner is out of memory or descriptors";
+    case Answer::kMalformed:
+      return "the owner found the request malformed";
+    case Answer::kNoSuchObject:
+      return "the owner has no such object";
+    case Answer::kWrongToken:
+      return "the token value is wrong";
+    case Answer::kWrongMode:
+      return "the transport mode is not the owner's";
+    case Answer::kNoAccess:
+      return "the segment does not allow it";
+    case Answer::kMisaligned:
+      return "the address is not aligned to its width";
+    case Answer::kUnreachable:
+      return "its owner is gone or does not answer";
+  }
+  return "unknown answer";
+}
+
+Link::Link(Service* service, Runtime* runtime, std::string socket_name)
+    : service_(service), runtime_(runtime), socket_name_(std::move(socket_name)) {}
+
+Link::~Link() = default;
+
+void Link::start() {
+  hello_deadline_ns_ = monotonic_ns() + kAnswerTimeoutNs;
+  timer_ = service_->after(kAnswerTimeoutNs, [self = shared_from_this()] { self->on_timeout(); });
+  try_connect();
+}
+
+// Whatever goes wrong, those who wait get their answer.
+void Link::try_connect() {
+  if (gone()) return;
+  try {
+    connect();
+  } catch (const std::exception& error) {
+    URMA_LOG_LIMITED(ERR, "connecting to socket {}: {}", socket_name_, error.what());
+    stop();
+  }
+}
+
+void Link::connect() {
+  Fd socket;
+  switch (connect_to(runtime_->dir_fd(), socket_name_.c_str(), &socket)) {
+    case Connect::kDone:
+      connected(std::move(socket));
+      break;
+    case Connect::kAgain:
+      service_->after(kConnectRetryNs, [self = shared_from_this()] { self->try_connect(); });
+      break;
+    case Connect::kRefused:
+      stop();
+      break;
+  }
+}
+
+void Link::connected(Fd socket) {
+  connection_ = std::make_unique<Connection>(std::move(socket));
+  const PeerCredentials credentials = connection_->credentials();
+  if (credentials.uid != ::geteuid() && credentials.uid != 0) {
+    URMA_LOG_LIMITED(ERR, "socket {} in {} belongs to user {}; peers must be of the same user",
+                     socket_name_, runtime_->path(), credentials.uid);
+    stop();
+    return;
+  }
+  peer_.pid = credentials.pid;
+  if (peer_.pid != 0) {
+    peer_.pidfd.reset(static_cast<int>(::syscall(SYS_pidfd_open, peer_.pid, 0)));
+    if (!peer_.pidfd.valid() && errno != ENOSYS) {
+      fail_errno(URMA_FAIL, fmt::format("opening process {}", peer_.pid));
+    }
+  }
+  service_->watch(connection_->fd(), EPOLLIN,
+                  [self = shared_from_this()](uint32_t events) { self->on_ready(events); });
+  Request hello = {};
+  hello.type = RequestType::kHello;
+  hello.hello = {kProtocolMagic, kProtocolVersion, runtime_->nonce(), runtime_->slot(),
+                 runtime_->uasid()};
+  write(hello, -1);
+}
+
+void Link::request(Request request, int fd, OnReply on_reply) {
+  if (gone()) {
+    on_reply(unreachable());
+  } else if (!ready_) {
+    before_hello_.push_back({request, fd, std::move(on_reply)});
+  } else {
+    send(request, fd, std::move(on_reply));
+  }
+}
+
+void Link::notify(Request request) {
+  if (gone()) return;
+  if (ready_) {
+    write(request, -1);
+  } else {
+    before_hello_.push_back({request, -1, nullptr});
+  }
+}
+
+void Link::send(Request request, int fd, OnReply on_reply) {
+  request.number = next_number_++;
+  waiting_.emplace(request.number, Asked{std::move(on_reply), monotonic_ns() + kAnswerTimeoutNs});
+  if (timer_ == 0) {
+    timer_ = service_->after(kAnswerTimeoutNs, [self = shared_from_this()] { self->on_timeout(); });
+  }
+  write(request, fd);
+}
+
+void Link::write(const Request& request, int fd) {
+  switch (connection_->send(&request, sizeof(request), fd)) {
+    case Connection::Sent::kAll:
+      break;
+    case Connection::Sent::kQueued:
+      service_->rewatch(connection_->fd(), EPOLLIN | EPOLLOUT);
+      break;
+    case Connection::Sent::kClosed:
+      // Not at once: the caller may be in the middle of a list of requests.
+      service_->post([self = shared_from_this()] { self->stop(); });
+      break;
+  }
+}
+
+void Link::on_ready(uint32_t events) {
+  if ((events & EPOLLOUT) != 0) {
+    if (connection_->flush() == Connection::Sent::kClosed) return stop();
+    if (!connection_->backlog()) service_->rewatch(connection_->fd(), EPOLLIN);
+  }
+  if ((events & ~static_cast<uint32_t>(EPOLLOUT)) == 0) return;
+  const auto self = shared_from_this();
+  for (int turn = 0; turn < kAnswersPerTurn && !gone(); ++turn) {
+    Reply reply;
+    Fd fd;
+    switch (connection_->receive(&reply, sizeof(reply), &fd)) {
+      case Connection::Received::kMessage:
+        dispatch(reply, std::move(fd));
+        break;
+      case Connection::Received::kNothing:
+        return;
+      case Connection::Received::kClosed:
+      case Connection::Received::kMalformed:
+        return stop();
+    }
+  }
+}
+
+void Link::dispatch(const Reply& reply, Fd fd) {
+  if (!ready_) return on_hello(reply, std::move(fd));
+  auto found = waiting_.find(reply.number);
+  // An answer to nothing is the peer's mistake; it costs nobody anything.
+  if (found == waiting_.end()) return;
+  const OnReply on_reply = std::move(found->second.on_reply);
+  waiting_.erase(found);
+  if (waiting_.empty() && timer_ != 0) service_->cancel(std::exchange(timer_, 0));
+  on_reply(reply);
+}
+
+void Link::on_hello(const Reply& reply, Fd fd) {
+  if (reply.answer != Answer::kAccepted || !fd.valid()) {
+    URMA_LOG_LIMITED(ERR, "process at socket {} refused the connection: {}", socket_name_,
+                     reply.answer == Answer::kAccepted
+                         ? "no descriptor came along; check RLIMIT_NOFILE"
+                         : answer_text(reply.answer));
+    return stop();
+  }
+  try {
+    words_memory_.emplace(
+        SharedMemory::adopt(std::move(fd), SegmentTable::kWordBytes, PeerMay::kRead));
+  } catch (const Error& error) {
+    URMA_LOG_LIMITED(ERR, "process at socket {}: {}", socket_name_, error.what());
+    return stop();
+  }
+  words_memory_->close_fd();
+  words_ = static_cast<const std::atomic<uint32_t>*>(words_memory_->data());
+  ready_ = true;
+  if (before_hello_.empty() && timer_ != 0) service_->cancel(std::exchange(timer_, 0));
+  for (Waiting& waiting : std::exchange(before_hello_, {})) {
+    if (waiting.on_reply == nullptr) {
+      notify(waiting.request);
+    } else {
+      send(waiting.request, waiting.fd, std::move(waiting.on_reply));
+    }
+  }
+}
+
+uint64_t Link::first_deadline_ns() const {
+  if (!ready_) return hello_deadline_ns_;
+  return waiting_.empty() ? UINT64_MAX : waiting_.begin()->second.deadline_ns;
+}
+
+void Link::on_timeout() {
+  timer_ = 0;
+  const uint64_t deadline = first_deadline_ns();
+  if (gone() || deadline == UINT64_MAX) return;
+  const uint64_t now = monotonic_ns();
+  if (now < deadline) {
+    timer_ = service_->after(deadline - now, [self = shared_from_this()] { self->on_timeout(); });
+    return;
+  }
+  URMA_LOG_LIMITED(WARNING, "process at socket {} did not answer within {} ms; its requests end",
+                   socket_name_, kAnswerTimeoutNs / 1'000'000);
+  stop();
+}
+
+void Link::stop() {
+  if (gone()) return;
+  const auto self = shared_from_this();
+  // Release pairs with the acquire in gone().
+  gone_.store(true, std::memory_order_release);
+  if (timer_ != 0) service_->cancel(std::exchange(timer_, 0));
+  if (connection_ != nullptr) {
+    service_->unwatch(connection_->fd());
+    // The owner learns at once, also where others still hold this link and with it the descriptor.
+    ::shutdown(connection_->fd(), SHUT_RDWR);
+  }
+  auto waiting = std::exchange(waiting_, {});
+  auto before = std::exchange(before_hello_, {});
+  for (auto& [number, asked] : waiting) asked.on_reply(unreachable());
+  for (Waiting& request : before) {
+    if (request.on_reply != nullptr) request.on_reply(unreachable());
+  }
+}
+
+void Link::hint_progress() const {
+  Request request = {};
+  request.type = RequestType::kProgress;
+  send_hint(connection_->fd(), &request, sizeof(request));
+}
+
+}  // namespace urma::local

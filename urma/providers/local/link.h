@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT
+//
+// The importer's end of a control connection: from this process to the owner of queues and segments
+// that it uses.
+#ifndef URMA_PROVIDERS_LOCAL_LINK_H_
+#define URMA_PROVIDERS_LOCAL_LINK_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "segment/segment.h"
+#include "segment/shared_memory.h"
+#include "urma/base/runtime.h"
+#include "urma/base/service.h"
+#include "urma/providers/local/connection.h"
+#include "urma/providers/local/peer.h"
+#include "urma/providers/local/protocol.h"
+
+namespace urma::local {
+
+// Lives on the service thread; what other threads may call is marked. Once gone it stays gone, and
+// a new link is made for the next request.
+class Link : public std::enable_shared_from_this<Link> {
+ public:
+  // Called once, on the service thread. The answer is kUnreachable where the peer is gone.
+  using OnReply = std::function<void(const Reply&)>;
+
+  Link(Service* service, Runtime* runtime, std::string socket_name);
+  ~Link();
+
+  void start();
+  // `fd` must stay open until the reply.
+  void request(Request request, int fd, OnReply on_reply);
+  // Without an answer.
+  void notify(Request request);
+  void stop();
+
+  // Any thread.
+  bool gone() const {
+    // Acquire pairs with the release in stop().
+    return gone_.load(std::memory_order_acquire);
+  }
+  // Any thread; the three below only once a request was accepted.
+  const PeerProcess& peer() const { return peer_; }
+  bool segment_alive(SegmentRef ref) const { return SegmentTable::alive_in(words_, ref); }
+  void hint_progress() const;
+
+ private:
+  struct Waiting {
+    Request request;
+    int fd;
+    OnReply on_reply;
+  };
+  struct Asked {
+    OnReply on_reply;
+    uint64_t deadline_ns;
+  };
+
+  void try_connect();
+  void connect();
+  void connected(Fd socket);
+  void on_ready(uint32_t events);
+  void on_hello(const Reply& reply, Fd fd);
+  void dispatch(const Reply& reply, Fd fd);
+  void send(Request request, int fd, OnReply on_reply);
+  void write(const Request& request, int fd);
+  uint64_t first_deadline_ns() const;
+  void on_timeout();
+
+  Service* service_;
+  Runtime* runtime_;
+  const std::string socket_name_;
+  std::unique_ptr<Connection> connection_;
+  std::vector<Waiting> before_hello_;
+  std::map<uint32_t, Asked> waiting_;  // by number, so the first is the oldest
+  uint32_t next_number_ = 1;
+  uint64_t hello_deadline_ns_ = 0;
+  Service::TimerId timer_ = 0;
+  bool ready_ = false;
+  std::atomic<bool> gone_{false};
+  PeerProcess peer_;
+  std::optional<SharedMemory> words_memory_;
+  const std::atomic<uint32_t>* words_ = nullptr;
+};
+
+}  // namespace urma::local
+
+#endif  // URMA_PROVIDERS_LOCAL_LINK_H_

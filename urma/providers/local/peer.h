@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT
+//
+// Another process, and how bytes are moved between its memory and ours.
+#ifndef URMA_PROVIDERS_LOCAL_PEER_H_
+#define URMA_PROVIDERS_LOCAL_PEER_H_
+
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#include <cstdint>
+#include <span>
+
+#include "urma/base/fd.h"
+#include "urma_types.h"
+
+namespace urma::local {
+
+// A process at the other end of a control connection. The pidfd is taken while the connection
+// stands, so that a recycled pid is never taken for it.
+struct PeerProcess {
+  pid_t pid = 0;  // 0: of another pid namespace, its memory is out of reach
+  Fd pidfd;
+};
+
+enum class Direction { kRead, kWrite };
+
+// What is special about a transport of this family: how it reaches a peer's memory.
+class CopyEngine {
+ public:
+  virtual ~CopyEngine() = default;
+  // Moves bytes between the two lists, which are of equal length in total, from the front on, and
+  // says in *moved how many. URMA_CR_SUCCESS, also where only a part was moved; else nothing was.
+  virtual urma_cr_status_t copy(Direction direction, const PeerProcess& peer,
+                                std::span<const iovec> local, std::span<const iovec> remote,
+                                uint64_t* moved) = 0;
+};
+
+}  // namespace urma::local
+
+#endif  // URMA_PROVIDERS_LOCAL_PEER_H_

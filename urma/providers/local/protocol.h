@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: MIT
+//
+// What two processes say to each other on the control socket: fixed messages on SOCK_SEQPACKET, so
+// that each arrives whole. The importer asks, the owner answers each request exactly once.
+#ifndef URMA_PROVIDERS_LOCAL_PROTOCOL_H_
+#define URMA_PROVIDERS_LOCAL_PROTOCOL_H_
+
+#include <cstdint>
+#include <type_traits>
+
+#include "urma_types.h"
+
+namespace urma::local {
+
+inline constexpr uint32_t kProtocolMagic = 0x55524d41;  // "URMA"
+inline constexpr uint32_t kProtocolVersion = 1;
+
+enum class RequestType : uint32_t {
+  kHello = 1,  // the first message
+  kImportSegment,
+  kOpenRing,   // with the ring's descriptor
+  kCloseRing,  // no answer
+  kAtomic,
+  kProgress,  // "a message of mine waits": no answer
+};
+
+// Why a request was refused. kAccepted comes first.
+enum class Answer : uint32_t {
+  kAccepted,
+  kRefusedVersion,
+  kRefusedUser,
+  kNoResources,
+  kMalformed,
+  kNoSuchObject,
+  kWrongToken,
+  kWrongMode,
+  kNoAccess,
+  kMisaligned,
+  kUnreachable,  // never sent: the peer is gone or did not answer in time
+};
+const char* answer_text(Answer answer);
+
+struct HelloRequest {
+  uint32_t magic;
+  uint32_t version;
+  uint64_t nonce;
+  uint32_t slot;
+  uint32_t uasid;
+};
+
+// Comes with the descriptor of the owner's segment words.
+struct HelloAnswer {
+  uint64_t nonce;
+  uint32_t uasid;
+  uint32_t reserved;
+};
+
+struct ImportSegmentRequest {
+  urma_eid_t eid;
+  uint64_t va;
+  uint64_t len;
+  uint32_t token_id;
+  uint32_t token;
+};
+
+struct ImportSegmentAnswer {
+  uint64_t base;
+  uint64_t len;
+  uint32_t access;
+  uint32_t index;
+  uint32_t generation;
+  uint32_t reserved;
+};
+
+struct OpenRingRequest {
+  urma_eid_t target_eid;
+  urma_jetty_id_t sender;
+  uint32_t target_id;
+  uint32_t target_type;  // urma_target_type_t
+  uint32_t trans_mode;
+  uint32_t token;
+  uint32_t ring;  // the sender's name for it, for kCloseRing
+  uint32_t ring_bytes;
+  uint32_t rnr_retry;
+  uint32_t reserved;
+};
+
+struct CloseRingRequest {
+  uint32_t ring;
+  uint32_t reserved;
+};
+
+struct AtomicRequest {
+  uint64_t va;
+  uint64_t operand[2];
+  uint32_t index;
+  uint32_t generation;
+  uint32_t opcode;  // urma_opcode_t
+  uint32_t bytes;
+};
+
+struct AtomicAnswer {
+  uint64_t old_value;
+};
+
+struct Request {
+  RequestType type;
+  uint32_t number;  // comes back in the answer
+  union {
+    HelloRequest hello;
+    ImportSegmentRequest import_segment;
+    OpenRingRequest open_ring;
+    CloseRingRequest close_ring;
+    AtomicRequest atomic;
+  };
+};
+
+struct Reply {
+  uint32_t number;
+  Answer answer;
+  union {
+    HelloAnswer hello;
+    ImportSegmentAnswer import_segment;
+    AtomicAnswer atomic;
+  };
+};
+
+static_assert(std::is_trivially_copyable_v<Request> && sizeof(Request) == 80);
+static_assert(std::is_trivially_copyable_v<Reply> && sizeof(Reply) == 40);
+
+}  // namespace urma::local
+
+#endif  // URMA_PROVIDERS_LOCAL_PROTOCOL_H_

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: MIT
+#include "urma/providers/local/transport.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <utility>
+
+#include "urma/base/log.h"
+#include "urma/providers/local/sender.h"
+#include "urma/providers/local/server.h"
+
+namespace urma::local {
+namespace {
+
+// How long the service thread lets a program be silent before it moves what the program left.
+constexpr uint64_t kTickNs = 1'000'000;
+
+bool same_eid(const urma_eid_t& a, const urma_eid_t& b) {
+  return std::memcmp(&a, &b, sizeof(a)) == 0;
+}
+
+}  // namespace
+
+Transport::Transport(const char* name, const urma_host& host, CopyEngine* copy)
+    : name_(name),
+      service_(host.service),
+      runtime_(host.runtime()),
+      copy_(copy),
+      ring_bytes_(
+          std::bit_floor(static_cast<uint32_t>(host.settings->number("URMA_SHM_RING_SIZE")))) {
+  service_->run([this] { server_ = std::make_unique<Server>(this, name_); });
+}
+
+Transport::~Transport() { stop(); }
+
+void Transport::stop() {
+  if (stopped_) return;
+  service_->run([this] {
+    stopped_ = true;
+    server_.reset();
+    for (auto& [slot, link] : links_) link->stop();
+    links_.clear();
+    if (tick_timer_ != 0) service_->cancel(tick_timer_);
+    tick_timer_ = 0;
+  });
+}
+
+std::shared_ptr<Link> Transport::link_to(IdKind kind, const urma_eid_t& eid, uint32_t id) {
+  const std::optional<uint32_t> slot = runtime_->owner_slot(kind, eid, id);
+  if (!slot.has_value()) return nullptr;
+  std::erase_if(links_, [](const auto& entry) { return entry.second->gone(); });
+  std::shared_ptr<Link>& link = links_[*slot];
+  if (link == nullptr) {
+    link = std::make_shared<Link>(service_, runtime_, runtime_->socket_name(*slot, name_.c_str()));
+    const std::shared_ptr<Link> started = link;
+    started->start();
+    return started;
+  }
+  return link;
+}
+
+void Transport::add_receiver(Receiver* receiver) {
+  std::lock_guard lock(endpoints_mutex_);
+  receivers_.push_back(receiver);
+}
+
+void Transport::remove_receiver(Receiver* receiver) {
+  std::lock_guard lock(endpoints_mutex_);
+  std::erase(receivers_, receiver);
+}
+
+void Transport::add_endpoint(IdKind kind, const Endpoint& endpoint) {
+  std::lock_guard lock(endpoints_mutex_);
+  endpoints_.emplace(EndpointKey{kind, endpoint.identity.id}, endpoint);
+}
+
+void Transport::remove_endpoint(IdKind kind, const Endpoint& endpoint) {
+  std::lock_guard lock(endpoints_mutex_);
+  auto [first, last] = endpoints_.equal_range({kind, endpoint.identity.id});
+  for (auto entry = first; entry != last; ++entry) {
+    if (entry->second.identity.user_data == endpoint.identity.user_data) {
+      endpoints_.erase(entry);
+      break;
+    }
+  }
+  endpoint.receiver->close_rings(endpoint.identity.user_data);
+}
+
+bool Transport::with_endpoint(IdKind kind, const urma_eid_t& eid, uint32_t id,
+                              const std::function<void(const Endpoint&)>& with_endpoint) {
+  std::lock_guard lock(endpoints_mutex_);
+  auto [first, last] = endpoints_.equal_range({kind, id});
+  for (auto entry = first; entry != last; ++entry) {
+    if (!same_eid(entry->second.eid, eid)) continue;
+    with_endpoint(entry->second);
+    return true;
+  }
+  return false;
+}
+
+void Transport::progress_receives() {
+  std::unique_lock lock(endpoints_mutex_, std::try_to_lock);
+  if (!lock.owns_lock()) return;
+  for (Receiver* receiver : receivers_) receiver->try_progress();
+}
+
+void Transport::serve_receives() {
+  if (stopped_ || std::exchange(serving_, true)) return;
+  service_->post([this] { serve_round(); });
+}
+
+// One turn for each receiver; what remains waits behind everything else on this thread.
+void Transport::serve_round() {
+  serving_ = false;
+  bool moved = false;
+  {
+    std::lock_guard lock(endpoints_mutex_);
+    for (Receiver* receiver : receivers_) moved |= receiver->serve();
+  }
+  if (moved) serve_receives();
+}
+
+void Transport::quiesce() {
+  {
+    std::lock_guard lock(senders_mutex_);
+    for (Sender* sender : senders_) sender->quiesce();
+  }
+  std::lock_guard lock(endpoints_mutex_);
+  for (Receiver* receiver : receivers_) receiver->quiesce();
+}
+
+void Transport::add_sender(Sender* sender) {
+  std::lock_guard lock(senders_mutex_);
+  senders_.push_back(sender);
+}
+
+void Transport::remove_sender(Sender* sender) {
+  std::lock_guard lock(senders_mutex_);
+  std::erase(senders_, sender);
+}
+
+void Transport::watch_pending() {
+  if (ticking_.exchange(true)) return;
+  service_->post([this] { tick_timer_ = service_->after(kTickNs, [this] { tick(); }); });
+}
+
+void Transport::tick() {
+  tick_timer_ = 0;
+  // Cleared before the look at the senders; see Sender::post_one.
+  ticking_.store(false);
+  bool waiting = false;
+  {
+    std::lock_guard lock(senders_mutex_);
+    for (Sender* sender : senders_) waiting |= sender->serve();
+  }
+  if (waiting && !ticking_.exchange(true)) {
+    tick_timer_ = service_->after(kTickNs, [this] { tick(); });
+  }
+}
+
+}  // namespace urma::local

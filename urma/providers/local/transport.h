@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT
+//
+// Everything that one provider of this family shares between its contexts: what it owns and serves,
+// whom it talks to, and the background work on the service thread.
+#ifndef URMA_PROVIDERS_LOCAL_TRANSPORT_H_
+#define URMA_PROVIDERS_LOCAL_TRANSPORT_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "jetty/completion_queue.h"
+#include "segment/segment.h"
+#include "urma/base/host.h"
+#include "urma/providers/local/link.h"
+#include "urma/providers/local/peer.h"
+#include "urma/providers/local/receiver.h"
+
+namespace urma::local {
+
+class Sender;
+class Server;
+
+class Transport : public ProgressDomain {
+ public:
+  // `name` tells providers apart in the runtime directory. Throws Error where the runtime directory
+  // or the control socket cannot be had.
+  Transport(const char* name, const urma_host& host, CopyEngine* copy);
+  ~Transport() override;
+  // Ends all links and the server. Nothing may use a queue of this transport any more.
+  void stop();
+
+  Service& service() { return *service_; }
+  Runtime& runtime() { return *runtime_; }
+  SegmentTable& segments() { return segments_; }
+  CopyEngine& copy() { return *copy_; }
+  uint32_t ring_bytes() const { return ring_bytes_; }
+  uint64_t next_serial() { return serial_.fetch_add(1, std::memory_order_relaxed); }
+
+  // The index of a context's EID in the device's table.
+  const urma_eid_t& eid(uint32_t index) const { return runtime_->eids()[index]; }
+
+  // The link to the owner of (EID, id); NULL where no living process has it. Service thread.
+  std::shared_ptr<Link> link_to(IdKind kind, const urma_eid_t& eid, uint32_t id);
+
+  // What peers may send to. The receiver of an endpoint must be added before.
+  void add_receiver(Receiver* receiver);
+  void remove_receiver(Receiver* receiver);
+  void add_endpoint(IdKind kind, const Endpoint& endpoint);
+  // Also closes the rings that lead to it.
+  void remove_endpoint(IdKind kind, const Endpoint& endpoint);
+  // Calls with_endpoint(endpoint) where it exists; its receiver stays meanwhile. Service thread.
+  bool with_endpoint(IdKind kind, const urma_eid_t& eid, uint32_t id,
+                     const std::function<void(const Endpoint&)>& with_endpoint);
+
+  // Moves the receives of this process: by a poll that found nothing, or on a peer's request.
+  void progress_receives() override;
+  void serve_receives();
+  // After a segment was removed: returns when no copy from or to it is under way.
+  void quiesce();
+
+  void add_sender(Sender* sender);
+  void remove_sender(Sender* sender);
+  // A request could not be executed at once. Polls of its JFC go on with it; where nobody polls,
+  // the service thread does. From any thread, with the sender's lock held.
+  void watch_pending();
+
+ private:
+  using EndpointKey = std::pair<IdKind, uint32_t>;
+
+  void serve_round();
+  void tick();
+
+  const std::string name_;
+  Service* service_;
+  Runtime* runtime_;
+  CopyEngine* copy_;
+  const uint32_t ring_bytes_;
+  std::atomic<uint64_t> serial_{1};
+  SegmentTable segments_;
+
+  std::mutex endpoints_mutex_;
+  std::multimap<EndpointKey, Endpoint> endpoints_;
+  std::vector<Receiver*> receivers_;
+
+  std::mutex senders_mutex_;
+  std::vector<Sender*> senders_;
+  std::atomic<bool> ticking_{false};
+
+  // On the service thread only.
+  std::unique_ptr<Server> server_;
+  std::map<uint32_t, std::shared_ptr<Link>> links_;
+  bool stopped_ = false;
+  bool serving_ = false;  // a round of serve_receives() is due
+  Service::TimerId tick_timer_ = 0;
+};
+
+}  // namespace urma::local
+
+#endif  // URMA_PROVIDERS_LOCAL_TRANSPORT_H_

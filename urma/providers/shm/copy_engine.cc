@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT
+#include "urma/providers/shm/copy_engine.h"
+
+#include <poll.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "urma/base/log.h"
+
+namespace urma::shm {
+namespace {
+
+// A pidfd is readable once its process has ended; only while it has not does the pid mean it.
+bool alive(const local::PeerProcess& peer) {
+  pollfd watched = {peer.pidfd.get(), POLLIN, 0};
+  return ::poll(&watched, 1, 0) == 0;
+}
+
+urma_cr_status_t status_of_errno(int code, pid_t pid) {
+  switch (code) {
+    case ESRCH:
+      return URMA_CR_ACK_TIMEOUT_ERR;
+    case EFAULT:
+      return URMA_CR_REM_ACCESS_ABORT_ERR;
+    default:
+      URMA_LOG_LIMITED(ERR,
+                       "the kernel refuses access to the memory of process {}: {}; run both "
+                       "as the same user, and with kernel.yama.ptrace_scope 0",
+                       pid, std::strerror(code));
+      return URMA_CR_REM_OPERATION_ERR;
+  }
+}
+
+}  // namespace
+
+urma_cr_status_t ProcessVmCopy::copy(local::Direction direction, const local::PeerProcess& peer,
+                                     std::span<const iovec> local, std::span<const iovec> remote,
+                                     uint64_t* moved) {
+  *moved = 0;
+  if (local.empty() || remote.empty()) return URMA_CR_SUCCESS;
+  if (peer.pid == 0 || !peer.pidfd.valid()) {
+    URMA_LOG_LIMITED(ERR,
+                     "a peer's memory is out of reach: it runs in another pid namespace, or "
+                     "the kernel has no pidfd_open");
+    return URMA_CR_REM_OPERATION_ERR;
+  }
+  if (!alive(peer)) return URMA_CR_ACK_TIMEOUT_ERR;
+  const auto call = direction == local::Direction::kRead ? ::process_vm_readv : ::process_vm_writev;
+  const ssize_t done = call(peer.pid, local.data(), local.size(), remote.data(), remote.size(), 0);
+  if (done <= 0) return status_of_errno(done < 0 ? errno : EFAULT, peer.pid);
+  *moved = static_cast<uint64_t>(done);
+  return URMA_CR_SUCCESS;
+}
+
+}  // namespace urma::shm

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT
+#ifndef URMA_PROVIDERS_SHM_COPY_ENGINE_H_
+#define URMA_PROVIDERS_SHM_COPY_ENGINE_H_
+
+#include "urma/providers/local/peer.h"
+
+namespace urma::shm {
+
+// Copies between processes through the kernel, in the caller: the other side does nothing.
+class ProcessVmCopy : public local::CopyEngine {
+ public:
+  urma_cr_status_t copy(local::Direction direction, const local::PeerProcess& peer,
+                        std::span<const iovec> local, std::span<const iovec> remote,
+                        uint64_t* moved) override;
+};
+
+}  // namespace urma::shm
+
+#endif  // URMA_PROVIDERS_SHM_COPY_ENGINE_H_

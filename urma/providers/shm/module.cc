@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT
+//
+// The shm provider as a module: its registration, its device, and its contexts.
+#include <cstring>
+#include <memory>
+
+#include "urma/base/error.h"
+#include "urma/base/guard.h"
+#include "urma/base/host.h"
+#include "urma/providers/local/context.h"
+#include "urma/providers/local/transport.h"
+#include "urma/providers/shm/copy_engine.h"
+#include "urma/providers/shm/device.h"
+
+namespace urma::shm {
+namespace {
+
+// Between init and uninit. Never destroyed by exit(): the service thread may be using it.
+struct Provider {
+  explicit Provider(const urma_host& host)
+      : transport("shm", host, &copy),
+        attr(device_attr(static_cast<uint32_t>(transport.runtime().eids().size()))) {}
+
+  ProcessVmCopy copy;
+  local::Transport transport;
+  urma_device_attr_t attr;
+};
+Provider* provider = nullptr;
+urma_ops_t context_ops;
+
+urma_provider_ops_t make_provider_ops();
+urma_provider_ops_t provider_ops = make_provider_ops();
+
+urma_status_t init(urma_init_attr_t* /*conf*/) noexcept {
+  return guarded(URMA_LOG_SITE, [] {
+    if (provider != nullptr) fail(URMA_EEXIST, "the shm provider is initialised already");
+    auto made = std::make_unique<Provider>(*host());
+    const auto eids = made->transport.runtime().eids();
+    const DeviceDescription device = {kDeviceName, URMA_TRANSPORT_UB, made->attr, eids.data(),
+                                      static_cast<uint32_t>(eids.size())};
+    host()->registry->add_device(&provider_ops, device);
+    context_ops = local::make_ops("shm");
+    provider = made.release();
+    return URMA_SUCCESS;
+  });
+}
+
+urma_status_t uninit() noexcept {
+  return guarded(URMA_LOG_SITE, [] {
+    if (provider == nullptr) return URMA_SUCCESS;
+    std::unique_ptr<Provider> ended(std::exchange(provider, nullptr));
+    ended->transport.stop();
+    return URMA_SUCCESS;
+  });
+}
+
+urma_status_t query_device(urma_device_t* /*dev*/, urma_device_attr_t* attr) noexcept {
+  if (provider == nullptr) return URMA_FAIL;
+  *attr = provider->attr;
+  return URMA_SUCCESS;
+}
+
+urma_context_t* create_context(urma_device_t* dev, uint32_t eid_index, int /*dev_fd*/) noexcept {
+  return guarded(URMA_LOG_SITE, [&]() -> urma_context_t* {
+    if (provider == nullptr) fail(URMA_EINVAL, "create_context: the library is not initialised");
+    if (eid_index >= provider->attr.dev_cap.max_eid_cnt) {
+      fail(URMA_EINVAL, "create_context: eid_index {} is over the device's {} EIDs", eid_index,
+           provider->attr.dev_cap.max_eid_cnt);
+    }
+    auto context =
+        std::make_unique<local::Context>(&provider->transport, provider->attr, dev, eid_index);
+    context->ops = &context_ops;
+    return context.release();
+  });
+}
+
+urma_status_t delete_context(urma_context_t* ctx) noexcept {
+  delete static_cast<local::Context*>(ctx);
+  return URMA_SUCCESS;
+}
+
+urma_status_t get_uasid(uint32_t* uasid) noexcept {
+  if (provider == nullptr) return URMA_FAIL;
+  *uasid = provider->transport.runtime().uasid();
+  return URMA_SUCCESS;
+}
+
+urma_provider_ops_t make_provider_ops() {
+  urma_provider_ops_t ops = {};
+  ops.name = "shm";
+  ops.attr = {1, URMA_TRANSPORT_UB};
+  ops.init = init;
+  ops.uninit = uninit;
+  ops.query_device = query_device;
+  ops.create_context = create_context;
+  ops.delete_context = delete_context;
+  ops.get_uasid = get_uasid;
+  return ops;
+}
+
+}  // namespace
+}  // namespace urma::shm
+
+extern "C" __attribute__((visibility("default"))) int urma_module_entry(uint32_t version,
+                                                                        const urma_host* host) {
+  if (version != kUrmaHostVersion) return -1;
+  urma::set_host(host);
+  return urma::guarded_count(URMA_LOG_SITE, [host] {
+    host->registry->add_provider(&urma::shm::provider_ops);
+    return 0;
+  });
+}
