@@ -1,0 +1,57 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+#
+# demo.sh BINDIR [TMPDIR]: runs every example as two processes, a server and a
+# client, and shows what they print. Succeeds if all of them did. BINDIR holds
+# the programs, itself or in its folder examples.
+#
+# The processes share a runtime directory of their own, made in TMPDIR and
+# removed in the end, so that nothing outside is met or left behind.
+set -uo pipefail
+
+usage() { echo "usage: $0 BINDIR [TMPDIR]" >&2; exit 2; }
+(($# == 1 || $# == 2)) || usage
+bindir=$1
+[[ -d $bindir/examples ]] && bindir+=/examples
+examples=(send_recv_polling segment)
+limit=60  # seconds for one program
+
+URMA_RUNTIME_DIR=$(mktemp -d -p "${2:-${TMPDIR:-/tmp}}" urma-demo.XXXXXX) || exit 1
+export URMA_RUNTIME_DIR
+trap 'rm -rf "$URMA_RUNTIME_DIR"' EXIT
+
+prefix() { sed -u "s/^/[$1] /"; }
+
+# Runs one example. The server takes any free port and says which, so the
+# client starts when, and only when, it can be answered.
+run() {
+  local program=$bindir/$1 server line port='' from_server to_screen failed=0
+  echo "== $1"
+  exec {from_server}< <(exec timeout "$limit" "$program" server 0 2>&1)
+  server=$!
+  while IFS= read -r line <&"$from_server"; do
+    echo "[server] $line"
+    [[ $line =~ ^listening\ on\ port\ ([0-9]+)$ ]] && port=${BASH_REMATCH[1]} && break
+  done
+  prefix server <&"$from_server" &
+  to_screen=$!
+  if [[ $port ]]; then
+    timeout "$limit" "$program" client 127.0.0.1 "$port" 2>&1 | prefix client ||
+      { failed=1; kill "$server" 2>/dev/null; }
+  fi
+  wait "$server" || failed=1
+  wait "$to_screen"
+  exec {from_server}<&-
+  return "$failed"
+}
+
+failures=()
+for example in "${examples[@]}"; do
+  run "$example" || failures+=("$example")
+done
+
+if ((${#failures[@]})); then
+  echo "demo: ${#failures[@]} of ${#examples[@]} examples failed: ${failures[*]}"
+  exit 1
+fi
+echo "demo: ${#examples[@]} of ${#examples[@]} examples ok"

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "device.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "exchange.h"
+
+void ok(urma_status_t status, const char* what) {
+  if (status == URMA_SUCCESS) return;
+  fprintf(stderr, "%s failed (status %d)\n", what, status);
+  exit(EXIT_FAILURE);
+}
+
+static urma_device_t* first_device(void) {
+  int count = 0;
+  urma_device_t** list = urma_get_device_list(&count);
+  urma_device_t* first = count > 0 ? list[0] : NULL;
+  urma_free_device_list(list);  // frees the list only: devices live until urma_uninit
+  return first;
+}
+
+urma_context_t* open_device(void) {
+  ok(urma_init(NULL), "urma_init");
+  char* name = getenv("URMA_DEVICE");
+  urma_device_t* device = name != NULL ? urma_get_device_by_name(name) : first_device();
+  require(device != NULL, "finding a device");
+
+  // Entry 0 of the device's EID table is as good an address as any.
+  urma_context_t* ctx = urma_create_context(device, 0);
+  require(ctx != NULL, "urma_create_context");
+  printf("device %s, EID " EID_FMT "\n", device->name, EID_ARGS(ctx->eid));
+  return ctx;
+}
+
+uint32_t wait_for(urma_jfc_t* jfc) {
+  urma_cr_t cr;
+  int n;
+  for (uint64_t polls = 0; (n = urma_poll_jfc(jfc, 1, &cr)) == 0; polls++) idle(polls);
+  require(n == 1, "urma_poll_jfc");
+  if (cr.status != URMA_CR_SUCCESS) fprintf(stderr, "completion status %d\n", (int)cr.status);
+  require(cr.status == URMA_CR_SUCCESS, "a request");
+  return cr.completion_len;
+}
+
+void close_device(urma_context_t* ctx) {
+  ok(urma_delete_context(ctx), "urma_delete_context");
+  ok(urma_uninit(), "urma_uninit");
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+
+// What every example does with its device: open it, wait for completions, close it.
+
+#ifndef EXAMPLES_DEVICE_H
+#define EXAMPLES_DEVICE_H
+
+#include "urma_api.h"
+
+// Ends the program with a message that names `what`, unless `status` is URMA_SUCCESS.
+void ok(urma_status_t status, const char* what);
+
+// Starts the library and opens a device: the one that the environment variable URMA_DEVICE names,
+// else the first one found. Prints its name. Ends the program on failure.
+urma_context_t* open_device(void);
+
+// Polls `jfc` until a request is done, and returns how many bytes it moved. Ends the program if the
+// request failed.
+uint32_t wait_for(urma_jfc_t* jfc);
+
+// Closes the device, from which nothing may be left, and ends the library.
+void close_device(urma_context_t* ctx);
+
+#endif  // EXAMPLES_DEVICE_H

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "exchange.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/tcp.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#define DEFAULT_PORT "7471"
+
+enum { SPINS = 1000, PATIENCE_S = 10 };
+
+void give_up(const char* what) {
+  fprintf(stderr, "%s failed (errno: %s)\n", what, strerror(errno));
+  exit(EXIT_FAILURE);
+}
+
+static int wait_for_client(const char* port) {
+  struct sockaddr_in addr = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(port))};
+  socklen_t size = sizeof(addr);
+  // Whoever knows the ids can reach the queues and segments, so only this machine is let in.
+  addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+
+  int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  require(listener >= 0, "socket");
+  require(setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int)) == 0,
+          "setsockopt");
+  require(bind(listener, (struct sockaddr*)&addr, sizeof(addr)) == 0, "bind");
+  require(listen(listener, 1) == 0, "listen");
+  require(getsockname(listener, (struct sockaddr*)&addr, &size) == 0, "getsockname");
+  printf("listening on port %u\n", ntohs(addr.sin_port));
+  fflush(stdout);  // whoever starts the client may be waiting for this line
+
+  int sock = accept(listener, NULL, NULL);
+  require(sock >= 0, "accept");
+  close(listener);
+  return sock;
+}
+
+static int connect_to_server(const char* host, const char* port) {
+  struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM}, *found;
+  int error = getaddrinfo(host, port, &hints, &found);
+  if (error != 0) {
+    fprintf(stderr, "%s: %s\n", host, gai_strerror(error));
+    exit(EXIT_FAILURE);
+  }
+  int sock = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  require(sock >= 0, "socket");
+  require(connect(sock, found->ai_addr, found->ai_addrlen) == 0, "connect");
+  freeaddrinfo(found);
+  return sock;
+}
+
+int meet(int argc, char** argv, bool* is_server) {
+  *is_server = argc >= 2 && strcmp(argv[1], "server") == 0;
+  bool is_client = argc >= 3 && strcmp(argv[1], "client") == 0;
+  int port = *is_server ? 2 : 3;  // where the port stands
+  if ((!*is_server && !is_client) || argc > port + 1) {
+    fprintf(stderr, "usage: %s server [port] | client host [port]\n", argv[0]);
+    exit(EXIT_FAILURE);
+  }
+  const char* number = argc > port ? argv[port] : DEFAULT_PORT;
+  int sock = *is_server ? wait_for_client(number) : connect_to_server(argv[2], number);
+  require(setsockopt(sock, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int)) == 0, "setsockopt");
+  return sock;
+}
+
+void swap_over(int sock, const void* mine, void* theirs, size_t size) {
+  for (size_t done = 0; done < size;) {
+    ssize_t n = send(sock, (const char*)mine + done, size - done, MSG_NOSIGNAL);
+    require(n > 0, "send over TCP");
+    done += (size_t)n;
+  }
+  for (size_t done = 0; done < size;) {
+    ssize_t n = recv(sock, (char*)theirs + done, size - done, 0);
+    if (n == 0) errno = ECONNRESET;
+    require(n > 0, "receive over TCP");
+    done += (size_t)n;
+  }
+}
+
+void in_step(int sock) {
+  char mine = 0, theirs;
+  swap_over(sock, &mine, &theirs, sizeof(mine));
+}
+
+void idle(uint64_t polls) {
+  static uint64_t since;
+  if (polls < SPINS) return;
+  if (polls == SPINS) since = now_ns();
+  errno = ETIMEDOUT;
+  require(now_ns() - since < PATIENCE_S * 1000000000ull, "waiting for a completion");
+  sched_yield();
+}
+
+uint64_t now_ns(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static uint64_t checksum(const char* text, size_t size) {
+  uint64_t sum = 14695981039346656037u;  // FNV-1a
+  for (size_t i = 0; i < size; i++) sum = (sum ^ (unsigned char)text[i]) * 1099511628211u;
+  return sum;
+}
+
+void write_text(char* message, uint32_t size, const char* side) {
+  char line[80];
+  int length = snprintf(line, sizeof(line), "The %s sends %u bytes. ", side, size);
+  uint32_t end = size - sizeof(uint64_t);
+  for (uint32_t i = 0; i < end; i++) message[i] = line[i % (uint32_t)length];
+  uint64_t sum = checksum(message, end);
+  memcpy(message + end, &sum, sizeof(sum));
+}
+
+void check_text(const char* message, uint32_t size) {
+  uint32_t end = size - sizeof(uint64_t);
+  uint64_t sum = checksum(message, end);
+  require(memcmp(message + end, &sum, sizeof(sum)) == 0, "the checksum of a message");
+  printf("%7u bytes, checksum ok: \"%.26s...\"\n", size, message);
+}
+
+static int compare(const void* a, const void* b) {
+  uint64_t x = *(const uint64_t*)a, y = *(const uint64_t*)b;
+  return (x > y) - (x < y);
+}
+
+void print_latency(const char* what, uint64_t* times, size_t count) {
+  qsort(times, count, sizeof(*times), compare);
+  printf("latency %u ns: %s, median of %zu\n", (unsigned)times[count / 2], what, count);
+}
