@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: MIT
+//
+// What one process of a test holds of URMA: a context, queues, segments and imports. Every call is
+// checked where it stands, so that a test reads as what it is about.
+#ifndef TEST_PROCESS_ENDPOINT_H_
+#define TEST_PROCESS_ENDPOINT_H_
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "test/process/harness.h"
+#include "urma_api.h"
+
+namespace urma_test {
+
+inline constexpr uint32_t kNoToken = 0;
+inline constexpr uint32_t kAllAccess = URMA_ACCESS_READ | URMA_ACCESS_WRITE | URMA_ACCESS_ATOMIC;
+
+struct Config {
+  bool jetty = true;  // else a JFS and a JFR
+  bool lock_free = false;
+  uint32_t send_depth = 64;
+  uint32_t receive_depth = 64;
+  uint32_t token = kNoToken;  // of the receive queue; kNoToken: policy NONE
+  uint8_t rnr_retry = URMA_TYPICAL_RNR_RETRY;
+  uint8_t err_timeout = URMA_TYPICAL_ERR_TIMEOUT;
+};
+
+// What importers get of a receive queue: as programs do it, EID and id only, no uasid.
+struct QueueId {
+  urma_eid_t eid;
+  uint32_t id;
+  uint32_t token;
+  bool jetty;
+};
+
+// What importers get of a segment.
+struct SegmentId {
+  urma_eid_t eid;
+  uint64_t va;
+  uint64_t len;
+  uint32_t token_id;
+  uint32_t token;
+};
+
+// Opens the device that URMA_DEVICE names, else the first one found. The library has to be started.
+urma_device_t* find_device();
+
+// Waits for one completion record of `jfc`; throws when none comes in time.
+urma_cr_t wait_for(urma_jfc_t* jfc, milliseconds limit = seconds(10));
+// As above, and it has to tell of the success of the request `user_ctx`.
+urma_cr_t wait_for_success(urma_jfc_t* jfc, uint64_t user_ctx);
+// As above, and it has to have this status.
+void wait_for_status(urma_jfc_t* jfc, urma_cr_status_t status);
+bool has_nothing(urma_jfc_t* jfc);
+
+// Everything in a process: starts the library when made. An object that is dropped without close()
+// leaves all to the end of the process, as after a failure.
+class Endpoint {
+ public:
+  explicit Endpoint(const Config& config = {});
+  Endpoint(const Endpoint&) = delete;
+
+  // Ends everything in the order that always works, and the library.
+  void close();
+  // The same but for the library; open_queues() may follow.
+  void close_queues();
+  void open_queues();
+
+  QueueId queue_id() const;
+  // The id that a receiver sees as the sender's.
+  uint32_t sender_id() const { return jetty ? jetty->jetty_id.id : jfs->jfs_id.id; }
+  uint32_t receiver_id() const { return jetty ? jetty->jetty_id.id : jfr->jfr_id.id; }
+
+  urma_target_seg_t* add(void* memory, size_t size, uint32_t access = kAllAccess,
+                         uint32_t token = kNoToken);
+  void remove(urma_target_seg_t* segment);
+  SegmentId segment_id(const urma_target_seg_t* segment, uint32_t token = kNoToken) const;
+
+  urma_target_jetty_t* import(const QueueId& id);
+  urma_target_seg_t* import(const SegmentId& id);
+  void unimport(urma_target_jetty_t* queue);
+  void unimport(urma_target_seg_t* segment);
+
+  urma_status_t post(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad);
+  void post(urma_jfs_wr_t wr);
+  urma_status_t post_receive(urma_jfr_wr_t* wr, urma_jfr_wr_t** bad);
+  void post_receive(urma_target_seg_t* segment, void* memory, size_t size, uint64_t user_ctx = 0);
+
+  Config config;
+  urma_context_t* ctx = nullptr;
+  urma_jfc_t* send_jfc = nullptr;
+  urma_jfc_t* receive_jfc = nullptr;
+  urma_jfr_t* jfr = nullptr;
+  urma_jetty_t* jetty = nullptr;  // this
+  urma_jfs_t* jfs = nullptr;      // or this
+
+ private:
+  void open_send_queue();
+
+  std::vector<urma_target_seg_t*> segments_, imported_segments_;
+  std::vector<urma_target_jetty_t*> imported_queues_;
+};
+
+// A piece of local or remote memory.
+urma_sge_t piece(urma_target_seg_t* segment, uint64_t address, size_t size);
+inline urma_sge_t piece(urma_target_seg_t* segment, const void* address, size_t size) {
+  return piece(segment, reinterpret_cast<uint64_t>(address), size);
+}
+
+// Requests that leave a completion record. They point at the pieces, which have to live until the
+// request is posted.
+urma_jfs_wr_t write_request(urma_target_jetty_t* queue, urma_sge_t* local, urma_sge_t* remote,
+                            uint64_t user_ctx = 0);
+urma_jfs_wr_t read_request(urma_target_jetty_t* queue, urma_sge_t* local, urma_sge_t* remote,
+                           uint64_t user_ctx = 0);
+urma_jfs_wr_t send_request(urma_target_jetty_t* queue, urma_sge_t* local, uint64_t user_ctx = 0);
+urma_jfs_wr_t cas_request(urma_target_jetty_t* queue, urma_sge_t* old, urma_sge_t* remote,
+                          uint64_t compare, uint64_t swap, uint64_t user_ctx = 0);
+urma_jfs_wr_t add_request(urma_target_jetty_t* queue, urma_sge_t* old, urma_sge_t* remote,
+                          uint64_t operand, uint64_t user_ctx = 0);
+
+}  // namespace urma_test
+
+#endif  // TEST_PROCESS_ENDPOINT_H_

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: MIT
+//
+// A process is killed in the middle of traffic, again and again, at random points. Whoever talked
+// to it learns of it at once, goes on with others, and nothing of the dead one stays.
+#include <gtest/gtest.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <iterator>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "test/process/endpoint.h"
+#include "test/process/harness.h"
+
+namespace urma_test {
+namespace {
+
+constexpr size_t kSize = 1 << 20;
+constexpr int kRounds = 20;
+constexpr uint64_t kInFlight = 8;
+constexpr uint64_t kReceives = 48;
+constexpr milliseconds kLimit{1000};  // from a death until it is known everywhere
+
+enum class Traffic { kOneSided, kTwoSided, kBothDirections };
+
+struct Offer {
+  QueueId queue;
+  SegmentId segment;
+};
+
+// What the survivor tells of a round.
+struct Report {
+  int64_t first_error;  // time of the first request that failed
+  int64_t last_error;   // time of the last request in flight
+};
+
+int64_t now_ns() { return Clock::now().time_since_epoch().count(); }
+
+// A process with memory, queues and posted receives.
+struct Party {
+  Party() : endpoint(config()), memory(2 * kSize, 'p') {
+    segment = endpoint.add(memory.data(), memory.size());
+    for (uint64_t i = 0; i < kReceives; ++i) post_receive();
+  }
+  static Config config() {
+    Config config;
+    config.receive_depth = kReceives;
+    return config;
+  }
+  Offer offer() { return {endpoint.queue_id(), endpoint.segment_id(segment)}; }
+  void post_receive() { endpoint.post_receive(segment, memory.data(), kSize); }
+  void send(urma_target_jetty_t* queue, size_t size) {
+    urma_sge_t here = piece(segment, memory.data() + kSize, size);
+    endpoint.post(send_request(queue, &here));
+  }
+  // Takes what has arrived and posts as many receives again; returns whether `sender` was among
+  // the senders.
+  bool receive_from(uint32_t sender) {
+    urma_cr_t crs[16];
+    const int n = urma_poll_jfc(endpoint.receive_jfc, 16, crs);
+    EXPECT_GE(n, 0);
+    bool found = false;
+    for (int i = 0; i < n; ++i) {
+      found |= crs[i].status == URMA_CR_SUCCESS && crs[i].remote_id.id == sender;
+      post_receive();
+    }
+    return found;
+  }
+  void wait_for_message_of(uint32_t sender) {
+    const auto deadline = Clock::now() + patience(seconds(30));
+    while (!receive_from(sender)) {
+      ASSERT_LT(Clock::now(), deadline);
+      ::sched_yield();
+    }
+  }
+
+  Endpoint endpoint;
+  std::vector<uint8_t> memory;
+  urma_target_seg_t* segment = nullptr;
+};
+
+// Answers one message of the survivor a round.
+void third(Channel& channel) {
+  Party party;
+  const Offer survivor = channel.swap(party.offer());
+  urma_target_jetty_t* queue = party.endpoint.import(survivor.queue);
+  for (int round = 0; round < kRounds; ++round) {
+    party.wait_for_message_of(survivor.queue.id);
+    party.send(queue, 1000);
+    wait_for_success(party.endpoint.send_jfc, 0);
+  }
+  channel.sync();
+  party.endpoint.close();
+}
+
+// Takes part in the traffic until it is killed.
+Body victim(Traffic traffic) {
+  return [traffic](Channel& channel) {
+    Party party;
+    const Offer survivor = channel.swap(party.offer());
+    urma_target_jetty_t* queue = party.endpoint.import(survivor.queue);
+    if (traffic == Traffic::kOneSided) channel.receive<char>();
+    for (uint64_t i = 0;; ++i) {
+      party.receive_from(survivor.queue.id);
+      ::sched_yield();
+      if (traffic == Traffic::kBothDirections) {
+        party.send(queue, i % 10 == 0 ? kSize : 64);
+        while (has_nothing(party.endpoint.send_jfc)) party.receive_from(survivor.queue.id);
+      }
+    }
+  };
+}
+
+class Survivor {
+ public:
+  Survivor(Channel& channel, Traffic traffic) : channel_(channel), traffic_(traffic) {}
+
+  void run() {
+    const Offer friendly = channel_.swap(party_.offer());
+    urma_target_jetty_t* friend_queue = party_.endpoint.import(friendly.queue);
+    for (int round = 0; round < kRounds; ++round) {
+      outlive_one();
+      party_.send(friend_queue, 1000);
+      wait_for_success(party_.endpoint.send_jfc, 0);
+      party_.wait_for_message_of(friendly.queue.id);
+    }
+    channel_.sync();
+    party_.endpoint.close();
+  }
+
+ private:
+  // Tells the parent when it is time to kill the victim, and goes on until requests fail.
+  void outlive_one() {
+    channel_.send(party_.offer());
+    const Offer offer = channel_.receive<Offer>();
+    const uint64_t requests = channel_.receive<uint64_t>();
+    queue_ = party_.endpoint.import(offer.queue);
+    remote_ = party_.endpoint.import(offer.segment);
+
+    urma_cr_status_t status = URMA_CR_SUCCESS;
+    uint64_t posted = 0, done = 0;
+    for (; status == URMA_CR_SUCCESS; ++done) {
+      while (posted < done + kInFlight) post(posted++);
+      if (done == requests) channel_.send('k');
+      status = next_status();
+    }
+    Report report = {now_ns(), 0};
+    EXPECT_EQ(status, URMA_CR_ACK_TIMEOUT_ERR);
+    post(posted++);
+    for (; done < posted; ++done) EXPECT_EQ(next_status(), URMA_CR_ACK_TIMEOUT_ERR);
+    report.last_error = now_ns();
+    EXPECT_TRUE(has_nothing(party_.endpoint.send_jfc));
+    party_.endpoint.unimport(queue_);
+    party_.endpoint.unimport(remote_);
+    channel_.send(report);
+    channel_.sync();
+  }
+
+  void post(uint64_t i) {
+    const size_t size = i % 10 == 0 ? kSize : 64;
+    if (traffic_ != Traffic::kOneSided) return party_.send(queue_, size);
+    urma_sge_t here = piece(party_.segment, party_.memory.data() + kSize, size);
+    urma_sge_t there = piece(remote_, remote_->seg.ubva.va, size);
+    if (i % 3 == 0) return party_.endpoint.post(write_request(queue_, &here, &there));
+    if (i % 3 == 1) return party_.endpoint.post(read_request(queue_, &here, &there));
+    here.len = there.len = 8;
+    party_.endpoint.post(add_request(queue_, &here, &there, 1));
+  }
+
+  urma_cr_status_t next_status() {
+    const auto deadline = Clock::now() + patience(seconds(10));
+    urma_cr_t cr = {};
+    while (urma_poll_jfc(party_.endpoint.send_jfc, 1, &cr) == 0) {
+      if (traffic_ == Traffic::kBothDirections) party_.receive_from(0);
+      if (Clock::now() > deadline) throw std::runtime_error("a request never ended");
+      ::sched_yield();
+    }
+    return cr.status;
+  }
+
+  Channel& channel_;
+  Traffic traffic_;
+  Party party_;
+  urma_target_jetty_t* queue_ = nullptr;
+  urma_target_seg_t* remote_ = nullptr;
+};
+
+class KillTest : public ProcessTest, public ::testing::WithParamInterface<Traffic> {
+ protected:
+  void kill_one(Child& survivor, std::mt19937& random) {
+    const std::vector<std::string> others = runtime_entries();
+    Child dying("victim", victim(GetParam()));
+    const Offer offer = dying.channel().receive<Offer>();
+    const std::vector<std::string> before = runtime_entries();
+    dying.channel().send(survivor.channel().receive<Offer>());
+    survivor.channel().send(offer);
+    survivor.channel().send<uint64_t>(random() % 200);
+
+    survivor.channel().receive<char>();
+    const auto moment = Clock::now() + std::chrono::microseconds(random() % 2000);
+    while (Clock::now() < moment) continue;
+    const int64_t killed = now_ns();
+    dying.kill();
+    expect_gone(before, others);
+    const auto report = survivor.channel().receive<Report>();
+    const int64_t limit = std::chrono::nanoseconds(patience(kLimit)).count();
+    EXPECT_LT(report.first_error - killed, limit);
+    EXPECT_LT(report.last_error - killed, limit);
+    survivor.channel().sync();
+  }
+
+  // Nothing that came with the dead process may stay.
+  void expect_gone(const std::vector<std::string>& before, const std::vector<std::string>& others) {
+    std::vector<std::string> its;
+    std::set_difference(before.begin(), before.end(), others.begin(), others.end(),
+                        std::back_inserter(its));
+    EXPECT_FALSE(its.empty());
+    const auto deadline = Clock::now() + patience(kLimit);
+    for (const std::string& name : its) {
+      while (true) {
+        const std::vector<std::string> entries = runtime_entries();
+        if (!std::binary_search(entries.begin(), entries.end(), name)) break;
+        ASSERT_LT(Clock::now(), deadline) << name << " is still there";
+        ::sched_yield();
+      }
+    }
+  }
+};
+
+TEST_P(KillTest, SurvivorGoesOn) {
+  std::mt19937 random(12345 + static_cast<uint32_t>(GetParam()));
+  Child survivor("survivor", [](Channel& channel) { Survivor(channel, GetParam()).run(); });
+  Child bystander("third", third);
+  introduce<Offer>(survivor, bystander);
+  for (int round = 0; round < kRounds && !HasFailure(); ++round) {
+    SCOPED_TRACE("round " + std::to_string(round));
+    kill_one(survivor, random);
+  }
+  if (!HasFailure()) {
+    survivor.channel().sync();
+    bystander.channel().sync();
+  }
+  survivor.expect_success();
+  bystander.expect_success();
+}
+
+std::string name_of(const ::testing::TestParamInfo<Traffic>& info) {
+  const char* const names[] = {"OneSided", "TwoSided", "BothDirections"};
+  return names[static_cast<int>(info.param)];
+}
+
+INSTANTIATE_TEST_SUITE_P(All, KillTest,
+                         ::testing::Values(Traffic::kOneSided, Traffic::kTwoSided,
+                                           Traffic::kBothDirections),
+                         name_of);
+
+}  // namespace
+}  // namespace urma_test

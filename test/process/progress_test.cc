@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: MIT
+//
+// Who has to call what for things to go on, and in which order completions come.
+#include <gtest/gtest.h>
+#include <sched.h>
+
+#include <atomic>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "test/process/endpoint.h"
+#include "test/process/harness.h"
+
+namespace urma_test {
+namespace {
+
+constexpr size_t kSize = 1 << 20;
+constexpr milliseconds kLimit{500};  // for a message to a receiver that makes no call
+
+struct Offer {
+  QueueId queue;
+  SegmentId segment;
+};
+
+// One process with memory that both reach each other's half of: data goes from `out` to `in`.
+struct Party {
+  explicit Party(const Config& config = {}) : endpoint(config), memory(2 * kSize) {
+    segment = endpoint.add(memory.data(), memory.size());
+    std::memset(out(), 'o', kSize);
+  }
+  uint8_t* in() { return memory.data(); }
+  uint8_t* out() { return memory.data() + kSize; }
+
+  // Tells the other process what it may reach, and learns the same of it.
+  void meet(Channel& channel) {
+    const Offer theirs = channel.swap(Offer{endpoint.queue_id(), endpoint.segment_id(segment)});
+    queue = endpoint.import(theirs.queue);
+    remote = endpoint.import(theirs.segment);
+  }
+  uint64_t remote_in() const { return remote->seg.ubva.va; }
+
+  void post_receive(size_t size, uint64_t user_ctx = 0) {
+    endpoint.post_receive(segment, in(), size, user_ctx);
+  }
+  void send(size_t size, uint64_t user_ctx = 0) {
+    urma_sge_t here = piece(segment, out(), size);
+    endpoint.post(send_request(queue, &here, user_ctx));
+  }
+  void write(size_t size, uint64_t user_ctx = 0) {
+    urma_sge_t here = piece(segment, out(), size), there = piece(remote, remote_in(), size);
+    endpoint.post(write_request(queue, &here, &there, user_ctx));
+  }
+
+  Endpoint endpoint;
+  std::vector<uint8_t> memory;
+  urma_target_seg_t* segment = nullptr;
+  urma_target_seg_t* remote = nullptr;
+  urma_target_jetty_t* queue = nullptr;
+};
+
+milliseconds since(Clock::time_point start) {
+  return std::chrono::duration_cast<milliseconds>(Clock::now() - start);
+}
+
+using ProgressTest = ProcessTest;
+
+// Both send and look at their send completions only; nobody ever polls for what arrives.
+TEST_F(ProgressTest, PeersThatPollTheirSendsOnly) {
+  constexpr int kMessages = 200;
+  Config config;
+  config.receive_depth = 256;
+  auto body = [&config](Channel& channel) {
+    Party party(config);
+    for (int i = 0; i < kMessages; ++i) party.post_receive(kSize, i);
+    party.meet(channel);
+    for (int i = 0; i < kMessages; ++i) {
+      party.send(i % 20 == 0 ? kSize : 64, i);
+      wait_for_success(party.endpoint.send_jfc, i);
+    }
+    channel.sync();
+    for (int i = 0; i < kMessages; ++i) wait_for_success(party.endpoint.receive_jfc, i);
+    channel.sync();
+    party.endpoint.close();
+  };
+  run_two("first", body, "second", body);
+}
+
+// The receiver makes no URMA call from before the message is sent until it has been told that the
+// message is complete: it computes for a second, or as long as that takes.
+TEST_F(ProgressTest, ReceiverThatMakesNoCall) {
+  auto sender = [](Channel& channel) {
+    Party party;
+    party.meet(channel);
+    channel.sync();
+    for (size_t size : {size_t{64}, kSize}) {
+      SCOPED_TRACE(size);
+      const auto start = Clock::now();
+      party.send(size, size);
+      wait_for_success(party.endpoint.send_jfc, size);
+      EXPECT_LT(since(start), patience(kLimit));
+    }
+    channel.sync();
+    party.endpoint.close();
+  };
+  auto receiver = [](Channel& channel) {
+    Party party;
+    for (int i = 0; i < 2; ++i) party.post_receive(kSize, i);
+    party.meet(channel);
+    channel.sync();
+    const auto start = Clock::now();
+    std::atomic<uint64_t> work = 0;
+    while (since(start) < seconds(1)) work += 1;
+    channel.sync();
+    EXPECT_EQ(wait_for_success(party.endpoint.receive_jfc, 0).completion_len, 64u);
+    EXPECT_EQ(wait_for_success(party.endpoint.receive_jfc, 1).completion_len, kSize);
+    EXPECT_EQ(std::memcmp(party.in(), party.out(), kSize), 0);
+    party.endpoint.close();
+  };
+  run_two("sender", sender, "receiver", receiver);
+}
+
+// The target waits for the end in its channel, that is, outside URMA.
+TEST_F(ProgressTest, OneSidedWhileTheTargetMakesNoCall) {
+  constexpr uint64_t kRounds = 200;
+  auto initiator = [](Channel& channel) {
+    Party party;
+    party.meet(channel);
+    channel.sync();
+    const auto start = Clock::now();
+    party.write(kSize, 1);
+    wait_for_success(party.endpoint.send_jfc, 1);
+    urma_sge_t here = piece(party.segment, party.in(), kSize);
+    urma_sge_t there = piece(party.remote, party.remote_in(), kSize);
+    party.endpoint.post(read_request(party.queue, &here, &there, 2));
+    wait_for_success(party.endpoint.send_jfc, 2);
+    EXPECT_EQ(std::memcmp(party.in(), party.out(), kSize), 0);
+
+    uint64_t value;
+    std::memcpy(&value, party.out(), sizeof(value));
+    urma_sge_t old = piece(party.segment, party.in(), 8);
+    urma_sge_t counter = piece(party.remote, party.remote_in(), 8);
+    for (uint64_t i = 0; i < kRounds; ++i, ++value) {
+      party.endpoint.post(i % 2 ? add_request(party.queue, &old, &counter, 1)
+                                : cas_request(party.queue, &old, &counter, value, value + 1));
+      wait_for_success(party.endpoint.send_jfc, 0);
+      EXPECT_EQ(std::memcmp(party.in(), &value, 8), 0);
+    }
+    EXPECT_LT(since(start), patience(seconds(5)));
+    channel.send(value);
+    channel.sync();
+    party.endpoint.close();
+  };
+  auto target = [](Channel& channel) {
+    Party party;
+    party.meet(channel);
+    channel.sync();
+    const uint64_t value = channel.receive<uint64_t>();
+    EXPECT_EQ(std::memcmp(party.in(), &value, 8), 0);
+    EXPECT_EQ(std::memcmp(party.in() + 8, party.out() + 8, kSize - 8), 0);
+    channel.sync();
+    party.endpoint.close();
+  };
+  run_two("initiator", initiator, "target", target);
+}
+
+// A mix of operations of very different speed, several in flight.
+TEST_F(ProgressTest, SendCompletionsComeInPostOrder) {
+  constexpr uint64_t kRequests = 1000, kInFlight = 32;
+  Config config;
+  config.receive_depth = 512;
+  auto initiator = [&config](Channel& channel) {
+    Party party(config);
+    party.meet(channel);
+    channel.sync();
+    urma_sge_t here = piece(party.segment, party.in(), 8);
+    urma_sge_t there = piece(party.remote, party.remote_in(), 8);
+    auto post = [&](uint64_t i) {
+      const size_t size = i % 7 == 0 ? 100000 : 1 + i % 100;
+      switch (i * 2654435761u / 8 % 5) {
+        case 0:
+          return party.write(size, i);
+        case 1:
+          return party.send(size, i);
+        case 2:
+          return party.endpoint.post(read_request(party.queue, &here, &there, i));
+        case 3:
+          return party.endpoint.post(cas_request(party.queue, &here, &there, 0, 1, i));
+        default:
+          return party.endpoint.post(add_request(party.queue, &here, &there, 1, i));
+      }
+    };
+    for (uint64_t i = 0; i < kRequests + kInFlight; ++i) {
+      if (i < kRequests) post(i);
+      if (i >= kInFlight) wait_for_success(party.endpoint.send_jfc, i - kInFlight);
+    }
+    EXPECT_TRUE(has_nothing(party.endpoint.send_jfc));
+    channel.sync();
+    party.endpoint.close();
+  };
+  auto target = [&config](Channel& channel) {
+    Party party(config);
+    for (uint64_t i = 0; i < config.receive_depth; ++i) party.post_receive(kSize, i);
+    party.meet(channel);
+    channel.sync();
+    channel.sync();
+    party.endpoint.close();
+  };
+  run_two("initiator", initiator, "target", target);
+}
+
+TEST_F(ProgressTest, UnsignalledRequestsLeaveNoRecord) {
+  constexpr uint64_t kMessages = 500;
+  auto sender = [](Channel& channel) {
+    Party party;
+    party.meet(channel);
+    channel.sync();
+    for (uint64_t i = 0; i < kMessages; ++i) {
+      // One in ten is signalled, and frees the places of those before it.
+      const bool signalled = i % 10 == 9;
+      std::memcpy(party.out() + 16 * (i % 32), &i, sizeof(i));
+      urma_sge_t here = piece(party.segment, party.out() + 16 * (i % 32), 8);
+      urma_jfs_wr_t wr = send_request(party.queue, &here, i);
+      wr.flag.bs.complete_enable = signalled;
+      party.endpoint.post(wr);
+      if (signalled) wait_for_success(party.endpoint.send_jfc, i);
+    }
+    EXPECT_TRUE(has_nothing(party.endpoint.send_jfc));
+    channel.sync();
+    EXPECT_TRUE(has_nothing(party.endpoint.send_jfc));
+    party.endpoint.close();
+  };
+  auto receiver = [](Channel& channel) {
+    Party party;
+    for (int i = 0; i < 64; ++i) party.post_receive(8);
+    party.meet(channel);
+    channel.sync();
+    for (uint64_t i = 0; i < kMessages; ++i) {
+      wait_for_success(party.endpoint.receive_jfc, 0);
+      party.post_receive(8);
+    }
+    channel.sync();
+    EXPECT_TRUE(has_nothing(party.endpoint.receive_jfc));
+    party.endpoint.close();
+  };
+  run_two("sender", sender, "receiver", receiver);
+}
+
+// Receives are used up in the order in which they were posted, each with the message meant for it,
+// small and large mixed.
+TEST_F(ProgressTest, ReceivesCompleteFirstInFirstOut) {
+  constexpr uint64_t kMessages = 400, kSlots = 32, kSlot = kSize / kSlots;
+  auto size_of = [](uint64_t i) -> size_t { return i % 5 == 0 ? kSlot : 9 + i % 200; };
+  auto sender = [&size_of](Channel& channel) {
+    Party party;
+    party.meet(channel);
+    channel.sync();
+    for (uint64_t i = 0; i < kMessages; ++i) {
+      if (i >= kSlots) wait_for_success(party.endpoint.send_jfc, i - kSlots);
+      uint8_t* slot = party.out() + i % kSlots * kSlot;
+      std::memcpy(slot, &i, sizeof(i));
+      slot[size_of(i) - 1] = static_cast<uint8_t>(i);
+      urma_sge_t here = piece(party.segment, slot, size_of(i));
+      party.endpoint.post(send_request(party.queue, &here, i));
+    }
+    for (uint64_t i = kMessages - kSlots; i < kMessages; ++i) {
+      wait_for_success(party.endpoint.send_jfc, i);
+    }
+    channel.sync();
+    party.endpoint.close();
+  };
+  auto receiver = [&size_of](Channel& channel) {
+    Party party;
+    auto slot_of = [&party](uint64_t i) { return party.in() + i % kSlots * kSlot; };
+    auto post = [&](uint64_t i) {
+      party.endpoint.post_receive(party.segment, slot_of(i), kSlot, i);
+    };
+    for (uint64_t i = 0; i < kSlots; ++i) post(i);
+    party.meet(channel);
+    channel.sync();
+    for (uint64_t i = 0; i < kMessages; ++i) {
+      const urma_cr_t cr = wait_for_success(party.endpoint.receive_jfc, i);
+      EXPECT_EQ(cr.completion_len, size_of(i));
+      EXPECT_EQ(std::memcmp(slot_of(i), &i, sizeof(i)), 0);
+      EXPECT_EQ(slot_of(i)[size_of(i) - 1], static_cast<uint8_t>(i));
+      post(i + kSlots);
+    }
+    channel.sync();
+    party.endpoint.close();
+  };
+  run_two("sender", sender, "receiver", receiver);
+}
+
+}  // namespace
+}  // namespace urma_test

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: MIT
+//
+// A post or poll that succeeds makes no system call, allocates nothing and logs nothing. System
+// calls are caught by the kernel's user dispatch, allocations by this program's own malloc.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/prctl.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <vector>
+
+#include "test/process/endpoint.h"
+#include "test/process/harness.h"
+
+#ifndef PR_SET_SYSCALL_USER_DISPATCH
+#define PR_SET_SYSCALL_USER_DISPATCH 59
+#define PR_SYS_DISPATCH_OFF 0
+#define PR_SYS_DISPATCH_ON 1
+#define SYSCALL_DISPATCH_FILTER_ALLOW 0
+#define SYSCALL_DISPATCH_FILTER_BLOCK 1
+#endif
+
+extern "C" void* __libc_malloc(size_t size);
+
+namespace {
+
+thread_local bool counting = false;
+std::atomic<int> allocations{0};
+std::atomic<int> system_calls{0};
+volatile char dispatch = SYSCALL_DISPATCH_FILTER_ALLOW;
+
+}  // namespace
+
+extern "C" void* malloc(size_t size) {
+  if (counting) allocations.fetch_add(1, std::memory_order_relaxed);
+  return __libc_malloc(size);
+}
+
+namespace urma_test {
+namespace {
+
+constexpr int kWarmUp = 300;
+constexpr int kRounds = 2000;
+
+// The call is not made: its caller gets -1, which is enough to be counted.
+void on_sigsys(int, siginfo_t* info, void*) {
+  dispatch = SYSCALL_DISPATCH_FILTER_ALLOW;
+  system_calls.fetch_add(1);
+  std::fprintf(stderr, "system call %d on the short path\n", info->si_syscall);
+}
+
+// From here to its end, this thread's calls and allocations are counted.
+class Watch {
+ public:
+  Watch() {
+    struct sigaction action = {};
+    action.sa_sigaction = on_sigsys;
+    action.sa_flags = SA_SIGINFO;
+    EXPECT_EQ(::sigaction(SIGSYS, &action, nullptr), 0);
+    supported_ = ::prctl(PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_ON, 0, 0, &dispatch) == 0;
+    allocations = 0;
+    system_calls = 0;
+    counting = true;
+    dispatch = SYSCALL_DISPATCH_FILTER_BLOCK;
+  }
+  ~Watch() {
+    dispatch = SYSCALL_DISPATCH_FILTER_ALLOW;
+    counting = false;
+    if (supported_) ::prctl(PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_OFF, 0, 0, 0);
+  }
+  bool supported() const { return supported_; }
+
+ private:
+  bool supported_;
+};
+
+struct Loop {
+  Endpoint endpoint;
+  std::vector<char> memory = std::vector<char>(4096);
+  urma_target_seg_t* segment;
+  urma_target_jetty_t* self;
+
+  explicit Loop(const Config& config) : endpoint(config) {
+    segment = endpoint.add(memory.data(), memory.size());
+    self = endpoint.import(endpoint.queue_id());
+  }
+};
+
+// One message to ourselves, without any of gtest's own work in it. True where all went well.
+bool round_trip(Loop& loop, uint32_t size) {
+  urma_sge_t into = {reinterpret_cast<uint64_t>(loop.memory.data()), 2048, loop.segment, nullptr};
+  urma_jfr_wr_t receive = {{&into, 1}, 7, nullptr};
+  urma_jfr_wr_t* bad_receive;
+  urma_sge_t from = {reinterpret_cast<uint64_t>(loop.memory.data()) + 2048, size, loop.segment,
+                     nullptr};
+  urma_jfs_wr_t wr = {};
+  wr.opcode = URMA_OPC_SEND;
+  wr.flag.bs.complete_enable = 1;
+  wr.tjetty = loop.self;
+  wr.send.src = {&from, 1};
+  urma_jfs_wr_t* bad;
+  Endpoint& endpoint = loop.endpoint;
+  const bool posted =
+      endpoint.jetty != nullptr
+          ? urma_post_jetty_recv_wr(endpoint.jetty, &receive, &bad_receive) == URMA_SUCCESS &&
+                urma_post_jetty_send_wr(endpoint.jetty, &wr, &bad) == URMA_SUCCESS
+          : urma_post_jfr_wr(endpoint.jfr, &receive, &bad_receive) == URMA_SUCCESS &&
+                urma_post_jfs_wr(endpoint.jfs, &wr, &bad) == URMA_SUCCESS;
+  if (!posted) return false;
+  urma_cr_t received = {}, sent = {};
+  // The first round waits for the ring to be opened.
+  for (long polls = 0; polls < 200'000'000; ++polls) {
+    if (urma_poll_jfc(endpoint.receive_jfc, 1, &received) == 1) break;
+  }
+  while (urma_poll_jfc(endpoint.send_jfc, 1, &sent) == 0) {
+  }
+  return received.status == URMA_CR_SUCCESS && sent.status == URMA_CR_SUCCESS &&
+         received.completion_len == size;
+}
+
+class ShortPathTest : public ProcessTest, public testing::WithParamInterface<Config> {};
+
+TEST_P(ShortPathTest, MakesNoCallAndAllocatesNothing) {
+  run_one([config = GetParam()](Channel&) {
+    Loop loop(config);
+    for (int i = 0; i < kWarmUp; ++i) ASSERT_TRUE(round_trip(loop, 8));
+    int failed = 0;
+    bool supported;
+    {
+      Watch watch;
+      supported = watch.supported();
+      for (int i = 0; i < kRounds; ++i) failed += round_trip(loop, i % 500) ? 0 : 1;
+    }
+    EXPECT_EQ(failed, 0);
+    EXPECT_EQ(allocations, 0);
+    EXPECT_EQ(system_calls, 0);
+    EXPECT_TRUE(supported) << "the kernel cannot dispatch system calls to user space";
+    loop.endpoint.close();
+  });
+}
+
+// What would be found if there were anything: the checks themselves work.
+TEST_F(ProcessTest, TheWatchSeesCallsAndAllocations) {
+  run_one([](Channel&) {
+    void* volatile kept;
+    {
+      Watch watch;
+      kept = malloc(100);
+      ::getppid();
+    }
+    std::free(kept);
+    EXPECT_EQ(allocations, 1);
+    EXPECT_EQ(system_calls, 1);
+  });
+}
+
+Config make_config(bool jetty, bool lock_free) {
+  Config config;
+  config.jetty = jetty;
+  config.lock_free = lock_free;
+  return config;
+}
+
+INSTANTIATE_TEST_SUITE_P(Queues, ShortPathTest,
+                         testing::Values(make_config(true, false), make_config(true, true),
+                                         make_config(false, false), make_config(false, true)),
+                         [](const auto& info) {
+                           return std::string(info.param.jetty ? "Jetty" : "JfsJfr") +
+                                  (info.param.lock_free ? "LockFree" : "Locked");
+                         });
+
+}  // namespace
+}  // namespace urma_test
