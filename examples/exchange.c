@@ -16,7 +16,7 @@
 
 #define DEFAULT_PORT "7471"
 
-enum { SPINS = 1000, PATIENCE_S = 10 };
+enum { SPINS = 100, PATIENCE_S = 10 };
 
 void give_up(const char* what) {
   fprintf(stderr, "%s failed (errno: %s)\n", what, strerror(errno));

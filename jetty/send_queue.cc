@@ -2,11 +2,15 @@
 #include "jetty/send_queue.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace urma {
 namespace {
 
 constexpr size_t kLine = 64;
+
+// None of the enum's values, so that no program takes a send for a received message.
+constexpr uint32_t kNoOpcode = 0xFF;
 
 size_t entry_stride(const urma_jfs_cfg_t& cfg) {
   const size_t tail = std::max<size_t>(cfg.max_sge * sizeof(LocalPiece), cfg.max_inline_data);
@@ -97,8 +101,7 @@ void SendQueue::fill_record(const SendEntry& entry, urma_cr_t* cr) const {
   *cr = {};
   cr->status = static_cast<urma_cr_status_t>(entry.status);
   cr->user_ctx = entry.user_ctx;
-  // None of the enum's values, so that no program takes it for a received message.
-  cr->opcode = static_cast<urma_cr_opcode_t>(0xFF);
+  std::memcpy(&cr->opcode, &kNoOpcode, sizeof(cr->opcode));
   cr->flag.bs.s_r = 0;
   cr->flag.bs.jetty = identity_.jetty ? 1 : 0;
   cr->completion_len = entry.status == URMA_CR_SUCCESS ? static_cast<uint32_t>(entry.bytes) : 0;

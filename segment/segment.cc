@@ -23,7 +23,7 @@ void SegmentTable::add(Segment* segment) {
     ++cursor_;
   }
   const uint32_t index = cursor_++ % kMaxSegments;
-  by_token_.emplace(segment->seg.token_id, segment);
+  by_token_.emplace(segment->token_id_value, segment);
   by_index_[index] = segment;
   const uint32_t generation = words_[index].load(std::memory_order_relaxed) + 1;
   segment->ref = {index, generation};
@@ -36,7 +36,7 @@ void SegmentTable::remove(const Segment* segment) {
   // Release pairs with the acquire in alive_in().
   words_[segment->ref.index].store(segment->ref.generation + 1, std::memory_order_release);
   by_index_[segment->ref.index] = nullptr;
-  auto [first, last] = by_token_.equal_range(segment->seg.token_id);
+  auto [first, last] = by_token_.equal_range(segment->token_id_value);
   for (auto entry = first; entry != last; ++entry) {
     if (entry->second == segment) {
       by_token_.erase(entry);
@@ -50,11 +50,10 @@ const Segment* SegmentTable::find(const urma_eid_t& eid, uint32_t token_id, uint
   auto [first, last] = by_token_.equal_range(token_id);
   for (auto entry = first; entry != last; ++entry) {
     const Segment& segment = *entry->second;
-    if (!segment.covers(va, len) || std::memcmp(&segment.seg.ubva.eid, &eid, sizeof(eid)) != 0) {
+    if (!segment.covers(va, len) || std::memcmp(&segment.eid, &eid, sizeof(eid)) != 0) {
       continue;
     }
-    if (segment.seg.attr.bs.token_policy == URMA_TOKEN_NONE ||
-        segment.token_value.token == token.token) {
+    if (segment.token_policy == URMA_TOKEN_NONE || segment.token.token == token.token) {
       return &segment;
     }
     *error = GrantError::kWrongToken;
@@ -70,7 +69,7 @@ std::optional<SegmentGrant> SegmentTable::grant(const urma_eid_t& eid, uint32_t 
   const Segment* segment = find(eid, token_id, va, std::max<uint64_t>(len, 1), token, error);
   if (segment == nullptr) segment = find(eid, token_id, va, 1, token, error);
   if (segment == nullptr) return std::nullopt;
-  return SegmentGrant{segment->ref, segment->base(), segment->seg.len, segment->access};
+  return SegmentGrant{segment->ref, segment->base, segment->len, segment->access};
 }
 
 bool SegmentTable::with_grant(SegmentRef ref, uint64_t va, uint64_t bytes, uint32_t access,

@@ -31,15 +31,20 @@ struct SegmentHandle : urma_target_seg_t {
   bool registered;
 };
 
-// A registered segment. Immutable while it stands.
+// A registered segment. What follows the public struct is immutable while the segment stands, and
+// all that is looked at on behalf of a peer: the public fields are the program's.
 struct Segment : SegmentHandle {
   SegmentRef ref;
+  urma_eid_t eid;
+  uint64_t base;
+  uint64_t len;
+  uint32_t token_id_value;
+  uint32_t token_policy;
+  urma_token_t token;
   uint32_t access;  // URMA_ACCESS_*
-  urma_token_t token_value;
 
-  uint64_t base() const { return seg.ubva.va; }
-  bool covers(uint64_t va, uint64_t len) const {
-    return va >= base() && len <= seg.len && va - base() <= seg.len - len;
+  bool covers(uint64_t va, uint64_t bytes) const {
+    return va >= base && bytes <= len && va - base <= len - bytes;
   }
 };
 

@@ -17,17 +17,14 @@
 #include <utility>
 #include <vector>
 
+#include "test/conformance/regions.h"
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
 
 namespace urma_test {
 namespace {
 
-constexpr size_t kGuard = 64;  // bytes before and after a segment that nobody may touch
-constexpr uint8_t kPoison = 0xa5;
 constexpr uint32_t kToken = 0x5eed1234;
-constexpr size_t kKinds = 4;
-const char* const kKindNames[kKinds] = {"malloc", "memalign", "mmap", "stack"};
 constexpr size_t kSizes[] = {0, 1, 8, 63, 64, 65, 4095, 4096, 65537, 8 << 20};
 
 enum class Operation { kWrite, kRead, kSend, kCas, kFadd };
@@ -47,99 +44,6 @@ struct Step {
   uint64_t seed;    // the others: of the data
   uint32_t sender;  // id and uasid that a receiver has to see
   uint32_t uasid;
-};
-
-void fill_with_pattern(uint8_t* bytes, size_t size, uint64_t seed) {
-  uint64_t word = seed * 0x9e3779b97f4a7c15u + 1;
-  for (size_t i = 0; i < size; i += sizeof(word)) {
-    word = word * 6364136223846793005u + 1442695040888963407u;
-    std::memcpy(bytes + i, &word, std::min(sizeof(word), size - i));
-  }
-}
-
-// A segment of `size` bytes in one kind of memory, with guards around it.
-class Region {
- public:
-  Region(size_t kind, size_t size, void* stack) : kind_(kind), size_(size), total_(size + kGuards) {
-    switch (kind) {
-      case 0:
-        base_ = std::malloc(total_ + 1);
-        bytes_ = static_cast<uint8_t*>(base_) + 1;
-        break;
-      case 1:
-        base_ = std::aligned_alloc(4096, (total_ + 4095) / 4096 * 4096);
-        bytes_ = static_cast<uint8_t*>(base_);
-        break;
-      case 2:
-        base_ = ::mmap(nullptr, total_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        bytes_ = static_cast<uint8_t*>(base_);
-        break;
-      default:
-        bytes_ = static_cast<uint8_t*>(stack);
-    }
-    std::memset(bytes_, kPoison, total_);
-  }
-  Region(const Region&) = delete;
-  ~Region() {
-    if (kind_ < 2) std::free(base_);
-    if (kind_ == 2) ::munmap(base_, total_);
-  }
-
-  // Memalign'ed memory starts with its segment, the others with a guard.
-  uint8_t* data() const { return kind_ == 1 ? bytes_ : bytes_ + kGuard; }
-  size_t size() const { return size_; }
-
-  // What the region has to look like is prepared first, then put there or compared.
-  void expect_poison() { expected_.assign(total_, kPoison); }
-  void expect_pattern(size_t size, uint64_t seed) {
-    expect_poison();
-    fill_with_pattern(expected_.data() + (data() - bytes_), size, seed);
-  }
-  void expect_value(size_t offset, uint64_t value, size_t size) {
-    expect_poison();
-    std::memcpy(expected_.data() + (data() - bytes_) + offset, &value, size);
-  }
-  void put() { std::memcpy(bytes_, expected_.data(), total_); }
-  void check(const char* side) const {
-    if (std::memcmp(bytes_, expected_.data(), total_) == 0) return;
-    const auto wrong = std::mismatch(expected_.begin(), expected_.end(), bytes_);
-    ADD_FAILURE() << side << ", " << kKindNames[kind_] << ": byte " << wrong.second - data()
-                  << " of " << size_ << " is " << static_cast<int>(*wrong.second) << ", not "
-                  << static_cast<int>(*wrong.first);
-  }
-
-  static constexpr size_t kGuards = 2 * kGuard;
-
- private:
-  size_t kind_, size_, total_;
-  void* base_ = nullptr;
-  uint8_t* bytes_ = nullptr;
-  std::vector<uint8_t> expected_;
-};
-
-// One region of each kind, registered.
-class Regions {
- public:
-  Regions(Endpoint& endpoint, size_t size, uint32_t access, uint32_t token, void* stack)
-      : endpoint_(endpoint), token_(token) {
-    for (size_t kind = 0; kind < kKinds; ++kind) {
-      regions_[kind] = std::make_unique<Region>(kind, size, stack);
-      segments_[kind] = endpoint.add(regions_[kind]->data(), size, access, token);
-    }
-  }
-  void unregister() {
-    for (urma_target_seg_t* segment : segments_) endpoint_.remove(segment);
-  }
-
-  Region& region(size_t kind) { return *regions_[kind]; }
-  urma_target_seg_t* segment(size_t kind) { return segments_[kind]; }
-  SegmentId id(size_t kind) { return endpoint_.segment_id(segments_[kind], token_); }
-
- private:
-  Endpoint& endpoint_;
-  uint32_t token_;
-  std::array<std::unique_ptr<Region>, kKinds> regions_;
-  std::array<urma_target_seg_t*, kKinds> segments_;
 };
 
 // Size of the segments for requests of `size` bytes: atomics get room to be misaligned in.
@@ -205,7 +109,7 @@ struct TargetCalls {
 class Initiator {
  public:
   Initiator(Endpoint& endpoint, Regions& regions, urma_target_jetty_t* queue,
-            const std::array<urma_target_seg_t*, kKinds>& remote, TargetCalls target)
+            const Segments& remote, TargetCalls target)
       : endpoint_(endpoint),
         regions_(regions),
         queue_(queue),
@@ -334,7 +238,7 @@ class Initiator {
   Endpoint& endpoint_;
   Regions& regions_;
   urma_target_jetty_t* queue_;
-  std::array<urma_target_seg_t*, kKinds> remote_;
+  Segments remote_;
   TargetCalls target_;
   uint64_t seed_ = 0;
 };
@@ -374,16 +278,14 @@ void carry_out(const Case& test, Initiator initiator, size_t size) {
   }
 }
 
-using SegmentIds = std::array<SegmentId, kKinds>;
-
 SegmentIds ids_of(Regions& regions) {
   SegmentIds ids;
   for (size_t kind = 0; kind < kKinds; ++kind) ids[kind] = regions.id(kind);
   return ids;
 }
 
-std::array<urma_target_seg_t*, kKinds> import_all(Endpoint& endpoint, const SegmentIds& ids) {
-  std::array<urma_target_seg_t*, kKinds> segments;
+Segments import_all(Endpoint& endpoint, const SegmentIds& ids) {
+  Segments segments;
   for (size_t kind = 0; kind < kKinds; ++kind) segments[kind] = endpoint.import(ids[kind]);
   return segments;
 }
@@ -391,8 +293,7 @@ std::array<urma_target_seg_t*, kKinds> import_all(Endpoint& endpoint, const Segm
 __attribute__((noinline)) void initiate(const Case& test, Endpoint& endpoint, Channel& channel,
                                         urma_target_jetty_t* queue, size_t size) {
   const size_t length = segment_size(test.operation, size);
-  Regions regions(endpoint, length, URMA_ACCESS_LOCAL_ONLY, kNoToken,
-                  alloca(length + Region::kGuards));
+  Regions regions(endpoint, length, URMA_ACCESS_LOCAL_ONLY, kNoToken, alloca(length + kGuards));
   const auto remote = import_all(endpoint, channel.receive<SegmentIds>());
   TargetCalls calls;
   calls.prepare = [&channel](const Step& step) {
@@ -414,7 +315,7 @@ __attribute__((noinline)) void initiate(const Case& test, Endpoint& endpoint, Ch
 __attribute__((noinline)) void serve(const Case& test, Endpoint& endpoint, Channel& channel,
                                      size_t size) {
   const size_t length = segment_size(test.operation, size);
-  Regions regions(endpoint, length, kAllAccess, test.token(), alloca(length + Region::kGuards));
+  Regions regions(endpoint, length, kAllAccess, test.token(), alloca(length + kGuards));
   channel.send(ids_of(regions));
   Target target(endpoint, regions);
   while (true) {
@@ -434,9 +335,8 @@ __attribute__((noinline)) void serve(const Case& test, Endpoint& endpoint, Chann
 __attribute__((noinline)) void run_alone(const Case& test, Endpoint& endpoint,
                                          urma_target_jetty_t* queue, size_t size) {
   const size_t length = segment_size(test.operation, size);
-  Regions local(endpoint, length, URMA_ACCESS_LOCAL_ONLY, kNoToken,
-                alloca(length + Region::kGuards));
-  Regions reached(endpoint, length, kAllAccess, test.token(), alloca(length + Region::kGuards));
+  Regions local(endpoint, length, URMA_ACCESS_LOCAL_ONLY, kNoToken, alloca(length + kGuards));
+  Regions reached(endpoint, length, kAllAccess, test.token(), alloca(length + kGuards));
   Target target(endpoint, reached);
   const auto remote = import_all(endpoint, ids_of(reached));
   TargetCalls calls;

@@ -46,11 +46,24 @@ std::set<int> numbers_in(const char* path) {
 }
 
 std::set<int> open_fds() { return numbers_in("/proc/self/fd"); }
-std::set<int> threads() { return numbers_in("/proc/self/task"); }
 
 std::string read_file(const std::string& path) {
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::string name_of(int thread) {
+  return read_file("/proc/self/task/" + std::to_string(thread) + "/comm");
+}
+
+std::set<int> threads() {
+  std::set<int> all = numbers_in("/proc/self/task");
+#ifdef __SANITIZE_THREAD__
+  // The thread sanitizer starts one of its own when it likes to.
+  std::erase_if(all,
+                [](int tid) { return tid != ::getpid() && name_of(tid).rfind("urma-", 0) != 0; });
+#endif
+  return all;
 }
 
 // Waits until the threads are those of before: one that has been joined may still be shown.

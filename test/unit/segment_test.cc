@@ -17,12 +17,12 @@ const urma_eid_t kEid = {{1, 2, 3}};
 std::unique_ptr<Segment> make_segment(uint32_t token_id, uint64_t va, uint64_t len, uint32_t token,
                                       uint32_t access) {
   auto segment = std::make_unique<Segment>();
-  segment->seg.ubva.eid = kEid;
-  segment->seg.ubva.va = va;
-  segment->seg.len = len;
-  segment->seg.token_id = token_id;
-  segment->seg.attr.bs.token_policy = token == 0 ? URMA_TOKEN_NONE : URMA_TOKEN_PLAIN_TEXT;
-  segment->token_value = {token};
+  segment->eid = kEid;
+  segment->base = va;
+  segment->len = len;
+  segment->token_id_value = token_id;
+  segment->token_policy = token == 0 ? URMA_TOKEN_NONE : URMA_TOKEN_PLAIN_TEXT;
+  segment->token = {token};
   segment->access = access;
   segment->registered = true;
   return segment;

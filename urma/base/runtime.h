@@ -25,15 +25,15 @@ class Runtime {
  public:
   virtual ~Runtime() = default;
 
-  virtual int dir_fd() const = 0;             // open on the runtime directory
+  virtual int dir_fd() const = 0;  // open on the runtime directory
   virtual const std::string& path() const = 0;
-  virtual uint32_t slot() const = 0;          // 1..65535, held by flock while the process lives
-  virtual uint32_t uasid() const = 0;         // 24 bits, not zero
-  virtual uint64_t nonce() const = 0;         // random, one per start of the library
+  virtual uint32_t slot() const = 0;   // 1..65535, held by flock while the process lives
+  virtual uint32_t uasid() const = 0;  // 24 bits, not zero
+  virtual uint64_t nonce() const = 0;  // random, one per start of the library
   virtual std::span<const urma_eid_t> eids() const = 0;
 
-  // An id that no living object of this kind has; throws Error(URMA_ENOMEM) when none is left. Freed
-  // ids are handed out again as late as possible, so that a stale id meets nobody.
+  // An id that no living object of this kind has; throws Error(URMA_ENOMEM) when none is left.
+  // Freed ids are handed out again as late as possible, so that a stale id meets nobody.
   virtual uint32_t alloc_id(IdKind kind) = 0;
   // Reserves an id of 1..kMaxChosenId for this process and EID; throws Error(URMA_EEXIST) if taken.
   virtual void reserve_id(IdKind kind, uint32_t eid_index, uint32_t id) = 0;

@@ -155,8 +155,13 @@ urma_target_seg_t* Context::register_seg(urma_seg_cfg_t* cfg) {
   segment->token_id = cfg->token_id;
   segment->registered = true;
   const uint32_t access = cfg->flag.bs.access;
+  segment->eid = eid;
+  segment->base = cfg->va;
+  segment->len = cfg->len;
+  segment->token_id_value = cfg->token_id->token_id;
+  segment->token_policy = cfg->flag.bs.token_policy;
+  segment->token = cfg->token_value;
   segment->access = (access & URMA_ACCESS_LOCAL_ONLY) != 0 ? 0 : access;
-  segment->token_value = cfg->token_value;
   transport_->segments().add(segment.get());
   segment->handle = segment->ref.index;
   return segment.release();

@@ -197,7 +197,7 @@ RingConsumer::Peek RingConsumer::peek(Message* message) const {
 
 void RingConsumer::copy_payload(const Message& message, uint32_t offset, void* to,
                                 uint32_t bytes) const {
-  if (bytes > message.payload || offset > message.payload - bytes) return;
+  if (bytes == 0 || bytes > message.payload || offset > message.payload - bytes) return;
   layout_.copy_out(position_, offset, to, bytes);
 }
 

@@ -41,12 +41,16 @@ void Transport::stop() {
     server_.reset();
     for (auto& [slot, link] : links_) link->stop();
     links_.clear();
+  });
+  // What was posted while that ran is done before anything it refers to goes.
+  service_->run([this] {
     if (tick_timer_ != 0) service_->cancel(tick_timer_);
     tick_timer_ = 0;
   });
 }
 
 std::shared_ptr<Link> Transport::link_to(IdKind kind, const urma_eid_t& eid, uint32_t id) {
+  if (stopped_) return nullptr;
   const std::optional<uint32_t> slot = runtime_->owner_slot(kind, eid, id);
   if (!slot.has_value()) return nullptr;
   std::erase_if(links_, [](const auto& entry) { return entry.second->gone(); });
