@@ -42,18 +42,18 @@ bool is_own_dir(const char* path) {
 }
 
 std::string choose_path(const Settings& settings) {
-  const auto asked = settings.text("URMA_RUNTIME_DIR");
+  auto asked = settings.text("URMA_RUNTIME_DIR");
   if (!asked.empty()) {
     if (!make_dir(asked)) fail_errno(URMA_FAIL, fmt::format("making URMA_RUNTIME_DIR {}", asked));
     return asked;
   }
   const char* xdg = ::secure_getenv("XDG_RUNTIME_DIR");
   if (xdg != nullptr && xdg[0] == '/' && is_own_dir(xdg)) {
-    const auto path = fmt::format("{}/urma", xdg);
+    auto path = fmt::format("{}/urma", xdg);
     if (make_dir(path)) return path;
   }
   for (const char* parent : {"/run", "/tmp"}) {
-    const auto path = fmt::format("{}/urma-{}", parent, ::geteuid());
+    auto path = fmt::format("{}/urma-{}", parent, ::geteuid());
     if (make_dir(path)) return path;
   }
   fail(URMA_FAIL, "no runtime directory can be made in /run or /tmp: set URMA_RUNTIME_DIR");

@@ -218,6 +218,7 @@ bool Receiver::begin_pull(IncomingRing* ring, const Message& message) {
 Receiver::Step Receiver::continue_pull(IncomingRing* ring, CompletionQueue* poller) {
   // Acquire pairs with the release of the service thread, as in advance().
   if (ring->abandoned.load(std::memory_order_acquire)) return Step::kFinished;
+  // The analyzer loses sight of begin_pull(). NOLINTNEXTLINE(clang-analyzer-cplusplus.Move)
   Pull& pull = *ring->pull;
   ReceiveEntry* entry = posted_.front();
   const uint64_t window = std::min<uint64_t>(pull.message.length - pull.moved, kCopyPerTurn);

@@ -41,9 +41,10 @@ Reply with_answer(Answer answer) {
 // first.
 bool writable(uint64_t va) {
   const uint64_t page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
-  void* first = reinterpret_cast<void*>(va / page * page);
-  // EINVAL: a kernel before 5.14, which cannot tell.
-  return ::madvise(first, page, MADV_POPULATE_WRITE) == 0 || errno == EINVAL;
+  // A kernel before 5.14 cannot tell: it refuses the advice for no memory at all, too.
+  static const bool can_tell = ::madvise(nullptr, 0, MADV_POPULATE_WRITE) == 0;
+  return !can_tell ||
+         ::madvise(reinterpret_cast<void*>(va / page * page), page, MADV_POPULATE_WRITE) == 0;
 }
 
 // The order between the owner's own accesses and these is made by the programs, through the peer,

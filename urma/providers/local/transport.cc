@@ -54,13 +54,12 @@ std::shared_ptr<Link> Transport::link_to(IdKind kind, const urma_eid_t& eid, uin
   const std::optional<uint32_t> slot = runtime_->owner_slot(kind, eid, id);
   if (!slot.has_value()) return nullptr;
   std::erase_if(links_, [](const auto& entry) { return entry.second->gone(); });
-  std::shared_ptr<Link>& link = links_[*slot];
-  if (link == nullptr) {
-    link = std::make_shared<Link>(service_, runtime_, runtime_->socket_name(*slot, name_.c_str()));
-    const std::shared_ptr<Link> started = link;
-    started->start();
-    return started;
-  }
+  const auto known = links_.find(*slot);
+  if (known != links_.end()) return known->second;
+  auto link =
+      std::make_shared<Link>(service_, runtime_, runtime_->socket_name(*slot, name_.c_str()));
+  links_.emplace(*slot, link);
+  link->start();
   return link;
 }
 

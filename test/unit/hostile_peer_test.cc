@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: MIT
+//
+// What a peer cannot do, whatever it sends: take descriptors, memory or time from this process, or
+// hold up the peers that keep to the rules.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+
+#include <fstream>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "test/unit/local_harness.h"
+
+namespace urma::local {
+namespace {
+
+using HostilePeerTest = urma_test::ProcessTest;
+
+// More than fit into the room that one descriptor needs, and many.
+const std::vector<size_t> kDescriptorCounts = {1, 2, 3, 100};
+
+std::vector<int> copies_of(const Fd& descriptor, size_t count) {
+  return std::vector<int>(count, descriptor.get());
+}
+
+Fd dev_null() { return Fd(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }
+
+// A request that every owner answers.
+Answer ask_for_nothing(RawPeer* peer) { return peer->ask(RawPeer::request(RequestType::kAtomic)); }
+
+TEST_F(HostilePeerTest, DescriptorsWithTheGreetingAreClosed) {
+  Node owner;
+  const Fd null = dev_null();
+  const auto before = open_descriptors();
+  for (const size_t count : kDescriptorCounts) {
+    SCOPED_TRACE(count);
+    for (const RequestType first : {RequestType::kHello, RequestType::kProgress}) {
+      RawPeer peer(owner);
+      if (first == RequestType::kHello) {
+        peer.greet(copies_of(null, count));
+      } else {
+        peer.ask(RawPeer::request(first), copies_of(null, count));
+      }
+    }
+    EXPECT_TRUE(eventually([&] { return open_descriptors() == before; }, seconds(2)));
+  }
+}
+
+TEST_F(HostilePeerTest, DescriptorsWithARequestAreClosed) {
+  Node owner;
+  const Fd null = dev_null();
+  const auto before = open_descriptors();
+  for (const size_t count : kDescriptorCounts) {
+    for (uint32_t type = 0; type <= static_cast<uint32_t>(RequestType::kProgress) + 1; ++type) {
+      SCOPED_TRACE(testing::Message() << count << " with a request of type " << type);
+      RawPeer peer(owner);
+      ASSERT_EQ(peer.greet(), Answer::kAccepted);
+      const Request request = RawPeer::request(static_cast<RequestType>(type));
+      // Some requests have no answer; when the second one is answered, or the connection is ended,
+      // the first one has been read.
+      EXPECT_TRUE(peer.send(&request, sizeof(request), copies_of(null, count)));
+      ask_for_nothing(&peer);
+    }
+    EXPECT_TRUE(eventually([&] { return open_descriptors() == before; }, seconds(2))) << count;
+  }
+}
+
+TEST_F(HostilePeerTest, DescriptorsWithAMessageOfAnotherSizeAreClosed) {
+  Node owner;
+  const Fd null = dev_null();
+  const auto before = open_descriptors();
+  const std::vector<char> bytes(2 * sizeof(Request));
+  for (const size_t size : {size_t{0}, size_t{1}, bytes.size()}) {
+    for (const size_t count : kDescriptorCounts) {
+      SCOPED_TRACE(testing::Message() << count << " with " << size << " bytes");
+      RawPeer peer(owner);
+      ASSERT_EQ(peer.greet(), Answer::kAccepted);
+      EXPECT_TRUE(peer.send(bytes.data(), size, copies_of(null, count)));
+      EXPECT_EQ(ask_for_nothing(&peer), Answer::kUnreachable);
+    }
+    EXPECT_TRUE(eventually([&] { return open_descriptors() == before; }, seconds(2)));
+  }
+}
+
+// An owner of queues and segments that are not there.
+class RawOwner : public Host {
+ public:
+  // The next connection, with the greeting answered.
+  RawSocket accept(const std::vector<int>& more_descriptors = {}) {
+    Fd accepted;
+    const auto accept_one = [&] {
+      accepted.reset(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+      return accepted.valid();
+    };
+    if (!eventually(accept_one)) throw std::runtime_error("nobody connects");
+    RawSocket peer(std::move(accepted));
+    Request hello;
+    EXPECT_TRUE(peer.receive(&hello, sizeof(hello)));
+    Reply welcome = {};
+    welcome.number = hello.number;
+    std::vector<int> descriptors = {words_.fd()};
+    descriptors.insert(descriptors.end(), more_descriptors.begin(), more_descriptors.end());
+    EXPECT_TRUE(peer.send(&welcome, sizeof(welcome), descriptors));
+    return peer;
+  }
+  urma_jfr_id_t queue() { return {runtime().eids()[0], runtime().uasid(), id()}; }
+  urma_seg_t segment() {
+    urma_seg_t segment = {};
+    segment.ubva = {runtime().eids()[0], runtime().uasid(), 4096};
+    segment.len = 4096;
+    segment.token_id = id();
+    return segment;
+  }
+
+ private:
+  uint32_t id() { return runtime().slot() << 16 | 1; }
+
+  const Fd listener_ = listen_at(runtime().dir_fd(), socket_name().c_str());
+  const SharedMemory words_ =
+      SharedMemory::create("urma-segments", SegmentTable::kWordBytes, PeerMay::kRead);
+};
+
+// Answers the request that an import makes, with so many descriptors, and ends everything.
+void answer_an_import(size_t with_greeting, size_t with_answer) {
+  RawOwner owner;
+  Node importer;
+  const Fd null = dev_null();
+  importer.import(owner.segment());
+  RawSocket peer = owner.accept(copies_of(null, with_greeting));
+  Request request;
+  if (!peer.receive(&request, sizeof(request))) {
+    // The importer has ended the connection, as it may.
+    EXPECT_NE(with_greeting, 0u);
+    return;
+  }
+  Reply granted = {};
+  granted.number = request.number;
+  granted.import_segment = {4096, 4096, kAllAccess, 0, 1, 0};
+  EXPECT_TRUE(peer.send(&granted, sizeof(granted), copies_of(null, with_answer)));
+  importer.settle();
+}
+
+TEST_F(HostilePeerTest, DescriptorsFromAnOwnerAreClosed) {
+  answer_an_import(0, 0);
+  const auto before = open_descriptors();
+  for (const size_t count : kDescriptorCounts) {
+    answer_an_import(count, 0);
+    EXPECT_EQ(open_descriptors(), before) << count << " with the greeting's answer";
+    answer_an_import(0, count);
+    EXPECT_EQ(open_descriptors(), before) << count << " with another answer";
+  }
+}
+
+TEST_F(HostilePeerTest, PeerThatReadsNoAnswersCostsNoTimeOnceItIsGone) {
+  Node owner;
+  RawPeer peer(owner);
+  ASSERT_EQ(peer.greet(), Answer::kAccepted);
+  const Request request = RawPeer::request(RequestType::kAtomic);
+  bool more = true;
+  while (more) {
+    more = false;
+    while (peer.send(&request, sizeof(request))) more = true;
+    owner.settle();
+  }
+  ASSERT_EQ(::shutdown(peer.fd(), SHUT_RDWR), 0);
+  owner.settle();
+  const milliseconds before = owner.service_time();
+  std::this_thread::sleep_for(milliseconds(300));
+  EXPECT_LT((owner.service_time() - before).count(), 60);
+}
+
+// A sender of large messages that keeps to the rules until it is told not to.
+class LargeMessage {
+ public:
+  static constexpr uint32_t kPieces = 60, kPieceBytes = 1 << 20;
+
+  explicit LargeMessage(Pair* pair)
+      : ring_(std::make_unique<RingProducer>(kMinRingBytes)),
+        peer_(std::make_unique<RawPeer>(pair->owner)) {
+    EXPECT_EQ(peer_->greet(), Answer::kAccepted);
+    EXPECT_EQ(peer_->open_ring(*pair->jfr, kRing, *ring_), Answer::kAccepted);
+    ring_->begin(kPieces * sizeof(PayloadPiece));
+    for (uint32_t i = 0; i < kPieces; ++i) {
+      const PayloadPiece described = {reinterpret_cast<uint64_t>(bytes_.data()), bytes_.size()};
+      ring_->append(&described, sizeof(described));
+    }
+    ring_->publish(MessageKind::kSend, kByReference, kPieces * kPieceBytes, 0, 0);
+  }
+
+  MessageHeader& header() const { return layout().header(0); }
+  void set_piece(uint32_t index, const PayloadPiece& piece) const {
+    layout().copy_in(0, index * sizeof(piece), &piece, sizeof(piece));
+  }
+  void close_ring() const { EXPECT_TRUE(peer_->close_ring(kRing)); }
+  void disconnect() { peer_.reset(); }
+
+ private:
+  static constexpr uint32_t kRing = 1;
+
+  RingLayout layout() const { return RingLayout(ring_->memory().data(), ring_->bytes()); }
+
+  std::vector<char> bytes_ = std::vector<char>(kPieceBytes, 'x');
+  std::unique_ptr<RingProducer> ring_;
+  std::unique_ptr<RawPeer> peer_;
+};
+
+struct Trick {
+  const char* name;
+  std::function<void(LargeMessage*)> play;
+};
+
+// In the middle of a large message, `trick` is played; a small one of another sender arrives.
+void expect_no_hold_up(const Trick& trick) {
+  SCOPED_TRACE(trick.name);
+  constexpr uint32_t kRooms = 15;
+  std::vector<char> room(LargeMessage::kPieces * LargeMessage::kPieceBytes / kRooms);
+  Pair pair;
+  urma_target_seg_t* segment = pair.owner.add(room.data(), room.size());
+  const urma_sge_t part = piece(segment, room.data(), static_cast<uint32_t>(room.size()));
+  for (uint64_t i = 0; i < 2; ++i) {
+    pair.owner.receive(pair.jfr, std::vector<urma_sge_t>(kRooms, part), i);
+  }
+  LargeMessage message(&pair);
+  pair.owner.poll(pair.receive_jfc, &pair.received);
+  ASSERT_EQ(room[0], 'x');
+  ASSERT_TRUE(pair.received.empty());
+
+  trick.play(&message);
+  pair.send(5);
+  EXPECT_EQ(pair.wait_for_sent(seconds(2)).status, URMA_CR_SUCCESS);
+  const auto arrived = [&] {
+    pair.poll();
+    return !pair.received.empty() && pair.received.back().status == URMA_CR_SUCCESS &&
+           pair.received.back().completion_len == 8;
+  };
+  EXPECT_TRUE(eventually(arrived, seconds(2)));
+}
+
+TEST_F(HostilePeerTest, SenderThatChangesAMessageWhileItIsReadHoldsUpNobody) {
+  const std::vector<Trick> tricks = {
+      {"withdrawn", [](LargeMessage* message) { message->header().word = 0; }},
+      {"of another kind", [](LargeMessage* message) { message->header().word ^= 0xFFULL << 32; }},
+      {"no longer by reference",
+       [](LargeMessage* message) { message->header().word ^= uint64_t{kByReference} << 40; }},
+      {"shorter", [](LargeMessage* message) { message->header().length = 8; }},
+      {"longer", [](LargeMessage* message) { message->header().length = UINT32_MAX; }},
+      {"in fewer pieces", [](LargeMessage* message) { message->header().payload = 16; }},
+      {"in unmapped memory",
+       [](LargeMessage* message) {
+         for (uint32_t i = 1; i < LargeMessage::kPieces; ++i) {
+           message->set_piece(i, {8, LargeMessage::kPieceBytes});
+         }
+       }},
+      {"in pieces that are too long",
+       [](LargeMessage* message) {
+         for (uint32_t i = 1; i < LargeMessage::kPieces; ++i) {
+           message->set_piece(i, {4096, ~uint64_t{0}});
+         }
+       }},
+      {"with its ring closed", [](LargeMessage* message) { message->close_ring(); }},
+      {"with its sender gone", [](LargeMessage* message) { message->disconnect(); }},
+  };
+  for (const Trick& trick : tricks) expect_no_hold_up(trick);
+}
+
+size_t ring_mappings() {
+  std::ifstream maps("/proc/self/maps");
+  size_t found = 0;
+  for (std::string line; std::getline(maps, line);) {
+    if (line.find("urma-ring") != std::string::npos) ++found;
+  }
+  return found;
+}
+
+TEST_F(HostilePeerTest, RingsThatArePublishedToAndClosedDoNotPileUp) {
+  Node owner;
+  urma_jfr_t* jfr = owner.make_jfr(owner.make_jfc());
+  RawPeer peer(owner);
+  ASSERT_EQ(peer.greet(), Answer::kAccepted);
+  for (uint32_t number = 1; number <= 500; ++number) {
+    RingProducer ring(kMinRingBytes);
+    const Answer answer = peer.open_ring(*jfr, number, ring);
+    ASSERT_TRUE(answer == Answer::kAccepted || (answer == Answer::kNoResources && number > 1));
+    ring.begin(0);
+    ring.publish(MessageKind::kSend, 0, 0, 0, 0);
+    ASSERT_TRUE(peer.close_ring(number));
+    if (number % 100 != 0) continue;
+    // Answered behind all that came before.
+    EXPECT_NE(ask_for_nothing(&peer), Answer::kUnreachable);
+    EXPECT_LT(ring_mappings(), 50u) << "after " << number << " rings";
+  }
+}
+
+TEST_F(HostilePeerTest, OwnerThatAnswersNothingEndsTheFirstRequestInTime) {
+  constexpr milliseconds kBetweenRequests{100};
+  RawOwner owner;
+  Node importer;
+  std::vector<char> memory(64);
+  urma_jfc_t* jfc = importer.make_jfc();
+  urma_jfs_t* jfs = importer.make_jfs(jfc, 16);
+  urma_target_seg_t* local = importer.add(memory.data(), memory.size());
+  urma_target_jetty_t* queue = importer.import(owner.queue());
+  EXPECT_EQ(importer.send(jfs, queue, piece(local, memory.data(), 8), 1), URMA_SUCCESS);
+  const RawSocket silent = owner.accept();
+  const auto start = Clock::now();
+  auto next_request = start;
+  std::vector<urma_cr_t> records;
+  const auto ended = [&] {
+    // Requests that come later do not lengthen the wait.
+    if (Clock::now() >= next_request) {
+      importer.import(owner.segment());
+      next_request += kBetweenRequests;
+    }
+    importer.poll(jfc, &records);
+    return !records.empty();
+  };
+  ASSERT_TRUE(eventually(ended));
+  EXPECT_EQ(records[0].status, URMA_CR_ACK_TIMEOUT_ERR);
+  EXPECT_EQ(records[0].user_ctx, 1u);
+  EXPECT_LT(Clock::now() - start, patience(seconds(4)));
+}
+
+TEST_F(HostilePeerTest, AtomicOnMemoryThatCannotBeWrittenFailsAlone) {
+  Pair pair;
+  pair.connect();
+  Pages pages(4096);
+  urma_target_seg_t* registered = pair.owner.add(pages.data(), pages.bytes());
+  pages.protect(PROT_READ);
+  const urma_sge_t word = piece(pair.sender.import(registered->seg), pages.data(), 8);
+  for (const urma_opcode_t opcode : {URMA_OPC_FADD, URMA_OPC_CAS}) {
+    EXPECT_EQ(pair.sender.atomic(opcode, pair.jfs, pair.queue, pair.here(), word, 1), URMA_SUCCESS);
+    EXPECT_NE(pair.wait_for_sent().status, URMA_CR_SUCCESS);
+    EXPECT_EQ(pages.data()[0], 0);
+    // The owner lives, and executes others.
+    EXPECT_EQ(pair.sender.atomic(opcode, pair.jfs, pair.queue, pair.here(), pair.there(), 2),
+              URMA_SUCCESS);
+    EXPECT_EQ(pair.wait_for_sent().status, URMA_CR_SUCCESS);
+  }
+  pair.owner.end(registered);
+}
+
+}  // namespace
+}  // namespace urma::local
