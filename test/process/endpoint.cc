@@ -93,7 +93,8 @@ void Endpoint::open_queues() {
   jfr_cfg.flag.bs.lock_free = config.lock_free;
   jfr_cfg.flag.bs.token_policy = policy_of(config.token);
   jfr_cfg.trans_mode = URMA_TM_RM;
-  jfr_cfg.max_sge = 1;
+  jfr_cfg.id = config.jetty ? 0 : config.id;
+  jfr_cfg.max_sge = config.max_sge;
   jfr_cfg.min_rnr_timer = URMA_TYPICAL_MIN_RNR_TIMER;
   jfr_cfg.jfc = receive_jfc;
   jfr_cfg.token_value.token = config.token;
@@ -106,7 +107,7 @@ void Endpoint::open_send_queue() {
   jfs_cfg.depth = config.send_depth;
   jfs_cfg.flag.bs.lock_free = config.lock_free;
   jfs_cfg.trans_mode = URMA_TM_RM;
-  jfs_cfg.max_sge = 1;
+  jfs_cfg.max_sge = config.max_sge;
   jfs_cfg.max_rsge = 1;
   jfs_cfg.rnr_retry = config.rnr_retry;
   jfs_cfg.err_timeout = config.err_timeout;
@@ -116,6 +117,7 @@ void Endpoint::open_send_queue() {
     return;
   }
   urma_jetty_cfg_t cfg = {};
+  cfg.id = config.id;
   cfg.flag.bs.share_jfr = URMA_SHARE_JFR;
   cfg.jfs_cfg = jfs_cfg;
   cfg.shared.jfr = jfr;

@@ -21,6 +21,8 @@ inline constexpr uint32_t kAllAccess = URMA_ACCESS_READ | URMA_ACCESS_WRITE | UR
 struct Config {
   bool jetty = true;  // else a JFS and a JFR
   bool lock_free = false;
+  uint32_t id = 0;  // of the receive queue; 0: the library chooses
+  uint8_t max_sge = 1;
   uint32_t send_depth = 64;
   uint32_t receive_depth = 64;
   uint32_t token = kNoToken;  // of the receive queue; kNoToken: policy NONE

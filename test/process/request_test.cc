@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: MIT
+//
+// The shapes that a request can have: lists of pieces, inline data, chains, no completion wanted,
+// flat calls, ids that the program chose, receivers that are not ready.
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <cstring>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "test/process/endpoint.h"
+#include "test/process/harness.h"
+
+namespace urma_test {
+namespace {
+
+constexpr size_t kHalf = 64 << 10;
+
+// A process that talks to itself: what matters here is how requests are taken apart.
+struct Self {
+  Endpoint endpoint;
+  std::vector<char> memory = std::vector<char>(2 * kHalf);
+  urma_target_seg_t* segment;
+  urma_target_seg_t* remote;
+  urma_target_jetty_t* queue;
+
+  explicit Self(const Config& config = {}) : endpoint(config) {
+    segment = endpoint.add(memory.data(), memory.size());
+    remote = endpoint.import(endpoint.segment_id(segment));
+    queue = endpoint.import(endpoint.queue_id());
+    std::iota(out(), out() + kHalf, 'a');
+  }
+  char* in() { return memory.data(); }
+  char* out() { return memory.data() + kHalf; }
+  bool arrived(size_t size) { return std::memcmp(in(), out(), size) == 0; }
+};
+
+class RequestTest : public ProcessTest, public testing::WithParamInterface<bool> {
+ protected:
+  Config config() const {
+    Config config;
+    config.jetty = GetParam();
+    config.max_sge = 4;
+    return config;
+  }
+};
+
+// Small ones travel in the ring, large ones by reference: both gather and scatter.
+TEST_P(RequestTest, GathersAndScattersPieces) {
+  run_one([config = config()](Channel&) {
+    Self self(config);
+    for (const uint32_t size : {5u, 300u, 4000u, 60000u}) {
+      SCOPED_TRACE(size);
+      std::memset(self.in(), 0, kHalf);
+      const uint32_t a = size / 5, b = size / 2;
+      urma_sge_t from[] = {piece(self.segment, self.out(), a), piece(self.segment, self.out(), 0),
+                           piece(self.segment, self.out() + a, b),
+                           piece(self.segment, self.out() + a + b, size - a - b)};
+      urma_sge_t into[] = {piece(self.segment, self.in(), b), piece(self.segment, self.in() + b, a),
+                           piece(self.segment, self.in() + a + b, size)};
+      urma_jfr_wr_t receive = {};
+      receive.src = {into, 3};
+      urma_jfr_wr_t* bad_receive;
+      ASSERT_EQ(self.endpoint.post_receive(&receive, &bad_receive), URMA_SUCCESS);
+      urma_jfs_wr_t wr = send_request(self.queue, from, size);
+      wr.send.src.num_sge = 4;
+      self.endpoint.post(wr);
+      wait_for_success(self.endpoint.send_jfc, size);
+      EXPECT_EQ(wait_for(self.endpoint.receive_jfc).completion_len, size);
+      EXPECT_TRUE(self.arrived(size));
+
+      std::memset(self.in(), 0, kHalf);
+      urma_sge_t there = piece(self.remote, self.in(), size);
+      wr = write_request(self.queue, from, &there, size);
+      wr.rw.src.num_sge = 4;
+      self.endpoint.post(wr);
+      wait_for_success(self.endpoint.send_jfc, size);
+      EXPECT_TRUE(self.arrived(size));
+    }
+    self.endpoint.close();
+  });
+}
+
+// The buffer is free at once, needs no segment, and a write can be inline too.
+TEST_P(RequestTest, InlineDataIsTakenAtPost) {
+  run_one([config = config()](Channel&) {
+    Self self(config);
+    char word[200];
+    urma_sge_t from = piece(nullptr, word, sizeof(word));
+    urma_sge_t there = piece(self.remote, self.in() + 1000, sizeof(word));
+    self.endpoint.post_receive(self.segment, self.in(), 500);
+    for (const bool send : {true, false}) {
+      std::memset(word, 'x', sizeof(word));
+      urma_jfs_wr_t wr =
+          send ? send_request(self.queue, &from, 1) : write_request(self.queue, &from, &there, 1);
+      wr.flag.bs.inline_flag = 1;
+      self.endpoint.post(wr);
+      std::memset(word, 'y', sizeof(word));
+      wait_for_success(self.endpoint.send_jfc, 1);
+      EXPECT_EQ(std::string(self.in() + (send ? 0 : 1000), sizeof(word)),
+                std::string(sizeof(word), 'x'));
+    }
+    EXPECT_EQ(wait_for(self.endpoint.receive_jfc).completion_len, sizeof(word));
+    // Longer than the queue's max_inline_data: refused at once, nothing posted.
+    urma_device_attr_t attr;
+    ASSERT_EQ(urma_query_device(self.endpoint.ctx->dev, &attr), URMA_SUCCESS);
+    from = piece(nullptr, self.out(), attr.dev_cap.max_jfs_inline_len + 1);
+    urma_jfs_wr_t wr = send_request(self.queue, &from, 2);
+    wr.flag.bs.inline_flag = 1;
+    urma_jfs_wr_t* bad = nullptr;
+    EXPECT_EQ(self.endpoint.post(&wr, &bad), URMA_EINVAL);
+    EXPECT_EQ(bad, &wr);
+    EXPECT_TRUE(has_nothing(self.endpoint.send_jfc));
+    self.endpoint.close();
+  });
+}
+
+// Those before the bad one are posted, it and those behind it are not.
+TEST_P(RequestTest, ChainEndsAtTheBadRequest) {
+  run_one([config = config()](Channel&) {
+    Self self(config);
+    urma_sge_t from = piece(self.segment, self.out(), 8);
+    urma_sge_t there = piece(self.remote, self.in(), 8);
+    urma_jfs_wr_t chain[4];
+    for (uint64_t i = 0; i < 4; ++i) chain[i] = write_request(self.queue, &from, &there, i);
+    chain[1].flag.bs.complete_enable = 0;
+    chain[2].opcode = URMA_OPC_FLUSH_DMA;
+    for (int i = 0; i < 3; ++i) chain[i].next = &chain[i + 1];
+    urma_jfs_wr_t* bad = nullptr;
+    EXPECT_EQ(self.endpoint.post(chain, &bad), URMA_EINVAL);
+    EXPECT_EQ(bad, &chain[2]);
+    wait_for_success(self.endpoint.send_jfc, 0);
+    EXPECT_TRUE(has_nothing(self.endpoint.send_jfc));
+    EXPECT_TRUE(self.arrived(8));
+    self.endpoint.close();
+  });
+}
+
+TEST_P(RequestTest, PiecesOutsideTheirSegmentFailTheRequestAlone) {
+  run_one([config = config()](Channel&) {
+    Self self(config);
+    urma_sge_t beyond = piece(self.segment, self.memory.data() + self.memory.size() - 4, 8);
+    urma_sge_t there = piece(self.remote, self.in(), 8);
+    self.endpoint.post(write_request(self.queue, &beyond, &there, 1));
+    wait_for_status(self.endpoint.send_jfc, URMA_CR_LOC_ACCESS_ERR);
+    urma_sge_t from = piece(self.segment, self.out(), 8);
+    self.endpoint.post(write_request(self.queue, &from, &there, 2));
+    wait_for_success(self.endpoint.send_jfc, 2);
+    self.endpoint.close();
+  });
+}
+
+TEST_P(RequestTest, ReceiverThatIsNotReadyIsToldOfByItsRetries) {
+  Config impatient = config();
+  impatient.rnr_retry = 2;
+  run_one([impatient](Channel&) {
+    Self self(impatient);
+    urma_sge_t from = piece(self.segment, self.out(), 8);
+    self.endpoint.post(send_request(self.queue, &from, 1));
+    wait_for_status(self.endpoint.send_jfc, URMA_CR_RNR_RETRY_CNT_EXC_ERR);
+    EXPECT_TRUE(has_nothing(self.endpoint.receive_jfc));
+    self.endpoint.post_receive(self.segment, self.in(), 100);
+    self.endpoint.post(send_request(self.queue, &from, 2));
+    wait_for_success(self.endpoint.send_jfc, 2);
+    wait_for_success(self.endpoint.receive_jfc, 0);
+    self.endpoint.close();
+  });
+}
+
+TEST_P(RequestTest, ChosenIdIsTakenOnceAndFoundByOthers) {
+  Config chosen = config();
+  chosen.id = 4711;
+  run_two(
+      "owner",
+      [chosen](Channel& channel) {
+        Self self(chosen);
+        self.endpoint.post_receive(self.segment, self.in(), 100);
+        EXPECT_EQ(self.endpoint.receiver_id(), 4711u);
+        channel.sync();
+        wait_for_success(self.endpoint.receive_jfc, 0);
+        channel.sync();
+        self.endpoint.close();
+      },
+      "other",
+      [config = config()](Channel& channel) {
+        channel.sync();
+        Self self(config);
+        QueueId known = self.endpoint.queue_id();
+        known.id = 4711;
+        urma_sge_t from = piece(self.segment, self.out(), 8);
+        self.endpoint.post(send_request(self.endpoint.import(known), &from, 1));
+        wait_for_success(self.endpoint.send_jfc, 1);
+        urma_jfr_cfg_t taken = self.endpoint.jfr->jfr_cfg;
+        taken.id = 4711;
+        errno = 0;
+        if (!config.jetty) {
+          EXPECT_EQ(urma_create_jfr(self.endpoint.ctx, &taken), nullptr);
+          EXPECT_EQ(errno, EEXIST);
+        }
+        channel.sync();
+        self.endpoint.close();
+      });
+}
+
+TEST_F(ProcessTest, FlatCallsMoveBytes) {
+  run_one([](Channel&) {
+    Config config;
+    config.jetty = false;
+    Self self(config);
+    urma_jfs_wr_flag_t signalled = {};
+    signalled.bs.complete_enable = 1;
+    const auto in = reinterpret_cast<uint64_t>(self.in());
+    const auto out = reinterpret_cast<uint64_t>(self.out());
+    urma_jfs_t* jfs = self.endpoint.jfs;
+    ASSERT_EQ(urma_recv(self.endpoint.jfr, self.segment, in, 100, 7), URMA_SUCCESS);
+    ASSERT_EQ(urma_send(jfs, self.queue, self.segment, out, 50, signalled, 1), URMA_SUCCESS);
+    wait_for_success(self.endpoint.send_jfc, 1);
+    EXPECT_EQ(wait_for_success(self.endpoint.receive_jfc, 7).completion_len, 50u);
+    ASSERT_EQ(urma_write(jfs, self.queue, self.remote, self.segment, in, out, 3000, signalled, 2),
+              URMA_SUCCESS);
+    wait_for_success(self.endpoint.send_jfc, 2);
+    EXPECT_TRUE(self.arrived(3000));
+    ASSERT_EQ(urma_read(jfs, self.queue, self.segment, self.remote, in, out, 5000, signalled, 3),
+              URMA_SUCCESS);
+    wait_for_success(self.endpoint.send_jfc, 3);
+    EXPECT_TRUE(self.arrived(5000));
+    self.endpoint.close();
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(All, RequestTest, testing::Bool(), [](const auto& info) {
+  return std::string(info.param ? "Jetty" : "JfsJfr");
+});
+
+}  // namespace
+}  // namespace urma_test
