@@ -52,9 +52,11 @@ std::string read_file(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
+#ifdef __SANITIZE_THREAD__
 std::string name_of(int thread) {
   return read_file("/proc/self/task/" + std::to_string(thread) + "/comm");
 }
+#endif
 
 std::set<int> threads() {
   std::set<int> all = numbers_in("/proc/self/task");

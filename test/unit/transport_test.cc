@@ -103,7 +103,7 @@ class FewDescriptors {
       fillers_.emplace_back(::open("/dev/null", O_RDONLY | O_CLOEXEC));
     } while (fillers_.back().get() <= highest);
     rlimit lowered = before_;
-    lowered.rlim_cur = static_cast<rlim_t>(fillers_.back().get() + 1 + spare);
+    lowered.rlim_cur = static_cast<rlim_t>(fillers_.back().get()) + 1 + static_cast<rlim_t>(spare);
     EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &lowered), 0);
   }
   ~FewDescriptors() { EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &before_), 0); }

@@ -2,9 +2,12 @@
 #include "urma/providers/local/connection.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -43,6 +46,18 @@ PeerCredentials Connection::credentials() const {
     return {0, static_cast<uid_t>(-1)};
   }
   return {credentials.pid, credentials.uid};
+}
+
+Fd Connection::open_peer() const {
+  const pid_t pid = credentials().pid;
+  if (pid == 0) return Fd();
+  Fd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  if (!process.valid() && errno != ENOSYS) {
+    fail_errno(URMA_FAIL, fmt::format("opening process {}", pid));
+  }
+  pollfd other_end = {fd(), 0, 0};
+  if (::poll(&other_end, 1, 0) != 0) fail(URMA_FAIL, "process {} has gone", pid);
+  return process;
 }
 
 Connection::Sent Connection::send_now(const void* message, size_t bytes, int fd) {

@@ -27,6 +27,9 @@ class Connection {
 
   int fd() const { return socket_.get(); }
   PeerCredentials credentials() const;
+  // Opens the process at the other end. Throws Error where that fails, or the peer has gone
+  // meanwhile, so that its pid may mean another process; invalid where the kernel knows no pidfd.
+  Fd open_peer() const;
 
   enum class Sent { kAll, kQueued, kClosed };
   // Takes `fd` along where it is not -1; a queued message keeps a duplicate of it.

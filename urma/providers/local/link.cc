@@ -3,10 +3,8 @@
 
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <utility>
 
 #include "urma/base/clock.h"
@@ -105,12 +103,7 @@ void Link::connected(Fd socket) {
     return;
   }
   peer_.pid = credentials.pid;
-  if (peer_.pid != 0) {
-    peer_.pidfd.reset(static_cast<int>(::syscall(SYS_pidfd_open, peer_.pid, 0)));
-    if (!peer_.pidfd.valid() && errno != ENOSYS) {
-      fail_errno(URMA_FAIL, fmt::format("opening process {}", peer_.pid));
-    }
-  }
+  peer_.pidfd = connection_->open_peer();
   service_->watch(connection_->fd(), EPOLLIN,
                   [self = shared_from_this()](uint32_t events) { self->on_ready(events); });
   Request hello = {};

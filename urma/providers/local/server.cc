@@ -5,7 +5,6 @@
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -149,12 +148,12 @@ bool Client::hello(const Request& request) {
     reply(with_answer(Answer::kRefusedUser), request.number);
     return false;
   }
-  if (process_->pid != 0) {
-    process_->pidfd.reset(static_cast<int>(::syscall(SYS_pidfd_open, process_->pid, 0)));
-    if (!process_->pidfd.valid() && errno != ENOSYS) {
-      reply(with_answer(Answer::kNoResources), request.number);
-      return false;
-    }
+  try {
+    process_->pidfd = connection_.open_peer();
+  } catch (const Error& error) {
+    URMA_LOG_LIMITED(WARNING, "a peer is refused: {}", error.what());
+    reply(with_answer(Answer::kNoResources), request.number);
+    return false;
   }
   slot_ = request.hello.slot;
   greeted_ = true;
