@@ -169,6 +169,31 @@ TEST_P(RequestTest, ReceiverThatIsNotReadyIsToldOfByItsRetries) {
   });
 }
 
+// The send goes another way than the read, whose segment its owner still has to be asked for.
+TEST_P(RequestTest, FencedRequestWaitsForEarlierReads) {
+  run_one([config = config()](Channel&) {
+    Self self(config);
+    urma_target_jetty_t* other_way = self.endpoint.import(self.endpoint.queue_id());
+    urma_sge_t word = piece(self.segment, self.in(), 8);
+    for (int round = 0; round < 50; ++round) {
+      std::memset(self.in(), 0, 8);
+      self.endpoint.post_receive(self.segment, self.in() + 100, 8);
+      urma_target_seg_t* fresh = self.endpoint.import(self.endpoint.segment_id(self.segment));
+      urma_sge_t from = piece(fresh, self.out(), 8);
+      self.endpoint.post(read_request(self.queue, &word, &from, 1));
+      urma_jfs_wr_t send = send_request(other_way, &word, 2);
+      send.flag.bs.fence = 1;
+      self.endpoint.post(send);
+      wait_for_success(self.endpoint.send_jfc, 1);
+      wait_for_success(self.endpoint.send_jfc, 2);
+      wait_for_success(self.endpoint.receive_jfc, 0);
+      ASSERT_EQ(std::memcmp(self.in() + 100, self.out(), 8), 0) << round;
+      self.endpoint.unimport(fresh);
+    }
+    self.endpoint.close();
+  });
+}
+
 TEST_P(RequestTest, ChosenIdIsTakenOnceAndFoundByOthers) {
   Config chosen = config();
   chosen.id = 4711;
