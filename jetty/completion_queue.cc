@@ -2,6 +2,7 @@
 #include "jetty/completion_queue.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace urma {
 namespace {
@@ -12,23 +13,33 @@ constexpr uint64_t kIdlePollsPerSweep = 32;
 
 }  // namespace
 
-bool CompletionRing::push(const urma_cr_t& record, bool polling) {
+bool CompletionRing::push(const urma_cr_t& record, bool solicited, bool polling) {
   if (polling) {
     OwnerScope scope(lock_);
-    return push_locked(record);
+    return push_locked(record, solicited);
   }
   ForeignScope scope(lock_);
-  return push_locked(record);
+  return push_locked(record, solicited);
 }
 
-bool CompletionRing::push_locked(const urma_cr_t& record) {
+bool CompletionRing::push_locked(const urma_cr_t& record, bool solicited) {
   const uint32_t size = size_.load(std::memory_order_relaxed);
   if (size == records_.size()) return false;
   // An empty ring starts over, so that it stays in the cache whatever its depth is.
   if (size == 0) head_ = 0;
   at(size) = record;
+  ++pushed_;
+  if (solicited) last_solicited_ = pushed_;
   size_.store(size + 1, std::memory_order_relaxed);
   return true;
+}
+
+uint32_t CompletionRing::waiting(bool* solicited) {
+  if (empty()) return 0;
+  OwnerScope scope(lock_);
+  const uint32_t size = size_.load(std::memory_order_relaxed);
+  *solicited = last_solicited_ > pushed_ - size;
+  return size;
 }
 
 int CompletionRing::pop(int count, urma_cr_t* cr) {
@@ -45,6 +56,8 @@ int CompletionRing::pop(int count, urma_cr_t* cr) {
 void CompletionRing::purge(uint64_t user_data) {
   ForeignScope scope(lock_);
   const uint32_t size = size_.load(std::memory_order_relaxed);
+  // One event too many is better than one too few.
+  if (last_solicited_ > pushed_ - size) last_solicited_ = pushed_;
   uint32_t kept = 0;
   for (uint32_t i = 0; i < size; ++i) {
     if (at(i).user_data != user_data) at(kept++) = at(i);
@@ -57,7 +70,8 @@ CompletionQueue::CompletionQueue(urma_context_t* ctx, const urma_jfc_cfg_t& cfg,
     : urma_jfc_t{},
       domain_(domain),
       poll_lock_(cfg.flag.bs.lock_free != 0),
-      ring_(cfg.depth, cfg.flag.bs.lock_free != 0) {
+      ring_(cfg.depth, cfg.flag.bs.lock_free != 0),
+      non_blocking_(cfg.flag.bs.non_blocking != 0) {
   urma_ctx = ctx;
   jfc_cfg = cfg;
   jfc_id = id;
@@ -66,12 +80,16 @@ CompletionQueue::CompletionQueue(urma_context_t* ctx, const urma_jfc_cfg_t& cfg,
 int CompletionQueue::poll(int count, urma_cr_t* cr) {
   int got = 0;
   uint64_t polls;
+  bool unfinished;
   {
     OwnerScope scope(poll_lock_);
     polls = polls_.load(std::memory_order_relaxed) + 1;
     polls_.store(polls, std::memory_order_relaxed);
     got = collect(count, cr);
+    unfinished = std::exchange(unfinished_, false);
   }
+  if (unfinished) [[unlikely]]
+    domain_->take_over();
   if (got == 0 && polls % kIdlePollsPerSweep == 0) [[unlikely]]
     domain_->progress_receives();
   return got;
@@ -93,8 +111,10 @@ int CompletionQueue::collect(int count, urma_cr_t* cr) {
 int CompletionQueue::collect_from_sources(int count, urma_cr_t* cr) {
   const size_t total = sources_.size();
   int got = 0;
-  for (size_t i = 0; i < total && got < count; ++i) {
-    got += sources_[(first_ + i) % total].source->collect(this, count - got, cr + got);
+  if (first_ >= total) first_ = 0;
+  for (size_t i = 0, next = first_; i < total && got < count; ++i) {
+    got += sources_[next].source->collect(this, count - got, cr + got);
+    if (++next == total) next = 0;
   }
   // A source that fills every poll must not starve the ones behind it.
   if (got == count) ++first_;

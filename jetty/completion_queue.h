@@ -11,7 +11,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "jetty/event_channel.h"
 #include "jetty/owner_lock.h"
+#include "jetty/process_barrier.h"
+#include "segment/bells.h"
 #include "segment/lazy_array.h"
 #include "urma_types.h"
 
@@ -26,13 +29,27 @@ class CompletionSource {
   // Moves what can be moved for a poll of `poller`, and writes up to `count` records that are due;
   // returns how many. Records may also go to the poller's ring.
   virtual int collect(CompletionQueue* poller, int count, urma_cr_t* cr) = 0;
+  // Moves one turn of what can be moved for the armed JFC `waiter`, which nobody polls, and tells
+  // it of what is due: of all of it where `just_armed`, else of what is due since. True where there
+  // is more to move at once.
+  virtual bool move_for(CompletionQueue* waiter, bool just_armed) = 0;
+  // Whether something is under way that may need to be looked after.
+  virtual bool outstanding() const = 0;
 };
 
-// Everything that a poll which found nothing may try to move besides its own JFC's queues.
+// Everything that a poll which found nothing may try to move besides its own JFC's queues, and who
+// goes on where nobody polls. From any thread.
 class ProgressDomain {
  public:
   virtual ~ProgressDomain() = default;
   virtual void progress_receives() = 0;
+  // Goes on with what armed JFCs have begun.
+  virtual void take_over() = 0;
+  // Looks after the requests of armed JFCs from time to time.
+  virtual void watch_pending() = 0;
+  // Calls jfc->raise_delayed(arming) after so many microseconds, unless forget() comes before.
+  virtual void delay_event(CompletionQueue* jfc, uint64_t arming, uint32_t us) = 0;
+  virtual void forget_delayed(CompletionQueue* jfc) = 0;
 };
 
 // Receive completions that wait for a poll. Guarded by a lock of its own, since a shared JFR may
@@ -47,19 +64,23 @@ class CompletionRing {
   bool empty() const { return size_.load(std::memory_order_relaxed) == 0; }
   // False where the ring is full. `polling` where the caller is inside a poll of this very JFC, so
   // that pushing costs a lock_free JFC nothing.
-  bool push(const urma_cr_t& record, bool polling);
+  bool push(const urma_cr_t& record, bool solicited, bool polling);
   int pop(int count, urma_cr_t* cr);
+  // How many wait, and whether one of them may be solicited.
+  uint32_t waiting(bool* solicited);
   // Drops the records of one queue; called when it is deleted.
   void purge(uint64_t user_data);
 
  private:
-  bool push_locked(const urma_cr_t& record);
+  bool push_locked(const urma_cr_t& record, bool solicited);
   urma_cr_t& at(uint32_t offset) { return records_[(head_ + offset) % records_.size()]; }
 
   OwnerLock lock_;
   LazyArray<urma_cr_t> records_;
   size_t head_ = 0;
   std::atomic<uint32_t> size_{0};  // written under lock_
+  uint64_t pushed_ = 0;
+  uint64_t last_solicited_ = 0;  // pushed_ after the last solicited one
 };
 
 class CompletionQueue : public urma_jfc_t {
@@ -69,6 +90,31 @@ class CompletionQueue : public urma_jfc_t {
 
   int poll(int count, urma_cr_t* cr);
 
+  // urma_rearm_jfc, and the moderation of urma_modify_jfc.
+  urma_status_t arm(bool solicited_only);
+  urma_status_t modify(urma_jfc_attr_t* attr);
+  // Before it is deleted: no event comes any more, and the program has acknowledged those that it
+  // got. Waits for that, unless the JFC is non_blocking: then URMA_EAGAIN, and all is as before.
+  urma_status_t end_events();
+  void ack_events(uint32_t count);
+
+  bool armed() const { return bell_->armed.load(std::memory_order_relaxed) != Armed::kNo; }
+  // So many completions are due now; solicited or failed. What made them due has been stored.
+  void completed(uint32_t count, bool solicited) {
+    // SYNC(bell): the store before, and the load behind it; see arm().
+    light_barrier();
+    if (armed()) [[unlikely]]
+      completed_armed(count, solicited);
+  }
+  // For a source that a poll, moving a part, has left with more; called from its collect().
+  void leave_unfinished() { unfinished_ = true; }
+  void raise_delayed(uint64_t arming);
+
+  EventChannel* channel() const { return channel_; }
+  // For the channel.
+  bool move();
+  bool all_acked();
+
   // True while queues complete into it.
   bool attached() const { return attachments_.load(std::memory_order_relaxed) != 0; }
 
@@ -76,8 +122,13 @@ class CompletionQueue : public urma_jfc_t {
   // Changes whenever the JFC is polled: how the service thread knows that somebody does.
   uint64_t polls() const { return polls_.load(std::memory_order_relaxed); }
 
+ protected:
+  // Events go to `channel`; peers look at `bell`.
+  void raise_at(EventChannel* channel, Bell* bell);
+
  private:
   friend class Attachment;
+  friend class EventChannel;
 
   struct Attached {
     CompletionSource* source;
@@ -88,15 +139,34 @@ class CompletionQueue : public urma_jfc_t {
   void detach(CompletionSource* source);
   int collect(int count, urma_cr_t* cr);
   int collect_from_sources(int count, urma_cr_t* cr);
+  void set_bell(bool solicited_only);
+  bool move_just_armed(bool* outstanding);
+  void completed_armed(uint32_t count, bool solicited);
+  void raise();
 
   ProgressDomain* domain_;
   OwnerLock poll_lock_;  // guards the next three
   std::vector<Attached> sources_;
   size_t first_ = 0;
   bool ring_first_ = false;
+  bool unfinished_ = false;
   CompletionRing ring_;
   std::atomic<uint32_t> attachments_{0};
   std::atomic<uint64_t> polls_{0};
+
+  static Bell silent_bell_;  // of all that have no channel
+  Bell* bell_ = &silent_bell_;
+  EventChannel* channel_ = nullptr;
+  const bool non_blocking_;
+  // Guarded by the channel.
+  bool listed_ = false;  // there
+  bool event_pending_ = false;
+  uint32_t reported_ = 0;                    // events handed out
+  std::atomic<uint64_t> arming_{0};          // counts them
+  std::atomic<uint64_t> delayed_arming_{0};  // the last one whose event was delayed
+  std::atomic<uint32_t> counted_{0};         // completions since it was armed
+  std::atomic<uint32_t> moderate_count_{0};
+  std::atomic<uint32_t> moderate_period_{0};
 };
 
 // A source is polled with its JFC as long as one attachment of it stands.

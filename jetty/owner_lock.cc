@@ -23,7 +23,7 @@ OwnerLock::OwnerLock(bool lock_free)
 
 void OwnerLock::enter_other() {
   pthread_t seen = kUnclaimed;
-  if (owner_.compare_exchange_strong(seen, ::pthread_self(), std::memory_order_relaxed)) {
+  if (owner_.compare_exchange_strong(seen, this_thread(), std::memory_order_relaxed)) {
     enter();
     return;
   }

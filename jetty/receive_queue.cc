@@ -24,7 +24,7 @@ urma_status_t ReceiveQueue::post(const urma_jfr_wr_t& wr) {
   }
   // An empty queue starts over, so that it stays in the cache whatever its depth is.
   if (size_ == 0) head_ = 0;
-  ReceiveEntry& entry = at(static_cast<uint32_t>((uint64_t{head_} + size_) % depth_));
+  ReceiveEntry& entry = at(size_ < depth_ - head_ ? head_ + size_ : head_ - (depth_ - size_));
   entry = {wr.user_ctx, 0, wr.src.num_sge};
   for (uint32_t i = 0; i < entry.pieces; ++i) {
     if (!local_piece(wr.src.sge[i], &pieces(&entry)[i])) return URMA_EINVAL;

@@ -23,6 +23,7 @@ SendQueue::SendQueue(const urma_jfs_cfg_t& cfg, const QueueIdentity& identity, u
     : lock_(cfg.flag.bs.lock_free != 0),
       limits_{cfg.max_sge, cfg.max_inline_data, max_message},
       identity_(identity),
+      jfc_(static_cast<CompletionQueue*>(cfg.jfc)),
       depth_(cfg.depth),
       stride_(entry_stride(cfg)),
       memory_(depth_ * stride_) {}
@@ -37,7 +38,7 @@ SendEntry* SendQueue::reserve() {
   if (size == depth_) return nullptr;
   // An empty queue starts over, so that it stays in the cache whatever its depth is.
   if (size == 0) head_ = 0;
-  return &at(static_cast<uint32_t>((uint64_t{head_} + size) % depth_));
+  return &at(size < depth_ - head_ ? head_ + size : head_ - (depth_ - size));
 }
 
 void SendQueue::commit(SendEntry* entry) {
@@ -47,6 +48,15 @@ void SendQueue::commit(SendEntry* entry) {
   ++entry->path->outstanding;
   ++entry->path->entries;
   size_.store(size_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+}
+
+void SendQueue::commit_done(SendEntry* entry) {
+  entry->state = SendState::kDone;
+  entry->status = URMA_CR_SUCCESS;
+  entry->signalled = true;
+  ++entry->path->entries;
+  size_.store(size_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  announce();
 }
 
 void SendQueue::complete(SendEntry* entry, urma_cr_status_t status) {
@@ -66,21 +76,53 @@ bool SendQueue::earlier_reads_done(const SendEntry* entry) const {
 
 bool SendQueue::advance_paths() {
   bool waiting = false;
+  more_ = false;
   // A path that becomes idle leaves busy_ and the last one takes no one else's place.
   for (size_t i = 0; i < busy_.size();) {
     SendPath* path = busy_[i];
     waiting |= path->advance();
+    more_ |= path->more;
     if (i < busy_.size() && busy_[i] == path) ++i;
   }
   waiting_.store(waiting, std::memory_order_relaxed);
+  announce();
   return waiting;
 }
 
-int SendQueue::collect(CompletionQueue* /*poller*/, int count, urma_cr_t* cr) {
+void SendQueue::announce() {
+  // SYNC(bell): what is done has been stored, and the bell is looked at behind; pairs with the
+  // barrier in CompletionQueue::arm.
+  light_barrier();
+  if (!jfc_->armed()) [[likely]]
+    return;
+  announced_ = std::max(announced_, popped_);
+  const uint64_t end = popped_ + size_.load(std::memory_order_relaxed);
+  uint32_t due = 0;
+  bool failed = false;
+  for (; announced_ != end; ++announced_) {
+    const SendEntry& entry = at(static_cast<uint32_t>((head_ + (announced_ - popped_)) % depth_));
+    if (entry.state != SendState::kDone) break;
+    failed |= entry.status != URMA_CR_SUCCESS;
+    if (entry.signalled || entry.status != URMA_CR_SUCCESS) ++due;
+  }
+  if (due != 0) jfc_->completed(due, failed);
+}
+
+int SendQueue::collect(CompletionQueue* poller, int count, urma_cr_t* cr) {
   if (empty()) return 0;
   OwnerScope scope(lock_);
   advance_paths();
+  if (more_ && poller->armed()) [[unlikely]]
+    poller->leave_unfinished();
   return retire(count, cr);
+}
+
+bool SendQueue::move_for(CompletionQueue* /*waiter*/, bool just_armed) {
+  if (empty()) return false;
+  OwnerScope scope(lock_);
+  if (just_armed) announced_ = popped_;
+  advance_paths();
+  return more_;
 }
 
 int SendQueue::retire(int count, urma_cr_t* cr) {
@@ -113,6 +155,7 @@ void SendQueue::fill_record(const SendEntry& entry, urma_cr_t* cr) const {
 
 void SendQueue::pop() {
   --at(head_).path->entries;
+  ++popped_;
   head_ = head_ + 1 == depth_ ? 0 : head_ + 1;
   size_.store(size_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
 }

@@ -30,7 +30,7 @@ struct SendEntry {
   uint64_t bytes;
   uint64_t moved;  // bytes that a transfer in pieces has already moved
   uint64_t remote_addr;
-  uint64_t operand[2];  // CAS: compare, swap; FADD: the addend
+  uint64_t operand[2];  // CAS: compare, swap; FADD: the addend; *_IMM: the immediate
   void* remote;         // the provider's imported segment, with a reference held
   SendPath* path;
   uint32_t next;  // the next pending entry of the same path
@@ -53,6 +53,7 @@ class SendPath {
   // Moves what can be moved now. True where requests still wait to be executed.
   virtual bool advance() = 0;
 
+  bool more = false;  // the last advance() did not wait for anybody, but had done enough at once
   const urma_jetty_id_t remote_id;
   const uint32_t tpn;
   uint32_t outstanding = 0;  // requests that are not done
@@ -74,9 +75,13 @@ class SendQueue : public CompletionSource {
   const SendLimits& limits() const { return limits_; }
 
   // Everything below needs the lock, but for collect(), which takes it, and empty().
+  // So that commit() needs no memory.
+  void expect_paths(size_t count) { busy_.reserve(count); }
   // The next free entry, or NULL where the queue is full. Nothing is posted until commit().
   SendEntry* reserve();
   void commit(SendEntry* entry);
+  // The same for a request with a completion that is executed already.
+  void commit_done(SendEntry* entry);
   void complete(SendEntry* entry, urma_cr_status_t status);
   // True where every read and atomic that was posted before `entry` is done.
   bool earlier_reads_done(const SendEntry* entry) const;
@@ -95,10 +100,16 @@ class SendQueue : public CompletionSource {
 
   // Advances every path with outstanding requests; true where some still wait to be executed.
   bool advance_paths();
+  // Whether a path had more to do at once when they were last advanced.
+  bool more() const { return more_; }
+  // Tells an armed JFC of the completions that have become due.
+  void announce();
   // What advance_paths() last returned; a hint without the lock.
   bool waiting() const { return waiting_.load(std::memory_order_relaxed); }
   void set_waiting() { waiting_.store(true, std::memory_order_relaxed); }
   int collect(CompletionQueue* poller, int count, urma_cr_t* cr) override;
+  bool move_for(CompletionQueue* waiter, bool just_armed) override;
+  bool outstanding() const override { return !empty(); }
   bool empty() const { return size_.load(std::memory_order_relaxed) == 0; }
 
  private:
@@ -109,12 +120,16 @@ class SendQueue : public CompletionSource {
   OwnerLock lock_;
   const SendLimits limits_;
   const QueueIdentity identity_;
+  CompletionQueue* const jfc_;
   const uint32_t depth_;
   const size_t stride_;
   LazyMemory memory_;
   uint32_t head_ = 0;
   std::atomic<uint32_t> size_{0};  // written under lock_
   std::atomic<bool> waiting_{false};
+  bool more_ = false;
+  uint64_t popped_ = 0;     // all that ever left
+  uint64_t announced_ = 0;  // up to here, counted as popped_ is, the armed JFC knows what is due
   std::vector<SendPath*> busy_;  // paths with outstanding requests
 };
 

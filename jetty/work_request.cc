@@ -68,7 +68,7 @@ urma_status_t view_atomic(const urma_sge_t* local, const urma_sge_t* remote, Req
 urma_status_t check_inline(const urma_jfs_wr_t& wr, const SendLimits& limits,
                            const RequestView& view) {
   if (wr.flag.bs.inline_flag == 0) return URMA_SUCCESS;
-  if (view.kind != OpKind::kSend && view.kind != OpKind::kWrite) {
+  if (view.kind == OpKind::kRead || view.kind == OpKind::kAtomic) {
     URMA_LOG_LIMITED(ERR, "post: inline_flag with opcode {}; only sends and writes can be inline",
                      static_cast<int>(wr.opcode));
     return URMA_EINVAL;
@@ -79,15 +79,23 @@ urma_status_t check_inline(const urma_jfs_wr_t& wr, const SendLimits& limits,
   return URMA_EINVAL;
 }
 
+uint64_t immediate_of(const urma_jfs_wr_t& wr) {
+  if (wr.opcode == URMA_OPC_SEND_IMM) return wr.send.imm_data;
+  return wr.opcode == URMA_OPC_WRITE_IMM ? wr.rw.notify_data : 0;
+}
+
 }  // namespace
 
 OpKind kind_of(urma_opcode_t opcode) {
   switch (opcode) {
     case URMA_OPC_WRITE:
       return OpKind::kWrite;
+    case URMA_OPC_WRITE_IMM:
+      return OpKind::kWriteImm;
     case URMA_OPC_READ:
       return OpKind::kRead;
     case URMA_OPC_SEND:
+    case URMA_OPC_SEND_IMM:
       return OpKind::kSend;
     case URMA_OPC_CAS:
     case URMA_OPC_FADD:
@@ -99,9 +107,11 @@ OpKind kind_of(urma_opcode_t opcode) {
 
 urma_status_t view_request(const urma_jfs_wr_t& wr, const SendLimits& limits, RequestView* view) {
   view->kind = kind_of(wr.opcode);
+  view->immediate = immediate_of(wr);
   urma_status_t status = URMA_EINVAL;
   switch (view->kind) {
     case OpKind::kWrite:
+    case OpKind::kWriteImm:
       status = view_transfer(wr.rw.src, &wr.rw.dst, limits, view);
       break;
     case OpKind::kRead:
@@ -116,8 +126,8 @@ urma_status_t view_request(const urma_jfs_wr_t& wr, const SendLimits& limits, Re
       break;
     case OpKind::kNone:
       URMA_LOG_LIMITED(ERR,
-                       "post: opcode {} is not offered; this provider executes WRITE, READ, "
-                       "SEND, CAS and FADD",
+                       "post: opcode {} is not offered; this provider executes WRITE, "
+                       "WRITE_IMM, READ, SEND, SEND_IMM, CAS and FADD",
                        static_cast<int>(wr.opcode));
       break;
   }

@@ -28,7 +28,7 @@ struct SendLimits {
   uint64_t max_message;
 };
 
-enum class OpKind : uint8_t { kWrite, kRead, kSend, kAtomic, kNone };
+enum class OpKind : uint8_t { kWrite, kWriteImm, kRead, kSend, kAtomic, kNone };
 OpKind kind_of(urma_opcode_t opcode);
 
 // The parts of a work request that do not depend on the queue's memory.
@@ -37,6 +37,7 @@ struct RequestView {
   std::span<const urma_sge_t> local;
   const urma_sge_t* remote;  // NULL for two-sided operations
   uint64_t bytes;            // sum of the local lengths, or the atomic's width
+  uint64_t immediate;        // of SEND_IMM and WRITE_IMM, else 0
 };
 
 // Takes a work request apart, or returns URMA_EINVAL after one log line that says which argument

@@ -9,9 +9,17 @@
 namespace urma {
 
 SegmentTable::SegmentTable()
-    : memory_(SharedMemory::create("urma-segments", kWordBytes, PeerMay::kRead)),
+    : memory_(SharedMemory::create("urma-segments", kSharedBytes, PeerMay::kRead, kWordBytes)),
       words_(static_cast<std::atomic<uint32_t>*>(memory_.data())),
       by_index_(kMaxSegments, nullptr) {}
+
+Bell& SegmentTable::bell(uint32_t jfc_id) {
+  const size_t at = kWordBytes + (jfc_id % kBells) * sizeof(Bell);
+  memory_.back(at, sizeof(Bell));
+  Bell& bell = *reinterpret_cast<Bell*>(static_cast<char*>(memory_.data()) + at);
+  bell.armed.store(Armed::kNo, std::memory_order_relaxed);
+  return bell;
+}
 
 void SegmentTable::add(Segment* segment) {
   std::lock_guard lock(mutex_);
@@ -69,7 +77,7 @@ std::optional<SegmentGrant> SegmentTable::grant(const urma_eid_t& eid, uint32_t 
   const Segment* segment = find(eid, token_id, va, std::max<uint64_t>(len, 1), token, error);
   if (segment == nullptr) segment = find(eid, token_id, va, 1, token, error);
   if (segment == nullptr) return std::nullopt;
-  return SegmentGrant{segment->ref, segment->base, segment->len, segment->access};
+  return SegmentGrant{segment->ref, segment->base, segment->len, segment->access, segment->pages};
 }
 
 bool SegmentTable::with_grant(SegmentRef ref, uint64_t va, uint64_t bytes, uint32_t access,

@@ -12,7 +12,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "segment/bells.h"
 #include "segment/shared_memory.h"
+#include "urma/base/shared_pages.h"
 #include "urma_types.h"
 
 namespace urma {
@@ -41,7 +43,8 @@ struct Segment : SegmentHandle {
   uint32_t token_id_value;
   uint32_t token_policy;
   urma_token_t token;
-  uint32_t access;  // URMA_ACCESS_*
+  uint32_t access;             // URMA_ACCESS_*
+  SharedPages::RangeId pages;  // what of it peers can map; 0: nothing
 
   bool covers(uint64_t va, uint64_t bytes) const {
     return va >= base && bytes <= len && va - base <= len - bytes;
@@ -54,6 +57,7 @@ struct SegmentGrant {
   uint64_t base;
   uint64_t len;
   uint32_t access;
+  SharedPages::RangeId pages;
 };
 
 enum class GrantError { kNotRegistered, kWrongToken };
@@ -62,7 +66,7 @@ enum class GrantError { kNotRegistered, kWrongToken };
 //
 // One word per place says which generation stands there (odd) or that none does (even). The words
 // lie in memory that importers map read-only, so that they see an unregistration before each access
-// without asking.
+// without asking. The bells of the process's JFCs lie behind them.
 class SegmentTable {
  public:
   SegmentTable();
@@ -77,6 +81,14 @@ class SegmentTable {
     return words[ref.index].load(std::memory_order_acquire) == ref.generation;
   }
   static constexpr size_t kWordBytes = kMaxSegments * sizeof(uint32_t);
+
+  // The bell of a JFC, not set. Throws Error(URMA_ENOMEM).
+  Bell& bell(uint32_t jfc_id);
+  static const Bell& bell_in(const void* shared, uint32_t index) {
+    return reinterpret_cast<const Bell*>(static_cast<const char*>(shared) + kWordBytes)[index];
+  }
+  // What peers map: words and bells.
+  static constexpr size_t kSharedBytes = kWordBytes + kBells * sizeof(Bell);
 
   // Looks up by token id and range, then compares the token's value. Where no registration covers
   // the whole range, the one in which it begins is granted, with its own bounds.

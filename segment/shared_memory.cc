@@ -2,9 +2,11 @@
 #include "segment/shared_memory.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <linux/memfd.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 
 #include <utility>
 
@@ -27,13 +29,24 @@ void* map(int fd, size_t bytes, int protection) {
 
 }  // namespace
 
+bool sealed_size(int fd) {
+  const int seals = ::fcntl(fd, F_GET_SEALS);
+  struct statfs system;
+  return seals >= 0 && (seals & kSizeSeals) == kSizeSeals && ::fstatfs(fd, &system) == 0 &&
+         system.f_type == TMPFS_MAGIC;
+}
+
 SharedMemory SharedMemory::create(const char* name, size_t bytes, PeerMay peer) {
+  return create(name, bytes, peer, bytes);
+}
+
+SharedMemory SharedMemory::create(const char* name, size_t bytes, PeerMay peer, size_t backed) {
   Fd fd(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd.valid()) fail_errno(URMA_ENOMEM, fmt::format("making shared memory '{}'", name));
   // Reserved now, so that a full memory is an error here and not a signal at first touch.
   if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0 ||
-      ::fallocate(fd.get(), 0, 0, static_cast<off_t>(bytes)) != 0) {
-    fail_errno(URMA_ENOMEM, fmt::format("reserving {} bytes of shared memory '{}'", bytes, name));
+      (backed != 0 && ::fallocate(fd.get(), 0, 0, static_cast<off_t>(backed)) != 0)) {
+    fail_errno(URMA_ENOMEM, fmt::format("reserving {} bytes of shared memory '{}'", backed, name));
   }
   void* data = map(fd.get(), bytes, PROT_READ | PROT_WRITE);
   SharedMemory memory(std::move(fd), data, bytes);
@@ -44,9 +57,14 @@ SharedMemory SharedMemory::create(const char* name, size_t bytes, PeerMay peer) 
   return memory;
 }
 
+void SharedMemory::back(size_t offset, size_t bytes) const {
+  if (::fallocate(fd_.get(), 0, static_cast<off_t>(offset), static_cast<off_t>(bytes)) != 0) {
+    fail_errno(URMA_ENOMEM, fmt::format("reserving {} bytes of shared memory", bytes));
+  }
+}
+
 SharedMemory SharedMemory::adopt(Fd fd, size_t bytes, PeerMay this_side) {
-  const int seals = ::fcntl(fd.get(), F_GET_SEALS);
-  if (seals < 0 || (seals & kSizeSeals) != kSizeSeals) {
+  if (!sealed_size(fd.get())) {
     fail(URMA_FAIL, "shared memory from a peer is not sealed against resizing");
   }
   struct stat status;

@@ -10,14 +10,21 @@
 
 namespace urma {
 
+// True where nobody can resize the memory behind the descriptor, so that no access to it faults:
+// a sealed memfd, not of the pool of huge pages, which can be empty when a page is needed.
+bool sealed_size(int fd);
+
 enum class PeerMay { kRead, kWrite };
 
 // One mapping of a memfd and, where this side holds it, the descriptor.
 class SharedMemory {
  public:
   // New zeroed memory, mapped here for reading and writing. Sealed: nobody can resize it, and with
-  // PeerMay::kRead nobody that gets the descriptor can write it. Throws Error.
+  // PeerMay::kRead nobody that gets the descriptor can write it. All of it is backed by memory from
+  // the start. Throws Error.
   static SharedMemory create(const char* name, size_t bytes, PeerMay peer);
+  // The same with only its first `backed` bytes backed; what else is used needs back() before.
+  static SharedMemory create(const char* name, size_t bytes, PeerMay peer, size_t backed);
   // Maps what a peer handed over. Refused (Error URMA_FAIL) unless it is a memfd of exactly `bytes`
   // bytes whose size is sealed, so that no truncation can fault this process later.
   static SharedMemory adopt(Fd fd, size_t bytes, PeerMay this_side);
@@ -25,6 +32,9 @@ class SharedMemory {
   SharedMemory(SharedMemory&& other) noexcept;
   SharedMemory& operator=(SharedMemory&&) = delete;
   ~SharedMemory();
+
+  // Backs a part of it; needs the descriptor. Throws Error where there is no memory.
+  void back(size_t offset, size_t bytes) const;
 
   void* data() const { return data_; }
   size_t bytes() const { return bytes_; }

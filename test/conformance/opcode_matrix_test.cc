@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -17,9 +18,11 @@
 #include <utility>
 #include <vector>
 
+#include "test/conformance/parties.h"
 #include "test/conformance/regions.h"
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
+#include "urma_ext.h"
 
 namespace urma_test {
 namespace {
@@ -27,232 +30,19 @@ namespace {
 constexpr uint32_t kToken = 0x5eed1234;
 constexpr size_t kSizes[] = {0, 1, 8, 63, 64, 65, 4095, 4096, 65537, 8 << 20};
 
-enum class Operation { kWrite, kRead, kSend, kCas, kFadd };
-
-bool is_atomic(Operation operation) {
-  return operation == Operation::kCas || operation == Operation::kFadd;
-}
-
-// One request, as both sides see it.
-struct Step {
-  Operation operation;
-  size_t kind;      // of the target's memory
-  size_t size;      // bytes that are moved
-  size_t offset;    // within the target's segment
-  uint64_t before;  // atomics: what the target's memory holds
-  uint64_t after;   // atomics: what it has to hold then
-  uint64_t seed;    // the others: of the data
-  uint32_t sender;  // id and uasid that a receiver has to see
-  uint32_t uasid;
-};
-
-// Size of the segments for requests of `size` bytes: atomics get room to be misaligned in.
-size_t segment_size(Operation operation, size_t size) {
-  return is_atomic(operation) ? 64 : std::max<size_t>(size, 1);
-}
-
-// The side whose memory and receives are reached.
-class Target {
- public:
-  Target(Endpoint& endpoint, Regions& regions) : endpoint_(endpoint), regions_(regions) {}
-
-  void prepare(const Step& step) {
-    Region& region = regions_.region(step.kind);
-    if (is_atomic(step.operation)) {
-      region.expect_value(step.offset, step.before, step.size);
-    } else if (step.operation == Operation::kRead) {
-      region.expect_pattern(step.size, step.seed);
-    } else {
-      region.expect_poison();
-    }
-    region.put();
-    if (step.operation == Operation::kSend) {
-      endpoint_.post_receive(regions_.segment(step.kind), region.data(), region.size(), step.seed);
-    }
-  }
-
-  void check(const Step& step) {
-    Region& region = regions_.region(step.kind);
-    if (step.operation == Operation::kSend) check_received(step);
-    if (is_atomic(step.operation)) {
-      region.expect_value(step.offset, step.after, step.size);
-    } else {
-      region.expect_pattern(step.size, step.seed);
-    }
-    region.check("target");
-  }
-
- private:
-  void check_received(const Step& step) {
-    const urma_cr_t cr = wait_for_success(endpoint_.receive_jfc, step.seed);
-    EXPECT_EQ(cr.opcode, URMA_CR_OPC_SEND);
-    EXPECT_EQ(cr.flag.bs.s_r, 1);
-    EXPECT_EQ(cr.completion_len, step.size);
-    EXPECT_EQ(cr.local_id,
-              cr.flag.bs.jetty ? endpoint_.jetty->jetty_id.id : endpoint_.jfr->jfr_id.id);
-    EXPECT_EQ(cr.remote_id.id, step.sender);
-    EXPECT_EQ(std::memcmp(&cr.remote_id.eid, &endpoint_.ctx->eid, sizeof(urma_eid_t)), 0);
-    EXPECT_EQ(cr.remote_id.uasid, step.uasid);
-    EXPECT_TRUE(has_nothing(endpoint_.receive_jfc));
-  }
-
-  Endpoint& endpoint_;
-  Regions& regions_;
-};
-
-// How the initiator reaches the target: in the same process, or over a channel.
-struct TargetCalls {
-  std::function<void(const Step&)> prepare, check;
-};
-
-// The side that posts.
-class Initiator {
- public:
-  Initiator(Endpoint& endpoint, Regions& regions, urma_target_jetty_t* queue,
-            const Segments& remote, TargetCalls target)
-      : endpoint_(endpoint),
-        regions_(regions),
-        queue_(queue),
-        remote_(remote),
-        target_(std::move(target)) {}
-
-  void move(Operation operation, size_t size) {
-    for (size_t local = 0; local < kKinds; ++local) {
-      for (size_t remote = 0; remote < kKinds; ++remote) {
-        SCOPED_TRACE(describe(local, remote, size));
-        Step step = {};
-        step.operation = operation;
-        step.kind = remote;
-        step.size = size;
-        step.seed = ++seed_;
-        step.sender = endpoint_.sender_id();
-        step.uasid = endpoint_.ctx->uasid;
-        move_once(step, local);
-      }
-    }
-  }
-
-  void count(Operation operation, size_t size) {
-    for (size_t local = 0; local < kKinds; ++local) {
-      for (size_t remote = 0; remote < kKinds; ++remote) {
-        SCOPED_TRACE(describe(local, remote, size));
-        const size_t offset = (8 - remote_[remote]->seg.ubva.va % 8) % 8 + 16;
-        count_once(operation, local, remote, size, offset, URMA_CR_SUCCESS);
-        count_once(operation, local, remote, size, offset + 1, URMA_CR_REM_UNSUPPORTED_REQ_ERR);
-        if (size == 8) {
-          count_once(operation, local, remote, 8, offset + 4, URMA_CR_REM_UNSUPPORTED_REQ_ERR);
-        }
-        refuse_length_three(operation, local, remote, offset);
-      }
-    }
-  }
-
- private:
-  static std::string describe(size_t local, size_t remote, size_t size) {
-    return std::string("local ") + kKindNames[local] + ", remote " + kKindNames[remote] + ", " +
-           std::to_string(size) + " bytes";
-  }
-
-  void move_once(const Step& step, size_t kind) {
-    Region& region = regions_.region(kind);
-    if (step.operation == Operation::kRead) {
-      region.expect_poison();
-    } else {
-      region.expect_pattern(step.size, step.seed);
-    }
-    region.put();
-    target_.prepare(step);
-
-    urma_sge_t local = piece(regions_.segment(kind), region.data(), step.size);
-    urma_sge_t remote = piece(remote_[step.kind], remote_[step.kind]->seg.ubva.va, step.size);
-    switch (step.operation) {
-      case Operation::kWrite:
-        endpoint_.post(write_request(queue_, &local, &remote, step.seed));
-        break;
-      case Operation::kRead:
-        endpoint_.post(read_request(queue_, &local, &remote, step.seed));
-        break;
-      default:
-        endpoint_.post(send_request(queue_, &local, step.seed));
-    }
-    check_completion(step.seed, step.size, URMA_CR_SUCCESS);
-    target_.check(step);
-    region.expect_pattern(step.size, step.seed);
-    region.check("initiator");
-  }
-
-  void count_once(Operation operation, size_t kind, size_t remote_kind, size_t size, size_t offset,
-                  urma_cr_status_t status) {
-    // Small operands wrap around, and may touch nothing beside them when they do.
-    const uint64_t mask = size == 8 ? ~0ull : 0xffffffffull;
-    const uint64_t before = (0xfffffffffffffff0ull + ++seed_ % 16) & mask;
-    const bool equal = operation == Operation::kFadd || seed_ % 3 != 0;
-    const uint64_t operand = 0x1122334455667788u & mask;
-    const uint64_t result = operation == Operation::kFadd ? (before + operand) & mask
-                            : equal                       ? operand
-                                                          : before;
-    const bool done = status == URMA_CR_SUCCESS;
-    const Step step = {operation, remote_kind, size, offset, before, done ? result : before,
-                       seed_,     0,           0};
-    Region& region = regions_.region(kind);
-    region.expect_poison();
-    region.put();
-    target_.prepare(step);
-
-    urma_sge_t old = piece(regions_.segment(kind), region.data(), size);
-    urma_sge_t remote =
-        piece(remote_[remote_kind], remote_[remote_kind]->seg.ubva.va + offset, size);
-    endpoint_.post(
-        operation == Operation::kFadd
-            ? add_request(queue_, &old, &remote, operand, step.seed)
-            : cas_request(queue_, &old, &remote, equal ? before : before ^ 1, operand, step.seed));
-    check_completion(step.seed, size, status);
-    target_.check(step);
-    if (done) region.expect_value(0, before, size);
-    region.check("initiator");
-  }
-
-  void refuse_length_three(Operation operation, size_t kind, size_t remote_kind, size_t offset) {
-    urma_sge_t old = piece(regions_.segment(kind), regions_.region(kind).data(), 3);
-    urma_sge_t remote = piece(remote_[remote_kind], remote_[remote_kind]->seg.ubva.va + offset, 3);
-    urma_jfs_wr_t wr = operation == Operation::kFadd ? add_request(queue_, &old, &remote, 1)
-                                                     : cas_request(queue_, &old, &remote, 0, 1);
-    urma_jfs_wr_t* bad = nullptr;
-    EXPECT_EQ(endpoint_.post(&wr, &bad), URMA_EINVAL);
-    EXPECT_EQ(bad, &wr);
-    EXPECT_TRUE(has_nothing(endpoint_.send_jfc));
-  }
-
-  void check_completion(uint64_t user_ctx, size_t size, urma_cr_status_t status) {
-    const urma_cr_t cr = wait_for(endpoint_.send_jfc);
-    EXPECT_EQ(cr.status, status);
-    EXPECT_EQ(cr.user_ctx, user_ctx);
-    EXPECT_EQ(cr.flag.bs.s_r, 0);
-    EXPECT_EQ(cr.flag.bs.jetty, endpoint_.config.jetty);
-    EXPECT_EQ(cr.local_id, endpoint_.sender_id());
-    EXPECT_EQ(status == URMA_CR_SUCCESS ? cr.completion_len : size, size);
-    EXPECT_GT(static_cast<int>(cr.opcode), URMA_CR_OPC_FLUSH_WRITE);
-    EXPECT_TRUE(has_nothing(endpoint_.send_jfc));
-  }
-
-  Endpoint& endpoint_;
-  Regions& regions_;
-  urma_target_jetty_t* queue_;
-  Segments remote_;
-  TargetCalls target_;
-  uint64_t seed_ = 0;
-};
+enum class Queues { kJfsJfr, kJetty, kRcJetty };
 
 struct Case {
   Operation operation;
-  bool jetty;
+  Queues queues;
   bool two_processes;
   bool with_token;
 
   uint32_t token() const { return with_token ? kToken : kNoToken; }
   Config config() const {
     Config config;
-    config.jetty = jetty;
+    config.jetty = queues != Queues::kJfsJfr;
+    config.mode = queues == Queues::kRcJetty ? URMA_TM_RC : URMA_TM_RM;
     config.token = token();
     return config;
   }
@@ -261,6 +51,14 @@ struct Case {
     return {std::begin(kSizes), std::end(kSizes)};
   }
 };
+
+// What a request names as its target: nothing in RC, where the peer that is bound counts.
+urma_target_jetty_t* reach(const Case& test, Endpoint& endpoint, const QueueId& id) {
+  urma_target_jetty_t* queue = endpoint.import(id);
+  if (test.queues != Queues::kRcJetty) return queue;
+  endpoint.bind(queue);
+  return nullptr;
+}
 
 // The stack has to hold two of the largest segments.
 void raise_stack_limit() {
@@ -284,9 +82,29 @@ SegmentIds ids_of(Regions& regions) {
   return ids;
 }
 
-Segments import_all(Endpoint& endpoint, const SegmentIds& ids) {
+// This suite runs twice: with memory that is mapped where that is possible, and with copies only.
+bool in_place() {
+  const char* setting = std::getenv("URMA_SHM_INPLACE");
+  return setting == nullptr || std::string(setting) != "0";
+}
+
+// Whole pages of private memory are mapped, unless the kernel lets nobody hold them still.
+void expect_path(urma_target_seg_t* segment, size_t length) {
+  if (length < 4096) return;
+  std::array<urma_ext_part_t, 4> parts;
+  auto count = static_cast<uint32_t>(parts.size());
+  ASSERT_EQ(urma_ext_query_segment(segment, parts.data(), &count), URMA_SUCCESS);
+  if (in_place() && parts[0].reason != URMA_EXT_REASON_NO_FREEZE) {
+    EXPECT_EQ(parts[0].path, URMA_EXT_PATH_MAPPED) << urma_ext_reason_text(parts[0].reason);
+  } else {
+    EXPECT_EQ(parts[0].path, URMA_EXT_PATH_COPIED);
+  }
+}
+
+Segments import_all(Endpoint& endpoint, const SegmentIds& ids, size_t length) {
   Segments segments;
-  for (size_t kind = 0; kind < kKinds; ++kind) segments[kind] = endpoint.import(ids[kind]);
+  for (size_t kind = 0; kind < kKinds; ++kind) segments[kind] = endpoint.import(ids[kind], true);
+  expect_path(segments[kMemalign], length);
   return segments;
 }
 
@@ -294,7 +112,7 @@ __attribute__((noinline)) void initiate(const Case& test, Endpoint& endpoint, Ch
                                         urma_target_jetty_t* queue, size_t size) {
   const size_t length = segment_size(test.operation, size);
   Regions regions(endpoint, length, URMA_ACCESS_LOCAL_ONLY, kNoToken, alloca(length + kGuards));
-  const auto remote = import_all(endpoint, channel.receive<SegmentIds>());
+  const auto remote = import_all(endpoint, channel.receive<SegmentIds>(), length);
   TargetCalls calls;
   calls.prepare = [&channel](const Step& step) {
     channel.send(step);
@@ -302,7 +120,7 @@ __attribute__((noinline)) void initiate(const Case& test, Endpoint& endpoint, Ch
   };
   // A receiver looks for its message at once, the others when told that all is done.
   calls.check = [&channel](const Step& step) {
-    if (step.operation != Operation::kSend) channel.sync();
+    if (!is_message(step.operation)) channel.sync();
     channel.sync();
   };
   carry_out(test, Initiator(endpoint, regions, queue, remote, calls), size);
@@ -324,7 +142,7 @@ __attribute__((noinline)) void serve(const Case& test, Endpoint& endpoint, Chann
     SCOPED_TRACE("target's memory from " + std::string(kKindNames[step.kind]));
     target.prepare(step);
     channel.sync();
-    if (step.operation != Operation::kSend) channel.sync();
+    if (!is_message(step.operation)) channel.sync();
     target.check(step);
     channel.sync();
   }
@@ -338,7 +156,7 @@ __attribute__((noinline)) void run_alone(const Case& test, Endpoint& endpoint,
   Regions local(endpoint, length, URMA_ACCESS_LOCAL_ONLY, kNoToken, alloca(length + kGuards));
   Regions reached(endpoint, length, kAllAccess, test.token(), alloca(length + kGuards));
   Target target(endpoint, reached);
-  const auto remote = import_all(endpoint, ids_of(reached));
+  const auto remote = import_all(endpoint, ids_of(reached), length);
   TargetCalls calls;
   calls.prepare = [&target](const Step& step) { target.prepare(step); };
   calls.check = [&target](const Step& step) { target.check(step); };
@@ -348,18 +166,18 @@ __attribute__((noinline)) void run_alone(const Case& test, Endpoint& endpoint,
   local.unregister();
 }
 
-using Parameters = std::tuple<Operation, bool, bool, bool>;
+using Parameters = std::tuple<Operation, Queues, bool, bool>;
 
 class OpcodeMatrix : public ProcessTest, public ::testing::WithParamInterface<Parameters> {};
 
 TEST_P(OpcodeMatrix, MovesExactlyTheBytesItShould) {
-  const auto [operation, jetty, two_processes, with_token] = GetParam();
-  const Case test = {operation, jetty, two_processes, with_token};
+  const auto [operation, queues, two_processes, with_token] = GetParam();
+  const Case test = {operation, queues, two_processes, with_token};
   if (!test.two_processes) {
     run_one([&test](Channel&) {
       raise_stack_limit();
       Endpoint endpoint(test.config());
-      urma_target_jetty_t* self = endpoint.import(endpoint.queue_id());
+      urma_target_jetty_t* self = reach(test, endpoint, endpoint.queue_id());
       for (size_t size : test.sizes()) run_alone(test, endpoint, self, size);
       endpoint.close();
     });
@@ -368,14 +186,14 @@ TEST_P(OpcodeMatrix, MovesExactlyTheBytesItShould) {
   auto initiator = [&test](Channel& channel) {
     raise_stack_limit();
     Endpoint endpoint(test.config());
-    urma_target_jetty_t* queue = endpoint.import(channel.receive<QueueId>());
+    urma_target_jetty_t* queue = reach(test, endpoint, channel.swap(endpoint.queue_id()));
     for (size_t size : test.sizes()) initiate(test, endpoint, channel, queue, size);
     endpoint.close();
   };
   auto target = [&test](Channel& channel) {
     raise_stack_limit();
     Endpoint endpoint(test.config());
-    channel.send(endpoint.queue_id());
+    reach(test, endpoint, channel.swap(endpoint.queue_id()));
     for (size_t size : test.sizes()) serve(test, endpoint, channel, size);
     endpoint.close();
   };
@@ -383,19 +201,22 @@ TEST_P(OpcodeMatrix, MovesExactlyTheBytesItShould) {
 }
 
 std::string name_of(const ::testing::TestParamInfo<Parameters>& info) {
-  const char* const operations[] = {"Write", "Read", "Send", "Cas", "Fadd"};
-  const auto& [operation, jetty, two_processes, with_token] = info.param;
-  return std::string(operations[static_cast<int>(operation)]) + (jetty ? "Jetty" : "JfsJfr") +
-         (two_processes ? "TwoProcesses" : "OneProcess") + (with_token ? "Token" : "NoToken");
+  const char* const operations[] = {"Write", "WriteImm", "Read", "Send", "SendImm", "Cas", "Fadd"};
+  const char* const queue_names[] = {"JfsJfr", "Jetty", "RcJetty"};
+  const auto& [operation, queues, two_processes, with_token] = info.param;
+  return std::string(operations[static_cast<int>(operation)]) +
+         queue_names[static_cast<int>(queues)] + (two_processes ? "TwoProcesses" : "OneProcess") +
+         (with_token ? "Token" : "NoToken");
 }
 
-INSTANTIATE_TEST_SUITE_P(All, OpcodeMatrix,
-                         ::testing::Combine(::testing::Values(Operation::kWrite, Operation::kRead,
-                                                              Operation::kSend, Operation::kCas,
-                                                              Operation::kFadd),
-                                            ::testing::Bool(), ::testing::Bool(),
-                                            ::testing::Bool()),
-                         name_of);
+INSTANTIATE_TEST_SUITE_P(
+    All, OpcodeMatrix,
+    ::testing::Combine(::testing::Values(Operation::kWrite, Operation::kWriteImm, Operation::kRead,
+                                         Operation::kSend, Operation::kSendImm, Operation::kCas,
+                                         Operation::kFadd),
+                       ::testing::Values(Queues::kJfsJfr, Queues::kJetty, Queues::kRcJetty),
+                       ::testing::Bool(), ::testing::Bool()),
+    name_of);
 
 }  // namespace
 }  // namespace urma_test

@@ -23,6 +23,7 @@ inline constexpr size_t kGuard = 64;  // bytes before and after a segment that n
 inline constexpr size_t kGuards = 2 * kGuard;
 inline constexpr uint8_t kPoison = 0xa5;
 inline constexpr size_t kKinds = 4;
+inline constexpr size_t kMemalign = 1;
 const char* const kKindNames[kKinds] = {"malloc", "memalign", "mmap", "stack"};
 
 using SegmentIds = std::array<SegmentId, kKinds>;

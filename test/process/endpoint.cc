@@ -85,6 +85,9 @@ void Endpoint::open_queues() {
   urma_jfc_cfg_t jfc_cfg = {};
   jfc_cfg.depth = kJfcDepth;
   jfc_cfg.flag.bs.lock_free = config.lock_free;
+  jfc_cfg.flag.bs.non_blocking = config.non_blocking;
+  if (config.events) jfce = made(urma_create_jfce(ctx), "urma_create_jfce");
+  jfc_cfg.jfce = jfce;
   send_jfc = made(urma_create_jfc(ctx, &jfc_cfg), "urma_create_jfc");
   receive_jfc = made(urma_create_jfc(ctx, &jfc_cfg), "urma_create_jfc");
 
@@ -92,7 +95,7 @@ void Endpoint::open_queues() {
   jfr_cfg.depth = config.receive_depth;
   jfr_cfg.flag.bs.lock_free = config.lock_free;
   jfr_cfg.flag.bs.token_policy = policy_of(config.token);
-  jfr_cfg.trans_mode = URMA_TM_RM;
+  jfr_cfg.trans_mode = config.mode;
   jfr_cfg.id = config.jetty ? 0 : config.id;
   jfr_cfg.max_sge = config.max_sge;
   jfr_cfg.min_rnr_timer = URMA_TYPICAL_MIN_RNR_TIMER;
@@ -106,7 +109,7 @@ void Endpoint::open_send_queue() {
   urma_jfs_cfg_t jfs_cfg = {};
   jfs_cfg.depth = config.send_depth;
   jfs_cfg.flag.bs.lock_free = config.lock_free;
-  jfs_cfg.trans_mode = URMA_TM_RM;
+  jfs_cfg.trans_mode = config.mode;
   jfs_cfg.max_sge = config.max_sge;
   jfs_cfg.max_rsge = 1;
   jfs_cfg.rnr_retry = config.rnr_retry;
@@ -125,12 +128,17 @@ void Endpoint::open_send_queue() {
 }
 
 void Endpoint::close_queues() {
+  if (jetty && jetty->remote_jetty) {
+    EXPECT_EQ(urma_unbind_jetty(jetty), URMA_SUCCESS);
+  }
   while (!imported_queues_.empty()) unimport(imported_queues_.back());
   while (!imported_segments_.empty()) unimport(imported_segments_.back());
   EXPECT_EQ(jetty ? urma_delete_jetty(jetty) : urma_delete_jfs(jfs), URMA_SUCCESS);
   EXPECT_EQ(urma_delete_jfr(jfr), URMA_SUCCESS);
   EXPECT_EQ(urma_delete_jfc(send_jfc), URMA_SUCCESS);
   EXPECT_EQ(urma_delete_jfc(receive_jfc), URMA_SUCCESS);
+  EXPECT_TRUE(jfce == nullptr || urma_delete_jfce(jfce) == URMA_SUCCESS);
+  jfce = nullptr;
   for (urma_target_seg_t* segment : segments_) {
     EXPECT_EQ(urma_unregister_seg(segment), URMA_SUCCESS);
   }
@@ -175,7 +183,7 @@ urma_target_jetty_t* Endpoint::import(const QueueId& id) {
     urma_rjetty_t remote = {};
     remote.jetty_id.eid = id.eid;
     remote.jetty_id.id = id.id;
-    remote.trans_mode = URMA_TM_RM;
+    remote.trans_mode = config.mode;
     remote.type = URMA_JETTY;
     remote.flag.bs.token_policy = policy_of(id.token);
     queue = made(urma_import_jetty(ctx, &remote, &token), "urma_import_jetty");
@@ -183,7 +191,7 @@ urma_target_jetty_t* Endpoint::import(const QueueId& id) {
     urma_rjfr_t remote = {};
     remote.jfr_id.eid = id.eid;
     remote.jfr_id.id = id.id;
-    remote.trans_mode = URMA_TM_RM;
+    remote.trans_mode = config.mode;
     remote.flag.bs.token_policy = policy_of(id.token);
     queue = made(urma_import_jfr(ctx, &remote, &token), "urma_import_jfr");
   }
@@ -191,7 +199,7 @@ urma_target_jetty_t* Endpoint::import(const QueueId& id) {
   return queue;
 }
 
-urma_target_seg_t* Endpoint::import(const SegmentId& id) {
+urma_target_seg_t* Endpoint::import(const SegmentId& id, bool mapped) {
   urma_seg_t remote = {};
   remote.ubva.eid = id.eid;
   remote.ubva.va = id.va;
@@ -199,9 +207,15 @@ urma_target_seg_t* Endpoint::import(const SegmentId& id) {
   remote.token_id = id.token_id;
   remote.attr.bs.token_policy = policy_of(id.token);
   urma_token_t token = {id.token};
+  urma_import_seg_flag_t flag = {};
+  flag.bs.mapping = mapped ? URMA_SEG_MAPPED : URMA_SEG_NOMAP;
   imported_segments_.push_back(
-      made(urma_import_seg(ctx, &remote, &token, 0, urma_import_seg_flag_t{}), "urma_import_seg"));
+      made(urma_import_seg(ctx, &remote, &token, 0, flag), "urma_import_seg"));
   return imported_segments_.back();
+}
+
+void Endpoint::bind(urma_target_jetty_t* peer) {
+  EXPECT_EQ(urma_bind_jetty(jetty, peer), URMA_SUCCESS);
 }
 
 void Endpoint::unimport(urma_target_jetty_t* queue) {
@@ -253,6 +267,14 @@ urma_jfs_wr_t write_request(urma_target_jetty_t* queue, urma_sge_t* local, urma_
   return wr;
 }
 
+urma_jfs_wr_t write_imm_request(urma_target_jetty_t* queue, urma_sge_t* local, urma_sge_t* remote,
+                                uint64_t immediate, uint64_t user_ctx) {
+  urma_jfs_wr_t wr = write_request(queue, local, remote, user_ctx);
+  wr.opcode = URMA_OPC_WRITE_IMM;
+  wr.rw.notify_data = immediate;
+  return wr;
+}
+
 urma_jfs_wr_t read_request(urma_target_jetty_t* queue, urma_sge_t* local, urma_sge_t* remote,
                            uint64_t user_ctx) {
   urma_jfs_wr_t wr = request(URMA_OPC_READ, queue, user_ctx);
@@ -264,6 +286,14 @@ urma_jfs_wr_t read_request(urma_target_jetty_t* queue, urma_sge_t* local, urma_s
 urma_jfs_wr_t send_request(urma_target_jetty_t* queue, urma_sge_t* local, uint64_t user_ctx) {
   urma_jfs_wr_t wr = request(URMA_OPC_SEND, queue, user_ctx);
   wr.send.src = {local, 1};
+  return wr;
+}
+
+urma_jfs_wr_t send_imm_request(urma_target_jetty_t* queue, urma_sge_t* local, uint64_t immediate,
+                               uint64_t user_ctx) {
+  urma_jfs_wr_t wr = send_request(queue, local, user_ctx);
+  wr.opcode = URMA_OPC_SEND_IMM;
+  wr.send.imm_data = immediate;
   return wr;
 }
 

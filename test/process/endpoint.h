@@ -20,6 +20,7 @@ inline constexpr uint32_t kAllAccess = URMA_ACCESS_READ | URMA_ACCESS_WRITE | UR
 
 struct Config {
   bool jetty = true;  // else a JFS and a JFR
+  urma_transport_mode_t mode = URMA_TM_RM;
   bool lock_free = false;
   uint32_t id = 0;  // of the receive queue; 0: the library chooses
   uint8_t max_sge = 1;
@@ -28,6 +29,8 @@ struct Config {
   uint32_t token = kNoToken;  // of the receive queue; kNoToken: policy NONE
   uint8_t rnr_retry = URMA_TYPICAL_RNR_RETRY;
   uint8_t err_timeout = URMA_TYPICAL_ERR_TIMEOUT;
+  bool events = false;        // both JFCs raise events at one JFCE
+  bool non_blocking = false;  // the JFCs
 };
 
 // What importers get of a receive queue: as programs do it, EID and id only, no uasid.
@@ -82,7 +85,10 @@ class Endpoint {
   SegmentId segment_id(const urma_target_seg_t* segment, uint32_t token = kNoToken) const;
 
   urma_target_jetty_t* import(const QueueId& id);
-  urma_target_seg_t* import(const SegmentId& id);
+  // `mapped`: waits until the owner has said what can be mapped.
+  urma_target_seg_t* import(const SegmentId& id, bool mapped = false);
+  // Binds the jetty to an imported one; close_queues() unbinds it.
+  void bind(urma_target_jetty_t* peer);
   void unimport(urma_target_jetty_t* queue);
   void unimport(urma_target_seg_t* segment);
 
@@ -93,6 +99,7 @@ class Endpoint {
 
   Config config;
   urma_context_t* ctx = nullptr;
+  urma_jfce_t* jfce = nullptr;  // with config.events
   urma_jfc_t* send_jfc = nullptr;
   urma_jfc_t* receive_jfc = nullptr;
   urma_jfr_t* jfr = nullptr;
@@ -116,9 +123,13 @@ inline urma_sge_t piece(urma_target_seg_t* segment, const void* address, size_t 
 // request is posted.
 urma_jfs_wr_t write_request(urma_target_jetty_t* queue, urma_sge_t* local, urma_sge_t* remote,
                             uint64_t user_ctx = 0);
+urma_jfs_wr_t write_imm_request(urma_target_jetty_t* queue, urma_sge_t* local, urma_sge_t* remote,
+                                uint64_t immediate, uint64_t user_ctx = 0);
 urma_jfs_wr_t read_request(urma_target_jetty_t* queue, urma_sge_t* local, urma_sge_t* remote,
                            uint64_t user_ctx = 0);
 urma_jfs_wr_t send_request(urma_target_jetty_t* queue, urma_sge_t* local, uint64_t user_ctx = 0);
+urma_jfs_wr_t send_imm_request(urma_target_jetty_t* queue, urma_sge_t* local, uint64_t immediate,
+                               uint64_t user_ctx = 0);
 urma_jfs_wr_t cas_request(urma_target_jetty_t* queue, urma_sge_t* old, urma_sge_t* remote,
                           uint64_t compare, uint64_t swap, uint64_t user_ctx = 0);
 urma_jfs_wr_t add_request(urma_target_jetty_t* queue, urma_sge_t* old, urma_sge_t* remote,

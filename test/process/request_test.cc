@@ -6,36 +6,15 @@
 
 #include <cerrno>
 #include <cstring>
-#include <numeric>
 #include <string>
 #include <vector>
 
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
+#include "test/process/self.h"
 
 namespace urma_test {
 namespace {
-
-constexpr size_t kHalf = 64 << 10;
-
-// A process that talks to itself: what matters here is how requests are taken apart.
-struct Self {
-  Endpoint endpoint;
-  std::vector<char> memory = std::vector<char>(2 * kHalf);
-  urma_target_seg_t* segment;
-  urma_target_seg_t* remote;
-  urma_target_jetty_t* queue;
-
-  explicit Self(const Config& config = {}) : endpoint(config) {
-    segment = endpoint.add(memory.data(), memory.size());
-    remote = endpoint.import(endpoint.segment_id(segment));
-    queue = endpoint.import(endpoint.queue_id());
-    std::iota(out(), out() + kHalf, 'a');
-  }
-  char* in() { return memory.data(); }
-  char* out() { return memory.data() + kHalf; }
-  bool arrived(size_t size) { return std::memcmp(in(), out(), size) == 0; }
-};
 
 class RequestTest : public ProcessTest, public testing::WithParamInterface<bool> {
  protected:

@@ -140,6 +140,41 @@ TEST_P(ShortPathTest, MakesNoCallAndAllocatesNothing) {
   });
 }
 
+// A send to a JFC that is armed makes one call, which wakes it; none before, and none after.
+TEST_F(ProcessTest, AnEventCostsItsSenderOneCall) {
+  run_one([](Channel&) {
+    Config config;
+    config.events = true;
+    Loop loop(config);
+    for (int i = 0; i < kWarmUp; ++i) ASSERT_TRUE(round_trip(loop, 8));
+    urma_sge_t into = piece(loop.segment, loop.memory.data(), 2048);
+    urma_jfr_wr_t receive = {{&into, 1}, 7, nullptr};
+    urma_jfr_wr_t* bad_receive;
+    urma_sge_t from = piece(loop.segment, loop.memory.data() + 2048, 8);
+    urma_jfs_wr_t wr = send_request(loop.self, &from);
+    urma_jfs_wr_t* bad;
+    Endpoint& endpoint = loop.endpoint;
+    for (int i = 0; i < 50; ++i) {
+      for (const bool armed : {false, true}) {
+        ASSERT_EQ(urma_post_jetty_recv_wr(endpoint.jetty, &receive, &bad_receive), URMA_SUCCESS);
+        ASSERT_TRUE(!armed || urma_rearm_jfc(endpoint.receive_jfc, false) == URMA_SUCCESS);
+        {
+          Watch watch;
+          urma_post_jetty_send_wr(endpoint.jetty, &wr, &bad);
+        }
+        EXPECT_EQ(system_calls, armed ? 1 : 0);
+        wait_for_success(endpoint.receive_jfc, 7);
+        wait_for_success(endpoint.send_jfc, 0);
+        urma_jfc_t* jfc = nullptr;
+        ASSERT_EQ(urma_wait_jfc(endpoint.jfce, 1, 0, &jfc), armed ? 1 : 0);
+        uint32_t events = 1;
+        if (armed) urma_ack_jfc(&jfc, &events, 1);
+      }
+    }
+    loop.endpoint.close();
+  });
+}
+
 // What would be found if there were anything: the checks themselves work.
 TEST_F(ProcessTest, TheWatchSeesCallsAndAllocations) {
   run_one([](Channel&) {

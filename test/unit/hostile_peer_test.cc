@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "test/unit/local_harness.h"
+#include "test/unit/raw_peer.h"
 
 namespace urma::local {
 namespace {
@@ -121,7 +122,7 @@ class RawOwner : public Host {
 
   const Fd listener_ = listen_at(runtime().dir_fd(), socket_name().c_str());
   const SharedMemory words_ =
-      SharedMemory::create("urma-segments", SegmentTable::kWordBytes, PeerMay::kRead);
+      SharedMemory::create("urma-segments", SegmentTable::kSharedBytes, PeerMay::kRead, 0);
 };
 
 // Answers the request that an import makes, with so many descriptors, and ends everything.
@@ -152,6 +153,47 @@ TEST_F(HostilePeerTest, DescriptorsFromAnOwnerAreClosed) {
     EXPECT_EQ(open_descriptors(), before) << count << " with the greeting's answer";
     answer_an_import(0, count);
     EXPECT_EQ(open_descriptors(), before) << count << " with another answer";
+  }
+}
+
+// Segments that no process can have are not granted.
+TEST_F(HostilePeerTest, ImpossibleSegmentsOfAnOwnerAreRefused) {
+  const ImportSegmentAnswer lies[] = {
+      {UINT64_MAX - 4095, 8192, kAllAccess, 0, 1, 0},
+      {4096, UINT64_MAX - 4096, kAllAccess, 0, 1, 0},
+      {4096, 0, kAllAccess, 0, 1, 0},
+      {4096, 4096, kAllAccess, kMaxSegments, 1, 0},
+  };
+  for (const ImportSegmentAnswer& lie : lies) {
+    RawOwner owner;
+    Node importer;
+    std::vector<char> source(64);
+    urma_jfc_t* jfc = importer.make_jfc();
+    urma_jfs_t* jfs = importer.make_jfs(jfc, 4);
+    urma_target_seg_t* from = importer.add(source.data(), source.size());
+    urma_target_jetty_t* to = importer.import(owner.queue());
+    urma_target_seg_t* remote = importer.import(owner.segment());
+    RawSocket peer = owner.accept();
+    Request request;
+    ASSERT_TRUE(peer.receive(&request, sizeof(request)));
+    Reply granted = {};
+    granted.number = request.number;
+    granted.import_segment = lie;
+    ASSERT_TRUE(peer.send(&granted, sizeof(granted)));
+    importer.settle();
+    const auto* anywhere = reinterpret_cast<const void*>(lie.base);
+    ASSERT_EQ(importer.write(jfs, to, piece(from, source.data(), 8), piece(remote, anywhere, 8), 1),
+              URMA_SUCCESS);
+    // It asks once more, and is told the same.
+    ASSERT_TRUE(peer.receive(&request, sizeof(request)));
+    granted.number = request.number;
+    ASSERT_TRUE(peer.send(&granted, sizeof(granted)));
+    std::vector<urma_cr_t> records;
+    EXPECT_TRUE(eventually([&] {
+      importer.poll(jfc, &records);
+      return !records.empty();
+    }));
+    EXPECT_EQ(records.at(0).status, URMA_CR_REM_OPERATION_ERR);
   }
 }
 
@@ -245,6 +287,7 @@ TEST_F(HostilePeerTest, SenderThatChangesAMessageWhileItIsReadHoldsUpNobody) {
   const std::vector<Trick> tricks = {
       {"withdrawn", [](LargeMessage* message) { message->header().word = 0; }},
       {"of another kind", [](LargeMessage* message) { message->header().word ^= 0xFFULL << 32; }},
+      {"a write", [](LargeMessage* message) { message->header().word ^= 2ULL << 32; }},
       {"no longer by reference",
        [](LargeMessage* message) { message->header().word ^= uint64_t{kByReference} << 40; }},
       {"shorter", [](LargeMessage* message) { message->header().length = 8; }},
@@ -266,6 +309,74 @@ TEST_F(HostilePeerTest, SenderThatChangesAMessageWhileItIsReadHoldsUpNobody) {
       {"with its sender gone", [](LargeMessage* message) { message->disconnect(); }},
   };
   for (const Trick& trick : tricks) expect_no_hold_up(trick);
+}
+
+struct Lie {
+  const char* name;
+  uint8_t kind;
+  uint8_t flags;
+  uint32_t length;
+  uint32_t payload;
+};
+
+TEST_F(HostilePeerTest, MessageThatIsNoneClosesItsRingAlone) {
+  const Lie lies[] = {{"no kind", 0, 0, 0, 0},
+                      {"another kind", 4, 0, 8, 8},
+                      {"the last kind", 255, kByReference, 8, sizeof(PayloadPiece)},
+                      {"a longer send", 2, 0, 4096, 8},
+                      {"a write with data", 3, 0, 8, 8},
+                      {"a write by reference", 3, kByReference, 8, sizeof(PayloadPiece)},
+                      {"a write of too much", 3, 0, kMaxMessageBytes + 1, 0}};
+  for (const Lie& lie : lies) {
+    SCOPED_TRACE(lie.name);
+    Pair pair;
+    pair.post_receive(1);
+    RawPeer peer(pair.owner);
+    ASSERT_EQ(peer.greet(), Answer::kAccepted);
+    RingProducer ring(kMinRingBytes);
+    ASSERT_EQ(peer.open_ring(*pair.jfr, 1, ring), Answer::kAccepted);
+    const std::vector<char> bytes(lie.payload, 'x');
+    ring.begin(lie.payload);
+    ring.append(bytes.data(), lie.payload);
+    ring.publish(static_cast<MessageKind>(lie.kind), lie.flags, lie.length, 7, 0);
+    const auto closed = [&] {
+      pair.poll();
+      return ring.closed() == URMA_CR_REM_OPERATION_ERR;
+    };
+    EXPECT_TRUE(eventually(closed, seconds(2)));
+    EXPECT_TRUE(pair.received.empty());
+    pair.send(5);
+    EXPECT_TRUE(pair.wait_for(1, 1));
+    EXPECT_EQ(pair.received[0].status, URMA_CR_SUCCESS);
+    EXPECT_EQ(pair.received[0].completion_len, 8u);
+  }
+}
+
+// It may say of any length that it was written; nothing here is read or written by it.
+TEST_F(HostilePeerTest, LengthOfAWriteIsOnlyTold) {
+  Pair pair;
+  pair.owner.receive(pair.jfr, {piece(pair.registered, pair.target.data(), 8)}, 1);
+  RawPeer peer(pair.owner);
+  ASSERT_EQ(peer.greet(), Answer::kAccepted);
+  RingProducer ring(kMinRingBytes);
+  ASSERT_EQ(peer.open_ring(*pair.jfr, 1, ring), Answer::kAccepted);
+  ring.begin(0);
+  ring.publish(MessageKind::kWriteImm, kWantsAnswer, kMaxMessageBytes, 7, 0);
+  ASSERT_TRUE(pair.wait_for(0, 1));
+  EXPECT_EQ(pair.received[0].opcode, URMA_CR_OPC_WRITE_WITH_IMM);
+  EXPECT_EQ(pair.received[0].completion_len, kMaxMessageBytes);
+  EXPECT_EQ(pair.target, std::vector<char>(pair.target.size(), 't'));
+}
+
+// Only a jetty has a peer, so nobody can send to a JFR of mode RC by itself.
+TEST_F(HostilePeerTest, JfrOfModeRcIsNotReached) {
+  Node owner;
+  urma_jfr_t* jfr = owner.make_jfr(owner.make_jfc(), URMA_TM_RC);
+  RawPeer peer(owner);
+  ASSERT_EQ(peer.greet(), Answer::kAccepted);
+  RingProducer ring(kMinRingBytes);
+  EXPECT_EQ(peer.open_ring(*jfr, 1, ring, {0, kNoBell, 0}, {}, URMA_TM_RC), Answer::kWrongMode);
+  EXPECT_EQ(peer.open_ring(*jfr, 2, ring, {0, kNoBell, 0}, {}, URMA_TM_RM), Answer::kWrongMode);
 }
 
 size_t ring_mappings() {

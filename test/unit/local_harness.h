@@ -2,8 +2,7 @@
 //
 // What tests of the transport between processes are made of. A Node is all that one process has of
 // it: a service thread, a slot of the runtime directory, a transport and a context. Two of them in
-// one process let a test take each step of both sides itself. RawPeer speaks the protocol by hand,
-// for peers that keep to no rule.
+// one process let a test take each step of both sides itself.
 #ifndef TEST_UNIT_LOCAL_HARNESS_H_
 #define TEST_UNIT_LOCAL_HARNESS_H_
 
@@ -103,7 +102,7 @@ class Host {
  public:
   Host() {
     core::settings().load();
-    service_.start();
+    service_.start(core::settings().text("URMA_SERVICE"));
     service_.run([this] {
       runtime_ = std::make_unique<core::ProcessRuntime>(service_, core::settings(), 0);
     });
@@ -157,6 +156,9 @@ class Pause {
   const std::shared_ptr<State> state_ = std::make_shared<State>();
 };
 
+// What the nodes made from now on share of their memory; NULL: nothing.
+inline SharedPages* pages_of_nodes = nullptr;
+
 // What it makes ends with it, the newest first.
 class Node : public Host {
  public:
@@ -165,6 +167,7 @@ class Node : public Host {
     current = &runtime();
     urma_host table = *host();
     table.service = &service();
+    table.pages = pages_of_nodes;
     table.runtime = []() -> Runtime* { return current; };
     transport_ = std::make_unique<Transport>(kProvider, table, &copy_);
     const auto eids = static_cast<uint32_t>(runtime().eids().size());
@@ -178,9 +181,11 @@ class Node : public Host {
     transport_->stop();
   }
 
-  urma_jfc_t* make_jfc(bool lock_free = false) {
+  urma_jfce_t* make_jfce() { return keep(ops_.create_jfce(context_.get()), ops_.delete_jfce); }
+  urma_jfc_t* make_jfc(bool lock_free = false, urma_jfce_t* jfce = nullptr) {
     urma_jfc_cfg_t cfg = {};
     cfg.depth = 1024;
+    cfg.jfce = jfce;
     cfg.flag.bs.lock_free = lock_free;
     return keep(ops_.create_jfc(context_.get(), &cfg), ops_.delete_jfc);
   }
@@ -193,15 +198,15 @@ class Node : public Host {
     cfg.jfc = jfc;
     return keep(ops_.create_jfs(context_.get(), &cfg), ops_.delete_jfs);
   }
-  urma_jfr_t* make_jfr(urma_jfc_t* jfc) {
+  urma_jfr_t* make_jfr(urma_jfc_t* jfc, urma_transport_mode_t mode = URMA_TM_RM) {
     urma_jfr_cfg_t cfg = {};
     cfg.depth = 256;
-    cfg.trans_mode = URMA_TM_RM;
+    cfg.trans_mode = mode;
     cfg.jfc = jfc;
     return keep(ops_.create_jfr(context_.get(), &cfg), ops_.delete_jfr);
   }
-  // With all rights. All segments of a node have one token id.
-  urma_target_seg_t* add(void* data, uint64_t bytes) {
+  // All segments of a node have one token id.
+  urma_target_seg_t* add(void* data, uint64_t bytes, uint32_t access = kAllAccess) {
     if (token_id_ == nullptr) {
       token_id_ = keep(ops_.alloc_token_id(context_.get()), ops_.free_token_id);
     }
@@ -209,7 +214,7 @@ class Node : public Host {
     cfg.va = reinterpret_cast<uint64_t>(data);
     cfg.len = bytes;
     cfg.token_id = token_id_;
-    cfg.flag.bs.access = kAllAccess;
+    cfg.flag.bs.access = access;
     return keep(ops_.register_seg(context_.get(), &cfg), ops_.unregister_seg);
   }
   urma_target_jetty_t* import(const urma_jfr_id_t& id) {
@@ -220,12 +225,19 @@ class Node : public Host {
     return keep(ops_.import_jfr(context_.get(), &jfr, &token), ops_.unimport_jfr);
   }
   // NULL where the library has no means for it.
-  urma_target_seg_t* try_import(urma_seg_t segment) {
+  urma_target_seg_t* try_import(urma_seg_t segment, urma_import_seg_flag_t flag = {}) {
     urma_token_t token = {};
-    urma_target_seg_t* imported = ops_.import_seg(context_.get(), &segment, &token, 0, {});
+    urma_target_seg_t* imported = ops_.import_seg(context_.get(), &segment, &token, 0, flag);
     return imported != nullptr ? keep(imported, ops_.unimport_seg) : nullptr;
   }
   urma_target_seg_t* import(const urma_seg_t& segment) { return made(try_import(segment)); }
+  // Waits until the owner has said what can be mapped; `access` of 0: all that it grants.
+  urma_target_seg_t* import_mapped(const urma_seg_t& segment, uint32_t access = 0) {
+    urma_import_seg_flag_t flag = {};
+    flag.bs.mapping = URMA_SEG_MAPPED;
+    flag.bs.access = access;
+    return made(try_import(segment, flag));
+  }
   // Ends one object before its time.
   void end(const void* object) {
     auto found = std::find_if(made_.begin(), made_.end(),
@@ -242,6 +254,14 @@ class Node : public Host {
     wr.opcode = URMA_OPC_SEND;
     wr.send.src = {&from, 1};
     return post(jfs, to, &wr, user_ctx, signalled);
+  }
+  urma_status_t read(urma_jfs_t* jfs, urma_target_jetty_t* to, urma_sge_t from, urma_sge_t into,
+                     uint64_t user_ctx) {
+    urma_jfs_wr_t wr = {};
+    wr.opcode = URMA_OPC_READ;
+    wr.rw.src = {&from, 1};
+    wr.rw.dst = {&into, 1};
+    return post(jfs, to, &wr, user_ctx, true);
   }
   urma_status_t write(urma_jfs_t* jfs, urma_target_jetty_t* to, urma_sge_t from, urma_sge_t into,
                       uint64_t user_ctx) {
@@ -273,6 +293,17 @@ class Node : public Host {
     wr.user_ctx = user_ctx;
     urma_jfr_wr_t* bad = nullptr;
     EXPECT_EQ(ops_.post_jfr_wr(jfr, &wr, &bad), URMA_SUCCESS);
+  }
+  // Calls of the kernel that moved bytes between this process and another one.
+  uint64_t copies() const { return copy_.calls; }
+  void arm(urma_jfc_t* jfc) { EXPECT_EQ(ops_.rearm_jfc(jfc, false), URMA_SUCCESS); }
+  // The next event, acknowledged; NULL where none comes in time.
+  urma_jfc_t* wait(urma_jfce_t* jfce, milliseconds limit) {
+    urma_jfc_t* jfc = nullptr;
+    if (ops_.wait_jfc(jfce, 1, static_cast<int>(limit.count()), &jfc) != 1) return nullptr;
+    uint32_t events = 1;
+    ops_.ack_jfc(&jfc, &events, 1);
+    return jfc;
   }
   // Adds up to `count` records to the end of `records`.
   void poll(urma_jfc_t* jfc, std::vector<urma_cr_t>* records, int count = 16) {
@@ -306,7 +337,18 @@ class Node : public Host {
     return status;
   }
 
-  shm::ProcessVmCopy copy_;
+  struct CountingCopy : CopyEngine {
+    urma_cr_status_t copy(Direction direction, const PeerProcess& peer,
+                          std::span<const iovec> local, std::span<const iovec> remote,
+                          uint64_t* moved) override {
+      ++calls;
+      return engine.copy(direction, peer, local, remote, moved);
+    }
+    shm::ProcessVmCopy engine;
+    std::atomic<uint64_t> calls{0};
+  };
+
+  CountingCopy copy_;
   std::unique_ptr<Transport> transport_;
   urma_device_t device_ = {};
   urma_ops_t ops_ = make_ops(kProvider);
@@ -372,97 +414,6 @@ struct Pair {
   urma_target_jetty_t* const queue = sender.import(jfr->jfr_id);
   urma_target_seg_t* remote = nullptr;  // `registered`, as imported by connect()
   std::vector<urma_cr_t> sent, received;
-};
-
-// One end of a control connection.
-class RawSocket {
- public:
-  explicit RawSocket(Fd socket) : socket_(std::move(socket)) {}
-
-  int fd() const { return socket_.get(); }
-  // False where the other end takes no more, or is gone.
-  bool send(const void* message, size_t bytes, const std::vector<int>& descriptors = {}) {
-    iovec part = {const_cast<void*>(message), bytes};
-    msghdr header = {};
-    header.msg_iov = &part;
-    header.msg_iovlen = 1;
-    std::vector<char> control(CMSG_SPACE(descriptors.size() * sizeof(int)));
-    if (!descriptors.empty()) {
-      header.msg_control = control.data();
-      header.msg_controllen = control.size();
-      cmsghdr* attached = CMSG_FIRSTHDR(&header);
-      attached->cmsg_level = SOL_SOCKET;
-      attached->cmsg_type = SCM_RIGHTS;
-      attached->cmsg_len = CMSG_LEN(descriptors.size() * sizeof(int));
-      std::memcpy(CMSG_DATA(attached), descriptors.data(), descriptors.size() * sizeof(int));
-    }
-    return ::sendmsg(fd(), &header, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
-  }
-  // Waits for a message, and drops the descriptors that come with it. False where the other end is
-  // gone.
-  bool receive(void* message, size_t bytes) {
-    pollfd watched = {fd(), POLLIN, 0};
-    if (::poll(&watched, 1, static_cast<int>(patience(seconds(10)).count())) != 1) {
-      throw std::runtime_error("nothing came");
-    }
-    return ::recv(fd(), message, bytes, MSG_DONTWAIT) == static_cast<ssize_t>(bytes);
-  }
-
- private:
-  Fd socket_;
-};
-
-// A peer of an owner.
-class RawPeer : public RawSocket {
- public:
-  explicit RawPeer(Node& owner) : RawSocket(connected(owner)) {}
-
-  // kUnreachable where the owner has ended the connection.
-  Answer ask(const Request& request, const std::vector<int>& descriptors = {}) {
-    Reply reply;
-    if (!send(&request, sizeof(request), descriptors)) return Answer::kUnreachable;
-    return receive(&reply, sizeof(reply)) ? reply.answer : Answer::kUnreachable;
-  }
-  static Request request(RequestType type) {
-    Request request = {};
-    request.type = type;
-    return request;
-  }
-  Answer greet(const std::vector<int>& descriptors = {}) {
-    Request hello = request(RequestType::kHello);
-    hello.hello = {kProtocolMagic, kProtocolVersion, 1, core::kMaxSlot, 1};
-    return ask(hello, descriptors);
-  }
-  Answer open_ring(const urma_jfr_t& target, uint32_t number, const RingProducer& ring) {
-    Request open = request(RequestType::kOpenRing);
-    open.open_ring.target_eid = target.jfr_id.eid;
-    open.open_ring.target_id = target.jfr_id.id;
-    open.open_ring.target_type = URMA_JFR;
-    open.open_ring.trans_mode = URMA_TM_RM;
-    open.open_ring.sender = {target.jfr_id.eid, 1, kQueueId};
-    open.open_ring.ring = number;
-    open.open_ring.ring_bytes = ring.bytes();
-    open.open_ring.rnr_retry = URMA_TYPICAL_RNR_RETRY;
-    return ask(open, {ring.memory().fd()});
-  }
-  bool close_ring(uint32_t number) {
-    Request close = request(RequestType::kCloseRing);
-    close.close_ring.ring = number;
-    return send(&close, sizeof(close));
-  }
-
- private:
-  static constexpr uint32_t kQueueId = 7;
-
-  static Fd connected(Node& owner) {
-    Fd socket;
-    const auto connect = [&] {
-      return connect_to(owner.runtime().dir_fd(), owner.socket_name().c_str(), &socket) ==
-             Connect::kDone;
-    };
-    if (!eventually(connect)) throw std::runtime_error("the owner takes no connection");
-    return socket;
-  }
 };
 
 }  // namespace urma::local

@@ -188,6 +188,51 @@ TEST(Ring, BrokenHeadersAreRefused) {
   EXPECT_GT(broken, 19000);
 }
 
+// Whether a message of this header, with so much payload, is taken for one.
+RingConsumer::Peek peek_at(uint8_t kind, uint8_t flags, uint32_t length, uint32_t payload,
+                           Message* message) {
+  Ends ends;
+  const auto data = pattern(payload, 1);
+  ends.producer.begin(payload);
+  ends.producer.append(data.data(), payload);
+  ends.producer.publish(static_cast<MessageKind>(kind), flags, length, ~uint64_t{5}, 0);
+  return ends.consumer.peek(message);
+}
+
+TEST(Ring, KindsThatDoNotExistAreRefused) {
+  Message message;
+  for (uint32_t kind = 0; kind <= UINT8_MAX; ++kind) {
+    SCOPED_TRACE(kind);
+    const bool exists = kind >= 1 && kind <= 3;
+    EXPECT_EQ(peek_at(static_cast<uint8_t>(kind), 0, 0, 0, &message),
+              exists ? RingConsumer::Peek::kMessage : RingConsumer::Peek::kBroken);
+  }
+}
+
+TEST(Ring, ImmediatesComeWithEveryKind) {
+  Message message;
+  EXPECT_EQ(peek_at(2, kSolicited, 100, 100, &message), RingConsumer::Peek::kMessage);
+  EXPECT_EQ(message.kind, MessageKind::kSendImm);
+  EXPECT_EQ(message.immediate, ~uint64_t{5});
+  EXPECT_EQ(peek_at(3, kWantsAnswer, kMaxMessageBytes, 0, &message), RingConsumer::Peek::kMessage);
+  EXPECT_EQ(message.kind, MessageKind::kWriteImm);
+  EXPECT_EQ(message.length, kMaxMessageBytes);
+  EXPECT_EQ(message.immediate, ~uint64_t{5});
+}
+
+TEST(Ring, LengthsThatDoNotFitTheKindAreRefused) {
+  Message message;
+  for (const uint8_t kind : {1, 2}) {
+    EXPECT_EQ(peek_at(kind, 0, 101, 100, &message), RingConsumer::Peek::kBroken);
+    EXPECT_EQ(peek_at(kind, kByReference, 101, 100, &message), RingConsumer::Peek::kBroken);
+    EXPECT_EQ(peek_at(kind, kByReference, 101, 160, &message), RingConsumer::Peek::kMessage);
+  }
+  EXPECT_EQ(peek_at(3, 0, 100, 100, &message), RingConsumer::Peek::kBroken);
+  EXPECT_EQ(peek_at(3, 0, kMaxMessageBytes + 1, 0, &message), RingConsumer::Peek::kBroken);
+  EXPECT_EQ(peek_at(3, kByReference, 100, 0, &message), RingConsumer::Peek::kBroken);
+  EXPECT_EQ(peek_at(3, kByReference, 100, 160, &message), RingConsumer::Peek::kBroken);
+}
+
 TEST(Ring, RefusesMemoryThatIsNotSealedOrNotThatLarge) {
   RingProducer producer(kRingBytes);
   EXPECT_THROW(RingConsumer(Fd(::fcntl(producer.memory().fd(), F_DUPFD_CLOEXEC, 0)), 8192), Error);

@@ -71,6 +71,44 @@ TEST_F(TransportTest, QueueOfAnyDepthCarriesUnsignalledSendsWithoutEnd) {
   EXPECT_TRUE(pair.sent.empty());
 }
 
+// What is done to make room in a full queue may end the ring that the next message would take.
+TEST_F(TransportTest, FullQueueMayFindItsTargetGone) {
+  constexpr uint32_t kDepth = 4;
+  Pair pair(kDepth);
+  for (uint64_t i = 0; i < kDepth; ++i) {
+    pair.post_receive(i);
+    ASSERT_EQ(pair.send(i, kQuietly), URMA_SUCCESS);
+  }
+  ASSERT_TRUE(eventually([&] {
+    pair.owner.poll(pair.receive_jfc, &pair.received);
+    return pair.received.size() == kDepth;
+  }));
+  pair.owner.end(pair.jfr);
+  for (uint64_t i = 0; i < 2 * kDepth; ++i) {
+    if (pair.send(i) == URMA_SUCCESS) continue;
+    pair.wait_for_sent();
+    EXPECT_EQ(pair.send(i), URMA_SUCCESS);
+  }
+  EXPECT_TRUE(eventually([&] {
+    pair.poll();
+    return pair.sent.size() == 2 * kDepth;
+  }));
+  EXPECT_EQ(count_successes(pair.sent), 0u);
+}
+
+// Who waits for the first may be the one who makes the second possible.
+TEST_F(TransportTest, AnswersAreNotHeldUpByAMessageThatWaits) {
+  Pair pair;
+  pair.connect();
+  pair.post_receive(0);
+  ASSERT_EQ(pair.send(1, kQuietly), URMA_SUCCESS);
+  ASSERT_EQ(pair.write(2), URMA_SUCCESS);
+  ASSERT_EQ(pair.send(3), URMA_SUCCESS);
+  EXPECT_EQ(pair.wait_for_sent(kPromptly).user_ctx, 2u);
+  pair.post_receive(4);
+  EXPECT_EQ(pair.wait_for_sent(kPromptly).user_ctx, 3u);
+}
+
 TEST_F(TransportTest, DoneRequestOutlivesTheImportOfItsTarget) {
   Pair pair;
   pair.connect();

@@ -7,11 +7,13 @@
 
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "urma/base/log.h"
 #include "urma/base/runtime.h"
 #include "urma/base/service.h"
 #include "urma/base/settings.h"
+#include "urma/base/shared_pages.h"
 #include "urma_provider.h"
 
 namespace urma {
@@ -23,6 +25,13 @@ class Logger {
   virtual void write(urma_vlog_level_t level, const LogSite& site, std::string_view message) = 0;
 };
 
+// Tells how the parts of a segment, registered or imported, are reached.
+class SegmentInspector {
+ public:
+  virtual ~SegmentInspector() = default;
+  virtual std::vector<urma_ext_part_t> parts(const urma_target_seg_t& segment) const = 0;
+};
+
 // What a module says of one of its devices. Copied by add_device.
 struct DeviceDescription {
   const char* name;
@@ -30,6 +39,7 @@ struct DeviceDescription {
   urma_device_attr_t attr;
   const urma_eid_t* eids;  // index is eid_index
   uint32_t eid_count;
+  const SegmentInspector* inspector;  // NULL where it cannot tell; outlives the device
 };
 
 // The devices and providers of the process. Everything a module adds is forgotten at urma_uninit.
@@ -54,6 +64,7 @@ struct urma_host {
   urma::Registry* registry;
   urma::Service* service;
   urma::Runtime* (*runtime)();
+  urma::SharedPages* pages;
 };
 
 // The function that every module of ours exports. Called at every urma_init, before the providers'

@@ -28,7 +28,9 @@ class Service {
   virtual bool on_thread() const = 0;
 
   // On the service thread only. `events` are EPOLLIN and the like; ready() may unwatch its own or
-  // any other descriptor. Throws Error where the descriptor cannot be watched.
+  // any other descriptor. It is called again and again while the descriptor is ready. Throws Error
+  // where the descriptor cannot be watched. To be unwatched before it is closed; ready() is not
+  // called after that, and closing then tells the other end at once.
   virtual void watch(int fd, uint32_t events, Ready ready) = 0;
   virtual void rewatch(int fd, uint32_t events) = 0;
   virtual void unwatch(int fd) = 0;

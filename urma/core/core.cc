@@ -8,6 +8,7 @@
 
 #include <mutex>
 
+#include "segment/page_table.h"
 #include "urma/base/error.h"
 #include "urma/base/guard.h"
 #include "urma/core/export.h"
@@ -31,6 +32,7 @@ struct Process {
   std::atomic<ProcessRuntime*> runtime{nullptr};  // stored on the service thread only
   DeviceTable devices;
   Loader loader;
+  PageTable pages;
 };
 
 Process& process() {
@@ -39,14 +41,32 @@ Process& process() {
 }
 
 const urma_host* host_table() {
-  static const urma_host table{kUrmaHostVersion, &log_sink(),        &settings(),
-                               &device_table(),  &process().service, runtime};
+  static const urma_host table{kUrmaHostVersion,   &log_sink(), &settings(),     &device_table(),
+                               &process().service, runtime,     &process().pages};
   return &table;
+}
+
+void before_fork() {
+  process().pages.before_fork();
+  log_sink().before_fork();
+}
+
+void after_fork_in_parent() {
+  log_sink().after_fork_in_parent();
+  process().pages.after_fork_in_parent();
 }
 
 // Relaxed, here and below: a flag that the forking thread itself reads, and that stays.
 void after_fork_in_child() {
+  // First: until then what the child writes to shared pages is seen by its parent.
+  const uint64_t lost = process().pages.after_fork_in_child();
   log_sink().after_fork_in_child();
+  if (lost != 0) {
+    URMA_LOG(ERR,
+             "{} bytes of registered memory could not be copied for this child of a fork, and are "
+             "not mapped in it: it needs memory, and descriptors or /proc",
+             lost);
+  }
   if (process().in_use.load(std::memory_order_relaxed)) {
     forked.store(true, std::memory_order_relaxed);
   }
@@ -58,8 +78,7 @@ __attribute__((constructor)) void on_load() {
   log_sink().configure(settings());
   set_host(host_table());
   library_path();
-  ::pthread_atfork([] { log_sink().before_fork(); }, [] { log_sink().after_fork_in_parent(); },
-                   after_fork_in_child);
+  ::pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
 void refuse_after_fork(const char* call) {
@@ -73,7 +92,8 @@ void refuse_after_fork(const char* call) {
 
 void start(urma_init_attr_t* conf) {
   auto& self = process();
-  self.service.start();
+  self.pages.set_in_place(settings().flag("URMA_SHM_INPLACE"));
+  self.service.start(settings().text("URMA_SERVICE"));
   self.wished_uasid = conf == nullptr ? 0 : conf->uasid;
   if (self.wished_uasid != 0) runtime();
   self.loader.load(host_table());
@@ -97,6 +117,7 @@ bool end() {
     });
   }
   self.service.stop();
+  self.pages.clear();
   self.devices.clear();
   self.loader.unload();
   return all;
@@ -139,6 +160,10 @@ urma_status_t uninit() {
 DeviceTable& device_table() { return process().devices; }
 
 Loader& loader() { return process().loader; }
+
+SharedPages& shared_pages() { return process().pages; }
+
+bool in_use() { return process().in_use.load(std::memory_order_relaxed); }
 
 Runtime* runtime() {
   auto& self = process();

@@ -19,6 +19,12 @@ Loader& loader();
 // The runtime of the process, made by the first who asks. Throws Error where it cannot be made.
 Runtime* runtime();
 
+// The pages that peers map. Stands from the loading of the library on.
+SharedPages& shared_pages();
+
+// True between urma_init and urma_uninit.
+bool in_use();
+
 }  // namespace urma::core
 
 #endif  // URMA_CORE_CORE_H_

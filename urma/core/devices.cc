@@ -62,6 +62,7 @@ void DeviceTable::add_device(urma_provider_ops_t* ops, const DeviceDescription& 
   const std::lock_guard lock(mutex_);
   auto* entry = add(ops, name, device.type, device.attr);
   entry->made_by_provider = true;
+  entry->inspector = device.inspector;
   for (uint32_t i = 0; i < device.eid_count; ++i) entry->eids.push_back({device.eids[i], i});
 }
 
@@ -183,6 +184,12 @@ const urma_device_attr_t* DeviceTable::attr_of(const urma_device_t* device) cons
   const std::lock_guard lock(mutex_);
   const auto* entry = entry_of(device);
   return entry == nullptr ? nullptr : entry->attrs.back().get();
+}
+
+const SegmentInspector* DeviceTable::inspector_of(const urma_device_t* device) const {
+  const std::lock_guard lock(mutex_);
+  const auto* entry = entry_of(device);
+  return entry == nullptr ? nullptr : entry->inspector;
 }
 
 bool DeviceTable::is_from_sysfs(const urma_device_t* device) const {

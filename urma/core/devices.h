@@ -18,6 +18,7 @@ struct urma_sysfs_dev {
   urma_device_t device{};
   bool made_by_provider = false;  // else found in sysfs
   bool present = true;            // still in sysfs
+  const urma::SegmentInspector* inspector = nullptr;
   std::vector<urma_eid_info_t> eids;
   // The last one is in force. Older ones are kept, for callers that are reading them.
   std::vector<std::unique_ptr<const urma_device_attr_t>> attrs;
@@ -46,6 +47,8 @@ class DeviceTable final : public Registry {
 
   // NULL for a device that is none of ours; no field of an unknown struct is read.
   const urma_device_attr_t* attr_of(const urma_device_t* device) const;
+  // NULL for a device that cannot tell.
+  const SegmentInspector* inspector_of(const urma_device_t* device) const;
   bool is_from_sysfs(const urma_device_t* device) const;
   // Reads attributes and EIDs of a sysfs device anew. Throws Error where it cannot be reached.
   void refresh(urma_device_t* device);

@@ -5,7 +5,6 @@
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/timerfd.h>
 
 #include <exception>
 #include <future>
@@ -19,20 +18,8 @@
 namespace urma::core {
 namespace {
 
-// Marks of our own two descriptors; watches count from kFirstWatch.
+// The mark of our own descriptor; watches count on from it.
 constexpr uint64_t kWakeMark = 0;
-constexpr uint64_t kClockMark = 1;
-constexpr uint64_t kFirstWatch = 2;
-constexpr int kEventsAtOnce = 64;
-
-void add_to_epoll(int epoll, int fd, uint32_t events, uint64_t mark) {
-  epoll_event event{};
-  event.events = events;
-  event.data.u64 = mark;
-  if (::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) != 0) {
-    fail_errno(URMA_FAIL, fmt::format("watching descriptor {}", fd));
-  }
-}
 
 // All signals are the program's own; its handlers must not run on a thread of ours.
 class BlockSignals {
@@ -60,46 +47,43 @@ ServiceThread::ServiceThread() = default;
 
 ServiceThread::~ServiceThread() { stop(); }
 
-void ServiceThread::start() {
+void ServiceThread::start(const std::string& choice) {
   try {
-    open_descriptors();
-    launch();
+    wake_ =
+        checked_fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "making the service thread's event");
+    launch(choice);
   } catch (...) {
     close_descriptors();
     throw;
   }
-}
-
-void ServiceThread::open_descriptors() {
-  epoll_ = checked_fd(::epoll_create1(EPOLL_CLOEXEC), "making the service thread's epoll");
-  wake_ = checked_fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "making the service thread's event");
-  clock_ = checked_fd(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK),
-                      "making the service thread's timer");
-  add_to_epoll(epoll_.get(), wake_.get(), EPOLLIN, kWakeMark);
-  add_to_epoll(epoll_.get(), clock_.get(), EPOLLIN, kClockMark);
+  const std::lock_guard lock(mutex_);
+  open_ = true;
 }
 
 void ServiceThread::close_descriptors() {
-  clock_.reset();
+  reactor_.reset();
   wake_.reset();
-  epoll_.reset();
 }
 
-void ServiceThread::launch() {
-  clock_deadline_ = 0;
-  last_watch_ = kFirstWatch;
+void ServiceThread::launch(const std::string& choice) {
+  last_watch_ = kWakeMark;
   {
     const std::lock_guard lock(mutex_);
-    open_ = true;
     stopping_ = asleep_ = false;
   }
+  // The thread may still be in its last use of it when this one goes on.
+  const auto started = std::make_shared<std::promise<void>>();
   const BlockSignals block;
   try {
-    thread_ = std::thread([this] { loop(); });
+    thread_ = std::thread([this, choice, started] { loop(choice, started); });
   } catch (const std::system_error& error) {
-    const std::lock_guard lock(mutex_);
-    open_ = false;
     fail(URMA_FAIL, "starting the service thread: {}", error.what());
+  }
+  try {
+    started->get_future().get();
+  } catch (...) {
+    thread_.join();
+    throw;
   }
 }
 
@@ -130,7 +114,7 @@ bool ServiceThread::enqueue(Task task) {
 
 void ServiceThread::wake() {
   const uint64_t one = 1;
-  // Fails only where the counter is full, and then the thread has a wake-up to come.
+  // Nobody reads the event: it is watched for changes. It would be full after 2^64 wake-ups.
   [[maybe_unused]] const auto written = ::write(wake_.get(), &one, sizeof one);
 }
 
@@ -161,8 +145,9 @@ bool ServiceThread::on_thread() const {
 }
 
 void ServiceThread::watch(int fd, uint32_t events, Ready ready) {
+  if (watch_of_fd_.count(fd) != 0) fail(URMA_EINVAL, "descriptor {} is watched already", fd);
   const uint64_t mark = last_watch_ + 1;
-  add_to_epoll(epoll_.get(), fd, events, mark);
+  reactor_->add(fd, events, mark);
   last_watch_ = mark;
   watches_[mark] = std::make_shared<Watch>(Watch{fd, std::move(ready)});
   watch_of_fd_[fd] = mark;
@@ -171,12 +156,7 @@ void ServiceThread::watch(int fd, uint32_t events, Ready ready) {
 void ServiceThread::rewatch(int fd, uint32_t events) {
   const auto found = watch_of_fd_.find(fd);
   if (found == watch_of_fd_.end()) fail(URMA_EINVAL, "descriptor {} is not watched", fd);
-  epoll_event event{};
-  event.events = events;
-  event.data.u64 = found->second;
-  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event) != 0) {
-    fail_errno(URMA_FAIL, fmt::format("watching descriptor {}", fd));
-  }
+  reactor_->modify(fd, events, found->second);
 }
 
 void ServiceThread::unwatch(int fd) {
@@ -184,8 +164,7 @@ void ServiceThread::unwatch(int fd) {
   if (found == watch_of_fd_.end()) return;
   watches_.erase(found->second);
   watch_of_fd_.erase(found);
-  // May fail: a descriptor that is closed already has left the epoll by itself.
-  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
+  reactor_->remove(fd);
 }
 
 Service::TimerId ServiceThread::after(uint64_t delay_ns, Task task) {
@@ -203,12 +182,21 @@ void ServiceThread::cancel(TimerId timer) {
   deadline_of_timer_.erase(found);
 }
 
-void ServiceThread::loop() {
+void ServiceThread::loop(const std::string& choice,
+                         const std::shared_ptr<std::promise<void>>& started) {
   ::pthread_setname_np(::pthread_self(), "urma-service");
+  // Made here: when an io_uring closes, the kernel interrupts what the thread that made it is
+  // doing, and no call of the program's may end for that.
+  try {
+    reactor_ = make_reactor(choice);
+    reactor_->add(wake_.get(), EPOLLIN | EPOLLET, kWakeMark);
+  } catch (...) {
+    return started->set_exception(std::current_exception());
+  }
   thread_id_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+  started->set_value();
   while (run_posted()) {
     run_due_timers();
-    arm_timer();
     wait_and_dispatch();
   }
   // A later thread of the program may get the same id.
@@ -237,45 +225,27 @@ void ServiceThread::run_due_timers() {
   }
 }
 
-void ServiceThread::arm_timer() {
-  const uint64_t deadline = timers_.empty() ? 0 : timers_.begin()->first.first;
-  if (deadline == clock_deadline_) return;
-  itimerspec when{};
-  when.it_value.tv_sec = static_cast<time_t>(deadline / 1'000'000'000);
-  when.it_value.tv_nsec = static_cast<long>(deadline % 1'000'000'000);
-  ::timerfd_settime(clock_.get(), TFD_TIMER_ABSTIME, &when, nullptr);
-  clock_deadline_ = deadline;
-}
-
 void ServiceThread::wait_and_dispatch() {
-  int timeout = 0;
+  uint64_t deadline = timers_.empty() ? Reactor::kNoDeadline : timers_.begin()->first.first;
   {
     const std::lock_guard lock(mutex_);
     if (posted_.empty() && !stopping_) {
       asleep_ = true;
-      timeout = -1;
+    } else {
+      deadline = 0;
     }
   }
-  epoll_event events[kEventsAtOnce];
-  const int count = ::epoll_wait(epoll_.get(), events, kEventsAtOnce, timeout);
+  reactor_->wait(deadline, &events_);
   {
     const std::lock_guard lock(mutex_);
     asleep_ = false;
   }
-  for (int i = 0; i < count; ++i) {
-    const uint64_t mark = events[i].data.u64;
-    if (mark == kWakeMark || mark == kClockMark) {
-      uint64_t ignored;
-      const int fd = mark == kWakeMark ? wake_.get() : clock_.get();
-      [[maybe_unused]] const auto got = ::read(fd, &ignored, sizeof ignored);
-      if (mark == kClockMark) clock_deadline_ = 0;
-      continue;
-    }
-    const auto found = watches_.find(mark);
-    // An earlier event of this batch may have ended the watch.
+  for (const auto& event : events_) {
+    const auto found = watches_.find(event.mark);
+    // An earlier event of this batch may have ended the watch. The wake-up's mark has none.
     if (found == watches_.end()) continue;
     const auto watch = found->second;
-    run_guarded([&] { watch->ready(events[i].events); });
+    run_guarded([&] { watch->ready(event.events); });
   }
 }
 

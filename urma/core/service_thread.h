@@ -3,9 +3,11 @@
 #define URMA_CORE_SERVICE_THREAD_H_
 
 #include <atomic>
+#include <future>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <unordered_map>
 #include <utility>
@@ -13,18 +15,20 @@
 
 #include "urma/base/fd.h"
 #include "urma/base/service.h"
+#include "urma/core/reactor.h"
 
 namespace urma::core {
 
-// The service thread, on epoll. Asleep until a descriptor is ready, a task is posted or a timer is
+// The service thread. Asleep until a descriptor is ready, a task is posted or a timer is
 // due.
 class ServiceThread final : public Service {
  public:
   ServiceThread();
   ~ServiceThread() override;
 
-  // Throws Error where the thread cannot be made. May follow stop().
-  void start();
+  // On what URMA_SERVICE calls `choice`. Throws Error where the thread cannot be made. May follow
+  // stop().
+  void start(const std::string& choice = "auto");
   // Runs what was posted before, ends the thread, and forgets what was watched and timed.
   void stop();
 
@@ -44,15 +48,13 @@ class ServiceThread final : public Service {
   };
   using Deadline = std::pair<uint64_t, TimerId>;
 
-  void open_descriptors();
   void close_descriptors();
-  void launch();
+  void launch(const std::string& choice);
   bool enqueue(Task task);
   void wake();
-  void loop();
+  void loop(const std::string& choice, const std::shared_ptr<std::promise<void>>& started);
   bool run_posted();
   void run_due_timers();
-  void arm_timer();
   void wait_and_dispatch();
 
   std::thread thread_;
@@ -65,10 +67,9 @@ class ServiceThread final : public Service {
   bool stopping_ = false;
 
   // All below belongs to the service thread.
-  Fd epoll_;
+  std::unique_ptr<Reactor> reactor_;
   Fd wake_;
-  Fd clock_;
-  uint64_t clock_deadline_ = 0;
+  std::vector<Reactor::Event> events_;
   uint64_t last_watch_ = 0;
   std::unordered_map<uint64_t, std::shared_ptr<Watch>> watches_;
   std::unordered_map<int, uint64_t> watch_of_fd_;

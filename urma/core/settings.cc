@@ -30,8 +30,12 @@ constexpr SettingRow kRows[] = {
     {"URMA_SYSFS_ROOT", SettingType::kString, "/sys/class", "",
      "where the device classes ubcore and uburma are looked for"},
     {"URMA_ENABLE_ORCH", SettingType::kBool, "0", "", "accepted, without effect"},
+    {"URMA_SERVICE", SettingType::kChoice, "auto", "auto|io_uring|epoll",
+     "what the service thread sleeps on; epoll wherever io_uring is refused"},
     {"URMA_SHM_RING_SIZE", SettingType::kNumber, "4096", "4096-1048576",
      "bytes of a message ring of the shm provider, rounded down to a power of two"},
+    {"URMA_SHM_INPLACE", SettingType::kBool, "1", "",
+     "whether private memory is moved into shared memory when a peer first imports it"},
 };
 
 }  // namespace

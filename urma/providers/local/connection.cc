@@ -60,76 +60,81 @@ Fd Connection::open_peer() const {
   return process;
 }
 
-Connection::Sent Connection::send_now(const void* message, size_t bytes, int fd) {
+Connection::Sent Connection::send_now(const void* message, size_t bytes, std::span<const int> fds) {
   iovec part = {const_cast<void*>(message), bytes};
   msghdr header = {};
   header.msg_iov = &part;
   header.msg_iovlen = 1;
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  if (fd >= 0) {
+  alignas(cmsghdr) char control[CMSG_SPACE(kMaxAttached * sizeof(int))] = {};
+  if (!fds.empty()) {
     header.msg_control = control;
-    header.msg_controllen = sizeof(control);
+    header.msg_controllen = CMSG_SPACE(fds.size_bytes());
     cmsghdr* attached = CMSG_FIRSTHDR(&header);
     attached->cmsg_level = SOL_SOCKET;
     attached->cmsg_type = SCM_RIGHTS;
-    attached->cmsg_len = CMSG_LEN(sizeof(int));
-    std::memcpy(CMSG_DATA(attached), &fd, sizeof(int));
+    attached->cmsg_len = CMSG_LEN(fds.size_bytes());
+    std::memcpy(CMSG_DATA(attached), fds.data(), fds.size_bytes());
   }
   if (::sendmsg(socket_.get(), &header, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0) return Sent::kAll;
   const bool later = errno == EAGAIN || errno == EINTR || errno == ETOOMANYREFS || errno == ENOBUFS;
   return later ? Sent::kQueued : Sent::kClosed;
 }
 
-Connection::Sent Connection::send(const void* message, size_t bytes, int fd) {
+Connection::Sent Connection::send(const void* message, size_t bytes, std::span<const int> fds) {
   if (queue_.empty()) {
-    const Sent sent = send_now(message, bytes, fd);
+    const Sent sent = send_now(message, bytes, fds);
     if (sent != Sent::kQueued) return sent;
   }
   if (queue_.size() >= kMaxQueued) return Sent::kClosed;
-  Fd copy;
-  if (fd >= 0) {
-    copy.reset(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
-    if (!copy.valid()) return Sent::kClosed;
+  Attached copies;
+  for (const int fd : fds) {
+    copies.emplace_back(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
+    if (!copies.back().valid()) return Sent::kClosed;
   }
   const char* first = static_cast<const char*>(message);
-  queue_.push_back({std::vector<char>(first, first + bytes), std::move(copy)});
+  queue_.push_back({std::vector<char>(first, first + bytes), std::move(copies)});
   return Sent::kQueued;
 }
 
 Connection::Sent Connection::flush() {
   while (!queue_.empty()) {
     const Queued& next = queue_.front();
-    const Sent sent = send_now(next.bytes.data(), next.bytes.size(), next.fd.get());
+    std::vector<int> fds;
+    for (const Fd& fd : next.fds) fds.push_back(fd.get());
+    const Sent sent = send_now(next.bytes.data(), next.bytes.size(), fds);
     if (sent != Sent::kAll) return sent;
     queue_.pop_front();
   }
   return Sent::kAll;
 }
 
-Connection::Received Connection::receive(void* message, size_t bytes, Fd* fd) {
+Connection::Received Connection::receive(void* message, size_t bytes, Attached* fds) {
   iovec part = {message, bytes};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
+  alignas(cmsghdr) char control[CMSG_SPACE(kMaxAttached * sizeof(int))];
   msghdr header = {};
   header.msg_iov = &part;
   header.msg_iovlen = 1;
   header.msg_control = control;
-  // Room for one descriptor to the byte: with the padding the kernel would hand out two.
-  header.msg_controllen = CMSG_LEN(sizeof(int));
+  // Room to the byte: with padding the kernel could hand out one descriptor more.
+  header.msg_controllen = CMSG_LEN(kMaxAttached * sizeof(int));
+  fds->clear();
   const ssize_t got = ::recvmsg(socket_.get(), &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   if (got < 0) {
     return errno == EAGAIN || errno == EINTR ? Received::kNothing : Received::kClosed;
   }
-  fd->reset();
   for (cmsghdr* part = CMSG_FIRSTHDR(&header); part != nullptr; part = CMSG_NXTHDR(&header, part)) {
     if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
-    if (part->cmsg_len < CMSG_LEN(sizeof(int))) continue;
-    int received;
-    std::memcpy(&received, CMSG_DATA(part), sizeof(received));
-    fd->reset(received);
+    const size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (size_t i = 0; i < count; ++i) {
+      int received;
+      std::memcpy(&received, CMSG_DATA(part) + i * sizeof(int), sizeof(received));
+      fds->emplace_back(received);
+    }
   }
   if (got == 0) return Received::kClosed;
-  // Cut off with one descriptor here, there were more; with none, this process has no room for it.
-  const bool too_many = (header.msg_flags & MSG_CTRUNC) != 0 && fd->valid();
+  // Cut off with all places taken, there were more; else this process has no room for them, and
+  // whoever handles the message finds one missing.
+  const bool too_many = (header.msg_flags & MSG_CTRUNC) != 0 && fds->size() == kMaxAttached;
   const bool whole = static_cast<size_t>(got) == bytes && (header.msg_flags & MSG_TRUNC) == 0;
   return whole && !too_many ? Received::kMessage : Received::kMalformed;
 }

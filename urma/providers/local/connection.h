@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <span>
 #include <vector>
 
 #include "urma/base/fd.h"
@@ -19,6 +20,10 @@ struct PeerCredentials {
   pid_t pid;  // 0: a process of another pid namespace
   uid_t uid;
 };
+
+// Descriptors that come along with one message.
+inline constexpr size_t kMaxAttached = 8;
+using Attached = std::vector<Fd>;
 
 // A non-blocking SOCK_SEQPACKET socket and what could not be sent yet.
 class Connection {
@@ -32,22 +37,22 @@ class Connection {
   Fd open_peer() const;
 
   enum class Sent { kAll, kQueued, kClosed };
-  // Takes `fd` along where it is not -1; a queued message keeps a duplicate of it.
-  Sent send(const void* message, size_t bytes, int fd = -1);
+  // Takes up to kMaxAttached descriptors along; a queued message keeps duplicates of them.
+  Sent send(const void* message, size_t bytes, std::span<const int> fds = {});
   Sent flush();
   bool backlog() const { return !queue_.empty(); }
 
   enum class Received { kMessage, kNothing, kClosed, kMalformed };
-  // Receives one message of exactly `bytes` bytes and at most one descriptor.
-  Received receive(void* message, size_t bytes, Fd* fd);
+  // Receives one message of exactly `bytes` bytes and at most kMaxAttached descriptors.
+  Received receive(void* message, size_t bytes, Attached* fds);
 
  private:
   struct Queued {
     std::vector<char> bytes;
-    Fd fd;
+    Attached fds;
   };
 
-  Sent send_now(const void* message, size_t bytes, int fd);
+  Sent send_now(const void* message, size_t bytes, std::span<const int> fds);
 
   Fd socket_;
   std::deque<Queued> queue_;

@@ -7,6 +7,7 @@
 
 #include <memory>
 
+#include "jetty/event_channel.h"
 #include "urma/base/error.h"
 #include "urma/base/log.h"
 #include "urma/providers/local/queues.h"
@@ -34,6 +35,29 @@ void require_mapped(uint64_t va, uint64_t len) {
   }
 }
 
+// What peers can map of a segment, given back unless the registration succeeds.
+class PagesLease {
+ public:
+  PagesLease(SharedPages* table, const Segment& segment) : table_(table) {
+    if (table_ == nullptr || segment.access == 0) return;
+    range_ = table_->add(
+        segment.base, segment.len,
+        {segment.token_id_value, segment.token_policy, segment.token.token, segment.access});
+  }
+  ~PagesLease() {
+    if (range_ != 0 && !kept_) table_->remove(range_);
+  }
+  PagesLease(const PagesLease&) = delete;
+  PagesLease& operator=(const PagesLease&) = delete;
+  SharedPages::RangeId get() const { return range_; }
+  void keep() { kept_ = true; }
+
+ private:
+  SharedPages* table_;
+  SharedPages::RangeId range_ = 0;
+  bool kept_ = false;
+};
+
 }  // namespace
 
 Context::Context(Transport* transport, const urma_device_attr_t& attr, urma_device_t* device,
@@ -51,11 +75,16 @@ Context::Context(Transport* transport, const urma_device_attr_t& attr, urma_devi
   uasid = transport->runtime().uasid();
 }
 
-void Context::require_rm(const char* what, urma_transport_mode_t mode) const {
-  if (mode != URMA_TM_RM) {
-    fail(URMA_EINVAL, "{}: trans_mode {} is not offered by {}; use URMA_TM_RM (1)", what,
+void Context::require_mode(const char* what, urma_transport_mode_t mode) const {
+  if (mode != URMA_TM_RM && mode != URMA_TM_RC) {
+    fail(URMA_EINVAL,
+         "{}: trans_mode {} is not offered by {}; use URMA_TM_RM (1) or URMA_TM_RC (2)", what,
          static_cast<int>(mode), dev->name);
   }
+}
+
+urma_jfce_t* Context::create_jfce() {
+  return std::make_unique<EventChannel>(this, transport_->next_serial()).release();
 }
 
 urma_jfc_t* Context::create_jfc(urma_jfc_cfg_t* cfg) {
@@ -72,12 +101,15 @@ urma_jfs_cfg_t Context::effective(const urma_jfs_cfg_t& asked) const {
 }
 
 urma_jfs_t* Context::create_jfs(urma_jfs_cfg_t* cfg) {
-  require_rm("create_jfs", cfg->trans_mode);
+  require_mode("create_jfs", cfg->trans_mode);
+  if (cfg->trans_mode == URMA_TM_RC) {
+    fail(URMA_EINVAL, "create_jfs: a JFS alone cannot be bound; create a jetty for URMA_TM_RC (2)");
+  }
   return std::make_unique<Jfs>(transport_, this, effective(*cfg)).release();
 }
 
 urma_jfr_t* Context::create_jfr(urma_jfr_cfg_t* cfg) {
-  require_rm("create_jfr", cfg->trans_mode);
+  require_mode("create_jfr", cfg->trans_mode);
   require_token_policy("create_jfr", cfg->flag.bs.token_policy);
   urma_jfr_cfg_t effective_cfg = *cfg;
   if (cfg->max_sge == 0) effective_cfg.max_sge = static_cast<uint8_t>(caps_.max_jfr_sge);
@@ -85,7 +117,7 @@ urma_jfr_t* Context::create_jfr(urma_jfr_cfg_t* cfg) {
 }
 
 urma_jetty_t* Context::create_jetty(urma_jetty_cfg_t* cfg) {
-  require_rm("create_jetty", cfg->jfs_cfg.trans_mode);
+  require_mode("create_jetty", cfg->jfs_cfg.trans_mode);
   urma_jetty_cfg_t effective_cfg = *cfg;
   effective_cfg.jfs_cfg = effective(cfg->jfs_cfg);
   return std::make_unique<Jetty>(transport_, this, effective_cfg).release();
@@ -95,14 +127,18 @@ urma_target_jetty_t* Context::import_queue(const urma_jetty_id_t& id, urma_targe
                                            urma_transport_mode_t mode,
                                            urma_import_jetty_flag_t flag, urma_tp_type_t tp_type,
                                            const urma_token_t* token) {
-  require_rm("import", mode);
+  require_mode("import", mode);
+  if (mode == URMA_TM_RC && type != URMA_JETTY) {
+    fail(URMA_EINVAL, "import: type {} in URMA_TM_RC (2); only a JETTY (1) can be bound",
+         static_cast<int>(type));
+  }
   require_token_policy("import", flag.bs.token_policy);
   auto queue = std::make_unique<RemoteQueue>();
   static_cast<urma_target_jetty_t&>(*queue) = {};
   queue->urma_ctx = this;
   queue->id = id;
   queue->trans_mode = mode;
-  queue->tp.tpn = id.id;
+  queue->tp.tpn = mode == URMA_TM_RC ? UINT32_MAX : id.id;
   queue->type = type;
   queue->flag = flag;
   queue->tp_type = tp_type;
@@ -162,7 +198,10 @@ urma_target_seg_t* Context::register_seg(urma_seg_cfg_t* cfg) {
   segment->token_policy = cfg->flag.bs.token_policy;
   segment->token = cfg->token_value;
   segment->access = (access & URMA_ACCESS_LOCAL_ONLY) != 0 ? 0 : access;
+  PagesLease pages(transport_->pages(), *segment);
+  segment->pages = pages.get();
   transport_->segments().add(segment.get());
+  pages.keep();
   segment->handle = segment->ref.index;
   return segment.release();
 }
@@ -170,16 +209,18 @@ urma_target_seg_t* Context::register_seg(urma_seg_cfg_t* cfg) {
 urma_target_seg_t* Context::import_seg(urma_seg_t* seg, urma_token_t* token, uint64_t /*addr*/,
                                        urma_import_seg_flag_t flag) {
   require_token_policy("import_seg", seg->attr.bs.token_policy);
-  if (flag.bs.mapping == URMA_SEG_MAPPED) {
-    URMA_LOG_LIMITED(WARNING,
-                     "import_seg: the segment at va {:#x} cannot be mapped; mva is 0, use "
-                     "work requests",
-                     uint64_t{seg->ubva.va});
-  }
   const urma_token_t value = token != nullptr ? *token : urma_token_t{0};
-  auto* segment = new RemoteSegment(transport_, this, *seg, value);
+  auto* segment = new RemoteSegment(transport_, this, *seg, value, flag.bs.access);
   // The first request finds the answer there already, as a rule.
   segment->ask();
+  if (flag.bs.mapping != URMA_SEG_MAPPED) return segment;
+  segment->mva = segment->wait_mapped();
+  if (segment->mva == 0) {
+    URMA_LOG_LIMITED(WARNING,
+                     "import_seg: the segment at va {:#x} cannot be mapped as a whole; mva is 0, "
+                     "use work requests (urma_ext_query_segment tells why)",
+                     uint64_t{seg->ubva.va});
+  }
   return segment;
 }
 

@@ -17,6 +17,7 @@ class Context : public urma_context_t {
   Context(Transport* transport, const urma_device_attr_t& attr, urma_device_t* device,
           uint32_t eid_index);
 
+  urma_jfce_t* create_jfce();
   urma_jfc_t* create_jfc(urma_jfc_cfg_t* cfg);
   urma_jfs_t* create_jfs(urma_jfs_cfg_t* cfg);
   urma_jfr_t* create_jfr(urma_jfr_cfg_t* cfg);
@@ -32,7 +33,7 @@ class Context : public urma_context_t {
   Transport& transport() { return *transport_; }
 
  private:
-  void require_rm(const char* what, urma_transport_mode_t mode) const;
+  void require_mode(const char* what, urma_transport_mode_t mode) const;
   urma_jfs_cfg_t effective(const urma_jfs_cfg_t& asked) const;
   urma_target_jetty_t* import_queue(const urma_jetty_id_t& id, urma_target_type_t type,
                                     urma_transport_mode_t mode, urma_import_jetty_flag_t flag,

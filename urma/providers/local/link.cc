@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "urma/base/clock.h"
@@ -56,8 +57,13 @@ const char* answer_text(Answer answer) {
   return "unknown answer";
 }
 
-Link::Link(Service* service, Runtime* runtime, std::string socket_name)
-    : service_(service), runtime_(runtime), socket_name_(std::move(socket_name)) {}
+Link::Link(Service* service, Runtime* runtime, std::string socket_name, int region,
+           std::function<void()> on_stop)
+    : service_(service),
+      runtime_(runtime),
+      socket_name_(std::move(socket_name)),
+      our_region_(region),
+      on_stop_(std::move(on_stop)) {}
 
 Link::~Link() = default;
 
@@ -108,41 +114,49 @@ void Link::connected(Fd socket) {
                   [self = shared_from_this()](uint32_t events) { self->on_ready(events); });
   Request hello = {};
   hello.type = RequestType::kHello;
-  hello.hello = {kProtocolMagic, kProtocolVersion, runtime_->nonce(), runtime_->slot(),
-                 runtime_->uasid()};
-  write(hello, -1);
+  hello.hello = {kProtocolMagic,
+                 kProtocolVersion,
+                 runtime_->nonce(),
+                 runtime_->slot(),
+                 runtime_->uasid(),
+                 enter_process_barrier() ? kHasProcessBarrier : 0U,
+                 0};
+  write(hello, {&our_region_, 1});
 }
 
-void Link::request(Request request, int fd, OnReply on_reply) {
+void Link::request(Request request, std::vector<int> fds, OnReply on_reply) {
   if (gone()) {
-    on_reply(unreachable());
+    Attached none;
+    on_reply(unreachable(), none);
   } else if (!ready_) {
-    before_hello_.push_back({request, fd, std::move(on_reply)});
+    before_hello_.push_back({request, std::move(fds), std::move(on_reply)});
   } else {
-    send(request, fd, std::move(on_reply));
+    send(request, fds, std::move(on_reply));
   }
 }
 
 void Link::notify(Request request) {
   if (gone()) return;
   if (ready_) {
-    write(request, -1);
+    write(request);
   } else {
-    before_hello_.push_back({request, -1, nullptr});
+    before_hello_.push_back({request, {}, nullptr});
   }
 }
 
-void Link::send(Request request, int fd, OnReply on_reply) {
+void Link::send(Request request, std::span<const int> fds, OnReply on_reply) {
   request.number = next_number_++;
-  waiting_.emplace(request.number, Asked{std::move(on_reply), monotonic_ns() + kAnswerTimeoutNs});
-  if (timer_ == 0) {
+  const bool patient = request.type == RequestType::kMapSegment;
+  const uint64_t deadline = patient ? UINT64_MAX : monotonic_ns() + kAnswerTimeoutNs;
+  waiting_.emplace(request.number, Asked{std::move(on_reply), deadline});
+  if (!patient && timer_ == 0) {
     timer_ = service_->after(kAnswerTimeoutNs, [self = shared_from_this()] { self->on_timeout(); });
   }
-  write(request, fd);
+  write(request, fds);
 }
 
-void Link::write(const Request& request, int fd) {
-  switch (connection_->send(&request, sizeof(request), fd)) {
+void Link::write(const Request& request, std::span<const int> fds) {
+  switch (connection_->send(&request, sizeof(request), fds)) {
     case Connection::Sent::kAll:
       break;
     case Connection::Sent::kQueued:
@@ -164,10 +178,10 @@ void Link::on_ready(uint32_t events) {
   const auto self = shared_from_this();
   for (int turn = 0; turn < kAnswersPerTurn && !gone(); ++turn) {
     Reply reply;
-    Fd fd;
-    switch (connection_->receive(&reply, sizeof(reply), &fd)) {
+    Attached fds;
+    switch (connection_->receive(&reply, sizeof(reply), &fds)) {
       case Connection::Received::kMessage:
-        dispatch(reply, std::move(fd));
+        dispatch(reply, fds);
         break;
       case Connection::Received::kNothing:
         return;
@@ -178,19 +192,19 @@ void Link::on_ready(uint32_t events) {
   }
 }
 
-void Link::dispatch(const Reply& reply, Fd fd) {
-  if (!ready_) return on_hello(reply, std::move(fd));
+void Link::dispatch(const Reply& reply, Attached& fds) {
+  if (!ready_) return on_hello(reply, fds);
   auto found = waiting_.find(reply.number);
   // An answer to nothing is the peer's mistake; it costs nobody anything.
   if (found == waiting_.end()) return;
   const OnReply on_reply = std::move(found->second.on_reply);
   waiting_.erase(found);
   if (waiting_.empty() && timer_ != 0) service_->cancel(std::exchange(timer_, 0));
-  on_reply(reply);
+  on_reply(reply, fds);
 }
 
-void Link::on_hello(const Reply& reply, Fd fd) {
-  if (reply.answer != Answer::kAccepted || !fd.valid()) {
+void Link::on_hello(const Reply& reply, Attached& fds) {
+  if (reply.answer != Answer::kAccepted || fds.size() != 1) {
     URMA_LOG_LIMITED(ERR, "process at socket {} refused the connection: {}", socket_name_,
                      reply.answer == Answer::kAccepted
                          ? "no descriptor came along; check RLIMIT_NOFILE"
@@ -198,28 +212,29 @@ void Link::on_hello(const Reply& reply, Fd fd) {
     return stop();
   }
   try {
-    words_memory_.emplace(
-        SharedMemory::adopt(std::move(fd), SegmentTable::kWordBytes, PeerMay::kRead));
+    region_ = std::make_shared<const PeerRegion>(std::move(fds[0]),
+                                                 (reply.hello.flags & kHasProcessBarrier) != 0);
   } catch (const Error& error) {
     URMA_LOG_LIMITED(ERR, "process at socket {}: {}", socket_name_, error.what());
     return stop();
   }
-  words_memory_->close_fd();
-  words_ = static_cast<const std::atomic<uint32_t>*>(words_memory_->data());
+  words_ = static_cast<const std::atomic<uint32_t>*>(region_->memory.data());
   ready_ = true;
   if (before_hello_.empty() && timer_ != 0) service_->cancel(std::exchange(timer_, 0));
   for (Waiting& waiting : std::exchange(before_hello_, {})) {
     if (waiting.on_reply == nullptr) {
       notify(waiting.request);
     } else {
-      send(waiting.request, waiting.fd, std::move(waiting.on_reply));
+      send(waiting.request, waiting.fds, std::move(waiting.on_reply));
     }
   }
 }
 
 uint64_t Link::first_deadline_ns() const {
   if (!ready_) return hello_deadline_ns_;
-  return waiting_.empty() ? UINT64_MAX : waiting_.begin()->second.deadline_ns;
+  uint64_t first = UINT64_MAX;
+  for (const auto& [number, asked] : waiting_) first = std::min(first, asked.deadline_ns);
+  return first;
 }
 
 void Link::on_timeout() {
@@ -242,6 +257,7 @@ void Link::stop() {
   // Release pairs with the acquire in gone().
   gone_.store(true, std::memory_order_release);
   if (timer_ != 0) service_->cancel(std::exchange(timer_, 0));
+  wakeups_.clear();
   if (connection_ != nullptr) {
     service_->unwatch(connection_->fd());
     // The owner learns at once, also where others still hold this link and with it the descriptor.
@@ -249,10 +265,12 @@ void Link::stop() {
   }
   auto waiting = std::exchange(waiting_, {});
   auto before = std::exchange(before_hello_, {});
-  for (auto& [number, asked] : waiting) asked.on_reply(unreachable());
+  Attached none;
+  for (auto& [number, asked] : waiting) asked.on_reply(unreachable(), none);
   for (Waiting& request : before) {
-    if (request.on_reply != nullptr) request.on_reply(unreachable());
+    if (request.on_reply != nullptr) request.on_reply(unreachable(), none);
   }
+  on_stop_();
 }
 
 void Link::hint_progress() const {

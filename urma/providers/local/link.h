@@ -10,17 +10,17 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "segment/segment.h"
-#include "segment/shared_memory.h"
 #include "urma/base/runtime.h"
 #include "urma/base/service.h"
 #include "urma/providers/local/connection.h"
 #include "urma/providers/local/peer.h"
 #include "urma/providers/local/protocol.h"
+#include "urma/providers/local/wakeup.h"
 
 namespace urma::local {
 
@@ -28,18 +28,23 @@ namespace urma::local {
 // a new link is made for the next request.
 class Link : public std::enable_shared_from_this<Link> {
  public:
-  // Called once, on the service thread. The answer is kUnreachable where the peer is gone.
-  using OnReply = std::function<void(const Reply&)>;
+  // Called once, on the service thread, with the descriptors that came along. The answer is
+  // kUnreachable where the peer is gone.
+  using OnReply = std::function<void(const Reply&, Attached&)>;
 
-  Link(Service* service, Runtime* runtime, std::string socket_name);
+  // `region` is what the owner may map of this process; on_stop() is called when this link ends.
+  Link(Service* service, Runtime* runtime, std::string socket_name, int region,
+       std::function<void()> on_stop);
   ~Link();
 
   void start();
-  // `fd` must stay open until the reply.
-  void request(Request request, int fd, OnReply on_reply);
+  // The descriptors must stay open until the reply. Only a mapping may take the owner any time.
+  void request(Request request, std::vector<int> fds, OnReply on_reply);
   // Without an answer.
   void notify(Request request);
   void stop();
+  Wakeups& wakeups() { return wakeups_; }
+  const std::shared_ptr<const PeerRegion>& region() const { return region_; }
 
   // Any thread.
   bool gone() const {
@@ -54,7 +59,7 @@ class Link : public std::enable_shared_from_this<Link> {
  private:
   struct Waiting {
     Request request;
-    int fd;
+    std::vector<int> fds;
     OnReply on_reply;
   };
   struct Asked {
@@ -66,26 +71,29 @@ class Link : public std::enable_shared_from_this<Link> {
   void connect();
   void connected(Fd socket);
   void on_ready(uint32_t events);
-  void on_hello(const Reply& reply, Fd fd);
-  void dispatch(const Reply& reply, Fd fd);
-  void send(Request request, int fd, OnReply on_reply);
-  void write(const Request& request, int fd);
+  void on_hello(const Reply& reply, Attached& fds);
+  void dispatch(const Reply& reply, Attached& fds);
+  void send(Request request, std::span<const int> fds, OnReply on_reply);
+  void write(const Request& request, std::span<const int> fds = {});
   uint64_t first_deadline_ns() const;
   void on_timeout();
 
   Service* service_;
   Runtime* runtime_;
   const std::string socket_name_;
+  const int our_region_;
+  const std::function<void()> on_stop_;
   std::unique_ptr<Connection> connection_;
   std::vector<Waiting> before_hello_;
-  std::map<uint32_t, Asked> waiting_;  // by number, so the first is the oldest
+  std::map<uint32_t, Asked> waiting_;  // by number
   uint32_t next_number_ = 1;
   uint64_t hello_deadline_ns_ = 0;
   Service::TimerId timer_ = 0;
   bool ready_ = false;
   std::atomic<bool> gone_{false};
   PeerProcess peer_;
-  std::optional<SharedMemory> words_memory_;
+  Wakeups wakeups_;
+  std::shared_ptr<const PeerRegion> region_;
   const std::atomic<uint32_t>* words_ = nullptr;
 };
 

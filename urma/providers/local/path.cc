@@ -17,7 +17,10 @@ namespace {
 // After so long without an answer the receiver's service thread is asked to look: its program may
 // be computing, or poll nothing.
 constexpr uint64_t kPatienceNs = 1'000'000;
-constexpr uint32_t kFruitlessPerClock = 4;
+// Looks at the receiver's answers in vain before the clock is read, and the receiver asked for the
+// answers that it gives lazily. The question takes a cache line from it, which a program that
+// expects a reply does not want moved.
+constexpr uint32_t kPatientLooks = 16;
 
 // What a peer writes is one of the contract's values, or not believed.
 urma_cr_status_t checked_status(uint32_t status) {
@@ -25,36 +28,67 @@ urma_cr_status_t checked_status(uint32_t status) {
                                            : URMA_CR_REM_OPERATION_ERR;
 }
 
+// On the service thread: what the owner has answered.
+Answer take_bell(RingOpening* opening, const OpenRingAnswer& answer, Attached& fds) {
+  try {
+    opening->bell = opening->link->wakeups().accept(answer.receiver_jfc, opening->link->region(),
+                                                    fds.empty() ? Fd() : std::move(fds[0]));
+    return Answer::kAccepted;
+  } catch (const std::exception& error) {
+    URMA_LOG_LIMITED(ERR, "a ring is given back: {}", error.what());
+  }
+  Request request = {};
+  request.type = RequestType::kCloseRing;
+  request.close_ring = {opening->number, 0};
+  opening->link->notify(request);
+  return Answer::kNoResources;
+}
+
 // On the service thread. Whatever goes wrong, the opening ends.
 void ask_for_ring(Transport* transport, const std::shared_ptr<RingOpening>& opening,
-                  const Request& request) {
-  const auto end = [opening](const Reply& reply) {
-    opening->answer = reply.answer;
+                  Request request, EventChannel* channel, uint32_t jfc_id) {
+  const auto end = [transport, opening](const Reply& reply, Attached& fds) {
+    opening->answer = reply.answer == Answer::kAccepted
+                          ? take_bell(opening.get(), reply.open_ring, fds)
+                          : reply.answer;
     // SYNC(ring-opening): release pairs with the acquire in QueuePath::open_ring.
     opening->ended.store(true, std::memory_order_release);
+    transport->serve_senders();
   };
   try {
     const IdKind kind = request.open_ring.target_type == URMA_JFR ? IdKind::kJfr : IdKind::kJetty;
     opening->link =
         transport->link_to(kind, request.open_ring.target_eid, request.open_ring.target_id);
-    if (opening->link != nullptr) {
-      return opening->link->request(request, opening->ring.memory().fd(), end);
+    if (opening->link != nullptr && !opening->link->gone()) {
+      const std::shared_ptr<const Wakeup> wakeup =
+          opening->link->wakeups().offer(channel, jfc_id, &request.open_ring.sender_jfc);
+      std::vector<int> fds = {opening->ring.memory().fd()};
+      if (wakeup != nullptr) fds.push_back(wakeup->there.get());
+      // The wake-up stays open until the answer.
+      return opening->link->request(
+          request, fds, [end, wakeup](const Reply& reply, Attached& with) { end(reply, with); });
     }
   } catch (const std::exception& error) {
     URMA_LOG_LIMITED(ERR, "opening a ring to id {:#x}: {}", request.open_ring.target_id,
                      error.what());
   }
-  end(Reply{0, Answer::kUnreachable, {}});
+  Attached none;
+  end(Reply{0, Answer::kUnreachable, {}}, none);
 }
 
-bool in_range(const SegmentGrant& grant, uint64_t addr, uint64_t bytes) {
-  return addr >= grant.base && bytes <= grant.len && addr - grant.base <= grant.len - bytes;
+uint8_t flags_of(const SendEntry& entry) {
+  uint8_t flags = entry.signalled ? kWantsAnswer : 0;
+  if (entry.solicited) flags |= kSolicited;
+  return flags;
 }
 
 }  // namespace
 
 QueuePath::QueuePath(Sender* sender, RemoteQueue* target)
-    : SendPath(target->id, target->tp.tpn), sender_(sender), target_(target) {
+    : SendPath(target->id, target->tp.tpn),
+      sender_(sender),
+      target_(target),
+      serial_(target->serial) {
   target_->add_ref();
 }
 
@@ -79,16 +113,16 @@ void QueuePath::enqueue(SendEntry* entry) {
 }
 
 bool QueuePath::advance() {
+  more = false;
   reap();
   uint64_t budget = kCopyPerTurn;
   while (first_pending_ != kNoEntry) {
     SendEntry* entry = &sender_->queue().at(first_pending_);
     urma_cr_status_t status = URMA_CR_SUCCESS;
     const Step step = execute_guarded(entry, &budget, &status);
+    more = step == Step::kWait && budget == 0;
     if (step == Step::kWait) return true;
-    first_pending_ = entry->next;
-    asked_ = 0;
-    if (entry->remote != nullptr) static_cast<RemoteSegment*>(entry->remote)->drop_ref();
+    take_first();
     if (step == Step::kDone) {
       sender_->queue().complete(entry, status);
     } else {
@@ -96,6 +130,29 @@ bool QueuePath::advance() {
     }
   }
   return false;
+}
+
+SendEntry* QueuePath::take_first() {
+  SendEntry* entry = &sender_->queue().at(first_pending_);
+  first_pending_ = entry->next;
+  asked_ = 0;
+  if (entry->remote != nullptr) static_cast<RemoteSegment*>(entry->remote)->drop_ref();
+  return entry;
+}
+
+void QueuePath::flush() {
+  reap();
+  while (first_pending_ != kNoEntry) {
+    sender_->queue().complete(take_first(), URMA_CR_WR_FLUSH_ERR);
+  }
+  atomic_call_.reset();
+  if (ring_ == nullptr || ring_->idle()) {
+    drop_ring();
+  } else if (!closing_) {
+    // The receiver may be copying out of the program's buffers: only its answer ends that.
+    ask_to_close();
+    closing_ = true;
+  }
 }
 
 // Completes what the receiver is through with, and everything in flight once it is gone.
@@ -110,8 +167,7 @@ void QueuePath::reap() {
   } else if (gone) {
     fail_all(URMA_CR_ACK_TIMEOUT_ERR);
   } else if (!ring_->idle()) {
-    ring_->want_answers();
-    hint_if_slow(moved);
+    press_if_slow(moved);
   }
 }
 
@@ -135,13 +191,14 @@ void QueuePath::fail_all(urma_cr_status_t status) {
   drop_ring();
 }
 
-void QueuePath::hint_if_slow(bool moved) {
+void QueuePath::press_if_slow(bool moved) {
   if (moved) {
     waiting_since_ns_ = 0;
     fruitless_ = 0;
     return;
   }
-  if (++fruitless_ % kFruitlessPerClock != 0) return;
+  if (++fruitless_ % kPatientLooks != 0) return;
+  ring_->want_answers();
   const uint64_t now = monotonic_ns();
   if (waiting_since_ns_ == 0) {
     waiting_since_ns_ = now;
@@ -173,6 +230,8 @@ QueuePath::Step QueuePath::execute(SendEntry* entry, uint64_t* budget, urma_cr_s
       return atomic(entry, status);
     case OpKind::kSend:
       return send(entry, status);
+    case OpKind::kWriteImm:
+      return write_imm(entry, budget, status);
     case OpKind::kNone:
       break;
   }
@@ -180,129 +239,32 @@ QueuePath::Step QueuePath::execute(SendEntry* entry, uint64_t* budget, urma_cr_s
   return Step::kDone;
 }
 
-bool QueuePath::local_memory_stands(SendEntry* entry) const {
-  for (const LocalPiece& piece : SendQueue::pieces(entry)) {
-    if (piece.len == 0) continue;
-    if (!piece.valid || !sender_->transport().segments().alive(piece.ref)) return false;
-  }
-  return true;
-}
-
-QueuePath::Step QueuePath::authorize(SendEntry* entry, uint32_t access,
-                                     std::shared_ptr<const Grant>* grant,
-                                     urma_cr_status_t* status) {
-  auto* segment = static_cast<RemoteSegment*>(entry->remote);
-  *grant = segment->grant();
-  if (*grant == nullptr || !(*grant)->stands()) {
-    if (asked_ == 0) asked_ = segment->ask();
-    if (!segment->ended(asked_, status)) return Step::kWait;
-    *grant = segment->grant();
-    if (*status != URMA_CR_SUCCESS) return Step::kDone;
-    if (!(*grant)->stands()) {
-      *status = (*grant)->link->gone() ? URMA_CR_ACK_TIMEOUT_ERR : URMA_CR_REM_ACCESS_ABORT_ERR;
-      return Step::kDone;
-    }
-  }
-  const SegmentGrant& granted = (*grant)->segment;
-  if ((granted.access & access) == access && in_range(granted, entry->remote_addr, entry->bytes)) {
-    return Step::kInFlight;
-  }
-  *status = URMA_CR_REM_ACCESS_ABORT_ERR;
-  return Step::kDone;
-}
-
-QueuePath::Step QueuePath::transfer(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status) {
-  if (!local_memory_stands(entry)) {
-    *status = URMA_CR_LOC_ACCESS_ERR;
-    return Step::kDone;
-  }
-  const bool write = entry->kind == OpKind::kWrite;
-  std::shared_ptr<const Grant> grant;
-  const Step allowed =
-      authorize(entry, write ? URMA_ACCESS_WRITE : URMA_ACCESS_READ, &grant, status);
-  if (allowed != Step::kInFlight) return allowed;
-  while (entry->moved < entry->bytes) {
-    if (*budget == 0) return Step::kWait;
-    const uint64_t turn = std::min(*budget, entry->bytes - entry->moved);
-    IovecList local;
-    if (entry->inline_bytes != 0) {
-      local.add(reinterpret_cast<uint64_t>(SendQueue::inline_data(entry)), entry->inline_bytes,
-                entry->moved, turn);
-    }
-    for (const LocalPiece& piece : SendQueue::pieces(entry)) {
-      local.add(piece.addr, piece.len, entry->moved, turn);
-    }
-    const iovec remote = {reinterpret_cast<void*>(entry->remote_addr + entry->moved), turn};
-    uint64_t moved = 0;
-    *status =
-        sender_->transport().copy().copy(write ? Direction::kWrite : Direction::kRead,
-                                         grant->link->peer(), local.list(), {&remote, 1}, &moved);
-    if (*status != URMA_CR_SUCCESS) return Step::kDone;
-    entry->moved += moved;
-    *budget -= moved;
-  }
-  return Step::kDone;
-}
-
-QueuePath::Step QueuePath::atomic(SendEntry* entry, urma_cr_status_t* status) {
-  if (atomic_call_ == nullptr) {
-    std::shared_ptr<const Grant> grant;
-    *status = URMA_CR_LOC_ACCESS_ERR;
-    if (!local_memory_stands(entry)) return Step::kDone;
-    const Step allowed = authorize(entry, URMA_ACCESS_ATOMIC, &grant, status);
-    if (allowed != Step::kInFlight) return allowed;
-    if (entry->remote_addr % entry->bytes != 0) {
-      *status = URMA_CR_REM_UNSUPPORTED_REQ_ERR;
-      return Step::kDone;
-    }
-    call_atomic(entry, *grant);
-  }
-  // SYNC(atomic-call): acquire pairs with the release of the service thread.
-  if (!atomic_call_->ended.load(std::memory_order_acquire)) return Step::kWait;
-  const std::shared_ptr<AtomicCall> call = std::move(atomic_call_);
-  *status = status_of(call->answer);
-  if (*status != URMA_CR_SUCCESS) return Step::kDone;
-  if (!local_memory_stands(entry)) {
-    *status = URMA_CR_LOC_ACCESS_ERR;
-    return Step::kDone;
-  }
-  const LocalPiece& result = SendQueue::pieces(entry)[0];
-  std::memcpy(reinterpret_cast<void*>(result.addr), &call->old_value, result.len);
-  return Step::kDone;
-}
-
-void QueuePath::call_atomic(SendEntry* entry, const Grant& grant) {
-  Request request = {};
-  request.type = RequestType::kAtomic;
-  request.atomic = {entry->remote_addr,      {entry->operand[0], entry->operand[1]},
-                    grant.segment.ref.index, grant.segment.ref.generation,
-                    entry->opcode,           static_cast<uint32_t>(entry->bytes)};
-  auto call = std::make_shared<AtomicCall>();
-  sender_->transport().service().post([call, link = grant.link, request] {
-    link->request(request, -1, [call](const Reply& reply) {
-      call->answer = reply.answer;
-      call->old_value = reply.atomic.old_value;
-      // SYNC(atomic-call): release pairs with the acquire in QueuePath::atomic.
-      call->ended.store(true, std::memory_order_release);
-    });
-  });
-  atomic_call_ = std::move(call);
-}
-
 QueuePath::Step QueuePath::send(SendEntry* entry, urma_cr_status_t* status) {
   if (!local_memory_stands(entry)) {
     *status = URMA_CR_LOC_ACCESS_ERR;
     return Step::kDone;
   }
-  if (ring_ == nullptr) {
-    const Step opened = open_ring(status);
-    if (opened != Step::kInFlight) return opened;
-  }
+  const Step opened = open_ring(status);
+  if (opened != Step::kInFlight) return opened;
   return publish(entry) ? Step::kInFlight : Step::kWait;
+}
+
+QueuePath::Step QueuePath::write_imm(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status) {
+  // First, so that nothing is written for a target that refuses this sender, and nothing is asked
+  // twice of the segment while the ring is full.
+  const Step opened = open_ring(status);
+  if (opened != Step::kInFlight) return opened;
+  if (!ring_->room_for(0)) return Step::kWait;
+  const Step written = transfer(entry, budget, status);
+  if (written != Step::kDone || *status != URMA_CR_SUCCESS) return written;
+  publish_write(entry);
+  return Step::kInFlight;
 }
 
 // kInFlight once the ring stands.
 QueuePath::Step QueuePath::open_ring(urma_cr_status_t* status) {
+  if (closing_) return Step::kWait;
+  if (ring_ != nullptr) return Step::kInFlight;
   if (opening_ == nullptr) request_ring();
   // SYNC(ring-opening): acquire pairs with the release of the service thread.
   if (!opening_->ended.load(std::memory_order_acquire)) return Step::kWait;
@@ -332,9 +294,13 @@ void QueuePath::request_ring() {
                        opening->number,
                        opening->ring.bytes(),
                        sender_->config().rnr_retry,
-                       0};
+                       0,
+                       {}};
+  const auto* jfc = static_cast<const CompletionQueue*>(sender_->config().jfc);
   transport.service().post(
-      [&transport, opening, request] { ask_for_ring(&transport, opening, request); });
+      [&transport, opening, request, channel = jfc->channel(), jfc_id = jfc->jfc_id.id] {
+        ask_for_ring(&transport, opening, request, channel, jfc_id);
+      });
   opening_ = std::move(opening);
 }
 
@@ -353,17 +319,46 @@ bool QueuePath::publish(SendEntry* entry) {
       ring_->append(reinterpret_cast<const void*>(piece.addr), piece.len);
     }
   }
-  uint8_t flags = entry->signalled ? kWantsAnswer : 0;
-  if (entry->solicited) flags |= kSolicited;
-  if (by_reference) flags |= kByReference;
-  ring_->publish(MessageKind::kSend, flags, static_cast<uint32_t>(entry->bytes), 0,
+  const uint8_t flags = flags_of(*entry) | (by_reference ? kByReference : 0);
+  const MessageKind kind =
+      entry->opcode == URMA_OPC_SEND_IMM ? MessageKind::kSendImm : MessageKind::kSend;
+  ring_->publish(kind, flags, static_cast<uint32_t>(entry->bytes), entry->operand[0],
                  sender_->queue().index_of(entry));
+  wake(entry->solicited);
   return true;
 }
 
-void QueuePath::drop_ring() {
-  if (opening_ == nullptr) return;
-  sender_->transport().service().post([opening = std::move(opening_)] {
+void QueuePath::insist() { fruitless_ |= kPatientLooks - 1; }
+
+bool QueuePath::takes_now(uint64_t bytes) const {
+  return idle() && ring_ != nullptr && !closing_ && bytes <= ring_->max_payload() &&
+         ring_->room_for(static_cast<uint32_t>(bytes));
+}
+
+void QueuePath::publish_now(const SendEntry& entry, const void* data) {
+  ring_->begin(static_cast<uint32_t>(entry.bytes));
+  ring_->append(data, static_cast<uint32_t>(entry.bytes));
+  const MessageKind kind =
+      entry.opcode == URMA_OPC_SEND_IMM ? MessageKind::kSendImm : MessageKind::kSend;
+  ring_->publish(kind, flags_of(entry), static_cast<uint32_t>(entry.bytes), entry.operand[0],
+                 sender_->queue().index_of(&entry));
+  wake(entry.solicited);
+}
+
+void QueuePath::publish_write(SendEntry* entry) {
+  ring_->begin(0);
+  ring_->publish(MessageKind::kWriteImm, flags_of(*entry), static_cast<uint32_t>(entry->bytes),
+                 entry->operand[0], sender_->queue().index_of(entry));
+  wake(entry->solicited);
+}
+
+void QueuePath::wake(bool solicited) {
+  if (!opening_->bell.ring(solicited)) [[unlikely]]
+    opening_->link->hint_progress();
+}
+
+void QueuePath::ask_to_close() {
+  sender_->transport().service().post([opening = opening_] {
     // An opening that is still under way ends on the service thread too, so its link is set.
     if (opening->link == nullptr || opening->link->gone()) return;
     Request request = {};
@@ -371,8 +366,14 @@ void QueuePath::drop_ring() {
     request.close_ring = {opening->number, 0};
     opening->link->notify(request);
   });
+}
+
+void QueuePath::drop_ring() {
+  if (opening_ == nullptr) return;
+  if (!closing_) ask_to_close();
   opening_.reset();
   ring_ = nullptr;
+  closing_ = false;
 }
 
 }  // namespace urma::local

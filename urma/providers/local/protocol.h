@@ -13,15 +13,16 @@
 namespace urma::local {
 
 inline constexpr uint32_t kProtocolMagic = 0x55524d41;  // "URMA"
-inline constexpr uint32_t kProtocolVersion = 1;
+inline constexpr uint32_t kProtocolVersion = 2;
 
 enum class RequestType : uint32_t {
   kHello = 1,  // the first message
   kImportSegment,
-  kOpenRing,   // with the ring's descriptor
+  kOpenRing,
   kCloseRing,  // no answer
   kAtomic,
-  kProgress,  // "a message of mine waits": no answer
+  kProgress,    // "a message of mine waits": no answer
+  kMapSegment,  // as kImportSegment; the answer comes when the owner has made its pages shareable
 };
 
 // Why a request was refused. kAccepted comes first.
@@ -40,19 +41,25 @@ enum class Answer : uint32_t {
 };
 const char* answer_text(Answer answer);
 
+// Both ways, with the descriptor of the sender's segment words and bells.
+enum HelloFlag : uint32_t {
+  kHasProcessBarrier = 1,  // who looks at its bells needs no fence of his own
+};
+
 struct HelloRequest {
   uint32_t magic;
   uint32_t version;
   uint64_t nonce;
   uint32_t slot;
   uint32_t uasid;
+  uint32_t flags;
+  uint32_t reserved;
 };
 
-// Comes with the descriptor of the owner's segment words.
 struct HelloAnswer {
   uint64_t nonce;
   uint32_t uasid;
-  uint32_t reserved;
+  uint32_t flags;
 };
 
 struct ImportSegmentRequest {
@@ -72,6 +79,24 @@ struct ImportSegmentAnswer {
   uint32_t reserved;
 };
 
+// Comes with a sealed memory that holds `parts` PartDescriptions, and the files they name behind
+// it.
+struct MapSegmentAnswer {
+  uint32_t parts;
+  uint32_t index;
+  uint32_t generation;
+  uint32_t reserved;
+};
+
+// How to wake who sleeps until a JFC raises an event. Where `bell` is none of kBells the JFC has no
+// JFCE; else a descriptor comes along, the same one for all of one channel.
+struct WakeupOffer {
+  uint64_t channel;  // names the JFCE, for ever
+  uint32_t bell;     // index of the JFC's
+  uint32_t reserved;
+};
+
+// With the ring's descriptor, and that of the wake-up for the sender's JFC.
 struct OpenRingRequest {
   urma_eid_t target_eid;
   urma_jetty_id_t sender;
@@ -83,6 +108,12 @@ struct OpenRingRequest {
   uint32_t ring_bytes;
   uint32_t rnr_retry;
   uint32_t reserved;
+  WakeupOffer sender_jfc;
+};
+
+// With the descriptor of the wake-up for the receiver's JFC.
+struct OpenRingAnswer {
+  WakeupOffer receiver_jfc;
 };
 
 struct CloseRingRequest {
@@ -121,11 +152,13 @@ struct Reply {
   union {
     HelloAnswer hello;
     ImportSegmentAnswer import_segment;
+    MapSegmentAnswer map_segment;
+    OpenRingAnswer open_ring;
     AtomicAnswer atomic;
   };
 };
 
-static_assert(std::is_trivially_copyable_v<Request> && sizeof(Request) == 80);
+static_assert(std::is_trivially_copyable_v<Request> && sizeof(Request) == 96);
 static_assert(std::is_trivially_copyable_v<Reply> && sizeof(Reply) == 40);
 
 }  // namespace urma::local

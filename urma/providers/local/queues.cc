@@ -2,6 +2,7 @@
 #include "urma/providers/local/queues.h"
 
 #include "urma/base/error.h"
+#include "urma/base/log.h"
 #include "urma/providers/local/transport.h"
 
 namespace urma::local {
@@ -52,6 +53,8 @@ Jfc::Jfc(Transport* transport, urma_context_t* ctx, const urma_jfc_cfg_t& cfg)
     : CompletionQueue(ctx, cfg, {}, transport),
       id_(&transport->runtime(), IdKind::kJfc, ctx->eid_index, 0) {
   jfc_id = full_id(*transport, *ctx, id_.get());
+  if (cfg.jfce == nullptr) return;
+  raise_at(static_cast<EventChannel*>(cfg.jfce), &transport->segments().bell(id_.get()));
 }
 
 Jfs::Jfs(Transport* transport, urma_context_t* ctx, const urma_jfs_cfg_t& cfg)
@@ -68,7 +71,7 @@ Jfs::Jfs(Transport* transport, urma_context_t* ctx, const urma_jfs_cfg_t& cfg)
 Jfr::Jfr(Transport* transport, urma_context_t* ctx, const urma_jfr_cfg_t& cfg)
     : urma_jfr_t{},
       id_(&transport->runtime(), IdKind::kJfr, ctx->eid_index, cfg.id),
-      receiver_(cfg, &transport->segments(), &transport->copy()),
+      receiver_(cfg, &transport->segments(), &transport->copy(), transport),
       known_receiver_(transport, &receiver_),
       known_(transport, IdKind::kJfr,
              {{id_.get(), false, reinterpret_cast<uint64_t>(this)},
@@ -77,7 +80,8 @@ Jfr::Jfr(Transport* transport, urma_context_t* ctx, const urma_jfr_cfg_t& cfg)
               cfg.flag.bs.token_policy,
               cfg.token_value,
               &receiver_,
-              queue_of(cfg.jfc)}),
+              queue_of(cfg.jfc),
+              nullptr}),
       completions_(queue_of(cfg.jfc), &receiver_) {
   urma_ctx = ctx;
   jfr_cfg = cfg;
@@ -87,6 +91,7 @@ Jfr::Jfr(Transport* transport, urma_context_t* ctx, const urma_jfr_cfg_t& cfg)
 
 Jetty::Jetty(Transport* transport, urma_context_t* ctx, const urma_jetty_cfg_t& cfg)
     : urma_jetty_t{},
+      share_(cfg.shared.jfr),
       id_(&transport->runtime(), IdKind::kJetty, ctx->eid_index, cfg.id),
       sender_(transport, cfg.jfs_cfg, {id_.get(), true, reinterpret_cast<uint64_t>(this)},
               full_id(*transport, *ctx, id_.get())),
@@ -99,15 +104,48 @@ Jetty::Jetty(Transport* transport, urma_context_t* ctx, const urma_jetty_cfg_t& 
               cfg.shared.jfr->jfr_cfg.flag.bs.token_policy,
               cfg.shared.jfr->jfr_cfg.token_value,
               &static_cast<Jfr*>(cfg.shared.jfr)->receiver(),
-              receive_jfc_}),
+              receive_jfc_,
+              cfg.jfs_cfg.trans_mode == URMA_TM_RC ? &bond_ : nullptr}),
       send_completions_(queue_of(cfg.jfs_cfg.jfc), &sender_.queue()),
       receive_completions_(receive_jfc_, &static_cast<Jfr*>(cfg.shared.jfr)->receiver()) {
   urma_ctx = ctx;
   jetty_cfg = cfg;
   jetty_id = sender_.id();
-  jfr().share();
 }
 
-Jetty::~Jetty() { jfr().unshare(); }
+urma_status_t Jetty::bind(RemoteQueue* target) {
+  std::lock_guard lock(binding_);
+  if (bound_ == target) return URMA_SUCCESS;
+  if (bound_ != nullptr) {
+    URMA_LOG_LIMITED(ERR, "bind_jetty: jetty {:#x} is bound to {:#x} already; unbind it first",
+                     jetty_id.id, bound_->id.id);
+    return URMA_EEXIST;
+  }
+  const urma_jetty_t* nobody = nullptr;
+  if (!target->bound.compare_exchange_strong(nobody, this)) {
+    URMA_LOG_LIMITED(ERR, "bind_jetty: target {:#x} is bound to another jetty; import it once more",
+                     target->id.id);
+    return URMA_EINVAL;
+  }
+  bound_ = target;
+  target->tp.tpn = target->id.id;
+  sender_.bind(target);
+  jfr().receiver().set_bond(&bond_, target->id);
+  return URMA_SUCCESS;
+}
+
+urma_status_t Jetty::unbind() {
+  std::lock_guard lock(binding_);
+  if (bound_ == nullptr) {
+    URMA_LOG_LIMITED(ERR, "unbind_jetty: jetty {:#x} is not bound", jetty_id.id);
+    return URMA_EINVAL;
+  }
+  jfr().receiver().set_bond(&bond_, std::nullopt);
+  sender_.unbind();
+  bound_->tp.tpn = UINT32_MAX;
+  bound_->bound.store(nullptr);
+  bound_ = nullptr;
+  return URMA_SUCCESS;
+}
 
 }  // namespace urma::local

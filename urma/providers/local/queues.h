@@ -5,6 +5,7 @@
 #define URMA_PROVIDERS_LOCAL_QUEUES_H_
 
 #include <cstdint>
+#include <mutex>
 
 #include "jetty/completion_queue.h"
 #include "urma/base/runtime.h"
@@ -97,16 +98,38 @@ class Jfr : public urma_jfr_t {
   Attachment completions_;
 };
 
+// A share of a JFR: it outlives all that hold one.
+class JfrShare {
+ public:
+  explicit JfrShare(urma_jfr_t* jfr) : jfr_(static_cast<Jfr*>(jfr)) { jfr_->share(); }
+  ~JfrShare() { jfr_->unshare(); }
+  JfrShare(const JfrShare&) = delete;
+  JfrShare& operator=(const JfrShare&) = delete;
+
+ private:
+  Jfr* jfr_;
+};
+
 class Jetty : public urma_jetty_t {
  public:
   Jetty(Transport* transport, urma_context_t* ctx, const urma_jetty_cfg_t& cfg);
-  ~Jetty();
   Sender& sender() { return sender_; }
   Jfr& jfr() { return *static_cast<Jfr*>(jetty_cfg.shared.jfr); }
 
+  // RC. URMA_EINVAL where another jetty is bound to the target, URMA_EEXIST where this one has
+  // another peer. Nothing is asked of the peer: what it sends before waits, see
+  // Receiver::from_peer.
+  urma_status_t bind(RemoteQueue* target);
+  // URMA_EINVAL where it has no peer.
+  urma_status_t unbind();
+
  private:
+  JfrShare share_;
   IdLease id_;
   Sender sender_;
+  std::mutex binding_;  // guards the next one
+  RemoteQueue* bound_ = nullptr;
+  Bond bond_;
   CompletionQueue* receive_jfc_;
   EndpointLease known_;
   Attachment send_completions_;

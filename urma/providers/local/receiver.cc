@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
+#include <utility>
 
 #include "urma/base/clock.h"
 #include "urma/base/log.h"
@@ -21,11 +23,32 @@ constexpr std::array<uint32_t, 32> kRnrTimer = {
 constexpr uint64_t kRnrUnitNs = 10'000;
 constexpr uint32_t kRnrForEver = 7;
 
+// How long a message of a peer that was quicker waits for the bind of this side.
+constexpr uint64_t kBindPatienceNs = 4'000'000'000;
+
+// Importers know no uasid.
+bool same_jetty(const urma_jetty_id_t& a, const urma_jetty_id_t& b) {
+  return a.id == b.id && std::memcmp(&a.eid, &b.eid, sizeof(a.eid)) == 0;
+}
+
+urma_cr_opcode_t opcode_of(MessageKind kind) {
+  switch (kind) {
+    case MessageKind::kSendImm:
+      return URMA_CR_OPC_SEND_WITH_IMM;
+    case MessageKind::kWriteImm:
+      return URMA_CR_OPC_WRITE_WITH_IMM;
+    default:
+      return URMA_CR_OPC_SEND;
+  }
+}
+
 }  // namespace
 
-Receiver::Receiver(const urma_jfr_cfg_t& cfg, const SegmentTable* segments, CopyEngine* copy)
+Receiver::Receiver(const urma_jfr_cfg_t& cfg, const SegmentTable* segments, CopyEngine* copy,
+                   ProgressDomain* domain)
     : segments_(segments),
       copy_(copy),
+      domain_(domain),
       rnr_timer_(cfg.min_rnr_timer),
       lock_(cfg.flag.bs.lock_free != 0),
       posted_(cfg.depth, cfg.max_sge) {}
@@ -44,26 +67,43 @@ urma_status_t Receiver::post(urma_jfr_wr_t* wr, urma_jfr_wr_t** bad_wr) {
       return status;
     }
   }
+  // Nobody polls, and nobody rings for a message that lies there already.
+  if (std::exchange(starved_, false)) [[unlikely]] {
+    Poll nobody;
+    if (progress(&nobody)) domain_->take_over();
+  }
   return URMA_SUCCESS;
 }
 
-int Receiver::collect(CompletionQueue* poller, int /*count*/, urma_cr_t* /*cr*/) {
+int Receiver::collect(CompletionQueue* poller, int count, urma_cr_t* cr) {
   if (ring_count_.load(std::memory_order_relaxed) == 0) return 0;
   OwnerScope scope(lock_);
-  progress(poller);
-  return 0;
+  Poll poll = {poller, cr, count};
+  progress(&poll);
+  if (pulling_ != nullptr && poller->armed()) [[unlikely]]
+    poller->leave_unfinished();
+  return poll.got;
+}
+
+bool Receiver::move_for(CompletionQueue* waiter, bool /*just_armed*/) {
+  if (ring_count_.load(std::memory_order_relaxed) == 0) return false;
+  OwnerScope scope(lock_);
+  Poll poll = {waiter};
+  return progress(&poll);
 }
 
 void Receiver::try_progress() {
   if (ring_count_.load(std::memory_order_relaxed) == 0 || !lock_.try_enter_foreign()) return;
   ForeignScope scope(lock_, std::adopt_lock);
-  progress(nullptr);
+  Poll nobody;
+  progress(&nobody);
 }
 
 bool Receiver::serve() {
   if (ring_count_.load(std::memory_order_relaxed) == 0) return false;
   ForeignScope scope(lock_);
-  return progress(nullptr);
+  Poll nobody;
+  return progress(&nobody);
 }
 
 void Receiver::quiesce() { ForeignScope scope(lock_); }
@@ -74,31 +114,36 @@ void Receiver::add_ring(std::shared_ptr<IncomingRing> ring) {
   ring_count_.store(static_cast<uint32_t>(rings_.size()), std::memory_order_relaxed);
 }
 
+void Receiver::set_bond(Bond* bond, const Bond& peer) {
+  {
+    ForeignScope scope(lock_);
+    *bond = peer;
+  }
+  // What the peer has sent before was left where it is.
+  if (peer.has_value()) domain_->take_over();
+}
+
 void Receiver::close_rings(uint64_t user_data) {
   ForeignScope scope(lock_);
   std::erase_if(rings_, [&](const std::shared_ptr<IncomingRing>& ring) {
     if (ring->target.user_data != user_data) return false;
     ring->ring.close(URMA_CR_REM_ACCESS_ABORT_ERR);
+    ring->bell.ring(true);
     if (pulling_ == ring.get()) pulling_ = nullptr;
     return true;
   });
   ring_count_.store(static_cast<uint32_t>(rings_.size()), std::memory_order_relaxed);
 }
 
-bool Receiver::progress(CompletionQueue* poller) {
+bool Receiver::progress(Poll* poll) {
   bool moved = false;
-  // Each time from another ring on: where receives are scarce, the first ring takes most of them.
-  ++first_ring_;
-  const size_t count = rings_.size();
   bool finished = false;
-  for (size_t i = 0; i < count; ++i) {
-    std::shared_ptr<IncomingRing>& ring = rings_[(first_ring_ + i) % count];
-    if (pulling_ != nullptr && pulling_ != ring.get()) continue;
-    if (turn(ring.get(), poller, &moved) != Step::kFinished) continue;
-    if (pulling_ == ring.get()) pulling_ = nullptr;
-    ring.reset();
-    finished = true;
-  }
+  const size_t count = rings_.size();
+  if (count == 0) return false;
+  // Each time from another ring on: where receives are scarce, the first ring takes most of them.
+  if (++first_ring_ >= count) first_ring_ = 0;
+  for (size_t i = first_ring_; i < count; ++i) finished |= progress_ring(i, poll, &moved);
+  for (size_t i = 0; i < first_ring_; ++i) finished |= progress_ring(i, poll, &moved);
   if (finished) {
     std::erase(rings_, nullptr);
     ring_count_.store(static_cast<uint32_t>(rings_.size()), std::memory_order_relaxed);
@@ -106,27 +151,46 @@ bool Receiver::progress(CompletionQueue* poller) {
   return moved;
 }
 
-Receiver::Step Receiver::turn(IncomingRing* ring, CompletionQueue* poller, bool* moved) {
+// True where the ring has ended: its place is empty then.
+bool Receiver::progress_ring(size_t index, Poll* poll, bool* moved) {
+  std::shared_ptr<IncomingRing>& ring = rings_[index];
+  if (pulling_ != nullptr && pulling_ != ring.get()) return false;
+  if (turn(ring.get(), poll, moved) != Step::kFinished) return false;
+  // Others may have waited for its end.
+  *moved = true;
+  if (pulling_ == ring.get()) pulling_ = nullptr;
+  ring.reset();
+  return true;
+}
+
+Receiver::Step Receiver::turn(IncomingRing* ring, Poll* poll, bool* moved) {
+  const uint64_t told = ring->ring.told();
+  const uint64_t errors_told = ring->ring.errors_told();
   Step step = Step::kBlocked;
   for (int message = 0; message < kMessagesPerTurn; ++message) {
-    step = ring->pull != nullptr ? continue_pull(ring, poller) : advance(ring, poller);
+    step = ring->pull != nullptr ? continue_pull(ring, poll) : advance(ring, poll);
     if (step != Step::kMoved) break;
     *moved = true;
     // A part of a large message is a turn.
     if (ring->pull != nullptr) break;
   }
+  // Also behind a message that waits for something: who waits for the answers may be the one that
+  // could end that.
+  if (step == Step::kBlocked) ring->ring.answer_wanted();
+  // Where the sender could not be woken it finds out by itself, when it looks after its requests.
+  if (ring->ring.told() != told) ring->bell.ring(ring->ring.errors_told() != errors_told);
   return step;
 }
 
-Receiver::Step Receiver::advance(IncomingRing* ring, CompletionQueue* poller) {
+Receiver::Step Receiver::advance(IncomingRing* ring, Poll* poll) {
   // Before the look into the ring: what was published before its end is still delivered.
   // Acquire pairs with the release of the service thread that marks it.
   const bool abandoned = ring->abandoned.load(std::memory_order_acquire);
   Message message;
   switch (ring->ring.peek(&message)) {
     case RingConsumer::Peek::kEmpty:
-      ring->ring.answer_wanted();
-      return abandoned ? Step::kFinished : Step::kBlocked;
+      ring->unbound_since_ns = 0;
+      return abandoned ? end_abandoned(ring) : Step::kBlocked;
     case RingConsumer::Peek::kBroken:
       URMA_LOG_LIMITED(ERR,
                        "process {} broke the rules of its ring to queue {}; the ring is closed",
@@ -136,16 +200,45 @@ Receiver::Step Receiver::advance(IncomingRing* ring, CompletionQueue* poller) {
     case RingConsumer::Peek::kMessage:
       break;
   }
+  Step step;
+  if (ring->bond != nullptr && !from_peer(ring, message, &step)) {
+    return abandoned ? end_abandoned(ring) : step;
+  }
   ReceiveEntry* entry = posted_.front();
   const bool ready = entry != nullptr && ring->jfc->ring().has_room();
   // A sender that has gone waits for nobody, and has taken along what it referred to.
-  if (abandoned && (!ready || (message.flags & kByReference) != 0)) return Step::kFinished;
+  if (abandoned && (!ready || (message.flags & kByReference) != 0)) return end_abandoned(ring);
   if (entry == nullptr) return wait_for_receive(ring, message);
   ring->rnr_since_ns = 0;
-  return ready ? deliver(ring, message, entry, poller) : Step::kBlocked;
+  return ready ? deliver(ring, message, entry, poll) : Step::kBlocked;
+}
+
+// A sender that still lives learns from the answers what was received, and that nothing else was.
+Receiver::Step Receiver::end_abandoned(IncomingRing* ring) {
+  ring->ring.close(URMA_CR_WR_FLUSH_ERR);
+  return Step::kFinished;
+}
+
+bool Receiver::from_peer(IncomingRing* ring, const Message& message, Step* step) {
+  const Bond& bond = *ring->bond;
+  if (bond.has_value() && same_jetty(*bond, ring->sender)) {
+    ring->unbound_since_ns = 0;
+    return true;
+  }
+  *step = Step::kBlocked;
+  if (!bond.has_value()) {
+    const uint64_t now = monotonic_ns();
+    if (ring->unbound_since_ns == 0) ring->unbound_since_ns = now;
+    if (now - ring->unbound_since_ns < kBindPatienceNs) return false;
+  }
+  *step = Step::kMoved;
+  ring->ring.consume(message,
+                     bond.has_value() ? URMA_CR_REM_ACCESS_ABORT_ERR : URMA_CR_ACK_TIMEOUT_ERR);
+  return false;
 }
 
 Receiver::Step Receiver::wait_for_receive(IncomingRing* ring, const Message& message) {
+  starved_ |= ring->jfc->armed();
   if (ring->rnr_limit_ns == UINT64_MAX) return Step::kBlocked;
   const uint64_t now = monotonic_ns();
   if (ring->rnr_since_ns == 0) ring->rnr_since_ns = now;
@@ -156,6 +249,8 @@ Receiver::Step Receiver::wait_for_receive(IncomingRing* ring, const Message& mes
 }
 
 urma_cr_status_t Receiver::check(ReceiveEntry* entry, const Message& message) const {
+  // Its data has gone where the sender chose; the receive is used up, not filled.
+  if (message.kind == MessageKind::kWriteImm) return URMA_CR_SUCCESS;
   if (message.length > entry->bytes) return URMA_CR_LOC_LEN_ERR;
   for (const LocalPiece& piece : ReceiveQueue::pieces(entry)) {
     if (piece.len != 0 && (!piece.valid || !segments_->alive(piece.ref))) {
@@ -166,10 +261,10 @@ urma_cr_status_t Receiver::check(ReceiveEntry* entry, const Message& message) co
 }
 
 Receiver::Step Receiver::deliver(IncomingRing* ring, const Message& message, ReceiveEntry* entry,
-                                 CompletionQueue* poller) {
+                                 Poll* poll) {
   const urma_cr_status_t local = check(entry, message);
   if (local == URMA_CR_SUCCESS && (message.flags & kByReference) != 0) {
-    if (begin_pull(ring, message)) return continue_pull(ring, poller);
+    if (begin_pull(ring, message)) return continue_pull(ring, poll);
     // What the sender described is not what it announced: nothing was received.
     ring->ring.consume(message, URMA_CR_REM_RESP_LEN_ERR);
     return Step::kMoved;
@@ -182,7 +277,7 @@ Receiver::Step Receiver::deliver(IncomingRing* ring, const Message& message, Rec
   } else {
     scatter(*ring, message, entry);
   }
-  finish(ring, message, entry, local, remote, poller);
+  finish(ring, message, entry, local, remote, poll);
   return Step::kMoved;
 }
 
@@ -190,8 +285,8 @@ void Receiver::scatter(const IncomingRing& ring, const Message& message,
                        ReceiveEntry* entry) const {
   uint32_t offset = 0;
   for (const LocalPiece& piece : ReceiveQueue::pieces(entry)) {
-    if (offset == message.length) break;
-    const uint32_t bytes = std::min(piece.len, message.length - offset);
+    if (offset == message.payload) break;
+    const uint32_t bytes = std::min(piece.len, message.payload - offset);
     ring.ring.copy_payload(message, offset, reinterpret_cast<void*>(piece.addr), bytes);
     offset += bytes;
   }
@@ -215,9 +310,9 @@ bool Receiver::begin_pull(IncomingRing* ring, const Message& message) {
 }
 
 // Copies the next part of a message by reference, and finishes it with the last one.
-Receiver::Step Receiver::continue_pull(IncomingRing* ring, CompletionQueue* poller) {
+Receiver::Step Receiver::continue_pull(IncomingRing* ring, Poll* poll) {
   // Acquire pairs with the release of the service thread, as in advance().
-  if (ring->abandoned.load(std::memory_order_acquire)) return Step::kFinished;
+  if (ring->abandoned.load(std::memory_order_acquire)) return end_abandoned(ring);
   // The analyzer loses sight of begin_pull(). NOLINTNEXTLINE(clang-analyzer-cplusplus.Move)
   Pull& pull = *ring->pull;
   ReceiveEntry* entry = posted_.front();
@@ -244,28 +339,45 @@ Receiver::Step Receiver::continue_pull(IncomingRing* ring, CompletionQueue* poll
     // The sender's memory failed, so nothing was received and the receive stays posted.
     ring->ring.consume(ended->message, remote);
   } else {
-    finish(ring, ended->message, entry, local, static_cast<uint8_t>(remote), poller);
+    finish(ring, ended->message, entry, local, static_cast<uint8_t>(remote), poll);
   }
   return Step::kMoved;
 }
 
+void Receiver::fill_record(const IncomingRing& ring, const Message& message,
+                           const ReceiveEntry& entry, urma_cr_status_t status,
+                           urma_cr_t* record) const {
+  *record = {};
+  record->status = status;
+  record->user_ctx = entry.user_ctx;
+  record->opcode = opcode_of(message.kind);
+  if (message.kind != MessageKind::kSend) record->imm_data = message.immediate;
+  record->flag.bs.s_r = 1;
+  record->flag.bs.jetty = ring.target.jetty ? 1 : 0;
+  record->completion_len = status == URMA_CR_SUCCESS ? message.length : 0;
+  record->local_id = ring.target.id;
+  record->remote_id = ring.sender;
+  record->tpn = ring.sender.id;
+  record->user_data = ring.target.user_data;
+}
+
 void Receiver::finish(IncomingRing* ring, const Message& message, ReceiveEntry* entry,
-                      urma_cr_status_t local, uint8_t remote, CompletionQueue* poller) {
-  urma_cr_t record = {};
-  record.status = local;
-  record.user_ctx = entry->user_ctx;
-  record.opcode = URMA_CR_OPC_SEND;
-  record.flag.bs.s_r = 1;
-  record.flag.bs.jetty = ring->target.jetty ? 1 : 0;
-  record.completion_len = local == URMA_CR_SUCCESS ? message.length : 0;
-  record.local_id = ring->target.id;
-  record.remote_id = ring->sender;
-  record.tpn = ring->sender.id;
-  record.user_data = ring->target.user_data;
+                      urma_cr_status_t local, uint8_t remote, Poll* poll) {
+  bool kept = true;
+  const bool solicited = (message.flags & kSolicited) != 0 || local != URMA_CR_SUCCESS;
+  if (urma_cr_t* record = poll->place(ring->jfc); record != nullptr) {
+    fill_record(*ring, message, *entry, local, record);
+  } else {
+    urma_cr_t left;
+    fill_record(*ring, message, *entry, local, &left);
+    kept = ring->jfc->ring().push(left, solicited, ring->jfc == poll->jfc);
+  }
   posted_.pop();
-  // There was room before the copy, and where another thread has taken it since, the program let
-  // its JFC overflow.
-  if (!ring->jfc->ring().push(record, ring->jfc == poller)) {
+  if (kept) {
+    ring->jfc->completed(1, solicited);
+  } else {
+    // There was room before the copy, and where another thread has taken it since, the program let
+    // its JFC overflow.
     URMA_LOG_LIMITED(ERR,
                      "jfc {}: overflow, the completion of a receive on queue {} is lost; make "
                      "the JFC as deep as its queues together",

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "jetty/completion_queue.h"
@@ -17,10 +18,14 @@
 #include "jetty/send_queue.h"
 #include "urma/providers/local/peer.h"
 #include "urma/providers/local/ring.h"
+#include "urma/providers/local/wakeup.h"
 
 namespace urma::local {
 
 class Receiver;
+
+// The peer that an RC jetty is bound to, if any. Guarded by the lock of the jetty's receiver.
+using Bond = std::optional<urma_jetty_id_t>;
 
 // A JFR or jetty that peers may send to.
 struct Endpoint {
@@ -31,6 +36,7 @@ struct Endpoint {
   urma_token_t token;
   Receiver* receiver;
   CompletionQueue* jfc;  // where receives that are addressed to it complete
+  const Bond* bond;      // of an RC jetty, else NULL
 };
 
 // A message by reference, as it was when its copy began: what the sender changes afterwards does
@@ -52,20 +58,40 @@ struct IncomingRing {
   QueueIdentity target = {};
   CompletionQueue* jfc = nullptr;
   urma_jetty_id_t sender = {};
-  uint64_t rnr_limit_ns = 0;   // how long a message waits for a receive; UINT64_MAX: for ever
-  uint64_t rnr_since_ns = 0;   // when the first message began to wait, 0: none does
-  std::unique_ptr<Pull> pull;  // of the first message, while it is copied in parts
+  RemoteBell bell;                // of the sender's JFC
+  const Bond* bond = nullptr;     // of the target, where it is an RC jetty
+  uint64_t unbound_since_ns = 0;  // when the first message began to wait for a bind, 0: none does
+  uint64_t rnr_limit_ns = 0;      // how long a message waits for a receive; UINT64_MAX: for ever
+  uint64_t rnr_since_ns = 0;      // when the first message began to wait, 0: none does
+  std::unique_ptr<Pull> pull;     // of the first message, while it is copied in parts
   std::atomic<bool> abandoned{false};  // the sender has closed it, or is gone
+};
+
+// On whose behalf messages are moved. A poll of a JFC takes its own records at once, without a
+// detour over the JFC's ring; whoever else moves them leaves them there.
+struct Poll {
+  CompletionQueue* jfc = nullptr;  // whose caller this is, NULL: nobody's
+  urma_cr_t* cr = nullptr;         // room for records
+  int room = 0;
+  int got = 0;
+
+  // Where the next record of `target` goes; NULL: to its ring, behind those that are there.
+  urma_cr_t* place(CompletionQueue* target) {
+    return target == jfc && got < room && target->ring().empty() ? &cr[got++] : nullptr;
+  }
 };
 
 class Receiver : public CompletionSource {
  public:
-  Receiver(const urma_jfr_cfg_t& cfg, const SegmentTable* segments, CopyEngine* copy);
+  Receiver(const urma_jfr_cfg_t& cfg, const SegmentTable* segments, CopyEngine* copy,
+           ProgressDomain* domain);
 
   urma_status_t post(urma_jfr_wr_t* wr, urma_jfr_wr_t** bad_wr);
 
-  // A poll of one of its JFCs: moves what has arrived. The records go to the JFC's ring.
+  // A poll of one of its JFCs: moves what has arrived.
   int collect(CompletionQueue* poller, int count, urma_cr_t* cr) override;
+  bool move_for(CompletionQueue* waiter, bool just_armed) override;
+  bool outstanding() const override { return false; }
   // By the poll of another JFC, unless somebody else is at it or the queue is lock_free.
   void try_progress();
   // By the service thread: one turn. True where something moved.
@@ -77,33 +103,43 @@ class Receiver : public CompletionSource {
   // Ends the rings that lead to one endpoint: its senders get REM_ACCESS_ABORT_ERR.
   void close_rings(uint64_t user_data);
 
+  // Binds an RC jetty that shares this JFR, or unbinds it.
+  void set_bond(Bond* bond, const Bond& peer);
+
   // Nanoseconds that a message waits for a receive at this JFR, by the sender's retry count.
   uint64_t rnr_limit_ns(uint32_t rnr_retry) const;
 
  private:
   enum class Step { kMoved, kBlocked, kFinished };
 
-  bool progress(CompletionQueue* poller);
-  Step turn(IncomingRing* ring, CompletionQueue* poller, bool* moved);
-  Step advance(IncomingRing* ring, CompletionQueue* poller);
-  Step deliver(IncomingRing* ring, const Message& message, ReceiveEntry* entry,
-               CompletionQueue* poller);
+  bool progress(Poll* poll);
+  bool progress_ring(size_t index, Poll* poll, bool* moved);
+  Step turn(IncomingRing* ring, Poll* poll, bool* moved);
+  Step advance(IncomingRing* ring, Poll* poll);
+  Step end_abandoned(IncomingRing* ring);
+  // Whether an RC message comes from the bound peer; where it does not, *step is what became of it.
+  bool from_peer(IncomingRing* ring, const Message& message, Step* step);
+  Step deliver(IncomingRing* ring, const Message& message, ReceiveEntry* entry, Poll* poll);
   Step wait_for_receive(IncomingRing* ring, const Message& message);
   bool begin_pull(IncomingRing* ring, const Message& message);
-  Step continue_pull(IncomingRing* ring, CompletionQueue* poller);
+  Step continue_pull(IncomingRing* ring, Poll* poll);
   urma_cr_status_t check(ReceiveEntry* entry, const Message& message) const;
   void scatter(const IncomingRing& ring, const Message& message, ReceiveEntry* entry) const;
   void finish(IncomingRing* ring, const Message& message, ReceiveEntry* entry,
-              urma_cr_status_t local, uint8_t remote, CompletionQueue* poller);
+              urma_cr_status_t local, uint8_t remote, Poll* poll);
+  void fill_record(const IncomingRing& ring, const Message& message, const ReceiveEntry& entry,
+                   urma_cr_status_t status, urma_cr_t* record) const;
 
   const SegmentTable* segments_;
   CopyEngine* copy_;
+  ProgressDomain* domain_;
   const uint8_t rnr_timer_;
   OwnerLock lock_;  // guards all below
   ReceiveQueue posted_;
   std::vector<std::shared_ptr<IncomingRing>> rings_;
   IncomingRing* pulling_ = nullptr;  // holds the first posted receive until its message is whole
   size_t first_ring_ = 0;            // where the next turn begins
+  bool starved_ = false;             // a message for an armed JFC waits for a receive
   std::atomic<uint32_t> ring_count_{0};
 };
 

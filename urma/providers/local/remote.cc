@@ -1,10 +1,34 @@
 // SPDX-License-Identifier: MIT
 #include "urma/providers/local/remote.h"
 
+#include <chrono>
+#include <cstring>
+#include <span>
+
+#include "urma/base/clock.h"
 #include "urma/base/log.h"
 #include "urma/providers/local/transport.h"
 
 namespace urma::local {
+namespace {
+
+// How long an import waits for the owner: for an answer at all, and for each byte that the owner
+// may have to move first.
+constexpr uint64_t kAnswerPatienceNs = 3'000'000'000;
+constexpr uint64_t kMovingNsPerByte = 10;
+// How long requests wait for a mapping, before they are executed without: enough for segments of
+// some hundred MiB.
+constexpr uint64_t kHoldNs = 100'000'000;
+// What an owner can make this process map, and read a list of.
+constexpr uint64_t kMaxSegmentBytes = 1ULL << 42;
+constexpr uint32_t kMaxParts = 65536;
+
+bool possible(const ImportSegmentAnswer& given) {
+  return given.index < kMaxSegments && given.len != 0 && given.len <= kMaxSegmentBytes &&
+         given.base <= UINT64_MAX - given.len;
+}
+
+}  // namespace
 
 urma_cr_status_t status_of(Answer answer) {
   switch (answer) {
@@ -25,16 +49,11 @@ urma_cr_status_t status_of(Answer answer) {
 }
 
 RemoteSegment::RemoteSegment(Transport* transport, urma_context_t* ctx, const urma_seg_t& imported,
-                             urma_token_t token)
-    : SegmentHandle{}, transport_(transport), token_(token) {
+                             urma_token_t token, uint32_t access)
+    : SegmentHandle{}, transport_(transport), token_(token), access_(access) {
   registered = false;
   seg = imported;
   urma_ctx = ctx;
-}
-
-std::shared_ptr<const Grant> RemoteSegment::grant() const {
-  std::lock_guard lock(mutex_);
-  return grant_;
 }
 
 uint64_t RemoteSegment::ask() {
@@ -50,15 +69,20 @@ uint64_t RemoteSegment::ask() {
   return ++asked_;
 }
 
+Request RemoteSegment::request_of(RequestType type) const {
+  Request request = {};
+  request.type = type;
+  request.import_segment = {seg.ubva.eid, seg.ubva.va, seg.len, seg.token_id, token_.token};
+  return request;
+}
+
 void RemoteSegment::ask_owner() {
   std::shared_ptr<Link> link;
   try {
     link = transport_->link_to(IdKind::kToken, seg.ubva.eid, seg.token_id);
     if (link != nullptr) {
-      Request request = {};
-      request.type = RequestType::kImportSegment;
-      request.import_segment = {seg.ubva.eid, seg.ubva.va, seg.len, seg.token_id, token_.token};
-      link->request(request, -1, [this, link](const Reply& reply) { finish(link, reply); });
+      link->request(request_of(RequestType::kImportSegment), {},
+                    [this, link](const Reply& reply, Attached&) { finish(link, reply); });
       return;
     }
   } catch (const std::exception& error) {
@@ -74,16 +98,27 @@ bool RemoteSegment::ended(uint64_t attempt, urma_cr_status_t* status) const {
   return ended_ >= attempt;
 }
 
+const Grant* RemoteSegment::publish(std::unique_ptr<Grant> grant) {
+  const Grant* published = grant.get();
+  grants_.push_back(std::move(grant));
+  // SYNC(grant): release pairs with the acquire in grant().
+  current_.store(published, std::memory_order_release);
+  return published;
+}
+
 void RemoteSegment::finish(std::shared_ptr<Link> link, const Reply& reply) {
-  const bool granted =
-      reply.answer == Answer::kAccepted && reply.import_segment.index < kMaxSegments;
+  const bool granted = reply.answer == Answer::kAccepted && possible(reply.import_segment);
   if (!granted) log_refusal(reply.answer);
   {
     std::lock_guard lock(mutex_);
     if (granted) {
       const ImportSegmentAnswer& given = reply.import_segment;
-      grant_ = std::make_shared<Grant>(Grant{
-          std::move(link), {{given.index, given.generation}, given.base, given.len, given.access}});
+      auto grant = std::make_unique<Grant>();
+      grant->link = std::move(link);
+      grant->segment = {{given.index, given.generation}, given.base, given.len, given.access, 0};
+      mapping_since_ns_.store(monotonic_ns(), std::memory_order_relaxed);
+      mapping_.store(true, std::memory_order_relaxed);
+      publish(std::move(grant));
       last_status_ = URMA_CR_SUCCESS;
     } else {
       last_status_ =
@@ -91,7 +126,92 @@ void RemoteSegment::finish(std::shared_ptr<Link> link, const Reply& reply) {
     }
     ended_ = asked_;
   }
+  settled_.notify_all();
+  if (granted) ask_mapping();
+  transport_->serve_senders();
   drop_ref();
+}
+
+// Until the answer comes, requests are executed as well without a mapping.
+void RemoteSegment::ask_mapping() {
+  const Grant* granted = grant();
+  add_ref();  // dropped by finish_mapping()
+  granted->link->request(
+      request_of(RequestType::kMapSegment), {},
+      [this, granted](const Reply& reply, Attached& fds) { finish_mapping(granted, reply, fds); });
+}
+
+std::unique_ptr<MappedView> RemoteSegment::view_of(const Grant& granted,
+                                                   const MapSegmentAnswer& answer,
+                                                   Attached& fds) const {
+  const SegmentGrant& segment = granted.segment;
+  const bool same =
+      answer.index == segment.ref.index && answer.generation == segment.ref.generation;
+  if (!same || fds.empty() || answer.parts > kMaxParts) return nullptr;
+  const SharedMemory list = SharedMemory::adopt(
+      std::move(fds[0]), answer.parts * sizeof(PartDescription), PeerMay::kRead);
+  // A copy, since the owner can still change what lies there.
+  std::vector<PartDescription> parts(answer.parts);
+  std::memcpy(parts.data(), list.data(), answer.parts * sizeof(PartDescription));
+  const uint32_t access = access_ == 0 ? segment.access : segment.access & access_;
+  const bool writable = (access & (URMA_ACCESS_WRITE | URMA_ACCESS_ATOMIC)) != 0;
+  return std::make_unique<MappedView>(segment.base, segment.len, parts, std::span(fds).subspan(1),
+                                      writable);
+}
+
+void RemoteSegment::finish_mapping(const Grant* granted, const Reply& reply, Attached& fds) {
+  std::unique_ptr<MappedView> view;
+  try {
+    if (reply.answer == Answer::kAccepted) view = view_of(*granted, reply.map_segment, fds);
+  } catch (const std::exception& error) {
+    URMA_LOG_LIMITED(WARNING, "segment at va {:#x} of token id {:#x} is not mapped: {}",
+                     uint64_t{seg.ubva.va}, seg.token_id, error.what());
+  }
+  {
+    std::lock_guard lock(mutex_);
+    if (view != nullptr && grant() == granted) {
+      auto grant = std::make_unique<Grant>();
+      grant->link = granted->link;
+      grant->segment = granted->segment;
+      grant->begin = view->begin();
+      grant->end = view->end();
+      grant->distance = view->distance();
+      grant->direct_access =
+          view->writable() ? granted->segment.access : granted->segment.access & URMA_ACCESS_READ;
+      grant->view = std::move(view);
+      publish(std::move(grant));
+    }
+    mapping_.store(false, std::memory_order_relaxed);
+  }
+  settled_.notify_all();
+  transport_->serve_senders();
+  drop_ref();
+}
+
+// Relaxed: only a reason to wait a little.
+bool RemoteSegment::about_to_be_mapped() const {
+  return mapping_.load(std::memory_order_relaxed) &&
+         monotonic_ns() - mapping_since_ns_.load(std::memory_order_relaxed) < kHoldNs;
+}
+
+uint64_t RemoteSegment::wait_mapped() {
+  const auto patience = std::chrono::nanoseconds(kAnswerPatienceNs + seg.len * kMovingNsPerByte);
+  std::unique_lock lock(mutex_);
+  settled_.wait_for(lock, patience, [this] {
+    return asked_ == ended_ && !mapping_.load(std::memory_order_relaxed);
+  });
+  const Grant* granted = grant();
+  if (granted == nullptr || granted->view == nullptr) return 0;
+  const MappedView& view = *granted->view;
+  const bool all = seg.ubva.va >= view.begin() && seg.ubva.va < view.end() &&
+                   seg.len <= view.end() - seg.ubva.va;
+  return all ? seg.ubva.va + view.distance() : 0;
+}
+
+std::vector<urma_ext_part_t> RemoteSegment::parts() const {
+  const Grant* granted = grant();
+  if (granted != nullptr && granted->view != nullptr) return granted->view->parts();
+  return {{seg.ubva.va, seg.len, URMA_EXT_PATH_COPIED, URMA_EXT_REASON_NOT_IMPORTED}};
 }
 
 void RemoteSegment::log_refusal(Answer answer) const {

@@ -6,10 +6,13 @@
 #define URMA_PROVIDERS_LOCAL_REMOTE_H_
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <vector>
 
+#include "segment/mapped_view.h"
 #include "segment/segment.h"
 #include "urma/providers/local/link.h"
 
@@ -35,43 +38,82 @@ class Shared {
 struct RemoteQueue : urma_target_jetty_t, Shared<RemoteQueue> {
   Transport* transport;
   urma_token_t token;
-  uint64_t serial;                   // never reused, unlike the address
-  std::atomic<bool> imported{true};  // cleared by unimport
+  uint64_t serial;                                  // never reused, unlike the address
+  std::atomic<bool> imported{true};                 // cleared by unimport
+  std::atomic<const urma_jetty_t*> bound{nullptr};  // RC: the jetty that is bound to it
 };
 
-// What the owner of a segment granted, and the link over which it did.
+// What the owner of a segment granted, over which link, and what of it this process has mapped.
 struct Grant {
   std::shared_ptr<Link> link;
   SegmentGrant segment;
+  std::unique_ptr<MappedView> view;  // NULL before the owner has answered what can be mapped
+
+  // What of `view` a direct access needs, side by side; nothing where begin == end.
+  uint64_t begin = 0;
+  uint64_t end = 0;
+  uint64_t distance = 0;
+  uint32_t direct_access = 0;  // URMA_ACCESS_* that are granted, and that the mapping allows
 
   bool stands() const { return !link->gone() && link->segment_alive(segment.ref); }
+  bool covers(uint64_t addr, uint64_t bytes) const {
+    return addr >= segment.base && bytes <= segment.len &&
+           addr - segment.base <= segment.len - bytes;
+  }
+  bool allows(uint32_t access) const { return (segment.access & access) == access; }
 };
 
 // An imported segment. Any thread may use it.
 class RemoteSegment : public SegmentHandle, public Shared<RemoteSegment> {
  public:
+  // `access` restricts what it is mapped for; 0: all that the owner grants.
   RemoteSegment(Transport* transport, urma_context_t* ctx, const urma_seg_t& imported,
-                urma_token_t token);
+                urma_token_t token, uint32_t access);
 
-  // The newest grant, which may no longer stand; NULL where none was given yet.
-  std::shared_ptr<const Grant> grant() const;
+  // The newest grant, which may no longer stand; NULL where none was given yet. It stays as long as
+  // the segment is imported.
+  const Grant* grant() const {
+    // SYNC(grant): acquire pairs with the release in publish().
+    return current_.load(std::memory_order_acquire);
+  }
 
+  // True for a moment after a grant, until the owner has said what can be mapped: a copy by the
+  // kernel would pin the very pages that the owner is about to move.
+  bool about_to_be_mapped() const;
   // Asks the owner, unless that is under way, and returns the number of the attempt.
   uint64_t ask();
   // True once the attempt has ended; *status then says how, URMA_CR_SUCCESS with a new grant.
   bool ended(uint64_t attempt, urma_cr_status_t* status) const;
+  // Waits until the owner has said what can be mapped, or no more than a time that it needs to move
+  // so much memory. The address of the first byte here, or 0 where not all of it is mapped.
+  uint64_t wait_mapped();
 
-  // On the service thread: the answer.
-  void finish(std::shared_ptr<Link> link, const Reply& reply);
+  // The ways in which its parts are reached now.
+  std::vector<urma_ext_part_t> parts() const;
 
  private:
+  // On the service thread.
   void ask_owner();
+  void finish(std::shared_ptr<Link> link, const Reply& reply);
+  void ask_mapping();
+  void finish_mapping(const Grant* granted, const Reply& reply, Attached& fds);
+  std::unique_ptr<MappedView> view_of(const Grant& granted, const MapSegmentAnswer& answer,
+                                      Attached& fds) const;
+
+  Request request_of(RequestType type) const;
+  const Grant* publish(std::unique_ptr<Grant> grant);
   void log_refusal(Answer answer) const;
 
   Transport* transport_;
   const urma_token_t token_;
-  mutable std::mutex mutex_;  // guards the next four
-  std::shared_ptr<const Grant> grant_;
+  const uint32_t access_;
+  std::atomic<const Grant*> current_{nullptr};
+  std::atomic<bool> mapping_{false};  // an answer about mapping is to come; written under mutex_
+  std::atomic<uint64_t> mapping_since_ns_{0};
+  mutable std::mutex mutex_;  // guards all below
+  std::condition_variable settled_;
+  // Older ones may be in use by requests that are under way; the last is in force.
+  std::vector<std::unique_ptr<const Grant>> grants_;
   uint64_t asked_ = 0;
   uint64_t ended_ = 0;
   urma_cr_status_t last_status_ = URMA_CR_SUCCESS;

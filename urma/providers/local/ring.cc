@@ -21,6 +21,20 @@ uint32_t slots_for(uint32_t payload) {
   return (sizeof(MessageHeader) + payload + kSlotBytes - 1) / kSlotBytes;
 }
 
+// False for a kind that does not exist, too.
+bool sound_lengths(const Message& message) {
+  const bool by_reference = (message.flags & kByReference) != 0;
+  switch (message.kind) {
+    case MessageKind::kSend:
+    case MessageKind::kSendImm:
+      return by_reference ? message.payload % sizeof(PayloadPiece) == 0
+                          : message.payload == message.length;
+    case MessageKind::kWriteImm:
+      return !by_reference && message.payload == 0 && message.length <= kMaxMessageBytes;
+  }
+  return false;
+}
+
 uint32_t answers_bytes(uint32_t slots) {
   return static_cast<uint32_t>(sizeof(RingAnswers) + sizeof(RingRequests)) + slots;
 }
@@ -64,6 +78,10 @@ char* RingLayout::payload_at(uint64_t position, uint32_t offset, uint32_t* conti
 
 void RingLayout::copy_in(uint64_t position, uint32_t offset, const void* from,
                          uint32_t bytes) const {
+  if (offset + bytes <= kSlotBytes - sizeof(MessageHeader)) {
+    std::memcpy(reinterpret_cast<char*>(&header(position) + 1) + offset, from, bytes);
+    return;
+  }
   uint32_t contiguous;
   char* to = payload_at(position, offset, &contiguous);
   const uint32_t first = std::min(bytes, contiguous);
@@ -73,6 +91,11 @@ void RingLayout::copy_in(uint64_t position, uint32_t offset, const void* from,
 }
 
 void RingLayout::copy_out(uint64_t position, uint32_t offset, void* to, uint32_t bytes) const {
+  // The rest of a message's first slot lies in one piece.
+  if (offset + bytes <= kSlotBytes - sizeof(MessageHeader)) {
+    std::memcpy(to, reinterpret_cast<const char*>(&header(position) + 1) + offset, bytes);
+    return;
+  }
   uint32_t contiguous;
   const char* from = payload_at(position, offset, &contiguous);
   const uint32_t first = std::min(bytes, contiguous);
@@ -123,11 +146,10 @@ void RingProducer::publish(MessageKind kind, uint8_t flags, uint32_t length, uin
   // SYNC(ring-publish): release pairs with the acquire in RingConsumer::peek.
   header.word.store(pack(head_, kind, flags, begun_slots_), std::memory_order_release);
   head_ += begun_slots_;
-  lazy_ = (flags & kWantsAnswer) == 0;
 }
 
 void RingProducer::want_answers() {
-  if (!lazy_ || wanted_ == head_) return;
+  if (wanted_ == head_) return;
   wanted_ = head_;
   // SYNC(ring-wanted): release pairs with the acquire in RingConsumer::answer_wanted.
   layout_.requests().wanted.store(head_, std::memory_order_release);
@@ -187,11 +209,8 @@ RingConsumer::Peek RingConsumer::peek(Message* message) const {
   message->length = const_cast<const volatile uint32_t&>(header.length);
   message->payload = const_cast<const volatile uint32_t&>(header.payload);
   message->immediate = const_cast<const volatile uint64_t&>(header.immediate);
-  const bool sound =
-      message->kind == MessageKind::kSend && message->payload <= layout_.max_payload() &&
-      message->slots == slots_for(message->payload) &&
-      ((message->flags & kByReference) != 0 ? message->payload % sizeof(PayloadPiece) == 0
-                                            : message->payload == message->length);
+  const bool sound = message->payload <= layout_.max_payload() &&
+                     message->slots == slots_for(message->payload) && sound_lengths(*message);
   return sound ? Peek::kMessage : Peek::kBroken;
 }
 
@@ -204,6 +223,7 @@ void RingConsumer::copy_payload(const Message& message, uint32_t offset, void* t
 void RingConsumer::consume(const Message& message, uint8_t status) {
   if (status != URMA_CR_SUCCESS) {
     layout_.answer(position_).store(status, std::memory_order_relaxed);
+    ++errors_told_;
   }
   position_ += message.slots;
   // Who waits learns at once; the room of all others is given back in quarters of the ring.
@@ -221,12 +241,14 @@ void RingConsumer::answer_wanted() {
 
 void RingConsumer::publish_position() {
   published_ = position_;
+  ++told_;
   // SYNC(ring-consumed): release pairs with the acquire in RingProducer::refresh_consumed.
   layout_.answers().consumed.store(position_, std::memory_order_release);
 }
 
 void RingConsumer::close(uint8_t status) {
   publish_position();
+  ++errors_told_;
   // SYNC(ring-closed): release pairs with the acquire in RingProducer::closed.
   layout_.answers().closed.store(status, std::memory_order_release);
 }

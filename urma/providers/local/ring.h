@@ -25,8 +25,14 @@ namespace urma::local {
 inline constexpr uint32_t kSlotBytes = 64;
 inline constexpr uint32_t kMinRingBytes = 4096;
 inline constexpr uint32_t kMaxRingBytes = 1 << 20;
+// What one request may move.
+inline constexpr uint32_t kMaxMessageBytes = 1U << 31;
 
-enum class MessageKind : uint8_t { kSend = 1 };
+enum class MessageKind : uint8_t {
+  kSend = 1,
+  kSendImm,
+  kWriteImm,  // no payload: the data already lies in a segment, `length` only says how much it is
+};
 
 enum MessageFlag : uint8_t {
   kWantsAnswer = 1,  // the consumer publishes its position at once
@@ -138,7 +144,6 @@ class RingProducer {
   uint64_t reaped_ = 0;
   uint64_t begun_ = 0;  // payload bytes of the message that is being filled
   uint32_t begun_slots_ = 0;
-  bool lazy_ = false;  // the last message asked for no answer
   uint64_t wanted_ = 0;
   std::vector<Sent> sent_;   // by position of the first slot
   std::vector<bool> dirty_;  // slots whose first word may hold payload
@@ -161,6 +166,9 @@ class RingConsumer {
   void answer_wanted();
   // Tells the producer that everything further ends with `status`.
   void close(uint8_t status);
+  // Changes whenever the producer is told something, and whenever that is an error.
+  uint64_t told() const { return told_; }
+  uint64_t errors_told() const { return errors_told_; }
 
  private:
   void publish_position();
@@ -169,6 +177,8 @@ class RingConsumer {
   RingLayout layout_;
   uint64_t position_ = 0;
   uint64_t published_ = 0;
+  uint64_t told_ = 0;
+  uint64_t errors_told_ = 0;
 };
 
 }  // namespace urma::local

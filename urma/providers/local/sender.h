@@ -28,9 +28,17 @@ class Sender {
 
   urma_status_t post(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr);
 
+  // RC: where everything that is posted from now on goes. `target` stays until unbind().
+  void bind(RemoteQueue* target);
+  // Ends what is outstanding: what the peer has received with success, the rest with WR_FLUSH_ERR.
+  void unbind();
+
   // By the service thread, once a while: goes on with what waits to be executed, unless the program
   // polls. True where something still waits.
   bool serve();
+  // By the service thread, at once, where the JFC is armed: nobody polls. True where there is more
+  // to do at once.
+  bool serve_armed();
 
   // Returns when nobody is copying from or to memory that is no longer registered.
   void quiesce();
@@ -41,9 +49,17 @@ class Sender {
   const urma_jetty_id_t& id() const { return id_; }
 
  private:
+  // Executes a request at once where that is simple; false: nothing has happened.
+  bool post_direct(const urma_jfs_wr_t& wr);
+  bool access_direct(const urma_jfs_wr_t& wr);
+  bool send_direct(const urma_jfs_wr_t& wr);
+  // Lets the service thread go on where nobody polls.
+  void look_after();
   urma_status_t post_one(const urma_jfs_wr_t& wr);
   urma_status_t fill(const urma_jfs_wr_t& wr, const RequestView& view, SendEntry* entry);
+  RemoteQueue* target_of(const urma_jfs_wr_t& wr) const;
   QueuePath* path_to(RemoteQueue* target);
+  const CompletionQueue& jfc() const { return *static_cast<const CompletionQueue*>(cfg_.jfc); }
 
   Transport* transport_;
   const urma_jfs_cfg_t cfg_;
@@ -51,6 +67,7 @@ class Sender {
   SendQueue queue_;
   std::vector<std::unique_ptr<QueuePath>> paths_;  // guarded by the queue's lock
   QueuePath* last_path_ = nullptr;
+  RemoteQueue* bound_ = nullptr;  // RC; guarded by the queue's lock
   std::atomic<bool> pending_{false};
   uint64_t polls_seen_ = 0;
 };

@@ -12,8 +12,10 @@
 #include <cerrno>
 #include <cstring>
 
+#include "segment/mapped_view.h"
 #include "urma/base/error.h"
 #include "urma/base/log.h"
+#include "urma/providers/local/direct.h"
 #include "urma/providers/local/transport.h"
 
 namespace urma::local {
@@ -30,6 +32,44 @@ constexpr uint64_t kHelloTimeoutNs = 1'000'000'000;
 // How long nobody is accepted where the kernel has no means for another connection.
 constexpr uint64_t kPauseNs = 10'000'000;
 
+// Pages that are made shareable before others on this thread get their turn: some milliseconds.
+constexpr uint64_t kSharePerTurn = 8 << 20;
+// Segments that one peer waits for at a time; the others are copied.
+constexpr uint32_t kMaxMappingsAtOnce = 4096;
+
+// What is told of a segment's parts, with the descriptors that go along.
+class PartList {
+ public:
+  explicit PartList(const std::vector<SharedPart>& parts)
+      : count_(static_cast<uint32_t>(parts.size())),
+        memory_(SharedMemory::create("urma-parts", parts.size() * sizeof(PartDescription),
+                                     PeerMay::kRead)) {
+    fds_.push_back(memory_.fd());
+    auto* described = static_cast<PartDescription*>(memory_.data());
+    for (const SharedPart& part : parts) {
+      *described++ = {part.va, part.len, part.offset, file_of(part.fd), part.reason};
+    }
+  }
+  uint32_t count() const { return count_; }
+  const std::vector<int>& fds() const { return fds_; }
+
+ private:
+  // What comes from more files than fit is not mapped.
+  uint32_t file_of(int fd) {
+    if (fd < 0) return kNoFile;
+    const auto known = std::find(fds_.begin() + 1, fds_.end(), fd);
+    const auto number = static_cast<uint32_t>(known - fds_.begin()) - 1;
+    if (known != fds_.end()) return number;
+    if (fds_.size() == kMaxAttached) return kNoFile;
+    fds_.push_back(fd);
+    return number;
+  }
+
+  const uint32_t count_;
+  const SharedMemory memory_;
+  std::vector<int> fds_;
+};
+
 Reply with_answer(Answer answer) {
   Reply reply = {};
   reply.answer = answer;
@@ -44,22 +84,6 @@ bool writable(uint64_t va) {
   static const bool can_tell = ::madvise(nullptr, 0, MADV_POPULATE_WRITE) == 0;
   return !can_tell ||
          ::madvise(reinterpret_cast<void*>(va / page * page), page, MADV_POPULATE_WRITE) == 0;
-}
-
-// The order between the owner's own accesses and these is made by the programs, through the peer,
-// where the thread sanitizer cannot see it.
-template <typename Word>
-__attribute__((no_sanitize("thread"))) uint64_t execute_atomic(const AtomicRequest& asked) {
-  Word* target = reinterpret_cast<Word*>(asked.va);
-  // Sequentially consistent, as every lock instruction is: atomics of all callers on one location
-  // are atomic with each other and with the program's own.
-  if (asked.opcode == URMA_OPC_FADD) {
-    return __atomic_fetch_add(target, static_cast<Word>(asked.operand[0]), __ATOMIC_SEQ_CST);
-  }
-  Word expected = static_cast<Word>(asked.operand[0]);
-  __atomic_compare_exchange_n(target, &expected, static_cast<Word>(asked.operand[1]), false,
-                              __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
-  return expected;
 }
 
 }  // namespace
@@ -90,10 +114,10 @@ bool Client::on_ready(uint32_t events) {
     // A peer that does not read its answers gets no more of them.
     if (connection_.backlog()) return true;
     Request request;
-    Fd attached;
-    switch (connection_.receive(&request, sizeof(request), &attached)) {
+    Attached fds;
+    switch (connection_.receive(&request, sizeof(request), &fds)) {
       case Connection::Received::kMessage:
-        if (!handle(request, std::move(attached))) return false;
+        if (!handle(request, fds)) return false;
         break;
       case Connection::Received::kNothing:
         return true;
@@ -108,14 +132,17 @@ bool Client::on_ready(uint32_t events) {
   return true;
 }
 
-bool Client::handle(const Request& request, Fd attached) {
-  if (!greeted_) return request.type == RequestType::kHello && hello(request);
+bool Client::handle(const Request& request, Attached& fds) {
+  if (!greeted_) return request.type == RequestType::kHello && hello(request, fds);
   switch (request.type) {
     case RequestType::kImportSegment:
       import_segment(request);
       break;
+    case RequestType::kMapSegment:
+      map_segment(request);
+      break;
     case RequestType::kOpenRing:
-      open_ring(request, std::move(attached));
+      open_ring(request, fds);
       break;
     case RequestType::kCloseRing:
       close_ring(request.close_ring);
@@ -133,7 +160,7 @@ bool Client::handle(const Request& request, Fd attached) {
   return alive_;
 }
 
-bool Client::hello(const Request& request) {
+bool Client::hello(const Request& request, Attached& fds) {
   const PeerCredentials credentials = connection_.credentials();
   if (request.hello.magic != kProtocolMagic || request.hello.version != kProtocolVersion) {
     URMA_LOG(ERR,
@@ -149,6 +176,9 @@ bool Client::hello(const Request& request) {
     return false;
   }
   try {
+    if (fds.size() != 1) fail(URMA_FAIL, "its greeting came with {} descriptors", fds.size());
+    region_ = std::make_shared<const PeerRegion>(std::move(fds[0]),
+                                                 (request.hello.flags & kHasProcessBarrier) != 0);
     process_->pidfd = connection_.open_peer();
   } catch (const Error& error) {
     URMA_LOG_LIMITED(WARNING, "a peer is refused: {}", error.what());
@@ -158,61 +188,123 @@ bool Client::hello(const Request& request) {
   slot_ = request.hello.slot;
   greeted_ = true;
   Reply accepted = with_answer(Answer::kAccepted);
-  accepted.hello = {transport_->runtime().nonce(), transport_->runtime().uasid(), 0};
-  return reply(accepted, request.number, transport_->segments().words_fd());
+  accepted.hello = {transport_->runtime().nonce(), transport_->runtime().uasid(),
+                    enter_process_barrier() ? kHasProcessBarrier : 0U};
+  const int words = transport_->segments().words_fd();
+  return reply(accepted, request.number, {&words, 1});
 }
 
-void Client::import_segment(const Request& request) {
+// Nothing, after the answer, where the peer may not have it.
+std::optional<SegmentGrant> Client::grant(const Request& request) {
   const ImportSegmentRequest& asked = request.import_segment;
   GrantError error;
   const std::optional<SegmentGrant> grant = transport_->segments().grant(
       asked.eid, asked.token_id, asked.va, asked.len, urma_token_t{asked.token}, &error);
-  if (!grant.has_value()) {
-    const bool token = error == GrantError::kWrongToken;
-    if (token) {
-      URMA_LOG_LIMITED(WARNING, "process {} presented a wrong token for token id {:#x}",
-                       process_->pid, asked.token_id);
-    }
-    reply(with_answer(token ? Answer::kWrongToken : Answer::kNoSuchObject), request.number);
-    return;
+  if (grant.has_value()) return grant;
+  const bool token = error == GrantError::kWrongToken;
+  if (token) {
+    URMA_LOG_LIMITED(WARNING, "process {} presented a wrong token for token id {:#x}",
+                     process_->pid, asked.token_id);
   }
+  reply(with_answer(token ? Answer::kWrongToken : Answer::kNoSuchObject), request.number);
+  return std::nullopt;
+}
+
+void Client::import_segment(const Request& request) {
+  const std::optional<SegmentGrant> granted = grant(request);
+  if (!granted.has_value()) return;
   Reply accepted = with_answer(Answer::kAccepted);
-  accepted.import_segment = {grant->base,           grant->len, grant->access, grant->ref.index,
-                             grant->ref.generation, 0};
+  accepted.import_segment = {
+      granted->base, granted->len, granted->access, granted->ref.index, granted->ref.generation, 0};
   reply(accepted, request.number);
 }
 
-void Client::open_ring(const Request& request, Fd attached) {
-  Answer answer;
-  try {
-    answer = accept_ring(request.open_ring, std::move(attached));
-  } catch (const std::exception& error) {
-    URMA_LOG_LIMITED(WARNING, "ring of process {} is refused: {}", process_->pid, error.what());
-    answer = Answer::kNoResources;
+void Client::map_segment(const Request& request) {
+  const std::optional<SegmentGrant> granted = grant(request);
+  if (!granted.has_value()) return;
+  if (granted->pages == 0) {
+    reply(with_answer(Answer::kNoAccess), request.number);
+  } else if (mapping_ == kMaxMappingsAtOnce) {
+    reply(with_answer(Answer::kNoResources), request.number);
+  } else {
+    ++mapping_;
+    share_some(*granted, request.number);
   }
-  reply(with_answer(answer), request.number);
 }
 
-Answer Client::accept_ring(const OpenRingRequest& asked, Fd attached) {
+// One turn of making the segment's pages shareable; what remains waits behind everything else on
+// this thread. A segment that goes meanwhile has nothing to share any more.
+void Client::share_some(const SegmentGrant& grant, uint32_t number) {
+  if (transport_->pages()->share(grant.pages, kSharePerTurn)) return hand_out(grant, number);
+  transport_->service().post([weak = weak_from_this(), grant, number] {
+    if (const auto self = weak.lock()) self->share_some(grant, number);
+  });
+}
+
+void Client::hand_out(const SegmentGrant& grant, uint32_t number) {
+  --mapping_;
+  Reply answer = with_answer(Answer::kNoSuchObject);
+  try {
+    // The descriptors stay open while the segment stands, and it does while they are sent.
+    const bool sent = transport_->segments().with_grant(grant.ref, grant.base, grant.len, 0, [&] {
+      PartList list(transport_->pages()->parts(grant.pages));
+      answer.answer = Answer::kAccepted;
+      answer.map_segment = {list.count(), grant.ref.index, grant.ref.generation, 0};
+      reply(answer, number, list.fds());
+    });
+    if (sent) return;
+  } catch (const std::exception& error) {
+    URMA_LOG_LIMITED(WARNING, "process {} cannot map a segment: {}", process_->pid, error.what());
+    answer.answer = Answer::kNoResources;
+  }
+  reply(answer, number);
+}
+
+void Client::open_ring(const Request& request, Attached& fds) {
+  Reply answer = {};
+  std::shared_ptr<const Wakeup> wakeup;
+  try {
+    answer.answer = accept_ring(request.open_ring, fds, &answer.open_ring.receiver_jfc, &wakeup);
+  } catch (const std::exception& error) {
+    URMA_LOG_LIMITED(WARNING, "ring of process {} is refused: {}", process_->pid, error.what());
+    answer.answer = Answer::kNoResources;
+  }
+  if (answer.answer == Answer::kAccepted && wakeup != nullptr) {
+    const int fd = wakeup->there.get();
+    reply(answer, request.number, {&fd, 1});
+  } else {
+    reply(answer, request.number);
+  }
+}
+
+Answer Client::accept_ring(const OpenRingRequest& asked, Attached& fds, WakeupOffer* offer,
+                           std::shared_ptr<const Wakeup>* wakeup) {
   const bool foreign_sender = asked.sender.id > kMaxChosenId && asked.sender.id >> 16 != slot_;
-  if (!attached.valid() || !RingLayout::valid_size(asked.ring_bytes) || foreign_sender ||
+  const bool has_bell = asked.sender_jfc.bell != kNoBell;
+  const size_t descriptors = has_bell ? 2 : 1;
+  if (fds.size() < descriptors) return Answer::kNoResources;
+  if (fds.size() != descriptors || !RingLayout::valid_size(asked.ring_bytes) || foreign_sender ||
       asked.target_type > URMA_JETTY_GROUP || rings_.contains(asked.ring)) {
-    return attached.valid() ? Answer::kMalformed : Answer::kNoResources;
+    return Answer::kMalformed;
   }
   if (rings_.size() >= kMaxRingsPerPeer) return Answer::kNoResources;
   auto ring =
-      std::make_shared<IncomingRing>(RingConsumer(std::move(attached), asked.ring_bytes), process_);
+      std::make_shared<IncomingRing>(RingConsumer(std::move(fds[0]), asked.ring_bytes), process_);
   ring->sender = asked.sender;
+  if (has_bell) ring->bell = wakeups_.accept(asked.sender_jfc, region_, std::move(fds[1]));
   Answer answer = Answer::kNoSuchObject;
   const IdKind kind = asked.target_type == URMA_JFR ? IdKind::kJfr : IdKind::kJetty;
   transport_->with_endpoint(kind, asked.target_eid, asked.target_id, [&](const Endpoint& endpoint) {
     if (endpoint.token_policy != URMA_TOKEN_NONE && endpoint.token.token != asked.token) {
       answer = Answer::kWrongToken;
-    } else if (endpoint.trans_mode != static_cast<urma_transport_mode_t>(asked.trans_mode)) {
+    } else if (static_cast<uint32_t>(endpoint.trans_mode) != asked.trans_mode ||
+               (endpoint.trans_mode == URMA_TM_RC && endpoint.bond == nullptr)) {
       answer = Answer::kWrongMode;
     } else {
+      *wakeup = wakeups_.offer(endpoint.jfc->channel(), endpoint.jfc->jfc_id.id, offer);
       ring->target = endpoint.identity;
       ring->jfc = endpoint.jfc;
+      ring->bond = endpoint.bond;
       ring->rnr_limit_ns = endpoint.receiver->rnr_limit_ns(asked.rnr_retry);
       endpoint.receiver->add_ring(ring);
       answer = Answer::kAccepted;
@@ -245,17 +337,18 @@ void Client::atomic(const Request& request) {
                      answer.answer = Answer::kNoAccess;
                      return;
                    }
-                   answer.atomic.old_value = asked.bytes == 4 ? execute_atomic<uint32_t>(asked)
-                                                              : execute_atomic<uint64_t>(asked);
+                   answer.atomic.old_value = execute_atomic(
+                       static_cast<urma_opcode_t>(asked.opcode), reinterpret_cast<void*>(asked.va),
+                       asked.bytes, asked.operand);
                  })) {
     answer.answer = Answer::kNoAccess;
   }
   reply(answer, request.number);
 }
 
-bool Client::reply(Reply answer, uint32_t number, int attached) {
+bool Client::reply(Reply answer, uint32_t number, std::span<const int> fds) {
   answer.number = number;
-  switch (connection_.send(&answer, sizeof(answer), attached)) {
+  switch (connection_.send(&answer, sizeof(answer), fds)) {
     case Connection::Sent::kAll:
       break;
     case Connection::Sent::kQueued:
@@ -287,6 +380,10 @@ Server::~Server() {
   }
 }
 
+void Server::forget(EventChannel* channel) {
+  for (auto& [fd, admitted] : clients_) admitted.client->forget(channel);
+}
+
 void Server::accept_some() {
   for (int turn = 0; turn < kAcceptsPerTurn; ++turn) {
     Fd accepted(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
@@ -304,7 +401,7 @@ void Server::accept_some() {
 void Server::admit(Fd socket) {
   Service& service = transport_->service();
   const int fd = socket.get();
-  auto client = std::make_unique<Client>(transport_, std::move(socket));
+  auto client = std::make_shared<Client>(transport_, std::move(socket));
   const auto connections = std::count_if(clients_.begin(), clients_.end(), [&](const auto& entry) {
     return entry.second.client->pid() == client->pid();
   });

@@ -5,6 +5,7 @@
 #define URMA_PROVIDERS_LOCAL_SERVER_H_
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 
@@ -13,13 +14,14 @@
 #include "urma/providers/local/peer.h"
 #include "urma/providers/local/protocol.h"
 #include "urma/providers/local/receiver.h"
+#include "urma/providers/local/wakeup.h"
 
 namespace urma::local {
 
 class Transport;
 
 // One peer that imports from this process. Everything it sends is checked here.
-class Client {
+class Client : public std::enable_shared_from_this<Client> {
  public:
   Client(Transport* transport, Fd socket);
   ~Client();
@@ -27,25 +29,34 @@ class Client {
   int fd() const { return connection_.fd(); }
   pid_t pid() const { return process_->pid; }
   bool greeted() const { return greeted_; }
+  void forget(EventChannel* channel) { wakeups_.forget(channel); }
   // False where the connection is to be ended.
   bool on_ready(uint32_t events);
 
  private:
-  bool handle(const Request& request, Fd fd);
-  bool hello(const Request& request);
+  bool handle(const Request& request, Attached& fds);
+  bool hello(const Request& request, Attached& fds);
   void import_segment(const Request& request);
-  void open_ring(const Request& request, Fd fd);
-  Answer accept_ring(const OpenRingRequest& asked, Fd fd);
+  std::optional<SegmentGrant> grant(const Request& request);
+  void map_segment(const Request& request);
+  void share_some(const SegmentGrant& grant, uint32_t number);
+  void hand_out(const SegmentGrant& grant, uint32_t number);
+  void open_ring(const Request& request, Attached& fds);
+  Answer accept_ring(const OpenRingRequest& asked, Attached& fds, WakeupOffer* offer,
+                     std::shared_ptr<const Wakeup>* wakeup);
   void close_ring(const CloseRingRequest& asked);
   void atomic(const Request& request);
-  bool reply(Reply answer, uint32_t number, int fd = -1);
+  bool reply(Reply answer, uint32_t number, std::span<const int> fds = {});
 
   Transport* transport_;
   Connection connection_;
   uint32_t slot_ = 0;
   bool greeted_ = false;
+  uint32_t mapping_ = 0;  // answers about mapping that are to come
   bool alive_ = true;
   std::shared_ptr<PeerProcess> process_;
+  std::shared_ptr<const PeerRegion> region_;
+  Wakeups wakeups_;
   std::unordered_map<uint32_t, std::shared_ptr<IncomingRing>> rings_;
 };
 
@@ -54,6 +65,8 @@ class Server {
   // Throws Error where the socket cannot be had. On the service thread, as everything here.
   Server(Transport* transport, const std::string& provider);
   ~Server();
+  // The channel is about to end.
+  void forget(EventChannel* channel);
 
  private:
   void accept_some();
@@ -68,7 +81,7 @@ class Server {
   Service::TimerId resume_timer_ = 0;
   Fd spare_;  // given up for a moment to refuse a peer when no descriptor is left
   struct Admitted {
-    std::unique_ptr<Client> client;
+    std::shared_ptr<Client> client;
     Service::TimerId hello_timer;
   };
   std::unordered_map<int, Admitted> clients_;

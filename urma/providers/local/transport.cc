@@ -27,8 +27,10 @@ Transport::Transport(const char* name, const urma_host& host, CopyEngine* copy)
       service_(host.service),
       runtime_(host.runtime()),
       copy_(copy),
+      pages_(host.pages),
       ring_bytes_(
           std::bit_floor(static_cast<uint32_t>(host.settings->number("URMA_SHM_RING_SIZE")))) {
+  enter_process_barrier();
   service_->run([this] { server_ = std::make_unique<Server>(this, name_); });
 }
 
@@ -46,6 +48,8 @@ void Transport::stop() {
   service_->run([this] {
     if (tick_timer_ != 0) service_->cancel(tick_timer_);
     tick_timer_ = 0;
+    for (auto& [jfc, timer] : delayed_) service_->cancel(timer);
+    delayed_.clear();
   });
 }
 
@@ -57,7 +61,8 @@ std::shared_ptr<Link> Transport::link_to(IdKind kind, const urma_eid_t& eid, uin
   const auto known = links_.find(*slot);
   if (known != links_.end()) return known->second;
   auto link =
-      std::make_shared<Link>(service_, runtime_, runtime_->socket_name(*slot, name_.c_str()));
+      std::make_shared<Link>(service_, runtime_, runtime_->socket_name(*slot, name_.c_str()),
+                             segments_.words_fd(), [this] { serve_senders(); });
   links_.emplace(*slot, link);
   link->start();
   return link;
@@ -122,6 +127,54 @@ void Transport::serve_round() {
     for (Receiver* receiver : receivers_) moved |= receiver->serve();
   }
   if (moved) serve_receives();
+}
+
+void Transport::serve_senders() {
+  if (stopped_ || std::exchange(serving_senders_, true)) return;
+  service_->post([this] { serve_senders_round(); });
+}
+
+void Transport::serve_senders_round() {
+  serving_senders_ = false;
+  bool more = false;
+  {
+    std::lock_guard lock(senders_mutex_);
+    for (Sender* sender : senders_) more |= sender->serve_armed();
+  }
+  if (more) serve_senders();
+}
+
+void Transport::take_over() {
+  service_->post([this] {
+    serve_receives();
+    serve_senders();
+  });
+}
+
+void Transport::delay_event(CompletionQueue* jfc, uint64_t arming, uint32_t us) {
+  service_->post([this, jfc, arming, us] {
+    const auto entry = delayed_.emplace(jfc, 0);
+    entry->second = service_->after(uint64_t{us} * 1000, [this, entry, arming] {
+      CompletionQueue* due = entry->first;
+      delayed_.erase(entry);
+      due->raise_delayed(arming);
+    });
+  });
+}
+
+void Transport::forget_delayed(CompletionQueue* jfc) {
+  service_->run([this, jfc] {
+    const auto [first, last] = delayed_.equal_range(jfc);
+    for (auto entry = first; entry != last; ++entry) service_->cancel(entry->second);
+    delayed_.erase(first, last);
+  });
+}
+
+void Transport::forget_channel(EventChannel* channel) {
+  service_->run([this, channel] {
+    if (server_ != nullptr) server_->forget(channel);
+    for (auto& [slot, link] : links_) link->wakeups().forget(channel);
+  });
 }
 
 void Transport::quiesce() {

@@ -39,6 +39,8 @@ class Transport : public ProgressDomain {
   Runtime& runtime() { return *runtime_; }
   SegmentTable& segments() { return segments_; }
   CopyEngine& copy() { return *copy_; }
+  // NULL where nothing can be mapped.
+  SharedPages* pages() { return pages_; }
   uint32_t ring_bytes() const { return ring_bytes_; }
   uint64_t next_serial() { return serial_.fetch_add(1, std::memory_order_relaxed); }
 
@@ -61,6 +63,14 @@ class Transport : public ProgressDomain {
   // Moves the receives of this process: by a poll that found nothing, or on a peer's request.
   void progress_receives() override;
   void serve_receives();
+  // Goes on with the requests of armed JFCs: something they may have waited for has come. Service
+  // thread.
+  void serve_senders();
+  void take_over() override;
+  void delay_event(CompletionQueue* jfc, uint64_t arming, uint32_t us) override;
+  void forget_delayed(CompletionQueue* jfc) override;
+  // The channel is about to end.
+  void forget_channel(EventChannel* channel);
   // After a segment was removed: returns when no copy from or to it is under way.
   void quiesce();
 
@@ -68,18 +78,20 @@ class Transport : public ProgressDomain {
   void remove_sender(Sender* sender);
   // A request could not be executed at once. Polls of its JFC go on with it; where nobody polls,
   // the service thread does. From any thread, with the sender's lock held.
-  void watch_pending();
+  void watch_pending() override;
 
  private:
   using EndpointKey = std::pair<IdKind, uint32_t>;
 
   void serve_round();
+  void serve_senders_round();
   void tick();
 
   const std::string name_;
   Service* service_;
   Runtime* runtime_;
   CopyEngine* copy_;
+  SharedPages* pages_;
   const uint32_t ring_bytes_;
   std::atomic<uint64_t> serial_{1};
   SegmentTable segments_;
@@ -96,7 +108,9 @@ class Transport : public ProgressDomain {
   std::unique_ptr<Server> server_;
   std::map<uint32_t, std::shared_ptr<Link>> links_;
   bool stopped_ = false;
-  bool serving_ = false;  // a round of serve_receives() is due
+  bool serving_ = false;          // a round of serve_receives() is due
+  bool serving_senders_ = false;  // the same of serve_senders()
+  std::multimap<CompletionQueue*, Service::TimerId> delayed_;
   Service::TimerId tick_timer_ = 0;
 };
 

@@ -37,11 +37,14 @@ void fill_operations(urma_device_cap_t* cap) {
   cap->max_fetch_and_add_size = 8;
   cap->atomic_feat.bs.cas = 1;
   cap->atomic_feat.bs.fetch_and_add = 1;
-  cap->trans_mode = URMA_TM_RM;
+  cap->trans_mode = URMA_TM_RM | URMA_TM_RC;
   cap->congestion_ctrl_alg = URMA_CC_NONE;
   cap->rm_order_cap.bs.oi = 1;
   cap->rm_tp_cap.bs.rtp = 1;
   cap->rm_tp_cap.bs.ctp = 1;
+  cap->rc_order_cap.bs.ol = 1;
+  cap->rc_tp_cap.bs.rtp = 1;
+  cap->rc_tp_cap.bs.ctp = 1;
 }
 
 void fill_queues(urma_device_cap_t* cap) {

@@ -8,6 +8,7 @@
 #include "urma/base/guard.h"
 #include "urma/base/host.h"
 #include "urma/providers/local/context.h"
+#include "urma/providers/local/inspector.h"
 #include "urma/providers/local/transport.h"
 #include "urma/providers/shm/copy_engine.h"
 #include "urma/providers/shm/device.h"
@@ -23,6 +24,7 @@ struct Provider {
 
   ProcessVmCopy copy;
   local::Transport transport;
+  local::Inspector inspector{&transport};
   urma_device_attr_t attr;
 };
 Provider* provider = nullptr;
@@ -36,8 +38,12 @@ urma_status_t init(urma_init_attr_t* /*conf*/) noexcept {
     if (provider != nullptr) fail(URMA_EEXIST, "the shm provider is initialised already");
     auto made = std::make_unique<Provider>(*host());
     const auto eids = made->transport.runtime().eids();
-    const DeviceDescription device = {kDeviceName, URMA_TRANSPORT_UB, made->attr, eids.data(),
-                                      static_cast<uint32_t>(eids.size())};
+    const DeviceDescription device = {kDeviceName,
+                                      URMA_TRANSPORT_UB,
+                                      made->attr,
+                                      eids.data(),
+                                      static_cast<uint32_t>(eids.size()),
+                                      &made->inspector};
     host()->registry->add_device(&provider_ops, device);
     context_ops = local::make_ops("shm");
     provider = made.release();

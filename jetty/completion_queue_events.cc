@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: MIT
+//
+// The events of a JFC: arming, raising, moderation and acknowledgement.
+#include <algorithm>
+#include <array>
+
+#include "jetty/completion_queue.h"
+#include "urma/base/log.h"
+
+namespace urma {
+namespace {
+
+constexpr uint32_t kMaxModerateCount = 1023;
+constexpr std::array<uint32_t, 8> kModeratePeriods = {0, 4, 16, 64, 256, 1024, 4096, 16384};
+
+bool possible(const urma_jfc_attr_t& attr) {
+  if ((attr.mask & (JFC_MODERATE_COUNT | JFC_MODERATE_PERIOD)) == 0) {
+    URMA_LOG_LIMITED(ERR, "modify_jfc: mask {:#x} names neither MODERATE_COUNT (1) nor PERIOD (2)",
+                     attr.mask);
+    return false;
+  }
+  if ((attr.mask & JFC_MODERATE_COUNT) != 0 && attr.moderate_count > kMaxModerateCount) {
+    URMA_LOG_LIMITED(ERR, "modify_jfc: moderate_count {} is not possible; pass 0 to {}",
+                     attr.moderate_count, kMaxModerateCount);
+    return false;
+  }
+  if ((attr.mask & JFC_MODERATE_PERIOD) != 0 &&
+      std::find(kModeratePeriods.begin(), kModeratePeriods.end(), attr.moderate_period) ==
+          kModeratePeriods.end()) {
+    URMA_LOG_LIMITED(ERR,
+                     "modify_jfc: moderate_period {} is not possible; pass 0, or a power of 4 from "
+                     "4 to 16384 us",
+                     attr.moderate_period);
+    return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Bell CompletionQueue::silent_bell_ = {};
+
+void CompletionQueue::raise_at(EventChannel* channel, Bell* bell) {
+  channel_ = channel;
+  bell_ = bell;
+  channel->add(this);
+}
+
+urma_status_t CompletionQueue::arm(bool solicited_only) {
+  // Without a channel nobody could be told.
+  if (channel_ == nullptr) return URMA_SUCCESS;
+  counted_.store(0, std::memory_order_relaxed);
+  arming_.fetch_add(1, std::memory_order_relaxed);
+  set_bell(solicited_only);
+  // SYNC(bell): the bell is stored before, and everything that may have come is looked at behind.
+  // Pairs with the light barriers of those who publish before they look at the bell: completed(),
+  // SendQueue::announce() and RemoteBell::ring(). So either they see the bell or this thread sees
+  // what they have published.
+  heavy_barrier();
+  bool outstanding = false;
+  const bool more = move_just_armed(&outstanding);
+  channel_->drain_seldom();
+  if (!armed()) return URMA_SUCCESS;
+  if (more) {
+    domain_->take_over();
+  } else if (outstanding) {
+    domain_->watch_pending();
+  }
+  return URMA_SUCCESS;
+}
+
+void CompletionQueue::set_bell(bool solicited_only) {
+  // Relaxed: ordered by the barrier in arm().
+  if (!solicited_only) {
+    bell_->armed.store(Armed::kForAny, std::memory_order_relaxed);
+    return;
+  }
+  // Who waits for any completion already, goes on to.
+  Armed before = Armed::kNo;
+  bell_->armed.compare_exchange_strong(before, Armed::kForSolicited, std::memory_order_relaxed);
+}
+
+bool CompletionQueue::move_just_armed(bool* outstanding) {
+  OwnerScope scope(poll_lock_);
+  bool solicited = false;
+  const uint32_t waiting = ring_.waiting(&solicited);
+  if (waiting != 0) completed(waiting, solicited);
+  bool more = false;
+  for (Attached& attached : sources_) {
+    more |= attached.source->move_for(this, true);
+    *outstanding |= attached.source->outstanding();
+  }
+  return more;
+}
+
+bool CompletionQueue::move() {
+  OwnerScope scope(poll_lock_);
+  bool more = false;
+  for (Attached& attached : sources_) more |= attached.source->move_for(this, false);
+  return more && armed();
+}
+
+void CompletionQueue::completed_armed(uint32_t count, bool solicited) {
+  if (!wanted(bell_->armed.load(std::memory_order_relaxed), solicited)) return;
+  const uint32_t enough = moderate_count_.load(std::memory_order_relaxed);
+  const uint32_t period = moderate_period_.load(std::memory_order_relaxed);
+  if (enough == 0 && period == 0) return raise();
+  const uint32_t counted = counted_.fetch_add(count, std::memory_order_relaxed) + count;
+  if (enough != 0 && counted >= enough) return raise();
+  const uint64_t arming = arming_.load(std::memory_order_relaxed);
+  if (period != 0 && delayed_arming_.exchange(arming, std::memory_order_relaxed) != arming) {
+    domain_->delay_event(this, arming, period);
+  }
+}
+
+void CompletionQueue::raise_delayed(uint64_t arming) {
+  if (arming_.load(std::memory_order_relaxed) == arming) raise();
+}
+
+void CompletionQueue::raise() {
+  // Of all that see the bell one disarms. Relaxed: what the event tells of is ordered by the locks
+  // that guard it, and by those of the channel.
+  if (bell_->armed.exchange(Armed::kNo, std::memory_order_relaxed) != Armed::kNo) {
+    channel_->fire(this);
+  }
+}
+
+urma_status_t CompletionQueue::modify(urma_jfc_attr_t* attr) {
+  if (!possible(*attr)) return URMA_EINVAL;
+  if ((attr->mask & JFC_MODERATE_COUNT) != 0) {
+    // One completion is what an event needs anyway.
+    moderate_count_.store(attr->moderate_count == 1 ? 0 : attr->moderate_count,
+                          std::memory_order_relaxed);
+  }
+  if ((attr->mask & JFC_MODERATE_PERIOD) != 0) {
+    moderate_period_.store(attr->moderate_period, std::memory_order_relaxed);
+  }
+  return URMA_SUCCESS;
+}
+
+bool CompletionQueue::all_acked() {
+  ::pthread_mutex_lock(&event_mutex);
+  const bool acked = static_cast<int32_t>(reported_ - comp_events_acked) <= 0;
+  ::pthread_mutex_unlock(&event_mutex);
+  return acked;
+}
+
+void CompletionQueue::ack_events(uint32_t count) {
+  ::pthread_mutex_lock(&event_mutex);
+  comp_events_acked += count;
+  ::pthread_cond_broadcast(&event_cond);
+  ::pthread_mutex_unlock(&event_mutex);
+}
+
+urma_status_t CompletionQueue::end_events() {
+  if (channel_ == nullptr) return URMA_SUCCESS;
+  if (!channel_->remove(this, non_blocking_)) {
+    URMA_LOG_LIMITED(ERR, "delete_jfc: jfc {:#x} has events that were not acknowledged; ack them",
+                     jfc_id.id);
+    return URMA_EAGAIN;
+  }
+  bell_->armed.store(Armed::kNo, std::memory_order_relaxed);
+  domain_->forget_delayed(this);
+  // Nothing is handed out any more, so reported_ stays as it is.
+  ::pthread_mutex_lock(&event_mutex);
+  while (static_cast<int32_t>(reported_ - comp_events_acked) > 0) {
+    ::pthread_cond_wait(&event_cond, &event_mutex);
+  }
+  ::pthread_mutex_unlock(&event_mutex);
+  channel_ = nullptr;
+  bell_ = &silent_bell_;
+  return URMA_SUCCESS;
+}
+
+}  // namespace urma

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: MIT
+#include "jetty/event_channel.h"
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "jetty/completion_queue.h"
+#include "urma/base/clock.h"
+#include "urma/base/error.h"
+
+namespace urma {
+namespace {
+
+constexpr uint32_t kMaxEventsPerWait = 16;
+// A socket takes some hundred bytes that nobody reads; its peer sends few for each arming.
+constexpr uint32_t kCallsPerDrain = 64;
+// How often a wait looks for more at once before it gives its caller's deadline a chance, and how
+// often without a deadline: peers can make it look for as long as they like.
+constexpr int kPassesPerCollect = 8;
+constexpr int kLooksPerWait = 64;
+constexpr uint64_t kNsPerMs = 1'000'000;
+
+void watch(int epoll, int fd) {
+  epoll_event event = {};
+  event.events = EPOLLIN | EPOLLET;
+  if (::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) != 0) {
+    fail_errno(URMA_ENOMEM, "watching a wake-up of a JFCE");
+  }
+}
+
+// The part of a timeout that is left, rounded up.
+int remaining_ms(uint64_t deadline_ns) {
+  const uint64_t now = monotonic_ns();
+  if (now >= deadline_ns) return 0;
+  return static_cast<int>((deadline_ns - now + kNsPerMs - 1) / kNsPerMs);
+}
+
+}  // namespace
+
+EventChannel::EventChannel(urma_context_t* ctx, uint64_t key)
+    : urma_jfce_t{},
+      key_(key),
+      epoll_(::epoll_create1(EPOLL_CLOEXEC)),
+      own_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  if (!epoll_.valid() || !own_.valid()) fail_errno(URMA_ENOMEM, "create_jfce");
+  watch(epoll_.get(), own_.get());
+  urma_ctx = ctx;
+  fd = epoll_.get();
+}
+
+void EventChannel::add(CompletionQueue* jfc) {
+  std::lock_guard collecting(collect_mutex_);
+  std::lock_guard lock(mutex_);
+  // So that fire() needs no memory.
+  pending_.reserve(jfcs_.size() + 1);
+  jfcs_.push_back(jfc);
+  jfc->listed_ = true;
+}
+
+bool EventChannel::remove(CompletionQueue* jfc, bool only_if_acked) {
+  std::lock_guard collecting(collect_mutex_);
+  std::lock_guard lock(mutex_);
+  if (only_if_acked && !jfc->all_acked()) return false;
+  std::erase(jfcs_, jfc);
+  std::erase(pending_, jfc);
+  jfc->listed_ = false;
+  return true;
+}
+
+void EventChannel::fire(CompletionQueue* jfc) {
+  {
+    std::lock_guard lock(mutex_);
+    if (!jfc->listed_ || std::exchange(jfc->event_pending_, true)) return;
+    pending_.push_back(jfc);
+    // Whoever made the list not empty has woken those that sleep.
+    if (pending_.size() > 1) return;
+  }
+  // Relaxed: a thread only ever finds its own id here where it has put it there itself.
+  if (collector_.load(std::memory_order_relaxed) != ::pthread_self()) wake_up();
+}
+
+void EventChannel::wake_up() {
+  const uint64_t one = 1;
+  // An edge whatever its count is; that is never read, and would be full in some centuries.
+  [[maybe_unused]] ssize_t written = ::write(own_.get(), &one, sizeof(one));
+}
+
+uint32_t EventChannel::take(uint32_t count, urma_jfc_t** jfcs) {
+  std::lock_guard lock(mutex_);
+  const auto taken =
+      static_cast<uint32_t>(std::min<size_t>({count, kMaxEventsPerWait, pending_.size()}));
+  for (uint32_t i = 0; i < taken; ++i) {
+    CompletionQueue* jfc = pending_[i];
+    jfc->event_pending_ = false;
+    ++jfc->reported_;
+    jfcs[i] = jfc;
+  }
+  pending_.erase(pending_.begin(), pending_.begin() + taken);
+  // The edge that told of them all may be gone.
+  if (taken != 0 && !pending_.empty()) wake_up();
+  return taken;
+}
+
+int EventChannel::wait(uint32_t count, int timeout_ms, urma_jfc_t** jfcs) {
+  uint32_t taken = take(count, jfcs);
+  if (taken != 0) return static_cast<int>(taken);
+  const uint64_t deadline =
+      timeout_ms > 0 ? monotonic_ns() + static_cast<uint64_t>(timeout_ms) * kNsPerMs : 0;
+  int left = timeout_ms;
+  for (int looks = 1;; ++looks) {
+    epoll_event events[kMaxEventsPerWait];
+    const int ready = ::epoll_wait(epoll_.get(), events, kMaxEventsPerWait, left);
+    if (ready < 0) return -1;
+    // An edge says that something has come, not what.
+    if (ready > 0) collect();
+    taken = take(count, jfcs);
+    if (taken != 0) return static_cast<int>(taken);
+    // Without a timeout: until the descriptor is dry.
+    if (left == 0 && (ready == 0 || timeout_ms > 0 || looks == kLooksPerWait)) return 0;
+    if (timeout_ms > 0) left = remaining_ms(deadline);
+  }
+}
+
+// Moves what has arrived for the armed JFCs, so that what is due raises its event.
+void EventChannel::collect() {
+  std::lock_guard collecting(collect_mutex_);
+  struct Collector {
+    std::atomic<pthread_t>& here;
+    // Relaxed: see fire().
+    explicit Collector(std::atomic<pthread_t>& place) : here(place) {
+      here.store(::pthread_self(), std::memory_order_relaxed);
+    }
+    ~Collector() { here.store(0, std::memory_order_relaxed); }
+  } collector(collector_);
+  bool more = true;
+  for (int pass = 0; pass < kPassesPerCollect && more; ++pass) more = move_all();
+  if (more) wake_up();
+}
+
+bool EventChannel::move_all() {
+  bool more = false;
+  for (CompletionQueue* jfc : jfcs_) {
+    if (jfc->armed()) more |= jfc->move();
+  }
+  return more;
+}
+
+std::shared_ptr<Wakeup> EventChannel::make_wakeup() {
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) {
+    fail_errno(URMA_ENOMEM, "making a wake-up of a JFCE");
+  }
+  auto wakeup = std::make_shared<Wakeup>(Wakeup{Fd(ends[0]), Fd(ends[1])});
+  std::lock_guard lock(mutex_);
+  wakeups_.push_back(wakeup);
+  try {
+    watch(epoll_.get(), wakeup->here.get());
+  } catch (...) {
+    wakeups_.pop_back();
+    throw;
+  }
+  return wakeup;
+}
+
+void EventChannel::drop_wakeup(const std::shared_ptr<Wakeup>& wakeup) {
+  std::lock_guard lock(mutex_);
+  std::erase(wakeups_, wakeup);
+  // Others may hold it for a while.
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, wakeup->here.get(), nullptr);
+}
+
+void EventChannel::drain_seldom() {
+  if (drains_.fetch_add(1, std::memory_order_relaxed) % kCallsPerDrain != 0) return;
+  char unread[1024];
+  bool drained = false;
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& wakeup : wakeups_) {
+      // One call is enough: what one peer has sent since the last time is less.
+      drained |= ::recv(wakeup->here.get(), unread, sizeof(unread), MSG_DONTWAIT) > 0;
+    }
+  }
+  // An edge that nobody has seen goes with the byte that made it.
+  if (drained) wake_up();
+}
+
+}  // namespace urma

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT
+//
+// A memory barrier with all its cost on one side. Who publishes something and then looks whether
+// somebody waits for it, does so very often; who begins to wait and then looks whether there is
+// something, seldom. Each has to order its store before its load, or both miss each other. The
+// waiting side makes the kernel execute a barrier in every other thread that takes part, in any
+// process, so that the publishing side only has to keep the compiler from reordering.
+#ifndef JETTY_PROCESS_BARRIER_H_
+#define JETTY_PROCESS_BARRIER_H_
+
+#include <atomic>
+
+namespace urma {
+
+// Enters this process; before the first use of the two below. Where the kernel refuses, both sides
+// execute a fence each instead. Returns whether others need none for this process.
+bool enter_process_barrier();
+
+namespace internal {
+extern std::atomic<bool> process_barrier;
+}
+
+// Between the publishing side's store and its load. `fence` where the waiting process or this one
+// could not enter.
+inline void light_barrier(bool fence) {
+  if (fence) [[unlikely]] {
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+  } else {
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+  }
+}
+
+// The same where both are threads of this process.
+inline void light_barrier() {
+  // Relaxed: written once, before there is anything to wait for.
+  light_barrier(!internal::process_barrier.load(std::memory_order_relaxed));
+}
+
+// Between the waiting side's store and its load.
+void heavy_barrier();
+
+}  // namespace urma
+
+#endif  // JETTY_PROCESS_BARRIER_H_

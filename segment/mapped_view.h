@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT
+//
+// Memory of another process as this one has mapped it: the parts of an imported segment that its
+// owner shares, at one distance from where they lie there.
+#ifndef SEGMENT_MAPPED_VIEW_H_
+#define SEGMENT_MAPPED_VIEW_H_
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "urma/base/fd.h"
+#include "urma_ext.h"
+
+namespace urma {
+
+// How the owner describes one part of a segment.
+struct PartDescription {
+  uint64_t va;
+  uint64_t len;
+  uint64_t offset;  // in its file
+  uint32_t file;    // number of the descriptor that came along, or kNoFile
+  uint32_t reason;  // urma_ext_reason_t
+};
+inline constexpr uint32_t kNoFile = UINT32_MAX;
+
+class MappedView {
+ public:
+  // Maps what can be mapped of the segment [base, base + len), for reading or for writing too.
+  // Nothing that the owner says is trusted: parts that are no sealed shared memory of the size, or
+  // out of order, are not mapped. Throws Error where there is no address space.
+  MappedView(uint64_t base, uint64_t len, std::span<const PartDescription> parts,
+             std::span<Fd> files, bool writable);
+  MappedView(const MappedView&) = delete;
+  MappedView& operator=(const MappedView&) = delete;
+
+  // Where the bytes from va on lie here, and how many of them, up to `bytes`; NULL where the byte
+  // at va is not mapped, and then how many are not.
+  char* at(uint64_t va, uint64_t bytes, uint64_t* run) const;
+
+  // The longest mapped stretch, for those who look at nothing else; empty where begin == end.
+  uint64_t begin() const { return begin_; }
+  uint64_t end() const { return end_; }
+  // Here minus there.
+  uint64_t distance() const { return distance_; }
+  bool writable() const { return writable_; }
+  bool whole() const { return begin_ == base_ && end_ == base_ + len_; }
+  const std::vector<urma_ext_part_t>& parts() const { return parts_; }
+
+ private:
+  // Address space for all pages of the segment.
+  struct Area {
+    Area() = default;
+    ~Area();
+    Area(const Area&) = delete;
+    Area& operator=(const Area&) = delete;
+    void* start = nullptr;
+    uint64_t bytes = 0;
+  };
+
+  void reserve();
+  void add(const PartDescription& part, std::span<Fd> files);
+  bool map(const PartDescription& part, std::span<Fd> files);
+  bool map_pages(uint64_t va, uint64_t bytes, int fd, uint64_t offset);
+
+  const uint64_t base_;
+  const uint64_t len_;
+  const bool writable_;
+  Area area_;
+  uint32_t mappings_ = 0;
+  uint64_t distance_ = 0;
+  uint64_t begin_ = 0;
+  uint64_t end_ = 0;
+  std::vector<urma_ext_part_t> parts_;  // ascending, without gaps
+};
+
+}  // namespace urma
+
+#endif  // SEGMENT_MAPPED_VIEW_H_

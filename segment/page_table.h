@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: MIT
+//
+// The pages of this process that peers map.
+//
+// A range is moved when it is first wanted, chunk by chunk, into a memfd of its own. Pages that two
+// ranges have in common are moved once, where both are for one audience, and stay until neither
+// needs them; the pages of one audience are never handed to another.
+#ifndef SEGMENT_PAGE_TABLE_H_
+#define SEGMENT_PAGE_TABLE_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "segment/child_copies.h"
+#include "segment/extents.h"
+#include "segment/memory_map.h"
+#include "segment/own_memory.h"
+#include "segment/page_attributes.h"
+#include "segment/page_memory.h"
+#include "segment/page_mover.h"
+#include "segment/turn_mutex.h"
+#include "segment/way_back.h"
+#include "urma/base/fd.h"
+#include "urma/base/shared_pages.h"
+
+namespace urma {
+
+class PageTable final : public SharedPages {
+ public:
+  // Whether private memory may be moved; it may until told otherwise.
+  void set_in_place(bool on);
+
+  RangeId add(uint64_t va, uint64_t len, const Audience& audience) override;
+  bool share(RangeId range, uint64_t budget) override;
+  std::vector<SharedPart> parts(RangeId range) const override;
+  void remove(RangeId range) override;
+  void* allocate(uint64_t bytes, uint32_t flags) override;
+  bool deallocate(void* memory) override;
+  // Forgets all ranges, and closes what is kept open for the next one.
+  void clear();
+
+  // To be called around fork(). The child gets private copies of all that is shared here, and
+  // forgets the table; nothing of the parent's is changed. The parent waits until the child has its
+  // copies, but not for ever. The child is told how many bytes it could not copy, which are not
+  // mapped there any more.
+  void before_fork();
+  void after_fork_in_parent();
+  uint64_t after_fork_in_child();
+
+  // For tests.
+  void fail_at(FailPoint fail);
+  void set_child_wait(uint64_t limit_ns);
+
+ private:
+  struct Range {
+    uint64_t va;
+    uint64_t len;
+    uint64_t first;  // whole pages
+    uint64_t last;
+    Audience audience;
+    uint64_t cursor;                // up to here it is known what is shared
+    std::vector<SharedPart> parts;  // of [first, cursor)
+    std::shared_ptr<PageMemory> memory;
+    std::vector<std::shared_ptr<PageMemory>> used;  // that parts lie in
+    std::optional<FlagSnapshot> flags;
+    urma_ext_reason_t memory_refusal = URMA_EXT_REASON_NONE;
+    uint64_t busy_until_ns = 0;  // 0: no page was held by others yet
+    bool done = false;
+  };
+  struct Turn;
+  struct Removal;
+  using ExtentMap = Extents::Map;
+
+  // Sharing; all with the lock held. step() returns a measure of what it did.
+  uint64_t step(RangeId id, Range& range, Turn& turn);
+  uint64_t adopt(RangeId id, Range& range, ExtentMap::iterator extent);
+  uint64_t adopt_own(RangeId id, Range& range, OwnMemory::Block& block);
+  uint64_t move(RangeId id, Range& range, uint64_t limit, const PageAttributes& found, Turn& turn);
+  uint64_t move_gap(RangeId id, Range& range, const PageAttributes& found, uint64_t end,
+                    Turn& turn);
+  uint64_t move_chunk(RangeId id, Range& range, const PageAttributes& found, uint64_t end,
+                      Turn& turn);
+  urma_ext_reason_t judge(Range& range, const Vma& vma, uint64_t* limit, PageAttributes* attributes,
+                          Turn& turn);
+  urma_ext_reason_t get_ready(Range& range, Turn& turn);
+  bool near_area_limit();
+  bool may_wait(Range& range) const;
+  uint64_t refuse(Range& range, uint64_t end, urma_ext_reason_t reason);
+  void append(Range& range, uint64_t end, const std::shared_ptr<PageMemory>& memory,
+              urma_ext_reason_t reason);
+  void withhold(Range& range, const PageMemory& memory);
+  // All that takes memory is done by the first: no moved pages may be missing in the table.
+  ExtentMap::node_type make_entry(RangeId id, Range& range, uint64_t end,
+                                  const std::shared_ptr<PageMemory>& memory,
+                                  const PageAttributes& attributes);
+  void enter(Range& range, ExtentMap::node_type entry);
+  bool finish(RangeId id, Range& range, Turn& turn);
+
+  // Removing; all with the lock held, but for prepare().
+  bool release_some(RangeId id, const Range& range, Removal& removal);
+  void restore_some(ExtentMap::iterator extent, Removal& removal);
+  void strand(uint64_t start, uint64_t end, Removal& removal);
+  void forget(uint64_t start, uint64_t end);
+  void release_own(ExtentMap::iterator extent, RangeId id, Removal& removal);
+  void begin_renewal(OwnMemory::Block& block, Removal& removal);
+  void renew_some(Removal& removal);
+  RestoredArea surroundings(const Chunk& chunk, const Vma& vma, const PageAttributes& attributes);
+  // The way back, with the lock held. False where there is none to be had.
+  bool secure_way_back();
+  // NULL with errno; EAGAIN: others have the only one.
+  std::unique_ptr<WayBack> borrow_way_back();
+  void return_way_back(std::unique_ptr<WayBack> way);
+  std::unique_ptr<WayBack> make_way_back();
+  void close_way_back(std::unique_ptr<WayBack> way);
+  // Closes what is of use only while something is shared.
+  void settle();
+
+  // While one is, nothing may be punched out of memory that it may be reading. With the lock held.
+  bool child_is_copying() const { return child_copies_.any_missing(); }
+  // Whether the kernel's pages are as large as ours.
+  static bool knows_pages();
+  // Of this process. Tried again where it could not be opened before.
+  MemoryMap& memory_map();
+
+  // In a child. Each tells how many bytes could not be copied.
+  uint64_t copy_in_child(uint64_t start, uint64_t end, const PageMemory& memory,
+                         const PageAttributes& attributes, MemoryMap* map);
+  uint64_t copy_own_in_child(const OwnMemory::Block& block, MemoryMap* map);
+  uint64_t copy_all_in_child();
+  void close_in_child() const;
+  void punch(const PageMemory& memory, uint64_t va, uint64_t len);
+
+  mutable TurnMutex mutex_;
+  bool in_place_ = true;
+  std::map<RangeId, Range> ranges_;
+  std::map<RangeId, Range> going_;  // that remove() works on
+  RangeId next_id_ = 1;
+  Extents extents_;
+  OwnMemory own_;
+  Scratch scratch_;
+  std::optional<MemoryMap> map_;
+  Fd pagemap_;
+  std::set<int> passing_fds_;  // that a child must close too
+  std::unique_ptr<WayBack> way_back_;
+  int ways_lent_ = 0;
+  ChildCopies child_copies_;
+  uint64_t child_wait_ns_ = 30'000'000'000;
+  uint64_t areas_ = 0;  // mappings of the process when they were last counted
+  uint64_t areas_added_ = 0;
+  uint64_t areas_counted_ns_ = 0;
+  FailPoint fail_;
+};
+
+}  // namespace urma
+
+#endif  // SEGMENT_PAGE_TABLE_H_

@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: MIT
+//
+// How a range that goes gets its private pages back.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cinttypes>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "segment/kernel_abi.h"
+#include "segment/page_table.h"
+#include "segment/remap_drain.h"
+#include "segment/restore_thread.h"
+#include "urma/base/error.h"
+#include "urma/base/log.h"
+
+namespace urma {
+namespace {
+
+using kernel::kHugePageBytes;
+using kernel::kPageBytes;
+
+constexpr uint64_t kHugeMask = kHugePageBytes - 1;
+constexpr uint64_t kSmallestChunk = 64 * 1024;
+// Other threads may change the mapping between a look at it and what is done with it.
+constexpr int kTries = 16;
+
+// Where a chunk at `va` ends: with the huge page that has contents, or before the next one that
+// has.
+uint64_t chunk_end(const PageMemory& memory, uint64_t va, uint64_t end) {
+  const auto offset = static_cast<off_t>(memory.offset(va));
+  const off_t data = ::lseek(memory.fd(), offset, SEEK_DATA);
+  if (data < 0 && errno == ENXIO) return end;
+  const uint64_t contents = data < 0 ? va : va + static_cast<uint64_t>(data - offset);
+  const uint64_t block = contents & ~kHugeMask;
+  return std::min(end, block > va ? block : (va & ~kHugeMask) + kHugePageBytes);
+}
+
+// How many bytes the program has mapped of this memory where they do not belong: mremap() has moved
+// them.
+uint64_t moved_bytes(const PageMemory& memory) {
+  uint64_t bytes = 0;
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    Vma vma = {};
+    char rights[5];
+    unsigned major;
+    unsigned minor;
+    if (std::sscanf(line.c_str(), "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %x:%x %" SCNu64,
+                    &vma.start, &vma.end, rights, &vma.offset, &major, &minor, &vma.inode) < 7) {
+      continue;
+    }
+    vma.shared = rights[3] == 's';
+    vma.device = makedev(major, minor);
+    if (memory.is_mapped_by(vma)) continue;
+    vma.offset = memory.offset(vma.start);
+    if (memory.is_mapped_by(vma)) bytes += vma.end - vma.start;
+  }
+  return bytes;
+}
+
+std::string describe(long result) {
+  if (result == -EEXIST) return "the program watches them with a userfaultfd";
+  return std::strerror(static_cast<int>(-result));
+}
+
+}  // namespace
+
+// What one call of remove() uses.
+struct PageTable::Removal {
+  Removal(PageTable* table, uint64_t first) : table(table), va(first) {}
+  ~Removal() {
+    if (way == nullptr) return;
+    const std::lock_guard lock(table->mutex_);
+    restorer.reset();
+    drain.reset();
+    table->return_way_back(std::move(way));
+  }
+
+  // Where others have the only way back they are done with it some time.
+  bool must_wait() {
+    if (way == nullptr) way = table->borrow_way_back();
+    return way == nullptr && errno == EAGAIN;
+  }
+
+  // Throws Error where pages cannot be held still.
+  void open() {
+    if (drain) return;
+    if (way == nullptr) way = table->borrow_way_back();
+    if (way == nullptr) fail_errno(URMA_FAIL, "opening a userfaultfd");
+    if (way->pages_are_pinned()) {
+      fail(URMA_EAGAIN,
+           "the kernel or a device may hold pages of the process (VmPin in /proc/self/status): "
+           "unregister buffers with io_uring or others first, segments afterwards");
+    }
+    table->scratch_.reserve();
+    restorer.emplace();
+    drain.emplace(way->uffd(), way->stop_fd());
+  }
+  MoverTools tools() const {
+    return {way->uffd(), table->pagemap_.get(), &table->scratch_, table->fail_};
+  }
+
+  // Restores *len bytes, or less where there is no memory for as many.
+  long restore(const PageMemory& memory, const Vma& vma, const PageAttributes& attributes,
+               uint64_t start, uint64_t* len) {
+    if (data_end_of != &memory) data_end = 0;
+    data_end_of = &memory;
+    try {
+      open();
+    } catch (const std::exception& error) {
+      why = error.what();
+      return -EPERM;
+    }
+    for (;;) {
+      const Chunk chunk = {start, *len, memory.fd(), memory.offset(start)};
+      const long result =
+          restorer->restore(tools(), chunk, table->surroundings(chunk, vma, attributes), &data_end);
+      if (result != 0) why = describe(result);
+      if (result != -ENOMEM || *len <= kSmallestChunk) return result;
+      *len = (*len / 2 + kPageBytes - 1) & ~(kPageBytes - 1);
+    }
+  }
+
+  PageTable* const table;
+  uint64_t va;  // up to here it is done
+  uint64_t data_end = 0;
+  const PageMemory* data_end_of = nullptr;
+  int tries = 0;
+  std::unique_ptr<WayBack> way;
+  std::optional<RestoreThread> restorer;
+  std::optional<RemapDrain> drain;  // set last: all is there
+  uint64_t stuck = 0;               // bytes that stay shared
+  std::string why;
+  std::shared_ptr<PageMemory> lost;  // that something was found no more of
+
+  struct Renewal {
+    uint64_t block;
+    uint64_t at;  // up to here it is done
+    std::shared_ptr<PageMemory> to;
+  };
+  std::optional<Renewal> renewal;
+};
+
+void PageTable::remove(RangeId id) {
+  std::map<RangeId, Range>::iterator gone;
+  {
+    const std::lock_guard lock(mutex_);
+    auto node = ranges_.extract(id);
+    if (node.empty()) return;
+    // A child of a fork must find the descriptors.
+    gone = going_.insert(std::move(node)).position;
+  }
+  const Range& range = gone->second;
+  Removal removal(this, range.first);
+  for (;;) {
+    const std::lock_guard lock(mutex_);
+    if (!release_some(id, range, removal)) break;
+  }
+  if (removal.lost != nullptr) {
+    if (const uint64_t moved = moved_bytes(*removal.lost)) {
+      removal.stuck += moved;
+      removal.why = "the program has moved them with mremap";
+    }
+  }
+  if (removal.stuck != 0) {
+    URMA_LOG_LIMITED(WARNING,
+                     "{} bytes of the segment at {:#x} stay in shared memory that former importers "
+                     "may still map: {}",
+                     removal.stuck, range.va, removal.why);
+  }
+  const std::lock_guard lock(mutex_);
+  going_.erase(gone);
+  settle();
+}
+
+// Works on one chunk at most. False once nothing is left.
+bool PageTable::release_some(RangeId id, const Range& range, Removal& removal) {
+  if (removal.renewal) {
+    renew_some(removal);
+    return true;
+  }
+  auto extent = extents_.at_or_after(removal.va);
+  while (extent != extents_.end() && extent->first < range.last) {
+    auto& claims = extent->second.claims;
+    if (std::find(claims.begin(), claims.end(), id) != claims.end()) break;
+    ++extent;
+  }
+  if (extent == extents_.end() || extent->first >= range.last) return false;
+  const uint64_t start = std::max(extent->first, removal.va);
+  extents_.cut(start);
+  extents_.cut(range.last);
+  extent = extents_.at_or_after(start);
+  removal.va = start;
+  const auto* block = own_.at_or_after(start);
+  if (block != nullptr && block->va <= start) {
+    if (!removal.must_wait()) release_own(extent, id, removal);
+  } else if (extent->second.claims.size() > 1) {
+    std::erase(extent->second.claims, id);
+    removal.va = extent->second.end;
+  } else {
+    restore_some(extent, removal);
+  }
+  return true;
+}
+
+void PageTable::restore_some(ExtentMap::iterator extent, Removal& removal) {
+  const uint64_t va = extent->first;
+  if (!memory_map().usable()) {
+    removal.why = "/proc/self/maps cannot be read";
+    return strand(va, extent->second.end, removal);
+  }
+  const auto vma = map_->find(va);
+  if (!vma || vma->start > va || !extent->second.memory->is_mapped_by(*vma)) {
+    // The program has unmapped it, and perhaps mapped something else.
+    uint64_t end = extent->second.end;
+    if (vma) end = std::min(end, vma->start > va ? vma->start : vma->end);
+    removal.lost = extent->second.memory;
+    forget(va, end);
+    removal.va = end;
+    return;
+  }
+  if (removal.must_wait()) return;
+  const auto memory = extent->second.memory;
+  const PageAttributes attributes = extent->second.attributes;
+  const uint64_t end = chunk_end(*memory, va, std::min(extent->second.end, vma->end));
+  uint64_t len = end - va;
+  const long result = removal.restore(*memory, *vma, attributes, va, &len);
+  // Some of the pages may be back, which the next look tells.
+  if (result == -EIO && ++removal.tries < kTries) return;
+  removal.tries = 0;
+  removal.va = va + len;
+  if (result != 0) return strand(va, removal.va, removal);
+  attributes.lock(va, len);
+  forget(va, removal.va);
+  punch(*memory, va, len);
+}
+
+// Nobody needs the old copy, but a child that may be copying it. What nobody may write to any more
+// stays until it is closed.
+void PageTable::punch(const PageMemory& memory, uint64_t va, uint64_t len) {
+  if (child_is_copying()) return;
+  ::fallocate(memory.fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+              static_cast<off_t>(memory.offset(va)), static_cast<off_t>(len));
+}
+
+// Stays entered: a child of a fork must get its copy.
+void PageTable::strand(uint64_t start, uint64_t end, Removal& removal) {
+  removal.va = end;
+  removal.stuck += end - start;
+  extents_.cut(end);
+  extents_.at_or_after(start)->second.claims.clear();
+}
+
+void PageTable::forget(uint64_t start, uint64_t end) {
+  extents_.cut(start);
+  extents_.cut(end);
+  auto extent = extents_.at_or_after(start);
+  while (extent != extents_.end() && extent->first < end) extent = extents_.erase(extent);
+}
+
+RestoredArea PageTable::surroundings(const Chunk& chunk, const Vma& vma,
+                                     const PageAttributes& attributes) {
+  RestoredArea area = {vma.protection, &attributes, 0, 0};
+  const auto neighbour = [&](uint64_t va) {
+    const auto other = map_->find(va);
+    const bool is_private = other && other->start <= va && refusal(*other) == URMA_EXT_REASON_NONE;
+    return is_private ? other : std::nullopt;
+  };
+  const auto amount = [](uint64_t border, uint64_t there) {
+    return border % kHugePageBytes == 0 && there >= kHugePageBytes ? kHugePageBytes : kPageBytes;
+  };
+  const uint64_t end = chunk.va + chunk.len;
+  if (const auto before = neighbour(chunk.va - 1)) {
+    area.before = amount(chunk.va, chunk.va - before->start);
+  }
+  if (end != vma.end) return area;
+  if (const auto behind = neighbour(end)) area.behind = amount(end, behind->end - end);
+  return area;
+}
+
+// The allocator's memory moves to a new descriptor once nobody needs any of it.
+void PageTable::release_own(ExtentMap::iterator extent, RangeId id, Removal& removal) {
+  OwnMemory::Block& block = *own_.at_or_after(extent->first);
+  std::erase(extent->second.claims, id);
+  removal.va = extent->second.end;
+  if (!extent->second.claims.empty()) return;
+  extents_.erase(extent);
+  const auto next = extents_.at_or_after(block.va);
+  if (next != extents_.end() && next->first < block.end) return;
+  begin_renewal(block, removal);
+}
+
+void PageTable::begin_renewal(OwnMemory::Block& block, Removal& removal) {
+  try {
+    removal.open();
+  } catch (const std::exception& error) {
+    // Stays where it is, for the same audience.
+    removal.stuck += block.end - block.va;
+    removal.why = error.what();
+    return;
+  }
+  auto to = PageMemory::create(block.va, block.end, 0);
+  if (to == nullptr) {
+    removal.stuck += block.end - block.va;
+    removal.why = std::strerror(errno);
+    return;
+  }
+  block.being_renewed = true;
+  block.renewed = to;
+  removal.renewal = Removal::Renewal{block.va, block.va, std::move(to)};
+  removal.data_end_of = nullptr;
+  removal.data_end = 0;
+}
+
+void PageTable::renew_some(Removal& removal) {
+  auto& renewal = *removal.renewal;
+  const auto found = own_.map().find(renewal.block);
+  if (found == own_.map().end() || !found->second.being_renewed) return removal.renewal.reset();
+  auto& block = found->second;
+  const uint64_t end = chunk_end(*block.memory, renewal.at, block.end);
+  const auto vma = memory_map().find(renewal.at);
+  long result = -ENOENT;
+  if (vma && vma->start <= renewal.at && vma->end >= end && block.memory->is_mapped_by(*vma)) {
+    const Chunk chunk = {renewal.at, end - renewal.at, block.memory->fd(),
+                         block.memory->offset(renewal.at)};
+    result = removal.restorer->replace(removal.tools(), chunk, vma->protection, renewal.to->fd(),
+                                       &removal.data_end);
+  }
+  if (result == 0) {
+    renewal.at = end;
+    if (end < block.end) return;
+    block.memory = std::move(block.renewed);
+    block.exposed_to.reset();
+  } else {
+    block.broken = renewal.at > block.va;
+    if (!block.broken) block.renewed.reset();
+    removal.stuck += block.end - renewal.at;
+    removal.why = std::strerror(static_cast<int>(-result));
+  }
+  block.being_renewed = false;
+  removal.renewal.reset();
+}
+
+}  // namespace urma

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: MIT
+//
+// Every operation with its completions taken by polling, or after an event: of both ends, in the
+// order that programs use, and in sizes that travel in different ways.
+#include <alloca.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "test/conformance/parties.h"
+#include "test/conformance/regions.h"
+#include "test/process/endpoint.h"
+#include "test/process/harness.h"
+
+namespace urma_test {
+namespace {
+
+// The largest one still fits on the stack, and takes several turns to move.
+constexpr size_t kSizes[] = {1, 64, 4096, 65537, 3 << 20};
+
+enum class Queues { kJfsJfr, kJetty, kRcJetty };
+enum class Learns { kByPolling, kByEvent };
+
+// Arms before anything can happen, and takes one successful completion afterwards.
+class Completions {
+ public:
+  Completions(Endpoint& endpoint, urma_jfc_t* jfc) : jfce_(endpoint.jfce), jfc_(jfc) {}
+
+  void expect() { EXPECT_TRUE(jfce_ == nullptr || urma_rearm_jfc(jfc_, false) == URMA_SUCCESS); }
+  void take(uint64_t user_ctx) {
+    if (jfce_ != nullptr) {
+      urma_jfc_t* fired = nullptr;
+      EXPECT_EQ(urma_wait_jfc(jfce_, 1, -1, &fired), 1);
+      EXPECT_EQ(fired, jfc_);
+      uint32_t events = 1;
+      urma_ack_jfc(&fired, &events, 1);
+    }
+    urma_cr_t cr = {};
+    // An event says that a completion is there, so one poll finds it.
+    const int got = jfce_ != nullptr ? urma_poll_jfc(jfc_, 1, &cr) : (cr = wait_for(jfc_), 1);
+    EXPECT_EQ(got, 1);
+    EXPECT_EQ(cr.status, URMA_CR_SUCCESS);
+    EXPECT_EQ(cr.user_ctx, user_ctx);
+    EXPECT_TRUE(has_nothing(jfc_));
+  }
+
+ private:
+  urma_jfce_t* jfce_;
+  urma_jfc_t* jfc_;
+};
+
+Config config_of(Queues queues, Learns learns) {
+  Config config;
+  config.jetty = queues != Queues::kJfsJfr;
+  config.mode = queues == Queues::kRcJetty ? URMA_TM_RC : URMA_TM_RM;
+  config.events = learns == Learns::kByEvent;
+  return config;
+}
+
+size_t size_of(Operation operation, size_t size) { return is_atomic(operation) ? 8 : size; }
+
+size_t offset_of(Operation operation, uint64_t va) {
+  return is_atomic(operation) ? (8 - va % 8) % 8 : 0;
+}
+
+// What requests name as their target: nothing in RC, where both sides bind.
+urma_target_jetty_t* reach(Channel& channel, Endpoint& endpoint) {
+  urma_target_jetty_t* queue = endpoint.import(channel.swap(endpoint.queue_id()));
+  if (endpoint.config.mode != URMA_TM_RC) return queue;
+  endpoint.bind(queue);
+  return nullptr;
+}
+
+// Makes each step of the target when it is told the kind of memory.
+void serve(Channel& channel, Operation operation, const Config& config, size_t size) {
+  Endpoint endpoint(config);
+  const size_t total = segment_size(operation, size);
+  Regions regions(endpoint, total, kAllAccess, kNoToken, ::alloca(total + kGuards));
+  reach(channel, endpoint);
+  for (size_t kind = 0; kind < kKinds; ++kind) channel.send(regions.id(kind));
+  for (uint64_t seed = 1; seed <= kKinds; ++seed) {
+    Region& region = regions.region(seed - 1);
+    const size_t offset = offset_of(operation, reinterpret_cast<uint64_t>(region.data()));
+    if (operation == Operation::kRead) {
+      region.expect_pattern(size, seed);
+    } else if (is_atomic(operation)) {
+      region.expect_value(offset, 5, size);
+    } else {
+      region.expect_poison();
+    }
+    region.put();
+    Completions received(endpoint, endpoint.receive_jfc);
+    if (is_message(operation)) {
+      endpoint.post_receive(regions.segment(seed - 1), region.data(), size, seed);
+      received.expect();
+    }
+    channel.sync();  // go
+    if (is_message(operation)) received.take(seed);
+    channel.sync();  // done
+    if (is_atomic(operation)) {
+      region.expect_value(offset, operation == Operation::kCas ? 9 : 12, size);
+    } else {
+      region.expect_pattern(size, seed);
+    }
+    region.check("target");
+  }
+  endpoint.close();
+}
+
+urma_jfs_wr_t request(Operation operation, urma_target_jetty_t* queue, urma_sge_t* local,
+                      urma_sge_t* remote, uint64_t user_ctx) {
+  switch (operation) {
+    case Operation::kWrite:
+      return write_request(queue, local, remote, user_ctx);
+    case Operation::kWriteImm:
+      return write_imm_request(queue, local, remote, immediate_of(user_ctx), user_ctx);
+    case Operation::kSendImm:
+      return send_imm_request(queue, local, immediate_of(user_ctx), user_ctx);
+    case Operation::kRead:
+      return read_request(queue, local, remote, user_ctx);
+    case Operation::kCas:
+      return cas_request(queue, local, remote, 5, 9, user_ctx);
+    case Operation::kFadd:
+      return add_request(queue, local, remote, 7, user_ctx);
+    default:
+      return send_request(queue, local, user_ctx);
+  }
+}
+
+void initiate(Channel& channel, Operation operation, const Config& config, size_t size) {
+  Endpoint endpoint(config);
+  const size_t total = segment_size(operation, size);
+  Regions regions(endpoint, total, kAllAccess, kNoToken, ::alloca(total + kGuards));
+  urma_target_jetty_t* queue = reach(channel, endpoint);
+  Segments remote;
+  for (urma_target_seg_t*& segment : remote)
+    segment = endpoint.import(channel.receive<SegmentId>(), true);
+  for (uint64_t seed = 1; seed <= kKinds; ++seed) {
+    Region& region = regions.region(kKinds - seed);
+    if (operation == Operation::kRead || is_atomic(operation)) {
+      region.expect_poison();
+    } else {
+      region.expect_pattern(size, seed);
+    }
+    region.put();
+    urma_sge_t here = piece(regions.segment(kKinds - seed), region.data(), size);
+    const uint64_t va = remote[seed - 1]->seg.ubva.va;
+    urma_sge_t there = piece(remote[seed - 1], va + offset_of(operation, va), size);
+    Completions sent(endpoint, endpoint.send_jfc);
+    sent.expect();
+    channel.sync();  // go
+    endpoint.post(request(operation, queue, &here, &there, seed));
+    sent.take(seed);
+    channel.sync();  // done
+    if (is_atomic(operation)) {
+      region.expect_value(0, 5, size);
+    } else {
+      region.expect_pattern(size, seed);
+    }
+    region.check("initiator");
+  }
+  endpoint.close();
+}
+
+using Parameters = std::tuple<Operation, Queues, Learns, Learns>;
+class EventMatrixTest : public ProcessTest, public testing::WithParamInterface<Parameters> {};
+
+TEST_P(EventMatrixTest, CompletesInEveryWayOfWaiting) {
+  const auto [operation, queues, initiator, target] = GetParam();
+  for (const size_t asked : kSizes) {
+    const size_t size = size_of(operation, asked);
+    if (size != asked && asked != kSizes[0]) continue;
+    run_two(
+        "initiator",
+        [=](Channel& channel) { initiate(channel, operation, config_of(queues, initiator), size); },
+        "target",
+        [=](Channel& channel) { serve(channel, operation, config_of(queues, target), size); });
+  }
+}
+
+const char* const kOperationNames[] = {"Write",   "WriteImm", "Read", "Send",
+                                       "SendImm", "Cas",      "Fadd"};
+const char* const kQueueNames[] = {"JfsJfr", "Jetty", "RcJetty"};
+
+std::string name_of(const testing::TestParamInfo<Parameters>& info) {
+  const auto [operation, queues, initiator, target] = info.param;
+  return std::string(kOperationNames[static_cast<int>(operation)]) +
+         kQueueNames[static_cast<int>(queues)] +
+         (initiator == Learns::kByEvent ? "Event" : "Poll") + "To" +
+         (target == Learns::kByEvent ? "Event" : "Poll");
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, EventMatrixTest,
+    testing::Combine(testing::Values(Operation::kWrite, Operation::kWriteImm, Operation::kRead,
+                                     Operation::kSend, Operation::kSendImm, Operation::kCas,
+                                     Operation::kFadd),
+                     testing::Values(Queues::kJfsJfr, Queues::kJetty, Queues::kRcJetty),
+                     testing::Values(Learns::kByPolling, Learns::kByEvent),
+                     testing::Values(Learns::kByPolling, Learns::kByEvent)),
+    name_of);
+
+}  // namespace
+}  // namespace urma_test

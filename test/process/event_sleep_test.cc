@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: MIT
+//
+// Programs that sleep in every way that the descriptor of a JFCE allows, and what has to wake them:
+// their messages, their own requests, and the end of a peer.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <liburing.h>
+#include <poll.h>
+#include <sys/epoll.h>
+
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "test/process/event_party.h"
+
+namespace urma_test {
+namespace {
+
+constexpr size_t kLarge = 8 << 20;
+
+using SleepTest = ProcessTest;
+
+// Ways to sleep on the descriptor until it is readable.
+
+void sleep_in_poll(int fd) {
+  pollfd entry = {fd, POLLIN, 0};
+  EXPECT_EQ(::poll(&entry, 1, static_cast<int>(patience(seconds(10)).count())), 1);
+}
+
+class Epoll {
+ public:
+  Epoll(int fd, uint32_t mode) : epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
+    epoll_event event = {};
+    event.events = EPOLLIN | mode;
+    EXPECT_EQ(::epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event), 0);
+  }
+  ~Epoll() { ::close(epoll_); }
+  void sleep() {
+    epoll_event event;
+    EXPECT_EQ(::epoll_wait(epoll_, &event, 1, static_cast<int>(patience(seconds(10)).count())), 1);
+  }
+
+ private:
+  int epoll_;
+};
+
+class Uring {
+ public:
+  Uring() { EXPECT_EQ(::io_uring_queue_init(4, &ring_, 0), 0); }
+  ~Uring() { ::io_uring_queue_exit(&ring_); }
+  void sleep(int fd) {
+    io_uring_sqe* sqe = ::io_uring_get_sqe(&ring_);
+    ::io_uring_prep_poll_add(sqe, fd, POLLIN);
+    ::io_uring_submit(&ring_);
+    io_uring_cqe* cqe = nullptr;
+    __kernel_timespec limit = {patience(seconds(10)).count() / 1000, 0};
+    EXPECT_EQ(::io_uring_wait_cqe_timeout(&ring_, &cqe, &limit), 0);
+    EXPECT_NE(cqe->res & POLLIN, 0);
+    ::io_uring_cqe_seen(&ring_, cqe);
+  }
+
+ private:
+  io_uring ring_;
+};
+
+enum class Way { kPoll, kLevel, kEdge, kUring };
+enum class Then { kWaits, kPolls };
+
+// Sleeps by means of its own, then asks the library, or only polls. Readiness without an event is
+// allowed, an event without readiness is not.
+void sleep_on_fd(Channel& channel, Way way, Then then) {
+  Party party(channel);
+  urma_jfc_t* const jfc = party.endpoint.receive_jfc;
+  const int fd = party.endpoint.jfce->fd;
+  EXPECT_EQ(::fcntl(fd, F_SETFL, O_NONBLOCK), 0);
+  Epoll level(fd, 0), edge(fd, EPOLLET);
+  Uring uring;
+  uint32_t events = 0;
+  for (int i = 0; i < 50; ++i) {
+    party.post_receive();
+    party.arm(jfc);
+    order(channel, 64);
+    int got = 0;
+    while (got == 0) {
+      if (way == Way::kPoll) sleep_in_poll(fd);
+      if (way == Way::kLevel) level.sleep();
+      if (way == Way::kEdge) edge.sleep();
+      if (way == Way::kUring) uring.sleep(fd);
+      if (then == Then::kWaits) {
+        while (party.wait(0) != nullptr) ++events;
+      }
+      got = drain(jfc);
+    }
+    EXPECT_EQ(got, 1);
+    channel.receive<char>();
+  }
+  if (then == Then::kPolls) {
+    while (party.wait(0) != nullptr) ++events;
+  }
+  party.ack(jfc, events);
+  dismiss(channel);
+  party.endpoint.close();
+}
+
+class FdTest : public ProcessTest, public testing::WithParamInterface<std::tuple<Way, Then>> {};
+
+TEST_P(FdTest, IsReadableWheneverAnEventWaits) {
+  const auto [way, then] = GetParam();
+  run_two(
+      "sleeper", [=](Channel& channel) { sleep_on_fd(channel, way, then); }, "peer",
+      [](Channel& channel) { obey(channel); });
+}
+
+std::string name_of(const testing::TestParamInfo<std::tuple<Way, Then>>& info) {
+  const char* const ways[] = {"Poll", "Level", "Edge", "Uring"};
+  return std::string(ways[static_cast<int>(std::get<0>(info.param))]) +
+         (std::get<1>(info.param) == Then::kWaits ? "Waits" : "Polls");
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, FdTest,
+                         testing::Combine(testing::Values(Way::kPoll, Way::kLevel, Way::kEdge,
+                                                          Way::kUring),
+                                          testing::Values(Then::kWaits, Then::kPolls)),
+                         name_of);
+
+// Both ends asleep: the one for its message, the other one until it is delivered.
+void both_asleep(size_t bytes) {
+  run_two(
+      "receiver",
+      [=](Channel& channel) {
+        Party party(channel, with_events(), bytes);
+        for (int i = 0; i < 20; ++i) {
+          party.post_receive();
+          party.arm(party.endpoint.receive_jfc);
+          channel.sync();
+          party.expect_event(party.endpoint.receive_jfc);
+          EXPECT_EQ(drain(party.endpoint.receive_jfc), 1);
+        }
+        channel.sync();
+        party.endpoint.close();
+      },
+      "sender",
+      [=](Channel& channel) {
+        Party party(channel, with_events(), bytes);
+        for (int i = 0; i < 20; ++i) {
+          party.arm(party.endpoint.send_jfc);
+          channel.sync();
+          const auto start = Clock::now();
+          party.send(bytes);
+          party.expect_event(party.endpoint.send_jfc);
+          EXPECT_EQ(drain(party.endpoint.send_jfc), 1);
+          EXPECT_LT(Clock::now() - start, patience(milliseconds(500)));
+        }
+        channel.sync();
+        party.endpoint.close();
+      });
+}
+
+TEST_F(SleepTest, SenderAndReceiverSleep) { both_asleep(64); }
+TEST_F(SleepTest, SenderAndReceiverSleepOverALargeMessage) { both_asleep(kLarge); }
+
+TEST_F(SleepTest, ALargeMessageReachesWhoOnlyPollsAfterTheDescriptor) {
+  run_two(
+      "sleeper",
+      [](Channel& channel) {
+        Party party(channel, with_events(), kLarge);
+        party.post_receive();
+        party.arm(party.endpoint.receive_jfc);
+        order(channel, kLarge);
+        while (drain(party.endpoint.receive_jfc) == 0) {
+          sleep_in_poll(party.endpoint.jfce->fd);
+          // As a program does that takes its events later: only the descriptor is emptied.
+          epoll_event events[8];
+          ::epoll_wait(party.endpoint.jfce->fd, events, 8, 0);
+        }
+        party.expect_event(party.endpoint.receive_jfc);
+        channel.receive<char>();
+        dismiss(channel);
+        party.endpoint.close();
+      },
+      "peer", [](Channel& channel) { obey(channel, Config(), kLarge); });
+}
+
+// One-sided requests are done by the sleeper's own library.
+TEST_F(SleepTest, ALargeWriteEndsWhileItsProgramSleeps) {
+  run_two(
+      "owner",
+      [](Channel& channel) {
+        Endpoint endpoint;
+        std::vector<char> memory(kLarge);
+        urma_target_seg_t* segment = endpoint.add(memory.data(), memory.size());
+        channel.send(endpoint.queue_id());
+        channel.send(endpoint.segment_id(segment));
+        channel.sync();
+        EXPECT_EQ(memory.back(), 'w');
+        endpoint.close();
+      },
+      "sleeper",
+      [](Channel& channel) {
+        Endpoint endpoint(with_events());
+        std::vector<char> memory(kLarge, 'w');
+        urma_target_seg_t* segment = endpoint.add(memory.data(), memory.size());
+        urma_target_jetty_t* queue = endpoint.import(channel.receive<QueueId>());
+        urma_target_seg_t* remote = endpoint.import(channel.receive<SegmentId>());
+        urma_sge_t here = piece(segment, memory.data(), kLarge);
+        urma_sge_t there = piece(remote, remote->seg.ubva.va, kLarge);
+        for (int i = 0; i < 5; ++i) {
+          EXPECT_EQ(urma_rearm_jfc(endpoint.send_jfc, false), URMA_SUCCESS);
+          endpoint.post(write_request(queue, &here, &there));
+          sleep_in_poll(endpoint.jfce->fd);
+          urma_jfc_t* jfc = nullptr;
+          EXPECT_EQ(urma_wait_jfc(endpoint.jfce, 1, kForEver, &jfc), 1);
+          Party::ack(jfc);
+          EXPECT_EQ(drain(endpoint.send_jfc), 1);
+        }
+        channel.sync();
+        endpoint.close();
+      });
+}
+
+TEST_F(SleepTest, AReceivePostedBehindItsMessageRaisesTheEvent) {
+  run_two(
+      "sleeper",
+      [](Channel& channel) {
+        Party party(channel);
+        urma_jfc_t* const jfc = party.endpoint.receive_jfc;
+        for (int i = 0; i < 20; ++i) {
+          party.arm(jfc);
+          EXPECT_EQ(party.wait(0), nullptr);
+          order(channel, 8);
+          // The message rings, and finds no receive.
+          sleep_in_poll(party.endpoint.jfce->fd);
+          EXPECT_EQ(party.wait(0), nullptr);
+          party.post_receive();
+          EXPECT_EQ(party.wait(0), jfc);
+          party.ack(jfc);
+          EXPECT_EQ(drain(jfc), 1);
+          channel.receive<char>();
+        }
+        dismiss(channel);
+        party.endpoint.close();
+      },
+      "peer", [](Channel& channel) { obey(channel); });
+}
+
+TEST_F(SleepTest, TheDeathOfAPeerWakesItsSleepingSender) {
+  Child victim("victim", [](Channel& channel) {
+    Endpoint endpoint;
+    channel.send(endpoint.queue_id());
+    channel.receive<char>();
+  });
+  Child sleeper("sleeper", [](Channel& channel) {
+    Endpoint endpoint(with_events());
+    std::vector<char> memory(4096);
+    urma_target_seg_t* segment = endpoint.add(memory.data(), memory.size());
+    urma_target_jetty_t* queue = endpoint.import(channel.receive<QueueId>());
+    EXPECT_EQ(urma_rearm_jfc(endpoint.send_jfc, false), URMA_SUCCESS);
+    urma_sge_t here = piece(segment, memory.data(), 8);
+    for (int i = 0; i < 4; ++i) endpoint.post(send_request(queue, &here));
+    EXPECT_TRUE(has_nothing(endpoint.send_jfc));
+    channel.send('r');
+    channel.receive<char>();
+    urma_jfc_t* jfc = nullptr;
+    EXPECT_EQ(urma_wait_jfc(endpoint.jfce, 1, static_cast<int>(patience(seconds(1)).count()), &jfc),
+              1);
+    EXPECT_EQ(jfc, endpoint.send_jfc);
+    Party::ack(jfc);
+    for (int i = 0; i < 4; ++i) wait_for_status(endpoint.send_jfc, URMA_CR_ACK_TIMEOUT_ERR);
+    endpoint.close();
+  });
+  sleeper.channel().send(victim.channel().receive<QueueId>());
+  sleeper.channel().receive<char>();
+  victim.kill();
+  sleeper.channel().send('k');
+  sleeper.expect_success();
+}
+
+// What a peer sent before this side was bound to it waits for the bind, and so does the sleeper.
+TEST_F(SleepTest, BindWakesForWhatWasSentBefore) {
+  Config config = with_events();
+  config.jetty = true;
+  config.mode = URMA_TM_RC;
+  run_two(
+      "sleeper",
+      [config](Channel& channel) {
+        Party party(channel, config);
+        party.post_receive(7);
+        party.arm(party.endpoint.receive_jfc);
+        channel.sync();  // sent
+        EXPECT_EQ(party.wait(100), nullptr);
+        party.endpoint.bind(party.peer);
+        party.expect_event(party.endpoint.receive_jfc);
+        EXPECT_EQ(drain(party.endpoint.receive_jfc), 1);
+        channel.sync();
+        party.endpoint.close();
+      },
+      "sender",
+      [config](Channel& channel) {
+        Party party(channel, config);
+        party.endpoint.bind(party.peer);
+        party.send(8);
+        channel.sync();  // sent
+        // Makes no call until the message has arrived.
+        channel.sync();
+        party.endpoint.close();
+      });
+}
+
+}  // namespace
+}  // namespace urma_test

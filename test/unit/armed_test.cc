@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT
+//
+// What has to wake an owner that sleeps while its peer makes no further call.
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "test/unit/local_harness.h"
+
+namespace urma::local {
+namespace {
+
+using ArmedTest = urma_test::ProcessTest;
+
+constexpr size_t kLarge = 4 << 20;
+
+// A receive that comes late sets off a copy in several parts, which nobody else goes on with.
+TEST_F(ArmedTest, LargeMessageThatWaitedForAReceive) {
+  Node owner;
+  Node sender;
+  std::vector<char> target(kLarge), source(kLarge, 's');
+  urma_jfce_t* jfce = owner.make_jfce();
+  urma_jfc_t* jfc = owner.make_jfc(/*lock_free=*/false, jfce);
+  urma_jfr_t* jfr = owner.make_jfr(jfc);
+  urma_target_seg_t* into = owner.add(target.data(), target.size());
+  urma_jfs_t* jfs = sender.make_jfs(sender.make_jfc(), 4);
+  urma_target_seg_t* from = sender.add(source.data(), source.size());
+  urma_target_jetty_t* queue = sender.import(jfr->jfr_id);
+
+  owner.arm(jfc);
+  ASSERT_EQ(sender.send(jfs, queue, piece(from, source.data(), kLarge), 1, false), URMA_SUCCESS);
+  // The first wake-up finds no receive.
+  EXPECT_EQ(owner.wait(jfce, milliseconds(100)), nullptr);
+  owner.receive(jfr, {piece(into, target.data(), kLarge)}, 2);
+  EXPECT_EQ(owner.wait(jfce, patience(seconds(10))), jfc);
+  std::vector<urma_cr_t> records;
+  owner.poll(jfc, &records);
+  ASSERT_EQ(records.size(), 1u);
+  EXPECT_EQ(records[0].completion_len, kLarge);
+  EXPECT_EQ(target, source);
+}
+
+}  // namespace
+}  // namespace urma::local

@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: MIT
+//
+// One-sided requests on memory that the importer maps: where the bytes go, who may what, what
+// happens when the owner takes the segment back, and what an owner that lies achieves.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <cstring>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+#include "segment/mapped_view.h"
+#include "test/unit/local_harness.h"
+
+namespace urma::local {
+namespace {
+
+constexpr uint64_t kPage = 4096;
+constexpr uint64_t kAreaBytes = 16 * kPage;
+constexpr uint64_t kRagged = 100;
+
+// Memory that is born shared, handed out page by page as the real table does it.
+class BornShared : public SharedPages {
+ public:
+  BornShared()
+      : memory_(SharedMemory::create("test", kAreaBytes, PeerMay::kWrite)),
+        begin_(reinterpret_cast<uint64_t>(memory_.data())) {}
+
+  char* data() const { return static_cast<char*>(memory_.data()); }
+  // What parts() says instead of the truth.
+  std::vector<SharedPart> lie;
+  // Turns that share() takes.
+  std::atomic<int> turns{3};
+
+  RangeId add(uint64_t va, uint64_t len, const Audience& /*audience*/) override {
+    std::lock_guard lock(mutex_);
+    ranges_.emplace_back(va, len);
+    return ranges_.size();
+  }
+  bool share(RangeId /*range*/, uint64_t /*budget*/) override { return --turns <= 0; }
+  std::vector<SharedPart> parts(RangeId range) const override {
+    if (!lie.empty()) return lie;
+    std::lock_guard lock(mutex_);
+    const auto [va, len] = ranges_[range - 1];
+    const uint64_t first = std::max((va + kPage - 1) / kPage * kPage, begin_);
+    const uint64_t last = std::min((va + len) / kPage * kPage, begin_ + kAreaBytes);
+    if (first >= last) return {{va, len, -1, 0, URMA_EXT_REASON_RAGGED}};
+    std::vector<SharedPart> parts;
+    if (first > va) parts.push_back({va, first - va, -1, 0, URMA_EXT_REASON_RAGGED});
+    parts.push_back({first, last - first, memory_.fd(), first - begin_, URMA_EXT_REASON_NONE});
+    if (last < va + len) parts.push_back({last, va + len - last, -1, 0, URMA_EXT_REASON_RAGGED});
+    return parts;
+  }
+  void remove(RangeId /*range*/) override { ++removed; }
+  void* allocate(uint64_t /*bytes*/, uint32_t /*flags*/) override { return nullptr; }
+  bool deallocate(void* /*memory*/) override { return false; }
+
+  std::atomic<int> removed{0};
+
+ private:
+  const SharedMemory memory_;
+  const uint64_t begin_;
+  mutable std::mutex mutex_;
+  std::vector<std::pair<uint64_t, uint64_t>> ranges_;
+};
+
+class MappedTest : public urma_test::ProcessTest {
+ protected:
+  MappedTest() { pages_of_nodes = &pages; }
+  ~MappedTest() override { pages_of_nodes = nullptr; }
+
+  // A pair whose remote segment is [skip, kAreaBytes - skip) of the shared area.
+  urma_target_seg_t* map(Pair* pair, uint64_t skip = 0, uint32_t access = kAllAccess) {
+    owned = pair->owner.add(pages.data() + skip, kAreaBytes - 2 * skip, access);
+    return pair->sender.import_mapped(owned->seg);
+  }
+  urma_cr_t done(Pair* pair) {
+    const urma_cr_t record = pair->wait_for_sent();
+    pair->sent.clear();
+    return record;
+  }
+
+  BornShared pages;
+  urma_target_seg_t* owned = nullptr;
+};
+
+TEST_F(MappedTest, RequestsMoveBytesWithoutTheKernel) {
+  Pair pair;
+  urma_target_seg_t* remote = map(&pair);
+  ASSERT_NE(remote->mva, 0u);
+  for (const uint32_t bytes : {1U, 2U, 7U, 8U, 9U, 31U, 64U, 1000U, 4096U}) {
+    std::iota(pair.source.begin(), pair.source.end(), static_cast<char>(bytes));
+    std::fill_n(pages.data(), kAreaBytes, 0);
+    ASSERT_EQ(pair.sender.write(pair.jfs, pair.queue, pair.here(bytes),
+                                piece(remote, pages.data() + 3, bytes), bytes),
+              URMA_SUCCESS);
+    EXPECT_EQ(done(&pair).status, URMA_CR_SUCCESS);
+    EXPECT_TRUE(std::equal(pair.source.begin(), pair.source.begin() + bytes, pages.data() + 3));
+    EXPECT_EQ(pages.data()[2], 0);
+    EXPECT_EQ(pages.data()[3 + bytes], 0);
+    std::fill(pair.source.begin(), pair.source.end(), 0);
+    ASSERT_EQ(pair.sender.read(pair.jfs, pair.queue, piece(remote, pages.data() + 3, bytes),
+                               pair.here(bytes), bytes),
+              URMA_SUCCESS);
+    EXPECT_EQ(done(&pair).status, URMA_CR_SUCCESS);
+    EXPECT_TRUE(std::equal(pair.source.begin(), pair.source.begin() + bytes, pages.data() + 3));
+  }
+  EXPECT_EQ(pair.sender.copies(), 0u);
+}
+
+TEST_F(MappedTest, AtomicsAreTheCallersOwn) {
+  Pair pair;
+  urma_target_seg_t* remote = map(&pair);
+  auto* word = reinterpret_cast<uint64_t*>(pages.data() + 64);
+  auto* result = reinterpret_cast<uint64_t*>(pair.source.data());
+  *word = 41;
+  const Pause nobody_serves(pair.owner);
+  ASSERT_EQ(pair.sender.atomic(URMA_OPC_FADD, pair.jfs, pair.queue, pair.here(),
+                               piece(remote, word, 8), 1),
+            URMA_SUCCESS);
+  EXPECT_EQ(done(&pair).status, URMA_CR_SUCCESS);
+  EXPECT_EQ(*result, 41u);
+  EXPECT_EQ(*word, 42u);
+  *word = 0;
+  ASSERT_EQ(pair.sender.atomic(URMA_OPC_CAS, pair.jfs, pair.queue, pair.here(),
+                               piece(remote, word, 8), 2),
+            URMA_SUCCESS);
+  EXPECT_EQ(done(&pair).status, URMA_CR_SUCCESS);
+  EXPECT_EQ(*result, 0u);
+  EXPECT_EQ(*word, 1u);
+  ASSERT_EQ(pair.sender.atomic(URMA_OPC_FADD, pair.jfs, pair.queue, pair.here(),
+                               piece(remote, pages.data() + 65, 8), 3),
+            URMA_SUCCESS);
+  EXPECT_EQ(done(&pair).status, URMA_CR_REM_UNSUPPORTED_REQ_ERR);
+}
+
+TEST_F(MappedTest, RaggedEndsAreCopiedAndTheMiddleIsMapped) {
+  Pair pair;
+  urma_target_seg_t* remote = map(&pair, kRagged);
+  EXPECT_EQ(remote->mva, 0u);
+  constexpr uint64_t kAll = kAreaBytes - 2 * kRagged;
+  std::vector<char> bytes(kAll);
+  std::iota(bytes.begin(), bytes.end(), 1);
+  urma_target_seg_t* from = pair.sender.add(bytes.data(), bytes.size());
+  ASSERT_EQ(pair.sender.write(pair.jfs, pair.queue, piece(from, bytes.data(), kAll),
+                              piece(remote, pages.data() + kRagged, kAll), 1),
+            URMA_SUCCESS);
+  EXPECT_EQ(done(&pair).status, URMA_CR_SUCCESS);
+  EXPECT_TRUE(std::equal(bytes.begin(), bytes.end(), pages.data() + kRagged));
+  // One for each end.
+  EXPECT_EQ(pair.sender.copies(), 2u);
+  // Across a boundary, and on the copied side of it.
+  for (const uint64_t at : {kPage - 4, kAreaBytes - kPage - 4, kRagged}) {
+    ASSERT_EQ(pair.sender.read(pair.jfs, pair.queue, piece(remote, pages.data() + at, 8),
+                               pair.here(), at),
+              URMA_SUCCESS);
+    EXPECT_EQ(done(&pair).status, URMA_CR_SUCCESS);
+    EXPECT_TRUE(std::equal(pair.source.begin(), pair.source.begin() + 8, pages.data() + at));
+  }
+}
+
+TEST_F(MappedTest, AtomicsOfMappedAndCopiedCallersMeetOnOneWord) {
+  constexpr uint64_t kEach = 300;
+  Pair pair;
+  urma_target_seg_t* remote = map(&pair);
+  // The second registration covers the word in a ragged page, so its owner executes the atomics.
+  auto* word = reinterpret_cast<uint64_t*>(pages.data() + 64);
+  *word = 0;
+  urma_target_seg_t* ragged = pair.owner.add(word, 64);
+  urma_target_seg_t* copied = pair.sender.import_mapped(ragged->seg);
+  EXPECT_EQ(copied->mva, 0u);
+  std::thread local([&] {
+    for (uint64_t i = 0; i < kEach; ++i) __atomic_fetch_add(word, 1, __ATOMIC_SEQ_CST);
+  });
+  for (uint64_t i = 0; i < kEach; ++i) {
+    for (urma_target_seg_t* segment : {remote, copied}) {
+      EXPECT_EQ(pair.sender.atomic(URMA_OPC_FADD, pair.jfs, pair.queue, pair.here(),
+                                   piece(segment, word, 8), i),
+                URMA_SUCCESS);
+      EXPECT_EQ(done(&pair).status, URMA_CR_SUCCESS);
+    }
+  }
+  local.join();
+  EXPECT_EQ(*word, 3 * kEach);
+}
+
+// The sanitizers make something else of the signal.
+void store(uint64_t address) {
+  std::signal(SIGSEGV, SIG_DFL);
+  *reinterpret_cast<volatile char*>(address) = 'y';
+}
+
+TEST_F(MappedTest, RightsAreTheOwners) {
+  Pair pair;
+  urma_target_seg_t* remote = map(&pair, 0, URMA_ACCESS_READ);
+  ASSERT_NE(remote->mva, 0u);
+  const auto* first = reinterpret_cast<volatile char*>(remote->mva);
+  pages.data()[0] = 'x';
+  EXPECT_EQ(*first, 'x');
+  EXPECT_EXIT(store(remote->mva), testing::KilledBySignal(SIGSEGV), "");
+  ASSERT_EQ(pair.sender.write(pair.jfs, pair.queue, pair.here(), piece(remote, pages.data(), 8), 1),
+            URMA_SUCCESS);
+  EXPECT_EQ(done(&pair).status, URMA_CR_REM_ACCESS_ABORT_ERR);
+  EXPECT_EQ(pages.data()[0], 'x');
+}
+
+TEST_F(MappedTest, ImporterMayAskForLess) {
+  Pair pair;
+  owned = pair.owner.add(pages.data(), kAreaBytes);
+  urma_target_seg_t* remote = pair.sender.import_mapped(owned->seg, URMA_ACCESS_READ);
+  ASSERT_NE(remote->mva, 0u);
+  EXPECT_EXIT(store(remote->mva), testing::KilledBySignal(SIGSEGV), "");
+  // The owner allows it, so a request still can: by another way.
+  ASSERT_EQ(pair.sender.write(pair.jfs, pair.queue, pair.here(), piece(remote, pages.data(), 8), 1),
+            URMA_SUCCESS);
+  EXPECT_EQ(done(&pair).status, URMA_CR_SUCCESS);
+  EXPECT_EQ(pages.data()[0], 's');
+  EXPECT_EQ(pair.sender.copies(), 1u);
+}
+
+TEST_F(MappedTest, UnregistrationRevokesTheMapping) {
+  Pair pair;
+  urma_target_seg_t* remote = map(&pair);
+  ASSERT_NE(remote->mva, 0u);
+  ASSERT_EQ(pair.sender.write(pair.jfs, pair.queue, pair.here(), piece(remote, pages.data(), 8), 1),
+            URMA_SUCCESS);
+  EXPECT_EQ(done(&pair).status, URMA_CR_SUCCESS);
+  pair.owner.end(owned);
+  EXPECT_EQ(pages.removed, 1);
+  pages.data()[0] = 'x';
+  ASSERT_EQ(pair.sender.write(pair.jfs, pair.queue, pair.here(), piece(remote, pages.data(), 8), 2),
+            URMA_SUCCESS);
+  EXPECT_EQ(done(&pair).status, URMA_CR_REM_ACCESS_ABORT_ERR);
+  EXPECT_EQ(pages.data()[0], 'x');
+  // Registered again under the same token id, it is found again.
+  owned = pair.owner.add(pages.data(), kAreaBytes);
+  ASSERT_EQ(pair.sender.write(pair.jfs, pair.queue, pair.here(), piece(remote, pages.data(), 8), 3),
+            URMA_SUCCESS);
+  EXPECT_EQ(done(&pair).status, URMA_CR_SUCCESS);
+  EXPECT_EQ(pages.data()[0], 's');
+}
+
+TEST_F(MappedTest, CompletionsStayInPostOrder) {
+  Pair pair;
+  urma_target_seg_t* remote = map(&pair);
+  // Nobody has posted a receive, so the send is unfinished.
+  ASSERT_EQ(pair.send(1), URMA_SUCCESS);
+  ASSERT_EQ(pair.sender.write(pair.jfs, pair.queue, pair.here(), piece(remote, pages.data(), 8), 2),
+            URMA_SUCCESS);
+  pair.owner.settle();
+  pair.poll();
+  EXPECT_TRUE(pair.sent.empty());
+  pair.post_receive(3);
+  ASSERT_TRUE(pair.wait_for(2, 1));
+  EXPECT_EQ(pair.sent[0].user_ctx, 1u);
+  EXPECT_EQ(pair.sent[1].user_ctx, 2u);
+}
+
+TEST_F(MappedTest, OwnerThatLiesIsNotMapped) {
+  const uint64_t begin = reinterpret_cast<uint64_t>(pages.data());
+  const Fd unsealed(::memfd_create("unsealed", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  ASSERT_EQ(::ftruncate(unsealed.get(), kAreaBytes), 0);
+  const Fd file(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
+  const SharedMemory small = SharedMemory::create("small", kPage, PeerMay::kWrite);
+  const std::vector<std::vector<SharedPart>> lies = {
+      {{begin, kAreaBytes, unsealed.get(), 0, URMA_EXT_REASON_NONE}},
+      {{begin, kAreaBytes, file.get(), 0, URMA_EXT_REASON_NONE}},
+      {{begin, kAreaBytes, small.fd(), 0, URMA_EXT_REASON_NONE}},
+      {{begin, kPage, small.fd(), kPage, URMA_EXT_REASON_NONE}},
+      {{begin, kPage, small.fd(), UINT64_MAX - 10, URMA_EXT_REASON_NONE}},
+      {{begin, 2 * kAreaBytes, small.fd(), 0, URMA_EXT_REASON_NONE}},
+      {{begin + kPage, kPage, small.fd(), 0, URMA_EXT_REASON_NONE}},
+      {{begin, 0, small.fd(), 0, URMA_EXT_REASON_NONE}},
+      {{begin, kAreaBytes, -1, 0, static_cast<urma_ext_reason_t>(12345)}},
+      std::vector<SharedPart>(100, {begin, kPage, small.fd(), 1, URMA_EXT_REASON_NONE}),
+  };
+  for (const auto& lie : lies) {
+    pages.lie = lie;
+    Pair pair;
+    urma_target_seg_t* remote = map(&pair);
+    EXPECT_EQ(remote->mva, 0u);
+    pages.data()[0] = 'x';
+    ASSERT_EQ(
+        pair.sender.write(pair.jfs, pair.queue, pair.here(), piece(remote, pages.data(), 8), 1),
+        URMA_SUCCESS);
+    EXPECT_EQ(done(&pair).status, URMA_CR_SUCCESS);
+    EXPECT_EQ(pages.data()[0], 's');
+  }
+}
+
+TEST_F(MappedTest, PagesThatOverlapAreNotMapped) {
+  const uint64_t begin = reinterpret_cast<uint64_t>(pages.data());
+  const SharedMemory other = SharedMemory::create("other", kAreaBytes, PeerMay::kWrite);
+  pages.lie = {{begin, 100, other.fd(), 0, URMA_EXT_REASON_NONE},
+               {begin + 100, kPage - 100, other.fd(), 0, URMA_EXT_REASON_NONE},
+               {begin + kPage, kAreaBytes - kPage, other.fd(), kPage, URMA_EXT_REASON_NONE}};
+  Pair pair;
+  urma_target_seg_t* remote = map(&pair);
+  EXPECT_EQ(remote->mva, 0u);
+  pages.data()[0] = 'x';
+  ASSERT_EQ(pair.sender.write(pair.jfs, pair.queue, pair.here(), piece(remote, pages.data(), 8), 1),
+            URMA_SUCCESS);
+  EXPECT_EQ(done(&pair).status, URMA_CR_SUCCESS);
+  EXPECT_EQ(pages.data()[0], 's');
+}
+
+// A word that is written as a whole is seen as a whole, and as the last of its request.
+TEST_F(MappedTest, WordsDoNotTear) {
+  constexpr uint32_t kValues[] = {0x00ffffff, 0x01000000};
+  Pair pair;
+  urma_target_seg_t* remote = map(&pair);
+  auto* const seen = reinterpret_cast<std::atomic<uint32_t>*>(pages.data() + 64);
+  seen->store(kValues[0]);
+  std::atomic<bool> stop{false};
+  uint64_t torn = 0;
+  std::thread reader([&] {
+    while (!stop.load(std::memory_order_relaxed)) {
+      const uint32_t value = seen->load(std::memory_order_relaxed);
+      if (value != kValues[0] && value != kValues[1]) ++torn;
+    }
+  });
+  for (uint64_t i = 0; i < 20000; ++i) {
+    std::memcpy(pair.source.data(), &kValues[i % 2], 4);
+    EXPECT_EQ(pair.sender.write(pair.jfs, pair.queue, pair.here(4), piece(remote, seen, 4), i),
+              URMA_SUCCESS);
+    pair.poll();
+    pair.sent.clear();
+  }
+  stop = true;
+  reader.join();
+  EXPECT_EQ(torn, 0u);
+}
+
+TEST_F(MappedTest, SegmentThatGoesWhileItIsSharedIsNotHandedOut) {
+  Pair pair;
+  pages.turns = 1 << 30;
+  owned = pair.owner.add(pages.data(), kAreaBytes);
+  urma_target_seg_t* remote = pair.sender.import(owned->seg);
+  ASSERT_EQ(pair.sender.write(pair.jfs, pair.queue, pair.here(), piece(remote, pages.data(), 8), 1),
+            URMA_SUCCESS);
+  EXPECT_EQ(done(&pair).status, URMA_CR_SUCCESS);
+  pair.owner.end(owned);
+  pages.turns = 0;
+  pair.owner.settle();
+  pair.sender.settle();
+  ASSERT_EQ(pair.sender.write(pair.jfs, pair.queue, pair.here(), piece(remote, pages.data(), 8), 2),
+            URMA_SUCCESS);
+  EXPECT_EQ(done(&pair).status, URMA_CR_REM_ACCESS_ABORT_ERR);
+}
+
+}  // namespace
+}  // namespace urma::local

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: MIT
+//
+// Peers that speak the protocol by hand, and keep to no rule.
+#ifndef TEST_UNIT_RAW_PEER_H_
+#define TEST_UNIT_RAW_PEER_H_
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <cstring>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "test/unit/local_harness.h"
+
+namespace urma::local {
+
+// One end of a control connection.
+class RawSocket {
+ public:
+  explicit RawSocket(Fd socket) : socket_(std::move(socket)) {}
+
+  int fd() const { return socket_.get(); }
+  // False where the other end takes no more, or is gone.
+  bool send(const void* message, size_t bytes, const std::vector<int>& descriptors = {}) {
+    iovec part = {const_cast<void*>(message), bytes};
+    msghdr header = {};
+    header.msg_iov = &part;
+    header.msg_iovlen = 1;
+    std::vector<char> control(CMSG_SPACE(descriptors.size() * sizeof(int)));
+    if (!descriptors.empty()) {
+      header.msg_control = control.data();
+      header.msg_controllen = control.size();
+      cmsghdr* attached = CMSG_FIRSTHDR(&header);
+      attached->cmsg_level = SOL_SOCKET;
+      attached->cmsg_type = SCM_RIGHTS;
+      attached->cmsg_len = CMSG_LEN(descriptors.size() * sizeof(int));
+      std::memcpy(CMSG_DATA(attached), descriptors.data(), descriptors.size() * sizeof(int));
+    }
+    return ::sendmsg(fd(), &header, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
+  }
+  // Waits for a message, and drops the descriptors that come with it. False where the other end is
+  // gone.
+  bool receive(void* message, size_t bytes) {
+    pollfd watched = {fd(), POLLIN, 0};
+    if (::poll(&watched, 1, static_cast<int>(patience(seconds(10)).count())) != 1) {
+      throw std::runtime_error("nothing came");
+    }
+    return ::recv(fd(), message, bytes, MSG_DONTWAIT) == static_cast<ssize_t>(bytes);
+  }
+
+ private:
+  Fd socket_;
+};
+
+// A peer of an owner.
+class RawPeer : public RawSocket {
+ public:
+  explicit RawPeer(Node& owner) : RawSocket(connected(owner)) {}
+
+  // kUnreachable where the owner has ended the connection.
+  Answer ask(const Request& request, const std::vector<int>& descriptors = {}) {
+    Reply reply;
+    if (!send(&request, sizeof(request), descriptors)) return Answer::kUnreachable;
+    return receive(&reply, sizeof(reply)) ? reply.answer : Answer::kUnreachable;
+  }
+  static Request request(RequestType type) {
+    Request request = {};
+    request.type = type;
+    return request;
+  }
+  Answer greet() { return greet({region_.fd()}); }
+  Answer greet(const std::vector<int>& descriptors) {
+    Request hello = request(RequestType::kHello);
+    hello.hello = {kProtocolMagic, kProtocolVersion, 1, core::kMaxSlot, 1, 0, 0};
+    return ask(hello, descriptors);
+  }
+  Answer open_ring(const urma_jfr_t& target, uint32_t number, const RingProducer& ring,
+                   WakeupOffer offer = {0, kNoBell, 0}, const std::vector<int>& wakeup = {},
+                   urma_transport_mode_t mode = URMA_TM_RM) {
+    Request open = request(RequestType::kOpenRing);
+    open.open_ring.target_eid = target.jfr_id.eid;
+    open.open_ring.target_id = target.jfr_id.id;
+    open.open_ring.target_type = URMA_JFR;
+    open.open_ring.trans_mode = mode;
+    open.open_ring.sender = {target.jfr_id.eid, 1, kQueueId};
+    open.open_ring.ring = number;
+    open.open_ring.ring_bytes = ring.bytes();
+    open.open_ring.rnr_retry = URMA_TYPICAL_RNR_RETRY;
+    open.open_ring.sender_jfc = offer;
+    std::vector<int> descriptors = {ring.memory().fd()};
+    descriptors.insert(descriptors.end(), wakeup.begin(), wakeup.end());
+    return ask(open, descriptors);
+  }
+  bool close_ring(uint32_t number) {
+    Request close = request(RequestType::kCloseRing);
+    close.close_ring.ring = number;
+    return send(&close, sizeof(close));
+  }
+
+ private:
+  static constexpr uint32_t kQueueId = 7;
+
+  SharedMemory region_ =
+      SharedMemory::create("urma-segments", SegmentTable::kSharedBytes, PeerMay::kRead, 0);
+
+  static Fd connected(Node& owner) {
+    Fd socket;
+    const auto connect = [&] {
+      return connect_to(owner.runtime().dir_fd(), owner.socket_name().c_str(), &socket) ==
+             Connect::kDone;
+    };
+    if (!eventually(connect)) throw std::runtime_error("the owner takes no connection");
+    return socket;
+  }
+};
+
+}  // namespace urma::local
+
+#endif  // TEST_UNIT_RAW_PEER_H_

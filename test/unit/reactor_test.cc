@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: MIT
+#include "urma/core/reactor.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstddef>
+#include <filesystem>
+#include <iterator>
+#include <memory>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "urma/base/clock.h"
+#include "urma/base/error.h"
+#include "urma/base/fd.h"
+#include "urma/core/log_sink.h"
+#include "urma/core/uring_reactor.h"
+
+namespace urma::core {
+namespace {
+
+using Event = Reactor::Event;
+constexpr uint64_t kMillisecond = 1'000'000;
+
+// Why there is no io_uring on this machine, or nothing.
+std::string refusal() {
+  try {
+    const UringReactor probe;
+    return {};
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+struct Pair {
+  Pair() {
+    int fds[2];
+    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds) != 0) return;
+    near.reset(fds[0]);
+    far.reset(fds[1]);
+  }
+  Fd near, far;
+};
+
+std::set<int> open_descriptors() {
+  std::set<int> open;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    const int fd = std::stoi(entry.path().filename());
+    if (::fcntl(fd, F_GETFD) >= 0) open.insert(fd);
+  }
+  return open;
+}
+
+class ReactorTest : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    const std::string choice = GetParam();
+    const std::string why_not = choice == "io_uring" ? refusal() : "";
+    if (!why_not.empty()) GTEST_SKIP() << "no io_uring here: " << why_not;
+    reactor_ = make_reactor(choice);
+    ASSERT_EQ(reactor_->name(), choice);
+  }
+
+  // What is ready first, or nothing where nothing is for as long as that.
+  std::vector<Event> wait(uint64_t for_ns) {
+    std::vector<Event> events;
+    const uint64_t end = for_ns == 0 ? 0 : monotonic_ns() + for_ns;
+    do {
+      reactor_->wait(end, &events);
+    } while (events.empty() && monotonic_ns() < end);
+    return events;
+  }
+  // False where wait() returns again and again with nothing. The kernel may make it do so a few
+  // times, while it closes the ring that this thread used in an earlier test.
+  bool sleeps(uint64_t for_ns) {
+    std::vector<Event> events;
+    const uint64_t end = monotonic_ns() + for_ns;
+    for (int early = 0; early < 100; ++early) {
+      reactor_->wait(end, &events);
+      EXPECT_TRUE(events.empty());
+      if (monotonic_ns() >= end) return true;
+    }
+    return false;
+  }
+
+  std::unique_ptr<Reactor> reactor_;
+};
+
+INSTANTIATE_TEST_SUITE_P(All, ReactorTest, testing::Values("io_uring", "epoll"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST_P(ReactorTest, DescriptorsAreCloseOnExecAndGoWithIt) {
+  reactor_.reset();
+  const auto before = open_descriptors();
+  reactor_ = make_reactor(GetParam());
+  const auto with = open_descriptors();
+  EXPECT_GT(with.size(), before.size());
+  for (const int fd : with) {
+    if (before.count(fd) != 0) continue;
+    EXPECT_NE(::fcntl(fd, F_GETFD) & FD_CLOEXEC, 0) << fd;
+  }
+  reactor_.reset();
+  EXPECT_EQ(open_descriptors(), before);
+}
+
+TEST_P(ReactorTest, SleepsUntilTheDeadlineAndNoLonger) {
+  EXPECT_TRUE(sleeps(5 * kMillisecond));
+  // Not at all where the deadline has passed.
+  EXPECT_TRUE(wait(0).empty());
+  const Fd event(::eventfd(1, EFD_NONBLOCK | EFD_CLOEXEC));
+  reactor_->add(event.get(), EPOLLIN, 7);
+  for (int i = 0; i < 3; ++i) {
+    const auto events = wait(0);
+    ASSERT_EQ(events.size(), 1u);
+    EXPECT_EQ(events[0].mark, 7u);
+    EXPECT_EQ(events[0].events, static_cast<uint32_t>(EPOLLIN));
+  }
+}
+
+TEST_P(ReactorTest, EdgesAreReportedOnceEach) {
+  const Fd event(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+  reactor_->add(event.get(), EPOLLIN | EPOLLET, 7);
+  EXPECT_TRUE(wait(0).empty());
+  for (int i = 0; i < 3; ++i) {
+    ::eventfd_write(event.get(), 1);
+    EXPECT_EQ(wait(1000 * kMillisecond).size(), 1u);
+    EXPECT_TRUE(wait(0).empty());
+  }
+}
+
+// Only epoll leaves EPOLLRDHUP out where it is not asked for, and must not be the only one.
+TEST_P(ReactorTest, AHalfClosedSocketIsNoReasonToWakeUp) {
+  const Pair pair;
+  while (::write(pair.near.get(), "xxxxxxxx", 8) > 0) continue;
+  ASSERT_EQ(errno, EAGAIN);
+  ASSERT_EQ(::shutdown(pair.far.get(), SHUT_WR), 0);
+  reactor_->add(pair.near.get(), EPOLLOUT, 7);
+  EXPECT_TRUE(sleeps(20 * kMillisecond));
+  reactor_->modify(pair.near.get(), 0, 7);
+  EXPECT_TRUE(sleeps(20 * kMillisecond));
+  reactor_->modify(pair.near.get(), EPOLLOUT, 7);
+  EXPECT_TRUE(sleeps(20 * kMillisecond));
+  // What was asked for arrives all the same, and as long as it lasts.
+  std::vector<char> bytes(1 << 20);
+  while (::read(pair.far.get(), bytes.data(), bytes.size()) > 0) continue;
+  int reports = 0;
+  for (int i = 0; i < 10; ++i) {
+    for (const auto& event : wait(100 * kMillisecond)) {
+      EXPECT_EQ(event.mark, 7u);
+      EXPECT_EQ(event.events, static_cast<uint32_t>(EPOLLOUT));
+      ++reports;
+    }
+  }
+  EXPECT_GE(reports, 5);
+}
+
+TEST_P(ReactorTest, ADescriptorThatWasClosedIsForgotten) {
+  Fd event(::eventfd(1, EFD_NONBLOCK | EFD_CLOEXEC));
+  const int number = event.get();
+  reactor_->add(number, EPOLLIN, 7);
+  event.reset();
+  EXPECT_TRUE(sleeps(5 * kMillisecond));
+  reactor_->remove(number);
+  const Fd next(::eventfd(1, EFD_NONBLOCK | EFD_CLOEXEC));
+  reactor_->add(next.get(), EPOLLIN, 8);
+  const auto events = wait(1000 * kMillisecond);
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(events[0].mark, 8u);
+}
+
+// Whatever the thread of a process that is killed was waiting in, its descriptors close with it.
+TEST_P(ReactorTest, PeersOfAKilledProcessLearnOfItsEnd) {
+  for (int round = 0; round < 20; ++round) {
+    Pair pair;
+    Pair ready;
+    const pid_t child = ::fork();
+    if (child == 0) {
+      const auto reactor = make_reactor(GetParam());
+      reactor->add(pair.near.get(), EPOLLIN, 1);
+      std::vector<Event> events;
+      reactor->wait(0, &events);
+      ::send(ready.near.get(), "x", 1, MSG_NOSIGNAL);
+      for (;;) reactor->wait(Reactor::kNoDeadline, &events);
+    }
+    pair.near.reset();
+    pollfd watched = {ready.far.get(), POLLIN, 0};
+    EXPECT_EQ(::poll(&watched, 1, 10000), 1);
+    ::kill(child, SIGKILL);
+    watched = {pair.far.get(), POLLIN, 0};
+    EXPECT_EQ(::poll(&watched, 1, 1000), 1);
+    ::waitpid(child, nullptr, 0);
+  }
+}
+
+struct Refusal {
+  const char* call;
+  long number;
+  int error;
+};
+
+// For the calling thread and those that it starts.
+void refuse(const Refusal& what) {
+  sock_filter program[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<uint32_t>(what.number), 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | static_cast<uint32_t>(what.error)),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog filter{std::size(program), program};
+  ASSERT_EQ(::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+  ASSERT_EQ(::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter), 0);
+}
+
+int warnings = 0;
+
+class RefusedTest : public testing::TestWithParam<Refusal> {};
+
+TEST_P(RefusedTest, EpollTakesItsPlace) {
+  log_sink().set_callback(
+      [](int level, char* line) {
+        if (level > URMA_VLOG_LEVEL_WARNING) return;
+        ++warnings;
+        EXPECT_NE(std::string(line).find("URMA_SERVICE=io_uring"), std::string::npos) << line;
+      },
+      nullptr);
+  const auto before = open_descriptors();
+  std::thread([] {
+    refuse(GetParam());
+    warnings = 0;
+    EXPECT_STREQ(make_reactor("auto")->name(), "epoll");
+    EXPECT_EQ(warnings, 0);
+    EXPECT_STREQ(make_reactor("io_uring")->name(), "epoll");
+    EXPECT_EQ(warnings, 1);
+    EXPECT_STREQ(make_reactor("epoll")->name(), "epoll");
+    EXPECT_EQ(warnings, 1);
+  }).join();
+  EXPECT_EQ(open_descriptors(), before);
+  log_sink().clear_callback();
+}
+
+INSTANTIATE_TEST_SUITE_P(All, RefusedTest,
+                         testing::Values(Refusal{"setup_EPERM", SYS_io_uring_setup, EPERM},
+                                         Refusal{"setup_ENOSYS", SYS_io_uring_setup, ENOSYS},
+                                         Refusal{"setup_ENOMEM", SYS_io_uring_setup, ENOMEM},
+                                         Refusal{"setup_EINVAL", SYS_io_uring_setup, EINVAL},
+                                         Refusal{"enter_EPERM", SYS_io_uring_enter, EPERM}),
+                         [](const auto& info) { return std::string(info.param.call); });
+
+TEST(ReactorChoiceTest, AutoTakesAnIoUringThatSleepsUnnoticed) {
+  if (const auto why_not = refusal(); !why_not.empty()) GTEST_SKIP() << why_not;
+  EXPECT_STREQ(make_reactor("io_uring")->name(), "io_uring");
+  const UringReactor probe;
+  EXPECT_STREQ(make_reactor("auto")->name(), probe.sleeps_unnoticed() ? "io_uring" : "epoll");
+}
+
+}  // namespace
+}  // namespace urma::core

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: MIT
+"""Inlining across files, for what stands between a program and its memory.
+
+The products are linked with it: a post and a poll go through a dozen small
+functions in as many files, and take a quarter less time without the calls.
+Objects hold ordinary code too, which tests that link them use.
+"""
+
+LINK_TIME_COPTS = select({
+    "//urma:link_time": [
+        "-flto",
+        "-ffat-lto-objects",
+    ],
+    "//conditions:default": [],
+})
+
+LINK_TIME_LINKOPTS = select({
+    "//urma:link_time": [
+        "-flto=auto",
+        "-fuse-linker-plugin",
+        "-O2",
+    ],
+    "//conditions:default": [],
+})
+
+ORDINARY_CODE_LINKOPTS = select({
+    "//urma:link_time": ["-fno-use-linker-plugin"],
+    "//conditions:default": [],
+})

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT
+#ifndef URMA_PROVIDERS_LOCAL_INSPECTOR_H_
+#define URMA_PROVIDERS_LOCAL_INSPECTOR_H_
+
+#include <vector>
+
+#include "urma/base/host.h"
+
+namespace urma::local {
+
+class Transport;
+
+// Tells how the parts of this provider's segments are reached.
+class Inspector : public SegmentInspector {
+ public:
+  explicit Inspector(Transport* transport) : transport_(transport) {}
+  std::vector<urma_ext_part_t> parts(const urma_target_seg_t& segment) const override;
+
+ private:
+  Transport* transport_;
+};
+
+}  // namespace urma::local
+
+#endif  // URMA_PROVIDERS_LOCAL_INSPECTOR_H_
