@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: MIT
+//
+// urma_bench [--rounds N] [--cores A,B] [FILTER]: measures what the library takes, and in the same
+// minutes what the machine takes, and prints both in one table. See docs/performance.md.
+
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tools/bench/measure.h"
+#include "tools/bench/process.h"
+#include "tools/bench/report.h"
+
+namespace bench {
+namespace {
+
+constexpr const char* kUsage =
+    "usage: urma_bench [--rounds N] [--cores A,B] [FILTER]\n"
+    "  --rounds N   rounds of all measurements, of which medians are taken (5)\n"
+    "  --cores A,B  cores for the two processes (the first two that may be used)\n"
+    "  FILTER       only measurements with FILTER in their name\n";
+
+struct Options {
+  int rounds = 5;
+  std::optional<Cores> cores;
+  std::string filter;
+};
+
+std::optional<Options> parse(int argc, char** argv) {
+  Options options;
+  for (int i = 1; i < argc; i++) {
+    const std::string argument = argv[i];
+    Cores cores = {};
+    if (argument == "--rounds" && i + 1 < argc) {
+      options.rounds = std::atoi(argv[++i]);
+      if (options.rounds < 1) return std::nullopt;
+    } else if (argument == "--cores" && i + 1 < argc) {
+      if (std::sscanf(argv[++i], "%d,%d", &cores.first, &cores.second) != 2) return std::nullopt;
+      options.cores = cores;
+    } else if (argument[0] != '-' && options.filter.empty()) {
+      options.filter = argument;
+    } else {
+      return std::nullopt;
+    }
+  }
+  return options;
+}
+
+std::vector<Measure> select(const std::string& filter) {
+  std::vector<Measure> selected;
+  for (const auto list : {latency_measures, rate_measures, sharing_measures}) {
+    for (Measure& measure : list()) {
+      if (measure.name.find(filter) != std::string::npos) selected.push_back(std::move(measure));
+    }
+  }
+  require(!selected.empty(), "no measurement has '" + filter + "' in its name");
+  return selected;
+}
+
+std::map<std::string, Measure> bare_measures() {
+  std::map<std::string, Measure> bare;
+  for (const auto list : {limit_measures, page_measures}) {
+    for (Measure& measure : list()) bare.emplace(measure.name, std::move(measure));
+  }
+  return bare;
+}
+
+bool failed(const Measure& measure, const Results& results) {
+  const auto found = results.find(measure.figures.front());
+  return found != results.end() && !found->second.error.empty();
+}
+
+void measure_once(const Measure& measure, Cores cores, Results& results,
+                  const std::map<std::string, double>& bare) {
+  try {
+    const Outcome outcome = run(measure, cores);
+    require(outcome.values.size() == measure.figures.size(), "a figure is missing");
+    for (size_t i = 0; i < measure.figures.size(); i++) {
+      Samples& samples = results[measure.figures[i]];
+      samples.values.push_back(outcome.values[i]);
+      samples.bare.push_back(bare);
+      if (!outcome.note.empty()) samples.note = outcome.note;
+    }
+  } catch (const std::exception& error) {
+    for (const std::string& figure : measure.figures) results[figure].error = error.what();
+  }
+}
+
+// Measures the bare ones of `measure`, and returns their figures.
+std::map<std::string, double> measure_beside(const Measure& measure, Cores cores, Results& results,
+                                             const std::map<std::string, Measure>& bare) {
+  std::map<std::string, double> figures;
+  for (const std::string& name : measure.beside) {
+    const Measure& limit = bare.at(name);
+    measure_once(limit, cores, results, {});
+    if (failed(limit, results)) continue;
+    for (const std::string& figure : limit.figures) {
+      figures[figure] = results.at(figure).values.back();
+    }
+  }
+  return figures;
+}
+
+int measure_all(const Options& options) {
+  const Cores cores = options.cores ? *options.cores : pick_cores();
+  const std::vector<Measure> measures = select(options.filter);
+  const std::map<std::string, Measure> bare = bare_measures();
+  print_machine(cores, options.rounds);
+  std::fflush(stdout);  // a child would print it again
+  Results results;
+  for (int round = 1; round <= options.rounds; round++) {
+    std::fprintf(stderr, "round %d of %d\n", round, options.rounds);
+    for (const Measure& measure : measures) {
+      if (failed(measure, results)) continue;  // it would fail again
+      measure_once(measure, cores, results, measure_beside(measure, cores, results, bare));
+    }
+  }
+  return print_table(results) ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+}  // namespace
+}  // namespace bench
+
+int main(int argc, char** argv) {
+  try {
+    const std::optional<bench::Options> options = bench::parse(argc, argv);
+    if (!options) {
+      std::fputs(bench::kUsage, stderr);
+      return 2;
+    }
+    return bench::measure_all(*options);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "urma_bench: %s\n", error.what());
+    return EXIT_FAILURE;
+  }
+}

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: MIT
+#include "tools/bench/report.h"
+
+#include <sys/utsname.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <optional>
+#include <utility>
+
+#include "tools/bench/timing.h"
+#include "urma_ext.h"
+
+namespace bench {
+namespace {
+
+enum class Unit { kTime, kMessages, kBytes };
+
+// One line of the table: a figure, the bare figures it is compared with (the best one counts), and
+// what is aimed at: a ratio, or a time where there is nothing to compare with.
+struct Row {
+  std::string figure;
+  std::string title;
+  Unit unit = Unit::kTime;
+  std::vector<std::string> limits = {};
+  double target_ratio = 0;
+  double target_ns = 0;
+};
+
+const std::vector<Row>& rows() {
+  static const std::vector<Row> kRows = {
+      {"line latency", "bare: cache line between two threads"},
+      {"ring latency", "bare: ring between two processes"},
+      {"eventfd round trip", "bare: eventfd round trip, both asleep"},
+      {"ring rate", "bare: ring, messages", Unit::kMessages},
+      {"memcpy bandwidth", "bare: memcpy of 1 MiB", Unit::kBytes},
+      {"share by pwrite", "bare: share 1 GiB, pwrite and mmap"},
+      {"share by memcpy", "bare: share 1 GiB, memcpy and mremap"},
+      {"undo by pread", "bare: undo 1 GiB, pread and mremap"},
+      {"undo by userfaultfd", "bare: undo 1 GiB, UFFDIO_COPY"},
+      {"write latency, RM", "write 8 B, RM", Unit::kTime, {"line latency"}, 1.10},
+      {"write latency, RC", "write 8 B, RC", Unit::kTime, {"line latency"}, 1.10},
+      {"send latency, RM", "send 8 B, RM", Unit::kTime, {"line latency"}, 1.30},
+      {"send latency, RC", "send 8 B, RC", Unit::kTime, {"line latency"}, 1.30},
+      {"fetch-add latency", "fetch-add 8 B", Unit::kTime, {"line latency"}, 0.27},
+      {"compare-and-swap latency", "compare-and-swap 8 B", Unit::kTime, {"line latency"}, 0.27},
+      {"event round trip",
+       "send 8 B, round trip, both asleep",
+       Unit::kTime,
+       {"eventfd round trip"},
+       1.25},
+      {"share 1 GiB",
+       "share 1 GiB in place",
+       Unit::kTime,
+       {"share by pwrite", "share by memcpy"},
+       1.5},
+      {"undo 1 GiB",
+       "make 1 GiB private again",
+       Unit::kTime,
+       {"undo by pread", "undo by userfaultfd"},
+       1.5},
+      {"share 64 GiB untouched", "share 64 GiB, untouched", Unit::kTime, {}, 0, 5e6},
+      {"undo 64 GiB untouched", "make 64 GiB private again, untouched", Unit::kTime, {}, 0, 5e6},
+      {"read latency", "read 8 B", Unit::kTime, {"line latency"}},
+      {"send rate", "messages of 8 B", Unit::kMessages, {"ring rate"}},
+      {"write rate", "writes of 8 B", Unit::kMessages, {"ring rate"}},
+      {"write bandwidth", "writes of 1 MiB", Unit::kBytes, {"memcpy bandwidth"}},
+  };
+  return kRows;
+}
+
+std::string format(const char* pattern, double value) {
+  char text[64];
+  std::snprintf(text, sizeof(text), pattern, value);
+  return text;
+}
+
+std::string show(double value, Unit unit) {
+  if (unit == Unit::kMessages) return format("%.2f M/s", value / 1e6);
+  if (unit == Unit::kBytes) return format("%.2f GB/s", value / 1e9);
+  if (value < 100) return format("%.1f ns", value);
+  if (value < 1e4) return format("%.0f ns", value);
+  if (value < 1e6) return format("%.1f us", value / 1e3);
+  return format(value < 1e8 ? "%.2f ms" : "%.0f ms", value / 1e6);
+}
+
+struct Limit {
+  std::string name;
+  double value;
+  double ratio;  // of ours, as measured beside it
+};
+
+std::optional<Limit> compare(const Samples& samples, const std::string& name) {
+  std::vector<double> values, ratios;
+  for (size_t i = 0; i < samples.values.size(); i++) {
+    const auto found = samples.bare[i].find(name);
+    if (found == samples.bare[i].end()) continue;
+    values.push_back(found->second);
+    ratios.push_back(samples.values[i] / found->second);
+  }
+  if (values.empty()) return std::nullopt;
+  return Limit{name, median(values), median(ratios)};
+}
+
+// Of several bare ways to do the same, the fastest one counts.
+std::optional<Limit> find_limit(const Samples& samples, const Row& row) {
+  std::optional<Limit> best;
+  for (const std::string& name : row.limits) {
+    std::optional<Limit> limit = compare(samples, name);
+    if (limit && (!best || limit->value < best->value)) best = std::move(limit);
+  }
+  return best;
+}
+
+using Cells = std::array<std::string, 6>;
+
+std::string verdict(const Samples& samples, bool reached) {
+  if (!samples.note.empty()) return "no: " + samples.note;
+  return reached ? "yes" : "no";
+}
+
+Cells make_cells(const Results& results, const Row& row) {
+  const Samples& samples = results.at(row.figure);
+  if (!samples.error.empty()) return {row.title, "not measured: " + samples.error};
+  const double ours = median(samples.values);
+  Cells cells = {row.title, show(ours, row.unit), "", "", "", ""};
+  if (row.limits.empty() && row.target_ns == 0) {  // bare itself
+    std::swap(cells[1], cells[2]);
+    return cells;
+  }
+  const std::optional<Limit> limit = find_limit(samples, row);
+  if (limit) {
+    cells[2] = show(limit->value, row.unit) + ", " + limit->name;
+    cells[3] = format("%.2f", limit->ratio);
+  } else if (!row.limits.empty()) {
+    cells[2] = "not measured";
+  }
+  if (row.target_ns > 0) {
+    cells[4] = "<= " + show(row.target_ns, Unit::kTime);
+    cells[5] = verdict(samples, ours <= row.target_ns);
+  } else if (row.target_ratio > 0) {
+    cells[4] = "<= " + format("%.2f", row.target_ratio);
+    cells[5] = limit ? verdict(samples, limit->ratio <= row.target_ratio) : "not known";
+  } else if (!samples.note.empty()) {
+    cells[5] = samples.note;
+  }
+  return cells;
+}
+
+void print_cells(const Cells& cells, const std::array<size_t, 6>& widths) {
+  for (size_t i = 0; i < cells.size(); i++) {
+    std::printf("| %-*s ", static_cast<int>(widths[i]), cells[i].c_str());
+  }
+  std::printf("|\n");
+}
+
+// The value of the first line `key : value` of /proc/cpuinfo.
+std::string processor() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    if (line.rfind("model name", 0) == 0) return line.substr(line.find(':') + 2);
+  }
+  return "unknown processor";
+}
+
+}  // namespace
+
+void print_machine(Cores cores, int rounds) {
+  utsname system;
+  if (::uname(&system) != 0) fail_errno("uname");
+  const time_t now = ::time(nullptr);
+  tm local;
+  char date[64];
+  ::strftime(date, sizeof(date), "%Y-%m-%d %H:%M %z", ::localtime_r(&now, &local));
+  double load = 0;
+  (void)::getloadavg(&load, 1);
+  std::printf("machine  %s, %ld cores\n", processor().c_str(), ::sysconf(_SC_NPROCESSORS_ONLN));
+  std::printf("system   %s %s %s\n", system.sysname, system.release, system.machine);
+  std::printf("date     %s, load before %.1f\n", date, load);
+  std::printf("library  liburma %s\n", urma_ext_version());
+  std::printf("method   medians of %d rounds, processes pinned to cores %d and %d\n\n", rounds,
+              cores.first, cores.second);
+}
+
+bool print_table(const Results& results) {
+  std::vector<Cells> table = {{"figure", "ours", "limit", "ratio", "target", "ok?"}};
+  for (const Row& row : rows()) {
+    if (results.contains(row.figure)) table.push_back(make_cells(results, row));
+  }
+  std::array<size_t, 6> widths = {};
+  for (const Cells& cells : table) {
+    for (size_t i = 0; i < widths.size(); i++) widths[i] = std::max(widths[i], cells[i].size());
+  }
+  print_cells(table.front(), widths);
+  Cells rule;
+  for (size_t i = 0; i < widths.size(); i++) rule[i] = std::string(widths[i], '-');
+  print_cells(rule, widths);
+  for (size_t i = 1; i < table.size(); i++) print_cells(table[i], widths);
+  return std::all_of(results.begin(), results.end(),
+                     [](const auto& result) { return result.second.error.empty(); });
+}
+
+}  // namespace bench

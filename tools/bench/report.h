@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT
+//
+// The table at the end.
+#ifndef TOOLS_BENCH_REPORT_H_
+#define TOOLS_BENCH_REPORT_H_
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tools/bench/process.h"
+
+namespace bench {
+
+// What came out for one figure, over the rounds.
+struct Samples {
+  std::vector<double> values;
+  std::vector<std::map<std::string, double>> bare;  // for each value, the bare figures beside it
+  std::string note;                                 // see Outcome::note
+  std::string error;                                // if not empty: why it could not be measured
+};
+using Results = std::map<std::string, Samples>;
+
+// Prints where and when this was measured.
+void print_machine(Cores cores, int rounds);
+
+// Prints a row for each figure that is in `results`, and returns whether all were measured.
+bool print_table(const Results& results);
+
+}  // namespace bench
+
+#endif  // TOOLS_BENCH_REPORT_H_
