@@ -13,7 +13,7 @@ usage() { echo "usage: $0 BINDIR [TMPDIR]" >&2; exit 2; }
 (($# == 1 || $# == 2)) || usage
 bindir=$1
 [[ -d $bindir/examples ]] && bindir+=/examples
-examples=(send_recv_polling segment)
+examples=(send_recv_polling send_recv_event segment mapped)
 limit=60  # seconds for one program
 
 URMA_RUNTIME_DIR=$(mktemp -d -p "${2:-${TMPDIR:-/tmp}}" urma-demo.XXXXXX) || exit 1

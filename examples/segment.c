@@ -16,7 +16,7 @@
 #include "exchange.h"
 #include "urma_api.h"
 
-enum { BYTES = 1 << 20, DEPTH = 16, ADDS = 1000, SWAPS = 1000, ROUNDS = 2000 };
+enum { PAGE = 4096, BYTES = (1 << 20) - 8, DEPTH = 16, ADDS = 1000, SWAPS = 1000, ROUNDS = 2000 };
 
 struct shared {
   uint64_t counter;  // first: atomics want an address that is a multiple of their size
@@ -38,13 +38,15 @@ static urma_target_seg_t *local, *remote;
 static urma_jfs_t* jfs;             // of the client
 static urma_target_jetty_t* queue;  // of the server, as the client sees it
 
+// Whole pages, since these are reached without a system call.
 static void set_up(uint32_t access, urma_token_t token) {
   ctx = open_device();
   urma_jfc_cfg_t jfc_cfg = {.depth = DEPTH};
   jfc = urma_create_jfc(ctx, &jfc_cfg);
   require(jfc != NULL, "urma_create_jfc");
-  memory = calloc(1, sizeof(*memory));
-  require(memory != NULL, "calloc");
+  memory = aligned_alloc(PAGE, sizeof(*memory));
+  require(memory != NULL, "aligned_alloc");
+  memset(memory, 0, sizeof(*memory));
   urma_seg_cfg_t cfg = {.va = (uintptr_t)memory, .len = sizeof(*memory), .token_value = token};
   cfg.flag.bs.access = access;
   cfg.flag.bs.token_policy = URMA_TOKEN_PLAIN_TEXT;
@@ -123,8 +125,7 @@ static void work(int sock) {
   struct offer offer, unused = {0};
   swap_over(sock, &unused, &offer, sizeof(offer));
   set_up(URMA_ACCESS_LOCAL_ONLY, offer.token);
-  urma_jfs_cfg_t cfg = {.depth = DEPTH, .trans_mode = URMA_TM_RM, .jfc = jfc};
-  cfg.max_sge = cfg.max_rsge = 1;
+  urma_jfs_cfg_t cfg = {.depth = DEPTH, .trans_mode = URMA_TM_RM, .max_sge = 1, .jfc = jfc};
   cfg.err_timeout = URMA_TYPICAL_ERR_TIMEOUT;
   jfs = urma_create_jfs(ctx, &cfg);
   require(jfs != NULL, "urma_create_jfs");
