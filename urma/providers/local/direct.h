@@ -24,14 +24,21 @@ inline void copy_word(char* to, const char* from, uint64_t bytes) {
     std::memcpy(to, from, 8);
     return;
   }
-  for (uint64_t width = 4; width != 0; width /= 2) {
-    if ((bytes & width) == 0) continue;
-    std::memcpy(to, from, width);
+  // Each of a size that the compiler knows, so that it is one store.
+  if ((bytes & 4) != 0) {
+    std::memcpy(to, from, 4);
+    to += 4;
+    from += 4;
     // As below.
     std::atomic_thread_fence(std::memory_order_release);
-    to += width;
-    from += width;
   }
+  if ((bytes & 2) != 0) {
+    std::memcpy(to, from, 2);
+    to += 2;
+    from += 2;
+    std::atomic_thread_fence(std::memory_order_release);
+  }
+  if ((bytes & 1) != 0) *to = *from;
 }
 
 // Copies so that the last word is the last to arrive: the owner may be spinning on it.
