@@ -115,7 +115,7 @@ bool MappedView::map_pages(uint64_t va, uint64_t bytes, int fd, uint64_t offset)
   void* here = reinterpret_cast<void*>(va + distance_);
   if (::mremap(data, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, here) == MAP_FAILED) {
     ::munmap(data, bytes);
-    ::mmap(here, bytes, PROT_NONE, kReserved | MAP_FIXED, -1, 0);
+    static_cast<void>(::mmap(here, bytes, PROT_NONE, kReserved | MAP_FIXED, -1, 0));
     return false;
   }
   ++mappings_;

@@ -30,9 +30,11 @@ std::unique_ptr<WayBack> WayBack::make() {
   std::unique_ptr<WayBack> way(new WayBack);
   if (way->fault_.error() != 0) {
     errno = way->fault_.error();
-    return nullptr;
+    way.reset();
+  } else if (!way->stop_.valid() || !way->status_.valid()) {
+    way.reset();
   }
-  return way->stop_.valid() && way->status_.valid() ? std::move(way) : nullptr;
+  return way;
 }
 
 bool PageTable::secure_way_back() {
