@@ -44,7 +44,6 @@ class MappedView {
   // Here minus there.
   uint64_t distance() const { return distance_; }
   bool writable() const { return writable_; }
-  bool whole() const { return begin_ == base_ && end_ == base_ + len_; }
   const std::vector<urma_ext_part_t>& parts() const { return parts_; }
 
  private:

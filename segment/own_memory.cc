@@ -48,7 +48,7 @@ void make_huge(uint64_t va, uint64_t bytes) {
 }
 
 std::shared_ptr<PageMemory> make_at(uint64_t va, uint64_t bytes) {
-  auto memory = PageMemory::create(va, va + bytes, 0);
+  auto memory = PageMemory::create(va, va + bytes);
   if (memory != nullptr && !map_over(va, bytes, memory->fd())) memory = nullptr;
   return memory;
 }

@@ -45,7 +45,7 @@ PageMemory::PageMemory(Fd fd, uint64_t base, uint64_t bytes)
   }
 }
 
-std::shared_ptr<PageMemory> PageMemory::create(uint64_t start, uint64_t end, unsigned memfd_flags) {
+std::shared_ptr<PageMemory> PageMemory::create(uint64_t start, uint64_t end) {
   const bool holds_huge_page = ((start + kHugeMask) & ~kHugeMask) + kernel::kHugePageBytes <= end;
   const uint64_t base = holds_huge_page ? start & ~kHugeMask : start;
   const uint64_t bytes = end - base;
@@ -53,7 +53,7 @@ std::shared_ptr<PageMemory> PageMemory::create(uint64_t start, uint64_t end, uns
     errno = EFBIG;
     return nullptr;
   }
-  Fd fd(::memfd_create("urma-pages", MFD_CLOEXEC | MFD_ALLOW_SEALING | memfd_flags));
+  Fd fd(::memfd_create("urma-pages", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd.valid()) return nullptr;
   if (would_starve_program(fd.get())) {
     errno = EMFILE;

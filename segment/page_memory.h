@@ -21,7 +21,7 @@ class PageMemory {
   // For the pages of [start, end), which lie in it where they lie in the address space, modulo the
   // size of a huge page. Its size cannot change. NULL with errno where there is none to be had;
   // EMFILE too where the process would run short of descriptors.
-  static std::shared_ptr<PageMemory> create(uint64_t start, uint64_t end, unsigned memfd_flags);
+  static std::shared_ptr<PageMemory> create(uint64_t start, uint64_t end);
 
   int fd() const { return fd_.get(); }
   uint64_t bytes() const { return bytes_; }

@@ -10,7 +10,6 @@
 #include <cerrno>
 #include <cinttypes>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <mutex>
@@ -310,7 +309,7 @@ void PageTable::begin_renewal(OwnMemory::Block& block, Removal& removal) {
     removal.why = error.what();
     return;
   }
-  auto to = PageMemory::create(block.va, block.end, 0);
+  auto to = PageMemory::create(block.va, block.end);
   if (to == nullptr) {
     removal.stuck += block.end - block.va;
     removal.why = std::strerror(errno);

@@ -261,7 +261,7 @@ urma_ext_reason_t PageTable::get_ready(Range& range, Turn& turn) {
     return URMA_EXT_REASON_LIMIT;
   }
   if (range.memory == nullptr && range.memory_refusal == URMA_EXT_REASON_NONE) {
-    range.memory = PageMemory::create(range.first, range.last, 0);
+    range.memory = PageMemory::create(range.first, range.last);
     if (range.memory == nullptr) range.memory_refusal = reason_of(-errno);
   }
   return range.memory_refusal;
