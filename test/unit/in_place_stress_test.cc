@@ -50,6 +50,13 @@ class Users {
     while (begun_.load(std::memory_order_relaxed) < 3) std::this_thread::yield();
   }
 
+  // Returns once the writers have written since.
+  void wait_for_writes() const {
+    // Each of the two may tell once of writes from before.
+    const uint64_t enough = reports_.load(std::memory_order_relaxed) + 3;
+    while (reports_.load(std::memory_order_relaxed) < enough) std::this_thread::yield();
+  }
+
   Losses stop() {
     stop_.store(true, std::memory_order_relaxed);
     for (auto& thread : threads_) thread.join();
@@ -74,6 +81,7 @@ class Users {
       expected[page] = value + 1;
       at.store(value + 1, std::memory_order_relaxed);
       if (++writes == 1) begun_.fetch_add(1, std::memory_order_relaxed);
+      if (writes % kReport == 0) reports_.fetch_add(1, std::memory_order_relaxed);
     }
     for (uint64_t page = 0; page < kCounted; ++page) {
       if (load(counter(data_, page, writer)) != expected[page]) ++lost;
@@ -107,6 +115,8 @@ class Users {
   }
 
   char* const data_;
+  static constexpr uint64_t kReport = 64;
+  std::atomic<uint64_t> reports_{0};
   std::atomic<bool> stop_{false};
   std::atomic<int> begun_{0};  // writers, and the one that has files read
   Losses losses_;
@@ -193,6 +203,7 @@ TEST(InPlaceStress, WithoutTheFreezeWritesAreLost) {
     const Fd file(::memfd_create("control", MFD_CLOEXEC));
     ASSERT_EQ(::ftruncate(file.get(), kBytes), 0);
     ASSERT_EQ(::pwrite(file.get(), memory.get(), kBytes, 0), static_cast<ssize_t>(kBytes));
+    users.wait_for_writes();
     ASSERT_NE(
         ::mmap(memory.get(), kBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file.get(), 0),
         MAP_FAILED);
