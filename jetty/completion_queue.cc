@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "urma/base/log.h"
+
 namespace urma {
 namespace {
 
@@ -66,23 +68,44 @@ void CompletionRing::purge(uint64_t user_data) {
 }
 
 CompletionQueue::CompletionQueue(urma_context_t* ctx, const urma_jfc_cfg_t& cfg,
-                                 const urma_jfc_id_t& id, ProgressDomain* domain)
-    : urma_jfc_t{},
-      domain_(domain),
-      poll_lock_(cfg.flag.bs.lock_free != 0),
-      ring_(cfg.depth, cfg.flag.bs.lock_free != 0),
-      non_blocking_(cfg.flag.bs.non_blocking != 0) {
+                                 ProgressDomain* domain, AsyncEvents* events)
+    : urma_jfc_t{}, domain_(domain), subject_(events, this) {
   urma_ctx = ctx;
   jfc_cfg = cfg;
-  jfc_id = id;
+}
+
+void CompletionQueue::open() {
+  const bool lock_free = jfc_cfg.flag.bs.lock_free != 0;
+  ring_.emplace(jfc_cfg.depth, lock_free);
+  poll_lock_.emplace(lock_free);
+}
+
+void CompletionQueue::close() {
+  ring_.reset();
+  poll_lock_.reset();
+  overflow_told_.store(false, std::memory_order_relaxed);
+}
+
+void CompletionQueue::overflowed() {
+  if (overflow_told_.load(std::memory_order_relaxed) ||
+      overflow_told_.exchange(true, std::memory_order_relaxed)) {
+    return;
+  }
+  URMA_LOG(WARNING,
+           "jfc {:#x}: overflow, more than {} completions wait; poll it, or make it as deep as its "
+           "queues together",
+           jfc_id.id, jfc_cfg.depth);
+  subject_.raise(URMA_EVENT_JFC_ERR);
 }
 
 int CompletionQueue::poll(int count, urma_cr_t* cr) {
+  if (!is_open()) [[unlikely]]
+    return -1;
   int got = 0;
   uint64_t polls;
   bool unfinished;
   {
-    OwnerScope scope(poll_lock_);
+    OwnerScope scope(*poll_lock_);
     polls = polls_.load(std::memory_order_relaxed) + 1;
     polls_.store(polls, std::memory_order_relaxed);
     got = collect(count, cr);
@@ -97,7 +120,7 @@ int CompletionQueue::poll(int count, urma_cr_t* cr) {
 
 int CompletionQueue::collect(int count, urma_cr_t* cr) {
   // Whichever side filled a poll alone, the other one comes first in the next.
-  int got = ring_first_ ? ring_.pop(count, cr) : 0;
+  int got = ring_first_ ? ring_->pop(count, cr) : 0;
   ring_first_ = false;
   if (got == count) return got;
   got += collect_from_sources(count - got, cr + got);
@@ -105,7 +128,7 @@ int CompletionQueue::collect(int count, urma_cr_t* cr) {
     ring_first_ = true;
     return got;
   }
-  return got + ring_.pop(count - got, cr + got);
+  return got + ring_->pop(count - got, cr + got);
 }
 
 int CompletionQueue::collect_from_sources(int count, urma_cr_t* cr) {
@@ -122,7 +145,7 @@ int CompletionQueue::collect_from_sources(int count, urma_cr_t* cr) {
 }
 
 void CompletionQueue::attach(CompletionSource* source) {
-  ForeignScope scope(poll_lock_);
+  ForeignScope scope(*poll_lock_);
   auto found = std::find_if(sources_.begin(), sources_.end(),
                             [&](const Attached& attached) { return attached.source == source; });
   if (found != sources_.end()) {
@@ -134,7 +157,7 @@ void CompletionQueue::attach(CompletionSource* source) {
 }
 
 void CompletionQueue::detach(CompletionSource* source) {
-  ForeignScope scope(poll_lock_);
+  ForeignScope scope(*poll_lock_);
   auto found = std::find_if(sources_.begin(), sources_.end(),
                             [&](const Attached& attached) { return attached.source == source; });
   if (found == sources_.end()) return;

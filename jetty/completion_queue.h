@@ -9,8 +9,10 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
+#include "jetty/async_events.h"
 #include "jetty/event_channel.h"
 #include "jetty/owner_lock.h"
 #include "jetty/process_barrier.h"
@@ -83,11 +85,19 @@ class CompletionRing {
   uint64_t last_solicited_ = 0;  // pushed_ after the last solicited one
 };
 
+// Made inactive: it completes nothing before open().
 class CompletionQueue : public urma_jfc_t {
  public:
-  CompletionQueue(urma_context_t* ctx, const urma_jfc_cfg_t& cfg, const urma_jfc_id_t& id,
-                  ProgressDomain* domain);
+  CompletionQueue(urma_context_t* ctx, const urma_jfc_cfg_t& cfg, ProgressDomain* domain,
+                  AsyncEvents* events);
 
+  // As jfc_cfg says.
+  void open();
+  // Nothing completes into it any more. What waits in it is lost.
+  void close();
+  bool is_open() const { return ring_.has_value(); }
+
+  // -1 where it is not open.
   int poll(int count, urma_cr_t* cr);
 
   // urma_rearm_jfc, and the moderation of urma_modify_jfc.
@@ -97,6 +107,9 @@ class CompletionQueue : public urma_jfc_t {
   // got. Waits for that, unless the JFC is non_blocking: then URMA_EAGAIN, and all is as before.
   urma_status_t end_events();
   void ack_events(uint32_t count);
+  // A completion finds no room. The program is told once; nothing is lost where the queue that
+  // completes can wait.
+  void overflowed();
 
   bool armed() const { return bell_->armed.load(std::memory_order_relaxed) != Armed::kNo; }
   // So many completions are due now; solicited or failed. What made them due has been stored.
@@ -111,6 +124,8 @@ class CompletionQueue : public urma_jfc_t {
   void raise_delayed(uint64_t arming);
 
   EventChannel* channel() const { return channel_; }
+  // Which of this process's bells is its own.
+  uint32_t bell_index() const { return bell_index_; }
   // For the channel.
   bool move();
   bool all_acked();
@@ -118,13 +133,13 @@ class CompletionQueue : public urma_jfc_t {
   // True while queues complete into it.
   bool attached() const { return attachments_.load(std::memory_order_relaxed) != 0; }
 
-  CompletionRing& ring() { return ring_; }
+  CompletionRing& ring() { return *ring_; }
   // Changes whenever the JFC is polled: how the service thread knows that somebody does.
   uint64_t polls() const { return polls_.load(std::memory_order_relaxed); }
 
  protected:
-  // Events go to `channel`; peers look at `bell`.
-  void raise_at(EventChannel* channel, Bell* bell);
+  // Events go to `channel`; peers look at `bell`, the one with this index.
+  void raise_at(EventChannel* channel, Bell* bell, uint32_t bell_index);
 
  private:
   friend class Attachment;
@@ -145,19 +160,22 @@ class CompletionQueue : public urma_jfc_t {
   void raise();
 
   ProgressDomain* domain_;
-  OwnerLock poll_lock_;  // guards the next three
+  // Both while open.
+  std::optional<OwnerLock> poll_lock_;  // guards the next three
+  std::optional<CompletionRing> ring_;
   std::vector<Attached> sources_;
   size_t first_ = 0;
   bool ring_first_ = false;
   bool unfinished_ = false;
-  CompletionRing ring_;
   std::atomic<uint32_t> attachments_{0};
   std::atomic<uint64_t> polls_{0};
 
   static Bell silent_bell_;  // of all that have no channel
   Bell* bell_ = &silent_bell_;
+  uint32_t bell_index_ = 0;
   EventChannel* channel_ = nullptr;
-  const bool non_blocking_;
+  EventSubject subject_;
+  std::atomic<bool> overflow_told_{false};
   // Guarded by the channel.
   bool listed_ = false;  // there
   bool event_pending_ = false;

@@ -40,10 +40,11 @@ bool possible(const urma_jfc_attr_t& attr) {
 
 Bell CompletionQueue::silent_bell_ = {};
 
-void CompletionQueue::raise_at(EventChannel* channel, Bell* bell) {
+void CompletionQueue::raise_at(EventChannel* channel, Bell* bell, uint32_t bell_index) {
+  channel->add(this);
   channel_ = channel;
   bell_ = bell;
-  channel->add(this);
+  bell_index_ = bell_index;
 }
 
 urma_status_t CompletionQueue::arm(bool solicited_only) {
@@ -81,9 +82,9 @@ void CompletionQueue::set_bell(bool solicited_only) {
 }
 
 bool CompletionQueue::move_just_armed(bool* outstanding) {
-  OwnerScope scope(poll_lock_);
+  OwnerScope scope(*poll_lock_);
   bool solicited = false;
-  const uint32_t waiting = ring_.waiting(&solicited);
+  const uint32_t waiting = ring_->waiting(&solicited);
   if (waiting != 0) completed(waiting, solicited);
   bool more = false;
   for (Attached& attached : sources_) {
@@ -94,7 +95,7 @@ bool CompletionQueue::move_just_armed(bool* outstanding) {
 }
 
 bool CompletionQueue::move() {
-  OwnerScope scope(poll_lock_);
+  OwnerScope scope(*poll_lock_);
   bool more = false;
   for (Attached& attached : sources_) more |= attached.source->move_for(this, false);
   return more && armed();
@@ -153,12 +154,15 @@ void CompletionQueue::ack_events(uint32_t count) {
 }
 
 urma_status_t CompletionQueue::end_events() {
-  if (channel_ == nullptr) return URMA_SUCCESS;
-  if (!channel_->remove(this, non_blocking_)) {
+  const bool non_blocking = jfc_cfg.flag.bs.non_blocking != 0;
+  if ((channel_ != nullptr && non_blocking && !channel_->all_acked(this)) ||
+      !subject_.end(non_blocking)) {
     URMA_LOG_LIMITED(ERR, "delete_jfc: jfc {:#x} has events that were not acknowledged; ack them",
                      jfc_id.id);
     return URMA_EAGAIN;
   }
+  if (channel_ == nullptr) return URMA_SUCCESS;
+  channel_->remove(this);
   bell_->armed.store(Armed::kNo, std::memory_order_relaxed);
   domain_->forget_delayed(this);
   // Nothing is handed out any more, so reported_ stays as it is.

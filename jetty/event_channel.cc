@@ -62,14 +62,18 @@ void EventChannel::add(CompletionQueue* jfc) {
   jfc->listed_ = true;
 }
 
-bool EventChannel::remove(CompletionQueue* jfc, bool only_if_acked) {
+bool EventChannel::all_acked(CompletionQueue* jfc) {
+  std::lock_guard lock(mutex_);
+  return jfc->all_acked();
+}
+
+void EventChannel::remove(CompletionQueue* jfc) {
   std::lock_guard collecting(collect_mutex_);
   std::lock_guard lock(mutex_);
-  if (only_if_acked && !jfc->all_acked()) return false;
   std::erase(jfcs_, jfc);
   std::erase(pending_, jfc);
   jfc->listed_ = false;
-  return true;
+  jfc->event_pending_ = false;
 }
 
 void EventChannel::fire(CompletionQueue* jfc) {

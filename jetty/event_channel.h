@@ -37,9 +37,10 @@ class EventChannel : public urma_jfce_t {
 
   // The JFCs that raise their events here.
   void add(CompletionQueue* jfc);
-  // Also takes back the events that were not handed out yet. False, and nothing has happened, where
-  // `only_if_acked` is set and the program has events that it did not acknowledge.
-  bool remove(CompletionQueue* jfc, bool only_if_acked);
+  // Also takes back the events that were not handed out yet.
+  void remove(CompletionQueue* jfc);
+  // Whether the program has acknowledged all that it was handed out.
+  bool all_acked(CompletionQueue* jfc);
   // An event of one of them.
   void fire(CompletionQueue* jfc);
 

@@ -37,6 +37,7 @@ urma_status_t ReceiveQueue::post(const urma_jfr_wr_t& wr) {
 void ReceiveQueue::pop() {
   head_ = head_ + 1 == depth_ ? 0 : head_ + 1;
   --size_;
+  ++popped_;
 }
 
 }  // namespace urma

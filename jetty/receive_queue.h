@@ -29,6 +29,8 @@ class ReceiveQueue {
   // The oldest posted receive, or NULL.
   ReceiveEntry* front() const { return size_ == 0 ? nullptr : &at(head_); }
   void pop();
+  uint32_t size() const { return size_; }
+  uint64_t popped() const { return popped_; }
 
   static std::span<LocalPiece> pieces(ReceiveEntry* entry) {
     return {reinterpret_cast<LocalPiece*>(entry + 1), entry->pieces};
@@ -45,6 +47,7 @@ class ReceiveQueue {
   LazyMemory memory_;
   uint32_t head_ = 0;
   uint32_t size_ = 0;
+  uint64_t popped_ = 0;  // all that ever left
 };
 
 }  // namespace urma

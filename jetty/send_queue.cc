@@ -25,20 +25,29 @@ SendQueue::SendQueue(const urma_jfs_cfg_t& cfg, const QueueIdentity& identity, u
       identity_(identity),
       jfc_(static_cast<CompletionQueue*>(cfg.jfc)),
       depth_(cfg.depth),
+      places_(cfg.depth + 1),
+      overflow_above_(cfg.jfc->jfc_cfg.depth),
       stride_(entry_stride(cfg)),
-      memory_(depth_ * stride_) {}
+      memory_(places_ * stride_) {}
 
 SendEntry* SendQueue::reserve() {
   // Requests that nobody asked a completion of leave their places when others need them.
-  if (size_.load(std::memory_order_relaxed) == depth_) {
+  if (size_.load(std::memory_order_relaxed) >= depth_) {
     advance_paths();
     retire(0, nullptr);
   }
   const uint32_t size = size_.load(std::memory_order_relaxed);
-  if (size == depth_) return nullptr;
+  if (size >= depth_) return nullptr;
   // An empty queue starts over, so that it stays in the cache whatever its depth is.
   if (size == 0) head_ = 0;
-  return &at(size < depth_ - head_ ? head_ + size : head_ - (depth_ - size));
+  return &at(nth(size));
+}
+
+void SendQueue::grow() {
+  const uint32_t size = size_.load(std::memory_order_relaxed) + 1;
+  size_.store(size, std::memory_order_relaxed);
+  if (size > overflow_above_) [[unlikely]]
+    count_towards_overflow();
 }
 
 void SendQueue::commit(SendEntry* entry) {
@@ -47,7 +56,7 @@ void SendQueue::commit(SendEntry* entry) {
   if (entry->path->outstanding == 0) busy_.push_back(entry->path);
   ++entry->path->outstanding;
   ++entry->path->entries;
-  size_.store(size_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  grow();
 }
 
 void SendQueue::commit_done(SendEntry* entry) {
@@ -55,7 +64,7 @@ void SendQueue::commit_done(SendEntry* entry) {
   entry->status = URMA_CR_SUCCESS;
   entry->signalled = true;
   ++entry->path->entries;
-  size_.store(size_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  grow();
   announce();
 }
 
@@ -66,7 +75,7 @@ void SendQueue::complete(SendEntry* entry, urma_cr_status_t status) {
 }
 
 bool SendQueue::earlier_reads_done(const SendEntry* entry) const {
-  for (uint32_t index = head_; &at(index) != entry; index = index + 1 == depth_ ? 0 : index + 1) {
+  for (uint32_t index = head_; &at(index) != entry; index = index + 1 == places_ ? 0 : index + 1) {
     const SendEntry& earlier = at(index);
     const bool reads = earlier.kind == OpKind::kRead || earlier.kind == OpKind::kAtomic;
     if (reads && earlier.state != SendState::kDone) return false;
@@ -100,10 +109,11 @@ void SendQueue::announce() {
   uint32_t due = 0;
   bool failed = false;
   for (; announced_ != end; ++announced_) {
-    const SendEntry& entry = at(static_cast<uint32_t>((head_ + (announced_ - popped_)) % depth_));
+    const SendEntry& entry = at(nth(static_cast<uint32_t>(announced_ - popped_)));
     if (entry.state != SendState::kDone) break;
+    if (!leaves_record(entry)) continue;
     failed |= entry.status != URMA_CR_SUCCESS;
-    if (entry.signalled || entry.status != URMA_CR_SUCCESS) ++due;
+    ++due;
   }
   if (due != 0) jfc_->completed(due, failed);
 }
@@ -130,7 +140,7 @@ int SendQueue::retire(int count, urma_cr_t* cr) {
   while (size_.load(std::memory_order_relaxed) != 0) {
     const SendEntry& entry = at(head_);
     if (entry.state != SendState::kDone) break;
-    if (entry.signalled || entry.status != URMA_CR_SUCCESS) {
+    if (leaves_record(entry)) {
       if (got == count) break;
       fill_record(entry, &cr[got++]);
     }
@@ -146,17 +156,27 @@ void SendQueue::fill_record(const SendEntry& entry, urma_cr_t* cr) const {
   std::memcpy(&cr->opcode, &kNoOpcode, sizeof(cr->opcode));
   cr->flag.bs.s_r = 0;
   cr->flag.bs.jetty = identity_.jetty ? 1 : 0;
-  cr->completion_len = entry.status == URMA_CR_SUCCESS ? static_cast<uint32_t>(entry.bytes) : 0;
   cr->local_id = identity_.id;
+  cr->user_data = identity_.user_data;
+  if ((entry.special & kMarker) != 0) [[unlikely]] {
+    cr->flag.bs.flush_err_done = entry.status == URMA_CR_WR_FLUSH_ERR_DONE;
+    cr->flag.bs.suspend_done = entry.status == URMA_CR_WR_SUSPEND_DONE;
+    return;
+  }
+  cr->completion_len = entry.status == URMA_CR_SUCCESS ? static_cast<uint32_t>(entry.bytes) : 0;
   cr->remote_id = entry.path->remote_id;
   cr->tpn = entry.path->tpn;
-  cr->user_data = identity_.user_data;
 }
 
 void SendQueue::pop() {
-  --at(head_).path->entries;
+  SendEntry& entry = at(head_);
+  if (entry.path != nullptr) --entry.path->entries;
+  if (entry.special != 0) [[unlikely]] {
+    flushed_ |= (entry.special & (kMarker | kDropped)) == kMarker;
+    entry.special = 0;
+  }
   ++popped_;
-  head_ = head_ + 1 == depth_ ? 0 : head_ + 1;
+  head_ = head_ + 1 == places_ ? 0 : head_ + 1;
   size_.store(size_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
 }
 

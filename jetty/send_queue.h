@@ -30,8 +30,11 @@ struct SendEntry {
   uint64_t bytes;
   uint64_t moved;  // bytes that a transfer in pieces has already moved
   uint64_t remote_addr;
-  uint64_t operand[2];  // CAS: compare, swap; FADD: the addend; *_IMM: the immediate
-  void* remote;         // the provider's imported segment, with a reference held
+  // Atomics: what is compared with the old value or changes it, and what replaces it, 16 bytes
+  // each;
+  // *_IMM and WRITE_NOTIFY: the immediate; WRITE_ATOMIC: its bytes, once they are collected.
+  uint64_t operand[4];
+  void* remote;  // the provider's imported segment, with a reference held
   SendPath* path;
   uint32_t next;  // the next pending entry of the same path
   uint32_t inline_bytes;
@@ -43,6 +46,18 @@ struct SendEntry {
   bool signalled;
   bool solicited;
   bool fence;
+  bool strong;            // not placed before what was posted before it
+  uint8_t special;        // SpecialEntry; 0 in a place that is free
+  TokenKey key;           // names the segment where `remote` is NULL
+  TokenKey notified_key;  // the same of `notified`
+  void* notified;         // WRITE_NOTIFY: the segment of its second address
+  uint64_t notified_addr;
+};
+
+// What the states of a queue make of an entry.
+enum SpecialEntry : uint8_t {
+  kDropped = 1,  // leaves without a record: its queue was reset
+  kMarker = 2,   // no request: the record that says that all before it are flushed
 };
 
 // The way from one send queue to one target. A provider executes its requests in post order.
@@ -52,6 +67,8 @@ class SendPath {
   virtual ~SendPath() = default;
   // Moves what can be moved now. True where requests still wait to be executed.
   virtual bool advance() = 0;
+  // Forgets the first request that waits to be executed.
+  virtual void give_up_first() = 0;
 
   bool more = false;  // the last advance() did not wait for anybody, but had done enough at once
   const urma_jetty_id_t remote_id;
@@ -83,6 +100,21 @@ class SendQueue : public CompletionSource {
   // The same for a request with a completion that is executed already.
   void commit_done(SendEntry* entry);
   void complete(SendEntry* entry, urma_cr_status_t status);
+
+  // The state, and what it does to the records. The paths are the provider's to flush, before.
+  urma_jetty_state_t state() const { return state_; }
+  // READY again. What was posted to a suspended queue lies in its paths and goes on.
+  void resume();
+  // ERROR or SUSPENDED: puts the marker behind all that is outstanding.
+  void stop(urma_jetty_state_t state);
+  // RESET: nothing that is here leaves a record.
+  void reset();
+  // urma_flush_*: once the marker was polled, requests that were posted after it.
+  int hand_back(int count, urma_cr_t* cr);
+  // All that were ever posted, and all that left: the producer and the consumer index.
+  uint64_t posted() const { return popped_ + size_.load(std::memory_order_relaxed); }
+  uint64_t retired() const { return popped_; }
+
   // True where every read and atomic that was posted before `entry` is done.
   bool earlier_reads_done(const SendEntry* entry) const;
 
@@ -116,14 +148,33 @@ class SendQueue : public CompletionSource {
   int retire(int count, urma_cr_t* cr);
   void fill_record(const SendEntry& entry, urma_cr_t* cr) const;
   void pop();
+  void grow();
+  void put_marker(urma_cr_status_t status);
+  void silence_marker();
+  void count_towards_overflow();
+  static bool leaves_record(const SendEntry& entry) {
+    return (entry.signalled || entry.status != URMA_CR_SUCCESS) && (entry.special & kDropped) == 0;
+  }
+  // The place of the entry so far behind the oldest one.
+  uint32_t nth(uint32_t offset) const {
+    return offset < places_ - head_ ? head_ + offset : head_ - (places_ - offset);
+  }
 
   OwnerLock lock_;
   const SendLimits limits_;
   const QueueIdentity identity_;
   CompletionQueue* const jfc_;
   const uint32_t depth_;
+  const uint32_t places_;          // one more than the depth, for the marker
+  const uint32_t overflow_above_;  // the depth of the JFC
   const size_t stride_;
   LazyMemory memory_;
+  urma_jetty_state_t state_ = URMA_JETTY_STATE_READY;
+  bool flushed_ = false;  // the marker was polled
+  // What count_towards_overflow() has counted, since popped_ had this value.
+  uint64_t counted_since_ = 0;
+  uint32_t counted_ = 0;
+  uint32_t counted_due_ = 0;
   uint32_t head_ = 0;
   std::atomic<uint32_t> size_{0};  // written under lock_
   std::atomic<bool> waiting_{false};

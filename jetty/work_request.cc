@@ -22,11 +22,10 @@ uint64_t sum_lengths(std::span<const urma_sge_t> list) {
 }
 
 bool refuse_remote(const urma_sge_t& sge) {
-  if (sge.tseg != nullptr) return false;
+  if (sge.tseg != nullptr || sge.user_tseg != nullptr) return false;
   URMA_LOG_LIMITED(ERR,
-                   "post: the remote sge has no tseg; import the segment (user_tseg {} is not "
-                   "accepted by this provider)",
-                   static_cast<const void*>(sge.user_tseg));
+                   "post: a remote sge has neither tseg nor user_tseg; import the segment, or say "
+                   "its token id and token");
   return true;
 }
 
@@ -49,16 +48,67 @@ urma_status_t view_transfer(const urma_sg_t& local, const urma_sg_t* remote,
   return URMA_SUCCESS;
 }
 
-urma_status_t view_atomic(const urma_sge_t* local, const urma_sge_t* remote, RequestView* view) {
+// The second remote element is where the value goes.
+urma_status_t view_notify(const urma_jfs_wr_t& wr, const SendLimits& limits, RequestView* view) {
+  if (refuse_list("the remote side of WRITE_NOTIFY", wr.rw.dst, 2, UINT32_MAX) ||
+      refuse_remote(wr.rw.dst.sge[1])) {
+    return URMA_EINVAL;
+  }
+  view->notified = &wr.rw.dst.sge[1];
+  return view_transfer(wr.rw.src, &wr.rw.dst, limits, view);
+}
+
+urma_status_t view_write_atomic(const urma_jfs_wr_t& wr, const SendLimits& limits,
+                                RequestView* view) {
+  const urma_status_t status = view_transfer(wr.rw.src, &wr.rw.dst, limits, view);
+  if (status != URMA_SUCCESS || valid_width(wr.opcode, view->bytes)) return status;
+  URMA_LOG_LIMITED(ERR, "post: WRITE_ATOMIC of {} bytes; src must have 1, 2, 4, 8{} bytes together",
+                   view->bytes, kHasWideAtomics ? " or 16" : "");
+  return URMA_EINVAL;
+}
+
+urma_status_t view_send(const urma_jfs_wr_t& wr, const SendLimits& limits, RequestView* view) {
+  if (wr.opcode == URMA_OPC_SEND_INVALIDATE &&
+      (wr.send.tseg == nullptr || static_cast<const SegmentHandle*>(wr.send.tseg)->registered)) {
+    URMA_LOG_LIMITED(ERR,
+                     "post: SEND_INVALIDATE with send.tseg {}; give a segment of the peer that was "
+                     "imported here",
+                     static_cast<const void*>(wr.send.tseg));
+    return URMA_EINVAL;
+  }
+  return view_transfer(wr.send.src, nullptr, limits, view);
+}
+
+// 16 bytes are too many for the members that hold 4 and 8.
+bool refuse_operands(const urma_jfs_wr_t& wr) {
+  if (wr.cas.src->len <= sizeof(uint64_t)) return false;
+  if (wr.cas.cmp_addr != 0 && wr.cas.swap_addr != 0) return false;
+  URMA_LOG_LIMITED(ERR, "post: CAS of {} bytes with cmp_addr {:#x} and swap_addr {:#x}; give both",
+                   wr.cas.src->len, wr.cas.cmp_addr, wr.cas.swap_addr);
+  return true;
+}
+
+urma_status_t view_atomic(const urma_jfs_wr_t& wr, RequestView* view) {
+  // cas and faa begin with the same two members.
+  const urma_sge_t* local = wr.cas.src;
+  const urma_sge_t* remote = wr.cas.dst;
   if (local == nullptr || remote == nullptr) {
     URMA_LOG_LIMITED(ERR, "post: an atomic needs src (the local result) and dst (the target)");
     return URMA_EINVAL;
   }
-  if (refuse_remote(*remote)) return URMA_EINVAL;
-  if (local->len != 4 && local->len != 8) {
-    URMA_LOG_LIMITED(ERR, "post: an atomic of {} bytes; src->len must be 4 or 8", local->len);
+  if (remote->tseg == nullptr) {
+    URMA_LOG_LIMITED(ERR,
+                     "post: the dst of an atomic has no tseg; import the segment (user_tseg {} is "
+                     "for reads and writes)",
+                     static_cast<const void*>(remote->user_tseg));
     return URMA_EINVAL;
   }
+  if (!valid_width(wr.opcode, local->len)) {
+    URMA_LOG_LIMITED(ERR, "post: an atomic of {} bytes; src->len must be 4 or 8{}", local->len,
+                     kHasWideAtomics ? ", or 16 for CAS" : "");
+    return URMA_EINVAL;
+  }
+  if (refuse_operands(wr)) return URMA_EINVAL;
   view->local = {local, 1};
   view->remote = remote;
   view->bytes = local->len;
@@ -81,7 +131,8 @@ urma_status_t check_inline(const urma_jfs_wr_t& wr, const SendLimits& limits,
 
 uint64_t immediate_of(const urma_jfs_wr_t& wr) {
   if (wr.opcode == URMA_OPC_SEND_IMM) return wr.send.imm_data;
-  return wr.opcode == URMA_OPC_WRITE_IMM ? wr.rw.notify_data : 0;
+  const bool notifies = wr.opcode == URMA_OPC_WRITE_IMM || wr.opcode == URMA_OPC_WRITE_NOTIFY;
+  return notifies ? wr.rw.notify_data : 0;
 }
 
 }  // namespace
@@ -92,20 +143,52 @@ OpKind kind_of(urma_opcode_t opcode) {
       return OpKind::kWrite;
     case URMA_OPC_WRITE_IMM:
       return OpKind::kWriteImm;
+    case URMA_OPC_WRITE_NOTIFY:
+      return OpKind::kWriteNotify;
+    case URMA_OPC_WRITE_ATOMIC:
+      return OpKind::kWriteAtomic;
     case URMA_OPC_READ:
       return OpKind::kRead;
     case URMA_OPC_SEND:
     case URMA_OPC_SEND_IMM:
+    case URMA_OPC_SEND_INVALIDATE:
       return OpKind::kSend;
     case URMA_OPC_CAS:
+    case URMA_OPC_SWAP:
     case URMA_OPC_FADD:
+    case URMA_OPC_FSUB:
+    case URMA_OPC_FAND:
+    case URMA_OPC_FOR:
+    case URMA_OPC_FXOR:
       return OpKind::kAtomic;
+    case URMA_OPC_NOP:
+      return OpKind::kNop;
     default:
       return OpKind::kNone;
   }
 }
 
+bool valid_width(uint32_t opcode, uint64_t bytes) {
+  switch (opcode) {
+    case URMA_OPC_CAS:
+      return bytes == 4 || bytes == 8 || (kHasWideAtomics && bytes == 16);
+    case URMA_OPC_SWAP:
+    case URMA_OPC_FADD:
+    case URMA_OPC_FSUB:
+    case URMA_OPC_FAND:
+    case URMA_OPC_FOR:
+    case URMA_OPC_FXOR:
+      return bytes == 4 || bytes == 8;
+    case URMA_OPC_WRITE_ATOMIC:
+      return bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8 ||
+             (kHasWideAtomics && bytes == 16);
+    default:
+      return false;
+  }
+}
+
 urma_status_t view_request(const urma_jfs_wr_t& wr, const SendLimits& limits, RequestView* view) {
+  *view = {};
   view->kind = kind_of(wr.opcode);
   view->immediate = immediate_of(wr);
   urma_status_t status = URMA_EINVAL;
@@ -117,17 +200,25 @@ urma_status_t view_request(const urma_jfs_wr_t& wr, const SendLimits& limits, Re
     case OpKind::kRead:
       status = view_transfer(wr.rw.dst, &wr.rw.src, limits, view);
       break;
+    case OpKind::kWriteNotify:
+      status = view_notify(wr, limits, view);
+      break;
+    case OpKind::kWriteAtomic:
+      status = view_write_atomic(wr, limits, view);
+      break;
     case OpKind::kSend:
-      status = view_transfer(wr.send.src, nullptr, limits, view);
+      status = view_send(wr, limits, view);
       break;
     case OpKind::kAtomic:
-      // cas and faa begin with the same two members.
-      status = view_atomic(wr.cas.src, wr.cas.dst, view);
+      status = view_atomic(wr, view);
+      break;
+    case OpKind::kNop:
+      status = URMA_SUCCESS;
       break;
     case OpKind::kNone:
       URMA_LOG_LIMITED(ERR,
-                       "post: opcode {} is not offered; this provider executes WRITE, "
-                       "WRITE_IMM, READ, SEND, SEND_IMM, CAS and FADD",
+                       "post: opcode {:#x} is not offered; see urma_opcode_t, which is offered but "
+                       "for FLUSH_DMA",
                        static_cast<int>(wr.opcode));
       break;
   }

@@ -28,16 +28,45 @@ struct SendLimits {
   uint64_t max_message;
 };
 
-enum class OpKind : uint8_t { kWrite, kWriteImm, kRead, kSend, kAtomic, kNone };
+enum class OpKind : uint8_t {
+  kWrite,
+  kWriteImm,
+  kWriteNotify,
+  kWriteAtomic,
+  kRead,
+  kSend,
+  kAtomic,
+  kNop,
+  kNone
+};
 OpKind kind_of(urma_opcode_t opcode);
+
+// Whether 16 bytes can be changed at once. A library that did it under a lock of its own would not
+// be atomic with other processes.
+#if defined(__x86_64__) || defined(__GCC_HAVE_SYNC_COMPARE_AND_SWAP_16)
+inline constexpr bool kHasWideAtomics = true;
+#else
+inline constexpr bool kHasWideAtomics = false;
+#endif
+// Whether an atomic or a WRITE_ATOMIC may be so wide; false for every other opcode.
+bool valid_width(uint32_t opcode, uint64_t bytes);
+
+// How a user_tseg names a segment. Its owner is the one of the target.
+struct TokenKey {
+  uint32_t token_id;
+  uint32_t token;
+
+  bool operator==(const TokenKey&) const = default;
+};
 
 // The parts of a work request that do not depend on the queue's memory.
 struct RequestView {
   OpKind kind;
   std::span<const urma_sge_t> local;
-  const urma_sge_t* remote;  // NULL for two-sided operations
-  uint64_t bytes;            // sum of the local lengths, or the atomic's width
-  uint64_t immediate;        // of SEND_IMM and WRITE_IMM, else 0
+  const urma_sge_t* remote;    // NULL for two-sided operations
+  const urma_sge_t* notified;  // of WRITE_NOTIFY, else NULL
+  uint64_t bytes;              // sum of the local lengths, or the atomic's width
+  uint64_t immediate;          // of SEND_IMM, WRITE_IMM and WRITE_NOTIFY, else 0
 };
 
 // Takes a work request apart, or returns URMA_EINVAL after one log line that says which argument

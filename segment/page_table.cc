@@ -125,7 +125,9 @@ void PageTable::clear() {
   std::vector<RangeId> all;
   {
     const std::lock_guard lock(mutex_);
-    for (const auto& [id, range] : ranges_) all.push_back(id);
+    for (const auto* ranges : {&ranges_, &going_}) {
+      for (const auto& [id, range] : *ranges) all.push_back(id);
+    }
   }
   for (const RangeId id : all) remove(id);
   const std::lock_guard lock(mutex_);

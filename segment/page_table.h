@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "segment/child_copies.h"
@@ -38,6 +39,7 @@ class PageTable final : public SharedPages {
   bool share(RangeId range, uint64_t budget) override;
   std::vector<SharedPart> parts(RangeId range) const override;
   void remove(RangeId range) override;
+  bool remove_some(RangeId range, uint64_t budget) override;
   void* allocate(uint64_t bytes, uint32_t flags) override;
   bool deallocate(void* memory) override;
   // Forgets all ranges, and closes what is kept open for the next one.
@@ -56,6 +58,21 @@ class PageTable final : public SharedPages {
   void set_child_wait(uint64_t limit_ns);
 
  private:
+  // What a removal remembers from turn to turn.
+  struct Leaving {
+    struct Renewal {
+      uint64_t block;
+      uint64_t at;  // up to here it is done
+      std::shared_ptr<PageMemory> to;
+    };
+    uint64_t va = 0;    // up to here it is done
+    bool busy = false;  // a thread is at it
+    int tries = 0;
+    uint64_t stuck = 0;  // bytes that stay shared
+    std::string why;
+    std::shared_ptr<PageMemory> lost;  // that something was found no more of
+    std::optional<Renewal> renewal;
+  };
   struct Range {
     uint64_t va;
     uint64_t len;
@@ -70,6 +87,7 @@ class PageTable final : public SharedPages {
     urma_ext_reason_t memory_refusal = URMA_EXT_REASON_NONE;
     uint64_t busy_until_ns = 0;  // 0: no page was held by others yet
     bool done = false;
+    Leaving leaving = {};
   };
   struct Turn;
   struct Removal;
@@ -100,7 +118,7 @@ class PageTable final : public SharedPages {
   void enter(Range& range, ExtentMap::node_type entry);
   bool finish(RangeId id, Range& range, Turn& turn);
 
-  // Removing; all with the lock held, but for prepare().
+  // Removing; all with the lock held, but for report_stuck().
   bool release_some(RangeId id, const Range& range, Removal& removal);
   void restore_some(ExtentMap::iterator extent, Removal& removal);
   void strand(uint64_t start, uint64_t end, Removal& removal);
@@ -108,6 +126,7 @@ class PageTable final : public SharedPages {
   void release_own(ExtentMap::iterator extent, RangeId id, Removal& removal);
   void begin_renewal(OwnMemory::Block& block, Removal& removal);
   void renew_some(Removal& removal);
+  static void report_stuck(Range& range);
   RestoredArea surroundings(const Chunk& chunk, const Vma& vma, const PageAttributes& attributes);
   // The way back, with the lock held. False where there is none to be had.
   bool secure_way_back();
@@ -137,7 +156,7 @@ class PageTable final : public SharedPages {
   mutable TurnMutex mutex_;
   bool in_place_ = true;
   std::map<RangeId, Range> ranges_;
-  std::map<RangeId, Range> going_;  // that remove() works on
+  std::map<RangeId, Range> going_;  // that remove_some() works on
   RangeId next_id_ = 1;
   Extents extents_;
   OwnMemory own_;

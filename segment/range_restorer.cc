@@ -14,6 +14,7 @@
 #include <fstream>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "segment/kernel_abi.h"
@@ -75,16 +76,25 @@ std::string describe(long result) {
 
 }  // namespace
 
-// What one call of remove() uses.
+// What one call of remove_some() uses.
 struct PageTable::Removal {
-  Removal(PageTable* table, uint64_t first) : table(table), va(first) {}
+  Removal(PageTable* table, RangeId id, Range* range)
+      : table(table), id(id), range(range), left(range->leaving) {}
+  // The range may go with it.
   ~Removal() {
-    if (way == nullptr) return;
     const std::lock_guard lock(table->mutex_);
-    restorer.reset();
-    drain.reset();
-    table->return_way_back(std::move(way));
+    left.busy = false;
+    if (way != nullptr) {
+      restorer.reset();
+      drain.reset();
+      table->return_way_back(std::move(way));
+    }
+    if (!over) return;
+    table->going_.erase(id);
+    table->settle();
   }
+  Removal(const Removal&) = delete;
+  Removal& operator=(const Removal&) = delete;
 
   // Where others have the only way back they are done with it some time.
   bool must_wait() {
@@ -118,95 +128,117 @@ struct PageTable::Removal {
     try {
       open();
     } catch (const std::exception& error) {
-      why = error.what();
+      left.why = error.what();
       return -EPERM;
     }
     for (;;) {
       const Chunk chunk = {start, *len, memory.fd(), memory.offset(start)};
       const long result =
           restorer->restore(tools(), chunk, table->surroundings(chunk, vma, attributes), &data_end);
-      if (result != 0) why = describe(result);
+      if (result != 0) left.why = describe(result);
       if (result != -ENOMEM || *len <= kSmallestChunk) return result;
       *len = (*len / 2 + kPageBytes - 1) & ~(kPageBytes - 1);
     }
   }
 
+  long replace(const Chunk& chunk, int protection, int new_fd) {
+    try {
+      open();
+    } catch (const std::exception& error) {
+      left.why = error.what();
+      return -EPERM;
+    }
+    const long result = restorer->replace(tools(), chunk, protection, new_fd, &data_end);
+    if (result != 0) left.why = std::strerror(static_cast<int>(-result));
+    return result;
+  }
+
   PageTable* const table;
-  uint64_t va;  // up to here it is done
+  const RangeId id;
+  Range* const range;
+  Leaving& left;
+  bool over = false;
   uint64_t data_end = 0;
   const PageMemory* data_end_of = nullptr;
-  int tries = 0;
   std::unique_ptr<WayBack> way;
   std::optional<RestoreThread> restorer;
   std::optional<RemapDrain> drain;  // set last: all is there
-  uint64_t stuck = 0;               // bytes that stay shared
-  std::string why;
-  std::shared_ptr<PageMemory> lost;  // that something was found no more of
-
-  struct Renewal {
-    uint64_t block;
-    uint64_t at;  // up to here it is done
-    std::shared_ptr<PageMemory> to;
-  };
-  std::optional<Renewal> renewal;
 };
 
 void PageTable::remove(RangeId id) {
-  std::map<RangeId, Range>::iterator gone;
+  // Another thread may be at it.
+  while (!remove_some(id, UINT64_MAX)) std::this_thread::yield();
+}
+
+bool PageTable::remove_some(RangeId id, uint64_t budget) {
+  Range* range;
   {
     const std::lock_guard lock(mutex_);
-    auto node = ranges_.extract(id);
-    if (node.empty()) return;
     // A child of a fork must find the descriptors.
-    gone = going_.insert(std::move(node)).position;
+    if (auto node = ranges_.extract(id)) {
+      node.mapped().leaving.va = node.mapped().first;
+      going_.insert(std::move(node));
+    }
+    const auto going = going_.find(id);
+    if (going == going_.end()) return true;
+    range = &going->second;
+    if (std::exchange(range->leaving.busy, true)) return false;
   }
-  const Range& range = gone->second;
-  Removal removal(this, range.first);
-  for (;;) {
+  Removal removal(this, id, range);
+  for (uint64_t done = 0; done < budget;) {
     const std::lock_guard lock(mutex_);
-    if (!release_some(id, range, removal)) break;
+    const uint64_t before = range->leaving.va;
+    if (!release_some(id, *range, removal)) {
+      removal.over = true;
+      break;
+    }
+    // Holes cost little, however large they are, and pieces take their time, however small.
+    const uint64_t moved = range->leaving.va - before;
+    done += moved == 0 ? kHugePageBytes : std::clamp(moved, kSmallestChunk, kHugePageBytes);
   }
-  if (removal.lost != nullptr) {
-    if (const uint64_t moved = moved_bytes(*removal.lost)) {
-      removal.stuck += moved;
-      removal.why = "the program has moved them with mremap";
+  if (removal.over) report_stuck(*range);
+  return removal.over;
+}
+
+void PageTable::report_stuck(Range& range) {
+  Leaving& left = range.leaving;
+  if (left.lost != nullptr) {
+    if (const uint64_t moved = moved_bytes(*left.lost)) {
+      left.stuck += moved;
+      left.why = "the program has moved them with mremap";
     }
   }
-  if (removal.stuck != 0) {
-    URMA_LOG_LIMITED(WARNING,
-                     "{} bytes of the segment at {:#x} stay in shared memory that former importers "
-                     "may still map: {}",
-                     removal.stuck, range.va, removal.why);
-  }
-  const std::lock_guard lock(mutex_);
-  going_.erase(gone);
-  settle();
+  if (left.stuck == 0) return;
+  URMA_LOG_LIMITED(WARNING,
+                   "{} bytes of the segment at {:#x} stay in shared memory that former importers "
+                   "may still map: {}",
+                   left.stuck, range.va, left.why);
 }
 
 // Works on one chunk at most. False once nothing is left.
 bool PageTable::release_some(RangeId id, const Range& range, Removal& removal) {
-  if (removal.renewal) {
+  if (removal.left.renewal) {
     renew_some(removal);
     return true;
   }
-  auto extent = extents_.at_or_after(removal.va);
+  auto extent = extents_.at_or_after(removal.left.va);
   while (extent != extents_.end() && extent->first < range.last) {
     auto& claims = extent->second.claims;
     if (std::find(claims.begin(), claims.end(), id) != claims.end()) break;
     ++extent;
   }
   if (extent == extents_.end() || extent->first >= range.last) return false;
-  const uint64_t start = std::max(extent->first, removal.va);
+  const uint64_t start = std::max(extent->first, removal.left.va);
   extents_.cut(start);
   extents_.cut(range.last);
   extent = extents_.at_or_after(start);
-  removal.va = start;
+  removal.left.va = start;
   const auto* block = own_.at_or_after(start);
   if (block != nullptr && block->va <= start) {
     if (!removal.must_wait()) release_own(extent, id, removal);
   } else if (extent->second.claims.size() > 1) {
     std::erase(extent->second.claims, id);
-    removal.va = extent->second.end;
+    removal.left.va = extent->second.end;
   } else {
     restore_some(extent, removal);
   }
@@ -216,7 +248,7 @@ bool PageTable::release_some(RangeId id, const Range& range, Removal& removal) {
 void PageTable::restore_some(ExtentMap::iterator extent, Removal& removal) {
   const uint64_t va = extent->first;
   if (!memory_map().usable()) {
-    removal.why = "/proc/self/maps cannot be read";
+    removal.left.why = "/proc/self/maps cannot be read";
     return strand(va, extent->second.end, removal);
   }
   const auto vma = map_->find(va);
@@ -224,9 +256,9 @@ void PageTable::restore_some(ExtentMap::iterator extent, Removal& removal) {
     // The program has unmapped it, and perhaps mapped something else.
     uint64_t end = extent->second.end;
     if (vma) end = std::min(end, vma->start > va ? vma->start : vma->end);
-    removal.lost = extent->second.memory;
+    removal.left.lost = extent->second.memory;
     forget(va, end);
-    removal.va = end;
+    removal.left.va = end;
     return;
   }
   if (removal.must_wait()) return;
@@ -236,12 +268,12 @@ void PageTable::restore_some(ExtentMap::iterator extent, Removal& removal) {
   uint64_t len = end - va;
   const long result = removal.restore(*memory, *vma, attributes, va, &len);
   // Some of the pages may be back, which the next look tells.
-  if (result == -EIO && ++removal.tries < kTries) return;
-  removal.tries = 0;
-  removal.va = va + len;
-  if (result != 0) return strand(va, removal.va, removal);
+  if (result == -EIO && ++removal.left.tries < kTries) return;
+  removal.left.tries = 0;
+  removal.left.va = va + len;
+  if (result != 0) return strand(va, removal.left.va, removal);
   attributes.lock(va, len);
-  forget(va, removal.va);
+  forget(va, removal.left.va);
   punch(*memory, va, len);
 }
 
@@ -255,8 +287,8 @@ void PageTable::punch(const PageMemory& memory, uint64_t va, uint64_t len) {
 
 // Stays entered: a child of a fork must get its copy.
 void PageTable::strand(uint64_t start, uint64_t end, Removal& removal) {
-  removal.va = end;
-  removal.stuck += end - start;
+  removal.left.va = end;
+  removal.left.stuck += end - start;
   extents_.cut(end);
   extents_.at_or_after(start)->second.claims.clear();
 }
@@ -292,7 +324,7 @@ RestoredArea PageTable::surroundings(const Chunk& chunk, const Vma& vma,
 void PageTable::release_own(ExtentMap::iterator extent, RangeId id, Removal& removal) {
   OwnMemory::Block& block = *own_.at_or_after(extent->first);
   std::erase(extent->second.claims, id);
-  removal.va = extent->second.end;
+  removal.left.va = extent->second.end;
   if (!extent->second.claims.empty()) return;
   extents_.erase(extent);
   const auto next = extents_.at_or_after(block.va);
@@ -305,27 +337,29 @@ void PageTable::begin_renewal(OwnMemory::Block& block, Removal& removal) {
     removal.open();
   } catch (const std::exception& error) {
     // Stays where it is, for the same audience.
-    removal.stuck += block.end - block.va;
-    removal.why = error.what();
+    removal.left.stuck += block.end - block.va;
+    removal.left.why = error.what();
     return;
   }
   auto to = PageMemory::create(block.va, block.end);
   if (to == nullptr) {
-    removal.stuck += block.end - block.va;
-    removal.why = std::strerror(errno);
+    removal.left.stuck += block.end - block.va;
+    removal.left.why = std::strerror(errno);
     return;
   }
   block.being_renewed = true;
   block.renewed = to;
-  removal.renewal = Removal::Renewal{block.va, block.va, std::move(to)};
+  removal.left.renewal = Leaving::Renewal{block.va, block.va, std::move(to)};
   removal.data_end_of = nullptr;
   removal.data_end = 0;
 }
 
 void PageTable::renew_some(Removal& removal) {
-  auto& renewal = *removal.renewal;
+  if (removal.must_wait()) return;
+  auto& renewal = *removal.left.renewal;
   const auto found = own_.map().find(renewal.block);
-  if (found == own_.map().end() || !found->second.being_renewed) return removal.renewal.reset();
+  if (found == own_.map().end() || !found->second.being_renewed)
+    return removal.left.renewal.reset();
   auto& block = found->second;
   const uint64_t end = chunk_end(*block.memory, renewal.at, block.end);
   const auto vma = memory_map().find(renewal.at);
@@ -333,8 +367,9 @@ void PageTable::renew_some(Removal& removal) {
   if (vma && vma->start <= renewal.at && vma->end >= end && block.memory->is_mapped_by(*vma)) {
     const Chunk chunk = {renewal.at, end - renewal.at, block.memory->fd(),
                          block.memory->offset(renewal.at)};
-    result = removal.restorer->replace(removal.tools(), chunk, vma->protection, renewal.to->fd(),
-                                       &removal.data_end);
+    result = removal.replace(chunk, vma->protection, renewal.to->fd());
+  } else {
+    removal.left.why = "the program has unmapped or moved them";
   }
   if (result == 0) {
     renewal.at = end;
@@ -344,11 +379,10 @@ void PageTable::renew_some(Removal& removal) {
   } else {
     block.broken = renewal.at > block.va;
     if (!block.broken) block.renewed.reset();
-    removal.stuck += block.end - renewal.at;
-    removal.why = std::strerror(static_cast<int>(-result));
+    removal.left.stuck += block.end - renewal.at;
   }
   block.being_renewed = false;
-  removal.renewal.reset();
+  removal.left.renewal.reset();
 }
 
 }  // namespace urma

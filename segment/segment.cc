@@ -11,6 +11,7 @@ namespace urma {
 SegmentTable::SegmentTable()
     : memory_(SharedMemory::create("urma-segments", kSharedBytes, PeerMay::kRead, kWordBytes)),
       words_(static_cast<std::atomic<uint32_t>*>(memory_.data())),
+      own_words_(kMaxSegments),
       by_index_(kMaxSegments, nullptr) {}
 
 Bell& SegmentTable::bell(uint32_t jfc_id) {
@@ -36,37 +37,59 @@ void SegmentTable::add(Segment* segment) {
   const uint32_t generation = words_[index].load(std::memory_order_relaxed) + 1;
   segment->ref = {index, generation};
   // Release pairs with the acquire in alive_in(): the segment is complete before it stands.
+  own_words_[index].store(generation, std::memory_order_release);
   words_[index].store(generation, std::memory_order_release);
 }
 
 void SegmentTable::remove(const Segment* segment) {
   std::lock_guard lock(mutex_);
+  const auto [index, generation] = segment->ref;
   // Release pairs with the acquire in alive_in().
-  words_[segment->ref.index].store(segment->ref.generation + 1, std::memory_order_release);
-  by_index_[segment->ref.index] = nullptr;
-  auto [first, last] = by_token_.equal_range(segment->token_id_value);
-  for (auto entry = first; entry != last; ++entry) {
-    if (entry->second == segment) {
-      by_token_.erase(entry);
-      return;
-    }
-  }
+  words_[index].store(generation + 1, std::memory_order_release);
+  own_words_[index].store(generation + 1, std::memory_order_release);
+  by_index_[index] = nullptr;
+  const auto [first, last] = by_token_.equal_range(segment->token_id_value);
+  by_token_.erase(std::find_if(first, last, [=](const auto& e) { return e.second == segment; }));
 }
 
-const Segment* SegmentTable::find(const urma_eid_t& eid, uint32_t token_id, uint64_t va,
-                                  uint64_t len, urma_token_t token, GrantError* error) const {
+bool SegmentTable::invalidate(const urma_eid_t& eid, uint32_t token_id, uint64_t va, uint64_t len,
+                              urma_token_t token, SegmentRef ref) {
+  std::lock_guard lock(mutex_);
+  GrantError error;
+  const Segment* segment = find_first(eid, token_id, va, len, token, ref, &error);
+  if (segment == nullptr || segment->access == 0) return false;
+  // First: nobody may write to pages that are no longer the program's. Release pairs with the
+  // acquire in alive_in().
+  words_[segment->ref.index].store(segment->ref.generation + 1, std::memory_order_release);
+  if (segment->pages != 0) take_back_(segment->pages);
+  return true;
+}
+
+Segment* SegmentTable::find(const urma_eid_t& eid, uint32_t token_id, uint64_t va, uint64_t len,
+                            urma_token_t token, SegmentRef ref, GrantError* error) const {
+  Segment* found = nullptr;
   auto [first, last] = by_token_.equal_range(token_id);
   for (auto entry = first; entry != last; ++entry) {
-    const Segment& segment = *entry->second;
-    if (!segment.covers(va, len) || std::memcmp(&segment.eid, &eid, sizeof(eid)) != 0) {
+    Segment& segment = *entry->second;
+    if (!segment.covers(va, len) || std::memcmp(&segment.eid, &eid, sizeof(eid)) != 0 ||
+        !alive_in(words_, segment.ref) || (ref.generation != 0 && segment.ref != ref)) {
       continue;
     }
-    if (segment.token_policy == URMA_TOKEN_NONE || segment.token.token == token.token) {
-      return &segment;
+    if (segment.token_policy != URMA_TOKEN_NONE && segment.token.token != token.token) {
+      *error = GrantError::kWrongToken;
+      continue;
     }
-    *error = GrantError::kWrongToken;
+    // Of several, the one that was described is meant.
+    if (found == nullptr || (segment.base == va && segment.len == len)) found = &segment;
   }
-  return nullptr;
+  return found;
+}
+
+Segment* SegmentTable::find_first(const urma_eid_t& eid, uint32_t token_id, uint64_t va,
+                                  uint64_t len, urma_token_t token, SegmentRef ref,
+                                  GrantError* error) const {
+  Segment* segment = find(eid, token_id, va, std::max<uint64_t>(len, 1), token, ref, error);
+  return segment != nullptr ? segment : find(eid, token_id, va, 1, token, ref, error);
 }
 
 std::optional<SegmentGrant> SegmentTable::grant(const urma_eid_t& eid, uint32_t token_id,
@@ -74,8 +97,7 @@ std::optional<SegmentGrant> SegmentTable::grant(const urma_eid_t& eid, uint32_t 
                                                 GrantError* error) const {
   std::lock_guard lock(mutex_);
   *error = GrantError::kNotRegistered;
-  const Segment* segment = find(eid, token_id, va, std::max<uint64_t>(len, 1), token, error);
-  if (segment == nullptr) segment = find(eid, token_id, va, 1, token, error);
+  const Segment* segment = find_first(eid, token_id, va, len, token, {}, error);
   if (segment == nullptr) return std::nullopt;
   return SegmentGrant{segment->ref, segment->base, segment->len, segment->access, segment->pages};
 }
@@ -85,7 +107,7 @@ bool SegmentTable::with_grant(SegmentRef ref, uint64_t va, uint64_t bytes, uint3
   if (ref.index >= kMaxSegments) return false;
   std::lock_guard lock(mutex_);
   const Segment* segment = by_index_[ref.index];
-  if (segment == nullptr || segment->ref.generation != ref.generation ||
+  if (segment == nullptr || segment->ref.generation != ref.generation || !alive_in(words_, ref) ||
       (segment->access & access) != access || !segment->covers(va, bytes)) {
     return false;
   }

@@ -10,9 +10,11 @@
 #include <mutex>
 #include <optional>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "segment/bells.h"
+#include "segment/lazy_array.h"
 #include "segment/shared_memory.h"
 #include "urma/base/shared_pages.h"
 #include "urma_types.h"
@@ -24,7 +26,9 @@ inline constexpr uint32_t kMaxSegments = 65536;
 // Names one registration for ever: the generation changes when the place is used again.
 struct SegmentRef {
   uint32_t index;
-  uint32_t generation;
+  uint32_t generation;  // 0: none
+
+  bool operator==(const SegmentRef&) const = default;
 };
 
 // What urma_register_seg and urma_import_seg return begins with the public struct; this tells the
@@ -66,7 +70,8 @@ enum class GrantError { kNotRegistered, kWrongToken };
 //
 // One word per place says which generation stands there (odd) or that none does (even). The words
 // lie in memory that importers map read-only, so that they see an unregistration before each access
-// without asking. The bells of the process's JFCs lie behind them.
+// without asking. The bells of the process's JFCs lie behind them. Another word per place says the
+// same to the process itself: a registration that a peer has invalidated still stands there.
 class SegmentTable {
  public:
   SegmentTable();
@@ -75,7 +80,19 @@ class SegmentTable {
   void add(Segment* segment);
   void remove(const Segment* segment);
 
-  bool alive(SegmentRef ref) const { return alive_in(words_, ref); }
+  // Ends what peers may do with the registration that they would be granted for this; the process
+  // itself goes on using it. False where there is none, or none that peers may access; where `ref`
+  // is one, all others are none: the place may have been registered again.
+  bool invalidate(const urma_eid_t& eid, uint32_t token_id, uint64_t va, uint64_t len,
+                  urma_token_t token, SegmentRef ref = {});
+  // Takes back what peers can map of a registration that was invalidated, soon; does not throw.
+  // The owner's unregistration removes what is left of it. To be set once, before there are peers.
+  void set_take_back(std::function<void(SharedPages::RangeId)> take_back) {
+    take_back_ = std::move(take_back);
+  }
+
+  // For the process itself; peers look at their own view, with alive_in().
+  bool alive(SegmentRef ref) const { return alive_in(&own_words_[0], ref); }
   static bool alive_in(const std::atomic<uint32_t>* words, SegmentRef ref) {
     // Acquire pairs with the release stores of add() and remove().
     return words[ref.index].load(std::memory_order_acquire) == ref.generation;
@@ -102,15 +119,20 @@ class SegmentTable {
   int words_fd() const { return memory_.fd(); }
 
  private:
+  Segment* find(const urma_eid_t& eid, uint32_t token_id, uint64_t va, uint64_t len,
+                urma_token_t token, SegmentRef ref, GrantError* error) const;
+  // The one that covers the range, else the one in which it begins.
+  Segment* find_first(const urma_eid_t& eid, uint32_t token_id, uint64_t va, uint64_t len,
+                      urma_token_t token, SegmentRef ref, GrantError* error) const;
+
   SharedMemory memory_;
   std::atomic<uint32_t>* words_;
-  const Segment* find(const urma_eid_t& eid, uint32_t token_id, uint64_t va, uint64_t len,
-                      urma_token_t token, GrantError* error) const;
-
+  LazyArray<std::atomic<uint32_t>> own_words_;
+  std::function<void(SharedPages::RangeId)> take_back_;
   mutable std::mutex mutex_;
-  std::vector<const Segment*> by_index_;
+  std::vector<Segment*> by_index_;
   uint32_t cursor_ = 0;
-  std::unordered_multimap<uint32_t, const Segment*> by_token_;
+  std::unordered_multimap<uint32_t, Segment*> by_token_;
 };
 
 // A token id of ours: the public struct only.

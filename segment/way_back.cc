@@ -68,7 +68,7 @@ void PageTable::return_way_back(std::unique_ptr<WayBack> way) {
 }
 
 void PageTable::settle() {
-  if (!extents_.map().empty()) return;
+  if (!extents_.map().empty() || !going_.empty()) return;
   if (way_back_ != nullptr) close_way_back(std::move(way_back_));
   child_copies_.drop();
 }

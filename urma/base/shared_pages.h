@@ -51,6 +51,9 @@ class SharedPages {
   // Forgets the range, and moves what it shared back to private memory, but for pages that another
   // range shares with the same audience. Whoever still maps the shared memory sees no later change.
   virtual void remove(RangeId range) = 0;
+  // The same of about `budget` bytes of it. True once nothing is left, as for a range that is not
+  // there; false: call again, or remove() for the rest.
+  virtual bool remove_some(RangeId range, uint64_t budget) = 0;
 
   // Memory for urma_ext_alloc and back; NULL where there is none.
   virtual void* allocate(uint64_t bytes, uint32_t flags) = 0;

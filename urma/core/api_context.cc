@@ -6,7 +6,9 @@
 
 #include <string_view>
 
+#include "urma/core/bonding.h"
 #include "urma/core/checks.h"
+#include "urma/core/core.h"
 #include "urma/core/export.h"
 #include "urma_api.h"
 #include "urma_ubagg.h"
@@ -14,8 +16,6 @@
 namespace {
 
 using namespace urma::core;  // NOLINT(build/namespaces)
-
-constexpr std::string_view kAggregatingProvider = "ub_agg";
 
 // Providers answer with an errno number of either sign.
 urma_status_t status_of_command(int result) {
@@ -53,9 +53,12 @@ URMA_EXPORT urma_status_t urma_delete_context(urma_context_t* ctx) {
       return URMA_EAGAIN;
     }
     const int fd = ctx->dev_fd;
+    ProviderView view(ctx, device_table().real_device(ctx->dev));
     const urma_status_t status = provider->delete_context(ctx);
-    if (status == URMA_SUCCESS && fd >= 0) close(fd);
-    return status;
+    if (status != URMA_SUCCESS) return status;
+    view.context_gone();
+    if (fd >= 0) close(fd);
+    return URMA_SUCCESS;
   });
 }
 

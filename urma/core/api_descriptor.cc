@@ -6,9 +6,10 @@
 // zeroed buffer, kMaxDescriptor}, writes the descriptor, and sets out.len to its length.
 #include <cstdlib>
 #include <cstring>
-#include <string_view>
 
+#include "urma/core/aliases.h"
 #include "urma/core/checks.h"
+#include "urma/core/descriptors.h"
 #include "urma/core/export.h"
 #include "urma_api.h"
 #include "urma_ubagg.h"
@@ -19,9 +20,7 @@ using namespace urma::core;  // NOLINT(build/namespaces)
 
 constexpr uint32_t kMaxDescriptor = 4096;
 
-bool is_aggregated(const urma_context_t* ctx) {
-  return std::string_view(ctx->dev->name).starts_with("bonding_dev");
-}
+bool is_aggregated(const urma_context_t* ctx) { return is_aggregated_name(ctx->dev->name); }
 
 // The descriptor of a plain device is a struct with nothing after it.
 template <typename Descriptor>
@@ -58,7 +57,9 @@ urma_status_t ask_provider(const char* call, Object* object, uint32_t opcode, De
   return URMA_SUCCESS;
 }
 
-urma_rjetty_t describe(const urma_jetty_t& jetty) {
+}  // namespace
+
+urma_rjetty_t urma::core::describe(const urma_jetty_t& jetty) {
   const urma_jetty_cfg_t& config = jetty.jetty_cfg;
   urma_rjetty_t descriptor;
   std::memset(&descriptor, 0, sizeof descriptor);
@@ -70,8 +71,6 @@ urma_rjetty_t describe(const urma_jetty_t& jetty) {
   descriptor.flag.bs.order_type = config.jfs_cfg.flag.bs.order_type;
   return descriptor;
 }
-
-}  // namespace
 
 URMA_EXPORT urma_status_t urma_get_rjetty(urma_jetty_t* jetty, urma_rjetty_t** rjetty,
                                           uint32_t* length) {

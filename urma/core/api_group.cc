@@ -112,7 +112,12 @@ URMA_EXPORT urma_jetty_grp_t* urma_create_jetty_grp(urma_context_t* ctx,
     if (group == nullptr) return nullptr;
     undo.dismiss();
     group->urma_ctx = ctx;
-    if (group->cfg.name[0] == '\0') group->cfg = *cfg;
+    if (group->cfg.name[0] == '\0') {
+      // The provider has filled in nothing, or the group has no name; the id is its own either way.
+      const uint32_t id = group->cfg.id != 0 ? group->cfg.id : cfg->id;
+      group->cfg = *cfg;
+      group->cfg.id = id;
+    }
     group->jetty_cnt = 0;
     group->jetty_list = list;
     pthread_mutex_init(&group->list_mutex, nullptr);

@@ -115,6 +115,7 @@ URMA_EXPORT urma_net_addr_info_t* urma_get_net_addr_list(urma_context_t* ctx, ui
     if (list == nullptr) return refused(ENOMEM);
     Rollback undo([list] { std::free(list); });
     if (op(ctx, &ctx->eid, &list->netaddr) != URMA_SUCCESS) return nullptr;
+    list->index = ctx->eid_index;
     undo.dismiss();
     *cnt = 1;
     return list;

@@ -19,6 +19,8 @@ using namespace urma::core;  // NOLINT(build/namespaces)
 // program, or the library where the import fails or its notifier is deleted.
 class PendingImports {
  public:
+  using Table = std::unordered_multimap<const urma_target_jetty_t*, const urma_notifier_t*>;
+
   // Starts an import. The lock is held meanwhile, so that no result is taken before it is listed.
   template <typename Start>
   urma_target_jetty_t* start(urma_notifier_t* notifier, const urma_rjetty_t& remote, Start begin) {
@@ -35,26 +37,43 @@ class PendingImports {
     return target;
   }
 
-  // The address of an import that ended may already be that of another one, so the notifier counts
-  // too; NULL stands for any.
+  // Ends an import, which may be none of these. Under the lock, so that no other one gets its
+  // address before it is forgotten.
+  template <typename End>
+  urma_status_t end(const urma_target_jetty_t* target, End op) {
+    std::lock_guard lock(mutex_);
+    const urma_status_t status = op();
+    if (status == URMA_SUCCESS) notifiers_.erase(target);
+    return status;
+  }
+
+  // The result of an import was taken.
   void forget(const urma_target_jetty_t* target, const urma_notifier_t* notifier) {
     std::lock_guard lock(mutex_);
+    // The address of an import that failed may already be that of another one.
     const auto [first, last] = notifiers_.equal_range(target);
-    const auto entry = std::find_if(first, last, [=](const auto& candidate) {
-      return notifier == nullptr || candidate.second == notifier;
-    });
+    const auto entry = std::find_if(
+        first, last, [=](const auto& candidate) { return candidate.second == notifier; });
     if (entry != last) notifiers_.erase(entry);
   }
 
-  // Forgets all imports of a notifier and returns their number.
-  size_t forget_all(const urma_notifier_t* notifier) {
+  // Takes out all imports of a notifier.
+  Table take_all(const urma_notifier_t* notifier) {
     std::lock_guard lock(mutex_);
-    return std::erase_if(notifiers_, [=](const auto& entry) { return entry.second == notifier; });
+    Table taken;
+    taken.reserve(notifiers_.size());
+    for (auto next = notifiers_.begin(); next != notifiers_.end();) {
+      const auto entry = next++;
+      if (entry->second == notifier) taken.insert(notifiers_.extract(entry));
+    }
+    return taken;
+  }
+  void put_back(Table taken) {
+    std::lock_guard lock(mutex_);
+    notifiers_.merge(taken);
   }
 
  private:
-  using Table = std::unordered_multimap<const urma_target_jetty_t*, const urma_notifier_t*>;
-
   std::mutex mutex_;
   Table notifiers_;
 };
@@ -71,11 +90,19 @@ void settle_result(const urma_notifier_t* notifier, const urma_notify_t& result)
     pending().forget(result.tjetty, notifier);
     if (result.status != URMA_SUCCESS) drop_ref(notifier->urma_ctx->ref);
   } else if (result.status != URMA_SUCCESS && result.jetty != nullptr) {
-    result.jetty->remote_jetty = nullptr;
+    peer_of(*result.jetty).store(nullptr);
   }
 }
 
 }  // namespace
+
+urma_status_t urma::core::end_import(urma_target_jetty_t* target,
+                                     urma_status_t (*op)(urma_target_jetty_t*)) {
+  urma_context_t* ctx = target->urma_ctx;
+  const urma_status_t status = pending().end(target, [&] { return op(target); });
+  if (status == URMA_SUCCESS) drop_ref(ctx->ref);
+  return status;
+}
 
 URMA_EXPORT urma_notifier_t* urma_create_notifier(urma_context_t* ctx) {
   return pointer_entry(__func__, [&](const char* call) -> urma_notifier_t* {
@@ -94,10 +121,14 @@ URMA_EXPORT urma_status_t urma_delete_notifier(urma_notifier_t* notifier) {
     auto* op = slot<&urma_ops_t::delete_notifier>(call, notifier);
     if (op == nullptr) return URMA_EINVAL;
     urma_context_t* ctx = notifier->urma_ctx;
+    // Before: afterwards a new notifier may have its address, and imports.
+    auto ended = pending().take_all(notifier);
     const urma_status_t status = op(notifier);
-    if (status != URMA_SUCCESS) return status;
-    const size_t ended = pending().forget_all(notifier);
-    for (size_t i = 0; i < ended + 1; ++i) drop_ref(ctx->ref);
+    if (status != URMA_SUCCESS) {
+      pending().put_back(std::move(ended));
+      return status;
+    }
+    for (size_t i = 0; i < ended.size() + 1; ++i) drop_ref(ctx->ref);
     return URMA_SUCCESS;
   });
 }
@@ -120,16 +151,7 @@ URMA_EXPORT urma_target_jetty_t* urma_import_jetty_async(urma_notifier_t* notifi
 }
 
 URMA_EXPORT urma_status_t urma_unimport_jetty_async(urma_target_jetty_t* tjetty) {
-  return entry(__func__, [&](const char* call) -> urma_status_t {
-    auto* op = slot<&urma_ops_t::unimport_jetty_async>(call, tjetty);
-    if (op == nullptr) return URMA_EINVAL;
-    urma_context_t* ctx = tjetty->urma_ctx;
-    const urma_status_t status = op(tjetty);
-    if (status != URMA_SUCCESS) return status;
-    pending().forget(tjetty, nullptr);
-    drop_ref(ctx->ref);
-    return URMA_SUCCESS;
-  });
+  return unimport<&urma_ops_t::unimport_jetty_async>(__func__, tjetty);
 }
 
 URMA_EXPORT urma_status_t urma_bind_jetty_async(urma_notifier_t* notifier, urma_jetty_t* jetty,
@@ -137,8 +159,10 @@ URMA_EXPORT urma_status_t urma_bind_jetty_async(urma_notifier_t* notifier, urma_
                                                 int timeout) {
   auto* op = slot<&urma_ops_t::bind_jetty_async>(__func__, notifier);
   if (op == nullptr) return URMA_EINVAL;
-  return bind(__func__, jetty, tjetty,
-              [&] { return op(notifier, jetty, tjetty, user_ctx, timeout); });
+  // The provider tells the notifier also of a pair that is bound already.
+  return bind(
+      __func__, jetty, tjetty, [&] { return op(notifier, jetty, tjetty, user_ctx, timeout); },
+      Again::kConnect);
 }
 
 URMA_EXPORT urma_status_t urma_unbind_jetty_async(urma_jetty_t* jetty) {

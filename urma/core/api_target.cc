@@ -41,14 +41,22 @@ urma_status_t check_bind(const char* call, const urma_jetty_t& jetty,
                      call, *own, *other);
     return URMA_ENOPERM;
   }
-  if (jetty.remote_jetty == nullptr || jetty.remote_jetty == &target) return URMA_SUCCESS;
-  URMA_LOG_LIMITED(ERR, "{}: jetty {} is bound to jetty {} already; call urma_unbind_jetty first",
-                   call, jetty.jetty_id.id, jetty.remote_jetty->id.id);
+  return URMA_SUCCESS;
+}
+
+// The peer is only compared: another thread may end it.
+urma_status_t check_bound(const char* call, const urma_jetty_t& jetty,
+                          const urma_target_jetty_t* peer, const urma_target_jetty_t& target) {
+  if (peer == &target) return URMA_SUCCESS;
+  URMA_LOG_LIMITED(ERR,
+                   "{}: jetty {} cannot be bound to jetty {}, it is bound to another one already; "
+                   "call urma_unbind_jetty first",
+                   call, jetty.jetty_id.id, target.id.id);
   return URMA_EEXIST;
 }
 
-urma_status_t check_unbind(const char* call, const urma_jetty_t& jetty) {
-  if (!given(call, "the peer of the jetty", jetty.remote_jetty)) return URMA_EINVAL;
+urma_status_t check_unbind(const char* call, urma_jetty_t& jetty) {
+  if (!given(call, "the peer of the jetty", peer_of(jetty).load())) return URMA_EINVAL;
   const uint32_t mode = bits_of(jetty.jetty_cfg.jfs_cfg.trans_mode);
   if (mode == URMA_TM_RC) return URMA_SUCCESS;
   URMA_LOG_LIMITED(ERR, "{}: trans_mode of the jetty is {}; only URMA_TM_RC (2) is bound", call,
@@ -190,7 +198,7 @@ URMA_EXPORT urma_target_jetty_t* urma_import_jfr_ex(urma_context_t* ctx, urma_rj
 }
 
 URMA_EXPORT urma_status_t urma_unimport_jfr(urma_target_jetty_t* target_jfr) {
-  return end_child<&urma_ops_t::unimport_jfr>(__func__, target_jfr);
+  return unimport<&urma_ops_t::unimport_jfr>(__func__, target_jfr);
 }
 
 URMA_EXPORT urma_target_jetty_t* urma_import_jetty(urma_context_t* ctx, urma_rjetty_t* rjetty,
@@ -213,7 +221,7 @@ URMA_EXPORT urma_target_jetty_t* urma_import_jetty_ex(urma_context_t* ctx, urma_
 }
 
 URMA_EXPORT urma_status_t urma_unimport_jetty(urma_target_jetty_t* tjetty) {
-  return end_child<&urma_ops_t::unimport_jetty>(__func__, tjetty);
+  return unimport<&urma_ops_t::unimport_jetty>(__func__, tjetty);
 }
 
 // -------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@
 #include "segment/page_table.h"
 #include "urma/base/error.h"
 #include "urma/base/guard.h"
+#include "urma/core/checks.h"
 #include "urma/core/export.h"
 #include "urma/core/log_sink.h"
 #include "urma/core/runtime.h"
@@ -104,6 +105,7 @@ void start(urma_init_attr_t* conf) {
   }
   self.devices.init_providers(conf);
   self.devices.rescan();
+  self.devices.set_aliases(parse_aliases(settings().text("URMA_DEVICE_ALIAS")));
 }
 
 // Threads end before the modules go whose code they run.
@@ -193,7 +195,7 @@ URMA_EXPORT urma_status_t urma_uninit() {
 
 URMA_EXPORT urma_status_t urma_get_uasid(uint32_t* uasid) {
   return urma::guarded(URMA_LOG_SITE, [&]() -> urma_status_t {
-    if (uasid == nullptr) return URMA_EINVAL;
+    if (!given("urma_get_uasid", "uasid", uasid)) return URMA_EINVAL;
     refuse_after_fork("urma_get_uasid");
     try {
       *uasid = runtime()->uasid();

@@ -8,6 +8,8 @@
 
 #include "urma/base/error.h"
 #include "urma/base/guard.h"
+#include "urma/core/bonding.h"
+#include "urma/core/checks.h"
 #include "urma/core/core.h"
 #include "urma/core/export.h"
 #include "urma_api.h"
@@ -29,6 +31,19 @@ std::nullptr_t no_result(int code) {
   return nullptr;
 }
 
+// False, with a log line, where the library has no such device.
+bool known(const char* call, const urma_device_t* device) {
+  if (is_forked()) {
+    report_unusable(call, nullptr);
+    return false;
+  }
+  if (!given(call, "dev", device)) return false;
+  if (device->sysfs_dev != nullptr && attr_of(device) != nullptr) return true;
+  URMA_LOG_LIMITED(ERR, "{}: dev {} is no device of the library; pass one of urma_get_device_list",
+                   call, static_cast<const void*>(device));
+  return false;
+}
+
 template <typename Type>
 Type* allocate_array(size_t count) {
   auto* array = static_cast<Type*>(std::calloc(count, sizeof(Type)));
@@ -47,10 +62,11 @@ uint32_t uasid_if_any() {
 
 urma_context_t* create_context(urma_device_t* dev, uint32_t eid_index) {
   auto& table = device_table();
+  urma_device_t* real = table.real_device(dev);
   Fd char_device;
   if (table.is_from_sysfs(dev)) {
-    table.refresh(dev);
-    char_device = open_char_device(dev);
+    table.refresh(real);
+    char_device = open_char_device(real);
   }
   const auto eids = table.eids_of(dev);
   const auto slot = std::find_if(eids.begin(), eids.end(), [&](const urma_eid_info_t& info) {
@@ -62,12 +78,16 @@ urma_context_t* create_context(urma_device_t* dev, uint32_t eid_index) {
          eid_index);
   }
   errno = 0;
-  auto* ctx = dev->ops->create_context(dev, eid_index, char_device.get());
+  auto* ctx = dev->ops->create_context(real, eid_index, char_device.get());
   if (ctx == nullptr) return no_result(errno == 0 ? EIO : errno);
-  if (ctx->ops == nullptr) {
+  Rollback undo([&] {
     if (dev->ops->delete_context != nullptr) dev->ops->delete_context(ctx);
+  });
+  if (ctx->ops == nullptr) {
     fail(URMA_FAIL, "provider {} made a context without operations", dev->ops->name);
   }
+  if (real != dev && is_aggregated_name(dev->name)) aggregate(ctx);
+  undo.dismiss();
   ctx->dev = dev;
   ctx->dev_fd = char_device.release();
   ctx->eid_index = eid_index;
@@ -86,8 +106,8 @@ urma_context_t* create_context(urma_device_t* dev, uint32_t eid_index) {
 using namespace urma::core;
 
 URMA_EXPORT urma_device_t** urma_get_device_list(int* num_devices) {
-  return urma::guarded(URMA_LOG_SITE, [&]() -> urma_device_t** {
-    if (num_devices == nullptr) return no_result(EINVAL);
+  return entry(__func__, [&](const char* call) -> urma_device_t** {
+    if (!given(call, "num_devices", num_devices)) return no_result(EINVAL);
     *num_devices = 0;
     if (is_forked()) return no_result(ENODEV);
     device_table().rescan();
@@ -103,13 +123,16 @@ URMA_EXPORT urma_device_t** urma_get_device_list(int* num_devices) {
 URMA_EXPORT void urma_free_device_list(urma_device_t** device_list) { std::free(device_list); }
 
 URMA_EXPORT urma_eid_info_t* urma_get_eid_list(urma_device_t* dev, uint32_t* cnt) {
-  return urma::guarded(URMA_LOG_SITE, [&]() -> urma_eid_info_t* {
-    if (cnt == nullptr) return no_result(EINVAL);
-    *cnt = 0;
-    if (dev == nullptr || is_forked()) return no_result(EINVAL);
+  return entry(__func__, [&](const char* call) -> urma_eid_info_t* {
+    if (!known(call, dev) || !given(call, "cnt", cnt)) return no_result(EINVAL);
     const auto* attr = attr_of(dev);
-    if (attr == nullptr || attr->dev_cap.max_eid_cnt == 0) return no_result(EINVAL);
+    if (attr->dev_cap.max_eid_cnt == 0) {
+      URMA_LOG_LIMITED(ERR, "{}: max_eid_cnt of device {} is 0; use a device with EIDs", call,
+                       dev->name);
+      return no_result(EINVAL);
+    }
     const auto eids = device_table().current_eids(dev);
+    *cnt = 0;
     if (eids.empty()) return no_result(EIO);
     auto* array =
         allocate_array<urma_eid_info_t>(std::max<size_t>(attr->dev_cap.max_eid_cnt, eids.size()));
@@ -122,8 +145,11 @@ URMA_EXPORT urma_eid_info_t* urma_get_eid_list(urma_device_t* dev, uint32_t* cnt
 URMA_EXPORT void urma_free_eid_list(urma_eid_info_t* eid_list) { std::free(eid_list); }
 
 URMA_EXPORT urma_device_t* urma_get_device_by_name(char* dev_name) {
-  return urma::guarded(URMA_LOG_SITE, [&]() -> urma_device_t* {
-    if (dev_name == nullptr || ::strnlen(dev_name, URMA_MAX_DEV_NAME) >= URMA_MAX_DEV_NAME) {
+  return entry(__func__, [&](const char* call) -> urma_device_t* {
+    if (!given(call, "dev_name", dev_name)) return no_result(EINVAL);
+    if (::strnlen(dev_name, URMA_MAX_DEV_NAME) >= URMA_MAX_DEV_NAME) {
+      URMA_LOG_LIMITED(ERR, "{}: dev_name has {} or more characters; names are shorter", call,
+                       URMA_MAX_DEV_NAME);
       return no_result(EINVAL);
     }
     auto* device = is_forked() ? nullptr : device_table().find(dev_name);
@@ -139,25 +165,25 @@ URMA_EXPORT urma_device_t* urma_get_device_by_eid(urma_eid_t eid, urma_transport
 }
 
 URMA_EXPORT urma_status_t urma_query_device(urma_device_t* dev, urma_device_attr_t* dev_attr) {
-  return urma::guarded(URMA_LOG_SITE, [&]() -> urma_status_t {
-    if (dev == nullptr || dev_attr == nullptr || dev->sysfs_dev == nullptr) {
+  return entry(__func__, [&](const char* call) -> urma_status_t {
+    if (!given(call, "dev", dev) || !given(call, "dev_attr", dev_attr) ||
+        !given(call, "dev->sysfs_dev", dev->sysfs_dev)) {
       errno = EINVAL;
       return URMA_EINVAL;
     }
-    if (is_forked()) return URMA_FAIL;
+    if (!known(call, dev)) return URMA_FAIL;
     if (device_table().is_from_sysfs(dev)) device_table().refresh(dev);
-    const auto* attr = attr_of(dev);
-    if (attr == nullptr) return URMA_FAIL;
-    *dev_attr = *attr;
+    *dev_attr = *attr_of(dev);
     return URMA_SUCCESS;
   });
 }
 
 URMA_EXPORT urma_context_t* urma_create_context(urma_device_t* dev, uint32_t eid_index) {
-  return urma::guarded(URMA_LOG_SITE, [&]() -> urma_context_t* {
-    if (dev == nullptr || is_forked()) return no_result(EINVAL);
-    if (dev->sysfs_dev == nullptr || dev->ops == nullptr || dev->ops->create_context == nullptr ||
-        attr_of(dev) == nullptr) {
+  return entry(__func__, [&](const char* call) -> urma_context_t* {
+    if (!known(call, dev)) return no_result(EINVAL);
+    if (dev->ops == nullptr || dev->ops->create_context == nullptr) {
+      URMA_LOG_LIMITED(ERR, "{}: the provider of device {} cannot open it; use another device",
+                       call, dev->name);
       return no_result(EINVAL);
     }
     return create_context(dev, eid_index);

@@ -8,6 +8,7 @@
 
 #include "urma/base/error.h"
 #include "urma/base/guard.h"
+#include "urma/core/bonding.h"
 
 namespace urma::core {
 namespace {
@@ -113,6 +114,59 @@ void DeviceTable::clear() {
   const std::lock_guard lock(mutex_);
   devices_.clear();
   providers_.clear();
+  aliases_.clear();
+}
+
+urma_sysfs_dev* DeviceTable::named(const std::string& name) const {
+  for (const auto& entry : devices_) {
+    if (name == entry->device.name) return entry.get();
+  }
+  return nullptr;
+}
+
+// Does nothing where the name is taken, or the device is not there yet.
+void DeviceTable::add_alias(const Alias& alias) {
+  auto* device = named(alias.device);
+  if (device == nullptr || named(alias.name) != nullptr) return;
+  auto entry = std::make_unique<urma_sysfs_dev>();
+  entry->base = device->base == nullptr ? device : device->base;
+  entry->device = entry->base->device;
+  std::memset(entry->device.name, 0, sizeof entry->device.name);
+  alias.name.copy(entry->device.name, URMA_MAX_DEV_NAME - 1);
+  entry->device.sysfs_dev = entry.get();
+  if (is_aggregated_name(alias.name)) {
+    entry->aggregated_ops = *entry->base->device.ops;
+    entry->aggregated_ops.name = kAggregatingProvider;
+    entry->device.ops = &entry->aggregated_ops;
+  }
+  devices_.push_back(std::move(entry));
+}
+
+void DeviceTable::set_aliases(std::vector<Alias> aliases) {
+  // A log callback may ask for devices, so no line is written under the lock.
+  std::vector<std::string> complaints;
+  add_aliases(std::move(aliases), &complaints);
+  for (const auto& line : complaints) URMA_LOG(WARNING, "URMA_DEVICE_ALIAS: {}", line);
+}
+
+void DeviceTable::add_aliases(std::vector<Alias> aliases, std::vector<std::string>* complaints) {
+  const std::lock_guard lock(mutex_);
+  aliases_ = std::move(aliases);
+  std::erase_if(aliases_, [&](const Alias& alias) {
+    const bool taken = named(alias.name) != nullptr;
+    if (taken) {
+      complaints->push_back(
+          fmt::format("{}={} is left out, there is a device {}; choose another name", alias.name,
+                      alias.device, alias.name));
+    } else if (named(alias.device) == nullptr) {
+      complaints->push_back(
+          fmt::format("{}={} has no effect until there is a device {}; see urma_get_device_list "
+                      "for the names",
+                      alias.name, alias.device, alias.device));
+    }
+    if (!taken) add_alias(alias);
+    return taken;
+  });
 }
 
 urma_provider_ops_t* DeviceTable::match(const SysfsDevice& device) const {
@@ -126,9 +180,21 @@ urma_provider_ops_t* DeviceTable::match(const SysfsDevice& device) const {
 }
 
 void DeviceTable::rescan() {
+  std::vector<std::string> hidden;
+  look_again(&hidden);
+  for (const auto& name : hidden) {
+    URMA_LOG(WARNING,
+             "URMA_DEVICE_ALIAS: {} is the name of a device that has appeared, and no further name "
+             "as long as that is there; choose another name",
+             name);
+  }
+}
+
+void DeviceTable::look_again(std::vector<std::string>* hidden) {
   const auto found = list_sysfs_devices(host()->settings->text("URMA_SYSFS_ROOT"));
   const std::lock_guard lock(mutex_);
   for (auto& entry : devices_) {
+    if (entry->base != nullptr) continue;
     entry->present =
         entry->made_by_provider || std::any_of(found.begin(), found.end(), [&](const auto& device) {
           return device.name == entry->device.name;
@@ -136,7 +202,7 @@ void DeviceTable::rescan() {
   }
   for (const auto& device : found) {
     const bool known = std::any_of(devices_.begin(), devices_.end(), [&](const auto& entry) {
-      return device.name == entry->device.name;
+      return entry->base == nullptr && device.name == entry->device.name;
     });
     auto* ops = known ? nullptr : match(device);
     if (ops == nullptr) continue;
@@ -145,13 +211,27 @@ void DeviceTable::rescan() {
     device.path.copy(entry->device.path, URMA_MAX_PATH - 1);
     entry->eids = read_sysfs_eids(device.path, attr.dev_cap.max_eid_cnt);
   }
+  for (const auto& alias : aliases_) add_alias(alias);
+  for (auto& entry : devices_) {
+    if (entry->base == nullptr) continue;
+    const bool shown = !has_device(entry->device.name);
+    if (entry->present && !shown) hidden->push_back(entry->device.name);
+    entry->present = shown;
+  }
+}
+
+bool DeviceTable::has_device(const std::string& name) const {
+  return std::any_of(devices_.begin(), devices_.end(), [&](const auto& entry) {
+    return entry->base == nullptr && entry->present && name == entry->device.name;
+  });
 }
 
 std::vector<urma_device_t*> DeviceTable::list() const {
   const std::lock_guard lock(mutex_);
   std::vector<urma_device_t*> devices;
   for (const auto& entry : devices_) {
-    if (entry->present) devices.push_back(&entry->device);
+    const bool present = entry->base == nullptr || entry->base->present;
+    if (entry->present && present) devices.push_back(&entry->device);
   }
   return devices;
 }
@@ -175,7 +255,7 @@ urma_device_t* DeviceTable::find(const urma_eid_t& eid, urma_transport_type_t ty
 
 urma_sysfs_dev* DeviceTable::entry_of(const urma_device_t* device) const {
   for (const auto& entry : devices_) {
-    if (&entry->device == device) return entry.get();
+    if (&entry->device == device) return entry->base == nullptr ? entry.get() : entry->base;
   }
   return nullptr;
 }
@@ -198,8 +278,14 @@ bool DeviceTable::is_from_sysfs(const urma_device_t* device) const {
   return entry != nullptr && !entry->made_by_provider;
 }
 
+urma_device_t* DeviceTable::real_device(urma_device_t* device) const {
+  const std::lock_guard lock(mutex_);
+  auto* entry = entry_of(device);
+  return entry == nullptr ? device : &entry->device;
+}
+
 void DeviceTable::refresh(urma_device_t* device) {
-  const Fd reachable = open_char_device(device);
+  const Fd reachable = open_char_device(real_device(device));
   const auto attr = read_sysfs_attr(device->path);
   auto eids = read_sysfs_eids(device->path, attr.dev_cap.max_eid_cnt);
   const std::lock_guard lock(mutex_);

@@ -10,18 +10,23 @@
 
 #include "urma/base/fd.h"
 #include "urma/base/host.h"
+#include "urma/core/aliases.h"
 #include "urma/core/sysfs.h"
+#include "urma_provider.h"
 #include "urma_types.h"
 
 // What the library knows of a device beyond the public struct.
 struct urma_sysfs_dev {
   urma_device_t device{};
   bool made_by_provider = false;  // else found in sysfs
-  bool present = true;            // still in sysfs
+  bool present = true;            // still in sysfs; of an alias: no device has its name
   const urma::SegmentInspector* inspector = nullptr;
   std::vector<urma_eid_info_t> eids;
   // The last one is in force. Older ones are kept, for callers that are reading them.
   std::vector<std::unique_ptr<const urma_device_attr_t>> attrs;
+  // Of an alias: the device that it stands for, which alone has any of the above but the struct.
+  urma_sysfs_dev* base = nullptr;
+  urma_provider_ops_t aggregated_ops{};  // of an alias that is taken for an aggregated device
 };
 
 namespace urma::core {
@@ -39,6 +44,10 @@ class DeviceTable final : public Registry {
   // Forgets all devices and providers.
   void clear();
 
+  // Further names from now on, also of devices that appear later. One line goes to the log for each
+  // that names no device now, or is a device's own.
+  void set_aliases(std::vector<Alias> aliases);
+
   // Looks again which devices sysfs shows.
   void rescan();
   std::vector<urma_device_t*> list() const;
@@ -50,6 +59,8 @@ class DeviceTable final : public Registry {
   // NULL for a device that cannot tell.
   const SegmentInspector* inspector_of(const urma_device_t* device) const;
   bool is_from_sysfs(const urma_device_t* device) const;
+  // What an alias stands for; every other device itself.
+  urma_device_t* real_device(urma_device_t* device) const;
   // Reads attributes and EIDs of a sysfs device anew. Throws Error where it cannot be reached.
   void refresh(urma_device_t* device);
   std::vector<urma_eid_info_t> eids_of(const urma_device_t* device) const;
@@ -65,7 +76,15 @@ class DeviceTable final : public Registry {
     bool ready;  // its init has succeeded
   };
 
+  // Of an alias that of its device.
   urma_sysfs_dev* entry_of(const urma_device_t* device) const;
+  // rescan() without its log lines: the aliases that a device of their name hides from now on.
+  void look_again(std::vector<std::string>* hidden);
+  // Whether there is a device of this name now that is no alias.
+  bool has_device(const std::string& name) const;
+  urma_sysfs_dev* named(const std::string& name) const;
+  void add_alias(const Alias& alias);
+  void add_aliases(std::vector<Alias> aliases, std::vector<std::string>* complaints);
   urma_provider_ops_t* match(const SysfsDevice& device) const;
   urma_sysfs_dev* add(urma_provider_ops_t* ops, const std::string& name, urma_transport_type_t type,
                       const urma_device_attr_t& attr);
@@ -73,6 +92,7 @@ class DeviceTable final : public Registry {
   mutable std::mutex mutex_;  // guards all below
   std::vector<Provider> providers_;
   std::vector<std::unique_ptr<urma_sysfs_dev>> devices_;
+  std::vector<Alias> aliases_;
 };
 
 // The kernel's end of a sysfs device. Throws Error where it cannot be opened.

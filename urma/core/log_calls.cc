@@ -6,16 +6,19 @@
 #include <cstring>
 
 #include "urma/base/guard.h"
+#include "urma/core/checks.h"
 #include "urma/core/export.h"
 #include "urma/core/log_sink.h"
 #include "urma_api.h"
 #include "urma_ext.h"
 
+using urma::core::given;
 using urma::core::log_sink;
 
 URMA_EXPORT urma_status_t urma_register_log_func(urma_log_cb_t func) {
   return urma::guarded(URMA_LOG_SITE, [&]() -> urma_status_t {
-    if (func == nullptr) return URMA_EINVAL;
+    if (!given("urma_register_log_func", "func", reinterpret_cast<const void*>(func)))
+      return URMA_EINVAL;
     log_sink().set_callback(func, nullptr);
     return URMA_SUCCESS;
   });
@@ -23,7 +26,8 @@ URMA_EXPORT urma_status_t urma_register_log_func(urma_log_cb_t func) {
 
 URMA_EXPORT urma_status_t urma_register_loc_log_func(urma_loc_log_cb func) {
   return urma::guarded(URMA_LOG_SITE, [&]() -> urma_status_t {
-    if (func == nullptr) return URMA_EINVAL;
+    if (!given("urma_register_loc_log_func", "func", reinterpret_cast<const void*>(func)))
+      return URMA_EINVAL;
     log_sink().set_callback(nullptr, func);
     return URMA_SUCCESS;
   });

@@ -29,6 +29,9 @@ constexpr SettingRow kRows[] = {
      "directories with provider modules, separated by colons, searched before the library's own"},
     {"URMA_SYSFS_ROOT", SettingType::kString, "/sys/class", "",
      "where the device classes ubcore and uburma are looked for"},
+    {"URMA_DEVICE_ALIAS", SettingType::kString, "", "",
+     "further names of devices, as name=device,name2=device2; a device whose name begins with "
+     "bonding_dev answers the commands of urma_ubagg.h"},
     {"URMA_ENABLE_ORCH", SettingType::kBool, "0", "", "accepted, without effect"},
     {"URMA_SERVICE", SettingType::kChoice, "auto", "auto|io_uring|epoll",
      "what the service thread sleeps on; epoll wherever io_uring is refused"},

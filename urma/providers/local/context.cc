@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "urma/providers/local/context.h"
 
-#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -65,21 +64,21 @@ Context::Context(Transport* transport, const urma_device_attr_t& attr, urma_devi
     : urma_context_t{},
       transport_(transport),
       caps_(attr.dev_cap),
-      async_event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  if (!async_event_.valid()) fail_errno(URMA_ENOMEM, "create_context: making async_fd");
+      channels_(std::make_shared<ChannelTable>(transport->next_serial())) {
   dev = device;
   dev_fd = -1;
-  async_fd = async_event_.get();
+  async_fd = events_.fd();
   eid = transport->eid(index);
   eid_index = index;
   uasid = transport->runtime().uasid();
 }
 
 void Context::require_mode(const char* what, urma_transport_mode_t mode) const {
-  if (mode != URMA_TM_RM && mode != URMA_TM_RC) {
+  if (mode != URMA_TM_RM && mode != URMA_TM_RC && mode != URMA_TM_UM) {
     fail(URMA_EINVAL,
-         "{}: trans_mode {} is not offered by {}; use URMA_TM_RM (1) or URMA_TM_RC (2)", what,
-         static_cast<int>(mode), dev->name);
+         "{}: trans_mode {} is not offered by {}; use URMA_TM_RM (1), URMA_TM_RC (2) or URMA_TM_UM "
+         "(4)",
+         what, static_cast<int>(mode), dev->name);
   }
 }
 
@@ -87,12 +86,23 @@ urma_jfce_t* Context::create_jfce() {
   return std::make_unique<EventChannel>(this, transport_->next_serial()).release();
 }
 
-urma_jfc_t* Context::create_jfc(urma_jfc_cfg_t* cfg) {
-  return std::make_unique<Jfc>(transport_, this, *cfg).release();
+// What has arrived may be what there is to tell of, and its program may be waiting just here.
+urma_status_t Context::get_async_event(urma_async_event_t* event) {
+  if (events_.take(event)) return URMA_SUCCESS;
+  if (events_.blocking()) {
+    transport_->take_over();
+  } else {
+    transport_->progress_receives();
+  }
+  return events_.get(event);
 }
 
-// What the caps give where the program asked for nothing in particular.
-urma_jfs_cfg_t Context::effective(const urma_jfs_cfg_t& asked) const {
+urma_jfs_cfg_t Context::effective(const char* what, const urma_jfs_cfg_t& asked) const {
+  require_mode(what, asked.trans_mode);
+  if (asked.priority > URMA_MAX_PRIORITY) {
+    fail(URMA_EINVAL, "priority {} is not offered; use one of 0 to {}", asked.priority,
+         URMA_MAX_PRIORITY);
+  }
   urma_jfs_cfg_t cfg = asked;
   if (cfg.max_sge == 0) cfg.max_sge = static_cast<uint8_t>(caps_.max_jfs_sge);
   if (cfg.max_rsge == 0) cfg.max_rsge = 1;
@@ -100,27 +110,12 @@ urma_jfs_cfg_t Context::effective(const urma_jfs_cfg_t& asked) const {
   return cfg;
 }
 
-urma_jfs_t* Context::create_jfs(urma_jfs_cfg_t* cfg) {
-  require_mode("create_jfs", cfg->trans_mode);
-  if (cfg->trans_mode == URMA_TM_RC) {
-    fail(URMA_EINVAL, "create_jfs: a JFS alone cannot be bound; create a jetty for URMA_TM_RC (2)");
-  }
-  return std::make_unique<Jfs>(transport_, this, effective(*cfg)).release();
-}
-
-urma_jfr_t* Context::create_jfr(urma_jfr_cfg_t* cfg) {
-  require_mode("create_jfr", cfg->trans_mode);
-  require_token_policy("create_jfr", cfg->flag.bs.token_policy);
-  urma_jfr_cfg_t effective_cfg = *cfg;
-  if (cfg->max_sge == 0) effective_cfg.max_sge = static_cast<uint8_t>(caps_.max_jfr_sge);
-  return std::make_unique<Jfr>(transport_, this, effective_cfg).release();
-}
-
-urma_jetty_t* Context::create_jetty(urma_jetty_cfg_t* cfg) {
-  require_mode("create_jetty", cfg->jfs_cfg.trans_mode);
-  urma_jetty_cfg_t effective_cfg = *cfg;
-  effective_cfg.jfs_cfg = effective(cfg->jfs_cfg);
-  return std::make_unique<Jetty>(transport_, this, effective_cfg).release();
+urma_jfr_cfg_t Context::effective(const char* what, const urma_jfr_cfg_t& asked) const {
+  require_mode(what, asked.trans_mode);
+  require_token_policy(what, asked.flag.bs.token_policy);
+  urma_jfr_cfg_t cfg = asked;
+  if (cfg.max_sge == 0) cfg.max_sge = static_cast<uint8_t>(caps_.max_jfr_sge);
+  return cfg;
 }
 
 urma_target_jetty_t* Context::import_queue(const urma_jetty_id_t& id, urma_target_type_t type,
@@ -132,13 +127,20 @@ urma_target_jetty_t* Context::import_queue(const urma_jetty_id_t& id, urma_targe
     fail(URMA_EINVAL, "import: type {} in URMA_TM_RC (2); only a JETTY (1) can be bound",
          static_cast<int>(type));
   }
+  if (mode != URMA_TM_RM && type == URMA_JETTY_GROUP) {
+    fail(URMA_EINVAL, "import: trans_mode {} of a group; only URMA_TM_RM (1) has groups",
+         static_cast<int>(mode));
+  }
   require_token_policy("import", flag.bs.token_policy);
   auto queue = std::make_unique<RemoteQueue>();
   static_cast<urma_target_jetty_t&>(*queue) = {};
   queue->urma_ctx = this;
   queue->id = id;
   queue->trans_mode = mode;
-  queue->tp.tpn = mode == URMA_TM_RC ? UINT32_MAX : id.id;
+  queue->channel = use_channel(flag.bs.share_tp != 0
+                                   ? channels_->at(ChannelKey{eid, id.eid, mode, tp_type}).number
+                                   : id.id & INT32_MAX);
+  queue->tp.tpn = mode == URMA_TM_RC ? UINT32_MAX : queue->channel.number();
   queue->type = type;
   queue->flag = flag;
   queue->tp_type = tp_type;
@@ -154,9 +156,6 @@ urma_target_jetty_t* Context::import_jfr(urma_rjfr_t* rjfr, urma_token_t* token)
 }
 
 urma_target_jetty_t* Context::import_jetty(urma_rjetty_t* rjetty, urma_token_t* token) {
-  if (rjetty->type == URMA_JETTY_GROUP) {
-    fail(URMA_EINVAL, "import_jetty: type JETTY_GROUP is not offered by {}", dev->name);
-  }
   urma_target_jetty_t* target = import_queue(rjetty->jetty_id, rjetty->type, rjetty->trans_mode,
                                              rjetty->flag, rjetty->tp_type, token);
   target->policy = rjetty->policy;

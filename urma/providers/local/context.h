@@ -6,7 +6,8 @@
 
 #include <cstdint>
 
-#include "urma/base/fd.h"
+#include "jetty/async_events.h"
+#include "urma/providers/local/channels.h"
 #include "urma/providers/local/transport.h"
 #include "urma_provider.h"
 
@@ -18,10 +19,6 @@ class Context : public urma_context_t {
           uint32_t eid_index);
 
   urma_jfce_t* create_jfce();
-  urma_jfc_t* create_jfc(urma_jfc_cfg_t* cfg);
-  urma_jfs_t* create_jfs(urma_jfs_cfg_t* cfg);
-  urma_jfr_t* create_jfr(urma_jfr_cfg_t* cfg);
-  urma_jetty_t* create_jetty(urma_jetty_cfg_t* cfg);
   urma_target_jetty_t* import_jfr(urma_rjfr_t* rjfr, urma_token_t* token);
   urma_target_jetty_t* import_jetty(urma_rjetty_t* rjetty, urma_token_t* token);
   urma_token_id_t* alloc_token_id();
@@ -30,18 +27,29 @@ class Context : public urma_context_t {
   urma_target_seg_t* import_seg(urma_seg_t* seg, urma_token_t* token, uint64_t addr,
                                 urma_import_seg_flag_t flag);
 
+  urma_status_t get_async_event(urma_async_event_t* event);
+
+  // What a queue gets that asks for this: what the device gives where nothing in particular was
+  // asked for. Throws Error where it cannot have it.
+  urma_jfs_cfg_t effective(const char* what, const urma_jfs_cfg_t& asked) const;
+  urma_jfr_cfg_t effective(const char* what, const urma_jfr_cfg_t& asked) const;
+
   Transport& transport() { return *transport_; }
+  AsyncEvents& events() { return events_; }
+  ChannelTable& channels() { return *channels_; }
+  // The number of a channel, in use by an import from now on.
+  ChannelUse use_channel(uint32_t number) { return {channels_, number}; }
 
  private:
   void require_mode(const char* what, urma_transport_mode_t mode) const;
-  urma_jfs_cfg_t effective(const urma_jfs_cfg_t& asked) const;
   urma_target_jetty_t* import_queue(const urma_jetty_id_t& id, urma_target_type_t type,
                                     urma_transport_mode_t mode, urma_import_jetty_flag_t flag,
                                     urma_tp_type_t tp_type, const urma_token_t* token);
 
   Transport* transport_;
   const urma_device_cap_t caps_;
-  Fd async_event_;
+  AsyncEvents events_;
+  const std::shared_ptr<ChannelTable> channels_;
 };
 
 // The table for urma_context_t::ops, under the provider's name.

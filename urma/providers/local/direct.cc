@@ -6,18 +6,67 @@ namespace {
 // The order between the owner's own accesses and these is made by the programs, through the peer,
 // where the thread sanitizer cannot see it.
 template <typename Word>
-__attribute__((no_sanitize("thread"))) uint64_t execute_on(urma_opcode_t opcode, void* target,
-                                                           const uint64_t operand[2]) {
+__attribute__((no_sanitize("thread"))) uint64_t execute_on(uint32_t opcode, void* target,
+                                                           uint64_t first, uint64_t second) {
   auto* word = static_cast<Word*>(target);
+  auto operand = static_cast<Word>(first);
   // Sequentially consistent, as every lock instruction is: atomics of all callers on one location
   // are atomic with each other and with the program's own.
-  if (opcode == URMA_OPC_FADD) {
-    return __atomic_fetch_add(word, static_cast<Word>(operand[0]), __ATOMIC_SEQ_CST);
+  switch (opcode) {
+    case URMA_OPC_SWAP:
+      return __atomic_exchange_n(word, static_cast<Word>(second), __ATOMIC_SEQ_CST);
+    case URMA_OPC_FADD:
+      return __atomic_fetch_add(word, operand, __ATOMIC_SEQ_CST);
+    case URMA_OPC_FSUB:
+      return __atomic_fetch_sub(word, operand, __ATOMIC_SEQ_CST);
+    case URMA_OPC_FAND:
+      return __atomic_fetch_and(word, operand, __ATOMIC_SEQ_CST);
+    case URMA_OPC_FOR:
+      return __atomic_fetch_or(word, operand, __ATOMIC_SEQ_CST);
+    case URMA_OPC_FXOR:
+      return __atomic_fetch_xor(word, operand, __ATOMIC_SEQ_CST);
+    default:
+      __atomic_compare_exchange_n(word, &operand, static_cast<Word>(second), false,
+                                  __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+      return operand;
   }
-  Word expected = static_cast<Word>(operand[0]);
-  __atomic_compare_exchange_n(word, &expected, static_cast<Word>(operand[1]), false,
-                              __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
-  return expected;
+}
+
+template <typename Word>
+__attribute__((no_sanitize("thread"))) void store_whole(void* target, const void* from) {
+  Word value;
+  std::memcpy(&value, from, sizeof(value));
+  // Release, as every write: pairs with the acquire that the owner's own program makes.
+  __atomic_store_n(static_cast<Word*>(target), value, __ATOMIC_RELEASE);
+}
+
+// Replaces 16 bytes where they are as expected, and leaves in `expected` what was there before. The
+// compiler would call a library for it, whose lock other processes do not share.
+bool compare_and_swap_16(void* target, uint64_t expected[2], const uint64_t desired[2]) {
+#if defined(__x86_64__)
+  struct Pair {
+    uint64_t half[2];
+  };
+  bool done;
+  asm volatile("lock cmpxchg16b %1"
+               : "=@ccz"(done), "+m"(*static_cast<Pair*>(target)), "+a"(expected[0]),
+                 "+d"(expected[1])
+               : "b"(desired[0]), "c"(desired[1])
+               : "memory");
+  return done;
+#elif defined(__GCC_HAVE_SYNC_COMPARE_AND_SWAP_16)
+  unsigned __int128 wanted, replacement;
+  std::memcpy(&wanted, expected, sizeof(wanted));
+  std::memcpy(&replacement, desired, sizeof(replacement));
+  const unsigned __int128 before =
+      __sync_val_compare_and_swap(static_cast<unsigned __int128*>(target), wanted, replacement);
+  std::memcpy(expected, &before, sizeof(before));
+  return before == wanted;
+#else
+  // valid_width() lets nobody come here.
+  (void)target, (void)expected, (void)desired;
+  return true;
+#endif
 }
 
 }  // namespace
@@ -34,10 +83,44 @@ void copy_mapped(Direction direction, char* mapped, std::span<const iovec> local
   }
 }
 
-uint64_t execute_atomic(urma_opcode_t opcode, void* target, uint32_t width,
-                        const uint64_t operand[2]) {
-  return width == 4 ? execute_on<uint32_t>(opcode, target, operand)
-                    : execute_on<uint64_t>(opcode, target, operand);
+uint64_t execute_atomic(uint32_t opcode, void* target, uint32_t width, uint64_t first,
+                        uint64_t second) {
+  return width == 4 ? execute_on<uint32_t>(opcode, target, first, second)
+                    : execute_on<uint64_t>(opcode, target, first, second);
+}
+
+void execute_wide(uint32_t opcode, void* target, uint32_t width, const uint64_t operand[4],
+                  uint64_t before[2]) {
+  before[0] = before[1] = 0;
+  if (opcode == URMA_OPC_WRITE_ATOMIC) return write_whole(target, operand, width);
+  if (width <= sizeof(uint64_t)) {
+    before[0] = execute_atomic(opcode, target, width, operand[0], operand[2]);
+    return;
+  }
+  before[0] = operand[0];
+  before[1] = operand[1];
+  compare_and_swap_16(target, before, operand + 2);
+}
+
+void write_whole(void* target, const void* from, uint64_t bytes) {
+  switch (bytes) {
+    case 1:
+      return store_whole<uint8_t>(target, from);
+    case 2:
+      return store_whole<uint16_t>(target, from);
+    case 4:
+      return store_whole<uint32_t>(target, from);
+    case 8:
+      return store_whole<uint64_t>(target, from);
+    default: {
+      uint64_t value[2];
+      std::memcpy(value, from, sizeof(value));
+      // A first guess; each look tells what is there.
+      uint64_t expected[2] = {0, 0};
+      while (!compare_and_swap_16(target, expected, value)) {
+      }
+    }
+  }
 }
 
 }  // namespace urma::local

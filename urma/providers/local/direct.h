@@ -12,6 +12,7 @@
 #include <cstring>
 #include <span>
 
+#include "jetty/work_request.h"
 #include "urma/providers/local/iovecs.h"
 #include "urma/providers/local/remote.h"
 #include "urma_types.h"
@@ -58,9 +59,19 @@ inline void copy_in_order(char* to, const char* from, uint64_t bytes) {
 // Copies between a mapped stretch and a list of local pieces that has as many bytes.
 void copy_mapped(Direction direction, char* mapped, std::span<const iovec> local);
 
-// Returns what was there before. `width` is 4 or 8, and the target aligned to it.
-uint64_t execute_atomic(urma_opcode_t opcode, void* target, uint32_t width,
-                        const uint64_t operand[2]);
+// Returns what was there before. `width` is 4 or 8, and the target aligned to it. `first` is
+// compared with the old value or changes it, `second` replaces it.
+uint64_t execute_atomic(uint32_t opcode, void* target, uint32_t width, uint64_t first,
+                        uint64_t second);
+
+// The same for every opcode and width that valid_width() knows: 16 bytes of each operand.
+void execute_wide(uint32_t opcode, void* target, uint32_t width, const uint64_t operand[4],
+                  uint64_t before[2]);
+
+// 1, 2, 4, 8 or 16 bytes that the target, aligned to as much, shows all or none of.
+void write_whole(void* target, const void* from, uint64_t bytes);
+
+inline bool replaces(uint32_t opcode) { return opcode == URMA_OPC_CAS || opcode == URMA_OPC_SWAP; }
 
 // A one-sided request with one local piece whose remote side is mapped.
 struct DirectAccess {
@@ -131,9 +142,18 @@ inline bool view_direct(const urma_jfs_wr_t& wr, uint32_t max_inline, DirectAcce
     case URMA_OPC_READ:
       return !in_wr && view_transfer(wr.rw.dst, wr.rw.src, URMA_ACCESS_READ, in_wr, request);
     case URMA_OPC_CAS:
+    case URMA_OPC_SWAP:
     case URMA_OPC_FADD:
+    case URMA_OPC_FSUB:
+    case URMA_OPC_FAND:
+    case URMA_OPC_FOR:
+    case URMA_OPC_FXOR:
       // cas and faa begin with the same two members.
       return !in_wr && view_atomic(wr.cas.src, wr.cas.dst, request);
+    case URMA_OPC_WRITE_ATOMIC:
+      return view_transfer(wr.rw.src, wr.rw.dst, URMA_ACCESS_WRITE, in_wr, request) &&
+             (!in_wr || request->bytes <= max_inline) && valid_width(wr.opcode, request->bytes) &&
+             wr.rw.dst.sge[0].addr % request->bytes == 0;
     default:
       return false;
   }
@@ -159,10 +179,13 @@ inline void execute_direct(const DirectAccess& request) {
   if (wr.opcode == URMA_OPC_READ) {
     return copy_in_order(request.local, request.mapped, request.bytes);
   }
+  if (wr.opcode == URMA_OPC_WRITE_ATOMIC) {
+    return write_whole(request.mapped, request.local, request.bytes);
+  }
   // faa.operand lies where cas.cmp_data does.
-  const uint64_t operand[2] = {wr.cas.cmp_data, wr.opcode == URMA_OPC_CAS ? wr.cas.swap_data : 0};
-  const uint64_t before =
-      execute_atomic(wr.opcode, request.mapped, static_cast<uint32_t>(request.bytes), operand);
+  const uint64_t second = replaces(wr.opcode) ? wr.cas.swap_data : 0;
+  const uint64_t before = execute_atomic(
+      wr.opcode, request.mapped, static_cast<uint32_t>(request.bytes), wr.cas.cmp_data, second);
   std::memcpy(request.local, &before, request.bytes);
 }
 

@@ -164,14 +164,19 @@ void Link::write(const Request& request, std::span<const int> fds) {
       break;
     case Connection::Sent::kClosed:
       // Not at once: the caller may be in the middle of a list of requests.
-      service_->post([self = shared_from_this()] { self->stop(); });
+      service_->post([self = shared_from_this()] { self->hang_up(); });
       break;
   }
 }
 
+void Link::hang_up() {
+  if (!gone()) hung_up_ = true;
+  stop();
+}
+
 void Link::on_ready(uint32_t events) {
   if ((events & EPOLLOUT) != 0) {
-    if (connection_->flush() == Connection::Sent::kClosed) return stop();
+    if (connection_->flush() == Connection::Sent::kClosed) return hang_up();
     if (!connection_->backlog()) service_->rewatch(connection_->fd(), EPOLLIN);
   }
   if ((events & ~static_cast<uint32_t>(EPOLLOUT)) == 0) return;
@@ -186,6 +191,7 @@ void Link::on_ready(uint32_t events) {
       case Connection::Received::kNothing:
         return;
       case Connection::Received::kClosed:
+        return hang_up();
       case Connection::Received::kMalformed:
         return stop();
     }

@@ -44,6 +44,8 @@ class Link : public std::enable_shared_from_this<Link> {
   void notify(Request request);
   void stop();
   Wakeups& wakeups() { return wakeups_; }
+  // Whether it is gone because the owner is, or has ended the library.
+  bool hung_up() const { return hung_up_; }
   const std::shared_ptr<const PeerRegion>& region() const { return region_; }
 
   // Any thread.
@@ -71,6 +73,7 @@ class Link : public std::enable_shared_from_this<Link> {
   void connect();
   void connected(Fd socket);
   void on_ready(uint32_t events);
+  void hang_up();
   void on_hello(const Reply& reply, Attached& fds);
   void dispatch(const Reply& reply, Attached& fds);
   void send(Request request, std::span<const int> fds, OnReply on_reply);
@@ -90,6 +93,7 @@ class Link : public std::enable_shared_from_this<Link> {
   uint64_t hello_deadline_ns_ = 0;
   Service::TimerId timer_ = 0;
   bool ready_ = false;
+  bool hung_up_ = false;
   std::atomic<bool> gone_{false};
   PeerProcess peer_;
   Wakeups wakeups_;

@@ -22,10 +22,22 @@ constexpr uint64_t kPatienceNs = 1'000'000;
 // expects a reply does not want moved.
 constexpr uint32_t kPatientLooks = 16;
 
-// What a peer writes is one of the contract's values, or not believed.
+// What a peer writes is believed where a receiver can have found it: no marker, and nothing that
+// would be of this side.
 urma_cr_status_t checked_status(uint32_t status) {
-  return status <= URMA_CR_REM_DATA_POISON ? static_cast<urma_cr_status_t>(status)
-                                           : URMA_CR_REM_OPERATION_ERR;
+  switch (status) {
+    case URMA_CR_SUCCESS:
+    case URMA_CR_REM_RESP_LEN_ERR:
+    case URMA_CR_REM_UNSUPPORTED_REQ_ERR:
+    case URMA_CR_REM_ACCESS_ABORT_ERR:
+    case URMA_CR_ACK_TIMEOUT_ERR:
+    case URMA_CR_RNR_RETRY_CNT_EXC_ERR:
+    case URMA_CR_WR_FLUSH_ERR:
+    case URMA_CR_REM_DATA_POISON:
+      return static_cast<urma_cr_status_t>(status);
+    default:
+      return URMA_CR_REM_OPERATION_ERR;
+  }
 }
 
 // On the service thread: what the owner has answered.
@@ -48,6 +60,7 @@ Answer take_bell(RingOpening* opening, const OpenRingAnswer& answer, Attached& f
 void ask_for_ring(Transport* transport, const std::shared_ptr<RingOpening>& opening,
                   Request request, EventChannel* channel, uint32_t jfc_id) {
   const auto end = [transport, opening](const Reply& reply, Attached& fds) {
+    opening->members = std::min<uint32_t>(reply.open_ring.members, URMA_MAX_JETTY_IN_JETTY_GRP);
     opening->answer = reply.answer == Answer::kAccepted
                           ? take_bell(opening.get(), reply.open_ring, fds)
                           : reply.answer;
@@ -56,9 +69,8 @@ void ask_for_ring(Transport* transport, const std::shared_ptr<RingOpening>& open
     transport->serve_senders();
   };
   try {
-    const IdKind kind = request.open_ring.target_type == URMA_JFR ? IdKind::kJfr : IdKind::kJetty;
-    opening->link =
-        transport->link_to(kind, request.open_ring.target_eid, request.open_ring.target_id);
+    opening->link = transport->link_to(id_kind(request.open_ring.target_type),
+                                       request.open_ring.target_eid, request.open_ring.target_id);
     if (opening->link != nullptr && !opening->link->gone()) {
       const std::shared_ptr<const Wakeup> wakeup =
           opening->link->wakeups().offer(channel, jfc_id, &request.open_ring.sender_jfc);
@@ -76,6 +88,25 @@ void ask_for_ring(Transport* transport, const std::shared_ptr<RingOpening>& open
   end(Reply{0, Answer::kUnreachable, {}}, none);
 }
 
+MessageKind kind_of_send(uint8_t opcode) {
+  switch (opcode) {
+    case URMA_OPC_SEND_IMM:
+      return MessageKind::kSendImm;
+    case URMA_OPC_SEND_INVALIDATE:
+      return MessageKind::kSendInvalidate;
+    default:
+      return MessageKind::kSend;
+  }
+}
+
+// A grant that no longer stands says nothing about the registration that is there now.
+Invalidation invalidation_of(const RemoteSegment& segment) {
+  const urma_seg_t& seg = segment.seg;
+  const Grant* grant = segment.grant();
+  const bool stands = grant != nullptr && grant->stands();
+  return {seg.ubva.eid, seg.ubva.va, seg.len, stands ? grant->segment.ref : SegmentRef{}};
+}
+
 uint8_t flags_of(const SendEntry& entry) {
   uint8_t flags = entry.signalled ? kWantsAnswer : 0;
   if (entry.solicited) flags |= kSolicited;
@@ -84,11 +115,14 @@ uint8_t flags_of(const SendEntry& entry) {
 
 }  // namespace
 
-QueuePath::QueuePath(Sender* sender, RemoteQueue* target)
+QueuePath::QueuePath(Sender* sender, RemoteQueue* target, uint32_t hint)
     : SendPath(target->id, target->tp.tpn),
       sender_(sender),
       target_(target),
-      serial_(target->serial) {
+      // A path to a group is never taken for that to another member.
+      serial_(target->type == URMA_JETTY_GROUP ? sender->transport().next_serial()
+                                               : target->serial),
+      hint_(hint) {
   target_->add_ref();
 }
 
@@ -96,7 +130,7 @@ QueuePath::~QueuePath() {
   for (uint32_t index = first_pending_; index != kNoEntry;) {
     SendEntry& entry = sender_->queue().at(index);
     index = entry.next;
-    if (entry.remote != nullptr) static_cast<RemoteSegment*>(entry.remote)->drop_ref();
+    drop_segments(&entry);
   }
   drop_ring();
   target_->drop_ref();
@@ -115,6 +149,8 @@ void QueuePath::enqueue(SendEntry* entry) {
 bool QueuePath::advance() {
   more = false;
   reap();
+  if (sender_->queue().state() != URMA_JETTY_STATE_READY) [[unlikely]]
+    return false;
   uint64_t budget = kCopyPerTurn;
   while (first_pending_ != kNoEntry) {
     SendEntry* entry = &sender_->queue().at(first_pending_);
@@ -124,7 +160,7 @@ bool QueuePath::advance() {
     if (step == Step::kWait) return true;
     take_first();
     if (step == Step::kDone) {
-      sender_->queue().complete(entry, status);
+      sender_->queue().complete(entry, outcome(status));
     } else {
       entry->state = SendState::kInFlight;
     }
@@ -136,8 +172,21 @@ SendEntry* QueuePath::take_first() {
   SendEntry* entry = &sender_->queue().at(first_pending_);
   first_pending_ = entry->next;
   asked_ = 0;
-  if (entry->remote != nullptr) static_cast<RemoteSegment*>(entry->remote)->drop_ref();
+  asked_notified_ = 0;
+  drop_segments(entry);
   return entry;
+}
+
+void QueuePath::drop_segments(SendEntry* entry) const {
+  for (void* segment : {entry->remote, entry->notified}) {
+    if (segment != nullptr) static_cast<RemoteSegment*>(segment)->drop_ref();
+  }
+}
+
+// In mode UM nobody is told what became of a message that has left.
+urma_cr_status_t QueuePath::outcome(urma_cr_status_t status) const {
+  const bool remote = status >= URMA_CR_REM_RESP_LEN_ERR && status <= URMA_CR_RNR_RETRY_CNT_EXC_ERR;
+  return remote && sender_->config().trans_mode == URMA_TM_UM ? URMA_CR_SUCCESS : status;
 }
 
 void QueuePath::flush() {
@@ -176,7 +225,7 @@ bool QueuePath::reap_answers() {
   uint32_t index;
   uint8_t status;
   while (ring_->reap(&index, &status)) {
-    sender_->queue().complete(&sender_->queue().at(index), checked_status(status));
+    sender_->queue().complete(&sender_->queue().at(index), outcome(checked_status(status)));
     moved = true;
   }
   return moved;
@@ -184,9 +233,11 @@ bool QueuePath::reap_answers() {
 
 // Ends all messages in flight and the ring with them; the next send asks for a new one.
 void QueuePath::fail_all(urma_cr_status_t status) {
+  // What was being flushed is, however its target ends.
+  if (closing_) status = URMA_CR_WR_FLUSH_ERR;
   uint32_t index;
   while (ring_->abandon(&index)) {
-    sender_->queue().complete(&sender_->queue().at(index), status);
+    sender_->queue().complete(&sender_->queue().at(index), outcome(status));
   }
   drop_ring();
 }
@@ -222,21 +273,37 @@ QueuePath::Step QueuePath::execute_guarded(SendEntry* entry, uint64_t* budget,
 
 QueuePath::Step QueuePath::execute(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status) {
   if (entry->fence && !sender_->queue().earlier_reads_done(entry)) return Step::kWait;
+  if (entry->strong && !placed_before(*entry)) return Step::kWait;
+  if (entry->kind != OpKind::kSend && entry->kind != OpKind::kNop) look_up_segments(entry);
   switch (entry->kind) {
     case OpKind::kWrite:
     case OpKind::kRead:
       return transfer(entry, budget, status);
     case OpKind::kAtomic:
+    case OpKind::kWriteAtomic:
       return atomic(entry, status);
     case OpKind::kSend:
       return send(entry, status);
     case OpKind::kWriteImm:
       return write_imm(entry, budget, status);
+    case OpKind::kWriteNotify:
+      return write_notify(entry, budget, status);
+    case OpKind::kNop:
+      return Step::kDone;
     case OpKind::kNone:
       break;
   }
   *status = URMA_CR_UNSUPPORTED_OPCODE_ERR;
   return Step::kDone;
+}
+
+// Whether all that was posted before has been placed at the target. Messages stay in order among
+// each other, and everything else is placed when its turn is over.
+bool QueuePath::placed_before(const SendEntry& entry) {
+  const bool message = entry.kind == OpKind::kSend;
+  if (message || ring_ == nullptr || ring_->idle()) return true;
+  ring_->want_answers();
+  return false;
 }
 
 QueuePath::Step QueuePath::send(SendEntry* entry, urma_cr_status_t* status) {
@@ -270,6 +337,7 @@ QueuePath::Step QueuePath::open_ring(urma_cr_status_t* status) {
   if (!opening_->ended.load(std::memory_order_acquire)) return Step::kWait;
   if (opening_->answer == Answer::kAccepted) {
     ring_ = &opening_->ring;
+    target_->members.store(opening_->members, std::memory_order_relaxed);
     return Step::kInFlight;
   }
   *status = status_of(opening_->answer);
@@ -294,11 +362,11 @@ void QueuePath::request_ring() {
                        opening->number,
                        opening->ring.bytes(),
                        sender_->config().rnr_retry,
-                       0,
+                       hint_,
                        {}};
   const auto* jfc = static_cast<const CompletionQueue*>(sender_->config().jfc);
   transport.service().post(
-      [&transport, opening, request, channel = jfc->channel(), jfc_id = jfc->jfc_id.id] {
+      [&transport, opening, request, channel = jfc->channel(), jfc_id = jfc->bell_index()] {
         ask_for_ring(&transport, opening, request, channel, jfc_id);
       });
   opening_ = std::move(opening);
@@ -306,10 +374,18 @@ void QueuePath::request_ring() {
 
 bool QueuePath::publish(SendEntry* entry) {
   const std::span<LocalPiece> pieces = SendQueue::pieces(entry);
-  const bool by_reference = entry->bytes > ring_->max_payload();
-  const uint64_t payload = by_reference ? pieces.size() * sizeof(PayloadPiece) : entry->bytes;
+  const MessageKind kind = kind_of_send(entry->opcode);
+  const uint32_t prefix = prefix_of(kind);
+  const bool by_reference = entry->bytes + prefix > ring_->max_payload();
+  const uint64_t payload =
+      prefix + (by_reference ? pieces.size() * sizeof(PayloadPiece) : entry->bytes);
   if (!ring_->room_for(static_cast<uint32_t>(payload))) return false;
   ring_->begin(static_cast<uint32_t>(payload));
+  if (kind == MessageKind::kSendInvalidate) {
+    const Invalidation invalidation =
+        invalidation_of(*static_cast<const RemoteSegment*>(entry->remote));
+    ring_->append(&invalidation, sizeof(invalidation));
+  }
   ring_->append(SendQueue::inline_data(entry), entry->inline_bytes);
   for (const LocalPiece& piece : pieces) {
     if (by_reference) {
@@ -320,8 +396,6 @@ bool QueuePath::publish(SendEntry* entry) {
     }
   }
   const uint8_t flags = flags_of(*entry) | (by_reference ? kByReference : 0);
-  const MessageKind kind =
-      entry->opcode == URMA_OPC_SEND_IMM ? MessageKind::kSendImm : MessageKind::kSend;
   ring_->publish(kind, flags, static_cast<uint32_t>(entry->bytes), entry->operand[0],
                  sender_->queue().index_of(entry));
   wake(entry->solicited);

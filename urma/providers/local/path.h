@@ -25,34 +25,51 @@ struct RingOpening {
   // Valid once ended.
   Answer answer = Answer::kUnreachable;
   std::shared_ptr<Link> link;
-  RemoteBell bell;  // of the receiver's JFC
+  RemoteBell bell;       // of the receiver's JFC
+  uint32_t members = 0;  // of the group
 
   explicit RingOpening(uint32_t bytes) : ring(bytes) {}
 };
 
-// An atomic that the owner's service thread executes.
+// An atomic, or the value of a notification, that the owner's service thread executes.
 struct AtomicCall {
   std::atomic<bool> ended{false};
   // Valid once ended.
   Answer answer = Answer::kUnreachable;
-  uint64_t old_value = 0;
+  uint64_t old_value[2] = {0, 0};
+};
+
+// What a request wants of a segment.
+struct RemoteAccess {
+  void* segment;  // a RemoteSegment
+  uint64_t addr;
+  uint64_t bytes;
+  uint32_t rights;  // URMA_ACCESS_*
 };
 
 class QueuePath : public SendPath {
  public:
-  QueuePath(Sender* sender, RemoteQueue* target);
+  // `hint` tells the paths to one group apart.
+  QueuePath(Sender* sender, RemoteQueue* target, uint32_t hint = 0);
   ~QueuePath() override;
 
   void enqueue(SendEntry* entry);
   bool advance() override;
+  void give_up_first() override { take_first(); }
   // The next look is one of many in vain: for those who look seldom.
   void insist();
   // Ends all requests: those that the target has received with success, the others with
   // WR_FLUSH_ERR, which may take until the owner has answered. The path can be used again.
   void flush();
   // True where nothing needs this path any more: it may be deleted.
-  bool unused() const { return entries == 0 && !target_->imported.load(); }
+  bool unused() const { return entries == 0 && (serial_ == 0 || !target_->imported.load()); }
+  // That of the target; 0: no further request takes this path.
   uint64_t serial() const { return serial_; }
+  void retire() { serial_ = 0; }
+  bool leads_to(const RemoteQueue* target) const { return target_ == target; }
+  bool leads_to(const RemoteQueue* target, uint32_t hint) const {
+    return target_ == target && hint_ == hint;
+  }
   // True where no request waits to be executed.
   bool idle() const { return first_pending_ == kNoEntry; }
   // True where a message of so many bytes can be published without a look at what the receiver has
@@ -65,21 +82,32 @@ class QueuePath : public SendPath {
   enum class Step { kDone, kInFlight, kWait };
 
   SendEntry* take_first();
+  void drop_segments(SendEntry* entry) const;
+  // What the program learns of how a request ended.
+  urma_cr_status_t outcome(urma_cr_status_t status) const;
   void reap();
   bool reap_answers();
   void fail_all(urma_cr_status_t status);
   void press_if_slow(bool moved);
   Step execute_guarded(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status);
   Step execute(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status);
+  bool placed_before(const SendEntry& entry);
 
+  // Finds the segments that a one-sided request names by user_tsegs.
+  void look_up_segments(SendEntry* entry);
   Step transfer(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status);
+  Step write_notify(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status);
   Step atomic(SendEntry* entry, urma_cr_status_t* status);
-  // Finds the grant for an access, asking the owner where need be.
-  Step authorize(SendEntry* entry, uint32_t access, const Grant** grant, urma_cr_status_t* status);
+  // Finds the grant for an access, asking the owner where need be. *asked is the attempt that it
+  // waits for, 0: none.
+  Step authorize(const RemoteAccess& access, uint64_t* asked, const Grant** grant,
+                 urma_cr_status_t* status);
+  Step write_value(const Grant& grant, uint64_t addr, uint64_t value, urma_cr_status_t* status);
   urma_cr_status_t transfer_some(SendEntry* entry, const Grant& grant, uint64_t budget,
                                  uint64_t* moved);
   bool atomic_mapped(SendEntry* entry, const Grant& grant);
-  void call_atomic(SendEntry* entry, const Grant& grant);
+  void call_atomic(const AtomicRequest& asked, const std::shared_ptr<Link>& link);
+  std::shared_ptr<AtomicCall> take_ended_call();
   bool local_memory_stands(SendEntry* entry) const;
 
   Step send(SendEntry* entry, urma_cr_status_t* status);
@@ -94,16 +122,19 @@ class QueuePath : public SendPath {
 
   Sender* sender_;
   RemoteQueue* target_;
-  const uint64_t serial_;
+  uint64_t serial_;
   uint32_t first_pending_ = kNoEntry;
   uint32_t last_pending_ = kNoEntry;
-  uint64_t asked_ = 0;  // the attempt that the first pending request waits for, 0: none
+  // What the first pending request waits for: the attempts for its segment, and for `notified`.
+  uint64_t asked_ = 0;
+  uint64_t asked_notified_ = 0;
   std::shared_ptr<AtomicCall> atomic_call_;
   std::shared_ptr<RingOpening> opening_;
   RingProducer* ring_ = nullptr;  // once the owner has taken it
   bool closing_ = false;          // the owner was asked to give back what is in ring_
   uint32_t fruitless_ = 0;
   uint64_t waiting_since_ns_ = 0;
+  const uint32_t hint_;
 };
 
 }  // namespace urma::local

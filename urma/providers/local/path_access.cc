@@ -11,6 +11,40 @@
 #include "urma/providers/local/transport.h"
 
 namespace urma::local {
+namespace {
+
+// Copies local pieces side by side.
+void collect(SendEntry* entry, void* into) {
+  auto* to = static_cast<char*>(into);
+  std::memcpy(to, SendQueue::inline_data(entry), entry->inline_bytes);
+  to += entry->inline_bytes;
+  for (const LocalPiece& piece : SendQueue::pieces(entry)) {
+    std::memcpy(to, reinterpret_cast<const void*>(piece.addr), piece.len);
+    to += piece.len;
+  }
+}
+
+// Where the bytes are mapped for writing; NULL where they, or some of them, are not.
+char* mapped_for_writing(const Grant& grant, uint64_t addr, uint64_t bytes) {
+  if (grant.view == nullptr || !grant.view->writable()) return nullptr;
+  uint64_t run;
+  char* mapped = grant.view->at(addr, bytes, &run);
+  return run == bytes ? mapped : nullptr;
+}
+
+}  // namespace
+
+void QueuePath::look_up_segments(SendEntry* entry) {
+  ImplicitImports& imports = sender_->implicit_imports();
+  const urma_eid_t& owner = target_->id.eid;
+  if (entry->remote == nullptr) {
+    entry->remote = imports.find(owner, entry->key, entry->remote_addr, entry->bytes);
+  }
+  if (entry->kind == OpKind::kWriteNotify && entry->notified == nullptr) {
+    entry->notified =
+        imports.find(owner, entry->notified_key, entry->notified_addr, sizeof(uint64_t));
+  }
+}
 
 bool QueuePath::local_memory_stands(SendEntry* entry) const {
   for (const LocalPiece& piece : SendQueue::pieces(entry)) {
@@ -20,13 +54,13 @@ bool QueuePath::local_memory_stands(SendEntry* entry) const {
   return true;
 }
 
-QueuePath::Step QueuePath::authorize(SendEntry* entry, uint32_t access, const Grant** grant,
-                                     urma_cr_status_t* status) {
-  auto* segment = static_cast<RemoteSegment*>(entry->remote);
+QueuePath::Step QueuePath::authorize(const RemoteAccess& access, uint64_t* asked,
+                                     const Grant** grant, urma_cr_status_t* status) {
+  auto* segment = static_cast<RemoteSegment*>(access.segment);
   *grant = segment->grant();
   if (*grant == nullptr || !(*grant)->stands()) {
-    if (asked_ == 0) asked_ = segment->ask();
-    if (!segment->ended(asked_, status)) return Step::kWait;
+    if (*asked == 0) *asked = segment->ask();
+    if (!segment->ended(*asked, status)) return Step::kWait;
     *grant = segment->grant();
     if (*status != URMA_CR_SUCCESS) return Step::kDone;
     if (!(*grant)->stands()) {
@@ -34,7 +68,7 @@ QueuePath::Step QueuePath::authorize(SendEntry* entry, uint32_t access, const Gr
       return Step::kDone;
     }
   }
-  if ((*grant)->allows(access) && (*grant)->covers(entry->remote_addr, entry->bytes)) {
+  if ((*grant)->allows(access.rights) && (*grant)->covers(access.addr, access.bytes)) {
     return (*grant)->view == nullptr && segment->about_to_be_mapped() ? Step::kWait
                                                                       : Step::kInFlight;
   }
@@ -47,10 +81,10 @@ QueuePath::Step QueuePath::transfer(SendEntry* entry, uint64_t* budget, urma_cr_
     *status = URMA_CR_LOC_ACCESS_ERR;
     return Step::kDone;
   }
-  const bool write = entry->kind != OpKind::kRead;
+  const uint32_t rights = entry->kind == OpKind::kRead ? URMA_ACCESS_READ : URMA_ACCESS_WRITE;
   const Grant* grant;
   const Step allowed =
-      authorize(entry, write ? URMA_ACCESS_WRITE : URMA_ACCESS_READ, &grant, status);
+      authorize({entry->remote, entry->remote_addr, entry->bytes, rights}, &asked_, &grant, status);
   if (allowed != Step::kInFlight) return allowed;
   while (entry->moved < entry->bytes) {
     if (*budget == 0) return Step::kWait;
@@ -91,63 +125,122 @@ urma_cr_status_t QueuePath::transfer_some(SendEntry* entry, const Grant& grant, 
                                           moved);
 }
 
+QueuePath::Step QueuePath::write_notify(SendEntry* entry, uint64_t* budget,
+                                        urma_cr_status_t* status) {
+  if (atomic_call_ != nullptr) {
+    const std::shared_ptr<AtomicCall> call = take_ended_call();
+    if (call == nullptr) return Step::kWait;
+    *status = status_of(call->answer);
+    return Step::kDone;
+  }
+  // First, so that nothing is written where nobody could be notified.
+  const RemoteAccess value = {entry->notified, entry->notified_addr, sizeof(uint64_t),
+                              URMA_ACCESS_WRITE};
+  const Grant* grant;
+  const Step allowed = authorize(value, &asked_notified_, &grant, status);
+  if (allowed != Step::kInFlight) return allowed;
+  const Step written = transfer(entry, budget, status);
+  if (written != Step::kDone || *status != URMA_CR_SUCCESS) return written;
+  return write_value(*grant, entry->notified_addr, entry->operand[0], status);
+}
+
+// The kernel copies bytes, so that a word which is not mapped is its owner's to write.
+QueuePath::Step QueuePath::write_value(const Grant& grant, uint64_t addr, uint64_t value,
+                                       urma_cr_status_t* status) {
+  // Release: who sees the value sees all data. Pairs with the acquire that the owner's own program
+  // makes.
+  std::atomic_thread_fence(std::memory_order_release);
+  if (char* mapped = mapped_for_writing(grant, addr, sizeof(value)); mapped != nullptr) {
+    std::memcpy(mapped, &value, sizeof(value));
+    return Step::kDone;
+  }
+  if (addr % sizeof(value) == 0) {
+    const SegmentRef ref = grant.segment.ref;
+    call_atomic({addr, {value}, ref.index, ref.generation, URMA_OPC_WRITE_ATOMIC, sizeof(value)},
+                grant.link);
+    return Step::kWait;
+  }
+  const iovec local = {&value, sizeof(value)};
+  const iovec remote = {reinterpret_cast<void*>(addr), sizeof(value)};
+  uint64_t moved = 0;
+  *status = sender_->transport().copy().copy(Direction::kWrite, grant.link->peer(), {&local, 1},
+                                             {&remote, 1}, &moved);
+  if (*status == URMA_CR_SUCCESS && moved != sizeof(value)) *status = URMA_CR_REM_ACCESS_ABORT_ERR;
+  return Step::kDone;
+}
+
 QueuePath::Step QueuePath::atomic(SendEntry* entry, urma_cr_status_t* status) {
+  const bool write = entry->kind == OpKind::kWriteAtomic;
   if (atomic_call_ == nullptr) {
     const Grant* grant;
     *status = URMA_CR_LOC_ACCESS_ERR;
     if (!local_memory_stands(entry)) return Step::kDone;
-    const Step allowed = authorize(entry, URMA_ACCESS_ATOMIC, &grant, status);
+    const uint32_t rights = write ? URMA_ACCESS_WRITE : URMA_ACCESS_ATOMIC;
+    const Step allowed = authorize({entry->remote, entry->remote_addr, entry->bytes, rights},
+                                   &asked_, &grant, status);
     if (allowed != Step::kInFlight) return allowed;
     if (entry->remote_addr % entry->bytes != 0) {
       *status = URMA_CR_REM_UNSUPPORTED_REQ_ERR;
       return Step::kDone;
     }
+    if (write) collect(entry, entry->operand);
     if (atomic_mapped(entry, *grant)) {
       *status = URMA_CR_SUCCESS;
       return Step::kDone;
     }
-    call_atomic(entry, *grant);
+    AtomicRequest asked = {entry->remote_addr,
+                           {},
+                           grant->segment.ref.index,
+                           grant->segment.ref.generation,
+                           entry->opcode,
+                           static_cast<uint32_t>(entry->bytes)};
+    std::copy(std::begin(entry->operand), std::end(entry->operand), asked.operand);
+    call_atomic(asked, grant->link);
   }
-  // SYNC(atomic-call): acquire pairs with the release of the service thread.
-  if (!atomic_call_->ended.load(std::memory_order_acquire)) return Step::kWait;
-  const std::shared_ptr<AtomicCall> call = std::move(atomic_call_);
+  const std::shared_ptr<AtomicCall> call = take_ended_call();
+  if (call == nullptr) return Step::kWait;
   *status = status_of(call->answer);
-  if (*status != URMA_CR_SUCCESS) return Step::kDone;
+  if (*status != URMA_CR_SUCCESS || write) return Step::kDone;
   if (!local_memory_stands(entry)) {
     *status = URMA_CR_LOC_ACCESS_ERR;
     return Step::kDone;
   }
   const LocalPiece& result = SendQueue::pieces(entry)[0];
-  std::memcpy(reinterpret_cast<void*>(result.addr), &call->old_value, result.len);
+  std::memcpy(reinterpret_cast<void*>(result.addr), call->old_value, result.len);
   return Step::kDone;
 }
 
 // False where the word is not mapped.
 bool QueuePath::atomic_mapped(SendEntry* entry, const Grant& grant) {
-  if (grant.view == nullptr || !grant.view->writable()) return false;
-  uint64_t run;
-  char* mapped = grant.view->at(entry->remote_addr, entry->bytes, &run);
+  char* mapped = mapped_for_writing(grant, entry->remote_addr, entry->bytes);
   if (mapped == nullptr) return false;
+  uint64_t before[2];
+  execute_wide(entry->opcode, mapped, static_cast<uint32_t>(entry->bytes), entry->operand, before);
+  if (entry->kind == OpKind::kWriteAtomic) return true;
   const LocalPiece& result = SendQueue::pieces(entry)[0];
-  const uint64_t before =
-      execute_atomic(static_cast<urma_opcode_t>(entry->opcode), mapped, result.len, entry->operand);
-  std::memcpy(reinterpret_cast<void*>(result.addr), &before, result.len);
+  std::memcpy(reinterpret_cast<void*>(result.addr), before, result.len);
   return true;
 }
 
-void QueuePath::call_atomic(SendEntry* entry, const Grant& grant) {
+// NULL before the owner has answered.
+std::shared_ptr<AtomicCall> QueuePath::take_ended_call() {
+  // SYNC(atomic-call): acquire pairs with the release of the service thread.
+  if (!atomic_call_->ended.load(std::memory_order_acquire)) return nullptr;
+  return std::move(atomic_call_);
+}
+
+void QueuePath::call_atomic(const AtomicRequest& asked, const std::shared_ptr<Link>& link) {
   Request request = {};
   request.type = RequestType::kAtomic;
-  request.atomic = {entry->remote_addr,      {entry->operand[0], entry->operand[1]},
-                    grant.segment.ref.index, grant.segment.ref.generation,
-                    entry->opcode,           static_cast<uint32_t>(entry->bytes)};
+  request.atomic = asked;
   auto call = std::make_shared<AtomicCall>();
   Transport* transport = &sender_->transport();
-  transport->service().post([call, transport, link = grant.link, request] {
+  transport->service().post([call, transport, link, request] {
     link->request(request, {}, [call, transport](const Reply& reply, Attached&) {
       call->answer = reply.answer;
-      call->old_value = reply.atomic.old_value;
-      // SYNC(atomic-call): release pairs with the acquire in QueuePath::atomic.
+      std::copy(std::begin(reply.atomic.old_value), std::end(reply.atomic.old_value),
+                call->old_value);
+      // SYNC(atomic-call): release pairs with the acquire in take_ended_call().
       call->ended.store(true, std::memory_order_release);
       transport->serve_senders();
     });

@@ -13,7 +13,7 @@
 namespace urma::local {
 
 inline constexpr uint32_t kProtocolMagic = 0x55524d41;  // "URMA"
-inline constexpr uint32_t kProtocolVersion = 2;
+inline constexpr uint32_t kProtocolVersion = 3;
 
 enum class RequestType : uint32_t {
   kHello = 1,  // the first message
@@ -23,6 +23,7 @@ enum class RequestType : uint32_t {
   kAtomic,
   kProgress,    // "a message of mine waits": no answer
   kMapSegment,  // as kImportSegment; the answer comes when the owner has made its pages shareable
+  kProbe,       // whether a target is there and takes what this process would send
 };
 
 // Why a request was refused. kAccepted comes first.
@@ -107,13 +108,15 @@ struct OpenRingRequest {
   uint32_t ring;  // the sender's name for it, for kCloseRing
   uint32_t ring_bytes;
   uint32_t rnr_retry;
-  uint32_t reserved;
+  uint32_t hint;  // of a group: which member
   WakeupOffer sender_jfc;
 };
 
 // With the descriptor of the wake-up for the receiver's JFC.
 struct OpenRingAnswer {
   WakeupOffer receiver_jfc;
+  uint32_t members;  // of the group, 0 where the target is none
+  uint32_t reserved;
 };
 
 struct CloseRingRequest {
@@ -121,9 +124,10 @@ struct CloseRingRequest {
   uint32_t reserved;
 };
 
+// WRITE_ATOMIC too.
 struct AtomicRequest {
   uint64_t va;
-  uint64_t operand[2];
+  uint64_t operand[4];  // as in SendEntry
   uint32_t index;
   uint32_t generation;
   uint32_t opcode;  // urma_opcode_t
@@ -131,7 +135,15 @@ struct AtomicRequest {
 };
 
 struct AtomicAnswer {
-  uint64_t old_value;
+  uint64_t old_value[2];
+};
+
+struct ProbeRequest {
+  urma_eid_t target_eid;
+  uint32_t target_id;
+  uint32_t target_type;  // urma_target_type_t
+  uint32_t trans_mode;
+  uint32_t token;
 };
 
 struct Request {
@@ -143,6 +155,7 @@ struct Request {
     OpenRingRequest open_ring;
     CloseRingRequest close_ring;
     AtomicRequest atomic;
+    ProbeRequest probe;
   };
 };
 

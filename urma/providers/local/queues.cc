@@ -3,18 +3,51 @@
 
 #include "urma/base/error.h"
 #include "urma/base/log.h"
+#include "urma/providers/local/context.h"
 #include "urma/providers/local/transport.h"
 
 namespace urma::local {
 namespace {
 
+CompletionQueue* queue_of(urma_jfc_t* jfc) { return static_cast<CompletionQueue*>(jfc); }
+
+}  // namespace
+
 urma_jetty_id_t full_id(const Transport& transport, const urma_context_t& ctx, uint32_t id) {
   return {transport.eid(ctx.eid_index), ctx.uasid, id};
 }
 
-CompletionQueue* queue_of(urma_jfc_t* jfc) { return static_cast<CompletionQueue*>(jfc); }
+bool may_end(EventSubject* subject, const char* what, uint32_t id, bool non_blocking) {
+  if (subject->end(non_blocking)) return true;
+  URMA_LOG_LIMITED(ERR, "{} {:#x} has asynchronous events that were not acknowledged; ack them",
+                   what, id);
+  return false;
+}
 
-}  // namespace
+void require_open(const char* what, const char* name, urma_jfc_t* jfc) {
+  if (queue_of(jfc)->is_open()) return;
+  fail(URMA_EINVAL, "{}: {} is not active; activate it first", what, name);
+}
+
+bool check_active(const char* call, bool active) {
+  if (active) return true;
+  URMA_LOG_LIMITED(ERR, "{}: the queue is not active; call urma_active_* first", call);
+  return false;
+}
+
+bool check_mask(const char* call, uint32_t mask, uint32_t known, uint32_t needed) {
+  if ((mask & known) != 0 && (mask & needed) == needed) return true;
+  URMA_LOG_LIMITED(ERR, "{}: mask {:#x} does not name what can be changed, {:#x}", call, mask,
+                   needed != 0 ? needed : known);
+  return false;
+}
+
+bool check_change(const char* call, urma_jetty_state_t from, const urma_jetty_state_t& to) {
+  if (bits_of(to) <= URMA_JETTY_STATE_ERROR && change_allowed(from, to)) return true;
+  URMA_LOG_LIMITED(ERR, "{}: state {} cannot be entered from state {}; see urma_jetty_state_t",
+                   call, bits_of(to), bits_of(from));
+  return false;
+}
 
 IdLease::IdLease(Runtime* runtime, IdKind kind, uint32_t eid_index, uint32_t chosen)
     : runtime_(runtime), kind_(kind), eid_index_(eid_index), id_(chosen) {
@@ -36,11 +69,7 @@ EndpointLease::EndpointLease(Transport* transport, IdKind kind, const Endpoint& 
   transport_->add_endpoint(kind_, endpoint_);
 }
 
-EndpointLease::~EndpointLease() {
-  transport_->remove_endpoint(kind_, endpoint_);
-  // Only now does nothing come after: no record of a queue is polled once it is deleted.
-  endpoint_.jfc->ring().purge(endpoint_.identity.user_data);
-}
+EndpointLease::~EndpointLease() { transport_->remove_endpoint(kind_, endpoint_); }
 
 ReceiverLease::ReceiverLease(Transport* transport, Receiver* receiver)
     : transport_(transport), receiver_(receiver) {
@@ -49,102 +78,191 @@ ReceiverLease::ReceiverLease(Transport* transport, Receiver* receiver)
 
 ReceiverLease::~ReceiverLease() { transport_->remove_receiver(receiver_); }
 
-Jfc::Jfc(Transport* transport, urma_context_t* ctx, const urma_jfc_cfg_t& cfg)
-    : CompletionQueue(ctx, cfg, {}, transport),
-      id_(&transport->runtime(), IdKind::kJfc, ctx->eid_index, 0) {
-  jfc_id = full_id(*transport, *ctx, id_.get());
-  if (cfg.jfce == nullptr) return;
-  raise_at(static_cast<EventChannel*>(cfg.jfce), &transport->segments().bell(id_.get()));
-}
+// -------------------------------------------------------------------------------------------------
+// JFC
+// -------------------------------------------------------------------------------------------------
 
-Jfs::Jfs(Transport* transport, urma_context_t* ctx, const urma_jfs_cfg_t& cfg)
-    : urma_jfs_t{},
-      id_(&transport->runtime(), IdKind::kJfs, ctx->eid_index, 0),
-      sender_(transport, cfg, {id_.get(), false, reinterpret_cast<uint64_t>(this)},
-              full_id(*transport, *ctx, id_.get())),
-      completions_(queue_of(cfg.jfc), &sender_.queue()) {
-  urma_ctx = ctx;
-  jfs_cfg = cfg;
-  jfs_id = sender_.id();
-}
+Jfc::Jfc(Context* ctx, const urma_jfc_cfg_t& cfg)
+    : CompletionQueue(ctx, cfg, &ctx->transport(), &ctx->events()), context_(ctx) {}
 
-Jfr::Jfr(Transport* transport, urma_context_t* ctx, const urma_jfr_cfg_t& cfg)
-    : urma_jfr_t{},
-      id_(&transport->runtime(), IdKind::kJfr, ctx->eid_index, cfg.id),
-      receiver_(cfg, &transport->segments(), &transport->copy(), transport),
-      known_receiver_(transport, &receiver_),
-      known_(transport, IdKind::kJfr,
-             {{id_.get(), false, reinterpret_cast<uint64_t>(this)},
-              transport->eid(ctx->eid_index),
-              cfg.trans_mode,
-              cfg.flag.bs.token_policy,
-              cfg.token_value,
-              &receiver_,
-              queue_of(cfg.jfc),
-              nullptr}),
-      completions_(queue_of(cfg.jfc), &receiver_) {
-  urma_ctx = ctx;
-  jfr_cfg = cfg;
-  jfr_cfg.id = id_.get();
-  jfr_id = full_id(*transport, *ctx, id_.get());
-}
-
-Jetty::Jetty(Transport* transport, urma_context_t* ctx, const urma_jetty_cfg_t& cfg)
-    : urma_jetty_t{},
-      share_(cfg.shared.jfr),
-      id_(&transport->runtime(), IdKind::kJetty, ctx->eid_index, cfg.id),
-      sender_(transport, cfg.jfs_cfg, {id_.get(), true, reinterpret_cast<uint64_t>(this)},
-              full_id(*transport, *ctx, id_.get())),
-      receive_jfc_(
-          queue_of(cfg.shared.jfc != nullptr ? cfg.shared.jfc : cfg.shared.jfr->jfr_cfg.jfc)),
-      known_(transport, IdKind::kJetty,
-             {{id_.get(), true, reinterpret_cast<uint64_t>(this)},
-              transport->eid(ctx->eid_index),
-              cfg.jfs_cfg.trans_mode,
-              cfg.shared.jfr->jfr_cfg.flag.bs.token_policy,
-              cfg.shared.jfr->jfr_cfg.token_value,
-              &static_cast<Jfr*>(cfg.shared.jfr)->receiver(),
-              receive_jfc_,
-              cfg.jfs_cfg.trans_mode == URMA_TM_RC ? &bond_ : nullptr}),
-      send_completions_(queue_of(cfg.jfs_cfg.jfc), &sender_.queue()),
-      receive_completions_(receive_jfc_, &static_cast<Jfr*>(cfg.shared.jfr)->receiver()) {
-  urma_ctx = ctx;
-  jetty_cfg = cfg;
-  jetty_id = sender_.id();
-}
-
-urma_status_t Jetty::bind(RemoteQueue* target) {
-  std::lock_guard lock(binding_);
-  if (bound_ == target) return URMA_SUCCESS;
-  if (bound_ != nullptr) {
-    URMA_LOG_LIMITED(ERR, "bind_jetty: jetty {:#x} is bound to {:#x} already; unbind it first",
-                     jetty_id.id, bound_->id.id);
-    return URMA_EEXIST;
+urma_status_t Jfc::activate() {
+  Transport& transport = context_->transport();
+  const bool chosen = (urma_jfc_opt.jfc_opt_mask.value & URMA_JFC_ID_MASK) != 0;
+  id_.emplace(&transport.runtime(), IdKind::kJfc, context_->eid_index,
+              chosen ? urma_jfc_opt.urma_jfc_id : 0);
+  try {
+    open();
+    jfc_id = full_id(transport, *context_, id_->get());
+    if (jfc_cfg.jfce != nullptr) {
+      if (chosen) bell_id_.emplace(&transport.runtime(), IdKind::kJfc, context_->eid_index, 0);
+      const uint32_t bell = chosen ? bell_id_->get() : id_->get();
+      raise_at(static_cast<EventChannel*>(jfc_cfg.jfce), &transport.segments().bell(bell), bell);
+    }
+  } catch (...) {
+    shut();
+    throw;
   }
-  const urma_jetty_t* nobody = nullptr;
-  if (!target->bound.compare_exchange_strong(nobody, this)) {
-    URMA_LOG_LIMITED(ERR, "bind_jetty: target {:#x} is bound to another jetty; import it once more",
-                     target->id.id);
-    return URMA_EINVAL;
-  }
-  bound_ = target;
-  target->tp.tpn = target->id.id;
-  sender_.bind(target);
-  jfr().receiver().set_bond(&bond_, target->id);
   return URMA_SUCCESS;
 }
 
-urma_status_t Jetty::unbind() {
-  std::lock_guard lock(binding_);
-  if (bound_ == nullptr) {
-    URMA_LOG_LIMITED(ERR, "unbind_jetty: jetty {:#x} is not bound", jetty_id.id);
+urma_status_t Jfc::deactivate() {
+  if (attached()) {
+    URMA_LOG_LIMITED(ERR, "jfc {:#x} is still used; delete its queues first", jfc_id.id);
+    return URMA_EAGAIN;
+  }
+  const urma_status_t ended = end_events();
+  if (ended == URMA_SUCCESS) shut();
+  return ended;
+}
+
+// Closes what end_events() has made silent, or what was never opened whole.
+void Jfc::shut() {
+  close();
+  bell_id_.reset();
+  id_.reset();
+  jfc_id = {};
+}
+
+// -------------------------------------------------------------------------------------------------
+// JFS
+// -------------------------------------------------------------------------------------------------
+
+Jfs::Jfs(Context* ctx, const urma_jfs_cfg_t& cfg)
+    : urma_jfs_t{}, context_(ctx), subject_(&ctx->events(), this) {
+  urma_ctx = ctx;
+  jfs_cfg = cfg;
+}
+
+Jfs::Body::Body(Jfs* jfs, const urma_jfs_cfg_t& cfg)
+    : id(&jfs->context_->transport().runtime(), IdKind::kJfs, jfs->context_->eid_index,
+         (jfs->urma_jfs_opt.jfs_opt_mask.value & URMA_JFS_ID_MASK) != 0
+             ? jfs->urma_jfs_opt.urma_jfs_id
+             : 0),
+      sender(&jfs->context_->transport(), cfg, {id.get(), false, reinterpret_cast<uint64_t>(jfs)},
+             full_id(jfs->context_->transport(), *jfs->context_, id.get())),
+      completions(queue_of(cfg.jfc), &sender.queue()) {}
+
+urma_status_t Jfs::activate() {
+  const urma_jfs_cfg_t cfg = context_->effective("jfs", jfs_cfg);
+  require_open("jfs", "jfs_cfg.jfc", cfg.jfc);
+  if (cfg.trans_mode == URMA_TM_RC) {
+    fail(URMA_EINVAL, "a JFS alone cannot be bound; create a jetty for URMA_TM_RC (2)");
+  }
+  body_.emplace(this, cfg);
+  subject_.begin();
+  jfs_cfg = cfg;
+  jfs_id = body_->sender.id();
+  return URMA_SUCCESS;
+}
+
+urma_status_t Jfs::deactivate() {
+  if (!may_end(&subject_, "jfs", jfs_id.id, jfs_cfg.flag.bs.non_blocking != 0)) return URMA_EAGAIN;
+  body_.reset();
+  jfs_id = {};
+  return URMA_SUCCESS;
+}
+
+urma_status_t Jfs::modify(urma_jfs_attr_t* attr) {
+  if (!check_active("modify_jfs", active()) ||
+      !check_mask("modify_jfs", attr->mask, JFS_STATE, JFS_STATE)) {
     return URMA_EINVAL;
   }
-  jfr().receiver().set_bond(&bond_, std::nullopt);
-  sender_.unbind();
-  bound_->tp.tpn = UINT32_MAX;
-  bound_->bound.store(nullptr);
-  bound_ = nullptr;
+  std::lock_guard lock(mutex_);
+  if (!check_change("modify_jfs", body_->sender.state(), attr->state)) return URMA_EINVAL;
+  body_->sender.set_state(attr->state);
+  return URMA_SUCCESS;
+}
+
+urma_status_t Jfs::query(urma_jfs_cfg_t* cfg, urma_jfs_attr_t* attr) {
+  *cfg = jfs_cfg;
+  *attr = {0, active() ? body_->sender.state() : URMA_JETTY_STATE_RESET};
+  return URMA_SUCCESS;
+}
+
+int Jfs::flush(int count, urma_cr_t* cr) { return active() ? sender().hand_back(count, cr) : 0; }
+
+// -------------------------------------------------------------------------------------------------
+// JFR
+// -------------------------------------------------------------------------------------------------
+
+Jfr::Jfr(Context* ctx, const urma_jfr_cfg_t& cfg)
+    : urma_jfr_t{}, context_(ctx), subject_(&ctx->events(), this) {
+  urma_ctx = ctx;
+  jfr_cfg = cfg;
+}
+
+Jfr::Body::Body(Jfr* jfr, const urma_jfr_cfg_t& cfg)
+    : id(&jfr->context_->transport().runtime(), IdKind::kJfr, jfr->context_->eid_index, cfg.id),
+      receiver(cfg, {id.get(), false, reinterpret_cast<uint64_t>(jfr)}, &jfr->subject_,
+               &jfr->context_->transport().segments(), &jfr->context_->transport().copy(),
+               &jfr->context_->transport()),
+      completions(queue_of(cfg.jfc), &receiver),
+      records(queue_of(cfg.jfc), reinterpret_cast<uint64_t>(jfr)),
+      known_receiver(&jfr->context_->transport(), &receiver),
+      known(&jfr->context_->transport(), IdKind::kJfr,
+            {{id.get(), false, reinterpret_cast<uint64_t>(jfr)},
+             jfr->context_->transport().eid(jfr->context_->eid_index),
+             cfg.trans_mode,
+             cfg.flag.bs.token_policy,
+             cfg.token_value,
+             &receiver,
+             queue_of(cfg.jfc),
+             nullptr}) {}
+
+urma_status_t Jfr::activate() {
+  urma_jfr_cfg_t cfg = context_->effective("jfr", jfr_cfg);
+  require_open("jfr", "jfr_cfg.jfc", cfg.jfc);
+  if ((urma_jfr_opt.jfr_opt_mask.value & URMA_JFR_ID_MASK) != 0) cfg.id = urma_jfr_opt.urma_jfr_id;
+  body_.emplace(this, cfg);
+  subject_.begin();
+  asked_id_ = jfr_cfg.id;
+  jfr_cfg = cfg;
+  jfr_cfg.id = body_->id.get();
+  jfr_id = full_id(context_->transport(), *context_, jfr_cfg.id);
+  return URMA_SUCCESS;
+}
+
+urma_status_t Jfr::deactivate() {
+  if (shared()) {
+    URMA_LOG_LIMITED(ERR, "jfr {:#x} is shared by a jetty; delete the jetty first", jfr_id.id);
+    return URMA_EAGAIN;
+  }
+  if (!may_end(&subject_, "jfr", jfr_id.id, jfr_cfg.flag.bs.non_blocking != 0)) return URMA_EAGAIN;
+  body_.reset();
+  jfr_cfg.id = asked_id_;
+  jfr_id = {};
+  return URMA_SUCCESS;
+}
+
+urma_status_t Jfr::modify(urma_jfr_attr_t* attr) {
+  constexpr uint32_t kAll = JFR_STATE | JFR_RX_THRESHOLD;
+  if (!check_active("modify_jfr", active()) || !check_mask("modify_jfr", attr->mask, kAll, 0)) {
+    return URMA_EINVAL;
+  }
+  const bool limit = (attr->mask & JFR_RX_THRESHOLD) != 0;
+  if (limit && attr->rx_threshold > jfr_cfg.depth) {
+    URMA_LOG_LIMITED(ERR, "modify_jfr: rx_threshold {} is over the depth, {}", attr->rx_threshold,
+                     jfr_cfg.depth);
+    return URMA_EINVAL;
+  }
+  if ((attr->mask & JFR_STATE) != 0) {
+    if (bits_of(attr->state) > URMA_JFR_STATE_ERROR) {
+      URMA_LOG_LIMITED(ERR, "modify_jfr: there is no state {}; see urma_jfr_state_t",
+                       bits_of(attr->state));
+      return URMA_EINVAL;
+    }
+    body_->receiver.set_state(attr->state);
+  }
+  if (limit) body_->receiver.set_limit(attr->rx_threshold);
+  return URMA_SUCCESS;
+}
+
+urma_status_t Jfr::query(urma_jfr_cfg_t* cfg, urma_jfr_attr_t* attr) {
+  *cfg = jfr_cfg;
+  *attr = {};
+  if (!active()) return URMA_SUCCESS;
+  attr->rx_threshold = body_->receiver.limit();
+  attr->state = body_->receiver.state();
   return URMA_SUCCESS;
 }
 

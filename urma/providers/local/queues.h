@@ -5,16 +5,23 @@
 #define URMA_PROVIDERS_LOCAL_QUEUES_H_
 
 #include <cstdint>
+#include <cstring>
+#include <memory>
 #include <mutex>
+#include <optional>
+#include <vector>
 
+#include "jetty/async_events.h"
 #include "jetty/completion_queue.h"
 #include "urma/base/runtime.h"
 #include "urma/providers/local/receiver.h"
 #include "urma/providers/local/sender.h"
+#include "urma/providers/local/transport.h"
 
 namespace urma::local {
 
-class Transport;
+class Context;
+class Results;
 
 // An id for as long as an object lives: the program's own where it chose one, else a fresh one.
 class IdLease {
@@ -61,41 +68,130 @@ class ReceiverLease {
   Receiver* receiver_;
 };
 
-class Jfc : public CompletionQueue {
+// Forgets the records of a queue when it goes: none of it is polled once it is deleted.
+class RecordsLease {
  public:
-  Jfc(Transport* transport, urma_context_t* ctx, const urma_jfc_cfg_t& cfg);
+  RecordsLease(CompletionQueue* jfc, uint64_t user_data) : jfc_(jfc), user_data_(user_data) {}
+  ~RecordsLease() { jfc_->ring().purge(user_data_); }
+  RecordsLease(const RecordsLease&) = delete;
+  RecordsLease& operator=(const RecordsLease&) = delete;
 
  private:
-  IdLease id_;
+  CompletionQueue* jfc_;
+  const uint64_t user_data_;
+};
+
+// True once no asynchronous event of an object is left that the program has not acknowledged. Waits
+// for that, unless non_blocking: then false, with a log line, and all is as before.
+bool may_end(EventSubject* subject, const char* what, uint32_t id, bool non_blocking);
+
+// Throws Error where the JFC `name` is not active.
+void require_open(const char* what, const char* name, urma_jfc_t* jfc);
+// False, with a log line, where a queue is not active.
+bool check_active(const char* call, bool active);
+
+// What urma_modify_* may be asked for; false with a log line. `needed` has to be in the mask.
+bool check_mask(const char* call, uint32_t mask, uint32_t known, uint32_t needed);
+bool check_change(const char* call, urma_jetty_state_t from, const urma_jetty_state_t& to);
+
+urma_jetty_id_t full_id(const Transport& transport, const urma_context_t& ctx, uint32_t id);
+
+// The bits of an enum that a caller filled in: reading a value that is no enumerator as its enum
+// would be undefined.
+template <typename Enum>
+uint32_t bits_of(const Enum& value) {
+  static_assert(sizeof(Enum) == sizeof(uint32_t));
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof(bits));
+  return bits;
+}
+
+// Each of the four is made inactive, with its configuration in the public struct. What it has only
+// while it is active stands in its Body. All of activate() throw Error and change nothing then;
+// deactivate() returns URMA_EAGAIN where something still uses the object.
+
+class Jfc : public CompletionQueue {
+ public:
+  Jfc(Context* ctx, const urma_jfc_cfg_t& cfg);
+  ~Jfc() { shut(); }
+  Jfc(const Jfc&) = delete;
+  Jfc& operator=(const Jfc&) = delete;
+
+  urma_status_t activate();
+  urma_status_t deactivate();
+  urma_status_t set_option(uint64_t option, void* value, uint32_t length);
+  urma_status_t get_option(uint64_t option, void* value, uint32_t length);
+
+ private:
+  void shut();
+
+  Context* context_;
+  std::optional<IdLease> id_;
+  std::optional<IdLease> bell_id_;  // a fresh one: ids that programs choose have no bell
 };
 
 class Jfs : public urma_jfs_t {
  public:
-  Jfs(Transport* transport, urma_context_t* ctx, const urma_jfs_cfg_t& cfg);
-  Sender& sender() { return sender_; }
+  Jfs(Context* ctx, const urma_jfs_cfg_t& cfg);
+
+  urma_status_t activate();
+  urma_status_t deactivate();
+  urma_status_t modify(urma_jfs_attr_t* attr);
+  urma_status_t query(urma_jfs_cfg_t* cfg, urma_jfs_attr_t* attr);
+  urma_status_t get_option(uint64_t option, void* value, uint32_t length);
+  int flush(int count, urma_cr_t* cr);
+
+  bool active() const { return body_.has_value(); }
+  Sender& sender() { return body_->sender; }
 
  private:
-  IdLease id_;
-  Sender sender_;
-  Attachment completions_;
+  struct Body {
+    Body(Jfs* jfs, const urma_jfs_cfg_t& cfg);
+    IdLease id;
+    Sender sender;
+    Attachment completions;
+  };
+
+  Context* context_;
+  EventSubject subject_;
+  std::mutex mutex_;  // guards the state
+  std::optional<Body> body_;
 };
 
 class Jfr : public urma_jfr_t {
  public:
-  Jfr(Transport* transport, urma_context_t* ctx, const urma_jfr_cfg_t& cfg);
-  Receiver& receiver() { return receiver_; }
+  Jfr(Context* ctx, const urma_jfr_cfg_t& cfg);
+
+  urma_status_t activate();
+  urma_status_t deactivate();
+  urma_status_t modify(urma_jfr_attr_t* attr);
+  urma_status_t query(urma_jfr_cfg_t* cfg, urma_jfr_attr_t* attr);
+  urma_status_t get_option(uint64_t option, void* value, uint32_t length);
+
+  bool active() const { return body_.has_value(); }
+  Receiver& receiver() { return body_->receiver; }
   // A JFR outlives the jetties that share it: each holds a share.
   void share() { users_.fetch_add(1, std::memory_order_relaxed); }
   void unshare() { users_.fetch_sub(1, std::memory_order_relaxed); }
   bool shared() const { return users_.load(std::memory_order_relaxed) != 0; }
 
  private:
-  IdLease id_;
-  Receiver receiver_;
+  struct Body {
+    Body(Jfr* jfr, const urma_jfr_cfg_t& cfg);
+    IdLease id;
+    Receiver receiver;
+    // Ends behind those below: the JFC stays while peers may complete into it.
+    Attachment completions;
+    RecordsLease records;
+    ReceiverLease known_receiver;
+    EndpointLease known;
+  };
+
+  Context* context_;
+  EventSubject subject_;
   std::atomic<uint32_t> users_{0};
-  ReceiverLease known_receiver_;
-  EndpointLease known_;
-  Attachment completions_;
+  uint32_t asked_id_ = 0;
+  std::optional<Body> body_;
 };
 
 // A share of a JFR: it outlives all that hold one.
@@ -112,28 +208,71 @@ class JfrShare {
 
 class Jetty : public urma_jetty_t {
  public:
-  Jetty(Transport* transport, urma_context_t* ctx, const urma_jetty_cfg_t& cfg);
-  Sender& sender() { return sender_; }
-  Jfr& jfr() { return *static_cast<Jfr*>(jetty_cfg.shared.jfr); }
+  Jetty(Context* ctx, const urma_jetty_cfg_t& cfg);
+  ~Jetty();
+  Jetty(const Jetty&) = delete;
+  Jetty& operator=(const Jetty&) = delete;
+
+  urma_status_t activate();
+  urma_status_t deactivate();
+  urma_status_t modify(urma_jetty_attr_t* attr);
+  urma_status_t query(urma_jetty_cfg_t* cfg, urma_jetty_attr_t* attr);
+  urma_status_t get_option(uint64_t option, void* value, uint32_t length);
+  int flush(int count, urma_cr_t* cr);
+
+  bool active() const { return body_.has_value(); }
+  Sender& sender() { return body_->sender; }
+  Receiver& receiver() { return *body_->described.receiver; }
 
   // RC. URMA_EINVAL where another jetty is bound to the target, URMA_EEXIST where this one has
   // another peer. Nothing is asked of the peer: what it sends before waits, see
   // Receiver::from_peer.
-  urma_status_t bind(RemoteQueue* target);
+  // `results` are where a result about it will be, where it is asked for in the background; *anew
+  // is set where the two were not bound to each other before.
+  urma_status_t bind(RemoteQueue* target, const std::shared_ptr<Results>& results = nullptr,
+                     bool* anew = nullptr);
   // URMA_EINVAL where it has no peer.
   urma_status_t unbind();
+  // The same for a result that says that the bind has failed.
+  urma_status_t disconnect();
 
  private:
-  JfrShare share_;
-  IdLease id_;
-  Sender sender_;
-  std::mutex binding_;  // guards the next one
-  RemoteQueue* bound_ = nullptr;
-  Bond bond_;
-  CompletionQueue* receive_jfc_;
-  EndpointLease known_;
-  Attachment send_completions_;
-  Attachment receive_completions_;
+  // Not the jetty itself: its public struct has to come first.
+  struct Watcher : PeerWatcher {
+    explicit Watcher(Jetty* owner) : jetty(owner) {}
+    void peer_gone(uint64_t target) override { jetty->peer_gone(target); }
+    Jetty* const jetty;
+  };
+
+  struct Body {
+    Body(Jetty* jetty, const urma_jetty_cfg_t& cfg);
+    JfrShare share;
+    IdLease id;
+    Sender sender;
+    Bond bond;
+    CompletionQueue* receive_jfc;
+    // End behind those below: the JFCs stay while peers may complete into them.
+    Attachment send_completions;
+    Attachment receive_completions;
+    RecordsLease records;
+    const Endpoint described;
+    std::optional<EndpointLease> known;  // while READY or SUSPENDED
+  };
+
+  void set_state(urma_jetty_state_t state);
+  void watch_peer();
+  void forget_peer();
+  // The process of the bound peer is gone: to ERROR, with an event. Service thread.
+  void peer_gone(uint64_t target);
+
+  Context* context_;
+  EventSubject subject_;
+  Watcher watcher_{this};
+  std::mutex mutex_;                            // guards state and binding
+  RemoteQueue* bound_ = nullptr;                // with a reference
+  std::vector<std::shared_ptr<Results>> told_;  // of this bind
+  bool ever_bound_ = false;
+  std::optional<Body> body_;
 };
 
 }  // namespace urma::local

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 #include <utility>
 
@@ -37,16 +38,27 @@ urma_cr_opcode_t opcode_of(MessageKind kind) {
       return URMA_CR_OPC_SEND_WITH_IMM;
     case MessageKind::kWriteImm:
       return URMA_CR_OPC_WRITE_WITH_IMM;
+    case MessageKind::kSendInvalidate:
+      return URMA_CR_OPC_SEND_WITH_INV;
     default:
       return URMA_CR_OPC_SEND;
   }
 }
 
+Invalidation invalidation_of(const IncomingRing& ring, const Message& message) {
+  Invalidation invalidation = {};
+  ring.ring.copy_payload(message, 0, &invalidation, prefix_of(message.kind));
+  return invalidation;
+}
+
 }  // namespace
 
-Receiver::Receiver(const urma_jfr_cfg_t& cfg, const SegmentTable* segments, CopyEngine* copy,
-                   ProgressDomain* domain)
-    : segments_(segments),
+Receiver::Receiver(const urma_jfr_cfg_t& cfg, const QueueIdentity& identity, EventSubject* subject,
+                   SegmentTable* segments, CopyEngine* copy, ProgressDomain* domain)
+    : identity_(identity),
+      jfc_(static_cast<CompletionQueue*>(cfg.jfc)),
+      subject_(subject),
+      segments_(segments),
       copy_(copy),
       domain_(domain),
       rnr_timer_(cfg.min_rnr_timer),
@@ -60,13 +72,14 @@ uint64_t Receiver::rnr_limit_ns(uint32_t rnr_retry) const {
 
 urma_status_t Receiver::post(urma_jfr_wr_t* wr, urma_jfr_wr_t** bad_wr) {
   OwnerScope scope(lock_);
-  for (; wr != nullptr; wr = wr->next) {
-    const urma_status_t status = posted_.post(*wr);
-    if (status != URMA_SUCCESS) {
-      *bad_wr = wr;
-      return status;
-    }
+  urma_status_t status = URMA_SUCCESS;
+  for (; wr != nullptr && status == URMA_SUCCESS; wr = wr->next) {
+    status = posted_.post(*wr);
+    if (status != URMA_SUCCESS) *bad_wr = wr;
   }
+  if (state_ != URMA_JFR_STATE_READY) [[unlikely]]
+    turn_away();
+  if (status != URMA_SUCCESS) return status;
   // Nobody polls, and nobody rings for a message that lies there already.
   if (std::exchange(starved_, false)) [[unlikely]] {
     Poll nobody;
@@ -108,10 +121,12 @@ bool Receiver::serve() {
 
 void Receiver::quiesce() { ForeignScope scope(lock_); }
 
-void Receiver::add_ring(std::shared_ptr<IncomingRing> ring) {
+bool Receiver::add_ring(std::shared_ptr<IncomingRing> ring) {
   ForeignScope scope(lock_);
+  if (state_ != URMA_JFR_STATE_READY) return false;
   rings_.push_back(std::move(ring));
-  ring_count_.store(static_cast<uint32_t>(rings_.size()), std::memory_order_relaxed);
+  count_rings();
+  return true;
 }
 
 void Receiver::set_bond(Bond* bond, const Bond& peer) {
@@ -132,21 +147,25 @@ void Receiver::close_rings(uint64_t user_data) {
     if (pulling_ == ring.get()) pulling_ = nullptr;
     return true;
   });
-  ring_count_.store(static_cast<uint32_t>(rings_.size()), std::memory_order_relaxed);
+  count_rings();
 }
 
 bool Receiver::progress(Poll* poll) {
   bool moved = false;
   bool finished = false;
   const size_t count = rings_.size();
-  if (count == 0) return false;
+  if (to_flush_ != 0) [[unlikely]] {
+    moved = flush_posted(poll);
+    if (to_flush_ != 0) return moved;
+  }
+  if (count == 0) return moved;
   // Each time from another ring on: where receives are scarce, the first ring takes most of them.
   if (++first_ring_ >= count) first_ring_ = 0;
   for (size_t i = first_ring_; i < count; ++i) finished |= progress_ring(i, poll, &moved);
   for (size_t i = 0; i < first_ring_; ++i) finished |= progress_ring(i, poll, &moved);
   if (finished) {
     std::erase(rings_, nullptr);
-    ring_count_.store(static_cast<uint32_t>(rings_.size()), std::memory_order_relaxed);
+    count_rings();
   }
   return moved;
 }
@@ -182,12 +201,21 @@ Receiver::Step Receiver::turn(IncomingRing* ring, Poll* poll, bool* moved) {
   return step;
 }
 
+// A kind of message that the mode has not is as bad as none of the kinds.
+RingConsumer::Peek Receiver::peek(IncomingRing* ring, Message* message) {
+  const RingConsumer::Peek seen = ring->ring.peek(message);
+  const bool plain = message->kind == MessageKind::kSend || message->kind == MessageKind::kSendImm;
+  return seen == RingConsumer::Peek::kMessage && ring->messages_only && !plain
+             ? RingConsumer::Peek::kBroken
+             : seen;
+}
+
 Receiver::Step Receiver::advance(IncomingRing* ring, Poll* poll) {
   // Before the look into the ring: what was published before its end is still delivered.
   // Acquire pairs with the release of the service thread that marks it.
   const bool abandoned = ring->abandoned.load(std::memory_order_acquire);
-  Message message;
-  switch (ring->ring.peek(&message)) {
+  Message message = {};
+  switch (peek(ring, &message)) {
     case RingConsumer::Peek::kEmpty:
       ring->unbound_since_ns = 0;
       return abandoned ? end_abandoned(ring) : Step::kBlocked;
@@ -210,6 +238,7 @@ Receiver::Step Receiver::advance(IncomingRing* ring, Poll* poll) {
   if (abandoned && (!ready || (message.flags & kByReference) != 0)) return end_abandoned(ring);
   if (entry == nullptr) return wait_for_receive(ring, message);
   ring->rnr_since_ns = 0;
+  if (!ready) ring->jfc->overflowed();
   return ready ? deliver(ring, message, entry, poll) : Step::kBlocked;
 }
 
@@ -274,6 +303,10 @@ Receiver::Step Receiver::deliver(IncomingRing* ring, const Message& message, Rec
     remote = URMA_CR_REM_RESP_LEN_ERR;
   } else if (local != URMA_CR_SUCCESS) {
     remote = URMA_CR_REM_OPERATION_ERR;
+  } else if (message.kind == MessageKind::kSendInvalidate &&
+             !invalidate(*ring, message, invalidation_of(*ring, message))) [[unlikely]] {
+    ring->ring.consume(message, URMA_CR_REM_ACCESS_ABORT_ERR);
+    return Step::kMoved;
   } else {
     scatter(*ring, message, entry);
   }
@@ -281,9 +314,23 @@ Receiver::Step Receiver::deliver(IncomingRing* ring, const Message& message, Rec
   return Step::kMoved;
 }
 
+bool Receiver::invalidate(const IncomingRing& ring, const Message& message,
+                          const Invalidation& invalidation) {
+  const auto key = std::bit_cast<TokenKey>(message.immediate);
+  if (segments_->invalidate(invalidation.eid, key.token_id, invalidation.va, invalidation.len,
+                            urma_token_t{key.token}, invalidation.ref)) {
+    return true;
+  }
+  URMA_LOG_LIMITED(WARNING,
+                   "process {} may not invalidate va {:#x} of token id {:#x}; its message is "
+                   "refused",
+                   ring.process->pid, invalidation.va, key.token_id);
+  return false;
+}
+
 void Receiver::scatter(const IncomingRing& ring, const Message& message,
                        ReceiveEntry* entry) const {
-  uint32_t offset = 0;
+  uint32_t offset = prefix_of(message.kind);
   for (const LocalPiece& piece : ReceiveQueue::pieces(entry)) {
     if (offset == message.payload) break;
     const uint32_t bytes = std::min(piece.len, message.payload - offset);
@@ -295,9 +342,11 @@ void Receiver::scatter(const IncomingRing& ring, const Message& message,
 bool Receiver::begin_pull(IncomingRing* ring, const Message& message) {
   auto pull = std::make_unique<Pull>();
   pull->message = message;
-  pull->count = message.payload / sizeof(PayloadPiece);
+  pull->invalidation = invalidation_of(*ring, message);
+  const uint32_t prefix = prefix_of(message.kind);
+  pull->count = (message.payload - prefix) / sizeof(PayloadPiece);
   if (pull->count > pull->pieces.size()) return false;
-  ring->ring.copy_payload(message, 0, pull->pieces.data(), message.payload);
+  ring->ring.copy_payload(message, prefix, pull->pieces.data(), message.payload - prefix);
   uint64_t announced = 0;
   for (uint32_t i = 0; i < pull->count; ++i) {
     if (pull->pieces[i].len > message.length) return false;
@@ -332,11 +381,15 @@ Receiver::Step Receiver::continue_pull(IncomingRing* ring, Poll* poll) {
     remote = copy_->copy(Direction::kRead, *ring->process, into.list(), from.list(), &moved);
     pull.moved += moved;
     if (remote == URMA_CR_SUCCESS && pull.moved < pull.message.length) return Step::kMoved;
+    if (remote == URMA_CR_SUCCESS && pull.message.kind == MessageKind::kSendInvalidate &&
+        !invalidate(*ring, pull.message, pull.invalidation)) {
+      remote = URMA_CR_REM_ACCESS_ABORT_ERR;
+    }
   }
   const std::unique_ptr<Pull> ended = std::move(ring->pull);
   pulling_ = nullptr;
   if (local == URMA_CR_SUCCESS && remote != URMA_CR_SUCCESS) {
-    // The sender's memory failed, so nothing was received and the receive stays posted.
+    // The sender's memory failed, or its right; nothing was received and the receive stays posted.
     ring->ring.consume(ended->message, remote);
   } else {
     finish(ring, ended->message, entry, local, static_cast<uint8_t>(remote), poll);
@@ -351,7 +404,12 @@ void Receiver::fill_record(const IncomingRing& ring, const Message& message,
   record->status = status;
   record->user_ctx = entry.user_ctx;
   record->opcode = opcode_of(message.kind);
-  if (message.kind != MessageKind::kSend) record->imm_data = message.immediate;
+  if (message.kind == MessageKind::kSendInvalidate) [[unlikely]] {
+    const auto key = std::bit_cast<TokenKey>(message.immediate);
+    record->invalid_token = {key.token_id, {key.token}};
+  } else if (message.kind != MessageKind::kSend) {
+    record->imm_data = message.immediate;
+  }
   record->flag.bs.s_r = 1;
   record->flag.bs.jetty = ring.target.jetty ? 1 : 0;
   record->completion_len = status == URMA_CR_SUCCESS ? message.length : 0;
@@ -373,6 +431,7 @@ void Receiver::finish(IncomingRing* ring, const Message& message, ReceiveEntry* 
     kept = ring->jfc->ring().push(left, solicited, ring->jfc == poll->jfc);
   }
   posted_.pop();
+  watch_limit();
   if (kept) {
     ring->jfc->completed(1, solicited);
   } else {
@@ -382,6 +441,7 @@ void Receiver::finish(IncomingRing* ring, const Message& message, ReceiveEntry* 
                      "jfc {}: overflow, the completion of a receive on queue {} is lost; make "
                      "the JFC as deep as its queues together",
                      ring->jfc->jfc_id.id, ring->target.id);
+    ring->jfc->overflowed();
   }
   ring->ring.consume(message, remote);
 }

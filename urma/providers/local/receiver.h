@@ -37,6 +37,7 @@ struct Endpoint {
   Receiver* receiver;
   CompletionQueue* jfc;  // where receives that are addressed to it complete
   const Bond* bond;      // of an RC jetty, else NULL
+  uint32_t group = 0;    // the id of the group that it is a member of, 0: none
 };
 
 // A message by reference, as it was when its copy began: what the sender changes afterwards does
@@ -44,6 +45,7 @@ struct Endpoint {
 struct Pull {
   Message message;
   uint64_t moved;
+  Invalidation invalidation;
   std::array<PayloadPiece, 256> pieces;
   uint32_t count;
 };
@@ -58,6 +60,7 @@ struct IncomingRing {
   QueueIdentity target = {};
   CompletionQueue* jfc = nullptr;
   urma_jetty_id_t sender = {};
+  bool messages_only = false;     // mode UM
   RemoteBell bell;                // of the sender's JFC
   const Bond* bond = nullptr;     // of the target, where it is an RC jetty
   uint64_t unbound_since_ns = 0;  // when the first message began to wait for a bind, 0: none does
@@ -83,8 +86,9 @@ struct Poll {
 
 class Receiver : public CompletionSource {
  public:
-  Receiver(const urma_jfr_cfg_t& cfg, const SegmentTable* segments, CopyEngine* copy,
-           ProgressDomain* domain);
+  // `subject` is the JFR's; receives that no message takes complete as `identity`.
+  Receiver(const urma_jfr_cfg_t& cfg, const QueueIdentity& identity, EventSubject* subject,
+           SegmentTable* segments, CopyEngine* copy, ProgressDomain* domain);
 
   urma_status_t post(urma_jfr_wr_t* wr, urma_jfr_wr_t** bad_wr);
 
@@ -99,9 +103,20 @@ class Receiver : public CompletionSource {
   // Returns when nobody is copying from or to memory that is no longer registered.
   void quiesce();
 
-  void add_ring(std::shared_ptr<IncomingRing> ring);
+  // False where it takes no messages now.
+  bool add_ring(std::shared_ptr<IncomingRing> ring);
   // Ends the rings that lead to one endpoint: its senders get REM_ACCESS_ABORT_ERR.
   void close_rings(uint64_t user_data);
+
+  // ERROR gives all posted receives back, RESET forgets them; peers are shut out by both.
+  void set_state(urma_jfr_state_t state);
+  urma_jfr_state_t state();
+  // One event once fewer receives than that are posted; 0: none.
+  void set_limit(uint32_t limit);
+  uint32_t limit();
+  // Receives that were ever posted, and that are through.
+  uint64_t posted();
+  uint64_t consumed();
 
   // Binds an RC jetty that shares this JFR, or unbinds it.
   void set_bond(Bond* bond, const Bond& peer);
@@ -113,8 +128,18 @@ class Receiver : public CompletionSource {
   enum class Step { kMoved, kBlocked, kFinished };
 
   bool progress(Poll* poll);
+  bool flush_posted(Poll* poll);
+  void count_rings();
+  void close_all();
+  void turn_away();
+  void watch_limit() {
+    if (posted_.size() < limit_) [[unlikely]]
+      reach_limit();
+  }
+  void reach_limit();
   bool progress_ring(size_t index, Poll* poll, bool* moved);
   Step turn(IncomingRing* ring, Poll* poll, bool* moved);
+  static RingConsumer::Peek peek(IncomingRing* ring, Message* message);
   Step advance(IncomingRing* ring, Poll* poll);
   Step end_abandoned(IncomingRing* ring);
   // Whether an RC message comes from the bound peer; where it does not, *step is what became of it.
@@ -125,12 +150,18 @@ class Receiver : public CompletionSource {
   Step continue_pull(IncomingRing* ring, Poll* poll);
   urma_cr_status_t check(ReceiveEntry* entry, const Message& message) const;
   void scatter(const IncomingRing& ring, const Message& message, ReceiveEntry* entry) const;
+  // False where the message ends the access to a segment that its sender may not access.
+  bool invalidate(const IncomingRing& ring, const Message& message,
+                  const Invalidation& invalidation);
   void finish(IncomingRing* ring, const Message& message, ReceiveEntry* entry,
               urma_cr_status_t local, uint8_t remote, Poll* poll);
   void fill_record(const IncomingRing& ring, const Message& message, const ReceiveEntry& entry,
                    urma_cr_status_t status, urma_cr_t* record) const;
 
-  const SegmentTable* segments_;
+  const QueueIdentity identity_;
+  CompletionQueue* const jfc_;
+  EventSubject* const subject_;
+  SegmentTable* segments_;
   CopyEngine* copy_;
   ProgressDomain* domain_;
   const uint8_t rnr_timer_;
@@ -140,7 +171,10 @@ class Receiver : public CompletionSource {
   IncomingRing* pulling_ = nullptr;  // holds the first posted receive until its message is whole
   size_t first_ring_ = 0;            // where the next turn begins
   bool starved_ = false;             // a message for an armed JFC waits for a receive
-  std::atomic<uint32_t> ring_count_{0};
+  urma_jfr_state_t state_ = URMA_JFR_STATE_READY;
+  uint32_t limit_ = 0;
+  uint32_t to_flush_ = 0;                // of the oldest posted receives
+  std::atomic<uint32_t> ring_count_{0};  // rings, and one more where receives are to be flushed
 };
 
 }  // namespace urma::local

@@ -14,11 +14,19 @@
 
 #include "segment/mapped_view.h"
 #include "segment/segment.h"
+#include "urma/providers/local/channels.h"
 #include "urma/providers/local/link.h"
 
 namespace urma::local {
 
+class Results;
 class Transport;
+
+// The ids of what a target stands for.
+inline IdKind id_kind(uint32_t target_type) {
+  if (target_type == URMA_JETTY_GROUP) return IdKind::kGroup;
+  return target_type == URMA_JFR ? IdKind::kJfr : IdKind::kJetty;
+}
 
 // Kept by the import and by every request that still needs it.
 template <typename Derived>
@@ -41,6 +49,10 @@ struct RemoteQueue : urma_target_jetty_t, Shared<RemoteQueue> {
   uint64_t serial;                                  // never reused, unlike the address
   std::atomic<bool> imported{true};                 // cleared by unimport
   std::atomic<const urma_jetty_t*> bound{nullptr};  // RC: the jetty that is bound to it
+  ChannelUse channel;
+  std::shared_ptr<Results> results;    // where an import in the background tells how it went
+  std::atomic<uint32_t> members{0};    // of a group, as its owner last said; 0: it has not
+  std::atomic<uint32_t> next_turn{0};  // of a group with URMA_JETTY_GRP_POLICY_RR
 };
 
 // What the owner of a segment granted, over which link, and what of it this process has mapped.
@@ -76,6 +88,8 @@ class RemoteSegment : public SegmentHandle, public Shared<RemoteSegment> {
     // SYNC(grant): acquire pairs with the release in publish().
     return current_.load(std::memory_order_acquire);
   }
+
+  urma_token_t token() const { return token_; }
 
   // True for a moment after a grant, until the owner has said what can be mapped: a copy by the
   // kernel would pin the very pages that the owner is about to move.

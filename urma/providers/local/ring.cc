@@ -21,16 +21,24 @@ uint32_t slots_for(uint32_t payload) {
   return (sizeof(MessageHeader) + payload + kSlotBytes - 1) / kSlotBytes;
 }
 
+// `payload` is what lies in the ring of the message itself.
+bool sound_payload(const Message& message, uint32_t payload) {
+  return (message.flags & kByReference) != 0 ? payload % sizeof(PayloadPiece) == 0
+                                             : payload == message.length;
+}
+
 // False for a kind that does not exist, too.
 bool sound_lengths(const Message& message) {
-  const bool by_reference = (message.flags & kByReference) != 0;
   switch (message.kind) {
     case MessageKind::kSend:
     case MessageKind::kSendImm:
-      return by_reference ? message.payload % sizeof(PayloadPiece) == 0
-                          : message.payload == message.length;
+      return sound_payload(message, message.payload);
     case MessageKind::kWriteImm:
-      return !by_reference && message.payload == 0 && message.length <= kMaxMessageBytes;
+      return (message.flags & kByReference) == 0 && message.payload == 0 &&
+             message.length <= kMaxMessageBytes;
+    case MessageKind::kSendInvalidate:
+      return message.payload >= sizeof(Invalidation) &&
+             sound_payload(message, message.payload - sizeof(Invalidation));
   }
   return false;
 }

@@ -18,7 +18,9 @@
 #include <optional>
 #include <vector>
 
+#include "segment/segment.h"
 #include "segment/shared_memory.h"
+#include "urma_types.h"
 
 namespace urma::local {
 
@@ -32,6 +34,7 @@ enum class MessageKind : uint8_t {
   kSend = 1,
   kSendImm,
   kWriteImm,  // no payload: the data already lies in a segment, `length` only says how much it is
+  kSendInvalidate,  // an Invalidation, and the payload behind it; `immediate` is a TokenKey
 };
 
 enum MessageFlag : uint8_t {
@@ -45,11 +48,24 @@ struct PayloadPiece {
   uint64_t len;
 };
 
+// The segment whose remote access a message ends, as the sender imported it.
+struct Invalidation {
+  urma_eid_t eid;
+  uint64_t va;
+  uint64_t len;
+  SegmentRef ref = {};  // the registration that the sender was granted, if any
+};
+
+// What lies in the ring before a message's own payload.
+inline uint32_t prefix_of(MessageKind kind) {
+  return kind == MessageKind::kSendInvalidate ? sizeof(Invalidation) : 0;
+}
+
 // The first slot of a message begins with this.
 struct MessageHeader {
   std::atomic<uint64_t> word;  // position tag, kind, flags, number of slots
   uint32_t length;             // bytes of the message, wherever they lie
-  uint32_t payload;            // bytes that follow in the ring
+  uint32_t payload;            // bytes that follow in the ring, with the prefix
   uint64_t immediate;
 };
 static_assert(sizeof(MessageHeader) == 24 && std::atomic<uint64_t>::is_always_lock_free);

@@ -2,6 +2,7 @@
 #include "urma/providers/local/sender.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "urma/base/guard.h"
@@ -10,9 +11,82 @@
 #include "urma/providers/local/transport.h"
 
 namespace urma::local {
+namespace {
+
+bool is_ordered(urma_jfs_wr_flag_t flag) {
+  return flag.bs.fence != 0 || flag.bs.place_order == URMA_STRONG_ORDER;
+}
+
+// Enough for a receiver to be asked, and to answer.
+constexpr uint32_t kRoundsInFlight = 8;
+
+// What WRITE_NOTIFY, and CAS of 16 bytes, work with.
+void fill_operands(const urma_jfs_wr_t& wr, const RequestView& view, SendEntry* entry) {
+  if (view.kind != OpKind::kAtomic) {
+    entry->operand[0] = view.immediate;
+  } else if (view.bytes > sizeof(uint64_t)) {
+    std::memcpy(&entry->operand[0], reinterpret_cast<const void*>(wr.cas.cmp_addr), view.bytes);
+    std::memcpy(&entry->operand[2], reinterpret_cast<const void*>(wr.cas.swap_addr), view.bytes);
+  } else {
+    // faa.operand lies where cas.cmp_data does.
+    entry->operand[0] = wr.cas.cmp_data;
+    entry->operand[2] = replaces(wr.opcode) ? wr.cas.swap_data : 0;
+  }
+}
+
+// Takes a reference, dropped when the path is through with the request, to an imported segment; or
+// the key of one that the path looks up. False, with one log line, where it is none.
+bool name_segment(const urma_sge_t& sge, void** segment, TokenKey* key) {
+  if (sge.tseg == nullptr) {
+    *key = {sge.user_tseg->token_id, sge.user_tseg->token_value.token};
+    return true;
+  }
+  auto* handle = static_cast<SegmentHandle*>(sge.tseg);
+  if (handle->registered) {
+    URMA_LOG_LIMITED(ERR,
+                     "post: the remote sge names a segment that was registered here; import it "
+                     "first");
+    return false;
+  }
+  auto* imported = static_cast<RemoteSegment*>(handle);
+  imported->add_ref();
+  *segment = imported;
+  return true;
+}
+
+// From so many on, a path to members of a group that has nothing to do is given up for a new one:
+// a program may use any number of hints.
+constexpr size_t kMaxIdlePaths = 64;
+// So often does a sender that takes the members of a group in turn ask anew who they are.
+constexpr uint32_t kTurnsPerLook = 64;
+
+// Atomics have no place for a hint.
+uint8_t hint_of(const urma_jfs_wr_t& wr) {
+  switch (wr.opcode) {
+    case URMA_OPC_SEND:
+    case URMA_OPC_SEND_IMM:
+    case URMA_OPC_SEND_INVALIDATE:
+      return wr.send.target_hint;
+    case URMA_OPC_WRITE:
+    case URMA_OPC_WRITE_IMM:
+    case URMA_OPC_WRITE_NOTIFY:
+    case URMA_OPC_WRITE_ATOMIC:
+    case URMA_OPC_READ:
+      return wr.rw.target_hint;
+    default:
+      return 0;
+  }
+}
+
+}  // namespace
+
 Sender::Sender(Transport* transport, const urma_jfs_cfg_t& cfg, const QueueIdentity& identity,
                const urma_jetty_id_t& id)
-    : transport_(transport), cfg_(cfg), id_(id), queue_(cfg, identity, kMaxMessageBytes) {
+    : transport_(transport),
+      cfg_(cfg),
+      id_(id),
+      queue_(cfg, identity, kMaxMessageBytes),
+      implicit_imports_(transport) {
   transport_->add_sender(this);
 }
 
@@ -33,13 +107,13 @@ urma_status_t Sender::post(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) {
 bool Sender::post_direct(const urma_jfs_wr_t& wr) {
   const RemoteQueue* target =
       cfg_.trans_mode == URMA_TM_RC ? bound_ : static_cast<const RemoteQueue*>(wr.tjetty);
-  // Behind requests that wait, and where reads must be awaited first, it is not simple.
+  // Behind requests that wait, and where others must be awaited first, it is not simple.
   if (target == nullptr || last_path_ == nullptr || last_path_->serial() != target->serial ||
-      !last_path_->idle() || wr.flag.bs.fence != 0) {
+      !last_path_->idle() || is_ordered(wr.flag)) {
     return false;
   }
-  return wr.opcode == URMA_OPC_SEND || wr.opcode == URMA_OPC_SEND_IMM ? send_direct(wr)
-                                                                      : access_direct(wr);
+  if (wr.opcode == URMA_OPC_SEND || wr.opcode == URMA_OPC_SEND_IMM) return send_direct(wr);
+  return cfg_.trans_mode != URMA_TM_UM && access_direct(wr);
 }
 
 bool Sender::access_direct(const urma_jfs_wr_t& wr) {
@@ -90,6 +164,7 @@ urma_status_t Sender::post_one(const urma_jfs_wr_t& wr) {
   RequestView view;
   const urma_status_t refused = view_request(wr, queue_.limits(), &view);
   if (refused != URMA_SUCCESS) return refused;
+  if (refused_by_mode(wr)) return URMA_EINVAL;
   RemoteQueue* target = target_of(wr);
   if (target == nullptr) return URMA_EINVAL;
   SendEntry* entry = queue_.reserve();
@@ -100,10 +175,19 @@ urma_status_t Sender::post_one(const urma_jfs_wr_t& wr) {
                      id_.id, cfg_.depth);
     return URMA_ENOMEM;
   }
-  QueuePath* path = path_to(target);
+  QueuePath* path =
+      target->type == URMA_JETTY_GROUP ? path_to_member(target, hint_of(wr)) : path_to(target);
   const urma_status_t status = fill(wr, view, entry);
-  if (status != URMA_SUCCESS) return status;
+  if (status != URMA_SUCCESS) {
+    // Where the queue is stopped, the short way stays shut.
+    last_path_ = nullptr;
+    return status;
+  }
   entry->path = path;
+  if (queue_.state() != URMA_JETTY_STATE_READY) [[unlikely]] {
+    post_stopped(entry);
+    return URMA_SUCCESS;
+  }
   queue_.commit(entry);
   path->enqueue(entry);
   const bool waiting = path->advance();
@@ -119,6 +203,19 @@ void Sender::look_after() {
   if (!pending_.exchange(true)) transport_->watch_pending();
 }
 
+// True, with one log line, where the queue's mode has no such request.
+bool Sender::refused_by_mode(const urma_jfs_wr_t& wr) const {
+  if (cfg_.trans_mode != URMA_TM_UM || wr.opcode == URMA_OPC_SEND ||
+      wr.opcode == URMA_OPC_SEND_IMM || wr.opcode == URMA_OPC_NOP) {
+    return false;
+  }
+  URMA_LOG_LIMITED(ERR,
+                   "post: opcode {:#x} on queue {:#x} of mode UM; it takes SEND, SEND_IMM and NOP, "
+                   "use URMA_TM_RM for others",
+                   static_cast<int>(wr.opcode), id_.id);
+  return true;
+}
+
 // NULL, with one log line, where the request has none.
 RemoteQueue* Sender::target_of(const urma_jfs_wr_t& wr) const {
   if (cfg_.trans_mode == URMA_TM_RC) {
@@ -128,7 +225,7 @@ RemoteQueue* Sender::target_of(const urma_jfs_wr_t& wr) const {
     return bound_;
   }
   if (wr.tjetty == nullptr) {
-    URMA_LOG_LIMITED(ERR, "post: tjetty is NULL; in RM mode each request names its target");
+    URMA_LOG_LIMITED(ERR, "post: tjetty is NULL; in RM and UM mode each request names its target");
   }
   return static_cast<RemoteQueue*>(wr.tjetty);
 }
@@ -136,12 +233,15 @@ RemoteQueue* Sender::target_of(const urma_jfs_wr_t& wr) const {
 void Sender::bind(RemoteQueue* target) {
   ForeignScope scope(queue_.lock());
   bound_ = target;
+  // A path that an earlier bind has left would tell the number of that bind's channel.
+  last_path_ = nullptr;
+  for (const auto& path : paths_) path->retire();
 }
 
 void Sender::unbind() {
   ForeignScope scope(queue_.lock());
   bound_ = nullptr;
-  for (const auto& path : paths_) path->flush();
+  flush_paths();
   queue_.announce();
 }
 
@@ -154,6 +254,7 @@ urma_status_t Sender::fill(const urma_jfs_wr_t& wr, const RequestView& view, Sen
   entry->signalled = wr.flag.bs.complete_enable != 0;
   entry->solicited = wr.flag.bs.solicited_enable != 0;
   entry->fence = wr.flag.bs.fence != 0;
+  entry->strong = wr.flag.bs.place_order == URMA_STRONG_ORDER;
   if (wr.flag.bs.inline_flag != 0) {
     for (const urma_sge_t& sge : view.local) {
       std::memcpy(SendQueue::inline_data(entry) + entry->inline_bytes,
@@ -166,26 +267,27 @@ urma_status_t Sender::fill(const urma_jfs_wr_t& wr, const RequestView& view, Sen
       if (!local_piece(view.local[i], &SendQueue::pieces(entry)[i])) return URMA_EINVAL;
     }
   }
-  if (view.kind == OpKind::kAtomic) {
-    // faa.operand lies where cas.cmp_data does.
-    entry->operand[0] = wr.cas.cmp_data;
-    entry->operand[1] = wr.opcode == URMA_OPC_CAS ? wr.cas.swap_data : 0;
-  } else {
-    entry->operand[0] = view.immediate;
+  fill_operands(wr, view, entry);
+  return fill_remote(wr, view, entry);
+}
+
+urma_status_t Sender::fill_remote(const urma_jfs_wr_t& wr, const RequestView& view,
+                                  SendEntry* entry) {
+  if (wr.opcode == URMA_OPC_SEND_INVALIDATE) {
+    auto* segment = static_cast<RemoteSegment*>(static_cast<SegmentHandle*>(wr.send.tseg));
+    segment->add_ref();
+    entry->remote = segment;
+    entry->operand[0] =
+        std::bit_cast<uint64_t>(TokenKey{segment->seg.token_id, segment->token().token});
   }
   if (view.remote == nullptr) return URMA_SUCCESS;
-  auto* handle = static_cast<SegmentHandle*>(view.remote->tseg);
-  if (handle->registered) {
-    URMA_LOG_LIMITED(ERR,
-                     "post: the remote sge names a segment that was registered here; import it "
-                     "first");
-    return URMA_EINVAL;
-  }
-  auto* segment = static_cast<RemoteSegment*>(handle);
-  segment->add_ref();  // dropped when the path is through with the request
-  entry->remote = segment;
   entry->remote_addr = view.remote->addr;
-  return URMA_SUCCESS;
+  if (!name_segment(*view.remote, &entry->remote, &entry->key)) return URMA_EINVAL;
+  if (view.notified == nullptr) return URMA_SUCCESS;
+  entry->notified_addr = view.notified->addr;
+  if (name_segment(*view.notified, &entry->notified, &entry->notified_key)) return URMA_SUCCESS;
+  if (entry->remote != nullptr) static_cast<RemoteSegment*>(entry->remote)->drop_ref();
+  return URMA_EINVAL;
 }
 
 QueuePath* Sender::path_to(RemoteQueue* target) {
@@ -200,19 +302,64 @@ QueuePath* Sender::path_to(RemoteQueue* target) {
   return last_path_ = paths_.back().get();
 }
 
+// One path for each hint. What it leads to, the owner decides when the path needs a ring.
+QueuePath* Sender::path_to_member(RemoteQueue* group, uint32_t hint) {
+  // Relaxed: the turns of concurrent senders may come in any order.
+  bool look = false;
+  if (group->policy == URMA_JETTY_GRP_POLICY_RR) {
+    const uint32_t turn = group->next_turn.fetch_add(1, std::memory_order_relaxed);
+    const uint32_t members = group->members.load(std::memory_order_relaxed);
+    hint = turn % (members != 0 ? members : URMA_MAX_JETTY_IN_JETTY_GRP);
+    look = turn % kTurnsPerLook == kTurnsPerLook - 1;
+  }
+  const auto is_stale = [=](const QueuePath& path) {
+    return look && path.entries == 0 && path.leads_to(group, hint);
+  };
+  for (const auto& path : paths_) {
+    if (path->leads_to(group, hint) && !is_stale(*path)) return last_path_ = path.get();
+  }
+  last_path_ = nullptr;
+  std::erase_if(paths_, [=](const auto& path) { return path->unused() || is_stale(*path); });
+  make_room(group);
+  queue_.expect_paths(paths_.size() + 1);
+  paths_.push_back(std::make_unique<QueuePath>(this, group, hint));
+  return last_path_ = paths_.back().get();
+}
+
+// Gives up the oldest path to a group that has nothing to do, where there are many.
+void Sender::make_room(const RemoteQueue* group) {
+  const auto paths = std::count_if(paths_.begin(), paths_.end(),
+                                   [=](const auto& path) { return path->leads_to(group); });
+  if (static_cast<size_t>(paths) < kMaxIdlePaths) return;
+  const auto oldest = std::find_if(paths_.begin(), paths_.end(), [=](const auto& path) {
+    return path->entries == 0 && path->leads_to(group);
+  });
+  if (oldest != paths_.end()) paths_.erase(oldest);
+}
+
 bool Sender::serve() {
   const bool asleep = jfc().armed() && !queue_.empty();
   if (!pending_.load() && !asleep) return false;
   const uint64_t polls = jfc().polls();
-  if (polls != polls_seen_ && queue_.waiting()) {
+  if (polls != polls_seen_) {
     polls_seen_ = polls;
-    return true;
+    if (queue_.waiting()) return true;
+    // What is in flight is looked after by the program.
+    if (rounds_in_flight_ != 0 && !asleep) {
+      rounds_in_flight_ = 0;
+      pending_.store(false);
+      return false;
+    }
   }
   ForeignScope scope(queue_.lock());
   for (const auto& path : paths_) path->insist();
-  // Requests in flight of a program that sleeps are looked after, too: their receiver may need a
-  // hint.
-  const bool waiting = queue_.advance_paths() || (jfc().armed() && !queue_.empty());
+  // Requests in flight of a program that sleeps are looked after, too, and for a while those that
+  // were published here: their receiver may need a hint.
+  const bool unfinished = queue_.advance_paths() || (jfc().armed() && !queue_.empty());
+  rounds_in_flight_ = unfinished || queue_.empty() ? 0 : rounds_in_flight_ + 1;
+  const bool waiting =
+      unfinished || (rounds_in_flight_ != 0 && rounds_in_flight_ < kRoundsInFlight);
+  if (!waiting) rounds_in_flight_ = 0;
   pending_.store(waiting);
   return waiting;
 }

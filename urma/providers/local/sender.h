@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "jetty/send_queue.h"
+#include "urma/providers/local/implicit_imports.h"
 #include "urma/providers/local/path.h"
 #include "urma/providers/local/remote.h"
 
@@ -33,6 +34,14 @@ class Sender {
   // Ends what is outstanding: what the peer has received with success, the rest with WR_FLUSH_ERR.
   void unbind();
 
+  // Where the contract allows it, see change_allowed(); the same state again changes nothing.
+  void set_state(urma_jetty_state_t state);
+  urma_jetty_state_t state();
+  // urma_flush_*.
+  int hand_back(int count, urma_cr_t* cr);
+  uint64_t posted();
+  uint64_t retired();
+
   // By the service thread, once a while: goes on with what waits to be executed, unless the program
   // polls. True where something still waits.
   bool serve();
@@ -44,6 +53,8 @@ class Sender {
   void quiesce();
 
   SendQueue& queue() { return queue_; }
+  // Needs the queue's lock.
+  ImplicitImports& implicit_imports() { return implicit_imports_; }
   Transport& transport() { return *transport_; }
   const urma_jfs_cfg_t& config() const { return cfg_; }
   const urma_jetty_id_t& id() const { return id_; }
@@ -53,24 +64,35 @@ class Sender {
   bool post_direct(const urma_jfs_wr_t& wr);
   bool access_direct(const urma_jfs_wr_t& wr);
   bool send_direct(const urma_jfs_wr_t& wr);
+  void post_stopped(SendEntry* entry);
+  void flush_paths();
   // Lets the service thread go on where nobody polls.
   void look_after();
   urma_status_t post_one(const urma_jfs_wr_t& wr);
   urma_status_t fill(const urma_jfs_wr_t& wr, const RequestView& view, SendEntry* entry);
+  urma_status_t fill_remote(const urma_jfs_wr_t& wr, const RequestView& view, SendEntry* entry);
+  bool refused_by_mode(const urma_jfs_wr_t& wr) const;
   RemoteQueue* target_of(const urma_jfs_wr_t& wr) const;
   QueuePath* path_to(RemoteQueue* target);
+  QueuePath* path_to_member(RemoteQueue* group, uint32_t hint);
+  void make_room(const RemoteQueue* group);
   const CompletionQueue& jfc() const { return *static_cast<const CompletionQueue*>(cfg_.jfc); }
 
   Transport* transport_;
   const urma_jfs_cfg_t cfg_;
   const urma_jetty_id_t id_;
   SendQueue queue_;
+  ImplicitImports implicit_imports_;
   std::vector<std::unique_ptr<QueuePath>> paths_;  // guarded by the queue's lock
   QueuePath* last_path_ = nullptr;
   RemoteQueue* bound_ = nullptr;  // RC; guarded by the queue's lock
   std::atomic<bool> pending_{false};
   uint64_t polls_seen_ = 0;
+  uint32_t rounds_in_flight_ = 0;  // rounds of the service thread without anything to execute
 };
+
+// Whether urma_modify_* may lead from one state of a send queue to another.
+bool change_allowed(urma_jetty_state_t from, urma_jetty_state_t to);
 
 }  // namespace urma::local
 

@@ -76,6 +76,16 @@ Reply with_answer(Answer answer) {
   return reply;
 }
 
+// Whether a peer may send to an endpoint.
+Answer admits(const Endpoint& endpoint, uint32_t trans_mode, uint32_t token) {
+  if (endpoint.token_policy != URMA_TOKEN_NONE && endpoint.token.token != token) {
+    return Answer::kWrongToken;
+  }
+  const bool same_mode = static_cast<uint32_t>(endpoint.trans_mode) == trans_mode;
+  const bool bindable = endpoint.trans_mode != URMA_TM_RC || endpoint.bond != nullptr;
+  return same_mode && bindable ? Answer::kAccepted : Answer::kWrongMode;
+}
+
 // A fault here would be this process's end, so the page is made writable, or found not to be,
 // first.
 bool writable(uint64_t va) {
@@ -152,6 +162,9 @@ bool Client::handle(const Request& request, Attached& fds) {
       break;
     case RequestType::kProgress:
       transport_->serve_receives();
+      break;
+    case RequestType::kProbe:
+      probe(request);
       break;
     default:
       reply(with_answer(Answer::kMalformed), request.number);
@@ -264,7 +277,7 @@ void Client::open_ring(const Request& request, Attached& fds) {
   Reply answer = {};
   std::shared_ptr<const Wakeup> wakeup;
   try {
-    answer.answer = accept_ring(request.open_ring, fds, &answer.open_ring.receiver_jfc, &wakeup);
+    answer.answer = accept_ring(request.open_ring, fds, &answer.open_ring, &wakeup);
   } catch (const std::exception& error) {
     URMA_LOG_LIMITED(WARNING, "ring of process {} is refused: {}", process_->pid, error.what());
     answer.answer = Answer::kNoResources;
@@ -277,7 +290,7 @@ void Client::open_ring(const Request& request, Attached& fds) {
   }
 }
 
-Answer Client::accept_ring(const OpenRingRequest& asked, Attached& fds, WakeupOffer* offer,
+Answer Client::accept_ring(const OpenRingRequest& asked, Attached& fds, OpenRingAnswer* given,
                            std::shared_ptr<const Wakeup>* wakeup) {
   const bool foreign_sender = asked.sender.id > kMaxChosenId && asked.sender.id >> 16 != slot_;
   const bool has_bell = asked.sender_jfc.bell != kNoBell;
@@ -293,25 +306,61 @@ Answer Client::accept_ring(const OpenRingRequest& asked, Attached& fds, WakeupOf
   ring->sender = asked.sender;
   if (has_bell) ring->bell = wakeups_.accept(asked.sender_jfc, region_, std::move(fds[1]));
   Answer answer = Answer::kNoSuchObject;
+  if (asked.target_type != URMA_JETTY_GROUP) {
+    answer = attach(asked, asked.target_id, ring, given, wakeup);
+  } else {
+    // A member may leave just now, or its JFR be out of use: the next one takes its place.
+    uint32_t member;
+    for (uint32_t tried = 0; answer == Answer::kNoSuchObject; ++tried) {
+      if (!transport_->groups().pick(asked.target_eid, asked.target_id, asked.hint + tried, &member,
+                                     &given->members) ||
+          tried >= given->members) {
+        break;
+      }
+      answer = attach(asked, member, ring, given, wakeup);
+    }
+  }
+  if (answer == Answer::kAccepted) rings_.emplace(asked.ring, std::move(ring));
+  return answer;
+}
+
+// Adds the ring to the endpoint that it is for.
+Answer Client::attach(const OpenRingRequest& asked, uint32_t target_id,
+                      const std::shared_ptr<IncomingRing>& ring, OpenRingAnswer* given,
+                      std::shared_ptr<const Wakeup>* wakeup) {
+  Answer answer = Answer::kNoSuchObject;
   const IdKind kind = asked.target_type == URMA_JFR ? IdKind::kJfr : IdKind::kJetty;
-  transport_->with_endpoint(kind, asked.target_eid, asked.target_id, [&](const Endpoint& endpoint) {
-    if (endpoint.token_policy != URMA_TOKEN_NONE && endpoint.token.token != asked.token) {
-      answer = Answer::kWrongToken;
-    } else if (static_cast<uint32_t>(endpoint.trans_mode) != asked.trans_mode ||
-               (endpoint.trans_mode == URMA_TM_RC && endpoint.bond == nullptr)) {
-      answer = Answer::kWrongMode;
-    } else {
-      *wakeup = wakeups_.offer(endpoint.jfc->channel(), endpoint.jfc->jfc_id.id, offer);
+  transport_->with_endpoint(kind, asked.target_eid, target_id, [&](const Endpoint& endpoint) {
+    answer = admits(endpoint, asked.trans_mode, asked.token);
+    if (answer == Answer::kAccepted) {
+      *wakeup =
+          wakeups_.offer(endpoint.jfc->channel(), endpoint.jfc->bell_index(), &given->receiver_jfc);
       ring->target = endpoint.identity;
       ring->jfc = endpoint.jfc;
       ring->bond = endpoint.bond;
-      ring->rnr_limit_ns = endpoint.receiver->rnr_limit_ns(asked.rnr_retry);
-      endpoint.receiver->add_ring(ring);
-      answer = Answer::kAccepted;
+      ring->messages_only = endpoint.trans_mode == URMA_TM_UM;
+      // In mode UM a message that finds no receive is lost.
+      ring->rnr_limit_ns =
+          endpoint.trans_mode == URMA_TM_UM ? 0 : endpoint.receiver->rnr_limit_ns(asked.rnr_retry);
+      answer = endpoint.receiver->add_ring(ring) ? Answer::kAccepted : Answer::kNoSuchObject;
     }
   });
-  if (answer == Answer::kAccepted) rings_.emplace(asked.ring, std::move(ring));
   return answer;
+}
+
+void Client::probe(const Request& request) {
+  const ProbeRequest& asked = request.probe;
+  Answer answer = Answer::kNoSuchObject;
+  if (asked.target_type == URMA_JETTY_GROUP) {
+    answer = transport_->groups().admits(asked.target_eid, asked.target_id, asked.trans_mode,
+                                         asked.token);
+  } else {
+    transport_->with_endpoint(id_kind(asked.target_type), asked.target_eid, asked.target_id,
+                              [&](const Endpoint& endpoint) {
+                                answer = admits(endpoint, asked.trans_mode, asked.token);
+                              });
+  }
+  reply(with_answer(answer), request.number);
 }
 
 void Client::close_ring(const CloseRingRequest& asked) {
@@ -326,20 +375,20 @@ void Client::close_ring(const CloseRingRequest& asked) {
 void Client::atomic(const Request& request) {
   const AtomicRequest& asked = request.atomic;
   Reply answer = with_answer(Answer::kAccepted);
-  if ((asked.bytes != 4 && asked.bytes != 8) ||
-      (asked.opcode != URMA_OPC_CAS && asked.opcode != URMA_OPC_FADD)) {
+  const uint32_t access =
+      asked.opcode == URMA_OPC_WRITE_ATOMIC ? URMA_ACCESS_WRITE : URMA_ACCESS_ATOMIC;
+  if (!valid_width(asked.opcode, asked.bytes)) {
     answer.answer = Answer::kMalformed;
   } else if (asked.va % asked.bytes != 0) {
     answer.answer = Answer::kMisaligned;
   } else if (!transport_->segments().with_grant(
-                 {asked.index, asked.generation}, asked.va, asked.bytes, URMA_ACCESS_ATOMIC, [&] {
+                 {asked.index, asked.generation}, asked.va, asked.bytes, access, [&] {
                    if (!writable(asked.va)) {
                      answer.answer = Answer::kNoAccess;
                      return;
                    }
-                   answer.atomic.old_value = execute_atomic(
-                       static_cast<urma_opcode_t>(asked.opcode), reinterpret_cast<void*>(asked.va),
-                       asked.bytes, asked.operand);
+                   execute_wide(asked.opcode, reinterpret_cast<void*>(asked.va), asked.bytes,
+                                asked.operand, answer.atomic.old_value);
                  })) {
     answer.answer = Answer::kNoAccess;
   }

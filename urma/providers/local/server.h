@@ -42,9 +42,13 @@ class Client : public std::enable_shared_from_this<Client> {
   void share_some(const SegmentGrant& grant, uint32_t number);
   void hand_out(const SegmentGrant& grant, uint32_t number);
   void open_ring(const Request& request, Attached& fds);
-  Answer accept_ring(const OpenRingRequest& asked, Attached& fds, WakeupOffer* offer,
+  Answer accept_ring(const OpenRingRequest& asked, Attached& fds, OpenRingAnswer* given,
                      std::shared_ptr<const Wakeup>* wakeup);
+  Answer attach(const OpenRingRequest& asked, uint32_t target_id,
+                const std::shared_ptr<IncomingRing>& ring, OpenRingAnswer* given,
+                std::shared_ptr<const Wakeup>* wakeup);
   void close_ring(const CloseRingRequest& asked);
+  void probe(const Request& request);
   void atomic(const Request& request);
   bool reply(Reply answer, uint32_t number, std::span<const int> fds = {});
 

@@ -3,10 +3,11 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 #include <utility>
 
+#include "urma/base/guard.h"
 #include "urma/base/log.h"
+#include "urma/providers/local/network.h"
 #include "urma/providers/local/sender.h"
 #include "urma/providers/local/server.h"
 
@@ -15,10 +16,11 @@ namespace {
 
 // How long the service thread lets a program be silent before it moves what the program left.
 constexpr uint64_t kTickNs = 1'000'000;
-
-bool same_eid(const urma_eid_t& a, const urma_eid_t& b) {
-  return std::memcmp(&a, &b, sizeof(a)) == 0;
-}
+// How soon, and how seldom, the owner of a bound queue is looked for that is not there.
+constexpr uint64_t kFirstWatchNs = 10'000'000;
+constexpr uint64_t kLastWatchNs = 1'000'000'000;
+// Pages that are made private before others on this thread get their turn: some milliseconds.
+constexpr uint64_t kTakeBackPerTurn = 8 << 20;
 
 }  // namespace
 
@@ -31,6 +33,9 @@ Transport::Transport(const char* name, const urma_host& host, CopyEngine* copy)
       ring_bytes_(
           std::bit_floor(static_cast<uint32_t>(host.settings->number("URMA_SHM_RING_SIZE")))) {
   enter_process_barrier();
+  segments_.set_take_back([this](SharedPages::RangeId pages) {
+    guarded(URMA_LOG_SITE, [&] { take_back_some(pages); });
+  });
   service_->run([this] { server_ = std::make_unique<Server>(this, name_); });
 }
 
@@ -40,6 +45,7 @@ void Transport::stop() {
   if (stopped_) return;
   service_->run([this] {
     stopped_ = true;
+    *ended_ = true;
     server_.reset();
     for (auto& [slot, link] : links_) link->stop();
     links_.clear();
@@ -48,8 +54,11 @@ void Transport::stop() {
   service_->run([this] {
     if (tick_timer_ != 0) service_->cancel(tick_timer_);
     tick_timer_ = 0;
+    if (watch_timer_ != 0) service_->cancel(watch_timer_);
+    watch_timer_ = 0;
     for (auto& [jfc, timer] : delayed_) service_->cancel(timer);
     delayed_.clear();
+    watched_.clear();
   });
 }
 
@@ -60,9 +69,12 @@ std::shared_ptr<Link> Transport::link_to(IdKind kind, const urma_eid_t& eid, uin
   std::erase_if(links_, [](const auto& entry) { return entry.second->gone(); });
   const auto known = links_.find(*slot);
   if (known != links_.end()) return known->second;
-  auto link =
-      std::make_shared<Link>(service_, runtime_, runtime_->socket_name(*slot, name_.c_str()),
-                             segments_.words_fd(), [this] { serve_senders(); });
+  auto link = std::make_shared<Link>(
+      service_, runtime_, runtime_->socket_name(*slot, name_.c_str()), segments_.words_fd(),
+      [this] {
+        serve_senders();
+        service_->post([this] { guarded(URMA_LOG_SITE, [this] { report_gone_peers(); }); });
+      });
   links_.emplace(*slot, link);
   link->start();
   return link;
@@ -80,11 +92,18 @@ void Transport::remove_receiver(Receiver* receiver) {
 
 void Transport::add_endpoint(IdKind kind, const Endpoint& endpoint) {
   std::lock_guard lock(endpoints_mutex_);
-  endpoints_.emplace(EndpointKey{kind, endpoint.identity.id}, endpoint);
+  const auto entry = endpoints_.emplace(EndpointKey{kind, endpoint.identity.id}, endpoint);
+  try {
+    groups_.join(endpoint);
+  } catch (...) {
+    endpoints_.erase(entry);
+    throw;
+  }
 }
 
 void Transport::remove_endpoint(IdKind kind, const Endpoint& endpoint) {
   std::lock_guard lock(endpoints_mutex_);
+  groups_.leave(endpoint);
   auto [first, last] = endpoints_.equal_range({kind, endpoint.identity.id});
   for (auto entry = first; entry != last; ++entry) {
     if (entry->second.identity.user_data == endpoint.identity.user_data) {
@@ -177,6 +196,23 @@ void Transport::forget_channel(EventChannel* channel) {
   });
 }
 
+void Transport::unregister(const Segment* segment) {
+  segments_.remove(segment);
+  quiesce();
+  // With what a peer's invalidation has left to do.
+  if (segment->pages != 0) pages_->remove(segment->pages);
+}
+
+// What remains waits behind everything else on this thread, or for the unregistration.
+void Transport::take_back_some(SharedPages::RangeId pages) {
+  service_->post([this, pages, ended = ended_] {
+    if (*ended) return;
+    guarded(URMA_LOG_SITE, [&] {
+      if (!pages_->remove_some(pages, kTakeBackPerTurn)) take_back_some(pages);
+    });
+  });
+}
+
 void Transport::quiesce() {
   {
     std::lock_guard lock(senders_mutex_);
@@ -184,6 +220,68 @@ void Transport::quiesce() {
   }
   std::lock_guard lock(endpoints_mutex_);
   for (Receiver* receiver : receivers_) receiver->quiesce();
+}
+
+void Transport::watch_peer(PeerWatcher* watcher, IdKind kind, const urma_eid_t& eid, uint32_t id,
+                           uint64_t target) {
+  service_->post([=, this] {
+    guarded(URMA_LOG_SITE, [&] {
+      if (stopped_) return;
+      Watched& watched = watched_[watcher];
+      watched = {kind, eid, id, target, link_to(kind, eid, id)};
+      watch_delay_ns_ = kFirstWatchNs;
+      if (watched.link == nullptr || watched.link->gone()) look_for_peers_later();
+    });
+  });
+}
+
+void Transport::unwatch_peer(PeerWatcher* watcher) {
+  service_->run([=, this] { watched_.erase(watcher); });
+}
+
+void Transport::unwatch_peer(PeerWatcher* watcher, uint64_t target) {
+  service_->run([=, this] {
+    const auto found = watched_.find(watcher);
+    if (found != watched_.end() && found->second.target == target) watched_.erase(found);
+  });
+}
+
+// An owner that is not there yet, or with whom a connection ended while it lives, is looked for
+// again, ever more seldom.
+void Transport::report_gone_peers() {
+  if (stopped_) return;
+  std::vector<std::pair<PeerWatcher*, uint64_t>> gone;
+  bool missing = false;
+  for (auto& [watcher, watched] : watched_) {
+    if (watched.link != nullptr && watched.link->hung_up()) {
+      gone.emplace_back(watcher, watched.target);
+      continue;
+    }
+    if (watched.link == nullptr || watched.link->gone()) {
+      std::shared_ptr<Link> link = link_to(watched.kind, watched.eid, watched.id);
+      // There was an owner, and no living process has the id any more.
+      if (link == nullptr && watched.link != nullptr) {
+        gone.emplace_back(watcher, watched.target);
+        continue;
+      }
+      watched.link = std::move(link);
+    }
+    missing |= watched.link == nullptr || watched.link->gone();
+  }
+  for (const auto& [watcher, target] : gone) {
+    watched_.erase(watcher);
+    watcher->peer_gone(target);
+  }
+  if (missing) look_for_peers_later();
+}
+
+void Transport::look_for_peers_later() {
+  if (watch_timer_ != 0) return;
+  watch_timer_ = service_->after(watch_delay_ns_, [this] {
+    watch_timer_ = 0;
+    guarded(URMA_LOG_SITE, [this] { report_gone_peers(); });
+  });
+  watch_delay_ns_ = std::min(2 * watch_delay_ns_, kLastWatchNs);
 }
 
 void Transport::add_sender(Sender* sender) {

@@ -17,6 +17,7 @@
 #include "jetty/completion_queue.h"
 #include "segment/segment.h"
 #include "urma/base/host.h"
+#include "urma/providers/local/groups.h"
 #include "urma/providers/local/link.h"
 #include "urma/providers/local/peer.h"
 #include "urma/providers/local/receiver.h"
@@ -25,6 +26,14 @@ namespace urma::local {
 
 class Sender;
 class Server;
+
+// Wants to know when the process that owns a remote queue is gone.
+class PeerWatcher {
+ public:
+  virtual ~PeerWatcher() = default;
+  // Service thread; `target` as it was given to watch_peer().
+  virtual void peer_gone(uint64_t target) = 0;
+};
 
 class Transport : public ProgressDomain {
  public:
@@ -42,6 +51,9 @@ class Transport : public ProgressDomain {
   // NULL where nothing can be mapped.
   SharedPages* pages() { return pages_; }
   uint32_t ring_bytes() const { return ring_bytes_; }
+  GroupTable& groups() { return groups_; }
+  // Becomes true on the service thread when this transport stops; for what may run later.
+  std::shared_ptr<const bool> ended() const { return ended_; }
   uint64_t next_serial() { return serial_.fetch_add(1, std::memory_order_relaxed); }
 
   // The index of a context's EID in the device's table.
@@ -71,8 +83,17 @@ class Transport : public ProgressDomain {
   void forget_delayed(CompletionQueue* jfc) override;
   // The channel is about to end.
   void forget_channel(EventChannel* channel);
-  // After a segment was removed: returns when no copy from or to it is under way.
-  void quiesce();
+  // Removes a segment. Returns when nothing is done with its memory any more.
+  void unregister(const Segment* segment);
+
+  // Looks after the owner of (EID, id) for `watcher`, until it is gone or unwatch_peer(). From any
+  // thread; `target` is only passed on.
+  void watch_peer(PeerWatcher* watcher, IdKind kind, const urma_eid_t& eid, uint32_t id,
+                  uint64_t target);
+  // Returns when no call of the watcher is under way. With no lock held that peer_gone() takes.
+  void unwatch_peer(PeerWatcher* watcher);
+  // The same, only of what was given with `target`.
+  void unwatch_peer(PeerWatcher* watcher, uint64_t target);
 
   void add_sender(Sender* sender);
   void remove_sender(Sender* sender);
@@ -83,8 +104,14 @@ class Transport : public ProgressDomain {
  private:
   using EndpointKey = std::pair<IdKind, uint32_t>;
 
+  // Makes pages private again that peers may no longer map, a turn at a time.
+  void take_back_some(SharedPages::RangeId pages);
+  // Returns when no copy from or to memory that is no longer registered is under way.
+  void quiesce();
   void serve_round();
   void serve_senders_round();
+  void report_gone_peers();
+  void look_for_peers_later();
   void tick();
 
   const std::string name_;
@@ -111,7 +138,19 @@ class Transport : public ProgressDomain {
   bool serving_ = false;          // a round of serve_receives() is due
   bool serving_senders_ = false;  // the same of serve_senders()
   std::multimap<CompletionQueue*, Service::TimerId> delayed_;
+  struct Watched {
+    IdKind kind;
+    urma_eid_t eid;
+    uint32_t id;
+    uint64_t target;
+    std::shared_ptr<Link> link;
+  };
+  std::map<PeerWatcher*, Watched> watched_;
+  Service::TimerId watch_timer_ = 0;
+  uint64_t watch_delay_ns_ = 0;
   Service::TimerId tick_timer_ = 0;
+  GroupTable groups_;
+  const std::shared_ptr<bool> ended_ = std::make_shared<bool>(false);
 };
 
 }  // namespace urma::local

@@ -3,6 +3,8 @@
 
 #include <cstring>
 
+#include "jetty/work_request.h"
+
 namespace urma::shm {
 namespace {
 
@@ -29,22 +31,40 @@ void fill_priorities(urma_device_cap_t* cap) {
   }
 }
 
+void fill_atomics(urma_device_cap_t* cap) {
+  cap->max_cas_size = kHasWideAtomics ? 16 : 8;
+  cap->max_swap_size = 8;
+  cap->max_fetch_and_add_size = 8;
+  cap->max_fetch_and_sub_size = 8;
+  cap->max_fetch_and_and_size = 8;
+  cap->max_fetch_and_or_size = 8;
+  cap->max_fetch_and_xor_size = 8;
+  cap->atomic_feat.bs.cas = 1;
+  cap->atomic_feat.bs.swap = 1;
+  cap->atomic_feat.bs.fetch_and_add = 1;
+  cap->atomic_feat.bs.fetch_and_sub = 1;
+  cap->atomic_feat.bs.fetch_and_and = 1;
+  cap->atomic_feat.bs.fetch_and_or = 1;
+  cap->atomic_feat.bs.fetch_and_xor = 1;
+}
+
 void fill_operations(urma_device_cap_t* cap) {
   cap->max_msg_size = kMaxTransfer;
   cap->max_read_size = kMaxTransfer;
   cap->max_write_size = kMaxTransfer;
-  cap->max_cas_size = 8;
-  cap->max_fetch_and_add_size = 8;
-  cap->atomic_feat.bs.cas = 1;
-  cap->atomic_feat.bs.fetch_and_add = 1;
-  cap->trans_mode = URMA_TM_RM | URMA_TM_RC;
+  fill_atomics(cap);
+  cap->trans_mode = URMA_TM_RM | URMA_TM_RC | URMA_TM_UM;
   cap->congestion_ctrl_alg = URMA_CC_NONE;
   cap->rm_order_cap.bs.oi = 1;
   cap->rm_tp_cap.bs.rtp = 1;
   cap->rm_tp_cap.bs.ctp = 1;
+  cap->rc_order_cap.bs.ot = 1;
   cap->rc_order_cap.bs.ol = 1;
+  cap->rc_order_cap.bs.no = 1;
   cap->rc_tp_cap.bs.rtp = 1;
   cap->rc_tp_cap.bs.ctp = 1;
+  cap->um_tp_cap.bs.ctp = 1;
+  cap->um_tp_cap.bs.utp = 1;
 }
 
 void fill_queues(urma_device_cap_t* cap) {
@@ -52,6 +72,8 @@ void fill_queues(urma_device_cap_t* cap) {
   cap->max_jfs = kMaxObjects;
   cap->max_jfr = kMaxObjects;
   cap->max_jetty = kMaxObjects;
+  cap->max_jetty_grp = kMaxObjects;
+  cap->max_jetty_in_jetty_grp = URMA_MAX_JETTY_IN_JETTY_GRP;
   cap->max_jfc_depth = kMaxDepth;
   cap->max_jfs_depth = kMaxDepth;
   cap->max_jfr_depth = kMaxDepth;
@@ -78,8 +100,10 @@ urma_device_attr_t device_attr(uint32_t eid_count) {
   fill_priorities(&attr.dev_cap);
   fill_port(&attr);
   attr.dev_cap.max_eid_cnt = eid_count;
+  attr.dev_cap.max_netaddr_cnt = eid_count;
   attr.dev_cap.feature.bs.non_pin = 1;
   attr.dev_cap.feature.bs.muti_seg_per_token_id = 1;
+  attr.dev_cap.feature.bs.jetty_grp = 1;
   attr.dev_cap.page_size_cap = 4096;
   attr.reserved_jetty_id_min = 1;
   attr.reserved_jetty_id_max = kMaxObjects;

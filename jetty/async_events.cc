@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT
+#include "jetty/async_events.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "urma/base/error.h"
+
+namespace urma {
+
+// Blocking, as the program expects of it until it says otherwise.
+AsyncEvents::AsyncEvents() : fd_(::eventfd(0, EFD_CLOEXEC)) {
+  if (!fd_.valid()) fail_errno(URMA_ENOMEM, "create_context: making async_fd");
+}
+
+void AsyncEvents::add(EventSubject* subject, urma_async_event_type_t type) {
+  std::lock_guard lock(mutex_);
+  if (subject->ended_) return;
+  for (const Pending& event : pending_) {
+    if (event.subject == subject && event.type == type) return;
+  }
+  pending_.push_back({subject, type});
+  settle_fd();
+}
+
+// Readable exactly while an event waits.
+void AsyncEvents::settle_fd() {
+  const bool wanted = !pending_.empty();
+  if (std::exchange(readable_, wanted) == wanted) return;
+  uint64_t count = 1;
+  if (wanted) {
+    [[maybe_unused]] const ssize_t written = ::write(fd_.get(), &count, sizeof(count));
+    return;
+  }
+  // The program may have read it: that must not make this thread wait.
+  const iovec into = {&count, sizeof(count)};
+  [[maybe_unused]] const ssize_t got = ::preadv2(fd_.get(), &into, 1, -1, RWF_NOWAIT);
+}
+
+bool AsyncEvents::blocking() const {
+  const int flags = ::fcntl(fd_.get(), F_GETFL);
+  return flags >= 0 && (flags & O_NONBLOCK) == 0;
+}
+
+urma_status_t AsyncEvents::get(urma_async_event_t* event) {
+  while (!take(event)) {
+    if (!blocking()) return URMA_FAIL;
+    pollfd ready = {fd_.get(), POLLIN, 0};
+    if (::poll(&ready, 1, -1) < 0) return URMA_FAIL;
+  }
+  return URMA_SUCCESS;
+}
+
+bool AsyncEvents::take(urma_async_event_t* event) {
+  std::lock_guard lock(mutex_);
+  if (pending_.empty()) return false;
+  const Pending next = pending_.front();
+  pending_.erase(pending_.begin());
+  settle_fd();
+  ++next.subject->handed_out_;
+  // The union holds a pointer to the object, whatever its kind is.
+  std::memcpy(&event->element, &next.subject->element_, sizeof(next.subject->element_));
+  event->event_type = next.type;
+  event->priv = next.subject;
+  return true;
+}
+
+void AsyncEvents::acknowledge(const urma_async_event_t& event) {
+  auto* subject = static_cast<EventSubject*>(event.priv);
+  if (subject == nullptr) return;
+  ::pthread_mutex_lock(subject->mutex_);
+  ++*subject->acked_;
+  ::pthread_cond_broadcast(subject->cond_);
+  ::pthread_mutex_unlock(subject->mutex_);
+}
+
+// With events_->mutex_ held.
+bool EventSubject::all_acked() {
+  ::pthread_mutex_lock(mutex_);
+  const bool acked = static_cast<int32_t>(handed_out_ - *acked_) <= 0;
+  ::pthread_mutex_unlock(mutex_);
+  return acked;
+}
+
+bool EventSubject::end(bool non_blocking) {
+  uint32_t handed_out;
+  {
+    std::lock_guard lock(events_->mutex_);
+    if (non_blocking && !all_acked()) return false;
+    ended_ = true;
+    std::erase_if(events_->pending_,
+                  [this](const AsyncEvents::Pending& event) { return event.subject == this; });
+    events_->settle_fd();
+    // Nothing is handed out any more.
+    handed_out = handed_out_;
+  }
+  ::pthread_mutex_lock(mutex_);
+  while (static_cast<int32_t>(handed_out - *acked_) > 0) ::pthread_cond_wait(cond_, mutex_);
+  ::pthread_mutex_unlock(mutex_);
+  return true;
+}
+
+void EventSubject::begin() {
+  std::lock_guard lock(events_->mutex_);
+  ended_ = false;
+}
+
+}  // namespace urma

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT
+//
+// The asynchronous events of a context: what happens to its objects without their asking.
+#ifndef JETTY_ASYNC_EVENTS_H_
+#define JETTY_ASYNC_EVENTS_H_
+
+#include <pthread.h>
+
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+#include "urma/base/fd.h"
+#include "urma_types.h"
+
+namespace urma {
+
+class EventSubject;
+
+// Thread-safe. fd() is readable while an event waits; the program may make it non-blocking.
+class AsyncEvents {
+ public:
+  // Throws Error where no descriptor is left.
+  AsyncEvents();
+  AsyncEvents(const AsyncEvents&) = delete;
+  AsyncEvents& operator=(const AsyncEvents&) = delete;
+
+  int fd() const { return fd_.get(); }
+  // urma_get_async_event. Waits for an event unless fd() is non-blocking; then URMA_FAIL.
+  urma_status_t get(urma_async_event_t* event);
+  // False where none waits.
+  bool take(urma_async_event_t* event);
+  bool blocking() const;
+  // urma_ack_async_event.
+  static void acknowledge(const urma_async_event_t& event);
+
+ private:
+  friend class EventSubject;
+
+  struct Pending {
+    EventSubject* subject;
+    urma_async_event_type_t type;
+  };
+
+  void add(EventSubject* subject, urma_async_event_type_t type);
+  void settle_fd();
+
+  Fd fd_;
+  std::mutex mutex_;  // guards all below
+  std::vector<Pending> pending_;
+  bool readable_ = false;
+};
+
+// An object that events can be about. What the program has acknowledged is counted in the object's
+// public struct, what it was handed out here: whoever ends the object waits until they are equal.
+class EventSubject {
+ public:
+  // All four belong to the same object.
+  EventSubject(AsyncEvents* events, void* element, pthread_mutex_t* mutex, pthread_cond_t* cond,
+               uint32_t* acked)
+      : events_(events), element_(element), mutex_(mutex), cond_(cond), acked_(acked) {}
+  template <typename Object>
+  EventSubject(AsyncEvents* events, Object* object)
+      : EventSubject(events, object, &object->event_mutex, &object->event_cond,
+                     &object->async_events_acked) {}
+  EventSubject(const EventSubject&) = delete;
+  EventSubject& operator=(const EventSubject&) = delete;
+
+  // An event of one type waits at most once.
+  void raise(urma_async_event_type_t type) { events_->add(this, type); }
+  // Raises nothing any more, takes back what was not handed out, and waits until the rest is
+  // acknowledged. Where that is not so yet and `non_blocking` is set: false, and nothing happened.
+  bool end(bool non_blocking);
+  // After end(): raises again.
+  void begin();
+
+ private:
+  friend class AsyncEvents;
+
+  bool all_acked();
+
+  AsyncEvents* events_;
+  void* element_;
+  pthread_mutex_t* mutex_;
+  pthread_cond_t* cond_;
+  uint32_t* acked_;          // guarded by *mutex_
+  uint32_t handed_out_ = 0;  // guarded by events_->mutex_
+  bool ended_ = false;       // the same
+};
+
+}  // namespace urma
+
+#endif  // JETTY_ASYNC_EVENTS_H_

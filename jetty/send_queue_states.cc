@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT
+//
+// What the states of a send queue do to its records: the marker, what is posted to a queue that is
+// not READY, and what urma_flush_* hands back.
+#include "jetty/send_queue.h"
+
+namespace urma {
+
+void SendQueue::resume() {
+  state_ = URMA_JETTY_STATE_READY;
+  flushed_ = false;
+  silence_marker();
+}
+
+void SendQueue::stop(urma_jetty_state_t state) {
+  state_ = state;
+  flushed_ = false;
+  silence_marker();
+  put_marker(state == URMA_JETTY_STATE_SUSPENDED ? URMA_CR_WR_SUSPEND_DONE
+                                                 : URMA_CR_WR_FLUSH_ERR_DONE);
+}
+
+void SendQueue::reset() {
+  state_ = URMA_JETTY_STATE_RESET;
+  flushed_ = false;
+  for (uint32_t i = 0; i < size_.load(std::memory_order_relaxed); ++i) {
+    at(nth(i)).special |= kDropped;
+  }
+  retire(0, nullptr);
+}
+
+// The records before it may have to wait for a peer, and it behind them.
+void SendQueue::put_marker(urma_cr_status_t status) {
+  const uint32_t size = size_.load(std::memory_order_relaxed);
+  // In the place of one that nothing was posted behind: so there always is one.
+  const bool again = size != 0 && (at(nth(size - 1)).special & kMarker) != 0;
+  SendEntry* marker = &at(nth(again ? size - 1 : size));
+  *marker = {};
+  marker->state = SendState::kDone;
+  marker->status = static_cast<uint8_t>(status);
+  marker->special = kMarker;
+  if (!again) size_.store(size + 1, std::memory_order_relaxed);
+}
+
+// A queue that goes on, or stops once more, has no use for the marker of before.
+void SendQueue::silence_marker() {
+  for (uint32_t i = 0; i < size_.load(std::memory_order_relaxed); ++i) {
+    SendEntry& entry = at(nth(i));
+    if ((entry.special & kMarker) != 0) entry.special |= kDropped;
+  }
+}
+
+int SendQueue::hand_back(int count, urma_cr_t* cr) {
+  if (!flushed_) return 0;
+  int got = 0;
+  while (got < count && size_.load(std::memory_order_relaxed) != 0) {
+    SendEntry& entry = at(head_);
+    if (entry.state == SendState::kPending) {
+      // The oldest of all, so the first of its path, too.
+      entry.path->give_up_first();
+      complete(&entry, URMA_CR_WR_UNHANDLED);
+    }
+    if (entry.state != SendState::kDone) break;
+    entry.status = URMA_CR_WR_UNHANDLED;
+    if ((entry.special & kDropped) == 0) fill_record(entry, &cr[got++]);
+    pop();
+  }
+  return got;
+}
+
+// More records wait than the JFC was made for. They lie here, so none is lost. Counts on from where
+// it was as long as nothing was collected: a post must not cost more the longer the queue is.
+void SendQueue::count_towards_overflow() {
+  if (counted_since_ != popped_) {
+    counted_since_ = popped_;
+    counted_ = 0;
+    counted_due_ = 0;
+  }
+  for (; counted_ < size_.load(std::memory_order_relaxed); ++counted_) {
+    const SendEntry& entry = at(nth(counted_));
+    if (entry.state != SendState::kDone) return;
+    if (leaves_record(entry) && ++counted_due_ > overflow_above_) jfc_->overflowed();
+  }
+}
+
+}  // namespace urma

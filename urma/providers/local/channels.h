@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT
+//
+// The transport channels of a context, as programs see them. Messages go through shared memory
+// whatever a channel says; it is a name that imports can share, and keeps what is set on it.
+#ifndef URMA_PROVIDERS_LOCAL_CHANNELS_H_
+#define URMA_PROVIDERS_LOCAL_CHANNELS_H_
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+
+#include "urma_types.h"
+
+namespace urma::local {
+
+// What a channel leads from and to. There is one for each such combination.
+struct ChannelKey {
+  urma_eid_t local;
+  urma_eid_t peer;
+  urma_transport_mode_t mode;
+  urma_tp_type_t type;
+};
+
+// The channel type that urma_get_tp_list and the imports of a mode can have.
+bool type_allowed(urma_transport_mode_t mode, urma_tp_type_t type);
+
+// Any thread.
+class ChannelTable {
+ public:
+  struct Channel {
+    ChannelKey key;
+    uint64_t handle;  // names it to the program; never 0
+    uint32_t number;  // its tpn
+    urma_tp_attr_value_t attr;
+  };
+
+  // `serial` tells the handles of this table from those of every other one.
+  explicit ChannelTable(uint64_t serial) : serial_(serial) {}
+
+  // The channel of a key, made by the first who asks.
+  Channel at(const ChannelKey& key);
+  // The channel of a handle. Throws Error(URMA_EINVAL) where this table has given no such handle.
+  Channel at(uint64_t handle);
+
+  // Sets the members of the channel's attributes that the bitmap names. Throws Error(URMA_EINVAL).
+  void set(uint64_t handle, uint32_t bitmap, const urma_tp_attr_value_t& attr);
+  // The members that there are, as a bitmap.
+  static uint32_t members();
+
+  // Whether a channel, or an import by itself, has this number.
+  bool in_use(uint32_t number) const;
+
+ private:
+  friend class ChannelUse;
+
+  Channel* find(uint64_t handle);
+
+  const uint64_t serial_;
+  mutable std::mutex mutex_;      // guards all below
+  std::deque<Channel> channels_;  // by number, from 1 on
+  std::unordered_map<uint32_t, uint32_t> uses_;
+};
+
+// The number of a channel, in use for as long as an import lives.
+class ChannelUse {
+ public:
+  ChannelUse() = default;
+  ChannelUse(std::shared_ptr<ChannelTable> table, uint32_t number);
+  ~ChannelUse();
+  ChannelUse(ChannelUse&& other) noexcept
+      : table_(std::move(other.table_)), number_(other.number_) {}
+  ChannelUse& operator=(ChannelUse&& other) noexcept {
+    std::swap(table_, other.table_);
+    std::swap(number_, other.number_);
+    return *this;
+  }
+  uint32_t number() const { return number_; }
+
+ private:
+  std::shared_ptr<ChannelTable> table_;
+  uint32_t number_ = 0;
+};
+
+}  // namespace urma::local
+
+#endif  // URMA_PROVIDERS_LOCAL_CHANNELS_H_

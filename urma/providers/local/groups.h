@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT
+//
+// Jetty groups of this process: who sends to one names a hint, and the owner picks the member.
+#ifndef URMA_PROVIDERS_LOCAL_GROUPS_H_
+#define URMA_PROVIDERS_LOCAL_GROUPS_H_
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "urma/providers/local/protocol.h"
+#include "urma/providers/local/receiver.h"
+#include "urma_types.h"
+
+namespace urma::local {
+
+class Context;
+
+// Any thread.
+class GroupTable {
+ public:
+  void add(const urma_jetty_grp_t& group);
+  void remove(const urma_jetty_grp_t& group);
+  // Does nothing for an endpoint that belongs to no group. Members count from 0 on as they join.
+  void join(const Endpoint& member);
+  void leave(const Endpoint& member);
+
+  // Whether a peer may send to the group.
+  Answer admits(const urma_eid_t& eid, uint32_t id, uint32_t trans_mode, uint32_t token) const;
+  // The member that a hint stands for, and how many there are. False where there is none.
+  bool pick(const urma_eid_t& eid, uint32_t id, uint32_t hint, uint32_t* member,
+            uint32_t* members) const;
+
+ private:
+  struct Group {
+    urma_eid_t eid;
+    uint32_t token_policy;
+    urma_token_t token;
+    std::vector<uint32_t> members;  // their ids
+  };
+
+  Group* find(const urma_eid_t& eid, uint32_t id);
+  const Group* find(const urma_eid_t& eid, uint32_t id) const;
+
+  mutable std::mutex mutex_;               // guards the next one
+  std::multimap<uint32_t, Group> groups_;  // by id
+};
+
+// Throws Error.
+urma_jetty_grp_t* make_group(Context* context, const urma_jetty_grp_cfg_t& cfg);
+void end_group(urma_jetty_grp_t* group);
+
+}  // namespace urma::local
+
+#endif  // URMA_PROVIDERS_LOCAL_GROUPS_H_

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: MIT
+//
+// The jetty of a provider of this family: its parts, its state and its peer.
+#include <algorithm>
+#include <utility>
+
+#include "urma/base/error.h"
+#include "urma/base/log.h"
+#include "urma/providers/local/context.h"
+#include "urma/providers/local/notifier.h"
+#include "urma/providers/local/queues.h"
+#include "urma/providers/local/transport.h"
+
+namespace urma::local {
+namespace {
+
+CompletionQueue* receive_jfc_of(const urma_jetty_cfg_t& cfg) {
+  urma_jfc_t* jfc = cfg.shared.jfc != nullptr ? cfg.shared.jfc : cfg.shared.jfr->jfr_cfg.jfc;
+  return static_cast<CompletionQueue*>(jfc);
+}
+
+}  // namespace
+
+Jetty::Jetty(Context* ctx, const urma_jetty_cfg_t& cfg)
+    : urma_jetty_t{}, context_(ctx), subject_(&ctx->events(), this) {
+  urma_ctx = ctx;
+  jetty_cfg = cfg;
+}
+
+Jetty::~Jetty() { forget_peer(); }
+
+void Jetty::forget_peer() {
+  if (ever_bound_) context_->transport().unwatch_peer(&watcher_);
+}
+
+Jetty::Body::Body(Jetty* jetty, const urma_jetty_cfg_t& cfg)
+    : share(cfg.shared.jfr),
+      id(&jetty->context_->transport().runtime(), IdKind::kJetty, jetty->context_->eid_index,
+         cfg.id),
+      sender(&jetty->context_->transport(), cfg.jfs_cfg,
+             {id.get(), true, reinterpret_cast<uint64_t>(jetty)},
+             full_id(jetty->context_->transport(), *jetty->context_, id.get())),
+      receive_jfc(receive_jfc_of(cfg)),
+      send_completions(static_cast<CompletionQueue*>(cfg.jfs_cfg.jfc), &sender.queue()),
+      receive_completions(receive_jfc, &static_cast<Jfr*>(cfg.shared.jfr)->receiver()),
+      records(receive_jfc, reinterpret_cast<uint64_t>(jetty)),
+      described{{id.get(), true, reinterpret_cast<uint64_t>(jetty)},
+                jetty->context_->transport().eid(jetty->context_->eid_index),
+                cfg.jfs_cfg.trans_mode,
+                cfg.shared.jfr->jfr_cfg.flag.bs.token_policy,
+                cfg.shared.jfr->jfr_cfg.token_value,
+                &static_cast<Jfr*>(cfg.shared.jfr)->receiver(),
+                receive_jfc,
+                cfg.jfs_cfg.trans_mode == URMA_TM_RC ? &bond : nullptr,
+                cfg.jetty_grp != nullptr ? cfg.jetty_grp->jetty_grp_id.id : 0},
+      known(std::in_place, &jetty->context_->transport(), IdKind::kJetty, described) {}
+
+urma_status_t Jetty::activate() {
+  urma_jetty_cfg_t cfg = jetty_cfg;
+  cfg.jfs_cfg = context_->effective("jetty", jetty_cfg.jfs_cfg);
+  require_open("jetty", "jfs_cfg.jfc", cfg.jfs_cfg.jfc);
+  if (!static_cast<Jfr*>(cfg.shared.jfr)->active()) {
+    fail(URMA_EINVAL, "jetty: shared.jfr is not active; activate it first");
+  }
+  require_open("jetty", "the JFC of its receives", receive_jfc_of(cfg));
+  if (cfg.jetty_grp != nullptr && cfg.jetty_grp->urma_ctx != context_) {
+    fail(URMA_EINVAL, "jetty: jetty_grp is of another context; use one of this context");
+  }
+  body_.emplace(this, cfg);
+  subject_.begin();
+  jetty_cfg = cfg;
+  jetty_id = body_->sender.id();
+  return URMA_SUCCESS;
+}
+
+urma_status_t Jetty::deactivate() {
+  {
+    std::lock_guard lock(mutex_);
+    if (bound_ != nullptr) {
+      URMA_LOG_LIMITED(ERR, "jetty {:#x} is bound to {:#x}; call urma_unbind_jetty first",
+                       jetty_id.id, bound_->id.id);
+      return URMA_ENOPERM;
+    }
+  }
+  const bool non_blocking = jetty_cfg.flag.bs.non_blocking != 0;
+  if (!may_end(&subject_, "jetty", jetty_id.id, non_blocking)) return URMA_EAGAIN;
+  forget_peer();
+  body_.reset();
+  jetty_id = {};
+  return URMA_SUCCESS;
+}
+
+urma_status_t Jetty::modify(urma_jetty_attr_t* attr) {
+  if (!check_active("modify_jetty", active()) ||
+      !check_mask("modify_jetty", attr->mask, JETTY_STATE, JETTY_STATE)) {
+    return URMA_EINVAL;
+  }
+  std::lock_guard lock(mutex_);
+  if (!check_change("modify_jetty", body_->sender.state(), attr->state)) return URMA_EINVAL;
+  set_state(attr->state);
+  if (attr->state == URMA_JETTY_STATE_READY && bound_ != nullptr) watch_peer();
+  return URMA_SUCCESS;
+}
+
+// Peers reach it only while it can take their messages.
+void Jetty::set_state(urma_jetty_state_t state) {
+  const bool reachable = state == URMA_JETTY_STATE_READY || state == URMA_JETTY_STATE_SUSPENDED;
+  // What can fail comes before what cannot be undone.
+  if (reachable && !body_->known.has_value()) {
+    body_->known.emplace(&context_->transport(), IdKind::kJetty, body_->described);
+  }
+  // First, so that what it has sent to itself comes back flushed like everything else.
+  body_->sender.set_state(state);
+  if (!reachable) body_->known.reset();
+  if (state == URMA_JETTY_STATE_RESET) {
+    body_->receive_jfc->ring().purge(body_->described.identity.user_data);
+  }
+}
+
+urma_status_t Jetty::query(urma_jetty_cfg_t* cfg, urma_jetty_attr_t* attr) {
+  *cfg = jetty_cfg;
+  *attr = {};
+  if (active()) attr->state = body_->sender.state();
+  return URMA_SUCCESS;
+}
+
+int Jetty::flush(int count, urma_cr_t* cr) { return active() ? sender().hand_back(count, cr) : 0; }
+
+urma_status_t Jetty::bind(RemoteQueue* target, const std::shared_ptr<Results>& results,
+                          bool* anew) {
+  if (!active()) {
+    URMA_LOG_LIMITED(ERR, "bind_jetty: the jetty is not active; call urma_active_jetty first");
+    return URMA_EINVAL;
+  }
+  std::lock_guard lock(mutex_);
+  if (bound_ != nullptr && bound_ != target) {
+    URMA_LOG_LIMITED(ERR, "bind_jetty: jetty {:#x} is bound to {:#x} already; unbind it first",
+                     jetty_id.id, bound_->id.id);
+    return URMA_EEXIST;
+  }
+  if (results != nullptr && std::find(told_.begin(), told_.end(), results) == told_.end()) {
+    told_.push_back(results);
+  }
+  if (bound_ == target) return URMA_SUCCESS;
+  const urma_jetty_t* nobody = nullptr;
+  if (!target->bound.compare_exchange_strong(nobody, this)) {
+    URMA_LOG_LIMITED(ERR, "bind_jetty: target {:#x} is bound to another jetty; import it once more",
+                     target->id.id);
+    return URMA_EINVAL;
+  }
+  bound_ = target;
+  if (anew != nullptr) *anew = true;
+  // The import may end by itself while the jetty is bound, where it was one in the background.
+  target->add_ref();
+  target->tp.tpn = target->channel.number();
+  sender().bind(target);
+  receiver().set_bond(&body_->bond, target->id);
+  ever_bound_ = true;
+  watch_peer();
+  return URMA_SUCCESS;
+}
+
+void Jetty::watch_peer() {
+  context_->transport().watch_peer(&watcher_, IdKind::kJetty, bound_->id.eid, bound_->id.id,
+                                   bound_->serial);
+}
+
+urma_status_t Jetty::unbind() {
+  std::vector<std::shared_ptr<Results>> told;
+  {
+    std::lock_guard lock(mutex_);
+    told = told_;
+  }
+  // Before another bind can stand that their results would be taken for. Unlocked, as a result that
+  // is being acted upon needs the lock.
+  for (const auto& results : told) results->undo(this);
+  return disconnect();
+}
+
+urma_status_t Jetty::disconnect() {
+  uint64_t target;
+  {
+    std::lock_guard lock(mutex_);
+    if (bound_ == nullptr) {
+      URMA_LOG_LIMITED(ERR, "unbind_jetty: jetty {:#x} is not bound", jetty_id.id);
+      return URMA_EINVAL;
+    }
+    receiver().set_bond(&body_->bond, std::nullopt);
+    sender().unbind();
+    target = bound_->serial;
+    bound_->tp.tpn = UINT32_MAX;
+    bound_->bound.store(nullptr);
+    std::exchange(bound_, nullptr)->drop_ref();
+    told_.clear();
+  }
+  context_->transport().unwatch_peer(&watcher_, target);
+  return URMA_SUCCESS;
+}
+
+void Jetty::peer_gone(uint64_t target) {
+  std::lock_guard lock(mutex_);
+  if (bound_ == nullptr || bound_->serial != target) return;
+  const urma_jetty_state_t state = body_->sender.state();
+  // Stopped by the program itself.
+  if (state == URMA_JETTY_STATE_ERROR || state == URMA_JETTY_STATE_RESET) return;
+  URMA_LOG(WARNING, "jetty {:#x}: the process of its peer {:#x} is gone; the jetty is in ERROR now",
+           jetty_id.id, bound_->id.id);
+  set_state(URMA_JETTY_STATE_ERROR);
+  subject_.raise(URMA_EVENT_JETTY_ERR);
+}
+
+}  // namespace urma::local

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+//
+// Network addresses of a device that has no network: an EID is an IPv6 address, or an IPv4 address
+// mapped into one, and a MAC address follows from it.
+#ifndef URMA_PROVIDERS_LOCAL_NETWORK_H_
+#define URMA_PROVIDERS_LOCAL_NETWORK_H_
+
+#include <array>
+#include <cstdint>
+
+#include "urma_types.h"
+
+namespace urma::local {
+
+using Mac = std::array<uint8_t, URMA_MAC_BYTES>;
+
+// Of no card in the world: locally administered, and the same in every process.
+Mac mac_of(const urma_eid_t& eid);
+
+// Both throw Error(URMA_EINVAL) where the argument can be no address.
+urma_net_addr_t address_of(const urma_eid_t& eid);
+urma_eid_t eid_of(const urma_net_addr_t& address);
+
+bool same_eid(const urma_eid_t& a, const urma_eid_t& b);
+
+}  // namespace urma::local
+
+#endif  // URMA_PROVIDERS_LOCAL_NETWORK_H_

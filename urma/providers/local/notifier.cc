@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: MIT
+#include "urma/providers/local/notifier.h"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "urma/base/error.h"
+#include "urma/base/guard.h"
+#include "urma/base/log.h"
+#include "urma/providers/local/queues.h"
+#include "urma/providers/local/transport.h"
+
+namespace urma::local {
+namespace {
+
+// Results of one call, as the kernel of a UB device has it.
+constexpr uint32_t kMaxResults = 16;
+constexpr uint64_t kNsPerMs = 1'000'000;
+constexpr uint64_t kFirstPauseNs = 1'000'000;
+constexpr uint64_t kLongestPauseNs = 20'000'000;
+
+// A target that is not there yet may come; who is refused stays refused.
+bool may_change(Answer answer) {
+  return answer == Answer::kNoSuchObject || answer == Answer::kUnreachable ||
+         answer == Answer::kNoResources;
+}
+
+urma_status_t result_of(Answer answer) {
+  switch (answer) {
+    case Answer::kAccepted:
+      return URMA_SUCCESS;
+    case Answer::kWrongToken:
+    case Answer::kWrongMode:
+      return URMA_EINVAL;
+    default:
+      return URMA_FAIL;
+  }
+}
+
+}  // namespace
+
+// One question to the owner of a target, repeated while the answer may still change. On the service
+// thread.
+class Probe : public std::enable_shared_from_this<Probe> {
+ public:
+  Probe(Transport* transport, std::shared_ptr<Results> results, const RemoteQueue& target,
+        uint64_t serial)
+      : service_(&transport->service()),
+        transport_(transport),
+        transport_ended_(transport->ended()),
+        results_(std::move(results)),
+        serial_(serial),
+        request_{} {
+    request_.type = RequestType::kProbe;
+    request_.probe = {target.id.eid, target.id.id, static_cast<uint32_t>(target.type),
+                      static_cast<uint32_t>(target.trans_mode), target.token.token};
+  }
+
+  void start(int timeout_ms) {
+    once_ = timeout_ms == 0;
+    if (timeout_ms > 0) {
+      deadline_ = service_->after(static_cast<uint64_t>(timeout_ms) * kNsPerMs, [self = self()] {
+        self->deadline_ = 0;
+        self->end(URMA_ETIMEOUT);
+      });
+    }
+    ask();
+  }
+  // No result comes any more.
+  void cancel() {
+    if (deadline_ != 0) service_->cancel(std::exchange(deadline_, 0));
+    if (pause_ != 0) service_->cancel(std::exchange(pause_, 0));
+    over_ = true;
+  }
+
+ private:
+  std::shared_ptr<Probe> self() { return shared_from_this(); }
+
+  void ask() {
+    pause_ = 0;
+    if (over_ || *transport_ended_) return;
+    try {
+      const ProbeRequest& asked = request_.probe;
+      const auto link =
+          transport_->link_to(id_kind(asked.target_type), asked.target_eid, asked.target_id);
+      if (link == nullptr) return answered(Answer::kUnreachable);
+      link->request(request_, {}, [self = self()](const Reply& reply, Attached&) {
+        self->answered(reply.answer);
+      });
+    } catch (const std::exception& error) {
+      URMA_LOG_LIMITED(ERR, "asking for id {:#x}: {}", request_.probe.target_id, error.what());
+      end(URMA_FAIL);
+    }
+  }
+
+  void answered(Answer answer) {
+    if (over_ || *transport_ended_) return;
+    if (!may_change(answer)) {
+      if (answer != Answer::kAccepted) {
+        URMA_LOG_LIMITED(WARNING, "id {:#x} is no target for this process: {}",
+                         request_.probe.target_id, answer_text(answer));
+      }
+      return end(result_of(answer));
+    }
+    if (once_) return end(URMA_ETIMEOUT);
+    pause_ = service_->after(pause_ns_, [self = self()] { self->ask(); });
+    pause_ns_ = std::min(2 * pause_ns_, kLongestPauseNs);
+  }
+
+  void end(urma_status_t status) {
+    const auto keep = self();
+    if (*transport_ended_) return;
+    cancel();
+    results_->finish(serial_, status);
+  }
+
+  Service* service_;
+  Transport* transport_;
+  const std::shared_ptr<const bool> transport_ended_;
+  const std::shared_ptr<Results> results_;
+  const uint64_t serial_;
+  Request request_;
+  bool once_ = false;
+  bool over_ = false;
+  uint64_t pause_ns_ = kFirstPauseNs;
+  Service::TimerId deadline_ = 0;
+  Service::TimerId pause_ = 0;
+};
+
+Results::Results(Transport* transport)
+    : transport_(transport), readable_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  if (!readable_.valid()) fail_errno(URMA_ENOMEM, "create_notifier: making its descriptor");
+}
+
+uint64_t Results::add(RemoteQueue* target, urma_jetty_t* jetty, uint64_t user_ctx) {
+  const uint64_t serial = transport_->next_serial();
+  const std::lock_guard lock(mutex_);
+  under_way_.emplace(serial, Operation{target, jetty, jetty != nullptr, user_ctx, URMA_SUCCESS});
+  if (jetty != nullptr) target->add_ref();
+  return serial;
+}
+
+void Results::ask(uint64_t serial, int timeout_ms) {
+  const std::lock_guard lock(mutex_);
+  const auto entry = under_way_.find(serial);
+  if (entry == under_way_.end()) return;  // unbound already
+  auto probe =
+      std::make_shared<Probe>(transport_, shared_from_this(), *entry->second.target, serial);
+  transport_->service().post([self = shared_from_this(), probe, serial, timeout_ms] {
+    self->probes_.emplace(serial, probe);
+    probe->start(timeout_ms);
+  });
+}
+
+void Results::drop(uint64_t serial) {
+  const std::lock_guard lock(mutex_);
+  const auto entry = under_way_.find(serial);
+  if (entry == under_way_.end()) return;
+  if (entry->second.is_bind) entry->second.target->drop_ref();
+  under_way_.erase(entry);
+}
+
+void Results::finish(uint64_t serial, urma_status_t status) {
+  probes_.erase(serial);
+  end(serial, status);
+}
+
+void Results::end(uint64_t serial, urma_status_t status) {
+  const std::lock_guard lock(mutex_);
+  const auto entry = under_way_.find(serial);
+  if (entry != under_way_.end()) end(entry, status);
+}
+
+void Results::end(std::map<uint64_t, Operation>::iterator entry, urma_status_t status) {
+  entry->second.status = status;
+  ended_.push_back(entry->second);
+  under_way_.erase(entry);
+  ::eventfd_write(readable_.get(), 1);
+  arrived_.notify_one();
+}
+
+std::vector<Results::Operation> Results::take(uint32_t count, int timeout_ms) {
+  std::unique_lock lock(mutex_);
+  const auto some = [this] { return !ended_.empty(); };
+  if (timeout_ms < 0) {
+    arrived_.wait(lock, some);
+  } else if (timeout_ms > 0) {
+    arrived_.wait_for(lock, std::chrono::milliseconds(timeout_ms), some);
+  }
+  std::vector<Operation> taken;
+  taken.reserve(count);
+  settling_.reserve(settling_.size() + count);
+  while (!ended_.empty() && taken.size() < count) {
+    taken.push_back(ended_.front());
+    ended_.pop_front();
+    // Under the lock: whoever ends the import finds either its result here or the import ended.
+    if (failed_import(taken.back())) release(taken.back());
+    if (failed_bind(taken.back())) settling_.push_back(taken.back().jetty);
+  }
+  clear_if_empty();
+  return taken;
+}
+
+int Results::wait(uint32_t count, urma_notify_t* notify, int timeout_ms) {
+  std::vector<Operation> taken = take(std::min(count, kMaxResults), timeout_ms);
+  for (Operation& operation : taken) settle(&operation, notify++);
+  return static_cast<int>(taken.size());
+}
+
+void Results::settle(Operation* operation, urma_notify_t* notify) {
+  *notify = {};
+  notify->status = operation->status;
+  notify->user_ctx = operation->user_ctx;
+  if (!operation->is_bind) {
+    notify->type = URMA_IMPORT_JETTY_NOTIFY;
+    notify->tjetty = operation->target;  // only named where it has failed
+    return;
+  }
+  notify->type = URMA_BIND_JETTY_NOTIFY;
+  notify->jetty = operation->jetty;
+  if (failed_bind(*operation)) disconnect(static_cast<Jetty*>(operation->jetty));
+  release(*operation);
+}
+
+// Unlocked, because it waits for the service thread. Until it is done the jetty stays: undo()
+// waits.
+void Results::disconnect(Jetty* jetty) {
+  guarded(URMA_LOG_SITE, [&] { return jetty->disconnect(); });
+  const std::lock_guard lock(mutex_);
+  std::erase(settling_, jetty);
+  settled_.notify_all();
+}
+
+bool Results::failed_import(const Operation& operation) {
+  return !operation.is_bind && operation.status != URMA_SUCCESS;
+}
+
+bool Results::failed_bind(const Operation& operation) {
+  return operation.jetty != nullptr && operation.status != URMA_SUCCESS;
+}
+
+void Results::release(const Operation& operation) {
+  if (!operation.is_bind) operation.target->imported.store(false);
+  operation.target->drop_ref();
+}
+
+void Results::forget(const RemoteQueue* target) {
+  const auto is_import = [=](const Operation& operation) {
+    return operation.target == target && !operation.is_bind;
+  };
+  const std::lock_guard lock(mutex_);
+  std::erase_if(ended_, is_import);
+  clear_if_empty();
+  const auto entry = std::find_if(under_way_.begin(), under_way_.end(),
+                                  [&](const auto& one) { return is_import(one.second); });
+  if (entry == under_way_.end()) return;
+  cancel_probe(entry->first);
+  under_way_.erase(entry);
+}
+
+void Results::undo(const urma_jetty_t* jetty) {
+  std::unique_lock lock(mutex_);
+  settled_.wait(lock, [&] {
+    return std::find(settling_.begin(), settling_.end(), jetty) == settling_.end();
+  });
+  for (auto next = under_way_.begin(); next != under_way_.end();) {
+    const auto entry = next++;
+    if (entry->second.jetty != jetty) continue;
+    cancel_probe(entry->first);
+    end(entry, URMA_FAIL);
+  }
+  for (Operation& operation : ended_) {
+    if (operation.jetty != jetty) continue;
+    operation.jetty = nullptr;
+    operation.status = URMA_FAIL;
+  }
+}
+
+void Results::cancel_probe(uint64_t serial) {
+  transport_->service().post([self = shared_from_this(), serial] {
+    const auto probe = self->probes_.extract(serial);
+    if (!probe.empty()) probe.mapped()->cancel();
+  });
+}
+
+void Results::clear_if_empty() {
+  eventfd_t ignored;
+  if (ended_.empty()) ::eventfd_read(readable_.get(), &ignored);
+}
+
+void Results::close() {
+  std::vector<Operation> left;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [serial, operation] : under_way_) left.push_back(operation);
+    left.insert(left.end(), ended_.begin(), ended_.end());
+    under_way_.clear();
+    ended_.clear();
+    readable_.reset();
+  }
+  transport_->service().run([this] {
+    for (const auto& [serial, probe] : std::exchange(probes_, {})) probe->cancel();
+  });
+  for (const Operation& operation : left) release(operation);
+}
+
+Notifier::Notifier(urma_context_t* ctx, Transport* transport)
+    : urma_notifier_t{}, results_(std::make_shared<Results>(transport)) {
+  urma_ctx = ctx;
+  fd = results_->fd();
+}
+
+}  // namespace urma::local

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT
+//
+// Importing and binding in the background: the service thread asks the owner of the target until it
+// answers or the time is over, and a notifier hands the result to the program.
+#ifndef URMA_PROVIDERS_LOCAL_NOTIFIER_H_
+#define URMA_PROVIDERS_LOCAL_NOTIFIER_H_
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "urma/base/fd.h"
+#include "urma/providers/local/remote.h"
+#include "urma_types.h"
+
+namespace urma::local {
+
+class Jetty;
+class Probe;
+class Transport;
+
+// What is under way for one notifier, and the results that wait. The questions to owners hold it
+// too, so it outlives the notifier where one of them is not answered yet.
+class Results : public std::enable_shared_from_this<Results> {
+ public:
+  // Throws Error.
+  explicit Results(Transport* transport);
+
+  int fd() const { return readable_.get(); }
+  // Takes up an operation and returns its serial. `jetty` is what is bound to the target, NULL for
+  // an import.
+  uint64_t add(RemoteQueue* target, urma_jetty_t* jetty, uint64_t user_ctx);
+  // Asks the owner of its target.
+  void ask(uint64_t serial, int timeout_ms);
+  // Ends it with a result.
+  void end(uint64_t serial, urma_status_t status);
+  // It has not begun after all: no result of it will be there.
+  void drop(uint64_t serial);
+  // Takes up to `count` results out; see urma_wait_notify.
+  int wait(uint32_t count, urma_notify_t* notify, int timeout_ms);
+  // The program has ended the import by itself: no result of it will be there.
+  void forget(const RemoteQueue* target);
+  // The program unbinds the jetty by itself: results about that are failures that name it no more.
+  // When this returns, none is acted upon.
+  void undo(const urma_jetty_t* jetty);
+  // Ends everything. Nothing of it is touched afterwards.
+  void close();
+
+  // On the service thread.
+  void finish(uint64_t serial, urma_status_t status);
+
+ private:
+  struct Operation {
+    RemoteQueue* target;  // with a reference: the import's own, or one more for a bind
+    urma_jetty_t* jetty;  // of a bind that stands
+    bool is_bind;
+    uint64_t user_ctx;
+    urma_status_t status;
+  };
+
+  std::vector<Operation> take(uint32_t count, int timeout_ms);
+  void clear_if_empty();
+  void end(std::map<uint64_t, Operation>::iterator entry, urma_status_t status);
+  void cancel_probe(uint64_t serial);
+  void settle(Operation* operation, urma_notify_t* notify);
+  void disconnect(Jetty* jetty);
+  static bool failed_import(const Operation& operation);
+  static bool failed_bind(const Operation& operation);
+  static void release(const Operation& operation);
+
+  Transport* transport_;
+  std::mutex mutex_;  // guards the next six
+  std::condition_variable arrived_;
+  std::condition_variable settled_;
+  std::vector<const urma_jetty_t*> settling_;  // a failed bind of theirs is being undone
+  Fd readable_;                                // an eventfd
+  std::map<uint64_t, Operation> under_way_;    // by serial
+  std::deque<Operation> ended_;
+  std::map<uint64_t, std::shared_ptr<Probe>> probes_;  // on the service thread only
+};
+
+class Notifier : public urma_notifier_t {
+ public:
+  Notifier(urma_context_t* ctx, Transport* transport);
+  ~Notifier() { results_->close(); }
+  Notifier(const Notifier&) = delete;
+  Notifier& operator=(const Notifier&) = delete;
+  Results& results() { return *results_; }
+
+ private:
+  std::shared_ptr<Results> results_;
+};
+
+}  // namespace urma::local
+
+#endif  // URMA_PROVIDERS_LOCAL_NOTIFIER_H_

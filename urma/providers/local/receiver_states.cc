@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: MIT
+//
+// The states of a JFR, and its limit.
+#include "urma/providers/local/receiver.h"
+
+namespace urma::local {
+
+void Receiver::set_state(urma_jfr_state_t state) {
+  ForeignScope scope(lock_);
+  if (state_ == state) return;
+  state_ = state;
+  if (state != URMA_JFR_STATE_READY) {
+    close_all();
+    turn_away();
+  }
+  count_rings();
+}
+
+urma_jfr_state_t Receiver::state() {
+  ForeignScope scope(lock_);
+  return state_;
+}
+
+void Receiver::set_limit(uint32_t limit) {
+  ForeignScope scope(lock_);
+  limit_ = limit;
+  watch_limit();
+}
+
+uint32_t Receiver::limit() {
+  ForeignScope scope(lock_);
+  return limit_;
+}
+
+uint64_t Receiver::posted() {
+  ForeignScope scope(lock_);
+  return posted_.popped() + posted_.size();
+}
+
+uint64_t Receiver::consumed() {
+  ForeignScope scope(lock_);
+  return posted_.popped();
+}
+
+void Receiver::reach_limit() {
+  limit_ = 0;
+  subject_->raise(URMA_EVENT_JFR_LIMIT);
+}
+
+// So that a poll looks here also where no peer does.
+void Receiver::count_rings() {
+  const uint32_t flushing = to_flush_ != 0 ? 1 : 0;
+  ring_count_.store(static_cast<uint32_t>(rings_.size()) + flushing, std::memory_order_relaxed);
+}
+
+void Receiver::close_all() {
+  for (const std::shared_ptr<IncomingRing>& ring : rings_) {
+    ring->ring.close(URMA_CR_REM_ACCESS_ABORT_ERR);
+    ring->bell.ring(true);
+  }
+  pulling_ = nullptr;
+  rings_.clear();
+}
+
+// What is posted to a queue that is not READY.
+void Receiver::turn_away() {
+  if (state_ == URMA_JFR_STATE_RESET) {
+    while (posted_.front() != nullptr) posted_.pop();
+    to_flush_ = 0;
+    return;
+  }
+  to_flush_ = posted_.size();
+  Poll nobody;
+  flush_posted(&nobody);
+}
+
+// As many as the JFC has room for; a poll of it goes on.
+bool Receiver::flush_posted(Poll* poll) {
+  uint32_t flushed = 0;
+  for (; to_flush_ != 0; ++flushed, --to_flush_) {
+    urma_cr_t record = {};
+    record.status = URMA_CR_WR_FLUSH_ERR;
+    record.user_ctx = posted_.front()->user_ctx;
+    record.flag.bs.s_r = 1;
+    record.local_id = identity_.id;
+    record.user_data = identity_.user_data;
+    if (urma_cr_t* place = poll->place(jfc_); place != nullptr) {
+      *place = record;
+    } else if (!jfc_->ring().push(record, true, jfc_ == poll->jfc)) {
+      break;
+    }
+    posted_.pop();
+  }
+  count_rings();
+  if (flushed != 0) jfc_->completed(flushed, true);
+  return flushed != 0;
+}
+
+}  // namespace urma::local

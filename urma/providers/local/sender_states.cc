@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT
+//
+// The states of a JFS, or of the sending half of a jetty.
+#include "urma/providers/local/sender.h"
+
+namespace urma::local {
+
+bool change_allowed(urma_jetty_state_t from, urma_jetty_state_t to) {
+  switch (to) {
+    case URMA_JETTY_STATE_RESET:
+    case URMA_JETTY_STATE_READY:
+    case URMA_JETTY_STATE_ERROR:
+      return true;
+    case URMA_JETTY_STATE_SUSPENDED:
+      return from == URMA_JETTY_STATE_READY || from == URMA_JETTY_STATE_SUSPENDED;
+  }
+  return false;
+}
+
+void Sender::set_state(urma_jetty_state_t state) {
+  ForeignScope scope(queue_.lock());
+  if (queue_.state() == state) return;
+  // The short way is open only to requests for the path of the last one.
+  last_path_ = nullptr;
+  if (state == URMA_JETTY_STATE_READY) {
+    queue_.resume();
+    if (queue_.advance_paths()) look_after();
+    return;
+  }
+  flush_paths();
+  if (state == URMA_JETTY_STATE_RESET) {
+    queue_.reset();
+  } else {
+    queue_.stop(state);
+  }
+  queue_.announce();
+  // What a peer has to answer before is asked for by whoever polls, or else from time to time.
+  if (!queue_.empty()) look_after();
+}
+
+urma_jetty_state_t Sender::state() {
+  ForeignScope scope(queue_.lock());
+  return queue_.state();
+}
+
+int Sender::hand_back(int count, urma_cr_t* cr) {
+  OwnerScope scope(queue_.lock());
+  return queue_.hand_back(count, cr);
+}
+
+uint64_t Sender::posted() {
+  ForeignScope scope(queue_.lock());
+  return queue_.posted();
+}
+
+uint64_t Sender::retired() {
+  ForeignScope scope(queue_.lock());
+  return queue_.retired();
+}
+
+void Sender::flush_paths() {
+  for (const auto& path : paths_) path->flush();
+}
+
+// A suspended queue keeps it for later, any other one gives it back.
+void Sender::post_stopped(SendEntry* entry) {
+  last_path_ = nullptr;
+  auto* path = static_cast<QueuePath*>(entry->path);
+  queue_.commit(entry);
+  path->enqueue(entry);
+  if (queue_.state() == URMA_JETTY_STATE_SUSPENDED) return;
+  path->give_up_first();
+  queue_.complete(entry, URMA_CR_WR_FLUSH_ERR);
+  queue_.announce();
+}
+
+}  // namespace urma::local
