@@ -180,8 +180,6 @@ TEST_P(EventMatrixTest, CompletesInEveryWayOfWaiting) {
   }
 }
 
-const char* const kOperationNames[] = {"Write",   "WriteImm", "Read", "Send",
-                                       "SendImm", "Cas",      "Fadd"};
 const char* const kQueueNames[] = {"JfsJfr", "Jetty", "RcJetty"};
 
 std::string name_of(const testing::TestParamInfo<Parameters>& info) {

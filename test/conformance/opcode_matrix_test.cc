@@ -28,9 +28,17 @@ namespace urma_test {
 namespace {
 
 constexpr uint32_t kToken = 0x5eed1234;
-constexpr size_t kSizes[] = {0, 1, 8, 63, 64, 65, 4095, 4096, 65537, 8 << 20};
+constexpr size_t kSizes[] = {0, 1, 8, 63, 64, 65, 4095, 4096, 65537};
+// Moved in several turns; the second one is also more than is shared in one.
+constexpr size_t kLarge = 2 << 20;
+constexpr size_t kVeryLarge = 9 << 20;
 
-enum class Queues { kJfsJfr, kJetty, kRcJetty };
+// Of every branch, and often enough to see the order of data and value.
+constexpr size_t kNotifySizes[] = {0, 8, 4095, 65537};
+
+enum class Queues { kJfsJfr, kJetty, kRcJetty, kUmJfsJfr, kUmJetty };
+constexpr urma_transport_mode_t kModes[] = {URMA_TM_RM, URMA_TM_RM, URMA_TM_RC, URMA_TM_UM,
+                                            URMA_TM_UM};
 
 struct Case {
   Operation operation;
@@ -41,14 +49,20 @@ struct Case {
   uint32_t token() const { return with_token ? kToken : kNoToken; }
   Config config() const {
     Config config;
-    config.jetty = queues != Queues::kJfsJfr;
-    config.mode = queues == Queues::kRcJetty ? URMA_TM_RC : URMA_TM_RM;
+    config.jetty = queues != Queues::kJfsJfr && queues != Queues::kUmJfsJfr;
+    config.mode = kModes[static_cast<int>(queues)];
     config.token = token();
     return config;
   }
   std::vector<size_t> sizes() const {
+    if (operation == Operation::kWriteAtomic) return {1, 2, 4, 8, 16};
+    if (operation == Operation::kCas) return {4, 8, 16};
     if (is_atomic(operation)) return {4, 8};
-    return {std::begin(kSizes), std::end(kSizes)};
+    if (operation == Operation::kWriteNotify)
+      return {std::begin(kNotifySizes), std::end(kNotifySizes)};
+    std::vector<size_t> sizes(std::begin(kSizes), std::end(kSizes));
+    if (with_token) sizes.push_back(queues == Queues::kJetty ? kVeryLarge : kLarge);
+    return sizes;
   }
 };
 
@@ -201,10 +215,9 @@ TEST_P(OpcodeMatrix, MovesExactlyTheBytesItShould) {
 }
 
 std::string name_of(const ::testing::TestParamInfo<Parameters>& info) {
-  const char* const operations[] = {"Write", "WriteImm", "Read", "Send", "SendImm", "Cas", "Fadd"};
-  const char* const queue_names[] = {"JfsJfr", "Jetty", "RcJetty"};
+  const char* const queue_names[] = {"JfsJfr", "Jetty", "RcJetty", "UmJfsJfr", "UmJetty"};
   const auto& [operation, queues, two_processes, with_token] = info.param;
-  return std::string(operations[static_cast<int>(operation)]) +
+  return std::string(kOperationNames[static_cast<int>(operation)]) +
          queue_names[static_cast<int>(queues)] + (two_processes ? "TwoProcesses" : "OneProcess") +
          (with_token ? "Token" : "NoToken");
 }
@@ -217,6 +230,24 @@ INSTANTIATE_TEST_SUITE_P(
                        ::testing::Values(Queues::kJfsJfr, Queues::kJetty, Queues::kRcJetty),
                        ::testing::Bool(), ::testing::Bool()),
     name_of);
+
+// What differs from those in little.
+INSTANTIATE_TEST_SUITE_P(
+    More, OpcodeMatrix,
+    ::testing::Combine(::testing::Values(Operation::kWriteNotify, Operation::kSwap,
+                                         Operation::kFsub, Operation::kFand, Operation::kFor,
+                                         Operation::kFxor, Operation::kWriteAtomic),
+                       ::testing::Values(Queues::kJetty, Queues::kRcJetty), ::testing::Bool(),
+                       ::testing::Values(true)),
+    name_of);
+
+// Messages only, and each of them arrives while its receive is posted.
+INSTANTIATE_TEST_SUITE_P(Um, OpcodeMatrix,
+                         ::testing::Combine(::testing::Values(Operation::kSend,
+                                                              Operation::kSendImm),
+                                            ::testing::Values(Queues::kUmJfsJfr, Queues::kUmJetty),
+                                            ::testing::Bool(), ::testing::Values(true)),
+                         name_of);
 
 }  // namespace
 }  // namespace urma_test

@@ -19,10 +19,32 @@
 
 namespace urma_test {
 
-enum class Operation { kWrite, kWriteImm, kRead, kSend, kSendImm, kCas, kFadd };
+enum class Operation {
+  kWrite,
+  kWriteImm,
+  kWriteNotify,
+  kRead,
+  kSend,
+  kSendImm,
+  kCas,
+  kSwap,
+  kFadd,
+  kFsub,
+  kFand,
+  kFor,
+  kFxor,
+  kWriteAtomic
+};
+const char* const kOperationNames[] = {"Write",   "WriteImm", "WriteNotify", "Read",       "Send",
+                                       "SendImm", "Cas",      "Swap",        "Fadd",       "Fsub",
+                                       "Fand",    "For",      "Fxor",        "WriteAtomic"};
 
-inline bool is_atomic(Operation operation) {
-  return operation == Operation::kCas || operation == Operation::kFadd;
+// On one word, that nobody may see half of.
+inline bool is_atomic(Operation operation) { return operation >= Operation::kCas; }
+inline urma_opcode_t opcode_of_atomic(Operation operation) {
+  constexpr urma_opcode_t kOpcodes[] = {URMA_OPC_CAS,  URMA_OPC_SWAP, URMA_OPC_FADD, URMA_OPC_FSUB,
+                                        URMA_OPC_FAND, URMA_OPC_FOR,  URMA_OPC_FXOR};
+  return kOpcodes[static_cast<int>(operation) - static_cast<int>(Operation::kCas)];
 }
 inline bool is_send(Operation operation) {
   return operation == Operation::kSend || operation == Operation::kSendImm;
@@ -33,6 +55,8 @@ inline bool is_message(Operation operation) {
 }
 // All 64 bits of an immediate have to arrive.
 inline uint64_t immediate_of(uint64_t seed) { return ~seed * 0x9e3779b97f4a7c15u; }
+// Where WRITE_NOTIFY puts its value: behind the data, at any address.
+inline size_t notify_offset(size_t size) { return size + 3; }
 
 // One request, as both sides see it.
 struct Step {
@@ -40,8 +64,8 @@ struct Step {
   size_t kind;      // of the target's memory
   size_t size;      // bytes that are moved
   size_t offset;    // within the target's segment
-  uint64_t before;  // atomics: what the target's memory holds
-  uint64_t after;   // atomics: what it has to hold then
+  Value before;     // atomics: what the target's memory holds
+  Value after;      // atomics: what it has to hold then
   uint64_t seed;    // the others: of the data
   uint32_t sender;  // id and uasid that a receiver has to see
   uint32_t uasid;
@@ -50,6 +74,7 @@ struct Step {
 // Size of the segments for requests of `size` bytes: atomics get room to be misaligned in, and a
 // page, which can be mapped where it is a whole one.
 inline size_t segment_size(Operation operation, size_t size) {
+  if (operation == Operation::kWriteNotify) return notify_offset(size) + sizeof(uint64_t);
   return is_atomic(operation) ? 4096 : std::max<size_t>(size, 1);
 }
 
@@ -90,6 +115,9 @@ class Target {
       region.expect_value(step.offset, step.after, step.size);
     } else {
       region.expect_pattern(step.size, step.seed);
+    }
+    if (step.operation == Operation::kWriteNotify) {
+      region.add_value(notify_offset(step.size), immediate_of(step.seed), sizeof(uint64_t));
     }
     region.check("target");
   }
@@ -156,13 +184,15 @@ class Initiator {
     for (size_t local = 0; local < kKinds; ++local) {
       for (size_t remote = 0; remote < kKinds; ++remote) {
         SCOPED_TRACE(describe(local, remote, size));
-        const size_t offset = (8 - remote_[remote]->seg.ubva.va % 8) % 8 + 16;
+        const size_t offset = (16 - remote_[remote]->seg.ubva.va % 16) % 16 + 16;
         count_once(operation, local, remote, size, offset, URMA_CR_SUCCESS);
-        count_once(operation, local, remote, size, offset + 1, URMA_CR_REM_UNSUPPORTED_REQ_ERR);
-        if (size == 8) {
-          count_once(operation, local, remote, 8, offset + 4, URMA_CR_REM_UNSUPPORTED_REQ_ERR);
+        count_once(operation, local, remote, size, offset + size, URMA_CR_SUCCESS);
+        for (size_t skew = 1; skew < size; skew *= 2) {
+          count_once(operation, local, remote, size, offset + skew,
+                     URMA_CR_REM_UNSUPPORTED_REQ_ERR);
         }
-        refuse_length_three(operation, local, remote, offset);
+        refuse_length(operation, local, remote, offset, 3);
+        refuse_length(operation, local, remote, offset, 32);
       }
     }
   }
@@ -184,7 +214,10 @@ class Initiator {
     target_.prepare(step);
 
     urma_sge_t local = piece(regions_.segment(kind), region.data(), step.size);
-    urma_sge_t remote = piece(remote_[step.kind], remote_[step.kind]->seg.ubva.va, step.size);
+    const uint64_t va = remote_[step.kind]->seg.ubva.va;
+    urma_sge_t remote = piece(remote_[step.kind], va, step.size);
+    urma_sge_t notified[] = {
+        remote, piece(remote_[step.kind], va + notify_offset(step.size), sizeof(uint64_t))};
     switch (step.operation) {
       case Operation::kWrite:
         endpoint_.post(write_request(queue_, &local, &remote, step.seed));
@@ -192,6 +225,10 @@ class Initiator {
       case Operation::kWriteImm:
         endpoint_.post(
             write_imm_request(queue_, &local, &remote, immediate_of(step.seed), step.seed));
+        break;
+      case Operation::kWriteNotify:
+        endpoint_.post(
+            write_notify_request(queue_, &local, notified, immediate_of(step.seed), step.seed));
         break;
       case Operation::kSendImm:
         endpoint_.post(send_imm_request(queue_, &local, immediate_of(step.seed), step.seed));
@@ -211,39 +248,73 @@ class Initiator {
   void count_once(Operation operation, size_t kind, size_t remote_kind, size_t size, size_t offset,
                   urma_cr_status_t status) {
     // Small operands wrap around, and may touch nothing beside them when they do.
-    const uint64_t mask = size == 8 ? ~0ull : 0xffffffffull;
-    const uint64_t before = (0xfffffffffffffff0ull + ++seed_ % 16) & mask;
-    const bool equal = operation == Operation::kFadd || seed_ % 3 != 0;
-    const uint64_t operand = 0x1122334455667788u & mask;
-    const uint64_t result = operation == Operation::kFadd ? (before + operand) & mask
-                            : equal                       ? operand
-                                                          : before;
+    const Value mask = size == 16 ? ~Value{0} : (Value{1} << size * 8) - 1;
+    const Value before = (~Value{0} - 0x0ff0ff00ff0fu + ++seed_ % 16) & mask;
+    // Every third comparison finds another value, in the half that is looked at last.
+    const bool equal = operation != Operation::kCas || seed_ % 3 != 0;
+    const Value other = before ^ (Value{1} << (size * 8 - 1));
+    const Value operand = ((Value{0x99aabbccddeeff00u} << 64) + 0x1122334455667788u) & mask;
     const bool done = status == URMA_CR_SUCCESS;
-    const Step step = {operation, remote_kind, size, offset, before, done ? result : before,
-                       seed_,     0,           0};
+    const Value after = done && equal ? applied(operation, before, operand) & mask : before;
+    const Step step = {operation, remote_kind, size, offset, before, after, seed_, 0, 0};
+    const bool writes = operation == Operation::kWriteAtomic;
     Region& region = regions_.region(kind);
     region.expect_poison();
+    if (writes) region.add_value(0, operand, size);
     region.put();
     target_.prepare(step);
 
-    urma_sge_t old = piece(regions_.segment(kind), region.data(), size);
-    urma_sge_t remote =
+    urma_sge_t here = piece(regions_.segment(kind), region.data(), size);
+    urma_sge_t there =
         piece(remote_[remote_kind], remote_[remote_kind]->seg.ubva.va + offset, size);
     endpoint_.post(
-        operation == Operation::kFadd
-            ? add_request(queue_, &old, &remote, operand, step.seed)
-            : cas_request(queue_, &old, &remote, equal ? before : before ^ 1, operand, step.seed));
+        atomic_request(operation, &here, &there, equal ? before : other, operand, step.seed));
     check_completion(step.seed, size, status);
     target_.check(step);
-    if (done) region.expect_value(0, before, size);
+    if (done && !writes) region.expect_value(0, before, size);
     region.check("initiator");
   }
 
-  void refuse_length_three(Operation operation, size_t kind, size_t remote_kind, size_t offset) {
-    urma_sge_t old = piece(regions_.segment(kind), regions_.region(kind).data(), 3);
-    urma_sge_t remote = piece(remote_[remote_kind], remote_[remote_kind]->seg.ubva.va + offset, 3);
-    urma_jfs_wr_t wr = operation == Operation::kFadd ? add_request(queue_, &old, &remote, 1)
-                                                     : cas_request(queue_, &old, &remote, 0, 1);
+  static Value applied(Operation operation, Value before, Value operand) {
+    switch (operation) {
+      case Operation::kFadd:
+        return before + operand;
+      case Operation::kFsub:
+        return before - operand;
+      case Operation::kFand:
+        return before & operand;
+      case Operation::kFor:
+        return before | operand;
+      case Operation::kFxor:
+        return before ^ operand;
+      default:
+        return operand;
+    }
+  }
+
+  urma_jfs_wr_t atomic_request(Operation operation, urma_sge_t* here, urma_sge_t* there,
+                               const Value& compare, const Value& operand, uint64_t user_ctx) {
+    const auto low = static_cast<uint64_t>(operand);
+    if (operation == Operation::kWriteAtomic) {
+      return write_atomic_request(queue_, here, there, user_ctx);
+    }
+    if (operation != Operation::kCas) {
+      return fetch_request(opcode_of_atomic(operation), queue_, here, there, low, user_ctx);
+    }
+    if (here->len <= sizeof(uint64_t)) {
+      return cas_request(queue_, here, there, static_cast<uint64_t>(compare), low, user_ctx);
+    }
+    return cas_request(queue_, here, there, reinterpret_cast<uint64_t>(&compare),
+                       reinterpret_cast<uint64_t>(&operand), user_ctx);
+  }
+
+  void refuse_length(Operation operation, size_t kind, size_t remote_kind, size_t offset,
+                     size_t size) {
+    urma_sge_t old = piece(regions_.segment(kind), regions_.region(kind).data(), size);
+    urma_sge_t remote =
+        piece(remote_[remote_kind], remote_[remote_kind]->seg.ubva.va + offset, size);
+    const Value value = 1;
+    urma_jfs_wr_t wr = atomic_request(operation, &old, &remote, value, value, 0);
     urma_jfs_wr_t* bad = nullptr;
     EXPECT_EQ(endpoint_.post(&wr, &bad), URMA_EINVAL);
     EXPECT_EQ(bad, &wr);

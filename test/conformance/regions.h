@@ -26,6 +26,9 @@ inline constexpr size_t kKinds = 4;
 inline constexpr size_t kMemalign = 1;
 const char* const kKindNames[kKinds] = {"malloc", "memalign", "mmap", "stack"};
 
+// As wide as an atomic can be.
+using Value = unsigned __int128;
+
 using SegmentIds = std::array<SegmentId, kKinds>;
 using Segments = std::array<urma_target_seg_t*, kKinds>;
 
@@ -75,8 +78,12 @@ class Region {
     expect_poison();
     fill_with_pattern(expected_.data() + (data() - bytes_), size, seed);
   }
-  void expect_value(size_t offset, uint64_t value, size_t size) {
+  void expect_value(size_t offset, Value value, size_t size) {
     expect_poison();
+    add_value(offset, value, size);
+  }
+  // Beside what is expected already.
+  void add_value(size_t offset, Value value, size_t size) {
     std::memcpy(expected_.data() + (data() - bytes_) + offset, &value, size);
   }
   void put() { std::memcpy(bytes_, expected_.data(), total_); }

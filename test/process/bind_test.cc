@@ -300,10 +300,18 @@ TEST_F(BindTest, PeerThatDiesEndsTheRequests) {
     wait_for_success(party.endpoint.send_jfc, 0);
     channel.sync();
     for (int i = 0; i < 7; ++i) wait_for_status(party.endpoint.send_jfc, URMA_CR_ACK_TIMEOUT_ERR);
+    urma_async_event_t event;
+    EXPECT_EQ(urma_get_async_event(party.endpoint.ctx, &event), URMA_SUCCESS);
+    EXPECT_EQ(event.event_type, URMA_EVENT_JETTY_ERR);
+    EXPECT_EQ(event.element.jetty, party.endpoint.jetty);
+    urma_ack_async_event(&event);
+    wait_for_status(party.endpoint.send_jfc, URMA_CR_WR_FLUSH_ERR_DONE);
     party.send(8);
-    wait_for_status(party.endpoint.send_jfc, URMA_CR_ACK_TIMEOUT_ERR);
+    wait_for_status(party.endpoint.send_jfc, URMA_CR_WR_FLUSH_ERR);
     EXPECT_EQ(urma_unbind_jetty(party.endpoint.jetty), URMA_SUCCESS);
     party.endpoint.unimport(peer);
+    urma_jetty_attr_t ready = {JETTY_STATE, 0, URMA_JETTY_STATE_READY};
+    EXPECT_EQ(urma_modify_jetty(party.endpoint.jetty, &ready), URMA_SUCCESS);
     // There are others.
     urma_jetty_t* other = party.add_jetty();
     party.endpoint.bind(party.import(other->jetty_id.id));

@@ -185,6 +185,7 @@ urma_target_jetty_t* Endpoint::import(const QueueId& id) {
     remote.jetty_id.id = id.id;
     remote.trans_mode = config.mode;
     remote.type = URMA_JETTY;
+    remote.tp_type = config.mode == URMA_TM_UM ? URMA_UTP : URMA_RTP;
     remote.flag.bs.token_policy = policy_of(id.token);
     queue = made(urma_import_jetty(ctx, &remote, &token), "urma_import_jetty");
   } else {
@@ -275,6 +276,21 @@ urma_jfs_wr_t write_imm_request(urma_target_jetty_t* queue, urma_sge_t* local, u
   return wr;
 }
 
+urma_jfs_wr_t write_notify_request(urma_target_jetty_t* queue, urma_sge_t* local,
+                                   urma_sge_t* remote, uint64_t value, uint64_t user_ctx) {
+  urma_jfs_wr_t wr = write_imm_request(queue, local, remote, value, user_ctx);
+  wr.opcode = URMA_OPC_WRITE_NOTIFY;
+  wr.rw.dst.num_sge = 2;
+  return wr;
+}
+
+urma_jfs_wr_t write_atomic_request(urma_target_jetty_t* queue, urma_sge_t* local,
+                                   urma_sge_t* remote, uint64_t user_ctx) {
+  urma_jfs_wr_t wr = write_request(queue, local, remote, user_ctx);
+  wr.opcode = URMA_OPC_WRITE_ATOMIC;
+  return wr;
+}
+
 urma_jfs_wr_t read_request(urma_target_jetty_t* queue, urma_sge_t* local, urma_sge_t* remote,
                            uint64_t user_ctx) {
   urma_jfs_wr_t wr = request(URMA_OPC_READ, queue, user_ctx);
@@ -297,6 +313,18 @@ urma_jfs_wr_t send_imm_request(urma_target_jetty_t* queue, urma_sge_t* local, ui
   return wr;
 }
 
+urma_jfs_wr_t send_invalidate_request(urma_target_jetty_t* queue, urma_sge_t* local,
+                                      urma_target_seg_t* segment, uint64_t user_ctx) {
+  urma_jfs_wr_t wr = send_request(queue, local, user_ctx);
+  wr.opcode = URMA_OPC_SEND_INVALIDATE;
+  wr.send.tseg = segment;
+  return wr;
+}
+
+urma_jfs_wr_t nop_request(urma_target_jetty_t* queue, uint64_t user_ctx) {
+  return request(URMA_OPC_NOP, queue, user_ctx);
+}
+
 urma_jfs_wr_t cas_request(urma_target_jetty_t* queue, urma_sge_t* old, urma_sge_t* remote,
                           uint64_t compare, uint64_t swap, uint64_t user_ctx) {
   urma_jfs_wr_t wr = request(URMA_OPC_CAS, queue, user_ctx);
@@ -309,10 +337,21 @@ urma_jfs_wr_t cas_request(urma_target_jetty_t* queue, urma_sge_t* old, urma_sge_
 
 urma_jfs_wr_t add_request(urma_target_jetty_t* queue, urma_sge_t* old, urma_sge_t* remote,
                           uint64_t operand, uint64_t user_ctx) {
-  urma_jfs_wr_t wr = request(URMA_OPC_FADD, queue, user_ctx);
-  wr.faa.src = old;
-  wr.faa.dst = remote;
-  wr.faa.operand = operand;
+  return fetch_request(URMA_OPC_FADD, queue, old, remote, operand, user_ctx);
+}
+
+urma_jfs_wr_t fetch_request(urma_opcode_t opcode, urma_target_jetty_t* queue, urma_sge_t* old,
+                            urma_sge_t* remote, uint64_t operand, uint64_t user_ctx) {
+  urma_jfs_wr_t wr = request(opcode, queue, user_ctx);
+  if (opcode == URMA_OPC_SWAP) {
+    wr.cas.src = old;
+    wr.cas.dst = remote;
+    wr.cas.swap_data = operand;
+  } else {
+    wr.faa.src = old;
+    wr.faa.dst = remote;
+    wr.faa.operand = operand;
+  }
   return wr;
 }
 

@@ -125,15 +125,26 @@ urma_jfs_wr_t write_request(urma_target_jetty_t* queue, urma_sge_t* local, urma_
                             uint64_t user_ctx = 0);
 urma_jfs_wr_t write_imm_request(urma_target_jetty_t* queue, urma_sge_t* local, urma_sge_t* remote,
                                 uint64_t immediate, uint64_t user_ctx = 0);
+// Two remote pieces: where the data goes, and where the value.
+urma_jfs_wr_t write_notify_request(urma_target_jetty_t* queue, urma_sge_t* local,
+                                   urma_sge_t* remote, uint64_t value, uint64_t user_ctx = 0);
+urma_jfs_wr_t write_atomic_request(urma_target_jetty_t* queue, urma_sge_t* local,
+                                   urma_sge_t* remote, uint64_t user_ctx = 0);
 urma_jfs_wr_t read_request(urma_target_jetty_t* queue, urma_sge_t* local, urma_sge_t* remote,
                            uint64_t user_ctx = 0);
 urma_jfs_wr_t send_request(urma_target_jetty_t* queue, urma_sge_t* local, uint64_t user_ctx = 0);
 urma_jfs_wr_t send_imm_request(urma_target_jetty_t* queue, urma_sge_t* local, uint64_t immediate,
                                uint64_t user_ctx = 0);
+urma_jfs_wr_t send_invalidate_request(urma_target_jetty_t* queue, urma_sge_t* local,
+                                      urma_target_seg_t* segment, uint64_t user_ctx = 0);
+urma_jfs_wr_t nop_request(urma_target_jetty_t* queue, uint64_t user_ctx = 0);
 urma_jfs_wr_t cas_request(urma_target_jetty_t* queue, urma_sge_t* old, urma_sge_t* remote,
                           uint64_t compare, uint64_t swap, uint64_t user_ctx = 0);
 urma_jfs_wr_t add_request(urma_target_jetty_t* queue, urma_sge_t* old, urma_sge_t* remote,
                           uint64_t operand, uint64_t user_ctx = 0);
+// FADD and its like, and SWAP.
+urma_jfs_wr_t fetch_request(urma_opcode_t opcode, urma_target_jetty_t* queue, urma_sge_t* old,
+                            urma_sge_t* remote, uint64_t operand, uint64_t user_ctx = 0);
 
 }  // namespace urma_test
 

@@ -439,6 +439,30 @@ TEST_F(ErrorsTest, DepthAboveTheDevice) {
   });
 }
 
+TEST_F(ErrorsTest, EveryPriorityOfTheDeviceAndNoOther) {
+  run_one([](Channel&) {
+    Endpoint endpoint;
+    for (int priority : {0, 7, URMA_MAX_PRIORITY, URMA_MAX_PRIORITY + 1, 255}) {
+      SCOPED_TRACE(priority);
+      urma_jetty_cfg_t cfg = endpoint.jetty->jetty_cfg;
+      cfg.id = 0;
+      cfg.jfs_cfg.priority = static_cast<uint8_t>(priority);
+      errno = 0;
+      urma_jfs_t* jfs = urma_create_jfs(endpoint.ctx, &cfg.jfs_cfg);
+      urma_jetty_t* jetty = urma_create_jetty(endpoint.ctx, &cfg);
+      if (priority <= URMA_MAX_PRIORITY) {
+        EXPECT_EQ(urma_delete_jfs(jfs), URMA_SUCCESS);
+        EXPECT_EQ(urma_delete_jetty(jetty), URMA_SUCCESS);
+        continue;
+      }
+      EXPECT_EQ(jfs, nullptr);
+      EXPECT_EQ(jetty, nullptr);
+      EXPECT_EQ(errno, EINVAL);
+    }
+    endpoint.close();
+  });
+}
+
 TEST_F(ErrorsTest, ContextWithChildren) {
   run_one([](Channel&) {
     Endpoint endpoint;

@@ -173,6 +173,89 @@ TEST_P(RequestTest, FencedRequestWaitsForEarlierReads) {
   });
 }
 
+TEST_P(RequestTest, NopCompletesInItsTurn) {
+  run_one([config = config()](Channel&) {
+    Self self(config);
+    self.endpoint.post(nop_request(self.queue, 1));
+    EXPECT_EQ(wait_for_success(self.endpoint.send_jfc, 1).completion_len, 0u);
+    // Behind a message that waits for its receive.
+    urma_sge_t from = piece(self.segment, self.out(), 8);
+    self.endpoint.post(send_request(self.queue, &from, 2));
+    self.endpoint.post(nop_request(self.queue, 3));
+    urma_jfs_wr_t silent = nop_request(self.queue, 4);
+    silent.flag.bs.complete_enable = 0;
+    self.endpoint.post(silent);
+    EXPECT_TRUE(has_nothing(self.endpoint.send_jfc));
+    self.endpoint.post_receive(self.segment, self.in(), 8);
+    wait_for_success(self.endpoint.send_jfc, 2);
+    wait_for_success(self.endpoint.send_jfc, 3);
+    EXPECT_TRUE(has_nothing(self.endpoint.send_jfc));
+    self.endpoint.close();
+  });
+}
+
+// A request that is refused leads to its target like any other; the next one is not executed
+// either.
+TEST_P(RequestTest, RefusedRequestOpensNoWayOutOfAStoppedQueue) {
+  run_one([config = config()](Channel&) {
+    Self self(config);
+    urma_target_seg_t* mapped = self.endpoint.import(self.endpoint.segment_id(self.segment), true);
+    char* const word = self.in() + kHalf / 2;
+    urma_sge_t nowhere = piece(nullptr, self.out(), 8), from = piece(self.segment, self.out(), 8);
+    urma_sge_t there = piece(mapped, word, 8);
+    urma_jetty_attr_t jetty_attr = {};
+    jetty_attr.mask = JETTY_STATE;
+    jetty_attr.state = URMA_JETTY_STATE_ERROR;
+    urma_jfs_attr_t jfs_attr = {};
+    jfs_attr.mask = JFS_STATE;
+    jfs_attr.state = URMA_JETTY_STATE_ERROR;
+    EXPECT_EQ(config.jetty ? urma_modify_jetty(self.endpoint.jetty, &jetty_attr)
+                           : urma_modify_jfs(self.endpoint.jfs, &jfs_attr),
+              URMA_SUCCESS);
+    wait_for_status(self.endpoint.send_jfc, URMA_CR_WR_FLUSH_ERR_DONE);
+    urma_jfs_wr_t refused = write_request(self.queue, &nowhere, &there);
+    urma_jfs_wr_t* bad = nullptr;
+    EXPECT_EQ(self.endpoint.post(&refused, &bad), URMA_EINVAL);
+    self.endpoint.post(write_request(self.queue, &from, &there));
+    wait_for_status(self.endpoint.send_jfc, URMA_CR_WR_FLUSH_ERR);
+    EXPECT_EQ(*word, 0);
+    self.endpoint.close();
+  });
+}
+
+// No memory is needed to see that it would be too much.
+TEST_P(RequestTest, MoreThanTheDeviceMovesAtOnceIsRefused) {
+  run_one([config = config()](Channel&) {
+    Self self(config);
+    urma_device_attr_t attr;
+    ASSERT_EQ(urma_query_device(self.endpoint.ctx->dev, &attr), URMA_SUCCESS);
+    ASSERT_EQ(attr.dev_cap.max_msg_size, attr.dev_cap.max_write_size);
+    urma_sge_t here[] = {piece(self.segment, self.out(), attr.dev_cap.max_msg_size),
+                         piece(self.segment, self.out(), 1)};
+    urma_sge_t there[] = {piece(self.remote, self.in(), 8), piece(self.remote, self.in(), 8)};
+    urma_jfs_wr_t refused[] = {send_request(self.queue, here),
+                               send_imm_request(self.queue, here, 1),
+                               send_invalidate_request(self.queue, here, self.remote),
+                               write_request(self.queue, here, there),
+                               write_imm_request(self.queue, here, there, 1),
+                               write_notify_request(self.queue, here, there, 1)};
+    for (urma_jfs_wr_t& wr : refused) {
+      SCOPED_TRACE(static_cast<int>(wr.opcode));
+      // The local lists of both lie at the same place.
+      wr.rw.src.num_sge = 2;
+      urma_jfs_wr_t* bad = nullptr;
+      EXPECT_EQ(self.endpoint.post(&wr, &bad), URMA_EINVAL);
+      EXPECT_EQ(bad, &wr);
+    }
+    urma_jfs_wr_t read = read_request(self.queue, here, there);
+    read.rw.dst.num_sge = 2;
+    urma_jfs_wr_t* bad = nullptr;
+    EXPECT_EQ(self.endpoint.post(&read, &bad), URMA_EINVAL);
+    EXPECT_TRUE(has_nothing(self.endpoint.send_jfc));
+    self.endpoint.close();
+  });
+}
+
 TEST_P(RequestTest, ChosenIdIsTakenOnceAndFoundByOthers) {
   Config chosen = config();
   chosen.id = 4711;

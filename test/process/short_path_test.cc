@@ -12,6 +12,7 @@
 
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
+#include "urma_ext.h"
 
 #ifndef PR_SET_SYSCALL_USER_DISPATCH
 #define PR_SET_SYSCALL_USER_DISPATCH 59
@@ -137,6 +138,60 @@ TEST_P(ShortPathTest, MakesNoCallAndAllocatesNothing) {
     EXPECT_EQ(system_calls, 0);
     EXPECT_TRUE(supported) << "the kernel cannot dispatch system calls to user space";
     loop.endpoint.close();
+  });
+}
+
+// One request and its completion, without any of gtest's own work in it. True where all went well.
+bool complete(Endpoint& endpoint, urma_jfs_wr_t* wr) {
+  urma_jfs_wr_t* bad;
+  if (urma_post_jetty_send_wr(endpoint.jetty, wr, &bad) != URMA_SUCCESS) return false;
+  urma_cr_t record = {};
+  for (long polls = 0; polls < 200'000'000; ++polls) {
+    if (urma_poll_jfc(endpoint.send_jfc, 1, &record) == 1) break;
+  }
+  return record.status == URMA_CR_SUCCESS && record.opcode != URMA_CR_OPC_SEND;
+}
+
+// On memory that is mapped: nothing waits, so that the service thread has nothing to look after,
+// which it would do under the queue's lock.
+TEST_F(ProcessTest, OneSidedRequestsMakeNoCallAndAllocateNothing) {
+  run_one([](Channel&) {
+    constexpr uint64_t kBytes = 64 << 10;
+    Endpoint endpoint;
+    auto* memory = static_cast<char*>(urma_ext_alloc(kBytes, 0));
+    ASSERT_NE(memory, nullptr);
+    urma_target_seg_t* segment = endpoint.add(memory, kBytes);
+    urma_target_seg_t* remote = endpoint.import(endpoint.segment_id(segment), true);
+    ASSERT_NE(remote->mva, 0u);
+    urma_target_jetty_t* self = endpoint.import(endpoint.queue_id());
+    urma_sge_t here = piece(segment, memory, 8), wide = piece(segment, memory, 16);
+    urma_sge_t there[] = {piece(remote, memory + 4096, 8), piece(remote, memory + 8192, 8)};
+    const auto operand = reinterpret_cast<uint64_t>(memory + 1024);
+    std::vector<urma_jfs_wr_t> requests = {
+        write_request(self, &here, there),        read_request(self, &here, there),
+        write_atomic_request(self, &here, there), write_notify_request(self, &here, there, 1),
+        cas_request(self, &here, there, 0, 1),    cas_request(self, &wide, there, operand, operand),
+        write_atomic_request(self, &wide, there), nop_request(self)};
+    for (const urma_opcode_t opcode : {URMA_OPC_SWAP, URMA_OPC_FADD, URMA_OPC_FSUB, URMA_OPC_FAND,
+                                       URMA_OPC_FOR, URMA_OPC_FXOR}) {
+      requests.push_back(fetch_request(opcode, self, &here, there, 1));
+    }
+    for (urma_jfs_wr_t& wr : requests) {
+      SCOPED_TRACE(static_cast<int>(wr.opcode));
+      for (int i = 0; i < kWarmUp; ++i) ASSERT_TRUE(complete(endpoint, &wr));
+      int failed = 0;
+      {
+        Watch watch;
+        for (int i = 0; i < kRounds; ++i) failed += complete(endpoint, &wr) ? 0 : 1;
+      }
+      EXPECT_EQ(failed, 0);
+      EXPECT_EQ(allocations, 0);
+      EXPECT_EQ(system_calls, 0);
+    }
+    endpoint.unimport(remote);
+    endpoint.remove(segment);
+    EXPECT_EQ(urma_ext_free(memory), URMA_SUCCESS);
+    endpoint.close();
   });
 }
 

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: MIT
+#include <atomic>
+#include <thread>
+
 #include "test/unit/core_fake.h"
 
 namespace core_fake {
@@ -177,6 +180,45 @@ TEST_F(CoreApi, BindingIsForRcPairs) {
   end_queues();
 }
 
+// The provider lets the first of them through.
+std::atomic<urma_target_jetty_t*> g_bound;
+urma_status_t bind_first(urma_jetty_t*, urma_target_jetty_t* target) {
+  urma_target_jetty_t* nobody = nullptr;
+  return g_bound.compare_exchange_strong(nobody, target) ? URMA_SUCCESS : URMA_EEXIST;
+}
+
+TEST_F(CoreApi, OneOfTwoThreadsBindsAJetty) {
+  make_queues(URMA_TM_RC);
+  urma_jetty_t* jetty = urma_create_jetty(&ctx_, &jetty_cfg_);
+  ASSERT_NE(jetty, nullptr);
+  ops_.bind_jetty = bind_first;
+  for (int round = 0; round < 300; ++round) {
+    g_bound = nullptr;
+    urma_target_jetty_t targets[2] = {};
+    urma_status_t results[2];
+    std::atomic<int> ready{0};
+    const auto bind = [&](int index) {
+      targets[index].urma_ctx = &ctx_;
+      targets[index].trans_mode = URMA_TM_RC;
+      targets[index].flag.bs.order_type = URMA_OL;
+      // Side by side, as far as that can be had.
+      for (++ready; ready < 2;) std::this_thread::yield();
+      results[index] = urma_bind_jetty(jetty, &targets[index]);
+    };
+    std::thread other(bind, 1);
+    bind(0);
+    other.join();
+    const int winner = results[0] == URMA_SUCCESS ? 0 : 1;
+    ASSERT_EQ(results[winner], URMA_SUCCESS);
+    ASSERT_EQ(results[1 - winner], URMA_EEXIST);
+    ASSERT_EQ(jetty->remote_jetty, &targets[winner]);
+    ASSERT_EQ(g_bound, &targets[winner]);
+    EXPECT_STATUS(urma_unbind_jetty(jetty), URMA_SUCCESS);
+  }
+  EXPECT_STATUS(urma_delete_jetty(jetty), URMA_SUCCESS);
+  end_queues();
+}
+
 TEST_F(CoreApi, AdviceIsNotNeededOnUb) {
   make_queues();
   urma_jfs_t* jfs = urma_create_jfs(&ctx_, &jfs_cfg_);
@@ -241,6 +283,36 @@ TEST_F(CoreApi, NotifierReleasesWhatFails) {
   EXPECT_STATUS(urma_delete_notifier(nullptr), URMA_EINVAL);
   delete failing;
   delete pending;
+}
+
+// What a notifier at the same address imports while the old one ends.
+urma_target_jetty_t* g_later;
+urma_status_t replace_notifier(urma_notifier_t* notifier) {
+  if (g_provider.status != URMA_SUCCESS) return g_provider.status;
+  urma_rjetty_t rjetty = {};
+  rjetty.trans_mode = URMA_TM_RM;
+  urma_token_t token = {};
+  g_later = urma_import_jetty_async(notifier, &rjetty, &token, 0, 0);
+  return URMA_SUCCESS;
+}
+
+TEST_F(CoreApi, NotifierEndsItsOwnImportsAlone) {
+  urma_notifier_t* notifier = urma_create_notifier(&ctx_);
+  urma_rjetty_t rjetty = {};
+  rjetty.trans_mode = URMA_TM_RM;
+  urma_token_t token = {};
+  urma_target_jetty_t* pending = urma_import_jetty_async(notifier, &rjetty, &token, 0, 0);
+  ops_.delete_notifier = replace_notifier;
+  g_provider.status = URMA_FAIL;
+  EXPECT_STATUS(urma_delete_notifier(notifier), URMA_FAIL);
+  EXPECT_EQ(children(), 2u);
+  g_provider.status = URMA_SUCCESS;
+  EXPECT_STATUS(urma_delete_notifier(notifier), URMA_SUCCESS);
+  EXPECT_EQ(children(), 1u);
+  EXPECT_STATUS(urma_unimport_jetty_async(g_later), URMA_SUCCESS);
+  EXPECT_EQ(children(), 0u);
+  delete pending;
+  delete notifier;
 }
 
 TEST_F(CoreApi, Descriptors) {

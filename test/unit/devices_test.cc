@@ -9,10 +9,12 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "urma/base/host.h"
 #include "urma/core/core.h"
@@ -38,8 +40,8 @@ class DevicesTest : public testing::Test {
   }
   ~DevicesTest() override {
     urma_uninit();
-    for (const char* name :
-         {"URMA_RUNTIME_DIR", "URMA_PROVIDER_PATH", "URMA_SYSFS_ROOT", "URMA_TEST_FAIL_UNINIT"}) {
+    for (const char* name : {"URMA_RUNTIME_DIR", "URMA_PROVIDER_PATH", "URMA_SYSFS_ROOT",
+                             "URMA_TEST_FAIL_UNINIT", "URMA_DEVICE_ALIAS"}) {
       ::unsetenv(name);
     }
     fs::remove_all(root_);
@@ -295,6 +297,134 @@ TEST_F(DevicesTest, ChildOfAUserGetsCleanErrorsAndTouchesNothing) {
   ASSERT_EQ(urma_get_uasid(&uasid), URMA_SUCCESS);
   EXPECT_TRUE(fs::exists(fmt::format("{}/run/uasid-{:06x}", root_, uasid)));
   EXPECT_EQ(urma_init(nullptr), URMA_EEXIST);
+}
+
+std::vector<std::string> device_names() {
+  std::vector<std::string> names;
+  int count = 0;
+  auto** list = urma_get_device_list(&count);
+  for (int i = 0; i < count; ++i) names.emplace_back(list[i]->name);
+  urma_free_device_list(list);
+  return names;
+}
+
+TEST(AliasesTest, EntriesAreTakenApart) {
+  const auto aliases = parse_aliases("a=b, bonding_dev_0 = c ,,=x,y=,z,d=e=f");
+  ASSERT_EQ(aliases.size(), 3u);
+  EXPECT_EQ(aliases[0].name, "a");
+  EXPECT_EQ(aliases[0].device, "b");
+  EXPECT_EQ(aliases[1].name, "bonding_dev_0");
+  EXPECT_EQ(aliases[1].device, "c");
+  EXPECT_EQ(aliases[2].device, "e=f");
+  EXPECT_TRUE(parse_aliases("").empty());
+  EXPECT_TRUE(parse_aliases(std::string(64, 'x') + "=y").empty());
+  EXPECT_EQ(parse_aliases(std::string(63, 'x') + "=y").size(), 1u);
+}
+
+TEST_F(DevicesTest, AliasIsTheSameDeviceUnderAnotherName) {
+  use_own();
+  ::setenv("URMA_DEVICE_ALIAS", "other=urma_test0,bonding_dev_7=other,urma_test0=other,x=nothing",
+           1);
+  for (int cycle = 0; cycle < 3; ++cycle) {
+    ASSERT_EQ(urma_init(nullptr), URMA_SUCCESS);
+    EXPECT_EQ(device_names(), (std::vector<std::string>{"urma_test0", "other", "bonding_dev_7"}));
+    auto* real = urma_get_device_by_name(std::string("urma_test0").data());
+    auto* other = urma_get_device_by_name(std::string("other").data());
+    auto* bonding = urma_get_device_by_name(std::string("bonding_dev_7").data());
+    EXPECT_STREQ(other->ops->name, "test");
+    EXPECT_STREQ(bonding->ops->name, "ub_agg");
+    for (auto* alias : {other, bonding}) {
+      EXPECT_EQ(alias->type, real->type);
+      EXPECT_EQ(attr_of(alias), attr_of(real));
+      urma_device_attr_t attr;
+      EXPECT_EQ(urma_query_device(alias, &attr), URMA_SUCCESS);
+      EXPECT_EQ(attr.dev_cap.max_jfc, 123u);
+      uint32_t eids = 0;
+      auto* infos = urma_get_eid_list(alias, &eids);
+      ASSERT_EQ(eids, 2u);
+      EXPECT_EQ(urma_get_device_by_eid(infos[1].eid, URMA_TRANSPORT_UB), real);
+      urma_free_eid_list(infos);
+      auto* ctx = urma_create_context(alias, 1);
+      ASSERT_NE(ctx, nullptr);
+      EXPECT_EQ(ctx->dev, alias);
+      EXPECT_STREQ(ctx->ops->name, alias == bonding ? "BOND_OPS" : "test");
+      EXPECT_EQ(urma_delete_context(ctx), URMA_SUCCESS);
+    }
+    EXPECT_EQ(urma_uninit(), URMA_SUCCESS);
+  }
+}
+
+std::vector<std::string> alias_lines;
+
+void keep_alias_line(int /*level*/, char* line) {
+  // A callback may look at the devices.
+  device_names();
+  if (std::strstr(line, "URMA_DEVICE_ALIAS") != nullptr) alias_lines.emplace_back(line);
+}
+
+TEST_F(DevicesTest, EachBadAliasIsNamedOnce) {
+  use_own();
+  ::setenv("URMA_DEVICE_ALIAS", "urma_test0=other,x=nothing,good=urma_test0,nonsense", 1);
+  alias_lines.clear();
+  ASSERT_EQ(urma_register_log_func(keep_alias_line), URMA_SUCCESS);
+  EXPECT_EQ(urma_init(nullptr), URMA_SUCCESS);
+  device_names();
+  EXPECT_EQ(urma_unregister_log_func(), URMA_SUCCESS);
+  ASSERT_EQ(alias_lines.size(), 3u);
+  EXPECT_NE(alias_lines[0].find("nonsense"), std::string::npos);
+  EXPECT_NE(alias_lines[1].find("urma_test0=other"), std::string::npos);
+  EXPECT_NE(alias_lines[2].find("x=nothing"), std::string::npos);
+  EXPECT_EQ(device_names().back(), "good");
+}
+
+TEST_F(DevicesTest, AliasComesAndGoesWithItsDevice) {
+  use_foreign();
+  ::setenv("URMA_DEVICE_ALIAS", "bonding_dev_0=udma0", 1);
+  ASSERT_EQ(urma_init(nullptr), URMA_SUCCESS);
+  EXPECT_TRUE(device_names().empty());
+  sysfs_device("udma0");
+  EXPECT_EQ(device_names(), (std::vector<std::string>{"udma0", "bonding_dev_0"}));
+  auto* alias = urma_get_device_by_name(std::string("bonding_dev_0").data());
+  EXPECT_EQ(alias->path, root_ + "/class/ubcore/udma0");
+  EXPECT_STREQ(alias->ops->name, "ub_agg");
+  EXPECT_EQ(attr_of(alias)->dev_cap.max_jfc_depth, 256u);
+  uint32_t eids = 0;
+  urma_free_eid_list(urma_get_eid_list(alias, &eids));
+  EXPECT_EQ(eids, 1u);
+  // The kernel's end is that of the device.
+  errno = 0;
+  EXPECT_EQ(urma_create_context(alias, 2), nullptr);
+  EXPECT_EQ(errno, EIO);
+  fs::remove_all(root_ + "/class/ubcore/udma0");
+  EXPECT_TRUE(device_names().empty());
+  sysfs_device("udma0");
+  EXPECT_EQ(device_names().size(), 2u);
+}
+
+TEST_F(DevicesTest, DeviceOfThatNameComesBeforeAnAlias) {
+  use_foreign();
+  sysfs_device("udma0");
+  ::setenv("URMA_DEVICE_ALIAS", "udma1=udma0", 1);
+  alias_lines.clear();
+  ASSERT_EQ(urma_register_log_func(keep_alias_line), URMA_SUCCESS);
+  ASSERT_EQ(urma_init(nullptr), URMA_SUCCESS);
+  EXPECT_EQ(device_names().size(), 2u);
+  auto* alias = urma_get_device_by_name(std::string("udma1").data());
+  EXPECT_EQ(alias->path, root_ + "/class/ubcore/udma0");
+  sysfs_device("udma1");
+  for (int round = 0; round < 2; ++round) {
+    EXPECT_EQ(device_names().size(), 2u);
+    auto* device = urma_get_device_by_name(std::string("udma1").data());
+    ASSERT_NE(device, nullptr);
+    EXPECT_EQ(device->path, root_ + "/class/ubcore/udma1");
+  }
+  EXPECT_EQ(alias->path, root_ + "/class/ubcore/udma0");
+  ASSERT_EQ(alias_lines.size(), 1u);
+  EXPECT_NE(alias_lines[0].find("udma1"), std::string::npos);
+  fs::remove_all(root_ + "/class/ubcore/udma1");
+  EXPECT_EQ(device_names().size(), 2u);
+  EXPECT_EQ(urma_get_device_by_name(std::string("udma1").data()), alias);
+  urma_unregister_log_func();
 }
 
 // Each way out, with the library in use.

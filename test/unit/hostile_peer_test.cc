@@ -321,7 +321,7 @@ struct Lie {
 
 TEST_F(HostilePeerTest, MessageThatIsNoneClosesItsRingAlone) {
   const Lie lies[] = {{"no kind", 0, 0, 0, 0},
-                      {"another kind", 4, 0, 8, 8},
+                      {"another kind", 5, 0, 8, 8},
                       {"the last kind", 255, kByReference, 8, sizeof(PayloadPiece)},
                       {"a longer send", 2, 0, 4096, 8},
                       {"a write with data", 3, 0, 8, 8},

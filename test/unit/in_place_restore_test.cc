@@ -28,6 +28,71 @@ bool is_private(const char* at) {
   return smaps_line(at, "VmFlags").find(" sh") == std::string::npos;
 }
 
+// A large range goes a turn at a time, and whoever cannot wait for that finishes it.
+TEST(InPlaceRestore, InTurns) {
+  SKIP_UNLESS_IN_PLACE();
+  for (const bool finished_at_once : {false, true}) {
+    PrivateMemory memory(kBytes, 0, 2 * kMiB);
+    fill(memory.get(), kBytes);
+    PageTable table;
+    SharedPages::RangeId range;
+    ASSERT_EQ(shared_parts(table, memory.get(), kBytes, &range)[0].reason, URMA_EXT_REASON_NONE);
+    ASSERT_FALSE(table.remove_some(range, 2 * kMiB));
+    EXPECT_TRUE(is_private(memory.get()));
+    EXPECT_FALSE(is_private(memory.get() + kBytes - kPage));
+    EXPECT_TRUE(table.parts(range).empty());
+    if (finished_at_once) {
+      table.remove(range);
+    } else {
+      int turns = 1;
+      while (!table.remove_some(range, 2 * kMiB)) ++turns;
+      EXPECT_GE(turns, 2);
+    }
+    EXPECT_TRUE(is_private(memory.get() + kBytes - kPage));
+    EXPECT_TRUE(is_filled(memory.get(), kBytes));
+    EXPECT_TRUE(table.remove_some(range, 1));
+  }
+}
+
+TEST(InPlaceRestore, OwnMemoryInTurns) {
+  SKIP_UNLESS_IN_PLACE();
+  PageTable table;
+  auto* const memory = static_cast<char*>(table.allocate(kBytes, 0));
+  ASSERT_NE(memory, nullptr);
+  fill(memory, kBytes);
+  SharedPages::RangeId range;
+  const auto parts = shared_parts(table, memory, kBytes, &range);
+  ASSERT_EQ(parts[0].reason, URMA_EXT_REASON_NONE);
+  const PeerMapping former(parts[0]);
+  ASSERT_FALSE(table.remove_some(range, 2 * kMiB));
+  while (!table.remove_some(range, 2 * kMiB)) {
+  }
+  EXPECT_TRUE(is_filled(memory, kBytes));
+  for (uint64_t at = 0; at < kBytes; at += kPage) former.get()[at] = 0;
+  EXPECT_TRUE(is_filled(memory, kBytes));
+  EXPECT_TRUE(table.deallocate(memory));
+}
+
+// Two threads want the same range away: both return once it is.
+TEST(InPlaceRestore, ByTwoThreads) {
+  SKIP_UNLESS_IN_PLACE();
+  PrivateMemory memory(kBytes);
+  PageTable table;
+  for (int round = 0; round < 5; ++round) {
+    fill(memory.get(), kBytes);
+    SharedPages::RangeId range;
+    shared_parts(table, memory.get(), kBytes, &range);
+    std::thread other([&] {
+      while (!table.remove_some(range, kMiB)) std::this_thread::yield();
+    });
+    table.remove(range);
+    EXPECT_TRUE(is_private(memory.get()));
+    EXPECT_TRUE(is_private(memory.get() + kBytes - kPage));
+    EXPECT_TRUE(is_filled(memory.get(), kBytes));
+    other.join();
+  }
+}
+
 struct Fiber {
   PageTable table;
   SharedPages::RangeId range;

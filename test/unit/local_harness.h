@@ -287,6 +287,11 @@ class Node : public Host {
     }
     return post(jfs, to, &wr, user_ctx, true);
   }
+  // A request that the test has made.
+  urma_status_t execute(urma_jfs_t* jfs, urma_target_jetty_t* to, urma_jfs_wr_t wr,
+                        uint64_t user_ctx) {
+    return post(jfs, to, &wr, user_ctx, true);
+  }
   void receive(urma_jfr_t* jfr, std::vector<urma_sge_t> into, uint64_t user_ctx) {
     urma_jfr_wr_t wr = {};
     wr.src = {into.data(), static_cast<uint32_t>(into.size())};

@@ -37,6 +37,8 @@ class BornShared : public SharedPages {
   std::vector<SharedPart> lie;
   // Turns that share() takes.
   std::atomic<int> turns{3};
+  // The same of remove_some().
+  std::atomic<int> leave_turns{3};
 
   RangeId add(uint64_t va, uint64_t len, const Audience& /*audience*/) override {
     std::lock_guard lock(mutex_);
@@ -58,6 +60,7 @@ class BornShared : public SharedPages {
     return parts;
   }
   void remove(RangeId /*range*/) override { ++removed; }
+  bool remove_some(RangeId /*range*/, uint64_t /*budget*/) override { return --leave_turns <= 0; }
   void* allocate(uint64_t /*bytes*/, uint32_t /*flags*/) override { return nullptr; }
   bool deallocate(void* /*memory*/) override { return false; }
 
@@ -79,6 +82,15 @@ class MappedTest : public urma_test::ProcessTest {
   urma_target_seg_t* map(Pair* pair, uint64_t skip = 0, uint32_t access = kAllAccess) {
     owned = pair->owner.add(pages.data() + skip, kAreaBytes - 2 * skip, access);
     return pair->sender.import_mapped(owned->seg);
+  }
+  // The segment that map() has returned is to be ended by a message.
+  static void invalidate(Pair* pair, urma_target_seg_t* remote, uint64_t user_ctx) {
+    urma_sge_t from = pair->here();
+    urma_jfs_wr_t wr = {};
+    wr.opcode = URMA_OPC_SEND_INVALIDATE;
+    wr.send.src = {&from, 1};
+    wr.send.tseg = remote;
+    ASSERT_EQ(pair->sender.execute(pair->jfs, pair->queue, wr, user_ctx), URMA_SUCCESS);
   }
   urma_cr_t done(Pair* pair) {
     const urma_cr_t record = pair->wait_for_sent();
@@ -190,6 +202,32 @@ TEST_F(MappedTest, AtomicsOfMappedAndCopiedCallersMeetOnOneWord) {
   EXPECT_EQ(*word, 3 * kEach);
 }
 
+// The kernel copies byte by byte, or as it likes: a value that has to be seen whole is the owner's
+// to write where it is not mapped.
+TEST_F(MappedTest, AlignedValueOfANotificationIsWrittenAsOneWord) {
+  Pair pair;
+  urma_target_seg_t* remote = map(&pair);
+  urma_target_seg_t* ragged = pair.owner.add(pages.data() + 64, 64);
+  urma_target_seg_t* copied = pair.sender.import_mapped(ragged->seg);
+  EXPECT_EQ(copied->mva, 0u);
+  for (const uint64_t offset : {0, 4, 8}) {
+    urma_sge_t from = pair.here();
+    char* const at = pages.data() + 64 + offset;
+    urma_sge_t there[] = {piece(remote, pages.data() + kPage, 8), piece(copied, at, 8)};
+    const uint64_t wanted = 0x0102030405060708 + offset;
+    urma_jfs_wr_t wr = {};
+    wr.opcode = URMA_OPC_WRITE_NOTIFY;
+    wr.rw.src = {&from, 1};
+    wr.rw.dst = {there, 2};
+    wr.rw.notify_data = wanted;
+    const uint64_t before = pair.sender.copies();
+    ASSERT_EQ(pair.sender.execute(pair.jfs, pair.queue, wr, offset), URMA_SUCCESS);
+    EXPECT_EQ(done(&pair).status, URMA_CR_SUCCESS);
+    EXPECT_EQ(std::memcmp(at, &wanted, sizeof(wanted)), 0);
+    EXPECT_EQ(pair.sender.copies() - before, offset % 8 == 0 ? 0u : 1u);
+  }
+}
+
 // The sanitizers make something else of the signal.
 void store(uint64_t address) {
   std::signal(SIGSEGV, SIG_DFL);
@@ -244,6 +282,54 @@ TEST_F(MappedTest, UnregistrationRevokesTheMapping) {
             URMA_SUCCESS);
   EXPECT_EQ(done(&pair).status, URMA_CR_SUCCESS);
   EXPECT_EQ(pages.data()[0], 's');
+}
+
+// However long it takes to make the pages private, the owner's service thread has time for others.
+TEST_F(MappedTest, TakingBackAnInvalidatedSegmentHoldsUpNobody) {
+  constexpr int kForEver = 1 << 30;
+  Pair pair;
+  urma_target_seg_t* remote = map(&pair);
+  ASSERT_NE(remote->mva, 0u);
+  pages.leave_turns = kForEver;
+  pair.post_receive(1);
+  invalidate(&pair, remote, 2);
+  EXPECT_EQ(done(&pair).status, URMA_CR_SUCCESS);
+  ASSERT_TRUE(eventually([&] { return pages.leave_turns < kForEver - 10; }));
+  pair.connect();
+  ASSERT_EQ(pair.sender.write(pair.jfs, pair.queue, pair.here(), piece(remote, pages.data(), 8), 3),
+            URMA_SUCCESS);
+  EXPECT_EQ(done(&pair).status, URMA_CR_REM_ACCESS_ABORT_ERR);
+  EXPECT_EQ(pages.removed, 0);
+  pair.owner.end(owned);
+  EXPECT_EQ(pages.removed, 1);
+}
+
+// What its sender was granted is meant, not what has been registered in its place since.
+TEST_F(MappedTest, InvalidationNamesOneRegistration) {
+  Pair pair;
+  urma_target_seg_t* remote = map(&pair);
+  ASSERT_NE(remote->mva, 0u);
+  pair.post_receive(0);
+  ASSERT_EQ(pair.send(0), URMA_SUCCESS);
+  ASSERT_TRUE(pair.wait_for(1, 1));
+  pair.sent.clear();
+  pair.received.clear();
+  // Where there is a ring the message is on its way at once; nobody has posted a receive for it.
+  invalidate(&pair, remote, 1);
+  pair.owner.end(owned);
+  owned = pair.owner.add(pages.data(), kAreaBytes);
+  pair.post_receive(2);
+  EXPECT_EQ(done(&pair).status, URMA_CR_REM_ACCESS_ABORT_ERR);
+  EXPECT_TRUE(pair.received.empty());
+  ASSERT_EQ(pair.sender.write(pair.jfs, pair.queue, pair.here(), piece(remote, pages.data(), 8), 3),
+            URMA_SUCCESS);
+  EXPECT_EQ(done(&pair).status, URMA_CR_SUCCESS);
+  // The new one is granted now.
+  invalidate(&pair, remote, 4);
+  EXPECT_EQ(done(&pair).status, URMA_CR_SUCCESS);
+  ASSERT_EQ(pair.sender.write(pair.jfs, pair.queue, pair.here(), piece(remote, pages.data(), 8), 5),
+            URMA_SUCCESS);
+  EXPECT_EQ(done(&pair).status, URMA_CR_REM_ACCESS_ABORT_ERR);
 }
 
 TEST_F(MappedTest, CompletionsStayInPostOrder) {

@@ -78,6 +78,63 @@ TEST(SegmentTable, AnUnregisteredSegmentIsDeadForEver) {
   }
 }
 
+TEST(SegmentTable, AnInvalidatedSegmentStandsForItsOwnerAlone) {
+  SegmentTable table;
+  const auto* words = static_cast<const std::atomic<uint32_t>*>(
+      ::mmap(nullptr, SegmentTable::kWordBytes, PROT_READ, MAP_SHARED, table.words_fd(), 0));
+  ASSERT_NE(words, MAP_FAILED);
+  std::vector<SharedPages::RangeId> taken_back;
+  bool stood_when_taken = true;
+  auto segment = make_segment(7, 0x1000, 0x100, 11, URMA_ACCESS_READ | URMA_ACCESS_WRITE);
+  auto around = make_segment(7, 0x0f00, 0x300, 11, URMA_ACCESS_READ);
+  auto secret = make_segment(7, 0x9000, 0x100, 11, 0);
+  table.set_take_back([&](SharedPages::RangeId pages) {
+    taken_back.push_back(pages);
+    stood_when_taken = SegmentTable::alive_in(words, segment->ref);
+  });
+  segment->pages = 5;
+  table.add(around.get());
+  table.add(segment.get());
+  table.add(secret.get());
+  const auto nothing = [] {};
+  EXPECT_FALSE(table.invalidate(kEid, 7, 0x1000, 0x100, {12}));
+  EXPECT_FALSE(table.invalidate(kEid, 8, 0x1000, 0x100, {11}));
+  EXPECT_FALSE(table.invalidate(urma_eid_t{{9}}, 7, 0x1000, 0x100, {11}));
+  EXPECT_FALSE(table.invalidate(kEid, 7, 0x9000, 0x100, {11}));
+  EXPECT_FALSE(table.invalidate(kEid, 7, 0x9000, 0x100, {11}, segment->ref));
+  EXPECT_FALSE(table.invalidate(kEid, 7, 0x1000, 0x100, {12}, segment->ref));
+  EXPECT_FALSE(table.invalidate(kEid, 7, 0x1000, 0x100, {11},
+                                {segment->ref.index, segment->ref.generation + 2}));
+  EXPECT_FALSE(table.invalidate(kEid, 7, 0x1000, 0x100, {11}, {UINT32_MAX, 1}));
+  EXPECT_TRUE(SegmentTable::alive_in(words, segment->ref));
+  EXPECT_TRUE(table.with_grant(segment->ref, 0x1000, 8, 0, nothing));
+  EXPECT_TRUE(taken_back.empty());
+  // The one that is described, not the one that only covers it.
+  EXPECT_TRUE(table.invalidate(kEid, 7, 0x1000, 0x100, {11}));
+  EXPECT_EQ(taken_back, std::vector<SharedPages::RangeId>{5});
+  EXPECT_FALSE(stood_when_taken);
+  // The unregistration removes what is left.
+  EXPECT_EQ(segment->pages, 5u);
+  EXPECT_FALSE(SegmentTable::alive_in(words, segment->ref));
+  EXPECT_FALSE(table.with_grant(segment->ref, 0x1000, 8, 0, nothing));
+  EXPECT_TRUE(table.alive(segment->ref));
+  EXPECT_TRUE(SegmentTable::alive_in(words, around->ref));
+  GrantError error;
+  EXPECT_EQ(table.grant(kEid, 7, 0x1000, 0x100, {11}, &error)->base, 0x0f00u);
+  table.remove(segment.get());
+  EXPECT_FALSE(table.alive(segment->ref));
+  table.remove(around.get());
+  // A place is used again under another generation.
+  const SegmentRef old = segment->ref;
+  for (uint32_t i = 0; i < kMaxSegments; ++i) {
+    table.add(segment.get());
+    EXPECT_TRUE(SegmentTable::alive_in(words, segment->ref));
+    EXPECT_FALSE(SegmentTable::alive_in(words, old));
+    table.remove(segment.get());
+  }
+  ::munmap(const_cast<std::atomic<uint32_t>*>(words), SegmentTable::kWordBytes);
+}
+
 TEST(SegmentTable, AccessIsCheckedWhereItHappens) {
   SegmentTable table;
   const uint32_t rights = URMA_ACCESS_READ | URMA_ACCESS_WRITE | URMA_ACCESS_ATOMIC;

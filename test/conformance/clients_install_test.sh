@@ -1,0 +1,80 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+#
+# What programs rely on in an installation (C1_01 and C1_02 of docs/conformance.md): both ways to
+# name the headers, -lurma, and both names to open the library by. Runs the real `./dev install` on
+# what has been built, with stand-ins for the two programs that it would ask.
+set -euo pipefail
+
+readonly built="${PWD}"
+readonly source="${TEST_TMPDIR}/source" tools="${TEST_TMPDIR}/tools" prefix="${TEST_TMPDIR}/prefix"
+
+mkdir -p "${source}/urma/include" "${source}/packaging" "${tools}"
+cp -L dev "${source}/"
+cp -L urma/include/*.h "${source}/urma/include/"
+cp -L packaging/urma.pc.in "${source}/packaging/"
+
+cat >"${tools}/bazel" <<END
+#!/bin/bash
+case "\$*" in
+  query*//:all*) printf '%s\n' //:lib/liburma.so.0 //:lib/urma/liburma-shm.so ;;
+  query*) echo //examples:segment ;;
+  "info bazel-bin"*) echo "${built}" ;;
+esac
+END
+cat >"${tools}/dpkg-query" <<'END'
+#!/bin/bash
+shift 3
+printf 'installed %s\n' "$@"
+END
+chmod +x "${tools}/bazel" "${tools}/dpkg-query"
+PATH="${tools}:${PATH}" "${source}/dev" install --prefix "${prefix}"
+
+for header in urma/include/*.h; do
+  cmp "${header}" "${prefix}/include/${header##*/}"
+  cmp "${header}" "${prefix}/include/ub/umdk/urma/${header##*/}"
+done
+[[ "$(readlink "${prefix}/lib/liburma.so")" == liburma.so.0 ]]
+[[ -x "${prefix}/bin/segment" ]]
+
+export PKG_CONFIG_PATH="${prefix}/lib/pkgconfig" LD_LIBRARY_PATH="${prefix}/lib"
+export URMA_RUNTIME_DIR="${TEST_TMPDIR}/runtime"
+read -ra flags <<<"$(pkg-config --cflags --libs urma)"
+
+# A program that is linked with -lurma, with the headers under each of their names.
+for include in '"urma_api.h"' '<ub/umdk/urma/urma_api.h>'; do
+  cat >"${TEST_TMPDIR}/linked.c" <<END
+#include ${include}
+int main(void) {
+  int count = 0;
+  if (urma_init(NULL) != URMA_SUCCESS) return 1;
+  urma_device_t** list = urma_get_device_list(&count);
+  urma_free_device_list(list);
+  return urma_uninit() == URMA_SUCCESS && count > 0 ? 0 : 2;
+}
+END
+  cc -std=c11 -Wall -Werror -o "${TEST_TMPDIR}/linked" "${TEST_TMPDIR}/linked.c" "${flags[@]}"
+  "${TEST_TMPDIR}/linked"
+  c++ -std=c++20 -x c++ -fsyntax-only "${TEST_TMPDIR}/linked.c" "${flags[@]}"
+done
+
+# A program that opens it itself, under each of its names, and wants every function at once.
+cat >"${TEST_TMPDIR}/opened.c" <<'END'
+#include <dlfcn.h>
+#include <stddef.h>
+#include <stdio.h>
+static const char* const names[] = {
+#define X(name) #name,
+#include "urma_api_names.inc"
+    "urma_log", "urma_log_drop"};
+int main(int argc, char** argv) {
+  void* library = dlopen(argv[argc - 1], RTLD_NOW);
+  if (library == NULL) return puts(dlerror()), 1;
+  for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+    if (dlsym(library, names[i]) == NULL) return puts(dlerror()), 2;
+  return sizeof(names) / sizeof(names[0]) == 130 ? 0 : 3;
+}
+END
+cc -std=c11 -Itest/process -o "${TEST_TMPDIR}/opened" "${TEST_TMPDIR}/opened.c" -ldl
+"${TEST_TMPDIR}/opened" liburma.so.0
+"${TEST_TMPDIR}/opened" liburma.so

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: MIT
+"""Copies of the library with a fault in it, which the tests have to find.
+
+A fault is a piece of text in one source file and what stands there instead. Only that file is
+compiled again, in a hurry; the linker takes its symbols and leaves the ones of the ordinary object aside.
+"""
+
+load("//urma:link_time.bzl", "ORDINARY_CODE_LINKOPTS")
+
+TAGS = [
+    "no-asan",
+    "no-tsan",
+]
+
+# The library and the module: what they consist of, and how they are linked.
+PRODUCTS = {
+    "library": struct(
+        part = "//urma/core",
+        map = "//urma/core:liburma.map",
+        name = "liburma.so.0",
+        options = ["-Wl,-z,nodelete"],
+    ),
+    "module": struct(
+        part = "//urma/providers/shm",
+        map = "//urma/providers:module.map",
+        name = "liburma-shm.so",
+        options = [],
+    ),
+}
+
+# Where each room of the house is, and which product it is in.
+ROOMS = {
+    "core": ("//urma/core", "library"),
+    "jetty": ("//jetty", "module"),
+    "local": ("//urma/providers/local", "module"),
+    "segment": ("//segment", "module"),
+}
+
+def _product(name, kind, deps):
+    product = PRODUCTS[kind]
+    native.cc_binary(
+        name = name,
+        testonly = True,
+        additional_linker_inputs = [product.map],
+        linkopts = [
+            "-Wl,-soname," + product.name,
+            "-Wl,--version-script=$(location %s)" % product.map,
+            "-Wl,--allow-multiple-definition",
+        ] + product.options + ORDINARY_CODE_LINKOPTS,
+        linkshared = True,
+        tags = TAGS,
+        deps = deps + [product.part],
+    )
+
+def _test(name, expected, library, module, finders):
+    programs = {finder.split("=")[0]: True for finder in finders}.keys()
+    native.sh_test(
+        name = name,
+        size = "medium",
+        srcs = ["find_fault.sh"],
+        args = [expected, "$(rootpath %s)" % library, "$(rootpath %s)" % module] + [
+            "$(rootpath %s)%s" % (finder.split("=")[0], finder[len(finder.split("=")[0]):])
+            for finder in finders
+        ],
+        data = [library, module] + programs,
+        tags = TAGS,
+    )
+
+def fault_test(name, file, old, new, finders):
+    """A fault that one of the finders has to find.
+
+    Args:
+      name: what is wrong.
+      file: the source file, as ROOM/FILE.
+      old: the text that is replaced, which stands there exactly once.
+      new: what stands there instead.
+      finders: tests that are run in this order, as LABEL or LABEL=FILTER.
+    """
+    room, source = file.split("/")
+    part, kind = ROOMS[room]
+    native.genrule(
+        name = name + "_source",
+        testonly = True,
+        srcs = [part + ":" + source],
+        outs = [name + ".cc"],
+        cmd = "python3 $(location patch.py) $< $@ '%s' '%s'" % (
+            old.replace("'", "'\\''").replace("$", "$$"),
+            new.replace("'", "'\\''").replace("$", "$$"),
+        ),
+        tags = TAGS,
+        tools = ["patch.py"],
+    )
+    native.cc_library(
+        name = name + "_object",
+        testonly = True,
+        srcs = [name + ".cc"],
+        copts = [
+            "-O0",
+            "-g0",
+            "-w",
+        ],
+        linkstatic = True,
+        tags = TAGS,
+        deps = [part],
+        alwayslink = True,
+    )
+    faulty = name + "/" + PRODUCTS[kind].name
+    _product(faulty, kind, [":%s_object" % name])
+    library = faulty if kind == "library" else "//:lib/liburma.so.0"
+    module = faulty if kind == "module" else "//:lib/urma/liburma-shm.so"
+    _test(name + "_test", "found", ":" + library if kind == "library" else library,
+          ":" + module if kind == "module" else module, finders)
+
+def control_test(name, finders):
+    """The same without a fault: all of the finders pass."""
+    for kind in PRODUCTS:
+        _product("%s/%s" % (name, PRODUCTS[kind].name), kind, [])
+    _test(name + "_test", "passes", ":%s/liburma.so.0" % name, ":%s/liburma-shm.so" % name, finders)

@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: MIT
+"""The faults: name, file, what stands there, what stands there instead, and who is to find it."""
+
+MODEL = "//test/model:model_copied_test"
+MAPPED_MODEL = "//test/model:model_mapped_test"
+LINES = "//test/conformance:lines_test=DeviceLines.*"
+COMPLETIONS = "//test/conformance:clients_completion_test"
+LIFE = "//test/conformance:clients_life_test"
+
+FAULTS = [
+    # The rules that core checks before it calls a provider.
+    (
+        "context_with_objects_is_deleted",
+        "core/api_context.cc",
+        "if (refs(ctx->ref) > 1) {",
+        "if (false) {",
+        [MODEL, LINES],
+    ),
+    (
+        "unordered_rm_is_accepted",
+        "core/checks.cc",
+        "fits = bits != URMA_TM_RM;",
+        "fits = true;",
+        [MODEL],
+    ),
+    (
+        "depth_of_zero_is_accepted",
+        "core/checks.cc",
+        "if (depth == 0) {",
+        "if (false) {",
+        [MODEL, LINES],
+    ),
+    (
+        "import_without_token_is_accepted",
+        "core/checks.cc",
+        "if (policy == URMA_TOKEN_NONE || token != nullptr) return true;",
+        "return true;",
+        [MODEL],
+    ),
+    (
+        "token_id_in_use_is_freed",
+        "core/api_segment.cc",
+        "if (refs(token_id->ref) != 0) {",
+        "if (false) {",
+        [MODEL],
+    ),
+    (
+        "second_peer_has_another_status",
+        "core/api_target.cc",
+        "return URMA_EEXIST;",
+        "return URMA_EINVAL;",
+        [MODEL],
+    ),
+    (
+        "bound_jetty_has_another_status",
+        "core/api_jetty.cc",
+        "return URMA_ENOPERM;",
+        "return URMA_EAGAIN;",
+        [MODEL],
+    ),
+    # Queues and their completions.
+    (
+        "send_record_says_received",
+        "jetty/send_queue.cc",
+        "cr->flag.bs.s_r = 0;",
+        "cr->flag.bs.s_r = 1;",
+        [MODEL],
+    ),
+    (
+        "records_come_backwards",
+        "jetty/completion_queue.cc",
+        "cr[i] = at(i);",
+        "cr[i] = at(taken - 1 - i);",
+        [COMPLETIONS, MODEL],
+    ),
+    (
+        "rearm_does_not_fire_at_once",
+        "jetty/completion_queue_events.cc",
+        "if (waiting != 0) completed(waiting, solicited);",
+        "",
+        [COMPLETIONS],
+    ),
+    (
+        "wide_additions_are_accepted",
+        "jetty/work_request.cc",
+        "      return bytes == 4 || bytes == 8;",
+        "      return bytes == 4 || bytes == 8 || bytes == 16;",
+        [MODEL],
+    ),
+    (
+        "batch_names_the_first_object",
+        "local/queue_ops.cc",
+        "*bad = handles[i];",
+        "*bad = handles[0];",
+        [MODEL, LINES],
+    ),
+    # Memory.
+    (
+        "token_of_a_segment_is_not_compared",
+        "segment/segment.cc",
+        "if (segment.token_policy != URMA_TOKEN_NONE && segment.token.token != token.token) {",
+        "if (false) {",
+        [MODEL, LINES],
+    ),
+    (
+        "unregistering_revokes_nothing",
+        "segment/segment.cc",
+        "  words_[index].store(generation + 1, std::memory_order_release);",
+        "",
+        [MODEL],
+    ),
+    (
+        "rights_are_not_looked_at",
+        "local/path_access.cc",
+        "(*grant)->allows(access.rights) && ",
+        "",
+        [MODEL, LINES],
+    ),
+    (
+        "atomic_returns_the_new_value",
+        "local/direct.cc",
+        "__atomic_fetch_sub(",
+        "__atomic_sub_fetch(",
+        [MAPPED_MODEL],
+    ),
+    # Messages.
+    (
+        "token_of_a_queue_is_not_compared",
+        "local/server.cc",
+        "if (endpoint.token_policy != URMA_TOKEN_NONE && endpoint.token.token != token) {",
+        "if (false) {",
+        [MODEL, LINES],
+    ),
+    (
+        "no_receive_has_another_status",
+        "local/receiver.cc",
+        "URMA_CR_RNR_RETRY_CNT_EXC_ERR);",
+        "URMA_CR_ACK_TIMEOUT_ERR);",
+        [MODEL],
+    ),
+    (
+        "short_receive_has_another_status",
+        "local/receiver.cc",
+        "return URMA_CR_LOC_LEN_ERR;",
+        "return URMA_CR_LOC_ACCESS_ERR;",
+        [MODEL, LINES],
+    ),
+    (
+        "sender_has_no_uasid",
+        "local/receiver.cc",
+        "record->remote_id = ring.sender;",
+        "record->remote_id = ring.sender;\n  record->remote_id.uasid = 0;",
+        [MODEL],
+    ),
+    # States, groups and peers.
+    (
+        "marker_comes_twice",
+        "local/sender_states.cc",
+        "if (queue_.state() == state) return;",
+        "",
+        [LIFE, MODEL],
+    ),
+    (
+        "limit_stays_armed",
+        "local/receiver_states.cc",
+        "  limit_ = 0;\n",
+        "",
+        [LIFE, MODEL],
+    ),
+    (
+        "unbinding_keeps_the_target",
+        "local/jetty_object.cc",
+        "bound_->bound.store(nullptr);",
+        "",
+        [LINES, MODEL],
+    ),
+    (
+        "full_group_takes_more",
+        "core/api_group.cc",
+        "if (group->jetty_cnt < max_members(*group)) {",
+        "if (true) {",
+        [LINES],
+    ),
+    (
+        "default_order_stays",
+        "core/api_target.cc",
+        "  settle_order(*remote);\n",
+        "",
+        [LINES],
+    ),
+]
+
+# All of the above, and each once.
+FINDERS = [finder for finder in {
+    finder: True
+    for fault in FAULTS
+    for finder in fault[4]
+}.keys()]

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: MIT
+//
+// Objects that are made inactive, set up option by option, activated, and more than once; batches.
+#include <gtest/gtest.h>
+
+#include <cerrno>
+
+#include "test/process/endpoint.h"
+#include "test/process/harness.h"
+
+namespace urma_test {
+namespace {
+
+class LifecycleTest : public ProcessTest {
+ protected:
+  void SetUp() override {
+    ASSERT_EQ(urma_init(nullptr), URMA_SUCCESS);
+    ctx_ = urma_create_context(find_device(), 0);
+    ASSERT_NE(ctx_, nullptr);
+    jfc_cfg_.depth = 64;
+    jfc_ = urma_create_jfc(ctx_, &jfc_cfg_);
+    jfs_cfg_.depth = 16;
+    jfs_cfg_.trans_mode = URMA_TM_RM;
+    jfs_cfg_.jfc = jfc_;
+    jfr_cfg_.depth = 16;
+    jfr_cfg_.trans_mode = URMA_TM_RM;
+    jfr_cfg_.jfc = jfc_;
+    jfr_cfg_.max_sge = 1;
+  }
+  void TearDown() override {
+    EXPECT_EQ(urma_delete_jfc(jfc_), URMA_SUCCESS);
+    EXPECT_EQ(ctx_->ref.atomic_cnt.load(), 1u);
+    EXPECT_EQ(urma_delete_context(ctx_), URMA_SUCCESS);
+    EXPECT_EQ(urma_uninit(), URMA_SUCCESS);
+  }
+  // Sends eight bytes to the JFR with this id.
+  void expect_traffic(urma_jfs_t* jfs, urma_jfr_t* jfr) {
+    urma_rjfr_t remote = {};
+    remote.jfr_id = jfr->jfr_id;
+    remote.trans_mode = URMA_TM_RM;
+    urma_target_jetty_t* target = urma_import_jfr(ctx_, &remote, nullptr);
+    ASSERT_NE(target, nullptr);
+    urma_jfr_wr_t receive = {};
+    receive.user_ctx = 2;
+    urma_jfr_wr_t* bad_receive = nullptr;
+    EXPECT_EQ(urma_post_jfr_wr(jfr, &receive, &bad_receive), URMA_SUCCESS);
+    urma_jfs_wr_t wr = {};
+    wr.opcode = URMA_OPC_SEND;
+    wr.tjetty = target;
+    wr.user_ctx = 2;
+    wr.flag.bs.complete_enable = 1;
+    urma_jfs_wr_t* bad = nullptr;
+    EXPECT_EQ(urma_post_jfs_wr(jfs, &wr, &bad), URMA_SUCCESS);
+    wait_for_success(jfc_, 2);
+    wait_for_success(jfc_, 2);
+    EXPECT_EQ(urma_unimport_jfr(target), URMA_SUCCESS);
+  }
+
+  urma_context_t* ctx_ = nullptr;
+  urma_jfc_t* jfc_ = nullptr;
+  urma_jfc_cfg_t jfc_cfg_ = {};
+  urma_jfs_cfg_t jfs_cfg_ = {};
+  urma_jfr_cfg_t jfr_cfg_ = {};
+};
+
+TEST_F(LifecycleTest, QueuesLiveTwice) {
+  urma_jfs_t* jfs = nullptr;
+  urma_jfr_t* jfr = nullptr;
+  ASSERT_EQ(urma_alloc_jfs(ctx_, &jfs_cfg_, &jfs), URMA_SUCCESS);
+  ASSERT_EQ(urma_alloc_jfr(ctx_, &jfr_cfg_, &jfr), URMA_SUCCESS);
+  EXPECT_EQ(ctx_->ref.atomic_cnt.load(), 4u);
+  EXPECT_EQ(jfr->jfr_id.id, 0u);
+  for (uint32_t round = 0; round < 3; ++round) {
+    // Nothing works before.
+    urma_jfr_wr_t receive = {};
+    urma_jfr_wr_t* bad = nullptr;
+    EXPECT_EQ(urma_post_jfr_wr(jfr, &receive, &bad), URMA_EINVAL);
+    EXPECT_EQ(bad, &receive);
+    EXPECT_EQ(urma_deactive_jfr(jfr), URMA_EINVAL);
+    EXPECT_EQ(urma_delete_jfs(jfs), URMA_EINVAL);
+    uint32_t depth = 20 + round;
+    EXPECT_EQ(urma_set_jfs_opt(jfs, URMA_JFS_DEPTH, &depth, sizeof(depth)), URMA_SUCCESS);
+    uint32_t id = 300 + round;
+    EXPECT_EQ(urma_set_jfr_opt(jfr, URMA_JFR_ID, &id, sizeof(id)), URMA_SUCCESS);
+    EXPECT_EQ(urma_active_jfs(jfs), URMA_SUCCESS);
+    EXPECT_EQ(urma_active_jfr(jfr), URMA_SUCCESS);
+    EXPECT_EQ(urma_active_jfr(jfr), URMA_EINVAL);
+    EXPECT_EQ(urma_set_jfs_opt(jfs, URMA_JFS_DEPTH, &depth, sizeof(depth)), URMA_EINVAL);
+    EXPECT_EQ(jfr->jfr_id.id, id);
+    uint32_t got = 0;
+    EXPECT_EQ(urma_get_jfs_opt(jfs, URMA_JFS_DEPTH, &got, sizeof(got)), URMA_SUCCESS);
+    EXPECT_EQ(got, depth);
+    EXPECT_EQ(urma_get_jfr_opt(jfr, URMA_JFR_ID, &got, sizeof(got)), URMA_SUCCESS);
+    EXPECT_EQ(got, id);
+    expect_traffic(jfs, jfr);
+    uint16_t index = 0;
+    EXPECT_EQ(urma_get_jfs_opt(jfs, URMA_JFS_PI, &index, sizeof(index)), URMA_SUCCESS);
+    EXPECT_EQ(index, 1);
+    EXPECT_EQ(urma_free_jfs(jfs), URMA_EINVAL);
+    EXPECT_EQ(urma_deactive_jfs(jfs), URMA_SUCCESS);
+    EXPECT_EQ(urma_deactive_jfr(jfr), URMA_SUCCESS);
+    EXPECT_EQ(jfr->jfr_id.id, 0u);
+  }
+  EXPECT_EQ(urma_free_jfs(jfs), URMA_SUCCESS);
+  EXPECT_EQ(urma_free_jfr(jfr), URMA_SUCCESS);
+}
+
+TEST_F(LifecycleTest, AJfcInUseStaysActive) {
+  urma_jfc_t* jfc = nullptr;
+  ASSERT_EQ(urma_alloc_jfc(ctx_, &jfc_cfg_, &jfc), URMA_SUCCESS);
+  urma_cr_t cr;
+  EXPECT_EQ(urma_poll_jfc(jfc, 1, &cr), -1);
+  urma_jfs_t* jfs = nullptr;
+  jfs_cfg_.jfc = jfc;
+  ASSERT_EQ(urma_alloc_jfs(ctx_, &jfs_cfg_, &jfs), URMA_SUCCESS);
+  EXPECT_EQ(urma_active_jfs(jfs), URMA_EINVAL);
+  EXPECT_EQ(urma_active_jfc(jfc), URMA_SUCCESS);
+  EXPECT_EQ(urma_active_jfs(jfs), URMA_SUCCESS);
+  EXPECT_EQ(urma_deactive_jfc(jfc), URMA_EAGAIN);
+  EXPECT_EQ(urma_delete_jfc(jfc), URMA_EAGAIN);
+  uint8_t context[256];
+  EXPECT_EQ(urma_get_jfc_opt(jfc, URMA_JFC_FULL_CTX, context, 128), URMA_SUCCESS);
+  EXPECT_EQ(urma_get_jfc_opt(jfc, URMA_JFC_FULL_CTX, context, 64), URMA_EINVAL);
+  EXPECT_EQ(urma_get_jfs_opt(jfs, URMA_JFS_FULL_CTX, context, 256), URMA_SUCCESS);
+  EXPECT_EQ(urma_get_jfs_opt(jfs, URMA_JFR_DEPTH, context, 4), URMA_EINVAL);
+  EXPECT_EQ(urma_deactive_jfs(jfs), URMA_SUCCESS);
+  EXPECT_EQ(urma_deactive_jfc(jfc), URMA_SUCCESS);
+  EXPECT_EQ(urma_poll_jfc(jfc, 1, &cr), -1);
+  uint8_t unknown = 0;
+  EXPECT_EQ(urma_set_jfc_opt(jfc, 0x2fff, &unknown, 1), URMA_FAIL);
+  EXPECT_EQ(urma_free_jfs(jfs), URMA_SUCCESS);
+  EXPECT_EQ(urma_free_jfc(jfc), URMA_SUCCESS);
+}
+
+TEST_F(LifecycleTest, AJettyIsMadeOfItsParts) {
+  urma_jfr_t* jfr = nullptr;
+  ASSERT_EQ(urma_alloc_jfr(ctx_, &jfr_cfg_, &jfr), URMA_SUCCESS);
+  urma_jetty_cfg_t cfg = {};
+  cfg.flag.bs.share_jfr = URMA_SHARE_JFR;
+  cfg.jfs_cfg = jfs_cfg_;
+  cfg.shared.jfr = jfr;
+  cfg.shared.jfc = jfc_;
+  urma_jetty_t* jetty = nullptr;
+  ASSERT_EQ(urma_alloc_jetty(ctx_, &cfg, &jetty), URMA_SUCCESS);
+  EXPECT_EQ(urma_active_jetty(jetty), URMA_EINVAL);
+  EXPECT_EQ(urma_active_jfr(jfr), URMA_SUCCESS);
+  uint32_t id = 77;
+  EXPECT_EQ(urma_set_jetty_opt(jetty, URMA_JETTY_ID, &id, sizeof(id)), URMA_SUCCESS);
+  EXPECT_EQ(urma_active_jetty(jetty), URMA_SUCCESS);
+  EXPECT_EQ(jetty->jetty_id.id, 77u);
+  EXPECT_EQ(urma_deactive_jfr(jfr), URMA_EAGAIN);
+  // The id is taken as long as the jetty is active.
+  urma_jetty_t* other = nullptr;
+  cfg.id = 77;
+  ASSERT_EQ(urma_alloc_jetty(ctx_, &cfg, &other), URMA_SUCCESS);
+  EXPECT_EQ(urma_active_jetty(other), URMA_EEXIST);
+  EXPECT_EQ(urma_deactive_jetty(jetty), URMA_SUCCESS);
+  EXPECT_EQ(urma_active_jetty(other), URMA_SUCCESS);
+  uint8_t context[256];
+  EXPECT_EQ(urma_get_jetty_opt(other, URMA_JETTY_FULL_CTX, context, 256), URMA_SUCCESS);
+  uint8_t sges = 0;
+  EXPECT_EQ(urma_get_jetty_opt(other, URMA_JFS_MAX_SGE, &sges, 1), URMA_SUCCESS);
+  EXPECT_EQ(sges, other->jetty_cfg.jfs_cfg.max_sge);
+  EXPECT_EQ(urma_delete_jetty(other), URMA_SUCCESS);
+  EXPECT_EQ(urma_free_jetty(jetty), URMA_SUCCESS);
+  EXPECT_EQ(urma_delete_jfr(jfr), URMA_SUCCESS);
+}
+
+// A completion, of no message.
+void complete_one(urma_jfs_t* jfs) {
+  urma_jfs_attr_t attr = {JFS_STATE, URMA_JETTY_STATE_ERROR};
+  EXPECT_EQ(urma_modify_jfs(jfs, &attr), URMA_SUCCESS);
+}
+
+TEST_F(LifecycleTest, AnEventThatNobodyFetchedEndsWithItsFirstLife) {
+  urma_jfce_t* jfce = urma_create_jfce(ctx_);
+  jfc_cfg_.jfce = jfce;
+  urma_jfc_t* jfc = nullptr;
+  ASSERT_EQ(urma_alloc_jfc(ctx_, &jfc_cfg_, &jfc), URMA_SUCCESS);
+  jfs_cfg_.jfc = jfc;
+  for (int life = 0; life < 3; ++life) {
+    EXPECT_EQ(urma_active_jfc(jfc), URMA_SUCCESS);
+    urma_jfs_t* jfs = urma_create_jfs(ctx_, &jfs_cfg_);
+    EXPECT_EQ(urma_rearm_jfc(jfc, false), URMA_SUCCESS);
+    complete_one(jfs);
+    if (life == 2) {
+      urma_jfc_t* told = nullptr;
+      EXPECT_EQ(urma_wait_jfc(jfce, 1, 10000, &told), 1);
+      EXPECT_EQ(told, jfc);
+      uint32_t events = 1;
+      urma_ack_jfc(&told, &events, 1);
+    }
+    EXPECT_EQ(urma_delete_jfs(jfs), URMA_SUCCESS);
+    EXPECT_EQ(urma_deactive_jfc(jfc), URMA_SUCCESS);
+  }
+  EXPECT_EQ(urma_free_jfc(jfc), URMA_SUCCESS);
+  EXPECT_EQ(urma_delete_jfce(jfce), URMA_SUCCESS);
+}
+
+TEST_F(LifecycleTest, AJfcWithAChosenIdWakesNobodyElse) {
+  urma_jfce_t* jfce[2] = {urma_create_jfce(ctx_), urma_create_jfce(ctx_)};
+  jfc_cfg_.jfce = jfce[0];
+  urma_jfc_t* first = urma_create_jfc(ctx_, &jfc_cfg_);
+  uint32_t id = first->jfc_id.id & 0xffff;
+  jfc_cfg_.jfce = jfce[1];
+  urma_jfc_t* second = nullptr;
+  ASSERT_EQ(urma_alloc_jfc(ctx_, &jfc_cfg_, &second), URMA_SUCCESS);
+  EXPECT_EQ(urma_set_jfc_opt(second, URMA_JFC_ID, &id, sizeof(id)), URMA_SUCCESS);
+  EXPECT_EQ(urma_active_jfc(second), URMA_SUCCESS);
+  EXPECT_EQ(second->jfc_id.id, id);
+  EXPECT_EQ(urma_rearm_jfc(first, false), URMA_SUCCESS);
+  urma_jfs_t* jfs[2];
+  urma_jfc_t* told = nullptr;
+  for (const int which : {1, 0}) {
+    jfs_cfg_.jfc = which == 0 ? first : second;
+    jfs[which] = urma_create_jfs(ctx_, &jfs_cfg_);
+    complete_one(jfs[which]);
+    EXPECT_EQ(urma_wait_jfc(jfce[1], 1, 0, &told), 0);
+  }
+  EXPECT_EQ(urma_wait_jfc(jfce[0], 1, 10000, &told), 1);
+  uint32_t events = 1;
+  urma_ack_jfc(&told, &events, 1);
+  for (urma_jfs_t* one : jfs) EXPECT_EQ(urma_delete_jfs(one), URMA_SUCCESS);
+  EXPECT_EQ(urma_delete_jfc(first), URMA_SUCCESS);
+  EXPECT_EQ(urma_delete_jfc(second), URMA_SUCCESS);
+  for (urma_jfce_t* one : jfce) EXPECT_EQ(urma_delete_jfce(one), URMA_SUCCESS);
+}
+
+TEST_F(LifecycleTest, PartsThatAreNotActiveAreRefused) {
+  urma_jfc_t* jfc = nullptr;
+  ASSERT_EQ(urma_alloc_jfc(ctx_, &jfc_cfg_, &jfc), URMA_SUCCESS);
+  jfs_cfg_.jfc = jfc;
+  EXPECT_EQ(urma_create_jfs(ctx_, &jfs_cfg_), nullptr);
+  EXPECT_EQ(errno, EINVAL);
+  jfs_cfg_.jfc = jfc_;
+  urma_jfr_t* jfr = nullptr;
+  ASSERT_EQ(urma_alloc_jfr(ctx_, &jfr_cfg_, &jfr), URMA_SUCCESS);
+  jfr_cfg_.jfc = jfc;
+  EXPECT_EQ(urma_create_jfr(ctx_, &jfr_cfg_), nullptr);
+  urma_jetty_cfg_t cfg = {};
+  cfg.flag.bs.share_jfr = URMA_SHARE_JFR;
+  cfg.jfs_cfg = jfs_cfg_;
+  cfg.shared.jfr = jfr;
+  EXPECT_EQ(urma_create_jetty(ctx_, &cfg), nullptr);
+  EXPECT_EQ(errno, EINVAL);
+  urma_jfr_attr_t attr = {JFR_STATE, 0, URMA_JFR_STATE_READY};
+  EXPECT_EQ(urma_modify_jfr(jfr, &attr), URMA_EINVAL);
+  EXPECT_EQ(urma_free_jfr(jfr), URMA_SUCCESS);
+  EXPECT_EQ(urma_free_jfc(jfc), URMA_SUCCESS);
+}
+
+TEST_F(LifecycleTest, ABoundJettyStaysActive) {
+  jfs_cfg_.trans_mode = URMA_TM_RC;
+  jfr_cfg_.trans_mode = URMA_TM_RC;
+  urma_jfr_t* jfr = urma_create_jfr(ctx_, &jfr_cfg_);
+  urma_jetty_cfg_t cfg = {};
+  cfg.flag.bs.share_jfr = URMA_SHARE_JFR;
+  cfg.jfs_cfg = jfs_cfg_;
+  cfg.shared.jfr = jfr;
+  urma_jetty_t* jetty = urma_create_jetty(ctx_, &cfg);
+  urma_rjetty_t remote = {};
+  remote.jetty_id = jetty->jetty_id;
+  remote.trans_mode = URMA_TM_RC;
+  remote.type = URMA_JETTY;
+  urma_target_jetty_t* peer = urma_import_jetty(ctx_, &remote, nullptr);
+  EXPECT_EQ(urma_bind_jetty(jetty, peer), URMA_SUCCESS);
+  EXPECT_EQ(urma_deactive_jetty(jetty), URMA_ENOPERM);
+  EXPECT_EQ(jetty->remote_jetty, peer);
+  EXPECT_EQ(urma_delete_jfr(jfr), URMA_EAGAIN);
+  EXPECT_EQ(urma_unbind_jetty(jetty), URMA_SUCCESS);
+  EXPECT_EQ(urma_deactive_jetty(jetty), URMA_SUCCESS);
+  EXPECT_EQ(urma_bind_jetty(jetty, peer), URMA_EINVAL);
+  EXPECT_EQ(urma_free_jetty(jetty), URMA_SUCCESS);
+  EXPECT_EQ(urma_unimport_jetty(peer), URMA_SUCCESS);
+  EXPECT_EQ(urma_delete_jfr(jfr), URMA_SUCCESS);
+}
+
+TEST_F(LifecycleTest, BatchesEndTogether) {
+  urma_jfs_t* jfs[3];
+  for (urma_jfs_t*& one : jfs) one = urma_create_jfs(ctx_, &jfs_cfg_);
+  urma_jfs_t* bad_jfs = nullptr;
+  EXPECT_EQ(urma_delete_jfs_batch(jfs, 3, &bad_jfs), URMA_SUCCESS);
+  EXPECT_EQ(bad_jfs, nullptr);
+
+  // The second of three is in use: the first one is gone, it and the third are not.
+  urma_jfc_t* jfc[3];
+  for (urma_jfc_t*& one : jfc) one = urma_create_jfc(ctx_, &jfc_cfg_);
+  jfs_cfg_.jfc = jfc[1];
+  urma_jfs_t* user = urma_create_jfs(ctx_, &jfs_cfg_);
+  urma_jfc_t* bad_jfc = nullptr;
+  EXPECT_EQ(urma_delete_jfc_batch(jfc, 3, &bad_jfc), URMA_EAGAIN);
+  EXPECT_EQ(bad_jfc, jfc[1]);
+  EXPECT_EQ(ctx_->ref.atomic_cnt.load(), 5u);
+  EXPECT_EQ(urma_delete_jfs(user), URMA_SUCCESS);
+  EXPECT_EQ(urma_delete_jfc_batch(jfc + 1, 2, &bad_jfc), URMA_SUCCESS);
+}
+
+}  // namespace
+}  // namespace urma_test
