@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 #
 # demo.sh BINDIR [TMPDIR]: runs every example as two processes, a server and a
-# client, and shows what they print. Succeeds if all of them did. BINDIR holds
+# client (which may start more), and shows what they print. Succeeds if all of
+# them did. BINDIR holds
 # the programs, itself or in its folder examples.
 #
 # The processes share a runtime directory of their own, made in TMPDIR and
@@ -13,7 +14,7 @@ usage() { echo "usage: $0 BINDIR [TMPDIR]" >&2; exit 2; }
 (($# == 1 || $# == 2)) || usage
 bindir=$1
 [[ -d $bindir/examples ]] && bindir+=/examples
-examples=(send_recv_polling send_recv_event segment mapped)
+examples=(send_recv_polling send_recv_event segment mapped one_to_many event_loop)
 limit=60  # seconds for one program
 
 URMA_RUNTIME_DIR=$(mktemp -d -p "${2:-${TMPDIR:-/tmp}}" urma-demo.XXXXXX) || exit 1

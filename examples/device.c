@@ -34,11 +34,16 @@ urma_context_t* open_device(void) {
   return ctx;
 }
 
+int poll_some(urma_jfc_t* jfc, urma_cr_t* records, int count) {
+  int n;
+  for (uint64_t polls = 0; (n = urma_poll_jfc(jfc, count, records)) == 0; polls++) idle(polls);
+  require(n > 0, "urma_poll_jfc");
+  return n;
+}
+
 uint32_t wait_for(urma_jfc_t* jfc) {
   urma_cr_t cr;
-  int n;
-  for (uint64_t polls = 0; (n = urma_poll_jfc(jfc, 1, &cr)) == 0; polls++) idle(polls);
-  require(n == 1, "urma_poll_jfc");
+  poll_some(jfc, &cr, 1);
   if (cr.status != URMA_CR_SUCCESS) fprintf(stderr, "completion status %d\n", (int)cr.status);
   require(cr.status == URMA_CR_SUCCESS, "a request");
   return cr.completion_len;

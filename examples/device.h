@@ -14,6 +14,9 @@ void ok(urma_status_t status, const char* what);
 // else the first one found. Prints its name. Ends the program on failure.
 urma_context_t* open_device(void);
 
+// Polls `jfc` until something is done. Returns the number of records, at most `count`.
+int poll_some(urma_jfc_t* jfc, urma_cr_t* records, int count);
+
 // Polls `jfc` until a request is done, and returns how many bytes it moved. Ends the program if the
 // request failed.
 uint32_t wait_for(urma_jfc_t* jfc);

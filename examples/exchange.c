@@ -23,7 +23,7 @@ void give_up(const char* what) {
   exit(EXIT_FAILURE);
 }
 
-static int wait_for_client(const char* port) {
+static void wait_for_clients(const char* port, int* socks, int count) {
   struct sockaddr_in addr = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(port))};
   socklen_t size = sizeof(addr);
   // Whoever knows the ids can reach the queues and segments, so only this machine is let in.
@@ -34,15 +34,16 @@ static int wait_for_client(const char* port) {
   require(setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int)) == 0,
           "setsockopt");
   require(bind(listener, (struct sockaddr*)&addr, sizeof(addr)) == 0, "bind");
-  require(listen(listener, 1) == 0, "listen");
+  require(listen(listener, count) == 0, "listen");
   require(getsockname(listener, (struct sockaddr*)&addr, &size) == 0, "getsockname");
   printf("listening on port %u\n", ntohs(addr.sin_port));
   fflush(stdout);  // whoever starts the client may be waiting for this line
 
-  int sock = accept(listener, NULL, NULL);
-  require(sock >= 0, "accept");
+  for (int i = 0; i < count; i++) {
+    socks[i] = accept(listener, NULL, NULL);
+    require(socks[i] >= 0, "accept");
+  }
   close(listener);
-  return sock;
 }
 
 static int connect_to_server(const char* host, const char* port) {
@@ -59,7 +60,7 @@ static int connect_to_server(const char* host, const char* port) {
   return sock;
 }
 
-int meet(int argc, char** argv, bool* is_server) {
+void meet_clients(int argc, char** argv, bool* is_server, int* socks, int count) {
   *is_server = argc >= 2 && strcmp(argv[1], "server") == 0;
   bool is_client = argc >= 3 && strcmp(argv[1], "client") == 0;
   int port = *is_server ? 2 : 3;  // where the port stands
@@ -68,8 +69,16 @@ int meet(int argc, char** argv, bool* is_server) {
     exit(EXIT_FAILURE);
   }
   const char* number = argc > port ? argv[port] : DEFAULT_PORT;
-  int sock = *is_server ? wait_for_client(number) : connect_to_server(argv[2], number);
-  require(setsockopt(sock, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int)) == 0, "setsockopt");
+  if (*is_server) wait_for_clients(number, socks, count);
+  if (is_client) socks[0] = connect_to_server(argv[2], number);
+  for (int i = 0; i < (*is_server ? count : 1); i++)
+    require(setsockopt(socks[i], IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int)) == 0,
+            "setsockopt");
+}
+
+int meet(int argc, char** argv, bool* is_server) {
+  int sock;
+  meet_clients(argc, argv, is_server, &sock, 1);
   return sock;
 }
 

@@ -24,6 +24,9 @@ static inline void require(bool ok, const char* what) {
 // Sets *is_server and returns the socket. Wrong arguments end the program.
 int meet(int argc, char** argv, bool* is_server);
 
+// The same for a server of `count` clients: it gets a socket for each, a client gets socks[0].
+void meet_clients(int argc, char** argv, bool* is_server, int* socks, int count);
+
 // Sends `size` bytes at `mine` and receives as many into `theirs`. Neither program gets out before
 // the other has come in, so this also keeps them in step.
 void swap_over(int sock, const void* mine, void* theirs, size_t size);

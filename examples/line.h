@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+
+// What event_loop.c has many of: a jetty with queues of its own, over which numbers go to and fro.
+
+#ifndef EXAMPLES_LINE_H
+#define EXAMPLES_LINE_H
+
+#include <stdint.h>
+
+#include "urma_api.h"
+
+struct line {
+  urma_jfc_t* jfc;  // of both directions; its user_ctx is the address of the line
+  urma_jfr_t* jfr;
+  urma_jetty_t* jetty;
+  urma_target_jetty_t* peer;
+  urma_target_seg_t* seg;
+  uint32_t in;        // the number that came last
+  uint32_t answered;  // for the server
+};
+
+// Makes the queues, posts one receive, and finds the jetty of the process at the other end of
+// `sock`, which makes the same call. Events go to `events`, armed for the first; NULL: none.
+void open_line(struct line* line, urma_context_t* ctx, urma_jfce_t* events, int sock);
+
+// Posts a receive for the next number.
+void post_receive(struct line* line);
+
+// Sends a number.
+void send_number(struct line* line, uint32_t number);
+
+// Waits until a number is sent and its answer has come, which is to be `expected`.
+void take_answer(struct line* line, uint32_t expected);
+
+void close_line(struct line* line);
+
+#endif  // EXAMPLES_LINE_H
