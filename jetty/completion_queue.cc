@@ -78,11 +78,14 @@ void CompletionQueue::open() {
   const bool lock_free = jfc_cfg.flag.bs.lock_free != 0;
   ring_.emplace(jfc_cfg.depth, lock_free);
   poll_lock_.emplace(lock_free);
+  counters_.emplace();
+  polls_.store(0, std::memory_order_relaxed);
 }
 
 void CompletionQueue::close() {
   ring_.reset();
   poll_lock_.reset();
+  counters_.reset();
   overflow_told_.store(false, std::memory_order_relaxed);
 }
 
@@ -108,7 +111,15 @@ int CompletionQueue::poll(int count, urma_cr_t* cr) {
     OwnerScope scope(*poll_lock_);
     polls = polls_.load(std::memory_order_relaxed) + 1;
     polls_.store(polls, std::memory_order_relaxed);
-    got = collect(count, cr);
+    // Most have one source, and records in the ring only now and then.
+    if (sources_.size() == 1 && ring_->empty()) [[likely]] {
+      got = sources_.front().source->collect(this, count, cr);
+      ring_first_ = got == count;
+      if (got != count) got += take_from_ring(count - got, cr + got);
+    } else {
+      got = collect(count, cr);
+    }
+    if (got != 0) counters_->polled({cr, static_cast<size_t>(got)});
     unfinished = std::exchange(unfinished_, false);
   }
   if (unfinished) [[unlikely]]
@@ -118,9 +129,15 @@ int CompletionQueue::poll(int count, urma_cr_t* cr) {
   return got;
 }
 
-int CompletionQueue::collect(int count, urma_cr_t* cr) {
+void CompletionQueue::report(urma_ext_queue_t* queue) const {
+  counters_->report(queue);
+  queue->fill = ring_->size();
+  queue->polls = polls();
+}
+
+[[gnu::noinline]] int CompletionQueue::collect(int count, urma_cr_t* cr) {
   // Whichever side filled a poll alone, the other one comes first in the next.
-  int got = ring_first_ ? ring_->pop(count, cr) : 0;
+  int got = ring_first_ ? take_from_ring(count, cr) : 0;
   ring_first_ = false;
   if (got == count) return got;
   got += collect_from_sources(count - got, cr + got);
@@ -128,7 +145,7 @@ int CompletionQueue::collect(int count, urma_cr_t* cr) {
     ring_first_ = true;
     return got;
   }
-  return got + ring_->pop(count - got, cr + got);
+  return got + take_from_ring(count - got, cr + got);
 }
 
 int CompletionQueue::collect_from_sources(int count, urma_cr_t* cr) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "jetty/async_events.h"
+#include "jetty/counters.h"
 #include "jetty/event_channel.h"
 #include "jetty/owner_lock.h"
 #include "jetty/process_barrier.h"
@@ -63,7 +64,8 @@ class CompletionRing {
   // Only a hint where other threads push; what this thread saw free stays free for it alone if it
   // is the only one to push.
   bool has_room() const { return size_.load(std::memory_order_relaxed) < records_.size(); }
-  bool empty() const { return size_.load(std::memory_order_relaxed) == 0; }
+  bool empty() const { return size() == 0; }
+  uint32_t size() const { return size_.load(std::memory_order_relaxed); }
   // False where the ring is full. `polling` where the caller is inside a poll of this very JFC, so
   // that pushing costs a lock_free JFC nothing.
   bool push(const urma_cr_t& record, bool solicited, bool polling);
@@ -136,6 +138,8 @@ class CompletionQueue : public urma_jfc_t {
   CompletionRing& ring() { return *ring_; }
   // Changes whenever the JFC is polled: how the service thread knows that somebody does.
   uint64_t polls() const { return polls_.load(std::memory_order_relaxed); }
+  // What it has done and how full it is, from any thread while it is open.
+  void report(urma_ext_queue_t* queue) const;
 
  protected:
   // Events go to `channel`; peers look at `bell`, the one with this index.
@@ -153,6 +157,9 @@ class CompletionQueue : public urma_jfc_t {
   void attach(CompletionSource* source);
   void detach(CompletionSource* source);
   int collect(int count, urma_cr_t* cr);
+  int take_from_ring(int count, urma_cr_t* cr) {
+    return ring_->empty() ? 0 : ring_->pop(count, cr);
+  }
   int collect_from_sources(int count, urma_cr_t* cr);
   void set_bell(bool solicited_only);
   bool move_just_armed(bool* outstanding);
@@ -169,6 +176,7 @@ class CompletionQueue : public urma_jfc_t {
   bool unfinished_ = false;
   std::atomic<uint32_t> attachments_{0};
   std::atomic<uint64_t> polls_{0};
+  std::optional<QueueCounters> counters_;  // while open
 
   static Bell silent_bell_;  // of all that have no channel
   Bell* bell_ = &silent_bell_;

@@ -122,6 +122,7 @@ void CompletionQueue::raise() {
   // Of all that see the bell one disarms. Relaxed: what the event tells of is ordered by the locks
   // that guard it, and by those of the channel.
   if (bell_->armed.exchange(Armed::kNo, std::memory_order_relaxed) != Armed::kNo) {
+    counters_->wakeups.add_shared(1);
     channel_->fire(this);
   }
 }

@@ -21,7 +21,7 @@ class OwnerLock {
   OwnerLock& operator=(const OwnerLock&) = delete;
 
   // For calls of the program.
-  void enter() {
+  [[gnu::always_inline]] void enter() {
     if (owner_.load(std::memory_order_relaxed) != this_thread()) [[unlikely]] {
       enter_other();
       return;

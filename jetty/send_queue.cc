@@ -2,15 +2,11 @@
 #include "jetty/send_queue.h"
 
 #include <algorithm>
-#include <cstring>
 
 namespace urma {
 namespace {
 
 constexpr size_t kLine = 64;
-
-// None of the enum's values, so that no program takes a send for a received message.
-constexpr uint32_t kNoOpcode = 0xFF;
 
 size_t entry_stride(const urma_jfs_cfg_t& cfg) {
   const size_t tail = std::max<size_t>(cfg.max_sge * sizeof(LocalPiece), cfg.max_inline_data);
@@ -30,24 +26,18 @@ SendQueue::SendQueue(const urma_jfs_cfg_t& cfg, const QueueIdentity& identity, u
       stride_(entry_stride(cfg)),
       memory_(places_ * stride_) {}
 
-SendEntry* SendQueue::reserve() {
-  // Requests that nobody asked a completion of leave their places when others need them.
-  if (size_.load(std::memory_order_relaxed) >= depth_) {
-    advance_paths();
-    retire(0, nullptr);
-  }
-  const uint32_t size = size_.load(std::memory_order_relaxed);
-  if (size >= depth_) return nullptr;
-  // An empty queue starts over, so that it stays in the cache whatever its depth is.
-  if (size == 0) head_ = 0;
-  return &at(nth(size));
+void SendQueue::report(urma_ext_queue_t* queue) const {
+  counters_.report(queue);
+  queue->rnr = queue->by_status[URMA_CR_RNR_RETRY_CNT_EXC_ERR];
+  queue->state = state();
+  // The marker has a place of its own.
+  queue->fill = std::min(size_.load(std::memory_order_relaxed), depth_);
 }
 
-void SendQueue::grow() {
-  const uint32_t size = size_.load(std::memory_order_relaxed) + 1;
-  size_.store(size, std::memory_order_relaxed);
-  if (size > overflow_above_) [[unlikely]]
-    count_towards_overflow();
+// Requests that nobody asked a completion of leave their places when others need them.
+void SendQueue::make_room() {
+  advance_paths();
+  retire(0, nullptr);
 }
 
 void SendQueue::commit(SendEntry* entry) {
@@ -59,18 +49,10 @@ void SendQueue::commit(SendEntry* entry) {
   grow();
 }
 
-void SendQueue::commit_done(SendEntry* entry) {
-  entry->state = SendState::kDone;
-  entry->status = URMA_CR_SUCCESS;
-  entry->signalled = true;
-  ++entry->path->entries;
-  grow();
-  announce();
-}
-
 void SendQueue::complete(SendEntry* entry, urma_cr_status_t status) {
   entry->state = SendState::kDone;
   entry->status = static_cast<uint8_t>(status);
+  counters_.ended(status, entry->bytes);
   if (--entry->path->outstanding == 0) std::erase(busy_, entry->path);
 }
 
@@ -98,12 +80,7 @@ bool SendQueue::advance_paths() {
   return waiting;
 }
 
-void SendQueue::announce() {
-  // SYNC(bell): what is done has been stored, and the bell is looked at behind; pairs with the
-  // barrier in CompletionQueue::arm.
-  light_barrier();
-  if (!jfc_->armed()) [[likely]]
-    return;
+void SendQueue::announce_armed() {
   announced_ = std::max(announced_, popped_);
   const uint64_t end = popped_ + size_.load(std::memory_order_relaxed);
   uint32_t due = 0;
@@ -121,9 +98,12 @@ void SendQueue::announce() {
 int SendQueue::collect(CompletionQueue* poller, int count, urma_cr_t* cr) {
   if (empty()) return 0;
   OwnerScope scope(lock_);
-  advance_paths();
-  if (more_ && poller->armed()) [[unlikely]]
-    poller->leave_unfinished();
+  // Without a path that is busy, nothing has become due since it was announced.
+  if (!busy_.empty() || waiting()) {
+    advance_paths();
+    if (more_ && poller->armed()) [[unlikely]]
+      poller->leave_unfinished();
+  }
   return retire(count, cr);
 }
 
@@ -133,51 +113,6 @@ bool SendQueue::move_for(CompletionQueue* /*waiter*/, bool just_armed) {
   if (just_armed) announced_ = popped_;
   advance_paths();
   return more_;
-}
-
-int SendQueue::retire(int count, urma_cr_t* cr) {
-  int got = 0;
-  while (size_.load(std::memory_order_relaxed) != 0) {
-    const SendEntry& entry = at(head_);
-    if (entry.state != SendState::kDone) break;
-    if (leaves_record(entry)) {
-      if (got == count) break;
-      fill_record(entry, &cr[got++]);
-    }
-    pop();
-  }
-  return got;
-}
-
-void SendQueue::fill_record(const SendEntry& entry, urma_cr_t* cr) const {
-  *cr = {};
-  cr->status = static_cast<urma_cr_status_t>(entry.status);
-  cr->user_ctx = entry.user_ctx;
-  std::memcpy(&cr->opcode, &kNoOpcode, sizeof(cr->opcode));
-  cr->flag.bs.s_r = 0;
-  cr->flag.bs.jetty = identity_.jetty ? 1 : 0;
-  cr->local_id = identity_.id;
-  cr->user_data = identity_.user_data;
-  if ((entry.special & kMarker) != 0) [[unlikely]] {
-    cr->flag.bs.flush_err_done = entry.status == URMA_CR_WR_FLUSH_ERR_DONE;
-    cr->flag.bs.suspend_done = entry.status == URMA_CR_WR_SUSPEND_DONE;
-    return;
-  }
-  cr->completion_len = entry.status == URMA_CR_SUCCESS ? static_cast<uint32_t>(entry.bytes) : 0;
-  cr->remote_id = entry.path->remote_id;
-  cr->tpn = entry.path->tpn;
-}
-
-void SendQueue::pop() {
-  SendEntry& entry = at(head_);
-  if (entry.path != nullptr) --entry.path->entries;
-  if (entry.special != 0) [[unlikely]] {
-    flushed_ |= (entry.special & (kMarker | kDropped)) == kMarker;
-    entry.special = 0;
-  }
-  ++popped_;
-  head_ = head_ + 1 == places_ ? 0 : head_ + 1;
-  size_.store(size_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
 }
 
 }  // namespace urma

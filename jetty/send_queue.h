@@ -7,10 +7,12 @@
 
 #include <atomic>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <vector>
 
 #include "jetty/completion_queue.h"
+#include "jetty/counters.h"
 #include "jetty/owner_lock.h"
 #include "jetty/work_request.h"
 #include "segment/lazy_array.h"
@@ -91,18 +93,44 @@ class SendQueue : public CompletionSource {
   OwnerLock& lock() { return lock_; }
   const SendLimits& limits() const { return limits_; }
 
+  // What it has done and how full it is, from any thread.
+  void report(urma_ext_queue_t* queue) const;
+
   // Everything below needs the lock, but for collect(), which takes it, and empty().
   // So that commit() needs no memory.
   void expect_paths(size_t count) { busy_.reserve(count); }
   // The next free entry, or NULL where the queue is full. Nothing is posted until commit().
-  SendEntry* reserve();
+  SendEntry* reserve() {
+    uint32_t size = size_.load(std::memory_order_relaxed);
+    if (size >= depth_) [[unlikely]] {
+      make_room();
+      size = size_.load(std::memory_order_relaxed);
+      if (size >= depth_) return nullptr;
+    }
+    // An empty queue starts over, so that it stays in the cache whatever its depth is.
+    if (size == 0) head_ = 0;
+    return &at(nth(size));
+  }
   void commit(SendEntry* entry);
   // The same for a request with a completion that is executed already.
-  void commit_done(SendEntry* entry);
+  void commit_done(SendEntry* entry) {
+    entry->state = SendState::kDone;
+    entry->status = URMA_CR_SUCCESS;
+    entry->signalled = true;
+    counters_.ended(URMA_CR_SUCCESS, entry->bytes);
+    ++entry->path->entries;
+    grow();
+    announce();
+  }
   void complete(SendEntry* entry, urma_cr_status_t status);
+  // A request was executed that needs no entry, since it leaves no record.
+  void count_executed(uint64_t bytes) { counters_.ended(URMA_CR_SUCCESS, bytes); }
+  // So many requests were taken from the program.
+  void count_posts(uint64_t posts) { counters_.posts.add(posts); }
+  void count_refused() { counters_.refused.add(1); }
 
   // The state, and what it does to the records. The paths are the provider's to flush, before.
-  urma_jetty_state_t state() const { return state_; }
+  urma_jetty_state_t state() const { return state_.load(std::memory_order_relaxed); }
   // READY again. What was posted to a suspended queue lies in its paths and goes on.
   void resume();
   // ERROR or SUSPENDED: puts the marker behind all that is outstanding.
@@ -135,7 +163,13 @@ class SendQueue : public CompletionSource {
   // Whether a path had more to do at once when they were last advanced.
   bool more() const { return more_; }
   // Tells an armed JFC of the completions that have become due.
-  void announce();
+  void announce() {
+    // SYNC(bell): what is done has been stored, and the bell is looked at behind; pairs with the
+    // barrier in CompletionQueue::arm.
+    light_barrier();
+    if (jfc_->armed()) [[unlikely]]
+      announce_armed();
+  }
   // What advance_paths() last returned; a hint without the lock.
   bool waiting() const { return waiting_.load(std::memory_order_relaxed); }
   void set_waiting() { waiting_.store(true, std::memory_order_relaxed); }
@@ -145,10 +179,18 @@ class SendQueue : public CompletionSource {
   bool empty() const { return size_.load(std::memory_order_relaxed) == 0; }
 
  private:
-  int retire(int count, urma_cr_t* cr);
-  void fill_record(const SendEntry& entry, urma_cr_t* cr) const;
-  void pop();
-  void grow();
+  void make_room();
+  void announce_armed();
+  [[gnu::always_inline]] int retire(int count, urma_cr_t* cr);
+  [[gnu::always_inline]] void fill_record(const SendEntry& entry, urma_cr_t* cr) const;
+  [[gnu::always_inline]] void pop();
+  void grow() {
+    const uint32_t size = size_.load(std::memory_order_relaxed) + 1;
+    size_.store(size, std::memory_order_relaxed);
+    if (size > overflow_above_) [[unlikely]]
+      count_towards_overflow();
+  }
+  void set_state(urma_jetty_state_t state) { state_.store(state, std::memory_order_relaxed); }
   void put_marker(urma_cr_status_t status);
   void silence_marker();
   void count_towards_overflow();
@@ -169,8 +211,8 @@ class SendQueue : public CompletionSource {
   const uint32_t overflow_above_;  // the depth of the JFC
   const size_t stride_;
   LazyMemory memory_;
-  urma_jetty_state_t state_ = URMA_JETTY_STATE_READY;
-  bool flushed_ = false;  // the marker was polled
+  std::atomic<urma_jetty_state_t> state_{URMA_JETTY_STATE_READY};  // written under lock_
+  bool flushed_ = false;                                           // the marker was polled
   // What count_towards_overflow() has counted, since popped_ had this value.
   uint64_t counted_since_ = 0;
   uint32_t counted_ = 0;
@@ -182,7 +224,57 @@ class SendQueue : public CompletionSource {
   uint64_t popped_ = 0;     // all that ever left
   uint64_t announced_ = 0;  // up to here, counted as popped_ is, the armed JFC knows what is due
   std::vector<SendPath*> busy_;  // paths with outstanding requests
+  QueueCounters counters_;
 };
+
+// The three that follow are most of what a poll costs.
+
+inline void SendQueue::fill_record(const SendEntry& entry, urma_cr_t* cr) const {
+  *cr = {};
+  cr->status = static_cast<urma_cr_status_t>(entry.status);
+  cr->user_ctx = entry.user_ctx;
+  // None of the enum's values, so that no program takes a send for a received message.
+  constexpr uint32_t kNoOpcode = 0xFF;
+  std::memcpy(&cr->opcode, &kNoOpcode, sizeof(cr->opcode));
+  cr->flag.bs.s_r = 0;
+  cr->flag.bs.jetty = identity_.jetty ? 1 : 0;
+  cr->local_id = identity_.id;
+  cr->user_data = identity_.user_data;
+  if ((entry.special & kMarker) != 0) [[unlikely]] {
+    cr->flag.bs.flush_err_done = entry.status == URMA_CR_WR_FLUSH_ERR_DONE;
+    cr->flag.bs.suspend_done = entry.status == URMA_CR_WR_SUSPEND_DONE;
+    return;
+  }
+  cr->completion_len = entry.status == URMA_CR_SUCCESS ? static_cast<uint32_t>(entry.bytes) : 0;
+  cr->remote_id = entry.path->remote_id;
+  cr->tpn = entry.path->tpn;
+}
+
+inline void SendQueue::pop() {
+  SendEntry& entry = at(head_);
+  if (entry.path != nullptr) --entry.path->entries;
+  if (entry.special != 0) [[unlikely]] {
+    flushed_ |= (entry.special & (kMarker | kDropped)) == kMarker;
+    entry.special = 0;
+  }
+  ++popped_;
+  head_ = head_ + 1 == places_ ? 0 : head_ + 1;
+  size_.store(size_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
+}
+
+inline int SendQueue::retire(int count, urma_cr_t* cr) {
+  int got = 0;
+  while (size_.load(std::memory_order_relaxed) != 0) {
+    const SendEntry& entry = at(head_);
+    if (entry.state != SendState::kDone) break;
+    if (leaves_record(entry)) {
+      if (got == count) break;
+      fill_record(entry, &cr[got++]);
+    }
+    pop();
+  }
+  return got;
+}
 
 }  // namespace urma
 

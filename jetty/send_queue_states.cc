@@ -7,13 +7,13 @@
 namespace urma {
 
 void SendQueue::resume() {
-  state_ = URMA_JETTY_STATE_READY;
+  set_state(URMA_JETTY_STATE_READY);
   flushed_ = false;
   silence_marker();
 }
 
 void SendQueue::stop(urma_jetty_state_t state) {
-  state_ = state;
+  set_state(state);
   flushed_ = false;
   silence_marker();
   put_marker(state == URMA_JETTY_STATE_SUSPENDED ? URMA_CR_WR_SUSPEND_DONE
@@ -21,7 +21,7 @@ void SendQueue::stop(urma_jetty_state_t state) {
 }
 
 void SendQueue::reset() {
-  state_ = URMA_JETTY_STATE_RESET;
+  set_state(URMA_JETTY_STATE_RESET);
   flushed_ = false;
   for (uint32_t i = 0; i < size_.load(std::memory_order_relaxed); ++i) {
     at(nth(i)).special |= kDropped;

@@ -226,7 +226,7 @@ urma_status_t view_request(const urma_jfs_wr_t& wr, const SendLimits& limits, Re
 }
 
 bool local_piece(const urma_sge_t& sge, LocalPiece* piece) {
-  *piece = {sge.addr, sge.len, false, {}};
+  *piece = {sge.addr, sge.len, false, {}, 0};
   if (sge.len == 0) {
     piece->valid = true;
     return true;
@@ -242,6 +242,7 @@ bool local_piece(const urma_sge_t& sge, LocalPiece* piece) {
   if (!handle->registered) return true;
   const auto* segment = static_cast<const Segment*>(handle);
   piece->ref = segment->ref;
+  piece->open_token_id = segment->open_token_id;
   piece->valid = segment->covers(sge.addr, sge.len);
   return true;
 }

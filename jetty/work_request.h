@@ -19,6 +19,7 @@ struct LocalPiece {
   uint32_t len;
   bool valid;
   SegmentRef ref;
+  uint32_t open_token_id;  // Segment::open_token_id
 };
 
 // Limits of one queue.

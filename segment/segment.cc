@@ -36,6 +36,9 @@ void SegmentTable::add(Segment* segment) {
   by_index_[index] = segment;
   const uint32_t generation = words_[index].load(std::memory_order_relaxed) + 1;
   segment->ref = {index, generation};
+  const bool open =
+      segment->token_policy == URMA_TOKEN_NONE && (segment->access & URMA_ACCESS_READ) != 0;
+  segment->open_token_id = open ? segment->token_id_value : 0;
   // Release pairs with the acquire in alive_in(): the segment is complete before it stands.
   own_words_[index].store(generation, std::memory_order_release);
   words_[index].store(generation, std::memory_order_release);
@@ -113,6 +116,11 @@ bool SegmentTable::with_grant(SegmentRef ref, uint64_t va, uint64_t bytes, uint3
   }
   access_memory();
   return true;
+}
+
+void SegmentTable::visit(const std::function<void(const Segment&)>& visit) const {
+  std::lock_guard lock(mutex_);
+  for (const auto& [token_id, segment] : by_token_) visit(*segment);
 }
 
 }  // namespace urma

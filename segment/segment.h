@@ -48,7 +48,9 @@ struct Segment : SegmentHandle {
   uint32_t token_policy;
   urma_token_t token;
   uint32_t access;             // URMA_ACCESS_*
+  uint32_t open_token_id;      // the token id, where everybody may read the segment; else 0
   SharedPages::RangeId pages;  // what of it peers can map; 0: nothing
+  const char* device;          // the name of the device that it was registered at
 
   bool covers(uint64_t va, uint64_t bytes) const {
     return va >= base && bytes <= len && va - base <= len - bytes;
@@ -115,6 +117,9 @@ class SegmentTable {
   // rights in `access`, and returns whether it did. The segment cannot be unregistered meanwhile.
   bool with_grant(SegmentRef ref, uint64_t va, uint64_t bytes, uint32_t access,
                   const std::function<void()>& access_memory) const;
+
+  // Calls visit(segment) for each registration; none of them can go meanwhile.
+  void visit(const std::function<void(const Segment&)>& visit) const;
 
   int words_fd() const { return memory_.fd(); }
 

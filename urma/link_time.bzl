@@ -9,6 +9,8 @@ Objects hold ordinary code too, which tests that link them use.
 LINK_TIME_COPTS = select({
     "//urma:link_time": [
         "-flto",
+        # Callers of these functions save registers for each frame pointer.
+        "-fomit-frame-pointer",
         "-ffat-lto-objects",
     ],
     "//conditions:default": [],

@@ -17,7 +17,8 @@ template <typename Class, typename Result, typename... Args, Result (Class::*Met
           typename Handle>
 struct Slot<Method, Handle> {
   static Result call(Handle* handle, Args... args) noexcept {
-    return guarded(URMA_LOG_SITE, [&] { return (static_cast<Class*>(handle)->*Method)(args...); });
+    static constexpr LogSite kSite = URMA_LOG_SITE;
+    return guarded(kSite, [&] { return (static_cast<Class*>(handle)->*Method)(args...); });
   }
 };
 
@@ -28,8 +29,8 @@ struct CountSlot;
 template <typename Class, typename... Args, int (Class::*Method)(Args...), typename Handle>
 struct CountSlot<Method, Handle> {
   static int call(Handle* handle, Args... args) noexcept {
-    return guarded_count(URMA_LOG_SITE,
-                         [&] { return (static_cast<Class*>(handle)->*Method)(args...); });
+    static constexpr LogSite kSite = URMA_LOG_SITE;
+    return guarded_count(kSite, [&] { return (static_cast<Class*>(handle)->*Method)(args...); });
   }
 };
 

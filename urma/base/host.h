@@ -14,6 +14,7 @@
 #include "urma/base/service.h"
 #include "urma/base/settings.h"
 #include "urma/base/shared_pages.h"
+#include "urma_ext.h"
 #include "urma_provider.h"
 
 namespace urma {
@@ -25,11 +26,16 @@ class Logger {
   virtual void write(urma_vlog_level_t level, const LogSite& site, std::string_view message) = 0;
 };
 
-// Tells how the parts of a segment, registered or imported, are reached.
+// Tells what a provider has. From any thread, also the service thread: none of it may wait for
+// what a program's own calls hold while they move data.
 class SegmentInspector {
  public:
   virtual ~SegmentInspector() = default;
+  // How the parts of a segment, registered or imported, are reached.
   virtual std::vector<urma_ext_part_t> parts(const urma_target_seg_t& segment) const = 0;
+  // Append the active queues and the segments, an entry for each part, of all its devices.
+  virtual void list_queues(std::vector<urma_ext_queue_t>* queues) const = 0;
+  virtual void list_segments(std::vector<urma_ext_segment_t>* segments) const = 0;
 };
 
 // What a module says of one of its devices. Copied by add_device.
@@ -53,7 +59,7 @@ class Registry {
 
 }  // namespace urma
 
-inline constexpr uint32_t kUrmaHostVersion = 1;
+inline constexpr uint32_t kUrmaHostVersion = 2;
 
 // The versioned table. `runtime` is made by the first call of runtime(), which throws Error where
 // the runtime directory cannot be used.

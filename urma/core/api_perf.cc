@@ -2,24 +2,16 @@
 //
 // The calls of urma_perf.h.
 #include <cstring>
-#include <mutex>
 
 #include "urma/core/checks.h"
 #include "urma/core/export.h"
 #include "urma/core/perf.h"
 #include "urma_perf.h"
 
-namespace {
-
 using namespace urma::core;  // NOLINT(build/namespaces)
-
-std::mutex g_mutex;  // one start at a time
-
-}  // namespace
 
 URMA_EXPORT urma_status_t urma_start_perf() {
   return urma::guarded(URMA_LOG_SITE, []() -> urma_status_t {
-    std::lock_guard lock(g_mutex);
     perf::start();
     return URMA_SUCCESS;
   });

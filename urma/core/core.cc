@@ -6,6 +6,7 @@
 
 #include <pthread.h>
 
+#include <memory>
 #include <mutex>
 
 #include "segment/page_table.h"
@@ -13,6 +14,7 @@
 #include "urma/base/guard.h"
 #include "urma/core/checks.h"
 #include "urma/core/export.h"
+#include "urma/core/inspect_server.h"
 #include "urma/core/log_sink.h"
 #include "urma/core/runtime.h"
 #include "urma/core/service_thread.h"
@@ -31,6 +33,7 @@ struct Process {
   uint32_t wished_uasid = 0;
   ServiceThread service;
   std::atomic<ProcessRuntime*> runtime{nullptr};  // stored on the service thread only
+  std::unique_ptr<InspectServer> inspect;         // of the service thread
   DeviceTable devices;
   Loader loader;
   PageTable pages;
@@ -111,11 +114,19 @@ void start(urma_init_attr_t* conf) {
 // Threads end before the modules go whose code they run.
 bool end() {
   auto& self = process();
+  // First: nobody may look at what ends.
+  if (self.runtime.load(std::memory_order_relaxed) != nullptr) {
+    guarded(URMA_LOG_SITE, [&] { self.service.run([&] { self.inspect.reset(); }); });
+  }
   const bool all = self.devices.uninit_providers();
   // Relaxed: the runtime is made and destroyed on the service thread.
   if (self.runtime.load(std::memory_order_relaxed) != nullptr) {
     guarded(URMA_LOG_SITE, [&] {
-      self.service.run([&] { delete self.runtime.exchange(nullptr, std::memory_order_relaxed); });
+      self.service.run([&] {
+        // A provider may have been the first to ask for the runtime, as it ended.
+        self.inspect.reset();
+        delete self.runtime.exchange(nullptr, std::memory_order_relaxed);
+      });
     });
   }
   self.service.stop();
@@ -177,6 +188,9 @@ Runtime* runtime() {
     if (self.runtime.load(std::memory_order_relaxed) != nullptr) return;
     auto* made = new ProcessRuntime(self.service, settings(), self.wished_uasid);
     self.runtime.store(made, std::memory_order_release);
+    // The process works as well where nobody can look at it; why not is in the log.
+    guarded(URMA_LOG_SITE,
+            [&] { self.inspect = std::make_unique<InspectServer>(self.service, *made); });
   });
   return self.runtime.load(std::memory_order_acquire);
 }

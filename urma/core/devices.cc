@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "urma/core/devices.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
 
 #include <algorithm>
@@ -8,7 +9,9 @@
 
 #include "urma/base/error.h"
 #include "urma/base/guard.h"
+#include "urma/base/text.h"
 #include "urma/core/bonding.h"
+#include "urma/core/log_sink.h"
 
 namespace urma::core {
 namespace {
@@ -30,11 +33,30 @@ bool in_match_table(const urma_match_entry_t* table, const SysfsDevice& device) 
   return false;
 }
 
+urma_ext_provider_t describe(const urma_provider_ops_t* ops) {
+  urma_ext_provider_t provider = {};
+  copy_text(provider.name, ops->name);
+  Dl_info module = {};
+  if (::dladdr(ops, &module) != 0) copy_text(provider.path, module.dli_fname);
+  return provider;
+}
+
+// True where the provider has started, else *reason says why not.
+bool start(const urma_provider_ops_t& ops, urma_init_attr_t* conf, std::string* reason) {
+  const LogCapture lines;
+  const urma_status_t status =
+      ops.init == nullptr ? URMA_EINVAL : guarded(URMA_LOG_SITE, [&] { return ops.init(conf); });
+  if (status == URMA_SUCCESS) return true;
+  *reason =
+      lines.last().empty() ? fmt::format("its init returned status {}", status) : lines.last();
+  return false;
+}
+
 }  // namespace
 
 void DeviceTable::add_provider(urma_provider_ops_t* ops) {
   const std::lock_guard lock(mutex_);
-  providers_.push_back({ops, false});
+  providers_.push_back({ops, false, {}});
 }
 
 bool DeviceTable::has_providers() const {
@@ -69,20 +91,24 @@ void DeviceTable::add_device(urma_provider_ops_t* ops, const DeviceDescription& 
 
 void DeviceTable::init_providers(urma_init_attr_t* conf) {
   std::vector<Provider> candidates;
+  std::vector<urma_ext_provider_t> failed;
   {
     const std::lock_guard lock(mutex_);
     candidates = providers_;
   }
   for (auto& provider : candidates) {
     // Unlocked: init calls back to add its devices.
-    provider.ready = provider.ops->init != nullptr && guarded(URMA_LOG_SITE, [&] {
-                                                        return provider.ops->init(conf);
-                                                      }) == URMA_SUCCESS;
+    std::string reason;
+    provider.ready = start(*provider.ops, conf, &reason);
+    provider.described = describe(provider.ops);
     if (!provider.ready) {
       URMA_LOG(WARNING, "provider {} does not start and is left out", provider.ops->name);
+      failed.push_back(provider.described);
+      copy_text(failed.back().reason, reason);
     }
   }
   const std::lock_guard lock(mutex_);
+  failed_ = std::move(failed);
   std::erase_if(devices_, [&](const auto& entry) {
     return std::any_of(candidates.begin(), candidates.end(), [&](const auto& provider) {
       return provider.ops == entry->device.ops && !provider.ready;
@@ -270,6 +296,36 @@ const SegmentInspector* DeviceTable::inspector_of(const urma_device_t* device) c
   const std::lock_guard lock(mutex_);
   const auto* entry = entry_of(device);
   return entry == nullptr ? nullptr : entry->inspector;
+}
+
+std::vector<const SegmentInspector*> DeviceTable::inspectors() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<const SegmentInspector*> inspectors;
+  for (const auto& entry : devices_) {
+    const auto* inspector = entry->inspector;
+    if (inspector == nullptr ||
+        std::find(inspectors.begin(), inspectors.end(), inspector) != inspectors.end()) {
+      continue;
+    }
+    inspectors.push_back(inspector);
+  }
+  return inspectors;
+}
+
+std::vector<urma_ext_provider_t> DeviceTable::providers() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<urma_ext_provider_t> providers;
+  for (const auto& provider : providers_) {
+    if (!provider.ready) continue;
+    providers.push_back(provider.described);
+    providers.back().loaded = 1;
+    providers.back().devices = static_cast<uint32_t>(
+        std::count_if(devices_.begin(), devices_.end(), [&](const auto& entry) {
+          return entry->base == nullptr && entry->present && entry->device.ops == provider.ops;
+        }));
+  }
+  providers.insert(providers.end(), failed_.begin(), failed_.end());
+  return providers;
 }
 
 bool DeviceTable::is_from_sysfs(const urma_device_t* device) const {

@@ -12,6 +12,7 @@
 #include "urma/base/host.h"
 #include "urma/core/aliases.h"
 #include "urma/core/sysfs.h"
+#include "urma_ext.h"
 #include "urma_provider.h"
 #include "urma_types.h"
 
@@ -58,6 +59,10 @@ class DeviceTable final : public Registry {
   const urma_device_attr_t* attr_of(const urma_device_t* device) const;
   // NULL for a device that cannot tell.
   const SegmentInspector* inspector_of(const urma_device_t* device) const;
+  // Of all devices, each once.
+  std::vector<const SegmentInspector*> inspectors() const;
+  // The providers in use, and behind them those whose init has failed in the last init_providers().
+  std::vector<urma_ext_provider_t> providers() const;
   bool is_from_sysfs(const urma_device_t* device) const;
   // What an alias stands for; every other device itself.
   urma_device_t* real_device(urma_device_t* device) const;
@@ -74,6 +79,9 @@ class DeviceTable final : public Registry {
   struct Provider {
     urma_provider_ops_t* ops;
     bool ready;  // its init has succeeded
+    // Made while the program waits in urma_init: the dynamic linker may hold up whoever asks it,
+    // and the service thread must not be.
+    urma_ext_provider_t described;
   };
 
   // Of an alias that of its device.
@@ -93,6 +101,7 @@ class DeviceTable final : public Registry {
   std::vector<Provider> providers_;
   std::vector<std::unique_ptr<urma_sysfs_dev>> devices_;
   std::vector<Alias> aliases_;
+  std::vector<urma_ext_provider_t> failed_;
 };
 
 // The kernel's end of a sysfs device. Throws Error where it cannot be opened.

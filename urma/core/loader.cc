@@ -12,6 +12,7 @@
 #include <system_error>
 
 #include "urma/base/log.h"
+#include "urma/base/text.h"
 
 namespace urma::core {
 namespace {
@@ -74,6 +75,10 @@ bool is_elf_file(const std::string& path) {
 }  // namespace
 
 void Loader::load(const urma_host* table) {
+  {
+    const std::lock_guard lock(skipped_mutex_);
+    skipped_.clear();
+  }
   for (const auto& dir : module_dirs()) load_dir(dir, table);
 }
 
@@ -92,11 +97,12 @@ void Loader::load_dir(const std::string& dir, const urma_host* table) {
   for (const auto& path : paths) {
     const auto real = fs::canonical(path, error);
     if (error) {
-      URMA_LOG(WARNING, "provider module {} is skipped: {}", path, error.message());
+      skip(path, error.message());
     } else if (!fs::is_regular_file(real, error)) {
       continue;
     } else if (!is_elf_file(real.string())) {
       URMA_LOG(INFO, "{} is no provider module: not an ELF file", path);
+      if (path.ends_with(".so")) remember(path, "not an ELF file");
     } else {
       load_module(real.string(), table);
     }
@@ -123,19 +129,36 @@ void Loader::load_module(const std::string& path, const urma_host* table) {
     loading_.reset();
   }
   if (handle == nullptr) {
-    URMA_LOG(WARNING, "provider module {} is skipped: {}", path, ::dlerror());
-    return;
+    return skip(path, ::dlerror());
   }
   const auto entry = reinterpret_cast<urma_module_entry_fn*>(::dlsym(handle, kModuleEntry));
   const bool usable = entry != nullptr ? entry(kUrmaHostVersion, table) == 0 : has_foreign_of(file);
   if (!usable) {
-    URMA_LOG(WARNING, "provider module {} is skipped: {}", path,
-             entry != nullptr ? "it is made for another version of the library"
-                              : "it registers no provider");
+    skip(path, entry != nullptr ? "it is made for another version of the library"
+                                : "it registers no provider");
     ::dlclose(handle);
     return;
   }
   modules_.push_back({path, file, handle});
+}
+
+void Loader::skip(const std::string& path, const std::string& reason) {
+  URMA_LOG(WARNING, "provider module {} is skipped: {}", path, reason);
+  remember(path, reason);
+}
+
+void Loader::remember(const std::string& path, const std::string& reason) {
+  urma_ext_provider_t skipped = {};
+  copy_text(skipped.name, fs::path(path).filename().string());
+  copy_text(skipped.path, path);
+  copy_text(skipped.reason, reason);
+  const std::lock_guard lock(skipped_mutex_);
+  skipped_.push_back(skipped);
+}
+
+std::vector<urma_ext_provider_t> Loader::skipped() const {
+  const std::lock_guard lock(skipped_mutex_);
+  return skipped_;
 }
 
 void Loader::unload() {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "urma/base/host.h"
+#include "urma_ext.h"
 
 namespace urma::core {
 
@@ -24,6 +25,8 @@ class Loader {
   // Opens every module that is found, and calls those of ours. Failures are logged and skipped.
   void load(const urma_host* table);
   void unload();
+  // The files that the last load() did not take, with the reasons.
+  std::vector<urma_ext_provider_t> skipped() const;
 
   // Providers of foreign modules, and of the program itself. They outlive unload() unless their
   // module really goes, because a constructor does not run again in a module that stays.
@@ -45,12 +48,17 @@ class Loader {
 
   void load_dir(const std::string& dir, const urma_host* table);
   void load_module(const std::string& path, const urma_host* table);
+  // The second one without a line in the log.
+  void skip(const std::string& path, const std::string& reason);
+  void remember(const std::string& path, const std::string& reason);
   bool has_foreign_of(const FileId& file) const;
 
   std::vector<Module> modules_;
   mutable std::mutex foreign_mutex_;  // guards the two below
   std::vector<Foreign> foreign_;
   std::optional<FileId> loading_;
+  mutable std::mutex skipped_mutex_;
+  std::vector<urma_ext_provider_t> skipped_;  // guarded by skipped_mutex_
 };
 
 }  // namespace urma::core

@@ -18,6 +18,7 @@ namespace {
 
 // Lines of a callback's own doing go to the built-in output, else it would call itself for ever.
 thread_local bool in_callback = false;
+thread_local LogCapture* capture = nullptr;
 thread_local char thread_tag[URMA_MAX_NAME] = "-";
 
 constexpr struct {
@@ -122,6 +123,12 @@ struct LogSink::Callback {
   int running = 0;  // calls under way; guarded by mutex_
 };
 
+LogCapture::LogCapture() { capture = this; }
+
+LogCapture::~LogCapture() { capture = nullptr; }
+
+void LogCapture::keep(std::string_view line) { copy_text(last_, line); }
+
 LogSink::LogSink()
     : stderr_logger_(make_logger(std::make_shared<StderrSink>())),
       syslog_logger_(make_logger(std::make_shared<SyslogSink>())) {}
@@ -144,12 +151,17 @@ bool LogSink::output_takes(urma_vlog_level_t level) const {
 }
 
 bool LogSink::enabled(urma_vlog_level_t level) const {
+  return wanted(level) || (capture != nullptr && level <= URMA_VLOG_LEVEL_WARNING);
+}
+
+bool LogSink::wanted(urma_vlog_level_t level) const {
   if (level > this->level()) return false;
   return has_callback_.load(std::memory_order_relaxed) || output_takes(level);
 }
 
 void LogSink::write(urma_vlog_level_t level, const LogSite& site, std::string_view message) {
-  if (!enabled(level)) return;
+  if (capture != nullptr && level <= URMA_VLOG_LEVEL_WARNING) capture->keep(message);
+  if (!wanted(level)) return;
   const int saved_errno = errno;
   char line[kMaxLogLine];
   format_line(line, site, message);

@@ -54,6 +54,7 @@ class LogSink final : public Logger {
   struct Callback;
 
   bool output_takes(urma_vlog_level_t level) const;
+  bool wanted(urma_vlog_level_t level) const;
   bool call_back(urma_vlog_level_t level, const LogSite& site, std::string_view message,
                  char* line);
   void replace_callback(std::shared_ptr<Callback> next);
@@ -69,6 +70,21 @@ class LogSink final : public Logger {
   std::shared_ptr<Callback> callback_;
   std::string last_level_ = "info";
   std::string separator_ = "|";
+};
+
+// Keeps the last line of WARNING or worse that this thread writes while it lives, whatever the log
+// does with it. Not to be nested.
+class LogCapture {
+ public:
+  LogCapture();
+  ~LogCapture();
+  LogCapture(const LogCapture&) = delete;
+  LogCapture& operator=(const LogCapture&) = delete;
+  std::string last() const { return last_; }
+  void keep(std::string_view line);
+
+ private:
+  char last_[kMaxLogLine] = "";
 };
 
 // The tag that this thread's lines carry; one of URMA_MAX_NAME or more characters is not taken.

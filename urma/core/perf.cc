@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <mutex>
 
 namespace urma::core::perf {
 namespace {
@@ -114,6 +115,8 @@ Summary summarize(size_t type) {
 std::atomic<bool> measuring{false};
 
 void start() {
+  static std::mutex one_at_a_time;
+  const std::lock_guard lock(one_at_a_time);
   measuring.store(false, std::memory_order_relaxed);
   const uint64_t before = g_round.load(std::memory_order_acquire);
   const size_t used = std::min<size_t>(static_cast<uint32_t>(before), g_records.size());

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "urma/base/error.h"
+#include "urma/base/text.h"
 
 namespace urma {
 namespace {
@@ -117,22 +118,28 @@ std::string allowed(const SettingRow& row) {
 }  // namespace
 
 EnvSettings::EnvSettings() {
-  for (const auto& row : kRows) values_.emplace_back(row.fallback);
+  for (const auto& row : kRows) values_.push_back({row.fallback, URMA_EXT_ORIGIN_DEFAULT, ""});
 }
 
 std::vector<std::string> EnvSettings::load() {
   // Whoever starts a set-user-id program must not steer it.
   const bool ignore = ::getauxval(AT_SECURE) != 0;
   std::vector<std::string> complaints;
-  std::vector<std::string> values;
+  std::vector<Value> values;
   for (const auto& row : kRows) {
-    const char* text = ignore ? nullptr : std::getenv(row.name);
-    const auto value = text == nullptr ? row.fallback : normalise(row, text);
+    const char* text = std::getenv(row.name);
+    if (text == nullptr || ignore) {
+      values.push_back(
+          {row.fallback, text == nullptr ? URMA_EXT_ORIGIN_DEFAULT : URMA_EXT_ORIGIN_IGNORED, ""});
+      continue;
+    }
+    const auto value = normalise(row, text);
     if (!value) {
       complaints.push_back(fmt::format("{}={:.128} is not allowed and has no effect; allowed: {}",
                                        row.name, text, allowed(row)));
     }
-    values.push_back(value.value_or(row.fallback));
+    values.push_back(value ? Value{*value, URMA_EXT_ORIGIN_ENVIRONMENT, ""}
+                           : Value{row.fallback, URMA_EXT_ORIGIN_REFUSED, text});
   }
   const std::lock_guard lock(mutex_);
   values_ = std::move(values);
@@ -142,7 +149,7 @@ std::vector<std::string> EnvSettings::load() {
 std::string EnvSettings::text(const char* name) const {
   const auto index = row_index(name);
   const std::lock_guard lock(mutex_);
-  return values_[index];
+  return values_[index].text;
 }
 
 uint64_t EnvSettings::number(const char* name) const {
@@ -152,6 +159,23 @@ uint64_t EnvSettings::number(const char* name) const {
 }
 
 bool EnvSettings::flag(const char* name) const { return text(name) == "1"; }
+
+std::vector<urma_ext_setting_t> EnvSettings::report() const {
+  std::vector<urma_ext_setting_t> settings;
+  const std::lock_guard lock(mutex_);
+  for (size_t i = 0; i < std::size(kRows); ++i) {
+    urma_ext_setting_t setting = {};
+    copy_text(setting.name, kRows[i].name);
+    copy_text(setting.value, values_[i].text);
+    copy_text(setting.given, values_[i].refused);
+    copy_text(setting.fallback, kRows[i].fallback);
+    copy_text(setting.range, kRows[i].type == SettingType::kBool ? "0|1" : kRows[i].range);
+    copy_text(setting.help, kRows[i].help);
+    setting.origin = values_[i].origin;
+    settings.push_back(setting);
+  }
+  return settings;
+}
 
 EnvSettings& settings() {
   static auto& the_settings = *new EnvSettings;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "urma/base/settings.h"
+#include "urma_ext.h"
 
 namespace urma::core {
 
@@ -23,9 +24,18 @@ class EnvSettings final : public Settings {
   uint64_t number(const char* name) const override;
   bool flag(const char* name) const override;
 
+  // One for each row of the table.
+  std::vector<urma_ext_setting_t> report() const;
+
  private:
+  struct Value {
+    std::string text;  // in the form that is compared
+    urma_ext_origin_t origin = URMA_EXT_ORIGIN_DEFAULT;
+    std::string refused;  // what the environment says and is not allowed
+  };
+
   mutable std::mutex mutex_;
-  std::vector<std::string> values_;  // one for each row of the table, in the form that is compared
+  std::vector<Value> values_;  // one for each row of the table
 };
 
 // The settings of the process.

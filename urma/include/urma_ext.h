@@ -105,6 +105,167 @@ void* urma_ext_alloc(uint64_t bytes, uint32_t flags);
 // Specification: none, an extension.
 urma_status_t urma_ext_free(void* memory);
 
+// -------------------------------------------------------------------------------------------------
+// What the processes of one user do
+//
+// A process that uses the library can be looked at by others of its own effective user, and by
+// nobody else, not even root, through a socket in the runtime directory (URMA_RUNTIME_DIR). What
+// they get is a copy of that moment; nothing but urma_ext_perf changes anything there. `pid` 0, or
+// the caller's own, is the calling process itself.
+//
+// Lists: at most *count entries are written to the array, which may be NULL where *count is 0;
+// *count becomes the number that there are. So ask for the number, make room for some more, and
+// ask again.
+//
+// All calls are thread-safe, between urma_init and urma_uninit, and end within about a second. They
+// return URMA_SUCCESS; URMA_EINVAL: an argument is NULL, or not one of those that there are;
+// URMA_ENOPERM: no process of this user and this runtime directory has that pid; URMA_ETIMEOUT: the
+// process does not answer, it may be stopped; URMA_FAIL: urma_init comes first, or the process has
+// ended, uses another version of the library, or answered something that cannot be true; one line
+// in the log says which. After a failure *count is unchanged.
+//
+// What is reserved is zero, and grows into new members; the size of each struct stays.
+// -------------------------------------------------------------------------------------------------
+
+// A process that uses the library.
+typedef struct urma_ext_process {
+  uint32_t pid;
+  uint32_t uasid;          // 0: not known
+  uint32_t uid;            // effective user
+  uint32_t slot;           // upper 16 bits of the ids that the library picks for it
+  uint64_t start_time_ns;  // of the process, since 1970; 0: not known
+  char program[64];        // its name, as ps shows it
+  uint64_t reserved[8];
+} urma_ext_process_t;
+
+// Lists the processes of the caller's user that use the library and share its runtime directory,
+// the caller among them, by ascending pid. A process that does not answer is listed too.
+// Specification: none, an extension.
+urma_status_t urma_ext_list_processes(urma_ext_process_t* processes, uint32_t* count);
+
+typedef enum urma_ext_queue_kind {
+  URMA_EXT_QUEUE_JFC = 0,
+  URMA_EXT_QUEUE_JFS = 1,
+  URMA_EXT_QUEUE_JFR = 2,
+  URMA_EXT_QUEUE_JETTY = 3,  // its sending half; its receives are those of its JFR
+} urma_ext_queue_kind_t;
+
+#define URMA_EXT_MAX_STATUS 32  // room for the values of urma_cr_status_t
+
+// An active queue. Counters begin at 0 when it is created or activated, and never go back.
+typedef struct urma_ext_queue {
+  char device[URMA_MAX_DEV_NAME];
+  urma_eid_t eid;
+  urma_ext_queue_kind_t kind;
+  uint32_t id;
+  uint32_t state;       // JFS, jetty: urma_jetty_state_t; JFR: urma_jfr_state_t; JFC: 1
+  uint32_t trans_mode;  // urma_transport_mode_t; JFC: 0
+  uint32_t depth;
+  // Places of `depth` that are taken now. JFS, jetty: requests whose end was not collected; JFR:
+  // posted receives; JFC: completions of receives that were not polled, those of sends wait in
+  // their own queue.
+  uint32_t fill;
+  uint32_t jfc_id;       // where it completes: JFS, jetty: sends; JFR: receives; JFC: 0
+  uint32_t jfr_id;       // jetty: where its receives are posted; else 0
+  uint32_t recv_jfc_id;  // jetty: where its receives complete; else 0
+  uint32_t lock_free;    // 1: declared to be used by one thread at a time
+  // Work requests that were taken, and that were refused with an error. JFC: 0.
+  uint64_t posts;
+  uint64_t refused;
+  // JFS, jetty: requests that have ended, also those that leave no completion record; JFR: receives
+  // that were used up or given back; JFC: completion records that polls returned.
+  uint64_t completions;
+  // The same by urma_cr_status_t; together they are `completions`. URMA_CR_SUCCESS is the first.
+  uint64_t by_status[URMA_EXT_MAX_STATUS];
+  // Of those that ended with success: what was sent, written, read or received. JFC: 0.
+  uint64_t bytes;
+  // JFR: messages that found no receive posted; JFS, jetty: requests that ended for that reason.
+  uint64_t rnr;
+  uint64_t wakeups;  // JFC: events signalled to its JFCE; else 0
+  uint64_t polls;    // JFC: calls of urma_poll_jfc; else 0
+  uint64_t reserved[8];
+} urma_ext_queue_t;
+
+// Lists the active queues of a process, in the order of device, kind and id. The counters of one
+// queue are read one after the other while it works on.
+// Specification: none, an extension.
+urma_status_t urma_ext_query_queues(uint32_t pid, urma_ext_queue_t* queues, uint32_t* count);
+
+// One part of a segment, as urma_ext_query_segment tells of it.
+typedef struct urma_ext_segment {
+  char device[URMA_MAX_DEV_NAME];
+  uint64_t handle;  // the same for all parts of one segment, and for no other one of the process
+  uint64_t va;      // of the segment, in its owner's address space
+  uint64_t len;
+  uint32_t token_id;
+  uint32_t access;      // URMA_ACCESS_*; imported: what its owner grants, 0: not known yet
+  uint32_t imported;    // 1: imported, 0: registered here
+  uint32_t part_index;  // 0 to part_count - 1
+  uint32_t part_count;
+  uint32_t reserved32;
+  urma_ext_part_t part;
+  uint64_t reserved[8];
+} urma_ext_segment_t;
+
+// Lists the registered and imported segments of a process: an entry for each part, those of one
+// segment in ascending order behind each other.
+// Specification: none, an extension.
+urma_status_t urma_ext_query_segments_of(uint32_t pid, urma_ext_segment_t* segments,
+                                         uint32_t* count);
+
+// Where the value of a setting comes from.
+typedef enum urma_ext_origin {
+  URMA_EXT_ORIGIN_DEFAULT = 0,      // the variable is not set
+  URMA_EXT_ORIGIN_ENVIRONMENT = 1,  // the variable
+  URMA_EXT_ORIGIN_REFUSED = 2,      // the default: what the variable says is not allowed
+  URMA_EXT_ORIGIN_IGNORED = 3,      // the default: set-user-id programs ignore the variable
+} urma_ext_origin_t;
+
+// One of the URMA_* variables. Texts that are longer are cut.
+typedef struct urma_ext_setting {
+  char name[64];
+  char value[1024];   // in force; "" where there is none
+  char given[256];    // REFUSED: what the variable says; else ""
+  char fallback[64];  // the default
+  char range[128];    // "a|b|c", "min-max", or "" where any text is allowed
+  char help[256];
+  urma_ext_origin_t origin;
+  uint32_t reserved32;
+  uint64_t reserved[8];
+} urma_ext_setting_t;
+
+// Lists the settings of a process, in the order of the manual.
+// Specification: none, an extension.
+urma_status_t urma_ext_query_settings(uint32_t pid, urma_ext_setting_t* settings, uint32_t* count);
+
+// A provider, or a file that was taken for one.
+typedef struct urma_ext_provider {
+  char name[URMA_MAX_DEV_NAME];  // "shm"; where it was not loaded that of the file
+  char path[1024];               // of the module; cut where it is longer
+  char reason[512];              // why it is not in use; "" where it is
+  uint32_t loaded;               // 1: in use
+  uint32_t devices;              // that it has
+  uint64_t reserved[8];
+} urma_ext_provider_t;
+
+// Lists the providers that the last urma_init of a process found, those in use first. Of the
+// calling process it may also be asked after an urma_init that failed.
+// Specification: none, an extension.
+urma_status_t urma_ext_query_providers(uint32_t pid, urma_ext_provider_t* providers,
+                                       uint32_t* count);
+
+typedef enum urma_ext_perf_op {
+  URMA_EXT_PERF_START = 0,  // urma_start_perf
+  URMA_EXT_PERF_STOP = 1,   // urma_stop_perf
+  URMA_EXT_PERF_SHOW = 2,   // urma_get_perf_info
+} urma_ext_perf_op_t;
+
+// Calls one of the functions of urma_perf.h in a process. SHOW writes the table into the *len bytes
+// at `text`, and *len becomes its size with the ending zero, also where it does not fit: then the
+// answer is URMA_EINVAL. With START and STOP `text` and `len` are not used and may be NULL.
+// Specification: none, an extension.
+urma_status_t urma_ext_perf(uint32_t pid, urma_ext_perf_op_t op, char* text, uint32_t* len);
+
 #ifdef __cplusplus
 }
 #endif

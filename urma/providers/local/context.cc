@@ -146,8 +146,8 @@ urma_target_jetty_t* Context::import_queue(const urma_jetty_id_t& id, urma_targe
   queue->tp_type = tp_type;
   queue->transport = transport_;
   queue->token = token != nullptr ? *token : urma_token_t{0};
-  queue->serial = transport_->next_serial();
-  queue->handle = queue->serial;
+  queue->handle = transport_->next_serial();
+  queue->serial = transport_->queue_serials().take(queue->key(), queue->handle);
   return queue.release();
 }
 
@@ -197,6 +197,7 @@ urma_target_seg_t* Context::register_seg(urma_seg_cfg_t* cfg) {
   segment->token_policy = cfg->flag.bs.token_policy;
   segment->token = cfg->token_value;
   segment->access = (access & URMA_ACCESS_LOCAL_ONLY) != 0 ? 0 : access;
+  segment->device = dev->name;
   PagesLease pages(transport_->pages(), *segment);
   segment->pages = pages.get();
   transport_->segments().add(segment.get());

@@ -42,18 +42,24 @@ inline void copy_word(char* to, const char* from, uint64_t bytes) {
   if ((bytes & 1) != 0) *to = *from;
 }
 
+// More than 8 bytes, as copy_in_order().
+inline void copy_words(char* to, const char* from, uint64_t bytes) {
+  const uint64_t tail = (reinterpret_cast<uint64_t>(to) + bytes - 1) % 8 + 1;
+  std::memcpy(to, from, bytes - tail);
+  // Pairs with the acquire that the owner's own program makes.
+  std::atomic_thread_fence(std::memory_order_release);
+  copy_word(to + (bytes - tail), from + (bytes - tail), tail);
+}
+
 // Copies so that the last word is the last to arrive: the owner may be spinning on it.
-inline void copy_in_order(char* to, const char* from, uint64_t bytes) {
-  if (bytes > 8) {
-    const uint64_t tail = (reinterpret_cast<uint64_t>(to) + bytes - 1) % 8 + 1;
-    std::memcpy(to, from, bytes - tail);
-    // Pairs with the acquire that the owner's own program makes.
-    std::atomic_thread_fence(std::memory_order_release);
-    to += bytes - tail;
-    from += bytes - tail;
-    bytes = tail;
+[[gnu::always_inline]] inline void copy_in_order(char* to, const char* from, uint64_t bytes) {
+  if (bytes == 8) {
+    std::memcpy(to, from, 8);
+  } else if (bytes < 8) {
+    copy_word(to, from, bytes);
+  } else {
+    copy_words(to, from, bytes);
   }
-  copy_word(to, from, bytes);
 }
 
 // Copies between a mapped stretch and a list of local pieces that has as many bytes.
@@ -171,7 +177,7 @@ inline bool view_direct(const urma_jfs_wr_t& wr, uint32_t max_inline, DirectSend
   return wr.flag.bs.inline_flag != 0 ? piece.len <= max_inline : local_stands(piece);
 }
 
-inline void execute_direct(const DirectAccess& request) {
+[[gnu::always_inline]] inline void execute_direct(const DirectAccess& request) {
   const urma_jfs_wr_t& wr = *request.wr;
   if (wr.opcode == URMA_OPC_WRITE) {
     return copy_in_order(request.mapped, request.local, request.bytes);
@@ -186,7 +192,7 @@ inline void execute_direct(const DirectAccess& request) {
   const uint64_t second = replaces(wr.opcode) ? wr.cas.swap_data : 0;
   const uint64_t before = execute_atomic(
       wr.opcode, request.mapped, static_cast<uint32_t>(request.bytes), wr.cas.cmp_data, second);
-  std::memcpy(request.local, &before, request.bytes);
+  copy_word(request.local, reinterpret_cast<const char*>(&before), request.bytes);
 }
 
 }  // namespace urma::local

@@ -10,11 +10,13 @@ namespace urma::local {
 
 class Transport;
 
-// Tells how the parts of this provider's segments are reached.
+// Tells which queues and segments this provider has, and how their parts are reached.
 class Inspector : public SegmentInspector {
  public:
   explicit Inspector(Transport* transport) : transport_(transport) {}
   std::vector<urma_ext_part_t> parts(const urma_target_seg_t& segment) const override;
+  void list_queues(std::vector<urma_ext_queue_t>* queues) const override;
+  void list_segments(std::vector<urma_ext_segment_t>* segments) const override;
 
  private:
   Transport* transport_;

@@ -24,15 +24,18 @@ class IovecList {
     const uint64_t end = std::min(seen_ + len, skip + window);
     if (begin < end && count_ < list_.size()) {
       list_[count_++] = {reinterpret_cast<void*>(addr + (begin - seen_)), end - begin};
+      bytes_ += end - begin;
     }
     seen_ += len;
   }
   std::span<const iovec> list() const { return {list_.data(), count_}; }
+  uint64_t bytes() const { return bytes_; }
 
  private:
   std::array<iovec, 256> list_;
   size_t count_ = 0;
   uint64_t seen_ = 0;
+  uint64_t bytes_ = 0;
 };
 
 }  // namespace urma::local

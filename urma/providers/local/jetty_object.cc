@@ -19,6 +19,14 @@ CompletionQueue* receive_jfc_of(const urma_jetty_cfg_t& cfg) {
   return static_cast<CompletionQueue*>(jfc);
 }
 
+urma_ext_queue_t describe_jetty(const urma_context_t& ctx, uint32_t id,
+                                const urma_jetty_cfg_t& cfg) {
+  urma_ext_queue_t queue = describe_send(ctx, URMA_EXT_QUEUE_JETTY, id, cfg.jfs_cfg);
+  queue.jfr_id = cfg.shared.jfr->jfr_id.id;
+  queue.recv_jfc_id = receive_jfc_of(cfg)->jfc_id.id;
+  return queue;
+}
+
 }  // namespace
 
 Jetty::Jetty(Context* ctx, const urma_jetty_cfg_t& cfg)
@@ -53,7 +61,10 @@ Jetty::Body::Body(Jetty* jetty, const urma_jetty_cfg_t& cfg)
                 receive_jfc,
                 cfg.jfs_cfg.trans_mode == URMA_TM_RC ? &bond : nullptr,
                 cfg.jetty_grp != nullptr ? cfg.jetty_grp->jetty_grp_id.id : 0},
-      known(std::in_place, &jetty->context_->transport(), IdKind::kJetty, described) {}
+      known(std::in_place, &jetty->context_->transport(), IdKind::kJetty, described),
+      listed(&jetty->context_->transport().queues(),
+             describe_jetty(*jetty->context_, id.get(), cfg),
+             [this](urma_ext_queue_t* queue) { sender.queue().report(queue); }) {}
 
 urma_status_t Jetty::activate() {
   urma_jetty_cfg_t cfg = jetty_cfg;

@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "segment/segment.h"
+#include "urma/base/connection.h"
 #include "urma/base/runtime.h"
 #include "urma/base/service.h"
-#include "urma/providers/local/connection.h"
 #include "urma/providers/local/peer.h"
 #include "urma/providers/local/protocol.h"
 #include "urma/providers/local/wakeup.h"

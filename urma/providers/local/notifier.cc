@@ -244,7 +244,7 @@ bool Results::failed_bind(const Operation& operation) {
 }
 
 void Results::release(const Operation& operation) {
-  if (!operation.is_bind) operation.target->imported.store(false);
+  if (!operation.is_bind) operation.target->end_import();
   operation.target->drop_ref();
 }
 

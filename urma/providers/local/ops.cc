@@ -51,7 +51,7 @@ urma_status_t unimport_queue(urma_target_jetty_t* target) noexcept {
   return guarded(URMA_LOG_SITE, [&] {
     // Before the reference is dropped: afterwards a result would be about memory that is gone.
     if (queue->results != nullptr) queue->results->forget(queue);
-    queue->imported.store(false);
+    queue->end_import();
     queue->drop_ref();
     return URMA_SUCCESS;
   });
@@ -90,17 +90,22 @@ urma_status_t free_token_id(urma_token_id_t* token) noexcept {
 
 void ack_async_event(urma_async_event_t* event) noexcept { AsyncEvents::acknowledge(*event); }
 
-// What was deactivated, or not activated yet, executes nothing.
-template <auto Half, typename Object, typename Handle, typename Wr>
-urma_status_t post(Handle* handle, Wr* wr, Wr** bad_wr) noexcept {
+template <typename Wr>
+[[gnu::cold, gnu::noinline]] urma_status_t reject_inactive(Wr* wr, Wr** bad_wr) {
   return guarded(URMA_LOG_SITE, [&]() -> urma_status_t {
-    auto* object = static_cast<Object*>(handle);
-    if (object->active()) [[likely]]
-      return (object->*Half)().post(wr, bad_wr);
     URMA_LOG_LIMITED(ERR, "post: the queue is not active; call urma_active_* first");
     *bad_wr = wr;
     return URMA_EINVAL;
   });
+}
+
+// What was deactivated, or not activated yet, executes nothing.
+template <auto Half, typename Object, typename Handle, typename Wr>
+urma_status_t post(Handle* handle, Wr* wr, Wr** bad_wr) noexcept {
+  auto* object = static_cast<Object*>(handle);
+  if (!object->active()) [[unlikely]]
+    return reject_inactive(wr, bad_wr);
+  return (object->*Half)().post(wr, bad_wr);
 }
 
 }  // namespace

@@ -389,7 +389,7 @@ bool QueuePath::publish(SendEntry* entry) {
   ring_->append(SendQueue::inline_data(entry), entry->inline_bytes);
   for (const LocalPiece& piece : pieces) {
     if (by_reference) {
-      const PayloadPiece described = {piece.addr, piece.len};
+      const PayloadPiece described = {piece.addr, piece.len, piece.open_token_id};
       ring_->append(&described, sizeof(described));
     } else {
       ring_->append(reinterpret_cast<const void*>(piece.addr), piece.len);

@@ -3,6 +3,7 @@
 
 #include "urma/base/error.h"
 #include "urma/base/log.h"
+#include "urma/base/text.h"
 #include "urma/providers/local/context.h"
 #include "urma/providers/local/transport.h"
 
@@ -11,10 +12,39 @@ namespace {
 
 CompletionQueue* queue_of(urma_jfc_t* jfc) { return static_cast<CompletionQueue*>(jfc); }
 
+urma_ext_queue_t describe_receive(const urma_context_t& ctx, uint32_t id,
+                                  const urma_jfr_cfg_t& cfg) {
+  urma_ext_queue_t queue =
+      describe(ctx, URMA_EXT_QUEUE_JFR, id, cfg.depth, cfg.flag.bs.lock_free != 0);
+  queue.trans_mode = cfg.trans_mode;
+  queue.jfc_id = cfg.jfc->jfc_id.id;
+  return queue;
+}
+
 }  // namespace
 
 urma_jetty_id_t full_id(const Transport& transport, const urma_context_t& ctx, uint32_t id) {
   return {transport.eid(ctx.eid_index), ctx.uasid, id};
+}
+
+urma_ext_queue_t describe(const urma_context_t& ctx, urma_ext_queue_kind_t kind, uint32_t id,
+                          uint32_t depth, bool lock_free) {
+  urma_ext_queue_t queue = {};
+  copy_text(queue.device, ctx.dev->name);
+  queue.eid = ctx.eid;
+  queue.kind = kind;
+  queue.id = id;
+  queue.depth = depth;
+  queue.lock_free = lock_free ? 1 : 0;
+  return queue;
+}
+
+urma_ext_queue_t describe_send(const urma_context_t& ctx, urma_ext_queue_kind_t kind, uint32_t id,
+                               const urma_jfs_cfg_t& cfg) {
+  urma_ext_queue_t queue = describe(ctx, kind, id, cfg.depth, cfg.flag.bs.lock_free != 0);
+  queue.trans_mode = cfg.trans_mode;
+  queue.jfc_id = cfg.jfc->jfc_id.id;
+  return queue;
 }
 
 bool may_end(EventSubject* subject, const char* what, uint32_t id, bool non_blocking) {
@@ -98,6 +128,11 @@ urma_status_t Jfc::activate() {
       const uint32_t bell = chosen ? bell_id_->get() : id_->get();
       raise_at(static_cast<EventChannel*>(jfc_cfg.jfce), &transport.segments().bell(bell), bell);
     }
+    urma_ext_queue_t described = describe(*context_, URMA_EXT_QUEUE_JFC, id_->get(), jfc_cfg.depth,
+                                          jfc_cfg.flag.bs.lock_free != 0);
+    described.state = 1;
+    listed_.emplace(&transport.queues(), described,
+                    [this](urma_ext_queue_t* queue) { report(queue); });
   } catch (...) {
     shut();
     throw;
@@ -117,6 +152,7 @@ urma_status_t Jfc::deactivate() {
 
 // Closes what end_events() has made silent, or what was never opened whole.
 void Jfc::shut() {
+  listed_.reset();
   close();
   bell_id_.reset();
   id_.reset();
@@ -140,7 +176,10 @@ Jfs::Body::Body(Jfs* jfs, const urma_jfs_cfg_t& cfg)
              : 0),
       sender(&jfs->context_->transport(), cfg, {id.get(), false, reinterpret_cast<uint64_t>(jfs)},
              full_id(jfs->context_->transport(), *jfs->context_, id.get())),
-      completions(queue_of(cfg.jfc), &sender.queue()) {}
+      completions(queue_of(cfg.jfc), &sender.queue()),
+      listed(&jfs->context_->transport().queues(),
+             describe_send(*jfs->context_, URMA_EXT_QUEUE_JFS, id.get(), cfg),
+             [this](urma_ext_queue_t* queue) { sender.queue().report(queue); }) {}
 
 urma_status_t Jfs::activate() {
   const urma_jfs_cfg_t cfg = context_->effective("jfs", jfs_cfg);
@@ -194,7 +233,6 @@ Jfr::Jfr(Context* ctx, const urma_jfr_cfg_t& cfg)
 Jfr::Body::Body(Jfr* jfr, const urma_jfr_cfg_t& cfg)
     : id(&jfr->context_->transport().runtime(), IdKind::kJfr, jfr->context_->eid_index, cfg.id),
       receiver(cfg, {id.get(), false, reinterpret_cast<uint64_t>(jfr)}, &jfr->subject_,
-               &jfr->context_->transport().segments(), &jfr->context_->transport().copy(),
                &jfr->context_->transport()),
       completions(queue_of(cfg.jfc), &receiver),
       records(queue_of(cfg.jfc), reinterpret_cast<uint64_t>(jfr)),
@@ -207,7 +245,9 @@ Jfr::Body::Body(Jfr* jfr, const urma_jfr_cfg_t& cfg)
              cfg.token_value,
              &receiver,
              queue_of(cfg.jfc),
-             nullptr}) {}
+             nullptr}),
+      listed(&jfr->context_->transport().queues(), describe_receive(*jfr->context_, id.get(), cfg),
+             [this](urma_ext_queue_t* queue) { receiver.report(queue); }) {}
 
 urma_status_t Jfr::activate() {
   urma_jfr_cfg_t cfg = context_->effective("jfr", jfr_cfg);

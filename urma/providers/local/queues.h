@@ -14,6 +14,7 @@
 #include "jetty/async_events.h"
 #include "jetty/completion_queue.h"
 #include "urma/base/runtime.h"
+#include "urma/providers/local/listing.h"
 #include "urma/providers/local/receiver.h"
 #include "urma/providers/local/sender.h"
 #include "urma/providers/local/transport.h"
@@ -96,6 +97,12 @@ bool check_change(const char* call, urma_jetty_state_t from, const urma_jetty_st
 
 urma_jetty_id_t full_id(const Transport& transport, const urma_context_t& ctx, uint32_t id);
 
+// What tools are shown of a queue and does not change.
+urma_ext_queue_t describe(const urma_context_t& ctx, urma_ext_queue_kind_t kind, uint32_t id,
+                          uint32_t depth, bool lock_free);
+urma_ext_queue_t describe_send(const urma_context_t& ctx, urma_ext_queue_kind_t kind, uint32_t id,
+                               const urma_jfs_cfg_t& cfg);
+
 // The bits of an enum that a caller filled in: reading a value that is no enumerator as its enum
 // would be undefined.
 template <typename Enum>
@@ -128,6 +135,7 @@ class Jfc : public CompletionQueue {
   Context* context_;
   std::optional<IdLease> id_;
   std::optional<IdLease> bell_id_;  // a fresh one: ids that programs choose have no bell
+  std::optional<QueueListing> listed_;
 };
 
 class Jfs : public urma_jfs_t {
@@ -150,6 +158,7 @@ class Jfs : public urma_jfs_t {
     IdLease id;
     Sender sender;
     Attachment completions;
+    QueueListing listed;
   };
 
   Context* context_;
@@ -185,6 +194,7 @@ class Jfr : public urma_jfr_t {
     RecordsLease records;
     ReceiverLease known_receiver;
     EndpointLease known;
+    QueueListing listed;
   };
 
   Context* context_;
@@ -257,6 +267,7 @@ class Jetty : public urma_jetty_t {
     RecordsLease records;
     const Endpoint described;
     std::optional<EndpointLease> known;  // while READY or SUSPENDED
+    QueueListing listed;
   };
 
   void set_state(urma_jetty_state_t state);

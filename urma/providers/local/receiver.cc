@@ -8,8 +8,9 @@
 #include <utility>
 
 #include "urma/base/clock.h"
+#include "urma/base/guard.h"
 #include "urma/base/log.h"
-#include "urma/providers/local/iovecs.h"
+#include "urma/providers/local/transport.h"
 
 namespace urma::local {
 namespace {
@@ -23,6 +24,8 @@ constexpr std::array<uint32_t, 32> kRnrTimer = {
     2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
 constexpr uint64_t kRnrUnitNs = 10'000;
 constexpr uint32_t kRnrForEver = 7;
+// Since when a message waits that has no limit: nobody asks.
+constexpr uint64_t kWaitsForEver = 1;
 
 // How long a message of a peer that was quicker waits for the bind of this side.
 constexpr uint64_t kBindPatienceNs = 4'000'000'000;
@@ -45,47 +48,58 @@ urma_cr_opcode_t opcode_of(MessageKind kind) {
   }
 }
 
+}  // namespace
+
 Invalidation invalidation_of(const IncomingRing& ring, const Message& message) {
   Invalidation invalidation = {};
   ring.ring.copy_payload(message, 0, &invalidation, prefix_of(message.kind));
   return invalidation;
 }
 
-}  // namespace
-
 Receiver::Receiver(const urma_jfr_cfg_t& cfg, const QueueIdentity& identity, EventSubject* subject,
-                   SegmentTable* segments, CopyEngine* copy, ProgressDomain* domain)
+                   Transport* transport)
     : identity_(identity),
       jfc_(static_cast<CompletionQueue*>(cfg.jfc)),
       subject_(subject),
-      segments_(segments),
-      copy_(copy),
-      domain_(domain),
+      segments_(&transport->segments()),
+      copy_(&transport->copy()),
+      domain_(transport),
       rnr_timer_(cfg.min_rnr_timer),
       lock_(cfg.flag.bs.lock_free != 0),
-      posted_(cfg.depth, cfg.max_sge) {}
+      posted_(cfg.depth, cfg.max_sge),
+      sender_memory_(transport) {}
 
 uint64_t Receiver::rnr_limit_ns(uint32_t rnr_retry) const {
   if (rnr_retry >= kRnrForEver) return UINT64_MAX;
   return rnr_retry * kRnrTimer[rnr_timer_ % kRnrTimer.size()] * kRnrUnitNs;
 }
 
-urma_status_t Receiver::post(urma_jfr_wr_t* wr, urma_jfr_wr_t** bad_wr) {
+urma_status_t Receiver::post(urma_jfr_wr_t* wr, urma_jfr_wr_t** bad_wr) noexcept {
   OwnerScope scope(lock_);
   urma_status_t status = URMA_SUCCESS;
-  for (; wr != nullptr && status == URMA_SUCCESS; wr = wr->next) {
+  uint64_t posts = 0;
+  for (; wr != nullptr; wr = wr->next, ++posts) {
     status = posted_.post(*wr);
-    if (status != URMA_SUCCESS) *bad_wr = wr;
+    if (status != URMA_SUCCESS) [[unlikely]] {
+      counters_.refused.add(1);
+      *bad_wr = wr;
+      break;
+    }
   }
-  if (state_ != URMA_JFR_STATE_READY) [[unlikely]]
+  counters_.posts.add(posts);
+  if (!in_state(URMA_JFR_STATE_READY)) [[unlikely]]
     turn_away();
   if (status != URMA_SUCCESS) return status;
   // Nobody polls, and nobody rings for a message that lies there already.
-  if (std::exchange(starved_, false)) [[unlikely]] {
-    Poll nobody;
-    if (progress(&nobody)) domain_->take_over();
-  }
+  if (starved_) [[unlikely]]
+    guarded(URMA_LOG_SITE, [this] { serve_starved(); });
   return URMA_SUCCESS;
+}
+
+void Receiver::serve_starved() {
+  starved_ = false;
+  Poll nobody;
+  if (progress(&nobody)) domain_->take_over();
 }
 
 int Receiver::collect(CompletionQueue* poller, int count, urma_cr_t* cr) {
@@ -123,7 +137,7 @@ void Receiver::quiesce() { ForeignScope scope(lock_); }
 
 bool Receiver::add_ring(std::shared_ptr<IncomingRing> ring) {
   ForeignScope scope(lock_);
-  if (state_ != URMA_JFR_STATE_READY) return false;
+  if (!in_state(URMA_JFR_STATE_READY)) return false;
   rings_.push_back(std::move(ring));
   count_rings();
   return true;
@@ -147,7 +161,17 @@ void Receiver::close_rings(uint64_t user_data) {
     if (pulling_ == ring.get()) pulling_ = nullptr;
     return true;
   });
+  forget_senders();
   count_rings();
+}
+
+// What nobody sends from any more must not stay mapped: the memory of a process that is gone would
+// be kept for as long as this queue lives.
+void Receiver::forget_senders() {
+  sender_memory_.keep([this](pid_t pid) {
+    return std::any_of(rings_.begin(), rings_.end(),
+                       [pid](const auto& ring) { return ring->process->pid == pid; });
+  });
 }
 
 bool Receiver::progress(Poll* poll) {
@@ -165,6 +189,7 @@ bool Receiver::progress(Poll* poll) {
   for (size_t i = 0; i < first_ring_; ++i) finished |= progress_ring(i, poll, &moved);
   if (finished) {
     std::erase(rings_, nullptr);
+    forget_senders();
     count_rings();
   }
   return moved;
@@ -268,9 +293,14 @@ bool Receiver::from_peer(IncomingRing* ring, const Message& message, Step* step)
 
 Receiver::Step Receiver::wait_for_receive(IncomingRing* ring, const Message& message) {
   starved_ |= ring->jfc->armed();
-  if (ring->rnr_limit_ns == UINT64_MAX) return Step::kBlocked;
+  const bool first = ring->rnr_since_ns == 0;
+  if (first) counters_.rnr.add(1);
+  if (ring->rnr_limit_ns == UINT64_MAX) {
+    ring->rnr_since_ns = kWaitsForEver;
+    return Step::kBlocked;
+  }
   const uint64_t now = monotonic_ns();
-  if (ring->rnr_since_ns == 0) ring->rnr_since_ns = now;
+  if (first) ring->rnr_since_ns = now;
   if (now - ring->rnr_since_ns < ring->rnr_limit_ns) return Step::kBlocked;
   ring->rnr_since_ns = 0;
   ring->ring.consume(message, URMA_CR_RNR_RETRY_CNT_EXC_ERR);
@@ -339,64 +369,6 @@ void Receiver::scatter(const IncomingRing& ring, const Message& message,
   }
 }
 
-bool Receiver::begin_pull(IncomingRing* ring, const Message& message) {
-  auto pull = std::make_unique<Pull>();
-  pull->message = message;
-  pull->invalidation = invalidation_of(*ring, message);
-  const uint32_t prefix = prefix_of(message.kind);
-  pull->count = (message.payload - prefix) / sizeof(PayloadPiece);
-  if (pull->count > pull->pieces.size()) return false;
-  ring->ring.copy_payload(message, prefix, pull->pieces.data(), message.payload - prefix);
-  uint64_t announced = 0;
-  for (uint32_t i = 0; i < pull->count; ++i) {
-    if (pull->pieces[i].len > message.length) return false;
-    announced += pull->pieces[i].len;
-  }
-  if (announced != message.length) return false;
-  ring->pull = std::move(pull);
-  pulling_ = ring;
-  return true;
-}
-
-// Copies the next part of a message by reference, and finishes it with the last one.
-Receiver::Step Receiver::continue_pull(IncomingRing* ring, Poll* poll) {
-  // Acquire pairs with the release of the service thread, as in advance().
-  if (ring->abandoned.load(std::memory_order_acquire)) return end_abandoned(ring);
-  // The analyzer loses sight of begin_pull(). NOLINTNEXTLINE(clang-analyzer-cplusplus.Move)
-  Pull& pull = *ring->pull;
-  ReceiveEntry* entry = posted_.front();
-  const uint64_t window = std::min<uint64_t>(pull.message.length - pull.moved, kCopyPerTurn);
-  const urma_cr_status_t local = check(entry, pull.message);
-  urma_cr_status_t remote = URMA_CR_REM_OPERATION_ERR;
-  if (local == URMA_CR_SUCCESS) {
-    IovecList from;
-    IovecList into;
-    for (uint32_t i = 0; i < pull.count; ++i) {
-      from.add(pull.pieces[i].addr, pull.pieces[i].len, pull.moved, window);
-    }
-    for (const LocalPiece& piece : ReceiveQueue::pieces(entry)) {
-      into.add(piece.addr, piece.len, pull.moved, window);
-    }
-    uint64_t moved = 0;
-    remote = copy_->copy(Direction::kRead, *ring->process, into.list(), from.list(), &moved);
-    pull.moved += moved;
-    if (remote == URMA_CR_SUCCESS && pull.moved < pull.message.length) return Step::kMoved;
-    if (remote == URMA_CR_SUCCESS && pull.message.kind == MessageKind::kSendInvalidate &&
-        !invalidate(*ring, pull.message, pull.invalidation)) {
-      remote = URMA_CR_REM_ACCESS_ABORT_ERR;
-    }
-  }
-  const std::unique_ptr<Pull> ended = std::move(ring->pull);
-  pulling_ = nullptr;
-  if (local == URMA_CR_SUCCESS && remote != URMA_CR_SUCCESS) {
-    // The sender's memory failed, or its right; nothing was received and the receive stays posted.
-    ring->ring.consume(ended->message, remote);
-  } else {
-    finish(ring, ended->message, entry, local, static_cast<uint8_t>(remote), poll);
-  }
-  return Step::kMoved;
-}
-
 void Receiver::fill_record(const IncomingRing& ring, const Message& message,
                            const ReceiveEntry& entry, urma_cr_status_t status,
                            urma_cr_t* record) const {
@@ -431,6 +403,7 @@ void Receiver::finish(IncomingRing* ring, const Message& message, ReceiveEntry* 
     kept = ring->jfc->ring().push(left, solicited, ring->jfc == poll->jfc);
   }
   posted_.pop();
+  counters_.ended(local, message.length);
   watch_limit();
   if (kept) {
     ring->jfc->completed(1, solicited);

@@ -13,11 +13,14 @@
 #include <vector>
 
 #include "jetty/completion_queue.h"
+#include "jetty/counters.h"
 #include "jetty/owner_lock.h"
 #include "jetty/receive_queue.h"
 #include "jetty/send_queue.h"
+#include "urma/providers/local/iovecs.h"
 #include "urma/providers/local/peer.h"
 #include "urma/providers/local/ring.h"
+#include "urma/providers/local/sender_memory.h"
 #include "urma/providers/local/wakeup.h"
 
 namespace urma::local {
@@ -66,7 +69,8 @@ struct IncomingRing {
   uint64_t unbound_since_ns = 0;  // when the first message began to wait for a bind, 0: none does
   uint64_t rnr_limit_ns = 0;      // how long a message waits for a receive; UINT64_MAX: for ever
   uint64_t rnr_since_ns = 0;      // when the first message began to wait, 0: none does
-  std::unique_ptr<Pull> pull;     // of the first message, while it is copied in parts
+  Pull* pull = nullptr;           // of the first message, while it is copied in parts
+  std::unique_ptr<Pull> pull_memory;
   std::atomic<bool> abandoned{false};  // the sender has closed it, or is gone
 };
 
@@ -84,13 +88,16 @@ struct Poll {
   }
 };
 
+// What the sender wants ended by a message.
+Invalidation invalidation_of(const IncomingRing& ring, const Message& message);
+
 class Receiver : public CompletionSource {
  public:
   // `subject` is the JFR's; receives that no message takes complete as `identity`.
   Receiver(const urma_jfr_cfg_t& cfg, const QueueIdentity& identity, EventSubject* subject,
-           SegmentTable* segments, CopyEngine* copy, ProgressDomain* domain);
+           Transport* transport);
 
-  urma_status_t post(urma_jfr_wr_t* wr, urma_jfr_wr_t** bad_wr);
+  urma_status_t post(urma_jfr_wr_t* wr, urma_jfr_wr_t** bad_wr) noexcept;
 
   // A poll of one of its JFCs: moves what has arrived.
   int collect(CompletionQueue* poller, int count, urma_cr_t* cr) override;
@@ -117,6 +124,8 @@ class Receiver : public CompletionSource {
   // Receives that were ever posted, and that are through.
   uint64_t posted();
   uint64_t consumed();
+  // What it has done and how full it is, from any thread.
+  void report(urma_ext_queue_t* queue) const;
 
   // Binds an RC jetty that shares this JFR, or unbinds it.
   void set_bond(Bond* bond, const Bond& peer);
@@ -127,9 +136,15 @@ class Receiver : public CompletionSource {
  private:
   enum class Step { kMoved, kBlocked, kFinished };
 
+  bool in_state(urma_jfr_state_t state) const {
+    return state_.load(std::memory_order_relaxed) == state;
+  }
+
+  void serve_starved();
   bool progress(Poll* poll);
   bool flush_posted(Poll* poll);
   void count_rings();
+  void forget_senders();
   void close_all();
   void turn_away();
   void watch_limit() {
@@ -148,6 +163,10 @@ class Receiver : public CompletionSource {
   Step wait_for_receive(IncomingRing* ring, const Message& message);
   bool begin_pull(IncomingRing* ring, const Message& message);
   Step continue_pull(IncomingRing* ring, Poll* poll);
+  urma_cr_status_t pull_some(const IncomingRing& ring, Pull* pull, ReceiveEntry* entry);
+  urma_cr_status_t pull_stretch(const IncomingRing& ring, const Pull& pull, ReceiveEntry* entry,
+                                uint64_t budget, uint64_t* moved);
+  static IovecList destination(ReceiveEntry* entry, uint64_t offset, uint64_t bytes);
   urma_cr_status_t check(ReceiveEntry* entry, const Message& message) const;
   void scatter(const IncomingRing& ring, const Message& message, ReceiveEntry* entry) const;
   // False where the message ends the access to a segment that its sender may not access.
@@ -167,14 +186,17 @@ class Receiver : public CompletionSource {
   const uint8_t rnr_timer_;
   OwnerLock lock_;  // guards all below
   ReceiveQueue posted_;
+  SenderMemory sender_memory_;
   std::vector<std::shared_ptr<IncomingRing>> rings_;
   IncomingRing* pulling_ = nullptr;  // holds the first posted receive until its message is whole
   size_t first_ring_ = 0;            // where the next turn begins
   bool starved_ = false;             // a message for an armed JFC waits for a receive
-  urma_jfr_state_t state_ = URMA_JFR_STATE_READY;
+  std::atomic<urma_jfr_state_t> state_{URMA_JFR_STATE_READY};  // written under lock_
   uint32_t limit_ = 0;
   uint32_t to_flush_ = 0;                // of the oldest posted receives
   std::atomic<uint32_t> ring_count_{0};  // rings, and one more where receives are to be flushed
+  QueueCounters counters_;
+  Counter dropped_;  // receives that a reset has forgotten
 };
 
 }  // namespace urma::local

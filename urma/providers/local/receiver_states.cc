@@ -7,8 +7,8 @@ namespace urma::local {
 
 void Receiver::set_state(urma_jfr_state_t state) {
   ForeignScope scope(lock_);
-  if (state_ == state) return;
-  state_ = state;
+  if (in_state(state)) return;
+  state_.store(state, std::memory_order_relaxed);
   if (state != URMA_JFR_STATE_READY) {
     close_all();
     turn_away();
@@ -18,7 +18,15 @@ void Receiver::set_state(urma_jfr_state_t state) {
 
 urma_jfr_state_t Receiver::state() {
   ForeignScope scope(lock_);
-  return state_;
+  return state_.load(std::memory_order_relaxed);
+}
+
+void Receiver::report(urma_ext_queue_t* queue) const {
+  counters_.report(queue);
+  queue->state = state_.load(std::memory_order_relaxed);
+  // Counted while they change, so what has gone may be more than what has come.
+  const uint64_t gone = queue->completions + dropped_.get();
+  queue->fill = queue->posts > gone ? static_cast<uint32_t>(queue->posts - gone) : 0;
 }
 
 void Receiver::set_limit(uint32_t limit) {
@@ -60,12 +68,13 @@ void Receiver::close_all() {
   }
   pulling_ = nullptr;
   rings_.clear();
+  forget_senders();
 }
 
 // What is posted to a queue that is not READY.
 void Receiver::turn_away() {
-  if (state_ == URMA_JFR_STATE_RESET) {
-    while (posted_.front() != nullptr) posted_.pop();
+  if (in_state(URMA_JFR_STATE_RESET)) {
+    for (; posted_.front() != nullptr; dropped_.add(1)) posted_.pop();
     to_flush_ = 0;
     return;
   }
@@ -90,6 +99,7 @@ bool Receiver::flush_posted(Poll* poll) {
       break;
     }
     posted_.pop();
+    counters_.ended(URMA_CR_WR_FLUSH_ERR, 0);
   }
   count_rings();
   if (flushed != 0) jfc_->completed(flushed, true);

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstring>
 #include <span>
+#include <tuple>
 
 #include "urma/base/clock.h"
 #include "urma/base/log.h"
@@ -30,6 +31,29 @@ bool possible(const ImportSegmentAnswer& given) {
 
 }  // namespace
 
+bool QueueSerials::Less::operator()(const Key& a, const Key& b) const {
+  const int eids = std::memcmp(&a.eid, &b.eid, sizeof(a.eid));
+  if (eids != 0) return eids < 0;
+  return std::tie(a.id, a.type, a.token) < std::tie(b.id, b.type, b.token);
+}
+
+uint64_t QueueSerials::take(const Key& key, uint64_t fresh) {
+  const std::lock_guard lock(mutex_);
+  Use& use = uses_.try_emplace(key, Use{fresh, 0}).first->second;
+  ++use.imports;
+  return use.serial;
+}
+
+void QueueSerials::give_back(const Key& key) {
+  const std::lock_guard lock(mutex_);
+  const auto use = uses_.find(key);
+  if (use != uses_.end() && --use->second.imports == 0) uses_.erase(use);
+}
+
+void RemoteQueue::end_import() {
+  if (imported.exchange(false)) transport->queue_serials().give_back(key());
+}
+
 urma_cr_status_t status_of(Answer answer) {
   switch (answer) {
     case Answer::kAccepted:
@@ -49,12 +73,21 @@ urma_cr_status_t status_of(Answer answer) {
 }
 
 RemoteSegment::RemoteSegment(Transport* transport, urma_context_t* ctx, const urma_seg_t& imported,
-                             urma_token_t token, uint32_t access)
-    : SegmentHandle{}, transport_(transport), token_(token), access_(access) {
+                             urma_token_t token, uint32_t access, Mapped mapped)
+    : SegmentHandle{},
+      transport_(transport),
+      serial_(transport->next_serial()),
+      device_(ctx == nullptr ? "" : ctx->dev->name),
+      token_(token),
+      access_(access),
+      mapped_(mapped) {
   registered = false;
   seg = imported;
   urma_ctx = ctx;
+  transport_->imports().add(serial_, this);
 }
+
+RemoteSegment::~RemoteSegment() { transport_->imports().remove(serial_); }
 
 uint64_t RemoteSegment::ask() {
   std::lock_guard lock(mutex_);
@@ -108,7 +141,9 @@ const Grant* RemoteSegment::publish(std::unique_ptr<Grant> grant) {
 
 void RemoteSegment::finish(std::shared_ptr<Link> link, const Reply& reply) {
   const bool granted = reply.answer == Answer::kAccepted && possible(reply.import_segment);
-  if (!granted) log_refusal(reply.answer);
+  const bool map_now = granted && mapped_ == Mapped::kWhenGranted;
+  // Nobody has asked for what is only to be mapped some day.
+  if (!granted && mapped_ == Mapped::kWhenGranted) log_refusal(reply.answer);
   {
     std::lock_guard lock(mutex_);
     if (granted) {
@@ -116,8 +151,7 @@ void RemoteSegment::finish(std::shared_ptr<Link> link, const Reply& reply) {
       auto grant = std::make_unique<Grant>();
       grant->link = std::move(link);
       grant->segment = {{given.index, given.generation}, given.base, given.len, given.access, 0};
-      mapping_since_ns_.store(monotonic_ns(), std::memory_order_relaxed);
-      mapping_.store(true, std::memory_order_relaxed);
+      if (map_now) begin_mapping();
       publish(std::move(grant));
       last_status_ = URMA_CR_SUCCESS;
     } else {
@@ -127,9 +161,38 @@ void RemoteSegment::finish(std::shared_ptr<Link> link, const Reply& reply) {
     ended_ = asked_;
   }
   settled_.notify_all();
-  if (granted) ask_mapping();
+  if (map_now) ask_mapping();
   transport_->serve_senders();
   drop_ref();
+}
+
+// With mutex_ held.
+void RemoteSegment::begin_mapping() {
+  mapping_since_ns_.store(monotonic_ns(), std::memory_order_relaxed);
+  mapping_.store(true, std::memory_order_relaxed);
+}
+
+void RemoteSegment::map() {
+  {
+    std::lock_guard lock(mutex_);
+    begin_mapping();
+  }
+  add_ref();  // dropped when it has been asked for
+  try {
+    transport_->service().post([this] {
+      ask_mapping();
+      // An owner that is stopped says nothing: then messages are moved without a mapping, also
+      // those that nobody polls for.
+      transport_->service().after(kHoldNs, [transport = transport_, ended = transport_->ended()] {
+        if (!*ended) transport->serve_receives();
+      });
+      drop_ref();
+    });
+  } catch (...) {
+    mapping_.store(false, std::memory_order_relaxed);
+    drop_ref();
+    throw;
+  }
 }
 
 // Until the answer comes, requests are executed as well without a mapping.
@@ -185,6 +248,7 @@ void RemoteSegment::finish_mapping(const Grant* granted, const Reply& reply, Att
   }
   settled_.notify_all();
   transport_->serve_senders();
+  if (mapped_ == Mapped::kWhenAsked) transport_->serve_receives();
   drop_ref();
 }
 

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -28,6 +29,32 @@ inline IdKind id_kind(uint32_t target_type) {
   return target_type == URMA_JFR ? IdKind::kJfr : IdKind::kJetty;
 }
 
+// Numbers for imported queues. Imports of one queue that stand at the same time share theirs, so
+// that what a queue sends to any of them goes one way and stays in order.
+class QueueSerials {
+ public:
+  struct Key {
+    urma_eid_t eid;
+    uint32_t id;
+    uint32_t type;
+    uint32_t token;
+  };
+  // `fresh` becomes the number where no other import of this queue stands.
+  uint64_t take(const Key& key, uint64_t fresh);
+  void give_back(const Key& key);
+
+ private:
+  struct Less {
+    bool operator()(const Key& a, const Key& b) const;
+  };
+  struct Use {
+    uint64_t serial;
+    uint32_t imports;
+  };
+  std::mutex mutex_;
+  std::map<Key, Use, Less> uses_;
+};
+
 // Kept by the import and by every request that still needs it.
 template <typename Derived>
 class Shared {
@@ -46,13 +73,19 @@ class Shared {
 struct RemoteQueue : urma_target_jetty_t, Shared<RemoteQueue> {
   Transport* transport;
   urma_token_t token;
-  uint64_t serial;                                  // never reused, unlike the address
+  uint64_t serial;                                  // of QueueSerials
   std::atomic<bool> imported{true};                 // cleared by unimport
   std::atomic<const urma_jetty_t*> bound{nullptr};  // RC: the jetty that is bound to it
   ChannelUse channel;
   std::shared_ptr<Results> results;    // where an import in the background tells how it went
   std::atomic<uint32_t> members{0};    // of a group, as its owner last said; 0: it has not
   std::atomic<uint32_t> next_turn{0};  // of a group with URMA_JETTY_GRP_POLICY_RR
+
+  QueueSerials::Key key() const {
+    return {id.eid, id.id, static_cast<uint32_t>(type), token.token};
+  }
+  // Once: the import is no more, though requests may still need it.
+  void end_import();
 };
 
 // What the owner of a segment granted, over which link, and what of it this process has mapped.
@@ -75,12 +108,18 @@ struct Grant {
   bool allows(uint32_t access) const { return (segment.access & access) == access; }
 };
 
+// When an imported segment is mapped.
+enum class Mapped { kWhenGranted, kWhenAsked };
+
 // An imported segment. Any thread may use it.
 class RemoteSegment : public SegmentHandle, public Shared<RemoteSegment> {
  public:
   // `access` restricts what it is mapped for; 0: all that the owner grants.
   RemoteSegment(Transport* transport, urma_context_t* ctx, const urma_seg_t& imported,
-                urma_token_t token, uint32_t access);
+                urma_token_t token, uint32_t access, Mapped mapped = Mapped::kWhenGranted);
+  ~RemoteSegment();
+  RemoteSegment(const RemoteSegment&) = delete;
+  RemoteSegment& operator=(const RemoteSegment&) = delete;
 
   // The newest grant, which may no longer stand; NULL where none was given yet. It stays as long as
   // the segment is imported.
@@ -90,12 +129,16 @@ class RemoteSegment : public SegmentHandle, public Shared<RemoteSegment> {
   }
 
   urma_token_t token() const { return token_; }
+  // "" where a request imported it by itself.
+  const char* device() const { return device_; }
 
   // True for a moment after a grant, until the owner has said what can be mapped: a copy by the
   // kernel would pin the very pages that the owner is about to move.
   bool about_to_be_mapped() const;
   // Asks the owner, unless that is under way, and returns the number of the attempt.
   uint64_t ask();
+  // Once, and with a grant: has the owner share the memory.
+  void map();
   // True once the attempt has ended; *status then says how, URMA_CR_SUCCESS with a new grant.
   bool ended(uint64_t attempt, urma_cr_status_t* status) const;
   // Waits until the owner has said what can be mapped, or no more than a time that it needs to move
@@ -109,6 +152,7 @@ class RemoteSegment : public SegmentHandle, public Shared<RemoteSegment> {
   // On the service thread.
   void ask_owner();
   void finish(std::shared_ptr<Link> link, const Reply& reply);
+  void begin_mapping();
   void ask_mapping();
   void finish_mapping(const Grant* granted, const Reply& reply, Attached& fds);
   std::unique_ptr<MappedView> view_of(const Grant& granted, const MapSegmentAnswer& answer,
@@ -119,8 +163,11 @@ class RemoteSegment : public SegmentHandle, public Shared<RemoteSegment> {
   void log_refusal(Answer answer) const;
 
   Transport* transport_;
+  const uint64_t serial_;
+  const char* const device_;
   const urma_token_t token_;
   const uint32_t access_;
+  const Mapped mapped_;
   std::atomic<const Grant*> current_{nullptr};
   std::atomic<bool> mapping_{false};  // an answer about mapping is to come; written under mutex_
   std::atomic<uint64_t> mapping_since_ns_{0};

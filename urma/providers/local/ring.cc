@@ -130,12 +130,13 @@ void RingProducer::begin(uint32_t payload) {
   // The consumer will look at the word behind this message next. Where payload of an earlier lap
   // lies there it might pass for a message.
   const uint64_t next = head_ + begun_slots_;
-  if (dirty_[next & (layout_.slots() - 1)]) {
+  const uint64_t mask = layout_.slots() - 1;
+  if (dirty_[next & mask] != 0) [[unlikely]] {
     layout_.header(next).word.store(0, std::memory_order_relaxed);
-    dirty_[next & (layout_.slots() - 1)] = false;
+    dirty_[next & mask] = 0;
   }
-  for (uint64_t slot = head_ + 1; slot < next; ++slot) dirty_[slot & (layout_.slots() - 1)] = true;
-  dirty_[head_ & (layout_.slots() - 1)] = false;
+  for (uint64_t slot = head_ + 1; slot < next; ++slot) dirty_[slot & mask] = 1;
+  dirty_[head_ & mask] = 0;
 }
 
 void RingProducer::append(const void* data, uint32_t bytes) {

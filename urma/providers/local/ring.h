@@ -45,7 +45,8 @@ enum MessageFlag : uint8_t {
 
 struct PayloadPiece {
   uint64_t addr;
-  uint64_t len;
+  uint32_t len;
+  uint32_t token_id;  // of the segment that it lies in, where everybody may read that; else 0
 };
 
 // The segment whose remote access a message ends, as the sender imported it.
@@ -161,8 +162,9 @@ class RingProducer {
   uint64_t begun_ = 0;  // payload bytes of the message that is being filled
   uint32_t begun_slots_ = 0;
   uint64_t wanted_ = 0;
-  std::vector<Sent> sent_;   // by position of the first slot
-  std::vector<bool> dirty_;  // slots whose first word may hold payload
+  std::vector<Sent> sent_;  // by position of the first slot
+  // By slot: whether its first word may hold payload. Bytes, since bits cost more to find.
+  std::vector<uint8_t> dirty_;
 };
 
 class RingConsumer {

@@ -92,19 +92,26 @@ Sender::Sender(Transport* transport, const urma_jfs_cfg_t& cfg, const QueueIdent
 
 Sender::~Sender() { transport_->remove_sender(this); }
 
-urma_status_t Sender::post(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) {
+urma_status_t Sender::post(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept {
   OwnerScope scope(queue_.lock());
-  for (; wr != nullptr; wr = wr->next) {
-    const urma_status_t status = guarded(URMA_LOG_SITE, [&] { return post_one(*wr); });
-    if (status != URMA_SUCCESS) {
+  urma_status_t status = URMA_SUCCESS;
+  uint64_t posts = 0;
+  for (; wr != nullptr; wr = wr->next, ++posts) {
+    if (post_direct(*wr)) [[likely]]
+      continue;
+    status = post_guarded(*wr);
+    if (status != URMA_SUCCESS) [[unlikely]] {
+      queue_.count_refused();
       *bad_wr = wr;
-      return status;
+      break;
     }
   }
-  return URMA_SUCCESS;
+  queue_.count_posts(posts);
+  return status;
 }
 
-bool Sender::post_direct(const urma_jfs_wr_t& wr) {
+// The three that follow are most of what a post costs, and have one caller each.
+inline bool Sender::post_direct(const urma_jfs_wr_t& wr) {
   const RemoteQueue* target =
       cfg_.trans_mode == URMA_TM_RC ? bound_ : static_cast<const RemoteQueue*>(wr.tjetty);
   // Behind requests that wait, and where others must be awaited first, it is not simple.
@@ -116,11 +123,12 @@ bool Sender::post_direct(const urma_jfs_wr_t& wr) {
   return cfg_.trans_mode != URMA_TM_UM && access_direct(wr);
 }
 
-bool Sender::access_direct(const urma_jfs_wr_t& wr) {
+inline bool Sender::access_direct(const urma_jfs_wr_t& wr) {
   DirectAccess access;
   if (!view_direct(wr, cfg_.max_inline_data, &access)) return false;
   if (wr.flag.bs.complete_enable == 0) {
     execute_direct(access);
+    queue_.count_executed(access.bytes);
     return true;
   }
   SendEntry* entry = queue_.reserve();
@@ -133,7 +141,7 @@ bool Sender::access_direct(const urma_jfs_wr_t& wr) {
   return true;
 }
 
-bool Sender::send_direct(const urma_jfs_wr_t& wr) {
+inline bool Sender::send_direct(const urma_jfs_wr_t& wr) {
   DirectSend send;
   if (!view_direct(wr, cfg_.max_inline_data, &send)) return false;
   // First: what it may do to make room can end the ring.
@@ -159,8 +167,11 @@ bool Sender::send_direct(const urma_jfs_wr_t& wr) {
   return true;
 }
 
+urma_status_t Sender::post_guarded(const urma_jfs_wr_t& wr) noexcept {
+  return guarded(URMA_LOG_SITE, [&] { return post_one(wr); });
+}
+
 urma_status_t Sender::post_one(const urma_jfs_wr_t& wr) {
-  if (post_direct(wr)) return URMA_SUCCESS;
   RequestView view;
   const urma_status_t refused = view_request(wr, queue_.limits(), &view);
   if (refused != URMA_SUCCESS) return refused;

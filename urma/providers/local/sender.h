@@ -27,7 +27,7 @@ class Sender {
   Sender(const Sender&) = delete;
   Sender& operator=(const Sender&) = delete;
 
-  urma_status_t post(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr);
+  urma_status_t post(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept;
 
   // RC: where everything that is posted from now on goes. `target` stays until unbind().
   void bind(RemoteQueue* target);
@@ -61,13 +61,14 @@ class Sender {
 
  private:
   // Executes a request at once where that is simple; false: nothing has happened.
-  bool post_direct(const urma_jfs_wr_t& wr);
-  bool access_direct(const urma_jfs_wr_t& wr);
-  bool send_direct(const urma_jfs_wr_t& wr);
+  [[gnu::always_inline]] bool post_direct(const urma_jfs_wr_t& wr);
+  [[gnu::always_inline]] bool access_direct(const urma_jfs_wr_t& wr);
+  [[gnu::always_inline]] bool send_direct(const urma_jfs_wr_t& wr);
   void post_stopped(SendEntry* entry);
   void flush_paths();
   // Lets the service thread go on where nobody polls.
   void look_after();
+  [[gnu::noinline]] urma_status_t post_guarded(const urma_jfs_wr_t& wr) noexcept;
   urma_status_t post_one(const urma_jfs_wr_t& wr);
   urma_status_t fill(const urma_jfs_wr_t& wr, const RequestView& view, SendEntry* entry);
   urma_status_t fill_remote(const urma_jfs_wr_t& wr, const RequestView& view, SendEntry* entry);

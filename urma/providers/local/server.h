@@ -9,8 +9,8 @@
 #include <string>
 #include <unordered_map>
 
+#include "urma/base/connection.h"
 #include "urma/base/service.h"
-#include "urma/providers/local/connection.h"
 #include "urma/providers/local/peer.h"
 #include "urma/providers/local/protocol.h"
 #include "urma/providers/local/receiver.h"

@@ -19,8 +19,10 @@
 #include "urma/base/host.h"
 #include "urma/providers/local/groups.h"
 #include "urma/providers/local/link.h"
+#include "urma/providers/local/listing.h"
 #include "urma/providers/local/peer.h"
 #include "urma/providers/local/receiver.h"
+#include "urma/providers/local/remote.h"
 
 namespace urma::local {
 
@@ -52,8 +54,12 @@ class Transport : public ProgressDomain {
   SharedPages* pages() { return pages_; }
   uint32_t ring_bytes() const { return ring_bytes_; }
   GroupTable& groups() { return groups_; }
+  // What tools are shown.
+  QueueList& queues() { return queues_; }
+  ImportList& imports() { return imports_; }
   // Becomes true on the service thread when this transport stops; for what may run later.
   std::shared_ptr<const bool> ended() const { return ended_; }
+  QueueSerials& queue_serials() { return queue_serials_; }
   uint64_t next_serial() { return serial_.fetch_add(1, std::memory_order_relaxed); }
 
   // The index of a context's EID in the device's table.
@@ -121,6 +127,7 @@ class Transport : public ProgressDomain {
   SharedPages* pages_;
   const uint32_t ring_bytes_;
   std::atomic<uint64_t> serial_{1};
+  QueueSerials queue_serials_;
   SegmentTable segments_;
 
   std::mutex endpoints_mutex_;
@@ -150,6 +157,8 @@ class Transport : public ProgressDomain {
   uint64_t watch_delay_ns_ = 0;
   Service::TimerId tick_timer_ = 0;
   GroupTable groups_;
+  QueueList queues_;
+  ImportList imports_;
   const std::shared_ptr<bool> ended_ = std::make_shared<bool>(false);
 };
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // One control connection, on the service thread.
-#ifndef URMA_PROVIDERS_LOCAL_CONNECTION_H_
-#define URMA_PROVIDERS_LOCAL_CONNECTION_H_
+#ifndef URMA_BASE_CONNECTION_H_
+#define URMA_BASE_CONNECTION_H_
 
 #include <sys/types.h>
 
@@ -13,7 +13,7 @@
 
 #include "urma/base/fd.h"
 
-namespace urma::local {
+namespace urma {
 
 // Who is at the other end, as the kernel says.
 struct PeerCredentials {
@@ -31,6 +31,7 @@ class Connection {
   explicit Connection(Fd socket) : socket_(std::move(socket)) {}
 
   int fd() const { return socket_.get(); }
+  Fd release() { return std::move(socket_); }
   PeerCredentials credentials() const;
   // Opens the process at the other end. Throws Error where that fails, or the peer has gone
   // meanwhile, so that its pid may mean another process; invalid where the kernel knows no pidfd.
@@ -66,6 +67,6 @@ Fd listen_at(int dir_fd, const char* name);
 enum class Connect { kDone, kAgain, kRefused };
 Connect connect_to(int dir_fd, const char* name, Fd* socket);
 
-}  // namespace urma::local
+}  // namespace urma
 
-#endif  // URMA_PROVIDERS_LOCAL_CONNECTION_H_
+#endif  // URMA_BASE_CONNECTION_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "urma/providers/local/connection.h"
+#include "urma/base/connection.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -14,7 +14,7 @@
 
 #include "urma/base/error.h"
 
-namespace urma::local {
+namespace urma {
 namespace {
 
 constexpr int kBacklog = 1024;
@@ -170,4 +170,4 @@ Connect connect_to(int dir_fd, const char* name, Fd* socket) {
   return errno == EAGAIN || errno == EINTR ? Connect::kAgain : Connect::kRefused;
 }
 
-}  // namespace urma::local
+}  // namespace urma

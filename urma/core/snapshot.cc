@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT
+#include "urma/core/snapshot.h"
+
+#include <algorithm>
+#include <string_view>
+#include <tuple>
+
+#include "urma/core/core.h"
+#include "urma/core/settings.h"
+
+namespace urma::core {
+
+std::vector<urma_ext_queue_t> queues_now() {
+  std::vector<urma_ext_queue_t> queues;
+  for (const auto* inspector : device_table().inspectors()) inspector->list_queues(&queues);
+  std::sort(queues.begin(), queues.end(), [](const auto& a, const auto& b) {
+    return std::tuple(std::string_view(a.device), a.kind, a.id) <
+           std::tuple(std::string_view(b.device), b.kind, b.id);
+  });
+  return queues;
+}
+
+std::vector<urma_ext_segment_t> segments_now() {
+  std::vector<urma_ext_segment_t> segments;
+  for (const auto* inspector : device_table().inspectors()) inspector->list_segments(&segments);
+  return segments;
+}
+
+std::vector<urma_ext_setting_t> settings_now() { return settings().report(); }
+
+std::vector<urma_ext_provider_t> providers_now() {
+  auto providers = device_table().providers();
+  const auto skipped = loader().skipped();
+  providers.insert(providers.end(), skipped.begin(), skipped.end());
+  return providers;
+}
+
+}  // namespace urma::core

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT
+//
+// What a provider of this family has to show to tools: its active queues and its imported segments.
+// Each is entered for as long as it lives, under locks that nothing else takes.
+#ifndef URMA_PROVIDERS_LOCAL_LISTING_H_
+#define URMA_PROVIDERS_LOCAL_LISTING_H_
+
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "urma_ext.h"
+
+namespace urma::local {
+
+class RemoteSegment;
+
+class QueueList {
+ public:
+  // Fills in what changes; from any thread.
+  using Report = std::function<void(urma_ext_queue_t*)>;
+  struct Entry {
+    urma_ext_queue_t fixed;  // what never changes
+    Report report;
+  };
+  using Place = std::list<Entry>::iterator;
+
+  Place add(Entry entry);
+  void remove(Place place);
+  void append_to(std::vector<urma_ext_queue_t>* queues) const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::list<Entry> entries_;
+};
+
+// Shows a queue for as long as it lives. To be ended before anything that its report reads.
+class QueueListing {
+ public:
+  QueueListing(QueueList* list, const urma_ext_queue_t& fixed, QueueList::Report report)
+      : list_(list), place_(list->add({fixed, std::move(report)})) {}
+  ~QueueListing() { list_->remove(place_); }
+  QueueListing(const QueueListing&) = delete;
+  QueueListing& operator=(const QueueListing&) = delete;
+
+ private:
+  QueueList* const list_;
+  const QueueList::Place place_;
+};
+
+class ImportList {
+ public:
+  // Both by the segment itself: when it is complete, and before anything of it goes.
+  void add(uint64_t serial, const RemoteSegment* segment);
+  void remove(uint64_t serial);
+  // Calls visit(serial, segment) for each.
+  void visit(const std::function<void(uint64_t, const RemoteSegment&)>& visit) const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<uint64_t, const RemoteSegment*> segments_;
+};
+
+}  // namespace urma::local
+
+#endif  // URMA_PROVIDERS_LOCAL_LISTING_H_

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT
+//
+// Messages by reference: copied from the sender's buffers into those of a receive.
+#include <algorithm>
+#include <atomic>
+#include <utility>
+
+#include "urma/providers/local/direct.h"
+#include "urma/providers/local/iovecs.h"
+#include "urma/providers/local/receiver.h"
+
+namespace urma::local {
+
+bool Receiver::begin_pull(IncomingRing* ring, const Message& message) {
+  // Kept for the next one.
+  if (ring->pull_memory == nullptr) ring->pull_memory = std::make_unique<Pull>();
+  Pull* pull = ring->pull_memory.get();
+  pull->message = message;
+  pull->moved = 0;
+  pull->invalidation = invalidation_of(*ring, message);
+  const uint32_t prefix = prefix_of(message.kind);
+  pull->count = (message.payload - prefix) / sizeof(PayloadPiece);
+  if (pull->count > pull->pieces.size()) return false;
+  ring->ring.copy_payload(message, prefix, pull->pieces.data(), message.payload - prefix);
+  uint64_t announced = 0;
+  for (uint32_t i = 0; i < pull->count; ++i) {
+    if (pull->pieces[i].len > message.length) return false;
+    announced += pull->pieces[i].len;
+  }
+  if (announced != message.length) return false;
+  ring->pull = pull;
+  pulling_ = ring;
+  return true;
+}
+
+// Copies the next part of a message by reference, and finishes it with the last one.
+Receiver::Step Receiver::continue_pull(IncomingRing* ring, Poll* poll) {
+  // Acquire pairs with the release of the service thread, as in advance().
+  if (ring->abandoned.load(std::memory_order_acquire)) return end_abandoned(ring);
+  Pull& pull = *ring->pull;
+  ReceiveEntry* entry = posted_.front();
+  const urma_cr_status_t local = check(entry, pull.message);
+  urma_cr_status_t remote = URMA_CR_REM_OPERATION_ERR;
+  if (local == URMA_CR_SUCCESS) {
+    const uint64_t moved = pull.moved;
+    remote = pull_some(*ring, &pull, entry);
+    if (remote == URMA_CR_SUCCESS && pull.moved < pull.message.length) {
+      return pull.moved == moved ? Step::kBlocked : Step::kMoved;
+    }
+    if (remote == URMA_CR_SUCCESS && pull.message.kind == MessageKind::kSendInvalidate &&
+        !invalidate(*ring, pull.message, pull.invalidation)) {
+      remote = URMA_CR_REM_ACCESS_ABORT_ERR;
+    }
+  }
+  ring->pull = nullptr;
+  pulling_ = nullptr;
+  if (local == URMA_CR_SUCCESS && remote != URMA_CR_SUCCESS) {
+    // The sender's memory failed, or its right; nothing was received and the receive stays posted.
+    ring->ring.consume(pull.message, remote);
+  } else {
+    finish(ring, pull.message, entry, local, static_cast<uint8_t>(remote), poll);
+  }
+  return Step::kMoved;
+}
+
+// Moves what one turn may. Where nothing was moved, that is possible in a moment.
+urma_cr_status_t Receiver::pull_some(const IncomingRing& ring, Pull* pull, ReceiveEntry* entry) {
+  uint64_t budget = std::min<uint64_t>(pull->message.length - pull->moved, kCopyPerTurn);
+  while (budget > 0) {
+    uint64_t moved = 0;
+    const urma_cr_status_t status = pull_stretch(ring, *pull, entry, budget, &moved);
+    if (status != URMA_CR_SUCCESS) return status;
+    if (moved == 0) break;
+    pull->moved += moved;
+    budget -= moved;
+  }
+  return URMA_CR_SUCCESS;
+}
+
+// One stretch that is mapped, or all up to the end of the turn where the next byte is not.
+urma_cr_status_t Receiver::pull_stretch(const IncomingRing& ring, const Pull& pull,
+                                        ReceiveEntry* entry, uint64_t budget, uint64_t* moved) {
+  uint32_t at = 0;
+  uint64_t offset = pull.moved;
+  while (offset >= pull.pieces[at].len) offset -= pull.pieces[at++].len;
+  const uint64_t rest = std::min(budget, pull.pieces[at].len - offset);
+  const SenderMemory::Stretch stretch =
+      sender_memory_.find(*ring.process, ring.sender.eid, pull.pieces[at], offset, rest);
+  if (stretch.soon) return URMA_CR_SUCCESS;
+  if (stretch.mapped != nullptr) {
+    const IovecList into = destination(entry, pull.moved, stretch.bytes);
+    copy_mapped(Direction::kRead, const_cast<char*>(stretch.mapped), into.list());
+    *moved = into.bytes();
+    // Else the sender has made its memory private again meanwhile. The fence keeps the loads of the
+    // copy before this look.
+    std::atomic_thread_fence(std::memory_order_acquire);
+    if (stretch.grant->stands()) return URMA_CR_SUCCESS;
+  }
+  const uint64_t bytes = stretch.bytes < rest ? stretch.bytes : budget;
+  IovecList from;
+  for (uint32_t i = 0; i < pull.count; ++i) {
+    from.add(pull.pieces[i].addr, pull.pieces[i].len, pull.moved, bytes);
+  }
+  const IovecList into = destination(entry, pull.moved, bytes);
+  return copy_->copy(Direction::kRead, *ring.process, into.list(), from.list(), moved);
+}
+
+IovecList Receiver::destination(ReceiveEntry* entry, uint64_t offset, uint64_t bytes) {
+  IovecList into;
+  for (const LocalPiece& piece : ReceiveQueue::pieces(entry)) {
+    into.add(piece.addr, piece.len, offset, bytes);
+  }
+  return into;
+}
+
+}  // namespace urma::local

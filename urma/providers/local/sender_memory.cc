@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT
+#include "urma/providers/local/sender_memory.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace urma::local {
+namespace {
+
+// Each may keep memory of a sender mapped.
+constexpr size_t kMaxKnown = 16;
+// Messages out of more segments than that must not cost an import each.
+constexpr uint32_t kMissesPerPlace = 64;
+// To share memory costs its owner as much as the copy of eight times as many bytes. It is asked for
+// when a good part of that has been spent on copies.
+constexpr uint64_t kCopiesWorthMapping = 2;
+
+bool same(const urma_eid_t& a, const urma_eid_t& b) { return std::memcmp(&a, &b, sizeof(a)) == 0; }
+
+bool stale(const RemoteSegment& segment) {
+  const Grant* grant = segment.grant();
+  return grant != nullptr && !grant->stands();
+}
+
+// The token id is the sender's word. Memory of another process than the sender's is none of it.
+bool usable(const Grant& grant, const PeerProcess& process) {
+  return grant.stands() && grant.allows(URMA_ACCESS_READ) && process.pid != 0 &&
+         grant.link->peer().pid == process.pid;
+}
+
+}  // namespace
+
+// Where nothing was granted, nothing will be: what lies elsewhere under that token is not asked for
+// either.
+SenderMemory::Known* SenderMemory::look_up(const urma_eid_t& eid, const PayloadPiece& piece) {
+  const auto found = std::find_if(known_.begin(), known_.end(), [&](const Known& known) {
+    const Grant* grant = known.segment->grant();
+    return known.token_id == piece.token_id && same(known.eid, eid) &&
+           (grant == nullptr || grant->covers(piece.addr, piece.len));
+  });
+  if (found == known_.end()) return nullptr;
+  std::rotate(known_.begin(), found, found + 1);
+  return &known_.front();
+}
+
+void SenderMemory::ask_for(const urma_eid_t& eid, const PayloadPiece& piece) {
+  if (known_.size() == kMaxKnown) known_.pop_back();
+  urma_seg_t described = {};
+  described.ubva.eid = eid;
+  described.ubva.va = piece.addr;
+  described.len = piece.len;
+  described.token_id = piece.token_id;
+  std::unique_ptr<RemoteSegment, DropRef> segment(
+      new RemoteSegment(transport_, /*ctx=*/nullptr, described, urma_token_t{}, URMA_ACCESS_READ,
+                        Mapped::kWhenAsked));
+  (void)segment->ask();
+  known_.insert(known_.begin(), Known{eid, piece.token_id, std::move(segment), 0});
+}
+
+void SenderMemory::keep(const std::function<bool(pid_t)>& sends) {
+  std::erase_if(known_, [&](const Known& known) {
+    const Grant* grant = known.segment->grant();
+    return grant != nullptr && (!grant->stands() || !sends(grant->link->peer().pid));
+  });
+}
+
+SenderMemory::Stretch SenderMemory::find(const PeerProcess& process, const urma_eid_t& eid,
+                                         const PayloadPiece& piece, uint64_t offset,
+                                         uint64_t bytes) {
+  if (piece.token_id == 0) return {bytes};
+  Known* known = look_up(eid, piece);
+  if (known != nullptr && stale(*known->segment)) {
+    std::erase_if(known_, [](const Known& old) { return stale(*old.segment); });
+    known = nullptr;
+  }
+  if (known == nullptr) {
+    if (known_.size() < kMaxKnown || ++missed_ % kMissesPerPlace == 0) ask_for(eid, piece);
+    return {bytes};
+  }
+  const Grant* grant = known->segment->grant();
+  if (grant == nullptr || !usable(*grant, process)) return {bytes};
+  if (grant->view == nullptr) {
+    known->copied += bytes;
+    if (!known->asked && known->copied / kCopiesWorthMapping >= grant->segment.len) {
+      known->asked = true;
+      known->segment->map();
+    }
+    return {bytes, nullptr, nullptr, known->segment->about_to_be_mapped()};
+  }
+  uint64_t run = bytes;
+  const char* mapped = grant->view->at(piece.addr + offset, bytes, &run);
+  return {run, mapped, grant};
+}
+
+}  // namespace urma::local

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT
+//
+// What a receive queue has mapped of the memory that large messages come from. A message may be
+// taken from there by plain loads where its sender lets everybody read the segment that it lies in:
+// then a mapping tells a receiver nothing that it could not ask for. All else is copied by the
+// kernel, out of the one message.
+#ifndef URMA_PROVIDERS_LOCAL_SENDER_MEMORY_H_
+#define URMA_PROVIDERS_LOCAL_SENDER_MEMORY_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "urma/providers/local/peer.h"
+#include "urma/providers/local/remote.h"
+#include "urma/providers/local/ring.h"
+
+namespace urma::local {
+
+// Of one receive queue, and guarded by its lock.
+class SenderMemory {
+ public:
+  explicit SenderMemory(Transport* transport) : transport_(transport) {}
+
+  // How the first bytes of a stretch of a message are reached.
+  struct Stretch {
+    uint64_t bytes;  // how many of them, this way
+    const char* mapped = nullptr;
+    const Grant* grant = nullptr;  // with `mapped`: the bytes count if it still stands afterwards
+    bool soon = false;             // nothing yet, but in a moment
+  };
+  Stretch find(const PeerProcess& process, const urma_eid_t& eid, const PayloadPiece& piece,
+               uint64_t offset, uint64_t bytes);
+  // Lets go of all that no process has lent for which sends(pid) is true.
+  void keep(const std::function<bool(pid_t)>& sends);
+
+ private:
+  struct DropRef {
+    void operator()(RemoteSegment* segment) const { segment->drop_ref(); }
+  };
+  struct Known {
+    urma_eid_t eid;
+    uint32_t token_id;
+    std::unique_ptr<RemoteSegment, DropRef> segment;
+    uint64_t copied;  // by the kernel
+    bool asked = false;
+  };
+
+  Known* look_up(const urma_eid_t& eid, const PayloadPiece& piece);
+  void ask_for(const urma_eid_t& eid, const PayloadPiece& piece);
+
+  Transport* transport_;
+  std::vector<Known> known_;  // the one that was used last comes first
+  uint32_t missed_ = 0;       // messages that found all places taken by others
+};
+
+}  // namespace urma::local
+
+#endif  // URMA_PROVIDERS_LOCAL_SENDER_MEMORY_H_
