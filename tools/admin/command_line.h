@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT
+#ifndef TOOLS_ADMIN_COMMAND_LINE_H_
+#define TOOLS_ADMIN_COMMAND_LINE_H_
+
+#include <string>
+
+#include "tools/admin/commands.h"
+#include "tools/admin/options.h"
+
+namespace admin {
+
+// What was asked for.
+struct Request {
+  const Command* command = nullptr;
+  Options options;
+  std::string answer;  // help or version, where these were asked for instead
+};
+
+// Throws UsageError, with the whole line for the user.
+Request parse_command_line(int argc, const char* const* argv);
+
+// What may be given to a command.
+std::string usage_of(const Command& command);
+
+// The line for a user who has given `command` something that it does not take.
+std::string complaint(const std::string& reason, int argc, const char* const* argv,
+                      const Command& command);
+
+}  // namespace admin
+
+#endif  // TOOLS_ADMIN_COMMAND_LINE_H_

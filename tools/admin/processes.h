@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT
+//
+// Asking running processes.
+#ifndef TOOLS_ADMIN_PROCESSES_H_
+#define TOOLS_ADMIN_PROCESSES_H_
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tools/admin/library.h"
+#include "tools/admin/options.h"
+#include "tools/admin/report.h"
+#include "urma_ext.h"
+
+namespace admin {
+
+// All entries of a list that `query` gives, as those of urma_ext.h do. Throws Failure, with the
+// reason that the status means for process `pid`.
+template <typename Entry>
+std::vector<Entry> fetch_all(const std::function<urma_status_t(Entry*, uint32_t*)>& query,
+                             uint32_t pid);
+
+// The processes that the options ask about: one, or all but this one.
+std::vector<urma_ext_process_t> asked_processes(const Options& options);
+
+// What a process has answered, or why it has not.
+template <typename Entry>
+struct Answer {
+  urma_ext_process_t process;
+  std::vector<Entry> entries;
+  std::string error;
+};
+
+std::string no_answer_reason(uint32_t pid, urma_status_t status);
+// The start of what is told of a process.
+Json process_json(const urma_ext_process_t& process);
+std::string process_text(const urma_ext_process_t& process);
+
+// Calls `ask` for every process at the same time, since each may need a second to be given up.
+void for_each_at_once(size_t count, const std::function<void(size_t)>& ask);
+
+template <typename Entry>
+std::vector<Entry> fetch_all(const std::function<urma_status_t(Entry*, uint32_t*)>& query,
+                             uint32_t pid) {
+  // The list may grow between two questions; one that never stops to grow is cut.
+  constexpr uint32_t kSpare = 16;
+  constexpr int kAttempts = 3;
+  std::vector<Entry> entries;
+  uint32_t count = 0;
+  urma_status_t status = query(nullptr, &count);
+  for (int i = 0; i < kAttempts && status == URMA_SUCCESS && count >= entries.size(); ++i) {
+    entries.resize(count + kSpare);
+    count = static_cast<uint32_t>(entries.size());
+    status = query(entries.data(), &count);
+  }
+  if (status != URMA_SUCCESS) throw Failure(no_answer_reason(pid, status));
+  entries.resize(std::min<size_t>(count, entries.size()));
+  return entries;
+}
+
+// Asks each process. Where one alone was asked for, its silence is a Failure.
+template <typename Entry>
+std::vector<Answer<Entry>> ask_processes(const Options& options,
+                                         urma_status_t (*query)(uint32_t, Entry*, uint32_t*)) {
+  std::vector<Answer<Entry>> answers;
+  for (const auto& process : asked_processes(options)) answers.push_back({process, {}, ""});
+  for_each_at_once(answers.size(), [&](size_t i) {
+    const uint32_t pid = answers[i].process.pid;
+    try {
+      answers[i].entries = fetch_all<Entry>(
+          [=](Entry* entries, uint32_t* count) { return query(pid, entries, count); }, pid);
+    } catch (const Failure& failure) {
+      answers[i].error = failure.what();
+    }
+  });
+  if (options.pid && !answers.front().error.empty()) throw Failure(answers.front().error);
+  return answers;
+}
+
+// What is said where there is no process to ask.
+extern const char kNoProcess[];
+
+Report show_processes(const Options& options);
+
+}  // namespace admin
+
+#endif  // TOOLS_ADMIN_PROCESSES_H_

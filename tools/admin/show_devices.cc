@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: MIT
+#include "tools/admin/show_devices.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "tools/admin/device_fields.h"
+#include "tools/admin/library.h"
+#include "tools/admin/text.h"
+#include "urma_types_str.h"
+
+namespace admin {
+namespace {
+
+constexpr size_t kFieldWidth = 27;
+const std::string kBlockEnd(87, '>');
+
+// An aggregated device works as long as one member does, so it has no state of its own.
+std::string link_of(const Device& device) {
+  if (device.aggregated()) return "ACTIVE";
+  return urma_port_state_to_string(device.attr.port_attr[0].state);
+}
+
+// The devices that the options ask for. Where there are aggregated ones, programs use those alone.
+std::vector<Device> asked_devices(const Library& library, const Options& options) {
+  if (!options.device.empty()) return {library.device(options.device)};
+  auto devices = library.devices();
+  const auto aggregated = [](const Device& device) { return device.aggregated(); };
+  if (!options.all && std::any_of(devices.begin(), devices.end(), aggregated)) {
+    std::erase_if(devices, std::not_fn(aggregated));
+  }
+  return devices;
+}
+
+// The devices that an aggregated one stands for.
+std::vector<std::string> members_of(const Library& library, const Device& device) {
+  std::vector<std::string> names;
+  for (const auto& other : library.devices()) {
+    const bool same_eids =
+        std::equal(other.eids.begin(), other.eids.end(), device.eids.begin(), device.eids.end(),
+                   [](const auto& a, const auto& b) {
+                     return std::memcmp(a.eid.raw, b.eid.raw, sizeof a.eid.raw) == 0;
+                   });
+    if (!other.aggregated() && same_eids) names.push_back(other.name);
+  }
+  return names;
+}
+
+Json brief_json(const Device& device, const std::vector<std::string>& members) {
+  Json eids = Json::array();
+  for (const auto& info : device.eids) {
+    eids.push_back({{"index", info.eid_index}, {"eid", eid_text(info.eid)}});
+  }
+  Json json = {{"name", device.name},
+               {"tp_type", urma_tp_type_to_string(device.handle->type)},
+               {"link", link_of(device)},
+               {"eids", eids}};
+  if (device.aggregated()) json["sub_udma_devs"] = members;
+  return json;
+}
+
+// One row for each EID. Scripts cut these lines at fixed columns.
+std::string brief_rows(const Device& device, size_t number, const std::string& last_column) {
+  const auto row = [&](const std::string& eid) {
+    return fmt::format("{:<3}  {:<16}    {:<8}    {}    {:<8}{}\n", number, device.name,
+                       urma_tp_type_to_string(device.handle->type), eid, link_of(device),
+                       last_column);
+  };
+  if (device.eids.empty()) return row(std::string(std::strlen("eid0 ") + URMA_EID_STR_LEN, ' '));
+  std::string text;
+  for (const auto& info : device.eids) {
+    text += row(fmt::format("eid{} {}", info.eid_index, eid_text(info.eid)));
+  }
+  return text;
+}
+
+std::string brief_header(bool with_members) {
+  std::string names = fmt::format("{:<3}  {:<16}    {:<8}    {:<44}    {:<8}", "num", "ubep_dev",
+                                  "tp_type", "eid", "link");
+  std::string dashes =
+      fmt::format("{:-<3}  {:-<16}    {:-<8}    {:-<44}    {:-<8}", "", "", "", "", "");
+  if (with_members) {
+    names += "  sub_udma_devs";
+    dashes += "  -------------";
+  }
+  names.erase(names.find_last_not_of(' ') + 1);
+  return names + '\n' + dashes + '\n';
+}
+
+Report show_brief(const Library& library, const std::vector<Device>& devices, bool one) {
+  Report report{{{"devices", Json::array()}}, ""};
+  const bool with_members = one && devices.front().aggregated();
+  report.text = brief_header(with_members);
+  for (size_t i = 0; i < devices.size(); ++i) {
+    std::vector<std::string> members;
+    if (devices[i].aggregated()) members = members_of(library, devices[i]);
+    report.text += brief_rows(devices[i], i, with_members ? "  " + joined(members, ",") : "");
+    report.json["devices"].push_back(brief_json(devices[i], members));
+  }
+  return report;
+}
+
+Report show_whole(const std::vector<Device>& devices) {
+  Report report{{{"devices", Json::array()}}, ""};
+  for (const auto& device : devices) {
+    const auto fields = fields_of(device);
+    for (const auto& field : fields) {
+      report.text += fmt::format("{:<{}}: {}", field.name, kFieldWidth, field.text);
+      report.text.erase(report.text.find_last_not_of(' ') + 1);
+      report.text += '\n';
+    }
+    report.text += priority_table(device) + kBlockEnd + '\n';
+    report.json["devices"].push_back(whole_json(device));
+  }
+  return report;
+}
+
+}  // namespace
+
+Report show_devices(const Options& options) {
+  const Library library;
+  const auto devices = asked_devices(library, options);
+  if (options.whole) return show_whole(devices);
+  return show_brief(library, devices, !options.device.empty());
+}
+
+Report show_topology(const Options& options) {
+  const Library library;
+  if (options.node.value_or(0) != 0) {
+    throw Failure(fmt::format("there is no node {}; there is: 0, this machine", *options.node));
+  }
+  Report report{{{"nodes", Json::array()}}, "node 0 (this machine)\n"};
+  Json devices = Json::array();
+  for (const auto& device : library.devices()) {
+    devices.push_back(brief_json(device, members_of(library, device)));
+    report.text += fmt::format("  {}: reaches itself, link {}\n", device.name, link_of(device));
+  }
+  report.json["nodes"].push_back(
+      {{"node", 0}, {"devices", devices}, {"neighbours", Json::array()}});
+  return report;
+}
+
+}  // namespace admin

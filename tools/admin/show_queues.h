@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT
+//
+// The queues of running processes, and their counters.
+#ifndef TOOLS_ADMIN_SHOW_QUEUES_H_
+#define TOOLS_ADMIN_SHOW_QUEUES_H_
+
+#include <functional>
+#include <string>
+
+#include "tools/admin/options.h"
+#include "tools/admin/report.h"
+#include "urma_ext.h"
+
+namespace admin {
+
+// Once; or with --watch again and again, with what was done in each second since the last time.
+Report show_queues(const Options& options);
+
+using QueueFilter = std::function<bool(const urma_ext_queue_t&)>;
+// Those that pass the filter. Throws Failure where none does and `missing` says what was looked
+// for.
+Report queues_report(const Options& options, const QueueFilter& filter, const std::string& missing);
+
+}  // namespace admin
+
+#endif  // TOOLS_ADMIN_SHOW_QUEUES_H_

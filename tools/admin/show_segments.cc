@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: MIT
+#include "tools/admin/show_segments.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "tools/admin/processes.h"
+#include "tools/admin/text.h"
+
+namespace admin {
+namespace {
+
+const char* path_name(urma_ext_path_t path) {
+  static constexpr const char* kNames[] = {"mapped", "copied", "staged"};
+  return static_cast<size_t>(path) < std::size(kNames) ? kNames[path] : "unknown";
+}
+
+// Of urma_ext_reason_t, for programs that read the JSON.
+const char* reason_name(urma_ext_reason_t reason) {
+  static constexpr const char* kNames[] = {
+      "NONE",        "NOT_IMPORTED", "OFF",    "RAGGED",    "NO_FREEZE", "FILE",    "SHARED",
+      "HUGETLB",     "PINNED",       "SEALED", "PROTECTED", "WIPED",     "WATCHED", "LIMIT",
+      "OTHER_TOKEN", "STACK",        "KERNEL", "UNMAPPED",  "PART",      "PEER"};
+  return static_cast<size_t>(reason) < std::size(kNames) ? kNames[reason] : "UNKNOWN";
+}
+
+std::string why(urma_ext_reason_t reason) {
+  return reason == URMA_EXT_REASON_NONE ? "" : urma_ext_reason_text(reason);
+}
+
+std::vector<std::string> access_names(uint32_t access) {
+  return bit_names(access, [](uint8_t bit) {
+    static constexpr const char* kNames[] = {"LOCAL_ONLY", "READ", "WRITE", "ATOMIC"};
+    return bit < std::size(kNames) ? kNames[bit] : "UNKNOWN";
+  });
+}
+
+std::string device_of(const urma_ext_segment_t& segment) {
+  return printable(segment.device, sizeof segment.device);
+}
+
+Json segment_json(const urma_ext_segment_t& segment) {
+  return {{"device", device_of(segment)},
+          {"handle", segment.handle},
+          {"imported", segment.imported != 0},
+          {"va", segment.va},
+          {"len", segment.len},
+          {"token_id", segment.token_id},
+          {"access", access_names(segment.access)},
+          {"parts", Json::array()}};
+}
+
+Json part_json(const urma_ext_part_t& part) {
+  return {{"va", part.va},
+          {"len", part.len},
+          {"path", path_name(part.path)},
+          {"reason", reason_name(part.reason)},
+          {"reason_text", why(part.reason)}};
+}
+
+// A row for each part; what is the same for all of a segment stands in its first one.
+std::vector<std::string> part_row(const urma_ext_segment_t& segment, bool first) {
+  std::vector<std::string> row(6);
+  if (first) {
+    row = {device_of(segment),
+           segment.imported != 0 ? "imported" : "registered",
+           fmt::format("{:#x}", segment.va),
+           fmt::format("{}", segment.len),
+           fmt::format("{}", segment.token_id),
+           segment.access == 0 ? "-" : joined(access_names(segment.access), "|")};
+  }
+  const auto& part = segment.part;
+  row.insert(row.end(), {fmt::format("{:#x}", part.va), fmt::format("{}", part.len),
+                         path_name(part.path), why(part.reason)});
+  return row;
+}
+
+void add_process(const Answer<urma_ext_segment_t>& answer, Report* report) {
+  Json json = process_json(answer.process);
+  report->text += fmt::format("process {}\n", process_text(answer.process));
+  if (!answer.error.empty()) {
+    json["error"] = answer.error;
+    report->text += answer.error + '\n';
+  }
+  json["segments"] = Json::array();
+  Table table(
+      {"device", "segment", "va", "len", "token_id", "access", "part", "part_len", "way", "why"});
+  for (const auto& entry : answer.entries) {
+    const bool first =
+        json["segments"].empty() || json["segments"].back()["handle"] != entry.handle;
+    if (first) json["segments"].push_back(segment_json(entry));
+    json["segments"].back()["parts"].push_back(part_json(entry.part));
+    table.add(part_row(entry, first));
+  }
+  if (!table.empty()) {
+    report->text += table.text();
+  } else if (answer.error.empty()) {
+    report->text += "no segments\n";
+  }
+  report->json["processes"].push_back(std::move(json));
+}
+
+}  // namespace
+
+Report segments_report(const Options& options, const SegmentFilter& filter,
+                       const std::string& missing) {
+  auto answers = ask_processes(options, urma_ext_query_segments_of);
+  bool none = true;
+  for (auto& answer : answers) {
+    std::erase_if(answer.entries, std::not_fn(filter));
+    none = none && answer.entries.empty();
+  }
+  if (none && !missing.empty()) throw Failure(missing);
+  Report report{{{"processes", Json::array()}}, ""};
+  for (const auto& answer : answers) add_process(answer, &report);
+  if (answers.empty()) report.text = kNoProcess;
+  return report;
+}
+
+Report show_segments(const Options& options) {
+  const Library library;
+  if (!options.device.empty()) library.device(options.device);
+  return segments_report(
+      options,
+      [&options](const urma_ext_segment_t& segment) {
+        return options.device.empty() || device_of(segment) == options.device;
+      },
+      "");
+}
+
+}  // namespace admin

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: MIT
+#include "tools/perftest/bandwidth.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <string>
+
+#include "tools/perftest/bandwidth_loop.h"
+#include "tools/perftest/dirty.h"
+#include "tools/perftest/report_swap.h"
+#include "tools/perftest/run.h"
+
+namespace perftest {
+namespace {
+
+// "read" and so on, as the tags of the exchange have it.
+std::string tag(const char* when, Api api) {
+  switch (api) {
+    case Api::kRead:
+      return std::string(when) + "read_bw";
+    case Api::kWrite:
+      return std::string(when) + "write_bw";
+    case Api::kAtomic:
+      return std::string(when) + "atomic_bw";
+    case Api::kSend:
+      break;
+  }
+  return "send_bw_post_recv";
+}
+
+// The best rate of 1, 2, 4 ... batches that follow each other, from the first post to the last
+// completion.
+double best_rate(const std::vector<uint64_t>& posted, const std::vector<uint64_t>& completed,
+                 double bytes_of_batch) {
+  double best = 0;
+  for (size_t width = 1; width <= completed.size(); width *= 2) {
+    uint64_t shortest = UINT64_MAX;
+    for (size_t i = 0; i + width <= completed.size(); i++) {
+      shortest = std::min(shortest, completed[i + width - 1] - posted[i]);
+    }
+    const double seconds = static_cast<double>(shortest) / ticks_per_us() / 1e6;
+    best = std::max(best, bytes_of_batch * static_cast<double>(width) / seconds);
+  }
+  return best;
+}
+
+template <typename Post>
+void add_jetty_rows(const SendPlan& plan, const Sender<Post>& sender, uint64_t start, Row& row) {
+  for (const Lane& lane : sender.lanes()) {
+    Row own;
+    own.size = row.size;
+    own.iterations = lane.completed;
+    const uint64_t end = lane.finished_at == 0 ? ticks() : lane.finished_at;
+    const double seconds = static_cast<double>(end - start) / ticks_per_us() / 1e6;
+    own.bandwidth =
+        bandwidth_of(static_cast<double>(plan.bytes(lane.completed)), lane.completed, seconds);
+    row.jettys.push_back(own);
+  }
+}
+
+// Requests of each lane before the measured ones. Both sides know the number where the other one
+// has to receive them.
+uint64_t warm_up_requests(const Session& session, const SendPlan& plan) {
+  const Config& config = session.config;
+  if (!config.warm_up || (session.two_sided() && !config.warmup_iterations)) return 0;
+  const uint64_t wanted = config.warmup_iterations.value_or(plan.window);
+  return (wanted + plan.list - 1) / plan.list * plan.list;
+}
+
+void tell_losses(uint64_t expected, uint64_t received) {
+  if (received >= expected) return;
+  std::fprintf(stderr, "warning: %lu of %lu messages were lost (UM)\n",
+               static_cast<unsigned long>(expected - received),
+               static_cast<unsigned long>(expected));
+}
+
+template <typename Post>
+void end_credit_round(const Sender<Post>& sender, CreditTaken& credit) {
+  for (const Lane& lane : sender.lanes()) credit.end_round(lane.index, lane.posted);
+}
+
+double in_megabytes(double bytes) { return bytes / (1 << 20); }
+
+}  // namespace
+
+BandwidthTest::BandwidthTest(Session& session) : session_(session) {
+  if (session.receives() && !session.config.verify) receiver_ = std::make_unique<Receiver>(session);
+  if (session.config.credit && session.active()) credit_ = std::make_unique<CreditTaken>(session);
+}
+
+void BandwidthTest::run(uint32_t size) {
+  if (session_.config.verify && !verified_) verified_ = std::make_unique<VerifiedTest>(session_);
+  Row row;
+  if (verified_) {
+    row = verified_->run(size);
+  } else {
+    start();
+    row = measure(size);
+    end();
+  }
+  if (session_.config.ends_by != EndsBy::kUser) {
+    const bool partial = row.partial;
+    row = swap_reports(session_, row);
+    row.partial = partial;
+    session_.reporter.row(session_.config, row);
+  } else if (session_.active() || receiver_) {
+    session_.reporter.row(session_.config, row);
+  }
+}
+
+void BandwidthTest::start() {
+  const Config& config = session_.config;
+  session_.expect(session_.two_sided());
+  if (receiver_) {
+    receiver_->forget(receiver_->received());
+    receiver_->fill();
+  }
+  const bool infinite_send = config.api == Api::kSend && config.ends_by == EndsBy::kUser;
+  session_.exchange.sync_time(infinite_send ? "run_send_bw_infinite" : tag("before_", config.api));
+}
+
+void BandwidthTest::end() {
+  const bool measured = session_.active() || receiver_ != nullptr;
+  if (session_.config.ends_by == EndsBy::kUser && measured && interrupted) {
+    session_.exchange.notify_quit();
+  }
+  session_.exchange.set_timeout(Exchange::kWhilePeerLives);
+  if (session_.config.api != Api::kSend) {
+    session_.exchange.sync_time(tag("after_", session_.config.api));
+  }
+}
+
+template <typename Post>
+bool BandwidthTest::warm_up(const SendPlan& plan) {
+  const uint64_t requests = warm_up_requests(session_, plan);
+  if (requests == 0) return true;
+  std::unique_ptr<Sender<Post>> sender;
+  CreditGiven* const given = receiver_ ? receiver_->credit() : nullptr;
+  if (session_.active()) {
+    sender = std::make_unique<Sender<Post>>(session_, plan, requests, credit_.get(), given, false);
+  }
+  const uint64_t arrivals = receiver_ ? requests * session_.config.jettys : 0;
+  Schedule schedule(session_, plan, EndsBy::kIterations, 0);
+  BandwidthLoop<Post> loop(session_, sender.get(), receiver_.get(), arrivals, &schedule);
+  const bool lossy = session_.config.mode == URMA_TM_UM;
+  const bool complete = loop.run() || (lossy && !session_.watch.stopped());
+  if (receiver_ && complete) receiver_->forget(std::min(arrivals, receiver_->received()));
+  if (sender && credit_) end_credit_round(*sender, *credit_);
+  return complete;
+}
+
+template <typename Post>
+void BandwidthTest::measure_with(const SendPlan& plan, Row& row) {
+  const Config& config = session_.config;
+  const bool counted = config.ends_by == EndsBy::kIterations;
+  const uint64_t each = counted ? config.iterations : kNoLimit;
+  const uint64_t all = counted ? config.iterations * config.jettys : kNoLimit;
+  row.partial = !warm_up<Post>(plan);
+  if (row.partial) return;
+  std::unique_ptr<Sender<Post>> sender;
+  if (session_.active()) {
+    sender = std::make_unique<Sender<Post>>(session_, plan, each, credit_.get(),
+                                            receiver_ ? receiver_->credit() : nullptr,
+                                            counted && !config.no_peak);
+  }
+  Schedule schedule(session_, plan, config.ends_by, counted ? all : 0);
+  BandwidthLoop<Post> loop(session_, sender.get(), receiver_.get(), all, &schedule);
+  row.partial = !loop.run();
+  const Span& span = schedule.span();
+  row.iterations = span.messages();
+  const double bytes =
+      static_cast<double>(plan.bytes(span.messages() / config.jettys)) * config.jettys;
+  row.bandwidth = bandwidth_of(bytes, span.messages(), span.seconds());
+  if (!sender) return;
+  if (!sender->completed_at().empty()) {
+    const auto batch = static_cast<double>(plan.bytes(plan.batch));
+    row.bandwidth.peak_mbs =
+        in_megabytes(best_rate(sender->posted_at(), sender->completed_at(), batch));
+  }
+  if (config.sync_stream) add_jetty_rows(plan, *sender, span.start, row);
+  if (credit_) end_credit_round(*sender, *credit_);
+}
+
+Row BandwidthTest::measure(uint32_t size) {
+  const Config& config = session_.config;
+  Row row;
+  row.size = size;
+  if (!session_.active() && !receiver_) {
+    session_.be_passive();
+    return row;
+  }
+  const SendPlan plan(session_, size);
+  const DirtyWriter dirty(session_);
+  with_post(config, [&](auto post) { measure_with<decltype(post)>(plan, row); });
+  if (receiver_ && config.mode == URMA_TM_UM && config.ends_by == EndsBy::kIterations) {
+    const uint64_t expected = config.iterations * config.jettys;
+    tell_losses(expected, receiver_->received());
+    row.partial = session_.watch.stopped();
+  }
+  session_.partial |= row.partial;
+  return row;
+}
+
+}  // namespace perftest

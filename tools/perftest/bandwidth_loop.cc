@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT
+#include "tools/perftest/bandwidth_loop.h"
+
+namespace perftest {
+namespace {
+
+// How often a loop looks around that always has something to do.
+constexpr double kLookMs = 20;
+
+}  // namespace
+
+Bandwidth bandwidth_of(double bytes, uint64_t messages, double seconds) {
+  if (seconds <= 0) return {};
+  constexpr double kMegabyte = 1 << 20;
+  Bandwidth bandwidth;
+  bandwidth.avg_mbs = bytes / seconds / kMegabyte;
+  bandwidth.msg_rate_mpps = static_cast<double>(messages) / seconds / 1e6;
+  return bandwidth;
+}
+
+Schedule::Schedule(Session& session, const SendPlan& plan, EndsBy ends_by, uint64_t total)
+    : session_(session), plan_(plan), ends_by_(ends_by), total_(total) {}
+
+void Schedule::start(uint64_t now) {
+  const Config& config = session_.config;
+  span_.start = now;
+  const uint64_t quarter = ticks_of_ms(config.duration_s * 1000.0 / 4);
+  measured_from_ = now + quarter;
+  measured_to_ = now + 3 * quarter;
+  stop_at_ = now + 4 * quarter;
+  period_end_ = now + ticks_of_ms(config.infinite_period_ms);
+  next_ = now + ticks_of_ms(kLookMs);
+}
+
+bool Schedule::tick(uint64_t now, uint64_t count) {
+  next_ = now + ticks_of_ms(kLookMs);
+  session_.reporter.progress(count, total_);
+  (void)session_.watch.look();
+  if (ends_by_ == EndsBy::kDuration) return tick_duration(now, count);
+  if (ends_by_ == EndsBy::kUser) tick_period(now, count);
+  return true;
+}
+
+bool Schedule::tick_duration(uint64_t now, uint64_t count) {
+  if (now >= measured_from_) {
+    measured_from_ = UINT64_MAX;
+    span_.start = now;
+    span_.before = count;
+  }
+  if (now >= measured_to_) {
+    measured_to_ = UINT64_MAX;
+    span_.end = now;
+    span_.until = count;
+  }
+  next_ = std::min({next_, measured_from_, measured_to_, stop_at_});
+  return now < stop_at_;
+}
+
+void Schedule::tick_period(uint64_t now, uint64_t count) {
+  next_ = std::min(next_, period_end_);
+  if (now < period_end_) return;
+  period_end_ += ticks_of_ms(session_.config.infinite_period_ms);
+  finish(now, count);
+  Row row;
+  row.size = session_.config.size;
+  row.iterations = span_.messages();
+  const double bytes = static_cast<double>(plan_.bytes(span_.messages()));
+  row.bandwidth = bandwidth_of(bytes, span_.messages(), span_.seconds());
+  session_.reporter.row(session_.config, row);
+  span_ = {now, now, count, count};
+}
+
+void Schedule::finish(uint64_t now, uint64_t count) {
+  if (ends_by_ == EndsBy::kDuration && measured_to_ == UINT64_MAX) return;
+  span_.end = now;
+  span_.until = count;
+}
+
+}  // namespace perftest

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT
+//
+// --enable_credit: a receiver writes how many messages it has taken into a word of the sender's
+// memory, so that the sender never has more under way than there are receives.
+#ifndef TOOLS_PERFTEST_CREDIT_H_
+#define TOOLS_PERFTEST_CREDIT_H_
+
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "tools/perftest/session.h"
+
+namespace perftest {
+
+// The sender's half.
+class CreditTaken {
+ public:
+  explicit CreditTaken(const Session& session);
+
+  // How many more of a lane may go out, which has posted `posted` in this round.
+  uint64_t room(uint32_t lane, uint64_t posted) const;
+  // The round is over; the next one counts from 0 again.
+  void end_round(uint32_t lane, uint64_t posted) { before_[lane] += static_cast<uint32_t>(posted); }
+
+ private:
+  std::vector<const volatile uint32_t*> words_;  // where the peers tell what they have taken
+  const uint32_t threshold_;
+  std::vector<uint32_t> before_;  // posted in earlier rounds
+};
+
+// The receiver's half.
+class CreditGiven {
+ public:
+  explicit CreditGiven(Session& session);
+
+  // Counts an arrival, and tells the sender when it is time.
+  void count(const urma_cr_t& record);
+  // Tells the sender of all that have come.
+  void settle();
+  // A notice was delivered.
+  void delivered() { under_way_--; }
+  bool under_way() const { return under_way_ > 0; }
+  void take_completions();
+
+ private:
+  static constexpr uint32_t kMostUnderWay = 16;  // the room that queues have for notices
+
+  uint32_t lane_of(const urma_cr_t& record) const;
+  void notify(uint32_t lane);
+
+  Session& session_;
+  std::unordered_map<uint32_t, uint32_t> lane_by_peer_;
+  std::vector<uint32_t> taken_;
+  std::vector<uint32_t> told_;
+  uint32_t under_way_ = 0;
+};
+
+}  // namespace perftest
+
+#endif  // TOOLS_PERFTEST_CREDIT_H_

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT
+//
+// --enable_write_dirty: somebody else uses the memory too.
+#ifndef TOOLS_PERFTEST_DIRTY_H_
+#define TOOLS_PERFTEST_DIRTY_H_
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "tools/perftest/session.h"
+
+namespace perftest {
+
+// Writes to each page that this side sends from, every config.write_dirty_ms, until it ends. Does
+// nothing where that was not asked for.
+class DirtyWriter {
+ public:
+  explicit DirtyWriter(const Session& session);
+  ~DirtyWriter();
+  DirtyWriter(const DirtyWriter&) = delete;
+  DirtyWriter& operator=(const DirtyWriter&) = delete;
+
+ private:
+  void run(const Session& session);
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool end_ = false;
+  std::thread thread_;
+};
+
+}  // namespace perftest
+
+#endif  // TOOLS_PERFTEST_DIRTY_H_

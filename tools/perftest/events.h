@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT
+//
+// Sleeping until completions come (-e).
+#ifndef TOOLS_PERFTEST_EVENTS_H_
+#define TOOLS_PERFTEST_EVENTS_H_
+
+#include "tools/perftest/config.h"
+#include "tools/perftest/queues.h"
+#include "tools/perftest/watch.h"
+
+namespace perftest {
+
+class Sleeper {
+ public:
+  Sleeper(const Config& config, const Queues& queues, Watch& watch)
+      : config_(config), queues_(queues), watch_(watch) {}
+
+  bool enabled() const { return config_.events; }
+
+  // Completions of this queue end the sleeps that follow.
+  void arm(urma_jfc_t* jfc) const;
+
+  // Sleeps until an armed queue has completions, acknowledges the event and arms the queue again;
+  // it has to be polled then. False: stop waiting, see Watch. Throws RunError where no event comes
+  // in the time of --wait_jfc_timeout.
+  bool sleep();
+
+ private:
+  const Config& config_;
+  const Queues& queues_;
+  Watch& watch_;
+};
+
+}  // namespace perftest
+
+#endif  // TOOLS_PERFTEST_EVENTS_H_

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT
+//
+// Step 9 of the exchange: the two sides of a test of bandwidth tell each other what they measured.
+#ifndef TOOLS_PERFTEST_REPORT_SWAP_H_
+#define TOOLS_PERFTEST_REPORT_SWAP_H_
+
+#include "tools/perftest/results.h"
+#include "tools/perftest/session.h"
+
+namespace perftest {
+
+// Swaps rows with all peers. Returns what this side shall print: its own figures, those of the
+// peers where only they have some, or the sum in a bidirectional test.
+Row swap_reports(Session& session, const Row& own);
+
+}  // namespace perftest
+
+#endif  // TOOLS_PERFTEST_REPORT_SWAP_H_

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT
+#include "tools/perftest/run.h"
+
+#include "tools/perftest/bandwidth.h"
+#include "tools/perftest/clock.h"
+#include "tools/perftest/latency.h"
+#include "tools/perftest/session.h"
+
+namespace perftest {
+namespace {
+
+HeaderFacts facts_of(const Session& session) {
+  const Config& config = session.config;
+  HeaderFacts facts;
+  facts.transport = session.device.transport();
+  facts.jfs_depth = config.jfs_depth;
+  facts.jfr_depth = config.jfr_depth;
+  facts.jfc_depth = config.jfc_depth;
+  facts.inline_size = config.inline_size;
+  return facts;
+}
+
+template <typename Test>
+void run_sizes(Session& session) {
+  Test test(session);
+  for (const uint32_t size : session.config.sizes()) {
+    // A Ctrl-C that came between two sizes; one that came within has been noticed there.
+    if (interrupted) session.partial = true;
+    if (session.partial) return;
+    test.run(size);
+  }
+}
+
+}  // namespace
+
+Outcome run_test(const Config& config, Exchange& exchange, Reporter& reporter) {
+  (void)ticks_per_us();  // measured now, while nobody waits
+  Session session(config, exchange, reporter);
+  reporter.begin(config, facts_of(session));
+  exchange.sync_time("Start test");
+  // From here on, one side may have to wait until the other one has measured.
+  exchange.set_timeout(Exchange::kWhilePeerLives);
+  if (config.latency()) {
+    run_sizes<LatencyTest>(session);
+  } else {
+    run_sizes<BandwidthTest>(session);
+  }
+  exchange.sync_time("End test");
+  exchange.sync_time(config.duplex() ? "unimport_jetty" : "unimport_jfr");
+  return {session.partial, config.verify && !session.partial};
+}
+
+}  // namespace perftest

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT
+#include "tools/perftest/session.h"
+
+#include <chrono>
+#include <cstdio>
+#include <string>
+#include <thread>
+
+namespace perftest {
+namespace {
+
+// With --enable_err_continue, so many failures are told one by one.
+constexpr uint64_t kMostToldFailures = 10;
+
+constexpr uint32_t kCreditWord = 4;
+constexpr uint32_t kNotifyWord = 8;
+
+const Words* pointer(const std::optional<Words>& words) { return words ? &*words : nullptr; }
+
+}  // namespace
+
+Session::Session(const Config& config, Exchange& exchange, Reporter& reporter)
+    : config(config),
+      exchange(exchange),
+      reporter(reporter),
+      device(config),
+      queues(device, config),
+      memory(device.context(), config),
+      links([this]() -> Links {
+        if (this->config.credit) credit.emplace(device.context(), this->config, kCreditWord);
+        if (this->config.notify) notify.emplace(device.context(), this->config, kNotifyWord);
+        return {device,          this->config,    queues,        memory,
+                pointer(credit), pointer(notify), this->exchange};
+      }()),
+      watch(config, exchange),
+      sleeper(config, queues, watch) {}
+
+// What a peer says while only this side measures is a tag, and never begins as a quit notice does;
+// UMDK's tool sends that in tests without an end alone.
+void Session::expect(bool peer_finishes) {
+  watch.expect_peer_to_finish(peer_finishes);
+  const bool tags_only = !peer_finishes && !config.verify;
+  watch.expect_quit(config.ends_by == EndsBy::kUser || (exchange.extended() && tags_only));
+}
+
+void Session::be_passive() {
+  if (config.ends_by != EndsBy::kUser && !exchange.extended()) return;
+  if (exchange.wait_for_data()) return;
+  exchange.notify_quit();
+  partial = true;
+}
+
+void Session::failed(const urma_cr_t& record) {
+  // A peer that is gone fails requests before its connection is seen to be closed.
+  if (!config.error_continue) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(150));
+    exchange.check_peer();
+  }
+  const std::string line = std::string(record.flag.bs.s_r ? "a receive" : "a request") + " of " +
+                           (record.flag.bs.jetty ? "jetty " : "queue ") +
+                           std::to_string(record.local_id) + " ended with " +
+                           completion_text(record.status);
+  if (!config.error_continue) throw RunError(line);
+  if (++failures <= kMostToldFailures) std::fprintf(stderr, "warning: %s\n", line.c_str());
+}
+
+void Session::poll_failed(int result) {
+  throw RunError("urma_poll_jfc returned " + std::to_string(result));
+}
+
+}  // namespace perftest

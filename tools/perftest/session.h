@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT
+//
+// Everything that a test needs once both sides are connected, in the order in which it is made; it
+// ends in the opposite order.
+#ifndef TOOLS_PERFTEST_SESSION_H_
+#define TOOLS_PERFTEST_SESSION_H_
+
+#include <optional>
+
+#include "tools/perftest/config.h"
+#include "tools/perftest/connect.h"
+#include "tools/perftest/device.h"
+#include "tools/perftest/events.h"
+#include "tools/perftest/exchange.h"
+#include "tools/perftest/memory.h"
+#include "tools/perftest/queues.h"
+#include "tools/perftest/results.h"
+#include "tools/perftest/watch.h"
+
+namespace perftest {
+
+struct Session {
+  Session(const Config& config, Exchange& exchange, Reporter& reporter);
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  const Config& config;
+  Exchange& exchange;
+  Reporter& reporter;
+
+  Device device;
+  Queues queues;
+  Memory memory;
+  std::optional<Words> credit;  // of 4 bytes: how much the peer has received
+  std::optional<Words> notify;  // of 8 bytes: what WRITE_NOTIFY leaves
+  Links links;
+  Watch watch;
+  Sleeper sleeper;
+  bool partial = false;
+  uint64_t failures = 0;  // with --enable_err_continue
+
+  bool client() const { return config.is_client(); }
+  // Whether requests of the peer use up receives here.
+  bool two_sided() const {
+    return config.api == Api::kSend || (config.api == Api::kWrite && config.immediate);
+  }
+  // Whether this side posts the requests that are measured.
+  bool active() const { return client() || config.bidirectional; }
+  // Whether this side has arrivals to poll.
+  bool receives() const { return two_sided() && (!client() || config.bidirectional); }
+
+  size_t pair_of(uint32_t lane) const { return config.pairs ? lane : 0; }
+  // Which lane of its peer a lane is connected with, of those that the peer has for us.
+  uint32_t peer_lane(uint32_t lane) const { return config.pairs ? 0 : lane; }
+
+  // Tells Watch what the peer may say during a test.
+  void expect(bool peer_finishes);
+  // The passive side of a one-sided test: waits until the active side has measured, and tells it if
+  // the user does not want to.
+  void be_passive();
+
+  // Says in one line that a request failed. Throws, unless --enable_err_continue was given.
+  void failed(const urma_cr_t& record);
+
+  // Takes up to `count` completions. Throws RunError where the library fails.
+  static int poll(urma_jfc_t* jfc, int count, urma_cr_t* records) {
+    const int n = urma_poll_jfc(jfc, count, records);
+    if (n < 0) [[unlikely]]
+      poll_failed(n);
+    return n;
+  }
+
+ private:
+  [[noreturn]] static void poll_failed(int result);
+};
+
+}  // namespace perftest
+
+#endif  // TOOLS_PERFTEST_SESSION_H_

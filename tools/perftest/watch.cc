@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT
+#include "tools/perftest/watch.h"
+
+#include "tools/perftest/clock.h"
+#include "tools/perftest/run.h"
+
+namespace perftest {
+namespace {
+
+// What the peer completed last may still have to be polled here.
+constexpr uint64_t kGraceNs = 100'000'000;
+
+// A peer that lives and does nothing for so long has lost something.
+constexpr uint64_t kStallNs = 30'000'000'000;
+
+}  // namespace
+
+Watch::Watch(const Config& config, Exchange& exchange)
+    : exchange_(exchange),
+      quit_may_come_(config.ends_by == EndsBy::kUser),
+      patient_(config.rate_limited || config.ends_by == EndsBy::kUser) {}
+
+bool Watch::look() {
+  if (interrupted.load(std::memory_order_relaxed) || (quit_may_come_ && exchange_.quit_seen())) {
+    stopped_ = true;
+    return true;
+  }
+  if (peer_finishes_ && peer_has_finished()) return true;
+  exchange_.check_peer();
+  if (!patient_ && idle_ > 0) check_stall();
+  return false;
+}
+
+void Watch::check_stall() {
+  const uint64_t now = monotonic_ns();
+  if (idle_since_ns_ == 0) idle_since_ns_ = now;
+  if (now - idle_since_ns_ > kStallNs) {
+    throw RunError("nothing has come from the peer, and nothing was completed, for 30 s");
+  }
+}
+
+bool Watch::peer_has_finished() {
+  if (!exchange_.data_waiting()) return false;
+  const uint64_t now = monotonic_ns();
+  if (finished_since_ns_ == 0) finished_since_ns_ = now;
+  return now - finished_since_ns_ > kGraceNs;
+}
+
+}  // namespace perftest

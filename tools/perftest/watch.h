@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT
+//
+// What ends a wait, apart from what is waited for: Ctrl-C, and a peer that has gone or has
+// finished.
+#ifndef TOOLS_PERFTEST_WATCH_H_
+#define TOOLS_PERFTEST_WATCH_H_
+
+#include <cstdint>
+
+#include "tools/perftest/config.h"
+#include "tools/perftest/exchange.h"
+
+namespace perftest {
+
+class Watch {
+ public:
+  Watch(const Config& config, Exchange& exchange);
+
+  // Whether the next that the peer says may be that its user wants to stop.
+  void expect_quit(bool expect) { quit_may_come_ = expect; }
+
+  // Whether the peer goes on in the exchange only after its part of the measurement: where it does
+  // so and nothing arrives any more, it has stopped early.
+  void expect_peer_to_finish(bool expect) { peer_finishes_ = expect; }
+
+  // To be called when a poll was empty; looks around now and then. True: stop waiting. Throws
+  // RunError where the peer has vanished.
+  bool idle() { return ++idle_ % kPolls == 0 && look(); }
+  // To be called when one was not.
+  void busy() {
+    idle_ = 0;
+    finished_since_ns_ = 0;
+    idle_since_ns_ = 0;
+  }
+  // Nothing need come for as long as it likes.
+  void be_patient() { idle_since_ns_ = 0; }
+
+  // The look itself, for callers with a rhythm of their own: as idle(), and as often as it is
+  // called.
+  bool look();
+  bool idle_for_long() {
+    idle_ += kPolls;
+    return look();
+  }
+  // The same between two messages: only the user can end the test there.
+  bool look_for_stop() {
+    (void)look();
+    return stopped_;
+  }
+
+  // Whether the user ended the test, here or at the peer.
+  bool stopped() const { return stopped_; }
+
+ private:
+  static constexpr uint32_t kPolls = 4096;
+
+  bool peer_has_finished();
+  void check_stall();
+
+  Exchange& exchange_;
+  bool quit_may_come_;
+  const bool patient_;
+  bool peer_finishes_ = false;
+  uint32_t idle_ = 0;
+  uint64_t finished_since_ns_ = 0;
+  uint64_t idle_since_ns_ = 0;
+  bool stopped_ = false;
+};
+
+}  // namespace perftest
+
+#endif  // TOOLS_PERFTEST_WATCH_H_

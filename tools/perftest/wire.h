@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT
+//
+// The first thing the two sides tell each other: UMDK's configuration, 360 bytes of a struct as its
+// compiler lays it out on x86-64, byte order included. Bytes 260 to 271 hold descriptors and a
+// pointer of UMDK's process, which its peer ignores; this tool writes a mark there, by which it
+// knows its like, and then the two swap an Extension.
+#ifndef TOOLS_PERFTEST_WIRE_H_
+#define TOOLS_PERFTEST_WIRE_H_
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tools/perftest/config.h"
+#include "tools/perftest/exchange.h"
+
+namespace perftest {
+
+constexpr size_t kBlockSize = 360;
+using Block = std::array<uint8_t, kBlockSize>;
+
+// Where a field lies in the block.
+struct Field {
+  const char* name;  // as UMDK's tool calls it
+  uint16_t offset;
+  uint16_t size;       // 1, 2, 4 or 8; 64 for the device's name
+  const char* option;  // not null: both sides must agree on the field, and this is what sets it
+};
+
+const std::vector<Field>& fields();
+
+Block encode(const Config& config);
+
+// The value of the field called `name`, which is not dev_name.
+uint64_t decode(const Block& block, const std::string& name);
+
+// What two sides that are both this tool must agree on besides. Sent as it is; 64 bytes.
+struct Extension {
+  uint32_t size = 64;  // of what this side has; a later version may have more
+  uint32_t verify = 0;
+  uint64_t warmup = 0;
+  uint32_t bidirectional = 0;
+  uint32_t notify = 0;
+  uint32_t min_size = 0;
+  uint32_t max_size = 0;
+  uint32_t ctp = 0;
+  uint32_t own_warmup = 0;  // warmup was given
+  uint32_t reserved[6] = {};
+};
+static_assert(sizeof(Extension) == 64);
+
+// Whether the block has the mark of this tool.
+bool is_extended(const Block& block);
+
+// The lines "Config inconsistent[...]" for what differs, with both values; empty if nothing does.
+std::vector<std::string> compare(const Config& config, const Block& mine, const Block& peer);
+std::vector<std::string> compare(const Extension& mine, const Extension& peer);
+
+// Step 1 of the exchange, with each peer. Both sides throw RunError with all differences, one to a
+// line, if they do not agree.
+void negotiate(const Config& config, Exchange& exchange);
+
+}  // namespace perftest
+
+#endif  // TOOLS_PERFTEST_WIRE_H_
