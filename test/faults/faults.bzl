@@ -60,10 +60,10 @@ FAULTS = [
     ),
     # Queues and their completions.
     (
-        "send_record_says_received",
-        "jetty/send_queue.cc",
-        "cr->flag.bs.s_r = 0;",
-        "cr->flag.bs.s_r = 1;",
+        "receive_record_says_sent",
+        "local/receiver.cc",
+        "record->flag.bs.s_r = 1;",
+        "record->flag.bs.s_r = 0;",
         [MODEL],
     ),
     (

@@ -16,7 +16,9 @@
 
 // The sequences let requests that are under way meet in one buffer, and the library copies what its
 // program says: the memory of the program, and that alone, the thread sanitizer shall not look at.
-extern "C" const char* __tsan_default_suppressions() {  // NOLINT(bugprone-reserved-identifier)
+// The sanitizer's library finds the function only among the symbols that the program exports.
+extern "C" __attribute__((visibility("default"))) const char*
+__tsan_default_suppressions() {  // NOLINT(bugprone-reserved-identifier)
   return "race:urma::local::copy_mapped\n"
          "race:urma::local::copy_in_order\n"
          "race:urma::local::execute_direct\n"

@@ -330,9 +330,12 @@ TEST_F(GroupTest, PathsStayWhereThereAreManyOthers) {
       wait_for(owner.endpoint.receive_jfc);
       owner.post_receive();
     };
-    for (int i = 0; i < 70; ++i) {
+    for (uint32_t i = 0; i < 70; ++i) {
       urma_jfs_wr_t wr = owner.message(8, 7);
-      wr.tjetty = owner.import(owner.endpoint.receiver_id());
+      // With a token of its own, which the owner does not ask for, each import has its own path.
+      QueueId receiver = owner.endpoint.queue_id();
+      receiver.token = i;
+      wr.tjetty = owner.endpoint.import(receiver);
       owner.endpoint.post(wr);
       receive();
     }

@@ -194,6 +194,26 @@ TEST_P(RequestTest, NopCompletesInItsTurn) {
   });
 }
 
+// Two imports of one queue are one way to it.
+TEST_P(RequestTest, MessagesByWayOfTwoImportsStayInOrder) {
+  run_one([config = config()](Channel&) {
+    Self self(config);
+    urma_target_jetty_t* second = self.endpoint.import(self.endpoint.queue_id());
+    urma_sge_t from = piece(self.segment, self.out(), 8);
+    for (uint32_t i = 1; i <= 4; ++i) {
+      from.len = i;
+      self.endpoint.post(send_request(i % 2 == 0 ? self.queue : second, &from, i));
+    }
+    self.endpoint.unimport(second);
+    for (uint32_t i = 1; i <= 4; ++i) {
+      self.endpoint.post_receive(self.segment, self.in(), 8);
+      EXPECT_EQ(wait_for(self.endpoint.receive_jfc).completion_len, i);
+      wait_for_success(self.endpoint.send_jfc, i);
+    }
+    self.endpoint.close();
+  });
+}
+
 // A request that is refused leads to its target like any other; the next one is not executed
 // either.
 TEST_P(RequestTest, RefusedRequestOpensNoWayOutOfAStoppedQueue) {

@@ -195,6 +195,47 @@ TEST_F(ProcessTest, OneSidedRequestsMakeNoCallAndAllocateNothing) {
   });
 }
 
+// Large ones too, out of memory that everybody may read, once it is mapped.
+TEST_F(ProcessTest, LargeMessagesMakeNoCallAndAllocateNothing) {
+  run_one([](Channel&) {
+    constexpr uint64_t kBytes = 64 << 10;
+    Endpoint endpoint;
+    auto* memory = static_cast<char*>(urma_ext_alloc(2 * kBytes, 0));
+    ASSERT_NE(memory, nullptr);
+    urma_target_seg_t* segment = endpoint.add(memory, 2 * kBytes);
+    urma_target_jetty_t* self = endpoint.import(endpoint.queue_id());
+    urma_sge_t from = piece(segment, memory, kBytes),
+               into = piece(segment, memory + kBytes, kBytes);
+    urma_jfs_wr_t wr = send_request(self, &from);
+    urma_jfs_wr_t* bad;
+    urma_jfr_wr_t receive = {{&into, 1}, 0, nullptr}, *bad_receive;
+    urma_cr_t received = {}, sent = {};
+    const auto round_trip = [&] {
+      if (urma_post_jetty_recv_wr(endpoint.jetty, &receive, &bad_receive) != URMA_SUCCESS ||
+          urma_post_jetty_send_wr(endpoint.jetty, &wr, &bad) != URMA_SUCCESS) {
+        return false;
+      }
+      while (urma_poll_jfc(endpoint.receive_jfc, 1, &received) == 0) {
+      }
+      while (urma_poll_jfc(endpoint.send_jfc, 1, &sent) == 0) {
+      }
+      return received.completion_len == kBytes && sent.status == URMA_CR_SUCCESS;
+    };
+    for (int i = 0; i < kWarmUp * 10; ++i) ASSERT_TRUE(round_trip());
+    int failed = 0;
+    {
+      Watch watch;
+      for (int i = 0; i < kRounds; ++i) failed += round_trip() ? 0 : 1;
+    }
+    EXPECT_EQ(failed, 0);
+    EXPECT_EQ(allocations, 0);
+    EXPECT_EQ(system_calls, 0);
+    endpoint.remove(segment);
+    EXPECT_EQ(urma_ext_free(memory), URMA_SUCCESS);
+    endpoint.close();
+  });
+}
+
 // A send to a JFC that is armed makes one call, which wakes it; none before, and none after.
 TEST_F(ProcessTest, AnEventCostsItsSenderOneCall) {
   run_one([](Channel&) {

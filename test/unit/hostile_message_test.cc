@@ -141,7 +141,7 @@ TEST_F(HostileMessageTest, SegmentIsTheOneThatWasNamedFirst) {
   const TokenKey key = {pair.registered->seg.token_id, 0};
   Invalidation nothing = described(pair.registered);
   nothing.va = 8;
-  const PayloadPiece part = {reinterpret_cast<uint64_t>(source.data()), kPart};
+  const PayloadPiece part = {reinterpret_cast<uint64_t>(source.data()), kPart, 0};
   std::vector<char> pieces(2 * sizeof(part));
   std::memcpy(pieces.data(), &part, sizeof(part));
   std::memcpy(pieces.data() + sizeof(part), &part, sizeof(part));
@@ -154,6 +154,29 @@ TEST_F(HostileMessageTest, SegmentIsTheOneThatWasNamedFirst) {
   EXPECT_EQ(liar.answer(&pair), URMA_CR_REM_ACCESS_ABORT_ERR);
   EXPECT_EQ(pair.write(2), URMA_SUCCESS);
   EXPECT_EQ(pair.wait_for_sent().status, URMA_CR_SUCCESS);
+}
+
+// A message is what lies where it says, whatever segment it says that to be in.
+TEST_F(HostileMessageTest, TokenIdsThatSayNothing) {
+  Pair pair;
+  pair.connect();
+  constexpr uint32_t kBytes = 64 << 10;
+  std::vector<char> source(kBytes), room(kBytes);
+  urma_target_seg_t* segment = pair.owner.add(room.data(), room.size());
+  Liar liar(&pair);
+  const uint32_t theirs = pair.registered->seg.token_id;
+  for (const uint32_t token_id : {1u, theirs, theirs ^ 1, theirs ^ (1u << 16), ~0u}) {
+    for (char byte = 'a'; byte < 'h'; ++byte) {
+      std::fill(source.begin(), source.end(), byte);
+      pair.owner.receive(pair.jfr, {piece(segment, room.data(), kBytes)}, 1);
+      const PayloadPiece part = {reinterpret_cast<uint64_t>(source.data()), kBytes, token_id};
+      liar.ring.begin(sizeof(part));
+      liar.ring.append(&part, sizeof(part));
+      liar.ring.publish(MessageKind::kSend, kByReference | kWantsAnswer, kBytes, 0, 0);
+      EXPECT_EQ(liar.answer(&pair), URMA_CR_SUCCESS);
+      EXPECT_EQ(room, source);
+    }
+  }
 }
 
 // The owner checks every field of what it executes for a peer.

@@ -228,7 +228,7 @@ class LargeMessage {
     EXPECT_EQ(peer_->open_ring(*pair->jfr, kRing, *ring_), Answer::kAccepted);
     ring_->begin(kPieces * sizeof(PayloadPiece));
     for (uint32_t i = 0; i < kPieces; ++i) {
-      const PayloadPiece described = {reinterpret_cast<uint64_t>(bytes_.data()), bytes_.size()};
+      const PayloadPiece described = {reinterpret_cast<uint64_t>(bytes_.data()), kPieceBytes, 0};
       ring_->append(&described, sizeof(described));
     }
     ring_->publish(MessageKind::kSend, kByReference, kPieces * kPieceBytes, 0, 0);
@@ -296,13 +296,13 @@ TEST_F(HostilePeerTest, SenderThatChangesAMessageWhileItIsReadHoldsUpNobody) {
       {"in unmapped memory",
        [](LargeMessage* message) {
          for (uint32_t i = 1; i < LargeMessage::kPieces; ++i) {
-           message->set_piece(i, {8, LargeMessage::kPieceBytes});
+           message->set_piece(i, {8, LargeMessage::kPieceBytes, 0});
          }
        }},
       {"in pieces that are too long",
        [](LargeMessage* message) {
          for (uint32_t i = 1; i < LargeMessage::kPieces; ++i) {
-           message->set_piece(i, {4096, ~uint64_t{0}});
+           message->set_piece(i, {4096, ~uint32_t{0}, ~uint32_t{0}});
          }
        }},
       {"with its ring closed", [](LargeMessage* message) { message->close_ring(); }},

@@ -26,11 +26,11 @@
 #include <vector>
 
 #include "test/process/harness.h"
+#include "urma/base/connection.h"
 #include "urma/base/host.h"
 #include "urma/core/runtime.h"
 #include "urma/core/service_thread.h"
 #include "urma/core/settings.h"
-#include "urma/providers/local/connection.h"
 #include "urma/providers/local/context.h"
 #include "urma/providers/local/protocol.h"
 #include "urma/providers/local/ring.h"

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: MIT
+//
+// instructions_program locked|lock_free: runs posts and polls under callgrind, started without
+// collection, and dumps what each of them cost under its name. Prints how many requests each had.
+// Ends with 3 where the library does not start.
+#include <valgrind/callgrind.h>
+
+#include <array>
+#include <cstdio>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+
+#include "test/process/endpoint.h"
+#include "urma_ext.h"
+
+namespace {
+
+using urma_test::Endpoint;
+using urma_test::piece;
+
+constexpr int kWarmUp = 300;
+constexpr int kCalls = 200;
+constexpr int kChain = 16;
+constexpr uint64_t kBytes = 64 << 10;
+
+// Whose cost is to be counted: each call of the round is made, and one of them counted.
+enum class Counted { kNothing, kPost, kReceivePost, kPoll, kReceivePoll };
+
+void require(bool holds, const std::string& what) {
+  if (!holds) throw std::runtime_error(what);
+}
+
+template <typename Call>
+auto call(Counted counted, Counted mine, Call&& make) {
+  if (counted != mine) return make();
+  CALLGRIND_TOGGLE_COLLECT;
+  const auto result = make();
+  CALLGRIND_TOGGLE_COLLECT;
+  return result;
+}
+
+// Everything that the requests use, in memory that is shared without being moved.
+struct Party {
+  Endpoint endpoint;
+  char* memory;
+  urma_target_seg_t* segment;
+  urma_target_seg_t* remote;
+  urma_target_jetty_t* self;
+  urma_sge_t here, there, into;
+
+  explicit Party(const urma_test::Config& config) : endpoint(config) {
+    memory = static_cast<char*>(urma_ext_alloc(kBytes, 0));
+    require(memory != nullptr, "urma_ext_alloc: no memory");
+    segment = endpoint.add(memory, kBytes);
+    remote = endpoint.import(endpoint.segment_id(segment), true);
+    self = endpoint.import(endpoint.queue_id());
+    here = piece(segment, memory, 8);
+    there = piece(remote, memory + 4096, 8);
+    into = piece(segment, memory + 8192, 64);
+  }
+};
+
+void require_mapped(const urma_target_seg_t* segment) {
+  std::array<urma_ext_part_t, 8> parts;
+  uint32_t count = parts.size();
+  require(urma_ext_query_segment(segment, parts.data(), &count) == URMA_SUCCESS && count == 1,
+          "the segment is not in one part");
+  require(parts[0].path == URMA_EXT_PATH_MAPPED,
+          std::string("the segment is not mapped: ") + urma_ext_reason_text(parts[0].reason));
+}
+
+// One request and its completions, each at the first poll. False where it goes otherwise.
+bool one_round(Party& party, urma_jfs_wr_t* wr, bool message, Counted counted) {
+  Endpoint& endpoint = party.endpoint;
+  urma_jfr_wr_t receive = {{&party.into, 1}, 7, nullptr};
+  urma_jfr_wr_t* bad_receive;
+  urma_jfs_wr_t* bad;
+  urma_cr_t record = {};
+  if (message && call(counted, Counted::kReceivePost, [&] {
+                   return urma_post_jetty_recv_wr(endpoint.jetty, &receive, &bad_receive);
+                 }) != URMA_SUCCESS) {
+    return false;
+  }
+  if (call(counted, Counted::kPost,
+           [&] { return urma_post_jetty_send_wr(endpoint.jetty, wr, &bad); }) != URMA_SUCCESS) {
+    return false;
+  }
+  if (message &&
+      (call(counted, Counted::kReceivePoll,
+            [&] { return urma_poll_jfc(endpoint.receive_jfc, 1, &record); }) != 1 ||
+       record.status != URMA_CR_SUCCESS || record.completion_len != wr->send.src.sge->len)) {
+    return false;
+  }
+  return call(counted, Counted::kPoll,
+              [&] { return urma_poll_jfc(endpoint.send_jfc, 1, &record); }) == 1 &&
+         record.status == URMA_CR_SUCCESS;
+}
+
+void count(Party& party, urma_jfs_wr_t* wr, bool message, Counted counted,
+           const std::string& name) {
+  for (int i = 0; i < kCalls; ++i) {
+    require(one_round(party, wr, message, counted), name + ": a request does not end at once");
+  }
+  CALLGRIND_DUMP_STATS_AT(name.c_str());
+  std::printf("%s %d\n", name.c_str(), kCalls);
+}
+
+// The first rounds take the long way: the ring is opened, and the short way found.
+void warm_up(Party& party, urma_jfs_wr_t* wr, bool message) {
+  if (message) party.endpoint.post_receive(party.segment, party.memory + 8192, 64, 7);
+  party.endpoint.post(*wr);
+  if (message) urma_test::wait_for_success(party.endpoint.receive_jfc, 7);
+  urma_test::wait_for_success(party.endpoint.send_jfc, 0);
+  for (int i = 0; i < kWarmUp; ++i) {
+    require(one_round(party, wr, message, Counted::kNothing), "a request does not end at once");
+  }
+}
+
+void count_send(Party& party) {
+  urma_jfs_wr_t wr = urma_test::send_request(party.self, &party.here);
+  warm_up(party, &wr, true);
+  count(party, &wr, true, Counted::kPost, "send-post");
+  count(party, &wr, true, Counted::kReceivePost, "receive-post");
+  count(party, &wr, true, Counted::kReceivePoll, "receive-poll");
+  count(party, &wr, true, Counted::kPoll, "send-poll");
+}
+
+// The same request 16 times, in one call, and one poll for all records.
+void count_chain(Party& party, const urma_jfs_wr_t& wr, bool each, Counted counted,
+                 const std::string& name) {
+  std::array<urma_jfs_wr_t, kChain> chain;
+  chain.fill(wr);
+  for (int i = 0; i < kChain; ++i) {
+    chain[i].flag.bs.complete_enable = each || i == kChain - 1;
+    chain[i].next = i + 1 < kChain ? &chain[i + 1] : nullptr;
+  }
+  std::array<urma_cr_t, kChain> records;
+  Endpoint& endpoint = party.endpoint;
+  for (int i = 0; i < kCalls; ++i) {
+    urma_jfs_wr_t* bad;
+    const urma_status_t posted = call(counted, Counted::kPost, [&] {
+      return urma_post_jetty_send_wr(endpoint.jetty, &chain.front(), &bad);
+    });
+    const int polled = call(counted, Counted::kPoll, [&] {
+      return urma_poll_jfc(endpoint.send_jfc, kChain, records.data());
+    });
+    require(posted == URMA_SUCCESS && polled == (each ? kChain : 1),
+            name + ": a chain does not end at once");
+  }
+  CALLGRIND_DUMP_STATS_AT(name.c_str());
+  std::printf("%s %d\n", name.c_str(), kCalls * kChain);
+}
+
+void count_one_sided(Party& party, urma_jfs_wr_t wr, const std::string& name) {
+  warm_up(party, &wr, false);
+  count(party, &wr, false, Counted::kPost, name + "-post");
+  count(party, &wr, false, Counted::kPoll, name + "-poll");
+  count_chain(party, wr, false, Counted::kPost, name + "-chain-post");
+  count_chain(party, wr, true, Counted::kPoll, name + "-chain-poll");
+}
+
+// What the counting itself costs.
+void count_nothing() {
+  for (int i = 0; i < kCalls; ++i) call(Counted::kPost, Counted::kPost, [] { return 0; });
+  CALLGRIND_DUMP_STATS_AT("nothing");
+  std::printf("nothing %d\n", kCalls);
+}
+
+void count_all(bool lock_free) {
+  urma_test::Config config;
+  config.lock_free = lock_free;
+  Party party(config);
+  require_mapped(party.remote);
+  count_nothing();
+  count_one_sided(party, urma_test::write_request(party.self, &party.here, &party.there), "write");
+  count_one_sided(party, urma_test::read_request(party.self, &party.here, &party.there), "read");
+  count_one_sided(party, urma_test::add_request(party.self, &party.here, &party.there, 1), "add");
+  count_one_sided(party, urma_test::cas_request(party.self, &party.here, &party.there, 0, 0),
+                  "cas");
+  count_send(party);
+  require_mapped(party.remote);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2) return 2;
+  ::testing::GTEST_FLAG(throw_on_failure) = true;
+  constexpr int kCannotStart = 3;
+  try {
+    if (urma_init(nullptr) != URMA_SUCCESS) return kCannotStart;
+    (void)urma_test::find_device();
+  } catch (const std::exception& error) {
+    std::printf("%s\n", error.what());
+    return kCannotStart;
+  }
+  (void)urma_uninit();
+  try {
+    count_all(std::strcmp(argv[1], "lock_free") == 0);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+  std::fflush(stdout);
+  std::_Exit(0);
+}

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: MIT
+//
+// Messages that do not fit into a ring: taken out of the sender's memory, by plain loads where
+// everybody may read it, by the kernel elsewhere.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "test/process/endpoint.h"
+#include "test/process/harness.h"
+#include "test/process/mapping_party.h"
+
+namespace urma_test {
+namespace {
+
+constexpr uint64_t kRoom = 16 * kPage;
+constexpr uint32_t kToken = 0x70ce;
+
+// Another pattern for each message.
+char byte_of(uint64_t message, uint64_t i) {
+  return static_cast<char>(message * 31 + i * 7 + (i >> 8));
+}
+
+void write_message(char* into, uint64_t bytes, uint64_t message) {
+  for (uint64_t i = 0; i < bytes; ++i) into[i] = byte_of(message, i);
+}
+
+// The first byte that is another than it should be, or `bytes`.
+uint64_t first_wrong(const char* data, uint64_t bytes, uint64_t message) {
+  uint64_t i = 0;
+  while (i < bytes && data[i] == byte_of(message, i)) ++i;
+  return i;
+}
+
+// Takes messages until one is empty.
+void receive_all(Channel& channel) {
+  Endpoint endpoint;
+  std::vector<char> room(kRoom);
+  urma_target_seg_t* segment = endpoint.add(room.data(), room.size());
+  channel.send(endpoint.queue_id());
+  for (uint64_t message = 0;; ++message) {
+    std::fill(room.begin(), room.end(), 0);
+    endpoint.post_receive(segment, room.data(), room.size(), message);
+    channel.sync();
+    const urma_cr_t record = wait_for_success(endpoint.receive_jfc, message);
+    if (record.completion_len == 0) break;
+    ASSERT_EQ(first_wrong(room.data(), record.completion_len, message), record.completion_len)
+        << "message " << message;
+    ASSERT_TRUE(record.completion_len == room.size() || room[record.completion_len] == 0);
+  }
+  endpoint.close();
+}
+
+class Sender {
+ public:
+  explicit Sender(Channel& channel)
+      : channel_(channel), queue(endpoint.import(channel.receive<QueueId>())) {}
+
+  void send(urma_target_seg_t* segment, char* from, uint64_t bytes) {
+    write_message(from, bytes, sent_);
+    post(segment, from, bytes);
+    wait_for_success(endpoint.send_jfc, sent_++);
+  }
+  void post(urma_target_seg_t* segment, char* from, uint64_t bytes) {
+    channel_.sync();
+    urma_sge_t sge = piece(segment, from, bytes);
+    endpoint.post(send_request(queue, &sge, sent_));
+  }
+  void end() {
+    post(nullptr, nullptr, 0);
+    wait_for_success(endpoint.send_jfc, sent_);
+    endpoint.close();
+  }
+
+  Endpoint endpoint;
+
+ private:
+  Channel& channel_;
+  urma_target_jetty_t* queue;
+  uint64_t sent_ = 0;
+};
+
+bool all_mapped(const urma_target_seg_t* segment) {
+  const std::vector<urma_ext_part_t> parts = parts_of(segment);
+  return parts.size() == 1 && parts[0].path == URMA_EXT_PATH_MAPPED;
+}
+
+class LargeMessageTest : public ProcessTest {
+ protected:
+  static void run(const std::function<void(Sender&)>& body) {
+    run_two("receiver", receive_all, "sender", [&](Channel& channel) {
+      Sender sender(channel);
+      body(sender);
+      sender.end();
+    });
+  }
+};
+
+TEST_F(LargeMessageTest, OutOfMemoryThatEverybodyMayReadIsMappedAfterAWhile) {
+  SKIP_UNLESS_IN_PLACE();
+  run([](Sender& sender) {
+    Pages pages(kRoom);
+    urma_target_seg_t* segment = sender.endpoint.add(pages.get(), kRoom);
+    sender.send(segment, pages.get(), kRoom);
+    EXPECT_FALSE(all_mapped(segment)) << "moved for one message";
+    const auto deadline = Clock::now() + std::chrono::seconds(20);
+    while (!all_mapped(segment)) {
+      ASSERT_LT(Clock::now(), deadline);
+      sender.send(segment, pages.get(), kRoom);
+    }
+    for (uint64_t bytes = kPage; bytes <= kRoom; bytes += 1234) {
+      sender.send(segment, pages.get() + kRoom - bytes, bytes);
+    }
+    sender.endpoint.remove(segment);
+  });
+}
+
+TEST_F(LargeMessageTest, OutOfMemoryThatNotEverybodyMayReadIsNeverMapped) {
+  run([](Sender& sender) {
+    Pages guarded(kRoom), closed(kRoom);
+    urma_target_seg_t* with_token = sender.endpoint.add(guarded.get(), kRoom, kAllAccess, kToken);
+    urma_target_seg_t* local = sender.endpoint.add(closed.get(), kRoom, URMA_ACCESS_LOCAL_ONLY);
+    for (int i = 0; i < 40; ++i) {
+      sender.send(with_token, guarded.get(), kRoom);
+      sender.send(local, closed.get(), kRoom);
+    }
+    EXPECT_FALSE(all_mapped(with_token));
+    EXPECT_FALSE(all_mapped(local));
+    sender.endpoint.remove(with_token);
+    sender.endpoint.remove(local);
+  });
+}
+
+// The ends of ordinary memory share their pages with other data: they are copied, what lies between
+// them is not.
+TEST_F(LargeMessageTest, RaggedEndsAndSeveralPieces) {
+  run([](Sender& sender) {
+    std::vector<char> memory(3 * kRoom);
+    urma_target_seg_t* segment = sender.endpoint.add(memory.data(), memory.size());
+    for (uint64_t i = 0; i < 60; ++i) {
+      sender.send(segment, memory.data() + 17 * i, kRoom - 13 * i);
+    }
+    sender.endpoint.remove(segment);
+  });
+}
+
+// What was mapped of one registration says nothing about the next one at the same place.
+TEST_F(LargeMessageTest, RegisteredAnew) {
+  run([](Sender& sender) {
+    for (int registration = 0; registration < 6; ++registration) {
+      Pages pages(kRoom);
+      urma_target_seg_t* segment = sender.endpoint.add(pages.get(), kRoom);
+      for (int i = 0; i < 12; ++i) sender.send(segment, pages.get(), kRoom);
+      sender.endpoint.remove(segment);
+    }
+  });
+}
+
+// More segments than a receiver keeps mapped.
+TEST_F(LargeMessageTest, OutOfManySegments) {
+  run([](Sender& sender) {
+    Pages pages(40 * kRoom);
+    std::vector<urma_target_seg_t*> segments;
+    for (uint64_t i = 0; i < 40; ++i) {
+      segments.push_back(sender.endpoint.add(pages.get() + i * kRoom, kRoom));
+    }
+    for (int round = 0; round < 5; ++round) {
+      for (uint64_t i = 0; i < 40; ++i) {
+        sender.send(segments[i], pages.get() + i * kRoom, kRoom);
+      }
+    }
+    for (urma_target_seg_t* segment : segments) sender.endpoint.remove(segment);
+  });
+}
+
+// How many segments this process has imported with a grant of their owner.
+int granted() {
+  urma_ext_segment_t segments[64];
+  uint32_t count = std::size(segments);
+  EXPECT_EQ(urma_ext_query_segments_of(0, segments, &count), URMA_SUCCESS);
+  return static_cast<int>(std::count_if(
+      segments, segments + std::min<size_t>(count, std::size(segments)),
+      [](const auto& segment) { return segment.imported != 0 && segment.access != 0; }));
+}
+
+void await_granted(int wanted, urma_jfc_t* polled) {
+  const auto deadline = Clock::now() + patience(seconds(20));
+  while (granted() != wanted) {
+    ASSERT_LT(Clock::now(), deadline);
+    EXPECT_TRUE(has_nothing(polled));
+  }
+}
+
+// The one that is to map its sender's memory, and cannot, is not held up by that: nor is a program
+// that sleeps.
+TEST_F(LargeMessageTest, OfASenderThatIsStopped) {
+  Child receiver("receiver", [](Channel& channel) {
+    Config config;
+    config.events = true;
+    Endpoint endpoint(config);
+    std::vector<char> room(kRoom);
+    urma_target_seg_t* segment = endpoint.add(room.data(), room.size());
+    channel.send(endpoint.queue_id());
+    for (uint64_t message = 0; message < 2; ++message) {
+      endpoint.post_receive(segment, room.data(), room.size(), message);
+      channel.sync();
+      wait_for_success(endpoint.receive_jfc, message);
+      await_granted(1, endpoint.receive_jfc);
+    }
+    // With this one copies have cost as much as is worth a mapping.
+    endpoint.post_receive(segment, room.data(), room.size(), 2);
+    channel.sync();
+    channel.sync();
+    ASSERT_EQ(urma_rearm_jfc(endpoint.receive_jfc, false), URMA_SUCCESS);
+    urma_jfc_t* jfc = nullptr;
+    const auto limit = static_cast<int>(patience(seconds(20)).count());
+    ASSERT_EQ(urma_wait_jfc(endpoint.jfce, 1, limit, &jfc), 1);
+    uint32_t events = 1;
+    urma_ack_jfc(&jfc, &events, 1);
+    wait_for_success(endpoint.receive_jfc, 2);
+    EXPECT_EQ(first_wrong(room.data(), kRoom, 2), kRoom);
+    channel.sync();
+    endpoint.close();
+  });
+  Child peer("sender", [](Channel& channel) {
+    Sender sender(channel);
+    Pages pages(kRoom);
+    urma_target_seg_t* segment = sender.endpoint.add(pages.get(), kRoom);
+    for (int i = 0; i < 2; ++i) sender.send(segment, pages.get(), kRoom);
+    write_message(pages.get(), kRoom, 2);
+    sender.post(segment, pages.get(), kRoom);
+    channel.sync();
+    wait_for_success(sender.endpoint.send_jfc, 2);
+    sender.endpoint.close();
+  });
+  peer.channel().send(receiver.channel().receive<QueueId>());
+  for (int message = 0; message < 3; ++message) {
+    receiver.channel().sync();
+    peer.channel().sync();
+  }
+  // Posted, and not looked at yet.
+  peer.channel().sync();
+  ASSERT_EQ(::kill(peer.pid(), SIGSTOP), 0);
+  int status = 0;
+  ASSERT_EQ(::waitpid(peer.pid(), &status, WUNTRACED), peer.pid());
+  receiver.channel().sync();
+  receiver.channel().sync();
+  ASSERT_EQ(::kill(peer.pid(), SIGCONT), 0);
+  receiver.expect_success();
+  peer.expect_success();
+}
+
+// The memory of a process that has died is not kept.
+TEST_F(LargeMessageTest, OfASenderThatDies) {
+  Child receiver("receiver", [](Channel& channel) {
+    Endpoint endpoint;
+    std::vector<char> room(kRoom);
+    urma_target_seg_t* segment = endpoint.add(room.data(), room.size());
+    channel.send(endpoint.queue_id());
+    endpoint.post_receive(segment, room.data(), room.size(), 0);
+    channel.sync();
+    wait_for_success(endpoint.receive_jfc, 0);
+    await_granted(1, endpoint.receive_jfc);
+    channel.sync();
+    await_granted(0, endpoint.receive_jfc);
+    endpoint.close();
+  });
+  Child peer("sender", [](Channel& channel) {
+    Sender sender(channel);
+    Pages pages(kRoom);
+    sender.send(sender.endpoint.add(pages.get(), kRoom), pages.get(), kRoom);
+    channel.sync();
+  });
+  peer.channel().send(receiver.channel().receive<QueueId>());
+  receiver.channel().sync();
+  peer.channel().sync();
+  receiver.channel().sync();
+  peer.kill();
+  receiver.expect_success();
+}
+
+}  // namespace
+}  // namespace urma_test
