@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "tools/bench/measure.h"
+#include "tools/bench/session.h"
 #include "tools/bench/timing.h"
 
 namespace bench {
@@ -25,8 +26,6 @@ constexpr size_t kLine = 64;
 constexpr Batches kRoundTrips = {400, 500};
 constexpr Batches kWakeUps = {60, 50};
 constexpr Batches kMessages = {200, 10000};
-constexpr Batches kCopies = {60, 4};
-constexpr size_t kCopyBytes = 1 << 20;
 
 // ------------------------------------------------------------------------------------------------
 // Line: two threads of one process hand a cache line to and fro.
@@ -208,15 +207,22 @@ Measure eventfd_measure() {
           }};
 }
 
-// Copies 1 MiB between two buffers of one process.
-Outcome measure_memcpy(Channel&) {
-  std::vector<char> from(kCopyBytes, 'a'), to(kCopyBytes, 'b');
-  const double time = time_steps(kCopies, [&](uint64_t i) {
-    from[i] = static_cast<char>(i);
-    std::memcpy(to.data(), from.data(), kCopyBytes);
-    require(to[i] == static_cast<char>(i), "memcpy copied nothing");
+// Copies `bytes` bytes between two buffers of one process. On page boundaries, as the memory is
+// that the library is measured with.
+Outcome copy(size_t bytes) {
+  const Memory from = make_memory(bytes), to = make_memory(bytes);
+  const Batches batches = large_batches(bytes);
+  const double time = time_steps(batches, [&](uint64_t i) {
+    const size_t at = i % bytes;
+    from.get()[at] = static_cast<char>(i + 1);
+    std::memcpy(to.get(), from.get(), bytes);
+    require(to.get()[at] == static_cast<char>(i + 1), "memcpy copied nothing");
   });
-  return {{kCopyBytes * 1e9 / time}, {}};
+  return {{static_cast<double>(bytes) * 1e9 / time}, {}};
+}
+
+Measure memcpy_measure(const std::string& name, size_t bytes) {
+  return {name, {name}, [bytes](Channel&) { return copy(bytes); }, {}};
 }
 
 }  // namespace
@@ -226,7 +232,8 @@ std::vector<Measure> limit_measures() {
       {"line", {"line latency"}, measure_line, {}},
       ring_measure(),
       eventfd_measure(),
-      {"memcpy", {"memcpy bandwidth"}, measure_memcpy, {}},
+      memcpy_measure("memcpy of 64 KiB", 64 << 10),
+      memcpy_measure("memcpy of 1 MiB", 1 << 20),
   };
 }
 

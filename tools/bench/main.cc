@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// urma_bench [--rounds N] [--cores A,B] [FILTER]: measures what the library takes, and in the same
-// minutes what the machine takes, and prints both in one table. See docs/performance.md.
+// urma_bench [--rounds N] [--cores A,B] [--json] [--list] [FILTER]: measures what the library
+// takes, and in the same minutes what the machine takes, and prints both in one table. See
+// docs/performance.md.
 
 #include <cstdio>
 #include <cstdlib>
@@ -20,14 +21,18 @@ namespace bench {
 namespace {
 
 constexpr const char* kUsage =
-    "usage: urma_bench [--rounds N] [--cores A,B] [FILTER]\n"
+    "usage: urma_bench [--rounds N] [--cores A,B] [--json] [--list] [FILTER]\n"
     "  --rounds N   rounds of all measurements, of which medians are taken (5)\n"
     "  --cores A,B  cores for the two processes (the first two that may be used)\n"
+    "  --json       print JSON instead of a table\n"
+    "  --list       print the names of the measurements, and measure nothing\n"
     "  FILTER       only measurements with FILTER in their name\n";
 
 struct Options {
   int rounds = 5;
   std::optional<Cores> cores;
+  bool json = false;
+  bool list = false;
   std::string filter;
 };
 
@@ -42,6 +47,10 @@ std::optional<Options> parse(int argc, char** argv) {
     } else if (argument == "--cores" && i + 1 < argc) {
       if (std::sscanf(argv[++i], "%d,%d", &cores.first, &cores.second) != 2) return std::nullopt;
       options.cores = cores;
+    } else if (argument == "--json") {
+      options.json = true;
+    } else if (argument == "--list") {
+      options.list = true;
     } else if (argument[0] != '-' && options.filter.empty()) {
       options.filter = argument;
     } else {
@@ -106,11 +115,16 @@ std::map<std::string, double> measure_beside(const Measure& measure, Cores cores
   return figures;
 }
 
+int list_all(const Options& options) {
+  for (const Measure& measure : select(options.filter)) std::puts(measure.name.c_str());
+  return EXIT_SUCCESS;
+}
+
 int measure_all(const Options& options) {
   const Cores cores = options.cores ? *options.cores : pick_cores();
   const std::vector<Measure> measures = select(options.filter);
   const std::map<std::string, Measure> bare = bare_measures();
-  print_machine(cores, options.rounds);
+  if (!options.json) print_machine(cores, options.rounds);
   std::fflush(stdout);  // a child would print it again
   Results results;
   for (int round = 1; round <= options.rounds; round++) {
@@ -120,7 +134,12 @@ int measure_all(const Options& options) {
       measure_once(measure, cores, results, measure_beside(measure, cores, results, bare));
     }
   }
-  return print_table(results) ? EXIT_SUCCESS : EXIT_FAILURE;
+  if (options.json) {
+    print_json(results);
+  } else {
+    print_table(results);
+  }
+  return all_measured(results) ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 }  // namespace
@@ -133,7 +152,7 @@ int main(int argc, char** argv) {
       std::fputs(bench::kUsage, stderr);
       return 2;
     }
-    return bench::measure_all(*options);
+    return options->list ? bench::list_all(*options) : bench::measure_all(*options);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "urma_bench: %s\n", error.what());
     return EXIT_FAILURE;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// How much goes through: small messages, small writes, large writes.
+// How much goes through: small messages, small writes, and large ones of each kind.
 
 #include <algorithm>
 #include <array>
@@ -18,15 +18,15 @@ namespace {
 
 constexpr uint32_t kBytes = 8;
 constexpr size_t kLine = 64;
-constexpr uint32_t kPeriod = 16;  // of the requests that leave a completion
-constexpr uint32_t kBulk = 32;    // arrivals taken, and receives posted, in one call
-constexpr uint32_t kLargeBytes = 1 << 20;
+constexpr uint32_t kPeriod = 16;        // of the requests that leave a completion
+constexpr uint32_t kBulk = 32;          // arrivals taken, and receives posted, in one call
+constexpr uint32_t kLargeReceives = 2;  // buffers that large messages arrive in
+constexpr uint64_t kMark = 0x5eed5eed5eed5eed;
 
 constexpr size_t kIn = 0;
 constexpr size_t kOut = 32 << 10;
 
 constexpr Batches kMessages = {100, 5000};
-constexpr Batches kLarge = {60, 4};
 constexpr double kBudgetNs = 1e9;
 
 // Posts the receives `from` to `from + n - 1` in one call.
@@ -55,6 +55,34 @@ Outcome send_messages(Channel& peer) {
     std::memcpy(slot, &i, sizeof(i));
     from.addr = reinterpret_cast<uintptr_t>(slot);
     poster.post(wr);
+  }
+  poster.drain();
+  const auto time = peer.receive<double>();
+  peer.sync();
+  return {{1e9 / time}, {}};
+}
+
+// The same, 16 in one call.
+Outcome send_chains(Channel& peer) {
+  const Session session(peer, {});
+  std::array<urma_sge_t, kPeriod> from;
+  std::array<urma_jfs_wr_t, kPeriod> wr = {};
+  for (uint32_t i = 0; i < kPeriod; i++) {
+    wr[i].opcode = URMA_OPC_SEND;
+    wr[i].tjetty = session.target();
+    wr[i].send.src = {&from[i], 1};
+    wr[i].next = i + 1 < kPeriod ? &wr[i + 1] : nullptr;
+  }
+  Poster poster(session, kPeriod);
+  peer.sync();
+  for (uint64_t message = 0; message < kMessages.total();) {
+    for (urma_sge_t& sge : from) {
+      const size_t at = kOut + message % Poster::kSlots * kLine;
+      std::memcpy(session.at(at), &message, sizeof(message));
+      sge = session.here(at, kBytes);
+      message++;
+    }
+    poster.post_chain(&wr.front(), &wr.back());
   }
   poster.drain();
   const auto time = peer.receive<double>();
@@ -97,53 +125,134 @@ void take_messages(Channel& peer) {
   peer.sync();
 }
 
-// Writes `bytes` bytes again and again, each time to the next `slots`th place. Returns the time of
-// one, and leaves `period` of them to complete together.
-Outcome write(Channel& peer, const SessionOptions& options, Batches batches, uint32_t bytes,
-              uint32_t slots, uint32_t period) {
-  const Session session(peer, options);
-  urma_sge_t from = session.here(0, bytes);
-  urma_sge_t to = session.there(0, bytes);
+// ------------------------------------------------------------------------------------------------
+// Large messages: each goes from the one buffer of the sender to the next one of the receiver.
+// ------------------------------------------------------------------------------------------------
+
+uint64_t& word_at(const Session& session, size_t offset) {
+  return *reinterpret_cast<uint64_t*>(session.at(offset));
+}
+
+Outcome send_large(Channel& peer, uint32_t bytes) {
+  const Session session(peer, {.bytes = (kLargeReceives + 1) * size_t{bytes}});
+  const size_t at = kLargeReceives * size_t{bytes};
+  word_at(session, at) = word_at(session, at + bytes - sizeof(uint64_t)) = kMark;
+  urma_sge_t from = session.here(at, bytes);
   urma_jfs_wr_t wr = {};
-  wr.opcode = URMA_OPC_WRITE;
+  wr.opcode = URMA_OPC_SEND;
   wr.tjetty = session.target();
-  wr.rw.src = {&from, 1};
-  wr.rw.dst = {&to, 1};
-  const uint64_t from_base = from.addr + options.bytes / 2;
-  const uint64_t to_base = to.addr;
-  Poster poster(session, period);
+  wr.send.src = {&from, 1};
+  Poster poster(session, 1);
+  peer.sync();
+  for (uint64_t i = 0; i < large_batches(bytes).total(); i++) poster.post(wr);
+  poster.drain();
+  const auto time = peer.receive<double>();
+  peer.sync();
+  return {{bytes * 1e9 / time}, {}};
+}
+
+void post_large(const Session& session, uint64_t i, uint32_t bytes) {
+  const size_t at = i % kLargeReceives * bytes;
+  word_at(session, at) = word_at(session, at + bytes - sizeof(uint64_t)) = 0;
+  urma_sge_t sge = session.here(at, bytes);
+  urma_jfr_wr_t wr = {};
+  wr.src = {&sge, 1};
+  session.post_receives(&wr);
+}
+
+void take_large(Channel& peer, uint32_t bytes) {
+  const Session session(peer, {.bytes = (kLargeReceives + 1) * size_t{bytes}});
+  for (uint64_t i = 0; i < kLargeReceives; i++) post_large(session, i, bytes);
+  peer.sync();
   const auto step = [&](uint64_t i) {
-    const uint64_t offset = i % slots * std::max<size_t>(bytes, kLine);
-    from.addr = from_base + offset;
-    to.addr = to_base + offset;
-    poster.post(wr);
-    if (period == 1) poster.drain();
+    urma_cr_t cr;
+    while (poll(session.arrived(), 1, &cr) == 0) {
+    }
+    const size_t at = i % kLargeReceives * bytes;
+    if (cr.completion_len != bytes || word_at(session, at) != kMark ||
+        word_at(session, at + bytes - sizeof(uint64_t)) != kMark) {
+      throw Failure("a wrong large message arrived");
+    }
+    post_large(session, i, bytes);
   };
-  const double time = time_steps(batches, step, kBudgetNs);
+  peer.send(time_steps(large_batches(bytes), step));
+  peer.sync();
+}
+
+Measure large_send(const std::string& name, uint32_t bytes, const std::string& beside) {
+  return {name,
+          {name},
+          [bytes](Channel& peer) { return send_large(peer, bytes); },
+          [bytes](Channel& peer) { take_large(peer, bytes); },
+          {beside}};
+}
+
+// ------------------------------------------------------------------------------------------------
+// WRITE and READ.
+// ------------------------------------------------------------------------------------------------
+
+// Moves `bytes` bytes again and again, each time from and to the next `slots`th place, and leaves
+// `period` requests to complete together.
+struct Access {
+  std::string name;
+  urma_opcode_t opcode;
+  Batches batches;
+  uint32_t bytes;
+  uint32_t slots;
+  uint32_t period;
+  std::string beside;
+  // In which the half that the other side uses lies before the own one.
+  size_t memory() const { return 2 * slots * std::max<size_t>(bytes, kLine); }
+};
+
+// Returns the time of one request.
+Outcome run_access(Channel& peer, const Access& access) {
+  const Session session(peer, {.bytes = access.memory()});
+  urma_sge_t here = session.here(access.memory() / 2, access.bytes);
+  urma_sge_t there = session.there(0, access.bytes);
+  urma_jfs_wr_t wr = {};
+  wr.opcode = access.opcode;
+  wr.tjetty = session.target();
+  const bool reads = access.opcode == URMA_OPC_READ;
+  wr.rw.src = {reads ? &there : &here, 1};
+  wr.rw.dst = {reads ? &here : &there, 1};
+  const uint64_t here_base = here.addr;
+  const uint64_t there_base = there.addr;
+  Poster poster(session, access.period);
+  const auto step = [&](uint64_t i) {
+    const uint64_t offset = i % access.slots * std::max<size_t>(access.bytes, kLine);
+    here.addr = here_base + offset;
+    there.addr = there_base + offset;
+    poster.post(wr);
+    if (access.period == 1) poster.drain();
+  };
+  const double time = time_steps(access.batches, step, kBudgetNs);
   poster.drain();
   std::string note = session.why_not_mapped();
   peer.sync();
   return {{time}, std::move(note)};
 }
 
-void be_written(Channel& peer, const SessionOptions& options) {
-  const Session session(peer, options);
-  peer.sync();
-}
-
-// A measurement of `write`, whose figure is `unit` of each request per second.
-Measure write_measure(const std::string& name, SessionOptions options, Batches batches,
-                      uint32_t bytes, uint32_t slots, uint32_t period, double unit,
-                      const std::string& beside) {
-  return {name,
-          {name},
+// The figure is `unit` of each request per second.
+Measure access_measure(const Access& access, double unit) {
+  return {access.name,
+          {access.name},
           [=](Channel& peer) -> Outcome {
-            Outcome outcome = write(peer, options, batches, bytes, slots, period);
+            Outcome outcome = run_access(peer, access);
             outcome.values[0] = unit * 1e9 / outcome.values[0];
             return outcome;
           },
-          [=](Channel& peer) { be_written(peer, options); },
-          {beside}};
+          [=](Channel& peer) {
+            const Session session(peer, {.bytes = access.memory()});
+            peer.sync();
+          },
+          {access.beside}};
+}
+
+// One at a time, between the same two buffers, as memcpy is measured.
+Measure large_access(const std::string& name, urma_opcode_t opcode, uint32_t bytes,
+                     const std::string& beside) {
+  return access_measure({name, opcode, large_batches(bytes), bytes, 1, 1, beside}, bytes);
 }
 
 }  // namespace
@@ -151,9 +260,15 @@ Measure write_measure(const std::string& name, SessionOptions options, Batches b
 std::vector<Measure> rate_measures() {
   return {
       {"send rate", {"send rate"}, send_messages, take_messages, {"ring"}},
-      write_measure("write rate", {}, kMessages, kBytes, Poster::kSlots, kPeriod, 1, "ring"),
-      write_measure("write bandwidth", {.bytes = 2 * kLargeBytes}, kLarge, kLargeBytes, 1, 1,
-                    kLargeBytes, "memcpy"),
+      {"send rate, chains", {"send rate, chains"}, send_chains, take_messages, {"ring"}},
+      access_measure(
+          {"write rate", URMA_OPC_WRITE, kMessages, kBytes, Poster::kSlots, kPeriod, "ring"}, 1),
+      large_access("write bandwidth, 64 KiB", URMA_OPC_WRITE, 64 << 10, "memcpy of 64 KiB"),
+      large_access("write bandwidth, 1 MiB", URMA_OPC_WRITE, 1 << 20, "memcpy of 1 MiB"),
+      large_access("read bandwidth, 64 KiB", URMA_OPC_READ, 64 << 10, "memcpy of 64 KiB"),
+      large_access("read bandwidth, 1 MiB", URMA_OPC_READ, 1 << 20, "memcpy of 1 MiB"),
+      large_send("send bandwidth, 64 KiB", 64 << 10, "memcpy of 64 KiB"),
+      large_send("send bandwidth, 1 MiB", 1 << 20, "memcpy of 1 MiB"),
   };
 }
 

@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
@@ -22,7 +23,8 @@ namespace {
 enum class Unit { kTime, kMessages, kBytes };
 
 // One line of the table: a figure, the bare figures it is compared with (the best one counts), and
-// what is aimed at: a ratio, or a time where there is nothing to compare with.
+// what is aimed at: a ratio, at most for times and at least for others, or a time where there is
+// nothing to compare with.
 struct Row {
   std::string figure;
   std::string title;
@@ -38,7 +40,8 @@ const std::vector<Row>& rows() {
       {"ring latency", "bare: ring between two processes"},
       {"eventfd round trip", "bare: eventfd round trip, both asleep"},
       {"ring rate", "bare: ring, messages", Unit::kMessages},
-      {"memcpy bandwidth", "bare: memcpy of 1 MiB", Unit::kBytes},
+      {"memcpy of 64 KiB", "bare: memcpy of 64 KiB", Unit::kBytes},
+      {"memcpy of 1 MiB", "bare: memcpy of 1 MiB", Unit::kBytes},
       {"share by pwrite", "bare: share 1 GiB, pwrite and mmap"},
       {"share by memcpy", "bare: share 1 GiB, memcpy and mremap"},
       {"undo by pread", "bare: undo 1 GiB, pread and mremap"},
@@ -68,8 +71,14 @@ const std::vector<Row>& rows() {
       {"undo 64 GiB untouched", "make 64 GiB private again, untouched", Unit::kTime, {}, 0, 5e6},
       {"read latency", "read 8 B", Unit::kTime, {"line latency"}},
       {"send rate", "messages of 8 B", Unit::kMessages, {"ring rate"}},
-      {"write rate", "writes of 8 B", Unit::kMessages, {"ring rate"}},
-      {"write bandwidth", "writes of 1 MiB", Unit::kBytes, {"memcpy bandwidth"}},
+      {"send rate, chains", "messages of 8 B, chains of 16", Unit::kMessages, {"ring rate"}, 0.20},
+      {"write rate", "writes of 8 B", Unit::kMessages, {"ring rate"}, 0.27},
+      {"write bandwidth, 64 KiB", "writes of 64 KiB", Unit::kBytes, {"memcpy of 64 KiB"}, 0.95},
+      {"write bandwidth, 1 MiB", "writes of 1 MiB", Unit::kBytes, {"memcpy of 1 MiB"}, 0.95},
+      {"read bandwidth, 64 KiB", "reads of 64 KiB", Unit::kBytes, {"memcpy of 64 KiB"}, 0.95},
+      {"read bandwidth, 1 MiB", "reads of 1 MiB", Unit::kBytes, {"memcpy of 1 MiB"}, 0.95},
+      {"send bandwidth, 64 KiB", "sends of 64 KiB", Unit::kBytes, {"memcpy of 64 KiB"}, 0.80},
+      {"send bandwidth, 1 MiB", "sends of 1 MiB", Unit::kBytes, {"memcpy of 1 MiB"}, 0.80},
   };
   return kRows;
 }
@@ -117,39 +126,97 @@ std::optional<Limit> find_limit(const Samples& samples, const Row& row) {
   return best;
 }
 
-using Cells = std::array<std::string, 6>;
+// What one row says.
+struct Line {
+  const Row* row;
+  std::string error;  // if not empty: why there is nothing else
+  std::string note;   // see Outcome::note
+  double ours = 0;
+  std::optional<Limit> limit = {};
+  std::optional<bool> reached = {};  // nothing where there is no target, or nothing to judge by
 
-std::string verdict(const Samples& samples, bool reached) {
-  if (!samples.note.empty()) return "no: " + samples.note;
-  return reached ? "yes" : "no";
+  // One of the machine's own figures.
+  bool bare() const { return row->limits.empty() && row->target_ns == 0; }
+};
+
+std::optional<bool> judge(const Row& row, double ours, const std::optional<Limit>& limit) {
+  if (row.target_ns > 0) return ours <= row.target_ns;
+  if (row.target_ratio == 0 || !limit) return std::nullopt;
+  return row.unit == Unit::kTime ? limit->ratio <= row.target_ratio
+                                 : limit->ratio >= row.target_ratio;
 }
 
-Cells make_cells(const Results& results, const Row& row) {
+Line make_line(const Results& results, const Row& row) {
   const Samples& samples = results.at(row.figure);
-  if (!samples.error.empty()) return {row.title, "not measured: " + samples.error};
-  const double ours = median(samples.values);
-  Cells cells = {row.title, show(ours, row.unit), "", "", "", ""};
-  if (row.limits.empty() && row.target_ns == 0) {  // bare itself
-    std::swap(cells[1], cells[2]);
-    return cells;
+  if (!samples.error.empty()) return {&row, samples.error, {}};
+  Line line = {&row, {}, samples.note, median(samples.values), find_limit(samples, row)};
+  line.reached = judge(row, line.ours, line.limit);
+  return line;
+}
+
+std::vector<Line> make_lines(const Results& results) {
+  std::vector<Line> lines;
+  for (const Row& row : rows()) {
+    if (results.contains(row.figure)) lines.push_back(make_line(results, row));
   }
-  const std::optional<Limit> limit = find_limit(samples, row);
-  if (limit) {
-    cells[2] = show(limit->value, row.unit) + ", " + limit->name;
-    cells[3] = format("%.2f", limit->ratio);
+  return lines;
+}
+
+using Cells = std::array<std::string, 6>;
+
+std::string show_target(const Row& row) {
+  if (row.target_ns > 0) return "<= " + show(row.target_ns, Unit::kTime);
+  if (row.target_ratio == 0) return {};
+  return (row.unit == Unit::kTime ? "<= " : ">= ") + format("%.2f", row.target_ratio);
+}
+
+std::string verdict(const Line& line) {
+  if (show_target(*line.row).empty()) return line.note;
+  if (!line.reached) return "not known";
+  if (!line.note.empty()) return "no: " + line.note;
+  return *line.reached ? "yes" : "no";
+}
+
+Cells make_cells(const Line& line) {
+  const Row& row = *line.row;
+  if (!line.error.empty()) return {row.title, "not measured: " + line.error};
+  if (line.bare()) return {row.title, "", show(line.ours, row.unit), "", "", ""};
+  Cells cells = {row.title, show(line.ours, row.unit), "", "", show_target(row), verdict(line)};
+  if (line.limit) {
+    cells[2] = show(line.limit->value, row.unit) + ", " + line.limit->name;
+    cells[3] = format("%.2f", line.limit->ratio);
   } else if (!row.limits.empty()) {
     cells[2] = "not measured";
   }
-  if (row.target_ns > 0) {
-    cells[4] = "<= " + show(row.target_ns, Unit::kTime);
-    cells[5] = verdict(samples, ours <= row.target_ns);
-  } else if (row.target_ratio > 0) {
-    cells[4] = "<= " + format("%.2f", row.target_ratio);
-    cells[5] = limit ? verdict(samples, limit->ratio <= row.target_ratio) : "not known";
-  } else if (!samples.note.empty()) {
-    cells[5] = samples.note;
-  }
   return cells;
+}
+
+const char* unit_name(Unit unit) {
+  switch (unit) {
+    case Unit::kTime:
+      return "time";
+    case Unit::kMessages:
+      return "rate";
+    case Unit::kBytes:
+      return "bandwidth";
+  }
+  return "";
+}
+
+nlohmann::ordered_json make_json(const Line& line) {
+  const Row& row = *line.row;
+  nlohmann::ordered_json json = {
+      {"title", row.title},         {"unit", unit_name(row.unit)}, {"bare", line.bare()},
+      {"error", line.error},        {"note", line.note},           {"ours", line.ours},
+      {"limit", nullptr},           {"limit_name", nullptr},       {"ratio", nullptr},
+      {"target", row.target_ratio}, {"target_ns", row.target_ns},  {"reached", nullptr}};
+  if (line.limit) {
+    json["limit"] = line.limit->value;
+    json["limit_name"] = line.limit->name;
+    json["ratio"] = line.limit->ratio;
+  }
+  if (line.reached) json["reached"] = *line.reached && line.note.empty();
+  return json;
 }
 
 void print_cells(const Cells& cells, const std::array<size_t, 6>& widths) {
@@ -187,11 +254,9 @@ void print_machine(Cores cores, int rounds) {
               cores.first, cores.second);
 }
 
-bool print_table(const Results& results) {
+void print_table(const Results& results) {
   std::vector<Cells> table = {{"figure", "ours", "limit", "ratio", "target", "ok?"}};
-  for (const Row& row : rows()) {
-    if (results.contains(row.figure)) table.push_back(make_cells(results, row));
-  }
+  for (const Line& line : make_lines(results)) table.push_back(make_cells(line));
   std::array<size_t, 6> widths = {};
   for (const Cells& cells : table) {
     for (size_t i = 0; i < widths.size(); i++) widths[i] = std::max(widths[i], cells[i].size());
@@ -201,6 +266,16 @@ bool print_table(const Results& results) {
   for (size_t i = 0; i < widths.size(); i++) rule[i] = std::string(widths[i], '-');
   print_cells(rule, widths);
   for (size_t i = 1; i < table.size(); i++) print_cells(table[i], widths);
+}
+
+void print_json(const Results& results) {
+  nlohmann::ordered_json json = {{"library", urma_ext_version()},
+                                 {"rows", nlohmann::ordered_json::array()}};
+  for (const Line& line : make_lines(results)) json["rows"].push_back(make_json(line));
+  std::printf("%s\n", json.dump(1).c_str());
+}
+
+bool all_measured(const Results& results) {
   return std::all_of(results.begin(), results.end(),
                      [](const auto& result) { return result.second.error.empty(); });
 }

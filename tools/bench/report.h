@@ -24,8 +24,11 @@ using Results = std::map<std::string, Samples>;
 // Prints where and when this was measured.
 void print_machine(Cores cores, int rounds);
 
-// Prints a row for each figure that is in `results`, and returns whether all were measured.
-bool print_table(const Results& results);
+// Prints a row for each figure that is in `results`: for people, or for programs.
+void print_table(const Results& results);
+void print_json(const Results& results);
+
+bool all_measured(const Results& results);
 
 }  // namespace bench
 

@@ -12,7 +12,6 @@ namespace bench {
 namespace {
 
 constexpr size_t kPage = 4096;
-constexpr urma_token_t kToken = {0x5eed};
 
 template <typename T>
 T* made(T* object, const char* what) {
@@ -98,17 +97,16 @@ Segment register_memory(const Device& device, void* memory, size_t bytes) {
   urma_seg_cfg_t cfg = {};
   cfg.va = reinterpret_cast<uintptr_t>(memory);
   cfg.len = bytes;
-  cfg.token_value = kToken;
-  cfg.flag.bs.token_policy = URMA_TOKEN_PLAIN_TEXT;
+  // Large messages come out of mapped memory only where everybody may read it.
+  cfg.flag.bs.token_policy = URMA_TOKEN_NONE;
   cfg.flag.bs.access = URMA_ACCESS_READ | URMA_ACCESS_WRITE | URMA_ACCESS_ATOMIC;
   return Segment(made(urma_register_seg(device.context(), &cfg), "urma_register_seg"));
 }
 
 Import import_segment(const Device& device, urma_seg_t seg, uint32_t mapping) {
-  urma_token_t token = kToken;
   urma_import_seg_flag_t flag = {};
   flag.bs.mapping = mapping;
-  return Import(made(urma_import_seg(device.context(), &seg, &token, 0, flag), "urma_import_seg"));
+  return Import(made(urma_import_seg(device.context(), &seg, nullptr, 0, flag), "urma_import_seg"));
 }
 
 std::string why_not_mapped(const urma_target_seg_t& import) {
@@ -192,18 +190,30 @@ int poll(urma_jfc_t* jfc, int count, urma_cr_t* cr) {
   return n;
 }
 
+void Poster::submit(urma_jfs_wr_t* first) {
+  urma_jfs_wr_t* bad;
+  const urma_status_t status = urma_post_jetty_send_wr(session_.jetty(), first, &bad);
+  if (status != URMA_SUCCESS) ok(status, "urma_post_jetty_send_wr");
+}
+
 void Poster::post(urma_jfs_wr_t& wr) {
   const bool leaves_completion = ++since_ == period_;
   wr.flag.bs.complete_enable = leaves_completion;
-  urma_jfs_wr_t* bad;
-  const urma_status_t status = urma_post_jetty_send_wr(session_.jetty(), &wr, &bad);
-  if (status != URMA_SUCCESS) ok(status, "urma_post_jetty_send_wr");
+  submit(&wr);
   outstanding_++;
   if (leaves_completion) {
     since_ = 0;
     due_++;
   }
   while (outstanding_ == kSlots) poll();
+}
+
+void Poster::post_chain(urma_jfs_wr_t* first, urma_jfs_wr_t* last) {
+  last->flag.bs.complete_enable = 1;
+  submit(first);
+  outstanding_ += period_;
+  due_++;
+  while (outstanding_ + period_ > kSlots) poll();
 }
 
 void Poster::poll() {

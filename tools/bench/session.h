@@ -127,12 +127,16 @@ class Poster {
 
   // Posts `wr`, and waits until there is room for another request and its buffer.
   void post(urma_jfs_wr_t& wr);
+  // The same for a chain of `period` requests, in one call; the last one leaves a completion.
+  void post_chain(urma_jfs_wr_t* first, urma_jfs_wr_t* last);
   // Takes a completion, if one is due and there. Makes no call if none is due.
   void poll();
   // Waits for all that are due.
   void drain();
 
  private:
+  void submit(urma_jfs_wr_t* first);
+
   const Session& session_;
   const uint32_t period_;
   uint32_t since_ = 0;        // requests since the last one that leaves a completion

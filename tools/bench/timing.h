@@ -35,6 +35,9 @@ struct Batches {
   uint64_t total() const { return count * steps; }
 };
 
+// For steps that move so many bytes each: 4 MiB in a batch.
+inline Batches large_batches(uint64_t bytes) { return {60, (4 << 20) / bytes}; }
+
 // Takes step(0), step(1), ... and returns the time of one step: the median over the batches. The
 // first tenth of the batches only warms up. Fewer batches have to do after `budget_ns`.
 template <typename Step>

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: MIT
+"""What the rounds brought, and what is made of it: medians, the better UCX way, ratios."""
+
+import dataclasses
+import statistics
+import sys
+from typing import Callable
+
+from contenders import Ours, Ucx, Unit, ours_figure, ucx_figure
+from pairs import Cores, Pair, RunFailed, run_pair
+from rows import Duel
+
+
+@dataclasses.dataclass(frozen=True)
+class Bench:
+    """Where and how everything runs."""
+    perftest: str
+    device: str
+    cores: Cores
+    run: Callable[[Pair, Cores], str] = run_pair
+
+
+@dataclasses.dataclass
+class Samples:
+    """Of one tool, a value for each round; or why there are none."""
+    values: list[float] = dataclasses.field(default_factory=list)
+    error: str = ''
+
+    def take(self, measure: Callable[[], float]) -> None:
+        if self.error:
+            return  # it would fail again
+        try:
+            self.values.append(measure())
+        except RunFailed as error:
+            self.error = ' '.join(str(error).split())
+
+    @property
+    def median(self) -> float | None:
+        return statistics.median(self.values) if self.values and not self.error else None
+
+
+@dataclasses.dataclass
+class Result:
+    duel: Duel
+    ours: Samples = dataclasses.field(default_factory=Samples)
+    ucx: dict[str, Samples] = dataclasses.field(default_factory=dict)
+
+    @property
+    def best(self) -> str | None:
+        """The label of the best UCX way."""
+        found = {label: samples.median for label, samples in self.ucx.items()
+                 if samples.median is not None}
+        pick = min if self.duel.unit is Unit.TIME else max
+        return pick(found, key=lambda label: found[label]) if found else None
+
+    @property
+    def ratio(self) -> float | None:
+        """The median of ours divided by the best of theirs, round by round."""
+        if self.best is None or self.ours.median is None:
+            return None
+        theirs = self.ucx[self.best].values
+        return statistics.median(mine / other for mine, other in zip(self.ours.values, theirs))
+
+    @property
+    def reached(self) -> bool | None:
+        """None where there is no target, or no ratio to judge."""
+        if not self.duel.target or self.ratio is None:
+            return None
+        return (self.ratio <= self.duel.target if self.duel.unit is Unit.TIME
+                else self.ratio >= self.duel.target)
+
+    @property
+    def errors(self) -> list[str]:
+        everybody = {'urma_perftest': self.ours, **self.ucx}
+        return [f'{name}: {samples.error}' for name, samples in everybody.items() if samples.error]
+
+
+def measure_ours(bench: Bench, ours: Ours, unit: Unit) -> float:
+    return ours_figure(bench.run(ours.pair(bench.perftest, bench.device), bench.cores), unit,
+                       ours.rank)
+
+
+def measure_ucx(bench: Bench, ucx: Ucx, unit: Unit) -> float:
+    return ucx_figure(bench.run(ucx.pair(), bench.cores), unit)
+
+
+def measure_round(bench: Bench, results: list[Result], number: int, rounds: int) -> None:
+    """Ours and theirs in turns. Every other round begins with theirs."""
+    for done, result in enumerate(results):
+        print(f'round {number} of {rounds}, {done + 1} of {len(results)}: {result.duel.name}',
+              file=sys.stderr)
+        unit = result.duel.unit
+        if number % 2 == 1:
+            result.ours.take(lambda: measure_ours(bench, result.duel.ours, unit))
+        for ucx in result.duel.ucx:
+            samples = result.ucx.setdefault(ucx.label, Samples())
+            samples.take(lambda: measure_ucx(bench, ucx, unit))
+        if number % 2 == 0:
+            result.ours.take(lambda: measure_ours(bench, result.duel.ours, unit))
+
+
+def measure_all(bench: Bench, duels: list[Duel], rounds: int) -> list[Result]:
+    results = [Result(duel) for duel in duels]
+    for number in range(1, rounds + 1):
+        measure_round(bench, results, number, rounds)
+    return results
+
+
+def as_json(result: Result) -> dict:
+    duel = result.duel
+    return {
+        'name': duel.name, 'unit': duel.unit.value, 'target': duel.target or None,
+        'ours': {'command': [duel.ours.test, *duel.ours.arguments], 'median': result.ours.median,
+                 'values': result.ours.values, 'error': result.ours.error or None},
+        'ucx': {ucx.label: {'command': list(ucx.pair().client),
+                            'environment': ucx.pair().environment,
+                            'median': result.ucx[ucx.label].median,
+                            'values': result.ucx[ucx.label].values,
+                            'error': result.ucx[ucx.label].error or None} for ucx in duel.ucx},
+        'best': result.best, 'ratio': result.ratio, 'reached': result.reached,
+    }
