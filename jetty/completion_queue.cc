@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "jetty/send_queue.h"
 #include "urma/base/log.h"
 
 namespace urma {
@@ -101,30 +102,40 @@ void CompletionQueue::overflowed() {
   subject_.raise(URMA_EVENT_JFC_ERR);
 }
 
+// What has been executed when it was posted is collected here, without a call.
 int CompletionQueue::poll(int count, urma_cr_t* cr) {
   if (!is_open()) [[unlikely]]
     return -1;
+  if (!poll_lock_->enter_at_once()) [[unlikely]]
+    return poll_behind(count, cr);
+  polls_.store(polls() + 1, std::memory_order_relaxed);
   int got = 0;
-  uint64_t polls;
-  bool unfinished;
-  {
-    OwnerScope scope(*poll_lock_);
-    polls = polls_.load(std::memory_order_relaxed) + 1;
-    polls_.store(polls, std::memory_order_relaxed);
-    // Most have one source, and records in the ring only now and then.
-    if (sources_.size() == 1 && ring_->empty()) [[likely]] {
-      got = sources_.front().source->collect(this, count, cr);
-      ring_first_ = got == count;
-      if (got != count) got += take_from_ring(count - got, cr + got);
-    } else {
-      got = collect(count, cr);
-    }
-    if (got != 0) counters_->polled({cr, static_cast<size_t>(got)});
-    unfinished = std::exchange(unfinished_, false);
-  }
+  bool all = false;
+  // Where there is nothing but a send queue, nothing lies in the ring.
+  if (only_send_queue_ != nullptr) got = only_send_queue_->collect_at_once(count, cr, &all);
+  if (!all || got == 0) return poll_rest(got, count, cr);
+  counters_->by_status[URMA_CR_SUCCESS].add(static_cast<uint32_t>(got));
+  poll_lock_->leave_at_once();
+  return got;
+}
+
+int CompletionQueue::poll_behind(int count, urma_cr_t* cr) {
+  poll_lock_->enter_behind();
+  polls_.store(polls() + 1, std::memory_order_relaxed);
+  return poll_rest(0, count, cr);
+}
+
+// With poll_lock_ held, which it leaves; `got` records are there already.
+int CompletionQueue::poll_rest(int got, int count, urma_cr_t* cr) {
+  got += only_send_queue_ != nullptr ? only_send_queue_->collect(this, count - got, cr + got)
+                                     : collect(count - got, cr + got);
+  if (got != 0) counters_->polled({cr, static_cast<size_t>(got)});
+  const bool unfinished = std::exchange(unfinished_, false);
+  const bool sweeps = got == 0 && polls() % kIdlePollsPerSweep == 0;
+  poll_lock_->leave();
   if (unfinished) [[unlikely]]
     domain_->take_over();
-  if (got == 0 && polls % kIdlePollsPerSweep == 0) [[unlikely]]
+  if (sweeps) [[unlikely]]
     domain_->progress_receives();
   return got;
 }
@@ -135,7 +146,12 @@ void CompletionQueue::report(urma_ext_queue_t* queue) const {
   queue->polls = polls();
 }
 
-[[gnu::noinline]] int CompletionQueue::collect(int count, urma_cr_t* cr) {
+int CompletionQueue::collect(int count, urma_cr_t* cr) {
+  if (only_source_ != nullptr && ring_->empty()) [[likely]] {
+    const int got = only_source_->collect(this, count, cr);
+    ring_first_ = got == count;
+    return got == count ? got : got + take_from_ring(count - got, cr + got);
+  }
   // Whichever side filled a poll alone, the other one comes first in the next.
   int got = ring_first_ ? take_from_ring(count, cr) : 0;
   ring_first_ = false;
@@ -169,6 +185,7 @@ void CompletionQueue::attach(CompletionSource* source) {
     ++found->count;
   } else {
     sources_.push_back({source, 1});
+    find_only_ones();
   }
   attachments_.fetch_add(1, std::memory_order_relaxed);
 }
@@ -179,7 +196,14 @@ void CompletionQueue::detach(CompletionSource* source) {
                             [&](const Attached& attached) { return attached.source == source; });
   if (found == sources_.end()) return;
   attachments_.fetch_sub(1, std::memory_order_relaxed);
-  if (--found->count == 0) sources_.erase(found);
+  if (--found->count != 0) return;
+  sources_.erase(found);
+  find_only_ones();
+}
+
+void CompletionQueue::find_only_ones() {
+  only_source_ = sources_.size() == 1 ? sources_.front().source : nullptr;
+  only_send_queue_ = only_source_ != nullptr ? only_source_->send_queue() : nullptr;
 }
 
 }  // namespace urma

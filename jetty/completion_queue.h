@@ -24,6 +24,7 @@
 namespace urma {
 
 class CompletionQueue;
+class SendQueue;
 
 // What can give completions to a JFC when it is polled.
 class CompletionSource {
@@ -38,6 +39,8 @@ class CompletionSource {
   virtual bool move_for(CompletionQueue* waiter, bool just_armed) = 0;
   // Whether something is under way that may need to be looked after.
   virtual bool outstanding() const = 0;
+  // Itself where it is one: a JFC that has no other source polls it without a detour.
+  virtual SendQueue* send_queue() { return nullptr; }
 };
 
 // Everything that a poll which found nothing may try to move besides its own JFC's queues, and who
@@ -112,8 +115,15 @@ class CompletionQueue : public urma_jfc_t {
   // A completion finds no room. The program is told once; nothing is lost where the queue that
   // completes can wait.
   void overflowed();
+  // What stands behind it has given up: completions are lost.
+  void failed() { subject_.raise(URMA_EVENT_JFC_ERR); }
 
   bool armed() const { return bell_->armed.load(std::memory_order_relaxed) != Armed::kNo; }
+  bool armed_for_solicited() const {
+    return bell_->armed.load(std::memory_order_relaxed) == Armed::kForSolicited;
+  }
+  // Another number after each arm().
+  uint64_t arming() const { return arming_.load(std::memory_order_relaxed); }
   // So many completions are due now; solicited or failed. What made them due has been stored.
   void completed(uint32_t count, bool solicited) {
     // SYNC(bell): the store before, and the load behind it; see arm().
@@ -126,7 +136,9 @@ class CompletionQueue : public urma_jfc_t {
   void raise_delayed(uint64_t arming);
 
   EventChannel* channel() const { return channel_; }
-  // Which of this process's bells is its own.
+  // Its own bell, for as long as queues complete into it.
+  const Bell& bell() const { return *bell_; }
+  // Which of this process's bells that is.
   uint32_t bell_index() const { return bell_index_; }
   // For the channel.
   bool move();
@@ -156,7 +168,10 @@ class CompletionQueue : public urma_jfc_t {
 
   void attach(CompletionSource* source);
   void detach(CompletionSource* source);
-  int collect(int count, urma_cr_t* cr);
+  void find_only_ones();
+  [[gnu::noinline]] int poll_behind(int count, urma_cr_t* cr);
+  [[gnu::noinline]] int poll_rest(int got, int count, urma_cr_t* cr);
+  [[gnu::noinline]] int collect(int count, urma_cr_t* cr);
   int take_from_ring(int count, urma_cr_t* cr) {
     return ring_->empty() ? 0 : ring_->pop(count, cr);
   }
@@ -168,9 +183,12 @@ class CompletionQueue : public urma_jfc_t {
 
   ProgressDomain* domain_;
   // Both while open.
-  std::optional<OwnerLock> poll_lock_;  // guards the next three
+  std::optional<OwnerLock> poll_lock_;  // guards all up to attachments_
   std::optional<CompletionRing> ring_;
   std::vector<Attached> sources_;
+  // Most have one source.
+  CompletionSource* only_source_ = nullptr;
+  SendQueue* only_send_queue_ = nullptr;
   size_t first_ = 0;
   bool ring_first_ = false;
   bool unfinished_ = false;

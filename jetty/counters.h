@@ -19,7 +19,7 @@ namespace urma {
 // count stands for itself.
 class Counter {
  public:
-  void add(uint64_t amount) {
+  [[gnu::always_inline]] void add(uint64_t amount) {
     value_.store(value_.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
   }
   // For what several threads may count at once.
@@ -32,7 +32,8 @@ class Counter {
 
 // What the short path writes comes first, and in one cache line.
 struct alignas(64) QueueCounters {
-  Counter posts;
+  Counter posts;    // but for those that are in `at_once`
+  Counter at_once;  // requests that had ended with success when their post returned
   Counter bytes;
   std::array<Counter, URMA_EXT_MAX_STATUS> by_status;
   Counter refused;
@@ -40,11 +41,19 @@ struct alignas(64) QueueCounters {
   Counter wakeups;
 
   // A request, or a receive, has ended.
-  void ended(urma_cr_status_t status, uint64_t moved) {
+  [[gnu::always_inline]] void ended(urma_cr_status_t status, uint64_t moved) {
     if (status != URMA_CR_SUCCESS) [[unlikely]]
       return failed(status);
     by_status[URMA_CR_SUCCESS].add(1);
     bytes.add(moved);
+  }
+  // A request has ended with success before it was posted.
+  [[gnu::always_inline]] void executed(uint64_t moved) {
+    at_once.add(1);
+    bytes.add(moved);
+  }
+  [[gnu::cold, gnu::noinline]] void failed(urma_cr_status_t status) {
+    by_status[static_cast<uint32_t>(status) % by_status.size()].add(1);
   }
   // Records that a poll hands out.
   void polled(std::span<const urma_cr_t> records) {
@@ -59,19 +68,16 @@ struct alignas(64) QueueCounters {
   }
 
   void report(urma_ext_queue_t* queue) const {
-    queue->posts = posts.get();
+    const uint64_t ended_at_once = at_once.get();
+    queue->posts = posts.get() + ended_at_once;
     queue->refused = refused.get();
     queue->bytes = bytes.get();
     queue->rnr = rnr.get();
     queue->wakeups = wakeups.get();
     for (size_t i = 0; i < by_status.size(); ++i) queue->by_status[i] = by_status[i].get();
+    queue->by_status[URMA_CR_SUCCESS] += ended_at_once;
     queue->completions =
         std::accumulate(std::begin(queue->by_status), std::end(queue->by_status), uint64_t{0});
-  }
-
- private:
-  [[gnu::cold, gnu::noinline]] void failed(urma_cr_status_t status) {
-    by_status[static_cast<uint32_t>(status) % by_status.size()].add(1);
   }
 };
 

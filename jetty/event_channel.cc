@@ -25,7 +25,7 @@ constexpr int kPassesPerCollect = 8;
 constexpr int kLooksPerWait = 64;
 constexpr uint64_t kNsPerMs = 1'000'000;
 
-void watch(int epoll, int fd) {
+void add_wakeup(int epoll, int fd) {
   epoll_event event = {};
   event.events = EPOLLIN | EPOLLET;
   if (::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) != 0) {
@@ -48,7 +48,7 @@ EventChannel::EventChannel(urma_context_t* ctx, uint64_t key)
       epoll_(::epoll_create1(EPOLL_CLOEXEC)),
       own_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   if (!epoll_.valid() || !own_.valid()) fail_errno(URMA_ENOMEM, "create_jfce");
-  watch(epoll_.get(), own_.get());
+  add_wakeup(epoll_.get(), own_.get());
   urma_ctx = ctx;
   fd = epoll_.get();
 }
@@ -141,6 +141,7 @@ void EventChannel::collect() {
     }
     ~Collector() { here.store(0, std::memory_order_relaxed); }
   } collector(collector_);
+  drain_sources();
   bool more = true;
   for (int pass = 0; pass < kPassesPerCollect && more; ++pass) more = move_all();
   if (more) wake_up();
@@ -163,7 +164,7 @@ std::shared_ptr<Wakeup> EventChannel::make_wakeup() {
   std::lock_guard lock(mutex_);
   wakeups_.push_back(wakeup);
   try {
-    watch(epoll_.get(), wakeup->here.get());
+    add_wakeup(epoll_.get(), wakeup->here.get());
   } catch (...) {
     wakeups_.pop_back();
     throw;
@@ -176,6 +177,34 @@ void EventChannel::drop_wakeup(const std::shared_ptr<Wakeup>& wakeup) {
   std::erase(wakeups_, wakeup);
   // Others may hold it for a while.
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, wakeup->here.get(), nullptr);
+}
+
+// Closing its descriptor ends the watch, so one that has gone is only forgotten here.
+void EventChannel::watch(const std::shared_ptr<WakeSource>& source) {
+  std::lock_guard lock(mutex_);
+  std::erase_if(sources_, [](const auto& known) { return known.expired(); });
+  for (const auto& known : sources_) {
+    if (known.lock() == source) return;
+  }
+  sources_.push_back(source);
+  try {
+    add_wakeup(epoll_.get(), source->fd());
+  } catch (...) {
+    sources_.pop_back();
+    throw;
+  }
+}
+
+void EventChannel::drain_sources() {
+  for (size_t i = 0;; ++i) {
+    std::shared_ptr<WakeSource> source;
+    {
+      std::lock_guard lock(mutex_);
+      if (i >= sources_.size()) return;
+      source = sources_[i].lock();
+    }
+    if (source != nullptr) source->drain();
+  }
 }
 
 void EventChannel::drain_seldom() {

@@ -27,6 +27,16 @@ struct Wakeup {
   Fd there;  // for the peer; kept, since it is handed out once for each ring
 };
 
+// A descriptor that becomes readable when there may be completions, for a provider whose peers do
+// not wake a JFCE themselves.
+class WakeSource {
+ public:
+  virtual ~WakeSource() = default;
+  virtual int fd() const = 0;
+  // Reads what has come. The JFCs of the channel, as far as they are armed, are moved after it.
+  virtual void drain() = 0;
+};
+
 // fd is an epoll instance over the wake-ups of all peers and one of our own. Thread-safe.
 class EventChannel : public urma_jfce_t {
  public:
@@ -53,10 +63,14 @@ class EventChannel : public urma_jfce_t {
   // Once in so many calls: makes room in the sockets of all peers.
   void drain_seldom();
 
+  // Also sleeps on `source`; the same once more changes nothing. Throws Error.
+  void watch(const std::shared_ptr<WakeSource>& source);
+
  private:
   uint32_t take(uint32_t count, urma_jfc_t** jfcs);
   void collect();
   bool move_all();
+  void drain_sources();
   void wake_up();
 
   const uint64_t key_;
@@ -68,9 +82,10 @@ class EventChannel : public urma_jfce_t {
   std::mutex collect_mutex_;
   std::vector<CompletionQueue*> jfcs_;     // changed with both mutexes held
   std::atomic<pthread_t> collector_{0};    // who holds collect_mutex_ to move things
-  std::mutex mutex_;                       // guards the next two
+  std::mutex mutex_;                       // guards the next three
   std::vector<CompletionQueue*> pending_;  // with an event that was not handed out yet
   std::vector<std::shared_ptr<Wakeup>> wakeups_;
+  std::vector<std::weak_ptr<WakeSource>> sources_;
   std::atomic<uint32_t> drains_{0};
 };
 

@@ -21,13 +21,16 @@ bool have_membarrier() {
 OwnerLock::OwnerLock(bool lock_free)
     : owner_(lock_free && have_membarrier() ? kUnclaimed : kNobody) {}
 
-void OwnerLock::enter_other() {
-  pthread_t seen = kUnclaimed;
-  if (owner_.compare_exchange_strong(seen, this_thread(), std::memory_order_relaxed)) {
+void OwnerLock::enter_behind() {
+  pthread_t seen = owner_.load(std::memory_order_relaxed);
+  if (seen == kUnclaimed &&
+      owner_.compare_exchange_strong(seen, this_thread(), std::memory_order_relaxed)) {
     enter();
     return;
   }
-  if (seen == kNobody) {
+  if (seen == kNobody || seen == this_thread()) {
+    // Release pairs with the acquire in enter_foreign(): who is there, or will be, may go on.
+    busy_.store(false, std::memory_order_release);
     mutex_.lock();
     mutex_held_ = true;
     return;
@@ -35,13 +38,6 @@ void OwnerLock::enter_other() {
   enter_foreign();
   // foreign_ stays set, for an owner that has read owner_ before and comes in after this.
   owner_.store(kNobody, std::memory_order_relaxed);
-  mutex_held_ = true;
-}
-
-void OwnerLock::enter_behind_foreign() {
-  // Release pairs with the acquire in enter_foreign(): it may go on.
-  busy_.store(false, std::memory_order_release);
-  mutex_.lock();
   mutex_held_ = true;
 }
 

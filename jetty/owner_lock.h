@@ -22,18 +22,27 @@ class OwnerLock {
 
   // For calls of the program.
   [[gnu::always_inline]] void enter() {
-    if (owner_.load(std::memory_order_relaxed) != this_thread()) [[unlikely]] {
-      enter_other();
-      return;
-    }
+    if (!enter_at_once()) [[unlikely]]
+      enter_behind();
+  }
+  // The two halves of it: false where it takes the other one, or else a call would stand in the
+  // middle of the short path, and have all registers saved.
+  [[gnu::always_inline]] bool enter_at_once() {
+    if (owner_.load(std::memory_order_relaxed) != this_thread()) [[unlikely]]
+      return false;
     busy_.store(true, std::memory_order_relaxed);
     // Orders the store before the load for enter_foreign(), whose membarrier does the rest.
     std::atomic_signal_fence(std::memory_order_seq_cst);
     // Acquire pairs with the release in leave_foreign().
-    if (foreign_.load(std::memory_order_acquire)) [[unlikely]]
-      enter_behind_foreign();
+    return !foreign_.load(std::memory_order_acquire);
   }
-  void leave() {
+  void enter_behind();
+  // Behind an enter_at_once() that was true: nobody else is here by the mutex.
+  [[gnu::always_inline]] void leave_at_once() {
+    // Release pairs with the acquire in enter_foreign().
+    busy_.store(false, std::memory_order_release);
+  }
+  [[gnu::always_inline]] void leave() {
     if (mutex_held_) [[unlikely]] {
       leave_mutex();
       return;
@@ -59,8 +68,6 @@ class OwnerLock {
     return ::pthread_self();
   }
   bool biased() const { return owner_.load(std::memory_order_relaxed) != kNobody; }
-  void enter_other();
-  void enter_behind_foreign();
   void leave_mutex();
 
   static constexpr pthread_t kNobody = 0;     // no bias: everybody takes the mutex

@@ -20,9 +20,11 @@ SendQueue::SendQueue(const urma_jfs_cfg_t& cfg, const QueueIdentity& identity, u
       limits_{cfg.max_sge, cfg.max_inline_data, max_message},
       identity_(identity),
       jfc_(static_cast<CompletionQueue*>(cfg.jfc)),
+      bell_(jfc_->bell()),
       depth_(cfg.depth),
       places_(cfg.depth + 1),
       overflow_above_(cfg.jfc->jfc_cfg.depth),
+      easy_(std::min(depth_, overflow_above_)),
       stride_(entry_stride(cfg)),
       memory_(places_ * stride_) {}
 
@@ -34,30 +36,48 @@ void SendQueue::report(urma_ext_queue_t* queue) const {
   queue->fill = std::min(size_.load(std::memory_order_relaxed), depth_);
 }
 
+urma_cr_t SendQueue::record_of(const urma_jetty_id_t& remote_id, uint32_t tpn) const {
+  urma_cr_t record = {};
+  // None of the enum's values, so that no program takes a send for a received message.
+  constexpr uint32_t kNoOpcode = 0xFF;
+  std::memcpy(&record.opcode, &kNoOpcode, sizeof(record.opcode));
+  record.flag.bs.jetty = identity_.jetty ? 1 : 0;
+  record.local_id = identity_.id;
+  record.user_data = identity_.user_data;
+  record.remote_id = remote_id;
+  record.tpn = tpn;
+  return record;
+}
+
 // Requests that nobody asked a completion of leave their places when others need them.
 void SendQueue::make_room() {
   advance_paths();
   retire(0, nullptr);
 }
 
+SendEntry* SendQueue::reserve() {
+  if (size_.load(std::memory_order_relaxed) >= depth_) make_room();
+  const uint32_t size = size_.load(std::memory_order_relaxed);
+  if (size >= depth_) return nullptr;
+  if (size == 0) start_over();
+  return &at(tail_);
+}
+
 void SendQueue::commit(SendEntry* entry) {
   entry->state = SendState::kPending;
   entry->next = kNoEntry;
-  if (entry->path->outstanding == 0) busy_.push_back(entry->path);
-  ++entry->path->outstanding;
-  ++entry->path->entries;
+  begin(entry->path);
   grow();
+  if (size_.load(std::memory_order_relaxed) > overflow_above_) count_towards_overflow();
 }
 
-void SendQueue::complete(SendEntry* entry, urma_cr_status_t status) {
-  entry->state = SendState::kDone;
-  entry->status = static_cast<uint8_t>(status);
-  counters_.ended(status, entry->bytes);
-  if (--entry->path->outstanding == 0) std::erase(busy_, entry->path);
+void SendQueue::fail(SendEntry* entry, urma_cr_status_t status) {
+  entry->bytes = 0;
+  counters_.failed(status);
 }
 
 bool SendQueue::earlier_reads_done(const SendEntry* entry) const {
-  for (uint32_t index = head_; &at(index) != entry; index = index + 1 == places_ ? 0 : index + 1) {
+  for (uint32_t index = head_; &at(index) != entry; index = behind(index)) {
     const SendEntry& earlier = at(index);
     const bool reads = earlier.kind == OpKind::kRead || earlier.kind == OpKind::kAtomic;
     if (reads && earlier.state != SendState::kDone) return false;
@@ -68,12 +88,12 @@ bool SendQueue::earlier_reads_done(const SendEntry* entry) const {
 bool SendQueue::advance_paths() {
   bool waiting = false;
   more_ = false;
-  // A path that becomes idle leaves busy_ and the last one takes no one else's place.
-  for (size_t i = 0; i < busy_.size();) {
-    SendPath* path = busy_[i];
+  for (SendPath* path = busy_; path != nullptr;) {
+    // A path that becomes idle is none of them any more.
+    SendPath* const earlier = path->earlier;
     waiting |= path->advance();
     more_ |= path->more;
-    if (i < busy_.size() && busy_[i] == path) ++i;
+    path = earlier;
   }
   waiting_.store(waiting, std::memory_order_relaxed);
   announce();
@@ -99,12 +119,26 @@ int SendQueue::collect(CompletionQueue* poller, int count, urma_cr_t* cr) {
   if (empty()) return 0;
   OwnerScope scope(lock_);
   // Without a path that is busy, nothing has become due since it was announced.
-  if (!busy_.empty() || waiting()) {
+  if (busy_ != nullptr) {
     advance_paths();
     if (more_ && poller->armed()) [[unlikely]]
       poller->leave_unfinished();
   }
   return retire(count, cr);
+}
+
+void SendQueue::fill_marker(const SendEntry& entry, urma_cr_t* cr) const {
+  *cr = record_of({}, 0);
+  cr->status = static_cast<urma_cr_status_t>(entry.status);
+  cr->user_ctx = entry.user_ctx;
+  cr->flag.bs.flush_err_done = entry.status == URMA_CR_WR_FLUSH_ERR_DONE;
+  cr->flag.bs.suspend_done = entry.status == URMA_CR_WR_SUSPEND_DONE;
+}
+
+void SendQueue::vacate_special(SendEntry* entry) {
+  if (entry->path != nullptr) --entry->path->entries;
+  flushed_ |= (entry->special & (kMarker | kDropped)) == kMarker;
+  entry->special = 0;
 }
 
 bool SendQueue::move_for(CompletionQueue* /*waiter*/, bool just_armed) {

@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
-#include <vector>
 
 #include "jetty/completion_queue.h"
 #include "jetty/counters.h"
@@ -20,6 +19,7 @@
 
 namespace urma {
 
+class ImportedSegment;
 class SendPath;
 
 inline constexpr uint32_t kNoEntry = UINT32_MAX;
@@ -29,30 +29,31 @@ enum class SendState : uint8_t { kPending, kInFlight, kDone };
 // One work request between post and completion. Local pieces, or the inline bytes, follow it.
 struct SendEntry {
   uint64_t user_ctx;
-  uint64_t bytes;
+  uint64_t bytes;  // 0 once it has failed
   uint64_t moved;  // bytes that a transfer in pieces has already moved
   uint64_t remote_addr;
   // Atomics: what is compared with the old value or changes it, and what replaces it, 16 bytes
   // each;
   // *_IMM and WRITE_NOTIFY: the immediate; WRITE_ATOMIC: its bytes, once they are collected.
   uint64_t operand[4];
-  void* remote;  // the provider's imported segment, with a reference held
+  ImportedSegment* remote;  // with a reference held
   SendPath* path;
   uint32_t next;  // the next pending entry of the same path
   uint32_t inline_bytes;
-  uint16_t pieces;
+  // What the short ways write of an entry: side by side, for one store.
   SendState state;
   OpKind kind;
-  uint8_t opcode;
-  uint8_t status;  // urma_cr_status_t, once done
+  uint8_t status;   // urma_cr_status_t, once done
+  uint8_t special;  // SpecialEntry; 0 in a place that is free
   bool signalled;
   bool solicited;
   bool fence;
-  bool strong;            // not placed before what was posted before it
-  uint8_t special;        // SpecialEntry; 0 in a place that is free
-  TokenKey key;           // names the segment where `remote` is NULL
-  TokenKey notified_key;  // the same of `notified`
-  void* notified;         // WRITE_NOTIFY: the segment of its second address
+  bool strong;  // not placed before what was posted before it
+  uint8_t opcode;
+  uint16_t pieces;
+  TokenKey key;               // names the segment where `remote` is NULL
+  TokenKey notified_key;      // the same of `notified`
+  ImportedSegment* notified;  // WRITE_NOTIFY: the segment of its second address
   uint64_t notified_addr;
 };
 
@@ -65,7 +66,9 @@ enum SpecialEntry : uint8_t {
 // The way from one send queue to one target. A provider executes its requests in post order.
 class SendPath {
  public:
-  SendPath(const urma_jetty_id_t& remote_id, uint32_t tpn) : remote_id(remote_id), tpn(tpn) {}
+  explicit SendPath(const urma_cr_t& record) : record(record) {}
+  SendPath(const SendPath&) = delete;
+  SendPath& operator=(const SendPath&) = delete;
   virtual ~SendPath() = default;
   // Moves what can be moved now. True where requests still wait to be executed.
   virtual bool advance() = 0;
@@ -73,10 +76,11 @@ class SendPath {
   virtual void give_up_first() = 0;
 
   bool more = false;  // the last advance() did not wait for anybody, but had done enough at once
-  const urma_jetty_id_t remote_id;
-  const uint32_t tpn;
-  uint32_t outstanding = 0;  // requests that are not done
-  uint32_t entries = 0;      // requests whose completion was not collected
+  const urma_cr_t record;       // what all its completion records have in common
+  uint32_t outstanding = 0;     // requests that are not done
+  uint32_t entries = 0;         // requests whose completion was not collected
+  SendPath* earlier = nullptr;  // among the busy ones of the queue, while this is one
+  SendPath* later = nullptr;
 };
 
 // How completions name the queue that they come from.
@@ -96,37 +100,58 @@ class SendQueue : public CompletionSource {
   // What it has done and how full it is, from any thread.
   void report(urma_ext_queue_t* queue) const;
 
+  // What the records of a path have in common.
+  urma_cr_t record_of(const urma_jetty_id_t& remote_id, uint32_t tpn) const;
+
   // Everything below needs the lock, but for collect(), which takes it, and empty().
-  // So that commit() needs no memory.
-  void expect_paths(size_t count) { busy_.reserve(count); }
   // The next free entry, or NULL where the queue is full. Nothing is posted until commit().
-  SendEntry* reserve() {
-    uint32_t size = size_.load(std::memory_order_relaxed);
-    if (size >= depth_) [[unlikely]] {
-      make_room();
-      size = size_.load(std::memory_order_relaxed);
-      if (size >= depth_) return nullptr;
-    }
-    // An empty queue starts over, so that it stays in the cache whatever its depth is.
-    if (size == 0) head_ = 0;
-    return &at(nth(size));
+  SendEntry* reserve();
+  // The same, but NULL already where that needs more than a look.
+  [[gnu::always_inline]] SendEntry* reserve_now() {
+    const uint32_t size = size_.load(std::memory_order_relaxed);
+    if (size >= easy_) [[unlikely]]
+      return nullptr;
+    if (size == 0) start_over();
+    return &at(tail_);
   }
+  // Where the entry reserved is.
+  uint32_t reserved() const { return tail_; }
   void commit(SendEntry* entry);
-  // The same for a request with a completion that is executed already.
-  void commit_done(SendEntry* entry) {
+  // The same, behind reserve_now(), for a request with a completion that is executed already.
+  [[gnu::always_inline]] void commit_done(SendEntry* entry) {
     entry->state = SendState::kDone;
+    entry->kind = OpKind::kNone;
     entry->status = URMA_CR_SUCCESS;
+    entry->special = 0;
     entry->signalled = true;
-    counters_.ended(URMA_CR_SUCCESS, entry->bytes);
     ++entry->path->entries;
     grow();
-    announce();
   }
-  void complete(SendEntry* entry, urma_cr_status_t status);
-  // A request was executed that needs no entry, since it leaves no record.
-  void count_executed(uint64_t bytes) { counters_.ended(URMA_CR_SUCCESS, bytes); }
-  // So many requests were taken from the program.
-  void count_posts(uint64_t posts) { counters_.posts.add(posts); }
+  // The same for a message that is on its way already.
+  [[gnu::always_inline]] void commit_sent(SendEntry* entry, bool signalled) {
+    entry->state = SendState::kInFlight;
+    entry->kind = OpKind::kSend;
+    entry->status = URMA_CR_SUCCESS;
+    entry->special = 0;
+    entry->signalled = signalled;
+    begin(entry->path);
+    grow();
+    counters_.posts.add(1);
+  }
+  [[gnu::always_inline]] void complete(SendEntry* entry, urma_cr_status_t status) {
+    entry->state = SendState::kDone;
+    entry->status = static_cast<uint8_t>(status);
+    if (status == URMA_CR_SUCCESS) [[likely]] {
+      counters_.ended(URMA_CR_SUCCESS, entry->bytes);
+    } else {
+      fail(entry, status);
+    }
+    if (--entry->path->outstanding == 0) make_idle(entry->path);
+  }
+  // A request was executed when it was posted.
+  [[gnu::always_inline]] void count_executed(uint64_t bytes) { counters_.executed(bytes); }
+  // A request was taken from the program.
+  void count_post() { counters_.posts.add(1); }
   void count_refused() { counters_.refused.add(1); }
 
   // The state, and what it does to the records. The paths are the provider's to flush, before.
@@ -162,33 +187,69 @@ class SendQueue : public CompletionSource {
   bool advance_paths();
   // Whether a path had more to do at once when they were last advanced.
   bool more() const { return more_; }
+  // Whether the JFC is armed, after something has become due, or has begun.
+  [[gnu::always_inline]] bool armed() const {
+    // SYNC(bell): what is done, or that the queue is not empty, has been stored, and the bell is
+    // looked at behind; pairs with the barrier in CompletionQueue::arm.
+    light_barrier();
+    return bell_.armed.load(std::memory_order_relaxed) != Armed::kNo;
+  }
   // Tells an armed JFC of the completions that have become due.
   void announce() {
-    // SYNC(bell): what is done has been stored, and the bell is looked at behind; pairs with the
-    // barrier in CompletionQueue::arm.
-    light_barrier();
-    if (jfc_->armed()) [[unlikely]]
+    if (armed()) [[unlikely]]
       announce_armed();
   }
   // What advance_paths() last returned; a hint without the lock.
   bool waiting() const { return waiting_.load(std::memory_order_relaxed); }
   void set_waiting() { waiting_.store(true, std::memory_order_relaxed); }
   int collect(CompletionQueue* poller, int count, urma_cr_t* cr) override;
+  SendQueue* send_queue() override { return this; }
+  // The same where nothing is under way, up to the first entry that is not a success: makes no
+  // call. *all is false where collect() may find more.
+  [[gnu::always_inline]] int collect_at_once(int count, urma_cr_t* cr, bool* all);
   bool move_for(CompletionQueue* waiter, bool just_armed) override;
   bool outstanding() const override { return !empty(); }
   bool empty() const { return size_.load(std::memory_order_relaxed) == 0; }
 
  private:
   void make_room();
-  void announce_armed();
+  [[gnu::noinline]] void announce_armed();
   [[gnu::always_inline]] int retire(int count, urma_cr_t* cr);
-  [[gnu::always_inline]] void fill_record(const SendEntry& entry, urma_cr_t* cr) const;
-  [[gnu::always_inline]] void pop();
-  void grow() {
-    const uint32_t size = size_.load(std::memory_order_relaxed) + 1;
-    size_.store(size, std::memory_order_relaxed);
-    if (size > overflow_above_) [[unlikely]]
-      count_towards_overflow();
+  [[gnu::always_inline]] static void fill_record(const SendEntry& entry, urma_cr_t* cr);
+  [[gnu::cold, gnu::noinline]] void fill_marker(const SendEntry& entry, urma_cr_t* cr) const;
+  [[gnu::cold, gnu::noinline]] void vacate_special(SendEntry* entry);
+  [[gnu::cold, gnu::noinline]] void fail(SendEntry* entry, urma_cr_status_t status);
+  uint32_t behind(uint32_t place) const { return place + 1 == places_ ? 0 : place + 1; }
+  // An empty queue starts over, so that it stays in the cache whatever its depth is.
+  void start_over() { head_ = tail_ = 0; }
+  [[gnu::always_inline]] void grow() {
+    tail_ = behind(tail_);
+    size_.store(size_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
+  // One more request of a path is under way.
+  [[gnu::always_inline]] void begin(SendPath* path) {
+    if (path->outstanding++ == 0) make_busy(path);
+    ++path->entries;
+  }
+  [[gnu::always_inline]] void make_busy(SendPath* path) {
+    path->earlier = busy_;
+    path->later = nullptr;
+    if (busy_ != nullptr) busy_->later = path;
+    busy_ = path;
+  }
+  [[gnu::always_inline]] void make_idle(SendPath* path) {
+    if (path->earlier != nullptr) path->earlier->later = path->later;
+    (path->later != nullptr ? path->later->earlier : busy_) = path->earlier;
+    if (busy_ == nullptr) waiting_.store(false, std::memory_order_relaxed);
+  }
+  // The oldest entry leaves its place.
+  [[gnu::always_inline]] void vacate(SendEntry* entry) {
+    if (entry->special == 0) [[likely]] {
+      --entry->path->entries;
+    } else {
+      vacate_special(entry);
+    }
+    head_ = behind(head_);
   }
   void set_state(urma_jetty_state_t state) { state_.store(state, std::memory_order_relaxed); }
   void put_marker(urma_cr_status_t status);
@@ -206,9 +267,11 @@ class SendQueue : public CompletionSource {
   const SendLimits limits_;
   const QueueIdentity identity_;
   CompletionQueue* const jfc_;
+  const Bell& bell_;  // of the JFC
   const uint32_t depth_;
   const uint32_t places_;          // one more than the depth, for the marker
   const uint32_t overflow_above_;  // the depth of the JFC
+  const uint32_t easy_;            // so many need no more than a look: neither is reached
   const size_t stride_;
   LazyMemory memory_;
   std::atomic<urma_jetty_state_t> state_{URMA_JETTY_STATE_READY};  // written under lock_
@@ -218,61 +281,72 @@ class SendQueue : public CompletionSource {
   uint32_t counted_ = 0;
   uint32_t counted_due_ = 0;
   uint32_t head_ = 0;
+  uint32_t tail_ = 0;              // the place behind the newest entry
   std::atomic<uint32_t> size_{0};  // written under lock_
   std::atomic<bool> waiting_{false};
   bool more_ = false;
-  uint64_t popped_ = 0;     // all that ever left
-  uint64_t announced_ = 0;  // up to here, counted as popped_ is, the armed JFC knows what is due
-  std::vector<SendPath*> busy_;  // paths with outstanding requests
+  uint64_t popped_ = 0;       // all that ever left
+  uint64_t announced_ = 0;    // up to here, counted as popped_ is, the armed JFC knows what is due
+  SendPath* busy_ = nullptr;  // the paths with outstanding requests, the latest first
   QueueCounters counters_;
 };
 
-// The three that follow are most of what a poll costs.
+// What follows is most of what a poll costs.
 
-inline void SendQueue::fill_record(const SendEntry& entry, urma_cr_t* cr) const {
-  *cr = {};
+inline void SendQueue::fill_record(const SendEntry& entry, urma_cr_t* cr) {
+  *cr = entry.path->record;
   cr->status = static_cast<urma_cr_status_t>(entry.status);
   cr->user_ctx = entry.user_ctx;
-  // None of the enum's values, so that no program takes a send for a received message.
-  constexpr uint32_t kNoOpcode = 0xFF;
-  std::memcpy(&cr->opcode, &kNoOpcode, sizeof(cr->opcode));
-  cr->flag.bs.s_r = 0;
-  cr->flag.bs.jetty = identity_.jetty ? 1 : 0;
-  cr->local_id = identity_.id;
-  cr->user_data = identity_.user_data;
-  if ((entry.special & kMarker) != 0) [[unlikely]] {
-    cr->flag.bs.flush_err_done = entry.status == URMA_CR_WR_FLUSH_ERR_DONE;
-    cr->flag.bs.suspend_done = entry.status == URMA_CR_WR_SUSPEND_DONE;
-    return;
-  }
-  cr->completion_len = entry.status == URMA_CR_SUCCESS ? static_cast<uint32_t>(entry.bytes) : 0;
-  cr->remote_id = entry.path->remote_id;
-  cr->tpn = entry.path->tpn;
-}
-
-inline void SendQueue::pop() {
-  SendEntry& entry = at(head_);
-  if (entry.path != nullptr) --entry.path->entries;
-  if (entry.special != 0) [[unlikely]] {
-    flushed_ |= (entry.special & (kMarker | kDropped)) == kMarker;
-    entry.special = 0;
-  }
-  ++popped_;
-  head_ = head_ + 1 == places_ ? 0 : head_ + 1;
-  size_.store(size_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
+  cr->completion_len = static_cast<uint32_t>(entry.bytes);
 }
 
 inline int SendQueue::retire(int count, urma_cr_t* cr) {
   int got = 0;
-  while (size_.load(std::memory_order_relaxed) != 0) {
-    const SendEntry& entry = at(head_);
+  uint32_t size = size_.load(std::memory_order_relaxed);
+  const uint32_t before = size;
+  while (size != 0) {
+    SendEntry& entry = at(head_);
     if (entry.state != SendState::kDone) break;
     if (leaves_record(entry)) {
       if (got == count) break;
-      fill_record(entry, &cr[got++]);
+      if (entry.special == 0) [[likely]] {
+        fill_record(entry, &cr[got]);
+      } else {
+        fill_marker(entry, &cr[got]);
+      }
+      ++got;
     }
-    pop();
+    vacate(&entry);
+    --size;
   }
+  popped_ += before - size;
+  size_.store(size, std::memory_order_relaxed);
+  return got;
+}
+
+inline int SendQueue::collect_at_once(int count, urma_cr_t* cr, bool* all) {
+  *all = false;
+  if (empty() || !lock_.enter_at_once()) return 0;
+  int got = 0;
+  const uint32_t before = busy_ == nullptr ? size_.load(std::memory_order_relaxed) : 0;
+  uint32_t size = before;
+  uint32_t place = head_;
+  for (; size != 0 && got != count; --size) {
+    const SendEntry& entry = at(place);
+    if (entry.state != SendState::kDone || entry.status != URMA_CR_SUCCESS || entry.special != 0) {
+      break;
+    }
+    if (entry.signalled) fill_record(entry, &cr[got++]);
+    --entry.path->entries;
+    place = behind(place);
+  }
+  if (size != before) {
+    head_ = place;
+    popped_ += before - size;
+    size_.store(size, std::memory_order_relaxed);
+  }
+  *all = size == 0 || got == count;
+  lock_.leave_at_once();
   return got;
 }
 

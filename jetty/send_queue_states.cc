@@ -34,12 +34,12 @@ void SendQueue::put_marker(urma_cr_status_t status) {
   const uint32_t size = size_.load(std::memory_order_relaxed);
   // In the place of one that nothing was posted behind: so there always is one.
   const bool again = size != 0 && (at(nth(size - 1)).special & kMarker) != 0;
-  SendEntry* marker = &at(nth(again ? size - 1 : size));
+  SendEntry* marker = &at(again ? nth(size - 1) : tail_);
   *marker = {};
   marker->state = SendState::kDone;
   marker->status = static_cast<uint8_t>(status);
   marker->special = kMarker;
-  if (!again) size_.store(size + 1, std::memory_order_relaxed);
+  if (!again) grow();
 }
 
 // A queue that goes on, or stops once more, has no use for the marker of before.
@@ -62,8 +62,11 @@ int SendQueue::hand_back(int count, urma_cr_t* cr) {
     }
     if (entry.state != SendState::kDone) break;
     entry.status = URMA_CR_WR_UNHANDLED;
+    entry.bytes = 0;
     if ((entry.special & kDropped) == 0) fill_record(entry, &cr[got++]);
-    pop();
+    vacate(&entry);
+    ++popped_;
+    size_.store(size_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
   }
   return got;
 }

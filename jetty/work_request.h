@@ -41,6 +41,8 @@ enum class OpKind : uint8_t {
   kNone
 };
 OpKind kind_of(urma_opcode_t opcode);
+// Whether an atomic has a second operand, which takes the place of what was there.
+inline bool replaces(uint32_t opcode) { return opcode == URMA_OPC_CAS || opcode == URMA_OPC_SWAP; }
 
 // Whether 16 bytes can be changed at once. A library that did it under a lock of its own would not
 // be atomic with other processes.

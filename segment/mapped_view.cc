@@ -57,7 +57,7 @@ void MappedView::reserve() {
   area_.bytes = bytes + kHugePage;
   void* area = ::mmap(nullptr, area_.bytes, PROT_NONE, kReserved, -1, 0);
   if (area == MAP_FAILED) {
-    fail_errno(URMA_ENOMEM, fmt::format("reserving {} bytes of address space", area_.bytes));
+    fail_errno(URMA_ENOMEM, urma::format("reserving {} bytes of address space", area_.bytes));
   }
   area_.start = area;
   const uint64_t start = reinterpret_cast<uint64_t>(area);

@@ -129,6 +129,9 @@ long share_chunk(const MoverTools& tools, const Chunk& given) {
   const Chunk chunk = given;
   const uint64_t scratch = tools.scratch->pages(chunk.va);
   FreezeCalls calls(tools.uffd, tools.pagemap, tools.fail);
+  // One area again, whatever parts of it were registered before: Linux 6.12 moves no pages across
+  // the border of two, and does not always join them.
+  map_scratch(scratch & ~kHugeMask, kHugePageBytes);
   long result = calls.freeze_absent(FreezeStep::kRegisterScratch, scratch, chunk.len);
   if (result < 0) return result;
   empty(scratch, chunk.len);

@@ -23,7 +23,7 @@ constexpr int kSizeSeals = F_SEAL_SHRINK | F_SEAL_GROW;
 
 void* map(int fd, size_t bytes, int protection) {
   void* data = ::mmap(nullptr, bytes, protection, MAP_SHARED, fd, 0);
-  if (data == MAP_FAILED) fail_errno(URMA_ENOMEM, fmt::format("mapping {} shared bytes", bytes));
+  if (data == MAP_FAILED) fail_errno(URMA_ENOMEM, urma::format("mapping {} shared bytes", bytes));
   return data;
 }
 
@@ -42,24 +42,24 @@ SharedMemory SharedMemory::create(const char* name, size_t bytes, PeerMay peer) 
 
 SharedMemory SharedMemory::create(const char* name, size_t bytes, PeerMay peer, size_t backed) {
   Fd fd(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!fd.valid()) fail_errno(URMA_ENOMEM, fmt::format("making shared memory '{}'", name));
+  if (!fd.valid()) fail_errno(URMA_ENOMEM, urma::format("making shared memory '{}'", name));
   // Reserved now, so that a full memory is an error here and not a signal at first touch.
   if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0 ||
       (backed != 0 && ::fallocate(fd.get(), 0, 0, static_cast<off_t>(backed)) != 0)) {
-    fail_errno(URMA_ENOMEM, fmt::format("reserving {} bytes of shared memory '{}'", backed, name));
+    fail_errno(URMA_ENOMEM, urma::format("reserving {} bytes of shared memory '{}'", backed, name));
   }
   void* data = map(fd.get(), bytes, PROT_READ | PROT_WRITE);
   SharedMemory memory(std::move(fd), data, bytes);
   const int seals = kSizeSeals | F_SEAL_SEAL | (peer == PeerMay::kRead ? F_SEAL_FUTURE_WRITE : 0);
   if (::fcntl(memory.fd(), F_ADD_SEALS, seals) != 0) {
-    fail_errno(URMA_FAIL, fmt::format("sealing shared memory '{}'", name));
+    fail_errno(URMA_FAIL, urma::format("sealing shared memory '{}'", name));
   }
   return memory;
 }
 
 void SharedMemory::back(size_t offset, size_t bytes) const {
   if (::fallocate(fd_.get(), 0, static_cast<off_t>(offset), static_cast<off_t>(bytes)) != 0) {
-    fail_errno(URMA_ENOMEM, fmt::format("reserving {} bytes of shared memory", bytes));
+    fail_errno(URMA_ENOMEM, urma::format("reserving {} bytes of shared memory", bytes));
   }
 }
 

@@ -221,14 +221,24 @@ TEST_F(DeviceLines, S1_19a_LifeCycleInTwoSteps) {
   configs.end();
 }
 
-TEST_F(ProviderLines, S1_19b_LifeCycleAnswersWithTheProvider) {
-  Configs configs(ctx_);
+// Calls test(kind, object) with an object of each kind that was just allocated, and frees it.
+template <typename Test>
+void with_each_kind(urma_context_t* ctx, const Test& test) {
+  const auto refs = [ctx] { return ctx->ref.atomic_cnt.load(); };
+  Configs configs(ctx);
   for (int i = 0; i < kKindCount; ++i) {
-    const Kind& kind = kAll[i];
-    SCOPED_TRACE(kind.name);
+    SCOPED_TRACE(kAll[i].name);
     void* object = nullptr;
-    EXPECT_CHANGE(kind.alloc(ctx_, configs.of(i), &object), 1);
+    EXPECT_CHANGE(kAll[i].alloc(ctx, configs.of(i), &object), 1);
     ASSERT_NE(object, nullptr);
+    test(kAll[i], object);
+    EXPECT_CHANGE(kAll[i].free(object), -1);
+  }
+  configs.end();
+}
+
+TEST_F(ProviderLines, S1_19b_LifeCycleAnswersWithTheProvider) {
+  with_each_kind(ctx_, [&](const Kind& kind, void* object) {
     check_arguments(kind, ctx_, object);
     uint32_t depth = 8;
     for (const int status : {URMA_FAIL, URMA_EAGAIN}) {
@@ -247,18 +257,11 @@ TEST_F(ProviderLines, S1_19b_LifeCycleAnswersWithTheProvider) {
     module_->status = URMA_SUCCESS;
     EXPECT_EINVAL(kind.free(object));
     EXPECT_CHANGE(kind.deactive(object), 0);
-    EXPECT_CHANGE(kind.free(object), -1);
-  }
-  configs.end();
+  });
 }
 
 TEST_F(ProviderLines, S1_19c_LifeCycleWithoutOperations) {
-  Configs configs(ctx_);
-  for (int i = 0; i < kKindCount; ++i) {
-    const Kind& kind = kAll[i];
-    SCOPED_TRACE(kind.name);
-    void* object = nullptr;
-    EXPECT_CHANGE(kind.alloc(ctx_, configs.of(i), &object), 1);
+  with_each_kind(ctx_, [&](const Kind& kind, void* object) {
     uint32_t depth = 8;
     {
       const Without set(ctx_, kind.set_slot), get(ctx_, kind.get_slot);
@@ -275,9 +278,7 @@ TEST_F(ProviderLines, S1_19c_LifeCycleWithoutOperations) {
       EXPECT_EINVAL(kind.deactive(object));
     }
     EXPECT_CHANGE(kind.deactive(object), 0);
-    EXPECT_CHANGE(kind.free(object), -1);
-  }
-  configs.end();
+  });
 }
 
 // -------------------------------------------------------------------------------------------------
@@ -306,22 +307,15 @@ TEST_F(ProviderLines, S1_20a_OptionsOfTheRecordSetTheirBit) {
 }
 
 TEST_F(ProviderLines, S1_20b_UnknownOptionsAreRefused) {
-  Configs configs(ctx_);
-  for (int i = 0; i < kKindCount; ++i) {
-    const Kind& kind = kAll[i];
-    SCOPED_TRACE(kind.name);
-    void* object = nullptr;
-    ASSERT_EQ(kind.alloc(ctx_, configs.of(i), &object), URMA_SUCCESS);
+  with_each_kind(ctx_, [&](const Kind& kind, void* object) {
     uint32_t value = 1;
     EXPECT_EINVAL(kind.set(object, kUnknownOption, &value, sizeof value));
     // Only of a JFC the provider is asked first.
     module_->status = URMA_FAIL;
     EXPECT_ANSWER(kind.set(object, kUnknownOption, &value, sizeof value),
-                  i == kJfc ? URMA_FAIL : URMA_EINVAL);
+                  kind.alloc == kAll[kJfc].alloc ? URMA_FAIL : URMA_EINVAL);
     module_->status = URMA_SUCCESS;
-    EXPECT_CHANGE(kind.free(object), -1);
-  }
-  configs.end();
+  });
 }
 
 }  // namespace

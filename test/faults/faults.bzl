@@ -62,8 +62,8 @@ FAULTS = [
     (
         "receive_record_says_sent",
         "local/receiver.cc",
-        "record->flag.bs.s_r = 1;",
-        "record->flag.bs.s_r = 0;",
+        "ring->record.flag.bs.s_r = 1;",
+        "ring->record.flag.bs.s_r = 0;",
         [MODEL],
     ),
     (
@@ -89,7 +89,7 @@ FAULTS = [
     ),
     (
         "batch_names_the_first_object",
-        "local/queue_ops.cc",
+        "jetty/queue_ops.cc",
         "*bad = handles[i];",
         "*bad = handles[0];",
         [MODEL, LINES],
@@ -117,16 +117,16 @@ FAULTS = [
         [MODEL, LINES],
     ),
     (
-        "atomic_returns_the_new_value",
+        "atomic_returns_another_value",
         "local/direct.cc",
-        "__atomic_fetch_sub(",
-        "__atomic_sub_fetch(",
+        "before[0] = execute_atomic(opcode, target, width, operand[0], operand[2]);",
+        "before[0] = execute_atomic(opcode, target, width, operand[0], operand[2]) + 1;",
         [MAPPED_MODEL],
     ),
     # Messages.
     (
         "token_of_a_queue_is_not_compared",
-        "local/server.cc",
+        "jetty/transport.cc",
         "if (endpoint.token_policy != URMA_TOKEN_NONE && endpoint.token.token != token) {",
         "if (false) {",
         [MODEL, LINES],
@@ -141,21 +141,21 @@ FAULTS = [
     (
         "short_receive_has_another_status",
         "local/receiver.cc",
-        "return URMA_CR_LOC_LEN_ERR;",
-        "return URMA_CR_LOC_ACCESS_ERR;",
+        "remote = URMA_CR_REM_RESP_LEN_ERR;",
+        "remote = URMA_CR_REM_OPERATION_ERR;",
         [MODEL, LINES],
     ),
     (
         "sender_has_no_uasid",
         "local/receiver.cc",
-        "record->remote_id = ring.sender;",
-        "record->remote_id = ring.sender;\n  record->remote_id.uasid = 0;",
+        "ring->record.remote_id = ring->sender;",
+        "ring->record.remote_id = ring->sender;\n  ring->record.remote_id.uasid = 0;",
         [MODEL],
     ),
     # States, groups and peers.
     (
         "marker_comes_twice",
-        "local/sender_states.cc",
+        "jetty/sender_states.cc",
         "if (queue_.state() == state) return;",
         "",
         [LIFE, MODEL],
@@ -169,7 +169,7 @@ FAULTS = [
     ),
     (
         "unbinding_keeps_the_target",
-        "local/jetty_object.cc",
+        "jetty/jetty_object.cc",
         "bound_->bound.store(nullptr);",
         "",
         [LINES, MODEL],

@@ -3,10 +3,10 @@
 // The frame of the model, and the calls that are about the library, devices and contexts.
 #include "test/model/model.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cerrno>
+
+#include "third_party/fmt/format.h"
 
 namespace urma_model {
 namespace {
@@ -21,7 +21,7 @@ constexpr uint64_t kEnableSegmentCache = 5;
 std::string differs(const char* what, uint64_t expected, uint64_t actual) {
   return expected == actual
              ? std::string()
-             : fmt::format("{} is {:#x}, and should be {:#x}; ", what, actual, expected);
+             : urma::format("{} is {:#x}, and should be {:#x}; ", what, actual, expected);
 }
 
 Model::Model() {
@@ -125,8 +125,8 @@ std::string Model::compare_memory(int process, const uint8_t* actual) {
   Process& p = processes[static_cast<size_t>(process)];
   for (size_t i = 0; i < kArena; ++i) {
     if (p.known[i] && p.memory[i] != actual[i]) {
-      return fmt::format("byte {} of the memory of {} is {:#x}, and should be {:#x}", i,
-                         process == 0 ? 'A' : 'B', actual[i], p.memory[i]);
+      return urma::format("byte {} of the memory of {} is {:#x}, and should be {:#x}", i,
+                          process == 0 ? 'A' : 'B', actual[i], p.memory[i]);
     }
   }
   std::copy_n(actual, kArena, p.memory.begin());

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 //
 // Posting and polling: which requests are refused, and which records have to come.
-#include <fmt/format.h>
 
 #include <algorithm>
 
 #include "test/model/model.h"
+#include "third_party/fmt/format.h"
 
 namespace urma_model {
 namespace {
@@ -355,7 +355,7 @@ Answer Model::poll(const Call& c) {
     std::string wrong;
     for (int i = 0; i < r.count; ++i) wrong += take(c.on, r.record[static_cast<size_t>(i)]);
     if (r.count < c.wait_for) {
-      wrong += fmt::format("{} records came, and {} were due: ", r.count, c.wait_for);
+      wrong += urma::format("{} records came, and {} were due: ", r.count, c.wait_for);
       for (const Due& due : objects[c.on].due)
         wrong += "\n      " + urma_model::describe(due.record);
     }

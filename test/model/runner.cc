@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "test/model/runner.h"
 
-#include <fmt/format.h>
 #include <sched.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 #include <random>
 
 #include "test/model/shapes.h"
+#include "third_party/fmt/format.h"
 
 namespace urma_model {
 namespace {
@@ -30,6 +30,13 @@ void fill(uint8_t* memory, uint64_t seed) {
     const uint64_t word = random();
     std::memcpy(memory + i, &word, sizeof word);
   }
+}
+
+std::string one_of(const std::vector<int64_t>& values) {
+  std::string text;
+  for (const int64_t value : values)
+    text += urma::format("{}{}", text.empty() ? "" : " or ", value);
+  return text;
 }
 
 }  // namespace
@@ -92,7 +99,7 @@ Result Runner::make(const Call& call) {
 
 void Runner::begin(uint64_t seed) {
   model_ = Model();
-  text_ = fmt::format("sequence {}:\n", seed);
+  text_ = urma::format("sequence {}:\n", seed);
   failed_ = false;
   report_->count = 0;
   report_->failed_seed = seed;
@@ -167,7 +174,7 @@ bool Runner::step(Call call) {
   Answer answer = model_.predict(call);
   model_.complete(&call);
   const Result result = make(call);
-  text_ += fmt::format("  {} = {}\n", describe(call), result.value);
+  text_ += urma::format("  {} = {}\n", describe(call), result.value);
   judge(call, answer, result);
   return true;
 }
@@ -177,8 +184,8 @@ void Runner::judge(const Call& call, const Answer& answer, const Result& result)
   std::string wrong;
   if (values.empty() ? result.value < 0
                      : std::find(values.begin(), values.end(), result.value) == values.end()) {
-    wrong = fmt::format("the result is {}, and should be {}; ", result.value,
-                        values.empty() ? "a count" : fmt::format("{}", fmt::join(values, " or ")));
+    wrong = urma::format("the result is {}, and should be {}; ", result.value,
+                         values.empty() ? "a count" : one_of(values));
   }
   if (answer.error != 0) {
     wrong +=

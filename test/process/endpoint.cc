@@ -111,6 +111,7 @@ void Endpoint::open_send_queue() {
   jfs_cfg.flag.bs.lock_free = config.lock_free;
   jfs_cfg.trans_mode = config.mode;
   jfs_cfg.max_sge = config.max_sge;
+  jfs_cfg.max_inline_data = config.max_inline;
   jfs_cfg.max_rsge = 1;
   jfs_cfg.rnr_retry = config.rnr_retry;
   jfs_cfg.err_timeout = config.err_timeout;

@@ -24,6 +24,7 @@ struct Config {
   bool lock_free = false;
   uint32_t id = 0;  // of the receive queue; 0: the library chooses
   uint8_t max_sge = 1;
+  uint32_t max_inline = 0;
   uint32_t send_depth = 64;
   uint32_t receive_depth = 64;
   uint32_t token = kNoToken;  // of the receive queue; kNoToken: policy NONE

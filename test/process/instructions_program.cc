@@ -117,13 +117,27 @@ void warm_up(Party& party, urma_jfs_wr_t* wr, bool message) {
   }
 }
 
-void count_send(Party& party) {
+void count_sends(Party& party) {
   urma_jfs_wr_t wr = urma_test::send_request(party.self, &party.here);
   warm_up(party, &wr, true);
   count(party, &wr, true, Counted::kPost, "send-post");
   count(party, &wr, true, Counted::kReceivePost, "receive-post");
   count(party, &wr, true, Counted::kReceivePoll, "receive-poll");
   count(party, &wr, true, Counted::kPoll, "send-poll");
+  wr.flag.bs.inline_flag = 1;
+  count(party, &wr, true, Counted::kPost, "send-inline-post");
+}
+
+// Polls that find nothing. Every 32nd looks farther, and is counted too.
+void count_empty_poll(urma_jfc_t* jfc, const std::string& name) {
+  urma_cr_t record;
+  for (int i = 0; i < kCalls; ++i) {
+    require(
+        call(Counted::kPoll, Counted::kPoll, [&] { return urma_poll_jfc(jfc, 1, &record); }) == 0,
+        name + ": there is something");
+  }
+  CALLGRIND_DUMP_STATS_AT(name.c_str());
+  std::printf("%s %d\n", name.c_str(), kCalls);
 }
 
 // The same request 16 times, in one call, and one poll for all records.
@@ -152,6 +166,13 @@ void count_chain(Party& party, const urma_jfs_wr_t& wr, bool each, Counted count
   std::printf("%s %d\n", name.c_str(), kCalls * kChain);
 }
 
+void count_writes_inline(Party& party) {
+  urma_jfs_wr_t wr = urma_test::write_request(party.self, &party.here, &party.there);
+  wr.flag.bs.inline_flag = 1;
+  warm_up(party, &wr, false);
+  count(party, &wr, false, Counted::kPost, "write-inline-post");
+}
+
 void count_one_sided(Party& party, urma_jfs_wr_t wr, const std::string& name) {
   warm_up(party, &wr, false);
   count(party, &wr, false, Counted::kPost, name + "-post");
@@ -160,25 +181,21 @@ void count_one_sided(Party& party, urma_jfs_wr_t wr, const std::string& name) {
   count_chain(party, wr, true, Counted::kPoll, name + "-chain-poll");
 }
 
-// What the counting itself costs.
-void count_nothing() {
-  for (int i = 0; i < kCalls; ++i) call(Counted::kPost, Counted::kPost, [] { return 0; });
-  CALLGRIND_DUMP_STATS_AT("nothing");
-  std::printf("nothing %d\n", kCalls);
-}
-
 void count_all(bool lock_free) {
   urma_test::Config config;
   config.lock_free = lock_free;
+  config.max_inline = 8;
   Party party(config);
   require_mapped(party.remote);
-  count_nothing();
   count_one_sided(party, urma_test::write_request(party.self, &party.here, &party.there), "write");
   count_one_sided(party, urma_test::read_request(party.self, &party.here, &party.there), "read");
   count_one_sided(party, urma_test::add_request(party.self, &party.here, &party.there, 1), "add");
   count_one_sided(party, urma_test::cas_request(party.self, &party.here, &party.there, 0, 0),
                   "cas");
-  count_send(party);
+  count_writes_inline(party);
+  count_sends(party);
+  count_empty_poll(party.endpoint.send_jfc, "empty-send-poll");
+  count_empty_poll(party.endpoint.receive_jfc, "empty-receive-poll");
   require_mapped(party.remote);
 }
 

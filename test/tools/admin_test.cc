@@ -169,6 +169,7 @@ void expect_case(const Case& example) {
     EXPECT_EQ(result.out, "");
   }
   EXPECT_EQ(has_line(result.err, "^Failed to execute command.$"), example.status == 1);
+  EXPECT_FALSE(has_line(result.err, "^$")) << result.err;
 }
 
 // Every line of the contract, on a machine without processes to look at.

@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "third_party/fmt/format.h"
 #include "urma/base/host.h"
 #include "urma/core/core.h"
 #include "urma_api.h"
@@ -30,7 +31,7 @@ class DevicesTest : public testing::Test {
  protected:
   DevicesTest() {
     const char* base = ::getenv("TEST_TMPDIR");
-    root_ = fmt::format("{}/urmaXXXXXX", base == nullptr ? "/tmp" : base);
+    root_ = urma::format("{}/urmaXXXXXX", base == nullptr ? "/tmp" : base);
     EXPECT_NE(::mkdtemp(root_.data()), nullptr);
     fs::create_directories(root_ + "/modules");
     fs::create_directories(root_ + "/class");
@@ -41,7 +42,7 @@ class DevicesTest : public testing::Test {
   ~DevicesTest() override {
     urma_uninit();
     for (const char* name : {"URMA_RUNTIME_DIR", "URMA_PROVIDER_PATH", "URMA_SYSFS_ROOT",
-                             "URMA_TEST_FAIL_UNINIT", "URMA_DEVICE_ALIAS"}) {
+                             "URMA_TEST_FAIL_UNINIT", "URMA_TEST_EXPLAIN", "URMA_DEVICE_ALIAS"}) {
       ::unsetenv(name);
     }
     fs::remove_all(root_);
@@ -76,6 +77,20 @@ class DevicesTest : public testing::Test {
 
   std::string root_;
 };
+
+TEST_F(DevicesTest, AProviderMaySayWhatItLeftOut) {
+  use_own();
+  ::setenv("URMA_TEST_EXPLAIN", "the second card has no cable", 1);
+  ASSERT_EQ(urma_init(nullptr), URMA_SUCCESS);
+  ASSERT_EQ(device_table().providers().size(), 1U);
+  EXPECT_STREQ(device_table().providers()[0].reason, "the second card has no cable");
+  EXPECT_EQ(device_table().providers()[0].loaded, 1U);
+  EXPECT_EQ(device_table().providers()[0].devices, 1U);
+  ASSERT_EQ(urma_uninit(), URMA_SUCCESS);
+  ::unsetenv("URMA_TEST_EXPLAIN");
+  ASSERT_EQ(urma_init(nullptr), URMA_SUCCESS);
+  EXPECT_STREQ(device_table().providers()[0].reason, "");
+}
 
 TEST_F(DevicesTest, WithoutModulesInitFailsAndMayBeTriedAgain) {
   EXPECT_EQ(urma_uninit(), URMA_SUCCESS);
@@ -295,7 +310,7 @@ TEST_F(DevicesTest, ChildOfAUserGetsCleanErrorsAndTouchesNothing) {
   EXPECT_EQ(urma_get_device_by_name(name), dev);
   uint32_t uasid = 0;
   ASSERT_EQ(urma_get_uasid(&uasid), URMA_SUCCESS);
-  EXPECT_TRUE(fs::exists(fmt::format("{}/run/uasid-{:06x}", root_, uasid)));
+  EXPECT_TRUE(fs::exists(urma::format("{}/run/uasid-{:06x}", root_, uasid)));
   EXPECT_EQ(urma_init(nullptr), URMA_EEXIST);
 }
 

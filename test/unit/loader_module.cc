@@ -18,6 +18,9 @@ urma_status_t init(urma_init_attr_t*) {
   } catch (const std::exception&) {
     return URMA_FAIL;
   }
+  if (const char* reason = std::getenv("URMA_TEST_EXPLAIN")) {
+    urma::host()->registry->explain(&provider, reason);
+  }
   urma::DeviceDescription device{};
   device.name = "urma_test0";
   device.type = URMA_TRANSPORT_UB;

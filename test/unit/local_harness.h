@@ -31,9 +31,12 @@
 #include "urma/core/runtime.h"
 #include "urma/core/service_thread.h"
 #include "urma/core/settings.h"
-#include "urma/providers/local/context.h"
+#include "jetty/context.h"
+#include "jetty/ops.h"
 #include "urma/providers/local/protocol.h"
+#include "urma/providers/local/receiver.h"
 #include "urma/providers/local/ring.h"
+#include "urma/providers/local/sender.h"
 #include "urma/providers/local/transport.h"
 #include "urma/providers/shm/copy_engine.h"
 #include "urma/providers/shm/device.h"
@@ -181,6 +184,7 @@ class Node : public Host {
     transport_->stop();
   }
 
+  Transport* transport() { return transport_.get(); }
   urma_jfce_t* make_jfce() { return keep(ops_.create_jfce(context_.get()), ops_.delete_jfce); }
   urma_jfc_t* make_jfc(bool lock_free = false, urma_jfce_t* jfce = nullptr) {
     urma_jfc_cfg_t cfg = {};
@@ -356,7 +360,11 @@ class Node : public Host {
   CountingCopy copy_;
   std::unique_ptr<Transport> transport_;
   urma_device_t device_ = {};
-  urma_ops_t ops_ = make_ops(kProvider);
+  urma_ops_t ops_ = [] {
+    urma_ops_t ops = make_ops(kProvider);
+    add_post_ops<Sender, Receiver>(&ops);
+    return ops;
+  }();
   std::unique_ptr<Context> context_;
   urma_token_id_t* token_id_ = nullptr;
   std::vector<std::pair<const void*, std::function<void()>>> made_;

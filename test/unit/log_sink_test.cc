@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "third_party/fmt/format.h"
 #include "urma/base/fd.h"
 #include "urma/core/settings.h"
 #include "urma_api.h"
@@ -34,7 +35,7 @@ void collect(int level, char* line) {
 
 void collect_located(int level, const char* file, const char* function, int line, char* text) {
   const std::lock_guard lock(lines_mutex);
-  lines.emplace_back(level, fmt::format("{}/{}/{}/{}", file, function, line, text));
+  lines.emplace_back(level, urma::format("{}/{}/{}/{}", file, function, line, text));
 }
 
 std::vector<std::pair<int, std::string>> take_lines() {
@@ -99,7 +100,7 @@ TEST_F(LogSinkTest, CallbackGetsTheDocumentedLine) {
   EXPECT_EQ(got[0].first, URMA_VLOG_LEVEL_ERR);
   EXPECT_EQ(
       got[0].second,
-      fmt::format("[URMA][liburma][thread_id={}][worker][file.cc:function:42]a text", ::gettid()));
+      urma::format("[URMA][liburma][thread_id={}][worker][file.cc:function:42]a text", ::gettid()));
 }
 
 TEST_F(LogSinkTest, LocatedCallbackGetsTheBareTextAndTheLastOneWins) {

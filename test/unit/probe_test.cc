@@ -5,7 +5,7 @@
 
 #include "test/unit/local_harness.h"
 #include "test/unit/raw_peer.h"
-#include "urma/providers/local/groups.h"
+#include "jetty/groups.h"
 
 namespace urma::local {
 namespace {

@@ -59,7 +59,7 @@ TEST(Ring, CarriesEverySizeAroundItsEnd) {
     for (uint32_t bytes = 0; bytes <= ends.producer.max_payload(); bytes += 1 + lap) {
       const auto data = pattern(bytes, cookie);
       ASSERT_TRUE(send(&ends.producer, data, cookie)) << bytes;
-      Message message;
+      Message message = {};
       ASSERT_EQ(ends.consumer.peek(&message), RingConsumer::Peek::kMessage) << bytes;
       EXPECT_EQ(message.length, bytes);
       EXPECT_EQ(message.immediate, cookie * 3);
@@ -86,7 +86,7 @@ TEST(Ring, PayloadThatLooksLikeAMessageIsNone) {
     std::memcpy(data.data(), words.data(), data.size());
     data.resize(data.size() - 64 * (round % 5));
     ASSERT_TRUE(send(&ends.producer, data, round));
-    Message message;
+    Message message = {};
     ASSERT_EQ(ends.consumer.peek(&message), RingConsumer::Peek::kMessage);
     receive(&ends.consumer, message, URMA_CR_SUCCESS);
     ASSERT_EQ(ends.consumer.peek(&message), RingConsumer::Peek::kEmpty) << round;
@@ -104,7 +104,7 @@ TEST(Ring, FailedMessagesAnswerWithTheirStatus) {
   uint32_t reaped = 0;
   for (uint32_t i = 0; i < 1000; ++i) {
     ASSERT_TRUE(send(&ends.producer, pattern(i % 100, i), i, 0)) << i;
-    Message message;
+    Message message = {};
     ASSERT_EQ(ends.consumer.peek(&message), RingConsumer::Peek::kMessage);
     ends.consumer.consume(message, expected(i));
     uint32_t cookie;
@@ -121,7 +121,7 @@ TEST(Ring, FailedMessagesAnswerWithTheirStatus) {
 
 TEST(Ring, GivesNoRoomBeforeAnswersAreReaped) {
   Ends ends;
-  Message message;
+  Message message = {};
   uint32_t sent = 0;
   while (send(&ends.producer, pattern(8, sent), sent)) {
     ASSERT_EQ(ends.consumer.peek(&message), RingConsumer::Peek::kMessage);
@@ -139,7 +139,7 @@ TEST(Ring, IsFullBeforeItOverwrites) {
   uint32_t sent = 0;
   while (send(&ends.producer, pattern(8, sent), sent, 0)) ++sent;
   EXPECT_GE(sent, kRingBytes / kSlotBytes - 1);
-  Message message;
+  Message message = {};
   for (uint32_t i = 0; i < sent; ++i) {
     ASSERT_EQ(ends.consumer.peek(&message), RingConsumer::Peek::kMessage);
     ASSERT_EQ(receive(&ends.consumer, message, URMA_CR_SUCCESS), pattern(8, i));
@@ -175,7 +175,7 @@ TEST(Ring, BrokenHeadersAreRefused) {
     header.length = static_cast<uint32_t>(random());
     header.payload = static_cast<uint32_t>(random() % 4 == 0 ? random() : random() % 2000);
     header.word.store(1 | random() << 32);
-    Message message;
+    Message message = {};
     const auto peeked = ends.consumer.peek(&message);
     ASSERT_NE(peeked, RingConsumer::Peek::kEmpty);
     if (peeked == RingConsumer::Peek::kBroken) {
@@ -200,7 +200,7 @@ RingConsumer::Peek peek_at(uint8_t kind, uint8_t flags, uint32_t length, uint32_
 }
 
 TEST(Ring, KindsThatDoNotExistAreRefused) {
-  Message message;
+  Message message = {};
   for (uint32_t kind = 0; kind <= UINT8_MAX; ++kind) {
     SCOPED_TRACE(kind);
     const bool exists = kind >= 1 && kind <= 3;
@@ -210,7 +210,7 @@ TEST(Ring, KindsThatDoNotExistAreRefused) {
 }
 
 TEST(Ring, ImmediatesComeWithEveryKind) {
-  Message message;
+  Message message = {};
   EXPECT_EQ(peek_at(2, kSolicited, 100, 100, &message), RingConsumer::Peek::kMessage);
   EXPECT_EQ(message.kind, MessageKind::kSendImm);
   EXPECT_EQ(message.immediate, ~uint64_t{5});
@@ -221,7 +221,7 @@ TEST(Ring, ImmediatesComeWithEveryKind) {
 }
 
 TEST(Ring, LengthsThatDoNotFitTheKindAreRefused) {
-  Message message;
+  Message message = {};
   for (const uint8_t kind : {1, 2}) {
     EXPECT_EQ(peek_at(kind, 0, 101, 100, &message), RingConsumer::Peek::kBroken);
     EXPECT_EQ(peek_at(kind, kByReference, 101, 100, &message), RingConsumer::Peek::kBroken);
@@ -250,7 +250,7 @@ TEST(Ring, TwoThreadsLoseNothing) {
   RingConsumer consumer(producer);
   std::thread receiver([&] {
     for (uint32_t i = 0; i < kMessages;) {
-      Message message;
+      Message message = {};
       if (consumer.peek(&message) != RingConsumer::Peek::kMessage) {
         ::sched_yield();
         continue;

@@ -91,7 +91,7 @@ class RuntimeDirTest : public testing::Test {
  protected:
   RuntimeDirTest() {
     const char* base = ::getenv("TEST_TMPDIR");
-    root_ = fmt::format("{}/urmaXXXXXX", base == nullptr ? "/tmp" : base);
+    root_ = urma::format("{}/urmaXXXXXX", base == nullptr ? "/tmp" : base);
     EXPECT_NE(::mkdtemp(root_.data()), nullptr);
     path_ = root_ + "/urma";
     ::setenv("URMA_RUNTIME_DIR", path_.c_str(), 1);
@@ -138,7 +138,7 @@ TEST_F(RuntimeDirTest, IsMadeForItsOwnerAloneAndLeftEmpty) {
     EXPECT_EQ(info.st_mode & 07777, 0700u);
     EXPECT_EQ(instance->path(), path_);
     EXPECT_NE(instance->nonce(), 0u);
-    EXPECT_TRUE(names().count(fmt::format("slot-{}", instance->slot())));
+    EXPECT_TRUE(names().count(urma::format("slot-{}", instance->slot())));
     EXPECT_EQ(instance->socket_name(7, "shm"), "7.shm");
   }
   EXPECT_EQ(names(), std::set<std::string>{"eids"});
@@ -298,7 +298,7 @@ uint32_t hold_everything() {
   instance->reserve_id(IdKind::kJetty, 0, 5);
   instance->reserve_id(IdKind::kToken, 1, 6);
   std::ofstream(
-      fmt::format("{}/{}", instance->path(), instance->socket_name(instance->slot(), "shm")));
+      urma::format("{}/{}", instance->path(), instance->socket_name(instance->slot(), "shm")));
   return instance->slot();
 }
 
@@ -312,8 +312,8 @@ TEST_F(RuntimeDirTest, SurvivorsClearUpWithinASecond) {
   const uint64_t killed = monotonic_ns();
   child.kill();
   while (names().size() != 3 && monotonic_ns() - killed < 1'000'000'000) std::this_thread::yield();
-  EXPECT_EQ(names(), (std::set<std::string>{"eids", fmt::format("slot-{}", survivor->slot()),
-                                            fmt::format("uasid-{:06x}", survivor->uasid())}));
+  EXPECT_EQ(names(), (std::set<std::string>{"eids", urma::format("slot-{}", survivor->slot()),
+                                            urma::format("uasid-{:06x}", survivor->uasid())}));
   EXPECT_EQ(survivor->owner_slot(IdKind::kJetty, eid, 5), std::nullopt);
   RecordProperty("cleared_after_us", static_cast<int>((monotonic_ns() - killed) / 1000));
   survivor->reserve_id(IdKind::kJetty, 0, 5);

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "tools/admin/command_line.h"
 
-#include <fmt/format.h>
-
 #include <CLI/CLI.hpp>
 #include <cctype>
 #include <charconv>
 #include <map>
 #include <sstream>
 
+#include "third_party/fmt/format.h"
 #include "tools/admin/text.h"
 #include "urma_api.h"
 
@@ -34,7 +33,7 @@ uint64_t parse_number(const std::string& name, const std::string& text, uint64_t
   const auto [stopped, error] = std::from_chars(begin, end, value, hex ? 16 : 10);
   if (error != std::errc() || stopped != end || value < min || value > max) {
     throw CLI::ValidationError(
-        fmt::format("{} is given '{}', and takes a number from {} to {}", name, text, min, max),
+        urma::format("{} is given '{}', and takes a number from {} to {}", name, text, min, max),
         CLI::ExitCodes::ValidationError);
   }
   return value;
@@ -45,7 +44,7 @@ std::string parse_choice(const std::string& name, const std::string& text,
   for (const auto& choice : split(choices, '|')) {
     if (choice == text) return text;
   }
-  throw CLI::ValidationError(fmt::format("{} is given '{}', and takes {}", name, text, choices),
+  throw CLI::ValidationError(urma::format("{} is given '{}', and takes {}", name, text, choices),
                              CLI::ExitCodes::ValidationError);
 }
 
@@ -59,9 +58,9 @@ std::string parse_eid(const std::string& name, const std::string& text) {
   urma_log_set_level(level);
   if (!valid || (eid.in6.subnet_prefix == 0 && eid.in6.interface_id == 0)) {
     throw CLI::ValidationError(
-        fmt::format("{} is given '{}', and takes an IPv6 address, an IPv4 address or a number, "
-                    "other than 0",
-                    name, text),
+        urma::format("{} is given '{}', and takes an IPv6 address, an IPv4 address or a number, "
+                     "other than 0",
+                     name, text),
         CLI::ExitCodes::ValidationError);
   }
   return eid_text(eid);
@@ -181,7 +180,7 @@ void CommandTree::add_command(const Command& command) {
     if (next == nullptr) {
       next = app->add_subcommand(word, group_help(word));
       next->require_subcommand(0, 1);
-      next->footer(fmt::format("Example: urma_admin {}", command.example));
+      next->footer(urma::format("Example: urma_admin {}", command.example));
       if (*command.instead != '\0') next->group("Old words");
     }
     app = next;
@@ -252,8 +251,8 @@ std::string CommandTree::example(const CLI::App* app) const {
 std::string line(const std::string& reason, int argc, const char* const* argv,
                  const std::string& allowed, const std::string& example) {
   std::vector<std::string> given(argv + std::min(argc, 1), argv + argc);
-  std::string text = fmt::format("{}; given: {}; allowed: {}; example: urma_admin {}", reason,
-                                 given.empty() ? "nothing" : joined(given, " "), allowed, example);
+  std::string text = urma::format("{}; given: {}; allowed: {}; example: urma_admin {}", reason,
+                                  given.empty() ? "nothing" : joined(given, " "), allowed, example);
   std::replace_if(
       text.begin(), text.end(), [](unsigned char c) { return std::iscntrl(c) != 0; }, ' ');
   return text;
@@ -278,7 +277,7 @@ std::string misplaced_option(const Command& command, const Options& options) {
 
 std::string usage_of(const Command& command) {
   return *command.options == '\0' ? command.words
-                                  : fmt::format("{} {}", command.words, command.options);
+                                  : urma::format("{} {}", command.words, command.options);
 }
 
 std::string complaint(const std::string& reason, int argc, const char* const* argv,

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tools/admin/device_fields.h"
 
-#include <fmt/format.h>
-
+#include "third_party/fmt/format.h"
 #include "tools/admin/text.h"
 #include "urma_types_str.h"
 
@@ -42,7 +41,7 @@ class Fields {
  public:
   template <typename Number>
   void number(const char* name, Number value) {
-    fields_.push_back({name, fmt::format("{}", value), value});
+    fields_.push_back({name, urma::format("{}", value), value});
   }
   void word(std::string name, const std::string& text) {
     fields_.push_back({std::move(name), text, text});
@@ -50,14 +49,14 @@ class Fields {
   void bits(const char* name, uint32_t value, const char* (*bit_name)(uint8_t)) {
     const auto names = bit_names(value, bit_name);
     fields_.push_back({name,
-                       fmt::format("{:#x} [{}]", value, joined(names, "|")),
+                       urma::format("{:#x} [{}]", value, joined(names, "|")),
                        {{"value", value}, {"names", names}}});
   }
   void coded(const char* name, int value, const char* meaning) {
     fields_.push_back(
-        {name, fmt::format("{} [{}]", value, meaning), {{"value", value}, {"name", meaning}}});
+        {name, urma::format("{} [{}]", value, meaning), {{"value", value}, {"name", meaning}}});
   }
-  void port(size_t index) { fields_.push_back({fmt::format("port{}", index), "", nullptr}); }
+  void port(size_t index) { fields_.push_back({urma::format("port{}", index), "", nullptr}); }
   std::vector<Field> take() { return std::move(fields_); }
 
  private:
@@ -73,7 +72,7 @@ void add_identity(const Device& device, Fields* fields) {
   std::copy(std::begin(device.attr.guid.raw), std::end(device.attr.guid.raw), guid.raw);
   fields->word("guid", eid_text(guid));
   for (const auto& info : device.eids) {
-    fields->word(fmt::format("eid{}", info.eid_index), eid_text(info.eid));
+    fields->word(urma::format("eid{}", info.eid_index), eid_text(info.eid));
   }
 }
 
@@ -167,10 +166,10 @@ std::vector<Field> fields_of(const Device& device) {
 }
 
 std::string priority_table(const Device& device) {
-  std::string text = fmt::format("{:<10}{:<6}{}\n", "priority", "sl", "tp_type");
+  std::string text = urma::format("{:<10}{:<6}{}\n", "priority", "sl", "tp_type");
   for (size_t i = 0; i < URMA_MAX_PRIORITY_CNT; ++i) {
     const auto& info = device.attr.dev_cap.priority_info[i];
-    text += fmt::format("{:<10}{:<6}{}\n", i, info.SL, urma_tp_type_en_to_string(info.tp_type));
+    text += urma::format("{:<10}{:<6}{}\n", i, info.SL, urma_tp_type_en_to_string(info.tp_type));
   }
   return text;
 }

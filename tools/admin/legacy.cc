@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "tools/admin/legacy.h"
 
-#include <fmt/format.h>
-
 #include <span>
 
+#include "third_party/fmt/format.h"
 #include "tools/admin/show_objects.h"
 #include "tools/admin/show_queues.h"
 #include "tools/admin/text.h"
@@ -26,14 +25,14 @@ std::string kind_of(const Options& options, std::span<const ResourceType> types)
   std::vector<std::string> allowed;
   for (const auto& type : types) {
     if (options.resource_type == type.number) return type.kind;
-    allowed.push_back(fmt::format("{} ({})", type.number, type.kind));
+    allowed.push_back(urma::format("{} ({})", type.number, type.kind));
   }
   if (!options.resource_type) {
     throw UsageError(
-        fmt::format("--resource_type is missing, and takes {}", joined(allowed, ", ")));
+        urma::format("--resource_type is missing, and takes {}", joined(allowed, ", ")));
   }
-  throw UsageError(fmt::format("--resource_type is given '{}', and takes {}",
-                               *options.resource_type, joined(allowed, ", ")));
+  throw UsageError(urma::format("--resource_type is given '{}', and takes {}",
+                                *options.resource_type, joined(allowed, ", ")));
 }
 
 Report show_kind(Options options, const std::string& kind, std::optional<uint64_t> id) {

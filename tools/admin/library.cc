@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tools/admin/library.h"
 
-#include <fmt/format.h>
-
+#include "third_party/fmt/format.h"
 #include "tools/admin/report.h"
 #include "tools/admin/text.h"
 
@@ -13,8 +12,8 @@ Device describe(urma_device_t* handle) {
   Device device = {handle, handle->name, {}, {}};
   const urma_status_t status = urma_query_device(handle, &device.attr);
   if (status != URMA_SUCCESS) {
-    throw Failure(fmt::format("device {} cannot be asked what it can do (status {})", device.name,
-                              static_cast<int>(status)));
+    throw Failure(urma::format("device {} cannot be asked what it can do (status {})", device.name,
+                               static_cast<int>(status)));
   }
   uint32_t count = 0;
   if (urma_eid_info_t* eids = urma_get_eid_list(handle, &count); eids != nullptr) {
@@ -31,8 +30,8 @@ bool Device::aggregated() const { return name.starts_with("bonding"); }
 Library::Library() {
   const urma_status_t status = urma_init(nullptr);
   if (status != URMA_SUCCESS) {
-    throw Failure(fmt::format("the library cannot be started (urma_init returns {})",
-                              static_cast<int>(status)));
+    throw Failure(urma::format("the library cannot be started (urma_init returns {})",
+                               static_cast<int>(status)));
   }
 }
 
@@ -56,9 +55,9 @@ Device Library::device(const std::string& name) const {
     names.push_back(device.name);
   }
   if (names.empty()) {
-    throw Failure(fmt::format("there is no device '{}', nor any other: see show providers", name));
+    throw Failure(urma::format("there is no device '{}', nor any other: see show providers", name));
   }
-  throw Failure(fmt::format("there is no device '{}'; there are: {}", name, joined(names, ", ")));
+  throw Failure(urma::format("there is no device '{}'; there are: {}", name, joined(names, ", ")));
 }
 
 }  // namespace admin

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "tools/admin/perf.h"
 
-#include <fmt/format.h>
-
 #include <charconv>
 #include <sstream>
 
+#include "third_party/fmt/format.h"
 #include "tools/admin/processes.h"
 
 namespace admin {
@@ -61,10 +60,10 @@ Report for_processes(const Options& options,
   std::vector<std::string> texts(processes.size());
   for_each_at_once(processes.size(), [&](size_t i) {
     answers[i] = process_json(processes[i]);
-    texts[i] = fmt::format("process {}: ", process_text(processes[i]));
+    texts[i] = urma::format("process {}: ", process_text(processes[i]));
     try {
       ask(processes[i].pid, &answers[i], &texts[i]);
-    } catch (const Failure& failure) {
+    } catch (const std::exception& failure) {
       answers[i]["error"] = failure.what();
       texts[i] += std::string(failure.what()) + '\n';
     }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "tools/admin/processes.h"
 
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 #include <ctime>
 #include <thread>
 
+#include "third_party/fmt/format.h"
 #include "tools/admin/text.h"
 
 namespace admin {
@@ -39,18 +39,18 @@ std::string time_text(uint64_t since_1970_ns) {
 
 }  // namespace
 
-const char kNoProcess[] = "no other process of this user and runtime directory uses the library\n";
+const char kNoProcess[] = "no other process of this user and runtime directory uses the library";
 
 std::string no_answer_reason(uint32_t pid, urma_status_t status) {
   switch (status) {
     case URMA_ENOPERM:
-      return fmt::format(
+      return urma::format(
           "no process of this user and this runtime directory has the pid {}; see show processes",
           pid);
     case URMA_ETIMEOUT:
-      return fmt::format("process {} does not answer; it may be stopped", pid);
+      return urma::format("process {} does not answer; it may be stopped", pid);
     default:
-      return fmt::format(
+      return urma::format(
           "process {} cannot be asked (status {}): it has ended, or uses another "
           "version of the library",
           pid, static_cast<int>(status));
@@ -65,18 +65,17 @@ std::vector<urma_ext_process_t> asked_processes(const Options& options) {
     if (process.pid == *options.pid) return {process};
     pids.push_back(process_text(process));
   }
-  throw Failure(fmt::format(
+  throw Failure(urma::format(
       "no other process of this user and this runtime directory has the pid {}; there are: {}",
       *options.pid, pids.empty() ? "none" : joined(pids, ", ")));
 }
 
 void for_each_at_once(size_t count, const std::function<void(size_t)>& ask) {
   for (size_t begin = 0; begin < count; begin += kMaxThreads) {
-    std::vector<std::thread> threads;
+    std::vector<std::jthread> threads;  // joined, also where one cannot be started
     for (size_t i = begin; i < std::min(count, begin + kMaxThreads); ++i) {
       threads.emplace_back(ask, i);
     }
-    for (auto& thread : threads) thread.join();
   }
 }
 
@@ -85,7 +84,7 @@ Json process_json(const urma_ext_process_t& process) {
 }
 
 std::string process_text(const urma_ext_process_t& process) {
-  return fmt::format("{} ({})", process.pid, program_of(process));
+  return urma::format("{} ({})", process.pid, program_of(process));
 }
 
 Report show_processes(const Options& /*options*/) {
@@ -99,11 +98,11 @@ Report show_processes(const Options& /*options*/) {
     json["uid"] = process.uid;
     json["start_time_ns"] = process.start_time_ns;
     report.json["processes"].push_back(json);
-    table.add({fmt::format("{}", process.pid), program_of(process),
-               fmt::format("{}", process.uasid), fmt::format("{}", process.slot),
+    table.add({urma::format("{}", process.pid), program_of(process),
+               urma::format("{}", process.uasid), urma::format("{}", process.slot),
                time_text(process.start_time_ns)});
   }
-  report.text = table.empty() ? kNoProcess : table.text();
+  report.text = table.empty() ? std::string(kNoProcess) + '\n' : table.text();
   return report;
 }
 

@@ -5,6 +5,7 @@
 #define TOOLS_ADMIN_PROCESSES_H_
 
 #include <algorithm>
+#include <exception>
 #include <functional>
 #include <string>
 #include <vector>
@@ -71,7 +72,7 @@ std::vector<Answer<Entry>> ask_processes(const Options& options,
     try {
       answers[i].entries = fetch_all<Entry>(
           [=](Entry* entries, uint32_t* count) { return query(pid, entries, count); }, pid);
-    } catch (const Failure& failure) {
+    } catch (const std::exception& failure) {
       answers[i].error = failure.what();
     }
   });

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "tools/admin/refused.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
+#include "third_party/fmt/format.h"
 #include "tools/admin/library.h"
 #include "tools/admin/text.h"
 
@@ -12,7 +11,7 @@ namespace admin {
 namespace {
 
 [[noreturn]] void refuse(const std::string& why, const std::string& instead) {
-  throw Failure(fmt::format("{}; instead: {}", why, instead));
+  throw Failure(urma::format("{}; instead: {}", why, instead));
 }
 
 Report unchanged(const std::string& text) {
@@ -20,7 +19,7 @@ Report unchanged(const std::string& text) {
 }
 
 void need(bool given, const char* option) {
-  if (!given) throw UsageError(fmt::format("{} is missing", option));
+  if (!given) throw UsageError(urma::format("{} is missing", option));
 }
 
 // The entry of the EID table that the options name, or nullptr.
@@ -35,35 +34,35 @@ uint64_t existing_index(const Device& device, const Options& options) {
   const uint64_t index = options.index.value_or(0);
   if (entry_of(device, index) != nullptr) return index;
   std::vector<std::string> indices;
-  for (const auto& info : device.eids) indices.push_back(fmt::format("{}", info.eid_index));
-  throw Failure(fmt::format("{} has no EID {}; it has: {}", device.name, index,
-                            indices.empty() ? "none" : joined(indices, ", ")));
+  for (const auto& info : device.eids) indices.push_back(urma::format("{}", info.eid_index));
+  throw Failure(urma::format("{} has no EID {}; it has: {}", device.name, index,
+                             indices.empty() ? "none" : joined(indices, ", ")));
 }
 
 // Why the table cannot be changed.
 [[noreturn]] void refuse_eids(const Device& device) {
-  refuse(fmt::format("the EIDs of {} are made once for the runtime directory, and the library has "
-                     "no call that changes them",
-                     device.name),
-         fmt::format("use one of those that it has: urma_admin show --dev {}", device.name));
+  refuse(urma::format("the EIDs of {} are made once for the runtime directory, and the library has "
+                      "no call that changes them",
+                      device.name),
+         urma::format("use one of those that it has: urma_admin show --dev {}", device.name));
 }
 
 [[noreturn]] void refuse_namespaces(const std::string& what) {
   refuse(
-      fmt::format("{} cannot be tied to a network namespace: all processes that share the runtime "
-                  "directory have the same devices and EIDs",
-                  what),
+      urma::format("{} cannot be tied to a network namespace: all processes that share the runtime "
+                   "directory have the same devices and EIDs",
+                   what),
       "give the processes that shall reach each other the same URMA_RUNTIME_DIR, and others "
       "another one");
 }
 
 Report set_mode(const Device& device, uint64_t index, const std::string& mode) {
   if (mode == "dynamic") {
-    refuse(fmt::format("EID {} of {} is static: nothing in the kernel assigns EIDs here", index,
-                       device.name),
+    refuse(urma::format("EID {} of {} is static: nothing in the kernel assigns EIDs here", index,
+                        device.name),
            "leave it static");
   }
-  return unchanged(fmt::format("EID {} of {} is static already", index, device.name));
+  return unchanged(urma::format("EID {} of {} is static already", index, device.name));
 }
 
 }  // namespace
@@ -76,7 +75,7 @@ Report eid_add(const Options& options) {
   const uint64_t index = options.index.value_or(0);
   if (const auto* entry = entry_of(device, index); entry != nullptr) {
     throw Failure(
-        fmt::format("EID {} of {} is {} already", index, device.name, eid_text(entry->eid)));
+        urma::format("EID {} of {} is {} already", index, device.name, eid_text(entry->eid)));
   }
   refuse_eids(device);
 }
@@ -92,12 +91,13 @@ Report eid_delete(const Options& options) {
 Report eid_set(const Options& options) {
   const bool mode = options.what == "mode";
   if (mode && options.value != "static" && options.value != "dynamic") {
-    throw UsageError(fmt::format("mode is given '{}', and takes static or dynamic", options.value));
+    throw UsageError(
+        urma::format("mode is given '{}', and takes static or dynamic", options.value));
   }
   const Library library;
   const Device device = library.device(options.device);
   const uint64_t index = existing_index(device, options);
-  if (!mode) refuse_namespaces(fmt::format("EID {} of {}", index, device.name));
+  if (!mode) refuse_namespaces(urma::format("EID {} of {}", index, device.name));
   return set_mode(device, index, options.value);
 }
 
@@ -119,14 +119,14 @@ Report device_set(const Options& options) {
   const Device device = library.device(options.device);
   const uint32_t sl = device.attr.dev_cap.priority_info[*options.priority].SL;
   if (sl == *options.sl) {
-    return unchanged(fmt::format("priority {} of {} has service level {} already",
-                                 *options.priority, device.name, sl));
+    return unchanged(urma::format("priority {} of {} has service level {} already",
+                                  *options.priority, device.name, sl));
   }
   refuse(
-      fmt::format("priority {} of {} has service level {} for good: nothing is sent over a "
-                  "link that could tell them apart",
-                  *options.priority, device.name, sl),
-      fmt::format("use the priority that has it: urma_admin show --dev {} --whole", device.name));
+      urma::format("priority {} of {} has service level {} for good: nothing is sent over a "
+                   "link that could tell them apart",
+                   *options.priority, device.name, sl),
+      urma::format("use the priority that has it: urma_admin show --dev {} --whole", device.name));
 }
 
 Report device_expose(const Options& options) { return set_device_ns(options); }
@@ -149,7 +149,7 @@ Report system_show(const Options& /*options*/) {
 
 Report system_set(const Options& options) {
   if (options.value == "off") refuse_namespaces("what is shared");
-  return unchanged(fmt::format("{} is on already", options.what));
+  return unchanged(urma::format("{} is on already", options.what));
 }
 
 Report set_ns_mode(const Options& options) {
@@ -164,19 +164,20 @@ Report aggregate_add(const Options& options) {
   const Library library;
   std::vector<std::string> known;
   for (const auto& device : library.devices()) {
-    if (device.name == options.name) throw Failure(fmt::format("{} is there already", device.name));
+    if (device.name == options.name)
+      throw Failure(urma::format("{} is there already", device.name));
     for (const auto& info : device.eids) {
       if (eid_text(info.eid) == options.eid) {
         refuse(
             "an aggregated device is another name of a device here, and a program takes it from "
             "its environment",
-            fmt::format("URMA_DEVICE_ALIAS={}={}", options.name, device.name));
+            urma::format("URMA_DEVICE_ALIAS={}={}", options.name, device.name));
       }
       known.push_back(eid_text(info.eid));
     }
   }
-  throw Failure(fmt::format("no device has the EID {}; there are: {}", options.eid,
-                            known.empty() ? "none" : joined(known, ", ")));
+  throw Failure(urma::format("no device has the EID {}; there are: {}", options.eid,
+                             known.empty() ? "none" : joined(known, ", ")));
 }
 
 Report aggregate_change(const Options& /*options*/) {

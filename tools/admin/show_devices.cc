@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "tools/admin/show_devices.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstring>
 
+#include "third_party/fmt/format.h"
 #include "tools/admin/device_fields.h"
 #include "tools/admin/library.h"
 #include "tools/admin/text.h"
@@ -64,23 +63,23 @@ Json brief_json(const Device& device, const std::vector<std::string>& members) {
 // One row for each EID. Scripts cut these lines at fixed columns.
 std::string brief_rows(const Device& device, size_t number, const std::string& last_column) {
   const auto row = [&](const std::string& eid) {
-    return fmt::format("{:<3}  {:<16}    {:<8}    {}    {:<8}{}\n", number, device.name,
-                       urma_tp_type_to_string(device.handle->type), eid, link_of(device),
-                       last_column);
+    return urma::format("{:<3}  {:<16}    {:<8}    {}    {:<8}{}\n", number, device.name,
+                        urma_tp_type_to_string(device.handle->type), eid, link_of(device),
+                        last_column);
   };
   if (device.eids.empty()) return row(std::string(std::strlen("eid0 ") + URMA_EID_STR_LEN, ' '));
   std::string text;
   for (const auto& info : device.eids) {
-    text += row(fmt::format("eid{} {}", info.eid_index, eid_text(info.eid)));
+    text += row(urma::format("eid{} {}", info.eid_index, eid_text(info.eid)));
   }
   return text;
 }
 
 std::string brief_header(bool with_members) {
-  std::string names = fmt::format("{:<3}  {:<16}    {:<8}    {:<44}    {:<8}", "num", "ubep_dev",
-                                  "tp_type", "eid", "link");
+  std::string names = urma::format("{:<3}  {:<16}    {:<8}    {:<44}    {:<8}", "num", "ubep_dev",
+                                   "tp_type", "eid", "link");
   std::string dashes =
-      fmt::format("{:-<3}  {:-<16}    {:-<8}    {:-<44}    {:-<8}", "", "", "", "", "");
+      urma::format("{:-<3}  {:-<16}    {:-<8}    {:-<44}    {:-<8}", "", "", "", "", "");
   if (with_members) {
     names += "  sub_udma_devs";
     dashes += "  -------------";
@@ -107,7 +106,7 @@ Report show_whole(const std::vector<Device>& devices) {
   for (const auto& device : devices) {
     const auto fields = fields_of(device);
     for (const auto& field : fields) {
-      report.text += fmt::format("{:<{}}: {}", field.name, kFieldWidth, field.text);
+      report.text += urma::format("{:<{}}: {}", field.name, kFieldWidth, field.text);
       report.text.erase(report.text.find_last_not_of(' ') + 1);
       report.text += '\n';
     }
@@ -129,13 +128,13 @@ Report show_devices(const Options& options) {
 Report show_topology(const Options& options) {
   const Library library;
   if (options.node.value_or(0) != 0) {
-    throw Failure(fmt::format("there is no node {}; there is: 0, this machine", *options.node));
+    throw Failure(urma::format("there is no node {}; there is: 0, this machine", *options.node));
   }
   Report report{{{"nodes", Json::array()}}, "node 0 (this machine)\n"};
   Json devices = Json::array();
   for (const auto& device : library.devices()) {
     devices.push_back(brief_json(device, members_of(library, device)));
-    report.text += fmt::format("  {}: reaches itself, link {}\n", device.name, link_of(device));
+    report.text += urma::format("  {}: reaches itself, link {}\n", device.name, link_of(device));
   }
   report.json["nodes"].push_back(
       {{"node", 0}, {"devices", devices}, {"neighbours", Json::array()}});

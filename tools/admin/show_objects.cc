@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tools/admin/show_objects.h"
 
-#include <fmt/format.h>
-
+#include "third_party/fmt/format.h"
 #include "tools/admin/library.h"
 #include "tools/admin/show_devices.h"
 #include "tools/admin/show_queues.h"
@@ -29,8 +28,8 @@ bool is_of_kind(const urma_ext_queue_t& queue, const std::string& kind) {
 
 std::string missing_text(const Options& options) {
   if (!options.id) return "";
-  return fmt::format("no process of this user has a {} {} on {}", options.what, *options.id,
-                     options.device);
+  return urma::format("no process of this user has a {} {} on {}", options.what, *options.id,
+                      options.device);
 }
 
 Report show_segments_of_device(const Options& options) {
@@ -56,7 +55,7 @@ Report show_queues_of_device(const Options& options) {
 // There is nothing behind the transport channels of our devices, so none of them is ever there.
 Report show_channels(const Options& options) {
   if (options.id) throw Failure(missing_text(options));
-  const std::string note = fmt::format(
+  const std::string note = urma::format(
       "{} has no transport channels to show: queues reach each other directly; see show queues",
       options.device);
   return {{{"device", options.device}, {options.what, Json::array()}, {"note", note}}, note + '\n'};

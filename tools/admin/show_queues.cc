@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "tools/admin/show_queues.h"
 
-#include <fmt/format.h>
 #include <signal.h>
 
 #include <chrono>
@@ -9,6 +8,7 @@
 #include <optional>
 #include <tuple>
 
+#include "third_party/fmt/format.h"
 #include "tools/admin/processes.h"
 #include "tools/admin/text.h"
 #include "urma_types_str.h"
@@ -73,7 +73,7 @@ std::string status_name(size_t status) {
                                            "WR_UNHANDLED",
                                            "LOC_DATA_POISON",
                                            "REM_DATA_POISON"};
-  return status < std::size(kNames) ? kNames[status] : fmt::format("STATUS_{}", status);
+  return status < std::size(kNames) ? kNames[status] : urma::format("STATUS_{}", status);
 }
 
 std::string device_of(const urma_ext_queue_t& queue) {
@@ -124,23 +124,23 @@ Table queue_table() {
 }
 
 std::string number_or_dash(bool known, uint64_t number) {
-  return known ? fmt::format("{}", number) : "-";
+  return known ? urma::format("{}", number) : "-";
 }
 
 std::vector<std::string> queue_row(const urma_ext_queue_t& queue) {
   const bool jfc = queue.kind == URMA_EXT_QUEUE_JFC;
   return {device_of(queue),
           kind_name(queue.kind),
-          fmt::format("{}", queue.id),
+          urma::format("{}", queue.id),
           state_name(queue),
           mode_name(queue),
-          fmt::format("{}/{}", queue.fill, queue.depth),
+          urma::format("{}/{}", queue.fill, queue.depth),
           number_or_dash(queue.jfc_id != 0, queue.jfc_id),
           number_or_dash(queue.jfr_id != 0, queue.jfr_id),
           number_or_dash(!jfc, queue.posts),
           number_or_dash(!jfc, queue.refused),
-          fmt::format("{}", queue.completions),
-          fmt::format("{}", errors_of(queue)),
+          urma::format("{}", queue.completions),
+          urma::format("{}", errors_of(queue)),
           number_or_dash(!jfc, queue.bytes),
           number_or_dash(!jfc, queue.rnr),
           number_or_dash(jfc, queue.wakeups),
@@ -152,10 +152,10 @@ std::string error_lines(const std::vector<urma_ext_queue_t>& queues) {
   std::string text;
   for (const auto& queue : queues) {
     if (errors_of(queue) == 0) continue;
-    text += fmt::format("{} {}:", kind_name(queue.kind), queue.id);
+    text += urma::format("{} {}:", kind_name(queue.kind), queue.id);
     const Json errors = errors_json(queue);
     for (const auto& [status, count] : errors.items()) {
-      text += fmt::format(" {} {}", count.get<uint64_t>(), status);
+      text += urma::format(" {} {}", count.get<uint64_t>(), status);
     }
     text += '\n';
   }
@@ -164,7 +164,7 @@ std::string error_lines(const std::vector<urma_ext_queue_t>& queues) {
 
 void add_process(const Answer<urma_ext_queue_t>& answer, Report* report) {
   Json json = process_json(answer.process);
-  report->text += fmt::format("process {}\n", process_text(answer.process));
+  report->text += urma::format("process {}\n", process_text(answer.process));
   if (!answer.error.empty()) {
     json["error"] = answer.error;
     report->text += answer.error + '\n';
@@ -186,7 +186,7 @@ void add_process(const Answer<urma_ext_queue_t>& answer, Report* report) {
 Report report_of(const QueueAnswers& answers) {
   Report report{{{"processes", Json::array()}}, ""};
   for (const auto& answer : answers) add_process(answer, &report);
-  if (answers.empty()) report.text = kNoProcess;
+  if (answers.empty()) report.text = std::string(kNoProcess) + '\n';
   return report;
 }
 
@@ -246,19 +246,19 @@ void add_rates(const Sample& before, const Sample& now, Report* report) {
                  {"device", std::get<1>(key)},
                  {"kind", kind_name(queue.kind)},
                  {"id", queue.id}};
-    std::vector<std::string> row = {fmt::format("{}", std::get<0>(key)), std::get<1>(key),
-                                    kind_name(queue.kind), fmt::format("{}", queue.id)};
+    std::vector<std::string> row = {urma::format("{}", std::get<0>(key)), std::get<1>(key),
+                                    kind_name(queue.kind), urma::format("{}", queue.id)};
     for (size_t i = 0; i < std::size(values); ++i) {
-      json[fmt::format("{}_per_second", kNames[i])] = values[i];
-      row.push_back(i == kBytes ? fmt::format("{:.2f}", values[i] / (1 << 20))
-                                : fmt::format("{:.0f}", values[i]));
+      json[urma::format("{}_per_second", kNames[i])] = values[i];
+      row.push_back(i == kBytes ? urma::format("{:.2f}", values[i] / (1 << 20))
+                                : urma::format("{:.0f}", values[i]));
     }
     rates.push_back(std::move(json));
     table.add(std::move(row));
   }
   report->json["seconds"] = seconds;
   report->json["rates"] = std::move(rates);
-  if (!table.empty()) report->text += fmt::format("in {:.2f} s\n", seconds) + table.text();
+  if (!table.empty()) report->text += urma::format("in {:.2f} s\n", seconds) + table.text();
 }
 
 // Waits for the end of an interval, or for Ctrl-C, which shall not leave traces in the runtime

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "tools/admin/show_segments.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
+#include "third_party/fmt/format.h"
 #include "tools/admin/processes.h"
 #include "tools/admin/text.h"
 
@@ -65,20 +64,20 @@ std::vector<std::string> part_row(const urma_ext_segment_t& segment, bool first)
   if (first) {
     row = {device_of(segment),
            segment.imported != 0 ? "imported" : "registered",
-           fmt::format("{:#x}", segment.va),
-           fmt::format("{}", segment.len),
-           fmt::format("{}", segment.token_id),
+           urma::format("{:#x}", segment.va),
+           urma::format("{}", segment.len),
+           urma::format("{}", segment.token_id),
            segment.access == 0 ? "-" : joined(access_names(segment.access), "|")};
   }
   const auto& part = segment.part;
-  row.insert(row.end(), {fmt::format("{:#x}", part.va), fmt::format("{}", part.len),
+  row.insert(row.end(), {urma::format("{:#x}", part.va), urma::format("{}", part.len),
                          path_name(part.path), why(part.reason)});
   return row;
 }
 
 void add_process(const Answer<urma_ext_segment_t>& answer, Report* report) {
   Json json = process_json(answer.process);
-  report->text += fmt::format("process {}\n", process_text(answer.process));
+  report->text += urma::format("process {}\n", process_text(answer.process));
   if (!answer.error.empty()) {
     json["error"] = answer.error;
     report->text += answer.error + '\n';
@@ -114,7 +113,7 @@ Report segments_report(const Options& options, const SegmentFilter& filter,
   if (none && !missing.empty()) throw Failure(missing);
   Report report{{{"processes", Json::array()}}, ""};
   for (const auto& answer : answers) add_process(answer, &report);
-  if (answers.empty()) report.text = kNoProcess;
+  if (answers.empty()) report.text = std::string(kNoProcess) + '\n';
   return report;
 }
 

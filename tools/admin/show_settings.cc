@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "tools/admin/show_settings.h"
 
-#include <fmt/format.h>
-
 #include <optional>
 
+#include "third_party/fmt/format.h"
 #include "tools/admin/processes.h"
 #include "tools/admin/text.h"
 
@@ -37,9 +36,9 @@ const char* origin_name(urma_ext_origin_t origin) {
 std::string origin_text(const urma_ext_setting_t& setting) {
   switch (setting.origin) {
     case URMA_EXT_ORIGIN_REFUSED:
-      return fmt::format("default: '{}' is not allowed; allowed: {}",
-                         printable(setting.given, sizeof setting.given),
-                         printable(setting.range, sizeof setting.range));
+      return urma::format("default: '{}' is not allowed; allowed: {}",
+                          printable(setting.given, sizeof setting.given),
+                          printable(setting.range, sizeof setting.range));
     case URMA_EXT_ORIGIN_IGNORED:
       return "default: set-user-id programs ignore the variable";
     default:
@@ -101,7 +100,7 @@ Report show_providers(const Options& options) {
   for (const auto& provider : ask_one(options, urma_ext_query_providers)) {
     report.json["providers"].push_back(provider_json(provider));
     table.add({printable(provider.name, sizeof provider.name), provider.loaded != 0 ? "yes" : "no",
-               fmt::format("{}", provider.devices), printable(provider.path, sizeof provider.path),
+               urma::format("{}", provider.devices), printable(provider.path, sizeof provider.path),
                printable(provider.reason, sizeof provider.reason)});
   }
   report.text = table.empty() ? "no provider was found\n" : table.text();

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "tools/admin/text.h"
 
-#include <fmt/format.h>
-#include <fmt/printf.h>
-
 #include <algorithm>
 #include <cctype>
+#include <cstdio>
 #include <cstring>
+
+#include "third_party/fmt/format.h"
 
 namespace admin {
 
@@ -19,7 +19,7 @@ std::string Table::text() const {
   std::string text;
   const auto add_line = [&](const std::vector<std::string>& row) {
     std::string line;
-    for (size_t i = 0; i < row.size(); ++i) line += fmt::format("{:<{}}  ", row[i], widths[i]);
+    for (size_t i = 0; i < row.size(); ++i) line += urma::format("{:<{}}  ", row[i], widths[i]);
     line.erase(line.find_last_not_of(' ') + 1);
     text += line + '\n';
   };
@@ -39,7 +39,11 @@ std::string printable(const char* text, size_t room) {
   return result;
 }
 
-std::string eid_text(const urma_eid_t& eid) { return fmt::sprintf(EID_FMT, EID_ARGS(eid)); }
+std::string eid_text(const urma_eid_t& eid) {
+  char text[URMA_EID_STR_LEN + 1];
+  std::snprintf(text, sizeof text, EID_FMT, EID_ARGS(eid));
+  return text;
+}
 
 std::vector<std::string> bit_names(uint32_t value,
                                    const std::function<const char*(uint8_t)>& name) {
@@ -51,7 +55,12 @@ std::vector<std::string> bit_names(uint32_t value,
 }
 
 std::string joined(const std::vector<std::string>& words, const char* separator) {
-  return fmt::format("{}", fmt::join(words, separator));
+  std::string text;
+  for (const auto& word : words) {
+    if (&word != &words.front()) text += separator;
+    text += word;
+  }
+  return text;
 }
 
 }  // namespace admin

@@ -17,9 +17,6 @@ class Unit(enum.Enum):
     RATE = 'rate'            # messages per second
     BANDWIDTH = 'bandwidth'  # bytes per second
 
-    def better(self, one: float, other: float) -> bool:
-        return one < other if self is Unit.TIME else one > other
-
 
 @dataclasses.dataclass(frozen=True)
 class Ours:

@@ -11,7 +11,6 @@ cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
 # The flags of the build, as far as clang-tidy needs them; the packages' include path is `.`.
 readonly TIDY_FLAGS=(
   -std=c++20 -Wall -Wextra -I. -Iurma/include
-  -DSPDLOG_HEADER_ONLY= -DSPDLOG_FMT_EXTERNAL -DFMT_HEADER_ONLY
 )
 readonly MAX_LINES=500
 

@@ -30,18 +30,19 @@ std::string tag(const char* when, Api api) {
 
 // The best rate of 1, 2, 4 ... batches that follow each other, from the first post to the last
 // completion.
-double best_rate(const std::vector<uint64_t>& posted, const std::vector<uint64_t>& completed,
-                 double bytes_of_batch) {
-  double best = 0;
-  for (size_t width = 1; width <= completed.size(); width *= 2) {
-    uint64_t shortest = UINT64_MAX;
-    for (size_t i = 0; i + width <= completed.size(); i++) {
-      shortest = std::min(shortest, completed[i + width - 1] - posted[i]);
+template <typename Post>
+double best_rate(const Sender<Post>& sender, double bytes_of_message) {
+  const std::vector<uint64_t>& until = sender.completed_until();
+  double best = 0;  // messages in a tick
+  for (size_t width = 1; width <= until.size(); width *= 2) {
+    for (size_t i = 0; i + width <= until.size(); i++) {
+      const size_t last = i + width - 1;
+      const uint64_t messages = until[last] - (i == 0 ? 0 : until[i - 1]);
+      const uint64_t time = sender.completed_at()[last] - sender.posted_at()[i];
+      best = std::max(best, static_cast<double>(messages) / static_cast<double>(time));
     }
-    const double seconds = static_cast<double>(shortest) / ticks_per_us() / 1e6;
-    best = std::max(best, bytes_of_batch * static_cast<double>(width) / seconds);
   }
-  return best;
+  return best * bytes_of_message * ticks_per_us() * 1e6;
 }
 
 template <typename Post>
@@ -173,9 +174,8 @@ void BandwidthTest::measure_with(const SendPlan& plan, Row& row) {
   row.bandwidth = bandwidth_of(bytes, span.messages(), span.seconds());
   if (!sender) return;
   if (!sender->completed_at().empty()) {
-    const auto batch = static_cast<double>(plan.bytes(plan.batch));
-    row.bandwidth.peak_mbs =
-        in_megabytes(best_rate(sender->posted_at(), sender->completed_at(), batch));
+    const double mean = bytes / static_cast<double>(span.messages());
+    row.bandwidth.peak_mbs = in_megabytes(best_rate(*sender, mean));
   }
   if (config.sync_stream) add_jetty_rows(plan, *sender, span.start, row);
   if (credit_) end_credit_round(*sender, *credit_);

@@ -27,9 +27,10 @@ SendPlan::SendPlan(const Session& session, uint32_t size) : size_(size) {
   if (in_turn && list == 1) requests_ = std::max(requests_, 2U);
   if (copies) {
     if (requests_ > session.memory.staging_slots()) {
-      throw UsageError("-l " + std::to_string(list) + " needs more staging buffers of this size (" +
-                       std::to_string(session.memory.staging_slots()) +
-                       ") than --layout bcopy has");
+      const std::string most = std::to_string(session.memory.staging_slots());
+      throw UsageError("given -l " + std::to_string(list) + " with --layout bcopy and -s " +
+                       std::to_string(size) + "; allowed: chains of at most " + most +
+                       " requests of this size; example: -l " + most);
     }
     window = std::min(window, requests_);
   }

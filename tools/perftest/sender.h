@@ -78,9 +78,11 @@ class Sender {
   bool waiting() const { return due_ > 0; }
   uint64_t completed() const { return completed_; }
   const std::vector<Lane>& lanes() const { return lanes_; }
-  // With keep_times: when the first request of each batch was posted, and when it completed.
+  // With keep_times: when the first request of each batch was posted, when it completed, and how
+  // many requests had completed then. The last batch of a lane may be a short one.
   const std::vector<uint64_t>& posted_at() const { return posted_at_; }
   const std::vector<uint64_t>& completed_at() const { return completed_at_; }
+  const std::vector<uint64_t>& completed_until() const { return completed_until_; }
 
  private:
   uint64_t room(const Lane& lane);
@@ -114,7 +116,7 @@ class Sender {
   std::vector<Lane> lanes_;
   uint32_t due_ = 0;
   uint64_t completed_ = 0;
-  std::vector<uint64_t> posted_at_, completed_at_;
+  std::vector<uint64_t> posted_at_, completed_at_, completed_until_;
 };
 
 template <typename Post>
@@ -132,6 +134,7 @@ Sender<Post>::Sender(Session& session, const SendPlan& plan, uint64_t limit,
     const uint64_t batches = (limit / plan.batch + 1) * lanes_.size();
     posted_at_.reserve(batches);
     completed_at_.reserve(batches);
+    completed_until_.reserve(batches);
   }
   if (config.rate_limited) {
     constexpr uint64_t kMany = 1 << 20;
@@ -259,7 +262,10 @@ void Sender<Post>::complete(const urma_cr_t& record) {
   completed_ += count;
   lane.due--;
   due_--;
-  if (keep_times_) completed_at_.push_back(ticks());
+  if (keep_times_) {
+    completed_at_.push_back(ticks());
+    completed_until_.push_back(completed_);
+  }
   if (lane.completed == limit_) lane.finished_at = ticks();
 }
 

@@ -2,6 +2,7 @@
 
 #include "tools/perftest/values.h"
 
+#include <algorithm>
 #include <cctype>
 #include <cerrno>
 #include <cmath>
@@ -36,7 +37,11 @@ std::optional<double> read_fraction(const std::string& text) {
 
 UsageError refusal(const std::string& given, const std::string& allowed,
                    const std::string& example) {
-  return UsageError("given " + given + "; allowed: " + allowed + "; example: " + example);
+  std::string line = "given " + given + "; allowed: " + allowed + "; example: " + example;
+  // One line, whatever was typed.
+  std::replace_if(
+      line.begin(), line.end(), [](unsigned char c) { return std::iscntrl(c) != 0; }, ' ');
+  return UsageError(line);
 }
 
 uint64_t parse_number(const std::string& option, const std::string& text, uint64_t min,

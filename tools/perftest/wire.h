@@ -20,12 +20,17 @@ namespace perftest {
 constexpr size_t kBlockSize = 360;
 using Block = std::array<uint8_t, kBlockSize>;
 
+// No descriptor has this number, so that no block of UMDK's tool has it at the place of one.
+constexpr uint32_t kMark = 0x6d727501;
+constexpr uint32_t kExtensionVersion = 1;
+
 // Where a field lies in the block.
 struct Field {
   const char* name;  // as UMDK's tool calls it
   uint16_t offset;
   uint16_t size;       // 1, 2, 4 or 8; 64 for the device's name
   const char* option;  // not null: both sides must agree on the field, and this is what sets it
+  uint64_t (*value)(const Config& config);  // NULL: no number, or nothing that this tool has
 };
 
 const std::vector<Field>& fields();

@@ -1,87 +1,117 @@
 // SPDX-License-Identifier: MIT
 
+#include <bit>
+
 #include "tools/perftest/wire.h"
 
 namespace perftest {
 namespace {
 
-// The documented offsets. What lies between is padding, or pointers of UMDK's process.
+uint64_t time_type(const Config& config) {
+  switch (config.ends_by) {
+    case EndsBy::kIterations:
+      return 1U << 0;
+    case EndsBy::kDuration:
+      return 1U << 1;
+    case EndsBy::kUser:
+      return 1U << 2;
+  }
+  return 0;
+}
+
+// UMDK's numbers of the tests: latency first, then bandwidth.
+uint64_t command(const Config& config) {
+  return static_cast<uint64_t>(config.api) + (config.latency() ? 0 : 4);
+}
+
+uint64_t rate_bits(const Config& config) { return std::bit_cast<uint64_t>(config.rate_limit); }
+
+template <auto Member>
+uint64_t of(const Config& config) {
+  return static_cast<uint64_t>(config.*Member);
+}
+
+// The documented offsets, and what this tool writes there. What lies between is padding, or
+// pointers of UMDK's process.
 constexpr Field kFields[] = {
-    {"cmd", 0, 4, "test"},
-    {"type", 4, 4, nullptr},
-    {"eid_idx", 8, 4, nullptr},
-    {"api_type", 12, 4, nullptr},
-    {"all", 16, 1, "-a"},
-    {"atomic_type", 20, 4, "-A"},
-    {"jfc_depth", 24, 4, nullptr},
-    {"dev_name", 28, 64, nullptr},
-    {"duration", 92, 4, "-D"},
-    {"use_jfce", 96, 1, nullptr},
-    {"time_type", 100, 4, "-n, -D or -y"},
-    {"inline_size", 104, 4, nullptr},
-    {"jettys", 108, 4, "-J"},
-    {"token_policy", 112, 4, "-K"},
-    {"tp_type", 116, 4, nullptr},
-    {"iters", 120, 8, "-n"},
-    {"last_iters", 128, 8, nullptr},
-    {"no_peak", 136, 1, nullptr},
-    {"jfs_post_list", 140, 4, nullptr},
-    {"jetty_mode", 144, 4, "-b"},
-    {"cq_mod", 148, 4, nullptr},
-    {"jfr_post_list", 152, 4, nullptr},
-    {"jfr_depth", 156, 4, nullptr},
-    {"size", 160, 4, "-s"},
-    {"jfs_depth", 164, 4, nullptr},
-    {"trans_mode", 168, 4, "-p"},
-    {"order_type", 172, 4, nullptr},
-    {"bw_unit", 176, 4, nullptr},
-    {"min_size", 180, 4, nullptr},
-    {"max_size", 184, 4, nullptr},
-    {"enable_random_size", 188, 1, nullptr},
-    {"cache_line_size", 192, 4, nullptr},
-    {"page_size", 200, 8, nullptr},
-    {"use_flat_api", 208, 1, "-f"},
-    {"cpu_freq_f", 209, 1, nullptr},
-    {"warm_up", 210, 1, nullptr},
-    {"bidirection", 211, 1, nullptr},
-    {"jfc_inline", 212, 1, nullptr},
-    {"inf_period", 216, 4, nullptr},
-    {"inf_period_ms", 220, 4, "--inf_period_ms"},
-    {"order", 224, 4, "-a"},
-    {"err_timeout", 228, 1, nullptr},
-    {"lock_free", 229, 1, nullptr},
-    {"priority", 230, 1, nullptr},
-    {"share_jfr", 231, 1, nullptr},
-    {"jettys_pre_jfr", 232, 4, nullptr},
-    {"enable_ipv6", 256, 1, "--enable_ipv6"},
-    {"port", 258, 2, nullptr},
-    {"mark", 260, 4, nullptr},
-    {"extension", 264, 4, nullptr},
-    {"is_rate_limit", 272, 1, nullptr},
-    {"rate_limit", 280, 8, nullptr},
-    {"burst_size", 288, 4, nullptr},
-    {"rate_units", 292, 4, nullptr},
-    {"gap_cycles", 296, 8, nullptr},
-    {"enable_credit", 304, 1, "--enable_credit"},
-    {"credit_threshold", 308, 4, nullptr},
-    {"credit_notify_cnt", 312, 4, nullptr},
-    {"seg_pre_jetty", 316, 1, "--seg_pre_jetty"},
-    {"enable_imm", 317, 1, "--enable_imm"},
-    {"enable_notify", 318, 1, nullptr},
-    {"enable_err_continue", 319, 1, "--enable_err_continue"},
-    {"enable_user_tp", 320, 1, "--enable_user_tp"},
-    {"oor_en", 321, 1, nullptr},
-    {"spray_en", 322, 1, nullptr},
-    {"cc_en", 323, 1, nullptr},
-    {"cc_alg", 324, 4, nullptr},
-    {"retry_num", 328, 4, nullptr},
-    {"ack_timeout", 332, 4, nullptr},
-    {"sge_num", 336, 4, "--sge_num"},
-    {"enable_write_dirty", 340, 1, nullptr},
-    {"write_dirty_period", 344, 4, "--enable_write_dirty"},
-    {"pair_num", 348, 4, nullptr},
-    {"pair_flag", 352, 1, nullptr},
-    {"group_id", 353, 1, nullptr},
+    {"cmd", 0, 4, "test", command},
+    {"type", 4, 4, nullptr, of<&Config::kind>},
+    {"eid_idx", 8, 4, nullptr, of<&Config::eid_index>},
+    {"api_type", 12, 4, nullptr, of<&Config::api>},
+    {"all", 16, 1, "-a", of<&Config::all_sizes>},
+    {"atomic_type", 20, 4, "-A", of<&Config::atomic_type>},
+    {"jfc_depth", 24, 4, nullptr, of<&Config::jfc_depth>},
+    {"dev_name", 28, 64, nullptr, nullptr},
+    {"duration", 92, 4, "-D", of<&Config::duration_s>},
+    {"use_jfce", 96, 1, nullptr, of<&Config::events>},
+    {"time_type", 100, 4, "-n, -D or -y", time_type},
+    {"inline_size", 104, 4, nullptr, of<&Config::inline_size>},
+    {"jettys", 108, 4, "-J", of<&Config::jettys>},
+    {"token_policy", 112, 4, "-K", of<&Config::token_policy>},
+    // urma_tp_type_t: RTP, CTP.
+    {"tp_type", 116, 4, nullptr, [](const Config& c) -> uint64_t { return c.ctp ? 1 : 0; }},
+    {"iters", 120, 8, "-n", of<&Config::iterations>},
+    {"last_iters", 128, 8, nullptr, nullptr},
+    {"no_peak", 136, 1, nullptr, of<&Config::no_peak>},
+    {"jfs_post_list", 140, 4, nullptr, of<&Config::jfs_post_list>},
+    {"jetty_mode", 144, 4, "-b", of<&Config::jetty_mode>},
+    {"cq_mod", 148, 4, nullptr, of<&Config::cq_mod>},
+    {"jfr_post_list", 152, 4, nullptr, of<&Config::jfr_post_list>},
+    {"jfr_depth", 156, 4, nullptr, of<&Config::jfr_depth>},
+    {"size", 160, 4, "-s", of<&Config::size>},
+    {"jfs_depth", 164, 4, nullptr, of<&Config::jfs_depth>},
+    {"trans_mode", 168, 4, "-p", of<&Config::mode>},
+    {"order_type", 172, 4, nullptr, of<&Config::order_type>},
+    {"bw_unit", 176, 4, nullptr, of<&Config::bw_unit>},
+    {"min_size", 180, 4, nullptr, of<&Config::min_size>},
+    {"max_size", 184, 4, nullptr, of<&Config::max_size>},
+    {"enable_random_size", 188, 1, nullptr, of<&Config::random_sizes>},
+    {"cache_line_size", 192, 4, nullptr, [](const Config&) -> uint64_t { return 64; }},
+    {"page_size", 200, 8, nullptr, of<&Config::page_size>},
+    {"use_flat_api", 208, 1, "-f", of<&Config::flat_api>},
+    {"cpu_freq_f", 209, 1, nullptr, of<&Config::cpu_frequency_check>},
+    {"warm_up", 210, 1, nullptr, of<&Config::warm_up>},
+    {"bidirection", 211, 1, nullptr, of<&Config::bidirectional>},
+    {"jfc_inline", 212, 1, nullptr, of<&Config::jfc_inline>},
+    {"inf_period", 216, 4, nullptr, of<&Config::infinite_period_s>},
+    {"inf_period_ms", 220, 4, "--inf_period_ms", of<&Config::infinite_period_ms>},
+    {"order", 224, 4, "-a", of<&Config::order>},
+    {"err_timeout", 228, 1, nullptr, of<&Config::err_timeout>},
+    {"lock_free", 229, 1, nullptr, of<&Config::lock_free>},
+    {"priority", 230, 1, nullptr, of<&Config::priority>},
+    {"share_jfr", 231, 1, nullptr, of<&Config::share_jfr>},
+    {"jettys_pre_jfr", 232, 4, nullptr, of<&Config::jettys_per_jfr>},
+    {"enable_ipv6", 256, 1, "--enable_ipv6", of<&Config::ipv6>},
+    {"port", 258, 2, nullptr, of<&Config::port>},
+    {"mark", 260, 4, nullptr, [](const Config&) -> uint64_t { return kMark; }},
+    {"extension", 264, 4, nullptr, [](const Config&) -> uint64_t { return kExtensionVersion; }},
+    {"is_rate_limit", 272, 1, nullptr, of<&Config::rate_limited>},
+    {"rate_limit", 280, 8, nullptr, rate_bits},
+    {"burst_size", 288, 4, nullptr, of<&Config::burst_size>},
+    {"rate_units", 292, 4, nullptr, of<&Config::rate_unit>},
+    {"gap_cycles", 296, 8, nullptr, nullptr},
+    {"enable_credit", 304, 1, "--enable_credit", of<&Config::credit>},
+    {"credit_threshold", 308, 4, nullptr, of<&Config::credit_threshold>},
+    {"credit_notify_cnt", 312, 4, nullptr, of<&Config::credit_notify_count>},
+    {"seg_pre_jetty", 316, 1, "--seg_pre_jetty", of<&Config::segment_per_jetty>},
+    {"enable_imm", 317, 1, "--enable_imm", of<&Config::immediate>},
+    {"enable_notify", 318, 1, nullptr, of<&Config::notify>},
+    {"enable_err_continue", 319, 1, "--enable_err_continue", of<&Config::error_continue>},
+    {"enable_user_tp", 320, 1, "--enable_user_tp", of<&Config::user_tp>},
+    {"oor_en", 321, 1, nullptr, of<&Config::oor>},
+    {"spray_en", 322, 1, nullptr, of<&Config::spray>},
+    {"cc_en", 323, 1, nullptr, of<&Config::cc>},
+    {"cc_alg", 324, 4, nullptr, of<&Config::cc_alg>},
+    {"retry_num", 328, 4, nullptr, of<&Config::retry_num>},
+    {"ack_timeout", 332, 4, nullptr, of<&Config::ack_timeout>},
+    {"sge_num", 336, 4, "--sge_num", of<&Config::sge_num>},
+    {"enable_write_dirty", 340, 1, nullptr,
+     [](const Config& c) -> uint64_t { return c.write_dirty_ms.has_value(); }},
+    {"write_dirty_period", 344, 4, "--enable_write_dirty",
+     [](const Config& c) -> uint64_t { return c.write_dirty_ms.value_or(50); }},
+    {"pair_num", 348, 4, nullptr, of<&Config::pair_num>},
+    {"pair_flag", 352, 1, nullptr, of<&Config::pairs>},
+    {"group_id", 353, 1, nullptr, nullptr},
 };
 
 constexpr bool in_order() {

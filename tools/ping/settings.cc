@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
@@ -30,7 +31,11 @@ struct Texts {
 
 [[noreturn]] void refuse(const std::string& given, const std::string& allowed,
                          const std::string& example) {
-  throw WrongInput(given + ": " + allowed + "; for example: urma_ping " + example);
+  std::string line = given + ": " + allowed + "; for example: urma_ping " + example;
+  // One line, whatever was typed.
+  std::replace_if(
+      line.begin(), line.end(), [](unsigned char c) { return std::iscntrl(c) != 0; }, ' ');
+  throw WrongInput(line);
 }
 
 uint32_t number_of(const std::string& option, const std::string& text, uint32_t most,
@@ -144,9 +149,7 @@ std::variant<Settings, int> parse_settings(int argc, char** argv) {
     std::printf("urma_ping version %s\n", kVersion);
     return 0;
   } catch (const CLI::ParseError& error) {
-    std::string what = error.what();
-    std::replace(what.begin(), what.end(), '\n', ' ');
-    refuse(what, "urma_ping --help lists the options", "-c 5 192.0.2.1");
+    refuse(error.what(), "urma_ping --help lists the options", "-c 5 192.0.2.1");
   }
   take_values(app, texts, &settings);
   return settings;

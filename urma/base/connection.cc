@@ -25,7 +25,7 @@ constexpr size_t kMaxQueued = 65536;
 sockaddr_un address_in(int dir_fd, const char* name) {
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
-  const std::string path = fmt::format("/proc/self/fd/{}/{}", dir_fd, name);
+  const std::string path = urma::format("/proc/self/fd/{}/{}", dir_fd, name);
   if (path.size() >= sizeof(address.sun_path)) fail(URMA_FAIL, "socket path {} is too long", path);
   std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
   return address;
@@ -53,7 +53,7 @@ Fd Connection::open_peer() const {
   if (pid == 0) return Fd();
   Fd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   if (!process.valid() && errno != ENOSYS) {
-    fail_errno(URMA_FAIL, fmt::format("opening process {}", pid));
+    fail_errno(URMA_FAIL, urma::format("opening process {}", pid));
   }
   pollfd other_end = {fd(), 0, 0};
   if (::poll(&other_end, 1, 0) != 0) fail(URMA_FAIL, "process {} has gone", pid);
@@ -149,14 +149,14 @@ Fd listen_at(int dir_fd, const char* name) {
   const sockaddr_un address = address_in(dir_fd, name);
   ::unlinkat(dir_fd, name, 0);
   if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
-    fail_errno(URMA_FAIL, fmt::format("binding control socket {}", name));
+    fail_errno(URMA_FAIL, urma::format("binding control socket {}", name));
   }
   // The directory keeps other users out already; the socket's own mode is a second wall.
   if (::fchmodat(dir_fd, name, S_IRUSR | S_IWUSR, 0) != 0) {
-    fail_errno(URMA_FAIL, fmt::format("setting the mode of control socket {}", name));
+    fail_errno(URMA_FAIL, urma::format("setting the mode of control socket {}", name));
   }
   if (::listen(socket.get(), kBacklog) != 0) {
-    fail_errno(URMA_FAIL, fmt::format("listening on control socket {}", name));
+    fail_errno(URMA_FAIL, urma::format("listening on control socket {}", name));
   }
   return socket;
 }

@@ -5,12 +5,11 @@
 #ifndef URMA_BASE_ERROR_H_
 #define URMA_BASE_ERROR_H_
 
-#include <fmt/format.h>
-
 #include <stdexcept>
 #include <string>
 #include <utility>
 
+#include "third_party/fmt/format.h"
 #include "urma_opcode.h"
 
 namespace urma {
@@ -27,7 +26,7 @@ class Error : public std::runtime_error {
 
 template <typename... Args>
 [[noreturn]] void fail(int status, fmt::format_string<Args...> format, Args&&... args) {
-  throw Error(status, fmt::format(format, std::forward<Args>(args)...));
+  throw Error(status, urma::format(format, std::forward<Args>(args)...));
 }
 
 // Throws with the text of errno: "opening /run/urma-0: No such file or directory".

@@ -27,7 +27,7 @@ int status_of_current_exception(const LogSite& site) {
 
 void fail_errno(int status, const std::string& doing) {
   const int code = errno;
-  throw Error(status, fmt::format("{}: {}", doing, std::strerror(code)));
+  throw Error(status, urma::format("{}: {}", doing, std::strerror(code)));
 }
 
 }  // namespace urma

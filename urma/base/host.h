@@ -5,7 +5,9 @@
 #ifndef URMA_BASE_HOST_H_
 #define URMA_BASE_HOST_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -33,9 +35,10 @@ class SegmentInspector {
   virtual ~SegmentInspector() = default;
   // How the parts of a segment, registered or imported, are reached.
   virtual std::vector<urma_ext_part_t> parts(const urma_target_seg_t& segment) const = 0;
-  // Append the active queues and the segments, an entry for each part, of all its devices.
-  virtual void list_queues(std::vector<urma_ext_queue_t>* queues) const = 0;
-  virtual void list_segments(std::vector<urma_ext_segment_t>* segments) const = 0;
+  // Append the active queues and the segments, an entry for each part, of all its devices. Throw
+  // Error(URMA_ENOMEM) before there are more than `most` in the list.
+  virtual void list_queues(size_t most, std::vector<urma_ext_queue_t>* queues) const = 0;
+  virtual void list_segments(size_t most, std::vector<urma_ext_segment_t>* segments) const = 0;
 };
 
 // What a module says of one of its devices. Copied by add_device.
@@ -55,11 +58,14 @@ class Registry {
   virtual void add_provider(urma_provider_ops_t* ops) = 0;
   // From the provider's init: the device is there once init has returned URMA_SUCCESS.
   virtual void add_device(urma_provider_ops_t* ops, const DeviceDescription& device) = 0;
+  // From the provider's init, where it succeeds but has fewer devices than one might expect: why.
+  // Whoever asks for the providers is told; nothing is logged.
+  virtual void explain(urma_provider_ops_t* ops, const std::string& reason) = 0;
 };
 
 }  // namespace urma
 
-inline constexpr uint32_t kUrmaHostVersion = 2;
+inline constexpr uint32_t kUrmaHostVersion = 3;
 
 // The versioned table. `runtime` is made by the first call of runtime(), which throws Error where
 // the runtime directory cannot be used.

@@ -5,12 +5,11 @@
 #ifndef URMA_BASE_LOG_H_
 #define URMA_BASE_LOG_H_
 
-#include <fmt/format.h>
-
 #include <atomic>
 #include <cstdint>
 #include <string_view>
 
+#include "third_party/fmt/format.h"
 #include "urma_types.h"
 
 namespace urma {
@@ -45,23 +44,23 @@ class LogThrottle {
   ::urma::LogSite { __FILE__, __func__, __LINE__ }
 
 // URMA_LOG(ERR, "jfc: depth {} is over the limit of {}", depth, limit);
-#define URMA_LOG(level, ...)                                                                \
-  do {                                                                                      \
-    if (::urma::log_enabled(URMA_VLOG_LEVEL_##level)) {                                     \
-      ::urma::log_line(URMA_VLOG_LEVEL_##level, URMA_LOG_SITE, ::fmt::format(__VA_ARGS__)); \
-    }                                                                                       \
+#define URMA_LOG(level, ...)                                                                 \
+  do {                                                                                       \
+    if (::urma::log_enabled(URMA_VLOG_LEVEL_##level)) {                                      \
+      ::urma::log_line(URMA_VLOG_LEVEL_##level, URMA_LOG_SITE, ::urma::format(__VA_ARGS__)); \
+    }                                                                                        \
   } while (0)
 
 // The same for messages on the path of a request: rate-limited at each site.
-#define URMA_LOG_LIMITED(level, ...)                                                \
-  do {                                                                              \
-    static ::urma::LogThrottle throttle;                                            \
-    uint64_t dropped = 0;                                                           \
-    if (::urma::log_enabled(URMA_VLOG_LEVEL_##level) && throttle.admit(&dropped)) { \
-      auto text = ::fmt::format(__VA_ARGS__);                                       \
-      if (dropped != 0) text += ::fmt::format(" ({} like this left out)", dropped); \
-      ::urma::log_line(URMA_VLOG_LEVEL_##level, URMA_LOG_SITE, text);               \
-    }                                                                               \
+#define URMA_LOG_LIMITED(level, ...)                                                 \
+  do {                                                                               \
+    static ::urma::LogThrottle throttle;                                             \
+    uint64_t dropped = 0;                                                            \
+    if (::urma::log_enabled(URMA_VLOG_LEVEL_##level) && throttle.admit(&dropped)) {  \
+      auto text = ::urma::format(__VA_ARGS__);                                       \
+      if (dropped != 0) text += ::urma::format(" ({} like this left out)", dropped); \
+      ::urma::log_line(URMA_VLOG_LEVEL_##level, URMA_LOG_SITE, text);                \
+    }                                                                                \
   } while (0)
 
 #endif  // URMA_BASE_LOG_H_

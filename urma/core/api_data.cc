@@ -14,11 +14,12 @@ using namespace urma::core;  // NOLINT(build/namespaces)
 // The short form of the gate: a queue that a program holds has a context with a device.
 template <auto Op, typename Queue>
 inline OpPointer<Op> hot_slot(const Queue* queue) {
-  if (queue == nullptr || queue->urma_ctx == nullptr || queue->urma_ctx->ops == nullptr ||
-      forked.load(std::memory_order_relaxed)) [[unlikely]] {
+  if (forked.load(std::memory_order_relaxed) || queue == nullptr || queue->urma_ctx == nullptr)
+      [[unlikely]] {
     return nullptr;
   }
-  return queue->urma_ctx->ops->*Op;
+  const urma_ops_t* ops = queue->urma_ctx->ops;
+  return ops != nullptr ? ops->*Op : nullptr;
 }
 
 [[gnu::cold, gnu::noinline]] urma_status_t reject_post(const char* call, const urma_context_t* ctx,

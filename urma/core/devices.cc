@@ -48,7 +48,7 @@ bool start(const urma_provider_ops_t& ops, urma_init_attr_t* conf, std::string* 
       ops.init == nullptr ? URMA_EINVAL : guarded(URMA_LOG_SITE, [&] { return ops.init(conf); });
   if (status == URMA_SUCCESS) return true;
   *reason =
-      lines.last().empty() ? fmt::format("its init returned status {}", status) : lines.last();
+      lines.last().empty() ? urma::format("its init returned status {}", status) : lines.last();
   return false;
 }
 
@@ -89,12 +89,18 @@ void DeviceTable::add_device(urma_provider_ops_t* ops, const DeviceDescription& 
   for (uint32_t i = 0; i < device.eid_count; ++i) entry->eids.push_back({device.eids[i], i});
 }
 
+void DeviceTable::explain(urma_provider_ops_t* ops, const std::string& reason) {
+  const std::lock_guard lock(mutex_);
+  reasons_[ops] = reason;
+}
+
 void DeviceTable::init_providers(urma_init_attr_t* conf) {
   std::vector<Provider> candidates;
   std::vector<urma_ext_provider_t> failed;
   {
     const std::lock_guard lock(mutex_);
     candidates = providers_;
+    reasons_.clear();
   }
   for (auto& provider : candidates) {
     // Unlocked: init calls back to add its devices.
@@ -108,6 +114,10 @@ void DeviceTable::init_providers(urma_init_attr_t* conf) {
     }
   }
   const std::lock_guard lock(mutex_);
+  for (auto& provider : candidates) {
+    const auto reason = reasons_.find(provider.ops);
+    if (reason != reasons_.end()) copy_text(provider.described.reason, reason->second);
+  }
   failed_ = std::move(failed);
   std::erase_if(devices_, [&](const auto& entry) {
     return std::any_of(candidates.begin(), candidates.end(), [&](const auto& provider) {
@@ -182,13 +192,13 @@ void DeviceTable::add_aliases(std::vector<Alias> aliases, std::vector<std::strin
     const bool taken = named(alias.name) != nullptr;
     if (taken) {
       complaints->push_back(
-          fmt::format("{}={} is left out, there is a device {}; choose another name", alias.name,
-                      alias.device, alias.name));
+          urma::format("{}={} is left out, there is a device {}; choose another name", alias.name,
+                       alias.device, alias.name));
     } else if (named(alias.device) == nullptr) {
       complaints->push_back(
-          fmt::format("{}={} has no effect until there is a device {}; see urma_get_device_list "
-                      "for the names",
-                      alias.name, alias.device, alias.device));
+          urma::format("{}={} has no effect until there is a device {}; see urma_get_device_list "
+                       "for the names",
+                       alias.name, alias.device, alias.device));
     }
     if (!taken) add_alias(alias);
     return taken;
@@ -378,9 +388,9 @@ std::optional<uint32_t> DeviceTable::provider_uasid() const {
 }
 
 Fd open_char_device(const urma_device_t* device) {
-  const auto path = fmt::format("/dev/uburma/{}", device->name);
+  const auto path = urma::format("/dev/uburma/{}", device->name);
   Fd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
-  if (!fd.valid()) fail_errno(URMA_FAIL, fmt::format("opening {}", path));
+  if (!fd.valid()) fail_errno(URMA_FAIL, urma::format("opening {}", path));
   return fd;
 }
 

@@ -2,6 +2,7 @@
 #ifndef URMA_CORE_DEVICES_H_
 #define URMA_CORE_DEVICES_H_
 
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -36,6 +37,7 @@ class DeviceTable final : public Registry {
  public:
   void add_provider(urma_provider_ops_t* ops) override;
   void add_device(urma_provider_ops_t* ops, const DeviceDescription& device) override;
+  void explain(urma_provider_ops_t* ops, const std::string& reason) override;
 
   bool has_providers() const;
   // Drops each provider whose init fails; afterwards the devices are there.
@@ -102,6 +104,7 @@ class DeviceTable final : public Registry {
   std::vector<std::unique_ptr<urma_sysfs_dev>> devices_;
   std::vector<Alias> aliases_;
   std::vector<urma_ext_provider_t> failed_;
+  std::map<const urma_provider_ops_t*, std::string> reasons_;  // of explain()
 };
 
 // The kernel's end of a sysfs device. Throws Error where it cannot be opened.

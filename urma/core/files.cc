@@ -43,8 +43,8 @@ void fail_no_fd(const std::string& doing) {
   if (code == EMFILE) {
     rlimit limit{};
     ::getrlimit(RLIMIT_NOFILE, &limit);
-    remedy = fmt::format("; the process may have {} descriptors (RLIMIT_NOFILE): raise the limit",
-                         limit.rlim_cur);
+    remedy = urma::format("; the process may have {} descriptors (RLIMIT_NOFILE): raise the limit",
+                          limit.rlim_cur);
   }
   fail(URMA_FAIL, "{}: {}{}", doing, std::strerror(code), remedy);
 }
@@ -90,7 +90,7 @@ LockedFile::LockedFile(int dir, std::string temporary_name, const std::string& c
 LockedFile::~LockedFile() { ::unlinkat(dir_, temporary_name_.c_str(), 0); }
 
 void LockedFile::create() {
-  const auto doing = fmt::format("making {} in the runtime directory", temporary_name_);
+  const auto doing = urma::format("making {} in the runtime directory", temporary_name_);
   for (int i = 0; i < kTries; ++i) {
     fd_ = checked_fd(::openat(dir_, temporary_name_.c_str(),
                               O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600),
@@ -114,7 +114,7 @@ void LockedFile::create() {
 bool LockedFile::link_as(const std::string& name) {
   if (::linkat(dir_, temporary_name_.c_str(), dir_, name.c_str(), 0) == 0) return true;
   if (errno != EEXIST)
-    fail_errno(URMA_FAIL, fmt::format("making {} in the runtime directory", name));
+    fail_errno(URMA_FAIL, urma::format("making {} in the runtime directory", name));
   return false;
 }
 

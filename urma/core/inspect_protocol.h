@@ -46,7 +46,7 @@ struct InspectAnswer {
   uint32_t count;  // of records; 0: no memfd comes along
 };
 
-// What neither side makes or takes more of.
+// What neither side makes or takes more of, nor a process lists of itself.
 inline constexpr uint64_t kMaxInspectBytes = 256 << 20;
 inline constexpr int kInspectSeals = F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 

@@ -25,7 +25,7 @@ constexpr uint64_t kRetryNs = 100'000'000;
 Janitor::Janitor(Service& service, int dir, uint32_t own_slot)
     : service_(service), dir_(dir), own_slot_(own_slot) {
   inotify_ = Fd(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
-  const auto path = fmt::format("/proc/self/fd/{}", dir);
+  const auto path = urma::format("/proc/self/fd/{}", dir);
   if (!inotify_.valid() ||
       ::inotify_add_watch(inotify_.get(), path.c_str(), IN_CLOSE_WRITE | IN_EXCL_UNLINK) < 0) {
     URMA_LOG(INFO,

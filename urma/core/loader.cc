@@ -72,6 +72,12 @@ bool is_elf_file(const std::string& path) {
   return file.read(magic, sizeof(magic)) && std::memcmp(magic, "\177ELF", sizeof(magic)) == 0;
 }
 
+// Whether dlopen failed for want of another library: its text names that one, not the module.
+bool lacks_library(const std::string& path, const std::string& reason) {
+  return reason.find("cannot open shared object file") != std::string::npos &&
+         reason.rfind(path, 0) != 0;
+}
+
 }  // namespace
 
 void Loader::load(const urma_host* table) {
@@ -129,7 +135,11 @@ void Loader::load_module(const std::string& path, const urma_host* table) {
     loading_.reset();
   }
   if (handle == nullptr) {
-    return skip(path, ::dlerror());
+    const std::string reason = ::dlerror();
+    if (!lacks_library(path, reason)) return skip(path, reason);
+    // Not every machine has the libraries of every provider.
+    URMA_LOG(INFO, "provider module {} is not used: {}", path, reason);
+    return remember(path, reason);
   }
   const auto entry = reinterpret_cast<urma_module_entry_fn*>(::dlsym(handle, kModuleEntry));
   const bool usable = entry != nullptr ? entry(kUrmaHostVersion, table) == 0 : has_foreign_of(file);

@@ -1,4 +1,10 @@
 // SPDX-License-Identifier: MIT
+//
+// The only file that knows spdlog. Its code is compiled here, so that a program with a spdlog of
+// its own never shares one registry with us, and so that nothing needs libspdlog at run time.
+#define SPDLOG_HEADER_ONLY
+#define SPDLOG_FMT_EXTERNAL
+#define FMT_HEADER_ONLY
 #include "urma/core/log_sink.h"
 
 #include <signal.h>

@@ -89,7 +89,7 @@ std::map<uint32_t, uint32_t> uasids(int dir) {
 
 // Name and start, as the kernel says.
 void describe(pid_t pid, urma_ext_process_t* process) {
-  const auto stat = read_small_file(AT_FDCWD, fmt::format("/proc/{}/stat", pid));
+  const auto stat = read_small_file(AT_FDCWD, urma::format("/proc/{}/stat", pid));
   if (!stat) return;
   const size_t open = stat->find('('), close = stat->rfind(')');
   if (open == std::string::npos || close == std::string::npos || close < open) return;
@@ -159,7 +159,7 @@ std::vector<char> read_sealed(const Fd& fd, uint64_t bytes, uint32_t pid) {
     const ssize_t got =
         ::pread(fd.get(), content.data() + done, bytes - done, static_cast<off_t>(done));
     if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) fail_errno(URMA_FAIL, fmt::format("reading the answer of process {}", pid));
+    if (got <= 0) fail_errno(URMA_FAIL, urma::format("reading the answer of process {}", pid));
     done += static_cast<uint64_t>(got);
   }
   return content;

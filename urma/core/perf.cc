@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "urma/core/perf.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <mutex>
+
+#include "third_party/fmt/format.h"
 
 namespace urma::core::perf {
 namespace {
@@ -145,14 +145,14 @@ void record(urma_perf_record_type_t type, uint64_t ns) {
 
 std::string table() {
   std::string text =
-      fmt::format("{:<21}{:>12}{:>11}{:>11}{:>13}{:>11}{:>11}{:>11}\n", "type", "count", "avg ns",
-                  "min ns", "max ns", "p50 ns", "p90 ns", "p99 ns");
+      urma::format("{:<21}{:>12}{:>11}{:>11}{:>13}{:>11}{:>11}{:>11}\n", "type", "count", "avg ns",
+                   "min ns", "max ns", "p50 ns", "p90 ns", "p99 ns");
   for (size_t type = 0; type < kNames.size(); ++type) {
     const Summary summary = summarize(type);
     const uint64_t average = summary.count == 0 ? 0 : summary.sum / summary.count;
-    text += fmt::format("{:<21}{:>12}{:>11}{:>11}{:>13}{:>11}{:>11}{:>11}\n", kNames[type],
-                        summary.count, average, summary.min, summary.max, summary.percentile(0.50),
-                        summary.percentile(0.90), summary.percentile(0.99));
+    text += urma::format("{:<21}{:>12}{:>11}{:>11}{:>13}{:>11}{:>11}{:>11}\n", kNames[type],
+                         summary.count, average, summary.min, summary.max, summary.percentile(0.50),
+                         summary.percentile(0.90), summary.percentile(0.99));
   }
   return text;
 }

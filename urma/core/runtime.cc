@@ -27,7 +27,7 @@ const char* kind_name(IdKind kind) {
 }
 
 std::string chosen_name(IdKind kind, uint32_t eid_index, uint32_t id) {
-  return fmt::format("id-{}-{}-{}", kind_name(kind), eid_index, id);
+  return urma::format("id-{}-{}-{}", kind_name(kind), eid_index, id);
 }
 
 RuntimeDir open_swept(const Settings& settings) {
@@ -42,7 +42,7 @@ Fd try_slot(const RuntimeDir& dir, const std::string& name) {
   Fd fd(::openat(dir.fd.get(), name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   // EACCES: made a moment ago under a umask that forbids even the owner.
   if (!fd.valid() && errno != EACCES && errno != ELOOP && errno != EISDIR && errno != ENXIO) {
-    fail_no_fd(fmt::format("making {}/{}", dir.path, name));
+    fail_no_fd(urma::format("making {}/{}", dir.path, name));
   }
   if (!fd.valid() || ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) return Fd();
   // Whoever clears up may have removed the file between the opening and the locking.
@@ -95,14 +95,14 @@ ProcessRuntime::Slot ProcessRuntime::take_slot(const RuntimeDir& dir) {
 
 std::string ProcessRuntime::temporary_name() {
   // Relaxed: the number need only differ.
-  return fmt::format("tmp-{}-{}", slot_.number,
-                     temporary_names_.fetch_add(1, std::memory_order_relaxed));
+  return urma::format("tmp-{}-{}", slot_.number,
+                      temporary_names_.fetch_add(1, std::memory_order_relaxed));
 }
 
 ProcessRuntime::Held ProcessRuntime::reserve(const std::string& name, const std::string& what) {
-  return Held(
-      dir_, name,
-      reserve_name(dir_.fd.get(), name, temporary_name(), fmt::format("{}\n", slot_.number), what));
+  return Held(dir_, name,
+              reserve_name(dir_.fd.get(), name, temporary_name(),
+                           urma::format("{}\n", slot_.number), what));
 }
 
 uint32_t ProcessRuntime::reserve_uasid(uint32_t wished) {
@@ -112,7 +112,7 @@ uint32_t ProcessRuntime::reserve_uasid(uint32_t wished) {
     if (number > kMaxUasid) fail(URMA_EINVAL, "uasid {:#x} is over 24 bits", number);
     try {
       uasid_file_.emplace(
-          reserve(fmt::format("uasid-{:06x}", number), fmt::format("uasid {:#x}", number)));
+          reserve(urma::format("uasid-{:06x}", number), urma::format("uasid {:#x}", number)));
       return number;
     } catch (const Error& error) {
       if (wished != 0 || error.status() != URMA_EEXIST) throw;
@@ -132,7 +132,7 @@ void ProcessRuntime::reserve_id(IdKind kind, uint32_t eid_index, uint32_t id) {
     fail(URMA_EINVAL, "id {} of EID {} cannot be chosen by a program", id, eid_index);
   }
   auto held =
-      reserve(chosen_name(kind, eid_index, id), fmt::format("{} id {}", kind_name(kind), id));
+      reserve(chosen_name(kind, eid_index, id), urma::format("{} id {}", kind_name(kind), id));
   const std::lock_guard lock(chosen_mutex_);
   chosen_.emplace(ChosenId{kind, eid_index, id}, std::move(held));
 }
@@ -168,7 +168,7 @@ std::optional<uint32_t> ProcessRuntime::owner_slot(IdKind kind, const urma_eid_t
 }
 
 std::string ProcessRuntime::socket_name(uint32_t slot, const char* provider) const {
-  return fmt::format("{}.{}", slot, provider);
+  return urma::format("{}.{}", slot, provider);
 }
 
 }  // namespace urma::core

@@ -44,16 +44,16 @@ bool is_own_dir(const char* path) {
 std::string choose_path(const Settings& settings) {
   auto asked = settings.text("URMA_RUNTIME_DIR");
   if (!asked.empty()) {
-    if (!make_dir(asked)) fail_errno(URMA_FAIL, fmt::format("making URMA_RUNTIME_DIR {}", asked));
+    if (!make_dir(asked)) fail_errno(URMA_FAIL, urma::format("making URMA_RUNTIME_DIR {}", asked));
     return asked;
   }
   const char* xdg = ::secure_getenv("XDG_RUNTIME_DIR");
   if (xdg != nullptr && xdg[0] == '/' && is_own_dir(xdg)) {
-    auto path = fmt::format("{}/urma", xdg);
+    auto path = urma::format("{}/urma", xdg);
     if (make_dir(path)) return path;
   }
   for (const char* parent : {"/run", "/tmp"}) {
-    auto path = fmt::format("{}/urma-{}", parent, ::geteuid());
+    auto path = urma::format("{}/urma-{}", parent, ::geteuid());
     if (make_dir(path)) return path;
   }
   fail(URMA_FAIL, "no runtime directory can be made in /run or /tmp: set URMA_RUNTIME_DIR");
@@ -139,9 +139,9 @@ RuntimeDir open_runtime_dir(const Settings& settings) {
          "URMA_RUNTIME_DIR to another path",
          dir.path);
   }
-  dir.fd = checked_fd(fd, fmt::format("opening the runtime directory {}", dir.path));
+  dir.fd = checked_fd(fd, urma::format("opening the runtime directory {}", dir.path));
   struct stat info;
-  if (::fstat(fd, &info) != 0) fail_errno(URMA_FAIL, fmt::format("examining {}", dir.path));
+  if (::fstat(fd, &info) != 0) fail_errno(URMA_FAIL, urma::format("examining {}", dir.path));
   if (info.st_uid != ::geteuid()) {
     fail(URMA_FAIL,
          "runtime directory {} belongs to user {}, not to {}: remove it, or set "
@@ -164,12 +164,12 @@ std::vector<urma_eid_t> load_eid_table(const RuntimeDir& dir, const std::string&
     LockedFile(dir.fd.get(), temporary_name, make_eid_text()).link_as(kEidFile);
     text = read_small_file(dir.fd.get(), kEidFile);
   }
-  const auto path = fmt::format("{}/{}", dir.path, kEidFile);
-  if (!text) fail_no_fd(fmt::format("reading {}", path));
+  const auto path = urma::format("{}/{}", dir.path, kEidFile);
+  if (!text) fail_no_fd(urma::format("reading {}", path));
   return parse_eids(*text, path);
 }
 
-std::string slot_name(uint32_t slot) { return fmt::format("{}{}", kSlotPrefix, slot); }
+std::string slot_name(uint32_t slot) { return urma::format("{}{}", kSlotPrefix, slot); }
 
 std::optional<uint32_t> parse_decimal(std::string_view text, uint32_t max) {
   uint32_t value = 0;
@@ -187,7 +187,7 @@ std::optional<uint32_t> parse_slot_name(std::string_view name) {
 }
 
 void remove_sockets(int dir, uint32_t slot) {
-  const auto prefix = fmt::format("{}.", slot);
+  const auto prefix = urma::format("{}.", slot);
   for (const auto& name : list_names(dir)) {
     if (has_prefix(name, prefix)) ::unlinkat(dir, name.c_str(), 0);
   }

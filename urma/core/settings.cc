@@ -40,6 +40,13 @@ constexpr SettingRow kRows[] = {
      "bytes of a message ring of the shm provider, rounded down to a power of two"},
     {"URMA_SHM_INPLACE", SettingType::kBool, "1", "",
      "whether private memory is moved into shared memory when a peer first imports it"},
+    {"URMA_VERBS_TYPE", SettingType::kChoice, "ub", "ub|ib",
+     "transport type of the verbs provider's devices: ub, so that every program takes them, or ib, "
+     "which is what they are"},
+    {"URMA_VERBS_TIMEOUT_MS", SettingType::kNumber, "1000", "100-600000",
+     "milliseconds that a peer of the verbs provider may give no answer before it counts as gone"},
+    {"URMA_VERBS_MAX_CONN", SettingType::kNumber, "1024", "1-65536",
+     "connections of a verbs context to send by; beyond that, those used longest ago give way"},
 };
 
 }  // namespace
@@ -135,8 +142,8 @@ std::vector<std::string> EnvSettings::load() {
     }
     const auto value = normalise(row, text);
     if (!value) {
-      complaints.push_back(fmt::format("{}={:.128} is not allowed and has no effect; allowed: {}",
-                                       row.name, text, allowed(row)));
+      complaints.push_back(urma::format("{}={:.128} is not allowed and has no effect; allowed: {}",
+                                        row.name, text, allowed(row)));
     }
     values.push_back(value ? Value{*value, URMA_EXT_ORIGIN_ENVIRONMENT, ""}
                            : Value{row.fallback, URMA_EXT_ORIGIN_REFUSED, text});

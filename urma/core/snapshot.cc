@@ -6,13 +6,22 @@
 #include <tuple>
 
 #include "urma/core/core.h"
+#include "urma/core/inspect_protocol.h"
 #include "urma/core/settings.h"
 
 namespace urma::core {
+namespace {
+
+template <typename Record>
+constexpr size_t kMost = kMaxInspectBytes / sizeof(Record);
+
+}  // namespace
 
 std::vector<urma_ext_queue_t> queues_now() {
   std::vector<urma_ext_queue_t> queues;
-  for (const auto* inspector : device_table().inspectors()) inspector->list_queues(&queues);
+  for (const auto* inspector : device_table().inspectors()) {
+    inspector->list_queues(kMost<urma_ext_queue_t>, &queues);
+  }
   std::sort(queues.begin(), queues.end(), [](const auto& a, const auto& b) {
     return std::tuple(std::string_view(a.device), a.kind, a.id) <
            std::tuple(std::string_view(b.device), b.kind, b.id);
@@ -22,7 +31,9 @@ std::vector<urma_ext_queue_t> queues_now() {
 
 std::vector<urma_ext_segment_t> segments_now() {
   std::vector<urma_ext_segment_t> segments;
-  for (const auto* inspector : device_table().inspectors()) inspector->list_segments(&segments);
+  for (const auto* inspector : device_table().inspectors()) {
+    inspector->list_segments(kMost<urma_ext_segment_t>, &segments);
+  }
   return segments;
 }
 

@@ -3,7 +3,6 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "third_party/fmt/format.h"
 #include "urma/base/fd.h"
 #include "urma/core/export.h"
 #include "urma_provider.h"
@@ -86,7 +86,7 @@ void read_ports(const std::string& path, urma_device_attr_t* attr) {
   attr->port_cnt =
       static_cast<uint8_t>(std::min<uint64_t>(read_number(path, "port_count"), MAX_PORT_CNT));
   for (int i = 0; i < attr->port_cnt; ++i) {
-    const auto dir = fmt::format("{}/port{}", path, i);
+    const auto dir = urma::format("{}/port{}", path, i);
     auto& port = attr->port_attr[i];
     port.max_mtu = static_cast<urma_mtu_t>(read_number(dir, "max_mtu"));
     port.state = static_cast<urma_port_state_t>(read_number(dir, "state"));
@@ -98,7 +98,7 @@ void read_ports(const std::string& path, urma_device_attr_t* attr) {
 
 void read_priorities(const std::string& path, urma_device_cap_t* cap) {
   for (int i = 0; i < URMA_MAX_PRIORITY_CNT; ++i) {
-    const auto dir = fmt::format("{}/priority/priority{}", path, i);
+    const auto dir = urma::format("{}/priority/priority{}", path, i);
     cap->priority_info[i].SL = static_cast<uint32_t>(read_number(dir, "sl"));
     cap->priority_info[i].tp_type.value = static_cast<uint32_t>(read_number(dir, "tp_type"));
   }
@@ -157,8 +157,8 @@ urma_device_attr_t read_sysfs_attr(const std::string& path) {
 std::vector<urma_eid_info_t> read_sysfs_eids(const std::string& path, uint32_t max_eid_cnt) {
   std::vector<urma_eid_info_t> eids;
   for (uint32_t i = 0; i < std::min<uint32_t>(max_eid_cnt, URMA_MAX_EID_CNT); ++i) {
-    auto text = read_text(path + "/eids", fmt::format("eid{}", i));
-    if (text.empty()) text = read_text(fmt::format("{}/eid{}", path, i), "eid");
+    auto text = read_text(path + "/eids", urma::format("eid{}", i));
+    if (text.empty()) text = read_text(urma::format("{}/eid{}", path, i), "eid");
     urma_eid_info_t info{};
     if (::inet_pton(AF_INET6, text.c_str(), info.eid.raw) != 1 || is_zero(info.eid)) continue;
     info.eid_index = i;

@@ -64,7 +64,7 @@ void UringReactor::control(int operation, int fd, uint32_t events, uint64_t mark
   event.events = events;
   event.data.u64 = mark;
   if (::epoll_ctl(epoll_.get(), operation, fd, &event) != 0) {
-    fail_errno(URMA_FAIL, fmt::format("watching descriptor {}", fd));
+    fail_errno(URMA_FAIL, urma::format("watching descriptor {}", fd));
   }
 }
 

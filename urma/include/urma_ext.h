@@ -120,9 +120,10 @@ urma_status_t urma_ext_free(void* memory);
 // All calls are thread-safe, between urma_init and urma_uninit, and end within about a second. They
 // return URMA_SUCCESS; URMA_EINVAL: an argument is NULL, or not one of those that there are;
 // URMA_ENOPERM: no process of this user and this runtime directory has that pid; URMA_ETIMEOUT: the
-// process does not answer, it may be stopped; URMA_FAIL: urma_init comes first, or the process has
-// ended, uses another version of the library, or answered something that cannot be true; one line
-// in the log says which. After a failure *count is unchanged.
+// process does not answer, it may be stopped; URMA_ENOMEM: the list would take more than 256 MiB;
+// URMA_FAIL: urma_init comes first, or the process has ended, has no memory for the answer, uses
+// another version of the library, or answered something that cannot be true; one line in the log
+// says which. After a failure *count is unchanged.
 //
 // What is reserved is zero, and grows into new members; the size of each struct stays.
 // -------------------------------------------------------------------------------------------------
@@ -242,7 +243,7 @@ urma_status_t urma_ext_query_settings(uint32_t pid, urma_ext_setting_t* settings
 typedef struct urma_ext_provider {
   char name[URMA_MAX_DEV_NAME];  // "shm"; where it was not loaded that of the file
   char path[1024];               // of the module; cut where it is longer
-  char reason[512];              // why it is not in use; "" where it is
+  char reason[512];              // why it is not in use, or has no device; else ""
   uint32_t loaded;               // 1: in use
   uint32_t devices;              // that it has
   uint64_t reserved[8];

@@ -3,35 +3,6 @@
 namespace urma::local {
 namespace {
 
-// The order between the owner's own accesses and these is made by the programs, through the peer,
-// where the thread sanitizer cannot see it.
-template <typename Word>
-__attribute__((no_sanitize("thread"))) uint64_t execute_on(uint32_t opcode, void* target,
-                                                           uint64_t first, uint64_t second) {
-  auto* word = static_cast<Word*>(target);
-  auto operand = static_cast<Word>(first);
-  // Sequentially consistent, as every lock instruction is: atomics of all callers on one location
-  // are atomic with each other and with the program's own.
-  switch (opcode) {
-    case URMA_OPC_SWAP:
-      return __atomic_exchange_n(word, static_cast<Word>(second), __ATOMIC_SEQ_CST);
-    case URMA_OPC_FADD:
-      return __atomic_fetch_add(word, operand, __ATOMIC_SEQ_CST);
-    case URMA_OPC_FSUB:
-      return __atomic_fetch_sub(word, operand, __ATOMIC_SEQ_CST);
-    case URMA_OPC_FAND:
-      return __atomic_fetch_and(word, operand, __ATOMIC_SEQ_CST);
-    case URMA_OPC_FOR:
-      return __atomic_fetch_or(word, operand, __ATOMIC_SEQ_CST);
-    case URMA_OPC_FXOR:
-      return __atomic_fetch_xor(word, operand, __ATOMIC_SEQ_CST);
-    default:
-      __atomic_compare_exchange_n(word, &operand, static_cast<Word>(second), false,
-                                  __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
-      return operand;
-  }
-}
-
 template <typename Word>
 __attribute__((no_sanitize("thread"))) void store_whole(void* target, const void* from) {
   Word value;
@@ -81,12 +52,6 @@ void copy_mapped(Direction direction, char* mapped, std::span<const iovec> local
     }
     mapped += piece.iov_len;
   }
-}
-
-uint64_t execute_atomic(uint32_t opcode, void* target, uint32_t width, uint64_t first,
-                        uint64_t second) {
-  return width == 4 ? execute_on<uint32_t>(opcode, target, first, second)
-                    : execute_on<uint64_t>(opcode, target, first, second);
 }
 
 void execute_wide(uint32_t opcode, void* target, uint32_t width, const uint64_t operand[4],

@@ -7,6 +7,7 @@
 
 #include <sys/uio.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <cstring>
@@ -20,7 +21,7 @@
 namespace urma::local {
 
 // Up to 8 bytes, in stores of one, two, four or eight of them: a word is written as a whole.
-inline void copy_word(char* to, const char* from, uint64_t bytes) {
+[[gnu::always_inline]] inline void copy_word(char* to, const char* from, uint64_t bytes) {
   if (bytes == 8) {
     std::memcpy(to, from, 8);
     return;
@@ -42,6 +43,22 @@ inline void copy_word(char* to, const char* from, uint64_t bytes) {
   if ((bytes & 1) != 0) *to = *from;
 }
 
+// More than 8 bytes, as copy_in_order(), and without a call.
+[[gnu::always_inline]] inline void copy_few_words(char* to, const char* from, uint64_t bytes) {
+  const uint64_t tail = (reinterpret_cast<uint64_t>(to) + bytes - 1) % 8 + 1;
+  const char* const last = from + (bytes - tail);
+  for (; last - from >= 8; to += 8, from += 8) {
+    std::memcpy(to, from, 8);
+    // Else the compiler would make it a call.
+    std::atomic_signal_fence(std::memory_order_release);
+  }
+  const uint64_t rest = last - from;
+  copy_word(to, from, rest);
+  // Pairs with the acquire that the owner's own program makes.
+  std::atomic_thread_fence(std::memory_order_release);
+  copy_word(to + rest, last, tail);
+}
+
 // More than 8 bytes, as copy_in_order().
 inline void copy_words(char* to, const char* from, uint64_t bytes) {
   const uint64_t tail = (reinterpret_cast<uint64_t>(to) + bytes - 1) % 8 + 1;
@@ -51,12 +68,18 @@ inline void copy_words(char* to, const char* from, uint64_t bytes) {
   copy_word(to + (bytes - tail), from + (bytes - tail), tail);
 }
 
+// So many are copied by what makes no call.
+inline constexpr uint32_t kFewBytes = 64;
+
 // Copies so that the last word is the last to arrive: the owner may be spinning on it.
+template <bool kFew = false>
 [[gnu::always_inline]] inline void copy_in_order(char* to, const char* from, uint64_t bytes) {
   if (bytes == 8) {
     std::memcpy(to, from, 8);
   } else if (bytes < 8) {
     copy_word(to, from, bytes);
+  } else if (kFew) {
+    copy_few_words(to, from, bytes);
   } else {
     copy_words(to, from, bytes);
   }
@@ -65,10 +88,47 @@ inline void copy_words(char* to, const char* from, uint64_t bytes) {
 // Copies between a mapped stretch and a list of local pieces that has as many bytes.
 void copy_mapped(Direction direction, char* mapped, std::span<const iovec> local);
 
+// The order between the owner's own accesses and these is made by the programs, through the peer,
+// where the thread sanitizer cannot see it.
+#if defined(__SANITIZE_THREAD__)
+#define URMA_ATOMIC_OF_A_PEER __attribute__((no_sanitize("thread")))
+#else
+#define URMA_ATOMIC_OF_A_PEER [[gnu::always_inline]]
+#endif
+template <typename Word>
+URMA_ATOMIC_OF_A_PEER inline uint64_t execute_on(uint32_t opcode, void* target, uint64_t first,
+                                                 uint64_t second) {
+  auto* word = static_cast<Word*>(target);
+  auto operand = static_cast<Word>(first);
+  // Sequentially consistent, as every lock instruction is: atomics of all callers on one location
+  // are atomic with each other and with the program's own.
+  switch (opcode) {
+    case URMA_OPC_SWAP:
+      return __atomic_exchange_n(word, static_cast<Word>(second), __ATOMIC_SEQ_CST);
+    case URMA_OPC_FADD:
+      return __atomic_fetch_add(word, operand, __ATOMIC_SEQ_CST);
+    case URMA_OPC_FSUB:
+      return __atomic_fetch_sub(word, operand, __ATOMIC_SEQ_CST);
+    case URMA_OPC_FAND:
+      return __atomic_fetch_and(word, operand, __ATOMIC_SEQ_CST);
+    case URMA_OPC_FOR:
+      return __atomic_fetch_or(word, operand, __ATOMIC_SEQ_CST);
+    case URMA_OPC_FXOR:
+      return __atomic_fetch_xor(word, operand, __ATOMIC_SEQ_CST);
+    default:
+      __atomic_compare_exchange_n(word, &operand, static_cast<Word>(second), false,
+                                  __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+      return operand;
+  }
+}
+
 // Returns what was there before. `width` is 4 or 8, and the target aligned to it. `first` is
 // compared with the old value or changes it, `second` replaces it.
-uint64_t execute_atomic(uint32_t opcode, void* target, uint32_t width, uint64_t first,
-                        uint64_t second);
+[[gnu::always_inline]] inline uint64_t execute_atomic(uint32_t opcode, void* target, uint32_t width,
+                                                      uint64_t first, uint64_t second) {
+  return width == 4 ? execute_on<uint32_t>(opcode, target, first, second)
+                    : execute_on<uint64_t>(opcode, target, first, second);
+}
 
 // The same for every opcode and width that valid_width() knows: 16 bytes of each operand.
 void execute_wide(uint32_t opcode, void* target, uint32_t width, const uint64_t operand[4],
@@ -77,122 +137,134 @@ void execute_wide(uint32_t opcode, void* target, uint32_t width, const uint64_t 
 // 1, 2, 4, 8 or 16 bytes that the target, aligned to as much, shows all or none of.
 void write_whole(void* target, const void* from, uint64_t bytes);
 
-inline bool replaces(uint32_t opcode) { return opcode == URMA_OPC_CAS || opcode == URMA_OPC_SWAP; }
+// What can be executed at once.
+enum class DirectKind { kWrite, kRead, kSend, kAtomic, kWriteAtomic, kNone };
+
+[[gnu::always_inline]] inline DirectKind direct_kind_of(uint32_t opcode) {
+  if (opcode == URMA_OPC_WRITE) return DirectKind::kWrite;
+  if (opcode == URMA_OPC_SEND || opcode == URMA_OPC_SEND_IMM) return DirectKind::kSend;
+  if (opcode == URMA_OPC_READ) return DirectKind::kRead;
+  if (opcode >= URMA_OPC_CAS && opcode <= URMA_OPC_FXOR) return DirectKind::kAtomic;
+  return opcode == URMA_OPC_WRITE_ATOMIC ? DirectKind::kWriteAtomic : DirectKind::kNone;
+}
 
 // A one-sided request with one local piece whose remote side is mapped.
 struct DirectAccess {
   char* mapped;
   char* local;
   uint64_t bytes;
-  const urma_jfs_wr_t* wr;
 };
 
 // A message of at most one local piece.
 struct DirectSend {
-  const void* data;
-  uint64_t bytes;
-  uint64_t immediate;
+  const char* data;
+  uint32_t bytes;
 };
 
-// Where the remote bytes lie here; NULL where they are not mapped for this access.
-inline char* mapped_at(const urma_sge_t& sge, uint64_t bytes, uint32_t access) {
-  const auto* handle = static_cast<const SegmentHandle*>(sge.tseg);
-  if (handle == nullptr || handle->registered) return nullptr;
-  const Grant* grant = static_cast<const RemoteSegment*>(handle)->grant();
-  if (grant == nullptr || sge.addr < grant->begin || sge.addr >= grant->end ||
-      bytes > grant->end - sge.addr || (grant->direct_access & access) == 0 || !grant->stands()) {
-    return nullptr;
+// False where the remote bytes are not mapped for this access; else *mapped says where they lie.
+[[gnu::always_inline]] inline bool find_mapped(const urma_sge_t& sge, uint64_t bytes,
+                                               uint32_t access, char** mapped) {
+  if (sge.tseg == nullptr) return false;
+  const auto& handle = static_cast<const SegmentHandle&>(*sge.tseg);
+  if (handle.registered) return false;
+  const Grant* grant = static_cast<const RemoteSegment&>(handle).grant();
+  if (grant == nullptr || (grant->direct_access & access) == 0) return false;
+  const uint64_t offset = sge.addr - grant->begin;
+  if (offset >= grant->mapped_bytes || bytes > grant->mapped_bytes - offset || !grant->stands()) {
+    return false;
   }
-  return reinterpret_cast<char*>(sge.addr + grant->distance);
+  *mapped = grant->mapped + offset;
+  return true;
 }
 
-inline bool local_stands(const urma_sge_t& sge) {
+// Whether the bytes, which are some, lie in a segment registered here.
+[[gnu::always_inline]] inline bool local_stands(const urma_sge_t& sge) {
   const auto* handle = static_cast<const SegmentHandle*>(sge.tseg);
-  return handle != nullptr && handle->registered &&
-         static_cast<const Segment*>(handle)->covers(sge.addr, sge.len);
+  if (handle == nullptr || !handle->registered) return false;
+  const auto* segment = static_cast<const Segment*>(handle);
+  const uint64_t offset = sge.addr - segment->base;
+  return offset < segment->len && sge.len <= segment->len - offset;
 }
 
-inline bool view_transfer(const urma_sg_t& local, const urma_sg_t& remote, uint32_t access,
-                          bool in_wr, DirectAccess* request) {
+// What follows is false where anything about a request is not as it should be, or not simple: then
+// the long way finds out what. Nothing was executed.
+
+[[gnu::always_inline]] inline bool view_transfer(const urma_sg_t& local, const urma_sg_t& remote,
+                                                 uint32_t access, bool in_wr, uint32_t max_inline,
+                                                 uint32_t limit, DirectAccess* request) {
   if (local.num_sge != 1 || remote.num_sge == 0 || local.sge == nullptr || remote.sge == nullptr) {
     return false;
   }
   const urma_sge_t& piece = local.sge[0];
-  if (piece.len == 0 || piece.len > kCopyPerTurn || (!in_wr && !local_stands(piece))) return false;
+  if (piece.len - 1 >= limit) return false;
+  if (in_wr) [[unlikely]] {
+    if (piece.len > max_inline) return false;
+  } else if (!local_stands(piece)) {
+    return false;
+  }
   request->local = reinterpret_cast<char*>(piece.addr);
   request->bytes = piece.len;
-  request->mapped = mapped_at(remote.sge[0], piece.len, access);
-  return request->mapped != nullptr;
+  return find_mapped(remote.sge[0], piece.len, access, &request->mapped);
 }
 
-inline bool view_atomic(const urma_sge_t* local, const urma_sge_t* remote, DirectAccess* request) {
-  if (local == nullptr || remote == nullptr || (local->len != 4 && local->len != 8) ||
-      remote->addr % local->len != 0 || !local_stands(*local)) {
+// cas and faa begin with the same two members.
+[[gnu::always_inline]] inline bool view_atomic(const urma_jfs_wr_t& wr, DirectAccess* request) {
+  const urma_sge_t* local = wr.cas.src;
+  const urma_sge_t* remote = wr.cas.dst;
+  if (wr.flag.bs.inline_flag != 0 || local == nullptr || remote == nullptr ||
+      (local->len != 8 && local->len != 4) || (remote->addr & (local->len - 1)) != 0 ||
+      !local_stands(*local)) {
     return false;
   }
   request->local = reinterpret_cast<char*>(local->addr);
   request->bytes = local->len;
-  request->mapped = mapped_at(*remote, local->len, URMA_ACCESS_ATOMIC);
-  return request->mapped != nullptr;
+  return find_mapped(*remote, local->len, URMA_ACCESS_ATOMIC, &request->mapped);
 }
 
-// False where the request is not of that kind, or anything about it is not as it should be: then
-// the long way finds out what. Nothing was executed.
-inline bool view_direct(const urma_jfs_wr_t& wr, uint32_t max_inline, DirectAccess* request) {
-  request->wr = &wr;
+template <DirectKind kKind>
+[[gnu::always_inline]] inline bool view_direct(const urma_jfs_wr_t& wr, uint32_t max_inline,
+                                               uint32_t limit, DirectAccess* request) {
   const bool in_wr = wr.flag.bs.inline_flag != 0;
-  switch (wr.opcode) {
-    case URMA_OPC_WRITE:
-      return view_transfer(wr.rw.src, wr.rw.dst, URMA_ACCESS_WRITE, in_wr, request) &&
-             (!in_wr || request->bytes <= max_inline);
-    case URMA_OPC_READ:
-      return !in_wr && view_transfer(wr.rw.dst, wr.rw.src, URMA_ACCESS_READ, in_wr, request);
-    case URMA_OPC_CAS:
-    case URMA_OPC_SWAP:
-    case URMA_OPC_FADD:
-    case URMA_OPC_FSUB:
-    case URMA_OPC_FAND:
-    case URMA_OPC_FOR:
-    case URMA_OPC_FXOR:
-      // cas and faa begin with the same two members.
-      return !in_wr && view_atomic(wr.cas.src, wr.cas.dst, request);
-    case URMA_OPC_WRITE_ATOMIC:
-      return view_transfer(wr.rw.src, wr.rw.dst, URMA_ACCESS_WRITE, in_wr, request) &&
-             (!in_wr || request->bytes <= max_inline) && valid_width(wr.opcode, request->bytes) &&
-             wr.rw.dst.sge[0].addr % request->bytes == 0;
-    default:
-      return false;
+  const urma_rw_wr_t& rw = wr.rw;
+  if constexpr (kKind == DirectKind::kAtomic) {
+    return view_atomic(wr, request);
+  } else if constexpr (kKind == DirectKind::kRead) {
+    return !in_wr && view_transfer(rw.dst, rw.src, URMA_ACCESS_READ, false, 0, limit, request);
+  } else {
+    return view_transfer(rw.src, rw.dst, URMA_ACCESS_WRITE, in_wr, max_inline, limit, request) &&
+           (kKind == DirectKind::kWrite ||
+            (valid_width(wr.opcode, request->bytes) && rw.dst.sge[0].addr % request->bytes == 0));
   }
 }
 
-inline bool view_direct(const urma_jfs_wr_t& wr, uint32_t max_inline, DirectSend* request) {
+[[gnu::always_inline]] inline bool view_send(const urma_jfs_wr_t& wr, uint32_t max_inline,
+                                             DirectSend* request) {
   const urma_sg_t& local = wr.send.src;
-  *request = {nullptr, 0, wr.opcode == URMA_OPC_SEND_IMM ? wr.send.imm_data : 0};
+  *request = {nullptr, 0};
   if (local.num_sge == 0) return true;
   if (local.num_sge != 1 || local.sge == nullptr) return false;
   const urma_sge_t& piece = local.sge[0];
-  request->data = reinterpret_cast<const void*>(piece.addr);
-  request->bytes = piece.len;
+  *request = {reinterpret_cast<const char*>(piece.addr), piece.len};
   if (piece.len == 0) return true;
   return wr.flag.bs.inline_flag != 0 ? piece.len <= max_inline : local_stands(piece);
 }
 
-[[gnu::always_inline]] inline void execute_direct(const DirectAccess& request) {
-  const urma_jfs_wr_t& wr = *request.wr;
-  if (wr.opcode == URMA_OPC_WRITE) {
-    return copy_in_order(request.mapped, request.local, request.bytes);
+template <DirectKind kKind, bool kFew>
+[[gnu::always_inline]] inline void execute_direct(const urma_jfs_wr_t& wr,
+                                                  const DirectAccess& request) {
+  if constexpr (kKind == DirectKind::kWrite) {
+    copy_in_order<kFew>(request.mapped, request.local, request.bytes);
+  } else if constexpr (kKind == DirectKind::kRead) {
+    copy_in_order<kFew>(request.local, request.mapped, request.bytes);
+  } else if constexpr (kKind == DirectKind::kWriteAtomic) {
+    write_whole(request.mapped, request.local, request.bytes);
+  } else {
+    // faa.operand lies where cas.cmp_data does.
+    const uint64_t second = replaces(wr.opcode) ? wr.cas.swap_data : 0;
+    const uint64_t before = execute_atomic(
+        wr.opcode, request.mapped, static_cast<uint32_t>(request.bytes), wr.cas.cmp_data, second);
+    copy_word(request.local, reinterpret_cast<const char*>(&before), request.bytes);
   }
-  if (wr.opcode == URMA_OPC_READ) {
-    return copy_in_order(request.local, request.mapped, request.bytes);
-  }
-  if (wr.opcode == URMA_OPC_WRITE_ATOMIC) {
-    return write_whole(request.mapped, request.local, request.bytes);
-  }
-  // faa.operand lies where cas.cmp_data does.
-  const uint64_t second = replaces(wr.opcode) ? wr.cas.swap_data : 0;
-  const uint64_t before = execute_atomic(
-      wr.opcode, request.mapped, static_cast<uint32_t>(request.bytes), wr.cas.cmp_data, second);
-  copy_word(request.local, reinterpret_cast<const char*>(&before), request.bytes);
 }
 
 }  // namespace urma::local

@@ -17,11 +17,6 @@ bool holds(const RemoteSegment& segment, uint64_t addr, uint64_t bytes) {
   return grant->stands() && grant->covers(addr, bytes);
 }
 
-bool stale(const RemoteSegment& segment) {
-  const Grant* grant = segment.grant();
-  return grant != nullptr && !grant->stands();
-}
-
 }  // namespace
 
 RemoteSegment* ImplicitImports::find(const urma_eid_t& owner, const TokenKey& key, uint64_t addr,
@@ -39,16 +34,10 @@ RemoteSegment* ImplicitImports::find(const urma_eid_t& owner, const TokenKey& ke
 RemoteSegment* ImplicitImports::import(const urma_eid_t& owner, const TokenKey& key, uint64_t addr,
                                        uint64_t bytes) {
   // What was registered anew is asked for by where it is used now: it may begin elsewhere.
-  std::erase_if(known_, [](const Known& known) { return stale(*known.segment); });
+  std::erase_if(known_, [](const Known& known) { return known.segment->stale(); });
   if (known_.size() == kMaxKnown) known_.pop_back();
-  urma_seg_t described = {};
-  described.ubva.eid = owner;
-  described.ubva.va = addr;
-  described.len = bytes;
-  described.token_id = key.token_id;
-  std::unique_ptr<RemoteSegment, DropRef> segment(
-      new RemoteSegment(transport_, /*ctx=*/nullptr, described, urma_token_t{key.token},
-                        /*access=*/0));
+  RemoteSegmentRef segment = import_memory(transport_, owner, addr, bytes, key.token_id,
+                                           {key.token}, /*access=*/0, Mapped::kWhenGranted);
   known_.insert(known_.begin(), Known{owner, key, std::move(segment)});
   known_.front().segment->add_ref();
   return known_.front().segment.get();

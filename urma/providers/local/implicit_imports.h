@@ -6,7 +6,6 @@
 #define URMA_PROVIDERS_LOCAL_IMPLICIT_IMPORTS_H_
 
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 #include "jetty/work_request.h"
@@ -24,13 +23,10 @@ class ImplicitImports {
   RemoteSegment* find(const urma_eid_t& owner, const TokenKey& key, uint64_t addr, uint64_t bytes);
 
  private:
-  struct DropRef {
-    void operator()(RemoteSegment* segment) const { segment->drop_ref(); }
-  };
   struct Known {
     urma_eid_t owner;
     TokenKey key;
-    std::unique_ptr<RemoteSegment, DropRef> segment;
+    RemoteSegmentRef segment;
   };
 
   RemoteSegment* import(const urma_eid_t& owner, const TokenKey& key, uint64_t addr,

@@ -12,7 +12,8 @@ namespace {
 constexpr uint64_t kImported = 1ULL << 63;
 
 void append_parts(const urma_ext_segment_t& segment, const std::vector<urma_ext_part_t>& parts,
-                  std::vector<urma_ext_segment_t>* segments) {
+                  size_t most, std::vector<urma_ext_segment_t>* segments) {
+  require_room(*segments, parts.size(), most);
   urma_ext_segment_t entry = segment;
   entry.part_count = static_cast<uint32_t>(parts.size());
   for (const urma_ext_part_t& part : parts) {
@@ -69,15 +70,17 @@ std::vector<urma_ext_part_t> Inspector::parts(const urma_target_seg_t& segment) 
   return parts;
 }
 
-void Inspector::list_queues(std::vector<urma_ext_queue_t>* queues) const {
-  transport_->queues().append_to(queues);
+void Inspector::list_queues(size_t most, std::vector<urma_ext_queue_t>* queues) const {
+  transport_->queues().append_to(queues, most);
 }
 
-void Inspector::list_segments(std::vector<urma_ext_segment_t>* segments) const {
-  transport_->segments().visit(
-      [&](const Segment& segment) { append_parts(describe(segment), parts(segment), segments); });
-  transport_->imports().visit([&](uint64_t serial, const RemoteSegment& segment) {
-    append_parts(describe(serial, segment), segment.parts(), segments);
+void Inspector::list_segments(size_t most, std::vector<urma_ext_segment_t>* segments) const {
+  transport_->segments().visit([&](const Segment& segment) {
+    append_parts(describe(segment), parts(segment), most, segments);
+  });
+  transport_->imports().visit([&](uint64_t serial, const ImportedSegment& imported) {
+    const auto& segment = static_cast<const RemoteSegment&>(imported);
+    append_parts(describe(serial, segment), segment.parts(), most, segments);
   });
 }
 

@@ -15,8 +15,8 @@ class Inspector : public SegmentInspector {
  public:
   explicit Inspector(Transport* transport) : transport_(transport) {}
   std::vector<urma_ext_part_t> parts(const urma_target_seg_t& segment) const override;
-  void list_queues(std::vector<urma_ext_queue_t>* queues) const override;
-  void list_segments(std::vector<urma_ext_segment_t>* segments) const override;
+  void list_queues(size_t most, std::vector<urma_ext_queue_t>* queues) const override;
+  void list_segments(size_t most, std::vector<urma_ext_segment_t>* segments) const override;
 
  private:
   Transport* transport_;

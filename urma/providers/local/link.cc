@@ -29,33 +29,7 @@ Reply unreachable() {
 
 }  // namespace
 
-const char* answer_text(Answer answer) {
-  switch (answer) {
-    case Answer::kAccepted:
-      return "accepted";
-    case Answer::kRefusedVersion:
-      return "the owner runs another version of this library";
-    case Answer::kRefusedUser:
-      return "the owner belongs to another user";
-    case Answer::kNoResources:
-      return "the owner is out of memory or descriptors";
-    case Answer::kMalformed:
-      return "the owner found the request malformed";
-    case Answer::kNoSuchObject:
-      return "the owner has no such object";
-    case Answer::kWrongToken:
-      return "the token value is wrong";
-    case Answer::kWrongMode:
-      return "the transport mode is not the owner's";
-    case Answer::kNoAccess:
-      return "the segment does not allow it";
-    case Answer::kMisaligned:
-      return "the address is not aligned to its width";
-    case Answer::kUnreachable:
-      return "its owner is gone or does not answer";
-  }
-  return "unknown answer";
-}
+std::atomic<uint32_t> Link::nothing_stands_[kMaxSegments];
 
 Link::Link(Service* service, Runtime* runtime, std::string socket_name, int region,
            std::function<void()> on_stop)
@@ -224,7 +198,9 @@ void Link::on_hello(const Reply& reply, Attached& fds) {
     URMA_LOG_LIMITED(ERR, "process at socket {}: {}", socket_name_, error.what());
     return stop();
   }
-  words_ = static_cast<const std::atomic<uint32_t>*>(region_->memory.data());
+  // Release pairs with the acquire in segment_alive().
+  words_.store(static_cast<const std::atomic<uint32_t>*>(region_->memory.data()),
+               std::memory_order_release);
   ready_ = true;
   if (before_hello_.empty() && timer_ != 0) service_->cancel(std::exchange(timer_, 0));
   for (Waiting& waiting : std::exchange(before_hello_, {})) {
@@ -260,8 +236,9 @@ void Link::on_timeout() {
 void Link::stop() {
   if (gone()) return;
   const auto self = shared_from_this();
-  // Release pairs with the acquire in gone().
+  // Release pairs with the acquire in gone() and segment_alive().
   gone_.store(true, std::memory_order_release);
+  words_.store(nothing_stands_, std::memory_order_release);
   if (timer_ != 0) service_->cancel(std::exchange(timer_, 0));
   wakeups_.clear();
   if (connection_ != nullptr) {

@@ -55,7 +55,11 @@ class Link : public std::enable_shared_from_this<Link> {
   }
   // Any thread; the three below only once a request was accepted.
   const PeerProcess& peer() const { return peer_; }
-  bool segment_alive(SegmentRef ref) const { return SegmentTable::alive_in(words_, ref); }
+  // False for all once it is gone.
+  [[gnu::always_inline]] bool segment_alive(SegmentRef ref) const {
+    // Acquire pairs with the release in stop().
+    return SegmentTable::alive_in(words_.load(std::memory_order_acquire), ref);
+  }
   void hint_progress() const;
 
  private:
@@ -98,7 +102,9 @@ class Link : public std::enable_shared_from_this<Link> {
   PeerProcess peer_;
   Wakeups wakeups_;
   std::shared_ptr<const PeerRegion> region_;
-  const std::atomic<uint32_t>* words_ = nullptr;
+  std::atomic<const std::atomic<uint32_t>*> words_{nothing_stands_};
+  // Not const, so that it takes no room in the module.
+  static std::atomic<uint32_t> nothing_stands_[kMaxSegments];
 };
 
 }  // namespace urma::local

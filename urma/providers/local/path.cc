@@ -116,49 +116,26 @@ uint8_t flags_of(const SendEntry& entry) {
 }  // namespace
 
 QueuePath::QueuePath(Sender* sender, RemoteQueue* target, uint32_t hint)
-    : SendPath(target->id, target->tp.tpn),
-      sender_(sender),
-      target_(target),
-      // A path to a group is never taken for that to another member.
-      serial_(target->type == URMA_JETTY_GROUP ? sender->transport().next_serial()
-                                               : target->serial),
-      hint_(hint) {
-  target_->add_ref();
-}
+    : TargetPath(&sender->queue(), target, hint), sender_(sender) {}
 
-QueuePath::~QueuePath() {
-  for (uint32_t index = first_pending_; index != kNoEntry;) {
-    SendEntry& entry = sender_->queue().at(index);
-    index = entry.next;
-    drop_segments(&entry);
-  }
-  drop_ring();
-  target_->drop_ref();
-}
-
-void QueuePath::enqueue(SendEntry* entry) {
-  const uint32_t index = sender_->queue().index_of(entry);
-  if (first_pending_ == kNoEntry) {
-    first_pending_ = index;
-  } else {
-    sender_->queue().at(last_pending_).next = index;
-  }
-  last_pending_ = index;
-}
+QueuePath::~QueuePath() { drop_ring(); }
 
 bool QueuePath::advance() {
   more = false;
-  reap();
-  if (sender_->queue().state() != URMA_JETTY_STATE_READY) [[unlikely]]
-    return false;
+  if (ring_ != nullptr) reap();
+  return !idle() && execute_pending();
+}
+
+bool QueuePath::execute_pending() {
+  if (sender_->queue().state() != URMA_JETTY_STATE_READY) return false;
   uint64_t budget = kCopyPerTurn;
-  while (first_pending_ != kNoEntry) {
-    SendEntry* entry = &sender_->queue().at(first_pending_);
+  while (!idle()) {
+    SendEntry* entry = first();
     urma_cr_status_t status = URMA_CR_SUCCESS;
     const Step step = execute_guarded(entry, &budget, &status);
     more = step == Step::kWait && budget == 0;
     if (step == Step::kWait) return true;
-    take_first();
+    take_next();
     if (step == Step::kDone) {
       sender_->queue().complete(entry, outcome(status));
     } else {
@@ -168,19 +145,10 @@ bool QueuePath::advance() {
   return false;
 }
 
-SendEntry* QueuePath::take_first() {
-  SendEntry* entry = &sender_->queue().at(first_pending_);
-  first_pending_ = entry->next;
+SendEntry* QueuePath::take_next() {
   asked_ = 0;
   asked_notified_ = 0;
-  drop_segments(entry);
-  return entry;
-}
-
-void QueuePath::drop_segments(SendEntry* entry) const {
-  for (void* segment : {entry->remote, entry->notified}) {
-    if (segment != nullptr) static_cast<RemoteSegment*>(segment)->drop_ref();
-  }
+  return take_first();
 }
 
 // In mode UM nobody is told what became of a message that has left.
@@ -190,9 +158,9 @@ urma_cr_status_t QueuePath::outcome(urma_cr_status_t status) const {
 }
 
 void QueuePath::flush() {
-  reap();
-  while (first_pending_ != kNoEntry) {
-    sender_->queue().complete(take_first(), URMA_CR_WR_FLUSH_ERR);
+  if (ring_ != nullptr) reap();
+  while (!idle()) {
+    sender_->queue().complete(take_next(), URMA_CR_WR_FLUSH_ERR);
   }
   atomic_call_.reset();
   if (ring_ == nullptr || ring_->idle()) {
@@ -206,7 +174,6 @@ void QueuePath::flush() {
 
 // Completes what the receiver is through with, and everything in flight once it is gone.
 void QueuePath::reap() {
-  if (ring_ == nullptr) return;
   // Before the answers: those that were given before the end are still true.
   const uint32_t closed = ring_->closed();
   const bool gone = opening_->link->gone();
@@ -224,8 +191,10 @@ bool QueuePath::reap_answers() {
   bool moved = false;
   uint32_t index;
   uint8_t status;
+  SendQueue& queue = sender_->queue();
   while (ring_->reap(&index, &status)) {
-    sender_->queue().complete(&sender_->queue().at(index), outcome(checked_status(status)));
+    queue.complete(&queue.at(index),
+                   status == URMA_CR_SUCCESS ? URMA_CR_SUCCESS : outcome(checked_status(status)));
     moved = true;
   }
   return moved;
@@ -337,12 +306,12 @@ QueuePath::Step QueuePath::open_ring(urma_cr_status_t* status) {
   if (!opening_->ended.load(std::memory_order_acquire)) return Step::kWait;
   if (opening_->answer == Answer::kAccepted) {
     ring_ = &opening_->ring;
-    target_->members.store(opening_->members, std::memory_order_relaxed);
+    target()->members.store(opening_->members, std::memory_order_relaxed);
     return Step::kInFlight;
   }
   *status = status_of(opening_->answer);
   URMA_LOG_LIMITED(WARNING, "queue {:#x} cannot send to id {:#x}: {}", sender_->id().id,
-                   target_->id.id, answer_text(opening_->answer));
+                   target()->id.id, answer_text(opening_->answer));
   opening_.reset();
   return Step::kDone;
 }
@@ -353,16 +322,16 @@ void QueuePath::request_ring() {
   opening->number = static_cast<uint32_t>(transport.next_serial());
   Request request = {};
   request.type = RequestType::kOpenRing;
-  request.open_ring = {target_->id.eid,
+  request.open_ring = {target()->id.eid,
                        sender_->id(),
-                       target_->id.id,
-                       static_cast<uint32_t>(target_->type),
+                       target()->id.id,
+                       static_cast<uint32_t>(target()->type),
                        static_cast<uint32_t>(sender_->config().trans_mode),
-                       target_->token.token,
+                       target()->token.token,
                        opening->number,
                        opening->ring.bytes(),
                        sender_->config().rnr_retry,
-                       hint_,
+                       hint(),
                        {}};
   const auto* jfc = static_cast<const CompletionQueue*>(sender_->config().jfc);
   transport.service().post(
@@ -398,37 +367,37 @@ bool QueuePath::publish(SendEntry* entry) {
   const uint8_t flags = flags_of(*entry) | (by_reference ? kByReference : 0);
   ring_->publish(kind, flags, static_cast<uint32_t>(entry->bytes), entry->operand[0],
                  sender_->queue().index_of(entry));
-  wake(entry->solicited);
+  wake_where_awaited(entry->solicited);
   return true;
 }
 
 void QueuePath::insist() { fruitless_ |= kPatientLooks - 1; }
 
-bool QueuePath::takes_now(uint64_t bytes) const {
-  return idle() && ring_ != nullptr && !closing_ && bytes <= ring_->max_payload() &&
-         ring_->room_for(static_cast<uint32_t>(bytes));
-}
-
-void QueuePath::publish_now(const SendEntry& entry, const void* data) {
-  ring_->begin(static_cast<uint32_t>(entry.bytes));
-  ring_->append(data, static_cast<uint32_t>(entry.bytes));
-  const MessageKind kind =
-      entry.opcode == URMA_OPC_SEND_IMM ? MessageKind::kSendImm : MessageKind::kSend;
-  ring_->publish(kind, flags_of(entry), static_cast<uint32_t>(entry.bytes), entry.operand[0],
-                 sender_->queue().index_of(&entry));
-  wake(entry.solicited);
+bool QueuePath::publish_now(MessageKind kind, uint8_t flags, const char* data, uint32_t bytes,
+                            uint64_t immediate, uint32_t cookie) {
+  if (publish_slot(kind, flags, data, bytes, immediate, cookie)) return true;
+  if (ring_ == nullptr || closing_ || bytes > ring_->max_payload() || !ring_->room_for(bytes)) {
+    return false;
+  }
+  ring_->begin(bytes);
+  ring_->append(data, bytes);
+  ring_->publish(kind, flags, bytes, immediate, cookie);
+  return true;
 }
 
 void QueuePath::publish_write(SendEntry* entry) {
   ring_->begin(0);
   ring_->publish(MessageKind::kWriteImm, flags_of(*entry), static_cast<uint32_t>(entry->bytes),
                  entry->operand[0], sender_->queue().index_of(entry));
-  wake(entry->solicited);
+  wake_where_awaited(entry->solicited);
 }
 
-void QueuePath::wake(bool solicited) {
-  if (!opening_->bell.ring(solicited)) [[unlikely]]
-    opening_->link->hint_progress();
+void QueuePath::wake_where_awaited(bool solicited) {
+  if (awaited(solicited)) wake();
+}
+
+void QueuePath::wake() {
+  if (!opening_->bell.push()) opening_->link->hint_progress();
 }
 
 void QueuePath::ask_to_close() {

@@ -9,7 +9,7 @@
 #include <memory>
 #include <optional>
 
-#include "jetty/send_queue.h"
+#include "jetty/sender.h"
 #include "urma/providers/local/remote.h"
 #include "urma/providers/local/ring.h"
 
@@ -41,48 +41,40 @@ struct AtomicCall {
 
 // What a request wants of a segment.
 struct RemoteAccess {
-  void* segment;  // a RemoteSegment
+  ImportedSegment* segment;
   uint64_t addr;
   uint64_t bytes;
   uint32_t rights;  // URMA_ACCESS_*
 };
 
-class QueuePath : public SendPath {
+class QueuePath final : public TargetPath {
  public:
   // `hint` tells the paths to one group apart.
   QueuePath(Sender* sender, RemoteQueue* target, uint32_t hint = 0);
   ~QueuePath() override;
 
-  void enqueue(SendEntry* entry);
   bool advance() override;
-  void give_up_first() override { take_first(); }
-  // The next look is one of many in vain: for those who look seldom.
-  void insist();
-  // Ends all requests: those that the target has received with success, the others with
-  // WR_FLUSH_ERR, which may take until the owner has answered. The path can be used again.
-  void flush();
-  // True where nothing needs this path any more: it may be deleted.
-  bool unused() const { return entries == 0 && (serial_ == 0 || !target_->imported.load()); }
-  // That of the target; 0: no further request takes this path.
-  uint64_t serial() const { return serial_; }
-  void retire() { serial_ = 0; }
-  bool leads_to(const RemoteQueue* target) const { return target_ == target; }
-  bool leads_to(const RemoteQueue* target, uint32_t hint) const {
-    return target_ == target && hint_ == hint;
+  void give_up_first() override { take_next(); }
+  void insist() override;
+  void flush() override;
+  // Publishes a message where that needs no look at what the receiver has written: that line comes
+  // from another core, and would hold up the message. False: nothing has happened. The entry
+  // `cookie` is committed afterwards, and then the receiver woken where it waits.
+  bool publish_now(MessageKind kind, uint8_t flags, const char* data, uint32_t bytes,
+                   uint64_t immediate, uint32_t cookie);
+  // The same for one slot of the ring, without a call.
+  [[gnu::always_inline]] bool publish_slot(MessageKind kind, uint8_t flags, const char* data,
+                                           uint32_t bytes, uint64_t immediate, uint32_t cookie) {
+    return ring_ != nullptr && !closing_ &&
+           ring_->publish_slot(kind, flags, data, bytes, immediate, cookie);
   }
-  // True where no request waits to be executed.
-  bool idle() const { return first_pending_ == kNoEntry; }
-  // True where a message of so many bytes can be published without a look at what the receiver has
-  // written: that line comes from another core, and would hold up the message.
-  bool takes_now(uint64_t bytes) const;
-  // Publishes such a message. The entry is committed afterwards.
-  void publish_now(const SendEntry& entry, const void* data);
+  bool awaited(bool solicited) const { return opening_->bell.awaited(solicited); }
+  void wake();
 
  private:
   enum class Step { kDone, kInFlight, kWait };
 
-  SendEntry* take_first();
-  void drop_segments(SendEntry* entry) const;
+  SendEntry* take_next();
   // What the program learns of how a request ended.
   urma_cr_status_t outcome(urma_cr_status_t status) const;
   void reap();
@@ -116,15 +108,12 @@ class QueuePath : public SendPath {
   void request_ring();
   bool publish(SendEntry* entry);
   void publish_write(SendEntry* entry);
-  void wake(bool solicited);
+  void wake_where_awaited(bool solicited);
+  bool execute_pending();
   void ask_to_close();
   void drop_ring();
 
   Sender* sender_;
-  RemoteQueue* target_;
-  uint64_t serial_;
-  uint32_t first_pending_ = kNoEntry;
-  uint32_t last_pending_ = kNoEntry;
   // What the first pending request waits for: the attempts for its segment, and for `notified`.
   uint64_t asked_ = 0;
   uint64_t asked_notified_ = 0;
@@ -134,7 +123,6 @@ class QueuePath : public SendPath {
   bool closing_ = false;          // the owner was asked to give back what is in ring_
   uint32_t fruitless_ = 0;
   uint64_t waiting_since_ns_ = 0;
-  const uint32_t hint_;
 };
 
 }  // namespace urma::local

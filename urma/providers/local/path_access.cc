@@ -36,7 +36,7 @@ char* mapped_for_writing(const Grant& grant, uint64_t addr, uint64_t bytes) {
 
 void QueuePath::look_up_segments(SendEntry* entry) {
   ImplicitImports& imports = sender_->implicit_imports();
-  const urma_eid_t& owner = target_->id.eid;
+  const urma_eid_t& owner = target()->id.eid;
   if (entry->remote == nullptr) {
     entry->remote = imports.find(owner, entry->key, entry->remote_addr, entry->bytes);
   }

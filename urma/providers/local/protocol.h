@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "jetty/remote.h"
 #include "urma_types.h"
 
 namespace urma::local {
@@ -25,22 +26,6 @@ enum class RequestType : uint32_t {
   kMapSegment,  // as kImportSegment; the answer comes when the owner has made its pages shareable
   kProbe,       // whether a target is there and takes what this process would send
 };
-
-// Why a request was refused. kAccepted comes first.
-enum class Answer : uint32_t {
-  kAccepted,
-  kRefusedVersion,
-  kRefusedUser,
-  kNoResources,
-  kMalformed,
-  kNoSuchObject,
-  kWrongToken,
-  kWrongMode,
-  kNoAccess,
-  kMisaligned,
-  kUnreachable,  // never sent: the peer is gone or did not answer in time
-};
-const char* answer_text(Answer answer);
 
 // Both ways, with the descriptor of the sender's segment words and bells.
 enum HelloFlag : uint32_t {

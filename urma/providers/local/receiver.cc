@@ -48,6 +48,12 @@ urma_cr_opcode_t opcode_of(MessageKind kind) {
   }
 }
 
+// A kind of message that the mode has not is as bad as none of the kinds.
+bool is_foreign(const IncomingRing& ring, const Message& message) {
+  return ring.messages_only && message.kind != MessageKind::kSend &&
+         message.kind != MessageKind::kSendImm;
+}
+
 }  // namespace
 
 Invalidation invalidation_of(const IncomingRing& ring, const Message& message) {
@@ -138,6 +144,12 @@ void Receiver::quiesce() { ForeignScope scope(lock_); }
 bool Receiver::add_ring(std::shared_ptr<IncomingRing> ring) {
   ForeignScope scope(lock_);
   if (!in_state(URMA_JFR_STATE_READY)) return false;
+  ring->record.flag.bs.s_r = 1;
+  ring->record.flag.bs.jetty = ring->target.jetty ? 1 : 0;
+  ring->record.local_id = ring->target.id;
+  ring->record.remote_id = ring->sender;
+  ring->record.tpn = ring->sender.id;
+  ring->record.user_data = ring->target.user_data;
   rings_.push_back(std::move(ring));
   count_rings();
   return true;
@@ -152,7 +164,7 @@ void Receiver::set_bond(Bond* bond, const Bond& peer) {
   if (peer.has_value()) domain_->take_over();
 }
 
-void Receiver::close_rings(uint64_t user_data) {
+void Receiver::close_ways(uint64_t user_data) {
   ForeignScope scope(lock_);
   std::erase_if(rings_, [&](const std::shared_ptr<IncomingRing>& ring) {
     if (ring->target.user_data != user_data) return false;
@@ -183,10 +195,14 @@ bool Receiver::progress(Poll* poll) {
     if (to_flush_ != 0) return moved;
   }
   if (count == 0) return moved;
-  // Each time from another ring on: where receives are scarce, the first ring takes most of them.
+  // Each time from another ring on: where receives, or places for records, are scarce, the first
+  // ring takes most of them.
   if (++first_ring_ >= count) first_ring_ = 0;
-  for (size_t i = first_ring_; i < count; ++i) finished |= progress_ring(i, poll, &moved);
-  for (size_t i = 0; i < first_ring_; ++i) finished |= progress_ring(i, poll, &moved);
+  size_t index = first_ring_;
+  do {
+    finished |= progress_ring(index, poll, &moved);
+    if (++index == count) index = 0;
+  } while (index != first_ring_ && !poll->full());
   if (finished) {
     std::erase(rings_, nullptr);
     forget_senders();
@@ -216,7 +232,7 @@ Receiver::Step Receiver::turn(IncomingRing* ring, Poll* poll, bool* moved) {
     if (step != Step::kMoved) break;
     *moved = true;
     // A part of a large message is a turn.
-    if (ring->pull != nullptr) break;
+    if (ring->pull != nullptr || poll->full()) break;
   }
   // Also behind a message that waits for something: who waits for the answers may be the one that
   // could end that.
@@ -226,33 +242,18 @@ Receiver::Step Receiver::turn(IncomingRing* ring, Poll* poll, bool* moved) {
   return step;
 }
 
-// A kind of message that the mode has not is as bad as none of the kinds.
-RingConsumer::Peek Receiver::peek(IncomingRing* ring, Message* message) {
-  const RingConsumer::Peek seen = ring->ring.peek(message);
-  const bool plain = message->kind == MessageKind::kSend || message->kind == MessageKind::kSendImm;
-  return seen == RingConsumer::Peek::kMessage && ring->messages_only && !plain
-             ? RingConsumer::Peek::kBroken
-             : seen;
-}
-
-Receiver::Step Receiver::advance(IncomingRing* ring, Poll* poll) {
+inline Receiver::Step Receiver::advance(IncomingRing* ring, Poll* poll) {
   // Before the look into the ring: what was published before its end is still delivered.
   // Acquire pairs with the release of the service thread that marks it.
   const bool abandoned = ring->abandoned.load(std::memory_order_acquire);
-  Message message = {};
-  switch (peek(ring, &message)) {
-    case RingConsumer::Peek::kEmpty:
-      ring->unbound_since_ns = 0;
-      return abandoned ? end_abandoned(ring) : Step::kBlocked;
-    case RingConsumer::Peek::kBroken:
-      URMA_LOG_LIMITED(ERR,
-                       "process {} broke the rules of its ring to queue {}; the ring is closed",
-                       ring->process->pid, ring->target.id);
-      ring->ring.close(URMA_CR_REM_OPERATION_ERR);
-      return Step::kFinished;
-    case RingConsumer::Peek::kMessage:
-      break;
+  Message message;
+  const RingConsumer::Peek seen = ring->ring.peek(&message);
+  if (seen == RingConsumer::Peek::kEmpty) {
+    ring->unbound_since_ns = 0;
+    return abandoned ? end_abandoned(ring) : Step::kBlocked;
   }
+  if (seen == RingConsumer::Peek::kBroken || is_foreign(*ring, message)) [[unlikely]]
+    return end_broken(ring);
   Step step;
   if (ring->bond != nullptr && !from_peer(ring, message, &step)) {
     return abandoned ? end_abandoned(ring) : step;
@@ -265,6 +266,13 @@ Receiver::Step Receiver::advance(IncomingRing* ring, Poll* poll) {
   ring->rnr_since_ns = 0;
   if (!ready) ring->jfc->overflowed();
   return ready ? deliver(ring, message, entry, poll) : Step::kBlocked;
+}
+
+Receiver::Step Receiver::end_broken(IncomingRing* ring) {
+  URMA_LOG_LIMITED(ERR, "process {} broke the rules of its ring to queue {}; the ring is closed",
+                   ring->process->pid, ring->target.id);
+  ring->ring.close(URMA_CR_REM_OPERATION_ERR);
+  return Step::kFinished;
 }
 
 // A sender that still lives learns from the answers what was received, and that nothing else was.
@@ -307,21 +315,21 @@ Receiver::Step Receiver::wait_for_receive(IncomingRing* ring, const Message& mes
   return Step::kMoved;
 }
 
-urma_cr_status_t Receiver::check(ReceiveEntry* entry, const Message& message) const {
-  // Its data has gone where the sender chose; the receive is used up, not filled.
-  if (message.kind == MessageKind::kWriteImm) return URMA_CR_SUCCESS;
-  if (message.length > entry->bytes) return URMA_CR_LOC_LEN_ERR;
-  for (const LocalPiece& piece : ReceiveQueue::pieces(entry)) {
-    if (piece.len != 0 && (!piece.valid || !segments_->alive(piece.ref))) {
-      return URMA_CR_LOC_ACCESS_ERR;
-    }
-  }
-  return URMA_CR_SUCCESS;
+inline Receiver::Step Receiver::deliver(IncomingRing* ring, const Message& message,
+                                        ReceiveEntry* entry, Poll* poll) {
+  const urma_cr_status_t local = check(entry, message);
+  const bool plain = (message.flags & kByReference) == 0 &&
+                     message.kind != MessageKind::kSendInvalidate && local == URMA_CR_SUCCESS;
+  if (!plain) [[unlikely]]
+    return deliver_specially(ring, message, entry, local, poll);
+  scatter(*ring, message, entry);
+  finish(ring, message, entry, local, URMA_CR_SUCCESS, poll);
+  return Step::kMoved;
 }
 
-Receiver::Step Receiver::deliver(IncomingRing* ring, const Message& message, ReceiveEntry* entry,
-                                 Poll* poll) {
-  const urma_cr_status_t local = check(entry, message);
+Receiver::Step Receiver::deliver_specially(IncomingRing* ring, const Message& message,
+                                           ReceiveEntry* entry, urma_cr_status_t local,
+                                           Poll* poll) {
   if (local == URMA_CR_SUCCESS && (message.flags & kByReference) != 0) {
     if (begin_pull(ring, message)) return continue_pull(ring, poll);
     // What the sender described is not what it announced: nothing was received.
@@ -333,8 +341,7 @@ Receiver::Step Receiver::deliver(IncomingRing* ring, const Message& message, Rec
     remote = URMA_CR_REM_RESP_LEN_ERR;
   } else if (local != URMA_CR_SUCCESS) {
     remote = URMA_CR_REM_OPERATION_ERR;
-  } else if (message.kind == MessageKind::kSendInvalidate &&
-             !invalidate(*ring, message, invalidation_of(*ring, message))) [[unlikely]] {
+  } else if (!invalidate(*ring, message, invalidation_of(*ring, message))) {
     ring->ring.consume(message, URMA_CR_REM_ACCESS_ABORT_ERR);
     return Step::kMoved;
   } else {
@@ -358,8 +365,13 @@ bool Receiver::invalidate(const IncomingRing& ring, const Message& message,
   return false;
 }
 
-void Receiver::scatter(const IncomingRing& ring, const Message& message,
-                       ReceiveEntry* entry) const {
+inline void Receiver::scatter(const IncomingRing& ring, const Message& message,
+                              ReceiveEntry* entry) const {
+  if (message.slots == 1 && entry->pieces == 1 && message.kind != MessageKind::kSendInvalidate)
+      [[likely]] {
+    return ring.ring.copy_slot(message,
+                               reinterpret_cast<char*>(ReceiveQueue::pieces(entry)[0].addr));
+  }
   uint32_t offset = prefix_of(message.kind);
   for (const LocalPiece& piece : ReceiveQueue::pieces(entry)) {
     if (offset == message.payload) break;
@@ -369,26 +381,21 @@ void Receiver::scatter(const IncomingRing& ring, const Message& message,
   }
 }
 
-void Receiver::fill_record(const IncomingRing& ring, const Message& message,
-                           const ReceiveEntry& entry, urma_cr_status_t status,
-                           urma_cr_t* record) const {
-  *record = {};
+inline void Receiver::fill_record(const IncomingRing& ring, const Message& message,
+                                  const ReceiveEntry& entry, urma_cr_status_t status,
+                                  urma_cr_t* record) {
+  *record = ring.record;
   record->status = status;
   record->user_ctx = entry.user_ctx;
+  record->completion_len = status == URMA_CR_SUCCESS ? message.length : 0;
+  if (message.kind == MessageKind::kSend) return;
   record->opcode = opcode_of(message.kind);
   if (message.kind == MessageKind::kSendInvalidate) [[unlikely]] {
     const auto key = std::bit_cast<TokenKey>(message.immediate);
     record->invalid_token = {key.token_id, {key.token}};
-  } else if (message.kind != MessageKind::kSend) {
+  } else {
     record->imm_data = message.immediate;
   }
-  record->flag.bs.s_r = 1;
-  record->flag.bs.jetty = ring.target.jetty ? 1 : 0;
-  record->completion_len = status == URMA_CR_SUCCESS ? message.length : 0;
-  record->local_id = ring.target.id;
-  record->remote_id = ring.sender;
-  record->tpn = ring.sender.id;
-  record->user_data = ring.target.user_data;
 }
 
 void Receiver::finish(IncomingRing* ring, const Message& message, ReceiveEntry* entry,

@@ -16,6 +16,7 @@
 #include "jetty/counters.h"
 #include "jetty/owner_lock.h"
 #include "jetty/receive_queue.h"
+#include "jetty/receiver.h"
 #include "jetty/send_queue.h"
 #include "urma/providers/local/iovecs.h"
 #include "urma/providers/local/peer.h"
@@ -24,24 +25,6 @@
 #include "urma/providers/local/wakeup.h"
 
 namespace urma::local {
-
-class Receiver;
-
-// The peer that an RC jetty is bound to, if any. Guarded by the lock of the jetty's receiver.
-using Bond = std::optional<urma_jetty_id_t>;
-
-// A JFR or jetty that peers may send to.
-struct Endpoint {
-  QueueIdentity identity;
-  urma_eid_t eid;
-  urma_transport_mode_t trans_mode;
-  uint32_t token_policy;
-  urma_token_t token;
-  Receiver* receiver;
-  CompletionQueue* jfc;  // where receives that are addressed to it complete
-  const Bond* bond;      // of an RC jetty, else NULL
-  uint32_t group = 0;    // the id of the group that it is a member of, 0: none
-};
 
 // A message by reference, as it was when its copy began: what the sender changes afterwards does
 // not count.
@@ -65,6 +48,7 @@ struct IncomingRing {
   urma_jetty_id_t sender = {};
   bool messages_only = false;     // mode UM
   RemoteBell bell;                // of the sender's JFC
+  urma_cr_t record = {};          // what all receives from it have in common
   const Bond* bond = nullptr;     // of the target, where it is an RC jetty
   uint64_t unbound_since_ns = 0;  // when the first message began to wait for a bind, 0: none does
   uint64_t rnr_limit_ns = 0;      // how long a message waits for a receive; UINT64_MAX: for ever
@@ -82,6 +66,8 @@ struct Poll {
   int room = 0;
   int got = 0;
 
+  // Where there is no more room, everything else waits for the next poll.
+  bool full() const { return room != 0 && got == room; }
   // Where the next record of `target` goes; NULL: to its ring, behind those that are there.
   urma_cr_t* place(CompletionQueue* target) {
     return target == jfc && got < room && target->ring().empty() ? &cr[got++] : nullptr;
@@ -91,7 +77,7 @@ struct Poll {
 // What the sender wants ended by a message.
 Invalidation invalidation_of(const IncomingRing& ring, const Message& message);
 
-class Receiver : public CompletionSource {
+class Receiver final : public urma::Receiver {
  public:
   // `subject` is the JFR's; receives that no message takes complete as `identity`.
   Receiver(const urma_jfr_cfg_t& cfg, const QueueIdentity& identity, EventSubject* subject,
@@ -102,33 +88,22 @@ class Receiver : public CompletionSource {
   // A poll of one of its JFCs: moves what has arrived.
   int collect(CompletionQueue* poller, int count, urma_cr_t* cr) override;
   bool move_for(CompletionQueue* waiter, bool just_armed) override;
-  bool outstanding() const override { return false; }
-  // By the poll of another JFC, unless somebody else is at it or the queue is lock_free.
-  void try_progress();
-  // By the service thread: one turn. True where something moved.
-  bool serve();
-  // Returns when nobody is copying from or to memory that is no longer registered.
-  void quiesce();
+  void try_progress() override;
+  bool serve() override;
+  void quiesce() override;
 
   // False where it takes no messages now.
   bool add_ring(std::shared_ptr<IncomingRing> ring);
-  // Ends the rings that lead to one endpoint: its senders get REM_ACCESS_ABORT_ERR.
-  void close_rings(uint64_t user_data);
+  void close_ways(uint64_t user_data) override;
 
-  // ERROR gives all posted receives back, RESET forgets them; peers are shut out by both.
-  void set_state(urma_jfr_state_t state);
-  urma_jfr_state_t state();
-  // One event once fewer receives than that are posted; 0: none.
-  void set_limit(uint32_t limit);
-  uint32_t limit();
-  // Receives that were ever posted, and that are through.
-  uint64_t posted();
-  uint64_t consumed();
-  // What it has done and how full it is, from any thread.
-  void report(urma_ext_queue_t* queue) const;
-
-  // Binds an RC jetty that shares this JFR, or unbinds it.
-  void set_bond(Bond* bond, const Bond& peer);
+  void set_state(urma_jfr_state_t state) override;
+  urma_jfr_state_t state() override;
+  void set_limit(uint32_t limit) override;
+  uint32_t limit() override;
+  uint64_t posted() override;
+  uint64_t consumed() override;
+  void report(urma_ext_queue_t* queue) const override;
+  void set_bond(Bond* bond, const Bond& peer) override;
 
   // Nanoseconds that a message waits for a receive at this JFR, by the sender's retry count.
   uint64_t rnr_limit_ns(uint32_t rnr_retry) const;
@@ -154,12 +129,13 @@ class Receiver : public CompletionSource {
   void reach_limit();
   bool progress_ring(size_t index, Poll* poll, bool* moved);
   Step turn(IncomingRing* ring, Poll* poll, bool* moved);
-  static RingConsumer::Peek peek(IncomingRing* ring, Message* message);
-  Step advance(IncomingRing* ring, Poll* poll);
+  [[gnu::always_inline]] Step advance(IncomingRing* ring, Poll* poll);
   Step end_abandoned(IncomingRing* ring);
+  [[gnu::noinline]] Step end_broken(IncomingRing* ring);
   // Whether an RC message comes from the bound peer; where it does not, *step is what became of it.
   bool from_peer(IncomingRing* ring, const Message& message, Step* step);
-  Step deliver(IncomingRing* ring, const Message& message, ReceiveEntry* entry, Poll* poll);
+  [[gnu::always_inline]] Step deliver(IncomingRing* ring, const Message& message,
+                                      ReceiveEntry* entry, Poll* poll);
   Step wait_for_receive(IncomingRing* ring, const Message& message);
   bool begin_pull(IncomingRing* ring, const Message& message);
   Step continue_pull(IncomingRing* ring, Poll* poll);
@@ -167,15 +143,29 @@ class Receiver : public CompletionSource {
   urma_cr_status_t pull_stretch(const IncomingRing& ring, const Pull& pull, ReceiveEntry* entry,
                                 uint64_t budget, uint64_t* moved);
   static IovecList destination(ReceiveEntry* entry, uint64_t offset, uint64_t bytes);
-  urma_cr_status_t check(ReceiveEntry* entry, const Message& message) const;
-  void scatter(const IncomingRing& ring, const Message& message, ReceiveEntry* entry) const;
+  urma_cr_status_t check(ReceiveEntry* entry, const Message& message) const {
+    // Its data has gone where the sender chose; the receive is used up, not filled.
+    if (message.kind == MessageKind::kWriteImm) return URMA_CR_SUCCESS;
+    if (message.length > entry->bytes) return URMA_CR_LOC_LEN_ERR;
+    for (const LocalPiece& piece : ReceiveQueue::pieces(entry)) {
+      if (piece.len != 0 && (!piece.valid || !segments_->alive(piece.ref))) {
+        return URMA_CR_LOC_ACCESS_ERR;
+      }
+    }
+    return URMA_CR_SUCCESS;
+  }
+  [[gnu::always_inline]] void scatter(const IncomingRing& ring, const Message& message,
+                                      ReceiveEntry* entry) const;
   // False where the message ends the access to a segment that its sender may not access.
   bool invalidate(const IncomingRing& ring, const Message& message,
                   const Invalidation& invalidation);
+  [[gnu::noinline]] Step deliver_specially(IncomingRing* ring, const Message& message,
+                                           ReceiveEntry* entry, urma_cr_status_t local, Poll* poll);
   void finish(IncomingRing* ring, const Message& message, ReceiveEntry* entry,
               urma_cr_status_t local, uint8_t remote, Poll* poll);
-  void fill_record(const IncomingRing& ring, const Message& message, const ReceiveEntry& entry,
-                   urma_cr_status_t status, urma_cr_t* record) const;
+  [[gnu::always_inline]] static void fill_record(const IncomingRing& ring, const Message& message,
+                                                 const ReceiveEntry& entry, urma_cr_status_t status,
+                                                 urma_cr_t* record);
 
   const QueueIdentity identity_;
   CompletionQueue* const jfc_;

@@ -31,63 +31,31 @@ bool possible(const ImportSegmentAnswer& given) {
 
 }  // namespace
 
-bool QueueSerials::Less::operator()(const Key& a, const Key& b) const {
-  const int eids = std::memcmp(&a.eid, &b.eid, sizeof(a.eid));
-  if (eids != 0) return eids < 0;
-  return std::tie(a.id, a.type, a.token) < std::tie(b.id, b.type, b.token);
-}
-
-uint64_t QueueSerials::take(const Key& key, uint64_t fresh) {
-  const std::lock_guard lock(mutex_);
-  Use& use = uses_.try_emplace(key, Use{fresh, 0}).first->second;
-  ++use.imports;
-  return use.serial;
-}
-
-void QueueSerials::give_back(const Key& key) {
-  const std::lock_guard lock(mutex_);
-  const auto use = uses_.find(key);
-  if (use != uses_.end() && --use->second.imports == 0) uses_.erase(use);
-}
-
-void RemoteQueue::end_import() {
-  if (imported.exchange(false)) transport->queue_serials().give_back(key());
-}
-
-urma_cr_status_t status_of(Answer answer) {
-  switch (answer) {
-    case Answer::kAccepted:
-      return URMA_CR_SUCCESS;
-    case Answer::kUnreachable:
-    case Answer::kRefusedVersion:
-    case Answer::kRefusedUser:
-      return URMA_CR_ACK_TIMEOUT_ERR;
-    case Answer::kNoResources:
-      return URMA_CR_REM_OPERATION_ERR;
-    case Answer::kMalformed:
-    case Answer::kMisaligned:
-      return URMA_CR_REM_UNSUPPORTED_REQ_ERR;
-    default:
-      return URMA_CR_REM_ACCESS_ABORT_ERR;
-  }
-}
-
 RemoteSegment::RemoteSegment(Transport* transport, urma_context_t* ctx, const urma_seg_t& imported,
                              urma_token_t token, uint32_t access, Mapped mapped)
-    : SegmentHandle{},
+    : ImportedSegment(imported, token),
       transport_(transport),
       serial_(transport->next_serial()),
       device_(ctx == nullptr ? "" : ctx->dev->name),
-      token_(token),
       access_(access),
       mapped_(mapped) {
-  registered = false;
-  seg = imported;
   urma_ctx = ctx;
   transport_->imports().add(serial_, this);
 }
 
 RemoteSegment::~RemoteSegment() { transport_->imports().remove(serial_); }
+
+RemoteSegmentRef import_memory(Transport* transport, const urma_eid_t& owner, uint64_t addr,
+                               uint64_t bytes, uint32_t token_id, urma_token_t token,
+                               uint32_t access, Mapped mapped) {
+  urma_seg_t described = {};
+  described.ubva.eid = owner;
+  described.ubva.va = addr;
+  described.len = bytes;
+  described.token_id = token_id;
+  return RemoteSegmentRef(
+      new RemoteSegment(transport, /*ctx=*/nullptr, described, token, access, mapped));
+}
 
 uint64_t RemoteSegment::ask() {
   std::lock_guard lock(mutex_);
@@ -105,7 +73,7 @@ uint64_t RemoteSegment::ask() {
 Request RemoteSegment::request_of(RequestType type) const {
   Request request = {};
   request.type = type;
-  request.import_segment = {seg.ubva.eid, seg.ubva.va, seg.len, seg.token_id, token_.token};
+  request.import_segment = {seg.ubva.eid, seg.ubva.va, seg.len, seg.token_id, token().token};
   return request;
 }
 
@@ -237,8 +205,8 @@ void RemoteSegment::finish_mapping(const Grant* granted, const Reply& reply, Att
       grant->link = granted->link;
       grant->segment = granted->segment;
       grant->begin = view->begin();
-      grant->end = view->end();
-      grant->distance = view->distance();
+      grant->mapped_bytes = view->end() - view->begin();
+      grant->mapped = reinterpret_cast<char*>(view->begin() + view->distance());
       grant->direct_access =
           view->writable() ? granted->segment.access : granted->segment.access & URMA_ACCESS_READ;
       grant->view = std::move(view);

@@ -13,80 +13,14 @@
 #include <mutex>
 #include <vector>
 
+#include "jetty/remote.h"
 #include "segment/mapped_view.h"
 #include "segment/segment.h"
-#include "urma/providers/local/channels.h"
 #include "urma/providers/local/link.h"
 
 namespace urma::local {
 
-class Results;
 class Transport;
-
-// The ids of what a target stands for.
-inline IdKind id_kind(uint32_t target_type) {
-  if (target_type == URMA_JETTY_GROUP) return IdKind::kGroup;
-  return target_type == URMA_JFR ? IdKind::kJfr : IdKind::kJetty;
-}
-
-// Numbers for imported queues. Imports of one queue that stand at the same time share theirs, so
-// that what a queue sends to any of them goes one way and stays in order.
-class QueueSerials {
- public:
-  struct Key {
-    urma_eid_t eid;
-    uint32_t id;
-    uint32_t type;
-    uint32_t token;
-  };
-  // `fresh` becomes the number where no other import of this queue stands.
-  uint64_t take(const Key& key, uint64_t fresh);
-  void give_back(const Key& key);
-
- private:
-  struct Less {
-    bool operator()(const Key& a, const Key& b) const;
-  };
-  struct Use {
-    uint64_t serial;
-    uint32_t imports;
-  };
-  std::mutex mutex_;
-  std::map<Key, Use, Less> uses_;
-};
-
-// Kept by the import and by every request that still needs it.
-template <typename Derived>
-class Shared {
- public:
-  void add_ref() { refs_.fetch_add(1, std::memory_order_relaxed); }
-  void drop_ref() {
-    // Acquire-release: what other holders did happens before the deletion.
-    if (refs_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete static_cast<Derived*>(this);
-  }
-
- private:
-  std::atomic<uint32_t> refs_{1};
-};
-
-// An imported JFR or jetty.
-struct RemoteQueue : urma_target_jetty_t, Shared<RemoteQueue> {
-  Transport* transport;
-  urma_token_t token;
-  uint64_t serial;                                  // of QueueSerials
-  std::atomic<bool> imported{true};                 // cleared by unimport
-  std::atomic<const urma_jetty_t*> bound{nullptr};  // RC: the jetty that is bound to it
-  ChannelUse channel;
-  std::shared_ptr<Results> results;    // where an import in the background tells how it went
-  std::atomic<uint32_t> members{0};    // of a group, as its owner last said; 0: it has not
-  std::atomic<uint32_t> next_turn{0};  // of a group with URMA_JETTY_GRP_POLICY_RR
-
-  QueueSerials::Key key() const {
-    return {id.eid, id.id, static_cast<uint32_t>(type), token.token};
-  }
-  // Once: the import is no more, though requests may still need it.
-  void end_import();
-};
 
 // What the owner of a segment granted, over which link, and what of it this process has mapped.
 struct Grant {
@@ -94,13 +28,13 @@ struct Grant {
   SegmentGrant segment;
   std::unique_ptr<MappedView> view;  // NULL before the owner has answered what can be mapped
 
-  // What of `view` a direct access needs, side by side; nothing where begin == end.
+  // What of `view` a direct access needs, side by side; nothing where mapped_bytes is 0.
   uint64_t begin = 0;
-  uint64_t end = 0;
-  uint64_t distance = 0;
+  uint64_t mapped_bytes = 0;
+  char* mapped = nullptr;      // where `begin` lies here
   uint32_t direct_access = 0;  // URMA_ACCESS_* that are granted, and that the mapping allows
 
-  bool stands() const { return !link->gone() && link->segment_alive(segment.ref); }
+  [[gnu::always_inline]] bool stands() const { return link->segment_alive(segment.ref); }
   bool covers(uint64_t addr, uint64_t bytes) const {
     return addr >= segment.base && bytes <= segment.len &&
            addr - segment.base <= segment.len - bytes;
@@ -112,14 +46,12 @@ struct Grant {
 enum class Mapped { kWhenGranted, kWhenAsked };
 
 // An imported segment. Any thread may use it.
-class RemoteSegment : public SegmentHandle, public Shared<RemoteSegment> {
+class RemoteSegment final : public ImportedSegment {
  public:
   // `access` restricts what it is mapped for; 0: all that the owner grants.
   RemoteSegment(Transport* transport, urma_context_t* ctx, const urma_seg_t& imported,
                 urma_token_t token, uint32_t access, Mapped mapped = Mapped::kWhenGranted);
-  ~RemoteSegment();
-  RemoteSegment(const RemoteSegment&) = delete;
-  RemoteSegment& operator=(const RemoteSegment&) = delete;
+  ~RemoteSegment() override;
 
   // The newest grant, which may no longer stand; NULL where none was given yet. It stays as long as
   // the segment is imported.
@@ -128,7 +60,12 @@ class RemoteSegment : public SegmentHandle, public Shared<RemoteSegment> {
     return current_.load(std::memory_order_acquire);
   }
 
-  urma_token_t token() const { return token_; }
+  // It was granted once, and the grant stands no longer.
+  bool stale() const {
+    const Grant* granted = grant();
+    return granted != nullptr && !granted->stands();
+  }
+
   // "" where a request imported it by itself.
   const char* device() const { return device_; }
 
@@ -143,7 +80,7 @@ class RemoteSegment : public SegmentHandle, public Shared<RemoteSegment> {
   bool ended(uint64_t attempt, urma_cr_status_t* status) const;
   // Waits until the owner has said what can be mapped, or no more than a time that it needs to move
   // so much memory. The address of the first byte here, or 0 where not all of it is mapped.
-  uint64_t wait_mapped();
+  uint64_t wait_mapped() override;
 
   // The ways in which its parts are reached now.
   std::vector<urma_ext_part_t> parts() const;
@@ -165,7 +102,6 @@ class RemoteSegment : public SegmentHandle, public Shared<RemoteSegment> {
   Transport* transport_;
   const uint64_t serial_;
   const char* const device_;
-  const urma_token_t token_;
   const uint32_t access_;
   const Mapped mapped_;
   std::atomic<const Grant*> current_{nullptr};
@@ -180,8 +116,15 @@ class RemoteSegment : public SegmentHandle, public Shared<RemoteSegment> {
   urma_cr_status_t last_status_ = URMA_CR_SUCCESS;
 };
 
-// The status with which a request ends whose owner answered so.
-urma_cr_status_t status_of(Answer answer);
+struct DropRef {
+  void operator()(RemoteSegment* segment) const { segment->drop_ref(); }
+};
+using RemoteSegmentRef = std::unique_ptr<RemoteSegment, DropRef>;
+
+// An import that a request needs, and no program has asked for: `bytes` bytes at `addr`.
+RemoteSegmentRef import_memory(Transport* transport, const urma_eid_t& owner, uint64_t addr,
+                               uint64_t bytes, uint32_t token_id, urma_token_t token,
+                               uint32_t access, Mapped mapped);
 
 }  // namespace urma::local
 

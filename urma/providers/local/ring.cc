@@ -5,43 +5,8 @@
 #include <bit>
 #include <cstring>
 
-#include "urma_opcode.h"
-
 namespace urma::local {
 namespace {
-
-// A message's first word: the low half of position + 1 (so that zeroed memory is no message), then
-// kind, flags and the number of slots.
-uint64_t pack(uint64_t position, MessageKind kind, uint8_t flags, uint32_t slots) {
-  return static_cast<uint32_t>(position + 1) | uint64_t{static_cast<uint8_t>(kind)} << 32 |
-         uint64_t{flags} << 40 | uint64_t{slots} << 48;
-}
-
-uint32_t slots_for(uint32_t payload) {
-  return (sizeof(MessageHeader) + payload + kSlotBytes - 1) / kSlotBytes;
-}
-
-// `payload` is what lies in the ring of the message itself.
-bool sound_payload(const Message& message, uint32_t payload) {
-  return (message.flags & kByReference) != 0 ? payload % sizeof(PayloadPiece) == 0
-                                             : payload == message.length;
-}
-
-// False for a kind that does not exist, too.
-bool sound_lengths(const Message& message) {
-  switch (message.kind) {
-    case MessageKind::kSend:
-    case MessageKind::kSendImm:
-      return sound_payload(message, message.payload);
-    case MessageKind::kWriteImm:
-      return (message.flags & kByReference) == 0 && message.payload == 0 &&
-             message.length <= kMaxMessageBytes;
-    case MessageKind::kSendInvalidate:
-      return message.payload >= sizeof(Invalidation) &&
-             sound_payload(message, message.payload - sizeof(Invalidation));
-  }
-  return false;
-}
 
 uint32_t answers_bytes(uint32_t slots) {
   return static_cast<uint32_t>(sizeof(RingAnswers) + sizeof(RingRequests)) + slots;
@@ -61,20 +26,6 @@ uint32_t RingLayout::total_bytes(uint32_t bytes) {
 
 bool RingLayout::valid_size(uint32_t bytes) {
   return bytes >= kMinRingBytes && bytes <= kMaxRingBytes && std::has_single_bit(bytes);
-}
-
-// A quarter of the ring, so that large messages cannot shut out the small ones behind them.
-uint32_t RingLayout::max_payload() const {
-  return slots_ / 4 * kSlotBytes - static_cast<uint32_t>(sizeof(MessageHeader));
-}
-
-std::atomic<uint8_t>& RingLayout::answer(uint64_t position) const {
-  char* first = reinterpret_cast<char*>(&requests() + 1);
-  return *reinterpret_cast<std::atomic<uint8_t>*>(first + (position & (slots_ - 1)));
-}
-
-MessageHeader& RingLayout::header(uint64_t position) const {
-  return *reinterpret_cast<MessageHeader*>(first_slot_ + (position & (slots_ - 1)) * kSlotBytes);
 }
 
 char* RingLayout::payload_at(uint64_t position, uint32_t offset, uint32_t* contiguous) const {
@@ -136,6 +87,8 @@ void RingProducer::begin(uint32_t payload) {
     dirty_[next & mask] = 0;
   }
   for (uint64_t slot = head_ + 1; slot < next; ++slot) dirty_[slot & mask] = 1;
+  // In the lap after this one they are found.
+  if (begun_slots_ > 1) dirty_until_ = next + layout_.slots();
   dirty_[head_ & mask] = 0;
 }
 
@@ -153,7 +106,7 @@ void RingProducer::publish(MessageKind kind, uint8_t flags, uint32_t length, uin
   header.immediate = immediate;
   sent_[head_ & (layout_.slots() - 1)] = {cookie, begun_slots_};
   // SYNC(ring-publish): release pairs with the acquire in RingConsumer::peek.
-  header.word.store(pack(head_, kind, flags, begun_slots_), std::memory_order_release);
+  header.word.store(first_word(head_, kind, flags, begun_slots_), std::memory_order_release);
   head_ += begun_slots_;
 }
 
@@ -162,27 +115,6 @@ void RingProducer::want_answers() {
   wanted_ = head_;
   // SYNC(ring-wanted): release pairs with the acquire in RingConsumer::answer_wanted.
   layout_.requests().wanted.store(head_, std::memory_order_release);
-}
-
-uint64_t RingProducer::refresh_consumed() {
-  // SYNC(ring-consumed): acquire pairs with the release in RingConsumer::publish_position.
-  const uint64_t consumed = layout_.answers().consumed.load(std::memory_order_acquire);
-  // A position that runs backwards or ahead of what was sent is a lie and is not believed.
-  if (consumed > consumed_ && consumed <= head_) consumed_ = consumed;
-  return consumed_;
-}
-
-bool RingProducer::reap(uint32_t* cookie, uint8_t* status) {
-  if (reaped_ == head_) return false;
-  const Sent& sent = sent_[reaped_ & (layout_.slots() - 1)];
-  if (reaped_ + sent.slots > consumed_ && reaped_ + sent.slots > refresh_consumed()) return false;
-  *cookie = sent.cookie;
-  std::atomic<uint8_t>& answer = layout_.answer(reaped_);
-  // Relaxed: ordered by ring-consumed, which the consumer publishes after the answer.
-  *status = answer.load(std::memory_order_relaxed);
-  if (*status != URMA_CR_SUCCESS) answer.store(URMA_CR_SUCCESS, std::memory_order_relaxed);
-  reaped_ += sent.slots;
-  return true;
 }
 
 bool RingProducer::abandon(uint32_t* cookie) {
@@ -207,52 +139,15 @@ RingConsumer::RingConsumer(Fd fd, uint32_t bytes)
 RingConsumer::RingConsumer(const RingProducer& producer)
     : layout_(producer.memory().data(), producer.bytes()) {}
 
-RingConsumer::Peek RingConsumer::peek(Message* message) const {
-  const MessageHeader& header = layout_.header(position_);
-  // SYNC(ring-publish): acquire pairs with the release in RingProducer::publish.
-  const uint64_t word = header.word.load(std::memory_order_acquire);
-  if (static_cast<uint32_t>(word) != static_cast<uint32_t>(position_ + 1)) return Peek::kEmpty;
-  message->kind = static_cast<MessageKind>(word >> 32 & 0xFF);
-  message->flags = static_cast<uint8_t>(word >> 40 & 0xFF);
-  message->slots = static_cast<uint32_t>(word >> 48);
-  message->length = const_cast<const volatile uint32_t&>(header.length);
-  message->payload = const_cast<const volatile uint32_t&>(header.payload);
-  message->immediate = const_cast<const volatile uint64_t&>(header.immediate);
-  const bool sound = message->payload <= layout_.max_payload() &&
-                     message->slots == slots_for(message->payload) && sound_lengths(*message);
-  return sound ? Peek::kMessage : Peek::kBroken;
-}
-
 void RingConsumer::copy_payload(const Message& message, uint32_t offset, void* to,
                                 uint32_t bytes) const {
   if (bytes == 0 || bytes > message.payload || offset > message.payload - bytes) return;
   layout_.copy_out(position_, offset, to, bytes);
 }
 
-void RingConsumer::consume(const Message& message, uint8_t status) {
-  if (status != URMA_CR_SUCCESS) {
-    layout_.answer(position_).store(status, std::memory_order_relaxed);
-    ++errors_told_;
-  }
-  position_ += message.slots;
-  // Who waits learns at once; the room of all others is given back in quarters of the ring.
-  if ((message.flags & kWantsAnswer) != 0 || status != URMA_CR_SUCCESS ||
-      position_ - published_ >= layout_.slots() / 4) {
-    publish_position();
-  }
-}
-
-void RingConsumer::answer_wanted() {
-  if (published_ == position_) return;
-  // SYNC(ring-wanted): acquire pairs with the release in RingProducer::want_answers.
-  if (layout_.requests().wanted.load(std::memory_order_acquire) > published_) publish_position();
-}
-
-void RingConsumer::publish_position() {
-  published_ = position_;
-  ++told_;
-  // SYNC(ring-consumed): release pairs with the acquire in RingProducer::refresh_consumed.
-  layout_.answers().consumed.store(position_, std::memory_order_release);
+void RingConsumer::note_error(uint8_t status) {
+  layout_.answer(position_).store(status, std::memory_order_relaxed);
+  ++errors_told_;
 }
 
 void RingConsumer::close(uint8_t status) {

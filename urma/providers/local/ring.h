@@ -15,11 +15,13 @@
 
 #include <atomic>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <vector>
 
 #include "segment/segment.h"
 #include "segment/shared_memory.h"
+#include "urma_opcode.h"
 #include "urma_types.h"
 
 namespace urma::local {
@@ -92,6 +94,41 @@ struct alignas(kSlotBytes) RingRequests {
   std::atomic<uint64_t> wanted;  // the position up to which the producer waits for an answer
 };
 
+// A message's first word: the low half of position + 1 (so that zeroed memory is no message), then
+// kind, flags and the number of slots.
+[[gnu::always_inline]] inline uint64_t first_word(uint64_t position, MessageKind kind,
+                                                  uint8_t flags, uint32_t slots) {
+  return static_cast<uint32_t>(position + 1) | uint64_t{static_cast<uint8_t>(kind)} << 32 |
+         uint64_t{flags} << 40 | uint64_t{slots} << 48;
+}
+
+// Without a call.
+[[gnu::always_inline]] inline void copy_payload_of_slot(char* to, const char* from,
+                                                        uint32_t bytes) {
+  if (bytes == 8) return static_cast<void>(std::memcpy(to, from, 8));
+  for (; bytes >= 8; to += 8, from += 8, bytes -= 8) {
+    std::memcpy(to, from, 8);
+    // Else the compiler would make it a call.
+    std::atomic_signal_fence(std::memory_order_release);
+  }
+  if (bytes == 0) return;
+  if ((bytes & 4) != 0) {
+    std::memcpy(to, from, 4);
+    to += 4;
+    from += 4;
+  }
+  if ((bytes & 2) != 0) {
+    std::memcpy(to, from, 2);
+    to += 2;
+    from += 2;
+  }
+  if ((bytes & 1) != 0) *to = *from;
+}
+
+inline uint32_t slots_for(uint32_t payload) {
+  return (sizeof(MessageHeader) + payload + kSlotBytes - 1) / kSlotBytes;
+}
+
 // Where things lie in the shared memory of a ring of `bytes` bytes of slots.
 class RingLayout {
  public:
@@ -100,11 +137,19 @@ class RingLayout {
   static bool valid_size(uint32_t bytes);
 
   uint32_t slots() const { return slots_; }
-  uint32_t max_payload() const;
+  // A quarter of the ring, so that large messages cannot shut out the small ones behind them.
+  uint32_t max_payload() const {
+    return slots_ / 4 * kSlotBytes - static_cast<uint32_t>(sizeof(MessageHeader));
+  }
   RingAnswers& answers() const { return *static_cast<RingAnswers*>(base_); }
   RingRequests& requests() const { return *reinterpret_cast<RingRequests*>(&answers() + 1); }
-  std::atomic<uint8_t>& answer(uint64_t position) const;
-  MessageHeader& header(uint64_t position) const;
+  std::atomic<uint8_t>& answer(uint64_t position) const {
+    char* first = reinterpret_cast<char*>(&requests() + 1);
+    return *reinterpret_cast<std::atomic<uint8_t>*>(first + (position & (slots_ - 1)));
+  }
+  MessageHeader& header(uint64_t position) const {
+    return *reinterpret_cast<MessageHeader*>(first_slot_ + (position & (slots_ - 1)) * kSlotBytes);
+  }
   void copy_in(uint64_t position, uint32_t offset, const void* from, uint32_t bytes) const;
   void copy_out(uint64_t position, uint32_t offset, void* to, uint32_t bytes) const;
 
@@ -134,9 +179,27 @@ class RingProducer {
   void publish(MessageKind kind, uint8_t flags, uint32_t length, uint64_t immediate,
                uint32_t cookie);
 
+  // Publishes a message of one slot at once; false where that is not all there is to do. Makes no
+  // call.
+  [[gnu::always_inline]] bool publish_slot(MessageKind kind, uint8_t flags, const char* data,
+                                           uint32_t bytes, uint64_t immediate, uint32_t cookie);
+
   // The oldest message that the consumer is through with; false where there is none. status is the
   // urma_cr_status_t that it ended with.
-  bool reap(uint32_t* cookie, uint8_t* status);
+  bool reap(uint32_t* cookie, uint8_t* status) {
+    if (reaped_ == head_) return false;
+    const Sent& sent = sent_[reaped_ & (layout_.slots() - 1)];
+    const uint64_t end = reaped_ + sent.slots;
+    if (end > consumed_ && end > refresh_consumed()) return false;
+    *cookie = sent.cookie;
+    std::atomic<uint8_t>& answer = layout_.answer(reaped_);
+    // Relaxed: ordered by ring-consumed, which the consumer publishes after the answer.
+    *status = answer.load(std::memory_order_relaxed);
+    if (*status != URMA_CR_SUCCESS) [[unlikely]]
+      answer.store(URMA_CR_SUCCESS, std::memory_order_relaxed);
+    reaped_ = end;
+    return true;
+  }
   bool idle() const { return reaped_ == head_; }
   // Asks the consumer for the answers that it gives lazily, where such are outstanding.
   void want_answers();
@@ -151,7 +214,13 @@ class RingProducer {
     uint32_t slots;
   };
 
-  uint64_t refresh_consumed();
+  uint64_t refresh_consumed() {
+    // SYNC(ring-consumed): acquire pairs with the release in RingConsumer::publish_position.
+    const uint64_t consumed = layout_.answers().consumed.load(std::memory_order_acquire);
+    // A position that runs backwards or ahead of what was sent is a lie and is not believed.
+    if (consumed > consumed_ && consumed <= head_) consumed_ = consumed;
+    return consumed_;
+  }
 
   const uint32_t bytes_;
   SharedMemory memory_;
@@ -165,7 +234,49 @@ class RingProducer {
   std::vector<Sent> sent_;  // by position of the first slot
   // By slot: whether its first word may hold payload. Bytes, since bits cost more to find.
   std::vector<uint8_t> dirty_;
+  uint64_t dirty_until_ = 0;  // from this position on nothing in dirty_ is set
 };
+
+inline bool RingProducer::publish_slot(MessageKind kind, uint8_t flags, const char* data,
+                                       uint32_t bytes, uint64_t immediate, uint32_t cookie) {
+  // One slot more than the message, and clean: see begin().
+  if (bytes > kSlotBytes - sizeof(MessageHeader) || head_ < dirty_until_ ||
+      head_ - reaped_ + 2 > layout_.slots()) [[unlikely]] {
+    return false;
+  }
+  MessageHeader& header = layout_.header(head_);
+  header.length = bytes;
+  header.payload = bytes;
+  header.immediate = immediate;
+  copy_payload_of_slot(reinterpret_cast<char*>(&header + 1), data, bytes);
+  sent_[head_ & (layout_.slots() - 1)] = {cookie, 1};
+  // SYNC(ring-publish): release pairs with the acquire in RingConsumer::peek.
+  header.word.store(first_word(head_, kind, flags, 1), std::memory_order_release);
+  ++head_;
+  return true;
+}
+
+// `payload` is what lies in the ring of the message itself.
+inline bool sound_payload(const Message& message, uint32_t payload) {
+  return (message.flags & kByReference) != 0 ? payload % sizeof(PayloadPiece) == 0
+                                             : payload == message.length;
+}
+
+// False for a kind that does not exist, too.
+inline bool sound_lengths(const Message& message) {
+  switch (message.kind) {
+    case MessageKind::kSend:
+    case MessageKind::kSendImm:
+      return sound_payload(message, message.payload);
+    case MessageKind::kWriteImm:
+      return (message.flags & kByReference) == 0 && message.payload == 0 &&
+             message.length <= kMaxMessageBytes;
+    case MessageKind::kSendInvalidate:
+      return message.payload >= sizeof(Invalidation) &&
+             sound_payload(message, message.payload - sizeof(Invalidation));
+  }
+  return false;
+}
 
 class RingConsumer {
  public:
@@ -176,12 +287,30 @@ class RingConsumer {
 
   enum class Peek { kEmpty, kMessage, kBroken };
   // Reads the next message's header once. kBroken: the producer broke the rules; close the ring.
-  Peek peek(Message* message) const;
+  [[gnu::always_inline]] Peek peek(Message* message) const;
   void copy_payload(const Message& message, uint32_t offset, void* to, uint32_t bytes) const;
+  // The whole payload of a message of one slot.
+  [[gnu::always_inline]] void copy_slot(const Message& message, char* to) const {
+    copy_payload_of_slot(to, reinterpret_cast<const char*>(&layout_.header(position_) + 1),
+                         message.payload);
+  }
   // Takes the message off the ring. `status` other than success is told to the producer.
-  void consume(const Message& message, uint8_t status);
+  [[gnu::always_inline]] void consume(const Message& message, uint8_t status) {
+    if (status != URMA_CR_SUCCESS) [[unlikely]]
+      note_error(status);
+    position_ += message.slots;
+    // Who waits learns at once; the room of all others is given back in quarters of the ring.
+    if ((message.flags & kWantsAnswer) != 0 || status != URMA_CR_SUCCESS ||
+        position_ - published_ >= layout_.slots() / 4) {
+      publish_position();
+    }
+  }
   // Gives the answers that the producer has come to wait for.
-  void answer_wanted();
+  void answer_wanted() {
+    if (published_ == position_) return;
+    // SYNC(ring-wanted): acquire pairs with the release in RingProducer::want_answers.
+    if (layout_.requests().wanted.load(std::memory_order_acquire) > published_) publish_position();
+  }
   // Tells the producer that everything further ends with `status`.
   void close(uint8_t status);
   // Changes whenever the producer is told something, and whenever that is an error.
@@ -189,7 +318,13 @@ class RingConsumer {
   uint64_t errors_told() const { return errors_told_; }
 
  private:
-  void publish_position();
+  [[gnu::always_inline]] void publish_position() {
+    published_ = position_;
+    ++told_;
+    // SYNC(ring-consumed): release pairs with the acquire in RingProducer::refresh_consumed.
+    layout_.answers().consumed.store(position_, std::memory_order_release);
+  }
+  [[gnu::cold, gnu::noinline]] void note_error(uint8_t status);
 
   std::optional<SharedMemory> memory_;
   RingLayout layout_;
@@ -198,6 +333,22 @@ class RingConsumer {
   uint64_t told_ = 0;
   uint64_t errors_told_ = 0;
 };
+
+inline RingConsumer::Peek RingConsumer::peek(Message* message) const {
+  const MessageHeader& header = layout_.header(position_);
+  // SYNC(ring-publish): acquire pairs with the release in RingProducer::publish.
+  const uint64_t word = header.word.load(std::memory_order_acquire);
+  if (static_cast<uint32_t>(word) != static_cast<uint32_t>(position_ + 1)) return Peek::kEmpty;
+  message->kind = static_cast<MessageKind>(word >> 32 & 0xFF);
+  message->flags = static_cast<uint8_t>(word >> 40 & 0xFF);
+  message->slots = static_cast<uint32_t>(word >> 48);
+  message->length = const_cast<const volatile uint32_t&>(header.length);
+  message->payload = const_cast<const volatile uint32_t&>(header.payload);
+  message->immediate = const_cast<const volatile uint64_t&>(header.immediate);
+  const bool sound = message->payload <= layout_.max_payload() &&
+                     message->slots == slots_for(message->payload) && sound_lengths(*message);
+  return sound ? Peek::kMessage : Peek::kBroken;
+}
 
 }  // namespace urma::local
 

@@ -1,389 +1,187 @@
 // SPDX-License-Identifier: MIT
 #include "urma/providers/local/sender.h"
 
-#include <algorithm>
-#include <bit>
-#include <cstring>
-
-#include "urma/base/guard.h"
-#include "urma/base/log.h"
-#include "urma/providers/local/direct.h"
 #include "urma/providers/local/transport.h"
 
 namespace urma::local {
 namespace {
 
-bool is_ordered(urma_jfs_wr_flag_t flag) {
-  return flag.bs.fence != 0 || flag.bs.place_order == URMA_STRONG_ORDER;
-}
-
-// Enough for a receiver to be asked, and to answer.
-constexpr uint32_t kRoundsInFlight = 8;
-
-// What WRITE_NOTIFY, and CAS of 16 bytes, work with.
-void fill_operands(const urma_jfs_wr_t& wr, const RequestView& view, SendEntry* entry) {
-  if (view.kind != OpKind::kAtomic) {
-    entry->operand[0] = view.immediate;
-  } else if (view.bytes > sizeof(uint64_t)) {
-    std::memcpy(&entry->operand[0], reinterpret_cast<const void*>(wr.cas.cmp_addr), view.bytes);
-    std::memcpy(&entry->operand[2], reinterpret_cast<const void*>(wr.cas.swap_addr), view.bytes);
-  } else {
-    // faa.operand lies where cas.cmp_data does.
-    entry->operand[0] = wr.cas.cmp_data;
-    entry->operand[2] = replaces(wr.opcode) ? wr.cas.swap_data : 0;
-  }
-}
-
-// Takes a reference, dropped when the path is through with the request, to an imported segment; or
-// the key of one that the path looks up. False, with one log line, where it is none.
-bool name_segment(const urma_sge_t& sge, void** segment, TokenKey* key) {
-  if (sge.tseg == nullptr) {
-    *key = {sge.user_tseg->token_id, sge.user_tseg->token_value.token};
-    return true;
-  }
-  auto* handle = static_cast<SegmentHandle*>(sge.tseg);
-  if (handle->registered) {
-    URMA_LOG_LIMITED(ERR,
-                     "post: the remote sge names a segment that was registered here; import it "
-                     "first");
-    return false;
-  }
-  auto* imported = static_cast<RemoteSegment*>(handle);
-  imported->add_ref();
-  *segment = imported;
-  return true;
-}
-
-// From so many on, a path to members of a group that has nothing to do is given up for a new one:
-// a program may use any number of hints.
-constexpr size_t kMaxIdlePaths = 64;
-// So often does a sender that takes the members of a group in turn ask anew who they are.
-constexpr uint32_t kTurnsPerLook = 64;
-
-// Atomics have no place for a hint.
-uint8_t hint_of(const urma_jfs_wr_t& wr) {
-  switch (wr.opcode) {
-    case URMA_OPC_SEND:
-    case URMA_OPC_SEND_IMM:
-    case URMA_OPC_SEND_INVALIDATE:
-      return wr.send.target_hint;
-    case URMA_OPC_WRITE:
-    case URMA_OPC_WRITE_IMM:
-    case URMA_OPC_WRITE_NOTIFY:
-    case URMA_OPC_WRITE_ATOMIC:
-    case URMA_OPC_READ:
-      return wr.rw.target_hint;
-    default:
-      return 0;
-  }
+// Also what is no order at all.
+[[gnu::always_inline]] inline bool is_ordered(urma_jfs_wr_flag_t flag) {
+  urma_jfs_wr_flag_t orders = {};
+  orders.bs.fence = 1;
+  orders.bs.place_order = URMA_STRONG_ORDER;
+  return (flag.value & orders.value) != 0;
 }
 
 }  // namespace
 
 Sender::Sender(Transport* transport, const urma_jfs_cfg_t& cfg, const QueueIdentity& identity,
                const urma_jetty_id_t& id)
-    : transport_(transport),
-      cfg_(cfg),
-      id_(id),
-      queue_(cfg, identity, kMaxMessageBytes),
-      implicit_imports_(transport) {
-  transport_->add_sender(this);
+    : urma::Sender(transport, cfg, identity, id, kMaxMessageBytes),
+      transport_(transport),
+      implicit_imports_(transport) {}
+
+Sender::~Sender() { end(); }
+
+std::unique_ptr<TargetPath> Sender::make_path(RemoteQueue* target, uint32_t hint) {
+  return std::make_unique<QueuePath>(this, target, hint);
 }
 
-Sender::~Sender() { transport_->remove_sender(this); }
-
+// Most requests are simple. All of their way stands here and in post_run(), and makes no call.
 urma_status_t Sender::post(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept {
-  OwnerScope scope(queue_.lock());
-  urma_status_t status = URMA_SUCCESS;
-  uint64_t posts = 0;
-  for (; wr != nullptr; wr = wr->next, ++posts) {
-    if (post_direct(*wr)) [[likely]]
-      continue;
-    status = post_guarded(*wr);
-    if (status != URMA_SUCCESS) [[unlikely]] {
-      queue_.count_refused();
-      *bad_wr = wr;
-      break;
-    }
+  if (!queue().lock().enter_at_once()) [[unlikely]]
+    return post_behind(wr, bad_wr);
+  switch (direct_kind_of(wr->opcode)) {
+    case DirectKind::kWrite:
+      return post_run<DirectKind::kWrite>(wr, bad_wr);
+    case DirectKind::kRead:
+      return post_run<DirectKind::kRead>(wr, bad_wr);
+    case DirectKind::kSend:
+      return post_run<DirectKind::kSend>(wr, bad_wr);
+    case DirectKind::kAtomic:
+      return post_run<DirectKind::kAtomic>(wr, bad_wr);
+    default:
+      return post_rest(wr, bad_wr, Direct::kNot);
   }
-  queue_.count_posts(posts);
-  return status;
 }
 
-// The three that follow are most of what a post costs, and have one caller each.
-inline bool Sender::post_direct(const urma_jfs_wr_t& wr) {
-  const RemoteQueue* target =
-      cfg_.trans_mode == URMA_TM_RC ? bound_ : static_cast<const RemoteQueue*>(wr.tjetty);
-  // Behind requests that wait, and where others must be awaited first, it is not simple.
-  if (target == nullptr || last_path_ == nullptr || last_path_->serial() != target->serial ||
-      !last_path_->idle() || is_ordered(wr.flag)) {
-    return false;
-  }
-  if (wr.opcode == URMA_OPC_SEND || wr.opcode == URMA_OPC_SEND_IMM) return send_direct(wr);
-  return cfg_.trans_mode != URMA_TM_UM && access_direct(wr);
-}
-
-inline bool Sender::access_direct(const urma_jfs_wr_t& wr) {
-  DirectAccess access;
-  if (!view_direct(wr, cfg_.max_inline_data, &access)) return false;
-  if (wr.flag.bs.complete_enable == 0) {
-    execute_direct(access);
-    queue_.count_executed(access.bytes);
-    return true;
-  }
-  SendEntry* entry = queue_.reserve();
-  if (entry == nullptr) return false;
-  execute_direct(access);
-  entry->user_ctx = wr.user_ctx;
-  entry->bytes = access.bytes;
-  entry->path = last_path_;
-  queue_.commit_done(entry);
-  return true;
-}
-
-inline bool Sender::send_direct(const urma_jfs_wr_t& wr) {
-  DirectSend send;
-  if (!view_direct(wr, cfg_.max_inline_data, &send)) return false;
-  // First: what it may do to make room can end the ring.
-  SendEntry* entry = queue_.reserve();
-  if (entry == nullptr || !last_path_->takes_now(send.bytes)) return false;
-  entry->user_ctx = wr.user_ctx;
-  entry->bytes = send.bytes;
-  entry->operand[0] = send.immediate;
-  entry->remote = nullptr;
-  entry->path = last_path_;
-  entry->kind = OpKind::kSend;
-  entry->opcode = static_cast<uint8_t>(wr.opcode);
-  entry->signalled = wr.flag.bs.complete_enable != 0;
-  entry->solicited = wr.flag.bs.solicited_enable != 0;
-  last_path_->publish_now(*entry, send.data);
-  queue_.commit(entry);
-  entry->state = SendState::kInFlight;
-  // SYNC(bell): the queue is not empty any more, and the bell is looked at behind; pairs with the
-  // barrier in CompletionQueue::arm.
-  light_barrier();
-  if (jfc().armed()) [[unlikely]]
-    look_after();
-  return true;
-}
-
-urma_status_t Sender::post_guarded(const urma_jfs_wr_t& wr) noexcept {
-  return guarded(URMA_LOG_SITE, [&] { return post_one(wr); });
-}
-
-urma_status_t Sender::post_one(const urma_jfs_wr_t& wr) {
-  RequestView view;
-  const urma_status_t refused = view_request(wr, queue_.limits(), &view);
-  if (refused != URMA_SUCCESS) return refused;
-  if (refused_by_mode(wr)) return URMA_EINVAL;
-  RemoteQueue* target = target_of(wr);
-  if (target == nullptr) return URMA_EINVAL;
-  SendEntry* entry = queue_.reserve();
-  if (entry == nullptr) {
-    URMA_LOG_LIMITED(WARNING,
-                     "post: queue {:#x} already holds its depth of {} requests; poll its "
-                     "JFC first",
-                     id_.id, cfg_.depth);
-    return URMA_ENOMEM;
-  }
-  QueuePath* path =
-      target->type == URMA_JETTY_GROUP ? path_to_member(target, hint_of(wr)) : path_to(target);
-  const urma_status_t status = fill(wr, view, entry);
-  if (status != URMA_SUCCESS) {
-    // Where the queue is stopped, the short way stays shut.
-    last_path_ = nullptr;
-    return status;
-  }
-  entry->path = path;
-  if (queue_.state() != URMA_JETTY_STATE_READY) [[unlikely]] {
-    post_stopped(entry);
-    return URMA_SUCCESS;
-  }
-  queue_.commit(entry);
-  path->enqueue(entry);
-  const bool waiting = path->advance();
-  if (waiting) queue_.set_waiting();
-  queue_.announce();
-  if (waiting || jfc().armed()) look_after();
+// With the lock held, which it leaves. Requests of one kind have few enough variables for the
+// registers that need not be saved.
+template <DirectKind kKind>
+urma_status_t Sender::post_run(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept {
+  do {
+    const Direct done = post_simple<Reach::kWithoutCall, kKind>(*wr);
+    if (done != Direct::kDone) [[unlikely]]
+      return post_rest(wr, bad_wr, done);
+    wr = wr->next;
+  } while (wr != nullptr && direct_kind_of(wr->opcode) == kKind);
+  if (wr != nullptr || queue().armed()) [[unlikely]]
+    return post_rest(wr, bad_wr, Direct::kNot);
+  queue().lock().leave_at_once();
   return URMA_SUCCESS;
 }
 
-void Sender::look_after() {
-  // Sequentially consistent, as the accesses in serve() and tick(): either this thread sees that
-  // no tick is due and starts one, or the tick sees that this sender has something pending.
-  if (!pending_.exchange(true)) transport_->watch_pending();
+urma_status_t Sender::post_behind(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept {
+  queue().lock().enter_behind();
+  return post_rest(wr, bad_wr, Direct::kNot);
 }
 
-// True, with one log line, where the queue's mode has no such request.
-bool Sender::refused_by_mode(const urma_jfs_wr_t& wr) const {
-  if (cfg_.trans_mode != URMA_TM_UM || wr.opcode == URMA_OPC_SEND ||
-      wr.opcode == URMA_OPC_SEND_IMM || wr.opcode == URMA_OPC_NOP) {
-    return false;
-  }
-  URMA_LOG_LIMITED(ERR,
-                   "post: opcode {:#x} on queue {:#x} of mode UM; it takes SEND, SEND_IMM and NOP, "
-                   "use URMA_TM_RM for others",
-                   static_cast<int>(wr.opcode), id_.id);
-  return true;
-}
-
-// NULL, with one log line, where the request has none.
-RemoteQueue* Sender::target_of(const urma_jfs_wr_t& wr) const {
-  if (cfg_.trans_mode == URMA_TM_RC) {
-    if (bound_ == nullptr) {
-      URMA_LOG_LIMITED(ERR, "post: RC jetty {:#x} has no peer; call urma_bind_jetty first", id_.id);
+// With the lock held, which it leaves. `first` is what became of the first one already.
+urma_status_t Sender::post_rest(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr, Direct first) noexcept {
+  urma_status_t status = URMA_SUCCESS;
+  for (Direct done = first; wr != nullptr; wr = wr->next, done = Direct::kNot) {
+    if (done == Direct::kNot) done = post_direct(*wr);
+    if (done == Direct::kDone) continue;
+    if (done == Direct::kAwaited) {
+      short_path()->wake();
+      continue;
     }
-    return bound_;
-  }
-  if (wr.tjetty == nullptr) {
-    URMA_LOG_LIMITED(ERR, "post: tjetty is NULL; in RM and UM mode each request names its target");
-  }
-  return static_cast<RemoteQueue*>(wr.tjetty);
-}
-
-void Sender::bind(RemoteQueue* target) {
-  ForeignScope scope(queue_.lock());
-  bound_ = target;
-  // A path that an earlier bind has left would tell the number of that bind's channel.
-  last_path_ = nullptr;
-  for (const auto& path : paths_) path->retire();
-}
-
-void Sender::unbind() {
-  ForeignScope scope(queue_.lock());
-  bound_ = nullptr;
-  flush_paths();
-  queue_.announce();
-}
-
-urma_status_t Sender::fill(const urma_jfs_wr_t& wr, const RequestView& view, SendEntry* entry) {
-  *entry = {};
-  entry->user_ctx = wr.user_ctx;
-  entry->bytes = view.bytes;
-  entry->kind = view.kind;
-  entry->opcode = static_cast<uint8_t>(wr.opcode);
-  entry->signalled = wr.flag.bs.complete_enable != 0;
-  entry->solicited = wr.flag.bs.solicited_enable != 0;
-  entry->fence = wr.flag.bs.fence != 0;
-  entry->strong = wr.flag.bs.place_order == URMA_STRONG_ORDER;
-  if (wr.flag.bs.inline_flag != 0) {
-    for (const urma_sge_t& sge : view.local) {
-      std::memcpy(SendQueue::inline_data(entry) + entry->inline_bytes,
-                  reinterpret_cast<const void*>(sge.addr), sge.len);
-      entry->inline_bytes += sge.len;
+    TargetPath* path = nullptr;
+    status = take_in(*wr, &path);
+    if (path != nullptr) go_on(path);
+    if (status != URMA_SUCCESS) [[unlikely]] {
+      queue().count_refused();
+      *bad_wr = wr;
+      break;
     }
-  } else {
-    entry->pieces = static_cast<uint16_t>(view.local.size());
-    for (size_t i = 0; i < view.local.size(); ++i) {
-      if (!local_piece(view.local[i], &SendQueue::pieces(entry)[i])) return URMA_EINVAL;
-    }
+    queue().count_post();
   }
-  fill_operands(wr, view, entry);
-  return fill_remote(wr, view, entry);
+  return finish_post(status);
 }
 
-urma_status_t Sender::fill_remote(const urma_jfs_wr_t& wr, const RequestView& view,
-                                  SendEntry* entry) {
-  if (wr.opcode == URMA_OPC_SEND_INVALIDATE) {
-    auto* segment = static_cast<RemoteSegment*>(static_cast<SegmentHandle*>(wr.send.tseg));
-    segment->add_ref();
-    entry->remote = segment;
-    entry->operand[0] =
-        std::bit_cast<uint64_t>(TokenKey{segment->seg.token_id, segment->token().token});
+urma_status_t Sender::finish_post(urma_status_t status) noexcept {
+  if (queue().armed()) [[unlikely]] {
+    queue().announce();
+    if (jfc().armed() && !queue().empty()) look_after();
   }
-  if (view.remote == nullptr) return URMA_SUCCESS;
-  entry->remote_addr = view.remote->addr;
-  if (!name_segment(*view.remote, &entry->remote, &entry->key)) return URMA_EINVAL;
-  if (view.notified == nullptr) return URMA_SUCCESS;
-  entry->notified_addr = view.notified->addr;
-  if (name_segment(*view.notified, &entry->notified, &entry->notified_key)) return URMA_SUCCESS;
-  if (entry->remote != nullptr) static_cast<RemoteSegment*>(entry->remote)->drop_ref();
-  return URMA_EINVAL;
+  queue().lock().leave();
+  return status;
 }
 
-QueuePath* Sender::path_to(RemoteQueue* target) {
-  if (last_path_ != nullptr && last_path_->serial() == target->serial) return last_path_;
-  for (const auto& path : paths_) {
-    if (path->serial() == target->serial) return last_path_ = path.get();
-  }
-  last_path_ = nullptr;
-  std::erase_if(paths_, [](const auto& path) { return path->unused(); });
-  queue_.expect_paths(paths_.size() + 1);
-  paths_.push_back(std::make_unique<QueuePath>(this, target));
-  return last_path_ = paths_.back().get();
-}
-
-// One path for each hint. What it leads to, the owner decides when the path needs a ring.
-QueuePath* Sender::path_to_member(RemoteQueue* group, uint32_t hint) {
-  // Relaxed: the turns of concurrent senders may come in any order.
-  bool look = false;
-  if (group->policy == URMA_JETTY_GRP_POLICY_RR) {
-    const uint32_t turn = group->next_turn.fetch_add(1, std::memory_order_relaxed);
-    const uint32_t members = group->members.load(std::memory_order_relaxed);
-    hint = turn % (members != 0 ? members : URMA_MAX_JETTY_IN_JETTY_GRP);
-    look = turn % kTurnsPerLook == kTurnsPerLook - 1;
-  }
-  const auto is_stale = [=](const QueuePath& path) {
-    return look && path.entries == 0 && path.leads_to(group, hint);
-  };
-  for (const auto& path : paths_) {
-    if (path->leads_to(group, hint) && !is_stale(*path)) return last_path_ = path.get();
-  }
-  last_path_ = nullptr;
-  std::erase_if(paths_, [=](const auto& path) { return path->unused() || is_stale(*path); });
-  make_room(group);
-  queue_.expect_paths(paths_.size() + 1);
-  paths_.push_back(std::make_unique<QueuePath>(this, group, hint));
-  return last_path_ = paths_.back().get();
-}
-
-// Gives up the oldest path to a group that has nothing to do, where there are many.
-void Sender::make_room(const RemoteQueue* group) {
-  const auto paths = std::count_if(paths_.begin(), paths_.end(),
-                                   [=](const auto& path) { return path->leads_to(group); });
-  if (static_cast<size_t>(paths) < kMaxIdlePaths) return;
-  const auto oldest = std::find_if(paths_.begin(), paths_.end(), [=](const auto& path) {
-    return path->entries == 0 && path->leads_to(group);
-  });
-  if (oldest != paths_.end()) paths_.erase(oldest);
-}
-
-bool Sender::serve() {
-  const bool asleep = jfc().armed() && !queue_.empty();
-  if (!pending_.load() && !asleep) return false;
-  const uint64_t polls = jfc().polls();
-  if (polls != polls_seen_) {
-    polls_seen_ = polls;
-    if (queue_.waiting()) return true;
-    // What is in flight is looked after by the program.
-    if (rounds_in_flight_ != 0 && !asleep) {
-      rounds_in_flight_ = 0;
-      pending_.store(false);
+// Behind requests that wait, and where others must be awaited first, it is not.
+inline bool Sender::is_simple(const urma_jfs_wr_t& wr) const {
+  const urma_target_jetty_t* target = config().trans_mode == URMA_TM_RC ? bound() : wr.tjetty;
+  if (target != last_target()) [[unlikely]] {
+    if (target == nullptr || last_path() == nullptr ||
+        short_path()->serial() != static_cast<const RemoteQueue*>(target)->serial) {
       return false;
     }
   }
-  ForeignScope scope(queue_.lock());
-  for (const auto& path : paths_) path->insist();
-  // Requests in flight of a program that sleeps are looked after, too, and for a while those that
-  // were published here: their receiver may need a hint.
-  const bool unfinished = queue_.advance_paths() || (jfc().armed() && !queue_.empty());
-  rounds_in_flight_ = unfinished || queue_.empty() ? 0 : rounds_in_flight_ + 1;
-  const bool waiting =
-      unfinished || (rounds_in_flight_ != 0 && rounds_in_flight_ < kRoundsInFlight);
-  if (!waiting) rounds_in_flight_ = 0;
-  pending_.store(waiting);
-  return waiting;
+  return short_path()->idle() && !is_ordered(wr.flag);
 }
 
-bool Sender::serve_armed() {
-  if (!jfc().armed() || queue_.empty()) return false;
-  ForeignScope scope(queue_.lock());
-  queue_.advance_paths();
-  return queue_.more() && jfc().armed();
+inline Sender::Direct Sender::post_direct(const urma_jfs_wr_t& wr) {
+  switch (direct_kind_of(wr.opcode)) {
+    case DirectKind::kWrite:
+      return post_simple<Reach::kAll, DirectKind::kWrite>(wr);
+    case DirectKind::kRead:
+      return post_simple<Reach::kAll, DirectKind::kRead>(wr);
+    case DirectKind::kSend:
+      return post_simple<Reach::kAll, DirectKind::kSend>(wr);
+    case DirectKind::kAtomic:
+      return post_simple<Reach::kAll, DirectKind::kAtomic>(wr);
+    case DirectKind::kWriteAtomic:
+      return post_simple<Reach::kAll, DirectKind::kWriteAtomic>(wr);
+    default:
+      return Direct::kNot;
+  }
 }
 
-void Sender::quiesce() {
-  if (!queue_.empty()) ForeignScope scope(queue_.lock());
+template <Sender::Reach kReach, DirectKind kKind>
+inline Sender::Direct Sender::post_simple(const urma_jfs_wr_t& wr) {
+  if (!is_simple(wr)) return Direct::kNot;
+  if constexpr (kKind == DirectKind::kSend) {
+    return send_direct<kReach>(wr);
+  } else {
+    constexpr bool kFew = kReach == Reach::kWithoutCall;
+    constexpr uint32_t kLimit = kFew ? kFewBytes : kCopyPerTurn;
+    DirectAccess access;
+    if (config().trans_mode == URMA_TM_UM ||
+        !view_direct<kKind>(wr, config().max_inline_data, kLimit, &access)) {
+      return Direct::kNot;
+    }
+    if (wr.flag.bs.complete_enable == 0) {
+      execute_direct<kKind, kFew>(wr, access);
+    } else {
+      SendEntry* entry = queue().reserve_now();
+      if (entry == nullptr) [[unlikely]]
+        return Direct::kNot;
+      execute_direct<kKind, kFew>(wr, access);
+      entry->user_ctx = wr.user_ctx;
+      entry->bytes = access.bytes;
+      entry->path = last_path();
+      queue().commit_done(entry);
+    }
+    queue().count_executed(access.bytes);
+    return Direct::kDone;
+  }
+}
+
+template <Sender::Reach kReach>
+inline Sender::Direct Sender::send_direct(const urma_jfs_wr_t& wr) {
+  DirectSend send;
+  if (!view_send(wr, config().max_inline_data, &send)) return Direct::kNot;
+  SendEntry* entry = queue().reserve_now();
+  if (entry == nullptr) [[unlikely]]
+    return Direct::kNot;
+  const bool signalled = wr.flag.bs.complete_enable != 0;
+  const bool solicited = wr.flag.bs.solicited_enable != 0;
+  const bool immediate = wr.opcode == URMA_OPC_SEND_IMM;
+  const MessageKind kind = immediate ? MessageKind::kSendImm : MessageKind::kSend;
+  const uint8_t flags = (signalled ? kWantsAnswer : 0) | (solicited ? kSolicited : 0);
+  const uint64_t value = immediate ? wr.send.imm_data : 0;
+  const bool published = kReach == Reach::kWithoutCall
+                             ? short_path()->publish_slot(kind, flags, send.data, send.bytes, value,
+                                                          queue().reserved())
+                             : short_path()->publish_now(kind, flags, send.data, send.bytes, value,
+                                                         queue().reserved());
+  if (!published) return Direct::kNot;
+  entry->user_ctx = wr.user_ctx;
+  entry->bytes = send.bytes;
+  entry->path = last_path();
+  queue().commit_sent(entry, signalled);
+  return short_path()->awaited(solicited) ? Direct::kAwaited : Direct::kDone;
 }
 
 }  // namespace urma::local

@@ -17,11 +17,6 @@ constexpr uint64_t kCopiesWorthMapping = 2;
 
 bool same(const urma_eid_t& a, const urma_eid_t& b) { return std::memcmp(&a, &b, sizeof(a)) == 0; }
 
-bool stale(const RemoteSegment& segment) {
-  const Grant* grant = segment.grant();
-  return grant != nullptr && !grant->stands();
-}
-
 // The token id is the sender's word. Memory of another process than the sender's is none of it.
 bool usable(const Grant& grant, const PeerProcess& process) {
   return grant.stands() && grant.allows(URMA_ACCESS_READ) && process.pid != 0 &&
@@ -45,14 +40,8 @@ SenderMemory::Known* SenderMemory::look_up(const urma_eid_t& eid, const PayloadP
 
 void SenderMemory::ask_for(const urma_eid_t& eid, const PayloadPiece& piece) {
   if (known_.size() == kMaxKnown) known_.pop_back();
-  urma_seg_t described = {};
-  described.ubva.eid = eid;
-  described.ubva.va = piece.addr;
-  described.len = piece.len;
-  described.token_id = piece.token_id;
-  std::unique_ptr<RemoteSegment, DropRef> segment(
-      new RemoteSegment(transport_, /*ctx=*/nullptr, described, urma_token_t{}, URMA_ACCESS_READ,
-                        Mapped::kWhenAsked));
+  RemoteSegmentRef segment = import_memory(transport_, eid, piece.addr, piece.len, piece.token_id,
+                                           urma_token_t{}, URMA_ACCESS_READ, Mapped::kWhenAsked);
   (void)segment->ask();
   known_.insert(known_.begin(), Known{eid, piece.token_id, std::move(segment), 0});
 }
@@ -69,8 +58,8 @@ SenderMemory::Stretch SenderMemory::find(const PeerProcess& process, const urma_
                                          uint64_t bytes) {
   if (piece.token_id == 0) return {bytes};
   Known* known = look_up(eid, piece);
-  if (known != nullptr && stale(*known->segment)) {
-    std::erase_if(known_, [](const Known& old) { return stale(*old.segment); });
+  if (known != nullptr && known->segment->stale()) {
+    std::erase_if(known_, [](const Known& old) { return old.segment->stale(); });
     known = nullptr;
   }
   if (known == nullptr) {

@@ -11,7 +11,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <vector>
 
 #include "urma/providers/local/peer.h"
@@ -38,13 +37,10 @@ class SenderMemory {
   void keep(const std::function<bool(pid_t)>& sends);
 
  private:
-  struct DropRef {
-    void operator()(RemoteSegment* segment) const { segment->drop_ref(); }
-  };
   struct Known {
     urma_eid_t eid;
     uint32_t token_id;
-    std::unique_ptr<RemoteSegment, DropRef> segment;
+    RemoteSegmentRef segment;
     uint64_t copied;  // by the kernel
     bool asked = false;
   };

@@ -76,16 +76,6 @@ Reply with_answer(Answer answer) {
   return reply;
 }
 
-// Whether a peer may send to an endpoint.
-Answer admits(const Endpoint& endpoint, uint32_t trans_mode, uint32_t token) {
-  if (endpoint.token_policy != URMA_TOKEN_NONE && endpoint.token.token != token) {
-    return Answer::kWrongToken;
-  }
-  const bool same_mode = static_cast<uint32_t>(endpoint.trans_mode) == trans_mode;
-  const bool bindable = endpoint.trans_mode != URMA_TM_RC || endpoint.bond != nullptr;
-  return same_mode && bindable ? Answer::kAccepted : Answer::kWrongMode;
-}
-
 // A fault here would be this process's end, so the page is made writable, or found not to be,
 // first.
 bool writable(uint64_t va) {
@@ -333,6 +323,7 @@ Answer Client::attach(const OpenRingRequest& asked, uint32_t target_id,
   transport_->with_endpoint(kind, asked.target_eid, target_id, [&](const Endpoint& endpoint) {
     answer = admits(endpoint, asked.trans_mode, asked.token);
     if (answer == Answer::kAccepted) {
+      auto* receiver = static_cast<Receiver*>(endpoint.receiver);
       *wakeup =
           wakeups_.offer(endpoint.jfc->channel(), endpoint.jfc->bell_index(), &given->receiver_jfc);
       ring->target = endpoint.identity;
@@ -341,8 +332,8 @@ Answer Client::attach(const OpenRingRequest& asked, uint32_t target_id,
       ring->messages_only = endpoint.trans_mode == URMA_TM_UM;
       // In mode UM a message that finds no receive is lost.
       ring->rnr_limit_ns =
-          endpoint.trans_mode == URMA_TM_UM ? 0 : endpoint.receiver->rnr_limit_ns(asked.rnr_retry);
-      answer = endpoint.receiver->add_ring(ring) ? Answer::kAccepted : Answer::kNoSuchObject;
+          endpoint.trans_mode == URMA_TM_UM ? 0 : receiver->rnr_limit_ns(asked.rnr_retry);
+      answer = receiver->add_ring(ring) ? Answer::kAccepted : Answer::kNoSuchObject;
     }
   });
   return answer;

@@ -51,24 +51,29 @@ class RemoteBell {
              std::shared_ptr<const Doorbell> doorbell)
       : region_(std::move(region)),
         bell_(&SegmentTable::bell_in(region_->memory.data(), bell)),
+        fence_(region_->fence),
         doorbell_(std::move(doorbell)) {}
+
+  // After something was published: whether the peer waits for it.
+  [[gnu::always_inline]] bool awaited(bool solicited) const {
+    if (bell_ == nullptr) return false;
+    // SYNC(bell): what is published has been stored, and the bell is looked at behind; pairs with
+    // the barrier in the peer's CompletionQueue::arm.
+    light_barrier(fence_);
+    const Armed armed = bell_->armed.load(std::memory_order_relaxed);
+    return armed != Armed::kNo && wanted(armed, solicited);
+  }
+  // Wakes the peer. False where it could not be woken.
+  bool push() const { return doorbell_->push(); }
 
   // After something was published: wakes the peer where its JFC is armed. False where it should
   // have been woken, and could not be.
-  bool ring(bool solicited) const {
-    if (bell_ == nullptr) return true;
-    // SYNC(bell): what is published has been stored, and the bell is looked at behind; pairs with
-    // the barrier in the peer's CompletionQueue::arm.
-    light_barrier(region_->fence);
-    const Armed armed = bell_->armed.load(std::memory_order_relaxed);
-    if (armed == Armed::kNo || !wanted(armed, solicited)) [[likely]]
-      return true;
-    return doorbell_->push();
-  }
+  bool ring(bool solicited) const { return !awaited(solicited) || push(); }
 
  private:
   std::shared_ptr<const PeerRegion> region_;
   const Bell* bell_ = nullptr;
+  bool fence_ = false;
   std::shared_ptr<const Doorbell> doorbell_;
 };
 

@@ -4,11 +4,14 @@
 #include <cstring>
 #include <memory>
 
+#include "jetty/context.h"
+#include "jetty/ops.h"
 #include "urma/base/error.h"
 #include "urma/base/guard.h"
 #include "urma/base/host.h"
-#include "urma/providers/local/context.h"
 #include "urma/providers/local/inspector.h"
+#include "urma/providers/local/receiver.h"
+#include "urma/providers/local/sender.h"
 #include "urma/providers/local/transport.h"
 #include "urma/providers/shm/copy_engine.h"
 #include "urma/providers/shm/device.h"
@@ -45,7 +48,8 @@ urma_status_t init(urma_init_attr_t* /*conf*/) noexcept {
                                       static_cast<uint32_t>(eids.size()),
                                       &made->inspector};
     host()->registry->add_device(&provider_ops, device);
-    context_ops = local::make_ops("shm");
+    context_ops = make_ops("shm");
+    add_post_ops<local::Sender, local::Receiver>(&context_ops);
     provider = made.release();
     return URMA_SUCCESS;
   });
@@ -73,15 +77,14 @@ urma_context_t* create_context(urma_device_t* dev, uint32_t eid_index, int /*dev
       fail(URMA_EINVAL, "create_context: eid_index {} is over the device's {} EIDs", eid_index,
            provider->attr.dev_cap.max_eid_cnt);
     }
-    auto context =
-        std::make_unique<local::Context>(&provider->transport, provider->attr, dev, eid_index);
+    auto context = std::make_unique<Context>(&provider->transport, provider->attr, dev, eid_index);
     context->ops = &context_ops;
     return context.release();
   });
 }
 
 urma_status_t delete_context(urma_context_t* ctx) noexcept {
-  delete static_cast<local::Context*>(ctx);
+  delete static_cast<Context*>(ctx);
   return URMA_SUCCESS;
 }
 

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT
 //
-// The jetty of a provider of this family: its parts, its state and its peer.
+// A jetty: its parts, its state and its peer.
 #include <algorithm>
 #include <utility>
 
+#include "jetty/context.h"
+#include "jetty/notifier.h"
+#include "jetty/queues.h"
+#include "jetty/transport.h"
 #include "urma/base/error.h"
 #include "urma/base/log.h"
-#include "urma/providers/local/context.h"
-#include "urma/providers/local/notifier.h"
-#include "urma/providers/local/queues.h"
-#include "urma/providers/local/transport.h"
 
-namespace urma::local {
+namespace urma {
 namespace {
 
 CompletionQueue* receive_jfc_of(const urma_jetty_cfg_t& cfg) {
@@ -43,13 +43,12 @@ void Jetty::forget_peer() {
 
 Jetty::Body::Body(Jetty* jetty, const urma_jetty_cfg_t& cfg)
     : share(cfg.shared.jfr),
-      id(&jetty->context_->transport().runtime(), IdKind::kJetty, jetty->context_->eid_index,
-         cfg.id),
-      sender(&jetty->context_->transport(), cfg.jfs_cfg,
-             {id.get(), true, reinterpret_cast<uint64_t>(jetty)},
-             full_id(jetty->context_->transport(), *jetty->context_, id.get())),
+      id(&jetty->context_->transport(), IdKind::kJetty, jetty->context_->eid_index, cfg.id),
+      sender(jetty->context_->transport().make_sender(
+          cfg.jfs_cfg, {id.get(), true, reinterpret_cast<uint64_t>(jetty)},
+          full_id(jetty->context_->transport(), *jetty->context_, id.get()))),
       receive_jfc(receive_jfc_of(cfg)),
-      send_completions(static_cast<CompletionQueue*>(cfg.jfs_cfg.jfc), &sender.queue()),
+      send_completions(static_cast<CompletionQueue*>(cfg.jfs_cfg.jfc), &sender->queue()),
       receive_completions(receive_jfc, &static_cast<Jfr*>(cfg.shared.jfr)->receiver()),
       records(receive_jfc, reinterpret_cast<uint64_t>(jetty)),
       described{{id.get(), true, reinterpret_cast<uint64_t>(jetty)},
@@ -64,7 +63,7 @@ Jetty::Body::Body(Jetty* jetty, const urma_jetty_cfg_t& cfg)
       known(std::in_place, &jetty->context_->transport(), IdKind::kJetty, described),
       listed(&jetty->context_->transport().queues(),
              describe_jetty(*jetty->context_, id.get(), cfg),
-             [this](urma_ext_queue_t* queue) { sender.queue().report(queue); }) {}
+             [this](urma_ext_queue_t* queue) { sender->queue().report(queue); }) {}
 
 urma_status_t Jetty::activate() {
   urma_jetty_cfg_t cfg = jetty_cfg;
@@ -78,9 +77,10 @@ urma_status_t Jetty::activate() {
     fail(URMA_EINVAL, "jetty: jetty_grp is of another context; use one of this context");
   }
   body_.emplace(this, cfg);
+  live_ = body_->sender.get();
   subject_.begin();
   jetty_cfg = cfg;
-  jetty_id = body_->sender.id();
+  jetty_id = live_->id();
   return URMA_SUCCESS;
 }
 
@@ -96,6 +96,7 @@ urma_status_t Jetty::deactivate() {
   const bool non_blocking = jetty_cfg.flag.bs.non_blocking != 0;
   if (!may_end(&subject_, "jetty", jetty_id.id, non_blocking)) return URMA_EAGAIN;
   forget_peer();
+  live_ = nullptr;
   body_.reset();
   jetty_id = {};
   return URMA_SUCCESS;
@@ -107,7 +108,7 @@ urma_status_t Jetty::modify(urma_jetty_attr_t* attr) {
     return URMA_EINVAL;
   }
   std::lock_guard lock(mutex_);
-  if (!check_change("modify_jetty", body_->sender.state(), attr->state)) return URMA_EINVAL;
+  if (!check_change("modify_jetty", live_->state(), attr->state)) return URMA_EINVAL;
   set_state(attr->state);
   if (attr->state == URMA_JETTY_STATE_READY && bound_ != nullptr) watch_peer();
   return URMA_SUCCESS;
@@ -121,7 +122,7 @@ void Jetty::set_state(urma_jetty_state_t state) {
     body_->known.emplace(&context_->transport(), IdKind::kJetty, body_->described);
   }
   // First, so that what it has sent to itself comes back flushed like everything else.
-  body_->sender.set_state(state);
+  live_->set_state(state);
   if (!reachable) body_->known.reset();
   if (state == URMA_JETTY_STATE_RESET) {
     body_->receive_jfc->ring().purge(body_->described.identity.user_data);
@@ -131,7 +132,7 @@ void Jetty::set_state(urma_jetty_state_t state) {
 urma_status_t Jetty::query(urma_jetty_cfg_t* cfg, urma_jetty_attr_t* attr) {
   *cfg = jetty_cfg;
   *attr = {};
-  if (active()) attr->state = body_->sender.state();
+  if (active()) attr->state = live_->state();
   return URMA_SUCCESS;
 }
 
@@ -211,7 +212,7 @@ urma_status_t Jetty::disconnect() {
 void Jetty::peer_gone(uint64_t target) {
   std::lock_guard lock(mutex_);
   if (bound_ == nullptr || bound_->serial != target) return;
-  const urma_jetty_state_t state = body_->sender.state();
+  const urma_jetty_state_t state = live_->state();
   // Stopped by the program itself.
   if (state == URMA_JETTY_STATE_ERROR || state == URMA_JETTY_STATE_RESET) return;
   URMA_LOG(WARNING, "jetty {:#x}: the process of its peer {:#x} is gone; the jetty is in ERROR now",
@@ -220,4 +221,4 @@ void Jetty::peer_gone(uint64_t target) {
   subject_.raise(URMA_EVENT_JETTY_ERR);
 }
 
-}  // namespace urma::local
+}  // namespace urma

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-#include "urma/providers/local/queues.h"
+#include "jetty/queues.h"
 
+#include "jetty/context.h"
+#include "jetty/transport.h"
 #include "urma/base/error.h"
 #include "urma/base/log.h"
 #include "urma/base/text.h"
-#include "urma/providers/local/context.h"
-#include "urma/providers/local/transport.h"
 
-namespace urma::local {
+namespace urma {
 namespace {
 
 CompletionQueue* queue_of(urma_jfc_t* jfc) { return static_cast<CompletionQueue*>(jfc); }
@@ -79,20 +79,16 @@ bool check_change(const char* call, urma_jetty_state_t from, const urma_jetty_st
   return false;
 }
 
-IdLease::IdLease(Runtime* runtime, IdKind kind, uint32_t eid_index, uint32_t chosen)
-    : runtime_(runtime), kind_(kind), eid_index_(eid_index), id_(chosen) {
+IdLease::IdLease(Transport* transport, IdKind kind, uint32_t eid_index, uint32_t chosen)
+    : transport_(transport), kind_(kind), eid_index_(eid_index), id_(chosen) {
   if (chosen > kMaxChosenId) {
     fail(URMA_EINVAL, "id {} cannot be chosen; choose one of 1 to {}, or 0 for any", chosen,
          kMaxChosenId);
   }
-  if (chosen == 0) {
-    id_ = runtime_->alloc_id(kind);
-  } else {
-    runtime_->reserve_id(kind, eid_index, chosen);
-  }
+  id_ = transport_->take_id(kind, eid_index, chosen);
 }
 
-IdLease::~IdLease() { runtime_->free_id(kind_, eid_index_, id_); }
+IdLease::~IdLease() { transport_->free_id(kind_, eid_index_, id_); }
 
 EndpointLease::EndpointLease(Transport* transport, IdKind kind, const Endpoint& endpoint)
     : transport_(transport), kind_(kind), endpoint_(endpoint) {
@@ -118,13 +114,12 @@ Jfc::Jfc(Context* ctx, const urma_jfc_cfg_t& cfg)
 urma_status_t Jfc::activate() {
   Transport& transport = context_->transport();
   const bool chosen = (urma_jfc_opt.jfc_opt_mask.value & URMA_JFC_ID_MASK) != 0;
-  id_.emplace(&transport.runtime(), IdKind::kJfc, context_->eid_index,
-              chosen ? urma_jfc_opt.urma_jfc_id : 0);
+  id_.emplace(&transport, IdKind::kJfc, context_->eid_index, chosen ? urma_jfc_opt.urma_jfc_id : 0);
   try {
     open();
     jfc_id = full_id(transport, *context_, id_->get());
     if (jfc_cfg.jfce != nullptr) {
-      if (chosen) bell_id_.emplace(&transport.runtime(), IdKind::kJfc, context_->eid_index, 0);
+      if (chosen) bell_id_.emplace(&transport, IdKind::kJfc, context_->eid_index, 0);
       const uint32_t bell = chosen ? bell_id_->get() : id_->get();
       raise_at(static_cast<EventChannel*>(jfc_cfg.jfce), &transport.segments().bell(bell), bell);
     }
@@ -170,16 +165,17 @@ Jfs::Jfs(Context* ctx, const urma_jfs_cfg_t& cfg)
 }
 
 Jfs::Body::Body(Jfs* jfs, const urma_jfs_cfg_t& cfg)
-    : id(&jfs->context_->transport().runtime(), IdKind::kJfs, jfs->context_->eid_index,
+    : id(&jfs->context_->transport(), IdKind::kJfs, jfs->context_->eid_index,
          (jfs->urma_jfs_opt.jfs_opt_mask.value & URMA_JFS_ID_MASK) != 0
              ? jfs->urma_jfs_opt.urma_jfs_id
              : 0),
-      sender(&jfs->context_->transport(), cfg, {id.get(), false, reinterpret_cast<uint64_t>(jfs)},
-             full_id(jfs->context_->transport(), *jfs->context_, id.get())),
-      completions(queue_of(cfg.jfc), &sender.queue()),
+      sender(jfs->context_->transport().make_sender(
+          cfg, {id.get(), false, reinterpret_cast<uint64_t>(jfs)},
+          full_id(jfs->context_->transport(), *jfs->context_, id.get()))),
+      completions(queue_of(cfg.jfc), &sender->queue()),
       listed(&jfs->context_->transport().queues(),
              describe_send(*jfs->context_, URMA_EXT_QUEUE_JFS, id.get(), cfg),
-             [this](urma_ext_queue_t* queue) { sender.queue().report(queue); }) {}
+             [this](urma_ext_queue_t* queue) { sender->queue().report(queue); }) {}
 
 urma_status_t Jfs::activate() {
   const urma_jfs_cfg_t cfg = context_->effective("jfs", jfs_cfg);
@@ -188,14 +184,16 @@ urma_status_t Jfs::activate() {
     fail(URMA_EINVAL, "a JFS alone cannot be bound; create a jetty for URMA_TM_RC (2)");
   }
   body_.emplace(this, cfg);
+  live_ = body_->sender.get();
   subject_.begin();
   jfs_cfg = cfg;
-  jfs_id = body_->sender.id();
+  jfs_id = live_->id();
   return URMA_SUCCESS;
 }
 
 urma_status_t Jfs::deactivate() {
   if (!may_end(&subject_, "jfs", jfs_id.id, jfs_cfg.flag.bs.non_blocking != 0)) return URMA_EAGAIN;
+  live_ = nullptr;
   body_.reset();
   jfs_id = {};
   return URMA_SUCCESS;
@@ -207,14 +205,14 @@ urma_status_t Jfs::modify(urma_jfs_attr_t* attr) {
     return URMA_EINVAL;
   }
   std::lock_guard lock(mutex_);
-  if (!check_change("modify_jfs", body_->sender.state(), attr->state)) return URMA_EINVAL;
-  body_->sender.set_state(attr->state);
+  if (!check_change("modify_jfs", live_->state(), attr->state)) return URMA_EINVAL;
+  live_->set_state(attr->state);
   return URMA_SUCCESS;
 }
 
 urma_status_t Jfs::query(urma_jfs_cfg_t* cfg, urma_jfs_attr_t* attr) {
   *cfg = jfs_cfg;
-  *attr = {0, active() ? body_->sender.state() : URMA_JETTY_STATE_RESET};
+  *attr = {0, active() ? live_->state() : URMA_JETTY_STATE_RESET};
   return URMA_SUCCESS;
 }
 
@@ -231,29 +229,31 @@ Jfr::Jfr(Context* ctx, const urma_jfr_cfg_t& cfg)
 }
 
 Jfr::Body::Body(Jfr* jfr, const urma_jfr_cfg_t& cfg)
-    : id(&jfr->context_->transport().runtime(), IdKind::kJfr, jfr->context_->eid_index, cfg.id),
-      receiver(cfg, {id.get(), false, reinterpret_cast<uint64_t>(jfr)}, &jfr->subject_,
-               &jfr->context_->transport()),
-      completions(queue_of(cfg.jfc), &receiver),
+    : id(&jfr->context_->transport(), IdKind::kJfr, jfr->context_->eid_index, cfg.id),
+      receiver(jfr->context_->transport().make_receiver(
+          cfg, {id.get(), false, reinterpret_cast<uint64_t>(jfr)}, jfr->context_->eid,
+          &jfr->subject_)),
+      completions(queue_of(cfg.jfc), receiver.get()),
       records(queue_of(cfg.jfc), reinterpret_cast<uint64_t>(jfr)),
-      known_receiver(&jfr->context_->transport(), &receiver),
+      known_receiver(&jfr->context_->transport(), receiver.get()),
       known(&jfr->context_->transport(), IdKind::kJfr,
             {{id.get(), false, reinterpret_cast<uint64_t>(jfr)},
              jfr->context_->transport().eid(jfr->context_->eid_index),
              cfg.trans_mode,
              cfg.flag.bs.token_policy,
              cfg.token_value,
-             &receiver,
+             receiver.get(),
              queue_of(cfg.jfc),
              nullptr}),
       listed(&jfr->context_->transport().queues(), describe_receive(*jfr->context_, id.get(), cfg),
-             [this](urma_ext_queue_t* queue) { receiver.report(queue); }) {}
+             [this](urma_ext_queue_t* queue) { receiver->report(queue); }) {}
 
 urma_status_t Jfr::activate() {
   urma_jfr_cfg_t cfg = context_->effective("jfr", jfr_cfg);
   require_open("jfr", "jfr_cfg.jfc", cfg.jfc);
   if ((urma_jfr_opt.jfr_opt_mask.value & URMA_JFR_ID_MASK) != 0) cfg.id = urma_jfr_opt.urma_jfr_id;
   body_.emplace(this, cfg);
+  live_ = body_->receiver.get();
   subject_.begin();
   asked_id_ = jfr_cfg.id;
   jfr_cfg = cfg;
@@ -268,6 +268,7 @@ urma_status_t Jfr::deactivate() {
     return URMA_EAGAIN;
   }
   if (!may_end(&subject_, "jfr", jfr_id.id, jfr_cfg.flag.bs.non_blocking != 0)) return URMA_EAGAIN;
+  live_ = nullptr;
   body_.reset();
   jfr_cfg.id = asked_id_;
   jfr_id = {};
@@ -291,9 +292,9 @@ urma_status_t Jfr::modify(urma_jfr_attr_t* attr) {
                        bits_of(attr->state));
       return URMA_EINVAL;
     }
-    body_->receiver.set_state(attr->state);
+    live_->set_state(attr->state);
   }
-  if (limit) body_->receiver.set_limit(attr->rx_threshold);
+  if (limit) live_->set_limit(attr->rx_threshold);
   return URMA_SUCCESS;
 }
 
@@ -301,9 +302,9 @@ urma_status_t Jfr::query(urma_jfr_cfg_t* cfg, urma_jfr_attr_t* attr) {
   *cfg = jfr_cfg;
   *attr = {};
   if (!active()) return URMA_SUCCESS;
-  attr->rx_threshold = body_->receiver.limit();
-  attr->state = body_->receiver.state();
+  attr->rx_threshold = live_->limit();
+  attr->state = live_->state();
   return URMA_SUCCESS;
 }
 
-}  // namespace urma::local
+}  // namespace urma

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "urma/providers/local/notifier.h"
+#include "jetty/notifier.h"
 
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -8,13 +8,13 @@
 #include <chrono>
 #include <utility>
 
+#include "jetty/queues.h"
+#include "jetty/transport.h"
 #include "urma/base/error.h"
 #include "urma/base/guard.h"
 #include "urma/base/log.h"
-#include "urma/providers/local/queues.h"
-#include "urma/providers/local/transport.h"
 
-namespace urma::local {
+namespace urma {
 namespace {
 
 // Results of one call, as the kernel of a UB device has it.
@@ -54,11 +54,8 @@ class Probe : public std::enable_shared_from_this<Probe> {
         transport_ended_(transport->ended()),
         results_(std::move(results)),
         serial_(serial),
-        request_{} {
-    request_.type = RequestType::kProbe;
-    request_.probe = {target.id.eid, target.id.id, static_cast<uint32_t>(target.type),
-                      static_cast<uint32_t>(target.trans_mode), target.token.token};
-  }
+        target_{target.id.eid, target.id.id, static_cast<uint32_t>(target.type),
+                static_cast<uint32_t>(target.trans_mode), target.token.token} {}
 
   void start(int timeout_ms) {
     once_ = timeout_ms == 0;
@@ -84,15 +81,9 @@ class Probe : public std::enable_shared_from_this<Probe> {
     pause_ = 0;
     if (over_ || *transport_ended_) return;
     try {
-      const ProbeRequest& asked = request_.probe;
-      const auto link =
-          transport_->link_to(id_kind(asked.target_type), asked.target_eid, asked.target_id);
-      if (link == nullptr) return answered(Answer::kUnreachable);
-      link->request(request_, {}, [self = self()](const Reply& reply, Attached&) {
-        self->answered(reply.answer);
-      });
+      transport_->probe(target_, [self = self()](Answer answer) { self->answered(answer); });
     } catch (const std::exception& error) {
-      URMA_LOG_LIMITED(ERR, "asking for id {:#x}: {}", request_.probe.target_id, error.what());
+      URMA_LOG_LIMITED(ERR, "asking for id {:#x}: {}", target_.id, error.what());
       end(URMA_FAIL);
     }
   }
@@ -101,8 +92,8 @@ class Probe : public std::enable_shared_from_this<Probe> {
     if (over_ || *transport_ended_) return;
     if (!may_change(answer)) {
       if (answer != Answer::kAccepted) {
-        URMA_LOG_LIMITED(WARNING, "id {:#x} is no target for this process: {}",
-                         request_.probe.target_id, answer_text(answer));
+        URMA_LOG_LIMITED(WARNING, "id {:#x} is no target for this process: {}", target_.id,
+                         answer_text(answer));
       }
       return end(result_of(answer));
     }
@@ -123,7 +114,7 @@ class Probe : public std::enable_shared_from_this<Probe> {
   const std::shared_ptr<const bool> transport_ended_;
   const std::shared_ptr<Results> results_;
   const uint64_t serial_;
-  Request request_;
+  const ProbeTarget target_;
   bool once_ = false;
   bool over_ = false;
   uint64_t pause_ns_ = kFirstPauseNs;
@@ -314,4 +305,4 @@ Notifier::Notifier(urma_context_t* ctx, Transport* transport)
   fd = results_->fd();
 }
 
-}  // namespace urma::local
+}  // namespace urma

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-#include "urma/providers/local/listing.h"
+#include "jetty/listing.h"
 
 #include <utility>
 
-namespace urma::local {
+namespace urma {
 
 QueueList::Place QueueList::add(Entry entry) {
   const std::lock_guard lock(mutex_);
@@ -15,15 +15,16 @@ void QueueList::remove(Place place) {
   entries_.erase(place);
 }
 
-void QueueList::append_to(std::vector<urma_ext_queue_t>* queues) const {
+void QueueList::append_to(std::vector<urma_ext_queue_t>* queues, size_t most) const {
   const std::lock_guard lock(mutex_);
+  require_room(*queues, entries_.size(), most);
   for (const Entry& entry : entries_) {
     queues->push_back(entry.fixed);
     entry.report(&queues->back());
   }
 }
 
-void ImportList::add(uint64_t serial, const RemoteSegment* segment) {
+void ImportList::add(uint64_t serial, const ImportedSegment* segment) {
   const std::lock_guard lock(mutex_);
   segments_.emplace(serial, segment);
 }
@@ -33,9 +34,9 @@ void ImportList::remove(uint64_t serial) {
   segments_.erase(serial);
 }
 
-void ImportList::visit(const std::function<void(uint64_t, const RemoteSegment&)>& visit) const {
+void ImportList::visit(const std::function<void(uint64_t, const ImportedSegment&)>& visit) const {
   const std::lock_guard lock(mutex_);
   for (const auto& [serial, segment] : segments_) visit(serial, *segment);
 }
 
-}  // namespace urma::local
+}  // namespace urma

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "urma/providers/local/control_ops.h"
+#include "jetty/control_ops.h"
 
 #include <algorithm>
 #include <bit>
@@ -7,18 +7,18 @@
 #include <optional>
 #include <utility>
 
+#include "jetty/channels.h"
+#include "jetty/context.h"
+#include "jetty/groups.h"
+#include "jetty/network.h"
+#include "jetty/notifier.h"
+#include "jetty/queues.h"
+#include "jetty/remote.h"
 #include "urma/base/error.h"
 #include "urma/base/guard.h"
 #include "urma/base/log.h"
-#include "urma/providers/local/channels.h"
-#include "urma/providers/local/context.h"
-#include "urma/providers/local/groups.h"
-#include "urma/providers/local/network.h"
-#include "urma/providers/local/notifier.h"
-#include "urma/providers/local/queues.h"
-#include "urma/providers/local/remote.h"
 
-namespace urma::local {
+namespace urma {
 namespace {
 
 Context& context_of(const urma_context_t* ctx) {
@@ -259,7 +259,7 @@ urma_status_t delete_jetty_grp(urma_jetty_grp_t* group) noexcept {
 
 // Throws Error where the EID is none of the device's, which it shares with all its peers.
 const urma_eid_t& require_known(const urma_context_t* ctx, const urma_eid_t& eid) {
-  const auto eids = context_of(ctx).transport().runtime().eids();
+  const auto eids = context_of(ctx).transport().eids();
   const auto known =
       std::find_if(eids.begin(), eids.end(), [&](const auto& one) { return same_eid(one, eid); });
   if (known == eids.end()) {
@@ -302,10 +302,7 @@ urma_status_t get_dmac(const urma_context_t* ctx, const urma_net_addr_t* address
 // A hint: the connection to the owner is made now, and the first request need not wait for it.
 urma_status_t connect_ahead(urma_target_jetty_t* target) {
   return guarded(URMA_LOG_SITE, [&] {
-    Transport* transport = queue_of(target).transport;
-    transport->service().post([transport, id = target->id, kind = id_kind(target->type)] {
-      guarded(URMA_LOG_SITE, [&] { transport->link_to(kind, id.eid, id.id); });
-    });
+    queue_of(target).transport->connect_ahead(queue_of(target));
     return URMA_SUCCESS;
   });
 }
@@ -347,4 +344,4 @@ void add_control_ops(urma_ops_t* ops) {
   ops->advise_jetty = advise_jetty;
 }
 
-}  // namespace urma::local
+}  // namespace urma

@@ -2,8 +2,8 @@
 //
 // Importing and binding in the background: the service thread asks the owner of the target until it
 // answers or the time is over, and a notifier hands the result to the program.
-#ifndef URMA_PROVIDERS_LOCAL_NOTIFIER_H_
-#define URMA_PROVIDERS_LOCAL_NOTIFIER_H_
+#ifndef JETTY_NOTIFIER_H_
+#define JETTY_NOTIFIER_H_
 
 #include <condition_variable>
 #include <cstdint>
@@ -13,11 +13,11 @@
 #include <mutex>
 #include <vector>
 
+#include "jetty/remote.h"
 #include "urma/base/fd.h"
-#include "urma/providers/local/remote.h"
 #include "urma_types.h"
 
-namespace urma::local {
+namespace urma {
 
 class Jetty;
 class Probe;
@@ -95,6 +95,6 @@ class Notifier : public urma_notifier_t {
   std::shared_ptr<Results> results_;
 };
 
-}  // namespace urma::local
+}  // namespace urma
 
-#endif  // URMA_PROVIDERS_LOCAL_NOTIFIER_H_
+#endif  // JETTY_NOTIFIER_H_

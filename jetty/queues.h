@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// The public queue objects of a provider of this family, with what stands behind each of them.
-#ifndef URMA_PROVIDERS_LOCAL_QUEUES_H_
-#define URMA_PROVIDERS_LOCAL_QUEUES_H_
+// The public queue objects of a provider, with what stands behind each of them.
+#ifndef JETTY_QUEUES_H_
+#define JETTY_QUEUES_H_
 
 #include <cstdint>
 #include <cstring>
@@ -13,13 +13,13 @@
 
 #include "jetty/async_events.h"
 #include "jetty/completion_queue.h"
+#include "jetty/listing.h"
+#include "jetty/receiver.h"
+#include "jetty/sender.h"
+#include "jetty/transport.h"
 #include "urma/base/runtime.h"
-#include "urma/providers/local/listing.h"
-#include "urma/providers/local/receiver.h"
-#include "urma/providers/local/sender.h"
-#include "urma/providers/local/transport.h"
 
-namespace urma::local {
+namespace urma {
 
 class Context;
 class Results;
@@ -29,14 +29,14 @@ class IdLease {
  public:
   // Throws Error(URMA_EEXIST) where the chosen id is taken, (URMA_EINVAL) where it cannot be
   // chosen.
-  IdLease(Runtime* runtime, IdKind kind, uint32_t eid_index, uint32_t chosen);
+  IdLease(Transport* transport, IdKind kind, uint32_t eid_index, uint32_t chosen);
   ~IdLease();
   IdLease(const IdLease&) = delete;
   IdLease& operator=(const IdLease&) = delete;
   uint32_t get() const { return id_; }
 
  private:
-  Runtime* runtime_;
+  Transport* transport_;
   const IdKind kind_;
   const uint32_t eid_index_;
   uint32_t id_;
@@ -149,14 +149,17 @@ class Jfs : public urma_jfs_t {
   urma_status_t get_option(uint64_t option, void* value, uint32_t length);
   int flush(int count, urma_cr_t* cr);
 
-  bool active() const { return body_.has_value(); }
-  Sender& sender() { return body_->sender; }
+  bool active() const { return live_ != nullptr; }
+  // Of an active one.
+  Sender& sender() { return *live_; }
+  // NULL where it is not active.
+  Sender* sending_half() const { return live_; }
 
  private:
   struct Body {
     Body(Jfs* jfs, const urma_jfs_cfg_t& cfg);
     IdLease id;
-    Sender sender;
+    const std::unique_ptr<Sender> sender;
     Attachment completions;
     QueueListing listed;
   };
@@ -165,6 +168,7 @@ class Jfs : public urma_jfs_t {
   EventSubject subject_;
   std::mutex mutex_;  // guards the state
   std::optional<Body> body_;
+  Sender* live_ = nullptr;  // of body_
 };
 
 class Jfr : public urma_jfr_t {
@@ -177,8 +181,11 @@ class Jfr : public urma_jfr_t {
   urma_status_t query(urma_jfr_cfg_t* cfg, urma_jfr_attr_t* attr);
   urma_status_t get_option(uint64_t option, void* value, uint32_t length);
 
-  bool active() const { return body_.has_value(); }
-  Receiver& receiver() { return body_->receiver; }
+  bool active() const { return live_ != nullptr; }
+  // Of an active one.
+  Receiver& receiver() { return *live_; }
+  // NULL where it is not active.
+  Receiver* receiving_half() const { return live_; }
   // A JFR outlives the jetties that share it: each holds a share.
   void share() { users_.fetch_add(1, std::memory_order_relaxed); }
   void unshare() { users_.fetch_sub(1, std::memory_order_relaxed); }
@@ -188,7 +195,7 @@ class Jfr : public urma_jfr_t {
   struct Body {
     Body(Jfr* jfr, const urma_jfr_cfg_t& cfg);
     IdLease id;
-    Receiver receiver;
+    const std::unique_ptr<Receiver> receiver;
     // Ends behind those below: the JFC stays while peers may complete into it.
     Attachment completions;
     RecordsLease records;
@@ -202,6 +209,7 @@ class Jfr : public urma_jfr_t {
   std::atomic<uint32_t> users_{0};
   uint32_t asked_id_ = 0;
   std::optional<Body> body_;
+  Receiver* live_ = nullptr;  // of body_
 };
 
 // A share of a JFR: it outlives all that hold one.
@@ -230,13 +238,17 @@ class Jetty : public urma_jetty_t {
   urma_status_t get_option(uint64_t option, void* value, uint32_t length);
   int flush(int count, urma_cr_t* cr);
 
-  bool active() const { return body_.has_value(); }
-  Sender& sender() { return body_->sender; }
+  bool active() const { return live_ != nullptr; }
+  // Of an active one.
+  Sender& sender() { return *live_; }
+  // NULL where it is not active.
+  Sender* sending_half() const { return live_; }
   Receiver& receiver() { return *body_->described.receiver; }
+  Receiver* receiving_half() const { return active() ? body_->described.receiver : nullptr; }
 
   // RC. URMA_EINVAL where another jetty is bound to the target, URMA_EEXIST where this one has
   // another peer. Nothing is asked of the peer: what it sends before waits, see
-  // Receiver::from_peer.
+  // Receiver::set_bond.
   // `results` are where a result about it will be, where it is asked for in the background; *anew
   // is set where the two were not bound to each other before.
   urma_status_t bind(RemoteQueue* target, const std::shared_ptr<Results>& results = nullptr,
@@ -258,7 +270,7 @@ class Jetty : public urma_jetty_t {
     Body(Jetty* jetty, const urma_jetty_cfg_t& cfg);
     JfrShare share;
     IdLease id;
-    Sender sender;
+    const std::unique_ptr<Sender> sender;
     Bond bond;
     CompletionQueue* receive_jfc;
     // End behind those below: the JFCs stay while peers may complete into them.
@@ -284,8 +296,9 @@ class Jetty : public urma_jetty_t {
   std::vector<std::shared_ptr<Results>> told_;  // of this bind
   bool ever_bound_ = false;
   std::optional<Body> body_;
+  Sender* live_ = nullptr;  // of body_
 };
 
-}  // namespace urma::local
+}  // namespace urma
 
-#endif  // URMA_PROVIDERS_LOCAL_QUEUES_H_
+#endif  // JETTY_QUEUES_H_

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT
-//
-// The operations table: C functions that lead into the C++ objects.
+#include "jetty/ops.h"
+
 #include <algorithm>
 
+#include "jetty/context.h"
+#include "jetty/control_ops.h"
 #include "jetty/event_channel.h"
+#include "jetty/notifier.h"
+#include "jetty/queue_ops.h"
+#include "jetty/queues.h"
+#include "jetty/remote.h"
 #include "urma/base/glue.h"
 #include "urma/base/log.h"
-#include "urma/providers/local/context.h"
-#include "urma/providers/local/control_ops.h"
-#include "urma/providers/local/notifier.h"
-#include "urma/providers/local/queue_ops.h"
-#include "urma/providers/local/queues.h"
-#include "urma/providers/local/remote.h"
 
-namespace urma::local {
+namespace urma {
 namespace {
 
 template <auto Method>
@@ -68,7 +68,7 @@ urma_status_t unbind_jetty(urma_jetty_t* jetty) noexcept {
 }
 
 urma_status_t unimport_seg(urma_target_seg_t* target) noexcept {
-  static_cast<RemoteSegment*>(static_cast<SegmentHandle*>(target))->drop_ref();
+  static_cast<ImportedSegment*>(static_cast<SegmentHandle*>(target))->drop_ref();
   return URMA_SUCCESS;
 }
 
@@ -82,7 +82,6 @@ urma_status_t unregister_seg(urma_target_seg_t* target) noexcept {
 urma_status_t free_token_id(urma_token_id_t* token) noexcept {
   static_cast<Context*>(token->urma_ctx)
       ->transport()
-      .runtime()
       .free_id(IdKind::kToken, token->urma_ctx->eid_index, token->token_id);
   delete static_cast<TokenId*>(token);
   return URMA_SUCCESS;
@@ -90,25 +89,11 @@ urma_status_t free_token_id(urma_token_id_t* token) noexcept {
 
 void ack_async_event(urma_async_event_t* event) noexcept { AsyncEvents::acknowledge(*event); }
 
-template <typename Wr>
-[[gnu::cold, gnu::noinline]] urma_status_t reject_inactive(Wr* wr, Wr** bad_wr) {
-  return guarded(URMA_LOG_SITE, [&]() -> urma_status_t {
-    URMA_LOG_LIMITED(ERR, "post: the queue is not active; call urma_active_* first");
-    *bad_wr = wr;
-    return URMA_EINVAL;
-  });
-}
-
-// What was deactivated, or not activated yet, executes nothing.
-template <auto Half, typename Object, typename Handle, typename Wr>
-urma_status_t post(Handle* handle, Wr* wr, Wr** bad_wr) noexcept {
-  auto* object = static_cast<Object*>(handle);
-  if (!object->active()) [[unlikely]]
-    return reject_inactive(wr, bad_wr);
-  return (object->*Half)().post(wr, bad_wr);
-}
-
 }  // namespace
+
+void say_inactive() {
+  URMA_LOG_LIMITED(ERR, "post: the queue is not active; call urma_active_* first");
+}
 
 urma_ops_t make_ops(const char* name) {
   urma_ops_t ops = {};
@@ -128,10 +113,6 @@ urma_ops_t make_ops(const char* name) {
   ops.unregister_seg = unregister_seg;
   ops.import_seg = kOnContext<&Context::import_seg>;
   ops.unimport_seg = unimport_seg;
-  ops.post_jfs_wr = post<&Jfs::sender, Jfs, urma_jfs_t, urma_jfs_wr_t>;
-  ops.post_jfr_wr = post<&Jfr::receiver, Jfr, urma_jfr_t, urma_jfr_wr_t>;
-  ops.post_jetty_send_wr = post<&Jetty::sender, Jetty, urma_jetty_t, urma_jfs_wr_t>;
-  ops.post_jetty_recv_wr = post<&Jetty::receiver, Jetty, urma_jetty_t, urma_jfr_wr_t>;
   ops.get_async_event = kOnContext<&Context::get_async_event>;
   ops.ack_async_event = ack_async_event;
   ops.modify_jfc = &Slot<&CompletionQueue::modify, urma_jfc_t>::call;
@@ -144,4 +125,4 @@ urma_ops_t make_ops(const char* name) {
   return ops;
 }
 
-}  // namespace urma::local
+}  // namespace urma

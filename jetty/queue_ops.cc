@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-#include "urma/providers/local/queue_ops.h"
+#include "jetty/queue_ops.h"
 
 #include <memory>
 
+#include "jetty/context.h"
+#include "jetty/queues.h"
 #include "urma/base/glue.h"
 #include "urma/base/log.h"
-#include "urma/providers/local/context.h"
-#include "urma/providers/local/queues.h"
 
-namespace urma::local {
+namespace urma {
 namespace {
 
 // The two ways to make an object, and to end it, for each kind of queue.
@@ -116,4 +116,4 @@ void add_queue_ops(urma_ops_t* ops) {
   ops->free_jetty = JettyLife::free;
 }
 
-}  // namespace urma::local
+}  // namespace urma

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
 // The states of a JFS, or of the sending half of a jetty.
-#include "urma/providers/local/sender.h"
+#include "jetty/sender.h"
 
-namespace urma::local {
+namespace urma {
 
 bool change_allowed(urma_jetty_state_t from, urma_jetty_state_t to) {
   switch (to) {
@@ -21,7 +21,7 @@ void Sender::set_state(urma_jetty_state_t state) {
   ForeignScope scope(queue_.lock());
   if (queue_.state() == state) return;
   // The short way is open only to requests for the path of the last one.
-  last_path_ = nullptr;
+  shut_short_way();
   if (state == URMA_JETTY_STATE_READY) {
     queue_.resume();
     if (queue_.advance_paths()) look_after();
@@ -63,9 +63,8 @@ void Sender::flush_paths() {
 }
 
 // A suspended queue keeps it for later, any other one gives it back.
-void Sender::post_stopped(SendEntry* entry) {
-  last_path_ = nullptr;
-  auto* path = static_cast<QueuePath*>(entry->path);
+void Sender::post_stopped(SendEntry* entry, TargetPath* path) {
+  shut_short_way();
   queue_.commit(entry);
   path->enqueue(entry);
   if (queue_.state() == URMA_JETTY_STATE_SUSPENDED) return;
@@ -74,4 +73,4 @@ void Sender::post_stopped(SendEntry* entry) {
   queue_.announce();
 }
 
-}  // namespace urma::local
+}  // namespace urma

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-#include "urma/providers/local/groups.h"
+#include "jetty/groups.h"
 
 #include <memory>
 
+#include "jetty/context.h"
+#include "jetty/network.h"
+#include "jetty/queues.h"
 #include "urma/base/error.h"
-#include "urma/providers/local/context.h"
-#include "urma/providers/local/network.h"
-#include "urma/providers/local/queues.h"
 
-namespace urma::local {
+namespace urma {
 namespace {
 
 class JettyGroup : public urma_jetty_grp_t {
@@ -16,7 +16,7 @@ class JettyGroup : public urma_jetty_grp_t {
   JettyGroup(Context* context, const urma_jetty_grp_cfg_t& asked)
       : urma_jetty_grp_t{},
         groups_(context->transport().groups()),
-        id_(&context->transport().runtime(), IdKind::kGroup, context->eid_index, asked.id) {
+        id_(&context->transport(), IdKind::kGroup, context->eid_index, asked.id) {
     urma_ctx = context;
     cfg = asked;
     cfg.id = id_.get();
@@ -113,4 +113,4 @@ urma_jetty_grp_t* make_group(Context* context, const urma_jetty_grp_cfg_t& cfg) 
 
 void end_group(urma_jetty_grp_t* group) { delete static_cast<JettyGroup*>(group); }
 
-}  // namespace urma::local
+}  // namespace urma

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "urma/providers/local/context.h"
+#include "jetty/context.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -7,12 +7,12 @@
 #include <memory>
 
 #include "jetty/event_channel.h"
+#include "jetty/queues.h"
+#include "jetty/remote.h"
 #include "urma/base/error.h"
 #include "urma/base/log.h"
-#include "urma/providers/local/queues.h"
-#include "urma/providers/local/remote.h"
 
-namespace urma::local {
+namespace urma {
 namespace {
 
 void require_token_policy(const char* what, uint32_t policy) {
@@ -34,29 +34,6 @@ void require_mapped(uint64_t va, uint64_t len) {
   }
 }
 
-// What peers can map of a segment, given back unless the registration succeeds.
-class PagesLease {
- public:
-  PagesLease(SharedPages* table, const Segment& segment) : table_(table) {
-    if (table_ == nullptr || segment.access == 0) return;
-    range_ = table_->add(
-        segment.base, segment.len,
-        {segment.token_id_value, segment.token_policy, segment.token.token, segment.access});
-  }
-  ~PagesLease() {
-    if (range_ != 0 && !kept_) table_->remove(range_);
-  }
-  PagesLease(const PagesLease&) = delete;
-  PagesLease& operator=(const PagesLease&) = delete;
-  SharedPages::RangeId get() const { return range_; }
-  void keep() { kept_ = true; }
-
- private:
-  SharedPages* table_;
-  SharedPages::RangeId range_ = 0;
-  bool kept_ = false;
-};
-
 }  // namespace
 
 Context::Context(Transport* transport, const urma_device_attr_t& attr, urma_device_t* device,
@@ -70,7 +47,7 @@ Context::Context(Transport* transport, const urma_device_attr_t& attr, urma_devi
   async_fd = events_.fd();
   eid = transport->eid(index);
   eid_index = index;
-  uasid = transport->runtime().uasid();
+  uasid = transport->uasid();
 }
 
 void Context::require_mode(const char* what, urma_transport_mode_t mode) const {
@@ -168,7 +145,7 @@ urma_token_id_t* Context::alloc_token_id_ex(urma_token_id_flag_t flag) {
   auto token = std::make_unique<TokenId>();
   token->urma_ctx = this;
   token->flag = flag;
-  token->token_id = transport_->runtime().alloc_id(IdKind::kToken);
+  token->token_id = transport_->take_id(IdKind::kToken, eid_index, 0);
   token->handle = token->token_id;
   return token.release();
 }
@@ -177,7 +154,7 @@ urma_target_seg_t* Context::register_seg(urma_seg_cfg_t* cfg) {
   require_token_policy("register_seg", cfg->flag.bs.token_policy);
   require_mapped(cfg->va, cfg->len);
   if (cfg->token_id == nullptr) fail(URMA_EINVAL, "register_seg: token_id is NULL; allocate one");
-  auto segment = std::make_unique<Segment>();
+  std::unique_ptr<Segment> segment = transport_->make_segment();
   segment->seg.ubva = {eid, uasid, cfg->va};
   segment->seg.len = cfg->len;
   segment->seg.attr.value = cfg->flag.value;
@@ -198,10 +175,7 @@ urma_target_seg_t* Context::register_seg(urma_seg_cfg_t* cfg) {
   segment->token = cfg->token_value;
   segment->access = (access & URMA_ACCESS_LOCAL_ONLY) != 0 ? 0 : access;
   segment->device = dev->name;
-  PagesLease pages(transport_->pages(), *segment);
-  segment->pages = pages.get();
-  transport_->segments().add(segment.get());
-  pages.keep();
+  transport_->enter(segment.get());
   segment->handle = segment->ref.index;
   return segment.release();
 }
@@ -210,9 +184,7 @@ urma_target_seg_t* Context::import_seg(urma_seg_t* seg, urma_token_t* token, uin
                                        urma_import_seg_flag_t flag) {
   require_token_policy("import_seg", seg->attr.bs.token_policy);
   const urma_token_t value = token != nullptr ? *token : urma_token_t{0};
-  auto* segment = new RemoteSegment(transport_, this, *seg, value, flag.bs.access);
-  // The first request finds the answer there already, as a rule.
-  segment->ask();
+  ImportedSegment* segment = transport_->import_segment(this, *seg, value, flag.bs.access);
   if (flag.bs.mapping != URMA_SEG_MAPPED) return segment;
   segment->mva = segment->wait_mapped();
   if (segment->mva == 0) {
@@ -224,4 +196,4 @@ urma_target_seg_t* Context::import_seg(urma_seg_t* seg, urma_token_t* token, uin
   return segment;
 }
 
-}  // namespace urma::local
+}  // namespace urma

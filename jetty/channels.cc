@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-#include "urma/providers/local/channels.h"
+#include "jetty/channels.h"
 
 #include <algorithm>
 #include <cstring>
 
+#include "jetty/network.h"
 #include "urma/base/error.h"
-#include "urma/providers/local/network.h"
 
-namespace urma::local {
+namespace urma {
 namespace {
 
 constexpr uint32_t kNumberBits = 32;
@@ -137,4 +137,4 @@ ChannelUse::~ChannelUse() {
   if (--entry->second == 0) table_->uses_.erase(entry);
 }
 
-}  // namespace urma::local
+}  // namespace urma

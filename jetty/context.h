@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT
 //
-// A context of a provider of this family, and the operations table that leads into it.
-#ifndef URMA_PROVIDERS_LOCAL_CONTEXT_H_
-#define URMA_PROVIDERS_LOCAL_CONTEXT_H_
+// A context of a provider.
+#ifndef JETTY_CONTEXT_H_
+#define JETTY_CONTEXT_H_
 
 #include <cstdint>
 
 #include "jetty/async_events.h"
-#include "urma/providers/local/channels.h"
-#include "urma/providers/local/transport.h"
+#include "jetty/channels.h"
+#include "jetty/transport.h"
 #include "urma_provider.h"
 
-namespace urma::local {
+namespace urma {
 
 class Context : public urma_context_t {
  public:
@@ -52,9 +52,6 @@ class Context : public urma_context_t {
   const std::shared_ptr<ChannelTable> channels_;
 };
 
-// The table for urma_context_t::ops, under the provider's name.
-urma_ops_t make_ops(const char* name);
+}  // namespace urma
 
-}  // namespace urma::local
-
-#endif  // URMA_PROVIDERS_LOCAL_CONTEXT_H_
+#endif  // JETTY_CONTEXT_H_

@@ -2,8 +2,8 @@
 //
 // The transport channels of a context, as programs see them. Messages go through shared memory
 // whatever a channel says; it is a name that imports can share, and keeps what is set on it.
-#ifndef URMA_PROVIDERS_LOCAL_CHANNELS_H_
-#define URMA_PROVIDERS_LOCAL_CHANNELS_H_
+#ifndef JETTY_CHANNELS_H_
+#define JETTY_CHANNELS_H_
 
 #include <cstdint>
 #include <deque>
@@ -14,7 +14,7 @@
 
 #include "urma_types.h"
 
-namespace urma::local {
+namespace urma {
 
 // What a channel leads from and to. There is one for each such combination.
 struct ChannelKey {
@@ -84,6 +84,6 @@ class ChannelUse {
   uint32_t number_ = 0;
 };
 
-}  // namespace urma::local
+}  // namespace urma
 
-#endif  // URMA_PROVIDERS_LOCAL_CHANNELS_H_
+#endif  // JETTY_CHANNELS_H_

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 //
-// What a provider of this family has to show to tools: its active queues and its imported segments.
+// What a provider has to show to tools: its active queues and its imported segments.
 // Each is entered for as long as it lives, under locks that nothing else takes.
-#ifndef URMA_PROVIDERS_LOCAL_LISTING_H_
-#define URMA_PROVIDERS_LOCAL_LISTING_H_
+#ifndef JETTY_LISTING_H_
+#define JETTY_LISTING_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <list>
@@ -12,11 +13,18 @@
 #include <mutex>
 #include <vector>
 
+#include "urma/base/error.h"
 #include "urma_ext.h"
 
-namespace urma::local {
+namespace urma {
 
-class RemoteSegment;
+class ImportedSegment;
+
+// Throws Error(URMA_ENOMEM) where a list that has no more than `most` would have more with `added`.
+template <typename Record>
+void require_room(const std::vector<Record>& records, size_t added, size_t most) {
+  if (added > most - records.size()) fail(URMA_ENOMEM, "there is more to list than {}", most);
+}
 
 class QueueList {
  public:
@@ -30,7 +38,8 @@ class QueueList {
 
   Place add(Entry entry);
   void remove(Place place);
-  void append_to(std::vector<urma_ext_queue_t>* queues) const;
+  // Throws Error(URMA_ENOMEM) where there would be more than `most`.
+  void append_to(std::vector<urma_ext_queue_t>* queues, size_t most) const;
 
  private:
   mutable std::mutex mutex_;
@@ -54,16 +63,16 @@ class QueueListing {
 class ImportList {
  public:
   // Both by the segment itself: when it is complete, and before anything of it goes.
-  void add(uint64_t serial, const RemoteSegment* segment);
+  void add(uint64_t serial, const ImportedSegment* segment);
   void remove(uint64_t serial);
   // Calls visit(serial, segment) for each.
-  void visit(const std::function<void(uint64_t, const RemoteSegment&)>& visit) const;
+  void visit(const std::function<void(uint64_t, const ImportedSegment&)>& visit) const;
 
  private:
   mutable std::mutex mutex_;
-  std::map<uint64_t, const RemoteSegment*> segments_;
+  std::map<uint64_t, const ImportedSegment*> segments_;
 };
 
-}  // namespace urma::local
+}  // namespace urma
 
-#endif  // URMA_PROVIDERS_LOCAL_LISTING_H_
+#endif  // JETTY_LISTING_H_

@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <cstring>
 
+#include "jetty/queues.h"
 #include "urma/base/log.h"
-#include "urma/providers/local/queues.h"
 
-namespace urma::local {
+namespace urma {
 namespace {
 
 // Sizes that programs know of the records which URMA_*_FULL_CTX reads.
@@ -245,4 +245,4 @@ urma_status_t Jetty::get_option(uint64_t option, void* value, uint32_t length) {
   }
 }
 
-}  // namespace urma::local
+}  // namespace urma

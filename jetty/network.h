@@ -2,15 +2,15 @@
 //
 // Network addresses of a device that has no network: an EID is an IPv6 address, or an IPv4 address
 // mapped into one, and a MAC address follows from it.
-#ifndef URMA_PROVIDERS_LOCAL_NETWORK_H_
-#define URMA_PROVIDERS_LOCAL_NETWORK_H_
+#ifndef JETTY_NETWORK_H_
+#define JETTY_NETWORK_H_
 
 #include <array>
 #include <cstdint>
 
 #include "urma_types.h"
 
-namespace urma::local {
+namespace urma {
 
 using Mac = std::array<uint8_t, URMA_MAC_BYTES>;
 
@@ -23,6 +23,6 @@ urma_eid_t eid_of(const urma_net_addr_t& address);
 
 bool same_eid(const urma_eid_t& a, const urma_eid_t& b);
 
-}  // namespace urma::local
+}  // namespace urma
 
-#endif  // URMA_PROVIDERS_LOCAL_NETWORK_H_
+#endif  // JETTY_NETWORK_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "urma/providers/local/network.h"
+#include "jetty/network.h"
 
 #include <arpa/inet.h>
 
@@ -8,7 +8,7 @@
 
 #include "urma/base/error.h"
 
-namespace urma::local {
+namespace urma {
 namespace {
 
 constexpr uint32_t kIpv4Bits = 32;
@@ -77,4 +77,4 @@ urma_eid_t eid_of(const urma_net_addr_t& address) {
   }
 }
 
-}  // namespace urma::local
+}  // namespace urma

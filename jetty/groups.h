@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT
 //
 // Jetty groups of this process: who sends to one names a hint, and the owner picks the member.
-#ifndef URMA_PROVIDERS_LOCAL_GROUPS_H_
-#define URMA_PROVIDERS_LOCAL_GROUPS_H_
+#ifndef JETTY_GROUPS_H_
+#define JETTY_GROUPS_H_
 
 #include <cstdint>
 #include <map>
 #include <mutex>
 #include <vector>
 
-#include "urma/providers/local/protocol.h"
-#include "urma/providers/local/receiver.h"
+#include "jetty/receiver.h"
+#include "jetty/remote.h"
 #include "urma_types.h"
 
-namespace urma::local {
+namespace urma {
 
 class Context;
 
@@ -51,6 +51,6 @@ class GroupTable {
 urma_jetty_grp_t* make_group(Context* context, const urma_jetty_grp_cfg_t& cfg);
 void end_group(urma_jetty_grp_t* group);
 
-}  // namespace urma::local
+}  // namespace urma
 
-#endif  // URMA_PROVIDERS_LOCAL_GROUPS_H_
+#endif  // JETTY_GROUPS_H_

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT
+#include "jetty/device_limits.h"
+
+namespace urma {
+
+void fill_priorities(urma_device_cap_t* cap) {
+  for (uint32_t i = 0; i < URMA_MAX_PRIORITY_CNT; ++i) {
+    cap->priority_info[i].SL = i;
+    auto& type = cap->priority_info[i].tp_type;
+    if (i < 8) {
+      type.bs.rtp = 1;
+    } else if (i < 14) {
+      type.bs.ctp = 1;
+    } else {
+      type.bs.utp = 1;
+    }
+  }
+}
+
+void fill_transport(urma_device_cap_t* cap, bool datagrams) {
+  cap->trans_mode = URMA_TM_RM | URMA_TM_RC;
+  cap->congestion_ctrl_alg = URMA_CC_NONE;
+  cap->rm_order_cap.bs.oi = 1;
+  cap->rm_tp_cap.bs.rtp = 1;
+  cap->rm_tp_cap.bs.ctp = 1;
+  cap->rc_order_cap.bs.ot = 1;
+  cap->rc_order_cap.bs.ol = 1;
+  cap->rc_order_cap.bs.no = 1;
+  cap->rc_tp_cap.bs.rtp = 1;
+  cap->rc_tp_cap.bs.ctp = 1;
+  if (!datagrams) return;
+  cap->trans_mode |= URMA_TM_UM;
+  cap->um_tp_cap.bs.ctp = 1;
+  cap->um_tp_cap.bs.utp = 1;
+}
+
+void fill_atomics(urma_device_cap_t* cap, uint32_t cas_bytes) {
+  cap->max_cas_size = cas_bytes;
+  cap->max_swap_size = 8;
+  cap->max_fetch_and_add_size = 8;
+  cap->max_fetch_and_sub_size = 8;
+  cap->max_fetch_and_and_size = 8;
+  cap->max_fetch_and_or_size = 8;
+  cap->max_fetch_and_xor_size = 8;
+  cap->atomic_feat.bs.cas = 1;
+  cap->atomic_feat.bs.swap = 1;
+  cap->atomic_feat.bs.fetch_and_add = 1;
+  cap->atomic_feat.bs.fetch_and_sub = 1;
+  cap->atomic_feat.bs.fetch_and_and = 1;
+  cap->atomic_feat.bs.fetch_and_or = 1;
+  cap->atomic_feat.bs.fetch_and_xor = 1;
+}
+
+void fill_object_limits(urma_device_cap_t* cap) {
+  cap->max_jfc = kMaxObjects;
+  cap->max_jfs = kMaxObjects;
+  cap->max_jfr = kMaxObjects;
+  cap->max_jetty = kMaxObjects;
+  cap->max_jetty_grp = kMaxObjects;
+  cap->max_jetty_in_jetty_grp = URMA_MAX_JETTY_IN_JETTY_GRP;
+}
+
+}  // namespace urma

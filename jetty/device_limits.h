@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT
+//
+// What the attributes of every device of ours say alike.
+#ifndef JETTY_DEVICE_LIMITS_H_
+#define JETTY_DEVICE_LIMITS_H_
+
+#include <cstdint>
+
+#include "urma_types.h"
+
+namespace urma {
+
+// Ids are 16 bits of their owner and an index of 16 bits, so a process has so many of each kind.
+inline constexpr uint32_t kMaxObjects = 65535;
+inline constexpr uint32_t kMaxQueueDepth = 65536;
+
+// Every priority carries exactly one transport type, and all three occur: programs look for the
+// first that equals theirs.
+void fill_priorities(urma_device_cap_t* cap);
+// Modes, orders and channel types; mode UM where there are datagrams.
+void fill_transport(urma_device_cap_t* cap, bool datagrams);
+// All atomic operations, of 8 bytes; compare and swap of up to `cas_bytes`.
+void fill_atomics(urma_device_cap_t* cap, uint32_t cas_bytes);
+// How many objects there may be, by their ids.
+void fill_object_limits(urma_device_cap_t* cap);
+
+}  // namespace urma
+
+#endif  // JETTY_DEVICE_LIMITS_H_

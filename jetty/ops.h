@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+//
+// The operations table of a provider: C functions that lead into the C++ objects.
+#ifndef JETTY_OPS_H_
+#define JETTY_OPS_H_
+
+#include "jetty/queues.h"
+#include "urma/base/guard.h"
+#include "urma_provider.h"
+
+namespace urma {
+
+// The table for urma_context_t::ops under the provider's name, but for posting: what is posted
+// takes the shortest way to the provider's own class, see add_post_ops().
+urma_ops_t make_ops(const char* name);
+
+void say_inactive();
+
+template <typename Wr>
+[[gnu::cold, gnu::noinline]] urma_status_t reject_inactive(Wr* wr, Wr** bad_wr) {
+  return guarded(URMA_LOG_SITE, [&]() -> urma_status_t {
+    say_inactive();
+    *bad_wr = wr;
+    return URMA_EINVAL;
+  });
+}
+
+// What was deactivated, or not activated yet, executes nothing.
+template <typename Half, auto half_of, typename Object, typename Handle, typename Wr>
+urma_status_t post(Handle* handle, Wr* wr, Wr** bad_wr) noexcept {
+  auto* half = static_cast<Half*>((static_cast<Object*>(handle)->*half_of)());
+  if (half == nullptr) [[unlikely]]
+    return reject_inactive(wr, bad_wr);
+  return half->post(wr, bad_wr);
+}
+
+// `OwnSender` and `OwnReceiver` are what make_sender() and make_receiver() of the provider make.
+template <typename OwnSender, typename OwnReceiver>
+void add_post_ops(urma_ops_t* ops) {
+  ops->post_jfs_wr = post<OwnSender, &Jfs::sending_half, Jfs, urma_jfs_t, urma_jfs_wr_t>;
+  ops->post_jfr_wr = post<OwnReceiver, &Jfr::receiving_half, Jfr, urma_jfr_t, urma_jfr_wr_t>;
+  ops->post_jetty_send_wr =
+      post<OwnSender, &Jetty::sending_half, Jetty, urma_jetty_t, urma_jfs_wr_t>;
+  ops->post_jetty_recv_wr =
+      post<OwnReceiver, &Jetty::receiving_half, Jetty, urma_jetty_t, urma_jfr_wr_t>;
+}
+
+}  // namespace urma
+
+#endif  // JETTY_OPS_H_

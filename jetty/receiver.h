@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT
+//
+// The receiving half of a JFR, and of the jetties that share it, as every provider offers it.
+#ifndef JETTY_RECEIVER_H_
+#define JETTY_RECEIVER_H_
+
+#include <cstdint>
+#include <optional>
+
+#include "jetty/completion_queue.h"
+#include "jetty/send_queue.h"
+#include "urma_types.h"
+
+namespace urma {
+
+class Receiver;
+
+// The peer that an RC jetty is bound to, if any. Guarded by the lock of the jetty's receiver.
+using Bond = std::optional<urma_jetty_id_t>;
+
+// A JFR or jetty that peers may send to.
+struct Endpoint {
+  QueueIdentity identity;
+  urma_eid_t eid;
+  urma_transport_mode_t trans_mode;
+  uint32_t token_policy;
+  urma_token_t token;
+  Receiver* receiver;
+  CompletionQueue* jfc;  // where receives that are addressed to it complete
+  const Bond* bond;      // of an RC jetty, else NULL
+  uint32_t group = 0;    // the id of the group that it is a member of, 0: none
+};
+
+class Receiver : public CompletionSource {
+ public:
+  bool outstanding() const override { return false; }
+
+  // By the poll of another JFC, unless somebody else is at it or the queue is lock_free.
+  virtual void try_progress() {}
+  // By the service thread: one turn. True where something moved.
+  virtual bool serve() { return false; }
+  // Returns when nobody uses memory for it that is no longer registered.
+  virtual void quiesce() {}
+
+  // Ends the ways that lead to one endpoint: their senders get REM_ACCESS_ABORT_ERR.
+  virtual void close_ways(uint64_t user_data) = 0;
+
+  // ERROR gives all posted receives back, RESET forgets them; peers are shut out by both.
+  virtual void set_state(urma_jfr_state_t state) = 0;
+  virtual urma_jfr_state_t state() = 0;
+  // One event once fewer receives than that are posted; 0: none.
+  virtual void set_limit(uint32_t limit) = 0;
+  virtual uint32_t limit() = 0;
+  // Receives that were ever posted, and that are through.
+  virtual uint64_t posted() = 0;
+  virtual uint64_t consumed() = 0;
+  // What it has done and how full it is, from any thread.
+  virtual void report(urma_ext_queue_t* queue) const = 0;
+
+  // Binds an RC jetty that shares this JFR, or unbinds it.
+  virtual void set_bond(Bond* bond, const Bond& peer) = 0;
+};
+
+}  // namespace urma
+
+#endif  // JETTY_RECEIVER_H_

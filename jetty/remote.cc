@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT
+#include "jetty/remote.h"
+
+#include <cstring>
+#include <tuple>
+
+#include "jetty/transport.h"
+
+namespace urma {
+
+const char* answer_text(Answer answer) {
+  switch (answer) {
+    case Answer::kAccepted:
+      return "accepted";
+    case Answer::kRefusedVersion:
+      return "the owner runs another version of this library";
+    case Answer::kRefusedUser:
+      return "the owner belongs to another user";
+    case Answer::kNoResources:
+      return "the owner is out of memory or descriptors";
+    case Answer::kMalformed:
+      return "the owner found the request malformed";
+    case Answer::kNoSuchObject:
+      return "the owner has no such object";
+    case Answer::kWrongToken:
+      return "the token value is wrong";
+    case Answer::kWrongMode:
+      return "the transport mode is not the owner's";
+    case Answer::kNoAccess:
+      return "the segment does not allow it";
+    case Answer::kMisaligned:
+      return "the address is not aligned to its width";
+    case Answer::kUnreachable:
+      return "its owner is gone or does not answer";
+  }
+  return "unknown answer";
+}
+
+bool QueueSerials::Less::operator()(const Key& a, const Key& b) const {
+  const int eids = std::memcmp(&a.eid, &b.eid, sizeof(a.eid));
+  if (eids != 0) return eids < 0;
+  return std::tie(a.id, a.type, a.token) < std::tie(b.id, b.type, b.token);
+}
+
+uint64_t QueueSerials::take(const Key& key, uint64_t fresh) {
+  const std::lock_guard lock(mutex_);
+  Use& use = uses_.try_emplace(key, Use{fresh, 0}).first->second;
+  ++use.imports;
+  return use.serial;
+}
+
+void QueueSerials::give_back(const Key& key) {
+  const std::lock_guard lock(mutex_);
+  const auto use = uses_.find(key);
+  if (use != uses_.end() && --use->second.imports == 0) uses_.erase(use);
+}
+
+void RemoteQueue::end_import() {
+  if (imported.exchange(false)) transport->queue_serials().give_back(key());
+}
+
+urma_cr_status_t status_of(Answer answer) {
+  switch (answer) {
+    case Answer::kAccepted:
+      return URMA_CR_SUCCESS;
+    case Answer::kUnreachable:
+    case Answer::kRefusedVersion:
+    case Answer::kRefusedUser:
+      return URMA_CR_ACK_TIMEOUT_ERR;
+    case Answer::kNoResources:
+      return URMA_CR_REM_OPERATION_ERR;
+    case Answer::kMalformed:
+    case Answer::kMisaligned:
+      return URMA_CR_REM_UNSUPPORTED_REQ_ERR;
+    default:
+      return URMA_CR_REM_ACCESS_ABORT_ERR;
+  }
+}
+
+}  // namespace urma

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: MIT
+//
+// What this process has imported, as every provider keeps it. Importing is bookkeeping; the owner
+// is asked when the first request needs it.
+#ifndef JETTY_REMOTE_H_
+#define JETTY_REMOTE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "jetty/channels.h"
+#include "segment/segment.h"
+#include "urma/base/runtime.h"
+#include "urma_types.h"
+
+namespace urma {
+
+class Results;
+class Transport;
+
+// What the owner of something says to who wants to use it.
+enum class Answer : uint32_t {
+  kAccepted,
+  kRefusedVersion,
+  kRefusedUser,
+  kNoResources,
+  kMalformed,
+  kNoSuchObject,
+  kWrongToken,
+  kWrongMode,
+  kNoAccess,
+  kMisaligned,
+  kUnreachable,  // never sent: the peer is gone or did not answer in time
+};
+const char* answer_text(Answer answer);
+// The status with which a request ends whose owner answered so.
+urma_cr_status_t status_of(Answer answer);
+
+// The ids of what a target stands for.
+inline IdKind id_kind(uint32_t target_type) {
+  if (target_type == URMA_JETTY_GROUP) return IdKind::kGroup;
+  return target_type == URMA_JFR ? IdKind::kJfr : IdKind::kJetty;
+}
+
+// Numbers for imported queues. Imports of one queue that stand at the same time share theirs, so
+// that what a queue sends to any of them goes one way and stays in order.
+class QueueSerials {
+ public:
+  struct Key {
+    urma_eid_t eid;
+    uint32_t id;
+    uint32_t type;
+    uint32_t token;
+  };
+  // `fresh` becomes the number where no other import of this queue stands.
+  uint64_t take(const Key& key, uint64_t fresh);
+  void give_back(const Key& key);
+
+ private:
+  struct Less {
+    bool operator()(const Key& a, const Key& b) const;
+  };
+  struct Use {
+    uint64_t serial;
+    uint32_t imports;
+  };
+  std::mutex mutex_;
+  std::map<Key, Use, Less> uses_;
+};
+
+// Kept by the import and by every request that still needs it.
+template <typename Derived>
+class Shared {
+ public:
+  void add_ref() { refs_.fetch_add(1, std::memory_order_relaxed); }
+  void drop_ref() {
+    // Acquire-release: what other holders did happens before the deletion.
+    if (refs_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete static_cast<Derived*>(this);
+  }
+
+ private:
+  std::atomic<uint32_t> refs_{1};
+};
+
+// An imported JFR, jetty or jetty group.
+struct RemoteQueue : urma_target_jetty_t, Shared<RemoteQueue> {
+  Transport* transport;
+  urma_token_t token;
+  uint64_t serial;                                  // of QueueSerials
+  std::atomic<bool> imported{true};                 // cleared by unimport
+  std::atomic<const urma_jetty_t*> bound{nullptr};  // RC: the jetty that is bound to it
+  ChannelUse channel;
+  std::shared_ptr<Results> results;    // where an import in the background tells how it went
+  std::atomic<uint32_t> members{0};    // of a group, as its owner last said; 0: it has not
+  std::atomic<uint32_t> next_turn{0};  // of a group with URMA_JETTY_GRP_POLICY_RR
+
+  QueueSerials::Key key() const {
+    return {id.eid, id.id, static_cast<uint32_t>(type), token.token};
+  }
+  // Once: the import is no more, though requests may still need it.
+  void end_import();
+};
+
+// An imported segment. Any thread may use it.
+class ImportedSegment : public SegmentHandle, public Shared<ImportedSegment> {
+ public:
+  ImportedSegment(const urma_seg_t& imported, urma_token_t token) : SegmentHandle{}, token_(token) {
+    seg = imported;
+  }
+  virtual ~ImportedSegment() = default;
+  ImportedSegment(const ImportedSegment&) = delete;
+  ImportedSegment& operator=(const ImportedSegment&) = delete;
+
+  urma_token_t token() const { return token_; }
+  // Waits until it is clear whether the whole segment is mapped here: where, or 0.
+  virtual uint64_t wait_mapped() { return 0; }
+
+ private:
+  const urma_token_t token_;
+};
+
+}  // namespace urma
+
+#endif  // JETTY_REMOTE_H_

@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: MIT
+#include "jetty/sender.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "jetty/transport.h"
+#include "urma/base/guard.h"
+#include "urma/base/log.h"
+
+namespace urma {
+namespace {
+
+// Enough for a receiver to be asked, and to answer.
+constexpr uint32_t kRoundsInFlight = 8;
+
+// What WRITE_NOTIFY, and CAS of 16 bytes, work with.
+void fill_operands(const urma_jfs_wr_t& wr, const RequestView& view, SendEntry* entry) {
+  if (view.kind != OpKind::kAtomic) {
+    entry->operand[0] = view.immediate;
+  } else if (view.bytes > sizeof(uint64_t)) {
+    std::memcpy(&entry->operand[0], reinterpret_cast<const void*>(wr.cas.cmp_addr), view.bytes);
+    std::memcpy(&entry->operand[2], reinterpret_cast<const void*>(wr.cas.swap_addr), view.bytes);
+  } else {
+    // faa.operand lies where cas.cmp_data does.
+    entry->operand[0] = wr.cas.cmp_data;
+    entry->operand[2] = replaces(wr.opcode) ? wr.cas.swap_data : 0;
+  }
+}
+
+// Takes a reference, dropped when the path is through with the request, to an imported segment; or
+// the key of one that the path looks up. False, with one log line, where it is none.
+bool name_segment(const urma_sge_t& sge, ImportedSegment** segment, TokenKey* key) {
+  if (sge.tseg == nullptr) {
+    *key = {sge.user_tseg->token_id, sge.user_tseg->token_value.token};
+    return true;
+  }
+  auto& handle = static_cast<SegmentHandle&>(*sge.tseg);
+  if (handle.registered) {
+    URMA_LOG_LIMITED(ERR,
+                     "post: the remote sge names a segment that was registered here; import it "
+                     "first");
+    return false;
+  }
+  auto& imported = static_cast<ImportedSegment&>(handle);
+  imported.add_ref();
+  *segment = &imported;
+  return true;
+}
+
+// From so many on, a path to members of a group that has nothing to do is given up for a new one:
+// a program may use any number of hints.
+constexpr size_t kMaxIdlePaths = 64;
+// So often does a sender that takes the members of a group in turn ask anew who they are.
+constexpr uint32_t kTurnsPerLook = 64;
+
+// Atomics have no place for a hint.
+uint8_t hint_of(const urma_jfs_wr_t& wr) {
+  switch (wr.opcode) {
+    case URMA_OPC_SEND:
+    case URMA_OPC_SEND_IMM:
+    case URMA_OPC_SEND_INVALIDATE:
+      return wr.send.target_hint;
+    case URMA_OPC_WRITE:
+    case URMA_OPC_WRITE_IMM:
+    case URMA_OPC_WRITE_NOTIFY:
+    case URMA_OPC_WRITE_ATOMIC:
+    case URMA_OPC_READ:
+      return wr.rw.target_hint;
+    default:
+      return 0;
+  }
+}
+
+void drop_segments(SendEntry* entry) {
+  for (ImportedSegment* segment : {entry->remote, entry->notified}) {
+    if (segment != nullptr) segment->drop_ref();
+  }
+}
+
+}  // namespace
+
+TargetPath::TargetPath(SendQueue* queue, RemoteQueue* target, uint32_t hint)
+    : SendPath(queue->record_of(target->id, target->tp.tpn)),
+      queue_(queue),
+      target_(target),
+      // A path to a group is never taken for that to another member.
+      serial_(target->type == URMA_JETTY_GROUP ? target->transport->next_serial() : target->serial),
+      hint_(hint) {
+  target_->add_ref();
+}
+
+TargetPath::~TargetPath() {
+  while (!idle()) take_first();
+  target_->drop_ref();
+}
+
+void TargetPath::enqueue(SendEntry* entry) {
+  const uint32_t index = queue_->index_of(entry);
+  if (idle()) {
+    first_pending_ = index;
+  } else {
+    queue_->at(last_pending_).next = index;
+  }
+  last_pending_ = index;
+}
+
+SendEntry* TargetPath::take_first() {
+  SendEntry* entry = first();
+  first_pending_ = entry->next;
+  drop_segments(entry);
+  return entry;
+}
+
+const urma_target_jetty_t Sender::kNobody = {};
+
+Sender::Sender(Transport* transport, const urma_jfs_cfg_t& cfg, const QueueIdentity& identity,
+               const urma_jetty_id_t& id, uint64_t max_message)
+    : transport_(transport), cfg_(cfg), id_(id), queue_(cfg, identity, max_message) {
+  transport_->add_sender(this);
+}
+
+void Sender::end() {
+  transport_->remove_sender(this);
+  paths_.clear();
+}
+
+urma_status_t Sender::take_in(const urma_jfs_wr_t& wr, TargetPath** path) noexcept {
+  return guarded(URMA_LOG_SITE, [&] { return check_and_take(wr, path); });
+}
+
+urma_status_t Sender::check_and_take(const urma_jfs_wr_t& wr, TargetPath** taken) {
+  *taken = nullptr;
+  RequestView view;
+  const urma_status_t refused = view_request(wr, queue_.limits(), &view);
+  if (refused != URMA_SUCCESS) return refused;
+  if (refuses(wr)) return URMA_EINVAL;
+  RemoteQueue* target = target_of(wr);
+  if (target == nullptr) return URMA_EINVAL;
+  SendEntry* entry = queue_.reserve();
+  if (entry == nullptr) {
+    URMA_LOG_LIMITED(WARNING,
+                     "post: queue {:#x} already holds its depth of {} requests; poll its "
+                     "JFC first",
+                     id_.id, cfg_.depth);
+    return URMA_ENOMEM;
+  }
+  TargetPath* path =
+      target->type == URMA_JETTY_GROUP ? path_to_member(target, hint_of(wr)) : path_to(target);
+  const urma_status_t status = fill(wr, view, entry);
+  if (status != URMA_SUCCESS) {
+    // Where the queue is stopped, the short way stays shut.
+    shut_short_way();
+    return status;
+  }
+  entry->path = path;
+  if (queue_.state() != URMA_JETTY_STATE_READY) [[unlikely]] {
+    post_stopped(entry, path);
+    return URMA_SUCCESS;
+  }
+  queue_.commit(entry);
+  path->enqueue(entry);
+  *taken = path;
+  return URMA_SUCCESS;
+}
+
+void Sender::go_on(TargetPath* path) {
+  const bool waiting = path->advance();
+  if (waiting) queue_.set_waiting();
+  queue_.announce();
+  if (waiting || jfc().armed()) look_after();
+}
+
+void Sender::look_after() {
+  // Sequentially consistent, as the accesses in serve() and tick(): either this thread sees that
+  // no tick is due and starts one, or the tick sees that this sender has something pending.
+  if (!pending_.exchange(true)) transport_->watch_pending();
+}
+
+// True, with one log line, where the queue's mode has no such request.
+bool Sender::refuses(const urma_jfs_wr_t& wr) const {
+  if (cfg_.trans_mode != URMA_TM_UM || wr.opcode == URMA_OPC_SEND ||
+      wr.opcode == URMA_OPC_SEND_IMM || wr.opcode == URMA_OPC_NOP) {
+    return false;
+  }
+  URMA_LOG_LIMITED(ERR,
+                   "post: opcode {:#x} on queue {:#x} of mode UM; it takes SEND, SEND_IMM and NOP, "
+                   "use URMA_TM_RM for others",
+                   static_cast<int>(wr.opcode), id_.id);
+  return true;
+}
+
+// NULL, with one log line, where the request has none.
+RemoteQueue* Sender::target_of(const urma_jfs_wr_t& wr) const {
+  if (cfg_.trans_mode == URMA_TM_RC) {
+    if (bound_ == nullptr) {
+      URMA_LOG_LIMITED(ERR, "post: RC jetty {:#x} has no peer; call urma_bind_jetty first", id_.id);
+    }
+    return bound_;
+  }
+  if (wr.tjetty == nullptr) {
+    URMA_LOG_LIMITED(ERR, "post: tjetty is NULL; in RM and UM mode each request names its target");
+  }
+  return static_cast<RemoteQueue*>(wr.tjetty);
+}
+
+void Sender::bind(RemoteQueue* target) {
+  ForeignScope scope(queue_.lock());
+  bound_ = target;
+  // A path that an earlier bind has left would tell the number of that bind's channel.
+  shut_short_way();
+  for (const auto& path : paths_) path->retire();
+}
+
+void Sender::unbind() {
+  ForeignScope scope(queue_.lock());
+  bound_ = nullptr;
+  flush_paths();
+  queue_.announce();
+}
+
+urma_status_t Sender::fill(const urma_jfs_wr_t& wr, const RequestView& view, SendEntry* entry) {
+  *entry = {};
+  entry->user_ctx = wr.user_ctx;
+  entry->bytes = view.bytes;
+  entry->kind = view.kind;
+  entry->opcode = static_cast<uint8_t>(wr.opcode);
+  entry->signalled = wr.flag.bs.complete_enable != 0;
+  entry->solicited = wr.flag.bs.solicited_enable != 0;
+  entry->fence = wr.flag.bs.fence != 0;
+  entry->strong = wr.flag.bs.place_order == URMA_STRONG_ORDER;
+  if (wr.flag.bs.inline_flag != 0) {
+    for (const urma_sge_t& sge : view.local) {
+      std::memcpy(SendQueue::inline_data(entry) + entry->inline_bytes,
+                  reinterpret_cast<const void*>(sge.addr), sge.len);
+      entry->inline_bytes += sge.len;
+    }
+  } else {
+    entry->pieces = static_cast<uint16_t>(view.local.size());
+    for (size_t i = 0; i < view.local.size(); ++i) {
+      if (!local_piece(view.local[i], &SendQueue::pieces(entry)[i])) return URMA_EINVAL;
+    }
+  }
+  fill_operands(wr, view, entry);
+  return fill_remote(wr, view, entry);
+}
+
+urma_status_t Sender::fill_remote(const urma_jfs_wr_t& wr, const RequestView& view,
+                                  SendEntry* entry) {
+  if (wr.opcode == URMA_OPC_SEND_INVALIDATE) {
+    auto& segment = static_cast<ImportedSegment&>(static_cast<SegmentHandle&>(*wr.send.tseg));
+    segment.add_ref();
+    entry->remote = &segment;
+    entry->operand[0] =
+        std::bit_cast<uint64_t>(TokenKey{segment.seg.token_id, segment.token().token});
+  }
+  if (view.remote == nullptr) return URMA_SUCCESS;
+  entry->remote_addr = view.remote->addr;
+  if (!name_segment(*view.remote, &entry->remote, &entry->key)) return URMA_EINVAL;
+  if (view.notified == nullptr) return URMA_SUCCESS;
+  entry->notified_addr = view.notified->addr;
+  if (name_segment(*view.notified, &entry->notified, &entry->notified_key)) return URMA_SUCCESS;
+  if (entry->remote != nullptr) entry->remote->drop_ref();
+  return URMA_EINVAL;
+}
+
+TargetPath* Sender::path_to(RemoteQueue* target) {
+  if (last_path_ != nullptr && last_path_->serial() == target->serial) return last_path_;
+  for (const auto& path : paths_) {
+    // The import that the path was made for; others of the same queue are told by their serial.
+    if (path->serial() == target->serial) {
+      return take_short_way(path.get(), path->leads_to(target) ? target : &kNobody);
+    }
+  }
+  shut_short_way();
+  std::erase_if(paths_, [](const auto& path) { return path->unused(); });
+  paths_.push_back(make_path(target, 0));
+  return take_short_way(paths_.back().get(), target);
+}
+
+// One path for each hint. What it leads to, the owner decides when the path needs a ring.
+TargetPath* Sender::path_to_member(RemoteQueue* group, uint32_t hint) {
+  // Relaxed: the turns of concurrent senders may come in any order.
+  bool look = false;
+  if (group->policy == URMA_JETTY_GRP_POLICY_RR) {
+    const uint32_t turn = group->next_turn.fetch_add(1, std::memory_order_relaxed);
+    const uint32_t members = group->members.load(std::memory_order_relaxed);
+    hint = turn % (members != 0 ? members : URMA_MAX_JETTY_IN_JETTY_GRP);
+    look = turn % kTurnsPerLook == kTurnsPerLook - 1;
+  }
+  const auto is_stale = [=](const TargetPath& path) {
+    return look && path.entries == 0 && path.leads_to(group, hint);
+  };
+  for (const auto& path : paths_) {
+    if (path->leads_to(group, hint) && !is_stale(*path)) {
+      return take_short_way(path.get(), &kNobody);
+    }
+  }
+  shut_short_way();
+  std::erase_if(paths_, [=](const auto& path) { return path->unused() || is_stale(*path); });
+  make_room(group);
+  paths_.push_back(make_path(group, hint));
+  return take_short_way(paths_.back().get(), &kNobody);
+}
+
+// Gives up the oldest path to a group that has nothing to do, where there are many.
+void Sender::make_room(const RemoteQueue* group) {
+  const auto paths = std::count_if(paths_.begin(), paths_.end(),
+                                   [=](const auto& path) { return path->leads_to(group); });
+  if (static_cast<size_t>(paths) < kMaxIdlePaths) return;
+  const auto oldest = std::find_if(paths_.begin(), paths_.end(), [=](const auto& path) {
+    return path->entries == 0 && path->leads_to(group);
+  });
+  if (oldest != paths_.end()) paths_.erase(oldest);
+}
+
+bool Sender::serve() {
+  const bool asleep = jfc().armed() && !queue_.empty();
+  if (!pending_.load() && !asleep) return false;
+  const uint64_t polls = jfc().polls();
+  if (polls != polls_seen_) {
+    polls_seen_ = polls;
+    if (queue_.waiting()) return true;
+    // What is in flight is looked after by the program.
+    if (rounds_in_flight_ != 0 && !asleep) {
+      rounds_in_flight_ = 0;
+      pending_.store(false);
+      return false;
+    }
+  }
+  ForeignScope scope(queue_.lock());
+  for (const auto& path : paths_) path->insist();
+  // Requests in flight of a program that sleeps are looked after, too, and for a while those that
+  // were published here: their receiver may need a hint.
+  const bool unfinished = queue_.advance_paths() || (jfc().armed() && !queue_.empty());
+  rounds_in_flight_ = unfinished || queue_.empty() ? 0 : rounds_in_flight_ + 1;
+  const bool waiting =
+      unfinished || (rounds_in_flight_ != 0 && rounds_in_flight_ < kRoundsInFlight);
+  if (!waiting) rounds_in_flight_ = 0;
+  pending_.store(waiting);
+  return waiting;
+}
+
+bool Sender::serve_armed() {
+  if (!jfc().armed() || queue_.empty()) return false;
+  ForeignScope scope(queue_.lock());
+  queue_.advance_paths();
+  return queue_.more() && jfc().armed();
+}
+
+void Sender::quiesce() {
+  if (!queue_.empty()) ForeignScope scope(queue_.lock());
+}
+
+}  // namespace urma

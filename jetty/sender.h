@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: MIT
+//
+// The sending half of a JFS or jetty: takes work requests in and hands each to the path of its
+// target.
+#ifndef JETTY_SENDER_H_
+#define JETTY_SENDER_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "jetty/remote.h"
+#include "jetty/send_queue.h"
+#include "jetty/work_request.h"
+#include "urma_types.h"
+
+namespace urma {
+
+class Transport;
+
+// A path to an imported queue, with the requests that wait to be executed in post order.
+class TargetPath : public SendPath {
+ public:
+  // `hint` tells the paths to one group apart.
+  TargetPath(SendQueue* queue, RemoteQueue* target, uint32_t hint);
+  ~TargetPath() override;
+  TargetPath(const TargetPath&) = delete;
+  TargetPath& operator=(const TargetPath&) = delete;
+
+  void enqueue(SendEntry* entry);
+  // The next look is one of many in vain: for those who look seldom.
+  virtual void insist() {}
+  // Ends all requests: those that the target has received with success, the others with
+  // WR_FLUSH_ERR, which may take until the owner has answered. The path can be used again.
+  virtual void flush() = 0;
+  // True where nothing needs this path any more: it may be deleted.
+  bool unused() const { return entries == 0 && (serial_ == 0 || !target_->imported.load()); }
+  // That of the target; 0: no further request takes this path.
+  uint64_t serial() const { return serial_; }
+  void retire() { serial_ = 0; }
+  bool leads_to(const RemoteQueue* target) const { return target_ == target; }
+  bool leads_to(const RemoteQueue* target, uint32_t hint) const {
+    return target_ == target && hint_ == hint;
+  }
+  // True where no request waits to be executed.
+  bool idle() const { return first_pending_ == kNoEntry; }
+
+ protected:
+  // The oldest request that waits; not to be called while idle().
+  SendEntry* first() const { return &queue_->at(first_pending_); }
+  // Takes it out, without a completion.
+  SendEntry* take_first();
+  RemoteQueue* target() const { return target_; }
+  uint32_t hint() const { return hint_; }
+
+ private:
+  SendQueue* const queue_;
+  RemoteQueue* const target_;
+  uint64_t serial_;
+  uint32_t first_pending_ = kNoEntry;
+  uint32_t last_pending_ = kNoEntry;
+  const uint32_t hint_;
+};
+
+class Sender {
+ public:
+  Sender(Transport* transport, const urma_jfs_cfg_t& cfg, const QueueIdentity& identity,
+         const urma_jetty_id_t& id, uint64_t max_message);
+  // Whoever derives calls end() in its own destructor.
+  virtual ~Sender() = default;
+  Sender(const Sender&) = delete;
+  Sender& operator=(const Sender&) = delete;
+
+  // RC: where everything that is posted from now on goes. `target` stays until unbind().
+  void bind(RemoteQueue* target);
+  // Ends what is outstanding: what the peer has received with success, the rest with WR_FLUSH_ERR.
+  void unbind();
+
+  // Where the contract allows it, see change_allowed(); the same state again changes nothing.
+  void set_state(urma_jetty_state_t state);
+  urma_jetty_state_t state();
+  // urma_flush_*.
+  int hand_back(int count, urma_cr_t* cr);
+  uint64_t posted();
+  uint64_t retired();
+
+  // By the service thread, once a while: goes on with what waits to be executed, unless the program
+  // polls. True where something still waits.
+  bool serve();
+  // By the service thread, at once, where the JFC is armed: nobody polls. True where there is more
+  // to do at once.
+  bool serve_armed();
+
+  // Returns when nobody is copying from or to memory that is no longer registered.
+  void quiesce();
+
+  SendQueue& queue() { return queue_; }
+  Transport& transport() { return *transport_; }
+  const urma_jfs_cfg_t& config() const { return cfg_; }
+  const urma_jetty_id_t& id() const { return id_; }
+
+ protected:
+  virtual std::unique_ptr<TargetPath> make_path(RemoteQueue* target, uint32_t hint) = 0;
+  // True, with one log line, where the queue has no such request.
+  virtual bool refuses(const urma_jfs_wr_t& wr) const;
+
+  // Nothing of this sender is used any more, and its paths are gone.
+  void end();
+  // Checks a request and takes it in: *path has to go on with it, see go_on(); NULL where it needs
+  // no more. Does not throw. Where it fails, nothing has happened.
+  [[gnu::noinline]] urma_status_t take_in(const urma_jfs_wr_t& wr, TargetPath** path) noexcept;
+  // Executes what can be executed now of what a path has taken.
+  void go_on(TargetPath* path);
+  // Lets the service thread go on where nobody polls.
+  void look_after();
+  const CompletionQueue& jfc() const { return *static_cast<const CompletionQueue*>(cfg_.jfc); }
+  // Where the last request went, and to which target, where the next may follow by a shorter way;
+  // else NULL, and no target of any request.
+  TargetPath* last_path() const { return last_path_; }
+  const urma_target_jetty_t* last_target() const { return last_target_; }
+  const RemoteQueue* bound() const { return bound_; }
+  // For calls that hold its lock.
+  const std::vector<std::unique_ptr<TargetPath>>& paths() const { return paths_; }
+
+ private:
+  urma_status_t check_and_take(const urma_jfs_wr_t& wr, TargetPath** path);
+  void post_stopped(SendEntry* entry, TargetPath* path);
+  void flush_paths();
+  urma_status_t fill(const urma_jfs_wr_t& wr, const RequestView& view, SendEntry* entry);
+  urma_status_t fill_remote(const urma_jfs_wr_t& wr, const RequestView& view, SendEntry* entry);
+  RemoteQueue* target_of(const urma_jfs_wr_t& wr) const;
+  TargetPath* path_to(RemoteQueue* target);
+  TargetPath* path_to_member(RemoteQueue* group, uint32_t hint);
+  void make_room(const RemoteQueue* group);
+  // The short way stays shut until a request has gone the long one.
+  void shut_short_way() { take_short_way(nullptr, &kNobody); }
+  TargetPath* take_short_way(TargetPath* path, const urma_target_jetty_t* target) {
+    last_target_ = target;
+    return last_path_ = path;
+  }
+
+  Transport* transport_;
+  const urma_jfs_cfg_t cfg_;
+  const urma_jetty_id_t id_;
+  SendQueue queue_;
+  std::vector<std::unique_ptr<TargetPath>> paths_;  // guarded by the queue's lock
+  TargetPath* last_path_ = nullptr;
+  // One that stays as long as the path does.
+  const urma_target_jetty_t* last_target_ = &kNobody;
+  static const urma_target_jetty_t kNobody;
+  RemoteQueue* bound_ = nullptr;  // RC; guarded by the queue's lock
+  std::atomic<bool> pending_{false};
+  uint64_t polls_seen_ = 0;
+  uint32_t rounds_in_flight_ = 0;  // rounds of the service thread without anything to execute
+};
+
+// Whether urma_modify_* may lead from one state of a send queue to another.
+bool change_allowed(urma_jetty_state_t from, urma_jetty_state_t to);
+
+}  // namespace urma
+
+#endif  // JETTY_SENDER_H_

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: MIT
+#include "jetty/transport.h"
+
+#include <utility>
+
+#include "jetty/network.h"
+#include "jetty/sender.h"
+
+namespace urma {
+namespace {
+
+// How long the service thread lets a program be silent before it moves what the program left.
+constexpr uint64_t kTickNs = 1'000'000;
+
+}  // namespace
+
+Answer admits(const Endpoint& endpoint, uint32_t trans_mode, uint32_t token) {
+  if (endpoint.token_policy != URMA_TOKEN_NONE && endpoint.token.token != token) {
+    return Answer::kWrongToken;
+  }
+  const bool same_mode = static_cast<uint32_t>(endpoint.trans_mode) == trans_mode;
+  const bool bindable = endpoint.trans_mode != URMA_TM_RC || endpoint.bond != nullptr;
+  return same_mode && bindable ? Answer::kAccepted : Answer::kWrongMode;
+}
+
+void Transport::end_service() { *ended_ = true; }
+
+void Transport::cancel_timers() {
+  if (tick_timer_ != 0) service_->cancel(std::exchange(tick_timer_, 0));
+  for (auto& [jfc, timer] : delayed_) service_->cancel(timer);
+  delayed_.clear();
+}
+
+void Transport::add_receiver(Receiver* receiver) {
+  std::lock_guard lock(endpoints_mutex_);
+  receivers_.push_back(receiver);
+}
+
+void Transport::remove_receiver(Receiver* receiver) {
+  std::lock_guard lock(endpoints_mutex_);
+  std::erase(receivers_, receiver);
+}
+
+void Transport::add_endpoint(IdKind kind, const Endpoint& endpoint) {
+  std::lock_guard lock(endpoints_mutex_);
+  const auto entry = endpoints_.emplace(EndpointKey{kind, endpoint.identity.id}, endpoint);
+  try {
+    groups_.join(endpoint);
+  } catch (...) {
+    endpoints_.erase(entry);
+    throw;
+  }
+}
+
+void Transport::remove_endpoint(IdKind kind, const Endpoint& endpoint) {
+  std::lock_guard lock(endpoints_mutex_);
+  groups_.leave(endpoint);
+  auto [first, last] = endpoints_.equal_range({kind, endpoint.identity.id});
+  for (auto entry = first; entry != last; ++entry) {
+    if (entry->second.identity.user_data == endpoint.identity.user_data) {
+      endpoints_.erase(entry);
+      break;
+    }
+  }
+  endpoint.receiver->close_ways(endpoint.identity.user_data);
+}
+
+bool Transport::with_endpoint(IdKind kind, const urma_eid_t& eid, uint32_t id,
+                              const std::function<void(const Endpoint&)>& with_endpoint) {
+  std::lock_guard lock(endpoints_mutex_);
+  auto [first, last] = endpoints_.equal_range({kind, id});
+  for (auto entry = first; entry != last; ++entry) {
+    if (!same_eid(entry->second.eid, eid)) continue;
+    with_endpoint(entry->second);
+    return true;
+  }
+  return false;
+}
+
+void Transport::progress_receives() {
+  std::unique_lock lock(endpoints_mutex_, std::try_to_lock);
+  if (!lock.owns_lock()) return;
+  for (Receiver* receiver : receivers_) receiver->try_progress();
+}
+
+void Transport::serve_receives() {
+  if (stopped() || std::exchange(serving_, true)) return;
+  service_->post([this] { serve_round(); });
+}
+
+// One turn for each receiver; what remains waits behind everything else on this thread.
+void Transport::serve_round() {
+  serving_ = false;
+  bool moved = false;
+  {
+    std::lock_guard lock(endpoints_mutex_);
+    for (Receiver* receiver : receivers_) moved |= receiver->serve();
+  }
+  if (moved) serve_receives();
+}
+
+void Transport::serve_senders() {
+  if (stopped() || std::exchange(serving_senders_, true)) return;
+  service_->post([this] { serve_senders_round(); });
+}
+
+void Transport::serve_senders_round() {
+  serving_senders_ = false;
+  bool more = false;
+  {
+    std::lock_guard lock(senders_mutex_);
+    for (Sender* sender : senders_) more |= sender->serve_armed();
+  }
+  if (more) serve_senders();
+}
+
+void Transport::take_over() {
+  service_->post([this] {
+    serve_receives();
+    serve_senders();
+  });
+}
+
+void Transport::delay_event(CompletionQueue* jfc, uint64_t arming, uint32_t us) {
+  service_->post([this, jfc, arming, us] {
+    const auto entry = delayed_.emplace(jfc, 0);
+    entry->second = service_->after(uint64_t{us} * 1000, [this, entry, arming] {
+      CompletionQueue* due = entry->first;
+      delayed_.erase(entry);
+      due->raise_delayed(arming);
+    });
+  });
+}
+
+void Transport::forget_delayed(CompletionQueue* jfc) {
+  service_->run([this, jfc] {
+    const auto [first, last] = delayed_.equal_range(jfc);
+    for (auto entry = first; entry != last; ++entry) service_->cancel(entry->second);
+    delayed_.erase(first, last);
+  });
+}
+
+void Transport::quiesce() {
+  {
+    std::lock_guard lock(senders_mutex_);
+    for (Sender* sender : senders_) sender->quiesce();
+  }
+  std::lock_guard lock(endpoints_mutex_);
+  for (Receiver* receiver : receivers_) receiver->quiesce();
+}
+
+void Transport::add_sender(Sender* sender) {
+  std::lock_guard lock(senders_mutex_);
+  senders_.push_back(sender);
+}
+
+void Transport::remove_sender(Sender* sender) {
+  std::lock_guard lock(senders_mutex_);
+  std::erase(senders_, sender);
+}
+
+void Transport::watch_pending() {
+  if (ticking_.exchange(true)) return;
+  service_->post([this] { tick_timer_ = service_->after(kTickNs, [this] { tick(); }); });
+}
+
+void Transport::tick() {
+  tick_timer_ = 0;
+  // Cleared before the look at the senders; see Sender::post_one.
+  ticking_.store(false);
+  bool waiting = false;
+  {
+    std::lock_guard lock(senders_mutex_);
+    for (Sender* sender : senders_) waiting |= sender->serve();
+  }
+  if (waiting && !ticking_.exchange(true)) {
+    tick_timer_ = service_->after(kTickNs, [this] { tick(); });
+  }
+}
+
+}  // namespace urma

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: MIT
+//
+// Everything that one provider shares between its contexts: what it owns and serves, and the
+// background work on the service thread. What differs from provider to provider is virtual.
+#ifndef JETTY_TRANSPORT_H_
+#define JETTY_TRANSPORT_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "jetty/completion_queue.h"
+#include "jetty/groups.h"
+#include "jetty/listing.h"
+#include "jetty/receiver.h"
+#include "jetty/remote.h"
+#include "segment/segment.h"
+#include "urma/base/host.h"
+
+namespace urma {
+
+class EventChannel;
+class Sender;
+
+// Wants to know when the process that owns a remote queue is gone.
+class PeerWatcher {
+ public:
+  virtual ~PeerWatcher() = default;
+  // Service thread; `target` as it was given to watch_peer().
+  virtual void peer_gone(uint64_t target) = 0;
+};
+
+// Whether a target is there, and may be used.
+struct ProbeTarget {
+  urma_eid_t eid;
+  uint32_t id;
+  uint32_t type;  // urma_target_type_t
+  uint32_t trans_mode;
+  uint32_t token;
+};
+
+// Whether a peer that shows this token may send to an endpoint in this mode.
+Answer admits(const Endpoint& endpoint, uint32_t trans_mode, uint32_t token);
+
+class Transport : public ProgressDomain {
+ public:
+  explicit Transport(Service* service) : service_(service) {}
+
+  Service& service() { return *service_; }
+  SegmentTable& segments() { return segments_; }
+  GroupTable& groups() { return groups_; }
+  // What tools are shown.
+  QueueList& queues() { return queues_; }
+  ImportList& imports() { return imports_; }
+  // Becomes true on the service thread when this transport stops; for what may run later.
+  std::shared_ptr<const bool> ended() const { return ended_; }
+  QueueSerials& queue_serials() { return queue_serials_; }
+  uint64_t next_serial() { return serial_.fetch_add(1, std::memory_order_relaxed); }
+
+  // The EIDs of the device, and the number of this process.
+  virtual std::span<const urma_eid_t> eids() const = 0;
+  virtual uint32_t uasid() const = 0;
+  const urma_eid_t& eid(uint32_t index) const { return eids()[index]; }
+  // An id that no other object of this kind has: the program's own choice, or any where `chosen` is
+  // 0. Throws Error(URMA_EEXIST) where the chosen one is taken.
+  virtual uint32_t take_id(IdKind kind, uint32_t eid_index, uint32_t chosen) = 0;
+  virtual void free_id(IdKind kind, uint32_t eid_index, uint32_t id) = 0;
+
+  // What stands behind a queue. All throw Error.
+  virtual std::unique_ptr<Sender> make_sender(const urma_jfs_cfg_t& cfg,
+                                              const QueueIdentity& identity,
+                                              const urma_jetty_id_t& id) = 0;
+  virtual std::unique_ptr<Receiver> make_receiver(const urma_jfr_cfg_t& cfg,
+                                                  const QueueIdentity& identity,
+                                                  const urma_eid_t& eid, EventSubject* subject) = 0;
+
+  // Takes a segment in that is filled in but for `ref`, and what the provider keeps of it.
+  // `segment` is as make_segment() gave it. Throws Error, and nothing has happened then.
+  virtual std::unique_ptr<Segment> make_segment() { return std::make_unique<Segment>(); }
+  virtual void enter(Segment* segment) = 0;
+  // Removes it. Returns when nothing is done with its memory any more.
+  virtual void unregister(Segment* segment) = 0;
+  // The owner is asked at once. `access` restricts what it is mapped for; 0: all that is granted.
+  virtual ImportedSegment* import_segment(urma_context_t* ctx, const urma_seg_t& seg,
+                                          urma_token_t token, uint32_t access) = 0;
+
+  // Asks the owner of a target whether it may be used. Service thread, as the answer.
+  virtual void probe(const ProbeTarget& target, std::function<void(Answer)> answered) = 0;
+  // A hint: something will be sent to the target soon.
+  virtual void connect_ahead(const RemoteQueue& target) = 0;
+  // Looks after the owner of (EID, id) for `watcher`, until it is gone or unwatch_peer(). From any
+  // thread; `target` is only passed on.
+  virtual void watch_peer(PeerWatcher* watcher, IdKind kind, const urma_eid_t& eid, uint32_t id,
+                          uint64_t target) = 0;
+  // Returns when no call of the watcher is under way. With no lock held that peer_gone() takes.
+  virtual void unwatch_peer(PeerWatcher* watcher) = 0;
+  // The same, only of what was given with `target`.
+  virtual void unwatch_peer(PeerWatcher* watcher, uint64_t target) = 0;
+  // The channel is about to end.
+  virtual void forget_channel(EventChannel* /*channel*/) {}
+
+  // What peers may send to. The receiver of an endpoint must be added before.
+  void add_receiver(Receiver* receiver);
+  void remove_receiver(Receiver* receiver);
+  void add_endpoint(IdKind kind, const Endpoint& endpoint);
+  // Also closes the ways that lead to it.
+  void remove_endpoint(IdKind kind, const Endpoint& endpoint);
+  // Calls with_endpoint(endpoint) where it exists; its receiver stays meanwhile. Service thread.
+  bool with_endpoint(IdKind kind, const urma_eid_t& eid, uint32_t id,
+                     const std::function<void(const Endpoint&)>& with_endpoint);
+
+  void add_sender(Sender* sender);
+  void remove_sender(Sender* sender);
+
+  // Moves the receives of this process: by a poll that found nothing, or on a peer's request.
+  void progress_receives() override;
+  void serve_receives();
+  // Goes on with the requests of armed JFCs: something they may have waited for has come. Service
+  // thread.
+  void serve_senders();
+  void take_over() override;
+  // A request could not be executed at once. Polls of its JFC go on with it; where nobody polls,
+  // the service thread does. From any thread, with the sender's lock held.
+  void watch_pending() override;
+  void delay_event(CompletionQueue* jfc, uint64_t arming, uint32_t us) override;
+  void forget_delayed(CompletionQueue* jfc) override;
+
+ protected:
+  // Nothing begins any more; on the service thread. Later, when what was posted there has run:
+  // cancel_timers().
+  void end_service();
+  void cancel_timers();
+  bool stopped() const { return *ended_; }
+  // Returns when no copy from or to memory that is no longer registered is under way.
+  void quiesce();
+
+ private:
+  using EndpointKey = std::pair<IdKind, uint32_t>;
+
+  void serve_round();
+  void serve_senders_round();
+  void tick();
+
+  Service* service_;
+  std::atomic<uint64_t> serial_{1};
+  QueueSerials queue_serials_;
+  SegmentTable segments_;
+
+  std::mutex endpoints_mutex_;
+  std::multimap<EndpointKey, Endpoint> endpoints_;
+  std::vector<Receiver*> receivers_;
+
+  std::mutex senders_mutex_;
+  std::vector<Sender*> senders_;
+  std::atomic<bool> ticking_{false};
+
+  // On the service thread only.
+  bool serving_ = false;          // a round of serve_receives() is due
+  bool serving_senders_ = false;  // the same of serve_senders()
+  std::multimap<CompletionQueue*, Service::TimerId> delayed_;
+  Service::TimerId tick_timer_ = 0;
+  GroupTable groups_;
+  QueueList queues_;
+  ImportList imports_;
+  const std::shared_ptr<bool> ended_ = std::make_shared<bool>(false);
+};
+
+}  // namespace urma
+
+#endif  // JETTY_TRANSPORT_H_

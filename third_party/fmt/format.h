@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT
+//
+// fmt::format, with the code behind it in one file: to compile it in each that logs takes several
+// times as long as the file itself.
+#ifndef THIRD_PARTY_FMT_FORMAT_H_
+#define THIRD_PARTY_FMT_FORMAT_H_
+
+#include <fmt/core.h>
+
+#include <string>
+
+namespace urma {
+
+std::string format_args(fmt::string_view format, fmt::format_args args);
+
+template <typename... Args>
+std::string format(fmt::format_string<Args...> format, Args&&... args) {
+  return format_args(format, fmt::make_format_args(args...));
+}
+
+}  // namespace urma
+
+#endif  // THIRD_PARTY_FMT_FORMAT_H_
