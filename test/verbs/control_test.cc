@@ -1,0 +1,421 @@
+// SPDX-License-Identifier: MIT
+//
+// Two contexts that talk over a network that does its worst.
+#include "urma/providers/verbs/control.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "test/verbs/control_party.h"
+#include "urma/providers/verbs/control_names.h"
+#include "urma/providers/verbs/control_replies.h"
+
+namespace urma::verbs {
+namespace {
+
+struct Outcome {
+  std::optional<Reply> reply;
+  PeerRef owner = {};
+  Control::OnReply taker() {
+    return [this](const Reply& given, const PeerRef& by) {
+      EXPECT_FALSE(reply.has_value()) << "answered twice";
+      reply = given;
+      owner = by;
+    };
+  }
+  bool is(Answer answer) const { return reply.has_value() && reply->answer == answer; }
+};
+
+class ControlTest : public testing::Test {
+ protected:
+  std::unique_ptr<Party> party(uint8_t host, uint64_t nonce) {
+    return std::make_unique<Party>(&service_, &network_, host, nonce);
+  }
+  Outcome probe(Party& from, const Party& to, uint32_t id, uint64_t timeout_ns = kSecond) {
+    Outcome outcome;
+    const ProbeRequest request = {{to.eid, id, URMA_JFR, URMA_TM_RM, 0}};
+    from.control->request(to.eid, IdKind::kJfr, id, request, timeout_ns, outcome.taker());
+    service_.run_until([&] { return outcome.reply.has_value(); }, 2 * timeout_ns);
+    return outcome;
+  }
+
+  FakeService service_;
+  LossyNetwork network_{&service_, 1};
+};
+
+TEST_F(ControlTest, AskedOnceWithoutLoss) {
+  auto a = party(1, 11), b = party(2, 22);
+  int sent = 0;
+  network_.tap = [&](const auto&...) { ++sent; };
+  const Outcome first = probe(*a, *b, b->id());
+  EXPECT_TRUE(first.is(Answer::kAccepted));
+  EXPECT_EQ(first.owner, b->ref());
+  EXPECT_EQ(std::get<ProbeReply>(first.reply->body).members, b->id());
+  EXPECT_EQ(sent, 4);  // with a challenge
+  EXPECT_TRUE(probe(*a, *b, b->id()).is(Answer::kAccepted));
+  EXPECT_EQ(sent, 6);
+  EXPECT_EQ(service_.timers(), 0U);
+}
+
+TEST_F(ControlTest, RefusalsReachTheAsker) {
+  auto a = party(1, 11), b = party(2, 22);
+  Outcome wrong_token, failed, right;
+  const uint32_t id = b->id();
+  a->control->request(b->eid, IdKind::kToken, id, SegmentRequest{b->eid, 1, 2, id, 7}, kSecond,
+                      wrong_token.taker());
+  a->control->request(b->eid, IdKind::kToken, id, InvalidateRequest{b->eid, id, 7}, kSecond,
+                      failed.taker());
+  a->control->request(b->eid, IdKind::kToken, id, SegmentRequest{b->eid, 1, 2, id, 1}, kSecond,
+                      right.taker());
+  service_.run_for(kSecond);
+  EXPECT_TRUE(wrong_token.is(Answer::kWrongToken));
+  EXPECT_TRUE(failed.is(Answer::kNoResources));
+  ASSERT_TRUE(right.is(Answer::kAccepted));
+  EXPECT_EQ(std::get<SegmentReply>(right.reply->body).rkey, 5U);
+}
+
+TEST_F(ControlTest, WhoAsksInAnothersNameIsRefused) {
+  auto a = party(1, 11), b = party(2, 22);
+  Outcome outcome;
+  a->control->request(b->eid, IdKind::kJfr, b->id(), connect_request(1, eid_of(3), b->eid), kSecond,
+                      outcome.taker());
+  service_.run_for(kSecond);
+  EXPECT_TRUE(outcome.is(Answer::kMalformed));
+  EXPECT_TRUE(b->server.connects.empty());
+}
+
+TEST_F(ControlTest, NobodyThere) {
+  auto a = party(1, 11), b = party(2, 22);
+  const uint32_t id = b->id();
+  b->control.reset();
+  uint64_t before = service_.now_ns();
+  EXPECT_TRUE(probe(*a, *b, id).is(Answer::kUnreachable));
+  EXPECT_LT(service_.now_ns() - before, 5 * kMs);  // its host said so
+  network_.chances.refusals = false;
+  before = service_.now_ns();
+  EXPECT_TRUE(probe(*a, *b, id).is(Answer::kUnreachable));
+  EXPECT_EQ(service_.now_ns() - before, kSecond);
+  EXPECT_TRUE(probe(*a, *b, 0).is(Answer::kNoSuchObject));
+  EXPECT_EQ(service_.timers(), 0U);
+}
+
+TEST_F(ControlTest, CancelledRequestsAreNotAnswered) {
+  auto a = party(1, 11), b = party(2, 22);
+  Outcome by_id, by_name;
+  const ProbeRequest request = {{b->eid, 5, URMA_JFR, URMA_TM_RM, 0}};
+  const auto first =
+      a->control->request(b->eid, IdKind::kJfr, b->id(), request, kSecond, by_id.taker());
+  const auto second =
+      a->control->request(b->eid, IdKind::kJfr, 5, request, kSecond, by_name.taker());
+  a->control->cancel(first);
+  a->control->cancel(second);
+  a->control->cancel(second);
+  service_.run_for(2 * kSecond);
+  EXPECT_FALSE(by_id.reply.has_value() || by_name.reply.has_value());
+}
+
+// What was given up must not be executed by a datagram that was long under way.
+TEST_F(ControlTest, GivenUpRequestIsNotExecutedAfterALaterOne) {
+  auto a = party(1, 11), b = party(2, 22);
+  ASSERT_TRUE(probe(*a, *b, b->id()).is(Answer::kAccepted));
+  std::vector<uint8_t> late;
+  network_.tap = [&](const auto&, const auto&, std::span<const uint8_t> bytes) {
+    if (late.empty()) late.assign(bytes.begin(), bytes.end());
+  };
+  network_.chances.loss = 1;
+  Outcome outcome;
+  const auto call = a->control->request(
+      b->eid, IdKind::kJfr, b->id(), connect_request(1, a->eid, b->eid), kSecond, outcome.taker());
+  network_.chances.loss = 0;
+  a->control->cancel(call);
+  ASSERT_TRUE(probe(*a, *b, b->id()).is(Answer::kAccepted));
+  network_.inject(a->address(), b->address(), late);
+  service_.run_for(kSecond);
+  EXPECT_TRUE(b->server.connects.empty());
+}
+
+void exchange(uint64_t seed) {
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  FakeService service;
+  LossyNetwork network(&service, seed);
+  network.chances = {.loss = 0.3, .repeat = 0.3, .damage = 0.05, .jitter_ns = 60 * kMs};
+  Party a(&service, &network, 1, 11), b(&service, &network, 2, 22);
+  constexpr uint64_t kRequests = 100;  // more than the window holds
+  std::map<uint64_t, Outcome> there, back;
+  for (uint64_t i = 1; i <= kRequests; ++i) {
+    a.control->request(b.eid, IdKind::kJfr, b.id(), connect_request(i, a.eid, b.eid), 60 * kSecond,
+                       there[i].taker());
+    b.control->request(a.eid, IdKind::kJfr, a.id(), connect_request(i, b.eid, a.eid), 60 * kSecond,
+                       back[i].taker());
+  }
+  service.run_for(61 * kSecond);
+  for (uint64_t i = 1; i <= kRequests; ++i) {
+    ASSERT_TRUE(there[i].is(Answer::kAccepted)) << i;
+    ASSERT_TRUE(back[i].is(Answer::kAccepted)) << i;
+    EXPECT_EQ(std::get<ConnectReply>(there[i].reply->body).end.qpn, i * 3);
+    EXPECT_EQ(b.server.connects.at({11, i}), 1);
+    EXPECT_EQ(a.server.connects.at({22, i}), 1);
+  }
+  EXPECT_TRUE(a.server.lost.empty() && b.server.lost.empty());
+}
+
+TEST(ControlSeeds, EachRequestIsExecutedOnceWhateverTheNetworkDoes) {
+  for (uint64_t seed = 1; seed <= 1000; ++seed) {
+    exchange(seed);
+    if (testing::Test::HasFatalFailure()) return;
+  }
+}
+
+// The asker starts anew on the same port while datagrams of its old life are still under way.
+void restart(uint64_t seed) {
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  FakeService service;
+  LossyNetwork network(&service, seed);
+  network.chances = {.loss = 0.3, .repeat = 0.5, .jitter_ns = 100 * kMs};
+  auto a = std::make_unique<Party>(&service, &network, 1, 11);
+  Party b(&service, &network, 2, 22);
+  const uint16_t port = a->control->port();
+  std::map<uint64_t, Outcome> first, second;
+  for (uint64_t i = 1; i <= 20; ++i) {
+    a->control->request(b.eid, IdKind::kJfr, b.id(), connect_request(i, a->eid, b.eid),
+                        30 * kSecond, first[i].taker());
+  }
+  service.run_for(seed % 200 * kMs);
+  const bool was_served = !b.server.connects.empty();
+  a.reset();
+  network.choose_port(port);
+  a = std::make_unique<Party>(&service, &network, 1, 12);
+  for (uint64_t i = 1; i <= 20; ++i) {
+    a->control->request(b.eid, IdKind::kJfr, b.id(), connect_request(i, a->eid, b.eid),
+                        30 * kSecond, second[i].taker());
+  }
+  service.run_for(31 * kSecond);
+  for (uint64_t i = 1; i <= 20; ++i) {
+    ASSERT_TRUE(second[i].is(Answer::kAccepted)) << i;
+    EXPECT_EQ(b.server.connects.at({12, i}), 1);
+  }
+  for (const auto& [key, count] : b.server.connects) EXPECT_EQ(count, 1);
+  // At most one end of the old one, none of the new one.
+  EXPECT_LE(b.server.lost.size(), 1U);
+  EXPECT_TRUE(!was_served || b.server.lost.size() == 1);
+  for (const auto& [peer, loss] : b.server.lost) {
+    EXPECT_EQ(peer.nonce, 11U);
+    EXPECT_EQ(loss, PeerLoss::kRestarted);
+  }
+}
+
+TEST(ControlSeeds, RestartedAskerEndsWhatItHadBefore) {
+  for (uint64_t seed = 1; seed <= 1000; ++seed) {
+    restart(seed);
+    if (testing::Test::HasFatalFailure()) return;
+  }
+}
+
+TEST_F(ControlTest, RestartedOwnerIsAskedAnew) {
+  auto a = party(1, 11), b = party(2, 22);
+  const uint32_t id = b->id();
+  const PeerRef old = probe(*a, *b, id).owner;
+  a->control->watch(old);
+  b->control.reset();
+  network_.choose_port(static_cast<uint16_t>(id >> 16));
+  b = party(2, 23);
+  const Outcome outcome = probe(*a, *b, id);
+  EXPECT_TRUE(outcome.is(Answer::kAccepted));
+  EXPECT_EQ(outcome.owner.nonce, 23U);
+  Outcome to_the_old;
+  a->control->request(old, DisconnectRequest{1, true, DisconnectReason::kClosed}, kSecond,
+                      to_the_old.taker());
+  service_.run_for(kSecond);
+  EXPECT_TRUE(to_the_old.is(Answer::kUnreachable));
+  EXPECT_TRUE(b->server.disconnects.empty());
+  ASSERT_EQ(a->server.lost.size(), 1U);
+  EXPECT_EQ(a->server.lost[0], std::pair(old, PeerLoss::kRestarted));
+}
+
+TEST_F(ControlTest, WatchedPeersAreToldWhenGone) {
+  auto a = party(1, 11), b = party(2, 22), c = party(3, 33);
+  a->control->watch(b->ref());
+  a->control->watch(c->ref());
+  a->control->watch(c->ref());
+  a->control->unwatch(c->ref());
+  service_.run_for(60 * kSecond);
+  EXPECT_TRUE(a->server.lost.empty());
+
+  const PeerRef b_was = b->ref();
+  b->control.reset();
+  service_.run_for(201 * kMs);
+  ASSERT_EQ(a->server.lost.size(), 1U);
+  EXPECT_EQ(a->server.lost[0], std::pair(b_was, PeerLoss::kRefused));
+
+  network_.silence(c->address());
+  service_.run_for(900 * kMs);
+  EXPECT_EQ(a->server.lost.size(), 1U);
+  service_.run_for(500 * kMs);
+  ASSERT_EQ(a->server.lost.size(), 2U);
+  EXPECT_EQ(a->server.lost[1], std::pair(c->ref(), PeerLoss::kSilent));
+  service_.run_for(kSecond);
+  EXPECT_EQ(service_.timers(), 0U);
+}
+
+TEST_F(ControlTest, WatchEndsWithUnwatch) {
+  auto a = party(1, 11), b = party(2, 22);
+  a->control->watch(b->ref());
+  a->control->unwatch(b->ref());
+  b->control.reset();
+  service_.run_for(5 * kSecond);
+  EXPECT_TRUE(a->server.lost.empty());
+}
+
+TEST_F(ControlTest, SomeLossIsNoEnd) {
+  auto a = party(1, 11), b = party(2, 22);
+  network_.chances.loss = 0.1;
+  a->control->watch(b->ref());
+  service_.run_for(20 * kSecond);
+  EXPECT_TRUE(a->server.lost.empty());
+}
+
+TEST_F(ControlTest, ChosenIdsLeadToTheirOwner) {
+  auto a = party(1, 11), b = party(2, 22), c = party(2, 23);
+  // The same well-known ports, and the same id for another kind of queue.
+  b->control->reserve(IdKind::kJfr, 5);
+  c->control->reserve(IdKind::kJfr, 5 + 8192);
+  c->control->reserve(IdKind::kJetty, 5);
+  EXPECT_EQ(probe(*a, *b, 5).owner, b->ref());
+  EXPECT_EQ(probe(*a, *b, 5 + 8192).owner, c->ref());
+  EXPECT_TRUE(probe(*a, *b, 6).is(Answer::kNoSuchObject));
+  b->control->release(IdKind::kJfr, 5);
+  EXPECT_TRUE(probe(*a, *b, 5).is(Answer::kNoSuchObject));
+  EXPECT_EQ(probe(*a, *b, 5 + 8192).owner, c->ref());
+}
+
+TEST_F(ControlTest, ChosenIdIsTakenOnce) {
+  auto b = party(2, 22), c = party(2, 23), other_eid = party(3, 33);
+  b->control->reserve(IdKind::kJetty, 5);
+  const auto status_of_reserving = [](Party& party, uint32_t id) {
+    try {
+      party.control->reserve(IdKind::kJetty, id);
+      return 0;
+    } catch (const Error& error) {
+      return error.status();
+    }
+  };
+  EXPECT_EQ(status_of_reserving(*c, 5), URMA_EEXIST);
+  EXPECT_EQ(status_of_reserving(*b, 5), URMA_EEXIST);
+  EXPECT_EQ(status_of_reserving(*other_eid, 5), 0);
+  EXPECT_EQ(status_of_reserving(*c, 0), URMA_EINVAL);
+  EXPECT_EQ(status_of_reserving(*c, 65536), URMA_EINVAL);
+  b->control->release(IdKind::kJetty, 5);
+  EXPECT_EQ(status_of_reserving(*c, 5), 0);
+}
+
+TEST_F(ControlTest, ForeignSocketsAtWellKnownPorts) {
+  auto a = party(1, 11), b = party(2, 22);
+  std::vector<std::unique_ptr<DatagramSocket>> foreign;
+  for (uint32_t i = 0; i < kWellKnownPorts - 1; ++i) {
+    NetAddress address = b->address();
+    address.port = well_known_port(77, i);
+    foreign.push_back(network_.open(address));
+  }
+  b->control->reserve(IdKind::kJfr, 77);
+  EXPECT_EQ(probe(*a, *b, 77).owner, b->ref());  // though seven say nothing at all
+  auto c = party(2, 23);
+  try {
+    c->control->reserve(IdKind::kJfr, 77 + 8192);
+    FAIL() << "there is no port left";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.status(), URMA_ENOMEM);
+  }
+  // The refusal took nothing.
+  foreign.pop_back();
+  c->control->reserve(IdKind::kJfr, 77 + 8192);
+  EXPECT_EQ(probe(*a, *b, 77 + 8192).owner, c->ref());
+}
+
+TEST_F(ControlTest, StrangersGetNoMoreThanTheySend) {
+  auto a = party(1, 11), b = party(2, 22);
+  std::vector<DatagramBytes> recorded;
+  network_.tap = [&](const auto&, const auto&, std::span<const uint8_t> bytes) {
+    DatagramBytes copy;
+    ASSERT_EQ(bytes.size(), copy.size());
+    std::copy(bytes.begin(), bytes.end(), copy.begin());
+    recorded.push_back(copy);
+  };
+  ASSERT_TRUE(probe(*a, *b, b->id()).is(Answer::kAccepted));
+  // What a sent, ticket and all, is of no use at another address.
+  const int probes = b->server.probes;
+  const auto as_sent = recorded;
+  size_t answers = 0;
+  network_.tap = [&](const auto&...) { ++answers; };
+  for (uint16_t port = 1; port <= 1000; ++port) {
+    for (const auto& bytes : as_sent) {
+      NetAddress stranger = address_of(eid_of(9), LinkLayer::kRoce, port);
+      network_.inject(stranger, b->address(), bytes);
+      std::fill(std::begin(stranger.ip), std::end(stranger.ip), 0xff);
+      network_.inject(stranger, b->address(), bytes);
+    }
+  }
+  service_.run_for(kSecond);
+  EXPECT_EQ(b->server.probes, probes);
+  EXPECT_EQ(answers, 2000U);  // a challenge to each of the two requests, no broadcast
+  EXPECT_TRUE(b->server.lost.empty());
+}
+
+TEST_F(ControlTest, GarbageChangesNothing) {
+  auto a = party(1, 11), b = party(2, 22);
+  b->control->reserve(IdKind::kJfr, 5);
+  std::vector<std::vector<uint8_t>> corpus;
+  network_.tap = [&](const auto&, const auto&, std::span<const uint8_t> bytes) {
+    if (corpus.size() < 64) corpus.emplace_back(bytes.begin(), bytes.end());
+  };
+  ASSERT_TRUE(probe(*a, *b, 5).is(Answer::kAccepted));
+  std::mt19937_64 random(7);
+  for (int i = 0; i < 20000; ++i) {
+    auto bytes = corpus[random() % corpus.size()];
+    for (uint64_t changes = random() % 8; changes > 0; --changes) {
+      bytes[random() % bytes.size()] = static_cast<uint8_t>(random());
+    }
+    if (random() % 4 == 0) bytes.resize(random() % 400);
+    const bool to_b = random() % 2 == 0;
+    NetAddress to = to_b ? b->address() : a->address();
+    if (to_b && random() % 2 == 0) to.port = well_known_port(5, 0);
+    network_.inject(to_b ? a->address() : b->address(), to, bytes);
+    if (i % 100 == 0) service_.run_for(kMs);
+  }
+  service_.run_for(kSecond);
+  EXPECT_TRUE(a->server.lost.empty() && b->server.lost.empty());
+  EXPECT_EQ(b->server.probes, 1);
+  EXPECT_TRUE(probe(*a, *b, 5).is(Answer::kAccepted));
+}
+
+TEST(ReplyCacheTest, StaysBounded) {
+  TicketOffice tickets({1, 2});
+  ReplyCache cache(&tickets);
+  const DatagramBytes* reply = nullptr;
+  uint64_t replaced = 0;
+  const auto admit = [&](uint32_t host, uint16_t port, uint64_t transaction, uint64_t now) {
+    NetAddress from = address_of(eid_of(1), LinkLayer::kRoce, port);
+    std::memcpy(from.ip + 12, &host, sizeof(host));
+    const Header header = {7, 1, tickets.issue(from, 7), transaction, 1};
+    return cache.admit(from, header, now, &reply, &replaced);
+  };
+  using enum ReplyCache::Verdict;
+  for (uint64_t i = 1; i <= kRequestWindow; ++i) EXPECT_EQ(admit(1, 1, i, 1), kExecute);
+  EXPECT_EQ(admit(1, 1, kRequestWindow + 1, 1), kFull);
+  // One host with all its ports.
+  for (uint16_t port = 2; port < 20000; ++port) admit(1, port, 1, 1);
+  EXPECT_EQ(cache.peers(), ReplyCache::kMaxPeers / 4);
+  EXPECT_EQ(admit(2, 1, 1, 1), kExecute);
+  for (uint32_t host = 3; host < 20000; ++host) admit(host, 1, 1, 1);
+  EXPECT_EQ(cache.peers(), ReplyCache::kMaxPeers);
+  EXPECT_EQ(admit(30000, 1, 1, 1), kFull);
+  // They are forgotten when they have been silent for long.
+  EXPECT_EQ(admit(30000, 1, 1, 1 + ReplyCache::kForgetNs), kExecute);
+  EXPECT_EQ(cache.peers(), 1U);
+  EXPECT_EQ(cache.replies(), 1U);
+}
+
+}  // namespace
+}  // namespace urma::verbs

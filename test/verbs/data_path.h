@@ -1,0 +1,468 @@
+// SPDX-License-Identifier: MIT
+//
+// Two ends of the data path in one process, over devices in software: queues as a provider makes
+// them, a service thread that works when the test says so, and a handshake that is a function call.
+#ifndef TEST_VERBS_DATA_PATH_H_
+#define TEST_VERBS_DATA_PATH_H_
+
+#include <gtest/gtest.h>
+#include <poll.h>
+
+#include <cstring>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "test/verbs/fake_verbs.h"
+#include "urma/base/clock.h"
+#include "urma/base/error.h"
+#include "urma/providers/verbs/path.h"
+#include "urma/providers/verbs/receiver.h"
+#include "urma/providers/verbs/remote_region.h"
+#include "urma/providers/verbs/sender.h"
+
+namespace urma::verbs {
+
+inline constexpr uint32_t kAllAccess = URMA_ACCESS_READ | URMA_ACCESS_WRITE | URMA_ACCESS_ATOMIC;
+
+// Runs what it is given in turn(), in the thread that calls it. post() from any thread.
+class HandService : public Service {
+ public:
+  void post(Task task) override {
+    const std::lock_guard lock(mutex_);
+    tasks_.push_back(std::move(task));
+  }
+  void run(const Task& task) override { task(); }
+  bool on_thread() const override { return true; }
+  void watch(int fd, uint32_t /*events*/, Ready ready) override { watched_[fd] = std::move(ready); }
+  void rewatch(int /*fd*/, uint32_t /*events*/) override {}
+  void unwatch(int fd) override { watched_.erase(fd); }
+  TimerId after(uint64_t delay_ns, Task task) override {
+    timers_.emplace(++last_timer_, std::pair(monotonic_ns() + delay_ns, std::move(task)));
+    return last_timer_;
+  }
+  void cancel(TimerId timer) override { timers_.erase(timer); }
+
+  // True where something was done.
+  bool turn() {
+    std::vector<Task> due;
+    {
+      const std::lock_guard lock(mutex_);
+      due.swap(tasks_);
+    }
+    for (const auto& [fd, ready] : std::map(watched_)) {
+      pollfd here = {fd, POLLIN, 0};
+      if (::poll(&here, 1, 0) == 1) ready(POLLIN);
+    }
+    const uint64_t now = monotonic_ns();
+    for (auto timer = timers_.begin(); timer != timers_.end();) {
+      if (timer->second.first > now) {
+        ++timer;
+      } else {
+        due.push_back(std::move(timer->second.second));
+        timer = timers_.erase(timer);
+      }
+    }
+    for (const Task& task : due) task();
+    return !due.empty();
+  }
+  void settle() {
+    for (int quiet = 0; quiet < 2; quiet = turn() ? 0 : quiet + 1) {
+    }
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<Task> tasks_;
+  std::map<int, Ready> watched_;
+  std::map<TimerId, std::pair<uint64_t, Task>> timers_;
+  TimerId last_timer_ = 0;
+};
+
+// What a provider's transport does beside moving data.
+class TestTransport : public Transport {
+ public:
+  explicit TestTransport(Service* service) : Transport(service) {}
+
+  std::span<const urma_eid_t> eids() const override { return {}; }
+  uint32_t uasid() const override { return 7; }
+  uint32_t take_id(IdKind, uint32_t, uint32_t) override { return ++last_id_; }
+  void free_id(IdKind, uint32_t, uint32_t) override {}
+  std::unique_ptr<Sender> make_sender(const urma_jfs_cfg_t&, const QueueIdentity&,
+                                      const urma_jetty_id_t&) override {
+    return nullptr;
+  }
+  std::unique_ptr<Receiver> make_receiver(const urma_jfr_cfg_t&, const QueueIdentity&,
+                                          const urma_eid_t&, EventSubject*) override {
+    return nullptr;
+  }
+  void enter(Segment*) override {}
+  void unregister(Segment*) override {}
+  ImportedSegment* import_segment(urma_context_t*, const urma_seg_t&, urma_token_t,
+                                  uint32_t) override {
+    return nullptr;
+  }
+  void probe(const ProbeTarget&, std::function<void(Answer)>) override {}
+  void connect_ahead(const RemoteQueue&) override {}
+  void watch_peer(PeerWatcher*, IdKind, const urma_eid_t&, uint32_t, uint64_t) override {}
+  void unwatch_peer(PeerWatcher*) override {}
+  void unwatch_peer(PeerWatcher*, uint64_t) override {}
+  void stop() {
+    end_service();
+    cancel_timers();
+  }
+
+ private:
+  uint32_t last_id_ = 0;
+};
+
+// Finds the other end in this process.
+class TestConnector : public Connector {
+ public:
+  TestConnector(Service* service, Connections* connections)
+      : service_(service), connections_(connections) {}
+
+  void connect(const std::shared_ptr<QueuePair>& /*pair*/, const ConnectRequest& request,
+               std::function<void(const ConnectAnswer&)> answered) override {
+    ++connects;
+    waiting_.push_back([=, this] {
+      ConnectAnswer answer;
+      const auto endpoint = endpoints.find(request.target.id);
+      std::shared_ptr<QueuePair> pair;
+      if (refusal != Answer::kAccepted) {
+        answer.answer = refusal;
+      } else if (endpoint != endpoints.end()) {
+        auto* receiver = static_cast<VerbsReceiver*>(endpoint->second.receiver);
+        answer = receiver->accept(/*nonce=*/1, request, endpoint->second, &pair);
+      } else {
+        answer.answer = Answer::kNoSuchObject;
+      }
+      answered(answer);
+    });
+    if (!hold) release();
+  }
+  void release() {
+    for (auto& answer : std::exchange(waiting_, {})) service_->post(std::move(answer));
+  }
+  void disconnect(const ConnectRequest& request, DisconnectReason /*reason*/) override {
+    ++disconnects;
+    const auto endpoint = endpoints.find(request.target.id);
+    if (endpoint == endpoints.end()) return;
+    static_cast<VerbsReceiver*>(endpoint->second.receiver)
+        ->disconnected(/*nonce=*/1, request.connection);
+  }
+  void turn_away(uint64_t /*nonce*/, const ConnectRequest& request,
+                 DisconnectReason reason) override {
+    connections_->turned_away(request.connection, reason);
+  }
+  void ask_for_segment(const SegmentRequest& request,
+                       std::function<void(const SegmentAnswer&)> answered) override {
+    ++asks;
+    service_->post([=, this] {
+      const auto known = grants.find(request.token_id);
+      answered(known == grants.end() ? SegmentAnswer{Answer::kNoSuchObject}
+                                     : SegmentAnswer{Answer::kAccepted, known->second});
+    });
+  }
+
+  std::map<uint32_t, Endpoint> endpoints;   // by id
+  std::map<uint32_t, SegmentReply> grants;  // by token id
+  Answer refusal = Answer::kAccepted;
+  bool hold = false;
+  int connects = 0;
+  int disconnects = 0;
+  int asks = 0;
+
+ private:
+  Service* const service_;
+  Connections* const connections_;
+  std::vector<std::function<void()>> waiting_;
+};
+
+class TestJfc : public CompletionQueue {
+ public:
+  TestJfc(urma_context_t* ctx, const urma_jfc_cfg_t& cfg, ProgressDomain* domain,
+          AsyncEvents* events, EventChannel* channel)
+      : CompletionQueue(ctx, cfg, domain, events) {
+    open();
+    if (channel != nullptr) raise_at(channel, &bell_of_its_own_, 0);
+  }
+  ~TestJfc() {
+    end_events();
+    close();
+  }
+
+ private:
+  Bell bell_of_its_own_ = {};
+};
+
+class Fabric;
+
+// Registered memory, which peers may use if `access` says so.
+struct Buffer {
+  Buffer(Fabric* fabric, size_t bytes, uint32_t access = kAllAccess);
+  ~Buffer();
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+
+  char* data() { return reinterpret_cast<char*>(words.data()); }
+  uint64_t addr() { return reinterpret_cast<uint64_t>(words.data()); }
+  urma_sge_t sge(size_t offset, uint32_t bytes);
+  urma_sge_t remote_sge(size_t offset, uint32_t bytes);
+  // Its registration ends.
+  void end();
+
+  Fabric* fabric;
+  std::vector<uint64_t> words;
+  Segment segment = {};
+  std::unique_ptr<MemoryRegion> region;
+  RemoteRegion* imported = nullptr;
+};
+
+struct SendEnd {
+  SendEnd(Fabric* fabric, const urma_jfs_cfg_t& cfg);
+
+  std::unique_ptr<VerbsSender> sender;
+  std::unique_ptr<Attachment> attachment;
+};
+
+struct ReceiveEnd {
+  ReceiveEnd(Fabric* fabric, const urma_jfr_cfg_t& cfg, uint32_t id);
+  ~ReceiveEnd();
+  ReceiveEnd(const ReceiveEnd&) = delete;
+  ReceiveEnd& operator=(const ReceiveEnd&) = delete;
+
+  Fabric* fabric;
+  uint32_t id;
+  urma_jfr_t object = {};
+  EventSubject subject;
+  std::unique_ptr<VerbsReceiver> receiver;
+  std::unique_ptr<Attachment> attachment;
+};
+
+// The verbs of this machine where the program was linked with them, else NULL.
+const VerbsApi* real_verbs();
+// The real device that tests run on: URMA_TEST_VERBS_DEVICE, as urma_rxe0. NULL: one in software.
+inline const char* real_device() {
+  return real_verbs() == nullptr ? nullptr : ::getenv("URMA_TEST_VERBS_DEVICE");
+}
+// At the begin of a test that does with the device what no real one lets itself be told.
+#define NEEDS_FAKE() \
+  if (real_device() != nullptr) GTEST_SKIP() << "needs a device in software"
+
+// One device, with everything around the queues under test.
+class Fabric {
+ public:
+  explicit Fabric(const FakeDeviceOptions& options = {}, uint32_t most_connections = 1024)
+      : Fabric(real_device() == nullptr ? std::make_unique<FakeVerbs>() : nullptr, options,
+               most_connections) {}
+  ~Fabric() {
+    service.settle();
+    transport.stop();
+    service.settle();
+  }
+
+  std::unique_ptr<TestJfc> make_jfc(uint32_t depth = 64, EventChannel* channel = nullptr) {
+    urma_jfc_cfg_t cfg = {};
+    cfg.depth = depth;
+    return std::make_unique<TestJfc>(&ctx, cfg, &transport, &events, channel);
+  }
+  urma_jfs_cfg_t jfs_cfg(TestJfc* jfc, uint32_t depth = 16) {
+    urma_jfs_cfg_t cfg = {};
+    cfg.depth = depth;
+    cfg.trans_mode = URMA_TM_RM;
+    cfg.max_sge = 4;
+    cfg.max_inline_data = 64;
+    cfg.rnr_retry = 7;
+    cfg.err_timeout = 14;
+    cfg.jfc = jfc;
+    return cfg;
+  }
+  urma_jfr_cfg_t jfr_cfg(TestJfc* jfc, uint32_t depth = 16) {
+    urma_jfr_cfg_t cfg = {};
+    cfg.depth = depth;
+    cfg.trans_mode = URMA_TM_RM;
+    cfg.max_sge = 4;
+    cfg.min_rnr_timer = 1;
+    cfg.jfc = jfc;
+    return cfg;
+  }
+  std::unique_ptr<RemoteQueue> import(uint32_t id, urma_transport_mode_t mode = URMA_TM_RM) {
+    auto queue = std::make_unique<RemoteQueue>();
+    static_cast<urma_target_jetty_t&>(*queue) = {};
+    queue->id.id = id;
+    queue->id.eid = eid;
+    queue->trans_mode = mode;
+    queue->type = URMA_JFR;
+    queue->transport = &transport;
+    queue->token = {0};
+    queue->serial = transport.next_serial();
+    return queue;
+  }
+  // Until nothing happens any more.
+  void settle() { service.settle(); }
+  // Polls until so many records have come.
+  std::vector<urma_cr_t> poll(TestJfc* jfc, size_t count) {
+    constexpr uint64_t kPatienceNs = 20'000'000'000;
+    const uint64_t deadline = monotonic_ns() + kPatienceNs;
+    std::vector<urma_cr_t> all;
+    while (all.size() < count && monotonic_ns() < deadline) {
+      settle();
+      urma_cr_t records[16];
+      const auto room = static_cast<int>(std::min<size_t>(16, count - all.size()));
+      const int got = jfc->poll(room, records);
+      all.insert(all.end(), records, records + got);
+      if (got == 0) std::this_thread::yield();
+    }
+    EXPECT_EQ(all.size(), count);
+    all.resize(count);
+    return all;
+  }
+
+  std::unique_ptr<FakeVerbs> fake;
+  HandService service;
+  TestTransport transport{&service};
+  Connections connections;
+  TestConnector connector{&service, &connections};
+  LocalKeys keys;
+  NotifyChannels notify;
+  AsyncEvents events;
+  urma_eid_t eid = {};
+  urma_device_t urma_device = {};
+  urma_context_t ctx = {};
+  std::unique_ptr<Device> device;
+  struct TestRevoker : Revoker {
+    bool revoke(const urma_eid_t&, const TokenKey& key, uint64_t va, uint64_t len) override {
+      revoked.push_back({key.token_id, va, len});
+      return allow;
+    }
+    struct Revoked {
+      uint32_t token_id;
+      uint64_t va;
+      uint64_t len;
+    };
+    std::vector<Revoked> revoked;
+    bool allow = true;
+  } revoker;
+  ContextResources resources;
+
+ private:
+  Fabric(std::unique_ptr<FakeVerbs> verbs, const FakeDeviceOptions& options,
+         uint32_t most_connections)
+      : fake(std::move(verbs)), connections(&service, most_connections) {
+    const VerbsApi* api = real_verbs();
+    if (fake != nullptr) {
+      fake->add_device(options);
+      api = fake->api();
+    }
+    std::string why;
+    std::vector<DeviceInfo> found = find_devices(*api, &why);
+    if (fake == nullptr) {
+      std::erase_if(found, [](const DeviceInfo& info) { return info.name != real_device(); });
+    }
+    if (found.empty()) throw std::runtime_error("no device: " + why);
+    device = std::make_unique<Device>(api, &service, found[0]);
+    const PortAddress& address = found[0].eids.front();
+    eid = address.eid;
+    Origin origin = {};
+    std::memcpy(&origin.gid, &eid, sizeof(eid));
+    origin.gid_index = address.gid_index;
+    std::strncpy(urma_device.name, found[0].name.c_str(), sizeof(urma_device.name) - 1);
+    ctx.dev = &urma_device;
+    resources = {&transport, device.get(), origin,       &connector,
+                 &keys,      &notify,      &connections, &revoker};
+  }
+};
+
+inline Buffer::Buffer(Fabric* of, size_t bytes, uint32_t access)
+    : fabric(of), words((bytes + 7) / 8) {
+  static uint32_t last_token = 100;
+  segment.registered = true;
+  segment.base = addr();
+  segment.len = bytes;
+  segment.access = access;
+  segment.token_id_value = ++last_token;
+  segment.eid = fabric->eid;
+  segment.seg.ubva.eid = fabric->eid;
+  segment.seg.ubva.va = addr();
+  segment.seg.len = bytes;
+  segment.seg.token_id = last_token;
+  fabric->transport.segments().add(&segment);
+  MemoryRegion::Options options;
+  options.access = access;
+  region = std::make_unique<MemoryRegion>(*fabric->device, addr(), bytes, options);
+  fabric->keys.set(segment.ref, region->lkey());
+  fabric->connector.grants[last_token] = {addr(), bytes, segment.ref, region->rkey().value_or(0),
+                                          access};
+  imported = new RemoteRegion(&fabric->transport, &fabric->connector, &fabric->ctx, segment.seg,
+                              urma_token_t{0});
+}
+
+inline void Buffer::end() {
+  if (region == nullptr) return;
+  fabric->keys.clear(segment.ref);
+  region.reset();
+  fabric->transport.segments().remove(&segment);
+  fabric->connector.grants.erase(segment.token_id_value);
+}
+
+inline Buffer::~Buffer() {
+  end();
+  fabric->settle();
+  imported->drop_ref();
+}
+
+inline urma_sge_t Buffer::sge(size_t offset, uint32_t bytes) {
+  urma_sge_t sge = {};
+  sge.addr = addr() + offset;
+  sge.len = bytes;
+  sge.tseg = &segment;
+  return sge;
+}
+
+inline urma_sge_t Buffer::remote_sge(size_t offset, uint32_t bytes) {
+  urma_sge_t piece = sge(offset, bytes);
+  piece.tseg = imported;
+  return piece;
+}
+
+inline SendEnd::SendEnd(Fabric* fabric, const urma_jfs_cfg_t& cfg) {
+  urma_jetty_id_t id = {};
+  id.eid = fabric->eid;
+  id.uasid = fabric->transport.uasid();
+  id.id = fabric->transport.take_id(IdKind::kJfs, 0, 0);
+  sender =
+      std::make_unique<VerbsSender>(fabric->resources, cfg, QueueIdentity{id.id, false, 0}, id);
+  attachment = std::make_unique<Attachment>(static_cast<TestJfc*>(cfg.jfc), &sender->queue());
+}
+
+inline ReceiveEnd::ReceiveEnd(Fabric* of, const urma_jfr_cfg_t& cfg, uint32_t number)
+    : fabric(of), id(number), subject(&of->events, &object) {
+  const QueueIdentity identity = {id, false, reinterpret_cast<uint64_t>(&object)};
+  receiver = std::make_unique<VerbsReceiver>(fabric->resources, cfg, identity, &subject);
+  attachment = std::make_unique<Attachment>(static_cast<TestJfc*>(cfg.jfc), receiver.get());
+  fabric->transport.add_receiver(receiver.get());
+  Endpoint endpoint = {};
+  endpoint.identity = identity;
+  endpoint.eid = fabric->eid;
+  endpoint.trans_mode = cfg.trans_mode;
+  endpoint.receiver = receiver.get();
+  endpoint.jfc = static_cast<TestJfc*>(cfg.jfc);
+  fabric->connector.endpoints[id] = endpoint;
+}
+
+inline ReceiveEnd::~ReceiveEnd() {
+  fabric->connector.endpoints.erase(id);
+  fabric->transport.remove_receiver(receiver.get());
+  attachment.reset();
+  subject.end(false);
+}
+
+}  // namespace urma::verbs
+
+#endif  // TEST_VERBS_DATA_PATH_H_

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT
+//
+// RDMA devices in software behind VerbsApi, for tests: all of them in this process, with real data
+// movement. Requests are executed in the thread that posts them, in order, before post_send()
+// returns, unless something holds them back; so a test is deterministic without waiting.
+#ifndef TEST_VERBS_FAKE_VERBS_H_
+#define TEST_VERBS_FAKE_VERBS_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "urma/providers/verbs/verbs_api.h"
+
+namespace urma::verbs {
+
+struct FakeGid {
+  std::string ip;                        // "10.0.0.1" or "fe80::1"
+  uint32_t type = IBV_GID_TYPE_ROCE_V2;  // IBV_GID_TYPE_*
+  uint32_t netdev = 1;
+};
+
+struct FakeDeviceOptions {
+  std::string name = "fake0";
+  bool iwarp = false;       // no immediates, atomics, datagrams; connected by cm_* only
+  bool infiniband = false;  // the link layer
+  std::vector<FakeGid> gids = {{"fe80::1"}, {"10.0.0.1"}};
+  uint8_t ports = 1;
+  ibv_port_state port_state = IBV_PORT_ACTIVE;
+  ibv_mtu mtu = IBV_MTU_1024;
+  uint32_t max_inline = 256;
+  uint32_t max_sge = 16;
+  uint32_t max_qp_wr = 1024;
+  uint32_t max_cqe = 65536;
+  uint32_t max_srq_wr = 4096;
+  uint32_t max_rd_atomic = 16;
+  uint32_t max_message = 1U << 30;
+  bool has_atomics = true;
+  bool has_srq = true;
+  bool has_srq_resize = true;
+  bool has_resize_cq = true;
+  bool has_moderation = false;
+  bool has_dmabuf = false;
+  bool has_on_demand = false;
+  bool tells_netdev = true;  // with the GIDs; older kernels do not for iWARP
+};
+
+struct FakeFabric;
+
+// One at a time in a process: the verbs have no argument that could name it.
+class FakeVerbs {
+ public:
+  FakeVerbs();
+  FakeVerbs(const FakeVerbs&) = delete;
+  FakeVerbs& operator=(const FakeVerbs&) = delete;
+  // What is still open then is a leak, and fails the test.
+  ~FakeVerbs();
+
+  const VerbsApi* api() const { return &api_; }
+  // For tests that replace a function. Not while another thread uses it.
+  VerbsApi& table() { return api_; }
+
+  // Before it is looked for.
+  void add_device(const FakeDeviceOptions& options);
+  // From now on the device reports these.
+  void set_gids(const std::string& device, const std::vector<FakeGid>& gids);
+  void set_port_state(const std::string& device, ibv_port_state state);
+  // open_device() fails with this error; 0: no longer.
+  void set_open_error(const std::string& device, int error);
+  // What get_device_list() fails with; 0: no longer.
+  void set_list_error(int error);
+
+  // The n-th call (1: the next one) of a verb, named as in VerbsApi, fails with this error number,
+  // without effect. poll_cq fails with -1. A call of a verb that cannot fail ends the test.
+  void fail(const std::string& verb, int error, uint64_t nth = 1);
+  // How often it was called.
+  uint64_t calls(const std::string& verb) const;
+
+  // While stalled, a queue pair executes no request of its own; they wait in order.
+  void stall(uint32_t qp_num);
+  void resume(uint32_t qp_num);
+  // The same for all, also for those not made yet.
+  void stall_all();
+  void resume_all();
+  // While held, its requests are executed, but their completions do not appear.
+  void hold(uint32_t qp_num);
+  void release(uint32_t qp_num);
+  // The sender's next request that is executed, fails with this status, with all that follows from
+  // it: the queue pair goes to ERR, and what is behind is flushed.
+  void fail_request(uint32_t qp_num, ibv_wc_status status);
+
+  // Requests to and from this device find nobody: RETRY_EXC_ERR, and datagrams are lost.
+  void set_reachable(const std::string& device, bool reachable);
+  // A finite number of retries of a receiver that is not ready passes at once, unless the timers
+  // are manual: then each fire_rnr_timers() is one retry of everyone who waits.
+  void set_manual_rnr(bool manual);
+  void fire_rnr_timers();
+
+  // Of all open contexts of the device.
+  void raise_port_event(const std::string& device, ibv_event_type type, int port = 1);
+  void raise_qp_event(uint32_t qp_num, ibv_event_type type);
+  void raise_cq_event(ibv_cq* cq, ibv_event_type type);
+  void raise_srq_event(ibv_srq* srq, ibv_event_type type);
+
+  // Whether the completions of a queue pair vanish from the queue when it is destroyed. Devices
+  // differ; false: they stay.
+  void set_clean_on_destroy(bool clean);
+  // Objects that exist: contexts, domains, regions, queues, channels, addresses.
+  uint64_t objects() const;
+  // Queue pairs that exist, in the order in which they were made.
+  std::vector<uint32_t> queue_pairs() const;
+
+ private:
+  VerbsApi api_;
+  std::unique_ptr<FakeFabric> fabric_;
+};
+
+}  // namespace urma::verbs
+
+#endif  // TEST_VERBS_FAKE_VERBS_H_

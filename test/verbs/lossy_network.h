@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: MIT
+//
+// A service thread and a network that exist in one thread of a test, with a clock of their own. All
+// that happens by chance comes from one seed.
+#ifndef TEST_VERBS_LOSSY_NETWORK_H_
+#define TEST_VERBS_LOSSY_NETWORK_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <random>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "urma/base/service.h"
+#include "urma/providers/verbs/datagram.h"
+
+namespace urma::verbs {
+
+// Time passes only in run_for() and run_until(), from one timer to the next.
+class FakeService final : public Service {
+ public:
+  void post(Task task) override { after(0, std::move(task)); }
+  void run(const Task& task) override { task(); }
+  bool on_thread() const override { return true; }
+  void watch(int fd, uint32_t, Ready ready) override { watches_[fd] = std::move(ready); }
+  void rewatch(int, uint32_t) override {}
+  void unwatch(int fd) override { watches_.erase(fd); }
+  TimerId after(uint64_t delay_ns, Task task) override {
+    timers_.emplace(std::pair(now_ns_ + delay_ns, ++last_timer_), std::move(task));
+    due_ns_[last_timer_] = now_ns_ + delay_ns;
+    return last_timer_;
+  }
+  void cancel(TimerId timer) override {
+    const auto due = due_ns_.find(timer);
+    if (due == due_ns_.end()) return;
+    timers_.erase({due->second, timer});
+    due_ns_.erase(due);
+  }
+
+  uint64_t now_ns() const { return now_ns_; }
+  std::function<uint64_t()> clock() {
+    return [this] { return now_ns_; };
+  }
+  size_t timers() const { return timers_.size(); }
+  void signal(int fd, uint32_t events) {
+    const auto watch = watches_.find(fd);
+    if (watch == watches_.end()) return;
+    const Ready ready = watch->second;
+    ready(events);
+  }
+  // True where the condition came to hold in time.
+  bool run_until(const std::function<bool()>& condition, uint64_t limit_ns) {
+    const uint64_t end = now_ns_ + limit_ns;
+    while (!condition()) {
+      if (timers_.empty() || timers_.begin()->first.first > end) {
+        now_ns_ = end;
+        return false;
+      }
+      auto timer = timers_.extract(timers_.begin());
+      now_ns_ = timer.key().first;
+      due_ns_.erase(timer.key().second);
+      timer.mapped()();
+    }
+    return true;
+  }
+  void run_for(uint64_t ns) {
+    run_until([] { return false; }, ns);
+  }
+
+ private:
+  uint64_t now_ns_ = 1;
+  TimerId last_timer_ = 0;
+  std::map<std::pair<uint64_t, TimerId>, Task> timers_;
+  std::map<TimerId, uint64_t> due_ns_;
+  std::map<int, Ready> watches_;
+};
+
+class LossyNetwork final : public DatagramNetwork {
+ public:
+  struct Chances {
+    double loss = 0;
+    double repeat = 0;
+    double damage = 0;  // a byte is changed
+    uint64_t delay_ns = 100'000;
+    uint64_t jitter_ns = 0;  // makes datagrams overtake each other
+    bool refusals = true;    // where nobody has the port
+  };
+
+  LossyNetwork(FakeService* service, uint64_t seed) : service_(service), random_(seed) {}
+
+  std::unique_ptr<DatagramSocket> open(const NetAddress& local) override {
+    NetAddress address = local;
+    if (address.port == 0) {
+      address.port = next_port_ != 0 ? std::exchange(next_port_, 0) : ++last_port_;
+    } else if (sockets_.contains(address)) {
+      return nullptr;
+    }
+    return std::make_unique<Socket>(this, address);
+  }
+  std::shared_ptr<void> claim(const std::string& name) override {
+    if (!claims_.insert(name).second) return nullptr;
+    return std::shared_ptr<void>(this, [this, name](void*) { claims_.erase(name); });
+  }
+
+  // As if `from` had sent it.
+  void inject(const NetAddress& from, const NetAddress& to, std::span<const uint8_t> bytes) {
+    std::vector<uint8_t> copy(bytes.begin(), bytes.end());
+    deliver({from, std::move(copy), Arrival::kDatagram}, to, 0);
+  }
+  // The next socket on any port gets this one.
+  void choose_port(uint16_t port) { next_port_ = port; }
+  // What is sent there from now on is lost.
+  void silence(const NetAddress& address) { silent_.insert(address); }
+
+  Chances chances;
+  // Sees everything that is sent.
+  std::function<void(const NetAddress& from, const NetAddress& to, std::span<const uint8_t>)> tap;
+
+ private:
+  struct Datagram {
+    NetAddress other;
+    std::vector<uint8_t> bytes;
+    Arrival arrival;
+  };
+
+  class Socket final : public DatagramSocket {
+   public:
+    Socket(LossyNetwork* network, const NetAddress& local)
+        : network_(network), local_(local), fd_(++network->last_fd_) {
+      network_->sockets_[local_] = this;
+    }
+    ~Socket() override { network_->sockets_.erase(local_); }
+    int fd() const override { return fd_; }
+    NetAddress local() const override { return local_; }
+    void send(const NetAddress& to, std::span<const uint8_t> bytes) override {
+      network_->send(local_, to, bytes);
+    }
+    Arrival receive(std::span<uint8_t> buffer, size_t* length, NetAddress* other) override {
+      if (inbox.empty()) return Arrival::kNothing;
+      const Datagram datagram = std::move(inbox.front());
+      inbox.pop_front();
+      *length = datagram.bytes.size();
+      *other = datagram.other;
+      std::copy_n(datagram.bytes.begin(), std::min(*length, buffer.size()), buffer.begin());
+      return datagram.arrival;
+    }
+
+    std::deque<Datagram> inbox;
+
+   private:
+    LossyNetwork* const network_;
+    const NetAddress local_;
+    const int fd_;
+  };
+
+  bool happens(double chance) {
+    return std::uniform_real_distribution<double>(0, 1)(random_) < chance;
+  }
+  void send(const NetAddress& from, const NetAddress& to, std::span<const uint8_t> bytes) {
+    if (tap) tap(from, to, bytes);
+    if (silent_.contains(to)) return;
+    for (int copies = happens(chances.repeat) ? 2 : 1; copies > 0; --copies) {
+      if (happens(chances.loss)) continue;
+      Datagram datagram = {from, {bytes.begin(), bytes.end()}, Arrival::kDatagram};
+      if (happens(chances.damage)) {
+        datagram.bytes[random_() % datagram.bytes.size()] ^= static_cast<uint8_t>(random_() | 1);
+      }
+      const uint64_t jitter = chances.jitter_ns == 0 ? 0 : random_() % chances.jitter_ns;
+      deliver(std::move(datagram), to, chances.delay_ns + jitter);
+    }
+  }
+  void deliver(Datagram datagram, const NetAddress& to, uint64_t delay_ns) {
+    service_->after(delay_ns, [this, datagram = std::move(datagram), to]() mutable {
+      const auto socket = sockets_.find(to);
+      if (socket != sockets_.end()) {
+        const int fd = socket->second->fd();
+        socket->second->inbox.push_back(std::move(datagram));
+        service_->signal(fd, 1);
+      } else if (chances.refusals && datagram.arrival == Arrival::kDatagram) {
+        const NetAddress from = datagram.other;
+        deliver({to, std::move(datagram.bytes), Arrival::kRefused}, from, chances.delay_ns);
+      }
+    });
+  }
+
+  FakeService* const service_;
+  std::mt19937_64 random_;
+  std::map<NetAddress, Socket*> sockets_;
+  std::set<NetAddress> silent_;
+  std::set<std::string> claims_;
+  uint16_t last_port_ = 40000;
+  uint16_t next_port_ = 0;
+  int last_fd_ = 0;
+};
+
+}  // namespace urma::verbs
+
+#endif  // TEST_VERBS_LOSSY_NETWORK_H_

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: MIT
+#include "test/verbs/data_path.h"
+
+namespace urma::verbs {
+
+const VerbsApi* real_verbs() { return nullptr; }
+
+}  // namespace urma::verbs

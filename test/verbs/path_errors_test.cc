@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: MIT
+//
+// What becomes of the requests of a path where something fails, or is stopped.
+#include <gtest/gtest.h>
+
+#include "test/verbs/requests.h"
+
+namespace urma::verbs {
+namespace {
+
+TEST(PathErrorsTest, QueueFullIsNoMemory) {
+  NEEDS_FAKE();
+  Pair pair;
+  pair.connect();
+  pair.fabric.fake->stall_all();
+  for (uint64_t i = 0; i < 16; ++i) {
+    Chain chain(pair.target.get());
+    chain.write(pair.here->sge(0, 8), pair.there->remote_sge(0, 8), i);
+    ASSERT_EQ(pair.post(&chain), URMA_SUCCESS);
+  }
+  Chain chain(pair.target.get());
+  chain.write(pair.here->sge(0, 8), pair.there->remote_sge(0, 8), 99);
+  EXPECT_EQ(pair.post(&chain), URMA_ENOMEM);
+  pair.fabric.fake->resume_all();
+  EXPECT_EQ(pair.sent(16)[15].user_ctx, 15U);
+}
+
+TEST(PathErrorsTest, NothingIsLostWhereTheDeviceHasNoRoom) {
+  NEEDS_FAKE();
+  Pair pair;
+  pair.connect();
+  pair.fabric.fake->fail("post_send", ENOMEM);
+  Chain chain(pair.target.get());
+  for (uint64_t i = 0; i < 4; ++i) {
+    chain.write(pair.here->sge(0, 8), pair.there->remote_sge(0, 8), i);
+  }
+  ASSERT_EQ(pair.post(&chain), URMA_SUCCESS);
+  const auto records = pair.sent(4);
+  for (uint64_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(records[i].user_ctx, i);
+    EXPECT_EQ(records[i].status, URMA_CR_SUCCESS);
+  }
+}
+
+TEST(PathErrorsTest, WhatTheDeviceRefusesFailsAlone) {
+  NEEDS_FAKE();
+  Pair pair;
+  pair.connect();
+  pair.fabric.fake->fail("post_send", EINVAL);
+  Chain chain(pair.target.get());
+  chain.write(pair.here->sge(0, 8), pair.there->remote_sge(0, 8), 1);
+  chain.write(pair.here->sge(0, 8), pair.there->remote_sge(0, 8), 2);
+  ASSERT_EQ(pair.post(&chain), URMA_SUCCESS);
+  const auto records = pair.sent(2);
+  EXPECT_EQ(records[0].status, URMA_CR_LOC_OPERATION_ERR);
+  EXPECT_EQ(records[1].status, URMA_CR_SUCCESS);
+}
+
+TEST(PathErrorsTest, ErrorInTheMiddleFailsOneAndTheOthersGoOn) {
+  Pair pair;
+  pair.connect();
+  Buffer narrow(&pair.fabric, 64, URMA_ACCESS_READ);
+  // Its owner says more than the device lets pass.
+  pair.fabric.connector.grants[narrow.segment.token_id_value].access = kAllAccess;
+  Chain chain(pair.target.get());
+  chain.write(pair.here->sge(0, 8), pair.there->remote_sge(0, 8), 1);
+  chain.write(pair.here->sge(0, 8), narrow.remote_sge(0, 8), 2, /*signalled=*/false);
+  chain.write(pair.here->sge(0, 8), pair.there->remote_sge(8, 8), 3);
+  chain.write(pair.here->sge(0, 8), pair.there->remote_sge(16, 8), 4);
+  pair.here->words[0] = 0x1122334455667788;
+  ASSERT_EQ(pair.post(&chain), URMA_SUCCESS);
+  const auto records = pair.sent(4);
+  const urma_cr_status_t expected[] = {URMA_CR_SUCCESS, URMA_CR_REM_ACCESS_ABORT_ERR,
+                                       URMA_CR_SUCCESS, URMA_CR_SUCCESS};
+  for (uint64_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(records[i].user_ctx, i + 1);
+    EXPECT_EQ(records[i].status, expected[i]);
+  }
+  EXPECT_EQ(pair.there->words[2], 0x1122334455667788U);
+  EXPECT_EQ(pair.fabric.connector.connects, 2);
+  EXPECT_EQ(pair.send->sender->state(), URMA_JETTY_STATE_READY);
+}
+
+TEST(PathErrorsTest, OutOfBoundsIsRefusedHere) {
+  Pair pair;
+  pair.connect();
+  Chain chain(pair.target.get());
+  chain.write(pair.here->sge(0, 16), pair.there->remote_sge(65536 - 8, 16), 1);
+  chain.write(pair.here->sge(0, 8), pair.there->remote_sge(0, 8), 2);
+  ASSERT_EQ(pair.post(&chain), URMA_SUCCESS);
+  const auto records = pair.sent(2);
+  EXPECT_EQ(records[0].status, URMA_CR_REM_ACCESS_ABORT_ERR);
+  EXPECT_EQ(records[1].status, URMA_CR_SUCCESS);
+  EXPECT_EQ(pair.fabric.connector.connects, 1);
+}
+
+TEST(PathErrorsTest, MemoryThatIsGoneHereFailsItsRequest) {
+  Pair pair;
+  pair.connect();
+  Buffer gone(&pair.fabric, 64);
+  const urma_sge_t from = gone.sge(0, 8);
+  gone.end();
+  Chain chain(pair.target.get());
+  chain.write(pair.here->sge(0, 8), pair.there->remote_sge(0, 8), 1);
+  chain.write(from, pair.there->remote_sge(0, 8), 2);
+  ASSERT_EQ(pair.post(&chain), URMA_SUCCESS);
+  const auto records = pair.sent(2);
+  EXPECT_EQ(records[0].status, URMA_CR_SUCCESS);
+  EXPECT_EQ(records[1].status, URMA_CR_LOC_ACCESS_ERR);
+}
+
+TEST(PathErrorsTest, KeyIsAskedForAnewWhenItsRegionHasGone) {
+  Pair pair;
+  pair.connect();
+  // The owner registers the same memory again, under the same token id.
+  Buffer& there = *pair.there;
+  there.region.reset();
+  MemoryRegion::Options options;
+  options.access = kAllAccess;
+  there.region = std::make_unique<MemoryRegion>(*pair.fabric.device, there.addr(), 65536, options);
+  pair.fabric.connector.grants[there.segment.token_id_value].rkey = there.region->rkey().value();
+  Chain chain(pair.target.get());
+  chain.write(pair.here->sge(0, 8), there.remote_sge(0, 8), 1);
+  chain.write(pair.here->sge(0, 8), there.remote_sge(0, 8), 2);
+  ASSERT_EQ(pair.post(&chain), URMA_SUCCESS);
+  const auto records = pair.sent(2);
+  EXPECT_EQ(records[0].status, URMA_CR_REM_ACCESS_ABORT_ERR);
+  EXPECT_EQ(records[1].status, URMA_CR_SUCCESS);
+}
+
+TEST(PathErrorsTest, ReceiverThatDoesNotAnswerFailsAllThatIsUnderWay) {
+  NEEDS_FAKE();
+  Pair pair;
+  pair.connect();
+  pair.fabric.fake->set_reachable("fake0", false);
+  Chain chain(pair.target.get());
+  chain.write(pair.here->sge(0, 8), pair.there->remote_sge(0, 8), 1);
+  chain.write(pair.here->sge(0, 8), pair.there->remote_sge(0, 8), 2, /*signalled=*/false);
+  ASSERT_EQ(pair.post(&chain), URMA_SUCCESS);
+  for (const urma_cr_t& record : pair.sent(2)) EXPECT_EQ(record.status, URMA_CR_ACK_TIMEOUT_ERR);
+  pair.fabric.fake->set_reachable("fake0", true);
+  Chain again(pair.target.get());
+  again.write(pair.here->sge(0, 8), pair.there->remote_sge(0, 8), 3);
+  ASSERT_EQ(pair.post(&again), URMA_SUCCESS);
+  EXPECT_EQ(pair.sent(1)[0].status, URMA_CR_SUCCESS);
+}
+
+TEST(PathErrorsTest, ReceiverThatIsNotReadyFailsEachMessage) {
+  Pair pair({}, 16, [](urma_jfs_cfg_t* jfs, urma_jfr_cfg_t*) { jfs->rnr_retry = 2; });
+  Chain chain(pair.target.get());
+  chain.send(pair.here->sge(0, 8), 1);
+  chain.send(pair.here->sge(0, 8), 2);
+  ASSERT_EQ(pair.post(&chain), URMA_SUCCESS);
+  for (const urma_cr_t& record : pair.sent(2)) {
+    EXPECT_EQ(record.status, URMA_CR_RNR_RETRY_CNT_EXC_ERR);
+  }
+  ASSERT_EQ(pair.post_receive(4), URMA_SUCCESS);
+  Chain again(pair.target.get());
+  again.send(pair.here->sge(0, 8), 3);
+  ASSERT_EQ(pair.post(&again), URMA_SUCCESS);
+  EXPECT_EQ(pair.sent(1)[0].status, URMA_CR_SUCCESS);
+}
+
+TEST(PathErrorsTest, RefusedConnectionEndsWhatWaits) {
+  Pair pair;
+  pair.fabric.connector.refusal = Answer::kWrongToken;
+  Chain chain(pair.target.get());
+  chain.write(pair.here->sge(0, 8), pair.there->remote_sge(0, 8), 1);
+  chain.nop(2);
+  chain.send(pair.here->sge(0, 8), 3);
+  ASSERT_EQ(pair.post(&chain), URMA_SUCCESS);
+  for (const urma_cr_t& record : pair.sent(3)) {
+    EXPECT_EQ(record.status, URMA_CR_REM_ACCESS_ABORT_ERR);
+  }
+  pair.fabric.connector.refusal = Answer::kAccepted;
+  pair.connect();
+}
+
+TEST(PathErrorsTest, ErrorStateFlushesInOrderWithAMarker) {
+  NEEDS_FAKE();
+  Pair pair;
+  pair.connect();
+  pair.fabric.fake->stall_all();
+  Chain chain(pair.target.get());
+  for (uint64_t i = 0; i < 6; ++i) {
+    chain.write(pair.here->sge(0, 8), pair.there->remote_sge(0, 8), i, i % 2 == 0);
+  }
+  ASSERT_EQ(pair.post(&chain), URMA_SUCCESS);
+  pair.send->sender->set_state(URMA_JETTY_STATE_ERROR);
+  Chain late(pair.target.get());
+  late.write(pair.here->sge(0, 8), pair.there->remote_sge(0, 8), 6);
+  ASSERT_EQ(pair.post(&late), URMA_SUCCESS);
+  const auto records = pair.sent(8);
+  for (uint64_t i = 0; i < 6; ++i) {
+    EXPECT_EQ(records[i].user_ctx, i);
+    EXPECT_EQ(records[i].status, URMA_CR_WR_FLUSH_ERR);
+  }
+  EXPECT_EQ(records[6].status, URMA_CR_WR_FLUSH_ERR_DONE);
+  EXPECT_EQ(records[7].user_ctx, 6U);
+  pair.fabric.fake->resume_all();
+  pair.send->sender->set_state(URMA_JETTY_STATE_READY);
+  pair.connect();
+}
+
+TEST(PathErrorsTest, SuspendedQueueKeepsWhatIsPosted) {
+  Pair pair;
+  pair.connect();
+  pair.send->sender->set_state(URMA_JETTY_STATE_SUSPENDED);
+  Chain chain(pair.target.get());
+  chain.write(pair.here->sge(0, 8), pair.there->remote_sge(0, 8), 1);
+  ASSERT_EQ(pair.post(&chain), URMA_SUCCESS);
+  EXPECT_EQ(pair.sent(1)[0].status, URMA_CR_WR_SUSPEND_DONE);
+  pair.send->sender->set_state(URMA_JETTY_STATE_READY);
+  EXPECT_EQ(pair.sent(1)[0].status, URMA_CR_SUCCESS);
+}
+
+TEST(PathErrorsTest, DestroyedWithRequestsInFlight) {
+  NEEDS_FAKE();
+  Pair pair;
+  pair.connect();
+  pair.fabric.fake->stall_all();
+  Chain chain(pair.target.get());
+  for (uint64_t i = 0; i < 10; ++i) {
+    chain.write(pair.here->sge(0, 8), pair.there->remote_sge(0, 8), i);
+  }
+  ASSERT_EQ(pair.post(&chain), URMA_SUCCESS);
+  pair.send.reset();
+  pair.fabric.settle();
+  urma_cr_t none;
+  EXPECT_EQ(pair.send_jfc->poll(1, &none), 0);
+  // Both ends of the connection are gone.
+  EXPECT_TRUE(pair.fabric.fake->queue_pairs().empty());
+}
+
+TEST(PathErrorsTest, StaleCompletionsHurtNobody) {
+  NEEDS_FAKE();
+  Pair pair;
+  pair.fabric.fake->set_clean_on_destroy(false);
+  for (int round = 0; round < 8; ++round) {
+    pair.connect();
+    Chain chain(pair.target.get());
+    for (uint64_t i = 0; i < 6; ++i) {
+      chain.write(pair.here->sge(0, 8), pair.there->remote_sge(0, 8), i);
+    }
+    pair.fabric.fake->hold(pair.fabric.fake->queue_pairs().back());
+    pair.fabric.fake->stall_all();
+    ASSERT_EQ(pair.post(&chain), URMA_SUCCESS);
+    pair.send->sender->set_state(URMA_JETTY_STATE_ERROR);
+    pair.fabric.fake->resume_all();
+    for (const urma_cr_t& record : pair.sent(7)) EXPECT_NE(record.status, URMA_CR_SUCCESS);
+    pair.send->sender->set_state(URMA_JETTY_STATE_READY);
+  }
+}
+
+TEST(PathErrorsTest, ReceiverThatTurnsItsSenderAwayIsHeard) {
+  NEEDS_FAKE();
+  Pair pair;
+  pair.connect();
+  pair.fabric.fake->stall_all();
+  Chain chain(pair.target.get());
+  chain.write(pair.here->sge(0, 8), pair.there->remote_sge(0, 8), 1);
+  ASSERT_EQ(pair.post(&chain), URMA_SUCCESS);
+  pair.receive->receiver->set_state(URMA_JFR_STATE_ERROR);
+  EXPECT_EQ(pair.sent(1)[0].status, URMA_CR_REM_ACCESS_ABORT_ERR);
+  pair.fabric.fake->resume_all();
+  Chain again(pair.target.get());
+  again.write(pair.here->sge(0, 8), pair.there->remote_sge(0, 8), 2);
+  ASSERT_EQ(pair.post(&again), URMA_SUCCESS);
+  EXPECT_EQ(pair.sent(1)[0].status, URMA_CR_REM_ACCESS_ABORT_ERR);
+}
+
+TEST(PathErrorsTest, WhatIwarpLacksIsRefusedAtPost) {
+  NEEDS_FAKE();
+  FakeDeviceOptions options;
+  options.iwarp = true;
+  Pair pair(options);
+  Chain immediate(pair.target.get());
+  immediate.send(pair.here->sge(0, 4), 1).opcode = URMA_OPC_SEND_IMM;
+  EXPECT_EQ(pair.post(&immediate), URMA_EINVAL);
+  Chain atomic(pair.target.get());
+  atomic.atomic(URMA_OPC_FADD, pair.here->sge(0, 8), pair.there->remote_sge(0, 8), 1, 0, 1);
+  EXPECT_EQ(pair.post(&atomic), URMA_EINVAL);
+}
+
+}  // namespace
+}  // namespace urma::verbs

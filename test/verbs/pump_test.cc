@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: MIT
+//
+// Sleeping on a JFCE until completions come, however arming and completing meet.
+#include <gtest/gtest.h>
+#include <poll.h>
+
+#include <atomic>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "test/verbs/requests.h"
+
+namespace urma::verbs {
+namespace {
+
+constexpr int kPatienceMs = 20'000;
+
+class PumpTest : public ::testing::Test {
+ protected:
+  PumpTest() : channel_(&pair_.fabric.ctx, 1) {
+    receive_jfc_ = pair_.fabric.make_jfc(64, &channel_);
+    send_jfc_ = pair_.fabric.make_jfc(64, &channel_);
+    receive_ =
+        std::make_unique<ReceiveEnd>(&pair_.fabric, pair_.fabric.jfr_cfg(receive_jfc_.get()), 2000);
+    send_ = std::make_unique<SendEnd>(&pair_.fabric, pair_.fabric.jfs_cfg(send_jfc_.get()));
+    target_ = pair_.fabric.import(2000);
+  }
+  ~PumpTest() override {
+    send_.reset();
+    pair_.fabric.settle();
+    receive_.reset();
+  }
+
+  void post_receive() {
+    urma_sge_t sge = pair_.there->sge(0, 64);
+    urma_jfr_wr_t wr = {};
+    wr.src = {&sge, 1};
+    urma_jfr_wr_t* bad;
+    ASSERT_EQ(receive_->receiver->post(&wr, &bad), URMA_SUCCESS);
+  }
+  void post_send(bool solicited = false) {
+    Chain chain(target_.get());
+    chain.send(pair_.here->sge(0, 8), 1).flag.bs.solicited_enable = solicited ? 1 : 0;
+    urma_jfs_wr_t* bad;
+    ASSERT_EQ(send_->sender->post(chain.first(), &bad), URMA_SUCCESS);
+    pair_.fabric.settle();
+  }
+  // The JFC whose event comes within the time, or NULL.
+  urma_jfc_t* wait(int timeout_ms) {
+    urma_jfc_t* jfc = nullptr;
+    const int got = channel_.wait(1, timeout_ms, &jfc);
+    if (got != 1) return nullptr;
+    static_cast<CompletionQueue*>(jfc)->ack_events(1);
+    return jfc;
+  }
+  bool readable() {
+    pollfd fd = {channel_.fd, POLLIN, 0};
+    return ::poll(&fd, 1, kPatienceMs) == 1;
+  }
+  int drain(TestJfc* jfc) {
+    urma_cr_t records[16];
+    int all = 0;
+    while (const int got = jfc->poll(16, records)) all += got;
+    return all;
+  }
+  void make_connection() {
+    post_receive();
+    post_send();
+    pair_.fabric.poll(send_jfc_.get(), 1);
+    pair_.fabric.poll(receive_jfc_.get(), 1);
+  }
+
+  Pair pair_;
+  EventChannel channel_;
+  std::unique_ptr<TestJfc> receive_jfc_;
+  std::unique_ptr<TestJfc> send_jfc_;
+  std::unique_ptr<ReceiveEnd> receive_;
+  std::unique_ptr<SendEnd> send_;
+  std::unique_ptr<RemoteQueue> target_;
+};
+
+TEST_F(PumpTest, ReceiveWakes) {
+  make_connection();
+  post_receive();
+  receive_jfc_->arm(false);
+  EXPECT_EQ(wait(0), nullptr);
+  post_send();
+  EXPECT_TRUE(readable());
+  EXPECT_EQ(wait(kPatienceMs), receive_jfc_.get());
+  EXPECT_EQ(drain(receive_jfc_.get()), 1);
+  // Once for each arming.
+  EXPECT_EQ(wait(0), nullptr);
+}
+
+TEST_F(PumpTest, SendCompletionWakes) {
+  NEEDS_FAKE();
+  make_connection();
+  post_receive();
+  pair_.fabric.fake->stall_all();
+  post_send();
+  send_jfc_->arm(false);
+  EXPECT_EQ(wait(0), nullptr);
+  pair_.fabric.fake->resume_all();
+  EXPECT_EQ(wait(kPatienceMs), send_jfc_.get());
+  EXPECT_EQ(drain(send_jfc_.get()), 1);
+}
+
+TEST_F(PumpTest, PostBehindArmingIsWokenFor) {
+  NEEDS_FAKE();
+  make_connection();
+  post_receive();
+  // The queue is empty when the JFC is armed.
+  send_jfc_->arm(false);
+  pair_.fabric.fake->stall_all();
+  post_send();
+  pair_.fabric.fake->resume_all();
+  EXPECT_EQ(wait(kPatienceMs), send_jfc_.get());
+}
+
+TEST_F(PumpTest, CompletionBeforeArmingIsToldAtOnce) {
+  make_connection();
+  post_receive();
+  post_send();
+  receive_jfc_->arm(false);
+  EXPECT_EQ(wait(kPatienceMs), receive_jfc_.get());
+  EXPECT_EQ(drain(receive_jfc_.get()), 1);
+}
+
+TEST_F(PumpTest, CompletionWithoutRecordLeavesItArmed) {
+  NEEDS_FAKE();
+  make_connection();
+  Chain first(target_.get());
+  first.write(pair_.here->sge(0, 8), pair_.there->remote_sge(0, 8), 1);
+  urma_jfs_wr_t* refused;
+  ASSERT_EQ(send_->sender->post(first.first(), &refused), URMA_SUCCESS);
+  pair_.fabric.poll(send_jfc_.get(), 1);
+  send_jfc_->arm(false);
+  // The device completes some of these on our own account.
+  for (int i = 0; i < 40; ++i) {
+    Chain chain(target_.get());
+    chain.write(pair_.here->sge(0, 8), pair_.there->remote_sge(0, 8), 1, /*signalled=*/false);
+    urma_jfs_wr_t* bad;
+    ASSERT_EQ(send_->sender->post(chain.first(), &bad), URMA_SUCCESS);
+  }
+  EXPECT_EQ(wait(0), nullptr);
+  post_receive();
+  pair_.fabric.fake->stall_all();
+  post_send();
+  EXPECT_EQ(wait(0), nullptr);
+  pair_.fabric.fake->resume_all();
+  EXPECT_EQ(wait(kPatienceMs), send_jfc_.get());
+}
+
+TEST_F(PumpTest, OnlySolicitedWakesWhoAskedForThat) {
+  make_connection();
+  post_receive();
+  post_receive();
+  receive_jfc_->arm(true);
+  post_send(/*solicited=*/false);
+  EXPECT_EQ(wait(0), nullptr);
+  post_send(/*solicited=*/true);
+  EXPECT_EQ(wait(kPatienceMs), receive_jfc_.get());
+  EXPECT_EQ(drain(receive_jfc_.get()), 2);
+}
+
+TEST_F(PumpTest, ProgramThatPollsItselfIsStillWoken) {
+  make_connection();
+  for (int i = 0; i < 4; ++i) {
+    post_receive();
+    receive_jfc_->arm(false);
+    post_send();
+    // Its own poll takes the record, and never reads what woke it.
+    EXPECT_TRUE(readable());
+    EXPECT_EQ(drain(receive_jfc_.get()), 1);
+    drain(send_jfc_.get());
+  }
+  while (wait(0) != nullptr) {
+  }
+  post_receive();
+  receive_jfc_->arm(false);
+  post_send();
+  EXPECT_EQ(wait(kPatienceMs), receive_jfc_.get());
+}
+
+// One thread arms and sleeps, the other one sends: no wake-up may be lost, whenever it comes.
+TEST_F(PumpTest, ArmingRacesWithCompletions) {
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+  constexpr uint64_t kMessages = 20'000;
+#else
+  constexpr uint64_t kMessages = 200'000;
+#endif
+  make_connection();
+  std::atomic<uint64_t> received{0};
+  std::atomic<bool> ended{false};
+  for (int i = 0; i < 8; ++i) post_receive();
+  std::thread sender([&] {
+    Chain chain(target_.get());
+    chain.send(pair_.here->sge(0, 8), 1);
+    for (uint64_t sent = 0; sent < kMessages && !ended.load();) {
+      urma_cr_t record;
+      send_jfc_->poll(1, &record);
+      // One at a time mostly, so that the receiver sleeps before each.
+      if (sent - received.load(std::memory_order_acquire) >= 1 + sent % 3) {
+        std::this_thread::yield();
+        continue;
+      }
+      urma_jfs_wr_t* bad;
+      if (send_->sender->post(chain.first(), &bad) == URMA_SUCCESS) ++sent;
+    }
+  });
+  uint64_t lost = 0;
+  uint64_t got = 0;
+  while (got < kMessages && lost == 0) {
+    receive_jfc_->arm(false);
+    if (got % 2 == 0) {
+      urma_cr_t record;
+      while (receive_jfc_->poll(1, &record) == 1) {
+        ++got;
+        post_receive();
+        received.store(got, std::memory_order_release);
+      }
+    }
+    if (got == kMessages) break;
+    if (wait(kPatienceMs) == nullptr) ++lost;
+    urma_cr_t record;
+    while (receive_jfc_->poll(1, &record) == 1) {
+      ++got;
+      post_receive();
+      received.store(got, std::memory_order_release);
+    }
+  }
+  EXPECT_EQ(lost, 0U) << "asleep with " << got << " received";
+  EXPECT_EQ(got, kMessages);
+  ended.store(true);
+  sender.join();
+  drain(send_jfc_.get());
+}
+
+}  // namespace
+}  // namespace urma::verbs

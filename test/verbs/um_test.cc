@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: MIT
+//
+// Mode UM: messages as datagrams.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <vector>
+
+#include "test/verbs/requests.h"
+
+namespace urma::verbs {
+namespace {
+
+void use_datagrams(urma_jfs_cfg_t* jfs, urma_jfr_cfg_t* jfr) {
+  jfs->trans_mode = URMA_TM_UM;
+  jfr->trans_mode = URMA_TM_UM;
+}
+
+TEST(UmTest, MessagesArriveWithTheirSender) {
+  Pair pair({}, 16, use_datagrams);
+  ASSERT_EQ(pair.post_receive(1, 0), URMA_SUCCESS);
+  ASSERT_EQ(pair.post_receive(2, 64), URMA_SUCCESS);
+  ASSERT_EQ(pair.post_receive(3, 128), URMA_SUCCESS);
+  std::strcpy(pair.here->data(), "datagram");
+  char bytes[] = "inline";
+  Chain chain(pair.target.get());
+  chain.send(pair.here->sge(0, 9), 1);
+  urma_sge_t sge = {};
+  sge.addr = reinterpret_cast<uint64_t>(bytes);
+  sge.len = sizeof(bytes);
+  urma_jfs_wr_t& second = chain.send(sge, 2);
+  second.flag.bs.inline_flag = 1;
+  second.opcode = URMA_OPC_SEND_IMM;
+  second.send.imm_data = 0xFEDCBA9876543210;
+  chain.send(pair.here->sge(0, 0), 3);
+  ASSERT_EQ(pair.post(&chain), URMA_SUCCESS);
+  for (const urma_cr_t& record : pair.sent(3)) EXPECT_EQ(record.status, URMA_CR_SUCCESS);
+  const auto records = pair.received(3);
+  EXPECT_EQ(records[0].completion_len, 9U);
+  EXPECT_EQ(records[0].opcode, URMA_CR_OPC_SEND);
+  EXPECT_EQ(records[0].remote_id.id, pair.send->sender->id().id);
+  EXPECT_EQ(records[0].remote_id.uasid, 7U);
+  EXPECT_EQ(std::memcmp(&records[0].remote_id.eid, &pair.fabric.eid, sizeof(urma_eid_t)), 0);
+  EXPECT_EQ(records[1].opcode, URMA_CR_OPC_SEND_WITH_IMM);
+  EXPECT_EQ(records[1].imm_data, 0xFEDCBA9876543210U);
+  EXPECT_EQ(records[2].completion_len, 0U);
+  EXPECT_STREQ(pair.there->data(), "datagram");
+  EXPECT_STREQ(pair.there->data() + 64, "inline");
+}
+
+TEST(UmTest, WhatIsTooLongForOnePacketFails) {
+  Pair pair({}, 16, use_datagrams);
+  const uint32_t most = max_datagram(pair.fabric.device->info());
+  ASSERT_EQ(pair.post_receive(1, 0, most), URMA_SUCCESS);
+  Chain chain(pair.target.get());
+  chain.send(pair.here->sge(0, most + 1), 1);
+  chain.send(pair.here->sge(0, most), 2);
+  ASSERT_EQ(pair.post(&chain), URMA_SUCCESS);
+  const auto records = pair.sent(2);
+  EXPECT_EQ(records[0].status, URMA_CR_LOC_LEN_ERR);
+  EXPECT_EQ(records[1].status, URMA_CR_SUCCESS);
+  EXPECT_EQ(pair.received(1)[0].completion_len, most);
+}
+
+TEST(UmTest, NobodyIsToldOfALostMessage) {
+  Pair pair({}, 16, use_datagrams);
+  // Nothing is posted there.
+  Chain chain(pair.target.get());
+  chain.send(pair.here->sge(0, 8), 1);
+  ASSERT_EQ(pair.post(&chain), URMA_SUCCESS);
+  EXPECT_EQ(pair.sent(1)[0].status, URMA_CR_SUCCESS);
+  auto nobody = pair.fabric.import(4711, URMA_TM_UM);
+  Chain lost(nobody.get());
+  lost.send(pair.here->sge(0, 8), 2);
+  ASSERT_EQ(pair.post(&lost), URMA_SUCCESS);
+  EXPECT_EQ(pair.sent(1)[0].status, URMA_CR_SUCCESS);
+  pair.send.reset();
+}
+
+TEST(UmTest, OtherOpcodesAreRefused) {
+  Pair pair({}, 16, use_datagrams);
+  Chain chain(pair.target.get());
+  chain.write(pair.here->sge(0, 8), pair.there->remote_sge(0, 8), 1);
+  EXPECT_EQ(pair.post(&chain), URMA_EINVAL);
+}
+
+TEST(UmTest, TooShortReceiveHurtsNoOther) {
+  // Soft-RoCE drops the message, as a network might.
+  NEEDS_FAKE();
+  Pair pair({}, 16, use_datagrams);
+  ASSERT_EQ(pair.post_receive(1, 0, 4), URMA_SUCCESS);
+  ASSERT_EQ(pair.post_receive(2, 64, 64), URMA_SUCCESS);
+  Chain chain(pair.target.get());
+  chain.send(pair.here->sge(0, 32), 1);
+  ASSERT_EQ(pair.post(&chain), URMA_SUCCESS);
+  EXPECT_EQ(pair.sent(1)[0].status, URMA_CR_SUCCESS);
+  const urma_cr_t failed = pair.received(1)[0];
+  EXPECT_EQ(failed.status, URMA_CR_LOC_LEN_ERR);
+  EXPECT_EQ(failed.user_ctx, 1U);
+  // The device has given up the queue; a poll that finds nothing more opens it again.
+  urma_cr_t none;
+  EXPECT_EQ(pair.receive_jfc->poll(1, &none), 0);
+  EXPECT_EQ(pair.receive_jfc->poll(1, &none), 0);
+  Chain again(pair.target.get());
+  again.send(pair.here->sge(0, 32), 2);
+  ASSERT_EQ(pair.post(&again), URMA_SUCCESS);
+  EXPECT_EQ(pair.sent(1)[0].status, URMA_CR_SUCCESS);
+  const urma_cr_t received = pair.received(1)[0];
+  EXPECT_EQ(received.status, URMA_CR_SUCCESS);
+  EXPECT_EQ(received.user_ctx, 2U);
+}
+
+TEST(UmTest, ErrorStateOfTheReceiverGivesReceivesBack) {
+  Pair pair({}, 16, use_datagrams);
+  for (uint64_t i = 0; i < 5; ++i) ASSERT_EQ(pair.post_receive(i), URMA_SUCCESS);
+  pair.receive->receiver->set_state(URMA_JFR_STATE_ERROR);
+  const auto records = pair.received(5);
+  for (uint64_t i = 0; i < 5; ++i) {
+    EXPECT_EQ(records[i].user_ctx, i);
+    EXPECT_EQ(records[i].status, URMA_CR_WR_FLUSH_ERR);
+  }
+}
+
+}  // namespace
+}  // namespace urma::verbs

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: MIT
+#include "urma/providers/verbs/asking.h"
+
+#include <utility>
+
+namespace urma::verbs {
+
+void Asking::start(Control* control, Server* server) {
+  control_ = control;
+  server_ = server;
+}
+
+void Asking::stop() {
+  control_ = nullptr;
+  server_ = nullptr;
+  for (const auto& [number, answered] : std::exchange(waiting_, {})) {
+    answered({Answer::kUnreachable, {}}, {});
+  }
+  owners_.clear();
+}
+
+void Asking::ask(const urma_eid_t& eid, IdKind kind, uint32_t id, const Request& request,
+                 Control::OnReply answered) {
+  if (control_ == nullptr) return answered({Answer::kUnreachable, {}}, {});
+  const uint64_t number = ++last_ask_;
+  waiting_.emplace(number, std::move(answered));
+  control_->request(eid, kind, id, request, patience_ns_,
+                    [this, number](const Reply& reply, const PeerRef& owner) {
+                      const auto found = waiting_.extract(number);
+                      if (!found.empty()) found.mapped()(reply, owner);
+                    });
+}
+
+void Asking::connect(const std::shared_ptr<QueuePair>& /*pair*/, const ConnectRequest& request,
+                     std::function<void(const ConnectAnswer&)> answered) {
+  const ProbeTarget& target = request.target;
+  const bool has_end = target.trans_mode != URMA_TM_UM;
+  ask(target.eid, id_kind(target.type), target.id, request,
+      [this, has_end, connection = request.connection, answered = std::move(answered)](
+          const Reply& reply, const PeerRef& owner) {
+        ConnectAnswer answer = {reply.answer, {}};
+        if (const auto* body = std::get_if<ConnectReply>(&reply.body)) answer.reply = *body;
+        const bool connected = answer.answer == Answer::kAccepted && has_end && !answer.later();
+        if (connected && control_ != nullptr) {
+          owners_[connection] = owner;
+          control_->watch(owner);
+        }
+        answered(answer);
+      });
+}
+
+void Asking::tell(const PeerRef& peer, const DisconnectRequest& request) {
+  control_->request(peer, request, patience_ns_, [](const Reply&, const PeerRef&) {});
+}
+
+void Asking::disconnect(const ConnectRequest& request, DisconnectReason reason) {
+  const auto owner = owners_.extract(request.connection);
+  if (owner.empty() || control_ == nullptr) return;
+  control_->unwatch(owner.mapped());
+  tell(owner.mapped(), {request.connection, /*by_initiator=*/true, reason});
+}
+
+void Asking::turn_away(uint64_t nonce, const ConnectRequest& request, DisconnectReason reason) {
+  if (control_ == nullptr) return;
+  const auto peer = server_->forget(nonce, request.connection);
+  if (peer.has_value()) tell(*peer, {request.connection, /*by_initiator=*/false, reason});
+}
+
+void Asking::ask_for_segment(const SegmentRequest& request,
+                             std::function<void(const SegmentAnswer&)> answered) {
+  ask(request.eid, IdKind::kToken, request.token_id, request,
+      [answered = std::move(answered)](const Reply& reply, const PeerRef&) {
+        SegmentAnswer answer = {reply.answer, {}};
+        if (const auto* body = std::get_if<SegmentReply>(&reply.body)) answer.reply = *body;
+        answered(answer);
+      });
+}
+
+std::vector<uint64_t> Asking::connections_to(const PeerRef& peer) const {
+  std::vector<uint64_t> connections;
+  for (const auto& [connection, owner] : owners_) {
+    if (owner == peer) connections.push_back(connection);
+  }
+  return connections;
+}
+
+bool Asking::leads_to(uint64_t connection, const PeerRef& peer) const {
+  const auto owner = owners_.find(connection);
+  return owner != owners_.end() && owner->second == peer;
+}
+
+}  // namespace urma::verbs

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT
+//
+// What the queues and imports of a context ask of other contexts, by its control socket.
+#ifndef URMA_PROVIDERS_VERBS_ASKING_H_
+#define URMA_PROVIDERS_VERBS_ASKING_H_
+
+#include <cstdint>
+#include <functional>
+#include <unordered_map>
+#include <vector>
+
+#include "urma/providers/verbs/connector.h"
+#include "urma/providers/verbs/control.h"
+#include "urma/providers/verbs/server.h"
+
+namespace urma::verbs {
+
+// On the service thread.
+class Asking final : public Connector {
+ public:
+  // How long an owner may take to answer.
+  explicit Asking(uint64_t patience_ns) : patience_ns_(patience_ns) {}
+
+  // Both stay until stop().
+  void start(Control* control, Server* server);
+  // Everything that waits for an answer gets kUnreachable, and so does what is asked afterwards.
+  void stop();
+
+  void connect(const std::shared_ptr<QueuePair>& pair, const ConnectRequest& request,
+               std::function<void(const ConnectAnswer&)> answered) override;
+  void disconnect(const ConnectRequest& request, DisconnectReason reason) override;
+  void turn_away(uint64_t nonce, const ConnectRequest& request, DisconnectReason reason) override;
+  void ask_for_segment(const SegmentRequest& request,
+                       std::function<void(const SegmentAnswer&)> answered) override;
+  // Asks the owner of (eid, id) something. `answered` is called exactly once, later or by stop().
+  void ask(const urma_eid_t& eid, IdKind kind, uint32_t id, const Request& request,
+           Control::OnReply answered);
+
+  std::vector<uint64_t> connections_to(const PeerRef& peer) const;
+  // Whether this peer is the one that the connection with this number leads to.
+  bool leads_to(uint64_t connection, const PeerRef& peer) const;
+
+ private:
+  void tell(const PeerRef& peer, const DisconnectRequest& request);
+
+  const uint64_t patience_ns_;
+  Control* control_ = nullptr;
+  Server* server_ = nullptr;
+  uint64_t last_ask_ = 0;
+  std::unordered_map<uint64_t, Control::OnReply> waiting_;
+  std::unordered_map<uint64_t, PeerRef> owners_;  // of the other ends, by connection
+};
+
+}  // namespace urma::verbs
+
+#endif  // URMA_PROVIDERS_VERBS_ASKING_H_

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: MIT
+#include "urma/providers/verbs/connection.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "urma/base/log.h"
+
+namespace urma::verbs {
+namespace {
+
+// Sequentially consistent, as in end_connection(): one of both closes what is not wanted.
+void settle(const ContextResources& resources, const std::shared_ptr<Connection>& connection,
+            urma_cr_status_t status) {
+  connection->status = status;
+  connection->settled.store(true);
+  if (connection->given_up.load()) {
+    if (status == URMA_CR_SUCCESS && !connection->answer.later()) {
+      resources.connector->disconnect(connection->request, DisconnectReason::kClosed);
+    }
+    if (connection->pair != nullptr) connection->pair->close();
+  }
+  resources.transport->serve_senders();
+}
+
+// On the service thread: what the owner has answered.
+void take_answer(const ContextResources& resources, const std::shared_ptr<Connection>& connection,
+                 const Patience& patience, const ConnectAnswer& answer) {
+  connection->answer = answer;
+  urma_cr_status_t status = status_of(answer.answer);
+  const bool by_hand = connection->pair != nullptr && !resources.device->info().iwarp();
+  if (answer.answer == Answer::kAccepted && by_hand && !answer.later()) {
+    try {
+      connection->pair->receive_from(answer.reply.end, patience);
+      connection->pair->send_to(answer.reply.end, patience);
+    } catch (const std::exception& error) {
+      URMA_LOG_LIMITED(ERR, "connecting to id {:#x}: {}", connection->request.target.id,
+                       error.what());
+      resources.connector->disconnect(connection->request, DisconnectReason::kFailed);
+      status = URMA_CR_LOC_OPERATION_ERR;
+    }
+  }
+  settle(resources, connection, status);
+}
+
+void ask_owner(const ContextResources& resources, const std::shared_ptr<Connection>& connection,
+               const std::shared_ptr<CqPump>& pump, const QueuePairLimits& limits,
+               const Patience& patience) {
+  try {
+    if (pump != nullptr) {
+      const std::weak_ptr<Connection> weak = connection;
+      connection->pair =
+          std::make_shared<QueuePair>(*resources.device, IBV_QPT_RC, pump, nullptr, limits,
+                                      resources.origin, 0, [weak, transport = resources.transport] {
+                                        const std::shared_ptr<Connection> broken = weak.lock();
+                                        if (broken == nullptr) return;
+                                        broken->broken.store(URMA_CR_REM_OPERATION_ERR);
+                                        transport->serve_senders();
+                                      });
+      connection->request.end = connection->pair->address();
+    }
+    resources.connector->connect(connection->pair, connection->request,
+                                 [resources, connection, patience](const ConnectAnswer& answer) {
+                                   take_answer(resources, connection, patience, answer);
+                                 });
+  } catch (const std::exception& error) {
+    URMA_LOG_LIMITED(ERR, "connecting to id {:#x}: {}", connection->request.target.id,
+                     error.what());
+    settle(resources, connection, URMA_CR_LOC_OPERATION_ERR);
+  }
+}
+
+}  // namespace
+
+void make_connection(const ContextResources& resources,
+                     const std::shared_ptr<Connection>& connection,
+                     const std::shared_ptr<CqPump>& pump, const QueuePairLimits& limits,
+                     const Patience& patience) {
+  if (pump != nullptr) resources.connections->add(connection);
+  resources.transport->service().post([=] {
+    if (!connection->given_up.load()) {
+      ask_owner(resources, connection, pump, limits, patience);
+    }
+  });
+}
+
+void end_connection(const ContextResources& resources,
+                    const std::shared_ptr<Connection>& connection) {
+  resources.connections->remove(connection->request.connection);
+  // Sequentially consistent, as in settle().
+  connection->given_up.store(true);
+  if (!connection->settled.load()) return;
+  if (connection->pair != nullptr) connection->pair->close();
+  if (connection->status != URMA_CR_SUCCESS || connection->answer.later()) return;
+  resources.transport->service().post(
+      [connector = resources.connector, request = connection->request] {
+        connector->disconnect(request, DisconnectReason::kClosed);
+      });
+}
+
+void Connections::add_holder(ConnectionHolder* holder) {
+  const std::lock_guard lock(holders_mutex_);
+  holders_.push_back(holder);
+}
+
+void Connections::remove_holder(ConnectionHolder* holder) {
+  const std::lock_guard lock(holders_mutex_);
+  std::erase(holders_, holder);
+}
+
+void Connections::add(const std::shared_ptr<Connection>& connection) {
+  const std::lock_guard lock(mutex_);
+  const uint64_t now = clock_.fetch_add(1, std::memory_order_relaxed);
+  connection->used.store(now, std::memory_order_relaxed);
+  if (connections_.size() >= most_) make_room();
+  connections_[connection->request.connection] = connection;
+}
+
+void Connections::remove(uint64_t number) {
+  const std::lock_guard lock(mutex_);
+  connections_.erase(number);
+}
+
+size_t Connections::count() {
+  const std::lock_guard lock(mutex_);
+  return connections_.size();
+}
+
+// Asks one to give way. It may take a while to have nothing to do; the new one does not wait.
+void Connections::make_room() {
+  std::shared_ptr<Connection> oldest;
+  for (const auto& [number, known] : connections_) {
+    std::shared_ptr<Connection> connection = known.lock();
+    if (connection == nullptr || connection->unwanted.load(std::memory_order_relaxed)) continue;
+    const auto used = [](const auto& of) { return of->used.load(std::memory_order_relaxed); };
+    if (oldest == nullptr || used(connection) < used(oldest)) oldest = std::move(connection);
+  }
+  if (oldest == nullptr) return;
+  oldest->unwanted.store(true, std::memory_order_relaxed);
+  service_->post([this] {
+    const std::lock_guard lock(holders_mutex_);
+    for (ConnectionHolder* holder : holders_) holder->close_unwanted();
+  });
+}
+
+void Connections::turned_away(uint64_t number, DisconnectReason reason) {
+  break_off(number, reason == DisconnectReason::kFailed ? URMA_CR_REM_OPERATION_ERR
+                                                        : URMA_CR_REM_ACCESS_ABORT_ERR);
+}
+
+void Connections::lost(uint64_t number) { break_off(number, URMA_CR_ACK_TIMEOUT_ERR); }
+
+void Connections::break_off(uint64_t number, urma_cr_status_t status) {
+  const std::lock_guard lock(mutex_);
+  const auto known = connections_.find(number);
+  if (known == connections_.end()) return;
+  const std::shared_ptr<Connection> connection = known->second.lock();
+  if (connection != nullptr) connection->broken.store(status);
+}
+
+}  // namespace urma::verbs

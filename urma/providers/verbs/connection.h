@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: MIT
+//
+// The sending ends of connections: how one comes to be, and which of them stay where there are too
+// many.
+#ifndef URMA_PROVIDERS_VERBS_CONNECTION_H_
+#define URMA_PROVIDERS_VERBS_CONNECTION_H_
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "jetty/transport.h"
+#include "urma/providers/verbs/connector.h"
+#include "urma/providers/verbs/cq_pump.h"
+#include "urma/providers/verbs/local_keys.h"
+#include "urma/providers/verbs/queue_pair.h"
+
+namespace urma::verbs {
+
+class Connections;
+
+// Ends what peers may do with registrations of this process.
+class Revoker {
+ public:
+  virtual ~Revoker() = default;
+  // The one that a peer would be granted for this. False where there is none.
+  virtual bool revoke(const urma_eid_t& eid, const TokenKey& key, uint64_t va, uint64_t len) = 0;
+};
+
+// What all queues of a context stand on. All of it outlives them.
+struct ContextResources {
+  Transport* transport;
+  const Device* device;
+  Origin origin;
+  Connector* connector;
+  LocalKeys* keys;
+  NotifyChannels* notify;
+  Connections* connections;
+  Revoker* revoker;
+};
+
+// Shared by its path and the service thread.
+struct Connection {
+  ConnectRequest request = {};
+  std::shared_ptr<QueuePair> pair;    // set before `settled`; NULL in mode UM
+  std::atomic<bool> settled{false};   // whether it could be made is known
+  std::atomic<bool> given_up{false};  // the path is not interested any more
+  // Valid once settled: URMA_CR_SUCCESS, or what its requests end with.
+  urma_cr_status_t status = URMA_CR_SUCCESS;
+  ConnectAnswer answer;
+  // What the receiver or the device says that requests under way end with; 0: it stands.
+  std::atomic<uint32_t> broken{URMA_CR_SUCCESS};
+  std::atomic<bool> unwanted{false};  // others need its place: to end once nothing is under way
+  std::atomic<uint64_t> used{0};      // Connections::clock() at its last post
+};
+
+// Asks for a connection in the background; `pump` takes its completions.
+void make_connection(const ContextResources& resources,
+                     const std::shared_ptr<Connection>& connection,
+                     const std::shared_ptr<CqPump>& pump, const QueuePairLimits& limits,
+                     const Patience& patience);
+// Ends it, with nothing of it left in use when it returns.
+void end_connection(const ContextResources& resources,
+                    const std::shared_ptr<Connection>& connection);
+
+// Closes those of its connections that are unwanted and have nothing to do.
+class ConnectionHolder {
+ public:
+  virtual ~ConnectionHolder() = default;
+  virtual void close_unwanted() = 0;
+};
+
+// The connections of a process at one device. Thread-safe.
+class Connections {
+ public:
+  // Where there are more than `most`, those give way that were used longest ago.
+  Connections(Service* service, uint32_t most) : service_(service), most_(most) {}
+
+  // No call of a holder is under way once it is removed. With no lock held that it takes.
+  void add_holder(ConnectionHolder* holder);
+  void remove_holder(ConnectionHolder* holder);
+
+  uint64_t next_number() { return number_.fetch_add(1, std::memory_order_relaxed); }
+  // Goes on with each new connection: so to say when one was used costs its path nothing.
+  uint64_t clock() const { return clock_.load(std::memory_order_relaxed); }
+  void add(const std::shared_ptr<Connection>& connection);
+  void remove(uint64_t number);
+  size_t count();
+
+  // The receiver has given up the connection with this number. Service thread.
+  void turned_away(uint64_t number, DisconnectReason reason);
+  // Whoever has its other end is gone. Service thread.
+  void lost(uint64_t number);
+
+ private:
+  void make_room();
+  void break_off(uint64_t number, urma_cr_status_t status);
+
+  Service* const service_;
+  const uint32_t most_;
+  std::atomic<uint64_t> number_{1};
+  std::atomic<uint64_t> clock_{1};
+  std::mutex mutex_;  // guards the next one
+  std::map<uint64_t, std::weak_ptr<Connection>> connections_;
+  std::mutex holders_mutex_;
+  std::vector<ConnectionHolder*> holders_;
+};
+
+}  // namespace urma::verbs
+
+#endif  // URMA_PROVIDERS_VERBS_CONNECTION_H_

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+//
+// What the queues of a context want told to other contexts, and asked of them.
+#ifndef URMA_PROVIDERS_VERBS_CONNECTOR_H_
+#define URMA_PROVIDERS_VERBS_CONNECTOR_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "jetty/remote.h"
+#include "urma/providers/verbs/messages.h"
+#include "urma/providers/verbs/verbs_api.h"
+
+namespace urma::verbs {
+
+class QueuePair;
+
+// What comes back is the owner's, or kUnreachable where it has given no answer for too long.
+struct ConnectAnswer {
+  Answer answer = Answer::kUnreachable;
+  ConnectReply reply = {};
+
+  // There is no other end yet: the target is an RC jetty that its program has not bound. To be
+  // asked again.
+  bool later() const {
+    return answer == Answer::kAccepted && reply.end.qpn == 0 && reply.cm_port == 0;
+  }
+};
+
+struct SegmentAnswer {
+  Answer answer = Answer::kUnreachable;
+  SegmentReply reply = {};
+};
+
+// All on the service thread. Each answer comes exactly once, after the call has returned, on the
+// service thread, too.
+class Connector {
+ public:
+  virtual ~Connector() = default;
+
+  // Asks the owner of the target to make its end. `pair` is in INIT; on iWARP it is connected when
+  // the answer comes, elsewhere whoever gets the answer does that. NULL in mode UM.
+  virtual void connect(const std::shared_ptr<QueuePair>& pair, const ConnectRequest& request,
+                       std::function<void(const ConnectAnswer&)> answered) = 0;
+  // The sender gives up a connection that `answered` has told it of: its other end may go.
+  virtual void disconnect(const ConnectRequest& request, DisconnectReason reason) = 0;
+  // The receiver gives one up, of the process with this nonce.
+  virtual void turn_away(uint64_t nonce, const ConnectRequest& request,
+                         DisconnectReason reason) = 0;
+  virtual void ask_for_segment(const SegmentRequest& request,
+                               std::function<void(const SegmentAnswer&)> answered) = 0;
+};
+
+}  // namespace urma::verbs
+
+#endif  // URMA_PROVIDERS_VERBS_CONNECTOR_H_

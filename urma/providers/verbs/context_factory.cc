@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT
+#include "urma/providers/verbs/context_factory.h"
+
+#include <atomic>
+#include <utility>
+
+#include "jetty/context.h"
+#include "jetty/ops.h"
+#include "urma/providers/verbs/receiver.h"
+#include "urma/providers/verbs/sender.h"
+
+namespace urma::verbs {
+namespace {
+
+urma_ops_t make_context_ops() {
+  urma_ops_t ops = make_ops("verbs");
+  add_post_ops<VerbsSender, VerbsReceiver>(&ops);
+  return ops;
+}
+
+// Contexts of one process at one EID differ in their nonces, too.
+uint64_t next_nonce(const Runtime& runtime) {
+  static std::atomic<uint64_t> contexts{0};
+  constexpr uint64_t kStep = 0x9e3779b97f4a7c15;
+  const uint64_t nonce = runtime.nonce() + kStep * contexts.fetch_add(1, std::memory_order_relaxed);
+  return nonce == 0 ? kStep / 2 : nonce;
+}
+
+TransportConfig config_of(const urma_host& host, uint32_t eid_index) {
+  constexpr uint64_t kNsPerMs = 1'000'000;
+  const Runtime& runtime = *host.runtime();
+  TransportConfig config = {};
+  config.eid_index = eid_index;
+  config.nonce = next_nonce(runtime);
+  config.uasid = runtime.uasid();
+  config.silence_ns = host.settings->number("URMA_VERBS_TIMEOUT_MS") * kNsPerMs;
+  config.most_senders = static_cast<uint32_t>(host.settings->number("URMA_VERBS_MAX_CONN"));
+  return config;
+}
+
+// What has to be there before the context, and to stay until it has gone.
+struct Ground {
+  Ground(const urma_host& host, Inspector* shown_to, const std::shared_ptr<Device>& device,
+         uint32_t eid_index)
+      : transport(device, host.service, config_of(host, eid_index)), inspector(shown_to) {
+    inspector->add(&transport);
+  }
+  Ground(const Ground&) = delete;
+  Ground& operator=(const Ground&) = delete;
+  ~Ground() { inspector->remove(&transport); }
+
+  VerbsTransport transport;
+  Inspector* const inspector;
+};
+
+class VerbsContext final : private Ground, public Context {
+ public:
+  VerbsContext(const urma_host& host, Inspector* inspector, const std::shared_ptr<Device>& device,
+               urma_device_t* dev, uint32_t eid_index)
+      : Ground(host, inspector, device, eid_index),
+        Context(&static_cast<Ground*>(this)->transport, device->info().attr, dev, eid_index) {}
+};
+
+}  // namespace
+
+urma_context_t* open_context(const urma_host& host, Inspector* inspector,
+                             std::shared_ptr<Device> device, urma_device_t* dev,
+                             uint32_t eid_index) {
+  static urma_ops_t ops = make_context_ops();
+  auto context = std::make_unique<VerbsContext>(host, inspector, device, dev, eid_index);
+  context->ops = &ops;
+  return context.release();
+}
+
+void close_context(urma_context_t* ctx) { delete static_cast<VerbsContext*>(ctx); }
+
+}  // namespace urma::verbs

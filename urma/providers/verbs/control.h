@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT
+//
+// How the contexts of different processes and machines meet: requests and replies on UDP sockets,
+// one per context, bound to the address that its EID stands for.
+//
+// Port P of that socket is the upper half of every id that the library picks at this context, so
+// that (EID, id) leads to its owner. Ids that a program chose are looked for at well-known ports.
+//
+// The network may lose, repeat, delay and reorder datagrams, and anybody may send any. A request is
+// executed at most once; who asks in another's name gets no further than a challenge of the same
+// size. But nothing is encrypted, and whoever can read or change what travels between two hosts can
+// read tokens and keys, and answer in the owner's place.
+#ifndef URMA_PROVIDERS_VERBS_CONTROL_H_
+#define URMA_PROVIDERS_VERBS_CONTROL_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "urma/base/clock.h"
+#include "urma/base/runtime.h"
+#include "urma/base/service.h"
+#include "urma/providers/verbs/datagram.h"
+#include "urma/providers/verbs/messages.h"
+
+namespace urma::verbs {
+
+// One incarnation of a context: it has other nonce when its process starts anew.
+struct PeerRef {
+  NetAddress address;
+  uint64_t nonce;
+
+  auto operator<=>(const PeerRef&) const = default;
+};
+
+enum class PeerLoss {
+  kRefused,    // its host says that nobody is there
+  kSilent,     // no answer for as long as URMA_VERBS_TIMEOUT_MS
+  kRestarted,  // another incarnation is there now
+};
+const char* loss_text(PeerLoss loss);
+
+// What a context does for its peers. On the service thread. A reply's body is that of the request's
+// kind where the answer is kAccepted, and nothing else. An exception becomes kNoResources.
+class ControlServer {
+ public:
+  virtual ~ControlServer() = default;
+  // The source's EID is checked to be that of the address it comes from.
+  virtual Reply on_connect(const PeerRef& from, const ConnectRequest& request) = 0;
+  virtual Reply on_disconnect(const PeerRef& from, const DisconnectRequest& request) = 0;
+  virtual Reply on_segment(const PeerRef& from, const SegmentRequest& request) = 0;
+  virtual Reply on_invalidate(const PeerRef& from, const InvalidateRequest& request) = 0;
+  virtual Reply on_probe(const PeerRef& from, const ProbeRequest& request) = 0;
+  // Once for each peer that is watched, which then is so no longer; and for each other one that was
+  // served here and has been replaced by a new incarnation. What it had here is no more.
+  virtual void on_peer_lost(const PeerRef& peer, PeerLoss loss) = 0;
+};
+
+struct ControlConfig {
+  urma_eid_t eid;
+  LinkLayer link_layer;
+  uint64_t nonce;  // Runtime::nonce()
+  // How long a peer that is watched may be silent: URMA_VERBS_TIMEOUT_MS.
+  uint64_t silence_ns = 1'000'000'000;
+  std::function<uint64_t()> clock = monotonic_ns;
+  uint64_t seed = 0;  // of what is random; 0: the kernel's randomness
+};
+
+class ControlEngine;
+
+// Made, used and destroyed on the service thread, but for what is marked.
+class Control {
+ public:
+  using OnReply = std::function<void(const Reply& reply, const PeerRef& owner)>;
+  using RequestId = uint64_t;
+
+  // Throws Error where there can be no socket. The server is called from then on, until ~Control.
+  Control(Service* service, DatagramNetwork* network, ControlServer* server,
+          const ControlConfig& config);
+  Control(const Control&) = delete;
+  Control& operator=(const Control&) = delete;
+  // Requests that wait for a reply end without one.
+  ~Control();
+
+  // Any thread. Ids of this context are port() << 16 | index, for an index of 1..65535.
+  uint16_t port() const { return port_; }
+
+  // A program's own choice of an id, 1..kMaxChosenId: others find it here until release(). Throws
+  // Error(URMA_EEXIST) where a process of this machine serves it already on this EID, and
+  // Error(URMA_ENOMEM) where all its well-known ports are taken. Nobody can take it in between:
+  // what decides is the name of a socket in the abstract namespace, which belongs to the network
+  // namespace, as the EID's address does, and goes with the process.
+  void reserve(IdKind kind, uint32_t id);
+  void release(IdKind kind, uint32_t id);
+
+  // Asks whoever owns (eid, id): a kJfr, kJetty, kGroup or kToken. on_reply() is called once,
+  // later, unless the request is cancelled: with kUnreachable where nobody answered in time, and
+  // kNoSuchObject where nobody can have the id. It may use and destroy anything but this object.
+  RequestId request(const urma_eid_t& eid, IdKind kind, uint32_t id, const Request& request,
+                    uint64_t timeout_ns, OnReply on_reply);
+  // Asks this very incarnation; kUnreachable where it is no more.
+  RequestId request(const PeerRef& peer, const Request& request, uint64_t timeout_ns,
+                    OnReply on_reply);
+  void cancel(RequestId id);
+
+  // Looks after a peer: on_peer_lost() tells its end. As often as unwatch().
+  void watch(const PeerRef& peer);
+  void unwatch(const PeerRef& peer);
+
+ private:
+  std::unique_ptr<ControlEngine> engine_;
+  uint16_t port_;
+};
+
+}  // namespace urma::verbs
+
+#endif  // URMA_PROVIDERS_VERBS_CONTROL_H_

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT
+#include "urma/providers/verbs/cq_pump.h"
+
+#include <fcntl.h>
+
+#include <utility>
+
+#include "urma/base/error.h"
+#include "urma/base/log.h"
+
+namespace urma::verbs {
+
+NotifyChannel::NotifyChannel(const Device& device)
+    : api_(&device.api()), channel_(api_->create_comp_channel(device.context())) {
+  if (channel_ == nullptr) fail_errno(URMA_ENOMEM, "making a completion channel");
+  const int flags = ::fcntl(channel_->fd, F_GETFL);
+  if (flags >= 0 && ::fcntl(channel_->fd, F_SETFL, flags | O_NONBLOCK) == 0) return;
+  api_->destroy_comp_channel(channel_);
+  fail_errno(URMA_FAIL, "making a completion channel non-blocking");
+}
+
+NotifyChannel::~NotifyChannel() { api_->destroy_comp_channel(channel_); }
+
+void NotifyChannel::drain() {
+  const std::lock_guard lock(mutex_);
+  ibv_cq* cq;
+  void* context;
+  while (api_->get_cq_event(channel_, &cq, &context) == 0) {
+    api_->ack_cq_events(cq, 1);
+    // Release pairs with the acquire in arm().
+    static_cast<CqPump*>(static_cast<QueueListener*>(context))
+        ->rang_.store(true, std::memory_order_release);
+  }
+}
+
+std::shared_ptr<NotifyChannel> NotifyChannels::of(const Device& device,
+                                                  const EventChannel* channel) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(channels_, [](const auto& entry) { return entry.second.expired(); });
+  std::weak_ptr<NotifyChannel>& known = channels_[channel];
+  std::shared_ptr<NotifyChannel> made = known.lock();
+  if (made == nullptr) known = made = std::make_shared<NotifyChannel>(device);
+  return made;
+}
+
+CqPump::CqPump(const Device& device, uint32_t entries, std::shared_ptr<NotifyChannel> channel,
+               std::function<void()> failed)
+    : api_(&device.api()),
+      poll_cq_(api_->poll_cq),
+      channel_(std::move(channel)),
+      failed_(std::move(failed)),
+      cq_(api_->create_cq(device.context(), static_cast<int>(entries),
+                          static_cast<QueueListener*>(this), channel_->channel_, 0)) {
+  if (cq_ == nullptr) {
+    fail_errno(URMA_ENOMEM, urma::format("making a completion queue of {} entries", entries));
+  }
+}
+
+CqPump::~CqPump() {
+  // So that no event names it any more.
+  const std::lock_guard lock(channel_->mutex_);
+  const int error = api_->destroy_cq(cq_);
+  if (error != 0) URMA_LOG(ERR, "destroying a completion queue failed with errno {}", error);
+}
+
+void CqPump::arm(bool solicited_only) {
+  // Before the request: what rings behind it must not be forgotten. Acquire pairs with the release
+  // in drain().
+  rang_.exchange(false, std::memory_order_acq_rel);
+  const int error = api_->req_notify_cq(cq_, solicited_only ? 1 : 0);
+  if (error != 0) [[unlikely]]
+    URMA_LOG_LIMITED(ERR, "arming a completion queue failed with errno {}", error);
+}
+
+void CqPump::queue_event(ibv_event_type type) {
+  URMA_LOG(ERR, "a completion queue is lost: device event {}", static_cast<int>(type));
+  failed_();
+}
+
+}  // namespace urma::verbs

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT
+//
+// The completion queue of one send or receive queue, and what wakes who sleeps on it. It has room
+// for all that its queue can have under way, so it never overflows, and it is polled with the lock
+// of that queue.
+#ifndef URMA_PROVIDERS_VERBS_CQ_PUMP_H_
+#define URMA_PROVIDERS_VERBS_CQ_PUMP_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "jetty/event_channel.h"
+#include "urma/providers/verbs/device.h"
+
+namespace urma::verbs {
+
+class CqPump;
+
+// A completion channel. Those who sleep on a JFCE sleep on its descriptor.
+class NotifyChannel : public WakeSource {
+ public:
+  // Throws Error.
+  explicit NotifyChannel(const Device& device);
+  ~NotifyChannel() override;
+  NotifyChannel(const NotifyChannel&) = delete;
+  NotifyChannel& operator=(const NotifyChannel&) = delete;
+
+  int fd() const override { return channel_->fd; }
+  void drain() override;
+
+ private:
+  friend class CqPump;
+
+  const VerbsApi* const api_;
+  std::mutex mutex_;  // held while a completion queue may be named by an event
+  ibv_comp_channel* channel_;
+};
+
+// One channel for each JFCE, so that a program's descriptors do not grow with its queues.
+// Thread-safe.
+class NotifyChannels {
+ public:
+  // NULL stands for queues of JFCs that have none; somebody may come to sleep on them nevertheless.
+  std::shared_ptr<NotifyChannel> of(const Device& device, const EventChannel* channel);
+
+ private:
+  std::mutex mutex_;
+  std::map<const EventChannel*, std::weak_ptr<NotifyChannel>> channels_;
+};
+
+class CqPump : public QueueListener {
+ public:
+  // `failed` is called on the service thread where the device has given the queue up. Throws Error.
+  CqPump(const Device& device, uint32_t entries, std::shared_ptr<NotifyChannel> channel,
+         std::function<void()> failed);
+  ~CqPump() override;
+  CqPump(const CqPump&) = delete;
+  CqPump& operator=(const CqPump&) = delete;
+
+  ibv_cq* cq() const { return cq_; }
+  uint32_t entries() const { return static_cast<uint32_t>(cq_->cqe); }
+  const std::shared_ptr<NotifyChannel>& channel() const { return channel_; }
+
+  // How many it has written to `completions`.
+  int poll(ibv_wc* completions, int count) {
+    const int got = poll_cq_(cq_, count, completions);
+    return got < 0 ? 0 : got;
+  }
+
+  // The next completion wakes who sleeps. What came before does not: to be polled behind it.
+  void arm(bool solicited_only);
+  // What arm() has asked for has come: to be armed again, where somebody still waits.
+  bool rang() const { return rang_.load(std::memory_order_relaxed); }
+
+  void queue_event(ibv_event_type type) override;
+
+ private:
+  friend class NotifyChannel;
+
+  const VerbsApi* const api_;
+  int (*const poll_cq_)(ibv_cq* cq, int count, ibv_wc* completions);
+  const std::shared_ptr<NotifyChannel> channel_;
+  const std::function<void()> failed_;
+  ibv_cq* cq_;
+  std::atomic<bool> rang_{false};
+};
+
+}  // namespace urma::verbs
+
+#endif  // URMA_PROVIDERS_VERBS_CQ_PUMP_H_

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: MIT
+#include "urma/providers/verbs/datagram.h"
+
+#include <arpa/inet.h>
+#include <linux/errqueue.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "urma/base/error.h"
+#include "urma/base/fd.h"
+#include "urma/base/log.h"
+
+namespace urma::verbs {
+namespace {
+
+constexpr uint8_t kMappedPrefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+constexpr uint8_t kLinkLocalPrefix[8] = {0xfe, 0x80};
+// Room for what arrives while the service thread does something else; the kernel may grant less.
+constexpr int kReceiveBytes = 1 << 20;
+
+union SocketAddress {
+  sockaddr any;
+  sockaddr_in v4;
+  sockaddr_in6 v6;
+};
+
+socklen_t to_socket_address(const NetAddress& from, uint32_t netdev, SocketAddress* to) {
+  *to = {};
+  if (from.is_ipv4()) {
+    to->v4.sin_family = AF_INET;
+    to->v4.sin_port = htons(from.port);
+    std::memcpy(&to->v4.sin_addr, from.ip + sizeof(kMappedPrefix), sizeof(to->v4.sin_addr));
+    return sizeof(to->v4);
+  }
+  to->v6.sin6_family = AF_INET6;
+  to->v6.sin6_port = htons(from.port);
+  std::memcpy(&to->v6.sin6_addr, from.ip, sizeof(from.ip));
+  if (from.is_link_local()) to->v6.sin6_scope_id = netdev;
+  return sizeof(to->v6);
+}
+
+NetAddress from_socket_address(const SocketAddress& from) {
+  NetAddress to = {};
+  if (from.any.sa_family == AF_INET) {
+    std::memcpy(to.ip, kMappedPrefix, sizeof(kMappedPrefix));
+    std::memcpy(to.ip + sizeof(kMappedPrefix), &from.v4.sin_addr, sizeof(from.v4.sin_addr));
+    to.port = ntohs(from.v4.sin_port);
+  } else if (from.any.sa_family == AF_INET6) {
+    std::memcpy(to.ip, &from.v6.sin6_addr, sizeof(to.ip));
+    to.port = ntohs(from.v6.sin6_port);
+  }
+  return to;
+}
+
+// Whether the control data tells of a port that nobody has open.
+bool tells_refusal(msghdr* message) {
+  for (cmsghdr* part = CMSG_FIRSTHDR(message); part != nullptr; part = CMSG_NXTHDR(message, part)) {
+    const bool is_error = (part->cmsg_level == SOL_IP && part->cmsg_type == IP_RECVERR) ||
+                          (part->cmsg_level == SOL_IPV6 && part->cmsg_type == IPV6_RECVERR);
+    if (!is_error) continue;
+    sock_extended_err error;
+    std::memcpy(&error, CMSG_DATA(part), sizeof(error));
+    const bool is_icmp =
+        error.ee_origin == SO_EE_ORIGIN_ICMP || error.ee_origin == SO_EE_ORIGIN_ICMP6;
+    if (is_icmp && error.ee_errno == ECONNREFUSED) return true;
+  }
+  return false;
+}
+
+class UdpSocket final : public DatagramSocket {
+ public:
+  UdpSocket(Fd fd, const NetAddress& local, uint32_t netdev)
+      : fd_(std::move(fd)), local_(local), netdev_(netdev) {}
+
+  int fd() const override { return fd_.get(); }
+  NetAddress local() const override { return local_; }
+
+  void send(const NetAddress& to, std::span<const uint8_t> bytes) override {
+    SocketAddress address;
+    const socklen_t length = to_socket_address(to, netdev_, &address);
+    // The other family cannot be reached from here.
+    if (to.is_ipv4() != local_.is_ipv4()) return;
+    // Twice: the first call may only tell of an error that an earlier datagram met.
+    for (int i = 0; i < 2; ++i) {
+      if (::sendto(fd_.get(), bytes.data(), bytes.size(), 0, &address.any, length) >= 0) return;
+    }
+    if (errno != EAGAIN && errno != ENOBUFS && errno != ECONNREFUSED) {
+      URMA_LOG_LIMITED(WARNING, "a control message from {} to {} cannot be sent: {}", local_.text(),
+                       to.text(), std::strerror(errno));
+    }
+  }
+
+  Arrival receive(std::span<uint8_t> buffer, size_t* length, NetAddress* other) override {
+    for (;;) {
+      bool refused;
+      if (!take(MSG_ERRQUEUE, buffer, length, other, &refused)) break;
+      if (refused) return Arrival::kRefused;
+    }
+    for (;;) {
+      bool refused;
+      if (take(0, buffer, length, other, &refused)) return Arrival::kDatagram;
+      // What an earlier datagram met; the queue of errors has it, too.
+      if (errno == EAGAIN || errno == EWOULDBLOCK) return Arrival::kNothing;
+      if (errno == EBADF || errno == ENOTSOCK || errno == EFAULT || errno == ENOMEM) {
+        return Arrival::kNothing;
+      }
+    }
+  }
+
+ private:
+  bool take(int flags, std::span<uint8_t> buffer, size_t* length, NetAddress* other,
+            bool* refused) {
+    SocketAddress address = {};
+    iovec part = {buffer.data(), buffer.size()};
+    alignas(cmsghdr) uint8_t control[512];
+    msghdr message = {};
+    message.msg_name = &address;
+    message.msg_namelen = sizeof(address);
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof(control);
+    const ssize_t got = ::recvmsg(fd_.get(), &message, flags | MSG_TRUNC | MSG_DONTWAIT);
+    if (got < 0) return false;
+    *length = static_cast<size_t>(got);
+    *other = from_socket_address(address);
+    *refused = tells_refusal(&message);
+    return true;
+  }
+
+  const Fd fd_;
+  const NetAddress local_;
+  const uint32_t netdev_;
+};
+
+void set_option(int fd, int level, int name, int value) {
+  if (::setsockopt(fd, level, name, &value, sizeof(value)) != 0) {
+    fail_errno(URMA_FAIL, "setting up a control socket");
+  }
+}
+
+}  // namespace
+
+bool NetAddress::is_ipv4() const {
+  return std::equal(std::begin(kMappedPrefix), std::end(kMappedPrefix), ip);
+}
+
+bool NetAddress::is_link_local() const {
+  return ip[0] == kLinkLocalPrefix[0] && (ip[1] & 0xc0) == kLinkLocalPrefix[1];
+}
+
+bool NetAddress::is_unicast() const {
+  // 0.0.0.0/8 is no host's, and from 224.0.0.0 on there are groups and the broadcast.
+  if (is_ipv4()) return ip[12] != 0 && ip[12] < 224;
+  return ip[0] != 0xff && std::any_of(std::begin(ip), std::end(ip), [](uint8_t b) { return b; });
+}
+
+std::string NetAddress::text() const {
+  char text[INET6_ADDRSTRLEN] = "";
+  if (is_ipv4()) {
+    ::inet_ntop(AF_INET, ip + sizeof(kMappedPrefix), text, sizeof(text));
+    return urma::format("{}:{}", text, port);
+  }
+  ::inet_ntop(AF_INET6, ip, text, sizeof(text));
+  return urma::format("[{}]:{}", text, port);
+}
+
+NetAddress address_of(const urma_eid_t& eid, LinkLayer link_layer, uint16_t port) {
+  NetAddress address;
+  std::memcpy(address.ip, eid.raw, sizeof(address.ip));
+  address.port = port;
+  if (link_layer == LinkLayer::kInfiniband) {
+    std::memcpy(address.ip, kLinkLocalPrefix, sizeof(kLinkLocalPrefix));
+    address.ip[8] |= 0x02;
+  }
+  return address;
+}
+
+std::unique_ptr<DatagramSocket> UdpNetwork::open(const NetAddress& local) {
+  if (!local.is_unicast()) {
+    fail(URMA_EINVAL, "there can be no control socket at {}: it is not one host's address",
+         local.text());
+  }
+  SocketAddress address;
+  socklen_t length = to_socket_address(local, netdev_, &address);
+  const bool v4 = local.is_ipv4();
+  Fd fd(::socket(address.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_UDP));
+  if (!fd.valid()) fail_errno(URMA_FAIL, "making a control socket");
+  if (!v4) set_option(fd.get(), SOL_IPV6, IPV6_V6ONLY, 1);
+  set_option(fd.get(), v4 ? SOL_IP : SOL_IPV6, v4 ? IP_RECVERR : IPV6_RECVERR, 1);
+  set_option(fd.get(), SOL_SOCKET, SO_RCVBUF, kReceiveBytes);
+  if (::bind(fd.get(), &address.any, length) != 0) {
+    if (errno == EADDRINUSE && local.port != 0) return nullptr;
+    fail_errno(URMA_FAIL,
+               urma::format("binding a control socket to {} (interface {}), which is the "
+                            "address that the EID stands for",
+                            local.text(), netdev_));
+  }
+  length = sizeof(address);
+  if (::getsockname(fd.get(), &address.any, &length) != 0) {
+    fail_errno(URMA_FAIL, "asking a control socket for its address");
+  }
+  return std::make_unique<UdpSocket>(std::move(fd), from_socket_address(address), netdev_);
+}
+
+std::shared_ptr<void> UdpNetwork::claim(const std::string& name) {
+  const auto full = urma::format("urma-verbs-{}-{}", netdev_, name);
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  // The first byte stays 0: that is the abstract namespace.
+  if (full.size() >= sizeof(address.sun_path)) fail(URMA_EINVAL, "the name {} is too long", full);
+  std::memcpy(address.sun_path + 1, full.data(), full.size());
+  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + full.size());
+  auto fd = std::make_shared<Fd>(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (!fd->valid()) fail_errno(URMA_FAIL, "making a socket that holds an id");
+  if (::bind(fd->get(), reinterpret_cast<const sockaddr*>(&address), length) != 0) {
+    if (errno == EADDRINUSE) return nullptr;
+    fail_errno(URMA_FAIL, urma::format("holding the name {}", full));
+  }
+  return fd;
+}
+
+}  // namespace urma::verbs

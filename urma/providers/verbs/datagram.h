@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT
+//
+// Datagrams between the control sockets of contexts, and where they come from.
+#ifndef URMA_PROVIDERS_VERBS_DATAGRAM_H_
+#define URMA_PROVIDERS_VERBS_DATAGRAM_H_
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "urma/providers/verbs/device.h"
+#include "urma_types.h"
+
+namespace urma::verbs {
+
+// An address of UDP over IPv4 or IPv6. The scope of a link-local one is the socket's own.
+struct NetAddress {
+  uint8_t ip[16];  // network order; an IPv4 address is mapped: ::ffff:a.b.c.d
+  uint16_t port;   // host order
+
+  auto operator<=>(const NetAddress&) const = default;
+  bool is_ipv4() const;
+  bool is_link_local() const;
+  // One host's: neither unspecified, nor multicast, nor broadcast.
+  bool is_unicast() const;
+  std::string text() const;  // "10.0.0.1:4000", "[fe80::1]:4000"
+};
+
+// Where the control sockets of an EID are. On InfiniBand that is the IPoIB interface of the port:
+// its link-local address follows from the GID (RFC 4391, section 8). Never run on InfiniBand.
+NetAddress address_of(const urma_eid_t& eid, LinkLayer link_layer, uint16_t port);
+
+// What receive() found.
+enum class Arrival {
+  kNothing,
+  kDatagram,
+  kRefused,  // the bytes are the beginning of a datagram of ours that nobody took there
+};
+
+// Never blocks. On the service thread.
+class DatagramSocket {
+ public:
+  virtual ~DatagramSocket() = default;
+  virtual int fd() const = 0;
+  virtual NetAddress local() const = 0;
+  // What cannot be sent is lost, as what the network loses is.
+  virtual void send(const NetAddress& to, std::span<const uint8_t> bytes) = 0;
+  // A datagram that is longer than the buffer fills it and says its whole length in *length. Of a
+  // refused one, *other is where it was sent to.
+  virtual Arrival receive(std::span<uint8_t> buffer, size_t* length, NetAddress* other) = 0;
+};
+
+class DatagramNetwork {
+ public:
+  virtual ~DatagramNetwork() = default;
+  // On port 0: on any that is free. NULL where another socket has the port; throws Error else.
+  virtual std::unique_ptr<DatagramSocket> open(const NetAddress& local) = 0;
+  // Holds a name that only one process may hold on this network and machine, until the pointer
+  // goes. NULL where another holds it; throws Error else.
+  virtual std::shared_ptr<void> claim(const std::string& name) = 0;
+};
+
+// The machine's own network.
+class UdpNetwork final : public DatagramNetwork {
+ public:
+  // `netdev` is the scope of link-local addresses: the index of the device's network interface.
+  explicit UdpNetwork(uint32_t netdev) : netdev_(netdev) {}
+  std::unique_ptr<DatagramSocket> open(const NetAddress& local) override;
+  // By a socket in the abstract namespace: it belongs to the network namespace, as addresses do,
+  // and goes with the process.
+  std::shared_ptr<void> claim(const std::string& name) override;
+
+ private:
+  const uint32_t netdev_;
+};
+
+}  // namespace urma::verbs
+
+#endif  // URMA_PROVIDERS_VERBS_DATAGRAM_H_

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: MIT
+#include "urma/providers/verbs/datagram_queue.h"
+
+#include <sched.h>
+#include <sys/random.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "urma/base/clock.h"
+#include "urma/base/error.h"
+#include "urma/base/log.h"
+
+namespace urma::verbs {
+namespace {
+
+constexpr uint32_t kMtuOf256 = 1;  // IBV_MTU_256
+constexpr uint64_t kFlushNs = 100'000'000;
+
+// Who does not know it cannot send here. The upper half of all keys is the kernel's.
+uint32_t random_qkey() {
+  uint32_t qkey = 0;
+  if (::getrandom(&qkey, sizeof(qkey), 0) != sizeof(qkey)) fail_errno(URMA_FAIL, "getrandom");
+  return qkey & 0x7FFFFFFF;
+}
+
+QueuePairLimits receives_only(uint32_t depth, uint32_t max_pieces) {
+  QueuePairLimits limits;
+  limits.receives = depth;
+  limits.receive_sges = max_pieces;
+  return limits;
+}
+
+uint64_t address_of(const LazyMemory& memory) { return reinterpret_cast<uint64_t>(memory.data()); }
+
+}  // namespace
+
+uint32_t max_datagram(const DeviceInfo& info) {
+  const uint32_t mtu = 256U << (static_cast<uint32_t>(info.port_attr.active_mtu) - kMtuOf256);
+  return mtu - sizeof(DatagramHeader);
+}
+
+constexpr uint32_t kHeaderStride = kRoutingHeader + sizeof(DatagramHeader);
+
+DatagramReceives::DatagramReceives(const ContextResources& resources,
+                                   const std::shared_ptr<CqPump>& pump, uint32_t depth,
+                                   uint32_t max_pieces)
+    : api_(&resources.device->api()),
+      qkey_(random_qkey()),
+      headers_(size_t{depth} * kHeaderStride),
+      region_(*resources.device, address_of(headers_), headers_.bytes(), {}),
+      pair_(*resources.device, IBV_QPT_UD, pump, nullptr, receives_only(depth, max_pieces + 1),
+            resources.origin, qkey_, [] {}) {
+  pair_.open();
+}
+
+int DatagramReceives::post(ibv_recv_wr* first, ibv_recv_wr** bad) {
+  return api_->post_recv(pair_.handle(), first, bad);
+}
+
+ibv_sge DatagramReceives::header_piece(uint32_t place) const {
+  return {address_of(headers_) + uint64_t{place} * kHeaderStride, kHeaderStride, region_.lkey()};
+}
+
+DatagramHeader DatagramReceives::header(uint32_t place) const {
+  DatagramHeader header;
+  std::memcpy(
+      &header,
+      static_cast<const char*>(headers_.data()) + size_t{place} * kHeaderStride + kRoutingHeader,
+      sizeof(header));
+  return header;
+}
+
+ConnectReply DatagramReceives::reply() const {
+  ConnectReply reply = {};
+  reply.end = pair_.address();
+  reply.qkey = qkey_;
+  return reply;
+}
+
+DatagramSends::DatagramSends(const ContextResources& resources, const std::shared_ptr<CqPump>& pump,
+                             const QueuePairLimits& limits, const urma_jfs_cfg_t& cfg)
+    : stride_(sizeof(DatagramHeader) + cfg.max_inline_data),
+      // One more than the depth: the marker of a send queue has a place, too.
+      headers_((size_t{cfg.depth} + 1) * stride_),
+      region_(*resources.device, address_of(headers_), headers_.bytes(), {}),
+      pair_(*resources.device, IBV_QPT_UD, pump, nullptr, limits, resources.origin, random_qkey(),
+            [] {}),
+      sends_(limits.sends) {
+  pair_.open();
+}
+
+ibv_sge DatagramSends::write_head(uint32_t place, const DatagramHeader& header, const void* data,
+                                  uint32_t bytes) const {
+  char* head = static_cast<char*>(headers_.data()) + place * stride_;
+  std::memcpy(head, &header, sizeof(header));
+  if (bytes != 0) std::memcpy(head + sizeof(header), data, bytes);
+  return {reinterpret_cast<uint64_t>(head), static_cast<uint32_t>(sizeof(header)) + bytes,
+          region_.lkey()};
+}
+
+DatagramPath::DatagramPath(VerbsSender* sender, RemoteQueue* target, uint32_t hint)
+    : DevicePath(&sender->queue(), target, hint), sender_(sender), tag_(sender->enter(this)) {}
+
+DatagramPath::~DatagramPath() {
+  if (connection_ != nullptr) end_connection(sender_->resources(), connection_);
+  if (address_ != nullptr) sender_->resources().device->api().destroy_ah(address_);
+  sender_->leave(tag_);
+}
+
+bool DatagramPath::advance() {
+  more = false;
+  sender_->poll_completions();
+  const bool waiting = sender_->queue().state() == URMA_JETTY_STATE_READY &&
+                       next_waiting() != nullptr && (!connected() || post_waiting());
+  sender_->keep_armed();
+  return waiting && !idle();
+}
+
+SendEntry* DatagramPath::next_waiting() const {
+  if (idle()) return nullptr;
+  if (under_way_ == 0) return first();
+  const uint32_t next = sender_->queue().at(last_under_way_).next;
+  return next == kNoEntry ? nullptr : &sender_->queue().at(next);
+}
+
+void DatagramPath::end_first(urma_cr_status_t status) {
+  if (under_way_ != 0 && --under_way_ == 0) last_under_way_ = kNoEntry;
+  sender_->queue().complete(take_first(), status);
+}
+
+// False while the target's owner is asked. Nobody is told what became of a message that finds no
+// target.
+bool DatagramPath::connected() {
+  if (address_ != nullptr) return true;
+  if (connection_ == nullptr) {
+    connection_ = std::make_shared<Connection>();
+    ConnectRequest& request = connection_->request;
+    request.connection = sender_->resources().connections->next_number();
+    request.source = sender_->name();
+    request.target = {target()->id.eid, target()->id.id, static_cast<uint32_t>(target()->type),
+                      URMA_TM_UM, target()->token.token};
+    request.hint = hint();
+    make_connection(sender_->resources(), connection_, /*pump=*/nullptr, {}, {});
+    return false;
+  }
+  if (!connection_->settled.load(std::memory_order_acquire)) return false;
+  if (connection_->status == URMA_CR_SUCCESS) {
+    const ContextResources& resources = sender_->resources();
+    ibv_ah_attr attr = address_vector(*resources.device, resources.origin,
+                                      connection_->answer.reply.end, sender_->config().priority);
+    address_ = resources.device->api().create_ah(resources.device->pd(), &attr);
+    if (address_ != nullptr) return true;
+    URMA_LOG_LIMITED(ERR, "queue {:#x}: the device knows no way to id {:#x}", sender_->id().id,
+                     target()->id.id);
+  }
+  end_connection(sender_->resources(), connection_);
+  connection_.reset();
+  while (next_waiting() != nullptr && under_way_ == 0) end_first(URMA_CR_SUCCESS);
+  return false;
+}
+
+// True where requests still wait.
+bool DatagramPath::post_waiting() {
+  while (SendEntry* entry = next_waiting()) {
+    const urma_cr_status_t status = check(entry);
+    if (status != URMA_CR_SUCCESS || entry->kind == OpKind::kNop) {
+      // All that is under way completes soon.
+      if (under_way_ != 0) return true;
+      end_first(status);
+      continue;
+    }
+    if (!post(entry)) return true;
+    entry->state = SendState::kInFlight;
+    ++under_way_;
+    last_under_way_ = sender_->queue().index_of(entry);
+  }
+  return false;
+}
+
+urma_cr_status_t DatagramPath::check(SendEntry* entry) const {
+  if (entry->bytes > max_datagram(sender_->device())) return URMA_CR_LOC_LEN_ERR;
+  for (const LocalPiece& piece : SendQueue::pieces(entry)) {
+    uint32_t lkey;
+    if (piece.len == 0) continue;
+    if (!piece.valid || !sender_->resources().keys->find(piece.ref, &lkey)) {
+      return URMA_CR_LOC_ACCESS_ERR;
+    }
+  }
+  return URMA_CR_SUCCESS;
+}
+
+bool DatagramPath::post(SendEntry* entry) {
+  DatagramSends& sends = sender_->datagrams();
+  if (!sends.has_room() || sender_->credits() == 0) return false;
+  const uint32_t place = sender_->queue().index_of(entry);
+  const urma_jetty_id_t& id = sender_->id();
+  const DatagramHeader header = {
+      id.eid,           id.id, id.uasid, target()->id.id, entry->opcode == URMA_OPC_SEND_IMM,
+      entry->operand[0]};
+  ibv_sge* const pieces = sender_->list().pieces.data();
+  ibv_sge* piece = pieces;
+  *piece++ = sends.write_head(place, header, SendQueue::inline_data(entry), entry->inline_bytes);
+  for (const LocalPiece& local : SendQueue::pieces(entry)) {
+    if (local.len == 0) continue;
+    uint32_t lkey;
+    sender_->resources().keys->find(local.ref, &lkey);
+    *piece++ = {local.addr, local.len, lkey};
+  }
+  ibv_send_wr request = {};
+  request.wr_id = VerbsSender::wr_id(tag_, place);
+  request.opcode = IBV_WR_SEND;
+  request.sg_list = pieces;
+  request.num_sge = static_cast<int>(piece - pieces);
+  request.send_flags = IBV_SEND_SIGNALED;
+  if (entry->solicited) request.send_flags |= IBV_SEND_SOLICITED;
+  const ConnectReply& reply = connection_->answer.reply;
+  request.wr.ud = {address_, reply.end.qpn, reply.qkey};
+  ibv_send_wr* bad = nullptr;
+  if (sender_->post_send(sends.pair(), &request, &bad) != 0) return false;
+  sends.sent();
+  sender_->take_credits(1);
+  return true;
+}
+
+void DatagramPath::completed(uint32_t /*mark*/, ibv_wc_status status) {
+  sender_->give_credits(1);
+  sender_->datagrams().completed();
+  if (under_way_ == 0) return;
+  end_first(status == IBV_WC_SUCCESS ? URMA_CR_SUCCESS : URMA_CR_LOC_OPERATION_ERR);
+}
+
+void DatagramPath::flush() {
+  // What the device has leaves at once.
+  const uint64_t deadline = monotonic_ns() + kFlushNs;
+  for (sender_->poll_completions(); under_way_ != 0 && monotonic_ns() < deadline;
+       sender_->poll_completions()) {
+    ::sched_yield();
+  }
+  while (!idle()) end_first(URMA_CR_WR_FLUSH_ERR);
+}
+
+}  // namespace urma::verbs

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: MIT
+//
+// Mode UM: messages as datagrams. Each carries a header of ours before the program's bytes, since a
+// datagram says of its sender only which queue pair of which port it was.
+#ifndef URMA_PROVIDERS_VERBS_DATAGRAM_QUEUE_H_
+#define URMA_PROVIDERS_VERBS_DATAGRAM_QUEUE_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "segment/lazy_array.h"
+#include "urma/providers/verbs/memory.h"
+#include "urma/providers/verbs/sender.h"
+
+namespace urma::verbs {
+
+struct DatagramHeader {
+  urma_eid_t sender_eid;
+  uint32_t sender_id;
+  uint32_t sender_uasid;
+  uint32_t target_id;
+  uint32_t has_immediate;
+  uint64_t immediate;
+};
+static_assert(sizeof(DatagramHeader) == 40);
+
+// The device puts this before what was sent.
+inline constexpr uint32_t kRoutingHeader = 40;
+
+// How many bytes of a program one datagram takes.
+uint32_t max_datagram(const DeviceInfo& info);
+
+// The receiving end, of all targets of one receiver.
+class DatagramReceives {
+ public:
+  // Throws Error.
+  DatagramReceives(const ContextResources& resources, const std::shared_ptr<CqPump>& pump,
+                   uint32_t depth, uint32_t max_pieces);
+
+  int post(ibv_recv_wr* first, ibv_recv_wr** bad);
+  // A message that was longer than its receive ends the queue pair. All receives are to be posted
+  // again. Throws Error.
+  void reopen() { pair_.reopen(); }
+  // Where the headers of the receive in this place go.
+  ibv_sge header_piece(uint32_t place) const;
+  // What was received there, read once.
+  DatagramHeader header(uint32_t place) const;
+  // For senders.
+  ConnectReply reply() const;
+
+ private:
+  const VerbsApi* const api_;
+  const uint32_t qkey_;
+  LazyMemory headers_;
+  MemoryRegion region_;
+  QueuePair pair_;
+};
+
+// The sending end, of all paths of one sender. Guarded by the lock of its queue.
+class DatagramSends {
+ public:
+  // Throws Error.
+  DatagramSends(const ContextResources& resources, const std::shared_ptr<CqPump>& pump,
+                const QueuePairLimits& limits, const urma_jfs_cfg_t& cfg);
+
+  ibv_qp* pair() const { return pair_.handle(); }
+  bool has_room() const { return under_way_ < sends_; }
+  void sent() { ++under_way_; }
+  void completed() { --under_way_; }
+  // What goes out first with the request in this place of the send queue: the header, and bytes
+  // that were given inline.
+  ibv_sge write_head(uint32_t place, const DatagramHeader& header, const void* data,
+                     uint32_t bytes) const;
+
+ private:
+  const size_t stride_;
+  LazyMemory headers_;
+  MemoryRegion region_;
+  QueuePair pair_;
+  const uint32_t sends_;
+  uint32_t under_way_ = 0;
+};
+
+class DatagramPath : public DevicePath {
+ public:
+  DatagramPath(VerbsSender* sender, RemoteQueue* target, uint32_t hint);
+  ~DatagramPath() override;
+
+  bool advance() override;
+  void give_up_first() override { take_first(); }
+  void flush() override;
+  void completed(uint32_t mark, ibv_wc_status status) override;
+
+ private:
+  bool connected();
+  bool post_waiting();
+  bool post(SendEntry* entry);
+  urma_cr_status_t check(SendEntry* entry) const;
+  SendEntry* next_waiting() const;
+  void end_first(urma_cr_status_t status);
+
+  VerbsSender* const sender_;
+  const uint32_t tag_;
+  std::shared_ptr<Connection> connection_;
+  ibv_ah* address_ = nullptr;
+  uint32_t under_way_ = 0;  // the first ones of the list
+  uint32_t last_under_way_ = kNoEntry;
+};
+
+}  // namespace urma::verbs
+
+#endif  // URMA_PROVIDERS_VERBS_DATAGRAM_QUEUE_H_

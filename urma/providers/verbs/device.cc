@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: MIT
+#include "urma/providers/verbs/device.h"
+
+#include <fcntl.h>
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "urma/base/error.h"
+#include "urma/base/guard.h"
+#include "urma/providers/verbs/device_addresses.h"
+
+namespace urma::verbs {
+namespace {
+
+// In one turn of the service thread.
+constexpr int kMaxEvents = 16;
+
+ContextHandle open_by_name(const VerbsApi* api, const std::string& ibdev) {
+  int count = 0;
+  ibv_device** list = api->get_device_list(&count);
+  if (list == nullptr) fail(URMA_FAIL, "opening {}: no RDMA device is left", ibdev);
+  ibv_context* context = nullptr;
+  errno = ENODEV;
+  for (int i = 0; i < count; ++i) {
+    if (ibdev == api->get_device_name(list[i])) {
+      context = api->open_device(list[i]);
+      break;
+    }
+  }
+  const int error = errno;
+  api->free_device_list(list);
+  if (context == nullptr) {
+    fail(URMA_FAIL, "opening RDMA device {}: {}; see urma_admin show providers", ibdev,
+         std::strerror(error));
+  }
+  return {api, context};
+}
+
+void make_nonblocking(int fd) {
+  const int flags = ::fcntl(fd, F_GETFL);
+  if (flags < 0 || ::fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0) {
+    fail_errno(URMA_FAIL, "preparing the events of an RDMA device");
+  }
+}
+
+// Nothing where the event is not one of a queue.
+std::optional<QueueListener*> listener_of(const ibv_async_event& event) {
+  switch (event.event_type) {
+    case IBV_EVENT_CQ_ERR:
+      return static_cast<QueueListener*>(event.element.cq->cq_context);
+    case IBV_EVENT_QP_FATAL:
+    case IBV_EVENT_QP_REQ_ERR:
+    case IBV_EVENT_QP_ACCESS_ERR:
+    case IBV_EVENT_COMM_EST:
+    case IBV_EVENT_SQ_DRAINED:
+    case IBV_EVENT_PATH_MIG:
+    case IBV_EVENT_PATH_MIG_ERR:
+    case IBV_EVENT_QP_LAST_WQE_REACHED:
+      return static_cast<QueueListener*>(event.element.qp->qp_context);
+    case IBV_EVENT_SRQ_ERR:
+    case IBV_EVENT_SRQ_LIMIT_REACHED:
+      return static_cast<QueueListener*>(event.element.srq->srq_context);
+    default:
+      return std::nullopt;
+  }
+}
+
+bool is_port_event(ibv_event_type type) {
+  switch (type) {
+    case IBV_EVENT_PORT_ACTIVE:
+    case IBV_EVENT_PORT_ERR:
+    case IBV_EVENT_LID_CHANGE:
+    case IBV_EVENT_PKEY_CHANGE:
+    case IBV_EVENT_SM_CHANGE:
+    case IBV_EVENT_CLIENT_REREGISTER:
+    case IBV_EVENT_GID_CHANGE:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+Device::Device(const VerbsApi* api, Service* service, const DeviceInfo& info)
+    : api_(api), service_(service), info_(info), context_(open_by_name(api, info.ibdev)) {
+  pd_ = PdHandle(api_, api_->alloc_pd(context_.get()));
+  if (!pd_) fail_errno(URMA_FAIL, "a protection domain of " + info_.ibdev);
+  make_nonblocking(context_->async_fd);
+  service_->run([this] {
+    service_->watch(context_->async_fd, EPOLLIN, [this](uint32_t) { read_events(); });
+  });
+  watched_ = true;
+}
+
+Device::~Device() {
+  service_->run([this] { stop_events(); });
+}
+
+std::vector<PortAddress> Device::addresses() const {
+  return read_addresses(*api_, context_.get(), info_.port, info_.link_layer);
+}
+
+std::optional<PortAddress> Device::find_address(const urma_eid_t& eid) const {
+  for (const auto& address : addresses()) {
+    if (std::memcmp(&address.eid, &eid, sizeof(eid)) == 0) return address;
+  }
+  return std::nullopt;
+}
+
+void Device::add_listener(DeviceListener* listener) {
+  service_->run([&] { listeners_.push_back(listener); });
+}
+
+void Device::remove_listener(DeviceListener* listener) {
+  service_->run([&] { std::erase(listeners_, listener); });
+}
+
+void Device::stop_events() {
+  if (!std::exchange(watched_, false)) return;
+  service_->unwatch(context_->async_fd);
+}
+
+void Device::read_events() {
+  for (int i = 0; i < kMaxEvents; ++i) {
+    ibv_async_event event = {};
+    const int error = api_->get_async_event(context_.get(), &event);
+    if (error == EAGAIN || error == EINTR) return;
+    if (error != 0) {
+      URMA_LOG(WARNING, "{} tells of no more events: {}; close its contexts", info_.name,
+               std::strerror(error));
+      stop_events();
+      return;
+    }
+    guarded(URMA_LOG_SITE, [&] { dispatch(event); });
+    api_->ack_async_event(&event);
+  }
+}
+
+void Device::dispatch(const ibv_async_event& event) {
+  if (const auto listener = listener_of(event)) {
+    if (*listener != nullptr) (*listener)->queue_event(event.event_type);
+    return;
+  }
+  if (event.event_type == IBV_EVENT_DEVICE_FATAL) {
+    URMA_LOG(ERR, "{} has failed; its queues do not work any more", info_.name);
+    return tell([](DeviceListener* listener) { listener->device_failed(); });
+  }
+  if (!is_port_event(event.event_type) || event.element.port_num != info_.port) return;
+  switch (event.event_type) {
+    case IBV_EVENT_PORT_ACTIVE:
+      return tell([](DeviceListener* listener) { listener->port_changed(true); });
+    case IBV_EVENT_PORT_ERR:
+      return tell([](DeviceListener* listener) { listener->port_changed(false); });
+    case IBV_EVENT_GID_CHANGE:
+      return tell([](DeviceListener* listener) { listener->addresses_changed(); });
+    default:
+      // Paths migrate, subnet managers come and go: the device sees to that itself.
+      URMA_LOG(DEBUG, "{}: event {} changes nothing here", info_.name,
+               static_cast<int>(event.event_type));
+  }
+}
+
+template <typename Call>
+void Device::tell(Call call) {
+  // A listener may remove itself, or another.
+  for (auto* listener : std::vector(listeners_)) {
+    if (std::find(listeners_.begin(), listeners_.end(), listener) != listeners_.end()) {
+      call(listener);
+    }
+  }
+}
+
+}  // namespace urma::verbs

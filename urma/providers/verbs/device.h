@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT
+//
+// RDMA devices: what there is, what it can do, and one that is open.
+#ifndef URMA_PROVIDERS_VERBS_DEVICE_H_
+#define URMA_PROVIDERS_VERBS_DEVICE_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "urma/base/service.h"
+#include "urma/providers/verbs/handles.h"
+#include "urma/providers/verbs/verbs_api.h"
+#include "urma_types.h"
+
+namespace urma::verbs {
+
+// One address of a port. The index in DeviceInfo::eids is the eid_index.
+struct PortAddress {
+  urma_eid_t eid;      // the GID; for iWARP an IP address of its interface
+  uint32_t gid_index;  // what sgid_index takes
+  uint32_t netdev;     // index of its network interface, 0: none; the scope of a link-local address
+};
+
+enum class LinkLayer { kRoce, kInfiniband, kIwarp };
+
+// What one port of one RDMA device is and can do. Beside what the attributes say:
+struct DeviceInfo {
+  std::string name;  // of the URMA device: urma_<ibdev>, or urma_<ibdev>_<port> beyond port 1
+  std::string ibdev;
+  uint8_t port;
+  LinkLayer link_layer;
+  urma_device_attr_t attr;
+  std::vector<PortAddress> eids;  // RoCE v2 by IP first, link-local last
+  ibv_device_attr_ex limits;
+  ibv_port_attr port_attr;
+  uint32_t max_inline;  // bytes that a queue pair of ours is granted
+
+  bool iwarp() const { return link_layer == LinkLayer::kIwarp; }
+  bool has_immediates() const { return !iwarp(); }
+  bool has_solicited() const { return !iwarp(); }
+  bool has_rnr() const { return !iwarp(); }  // else a send without a receive ends the connection
+  bool has_datagrams() const { return !iwarp(); }
+  bool has_atomics() const { return attr.dev_cap.max_cas_size != 0; }
+  bool has_on_demand() const { return attr.dev_cap.feature.bs.non_pin != 0; }
+};
+
+// The ports that can be used. Where there is none, *why says so in one line for urma_admin; it
+// also names the first that was left out. Never throws, and logs at level INFO and below only.
+std::vector<DeviceInfo> find_devices(const VerbsApi& api, std::string* why);
+
+// Hears what befalls a port or a device. On the service thread.
+class DeviceListener {
+ public:
+  virtual ~DeviceListener() = default;
+  virtual void port_changed(bool active) = 0;
+  // The GID table changed: Device::addresses() has the new one.
+  virtual void addresses_changed() = 0;
+  virtual void device_failed() = 0;
+};
+
+// Hears what befalls one queue. The cq_context, qp_context and srq_context of everything made on a
+// Device point to one of these (cast to this very class), or are NULL. On the service thread. The
+// destroy verb of the queue waits until the call has returned, so the listener has to live until
+// then only, and must not destroy the queue itself: it posts that.
+class QueueListener {
+ public:
+  virtual ~QueueListener() = default;
+  virtual void queue_event(ibv_event_type type) = 0;
+};
+
+// One port, open. Its events are read on the service thread.
+class Device {
+ public:
+  // Throws Error where it cannot be opened.
+  Device(const VerbsApi* api, Service* service, const DeviceInfo& info);
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+  // Everything made on it is gone.
+  ~Device();
+
+  const VerbsApi& api() const { return *api_; }
+  Service& service() const { return *service_; }
+  const DeviceInfo& info() const { return info_; }
+  ibv_context* context() const { return context_.get(); }
+  ibv_pd* pd() const { return pd_.get(); }
+  uint8_t port() const { return info_.port; }
+
+  // As the port has it now; none where that EID is no longer there.
+  std::optional<PortAddress> find_address(const urma_eid_t& eid) const;
+  // The table as it is now, in the order of DeviceInfo::eids.
+  std::vector<PortAddress> addresses() const;
+
+  // From any thread. After remove_listener() has returned, the listener is not called.
+  void add_listener(DeviceListener* listener);
+  void remove_listener(DeviceListener* listener);
+
+ private:
+  void read_events();
+  void stop_events();
+  void dispatch(const ibv_async_event& event);
+  template <typename Call>
+  void tell(Call call);
+
+  const VerbsApi* const api_;
+  Service* const service_;
+  const DeviceInfo info_;
+  ContextHandle context_;
+  PdHandle pd_;
+  bool watched_ = false;                    // the service thread's
+  std::vector<DeviceListener*> listeners_;  // the service thread's
+};
+
+}  // namespace urma::verbs
+
+#endif  // URMA_PROVIDERS_VERBS_DEVICE_H_

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: MIT
+#include "urma/providers/verbs/device_attr.h"
+
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+
+#include "jetty/device_limits.h"
+
+namespace urma::verbs {
+namespace {
+
+constexpr uint32_t kMaxSge = 16;
+constexpr uint32_t kMaxTransfer = 1U << 31;
+// A request has one remote place, and WRITE_NOTIFY a second one.
+constexpr uint32_t kMaxRemoteSge = 2;
+// What comes with a datagram of ours lies in front of the program's own buffers.
+constexpr uint32_t kDatagramSge = 1;
+
+uint32_t limited(int64_t limit, uint32_t ours) {
+  return static_cast<uint32_t>(std::clamp<int64_t>(limit, 0, ours));
+}
+
+// Megabits a second of one lane, as ibv_port_attr.active_speed encodes it.
+uint64_t lane_speed(uint8_t encoded) {
+  switch (encoded) {
+    case 1:
+      return 2500;
+    case 2:
+      return 5000;
+    case 4:
+    case 8:
+      return 10000;
+    case 16:
+      return 14000;
+    case 32:
+      return 25000;
+    case 64:
+      return 50000;
+    case 128:
+      return 100000;
+    default:
+      return 0;
+  }
+}
+
+uint32_t lanes(uint8_t encoded) {
+  switch (encoded) {
+    case 2:
+      return 4;
+    case 4:
+      return 8;
+    case 8:
+      return 12;
+    case 16:
+      return 2;
+    default:
+      return 1;
+  }
+}
+
+// The fastest of the table that the link reaches.
+urma_speed_t speed_of(uint64_t megabits) {
+  struct Step {
+    uint64_t megabits;
+    urma_speed_t speed;
+  };
+  constexpr Step kSteps[] = {
+      {800000, URMA_SP_800G}, {400000, URMA_SP_400G}, {200000, URMA_SP_200G},
+      {100000, URMA_SP_100G}, {50000, URMA_SP_50G},   {40000, URMA_SP_40G},
+      {25000, URMA_SP_25G},   {14000, URMA_SP_14G},   {10000, URMA_SP_10G},
+      {5000, URMA_SP_5G},     {2500, URMA_SP_2_5G},   {1000, URMA_SP_1G},
+      {100, URMA_SP_100M},
+  };
+  for (const auto& step : kSteps) {
+    if (megabits >= step.megabits) return step.speed;
+  }
+  return URMA_SP_10M;
+}
+
+// There is no width of twelve lanes here.
+urma_link_width_t width_of(uint32_t count) {
+  if (count >= 8) return URMA_LINK_X8;
+  if (count >= 4) return URMA_LINK_X4;
+  return count >= 2 ? URMA_LINK_X2 : URMA_LINK_X1;
+}
+
+urma_mtu_t mtu_of(ibv_mtu mtu) {
+  return static_cast<urma_mtu_t>(std::clamp(static_cast<int>(mtu), static_cast<int>(URMA_MTU_256),
+                                            static_cast<int>(URMA_MTU_4096)));
+}
+
+urma_port_state_t state_of(ibv_port_state state) {
+  switch (state) {
+    case IBV_PORT_DOWN:
+      return URMA_PORT_DOWN;
+    case IBV_PORT_INIT:
+      return URMA_PORT_INIT;
+    case IBV_PORT_ARMED:
+      return URMA_PORT_ARMED;
+    case IBV_PORT_ACTIVE:
+      return URMA_PORT_ACTIVE;
+    case IBV_PORT_ACTIVE_DEFER:
+      return URMA_PORT_ACTIVE_DEFER;
+    default:
+      return URMA_PORT_NOP;
+  }
+}
+
+urma_port_attr_t describe_port(const ibv_port_attr& port) {
+  urma_port_attr_t attr = {};
+  attr.active_mtu = mtu_of(port.active_mtu);
+  // Soft-iWARP says a largest unit that is smaller than the one in use.
+  attr.max_mtu = std::max(mtu_of(port.max_mtu), attr.active_mtu);
+  attr.state = state_of(port.state);
+  attr.active_width = width_of(lanes(port.active_width));
+  attr.active_speed = speed_of(lane_speed(port.active_speed) * lanes(port.active_width));
+  return attr;
+}
+
+void limit_objects(const ibv_device_attr& limits, urma_device_cap_t* cap) {
+  fill_object_limits(cap);
+  cap->max_jfc = limited(limits.max_cq, kMaxObjects);
+  cap->max_jfr = limited(limits.max_srq, kMaxObjects);
+  cap->max_jetty = cap->max_jfr;
+  cap->max_jfc_depth = limited(limits.max_cqe, kMaxQueueDepth);
+  cap->max_jfs_depth = limited(limits.max_qp_wr, kMaxQueueDepth);
+  cap->max_jfr_depth = limited(limits.max_srq_wr, kMaxQueueDepth);
+}
+
+void limit_requests(const DeviceInfo& info, urma_device_cap_t* cap) {
+  const auto& limits = info.limits.orig_attr;
+  const uint32_t extra = info.has_datagrams() ? kDatagramSge : 0;
+  cap->max_jfs_inline_len = info.max_inline;
+  cap->max_jfs_sge = limited(int64_t{limits.max_sge} - extra, kMaxSge);
+  cap->max_jfs_rsge = kMaxRemoteSge;
+  cap->max_jfr_sge =
+      limited(std::min<int64_t>(limits.max_srq_sge, int64_t{limits.max_sge} - extra), kMaxSge);
+  cap->max_msg_size = std::min(info.port_attr.max_msg_sz, kMaxTransfer);
+  cap->max_read_size = static_cast<uint32_t>(cap->max_msg_size);
+  cap->max_write_size = static_cast<uint32_t>(cap->max_msg_size);
+}
+
+// The kinds of request that have to work on memory which is not pinned.
+bool has_on_demand(const ibv_odp_caps& odp) {
+  constexpr uint32_t kRequests =
+      IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ;
+  return (odp.general_caps & IBV_ODP_SUPPORT) != 0 &&
+         (odp.per_transport_caps.rc_odp_caps & kRequests) == kRequests;
+}
+
+}  // namespace
+
+urma_device_attr_t describe_device(const DeviceInfo& info) {
+  const auto& limits = info.limits.orig_attr;
+  urma_device_attr_t attr = {};
+  // The GUID of the card, and the port: ports are devices of their own here.
+  std::memcpy(attr.guid.raw, &limits.node_guid, sizeof(limits.node_guid));
+  attr.guid.raw[URMA_GUID_SIZE - 1] = info.port;
+  auto& cap = attr.dev_cap;
+  limit_objects(limits, &cap);
+  limit_requests(info, &cap);
+  fill_transport(&cap, info.has_datagrams());
+  fill_priorities(&cap);
+  if (limits.atomic_cap != IBV_ATOMIC_NONE) fill_atomics(&cap, 8);
+  cap.ceq_cnt = 1;
+  cap.max_eid_cnt = static_cast<uint32_t>(info.eids.size());
+  cap.max_netaddr_cnt = cap.max_eid_cnt;
+  cap.feature.bs.non_pin = has_on_demand(info.limits.odp_caps);
+  cap.feature.bs.muti_seg_per_token_id = 1;
+  cap.feature.bs.jetty_grp = 1;
+  cap.page_size_cap = limits.page_size_cap;
+  attr.port_cnt = 1;
+  attr.port_attr[0] = describe_port(info.port_attr);
+  attr.reserved_jetty_id_min = 1;
+  attr.reserved_jetty_id_max = kMaxObjects;
+  return attr;
+}
+
+}  // namespace urma::verbs

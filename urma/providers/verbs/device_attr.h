@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: MIT
+#ifndef URMA_PROVIDERS_VERBS_DEVICE_ATTR_H_
+#define URMA_PROVIDERS_VERBS_DEVICE_ATTR_H_
+
+#include "urma/providers/verbs/device.h"
+
+namespace urma::verbs {
+
+// What urma_query_device says of it: from its limits, port_attr, link_layer, port, max_inline and
+// eids.
+urma_device_attr_t describe_device(const DeviceInfo& info);
+
+}  // namespace urma::verbs
+
+#endif  // URMA_PROVIDERS_VERBS_DEVICE_ATTR_H_

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT
+#ifndef URMA_PROVIDERS_VERBS_INSPECTOR_H_
+#define URMA_PROVIDERS_VERBS_INSPECTOR_H_
+
+#include <mutex>
+#include <vector>
+
+#include "urma/base/host.h"
+#include "urma/providers/verbs/transport.h"
+
+namespace urma::verbs {
+
+// Tells which queues and segments the contexts of this provider have.
+class Inspector final : public SegmentInspector {
+ public:
+  void add(VerbsTransport* transport);
+  // Nobody looks at it any more when this returns.
+  void remove(VerbsTransport* transport);
+
+  std::vector<urma_ext_part_t> parts(const urma_target_seg_t& segment) const override;
+  void list_queues(size_t most, std::vector<urma_ext_queue_t>* queues) const override;
+  void list_segments(size_t most, std::vector<urma_ext_segment_t>* segments) const override;
+
+ private:
+  mutable std::mutex mutex_;  // guards the next one
+  std::vector<VerbsTransport*> transports_;
+};
+
+}  // namespace urma::verbs
+
+#endif  // URMA_PROVIDERS_VERBS_INSPECTOR_H_

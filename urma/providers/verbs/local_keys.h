@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT
+//
+// The local keys of registered segments, found by the reference that requests carry.
+#ifndef URMA_PROVIDERS_VERBS_LOCAL_KEYS_H_
+#define URMA_PROVIDERS_VERBS_LOCAL_KEYS_H_
+
+#include <atomic>
+#include <cstdint>
+
+#include "segment/lazy_array.h"
+#include "segment/segment.h"
+
+namespace urma::verbs {
+
+// Thread-safe. The generation lies in the same word as the key, so that one look says whether the
+// registration still stands, too.
+class LocalKeys {
+ public:
+  // Before requests can name the segment, and before its region ends.
+  void set(SegmentRef ref, uint32_t lkey) {
+    // SYNC(local-key): release pairs with the acquire in find().
+    words_[ref.index].store(uint64_t{ref.generation} << 32 | lkey, std::memory_order_release);
+  }
+  void clear(SegmentRef ref) { words_[ref.index].store(0, std::memory_order_relaxed); }
+  // False where that registration has gone.
+  bool find(SegmentRef ref, uint32_t* lkey) const {
+    // SYNC(local-key): acquire pairs with the release in set().
+    const uint64_t word = words_[ref.index].load(std::memory_order_acquire);
+    *lkey = static_cast<uint32_t>(word);
+    return ref.generation != 0 && word >> 32 == ref.generation;
+  }
+
+ private:
+  LazyArray<std::atomic<uint64_t>> words_{kMaxSegments};
+};
+
+}  // namespace urma::verbs
+
+#endif  // URMA_PROVIDERS_VERBS_LOCAL_KEYS_H_

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT
+//
+// A message carries 32 immediate bits, a work request 64 or more. What fits into 31 goes directly;
+// of the rest the bits name a place at the receiver, written just before by the same queue pair.
+#ifndef URMA_PROVIDERS_VERBS_MAILBOX_H_
+#define URMA_PROVIDERS_VERBS_MAILBOX_H_
+
+#include <cstdint>
+#include <optional>
+
+#include "segment/lazy_array.h"
+#include "urma/providers/verbs/connector.h"
+#include "urma/providers/verbs/memory.h"
+
+namespace urma::verbs {
+
+enum class LetterKind : uint64_t { kImmediate = 0x1, kInvalidation = 0x2 };
+
+struct Letter {
+  LetterKind kind;
+  uint64_t value;  // the immediate; or the token id and the token's value
+  uint64_t va;     // what is invalidated
+  uint64_t len;
+};
+static_assert(sizeof(Letter) == 32);
+
+inline constexpr uint32_t kInMailbox = 1U << 31;
+inline bool fits_directly(uint64_t immediate) { return immediate < kInMailbox; }
+
+// The receiver's places for one connection. There are more than messages can wait at the receiver,
+// so that the sender takes them in turn without asking.
+class MailboxSlots {
+ public:
+  // For a receiver where up to `depth` messages wait. Throws Error.
+  MailboxSlots(const Device& device, uint32_t depth);
+
+  Mailbox address() const;
+  // What the sender has written there, read once; nothing where there is no such place.
+  std::optional<Letter> read(uint32_t slot) const;
+
+ private:
+  const uint32_t slots_;
+  LazyMemory memory_;
+  MemoryRegion region_;
+};
+
+}  // namespace urma::verbs
+
+#endif  // URMA_PROVIDERS_VERBS_MAILBOX_H_

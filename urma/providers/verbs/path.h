@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: MIT
+//
+// The way from one send queue to one imported queue, over a reliable connection.
+//
+// Requests stay in the path's list until they are done: first those that the device has, then those
+// that wait. So what a broken connection has not executed only has to be posted again.
+#ifndef URMA_PROVIDERS_VERBS_PATH_H_
+#define URMA_PROVIDERS_VERBS_PATH_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "urma/providers/verbs/atomics.h"
+#include "urma/providers/verbs/memory.h"
+#include "urma/providers/verbs/sender.h"
+
+namespace urma::verbs {
+
+class VerbsPath : public DevicePath {
+ public:
+  VerbsPath(VerbsSender* sender, RemoteQueue* target, uint32_t hint);
+  ~VerbsPath() override;
+
+  bool advance() override;
+  void give_up_first() override { take_first(); }
+  void flush() override;
+  void completed(uint32_t mark, ibv_wc_status status) override;
+  void close_unwanted() override;
+
+  // The short way. Takes a request in and puts it into the list, behind those of this path that
+  // are there. False where it is not so simple: nothing has happened then.
+  bool add_simple(const urma_jfs_wr_t& wr);
+  // Posts what add_simple() has put there. False where some of it waits.
+  bool post_simple() { return post_list(next_waiting()); }
+
+ private:
+  enum class Step {
+    kAdded,  // its requests are in the list
+    kFull,   // the list is
+    kEnd,    // needs no request: ends with a status when its turn comes
+    kWait,
+  };
+  enum class State { kNone, kConnecting, kReady, kDraining };
+
+  // What a request wants of a segment.
+  struct Access {
+    ImportedSegment* segment;
+    uint64_t addr;
+    uint64_t bytes;
+    uint32_t rights;  // URMA_ACCESS_*
+  };
+
+  // An atomic that takes several requests. The device writes into `found`.
+  struct Emulation {
+    explicit Emulation(const Device& device)
+        : region(device, reinterpret_cast<uint64_t>(&found), sizeof(found), {}) {}
+
+    alignas(8) uint64_t found = 0;
+    MemoryRegion region;
+    uint32_t rkey = 0;
+    std::optional<AtomicLoop> loop;  // while one is under way
+  };
+
+  // Places of the queue pair that are not for the program's requests: a nudge, and the mark behind
+  // what is flushed.
+  static constexpr uint32_t kSpareSends = 2;
+  friend class VerbsSender;
+
+  SendQueue& queue() const { return sender_->queue(); }
+
+  bool stands() const {
+    return state_ == State::kReady && !failing_ &&
+           connection_->broken.load(std::memory_order_relaxed) == URMA_CR_SUCCESS;
+  }
+  bool emulating() const { return emulation_ != nullptr && emulation_->loop.has_value(); }
+  bool nothing_waits() const {
+    return idle() || (under_way_ != 0 && queue().at(last_under_way_).next == kNoEntry);
+  }
+  bool advance_slowly();
+  void sign(SendEntry* entry);
+
+  // What is posted, in path_post.cc.
+  SendEntry* next_waiting() const;
+  SendEntry* next_of(const SendEntry& entry) const;
+  bool post_waiting();
+  Step fill_list(SendEntry* entry, urma_cr_status_t* status);
+  uint32_t requests_for(const SendEntry& entry) const;
+  Step add_guarded(SendEntry* entry, urma_cr_status_t* status);
+  Step add(SendEntry* entry, urma_cr_status_t* status);
+  ibv_send_wr* add_request(ibv_wr_opcode opcode);
+  void add_inline(ibv_send_wr* request, const void* data, uint32_t bytes);
+  bool add_pieces(ibv_send_wr* request, std::span<const LocalPiece> pieces);
+  bool add_local(ibv_send_wr* request, SendEntry* entry);
+  bool add_letter(const SendEntry& entry, uint32_t* immediate);
+  // Who may not access a segment may not end it either.
+  Step authorize_invalidation(SendEntry* entry, urma_cr_status_t* status);
+  Step add_message(SendEntry* entry, urma_cr_status_t* status);
+  void look_up_segments(SendEntry* entry);
+  // Finds the key for an access, asking the owner where need be. *asked is the attempt that it
+  // waits for, 0: none.
+  Step authorize(const Access& access, uint64_t* asked, uint32_t* rkey, urma_cr_status_t* status);
+  Step add_access(SendEntry* entry, urma_cr_status_t* status);
+  bool add_read(SendEntry* entry, uint32_t rkey);
+  Step add_write_imm(SendEntry* entry, uint32_t rkey, urma_cr_status_t* status);
+  Step add_write_notify(SendEntry* entry, uint32_t rkey, urma_cr_status_t* status);
+  Step add_atomic(SendEntry* entry, uint32_t rkey, urma_cr_status_t* status);
+  Step add_emulated(SendEntry* entry, uint32_t rkey, urma_cr_status_t* status);
+  void set_round(ibv_send_wr* request);
+  bool post_round(SendEntry* entry);
+  bool post_list(SendEntry* entry);
+  void refused(int error);
+  bool post_one(ibv_send_wr* request);
+  void nudge();
+
+  // What becomes of it.
+  void retire(uint64_t upto);
+  void end_first(urma_cr_status_t status);
+  void failed(uint64_t at, ibv_wc_status status);
+  void end_all_under_way(urma_cr_status_t status);
+  bool continue_emulation(SendEntry* entry);
+  void follow_connection();
+  void begin_drain();
+  void finish_drain();
+  void drop_connection();
+  void connect();
+  void begin_connection();
+  bool connected();
+
+  VerbsSender* const sender_;
+  const uint32_t tag_;
+  State state_ = State::kNone;
+  std::shared_ptr<Connection> connection_;
+  uint64_t asked_again_ns_ = 0;    // when a target that was not bound yet is asked again, 0: never
+  uint64_t patient_since_ns_ = 0;  // since when it is asked
+
+  // Requests of the device are counted. Completions bring back the lower half of the count: it
+  // passes zero early in the life of each path, so that what goes wrong there is not found late.
+  static constexpr uint64_t kFirstCount = UINT32_MAX - 40;
+  uint64_t posted_ = kFirstCount;
+  uint64_t done_ = kFirstCount;       // up to here the device is through
+  uint64_t signalled_ = kFirstCount;  // up to here a completion will tell
+  uint32_t sends_ = 0;                // how many the queue pair holds
+  uint32_t signal_every_ = 1;
+  uint64_t letters_ = 0;
+
+  // What the device has: the first ones of the list.
+  uint32_t under_way_ = 0;
+  uint32_t last_under_way_ = kNoEntry;
+
+  bool failing_ = false;  // the queue pair is to be drained
+  bool drained_ = false;
+  uint64_t drain_mark_ = 0;
+  uint64_t drain_since_ns_ = 0;
+  uint32_t fruitless_ = 0;  // connections in a row that executed nothing
+
+  // What the first waiting request waits for: the attempts for its segment, and for `notified`.
+  uint64_t asked_ = 0;
+  uint64_t asked_notified_ = 0;
+  std::unique_ptr<Emulation> emulation_;
+};
+
+}  // namespace urma::verbs
+
+#endif  // URMA_PROVIDERS_VERBS_PATH_H_

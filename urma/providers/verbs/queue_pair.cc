@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: MIT
+#include "urma/providers/verbs/queue_pair.h"
+
+#include <sys/random.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "urma/base/error.h"
+#include "urma/base/log.h"
+
+namespace urma::verbs {
+namespace {
+
+constexpr uint32_t kPsnMask = 0xFFFFFF;
+constexpr uint8_t kRetries = 7;
+constexpr uint8_t kHopLimit = 64;
+// 0 would be for ever.
+constexpr uint8_t kDefaultTimeout = 17;
+
+uint32_t random_psn() {
+  uint32_t psn = 0;
+  if (::getrandom(&psn, sizeof(psn), 0) != sizeof(psn)) fail_errno(URMA_FAIL, "getrandom");
+  return psn & kPsnMask;
+}
+
+uint8_t most_rd_atomic(int limit) { return static_cast<uint8_t>(std::clamp(limit, 0, 255)); }
+
+}  // namespace
+
+ibv_ah_attr address_vector(const Device& device, const Origin& origin, const LinkEnd& peer,
+                           uint8_t service_level) {
+  ibv_ah_attr attr = {};
+  attr.is_global = 1;
+  std::memcpy(&attr.grh.dgid, &peer.gid, sizeof(attr.grh.dgid));
+  attr.grh.sgid_index = static_cast<uint8_t>(origin.gid_index);
+  attr.grh.hop_limit = kHopLimit;
+  attr.dlid = peer.lid;
+  attr.sl = service_level;
+  attr.port_num = device.port();
+  return attr;
+}
+
+QueuePair::QueuePair(const Device& device, ibv_qp_type type, std::shared_ptr<CqPump> pump,
+                     ibv_srq* srq, const QueuePairLimits& limits, const Origin& origin,
+                     uint32_t qkey, std::function<void()> broken)
+    : device_(&device),
+      type_(type),
+      pump_(std::move(pump)),
+      origin_(origin),
+      qkey_(qkey),
+      broken_(std::move(broken)) {
+  ibv_qp_init_attr init = {};
+  init.qp_context = static_cast<QueueListener*>(this);
+  init.send_cq = pump_->cq();
+  init.recv_cq = pump_->cq();
+  init.srq = srq;
+  init.qp_type = type;
+  init.cap = {limits.sends, limits.receives, limits.send_sges, limits.receive_sges,
+              limits.inline_bytes};
+  qp_ = device.api().create_qp(device.pd(), &init);
+  if (qp_ == nullptr) {
+    fail_errno(URMA_ENOMEM, urma::format("making a queue pair of {} sends and {} receives at {}",
+                                         limits.sends, limits.receives, device.info().ibdev));
+  }
+  number_ = qp_->qp_num;
+  sends_ = std::max(init.cap.max_send_wr, limits.sends);
+  inline_bytes_ = init.cap.max_inline_data;
+  const DeviceInfo& info = device.info();
+  try {
+    std::memcpy(&address_.gid, &origin.gid, sizeof(address_.gid));
+    address_.qpn = number_;
+    address_.psn = random_psn();
+    address_.lid = info.port_attr.lid;
+    address_.link_layer = info.link_layer;
+    address_.mtu = static_cast<uint8_t>(info.port_attr.active_mtu);
+    address_.rd_atomic = most_rd_atomic(info.limits.orig_attr.max_qp_rd_atom);
+    initialize();
+  } catch (...) {
+    device.api().destroy_qp(qp_);
+    throw;
+  }
+}
+
+void QueuePair::initialize() {
+  // librdmacm does all of it there.
+  if (device_->info().iwarp()) return;
+  ibv_qp_attr attr = {};
+  attr.qp_state = IBV_QPS_INIT;
+  attr.port_num = device_->port();
+  int mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
+  if (type_ == IBV_QPT_UD) {
+    attr.qkey = qkey_;
+    mask |= IBV_QP_QKEY;
+  } else {
+    attr.qp_access_flags =
+        IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
+    mask |= IBV_QP_ACCESS_FLAGS;
+  }
+  change(&attr, mask, "INIT");
+}
+
+void QueuePair::change(ibv_qp_attr* attr, int mask, const char* into) const {
+  const int error = device_->api().modify_qp(qp_, attr, mask);
+  if (error == 0) return;
+  errno = error;
+  fail_errno(URMA_FAIL, urma::format("queue pair {} into {}", number_, into));
+}
+
+void QueuePair::receive_from(const LinkEnd& peer, const Patience& patience) {
+  ibv_qp_attr attr = {};
+  attr.qp_state = IBV_QPS_RTR;
+  attr.path_mtu = static_cast<ibv_mtu>(std::min(peer.mtu, address_.mtu));
+  attr.dest_qp_num = peer.qpn;
+  attr.rq_psn = peer.psn & kPsnMask;
+  attr.max_dest_rd_atomic = address_.rd_atomic;
+  attr.min_rnr_timer = patience.min_rnr_timer;
+  attr.ah_attr = address_vector(*device_, origin_, peer, patience.service_level);
+  change(&attr,
+         IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+             IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
+         "RTR");
+}
+
+void QueuePair::send_to(const LinkEnd& peer, const Patience& patience) {
+  ibv_qp_attr attr = {};
+  attr.qp_state = IBV_QPS_RTS;
+  attr.timeout = patience.timeout != 0 ? patience.timeout : kDefaultTimeout;
+  attr.retry_cnt = kRetries;
+  attr.rnr_retry = patience.rnr_retry;
+  attr.sq_psn = address_.psn;
+  const int most = device_->info().limits.orig_attr.max_qp_init_rd_atom;
+  attr.max_rd_atomic = std::min(most_rd_atomic(most), peer.rd_atomic);
+  change(&attr,
+         IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+             IBV_QP_MAX_QP_RD_ATOMIC,
+         "RTS");
+}
+
+void QueuePair::open() {
+  ibv_qp_attr attr = {};
+  attr.qp_state = IBV_QPS_RTR;
+  change(&attr, IBV_QP_STATE, "RTR");
+  attr.qp_state = IBV_QPS_RTS;
+  attr.sq_psn = address_.psn;
+  change(&attr, IBV_QP_STATE | IBV_QP_SQ_PSN, "RTS");
+}
+
+void QueuePair::reopen() {
+  ibv_qp_attr attr = {};
+  attr.qp_state = IBV_QPS_RESET;
+  change(&attr, IBV_QP_STATE, "RESET");
+  initialize();
+  open();
+}
+
+bool QueuePair::fail() {
+  ibv_qp_attr attr = {};
+  attr.qp_state = IBV_QPS_ERR;
+  return device_->api().modify_qp(qp_, &attr, IBV_QP_STATE) == 0;
+}
+
+void QueuePair::close() {
+  const std::lock_guard lock(mutex_);
+  if (qp_ == nullptr) return;
+  const int error = device_->api().destroy_qp(std::exchange(qp_, nullptr));
+  if (error != 0) {
+    URMA_LOG(ERR, "destroying queue pair {} failed with errno {}", number_, error);
+  }
+}
+
+void QueuePair::queue_event(ibv_event_type type) {
+  switch (type) {
+    case IBV_EVENT_QP_FATAL:
+    case IBV_EVENT_QP_REQ_ERR:
+    case IBV_EVENT_QP_ACCESS_ERR:
+      URMA_LOG_LIMITED(WARNING, "queue pair {} has failed: device event {}", number_,
+                       static_cast<int>(type));
+      broken_();
+      break;
+    default:
+      break;
+  }
+}
+
+}  // namespace urma::verbs

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT
+#ifndef URMA_PROVIDERS_VERBS_QUEUE_PAIR_H_
+#define URMA_PROVIDERS_VERBS_QUEUE_PAIR_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+
+#include "urma/providers/verbs/connector.h"
+#include "urma/providers/verbs/cq_pump.h"
+#include "urma/providers/verbs/device.h"
+
+namespace urma::verbs {
+
+// Where the packets of a context come from.
+struct Origin {
+  ibv_gid gid;
+  uint32_t gid_index;
+};
+
+struct QueuePairLimits {
+  uint32_t sends = 1;
+  uint32_t send_sges = 1;
+  uint32_t inline_bytes = 0;
+  uint32_t receives = 0;  // where it has no shared receive queue
+  uint32_t receive_sges = 0;
+};
+
+// How long a sender tries.
+struct Patience {
+  uint8_t timeout;        // 4.096 us << timeout, each of eight times
+  uint8_t rnr_retry;      // 7: for ever
+  uint8_t min_rnr_timer;  // what the receiving end asks for
+  uint8_t service_level;
+};
+
+// A queue pair, in INIT. Thread-safe but for post().
+class QueuePair : public QueueListener {
+ public:
+  // `broken` is called on the service thread where the device says that it has failed. `pump` stays
+  // until the queue pair is gone. Throws Error.
+  QueuePair(const Device& device, ibv_qp_type type, std::shared_ptr<CqPump> pump, ibv_srq* srq,
+            const QueuePairLimits& limits, const Origin& origin, uint32_t qkey,
+            std::function<void()> broken);
+  ~QueuePair() override { close(); }
+  QueuePair(const QueuePair&) = delete;
+  QueuePair& operator=(const QueuePair&) = delete;
+
+  // For whoever leads it through its states, or posts; NULL once it is closed.
+  ibv_qp* handle() const { return qp_; }
+  uint32_t number() const { return number_; }
+  const LinkEnd& address() const { return address_; }
+  // What the device has granted.
+  uint32_t sends() const { return sends_; }
+  uint32_t inline_bytes() const { return inline_bytes_; }
+
+  // RC: can receive from `peer`, and then send to it. Throw Error.
+  void receive_from(const LinkEnd& peer, const Patience& patience);
+  void send_to(const LinkEnd& peer, const Patience& patience);
+  // UD: can receive and send.
+  void open();
+  // UD: the same once it has failed. What was posted is forgotten. Throws Error.
+  void reopen();
+  // What is under way is flushed. False where the device refuses.
+  bool fail();
+  // Gives it back to the device: nothing of it touches memory any more.
+  void close();
+
+  void queue_event(ibv_event_type type) override;
+
+ private:
+  void initialize();
+  void change(ibv_qp_attr* attr, int mask, const char* into) const;
+
+  const Device* const device_;
+  const ibv_qp_type type_;
+  const std::shared_ptr<CqPump> pump_;
+  const Origin origin_;
+  const uint32_t qkey_;
+  const std::function<void()> broken_;
+  std::mutex mutex_;  // for close()
+  ibv_qp* qp_;
+  uint32_t number_ = 0;
+  uint32_t sends_ = 0;
+  uint32_t inline_bytes_ = 0;
+  LinkEnd address_;
+};
+
+// How a peer's packets find their way, from `origin`.
+ibv_ah_attr address_vector(const Device& device, const Origin& origin, const LinkEnd& peer,
+                           uint8_t service_level);
+
+}  // namespace urma::verbs
+
+#endif  // URMA_PROVIDERS_VERBS_QUEUE_PAIR_H_

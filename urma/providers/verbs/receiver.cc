@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: MIT
+#include "urma/providers/verbs/receiver.h"
+
+#include <arpa/inet.h>
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "jetty/work_request.h"
+#include "urma/base/guard.h"
+#include "urma/base/log.h"
+
+namespace urma::verbs {
+namespace {
+
+// No key that a device has ever given: memory that is not registered fails the message, as the
+// contract says, not the post.
+constexpr uint32_t kNoKey = UINT32_MAX;
+
+urma_cr_status_t status_of(ibv_wc_status status) {
+  switch (status) {
+    case IBV_WC_SUCCESS:
+      return URMA_CR_SUCCESS;
+    case IBV_WC_LOC_LEN_ERR:
+      return URMA_CR_LOC_LEN_ERR;
+    case IBV_WC_LOC_PROT_ERR:
+    case IBV_WC_LOC_ACCESS_ERR:
+    case IBV_WC_LOC_QP_OP_ERR:
+      return URMA_CR_LOC_ACCESS_ERR;
+    case IBV_WC_REM_INV_REQ_ERR:
+    case IBV_WC_REM_ACCESS_ERR:
+      return URMA_CR_REM_ACCESS_ABORT_ERR;
+    default:
+      return URMA_CR_LOC_OPERATION_ERR;
+  }
+}
+
+}  // namespace
+
+urma_status_t VerbsReceiver::post(urma_jfr_wr_t* wr, urma_jfr_wr_t** bad_wr) noexcept {
+  OwnerScope scope(lock_);
+  urma_status_t status = URMA_SUCCESS;
+  uint64_t posts = 0;
+  urma_jfr_wr_t* first_listed = wr;
+  const auto hand_over = [&] {
+    uint32_t posted = 0;
+    const urma_status_t refused = post_listed(&posted);
+    posts += posted;
+    for (; posted != 0; --posted) first_listed = first_listed->next;
+    return refused;
+  };
+  while (wr != nullptr && status == URMA_SUCCESS) {
+    status = add(*wr);
+    if (status == URMA_SUCCESS) wr = wr->next;
+    if (wr != nullptr && status == URMA_SUCCESS && listed_ != kBatch) continue;
+    const urma_status_t refused = hand_over();
+    if (refused != URMA_SUCCESS) status = refused;
+  }
+  counters_.posts.add(posts);
+  if (status == URMA_SUCCESS) [[likely]]
+    return status;
+  counters_.refused.add(1);
+  *bad_wr = first_listed;
+  return status;
+}
+
+urma_status_t VerbsReceiver::add(const urma_jfr_wr_t& wr) {
+  if (wr.src.num_sge > cfg_.max_sge || (wr.src.num_sge != 0 && wr.src.sge == nullptr)) {
+    URMA_LOG_LIMITED(ERR, "post: a receive with num_sge {} at {}; the JFR takes up to {}",
+                     wr.src.num_sge, static_cast<const void*>(wr.src.sge), cfg_.max_sge);
+    return URMA_EINVAL;
+  }
+  PostedReceive* place = table_.free_place();
+  if (place == nullptr) {
+    URMA_LOG_LIMITED(WARNING, "post: the JFR already holds its depth of {} receives; poll first",
+                     table_.depth());
+    return URMA_ENOMEM;
+  }
+  const urma_status_t status = fill(wr, place);
+  if (status != URMA_SUCCESS) return status;
+  table_.take(place);
+  list(place);
+  return URMA_SUCCESS;
+}
+
+urma_status_t VerbsReceiver::fill(const urma_jfr_wr_t& wr, PostedReceive* place) {
+  place->user_ctx = wr.user_ctx;
+  place->bytes = 0;
+  place->pieces = 0;
+  ibv_sge* pieces = ReceiveTable::pieces(place);
+  if (datagrams_ != nullptr) {
+    pieces[place->pieces++] = datagrams_->header_piece(table_.index_of(place));
+  }
+  for (uint32_t i = 0; i < wr.src.num_sge; ++i) {
+    LocalPiece piece;
+    if (!local_piece(wr.src.sge[i], &piece)) return URMA_EINVAL;
+    if (piece.len == 0) continue;
+    uint32_t lkey = kNoKey;
+    if (!piece.valid || !resources_.keys->find(piece.ref, &lkey)) lkey = kNoKey;
+    pieces[place->pieces++] = {piece.addr, piece.len, lkey};
+    place->bytes += piece.len;
+  }
+  return URMA_SUCCESS;
+}
+
+void VerbsReceiver::list(PostedReceive* place) {
+  ibv_recv_wr& request = requests_[listed_];
+  request = {table_.index_of(place), nullptr, ReceiveTable::pieces(place),
+             static_cast<int>(place->pieces)};
+  if (listed_ != 0) requests_[listed_ - 1].next = &request;
+  ++listed_;
+}
+
+// Hands over what is listed; *posted is how many of them the device has taken.
+urma_status_t VerbsReceiver::post_listed(uint32_t* posted) {
+  *posted = std::exchange(listed_, 0);
+  if (*posted == 0) return URMA_SUCCESS;
+  if (!in_state(URMA_JFR_STATE_READY)) [[unlikely]] {
+    turn_away();
+    return URMA_SUCCESS;
+  }
+  ibv_recv_wr* bad = nullptr;
+  const uint32_t count = *posted;
+  const int error = post_list(requests_.data(), &bad);
+  if (error == 0) [[likely]] {
+    // Relaxed: a poll that does not see it yet has nothing to find either.
+    busy_.store(true, std::memory_order_relaxed);
+    return URMA_SUCCESS;
+  }
+  *posted = bad == nullptr ? 0 : static_cast<uint32_t>(bad - requests_.data());
+  *posted = std::min(*posted, count);
+  for (uint32_t i = *posted; i < count; ++i) table_.free(table_.find(requests_[i].wr_id));
+  URMA_LOG_LIMITED(ERR, "post: the device refuses a receive of JFR {:#x} with errno {}",
+                   identity_.id, error);
+  return error == ENOMEM ? URMA_ENOMEM : URMA_EINVAL;
+}
+
+int VerbsReceiver::post_list(ibv_recv_wr* first, ibv_recv_wr** bad) {
+  *bad = first;
+  if (datagrams_ != nullptr) return datagrams_->post(first, bad);
+  return srq_ == nullptr ? ENOMEM : resources_.device->api().post_srq_recv(srq_, first, bad);
+}
+
+// A receive that the device has given back without a message.
+void VerbsReceiver::post_again(PostedReceive* place) {
+  ibv_recv_wr request = {table_.index_of(place), nullptr, ReceiveTable::pieces(place),
+                         static_cast<int>(place->pieces)};
+  ibv_recv_wr* bad = nullptr;
+  // It had room for it before.
+  const int error = post_list(&request, &bad);
+  if (error != 0) {
+    URMA_LOG_LIMITED(ERR, "a receive of JFR {:#x} is lost: errno {}", identity_.id, error);
+  }
+}
+
+int VerbsReceiver::collect(CompletionQueue* poller, int count, urma_cr_t* cr) {
+  if (!busy_.load(std::memory_order_relaxed)) return 0;
+  OwnerScope scope(lock_);
+  Poll poll = {poller, cr, count};
+  poll.solicited = false;
+  progress(&poll);
+  if (poller->armed() && pump_->rang()) [[unlikely]]
+    arm(poller);
+  return poll.got;
+}
+
+bool VerbsReceiver::move_for(CompletionQueue* waiter, bool just_armed) {
+  OwnerScope scope(lock_);
+  // Before: whether it was a solicited message that has rung, only the device knows.
+  const bool rang = pump_->rang();
+  if (just_armed || rang) {
+    if (just_armed && waiter->channel() != nullptr) waiter->channel()->watch(pump_->channel());
+    arm(waiter);
+  }
+  Poll nobody = {waiter};
+  nobody.solicited = just_armed || rang;
+  const bool more = progress(&nobody);
+  // Another JFC's poll may have left here what has rung.
+  bool solicited = false;
+  if (!rang || !waiter->armed()) return more;
+  if (const uint32_t left = waiter->ring().waiting(&solicited)) waiter->completed(left, solicited);
+  return more;
+}
+
+void VerbsReceiver::arm(CompletionQueue* jfc) {
+  // As long as one JFC waits for any message, those that wait for solicited ones take what comes.
+  const bool all_before = armed_for_all_ && !pump_->rang();
+  armed_for_all_ =
+      all_before || !jfc->armed_for_solicited() || !resources_.device->info().has_solicited();
+  pump_->arm(/*solicited_only=*/!armed_for_all_);
+}
+
+void VerbsReceiver::try_progress() {
+  if (!busy_.load(std::memory_order_relaxed) || !lock_.try_enter_foreign()) return;
+  ForeignScope scope(lock_, std::adopt_lock);
+  Poll nobody;
+  progress(&nobody);
+}
+
+// True where there may be more.
+bool VerbsReceiver::progress(Poll* poll) {
+  if (!to_flush_.empty()) [[unlikely]] {
+    flush_posted(poll);
+    if (!to_flush_.empty()) return false;
+  }
+  constexpr int kTurns = 8;
+  for (int turn = 0; turn < kTurns; ++turn) {
+    for (; next_ != have_; ++next_) {
+      if (!take(completions_[next_], poll)) return false;
+    }
+    const int batch = poll->batch();
+    if (batch == 0) return true;
+    next_ = 0;
+    have_ = pump_->poll(completions_.data(), batch);
+    if (have_ != 0) continue;
+    if (datagrams_broken_) [[unlikely]]
+      reopen_datagrams();
+    return false;
+  }
+  return true;
+}
+
+// The device has forgotten all receives; they are still posted here.
+void VerbsReceiver::reopen_datagrams() {
+  datagrams_broken_ = false;
+  try {
+    datagrams_->reopen();
+    std::vector<PostedReceive*> again;
+    for (uint32_t i = 0; i < table_.depth(); ++i) {
+      if (PostedReceive* place = table_.find(i); place != nullptr) again.push_back(place);
+    }
+    std::sort(again.begin(), again.end(),
+              [](const auto* a, const auto* b) { return a->number < b->number; });
+    for (PostedReceive* place : again) post_again(place);
+  } catch (const std::exception& error) {
+    URMA_LOG(ERR, "JFR {:#x} receives no datagrams any more: {}", identity_.id, error.what());
+    subject_->raise(URMA_EVENT_JFR_ERR);
+  }
+}
+
+// False where its record finds no room: it waits where it is.
+bool VerbsReceiver::take(const ibv_wc& completion, Poll* poll) {
+  PostedReceive* place = table_.find(completion.wr_id);
+  if (place == nullptr) return true;
+  DatagramHeader header = {};
+  Incoming* incoming = find_sender(completion, place, &header);
+  // Opened again once all that it had is looked at.
+  datagrams_broken_ |= is_datagram() && completion.status != IBV_WC_SUCCESS;
+  if (completion.status == IBV_WC_WR_FLUSH_ERR || incoming == nullptr) [[unlikely]] {
+    // A queue for datagrams that has failed gets all back when it is open again.
+    if (!is_datagram() || completion.status == IBV_WC_SUCCESS) post_again(place);
+    return true;
+  }
+  urma_cr_t record;
+  urma_cr_t* into = poll->place(incoming->jfc);
+  if (into == nullptr) {
+    if (!incoming->jfc->ring().has_room()) {
+      incoming->jfc->overflowed();
+      return false;
+    }
+    into = &record;
+  }
+  fill_record(completion, *incoming, header, into);
+  into->user_ctx = place->user_ctx;
+  const urma_cr_status_t status = into->status;
+  const bool solicited = poll->solicited || status != URMA_CR_SUCCESS;
+  bool kept = true;
+  if (into == &record) {
+    kept = incoming->jfc->ring().push(record, true, incoming->jfc == poll->jfc);
+  }
+  counters_.ended(status, into->completion_len);
+  table_.free(place);
+  ++consumed_;
+  watch_limit();
+  if (kept) [[likely]] {
+    incoming->jfc->completed(1, solicited);
+  } else {
+    URMA_LOG_LIMITED(ERR,
+                     "jfc {}: overflow, the completion of a receive on queue {} is lost; make "
+                     "the JFC as deep as its queues together",
+                     incoming->jfc->jfc_id.id, incoming->target.id);
+    incoming->jfc->overflowed();
+  }
+  // It has told its sender so, and takes nothing more.
+  if (completion.status != IBV_WC_SUCCESS && !is_datagram()) end_incoming(incoming);
+  return true;
+}
+
+// Whose message it is; NULL where that is nobody that this process still knows.
+Incoming* VerbsReceiver::find_sender(const ibv_wc& completion, PostedReceive* place,
+                                     DatagramHeader* header) {
+  uint32_t number = completion.qp_num;
+  if (datagrams_ != nullptr) {
+    constexpr uint32_t kHeaders = kRoutingHeader + sizeof(DatagramHeader);
+    if (completion.status != IBV_WC_SUCCESS) return &unknown_;
+    if (completion.byte_len < kHeaders) return nullptr;
+    *header = datagrams_->header(table_.index_of(place));
+    number = header->target_id;
+  } else if (last_ != nullptr && last_->pair->number() == number) {
+    return last_;
+  }
+  const auto found = by_number_.find(number);
+  return found == by_number_.end() ? nullptr : last_ = found->second;
+}
+
+void VerbsReceiver::fill_record(const ibv_wc& completion, const Incoming& incoming,
+                                const DatagramHeader& header, urma_cr_t* record) {
+  *record = {};
+  record->status = status_of(completion.status);
+  record->opcode = URMA_CR_OPC_SEND;
+  record->flag.bs.s_r = 1;
+  record->flag.bs.jetty = incoming.target.jetty ? 1 : 0;
+  record->local_id = incoming.target.id;
+  record->user_data = incoming.target.user_data;
+  const QueueName& source = incoming.request.source;
+  record->remote_id.eid = source.eid;
+  record->remote_id.uasid = source.uasid;
+  record->remote_id.id = source.id;
+  record->tpn = record->remote_id.id;
+  if (record->status != URMA_CR_SUCCESS) return;
+  if (is_datagram()) {
+    record->remote_id.eid = header.sender_eid;
+    record->remote_id.uasid = header.sender_uasid;
+    record->remote_id.id = header.sender_id;
+    if (header.has_immediate != 0) {
+      record->opcode = URMA_CR_OPC_SEND_WITH_IMM;
+      record->imm_data = header.immediate;
+    }
+    record->completion_len =
+        completion.byte_len - kRoutingHeader - static_cast<uint32_t>(sizeof(header));
+    record->tpn = header.sender_id;
+    return;
+  }
+  record->completion_len = completion.byte_len;
+  if ((completion.wc_flags & IBV_WC_WITH_IMM) == 0) return;
+  record->opcode = completion.opcode == IBV_WC_RECV_RDMA_WITH_IMM ? URMA_CR_OPC_WRITE_WITH_IMM
+                                                                  : URMA_CR_OPC_SEND_WITH_IMM;
+  const uint32_t immediate = ntohl(completion.imm_data);
+  record->imm_data = immediate;
+  if ((immediate & kInMailbox) != 0) open_letter(incoming, immediate & ~kInMailbox, record);
+}
+
+void VerbsReceiver::open_letter(const Incoming& incoming, uint32_t slot, urma_cr_t* record) {
+  std::optional<Letter> letter;
+  if (incoming.mailbox != nullptr) letter = incoming.mailbox->read(slot);
+  if (letter.has_value() && letter->kind == LetterKind::kImmediate) {
+    record->imm_data = letter->value;
+    return;
+  }
+  if (letter.has_value() && letter->kind == LetterKind::kInvalidation) {
+    const auto key = std::bit_cast<TokenKey>(letter->value);
+    record->opcode = URMA_CR_OPC_SEND_WITH_INV;
+    record->imm_data = 0;
+    record->invalid_token = {key.token_id, {key.token}};
+    if (resources_.revoker->revoke(incoming.eid, key, letter->va, letter->len)) return;
+    URMA_LOG_LIMITED(WARNING, "queue {:#x} may not invalidate va {:#x} of token id {:#x}",
+                     incoming.request.source.id, letter->va, key.token_id);
+  } else {
+    URMA_LOG_LIMITED(ERR, "queue {:#x} broke the rules of its mailbox at queue {:#x}",
+                     incoming.request.source.id, incoming.target.id);
+  }
+  record->status = URMA_CR_LOC_OPERATION_ERR;
+  record->completion_len = 0;
+}
+
+void VerbsReceiver::queue_event(ibv_event_type type) {
+  if (type != IBV_EVENT_SRQ_LIMIT_REACHED) {
+    URMA_LOG(ERR, "JFR {:#x} is lost: device event {}", identity_.id, static_cast<int>(type));
+    subject_->raise(URMA_EVENT_JFR_ERR);
+    return;
+  }
+  // The lock may be held by whoever destroys the queue, and waits for this call.
+  limit_reached_.store(true, std::memory_order_relaxed);
+  resources_.transport->serve_receives();
+}
+
+}  // namespace urma::verbs

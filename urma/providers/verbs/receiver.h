@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: MIT
+//
+// The receiving half of a JFR, and of the jetties that share it: posted receives, and the
+// connections that end here. Messages of modes RM and RC take receives from one shared receive
+// queue, whichever connection they come by; those of mode UM from one queue pair for datagrams.
+#ifndef URMA_PROVIDERS_VERBS_RECEIVER_H_
+#define URMA_PROVIDERS_VERBS_RECEIVER_H_
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "jetty/receiver.h"
+#include "urma/providers/verbs/connection.h"
+#include "urma/providers/verbs/datagram_queue.h"
+#include "urma/providers/verbs/mailbox.h"
+#include "urma/providers/verbs/receive_table.h"
+
+namespace urma::verbs {
+
+// The receiving end of one connection, or one target of datagrams.
+struct Incoming {
+  uint64_t nonce = 0;  // of the sender's process
+  ConnectRequest request = {};
+  QueueIdentity target = {};
+  CompletionQueue* jfc = nullptr;
+  urma_eid_t eid = {};  // of the target
+  std::shared_ptr<QueuePair> pair;
+  std::unique_ptr<MailboxSlots> mailbox;
+  ConnectReply reply = {};
+  bool ended = false;
+};
+
+class VerbsReceiver final : public Receiver, private QueueListener {
+ public:
+  // `subject` is the JFR's; receives that no message takes complete as `identity`. Throws Error.
+  VerbsReceiver(const ContextResources& resources, const urma_jfr_cfg_t& cfg,
+                const QueueIdentity& identity, EventSubject* subject);
+  ~VerbsReceiver() override;
+
+  urma_status_t post(urma_jfr_wr_t* wr, urma_jfr_wr_t** bad_wr) noexcept;
+
+  int collect(CompletionQueue* poller, int count, urma_cr_t* cr) override;
+  bool move_for(CompletionQueue* waiter, bool just_armed) override;
+  void try_progress() override;
+  bool serve() override;
+  void close_ways(uint64_t user_data) override;
+
+  void set_state(urma_jfr_state_t state) override;
+  urma_jfr_state_t state() override;
+  void set_limit(uint32_t limit) override;
+  uint32_t limit() override;
+  uint64_t posted() override;
+  uint64_t consumed() override;
+  void report(urma_ext_queue_t* queue) const override;
+  void set_bond(Bond* bond, const Bond& peer) override;
+
+  // The following are for the service thread.
+
+  // Makes the receiving end for a sender that `endpoint`, which is one of this receiver's, admits;
+  // the sender's process has this nonce.
+  // The same request again gets the same answer. *pair, if not NULL, is what librdmacm has to
+  // connect; it is NULL in mode UM. Throws Error.
+  ConnectAnswer accept(uint64_t nonce, const ConnectRequest& request, const Endpoint& endpoint,
+                       std::shared_ptr<QueuePair>* pair);
+  // The sender has given the connection up: what it has sent before is still received.
+  void disconnected(uint64_t nonce, uint64_t connection);
+  // The process with this nonce is gone, and all its connections with it.
+  void peer_gone(uint64_t nonce);
+
+ private:
+  static constexpr int kBatch = 16;
+  using Key = std::pair<uint64_t, uint64_t>;  // nonce and number of a connection
+
+  // On whose behalf messages are taken in. A poll of a JFC takes its own records at once, without a
+  // detour over the JFC's ring; whoever else takes them leaves them there.
+  struct Poll {
+    CompletionQueue* jfc = nullptr;  // whose caller this is, NULL: nobody's
+    urma_cr_t* cr = nullptr;         // room for records
+    int room = 0;
+    int got = 0;
+    bool solicited = true;  // what is taken may have rung for that
+
+    urma_cr_t* place(CompletionQueue* target) {
+      return target == jfc && got < room && target->ring().empty() ? &cr[got++] : nullptr;
+    }
+    // How many completions may be taken at a time.
+    int batch() const { return cr == nullptr ? kBatch : std::min(kBatch, room - got); }
+  };
+
+  bool is_datagram() const { return cfg_.trans_mode == URMA_TM_UM; }
+  bool in_state(urma_jfr_state_t state) const {
+    return state_.load(std::memory_order_relaxed) == state;
+  }
+
+  // The device's queue of receives.
+  void open_queue();
+  void close_queue();
+  int post_list(ibv_recv_wr* first, ibv_recv_wr** bad);
+  urma_status_t add(const urma_jfr_wr_t& wr);
+  urma_status_t fill(const urma_jfr_wr_t& wr, PostedReceive* place);
+  urma_status_t post_listed(uint32_t* posted);
+  void list(PostedReceive* place);
+  void post_again(PostedReceive* place);
+
+  bool progress(Poll* poll);
+  bool take(const ibv_wc& completion, Poll* poll);
+  void reopen_datagrams();
+  Incoming* find_sender(const ibv_wc& completion, PostedReceive* place, DatagramHeader* header);
+  void fill_record(const ibv_wc& completion, const Incoming& incoming, const DatagramHeader& header,
+                   urma_cr_t* record);
+  void open_letter(const Incoming& incoming, uint32_t slot, urma_cr_t* record);
+  void keep_armed(CompletionQueue* jfc);
+  void arm(CompletionQueue* jfc);
+
+  void close_incoming(Incoming* incoming);
+  void end_incoming(Incoming* incoming);
+  void close_all();
+  void turn_away();
+  bool flush_posted(Poll* poll);
+  void watch_limit() {
+    if (table_.size() < limit_) [[unlikely]]
+      reach_limit();
+  }
+  void reach_limit();
+  ConnectAnswer accept_datagrams(const ConnectRequest& request, const Endpoint& endpoint);
+  std::unique_ptr<Incoming> make_incoming(uint64_t nonce, const ConnectRequest& request,
+                                          const Endpoint& endpoint);
+  void queue_event(ibv_event_type type) override;
+
+  const ContextResources resources_;
+  const urma_jfr_cfg_t cfg_;
+  const QueueIdentity identity_;
+  CompletionQueue* const jfc_;
+  EventSubject* const subject_;
+  OwnerLock lock_;  // guards all below but for the counters and what is atomic
+  const std::shared_ptr<CqPump> pump_;
+  ReceiveTable table_;
+  ibv_srq* srq_ = nullptr;
+  std::unique_ptr<DatagramReceives> datagrams_;
+  bool datagrams_broken_ = false;
+  bool armed_for_all_ = false;  // not for solicited messages alone
+  Incoming unknown_;  // whose message it is that could not be received at all
+  std::array<ibv_recv_wr, kBatch> requests_;  // that are put together
+  uint32_t listed_ = 0;
+  std::array<ibv_wc, kBatch> completions_;
+  int have_ = 0;
+  int next_ = 0;                                       // those before it are through
+  std::unordered_map<uint32_t, Incoming*> by_number_;  // of the queue pair; or of the target
+  std::map<Key, std::unique_ptr<Incoming>> incoming_;
+  Incoming* last_ = nullptr;  // that of the last message
+  std::vector<Incoming*> ended_;
+  std::vector<uint32_t> to_flush_;  // places, the next one last
+  std::atomic<bool> busy_{false};   // there may be something to take, or to flush
+  std::atomic<urma_jfr_state_t> state_{URMA_JFR_STATE_READY};  // written under lock_
+  std::atomic<bool> limit_reached_{false};                     // as the device says
+  uint32_t limit_ = 0;
+  uint64_t consumed_ = 0;
+  QueueCounters counters_;
+  Counter dropped_;  // receives that a reset has forgotten
+};
+
+}  // namespace urma::verbs
+
+#endif  // URMA_PROVIDERS_VERBS_RECEIVER_H_

@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: MIT
+//
+// The connections that end at a JFR, its states, and its limit.
+#include <algorithm>
+#include <utility>
+
+#include "jetty/network.h"
+#include "urma/base/error.h"
+#include "urma/base/log.h"
+#include "urma/providers/verbs/receiver.h"
+
+namespace urma::verbs {
+namespace {
+
+// Importers know no uasid.
+bool same_jetty(const urma_jetty_id_t& a, const QueueName& b) {
+  return a.id == b.id && same_eid(a.eid, b.eid);
+}
+
+}  // namespace
+
+VerbsReceiver::VerbsReceiver(const ContextResources& resources, const urma_jfr_cfg_t& cfg,
+                             const QueueIdentity& identity, EventSubject* subject)
+    : resources_(resources),
+      cfg_(cfg),
+      identity_(identity),
+      jfc_(static_cast<CompletionQueue*>(cfg.jfc)),
+      subject_(subject),
+      lock_(cfg.flag.bs.lock_free != 0),
+      // What is posted completes once, and its place is free again when that was looked at.
+      pump_(std::make_shared<CqPump>(*resources.device, cfg.depth,
+                                     resources.notify->of(*resources.device, jfc_->channel()),
+                                     [jfc = jfc_] { jfc->failed(); })),
+      table_(cfg.depth, cfg.max_sge + 1U) {
+  to_flush_.reserve(cfg.depth);
+  unknown_.target = identity;
+  unknown_.jfc = jfc_;
+  open_queue();
+}
+
+VerbsReceiver::~VerbsReceiver() { close_all(); }
+
+void VerbsReceiver::open_queue() {
+  if (is_datagram()) {
+    datagrams_ = std::make_unique<DatagramReceives>(resources_, pump_, cfg_.depth, cfg_.max_sge);
+    return;
+  }
+  ibv_srq_init_attr init = {};
+  init.srq_context = static_cast<QueueListener*>(this);
+  init.attr.max_wr = cfg_.depth;
+  init.attr.max_sge = std::max<uint32_t>(cfg_.max_sge, 1);
+  srq_ = resources_.device->api().create_srq(resources_.device->pd(), &init);
+  if (srq_ == nullptr) {
+    fail_errno(URMA_ENOMEM,
+               urma::format("making a shared receive queue of {} receives of {} pieces", cfg_.depth,
+                            cfg_.max_sge));
+  }
+}
+
+void VerbsReceiver::close_queue() {
+  datagrams_.reset();
+  if (srq_ == nullptr) return;
+  const int error = resources_.device->api().destroy_srq(std::exchange(srq_, nullptr));
+  if (error != 0) URMA_LOG(ERR, "destroying a shared receive queue failed with errno {}", error);
+}
+
+ConnectAnswer VerbsReceiver::accept(uint64_t nonce, const ConnectRequest& request,
+                                    const Endpoint& endpoint, std::shared_ptr<QueuePair>* pair) {
+  pair->reset();
+  if (is_datagram()) return accept_datagrams(request, endpoint);
+  const Key key = {nonce, request.connection};
+  ConnectAnswer answer;
+  {
+    ForeignScope scope(lock_);
+    const auto known = incoming_.find(key);
+    if (known != incoming_.end()) {
+      *pair = known->second->pair;
+      return {Answer::kAccepted, known->second->reply};
+    }
+    answer.answer = in_state(URMA_JFR_STATE_READY) ? Answer::kAccepted : Answer::kNoSuchObject;
+    if (answer.answer != Answer::kAccepted) return answer;
+    if (endpoint.bond != nullptr) {
+      // As it is, the answer says: later.
+      if (!endpoint.bond->has_value()) return answer;
+      if (!same_jetty(**endpoint.bond, request.source)) {
+        answer.answer = Answer::kNoAccess;
+        return answer;
+      }
+    }
+  }
+  std::unique_ptr<Incoming> made = make_incoming(nonce, request, endpoint);
+  ForeignScope scope(lock_);
+  if (!in_state(URMA_JFR_STATE_READY)) {
+    made->pair->close();
+    answer.answer = Answer::kNoSuchObject;
+    return answer;
+  }
+  by_number_[made->pair->number()] = made.get();
+  *pair = made->pair;
+  answer.reply = made->reply;
+  incoming_[key] = std::move(made);
+  busy_.store(true, std::memory_order_relaxed);
+  return answer;
+}
+
+std::unique_ptr<Incoming> VerbsReceiver::make_incoming(uint64_t nonce,
+                                                       const ConnectRequest& request,
+                                                       const Endpoint& endpoint) {
+  const Device& device = *resources_.device;
+  auto made = std::make_unique<Incoming>();
+  made->nonce = nonce;
+  made->request = request;
+  made->target = endpoint.identity;
+  made->jfc = endpoint.jfc;
+  made->eid = endpoint.eid;
+  if (device.info().has_immediates()) {
+    made->mailbox = std::make_unique<MailboxSlots>(device, cfg_.depth);
+    made->reply.mailbox = made->mailbox->address();
+  }
+  made->pair = std::make_shared<QueuePair>(device, IBV_QPT_RC, pump_, srq_, QueuePairLimits{},
+                                           resources_.origin, 0,
+                                           // Its sender finds out, and gives it up.
+                                           [] {});
+  if (!device.info().iwarp()) {
+    Patience patience = {};
+    patience.min_rnr_timer = cfg_.min_rnr_timer;
+    made->pair->receive_from(request.end, patience);
+  }
+  made->reply.end = made->pair->address();
+  made->reply.min_rnr_timer = cfg_.min_rnr_timer;
+  return made;
+}
+
+ConnectAnswer VerbsReceiver::accept_datagrams(const ConnectRequest& request,
+                                              const Endpoint& endpoint) {
+  ForeignScope scope(lock_);
+  ConnectAnswer answer;
+  answer.answer = Answer::kNoSuchObject;
+  if (!in_state(URMA_JFR_STATE_READY) || datagrams_ == nullptr) return answer;
+  // One for each target stands for all of its senders.
+  const Key key = {0, request.target.id};
+  std::unique_ptr<Incoming>& known = incoming_[key];
+  if (known == nullptr) {
+    known = std::make_unique<Incoming>();
+    known->request = request;
+    known->target = endpoint.identity;
+    known->jfc = endpoint.jfc;
+    known->eid = endpoint.eid;
+    by_number_[request.target.id] = known.get();
+  }
+  busy_.store(true, std::memory_order_relaxed);
+  return {Answer::kAccepted, datagrams_->reply()};
+}
+
+void VerbsReceiver::disconnected(uint64_t nonce, uint64_t connection) {
+  {
+    ForeignScope scope(lock_);
+    const auto known = incoming_.find({nonce, connection});
+    if (known == incoming_.end()) return;
+    end_incoming(known->second.get());
+  }
+  resources_.transport->serve_receives();
+}
+
+void VerbsReceiver::peer_gone(uint64_t nonce) {
+  {
+    ForeignScope scope(lock_);
+    for (auto& [key, incoming] : incoming_) {
+      if (key.first == nonce) end_incoming(incoming.get());
+    }
+  }
+  resources_.transport->serve_receives();
+}
+
+// No message comes by it any more. What has come is still looked at, see serve().
+void VerbsReceiver::end_incoming(Incoming* incoming) {
+  if (std::exchange(incoming->ended, true)) return;
+  incoming->pair->fail();
+  ended_.push_back(incoming);
+}
+
+bool VerbsReceiver::serve() {
+  std::vector<std::unique_ptr<Incoming>> gone;
+  bool more = false;
+  {
+    ForeignScope scope(lock_);
+    if (limit_reached_.exchange(false, std::memory_order_relaxed) && limit_ != 0) reach_limit();
+    if (!busy_.load(std::memory_order_relaxed)) return false;
+    const size_t ended = ended_.size();
+    Poll nobody;
+    more = progress(&nobody);
+    if (more || next_ != have_ || ended == 0) return more;
+    for (size_t i = 0; i < ended; ++i) {
+      if (last_ == ended_[i]) last_ = nullptr;
+      by_number_.erase(ended_[i]->pair->number());
+      const auto entry = incoming_.find({ended_[i]->nonce, ended_[i]->request.connection});
+      gone.push_back(std::move(entry->second));
+      incoming_.erase(entry);
+    }
+    ended_.erase(ended_.begin(), ended_.begin() + static_cast<ptrdiff_t>(ended));
+  }
+  for (const auto& incoming : gone) incoming->pair->close();
+  return false;
+}
+
+void VerbsReceiver::set_bond(Bond* bond, const Bond& peer) {
+  ForeignScope scope(lock_);
+  *bond = peer;
+}
+
+// Tells the sender, and gives back what the device has for it.
+void VerbsReceiver::close_incoming(Incoming* incoming) {
+  if (incoming->pair == nullptr) return;
+  by_number_.erase(incoming->pair->number());
+  incoming->pair->close();
+  if (incoming->ended) return;
+  resources_.transport->service().post(
+      [connector = resources_.connector, nonce = incoming->nonce, request = incoming->request] {
+        connector->turn_away(nonce, request, DisconnectReason::kClosed);
+      });
+}
+
+void VerbsReceiver::close_ways(uint64_t user_data) {
+  ForeignScope scope(lock_);
+  // What has come before is received.
+  Poll nobody;
+  while (progress(&nobody)) {
+  }
+  last_ = nullptr;
+  std::erase_if(incoming_, [&](auto& entry) {
+    Incoming* incoming = entry.second.get();
+    if (incoming->target.user_data != user_data) return false;
+    if (is_datagram()) by_number_.erase(incoming->request.target.id);
+    close_incoming(incoming);
+    std::erase(ended_, incoming);
+    return true;
+  });
+}
+
+void VerbsReceiver::close_all() {
+  Poll nobody;
+  while (progress(&nobody)) {
+  }
+  for (auto& [key, incoming] : incoming_) close_incoming(incoming.get());
+  close_queue();
+  // What the end of the queue pairs has flushed stays posted here.
+  while (pump_->poll(completions_.data(), kBatch) != 0) {
+  }
+  have_ = next_ = 0;
+  last_ = nullptr;
+  ended_.clear();
+  by_number_.clear();
+  incoming_.clear();
+}
+
+void VerbsReceiver::set_state(urma_jfr_state_t state) {
+  ForeignScope scope(lock_);
+  if (in_state(state)) return;
+  const bool was_ready = in_state(URMA_JFR_STATE_READY);
+  if (state == URMA_JFR_STATE_READY) open_queue();
+  state_.store(state, std::memory_order_relaxed);
+  if (state == URMA_JFR_STATE_READY) return;
+  if (was_ready) close_all();
+  turn_away();
+}
+
+// What is posted to a queue that is not READY: ERROR gives it back, RESET forgets it.
+void VerbsReceiver::turn_away() {
+  to_flush_.clear();
+  for (uint32_t i = 0; i < table_.depth(); ++i) {
+    PostedReceive* place = table_.find(i);
+    if (place == nullptr) continue;
+    if (in_state(URMA_JFR_STATE_RESET)) {
+      table_.free(place);
+      ++consumed_;
+      dropped_.add(1);
+    } else {
+      to_flush_.push_back(i);
+    }
+  }
+  std::sort(to_flush_.begin(), to_flush_.end(), [this](uint32_t a, uint32_t b) {
+    return table_.find(a)->number > table_.find(b)->number;
+  });
+  busy_.store(true, std::memory_order_relaxed);
+  Poll nobody;
+  flush_posted(&nobody);
+}
+
+// As many as the JFC has room for; a poll of it goes on.
+bool VerbsReceiver::flush_posted(Poll* poll) {
+  uint32_t flushed = 0;
+  for (; !to_flush_.empty(); ++flushed, to_flush_.pop_back()) {
+    PostedReceive* place = table_.find(to_flush_.back());
+    urma_cr_t record = {};
+    record.status = URMA_CR_WR_FLUSH_ERR;
+    record.user_ctx = place->user_ctx;
+    record.flag.bs.s_r = 1;
+    record.local_id = identity_.id;
+    record.user_data = identity_.user_data;
+    if (urma_cr_t* into = poll->place(jfc_); into != nullptr) {
+      *into = record;
+    } else if (!jfc_->ring().push(record, true, jfc_ == poll->jfc)) {
+      break;
+    }
+    table_.free(place);
+    ++consumed_;
+    counters_.ended(URMA_CR_WR_FLUSH_ERR, 0);
+  }
+  if (flushed != 0) jfc_->completed(flushed, true);
+  return flushed != 0;
+}
+
+urma_jfr_state_t VerbsReceiver::state() {
+  ForeignScope scope(lock_);
+  return state_.load(std::memory_order_relaxed);
+}
+
+void VerbsReceiver::report(urma_ext_queue_t* queue) const {
+  counters_.report(queue);
+  queue->state = state_.load(std::memory_order_relaxed);
+  // Counted while they change, so what has gone may be more than what has come.
+  const uint64_t gone = queue->completions + dropped_.get();
+  queue->fill = queue->posts > gone ? static_cast<uint32_t>(queue->posts - gone) : 0;
+}
+
+// The device sees messages that nobody has polled yet; what is polled is seen here.
+void VerbsReceiver::set_limit(uint32_t limit) {
+  ForeignScope scope(lock_);
+  limit_ = limit;
+  watch_limit();
+  if (limit_ == 0 || srq_ == nullptr) return;
+  ibv_srq_attr attr = {};
+  attr.srq_limit = limit_;
+  const int error = resources_.device->api().modify_srq(srq_, &attr, IBV_SRQ_LIMIT);
+  if (error != 0) {
+    URMA_LOG(INFO, "JFR {:#x}: the device watches no limit (errno {}); polls do", identity_.id,
+             error);
+  }
+}
+
+uint32_t VerbsReceiver::limit() {
+  ForeignScope scope(lock_);
+  return limit_;
+}
+
+uint64_t VerbsReceiver::posted() {
+  ForeignScope scope(lock_);
+  return table_.taken();
+}
+
+uint64_t VerbsReceiver::consumed() {
+  ForeignScope scope(lock_);
+  return consumed_;
+}
+
+void VerbsReceiver::reach_limit() {
+  limit_ = 0;
+  subject_->raise(URMA_EVENT_JFR_LIMIT);
+}
+
+}  // namespace urma::verbs

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT
+//
+// The segments of a context at its device: what peers are granted, and what ends that.
+#ifndef URMA_PROVIDERS_VERBS_REGISTRATIONS_H_
+#define URMA_PROVIDERS_VERBS_REGISTRATIONS_H_
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+
+#include "segment/segment.h"
+#include "urma/providers/verbs/connection.h"
+#include "urma/providers/verbs/local_keys.h"
+#include "urma/providers/verbs/memory.h"
+
+namespace urma::verbs {
+
+// Thread-safe.
+class Registrations final : public Revoker {
+ public:
+  Registrations(const Device* device, SegmentTable* table) : device_(device), table_(table) {}
+
+  LocalKeys& keys() { return keys_; }
+  // Registers the segment and enters it into the table. Throws Error, and nothing has happened
+  // then.
+  void enter(Segment* segment);
+  // Nobody begins to use it any more; its region stays until remove().
+  void withdraw(Segment* segment);
+  void remove(SegmentRef ref);
+  // What peers reach a registration with; nothing where they may not, or it has gone.
+  std::optional<uint32_t> rkey(SegmentRef ref) const;
+
+  bool revoke(const urma_eid_t& eid, const TokenKey& key, uint64_t va, uint64_t len) override;
+  // All registrations of a token id. False where there is none that the token opens.
+  bool revoke_all(const urma_eid_t& eid, const TokenKey& key);
+
+ private:
+  // The program's own requests go on when the peers' key has gone: each has its own region.
+  struct Regions {
+    MemoryRegion own;
+    std::optional<MemoryRegion> granted;
+  };
+
+  const Device* const device_;
+  SegmentTable* const table_;
+  LocalKeys keys_;
+  mutable std::mutex mutex_;           // guards the next one; taken before the table's
+  std::map<uint64_t, Regions> known_;  // by SegmentRef
+};
+
+}  // namespace urma::verbs
+
+#endif  // URMA_PROVIDERS_VERBS_REGISTRATIONS_H_

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT
+#include "urma/providers/verbs/remote_region.h"
+
+#include <algorithm>
+
+#include "urma/base/log.h"
+
+namespace urma::verbs {
+
+RemoteRegion::RemoteRegion(Transport* transport, Connector* connector, urma_context_t* ctx,
+                           const urma_seg_t& imported, urma_token_t token)
+    : ImportedSegment(imported, token),
+      transport_(transport),
+      connector_(connector),
+      serial_(transport->next_serial()),
+      device_(ctx == nullptr ? "" : ctx->dev->name) {
+  registered = false;
+  urma_ctx = ctx;
+  transport_->imports().add(serial_, this);
+}
+
+RemoteRegion::~RemoteRegion() { transport_->imports().remove(serial_); }
+
+void RemoteRegion::doubt(const KeyGrant* grant) {
+  // Relaxed: nothing is published. Where a newer one has come, that one stays.
+  current_.compare_exchange_strong(grant, nullptr, std::memory_order_relaxed);
+}
+
+uint64_t RemoteRegion::ask() {
+  const std::lock_guard lock(mutex_);
+  if (asked_ > ended_) return asked_;
+  add_ref();  // dropped by finish()
+  try {
+    transport_->service().post([this] {
+      connector_->ask_for_segment({seg.ubva.eid, seg.ubva.va, seg.len, seg.token_id, token().token},
+                                  [this](const SegmentAnswer& answer) { finish(answer); });
+    });
+  } catch (...) {
+    drop_ref();
+    throw;
+  }
+  return ++asked_;
+}
+
+void RemoteRegion::finish(const SegmentAnswer& answer) {
+  {
+    const std::lock_guard lock(mutex_);
+    last_status_ = status_of(answer.answer);
+    ended_ = asked_;
+    if (answer.answer == Answer::kAccepted) {
+      const KeyGrant granted = {answer.reply.base, answer.reply.len, answer.reply.access,
+                                answer.reply.rkey};
+      // One that comes again needs no place again: an owner that is asked often stays small.
+      const auto same = std::find_if(grants_.begin(), grants_.end(), [&](const auto& known) {
+        return known->base == granted.base && known->len == granted.len &&
+               known->access == granted.access && known->rkey == granted.rkey;
+      });
+      const KeyGrant* grant = same != grants_.end() ? same->get() : nullptr;
+      if (grant == nullptr) {
+        grants_.push_back(std::make_unique<const KeyGrant>(granted));
+        grant = grants_.back().get();
+      }
+      // SYNC(key-grant): release pairs with the acquire in grant().
+      current_.store(grant, std::memory_order_release);
+    } else {
+      URMA_LOG_LIMITED(WARNING, "segment at va {:#x} of token id {:#x} cannot be used: {}",
+                       uint64_t{seg.ubva.va}, seg.token_id, answer_text(answer.answer));
+    }
+  }
+  transport_->serve_senders();
+  drop_ref();
+}
+
+bool RemoteRegion::ended(uint64_t attempt, urma_cr_status_t* status) const {
+  const std::lock_guard lock(mutex_);
+  if (ended_ < attempt) return false;
+  *status = last_status_;
+  return true;
+}
+
+}  // namespace urma::verbs

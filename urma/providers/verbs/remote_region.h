@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT
+//
+// An imported segment: its key is asked for when the first request needs it, and again when a
+// request has found that it is none any more.
+#ifndef URMA_PROVIDERS_VERBS_REMOTE_REGION_H_
+#define URMA_PROVIDERS_VERBS_REMOTE_REGION_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "jetty/remote.h"
+#include "urma/providers/verbs/connector.h"
+
+namespace urma::verbs {
+
+// What its owner granted.
+struct KeyGrant {
+  uint64_t base;
+  uint64_t len;
+  uint32_t access;  // URMA_ACCESS_*
+  uint32_t rkey;
+
+  bool covers(uint64_t addr, uint64_t bytes) const {
+    return addr >= base && bytes <= len && addr - base <= len - bytes;
+  }
+  bool allows(uint32_t rights) const { return (access & rights) == rights; }
+};
+
+// Thread-safe.
+class RemoteRegion : public ImportedSegment {
+ public:
+  // Both outlive it.
+  RemoteRegion(Transport* transport, Connector* connector, urma_context_t* ctx,
+               const urma_seg_t& imported, urma_token_t token);
+  ~RemoteRegion() override;
+
+  // The name of the device that it was imported at.
+  const char* device() const { return device_; }
+
+  // The newest grant, NULL where there is none in force. It stays as long as the segment does.
+  const KeyGrant* grant() const {
+    // SYNC(key-grant): acquire pairs with the release in finish().
+    return current_.load(std::memory_order_acquire);
+  }
+  // A request with this grant was refused: the next one asks anew.
+  void doubt(const KeyGrant* grant);
+  // Asks the owner, unless that is under way, and returns the number of the attempt.
+  uint64_t ask();
+  // True once the attempt has ended; *status then says how, URMA_CR_SUCCESS with a new grant.
+  bool ended(uint64_t attempt, urma_cr_status_t* status) const;
+
+ private:
+  void finish(const SegmentAnswer& answer);
+
+  Transport* const transport_;
+  Connector* const connector_;
+  const uint64_t serial_;
+  const char* const device_;
+  std::atomic<const KeyGrant*> current_{nullptr};
+  mutable std::mutex mutex_;  // guards all below
+  // Older ones may be in use by requests that are under way.
+  std::vector<std::unique_ptr<const KeyGrant>> grants_;
+  uint64_t asked_ = 0;
+  uint64_t ended_ = 0;
+  urma_cr_status_t last_status_ = URMA_CR_SUCCESS;
+};
+
+}  // namespace urma::verbs
+
+#endif  // URMA_PROVIDERS_VERBS_REMOTE_REGION_H_

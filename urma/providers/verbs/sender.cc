@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: MIT
+#include "urma/providers/verbs/sender.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "urma/base/error.h"
+#include "urma/base/log.h"
+#include "urma/providers/verbs/datagram_queue.h"
+#include "urma/providers/verbs/path.h"
+
+namespace urma::verbs {
+namespace {
+
+uint64_t bytes_of(const urma_sg_t& list) {
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; i < list.num_sge; ++i) bytes += list.sge[i].len;
+  return bytes;
+}
+
+// One queue pair is no deeper: what a program posts beyond that waits here.
+constexpr uint32_t kMaxSends = 1024;
+// Completion queue entries beyond one for each request of the program: most requests take one of
+// the device, and each connection that ends a mark.
+constexpr uint32_t kSpareCompletions = 64;
+
+uint32_t completions_for(const ContextResources& resources, uint32_t depth) {
+  const uint64_t wanted = uint64_t{depth} + depth / 4 + kSpareCompletions;
+  const auto most = static_cast<uint64_t>(resources.device->info().limits.orig_attr.max_cqe);
+  return static_cast<uint32_t>(std::min(wanted, most));
+}
+
+uint32_t pieces_of_read(const DeviceInfo& info) {
+  // 0 where the device does not say.
+  const int at_once = info.limits.orig_attr.max_sge_rd;
+  return at_once > 0 ? static_cast<uint32_t>(at_once) : 1;
+}
+
+}  // namespace
+
+VerbsSender::VerbsSender(const ContextResources& resources, const urma_jfs_cfg_t& cfg,
+                         const QueueIdentity& identity, const urma_jetty_id_t& id)
+    : Sender(resources.transport, cfg, identity, id,
+             resources.device->info().attr.dev_cap.max_msg_size),
+      resources_(resources),
+      is_jetty_(identity.jetty),
+      post_send_(resources.device->api().post_send),
+      read_pieces_(pieces_of_read(resources.device->info())),
+      pump_(std::make_shared<CqPump>(
+          *resources.device, completions_for(resources, cfg.depth),
+          resources.notify->of(*resources.device, jfc().channel()),
+          [jfc = static_cast<CompletionQueue*>(cfg.jfc)] { jfc->failed(); })),
+      all_credits_(pump_->entries()),
+      credits_(all_credits_),
+      implicit_regions_(resources.transport, resources.connector) {
+  if (cfg.trans_mode == URMA_TM_UM) {
+    datagrams_ = std::make_unique<DatagramSends>(resources, pump_, limits(), cfg);
+  }
+  list_.pieces.resize(cfg.max_sge + 2 * RequestList::kRequests);
+  if (jfc().channel() != nullptr) jfc().channel()->watch(pump_->channel());
+  resources_.connections->add_holder(this);
+}
+
+VerbsSender::~VerbsSender() {
+  resources_.connections->remove_holder(this);
+  end();
+}
+
+QueueName VerbsSender::name() const { return {id().eid, id().uasid, id().id, is_jetty_}; }
+
+QueuePairLimits VerbsSender::limits() const {
+  const auto most = static_cast<uint32_t>(device().limits.orig_attr.max_qp_wr);
+  const uint32_t inline_bytes = std::max<uint32_t>(config().max_inline_data, sizeof(Letter));
+  const auto most_pieces = static_cast<uint32_t>(device().limits.orig_attr.max_sge);
+  QueuePairLimits limits;
+  limits.sends = std::min(std::min(config().depth + config().depth / 4, kMaxSends) + 8, most);
+  // One for a header of ours, in mode UM.
+  limits.send_sges = std::min(config().max_sge + 1U, most_pieces);
+  limits.inline_bytes = std::min(inline_bytes, device().max_inline);
+  return limits;
+}
+
+Patience VerbsSender::patience() const {
+  return {config().err_timeout, config().rnr_retry, /*min_rnr_timer=*/0, config().priority};
+}
+
+urma_status_t VerbsSender::post(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept {
+  OwnerScope scope(queue().lock());
+  urma_status_t status = URMA_SUCCESS;
+  // Requests in a row that take the same path become one list of the device. Those of `listed` are
+  // in it already.
+  TargetPath* path = nullptr;
+  VerbsPath* listed = nullptr;
+  for (; wr != nullptr; wr = wr->next, queue().count_post()) {
+    VerbsPath* simple = simple_path(*wr);
+    if (simple != nullptr && (listed == nullptr || listed == simple)) [[likely]] {
+      if (listed == nullptr) list_.clear();
+      if (simple->add_simple(*wr)) [[likely]] {
+        listed = simple;
+        continue;
+      }
+    }
+    if (listed != nullptr) post_simple(std::exchange(listed, nullptr));
+    TargetPath* taken = nullptr;
+    status = take_in(*wr, &taken);
+    if (status != URMA_SUCCESS) [[unlikely]] {
+      queue().count_refused();
+      *bad_wr = wr;
+      break;
+    }
+    if (taken == nullptr) continue;
+    if (path != nullptr && path != taken) go_on(path);
+    path = taken;
+  }
+  if (listed != nullptr) post_simple(listed);
+  if (path != nullptr) [[unlikely]]
+    go_on(path);
+  return status;
+}
+
+// Where the last request went, if this one goes there, too.
+inline VerbsPath* VerbsSender::simple_path(const urma_jfs_wr_t& wr) const {
+  const RemoteQueue* target =
+      config().trans_mode == URMA_TM_RC ? bound() : static_cast<const RemoteQueue*>(wr.tjetty);
+  TargetPath* last = last_path();
+  if (target == nullptr || last == nullptr || last->serial() != target->serial ||
+      config().trans_mode == URMA_TM_UM) {
+    return nullptr;
+  }
+  return static_cast<VerbsPath*>(last);
+}
+
+inline void VerbsSender::post_simple(VerbsPath* path) {
+  if (path->post_simple()) [[likely]] {
+    keep_armed();
+  } else {
+    go_on(path);
+  }
+}
+
+std::unique_ptr<TargetPath> VerbsSender::make_path(RemoteQueue* target, uint32_t hint) {
+  if (config().trans_mode == URMA_TM_UM) return std::make_unique<DatagramPath>(this, target, hint);
+  return std::make_unique<VerbsPath>(this, target, hint);
+}
+
+bool VerbsSender::refuses(const urma_jfs_wr_t& wr) const {
+  if (Sender::refuses(wr)) return true;
+  const DeviceInfo& info = device();
+  const bool immediate = wr.opcode == URMA_OPC_SEND_IMM || wr.opcode == URMA_OPC_WRITE_IMM ||
+                         wr.opcode == URMA_OPC_SEND_INVALIDATE;
+  if (immediate && !info.has_immediates()) {
+    URMA_LOG_LIMITED(ERR, "post: opcode {:#x} needs immediate data, which {} has not; use SEND",
+                     static_cast<int>(wr.opcode), info.name);
+    return true;
+  }
+  const OpKind kind = kind_of(wr.opcode);
+  if (kind == OpKind::kAtomic && !info.has_atomics()) {
+    URMA_LOG_LIMITED(ERR, "post: opcode {:#x} is an atomic, which {} has not",
+                     static_cast<int>(wr.opcode), info.name);
+    return true;
+  }
+  const bool wide = kind == OpKind::kAtomic && wr.cas.src->len > sizeof(uint64_t);
+  const bool wide_write = kind == OpKind::kWriteAtomic && bytes_of(wr.rw.src) > sizeof(uint64_t);
+  if (!wide && !wide_write) return false;
+  URMA_LOG_LIMITED(ERR, "post: an atomic of more than 8 bytes, which {} has not", info.name);
+  return true;
+}
+
+uint32_t VerbsSender::enter(DevicePath* path) {
+  uint32_t index;
+  if (free_tags_.empty()) {
+    if (tags_.size() == 1U << kTagBits) fail(URMA_ENOMEM, "a queue has {} paths", tags_.size());
+    // So that leave() needs no memory.
+    free_tags_.reserve(tags_.size() + 1);
+    index = static_cast<uint32_t>(tags_.size());
+    tags_.push_back({});
+  } else {
+    index = free_tags_.back();
+    free_tags_.pop_back();
+  }
+  tags_[index].path = path;
+  return tags_[index].generation << kTagBits | index;
+}
+
+void VerbsSender::leave(uint32_t tag) {
+  const uint32_t index = tag & ((1U << kTagBits) - 1);
+  tags_[index].path = nullptr;
+  // What still comes under the old one is nobody's.
+  ++tags_[index].generation;
+  free_tags_.push_back(index);
+}
+
+void VerbsSender::poll_completions() {
+  if (credits_ == all_credits_) return;
+  int got;
+  do {
+    got = pump_->poll(completions_.data(), kBatch);
+    for (int i = 0; i < got; ++i) {
+      const auto tag = static_cast<uint32_t>(completions_[i].wr_id >> 32);
+      const uint32_t index = tag & ((1U << kTagBits) - 1);
+      if (index >= tags_.size()) continue;
+      const Tag& known = tags_[index];
+      const uint32_t generation = known.generation & ((1U << kTagBits) - 1);
+      if (known.path == nullptr || generation != tag >> kTagBits) continue;
+      known.path->completed(static_cast<uint32_t>(completions_[i].wr_id), completions_[i].status);
+    }
+  } while (got == kBatch);
+}
+
+void VerbsSender::arm() {
+  const uint64_t arming = jfc().arming();
+  if (armed_for_ == arming && !pump_->rang()) return;
+  armed_for_ = arming;
+  pump_->arm(/*solicited_only=*/false);
+  poll_completions();
+}
+
+bool VerbsSender::others_busy(const SendPath* path) const {
+  return std::any_of(paths().begin(), paths().end(), [path](const auto& other) {
+    return other.get() != path && other->outstanding != 0;
+  });
+}
+
+void VerbsSender::close_unwanted() {
+  ForeignScope scope(queue().lock());
+  for (const auto& path : paths()) static_cast<DevicePath*>(path.get())->close_unwanted();
+}
+
+}  // namespace urma::verbs

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: MIT
+#include "urma/providers/verbs/server.h"
+
+#include "urma/base/log.h"
+#include "urma/providers/verbs/receiver.h"
+#include "urma/providers/verbs/transport.h"
+
+namespace urma::verbs {
+namespace {
+
+// More than any program needs; a bound on what peers can make this process hold.
+constexpr size_t kMaxRoutes = 65536;
+
+Reply with_answer(Answer answer) { return {answer, {}}; }
+
+VerbsReceiver& receiver_of(const Endpoint& endpoint) {
+  return *static_cast<VerbsReceiver*>(endpoint.receiver);
+}
+
+}  // namespace
+
+Reply Server::on_connect(const PeerRef& from, const ConnectRequest& request) {
+  const ProbeTarget& target = request.target;
+  if (target.type > URMA_JETTY_GROUP) return with_answer(Answer::kMalformed);
+  const auto known = routes_.find({from.nonce, request.connection});
+  ConnectReply reply = {};
+  Place place = {id_kind(target.type), target.eid, target.id};
+  Answer answer = Answer::kNoResources;
+  if (known != routes_.end() && known->second.peer != from) {
+    // Another peer has that number: this one calls itself by a foreign nonce.
+    answer = Answer::kMalformed;
+  } else if (known != routes_.end()) {
+    // The same again: it ends where it does.
+    place = known->second.place;
+    answer = attach(from, request, place, &reply);
+    uint32_t member;
+    if (target.type == URMA_JETTY_GROUP) {
+      transport_->groups().pick(target.eid, target.id, 0, &member, &reply.members);
+    }
+  } else if (routes_.size() >= kMaxRoutes) {
+    URMA_LOG_LIMITED(WARNING, "{} is refused: {} connections end here already", from.address.text(),
+                     kMaxRoutes);
+  } else if (target.type == URMA_JETTY_GROUP) {
+    answer = attach_member(from, request, &place, &reply);
+  } else {
+    answer = attach(from, request, place, &reply);
+  }
+  if (answer != Answer::kAccepted) return with_answer(answer);
+  reply.member_id = place.id;
+  if (reply.end.qpn != 0 && target.trans_mode != URMA_TM_UM) {
+    remember(from, request.connection, place);
+  }
+  return {answer, reply};
+}
+
+Answer Server::attach_member(const PeerRef& from, const ConnectRequest& request, Place* place,
+                             ConnectReply* reply) {
+  const ProbeTarget& target = request.target;
+  place->kind = IdKind::kJetty;
+  Answer answer = Answer::kNoSuchObject;
+  // A member may leave just now, or its JFR be out of use: the next one takes its place.
+  uint32_t members = 0;
+  for (uint32_t tried = 0; answer == Answer::kNoSuchObject; ++tried) {
+    if (!transport_->groups().pick(target.eid, target.id, request.hint + tried, &place->id,
+                                   &members) ||
+        tried >= members) {
+      break;
+    }
+    answer = attach(from, request, *place, reply);
+  }
+  reply->members = members;
+  return answer;
+}
+
+Answer Server::attach(const PeerRef& from, const ConnectRequest& request, const Place& place,
+                      ConnectReply* reply) {
+  Answer answer = Answer::kNoSuchObject;
+  transport_->with_endpoint(place.kind, place.eid, place.id, [&](const Endpoint& endpoint) {
+    answer = admits(endpoint, request.target.trans_mode, request.target.token);
+    if (answer != Answer::kAccepted) return;
+    std::shared_ptr<QueuePair> pair;
+    const ConnectAnswer given = receiver_of(endpoint).accept(from.nonce, request, endpoint, &pair);
+    answer = given.answer;
+    *reply = given.reply;
+  });
+  return answer;
+}
+
+void Server::remember(const PeerRef& from, uint64_t connection, const Place& place) {
+  if (!routes_.emplace(Key{from.nonce, connection}, Route{from, place}).second) return;
+  transport_->control().watch(from);
+}
+
+std::optional<PeerRef> Server::forget(uint64_t nonce, uint64_t connection) {
+  const auto route = routes_.extract(Key{nonce, connection});
+  if (route.empty()) return std::nullopt;
+  const PeerRef peer = route.mapped().peer;
+  transport_->control().unwatch(peer);
+  return peer;
+}
+
+Reply Server::on_disconnect(const PeerRef& from, const DisconnectRequest& request) {
+  if (!request.by_initiator) {
+    // Only who has the other end may say that it has gone.
+    if (transport_->asking().leads_to(request.connection, from)) {
+      transport_->connections().turned_away(request.connection, request.reason);
+      transport_->serve_senders();
+    }
+    return with_answer(Answer::kAccepted);
+  }
+  const auto route = routes_.find({from.nonce, request.connection});
+  if (route == routes_.end() || route->second.peer != from) return with_answer(Answer::kAccepted);
+  const Place place = route->second.place;
+  forget(from.nonce, request.connection);
+  transport_->with_endpoint(place.kind, place.eid, place.id, [&](const Endpoint& endpoint) {
+    receiver_of(endpoint).disconnected(from.nonce, request.connection);
+  });
+  return with_answer(Answer::kAccepted);
+}
+
+Reply Server::on_segment(const PeerRef& from, const SegmentRequest& request) {
+  GrantError error;
+  const auto grant = transport_->segments().grant(request.eid, request.token_id, request.va,
+                                                  request.len, {request.token}, &error);
+  if (!grant.has_value()) {
+    const bool token = error == GrantError::kWrongToken;
+    if (token) {
+      URMA_LOG_LIMITED(WARNING, "{} presented a wrong token for token id {:#x}",
+                       from.address.text(), request.token_id);
+    }
+    return with_answer(token ? Answer::kWrongToken : Answer::kNoSuchObject);
+  }
+  const auto rkey = transport_->registrations().rkey(grant->ref);
+  if (!rkey.has_value()) return with_answer(Answer::kNoAccess);
+  return {Answer::kAccepted,
+          SegmentReply{grant->base, grant->len, grant->ref, *rkey, grant->access}};
+}
+
+Reply Server::on_invalidate(const PeerRef& /*from*/, const InvalidateRequest& request) {
+  const bool revoked =
+      transport_->registrations().revoke_all(request.eid, {request.token_id, request.token});
+  return with_answer(revoked ? Answer::kAccepted : Answer::kNoSuchObject);
+}
+
+Reply Server::on_probe(const PeerRef& /*from*/, const ProbeRequest& request) {
+  const ProbeTarget& target = request.target;
+  ProbeReply reply = {};
+  Answer answer = Answer::kNoSuchObject;
+  if (target.type == URMA_JETTY_GROUP) {
+    answer = transport_->groups().admits(target.eid, target.id, target.trans_mode, target.token);
+    uint32_t member;
+    transport_->groups().pick(target.eid, target.id, 0, &member, &reply.members);
+  } else {
+    transport_->with_endpoint(id_kind(target.type), target.eid, target.id,
+                              [&](const Endpoint& endpoint) {
+                                answer = admits(endpoint, target.trans_mode, target.token);
+                              });
+  }
+  return {answer, reply};
+}
+
+void Server::on_peer_lost(const PeerRef& peer, PeerLoss loss) {
+  size_t ended = 0;
+  for (auto route = routes_.lower_bound({peer.nonce, 0});
+       route != routes_.end() && route->first.first == peer.nonce;) {
+    const auto [key, gone] = *route;
+    if (gone.peer != peer) {
+      ++route;
+      continue;
+    }
+    route = routes_.erase(route);
+    ++ended;
+    transport_->with_endpoint(gone.place.kind, gone.place.eid, gone.place.id,
+                              [&](const Endpoint& endpoint) {
+                                receiver_of(endpoint).disconnected(key.first, key.second);
+                              });
+  }
+  if (ended != 0) {
+    URMA_LOG_LIMITED(INFO, "{} {}: its {} connections end", peer.address.text(), loss_text(loss),
+                     ended);
+  }
+  // The device of one that is only silent goes on: what it does not answer, the device says.
+  if (loss == PeerLoss::kSilent) {
+    for (size_t i = transport_->asking().connections_to(peer).size(); i != 0; --i) {
+      transport_->control().watch(peer);
+    }
+  } else {
+    for (const uint64_t connection : transport_->asking().connections_to(peer)) {
+      transport_->connections().lost(connection);
+    }
+    transport_->serve_senders();
+  }
+  transport_->watches().peer_lost(peer);
+}
+
+}  // namespace urma::verbs

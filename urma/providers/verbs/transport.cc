@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: MIT
+#include "urma/providers/verbs/transport.h"
+
+#include <cstring>
+#include <utility>
+
+#include "urma/base/error.h"
+#include "urma/base/guard.h"
+#include "urma/base/log.h"
+#include "urma/providers/verbs/receiver.h"
+#include "urma/providers/verbs/remote_region.h"
+#include "urma/providers/verbs/sender.h"
+
+namespace urma::verbs {
+namespace {
+
+PortAddress address_at(const Device& device, uint32_t eid_index) {
+  const urma_eid_t& eid = device.info().eids[eid_index].eid;
+  const auto address = device.find_address(eid);
+  if (!address.has_value()) {
+    fail(URMA_EINVAL,
+         "create_context: {} has lost the address of eid_index {}; give it back, or "
+         "start the program again",
+         device.info().name, eid_index);
+  }
+  return *address;
+}
+
+Origin origin_of(const PortAddress& address) {
+  Origin origin = {};
+  static_assert(sizeof(origin.gid) == sizeof(address.eid));
+  std::memcpy(&origin.gid, &address.eid, sizeof(origin.gid));
+  origin.gid_index = address.gid_index;
+  return origin;
+}
+
+}  // namespace
+
+VerbsTransport::VerbsTransport(std::shared_ptr<Device> device, Service* service,
+                               const TransportConfig& config)
+    : Transport(service),
+      device_(std::move(device)),
+      config_(config),
+      network_(address_at(*device_, config.eid_index).netdev),
+      connections_(service, config.most_senders),
+      registrations_(device_.get(), &segments()),
+      asking_(config.silence_ns),
+      watches_(service, &asking_),
+      server_(this) {
+  enter_process_barrier();
+  for (const PortAddress& address : device_->info().eids) eids_.push_back(address.eid);
+  resources_ = {
+      this,          device_.get(),          origin_of(address_at(*device_, config.eid_index)),
+      &asking_,      &registrations_.keys(), &notify_,
+      &connections_, &registrations_};
+  ControlConfig control = {};
+  control.eid = eids_[config.eid_index];
+  control.link_layer = device_->info().link_layer;
+  control.nonce = config.nonce;
+  control.silence_ns = config.silence_ns;
+  this->service().run([&] {
+    control_ = std::make_unique<Control>(&this->service(), &network_, &server_, control);
+    asking_.start(control_.get(), &server_);
+    watches_.start(control_.get());
+  });
+  port_ = control_->port();
+}
+
+VerbsTransport::~VerbsTransport() {
+  service().run([this] {
+    end_service();
+    watches_.stop();
+    asking_.stop();
+    control_.reset();
+  });
+  // What was posted while that ran is done before anything it refers to goes.
+  service().run([this] { cancel_timers(); });
+  service().run([] {});
+}
+
+uint32_t VerbsTransport::take_id(IdKind kind, uint32_t /*eid_index*/, uint32_t chosen) {
+  if (chosen != 0) {
+    service().run([=, this] { control_->reserve(kind, chosen); });
+    return chosen;
+  }
+  const uint16_t index = ids_[static_cast<uint32_t>(kind)].take();
+  if (index == 0) fail(URMA_ENOMEM, "a context has 65535 objects of a kind; delete some");
+  return uint32_t{port_} << 16 | index;
+}
+
+void VerbsTransport::free_id(IdKind kind, uint32_t /*eid_index*/, uint32_t id) {
+  if (id > kMaxChosenId) return ids_[static_cast<uint32_t>(kind)].free(static_cast<uint16_t>(id));
+  service().run([=, this] { control_->release(kind, id); });
+}
+
+std::unique_ptr<Sender> VerbsTransport::make_sender(const urma_jfs_cfg_t& cfg,
+                                                    const QueueIdentity& identity,
+                                                    const urma_jetty_id_t& id) {
+  return std::make_unique<VerbsSender>(resources_, cfg, identity, id);
+}
+
+std::unique_ptr<Receiver> VerbsTransport::make_receiver(const urma_jfr_cfg_t& cfg,
+                                                        const QueueIdentity& identity,
+                                                        const urma_eid_t& /*eid*/,
+                                                        EventSubject* subject) {
+  return std::make_unique<VerbsReceiver>(resources_, cfg, identity, subject);
+}
+
+void VerbsTransport::unregister(Segment* segment) {
+  registrations_.withdraw(segment);
+  quiesce();
+  registrations_.remove(segment->ref);
+}
+
+ImportedSegment* VerbsTransport::import_segment(urma_context_t* ctx, const urma_seg_t& seg,
+                                                urma_token_t token, uint32_t /*access*/) {
+  auto segment = std::make_unique<RemoteRegion>(this, &asking_, ctx, seg, token);
+  // The first request finds the answer there already, as a rule.
+  segment->ask();
+  return segment.release();
+}
+
+void VerbsTransport::probe(const ProbeTarget& target, std::function<void(Answer)> answered) {
+  asking_.ask(target.eid, id_kind(target.type), target.id, ProbeRequest{target},
+              [answered = std::move(answered)](const Reply& reply, const PeerRef&) {
+                answered(reply.answer);
+              });
+}
+
+// Which queue will send is not known yet, but where the owner is will be.
+void VerbsTransport::connect_ahead(const RemoteQueue& target) {
+  const ProbeTarget asked = {target.id.eid, target.id.id, static_cast<uint32_t>(target.type),
+                             static_cast<uint32_t>(target.trans_mode), target.token.token};
+  service().post([this, asked, ended = ended()] {
+    if (*ended) return;
+    guarded(URMA_LOG_SITE, [&] { probe(asked, [](Answer) {}); });
+  });
+}
+
+void VerbsTransport::watch_peer(PeerWatcher* watcher, IdKind kind, const urma_eid_t& eid,
+                                uint32_t id, uint64_t target) {
+  service().post([=, this, ended = ended()] {
+    if (*ended) return;
+    guarded(URMA_LOG_SITE, [&] { watches_.watch(watcher, kind, eid, id, target); });
+  });
+}
+
+void VerbsTransport::unwatch_peer(PeerWatcher* watcher) {
+  service().run([=, this] { watches_.unwatch(watcher); });
+}
+
+void VerbsTransport::unwatch_peer(PeerWatcher* watcher, uint64_t target) {
+  service().run([=, this] { watches_.unwatch(watcher, target); });
+}
+
+}  // namespace urma::verbs

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT
+//
+// A context at an RDMA device: what it owns, and how it meets its peers.
+#ifndef URMA_PROVIDERS_VERBS_TRANSPORT_H_
+#define URMA_PROVIDERS_VERBS_TRANSPORT_H_
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "jetty/transport.h"
+#include "urma/providers/verbs/asking.h"
+#include "urma/providers/verbs/connection.h"
+#include "urma/providers/verbs/control.h"
+#include "urma/providers/verbs/id_pool.h"
+#include "urma/providers/verbs/peer_watches.h"
+#include "urma/providers/verbs/registrations.h"
+#include "urma/providers/verbs/server.h"
+
+namespace urma::verbs {
+
+struct TransportConfig {
+  uint32_t eid_index;
+  uint64_t nonce;  // no other context has it
+  uint32_t uasid;
+  uint64_t silence_ns;    // how long a peer may give no answer: URMA_VERBS_TIMEOUT_MS
+  uint32_t most_senders;  // connections that stay: URMA_VERBS_MAX_CONN
+};
+
+class VerbsTransport final : public Transport {
+ public:
+  // Throws Error where the EID has no control socket.
+  VerbsTransport(std::shared_ptr<Device> device, Service* service, const TransportConfig& config);
+  // Nothing may use a queue of this transport any more.
+  ~VerbsTransport() override;
+
+  // For who serves peers, on the service thread.
+  Control& control() { return *control_; }
+  Asking& asking() { return asking_; }
+  PeerWatches& watches() { return watches_; }
+  Connections& connections() { return connections_; }
+  Registrations& registrations() { return registrations_; }
+
+  std::span<const urma_eid_t> eids() const override { return eids_; }
+  uint32_t uasid() const override { return config_.uasid; }
+  uint32_t take_id(IdKind kind, uint32_t eid_index, uint32_t chosen) override;
+  void free_id(IdKind kind, uint32_t eid_index, uint32_t id) override;
+  std::unique_ptr<Sender> make_sender(const urma_jfs_cfg_t& cfg, const QueueIdentity& identity,
+                                      const urma_jetty_id_t& id) override;
+  std::unique_ptr<Receiver> make_receiver(const urma_jfr_cfg_t& cfg, const QueueIdentity& identity,
+                                          const urma_eid_t& eid, EventSubject* subject) override;
+  void enter(Segment* segment) override { registrations_.enter(segment); }
+  void unregister(Segment* segment) override;
+  ImportedSegment* import_segment(urma_context_t* ctx, const urma_seg_t& seg, urma_token_t token,
+                                  uint32_t access) override;
+  void probe(const ProbeTarget& target, std::function<void(Answer)> answered) override;
+  void connect_ahead(const RemoteQueue& target) override;
+  void watch_peer(PeerWatcher* watcher, IdKind kind, const urma_eid_t& eid, uint32_t id,
+                  uint64_t target) override;
+  void unwatch_peer(PeerWatcher* watcher) override;
+  void unwatch_peer(PeerWatcher* watcher, uint64_t target) override;
+
+ private:
+  const std::shared_ptr<Device> device_;
+  const TransportConfig config_;
+  std::vector<urma_eid_t> eids_;
+  std::array<IdPool, kIdKinds> ids_;
+  UdpNetwork network_;
+  Connections connections_;
+  Registrations registrations_;
+  NotifyChannels notify_;
+  ContextResources resources_;
+
+  // On the service thread only.
+  Asking asking_;
+  PeerWatches watches_;
+  Server server_;
+  std::unique_ptr<Control> control_;
+  uint16_t port_ = 0;  // of control_; for any thread
+};
+
+}  // namespace urma::verbs
+
+#endif  // URMA_PROVIDERS_VERBS_TRANSPORT_H_

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: MIT
+#include "urma/providers/verbs/verbs_api.h"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <netpacket/packet.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+namespace urma::verbs {
+namespace {
+
+// Drivers answer with an errno number, with its negative (siw), or with -1 and errno.
+int positive_errno(int result) {
+  if (result == -1) return errno != 0 ? errno : EIO;
+  return std::abs(result);
+}
+
+template <auto Function, typename... Args>
+int checked(Args... args) {
+  errno = 0;
+  return positive_errno(Function(args...));
+}
+
+void map_ipv4(const in_addr& from, uint8_t* to) {
+  std::memset(to, 0, 10);
+  std::memset(to + 10, 0xff, 2);
+  std::memcpy(to + 12, &from, sizeof(from));
+}
+
+std::vector<InterfaceAddress> interface_addresses() {
+  ifaddrs* first = nullptr;
+  if (::getifaddrs(&first) != 0) return {};
+  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner(first, &::freeifaddrs);
+  std::vector<InterfaceAddress> addresses;
+  for (const auto* entry = first; entry != nullptr; entry = entry->ifa_next) {
+    if (entry->ifa_addr == nullptr) continue;
+    InterfaceAddress address = {};
+    if (entry->ifa_addr->sa_family == AF_INET) {
+      map_ipv4(reinterpret_cast<const sockaddr_in*>(entry->ifa_addr)->sin_addr, address.ip);
+    } else if (entry->ifa_addr->sa_family == AF_INET6) {
+      const auto& ip = reinterpret_cast<const sockaddr_in6*>(entry->ifa_addr)->sin6_addr;
+      std::memcpy(address.ip, &ip, sizeof(ip));
+    } else {
+      continue;
+    }
+    address.ifindex = ::if_nametoindex(entry->ifa_name);
+    for (const auto* link = first; link != nullptr; link = link->ifa_next) {
+      if (link->ifa_addr == nullptr || link->ifa_addr->sa_family != AF_PACKET ||
+          std::strcmp(link->ifa_name, entry->ifa_name) != 0) {
+        continue;
+      }
+      std::memcpy(address.mac, reinterpret_cast<const sockaddr_ll*>(link->ifa_addr)->sll_addr,
+                  sizeof(address.mac));
+    }
+    addresses.push_back(address);
+  }
+  return addresses;
+}
+
+void fill_devices(VerbsApi* api) {
+  api->get_device_list = [](int* count) { return ::ibv_get_device_list(count); };
+  api->free_device_list = ::ibv_free_device_list;
+  api->get_device_name = ::ibv_get_device_name;
+  api->open_device = ::ibv_open_device;
+  api->close_device = checked<::ibv_close_device>;
+  api->query_device_ex = [](ibv_context* context, ibv_device_attr_ex* attr) {
+    return checked<::ibv_query_device_ex>(context, nullptr, attr);
+  };
+  api->query_port = [](ibv_context* context, uint8_t port, ibv_port_attr* attr) {
+    errno = 0;
+    return positive_errno(ibv_query_port(context, port, attr));
+  };
+  api->query_gid_table = [](ibv_context* context, ibv_gid_entry* entries, size_t max_entries) {
+    return ::ibv_query_gid_table(context, entries, max_entries, 0);
+  };
+  api->query_pkey = checked<::ibv_query_pkey>;
+  api->fork_init = checked<::ibv_fork_init>;
+  api->interface_addresses = interface_addresses;
+  api->get_async_event = checked<::ibv_get_async_event>;
+  api->ack_async_event = ::ibv_ack_async_event;
+}
+
+void fill_memory(VerbsApi* api) {
+  api->alloc_pd = ::ibv_alloc_pd;
+  api->dealloc_pd = checked<::ibv_dealloc_pd>;
+  api->reg_mr = [](ibv_pd* pd, void* address, size_t length, int access) {
+    return ibv_reg_mr(pd, address, length, access);
+  };
+  api->reg_dmabuf_mr = ::ibv_reg_dmabuf_mr;
+  api->dereg_mr = checked<::ibv_dereg_mr>;
+  api->advise_mr = checked<::ibv_advise_mr>;
+}
+
+void fill_completions(VerbsApi* api) {
+  api->create_comp_channel = ::ibv_create_comp_channel;
+  api->destroy_comp_channel = checked<::ibv_destroy_comp_channel>;
+  api->create_cq = ::ibv_create_cq;
+  api->resize_cq = checked<::ibv_resize_cq>;
+  api->modify_cq = checked<::ibv_modify_cq>;
+  api->destroy_cq = checked<::ibv_destroy_cq>;
+  api->poll_cq = [](ibv_cq* cq, int count, ibv_wc* completions) {
+    return ::ibv_poll_cq(cq, count, completions);
+  };
+  api->req_notify_cq = checked<::ibv_req_notify_cq>;
+  api->get_cq_event = checked<::ibv_get_cq_event>;
+  api->ack_cq_events = ::ibv_ack_cq_events;
+}
+
+void fill_queues(VerbsApi* api) {
+  api->create_srq = ::ibv_create_srq;
+  api->modify_srq = checked<::ibv_modify_srq>;
+  api->query_srq = checked<::ibv_query_srq>;
+  api->destroy_srq = checked<::ibv_destroy_srq>;
+  api->post_srq_recv = checked<::ibv_post_srq_recv>;
+  api->create_qp = ::ibv_create_qp;
+  api->modify_qp = checked<::ibv_modify_qp>;
+  api->query_qp = checked<::ibv_query_qp>;
+  api->destroy_qp = checked<::ibv_destroy_qp>;
+  api->post_send = checked<::ibv_post_send>;
+  api->post_recv = checked<::ibv_post_recv>;
+  api->create_ah = ::ibv_create_ah;
+  api->destroy_ah = checked<::ibv_destroy_ah>;
+}
+
+void fill_connections(VerbsApi* api) {
+  api->cm_create_event_channel = ::rdma_create_event_channel;
+  api->cm_destroy_event_channel = ::rdma_destroy_event_channel;
+  api->cm_create_id = [](rdma_event_channel* channel, rdma_cm_id** id, void* context) {
+    return checked<::rdma_create_id>(channel, id, context, RDMA_PS_TCP);
+  };
+  api->cm_destroy_id = checked<::rdma_destroy_id>;
+  api->cm_migrate_id = checked<::rdma_migrate_id>;
+  api->cm_bind_addr = checked<::rdma_bind_addr>;
+  api->cm_listen = checked<::rdma_listen>;
+  api->cm_get_src_port = [](rdma_cm_id* id) { return ntohs(::rdma_get_src_port(id)); };
+  api->cm_resolve_addr = checked<::rdma_resolve_addr>;
+  api->cm_resolve_route = checked<::rdma_resolve_route>;
+  api->cm_create_qp = checked<::rdma_create_qp>;
+  api->cm_destroy_qp = ::rdma_destroy_qp;
+  api->cm_connect = checked<::rdma_connect>;
+  api->cm_accept = checked<::rdma_accept>;
+  api->cm_reject = checked<::rdma_reject>;
+  api->cm_disconnect = checked<::rdma_disconnect>;
+  api->cm_get_event = checked<::rdma_get_cm_event>;
+  api->cm_ack_event = checked<::rdma_ack_cm_event>;
+}
+
+void fill_sockets(VerbsApi* api) {
+  api->open_socket = ::socket;
+  api->bind_socket = checked<::bind>;
+  api->socket_name = checked<::getsockname>;
+  api->set_socket_option = checked<::setsockopt>;
+  api->send_to = ::sendto;
+  api->receive_from = ::recvfrom;
+}
+
+VerbsApi make_table() {
+  VerbsApi api = {};
+  fill_devices(&api);
+  fill_memory(&api);
+  fill_completions(&api);
+  fill_queues(&api);
+  fill_connections(&api);
+  fill_sockets(&api);
+  return api;
+}
+
+}  // namespace
+
+const VerbsApi& system_verbs() {
+  static const VerbsApi api = make_table();
+  return api;
+}
+
+}  // namespace urma::verbs
