@@ -1,0 +1,80 @@
+#!/bin/bash
+#
+# usage: boot.sh qemu|uml FOLDER SECONDS
+# Boots a guest that runs the script FOLDER/job as root, with the host's files readable and FOLDER
+# writable as /out; prints what the job prints. Leaves FOLDER/status, the job's exit status, unless
+# the guest ended before the job did, and FOLDER/kernel.log. Ends with 0 if there is a status, with
+# 124 if the time was over.
+
+set -euo pipefail
+
+here="$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")"
+
+# Never KVM: inside some virtual machines /dev/kvm is there and hangs.
+boot_qemu() {
+  local kernel="$1" folder="$2" seconds="$3" release
+  release="$(ls "${kernel}/lib/modules")"
+  local modules
+  mapfile -t modules < <(for module in overlay 9p 9pnet_virtio; do
+    modprobe -d "${kernel}" -S "${release}" --show-depends "${module}"
+  done | awk '$1 == "insmod" && !seen[$2]++ { print $2 }')
+  "${here}/initramfs.sh" "${folder}/initramfs" "${modules[@]}"
+
+  local root=9p share=(
+    -fsdev local,id=root,path=/,security_model=none,readonly=on,multidevs=remap
+    -device virtio-9p-pci,fsdev=root,mount_tag=root
+  )
+  if [[ "$(id -u)" -eq 0 && -x /usr/lib/qemu/virtiofsd ]]; then
+    root=virtiofs
+    start_virtiofsd "${folder}"
+    share=(
+      -object memory-backend-memfd,id=memory,size=3072M,share=on -numa node,memdev=memory
+      -chardev "socket,id=root,path=${folder}/virtiofsd.socket"
+      -device vhost-user-fs-pci,chardev=root,tag=root
+    )
+  fi
+  timeout --kill-after=5 "${seconds}" qemu-system-x86_64 \
+    -nodefaults -no-user-config -display none -no-reboot \
+    -M q35 -accel tcg,thread=multi,tb-size=512 -cpu max -smp 2 -m 3072 \
+    -kernel "${kernel}/vmlinuz" -initrd "${folder}/initramfs" \
+    -append "console=ttyS0 quiet panic=-1 mitigations=off nokaslr no5lvl audit=0 apparmor=0 \
+      random.trust_cpu=on tsc=reliable no_timer_check \
+      vm.root=${root} vm.console=/dev/hvc0 vm.modules=${kernel}" \
+    -serial "file:${folder}/kernel.log" -device virtio-rng-pci \
+    -device virtio-serial-pci -chardev stdio,id=console,signal=off \
+    -device virtconsole,chardev=console \
+    -fsdev "local,id=out,path=${folder},security_model=none" \
+    -device virtio-9p-pci,fsdev=out,mount_tag=out "${share[@]}" </dev/null
+}
+
+# It ends by itself when QEMU leaves.
+start_virtiofsd() {
+  local folder="$1" socket="$1/virtiofsd.socket" tries=0
+  /usr/lib/qemu/virtiofsd --socket-path="${socket}" -o source=/ -o cache=always \
+    -o sandbox=chroot --thread-pool-size=2 >"${folder}/virtiofsd.log" 2>&1 </dev/null &
+  until [[ -S "${socket}" ]]; do
+    ((++tries < 200)) || { cat "${folder}/virtiofsd.log" >&2; return 1; }
+    sleep 0.05
+  done
+}
+
+boot_uml() {
+  local kernel="$1" folder="$2" seconds="$3"
+  "${here}/initramfs.sh" "${folder}/initramfs"
+  HOME="${folder}" LD_PRELOAD="${kernel}/xstate.so" timeout --kill-after=5 "${seconds}" \
+    "${kernel}/linux" mem=2048M initrd="${folder}/initramfs" \
+    con=null con0=null,fd:2 con1=null,fd:1 console=tty0 quiet panic=-1 random.trust_cpu=on \
+    vm.root=hostfs vm.out="${folder}" vm.console=/dev/tty1 </dev/null 2>"${folder}/kernel.log"
+}
+
+main() {
+  local kind="$1" folder seconds="$3" kernel status=0
+  folder="$(realpath "$2")"
+  kernel="$("${here}/kernel_${kind}.sh")"
+  rm -f "${folder}/status" "${folder}/kernel.log"
+  "boot_${kind}" "${kernel}" "${folder}" "${seconds}" || status=$?
+  [[ ! -s "${folder}/status" ]] || return 0
+  return "$((status == 124 ? 124 : 1))"
+}
+
+main "$@"

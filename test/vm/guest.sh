@@ -1,0 +1,22 @@
+# What a job is made of; runs in the guest. To be sourced.
+
+ulimit -l unlimited
+
+# Runs the case NAME: COMMAND, for at most SECONDS. Leaves in /out what became of it, in files
+# that are named after its NUMBER, and prints that too. Returns its status.
+run_case() {
+  local number="$1" seconds="$2" name="$3" status=0 start
+  shift 3
+  echo "[ RUN      ] ${name}"
+  start="${EPOCHREALTIME/./}"
+  GTEST_OUTPUT="xml:/out/${number}.xml" timeout --kill-after=10 "${seconds}" "$@" \
+    >"/out/${number}.log" 2>&1 </dev/null || status=$?
+  local milliseconds=$(((${EPOCHREALTIME/./} - start) / 1000))
+  echo "${status} ${milliseconds}" >"/out/${number}.status"
+  case "${status}" in
+    0) echo "[       OK ] ${name} (${milliseconds} ms)" ;;
+    124 | 137) echo "[  FAILED  ] ${name} (its limit of ${seconds} s is over)" ;;
+    *) echo "[  FAILED  ] ${name} (${milliseconds} ms, status ${status})" ;;
+  esac
+  return "${status}"
+}

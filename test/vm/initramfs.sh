@@ -1,0 +1,27 @@
+#!/bin/bash
+#
+# usage: initramfs.sh FILE [MODULE.ko...]
+# Packs the first file system of a guest into FILE: busybox, the init beside this script, and the
+# modules given, which init loads in this order.
+
+set -euo pipefail
+
+here="$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")"
+file="$(realpath "$1")"
+shift
+
+folder="$(mktemp -d)"
+trap 'rm -rf "${folder}"' EXIT
+mkdir -p "${folder}"/{bin,dev,host,modules,new,overlay,proc,sys}
+cp /bin/busybox "${folder}/bin"
+install -m 0755 "${here}/init" "${folder}/init"
+printf '#!/bin/busybox sh\nexec /bin/busybox chroot /new /sbin/modprobe "$@"\n' \
+  >"${folder}/modprobe"
+chmod 0755 "${folder}/modprobe"
+number=10
+for module in "$@"; do
+  cp "${module}" "${folder}/modules/${number}-${module##*/}"
+  number=$((number + 1))
+done
+cd "${folder}"
+find . | cpio -o -H newc --quiet >"${file}"

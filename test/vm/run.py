@@ -1,0 +1,192 @@
+#!/usr/bin/env python3
+"""Runs the jobs of jobs.py in guests, and tells what became of each case.
+
+FILTER chooses the cases that have it in their name `GUEST JOB CASE`; if none has, all Bazel tests
+are run with those test cases that have it in theirs. The last line is `N passed, N failed,
+N skipped`. With --targets CONFIG, prints instead what Bazel has to build for that --config
+('' is the plain build).
+"""
+
+import argparse
+import dataclasses
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import urllib.parse
+import xml.etree.ElementTree as ElementTree
+
+sys.dont_write_bytecode = True
+from cases import GUESTS, Case  # pylint: disable=wrong-import-position
+from jobs import JOBS  # pylint: disable=wrong-import-position
+
+HERE = os.path.dirname(os.path.realpath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+DEVICES = Case('devices', ['test/vm/devices.sh'], limit=30)
+STATUS = {0: 'PASSED', 124: 'TIMEOUT', 137: 'TIMEOUT'}
+KERNEL_LOG_LINES = 38
+
+
+def choose(jobs, text):
+    """Returns what FILTER means: (guest, Job) pairs, and the filter for test cases."""
+    def reduce(keep):
+        pairs = []
+        for job in jobs:
+            for guest in job.guests:
+                cases = [case for case in job.cases if keep(guest, job, case)]
+                if cases:
+                    pairs.append((guest, dataclasses.replace(job, cases=cases)))
+        return pairs
+
+    named = reduce(lambda guest, job, case: text in f'{guest} {job.name} {case.name}')
+    return (named, '*') if named else (reduce(lambda guest, job, case: case.label), f'*{text}*')
+
+
+def rule_environments(labels):
+    """Returns what the rules of Bazel tests set in their environments, by label."""
+    if not labels:
+        return {}
+    query = ['bazel', 'query', '--noshow_progress', '--output=xml', f'set({" ".join(labels)})']
+    text = subprocess.run(query, cwd=ROOT, check=True, stdout=subprocess.PIPE,
+                          stderr=subprocess.DEVNULL).stdout
+    environments = {}
+    for rule in ElementTree.fromstring(text).iter('rule'):
+        package = rule.get('name')[len('//'):].partition(':')[0]
+        pairs = [[string.get('value') for string in pair]
+                 for pair in rule.findall('dict[@name="env"]/pair')]
+        environments[rule.get('name')] = {name: expand(value, package) for name, value in pairs}
+    return environments
+
+
+def expand(value, package):
+    """Returns VALUE with each $(rootpath LABEL) replaced, as Bazel does."""
+    def path(match):
+        folder, name = match.group(1) or f'//{package}', match.group(2)
+        return os.path.join(folder[len('//'):], name)
+
+    return re.sub(r'\$\(rootpath (//[^:)]*)?:([^)]+)\)', path, value)
+
+
+class Guest:
+    """One boot: a job, and the folder that it shares with this machine."""
+
+    def __init__(self, kind, job, folder):
+        self.kind, self.job, self.folder = kind, job, folder
+        self.cases = ([DEVICES] if job.devices else []) + job.cases
+        self.ended = ''  # Why there can be no results any more.
+
+    def name(self, case):
+        return f'{self.kind} {self.job.name} {case.name}'
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def write_job(self, bins, environments, test_filter):
+        """Writes the script that runs the cases. Without its devices, a job is over."""
+        lines = [f'cd {shlex.quote(ROOT)} && source test/vm/guest.sh || exit']
+        for number, case in enumerate(self.cases):
+            words = ['run_case', str(number), str(case.limit * GUESTS[self.kind]), self.name(case)]
+            words += program(case, bins, environments, test_filter) if case.label else case.command
+            lines.append(shlex.join(words) + (' || exit' if case is DEVICES else ''))
+        with open(self.path('job'), 'w', encoding='utf-8') as file:
+            file.write('\n'.join(lines + ['exit 0', '']))
+
+    def run(self):
+        boot = [os.path.join(HERE, 'boot.sh'), self.kind, self.folder, str(self.job.seconds)]
+        status = subprocess.run(boot, check=False).returncode
+        if status:
+            self.ended = f'boot.sh ended with {status}'
+            if status == 124:
+                self.ended = f'the limit of {self.job.seconds} s for this guest is over'
+
+    def events(self):
+        """Yields what became of each case, in the form of Bazel's events."""
+        log_shown = False
+        for number, case in enumerate(self.cases):
+            files = {'test.log': self.path(f'{number}.log'), 'test.xml': self.path(f'{number}.xml')}
+            status = read(self.path(f'{number}.status')).partition(' ')[0]
+            if not status:
+                with open(files['test.log'], 'a', encoding='utf-8') as file:
+                    file.write(self.why_missing(not log_shown))
+                log_shown = True
+            yield {
+                'id': {'testResult': {'label': self.name(case)}},
+                'testResult': {
+                    'status': STATUS.get(int(status), 'FAILED') if status else 'NO_STATUS',
+                    'testActionOutput': [
+                        {'name': name, 'uri': 'file://' + urllib.parse.quote(path)}
+                        for name, path in files.items() if os.path.exists(path)
+                    ],
+                },
+            }
+
+    def why_missing(self, first):
+        """Returns what is to be said of a case without a status; the kernel's log only once."""
+        if not first:
+            return 'was not run: see the first case that failed\n'
+        log = read(self.path('kernel.log')).splitlines()[-KERNEL_LOG_LINES:]
+        head = f'has no status: {self.ended or "the job ended before this case did"}. '
+        return '\n'.join([head + 'The end of the log of its kernel:'] + log + [''])
+
+
+def program(case, bins, environments, test_filter):
+    """Returns the command that runs a Bazel test as Bazel does."""
+    binary = os.path.join(bins[case.config], case.label[len('//'):].replace(':', '/'))
+    settings = {'GTEST_FILTER': test_filter, 'TZ': 'UTC'}
+    settings.update(environments[case.label], **case.environment)
+    return (['env', '-C', f'{binary}.runfiles/urma'] +
+            [f'{name}={value}' for name, value in settings.items()] + [binary])
+
+
+def read(path):
+    """Returns the text in a file; '' without one."""
+    try:
+        with open(path, encoding='utf-8', errors='replace') as file:
+            return file.read()
+    except OSError:
+        return ''
+
+
+def run(guests, bins, test_filter):
+    """Runs each job, and prints the summary. Returns the exit status."""
+    labels = {case.label for _, job in guests for case in job.cases if case.label}
+    environments = rule_environments(labels)
+    folder = tempfile.mkdtemp(prefix='urma-vm.')
+    with open(os.path.join(folder, 'events'), 'w', encoding='utf-8') as events:
+        for kind, job in guests:
+            guest = Guest(kind, job, tempfile.mkdtemp(prefix=f'{kind}-{job.name}.', dir=folder))
+            guest.write_job(bins, environments, test_filter)
+            guest.run()
+            events.writelines(json.dumps(event) + '\n' for event in guest.events())
+    summary = [os.path.join(ROOT, 'tools/dev/summarize.py'), '--events', events.name]
+    status = subprocess.run([sys.executable] + summary, check=False).returncode
+    if status:
+        print(f'vm: logs are kept in {folder}', file=sys.stderr)
+    else:
+        shutil.rmtree(folder)
+    return status
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument('--targets', metavar='CONFIG', help='print what has to be built')
+    parser.add_argument('--bin', action='append', default=[], metavar='CONFIG=FOLDER',
+                        help="where Bazel's outputs of CONFIG are")
+    parser.add_argument('filter', nargs='?', default='')
+    options = parser.parse_args()
+    guests, test_filter = choose(JOBS, options.filter)
+    if options.targets is not None:
+        cases = [case for _, job in guests for case in job.cases if case.config == options.targets]
+        for label in sorted({case.label for case in cases if case.label}):
+            print(label)
+        return 0
+    bins = dict(folder.split('=', 1) for folder in options.bin)
+    return run(guests, bins, test_filter)
+
+
+if __name__ == '__main__':
+    sys.exit(main())
