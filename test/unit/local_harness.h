@@ -25,14 +25,14 @@
 #include <utility>
 #include <vector>
 
+#include "jetty/context.h"
+#include "jetty/ops.h"
 #include "test/process/harness.h"
 #include "urma/base/connection.h"
 #include "urma/base/host.h"
 #include "urma/core/runtime.h"
 #include "urma/core/service_thread.h"
 #include "urma/core/settings.h"
-#include "jetty/context.h"
-#include "jetty/ops.h"
 #include "urma/providers/local/protocol.h"
 #include "urma/providers/local/receiver.h"
 #include "urma/providers/local/ring.h"

@@ -3,9 +3,9 @@
 // What an owner tells of its queues and groups before anybody sends to them.
 #include <gtest/gtest.h>
 
+#include "jetty/groups.h"
 #include "test/unit/local_harness.h"
 #include "test/unit/raw_peer.h"
-#include "jetty/groups.h"
 
 namespace urma::local {
 namespace {

@@ -144,7 +144,7 @@ class VerbsReceiver final : public Receiver, private QueueListener {
   std::unique_ptr<DatagramReceives> datagrams_;
   bool datagrams_broken_ = false;
   bool armed_for_all_ = false;  // not for solicited messages alone
-  Incoming unknown_;  // whose message it is that could not be received at all
+  Incoming unknown_;            // whose message it is that could not be received at all
   std::array<ibv_recv_wr, kBatch> requests_;  // that are put together
   uint32_t listed_ = 0;
   std::array<ibv_wc, kBatch> completions_;
