@@ -151,12 +151,24 @@ void Connections::turned_away(uint64_t number, DisconnectReason reason) {
 
 void Connections::lost(uint64_t number) { break_off(number, URMA_CR_ACK_TIMEOUT_ERR); }
 
+void Connections::fail_all(urma_cr_status_t status) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [number, known] : connections_) {
+    if (const auto connection = known.lock(); connection != nullptr) {
+      connection->broken.store(status);
+    }
+  }
+}
+
 void Connections::break_off(uint64_t number, urma_cr_status_t status) {
   const std::lock_guard lock(mutex_);
   const auto known = connections_.find(number);
   if (known == connections_.end()) return;
   const std::shared_ptr<Connection> connection = known->second.lock();
-  if (connection != nullptr) connection->broken.store(status);
+  if (connection == nullptr) return;
+  // What the peer says then, follows from it.
+  const bool own_device_failed = connection->broken.load() == URMA_CR_LOC_OPERATION_ERR;
+  if (!own_device_failed) connection->broken.store(status);
 }
 
 }  // namespace urma::verbs
