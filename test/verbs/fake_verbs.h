@@ -98,6 +98,13 @@ class FakeVerbs {
   void set_manual_rnr(bool manual);
   void fire_rnr_timers();
 
+  // The connection of iWARP that this queue pair has ends, as when TCP does.
+  void break_connection(uint32_t qp_num);
+  // Calls that nobody has answered fail, as they do with time.
+  void give_up_calls();
+  // How often cm_destroy_id would have waited for one.
+  uint64_t waits_for_calls() const;
+
   // Of all open contexts of the device.
   void raise_port_event(const std::string& device, ibv_event_type type, int port = 1);
   void raise_qp_event(uint32_t qp_num, ibv_event_type type);

@@ -53,8 +53,9 @@ struct Connection {
   ConnectAnswer answer;
   // What the receiver or the device says that requests under way end with; 0: it stands.
   std::atomic<uint32_t> broken{URMA_CR_SUCCESS};
-  std::atomic<bool> unwanted{false};  // others need its place: to end once nothing is under way
-  std::atomic<uint64_t> used{0};      // Connections::clock() at its last post
+  std::atomic<bool> only_unknown{false};  // `broken` is for what may have been executed, no more
+  std::atomic<bool> unwanted{false};      // others need its place: to end once nothing is under way
+  std::atomic<uint64_t> used{0};          // Connections::clock() at its last post
 };
 
 // Asks for a connection in the background; `pump` takes its completions.
@@ -96,9 +97,12 @@ class Connections {
   void fail_all(urma_cr_status_t status);
   // Whoever has its other end is gone. Service thread.
   void lost(uint64_t number);
+  // It broke, and this is why, as far as nobody else has said it. Service thread.
+  void broke(uint64_t number, urma_cr_status_t status);
 
  private:
   void make_room();
+  std::shared_ptr<Connection> find(uint64_t number);
   void break_off(uint64_t number, urma_cr_status_t status);
 
   Service* const service_;
