@@ -175,12 +175,25 @@ bool VerbsReceiver::move_for(CompletionQueue* waiter, bool just_armed) {
   }
   Poll nobody = {waiter};
   nobody.solicited = just_armed || rang;
+  const uint32_t untold = untold_ ? take_untold(waiter) : 0;
   const bool more = progress(&nobody);
-  // Another JFC's poll may have left here what has rung.
-  bool solicited = false;
-  if (!rang || !waiter->armed()) return more;
-  if (const uint32_t left = waiter->ring().waiting(&solicited)) waiter->completed(left, solicited);
+  // Who has just armed was told of all that waits. Only so many are there still.
+  if (untold != 0 && rang && !just_armed) {
+    waiter->completed(std::min(untold, waiter->ring().size()), true);
+  }
   return more;
+}
+
+// How many messages lie in the JFC's ring that whoever took them in could not call solicited.
+uint32_t VerbsReceiver::take_untold(const CompletionQueue* jfc) {
+  uint32_t taken = 0;
+  uint32_t left = 0;
+  for (auto& [key, incoming] : incoming_) {
+    (incoming->jfc == jfc ? taken : left) += incoming->untold;
+    if (incoming->jfc == jfc) incoming->untold = 0;
+  }
+  untold_ = left != 0;
+  return taken;
 }
 
 void VerbsReceiver::arm(CompletionQueue* jfc) {
@@ -268,6 +281,10 @@ bool VerbsReceiver::take(const ibv_wc& completion, Poll* poll) {
   bool kept = true;
   if (into == &record) {
     kept = incoming->jfc->ring().push(record, true, incoming->jfc == poll->jfc);
+    if (!solicited) {
+      ++incoming->untold;
+      untold_ = true;
+    }
   }
   counters_.ended(status, into->completion_len);
   table_.free(place);

@@ -33,6 +33,7 @@ struct Incoming {
   std::unique_ptr<MailboxSlots> mailbox;
   ConnectReply reply = {};
   bool ended = false;
+  uint32_t untold = 0;  // messages that may have been solicited, and lie in the JFC's ring
 };
 
 class VerbsReceiver final : public Receiver, private QueueListener {
@@ -114,7 +115,7 @@ class VerbsReceiver final : public Receiver, private QueueListener {
   void fill_record(const ibv_wc& completion, const Incoming& incoming, const DatagramHeader& header,
                    urma_cr_t* record);
   void open_letter(const Incoming& incoming, uint32_t slot, urma_cr_t* record);
-  void keep_armed(CompletionQueue* jfc);
+  uint32_t take_untold(const CompletionQueue* jfc);
   void arm(CompletionQueue* jfc);
 
   void close_incoming(Incoming* incoming);
@@ -144,6 +145,7 @@ class VerbsReceiver final : public Receiver, private QueueListener {
   std::unique_ptr<DatagramReceives> datagrams_;
   bool datagrams_broken_ = false;
   bool armed_for_all_ = false;  // not for solicited messages alone
+  bool untold_ = false;         // by some of incoming_
   Incoming unknown_;            // whose message it is that could not be received at all
   std::array<ibv_recv_wr, kBatch> requests_;  // that are put together
   uint32_t listed_ = 0;
