@@ -43,8 +43,9 @@ struct FakeDeviceOptions {
   bool has_moderation = false;
   bool has_dmabuf = false;
   bool has_on_demand = false;
-  bool has_rereg = false;    // takes rights from a region as it stands
-  bool tells_netdev = true;  // with the GIDs; older kernels do not for iWARP
+  bool has_rereg = false;       // takes rights from a region as it stands
+  bool vague_receives = false;  // as Soft-RoCE: of a receive, not whether it was too short
+  bool tells_netdev = true;     // with the GIDs; older kernels do not for iWARP
 };
 
 struct FakeFabric;

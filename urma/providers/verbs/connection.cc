@@ -87,6 +87,18 @@ void make_connection(const ContextResources& resources,
   });
 }
 
+void ask_for_fault(const ContextResources& resources,
+                   const std::shared_ptr<Connection>& connection) {
+  connection->fault.store(Connection::kFaultAsked);
+  resources.transport->service().post([resources, connection] {
+    resources.connector->ask_for_fault(
+        connection->request, [transport = resources.transport, connection](bool too_long) {
+          connection->fault.store(too_long ? URMA_CR_REM_RESP_LEN_ERR : URMA_CR_REM_OPERATION_ERR);
+          transport->serve_senders();
+        });
+  });
+}
+
 void end_connection(const ContextResources& resources,
                     const std::shared_ptr<Connection>& connection) {
   resources.connections->remove(connection->request.connection);

@@ -54,8 +54,11 @@ struct Connection {
   // What the receiver or the device says that requests under way end with; 0: it stands.
   std::atomic<uint32_t> broken{URMA_CR_SUCCESS};
   std::atomic<bool> only_unknown{false};  // `broken` is for what may have been executed, no more
-  std::atomic<bool> unwanted{false};      // others need its place: to end once nothing is under way
-  std::atomic<uint64_t> used{0};          // Connections::clock() at its last post
+  // What the receiver says of the message that its device has refused; 0: it was not asked.
+  std::atomic<uint32_t> fault{0};
+  static constexpr uint32_t kFaultAsked = UINT32_MAX;
+  std::atomic<bool> unwanted{false};  // others need its place: to end once nothing is under way
+  std::atomic<uint64_t> used{0};      // Connections::clock() at its last post
 };
 
 // Asks for a connection in the background; `pump` takes its completions.
@@ -63,6 +66,9 @@ void make_connection(const ContextResources& resources,
                      const std::shared_ptr<Connection>& connection,
                      const std::shared_ptr<CqPump>& pump, const QueuePairLimits& limits,
                      const Patience& patience);
+// Asks its receiver what was wrong with a message, in the background.
+void ask_for_fault(const ContextResources& resources,
+                   const std::shared_ptr<Connection>& connection);
 // Ends it, with nothing of it left in use when it returns.
 void end_connection(const ContextResources& resources,
                     const std::shared_ptr<Connection>& connection);

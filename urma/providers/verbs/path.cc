@@ -139,8 +139,12 @@ void VerbsPath::failed(uint64_t at, ibv_wc_status status) {
     }
   }
   if (emulation_ != nullptr) emulation_->loop.reset();
-  end_first(status_of(status, entry->kind));
   fruitless_ = 0;
+  // Not every device says so where a receive was too short. It ends with what its owner says.
+  if (status == IBV_WC_REM_OP_ERR && entry->kind == OpKind::kSend) {
+    return ask_for_fault(sender_->resources(), connection_);
+  }
+  end_first(status_of(status, entry->kind));
 }
 
 void VerbsPath::end_all_under_way(urma_cr_status_t status) {
@@ -156,6 +160,8 @@ void VerbsPath::follow_connection() {
   }
   if (state_ != State::kDraining) return;
   if (!drained_ && monotonic_ns() - drain_since_ns_ < kDrainNs) return;
+  // The answer comes, or that there is none.
+  if (connection_->fault.load() == Connection::kFaultAsked) return;
   if (explained()) finish_drain();
 }
 
@@ -190,10 +196,13 @@ void VerbsPath::finish_drain() {
   connection_->pair->close();
   // What completed before, and has not been looked at.
   sender_->poll_completions();
+  const auto fault = static_cast<urma_cr_status_t>(connection_->fault.load());
+  if (fault != URMA_CR_SUCCESS && under_way_ != 0) end_first(fault);
   auto broken = static_cast<urma_cr_status_t>(connection_->broken.load());
   if (connection_->only_unknown.load() && flushed_) broken = URMA_CR_SUCCESS;
-  if (broken == URMA_CR_SUCCESS && sender_->device().iwarp() && !flushed_)
+  if (broken == URMA_CR_SUCCESS && sender_->device().iwarp() && !flushed_) {
     broken = URMA_CR_REM_OPERATION_ERR;
+  }
   if (broken != URMA_CR_SUCCESS) end_all_under_way(broken);
   if (under_way_ != 0 && ++fruitless_ >= kMaxFruitless) {
     end_all_under_way(URMA_CR_REM_OPERATION_ERR);
