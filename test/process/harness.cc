@@ -63,6 +63,19 @@ void wait_ready(int fd, short events, const char* what) {
   }
 }
 
+// Whether a child of this name belongs on the device of the others: it is not the first one of its
+// test, nor named like that.
+bool is_peer(const std::string& name) {
+  static const ::testing::TestInfo* test = nullptr;
+  static std::string first;
+  if (const auto* current = ::testing::UnitTest::GetInstance()->current_test_info();
+      test != current) {
+    test = current;
+    first = name;
+  }
+  return name != first;
+}
+
 int run_body(const Body& body, Channel& channel) {
   ::testing::GTEST_FLAG(throw_on_failure) = true;
   int result = 0;
@@ -163,6 +176,7 @@ void Child::start(const std::function<int()>& main) {
   output_ = ::memfd_create("output", MFD_CLOEXEC);
   if (output_ < 0) fail_with_errno("memfd_create");
   std::fflush(nullptr);
+  const char* device = is_peer(name_) ? std::getenv("URMA_PEER_DEVICE") : nullptr;
   const pid_t parent = ::getpid();
   pid_ = ::fork();
   if (pid_ < 0) fail_with_errno("fork");
@@ -172,6 +186,7 @@ void Child::start(const std::function<int()>& main) {
     ::alarm(std::chrono::duration_cast<seconds>(patience(kChildLimit)).count());
     ::dup2(output_, STDOUT_FILENO);
     ::dup2(output_, STDERR_FILENO);
+    if (device != nullptr) ::setenv("URMA_DEVICE", device, 1);
     const int result = main();
     std::fflush(nullptr);
     ::_exit(result);
