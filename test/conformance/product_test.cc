@@ -152,6 +152,7 @@ class Target {
     }
     channel_.sync();  // go
     if (step.receives()) check_receive(step, victim);
+    if (victim != nullptr) channel_.sync();  // received
     channel_.sync();  // done
     Memories::check(place, atomic ? &result : moved, step.size);
     if (step.operation.opcode == URMA_OPC_WRITE_NOTIFY) {
@@ -237,7 +238,10 @@ class Initiator {
     if (step.operation.opcode != URMA_OPC_WRITE_NOTIFY) {
       EXPECT_EQ(cr.completion_len, step.size);
     }
-    if (victim != nullptr) expect_refused(victim);
+    if (victim != nullptr) {
+      channel_.sync();  // received
+      expect_refused(victim);
+    }
     channel_.sync();  // done
     const Wide old = before(step);
     const bool atomic = step.operation.kind == Operation::kAtomic;
