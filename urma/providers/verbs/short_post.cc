@@ -195,8 +195,8 @@ template <urma_opcode_t kOpcode, bool kAlone>
 }
 
 template <urma_opcode_t kOpcode>
-urma_status_t VerbsSender::post_alone(VerbsPath* path, urma_jfs_wr_t* wr,
-                                      urma_jfs_wr_t** bad_wr) noexcept {
+[[gnu::flatten]] urma_status_t VerbsSender::post_alone(VerbsPath* path, urma_jfs_wr_t* wr,
+                                                       urma_jfs_wr_t** bad_wr) noexcept {
   const bool has_room = path->posted_ - path->done_ < path->sends_ && credits_ != 0;
   if (!has_room || (is_atomic(kOpcode) && !has_atomics_)) [[unlikely]]
     return post_rest(nullptr, wr, bad_wr);
