@@ -15,6 +15,14 @@ namespace {
 // two peers which each poll only their send JFC both complete, seldom enough to cost nothing.
 constexpr uint64_t kIdlePollsPerSweep = 32;
 
+// Behind a poll, with no lock held.
+inline void go_further(ProgressDomain* domain, bool unfinished, bool sweeps) {
+  if (unfinished) [[unlikely]]
+    domain->take_over();
+  if (sweeps) [[unlikely]]
+    domain->progress_receives();
+}
+
 }  // namespace
 
 int CompletionSource::poll_alone(CompletionQueue* poller, int count, urma_cr_t* cr) noexcept {
@@ -142,18 +150,19 @@ int CompletionQueue::poll_behind(int count, urma_cr_t* cr) {
 int CompletionQueue::poll_rest(int got, int count, urma_cr_t* cr) {
   got += only_send_queue_ != nullptr ? only_send_queue_->collect(this, count - got, cr + got)
                                      : collect(count - got, cr + got);
-  return finish_poll(got, cr);
-}
-
-int CompletionQueue::finish_poll(int got, const urma_cr_t* cr) noexcept {
   if (got != 0) counters_->polled({cr, static_cast<size_t>(got)});
   const bool unfinished = std::exchange(unfinished_, false);
   const bool sweeps = got == 0 && polls() % kIdlePollsPerSweep == 0;
   poll_lock_->leave();
-  if (unfinished) [[unlikely]]
-    domain_->take_over();
-  if (sweeps) [[unlikely]]
-    domain_->progress_receives();
+  go_further(domain_, unfinished, sweeps);
+  return got;
+}
+
+int CompletionQueue::finish_poll(int got, const urma_cr_t* cr) noexcept {
+  if (got != 0) counters_->polled({cr, static_cast<size_t>(got)});
+  const bool sweeps = got == 0 && polls() % kIdlePollsPerSweep == 0;
+  poll_lock_->leave();
+  go_further(domain_, /*unfinished=*/false, sweeps);
   return got;
 }
 
