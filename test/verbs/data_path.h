@@ -206,7 +206,7 @@ class TestJfc : public CompletionQueue {
     close();
   }
   // As a provider polls it that has a device.
-  int poll(int count, urma_cr_t* cr) { return poll_device(count, cr); }
+  [[gnu::noinline]] int poll(int count, urma_cr_t* cr) { return poll_device(count, cr); }
 
  private:
   Bell bell_of_its_own_ = {};
