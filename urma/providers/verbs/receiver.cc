@@ -128,6 +128,8 @@ urma_status_t VerbsReceiver::post_listed(uint32_t* posted) {
   }
   ibv_recv_wr* bad = nullptr;
   const uint32_t count = *posted;
+  // The short way leaves that open.
+  requests_[count - 1].next = nullptr;
   const int error = post_list(requests_.data(), &bad);
   if (error == 0) [[likely]] {
     // Relaxed: a poll that does not see it yet has nothing to find either.
