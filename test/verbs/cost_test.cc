@@ -42,8 +42,8 @@ constexpr Budget kBudgets[] = {
     {"SEND post", 240, 450},
     {"inline post", 465, 480},
     {"post", 290, 490},
-    {"empty poll", kAim, 210},
-    {"empty poll for messages", kAim, 310},
+    {"empty poll", kAim, 250},
+    {"empty poll for messages", kAim, 450},
     {"poll", 245, 490},
 };
 

@@ -22,7 +22,7 @@ import time
 
 SERVER, CLIENT, HOST = 'rxe0', 'rxe1', '127.0.0.1'
 PORT = 18600
-LIMIT = 60  # seconds, of one run
+LIMIT = 12  # seconds, of one run
 MEDIAN_LATENCY, AVERAGE_BANDWIDTH = 4, 3  # columns, the same of both programs
 
 # What, the test of ours, that of perftest, the options of both, column, unit, target.
