@@ -42,7 +42,7 @@ constexpr Budget kBudgets[] = {
     {"SEND post", 240, 450},
     {"inline post", 465, 480},
     {"post", 290, 490},
-    {"empty poll", kAim, 250},
+    {"empty poll", kAim, 275},
     {"empty poll for messages", kAim, 450},
     {"poll", 245, 490},
 };
