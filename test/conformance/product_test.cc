@@ -99,12 +99,22 @@ bool offered(const Operation& operation, urma_transport_mode_t mode) {
          operation.opcode == URMA_OPC_SEND_IMM || operation.opcode == URMA_OPC_NOP;
 }
 
+// Whether a device moves so much at once.
+bool takes(const DeviceTraits& traits, const Operation& operation, urma_transport_mode_t mode,
+           size_t size) {
+  const bool atomic =
+      operation.kind == Operation::kAtomic || operation.opcode == URMA_OPC_WRITE_ATOMIC;
+  return !(atomic && size > traits.max_atomic) &&
+         !(mode == URMA_TM_UM && size > traits.max_datagram);
+}
+
 template <typename Each>
-void for_each_step(urma_transport_mode_t mode, const Each& each) {
+void for_each_step(const DeviceTraits& traits, urma_transport_mode_t mode, const Each& each) {
   uint64_t seed = 0;
   for (const Operation& operation : operations()) {
     if (!offered(operation, mode)) continue;
     for (const size_t size : operation.sizes) {
+      if (!takes(traits, operation, mode, size)) continue;
       for (size_t local = 0; local < kKinds; ++local) {
         for (size_t remote = 0; remote < kKinds; ++remote) {
           const Step step = {operation, size, local, remote, ++seed};
@@ -356,12 +366,13 @@ class Product : public ProcessTest, public testing::WithParamInterface<Parameter
 
 TEST_P(Product, MovesExactlyTheBytesItShould) {
   const Config config = config_of(GetParam());
+  const DeviceTraits traits = device_traits();
   run_two(
       "initiator",
-      [&config](Channel& channel) {
+      [&config, &traits](Channel& channel) {
         alignas(64) uint8_t stack[kSpace];
         Initiator initiator(channel, config, stack);
-        for_each_step(config.mode, [&](const Step& step) { initiator.run(step); });
+        for_each_step(traits, config.mode, [&](const Step& step) { initiator.run(step); });
         for (const Operation& operation : operations()) {
           if (!offered(operation, config.mode)) initiator.refuse(operation);
         }
@@ -369,10 +380,10 @@ TEST_P(Product, MovesExactlyTheBytesItShould) {
         initiator.close();
       },
       "target",
-      [&config](Channel& channel) {
+      [&config, &traits](Channel& channel) {
         alignas(64) uint8_t stack[kSpace];
         Target target(channel, config, stack);
-        for_each_step(config.mode, [&](const Step& step) { target.run(step); });
+        for_each_step(traits, config.mode, [&](const Step& step) { target.run(step); });
         channel.sync();
         target.close();
       });
