@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "test/conformance/offered.h"
 #include "test/conformance/parties.h"
 #include "test/conformance/regions.h"
 #include "test/process/endpoint.h"
@@ -54,17 +55,20 @@ struct Case {
     config.token = token();
     return config;
   }
-  // Those of all_sizes() that the device takes.
-  std::vector<size_t> sizes(const Endpoint& endpoint) const {
-    const DeviceTraits traits = traits_of(endpoint.ctx);
-    const bool atomic = is_atomic(operation) || operation == Operation::kWriteAtomic;
-    const bool datagram = endpoint.config.mode == URMA_TM_UM;
+  // Those that the device of `ctx` offers.
+  std::vector<size_t> sizes(const urma_context_t* ctx) const {
     std::vector<size_t> sizes = all_sizes();
     std::erase_if(sizes, [&](size_t size) {
-      return (atomic && size > traits.max_atomic) || (datagram && size > traits.max_datagram);
+      const urma_opcode_t opcode = !is_atomic(operation) ? URMA_OPC_SEND
+                                   : operation == Operation::kWriteAtomic
+                                       ? URMA_OPC_WRITE_ATOMIC
+                                       : opcode_of_atomic(operation);
+      return !is_offered(ctx, opcode, config().mode, size);
     });
     return sizes;
   }
+
+ private:
   std::vector<size_t> all_sizes() const {
     if (operation == Operation::kWriteAtomic) return {1, 2, 4, 8, 16};
     if (operation == Operation::kCas) return {4, 8, 16};
@@ -113,13 +117,14 @@ bool in_place() {
   return setting == nullptr || std::string(setting) != "0";
 }
 
-// Whole pages of private memory are mapped, unless the kernel lets nobody hold them still.
-void expect_path(const Endpoint& endpoint, urma_target_seg_t* segment, size_t length) {
+// Whole pages of private memory are mapped, unless the kernel lets nobody hold them still. Between
+// machines there is nothing to map.
+void expect_path(urma_target_seg_t* segment, size_t length) {
   if (length < 4096) return;
   std::array<urma_ext_part_t, 4> parts;
   auto count = static_cast<uint32_t>(parts.size());
   ASSERT_EQ(urma_ext_query_segment(segment, parts.data(), &count), URMA_SUCCESS);
-  if (!traits_of(endpoint.ctx).maps) {
+  if (!is_shared_memory(segment->urma_ctx)) {
     EXPECT_EQ(count, 1U);
     EXPECT_EQ(parts[0].path, URMA_EXT_PATH_COPIED);
     EXPECT_EQ(parts[0].reason, URMA_EXT_REASON_PEER);
@@ -133,7 +138,7 @@ void expect_path(const Endpoint& endpoint, urma_target_seg_t* segment, size_t le
 Segments import_all(Endpoint& endpoint, const SegmentIds& ids, size_t length) {
   Segments segments;
   for (size_t kind = 0; kind < kKinds; ++kind) segments[kind] = endpoint.import(ids[kind], true);
-  expect_path(endpoint, segments[kMemalign], length);
+  expect_path(segments[kMemalign], length);
   return segments;
 }
 
@@ -207,7 +212,7 @@ TEST_P(OpcodeMatrix, MovesExactlyTheBytesItShould) {
       raise_stack_limit();
       Endpoint endpoint(test.config());
       urma_target_jetty_t* self = reach(test, endpoint, endpoint.queue_id());
-      for (size_t size : test.sizes(endpoint)) run_alone(test, endpoint, self, size);
+      for (size_t size : test.sizes(endpoint.ctx)) run_alone(test, endpoint, self, size);
       endpoint.close();
     });
     return;
@@ -216,14 +221,14 @@ TEST_P(OpcodeMatrix, MovesExactlyTheBytesItShould) {
     raise_stack_limit();
     Endpoint endpoint(test.config());
     urma_target_jetty_t* queue = reach(test, endpoint, channel.swap(endpoint.queue_id()));
-    for (size_t size : test.sizes(endpoint)) initiate(test, endpoint, channel, queue, size);
+    for (size_t size : test.sizes(endpoint.ctx)) initiate(test, endpoint, channel, queue, size);
     endpoint.close();
   };
   auto target = [&test](Channel& channel) {
     raise_stack_limit();
     Endpoint endpoint(test.config());
     reach(test, endpoint, channel.swap(endpoint.queue_id()));
-    for (size_t size : test.sizes(endpoint)) serve(test, endpoint, channel, size);
+    for (size_t size : test.sizes(endpoint.ctx)) serve(test, endpoint, channel, size);
     endpoint.close();
   };
   run_two("initiator", initiator, "target", target);

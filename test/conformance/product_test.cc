@@ -16,6 +16,7 @@
 #include <tuple>
 #include <vector>
 
+#include "test/conformance/offered.h"
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
 #include "urma_ext.h"
@@ -99,22 +100,13 @@ bool offered(const Operation& operation, urma_transport_mode_t mode) {
          operation.opcode == URMA_OPC_SEND_IMM || operation.opcode == URMA_OPC_NOP;
 }
 
-// Whether a device moves so much at once.
-bool takes(const DeviceTraits& traits, const Operation& operation, urma_transport_mode_t mode,
-           size_t size) {
-  const bool atomic =
-      operation.kind == Operation::kAtomic || operation.opcode == URMA_OPC_WRITE_ATOMIC;
-  return !(atomic && size > traits.max_atomic) &&
-         !(mode == URMA_TM_UM && size > traits.max_datagram);
-}
-
 template <typename Each>
-void for_each_step(const DeviceTraits& traits, urma_transport_mode_t mode, const Each& each) {
+void for_each_step(const urma_context_t* ctx, urma_transport_mode_t mode, const Each& each) {
   uint64_t seed = 0;
   for (const Operation& operation : operations()) {
     if (!offered(operation, mode)) continue;
     for (const size_t size : operation.sizes) {
-      if (!takes(traits, operation, mode, size)) continue;
+      if (!is_offered(ctx, operation.opcode, mode, size)) continue;
       for (size_t local = 0; local < kKinds; ++local) {
         for (size_t remote = 0; remote < kKinds; ++remote) {
           const Step step = {operation, size, local, remote, ++seed};
@@ -140,6 +132,7 @@ class Target {
     channel.send(Sender{endpoint_.ctx->uasid, endpoint_.sender_id()});
     sender_ = channel.receive<Sender>();
   }
+  const urma_context_t* ctx() const { return endpoint_.ctx; }
 
   void run(const Step& step) {
     uint8_t* place = memories_.at(step, step.remote);
@@ -159,6 +152,7 @@ class Target {
     }
     channel_.sync();  // go
     if (step.receives()) check_receive(step, victim);
+    if (victim != nullptr) channel_.sync();  // received
     channel_.sync();  // done
     Memories::check(place, atomic ? &result : moved, step.size);
     if (step.operation.opcode == URMA_OPC_WRITE_NOTIFY) {
@@ -223,6 +217,7 @@ class Initiator {
     channel.receive<Sender>();
     channel.send(Sender{endpoint_.ctx->uasid, endpoint_.sender_id()});
   }
+  const urma_context_t* ctx() const { return endpoint_.ctx; }
 
   void run(const Step& step) {
     uint8_t* place = memories_.at(step, step.local);
@@ -243,7 +238,10 @@ class Initiator {
     if (step.operation.opcode != URMA_OPC_WRITE_NOTIFY) {
       EXPECT_EQ(cr.completion_len, step.size);
     }
-    if (victim != nullptr) expect_refused(victim);
+    if (victim != nullptr) {
+      channel_.sync();  // received
+      expect_refused(victim);
+    }
     channel_.sync();  // done
     const Wide old = before(step);
     const bool atomic = step.operation.kind == Operation::kAtomic;
@@ -366,13 +364,12 @@ class Product : public ProcessTest, public testing::WithParamInterface<Parameter
 
 TEST_P(Product, MovesExactlyTheBytesItShould) {
   const Config config = config_of(GetParam());
-  const DeviceTraits traits = device_traits();
   run_two(
       "initiator",
-      [&config, &traits](Channel& channel) {
+      [&config](Channel& channel) {
         alignas(64) uint8_t stack[kSpace];
         Initiator initiator(channel, config, stack);
-        for_each_step(traits, config.mode, [&](const Step& step) { initiator.run(step); });
+        for_each_step(initiator.ctx(), config.mode, [&](const Step& step) { initiator.run(step); });
         for (const Operation& operation : operations()) {
           if (!offered(operation, config.mode)) initiator.refuse(operation);
         }
@@ -380,10 +377,10 @@ TEST_P(Product, MovesExactlyTheBytesItShould) {
         initiator.close();
       },
       "target",
-      [&config, &traits](Channel& channel) {
+      [&config](Channel& channel) {
         alignas(64) uint8_t stack[kSpace];
         Target target(channel, config, stack);
-        for_each_step(traits, config.mode, [&](const Step& step) { target.run(step); });
+        for_each_step(target.ctx(), config.mode, [&](const Step& step) { target.run(step); });
         channel.sync();
         target.close();
       });

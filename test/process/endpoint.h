@@ -53,6 +53,8 @@ struct SegmentId {
 
 // Opens the device that URMA_DEVICE names, else the first one found. The library has to be started.
 urma_device_t* find_device();
+// The number of its EID that URMA_EID_INDEX names, else 0.
+uint32_t find_eid_index();
 
 // What a device does in its own way: docs/verbs.md tells of those that are not shared memory.
 struct DeviceTraits {

@@ -124,6 +124,7 @@ class Execution {
   Outcome run() {
     auto* peer = find_peer();
     if (peer == nullptr) return IBV_WC_RETRY_EXC_ERR;
+    peer->waits_for_first = false;
     switch (request_.wr.opcode) {
       case IBV_WR_SEND:
       case IBV_WR_SEND_WITH_IMM:
@@ -424,6 +425,7 @@ bool FakeFabric::flush(FakeQp* qp) {
 void FakeFabric::enter_error(FakeQp* qp) {
   if (qp->current == IBV_QPS_ERR) return;
   qp->current = IBV_QPS_ERR;
+  disconnect(qp->qp_num);
   if (qp->srq != nullptr) raise(qp, IBV_EVENT_QP_LAST_WQE_REACHED);
 }
 

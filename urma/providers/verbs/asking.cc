@@ -42,7 +42,7 @@ void Asking::connect(const std::shared_ptr<QueuePair>& /*pair*/, const ConnectRe
   ask(target.eid, id_kind(target.type), target.id, request,
       [this, has_end, connection = request.connection, answered = std::move(answered)](
           const Reply& reply, const PeerRef& owner) {
-        ConnectAnswer answer = {reply.answer, {}};
+        ConnectAnswer answer = {reply.answer, {}, owner.nonce};
         if (const auto* body = std::get_if<ConnectReply>(&reply.body)) answer.reply = *body;
         const bool connected = answer.answer == Answer::kAccepted && has_end && !answer.later();
         if (connected && control_ != nullptr) {

@@ -20,6 +20,7 @@ class QueuePair;
 struct ConnectAnswer {
   Answer answer = Answer::kUnreachable;
   ConnectReply reply = {};
+  uint64_t owner = 0;  // the nonce of the context that has answered
 
   // There is no other end yet: the target is an RC jetty that its program has not bound. To be
   // asked again.

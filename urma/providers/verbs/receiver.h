@@ -74,6 +74,8 @@ class VerbsReceiver final : public Receiver, private QueueListener {
   bool found_too_long(uint64_t nonce, uint64_t connection);
   // The sender has given the connection up: what it has sent before is still received.
   void disconnected(uint64_t nonce, uint64_t connection);
+  // Nothing is received any more.
+  void device_failed();
   // The process with this nonce is gone, and all its connections with it.
   void peer_gone(uint64_t nonce);
 

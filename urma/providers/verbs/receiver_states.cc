@@ -263,6 +263,11 @@ void VerbsReceiver::close_all() {
   incoming_.clear();
 }
 
+void VerbsReceiver::device_failed() {
+  set_state(URMA_JFR_STATE_ERROR);
+  subject_->raise(URMA_EVENT_JFR_ERR);
+}
+
 void VerbsReceiver::set_state(urma_jfr_state_t state) {
   ForeignScope scope(lock_);
   if (in_state(state)) return;

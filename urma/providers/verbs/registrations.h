@@ -34,17 +34,13 @@ class Registrations final : public Revoker {
   bool revoke(const urma_eid_t& eid, const TokenKey& key, uint64_t va, uint64_t len) override;
 
  private:
-  // The program's own requests go on when the peers' key has gone: each has its own region.
-  struct Regions {
-    MemoryRegion own;
-    std::optional<MemoryRegion> granted;
-  };
+  void add(Segment* segment, MemoryRegion region);
 
   const Device* const device_;
   SegmentTable* const table_;
   LocalKeys keys_;
-  mutable std::mutex mutex_;           // guards the next one; taken before the table's
-  std::map<uint64_t, Regions> known_;  // by SegmentRef
+  mutable std::mutex mutex_;                // guards the next one; taken before the table's
+  std::map<uint64_t, MemoryRegion> known_;  // by SegmentRef
 };
 
 }  // namespace urma::verbs
