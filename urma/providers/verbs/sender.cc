@@ -213,6 +213,8 @@ void VerbsSender::arm() {
   armed_for_ = arming;
   pump_->arm(/*solicited_only=*/false);
   poll_completions();
+  // What is through already does not ring any more.
+  queue().announce();
 }
 
 bool VerbsSender::others_busy(const SendPath* path) const {
