@@ -72,7 +72,7 @@ void MemoryRegion::make(const Device& device, const Options& options) {
   const int granted = granted_access(info, rights) | common;
   // The answer to a READ is a write of the peer's for iWARP.
   own_flags_ = IBV_ACCESS_LOCAL_WRITE | common | (info.iwarp() ? IBV_ACCESS_REMOTE_WRITE : 0);
-  const bool apart = rights != 0 && (own_flags_ & ~granted) != 0;
+  const bool apart = rights != 0 && (options.apart || (own_flags_ & ~granted) != 0);
   remote_ = rights != 0;
   local_ = attempt(device, apart ? own_flags_ : own_flags_ | granted);
   // EFAULT is also what memory gets that is mapped for reading only, and that serves well as long

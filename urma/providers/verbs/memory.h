@@ -17,6 +17,7 @@ class MemoryRegion {
   struct Options {
     uint32_t access = URMA_ACCESS_LOCAL_ONLY;  // bits of URMA_ACCESS_*
     bool non_pin = false;                      // where the device can; else the pages are pinned
+    bool apart = false;  // this process and its peers have regions of their own in any case
   };
 
   // Registers [va, va + bytes) of this process. Throws Error, with nothing registered.

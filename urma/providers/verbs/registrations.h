@@ -35,10 +35,13 @@ class Registrations final : public Revoker {
 
  private:
   void add(Segment* segment, MemoryRegion region);
+  bool takes_rights_in_place();
 
   const Device* const device_;
   SegmentTable* const table_;
   LocalKeys keys_;
+  std::once_flag asked_;
+  bool in_place_ = false;                   // known once asked_
   mutable std::mutex mutex_;                // guards the next one; taken before the table's
   std::map<uint64_t, MemoryRegion> known_;  // by SegmentRef
 };
