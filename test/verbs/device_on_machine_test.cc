@@ -82,7 +82,7 @@ TEST_F(DeviceOnMachineTest, AddressesStayAndMemoryIsRegistered) {
       std::printf("%s: access %u lkey %#x rkey %#x\n", info.name.c_str(), access, region.lkey(),
                   region.rkey().value_or(0));
     }
-    std::printf("%s: dma-buf %d\n", info.name.c_str(), has_dmabuf(device) ? 1 : 0);
+    std::printf("%s: dma-buf %d\n", info.name.c_str(), info.has_dmabuf ? 1 : 0);
   }
   ::munmap(memory, kBytes);
 }

@@ -78,4 +78,17 @@ void Inspector::list_segments(size_t most, std::vector<urma_ext_segment_t>* segm
   }
 }
 
+void Inspector::list_connections(size_t most,
+                                 std::vector<urma_ext_connection_t>* connections) const {
+  const std::lock_guard lock(mutex_);
+  for (VerbsTransport* transport : transports_) {
+    const size_t first = connections->size();
+    transport->connections().append_to(connections, most);
+    transport->incoming().append_to(connections, most);
+    for (size_t i = first; i < connections->size(); ++i) {
+      copy_text((*connections)[i].device, transport->device().info().name.c_str());
+    }
+  }
+}
+
 }  // namespace urma::verbs
