@@ -14,16 +14,31 @@ namespace {
 
 // Whose answer can be a failure.
 constexpr const char* kVerbs[] = {
-    "get_device_list", "open_device", "close_device",    "query_device_ex",
-    "query_port",      "query_pkey",  "query_gid_table", "fork_init",
-    "get_async_event", "alloc_pd",    "dealloc_pd",      "reg_mr",
-    "reg_dmabuf_mr",   "dereg_mr",    "advise_mr",       "create_comp_channel",
-    "create_cq",       "resize_cq",   "modify_cq",       "destroy_comp_channel",
-    "destroy_cq",      "poll_cq",     "req_notify_cq",   "get_cq_event",
-    "create_srq",      "modify_srq",  "query_srq",       "destroy_srq",
-    "post_srq_recv",   "create_qp",   "modify_qp",       "query_qp",
-    "destroy_qp",      "post_send",   "post_recv",       "create_ah",
-    "destroy_ah",
+    "get_device_list", "open_device",
+    "close_device",    "query_device_ex",
+    "query_port",      "query_pkey",
+    "query_gid_table", "fork_init",
+    "get_async_event", "alloc_pd",
+    "dealloc_pd",      "reg_mr",
+    "reg_dmabuf_mr",   "dereg_mr",
+    "advise_mr",       "create_comp_channel",
+    "create_cq",       "resize_cq",
+    "modify_cq",       "destroy_comp_channel",
+    "destroy_cq",      "poll_cq",
+    "req_notify_cq",   "get_cq_event",
+    "create_srq",      "modify_srq",
+    "query_srq",       "destroy_srq",
+    "post_srq_recv",   "create_qp",
+    "modify_qp",       "query_qp",
+    "destroy_qp",      "post_send",
+    "post_recv",       "create_ah",
+    "destroy_ah",      "cm_create_event_channel",
+    "cm_create_id",    "cm_destroy_id",
+    "cm_bind_addr",    "cm_listen",
+    "cm_resolve_addr", "cm_resolve_route",
+    "cm_connect",      "cm_accept",
+    "cm_reject",       "cm_get_event",
+    "cm_ack_event",
 };
 
 }  // namespace
@@ -65,6 +80,7 @@ FakeVerbs::FakeVerbs() : api_(), fabric_(std::make_unique<FakeFabric>()) {
   fill_fake_devices(&api_);
   fill_fake_completions(&api_);
   fill_fake_queues(&api_);
+  fill_fake_cm(&api_);
 }
 
 FakeVerbs::~FakeVerbs() {

@@ -43,8 +43,9 @@ struct FakeDeviceOptions {
   bool has_moderation = false;
   bool has_dmabuf = false;
   bool has_on_demand = false;
-  bool has_rereg = false;    // takes rights from a region as it stands
-  bool tells_netdev = true;  // with the GIDs; older kernels do not for iWARP
+  bool has_rereg = false;       // takes rights from a region as it stands
+  bool vague_receives = false;  // as Soft-RoCE: of a receive, not whether it was too short
+  bool tells_netdev = true;     // with the GIDs; older kernels do not for iWARP
 };
 
 struct FakeFabric;
@@ -97,6 +98,13 @@ class FakeVerbs {
   // are manual: then each fire_rnr_timers() is one retry of everyone who waits.
   void set_manual_rnr(bool manual);
   void fire_rnr_timers();
+
+  // The connection of iWARP that this queue pair has ends, as when TCP does.
+  void break_connection(uint32_t qp_num);
+  // Calls that nobody has answered fail, as they do with time.
+  void give_up_calls();
+  // How often cm_destroy_id would have waited for one.
+  uint64_t waits_for_calls() const;
 
   // Of all open contexts of the device.
   void raise_port_event(const std::string& device, ibv_event_type type, int port = 1);

@@ -2,9 +2,7 @@
 #include "urma/providers/verbs/registrations.h"
 
 #include <utility>
-#include <vector>
 
-#include "jetty/network.h"
 #include "urma/base/log.h"
 
 namespace urma::verbs {
@@ -79,18 +77,6 @@ bool Registrations::revoke(const urma_eid_t& eid, const TokenKey& key, uint64_t 
              region.bytes(), region.va(), device_->info().name);
   }
   return true;
-}
-
-bool Registrations::revoke_all(const urma_eid_t& eid, const TokenKey& key) {
-  std::vector<std::pair<uint64_t, uint64_t>> ranges;
-  table_->visit([&](const Segment& segment) {
-    if (segment.token_id_value == key.token_id && same_eid(segment.eid, eid)) {
-      ranges.emplace_back(segment.base, segment.len);
-    }
-  });
-  bool revoked = false;
-  for (const auto& [va, len] : ranges) revoked |= revoke(eid, key, va, len);
-  return revoked;
 }
 
 }  // namespace urma::verbs

@@ -34,8 +34,6 @@ class Registrations final : public Revoker {
   std::optional<uint32_t> rkey(SegmentRef ref) const;
 
   bool revoke(const urma_eid_t& eid, const TokenKey& key, uint64_t va, uint64_t len) override;
-  // All registrations of a token id. False where there is none that the token opens.
-  bool revoke_all(const urma_eid_t& eid, const TokenKey& key);
 
  private:
   void add(Segment* segment, MemoryRegion region);
