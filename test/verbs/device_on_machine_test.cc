@@ -59,7 +59,9 @@ TEST_F(DeviceOnMachineTest, AttributesMakeSense) {
     EXPECT_GE(cap.max_msg_size, 1U << 20) << info.name;
     EXPECT_EQ(info.attr.port_attr[0].state, URMA_PORT_ACTIVE) << info.name;
     for (const auto& address : info.eids) EXPECT_NE(address.netdev, 0U) << info.name;
-    if (info.iwarp()) EXPECT_EQ(cap.max_cas_size, 0U) << info.name;
+    if (info.iwarp()) {
+      EXPECT_EQ(cap.max_cas_size, 0U) << info.name;
+    }
   }
 }
 

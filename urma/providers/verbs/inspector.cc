@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "urma/providers/verbs/inspector.h"
 
+#include "urma/base/text.h"
 #include "urma/providers/verbs/remote_region.h"
 
 namespace urma::verbs {
