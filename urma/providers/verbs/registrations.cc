@@ -30,6 +30,11 @@ bool Registrations::takes_rights_in_place() {
   return in_place_;
 }
 
+void Registrations::enter(Segment* segment, int dmabuf, uint64_t offset) {
+  const MemoryRegion::Options options = {segment->access, segment->seg.attr.bs.non_pin != 0};
+  add(segment, MemoryRegion(*device_, dmabuf, offset, segment->base, segment->len, options));
+}
+
 void Registrations::add(Segment* segment, MemoryRegion region) {
   // Whoever is granted the segment finds its key.
   const std::lock_guard lock(mutex_);

@@ -25,6 +25,8 @@ class Registrations final : public Revoker {
   // Registers the segment and enters it into the table. Throws Error, and nothing has happened
   // then.
   void enter(Segment* segment);
+  // The same for the memory that lies at `offset` in a dma-buf.
+  void enter(Segment* segment, int dmabuf, uint64_t offset);
   // Nobody begins to use it any more; its region stays until remove().
   void withdraw(Segment* segment);
   void remove(SegmentRef ref);
