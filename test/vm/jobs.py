@@ -66,6 +66,11 @@ JOBS = [
         examples('rxe2', ONE_ADDRESS), examples('rxe0 and rxe1', TWO_DEVICES),
         on_devices('device_on_machine'), on_devices('data_path_on_device'),
         ]),
+    # Ours beside that of the field: a table, and a failure only where something was not measured.
+    Job('compare', guests=['uml'], devices=True, seconds=900, cases=[
+        command('urma_perftest beside perftest',
+                'test/vm/compare.py {bin}/tools/perftest/urma_perftest', 160,
+                ['//tools/perftest:urma_perftest'])]),
     # The devices, and programs of the field on them: what fails here is not ours.
     Job('rdma', guests=['qemu', 'uml'], devices=True, cases=[
         port_is_active('rxe0'),

@@ -16,6 +16,9 @@ namespace {
 urma_ops_t make_context_ops() {
   urma_ops_t ops = make_ops("verbs");
   add_post_ops<VerbsSender, VerbsReceiver>(&ops);
+  ops.poll_jfc = [](urma_jfc_t* jfc, int count, urma_cr_t* cr) {
+    return static_cast<CompletionQueue*>(jfc)->poll_device(count, cr);
+  };
   return ops;
 }
 

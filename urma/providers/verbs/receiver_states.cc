@@ -36,6 +36,7 @@ VerbsReceiver::VerbsReceiver(const ContextResources& resources, const urma_jfr_c
   to_flush_.reserve(cfg.depth);
   unknown_.target = identity;
   unknown_.jfc = jfc_;
+  fill_common(&unknown_);
   open_queue();
 }
 
@@ -203,7 +204,7 @@ bool VerbsReceiver::serve() {
     more = progress(&nobody);
     if (more || next_ != have_ || ended == 0) return more;
     for (size_t i = 0; i < ended; ++i) {
-      if (last_ == ended_[i]) last_ = nullptr;
+      recent_ = {};
       by_number_.erase(ended_[i]->pair->number());
       const auto entry = incoming_.find({ended_[i]->nonce, ended_[i]->request.connection});
       gone.push_back(std::move(entry->second));
@@ -238,7 +239,7 @@ void VerbsReceiver::close_ways(uint64_t user_data) {
   Poll nobody;
   while (progress(&nobody)) {
   }
-  last_ = nullptr;
+  recent_ = {};
   std::erase_if(incoming_, [&](auto& entry) {
     Incoming* incoming = entry.second.get();
     if (incoming->target.user_data != user_data) return false;
@@ -259,7 +260,7 @@ void VerbsReceiver::close_all() {
   while (pump_->poll(completions_.data(), kBatch) != 0) {
   }
   have_ = next_ = 0;
-  last_ = nullptr;
+  recent_ = {};
   ended_.clear();
   by_number_.clear();
   incoming_.clear();

@@ -63,15 +63,20 @@ VerbsSender::VerbsSender(const ContextResources& resources, const urma_jfs_cfg_t
       is_jetty_(identity.jetty),
       post_send_(resources.device->api().post_send),
       read_pieces_(pieces_of_read(resources.device->info())),
+      has_atomics_(resources.device->info().has_atomics()),
+      is_rm_(cfg.trans_mode == URMA_TM_RM),
       pump_(std::make_shared<CqPump>(
           *resources.device, completions_for(resources, cfg.depth),
           resources.notify->of(*resources.device, jfc().channel()),
           [jfc = static_cast<CompletionQueue*>(cfg.jfc)] { jfc->failed(); })),
       all_credits_(pump_->entries()),
+      half_credits_(all_credits_ / 2),
       credits_(all_credits_),
       implicit_regions_(resources.transport, resources.connector) {
   if (cfg.trans_mode == URMA_TM_UM) {
     datagrams_ = std::make_unique<DatagramSends>(resources, pump_, limits(), cfg);
+  } else {
+    queue().collected_by(this);
   }
   list_.pieces.resize(cfg.max_sge + 2 * RequestList::kRequests);
   if (jfc().channel() != nullptr) jfc().channel()->watch(pump_->channel());
@@ -99,60 +104,6 @@ QueuePairLimits VerbsSender::limits() const {
 
 Patience VerbsSender::patience() const {
   return {config().err_timeout, config().rnr_retry, /*min_rnr_timer=*/0, config().priority};
-}
-
-urma_status_t VerbsSender::post(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept {
-  OwnerScope scope(queue().lock());
-  urma_status_t status = URMA_SUCCESS;
-  // Requests in a row that take the same path become one list of the device. Those of `listed` are
-  // in it already.
-  TargetPath* path = nullptr;
-  VerbsPath* listed = nullptr;
-  for (; wr != nullptr; wr = wr->next, queue().count_post()) {
-    VerbsPath* simple = simple_path(*wr);
-    if (simple != nullptr && (listed == nullptr || listed == simple)) [[likely]] {
-      if (listed == nullptr) list_.clear();
-      if (simple->add_simple(*wr)) [[likely]] {
-        listed = simple;
-        continue;
-      }
-    }
-    if (listed != nullptr) post_simple(std::exchange(listed, nullptr));
-    TargetPath* taken = nullptr;
-    status = take_in(*wr, &taken);
-    if (status != URMA_SUCCESS) [[unlikely]] {
-      queue().count_refused();
-      *bad_wr = wr;
-      break;
-    }
-    if (taken == nullptr) continue;
-    if (path != nullptr && path != taken) go_on(path);
-    path = taken;
-  }
-  if (listed != nullptr) post_simple(listed);
-  if (path != nullptr) [[unlikely]]
-    go_on(path);
-  return status;
-}
-
-// Where the last request went, if this one goes there, too.
-inline VerbsPath* VerbsSender::simple_path(const urma_jfs_wr_t& wr) const {
-  const RemoteQueue* target =
-      config().trans_mode == URMA_TM_RC ? bound() : static_cast<const RemoteQueue*>(wr.tjetty);
-  TargetPath* last = last_path();
-  if (target == nullptr || last == nullptr || last->serial() != target->serial ||
-      config().trans_mode == URMA_TM_UM) {
-    return nullptr;
-  }
-  return static_cast<VerbsPath*>(last);
-}
-
-inline void VerbsSender::post_simple(VerbsPath* path) {
-  if (path->post_simple()) [[likely]] {
-    keep_armed();
-  } else {
-    go_on(path);
-  }
 }
 
 std::unique_ptr<TargetPath> VerbsSender::make_path(RemoteQueue* target, uint32_t hint) {
@@ -190,20 +141,19 @@ uint32_t VerbsSender::enter(DevicePath* path) {
     // So that leave() needs no memory.
     free_tags_.reserve(tags_.size() + 1);
     index = static_cast<uint32_t>(tags_.size());
-    tags_.push_back({});
+    tags_.push_back({nullptr, index});
   } else {
     index = free_tags_.back();
     free_tags_.pop_back();
   }
   tags_[index].path = path;
-  return tags_[index].generation << kTagBits | index;
+  return tags_[index].tag;
 }
 
 void VerbsSender::leave(uint32_t tag) {
   const uint32_t index = tag & ((1U << kTagBits) - 1);
-  tags_[index].path = nullptr;
   // What still comes under the old one is nobody's.
-  ++tags_[index].generation;
+  tags_[index] = {nullptr, tag + (1U << kTagBits)};
   free_tags_.push_back(index);
 }
 
@@ -213,13 +163,9 @@ void VerbsSender::poll_completions() {
   do {
     got = pump_->poll(completions_.data(), kBatch);
     for (int i = 0; i < got; ++i) {
-      const auto tag = static_cast<uint32_t>(completions_[i].wr_id >> 32);
-      const uint32_t index = tag & ((1U << kTagBits) - 1);
-      if (index >= tags_.size()) continue;
-      const Tag& known = tags_[index];
-      const uint32_t generation = known.generation & ((1U << kTagBits) - 1);
-      if (known.path == nullptr || generation != tag >> kTagBits) continue;
-      known.path->completed(static_cast<uint32_t>(completions_[i].wr_id), completions_[i].status);
+      if (DevicePath* path = path_of(completions_[i])) {
+        path->completed(static_cast<uint32_t>(completions_[i].wr_id), completions_[i].status);
+      }
     }
   } while (got == kBatch);
 }
