@@ -60,10 +60,6 @@ urma_status_t init(urma_init_attr_t* /*conf*/) noexcept {
     auto made = std::make_unique<Provider>();
     std::string why;
     for (auto& info : find_devices(system_verbs(), &why)) {
-      if (info.iwarp()) {
-        if (why.empty()) why = info.ibdev + " is left out: iWARP is not offered yet; use RoCE";
-        continue;
-      }
       add_device(info, made->inspector);
       made->ports.push_back({std::move(info), {}});
     }

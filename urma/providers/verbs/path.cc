@@ -22,6 +22,8 @@ constexpr uint64_t kDrainNs = 100'000'000;
 constexpr uint64_t kAskAgainNs = 5'000'000;
 constexpr uint64_t kBindPatienceNs = 4'000'000'000;
 constexpr uint32_t kMaxFruitless = 3;
+// How long the reason for which a connection of iWARP broke is waited for.
+constexpr uint64_t kExplainNs = 4'000'000'000;
 
 urma_cr_status_t status_of(ibv_wc_status status, OpKind kind) {
   switch (status) {
@@ -114,14 +116,19 @@ void VerbsPath::end_first(urma_cr_status_t status) {
 }
 
 void VerbsPath::failed(uint64_t at, ibv_wc_status status) {
-  if (status == IBV_WC_WR_FLUSH_ERR && (failing_ || state_ == State::kDraining)) {
+  // Soft-iWARP says LOC_QP_OP_ERR of what TCP did not take any more.
+  const bool flushed = status == IBV_WC_WR_FLUSH_ERR ||
+                       (status == IBV_WC_LOC_QP_OP_ERR && sender_->device().iwarp());
+  const bool known = std::exchange(flushed_, flushed_ || flushed);
+  if (flushed && (failing_ || state_ == State::kDraining)) {
     drained_ |= at == drain_mark_;
+    if (!known && sender_->device().iwarp()) retire(at - 1);
     return;
   }
   retire(at - 1);
   failing_ = true;
   // What was flushed was not executed, and is for the next connection.
-  if (under_way_ == 0 || status == IBV_WC_WR_FLUSH_ERR) return;
+  if (under_way_ == 0 || flushed) return;
   // Nobody knows how much a receiver that does not answer has got.
   if (status == IBV_WC_RETRY_EXC_ERR) return end_all_under_way(URMA_CR_ACK_TIMEOUT_ERR);
   SendEntry* entry = first();
@@ -132,8 +139,12 @@ void VerbsPath::failed(uint64_t at, ibv_wc_status status) {
     }
   }
   if (emulation_ != nullptr) emulation_->loop.reset();
-  end_first(status_of(status, entry->kind));
   fruitless_ = 0;
+  // Not every device says so where a receive was too short. It ends with what its owner says.
+  if (status == IBV_WC_REM_OP_ERR && entry->kind == OpKind::kSend) {
+    return ask_for_fault(sender_->resources(), connection_);
+  }
+  end_first(status_of(status, entry->kind));
 }
 
 void VerbsPath::end_all_under_way(urma_cr_status_t status) {
@@ -149,7 +160,18 @@ void VerbsPath::follow_connection() {
   }
   if (state_ != State::kDraining) return;
   if (!drained_ && monotonic_ns() - drain_since_ns_ < kDrainNs) return;
-  finish_drain();
+  // The answer comes, or that there is none.
+  if (connection_->fault.load() == Connection::kFaultAsked) return;
+  if (explained()) finish_drain();
+}
+
+// A device of iWARP may forget what is posted to a connection that has ended, and what it had
+// before may have been executed. Then somebody else finds out why it ended, and says it by
+// `broken`.
+bool VerbsPath::explained() const {
+  if (!sender_->device().iwarp() || under_way_ == 0 || flushed_) return true;
+  return connection_->broken.load() != URMA_CR_SUCCESS ||
+         monotonic_ns() - drain_since_ns_ >= kExplainNs;
 }
 
 // Everything that the queue pair has is flushed; a mark behind it says when.
@@ -174,7 +196,13 @@ void VerbsPath::finish_drain() {
   connection_->pair->close();
   // What completed before, and has not been looked at.
   sender_->poll_completions();
-  const auto broken = static_cast<urma_cr_status_t>(connection_->broken.load());
+  const auto fault = static_cast<urma_cr_status_t>(connection_->fault.load());
+  if (fault != URMA_CR_SUCCESS && under_way_ != 0) end_first(fault);
+  auto broken = static_cast<urma_cr_status_t>(connection_->broken.load());
+  if (connection_->only_unknown.load() && flushed_) broken = URMA_CR_SUCCESS;
+  if (broken == URMA_CR_SUCCESS && sender_->device().iwarp() && !flushed_) {
+    broken = URMA_CR_REM_OPERATION_ERR;
+  }
   if (broken != URMA_CR_SUCCESS) end_all_under_way(broken);
   if (under_way_ != 0 && ++fruitless_ >= kMaxFruitless) {
     end_all_under_way(URMA_CR_REM_OPERATION_ERR);
@@ -194,7 +222,7 @@ void VerbsPath::drop_connection() {
   if (connection_ != nullptr) end_connection(sender_->resources(), connection_);
   connection_.reset();
   state_ = State::kNone;
-  failing_ = drained_ = false;
+  failing_ = drained_ = flushed_ = false;
   sender_->give_credits(static_cast<uint32_t>(posted_ - done_));
   done_ = signalled_ = posted_;
   under_way_ = 0;

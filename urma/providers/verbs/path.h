@@ -121,6 +121,7 @@ class VerbsPath : public DevicePath {
   void end_all_under_way(urma_cr_status_t status);
   bool continue_emulation(SendEntry* entry);
   void follow_connection();
+  bool explained() const;
   void begin_drain();
   void finish_drain();
   void drop_connection();
@@ -151,6 +152,7 @@ class VerbsPath : public DevicePath {
 
   bool failing_ = false;  // the queue pair is to be drained
   bool drained_ = false;
+  bool flushed_ = false;  // the device has said which requests it did not execute
   uint64_t drain_mark_ = 0;
   uint64_t drain_since_ns_ = 0;
   uint32_t fruitless_ = 0;  // connections in a row that executed nothing

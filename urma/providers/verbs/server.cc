@@ -82,6 +82,10 @@ Answer Server::attach(const PeerRef& from, const ConnectRequest& request, const 
     const ConnectAnswer given = receiver_of(endpoint).accept(from.nonce, request, endpoint, &pair);
     answer = given.answer;
     *reply = given.reply;
+    CmAcceptor* acceptor = transport_->acceptor();
+    if (acceptor == nullptr || pair == nullptr || answer != Answer::kAccepted) return;
+    acceptor->expect(from, request, reply->end, pair);
+    reply->cm_port = acceptor->port();
   });
   return answer;
 }
@@ -96,6 +100,7 @@ std::optional<PeerRef> Server::forget(uint64_t nonce, uint64_t connection) {
   if (route.empty()) return std::nullopt;
   const PeerRef peer = route.mapped().peer;
   transport_->control().unwatch(peer);
+  if (transport_->acceptor() != nullptr) transport_->acceptor()->forget(nonce, connection);
   return peer;
 }
 
@@ -111,10 +116,18 @@ Reply Server::on_disconnect(const PeerRef& from, const DisconnectRequest& reques
   const auto route = routes_.find({from.nonce, request.connection});
   if (route == routes_.end() || route->second.peer != from) return with_answer(Answer::kAccepted);
   const Place place = route->second.place;
-  forget(from.nonce, request.connection);
-  transport_->with_endpoint(place.kind, place.eid, place.id, [&](const Endpoint& endpoint) {
-    receiver_of(endpoint).disconnected(from.nonce, request.connection);
-  });
+  const Key key = route->first;
+  const auto end = [this, place, key] {
+    forget(key.first, key.second);
+    transport_->with_endpoint(place.kind, place.eid, place.id, [&](const Endpoint& endpoint) {
+      receiver_of(endpoint).disconnected(key.first, key.second);
+    });
+  };
+  if (transport_->acceptor() == nullptr) {
+    end();
+  } else {
+    transport_->acceptor()->finish(key.first, key.second, end);
+  }
   return with_answer(Answer::kAccepted);
 }
 
@@ -136,10 +149,17 @@ Reply Server::on_segment(const PeerRef& from, const SegmentRequest& request) {
           SegmentReply{grant->base, grant->len, grant->ref, *rkey, grant->access}};
 }
 
-Reply Server::on_invalidate(const PeerRef& /*from*/, const InvalidateRequest& request) {
-  const bool revoked =
-      transport_->registrations().revoke_all(request.eid, {request.token_id, request.token});
-  return with_answer(revoked ? Answer::kAccepted : Answer::kNoSuchObject);
+Reply Server::on_fault(const PeerRef& from, const FaultRequest& request) {
+  const auto route = routes_.find({from.nonce, request.connection});
+  if (route == routes_.end() || route->second.peer != from) {
+    return with_answer(Answer::kNoSuchObject);
+  }
+  const Place place = route->second.place;
+  FaultReply reply = {};
+  transport_->with_endpoint(place.kind, place.eid, place.id, [&](const Endpoint& endpoint) {
+    reply.too_long = receiver_of(endpoint).found_too_long(from.nonce, request.connection);
+  });
+  return {Answer::kAccepted, reply};
 }
 
 Reply Server::on_probe(const PeerRef& /*from*/, const ProbeRequest& request) {
@@ -170,6 +190,7 @@ void Server::on_peer_lost(const PeerRef& peer, PeerLoss loss) {
     }
     route = routes_.erase(route);
     ++ended;
+    if (transport_->acceptor() != nullptr) transport_->acceptor()->forget(key.first, key.second);
     transport_->with_endpoint(gone.place.kind, gone.place.eid, gone.place.id,
                               [&](const Endpoint& endpoint) {
                                 receiver_of(endpoint).disconnected(key.first, key.second);
