@@ -9,6 +9,7 @@ from cases import Job, both_ends, command, pair, test
 # Where the two processes of a test are.
 ONE_ADDRESS = ('rxe2', {'URMA_DEVICE': 'urma_rxe2'})
 TWO_ADDRESSES = ('two addresses of rxe2', {'URMA_DEVICE': 'urma_rxe2', 'URMA_PEER_EID_INDEX': '1'})
+SIW = ('siw0', {'URMA_DEVICE': 'urma_siw0'})
 # At the two ends of a virtual cable, which have link-local addresses only.
 TWO_DEVICES = ('rxe0 and rxe1', {'URMA_DEVICE': 'urma_rxe0', 'URMA_PEER_DEVICE': 'urma_rxe1'})
 SHM = ('shm', {'URMA_DEVICE': 'urma_shm0'})
@@ -19,20 +20,12 @@ OPEN = {
              'BindTest.OneSidedRequestsDoNotWaitForTheOtherBind',
              'BindTest.OtherSideUnbindsAndBindsAgain', 'BindTest.PeerThatDiesEndsTheRequests'],
     'clients_device': ['Clients.C2_03_*'],
-    'errors': ['*.ReceiveTooShort/*'],
-    'event': ['EventTest.ModerationHoldsEventsBack', 'EventTest.SolicitedOnlyWaitsForOneThatIs'],
-    'event_sleep': ['SleepTest.AReceivePostedBehindItsMessageRaisesTheEvent'],
     'group': ['GroupTest.AnotherMemberTakesOver', 'GroupTest.HintPicksTheMember',
               'GroupTest.OneSidedRequestsNeedNoMember',
               'GroupTest.PathsStayWhereThereAreManyOthers', 'GroupTest.TurnsGoRound'],
-    'invalidate': ['*.MessageThatIsNotReceivedEndsNothing/*'],
     'large_message': ['LargeMessageTest.*'],
-    'product_copied': ['*Event'],
     'state': ['StateTest.ErrorGivesBackWhatNobodyReceived',
               'StateTest.OverflowOfAJfcLosesNothing'],
-    'um': ['*.MessageWithoutAReceiveIsLost/*',
-           '*.ReceiveThatIsTooShortSaysSoToTheReceiverAlone/*',
-           '*.ReceiverThatGoesIsNotMissed/*'],
     'unbind': ['UnbindTest.UnderTraffic'],
 }
 
@@ -103,6 +96,15 @@ JOBS = [
         pair('rping on siw0', 'rping -s -a 10.77.3.1 -C 10', 'rping -c -a 10.77.3.1 -C 10'),
         pair('write on siw0', 'ib_write_bw -d siw0 -R -n 100 -s 65536 -F',
              'ib_write_bw -d siw0 -R -n 100 -s 65536 -F 10.77.3.1'),
+        *tests('conformance', 'two_process lines', SIW, limit=20),
+    ]),
+    Job('siw-suite', guests=['uml'], devices=True, seconds=600, cases=[
+        *tests('conformance', 'threads product_copied clients_completion clients_life '
+               'clients_memory', SIW, limit=30),
+        *tests('process', 'atomics bind immediate kill notify progress request user_segment', SIW,
+               limit=20),
+        examples(SIW),
+        *tests('tools', 'perftest_modes', SIW, limit=60),
     ]),
     # The verbs provider.
     Job('rxe', guests=['qemu'], devices=True, seconds=600, cases=[
