@@ -133,7 +133,7 @@ typedef struct urma_ext_process {
   uint32_t pid;
   uint32_t uasid;          // 0: not known
   uint32_t uid;            // effective user
-  uint32_t slot;           // upper 16 bits of the ids that the library picks for it
+  uint32_t slot;           // upper 16 bits of the ids that it has on shared memory
   uint64_t start_time_ns;  // of the process, since 1970; 0: not known
   char program[64];        // its name, as ps shows it
   uint64_t reserved[8];
