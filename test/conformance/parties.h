@@ -258,7 +258,7 @@ class Initiator {
     const Value operand = ((Value{0x99aabbccddeeff00u} << 64) + 0x1122334455667788u) & mask;
     const bool done = status == URMA_CR_SUCCESS;
     const Value after = done && equal ? applied(operation, before, operand) & mask : before;
-    const Step step = {operation, remote_kind, size, offset, before, after, seed_, 0, 0};
+    const Step step = {operation, remote_kind, size, offset, before, after, seed_, 0, 0, {}};
     const bool writes = operation == Operation::kWriteAtomic;
     Region& region = regions_.region(kind);
     region.expect_poison();

@@ -4,6 +4,8 @@ A test of the tree is added by its name, to the list of its folder in a job whos
 kernels it is to run on. The devices there are: see devices.sh.
 """
 
+import os
+
 from cases import Job, both_ends, command, pair, test
 
 # Where the two processes of a test are.
@@ -20,6 +22,7 @@ OPEN = {
              'BindTest.OneSidedRequestsDoNotWaitForTheOtherBind',
              'BindTest.OtherSideUnbindsAndBindsAgain', 'BindTest.PeerThatDiesEndsTheRequests'],
     'clients_device': ['Clients.C2_03_*'],
+    'data_path_on_device': ['PumpTest.ArmingRacesWithCompletions'],
     'group': ['GroupTest.AnotherMemberTakesOver', 'GroupTest.HintPicksTheMember',
               'GroupTest.OneSidedRequestsNeedNoMember',
               'GroupTest.PathsStayWhereThereAreManyOthers', 'GroupTest.TurnsGoRound'],
@@ -28,7 +31,6 @@ OPEN = {
               'StateTest.OverflowOfAJfcLosesNothing'],
     'unbind': ['UnbindTest.UnderTraffic'],
 }
-
 
 # Two programs that poll for each other take turns of a millisecond in User Mode Linux, which has
 # one processor: these show nothing of their progress in time.
@@ -61,7 +63,8 @@ def provider_parts():
     """Tests of the verbs provider's parts that look for devices themselves."""
     environment = {'URMA_TEST_VERBS_DEVICE': 'urma_rxe2'}
     return [test('//test/verbs:device_on_machine_test', 'all devices', environment),
-            test('//test/verbs:data_path_on_device_test', 'rxe2', environment, limit=20)]
+            test('//test/verbs:data_path_on_device_test', 'rxe2', environment, limit=20,
+                 leave_out=':'.join(OPEN['data_path_on_device']))]
 
 
 # The conformance suite, and what several processes do to each other.
@@ -163,3 +166,9 @@ JOBS = [
         *tests('conformance', 'two_process', TWO_ADDRESSES, config='asan', limit=20),
     ]),
 ]
+
+# urma_perftest beside the field's perftest.
+if os.path.exists(os.path.join(os.path.dirname(__file__), 'compare.py')):
+    JOBS.append(Job('compare', guests=['uml'], devices=True, cases=[
+        command('urma_perftest beside perftest', 'test/vm/compare.py {bin}', 60,
+                ['//tools/perftest:urma_perftest'])]))
