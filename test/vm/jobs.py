@@ -21,7 +21,7 @@ OPEN = {
     'bind': ['BindTest.MessagesWaitForTheOtherBind',
              'BindTest.OneSidedRequestsDoNotWaitForTheOtherBind',
              'BindTest.OtherSideUnbindsAndBindsAgain', 'BindTest.PeerThatDiesEndsTheRequests'],
-    'clients_device': ['Clients.C1_03_ADeviceOfTheBondingName', 'Clients.C2_03_*'],
+    'clients_device': ['Clients.C2_03_*'],
     'data_path_on_device': ['PumpTest.ArmingRacesWithCompletions'],
     'group': ['GroupTest.AnotherMemberTakesOver', 'GroupTest.HintPicksTheMember',
               'GroupTest.OneSidedRequestsNeedNoMember',
