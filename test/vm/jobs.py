@@ -103,22 +103,15 @@ JOBS = [
              'ib_write_bw -d siw0 -R -n 100 -s 65536 -F 10.77.3.1'),
         *tests('conformance', 'two_process lines', SIW, limit=20),
     ]),
-    Job('siw-suite', guests=['uml'], devices=True, seconds=600, cases=[
-        *tests('conformance', 'threads product_copied clients_completion clients_life '
-               'clients_memory', SIW, limit=30),
-        *tests('process', 'atomics bind immediate kill notify progress request user_segment', SIW,
-               limit=20),
-        examples(SIW),
-        *tests('tools', 'perftest_modes', SIW, limit=60),
-    ]),
     # The verbs provider.
     Job('rxe', guests=['qemu'], devices=True, seconds=600, cases=[
         *provider_parts()[:1],
         *tests('conformance', 'two_process', TWO_ADDRESSES, limit=20),
         *tests('conformance', 'two_process', TWO_DEVICES, limit=20),
         *tests('conformance', 'lines', ONE_ADDRESS, only='DeviceLines.S1_1*', limit=20),
-        *tests('tools', 'perftest_modes', TWO_DEVICES, limit=20,
-               only='*RmDuplex:*send_latRcDuplex:*send_latUmDuplex'),
+        # A few iterations each.
+        *tests('tools', 'perftest_modes', TWO_DEVICES, limit=30,
+               only='*Header/*RmDuplex:*Header/send_latRcDuplex:*Header/send_latUmDuplex'),
         examples(ONE_ADDRESS),
     ]),
     Job('rxe-suite', guests=['uml'], devices=True, seconds=600, cases=[
