@@ -120,11 +120,15 @@ bool in_place() {
 // Whole pages of private memory are mapped, unless the kernel lets nobody hold them still. Between
 // machines there is nothing to map.
 void expect_path(urma_target_seg_t* segment, size_t length) {
-  if (length < 4096 || !is_shared_memory(segment->urma_ctx)) return;
+  if (length < 4096) return;
   std::array<urma_ext_part_t, 4> parts;
   auto count = static_cast<uint32_t>(parts.size());
   ASSERT_EQ(urma_ext_query_segment(segment, parts.data(), &count), URMA_SUCCESS);
-  if (in_place() && parts[0].reason != URMA_EXT_REASON_NO_FREEZE) {
+  if (!is_shared_memory(segment->urma_ctx)) {
+    EXPECT_EQ(count, 1U);
+    EXPECT_EQ(parts[0].path, URMA_EXT_PATH_COPIED);
+    EXPECT_EQ(parts[0].reason, URMA_EXT_REASON_PEER);
+  } else if (in_place() && parts[0].reason != URMA_EXT_REASON_NO_FREEZE) {
     EXPECT_EQ(parts[0].path, URMA_EXT_PATH_MAPPED) << urma_ext_reason_text(parts[0].reason);
   } else {
     EXPECT_EQ(parts[0].path, URMA_EXT_PATH_COPIED);

@@ -67,8 +67,9 @@ struct Step {
   Value before;     // atomics: what the target's memory holds
   Value after;      // atomics: what it has to hold then
   uint64_t seed;    // the others: of the data
-  uint32_t sender;  // id and uasid that a receiver has to see
+  uint32_t sender;  // id, uasid and EID that a receiver has to see
   uint32_t uasid;
+  urma_eid_t eid;
 };
 
 // Size of the segments for requests of `size` bytes: atomics get room to be misaligned in, and a
@@ -137,7 +138,7 @@ class Target {
     EXPECT_EQ(cr.local_id,
               cr.flag.bs.jetty ? endpoint_.jetty->jetty_id.id : endpoint_.jfr->jfr_id.id);
     EXPECT_EQ(cr.remote_id.id, step.sender);
-    EXPECT_EQ(std::memcmp(&cr.remote_id.eid, &endpoint_.ctx->eid, sizeof(urma_eid_t)), 0);
+    EXPECT_EQ(std::memcmp(&cr.remote_id.eid, &step.eid, sizeof(step.eid)), 0);
     EXPECT_EQ(cr.remote_id.uasid, step.uasid);
     EXPECT_TRUE(has_nothing(endpoint_.receive_jfc));
   }
@@ -175,6 +176,7 @@ class Initiator {
         step.seed = ++seed_;
         step.sender = endpoint_.sender_id();
         step.uasid = endpoint_.ctx->uasid;
+        step.eid = endpoint_.ctx->eid;
         move_once(step, local);
       }
     }
@@ -256,7 +258,7 @@ class Initiator {
     const Value operand = ((Value{0x99aabbccddeeff00u} << 64) + 0x1122334455667788u) & mask;
     const bool done = status == URMA_CR_SUCCESS;
     const Value after = done && equal ? applied(operation, before, operand) & mask : before;
-    const Step step = {operation, remote_kind, size, offset, before, after, seed_, 0, 0};
+    const Step step = {operation, remote_kind, size, offset, before, after, seed_, 0, 0, {}};
     const bool writes = operation == Operation::kWriteAtomic;
     Region& region = regions_.region(kind);
     region.expect_poison();

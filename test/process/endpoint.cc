@@ -8,6 +8,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <stdexcept>
+#include <string>
+
+#include "urma_provider.h"
 
 namespace urma_test {
 namespace {
@@ -45,6 +48,33 @@ urma_device_t* find_device() {
   urma_device_t* first = list[0];
   urma_free_device_list(list);
   return first;
+}
+
+DeviceTraits traits_of(const urma_context_t* ctx) {
+  constexpr size_t kDatagramHeader = 40;
+  urma_device_attr_t attr = {};
+  EXPECT_EQ(urma_query_device(ctx->dev, &attr), URMA_SUCCESS);
+  DeviceTraits traits = {std::string(ctx->dev->ops->name) != "verbs", attr.dev_cap.max_cas_size,
+                         SIZE_MAX};
+  if (!traits.maps) {
+    const auto steps = static_cast<uint32_t>(attr.port_attr[0].active_mtu) - URMA_MTU_256;
+    traits.max_datagram = (size_t{256} << steps) - kDatagramHeader;
+  }
+  return traits;
+}
+
+const DeviceTraits& device_traits() {
+  static const DeviceTraits kTraits = [] {
+    Child asked("device", [](Channel& channel) {
+      Endpoint endpoint;
+      channel.send(traits_of(endpoint.ctx));
+      endpoint.close();
+    });
+    const auto traits = asked.channel().receive<DeviceTraits>();
+    asked.expect_success();
+    return traits;
+  }();
+  return kTraits;
 }
 
 uint32_t find_eid_index() {

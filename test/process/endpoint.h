@@ -56,6 +56,17 @@ urma_device_t* find_device();
 // The number of its EID that URMA_EID_INDEX names, else 0.
 uint32_t find_eid_index();
 
+// What a device does in its own way: docs/verbs.md tells of those that are not shared memory.
+struct DeviceTraits {
+  bool maps;            // processes reach each other's memory without a device that moves the bytes
+  size_t max_atomic;    // bytes of a CAS or a WRITE_ATOMIC
+  size_t max_datagram;  // bytes of a message in mode UM
+};
+DeviceTraits traits_of(const urma_context_t* ctx);
+// Of the device that find_device() returns, from a process that has not started the library: asks
+// another one, once.
+const DeviceTraits& device_traits();
+
 // Waits for one completion record of `jfc`; throws when none comes in time.
 urma_cr_t wait_for(urma_jfc_t* jfc, milliseconds limit = seconds(10));
 // As above, and it has to tell of the success of the request `user_ctx`.

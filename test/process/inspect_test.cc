@@ -65,8 +65,9 @@ struct Worker {
   }
   void find_no_receive() {
     send();
-    // The first polls wait for the ring; then the message is seen, and seen again.
-    while (queue(URMA_EXT_QUEUE_JFR, endpoint.jfr->jfr_id.id).rnr == 0) {
+    // The first polls wait for the ring; then the message is seen, and seen again. What a device
+    // turns away, only the device sees.
+    while (maps && queue(URMA_EXT_QUEUE_JFR, endpoint.jfr->jfr_id.id).rnr == 0) {
       EXPECT_TRUE(has_nothing(endpoint.receive_jfc));
       EXPECT_TRUE(has_nothing(endpoint.send_jfc));
     }
@@ -103,6 +104,7 @@ struct Worker {
   }
 
   Endpoint endpoint;
+  const bool maps = traits_of(endpoint.ctx).maps;
   std::vector<char> memory;
   urma_target_seg_t* segment;
   urma_target_jetty_t* self;
@@ -170,7 +172,7 @@ void expect_counters(const std::vector<urma_ext_queue_t>& listed, const Ids& ids
   EXPECT_EQ(jfr.completions, 8u);
   EXPECT_EQ(jfr.by_status[URMA_CR_LOC_LEN_ERR], 1u);
   EXPECT_EQ(jfr.bytes, 7u * kMessage);
-  EXPECT_EQ(jfr.rnr, 1u);
+  EXPECT_EQ(jfr.rnr, device_traits().maps ? 1u : 0u);
   EXPECT_EQ(jfr.fill, 1u);
   const auto send_jfc = find(listed, URMA_EXT_QUEUE_JFC, ids.send_jfc);
   EXPECT_EQ(send_jfc.completions, 8u);
@@ -185,6 +187,7 @@ void expect_counters(const std::vector<urma_ext_queue_t>& listed, const Ids& ids
 }
 
 TEST_F(InspectTest, AnotherProcessReadsTheExactCounters) {
+  device_traits();
   run_two("worker", worker([](Worker& worker) {
             work_in_all_ways(worker);
             expect_counters(queues(0), worker.ids());
@@ -208,16 +211,20 @@ TEST_F(InspectTest, RequestsWithoutARecordAreCounted) {
     urma_target_seg_t* remote = worker.endpoint.import(worker.endpoint.segment_id(segment), true);
     urma_sge_t here = piece(segment, memory, 16), there = piece(remote, memory + 4096, 16);
     urma_jfs_wr_t wr = write_request(worker.self, &here, &there);
-    for (const bool recorded : {true, false, false}) {
+    // A device tells of those without a record with the next one that has one.
+    std::vector<bool> records = {true, false, false};
+    if (!worker.maps) records.push_back(true);
+    for (const bool recorded : records) {
       wr.flag.bs.complete_enable = recorded ? 1 : 0;
       worker.endpoint.post(wr);
       if (recorded) wait_for_success(worker.endpoint.send_jfc, 0);
     }
     const auto jetty = Worker::queue(URMA_EXT_QUEUE_JETTY, worker.ids().jetty);
-    EXPECT_EQ(jetty.posts, 3u);
-    EXPECT_EQ(jetty.completions, 3u);
-    EXPECT_EQ(jetty.bytes, 48u);
-    EXPECT_EQ(Worker::queue(URMA_EXT_QUEUE_JFC, worker.ids().send_jfc).completions, 1u);
+    EXPECT_EQ(jetty.posts, records.size());
+    EXPECT_EQ(jetty.completions, records.size());
+    EXPECT_EQ(jetty.bytes, 16 * records.size());
+    EXPECT_EQ(Worker::queue(URMA_EXT_QUEUE_JFC, worker.ids().send_jfc).completions,
+              records.size() - 2);
     worker.endpoint.unimport(remote);
     worker.endpoint.remove(segment);
     EXPECT_EQ(urma_ext_free(memory), URMA_SUCCESS);
@@ -226,6 +233,7 @@ TEST_F(InspectTest, RequestsWithoutARecordAreCounted) {
 }
 
 TEST_F(InspectTest, ProcessesAndTheirSegmentsAreListed) {
+  device_traits();
   run_two("worker", worker([](Worker& worker) {
             worker.endpoint.import(worker.endpoint.segment_id(worker.segment), true);
           }),
@@ -237,7 +245,9 @@ TEST_F(InspectTest, ProcessesAndTheirSegmentsAreListed) {
             EXPECT_EQ(other.pid, ids.pid);
             EXPECT_EQ(other.uasid, ids.uasid);
             EXPECT_EQ(other.uid, ::geteuid());
-            EXPECT_EQ(other.slot, ids.jetty >> 16);
+            if (device_traits().maps) {
+              EXPECT_EQ(other.slot, ids.jetty >> 16);
+            }
             EXPECT_STRNE(other.program, "");
             const uint64_t now = static_cast<uint64_t>(::time(nullptr)) * 1'000'000'000;
             EXPECT_GT(other.start_time_ns, now - 600'000'000'000);

@@ -64,6 +64,10 @@ class UnprivilegedTest : public testing::Test {
  protected:
   void SetUp() override {
     if (::geteuid() != 0) GTEST_SKIP() << "needs root, to become another user";
+    const char* device = std::getenv("URMA_DEVICE");
+    if (device != nullptr && std::string(device).find("shm") == std::string::npos) {
+      GTEST_SKIP() << "is about the ways of shared memory, not about " << device;
+    }
     const std::string why = refusal_by_the_machine();
     if (!why.empty()) GTEST_SKIP() << why;
     char name[] = "/tmp/urma-test-XXXXXX";

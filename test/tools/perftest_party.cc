@@ -77,6 +77,10 @@ Arguments perftest_arguments(const std::string& test, uint16_t port, const Argum
   return arguments;
 }
 
+bool uses_shared_memory() {
+  return std::string(chosen(nullptr, "URMA_DEVICE", "urma_shm0")).rfind("urma_shm", 0) == 0;
+}
+
 std::string PerftestResult::text() const {
   return "--- server, exit status " + std::to_string(server.status) + "\n" + server.out +
          server.err + "--- client, exit status " + std::to_string(client.status) + "\n" +

@@ -29,6 +29,9 @@ enum class Side { kServer, kClient };
 Arguments perftest_arguments(const std::string& test, uint16_t port, const Arguments& options,
                              Side side = Side::kServer);
 
+// Whether URMA_DEVICE names shared memory, or nothing.
+bool uses_shared_memory();
+
 class PerftestTest : public ToolTest {};
 
 // A server, and a client of it.

@@ -45,7 +45,10 @@ class OwnerAsking : public Connector {
   }
   void ask_for_fault(const ConnectRequest& request,
                      std::function<void(bool too_long)> answered) override {
-    fabric_->connector.ask_for_fault(request, std::move(answered));
+    fabric_->service.post([=, this] {
+      VerbsReceiver* there = receiver(request);
+      answered(there != nullptr && there->found_too_long(kNonce, request.connection));
+    });
   }
   void ask_for_segment(const SegmentRequest& request,
                        std::function<void(const SegmentAnswer&)> answered) override {

@@ -15,6 +15,8 @@ class Case:
     environment: dict = dataclasses.field(default_factory=dict)
     label: str = ''   # Of a Bazel test, which needs no command.
     config: str = ''  # The --config that what Bazel builds for it is built with.
+    only: str = '*'      # Of a Bazel test: its test cases, as a filter of GoogleTest,
+    leave_out: str = ''  # but for these.
     # What else Bazel has to build. In the command, {bin} stands for the folder it is built into.
     needs: list = dataclasses.field(default_factory=list)
 
@@ -45,8 +47,8 @@ def both_ends(name, text, limit=10):
     return pair(name, text.format(device='rxe0'), client, limit)
 
 
-def test(label, config='', where='', limit=10, **environment):
+def test(label, where='', environment=None, **options):
     """A Bazel test, by its label; WHERE is what its name tells of its environment."""
-    remarks = ', '.join(filter(None, [where, config]))
+    remarks = ', '.join(filter(None, [where, options.get('config')]))
     name = f'{label} ({remarks})' if remarks else label
-    return Case(name, limit=limit, environment=environment, label=label, config=config)
+    return Case(name, environment=environment or {}, label=label, **options)

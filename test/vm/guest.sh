@@ -1,6 +1,6 @@
 # What a job is made of; runs in the guest. To be sourced.
 
-ulimit -l unlimited
+ulimit -l unlimited -n "$(ulimit -Hn)"
 
 # Runs the case NAME: COMMAND, for at most SECONDS. Leaves in /out what became of it, in files
 # that are named after its NUMBER, and prints that too. Returns its status.

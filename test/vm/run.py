@@ -153,7 +153,9 @@ def program(case, bins, environments, test_filter):
         command = [word.replace('{bin}', bins[case.config]) for word in case.command]
     else:
         binary = os.path.join(bins[case.config], case.label[len('//'):].replace(':', '/'))
-        settings, folder = {'GTEST_FILTER': test_filter, 'TZ': 'UTC'}, f'{binary}.runfiles/urma'
+        folder = f'{binary}.runfiles/urma'
+        wanted = case.only if test_filter == '*' else test_filter
+        settings = {'GTEST_FILTER': f'{wanted}-{case.leave_out}', 'TZ': 'UTC'}
         settings.update(environments[case.label], **case.environment)
         command = [binary]
     return (['env', '-C', folder] + [f'{name}={value}' for name, value in settings.items()] +

@@ -124,9 +124,10 @@ int VerbsReceiver::collect(CompletionQueue* poller, int count, urma_cr_t* cr) {
   OwnerScope scope(lock_);
   Poll poll = {poller, cr, count};
   poll.solicited = false;
-  progress(&poll);
+  // Before: what comes meanwhile does not ring.
   if (poller->armed() && pump_->rang()) [[unlikely]]
     arm(poller);
+  progress(&poll);
   return poll.got;
 }
 

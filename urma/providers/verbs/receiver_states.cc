@@ -7,6 +7,7 @@
 #include "jetty/network.h"
 #include "urma/base/error.h"
 #include "urma/base/log.h"
+#include "urma/providers/verbs/device_errors.h"
 #include "urma/providers/verbs/receiver.h"
 
 namespace urma::verbs {
@@ -52,9 +53,10 @@ void VerbsReceiver::open_queue() {
   init.attr.max_sge = std::max<uint32_t>(cfg_.max_sge, 1);
   srq_ = resources_.device->api().create_srq(resources_.device->pd(), &init);
   if (srq_ == nullptr) {
-    fail_errno(URMA_ENOMEM,
-               urma::format("making a shared receive queue of {} receives of {} pieces", cfg_.depth,
-                            cfg_.max_sge));
+    fail_device(resources_.device->info(),
+                urma::format("making a shared receive queue of {} receives of {} pieces",
+                             cfg_.depth, cfg_.max_sge),
+                errno);
   }
 }
 

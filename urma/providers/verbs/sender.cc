@@ -6,6 +6,7 @@
 
 #include "urma/base/error.h"
 #include "urma/base/log.h"
+#include "urma/providers/verbs/atomics.h"
 #include "urma/providers/verbs/datagram_queue.h"
 #include "urma/providers/verbs/path.h"
 
@@ -16,6 +17,22 @@ uint64_t bytes_of(const urma_sg_t& list) {
   uint64_t bytes = 0;
   for (uint32_t i = 0; i < list.num_sge; ++i) bytes += list.sge[i].len;
   return bytes;
+}
+
+// Whether this process would have to write to memory that is not its own.
+bool writes_foreign(const urma_jfs_wr_t& wr) {
+  if (kind_of(wr.opcode) != OpKind::kAtomic || native_atomic(wr.opcode, wr.cas.src->len)) {
+    return false;
+  }
+  const auto* handle = static_cast<const SegmentHandle*>(wr.cas.src->tseg);
+  if (handle == nullptr || !handle->registered || !static_cast<const Segment*>(handle)->foreign) {
+    return false;
+  }
+  URMA_LOG_LIMITED(ERR,
+                   "post: opcode {:#x} of {} bytes is emulated here, and its result cannot be put "
+                   "into a dma-buf; give an src in memory of this process",
+                   static_cast<int>(wr.opcode), wr.cas.src->len);
+  return true;
 }
 
 // One queue pair is no deeper: what a program posts beyond that waits here.
@@ -95,7 +112,7 @@ std::unique_ptr<TargetPath> VerbsSender::make_path(RemoteQueue* target, uint32_t
 }
 
 bool VerbsSender::refuses(const urma_jfs_wr_t& wr) const {
-  if (Sender::refuses(wr)) return true;
+  if (Sender::refuses(wr) || writes_foreign(wr)) return true;
   const DeviceInfo& info = device();
   const bool immediate = wr.opcode == URMA_OPC_SEND_IMM || wr.opcode == URMA_OPC_WRITE_IMM ||
                          wr.opcode == URMA_OPC_SEND_INVALIDATE;
@@ -159,6 +176,8 @@ void VerbsSender::arm() {
   armed_for_ = arming;
   pump_->arm(/*solicited_only=*/false);
   poll_completions();
+  // What is through already does not ring any more.
+  queue().announce();
 }
 
 bool VerbsSender::others_busy(const SendPath* path) const {

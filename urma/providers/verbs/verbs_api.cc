@@ -160,15 +160,6 @@ void fill_connections(VerbsApi* api) {
   api->cm_ack_event = checked<::rdma_ack_cm_event>;
 }
 
-void fill_sockets(VerbsApi* api) {
-  api->open_socket = ::socket;
-  api->bind_socket = checked<::bind>;
-  api->socket_name = checked<::getsockname>;
-  api->set_socket_option = checked<::setsockopt>;
-  api->send_to = ::sendto;
-  api->receive_from = ::recvfrom;
-}
-
 VerbsApi make_table() {
   VerbsApi api = {};
   fill_devices(&api);
@@ -176,7 +167,6 @@ VerbsApi make_table() {
   fill_completions(&api);
   fill_queues(&api);
   fill_connections(&api);
-  fill_sockets(&api);
   return api;
 }
 
