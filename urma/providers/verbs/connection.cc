@@ -156,18 +156,12 @@ void Connections::lost(uint64_t number) { break_off(number, URMA_CR_ACK_TIMEOUT_
 void Connections::broke(uint64_t number, urma_cr_status_t status) {
   const std::shared_ptr<Connection> connection = find(number);
   uint32_t stands = URMA_CR_SUCCESS;
-  if (connection == nullptr) return;
-  connection->only_unknown.store(true);
-  if (!connection->broken.compare_exchange_strong(stands, status)) {
-    connection->only_unknown.store(false);
-  }
+  if (connection != nullptr) connection->broken.compare_exchange_strong(stands, status);
 }
 
 void Connections::break_off(uint64_t number, urma_cr_status_t status) {
   const std::shared_ptr<Connection> connection = find(number);
-  if (connection == nullptr) return;
-  connection->only_unknown.store(false);
-  connection->broken.store(status);
+  if (connection != nullptr) connection->broken.store(status);
 }
 
 std::shared_ptr<Connection> Connections::find(uint64_t number) {

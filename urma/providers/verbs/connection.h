@@ -53,9 +53,8 @@ struct Connection {
   ConnectAnswer answer;
   // What the receiver or the device says that requests under way end with; 0: it stands.
   std::atomic<uint32_t> broken{URMA_CR_SUCCESS};
-  std::atomic<bool> only_unknown{false};  // `broken` is for what may have been executed, no more
-  std::atomic<bool> unwanted{false};      // others need its place: to end once nothing is under way
-  std::atomic<uint64_t> used{0};          // Connections::clock() at its last post
+  std::atomic<bool> unwanted{false};  // others need its place: to end once nothing is under way
+  std::atomic<uint64_t> used{0};      // Connections::clock() at its last post
 };
 
 // Asks for a connection in the background; `pump` takes its completions.

@@ -61,7 +61,7 @@ bool VerbsPath::add_simple(const urma_jfs_wr_t& wr) {
   const bool follows = list.entries != 0 || nothing_waits();
   // A full queue would make room, and use the list.
   if (!stands() || !follows || emulating() || sender_->full() || !list.has_room(1, 1) ||
-      posted_ + list.count - done_ >= sends_ || list.count >= sender_->credits()) {
+      posted_ + list.count - done_ >= sends_ || list.count + proof_ >= sender_->credits()) {
     return false;
   }
   const uint32_t bytes = simple.local->len;
@@ -133,11 +133,30 @@ void VerbsPath::sign(SendEntry* entry) {
   entry->moved = posted_ + list.count;
   ++list.entries;
   const bool reads = entry->kind == OpKind::kRead || entry->kind == OpKind::kAtomic;
-  if (entry->signalled || reads || entry->moved - signalled_ >= signal_every_ ||
-      sender_->few_credits()) {
+  const bool due =
+      entry->signalled || entry->moved - signalled_ >= signal_every_ || sender_->few_credits();
+  if (reads || (due && proof_ == 0)) {
     list.requests[list.count - 1].send_flags |= IBV_SEND_SIGNALED;
     signalled_ = entry->moved;
   }
+}
+
+// With a piece, though it has no bytes: where there is none, Soft-iWARP takes what was in its place
+// before.
+void VerbsPath::set_proof(ibv_send_wr* request) {
+  request->opcode = IBV_WR_RDMA_READ;
+  request->sg_list = &sender_->list().nothing;
+  request->num_sge = 1;
+}
+
+void VerbsPath::add_proof() {
+  RequestList& list = sender_->list();
+  if (list.requests[list.count - 1].opcode != IBV_WR_RDMA_READ) {
+    ibv_send_wr* proof = add_request(IBV_WR_RDMA_READ);
+    set_proof(proof);
+    proof->send_flags = IBV_SEND_SIGNALED;
+  }
+  signalled_ = posted_ + list.count;
 }
 
 }  // namespace urma::verbs

@@ -24,8 +24,12 @@ constexpr uint32_t kMaxSends = 1024;
 // the device, and each connection that ends a mark.
 constexpr uint32_t kSpareCompletions = 64;
 
+// Requests of the device for one of the program's: see VerbsPath::proof_.
+uint32_t requests_for_each(const DeviceInfo& info) { return info.iwarp() ? 2 : 1; }
+
 uint32_t completions_for(const ContextResources& resources, uint32_t depth) {
-  const uint64_t wanted = uint64_t{depth} + depth / 4 + kSpareCompletions;
+  const uint64_t requests = uint64_t{depth} * requests_for_each(resources.device->info());
+  const uint64_t wanted = requests + depth / 4 + kSpareCompletions;
   const auto most = static_cast<uint64_t>(resources.device->info().limits.orig_attr.max_cqe);
   return static_cast<uint32_t>(std::min(wanted, most));
 }
@@ -73,7 +77,8 @@ QueuePairLimits VerbsSender::limits() const {
   const uint32_t inline_bytes = std::max<uint32_t>(config().max_inline_data, sizeof(Letter));
   const auto most_pieces = static_cast<uint32_t>(device().limits.orig_attr.max_sge);
   QueuePairLimits limits;
-  limits.sends = std::min(std::min(config().depth + config().depth / 4, kMaxSends) + 8, most);
+  const uint32_t requests = config().depth * requests_for_each(device());
+  limits.sends = std::min(std::min(requests + config().depth / 4, kMaxSends) + 8, most);
   // One for a header of ours, in mode UM.
   limits.send_sges = std::min(config().max_sge + 1U, most_pieces);
   limits.inline_bytes = std::min(inline_bytes, device().max_inline);
@@ -155,8 +160,11 @@ bool VerbsSender::refuses(const urma_jfs_wr_t& wr) const {
   }
   const OpKind kind = kind_of(wr.opcode);
   if (kind == OpKind::kAtomic && !info.has_atomics()) {
-    URMA_LOG_LIMITED(ERR, "post: opcode {:#x} is an atomic, which {} has not",
-                     static_cast<int>(wr.opcode), info.name);
+    URMA_LOG_LIMITED(
+        ERR,
+        "post: opcode {:#x} is an atomic, which {} has not; use a device whose max_cas_size is not "
+        "0",
+        static_cast<int>(wr.opcode), info.name);
     return true;
   }
   const bool wide = kind == OpKind::kAtomic && wr.cas.src->len > sizeof(uint64_t);

@@ -36,9 +36,10 @@ class DevicePath : public TargetPath {
 struct RequestList {
   static constexpr uint32_t kRequests = 32;
 
-  std::array<ibv_send_wr, kRequests> requests;
+  std::array<ibv_send_wr, kRequests + 1> requests;  // room for a path's own behind them
   std::array<Letter, kRequests> letters;
   std::vector<ibv_sge> pieces;
+  ibv_sge nothing = {};  // a piece without bytes
   uint32_t count = 0;
   uint32_t piece_count = 0;
   uint32_t entries = 0;  // of the send queue, that they stand for
