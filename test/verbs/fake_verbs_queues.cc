@@ -422,6 +422,7 @@ void fill_fake_queues(VerbsApi* api) {
   api->query_qp = query_qp;
   api->destroy_qp = destroy_qp;
   api->post_send = post_send;
+  api->post_send_quietly = post_send;
   api->post_recv = post_recv;
   api->create_ah = create_ah;
   api->destroy_ah = destroy_ah;

@@ -134,7 +134,7 @@ class VerbsPath : public DevicePath {
 
   VerbsSender* const sender_;
   const uint32_t tag_;
-  // iWARP completes what TCP has taken, whatever becomes of it then. So a READ of nothing follows
+  // iWARP completes what TCP has taken, whatever becomes of it then. So a READ of one word follows
   // each list, and its completion proves that all before has been executed: 1 where it does.
   const uint32_t proof_;
   State state_ = State::kNone;

@@ -141,12 +141,13 @@ void VerbsPath::sign(SendEntry* entry) {
   }
 }
 
-// With a piece, though it has no bytes: where there is none, Soft-iWARP takes what was in its place
-// before.
 void VerbsPath::set_proof(ibv_send_wr* request) {
+  const Mailbox& word = connection_->answer.reply.mailbox;
   request->opcode = IBV_WR_RDMA_READ;
-  request->sg_list = &sender_->list().nothing;
+  request->sg_list = sender_->proof_piece();
   request->num_sge = 1;
+  request->wr.rdma.remote_addr = word.address;
+  request->wr.rdma.rkey = word.rkey;
 }
 
 void VerbsPath::add_proof() {

@@ -48,7 +48,8 @@ VerbsSender::VerbsSender(const ContextResources& resources, const urma_jfs_cfg_t
              resources.device->info().attr.dev_cap.max_msg_size),
       resources_(resources),
       is_jetty_(identity.jetty),
-      post_send_(resources.device->api().post_send),
+      post_send_(resources.device->info().soft_iwarp() ? resources.device->api().post_send_quietly
+                                                       : resources.device->api().post_send),
       read_pieces_(pieces_of_read(resources.device->info())),
       pump_(std::make_shared<CqPump>(
           *resources.device, completions_for(resources, cfg.depth),
@@ -60,6 +61,7 @@ VerbsSender::VerbsSender(const ContextResources& resources, const urma_jfs_cfg_t
   if (cfg.trans_mode == URMA_TM_UM) {
     datagrams_ = std::make_unique<DatagramSends>(resources, pump_, limits(), cfg);
   }
+  if (device().iwarp()) proof_ = std::make_unique<ProofWord>(*resources.device, /*access=*/0);
   list_.pieces.resize(cfg.max_sge + 2 * RequestList::kRequests);
   if (jfc().channel() != nullptr) jfc().channel()->watch(pump_->channel());
   resources_.connections->add_holder(this);
