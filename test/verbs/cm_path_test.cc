@@ -43,6 +43,9 @@ class OwnerAsking : public Connector {
     acceptor_->forget(nonce, request.connection);
     fabric_->connector.turn_away(nonce, request, reason);
   }
+  void ask_for_fault(const ConnectRequest& request, std::function<void(bool)> answered) override {
+    fabric_->connector.ask_for_fault(request, std::move(answered));
+  }
   void ask_for_segment(const SegmentRequest& request,
                        std::function<void(const SegmentAnswer&)> answered) override {
     fabric_->connector.ask_for_segment(request, std::move(answered));

@@ -222,6 +222,28 @@ void FakeVerbs::set_clean_on_destroy(bool clean) {
   fabric_->clean_on_destroy = clean;
 }
 
+uint64_t FakeVerbs::locked_bytes() const {
+  const FakeLock lock(fabric_->mutex);
+  return fabric_->locked_bytes;
+}
+
+void FakeVerbs::set_locked_limit(uint64_t bytes) {
+  const FakeLock lock(fabric_->mutex);
+  fabric_->locked_limit = bytes;
+}
+
+int FakeVerbs::access_of_rkey(uint32_t rkey) const {
+  const FakeLock lock(fabric_->mutex);
+  const auto found = fabric_->remote_keys.find(rkey);
+  return found == fabric_->remote_keys.end() ? 0 : found->second->access;
+}
+
+int FakeVerbs::access_of_lkey(uint32_t lkey) const {
+  const FakeLock lock(fabric_->mutex);
+  const auto found = fabric_->local_keys.find(lkey);
+  return found == fabric_->local_keys.end() ? 0 : found->second->access;
+}
+
 uint64_t FakeVerbs::objects() const {
   const FakeLock lock(fabric_->mutex);
   return fabric_->objects;

@@ -43,7 +43,9 @@ struct FakeDeviceOptions {
   bool has_moderation = false;
   bool has_dmabuf = false;
   bool has_on_demand = false;
-  bool tells_netdev = true;  // with the GIDs; older kernels do not for iWARP
+  bool has_rereg = false;       // takes rights from a region as it stands
+  bool vague_receives = false;  // as Soft-RoCE: of a receive, not whether it was too short
+  bool tells_netdev = true;     // with the GIDs; older kernels do not for iWARP
 };
 
 struct FakeFabric;
@@ -113,6 +115,13 @@ class FakeVerbs {
   // Whether the completions of a queue pair vanish from the queue when it is destroyed. Devices
   // differ; false: they stay.
   void set_clean_on_destroy(bool clean);
+  // Bytes of the pages that regions hold in memory, each page as often as there are regions of it;
+  // and how many the kernel allows, 0: any number.
+  uint64_t locked_bytes() const;
+  void set_locked_limit(uint64_t bytes);
+  // The IBV_ACCESS_* of the region that the key opens, 0: none.
+  int access_of_rkey(uint32_t rkey) const;
+  int access_of_lkey(uint32_t lkey) const;
   // Objects that exist: contexts, domains, regions, queues, channels, addresses.
   uint64_t objects() const;
   // Queue pairs that exist, in the order in which they were made.

@@ -61,6 +61,7 @@ struct FakeMr : ibv_mr {
   uint64_t iova;
   char* base;  // where the byte at iova lies
   int access;
+  uint64_t locked;  // bytes of pages
 
   char* map_start;  // of a dma-buf: mapped as long as the region is there
   size_t map_bytes;
@@ -178,6 +179,8 @@ struct FakeFabric {
   std::map<std::string, uint64_t> calls;
   std::map<std::string, std::vector<FakeFailure>> failures;
   uint64_t objects = 0;
+  uint64_t locked_bytes = 0;
+  uint64_t locked_limit = 0;
   uint32_t next_key = 0x100;
   uint32_t next_qp = 0x11;
   std::set<FakeCmId*> cm_ids;

@@ -24,7 +24,7 @@ std::vector<Message> all_messages() {
       {asking, connect_request(~0ULL, eid, eid_of(2))},
       {asking, DisconnectRequest{1, true, DisconnectReason::kFailed}},
       {asking, SegmentRequest{eid, ~0ULL - 5, 5, 1, 2}},
-      {asking, InvalidateRequest{eid, 1, 2}},
+      {asking, FaultRequest{~0ULL}},
       {asking, ProbeRequest{{eid, 1, URMA_JETTY_GROUP, URMA_TM_UM, 5}}},
       {asking, LocateRequest{eid, IdKind::kGroup, kMaxChosenId}},
       {asking, PingRequest{}},
@@ -34,6 +34,7 @@ std::vector<Message> all_messages() {
       {answering, Reply{Answer::kAccepted, SegmentReply{1, ~1ULL, {1, 2}, 3, 0xf}}},
       {answering, Reply{Answer::kAccepted, ProbeReply{3}}},
       {answering, Reply{Answer::kAccepted, LocateReply{65535}}},
+      {answering, Reply{Answer::kAccepted, FaultReply{true}}},
       {{1, 2, {3, 4}, 9, 0}, Challenge{}},
   };
 }
@@ -98,6 +99,7 @@ TEST(Messages, ValuesOutOfRangeAreRefused) {
   const Header& header = all[0].header;
   EXPECT_TRUE(refused({header, DisconnectRequest{1, true, DisconnectReason{3}}}));
   EXPECT_TRUE(refused({header, SegmentRequest{{}, ~0ULL, 1, 1, 2}}));
+  EXPECT_TRUE(refused({header, FaultRequest{0}}));
   EXPECT_TRUE(refused({header, LocateRequest{{}, IdKind::kToken, 1}}));
   EXPECT_TRUE(refused({header, LocateRequest{{}, IdKind::kJfr, kMaxChosenId + 1}}));
   EXPECT_TRUE(refused({{0, 2, {}, 9, 8}, PingRequest()}));

@@ -22,13 +22,17 @@ void Asking::stop() {
 void Asking::ask(const urma_eid_t& eid, IdKind kind, uint32_t id, const Request& request,
                  Control::OnReply answered) {
   if (control_ == nullptr) return answered({Answer::kUnreachable, {}}, {});
+  control_->request(eid, kind, id, request, patience_ns_, wait_for_answer(std::move(answered)));
+}
+
+// So that it is called once, by what this returns or by stop().
+Control::OnReply Asking::wait_for_answer(Control::OnReply answered) {
   const uint64_t number = ++last_ask_;
   waiting_.emplace(number, std::move(answered));
-  control_->request(eid, kind, id, request, patience_ns_,
-                    [this, number](const Reply& reply, const PeerRef& owner) {
-                      const auto found = waiting_.extract(number);
-                      if (!found.empty()) found.mapped()(reply, owner);
-                    });
+  return [this, number](const Reply& reply, const PeerRef& owner) {
+    const auto found = waiting_.extract(number);
+    if (!found.empty()) found.mapped()(reply, owner);
+  };
 }
 
 void Asking::connect(const std::shared_ptr<QueuePair>& /*pair*/, const ConnectRequest& request,
@@ -64,6 +68,18 @@ void Asking::turn_away(uint64_t nonce, const ConnectRequest& request, Disconnect
   if (control_ == nullptr) return;
   const auto peer = server_->forget(nonce, request.connection);
   if (peer.has_value()) tell(*peer, {request.connection, /*by_initiator=*/false, reason});
+}
+
+void Asking::ask_for_fault(const ConnectRequest& request,
+                           std::function<void(bool too_long)> answered) {
+  const auto owner = owners_.find(request.connection);
+  if (owner == owners_.end() || control_ == nullptr) return answered(false);
+  control_->request(
+      owner->second, FaultRequest{request.connection}, patience_ns_,
+      wait_for_answer([answered = std::move(answered)](const Reply& reply, const PeerRef&) {
+        const auto* body = std::get_if<FaultReply>(&reply.body);
+        answered(body != nullptr && body->too_long);
+      }));
 }
 
 void Asking::ask_for_segment(const SegmentRequest& request,

@@ -30,6 +30,8 @@ class Asking final : public Connector {
                std::function<void(const ConnectAnswer&)> answered) override;
   void disconnect(const ConnectRequest& request, DisconnectReason reason) override;
   void turn_away(uint64_t nonce, const ConnectRequest& request, DisconnectReason reason) override;
+  void ask_for_fault(const ConnectRequest& request,
+                     std::function<void(bool too_long)> answered) override;
   void ask_for_segment(const SegmentRequest& request,
                        std::function<void(const SegmentAnswer&)> answered) override;
   // Asks the owner of (eid, id) something. `answered` is called exactly once, later or by stop().
@@ -41,6 +43,7 @@ class Asking final : public Connector {
   bool leads_to(uint64_t connection, const PeerRef& peer) const;
 
  private:
+  Control::OnReply wait_for_answer(Control::OnReply answered);
   void tell(const PeerRef& peer, const DisconnectRequest& request);
 
   const uint64_t patience_ns_;

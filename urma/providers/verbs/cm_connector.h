@@ -43,6 +43,10 @@ class CmConnector final : public Connector {
   void turn_away(uint64_t nonce, const ConnectRequest& request, DisconnectReason reason) override {
     asking_->turn_away(nonce, request, reason);
   }
+  void ask_for_fault(const ConnectRequest& request,
+                     std::function<void(bool too_long)> answered) override {
+    asking_->ask_for_fault(request, std::move(answered));
+  }
   void ask_for_segment(const SegmentRequest& request,
                        std::function<void(const SegmentAnswer&)> answered) override {
     asking_->ask_for_segment(request, std::move(answered));

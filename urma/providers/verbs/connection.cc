@@ -87,6 +87,18 @@ void make_connection(const ContextResources& resources,
   });
 }
 
+void ask_for_fault(const ContextResources& resources,
+                   const std::shared_ptr<Connection>& connection) {
+  connection->fault.store(Connection::kFaultAsked);
+  resources.transport->service().post([resources, connection] {
+    resources.connector->ask_for_fault(
+        connection->request, [transport = resources.transport, connection](bool too_long) {
+          connection->fault.store(too_long ? URMA_CR_REM_RESP_LEN_ERR : URMA_CR_REM_OPERATION_ERR);
+          transport->serve_senders();
+        });
+  });
+}
+
 void end_connection(const ContextResources& resources,
                     const std::shared_ptr<Connection>& connection) {
   resources.connections->remove(connection->request.connection);
@@ -153,6 +165,15 @@ void Connections::turned_away(uint64_t number, DisconnectReason reason) {
 
 void Connections::lost(uint64_t number) { break_off(number, URMA_CR_ACK_TIMEOUT_ERR); }
 
+void Connections::fail_all(urma_cr_status_t status) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [number, known] : connections_) {
+    if (const auto connection = known.lock(); connection != nullptr) {
+      connection->broken.store(status);
+    }
+  }
+}
+
 void Connections::broke(uint64_t number, urma_cr_status_t status) {
   const std::shared_ptr<Connection> connection = find(number);
   uint32_t stands = URMA_CR_SUCCESS;
@@ -161,7 +182,10 @@ void Connections::broke(uint64_t number, urma_cr_status_t status) {
 
 void Connections::break_off(uint64_t number, urma_cr_status_t status) {
   const std::shared_ptr<Connection> connection = find(number);
-  if (connection != nullptr) connection->broken.store(status);
+  if (connection == nullptr) return;
+  // What the peer says once the own device has failed, follows from that.
+  if (connection->broken.load() == URMA_CR_LOC_OPERATION_ERR) return;
+  connection->broken.store(status);
 }
 
 std::shared_ptr<Connection> Connections::find(uint64_t number) {

@@ -53,6 +53,9 @@ struct Connection {
   ConnectAnswer answer;
   // What the receiver or the device says that requests under way end with; 0: it stands.
   std::atomic<uint32_t> broken{URMA_CR_SUCCESS};
+  // What the receiver says of the message that its device has refused; 0: it was not asked.
+  std::atomic<uint32_t> fault{0};
+  static constexpr uint32_t kFaultAsked = UINT32_MAX;
   std::atomic<bool> unwanted{false};  // others need its place: to end once nothing is under way
   std::atomic<uint64_t> used{0};      // Connections::clock() at its last post
 };
@@ -62,6 +65,9 @@ void make_connection(const ContextResources& resources,
                      const std::shared_ptr<Connection>& connection,
                      const std::shared_ptr<CqPump>& pump, const QueuePairLimits& limits,
                      const Patience& patience);
+// Asks its receiver what was wrong with a message, in the background.
+void ask_for_fault(const ContextResources& resources,
+                   const std::shared_ptr<Connection>& connection);
 // Ends it, with nothing of it left in use when it returns.
 void end_connection(const ContextResources& resources,
                     const std::shared_ptr<Connection>& connection);
@@ -92,6 +98,8 @@ class Connections {
 
   // The receiver has given up the connection with this number. Service thread.
   void turned_away(uint64_t number, DisconnectReason reason);
+  // The device carries nothing any more: requests end with this status.
+  void fail_all(urma_cr_status_t status);
   // Whoever has its other end is gone. Service thread.
   void lost(uint64_t number);
   // It broke, and this is why, as far as nobody else has said it. Service thread.

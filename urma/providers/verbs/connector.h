@@ -49,6 +49,10 @@ class Connector {
   // The receiver gives one up, of the process with this nonce.
   virtual void turn_away(uint64_t nonce, const ConnectRequest& request,
                          DisconnectReason reason) = 0;
+  // Asks the receiver of a connection that `answered` has told of why its device refused a message.
+  // True: it was too long for its receive.
+  virtual void ask_for_fault(const ConnectRequest& request,
+                             std::function<void(bool too_long)> answered) = 0;
   virtual void ask_for_segment(const SegmentRequest& request,
                                std::function<void(const SegmentAnswer&)> answered) = 0;
 };

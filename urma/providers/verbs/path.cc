@@ -136,8 +136,12 @@ void VerbsPath::failed(uint64_t at, ibv_wc_status status) {
   if (iwarp && entry->moved != at) return;
   if (status == IBV_WC_REM_ACCESS_ERR) doubt_segments(*entry);
   if (emulation_ != nullptr) emulation_->loop.reset();
-  end_first(status_of(status, entry->kind));
   fruitless_ = 0;
+  // Not every device says so where a receive was too short. It ends with what its owner says.
+  if (status == IBV_WC_REM_OP_ERR && entry->kind == OpKind::kSend) {
+    return ask_for_fault(sender_->resources(), connection_);
+  }
+  end_first(status_of(status, entry->kind));
 }
 
 // Their owner is asked anew before the next access.
@@ -161,6 +165,8 @@ void VerbsPath::follow_connection() {
   }
   if (state_ != State::kDraining) return;
   if (!drained_ && monotonic_ns() - drain_since_ns_ < kDrainNs) return;
+  // The answer comes, or that there is none.
+  if (connection_->fault.load() == Connection::kFaultAsked) return;
   if (explained()) finish_drain();
 }
 
@@ -193,6 +199,8 @@ void VerbsPath::finish_drain() {
   connection_->pair->close();
   // What completed before, and has not been looked at.
   sender_->poll_completions();
+  const auto fault = static_cast<urma_cr_status_t>(connection_->fault.load());
+  if (fault != URMA_CR_SUCCESS && under_way_ != 0) end_first(fault);
   auto broken = static_cast<urma_cr_status_t>(connection_->broken.load());
   if (proof_ != 0 && under_way_ != 0) {
     if (broken == URMA_CR_SUCCESS) broken = URMA_CR_REM_OPERATION_ERR;

@@ -14,7 +14,9 @@ namespace urma::verbs {
 namespace {
 
 constexpr uint32_t kPsnMask = 0xFFFFFF;
-constexpr uint8_t kRetries = 7;
+// 7 would be for ever on Soft-RoCE: a peer that has given the connection up while the network was
+// away would be sent to without an end.
+constexpr uint8_t kRetries = 6;
 constexpr uint8_t kHopLimit = 64;
 // 0 would be for ever.
 constexpr uint8_t kDefaultTimeout = 17;

@@ -149,10 +149,17 @@ Reply Server::on_segment(const PeerRef& from, const SegmentRequest& request) {
           SegmentReply{grant->base, grant->len, grant->ref, *rkey, grant->access}};
 }
 
-Reply Server::on_invalidate(const PeerRef& /*from*/, const InvalidateRequest& request) {
-  const bool revoked =
-      transport_->registrations().revoke_all(request.eid, {request.token_id, request.token});
-  return with_answer(revoked ? Answer::kAccepted : Answer::kNoSuchObject);
+Reply Server::on_fault(const PeerRef& from, const FaultRequest& request) {
+  const auto route = routes_.find({from.nonce, request.connection});
+  if (route == routes_.end() || route->second.peer != from) {
+    return with_answer(Answer::kNoSuchObject);
+  }
+  const Place place = route->second.place;
+  FaultReply reply = {};
+  transport_->with_endpoint(place.kind, place.eid, place.id, [&](const Endpoint& endpoint) {
+    reply.too_long = receiver_of(endpoint).found_too_long(from.nonce, request.connection);
+  });
+  return {Answer::kAccepted, reply};
 }
 
 Reply Server::on_probe(const PeerRef& /*from*/, const ProbeRequest& request) {

@@ -96,6 +96,12 @@ void fill_memory(VerbsApi* api) {
     return ibv_reg_mr(pd, address, length, access);
   };
   api->reg_dmabuf_mr = ::ibv_reg_dmabuf_mr;
+  // Its own numbers say what has become of the region; here that is: it is to be ended.
+  api->rereg_mr = [](ibv_mr* mr, int flags, ibv_pd* pd, void* address, size_t length, int access) {
+    errno = 0;
+    if (::ibv_rereg_mr(mr, flags, pd, address, length, access) == 0) return 0;
+    return errno != 0 ? errno : EOPNOTSUPP;
+  };
   api->dereg_mr = checked<::ibv_dereg_mr>;
   api->advise_mr = checked<::ibv_advise_mr>;
 }

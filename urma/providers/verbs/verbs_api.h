@@ -51,6 +51,7 @@ struct VerbsApi {
   ibv_mr* (*reg_mr)(ibv_pd* pd, void* address, size_t length, int access);
   ibv_mr* (*reg_dmabuf_mr)(ibv_pd* pd, uint64_t offset, size_t length, uint64_t iova, int fd,
                            int access);
+  int (*rereg_mr)(ibv_mr* mr, int flags, ibv_pd* pd, void* address, size_t length, int access);
   int (*dereg_mr)(ibv_mr* mr);
   int (*advise_mr)(ibv_pd* pd, ibv_advise_mr_advice advice, uint32_t flags, ibv_sge* sges,
                    uint32_t count);
