@@ -38,6 +38,12 @@ struct Report {
 
 int64_t now_ns() { return Clock::now().time_since_epoch().count(); }
 
+bool has_atomics(urma_context_t* ctx) {
+  urma_device_attr_t attr = {};
+  EXPECT_EQ(urma_query_device(ctx->dev, &attr), URMA_SUCCESS);
+  return attr.dev_cap.max_cas_size != 0;
+}
+
 // A process with memory, queues and posted receives.
 struct Party {
   Party() : endpoint(config()), memory(2 * kSize, 'p') {
@@ -165,6 +171,7 @@ class Survivor {
     urma_sge_t there = piece(remote_, remote_->seg.ubva.va, size);
     if (i % 3 == 0) return party_.endpoint.post(write_request(queue_, &here, &there));
     if (i % 3 == 1) return party_.endpoint.post(read_request(queue_, &here, &there));
+    if (!has_atomics_) return party_.endpoint.post(write_request(queue_, &here, &there));
     here.len = there.len = 8;
     party_.endpoint.post(add_request(queue_, &here, &there, 1));
   }
@@ -183,6 +190,7 @@ class Survivor {
   Channel& channel_;
   Traffic traffic_;
   Party party_;
+  const bool has_atomics_ = has_atomics(party_.endpoint.ctx);
   urma_target_jetty_t* queue_ = nullptr;
   urma_target_seg_t* remote_ = nullptr;
 };

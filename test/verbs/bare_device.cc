@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "test/verbs/bare_device.h"
 
-#include <sys/socket.h>
 
 #include <array>
-#include <cerrno>
 #include <utility>
 
 #include "test/verbs/fake_verbs.h"
@@ -98,8 +96,6 @@ int poll_cq(ibv_cq* cq, int count, ibv_wc* completions) {
   return got;
 }
 
-int positive_errno(int result) { return result == 0 ? 0 : errno; }
-
 VerbsApi make_table() {
   // Devices are never taken back.
   static auto& fake = *new FakeVerbs;
@@ -111,18 +107,6 @@ VerbsApi make_table() {
   api.post_send = post_send;
   api.post_srq_recv = post_srq_recv;
   api.poll_cq = poll_cq;
-  api.open_socket = ::socket;
-  api.bind_socket = [](int fd, const sockaddr* address, socklen_t length) {
-    return positive_errno(::bind(fd, address, length));
-  };
-  api.socket_name = [](int fd, sockaddr* address, socklen_t* length) {
-    return positive_errno(::getsockname(fd, address, length));
-  };
-  api.set_socket_option = [](int fd, int level, int name, const void* value, socklen_t length) {
-    return positive_errno(::setsockopt(fd, level, name, value, length));
-  };
-  api.send_to = ::sendto;
-  api.receive_from = ::recvfrom;
   return api;
 }
 

@@ -31,20 +31,21 @@ struct Budget {
   double locked;  // with the mutexes of all queues on the way
 };
 
-// The first that fits counts. Where it is above the aim, it keeps what was reached.
+// The first that fits counts. Where it is above the aim, it keeps what was reached; with mutexes,
+// that differs by 60 instructions a mutex from machine to machine.
 constexpr Budget kBudgets[] = {
-    {"SEND chain post", kAim, kAim},
-    {"chain post", 245, 250},
+    {"SEND chain post", kAim, 240},
+    {"chain post", 245, 290},
     {"chain poll", kAim, kAim},
-    {"chain poll of a message", kAim, 205},
-    {"post of a receive", kAim, 355},
-    {"poll of a message", kAim, 500},
-    {"SEND post", 240, 450},
-    {"inline post", 465, 480},
-    {"post", 290, 490},
-    {"empty poll", kAim, 275},
-    {"empty poll for messages", kAim, 450},
-    {"poll", 245, 490},
+    {"chain poll of a message", kAim, 250},
+    {"post of a receive", kAim, 480},
+    {"poll of a message", kAim, 650},
+    {"SEND post", 240, 600},
+    {"inline post", 465, 630},
+    {"post", 290, 630},
+    {"empty poll", kAim, 350},
+    {"empty poll for messages", kAim, 550},
+    {"poll", 245, 700},
 };
 
 struct Cost {

@@ -183,7 +183,6 @@ void Connections::fail_all(urma_cr_status_t status) {
   const std::lock_guard lock(mutex_);
   for (const auto& [number, known] : connections_) {
     if (const auto connection = known.lock(); connection != nullptr) {
-      connection->only_unknown.store(false);
       connection->broken.store(status);
     }
   }
@@ -192,11 +191,7 @@ void Connections::fail_all(urma_cr_status_t status) {
 void Connections::broke(uint64_t number, urma_cr_status_t status) {
   const std::shared_ptr<Connection> connection = find(number);
   uint32_t stands = URMA_CR_SUCCESS;
-  if (connection == nullptr) return;
-  connection->only_unknown.store(true);
-  if (!connection->broken.compare_exchange_strong(stands, status)) {
-    connection->only_unknown.store(false);
-  }
+  if (connection != nullptr) connection->broken.compare_exchange_strong(stands, status);
 }
 
 void Connections::break_off(uint64_t number, urma_cr_status_t status) {
@@ -204,7 +199,6 @@ void Connections::break_off(uint64_t number, urma_cr_status_t status) {
   if (connection == nullptr) return;
   // What the peer says once the own device has failed, follows from that.
   if (connection->broken.load() == URMA_CR_LOC_OPERATION_ERR) return;
-  connection->only_unknown.store(false);
   connection->broken.store(status);
 }
 

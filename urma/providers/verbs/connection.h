@@ -55,7 +55,6 @@ struct Connection {
   ConnectAnswer answer;
   // What the receiver or the device says that requests under way end with; 0: it stands.
   std::atomic<uint32_t> broken{URMA_CR_SUCCESS};
-  std::atomic<bool> only_unknown{false};  // `broken` is for what may have been executed, no more
   // What the receiver says of the message that its device has refused; 0: it was not asked.
   std::atomic<uint32_t> fault{0};
   static constexpr uint32_t kFaultAsked = UINT32_MAX;

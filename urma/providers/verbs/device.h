@@ -40,6 +40,8 @@ struct DeviceInfo {
   bool has_dmabuf;
 
   bool iwarp() const { return link_layer == LinkLayer::kIwarp; }
+  // siw, by the number of who made it. It sends in the kernel, for whoever posts.
+  bool soft_iwarp() const { return iwarp() && limits.orig_attr.vendor_id == 0x626d74; }
   bool has_immediates() const { return !iwarp(); }
   bool has_solicited() const { return !iwarp(); }
   bool has_rnr() const { return !iwarp(); }  // else a send without a receive ends the connection

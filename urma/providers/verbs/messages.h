@@ -40,7 +40,8 @@ struct LinkEnd {
   uint8_t rd_atomic;  // requests that read, which this end serves at a time
 };
 
-// Memory of the receiver for what an immediate has no room for. Slots of 32 bytes.
+// Memory of the receiver for what an immediate has no room for. Slots of 32 bytes. On iWARP: a word
+// to be read, see ProofWord.
 struct Mailbox {
   uint64_t address;
   uint32_t rkey;

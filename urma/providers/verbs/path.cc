@@ -57,7 +57,10 @@ urma_cr_status_t status_of(ibv_wc_status status, OpKind kind) {
 }  // namespace
 
 VerbsPath::VerbsPath(VerbsSender* sender, RemoteQueue* target, uint32_t hint)
-    : DevicePath(&sender->queue(), target, hint), sender_(sender), tag_(sender->enter(this)) {}
+    : DevicePath(&sender->queue(), target, hint),
+      sender_(sender),
+      tag_(sender->enter(this)),
+      proof_(sender->device().iwarp() ? 1 : 0) {}
 
 VerbsPath::~VerbsPath() {
   drop_connection();
@@ -120,28 +123,22 @@ void VerbsPath::end_first(urma_cr_status_t status) {
 
 void VerbsPath::failed(uint64_t at, ibv_wc_status status) {
   // Soft-iWARP says LOC_QP_OP_ERR of what TCP did not take any more.
-  const bool flushed = status == IBV_WC_WR_FLUSH_ERR ||
-                       (status == IBV_WC_LOC_QP_OP_ERR && sender_->device().iwarp());
-  const bool known = std::exchange(flushed_, flushed_ || flushed);
+  const bool iwarp = proof_ != 0;
+  const bool flushed = status == IBV_WC_WR_FLUSH_ERR || (status == IBV_WC_LOC_QP_OP_ERR && iwarp);
   if (flushed && (failing_ || state_ == State::kDraining)) {
     drained_ |= at == drain_mark_;
-    if (!known && sender_->device().iwarp()) retire(at - 1);
     return;
   }
-  retire(at - 1);
+  if (!iwarp) retire(at - 1);
   failing_ = true;
   shut();
-  // What was flushed was not executed, and is for the next connection.
+  // What was flushed was not executed, and is for the next connection; but see explained().
   if (under_way_ == 0 || flushed) return;
   // Nobody knows how much a receiver that does not answer has got.
   if (status == IBV_WC_RETRY_EXC_ERR) return end_all_under_way(URMA_CR_ACK_TIMEOUT_ERR);
   SendEntry* entry = first();
-  if (status == IBV_WC_REM_ACCESS_ERR) {
-    for (ImportedSegment* segment : {entry->remote, entry->notified}) {
-      auto* region = static_cast<RemoteRegion*>(segment);
-      if (region != nullptr) region->doubt(region->grant());
-    }
-  }
+  if (iwarp && entry->moved != at) return;
+  if (status == IBV_WC_REM_ACCESS_ERR) doubt_segments(*entry);
   if (emulation_ != nullptr) emulation_->loop.reset();
   fruitless_ = 0;
   // Not every device says so where a receive was too short. It ends with what its owner says.
@@ -149,6 +146,14 @@ void VerbsPath::failed(uint64_t at, ibv_wc_status status) {
     return ask_for_fault(sender_->resources(), connection_);
   }
   end_first(status_of(status, entry->kind));
+}
+
+// Their owner is asked anew before the next access.
+void VerbsPath::doubt_segments(const SendEntry& entry) {
+  for (ImportedSegment* segment : {entry.remote, entry.notified}) {
+    auto* region = static_cast<RemoteRegion*>(segment);
+    if (region != nullptr) region->doubt(region->grant());
+  }
 }
 
 void VerbsPath::end_all_under_way(urma_cr_status_t status) {
@@ -169,12 +174,10 @@ void VerbsPath::follow_connection() {
   if (explained()) finish_drain();
 }
 
-// A device of iWARP may forget what is posted to a connection that has ended, and what it had
-// before may have been executed. Then somebody else finds out why it ended, and says it by
-// `broken`.
+// Of what is not proven, a device of iWARP cannot say how much was executed, nor why the connection
+// has ended. Somebody else finds that out, and says it by `broken`.
 bool VerbsPath::explained() const {
-  if (!sender_->device().iwarp() || under_way_ == 0 || flushed_) return true;
-  return connection_->broken.load() != URMA_CR_SUCCESS ||
+  return proof_ == 0 || under_way_ == 0 || connection_->broken.load() != URMA_CR_SUCCESS ||
          monotonic_ns() - drain_since_ns_ >= kExplainNs;
 }
 
@@ -186,7 +189,7 @@ void VerbsPath::begin_drain() {
   drain_mark_ = 0;
   QueuePair& pair = *connection_->pair;
   // A queue pair of iWARP takes requests then, and forgets them.
-  if (!pair.fail() || sender_->device().iwarp()) {
+  if (!pair.fail() || proof_ != 0) {
     drained_ = true;
     return;
   }
@@ -203,9 +206,11 @@ void VerbsPath::finish_drain() {
   const auto fault = static_cast<urma_cr_status_t>(connection_->fault.load());
   if (fault != URMA_CR_SUCCESS && under_way_ != 0) end_first(fault);
   auto broken = static_cast<urma_cr_status_t>(connection_->broken.load());
-  if (connection_->only_unknown.load() && flushed_) broken = URMA_CR_SUCCESS;
-  if (broken == URMA_CR_SUCCESS && sender_->device().iwarp() && !flushed_) {
-    broken = URMA_CR_REM_OPERATION_ERR;
+  if (proof_ != 0 && under_way_ != 0) {
+    if (broken == URMA_CR_SUCCESS) broken = URMA_CR_REM_OPERATION_ERR;
+    // Any of them may have been the culprit.
+    SendEntry* entry = first();
+    for (uint32_t i = 0; i < under_way_; ++i, entry = next_of(*entry)) doubt_segments(*entry);
   }
   if (broken != URMA_CR_SUCCESS) end_all_under_way(broken);
   if (under_way_ != 0 && ++fruitless_ >= kMaxFruitless) {
@@ -227,7 +232,7 @@ void VerbsPath::drop_connection() {
   connection_.reset();
   shut();
   state_ = State::kNone;
-  failing_ = drained_ = flushed_ = false;
+  failing_ = drained_ = false;
   sender_->give_credits(static_cast<uint32_t>(posted_ - done_));
   done_ = signalled_ = posted_;
   under_way_ = 0;

@@ -124,6 +124,11 @@ class VerbsPath final : public DevicePath {
   bool post_one(ibv_send_wr* request);
   void nudge();
 
+  // How iWARP proves it, in path_proof.cc.
+  void sign_proven(SendEntry* entry);
+  void set_proof(ibv_send_wr* request);
+  void add_proof();
+
   // What becomes of it.
   void retire(uint64_t upto);
   void end_first(urma_cr_status_t status);
@@ -131,6 +136,7 @@ class VerbsPath final : public DevicePath {
   void end_all_under_way(urma_cr_status_t status);
   bool continue_emulation(SendEntry* entry);
   void follow_connection();
+  void doubt_segments(const SendEntry& entry);
   bool explained() const;
   void begin_drain();
   void finish_drain();
@@ -141,6 +147,9 @@ class VerbsPath final : public DevicePath {
 
   VerbsSender* const sender_;
   const uint32_t tag_;
+  // iWARP completes what TCP has taken, whatever becomes of it then. So a READ of one word follows
+  // each list, and its completion proves that all before has been executed: 1 where it does.
+  const uint32_t proof_;
   State state_ = State::kNone;
   std::shared_ptr<Connection> connection_;
   uint64_t asked_again_ns_ = 0;    // when a target that was not bound yet is asked again, 0: never
@@ -165,7 +174,6 @@ class VerbsPath final : public DevicePath {
 
   bool failing_ = false;  // the queue pair is to be drained
   bool drained_ = false;
-  bool flushed_ = false;  // the device has said which requests it did not execute
   uint64_t drain_mark_ = 0;
   uint64_t drain_since_ns_ = 0;
   uint32_t fruitless_ = 0;  // connections in a row that executed nothing

@@ -84,9 +84,9 @@ VerbsPath::Step VerbsPath::fill_list(SendEntry* entry, urma_cr_status_t* status)
     if (!list.has_room(needed, entry->pieces + 2U)) return Step::kFull;
     const uint64_t held = posted_ + before - done_;
     Step step = Step::kWait;
-    if (held + needed <= sends_ && before + needed <= sender_->credits()) [[likely]] {
+    if (held + needed <= sends_ && before + needed + proof_ <= sender_->credits()) [[likely]] {
       step = add_guarded(entry, status);
-    } else if (before != 0) {
+    } else if (before != 0 && proof_ == 0) {
       // Nothing else tells when there is room again.
       list.requests[before - 1].send_flags |= IBV_SEND_SIGNALED;
     }
@@ -97,7 +97,11 @@ VerbsPath::Step VerbsPath::fill_list(SendEntry* entry, urma_cr_status_t* status)
       return step;
     }
     asked_ = asked_notified_ = 0;
-    sign(entry);
+    if (proof_ == 0) [[likely]] {
+      sign(entry);
+    } else {
+      sign_proven(entry);
+    }
     ++list.entries;
     if (emulating()) return Step::kWait;
   }
@@ -427,6 +431,8 @@ bool VerbsPath::post_round(SendEntry* entry) {
 // refuses one: that one has to be the oldest of all to be failed.
 bool VerbsPath::post_list(SendEntry* entry) {
   RequestList& list = sender_->list();
+  if (proof_ != 0) [[unlikely]]
+    add_proof();
   ibv_send_wr* bad = nullptr;
   const int error = sender_->post_send(connection_->pair->handle(), list.requests.data(), &bad);
   uint32_t taken = list.count;
@@ -477,6 +483,7 @@ void VerbsPath::nudge() {
   if (signalled_ == posted_ || state_ != State::kReady) return;
   ibv_send_wr nothing = {};
   nothing.opcode = IBV_WR_RDMA_WRITE;
+  if (proof_ != 0) set_proof(&nothing);
   post_one(&nothing);
 }
 

@@ -18,6 +18,7 @@
 #include "urma/providers/verbs/connection.h"
 #include "urma/providers/verbs/datagram_queue.h"
 #include "urma/providers/verbs/mailbox.h"
+#include "urma/providers/verbs/proof_word.h"
 #include "urma/providers/verbs/receive_table.h"
 
 namespace urma::verbs {
@@ -169,6 +170,7 @@ class VerbsReceiver final : public Receiver, private QueueListener {
   ReceiveTable table_;
   ibv_srq* srq_ = nullptr;
   std::unique_ptr<DatagramReceives> datagrams_;
+  std::unique_ptr<ProofWord> proof_;  // iWARP
   bool datagrams_broken_ = false;
   bool armed_for_all_ = false;  // not for solicited messages alone
   bool untold_ = false;         // by some of incoming_

@@ -37,6 +37,9 @@ VerbsReceiver::VerbsReceiver(const ContextResources& resources, const urma_jfr_c
   unknown_.target = identity;
   unknown_.jfc = jfc_;
   fill_common(&unknown_);
+  if (resources_.device->info().iwarp()) {
+    proof_ = std::make_unique<ProofWord>(*resources_.device, URMA_ACCESS_READ);
+  }
   open_queue();
 }
 
@@ -120,6 +123,7 @@ std::unique_ptr<Incoming> VerbsReceiver::make_incoming(uint64_t nonce,
     made->mailbox = std::make_unique<MailboxSlots>(device, cfg_.depth);
     made->reply.mailbox = made->mailbox->address();
   }
+  if (proof_ != nullptr) made->reply.mailbox = {proof_->piece.addr, *proof_->region.rkey(), 0};
   made->pair = std::make_shared<QueuePair>(device, IBV_QPT_RC, pump_, srq_, QueuePairLimits{},
                                            resources_.origin, 0,
                                            // Its sender finds out, and gives it up.

@@ -15,16 +15,16 @@ uint64_t key_of(SegmentRef ref) { return uint64_t{ref.generation} << 32 | ref.in
 void Registrations::enter(Segment* segment) {
   MemoryRegion::Options options = {segment->access, segment->seg.attr.bs.non_pin != 0};
   // What the program has posted into a segment goes on when a peer invalidates it.
-  options.apart = segment->access != 0 && !takes_rights_in_place();
+  options.apart = segment->access != 0 && !takes_rights_in_place(*segment);
   add(segment, MemoryRegion(*device_, segment->base, segment->len, options));
 }
 
-// Whether the device takes the peers' rights from a region that stands. Soft-RoCE does not.
-bool Registrations::takes_rights_in_place() {
-  std::call_once(asked_, [this] {
-    uint64_t word = 0;
-    MemoryRegion region(*device_, reinterpret_cast<uint64_t>(&word), sizeof(word),
-                        {URMA_ACCESS_READ, false});
+// Whether the device takes the peers' rights from a region that stands. Soft-RoCE does not. Tried
+// once, with the first segment, so that what the device refuses is said of that.
+bool Registrations::takes_rights_in_place(const Segment& segment) {
+  std::call_once(asked_, [&] {
+    MemoryRegion region(*device_, segment.base, segment.len,
+                        {URMA_ACCESS_READ, segment.seg.attr.bs.non_pin != 0});
     in_place_ = !region.revoke(*device_);
   });
   return in_place_;

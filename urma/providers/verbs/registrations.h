@@ -37,7 +37,7 @@ class Registrations final : public Revoker {
 
  private:
   void add(Segment* segment, MemoryRegion region);
-  bool takes_rights_in_place();
+  bool takes_rights_in_place(const Segment& segment);
 
   const Device* const device_;
   SegmentTable* const table_;

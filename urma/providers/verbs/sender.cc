@@ -41,8 +41,12 @@ constexpr uint32_t kMaxSends = 1024;
 // the device, and each connection that ends a mark.
 constexpr uint32_t kSpareCompletions = 64;
 
+// Requests of the device for one of the program's: see VerbsPath::proof_.
+uint32_t requests_for_each(const DeviceInfo& info) { return info.iwarp() ? 2 : 1; }
+
 uint32_t completions_for(const ContextResources& resources, uint32_t depth) {
-  const uint64_t wanted = uint64_t{depth} + depth / 4 + kSpareCompletions;
+  const uint64_t requests = uint64_t{depth} * requests_for_each(resources.device->info());
+  const uint64_t wanted = requests + depth / 4 + kSpareCompletions;
   const auto most = static_cast<uint64_t>(resources.device->info().limits.orig_attr.max_cqe);
   return static_cast<uint32_t>(std::min(wanted, most));
 }
@@ -61,7 +65,8 @@ VerbsSender::VerbsSender(const ContextResources& resources, const urma_jfs_cfg_t
              resources.device->info().attr.dev_cap.max_msg_size),
       resources_(resources),
       is_jetty_(identity.jetty),
-      post_send_(resources.device->api().post_send),
+      post_send_(resources.device->info().soft_iwarp() ? resources.device->api().post_send_quietly
+                                                       : resources.device->api().post_send),
       read_pieces_(pieces_of_read(resources.device->info())),
       has_atomics_(resources.device->info().has_atomics()),
       is_rm_(cfg.trans_mode == URMA_TM_RM),
@@ -78,6 +83,7 @@ VerbsSender::VerbsSender(const ContextResources& resources, const urma_jfs_cfg_t
   } else {
     queue().collected_by(this);
   }
+  if (device().iwarp()) proof_ = std::make_unique<ProofWord>(*resources.device, /*access=*/0);
   list_.pieces.resize(cfg.max_sge + 2 * RequestList::kRequests);
   if (jfc().channel() != nullptr) jfc().channel()->watch(pump_->channel());
   resources_.connections->add_holder(this);
@@ -95,7 +101,8 @@ QueuePairLimits VerbsSender::limits() const {
   const uint32_t inline_bytes = std::max<uint32_t>(config().max_inline_data, sizeof(Letter));
   const auto most_pieces = static_cast<uint32_t>(device().limits.orig_attr.max_sge);
   QueuePairLimits limits;
-  limits.sends = std::min(std::min(config().depth + config().depth / 4, kMaxSends) + 8, most);
+  const uint32_t requests = config().depth * requests_for_each(device());
+  limits.sends = std::min(std::min(requests + config().depth / 4, kMaxSends) + 8, most);
   // One for a header of ours, in mode UM.
   limits.send_sges = std::min(config().max_sge + 1U, most_pieces);
   limits.inline_bytes = std::min(inline_bytes, device().max_inline);
@@ -123,8 +130,11 @@ bool VerbsSender::refuses(const urma_jfs_wr_t& wr) const {
   }
   const OpKind kind = kind_of(wr.opcode);
   if (kind == OpKind::kAtomic && !info.has_atomics()) {
-    URMA_LOG_LIMITED(ERR, "post: opcode {:#x} is an atomic, which {} has not",
-                     static_cast<int>(wr.opcode), info.name);
+    URMA_LOG_LIMITED(
+        ERR,
+        "post: opcode {:#x} is an atomic, which {} has not; use a device whose max_cas_size is not "
+        "0",
+        static_cast<int>(wr.opcode), info.name);
     return true;
   }
   const bool wide = kind == OpKind::kAtomic && wr.cas.src->len > sizeof(uint64_t);

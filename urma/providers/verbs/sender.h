@@ -15,6 +15,7 @@
 #include "urma/providers/verbs/connection.h"
 #include "urma/providers/verbs/implicit_regions.h"
 #include "urma/providers/verbs/mailbox.h"
+#include "urma/providers/verbs/proof_word.h"
 
 namespace urma::verbs {
 
@@ -36,7 +37,7 @@ class DevicePath : public TargetPath {
 struct RequestList {
   static constexpr uint32_t kRequests = 32;
 
-  std::array<ibv_send_wr, kRequests> requests;
+  std::array<ibv_send_wr, kRequests + 1> requests;  // room for a path's own behind them
   std::array<Letter, kRequests> letters;
   std::vector<ibv_sge> pieces;
   uint32_t count = 0;
@@ -101,6 +102,8 @@ class VerbsSender final : public Sender, private CompletionSource, private Conne
   // Whether a path but this one has requests under way.
   bool others_busy(const SendPath* path) const;
   ImplicitRegions& implicit_regions() { return implicit_regions_; }
+  // Where proofs are read to; of iWARP only.
+  ibv_sge* proof_piece() { return &proof_->piece; }
   // In mode UM only.
   DatagramSends& datagrams() { return *datagrams_; }
 
@@ -168,6 +171,7 @@ class VerbsSender final : public Sender, private CompletionSource, private Conne
   RequestList list_;
   ImplicitRegions implicit_regions_;
   std::unique_ptr<DatagramSends> datagrams_;  // UM
+  std::unique_ptr<ProofWord> proof_;          // iWARP
 };
 
 }  // namespace urma::verbs

@@ -88,9 +88,13 @@ void VerbsTransport::open_connections(const PortAddress& address) {
 
 // All that iWARP tells is that a connection has ended. Why, its owner says, or says no more.
 void VerbsTransport::explain_break(const ConnectRequest& request) {
-  probe(request.target, [this, connection = request.connection](Answer answer) {
+  probe(request.target, [this, request](Answer answer) {
     const bool stands = answer == Answer::kAccepted;
-    connections_.broke(connection, stands ? URMA_CR_REM_OPERATION_ERR : status_of(answer));
+    URMA_LOG_LIMITED(
+        WARNING, "the connection of queue {:#x} to id {:#x} has ended: {}", request.source.id,
+        request.target.id,
+        stands ? "its receiver had no receive, or refused a request" : answer_text(answer));
+    connections_.broke(request.connection, stands ? URMA_CR_REM_OPERATION_ERR : status_of(answer));
     serve_senders();
   });
 }

@@ -6,6 +6,9 @@
 #include <net/if.h>
 #include <netinet/in.h>
 #include <netpacket/packet.h>
+#include <pthread.h>
+#include <signal.h>
+#include <time.h>
 
 #include <cerrno>
 #include <cstdlib>
@@ -125,6 +128,23 @@ void fill_completions(VerbsApi* api) {
   api->ack_cq_events = ::ibv_ack_cq_events;
 }
 
+// Whether it is blocked or not, a SIGPIPE that comes to this thread meanwhile is taken away.
+int post_send_quietly(ibv_qp* qp, ibv_send_wr* first, ibv_send_wr** bad) {
+  sigset_t pipe;
+  sigset_t before;
+  sigset_t pending;
+  ::sigemptyset(&pipe);
+  ::sigaddset(&pipe, SIGPIPE);
+  ::sigpending(&pending);
+  const bool others = ::sigismember(&pending, SIGPIPE) == 1;
+  ::pthread_sigmask(SIG_BLOCK, &pipe, &before);
+  const int error = checked<::ibv_post_send>(qp, first, bad);
+  constexpr timespec kNow = {};
+  if (!others) ::sigtimedwait(&pipe, nullptr, &kNow);
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return error;
+}
+
 void fill_queues(VerbsApi* api) {
   api->create_srq = ::ibv_create_srq;
   api->modify_srq = checked<::ibv_modify_srq>;
@@ -136,6 +156,7 @@ void fill_queues(VerbsApi* api) {
   api->query_qp = checked<::ibv_query_qp>;
   api->destroy_qp = checked<::ibv_destroy_qp>;
   api->post_send = checked_failure<::ibv_post_send>;
+  api->post_send_quietly = post_send_quietly;
   api->post_recv = checked_failure<::ibv_post_recv>;
   api->create_ah = ::ibv_create_ah;
   api->destroy_ah = checked<::ibv_destroy_ah>;

@@ -82,6 +82,9 @@ struct VerbsApi {
   int (*query_qp)(ibv_qp* qp, ibv_qp_attr* attr, int mask, ibv_qp_init_attr* init_attr);
   int (*destroy_qp)(ibv_qp* qp);
   int (*post_send)(ibv_qp* qp, ibv_send_wr* first, ibv_send_wr** bad);
+  // The same, and where the kernel tells this thread with SIGPIPE that a connection of Soft-iWARP
+  // has ended, nobody hears of it.
+  int (*post_send_quietly)(ibv_qp* qp, ibv_send_wr* first, ibv_send_wr** bad);
   int (*post_recv)(ibv_qp* qp, ibv_recv_wr* first, ibv_recv_wr** bad);
 
   // Addresses of datagrams.
