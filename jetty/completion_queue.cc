@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "jetty/send_queue.h"
+#include "urma/base/guard.h"
 #include "urma/base/log.h"
 
 namespace urma {
@@ -14,7 +15,19 @@ namespace {
 // two peers which each poll only their send JFC both complete, seldom enough to cost nothing.
 constexpr uint64_t kIdlePollsPerSweep = 32;
 
+// Behind a poll, with no lock held.
+inline void go_further(ProgressDomain* domain, bool unfinished, bool sweeps) {
+  if (unfinished) [[unlikely]]
+    domain->take_over();
+  if (sweeps) [[unlikely]]
+    domain->progress_receives();
+}
+
 }  // namespace
+
+int CompletionSource::poll_alone(CompletionQueue* poller, int count, urma_cr_t* cr) noexcept {
+  return poller->poll_rest_guarded(0, count, cr);
+}
 
 bool CompletionRing::push(const urma_cr_t& record, bool solicited, bool polling) {
   if (polling) {
@@ -119,6 +132,14 @@ int CompletionQueue::poll(int count, urma_cr_t* cr) {
   return got;
 }
 
+int CompletionQueue::poll_behind_guarded(int count, urma_cr_t* cr) noexcept {
+  return guarded_count(URMA_LOG_SITE, [&] { return poll_behind(count, cr); });
+}
+
+int CompletionQueue::poll_rest_guarded(int got, int count, urma_cr_t* cr) noexcept {
+  return guarded_count(URMA_LOG_SITE, [&] { return poll_rest(got, count, cr); });
+}
+
 int CompletionQueue::poll_behind(int count, urma_cr_t* cr) {
   poll_lock_->enter_behind();
   polls_.store(polls() + 1, std::memory_order_relaxed);
@@ -133,10 +154,15 @@ int CompletionQueue::poll_rest(int got, int count, urma_cr_t* cr) {
   const bool unfinished = std::exchange(unfinished_, false);
   const bool sweeps = got == 0 && polls() % kIdlePollsPerSweep == 0;
   poll_lock_->leave();
-  if (unfinished) [[unlikely]]
-    domain_->take_over();
-  if (sweeps) [[unlikely]]
-    domain_->progress_receives();
+  go_further(domain_, unfinished, sweeps);
+  return got;
+}
+
+int CompletionQueue::finish_poll(int got, const urma_cr_t* cr) noexcept {
+  if (got != 0) counters_->polled({cr, static_cast<size_t>(got)});
+  const bool sweeps = got == 0 && polls() % kIdlePollsPerSweep == 0;
+  poll_lock_->leave();
+  go_further(domain_, /*unfinished=*/false, sweeps);
   return got;
 }
 
@@ -169,7 +195,7 @@ int CompletionQueue::collect_from_sources(int count, urma_cr_t* cr) {
   int got = 0;
   if (first_ >= total) first_ = 0;
   for (size_t i = 0, next = first_; i < total && got < count; ++i) {
-    got += sources_[next].source->collect(this, count - got, cr + got);
+    got += sources_[next].direct->collect(this, count - got, cr + got);
     if (++next == total) next = 0;
   }
   // A source that fills every poll must not starve the ones behind it.
@@ -184,7 +210,7 @@ void CompletionQueue::attach(CompletionSource* source) {
   if (found != sources_.end()) {
     ++found->count;
   } else {
-    sources_.push_back({source, 1});
+    sources_.push_back({source, source->direct(), 1});
     find_only_ones();
   }
   attachments_.fetch_add(1, std::memory_order_relaxed);
@@ -202,8 +228,9 @@ void CompletionQueue::detach(CompletionSource* source) {
 }
 
 void CompletionQueue::find_only_ones() {
-  only_source_ = sources_.size() == 1 ? sources_.front().source : nullptr;
-  only_send_queue_ = only_source_ != nullptr ? only_source_->send_queue() : nullptr;
+  const bool one = sources_.size() == 1;
+  only_source_ = one ? sources_.front().direct : nullptr;
+  only_send_queue_ = one ? only_source_->send_queue() : nullptr;
 }
 
 }  // namespace urma

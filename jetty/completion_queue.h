@@ -41,6 +41,11 @@ class CompletionSource {
   virtual bool outstanding() const = 0;
   // Itself where it is one: a JFC that has no other source polls it without a detour.
   virtual SendQueue* send_queue() { return nullptr; }
+  // Who collects for it by a shorter way, for as long as it is attached; else itself.
+  virtual CompletionSource* direct() { return this; }
+  // A whole poll of a JFC that has no other source, and nothing in its ring: with its lock held,
+  // which this leaves, see end_poll() and poll_rest().
+  virtual int poll_alone(CompletionQueue* poller, int count, urma_cr_t* cr) noexcept;
 };
 
 // Everything that a poll which found nothing may try to move besides its own JFC's queues, and who
@@ -104,6 +109,25 @@ class CompletionQueue : public urma_jfc_t {
 
   // -1 where it is not open.
   int poll(int count, urma_cr_t* cr);
+  // The same for providers whose sources ask a device each time: nothing else is looked at first.
+  [[gnu::always_inline]] int poll_device(int count, urma_cr_t* cr) noexcept {
+    if (!is_open()) [[unlikely]]
+      return -1;
+    if (!poll_lock_->enter_at_once()) [[unlikely]]
+      return poll_behind_guarded(count, cr);
+    polls_.store(polls() + 1, std::memory_order_relaxed);
+    if (only_source_ == nullptr || !ring_->empty()) [[unlikely]]
+      return poll_rest_guarded(0, count, cr);
+    return only_source_->poll_alone(this, count, cr);
+  }
+  // For poll_alone(): that these records of success are all; or that others may look further.
+  [[gnu::always_inline]] int end_poll(int got) {
+    counters_->by_status[URMA_CR_SUCCESS].add(static_cast<uint32_t>(got));
+    poll_lock_->leave_at_once();
+    return got;
+  }
+  [[gnu::noinline]] int poll_rest_guarded(int got, int count, urma_cr_t* cr) noexcept;
+  [[gnu::noinline]] int finish_poll(int got, const urma_cr_t* cr) noexcept;
 
   // urma_rearm_jfc, and the moderation of urma_modify_jfc.
   urma_status_t arm(bool solicited_only);
@@ -163,6 +187,7 @@ class CompletionQueue : public urma_jfc_t {
 
   struct Attached {
     CompletionSource* source;
+    CompletionSource* direct;  // of it
     uint32_t count;
   };
 
@@ -170,6 +195,7 @@ class CompletionQueue : public urma_jfc_t {
   void detach(CompletionSource* source);
   void find_only_ones();
   [[gnu::noinline]] int poll_behind(int count, urma_cr_t* cr);
+  [[gnu::noinline]] int poll_behind_guarded(int count, urma_cr_t* cr) noexcept;
   [[gnu::noinline]] int poll_rest(int got, int count, urma_cr_t* cr);
   [[gnu::noinline]] int collect(int count, urma_cr_t* cr);
   int take_from_ring(int count, urma_cr_t* cr) {

@@ -22,11 +22,15 @@ void require_token_policy(const char* what, uint32_t policy) {
   }
 }
 
-// Memory that is not there would fail at the first access; hardware would refuse to pin it now.
-void require_mapped(uint64_t va, uint64_t len) {
+void require_range(uint64_t va, uint64_t len) {
   if (len == 0 || va + len < va) {
     fail(URMA_EINVAL, "register_seg: {} bytes at {:#x} are no range of memory", len, va);
   }
+}
+
+// Memory that is not there would fail at the first access; hardware would refuse to pin it now.
+void require_mapped(uint64_t va, uint64_t len) {
+  require_range(va, len);
   const uint64_t page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
   const uint64_t first = va / page * page;
   if (::msync(reinterpret_cast<void*>(first), va + len - first, MS_ASYNC) != 0) {
@@ -150,32 +154,48 @@ urma_token_id_t* Context::alloc_token_id_ex(urma_token_id_flag_t flag) {
   return token.release();
 }
 
-urma_target_seg_t* Context::register_seg(urma_seg_cfg_t* cfg) {
-  require_token_policy("register_seg", cfg->flag.bs.token_policy);
-  require_mapped(cfg->va, cfg->len);
-  if (cfg->token_id == nullptr) fail(URMA_EINVAL, "register_seg: token_id is NULL; allocate one");
+// All of a segment but its `ref`.
+std::unique_ptr<Segment> Context::describe(const urma_seg_cfg_t& cfg) {
+  require_token_policy("register_seg", cfg.flag.bs.token_policy);
+  if (cfg.token_id == nullptr) fail(URMA_EINVAL, "register_seg: token_id is NULL; allocate one");
   std::unique_ptr<Segment> segment = transport_->make_segment();
-  segment->seg.ubva = {eid, uasid, cfg->va};
-  segment->seg.len = cfg->len;
-  segment->seg.attr.value = cfg->flag.value;
+  segment->seg.ubva = {eid, uasid, cfg.va};
+  segment->seg.len = cfg.len;
+  segment->seg.attr.value = cfg.flag.value;
   segment->seg.attr.bs.dsva = 0;
   // The bit of the flag that stood here says something else in attr; core fills it in.
   segment->seg.attr.bs.user_token_id = 0;
-  segment->seg.token_id = cfg->token_id->token_id;
-  segment->user_ctx = cfg->user_ctx;
+  segment->seg.token_id = cfg.token_id->token_id;
+  segment->user_ctx = cfg.user_ctx;
   segment->urma_ctx = this;
-  segment->token_id = cfg->token_id;
+  segment->token_id = cfg.token_id;
   segment->registered = true;
-  const uint32_t access = cfg->flag.bs.access;
+  const uint32_t access = cfg.flag.bs.access;
   segment->eid = eid;
-  segment->base = cfg->va;
-  segment->len = cfg->len;
-  segment->token_id_value = cfg->token_id->token_id;
-  segment->token_policy = cfg->flag.bs.token_policy;
-  segment->token = cfg->token_value;
+  segment->base = cfg.va;
+  segment->len = cfg.len;
+  segment->token_id_value = cfg.token_id->token_id;
+  segment->token_policy = cfg.flag.bs.token_policy;
+  segment->token = cfg.token_value;
   segment->access = (access & URMA_ACCESS_LOCAL_ONLY) != 0 ? 0 : access;
   segment->device = dev->name;
+  return segment;
+}
+
+urma_target_seg_t* Context::register_seg(urma_seg_cfg_t* cfg) {
+  require_mapped(cfg->va, cfg->len);
+  std::unique_ptr<Segment> segment = describe(*cfg);
   transport_->enter(segment.get());
+  segment->handle = segment->ref.index;
+  return segment.release();
+}
+
+urma_target_seg_t* Context::register_foreign(urma_seg_cfg_t* cfg,
+                                             const std::function<void(Segment*)>& enter) {
+  require_range(cfg->va, cfg->len);
+  std::unique_ptr<Segment> segment = describe(*cfg);
+  segment->foreign = true;
+  enter(segment.get());
   segment->handle = segment->ref.index;
   return segment.release();
 }

@@ -5,6 +5,8 @@
 #define JETTY_CONTEXT_H_
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 
 #include "jetty/async_events.h"
 #include "jetty/channels.h"
@@ -24,6 +26,10 @@ class Context : public urma_context_t {
   urma_token_id_t* alloc_token_id();
   urma_token_id_t* alloc_token_id_ex(urma_token_id_flag_t flag);
   urma_target_seg_t* register_seg(urma_seg_cfg_t* cfg);
+  // The same for memory that is not this process's; `enter` does what Transport::enter() does for
+  // other segments. Throws Error.
+  urma_target_seg_t* register_foreign(urma_seg_cfg_t* cfg,
+                                      const std::function<void(Segment*)>& enter);
   urma_target_seg_t* import_seg(urma_seg_t* seg, urma_token_t* token, uint64_t addr,
                                 urma_import_seg_flag_t flag);
 
@@ -41,6 +47,7 @@ class Context : public urma_context_t {
   ChannelUse use_channel(uint32_t number) { return {channels_, number}; }
 
  private:
+  std::unique_ptr<Segment> describe(const urma_seg_cfg_t& cfg);
   void require_mode(const char* what, urma_transport_mode_t mode) const;
   urma_target_jetty_t* import_queue(const urma_jetty_id_t& id, urma_target_type_t type,
                                     urma_transport_mode_t mode, urma_import_jetty_flag_t flag,

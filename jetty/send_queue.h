@@ -127,6 +127,15 @@ class SendQueue : public CompletionSource {
     ++entry->path->entries;
     grow();
   }
+  // The same for a request that a path has given to its device.
+  [[gnu::always_inline]] void commit_in_flight(SendEntry* entry) {
+    entry->state = SendState::kInFlight;
+    entry->status = URMA_CR_SUCCESS;
+    entry->special = 0;
+    entry->next = kNoEntry;
+    begin(entry->path);
+    grow();
+  }
   // The same for a message that is on its way already.
   [[gnu::always_inline]] void commit_sent(SendEntry* entry, bool signalled) {
     entry->state = SendState::kInFlight;
@@ -151,7 +160,8 @@ class SendQueue : public CompletionSource {
   // A request was executed when it was posted.
   [[gnu::always_inline]] void count_executed(uint64_t bytes) { counters_.executed(bytes); }
   // A request was taken from the program.
-  void count_post() { counters_.posts.add(1); }
+  void count_post() { count_posts(1); }
+  [[gnu::always_inline]] void count_posts(uint32_t count) { counters_.posts.add(count); }
   void count_refused() { counters_.refused.add(1); }
 
   // The state, and what it does to the records. The paths are the provider's to flush, before.
@@ -204,6 +214,24 @@ class SendQueue : public CompletionSource {
   void set_waiting() { waiting_.store(true, std::memory_order_relaxed); }
   int collect(CompletionQueue* poller, int count, urma_cr_t* cr) override;
   SendQueue* send_queue() override { return this; }
+  CompletionSource* direct() override { return direct_ != nullptr ? direct_ : this; }
+  // A sender that collects for it from a device. Before it is attached.
+  void collected_by(CompletionSource* direct) { direct_ = direct; }
+  // For that one, with the lock: the first of the paths with outstanding requests; the oldest
+  // request; up to so many records of those that are done.
+  SendPath* busy() const { return busy_; }
+  SendEntry* oldest() const { return &at(head_); }
+  // The oldest one, which is under way, ends with success and leaves at once.
+  [[gnu::always_inline]] void leave_at_once(SendEntry* entry) {
+    counters_.ended(URMA_CR_SUCCESS, entry->bytes);
+    --entry->path->entries;
+    if (--entry->path->outstanding == 0) make_idle(entry->path);
+    head_ = behind(head_);
+    ++popped_;
+    size_.store(size_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
+  }
+  [[gnu::always_inline]] int retire(int count, urma_cr_t* cr);
+  [[gnu::always_inline]] static void fill_record(const SendEntry& entry, urma_cr_t* cr);
   // The same where nothing is under way, up to the first entry that is not a success: makes no
   // call. *all is false where collect() may find more.
   [[gnu::always_inline]] int collect_at_once(int count, urma_cr_t* cr, bool* all);
@@ -214,8 +242,6 @@ class SendQueue : public CompletionSource {
  private:
   void make_room();
   [[gnu::noinline]] void announce_armed();
-  [[gnu::always_inline]] int retire(int count, urma_cr_t* cr);
-  [[gnu::always_inline]] static void fill_record(const SendEntry& entry, urma_cr_t* cr);
   [[gnu::cold, gnu::noinline]] void fill_marker(const SendEntry& entry, urma_cr_t* cr) const;
   [[gnu::cold, gnu::noinline]] void vacate_special(SendEntry* entry);
   [[gnu::cold, gnu::noinline]] void fail(SendEntry* entry, urma_cr_status_t status);
@@ -288,6 +314,7 @@ class SendQueue : public CompletionSource {
   uint64_t popped_ = 0;       // all that ever left
   uint64_t announced_ = 0;    // up to here, counted as popped_ is, the armed JFC knows what is due
   SendPath* busy_ = nullptr;  // the paths with outstanding requests, the latest first
+  CompletionSource* direct_ = nullptr;
   QueueCounters counters_;
 };
 

@@ -73,12 +73,6 @@ uint8_t hint_of(const urma_jfs_wr_t& wr) {
   }
 }
 
-void drop_segments(SendEntry* entry) {
-  for (ImportedSegment* segment : {entry->remote, entry->notified}) {
-    if (segment != nullptr) segment->drop_ref();
-  }
-}
-
 }  // namespace
 
 TargetPath::TargetPath(SendQueue* queue, RemoteQueue* target, uint32_t hint)
@@ -94,23 +88,6 @@ TargetPath::TargetPath(SendQueue* queue, RemoteQueue* target, uint32_t hint)
 TargetPath::~TargetPath() {
   while (!idle()) take_first();
   target_->drop_ref();
-}
-
-void TargetPath::enqueue(SendEntry* entry) {
-  const uint32_t index = queue_->index_of(entry);
-  if (idle()) {
-    first_pending_ = index;
-  } else {
-    queue_->at(last_pending_).next = index;
-  }
-  last_pending_ = index;
-}
-
-SendEntry* TargetPath::take_first() {
-  SendEntry* entry = first();
-  first_pending_ = entry->next;
-  drop_segments(entry);
-  return entry;
 }
 
 const urma_target_jetty_t Sender::kNobody = {};

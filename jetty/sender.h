@@ -28,7 +28,7 @@ class TargetPath : public SendPath {
   TargetPath(const TargetPath&) = delete;
   TargetPath& operator=(const TargetPath&) = delete;
 
-  void enqueue(SendEntry* entry);
+  void enqueue(SendEntry* entry) { enqueue_at(queue_->index_of(entry)); }
   // The next look is one of many in vain: for those who look seldom.
   virtual void insist() {}
   // Ends all requests: those that the target has received with success, the others with
@@ -50,7 +50,22 @@ class TargetPath : public SendPath {
   // The oldest request that waits; not to be called while idle().
   SendEntry* first() const { return &queue_->at(first_pending_); }
   // Takes it out, without a completion.
-  SendEntry* take_first();
+  [[gnu::always_inline]] SendEntry* take_first() {
+    SendEntry* entry = first();
+    take_out(entry);
+    return entry;
+  }
+  [[gnu::always_inline]] void take_out(SendEntry* first) {
+    first_pending_ = first->next;
+    if (first->remote != nullptr) first->remote->drop_ref();
+    if (first->notified != nullptr) [[unlikely]]
+      first->notified->drop_ref();
+  }
+  // Behind all others.
+  [[gnu::always_inline]] void enqueue_at(uint32_t index) {
+    (idle() ? first_pending_ : queue_->at(last_pending_).next) = index;
+    last_pending_ = index;
+  }
   RemoteQueue* target() const { return target_; }
   uint32_t hint() const { return hint_; }
 
@@ -96,6 +111,7 @@ class Sender {
   void quiesce();
 
   SendQueue& queue() { return queue_; }
+  const SendQueue& queue() const { return queue_; }
   Transport& transport() { return *transport_; }
   const urma_jfs_cfg_t& config() const { return cfg_; }
   const urma_jetty_id_t& id() const { return id_; }

@@ -51,6 +51,7 @@ struct Segment : SegmentHandle {
   uint32_t open_token_id;      // the token id, where everybody may read the segment; else 0
   SharedPages::RangeId pages;  // what of it peers can map; 0: nothing
   const char* device;          // the name of the device that it was registered at
+  bool foreign = false;        // no memory of this process, which must not touch it
 
   bool covers(uint64_t va, uint64_t bytes) const {
     return va >= base && bytes <= len && va - base <= len - bytes;

@@ -64,14 +64,14 @@ std::string name_of_device() {
   return name;
 }
 
-// From here on this process uses the device under the name that some programs insist on. Returns
-// its own name.
+// From here on this process uses the device under the name that some programs insist on.
+// Returns the name of the device that it stands for.
 std::string use_alias() {
-  std::string name = name_of_device();
-  const std::string alias = "bonding_dev_0=" + name;
+  std::string real = name_of_device();
+  const std::string alias = "bonding_dev_0=" + real;
   EXPECT_EQ(::setenv("URMA_DEVICE_ALIAS", alias.c_str(), 1), 0);
   EXPECT_EQ(::setenv("URMA_DEVICE", "bonding_dev_0", 1), 0);
-  return name;
+  return real;
 }
 
 urma_status_t control(urma_context_t* ctx, uint32_t opcode, void* in = nullptr, uint32_t in_len = 0,
@@ -83,7 +83,7 @@ urma_status_t control(urma_context_t* ctx, uint32_t opcode, void* in = nullptr, 
 
 TEST_F(Clients, C1_03_ADeviceOfTheBondingName) {
   run_one([](Channel&) {
-    const std::string own_name = use_alias();
+    const std::string real_name = use_alias();
     EXPECT_EQ(urma_init(nullptr), URMA_SUCCESS);
     char name[] = "bonding_dev_0";
     urma_device_t* device = urma_get_device_by_name(name);
@@ -94,7 +94,7 @@ TEST_F(Clients, C1_03_ADeviceOfTheBondingName) {
     urma_device_t* real = nullptr;
     for (int i = 0; i < count; ++i) {
       listed = listed || list[i] == device;
-      if (list[i]->name == own_name) real = list[i];
+      if (list[i]->name == real_name) real = list[i];
     }
     urma_free_device_list(list);
     EXPECT_TRUE(listed);
@@ -292,7 +292,8 @@ size_t resident_bytes() {
 
 TEST_F(Clients, C2_03_DepthCostsNoMemory) {
   if (kSanitized) GTEST_SKIP() << "a sanitizer has memory of its own for each allocation";
-  run_one([](Channel&) {
+  const bool maps = device_traits().maps;
+  run_one([maps](Channel&) {
     constexpr int kQueues = 8;
     Endpoint endpoint;
     const urma_device_cap_t cap = attributes().dev_cap;
@@ -321,7 +322,10 @@ TEST_F(Clients, C2_03_DepthCostsNoMemory) {
       jfss.push_back(urma_create_jfs(endpoint.ctx, &jfs_cfg));
       ASSERT_NE(jfss.back(), nullptr);
     }
-    EXPECT_LT(resident_bytes() - before, size_t{2} << 20);
+    // The queues of a device are in memory that is its own, and never untouched.
+    if (maps) {
+      EXPECT_LT(resident_bytes() - before, size_t{2} << 20);
+    }
     for (int i = 0; i < kQueues; ++i) {
       EXPECT_EQ(urma_delete_jfs(jfss[i]), URMA_SUCCESS);
       EXPECT_EQ(urma_delete_jfr(jfrs[i]), URMA_SUCCESS);

@@ -153,7 +153,7 @@ class Target {
     channel_.sync();  // go
     if (step.receives()) check_receive(step, victim);
     if (victim != nullptr) channel_.sync();  // received
-    channel_.sync();  // done
+    channel_.sync();                         // done
     Memories::check(place, atomic ? &result : moved, step.size);
     if (step.operation.opcode == URMA_OPC_WRITE_NOTIFY) {
       EXPECT_EQ(notified_, step.immediate());

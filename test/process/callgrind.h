@@ -25,6 +25,8 @@ struct Counted {
 
   // Of all files but the one that has this name.
   double without(const std::string& file) const;
+  // Of one file alone.
+  double of(const std::string& file) const { return often(file, 0); }
   // Of one file, and of it what was executed at least so often: what a loop does each time.
   double often(const std::string& file, double least) const;
 };

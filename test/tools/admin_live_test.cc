@@ -224,7 +224,9 @@ TEST_F(AdminLiveTest, ObjectsOfADevice) {
   EXPECT_EQ(entry_of(one["processes"], "pid", client_.pid())["queues"].size(), 1u);
   EXPECT_EQ(entry_of(one["processes"], "pid", server_.pid())["queues"].size(), 0u);
   EXPECT_EQ(entry_of(show("jfc")["processes"], "pid", client_.pid())["queues"].size(), 2u);
-  EXPECT_EQ(entry_of(show("rc")["processes"], "pid", client_.pid())["queues"].size(), 0u);
+  const json rc = entry_of(show("rc")["processes"], "pid", client_.pid());
+  EXPECT_EQ(rc["queues"].size(), 0u);
+  EXPECT_EQ(rc["connections"], json::array());
   EXPECT_EQ(admin_json({"list_res", "-d", "urma_shm0", "-R", "7"}), jetties);
   EXPECT_EQ(admin_json({"show_res", "-d", "urma_shm0", "-R", "7", "-k", text(client_ids_.sender)}),
             one);

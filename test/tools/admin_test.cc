@@ -100,6 +100,9 @@ TEST_F(AdminTest, WholeAsDocumented) {
                            "max_write_size",
                            "max_cas_size",
                            "atomic_feature",
+                           "emulated_atomics",
+                           "emulated_atomics_4",
+                           "dmabuf",
                            "trans_mode",
                            "congestion_ctrl_alg",
                            "ceq_cnt",
@@ -115,6 +118,8 @@ TEST_F(AdminTest, WholeAsDocumented) {
   EXPECT_TRUE(has_line(result.out, "^max_mtu +: [0-9]+ \\[MTU_[0-9]+\\]$"));
   EXPECT_TRUE(has_line(result.out, "^trans_mode +: 0x7 .URMA_TM_RM.URMA_TM_RC.URMA_TM_UM.$"));
   EXPECT_TRUE(has_line(result.out, "^atomic_feature +: 0x7f .CAS.SWAP.FETCH_AND_ADD"));
+  EXPECT_TRUE(has_line(result.out, "^emulated_atomics +: 0x0 .]$"));
+  EXPECT_TRUE(has_line(result.out, "^dmabuf +: 0$"));
   EXPECT_TRUE(has_line(result.out, "^priority +sl +tp_type$"));
   EXPECT_TRUE(has_line(result.out, "^8 +8 +CTP$"));
   EXPECT_TRUE(has_line(result.out, "^>>>>>+$"));

@@ -30,6 +30,7 @@ class ScriptedAsking : public Connector {
     disconnects.emplace_back(request.connection, reason);
   }
   void turn_away(uint64_t, const ConnectRequest&, DisconnectReason) override {}
+  void ask_for_fault(const ConnectRequest&, std::function<void(bool too_long)>) override {}
   void ask_for_segment(const SegmentRequest&, std::function<void(const SegmentAnswer&)>) override {}
 
   ConnectAnswer answer;

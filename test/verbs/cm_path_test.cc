@@ -43,6 +43,13 @@ class OwnerAsking : public Connector {
     acceptor_->forget(nonce, request.connection);
     fabric_->connector.turn_away(nonce, request, reason);
   }
+  void ask_for_fault(const ConnectRequest& request,
+                     std::function<void(bool too_long)> answered) override {
+    fabric_->service.post([=, this] {
+      VerbsReceiver* there = receiver(request);
+      answered(there != nullptr && there->found_too_long(kNonce, request.connection));
+    });
+  }
   void ask_for_segment(const SegmentRequest& request,
                        std::function<void(const SegmentAnswer&)> answered) override {
     fabric_->connector.ask_for_segment(request, std::move(answered));

@@ -205,6 +205,8 @@ class TestJfc : public CompletionQueue {
     end_events();
     close();
   }
+  // As a provider polls it that has a device.
+  [[gnu::noinline]] int poll(int count, urma_cr_t* cr) { return poll_device(count, cr); }
 
  private:
   Bell bell_of_its_own_ = {};
@@ -276,14 +278,18 @@ class Fabric {
     service.settle();
   }
 
+  // All of them lock_free, as tests are one thread: so the short ways are taken, and the others
+  // where these end.
   std::unique_ptr<TestJfc> make_jfc(uint32_t depth = 64, EventChannel* channel = nullptr) {
     urma_jfc_cfg_t cfg = {};
     cfg.depth = depth;
+    cfg.flag.bs.lock_free = 1;
     return std::make_unique<TestJfc>(&ctx, cfg, &transport, &events, channel);
   }
   urma_jfs_cfg_t jfs_cfg(TestJfc* jfc, uint32_t depth = 16) {
     urma_jfs_cfg_t cfg = {};
     cfg.depth = depth;
+    cfg.flag.bs.lock_free = 1;
     cfg.trans_mode = URMA_TM_RM;
     cfg.max_sge = 4;
     cfg.max_inline_data = 64;
@@ -295,6 +301,7 @@ class Fabric {
   urma_jfr_cfg_t jfr_cfg(TestJfc* jfc, uint32_t depth = 16) {
     urma_jfr_cfg_t cfg = {};
     cfg.depth = depth;
+    cfg.flag.bs.lock_free = 1;
     cfg.trans_mode = URMA_TM_RM;
     cfg.max_sge = 4;
     cfg.min_rnr_timer = 1;

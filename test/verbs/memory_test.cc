@@ -174,7 +174,7 @@ TEST_F(MemoryTest, HalfARegistrationIsUndone) {
 
 TEST_F(MemoryTest, DmabufsAreRegisteredWhereTheDeviceCan) {
   const auto device = open({.has_dmabuf = true});
-  EXPECT_TRUE(has_dmabuf(*device));
+  EXPECT_TRUE(device->info().has_dmabuf);
   const Fd file(::memfd_create("dmabuf", MFD_CLOEXEC));
   ASSERT_EQ(::ftruncate(file.get(), 3 * 4096), 0);
   const MemoryRegion region(*device, file.get(), 4096 + 16, 0x7000'0010, 4096, {kAll});
@@ -188,11 +188,11 @@ TEST_F(MemoryTest, DmabufsAreRegisteredWhereTheDeviceCan) {
 
 TEST_F(MemoryTest, DmabufsAreRefusedWhereItCannot) {
   const auto device = open({});
-  EXPECT_FALSE(has_dmabuf(*device));
+  EXPECT_FALSE(device->info().has_dmabuf);
   const auto [status, text] =
       failure_of([&] { const MemoryRegion region(*device, 0, 0, 0x1000, 4096, {}); });
-  EXPECT_EQ(status, URMA_EINVAL);
-  EXPECT_NE(text.find("of this kind"), std::string::npos) << text;
+  EXPECT_EQ(status, EOPNOTSUPP);
+  EXPECT_NE(text.find("takes no dma-bufs"), std::string::npos) << text;
 }
 
 }  // namespace

@@ -56,6 +56,24 @@ TEST(PathErrorsTest, WhatTheDeviceRefusesFailsAlone) {
   EXPECT_EQ(records[1].status, URMA_CR_SUCCESS);
 }
 
+TEST(PathErrorsTest, RequestThatIsPostedAloneIsRefusedOnceOrForEver) {
+  NEEDS_FAKE();
+  for (const int error : {ENOMEM, EINVAL}) {
+    Pair pair;
+    pair.connect();
+    for (uint64_t i = 0; i < 3; ++i) {
+      if (i == 1) pair.fabric.fake->fail("post_send", error);
+      Chain chain(pair.target.get());
+      chain.write(pair.here->sge(0, 8), pair.there->remote_sge(0, 8), i);
+      ASSERT_EQ(pair.post(&chain), URMA_SUCCESS);
+      const bool fails = i == 1 && error == EINVAL;
+      const urma_cr_t record = pair.sent(1)[0];
+      EXPECT_EQ(record.user_ctx, i);
+      EXPECT_EQ(record.status, fails ? URMA_CR_LOC_OPERATION_ERR : URMA_CR_SUCCESS);
+    }
+  }
+}
+
 TEST(PathErrorsTest, ErrorInTheMiddleFailsOneAndTheOthersGoOn) {
   Pair pair;
   pair.connect();

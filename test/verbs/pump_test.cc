@@ -6,7 +6,9 @@
 
 #include <atomic>
 #include <cstring>
+#include <functional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "test/verbs/requests.h"
@@ -116,6 +118,64 @@ TEST_F(PumpTest, PostBehindArmingIsWokenFor) {
   post_send();
   pair_.fabric.fake->resume_all();
   EXPECT_EQ(wait(kPatienceMs), send_jfc_.get());
+}
+
+// It is armed for by the post, and the request is through before that is done.
+TEST_F(PumpTest, PostThatCompletesAtOnceWakes) {
+  NEEDS_FAKE();
+  make_connection();
+  for (int i = 0; i < 3; ++i) {
+    send_jfc_->arm(false);
+    post_receive();
+    post_send();
+    EXPECT_EQ(wait(kPatienceMs), send_jfc_.get());
+    EXPECT_EQ(drain(send_jfc_.get()), 1);
+  }
+}
+
+std::function<void()> before_arming;
+int (*arm_device)(ibv_cq*, int);
+int arm_late(ibv_cq* cq, int solicited_only) {
+  if (before_arming) std::exchange(before_arming, {})();
+  return arm_device(cq, solicited_only);
+}
+
+// Of two JFCEs, one reads what rings for both. The other one's poll asks the device to ring again,
+// and has to find what comes meanwhile.
+TEST_F(PumpTest, CompletionWhileAPollArmsIsNotForgotten) {
+  NEEDS_FAKE();
+  EventChannel other_channel(&pair_.fabric.ctx, 2);
+  auto other_jfc = pair_.fabric.make_jfc(64, &other_channel);
+  make_connection();
+  receive_jfc_->arm(false);
+  post_receive();
+  post_send();
+  EXPECT_EQ(wait(kPatienceMs), receive_jfc_.get());
+  EXPECT_EQ(drain(receive_jfc_.get()), 1);
+  {
+    Attachment attachment(other_jfc.get(), receive_->receiver.get());
+    Endpoint other = pair_.fabric.connector.endpoints[2000];
+    other.jfc = other_jfc.get();
+    pair_.fabric.connector.endpoints[2001] = other;
+    target_ = pair_.fabric.import(2001);
+    for (int i = 0; i < 3; ++i) post_receive();
+    post_send();
+    drain(send_jfc_.get());
+    EXPECT_EQ(drain(other_jfc.get()), 1);
+    other_jfc->arm(true);
+    post_send(/*solicited=*/true);
+    EXPECT_EQ(wait(0), nullptr);
+    VerbsApi& verbs = pair_.fabric.fake->table();
+    arm_device = std::exchange(verbs.req_notify_cq, arm_late);
+    before_arming = [this] { post_send(/*solicited=*/true); };
+    urma_cr_t records[16];
+    EXPECT_EQ(other_jfc->poll(16, records), 2);
+    verbs.req_notify_cq = arm_device;
+    pair_.fabric.connector.endpoints.erase(2001);
+    receive_->receiver->close_ways(reinterpret_cast<uint64_t>(&receive_->object));
+    drain(send_jfc_.get());
+    pair_.fabric.settle();
+  }
 }
 
 TEST_F(PumpTest, CompletionBeforeArmingIsToldAtOnce) {

@@ -123,6 +123,9 @@ class Guest:
                 with open(files['test.log'], 'a', encoding='utf-8') as file:
                     file.write(self.why_missing(not log_shown))
                 log_shown = True
+            # What a case measures is shown, whatever became of it.
+            print(''.join(line for line in read(files['test.log']).splitlines(keepends=True)
+                          if line.startswith('|')), end='')
             yield {
                 'id': {'testResult': {'label': self.name(case)}},
                 'testResult': {

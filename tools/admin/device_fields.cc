@@ -107,6 +107,14 @@ void add_size_limits(const urma_device_cap_t& cap, Fields* fields) {
   fields->bits("atomic_feature", cap.atomic_feat.value, urma_atomic_feat_to_string);
 }
 
+// What the library says beyond the attributes.
+void add_further(const Device& device, Fields* fields) {
+  const urma_ext_device_t& further = device.further;
+  fields->bits("emulated_atomics", further.emulated_atomics.value, urma_atomic_feat_to_string);
+  fields->bits("emulated_atomics_4", further.emulated_atomics_4.value, urma_atomic_feat_to_string);
+  fields->number("dmabuf", further.dmabuf);
+}
+
 void add_transport(const urma_device_cap_t& cap, Fields* fields) {
   fields->bits("trans_mode", cap.trans_mode, mode_name);
   fields->bits("congestion_ctrl_alg", cap.congestion_ctrl_alg, urma_congestion_ctrl_alg_to_string);
@@ -140,6 +148,7 @@ size_t port_count(const Device& device) {
 void add_attributes(const Device& device, Fields* fields) {
   add_queue_limits(device.attr.dev_cap, fields);
   add_size_limits(device.attr.dev_cap, fields);
+  add_further(device, fields);
   add_transport(device.attr.dev_cap, fields);
   fields->number("port_count", device.attr.port_cnt);
   fields->number("reserved_jetty_id_min", device.attr.reserved_jetty_id_min);

@@ -9,12 +9,13 @@ namespace admin {
 namespace {
 
 Device describe(urma_device_t* handle) {
-  Device device = {handle, handle->name, {}, {}};
+  Device device = {handle, handle->name, {}, {}, {}};
   const urma_status_t status = urma_query_device(handle, &device.attr);
   if (status != URMA_SUCCESS) {
     throw Failure(urma::format("device {} cannot be asked what it can do (status {})", device.name,
                                static_cast<int>(status)));
   }
+  urma_ext_query_device(handle, &device.further);
   uint32_t count = 0;
   if (urma_eid_info_t* eids = urma_get_eid_list(handle, &count); eids != nullptr) {
     device.eids.assign(eids, eids + count);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "urma_api.h"
+#include "urma_ext.h"
 
 namespace admin {
 
@@ -14,6 +15,7 @@ struct Device {
   std::string name;
   urma_device_attr_t attr;
   std::vector<urma_eid_info_t> eids;
+  urma_ext_device_t further;
 
   bool aggregated() const;
 };

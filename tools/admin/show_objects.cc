@@ -3,6 +3,7 @@
 
 #include "third_party/fmt/format.h"
 #include "tools/admin/library.h"
+#include "tools/admin/show_connections.h"
 #include "tools/admin/show_devices.h"
 #include "tools/admin/show_queues.h"
 #include "tools/admin/show_segments.h"
@@ -21,7 +22,7 @@ bool is_of_kind(const urma_ext_queue_t& queue, const std::string& kind) {
     case URMA_EXT_QUEUE_JFR:
       return kind == "jfr";
     case URMA_EXT_QUEUE_JETTY:
-      return kind == "jetty" || (kind == "rc" && queue.trans_mode == URMA_TM_RC);
+      return kind == "jetty";
   }
   return false;
 }
@@ -68,6 +69,7 @@ Report show_objects(const Options& options) {
   const Library library;
   library.device(options.device);
   if (options.what == "tp" || options.what == "tpreuse") return show_channels(options);
+  if (options.what == "rc") return show_connections(options, missing_text(options));
   if (options.what == "seg") return show_segments_of_device(options);
   if (options.what == "jetty_group") {
     throw Failure(

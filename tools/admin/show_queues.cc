@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "third_party/fmt/format.h"
+#include "tools/admin/names.h"
 #include "tools/admin/processes.h"
 #include "tools/admin/text.h"
 #include "urma_types_str.h"
@@ -24,11 +25,6 @@ struct Sample {
   QueueAnswers answers;
 };
 
-const char* kind_name(uint32_t kind) {
-  static constexpr const char* kNames[] = {"jfc", "jfs", "jfr", "jetty"};
-  return kind < std::size(kNames) ? kNames[kind] : "unknown";
-}
-
 std::string state_name(const urma_ext_queue_t& queue) {
   if (queue.state > UINT8_MAX) return "INVALID";
   const auto state = static_cast<uint8_t>(queue.state);
@@ -40,40 +36,6 @@ std::string state_name(const urma_ext_queue_t& queue) {
     default:
       return urma_jetty_state_to_string(state);
   }
-}
-
-std::string mode_name(const urma_ext_queue_t& queue) {
-  switch (queue.trans_mode) {
-    case URMA_TM_RM:
-      return "RM";
-    case URMA_TM_RC:
-      return "RC";
-    case URMA_TM_UM:
-      return "UM";
-    default:
-      return "-";
-  }
-}
-
-std::string status_name(size_t status) {
-  static constexpr const char* kNames[] = {"SUCCESS",
-                                           "UNSUPPORTED_OPCODE_ERR",
-                                           "LOC_LEN_ERR",
-                                           "LOC_OPERATION_ERR",
-                                           "LOC_ACCESS_ERR",
-                                           "REM_RESP_LEN_ERR",
-                                           "REM_UNSUPPORTED_REQ_ERR",
-                                           "REM_OPERATION_ERR",
-                                           "REM_ACCESS_ABORT_ERR",
-                                           "ACK_TIMEOUT_ERR",
-                                           "RNR_RETRY_CNT_EXC_ERR",
-                                           "WR_FLUSH_ERR",
-                                           "WR_SUSPEND_DONE",
-                                           "WR_FLUSH_ERR_DONE",
-                                           "WR_UNHANDLED",
-                                           "LOC_DATA_POISON",
-                                           "REM_DATA_POISON"};
-  return status < std::size(kNames) ? kNames[status] : urma::format("STATUS_{}", status);
 }
 
 std::string device_of(const urma_ext_queue_t& queue) {
@@ -100,7 +62,7 @@ Json queue_json(const urma_ext_queue_t& queue) {
           {"kind", kind_name(queue.kind)},
           {"id", queue.id},
           {"state", state_name(queue)},
-          {"trans_mode", mode_name(queue)},
+          {"trans_mode", mode_name(queue.trans_mode)},
           {"depth", queue.depth},
           {"fill", queue.fill},
           {"jfc_id", queue.jfc_id},
@@ -133,7 +95,7 @@ std::vector<std::string> queue_row(const urma_ext_queue_t& queue) {
           kind_name(queue.kind),
           urma::format("{}", queue.id),
           state_name(queue),
-          mode_name(queue),
+          mode_name(queue.trans_mode),
           urma::format("{}/{}", queue.fill, queue.depth),
           number_or_dash(queue.jfc_id != 0, queue.jfc_id),
           number_or_dash(queue.jfr_id != 0, queue.jfr_id),

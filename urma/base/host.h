@@ -39,7 +39,14 @@ class SegmentInspector {
   // Error(URMA_ENOMEM) before there are more than `most` in the list.
   virtual void list_queues(size_t most, std::vector<urma_ext_queue_t>* queues) const = 0;
   virtual void list_segments(size_t most, std::vector<urma_ext_segment_t>* segments) const = 0;
+  // The same of connections, for who has any.
+  virtual void list_connections(size_t /*most*/,
+                                std::vector<urma_ext_connection_t>* /*connections*/) const {}
 };
+
+// urma_ext_register_dmabuf, as urma_ops_t::register_seg is urma_register_seg.
+using RegisterDmabuf = urma_target_seg_t* (*)(urma_context_t* ctx, urma_seg_cfg_t* cfg, int fd,
+                                              uint64_t offset);
 
 // What a module says of one of its devices. Copied by add_device.
 struct DeviceDescription {
@@ -48,7 +55,9 @@ struct DeviceDescription {
   urma_device_attr_t attr;
   const urma_eid_t* eids;  // index is eid_index
   uint32_t eid_count;
-  const SegmentInspector* inspector;  // NULL where it cannot tell; outlives the device
+  const SegmentInspector* inspector;         // NULL where it cannot tell; outlives the device
+  urma_ext_device_t details = {};            // but for the provider's name
+  RegisterDmabuf register_dmabuf = nullptr;  // NULL where it cannot
 };
 
 // The devices and providers of the process. Everything a module adds is forgotten at urma_uninit.
@@ -65,7 +74,7 @@ class Registry {
 
 }  // namespace urma
 
-inline constexpr uint32_t kUrmaHostVersion = 3;
+inline constexpr uint32_t kUrmaHostVersion = 4;
 
 // The versioned table. `runtime` is made by the first call of runtime(), which throws Error where
 // the runtime directory cannot be used.

@@ -62,6 +62,12 @@ bool credible(const urma_ext_segment_t& segment) {
          up_to(segment.part.reason, URMA_EXT_REASON_PEER);
 }
 
+bool credible(const urma_ext_connection_t& connection) {
+  return ends(connection.device) && up_to(connection.kind, URMA_EXT_QUEUE_JETTY) &&
+         up_to(connection.peer_kind, URMA_EXT_QUEUE_JETTY) &&
+         up_to(connection.state, URMA_EXT_CONNECTION_FAILED) && connection.incoming <= 1;
+}
+
 bool credible(const urma_ext_setting_t& setting) {
   return ends(setting.name) && ends(setting.value) && ends(setting.given) &&
          ends(setting.fallback) && ends(setting.range) && ends(setting.help) &&
@@ -164,6 +170,13 @@ URMA_EXPORT urma_status_t urma_ext_query_queues(uint32_t pid, urma_ext_queue_t* 
 URMA_EXPORT urma_status_t urma_ext_query_segments_of(uint32_t pid, urma_ext_segment_t* segments,
                                                      uint32_t* count) {
   return list(__func__, pid, Topic::kSegments, while_in_use(segments_now), segments, count);
+}
+
+URMA_EXPORT urma_status_t urma_ext_query_connections(uint32_t pid,
+                                                     urma_ext_connection_t* connections,
+                                                     uint32_t* count) {
+  return list(__func__, pid, Topic::kConnections, while_in_use(connections_now), connections,
+              count);
 }
 
 URMA_EXPORT urma_status_t urma_ext_query_settings(uint32_t pid, urma_ext_setting_t* settings,

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: MIT
 //
 // The calls on token ids and segments.
+#include <cerrno>
+#include <functional>
+
 #include "urma/core/checks.h"
+#include "urma/core/core.h"
 #include "urma/core/export.h"
 #include "urma_api.h"
+#include "urma_ext.h"
 
 namespace {
 
@@ -73,13 +78,16 @@ void fill_registration(urma_context_t* ctx, const urma_seg_cfg_t& cfg, urma_toke
   }
 }
 
+// What the provider does with a configuration that is complete.
+using Register = std::function<urma_target_seg_t*(urma_seg_cfg_t*)>;
+
 urma_target_seg_t* register_under(urma_context_t* ctx, urma_seg_cfg_t& cfg,
-                                  urma_token_id_t* token_id) {
+                                  urma_token_id_t* token_id, const Register& do_register) {
   urma_seg_cfg_t provider_cfg = cfg;
   provider_cfg.token_id = token_id;
   provider_cfg.flag.bs.token_id_valid =
       token_id == nullptr ? URMA_TOKEN_ID_INVALID : URMA_TOKEN_ID_VALID;
-  urma_target_seg_t* tseg = ctx->ops->register_seg(ctx, &provider_cfg);
+  urma_target_seg_t* tseg = do_register(&provider_cfg);
   if (tseg == nullptr) return nullptr;
   fill_registration(ctx, cfg, token_id, *tseg);
   if (token_id != nullptr) add_ref(token_id->ref);
@@ -89,9 +97,10 @@ urma_target_seg_t* register_under(urma_context_t* ctx, urma_seg_cfg_t& cfg,
 
 // A token id that lives as long as its one segment. It belongs to the segment, so it is no child of
 // the context.
-urma_target_seg_t* register_under_private(urma_context_t* ctx, urma_seg_cfg_t& cfg) {
-  auto* alloc = slot<&urma_ops_t::alloc_token_id>("urma_register_seg", ctx);
-  auto* free = slot<&urma_ops_t::free_token_id>("urma_register_seg", ctx);
+urma_target_seg_t* register_under_private(const char* call, urma_context_t* ctx,
+                                          urma_seg_cfg_t& cfg, const Register& do_register) {
+  auto* alloc = slot<&urma_ops_t::alloc_token_id>(call, ctx);
+  auto* free = slot<&urma_ops_t::free_token_id>(call, ctx);
   if (alloc == nullptr || free == nullptr) return nullptr;
   urma_token_id_t* token_id = alloc(ctx);
   if (token_id == nullptr) return nullptr;
@@ -101,9 +110,19 @@ urma_target_seg_t* register_under_private(urma_context_t* ctx, urma_seg_cfg_t& c
     free(token_id);
     errno = why;
   });
-  urma_target_seg_t* tseg = register_under(ctx, cfg, token_id);
+  urma_target_seg_t* tseg = register_under(ctx, cfg, token_id, do_register);
   if (tseg != nullptr) undo.dismiss();
   return tseg;
+}
+
+urma_target_seg_t* register_checked(const char* call, urma_context_t* ctx, urma_seg_cfg_t* seg_cfg,
+                                    const Register& do_register) {
+  if (!given(call, "seg_cfg", seg_cfg) || !check_seg_cfg(call, ctx, *seg_cfg)) return refused();
+  const bool given_token = seg_cfg->flag.bs.token_id_valid == URMA_TOKEN_ID_VALID;
+  return ctx->dev->type == URMA_TRANSPORT_UB && !given_token
+             ? register_under_private(call, ctx, *seg_cfg, do_register)
+             : register_under(ctx, *seg_cfg, given_token ? seg_cfg->token_id : nullptr,
+                              do_register);
 }
 
 void free_private_token(urma_token_id_t* token_id) {
@@ -172,14 +191,31 @@ URMA_EXPORT urma_status_t urma_free_token_id(urma_token_id_t* token_id) {
 
 URMA_EXPORT urma_target_seg_t* urma_register_seg(urma_context_t* ctx, urma_seg_cfg_t* seg_cfg) {
   return pointer_entry(__func__, [&](const char* call) -> urma_target_seg_t* {
-    if (slot<&urma_ops_t::register_seg>(call, ctx) == nullptr || !given(call, "seg_cfg", seg_cfg) ||
-        !check_seg_cfg(call, ctx, *seg_cfg)) {
+    auto* op = slot<&urma_ops_t::register_seg>(call, ctx);
+    if (op == nullptr) return refused();
+    return register_checked(call, ctx, seg_cfg, [=](urma_seg_cfg_t* cfg) { return op(ctx, cfg); });
+  });
+}
+
+URMA_EXPORT urma_target_seg_t* urma_ext_register_dmabuf(urma_context_t* ctx,
+                                                        urma_seg_cfg_t* seg_cfg, int fd,
+                                                        uint64_t offset) {
+  return pointer_entry(__func__, [&](const char* call) -> urma_target_seg_t* {
+    if (!open_gate(call, ctx)) return refused();
+    if (fd < 0) {
+      URMA_LOG_LIMITED(ERR, "{}: fd {} is no descriptor; export the memory as a dma-buf", call, fd);
       return refused();
     }
-    const bool given_token = seg_cfg->flag.bs.token_id_valid == URMA_TOKEN_ID_VALID;
-    return ctx->dev->type == URMA_TRANSPORT_UB && !given_token
-               ? register_under_private(ctx, *seg_cfg)
-               : register_under(ctx, *seg_cfg, given_token ? seg_cfg->token_id : nullptr);
+    const auto op = device_table().dmabufs_of(ctx->dev);
+    if (op == nullptr) {
+      URMA_LOG_LIMITED(ERR,
+                       "{}: device {} takes no dma-bufs; copy through memory of this process, or "
+                       "use an RDMA device (urma_admin show --whole says: dmabuf)",
+                       call, ctx->dev->name);
+      return refused(EOPNOTSUPP);
+    }
+    return register_checked(call, ctx, seg_cfg,
+                            [=](urma_seg_cfg_t* cfg) { return op(ctx, cfg, fd, offset); });
   });
 }
 

@@ -86,6 +86,8 @@ void DeviceTable::add_device(urma_provider_ops_t* ops, const DeviceDescription& 
   auto* entry = add(ops, name, device.type, device.attr);
   entry->made_by_provider = true;
   entry->inspector = device.inspector;
+  entry->details = device.details;
+  entry->register_dmabuf = device.register_dmabuf;
   for (uint32_t i = 0; i < device.eid_count; ++i) entry->eids.push_back({device.eids[i], i});
 }
 
@@ -306,6 +308,21 @@ const SegmentInspector* DeviceTable::inspector_of(const urma_device_t* device) c
   const std::lock_guard lock(mutex_);
   const auto* entry = entry_of(device);
   return entry == nullptr ? nullptr : entry->inspector;
+}
+
+RegisterDmabuf DeviceTable::dmabufs_of(const urma_device_t* device) const {
+  const std::lock_guard lock(mutex_);
+  const auto* entry = entry_of(device);
+  return entry == nullptr ? nullptr : entry->register_dmabuf;
+}
+
+std::optional<urma_ext_device_t> DeviceTable::details_of(const urma_device_t* device) const {
+  const std::lock_guard lock(mutex_);
+  const auto* entry = entry_of(device);
+  if (entry == nullptr) return std::nullopt;
+  urma_ext_device_t details = entry->details;
+  if (entry->device.ops != nullptr) copy_text(details.provider, entry->device.ops->name);
+  return details;
 }
 
 std::vector<const SegmentInspector*> DeviceTable::inspectors() const {

@@ -23,6 +23,8 @@ struct urma_sysfs_dev {
   bool made_by_provider = false;  // else found in sysfs
   bool present = true;            // still in sysfs; of an alias: no device has its name
   const urma::SegmentInspector* inspector = nullptr;
+  urma_ext_device_t details{};
+  urma::RegisterDmabuf register_dmabuf = nullptr;
   std::vector<urma_eid_info_t> eids;
   // The last one is in force. Older ones are kept, for callers that are reading them.
   std::vector<std::unique_ptr<const urma_device_attr_t>> attrs;
@@ -61,6 +63,10 @@ class DeviceTable final : public Registry {
   const urma_device_attr_t* attr_of(const urma_device_t* device) const;
   // NULL for a device that cannot tell.
   const SegmentInspector* inspector_of(const urma_device_t* device) const;
+  // NULL for a device that takes none.
+  RegisterDmabuf dmabufs_of(const urma_device_t* device) const;
+  // Nothing for a device that is none of ours.
+  std::optional<urma_ext_device_t> details_of(const urma_device_t* device) const;
   // Of all devices, each once.
   std::vector<const SegmentInspector*> inspectors() const;
   // The providers in use, and behind them those whose init has failed in the last init_providers().

@@ -26,6 +26,7 @@ enum class Topic : uint32_t {
   kPerfStart = 5,
   kPerfStop = 6,
   kPerfShow = 7,
+  kConnections = 8,
 };
 
 struct InspectRequest {

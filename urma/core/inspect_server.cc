@@ -65,6 +65,8 @@ Fd look(Topic topic, InspectAnswer* answer) {
       return pack(queues_now(), answer);
     case Topic::kSegments:
       return pack(segments_now(), answer);
+    case Topic::kConnections:
+      return pack(connections_now(), answer);
     case Topic::kSettings:
       return pack(settings_now(), answer);
     case Topic::kProviders:

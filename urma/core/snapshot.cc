@@ -37,6 +37,14 @@ std::vector<urma_ext_segment_t> segments_now() {
   return segments;
 }
 
+std::vector<urma_ext_connection_t> connections_now() {
+  std::vector<urma_ext_connection_t> connections;
+  for (const auto* inspector : device_table().inspectors()) {
+    inspector->list_connections(kMost<urma_ext_connection_t>, &connections);
+  }
+  return connections;
+}
+
 std::vector<urma_ext_setting_t> settings_now() { return settings().report(); }
 
 std::vector<urma_ext_provider_t> providers_now() {

@@ -13,6 +13,7 @@ namespace urma::core {
 
 std::vector<urma_ext_queue_t> queues_now();
 std::vector<urma_ext_segment_t> segments_now();
+std::vector<urma_ext_connection_t> connections_now();
 std::vector<urma_ext_setting_t> settings_now();
 std::vector<urma_ext_provider_t> providers_now();
 

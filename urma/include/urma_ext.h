@@ -105,6 +105,35 @@ void* urma_ext_alloc(uint64_t bytes, uint32_t flags);
 // Specification: none, an extension.
 urma_status_t urma_ext_free(void* memory);
 
+// Registers memory of another device, such as that of a GPU, which a dma-buf stands for. As
+// urma_register_seg, and ended by urma_unregister_seg, but that seg_cfg->va need not be an address
+// of this process: it is what work requests and peers call the byte at `offset` of the dma-buf.
+// Both lie at the same place of a page. `fd` may be closed afterwards. Only the RDMA device touches
+// this memory: it is no place for inline data, nor for the result of an atomic that is emulated
+// (urma_ext_query_device). Thread-safe.
+// Returns the segment, or NULL with errno: EINVAL, one of the arguments cannot be; EOPNOTSUPP, the
+// device takes no dma-bufs; ENOMEM. One line in the log says which, and what to do.
+// Specification: none, an extension.
+urma_target_seg_t* urma_ext_register_dmabuf(urma_context_t* ctx, urma_seg_cfg_t* seg_cfg, int fd,
+                                            uint64_t offset);
+
+// What there is to know of a device beyond urma_query_device. What is reserved is zero.
+typedef struct urma_ext_device {
+  char provider[URMA_MAX_DEV_NAME];  // "" where it has none that runs
+  // Atomics that the sender executes as compare and swaps, again and again until one succeeds:
+  // slower than others, and atomic only for who goes through RDMA devices. Of 8 and of 4 bytes.
+  urma_atomic_feature_t emulated_atomics;
+  urma_atomic_feature_t emulated_atomics_4;
+  uint32_t dmabuf;  // 1: urma_ext_register_dmabuf works there
+  uint32_t reserved32;
+  uint64_t reserved[8];
+} urma_ext_device_t;
+
+// Tells of a device that urma_get_device_list has named. Thread-safe.
+// Returns URMA_SUCCESS, or URMA_EINVAL: an argument is NULL, or there is no such device.
+// Specification: none, an extension.
+urma_status_t urma_ext_query_device(const urma_device_t* dev, urma_ext_device_t* device);
+
 // -------------------------------------------------------------------------------------------------
 // What the processes of one user do
 //
@@ -212,6 +241,40 @@ typedef struct urma_ext_segment {
 // segment in ascending order behind each other.
 // Specification: none, an extension.
 urma_status_t urma_ext_query_segments_of(uint32_t pid, urma_ext_segment_t* segments,
+                                         uint32_t* count);
+
+typedef enum urma_ext_connection_state {
+  URMA_EXT_CONNECTION_CONNECTING = 0,  // the peer has not answered yet
+  URMA_EXT_CONNECTION_WAITING = 1,     // the peer is a jetty that its program has not bound yet
+  URMA_EXT_CONNECTION_READY = 2,
+  URMA_EXT_CONNECTION_CLOSING = 3,  // ends once nothing is under way: others need its place
+  URMA_EXT_CONNECTION_FAILED = 4,   // it could not be made, or has broken
+} urma_ext_connection_state_t;
+
+// One end of a reliable connection, which a provider makes between a queue that sends and one that
+// receives.
+typedef struct urma_ext_connection {
+  char device[URMA_MAX_DEV_NAME];
+  urma_eid_t eid;
+  urma_eid_t peer_eid;
+  urma_ext_queue_kind_t kind;  // of the queue here
+  uint32_t id;
+  urma_ext_queue_kind_t peer_kind;
+  uint32_t peer_id;
+  urma_ext_connection_state_t state;
+  uint32_t incoming;    // 1: the peer sends, 0: this process does
+  uint32_t trans_mode;  // urma_transport_mode_t
+  uint32_t status;      // FAILED: urma_cr_status_t; else 0
+  uint32_t number;      // of the device's queue pair, 0: not known yet
+  uint32_t peer_number;
+  uint64_t handle;  // the sending process has no other connection with the same
+  uint64_t age_ns;  // since it was asked for
+  uint64_t reserved[8];
+} urma_ext_connection_t;
+
+// Lists the connections of a process. Providers that need none, as shared memory, have none.
+// Specification: none, an extension.
+urma_status_t urma_ext_query_connections(uint32_t pid, urma_ext_connection_t* connections,
                                          uint32_t* count);
 
 // Where the value of a setting comes from.

@@ -5,7 +5,10 @@
 #include <cstring>
 #include <utility>
 
+#include "jetty/listing.h"
+#include "urma/base/clock.h"
 #include "urma/base/log.h"
+#include "urma/providers/verbs/connection_list.h"
 
 namespace urma::verbs {
 namespace {
@@ -127,6 +130,7 @@ void Connections::add(const std::shared_ptr<Connection>& connection) {
   const std::lock_guard lock(mutex_);
   const uint64_t now = clock_.fetch_add(1, std::memory_order_relaxed);
   connection->used.store(now, std::memory_order_relaxed);
+  connection->begun_ns = monotonic_ns();
   if (connections_.size() >= most_) make_room();
   connections_[connection->request.connection] = connection;
 }
@@ -139,6 +143,16 @@ void Connections::remove(uint64_t number) {
 size_t Connections::count() {
   const std::lock_guard lock(mutex_);
   return connections_.size();
+}
+
+void Connections::append_to(std::vector<urma_ext_connection_t>* connections, size_t most) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [number, known] : connections_) {
+    const std::shared_ptr<Connection> connection = known.lock();
+    if (connection == nullptr) continue;
+    require_room(*connections, 1, most);
+    connections->push_back(describe_sending(*connection));
+  }
 }
 
 // Asks one to give way. It may take a while to have nothing to do; the new one does not wait.

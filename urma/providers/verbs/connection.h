@@ -17,6 +17,7 @@
 #include "urma/providers/verbs/cq_pump.h"
 #include "urma/providers/verbs/local_keys.h"
 #include "urma/providers/verbs/queue_pair.h"
+#include "urma_ext.h"
 
 namespace urma::verbs {
 
@@ -45,6 +46,7 @@ struct ContextResources {
 // Shared by its path and the service thread.
 struct Connection {
   ConnectRequest request = {};
+  uint64_t begun_ns = 0;              // when it was asked for
   std::shared_ptr<QueuePair> pair;    // set before `settled`; NULL in mode UM
   std::atomic<bool> settled{false};   // whether it could be made is known
   std::atomic<bool> given_up{false};  // the path is not interested any more
@@ -96,6 +98,8 @@ class Connections {
   void add(const std::shared_ptr<Connection>& connection);
   void remove(uint64_t number);
   size_t count();
+  // But for the device. Throws Error(URMA_ENOMEM) where there would be more than `most`.
+  void append_to(std::vector<urma_ext_connection_t>* connections, size_t most);
 
   // The receiver has given up the connection with this number. Service thread.
   void turned_away(uint64_t number, DisconnectReason reason);

@@ -16,6 +16,9 @@ namespace {
 urma_ops_t make_context_ops() {
   urma_ops_t ops = make_ops("verbs");
   add_post_ops<VerbsSender, VerbsReceiver>(&ops);
+  ops.poll_jfc = [](urma_jfc_t* jfc, int count, urma_cr_t* cr) {
+    return static_cast<CompletionQueue*>(jfc)->poll_device(count, cr);
+  };
   return ops;
 }
 
@@ -63,6 +66,8 @@ class VerbsContext final : private Ground, public Context {
         told_(device.get(), &events(), &static_cast<Ground*>(this)->transport,
               &static_cast<Ground*>(this)->transport.connections()) {}
 
+  Registrations& registrations() { return static_cast<Ground*>(this)->transport.registrations(); }
+
  private:
   ContextEvents told_;
 };
@@ -76,6 +81,13 @@ urma_context_t* open_context(const urma_host& host, Inspector* inspector,
   auto context = std::make_unique<VerbsContext>(host, inspector, device, dev, eid_index);
   context->ops = &ops;
   return context.release();
+}
+
+urma_target_seg_t* register_memory_of(urma_context_t* ctx, urma_seg_cfg_t* cfg, int dmabuf,
+                                      uint64_t offset) {
+  auto* context = static_cast<VerbsContext*>(ctx);
+  return context->register_foreign(
+      cfg, [=](Segment* segment) { context->registrations().enter(segment, dmabuf, offset); });
 }
 
 void close_context(urma_context_t* ctx) { delete static_cast<VerbsContext*>(ctx); }

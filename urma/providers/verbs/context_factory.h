@@ -16,6 +16,9 @@ namespace urma::verbs {
 urma_context_t* open_context(const urma_host& host, Inspector* inspector,
                              std::shared_ptr<Device> device, urma_device_t* dev,
                              uint32_t eid_index);
+// urma_ext_register_dmabuf. Throws Error.
+urma_target_seg_t* register_memory_of(urma_context_t* ctx, urma_seg_cfg_t* cfg, int dmabuf,
+                                      uint64_t offset);
 void close_context(urma_context_t* ctx);
 
 }  // namespace urma::verbs

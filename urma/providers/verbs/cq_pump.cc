@@ -7,12 +7,15 @@
 
 #include "urma/base/error.h"
 #include "urma/base/log.h"
+#include "urma/providers/verbs/device_errors.h"
 
 namespace urma::verbs {
 
 NotifyChannel::NotifyChannel(const Device& device)
     : api_(&device.api()), channel_(api_->create_comp_channel(device.context())) {
-  if (channel_ == nullptr) fail_errno(URMA_ENOMEM, "making a completion channel");
+  if (channel_ == nullptr) {
+    fail_device(device.info(), "making a completion channel", errno);
+  }
   const int flags = ::fcntl(channel_->fd, F_GETFL);
   if (flags >= 0 && ::fcntl(channel_->fd, F_SETFL, flags | O_NONBLOCK) == 0) return;
   api_->destroy_comp_channel(channel_);
@@ -52,7 +55,8 @@ CqPump::CqPump(const Device& device, uint32_t entries, std::shared_ptr<NotifyCha
       cq_(api_->create_cq(device.context(), static_cast<int>(entries),
                           static_cast<QueueListener*>(this), channel_->channel_, 0)) {
   if (cq_ == nullptr) {
-    fail_errno(URMA_ENOMEM, urma::format("making a completion queue of {} entries", entries));
+    fail_device(device.info(), urma::format("making a completion queue of {} entries", entries),
+                errno);
   }
 }
 

@@ -11,6 +11,7 @@
 #include "urma/base/error.h"
 #include "urma/base/guard.h"
 #include "urma/providers/verbs/device_addresses.h"
+#include "urma/providers/verbs/device_errors.h"
 
 namespace urma::verbs {
 namespace {
@@ -18,7 +19,8 @@ namespace {
 // In one turn of the service thread.
 constexpr int kMaxEvents = 16;
 
-ContextHandle open_by_name(const VerbsApi* api, const std::string& ibdev) {
+ContextHandle open_by_name(const VerbsApi* api, const DeviceInfo& info) {
+  const std::string& ibdev = info.ibdev;
   int count = 0;
   ibv_device** list = api->get_device_list(&count);
   if (list == nullptr) fail(URMA_FAIL, "opening {}: no RDMA device is left", ibdev);
@@ -32,9 +34,9 @@ ContextHandle open_by_name(const VerbsApi* api, const std::string& ibdev) {
   }
   const int error = errno;
   api->free_device_list(list);
+  // libibverbs says ENOENT where it may not open the file.
   if (context == nullptr) {
-    fail(URMA_FAIL, "opening RDMA device {}: {}; see urma_admin show providers", ibdev,
-         std::strerror(error));
+    fail_device(info, "opening RDMA device " + ibdev, error == ENOENT ? EACCES : error);
   }
   return {api, context};
 }
@@ -86,9 +88,9 @@ bool is_port_event(ibv_event_type type) {
 }  // namespace
 
 Device::Device(const VerbsApi* api, Service* service, const DeviceInfo& info)
-    : api_(api), service_(service), info_(info), context_(open_by_name(api, info.ibdev)) {
+    : api_(api), service_(service), info_(info), context_(open_by_name(api, info)) {
   pd_ = PdHandle(api_, api_->alloc_pd(context_.get()));
-  if (!pd_) fail_errno(URMA_FAIL, "a protection domain of " + info_.ibdev);
+  if (!pd_) fail_device(info_, "making a protection domain of " + info_.ibdev, errno);
   make_nonblocking(context_->async_fd);
   service_->run([this] {
     service_->watch(context_->async_fd, EPOLLIN, [this](uint32_t) { read_events(); });

@@ -37,6 +37,7 @@ struct DeviceInfo {
   ibv_device_attr_ex limits;
   ibv_port_attr port_attr;
   uint32_t max_inline;  // bytes that a queue pair of ours is granted
+  bool has_dmabuf;
 
   bool iwarp() const { return link_layer == LinkLayer::kIwarp; }
   bool has_immediates() const { return !iwarp(); }

@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "jetty/device_limits.h"
+#include "urma/providers/verbs/atomics.h"
 
 namespace urma::verbs {
 namespace {
@@ -179,6 +180,21 @@ urma_device_attr_t describe_device(const DeviceInfo& info) {
   attr.reserved_jetty_id_min = 1;
   attr.reserved_jetty_id_max = kMaxObjects;
   return attr;
+}
+
+urma_ext_device_t describe_further(const DeviceInfo& info) {
+  // In the order of the bits.
+  constexpr urma_opcode_t kAtomics[] = {URMA_OPC_CAS,  URMA_OPC_SWAP, URMA_OPC_FADD, URMA_OPC_FSUB,
+                                        URMA_OPC_FAND, URMA_OPC_FOR,  URMA_OPC_FXOR};
+  urma_ext_device_t further = {};
+  further.dmabuf = info.has_dmabuf ? 1 : 0;
+  if (!info.has_atomics()) return further;
+  for (uint32_t bit = 0; bit < std::size(kAtomics); ++bit) {
+    const uint32_t mask = 1U << bit;
+    if (!native_atomic(kAtomics[bit], 8)) further.emulated_atomics.value |= mask;
+    if (!native_atomic(kAtomics[bit], 4)) further.emulated_atomics_4.value |= mask;
+  }
+  return further;
 }
 
 }  // namespace urma::verbs

@@ -13,6 +13,7 @@
 #include "urma/providers/verbs/device_addresses.h"
 #include "urma/providers/verbs/device_attr.h"
 #include "urma/providers/verbs/handles.h"
+#include "urma/providers/verbs/memory.h"
 
 namespace urma::verbs {
 namespace {
@@ -29,14 +30,12 @@ ibv_qp_init_attr probe_attr(ibv_cq* cq, uint32_t inline_bytes) {
   return attr;
 }
 
-uint32_t probe_inline(const VerbsApi& api, ibv_context* context) {
-  const PdHandle pd(&api, api.alloc_pd(context));
-  if (!pd) return 0;
+uint32_t probe_inline(const VerbsApi& api, ibv_context* context, ibv_pd* pd) {
   const CqHandle cq(&api, api.create_cq(context, 16, nullptr, nullptr, 0));
   if (!cq) return 0;
   for (const uint32_t bytes : kInlineSizes) {
     auto attr = probe_attr(cq.get(), bytes);
-    const QpHandle qp(&api, api.create_qp(pd.get(), &attr));
+    const QpHandle qp(&api, api.create_qp(pd, &attr));
     if (qp) return std::min(attr.cap.max_inline_data, kInlineSizes[0]);
   }
   return 0;
@@ -73,7 +72,10 @@ class Finder {
     if (info.limits.orig_attr.max_srq == 0) {
       return leave_out(ibdev, "it has no shared receive queues");
     }
-    info.max_inline = probe_inline(api_, context.get());
+    if (const PdHandle pd(&api_, api_.alloc_pd(context.get())); pd) {
+      info.max_inline = probe_inline(api_, context.get(), pd.get());
+      info.has_dmabuf = has_dmabuf(api_, pd.get());
+    }
     for (uint32_t port = 1; port <= info.limits.orig_attr.phys_port_cnt; ++port) {
       look_at_port(*device, context.get(), static_cast<uint8_t>(port), info);
     }

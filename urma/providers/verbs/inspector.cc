@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "urma/providers/verbs/inspector.h"
 
+#include "urma/base/text.h"
 #include "urma/providers/verbs/remote_region.h"
 
 namespace urma::verbs {
@@ -44,6 +45,19 @@ void Inspector::list_segments(size_t most, std::vector<urma_ext_segment_t>* segm
       append_parts(describe(serial, region, region.device(), grant == nullptr ? 0 : grant->access),
                    {whole(region.seg.ubva.va, region.seg.len)}, most, segments);
     });
+  }
+}
+
+void Inspector::list_connections(size_t most,
+                                 std::vector<urma_ext_connection_t>* connections) const {
+  const std::lock_guard lock(mutex_);
+  for (VerbsTransport* transport : transports_) {
+    const size_t first = connections->size();
+    transport->connections().append_to(connections, most);
+    transport->incoming().append_to(connections, most);
+    for (size_t i = first; i < connections->size(); ++i) {
+      copy_text((*connections)[i].device, transport->device().info().name.c_str());
+    }
   }
 }
 

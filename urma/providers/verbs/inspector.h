@@ -20,6 +20,8 @@ class Inspector final : public SegmentInspector {
   std::vector<urma_ext_part_t> parts(const urma_target_seg_t& segment) const override;
   void list_queues(size_t most, std::vector<urma_ext_queue_t>* queues) const override;
   void list_segments(size_t most, std::vector<urma_ext_segment_t>* segments) const override;
+  void list_connections(size_t most,
+                        std::vector<urma_ext_connection_t>* connections) const override;
 
  private:
   mutable std::mutex mutex_;  // guards the next one

@@ -29,6 +29,18 @@ class LocalKeys {
     *lkey = static_cast<uint32_t>(word);
     return ref.generation != 0 && word >> 32 == ref.generation;
   }
+  // The registered segment that a piece lies in whole, and its key; NULL where there is none.
+  [[gnu::always_inline]] const Segment* own_segment(const urma_sge_t& piece, uint32_t* lkey) const {
+    const auto* handle = static_cast<const SegmentHandle*>(piece.tseg);
+    if (handle == nullptr || !handle->registered) return nullptr;
+    const auto* segment = static_cast<const Segment*>(handle);
+    const uint64_t offset = piece.addr - segment->base;
+    if (offset > segment->len || piece.len > segment->len - offset) return nullptr;
+    // SYNC(local-key): acquire pairs with the release in set().
+    const uint64_t word = words_[segment->ref.index].load(std::memory_order_acquire);
+    *lkey = static_cast<uint32_t>(word);
+    return word >> 32 == segment->ref.generation ? segment : nullptr;
+  }
   // Whether a registration that stands has this key. Slow.
   bool has(uint32_t lkey) const {
     for (uint32_t i = 0; i < kMaxSegments; ++i) {

@@ -2,14 +2,14 @@
 #include "urma/providers/verbs/memory.h"
 
 #include <fcntl.h>
-#include <sys/resource.h>
+#include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <string>
 #include <utility>
 
 #include "urma/base/error.h"
+#include "urma/providers/verbs/device_errors.h"
 
 namespace urma::verbs {
 namespace {
@@ -26,33 +26,40 @@ int granted_access(const DeviceInfo& info, uint32_t access) {
   return flags;
 }
 
-std::string locked_limit() {
-  rlimit limit = {};
-  ::getrlimit(RLIMIT_MEMLOCK, &limit);
-  return limit.rlim_cur == RLIM_INFINITY ? std::string("unlimited")
-                                         : urma::format("{} bytes", limit.rlim_cur);
-}
+}  // namespace
 
-[[noreturn]] void fail_registering(const DeviceInfo& info, uint64_t va, uint64_t bytes, int error) {
-  const auto what = urma::format("registering {} bytes at {:#x} with {}", bytes, va, info.name);
+void MemoryRegion::fail_registering(const DeviceInfo& info, int error) const {
+  const auto what =
+      dmabuf_.valid()
+          ? urma::format("registering {} bytes at {:#x} of a dma-buf with {}", bytes_, offset_,
+                         info.name)
+          : urma::format("registering {} bytes at {:#x} with {}", bytes_, va_, info.name);
   switch (error) {
     case ENOMEM:
       fail(URMA_ENOMEM,
-           "{}: no memory for it may be locked; `ulimit -l` allows {}, and the device {} regions",
+           "{}: no memory for it may be locked; `ulimit -l` allows {}: raise it, or give "
+           "CAP_IPC_LOCK; the device {} regions",
            what, locked_limit(), info.limits.orig_attr.max_mr);
     case EFAULT:
       fail(URMA_EINVAL, "{}: it is not all mapped, or is memory that devices cannot reach", what);
     case EOPNOTSUPP:
+      if (dmabuf_.valid()) {
+        fail(EOPNOTSUPP,
+             "{}: the device or its driver takes no dma-bufs; copy through memory of this process, "
+             "or use a device that does (urma_admin show --whole says: dmabuf)",
+             what);
+      }
       fail(URMA_EINVAL, "{}: the device cannot reach memory of this kind", what);
+    case EBADF:
+      fail(URMA_EINVAL, "{}: the descriptor is none of a dma-buf; export the memory as one", what);
     case EINVAL:
-      fail(URMA_EINVAL, "{}: the device refuses it; its largest region has {} bytes", what,
-           info.limits.orig_attr.max_mr_size);
+      fail(URMA_EINVAL, "{}: the device refuses it; its largest region has {} bytes{}", what,
+           info.limits.orig_attr.max_mr_size,
+           dmabuf_.valid() ? ", and the range must lie in the dma-buf" : "");
     default:
-      fail(error == 0 ? URMA_FAIL : error, "{}: {}", what, std::strerror(error));
+      fail_device(info, what, error);
   }
 }
-
-}  // namespace
 
 // NULL with errno where the device refuses.
 MrHandle MemoryRegion::attempt(const Device& device, int flags) const {
@@ -72,7 +79,7 @@ void MemoryRegion::make(const Device& device, const Options& options) {
   const int granted = granted_access(info, rights) | common;
   // The answer to a READ is a write of the peer's for iWARP.
   own_flags_ = IBV_ACCESS_LOCAL_WRITE | common | (info.iwarp() ? IBV_ACCESS_REMOTE_WRITE : 0);
-  const bool apart = rights != 0 && (own_flags_ & ~granted) != 0;
+  const bool apart = rights != 0 && (options.apart || (own_flags_ & ~granted) != 0);
   remote_ = rights != 0;
   local_ = attempt(device, apart ? own_flags_ : own_flags_ | granted);
   // EFAULT is also what memory gets that is mapped for reading only, and that serves well as long
@@ -82,10 +89,10 @@ void MemoryRegion::make(const Device& device, const Options& options) {
     local_ = attempt(device, granted & ~IBV_ACCESS_LOCAL_WRITE);
     writable_ = false;
   }
-  if (!local_) fail_registering(info, va_, bytes_, errno);
+  if (!local_) fail_registering(info, errno);
   if (!apart || !writable_) return;
   granted_ = attempt(device, granted);
-  if (!granted_) fail_registering(info, va_, bytes_, errno);
+  if (!granted_) fail_registering(info, errno);
 }
 
 MemoryRegion::MemoryRegion(const Device& device, uint64_t va, uint64_t bytes,
@@ -98,6 +105,13 @@ MemoryRegion::MemoryRegion(const Device& device, int dmabuf, uint64_t offset, ui
                            uint64_t bytes, const Options& options)
     : va_(va), bytes_(bytes), offset_(offset), dmabuf_(::fcntl(dmabuf, F_DUPFD_CLOEXEC, 0)) {
   if (!dmabuf_.valid()) fail_errno(URMA_EINVAL, urma::format("taking the dma-buf {}", dmabuf));
+  const auto page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  if (va % page != offset % page) {
+    fail(URMA_EINVAL,
+         "registering a dma-buf: va {:#x} and offset {:#x} lie at different places of a page of {} "
+         "bytes; choose a va that ends as the offset does",
+         va, offset, page);
+  }
   make(device, options);
   if (!remote_) dmabuf_ = Fd();
 }
@@ -122,10 +136,9 @@ std::optional<uint32_t> MemoryRegion::rkey() const {
   return granted_ ? granted_->rkey : local_->rkey;
 }
 
-bool has_dmabuf(const Device& device) {
+bool has_dmabuf(const VerbsApi& api, ibv_pd* pd) {
   errno = 0;
-  const MrHandle none(&device.api(), device.api().reg_dmabuf_mr(device.pd(), 0, 4096, 0, -1,
-                                                                IBV_ACCESS_LOCAL_WRITE));
+  const MrHandle none(&api, api.reg_dmabuf_mr(pd, 0, 4096, 0, -1, IBV_ACCESS_LOCAL_WRITE));
   // The descriptor is looked at only by devices that can do it.
   return none || errno == EBADF;
 }

@@ -17,13 +17,14 @@ class MemoryRegion {
   struct Options {
     uint32_t access = URMA_ACCESS_LOCAL_ONLY;  // bits of URMA_ACCESS_*
     bool non_pin = false;                      // where the device can; else the pages are pinned
+    bool apart = false;  // this process and its peers have regions of their own in any case
   };
 
   // Registers [va, va + bytes) of this process. Throws Error, with nothing registered.
   MemoryRegion(const Device& device, uint64_t va, uint64_t bytes, const Options& options);
   // Registers [offset, offset + bytes) of a dma-buf; requests address its first byte as `va`, which
   // lies where `offset` does in its page. The descriptor may be closed afterwards. Throws Error:
-  // URMA_EINVAL where the device cannot do it.
+  // EOPNOTSUPP where the device cannot do it.
   MemoryRegion(const Device& device, int dmabuf, uint64_t offset, uint64_t va, uint64_t bytes,
                const Options& options);
 
@@ -45,6 +46,7 @@ class MemoryRegion {
 
  private:
   void make(const Device& device, const Options& options);
+  [[noreturn]] void fail_registering(const DeviceInfo& info, int error) const;
   MrHandle attempt(const Device& device, int flags) const;
 
   const uint64_t va_;
@@ -59,7 +61,7 @@ class MemoryRegion {
 };
 
 // Whether the device registers dma-bufs.
-bool has_dmabuf(const Device& device);
+bool has_dmabuf(const VerbsApi& api, ibv_pd* pd);
 
 }  // namespace urma::verbs
 

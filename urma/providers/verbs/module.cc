@@ -12,6 +12,7 @@
 #include "urma/base/host.h"
 #include "urma/providers/verbs/context_factory.h"
 #include "urma/providers/verbs/device.h"
+#include "urma/providers/verbs/device_attr.h"
 #include "urma/providers/verbs/inspector.h"
 
 namespace urma::verbs {
@@ -37,12 +38,22 @@ urma_transport_type_t device_type() {
   return host()->settings->text("URMA_VERBS_TYPE") == "ib" ? URMA_TRANSPORT_IB : URMA_TRANSPORT_UB;
 }
 
+urma_target_seg_t* register_dmabuf(urma_context_t* ctx, urma_seg_cfg_t* cfg, int fd,
+                                   uint64_t offset) {
+  return guarded(URMA_LOG_SITE, [&] { return register_memory_of(ctx, cfg, fd, offset); });
+}
+
 void add_device(const DeviceInfo& info, const Inspector& inspector) {
   std::vector<urma_eid_t> eids;
   for (const auto& address : info.eids) eids.push_back(address.eid);
-  const DeviceDescription device = {
-      info.name.c_str(), device_type(), info.attr, eids.data(), static_cast<uint32_t>(eids.size()),
-      &inspector};
+  const DeviceDescription device = {info.name.c_str(),
+                                    device_type(),
+                                    info.attr,
+                                    eids.data(),
+                                    static_cast<uint32_t>(eids.size()),
+                                    &inspector,
+                                    describe_further(info),
+                                    register_dmabuf};
   host()->registry->add_device(&provider_ops, device);
 }
 

@@ -67,8 +67,9 @@ VerbsPath::~VerbsPath() {
 bool VerbsPath::advance() {
   more = false;
   sender_->poll_completions();
-  if (!stands() || !nothing_waits()) [[unlikely]]
+  if (!settled()) [[unlikely]]
     return advance_slowly();
+  if (!is_open()) reopen();
   sender_->keep_armed();
   return false;
 }
@@ -76,6 +77,8 @@ bool VerbsPath::advance() {
 bool VerbsPath::advance_slowly() {
   follow_connection();
   const bool waiting = queue().state() == URMA_JETTY_STATE_READY && post_waiting();
+  shut();
+  if (state_ == State::kReady && settled()) reopen();
   sender_->keep_armed();
   return waiting;
 }
@@ -127,6 +130,7 @@ void VerbsPath::failed(uint64_t at, ibv_wc_status status) {
   }
   retire(at - 1);
   failing_ = true;
+  shut();
   // What was flushed was not executed, and is for the next connection.
   if (under_way_ == 0 || flushed) return;
   // Nobody knows how much a receiver that does not answer has got.
@@ -221,6 +225,7 @@ void VerbsPath::finish_drain() {
 void VerbsPath::drop_connection() {
   if (connection_ != nullptr) end_connection(sender_->resources(), connection_);
   connection_.reset();
+  shut();
   state_ = State::kNone;
   failing_ = drained_ = flushed_ = false;
   sender_->give_credits(static_cast<uint32_t>(posted_ - done_));

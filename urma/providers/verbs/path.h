@@ -18,7 +18,7 @@
 
 namespace urma::verbs {
 
-class VerbsPath : public DevicePath {
+class VerbsPath final : public DevicePath {
  public:
   VerbsPath(VerbsSender* sender, RemoteQueue* target, uint32_t hint);
   ~VerbsPath() override;
@@ -29,11 +29,20 @@ class VerbsPath : public DevicePath {
   void completed(uint32_t mark, ibv_wc_status status) override;
   void close_unwanted() override;
 
-  // The short way. Takes a request in and puts it into the list, behind those of this path that
-  // are there. False where it is not so simple: nothing has happened then.
-  bool add_simple(const urma_jfs_wr_t& wr);
-  // Posts what add_simple() has put there. False where some of it waits.
-  bool post_simple() { return post_list(next_waiting()); }
+  // The short way, in short_post.cc and short_poll.cc, is mostly the sender's. All before the mark
+  // have ended with success.
+  void succeeded(uint32_t mark);
+  // The same for the only path of a queue, where that leaves one record.
+  bool leave_at_once(uint32_t mark, urma_cr_t* cr);
+  uint32_t tag() const { return tag_; }
+  // There is nothing to do but to wait for completions.
+  bool settled() const { return stands() && outstanding == under_way_ && !emulating(); }
+  // Whether requests may take the short way; shut by whoever lets one take another.
+  bool is_open() const { return open_ != nullptr; }
+  void shut() { open_ = nullptr; }
+  bool broken() const {
+    return connection_->broken.load(std::memory_order_relaxed) != URMA_CR_SUCCESS;
+  }
 
  private:
   enum class Step {
@@ -75,10 +84,11 @@ class VerbsPath : public DevicePath {
            connection_->broken.load(std::memory_order_relaxed) == URMA_CR_SUCCESS;
   }
   bool emulating() const { return emulation_ != nullptr && emulation_->loop.has_value(); }
-  bool nothing_waits() const {
-    return idle() || (under_way_ != 0 && queue().at(last_under_way_).next == kNoEntry);
-  }
+  bool nothing_waits() const { return outstanding == under_way_; }
   bool advance_slowly();
+  void reopen();
+  bool post_shortly();
+  [[gnu::cold, gnu::noinline]] bool post_refused(int error, uint32_t refused);
   void sign(SendEntry* entry);
 
   // What is posted, in path_post.cc.
@@ -145,6 +155,9 @@ class VerbsPath : public DevicePath {
   uint32_t sends_ = 0;                // how many the queue pair holds
   uint32_t signal_every_ = 1;
   uint64_t letters_ = 0;
+  ibv_qp* open_ = nullptr;  // see is_open()
+  ibv_send_wr ready_ = {};  // for a request that is posted alone
+  ibv_sge ready_piece_ = {};
 
   // What the device has: the first ones of the list.
   uint32_t under_way_ = 0;
@@ -162,6 +175,18 @@ class VerbsPath : public DevicePath {
   uint64_t asked_notified_ = 0;
   std::unique_ptr<Emulation> emulation_;
 };
+
+// The last one of the list ends the requests of `entry`: says when its completion is wanted.
+[[gnu::always_inline]] inline void VerbsPath::sign(SendEntry* entry) {
+  RequestList& list = sender_->list();
+  entry->moved = posted_ + list.count;
+  const bool reads = entry->kind == OpKind::kRead || entry->kind == OpKind::kAtomic;
+  if (entry->signalled || reads || entry->moved - signalled_ >= signal_every_ ||
+      sender_->few_credits()) {
+    list.requests[list.count - 1].send_flags |= IBV_SEND_SIGNALED;
+    signalled_ = entry->moved;
+  }
+}
 
 }  // namespace urma::verbs
 

@@ -98,6 +98,7 @@ VerbsPath::Step VerbsPath::fill_list(SendEntry* entry, urma_cr_status_t* status)
     }
     asked_ = asked_notified_ = 0;
     sign(entry);
+    ++list.entries;
     if (emulating()) return Step::kWait;
   }
   return Step::kAdded;

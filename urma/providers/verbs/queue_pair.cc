@@ -9,6 +9,7 @@
 
 #include "urma/base/error.h"
 #include "urma/base/log.h"
+#include "urma/providers/verbs/device_errors.h"
 
 namespace urma::verbs {
 namespace {
@@ -65,8 +66,10 @@ QueuePair::QueuePair(const Device& device, ibv_qp_type type, std::shared_ptr<CqP
   if (srq == nullptr) init.cap.max_recv_wr = std::max(init.cap.max_recv_wr, 1U);
   qp_ = device.api().create_qp(device.pd(), &init);
   if (qp_ == nullptr) {
-    fail_errno(URMA_ENOMEM, urma::format("making a queue pair of {} sends and {} receives at {}",
-                                         limits.sends, limits.receives, device.info().ibdev));
+    fail_device(device.info(),
+                urma::format("making a queue pair of {} sends and {} receives", limits.sends,
+                             limits.receives),
+                errno);
   }
   number_ = qp_->qp_num;
   sends_ = std::max(init.cap.max_send_wr, limits.sends);
@@ -107,8 +110,7 @@ void QueuePair::initialize() {
 void QueuePair::change(ibv_qp_attr* attr, int mask, const char* into) const {
   const int error = device_->api().modify_qp(qp_, attr, mask);
   if (error == 0) return;
-  errno = error;
-  fail_errno(URMA_FAIL, urma::format("queue pair {} into {}", number_, into));
+  fail_device(device_->info(), urma::format("queue pair {} into {}", number_, into), error);
 }
 
 void QueuePair::receive_from(const LinkEnd& peer, const Patience& patience) {

@@ -35,9 +35,11 @@ class ReceiveTable {
 
   // A free place, or NULL. It is taken by take() only.
   PostedReceive* free_place() const {
-    if (first_free_ != 0) return &at(first_free_ - 1);
-    return untouched_ == depth_ ? nullptr : &at(untouched_);
+    const uint32_t index = free_index();
+    return index == depth_ ? nullptr : &at(index);
   }
+  // The same; the depth where there is none.
+  uint32_t free_index() const { return first_free_ != 0 ? first_free_ - 1 : untouched_; }
   void take(PostedReceive* place) {
     if (first_free_ != 0) {
       first_free_ = place->next_free;
@@ -47,11 +49,12 @@ class ReceiveTable {
     place->number = ++taken_;
     ++size_;
   }
-  void free(PostedReceive* place) {
+  void free(PostedReceive* place) { free(place, index_of(place)); }
+  void free(PostedReceive* place, uint32_t index) {
     place->number = 0;
     // The one that was used last comes next, while the cache has it.
     place->next_free = first_free_;
-    first_free_ = index_of(place) + 1;
+    first_free_ = index + 1;
     --size_;
   }
 
@@ -65,12 +68,11 @@ class ReceiveTable {
     return static_cast<uint32_t>((reinterpret_cast<const char*>(place) - base) / stride_);
   }
   static ibv_sge* pieces(PostedReceive* place) { return reinterpret_cast<ibv_sge*>(place + 1); }
-
- private:
   PostedReceive& at(uint32_t index) const {
     return *reinterpret_cast<PostedReceive*>(static_cast<char*>(memory_.data()) + index * stride_);
   }
 
+ private:
   const uint32_t depth_;
   const size_t stride_;
   LazyMemory memory_;

@@ -38,11 +38,11 @@ urma_cr_status_t status_of(ibv_wc_status status) {
 
 }  // namespace
 
-urma_status_t VerbsReceiver::post(urma_jfr_wr_t* wr, urma_jfr_wr_t** bad_wr) noexcept {
-  OwnerScope scope(lock_);
+// With the lock held, which it leaves. What precedes `wr` from `first_listed` on is listed already.
+urma_status_t VerbsReceiver::post_rest(urma_jfr_wr_t* first_listed, urma_jfr_wr_t* wr,
+                                       urma_jfr_wr_t** bad_wr) {
   urma_status_t status = URMA_SUCCESS;
   uint64_t posts = 0;
-  urma_jfr_wr_t* first_listed = wr;
   const auto hand_over = [&] {
     uint32_t posted = 0;
     const urma_status_t refused = post_listed(&posted);
@@ -50,18 +50,23 @@ urma_status_t VerbsReceiver::post(urma_jfr_wr_t* wr, urma_jfr_wr_t** bad_wr) noe
     for (; posted != 0; --posted) first_listed = first_listed->next;
     return refused;
   };
-  while (wr != nullptr && status == URMA_SUCCESS) {
-    status = add(*wr);
-    if (status == URMA_SUCCESS) wr = wr->next;
-    if (wr != nullptr && status == URMA_SUCCESS && listed_ != kBatch) continue;
+  bool more = true;
+  while (more) {
+    if (wr != nullptr && listed_ != kBatch) {
+      status = add(*wr);
+      if (status == URMA_SUCCESS) wr = wr->next;
+      if (wr != nullptr && status == URMA_SUCCESS && listed_ != kBatch) continue;
+    }
     const urma_status_t refused = hand_over();
     if (refused != URMA_SUCCESS) status = refused;
+    more = wr != nullptr && status == URMA_SUCCESS;
   }
   counters_.posts.add(posts);
-  if (status == URMA_SUCCESS) [[likely]]
-    return status;
-  counters_.refused.add(1);
-  *bad_wr = first_listed;
+  if (status != URMA_SUCCESS) [[unlikely]] {
+    counters_.refused.add(1);
+    *bad_wr = first_listed;
+  }
+  lock_.leave();
   return status;
 }
 
@@ -123,12 +128,19 @@ urma_status_t VerbsReceiver::post_listed(uint32_t* posted) {
   }
   ibv_recv_wr* bad = nullptr;
   const uint32_t count = *posted;
+  // The short way leaves that open.
+  requests_[count - 1].next = nullptr;
   const int error = post_list(requests_.data(), &bad);
   if (error == 0) [[likely]] {
     // Relaxed: a poll that does not see it yet has nothing to find either.
     busy_.store(true, std::memory_order_relaxed);
     return URMA_SUCCESS;
   }
+  return refuse_listed(error, bad, count, posted);
+}
+
+urma_status_t VerbsReceiver::refuse_listed(int error, const ibv_recv_wr* bad, uint32_t count,
+                                           uint32_t* posted) {
   *posted = bad == nullptr ? 0 : static_cast<uint32_t>(bad - requests_.data());
   *posted = std::min(*posted, count);
   for (uint32_t i = *posted; i < count; ++i) table_.free(table_.find(requests_[i].wr_id));
@@ -153,17 +165,6 @@ void VerbsReceiver::post_again(PostedReceive* place) {
   if (error != 0) {
     URMA_LOG_LIMITED(ERR, "a receive of JFR {:#x} is lost: errno {}", identity_.id, error);
   }
-}
-
-int VerbsReceiver::collect(CompletionQueue* poller, int count, urma_cr_t* cr) {
-  if (!busy_.load(std::memory_order_relaxed)) return 0;
-  OwnerScope scope(lock_);
-  Poll poll = {poller, cr, count};
-  poll.solicited = false;
-  progress(&poll);
-  if (poller->armed() && pump_->rang()) [[unlikely]]
-    arm(poller);
-  return poll.got;
 }
 
 bool VerbsReceiver::move_for(CompletionQueue* waiter, bool just_armed) {
@@ -319,31 +320,37 @@ Incoming* VerbsReceiver::find_sender(const ibv_wc& completion, PostedReceive* pl
     if (completion.byte_len < kHeaders) return nullptr;
     *header = datagrams_->header(table_.index_of(place));
     number = header->target_id;
-  } else if (last_ != nullptr && last_->pair->number() == number) {
-    return last_;
   }
+  if (Incoming* known = recent(number); known != nullptr && known->number == number) return known;
   const auto found = by_number_.find(number);
-  return found == by_number_.end() ? nullptr : last_ = found->second;
+  if (found == by_number_.end()) return nullptr;
+  found->second->number = number;
+  fill_common(found->second);
+  return recent(number) = found->second;
+}
+
+void VerbsReceiver::fill_common(Incoming* incoming) {
+  urma_cr_t& record = incoming->record;
+  record.opcode = URMA_CR_OPC_SEND;
+  record.flag.bs.s_r = 1;
+  record.flag.bs.jetty = incoming->target.jetty ? 1 : 0;
+  record.local_id = incoming->target.id;
+  record.user_data = incoming->target.user_data;
+  const QueueName& source = incoming->request.source;
+  record.remote_id.eid = source.eid;
+  record.remote_id.uasid = source.uasid;
+  record.remote_id.id = source.id;
+  record.tpn = source.id;
 }
 
 void VerbsReceiver::fill_record(const ibv_wc& completion, const Incoming& incoming,
                                 PostedReceive* place, const DatagramHeader& header,
                                 urma_cr_t* record) {
-  *record = {};
+  *record = incoming.record;
   record->status = status_of(completion.status);
   // Soft-RoCE says no more than that it could not use the receive.
   if (completion.status == IBV_WC_LOC_QP_OP_ERR && memory_stands(place)) [[unlikely]]
     record->status = URMA_CR_LOC_LEN_ERR;
-  record->opcode = URMA_CR_OPC_SEND;
-  record->flag.bs.s_r = 1;
-  record->flag.bs.jetty = incoming.target.jetty ? 1 : 0;
-  record->local_id = incoming.target.id;
-  record->user_data = incoming.target.user_data;
-  const QueueName& source = incoming.request.source;
-  record->remote_id.eid = source.eid;
-  record->remote_id.uasid = source.uasid;
-  record->remote_id.id = source.id;
-  record->tpn = record->remote_id.id;
   if (record->status != URMA_CR_SUCCESS) return;
   if (is_datagram()) return fill_datagram(completion, *place, header, record);
   record->completion_len = completion.byte_len;

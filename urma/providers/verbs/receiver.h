@@ -36,6 +36,8 @@ struct Incoming {
   bool too_long = false;  // that is what broke it
   bool ended = false;     // its sender has given it up
   uint32_t untold = 0;    // messages that may have been solicited, and lie in the JFC's ring
+  uint32_t number = 0;    // of the queue pair; or of the target
+  urma_cr_t record = {};  // what the records of all its messages have in common
 };
 
 class VerbsReceiver final : public Receiver, private QueueListener {
@@ -48,6 +50,7 @@ class VerbsReceiver final : public Receiver, private QueueListener {
   urma_status_t post(urma_jfr_wr_t* wr, urma_jfr_wr_t** bad_wr) noexcept;
 
   int collect(CompletionQueue* poller, int count, urma_cr_t* cr) override;
+  int poll_alone(CompletionQueue* poller, int count, urma_cr_t* cr) noexcept override;
   bool move_for(CompletionQueue* waiter, bool just_armed) override;
   void try_progress() override;
   bool serve() override;
@@ -111,13 +114,27 @@ class VerbsReceiver final : public Receiver, private QueueListener {
   urma_status_t add(const urma_jfr_wr_t& wr);
   urma_status_t fill(const urma_jfr_wr_t& wr, PostedReceive* place);
   urma_status_t post_listed(uint32_t* posted);
+  // Frees the places of those that the device has refused.
+  urma_status_t refuse_listed(int error, const ibv_recv_wr* bad, uint32_t count, uint32_t* posted);
   void list(PostedReceive* place);
   void post_again(PostedReceive* place);
 
   bool progress(Poll* poll);
   bool take(const ibv_wc& completion, Poll* poll);
   void reopen_datagrams();
+  // The short way, in receiver_short.cc.
+  [[gnu::noinline]] urma_status_t post_behind(urma_jfr_wr_t* wr, urma_jfr_wr_t** bad_wr);
+  [[gnu::noinline]] urma_status_t post_rest(urma_jfr_wr_t* first_listed, urma_jfr_wr_t* wr,
+                                            urma_jfr_wr_t** bad_wr);
+  [[gnu::cold, gnu::noinline]] urma_status_t post_refused(urma_jfr_wr_t* first, int error,
+                                                          const ibv_recv_wr* bad,
+                                                          urma_jfr_wr_t** bad_wr);
+  bool add_short(const urma_jfr_wr_t& wr);
+  bool take_short(const ibv_wc& completion, const CompletionQueue* poller, urma_cr_t* record);
+  Incoming*& recent(uint32_t number) { return recent_[number % recent_.size()]; }
+
   Incoming* find_sender(const ibv_wc& completion, PostedReceive* place, DatagramHeader* header);
+  static void fill_common(Incoming* incoming);
   void fill_record(const ibv_wc& completion, const Incoming& incoming, PostedReceive* place,
                    const DatagramHeader& header, urma_cr_t* record);
   void fill_datagram(const ibv_wc& completion, const PostedReceive& place,
@@ -163,7 +180,7 @@ class VerbsReceiver final : public Receiver, private QueueListener {
   int next_ = 0;                                       // those before it are through
   std::unordered_map<uint32_t, Incoming*> by_number_;  // of the queue pair; or of the target
   std::map<Key, std::unique_ptr<Incoming>> incoming_;
-  Incoming* last_ = nullptr;  // that of the last message
+  std::array<Incoming*, 16> recent_ = {};  // those of the last messages, by parts of their numbers
   std::vector<Incoming*> ended_;
   std::vector<uint32_t> to_flush_;  // places, the next one last
   std::atomic<bool> busy_{false};   // there may be something to take, or to flush

@@ -7,6 +7,7 @@
 #include "jetty/network.h"
 #include "urma/base/error.h"
 #include "urma/base/log.h"
+#include "urma/providers/verbs/device_errors.h"
 #include "urma/providers/verbs/receiver.h"
 
 namespace urma::verbs {
@@ -35,6 +36,7 @@ VerbsReceiver::VerbsReceiver(const ContextResources& resources, const urma_jfr_c
   to_flush_.reserve(cfg.depth);
   unknown_.target = identity;
   unknown_.jfc = jfc_;
+  fill_common(&unknown_);
   open_queue();
 }
 
@@ -51,9 +53,10 @@ void VerbsReceiver::open_queue() {
   init.attr.max_sge = std::max<uint32_t>(cfg_.max_sge, 1);
   srq_ = resources_.device->api().create_srq(resources_.device->pd(), &init);
   if (srq_ == nullptr) {
-    fail_errno(URMA_ENOMEM,
-               urma::format("making a shared receive queue of {} receives of {} pieces", cfg_.depth,
-                            cfg_.max_sge));
+    fail_device(resources_.device->info(),
+                urma::format("making a shared receive queue of {} receives of {} pieces",
+                             cfg_.depth, cfg_.max_sge),
+                errno);
   }
 }
 
@@ -201,7 +204,7 @@ bool VerbsReceiver::serve() {
     more = progress(&nobody);
     if (more || next_ != have_ || ended == 0) return more;
     for (size_t i = 0; i < ended; ++i) {
-      if (last_ == ended_[i]) last_ = nullptr;
+      recent_ = {};
       by_number_.erase(ended_[i]->pair->number());
       const auto entry = incoming_.find({ended_[i]->nonce, ended_[i]->request.connection});
       gone.push_back(std::move(entry->second));
@@ -236,7 +239,7 @@ void VerbsReceiver::close_ways(uint64_t user_data) {
   Poll nobody;
   while (progress(&nobody)) {
   }
-  last_ = nullptr;
+  recent_ = {};
   std::erase_if(incoming_, [&](auto& entry) {
     Incoming* incoming = entry.second.get();
     if (incoming->target.user_data != user_data) return false;
@@ -257,7 +260,7 @@ void VerbsReceiver::close_all() {
   while (pump_->poll(completions_.data(), kBatch) != 0) {
   }
   have_ = next_ = 0;
-  last_ = nullptr;
+  recent_ = {};
   ended_.clear();
   by_number_.clear();
   incoming_.clear();

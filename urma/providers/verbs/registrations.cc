@@ -13,8 +13,26 @@ uint64_t key_of(SegmentRef ref) { return uint64_t{ref.generation} << 32 | ref.in
 }  // namespace
 
 void Registrations::enter(Segment* segment) {
-  const MemoryRegion::Options options = {segment->access, segment->seg.attr.bs.non_pin != 0};
+  MemoryRegion::Options options = {segment->access, segment->seg.attr.bs.non_pin != 0};
+  // What the program has posted into a segment goes on when a peer invalidates it.
+  options.apart = segment->access != 0 && !takes_rights_in_place();
   add(segment, MemoryRegion(*device_, segment->base, segment->len, options));
+}
+
+// Whether the device takes the peers' rights from a region that stands. Soft-RoCE does not.
+bool Registrations::takes_rights_in_place() {
+  std::call_once(asked_, [this] {
+    uint64_t word = 0;
+    MemoryRegion region(*device_, reinterpret_cast<uint64_t>(&word), sizeof(word),
+                        {URMA_ACCESS_READ, false});
+    in_place_ = !region.revoke(*device_);
+  });
+  return in_place_;
+}
+
+void Registrations::enter(Segment* segment, int dmabuf, uint64_t offset) {
+  const MemoryRegion::Options options = {segment->access, segment->seg.attr.bs.non_pin != 0};
+  add(segment, MemoryRegion(*device_, dmabuf, offset, segment->base, segment->len, options));
 }
 
 void Registrations::add(Segment* segment, MemoryRegion region) {

@@ -25,6 +25,8 @@ class Registrations final : public Revoker {
   // Registers the segment and enters it into the table. Throws Error, and nothing has happened
   // then.
   void enter(Segment* segment);
+  // The same for the memory that lies at `offset` in a dma-buf.
+  void enter(Segment* segment, int dmabuf, uint64_t offset);
   // Nobody begins to use it any more; its region stays until remove().
   void withdraw(Segment* segment);
   void remove(SegmentRef ref);
@@ -35,10 +37,13 @@ class Registrations final : public Revoker {
 
  private:
   void add(Segment* segment, MemoryRegion region);
+  bool takes_rights_in_place();
 
   const Device* const device_;
   SegmentTable* const table_;
   LocalKeys keys_;
+  std::once_flag asked_;
+  bool in_place_ = false;                   // known once asked_
   mutable std::mutex mutex_;                // guards the next one; taken before the table's
   std::map<uint64_t, MemoryRegion> known_;  // by SegmentRef
 };

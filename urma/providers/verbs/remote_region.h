@@ -24,7 +24,8 @@ struct KeyGrant {
   uint32_t rkey;
 
   bool covers(uint64_t addr, uint64_t bytes) const {
-    return addr >= base && bytes <= len && addr - base <= len - bytes;
+    const uint64_t offset = addr - base;
+    return offset <= len && bytes <= len - offset;
   }
   bool allows(uint32_t rights) const { return (access & rights) == rights; }
 };

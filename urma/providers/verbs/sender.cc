@@ -6,6 +6,7 @@
 
 #include "urma/base/error.h"
 #include "urma/base/log.h"
+#include "urma/providers/verbs/atomics.h"
 #include "urma/providers/verbs/datagram_queue.h"
 #include "urma/providers/verbs/path.h"
 
@@ -16,6 +17,22 @@ uint64_t bytes_of(const urma_sg_t& list) {
   uint64_t bytes = 0;
   for (uint32_t i = 0; i < list.num_sge; ++i) bytes += list.sge[i].len;
   return bytes;
+}
+
+// Whether this process would have to write to memory that is not its own.
+bool writes_foreign(const urma_jfs_wr_t& wr) {
+  if (kind_of(wr.opcode) != OpKind::kAtomic || native_atomic(wr.opcode, wr.cas.src->len)) {
+    return false;
+  }
+  const auto* handle = static_cast<const SegmentHandle*>(wr.cas.src->tseg);
+  if (handle == nullptr || !handle->registered || !static_cast<const Segment*>(handle)->foreign) {
+    return false;
+  }
+  URMA_LOG_LIMITED(ERR,
+                   "post: opcode {:#x} of {} bytes is emulated here, and its result cannot be put "
+                   "into a dma-buf; give an src in memory of this process",
+                   static_cast<int>(wr.opcode), wr.cas.src->len);
+  return true;
 }
 
 // One queue pair is no deeper: what a program posts beyond that waits here.
@@ -46,15 +63,20 @@ VerbsSender::VerbsSender(const ContextResources& resources, const urma_jfs_cfg_t
       is_jetty_(identity.jetty),
       post_send_(resources.device->api().post_send),
       read_pieces_(pieces_of_read(resources.device->info())),
+      has_atomics_(resources.device->info().has_atomics()),
+      is_rm_(cfg.trans_mode == URMA_TM_RM),
       pump_(std::make_shared<CqPump>(
           *resources.device, completions_for(resources, cfg.depth),
           resources.notify->of(*resources.device, jfc().channel()),
           [jfc = static_cast<CompletionQueue*>(cfg.jfc)] { jfc->failed(); })),
       all_credits_(pump_->entries()),
+      half_credits_(all_credits_ / 2),
       credits_(all_credits_),
       implicit_regions_(resources.transport, resources.connector) {
   if (cfg.trans_mode == URMA_TM_UM) {
     datagrams_ = std::make_unique<DatagramSends>(resources, pump_, limits(), cfg);
+  } else {
+    queue().collected_by(this);
   }
   list_.pieces.resize(cfg.max_sge + 2 * RequestList::kRequests);
   if (jfc().channel() != nullptr) jfc().channel()->watch(pump_->channel());
@@ -84,67 +106,13 @@ Patience VerbsSender::patience() const {
   return {config().err_timeout, config().rnr_retry, /*min_rnr_timer=*/0, config().priority};
 }
 
-urma_status_t VerbsSender::post(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept {
-  OwnerScope scope(queue().lock());
-  urma_status_t status = URMA_SUCCESS;
-  // Requests in a row that take the same path become one list of the device. Those of `listed` are
-  // in it already.
-  TargetPath* path = nullptr;
-  VerbsPath* listed = nullptr;
-  for (; wr != nullptr; wr = wr->next, queue().count_post()) {
-    VerbsPath* simple = simple_path(*wr);
-    if (simple != nullptr && (listed == nullptr || listed == simple)) [[likely]] {
-      if (listed == nullptr) list_.clear();
-      if (simple->add_simple(*wr)) [[likely]] {
-        listed = simple;
-        continue;
-      }
-    }
-    if (listed != nullptr) post_simple(std::exchange(listed, nullptr));
-    TargetPath* taken = nullptr;
-    status = take_in(*wr, &taken);
-    if (status != URMA_SUCCESS) [[unlikely]] {
-      queue().count_refused();
-      *bad_wr = wr;
-      break;
-    }
-    if (taken == nullptr) continue;
-    if (path != nullptr && path != taken) go_on(path);
-    path = taken;
-  }
-  if (listed != nullptr) post_simple(listed);
-  if (path != nullptr) [[unlikely]]
-    go_on(path);
-  return status;
-}
-
-// Where the last request went, if this one goes there, too.
-inline VerbsPath* VerbsSender::simple_path(const urma_jfs_wr_t& wr) const {
-  const RemoteQueue* target =
-      config().trans_mode == URMA_TM_RC ? bound() : static_cast<const RemoteQueue*>(wr.tjetty);
-  TargetPath* last = last_path();
-  if (target == nullptr || last == nullptr || last->serial() != target->serial ||
-      config().trans_mode == URMA_TM_UM) {
-    return nullptr;
-  }
-  return static_cast<VerbsPath*>(last);
-}
-
-inline void VerbsSender::post_simple(VerbsPath* path) {
-  if (path->post_simple()) [[likely]] {
-    keep_armed();
-  } else {
-    go_on(path);
-  }
-}
-
 std::unique_ptr<TargetPath> VerbsSender::make_path(RemoteQueue* target, uint32_t hint) {
   if (config().trans_mode == URMA_TM_UM) return std::make_unique<DatagramPath>(this, target, hint);
   return std::make_unique<VerbsPath>(this, target, hint);
 }
 
 bool VerbsSender::refuses(const urma_jfs_wr_t& wr) const {
-  if (Sender::refuses(wr)) return true;
+  if (Sender::refuses(wr) || writes_foreign(wr)) return true;
   const DeviceInfo& info = device();
   const bool immediate = wr.opcode == URMA_OPC_SEND_IMM || wr.opcode == URMA_OPC_WRITE_IMM ||
                          wr.opcode == URMA_OPC_SEND_INVALIDATE;
@@ -173,20 +141,19 @@ uint32_t VerbsSender::enter(DevicePath* path) {
     // So that leave() needs no memory.
     free_tags_.reserve(tags_.size() + 1);
     index = static_cast<uint32_t>(tags_.size());
-    tags_.push_back({});
+    tags_.push_back({nullptr, index});
   } else {
     index = free_tags_.back();
     free_tags_.pop_back();
   }
   tags_[index].path = path;
-  return tags_[index].generation << kTagBits | index;
+  return tags_[index].tag;
 }
 
 void VerbsSender::leave(uint32_t tag) {
   const uint32_t index = tag & ((1U << kTagBits) - 1);
-  tags_[index].path = nullptr;
   // What still comes under the old one is nobody's.
-  ++tags_[index].generation;
+  tags_[index] = {nullptr, tag + (1U << kTagBits)};
   free_tags_.push_back(index);
 }
 
@@ -196,13 +163,9 @@ void VerbsSender::poll_completions() {
   do {
     got = pump_->poll(completions_.data(), kBatch);
     for (int i = 0; i < got; ++i) {
-      const auto tag = static_cast<uint32_t>(completions_[i].wr_id >> 32);
-      const uint32_t index = tag & ((1U << kTagBits) - 1);
-      if (index >= tags_.size()) continue;
-      const Tag& known = tags_[index];
-      const uint32_t generation = known.generation & ((1U << kTagBits) - 1);
-      if (known.path == nullptr || generation != tag >> kTagBits) continue;
-      known.path->completed(static_cast<uint32_t>(completions_[i].wr_id), completions_[i].status);
+      if (DevicePath* path = path_of(completions_[i])) {
+        path->completed(static_cast<uint32_t>(completions_[i].wr_id), completions_[i].status);
+      }
     }
   } while (got == kBatch);
 }
@@ -213,6 +176,8 @@ void VerbsSender::arm() {
   armed_for_ = arming;
   pump_->arm(/*solicited_only=*/false);
   poll_completions();
+  // What is through already does not ring any more.
+  queue().announce();
 }
 
 bool VerbsSender::others_busy(const SendPath* path) const {

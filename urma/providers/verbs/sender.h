@@ -49,7 +49,7 @@ struct RequestList {
   }
 };
 
-class VerbsSender : public Sender, private ConnectionHolder {
+class VerbsSender final : public Sender, private CompletionSource, private ConnectionHolder {
  public:
   // Throws Error.
   VerbsSender(const ContextResources& resources, const urma_jfs_cfg_t& cfg,
@@ -78,7 +78,7 @@ class VerbsSender : public Sender, private ConnectionHolder {
   void take_credits(uint32_t count) { credits_ -= count; }
   void give_credits(uint32_t count) { credits_ += count; }
   // So that requests nobody wants a completion of never hold all of it.
-  bool few_credits() const { return credits_ < all_credits_ / 2; }
+  bool few_credits() const { return credits_ < half_credits_; }
 
   // Takes completions from the device and tells the paths.
   void poll_completions();
@@ -92,10 +92,10 @@ class VerbsSender : public Sender, private ConnectionHolder {
   }
 
   RequestList& list() { return list_; }
-  bool full() { return queue().posted() - queue().retired() >= config().depth; }
   int post_send(ibv_qp* pair, ibv_send_wr* first, ibv_send_wr** bad) const {
     return post_send_(pair, first, bad);
   }
+  bool has_atomics() const { return has_atomics_; }
   // Pieces of local memory that one READ can fill.
   uint32_t read_pieces() const { return read_pieces_; }
   // Whether a path but this one has requests under way.
@@ -109,25 +109,57 @@ class VerbsSender : public Sender, private ConnectionHolder {
   bool refuses(const urma_jfs_wr_t& wr) const override;
 
  private:
-  static constexpr int kBatch = 16;
+  // More than most polls ask for, so that one look at the device is enough for them.
+  static constexpr int kBatch = 32;
   static constexpr uint32_t kTagBits = 16;
 
   struct Tag {
     DevicePath* path;
-    uint32_t generation;
+    uint32_t tag;  // its index, and above it how often it was given
   };
 
   void arm();
   void close_unwanted() override;
-  VerbsPath* simple_path(const urma_jfs_wr_t& wr) const;
-  void post_simple(VerbsPath* path);
+
+  // The short way of posts and polls, in short_post.cc and short_poll.cc.
+  VerbsPath* short_path(const urma_jfs_wr_t& wr) const;
+  template <urma_opcode_t kOpcode>
+  [[gnu::noinline]] urma_status_t post_alone(VerbsPath* path, urma_jfs_wr_t* wr,
+                                             urma_jfs_wr_t** bad_wr) noexcept;
+  template <urma_opcode_t kOpcode, bool kAlone>
+  SendEntry* take_short(VerbsPath* path, const urma_jfs_wr_t& wr, ibv_send_wr* request,
+                        ibv_sge* piece);
+  template <urma_opcode_t kOpcode>
+  [[gnu::noinline]] urma_jfs_wr_t* add_short(VerbsPath* path, urma_jfs_wr_t* wr, uint32_t room);
+  urma_jfs_wr_t* add_short(VerbsPath* path, urma_jfs_wr_t* wr, uint32_t room);
+  bool post_short(VerbsPath* path, urma_jfs_wr_t** wr);
+  int poll_alone(CompletionQueue* poller, int count, urma_cr_t* cr) noexcept override;
+  [[gnu::noinline]] void take_rest(int from, int got);
+  [[gnu::noinline]] urma_status_t post_behind(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept;
+  [[gnu::noinline]] urma_status_t post_rest(TargetPath* behind, urma_jfs_wr_t* wr,
+                                            urma_jfs_wr_t** bad_wr) noexcept;
+  int collect(CompletionQueue* poller, int count, urma_cr_t* cr) override;
+  bool move_for(CompletionQueue* waiter, bool just_armed) override {
+    return queue().move_for(waiter, just_armed);
+  }
+  bool outstanding() const override { return !queue().empty(); }
+  bool take_completions();
+  // NULL where nobody waits for it any more.
+  DevicePath* path_of(const ibv_wc& completion) const {
+    const auto tag = static_cast<uint32_t>(completion.wr_id >> 32);
+    const uint32_t index = tag & ((1U << kTagBits) - 1);
+    return index < tags_.size() && tags_[index].tag == tag ? tags_[index].path : nullptr;
+  }
 
   const ContextResources resources_;
   const bool is_jetty_;
   int (*const post_send_)(ibv_qp* pair, ibv_send_wr* first, ibv_send_wr** bad);
   const uint32_t read_pieces_;
+  const bool has_atomics_;
+  const bool is_rm_;
   const std::shared_ptr<CqPump> pump_;
   const uint32_t all_credits_;
+  const uint32_t half_credits_;
   uint32_t credits_;
   uint64_t armed_for_ = 0;  // the arming that the completion queue was armed for
   std::vector<Tag> tags_;

@@ -48,7 +48,7 @@ Reply Server::on_connect(const PeerRef& from, const ConnectRequest& request) {
   if (answer != Answer::kAccepted) return with_answer(answer);
   reply.member_id = place.id;
   if (reply.end.qpn != 0 && target.trans_mode != URMA_TM_UM) {
-    remember(from, request.connection, place);
+    remember(from, request, reply, place);
   }
   return {answer, reply};
 }
@@ -90,14 +90,17 @@ Answer Server::attach(const PeerRef& from, const ConnectRequest& request, const 
   return answer;
 }
 
-void Server::remember(const PeerRef& from, uint64_t connection, const Place& place) {
-  if (!routes_.emplace(Key{from.nonce, connection}, Route{from, place}).second) return;
+void Server::remember(const PeerRef& from, const ConnectRequest& request, const ConnectReply& reply,
+                      const Place& place) {
+  if (!routes_.emplace(Key{from.nonce, request.connection}, Route{from, place}).second) return;
+  transport_->incoming().add(from, request, reply, place.kind, place.id);
   transport_->control().watch(from);
 }
 
 std::optional<PeerRef> Server::forget(uint64_t nonce, uint64_t connection) {
   const auto route = routes_.extract(Key{nonce, connection});
   if (route.empty()) return std::nullopt;
+  transport_->incoming().remove(nonce, connection);
   const PeerRef peer = route.mapped().peer;
   transport_->control().unwatch(peer);
   if (transport_->acceptor() != nullptr) transport_->acceptor()->forget(nonce, connection);
@@ -189,6 +192,7 @@ void Server::on_peer_lost(const PeerRef& peer, PeerLoss loss) {
       continue;
     }
     route = routes_.erase(route);
+    transport_->incoming().remove(key.first, key.second);
     ++ended;
     if (transport_->acceptor() != nullptr) transport_->acceptor()->forget(key.first, key.second);
     transport_->with_endpoint(gone.place.kind, gone.place.eid, gone.place.id,

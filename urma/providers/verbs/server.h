@@ -48,7 +48,8 @@ class Server final : public ControlServer {
                 ConnectReply* reply);
   Answer attach_member(const PeerRef& from, const ConnectRequest& request, Place* place,
                        ConnectReply* reply);
-  void remember(const PeerRef& from, uint64_t connection, const Place& place);
+  void remember(const PeerRef& from, const ConnectRequest& request, const ConnectReply& reply,
+                const Place& place);
 
   VerbsTransport* const transport_;
   std::map<Key, Route> routes_;

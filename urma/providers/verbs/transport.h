@@ -15,6 +15,7 @@
 #include "urma/providers/verbs/asking.h"
 #include "urma/providers/verbs/cm_acceptor.h"
 #include "urma/providers/verbs/connection.h"
+#include "urma/providers/verbs/connection_list.h"
 #include "urma/providers/verbs/control.h"
 #include "urma/providers/verbs/id_pool.h"
 #include "urma/providers/verbs/peer_watches.h"
@@ -45,6 +46,8 @@ class VerbsTransport final : public Transport {
   CmAcceptor* acceptor() { return acceptor_.get(); }
   PeerWatches& watches() { return watches_; }
   Connections& connections() { return connections_; }
+  IncomingList& incoming() { return incoming_; }
+  const Device& device() const { return *device_; }
   Registrations& registrations() { return registrations_; }
 
   std::span<const urma_eid_t> eids() const override { return eids_; }
@@ -77,6 +80,7 @@ class VerbsTransport final : public Transport {
   std::array<IdPool, kIdKinds> ids_;
   UdpNetwork network_;
   Connections connections_;
+  IncomingList incoming_;
   Registrations registrations_;
   NotifyChannels notify_;
   ContextResources resources_;

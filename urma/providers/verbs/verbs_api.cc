@@ -27,6 +27,13 @@ int checked(Args... args) {
   return positive_errno(Function(args...));
 }
 
+// The same for what stands on the way of each request: errno is looked at only where it fails.
+template <auto Function, typename... Args>
+int checked_failure(Args... args) {
+  const int result = Function(args...);
+  return result == 0 ? 0 : positive_errno(result);
+}
+
 void map_ipv4(const in_addr& from, uint8_t* to) {
   std::memset(to, 0, 10);
   std::memset(to + 10, 0xff, 2);
@@ -123,13 +130,13 @@ void fill_queues(VerbsApi* api) {
   api->modify_srq = checked<::ibv_modify_srq>;
   api->query_srq = checked<::ibv_query_srq>;
   api->destroy_srq = checked<::ibv_destroy_srq>;
-  api->post_srq_recv = checked<::ibv_post_srq_recv>;
+  api->post_srq_recv = checked_failure<::ibv_post_srq_recv>;
   api->create_qp = ::ibv_create_qp;
   api->modify_qp = checked<::ibv_modify_qp>;
   api->query_qp = checked<::ibv_query_qp>;
   api->destroy_qp = checked<::ibv_destroy_qp>;
-  api->post_send = checked<::ibv_post_send>;
-  api->post_recv = checked<::ibv_post_recv>;
+  api->post_send = checked_failure<::ibv_post_send>;
+  api->post_recv = checked_failure<::ibv_post_recv>;
   api->create_ah = ::ibv_create_ah;
   api->destroy_ah = checked<::ibv_destroy_ah>;
 }
@@ -153,15 +160,6 @@ void fill_connections(VerbsApi* api) {
   api->cm_ack_event = checked<::rdma_ack_cm_event>;
 }
 
-void fill_sockets(VerbsApi* api) {
-  api->open_socket = ::socket;
-  api->bind_socket = checked<::bind>;
-  api->socket_name = checked<::getsockname>;
-  api->set_socket_option = checked<::setsockopt>;
-  api->send_to = ::sendto;
-  api->receive_from = ::recvfrom;
-}
-
 VerbsApi make_table() {
   VerbsApi api = {};
   fill_devices(&api);
@@ -169,7 +167,6 @@ VerbsApi make_table() {
   fill_completions(&api);
   fill_queues(&api);
   fill_connections(&api);
-  fill_sockets(&api);
   return api;
 }
 

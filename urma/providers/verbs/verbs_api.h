@@ -25,8 +25,8 @@ struct InterfaceAddress {
 // Members are named like the verb without its prefix; librdmacm's begin with cm_. They differ from
 // the libraries' own in one respect: whatever returns int, returns 0 or a positive errno number.
 // Exceptions, as in the originals: poll_cq gives a count or a negative number, query_gid_table a
-// count or a negative errno number, send_to and receive_from a count or -1 with errno set. Pointers
-// are NULL with errno set. Safe from any thread, as far as the verb itself is.
+// count or a negative errno number. Pointers are NULL with errno set. Safe from any thread, as far
+// as the verb itself is.
 struct VerbsApi {
   // Devices.
   ibv_device** (*get_device_list)(int* count);
@@ -105,16 +105,6 @@ struct VerbsApi {
   // Blocks unless channel->fd was made non-blocking.
   int (*cm_get_event)(rdma_event_channel* channel, rdma_cm_event** event);
   int (*cm_ack_event)(rdma_cm_event* event);
-
-  // Datagrams. open_socket() gives a descriptor, or -1 with errno set; Fd closes it.
-  int (*open_socket)(int domain, int type, int protocol);
-  int (*bind_socket)(int fd, const sockaddr* address, socklen_t length);
-  int (*socket_name)(int fd, sockaddr* address, socklen_t* length);
-  int (*set_socket_option)(int fd, int level, int name, const void* value, socklen_t length);
-  ssize_t (*send_to)(int fd, const void* data, size_t bytes, int flags, const sockaddr* target,
-                     socklen_t length);
-  ssize_t (*receive_from)(int fd, void* data, size_t bytes, int flags, sockaddr* source,
-                          socklen_t* length);
 };
 
 const VerbsApi& system_verbs();

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: MIT
+//
+// cost_program locked|lock_free: runs posts and polls over a device that does as good as nothing,
+// under callgrind, started without collection, and dumps what each of them cost under its name.
+// Prints how many calls each had.
+// Ends with 3 where the library does not start.
+#include <valgrind/callgrind.h>
+
+#include <array>
+#include <cstdio>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+
+#include "test/process/endpoint.h"
+#include "test/verbs/bare_device.h"
+
+namespace {
+
+using urma_test::Endpoint;
+using urma_test::piece;
+
+constexpr int kWarmUp = 300;
+constexpr int kCalls = 200;
+constexpr int kChain = 16;
+
+// Whose cost is to be counted: each call of the round is made, and one of them counted.
+enum class Counted { kNothing, kPost, kReceivePost, kPoll, kReceivePoll };
+
+void require(bool holds, const std::string& what) {
+  if (!holds) throw std::runtime_error(what);
+}
+
+template <typename Call>
+auto call(Counted counted, Counted mine, Call&& make) {
+  if (counted != mine) return make();
+  CALLGRIND_TOGGLE_COLLECT;
+  const auto result = make();
+  CALLGRIND_TOGGLE_COLLECT;
+  return result;
+}
+
+// The same requests, so many in one call, and one poll for so many records.
+struct Work {
+  std::string name;
+  urma_jfs_wr_t request;
+  bool message = false;
+  int chain = 1;
+  bool each = true;  // leaves a record, else the last one of the chain
+};
+
+class Party {
+ public:
+  explicit Party(const urma_test::Config& config) : endpoint_(config) {
+    segment_ = endpoint_.add(memory_.data(), memory_.size());
+    remote_ = endpoint_.import(endpoint_.segment_id(segment_));
+    self_ = endpoint_.import(endpoint_.queue_id());
+    here_ = piece(segment_, memory_.data(), 8);
+    there_ = piece(remote_, memory_.data() + 4096, 8);
+    into_ = piece(segment_, memory_.data() + 8192, 64);
+  }
+
+  void connect();
+  void count_all();
+
+ private:
+  void count_work(const Work& work);
+  void count_chains(Work work);
+  void count(const Work& work, Counted counted, const char* what);
+  void one_round(const Work& work, Counted counted);
+  void count_empty_poll(urma_jfc_t* jfc, const std::string& name);
+  void fill_chain(const Work& work);
+  void dump(const std::string& name, int calls);
+
+  Endpoint endpoint_;
+  urma_test::BareDevice* const bare_ = urma_test_bare_device();
+  std::array<char, 16384> memory_ = {};
+  urma_target_seg_t* segment_;
+  urma_target_seg_t* remote_;
+  urma_target_jetty_t* self_;
+  urma_sge_t here_, there_, into_;
+  std::array<urma_jfs_wr_t, kChain> chain_;
+  std::array<urma_jfr_wr_t, kChain> receives_;
+  std::array<urma_cr_t, kChain> records_;
+};
+
+// Over the device in software, until everything that is asked of the peer is known.
+void Party::connect() {
+  endpoint_.post_receive(segment_, memory_.data() + 8192, 64, 7);
+  endpoint_.post(urma_test::send_request(self_, &here_));
+  urma_test::wait_for_success(endpoint_.receive_jfc, 7);
+  urma_test::wait_for_success(endpoint_.send_jfc, 0);
+  endpoint_.post(urma_test::write_request(self_, &here_, &there_));
+  urma_test::wait_for_success(endpoint_.send_jfc, 0);
+  bare_->begin();
+}
+
+void Party::dump(const std::string& name, int calls) {
+  CALLGRIND_DUMP_STATS_AT(name.c_str());
+  std::printf("%d %s\n", calls, name.c_str());
+}
+
+void Party::fill_chain(const Work& work) {
+  chain_.fill(work.request);
+  for (int i = 0; i < work.chain; ++i) {
+    const bool last = i + 1 == work.chain;
+    chain_[i].flag.bs.complete_enable = work.each || last;
+    chain_[i].next = last ? nullptr : &chain_[i + 1];
+    receives_[i] = {{&into_, 1}, 7, last ? nullptr : &receives_[i + 1]};
+  }
+}
+
+void Party::one_round(const Work& work, Counted counted) {
+  urma_jfr_wr_t* bad_receive;
+  urma_jfs_wr_t* bad;
+  const int records = work.each ? work.chain : 1;
+  const uint64_t posts = bare_->posts;
+  if (work.message) {
+    require(call(counted, Counted::kReceivePost,
+                 [&] {
+                   return urma_post_jetty_recv_wr(endpoint_.jetty, receives_.data(), &bad_receive);
+                 }) == URMA_SUCCESS,
+            "a receive is refused");
+  }
+  require(call(counted, Counted::kPost,
+               [&] { return urma_post_jetty_send_wr(endpoint_.jetty, chain_.data(), &bad); }) ==
+              URMA_SUCCESS,
+          "a request is refused");
+  require(bare_->posts == posts + 1, "a chain is not one list of the device");
+  if (work.message) {
+    const uint64_t polls = bare_->polls;
+    require(call(counted, Counted::kReceivePoll,
+                 [&] {
+                   return urma_poll_jfc(endpoint_.receive_jfc, work.chain, records_.data());
+                 }) == work.chain,
+            "messages are not there at once");
+    require(bare_->polls == polls + 1, "a poll for messages asks the device again");
+    require(records_[0].status == URMA_CR_SUCCESS && records_[0].completion_len == here_.len &&
+                records_[0].user_ctx == 7,
+            "a message is not what was sent");
+  }
+  const uint64_t polls = bare_->polls;
+  require(
+      call(counted, Counted::kPoll,
+           [&] { return urma_poll_jfc(endpoint_.send_jfc, records, records_.data()); }) == records,
+      "requests do not end at once");
+  require(bare_->polls == polls + 1, "a poll asks the device again");
+  require(records_[records - 1].status == URMA_CR_SUCCESS, "a request fails");
+}
+
+void Party::count(const Work& work, Counted counted, const char* what) {
+  const std::string name = work.name + " " + what;
+  fill_chain(work);
+  for (int i = 0; i < kWarmUp; ++i) one_round(work, Counted::kNothing);
+  for (int i = 0; i < kCalls; ++i) one_round(work, counted);
+  dump(name, kCalls * work.chain);
+}
+
+void Party::count_work(const Work& work) {
+  count(work, Counted::kPost, "post");
+  if (work.message) {
+    count(work, Counted::kReceivePost, "post of a receive");
+    count(work, Counted::kReceivePoll, "poll of a message");
+  }
+  count(work, Counted::kPoll, "poll");
+}
+
+void Party::count_chains(Work work) {
+  work.chain = kChain;
+  const std::string name = work.name;
+  work.name = name + " chain";
+  count_work(work);
+  if (work.message) return;
+  work.name = name + " quiet chain";
+  work.each = false;
+  count_work(work);
+}
+
+// Polls that find nothing. Every 32nd looks farther, and is counted too.
+void Party::count_empty_poll(urma_jfc_t* jfc, const std::string& name) {
+  for (int i = 0; i < kCalls; ++i) {
+    require(call(Counted::kPoll, Counted::kPoll,
+                 [&] { return urma_poll_jfc(jfc, 1, records_.data()); }) == 0,
+            name + ": there is something");
+  }
+  dump(name, kCalls);
+}
+
+void Party::count_all() {
+  const Work all[] = {
+      {"WRITE", urma_test::write_request(self_, &here_, &there_)},
+      {"READ", urma_test::read_request(self_, &here_, &there_)},
+      {"FADD", urma_test::add_request(self_, &here_, &there_, 1)},
+      {"CAS", urma_test::cas_request(self_, &here_, &there_, 0, 0)},
+      {"SEND", urma_test::send_request(self_, &here_), true},
+  };
+  for (const Work& work : all) {
+    count_work(work);
+    count_chains(work);
+  }
+  for (Work work : {all[0], all[4]}) {
+    work.name += " inline";
+    work.request.flag.bs.inline_flag = 1;
+    count(work, Counted::kPost, "post");
+  }
+  count_empty_poll(endpoint_.send_jfc, "empty poll");
+  count_empty_poll(endpoint_.receive_jfc, "empty poll for messages");
+}
+
+void run(bool lock_free) {
+  urma_test::Config config;
+  config.lock_free = lock_free;
+  config.max_inline = 8;
+  Party party(config);
+  party.connect();
+  party.count_all();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2) return 2;
+  ::testing::GTEST_FLAG(throw_on_failure) = true;
+  constexpr int kCannotStart = 3;
+  try {
+    if (urma_init(nullptr) != URMA_SUCCESS) return kCannotStart;
+    (void)urma_test::find_device();
+  } catch (const std::exception& error) {
+    std::printf("%s\n", error.what());
+    return kCannotStart;
+  }
+  (void)urma_uninit();
+  try {
+    run(std::strcmp(argv[1], "lock_free") == 0);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+  std::fflush(stdout);
+  std::_Exit(0);
+}

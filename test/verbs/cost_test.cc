@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: MIT
+//
+// What a post and a poll cost beside the verbs that they make, counted in instructions by
+// callgrind: budgets that hold on any machine, however busy it is.
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "test/process/callgrind.h"
+#include "test/process/harness.h"
+
+namespace urma_test {
+namespace {
+
+constexpr char kProgram[] = "cost_program";
+constexpr char kDevice[] = "libbare_device.so";
+
+// What is aimed at for each of them: of a request or record of a chain of 16, and alone.
+constexpr double kAim = 200;
+
+struct Budget {
+  const char* call;  // or the end of its name
+  double lock_free;
+  double locked;  // with the mutexes of all queues on the way
+};
+
+// The first that fits counts. Where it is above the aim, it keeps what was reached.
+constexpr Budget kBudgets[] = {
+    {"SEND chain post", kAim, kAim},
+    {"chain post", 245, 250},
+    {"chain poll", kAim, kAim},
+    {"chain poll of a message", kAim, 205},
+    {"post of a receive", kAim, 355},
+    {"poll of a message", kAim, 500},
+    {"SEND post", 240, 450},
+    {"inline post", 465, 480},
+    {"post", 290, 490},
+    {"empty poll", kAim, 210},
+    {"empty poll for messages", kAim, 310},
+    {"poll", 245, 490},
+};
+
+struct Cost {
+  double library;
+  double device;
+  // Libraries other than this one's own, whose code was executed.
+  std::string strangers;
+};
+
+// The calls of each kind, as the program prints them.
+std::map<std::string, int> read_calls(const std::string& output) {
+  std::map<std::string, int> calls;
+  std::istringstream lines(output);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    int count;
+    std::string name;
+    if (words >> count && std::getline(words >> std::ws, name)) calls[name] = count;
+  }
+  return calls;
+}
+
+std::string strangers_in(const Counted& counted) {
+  std::string all;
+  for (const auto& [object, instructions] : counted.executed) {
+    if (object != kProgram && object != kDevice && !object.starts_with("liburma"))
+      all += object + " ";
+  }
+  return all;
+}
+
+// Instructions of each kind of call, without those of the program that makes it.
+std::map<std::string, Cost> read_costs(const std::string& folder,
+                                       const std::map<std::string, int>& calls) {
+  std::map<std::string, Cost> costs;
+  for (const Counted& counted : read_callgrind(folder)) {
+    const auto call = calls.find(counted.name);
+    if (call == calls.end()) continue;
+    const double device = counted.of(kDevice);
+    costs[counted.name] = {(counted.without(kProgram) - device) / call->second,
+                           device / call->second, strangers_in(counted)};
+  }
+  return costs;
+}
+
+class CostTest : public ProcessTest, public testing::WithParamInterface<const char*> {
+ protected:
+  CostTest() {
+    // Valgrind holds up all threads while one sleeps in an io_uring.
+    ::setenv("URMA_SERVICE", "epoll", 1);
+    const std::filesystem::path module = ::getenv("BARE_MODULE");
+    ::setenv("URMA_PROVIDER_PATH", module.parent_path().c_str(), 1);
+    ::setenv("URMA_DEVICE", "urma_fake0", 1);
+  }
+
+  // Runs the program under callgrind. Empty where it cannot run there; *why says so.
+  std::map<std::string, Cost> count(const std::string& valgrind, std::string* why) {
+    std::vector<std::string> command = callgrind_command(valgrind, scratch_.path());
+    command.insert(command.end(), {"--collect-atstart=no", ::getenv("COST_PROGRAM"), GetParam()});
+    Child child("program", command);
+    const int status = child.wait();
+    constexpr int kCannotStart = 3;
+    if (WIFEXITED(status) && WEXITSTATUS(status) == kCannotStart) {
+      *why = "the library does not start under valgrind: " + child.output();
+      return {};
+    }
+    EXPECT_EQ(status, 0) << child.output();
+    return read_costs(scratch_.path(), read_calls(child.output()));
+  }
+
+  static bool locked() { return std::string(GetParam()) == "locked"; }
+  static double budget_of(const std::string& name) {
+    for (const Budget& budget : kBudgets) {
+      if (name.ends_with(budget.call)) return locked() ? budget.locked : budget.lock_free;
+    }
+    return 0;
+  }
+
+ private:
+  ScratchDir scratch_;
+};
+
+TEST_P(CostTest, APostAndAPollKeepTheirBudgets) {
+  const std::string valgrind = find_valgrind();
+  if (valgrind.empty()) GTEST_SKIP() << "valgrind is not installed; run ./dev setup";
+  std::string why;
+  const std::map<std::string, Cost> costs = count(valgrind, &why);
+  if (!why.empty()) GTEST_SKIP() << why;
+  EXPECT_EQ(costs.size(), 36u);
+  for (const auto& [name, cost] : costs) {
+    std::printf("%-28s %6.1f of %.0f instructions, and %.1f of the device\n", name.c_str(),
+                cost.library, budget_of(name), cost.device);
+    EXPECT_GT(cost.library, 10) << name << ": less than it can be";
+    EXPECT_LE(cost.library, budget_of(name)) << name;
+    // Who allocates memory, makes a system call, or waits for a lock, does so in the C library;
+    // but it also copies what is inline, and a poll in vain now and then looks at other queues.
+    if (!locked() && !name.ends_with("inline post") && !name.starts_with("empty")) {
+      EXPECT_EQ(cost.strangers, "") << name;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Queues, CostTest, testing::Values("lock_free", "locked"),
+                         [](const auto& info) {
+                           return std::string(info.param) == "locked" ? "Locked" : "LockFree";
+                         });
+
+}  // namespace
+}  // namespace urma_test

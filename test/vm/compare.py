@@ -1,0 +1,157 @@
+#!/usr/bin/env python3
+"""Measures urma_perftest beside Debian's perftest, on the two ends of the virtual cable.
+
+usage: compare.py URMA_PERFTEST [ROUNDS]
+
+For the guests of `./dev vm`. In each round both run each test once, one after the other; every
+other round begins with perftest. Prints a table of medians over the rounds, and of the ratios of
+each round. Ends with 1 where something could not be measured.
+
+There is one processor. Two sides that poll take turns on it at the pace of the kernel's clock, so
+messages are measured with events on both sides, which both programs know for SEND only; of the
+other tests, one side alone is busy, but for WRITE latency, where both poll memory in both programs.
+"""
+
+import ctypes
+import math
+import mmap
+import statistics
+import subprocess
+import sys
+import time
+
+SERVER, CLIENT, HOST = 'rxe0', 'rxe1', '127.0.0.1'
+PORT = 18600
+LIMIT = 60  # seconds, of one run
+MEDIAN_LATENCY, AVERAGE_BANDWIDTH = 4, 3  # columns, the same of both programs
+
+# What, the test of ours, that of perftest, the options of both, column, unit, target.
+ROWS = [
+    ('write latency, 8 B', 'write_lat', 'ib_write_lat', '-s 8 -n 200', MEDIAN_LATENCY, 'us', 1.10),
+    ('send latency, 8 B, events', 'send_lat', 'ib_send_lat', '-s 8 -n 100 -e', MEDIAN_LATENCY,
+     'us', 1.10),
+    ('fetch-add latency, 8 B', 'atomic_lat', 'ib_atomic_lat', '-n 1000', MEDIAN_LATENCY, 'us',
+     1.10),
+    ('write bandwidth, 64 KiB', 'write_bw', 'ib_write_bw', '-s 65536 -n 1000 -Q 100',
+     AVERAGE_BANDWIDTH, 'MiB/s', 0.95),
+    ('write bandwidth, 4 KiB', 'write_bw', 'ib_write_bw', '-s 4096 -n 4000 -Q 100',
+     AVERAGE_BANDWIDTH, 'MiB/s', 0.95),
+]
+OURS_ONLY = {'atomic_lat': '-A faa'}
+THEIRS_ONLY = {'ib_atomic_lat': '-A FETCH_AND_ADD'}
+
+
+def cycles_per_us():
+    """Of the counter that perftest reads."""
+    code = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+    code.write(bytes.fromhex('0f31 48c1e220 4809d0 c3'))  # rdtsc; rax = rdx << 32 | rax; ret
+    read = ctypes.CFUNCTYPE(ctypes.c_uint64)(ctypes.addressof(ctypes.c_char.from_buffer(code)))
+    cycles, begin = read(), time.monotonic_ns()
+    time.sleep(0.5)
+    return (read() - cycles) * 1000 / (time.monotonic_ns() - begin)
+
+
+def tell_frequency(frequency):
+    """perftest wants it in /proc/cpuinfo, where User Mode Linux has none."""
+    with open('/proc/cpuinfo', encoding='ascii') as known:
+        text = known.read()
+    if 'cpu MHz' in text:
+        return
+    with open('/tmp/cpuinfo', 'w', encoding='ascii') as told:
+        told.write(text.replace('processor', f'cpu MHz : {frequency:.3f}\nprocessor'))
+    subprocess.run(['mount', '--bind', '/tmp/cpuinfo', '/proc/cpuinfo'], check=True)
+
+
+def listens(port):
+    with open('/proc/net/tcp', encoding='ascii') as table:
+        with open('/proc/net/tcp6', encoding='ascii') as more:
+            lines = table.readlines() + more.readlines()
+    return any(f':{port:04X} ' in line and ' 0A ' in line for line in lines)
+
+
+def run(server, client, port, column):
+    """The number in this column of the only row that the client prints; None where it fails."""
+    with subprocess.Popen(server, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                          text=True) as other:
+        deadline = time.monotonic() + LIMIT
+        while not listens(port) and other.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.05)
+        try:
+            done = subprocess.run(client, capture_output=True, text=True, timeout=LIMIT,
+                                  check=False)
+            other.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            print(f'compare: {" ".join(client)} does not end', file=sys.stderr)
+            return None
+        finally:
+            other.kill()
+    rows = [line.split() for line in done.stdout.splitlines()]
+    numbers = [row for row in rows if len(row) > column and row[0].isdigit() and row[1].isdigit()]
+    value = float(numbers[-1][column]) if done.returncode == 0 and numbers else math.nan
+    # perftest says infinity, or 0, where its own measurement of the frequency was disturbed.
+    if math.isfinite(value) and value > 0:
+        return value
+    print(f'compare: {" ".join(client)} ends with {done.returncode}\n{done.stdout}{done.stderr}',
+          file=sys.stderr)
+    return None
+
+
+def commands(program, row, frequency):
+    """Runs of ours and of perftest. What the latter measures itself of the frequency is often
+    disturbed, so it tells latencies in cycles."""
+    _, ours, theirs, options, column, _, _ = row
+    our_options = f'{options} {OURS_ONLY.get(ours, "")}'.split()
+    in_cycles = column == MEDIAN_LATENCY
+    their_options = f'{options} {THEIRS_ONLY.get(theirs, "")} -F -x 0'.split()
+    their_options += ['-C'] if in_cycles else []
+
+    def our_run(port):
+        common = [program, ours, *our_options, '-P', str(port), '-d']
+        return run([*common, f'urma_{SERVER}'], [*common, f'urma_{CLIENT}', '-S', HOST], port,
+                   column)
+
+    def their_run(port):
+        common = [theirs, *their_options, '-p', str(port), '-d']
+        value = run([*common, SERVER], [*common, CLIENT, HOST], port, column)
+        return value / frequency if in_cycles and value is not None else value
+
+    return our_run, their_run
+
+
+def measure(program, rounds):
+    frequency = cycles_per_us()
+    tell_frequency(frequency)
+    values = [([], []) for _ in ROWS]
+    port = PORT
+    for number in range(rounds):
+        for row, (ours, theirs) in zip(ROWS, values):
+            turns = list(zip(commands(program, row, frequency), (ours, theirs)))
+            for turn, into in turns if number % 2 == 0 else reversed(turns):
+                port += 1
+                into.append(turn(port) or turn(port + 500) or turn(port + 1000))
+    return values
+
+
+def main():
+    program = sys.argv[1]
+    rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 3
+    complete = True
+    print('| figure | ours | perftest | ratio | target | ok? |')
+    print('|---|---|---|---|---|---|')
+    for row, (ours, theirs) in zip(ROWS, measure(program, rounds)):
+        name, _, _, _, column, unit, target = row
+        if None in ours or None in theirs:
+            print(f'| {name} | not measured | | | | |')
+            complete = False
+            continue
+        ratio = statistics.median(a / b for a, b in zip(ours, theirs))
+        is_time = column == MEDIAN_LATENCY
+        reached = ratio <= target if is_time else ratio >= target
+        print(f'| {name} | {statistics.median(ours):.2f} {unit} | '
+              f'{statistics.median(theirs):.2f} {unit} | {ratio:.2f} | '
+              f'{"<=" if is_time else ">="} {target:.2f} | {"yes" if reached else "no"} |')
+    return 0 if complete else 1
+
+
+if __name__ == '__main__':
+    sys.exit(main())
