@@ -224,7 +224,6 @@ TEST_P(Threads, ShareOneJettyAndItsCompletions) {
         urma_target_jetty_t* queue = endpoint.import(channel.swap(endpoint.queue_id()));
         if (mode == URMA_TM_RC) endpoint.bind(queue);
         auto board = std::make_unique<Board>();
-        *board = {};
         channel.send(endpoint.segment_id(endpoint.add(board.get(), sizeof(*board))));
         channel.sync();
         receive_all(endpoint);

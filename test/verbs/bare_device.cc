@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "test/verbs/bare_device.h"
 
-
 #include <array>
 #include <utility>
 

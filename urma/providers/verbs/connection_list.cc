@@ -20,7 +20,8 @@ void describe_settled(const Connection& connection, urma_ext_connection_t* descr
   const auto broken = connection.broken.load();
   if (connection.status != URMA_CR_SUCCESS || broken != URMA_CR_SUCCESS) {
     described->state = URMA_EXT_CONNECTION_FAILED;
-    described->status = broken != URMA_CR_SUCCESS ? broken : connection.status;
+    described->status =
+        broken != URMA_CR_SUCCESS ? broken : static_cast<uint32_t>(connection.status);
   } else if (connection.answer.later()) {
     described->state = URMA_EXT_CONNECTION_WAITING;
   } else {
