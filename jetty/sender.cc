@@ -73,12 +73,6 @@ uint8_t hint_of(const urma_jfs_wr_t& wr) {
   }
 }
 
-void drop_segments(SendEntry* entry) {
-  for (ImportedSegment* segment : {entry->remote, entry->notified}) {
-    if (segment != nullptr) segment->drop_ref();
-  }
-}
-
 }  // namespace
 
 TargetPath::TargetPath(SendQueue* queue, RemoteQueue* target, uint32_t hint)
@@ -104,6 +98,12 @@ void TargetPath::enqueue(SendEntry* entry) {
     queue_->at(last_pending_).next = index;
   }
   last_pending_ = index;
+}
+
+void TargetPath::drop_segments(SendEntry* entry) {
+  for (ImportedSegment* segment : {entry->remote, entry->notified}) {
+    if (segment != nullptr) segment->drop_ref();
+  }
 }
 
 SendEntry* TargetPath::take_first() {
@@ -218,6 +218,8 @@ void Sender::unbind() {
   bound_ = nullptr;
   flush_paths();
   queue_.announce();
+  // As in set_state().
+  if (!queue_.empty()) look_after();
 }
 
 urma_status_t Sender::fill(const urma_jfs_wr_t& wr, const RequestView& view, SendEntry* entry) {
@@ -347,6 +349,11 @@ bool Sender::serve_armed() {
   ForeignScope scope(queue_.lock());
   queue_.advance_paths();
   return queue_.more() && jfc().armed();
+}
+
+urma_status_t Sender::advise(RemoteQueue* target) {
+  transport_->connect_ahead(*target);
+  return URMA_SUCCESS;
 }
 
 void Sender::quiesce() {

@@ -22,18 +22,20 @@ std::vector<Message> all_messages() {
   connected.mailbox = {~0ULL, 5, 64};
   return {
       {asking, connect_request(~0ULL, eid, eid_of(2))},
-      {asking, DisconnectRequest{1, true, DisconnectReason::kFailed}},
+      {asking, DisconnectRequest{1, true, DisconnectReason::kFailed, 0}},
       {asking, SegmentRequest{eid, ~0ULL - 5, 5, 1, 2}},
       {asking, InvalidateRequest{eid, 1, 2}},
       {asking, ProbeRequest{{eid, 1, URMA_JETTY_GROUP, URMA_TM_UM, 5}}},
       {asking, LocateRequest{eid, IdKind::kGroup, kMaxChosenId}},
       {asking, PingRequest{}},
+      {asking, DisconnectRequest{1, false, DisconnectReason::kUnbound, ~0ULL}},
       {answering, Reply{Answer::kAccepted, {}}},
       {answering, Reply{Answer::kMisaligned, {}}},
       {answering, Reply{Answer::kAccepted, connected}},
       {answering, Reply{Answer::kAccepted, SegmentReply{1, ~1ULL, {1, 2}, 3, 0xf}}},
       {answering, Reply{Answer::kAccepted, ProbeReply{3}}},
       {answering, Reply{Answer::kAccepted, LocateReply{65535}}},
+      {answering, Reply{Answer::kAccepted, DisconnectReply{~0ULL}}},
       {{1, 2, {3, 4}, 9, 0}, Challenge{}},
   };
 }
@@ -96,7 +98,8 @@ TEST(Messages, ValuesOutOfRangeAreRefused) {
   EXPECT_TRUE(refused(connect([](ConnectRequest& c) { c.rnr_retry = 8; })));
   EXPECT_TRUE(refused(connect([](ConnectRequest& c) { c.ack_timeout = 32; })));
   const Header& header = all[0].header;
-  EXPECT_TRUE(refused({header, DisconnectRequest{1, true, DisconnectReason{3}}}));
+  EXPECT_TRUE(refused({header, DisconnectRequest{1, true, DisconnectReason{5}, 0}}));
+  EXPECT_TRUE(refused({header, DisconnectRequest{1, true, DisconnectReason::kClosed, 1}}));
   EXPECT_TRUE(refused({header, SegmentRequest{{}, ~0ULL, 1, 1, 2}}));
   EXPECT_TRUE(refused({header, LocateRequest{{}, IdKind::kToken, 1}}));
   EXPECT_TRUE(refused({header, LocateRequest{{}, IdKind::kJfr, kMaxChosenId + 1}}));

@@ -22,13 +22,17 @@ void Asking::stop() {
 void Asking::ask(const urma_eid_t& eid, IdKind kind, uint32_t id, const Request& request,
                  Control::OnReply answered) {
   if (control_ == nullptr) return answered({Answer::kUnreachable, {}}, {});
+  control_->request(eid, kind, id, request, patience_ns_, remember(std::move(answered)));
+}
+
+// So that stop() can give it the answer that does not come any more.
+Control::OnReply Asking::remember(Control::OnReply answered) {
   const uint64_t number = ++last_ask_;
   waiting_.emplace(number, std::move(answered));
-  control_->request(eid, kind, id, request, patience_ns_,
-                    [this, number](const Reply& reply, const PeerRef& owner) {
-                      const auto found = waiting_.extract(number);
-                      if (!found.empty()) found.mapped()(reply, owner);
-                    });
+  return [this, number](const Reply& reply, const PeerRef& owner) {
+    const auto found = waiting_.extract(number);
+    if (!found.empty()) found.mapped()(reply, owner);
+  };
 }
 
 void Asking::connect(const std::shared_ptr<QueuePair>& /*pair*/, const ConnectRequest& request,
@@ -57,13 +61,36 @@ void Asking::disconnect(const ConnectRequest& request, DisconnectReason reason) 
   const auto owner = owners_.extract(request.connection);
   if (owner.empty() || control_ == nullptr) return;
   control_->unwatch(owner.mapped());
-  tell(owner.mapped(), {request.connection, /*by_initiator=*/true, reason});
+  tell(owner.mapped(), {request.connection, /*by_initiator=*/true, reason, /*received=*/0});
 }
 
-void Asking::turn_away(uint64_t nonce, const ConnectRequest& request, DisconnectReason reason) {
+void Asking::settle(const ConnectRequest& request,
+                    std::function<void(const CountAnswer&)> answered) {
+  const uint64_t connection = request.connection;
+  const auto owner = owners_.find(connection);
+  if (owner == owners_.end() || control_ == nullptr) return answered({});
+  control_->request(owner->second,
+                    DisconnectRequest{connection, /*by_initiator=*/true, DisconnectReason::kFlushed,
+                                      /*received=*/0},
+                    patience_ns_,
+                    remember([this, connection, answered = std::move(answered)](const Reply& reply,
+                                                                                const PeerRef&) {
+                      CountAnswer answer = {reply.answer};
+                      if (const auto* body = std::get_if<DisconnectReply>(&reply.body)) {
+                        answer.received = body->received;
+                        const auto settled = owners_.extract(connection);
+                        if (!settled.empty() && control_ != nullptr)
+                          control_->unwatch(settled.mapped());
+                      }
+                      answered(answer);
+                    }));
+}
+
+void Asking::turn_away(uint64_t nonce, const ConnectRequest& request, DisconnectReason reason,
+                       uint64_t received) {
   if (control_ == nullptr) return;
   const auto peer = server_->forget(nonce, request.connection);
-  if (peer.has_value()) tell(*peer, {request.connection, /*by_initiator=*/false, reason});
+  if (peer.has_value()) tell(*peer, {request.connection, /*by_initiator=*/false, reason, received});
 }
 
 void Asking::ask_for_segment(const SegmentRequest& request,

@@ -29,7 +29,10 @@ class Asking final : public Connector {
   void connect(const std::shared_ptr<QueuePair>& pair, const ConnectRequest& request,
                std::function<void(const ConnectAnswer&)> answered) override;
   void disconnect(const ConnectRequest& request, DisconnectReason reason) override;
-  void turn_away(uint64_t nonce, const ConnectRequest& request, DisconnectReason reason) override;
+  void settle(const ConnectRequest& request,
+              std::function<void(const CountAnswer&)> answered) override;
+  void turn_away(uint64_t nonce, const ConnectRequest& request, DisconnectReason reason,
+                 uint64_t received) override;
   void ask_for_segment(const SegmentRequest& request,
                        std::function<void(const SegmentAnswer&)> answered) override;
   // Asks the owner of (eid, id) something. `answered` is called exactly once, later or by stop().
@@ -42,6 +45,7 @@ class Asking final : public Connector {
 
  private:
   void tell(const PeerRef& peer, const DisconnectRequest& request);
+  Control::OnReply remember(Control::OnReply answered);
 
   const uint64_t patience_ns_;
   Control* control_ = nullptr;

@@ -99,6 +99,27 @@ void end_connection(const ContextResources& resources,
       });
 }
 
+void settle_connection(const ContextResources& resources,
+                       const std::shared_ptr<Connection>& connection) {
+  connection->count.store(Count::kAsked);
+  resources.transport->service().post([=] {
+    resources.connector->settle(connection->request, [=](const CountAnswer& answer) {
+      Count count = Count::kUnknown;
+      if (answer.answer == Answer::kAccepted) {
+        connection->received.store(answer.received, std::memory_order_relaxed);
+        count = Count::kKnown;
+      } else if (answer.answer != Answer::kUnreachable) {
+        // Where it does not know the connection any more, it is about to say so itself.
+        count = Count::kLater;
+      }
+      // Unless the receiver has said it unasked.
+      Count asked = Count::kAsked;
+      connection->count.compare_exchange_strong(asked, count);
+      resources.transport->serve_senders();
+    });
+  });
+}
+
 void Connections::add_holder(ConnectionHolder* holder) {
   const std::lock_guard lock(holders_mutex_);
   holders_.push_back(holder);
@@ -144,19 +165,40 @@ void Connections::make_room() {
   });
 }
 
-void Connections::turned_away(uint64_t number, DisconnectReason reason) {
-  break_off(number, reason == DisconnectReason::kFailed ? URMA_CR_REM_OPERATION_ERR
-                                                        : URMA_CR_REM_ACCESS_ABORT_ERR);
+void Connections::turned_away(uint64_t number, DisconnectReason reason, uint64_t received) {
+  const std::shared_ptr<Connection> connection = find(number);
+  if (connection == nullptr) return;
+  connection->received.store(received, std::memory_order_relaxed);
+  connection->count.store(Count::kKnown, std::memory_order_release);
+  switch (reason) {
+    case DisconnectReason::kUnbound:
+      return break_off(connection.get(), kPostAgain);
+    case DisconnectReason::kFailed:
+      return break_off(connection.get(), URMA_CR_REM_OPERATION_ERR);
+    default:
+      return break_off(connection.get(), URMA_CR_REM_ACCESS_ABORT_ERR);
+  }
 }
 
-void Connections::lost(uint64_t number) { break_off(number, URMA_CR_ACK_TIMEOUT_ERR); }
+void Connections::lost(uint64_t number) {
+  const std::shared_ptr<Connection> connection = find(number);
+  if (connection != nullptr) break_off(connection.get(), URMA_CR_ACK_TIMEOUT_ERR);
+}
 
-void Connections::break_off(uint64_t number, urma_cr_status_t status) {
+void Connections::break_off(Connection* connection, uint32_t status) {
+  connection->broken.store(status);
+  if (std::exchange(attending_, true)) return;
+  service_->post([this] {
+    attending_ = false;
+    const std::lock_guard lock(holders_mutex_);
+    for (ConnectionHolder* holder : holders_) holder->attend();
+  });
+}
+
+std::shared_ptr<Connection> Connections::find(uint64_t number) {
   const std::lock_guard lock(mutex_);
   const auto known = connections_.find(number);
-  if (known == connections_.end()) return;
-  const std::shared_ptr<Connection> connection = known->second.lock();
-  if (connection != nullptr) connection->broken.store(status);
+  return known == connections_.end() ? nullptr : known->second.lock();
 }
 
 }  // namespace urma::verbs

@@ -42,6 +42,19 @@ struct ContextResources {
   Revoker* revoker;
 };
 
+// Of the messages of a connection that has ended.
+enum class Count : uint8_t {
+  kNone,     // nobody was asked
+  kAsked,    // the receiver is
+  kLater,    // it is to be asked again
+  kKnown,    // it has said how many it has received
+  kUnknown,  // nobody can say
+};
+
+// Stands in Connection::broken for a connection whose other end has gone without harm: what was not
+// received is for the next one.
+inline constexpr uint32_t kPostAgain = UINT32_MAX;
+
 // Shared by its path and the service thread.
 struct Connection {
   ConnectRequest request = {};
@@ -53,6 +66,9 @@ struct Connection {
   ConnectAnswer answer;
   // What the receiver or the device says that requests under way end with; 0: it stands.
   std::atomic<uint32_t> broken{URMA_CR_SUCCESS};
+  // SYNC(received): kKnown is stored behind it, with release, and pairs with the path's acquire.
+  std::atomic<uint64_t> received{0};
+  std::atomic<Count> count{Count::kNone};
   std::atomic<bool> unwanted{false};  // others need its place: to end once nothing is under way
   std::atomic<uint64_t> used{0};      // Connections::clock() at its last post
 };
@@ -66,11 +82,18 @@ void make_connection(const ContextResources& resources,
 void end_connection(const ContextResources& resources,
                     const std::shared_ptr<Connection>& connection);
 
-// Closes those of its connections that are unwanted and have nothing to do.
+// The same, with its queue pair closed already, where how many messages were received is to be
+// known before: `count` will say so.
+void settle_connection(const ContextResources& resources,
+                       const std::shared_ptr<Connection>& connection);
+
 class ConnectionHolder {
  public:
   virtual ~ConnectionHolder() = default;
+  // Closes those of its connections that are unwanted and have nothing to do.
   virtual void close_unwanted() = 0;
+  // Some may have been broken off. What they leave is gone on with, though nobody polls.
+  virtual void attend() = 0;
 };
 
 // The connections of a process at one device. Thread-safe.
@@ -91,13 +114,14 @@ class Connections {
   size_t count();
 
   // The receiver has given up the connection with this number. Service thread.
-  void turned_away(uint64_t number, DisconnectReason reason);
+  void turned_away(uint64_t number, DisconnectReason reason, uint64_t received);
   // Whoever has its other end is gone. Service thread.
   void lost(uint64_t number);
 
  private:
   void make_room();
-  void break_off(uint64_t number, urma_cr_status_t status);
+  std::shared_ptr<Connection> find(uint64_t number);
+  void break_off(Connection* connection, uint32_t status);
 
   Service* const service_;
   const uint32_t most_;
@@ -105,6 +129,7 @@ class Connections {
   std::atomic<uint64_t> clock_{1};
   std::mutex mutex_;  // guards the next one
   std::map<uint64_t, std::weak_ptr<Connection>> connections_;
+  bool attending_ = false;  // on the service thread: a round of attend() is due
   std::mutex holders_mutex_;
   std::vector<ConnectionHolder*> holders_;
 };

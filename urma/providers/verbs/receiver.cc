@@ -269,6 +269,7 @@ bool VerbsReceiver::take(const ibv_wc& completion, Poll* poll) {
   if (into == &record) {
     kept = incoming->jfc->ring().push(record, true, incoming->jfc == poll->jfc);
   }
+  if (completion.status == IBV_WC_SUCCESS) ++incoming->received;
   counters_.ended(status, into->completion_len);
   table_.free(place);
   ++consumed_;

@@ -32,7 +32,10 @@ struct Incoming {
   std::shared_ptr<QueuePair> pair;
   std::unique_ptr<MailboxSlots> mailbox;
   ConnectReply reply = {};
+  const Bond* bond = nullptr;  // of an RC jetty
+  uint64_t received = 0;       // messages
   bool ended = false;
+  bool unbound = false;  // then; its sender is to be told
 };
 
 class VerbsReceiver final : public Receiver, private QueueListener {
@@ -69,6 +72,9 @@ class VerbsReceiver final : public Receiver, private QueueListener {
                        std::shared_ptr<QueuePair>* pair);
   // The sender has given the connection up: what it has sent before is still received.
   void disconnected(uint64_t nonce, uint64_t connection);
+  // The same; how many messages it has brought. Nothing while the JFC has no room for all of them,
+  // and it has not ended then; and nothing where it ended before.
+  std::optional<uint64_t> settle(uint64_t nonce, uint64_t connection);
   // The process with this nonce is gone, and all its connections with it.
   void peer_gone(uint64_t nonce);
 

@@ -57,6 +57,8 @@ class VerbsSender : public Sender, private ConnectionHolder {
   ~VerbsSender() override;
 
   urma_status_t post(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept;
+  urma_status_t advise(RemoteQueue* target) override;
+  urma_status_t unadvise(RemoteQueue* target) override;
 
   const ContextResources& resources() const { return resources_; }
   const DeviceInfo& device() const { return resources_.device->info(); }
@@ -119,6 +121,7 @@ class VerbsSender : public Sender, private ConnectionHolder {
 
   void arm();
   void close_unwanted() override;
+  void attend() override;
   VerbsPath* simple_path(const urma_jfs_wr_t& wr) const;
   void post_simple(VerbsPath* path);
 

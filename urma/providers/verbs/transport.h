@@ -43,6 +43,7 @@ class VerbsTransport final : public Transport {
   PeerWatches& watches() { return watches_; }
   Connections& connections() { return connections_; }
   Registrations& registrations() { return registrations_; }
+  const ContextResources& resources() const { return resources_; }
 
   std::span<const urma_eid_t> eids() const override { return eids_; }
   uint32_t uasid() const override { return config_.uasid; }
