@@ -310,6 +310,7 @@ TEST_F(GroupTest, MemberWhoseReceiverIsOutOfUseIsPassedOver) {
 
 // Whoever sends to many others keeps the paths to a group that it uses.
 TEST_F(GroupTest, PathsStayWhereThereAreManyOthers) {
+  SKIP_UNLESS_SHARED_MEMORY("do rings tell the paths apart");
   run_one([](Channel&) {
     Owner owner(2);
     urma_target_jetty_t* group = import_group(owner, owner.group->jetty_grp_id.id);
