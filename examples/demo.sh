@@ -7,7 +7,9 @@
 # the programs, itself or in its folder examples.
 #
 # The processes share a runtime directory of their own, made in TMPDIR and
-# removed in the end, so that nothing outside is met or left behind.
+# removed in the end, so that nothing outside is met or left behind. They use
+# the device that URMA_DEVICE names, the clients that of URMA_PEER_DEVICE if
+# it is set.
 set -uo pipefail
 
 usage() { echo "usage: $0 BINDIR [TMPDIR]" >&2; exit 2; }
@@ -19,6 +21,8 @@ limit=60  # seconds for one program
 
 URMA_RUNTIME_DIR=$(mktemp -d -p "${2:-${TMPDIR:-/tmp}}" urma-demo.XXXXXX) || exit 1
 export URMA_RUNTIME_DIR
+as_client=()
+[[ -z ${URMA_PEER_DEVICE:-} ]] || as_client=(env "URMA_DEVICE=$URMA_PEER_DEVICE")
 trap 'rm -rf "$URMA_RUNTIME_DIR"' EXIT
 
 prefix() { sed -u "s/^/[$1] /"; }
@@ -37,7 +41,7 @@ run() {
   prefix server <&"$from_server" &
   to_screen=$!
   if [[ $port ]]; then
-    timeout "$limit" "$program" client 127.0.0.1 "$port" 2>&1 | prefix client ||
+    timeout "$limit" "${as_client[@]}" "$program" client 127.0.0.1 "$port" 2>&1 | prefix client ||
       { failed=1; kill "$server" 2>/dev/null; }
   fi
   wait "$server" || failed=1

@@ -26,7 +26,16 @@ void AsyncEvents::add(EventSubject* subject, urma_async_event_type_t type) {
   for (const Pending& event : pending_) {
     if (event.subject == subject && event.type == type) return;
   }
-  pending_.push_back({subject, type});
+  pending_.push_back({subject, type, 0});
+  settle_fd();
+}
+
+void AsyncEvents::raise(urma_async_event_type_t type, uint32_t element) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(pending_, [=](const Pending& event) {
+    return event.subject == nullptr && event.type == type && event.element == element;
+  });
+  pending_.push_back({nullptr, type, element});
   settle_fd();
 }
 
@@ -64,11 +73,16 @@ bool AsyncEvents::take(urma_async_event_t* event) {
   const Pending next = pending_.front();
   pending_.erase(pending_.begin());
   settle_fd();
+  event->event_type = next.type;
+  event->priv = next.subject;
+  if (next.subject == nullptr) {
+    event->element = {};
+    event->element.port_id = next.element;
+    return true;
+  }
   ++next.subject->handed_out_;
   // The union holds a pointer to the object, whatever its kind is.
   std::memcpy(&event->element, &next.subject->element_, sizeof(next.subject->element_));
-  event->event_type = next.type;
-  event->priv = next.subject;
   return true;
 }
 

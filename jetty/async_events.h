@@ -28,6 +28,9 @@ class AsyncEvents {
   int fd() const { return fd_.get(); }
   // urma_get_async_event. Waits for an event unless fd() is non-blocking; then URMA_FAIL.
   urma_status_t get(urma_async_event_t* event);
+  // What befalls no object, but a port, an EID or the device: `element` is its number. Needs no
+  // acknowledgement. One of each type and number waits, as the newest of all.
+  void raise(urma_async_event_type_t type, uint32_t element);
   // False where none waits.
   bool take(urma_async_event_t* event);
   bool blocking() const;
@@ -38,8 +41,9 @@ class AsyncEvents {
   friend class EventSubject;
 
   struct Pending {
-    EventSubject* subject;
+    EventSubject* subject;  // NULL where it is about no object
     urma_async_event_type_t type;
+    uint32_t element;  // of what is no object
   };
 
   void add(EventSubject* subject, urma_async_event_type_t type);

@@ -3,7 +3,52 @@
 
 #include <utility>
 
+#include "jetty/remote.h"
+#include "segment/segment.h"
+#include "urma/base/text.h"
+
 namespace urma {
+namespace {
+
+constexpr uint64_t kImported = 1ULL << 63;
+
+}  // namespace
+
+urma_ext_segment_t describe(const Segment& segment) {
+  urma_ext_segment_t described = {};
+  copy_text(described.device, segment.device);
+  described.handle = uint64_t{segment.ref.generation} << 32 | segment.ref.index;
+  described.va = segment.base;
+  described.len = segment.len;
+  described.token_id = segment.token_id_value;
+  described.access = segment.access == 0 ? URMA_ACCESS_LOCAL_ONLY : segment.access;
+  return described;
+}
+
+urma_ext_segment_t describe(uint64_t serial, const ImportedSegment& segment, const char* device,
+                            uint32_t access) {
+  urma_ext_segment_t described = {};
+  copy_text(described.device, device);
+  described.handle = kImported | serial;
+  described.va = segment.seg.ubva.va;
+  described.len = segment.seg.len;
+  described.token_id = segment.seg.token_id;
+  described.access = access;
+  described.imported = 1;
+  return described;
+}
+
+void append_parts(const urma_ext_segment_t& segment, const std::vector<urma_ext_part_t>& parts,
+                  size_t most, std::vector<urma_ext_segment_t>* segments) {
+  require_room(*segments, parts.size(), most);
+  urma_ext_segment_t entry = segment;
+  entry.part_count = static_cast<uint32_t>(parts.size());
+  for (const urma_ext_part_t& part : parts) {
+    entry.part = part;
+    segments->push_back(entry);
+    ++entry.part_index;
+  }
+}
 
 QueueList::Place QueueList::add(Entry entry) {
   const std::lock_guard lock(mutex_);

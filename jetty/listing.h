@@ -19,12 +19,22 @@
 namespace urma {
 
 class ImportedSegment;
+struct Segment;
 
 // Throws Error(URMA_ENOMEM) where a list that has no more than `most` would have more with `added`.
 template <typename Record>
 void require_room(const std::vector<Record>& records, size_t added, size_t most) {
   if (added > most - records.size()) fail(URMA_ENOMEM, "there is more to list than {}", most);
 }
+
+// What is told of a registered segment, but for the ways in which its parts are reached.
+urma_ext_segment_t describe(const Segment& segment);
+// The same of an imported one. Its handle is counted apart from those of registered ones.
+urma_ext_segment_t describe(uint64_t serial, const ImportedSegment& segment, const char* device,
+                            uint32_t access);
+// Lists a segment once for each part. Throws as require_room() does.
+void append_parts(const urma_ext_segment_t& segment, const std::vector<urma_ext_part_t>& parts,
+                  size_t most, std::vector<urma_ext_segment_t>* segments);
 
 class QueueList {
  public:

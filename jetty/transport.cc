@@ -149,6 +149,11 @@ void Transport::quiesce() {
   for (Receiver* receiver : receivers_) receiver->quiesce();
 }
 
+void Transport::visit_receivers(const std::function<void(Receiver&)>& visit) {
+  const std::lock_guard lock(endpoints_mutex_);
+  for (Receiver* receiver : receivers_) visit(*receiver);
+}
+
 void Transport::add_sender(Sender* sender) {
   std::lock_guard lock(senders_mutex_);
   senders_.push_back(sender);

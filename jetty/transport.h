@@ -115,6 +115,9 @@ class Transport : public ProgressDomain {
   bool with_endpoint(IdKind kind, const urma_eid_t& eid, uint32_t id,
                      const std::function<void(const Endpoint&)>& with_endpoint);
 
+  // Calls visit(receiver) for each; none of them can go meanwhile.
+  void visit_receivers(const std::function<void(Receiver&)>& visit);
+
   void add_sender(Sender* sender);
   void remove_sender(Sender* sender);
 

@@ -16,6 +16,7 @@
 #include <tuple>
 #include <vector>
 
+#include "test/conformance/offered.h"
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
 #include "urma_ext.h"
@@ -100,11 +101,12 @@ bool offered(const Operation& operation, urma_transport_mode_t mode) {
 }
 
 template <typename Each>
-void for_each_step(urma_transport_mode_t mode, const Each& each) {
+void for_each_step(const urma_context_t* ctx, urma_transport_mode_t mode, const Each& each) {
   uint64_t seed = 0;
   for (const Operation& operation : operations()) {
     if (!offered(operation, mode)) continue;
     for (const size_t size : operation.sizes) {
+      if (!is_offered(ctx, operation.opcode, mode, size)) continue;
       for (size_t local = 0; local < kKinds; ++local) {
         for (size_t remote = 0; remote < kKinds; ++remote) {
           const Step step = {operation, size, local, remote, ++seed};
@@ -130,6 +132,7 @@ class Target {
     channel.send(Sender{endpoint_.ctx->uasid, endpoint_.sender_id()});
     sender_ = channel.receive<Sender>();
   }
+  const urma_context_t* ctx() const { return endpoint_.ctx; }
 
   void run(const Step& step) {
     uint8_t* place = memories_.at(step, step.remote);
@@ -149,6 +152,7 @@ class Target {
     }
     channel_.sync();  // go
     if (step.receives()) check_receive(step, victim);
+    if (victim != nullptr) channel_.sync();  // received
     channel_.sync();  // done
     Memories::check(place, atomic ? &result : moved, step.size);
     if (step.operation.opcode == URMA_OPC_WRITE_NOTIFY) {
@@ -213,6 +217,7 @@ class Initiator {
     channel.receive<Sender>();
     channel.send(Sender{endpoint_.ctx->uasid, endpoint_.sender_id()});
   }
+  const urma_context_t* ctx() const { return endpoint_.ctx; }
 
   void run(const Step& step) {
     uint8_t* place = memories_.at(step, step.local);
@@ -233,7 +238,10 @@ class Initiator {
     if (step.operation.opcode != URMA_OPC_WRITE_NOTIFY) {
       EXPECT_EQ(cr.completion_len, step.size);
     }
-    if (victim != nullptr) expect_refused(victim);
+    if (victim != nullptr) {
+      channel_.sync();  // received
+      expect_refused(victim);
+    }
     channel_.sync();  // done
     const Wide old = before(step);
     const bool atomic = step.operation.kind == Operation::kAtomic;
@@ -361,7 +369,7 @@ TEST_P(Product, MovesExactlyTheBytesItShould) {
       [&config](Channel& channel) {
         alignas(64) uint8_t stack[kSpace];
         Initiator initiator(channel, config, stack);
-        for_each_step(config.mode, [&](const Step& step) { initiator.run(step); });
+        for_each_step(initiator.ctx(), config.mode, [&](const Step& step) { initiator.run(step); });
         for (const Operation& operation : operations()) {
           if (!offered(operation, config.mode)) initiator.refuse(operation);
         }
@@ -372,7 +380,7 @@ TEST_P(Product, MovesExactlyTheBytesItShould) {
       [&config](Channel& channel) {
         alignas(64) uint8_t stack[kSpace];
         Target target(channel, config, stack);
-        for_each_step(config.mode, [&](const Step& step) { target.run(step); });
+        for_each_step(target.ctx(), config.mode, [&](const Step& step) { target.run(step); });
         channel.sync();
         target.close();
       });

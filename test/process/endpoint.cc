@@ -52,6 +52,11 @@ urma_device_t* find_device() {
   return first;
 }
 
+uint32_t find_eid_index() {
+  const char* index = std::getenv("URMA_EID_INDEX");
+  return index != nullptr ? static_cast<uint32_t>(std::atoi(index)) : 0;
+}
+
 urma_cr_t wait_for(urma_jfc_t* jfc, milliseconds limit) {
   const auto deadline = Clock::now() + patience(limit);
   urma_cr_t cr = {};
@@ -86,7 +91,7 @@ Endpoint::Endpoint(const Config& wanted) : config(wanted) {
 }
 
 void Endpoint::open_queues() {
-  ctx = made(urma_create_context(find_device(), 0), "urma_create_context");
+  ctx = made(urma_create_context(find_device(), find_eid_index()), "urma_create_context");
   urma_jfc_cfg_t jfc_cfg = {};
   jfc_cfg.depth = kJfcDepth;
   jfc_cfg.flag.bs.lock_free = config.lock_free;

@@ -60,6 +60,8 @@ bool over_shared_memory();
 
 // Opens the device that URMA_DEVICE names, else the first one found. The library has to be started.
 urma_device_t* find_device();
+// The number of its EID that URMA_EID_INDEX names, else 0.
+uint32_t find_eid_index();
 
 // Waits for one completion record of `jfc`; throws when none comes in time.
 urma_cr_t wait_for(urma_jfc_t* jfc, milliseconds limit = seconds(10));

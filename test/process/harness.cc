@@ -63,6 +63,28 @@ void wait_ready(int fd, short events, const char* what) {
   }
 }
 
+// Whether a child of this name is another than the first one of its test, and not named like it.
+bool is_peer(const std::string& name) {
+  static const ::testing::TestInfo* test = nullptr;
+  static std::string first;
+  if (const auto* current = ::testing::UnitTest::GetInstance()->current_test_info();
+      test != current) {
+    test = current;
+    first = name;
+  }
+  return name != first;
+}
+
+// Where peers are to use another device, or another of its addresses, they find it in the place of
+// their own.
+void choose_device_of_peers() {
+  constexpr std::pair<const char*, const char*> kSettings[] = {
+      {"URMA_PEER_DEVICE", "URMA_DEVICE"}, {"URMA_PEER_EID_INDEX", "URMA_EID_INDEX"}};
+  for (const auto& [theirs, own] : kSettings) {
+    if (const char* value = std::getenv(theirs)) ::setenv(own, value, 1);
+  }
+}
+
 int run_body(const Body& body, Channel& channel) {
   ::testing::GTEST_FLAG(throw_on_failure) = true;
   int result = 0;
@@ -163,6 +185,7 @@ void Child::start(const std::function<int()>& main) {
   output_ = ::memfd_create("output", MFD_CLOEXEC);
   if (output_ < 0) fail_with_errno("memfd_create");
   std::fflush(nullptr);
+  const bool peer = is_peer(name_);
   const pid_t parent = ::getpid();
   pid_ = ::fork();
   if (pid_ < 0) fail_with_errno("fork");
@@ -172,6 +195,7 @@ void Child::start(const std::function<int()>& main) {
     ::alarm(std::chrono::duration_cast<seconds>(patience(kChildLimit)).count());
     ::dup2(output_, STDOUT_FILENO);
     ::dup2(output_, STDERR_FILENO);
+    if (peer) choose_device_of_peers();
     const int result = main();
     std::fflush(nullptr);
     ::_exit(result);

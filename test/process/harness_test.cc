@@ -47,6 +47,22 @@ TEST(HarnessTest, TheFirstFailureEndsAChild) {
   EXPECT_EQ(WEXITSTATUS(child.wait()), 1);
 }
 
+TEST(HarnessTest, OthersThanTheFirstChildUseTheDeviceOfPeers) {
+  const auto device_of = [](const char* name) {
+    Child child(name, [](Channel& channel) { channel.send(std::getenv("URMA_DEVICE")[0]); });
+    return child.channel().receive<char>();
+  };
+  ::setenv("URMA_DEVICE", "1", 1);
+  EXPECT_EQ(device_of("a"), '1');
+  EXPECT_EQ(device_of("b"), '1');
+  ::setenv("URMA_PEER_DEVICE", "2", 1);
+  EXPECT_EQ(device_of("b"), '2');
+  EXPECT_EQ(device_of("c"), '2');
+  EXPECT_EQ(device_of("a"), '1');
+  ::unsetenv("URMA_PEER_DEVICE");
+  ::unsetenv("URMA_DEVICE");
+}
+
 TEST(HarnessTest, NothingHangs) {
   const auto start = Clock::now();
   EXPECT_NONFATAL_FAILURE(

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // The link between two devices goes down and comes up again under traffic. URMA_TEST_LINK names the
-// network device that is switched, URMA_DEVICE and URMA_TEST_PEER the devices at both ends of it.
+// network device that is switched, URMA_DEVICE and URMA_PEER_DEVICE the devices at its two ends.
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sched.h>
@@ -24,12 +24,10 @@ class LinkTest : public ProcessTest {
  protected:
   void SetUp() override {
     const char* link = std::getenv("URMA_TEST_LINK");
-    const char* peer = std::getenv("URMA_TEST_PEER");
-    if (link == nullptr || peer == nullptr) {
-      GTEST_SKIP() << "needs a link to switch: URMA_TEST_LINK, and URMA_TEST_PEER at its other end";
+    if (link == nullptr || std::getenv("URMA_PEER_DEVICE") == nullptr) {
+      GTEST_SKIP() << "needs a link to switch: URMA_TEST_LINK, and URMA_PEER_DEVICE behind it";
     }
     link_ = link;
-    peer_ = peer;
   }
   void switch_link(const char* state) {
     const std::string command = "ip link set " + link_ + " " + state;
@@ -37,7 +35,6 @@ class LinkTest : public ProcessTest {
   }
 
   std::string link_;
-  std::string peer_;
 };
 
 struct Offer {
@@ -46,24 +43,21 @@ struct Offer {
 };
 
 // Receives until it is told to stop.
-Body receiver(const std::string& device) {
-  return [device](Channel& channel) {
-    ::setenv("URMA_DEVICE", device.c_str(), 1);
-    Endpoint endpoint;
-    std::vector<char> memory(2 * kSize);
-    urma_target_seg_t* segment = endpoint.add(memory.data(), memory.size());
-    for (uint64_t i = 0; i < 32; ++i) endpoint.post_receive(segment, memory.data(), kSize);
-    channel.send(Offer{endpoint.queue_id(), endpoint.segment_id(segment)});
-    pollfd told = {channel.fd(), POLLIN, 0};
-    while (::poll(&told, 1, 0) == 0) {
-      urma_cr_t record;
-      if (urma_poll_jfc(endpoint.receive_jfc, 1, &record) == 1) {
-        endpoint.post_receive(segment, memory.data(), kSize);
-      }
-      ::sched_yield();
+void receiver(Channel& channel) {
+  Endpoint endpoint;
+  std::vector<char> memory(2 * kSize);
+  urma_target_seg_t* segment = endpoint.add(memory.data(), memory.size());
+  for (uint64_t i = 0; i < 32; ++i) endpoint.post_receive(segment, memory.data(), kSize);
+  channel.send(Offer{endpoint.queue_id(), endpoint.segment_id(segment)});
+  pollfd told = {channel.fd(), POLLIN, 0};
+  while (::poll(&told, 1, 0) == 0) {
+    urma_cr_t record;
+    if (urma_poll_jfc(endpoint.receive_jfc, 1, &record) == 1) {
+      endpoint.post_receive(segment, memory.data(), kSize);
     }
-    endpoint.close();
-  };
+    ::sched_yield();
+  }
+  endpoint.close();
 }
 
 // Keeps requests under way, and says what became of them.
@@ -133,7 +127,7 @@ class Traffic {
 
 // Shorter than the device's patience: what is under way may survive, and what follows does.
 TEST_F(LinkTest, ShortOutage) {
-  Child other("receiver", receiver(peer_));
+  Child other("receiver", receiver);
   Child client("client", [](Channel& channel) {
     Traffic traffic(channel);
     for (int round = 0; round < 3; ++round) {
@@ -167,7 +161,7 @@ TEST_F(LinkTest, ShortOutage) {
 
 // Longer than anybody's patience: all that is under way, and posted meanwhile, ends.
 TEST_F(LinkTest, LongOutage) {
-  Child other("receiver", receiver(peer_));
+  Child other("receiver", receiver);
   Child client("client", [](Channel& channel) {
     Traffic traffic(channel);
     for (int round = 0; round < 2; ++round) {

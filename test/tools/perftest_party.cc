@@ -50,14 +50,29 @@ size_t columns_of(const std::string& header) {
   return 0;
 }
 
+// What the first of the two settings says that there is.
+std::string chosen(const char* first, const char* second, const char* otherwise) {
+  for (const char* setting : {first, second}) {
+    if (setting == nullptr) continue;
+    if (const char* value = std::getenv(setting)) return value;
+  }
+  return otherwise;
+}
+
 }  // namespace
 
 std::string perftest_program() { return program_path("URMA_PERFTEST"); }
 
-Arguments perftest_arguments(const std::string& test, uint16_t port, const Arguments& options) {
-  const char* device = std::getenv("URMA_DEVICE");
-  Arguments arguments = {test, "-d", device != nullptr ? device : "urma_shm0", "-P",
-                         std::to_string(port)};
+Arguments perftest_arguments(const std::string& test, uint16_t port, const Arguments& options,
+                             Side side) {
+  const bool client = side == Side::kClient;
+  Arguments arguments = {test,
+                         "-d",
+                         chosen(client ? "URMA_PEER_DEVICE" : nullptr, "URMA_DEVICE", "urma_shm0"),
+                         "-P",
+                         std::to_string(port),
+                         "--eid_idx",
+                         chosen(client ? "URMA_PEER_EID_INDEX" : nullptr, "URMA_EID_INDEX", "0")};
   arguments.insert(arguments.end(), options.begin(), options.end());
   return arguments;
 }
@@ -74,7 +89,8 @@ PerftestPair::PerftestPair(const std::string& test, const Arguments& options,
     : port_(free_port(16)),
       server_(perftest_program(), perftest_arguments(test, port_, joined(options, server_options))),
       client_((server_.wait_for_line(kWaiting), perftest_program()),
-              perftest_arguments(test, port_, joined(options, client_options, {"-S", "127.0.0.1"})),
+              perftest_arguments(test, port_, joined(options, client_options, {"-S", "127.0.0.1"}),
+                                 Side::kClient),
               client_environment) {}
 
 Arguments PerftestPair::joined(Arguments a, const Arguments& b, const Arguments& c) {

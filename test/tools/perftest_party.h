@@ -21,8 +21,13 @@ inline constexpr char kWaiting[] = "Waiting for client to connect";
 
 std::string perftest_program();
 
-// "send_lat", "-d", the device, "-P", the port, and the options.
-Arguments perftest_arguments(const std::string& test, uint16_t port, const Arguments& options);
+// The server uses the device that URMA_DEVICE names, and its EID number URMA_EID_INDEX; so does the
+// client, unless URMA_PEER_DEVICE or URMA_PEER_EID_INDEX says otherwise.
+enum class Side { kServer, kClient };
+
+// "send_lat", "-d", the device, "-P", the port, "--eid_idx", its number, and the options.
+Arguments perftest_arguments(const std::string& test, uint16_t port, const Arguments& options,
+                             Side side = Side::kServer);
 
 class PerftestTest : public ToolTest {};
 

@@ -3,27 +3,23 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include <cerrno>
 #include <csignal>
-#include <cstddef>
 #include <filesystem>
-#include <iterator>
 #include <memory>
 #include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "test/process/refusal.h"
 #include "urma/base/clock.h"
 #include "urma/base/error.h"
 #include "urma/base/fd.h"
@@ -212,19 +208,6 @@ struct Refusal {
   int error;
 };
 
-// For the calling thread and those that it starts.
-void refuse(const Refusal& what) {
-  sock_filter program[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<uint32_t>(what.number), 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | static_cast<uint32_t>(what.error)),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-  };
-  const sock_fprog filter{std::size(program), program};
-  ASSERT_EQ(::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-  ASSERT_EQ(::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter), 0);
-}
-
 int warnings = 0;
 
 class RefusedTest : public testing::TestWithParam<Refusal> {};
@@ -239,7 +222,7 @@ TEST_P(RefusedTest, EpollTakesItsPlace) {
       nullptr);
   const auto before = open_descriptors();
   std::thread([] {
-    refuse(GetParam());
+    urma_test::refuse(GetParam().number, GetParam().error);
     warnings = 0;
     EXPECT_STREQ(make_reactor("auto")->name(), "epoll");
     EXPECT_EQ(warnings, 0);

@@ -56,7 +56,7 @@ class CountingServer : public ControlServer {
     if (request.token != 1) return {Answer::kWrongToken, {}};
     return {Answer::kAccepted, SegmentReply{request.va, request.len, {1, 3}, 5, 6}};
   }
-  Reply on_invalidate(const PeerRef&, const InvalidateRequest&) override {
+  Reply on_fault(const PeerRef&, const FaultRequest&) override {
     fail(URMA_FAIL, "this server fails");
   }
   Reply on_probe(const PeerRef&, const ProbeRequest& request) override {

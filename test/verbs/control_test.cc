@@ -66,8 +66,7 @@ TEST_F(ControlTest, RefusalsReachTheAsker) {
   const uint32_t id = b->id();
   a->control->request(b->eid, IdKind::kToken, id, SegmentRequest{b->eid, 1, 2, id, 7}, kSecond,
                       wrong_token.taker());
-  a->control->request(b->eid, IdKind::kToken, id, InvalidateRequest{b->eid, id, 7}, kSecond,
-                      failed.taker());
+  a->control->request(b->eid, IdKind::kToken, id, FaultRequest{7}, kSecond, failed.taker());
   a->control->request(b->eid, IdKind::kToken, id, SegmentRequest{b->eid, 1, 2, id, 1}, kSecond,
                       right.taker());
   service_.run_for(kSecond);

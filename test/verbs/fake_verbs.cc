@@ -14,16 +14,31 @@ namespace {
 
 // Whose answer can be a failure.
 constexpr const char* kVerbs[] = {
-    "get_device_list", "open_device", "close_device",    "query_device_ex",
-    "query_port",      "query_pkey",  "query_gid_table", "fork_init",
-    "get_async_event", "alloc_pd",    "dealloc_pd",      "reg_mr",
-    "reg_dmabuf_mr",   "dereg_mr",    "advise_mr",       "create_comp_channel",
-    "create_cq",       "resize_cq",   "modify_cq",       "destroy_comp_channel",
-    "destroy_cq",      "poll_cq",     "req_notify_cq",   "get_cq_event",
-    "create_srq",      "modify_srq",  "query_srq",       "destroy_srq",
-    "post_srq_recv",   "create_qp",   "modify_qp",       "query_qp",
-    "destroy_qp",      "post_send",   "post_recv",       "create_ah",
-    "destroy_ah",
+    "get_device_list", "open_device",
+    "close_device",    "query_device_ex",
+    "query_port",      "query_pkey",
+    "query_gid_table", "fork_init",
+    "get_async_event", "alloc_pd",
+    "dealloc_pd",      "reg_mr",
+    "reg_dmabuf_mr",   "dereg_mr",
+    "advise_mr",       "create_comp_channel",
+    "create_cq",       "resize_cq",
+    "modify_cq",       "destroy_comp_channel",
+    "destroy_cq",      "poll_cq",
+    "req_notify_cq",   "get_cq_event",
+    "create_srq",      "modify_srq",
+    "query_srq",       "destroy_srq",
+    "post_srq_recv",   "create_qp",
+    "modify_qp",       "query_qp",
+    "destroy_qp",      "post_send",
+    "post_recv",       "create_ah",
+    "destroy_ah",      "cm_create_event_channel",
+    "cm_create_id",    "cm_destroy_id",
+    "cm_bind_addr",    "cm_listen",
+    "cm_resolve_addr", "cm_resolve_route",
+    "cm_connect",      "cm_accept",
+    "cm_reject",       "cm_get_event",
+    "cm_ack_event",
 };
 
 }  // namespace
@@ -65,6 +80,7 @@ FakeVerbs::FakeVerbs() : api_(), fabric_(std::make_unique<FakeFabric>()) {
   fill_fake_devices(&api_);
   fill_fake_completions(&api_);
   fill_fake_queues(&api_);
+  fill_fake_cm(&api_);
 }
 
 FakeVerbs::~FakeVerbs() {
@@ -204,6 +220,28 @@ void FakeVerbs::raise_srq_event(ibv_srq* srq, ibv_event_type type) {
 void FakeVerbs::set_clean_on_destroy(bool clean) {
   const FakeLock lock(fabric_->mutex);
   fabric_->clean_on_destroy = clean;
+}
+
+uint64_t FakeVerbs::locked_bytes() const {
+  const FakeLock lock(fabric_->mutex);
+  return fabric_->locked_bytes;
+}
+
+void FakeVerbs::set_locked_limit(uint64_t bytes) {
+  const FakeLock lock(fabric_->mutex);
+  fabric_->locked_limit = bytes;
+}
+
+int FakeVerbs::access_of_rkey(uint32_t rkey) const {
+  const FakeLock lock(fabric_->mutex);
+  const auto found = fabric_->remote_keys.find(rkey);
+  return found == fabric_->remote_keys.end() ? 0 : found->second->access;
+}
+
+int FakeVerbs::access_of_lkey(uint32_t lkey) const {
+  const FakeLock lock(fabric_->mutex);
+  const auto found = fabric_->local_keys.find(lkey);
+  return found == fabric_->local_keys.end() ? 0 : found->second->access;
 }
 
 uint64_t FakeVerbs::objects() const {

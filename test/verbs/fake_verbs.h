@@ -43,7 +43,9 @@ struct FakeDeviceOptions {
   bool has_moderation = false;
   bool has_dmabuf = false;
   bool has_on_demand = false;
-  bool tells_netdev = true;  // with the GIDs; older kernels do not for iWARP
+  bool has_rereg = false;       // takes rights from a region as it stands
+  bool vague_receives = false;  // as Soft-RoCE: of a receive, not whether it was too short
+  bool tells_netdev = true;     // with the GIDs; older kernels do not for iWARP
 };
 
 struct FakeFabric;
@@ -97,6 +99,13 @@ class FakeVerbs {
   void set_manual_rnr(bool manual);
   void fire_rnr_timers();
 
+  // The connection of iWARP that this queue pair has ends, as when TCP does.
+  void break_connection(uint32_t qp_num);
+  // Calls that nobody has answered fail, as they do with time.
+  void give_up_calls();
+  // How often cm_destroy_id would have waited for one.
+  uint64_t waits_for_calls() const;
+
   // Of all open contexts of the device.
   void raise_port_event(const std::string& device, ibv_event_type type, int port = 1);
   void raise_qp_event(uint32_t qp_num, ibv_event_type type);
@@ -106,6 +115,13 @@ class FakeVerbs {
   // Whether the completions of a queue pair vanish from the queue when it is destroyed. Devices
   // differ; false: they stay.
   void set_clean_on_destroy(bool clean);
+  // Bytes of the pages that regions hold in memory, each page as often as there are regions of it;
+  // and how many the kernel allows, 0: any number.
+  uint64_t locked_bytes() const;
+  void set_locked_limit(uint64_t bytes);
+  // The IBV_ACCESS_* of the region that the key opens, 0: none.
+  int access_of_rkey(uint32_t rkey) const;
+  int access_of_lkey(uint32_t lkey) const;
   // Objects that exist: contexts, domains, regions, queues, channels, addresses.
   uint64_t objects() const;
   // Queue pairs that exist, in the order in which they were made.

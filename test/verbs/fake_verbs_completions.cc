@@ -53,6 +53,7 @@ void FakeEvents<Event>::remove_if(const std::function<bool(const Event&)>& predi
 
 template struct FakeEvents<ibv_async_event>;
 template struct FakeEvents<FakeCq*>;
+template struct FakeEvents<FakeCmEvent*>;
 
 ibv_wc fake_completion(uint64_t wr_id, ibv_wc_status status, uint32_t qp_num) {
   ibv_wc wc;

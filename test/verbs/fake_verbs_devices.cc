@@ -210,6 +210,12 @@ int check_mapped(void* address, size_t length, int access) {
   return ::madvise(reinterpret_cast<void*>(first), end - first, advice) == 0 ? 0 : EFAULT;
 }
 
+uint64_t pages_of(const void* address, size_t length) {
+  const auto first = reinterpret_cast<uint64_t>(address) & ~(kPage - 1);
+  const uint64_t end = reinterpret_cast<uint64_t>(address) + length;
+  return (end - first + kPage - 1) & ~(kPage - 1);
+}
+
 ibv_mr* make_region(FakeFabric* fabric, ibv_pd* pd, uint64_t iova, size_t length, char* base,
                     int access) {
   auto* mr = new FakeMr{};
@@ -238,9 +244,30 @@ ibv_mr* reg_mr(ibv_pd* pd, void* address, size_t length, int access) {
     return fake_null(EINVAL);
   }
   const bool pinned = (access & IBV_ACCESS_ON_DEMAND) == 0 && length != 0;
+  const uint64_t locked = pinned ? pages_of(address, length) : 0;
+  if (call->locked_limit != 0 && call->locked_bytes + locked > call->locked_limit) {
+    return fake_null(ENOMEM);
+  }
   if (pinned && check_mapped(address, length, access) != 0) return fake_null(EFAULT);
-  return make_region(&call.fabric(), pd, reinterpret_cast<uint64_t>(address), length,
-                     static_cast<char*>(address), access);
+  auto* mr =
+      static_cast<FakeMr*>(make_region(&call.fabric(), pd, reinterpret_cast<uint64_t>(address),
+                                       length, static_cast<char*>(address), access));
+  mr->locked = locked;
+  call->locked_bytes += locked;
+  return mr;
+}
+
+int rereg_mr(ibv_mr* base, int flags, ibv_pd* /*pd*/, void* /*address*/, size_t /*length*/,
+             int access) {
+  FakeCall call("rereg_mr");
+  if (call.error() != 0) return call.error();
+  auto* mr = static_cast<FakeMr*>(base);
+  const auto& options = static_cast<FakeContext*>(mr->context)->owner->options;
+  // libibverbs knows how to do it for memory of the process only.
+  if (!options.has_rereg || mr->map_start != nullptr) return EOPNOTSUPP;
+  if (flags != IBV_REREG_MR_CHANGE_ACCESS || !is_allowed(options, access)) return EINVAL;
+  mr->access = access;
+  return 0;
 }
 
 ibv_mr* reg_dmabuf_mr(ibv_pd* pd, uint64_t offset, size_t length, uint64_t iova, int fd,
@@ -268,6 +295,7 @@ int dereg_mr(ibv_mr* base) {
   auto* mr = static_cast<FakeMr*>(base);
   call->local_keys.erase(mr->lkey);
   call->remote_keys.erase(mr->rkey);
+  call->locked_bytes -= mr->locked;
   if (mr->map_start != nullptr) ::munmap(mr->map_start, mr->map_bytes);
   --static_cast<FakePd*>(mr->pd)->children;
   --call->objects;
@@ -311,6 +339,7 @@ void fill_fake_devices(VerbsApi* api) {
   api->dealloc_pd = dealloc_pd;
   api->reg_mr = reg_mr;
   api->reg_dmabuf_mr = reg_dmabuf_mr;
+  api->rereg_mr = rereg_mr;
   api->dereg_mr = dereg_mr;
   api->advise_mr = advise_mr;
 }

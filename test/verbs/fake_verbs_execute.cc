@@ -124,6 +124,7 @@ class Execution {
   Outcome run() {
     auto* peer = find_peer();
     if (peer == nullptr) return IBV_WC_RETRY_EXC_ERR;
+    peer->waits_for_first = false;
     switch (request_.wr.opcode) {
       case IBV_WR_SEND:
       case IBV_WR_SEND_WITH_IMM:
@@ -222,12 +223,13 @@ class Execution {
     if (bytes.size() > qp_.owner->owner->options.max_message) return IBV_WC_LOC_LEN_ERR;
     if (receives_of(peer)->empty()) return not_ready(peer);
     const auto receive = take_receive(peer);
+    const bool vague = peer->owner->owner->options.vague_receives;
     if (total(receive.sges) < bytes.size()) {
-      complete_receive(peer, receive, IBV_WC_LOC_LEN_ERR, 0);
-      return refuse(peer, IBV_WC_REM_INV_REQ_ERR, std::nullopt);
+      complete_receive(peer, receive, vague ? IBV_WC_LOC_QP_OP_ERR : IBV_WC_LOC_LEN_ERR, 0);
+      return refuse(peer, vague ? IBV_WC_REM_OP_ERR : IBV_WC_REM_INV_REQ_ERR, std::nullopt);
     }
     if (!Memory(fabric_, *peer).scatter(receive.sges, bytes, IBV_ACCESS_LOCAL_WRITE)) {
-      complete_receive(peer, receive, IBV_WC_LOC_PROT_ERR, 0);
+      complete_receive(peer, receive, vague ? IBV_WC_LOC_QP_OP_ERR : IBV_WC_LOC_PROT_ERR, 0);
       return refuse(peer, IBV_WC_REM_OP_ERR, std::nullopt);
     }
     complete_receive(peer, receive, IBV_WC_SUCCESS, bytes.size());
@@ -423,6 +425,7 @@ bool FakeFabric::flush(FakeQp* qp) {
 void FakeFabric::enter_error(FakeQp* qp) {
   if (qp->current == IBV_QPS_ERR) return;
   qp->current = IBV_QPS_ERR;
+  disconnect(qp->qp_num);
   if (qp->srq != nullptr) raise(qp, IBV_EVENT_QP_LAST_WQE_REACHED);
 }
 

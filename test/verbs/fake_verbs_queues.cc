@@ -264,6 +264,7 @@ int destroy_qp(ibv_qp* base) {
   FakeCall call("destroy_qp");
   if (call.error() != 0) return call.error();
   auto* qp = static_cast<FakeQp*>(base);
+  call->disconnect(qp->qp_num);
   // From here on nobody finds it.
   call->queue_pairs.erase(qp->qp_num);
   qp->owner->events.remove_if([qp](const auto& event) { return fake_element(event) == qp; });
@@ -311,6 +312,7 @@ int check_request(const FakeFabric& fabric, const FakeQp& qp, const ibv_send_wr&
   const bool takes = qp.current == IBV_QPS_RTS || qp.current == IBV_QPS_SQD ||
                      qp.current == IBV_QPS_SQE || qp.current == IBV_QPS_ERR;
   if (!takes || !is_known(qp, wr.opcode)) return EINVAL;
+  EXPECT_FALSE(qp.waits_for_first) << "the called end of an iWARP connection sends first";
   if (wr.num_sge < 0 || static_cast<uint32_t>(wr.num_sge) > qp.caps.max_send_sge) return EINVAL;
   const auto& options = options_of(qp.context);
   if (wr.opcode == IBV_WR_RDMA_READ && options.iwarp && wr.num_sge > 1) return EINVAL;

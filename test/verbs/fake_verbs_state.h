@@ -18,6 +18,7 @@
 
 #include "test/verbs/fake_verbs.h"
 #include "urma/base/fd.h"
+#include "urma/providers/verbs/datagram.h"
 
 namespace urma::verbs {
 
@@ -60,6 +61,7 @@ struct FakeMr : ibv_mr {
   uint64_t iova;
   char* base;  // where the byte at iova lies
   int access;
+  uint64_t locked;  // bytes of pages
 
   char* map_start;  // of a dma-buf: mapped as long as the region is there
   size_t map_bytes;
@@ -132,11 +134,31 @@ struct FakeQp : ibv_qp {
   uint64_t retired = 0;  // of which the slots are free again
   bool stalled = false;
   bool held = false;
-  bool dead_wire = false;  // iWARP after TERMINATE: takes requests and never completes them
+  bool waits_for_first = false;  // iWARP: the called end before it has got anything
+  bool dead_wire = false;        // iWARP after TERMINATE: takes requests and never completes them
   std::deque<FakeCompletion> held_completions;
   std::optional<ibv_wc_status> forced;
   std::optional<uint32_t> rnr_left;  // while the receiver is not ready
   uint32_t async_unacked = 0;
+};
+
+struct FakeCmEvent : rdma_cm_event {
+  std::vector<uint8_t> data;
+};
+
+struct FakeCmChannel : rdma_event_channel {
+  FakeEvents<FakeCmEvent*> events;
+  uint32_t ids = 0;
+};
+
+enum class FakeCmState { kIdle, kListening, kCalling, kCalled, kConnected };
+
+struct FakeCmId : rdma_cm_id {
+  FakeCmState state = FakeCmState::kIdle;
+  NetAddress local = {};
+  FakeCmId* peer = nullptr;
+  uint32_t qp_num = 0;
+  uint32_t unacked = 0;
 };
 
 struct FakeFailure {
@@ -157,8 +179,14 @@ struct FakeFabric {
   std::map<std::string, uint64_t> calls;
   std::map<std::string, std::vector<FakeFailure>> failures;
   uint64_t objects = 0;
+  uint64_t locked_bytes = 0;
+  uint64_t locked_limit = 0;
   uint32_t next_key = 0x100;
   uint32_t next_qp = 0x11;
+  std::set<FakeCmId*> cm_ids;
+  std::map<NetAddress, FakeCmId*> cm_listening;
+  uint32_t cm_ports = 0;  // given out
+  uint64_t cm_waits = 0;
   int list_error = 0;
   bool stall_all = false;
   bool manual_rnr = false;
@@ -182,6 +210,9 @@ struct FakeFabric {
   bool advance(FakeQp* qp);
   bool flush(FakeQp* qp);
   void enter_error(FakeQp* qp);
+
+  // Ends the connection of iWARP that this queue pair has (fake_verbs_cm.cc).
+  void disconnect(uint32_t qp_num);
 };
 
 // One call of a verb: counted, and perhaps chosen to fail. Holds the lock.
@@ -211,6 +242,7 @@ ibv_wc fake_completion(uint64_t wr_id, ibv_wc_status status, uint32_t qp_num);
 void fill_fake_devices(VerbsApi* api);
 void fill_fake_completions(VerbsApi* api);
 void fill_fake_queues(VerbsApi* api);
+void fill_fake_cm(VerbsApi* api);
 
 }  // namespace urma::verbs
 

@@ -90,8 +90,7 @@ TEST_F(MemoryTest, IwarpSinksHaveAKeyOfTheirOwn) {
   const int sink = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
   const int readable = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ;
   EXPECT_EQ(accesses(*device, {}), std::vector<int>{sink});
-  EXPECT_EQ(accesses(*device, {URMA_ACCESS_READ}),
-            (std::vector<int>{sink | IBV_ACCESS_REMOTE_READ, readable}));
+  EXPECT_EQ(accesses(*device, {URMA_ACCESS_READ}), (std::vector<int>{sink, readable}));
   EXPECT_EQ(accesses(*device, {URMA_ACCESS_READ | URMA_ACCESS_WRITE}),
             std::vector<int>{sink | IBV_ACCESS_REMOTE_READ});
   const MemoryRegion region(*device, va(), kBytes, {URMA_ACCESS_READ});
@@ -110,6 +109,21 @@ TEST_F(MemoryTest, ReadOnlyMappingsMayBeRead) {
     const MemoryRegion refused(*device, va(), kBytes, {URMA_ACCESS_READ | URMA_ACCESS_WRITE});
   });
   EXPECT_EQ(status, URMA_EINVAL);
+}
+
+// One that peers may access, and this process, too.
+TEST_F(MemoryTest, MemoryIsLockedOnce) {
+  const auto device = open({});
+  fake_.set_locked_limit(kBytes);
+  {
+    const MemoryRegion region(*device, va(), kBytes, {kAll});
+    EXPECT_EQ(fake_.locked_bytes(), kBytes);
+    EXPECT_EQ(fake_.calls("reg_mr"), 1U);
+  }
+  EXPECT_EQ(fake_.locked_bytes(), 0U);
+  fake_.set_locked_limit(kBytes - 1);
+  EXPECT_EQ(failure_of([&] { const MemoryRegion region(*device, va(), kBytes, {}); }).first,
+            URMA_ENOMEM);
 }
 
 struct Refusal {

@@ -24,7 +24,7 @@ std::vector<Message> all_messages() {
       {asking, connect_request(~0ULL, eid, eid_of(2))},
       {asking, DisconnectRequest{1, true, DisconnectReason::kFailed, 0}},
       {asking, SegmentRequest{eid, ~0ULL - 5, 5, 1, 2}},
-      {asking, InvalidateRequest{eid, 1, 2}},
+      {asking, FaultRequest{~0ULL}},
       {asking, ProbeRequest{{eid, 1, URMA_JETTY_GROUP, URMA_TM_UM, 5}}},
       {asking, LocateRequest{eid, IdKind::kGroup, kMaxChosenId}},
       {asking, PingRequest{}},
@@ -35,6 +35,7 @@ std::vector<Message> all_messages() {
       {answering, Reply{Answer::kAccepted, SegmentReply{1, ~1ULL, {1, 2}, 3, 0xf}}},
       {answering, Reply{Answer::kAccepted, ProbeReply{3}}},
       {answering, Reply{Answer::kAccepted, LocateReply{65535}}},
+      {answering, Reply{Answer::kAccepted, FaultReply{true}}},
       {answering, Reply{Answer::kAccepted, DisconnectReply{~0ULL}}},
       {{1, 2, {3, 4}, 9, 0}, Challenge{}},
   };
@@ -101,6 +102,7 @@ TEST(Messages, ValuesOutOfRangeAreRefused) {
   EXPECT_TRUE(refused({header, DisconnectRequest{1, true, DisconnectReason{5}, 0}}));
   EXPECT_TRUE(refused({header, DisconnectRequest{1, true, DisconnectReason::kClosed, 1}}));
   EXPECT_TRUE(refused({header, SegmentRequest{{}, ~0ULL, 1, 1, 2}}));
+  EXPECT_TRUE(refused({header, FaultRequest{0}}));
   EXPECT_TRUE(refused({header, LocateRequest{{}, IdKind::kToken, 1}}));
   EXPECT_TRUE(refused({header, LocateRequest{{}, IdKind::kJfr, kMaxChosenId + 1}}));
   EXPECT_TRUE(refused({{0, 2, {}, 9, 8}, PingRequest()}));

@@ -164,6 +164,54 @@ TEST_F(PumpTest, OnlySolicitedWakesWhoAskedForThat) {
   EXPECT_EQ(drain(receive_jfc_.get()), 2);
 }
 
+TEST_F(PumpTest, ModerationCountsEachCompletionOnce) {
+  make_connection();
+  urma_jfc_attr_t attr = {JFC_MODERATE_COUNT, /*moderate_count=*/4, /*moderate_period=*/0};
+  ASSERT_EQ(receive_jfc_->modify(&attr), URMA_SUCCESS);
+  for (const bool solicited : {false, true}) {
+    for (int i = 0; i < 4; ++i) post_receive();
+    receive_jfc_->arm(solicited);
+    for (int i = 0; i < 4; ++i) {
+      // Each one rings, and is taken in before the next one comes.
+      EXPECT_EQ(wait(0), nullptr) << i;
+      post_send(solicited);
+      EXPECT_TRUE(readable());
+    }
+    EXPECT_EQ(wait(kPatienceMs), receive_jfc_.get());
+    EXPECT_EQ(drain(receive_jfc_.get()), 4);
+    EXPECT_EQ(drain(send_jfc_.get()), 4);
+  }
+}
+
+// Only the device knows which message was solicited, and whoever takes it in may be somebody else.
+TEST_F(PumpTest, SolicitedMessageThatAnotherJfcTakesInWakes) {
+  auto other_jfc = pair_.fabric.make_jfc(64, &channel_);
+  {
+    Attachment attachment(other_jfc.get(), receive_->receiver.get());
+    Endpoint other = pair_.fabric.connector.endpoints[2000];
+    other.jfc = other_jfc.get();
+    pair_.fabric.connector.endpoints[2001] = other;
+    target_ = pair_.fabric.import(2001);
+    for (int i = 0; i < 3; ++i) post_receive();
+    post_send();
+    pair_.fabric.poll(send_jfc_.get(), 1);
+    EXPECT_EQ(drain(other_jfc.get()), 1);
+    other_jfc->arm(true);
+    EXPECT_EQ(wait(0), nullptr);
+    post_send(/*solicited=*/false);
+    EXPECT_EQ(drain(receive_jfc_.get()), 0);
+    EXPECT_EQ(wait(0), nullptr);
+    post_send(/*solicited=*/true);
+    EXPECT_EQ(drain(receive_jfc_.get()), 0);
+    EXPECT_EQ(wait(kPatienceMs), other_jfc.get());
+    EXPECT_EQ(drain(other_jfc.get()), 2);
+    pair_.fabric.connector.endpoints.erase(2001);
+    receive_->receiver->close_ways(reinterpret_cast<uint64_t>(&receive_->object));
+    drain(send_jfc_.get());
+    pair_.fabric.settle();
+  }
+}
+
 TEST_F(PumpTest, ProgramThatPollsItselfIsStillWoken) {
   make_connection();
   for (int i = 0; i < 4; ++i) {

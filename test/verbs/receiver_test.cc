@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <string>
 #include <vector>
 
 #include "test/verbs/requests.h"
@@ -90,18 +91,28 @@ TEST(ReceiverTest, DeviceThatTakesHalfAChainSaysWhichHalf) {
   EXPECT_EQ(pair.receive->receiver->post(chain, &bad), URMA_SUCCESS);
 }
 
-TEST(ReceiverTest, TooShortReceiveFailsOnBothSides) {
-  // Soft-RoCE reports another error than the specification says.
-  NEEDS_FAKE();
-  Pair pair;
+// Whether the device says what was wrong with a receive, or leaves that to us.
+class ReceiverFaultTest : public testing::TestWithParam<bool> {
+ protected:
+  static FakeDeviceOptions options() {
+    FakeDeviceOptions options;
+    options.vague_receives = GetParam();
+    return options;
+  }
+};
+
+TEST_P(ReceiverFaultTest, TooShortReceiveFailsOnBothSides) {
+  Pair pair(options());
   ASSERT_EQ(pair.post_receive(1, 0, 8), URMA_SUCCESS);
   ASSERT_EQ(pair.post_receive(2, 64, 64), URMA_SUCCESS);
   Chain chain(pair.target.get());
   chain.send(pair.here->sge(0, 32), 1);
   chain.send(pair.here->sge(0, 32), 2);
   ASSERT_EQ(pair.post(&chain), URMA_SUCCESS);
+  // Nobody polls the receiver before.
   const auto sent = pair.sent(2);
   EXPECT_EQ(sent[0].status, URMA_CR_REM_RESP_LEN_ERR);
+  EXPECT_EQ(sent[0].user_ctx, 1U);
   EXPECT_EQ(sent[1].status, URMA_CR_SUCCESS);
   const auto received = pair.received(2);
   EXPECT_EQ(received[0].status, URMA_CR_LOC_LEN_ERR);
@@ -110,8 +121,8 @@ TEST(ReceiverTest, TooShortReceiveFailsOnBothSides) {
   EXPECT_EQ(received[1].user_ctx, 2U);
 }
 
-TEST(ReceiverTest, ReceiveInMemoryThatIsGoneFailsOnBothSides) {
-  Pair pair;
+TEST_P(ReceiverFaultTest, ReceiveInMemoryThatIsGoneFailsOnBothSides) {
+  Pair pair(options());
   Buffer gone(&pair.fabric, 64);
   urma_sge_t sge = gone.sge(0, 64);
   urma_jfr_wr_t wr = {};
@@ -125,6 +136,26 @@ TEST(ReceiverTest, ReceiveInMemoryThatIsGoneFailsOnBothSides) {
   EXPECT_EQ(pair.sent(1)[0].status, URMA_CR_REM_OPERATION_ERR);
   EXPECT_EQ(pair.received(1)[0].status, URMA_CR_LOC_ACCESS_ERR);
 }
+
+// Before its receiver has said what was wrong.
+TEST_P(ReceiverFaultTest, SenderThatIsFlushedDoesNotWaitForTheReason) {
+  Pair pair(options());
+  pair.connect();
+  ASSERT_EQ(pair.post_receive(1, 0, 8), URMA_SUCCESS);
+  Chain chain(pair.target.get());
+  chain.send(pair.here->sge(0, 32), 1);
+  ASSERT_EQ(pair.post(&chain), URMA_SUCCESS);
+  urma_cr_t early;
+  const bool told = pair.send_jfc->poll(1, &early) == 1;
+  pair.send->sender->set_state(URMA_JETTY_STATE_ERROR);
+  const urma_cr_t record = told ? early : pair.sent(1)[0];
+  EXPECT_EQ(record.status, told ? URMA_CR_REM_RESP_LEN_ERR : URMA_CR_WR_FLUSH_ERR);
+  EXPECT_EQ(pair.sent(1)[0].status, URMA_CR_WR_FLUSH_ERR_DONE);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ReceiverFaultTest, testing::Bool(), [](const auto& info) {
+  return std::string(info.param ? "Vague" : "Exact");
+});
 
 TEST(ReceiverTest, WhatWasSentBeforeTheSenderLeftIsReceived) {
   NEEDS_FAKE();

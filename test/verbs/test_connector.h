@@ -76,6 +76,15 @@ class TestConnector : public Connector {
                  uint64_t received) override {
     connections_->turned_away(request.connection, reason, received);
   }
+  void ask_for_fault(const ConnectRequest& request,
+                     std::function<void(bool too_long)> answered) override {
+    service_->post([=, this] {
+      const auto endpoint = endpoints.find(request.target.id);
+      answered(endpoint != endpoints.end() &&
+               static_cast<VerbsReceiver*>(endpoint->second.receiver)
+                   ->found_too_long(/*nonce=*/1, request.connection));
+    });
+  }
   void ask_for_segment(const SegmentRequest& request,
                        std::function<void(const SegmentAnswer&)> answered) override {
     ++asks;

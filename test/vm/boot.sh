@@ -33,7 +33,7 @@ boot_qemu() {
       -device vhost-user-fs-pci,chardev=root,tag=root
     )
   fi
-  timeout --kill-after=5 "${seconds}" qemu-system-x86_64 \
+  timeout --foreground --signal=KILL "${seconds}" qemu-system-x86_64 \
     -nodefaults -no-user-config -display none -no-reboot \
     -M q35 -accel tcg,thread=multi,tb-size=512 -cpu max -smp 2 -m 3072 \
     -kernel "${kernel}/vmlinuz" -initrd "${folder}/initramfs" \
@@ -61,7 +61,7 @@ start_virtiofsd() {
 boot_uml() {
   local kernel="$1" folder="$2" seconds="$3"
   "${here}/initramfs.sh" "${folder}/initramfs"
-  HOME="${folder}" LD_PRELOAD="${kernel}/xstate.so" timeout --kill-after=5 "${seconds}" \
+  HOME="${folder}" LD_PRELOAD="${kernel}/xstate.so" timeout --foreground --signal=KILL "${seconds}" \
     "${kernel}/linux" mem=2048M initrd="${folder}/initramfs" \
     con=null con0=null,fd:2 con1=null,fd:1 console=tty0 quiet panic=-1 random.trust_cpu=on \
     vm.root=hostfs vm.out="${folder}" vm.console=/dev/tty1 </dev/null 2>"${folder}/kernel.log"
@@ -74,7 +74,7 @@ main() {
   rm -f "${folder}/status" "${folder}/kernel.log"
   "boot_${kind}" "${kernel}" "${folder}" "${seconds}" || status=$?
   [[ ! -s "${folder}/status" ]] || return 0
-  return "$((status == 124 ? 124 : 1))"
+  return "$((status == 137 ? 124 : 1))"
 }
 
 main "$@"

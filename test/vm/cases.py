@@ -12,10 +12,11 @@ class Case:
     name: str
     command: list = ()
     limit: int = 10
-    # Of a Bazel test only: its label, the name of its --config, and settings of its environment.
-    label: str = ''
-    config: str = ''
     environment: dict = dataclasses.field(default_factory=dict)
+    label: str = ''   # Of a Bazel test, which needs no command.
+    config: str = ''  # The --config that what Bazel builds for it is built with.
+    # What else Bazel has to build. In the command, {bin} stands for the folder it is built into.
+    needs: list = dataclasses.field(default_factory=list)
 
 
 @dataclasses.dataclass
@@ -28,23 +29,24 @@ class Job:
     seconds: int = 300
 
 
-def command(name, text, **options):
-    """A command line."""
-    return Case(name, shlex.split(text), **options)
+def command(name, text, limit=10, needs=(), **environment):
+    """A command line. What follows is set in its environment."""
+    return Case(name, shlex.split(text), limit, environment, needs=list(needs))
 
 
-def pair(name, server, client, **options):
+def pair(name, server, client, limit=10):
     """Two command lines: a server, and a client that starts when the server listens."""
-    return Case(name, ['test/vm/pair.sh', server, client], **options)
+    return Case(name, ['test/vm/pair.sh', server, client], limit)
 
 
-def both_ends(name, text, **options):
+def both_ends(name, text, limit=10):
     """A program of two sides that finds the other by a host name, between rxe0 and rxe1."""
     client = text.format(device='rxe1') + ' 127.0.0.1'
-    return pair(name, text.format(device='rxe0'), client, **options)
+    return pair(name, text.format(device='rxe0'), client, limit)
 
 
-def test(label, config='', limit=10, **environment):
-    """A Bazel test. What follows the label is set in its environment, beside what its rule sets."""
-    name = f'{label} ({config})' if config else label
-    return Case(name, limit=limit, label=label, config=config, environment=environment)
+def test(label, config='', where='', limit=10, **environment):
+    """A Bazel test, by its label; WHERE is what its name tells of its environment."""
+    remarks = ', '.join(filter(None, [where, config]))
+    name = f'{label} ({remarks})' if remarks else label
+    return Case(name, limit=limit, environment=environment, label=label, config=config)

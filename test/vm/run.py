@@ -8,6 +8,7 @@ N skipped`. With --targets CONFIG, prints instead what Bazel has to build for th
 """
 
 import argparse
+import concurrent.futures
 import dataclasses
 import json
 import os
@@ -27,6 +28,7 @@ from jobs import JOBS  # pylint: disable=wrong-import-position
 HERE = os.path.dirname(os.path.realpath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 DEVICES = Case('devices', ['test/vm/devices.sh'], limit=30)
+AT_ONCE = {'qemu': 1, 'uml': 2}  # Guests of a kind: one of QEMU's keeps two processors busy.
 STATUS = {0: 'PASSED', 124: 'TIMEOUT', 137: 'TIMEOUT'}
 KERNEL_LOG_LINES = 38
 
@@ -90,13 +92,21 @@ class Guest:
         lines = [f'cd {shlex.quote(ROOT)} && source test/vm/guest.sh || exit']
         for number, case in enumerate(self.cases):
             words = ['run_case', str(number), str(case.limit * GUESTS[self.kind]), self.name(case)]
-            words += program(case, bins, environments, test_filter) if case.label else case.command
+            words += program(case, bins, environments, test_filter)
             lines.append(shlex.join(words) + (' || exit' if case is DEVICES else ''))
         with open(self.path('job'), 'w', encoding='utf-8') as file:
             file.write('\n'.join(lines + ['exit 0', '']))
 
-    def run(self):
-        boot = [os.path.join(HERE, 'boot.sh'), self.kind, self.folder, str(self.job.seconds)]
+    def boot(self):
+        """Runs the job. User Mode Linux reads and makes files as root only."""
+        as_root = []
+        if self.kind == 'uml' and os.geteuid() != 0:
+            # Else the kernel would be made as root.
+            subprocess.run([os.path.join(HERE, 'kernel_uml.sh')], check=False,
+                           stdout=subprocess.DEVNULL)
+            as_root = ['sudo', '--preserve-env=HOME,URMA_VM_CACHE']
+        boot = [*as_root, os.path.join(HERE, 'boot.sh'), self.kind, self.folder,
+                str(self.job.seconds)]
         status = subprocess.run(boot, check=False).returncode
         if status:
             self.ended = f'boot.sh ended with {status}'
@@ -134,12 +144,17 @@ class Guest:
 
 
 def program(case, bins, environments, test_filter):
-    """Returns the command that runs a Bazel test as Bazel does."""
-    binary = os.path.join(bins[case.config], case.label[len('//'):].replace(':', '/'))
-    settings = {'GTEST_FILTER': test_filter, 'TZ': 'UTC'}
-    settings.update(environments[case.label], **case.environment)
-    return (['env', '-C', f'{binary}.runfiles/urma'] +
-            [f'{name}={value}' for name, value in settings.items()] + [binary])
+    """Returns the command that runs a case; a Bazel test as Bazel does."""
+    if not case.label:
+        settings, folder = case.environment, ROOT
+        command = [word.replace('{bin}', bins[case.config]) for word in case.command]
+    else:
+        binary = os.path.join(bins[case.config], case.label[len('//'):].replace(':', '/'))
+        settings, folder = {'GTEST_FILTER': test_filter, 'TZ': 'UTC'}, f'{binary}.runfiles/urma'
+        settings.update(environments[case.label], **case.environment)
+        command = [binary]
+    return (['env', '-C', folder] + [f'{name}={value}' for name, value in settings.items()] +
+            command)
 
 
 def read(path):
@@ -151,18 +166,41 @@ def read(path):
         return ''
 
 
-def run(guests, bins, test_filter):
+def cannot_boot(kind):
+    """Returns why this user can boot no guest of KIND; '' where that can be done."""
+    if kind == 'uml' and os.geteuid() != 0 and not shutil.which('sudo'):
+        return 'User Mode Linux needs root, and there is no sudo; run ./dev vm as root'
+    return ''
+
+
+def boot_all(guests):
+    """Boots the guests, kind by kind."""
+    for kind, at_once in AT_ONCE.items():
+        with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
+            list(pool.map(Guest.boot, [guest for guest in guests if guest.kind == kind]))
+
+
+def run(pairs, bins, test_filter):
     """Runs each job, and prints the summary. Returns the exit status."""
-    labels = {case.label for _, job in guests for case in job.cases if case.label}
+    labels = {case.label for _, job in pairs for case in job.cases if case.label}
     environments = rule_environments(labels)
     folder = tempfile.mkdtemp(prefix='urma-vm.')
-    with open(os.path.join(folder, 'events'), 'w', encoding='utf-8') as events:
-        for kind, job in guests:
+    guests = []
+    skips = os.path.join(folder, 'skips')
+    with open(skips, 'w', encoding='utf-8') as file:
+        for kind, job in pairs:
             guest = Guest(kind, job, tempfile.mkdtemp(prefix=f'{kind}-{job.name}.', dir=folder))
+            if reason := cannot_boot(kind):
+                file.writelines(f'{guest.name(case)}\t{reason}\n' for case in guest.cases)
+                continue
             guest.write_job(bins, environments, test_filter)
-            guest.run()
+            guests.append(guest)
+    boot_all(guests)
+    with open(os.path.join(folder, 'events'), 'w', encoding='utf-8') as events:
+        for guest in guests:
             events.writelines(json.dumps(event) + '\n' for event in guest.events())
-    summary = [os.path.join(ROOT, 'tools/dev/summarize.py'), '--events', events.name]
+    summary = [os.path.join(ROOT, 'tools/dev/summarize.py'), '--events', events.name,
+               '--skips', skips]
     status = subprocess.run([sys.executable] + summary, check=False).returncode
     if status:
         print(f'vm: logs are kept in {folder}', file=sys.stderr)
@@ -181,7 +219,8 @@ def main():
     guests, test_filter = choose(JOBS, options.filter)
     if options.targets is not None:
         cases = [case for _, job in guests for case in job.cases if case.config == options.targets]
-        for label in sorted({case.label for case in cases if case.label}):
+        labels = {label for case in cases for label in [case.label, *case.needs] if label}
+        for label in sorted(labels):
             print(label)
         return 0
     bins = dict(folder.split('=', 1) for folder in options.bin)

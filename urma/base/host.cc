@@ -3,6 +3,8 @@
 
 #include <atomic>
 
+#include "urma/base/guard.h"
+
 namespace urma {
 namespace {
 
@@ -14,5 +16,14 @@ std::atomic<const urma_host*> the_host{nullptr};
 const urma_host* host() { return the_host.load(std::memory_order_acquire); }
 
 void set_host(const urma_host* table) { the_host.store(table, std::memory_order_release); }
+
+int enter_module(uint32_t version, const urma_host* table, urma_provider_ops_t* ops) noexcept {
+  if (version != kUrmaHostVersion) return -1;
+  set_host(table);
+  return guarded_count(URMA_LOG_SITE, [=] {
+    table->registry->add_provider(ops);
+    return 0;
+  });
+}
 
 }  // namespace urma

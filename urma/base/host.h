@@ -90,6 +90,9 @@ namespace urma {
 const urma_host* host();
 void set_host(const urma_host* table);
 
+// What the exported function of a module with one provider does, and returns.
+int enter_module(uint32_t version, const urma_host* table, urma_provider_ops_t* ops) noexcept;
+
 }  // namespace urma
 
 #endif  // URMA_BASE_HOST_H_

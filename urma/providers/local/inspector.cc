@@ -1,54 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "urma/providers/local/inspector.h"
 
-#include "urma/base/text.h"
 #include "urma/providers/local/remote.h"
 #include "urma/providers/local/transport.h"
 
 namespace urma::local {
-namespace {
-
-// Marks the handles of imported segments, which are counted apart from registered ones.
-constexpr uint64_t kImported = 1ULL << 63;
-
-void append_parts(const urma_ext_segment_t& segment, const std::vector<urma_ext_part_t>& parts,
-                  size_t most, std::vector<urma_ext_segment_t>* segments) {
-  require_room(*segments, parts.size(), most);
-  urma_ext_segment_t entry = segment;
-  entry.part_count = static_cast<uint32_t>(parts.size());
-  for (const urma_ext_part_t& part : parts) {
-    entry.part = part;
-    segments->push_back(entry);
-    ++entry.part_index;
-  }
-}
-
-urma_ext_segment_t describe(const Segment& segment) {
-  urma_ext_segment_t described = {};
-  copy_text(described.device, segment.device);
-  described.handle = uint64_t{segment.ref.generation} << 32 | segment.ref.index;
-  described.va = segment.base;
-  described.len = segment.len;
-  described.token_id = segment.token_id_value;
-  described.access = segment.access == 0 ? URMA_ACCESS_LOCAL_ONLY : segment.access;
-  return described;
-}
-
-urma_ext_segment_t describe(uint64_t serial, const RemoteSegment& segment) {
-  urma_ext_segment_t described = {};
-  copy_text(described.device, segment.device());
-  described.handle = kImported | serial;
-  described.va = segment.seg.ubva.va;
-  described.len = segment.seg.len;
-  described.token_id = segment.seg.token_id;
-  const Grant* grant = segment.grant();
-  described.access = grant == nullptr ? 0 : grant->segment.access;
-  described.imported = 1;
-  return described;
-}
-
-}  // namespace
-
 std::vector<urma_ext_part_t> Inspector::parts(const urma_target_seg_t& segment) const {
   const auto& handle = static_cast<const SegmentHandle&>(segment);
   if (!handle.registered) return static_cast<const RemoteSegment&>(handle).parts();
@@ -80,7 +36,10 @@ void Inspector::list_segments(size_t most, std::vector<urma_ext_segment_t>* segm
   });
   transport_->imports().visit([&](uint64_t serial, const ImportedSegment& imported) {
     const auto& segment = static_cast<const RemoteSegment&>(imported);
-    append_parts(describe(serial, segment), segment.parts(), most, segments);
+    const Grant* grant = segment.grant();
+    append_parts(
+        describe(serial, segment, segment.device(), grant == nullptr ? 0 : grant->segment.access),
+        segment.parts(), most, segments);
   });
 }
 

@@ -20,6 +20,9 @@ namespace urma::local {
 struct PeerProcess {
   pid_t pid = 0;  // 0: of another pid namespace, its memory is out of reach
   Fd pidfd;
+
+  // Whether the kernel can be asked to copy from and to its memory.
+  bool reachable() const { return pid != 0 && pidfd.valid(); }
 };
 
 enum class Direction { kRead, kWrite };

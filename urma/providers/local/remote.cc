@@ -18,7 +18,7 @@ namespace {
 constexpr uint64_t kAnswerPatienceNs = 3'000'000'000;
 constexpr uint64_t kMovingNsPerByte = 10;
 // How long requests wait for a mapping, before they are executed without: enough for segments of
-// some hundred MiB.
+// some hundred MiB. Where nothing else leads to the memory, as long as an import waits.
 constexpr uint64_t kHoldNs = 100'000'000;
 // What an owner can make this process map, and read a list of.
 constexpr uint64_t kMaxSegmentBytes = 1ULL << 42;
@@ -27,6 +27,10 @@ constexpr uint32_t kMaxParts = 65536;
 bool possible(const ImportSegmentAnswer& given) {
   return given.index < kMaxSegments && given.len != 0 && given.len <= kMaxSegmentBytes &&
          given.base <= UINT64_MAX - given.len;
+}
+
+uint64_t hold_ns(const Grant& granted) {
+  return granted.link->peer().reachable() ? kHoldNs : kAnswerPatienceNs;
 }
 
 }  // namespace
@@ -151,9 +155,10 @@ void RemoteSegment::map() {
       ask_mapping();
       // An owner that is stopped says nothing: then messages are moved without a mapping, also
       // those that nobody polls for.
-      transport_->service().after(kHoldNs, [transport = transport_, ended = transport_->ended()] {
-        if (!*ended) transport->serve_receives();
-      });
+      transport_->service().after(hold_ns(*grant()),
+                                  [transport = transport_, ended = transport_->ended()] {
+                                    if (!*ended) transport->serve_receives();
+                                  });
       drop_ref();
     });
   } catch (...) {
@@ -222,8 +227,10 @@ void RemoteSegment::finish_mapping(const Grant* granted, const Reply& reply, Att
 
 // Relaxed: only a reason to wait a little.
 bool RemoteSegment::about_to_be_mapped() const {
-  return mapping_.load(std::memory_order_relaxed) &&
-         monotonic_ns() - mapping_since_ns_.load(std::memory_order_relaxed) < kHoldNs;
+  if (!mapping_.load(std::memory_order_relaxed)) return false;
+  const Grant* granted = grant();
+  return granted != nullptr &&
+         monotonic_ns() - mapping_since_ns_.load(std::memory_order_relaxed) < hold_ns(*granted);
 }
 
 uint64_t RemoteSegment::wait_mapped() {

@@ -39,7 +39,7 @@ urma_cr_status_t ProcessVmCopy::copy(local::Direction direction, const local::Pe
                                      uint64_t* moved) {
   *moved = 0;
   if (local.empty() || remote.empty()) return URMA_CR_SUCCESS;
-  if (peer.pid == 0 || !peer.pidfd.valid()) {
+  if (!peer.reachable()) {
     URMA_LOG_LIMITED(ERR,
                      "a peer's memory is out of reach: it runs in another pid namespace, or "
                      "the kernel has no pidfd_open");

@@ -112,10 +112,5 @@ urma_provider_ops_t make_provider_ops() {
 
 extern "C" __attribute__((visibility("default"))) int urma_module_entry(uint32_t version,
                                                                         const urma_host* host) {
-  if (version != kUrmaHostVersion) return -1;
-  urma::set_host(host);
-  return urma::guarded_count(URMA_LOG_SITE, [host] {
-    host->registry->add_provider(&urma::shm::provider_ops);
-    return 0;
-  });
+  return urma::enter_module(version, host, &urma::shm::provider_ops);
 }

@@ -22,11 +22,11 @@ void Asking::stop() {
 void Asking::ask(const urma_eid_t& eid, IdKind kind, uint32_t id, const Request& request,
                  Control::OnReply answered) {
   if (control_ == nullptr) return answered({Answer::kUnreachable, {}}, {});
-  control_->request(eid, kind, id, request, patience_ns_, remember(std::move(answered)));
+  control_->request(eid, kind, id, request, patience_ns_, wait_for_answer(std::move(answered)));
 }
 
-// So that stop() can give it the answer that does not come any more.
-Control::OnReply Asking::remember(Control::OnReply answered) {
+// So that it is called once, by what this returns or by stop().
+Control::OnReply Asking::wait_for_answer(Control::OnReply answered) {
   const uint64_t number = ++last_ask_;
   waiting_.emplace(number, std::move(answered));
   return [this, number](const Reply& reply, const PeerRef& owner) {
@@ -42,7 +42,7 @@ void Asking::connect(const std::shared_ptr<QueuePair>& /*pair*/, const ConnectRe
   ask(target.eid, id_kind(target.type), target.id, request,
       [this, has_end, connection = request.connection, answered = std::move(answered)](
           const Reply& reply, const PeerRef& owner) {
-        ConnectAnswer answer = {reply.answer, {}};
+        ConnectAnswer answer = {reply.answer, {}, owner.nonce};
         if (const auto* body = std::get_if<ConnectReply>(&reply.body)) answer.reply = *body;
         const bool connected = answer.answer == Answer::kAccepted && has_end && !answer.later();
         if (connected && control_ != nullptr) {
@@ -73,8 +73,8 @@ void Asking::settle(const ConnectRequest& request,
                     DisconnectRequest{connection, /*by_initiator=*/true, DisconnectReason::kFlushed,
                                       /*received=*/0},
                     patience_ns_,
-                    remember([this, connection, answered = std::move(answered)](const Reply& reply,
-                                                                                const PeerRef&) {
+                    wait_for_answer([this, connection, answered = std::move(answered)](
+                                        const Reply& reply, const PeerRef&) {
                       CountAnswer answer = {reply.answer};
                       if (const auto* body = std::get_if<DisconnectReply>(&reply.body)) {
                         answer.received = body->received;
@@ -91,6 +91,18 @@ void Asking::turn_away(uint64_t nonce, const ConnectRequest& request, Disconnect
   if (control_ == nullptr) return;
   const auto peer = server_->forget(nonce, request.connection);
   if (peer.has_value()) tell(*peer, {request.connection, /*by_initiator=*/false, reason, received});
+}
+
+void Asking::ask_for_fault(const ConnectRequest& request,
+                           std::function<void(bool too_long)> answered) {
+  const auto owner = owners_.find(request.connection);
+  if (owner == owners_.end() || control_ == nullptr) return answered(false);
+  control_->request(
+      owner->second, FaultRequest{request.connection}, patience_ns_,
+      wait_for_answer([answered = std::move(answered)](const Reply& reply, const PeerRef&) {
+        const auto* body = std::get_if<FaultReply>(&reply.body);
+        answered(body != nullptr && body->too_long);
+      }));
 }
 
 void Asking::ask_for_segment(const SegmentRequest& request,

@@ -33,6 +33,8 @@ class Asking final : public Connector {
               std::function<void(const CountAnswer&)> answered) override;
   void turn_away(uint64_t nonce, const ConnectRequest& request, DisconnectReason reason,
                  uint64_t received) override;
+  void ask_for_fault(const ConnectRequest& request,
+                     std::function<void(bool too_long)> answered) override;
   void ask_for_segment(const SegmentRequest& request,
                        std::function<void(const SegmentAnswer&)> answered) override;
   // Asks the owner of (eid, id) something. `answered` is called exactly once, later or by stop().
@@ -44,8 +46,8 @@ class Asking final : public Connector {
   bool leads_to(uint64_t connection, const PeerRef& peer) const;
 
  private:
+  Control::OnReply wait_for_answer(Control::OnReply answered);
   void tell(const PeerRef& peer, const DisconnectRequest& request);
-  Control::OnReply remember(Control::OnReply answered);
 
   const uint64_t patience_ns_;
   Control* control_ = nullptr;

@@ -50,14 +50,16 @@ void ask_owner(const ContextResources& resources, const std::shared_ptr<Connecti
   try {
     if (pump != nullptr) {
       const std::weak_ptr<Connection> weak = connection;
-      connection->pair =
-          std::make_shared<QueuePair>(*resources.device, IBV_QPT_RC, pump, nullptr, limits,
-                                      resources.origin, 0, [weak, transport = resources.transport] {
-                                        const std::shared_ptr<Connection> broken = weak.lock();
-                                        if (broken == nullptr) return;
-                                        broken->broken.store(URMA_CR_REM_OPERATION_ERR);
-                                        transport->serve_senders();
-                                      });
+      const auto device_failed = [weak, transport = resources.transport,
+                                  iwarp = resources.device->info().iwarp()] {
+        const std::shared_ptr<Connection> broken = weak.lock();
+        // The connection manager of iWARP tells of its end, too, and that is explained.
+        if (broken == nullptr || iwarp) return;
+        broken->broken.store(URMA_CR_REM_OPERATION_ERR);
+        transport->serve_senders();
+      };
+      connection->pair = std::make_shared<QueuePair>(*resources.device, IBV_QPT_RC, pump, nullptr,
+                                                     limits, resources.origin, 0, device_failed);
       connection->request.end = connection->pair->address();
     }
     resources.connector->connect(connection->pair, connection->request,
@@ -82,6 +84,18 @@ void make_connection(const ContextResources& resources,
     if (!connection->given_up.load()) {
       ask_owner(resources, connection, pump, limits, patience);
     }
+  });
+}
+
+void ask_for_fault(const ContextResources& resources,
+                   const std::shared_ptr<Connection>& connection) {
+  connection->fault.store(Connection::kFaultAsked);
+  resources.transport->service().post([resources, connection] {
+    resources.connector->ask_for_fault(
+        connection->request, [transport = resources.transport, connection](bool too_long) {
+          connection->fault.store(too_long ? URMA_CR_REM_RESP_LEN_ERR : URMA_CR_REM_OPERATION_ERR);
+          transport->serve_senders();
+        });
   });
 }
 
@@ -186,7 +200,36 @@ void Connections::lost(uint64_t number) {
 }
 
 void Connections::break_off(Connection* connection, uint32_t status) {
+  // What the peer says once the own device has failed, follows from that.
+  if (connection->broken.load() == URMA_CR_LOC_OPERATION_ERR) return;
+  connection->only_unknown.store(false);
   connection->broken.store(status);
+  attend();
+}
+
+void Connections::fail_all(urma_cr_status_t status) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [number, known] : connections_) {
+    if (const auto connection = known.lock(); connection != nullptr) {
+      connection->only_unknown.store(false);
+      connection->broken.store(status);
+    }
+  }
+  attend();
+}
+
+void Connections::broke(uint64_t number, urma_cr_status_t status) {
+  const std::shared_ptr<Connection> connection = find(number);
+  uint32_t stands = URMA_CR_SUCCESS;
+  if (connection == nullptr) return;
+  connection->only_unknown.store(true);
+  if (!connection->broken.compare_exchange_strong(stands, status)) {
+    connection->only_unknown.store(false);
+  }
+  attend();
+}
+
+void Connections::attend() {
   if (std::exchange(attending_, true)) return;
   service_->post([this] {
     attending_ = false;

@@ -69,6 +69,10 @@ struct Connection {
   // SYNC(received): kKnown is stored behind it, with release, and pairs with the path's acquire.
   std::atomic<uint64_t> received{0};
   std::atomic<Count> count{Count::kNone};
+  std::atomic<bool> only_unknown{false};  // `broken` is for what may have been executed, no more
+  // What the receiver says of the message that its device has refused; 0: it was not asked.
+  std::atomic<uint32_t> fault{0};
+  static constexpr uint32_t kFaultAsked = UINT32_MAX;
   std::atomic<bool> unwanted{false};  // others need its place: to end once nothing is under way
   std::atomic<uint64_t> used{0};      // Connections::clock() at its last post
 };
@@ -78,6 +82,9 @@ void make_connection(const ContextResources& resources,
                      const std::shared_ptr<Connection>& connection,
                      const std::shared_ptr<CqPump>& pump, const QueuePairLimits& limits,
                      const Patience& patience);
+// Asks its receiver what was wrong with a message, in the background.
+void ask_for_fault(const ContextResources& resources,
+                   const std::shared_ptr<Connection>& connection);
 // Ends it, with nothing of it left in use when it returns.
 void end_connection(const ContextResources& resources,
                     const std::shared_ptr<Connection>& connection);
@@ -115,13 +122,18 @@ class Connections {
 
   // The receiver has given up the connection with this number. Service thread.
   void turned_away(uint64_t number, DisconnectReason reason, uint64_t received);
+  // The device carries nothing any more: requests end with this status.
+  void fail_all(urma_cr_status_t status);
   // Whoever has its other end is gone. Service thread.
   void lost(uint64_t number);
+  // It broke, and this is why, as far as nobody else has said it. Service thread.
+  void broke(uint64_t number, urma_cr_status_t status);
 
  private:
   void make_room();
   std::shared_ptr<Connection> find(uint64_t number);
   void break_off(Connection* connection, uint32_t status);
+  void attend();
 
   Service* const service_;
   const uint32_t most_;

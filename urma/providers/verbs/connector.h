@@ -20,6 +20,7 @@ class QueuePair;
 struct ConnectAnswer {
   Answer answer = Answer::kUnreachable;
   ConnectReply reply = {};
+  uint64_t owner = 0;  // the nonce of the context that has answered
 
   // There is no other end yet: the target is an RC jetty that its program has not bound. To be
   // asked again.
@@ -57,6 +58,10 @@ class Connector {
   // The receiver gives one up, of the process with this nonce, after so many messages.
   virtual void turn_away(uint64_t nonce, const ConnectRequest& request, DisconnectReason reason,
                          uint64_t received) = 0;
+  // Asks the receiver of a connection that `answered` has told of why its device refused a message.
+  // True: it was too long for its receive.
+  virtual void ask_for_fault(const ConnectRequest& request,
+                             std::function<void(bool too_long)> answered) = 0;
   virtual void ask_for_segment(const SegmentRequest& request,
                                std::function<void(const SegmentAnswer&)> answered) = 0;
 };

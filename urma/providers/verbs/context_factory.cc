@@ -6,6 +6,7 @@
 
 #include "jetty/context.h"
 #include "jetty/ops.h"
+#include "urma/providers/verbs/context_events.h"
 #include "urma/providers/verbs/receiver.h"
 #include "urma/providers/verbs/sender.h"
 
@@ -58,7 +59,12 @@ class VerbsContext final : private Ground, public Context {
   VerbsContext(const urma_host& host, Inspector* inspector, const std::shared_ptr<Device>& device,
                urma_device_t* dev, uint32_t eid_index)
       : Ground(host, inspector, device, eid_index),
-        Context(&static_cast<Ground*>(this)->transport, device->info().attr, dev, eid_index) {}
+        Context(&static_cast<Ground*>(this)->transport, device->info().attr, dev, eid_index),
+        told_(device.get(), &events(), &static_cast<Ground*>(this)->transport,
+              &static_cast<Ground*>(this)->transport.connections()) {}
+
+ private:
+  ContextEvents told_;
 };
 
 }  // namespace

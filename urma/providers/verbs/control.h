@@ -49,7 +49,7 @@ class ControlServer {
   virtual Reply on_connect(const PeerRef& from, const ConnectRequest& request) = 0;
   virtual Reply on_disconnect(const PeerRef& from, const DisconnectRequest& request) = 0;
   virtual Reply on_segment(const PeerRef& from, const SegmentRequest& request) = 0;
-  virtual Reply on_invalidate(const PeerRef& from, const InvalidateRequest& request) = 0;
+  virtual Reply on_fault(const PeerRef& from, const FaultRequest& request) = 0;
   virtual Reply on_probe(const PeerRef& from, const ProbeRequest& request) = 0;
   // Once for each peer that is watched, which then is so no longer; and for each other one that was
   // served here and has been replaced by a new incarnation. What it had here is no more.

@@ -267,7 +267,7 @@ Reply ControlEngine::execute(const PeerRef& from, const Request& request) {
             },
             [&](const DisconnectRequest& body) { return server_->on_disconnect(from, body); },
             [&](const SegmentRequest& body) { return server_->on_segment(from, body); },
-            [&](const InvalidateRequest& body) { return server_->on_invalidate(from, body); },
+            [&](const FaultRequest& body) { return server_->on_fault(from, body); },
             [&](const ProbeRequest& body) { return server_->on_probe(from, body); },
             [](const auto&) {
               return Reply{Answer::kMalformed, {}};

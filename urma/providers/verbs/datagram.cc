@@ -3,8 +3,6 @@
 
 #include <arpa/inet.h>
 #include <linux/errqueue.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <sys/un.h>
 
 #include <algorithm>
@@ -22,40 +20,6 @@ constexpr uint8_t kMappedPrefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff}
 constexpr uint8_t kLinkLocalPrefix[8] = {0xfe, 0x80};
 // Room for what arrives while the service thread does something else; the kernel may grant less.
 constexpr int kReceiveBytes = 1 << 20;
-
-union SocketAddress {
-  sockaddr any;
-  sockaddr_in v4;
-  sockaddr_in6 v6;
-};
-
-socklen_t to_socket_address(const NetAddress& from, uint32_t netdev, SocketAddress* to) {
-  *to = {};
-  if (from.is_ipv4()) {
-    to->v4.sin_family = AF_INET;
-    to->v4.sin_port = htons(from.port);
-    std::memcpy(&to->v4.sin_addr, from.ip + sizeof(kMappedPrefix), sizeof(to->v4.sin_addr));
-    return sizeof(to->v4);
-  }
-  to->v6.sin6_family = AF_INET6;
-  to->v6.sin6_port = htons(from.port);
-  std::memcpy(&to->v6.sin6_addr, from.ip, sizeof(from.ip));
-  if (from.is_link_local()) to->v6.sin6_scope_id = netdev;
-  return sizeof(to->v6);
-}
-
-NetAddress from_socket_address(const SocketAddress& from) {
-  NetAddress to = {};
-  if (from.any.sa_family == AF_INET) {
-    std::memcpy(to.ip, kMappedPrefix, sizeof(kMappedPrefix));
-    std::memcpy(to.ip + sizeof(kMappedPrefix), &from.v4.sin_addr, sizeof(from.v4.sin_addr));
-    to.port = ntohs(from.v4.sin_port);
-  } else if (from.any.sa_family == AF_INET6) {
-    std::memcpy(to.ip, &from.v6.sin6_addr, sizeof(to.ip));
-    to.port = ntohs(from.v6.sin6_port);
-  }
-  return to;
-}
 
 // Whether the control data tells of a port that nobody has open.
 bool tells_refusal(msghdr* message) {
@@ -145,6 +109,34 @@ void set_option(int fd, int level, int name, int value) {
 }
 
 }  // namespace
+
+socklen_t to_socket_address(const NetAddress& from, uint32_t netdev, SocketAddress* to) {
+  *to = {};
+  if (from.is_ipv4()) {
+    to->v4.sin_family = AF_INET;
+    to->v4.sin_port = htons(from.port);
+    std::memcpy(&to->v4.sin_addr, from.ip + sizeof(kMappedPrefix), sizeof(to->v4.sin_addr));
+    return sizeof(to->v4);
+  }
+  to->v6.sin6_family = AF_INET6;
+  to->v6.sin6_port = htons(from.port);
+  std::memcpy(&to->v6.sin6_addr, from.ip, sizeof(from.ip));
+  if (from.is_link_local()) to->v6.sin6_scope_id = netdev;
+  return sizeof(to->v6);
+}
+
+NetAddress from_socket_address(const SocketAddress& from) {
+  NetAddress to = {};
+  if (from.any.sa_family == AF_INET) {
+    std::memcpy(to.ip, kMappedPrefix, sizeof(kMappedPrefix));
+    std::memcpy(to.ip + sizeof(kMappedPrefix), &from.v4.sin_addr, sizeof(from.v4.sin_addr));
+    to.port = ntohs(from.v4.sin_port);
+  } else if (from.any.sa_family == AF_INET6) {
+    std::memcpy(to.ip, &from.v6.sin6_addr, sizeof(to.ip));
+    to.port = ntohs(from.v6.sin6_port);
+  }
+  return to;
+}
 
 bool NetAddress::is_ipv4() const {
   return std::equal(std::begin(kMappedPrefix), std::end(kMappedPrefix), ip);

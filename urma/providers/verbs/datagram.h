@@ -4,6 +4,9 @@
 #ifndef URMA_PROVIDERS_VERBS_DATAGRAM_H_
 #define URMA_PROVIDERS_VERBS_DATAGRAM_H_
 
+#include <netinet/in.h>
+#include <sys/socket.h>
+
 #include <compare>
 #include <cstddef>
 #include <cstdint>
@@ -32,6 +35,15 @@ struct NetAddress {
 // Where the control sockets of an EID are. On InfiniBand that is the IPoIB interface of the port:
 // its link-local address follows from the GID (RFC 4391, section 8). Never run on InfiniBand.
 NetAddress address_of(const urma_eid_t& eid, LinkLayer link_layer, uint16_t port);
+
+union SocketAddress {
+  sockaddr any;
+  sockaddr_in v4;
+  sockaddr_in6 v6;
+};
+// `netdev` is the scope where the address is a link-local one. How long it is.
+socklen_t to_socket_address(const NetAddress& from, uint32_t netdev, SocketAddress* to);
+NetAddress from_socket_address(const SocketAddress& from);
 
 // What receive() found.
 enum class Arrival {

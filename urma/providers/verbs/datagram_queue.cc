@@ -48,10 +48,12 @@ DatagramReceives::DatagramReceives(const ContextResources& resources,
                                    uint32_t max_pieces)
     : api_(&resources.device->api()),
       qkey_(random_qkey()),
-      headers_(size_t{depth} * kHeaderStride),
+      most_(max_datagram(resources.device->info())),
+      rest_at_(uint64_t{depth} * kHeaderStride),
+      headers_(rest_at_ + most_),
       region_(*resources.device, address_of(headers_), headers_.bytes(), {}),
-      pair_(*resources.device, IBV_QPT_UD, pump, nullptr, receives_only(depth, max_pieces + 1),
-            resources.origin, qkey_, [] {}) {
+      pair_(*resources.device, IBV_QPT_UD, pump, nullptr,
+            receives_only(depth, max_pieces + kPieces), resources.origin, qkey_, [] {}) {
   pair_.open();
 }
 
@@ -61,6 +63,10 @@ int DatagramReceives::post(ibv_recv_wr* first, ibv_recv_wr** bad) {
 
 ibv_sge DatagramReceives::header_piece(uint32_t place) const {
   return {address_of(headers_) + uint64_t{place} * kHeaderStride, kHeaderStride, region_.lkey()};
+}
+
+ibv_sge DatagramReceives::rest_piece() const {
+  return {address_of(headers_) + rest_at_, most_, region_.lkey()};
 }
 
 DatagramHeader DatagramReceives::header(uint32_t place) const {

@@ -32,19 +32,25 @@ inline constexpr uint32_t kRoutingHeader = 40;
 // How many bytes of a program one datagram takes.
 uint32_t max_datagram(const DeviceInfo& info);
 
-// The receiving end, of all targets of one receiver.
+// The receiving end, of all targets of one receiver. To each receive it adds a piece in front, for
+// the headers, and one behind, for what the program has no room for: a device would drop a message
+// that is too long, or give up the queue pair, and its receiver is to be told.
 class DatagramReceives {
  public:
+  static constexpr uint32_t kPieces = 2;
+
   // Throws Error.
   DatagramReceives(const ContextResources& resources, const std::shared_ptr<CqPump>& pump,
                    uint32_t depth, uint32_t max_pieces);
 
   int post(ibv_recv_wr* first, ibv_recv_wr** bad);
-  // A message that was longer than its receive ends the queue pair. All receives are to be posted
-  // again. Throws Error.
+  // A receive in memory that is gone ends the queue pair. All receives are to be posted again.
+  // Throws Error.
   void reopen() { pair_.reopen(); }
   // Where the headers of the receive in this place go.
   ibv_sge header_piece(uint32_t place) const;
+  // Where goes what is too long, of all receives: nobody looks at it.
+  ibv_sge rest_piece() const;
   // What was received there, read once.
   DatagramHeader header(uint32_t place) const;
   // For senders.
@@ -53,6 +59,8 @@ class DatagramReceives {
  private:
   const VerbsApi* const api_;
   const uint32_t qkey_;
+  const uint32_t most_;     // bytes of a program in one datagram
+  const uint64_t rest_at_;  // behind the headers
   LazyMemory headers_;
   MemoryRegion region_;
   QueuePair pair_;

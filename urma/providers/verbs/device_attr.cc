@@ -12,10 +12,10 @@ namespace {
 
 constexpr uint32_t kMaxSge = 16;
 constexpr uint32_t kMaxTransfer = 1U << 31;
-// A request has one remote place, and WRITE_NOTIFY a second one.
-constexpr uint32_t kMaxRemoteSge = 2;
-// What comes with a datagram of ours lies in front of the program's own buffers.
-constexpr uint32_t kDatagramSge = 1;
+// What comes with a datagram of ours lies in front of the program's own buffers; at its receiver
+// there is a piece behind them, too.
+constexpr uint32_t kSentDatagramSge = 1;
+constexpr uint32_t kReceivedDatagramSge = 2;
 
 uint32_t limited(int64_t limit, uint32_t ours) {
   return static_cast<uint32_t>(std::clamp<int64_t>(limit, 0, ours));
@@ -125,17 +125,21 @@ void limit_objects(const ibv_device_attr& limits, urma_device_cap_t* cap) {
   cap->max_jetty = cap->max_jfr;
   cap->max_jfc_depth = limited(limits.max_cqe, kMaxQueueDepth);
   cap->max_jfs_depth = limited(limits.max_qp_wr, kMaxQueueDepth);
-  cap->max_jfr_depth = limited(limits.max_srq_wr, kMaxQueueDepth);
+  // All that is posted has room in one completion queue.
+  cap->max_jfr_depth = limited(std::min(limits.max_srq_wr, limits.max_cqe), kMaxQueueDepth);
 }
 
 void limit_requests(const DeviceInfo& info, urma_device_cap_t* cap) {
   const auto& limits = info.limits.orig_attr;
-  const uint32_t extra = info.has_datagrams() ? kDatagramSge : 0;
+  const uint32_t sent = info.has_datagrams() ? kSentDatagramSge : 0;
+  const uint32_t received = info.has_datagrams() ? kReceivedDatagramSge : 0;
   cap->max_jfs_inline_len = info.max_inline;
-  cap->max_jfs_sge = limited(int64_t{limits.max_sge} - extra, kMaxSge);
-  cap->max_jfs_rsge = kMaxRemoteSge;
+  cap->max_jfs_sge = limited(int64_t{limits.max_sge} - sent, kMaxSge);
+  // Requests have one remote piece, WRITE_NOTIFY a second one; programs that list more than they
+  // use may do so.
+  cap->max_jfs_rsge = kMaxSge;
   cap->max_jfr_sge =
-      limited(std::min<int64_t>(limits.max_srq_sge, int64_t{limits.max_sge} - extra), kMaxSge);
+      limited(std::min<int64_t>(limits.max_srq_sge, int64_t{limits.max_sge} - received), kMaxSge);
   cap->max_msg_size = std::min(info.port_attr.max_msg_sz, kMaxTransfer);
   cap->max_read_size = static_cast<uint32_t>(cap->max_msg_size);
   cap->max_write_size = static_cast<uint32_t>(cap->max_msg_size);

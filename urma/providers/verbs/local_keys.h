@@ -29,6 +29,15 @@ class LocalKeys {
     *lkey = static_cast<uint32_t>(word);
     return ref.generation != 0 && word >> 32 == ref.generation;
   }
+  // Whether a registration that stands has this key. Slow.
+  bool has(uint32_t lkey) const {
+    for (uint32_t i = 0; i < kMaxSegments; ++i) {
+      // Relaxed: says nothing of a registration that comes or goes just now.
+      const uint64_t word = words_[i].load(std::memory_order_relaxed);
+      if (word != 0 && static_cast<uint32_t>(word) == lkey) return true;
+    }
+    return false;
+  }
 
  private:
   LazyArray<std::atomic<uint64_t>> words_{kMaxSegments};

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "urma/providers/verbs/memory.h"
 
+#include <fcntl.h>
 #include <sys/resource.h>
 
 #include <cerrno>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "urma/base/error.h"
 
@@ -52,47 +54,67 @@ std::string locked_limit() {
 
 }  // namespace
 
-// `do_register` takes access flags and returns an ibv_mr, or NULL with errno.
-template <typename Register>
-void MemoryRegion::make(const Device& device, const Options& options, Register&& do_register) {
+// NULL with errno where the device refuses.
+MrHandle MemoryRegion::attempt(const Device& device, int flags) const {
+  const VerbsApi& api = device.api();
+  errno = 0;
+  return {&api, dmabuf_.valid()
+                    ? api.reg_dmabuf_mr(device.pd(), offset_, bytes_, va_, dmabuf_.get(), flags)
+                    : api.reg_mr(device.pd(), reinterpret_cast<void*>(va_), bytes_, flags)};
+}
+
+// Each region counts against the limit of locked memory: one serves this process and its peers,
+// where the device can tell them apart.
+void MemoryRegion::make(const Device& device, const Options& options) {
   const auto& info = device.info();
   const uint32_t rights = options.access & kRemoteRights;
   const int common = options.non_pin && info.has_on_demand() ? IBV_ACCESS_ON_DEMAND : 0;
   const int granted = granted_access(info, rights) | common;
   // The answer to a READ is a write of the peer's for iWARP.
-  const int local = granted | (info.iwarp() ? IBV_ACCESS_REMOTE_WRITE : 0);
+  own_flags_ = IBV_ACCESS_LOCAL_WRITE | common | (info.iwarp() ? IBV_ACCESS_REMOTE_WRITE : 0);
+  const bool apart = rights != 0 && (own_flags_ & ~granted) != 0;
   remote_ = rights != 0;
-  const auto attempt = [&](int flags) {
-    errno = 0;
-    return MrHandle(&device.api(), do_register(flags));
-  };
-  local_ = attempt(local);
+  local_ = attempt(device, apart ? own_flags_ : own_flags_ | granted);
   // EFAULT is also what memory gets that is mapped for reading only, and that serves well as long
   // as nobody writes it.
   if (!local_ && errno == EFAULT && (rights & ~URMA_ACCESS_READ) == 0) {
-    local_ = attempt(granted & ~IBV_ACCESS_LOCAL_WRITE);
+    own_flags_ = common;
+    local_ = attempt(device, granted & ~IBV_ACCESS_LOCAL_WRITE);
     writable_ = false;
   }
   if (!local_) fail_registering(info, va_, bytes_, errno);
-  if (!remote_ || local == granted || !writable_) return;
-  granted_ = attempt(granted);
+  if (!apart || !writable_) return;
+  granted_ = attempt(device, granted);
   if (!granted_) fail_registering(info, va_, bytes_, errno);
 }
 
 MemoryRegion::MemoryRegion(const Device& device, uint64_t va, uint64_t bytes,
                            const Options& options)
     : va_(va), bytes_(bytes) {
-  make(device, options, [&](int flags) {
-    return device.api().reg_mr(device.pd(), reinterpret_cast<void*>(va), bytes, flags);
-  });
+  make(device, options);
 }
 
 MemoryRegion::MemoryRegion(const Device& device, int dmabuf, uint64_t offset, uint64_t va,
                            uint64_t bytes, const Options& options)
-    : va_(va), bytes_(bytes) {
-  make(device, options, [&](int flags) {
-    return device.api().reg_dmabuf_mr(device.pd(), offset, bytes, va, dmabuf, flags);
-  });
+    : va_(va), bytes_(bytes), offset_(offset), dmabuf_(::fcntl(dmabuf, F_DUPFD_CLOEXEC, 0)) {
+  if (!dmabuf_.valid()) fail_errno(URMA_EINVAL, urma::format("taking the dma-buf {}", dmabuf));
+  make(device, options);
+  if (!remote_) dmabuf_ = Fd();
+}
+
+MrHandle MemoryRegion::revoke(const Device& device) {
+  if (!std::exchange(remote_, false)) return {};
+  if (granted_) return std::move(granted_);
+  const int error = device.api().rereg_mr(local_.get(), IBV_REREG_MR_CHANGE_ACCESS, device.pd(),
+                                          nullptr, 0, own_flags_);
+  if (error == 0) return {};
+  MrHandle other = attempt(device, own_flags_);
+  if (!other) {
+    // Both at the same time may be too much.
+    local_.reset();
+    other = attempt(device, own_flags_);
+  }
+  return std::exchange(local_, std::move(other));
 }
 
 std::optional<uint32_t> MemoryRegion::rkey() const {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "urma/base/fd.h"
 #include "urma/providers/verbs/device.h"
 
 namespace urma::verbs {
@@ -35,14 +36,24 @@ class MemoryRegion {
   // False where the memory is mapped for reading only, and is no place to receive into.
   bool writable() const { return writable_; }
 
+  // Ends what peers may do; this process goes on. Devices that cannot take rights from a region get
+  // another one in its place, with another lkey(). The old one is what is returned: to be ended at
+  // once, since its key still opens it, but not before lkey() is what requests begin to name. Those
+  // that the device has already, fail then. False in usable(): there was no memory for another one.
+  [[nodiscard]] MrHandle revoke(const Device& device);
+  bool usable() const { return static_cast<bool>(local_); }
+
  private:
-  template <typename Register>
-  void make(const Device& device, const Options& options, Register&& do_register);
+  void make(const Device& device, const Options& options);
+  MrHandle attempt(const Device& device, int flags) const;
 
   const uint64_t va_;
   const uint64_t bytes_;
+  const uint64_t offset_ = 0;  // in the dma-buf
+  Fd dmabuf_;                  // while it may have to be registered again
   bool remote_ = false;
   bool writable_ = true;
+  int own_flags_ = 0;  // what the device needs for this process alone
   MrHandle local_;
   MrHandle granted_;  // where peers may do less than the region that serves as a READ's sink
 };

@@ -201,10 +201,13 @@ void fields(Archive& archive, SegmentReply& reply) {
 }
 
 template <typename Archive>
-void fields(Archive& archive, InvalidateRequest& request) {
-  archive.eid(request.eid);
-  archive.number(request.token_id, 1);
-  archive.number(request.token);
+void fields(Archive& archive, FaultRequest& request) {
+  archive.number(request.connection, 1);
+}
+
+template <typename Archive>
+void fields(Archive& archive, FaultReply& reply) {
+  flag(archive, reply.too_long);
 }
 
 template <typename Archive>
@@ -380,11 +383,13 @@ std::optional<Returned> decode_returned(std::span<const uint8_t> beginning) {
 }
 
 size_t body_of(const Request& request) {
-  static constexpr size_t kConnect = 1, kSegment = 2, kProbe = 3, kLocate = 4, kDisconnect = 5;
+  static constexpr size_t kConnect = 1, kSegment = 2, kProbe = 3, kLocate = 4, kFault = 5,
+                          kDisconnect = 6;
   if (std::holds_alternative<ConnectRequest>(request)) return kConnect;
   if (std::holds_alternative<SegmentRequest>(request)) return kSegment;
   if (std::holds_alternative<ProbeRequest>(request)) return kProbe;
   if (std::holds_alternative<LocateRequest>(request)) return kLocate;
+  if (std::holds_alternative<FaultRequest>(request)) return kFault;
   if (std::holds_alternative<DisconnectRequest>(request)) return kDisconnect;
   return 0;
 }

@@ -105,11 +105,12 @@ struct SegmentReply {
   uint32_t access;  // URMA_ACCESS_*
 };
 
-// A segment of the receiver's is not to be reached any more.
-struct InvalidateRequest {
-  urma_eid_t eid;
-  uint32_t token_id;
-  uint32_t token;
+// The device of the one that is asked has refused a message, and did not say why.
+struct FaultRequest {
+  uint64_t connection;  // the asker's number for it
+};
+struct FaultReply {
+  bool too_long;  // for its receive; else there was something else wrong with that
 };
 
 // Whether a target is there and may be used.
@@ -132,12 +133,12 @@ struct LocateReply {
 
 struct PingRequest {};
 
-using Request = std::variant<ConnectRequest, DisconnectRequest, SegmentRequest, InvalidateRequest,
+using Request = std::variant<ConnectRequest, DisconnectRequest, SegmentRequest, FaultRequest,
                              ProbeRequest, LocateRequest, PingRequest>;
 
 // What comes with kAccepted; nothing where the answer says it all.
 using ReplyBody = std::variant<std::monostate, ConnectReply, SegmentReply, ProbeReply, LocateReply,
-                               DisconnectReply>;
+                               FaultReply, DisconnectReply>;
 struct Reply {
   Answer answer = Answer::kMalformed;
   ReplyBody body;

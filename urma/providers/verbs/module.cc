@@ -60,10 +60,6 @@ urma_status_t init(urma_init_attr_t* /*conf*/) noexcept {
     auto made = std::make_unique<Provider>();
     std::string why;
     for (auto& info : find_devices(system_verbs(), &why)) {
-      if (info.iwarp()) {
-        if (why.empty()) why = info.ibdev + " is left out: iWARP is not offered yet; use RoCE";
-        continue;
-      }
       add_device(info, made->inspector);
       made->ports.push_back({std::move(info), {}});
     }
@@ -149,10 +145,5 @@ urma_provider_ops_t make_provider_ops() {
 
 extern "C" __attribute__((visibility("default"))) int urma_module_entry(uint32_t version,
                                                                         const urma_host* host) {
-  if (version != kUrmaHostVersion) return -1;
-  urma::set_host(host);
-  return urma::guarded_count(URMA_LOG_SITE, [host] {
-    host->registry->add_provider(&urma::verbs::provider_ops);
-    return 0;
-  });
+  return urma::enter_module(version, host, &urma::verbs::provider_ops);
 }

@@ -113,14 +113,19 @@ void VerbsPath::end_first(urma_cr_status_t status) {
 }
 
 void VerbsPath::failed(uint64_t at, ibv_wc_status status) {
-  if (status == IBV_WC_WR_FLUSH_ERR && (failing_ || ends())) {
+  // Soft-iWARP says LOC_QP_OP_ERR of what TCP did not take any more.
+  const bool flushed = status == IBV_WC_WR_FLUSH_ERR ||
+                       (status == IBV_WC_LOC_QP_OP_ERR && sender_->device().iwarp());
+  const bool known = std::exchange(flushed_, flushed_ || flushed);
+  if (flushed && (failing_ || ends())) {
     drained_ |= at == drain_mark_;
+    if (!known && sender_->device().iwarp()) retire(at - 1);
     return;
   }
   retire(at - 1);
   failing_ = true;
   // What was flushed was not executed, and is for the next connection.
-  if (under_way_ == 0 || status == IBV_WC_WR_FLUSH_ERR) return;
+  if (under_way_ == 0 || flushed) return;
   // Nobody knows how much a receiver that does not answer has got.
   if (status == IBV_WC_RETRY_EXC_ERR) return end_all_under_way(URMA_CR_ACK_TIMEOUT_ERR);
   SendEntry* entry = first();
@@ -131,8 +136,12 @@ void VerbsPath::failed(uint64_t at, ibv_wc_status status) {
     }
   }
   if (emulation_ != nullptr) emulation_->loop.reset();
-  end_first(status_of(status, entry->kind));
   fruitless_ = 0;
+  // Not every device says so where a receive was too short. It ends with what its owner says.
+  if (status == IBV_WC_REM_OP_ERR && entry->kind == OpKind::kSend) {
+    return ask_for_fault(sender_->resources(), connection_);
+  }
+  end_first(status_of(status, entry->kind));
 }
 
 void VerbsPath::end_all_under_way(urma_cr_status_t status) {

@@ -143,6 +143,7 @@ class VerbsPath : public DevicePath {
 
   // How a connection ends, in path_end.cc.
   void follow_connection();
+  bool explained() const;
   void begin_drain();
   void end_drain(bool flushing);
   void forget_requests();
@@ -188,6 +189,7 @@ class VerbsPath : public DevicePath {
 
   bool failing_ = false;  // the queue pair is to be drained
   bool drained_ = false;
+  bool flushed_ = false;  // the device has said which requests it did not execute
   uint64_t drain_mark_ = 0;
   uint64_t drain_since_ns_ = 0;
   uint32_t doomed_ = 0;  // the first ones of the list are flushed

@@ -14,6 +14,8 @@ namespace {
 // What a broken queue pair has to say comes within this time, or never.
 constexpr uint64_t kDrainNs = 100'000'000;
 constexpr uint32_t kMaxFruitless = 3;
+// How long the reason for which a connection of iWARP broke is waited for.
+constexpr uint64_t kExplainNs = 4'000'000'000;
 // How often a receiver that cannot say yet what it has received is asked, and for how long.
 constexpr uint64_t kCountAgainNs = 2'000'000;
 constexpr uint64_t kCountPatienceNs = 500'000'000;
@@ -34,7 +36,18 @@ void VerbsPath::follow_connection() {
   if (state_ == State::kSettling) return follow_count();
   if (state_ != State::kDraining) return;
   if (!drained_ && monotonic_ns() - drain_since_ns_ < kDrainNs) return;
-  end_drain(/*flushing=*/false);
+  // The answer comes, or that there is none.
+  if (connection_->fault.load() == Connection::kFaultAsked) return;
+  if (explained()) end_drain(/*flushing=*/false);
+}
+
+// A device of iWARP may forget what is posted to a connection that has ended, and what it had
+// before may have been executed. Then somebody else finds out why it ended, and says it by
+// `broken`.
+bool VerbsPath::explained() const {
+  if (!sender_->device().iwarp() || under_way_ == 0 || flushed_) return true;
+  return connection_->broken.load() != URMA_CR_SUCCESS ||
+         monotonic_ns() - drain_since_ns_ >= kExplainNs;
 }
 
 // Everything that the queue pair has is flushed; a mark behind it says when.
@@ -61,7 +74,7 @@ void VerbsPath::end_drain(bool flushing) {
   sender_->poll_completions();
   forget_requests();
   if (flushing) doomed_ = outstanding;
-  const bool standing = connection_->broken.load() == URMA_CR_SUCCESS;
+  const bool standing = connection_->broken.load() == URMA_CR_SUCCESS && !sender_->device().iwarp();
   // A message may have been received though this end does not know.
   if (doomed_ != 0 && standing && have_under_way(takes_receive)) return ask_count();
   conclude();
@@ -96,7 +109,13 @@ void VerbsPath::conclude() {
   if (connection_->count.load(std::memory_order_acquire) == Count::kKnown) {
     end_received(connection_->received.load(std::memory_order_relaxed));
   }
-  const uint32_t broken = connection_->broken.load();
+  uint32_t broken = connection_->broken.load();
+  if (connection_->only_unknown.load() && flushed_) broken = URMA_CR_SUCCESS;
+  if (broken == URMA_CR_SUCCESS && sender_->device().iwarp() && !flushed_) {
+    broken = URMA_CR_REM_OPERATION_ERR;
+  }
+  const auto fault = static_cast<urma_cr_status_t>(connection_->fault.load());
+  if (doomed_ == 0 && fault != URMA_CR_SUCCESS && under_way_ != 0) end_first(fault);
   if (doomed_ != 0) {
     end_doomed();
   } else if (broken == kPostAgain) {
@@ -159,7 +178,7 @@ void VerbsPath::drop_connection() {
   if (connection_ != nullptr) end_connection(sender_->resources(), connection_);
   connection_.reset();
   state_ = State::kNone;
-  failing_ = drained_ = false;
+  failing_ = drained_ = flushed_ = false;
   forget_requests();
   under_way_ = 0;
   last_under_way_ = kNoEntry;

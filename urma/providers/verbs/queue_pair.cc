@@ -14,7 +14,9 @@ namespace urma::verbs {
 namespace {
 
 constexpr uint32_t kPsnMask = 0xFFFFFF;
-constexpr uint8_t kRetries = 7;
+// 7 would be for ever on Soft-RoCE: a peer that has given the connection up while the network was
+// away would be sent to without an end.
+constexpr uint8_t kRetries = 6;
 constexpr uint8_t kHopLimit = 64;
 // 0 would be for ever.
 constexpr uint8_t kDefaultTimeout = 17;
@@ -59,6 +61,8 @@ QueuePair::QueuePair(const Device& device, ibv_qp_type type, std::shared_ptr<CqP
   init.qp_type = type;
   init.cap = {limits.sends, limits.receives, limits.send_sges, limits.receive_sges,
               limits.inline_bytes};
+  // The library of Soft-iWARP crashes where a queue pair can receive nothing at all.
+  if (srq == nullptr) init.cap.max_recv_wr = std::max(init.cap.max_recv_wr, 1U);
   qp_ = device.api().create_qp(device.pd(), &init);
   if (qp_ == nullptr) {
     fail_errno(URMA_ENOMEM, urma::format("making a queue pair of {} sends and {} receives at {}",
@@ -84,8 +88,6 @@ QueuePair::QueuePair(const Device& device, ibv_qp_type type, std::shared_ptr<CqP
 }
 
 void QueuePair::initialize() {
-  // librdmacm does all of it there.
-  if (device_->info().iwarp()) return;
   ibv_qp_attr attr = {};
   attr.qp_state = IBV_QPS_INIT;
   attr.port_num = device_->port();
@@ -94,8 +96,9 @@ void QueuePair::initialize() {
     attr.qkey = qkey_;
     mask |= IBV_QP_QKEY;
   } else {
-    attr.qp_access_flags =
-        IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
+    attr.qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
+    // What iWARP has not.
+    if (!device_->info().iwarp()) attr.qp_access_flags |= IBV_ACCESS_REMOTE_ATOMIC;
     mask |= IBV_QP_ACCESS_FLAGS;
   }
   change(&attr, mask, "INIT");
@@ -163,6 +166,22 @@ bool QueuePair::fail() {
 
 void QueuePair::close() {
   const std::lock_guard lock(mutex_);
+  closing_ = true;
+  if (!held_) destroy();
+}
+
+void QueuePair::hold() {
+  const std::lock_guard lock(mutex_);
+  held_ = true;
+}
+
+void QueuePair::let_go() {
+  const std::lock_guard lock(mutex_);
+  held_ = false;
+  if (closing_) destroy();
+}
+
+void QueuePair::destroy() {
   if (qp_ == nullptr) return;
   const int error = device_->api().destroy_qp(std::exchange(qp_, nullptr));
   if (error != 0) {

@@ -67,11 +67,16 @@ class QueuePair : public QueueListener {
   bool fail();
   // Gives it back to the device: nothing of it touches memory any more.
   void close();
+  // While librdmacm connects it, closing would wait for the other end: close() comes to pass with
+  // let_go() then.
+  void hold();
+  void let_go();
 
   void queue_event(ibv_event_type type) override;
 
  private:
   void initialize();
+  void destroy();
   void change(ibv_qp_attr* attr, int mask, const char* into) const;
 
   const Device* const device_;
@@ -80,7 +85,9 @@ class QueuePair : public QueueListener {
   const Origin origin_;
   const uint32_t qkey_;
   const std::function<void()> broken_;
-  std::mutex mutex_;  // for close()
+  std::mutex mutex_;  // guards what closes it
+  bool held_ = false;
+  bool closing_ = false;
   ibv_qp* qp_;
   uint32_t number_ = 0;
   uint32_t sends_ = 0;

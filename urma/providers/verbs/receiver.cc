@@ -101,6 +101,7 @@ urma_status_t VerbsReceiver::fill(const urma_jfr_wr_t& wr, PostedReceive* place)
     pieces[place->pieces++] = {piece.addr, piece.len, lkey};
     place->bytes += piece.len;
   }
+  if (datagrams_ != nullptr) pieces[place->pieces++] = datagrams_->rest_piece();
   return URMA_SUCCESS;
 }
 
@@ -175,12 +176,25 @@ bool VerbsReceiver::move_for(CompletionQueue* waiter, bool just_armed) {
   }
   Poll nobody = {waiter};
   nobody.solicited = just_armed || rang;
+  const uint32_t untold = untold_ ? take_untold(waiter) : 0;
   const bool more = progress(&nobody);
-  // Another JFC's poll may have left here what has rung.
-  bool solicited = false;
-  if (!rang || !waiter->armed()) return more;
-  if (const uint32_t left = waiter->ring().waiting(&solicited)) waiter->completed(left, solicited);
+  // Who has just armed was told of all that waits. Only so many are there still.
+  if (untold != 0 && rang && !just_armed) {
+    waiter->completed(std::min(untold, waiter->ring().size()), true);
+  }
   return more;
+}
+
+// How many messages lie in the JFC's ring that whoever took them in could not call solicited.
+uint32_t VerbsReceiver::take_untold(const CompletionQueue* jfc) {
+  uint32_t taken = 0;
+  uint32_t left = 0;
+  for (auto& [key, incoming] : incoming_) {
+    (incoming->jfc == jfc ? taken : left) += incoming->untold;
+    if (incoming->jfc == jfc) incoming->untold = 0;
+  }
+  untold_ = left != 0;
+  return taken;
 }
 
 void VerbsReceiver::arm(CompletionQueue* jfc) {
@@ -261,13 +275,17 @@ bool VerbsReceiver::take(const ibv_wc& completion, Poll* poll) {
     }
     into = &record;
   }
-  fill_record(completion, *incoming, header, into);
+  fill_record(completion, *incoming, place, header, into);
   into->user_ctx = place->user_ctx;
   const urma_cr_status_t status = into->status;
   const bool solicited = poll->solicited || status != URMA_CR_SUCCESS;
   bool kept = true;
   if (into == &record) {
     kept = incoming->jfc->ring().push(record, true, incoming->jfc == poll->jfc);
+    if (!solicited) {
+      ++incoming->untold;
+      untold_ = true;
+    }
   }
   if (completion.status == IBV_WC_SUCCESS) ++incoming->received;
   counters_.ended(status, into->completion_len);
@@ -283,8 +301,12 @@ bool VerbsReceiver::take(const ibv_wc& completion, Poll* poll) {
                      incoming->jfc->jfc_id.id, incoming->target.id);
     incoming->jfc->overflowed();
   }
-  // It has told its sender so, and takes nothing more.
-  if (completion.status != IBV_WC_SUCCESS && !is_datagram()) end_incoming(incoming);
+  // It has told its sender so, who may ask why, and takes nothing more.
+  if (completion.status != IBV_WC_SUCCESS && !is_datagram()) [[unlikely]] {
+    incoming->broken = true;
+    incoming->too_long |= status == URMA_CR_LOC_LEN_ERR;
+    incoming->pair->fail();
+  }
   return true;
 }
 
@@ -306,9 +328,13 @@ Incoming* VerbsReceiver::find_sender(const ibv_wc& completion, PostedReceive* pl
 }
 
 void VerbsReceiver::fill_record(const ibv_wc& completion, const Incoming& incoming,
-                                const DatagramHeader& header, urma_cr_t* record) {
+                                PostedReceive* place, const DatagramHeader& header,
+                                urma_cr_t* record) {
   *record = {};
   record->status = status_of(completion.status);
+  // Soft-RoCE says no more than that it could not use the receive.
+  if (completion.status == IBV_WC_LOC_QP_OP_ERR && memory_stands(place)) [[unlikely]]
+    record->status = URMA_CR_LOC_LEN_ERR;
   record->opcode = URMA_CR_OPC_SEND;
   record->flag.bs.s_r = 1;
   record->flag.bs.jetty = incoming.target.jetty ? 1 : 0;
@@ -320,19 +346,7 @@ void VerbsReceiver::fill_record(const ibv_wc& completion, const Incoming& incomi
   record->remote_id.id = source.id;
   record->tpn = record->remote_id.id;
   if (record->status != URMA_CR_SUCCESS) return;
-  if (is_datagram()) {
-    record->remote_id.eid = header.sender_eid;
-    record->remote_id.uasid = header.sender_uasid;
-    record->remote_id.id = header.sender_id;
-    if (header.has_immediate != 0) {
-      record->opcode = URMA_CR_OPC_SEND_WITH_IMM;
-      record->imm_data = header.immediate;
-    }
-    record->completion_len =
-        completion.byte_len - kRoutingHeader - static_cast<uint32_t>(sizeof(header));
-    record->tpn = header.sender_id;
-    return;
-  }
+  if (is_datagram()) return fill_datagram(completion, *place, header, record);
   record->completion_len = completion.byte_len;
   if ((completion.wc_flags & IBV_WC_WITH_IMM) == 0) return;
   record->opcode = completion.opcode == IBV_WC_RECV_RDMA_WITH_IMM ? URMA_CR_OPC_WRITE_WITH_IMM
@@ -340,6 +354,30 @@ void VerbsReceiver::fill_record(const ibv_wc& completion, const Incoming& incomi
   const uint32_t immediate = ntohl(completion.imm_data);
   record->imm_data = immediate;
   if ((immediate & kInMailbox) != 0) open_letter(incoming, immediate & ~kInMailbox, record);
+}
+
+void VerbsReceiver::fill_datagram(const ibv_wc& completion, const PostedReceive& place,
+                                  const DatagramHeader& header, urma_cr_t* record) {
+  record->remote_id.eid = header.sender_eid;
+  record->remote_id.uasid = header.sender_uasid;
+  record->remote_id.id = header.sender_id;
+  record->tpn = header.sender_id;
+  const uint32_t bytes =
+      completion.byte_len - kRoutingHeader - static_cast<uint32_t>(sizeof(header));
+  if (bytes > place.bytes) {
+    record->status = URMA_CR_LOC_LEN_ERR;
+    return;
+  }
+  record->completion_len = bytes;
+  if (header.has_immediate == 0) return;
+  record->opcode = URMA_CR_OPC_SEND_WITH_IMM;
+  record->imm_data = header.immediate;
+}
+
+bool VerbsReceiver::memory_stands(PostedReceive* place) const {
+  const ibv_sge* pieces = ReceiveTable::pieces(place);
+  return std::all_of(pieces, pieces + place->pieces,
+                     [this](const ibv_sge& piece) { return resources_.keys->has(piece.lkey); });
 }
 
 void VerbsReceiver::open_letter(const Incoming& incoming, uint32_t slot, urma_cr_t* record) {

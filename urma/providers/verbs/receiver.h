@@ -34,8 +34,11 @@ struct Incoming {
   ConnectReply reply = {};
   const Bond* bond = nullptr;  // of an RC jetty
   uint64_t received = 0;       // messages
-  bool ended = false;
-  bool unbound = false;  // then; its sender is to be told
+  bool broken = false;         // its device says so, to both sides
+  bool too_long = false;       // that is what broke it
+  bool ended = false;          // its sender has given it up
+  bool unbound = false;        // its program has; the sender is to be told
+  uint32_t untold = 0;         // messages that may have been solicited, and lie in the JFC's ring
 };
 
 class VerbsReceiver final : public Receiver, private QueueListener {
@@ -70,11 +73,15 @@ class VerbsReceiver final : public Receiver, private QueueListener {
   // connect; it is NULL in mode UM. Throws Error.
   ConnectAnswer accept(uint64_t nonce, const ConnectRequest& request, const Endpoint& endpoint,
                        std::shared_ptr<QueuePair>* pair);
+  // Whether its device has refused a message of this connection as too long for its receive.
+  bool found_too_long(uint64_t nonce, uint64_t connection);
   // The sender has given the connection up: what it has sent before is still received.
   void disconnected(uint64_t nonce, uint64_t connection);
   // The same; how many messages it has brought. Nothing while the JFC has no room for all of them,
   // and it has not ended then; and nothing where it ended before.
   std::optional<uint64_t> settle(uint64_t nonce, uint64_t connection);
+  // Nothing is received any more.
+  void device_failed();
   // The process with this nonce is gone, and all its connections with it.
   void peer_gone(uint64_t nonce);
 
@@ -117,10 +124,13 @@ class VerbsReceiver final : public Receiver, private QueueListener {
   bool take(const ibv_wc& completion, Poll* poll);
   void reopen_datagrams();
   Incoming* find_sender(const ibv_wc& completion, PostedReceive* place, DatagramHeader* header);
-  void fill_record(const ibv_wc& completion, const Incoming& incoming, const DatagramHeader& header,
-                   urma_cr_t* record);
+  void fill_record(const ibv_wc& completion, const Incoming& incoming, PostedReceive* place,
+                   const DatagramHeader& header, urma_cr_t* record);
+  void fill_datagram(const ibv_wc& completion, const PostedReceive& place,
+                     const DatagramHeader& header, urma_cr_t* record);
+  bool memory_stands(PostedReceive* place) const;
   void open_letter(const Incoming& incoming, uint32_t slot, urma_cr_t* record);
-  void keep_armed(CompletionQueue* jfc);
+  uint32_t take_untold(const CompletionQueue* jfc);
   void arm(CompletionQueue* jfc);
 
   void close_incoming(Incoming* incoming);
@@ -150,6 +160,7 @@ class VerbsReceiver final : public Receiver, private QueueListener {
   std::unique_ptr<DatagramReceives> datagrams_;
   bool datagrams_broken_ = false;
   bool armed_for_all_ = false;  // not for solicited messages alone
+  bool untold_ = false;         // by some of incoming_
   Incoming unknown_;            // whose message it is that could not be received at all
   std::array<ibv_recv_wr, kBatch> requests_;  // that are put together
   uint32_t listed_ = 0;

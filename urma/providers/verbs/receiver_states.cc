@@ -41,7 +41,7 @@ VerbsReceiver::VerbsReceiver(const ContextResources& resources, const urma_jfr_c
       pump_(std::make_shared<CqPump>(*resources.device, cfg.depth,
                                      resources.notify->of(*resources.device, jfc_->channel()),
                                      [jfc = jfc_] { jfc->failed(); })),
-      table_(cfg.depth, cfg.max_sge + 1U) {
+      table_(cfg.depth, cfg.max_sge + DatagramReceives::kPieces) {
   to_flush_.reserve(cfg.depth);
   unknown_.target = identity;
   unknown_.jfc = jfc_;
@@ -156,6 +156,16 @@ ConnectAnswer VerbsReceiver::accept_datagrams(const ConnectRequest& request,
   return {Answer::kAccepted, datagrams_->reply()};
 }
 
+bool VerbsReceiver::found_too_long(uint64_t nonce, uint64_t connection) {
+  ForeignScope scope(lock_);
+  // Nobody may have polled for a while.
+  Poll nobody;
+  while (progress(&nobody)) {
+  }
+  const auto known = incoming_.find({nonce, connection});
+  return known != incoming_.end() && known->second->too_long;
+}
+
 void VerbsReceiver::disconnected(uint64_t nonce, uint64_t connection) {
   {
     ForeignScope scope(lock_);
@@ -254,7 +264,7 @@ void VerbsReceiver::close_incoming(Incoming* incoming) {
   if (incoming->pair == nullptr) return;
   by_number_.erase(incoming->pair->number());
   incoming->pair->close();
-  if (incoming->ended && !incoming->unbound) return;
+  if ((incoming->ended && !incoming->unbound) || incoming->broken) return;
   const DisconnectReason reason =
       incoming->unbound ? DisconnectReason::kUnbound : DisconnectReason::kClosed;
   resources_.transport->service().post(
@@ -302,6 +312,11 @@ void VerbsReceiver::close_all() {
   ended_.clear();
   by_number_.clear();
   incoming_.clear();
+}
+
+void VerbsReceiver::device_failed() {
+  set_state(URMA_JFR_STATE_ERROR);
+  subject_->raise(URMA_EVENT_JFR_ERR);
 }
 
 void VerbsReceiver::set_state(urma_jfr_state_t state) {

@@ -2,9 +2,8 @@
 #include "urma/providers/verbs/registrations.h"
 
 #include <utility>
-#include <vector>
 
-#include "jetty/network.h"
+#include "urma/base/log.h"
 
 namespace urma::verbs {
 namespace {
@@ -14,20 +13,17 @@ uint64_t key_of(SegmentRef ref) { return uint64_t{ref.generation} << 32 | ref.in
 }  // namespace
 
 void Registrations::enter(Segment* segment) {
-  MemoryRegion::Options options;
-  options.non_pin = segment->seg.attr.bs.non_pin != 0;
-  MemoryRegion own(*device_, segment->base, segment->len, options);
-  std::optional<MemoryRegion> granted;
-  if (segment->access != 0) {
-    options.access = segment->access;
-    granted.emplace(*device_, segment->base, segment->len, options);
-  }
+  const MemoryRegion::Options options = {segment->access, segment->seg.attr.bs.non_pin != 0};
+  add(segment, MemoryRegion(*device_, segment->base, segment->len, options));
+}
+
+void Registrations::add(Segment* segment, MemoryRegion region) {
   // Whoever is granted the segment finds its key.
   const std::lock_guard lock(mutex_);
   table_->add(segment);
   try {
-    const uint32_t lkey = own.lkey();
-    known_.emplace(key_of(segment->ref), Regions{std::move(own), std::move(granted)});
+    const uint32_t lkey = region.lkey();
+    known_.emplace(key_of(segment->ref), std::move(region));
     keys_.set(segment->ref, lkey);
   } catch (...) {
     table_->remove(segment);
@@ -37,6 +33,8 @@ void Registrations::enter(Segment* segment) {
 
 void Registrations::withdraw(Segment* segment) {
   table_->remove(segment);
+  // A revocation may be about to name another key.
+  const std::lock_guard lock(mutex_);
   keys_.clear(segment->ref);
 }
 
@@ -48,8 +46,7 @@ void Registrations::remove(SegmentRef ref) {
 std::optional<uint32_t> Registrations::rkey(SegmentRef ref) const {
   const std::lock_guard lock(mutex_);
   const auto found = known_.find(key_of(ref));
-  if (found == known_.end()) return std::nullopt;
-  return found->second.granted.has_value() ? found->second.granted->rkey() : std::nullopt;
+  return found == known_.end() ? std::nullopt : found->second.rkey();
 }
 
 bool Registrations::revoke(const urma_eid_t& eid, const TokenKey& key, uint64_t va, uint64_t len) {
@@ -62,20 +59,19 @@ bool Registrations::revoke(const urma_eid_t& eid, const TokenKey& key, uint64_t 
   }
   const auto found = known_.find(key_of(grant->ref));
   if (found == known_.end()) return false;
-  found->second.granted.reset();
+  // The program's own requests go on.
+  MemoryRegion& region = found->second;
+  const MrHandle old = region.revoke(*device_);
+  if (region.usable()) {
+    keys_.set(grant->ref, region.lkey());
+  } else {
+    keys_.clear(grant->ref);
+    URMA_LOG(ERR,
+             "the {} bytes at {:#x} were invalidated by a peer, and {} registers them no more for "
+             "this process; register the segment again, see `ulimit -l`",
+             region.bytes(), region.va(), device_->info().name);
+  }
   return true;
-}
-
-bool Registrations::revoke_all(const urma_eid_t& eid, const TokenKey& key) {
-  std::vector<std::pair<uint64_t, uint64_t>> ranges;
-  table_->visit([&](const Segment& segment) {
-    if (segment.token_id_value == key.token_id && same_eid(segment.eid, eid)) {
-      ranges.emplace_back(segment.base, segment.len);
-    }
-  });
-  bool revoked = false;
-  for (const auto& [va, len] : ranges) revoked |= revoke(eid, key, va, len);
-  return revoked;
 }
 
 }  // namespace urma::verbs

@@ -32,21 +32,15 @@ class Registrations final : public Revoker {
   std::optional<uint32_t> rkey(SegmentRef ref) const;
 
   bool revoke(const urma_eid_t& eid, const TokenKey& key, uint64_t va, uint64_t len) override;
-  // All registrations of a token id. False where there is none that the token opens.
-  bool revoke_all(const urma_eid_t& eid, const TokenKey& key);
 
  private:
-  // The program's own requests go on when the peers' key has gone: each has its own region.
-  struct Regions {
-    MemoryRegion own;
-    std::optional<MemoryRegion> granted;
-  };
+  void add(Segment* segment, MemoryRegion region);
 
   const Device* const device_;
   SegmentTable* const table_;
   LocalKeys keys_;
-  mutable std::mutex mutex_;           // guards the next one; taken before the table's
-  std::map<uint64_t, Regions> known_;  // by SegmentRef
+  mutable std::mutex mutex_;                // guards the next one; taken before the table's
+  std::map<uint64_t, MemoryRegion> known_;  // by SegmentRef
 };
 
 }  // namespace urma::verbs

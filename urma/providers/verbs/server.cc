@@ -103,6 +103,10 @@ Answer Server::attach(const PeerRef& from, const ConnectRequest& request, const 
     const ConnectAnswer given = receiver_of(endpoint).accept(from.nonce, request, endpoint, &pair);
     answer = given.answer;
     *reply = given.reply;
+    CmAcceptor* acceptor = transport_->acceptor();
+    if (acceptor == nullptr || pair == nullptr || answer != Answer::kAccepted) return;
+    acceptor->expect(from, request, reply->end, pair);
+    reply->cm_port = acceptor->port();
   });
   return answer;
 }
@@ -117,6 +121,7 @@ std::optional<PeerRef> Server::forget(uint64_t nonce, uint64_t connection) {
   if (route.empty()) return std::nullopt;
   const PeerRef peer = route.mapped().peer;
   transport_->control().unwatch(peer);
+  if (transport_->acceptor() != nullptr) transport_->acceptor()->forget(nonce, connection);
   return peer;
 }
 
@@ -134,24 +139,33 @@ Reply Server::on_disconnect(const PeerRef& from, const DisconnectRequest& reques
     return with_answer(Answer::kNoSuchObject);
   }
   const Place place = route->second.place;
-  const bool counted =
-      request.reason == DisconnectReason::kFlushed && route->second.one_sided == nullptr;
-  // Where its receiver has ended it, that one is about to say so itself.
-  std::optional<uint64_t> received;
-  if (!counted) received = 0;
-  if (route->second.one_sided == nullptr) {
-    transport_->with_endpoint(place.kind, place.eid, place.id, [&](const Endpoint& endpoint) {
-      VerbsReceiver& receiver = receiver_of(endpoint);
-      if (counted) {
-        received = receiver.settle(from.nonce, request.connection);
-      } else {
-        receiver.disconnected(from.nonce, request.connection);
-      }
-    });
+  const Key key = route->first;
+  if (route->second.one_sided != nullptr) {
+    forget(key.first, key.second);
+    return {Answer::kAccepted, DisconnectReply{}};
   }
-  if (!received.has_value()) return with_answer(Answer::kNoResources);
-  forget(from.nonce, request.connection);
-  return {Answer::kAccepted, DisconnectReply{*received}};
+  if (request.reason == DisconnectReason::kFlushed) {
+    // Where its receiver has ended it, that one is about to say so itself.
+    std::optional<uint64_t> received;
+    transport_->with_endpoint(place.kind, place.eid, place.id, [&](const Endpoint& endpoint) {
+      received = receiver_of(endpoint).settle(key.first, key.second);
+    });
+    if (!received.has_value()) return with_answer(Answer::kNoResources);
+    forget(key.first, key.second);
+    return {Answer::kAccepted, DisconnectReply{*received}};
+  }
+  const auto end = [this, place, key] {
+    forget(key.first, key.second);
+    transport_->with_endpoint(place.kind, place.eid, place.id, [&](const Endpoint& endpoint) {
+      receiver_of(endpoint).disconnected(key.first, key.second);
+    });
+  };
+  if (transport_->acceptor() == nullptr) {
+    end();
+  } else {
+    transport_->acceptor()->finish(key.first, key.second, end);
+  }
+  return {Answer::kAccepted, DisconnectReply{}};
 }
 
 Reply Server::on_segment(const PeerRef& from, const SegmentRequest& request) {
@@ -172,10 +186,17 @@ Reply Server::on_segment(const PeerRef& from, const SegmentRequest& request) {
           SegmentReply{grant->base, grant->len, grant->ref, *rkey, grant->access}};
 }
 
-Reply Server::on_invalidate(const PeerRef& /*from*/, const InvalidateRequest& request) {
-  const bool revoked =
-      transport_->registrations().revoke_all(request.eid, {request.token_id, request.token});
-  return with_answer(revoked ? Answer::kAccepted : Answer::kNoSuchObject);
+Reply Server::on_fault(const PeerRef& from, const FaultRequest& request) {
+  const auto route = routes_.find({from.nonce, request.connection});
+  if (route == routes_.end() || route->second.peer != from) {
+    return with_answer(Answer::kNoSuchObject);
+  }
+  const Place place = route->second.place;
+  FaultReply reply = {};
+  transport_->with_endpoint(place.kind, place.eid, place.id, [&](const Endpoint& endpoint) {
+    reply.too_long = receiver_of(endpoint).found_too_long(from.nonce, request.connection);
+  });
+  return {Answer::kAccepted, reply};
 }
 
 Reply Server::on_probe(const PeerRef& /*from*/, const ProbeRequest& request) {
@@ -208,6 +229,7 @@ void Server::on_peer_lost(const PeerRef& peer, PeerLoss loss) {
     route = routes_.erase(route);
     ++ended;
     if (gone.one_sided != nullptr) continue;
+    if (transport_->acceptor() != nullptr) transport_->acceptor()->forget(key.first, key.second);
     transport_->with_endpoint(gone.place.kind, gone.place.eid, gone.place.id,
                               [&](const Endpoint& endpoint) {
                                 receiver_of(endpoint).disconnected(key.first, key.second);

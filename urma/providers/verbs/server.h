@@ -27,7 +27,7 @@ class Server final : public ControlServer {
   Reply on_connect(const PeerRef& from, const ConnectRequest& request) override;
   Reply on_disconnect(const PeerRef& from, const DisconnectRequest& request) override;
   Reply on_segment(const PeerRef& from, const SegmentRequest& request) override;
-  Reply on_invalidate(const PeerRef& from, const InvalidateRequest& request) override;
+  Reply on_fault(const PeerRef& from, const FaultRequest& request) override;
   Reply on_probe(const PeerRef& from, const ProbeRequest& request) override;
   void on_peer_lost(const PeerRef& peer, PeerLoss loss) override;
 

@@ -58,21 +58,62 @@ VerbsTransport::VerbsTransport(std::shared_ptr<Device> device, Service* service,
   control.link_layer = device_->info().link_layer;
   control.nonce = config.nonce;
   control.silence_ns = config.silence_ns;
+  open_connections(address_at(*device_, config.eid_index));
   this->service().run([&] {
     control_ = std::make_unique<Control>(&this->service(), &network_, &server_, control);
     asking_.start(control_.get(), &server_);
     watches_.start(control_.get());
+    if (channel_ == nullptr) return;
+    try {
+      channel_->start();
+    } catch (...) {
+      control_.reset();
+      throw;
+    }
   });
   port_ = control_->port();
+}
+
+// Before anybody can call.
+void VerbsTransport::open_connections(const PortAddress& address) {
+  if (!device_->info().iwarp()) return;
+  const CmConfig config = {address.eid, address.netdev, config_.nonce, config_.silence_ns};
+  channel_ = std::make_unique<CmChannel>(*device_);
+  acceptor_ = std::make_unique<CmAcceptor>(channel_.get(), config);
+  connector_ = std::make_unique<CmConnector>(
+      channel_.get(), &asking_, config,
+      [this](const ConnectRequest& request) { explain_break(request); });
+  resources_.connector = connector_.get();
+}
+
+// All that iWARP tells is that a connection has ended. Why, its owner says, or says no more.
+void VerbsTransport::explain_break(const ConnectRequest& request) {
+  probe(request.target, [this, connection = request.connection](Answer answer) {
+    const bool stands = answer == Answer::kAccepted;
+    connections_.broke(connection, stands ? URMA_CR_REM_OPERATION_ERR : status_of(answer));
+    serve_senders();
+  });
+}
+
+// Not on the service thread: what is being connected is waited for.
+void VerbsTransport::close_connections() {
+  connector_.reset();
+  channel_.reset();
 }
 
 VerbsTransport::~VerbsTransport() {
   service().run([this] {
     end_service();
     watches_.stop();
+    if (channel_ != nullptr) {
+      channel_->stop();
+      connector_->stop();
+      acceptor_.reset();
+    }
     asking_.stop();
     control_.reset();
   });
+  close_connections();
   // What was posted while that ran is done before anything it refers to goes.
   service().run([this] { cancel_timers(); });
   service().run([] {});

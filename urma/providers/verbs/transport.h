@@ -13,6 +13,7 @@
 
 #include "jetty/transport.h"
 #include "urma/providers/verbs/asking.h"
+#include "urma/providers/verbs/cm_acceptor.h"
 #include "urma/providers/verbs/connection.h"
 #include "urma/providers/verbs/control.h"
 #include "urma/providers/verbs/id_pool.h"
@@ -40,6 +41,8 @@ class VerbsTransport final : public Transport {
   // For who serves peers, on the service thread.
   Control& control() { return *control_; }
   Asking& asking() { return asking_; }
+  // Of iWARP, else NULL.
+  CmAcceptor* acceptor() { return acceptor_.get(); }
   PeerWatches& watches() { return watches_; }
   Connections& connections() { return connections_; }
   Registrations& registrations() { return registrations_; }
@@ -65,6 +68,10 @@ class VerbsTransport final : public Transport {
   void unwatch_peer(PeerWatcher* watcher, uint64_t target) override;
 
  private:
+  void open_connections(const PortAddress& address);
+  void explain_break(const ConnectRequest& request);
+  void close_connections();
+
   const std::shared_ptr<Device> device_;
   const TransportConfig config_;
   std::vector<urma_eid_t> eids_;
@@ -81,6 +88,11 @@ class VerbsTransport final : public Transport {
   Server server_;
   std::unique_ptr<Control> control_;
   uint16_t port_ = 0;  // of control_; for any thread
+
+  // Of iWARP.
+  std::unique_ptr<CmChannel> channel_;
+  std::unique_ptr<CmConnector> connector_;
+  std::unique_ptr<CmAcceptor> acceptor_;
 };
 
 }  // namespace urma::verbs

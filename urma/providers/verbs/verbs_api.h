@@ -51,6 +51,7 @@ struct VerbsApi {
   ibv_mr* (*reg_mr)(ibv_pd* pd, void* address, size_t length, int access);
   ibv_mr* (*reg_dmabuf_mr)(ibv_pd* pd, uint64_t offset, size_t length, uint64_t iova, int fd,
                            int access);
+  int (*rereg_mr)(ibv_mr* mr, int flags, ibv_pd* pd, void* address, size_t length, int access);
   int (*dereg_mr)(ibv_mr* mr);
   int (*advise_mr)(ibv_pd* pd, ibv_advise_mr_advice advice, uint32_t flags, ibv_sge* sges,
                    uint32_t count);
@@ -87,23 +88,20 @@ struct VerbsApi {
   ibv_ah* (*create_ah)(ibv_pd* pd, ibv_ah_attr* attr);
   int (*destroy_ah)(ibv_ah* ah);
 
-  // Connections of iWARP.
+  // Connections of iWARP. Soft-iWARP's cm_connect blocks until TCP is through, and cm_destroy_id
+  // while a connection is being made.
   rdma_event_channel* (*cm_create_event_channel)();
   void (*cm_destroy_event_channel)(rdma_event_channel* channel);
   int (*cm_create_id)(rdma_event_channel* channel, rdma_cm_id** id, void* context);
   int (*cm_destroy_id)(rdma_cm_id* id);
-  int (*cm_migrate_id)(rdma_cm_id* id, rdma_event_channel* channel);
   int (*cm_bind_addr)(rdma_cm_id* id, sockaddr* address);
   int (*cm_listen)(rdma_cm_id* id, int backlog);
   uint16_t (*cm_get_src_port)(rdma_cm_id* id);  // host order
   int (*cm_resolve_addr)(rdma_cm_id* id, sockaddr* source, sockaddr* target, int timeout_ms);
   int (*cm_resolve_route)(rdma_cm_id* id, int timeout_ms);
-  int (*cm_create_qp)(rdma_cm_id* id, ibv_pd* pd, ibv_qp_init_attr* attr);
-  void (*cm_destroy_qp)(rdma_cm_id* id);
   int (*cm_connect)(rdma_cm_id* id, rdma_conn_param* param);
   int (*cm_accept)(rdma_cm_id* id, rdma_conn_param* param);
   int (*cm_reject)(rdma_cm_id* id, const void* data, uint8_t bytes);
-  int (*cm_disconnect)(rdma_cm_id* id);
   // Blocks unless channel->fd was made non-blocking.
   int (*cm_get_event)(rdma_event_channel* channel, rdma_cm_event** event);
   int (*cm_ack_event)(rdma_cm_event* event);

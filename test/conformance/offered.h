@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+//
+// What a device offers of the products of operations and sizes: devices between machines have less
+// than shared memory.
+#ifndef TEST_CONFORMANCE_OFFERED_H_
+#define TEST_CONFORMANCE_OFFERED_H_
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "urma_api.h"
+
+namespace urma_test {
+
+// A UM message is one packet; those of each network have room for as much.
+inline constexpr size_t kAnyPacket = 128;
+
+inline bool is_shared_memory(const urma_context_t* ctx) {
+  return std::strncmp(ctx->dev->name, "urma_shm", 8) == 0;
+}
+
+inline urma_device_cap_t cap_of(const urma_context_t* ctx) {
+  urma_device_attr_t attr = {};
+  EXPECT_EQ(urma_query_device(ctx->dev, &attr), URMA_SUCCESS);
+  return attr.dev_cap;
+}
+
+// The largest operand of an atomic; of other requests there is no limit that a test reaches.
+inline size_t largest_operand(const urma_device_cap_t& cap, urma_opcode_t opcode) {
+  switch (opcode) {
+    case URMA_OPC_WRITE_ATOMIC:
+    case URMA_OPC_CAS:
+      return cap.max_cas_size;
+    case URMA_OPC_SWAP:
+      return cap.max_swap_size;
+    case URMA_OPC_FADD:
+      return cap.max_fetch_and_add_size;
+    case URMA_OPC_FSUB:
+      return cap.max_fetch_and_sub_size;
+    case URMA_OPC_FAND:
+      return cap.max_fetch_and_and_size;
+    case URMA_OPC_FOR:
+      return cap.max_fetch_and_or_size;
+    case URMA_OPC_FXOR:
+      return cap.max_fetch_and_xor_size;
+    default:
+      return SIZE_MAX;
+  }
+}
+
+inline bool is_offered(const urma_context_t* ctx, urma_opcode_t opcode, urma_transport_mode_t mode,
+                       size_t size) {
+  if (mode == URMA_TM_UM && size > kAnyPacket && !is_shared_memory(ctx)) return false;
+  return size <= largest_operand(cap_of(ctx), opcode);
+}
+
+}  // namespace urma_test
+
+#endif  // TEST_CONFORMANCE_OFFERED_H_

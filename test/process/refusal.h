@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT
+//
+// Kernels that know fewer system calls than this one.
+#ifndef TEST_PROCESS_REFUSAL_H_
+#define TEST_PROCESS_REFUSAL_H_
+
+#include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+
+namespace urma_test {
+
+// Has a system call fail from now on, for the calling thread and those that it starts.
+inline void refuse(long call, int error) {
+  sock_filter program[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<uint32_t>(call), 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | static_cast<uint32_t>(error)),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog filter = {std::size(program), program};
+  ASSERT_EQ(::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+  ASSERT_EQ(::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter), 0);
+}
+
+}  // namespace urma_test
+
+#endif  // TEST_PROCESS_REFUSAL_H_

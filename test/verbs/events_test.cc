@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: MIT
+//
+// What the device says without being asked, and what the program hears of it.
+#include <gtest/gtest.h>
+#include <poll.h>
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "test/verbs/requests.h"
+#include "urma/providers/verbs/context_events.h"
+
+namespace urma::verbs {
+namespace {
+
+class EventsTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    NEEDS_FAKE();
+    FakeDeviceOptions options;
+    options.ports = 2;
+    options.gids = kGids;
+    pair_.emplace(options);
+    told_.emplace(fabric().device.get(), &fabric().events, &fabric().transport,
+                  &fabric().connections);
+  }
+  void TearDown() override { told_.reset(); }
+
+  Fabric& fabric() { return pair_->fabric; }
+  FakeVerbs& fake() { return *fabric().fake; }
+  void raise(ibv_event_type type) {
+    fake().raise_port_event("fake0", type, fabric().device->port());
+    fabric().settle();
+  }
+  bool readable() {
+    pollfd fd = {fabric().events.fd(), POLLIN, 0};
+    return ::poll(&fd, 1, 0) == 1;
+  }
+  // Type and number of all that wait, which are about no object.
+  using Numbered = std::vector<std::pair<urma_async_event_type_t, uint32_t>>;
+  Numbered numbered() {
+    Numbered all;
+    urma_async_event_t event;
+    while (fabric().events.take(&event)) {
+      all.emplace_back(event.event_type, event.element.port_id);
+      EXPECT_EQ(event.priv, nullptr);
+      AsyncEvents::acknowledge(event);
+    }
+    return all;
+  }
+
+  static inline const std::vector<FakeGid> kGids = {{"10.0.0.1"}, {"10.0.0.2"}};
+  std::optional<Pair> pair_;
+  std::optional<ContextEvents> told_;
+};
+
+TEST_F(EventsTest, APortIsToldWithTheLatestLast) {
+  EXPECT_FALSE(readable());
+  raise(IBV_EVENT_PORT_ERR);
+  EXPECT_TRUE(readable());
+  EXPECT_EQ(numbered(), (Numbered{{URMA_EVENT_PORT_DOWN, 0}}));
+  EXPECT_FALSE(readable());
+  for (const auto type : {IBV_EVENT_PORT_ERR, IBV_EVENT_PORT_ACTIVE, IBV_EVENT_PORT_ERR}) {
+    raise(type);
+  }
+  EXPECT_EQ(numbered(), (Numbered{{URMA_EVENT_PORT_ACTIVE, 0}, {URMA_EVENT_PORT_DOWN, 0}}));
+  fake().raise_port_event("fake0", IBV_EVENT_PORT_ERR, 2);
+  fabric().settle();
+  EXPECT_FALSE(readable());
+}
+
+TEST_F(EventsTest, AddressesThatComeAndGoAreToldByTheirIndex) {
+  raise(IBV_EVENT_GID_CHANGE);
+  EXPECT_FALSE(readable());
+  fake().set_gids("fake0", {{"10.0.0.1"}, {"10.0.0.9"}});
+  raise(IBV_EVENT_GID_CHANGE);
+  EXPECT_EQ(numbered(), (Numbered{{URMA_EVENT_EID_CHANGE, 1}}));
+  fake().set_gids("fake0", {{"10.0.0.9"}, {"10.0.0.2"}});
+  raise(IBV_EVENT_GID_CHANGE);
+  EXPECT_EQ(numbered(), (Numbered{{URMA_EVENT_EID_CHANGE, 0}, {URMA_EVENT_EID_CHANGE, 1}}));
+}
+
+TEST_F(EventsTest, WhatTheDeviceMendsItselfIsNoEvent) {
+  for (const auto type : {IBV_EVENT_LID_CHANGE, IBV_EVENT_PKEY_CHANGE, IBV_EVENT_SM_CHANGE,
+                          IBV_EVENT_CLIENT_REREGISTER}) {
+    raise(type);
+  }
+  EXPECT_FALSE(readable());
+}
+
+TEST_F(EventsTest, NobodyIsToldAfterTheEnd) {
+  told_.reset();
+  raise(IBV_EVENT_PORT_ERR);
+  EXPECT_FALSE(readable());
+}
+
+// Requests end, receives come back, and nothing waits for a device that has gone.
+TEST_F(EventsTest, AFailedDeviceEndsAllThatWaits) {
+  for (uint64_t i = 0; i < 3; ++i) ASSERT_EQ(pair_->post_receive(i), URMA_SUCCESS);
+  pair_->connect();
+  fake().stall_all();
+  Chain chain(pair_->target.get());
+  for (uint64_t i = 0; i < 2; ++i) chain.send(pair_->here->sge(0, 8), i);
+  ASSERT_EQ(pair_->post(&chain), URMA_SUCCESS);
+  for (const char* verb : {"create_qp", "modify_qp"}) fake().fail(verb, EIO);
+  fake().raise_port_event("fake0", IBV_EVENT_DEVICE_FATAL, 0);
+  fabric().settle();
+  for (const auto& record : pair_->sent(2)) EXPECT_EQ(record.status, URMA_CR_LOC_OPERATION_ERR);
+  const auto records = pair_->received(3);
+  for (uint64_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(records[i].status, URMA_CR_WR_FLUSH_ERR);
+    EXPECT_EQ(records[i].user_ctx, i);
+  }
+  EXPECT_EQ(pair_->receive->receiver->state(), URMA_JFR_STATE_ERROR);
+  urma_async_event_t event;
+  ASSERT_TRUE(fabric().events.take(&event));
+  EXPECT_EQ(event.event_type, URMA_EVENT_DEV_FATAL);
+  ASSERT_TRUE(fabric().events.take(&event));
+  EXPECT_EQ(event.event_type, URMA_EVENT_JFR_ERR);
+  EXPECT_EQ(event.element.jfr, &pair_->receive->object);
+  AsyncEvents::acknowledge(event);
+  EXPECT_FALSE(readable());
+}
+
+TEST_F(EventsTest, ALostCompletionQueueIsThatOfItsJfc) {
+  fake().raise_cq_event(pair_->send->sender->pump()->cq(), IBV_EVENT_CQ_ERR);
+  fabric().settle();
+  EXPECT_TRUE(readable());
+  urma_async_event_t event;
+  ASSERT_TRUE(fabric().events.take(&event));
+  EXPECT_EQ(event.event_type, URMA_EVENT_JFC_ERR);
+  EXPECT_EQ(event.element.jfc, pair_->send_jfc.get());
+  AsyncEvents::acknowledge(event);
+  EXPECT_FALSE(readable());
+}
+
+TEST_F(EventsTest, ALostReceiveQueueIsThatOfItsJfr) {
+  static ibv_srq* made;
+  static ibv_srq* (*create)(ibv_pd*, ibv_srq_init_attr*);
+  create = std::exchange(fake().table().create_srq, [](ibv_pd* pd, ibv_srq_init_attr* attr) {
+    return made = create(pd, attr);
+  });
+  ReceiveEnd receive(&fabric(), fabric().jfr_cfg(pair_->receive_jfc.get()), 2000);
+  fake().raise_srq_event(made, IBV_EVENT_SRQ_ERR);
+  fabric().settle();
+  urma_async_event_t event;
+  ASSERT_TRUE(fabric().events.take(&event));
+  EXPECT_EQ(event.event_type, URMA_EVENT_JFR_ERR);
+  EXPECT_EQ(event.element.jfr, &receive.object);
+  AsyncEvents::acknowledge(event);
+  EXPECT_FALSE(readable());
+}
+
+// The next request makes another connection; what was sent is received.
+TEST_F(EventsTest, ALostConnectionIsMadeAnew) {
+  ASSERT_EQ(pair_->post_receive(7), URMA_SUCCESS);
+  pair_->connect();
+  fake().raise_qp_event(pair_->sender_pair(), IBV_EVENT_QP_FATAL);
+  fabric().settle();
+  Chain chain(pair_->target.get());
+  chain.send(pair_->here->sge(0, 8), 1);
+  ASSERT_EQ(pair_->post(&chain), URMA_SUCCESS);
+  EXPECT_EQ(pair_->sent(1)[0].status, URMA_CR_SUCCESS);
+  EXPECT_EQ(pair_->received(1)[0].user_ctx, 7U);
+  EXPECT_EQ(fabric().connector.connects, 2);
+  EXPECT_FALSE(readable());
+}
+
+}  // namespace
+}  // namespace urma::verbs

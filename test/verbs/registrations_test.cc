@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: MIT
+#include "urma/providers/verbs/registrations.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "test/verbs/device_fixture.h"
+
+namespace urma::verbs {
+namespace {
+
+constexpr size_t kBytes = 8192;
+constexpr uint32_t kTokenId = 77, kToken = 4711;
+constexpr uint32_t kReadWrite = URMA_ACCESS_READ | URMA_ACCESS_WRITE;
+constexpr int kRemote = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
+
+class RegistrationsTest : public DeviceFixture {
+ protected:
+  ~RegistrationsTest() override { ::munmap(memory_, kBytes); }
+
+  void start(const FakeDeviceOptions& options) {
+    device_ = open(options);
+    registrations_.emplace(device_.get(), &table_);
+  }
+  Segment segment(uint32_t access) const {
+    Segment made = {};
+    made.base = reinterpret_cast<uint64_t>(memory_);
+    made.len = kBytes;
+    made.token_id_value = kTokenId;
+    made.token_policy = URMA_TOKEN_PLAIN_TEXT;
+    made.token = {kToken};
+    made.access = access;
+    made.device = "urma_fake0";
+    return made;
+  }
+  bool revoke(const Segment& of) {
+    return registrations_->revoke(of.eid, {kTokenId, kToken}, of.base, of.len);
+  }
+  // What the device allows requests of this process that name the segment, 0: nothing.
+  int own_access(const Segment& of) {
+    uint32_t lkey = 0;
+    return registrations_->keys().find(of.ref, &lkey) ? fake_.access_of_lkey(lkey) : 0;
+  }
+  void end(Segment* segment) {
+    registrations_->withdraw(segment);
+    registrations_->remove(segment->ref);
+  }
+
+  void* memory_ =
+      ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  SegmentTable table_;
+  std::unique_ptr<Device> device_;
+  std::optional<Registrations> registrations_;
+};
+
+TEST_F(RegistrationsTest, ASegmentIsRegisteredOnce) {
+  start({});
+  fake_.set_locked_limit(kBytes);
+  const uint64_t before = fake_.calls("reg_mr");
+  for (const uint32_t access : {0U, uint32_t{URMA_ACCESS_READ}, kReadWrite}) {
+    Segment granted = segment(access);
+    registrations_->enter(&granted);
+    EXPECT_EQ(fake_.locked_bytes(), kBytes);
+    EXPECT_EQ(registrations_->rkey(granted.ref).has_value(), access != 0);
+    EXPECT_NE(own_access(granted) & IBV_ACCESS_LOCAL_WRITE, 0);
+    end(&granted);
+    EXPECT_EQ(fake_.locked_bytes(), 0U);
+    EXPECT_EQ(own_access(granted), 0);
+  }
+  EXPECT_EQ(fake_.calls("reg_mr"), before + 3);
+}
+
+TEST_F(RegistrationsTest, WhatDoesNotFitLeavesNothingBehind) {
+  start({});
+  fake_.set_locked_limit(kBytes - 1);
+  Segment granted = segment(kReadWrite);
+  const auto [status, text] = failure_of([&] { registrations_->enter(&granted); });
+  EXPECT_EQ(status, URMA_ENOMEM);
+  EXPECT_NE(text.find("ulimit -l"), std::string::npos) << text;
+  GrantError error;
+  EXPECT_FALSE(table_.grant({}, kTokenId, granted.base, kBytes, {kToken}, &error));
+  EXPECT_EQ(fake_.locked_bytes(), 0U);
+}
+
+// Requests that are under way go on: they name the same key.
+TEST_F(RegistrationsTest, RightsAreTakenBackInPlaceWhereTheDeviceCan) {
+  start({.has_rereg = true});
+  fake_.set_locked_limit(kBytes);
+  Segment granted = segment(kReadWrite);
+  registrations_->enter(&granted);
+  const uint32_t rkey = registrations_->rkey(granted.ref).value();
+  EXPECT_NE(fake_.access_of_rkey(rkey) & kRemote, 0);
+  uint32_t before = 0, after = 0;
+  ASSERT_TRUE(registrations_->keys().find(granted.ref, &before));
+  EXPECT_TRUE(revoke(granted));
+  EXPECT_EQ(fake_.access_of_rkey(rkey) & kRemote, 0);
+  EXPECT_FALSE(registrations_->rkey(granted.ref));
+  ASSERT_TRUE(registrations_->keys().find(granted.ref, &after));
+  EXPECT_EQ(after, before);
+  EXPECT_NE(own_access(granted) & IBV_ACCESS_LOCAL_WRITE, 0);
+  EXPECT_FALSE(revoke(granted));
+  end(&granted);
+}
+
+TEST_F(RegistrationsTest, ElseAnotherRegionTakesItsPlace) {
+  start({});
+  Segment granted = segment(kReadWrite);
+  registrations_->enter(&granted);
+  const uint32_t rkey = registrations_->rkey(granted.ref).value();
+  EXPECT_TRUE(revoke(granted));
+  EXPECT_EQ(fake_.access_of_rkey(rkey), 0);
+  EXPECT_FALSE(registrations_->rkey(granted.ref));
+  EXPECT_EQ(own_access(granted), IBV_ACCESS_LOCAL_WRITE);
+  EXPECT_EQ(fake_.locked_bytes(), kBytes);
+  end(&granted);
+  EXPECT_EQ(fake_.locked_bytes(), 0U);
+}
+
+TEST_F(RegistrationsTest, TheOldRegionMakesRoomForTheOther) {
+  start({});
+  fake_.set_locked_limit(kBytes);
+  Segment granted = segment(URMA_ACCESS_READ);
+  registrations_->enter(&granted);
+  const uint32_t rkey = registrations_->rkey(granted.ref).value();
+  EXPECT_TRUE(revoke(granted));
+  EXPECT_EQ(fake_.access_of_rkey(rkey), 0);
+  EXPECT_EQ(own_access(granted), IBV_ACCESS_LOCAL_WRITE);
+  end(&granted);
+}
+
+// Better no key than one that still lets peers in.
+TEST_F(RegistrationsTest, WithoutRoomTheKeyEndsNevertheless) {
+  start({});
+  Segment granted = segment(kReadWrite);
+  registrations_->enter(&granted);
+  const uint32_t rkey = registrations_->rkey(granted.ref).value();
+  fake_.set_locked_limit(1);
+  EXPECT_TRUE(revoke(granted));
+  EXPECT_EQ(fake_.access_of_rkey(rkey), 0);
+  EXPECT_EQ(own_access(granted), 0);
+  EXPECT_EQ(fake_.locked_bytes(), 0U);
+  end(&granted);
+}
+
+// What may be written by peers there, because READs write, is not what they are granted.
+TEST_F(RegistrationsTest, IwarpKeepsTheSinkOfItsReads) {
+  start({.iwarp = true});
+  Segment granted = segment(URMA_ACCESS_READ);
+  registrations_->enter(&granted);
+  const uint32_t rkey = registrations_->rkey(granted.ref).value();
+  const int sink = own_access(granted);
+  EXPECT_EQ(sink, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+  EXPECT_TRUE(revoke(granted));
+  EXPECT_EQ(fake_.access_of_rkey(rkey), 0);
+  EXPECT_EQ(own_access(granted), sink);
+  end(&granted);
+}
+
+}  // namespace
+}  // namespace urma::verbs

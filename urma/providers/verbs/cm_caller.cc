@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT
+#include "urma/providers/verbs/cm_caller.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace urma::verbs {
+namespace {
+
+// A thread that takes no signals of the program's.
+std::thread make_thread(std::function<void()> body) {
+  sigset_t all;
+  sigset_t before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  try {
+    std::thread thread(std::move(body));
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    return thread;
+  } catch (...) {
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    throw;
+  }
+}
+
+}  // namespace
+
+CmCaller::~CmCaller() {
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  changed_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void CmCaller::call(const NetAddress& host, Call call) {
+  NetAddress key = host;
+  key.port = 0;
+  const std::lock_guard lock(mutex_);
+  waiting_[key].push_back(std::move(call));
+  changed_.notify_one();
+  if (waiting_.size() > idle_ && threads_.size() < kMaxThreads) {
+    try {
+      threads_.push_back(make_thread([this] { work(); }));
+    } catch (...) {
+      // Those that are there take it in turn.
+      if (!threads_.empty()) return;
+      waiting_.clear();
+      throw;
+    }
+  }
+}
+
+// A host that nobody is calling now.
+CmCaller::Waiting::iterator CmCaller::next() {
+  return std::find_if(waiting_.begin(), waiting_.end(),
+                      [this](const auto& entry) { return !called_.contains(entry.first); });
+}
+
+void CmCaller::work() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    const auto found = next();
+    if (found == waiting_.end()) {
+      if (ending_ && waiting_.empty()) return;
+      ++idle_;
+      changed_.wait(lock);
+      --idle_;
+      continue;
+    }
+    const NetAddress host = found->first;
+    const Call call = std::move(found->second.front());
+    found->second.pop_front();
+    if (found->second.empty()) waiting_.erase(found);
+    called_.insert(host);
+    lock.unlock();
+    call();
+    lock.lock();
+    called_.erase(host);
+    changed_.notify_all();
+  }
+}
+
+}  // namespace urma::verbs

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT
+//
+// Threads for rdma_connect: Soft-iWARP returns from it only once TCP has reached the other host or
+// given up, which takes minutes where a firewall is silent. The service thread must not wait so.
+#ifndef URMA_PROVIDERS_VERBS_CM_CALLER_H_
+#define URMA_PROVIDERS_VERBS_CM_CALLER_H_
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "urma/providers/verbs/datagram.h"
+
+namespace urma::verbs {
+
+class CmCaller {
+ public:
+  using Call = std::function<void()>;
+
+  CmCaller() = default;
+  CmCaller(const CmCaller&) = delete;
+  CmCaller& operator=(const CmCaller&) = delete;
+  // Waits until all calls have returned.
+  ~CmCaller();
+
+  // Runs it on another thread; those to one host one after the other, so that one that is silent
+  // holds up no other. Throws where there can be no thread.
+  void call(const NetAddress& host, Call call);
+
+ private:
+  static constexpr size_t kMaxThreads = 8;
+  using Waiting = std::map<NetAddress, std::deque<Call>>;
+
+  void work();
+  Waiting::iterator next();
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  Waiting waiting_;
+  std::set<NetAddress> called_;
+  std::vector<std::thread> threads_;
+  size_t idle_ = 0;
+  bool ending_ = false;
+};
+
+}  // namespace urma::verbs
+
+#endif  // URMA_PROVIDERS_VERBS_CM_CALLER_H_

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT
+//
+// librdmacm's events, read on the service thread, and owners of its ids.
+#ifndef URMA_PROVIDERS_VERBS_CM_CHANNEL_H_
+#define URMA_PROVIDERS_VERBS_CM_CHANNEL_H_
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "urma/providers/verbs/datagram.h"
+#include "urma/providers/verbs/device.h"
+#include "urma/providers/verbs/messages.h"
+
+namespace urma::verbs {
+
+class CmChannel;
+
+struct CmEvent {
+  rdma_cm_event_type type;
+  int error;                  // 0 or a positive errno number
+  rdma_cm_id* caller;         // who calls: a new id, the handler's to own; NULL in other events
+  std::vector<uint8_t> data;  // what came along
+};
+
+// Hears what befalls one id. On the service thread; it may end its id.
+class CmHandler {
+ public:
+  virtual ~CmHandler() = default;
+  virtual void cm_event(const CmEvent& event) = 0;
+};
+
+// Owns one id of librdmacm.
+class CmId {
+ public:
+  CmId() = default;
+  // A new one; its events are for `handler`. Throws Error.
+  CmId(CmChannel* channel, CmHandler* handler);
+  // One that came with an event.
+  CmId(const VerbsApi* api, rdma_cm_id* id, CmHandler* handler);
+  CmId(CmId&& other) noexcept : api_(other.api_), id_(std::exchange(other.id_, nullptr)) {}
+  CmId& operator=(CmId&& other) noexcept;
+  CmId(const CmId&) = delete;
+  CmId& operator=(const CmId&) = delete;
+  ~CmId() { reset(); }
+
+  rdma_cm_id* get() const { return id_; }
+  explicit operator bool() const { return id_ != nullptr; }
+  // A connection that it stands for ends at once. Blocks while one is being made: until that has
+  // succeeded or failed.
+  void reset();
+
+ private:
+  const VerbsApi* api_ = nullptr;
+  rdma_cm_id* id_ = nullptr;
+};
+
+// Made and destroyed on any thread, all else on the service thread.
+class CmChannel {
+ public:
+  // Throws Error.
+  explicit CmChannel(const Device& device);
+  CmChannel(const CmChannel&) = delete;
+  CmChannel& operator=(const CmChannel&) = delete;
+  // All ids are gone.
+  ~CmChannel();
+
+  // Between these two, events reach their handlers.
+  void start();
+  void stop();
+
+  const Device& device() const { return device_; }
+  const VerbsApi& api() const { return device_.api(); }
+  rdma_event_channel* get() const { return channel_; }
+
+ private:
+  void read_events();
+
+  const Device& device_;
+  rdma_event_channel* const channel_;
+  bool watched_ = false;
+};
+
+// The device that librdmacm takes for the address of an id may be another one at the same network
+// interface. Throws Error then.
+void require_device(const Device& device, const rdma_cm_id& id);
+// How many READs may be under way between this device and the other end.
+uint8_t reads_at_a_time(const Device& device, const LinkEnd& other);
+// The other end of an id; the port is where it calls from.
+NetAddress peer_address(const rdma_cm_id& id);
+
+}  // namespace urma::verbs
+
+#endif  // URMA_PROVIDERS_VERBS_CM_CHANNEL_H_

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT
+//
+// The calling ends of iWARP's connections: what the control messages have agreed on, librdmacm
+// connects.
+#ifndef URMA_PROVIDERS_VERBS_CM_CONNECTOR_H_
+#define URMA_PROVIDERS_VERBS_CM_CONNECTOR_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <unordered_map>
+
+#include "urma/providers/verbs/cm_caller.h"
+#include "urma/providers/verbs/cm_channel.h"
+#include "urma/providers/verbs/connector.h"
+
+namespace urma::verbs {
+
+// Of one context.
+struct CmConfig {
+  urma_eid_t eid;
+  uint32_t netdev;       // PortAddress's
+  uint64_t nonce;        // of the control messages
+  uint64_t patience_ns;  // how long a peer may take to answer
+};
+
+// Asks as another connector does, and connects behind that. On the service thread, but for where it
+// is made and destroyed.
+class CmConnector final : public Connector {
+ public:
+  // `broke` hears of connections that have ended without disconnect().
+  CmConnector(CmChannel* channel, Connector* asking, const CmConfig& config,
+              std::function<void(const ConnectRequest& request)> broke);
+  // After stop(). Waits until each attempt has succeeded or failed.
+  ~CmConnector() override;
+
+  // What is being connected gets kUnreachable, and so does what is asked afterwards.
+  void stop();
+
+  void connect(const std::shared_ptr<QueuePair>& pair, const ConnectRequest& request,
+               std::function<void(const ConnectAnswer&)> answered) override;
+  void disconnect(const ConnectRequest& request, DisconnectReason reason) override;
+  void settle(const ConnectRequest& request,
+              std::function<void(const CountAnswer&)> answered) override {
+    asking_->settle(request, std::move(answered));
+  }
+  void turn_away(uint64_t nonce, const ConnectRequest& request, DisconnectReason reason,
+                 uint64_t received) override {
+    asking_->turn_away(nonce, request, reason, received);
+  }
+  void ask_for_fault(const ConnectRequest& request,
+                     std::function<void(bool too_long)> answered) override {
+    asking_->ask_for_fault(request, std::move(answered));
+  }
+  void ask_for_segment(const SegmentRequest& request,
+                       std::function<void(const SegmentAnswer&)> answered) override {
+    asking_->ask_for_segment(request, std::move(answered));
+  }
+
+ private:
+  class Link;
+
+  void begin(const std::shared_ptr<QueuePair>& pair, const ConnectRequest& request,
+             const ConnectAnswer& answer, std::function<void(const ConnectAnswer&)> answered);
+  void end(uint64_t connection);
+
+  CmChannel* const channel_;
+  Connector* const asking_;
+  const CmConfig config_;
+  const std::function<void(const ConnectRequest& request)> broke_;
+  const std::shared_ptr<bool> stopped_ = std::make_shared<bool>(false);
+  std::unordered_map<uint64_t, std::unique_ptr<Link>> links_;
+  CmCaller caller_;  // ends first: its calls use the links' ids
+};
+
+}  // namespace urma::verbs
+
+#endif  // URMA_PROVIDERS_VERBS_CM_CONNECTOR_H_

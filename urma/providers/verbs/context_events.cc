@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT
+#include "urma/providers/verbs/context_events.h"
+
+#include <algorithm>
+
+#include "jetty/network.h"
+#include "urma/base/guard.h"
+#include "urma/base/log.h"
+#include "urma/providers/verbs/receiver.h"
+
+namespace urma::verbs {
+namespace {
+
+// Each port of an RDMA device is a device of its own here, with this port alone.
+constexpr uint32_t kPort = 0;
+// There is one device to a context.
+constexpr uint32_t kDevice = 0;
+
+}  // namespace
+
+ContextEvents::ContextEvents(Device* device, AsyncEvents* events, Transport* transport,
+                             Connections* connections)
+    : device_(device),
+      events_(events),
+      transport_(transport),
+      connections_(connections),
+      present_(present()) {
+  device_->add_listener(this);
+}
+
+ContextEvents::~ContextEvents() { device_->remove_listener(this); }
+
+void ContextEvents::port_changed(bool active) {
+  URMA_LOG(INFO, "the port of {} is {}", device_->info().name, active ? "up" : "down");
+  events_->raise(active ? URMA_EVENT_PORT_ACTIVE : URMA_EVENT_PORT_DOWN, kPort);
+}
+
+std::vector<bool> ContextEvents::present() const {
+  const std::vector<PortAddress> addresses = device_->addresses();
+  std::vector<bool> present;
+  for (const PortAddress& known : device_->info().eids) {
+    present.push_back(std::any_of(addresses.begin(), addresses.end(), [&](const PortAddress& now) {
+      return same_eid(now.eid, known.eid);
+    }));
+  }
+  return present;
+}
+
+// The EIDs of a device are those that urma_init has found. Others have no index.
+void ContextEvents::addresses_changed() {
+  std::vector<bool> now = present();
+  for (size_t i = 0; i < now.size(); ++i) {
+    if (now[i] == present_[i]) continue;
+    URMA_LOG(INFO, "EID {} of {} {}", i, device_->info().name, now[i] ? "is back" : "has gone");
+    events_->raise(URMA_EVENT_EID_CHANGE, static_cast<uint32_t>(i));
+  }
+  present_ = std::move(now);
+}
+
+void ContextEvents::device_failed() {
+  events_->raise(URMA_EVENT_DEV_FATAL, kDevice);
+  // Behind this event: a queue that is destroyed just now may wait until it is dealt with, with
+  // its lock held.
+  transport_->service().post(
+      [transport = transport_, connections = connections_, ended = transport_->ended()] {
+        if (*ended) return;
+        guarded(URMA_LOG_SITE, [&] {
+          connections->fail_all(URMA_CR_LOC_OPERATION_ERR);
+          transport->serve_senders();
+          transport->visit_receivers(
+              [](Receiver& receiver) { static_cast<VerbsReceiver&>(receiver).device_failed(); });
+        });
+      });
+}
+
+}  // namespace urma::verbs

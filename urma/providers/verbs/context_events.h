@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+#ifndef URMA_PROVIDERS_VERBS_CONTEXT_EVENTS_H_
+#define URMA_PROVIDERS_VERBS_CONTEXT_EVENTS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "jetty/async_events.h"
+#include "jetty/transport.h"
+#include "urma/providers/verbs/connection.h"
+#include "urma/providers/verbs/device.h"
+
+namespace urma::verbs {
+
+// Tells the program of a context what befalls the port, the addresses and the device that it is
+// at, and ends what cannot go on. What befalls a queue, the queue tells.
+class ContextEvents final : public DeviceListener {
+ public:
+  // All outlive it.
+  ContextEvents(Device* device, AsyncEvents* events, Transport* transport,
+                Connections* connections);
+  ~ContextEvents() override;
+  ContextEvents(const ContextEvents&) = delete;
+  ContextEvents& operator=(const ContextEvents&) = delete;
+
+  void port_changed(bool active) override;
+  void addresses_changed() override;
+  void device_failed() override;
+
+ private:
+  std::vector<bool> present() const;
+
+  Device* const device_;
+  AsyncEvents* const events_;
+  Transport* const transport_;
+  Connections* const connections_;
+  std::vector<bool> present_;  // by eid_index
+};
+
+}  // namespace urma::verbs
+
+#endif  // URMA_PROVIDERS_VERBS_CONTEXT_EVENTS_H_
