@@ -50,10 +50,6 @@ class OwnerAsking : public Connector {
   }
   void ask_for_fault(const ConnectRequest& request,
                      std::function<void(bool too_long)> answered) override {
-    fabric_->connector.ask_for_fault(request, std::move(answered));
-  }
-  void ask_for_fault(const ConnectRequest& request,
-                     std::function<void(bool too_long)> answered) override {
     fabric_->service.post([=, this] {
       VerbsReceiver* there = receiver(request);
       answered(there != nullptr && there->found_too_long(kNonce, request.connection));

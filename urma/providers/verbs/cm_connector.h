@@ -52,10 +52,6 @@ class CmConnector final : public Connector {
                      std::function<void(bool too_long)> answered) override {
     asking_->ask_for_fault(request, std::move(answered));
   }
-  void ask_for_fault(const ConnectRequest& request,
-                     std::function<void(bool too_long)> answered) override {
-    asking_->ask_for_fault(request, std::move(answered));
-  }
   void ask_for_segment(const SegmentRequest& request,
                        std::function<void(const SegmentAnswer&)> answered) override {
     asking_->ask_for_segment(request, std::move(answered));
