@@ -90,6 +90,7 @@ CompletionQueue::CompletionQueue(urma_context_t* ctx, const urma_jfc_cfg_t& cfg,
 
 void CompletionQueue::open() {
   const bool lock_free = jfc_cfg.flag.bs.lock_free != 0;
+  subject_.begin();
   ring_.emplace(jfc_cfg.depth, lock_free);
   poll_lock_.emplace(lock_free);
   counters_.emplace();

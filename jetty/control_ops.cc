@@ -299,20 +299,27 @@ urma_status_t get_dmac(const urma_context_t* ctx, const urma_net_addr_t* address
   });
 }
 
+// NULL where the queue is not active.
+Sender* sender_of(urma_jfs_t* jfs) { return static_cast<Jfs*>(jfs)->sending_half(); }
+Sender* sender_of(urma_jetty_t* jetty) { return static_cast<Jetty*>(jetty)->sending_half(); }
+
 // A hint: the connection to the owner is made now, and the first request need not wait for it.
-urma_status_t connect_ahead(urma_target_jetty_t* target) {
+template <typename Queue>
+urma_status_t advise(Queue* queue, urma_target_jetty_t* target) noexcept {
   return guarded(URMA_LOG_SITE, [&] {
-    queue_of(target).transport->connect_ahead(queue_of(target));
-    return URMA_SUCCESS;
+    Sender* sender = sender_of(queue);
+    if (!check_active("advise", sender != nullptr)) return URMA_EINVAL;
+    return sender->advise(&queue_of(target));
   });
 }
 
-urma_status_t advise_jfr(urma_jfs_t* /*jfs*/, urma_target_jetty_t* target) noexcept {
-  return connect_ahead(target);
-}
-
-urma_status_t advise_jetty(urma_jetty_t* /*jetty*/, urma_target_jetty_t* target) noexcept {
-  return connect_ahead(target);
+template <typename Queue>
+urma_status_t unadvise(Queue* queue, urma_target_jetty_t* target) noexcept {
+  return guarded(URMA_LOG_SITE, [&] {
+    Sender* sender = sender_of(queue);
+    if (!check_active("unadvise", sender != nullptr)) return URMA_EINVAL;
+    return sender->unadvise(&queue_of(target));
+  });
 }
 
 }  // namespace
@@ -340,8 +347,10 @@ void add_control_ops(urma_ops_t* ops) {
   ops->get_ip_by_eid = get_ip_by_eid;
   ops->get_smac = get_smac;
   ops->get_dmac = get_dmac;
-  ops->advise_jfr = advise_jfr;
-  ops->advise_jetty = advise_jetty;
+  ops->advise_jfr = advise<urma_jfs_t>;
+  ops->unadvise_jfr = unadvise<urma_jfs_t>;
+  ops->advise_jetty = advise<urma_jetty_t>;
+  ops->unadvise_jetty = unadvise<urma_jetty_t>;
 }
 
 }  // namespace urma

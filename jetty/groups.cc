@@ -88,6 +88,12 @@ Answer GroupTable::admits(const urma_eid_t& eid, uint32_t id, uint32_t trans_mod
   return trans_mode == URMA_TM_RM ? Answer::kAccepted : Answer::kWrongMode;
 }
 
+uint32_t GroupTable::members(const urma_eid_t& eid, uint32_t id) const {
+  const std::lock_guard lock(mutex_);
+  const Group* group = find(eid, id);
+  return group == nullptr ? 0 : static_cast<uint32_t>(group->members.size());
+}
+
 bool GroupTable::pick(const urma_eid_t& eid, uint32_t id, uint32_t hint, uint32_t* member,
                       uint32_t* members) const {
   const std::lock_guard lock(mutex_);

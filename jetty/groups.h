@@ -28,6 +28,8 @@ class GroupTable {
 
   // Whether a peer may send to the group.
   Answer admits(const urma_eid_t& eid, uint32_t id, uint32_t trans_mode, uint32_t token) const;
+  // How many there are.
+  uint32_t members(const urma_eid_t& eid, uint32_t id) const;
   // The member that a hint stands for, and how many there are. False where there is none.
   bool pick(const urma_eid_t& eid, uint32_t id, uint32_t hint, uint32_t* member,
             uint32_t* members) const;

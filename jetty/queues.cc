@@ -129,6 +129,8 @@ urma_status_t Jfc::activate() {
     listed_.emplace(&transport.queues(), described,
                     [this](urma_ext_queue_t* queue) { report(queue); });
   } catch (...) {
+    // Whoever sleeps on the JFCE must not find it any more.
+    end_events();
     shut();
     throw;
   }

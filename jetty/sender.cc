@@ -195,6 +195,8 @@ void Sender::unbind() {
   bound_ = nullptr;
   flush_paths();
   queue_.announce();
+  // As in set_state().
+  if (!queue_.empty()) look_after();
 }
 
 urma_status_t Sender::fill(const urma_jfs_wr_t& wr, const RequestView& view, SendEntry* entry) {
@@ -324,6 +326,11 @@ bool Sender::serve_armed() {
   ForeignScope scope(queue_.lock());
   queue_.advance_paths();
   return queue_.more() && jfc().armed();
+}
+
+urma_status_t Sender::advise(RemoteQueue* target) {
+  transport_->connect_ahead(*target);
+  return URMA_SUCCESS;
 }
 
 void Sender::quiesce() {

@@ -29,6 +29,12 @@ class TargetPath : public SendPath {
   TargetPath& operator=(const TargetPath&) = delete;
 
   void enqueue(SendEntry* entry) { enqueue_at(queue_->index_of(entry)); }
+  // Of a request that is through, or is never to be executed.
+  [[gnu::always_inline]] static void drop_segments(SendEntry* entry) {
+    if (entry->remote != nullptr) entry->remote->drop_ref();
+    if (entry->notified != nullptr) [[unlikely]]
+      entry->notified->drop_ref();
+  }
   // The next look is one of many in vain: for those who look seldom.
   virtual void insist() {}
   // Ends all requests: those that the target has received with success, the others with
@@ -57,9 +63,7 @@ class TargetPath : public SendPath {
   }
   [[gnu::always_inline]] void take_out(SendEntry* first) {
     first_pending_ = first->next;
-    if (first->remote != nullptr) first->remote->drop_ref();
-    if (first->notified != nullptr) [[unlikely]]
-      first->notified->drop_ref();
+    drop_segments(first);
   }
   // Behind all others.
   [[gnu::always_inline]] void enqueue_at(uint32_t index) {
@@ -107,6 +111,10 @@ class Sender {
   // to do at once.
   bool serve_armed();
 
+  // A hint: something will be sent to the target soon. Throws Error.
+  virtual urma_status_t advise(RemoteQueue* target);
+  virtual urma_status_t unadvise(RemoteQueue* /*target*/) { return URMA_SUCCESS; }
+
   // Returns when nobody is copying from or to memory that is no longer registered.
   void quiesce();
 
@@ -130,6 +138,8 @@ class Sender {
   void go_on(TargetPath* path);
   // Lets the service thread go on where nobody polls.
   void look_after();
+  // The one of a target that is no group. Throws Error.
+  TargetPath* path_to(RemoteQueue* target);
   const CompletionQueue& jfc() const { return *static_cast<const CompletionQueue*>(cfg_.jfc); }
   // Where the last request went, and to which target, where the next may follow by a shorter way;
   // else NULL, and no target of any request.
@@ -146,7 +156,6 @@ class Sender {
   urma_status_t fill(const urma_jfs_wr_t& wr, const RequestView& view, SendEntry* entry);
   urma_status_t fill_remote(const urma_jfs_wr_t& wr, const RequestView& view, SendEntry* entry);
   RemoteQueue* target_of(const urma_jfs_wr_t& wr) const;
-  TargetPath* path_to(RemoteQueue* target);
   TargetPath* path_to_member(RemoteQueue* group, uint32_t hint);
   void make_room(const RemoteQueue* group);
   // The short way stays shut until a request has gone the long one.

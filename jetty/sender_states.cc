@@ -66,9 +66,8 @@ void Sender::flush_paths() {
 void Sender::post_stopped(SendEntry* entry, TargetPath* path) {
   shut_short_way();
   queue_.commit(entry);
-  path->enqueue(entry);
-  if (queue_.state() == URMA_JETTY_STATE_SUSPENDED) return;
-  path->give_up_first();
+  if (queue_.state() == URMA_JETTY_STATE_SUSPENDED) return path->enqueue(entry);
+  TargetPath::drop_segments(entry);
   queue_.complete(entry, URMA_CR_WR_FLUSH_ERR);
   queue_.announce();
 }

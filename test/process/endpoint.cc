@@ -39,6 +39,11 @@ urma_jfs_wr_t request(urma_opcode_t opcode, urma_target_jetty_t* queue, uint64_t
 
 }  // namespace
 
+bool over_shared_memory() {
+  const char* name = std::getenv("URMA_DEVICE");
+  return name == nullptr || std::strncmp(name, "urma_shm", std::strlen("urma_shm")) == 0;
+}
+
 urma_device_t* find_device() {
   if (char* name = std::getenv("URMA_DEVICE")) {
     return made(urma_get_device_by_name(name), "urma_get_device_by_name");

@@ -51,6 +51,13 @@ struct SegmentId {
   uint32_t token;
 };
 
+// Whether the device under test is one of shared memory, where processes look into each other's:
+// the one that URMA_DEVICE names, or the default. The library need not be started.
+bool over_shared_memory();
+// At the begin of a test of what only shared memory has.
+#define SKIP_UNLESS_SHARED_MEMORY(what) \
+  if (!over_shared_memory()) GTEST_SKIP() << "only over shared memory " what
+
 // Opens the device that URMA_DEVICE names, else the first one found. The library has to be started.
 urma_device_t* find_device();
 // The number of its EID that URMA_EID_INDEX names, else 0.

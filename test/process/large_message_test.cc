@@ -102,6 +102,7 @@ class LargeMessageTest : public ProcessTest {
 };
 
 TEST_F(LargeMessageTest, OutOfMemoryThatEverybodyMayReadIsMappedAfterAWhile) {
+  SKIP_UNLESS_SHARED_MEMORY("does a receiver map its senders' memory");
   SKIP_UNLESS_IN_PLACE();
   run([](Sender& sender) {
     Pages pages(kRoom);
@@ -199,6 +200,7 @@ void await_granted(int wanted, urma_jfc_t* polled) {
 // The one that is to map its sender's memory, and cannot, is not held up by that: nor is a program
 // that sleeps.
 TEST_F(LargeMessageTest, OfASenderThatIsStopped) {
+  SKIP_UNLESS_SHARED_MEMORY("does a receiver take messages out of its senders' memory");
   Child receiver("receiver", [](Channel& channel) {
     Config config;
     config.events = true;
@@ -257,6 +259,7 @@ TEST_F(LargeMessageTest, OfASenderThatIsStopped) {
 
 // The memory of a process that has died is not kept.
 TEST_F(LargeMessageTest, OfASenderThatDies) {
+  SKIP_UNLESS_SHARED_MEMORY("does a receiver take messages out of its senders' memory");
   Child receiver("receiver", [](Channel& channel) {
     Endpoint endpoint;
     std::vector<char> room(kRoom);

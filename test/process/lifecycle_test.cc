@@ -2,6 +2,7 @@
 //
 // Objects that are made inactive, set up option by option, activated, and more than once; batches.
 #include <gtest/gtest.h>
+#include <poll.h>
 
 #include <cerrno>
 
@@ -195,6 +196,39 @@ TEST_F(LifecycleTest, AnEventThatNobodyFetchedEndsWithItsFirstLife) {
   }
   EXPECT_EQ(urma_free_jfc(jfc), URMA_SUCCESS);
   EXPECT_EQ(urma_delete_jfce(jfce), URMA_SUCCESS);
+}
+
+TEST_F(LifecycleTest, OverflowIsToldInEachLife) {
+  jfc_cfg_.depth = 1;
+  urma_jfc_t* jfc = nullptr;
+  ASSERT_EQ(urma_alloc_jfc(ctx_, &jfc_cfg_, &jfc), URMA_SUCCESS);
+  jfs_cfg_.jfc = jfc;
+  urma_rjfr_t nobody = {};
+  nobody.jfr_id = {ctx_->eid, 0, 60000};
+  nobody.trans_mode = URMA_TM_RM;
+  urma_target_jetty_t* target = urma_import_jfr(ctx_, &nobody, nullptr);
+  ASSERT_NE(target, nullptr);
+  pollfd readable = {ctx_->async_fd, POLLIN, 0};
+  for (int life = 0; life < 2; ++life) {
+    EXPECT_EQ(urma_active_jfc(jfc), URMA_SUCCESS);
+    urma_jfs_t* jfs = urma_create_jfs(ctx_, &jfs_cfg_);
+    complete_one(jfs);
+    urma_jfs_wr_t wr = {};
+    wr.opcode = URMA_OPC_NOP;
+    wr.tjetty = target;
+    urma_jfs_wr_t* bad = nullptr;
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(urma_post_jfs_wr(jfs, &wr, &bad), URMA_SUCCESS);
+    ASSERT_EQ(::poll(&readable, 1, 10000), 1) << "life " << life;
+    urma_async_event_t event = {};
+    EXPECT_EQ(urma_get_async_event(ctx_, &event), URMA_SUCCESS);
+    EXPECT_EQ(event.event_type, URMA_EVENT_JFC_ERR);
+    EXPECT_EQ(event.element.jfc, jfc);
+    urma_ack_async_event(&event);
+    EXPECT_EQ(urma_delete_jfs(jfs), URMA_SUCCESS);
+    EXPECT_EQ(urma_deactive_jfc(jfc), URMA_SUCCESS);
+  }
+  EXPECT_EQ(urma_unimport_jfr(target), URMA_SUCCESS);
+  EXPECT_EQ(urma_free_jfc(jfc), URMA_SUCCESS);
 }
 
 TEST_F(LifecycleTest, AJfcWithAChosenIdWakesNobodyElse) {

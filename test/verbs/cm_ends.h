@@ -29,8 +29,9 @@ class ScriptedAsking : public Connector {
   void disconnect(const ConnectRequest& request, DisconnectReason reason) override {
     disconnects.emplace_back(request.connection, reason);
   }
-  void turn_away(uint64_t, const ConnectRequest&, DisconnectReason) override {}
-  void ask_for_fault(const ConnectRequest&, std::function<void(bool too_long)>) override {}
+  void settle(const ConnectRequest&, std::function<void(const CountAnswer&)>) override {}
+  void turn_away(uint64_t, const ConnectRequest&, DisconnectReason, uint64_t) override {}
+  void ask_for_fault(const ConnectRequest&, std::function<void(bool)>) override {}
   void ask_for_segment(const SegmentRequest&, std::function<void(const SegmentAnswer&)>) override {}
 
   ConnectAnswer answer;

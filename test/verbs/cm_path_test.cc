@@ -39,9 +39,14 @@ class OwnerAsking : public Connector {
       if (VerbsReceiver* there = receiver(request)) there->disconnected(kNonce, request.connection);
     });
   }
-  void turn_away(uint64_t nonce, const ConnectRequest& request, DisconnectReason reason) override {
+  void settle(const ConnectRequest& request,
+              std::function<void(const CountAnswer&)> answered) override {
+    fabric_->connector.settle(request, std::move(answered));
+  }
+  void turn_away(uint64_t nonce, const ConnectRequest& request, DisconnectReason reason,
+                 uint64_t received) override {
     acceptor_->forget(nonce, request.connection);
-    fabric_->connector.turn_away(nonce, request, reason);
+    fabric_->connector.turn_away(nonce, request, reason, received);
   }
   void ask_for_fault(const ConnectRequest& request,
                      std::function<void(bool too_long)> answered) override {

@@ -50,7 +50,7 @@ class CountingServer : public ControlServer {
   }
   Reply on_disconnect(const PeerRef& from, const DisconnectRequest& request) override {
     ++disconnects[{from.nonce, request.connection}];
-    return {Answer::kAccepted, {}};
+    return {Answer::kAccepted, DisconnectReply{5}};
   }
   Reply on_segment(const PeerRef&, const SegmentRequest& request) override {
     if (request.token != 1) return {Answer::kWrongToken, {}};

@@ -225,7 +225,7 @@ TEST_F(ControlTest, RestartedOwnerIsAskedAnew) {
   EXPECT_TRUE(outcome.is(Answer::kAccepted));
   EXPECT_EQ(outcome.owner.nonce, 23U);
   Outcome to_the_old;
-  a->control->request(old, DisconnectRequest{1, true, DisconnectReason::kClosed}, kSecond,
+  a->control->request(old, DisconnectRequest{1, true, DisconnectReason::kClosed, 0}, kSecond,
                       to_the_old.taker());
   service_.run_for(kSecond);
   EXPECT_TRUE(to_the_old.is(Answer::kUnreachable));

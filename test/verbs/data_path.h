@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "test/verbs/fake_verbs.h"
+#include "test/verbs/test_connector.h"
 #include "urma/base/clock.h"
 #include "urma/base/error.h"
 #include "urma/providers/verbs/path.h"
@@ -121,78 +122,6 @@ class TestTransport : public Transport {
   uint32_t last_id_ = 0;
 };
 
-// Finds the other end in this process.
-class TestConnector : public Connector {
- public:
-  TestConnector(Service* service, Connections* connections)
-      : service_(service), connections_(connections) {}
-
-  void connect(const std::shared_ptr<QueuePair>& /*pair*/, const ConnectRequest& request,
-               std::function<void(const ConnectAnswer&)> answered) override {
-    ++connects;
-    waiting_.push_back([=, this] {
-      ConnectAnswer answer;
-      const auto endpoint = endpoints.find(request.target.id);
-      std::shared_ptr<QueuePair> pair;
-      if (refusal != Answer::kAccepted) {
-        answer.answer = refusal;
-      } else if (endpoint != endpoints.end()) {
-        auto* receiver = static_cast<VerbsReceiver*>(endpoint->second.receiver);
-        answer = receiver->accept(/*nonce=*/1, request, endpoint->second, &pair);
-      } else {
-        answer.answer = Answer::kNoSuchObject;
-      }
-      answered(answer);
-    });
-    if (!hold) release();
-  }
-  void release() {
-    for (auto& answer : std::exchange(waiting_, {})) service_->post(std::move(answer));
-  }
-  void disconnect(const ConnectRequest& request, DisconnectReason /*reason*/) override {
-    ++disconnects;
-    const auto endpoint = endpoints.find(request.target.id);
-    if (endpoint == endpoints.end()) return;
-    static_cast<VerbsReceiver*>(endpoint->second.receiver)
-        ->disconnected(/*nonce=*/1, request.connection);
-  }
-  void turn_away(uint64_t /*nonce*/, const ConnectRequest& request,
-                 DisconnectReason reason) override {
-    connections_->turned_away(request.connection, reason);
-  }
-  void ask_for_fault(const ConnectRequest& request,
-                     std::function<void(bool too_long)> answered) override {
-    service_->post([=, this] {
-      const auto endpoint = endpoints.find(request.target.id);
-      answered(endpoint != endpoints.end() &&
-               static_cast<VerbsReceiver*>(endpoint->second.receiver)
-                   ->found_too_long(/*nonce=*/1, request.connection));
-    });
-  }
-  void ask_for_segment(const SegmentRequest& request,
-                       std::function<void(const SegmentAnswer&)> answered) override {
-    ++asks;
-    service_->post([=, this] {
-      const auto known = grants.find(request.token_id);
-      answered(known == grants.end() ? SegmentAnswer{Answer::kNoSuchObject}
-                                     : SegmentAnswer{Answer::kAccepted, known->second});
-    });
-  }
-
-  std::map<uint32_t, Endpoint> endpoints;   // by id
-  std::map<uint32_t, SegmentReply> grants;  // by token id
-  Answer refusal = Answer::kAccepted;
-  bool hold = false;
-  int connects = 0;
-  int disconnects = 0;
-  int asks = 0;
-
- private:
-  Service* const service_;
-  Connections* const connections_;
-  std::vector<std::function<void()>> waiting_;
-};
-
 class TestJfc : public CompletionQueue {
  public:
   TestJfc(urma_context_t* ctx, const urma_jfc_cfg_t& cfg, ProgressDomain* domain,
@@ -276,6 +205,7 @@ class Fabric {
     service.settle();
     transport.stop();
     service.settle();
+    connector.close();
   }
 
   // All of them lock_free, as tests are one thread: so the short ways are taken, and the others
@@ -344,7 +274,7 @@ class Fabric {
   HandService service;
   TestTransport transport{&service};
   Connections connections;
-  TestConnector connector{&service, &connections};
+  TestConnector connector{&service, &connections, &resources};
   LocalKeys keys;
   NotifyChannels notify;
   AsyncEvents events;

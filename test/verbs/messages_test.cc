@@ -22,12 +22,13 @@ std::vector<Message> all_messages() {
   connected.mailbox = {~0ULL, 5, 64};
   return {
       {asking, connect_request(~0ULL, eid, eid_of(2))},
-      {asking, DisconnectRequest{1, true, DisconnectReason::kFailed}},
+      {asking, DisconnectRequest{1, true, DisconnectReason::kFailed, 0}},
       {asking, SegmentRequest{eid, ~0ULL - 5, 5, 1, 2}},
       {asking, FaultRequest{~0ULL}},
       {asking, ProbeRequest{{eid, 1, URMA_JETTY_GROUP, URMA_TM_UM, 5}}},
       {asking, LocateRequest{eid, IdKind::kGroup, kMaxChosenId}},
       {asking, PingRequest{}},
+      {asking, DisconnectRequest{1, false, DisconnectReason::kUnbound, ~0ULL}},
       {answering, Reply{Answer::kAccepted, {}}},
       {answering, Reply{Answer::kMisaligned, {}}},
       {answering, Reply{Answer::kAccepted, connected}},
@@ -35,6 +36,7 @@ std::vector<Message> all_messages() {
       {answering, Reply{Answer::kAccepted, ProbeReply{3}}},
       {answering, Reply{Answer::kAccepted, LocateReply{65535}}},
       {answering, Reply{Answer::kAccepted, FaultReply{true}}},
+      {answering, Reply{Answer::kAccepted, DisconnectReply{~0ULL}}},
       {{1, 2, {3, 4}, 9, 0}, Challenge{}},
   };
 }
@@ -97,7 +99,8 @@ TEST(Messages, ValuesOutOfRangeAreRefused) {
   EXPECT_TRUE(refused(connect([](ConnectRequest& c) { c.rnr_retry = 8; })));
   EXPECT_TRUE(refused(connect([](ConnectRequest& c) { c.ack_timeout = 32; })));
   const Header& header = all[0].header;
-  EXPECT_TRUE(refused({header, DisconnectRequest{1, true, DisconnectReason{3}}}));
+  EXPECT_TRUE(refused({header, DisconnectRequest{1, true, DisconnectReason{5}, 0}}));
+  EXPECT_TRUE(refused({header, DisconnectRequest{1, true, DisconnectReason::kClosed, 1}}));
   EXPECT_TRUE(refused({header, SegmentRequest{{}, ~0ULL, 1, 1, 2}}));
   EXPECT_TRUE(refused({header, FaultRequest{0}}));
   EXPECT_TRUE(refused({header, LocateRequest{{}, IdKind::kToken, 1}}));

@@ -72,8 +72,8 @@ def provider_parts():
 # The conformance suite, and what several processes do to each other.
 SUITE = ('two_process lines threads product_copied clients_completion clients_device clients_life '
          'clients_memory')
-PROCESSES = ('alias atomics bind channel errors event event_sleep group immediate invalidate kill '
-             'lifecycle notifier notify progress request state um unbind user_segment')
+PROCESSES = ('advise alias atomics bind channel errors event event_sleep group immediate '
+             'invalidate kill large_message lifecycle notifier notify progress request restart state um unbind user_segment')
 
 JOBS = [
     # The devices, and programs of the field on them: what fails here is not ours.

@@ -61,13 +61,36 @@ void Asking::disconnect(const ConnectRequest& request, DisconnectReason reason) 
   const auto owner = owners_.extract(request.connection);
   if (owner.empty() || control_ == nullptr) return;
   control_->unwatch(owner.mapped());
-  tell(owner.mapped(), {request.connection, /*by_initiator=*/true, reason});
+  tell(owner.mapped(), {request.connection, /*by_initiator=*/true, reason, /*received=*/0});
 }
 
-void Asking::turn_away(uint64_t nonce, const ConnectRequest& request, DisconnectReason reason) {
+void Asking::settle(const ConnectRequest& request,
+                    std::function<void(const CountAnswer&)> answered) {
+  const uint64_t connection = request.connection;
+  const auto owner = owners_.find(connection);
+  if (owner == owners_.end() || control_ == nullptr) return answered({});
+  control_->request(owner->second,
+                    DisconnectRequest{connection, /*by_initiator=*/true, DisconnectReason::kFlushed,
+                                      /*received=*/0},
+                    patience_ns_,
+                    wait_for_answer([this, connection, answered = std::move(answered)](
+                                        const Reply& reply, const PeerRef&) {
+                      CountAnswer answer = {reply.answer};
+                      if (const auto* body = std::get_if<DisconnectReply>(&reply.body)) {
+                        answer.received = body->received;
+                        const auto settled = owners_.extract(connection);
+                        if (!settled.empty() && control_ != nullptr)
+                          control_->unwatch(settled.mapped());
+                      }
+                      answered(answer);
+                    }));
+}
+
+void Asking::turn_away(uint64_t nonce, const ConnectRequest& request, DisconnectReason reason,
+                       uint64_t received) {
   if (control_ == nullptr) return;
   const auto peer = server_->forget(nonce, request.connection);
-  if (peer.has_value()) tell(*peer, {request.connection, /*by_initiator=*/false, reason});
+  if (peer.has_value()) tell(*peer, {request.connection, /*by_initiator=*/false, reason, received});
 }
 
 void Asking::ask_for_fault(const ConnectRequest& request,

@@ -29,7 +29,10 @@ class Asking final : public Connector {
   void connect(const std::shared_ptr<QueuePair>& pair, const ConnectRequest& request,
                std::function<void(const ConnectAnswer&)> answered) override;
   void disconnect(const ConnectRequest& request, DisconnectReason reason) override;
-  void turn_away(uint64_t nonce, const ConnectRequest& request, DisconnectReason reason) override;
+  void settle(const ConnectRequest& request,
+              std::function<void(const CountAnswer&)> answered) override;
+  void turn_away(uint64_t nonce, const ConnectRequest& request, DisconnectReason reason,
+                 uint64_t received) override;
   void ask_for_fault(const ConnectRequest& request,
                      std::function<void(bool too_long)> answered) override;
   void ask_for_segment(const SegmentRequest& request,

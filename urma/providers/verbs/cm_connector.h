@@ -40,8 +40,13 @@ class CmConnector final : public Connector {
   void connect(const std::shared_ptr<QueuePair>& pair, const ConnectRequest& request,
                std::function<void(const ConnectAnswer&)> answered) override;
   void disconnect(const ConnectRequest& request, DisconnectReason reason) override;
-  void turn_away(uint64_t nonce, const ConnectRequest& request, DisconnectReason reason) override {
-    asking_->turn_away(nonce, request, reason);
+  void settle(const ConnectRequest& request,
+              std::function<void(const CountAnswer&)> answered) override {
+    asking_->settle(request, std::move(answered));
+  }
+  void turn_away(uint64_t nonce, const ConnectRequest& request, DisconnectReason reason,
+                 uint64_t received) override {
+    asking_->turn_away(nonce, request, reason, received);
   }
   void ask_for_fault(const ConnectRequest& request,
                      std::function<void(bool too_long)> answered) override {

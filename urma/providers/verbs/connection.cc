@@ -116,6 +116,27 @@ void end_connection(const ContextResources& resources,
       });
 }
 
+void settle_connection(const ContextResources& resources,
+                       const std::shared_ptr<Connection>& connection) {
+  connection->count.store(Count::kAsked);
+  resources.transport->service().post([=] {
+    resources.connector->settle(connection->request, [=](const CountAnswer& answer) {
+      Count count = Count::kUnknown;
+      if (answer.answer == Answer::kAccepted) {
+        connection->received.store(answer.received, std::memory_order_relaxed);
+        count = Count::kKnown;
+      } else if (answer.answer != Answer::kUnreachable) {
+        // Where it does not know the connection any more, it is about to say so itself.
+        count = Count::kLater;
+      }
+      // Unless the receiver has said it unasked.
+      Count asked = Count::kAsked;
+      connection->count.compare_exchange_strong(asked, count);
+      resources.transport->serve_senders();
+    });
+  });
+}
+
 void Connections::add_holder(ConnectionHolder* holder) {
   const std::lock_guard lock(holders_mutex_);
   holders_.push_back(holder);
@@ -172,12 +193,32 @@ void Connections::make_room() {
   });
 }
 
-void Connections::turned_away(uint64_t number, DisconnectReason reason) {
-  break_off(number, reason == DisconnectReason::kFailed ? URMA_CR_REM_OPERATION_ERR
-                                                        : URMA_CR_REM_ACCESS_ABORT_ERR);
+void Connections::turned_away(uint64_t number, DisconnectReason reason, uint64_t received) {
+  const std::shared_ptr<Connection> connection = find(number);
+  if (connection == nullptr) return;
+  connection->received.store(received, std::memory_order_relaxed);
+  connection->count.store(Count::kKnown, std::memory_order_release);
+  switch (reason) {
+    case DisconnectReason::kUnbound:
+      return break_off(connection.get(), kPostAgain);
+    case DisconnectReason::kFailed:
+      return break_off(connection.get(), URMA_CR_REM_OPERATION_ERR);
+    default:
+      return break_off(connection.get(), URMA_CR_REM_ACCESS_ABORT_ERR);
+  }
 }
 
-void Connections::lost(uint64_t number) { break_off(number, URMA_CR_ACK_TIMEOUT_ERR); }
+void Connections::lost(uint64_t number) {
+  const std::shared_ptr<Connection> connection = find(number);
+  if (connection != nullptr) break_off(connection.get(), URMA_CR_ACK_TIMEOUT_ERR);
+}
+
+void Connections::break_off(Connection* connection, uint32_t status) {
+  // What the peer says once the own device has failed, follows from that.
+  if (connection->broken.load() == URMA_CR_LOC_OPERATION_ERR) return;
+  connection->broken.store(status);
+  attend();
+}
 
 void Connections::fail_all(urma_cr_status_t status) {
   const std::lock_guard lock(mutex_);
@@ -186,20 +227,24 @@ void Connections::fail_all(urma_cr_status_t status) {
       connection->broken.store(status);
     }
   }
+  attend();
 }
 
 void Connections::broke(uint64_t number, urma_cr_status_t status) {
   const std::shared_ptr<Connection> connection = find(number);
   uint32_t stands = URMA_CR_SUCCESS;
-  if (connection != nullptr) connection->broken.compare_exchange_strong(stands, status);
+  if (connection == nullptr) return;
+  connection->broken.compare_exchange_strong(stands, status);
+  attend();
 }
 
-void Connections::break_off(uint64_t number, urma_cr_status_t status) {
-  const std::shared_ptr<Connection> connection = find(number);
-  if (connection == nullptr) return;
-  // What the peer says once the own device has failed, follows from that.
-  if (connection->broken.load() == URMA_CR_LOC_OPERATION_ERR) return;
-  connection->broken.store(status);
+void Connections::attend() {
+  if (std::exchange(attending_, true)) return;
+  service_->post([this] {
+    attending_ = false;
+    const std::lock_guard lock(holders_mutex_);
+    for (ConnectionHolder* holder : holders_) holder->attend();
+  });
 }
 
 std::shared_ptr<Connection> Connections::find(uint64_t number) {

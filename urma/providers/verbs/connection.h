@@ -43,6 +43,19 @@ struct ContextResources {
   Revoker* revoker;
 };
 
+// Of the messages of a connection that has ended.
+enum class Count : uint8_t {
+  kNone,     // nobody was asked
+  kAsked,    // the receiver is
+  kLater,    // it is to be asked again
+  kKnown,    // it has said how many it has received
+  kUnknown,  // nobody can say
+};
+
+// Stands in Connection::broken for a connection whose other end has gone without harm: what was not
+// received is for the next one.
+inline constexpr uint32_t kPostAgain = UINT32_MAX;
+
 // Shared by its path and the service thread.
 struct Connection {
   ConnectRequest request = {};
@@ -55,6 +68,9 @@ struct Connection {
   ConnectAnswer answer;
   // What the receiver or the device says that requests under way end with; 0: it stands.
   std::atomic<uint32_t> broken{URMA_CR_SUCCESS};
+  // SYNC(received): kKnown is stored behind it, with release, and pairs with the path's acquire.
+  std::atomic<uint64_t> received{0};
+  std::atomic<Count> count{Count::kNone};
   // What the receiver says of the message that its device has refused; 0: it was not asked.
   std::atomic<uint32_t> fault{0};
   static constexpr uint32_t kFaultAsked = UINT32_MAX;
@@ -74,11 +90,18 @@ void ask_for_fault(const ContextResources& resources,
 void end_connection(const ContextResources& resources,
                     const std::shared_ptr<Connection>& connection);
 
-// Closes those of its connections that are unwanted and have nothing to do.
+// The same, with its queue pair closed already, where how many messages were received is to be
+// known before: `count` will say so.
+void settle_connection(const ContextResources& resources,
+                       const std::shared_ptr<Connection>& connection);
+
 class ConnectionHolder {
  public:
   virtual ~ConnectionHolder() = default;
+  // Closes those of its connections that are unwanted and have nothing to do.
   virtual void close_unwanted() = 0;
+  // Some may have been broken off. What they leave is gone on with, though nobody polls.
+  virtual void attend() = 0;
 };
 
 // The connections of a process at one device. Thread-safe.
@@ -101,7 +124,7 @@ class Connections {
   void append_to(std::vector<urma_ext_connection_t>* connections, size_t most);
 
   // The receiver has given up the connection with this number. Service thread.
-  void turned_away(uint64_t number, DisconnectReason reason);
+  void turned_away(uint64_t number, DisconnectReason reason, uint64_t received);
   // The device carries nothing any more: requests end with this status.
   void fail_all(urma_cr_status_t status);
   // Whoever has its other end is gone. Service thread.
@@ -112,7 +135,8 @@ class Connections {
  private:
   void make_room();
   std::shared_ptr<Connection> find(uint64_t number);
-  void break_off(uint64_t number, urma_cr_status_t status);
+  void break_off(Connection* connection, uint32_t status);
+  void attend();
 
   Service* const service_;
   const uint32_t most_;
@@ -120,6 +144,7 @@ class Connections {
   std::atomic<uint64_t> clock_{1};
   std::mutex mutex_;  // guards the next one
   std::map<uint64_t, std::weak_ptr<Connection>> connections_;
+  bool attending_ = false;  // on the service thread: a round of attend() is due
   std::mutex holders_mutex_;
   std::vector<ConnectionHolder*> holders_;
 };

@@ -29,6 +29,12 @@ struct ConnectAnswer {
   }
 };
 
+// How many messages a connection has brought; no further one will come.
+struct CountAnswer {
+  Answer answer = Answer::kUnreachable;  // kNoResources: to be asked again
+  uint64_t received = 0;
+};
+
 struct SegmentAnswer {
   Answer answer = Answer::kUnreachable;
   SegmentReply reply = {};
@@ -46,9 +52,12 @@ class Connector {
                        std::function<void(const ConnectAnswer&)> answered) = 0;
   // The sender gives up a connection that `answered` has told it of: its other end may go.
   virtual void disconnect(const ConnectRequest& request, DisconnectReason reason) = 0;
-  // The receiver gives one up, of the process with this nonce.
-  virtual void turn_away(uint64_t nonce, const ConnectRequest& request,
-                         DisconnectReason reason) = 0;
+  // The same, where it matters how many messages have been received.
+  virtual void settle(const ConnectRequest& request,
+                      std::function<void(const CountAnswer&)> answered) = 0;
+  // The receiver gives one up, of the process with this nonce, after so many messages.
+  virtual void turn_away(uint64_t nonce, const ConnectRequest& request, DisconnectReason reason,
+                         uint64_t received) = 0;
   // Asks the receiver of a connection that `answered` has told of why its device refused a message.
   // True: it was too long for its receive.
   virtual void ask_for_fault(const ConnectRequest& request,

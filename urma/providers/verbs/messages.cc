@@ -8,7 +8,7 @@ namespace urma::verbs {
 namespace {
 
 constexpr uint32_t kMagic = 0x56524d55;  // "UMRV"
-constexpr uint16_t kVersion = 1;
+constexpr uint16_t kVersion = 2;
 constexpr size_t kChecksumAt = 8;
 constexpr size_t kHeaderBytes = 64;
 
@@ -149,6 +149,7 @@ void fields(Archive& archive, ConnectRequest& request) {
   archive.number(request.hint);
   archive.number(request.rnr_retry, 0, 7);
   archive.number(request.ack_timeout, 0, 31);
+  flag(archive, request.one_sided);
 }
 
 template <typename Archive>
@@ -168,7 +169,14 @@ template <typename Archive>
 void fields(Archive& archive, DisconnectRequest& request) {
   archive.number(request.connection, 1);
   flag(archive, request.by_initiator);
-  choice(archive, request.reason, DisconnectReason::kClosed, DisconnectReason::kFailed);
+  choice(archive, request.reason, DisconnectReason::kClosed, DisconnectReason::kUnbound);
+  archive.number(request.received);
+  archive.require(request.received == 0 || !request.by_initiator);
+}
+
+template <typename Archive>
+void fields(Archive& archive, DisconnectReply& reply) {
+  archive.number(reply.received);
 }
 
 template <typename Archive>
@@ -375,12 +383,14 @@ std::optional<Returned> decode_returned(std::span<const uint8_t> beginning) {
 }
 
 size_t body_of(const Request& request) {
-  static constexpr size_t kConnect = 1, kSegment = 2, kProbe = 3, kLocate = 4, kFault = 5;
+  static constexpr size_t kConnect = 1, kSegment = 2, kProbe = 3, kLocate = 4, kFault = 5,
+                          kDisconnect = 6;
   if (std::holds_alternative<ConnectRequest>(request)) return kConnect;
   if (std::holds_alternative<SegmentRequest>(request)) return kSegment;
   if (std::holds_alternative<ProbeRequest>(request)) return kProbe;
   if (std::holds_alternative<LocateRequest>(request)) return kLocate;
   if (std::holds_alternative<FaultRequest>(request)) return kFault;
+  if (std::holds_alternative<DisconnectRequest>(request)) return kDisconnect;
   return 0;
 }
 

@@ -57,6 +57,9 @@ struct ConnectRequest {
   uint32_t hint;        // of a group: which member
   uint8_t rnr_retry;    // 0..7
   uint8_t ack_timeout;  // 0..31
+  // No message is sent by it: an RC jetty that is not bound gives it an end, and so does a group
+  // without members.
+  bool one_sided;
 };
 struct ConnectReply {
   LinkEnd end;
@@ -70,14 +73,21 @@ struct ConnectReply {
 
 // One end has ended a connection; what it sends is not to be waited for.
 enum class DisconnectReason : uint8_t {
-  kClosed,  // the queue is deleted, or does not need it any more
-  kIdle,    // to make room; it may be made anew at once
-  kFailed,  // its queue pair is in error
+  kClosed,   // the queue is deleted, or does not need it any more
+  kIdle,     // to make room; it may be made anew at once
+  kFailed,   // its queue pair is in error
+  kFlushed,  // its requests are, and how many messages were received is to be known
+  kUnbound,  // by the receiver's program; its jetty may be bound again
 };
 struct DisconnectRequest {
   uint64_t connection;
   bool by_initiator;  // else the receiver's end says it, and the number is of the one it is told to
   DisconnectReason reason;
+  uint64_t received;  // as the receiver's end says: of its messages, 0 where the initiator says it
+};
+// To kFlushed. kNoResources asks to come again: what has arrived is still looked at.
+struct DisconnectReply {
+  uint64_t received;  // messages; no further one will be
 };
 
 // The key of a segment.
@@ -128,8 +138,8 @@ using Request = std::variant<ConnectRequest, DisconnectRequest, SegmentRequest, 
                              ProbeRequest, LocateRequest, PingRequest>;
 
 // What comes with kAccepted; nothing where the answer says it all.
-using ReplyBody =
-    std::variant<std::monostate, ConnectReply, SegmentReply, ProbeReply, LocateReply, FaultReply>;
+using ReplyBody = std::variant<std::monostate, ConnectReply, SegmentReply, ProbeReply, LocateReply,
+                               FaultReply, DisconnectReply>;
 struct Reply {
   Answer answer = Answer::kMalformed;
   ReplyBody body;

@@ -16,14 +16,9 @@
 namespace urma::verbs {
 namespace {
 
-// What a broken queue pair has to say comes within this time, or never.
-constexpr uint64_t kDrainNs = 100'000'000;
 // How often a target is asked that its program has not bound yet, and for how long.
 constexpr uint64_t kAskAgainNs = 5'000'000;
 constexpr uint64_t kBindPatienceNs = 4'000'000'000;
-constexpr uint32_t kMaxFruitless = 3;
-// How long the reason for which a connection of iWARP broke is waited for.
-constexpr uint64_t kExplainNs = 4'000'000'000;
 
 urma_cr_status_t status_of(ibv_wc_status status, OpKind kind) {
   switch (status) {
@@ -79,7 +74,8 @@ bool VerbsPath::advance() {
 
 bool VerbsPath::advance_slowly() {
   follow_connection();
-  const bool waiting = queue().state() == URMA_JETTY_STATE_READY && post_waiting();
+  const bool ready = queue().state() == URMA_JETTY_STATE_READY;
+  const bool waiting = state_ == State::kSettling || (ready && post_waiting());
   shut();
   if (state_ == State::kReady && settled()) reopen();
   sender_->keep_armed();
@@ -110,6 +106,7 @@ void VerbsPath::retire(uint64_t upto) {
       if (continue_emulation(first())) return;
       continue;
     }
+    if (takes_receive(*first())) ++messages_;
     end_first(URMA_CR_SUCCESS);
   }
 }
@@ -125,7 +122,7 @@ void VerbsPath::failed(uint64_t at, ibv_wc_status status) {
   // Soft-iWARP says LOC_QP_OP_ERR of what TCP did not take any more.
   const bool iwarp = proof_ != 0;
   const bool flushed = status == IBV_WC_WR_FLUSH_ERR || (status == IBV_WC_LOC_QP_OP_ERR && iwarp);
-  if (flushed && (failing_ || state_ == State::kDraining)) {
+  if (flushed && (failing_ || ends())) {
     drained_ |= at == drain_mark_;
     return;
   }
@@ -161,110 +158,11 @@ void VerbsPath::end_all_under_way(urma_cr_status_t status) {
   while (under_way_ != 0) end_first(status);
 }
 
-// Not while completions are handed out.
-void VerbsPath::follow_connection() {
-  if (state_ == State::kReady) [[likely]] {
-    if (stands()) return;
-    begin_drain();
-  }
-  if (state_ != State::kDraining) return;
-  if (!drained_ && monotonic_ns() - drain_since_ns_ < kDrainNs) return;
-  // The answer comes, or that there is none.
-  if (connection_->fault.load() == Connection::kFaultAsked) return;
-  if (explained()) finish_drain();
-}
-
-// Of what is not proven, a device of iWARP cannot say how much was executed, nor why the connection
-// has ended. Somebody else finds that out, and says it by `broken`.
-bool VerbsPath::explained() const {
-  return proof_ == 0 || under_way_ == 0 || connection_->broken.load() != URMA_CR_SUCCESS ||
-         monotonic_ns() - drain_since_ns_ >= kExplainNs;
-}
-
-// Everything that the queue pair has is flushed; a mark behind it says when.
-void VerbsPath::begin_drain() {
-  state_ = State::kDraining;
-  failing_ = drained_ = false;
-  drain_since_ns_ = monotonic_ns();
-  drain_mark_ = 0;
-  QueuePair& pair = *connection_->pair;
-  // A queue pair of iWARP takes requests then, and forgets them.
-  if (!pair.fail() || proof_ != 0) {
-    drained_ = true;
-    return;
-  }
-  ibv_send_wr mark = {};
-  mark.opcode = IBV_WR_RDMA_WRITE;
-  if (post_one(&mark)) drain_mark_ = posted_;
-  drained_ = drain_mark_ == 0;
-}
-
-void VerbsPath::finish_drain() {
-  connection_->pair->close();
-  // What completed before, and has not been looked at.
-  sender_->poll_completions();
-  const auto fault = static_cast<urma_cr_status_t>(connection_->fault.load());
-  if (fault != URMA_CR_SUCCESS && under_way_ != 0) end_first(fault);
-  auto broken = static_cast<urma_cr_status_t>(connection_->broken.load());
-  if (proof_ != 0 && under_way_ != 0) {
-    if (broken == URMA_CR_SUCCESS) broken = URMA_CR_REM_OPERATION_ERR;
-    // Any of them may have been the culprit.
-    SendEntry* entry = first();
-    for (uint32_t i = 0; i < under_way_; ++i, entry = next_of(*entry)) doubt_segments(*entry);
-  }
-  if (broken != URMA_CR_SUCCESS) end_all_under_way(broken);
-  if (under_way_ != 0 && ++fruitless_ >= kMaxFruitless) {
-    end_all_under_way(URMA_CR_REM_OPERATION_ERR);
-    fruitless_ = 0;
-  }
-  if (emulation_ != nullptr) emulation_->loop.reset();
-  uint32_t again = under_way_;
-  for (SendEntry* entry = again != 0 ? first() : nullptr; again != 0; --again) {
-    entry->state = SendState::kPending;
-    if (again != 1) entry = &queue().at(entry->next);
-  }
-  drop_connection();
-}
-
-// With nothing under way that is still of interest.
-void VerbsPath::drop_connection() {
-  if (connection_ != nullptr) end_connection(sender_->resources(), connection_);
-  connection_.reset();
-  shut();
-  state_ = State::kNone;
-  failing_ = drained_ = false;
-  sender_->give_credits(static_cast<uint32_t>(posted_ - done_));
-  done_ = signalled_ = posted_;
-  under_way_ = 0;
-  last_under_way_ = kNoEntry;
-}
-
-void VerbsPath::flush() {
-  sender_->poll_completions();
-  if (under_way_ != 0) {
-    if (state_ == State::kReady) begin_drain();
-    while (!drained_ && monotonic_ns() - drain_since_ns_ < kDrainNs) {
-      sender_->poll_completions();
-      if (!drained_) ::sched_yield();
-    }
-    connection_->pair->close();
-    sender_->poll_completions();
-    end_all_under_way(URMA_CR_WR_FLUSH_ERR);
-  }
-  drop_connection();
-  while (!idle()) end_first(URMA_CR_WR_FLUSH_ERR);
-}
-
-void VerbsPath::close_unwanted() {
-  if (connection_ == nullptr || !connection_->unwanted.load(std::memory_order_relaxed)) return;
-  sender_->poll_completions();
-  if (state_ == State::kReady && idle()) drop_connection();
-}
-
 // What this process has not the means for fails what waits.
-void VerbsPath::connect() {
+void VerbsPath::connect(bool one_sided) {
   try {
     connection_ = std::make_shared<Connection>();
+    connection_->request.one_sided = one_sided;
     begin_connection();
     state_ = State::kConnecting;
   } catch (const std::exception& error) {
@@ -290,22 +188,28 @@ void VerbsPath::begin_connection() {
 
 // False while the connection is made. Where it cannot be, nothing waits any more.
 bool VerbsPath::connected() {
-  if (state_ == State::kReady) [[likely]]
+  if (carries()) [[likely]]
     return true;
-  if (state_ == State::kDraining) return false;
+  if (ends()) return false;
   if (state_ == State::kNone) {
-    if (asked_again_ns_ == 0 || monotonic_ns() >= asked_again_ns_) connect();
+    if (asked_again_ns_ == 0 || monotonic_ns() >= asked_again_ns_) connect(/*one_sided=*/false);
     return false;
   }
   if (!connection_->settled.load(std::memory_order_acquire)) return false;
   if (connection_->status == URMA_CR_SUCCESS && !connection_->answer.later()) {
-    state_ = State::kReady;
-    asked_again_ns_ = patient_since_ns_ = 0;
-    sends_ = connection_->pair->sends() - kSpareSends;
-    signal_every_ = std::max(1U, std::min(sends_, sender_->config().depth) / 4);
-    letters_ = 0;
-    target()->members.store(connection_->answer.reply.members, std::memory_order_relaxed);
+    begin_requests();
     return true;
+  }
+  // What was refused to the advice need not be refused to a request.
+  if (std::exchange(ahead_, false)) {
+    drop_connection();
+    connect(/*one_sided=*/false);
+    return false;
+  }
+  if (may_go_one_sided()) {
+    drop_connection();
+    connect(/*one_sided=*/true);
+    return false;
   }
   const uint64_t now = monotonic_ns();
   if (patient_since_ns_ == 0) patient_since_ns_ = now;
@@ -323,6 +227,50 @@ bool VerbsPath::connected() {
   patient_since_ns_ = 0;
   while (!idle()) end_first(status);
   return false;
+}
+
+bool VerbsPath::advise() {
+  if (state_ == State::kNone && queue().state() == URMA_JETTY_STATE_READY) {
+    connect(/*one_sided=*/false);
+    ahead_ = true;
+  }
+  return !std::exchange(advised_, true);
+}
+
+void VerbsPath::unadvise() {
+  if (std::exchange(advised_, false) && idle() && !ends()) drop_connection();
+}
+
+void VerbsPath::begin_requests() {
+  const bool one_sided = connection_->request.one_sided;
+  state_ = one_sided ? State::kOneSided : State::kReady;
+  ahead_ = false;
+  asked_again_ns_ = patient_since_ns_ = 0;
+  sends_ = connection_->pair->sends() - kSpareSends;
+  signal_every_ = std::max(1U, std::min(sends_, sender_->config().depth) / 4);
+  letters_ = messages_ = 0;
+  if (one_sided) return;
+  target()->members.store(connection_->answer.reply.members, std::memory_order_relaxed);
+}
+
+// Where the target takes no messages: it is not bound yet, or a group without members.
+bool VerbsPath::may_go_one_sided() const {
+  if (connection_->request.one_sided || takes_receive(*first()) || sender_->device().iwarp()) {
+    return false;
+  }
+  const Answer answer = connection_->answer.answer;
+  return connection_->answer.later() ||
+         (target()->type == URMA_JETTY_GROUP && answer == Answer::kNoSuchObject);
+}
+
+// The first one that waits is a message. False while those before it are under way.
+bool VerbsPath::leave_one_sided() {
+  if (under_way_ != 0) {
+    nudge();
+    return false;
+  }
+  drop_connection();
+  return true;
 }
 
 // True where another round is under way.

@@ -18,6 +18,11 @@
 
 namespace urma::verbs {
 
+// Whether a request is a message, which waits for a receive of the program there.
+inline bool takes_receive(const SendEntry& entry) {
+  return entry.kind == OpKind::kSend || entry.kind == OpKind::kWriteImm;
+}
+
 class VerbsPath final : public DevicePath {
  public:
   VerbsPath(VerbsSender* sender, RemoteQueue* target, uint32_t hint);
@@ -28,6 +33,11 @@ class VerbsPath final : public DevicePath {
   void flush() override;
   void completed(uint32_t mark, ibv_wc_status status) override;
   void close_unwanted() override;
+
+  // Makes the connection, so that the first request need not wait for it. False where that was
+  // advised already.
+  bool advise();
+  void unadvise();
 
   // The short way, in short_post.cc and short_poll.cc, is mostly the sender's. All before the mark
   // have ended with success.
@@ -51,7 +61,14 @@ class VerbsPath final : public DevicePath {
     kEnd,    // needs no request: ends with a status when its turn comes
     kWait,
   };
-  enum class State { kNone, kConnecting, kReady, kDraining };
+  enum class State {
+    kNone,
+    kConnecting,
+    kReady,
+    kOneSided,  // messages wait for another connection
+    kDraining,
+    kSettling,  // the receiver is asked what it has received
+  };
 
   // What a request wants of a segment.
   struct Access {
@@ -79,10 +96,13 @@ class VerbsPath final : public DevicePath {
 
   SendQueue& queue() const { return sender_->queue(); }
 
-  bool stands() const {
-    return state_ == State::kReady && !failing_ &&
-           connection_->broken.load(std::memory_order_relaxed) == URMA_CR_SUCCESS;
+  bool stands() const { return state_ == State::kReady && intact(); }
+  bool intact() const {
+    return !failing_ && connection_->broken.load(std::memory_order_relaxed) == URMA_CR_SUCCESS;
   }
+  // Whether requests are posted to the device; and whether they wait for that to end.
+  bool carries() const { return state_ == State::kReady || state_ == State::kOneSided; }
+  bool ends() const { return state_ == State::kDraining || state_ == State::kSettling; }
   bool emulating() const { return emulation_ != nullptr && emulation_->loop.has_value(); }
   bool nothing_waits() const { return outstanding == under_way_; }
   bool advance_slowly();
@@ -135,15 +155,29 @@ class VerbsPath final : public DevicePath {
   void failed(uint64_t at, ibv_wc_status status);
   void end_all_under_way(urma_cr_status_t status);
   bool continue_emulation(SendEntry* entry);
+
+  // How a connection ends, in path_end.cc.
   void follow_connection();
   void doubt_segments(const SendEntry& entry);
   bool explained() const;
   void begin_drain();
-  void finish_drain();
+  void end_drain(bool flushing);
+  void forget_requests();
+  void ask_count();
+  void follow_count();
+  void conclude();
+  void end_received(uint64_t total);
+  void end_doomed();
+  bool have_under_way(bool (*which)(const SendEntry&)) const;
   void drop_connection();
-  void connect();
+
+  // How one comes to be.
+  void connect(bool one_sided);
   void begin_connection();
   bool connected();
+  void begin_requests();
+  bool may_go_one_sided() const;
+  bool leave_one_sided();
 
   VerbsSender* const sender_;
   const uint32_t tag_;
@@ -152,6 +186,8 @@ class VerbsPath final : public DevicePath {
   const uint32_t proof_;
   State state_ = State::kNone;
   std::shared_ptr<Connection> connection_;
+  bool advised_ = false;
+  bool ahead_ = false;             // the connection was made before a request needed it
   uint64_t asked_again_ns_ = 0;    // when a target that was not bound yet is asked again, 0: never
   uint64_t patient_since_ns_ = 0;  // since when it is asked
 
@@ -167,6 +203,7 @@ class VerbsPath final : public DevicePath {
   ibv_qp* open_ = nullptr;  // see is_open()
   ibv_send_wr ready_ = {};  // for a request that is posted alone
   ibv_sge ready_piece_ = {};
+  uint64_t messages_ = 0;  // that the connection has brought
 
   // What the device has: the first ones of the list.
   uint32_t under_way_ = 0;
@@ -176,6 +213,9 @@ class VerbsPath final : public DevicePath {
   bool drained_ = false;
   uint64_t drain_mark_ = 0;
   uint64_t drain_since_ns_ = 0;
+  uint32_t doomed_ = 0;  // the first ones of the list are flushed
+  uint64_t count_asked_ns_ = 0;
+  uint64_t count_since_ns_ = 0;
   uint32_t fruitless_ = 0;  // connections in a row that executed nothing
 
   // What the first waiting request waits for: the attempts for its segment, and for `notified`.

@@ -54,10 +54,8 @@ SendEntry* VerbsPath::next_of(const SendEntry& entry) const {
 bool VerbsPath::post_waiting() {
   while (SendEntry* entry = next_waiting()) {
     if (emulating()) return true;
-    if (state_ != State::kReady && (state_ == State::kDraining || entry->kind != OpKind::kNop) &&
-        !connected()) {
-      return !idle();
-    }
+    if (state_ == State::kOneSided && takes_receive(*entry) && !leave_one_sided()) return true;
+    if (!carries() && (ends() || entry->kind != OpKind::kNop) && !connected()) return !idle();
     urma_cr_status_t status = URMA_CR_SUCCESS;
     RequestList& list = sender_->list();
     list.clear();
@@ -71,7 +69,7 @@ bool VerbsPath::post_waiting() {
     }
     end_first(status);
   }
-  return state_ == State::kDraining && !idle();
+  return ends() && !idle();
 }
 
 // Puts requests into the list, and says what has stopped it.
@@ -135,6 +133,7 @@ VerbsPath::Step VerbsPath::add(SendEntry* entry, urma_cr_status_t* status) {
     if (sender_->others_busy(this)) return Step::kWait;
     fence = IBV_SEND_FENCE;
   }
+  if (state_ == State::kOneSided && takes_receive(*entry)) return Step::kWait;
   RequestList& list = sender_->list();
   const uint32_t begin = list.count;
   Step step;
@@ -480,7 +479,7 @@ bool VerbsPath::post_one(ibv_send_wr* request) {
 
 // Something waits for all that is under way, the last of which nobody wanted a completion of.
 void VerbsPath::nudge() {
-  if (signalled_ == posted_ || state_ != State::kReady) return;
+  if (signalled_ == posted_ || !carries()) return;
   ibv_send_wr nothing = {};
   nothing.opcode = IBV_WR_RDMA_WRITE;
   if (proof_ != 0) set_proof(&nothing);

@@ -288,6 +288,7 @@ bool VerbsReceiver::take(const ibv_wc& completion, Poll* poll) {
       untold_ = true;
     }
   }
+  if (completion.status == IBV_WC_SUCCESS) ++incoming->received;
   counters_.ended(status, into->completion_len);
   table_.free(place);
   ++consumed_;

@@ -33,12 +33,15 @@ struct Incoming {
   std::shared_ptr<QueuePair> pair;
   std::unique_ptr<MailboxSlots> mailbox;
   ConnectReply reply = {};
-  bool broken = false;    // its device says so, to both sides
-  bool too_long = false;  // that is what broke it
-  bool ended = false;     // its sender has given it up
-  uint32_t untold = 0;    // messages that may have been solicited, and lie in the JFC's ring
-  uint32_t number = 0;    // of the queue pair; or of the target
-  urma_cr_t record = {};  // what the records of all its messages have in common
+  const Bond* bond = nullptr;  // of an RC jetty
+  uint64_t received = 0;       // messages
+  bool broken = false;         // its device says so, to both sides
+  bool too_long = false;       // that is what broke it
+  bool ended = false;          // its sender has given it up
+  bool unbound = false;        // its program has; the sender is to be told
+  uint32_t untold = 0;         // messages that may have been solicited, and lie in the JFC's ring
+  uint32_t number = 0;         // of the queue pair; or of the target
+  urma_cr_t record = {};       // what the records of all its messages have in common
 };
 
 class VerbsReceiver final : public Receiver, private QueueListener {
@@ -78,6 +81,9 @@ class VerbsReceiver final : public Receiver, private QueueListener {
   bool found_too_long(uint64_t nonce, uint64_t connection);
   // The sender has given the connection up: what it has sent before is still received.
   void disconnected(uint64_t nonce, uint64_t connection);
+  // The same; how many messages it has brought. Nothing while the JFC has no room for all of them,
+  // and it has not ended then; and nothing where it ended before.
+  std::optional<uint64_t> settle(uint64_t nonce, uint64_t connection);
   // Nothing is received any more.
   void device_failed();
   // The process with this nonce is gone, and all its connections with it.

@@ -81,12 +81,13 @@ urma_status_t VerbsReceiver::post_behind(urma_jfr_wr_t* wr, urma_jfr_wr_t** bad_
                                                              const CompletionQueue* poller,
                                                              urma_cr_t* record) {
   PostedReceive* place = table_.find(completion.wr_id);
-  const Incoming* incoming = recent(completion.qp_num);
+  Incoming* incoming = recent(completion.qp_num);
   if (completion.status != IBV_WC_SUCCESS || place == nullptr || incoming == nullptr ||
       incoming->number != completion.qp_num || incoming->jfc != poller ||
       (completion.wc_flags & IBV_WC_WITH_IMM) != 0) {
     return false;
   }
+  ++incoming->received;
   *record = incoming->record;
   record->user_ctx = place->user_ctx;
   record->completion_len = completion.byte_len;

@@ -18,6 +18,16 @@ bool same_jetty(const urma_jetty_id_t& a, const QueueName& b) {
   return a.id == b.id && same_eid(a.eid, b.eid);
 }
 
+// Whether an RC jetty takes messages of this one; every other one does. With kAccepted and without
+// an end, the answer is: later.
+bool bound_to_source(const Endpoint& endpoint, const ConnectRequest& request, Answer* answer) {
+  if (endpoint.bond == nullptr) return true;
+  if (!endpoint.bond->has_value()) return false;
+  if (same_jetty(**endpoint.bond, request.source)) return true;
+  *answer = Answer::kNoAccess;
+  return false;
+}
+
 }  // namespace
 
 VerbsReceiver::VerbsReceiver(const ContextResources& resources, const urma_jfr_cfg_t& cfg,
@@ -85,22 +95,15 @@ ConnectAnswer VerbsReceiver::accept(uint64_t nonce, const ConnectRequest& reques
     }
     answer.answer = in_state(URMA_JFR_STATE_READY) ? Answer::kAccepted : Answer::kNoSuchObject;
     if (answer.answer != Answer::kAccepted) return answer;
-    if (endpoint.bond != nullptr) {
-      // As it is, the answer says: later.
-      if (!endpoint.bond->has_value()) return answer;
-      if (!same_jetty(**endpoint.bond, request.source)) {
-        answer.answer = Answer::kNoAccess;
-        return answer;
-      }
-    }
+    if (!bound_to_source(endpoint, request, &answer.answer)) return answer;
   }
   std::unique_ptr<Incoming> made = make_incoming(nonce, request, endpoint);
   ForeignScope scope(lock_);
   if (!in_state(URMA_JFR_STATE_READY)) {
-    made->pair->close();
     answer.answer = Answer::kNoSuchObject;
     return answer;
   }
+  if (!bound_to_source(endpoint, request, &answer.answer)) return answer;
   by_number_[made->pair->number()] = made.get();
   *pair = made->pair;
   answer.reply = made->reply;
@@ -119,6 +122,7 @@ std::unique_ptr<Incoming> VerbsReceiver::make_incoming(uint64_t nonce,
   made->target = endpoint.identity;
   made->jfc = endpoint.jfc;
   made->eid = endpoint.eid;
+  made->bond = endpoint.bond;
   if (device.info().has_immediates()) {
     made->mailbox = std::make_unique<MailboxSlots>(device, cfg_.depth);
     made->reply.mailbox = made->mailbox->address();
@@ -179,6 +183,26 @@ void VerbsReceiver::disconnected(uint64_t nonce, uint64_t connection) {
   resources_.transport->serve_receives();
 }
 
+std::optional<uint64_t> VerbsReceiver::settle(uint64_t nonce, uint64_t connection) {
+  uint64_t received = 0;
+  {
+    ForeignScope scope(lock_);
+    const auto known = incoming_.find({nonce, connection});
+    if (known == incoming_.end() || known->second->ended) return std::nullopt;
+    Incoming* incoming = known->second.get();
+    // Nothing more arrives; what has, is taken out.
+    incoming->pair->fail();
+    Poll nobody;
+    while (progress(&nobody)) {
+    }
+    if (next_ != have_) return std::nullopt;
+    received = incoming->received;
+    end_incoming(incoming);
+  }
+  resources_.transport->serve_receives();
+  return received;
+}
+
 void VerbsReceiver::peer_gone(uint64_t nonce) {
   {
     ForeignScope scope(lock_);
@@ -216,13 +240,30 @@ bool VerbsReceiver::serve() {
     }
     ended_.erase(ended_.begin(), ended_.begin() + static_cast<ptrdiff_t>(ended));
   }
-  for (const auto& incoming : gone) incoming->pair->close();
+  for (const auto& incoming : gone) {
+    incoming->pair->close();
+    if (!incoming->unbound) continue;
+    resources_.connector->turn_away(incoming->nonce, incoming->request, DisconnectReason::kUnbound,
+                                    incoming->received);
+  }
   return false;
 }
 
 void VerbsReceiver::set_bond(Bond* bond, const Bond& peer) {
-  ForeignScope scope(lock_);
-  *bond = peer;
+  bool unbound = false;
+  {
+    ForeignScope scope(lock_);
+    *bond = peer;
+    if (peer.has_value()) return;
+    for (const auto& [key, incoming] : incoming_) {
+      if (incoming->bond != bond || incoming->ended) continue;
+      incoming->unbound = unbound = true;
+      end_incoming(incoming.get());
+    }
+  }
+  if (!unbound) return;
+  resources_.transport->service().post(
+      [transport = resources_.transport] { transport->serve_receives(); });
 }
 
 // Tells the sender, and gives back what the device has for it.
@@ -230,16 +271,23 @@ void VerbsReceiver::close_incoming(Incoming* incoming) {
   if (incoming->pair == nullptr) return;
   by_number_.erase(incoming->pair->number());
   incoming->pair->close();
-  if (incoming->ended || incoming->broken) return;
+  if ((incoming->ended && !incoming->unbound) || incoming->broken) return;
+  const DisconnectReason reason =
+      incoming->unbound ? DisconnectReason::kUnbound : DisconnectReason::kClosed;
   resources_.transport->service().post(
-      [connector = resources_.connector, nonce = incoming->nonce, request = incoming->request] {
-        connector->turn_away(nonce, request, DisconnectReason::kClosed);
-      });
+      [connector = resources_.connector, nonce = incoming->nonce, request = incoming->request,
+       reason,
+       received = incoming->received] { connector->turn_away(nonce, request, reason, received); });
 }
 
 void VerbsReceiver::close_ways(uint64_t user_data) {
   ForeignScope scope(lock_);
-  // What has come before is received.
+  // What has come before is received, and nothing comes behind it that is not.
+  for (const auto& [key, incoming] : incoming_) {
+    if (incoming->target.user_data == user_data && incoming->pair != nullptr) {
+      incoming->pair->fail();
+    }
+  }
   Poll nobody;
   while (progress(&nobody)) {
   }
@@ -255,6 +303,9 @@ void VerbsReceiver::close_ways(uint64_t user_data) {
 }
 
 void VerbsReceiver::close_all() {
+  for (const auto& [key, incoming] : incoming_) {
+    if (incoming->pair != nullptr) incoming->pair->fail();
+  }
   Poll nobody;
   while (progress(&nobody)) {
   }

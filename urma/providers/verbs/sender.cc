@@ -196,6 +196,31 @@ bool VerbsSender::others_busy(const SendPath* path) const {
   });
 }
 
+void VerbsSender::attend() {
+  ForeignScope scope(queue().lock());
+  if (queue().empty()) return;
+  const bool waiting = queue().advance_paths();
+  queue().announce();
+  if (waiting) look_after();
+}
+
+// Of a group, the first request says which member.
+urma_status_t VerbsSender::advise(RemoteQueue* target) {
+  if (config().trans_mode == URMA_TM_UM || target->type == URMA_JETTY_GROUP) {
+    return Sender::advise(target);
+  }
+  OwnerScope scope(queue().lock());
+  const bool fresh = static_cast<VerbsPath*>(path_to(target))->advise();
+  return fresh ? URMA_SUCCESS : URMA_EEXIST;
+}
+
+urma_status_t VerbsSender::unadvise(RemoteQueue* target) {
+  if (config().trans_mode == URMA_TM_UM || target->type == URMA_JETTY_GROUP) return URMA_SUCCESS;
+  OwnerScope scope(queue().lock());
+  static_cast<VerbsPath*>(path_to(target))->unadvise();
+  return URMA_SUCCESS;
+}
+
 void VerbsSender::close_unwanted() {
   ForeignScope scope(queue().lock());
   for (const auto& path : paths()) static_cast<DevicePath*>(path.get())->close_unwanted();

@@ -58,6 +58,8 @@ class VerbsSender final : public Sender, private CompletionSource, private Conne
   ~VerbsSender() override;
 
   urma_status_t post(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept;
+  urma_status_t advise(RemoteQueue* target) override;
+  urma_status_t unadvise(RemoteQueue* target) override;
 
   const ContextResources& resources() const { return resources_; }
   const DeviceInfo& device() const { return resources_.device->info(); }
@@ -123,6 +125,7 @@ class VerbsSender final : public Sender, private CompletionSource, private Conne
 
   void arm();
   void close_unwanted() override;
+  void attend() override;
 
   // The short way of posts and polls, in short_post.cc and short_poll.cc.
   VerbsPath* short_path(const urma_jfs_wr_t& wr) const;

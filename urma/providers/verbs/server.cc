@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "urma/providers/verbs/server.h"
 
+#include <utility>
+
 #include "urma/base/log.h"
+#include "urma/providers/verbs/one_sided_end.h"
 #include "urma/providers/verbs/receiver.h"
 #include "urma/providers/verbs/transport.h"
 
@@ -19,38 +22,56 @@ VerbsReceiver& receiver_of(const Endpoint& endpoint) {
 
 }  // namespace
 
+Server::Server(VerbsTransport* transport) : transport_(transport) {}
+Server::~Server() = default;
+
 Reply Server::on_connect(const PeerRef& from, const ConnectRequest& request) {
   const ProbeTarget& target = request.target;
   if (target.type > URMA_JETTY_GROUP) return with_answer(Answer::kMalformed);
   const auto known = routes_.find({from.nonce, request.connection});
   ConnectReply reply = {};
-  Place place = {id_kind(target.type), target.eid, target.id};
+  Route route = {from, {id_kind(target.type), target.eid, target.id}, nullptr};
   Answer answer = Answer::kNoResources;
   if (known != routes_.end() && known->second.peer != from) {
     // Another peer has that number: this one calls itself by a foreign nonce.
     answer = Answer::kMalformed;
-  } else if (known != routes_.end()) {
-    // The same again: it ends where it does.
-    place = known->second.place;
-    answer = attach(from, request, place, &reply);
-    uint32_t member;
-    if (target.type == URMA_JETTY_GROUP) {
-      transport_->groups().pick(target.eid, target.id, 0, &member, &reply.members);
-    }
-  } else if (routes_.size() >= kMaxRoutes) {
+  } else if (known == routes_.end() && routes_.size() >= kMaxRoutes) {
     URMA_LOG_LIMITED(WARNING, "{} is refused: {} connections end here already", from.address.text(),
                      kMaxRoutes);
+  } else if (request.one_sided) {
+    answer = attach_one_sided(request, known != routes_.end() ? known->second.one_sided : nullptr,
+                              &reply, &route.one_sided);
+  } else if (known != routes_.end()) {
+    // The same again: it ends where it does.
+    route.place = known->second.place;
+    answer = attach(from, request, route.place, &reply);
+    if (target.type == URMA_JETTY_GROUP) {
+      reply.members = transport_->groups().members(target.eid, target.id);
+    }
   } else if (target.type == URMA_JETTY_GROUP) {
-    answer = attach_member(from, request, &place, &reply);
+    answer = attach_member(from, request, &route.place, &reply);
   } else {
-    answer = attach(from, request, place, &reply);
+    answer = attach(from, request, route.place, &reply);
   }
   if (answer != Answer::kAccepted) return with_answer(answer);
-  reply.member_id = place.id;
+  reply.member_id = route.place.id;
   if (reply.end.qpn != 0 && target.trans_mode != URMA_TM_UM) {
-    remember(from, request, reply, place);
+    remember(from, request, reply, std::move(route));
   }
   return {answer, reply};
+}
+
+Answer Server::attach_one_sided(const ConnectRequest& request,
+                                const std::shared_ptr<QueuePair>& known, ConnectReply* reply,
+                                std::shared_ptr<QueuePair>* pair) {
+  const Answer answer = admits_peer(request.target, &reply->members);
+  if (answer != Answer::kAccepted) return answer;
+  const ContextResources& resources = transport_->resources();
+  // librdmacm would have to connect it.
+  if (resources.device->info().iwarp()) return Answer::kNoSuchObject;
+  *pair = known != nullptr ? known : make_one_sided_end(resources, &no_completions_, request.end);
+  reply->end = (*pair)->address();
+  return answer;
 }
 
 Answer Server::attach_member(const PeerRef& from, const ConnectRequest& request, Place* place,
@@ -91,8 +112,9 @@ Answer Server::attach(const PeerRef& from, const ConnectRequest& request, const 
 }
 
 void Server::remember(const PeerRef& from, const ConnectRequest& request, const ConnectReply& reply,
-                      const Place& place) {
-  if (!routes_.emplace(Key{from.nonce, request.connection}, Route{from, place}).second) return;
+                      Route route) {
+  const Place place = route.place;
+  if (!routes_.emplace(Key{from.nonce, request.connection}, std::move(route)).second) return;
   transport_->incoming().add(from, request, reply, place.kind, place.id);
   transport_->control().watch(from);
 }
@@ -111,15 +133,31 @@ Reply Server::on_disconnect(const PeerRef& from, const DisconnectRequest& reques
   if (!request.by_initiator) {
     // Only who has the other end may say that it has gone.
     if (transport_->asking().leads_to(request.connection, from)) {
-      transport_->connections().turned_away(request.connection, request.reason);
+      transport_->connections().turned_away(request.connection, request.reason, request.received);
       transport_->serve_senders();
     }
-    return with_answer(Answer::kAccepted);
+    return {Answer::kAccepted, DisconnectReply{}};
   }
   const auto route = routes_.find({from.nonce, request.connection});
-  if (route == routes_.end() || route->second.peer != from) return with_answer(Answer::kAccepted);
+  if (route == routes_.end() || route->second.peer != from) {
+    return with_answer(Answer::kNoSuchObject);
+  }
   const Place place = route->second.place;
   const Key key = route->first;
+  if (route->second.one_sided != nullptr) {
+    forget(key.first, key.second);
+    return {Answer::kAccepted, DisconnectReply{}};
+  }
+  if (request.reason == DisconnectReason::kFlushed) {
+    // Where its receiver has ended it, that one is about to say so itself.
+    std::optional<uint64_t> received;
+    transport_->with_endpoint(place.kind, place.eid, place.id, [&](const Endpoint& endpoint) {
+      received = receiver_of(endpoint).settle(key.first, key.second);
+    });
+    if (!received.has_value()) return with_answer(Answer::kNoResources);
+    forget(key.first, key.second);
+    return {Answer::kAccepted, DisconnectReply{*received}};
+  }
   const auto end = [this, place, key] {
     forget(key.first, key.second);
     transport_->with_endpoint(place.kind, place.eid, place.id, [&](const Endpoint& endpoint) {
@@ -131,7 +169,7 @@ Reply Server::on_disconnect(const PeerRef& from, const DisconnectRequest& reques
   } else {
     transport_->acceptor()->finish(key.first, key.second, end);
   }
-  return with_answer(Answer::kAccepted);
+  return {Answer::kAccepted, DisconnectReply{}};
 }
 
 Reply Server::on_segment(const PeerRef& from, const SegmentRequest& request) {
@@ -166,20 +204,21 @@ Reply Server::on_fault(const PeerRef& from, const FaultRequest& request) {
 }
 
 Reply Server::on_probe(const PeerRef& /*from*/, const ProbeRequest& request) {
-  const ProbeTarget& target = request.target;
   ProbeReply reply = {};
-  Answer answer = Answer::kNoSuchObject;
+  return {admits_peer(request.target, &reply.members), reply};
+}
+
+Answer Server::admits_peer(const ProbeTarget& target, uint32_t* members) {
   if (target.type == URMA_JETTY_GROUP) {
-    answer = transport_->groups().admits(target.eid, target.id, target.trans_mode, target.token);
-    uint32_t member;
-    transport_->groups().pick(target.eid, target.id, 0, &member, &reply.members);
-  } else {
-    transport_->with_endpoint(id_kind(target.type), target.eid, target.id,
-                              [&](const Endpoint& endpoint) {
-                                answer = admits(endpoint, target.trans_mode, target.token);
-                              });
+    *members = transport_->groups().members(target.eid, target.id);
+    return transport_->groups().admits(target.eid, target.id, target.trans_mode, target.token);
   }
-  return {answer, reply};
+  Answer answer = Answer::kNoSuchObject;
+  transport_->with_endpoint(id_kind(target.type), target.eid, target.id,
+                            [&](const Endpoint& endpoint) {
+                              answer = admits(endpoint, target.trans_mode, target.token);
+                            });
+  return answer;
 }
 
 void Server::on_peer_lost(const PeerRef& peer, PeerLoss loss) {
@@ -194,6 +233,7 @@ void Server::on_peer_lost(const PeerRef& peer, PeerLoss loss) {
     route = routes_.erase(route);
     transport_->incoming().remove(key.first, key.second);
     ++ended;
+    if (gone.one_sided != nullptr) continue;
     if (transport_->acceptor() != nullptr) transport_->acceptor()->forget(key.first, key.second);
     transport_->with_endpoint(gone.place.kind, gone.place.eid, gone.place.id,
                               [&](const Endpoint& endpoint) {

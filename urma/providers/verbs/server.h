@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -14,11 +15,14 @@
 
 namespace urma::verbs {
 
+class CqPump;
+class QueuePair;
 class VerbsTransport;
 
 class Server final : public ControlServer {
  public:
-  explicit Server(VerbsTransport* transport) : transport_(transport) {}
+  explicit Server(VerbsTransport* transport);
+  ~Server() override;
 
   Reply on_connect(const PeerRef& from, const ConnectRequest& request) override;
   Reply on_disconnect(const PeerRef& from, const DisconnectRequest& request) override;
@@ -41,6 +45,7 @@ class Server final : public ControlServer {
   struct Route {
     PeerRef peer;
     Place place;
+    std::shared_ptr<QueuePair> one_sided;  // what has an end of its own, and none at a receiver
   };
   using Key = std::pair<uint64_t, uint64_t>;  // the peer's nonce, and its number
 
@@ -48,10 +53,15 @@ class Server final : public ControlServer {
                 ConnectReply* reply);
   Answer attach_member(const PeerRef& from, const ConnectRequest& request, Place* place,
                        ConnectReply* reply);
+  // An end that serves what needs no queue here. Throws Error.
+  Answer attach_one_sided(const ConnectRequest& request, const std::shared_ptr<QueuePair>& known,
+                          ConnectReply* reply, std::shared_ptr<QueuePair>* pair);
+  Answer admits_peer(const ProbeTarget& target, uint32_t* members);
   void remember(const PeerRef& from, const ConnectRequest& request, const ConnectReply& reply,
-                const Place& place);
+                Route route);
 
   VerbsTransport* const transport_;
+  std::shared_ptr<CqPump> no_completions_;  // of the one-sided ends
   std::map<Key, Route> routes_;
 };
 

@@ -15,6 +15,7 @@ namespace urma::verbs {
   fruitless_ = 0;
   while (under_way_ != 0 && first()->moved <= at) {
     --under_way_;
+    messages_ += takes_receive(*first());
     queue().complete(take_first(), URMA_CR_SUCCESS);
   }
 }
@@ -33,6 +34,7 @@ namespace urma::verbs {
   done_ = at;
   fruitless_ = 0;
   --under_way_;
+  messages_ += takes_receive(*entry);
   take_out(entry);
   SendQueue::fill_record(*entry, cr);
   queue().leave_at_once(entry);

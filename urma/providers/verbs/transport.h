@@ -49,6 +49,7 @@ class VerbsTransport final : public Transport {
   IncomingList& incoming() { return incoming_; }
   const Device& device() const { return *device_; }
   Registrations& registrations() { return registrations_; }
+  const ContextResources& resources() const { return resources_; }
 
   std::span<const urma_eid_t> eids() const override { return eids_; }
   uint32_t uasid() const override { return config_.uasid; }

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: MIT
+//
+// A server is killed and started again with the same id: its client keeps what it has imported of
+// the queue, and goes on.
+#include <gtest/gtest.h>
+#include <sched.h>
+
+#include <vector>
+
+#include "test/process/endpoint.h"
+#include "test/process/harness.h"
+
+namespace urma_test {
+namespace {
+
+constexpr uint32_t kServerId = 4711;
+constexpr size_t kSize = 4096;
+constexpr uint64_t kReceives = 4;
+constexpr uint64_t kTooMany = 6;  // so many messages find no receive
+constexpr int kRounds = 4;
+// A silent peer is gone after one second, a device that gets no answer gives up after five.
+constexpr milliseconds kLimit{8000};
+
+using RestartTest = ProcessTest;
+
+struct Offer {
+  QueueId queue;
+  SegmentId segment;
+};
+
+// Receives as many messages as it has receives for, and waits to be killed.
+void server(Channel& channel) {
+  Config config;
+  config.id = kServerId;
+  Endpoint endpoint(config);
+  std::vector<char> memory(kSize);
+  urma_target_seg_t* segment = endpoint.add(memory.data(), memory.size());
+  for (uint64_t i = 0; i < kReceives; ++i) {
+    endpoint.post_receive(segment, memory.data(), kSize / 2, i);
+  }
+  channel.send(Offer{endpoint.queue_id(), endpoint.segment_id(segment)});
+  for (uint64_t i = 0; i < kReceives; ++i) wait_for_success(endpoint.receive_jfc, i);
+  channel.send('r');
+  channel.receive<char>();
+}
+
+class Client {
+ public:
+  explicit Client(Channel& channel) : channel_(channel) {
+    segment_ = endpoint.add(memory_.data(), memory_.size());
+  }
+
+  void send(uint64_t user_ctx) {
+    urma_sge_t local = piece(segment_, memory_.data(), 64);
+    endpoint.post(send_request(queue_, &local, user_ctx));
+  }
+  // Its queue was imported once, what its memory is called is new each time.
+  void meet_server() {
+    const auto offer = channel_.receive<Offer>();
+    if (queue_ == nullptr) queue_ = endpoint.import(offer.queue);
+    remote_ = endpoint.import(offer.segment);
+  }
+  void write(uint64_t user_ctx) {
+    urma_sge_t local = piece(segment_, memory_.data(), 64);
+    urma_sge_t there = piece(remote_, remote_->seg.ubva.va + kSize / 2, 64);
+    endpoint.post(write_request(queue_, &local, &there, user_ctx));
+    wait_for_success(endpoint.send_jfc, user_ctx);
+  }
+  void forget_memory() { endpoint.unimport(remote_); }
+
+  Endpoint endpoint;
+
+ private:
+  Channel& channel_;
+  std::vector<char> memory_ = std::vector<char>(kSize);
+  urma_target_seg_t* segment_;
+  urma_target_jetty_t* queue_ = nullptr;
+  urma_target_seg_t* remote_ = nullptr;
+};
+
+// What is under way ends with the server; what is posted when the next one is there, reaches it.
+TEST_F(RestartTest, ClientGoesOnWithTheNextServer) {
+  Child client("client", [](Channel& channel) {
+    Client self(channel);
+    for (int round = 0; round < kRounds; ++round) {
+      self.meet_server();
+      self.write(100);
+      for (uint64_t i = 0; i < kReceives + kTooMany; ++i) self.send(i);
+      for (uint64_t i = 0; i < kReceives; ++i) wait_for_success(self.endpoint.send_jfc, i);
+      channel.sync();  // and it is killed
+      const auto killed = Clock::now();
+      for (uint64_t i = 0; i < kTooMany; ++i) {
+        wait_for_status(self.endpoint.send_jfc, URMA_CR_ACK_TIMEOUT_ERR);
+      }
+      EXPECT_LT(Clock::now() - killed, patience(kLimit));
+      self.forget_memory();
+      channel.sync();
+    }
+    self.endpoint.close();
+  });
+  for (int round = 0; round < kRounds; ++round) {
+    Child next("server", server);
+    client.channel().send(next.channel().receive<Offer>());
+    next.channel().receive<char>();
+    next.kill();
+    client.channel().sync();
+    client.channel().sync();
+  }
+  client.expect_success();
+}
+
+// The next one is there before the client knows that the old one is gone.
+TEST_F(RestartTest, ServerIsBackAtOnce) {
+  Child client("client", [](Channel& channel) {
+    Client self(channel);
+    for (int round = 0; round < kRounds; ++round) {
+      self.meet_server();
+      const auto begin = Clock::now();
+      uint64_t reached = 0;
+      while (reached < kReceives) {
+        self.send(reached);
+        const urma_cr_t record = wait_for(self.endpoint.send_jfc);
+        EXPECT_TRUE(record.status == URMA_CR_SUCCESS || record.status == URMA_CR_ACK_TIMEOUT_ERR)
+            << record.status;
+        if (record.status == URMA_CR_SUCCESS) ++reached;
+        ASSERT_LT(Clock::now() - begin, patience(kLimit));
+      }
+      self.write(100);
+      self.forget_memory();
+      channel.sync();
+    }
+    self.endpoint.close();
+  });
+  for (int round = 0; round < kRounds; ++round) {
+    Child next("server", server);
+    client.channel().send(next.channel().receive<Offer>());
+    next.channel().receive<char>();
+    client.channel().sync();
+    next.kill();
+  }
+  client.expect_success();
+}
+
+}  // namespace
+}  // namespace urma_test

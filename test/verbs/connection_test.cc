@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: MIT
+//
+// How connections begin and end, and what becomes of the requests that are under way then.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+#include "test/verbs/requests.h"
+
+namespace urma::verbs {
+namespace {
+
+// The statuses of so many completions.
+std::vector<urma_cr_status_t> statuses(Pair* pair, size_t count) {
+  std::vector<urma_cr_status_t> all;
+  for (const urma_cr_t& record : pair->sent(count)) all.push_back(record.status);
+  return all;
+}
+
+using Statuses = std::vector<urma_cr_status_t>;
+
+// Of an RC jetty that is bound when the test says so.
+struct BoundPair : Pair {
+  BoundPair()
+      : Pair({}, 16, [](urma_jfs_cfg_t* jfs, urma_jfr_cfg_t* jfr) {
+          jfs->trans_mode = jfr->trans_mode = URMA_TM_RC;
+        }) {
+    fabric.connector.endpoints[1000].bond = &bond;
+    send->sender->bind(target.get());
+  }
+  ~BoundPair() { send->sender->unbind(); }
+  void bind() { receive->receiver->set_bond(&bond, send->sender->id()); }
+  void unbind() {
+    receive->receiver->set_bond(&bond, std::nullopt);
+    fabric.settle();
+  }
+
+  Bond bond;
+};
+
+// Two messages find a receive, and all they leave behind is known to the receiver alone.
+void post_with_completions_held(Pair* pair) {
+  pair->connect();
+  ASSERT_EQ(pair->post_receive(1), URMA_SUCCESS);
+  ASSERT_EQ(pair->post_receive(2), URMA_SUCCESS);
+  pair->fabric.fake->hold(pair->sender_pair());
+  Chain chain(pair->target.get());
+  chain.send(pair->here->sge(0, 8), 1);
+  chain.write(pair->here->sge(0, 8), pair->there->remote_sge(0, 8), 2);
+  chain.send(pair->here->sge(0, 8), 3);
+  chain.write(pair->here->sge(0, 8), pair->there->remote_sge(0, 8), 4);
+  chain.send(pair->here->sge(0, 8), 5);
+  ASSERT_EQ(pair->post(&chain), URMA_SUCCESS);
+}
+
+TEST(ConnectionTest, FlushSaysWhatWasReceived) {
+  NEEDS_FAKE();
+  Pair pair;
+  post_with_completions_held(&pair);
+  pair.send->sender->set_state(URMA_JETTY_STATE_ERROR);
+  // What is posted meanwhile has its place behind.
+  Chain late(pair.target.get());
+  late.write(pair.here->sge(0, 8), pair.there->remote_sge(0, 8), 6);
+  ASSERT_EQ(pair.post(&late), URMA_SUCCESS);
+  EXPECT_EQ(statuses(&pair, 7),
+            (Statuses{URMA_CR_SUCCESS, URMA_CR_SUCCESS, URMA_CR_SUCCESS, URMA_CR_WR_FLUSH_ERR,
+                      URMA_CR_WR_FLUSH_ERR, URMA_CR_WR_FLUSH_ERR_DONE, URMA_CR_WR_FLUSH_ERR}));
+  EXPECT_EQ(pair.received(2)[1].status, URMA_CR_SUCCESS);
+  EXPECT_EQ(pair.fabric.connector.settles, 1);
+  pair.send->sender->set_state(URMA_JETTY_STATE_READY);
+  pair.connect();
+}
+
+TEST(ConnectionTest, FlushGoesOnBehindAnother) {
+  NEEDS_FAKE();
+  Pair pair;
+  post_with_completions_held(&pair);
+  pair.send->sender->set_state(URMA_JETTY_STATE_SUSPENDED);
+  Chain late(pair.target.get());
+  late.write(pair.here->sge(0, 8), pair.there->remote_sge(0, 8), 6);
+  ASSERT_EQ(pair.post(&late), URMA_SUCCESS);
+  pair.send->sender->set_state(URMA_JETTY_STATE_READY);
+  // Nothing was answered yet.
+  pair.send->sender->set_state(URMA_JETTY_STATE_ERROR);
+  EXPECT_EQ(statuses(&pair, 7),
+            (Statuses{URMA_CR_SUCCESS, URMA_CR_SUCCESS, URMA_CR_SUCCESS, URMA_CR_WR_FLUSH_ERR,
+                      URMA_CR_WR_FLUSH_ERR, URMA_CR_WR_FLUSH_ERR, URMA_CR_WR_FLUSH_ERR_DONE}));
+}
+
+TEST(ConnectionTest, ReceiverThatCannotSayYetIsAskedAgain) {
+  NEEDS_FAKE();
+  Pair pair;
+  post_with_completions_held(&pair);
+  pair.fabric.connector.knows_count = false;
+  pair.send->sender->set_state(URMA_JETTY_STATE_ERROR);
+  const uint64_t begin = monotonic_ns();
+  urma_cr_t none;
+  while (pair.fabric.connector.settles < 3 && monotonic_ns() - begin < 10'000'000'000) {
+    pair.fabric.settle();
+    EXPECT_EQ(pair.send_jfc->poll(1, &none), 0);
+  }
+  pair.fabric.connector.knows_count = true;
+  EXPECT_EQ(statuses(&pair, 3), (Statuses{URMA_CR_SUCCESS, URMA_CR_SUCCESS, URMA_CR_SUCCESS}));
+}
+
+TEST(ConnectionTest, ReceiverThatNeverSaysIsNotWaitedForLong) {
+  NEEDS_FAKE();
+  Pair pair;
+  post_with_completions_held(&pair);
+  pair.fabric.connector.knows_count = false;
+  pair.send->sender->set_state(URMA_JETTY_STATE_ERROR);
+  EXPECT_EQ(statuses(&pair, 6),
+            (Statuses{URMA_CR_WR_FLUSH_ERR, URMA_CR_WR_FLUSH_ERR, URMA_CR_WR_FLUSH_ERR,
+                      URMA_CR_WR_FLUSH_ERR, URMA_CR_WR_FLUSH_ERR, URMA_CR_WR_FLUSH_ERR_DONE}));
+}
+
+TEST(ConnectionTest, QueueEndsWhileItsReceiverIsAsked) {
+  NEEDS_FAKE();
+  Pair pair;
+  post_with_completions_held(&pair);
+  pair.send->sender->set_state(URMA_JETTY_STATE_ERROR);
+  pair.send.reset();
+  pair.fabric.settle();
+  EXPECT_TRUE(pair.fabric.fake->queue_pairs().empty());
+}
+
+TEST(ConnectionTest, PeerThatIsGoneEndsWhatIsFlushed) {
+  NEEDS_FAKE();
+  Pair pair;
+  pair.connect();
+  pair.fabric.fake->stall_all();
+  Chain chain(pair.target.get());
+  chain.send(pair.here->sge(0, 8), 1);
+  chain.write(pair.here->sge(0, 8), pair.there->remote_sge(0, 8), 2);
+  ASSERT_EQ(pair.post(&chain), URMA_SUCCESS);
+  pair.fabric.connections.lost(1);
+  pair.send->sender->set_state(URMA_JETTY_STATE_ERROR);
+  EXPECT_EQ(statuses(&pair, 3), (Statuses{URMA_CR_ACK_TIMEOUT_ERR, URMA_CR_ACK_TIMEOUT_ERR,
+                                          URMA_CR_WR_FLUSH_ERR_DONE}));
+  EXPECT_EQ(pair.fabric.connector.settles, 0);
+}
+
+// What the receiver has is done, what it has not waits for its next bind; nobody polls the sender.
+TEST(ConnectionTest, MessagesOutliveTheUnbindOfTheirReceiver) {
+  NEEDS_FAKE();
+  BoundPair pair;
+  pair.bind();
+  post_with_completions_held(&pair);
+  pair.unbind();
+  EXPECT_EQ(pair.received(2)[1].user_ctx, 2U);
+  ASSERT_EQ(pair.post_receive(3), URMA_SUCCESS);
+  pair.fabric.settle();
+  urma_cr_t none;
+  EXPECT_EQ(pair.receive_jfc->poll(1, &none), 0);
+  pair.bind();
+  EXPECT_EQ(pair.received(1)[0].user_ctx, 3U);
+  EXPECT_EQ(statuses(&pair, 5), Statuses(5, URMA_CR_SUCCESS));
+  EXPECT_EQ(pair.receive_jfc->poll(1, &none), 0);
+}
+
+TEST(ConnectionTest, AtomicsThatMayHaveBeenExecutedAreNotRepeated) {
+  NEEDS_FAKE();
+  BoundPair pair;
+  pair.bind();
+  pair.connect();
+  pair.fabric.fake->hold(pair.sender_pair());
+  Chain chain(pair.target.get());
+  chain.atomic(URMA_OPC_FADD, pair.here->sge(0, 8), pair.there->remote_sge(0, 8), 1, 0, 1);
+  ASSERT_EQ(pair.post(&chain), URMA_SUCCESS);
+  pair.unbind();
+  EXPECT_EQ(statuses(&pair, 1), Statuses{URMA_CR_REM_OPERATION_ERR});
+  EXPECT_EQ(pair.there->words[0], 1U);
+}
+
+TEST(ConnectionTest, OneSidedRequestsNeedNoBind) {
+  BoundPair pair;
+  pair.here->words[0] = 77;
+  Chain chain(pair.target.get());
+  chain.write(pair.here->sge(0, 8), pair.there->remote_sge(0, 8), 1);
+  chain.read({pair.here->sge(8, 8)}, pair.there->remote_sge(0, 8), 2);
+  ASSERT_EQ(pair.post(&chain), URMA_SUCCESS);
+  EXPECT_EQ(statuses(&pair, 2), (Statuses{URMA_CR_SUCCESS, URMA_CR_SUCCESS}));
+  EXPECT_EQ(pair.here->words[1], 77U);
+
+  // A message waits, and what is posted behind it as well.
+  ASSERT_EQ(pair.post_receive(9), URMA_SUCCESS);
+  Chain more(pair.target.get());
+  more.write(pair.here->sge(0, 8), pair.there->remote_sge(16, 8), 3, /*signalled=*/false);
+  more.send(pair.here->sge(0, 8), 4);
+  more.write(pair.here->sge(0, 8), pair.there->remote_sge(24, 8), 5);
+  ASSERT_EQ(pair.post(&more), URMA_SUCCESS);
+  const uint64_t begin = monotonic_ns();
+  urma_cr_t none;
+  const int before = pair.fabric.connector.connects;
+  while (pair.fabric.connector.connects < before + 3 && monotonic_ns() - begin < 10'000'000'000) {
+    pair.fabric.settle();
+    EXPECT_EQ(pair.send_jfc->poll(1, &none), 0);
+  }
+  EXPECT_EQ(pair.there->words[2], 77U);
+  EXPECT_EQ(pair.there->words[3], 0U);
+  EXPECT_EQ(pair.receive_jfc->poll(1, &none), 0);
+  pair.bind();
+  EXPECT_EQ(statuses(&pair, 2), (Statuses{URMA_CR_SUCCESS, URMA_CR_SUCCESS}));
+  EXPECT_EQ(pair.received(1)[0].user_ctx, 9U);
+  EXPECT_EQ(pair.there->words[3], 77U);
+}
+
+TEST(ConnectionTest, AdviceConnects) {
+  NEEDS_FAKE();
+  Pair pair;
+  EXPECT_EQ(pair.send->sender->advise(pair.target.get()), URMA_SUCCESS);
+  EXPECT_EQ(pair.send->sender->advise(pair.target.get()), URMA_EEXIST);
+  pair.fabric.settle();
+  EXPECT_EQ(pair.fabric.fake->queue_pairs().size(), 2U);
+  pair.connect();
+  EXPECT_EQ(pair.fabric.connector.connects, 1);
+  EXPECT_EQ(pair.send->sender->unadvise(pair.target.get()), URMA_SUCCESS);
+  pair.fabric.settle();
+  EXPECT_TRUE(pair.fabric.fake->queue_pairs().empty());
+  pair.connect();
+  EXPECT_EQ(pair.send->sender->advise(pair.target.get()), URMA_SUCCESS);
+  EXPECT_EQ(pair.fabric.connector.connects, 2);
+}
+
+TEST(ConnectionTest, AdviceThatCameTooEarlyHarmsNoRequest) {
+  Pair pair;
+  pair.fabric.connector.refusal = Answer::kNoSuchObject;
+  EXPECT_EQ(pair.send->sender->advise(pair.target.get()), URMA_SUCCESS);
+  pair.fabric.settle();
+  pair.fabric.connector.refusal = Answer::kAccepted;
+  pair.connect();
+  EXPECT_EQ(pair.fabric.connector.connects, 2);
+}
+
+}  // namespace
+}  // namespace urma::verbs
