@@ -330,6 +330,38 @@ typedef enum urma_ext_perf_op {
 // Specification: none, an extension.
 urma_status_t urma_ext_perf(uint32_t pid, urma_ext_perf_op_t op, char* text, uint32_t* len);
 
+// -------------------------------------------------------------------------------------------------
+// Atomics in one call, as urma_write and urma_read are WRITE and READ in one call
+//
+// `dst`, in the segment `dst_tseg` of the peer, is what is changed, and a multiple of `len`, 4 or 8.
+// What was there before comes to `src`, in the registered segment `src_tseg`. They always leave a
+// completion record: flag.bs.complete_enable counts as set. Thread-safe, unless the JFS is
+// lock_free. They return what urma_post_jfs_wr returns for the one request; URMA_EINVAL where a
+// pointer is NULL.
+// -------------------------------------------------------------------------------------------------
+
+// Stores `swap` where `dst` holds `compare`. Of 16 bytes too, where max_cas_size says so: `compare`
+// and `swap` are the addresses of the values then.
+// Specification: Data Plane, 3. Completion Record.
+urma_status_t urma_cas(urma_jfs_t* jfs, urma_target_jetty_t* target_jfr,
+                       urma_target_seg_t* dst_tseg, urma_target_seg_t* src_tseg, uint64_t dst,
+                       uint64_t src, uint32_t len, uint64_t compare, uint64_t swap,
+                       urma_jfs_wr_flag_t flag, uint64_t user_ctx);
+
+// Adds `operand` to what `dst` holds.
+// Specification: Data Plane, 3. Completion Record, under the name below.
+urma_status_t urma_faa(urma_jfs_t* jfs, urma_target_jetty_t* target_jfr,
+                       urma_target_seg_t* dst_tseg, urma_target_seg_t* src_tseg, uint64_t dst,
+                       uint64_t src, uint32_t len, uint64_t operand, urma_jfs_wr_flag_t flag,
+                       uint64_t user_ctx);
+
+// The same as urma_faa.
+// Specification: Data Plane, 3. Completion Record.
+urma_status_t urma_fao(urma_jfs_t* jfs, urma_target_jetty_t* target_jfr,
+                       urma_target_seg_t* dst_tseg, urma_target_seg_t* src_tseg, uint64_t dst,
+                       uint64_t src, uint32_t len, uint64_t operand, urma_jfs_wr_flag_t flag,
+                       uint64_t user_ctx);
+
 #ifdef __cplusplus
 }
 #endif
