@@ -70,11 +70,13 @@ class Registry {
   // From the provider's init, where it succeeds but has fewer devices than one might expect: why.
   // Whoever asks for the providers is told; nothing is logged.
   virtual void explain(urma_provider_ops_t* ops, const std::string& reason) = 0;
+  // What is told from now on of a port of a device that was added. From any thread.
+  virtual void set_port_state(const char* device, uint32_t port, urma_port_state_t state) = 0;
 };
 
 }  // namespace urma
 
-inline constexpr uint32_t kUrmaHostVersion = 4;
+inline constexpr uint32_t kUrmaHostVersion = 5;
 
 // The versioned table. `runtime` is made by the first call of runtime(), which throws Error where
 // the runtime directory cannot be used.

@@ -96,6 +96,15 @@ void DeviceTable::explain(urma_provider_ops_t* ops, const std::string& reason) {
   reasons_[ops] = reason;
 }
 
+void DeviceTable::set_port_state(const char* device, uint32_t port, urma_port_state_t state) {
+  const std::lock_guard lock(mutex_);
+  urma_sysfs_dev* entry = named(device);
+  if (entry == nullptr || port >= entry->attrs.back()->port_cnt) return;
+  urma_device_attr_t attr = *entry->attrs.back();
+  attr.port_attr[port].state = state;
+  store_attr(entry, attr);
+}
+
 void DeviceTable::init_providers(urma_init_attr_t* conf) {
   std::vector<Provider> candidates;
   std::vector<urma_ext_provider_t> failed;

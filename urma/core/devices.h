@@ -40,6 +40,7 @@ class DeviceTable final : public Registry {
   void add_provider(urma_provider_ops_t* ops) override;
   void add_device(urma_provider_ops_t* ops, const DeviceDescription& device) override;
   void explain(urma_provider_ops_t* ops, const std::string& reason) override;
+  void set_port_state(const char* device, uint32_t port, urma_port_state_t state) override;
 
   bool has_providers() const;
   // Drops each provider whose init fails; afterwards the devices are there.
