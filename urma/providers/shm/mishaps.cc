@@ -36,8 +36,8 @@ void Mishaps::later(uint64_t ms, Service::Task task) {
 void Mishaps::plan(const FaultRule& rule) {
   switch (rule.kind) {
     case FaultKind::kPort:
-      later(rule.at_ms, [this] { set_port(false); });
-      if (rule.for_ms != 0) later(rule.at_ms + rule.for_ms, [this] { set_port(true); });
+      later(rule.at_ms, [this] { set_port(0, false); });
+      if (rule.for_ms != 0) later(rule.at_ms + rule.for_ms, [this] { set_port(0, true); });
       break;
     case FaultKind::kEid:
       later(rule.at_ms,
@@ -51,7 +51,8 @@ void Mishaps::plan(const FaultRule& rule) {
   }
 }
 
-void Mishaps::set_port(bool up) {
+void Mishaps::set_port(uint32_t port, bool up) {
+  if (port != 0) return;
   const std::lock_guard lock(mutex_);
   if (std::exchange(port_up_, up) == up) return;
   URMA_LOG(WARNING, "port 0 of {} is {} now", kDeviceName, up ? "up" : "down");

@@ -14,15 +14,15 @@
 
 namespace urma::shm {
 
-class Mishaps {
+class Mishaps final : public PortControl {
  public:
   Mishaps(local::Transport* transport, Registry* registry, DeviceEvents* events)
       : transport_(transport), registry_(registry), events_(events) {}
 
   // The first context was made: the clock of the faults that go by it starts.
   void begin() noexcept;
-  // From any thread. Nothing happens where the port is in this state already.
-  void set_port(bool up);
+  // There is one port, 0.
+  void set_port(uint32_t port, bool up) override;
 
  private:
   void later(uint64_t ms, Service::Task task);

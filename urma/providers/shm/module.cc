@@ -46,12 +46,13 @@ urma_status_t init(urma_init_attr_t* /*conf*/) noexcept {
     if (provider != nullptr) fail(URMA_EEXIST, "the shm provider is initialised already");
     auto made = std::make_unique<Provider>(*host());
     const auto eids = made->transport.runtime().eids();
-    const DeviceDescription device = {kDeviceName,
-                                      URMA_TRANSPORT_UB,
-                                      made->attr,
-                                      eids.data(),
-                                      static_cast<uint32_t>(eids.size()),
-                                      &made->inspector};
+    DeviceDescription device = {kDeviceName,
+                                URMA_TRANSPORT_UB,
+                                made->attr,
+                                eids.data(),
+                                static_cast<uint32_t>(eids.size()),
+                                &made->inspector};
+    device.ports = &made->mishaps;
     host()->registry->add_device(&provider_ops, device);
     context_ops = make_ops("shm");
     if (made->transport.faults() != nullptr) {

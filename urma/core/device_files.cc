@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: MIT
+#include "urma/core/device_files.h"
+
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/file.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+
+#include "urma/base/error.h"
+#include "urma/base/guard.h"
+#include "urma/base/log.h"
+#include "urma/core/files.h"
+
+namespace urma::core {
+namespace {
+
+// Whoever clears up holds the folder for some milliseconds.
+constexpr int kTries = 200;
+constexpr timespec kBetweenTries{0, 1'000'000};
+
+void make_folder(const std::string& path) {
+  if (::mkdir(path.c_str(), 0700) == 0) {
+    // The program's umask may have taken bits away.
+    ::chmod(path.c_str(), 0700);
+  } else if (errno != EEXIST) {
+    fail_errno(URMA_FAIL, urma::format("making {}", path));
+  }
+}
+
+bool same_folder(const Fd& fd, const std::string& path) {
+  struct stat opened, named;
+  return ::fstat(fd.get(), &opened) == 0 && ::lstat(path.c_str(), &named) == 0 &&
+         opened.st_ino == named.st_ino && opened.st_dev == named.st_dev;
+}
+
+void remove_inside(const std::string& path) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(path, error)) {
+    std::error_code ignored;
+    std::filesystem::remove_all(entry.path(), ignored);
+  }
+}
+
+void write_file(const std::string& path, const AttributeFile& file) {
+  const Fd fd =
+      checked_fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600),
+                 urma::format("making {}", path));
+  const auto written = ::write(fd.get(), file.text.data(), file.text.size());
+  if (written != static_cast<ssize_t>(file.text.size())) {
+    fail_errno(URMA_FAIL, urma::format("writing {}", path));
+  }
+  ::fchmod(fd.get(), file.writable ? 0644 : 0444);
+}
+
+}  // namespace
+
+DeviceFiles::DeviceFiles(Service& service, const std::string& runtime_path, uint32_t slot,
+                         const std::vector<ShownDevice>& devices)
+    : service_(service), path_(runtime_path + "/class"), slot_(slot) {
+  for (int i = 0; !try_hold(); ++i) {
+    if (i == kTries) fail(URMA_FAIL, "{} stays locked by a process that ends", path_);
+    ::nanosleep(&kBetweenTries, nullptr);
+  }
+  make_folder(path_ + "/ubcore");
+  for (const ShownDevice& device : devices) write_device(device);
+  watch(devices);
+}
+
+// Alone with the folder, nobody needs what is in it any more. False where somebody else is at it.
+bool DeviceFiles::try_hold() {
+  make_folder(path_);
+  held_ = checked_fd(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW),
+                     urma::format("opening {}", path_));
+  if (::flock(held_.get(), LOCK_EX | LOCK_NB) == 0 && same_folder(held_, path_)) {
+    remove_inside(path_);
+  }
+  return ::flock(held_.get(), LOCK_SH | LOCK_NB) == 0 && same_folder(held_, path_);
+}
+
+DeviceFiles::~DeviceFiles() {
+  if (inotify_.valid()) service_.unwatch(inotify_.get());
+  guarded(URMA_LOG_SITE, [this] {
+    if (::flock(held_.get(), LOCK_EX | LOCK_NB) != 0 || !same_folder(held_, path_)) return;
+    remove_inside(path_);
+    ::rmdir(path_.c_str());
+  });
+}
+
+// Nobody ever sees half of it: it gets its name when it is complete.
+void DeviceFiles::write_device(const ShownDevice& device) {
+  const auto place = urma::format("{}/ubcore/{}", path_, device.name);
+  std::error_code error;
+  if (std::filesystem::exists(place, error)) return;
+  const auto made = urma::format("{}/.{}-{}", path_, slot_, device.name);
+  std::filesystem::remove_all(made, error);
+  make_folder(made);
+  for (const AttributeFile& file : device.files) {
+    for (size_t slash = file.name.find('/'); slash != std::string::npos;
+         slash = file.name.find('/', slash + 1)) {
+      make_folder(urma::format("{}/{}", made, file.name.substr(0, slash)));
+    }
+    write_file(urma::format("{}/{}", made, file.name), file);
+  }
+  // Another process may have been faster.
+  if (::rename(made.c_str(), place.c_str()) != 0) std::filesystem::remove_all(made, error);
+}
+
+void DeviceFiles::watch(const std::vector<ShownDevice>& devices) {
+  inotify_ = Fd(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
+  for (const ShownDevice& device : devices) {
+    for (uint32_t i = 0; device.control != nullptr && i < device.ports; ++i) {
+      const auto folder = urma::format("{}/ubcore/{}/port{}", path_, device.name, i);
+      const int watched = ::inotify_add_watch(inotify_.get(), folder.c_str(), IN_CLOSE_WRITE);
+      if (watched < 0) {
+        URMA_LOG(INFO, "{} cannot be watched ({}): what is written there has no effect here",
+                 folder, std::strerror(errno));
+        continue;
+      }
+      ports_[watched] = {folder + "/state", i, device.control};
+      // What was written before holds for who comes later, too.
+      read_port(ports_[watched]);
+    }
+  }
+  if (ports_.empty()) {
+    inotify_.reset();
+    return;
+  }
+  service_.watch(inotify_.get(), EPOLLIN, [this](uint32_t) { read_events(); });
+}
+
+void DeviceFiles::read_events() {
+  alignas(inotify_event) char buffer[4096];
+  ssize_t length;
+  while ((length = ::read(inotify_.get(), buffer, sizeof buffer)) > 0) {
+    for (ssize_t at = 0; at < length;) {
+      const auto* event = reinterpret_cast<const inotify_event*>(buffer + at);
+      at += static_cast<ssize_t>(sizeof *event + event->len);
+      const auto port = ports_.find(event->wd);
+      if (port == ports_.end()) continue;
+      guarded(URMA_LOG_SITE, [&] { read_port(port->second); });
+    }
+  }
+}
+
+void DeviceFiles::read_port(const Port& port) {
+  auto state = read_small_file(AT_FDCWD, port.file);
+  if (!state) return;
+  if (!state->empty() && state->back() == '\n') state->pop_back();
+  if (*state == "1" || *state == "4") {
+    port.control->set_port(port.number, *state == "4");
+  } else if (!state->empty()) {
+    URMA_LOG_LIMITED(WARNING, "{}: '{:.32}' is no state; write 1 (down) or 4 (active)", port.file,
+                     *state);
+  }
+}
+
+}  // namespace urma::core
