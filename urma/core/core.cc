@@ -17,6 +17,7 @@
 #include "urma/core/export.h"
 #include "urma/core/inspect_server.h"
 #include "urma/core/log_sink.h"
+#include "urma/core/regions.h"
 #include "urma/core/runtime.h"
 #include "urma/core/service_thread.h"
 #include "urma/core/settings.h"
@@ -146,6 +147,7 @@ bool end() {
       self.service.run([&] {
         // A provider may have been the first to ask for the runtime, as it ended.
         self.inspect.reset();
+        regions().clear(self.runtime.load(std::memory_order_relaxed)->dir_fd());
         delete self.runtime.exchange(nullptr, std::memory_order_relaxed);
       });
     });
