@@ -24,7 +24,6 @@
 namespace {
 
 using namespace urma::core;  // NOLINT(build/namespaces)
-using urma::Error;
 using urma::Fd;
 
 constexpr uint32_t kAllRights = URMA_ACCESS_READ | URMA_ACCESS_WRITE | URMA_ACCESS_ATOMIC;
@@ -254,7 +253,13 @@ URMA_EXPORT urma_target_ur_t* urma_import_ur(urma_context_t* ctx, const char* na
     region->access = record.access;
     // Before the first look, so that no change is missed.
     region->changes = watch_changes(here);
-    bring_up_to_date(region.get(), members_of(here, record));
+    const std::vector<Member> members = members_of(here, record);
+    bring_up_to_date(region.get(), members);
+    if (region->imported.size() != members.size()) {
+      unimport_all(region.get());
+      urma::fail(URMA_ENOMEM, "{}: {} segments of region \"{}\" could not all be imported", call,
+                 members.size(), name);
+    }
     return region.release();
   });
 }

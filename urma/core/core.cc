@@ -100,11 +100,11 @@ void refuse_after_fork(const char* call) {
 // The process works as well without them; why there are none is in the log.
 void show_devices() {
   auto& self = process();
-  const auto* made = self.runtime.load(std::memory_order_relaxed);
+  auto* made = self.runtime.load(std::memory_order_relaxed);
   if (made == nullptr) return;
   guarded(URMA_LOG_SITE, [&] {
     self.service.run([&] {
-      self.files = std::make_unique<DeviceFiles>(self.service, made->path(), made->slot(),
+      self.files = std::make_unique<DeviceFiles>(made->janitor(), made->path(), made->slot(),
                                                  self.devices.shown());
     });
   });

@@ -2,9 +2,7 @@
 #include "urma/core/device_files.h"
 
 #include <fcntl.h>
-#include <sys/epoll.h>
 #include <sys/file.h>
-#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -60,11 +58,23 @@ void write_file(const std::string& path, const AttributeFile& file) {
   ::fchmod(fd.get(), file.writable ? 0644 : 0444);
 }
 
+void read_port(const std::string& file, uint32_t port, PortControl* control) {
+  auto state = read_small_file(AT_FDCWD, file);
+  if (!state) return;
+  if (!state->empty() && state->back() == '\n') state->pop_back();
+  if (*state == "1" || *state == "4") {
+    control->set_port(port, *state == "4");
+  } else if (!state->empty()) {
+    URMA_LOG_LIMITED(WARNING, "{}: '{:.32}' is no state; write 1 (down) or 4 (active)", file,
+                     *state);
+  }
+}
+
 }  // namespace
 
-DeviceFiles::DeviceFiles(Service& service, const std::string& runtime_path, uint32_t slot,
+DeviceFiles::DeviceFiles(Janitor& janitor, const std::string& runtime_path, uint32_t slot,
                          const std::vector<ShownDevice>& devices)
-    : service_(service), path_(runtime_path + "/class"), slot_(slot) {
+    : janitor_(janitor), path_(runtime_path + "/class"), slot_(slot) {
   for (int i = 0; !try_hold(); ++i) {
     if (i == kTries) fail(URMA_FAIL, "{} stays locked by a process that ends", path_);
     ::nanosleep(&kBetweenTries, nullptr);
@@ -86,7 +96,7 @@ bool DeviceFiles::try_hold() {
 }
 
 DeviceFiles::~DeviceFiles() {
-  if (inotify_.valid()) service_.unwatch(inotify_.get());
+  for (const int watched : watched_) janitor_.unwatch(watched);
   guarded(URMA_LOG_SITE, [this] {
     if (::flock(held_.get(), LOCK_EX | LOCK_NB) != 0 || !same_folder(held_, path_)) return;
     remove_inside(path_);
@@ -114,51 +124,22 @@ void DeviceFiles::write_device(const ShownDevice& device) {
 }
 
 void DeviceFiles::watch(const std::vector<ShownDevice>& devices) {
-  inotify_ = Fd(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
   for (const ShownDevice& device : devices) {
     for (uint32_t i = 0; device.control != nullptr && i < device.ports; ++i) {
       const auto folder = urma::format("{}/ubcore/{}/port{}", path_, device.name, i);
-      const int watched = ::inotify_add_watch(inotify_.get(), folder.c_str(), IN_CLOSE_WRITE);
+      const auto read = [file = folder + "/state", i, control = device.control] {
+        guarded(URMA_LOG_SITE, [&] { read_port(file, i, control); });
+      };
+      const int watched = janitor_.watch(folder, read);
       if (watched < 0) {
         URMA_LOG(INFO, "{} cannot be watched ({}): what is written there has no effect here",
                  folder, std::strerror(errno));
         continue;
       }
-      ports_[watched] = {folder + "/state", i, device.control};
+      watched_.push_back(watched);
       // What was written before holds for who comes later, too.
-      read_port(ports_[watched]);
+      read();
     }
-  }
-  if (ports_.empty()) {
-    inotify_.reset();
-    return;
-  }
-  service_.watch(inotify_.get(), EPOLLIN, [this](uint32_t) { read_events(); });
-}
-
-void DeviceFiles::read_events() {
-  alignas(inotify_event) char buffer[4096];
-  ssize_t length;
-  while ((length = ::read(inotify_.get(), buffer, sizeof buffer)) > 0) {
-    for (ssize_t at = 0; at < length;) {
-      const auto* event = reinterpret_cast<const inotify_event*>(buffer + at);
-      at += static_cast<ssize_t>(sizeof *event + event->len);
-      const auto port = ports_.find(event->wd);
-      if (port == ports_.end()) continue;
-      guarded(URMA_LOG_SITE, [&] { read_port(port->second); });
-    }
-  }
-}
-
-void DeviceFiles::read_port(const Port& port) {
-  auto state = read_small_file(AT_FDCWD, port.file);
-  if (!state) return;
-  if (!state->empty() && state->back() == '\n') state->pop_back();
-  if (*state == "1" || *state == "4") {
-    port.control->set_port(port.number, *state == "4");
-  } else if (!state->empty()) {
-    URMA_LOG_LIMITED(WARNING, "{}: '{:.32}' is no state; write 1 (down) or 4 (active)", port.file,
-                     *state);
   }
 }
 

@@ -6,13 +6,12 @@
 #ifndef URMA_CORE_DEVICE_FILES_H_
 #define URMA_CORE_DEVICE_FILES_H_
 
-#include <map>
 #include <string>
 #include <vector>
 
 #include "urma/base/fd.h"
 #include "urma/base/host.h"
-#include "urma/base/service.h"
+#include "urma/core/janitor.h"
 #include "urma/core/sysfs.h"
 
 namespace urma::core {
@@ -31,31 +30,22 @@ struct ShownDevice {
 class DeviceFiles {
  public:
   // Throws Error.
-  DeviceFiles(Service& service, const std::string& runtime_path, uint32_t slot,
+  DeviceFiles(Janitor& janitor, const std::string& runtime_path, uint32_t slot,
               const std::vector<ShownDevice>& devices);
   ~DeviceFiles();
   DeviceFiles(const DeviceFiles&) = delete;
   DeviceFiles& operator=(const DeviceFiles&) = delete;
 
  private:
-  struct Port {
-    std::string file;  // its state
-    uint32_t number;
-    PortControl* control;
-  };
-
   bool try_hold();
   void write_device(const ShownDevice& device);
   void watch(const std::vector<ShownDevice>& devices);
-  void read_events();
-  static void read_port(const Port& port);
 
-  Service& service_;
+  Janitor& janitor_;
   const std::string path_;
   const uint32_t slot_;
   Fd held_;
-  Fd inotify_;
-  std::map<int, Port> ports_;  // by their watch
+  std::vector<int> watched_;
 };
 
 }  // namespace urma::core
