@@ -333,11 +333,11 @@ urma_status_t urma_ext_perf(uint32_t pid, urma_ext_perf_op_t op, char* text, uin
 // -------------------------------------------------------------------------------------------------
 // Atomics in one call, as urma_write and urma_read are WRITE and READ in one call
 //
-// `dst`, in the segment `dst_tseg` of the peer, is what is changed, and a multiple of `len`, 4 or 8.
-// What was there before comes to `src`, in the registered segment `src_tseg`. They always leave a
-// completion record: flag.bs.complete_enable counts as set. Thread-safe, unless the JFS is
-// lock_free. They return what urma_post_jfs_wr returns for the one request; URMA_EINVAL where a
-// pointer is NULL.
+// `dst`, in the segment `dst_tseg` of the peer, is what is changed, and a multiple of `len`, which
+// is 4 or 8. What was there before comes to `src`, in the registered segment `src_tseg`. They
+// always leave a completion record: flag.bs.complete_enable counts as set. Thread-safe, unless the
+// JFS is lock_free. They return what urma_post_jfs_wr returns for the one request; URMA_EINVAL
+// where a pointer is NULL.
 // -------------------------------------------------------------------------------------------------
 
 // Stores `swap` where `dst` holds `compare`. Of 16 bytes too, where max_cas_size says so: `compare`
@@ -382,8 +382,8 @@ urma_status_t urma_fao(urma_jfs_t* jfs, urma_target_jetty_t* target_jfr,
 // Creates the region ur->name. ur->size: so many bytes may its segments have together, 0: any;
 // ur->attr.value: such rights (URMA_ACCESS_*) may they grant at most, and importers get no more; 0:
 // any. ur->user_ctx is the caller's. End it with urma_destroy_ur.
-// Returns URMA_SUCCESS; URMA_EINVAL: attr has other bits; URMA_EEXIST: a living process has a region
-// of this name.
+// Returns URMA_SUCCESS; URMA_EINVAL: attr has other bits; URMA_EEXIST: a living process has a
+// region of this name.
 // Specification: 1.5 URMA Region.
 urma_status_t urma_create_ur(urma_context_t* ctx, const urma_ur_t* ur);
 
