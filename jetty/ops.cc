@@ -68,8 +68,16 @@ urma_status_t unbind_jetty(urma_jetty_t* jetty) noexcept {
 }
 
 urma_status_t unimport_seg(urma_target_seg_t* target) noexcept {
+  auto* ctx = static_cast<Context*>(target->urma_ctx);
+  const bool same_address = target->seg.attr.bs.dsva == URMA_DSVA_ENABLE;
   static_cast<ImportedSegment*>(static_cast<SegmentHandle*>(target))->drop_ref();
-  return URMA_SUCCESS;
+  if (!same_address) return URMA_SUCCESS;
+  // The address is free when this returns: the service thread may just be letting go of the
+  // segment.
+  return guarded(URMA_LOG_SITE, [ctx] {
+    ctx->transport().service().run([] {});
+    return URMA_SUCCESS;
+  });
 }
 
 urma_status_t unregister_seg(urma_target_seg_t* target) noexcept {

@@ -101,10 +101,13 @@ TEST_F(DsvaTest, LiesWhereItLiesAtItsOwners) {
         EXPECT_EQ(urma_unimport_seg(segment), URMA_SUCCESS);
         // Its place is free again.
         ::munmap(map_at(kPlace, kBytes), kBytes);
-        segment = import(endpoint, id, {});
-        ASSERT_NE(segment, nullptr);
-        EXPECT_EQ(segment->mva, reinterpret_cast<uint64_t>(kPlace));
-        EXPECT_EQ(urma_unimport_seg(segment), URMA_SUCCESS);
+        // At once, however often.
+        for (int i = 0; i < 200; ++i) {
+          segment = import(endpoint, id, {});
+          ASSERT_NE(segment, nullptr);
+          EXPECT_EQ(segment->mva, reinterpret_cast<uint64_t>(kPlace));
+          EXPECT_EQ(urma_unimport_seg(segment), URMA_SUCCESS);
+        }
       },
       [](char* memory) {
         auto* pointed = *reinterpret_cast<char**>(memory + 8);

@@ -80,6 +80,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Bad{"URMA_SHM_RING_SIZE", "", "4096-1048576"},
                     Bad{"URMA_LOG_SEPARATOR", "a", "|,;:-/.~#"},
                     Bad{"URMA_LOG_SEPARATOR", "||||||||", "7 characters"},
+                    Bad{"URMA_FAULT", "rnr;drop:p=often", "p=often is no number of 0 to 100"},
                     Bad{"URMA_ENABLE_ORCH", "maybe", "0 or 1"}));
 
 TEST_F(SettingsTest, UnknownNamesAreRefused) {
