@@ -147,6 +147,8 @@ void unimport_all(TargetRegion* region) {
 
 urma_target_seg_t* import_member(const TargetRegion& region, const Member& member) {
   urma_seg_t seg = member.seg;
+  // Nobody else says where it is mapped here.
+  seg.attr.bs.dsva = URMA_DSVA_DISABLE;
   urma_token_t token = region.token_value;
   urma_import_seg_flag_t flag = {};
   flag.bs.access = region.access;
