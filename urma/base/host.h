@@ -48,6 +48,14 @@ class SegmentInspector {
 using RegisterDmabuf = urma_target_seg_t* (*)(urma_context_t* ctx, urma_seg_cfg_t* cfg, int fd,
                                               uint64_t offset);
 
+// Takes what somebody has written to the file of a port's state, see docs/shm.md.
+class PortControl {
+ public:
+  virtual ~PortControl() = default;
+  // Service thread. Nothing happens where the port is in this state already.
+  virtual void set_port(uint32_t port, bool up) = 0;
+};
+
 // What a module says of one of its devices. Copied by add_device.
 struct DeviceDescription {
   const char* name;
@@ -58,6 +66,7 @@ struct DeviceDescription {
   const SegmentInspector* inspector;         // NULL where it cannot tell; outlives the device
   urma_ext_device_t details = {};            // but for the provider's name
   RegisterDmabuf register_dmabuf = nullptr;  // NULL where it cannot
+  PortControl* ports = nullptr;              // NULL where nothing can be written; as inspector
 };
 
 // The devices and providers of the process. Everything a module adds is forgotten at urma_uninit.
@@ -70,11 +79,13 @@ class Registry {
   // From the provider's init, where it succeeds but has fewer devices than one might expect: why.
   // Whoever asks for the providers is told; nothing is logged.
   virtual void explain(urma_provider_ops_t* ops, const std::string& reason) = 0;
+  // What is told from now on of a port of a device that was added. From any thread.
+  virtual void set_port_state(const char* device, uint32_t port, urma_port_state_t state) = 0;
 };
 
 }  // namespace urma
 
-inline constexpr uint32_t kUrmaHostVersion = 4;
+inline constexpr uint32_t kUrmaHostVersion = 5;
 
 // The versioned table. `runtime` is made by the first call of runtime(), which throws Error where
 // the runtime directory cannot be used.

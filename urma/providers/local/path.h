@@ -47,7 +47,7 @@ struct RemoteAccess {
   uint32_t rights;  // URMA_ACCESS_*
 };
 
-class QueuePath final : public TargetPath {
+class QueuePath : public TargetPath {
  public:
   // `hint` tells the paths to one group apart.
   QueuePath(Sender* sender, RemoteQueue* target, uint32_t hint = 0);
@@ -71,9 +71,13 @@ class QueuePath final : public TargetPath {
   bool awaited(bool solicited) const { return opening_->bell.awaited(solicited); }
   void wake();
 
- private:
+ protected:
   enum class Step { kDone, kInFlight, kWait };
 
+  virtual Step execute(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status);
+  Sender* sender() const { return sender_; }
+
+ private:
   SendEntry* take_next();
   // What the program learns of how a request ended.
   urma_cr_status_t outcome(urma_cr_status_t status) const;
@@ -82,7 +86,6 @@ class QueuePath final : public TargetPath {
   void fail_all(urma_cr_status_t status);
   void press_if_slow(bool moved);
   Step execute_guarded(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status);
-  Step execute(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status);
   bool placed_before(const SendEntry& entry);
 
   // Finds the segments that a one-sided request names by user_tsegs.
