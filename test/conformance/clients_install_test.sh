@@ -2,33 +2,12 @@
 # SPDX-License-Identifier: MIT
 #
 # What programs rely on in an installation (C1_01 and C1_02 of docs/conformance.md): both ways to
-# name the headers, -lurma, and both names to open the library by. Runs the real `./dev install` on
-# what has been built, with stand-ins for the two programs that it would ask.
+# name the headers, -lurma, and both names to open the library by.
 set -euo pipefail
 
-readonly built="${PWD}"
-readonly source="${TEST_TMPDIR}/source" tools="${TEST_TMPDIR}/tools" prefix="${TEST_TMPDIR}/prefix"
-
-mkdir -p "${source}/urma/include" "${source}/packaging" "${tools}"
-cp -L dev "${source}/"
-cp -L urma/include/*.h "${source}/urma/include/"
-cp -L packaging/urma.pc.in "${source}/packaging/"
-
-cat >"${tools}/bazel" <<END
-#!/bin/bash
-case "\$*" in
-  query*//:all*) printf '%s\n' //:lib/liburma.so.0 //:lib/urma/liburma-shm.so ;;
-  query*) echo //examples:segment ;;
-  "info bazel-bin"*) echo "${built}" ;;
-esac
-END
-cat >"${tools}/dpkg-query" <<'END'
-#!/bin/bash
-shift 3
-printf 'installed %s\n' "$@"
-END
-chmod +x "${tools}/bazel" "${tools}/dpkg-query"
-PATH="${tools}:${PATH}" "${source}/dev" install --prefix "${prefix}"
+source test/install/installed.sh
+readonly prefix="${TEST_TMPDIR}/prefix"
+install_built "${prefix}"
 
 for header in urma/include/*.h; do
   cmp "${header}" "${prefix}/include/${header##*/}"

@@ -1,0 +1,40 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+#
+# docs/getting_started.md: what stands in its blocks is what is compiled and run here, against an
+# installation, and prints what the page says. Without a server the client says so, and ends.
+set -euo pipefail
+
+source test/install/installed.sh
+readonly page="${PWD}/docs/getting_started.md" prefix="${TEST_TMPDIR}/installed"
+install_built "${prefix}"
+export URMA_RUNTIME_DIR="${TEST_TMPDIR}/runtime" LD_LIBRARY_PATH="${prefix}/lib"
+export PKG_CONFIG_PATH="${prefix}/lib/pkgconfig"
+
+# Prints the one block of the page that is marked with a word.
+block() {
+  local text
+  text="$(awk -v mark="\`\`\`$1" '$0 == mark { on = 1; next } /^```$/ { on = 0 } on' "${page}")"
+  [[ -n "${text}" ]] || { echo "the page has no block $1" >&2; exit 1; }
+  echo "${text}"
+}
+
+cd "${TEST_TMPDIR}"
+block c >hello.c
+cc -std=c11 -Wall -Wextra -Werror -Wno-psabi -fsyntax-only $(pkg-config --cflags urma) hello.c
+bash -euc "$(block build)"
+
+status=0
+timeout 60 bash -c "$(block client)" >alone || status=$?
+((status == 1)) || { echo "without a server the client ended with ${status}"; exit 1; }
+grep -q 'the request ended with status' alone
+
+mkfifo told
+timeout 60 bash -c "exec $(block server)" >told &
+server=$!
+exec 3<told
+read -r line <&3
+[[ "${line}" == ready ]]
+[[ "$(timeout 60 bash -c "$(block client)")" == sent ]]
+printf '%s\n' "${line}" "$(cat <&3)" | diff <(block output) -
+wait "${server}"
