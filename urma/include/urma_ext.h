@@ -39,6 +39,7 @@ typedef enum urma_ext_path {
   URMA_EXT_PATH_MAPPED = 0,  // mapped by the importer: plain loads and stores
   URMA_EXT_PATH_COPIED = 1,  // copied by the kernel, between the programs' own buffers
   URMA_EXT_PATH_STAGED = 2,  // copied by the owner's library, through an area of its own
+  URMA_EXT_PATH_DEVICE = 3,  // attached by the importer, and moved by the engines of a device
 } urma_ext_path_t;
 
 // Why bytes are not mapped.

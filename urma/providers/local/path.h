@@ -47,7 +47,7 @@ struct RemoteAccess {
   uint32_t rights;  // URMA_ACCESS_*
 };
 
-class QueuePath final : public TargetPath {
+class QueuePath : public TargetPath {
  public:
   // `hint` tells the paths to one group apart.
   QueuePath(Sender* sender, RemoteQueue* target, uint32_t hint = 0);
@@ -71,9 +71,36 @@ class QueuePath final : public TargetPath {
   bool awaited(bool solicited) const { return opening_->bell.awaited(solicited); }
   void wake();
 
- private:
+ protected:
   enum class Step { kDone, kInFlight, kWait };
 
+  // What a provider with memory of its own does in another way.
+  virtual Step execute(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status);
+  virtual Step transfer(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status);
+  virtual Step atomic(SendEntry* entry, urma_cr_status_t* status);
+  virtual Step write_value(const Grant& grant, uint64_t addr, uint64_t value,
+                           urma_cr_status_t* status);
+  virtual Step send(SendEntry* entry, urma_cr_status_t* status);
+
+  // Finds the grant for an access, asking the owner where need be. *asked is the attempt that it
+  // waits for, 0: none.
+  Step authorize(const RemoteAccess& access, uint64_t* asked, const Grant** grant,
+                 urma_cr_status_t* status);
+  // kInFlight once the ring stands.
+  Step open_ring(urma_cr_status_t* status);
+  // False where the ring has no room.
+  bool publish(SendEntry* entry);
+  // Copies local pieces side by side.
+  static void collect(SendEntry* entry, void* into);
+  // Executes an atomic where its target lies in this process.
+  static void execute_at(SendEntry* entry, char* target);
+  bool awaits_atomic() const { return atomic_call_ != nullptr; }
+
+  // What the first pending request waits for: the attempts for its segment, and for `notified`.
+  uint64_t asked_ = 0;
+  uint64_t asked_notified_ = 0;
+
+ private:
   SendEntry* take_next();
   // What the program learns of how a request ended.
   urma_cr_status_t outcome(urma_cr_status_t status) const;
@@ -82,19 +109,11 @@ class QueuePath final : public TargetPath {
   void fail_all(urma_cr_status_t status);
   void press_if_slow(bool moved);
   Step execute_guarded(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status);
-  Step execute(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status);
   bool placed_before(const SendEntry& entry);
 
   // Finds the segments that a one-sided request names by user_tsegs.
   void look_up_segments(SendEntry* entry);
-  Step transfer(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status);
   Step write_notify(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status);
-  Step atomic(SendEntry* entry, urma_cr_status_t* status);
-  // Finds the grant for an access, asking the owner where need be. *asked is the attempt that it
-  // waits for, 0: none.
-  Step authorize(const RemoteAccess& access, uint64_t* asked, const Grant** grant,
-                 urma_cr_status_t* status);
-  Step write_value(const Grant& grant, uint64_t addr, uint64_t value, urma_cr_status_t* status);
   urma_cr_status_t transfer_some(SendEntry* entry, const Grant& grant, uint64_t budget,
                                  uint64_t* moved);
   bool atomic_mapped(SendEntry* entry, const Grant& grant);
@@ -102,11 +121,8 @@ class QueuePath final : public TargetPath {
   std::shared_ptr<AtomicCall> take_ended_call();
   bool local_memory_stands(SendEntry* entry) const;
 
-  Step send(SendEntry* entry, urma_cr_status_t* status);
   Step write_imm(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status);
-  Step open_ring(urma_cr_status_t* status);
   void request_ring();
-  bool publish(SendEntry* entry);
   void publish_write(SendEntry* entry);
   void wake_where_awaited(bool solicited);
   bool execute_pending();
@@ -114,9 +130,6 @@ class QueuePath final : public TargetPath {
   void drop_ring();
 
   Sender* sender_;
-  // What the first pending request waits for: the attempts for its segment, and for `notified`.
-  uint64_t asked_ = 0;
-  uint64_t asked_notified_ = 0;
   std::shared_ptr<AtomicCall> atomic_call_;
   std::shared_ptr<RingOpening> opening_;
   RingProducer* ring_ = nullptr;  // once the owner has taken it

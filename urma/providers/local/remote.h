@@ -16,6 +16,7 @@
 #include "jetty/remote.h"
 #include "segment/mapped_view.h"
 #include "segment/segment.h"
+#include "urma/providers/local/device_memory.h"
 #include "urma/providers/local/link.h"
 
 namespace urma::local {
@@ -27,6 +28,11 @@ struct Grant {
   std::shared_ptr<Link> link;
   SegmentGrant segment;
   std::unique_ptr<MappedView> view;  // NULL before the owner has answered what can be mapped
+  // Memory of a device, which nothing else leads to: attached once the owner has answered; else
+  // why not.
+  bool is_device = false;
+  std::shared_ptr<const DeviceView> device;
+  urma_cr_status_t device_status = URMA_CR_ACK_TIMEOUT_ERR;
 
   // What of `view` a direct access needs, side by side; nothing where mapped_bytes is 0.
   uint64_t begin = 0;
@@ -92,6 +98,10 @@ class RemoteSegment final : public ImportedSegment {
   void begin_mapping();
   void ask_mapping();
   void finish_mapping(const Grant* granted, const Reply& reply, Attached& fds);
+  void finish_device(const Grant* granted, const Reply& reply, Attached& fds);
+  void attached(const Grant* granted, std::shared_ptr<const DeviceView> view,
+                urma_cr_status_t status);
+  void end_mapping();
   std::unique_ptr<MappedView> view_of(const Grant& granted, const MapSegmentAnswer& answer,
                                       Attached& fds) const;
 

@@ -13,7 +13,7 @@
 #include "urma/providers/local/receiver.h"
 #include "urma/providers/local/sender.h"
 #include "urma/providers/local/transport.h"
-#include "urma/providers/shm/copy_engine.h"
+#include "urma/providers/local/process_vm_copy.h"
 #include "urma/providers/shm/device.h"
 
 namespace urma::shm {
@@ -25,7 +25,7 @@ struct Provider {
       : transport("shm", host, &copy),
         attr(device_attr(static_cast<uint32_t>(transport.runtime().eids().size()))) {}
 
-  ProcessVmCopy copy;
+  local::ProcessVmCopy copy;
   local::Transport transport;
   local::Inspector inspector{&transport};
   urma_device_attr_t attr;

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT
-#ifndef URMA_PROVIDERS_SHM_COPY_ENGINE_H_
-#define URMA_PROVIDERS_SHM_COPY_ENGINE_H_
+#ifndef URMA_PROVIDERS_LOCAL_PROCESS_VM_COPY_H_
+#define URMA_PROVIDERS_LOCAL_PROCESS_VM_COPY_H_
 
 #include "urma/providers/local/peer.h"
 
-namespace urma::shm {
+namespace urma::local {
 
 // Copies between processes through the kernel, in the caller: the other side does nothing.
-class ProcessVmCopy : public local::CopyEngine {
+class ProcessVmCopy : public CopyEngine {
  public:
-  urma_cr_status_t copy(local::Direction direction, const local::PeerProcess& peer,
+  urma_cr_status_t copy(Direction direction, const PeerProcess& peer,
                         std::span<const iovec> local, std::span<const iovec> remote,
                         uint64_t* moved) override;
 };
 
-}  // namespace urma::shm
+}  // namespace urma::local
 
-#endif  // URMA_PROVIDERS_SHM_COPY_ENGINE_H_
+#endif  // URMA_PROVIDERS_LOCAL_PROCESS_VM_COPY_H_
