@@ -16,21 +16,21 @@ struct Setting {
   long value;
 };
 constexpr Setting kSettings[] = {
-    {"GPUS", 1},         {"BAR", 0},     {"DMABUF", 1},       {"ENGINES", 3},   {"DELAY_US", 0},
-    {"HOLD", 0},         {"REORDER", 0}, {"FAIL_COPIES", 0},  {"HANG_MS", 0},   {"INIT_STATUS", 0},
+    {"GPUS", 1},          {"BAR", 0},       {"DMABUF", 1},      {"ENGINES", 3}, {"DELAY_US", 0},
+    {"HOLD", 0},          {"REORDER", 0},   {"FAIL_COPIES", 0}, {"HANG_MS", 0}, {"INIT_STATUS", 0},
     {"REFUSE_COPIES", 0}, {"FAIL_LOCK", 0}, {"SHORT_ATTACH", 0}};
 
 struct PoolKind {
   uint32_t flags;
   bool gpu;
 };
-constexpr PoolKind kPools[] = {{HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_FINE_GRAINED, false},
-                               {HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_KERNARG_INIT |
-                                    HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_FINE_GRAINED,
-                                false},
-                               {HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_COARSE_GRAINED, false},
-                               {HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_COARSE_GRAINED, true},
-                               {HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_FINE_GRAINED, true}};
+constexpr PoolKind kPools[] = {
+    {HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_FINE_GRAINED, false},
+    {HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_KERNARG_INIT | HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_FINE_GRAINED,
+     false},
+    {HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_COARSE_GRAINED, false},
+    {HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_COARSE_GRAINED, true},
+    {HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_FINE_GRAINED, true}};
 constexpr uint64_t kPoolsPerAgent = 16;
 
 }  // namespace
@@ -197,8 +197,7 @@ hsa_status_t hsa_amd_agent_memory_pool_get_info(hsa_agent_t agent, hsa_amd_memor
                                                 void* value) {
   const auto& kind = kPools[pool.handle % kPoolsPerAgent];
   const bool fine = (kind.flags & HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_FINE_GRAINED) != 0;
-  const bool never =
-      agent.handle == kCpu && kind.gpu && !(fine && state().setting("BAR") != 0);
+  const bool never = agent.handle == kCpu && kind.gpu && !(fine && state().setting("BAR") != 0);
   const hsa_amd_memory_pool_access_t access =
       never ? HSA_AMD_MEMORY_POOL_ACCESS_NEVER_ALLOWED
             : HSA_AMD_MEMORY_POOL_ACCESS_DISALLOWED_BY_DEFAULT;

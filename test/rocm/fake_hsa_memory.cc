@@ -195,8 +195,8 @@ hsa_status_t hsa_amd_ipc_memory_attach(const hsa_amd_ipc_memory_t* handle, size_
   std::snprintf(path, sizeof(path), "/proc/%u/fd/%u", shared.pid, shared.fd);
   const int fd = ::open(path, O_RDWR | O_CLOEXEC);
   const uint64_t bytes = state().setting("SHORT_ATTACH") != 0 ? fake_hsa::kPage : len;
-  if (fd < 0 || !fake_hsa::map(fd, bytes, shared.agent, shared.flags, HSA_EXT_POINTER_TYPE_IPC,
-                               mapped)) {
+  if (fd < 0 ||
+      !fake_hsa::map(fd, bytes, shared.agent, shared.flags, HSA_EXT_POINTER_TYPE_IPC, mapped)) {
     return HSA_STATUS_ERROR_OUT_OF_RESOURCES;
   }
   state().count("ATTACHED");
@@ -216,11 +216,10 @@ hsa_status_t hsa_amd_interop_map_buffer(uint32_t /*num_agents*/, hsa_agent_t* /*
   struct stat status = {};
   const int fd = ::dup(handle);
   if (fd < 0 || ::fstat(fd, &status) != 0) return HSA_STATUS_ERROR_INVALID_ARGUMENT;
-  *size = state().setting("SHORT_ATTACH") != 0 ? fake_hsa::kPage
-                                               : static_cast<size_t>(status.st_size);
-  if (!fake_hsa::map(fd, *size, fake_hsa::kFirstGpu,
-                     HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_COARSE_GRAINED, HSA_EXT_POINTER_TYPE_GRAPHICS,
-                     ptr)) {
+  *size =
+      state().setting("SHORT_ATTACH") != 0 ? fake_hsa::kPage : static_cast<size_t>(status.st_size);
+  if (!fake_hsa::map(fd, *size, fake_hsa::kFirstGpu, HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_COARSE_GRAINED,
+                     HSA_EXT_POINTER_TYPE_GRAPHICS, ptr)) {
     return HSA_STATUS_ERROR_OUT_OF_RESOURCES;
   }
   state().count("ATTACHED");

@@ -48,6 +48,15 @@ class SegmentInspector {
 using RegisterDmabuf = urma_target_seg_t* (*)(urma_context_t* ctx, urma_seg_cfg_t* cfg, int fd,
                                               uint64_t offset);
 
+// The calls of urma_ext.h on memory of devices, with arguments that are there. Of a provider.
+struct DeviceMemoryCalls {
+  void* (*allocate)(urma_context_t* ctx, urma_ext_pool_t pool, uint64_t bytes);
+  urma_status_t (*deallocate)(void* memory);
+  urma_status_t (*query)(const void* address, urma_ext_address_t* info);
+  // Where an imported segment is attached, once that is clear; NULL where it is not.
+  void* (*attached)(urma_target_seg_t* segment);
+};
+
 // What a module says of one of its devices. Copied by add_device.
 struct DeviceDescription {
   const char* name;
@@ -55,9 +64,10 @@ struct DeviceDescription {
   urma_device_attr_t attr;
   const urma_eid_t* eids;  // index is eid_index
   uint32_t eid_count;
-  const SegmentInspector* inspector;         // NULL where it cannot tell; outlives the device
-  urma_ext_device_t details = {};            // but for the provider's name
-  RegisterDmabuf register_dmabuf = nullptr;  // NULL where it cannot
+  const SegmentInspector* inspector;          // NULL where it cannot tell; outlives the device
+  urma_ext_device_t details = {};             // but for the provider's name
+  RegisterDmabuf register_dmabuf = nullptr;   // NULL where it cannot
+  const DeviceMemoryCalls* memory = nullptr;  // NULL where there is none
 };
 
 // The devices and providers of the process. Everything a module adds is forgotten at urma_uninit.
@@ -70,11 +80,14 @@ class Registry {
   // From the provider's init, where it succeeds but has fewer devices than one might expect: why.
   // Whoever asks for the providers is told; nothing is logged.
   virtual void explain(urma_provider_ops_t* ops, const std::string& reason) = 0;
+  // What providers of other devices pin memory of GPUs by: NULL where there is none.
+  virtual void set_rdma_interface(const urma_ext_rdma_interface_t* /*interface*/) {}
+  virtual const urma_ext_rdma_interface_t* rdma_interface() const { return nullptr; }
 };
 
 }  // namespace urma
 
-inline constexpr uint32_t kUrmaHostVersion = 4;
+inline constexpr uint32_t kUrmaHostVersion = 5;
 
 // The versioned table. `runtime` is made by the first call of runtime(), which throws Error where
 // the runtime directory cannot be used.

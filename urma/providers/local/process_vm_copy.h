@@ -9,9 +9,8 @@ namespace urma::local {
 // Copies between processes through the kernel, in the caller: the other side does nothing.
 class ProcessVmCopy : public CopyEngine {
  public:
-  urma_cr_status_t copy(Direction direction, const PeerProcess& peer,
-                        std::span<const iovec> local, std::span<const iovec> remote,
-                        uint64_t* moved) override;
+  urma_cr_status_t copy(Direction direction, const PeerProcess& peer, std::span<const iovec> local,
+                        std::span<const iovec> remote, uint64_t* moved) override;
 };
 
 }  // namespace urma::local

@@ -34,12 +34,6 @@ uint64_t hold_ns(const Grant& granted, const Transport& transport) {
   return granted.link->peer().reachable() ? kHoldNs : kAnswerPatienceNs;
 }
 
-// Where the program itself may touch the segment, or 0.
-uint64_t device_address(const Grant& granted, const urma_seg_t& seg) {
-  if (!granted.device->is_host_memory() || !granted.covers(seg.ubva.va, seg.len)) return 0;
-  return reinterpret_cast<uint64_t>(granted.device->start()) + (seg.ubva.va - granted.segment.base);
-}
-
 }  // namespace
 
 RemoteSegment::RemoteSegment(Transport* transport, urma_context_t* ctx, const urma_seg_t& imported,
@@ -247,14 +241,21 @@ bool RemoteSegment::about_to_be_mapped() const {
                                    hold_ns(*granted, *transport_);
 }
 
-uint64_t RemoteSegment::wait_mapped() {
+// NULL where there is none in that time.
+const Grant* RemoteSegment::wait_settled() {
   const auto patience = std::chrono::nanoseconds(kAnswerPatienceNs + seg.len * kMovingNsPerByte);
   std::unique_lock lock(mutex_);
   settled_.wait_for(lock, patience, [this] {
     return asked_ == ended_ && !mapping_.load(std::memory_order_relaxed);
   });
-  const Grant* granted = grant();
-  if (granted != nullptr && granted->device != nullptr) return device_address(*granted, seg);
+  return grant();
+}
+
+uint64_t RemoteSegment::wait_mapped() {
+  const Grant* granted = wait_settled();
+  if (granted != nullptr && granted->device != nullptr) {
+    return granted->device->is_host_memory() ? device_address(*granted) : 0;
+  }
   if (granted == nullptr || granted->view == nullptr) return 0;
   const MappedView& view = *granted->view;
   const bool all = seg.ubva.va >= view.begin() && seg.ubva.va < view.end() &&

@@ -87,6 +87,8 @@ class RemoteSegment final : public ImportedSegment {
   // Waits until the owner has said what can be mapped, or no more than a time that it needs to move
   // so much memory. The address of the first byte here, or 0 where not all of it is mapped.
   uint64_t wait_mapped() override;
+  // The same of memory of a device, which the program need not be able to touch.
+  uint64_t wait_attached();
 
   // The ways in which its parts are reached now.
   std::vector<urma_ext_part_t> parts() const;
@@ -102,6 +104,8 @@ class RemoteSegment final : public ImportedSegment {
   void attached(const Grant* granted, std::shared_ptr<const DeviceView> view,
                 urma_cr_status_t status);
   void end_mapping();
+  const Grant* wait_settled();
+  uint64_t device_address(const Grant& granted) const;
   std::unique_ptr<MappedView> view_of(const Grant& granted, const MapSegmentAnswer& answer,
                                       Attached& fds) const;
 

@@ -56,6 +56,17 @@ void RemoteSegment::finish_device(const Grant* granted, const Reply& reply, Atta
   attached(granted, nullptr, status);
 }
 
+uint64_t RemoteSegment::wait_attached() {
+  const Grant* granted = wait_settled();
+  return granted == nullptr || granted->device == nullptr ? 0 : device_address(*granted);
+}
+
+// Where the segment begins here, or 0 where it is not all granted.
+uint64_t RemoteSegment::device_address(const Grant& granted) const {
+  if (!granted.covers(seg.ubva.va, seg.len)) return 0;
+  return reinterpret_cast<uint64_t>(granted.device->start()) + (seg.ubva.va - granted.segment.base);
+}
+
 void RemoteSegment::attached(const Grant* granted, std::shared_ptr<const DeviceView> view,
                              urma_cr_status_t status) {
   {

@@ -13,10 +13,13 @@
 #include "urma/providers/local/inspector.h"
 #include "urma/providers/local/process_vm_copy.h"
 #include "urma/providers/local/receiver.h"
+#include "urma/providers/local/remote.h"
 #include "urma/providers/local/sender.h"
 #include "urma/providers/local/transport.h"
 #include "urma/providers/rocm/device.h"
 #include "urma/providers/rocm/engine.h"
+#include "urma/providers/rocm/memory_calls.h"
+#include "urma/providers/rocm/pins.h"
 #include "urma/providers/rocm/runtime.h"
 
 namespace urma::rocm {
@@ -49,6 +52,7 @@ struct Machinery {
   }
 
   std::unique_ptr<HsaRuntime> runtime;
+  Pins pins{&runtime->api(), &runtime->topology()};
   local::ProcessVmCopy copy;
   Engine engine;
   local::Transport transport;
@@ -66,6 +70,51 @@ urma_ops_t context_ops;
 urma_provider_ops_t make_provider_ops();
 urma_provider_ops_t provider_ops = make_provider_ops();
 
+const DeviceInfo& info_of(const urma_device_t* dev) {
+  if (provider == nullptr) fail(URMA_EINVAL, "the library is not initialised");
+  if (provider->machinery != nullptr) {
+    for (const DeviceInfo& info : provider->machinery->devices) {
+      if (info.name == dev->name) return info;
+    }
+  }
+  fail(URMA_EINVAL, "{} is no device of the rocm provider", dev->name);
+}
+
+// -------------------------------------------------------------------------------------------------
+// Memory
+// -------------------------------------------------------------------------------------------------
+
+void* allocate_memory(urma_context_t* ctx, urma_ext_pool_t pool, uint64_t bytes) {
+  return guarded(URMA_LOG_SITE, [&] {
+    const HsaRuntime& runtime = *provider->machinery->runtime;
+    return allocate(runtime.api(), runtime.topology(), *info_of(ctx->dev).agent, pool, bytes);
+  });
+}
+
+urma_status_t deallocate_memory(void* memory) {
+  return guarded(URMA_LOG_SITE, [&] {
+    deallocate(provider->machinery->runtime->api(), memory);
+    return URMA_SUCCESS;
+  });
+}
+
+urma_status_t query_memory(const void* address, urma_ext_address_t* info) {
+  return guarded(URMA_LOG_SITE, [&] {
+    const HsaRuntime& runtime = *provider->machinery->runtime;
+    query(runtime.api(), runtime.topology(), provider->machinery->devices, address, info);
+    return URMA_SUCCESS;
+  });
+}
+
+void* attached_memory(urma_target_seg_t* segment) {
+  return guarded(URMA_LOG_SITE, [&] {
+    return reinterpret_cast<void*>(static_cast<local::RemoteSegment*>(segment)->wait_attached());
+  });
+}
+
+constexpr DeviceMemoryCalls kMemoryCalls = {allocate_memory, deallocate_memory, query_memory,
+                                            attached_memory};
+
 void add_devices(const Machinery& machinery) {
   const auto eids = machinery.transport.eids();
   for (const DeviceInfo& info : machinery.devices) {
@@ -74,7 +123,10 @@ void add_devices(const Machinery& machinery) {
                                       info.attr,
                                       eids.data(),
                                       static_cast<uint32_t>(eids.size()),
-                                      &machinery.inspector};
+                                      &machinery.inspector,
+                                      {},
+                                      nullptr,
+                                      &kMemoryCalls};
     host()->registry->add_device(&provider_ops, device);
   }
 }
@@ -91,6 +143,9 @@ urma_status_t init(urma_init_attr_t* /*conf*/) noexcept {
     if (runtime != nullptr) {
       made->machinery = std::make_unique<Machinery>(*host(), std::move(runtime));
       add_devices(*made->machinery);
+      if (made->machinery->runtime->topology().has_gpu()) {
+        host()->registry->set_rdma_interface(Pins::interface());
+      }
     }
     context_ops = make_ops("rocm");
     add_post_ops<local::Sender, local::Receiver>(&context_ops);
@@ -101,19 +156,10 @@ urma_status_t init(urma_init_attr_t* /*conf*/) noexcept {
 
 urma_status_t uninit() noexcept {
   return guarded(URMA_LOG_SITE, [] {
+    host()->registry->set_rdma_interface(nullptr);
     delete std::exchange(provider, nullptr);
     return URMA_SUCCESS;
   });
-}
-
-const DeviceInfo& info_of(const urma_device_t* dev) {
-  if (provider == nullptr) fail(URMA_EINVAL, "the library is not initialised");
-  if (provider->machinery != nullptr) {
-    for (const DeviceInfo& info : provider->machinery->devices) {
-      if (info.name == dev->name) return info;
-    }
-  }
-  fail(URMA_EINVAL, "{} is no device of the rocm provider", dev->name);
 }
 
 urma_status_t query_device(urma_device_t* dev, urma_device_attr_t* attr) noexcept {
