@@ -35,7 +35,6 @@ struct Owner {
     plain_segment = endpoint.add(plain.data(), plain.size());
   }
   void close() {
-    endpoint.close_queues();
     for (urma_target_seg_t* segment : {device_segment, host_segment, plain_segment}) {
       endpoint.remove(segment);
     }
@@ -87,6 +86,8 @@ struct Peer {
 
 void serve(Channel& channel, const std::function<void(Owner&)>& look) {
   Owner owner;
+  // For what a WRITE_IMM tells.
+  owner.endpoint.post_receive(owner.plain_segment, owner.plain.data(), 8);
   channel.send(ids_of(owner));
   channel.receive<int>();
   look(owner);
@@ -101,7 +102,6 @@ void use(Channel& channel, const std::function<void(Owner&, Peer&)>& body) {
   body(own, peer);
   channel.send(0);
   channel.receive<int>();
-  own.endpoint.close_queues();
   for (urma_target_seg_t* segment : {peer.device, peer.host, peer.plain}) {
     own.endpoint.unimport(segment);
   }
@@ -140,8 +140,7 @@ TEST_P(DeviceMemory, WritesFromAnyMemoryToAnyMemory) {
             own.endpoint.post(write_request(peer.queue, &local, &remote, at));
             wait_for_success(own.endpoint.send_jfc, at);
             urma_sge_t few = piece(locals[from], memory[from] + 200000 + at / 1000, 8);
-            urma_sge_t there =
-                piece(remotes[to], remotes[to]->seg.ubva.va + 200000 + at / 1000, 8);
+            urma_sge_t there = piece(remotes[to], remotes[to]->seg.ubva.va + 200000 + at / 1000, 8);
             own.endpoint.post(write_request(peer.queue, &few, &there, 1));
             wait_for_success(own.endpoint.send_jfc, 1);
           }
@@ -156,9 +155,9 @@ TEST_P(DeviceMemory, WritesFromAnyMemoryToAnyMemory) {
             const char* arrived[] = {device.data(), owner.host, owner.plain.data()};
             EXPECT_EQ(std::memcmp(arrived[to] + at, bytes.data() + at, 20000), 0)
                 << from << " to " << to;
-            EXPECT_EQ(std::memcmp(arrived[to] + 200000 + at / 1000,
-                                  bytes.data() + 200000 + at / 1000, 8),
-                      0);
+            EXPECT_EQ(
+                std::memcmp(arrived[to] + 200000 + at / 1000, bytes.data() + 200000 + at / 1000, 8),
+                0);
           }
         }
       });
@@ -286,9 +285,7 @@ TEST_P(DeviceMemory, NotifiesBehindTheData) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ways, DeviceMemory, ::testing::Values("1", "0"),
-                         [](const auto& way) {
-                           return *way.param == '1' ? "Dmabuf" : "Handle";
-                         });
+                         [](const auto& way) { return *way.param == '1' ? "Dmabuf" : "Handle"; });
 
 }  // namespace
 }  // namespace urma_test

@@ -27,8 +27,9 @@ extern "C" {
 // INIT_STATUS    what hsa_init returns
 __attribute__((visibility("default"))) void fake_hsa_set(const char* name, long value);
 
-// Also COPIES, ON_ENGINES, BY_ENGINE_1, BY_ENGINE_2, UNDER_WAY, LOADS (of signals), SIGNALS (that
-// stand), HANDLERS (ever asked for), ALLOCATIONS, ATTACHED, LOCKED, ENDED_BEFORE_DEPENDENCY.
+// Also COPIES, CHAINED (behind others), ON_ENGINES, BY_ENGINE_1, BY_ENGINE_2, UNDER_WAY, LOADS (of
+// signals, by the 64), SIGNALS (that stand), HANDLERS (ever asked for), ALLOCATIONS, ATTACHED,
+// ATTACHES_ENDED, LOCKED.
 __attribute__((visibility("default"))) long fake_hsa_get(const char* name);
 
 // Between memory of any agent and the caller's own. False where there is none.

@@ -54,6 +54,12 @@ bool map(int fd, uint64_t bytes, uint64_t agent, uint32_t flags, hsa_amd_pointer
   return true;
 }
 
+// As a runtime that waits for a peer.
+void hang() {
+  std::this_thread::sleep_for(std::chrono::milliseconds(state().setting("HANG_MS")));
+  state().count("ATTACHES_ENDED");
+}
+
 hsa_status_t unmap(void* base, hsa_amd_pointer_type_t type) {
   std::unique_lock lock(state().mutex);
   const auto found = state().memory.find(reinterpret_cast<uint64_t>(base));
@@ -185,7 +191,7 @@ hsa_status_t hsa_amd_ipc_memory_create(void* ptr, size_t len, hsa_amd_ipc_memory
 hsa_status_t hsa_amd_ipc_memory_attach(const hsa_amd_ipc_memory_t* handle, size_t len,
                                        uint32_t /*num_agents*/, const hsa_agent_t* /*agents*/,
                                        void** mapped) {
-  std::this_thread::sleep_for(std::chrono::milliseconds(state().setting("HANG_MS")));
+  fake_hsa::hang();
   fake_hsa::Shared shared;
   std::memcpy(&shared, handle, sizeof(shared));
   if (shared.magic != fake_hsa::kHandleMagic || shared.bytes != len) {
@@ -212,7 +218,7 @@ hsa_status_t hsa_amd_ipc_memory_detach(void* mapped) {
 hsa_status_t hsa_amd_interop_map_buffer(uint32_t /*num_agents*/, hsa_agent_t* /*agents*/,
                                         int handle, uint32_t /*flags*/, size_t* size, void** ptr,
                                         size_t* /*metadata_size*/, const void** /*metadata*/) {
-  std::this_thread::sleep_for(std::chrono::milliseconds(state().setting("HANG_MS")));
+  fake_hsa::hang();
   struct stat status = {};
   const int fd = ::dup(handle);
   if (fd < 0 || ::fstat(fd, &status) != 0) return HSA_STATUS_ERROR_INVALID_ARGUMENT;

@@ -233,9 +233,10 @@ void RemoteSegment::end_mapping() {
   drop_ref();
 }
 
-// Relaxed: only a reason to wait a little.
+// Only a reason to wait a little, but for memory of a device: acquire pairs with the release in
+// attached().
 bool RemoteSegment::about_to_be_mapped() const {
-  if (!mapping_.load(std::memory_order_relaxed)) return false;
+  if (!mapping_.load(std::memory_order_acquire)) return false;
   const Grant* granted = grant();
   return granted != nullptr && monotonic_ns() - mapping_since_ns_.load(std::memory_order_relaxed) <
                                    hold_ns(*granted, *transport_);

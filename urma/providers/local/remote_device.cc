@@ -80,7 +80,8 @@ void RemoteSegment::attached(const Grant* granted, std::shared_ptr<const DeviceV
       grant->device_status = status;
       publish(std::move(grant));
     }
-    mapping_.store(false, std::memory_order_relaxed);
+    // Release pairs with the acquire in about_to_be_mapped(): who does not wait sees the view.
+    mapping_.store(false, std::memory_order_release);
   }
   end_mapping();
 }
