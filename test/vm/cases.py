@@ -29,6 +29,7 @@ class Job:
     cases: list
     devices: bool = False  # Whether devices.sh comes first.
     seconds: int = 300
+    alone: bool = False  # Whether it measures, so that no other guest may run beside it.
 
 
 def command(name, text, limit=10, needs=(), **environment):

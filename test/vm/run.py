@@ -179,10 +179,14 @@ def cannot_boot(kind):
 
 
 def boot_all(guests):
-    """Boots the guests, kind by kind."""
+    """Boots the guests, kind by kind, and last those that are to be alone."""
     for kind, at_once in AT_ONCE.items():
         with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
-            list(pool.map(Guest.boot, [guest for guest in guests if guest.kind == kind]))
+            list(pool.map(Guest.boot, [guest for guest in guests
+                                       if guest.kind == kind and not guest.job.alone]))
+    for guest in guests:
+        if guest.job.alone:
+            guest.boot()
 
 
 def run(pairs, bins, test_filter):

@@ -50,6 +50,8 @@ bool VerbsPath::explained() const {
 
 // Everything that the queue pair has is flushed; a mark behind it says when.
 void VerbsPath::begin_drain() {
+  // Or a poll that takes the short way never sees what becomes of it.
+  shut();
   state_ = State::kDraining;
   failing_ = drained_ = false;
   drain_since_ns_ = monotonic_ns();
