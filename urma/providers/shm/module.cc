@@ -10,10 +10,10 @@
 #include "urma/base/guard.h"
 #include "urma/base/host.h"
 #include "urma/providers/local/inspector.h"
+#include "urma/providers/local/process_vm_copy.h"
 #include "urma/providers/local/receiver.h"
 #include "urma/providers/local/sender.h"
 #include "urma/providers/local/transport.h"
-#include "urma/providers/local/process_vm_copy.h"
 #include "urma/providers/shm/device.h"
 
 namespace urma::shm {
