@@ -27,6 +27,8 @@ Found look() {
   Found found;
   int count = 0;
   urma_device_t** const list = urma_get_device_list(&count);
+  // For programs that open the first.
+  EXPECT_STREQ(list[0]->name, "urma_shm0");
   for (int i = 0; i < count; ++i) {
     const std::string name = list[i]->name;
     if (name.starts_with("urma_rocm") || name.starts_with("urma_hsa")) {
