@@ -3,8 +3,8 @@
 #
 # demo.sh BINDIR [TMPDIR]: runs every example as two processes, a server and a
 # client (which may start more), and shows what they print. Succeeds if all of
-# them did. BINDIR holds
-# the programs, itself or in its folder examples.
+# them did. BINDIR holds the programs, itself or in its folder examples. Each has
+# DEMO_SECONDS to be done, 60 if that is not set.
 #
 # The processes share a runtime directory of their own, made in TMPDIR and
 # removed in the end, so that nothing outside is met or left behind. They use
@@ -17,7 +17,7 @@ usage() { echo "usage: $0 BINDIR [TMPDIR]" >&2; exit 2; }
 bindir=$1
 [[ -d $bindir/examples ]] && bindir+=/examples
 examples=(send_recv_polling send_recv_event segment mapped one_to_many event_loop)
-limit=60  # seconds for one program
+limit=${DEMO_SECONDS:-60}
 
 URMA_RUNTIME_DIR=$(mktemp -d -p "${2:-${TMPDIR:-/tmp}}" urma-demo.XXXXXX) || exit 1
 export URMA_RUNTIME_DIR

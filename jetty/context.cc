@@ -200,12 +200,20 @@ urma_target_seg_t* Context::register_foreign(urma_seg_cfg_t* cfg,
   return segment.release();
 }
 
-urma_target_seg_t* Context::import_seg(urma_seg_t* seg, urma_token_t* token, uint64_t /*addr*/,
+urma_target_seg_t* Context::import_seg(urma_seg_t* seg, urma_token_t* token, uint64_t addr,
                                        urma_import_seg_flag_t flag) {
   require_token_policy("import_seg", seg->attr.bs.token_policy);
+  urma_seg_t described = *seg;
+  const bool same_address =
+      seg->attr.bs.dsva == URMA_DSVA_ENABLE && (flag.bs.mapping == URMA_SEG_MAPPED || addr != 0);
+  if (!same_address) described.attr.bs.dsva = URMA_DSVA_DISABLE;
+  if (same_address && addr != 0 && addr != seg->ubva.va) {
+    fail(URMA_EINVAL, "import_seg: addr {:#x} with dsva is not the owner's {:#x}; pass that, or 0",
+         addr, uint64_t{seg->ubva.va});
+  }
   const urma_token_t value = token != nullptr ? *token : urma_token_t{0};
-  ImportedSegment* segment = transport_->import_segment(this, *seg, value, flag.bs.access);
-  if (flag.bs.mapping != URMA_SEG_MAPPED) return segment;
+  ImportedSegment* segment = transport_->import_segment(this, described, value, flag.bs.access);
+  if (flag.bs.mapping != URMA_SEG_MAPPED && !same_address) return segment;
   segment->mva = segment->wait_mapped();
   if (segment->mva == 0) {
     URMA_LOG_LIMITED(WARNING,

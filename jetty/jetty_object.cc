@@ -61,6 +61,7 @@ Jetty::Body::Body(Jetty* jetty, const urma_jetty_cfg_t& cfg)
                 cfg.jfs_cfg.trans_mode == URMA_TM_RC ? &bond : nullptr,
                 cfg.jetty_grp != nullptr ? cfg.jetty_grp->jetty_grp_id.id : 0},
       known(std::in_place, &jetty->context_->transport(), IdKind::kJetty, described),
+      limit(described.receiver, &jetty->subject_),
       listed(&jetty->context_->transport().queues(),
              describe_jetty(*jetty->context_, id.get(), cfg),
              [this](urma_ext_queue_t* queue) { sender->queue().report(queue); }) {}
@@ -108,10 +109,33 @@ urma_status_t Jetty::modify(urma_jetty_attr_t* attr) {
     return URMA_EINVAL;
   }
   std::lock_guard lock(mutex_);
-  if (!check_change("modify_jetty", live_->state(), attr->state)) return URMA_EINVAL;
+  if (!check_change("modify_jetty", live_->state(), attr->state) || !check_limit(*attr)) {
+    return URMA_EINVAL;
+  }
   set_state(attr->state);
+  if ((attr->mask & JETTY_RX_THRESHOLD) != 0) {
+    receiver().set_limit_of(&subject_, attr->rx_threshold);
+  }
   if (attr->state == URMA_JETTY_STATE_READY && bound_ != nullptr) watch_peer();
   return URMA_SUCCESS;
+}
+
+// False, with a log line, where the mask names a threshold that cannot be.
+bool Jetty::check_limit(const urma_jetty_attr_t& attr) {
+  if ((attr.mask & JETTY_RX_THRESHOLD) == 0) return true;
+  const uint32_t depth = jetty_cfg.shared.jfr->jfr_cfg.depth;
+  if (attr.rx_threshold > depth) {
+    URMA_LOG_LIMITED(ERR, "modify_jetty: rx_threshold {} is over the depth of its JFR, {}",
+                     attr.rx_threshold, depth);
+    return false;
+  }
+  // Zero asks for nothing, which every receiver can do.
+  if (attr.rx_threshold == 0 || receiver().set_limit_of(&subject_, 0)) return true;
+  URMA_LOG_LIMITED(ERR,
+                   "modify_jetty: {} has no rx_threshold of a jetty; use that of its JFR "
+                   "(urma_modify_jfr)",
+                   context_->dev->name);
+  return false;
 }
 
 // Peers reach it only while it can take their messages.
@@ -132,7 +156,9 @@ void Jetty::set_state(urma_jetty_state_t state) {
 urma_status_t Jetty::query(urma_jetty_cfg_t* cfg, urma_jetty_attr_t* attr) {
   *cfg = jetty_cfg;
   *attr = {};
-  if (active()) attr->state = live_->state();
+  if (!active()) return URMA_SUCCESS;
+  attr->rx_threshold = receiver().limit_of(&subject_);
+  attr->state = live_->state();
   return URMA_SUCCESS;
 }
 
@@ -212,11 +238,18 @@ urma_status_t Jetty::disconnect() {
 void Jetty::peer_gone(uint64_t target) {
   std::lock_guard lock(mutex_);
   if (bound_ == nullptr || bound_->serial != target) return;
-  const urma_jetty_state_t state = live_->state();
-  // Stopped by the program itself.
-  if (state == URMA_JETTY_STATE_ERROR || state == URMA_JETTY_STATE_RESET) return;
+  // Else by the program itself.
+  if (is_stopped(live_->state())) return;
   URMA_LOG(WARNING, "jetty {:#x}: the process of its peer {:#x} is gone; the jetty is in ERROR now",
            jetty_id.id, bound_->id.id);
+  set_state(URMA_JETTY_STATE_ERROR);
+  subject_.raise(URMA_EVENT_JETTY_ERR);
+}
+
+void Jetty::break_down() {
+  std::lock_guard lock(mutex_);
+  if (!active() || is_stopped(live_->state())) return;
+  URMA_LOG(WARNING, "jetty {:#x} has failed and is in ERROR now", jetty_id.id);
   set_state(URMA_JETTY_STATE_ERROR);
   subject_.raise(URMA_EVENT_JETTY_ERR);
 }

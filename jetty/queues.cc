@@ -218,6 +218,14 @@ urma_status_t Jfs::query(urma_jfs_cfg_t* cfg, urma_jfs_attr_t* attr) {
   return URMA_SUCCESS;
 }
 
+void Jfs::break_down() {
+  std::lock_guard lock(mutex_);
+  if (!active() || is_stopped(live_->state())) return;
+  URMA_LOG(WARNING, "jfs {:#x} has failed and is in ERROR now", jfs_id.id);
+  live_->set_state(URMA_JETTY_STATE_ERROR);
+  subject_.raise(URMA_EVENT_JFS_ERR);
+}
+
 int Jfs::flush(int count, urma_cr_t* cr) { return active() ? sender().hand_back(count, cr) : 0; }
 
 // -------------------------------------------------------------------------------------------------
@@ -298,6 +306,13 @@ urma_status_t Jfr::modify(urma_jfr_attr_t* attr) {
   }
   if (limit) live_->set_limit(attr->rx_threshold);
   return URMA_SUCCESS;
+}
+
+void Jfr::break_down() {
+  if (!active() || live_->state() != URMA_JFR_STATE_READY) return;
+  URMA_LOG(WARNING, "jfr {:#x} has failed and is in ERROR now", jfr_id.id);
+  live_->set_state(URMA_JFR_STATE_ERROR);
+  subject_.raise(URMA_EVENT_JFR_ERR);
 }
 
 urma_status_t Jfr::query(urma_jfr_cfg_t* cfg, urma_jfr_attr_t* attr) {

@@ -113,6 +113,19 @@ uint32_t bits_of(const Enum& value) {
   return bits;
 }
 
+// What a jetty is told of the receives that it shares: nothing any more, once it goes.
+class LimitLease {
+ public:
+  LimitLease(Receiver* receiver, EventSubject* jetty) : receiver_(receiver), jetty_(jetty) {}
+  ~LimitLease() { receiver_->set_limit_of(jetty_, 0); }
+  LimitLease(const LimitLease&) = delete;
+  LimitLease& operator=(const LimitLease&) = delete;
+
+ private:
+  Receiver* receiver_;
+  EventSubject* jetty_;
+};
+
 // Each of the four is made inactive, with its configuration in the public struct. What it has only
 // while it is active stands in its Body. All of activate() throw Error and change nothing then;
 // deactivate() returns URMA_EAGAIN where something still uses the object.
@@ -154,6 +167,8 @@ class Jfs : public urma_jfs_t {
   Sender& sender() { return *live_; }
   // NULL where it is not active.
   Sender* sending_half() const { return live_; }
+  // What executes its requests has given up: to ERROR, with an event.
+  void break_down();
 
  private:
   struct Body {
@@ -186,6 +201,8 @@ class Jfr : public urma_jfr_t {
   Receiver& receiver() { return *live_; }
   // NULL where it is not active.
   Receiver* receiving_half() const { return live_; }
+  // As that of a JFS.
+  void break_down();
   // A JFR outlives the jetties that share it: each holds a share.
   void share() { users_.fetch_add(1, std::memory_order_relaxed); }
   void unshare() { users_.fetch_sub(1, std::memory_order_relaxed); }
@@ -257,6 +274,8 @@ class Jetty : public urma_jetty_t {
   urma_status_t unbind();
   // The same for a result that says that the bind has failed.
   urma_status_t disconnect();
+  // As that of a JFS.
+  void break_down();
 
  private:
   // Not the jetty itself: its public struct has to come first.
@@ -279,10 +298,12 @@ class Jetty : public urma_jetty_t {
     RecordsLease records;
     const Endpoint described;
     std::optional<EndpointLease> known;  // while READY or SUSPENDED
+    LimitLease limit;
     QueueListing listed;
   };
 
   void set_state(urma_jetty_state_t state);
+  bool check_limit(const urma_jetty_attr_t& attr);
   void watch_peer();
   void forget_peer();
   // The process of the bound peer is gone: to ERROR, with an event. Service thread.

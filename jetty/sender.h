@@ -182,6 +182,10 @@ class Sender {
 
 // Whether urma_modify_* may lead from one state of a send queue to another.
 bool change_allowed(urma_jetty_state_t from, urma_jetty_state_t to);
+// Whether a queue in this state executes nothing until the program says otherwise.
+inline bool is_stopped(urma_jetty_state_t state) {
+  return state == URMA_JETTY_STATE_ERROR || state == URMA_JETTY_STATE_RESET;
+}
 
 }  // namespace urma
 

@@ -7,9 +7,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
 
 #include "segment/shared_memory.h"
 #include "urma/base/error.h"
+#include "urma/base/log.h"
 
 namespace urma {
 namespace {
@@ -29,10 +33,48 @@ uint64_t round_up(uint64_t value, uint64_t unit) { return round_down(value + uni
 
 }  // namespace
 
+AddressArea::AddressArea(uint64_t bytes) : start_(0), bytes_(bytes) {
+  void* area = ::mmap(nullptr, bytes, PROT_NONE, kReserved, -1, 0);
+  if (area == MAP_FAILED) {
+    fail_errno(URMA_ENOMEM, urma::format("reserving {} bytes of address space", bytes));
+  }
+  start_ = reinterpret_cast<uint64_t>(area);
+}
+
+std::unique_ptr<AddressArea> AddressArea::same(uint64_t va, uint64_t len) {
+  if (len == 0 || va + len < va || va + len > UINT64_MAX - page_size()) return nullptr;
+  const uint64_t first = round_down(va, page_size());
+  const uint64_t bytes = round_up(va + len, page_size()) - first;
+  void* const wished = reinterpret_cast<void*>(first);
+  void* area = ::mmap(wished, bytes, PROT_NONE, kReserved | MAP_FIXED_NOREPLACE, -1, 0);
+  const bool elsewhere = area != MAP_FAILED && area != wished;
+  // A kernel before 4.17 takes the address for a hint.
+  if (elsewhere) ::munmap(area, bytes);
+  if (elsewhere || (area == MAP_FAILED && errno == EEXIST)) {
+    fail(URMA_EEXIST,
+         "import_seg: something lies at {:#x} in this process, within {} bytes; import without "
+         "dsva, or map nothing there",
+         first, bytes);
+  }
+  if (area == MAP_FAILED) {
+    URMA_LOG_LIMITED(WARNING, "import_seg: {} bytes at {:#x} cannot be mapped here: {}", bytes,
+                     first, std::strerror(errno));
+    return nullptr;
+  }
+  return std::unique_ptr<AddressArea>(new AddressArea(first, bytes));
+}
+
+AddressArea::~AddressArea() { ::munmap(reinterpret_cast<void*>(start_), bytes_); }
+
+bool AddressArea::is_same(uint64_t va, uint64_t len) const {
+  const uint64_t first = round_down(va, page_size());
+  return start_ == first && bytes_ == round_up(va + len, page_size()) - first;
+}
+
 MappedView::MappedView(uint64_t base, uint64_t len, std::span<const PartDescription> parts,
-                       std::span<Fd> files, bool writable)
-    : base_(base), len_(len), writable_(writable) {
-  reserve();
+                       std::span<Fd> files, bool writable, std::unique_ptr<AddressArea> same)
+    : base_(base), len_(len), writable_(writable), area_(std::move(same)) {
+  if (area_ == nullptr) reserve();
   uint64_t next = base;
   for (const PartDescription& part : parts) {
     // A list with gaps, or one that goes beyond the segment, ends where it does not hold.
@@ -45,23 +87,13 @@ MappedView::MappedView(uint64_t base, uint64_t len, std::span<const PartDescript
   }
 }
 
-MappedView::Area::~Area() {
-  if (start != nullptr) ::munmap(start, bytes);
-}
-
 // Congruent to the owner's addresses, and so to the offsets in its files, modulo the size of a huge
 // page: what is huge there can be huge here.
 void MappedView::reserve() {
   const uint64_t first = round_down(base_, page_size());
   const uint64_t bytes = round_up(base_ + len_, page_size()) - first;
-  area_.bytes = bytes + kHugePage;
-  void* area = ::mmap(nullptr, area_.bytes, PROT_NONE, kReserved, -1, 0);
-  if (area == MAP_FAILED) {
-    fail_errno(URMA_ENOMEM, urma::format("reserving {} bytes of address space", area_.bytes));
-  }
-  area_.start = area;
-  const uint64_t start = reinterpret_cast<uint64_t>(area);
-  const uint64_t here = start + (first - start) % kHugePage;
+  area_ = std::make_unique<AddressArea>(bytes + kHugePage);
+  const uint64_t here = area_->start() + (first - area_->start()) % kHugePage;
   distance_ = here - first;
 }
 

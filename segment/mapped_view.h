@@ -6,6 +6,7 @@
 #define SEGMENT_MAPPED_VIEW_H_
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -24,13 +25,38 @@ struct PartDescription {
 };
 inline constexpr uint32_t kNoFile = UINT32_MAX;
 
+// Address space that is kept free for a mapping.
+class AddressArea {
+ public:
+  // Anywhere. Throws Error(URMA_ENOMEM).
+  explicit AddressArea(uint64_t bytes);
+  // Of the pages of [va, va + len), where they lie at their owner's. Throws Error(URMA_EEXIST)
+  // where something of this process lies there; NULL, with a log line, where no process can have
+  // it.
+  static std::unique_ptr<AddressArea> same(uint64_t va, uint64_t len);
+  ~AddressArea();
+  AddressArea(const AddressArea&) = delete;
+  AddressArea& operator=(const AddressArea&) = delete;
+
+  uint64_t start() const { return start_; }
+  // Whether this is what same() gives for the segment.
+  bool is_same(uint64_t va, uint64_t len) const;
+
+ private:
+  AddressArea(uint64_t start, uint64_t bytes) : start_(start), bytes_(bytes) {}
+
+  uint64_t start_;
+  uint64_t bytes_;
+};
+
 class MappedView {
  public:
   // Maps what can be mapped of the segment [base, base + len), for reading or for writing too.
   // Nothing that the owner says is trusted: parts that are no sealed shared memory of the size, or
   // out of order, are not mapped. Throws Error where there is no address space.
+  // With `same`, which is_same() for the segment, everything lies where it lies at the owner's.
   MappedView(uint64_t base, uint64_t len, std::span<const PartDescription> parts,
-             std::span<Fd> files, bool writable);
+             std::span<Fd> files, bool writable, std::unique_ptr<AddressArea> same = nullptr);
   MappedView(const MappedView&) = delete;
   MappedView& operator=(const MappedView&) = delete;
 
@@ -47,16 +73,6 @@ class MappedView {
   const std::vector<urma_ext_part_t>& parts() const { return parts_; }
 
  private:
-  // Address space for all pages of the segment.
-  struct Area {
-    Area() = default;
-    ~Area();
-    Area(const Area&) = delete;
-    Area& operator=(const Area&) = delete;
-    void* start = nullptr;
-    uint64_t bytes = 0;
-  };
-
   void reserve();
   void add(const PartDescription& part, std::span<Fd> files);
   bool map(const PartDescription& part, std::span<Fd> files);
@@ -65,7 +81,7 @@ class MappedView {
   const uint64_t base_;
   const uint64_t len_;
   const bool writable_;
-  Area area_;
+  std::unique_ptr<AddressArea> area_;  // for all pages of the segment
   uint32_t mappings_ = 0;
   uint64_t distance_ = 0;
   uint64_t begin_ = 0;

@@ -21,6 +21,7 @@ import sys
 import tempfile
 
 EXTENSIONS = "urma_ext.h"
+LEGACY = "urma_legacy.h"  # macros alone
 
 C_PRELUDE = """\
 #include <stddef.h>
@@ -201,7 +202,7 @@ def run_bit_fields(compiler, command, inventory, prelude):
 def run_macros(compiler, command, inventory):
     """Guards and function-like macros are defined, and strings have their value."""
     checks = []
-    for header in [*inventory["headers"], EXTENSIONS]:
+    for header in [*inventory["headers"], EXTENSIONS, LEGACY]:
         done = compiler.run(command, "c", "c11", f'#include "{header}"\n', ["-E", "-dM"])
         defined = dict(re.findall(r"^#define (\w+)(?:\([^)]*\))? ?(.*)$", done.stdout, re.M))
         for name, (where, kind, value) in inventory["macros"].items():
@@ -221,7 +222,7 @@ def interface(inventory, include):
     """The names that the library exports."""
     with open(os.path.join(include, EXTENSIONS), encoding="utf-8") as source:
         text = re.sub(r"//.*", "", source.read())
-    extensions = re.findall(r"\b(urma_ext_\w+)\s*\(", text)
+    extensions = re.findall(r"\b(urma_\w+)\s*\((?!\*)", text)
     return {*inventory["functions"], *inventory["variables"], *inventory["exported_elsewhere"],
             *extensions}
 
@@ -276,7 +277,7 @@ def main():
                     results.skip(name, f"no {command}")
                     continue
                 checks = []
-                for header in [*inventory["headers"], EXTENSIONS]:
+                for header in [*inventory["headers"], EXTENSIONS, LEGACY]:
                     done = compiler.run(command, language, standard, f'#include "{header}"\n',
                                         ["-fsyntax-only", "-Wall", "-Wextra", "-Wpedantic",
                                          "-Werror"])

@@ -23,7 +23,8 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// A duration that a test allows, longer where a sanitizer slows everything down.
+// A duration that a test allows: longer where a sanitizer slows everything down, and so many times
+// as long as URMA_TEST_PATIENCE says.
 milliseconds patience(milliseconds limit);
 
 // One end of a connection between two processes. Every call throws when the other end is gone or

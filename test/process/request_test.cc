@@ -243,6 +243,28 @@ TEST_P(RequestTest, RefusedRequestOpensNoWayOutOfAStoppedQueue) {
   });
 }
 
+// One remote piece is all that the protocol has; others are as if they were not there.
+TEST_P(RequestTest, FurtherRemotePiecesAreIgnored) {
+  run_one([config = config()](Channel&) {
+    Self self(config);
+    urma_sge_t here = piece(self.segment, self.out(), 40);
+    urma_sge_t there[] = {piece(self.remote, self.in(), 40), piece(nullptr, self.in() + 100, 8)};
+    urma_jfs_wr_t write = write_request(self.queue, &here, there, 1);
+    write.rw.dst.num_sge = 2;
+    self.endpoint.post(write);
+    wait_for_success(self.endpoint.send_jfc, 1);
+    EXPECT_TRUE(self.arrived(40));
+    EXPECT_EQ(self.in()[100], 0);
+    self.in()[3] = 'Z';
+    urma_jfs_wr_t read = read_request(self.queue, &here, there, 2);
+    read.rw.src.num_sge = 2;
+    self.endpoint.post(read);
+    wait_for_success(self.endpoint.send_jfc, 2);
+    EXPECT_EQ(self.out()[3], 'Z');
+    self.endpoint.close();
+  });
+}
+
 // No memory is needed to see that it would be too much.
 TEST_P(RequestTest, MoreThanTheDeviceMovesAtOnceIsRefused) {
   run_one([config = config()](Channel&) {

@@ -41,7 +41,7 @@ def port_is_active(device):
 def examples(place):
     where, environment = place
     # With a single processor, for some as slow as here, silence is no sign of death.
-    environment = dict(environment, URMA_VERBS_TIMEOUT_MS='20000')
+    environment = dict(environment, URMA_VERBS_TIMEOUT_MS='20000', DEMO_SECONDS='300')
     return command(f'examples ({where})', 'examples/demo.sh {bin}', 30, ['//examples:all'],
                    **environment)
 

@@ -155,7 +155,8 @@ def program(case, bins, environments, test_filter):
         binary = os.path.join(bins[case.config], case.label[len('//'):].replace(':', '/'))
         folder = f'{binary}.runfiles/urma'
         wanted = case.only if test_filter == '*' else test_filter
-        settings = {'GTEST_FILTER': f'{wanted}-{case.leave_out}', 'TZ': 'UTC'}
+        settings = {'GTEST_FILTER': f'{wanted}-{case.leave_out}', 'TZ': 'UTC',
+                    'URMA_TEST_PATIENCE': '5'}
         settings.update(environments[case.label], **case.environment)
         command = [binary]
     return (['env', '-C', folder] + [f'{name}={value}' for name, value in settings.items()] +

@@ -57,6 +57,14 @@ struct DeviceMemoryCalls {
   void* (*attached)(urma_target_seg_t* segment);
 };
 
+// Takes what somebody has written to the file of a port's state, see docs/shm.md.
+class PortControl {
+ public:
+  virtual ~PortControl() = default;
+  // Service thread. Nothing happens where the port is in this state already.
+  virtual void set_port(uint32_t port, bool up) = 0;
+};
+
 // What a module says of one of its devices. Copied by add_device.
 struct DeviceDescription {
   const char* name;
@@ -68,6 +76,7 @@ struct DeviceDescription {
   urma_ext_device_t details = {};             // but for the provider's name
   RegisterDmabuf register_dmabuf = nullptr;   // NULL where it cannot
   const DeviceMemoryCalls* memory = nullptr;  // NULL where there is none
+  PortControl* ports = nullptr;               // NULL where nothing can be written; as inspector
 };
 
 // The devices and providers of the process. Everything a module adds is forgotten at urma_uninit.
@@ -83,6 +92,8 @@ class Registry {
   // What providers of other devices pin memory of GPUs by: NULL where there is none.
   virtual void set_rdma_interface(const urma_ext_rdma_interface_t* /*interface*/) {}
   virtual const urma_ext_rdma_interface_t* rdma_interface() const { return nullptr; }
+  // What is told from now on of a port of a device that was added. From any thread.
+  virtual void set_port_state(const char* device, uint32_t port, urma_port_state_t state) = 0;
 };
 
 }  // namespace urma

@@ -13,9 +13,11 @@
 #include "urma/base/error.h"
 #include "urma/base/guard.h"
 #include "urma/core/checks.h"
+#include "urma/core/device_files.h"
 #include "urma/core/export.h"
 #include "urma/core/inspect_server.h"
 #include "urma/core/log_sink.h"
+#include "urma/core/regions.h"
 #include "urma/core/runtime.h"
 #include "urma/core/service_thread.h"
 #include "urma/core/settings.h"
@@ -34,6 +36,7 @@ struct Process {
   ServiceThread service;
   std::atomic<ProcessRuntime*> runtime{nullptr};  // stored on the service thread only
   std::unique_ptr<InspectServer> inspect;         // of the service thread
+  std::unique_ptr<DeviceFiles> files;             // the same
   DeviceTable devices;
   Loader loader;
   PageTable pages;
@@ -94,6 +97,19 @@ void refuse_after_fork(const char* call) {
   }
 }
 
+// The process works as well without them; why there are none is in the log.
+void show_devices() {
+  auto& self = process();
+  auto* made = self.runtime.load(std::memory_order_relaxed);
+  if (made == nullptr) return;
+  guarded(URMA_LOG_SITE, [&] {
+    self.service.run([&] {
+      self.files = std::make_unique<DeviceFiles>(made->janitor(), made->path(), made->slot(),
+                                                 self.devices.shown());
+    });
+  });
+}
+
 void start(urma_init_attr_t* conf) {
   auto& self = process();
   self.pages.set_in_place(settings().flag("URMA_SHM_INPLACE"));
@@ -109,6 +125,7 @@ void start(urma_init_attr_t* conf) {
   self.devices.init_providers(conf);
   self.devices.rescan();
   self.devices.set_aliases(parse_aliases(settings().text("URMA_DEVICE_ALIAS")));
+  show_devices();
 }
 
 // Threads end before the modules go whose code they run.
@@ -116,7 +133,12 @@ bool end() {
   auto& self = process();
   // First: nobody may look at what ends.
   if (self.runtime.load(std::memory_order_relaxed) != nullptr) {
-    guarded(URMA_LOG_SITE, [&] { self.service.run([&] { self.inspect.reset(); }); });
+    guarded(URMA_LOG_SITE, [&] {
+      self.service.run([&] {
+        self.inspect.reset();
+        self.files.reset();
+      });
+    });
   }
   const bool all = self.devices.uninit_providers();
   // Relaxed: the runtime is made and destroyed on the service thread.
@@ -125,6 +147,7 @@ bool end() {
       self.service.run([&] {
         // A provider may have been the first to ask for the runtime, as it ended.
         self.inspect.reset();
+        regions().clear(self.runtime.load(std::memory_order_relaxed)->dir_fd());
         delete self.runtime.exchange(nullptr, std::memory_order_relaxed);
       });
     });

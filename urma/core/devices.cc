@@ -89,12 +89,22 @@ void DeviceTable::add_device(urma_provider_ops_t* ops, const DeviceDescription& 
   entry->details = device.details;
   entry->register_dmabuf = device.register_dmabuf;
   entry->memory = device.memory;
+  entry->ports = device.ports;
   for (uint32_t i = 0; i < device.eid_count; ++i) entry->eids.push_back({device.eids[i], i});
 }
 
 void DeviceTable::explain(urma_provider_ops_t* ops, const std::string& reason) {
   const std::lock_guard lock(mutex_);
   reasons_[ops] = reason;
+}
+
+void DeviceTable::set_port_state(const char* device, uint32_t port, urma_port_state_t state) {
+  const std::lock_guard lock(mutex_);
+  urma_sysfs_dev* entry = named(device);
+  if (entry == nullptr || port >= entry->attrs.back()->port_cnt) return;
+  urma_device_attr_t attr = *entry->attrs.back();
+  attr.port_attr[port].state = state;
+  store_attr(entry, attr);
 }
 
 void DeviceTable::init_providers(urma_init_attr_t* conf) {
@@ -360,6 +370,21 @@ std::vector<urma_ext_provider_t> DeviceTable::providers() const {
   }
   providers.insert(providers.end(), failed_.begin(), failed_.end());
   return providers;
+}
+
+std::vector<ShownDevice> DeviceTable::shown() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<ShownDevice> shown;
+  for (const auto& entry : devices_) {
+    if (!entry->made_by_provider) continue;
+    const urma_device_t& device = entry->device;
+    const urma_device_attr_t& attr = *entry->attrs.back();
+    shown.push_back({device.name,
+                     sysfs_files(device.name, device.ops->name, device.type, attr, entry->eids,
+                                 entry->ports != nullptr),
+                     attr.port_cnt, entry->ports});
+  }
+  return shown;
 }
 
 bool DeviceTable::is_from_sysfs(const urma_device_t* device) const {

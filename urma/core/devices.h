@@ -13,6 +13,7 @@
 #include "urma/base/fd.h"
 #include "urma/base/host.h"
 #include "urma/core/aliases.h"
+#include "urma/core/device_files.h"
 #include "urma/core/sysfs.h"
 #include "urma_ext.h"
 #include "urma_provider.h"
@@ -27,6 +28,7 @@ struct urma_sysfs_dev {
   urma_ext_device_t details{};
   urma::RegisterDmabuf register_dmabuf = nullptr;
   const urma::DeviceMemoryCalls* memory = nullptr;
+  urma::PortControl* ports = nullptr;
   std::vector<urma_eid_info_t> eids;
   // The last one is in force. Older ones are kept, for callers that are reading them.
   std::vector<std::unique_ptr<const urma_device_attr_t>> attrs;
@@ -49,6 +51,7 @@ class DeviceTable final : public Registry {
   const urma_ext_rdma_interface_t* rdma_interface() const override {
     return rdma_interface_.load(std::memory_order_acquire);
   }
+  void set_port_state(const char* device, uint32_t port, urma_port_state_t state) override;
 
   bool has_providers() const;
   // Drops each provider whose init fails; afterwards the devices are there.
@@ -90,6 +93,9 @@ class DeviceTable final : public Registry {
   std::vector<urma_eid_info_t> eids_of(const urma_device_t* device) const;
   // The same, read anew for a sysfs device.
   std::vector<urma_eid_info_t> current_eids(const urma_device_t* device);
+
+  // What is written down of the devices that providers have made.
+  std::vector<ShownDevice> shown() const;
 
   // A uasid that a provider gives; nothing where none does.
   std::optional<uint32_t> provider_uasid() const;

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "urma/base/log.h"
 #include "urma/core/runtime_dir.h"
@@ -26,8 +27,10 @@ Janitor::Janitor(Service& service, int dir, uint32_t own_slot)
     : service_(service), dir_(dir), own_slot_(own_slot) {
   inotify_ = Fd(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
   const auto path = urma::format("/proc/self/fd/{}", dir);
-  if (!inotify_.valid() ||
-      ::inotify_add_watch(inotify_.get(), path.c_str(), IN_CLOSE_WRITE | IN_EXCL_UNLINK) < 0) {
+  if (inotify_.valid()) {
+    own_watch_ = ::inotify_add_watch(inotify_.get(), path.c_str(), IN_CLOSE_WRITE | IN_EXCL_UNLINK);
+  }
+  if (own_watch_ < 0) {
     URMA_LOG(INFO,
              "the runtime directory cannot be watched ({}): what dead processes leave there "
              "stays until the next urma_init",
@@ -52,12 +55,31 @@ void Janitor::read_events() {
       at += static_cast<ssize_t>(sizeof *event + event->len);
       if ((event->mask & IN_Q_OVERFLOW) != 0) {
         sweep_all(dir_);
+        for (const auto& [number, changed] : watched_) changed();
+      } else if (event->wd != own_watch_) {
+        const auto found = watched_.find(event->wd);
+        if (found != watched_.end()) found->second();
       } else if (event->len != 0) {
-        const auto slot = parse_slot_name(event->name);
-        if (slot && *slot != own_slot_) sweep(*slot, kRetries);
+        on_closed(event->name);
       }
     }
   }
+}
+
+void Janitor::on_closed(const char* name) {
+  const auto slot = parse_slot_name(name);
+  if (slot && *slot != own_slot_) sweep(*slot, kRetries);
+}
+
+int Janitor::watch(const std::string& folder, std::function<void()> changed) {
+  if (!inotify_.valid()) return -1;
+  const int number = ::inotify_add_watch(inotify_.get(), folder.c_str(), IN_CLOSE_WRITE);
+  if (number >= 0) watched_[number] = std::move(changed);
+  return number;
+}
+
+void Janitor::unwatch(int number) {
+  if (watched_.erase(number) != 0) ::inotify_rm_watch(inotify_.get(), number);
 }
 
 void Janitor::sweep(uint32_t slot, int tries_left) {

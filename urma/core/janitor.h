@@ -3,7 +3,9 @@
 #define URMA_CORE_JANITOR_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <string>
 
 #include "urma/base/fd.h"
 #include "urma/base/service.h"
@@ -20,14 +22,23 @@ class Janitor {
   Janitor& operator=(const Janitor&) = delete;
   ~Janitor();
 
+  // Calls changed() whenever a file in the folder was written and closed, until unwatch(); by the
+  // same descriptor as everything else here: the kernel gives a user few of them. Returns a number
+  // for unwatch(), or -1 where the folder cannot be watched.
+  int watch(const std::string& folder, std::function<void()> changed);
+  void unwatch(int number);
+
  private:
   void read_events();
+  void on_closed(const char* name);
   void sweep(uint32_t slot, int tries_left);
 
   Service& service_;
   const int dir_;
   const uint32_t own_slot_;
   Fd inotify_;
+  int own_watch_ = -1;  // of the runtime directory
+  std::map<int, std::function<void()>> watched_;
   std::map<uint32_t, Service::TimerId> retries_;  // by slot
 };
 

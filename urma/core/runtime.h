@@ -36,6 +36,9 @@ class ProcessRuntime final : public Runtime {
   uint64_t nonce() const override { return nonce_; }
   std::span<const urma_eid_t> eids() const override { return eids_; }
 
+  // Service thread, as all of it.
+  Janitor& janitor() { return janitor_; }
+
   uint32_t alloc_id(IdKind kind) override;
   void reserve_id(IdKind kind, uint32_t eid_index, uint32_t id) override;
   void free_id(IdKind kind, uint32_t eid_index, uint32_t id) override;

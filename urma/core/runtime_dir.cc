@@ -124,7 +124,8 @@ bool has_prefix(std::string_view name, std::string_view prefix) {
 }
 
 bool is_reservation(std::string_view name) {
-  return has_prefix(name, "id-") || has_prefix(name, "uasid-") || has_prefix(name, "tmp-");
+  return has_prefix(name, "id-") || has_prefix(name, "uasid-") || has_prefix(name, "tmp-") ||
+         has_prefix(name, "ur-");
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "urma/base/error.h"
+#include "urma/base/fault_plan.h"
 #include "urma/base/text.h"
 
 namespace urma {
@@ -34,6 +35,8 @@ constexpr SettingRow kRows[] = {
      "further names of devices, as name=device,name2=device2; a device whose name begins with "
      "bonding_dev answers the commands of urma_ubagg.h"},
     {"URMA_ENABLE_ORCH", SettingType::kBool, "0", "", "accepted, without effect"},
+    {"URMA_FAULT", SettingType::kString, "", "",
+     "faults to make up, such as seed=1;rnr:p=10;delay:ms=5,every=100: see docs/faults.md"},
     {"URMA_SERVICE", SettingType::kChoice, "auto", "auto|io_uring|epoll",
      "what the service thread sleeps on; epoll wherever io_uring is refused"},
     {"URMA_SHM_RING_SIZE", SettingType::kNumber, "4096", "4096-1048576",
@@ -104,6 +107,18 @@ bool is_separator(std::string_view text) {
   return text.size() <= 7 && text.find_first_not_of("|,;:-/.~#") == std::string_view::npos;
 }
 
+bool is_faults(const SettingRow& row) { return std::string_view(row.name) == "URMA_FAULT"; }
+
+// What is wrong with a list of faults; "" where nothing is.
+std::string wrong_fault(std::string_view text) {
+  try {
+    parse_faults(text);
+    return "";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
 // The text in the form that is compared, or nothing where the row does not allow it.
 std::optional<std::string> normalise(const SettingRow& row, std::string_view text) {
   switch (row.type) {
@@ -122,14 +137,17 @@ std::optional<std::string> normalise(const SettingRow& row, std::string_view tex
       if (std::string_view(row.name) == "URMA_LOG_SEPARATOR" && !is_separator(text)) {
         return std::nullopt;
       }
+      if (is_faults(row) && !wrong_fault(text).empty()) return std::nullopt;
       return std::string(text);
   }
   return std::nullopt;
 }
 
-std::string allowed(const SettingRow& row) {
-  if (row.type == SettingType::kBool) return "0 or 1";
-  return row.range[0] != '\0' ? row.range : row.help;
+// What would be, for a text that is not.
+std::string allowed(const SettingRow& row, std::string_view text) {
+  if (is_faults(row)) return wrong_fault(text);
+  if (row.type == SettingType::kBool) return "allowed: 0 or 1";
+  return urma::format("allowed: {}", row.range[0] != '\0' ? row.range : row.help);
 }
 
 }  // namespace
@@ -152,8 +170,8 @@ std::vector<std::string> EnvSettings::load() {
     }
     const auto value = normalise(row, text);
     if (!value) {
-      complaints.push_back(urma::format("{}={:.128} is not allowed and has no effect; allowed: {}",
-                                        row.name, text, allowed(row)));
+      complaints.push_back(urma::format("{}={:.128} is not allowed and has no effect; {}", row.name,
+                                        text, allowed(row, text)));
     }
     values.push_back(value ? Value{*value, URMA_EXT_ORIGIN_ENVIRONMENT, ""}
                            : Value{row.fallback, URMA_EXT_ORIGIN_REFUSED, text});

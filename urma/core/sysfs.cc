@@ -104,6 +104,39 @@ void read_priorities(const std::string& path, urma_device_cap_t* cap) {
   }
 }
 
+std::string address_text(const uint8_t* raw) {
+  char text[INET6_ADDRSTRLEN];
+  return ::inet_ntop(AF_INET6, raw, text, sizeof text);
+}
+
+// Collects files of one number each.
+class FileList {
+ public:
+  void add(const std::string& name, uint64_t value, bool writable = false) {
+    add(name, std::to_string(value), writable);
+  }
+  void add(const std::string& name, const std::string& value, bool writable = false) {
+    files_.push_back({name, value + "\n", writable});
+  }
+  std::vector<AttributeFile> take() { return std::move(files_); }
+
+ private:
+  std::vector<AttributeFile> files_;
+};
+
+void add_ports(const urma_device_attr_t& attr, bool writable, FileList* files) {
+  files->add("port_count", attr.port_cnt);
+  for (int i = 0; i < attr.port_cnt; ++i) {
+    const auto& port = attr.port_attr[i];
+    const auto dir = urma::format("port{}/", i);
+    files->add(dir + "max_mtu", port.max_mtu);
+    files->add(dir + "state", port.state, writable);
+    files->add(dir + "active_width", port.active_width);
+    files->add(dir + "active_speed", port.active_speed);
+    files->add(dir + "active_mtu", port.active_mtu);
+  }
+}
+
 bool is_zero(const urma_eid_t& eid) {
   return std::all_of(std::begin(eid.raw), std::end(eid.raw),
                      [](uint8_t byte) { return byte == 0; });
@@ -152,6 +185,34 @@ urma_device_attr_t read_sysfs_attr(const std::string& path) {
     attr.reserved_jetty_id_min = attr.reserved_jetty_id_max = UINT32_MAX;
   }
   return attr;
+}
+
+std::vector<AttributeFile> sysfs_files(const std::string& name, const std::string& driver,
+                                       urma_transport_type_t type, const urma_device_attr_t& attr,
+                                       const std::vector<urma_eid_info_t>& eids,
+                                       bool ports_writable) {
+  FileList files;
+  files.add("ubdev", name);
+  files.add("driver_name", driver);
+  files.add("transport_type", static_cast<uint64_t>(type));
+  files.add("guid", address_text(attr.guid.raw));
+  for (const auto& file : kAttrFiles) {
+    uint64_t value = 0;
+    std::memcpy(&value, reinterpret_cast<const char*>(&attr.dev_cap) + file.offset, file.size);
+    files.add(file.name, value);
+  }
+  files.add("reserved_jetty_id",
+            urma::format("{}-{}", attr.reserved_jetty_id_min, attr.reserved_jetty_id_max));
+  add_ports(attr, ports_writable, &files);
+  for (int i = 0; i < URMA_MAX_PRIORITY_CNT; ++i) {
+    const auto dir = urma::format("priority/priority{}/", i);
+    files.add(dir + "sl", attr.dev_cap.priority_info[i].SL);
+    files.add(dir + "tp_type", attr.dev_cap.priority_info[i].tp_type.value);
+  }
+  for (const auto& info : eids) {
+    files.add(urma::format("eids/eid{}", info.eid_index), address_text(info.eid.raw));
+  }
+  return files.take();
 }
 
 std::vector<urma_eid_info_t> read_sysfs_eids(const std::string& path, uint32_t max_eid_cnt) {

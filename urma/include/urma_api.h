@@ -702,11 +702,14 @@ urma_status_t urma_unregister_seg(urma_target_seg_t* target_seg);
 
 // Makes the remote segment described by `seg` a target of reads, writes and atomics. `token_value`
 // is what its owner set; it may be NULL under URMA_TOKEN_NONE. A wrong token shows at the first
-// access. With flag.bs.mapping the memory is also mapped if that is possible, at `addr` with the
-// attribute dsva, and mva tells where; 0: not mapped. The caller ends it with urma_unimport_seg.
-// Thread-safe.
-// Returns the segment, or NULL with errno EINVAL: ctx or seg is NULL, the token is missing, or the
-// policy is not supported; EEXIST: addr is taken; or what the provider set.
+// access. With flag.bs.mapping the memory is also mapped if that is possible, for no more than
+// flag.bs.access where that is not 0, and mva tells where; 0: not mapped. With seg->attr.bs.dsva
+// set and flag.bs.mapping, or `addr`, it is mapped at the address that it has at its owner's;
+// `addr` is that address, or 0. Else `addr` has no effect. The caller ends it with
+// urma_unimport_seg. Thread-safe.
+// Returns the segment, or NULL with errno EINVAL: ctx or seg is NULL, the token is missing, the
+// policy is not supported, or addr is another one; EEXIST: with dsva, the address is taken; or what
+// the provider set.
 // Specification: Segment Management.
 urma_target_seg_t* urma_import_seg(urma_context_t* ctx, urma_seg_t* seg, urma_token_t* token_value,
                                    uint64_t addr, urma_import_seg_flag_t flag);

@@ -439,6 +439,125 @@ typedef enum urma_ext_perf_op {
 // Specification: none, an extension.
 urma_status_t urma_ext_perf(uint32_t pid, urma_ext_perf_op_t op, char* text, uint32_t* len);
 
+// -------------------------------------------------------------------------------------------------
+// Atomics in one call, as urma_write and urma_read are WRITE and READ in one call
+//
+// `dst`, in the segment `dst_tseg` of the peer, is what is changed, and a multiple of `len`, which
+// is 4 or 8. What was there before comes to `src`, in the registered segment `src_tseg`. They
+// always leave a completion record: flag.bs.complete_enable counts as set. Thread-safe, unless the
+// JFS is lock_free. They return what urma_post_jfs_wr returns for the one request; URMA_EINVAL
+// where a pointer is NULL.
+// -------------------------------------------------------------------------------------------------
+
+// Stores `swap` where `dst` holds `compare`. Of 16 bytes too, where max_cas_size says so: `compare`
+// and `swap` are the addresses of the values then.
+// Specification: Data Plane, 3. Completion Record.
+urma_status_t urma_cas(urma_jfs_t* jfs, urma_target_jetty_t* target_jfr,
+                       urma_target_seg_t* dst_tseg, urma_target_seg_t* src_tseg, uint64_t dst,
+                       uint64_t src, uint32_t len, uint64_t compare, uint64_t swap,
+                       urma_jfs_wr_flag_t flag, uint64_t user_ctx);
+
+// Adds `operand` to what `dst` holds.
+// Specification: Data Plane, 3. Completion Record, under the name below.
+urma_status_t urma_faa(urma_jfs_t* jfs, urma_target_jetty_t* target_jfr,
+                       urma_target_seg_t* dst_tseg, urma_target_seg_t* src_tseg, uint64_t dst,
+                       uint64_t src, uint32_t len, uint64_t operand, urma_jfs_wr_flag_t flag,
+                       uint64_t user_ctx);
+
+// The same as urma_faa.
+// Specification: Data Plane, 3. Completion Record.
+urma_status_t urma_fao(urma_jfs_t* jfs, urma_target_jetty_t* target_jfr,
+                       urma_target_seg_t* dst_tseg, urma_target_seg_t* src_tseg, uint64_t dst,
+                       uint64_t src, uint32_t len, uint64_t operand, urma_jfs_wr_flag_t flag,
+                       uint64_t user_ctx);
+
+// -------------------------------------------------------------------------------------------------
+// URMA regions
+//
+// A region (UR) is a name under which segments of several processes are found. It belongs to the
+// process that creates it and ends with it, however that ends. Processes attach segments of theirs;
+// a segment leaves the region when it is detached, or its process has ended. Names have 1 to 255
+// bytes; they are those of one user, runtime directory (URMA_RUNTIME_DIR) and EID, that of the
+// context. Regions are of devices of shared memory; elsewhere each call is refused with EINVAL.
+//
+// Whoever attaches or imports shows the region's token. Its lower 32 bits are the token value of
+// the segments that have one: register those with it.
+//
+// All calls are thread-safe, between urma_init and urma_uninit. Besides what stands there, they
+// return URMA_EINVAL: a pointer is NULL, or the name cannot be; URMA_FAIL: the runtime directory
+// cannot be written or read. One line in the log says which.
+// -------------------------------------------------------------------------------------------------
+
+// Creates the region ur->name. ur->size: so many bytes may its segments have together, 0: any;
+// ur->attr.value: such rights (URMA_ACCESS_*) may they grant at most, and importers get no more; 0:
+// any. ur->user_ctx is the caller's. End it with urma_destroy_ur.
+// Returns URMA_SUCCESS; URMA_EINVAL: attr has other bits; URMA_EEXIST: a living process has a
+// region of this name.
+// Specification: 1.5 URMA Region.
+urma_status_t urma_create_ur(urma_context_t* ctx, const urma_ur_t* ur);
+
+// Ends a region. Who has imported it is told, see urma_ext_ur_fd.
+// Returns URMA_SUCCESS; URMA_EINVAL: this process has not created it.
+// Specification: 1.5 URMA Region.
+urma_status_t urma_destroy_ur(urma_context_t* ctx, const char* name);
+
+// Adds 1 to URMA_MAX_SEGS_PER_UR_OPT segments, which were registered with `ctx`, to a region of any
+// process: all of them, or none. Detach them before they are unregistered.
+// Returns URMA_SUCCESS; URMA_EINVAL: there is no such region, or one is no registered segment;
+// URMA_ENOPERM: the token is another one, or one grants more than the region allows, or nothing;
+// URMA_EEXIST: one is there already; URMA_ENOMEM: they are too large, together with the others
+// there, and with those of processes that attach just now.
+// Specification: 1.5 URMA Region.
+urma_status_t urma_attach_ur(urma_context_t* ctx, const char* name, uint64_t token,
+                             urma_target_seg_t** segments, uint32_t count);
+
+// Takes segments of this process out of a region: all of them, or none. Also of one that has ended.
+// Returns URMA_SUCCESS; URMA_EINVAL: one is not in it.
+// Specification: 1.5 URMA Region.
+urma_status_t urma_detach_ur(urma_context_t* ctx, const char* name, urma_target_seg_t** segments,
+                             uint32_t count);
+
+// Imports all segments of a region, in the order in which they were attached. With
+// flag.bs.mapping they are mapped where that is possible, as urma_import_seg does it. End it with
+// urma_unimport_ur, before the context.
+// Returns the region, or NULL with errno: EINVAL, there is none; EPERM, the token is another one;
+// ENOMEM.
+// Specification: 1.5 URMA Region.
+urma_target_ur_t* urma_import_ur(urma_context_t* ctx, const char* name, uint64_t token,
+                                 urma_import_ur_flag_t flag);
+
+// Ends an import, and those of all its segments.
+// Returns URMA_SUCCESS.
+// Specification: 1.5 URMA Region.
+urma_status_t urma_unimport_ur(urma_target_ur_t* ur);
+
+// Tells what is in a region. `info` has room for *count entries of seg_list; it may be NULL where
+// *count is 0. *count becomes the number that there are, info->cnt that of those written.
+// Returns URMA_SUCCESS; URMA_EINVAL: there is no such region.
+// Specification: 1.5 URMA Region.
+urma_status_t urma_lookup_ur(urma_context_t* ctx, const char* name, urma_ur_info_t* info,
+                             uint32_t* count);
+
+// Lists the regions of the EID by their names. At most *count are written to `list`, which may be
+// NULL where *count is 0; *count becomes the number that there are. Tokens are not told.
+// Returns URMA_SUCCESS.
+// Specification: 1.5 URMA Region.
+urma_status_t urma_get_ur_list(urma_context_t* ctx, urma_ur_t* list, uint32_t* count);
+
+// How importers learn that segments have come or gone, or the region has ended: a descriptor that
+// becomes readable then, and now and then without a reason. Call urma_ext_refresh_ur when it is. It
+// belongs to the import.
+// Returns the descriptor, or -1: `ur` is NULL.
+// Specification: none, an extension.
+int urma_ext_ur_fd(const urma_target_ur_t* ur);
+
+// Brings an import up to date: segments that have left are unimported, new ones imported, and
+// tseg_list and cnt say what is there. No request may be under way to what has left. Not to be
+// called by two threads at once for one import.
+// Returns URMA_SUCCESS; URMA_FAIL: the region has ended, and cnt is 0.
+// Specification: none, an extension.
+urma_status_t urma_ext_refresh_ur(urma_target_ur_t* ur);
+
 #ifdef __cplusplus
 }
 #endif

@@ -43,6 +43,8 @@ class Link : public std::enable_shared_from_this<Link> {
   // Without an answer.
   void notify(Request request);
   void stop();
+  // The same, as the peer's end of the connection does it.
+  void hang_up();
   Wakeups& wakeups() { return wakeups_; }
   // Whether it is gone because the owner is, or has ended the library.
   bool hung_up() const { return hung_up_; }
@@ -79,7 +81,6 @@ class Link : public std::enable_shared_from_this<Link> {
   void connect();
   void connected(Fd socket);
   void on_ready(uint32_t events);
-  void hang_up();
   void on_hello(const Reply& reply, Attached& fds);
   void dispatch(const Reply& reply, Attached& fds);
   void send(Request request, std::span<const int> fds, OnReply on_reply);

@@ -99,6 +99,7 @@ class QueuePath : public TargetPath {
   // What the first pending request waits for: the attempts for its segment, and for `notified`.
   uint64_t asked_ = 0;
   uint64_t asked_notified_ = 0;
+  Sender* sender() const { return sender_; }
 
  private:
   SendEntry* take_next();

@@ -104,6 +104,8 @@ class Receiver final : public urma::Receiver {
   urma_jfr_state_t state() override;
   void set_limit(uint32_t limit) override;
   uint32_t limit() override;
+  bool set_limit_of(EventSubject* jetty, uint32_t limit) override;
+  uint32_t limit_of(const EventSubject* jetty) override;
   uint64_t posted() override;
   uint64_t consumed() override;
   void report(urma_ext_queue_t* queue) const override;
@@ -114,6 +116,12 @@ class Receiver final : public urma::Receiver {
 
  private:
   enum class Step { kMoved, kBlocked, kFinished };
+  // Of the JFR, or of a jetty that shares it.
+  struct Limit {
+    EventSubject* subject;
+    urma_async_event_type_t event;
+    uint32_t receives;
+  };
 
   bool in_state(urma_jfr_state_t state) const {
     return state_.load(std::memory_order_relaxed) == state;
@@ -131,6 +139,8 @@ class Receiver final : public urma::Receiver {
       reach_limit();
   }
   void reach_limit();
+  void set_limit(const Limit& limit);
+  void find_highest_limit();
   bool progress_ring(size_t index, Poll* poll, bool* moved);
   Step turn(IncomingRing* ring, Poll* poll, bool* moved);
   [[gnu::always_inline]] Step advance(IncomingRing* ring, Poll* poll);
@@ -193,7 +203,8 @@ class Receiver final : public urma::Receiver {
   size_t first_ring_ = 0;            // where the next turn begins
   bool starved_ = false;             // a message for an armed JFC waits for a receive
   std::atomic<urma_jfr_state_t> state_{URMA_JFR_STATE_READY};  // written under lock_
-  uint32_t limit_ = 0;
+  std::vector<Limit> limits_;            // of the JFR, and of jetties that share it
+  uint32_t limit_ = 0;                   // the highest of them
   uint32_t to_flush_ = 0;                // of the oldest posted receives
   std::atomic<uint32_t> ring_count_{0};  // rings, and one more where receives are to be flushed
   QueueCounters counters_;

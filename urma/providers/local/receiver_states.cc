@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // The states of a JFR, and its limit.
+#include <algorithm>
+
 #include "urma/providers/local/receiver.h"
 
 namespace urma::local {
@@ -29,15 +31,34 @@ void Receiver::report(urma_ext_queue_t* queue) const {
   queue->fill = queue->posts > gone ? static_cast<uint32_t>(queue->posts - gone) : 0;
 }
 
-void Receiver::set_limit(uint32_t limit) {
+void Receiver::set_limit(uint32_t limit) { set_limit({subject_, URMA_EVENT_JFR_LIMIT, limit}); }
+
+uint32_t Receiver::limit() { return limit_of(subject_); }
+
+bool Receiver::set_limit_of(EventSubject* jetty, uint32_t limit) {
+  set_limit({jetty, URMA_EVENT_JETTY_LIMIT, limit});
+  return true;
+}
+
+uint32_t Receiver::limit_of(const EventSubject* subject) {
   ForeignScope scope(lock_);
-  limit_ = limit;
+  for (const Limit& limit : limits_) {
+    if (limit.subject == subject) return limit.receives;
+  }
+  return 0;
+}
+
+void Receiver::set_limit(const Limit& limit) {
+  ForeignScope scope(lock_);
+  std::erase_if(limits_, [&](const Limit& old) { return old.subject == limit.subject; });
+  if (limit.receives != 0) limits_.push_back(limit);
+  find_highest_limit();
   watch_limit();
 }
 
-uint32_t Receiver::limit() {
-  ForeignScope scope(lock_);
-  return limit_;
+void Receiver::find_highest_limit() {
+  limit_ = 0;
+  for (const Limit& limit : limits_) limit_ = std::max(limit_, limit.receives);
 }
 
 uint64_t Receiver::posted() {
@@ -51,8 +72,12 @@ uint64_t Receiver::consumed() {
 }
 
 void Receiver::reach_limit() {
-  limit_ = 0;
-  subject_->raise(URMA_EVENT_JFR_LIMIT);
+  std::erase_if(limits_, [this](const Limit& limit) {
+    if (posted_.size() >= limit.receives) return false;
+    limit.subject->raise(limit.event);
+    return true;
+  });
+  find_highest_limit();
 }
 
 // So that a poll looks here also where no peer does.

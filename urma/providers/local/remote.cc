@@ -43,7 +43,9 @@ RemoteSegment::RemoteSegment(Transport* transport, urma_context_t* ctx, const ur
       serial_(transport->next_serial()),
       device_(ctx == nullptr ? "" : ctx->dev->name),
       access_(access),
-      mapped_(mapped) {
+      mapped_(mapped),
+      same_address_(imported.attr.bs.dsva == URMA_DSVA_ENABLE),
+      area_(same_address_ ? AddressArea::same(imported.ubva.va, imported.len) : nullptr) {
   urma_ctx = ctx;
   transport_->imports().add(serial_, this);
 }
@@ -180,9 +182,11 @@ void RemoteSegment::ask_mapping() {
 }
 
 std::unique_ptr<MappedView> RemoteSegment::view_of(const Grant& granted,
-                                                   const MapSegmentAnswer& answer,
-                                                   Attached& fds) const {
+                                                   const MapSegmentAnswer& answer, Attached& fds) {
   const SegmentGrant& segment = granted.segment;
+  if (same_address_ && (area_ == nullptr || !area_->is_same(segment.base, segment.len))) {
+    return nullptr;
+  }
   const bool same =
       answer.index == segment.ref.index && answer.generation == segment.ref.generation;
   if (!same || fds.empty() || answer.parts > kMaxParts) return nullptr;
@@ -194,7 +198,7 @@ std::unique_ptr<MappedView> RemoteSegment::view_of(const Grant& granted,
   const uint32_t access = access_ == 0 ? segment.access : segment.access & access_;
   const bool writable = (access & (URMA_ACCESS_WRITE | URMA_ACCESS_ATOMIC)) != 0;
   return std::make_unique<MappedView>(segment.base, segment.len, parts, std::span(fds).subspan(1),
-                                      writable);
+                                      writable, std::move(area_));
 }
 
 void RemoteSegment::finish_mapping(const Grant* granted, const Reply& reply, Attached& fds) {

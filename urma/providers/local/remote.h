@@ -54,7 +54,8 @@ enum class Mapped { kWhenGranted, kWhenAsked };
 // An imported segment. Any thread may use it.
 class RemoteSegment final : public ImportedSegment {
  public:
-  // `access` restricts what it is mapped for; 0: all that the owner grants.
+  // `access` restricts what it is mapped for; 0: all that the owner grants. Throws
+  // Error(URMA_EEXIST) where attr.bs.dsva is set and the address is taken.
   RemoteSegment(Transport* transport, urma_context_t* ctx, const urma_seg_t& imported,
                 urma_token_t token, uint32_t access, Mapped mapped = Mapped::kWhenGranted);
   ~RemoteSegment() override;
@@ -107,7 +108,7 @@ class RemoteSegment final : public ImportedSegment {
   const Grant* wait_settled();
   uint64_t device_address(const Grant& granted) const;
   std::unique_ptr<MappedView> view_of(const Grant& granted, const MapSegmentAnswer& answer,
-                                      Attached& fds) const;
+                                      Attached& fds);
 
   Request request_of(RequestType type) const;
   const Grant* publish(std::unique_ptr<Grant> grant);
@@ -118,6 +119,9 @@ class RemoteSegment final : public ImportedSegment {
   const char* const device_;
   const uint32_t access_;
   const Mapped mapped_;
+  const bool same_address_;  // DSVA
+  // For its first mapping; a later one, of another registration, would need it again.
+  std::unique_ptr<AddressArea> area_;
   std::atomic<const Grant*> current_{nullptr};
   std::atomic<bool> mapping_{false};  // an answer about mapping is to come; written under mutex_
   std::atomic<uint64_t> mapping_since_ns_{0};

@@ -16,7 +16,7 @@ namespace urma::local {
 
 class Transport;
 
-class Sender final : public urma::Sender {
+class Sender : public urma::Sender {
  public:
   Sender(Transport* transport, const urma_jfs_cfg_t& cfg, const QueueIdentity& identity,
          const urma_jetty_id_t& id);
@@ -27,6 +27,10 @@ class Sender final : public urma::Sender {
   Transport& transport() { return *transport_; }
   // Needs the queue's lock.
   ImplicitImports& implicit_imports() { return implicit_imports_; }
+
+ protected:
+  // Behind a post, with the lock held, which it leaves.
+  [[gnu::noinline]] urma_status_t finish_post(urma_status_t status) noexcept;
 
  private:
   std::unique_ptr<TargetPath> make_path(RemoteQueue* target, uint32_t hint) override;
@@ -48,7 +52,6 @@ class Sender final : public urma::Sender {
   [[gnu::noinline]] urma_status_t post_behind(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept;
   [[gnu::noinline]] urma_status_t post_rest(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr,
                                             Direct first) noexcept;
-  [[gnu::noinline]] urma_status_t finish_post(urma_status_t status) noexcept;
   QueuePath* short_path() const { return static_cast<QueuePath*>(last_path()); }
 
   Transport* const transport_;

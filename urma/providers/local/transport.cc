@@ -7,6 +7,7 @@
 
 #include "urma/base/guard.h"
 #include "urma/base/log.h"
+#include "urma/providers/local/faulty.h"
 #include "urma/providers/local/sender.h"
 #include "urma/providers/local/server.h"
 
@@ -30,7 +31,8 @@ Transport::Transport(const char* name, const urma_host& host, CopyEngine* copy,
       device_(device),
       pages_(host.pages),
       ring_bytes_(
-          std::bit_floor(static_cast<uint32_t>(host.settings->number("URMA_SHM_RING_SIZE")))) {
+          std::bit_floor(static_cast<uint32_t>(host.settings->number("URMA_SHM_RING_SIZE")))),
+      faults_(Faults::parse(host.settings->text("URMA_FAULT"))) {
   enter_process_barrier();
   segments().set_take_back([this](SharedPages::RangeId pages) {
     guarded(URMA_LOG_SITE, [&] { take_back_some(pages); });
@@ -94,6 +96,9 @@ void Transport::free_id(IdKind kind, uint32_t eid_index, uint32_t id) {
 std::unique_ptr<urma::Sender> Transport::make_sender(const urma_jfs_cfg_t& cfg,
                                                      const QueueIdentity& identity,
                                                      const urma_jetty_id_t& id) {
+  if (faults_ != nullptr) {
+    return std::make_unique<FaultySender>(this, cfg, identity, id, faults_.get());
+  }
   return std::make_unique<Sender>(this, cfg, identity, id);
 }
 

@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 
+#include "jetty/faults.h"
 #include "jetty/transport.h"
 #include "segment/segment.h"
 #include "urma/base/host.h"
@@ -42,6 +43,8 @@ class Transport final : public urma::Transport {
   // NULL where nothing can be mapped.
   SharedPages* pages() { return pages_; }
   uint32_t ring_bytes() const { return ring_bytes_; }
+  // NULL where none were asked for.
+  Faults* faults() { return faults_.get(); }
 
   // The link to the owner of (EID, id); NULL where no living process has it. Service thread.
   std::shared_ptr<Link> link_to(IdKind kind, const urma_eid_t& eid, uint32_t id);
@@ -90,6 +93,7 @@ class Transport final : public urma::Transport {
   DeviceEngine* device_;
   SharedPages* pages_;
   const uint32_t ring_bytes_;
+  const std::unique_ptr<Faults> faults_;
 
   // On the service thread only.
   std::unique_ptr<Server> server_;

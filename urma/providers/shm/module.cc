@@ -5,16 +5,19 @@
 #include <memory>
 
 #include "jetty/context.h"
+#include "jetty/device_events.h"
 #include "jetty/ops.h"
 #include "urma/base/error.h"
 #include "urma/base/guard.h"
 #include "urma/base/host.h"
+#include "urma/providers/local/faulty.h"
 #include "urma/providers/local/inspector.h"
 #include "urma/providers/local/process_vm_copy.h"
 #include "urma/providers/local/receiver.h"
 #include "urma/providers/local/sender.h"
 #include "urma/providers/local/transport.h"
 #include "urma/providers/shm/device.h"
+#include "urma/providers/shm/mishaps.h"
 
 namespace urma::shm {
 namespace {
@@ -29,6 +32,8 @@ struct Provider {
   local::Transport transport;
   local::Inspector inspector{&transport};
   urma_device_attr_t attr;
+  DeviceEvents events;
+  Mishaps mishaps{&transport, host()->registry, &events};
 };
 Provider* provider = nullptr;
 urma_ops_t context_ops;
@@ -41,15 +46,20 @@ urma_status_t init(urma_init_attr_t* /*conf*/) noexcept {
     if (provider != nullptr) fail(URMA_EEXIST, "the shm provider is initialised already");
     auto made = std::make_unique<Provider>(*host());
     const auto eids = made->transport.runtime().eids();
-    const DeviceDescription device = {kDeviceName,
-                                      URMA_TRANSPORT_UB,
-                                      made->attr,
-                                      eids.data(),
-                                      static_cast<uint32_t>(eids.size()),
-                                      &made->inspector};
+    DeviceDescription device = {kDeviceName,
+                                URMA_TRANSPORT_UB,
+                                made->attr,
+                                eids.data(),
+                                static_cast<uint32_t>(eids.size()),
+                                &made->inspector};
+    device.ports = &made->mishaps;
     host()->registry->add_device(&provider_ops, device);
     context_ops = make_ops("shm");
-    add_post_ops<local::Sender, local::Receiver>(&context_ops);
+    if (made->transport.faults() != nullptr) {
+      local::add_faulty_post_ops(&context_ops);
+    } else {
+      add_post_ops<local::Sender, local::Receiver>(&context_ops);
+    }
     provider = made.release();
     return URMA_SUCCESS;
   });
@@ -79,12 +89,16 @@ urma_context_t* create_context(urma_device_t* dev, uint32_t eid_index, int /*dev
     }
     auto context = std::make_unique<Context>(&provider->transport, provider->attr, dev, eid_index);
     context->ops = &context_ops;
+    provider->events.add(&context->events());
+    provider->mishaps.begin();
     return context.release();
   });
 }
 
 urma_status_t delete_context(urma_context_t* ctx) noexcept {
-  delete static_cast<Context*>(ctx);
+  auto* context = static_cast<Context*>(ctx);
+  if (provider != nullptr) provider->events.remove(&context->events());
+  delete context;
   return URMA_SUCCESS;
 }
 

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT
+//
+// What befalls a device as a whole: told to every context that is open on it.
+#ifndef JETTY_DEVICE_EVENTS_H_
+#define JETTY_DEVICE_EVENTS_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+#include "jetty/async_events.h"
+
+namespace urma {
+
+// Thread-safe.
+class DeviceEvents {
+ public:
+  void add(AsyncEvents* context) {
+    const std::lock_guard lock(mutex_);
+    contexts_.push_back(context);
+  }
+  void remove(AsyncEvents* context) {
+    const std::lock_guard lock(mutex_);
+    contexts_.erase(std::find(contexts_.begin(), contexts_.end(), context));
+  }
+  void raise(urma_async_event_type_t type, uint32_t element) {
+    const std::lock_guard lock(mutex_);
+    for (AsyncEvents* context : contexts_) context->raise(type, element);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<AsyncEvents*> contexts_;
+};
+
+}  // namespace urma
+
+#endif  // JETTY_DEVICE_EVENTS_H_

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: MIT
+//
+// Segments at the same address on both sides (DSVA), and what may be done through mva.
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <functional>
+
+#include "test/process/endpoint.h"
+#include "test/process/harness.h"
+#include "test/process/mapping_party.h"
+#include "urma_ext.h"
+
+namespace urma_test {
+namespace {
+
+constexpr uint64_t kBytes = 64 * kPage;
+// Nothing lies there in any of these processes.
+char* const kPlace = reinterpret_cast<char*>(0x5100'0000'0000);
+
+class DsvaTest : public ProcessTest {
+ protected:
+  void SetUp() override {
+    SKIP_UNLESS_SHARED_MEMORY("are segments mapped");
+    SKIP_UNLESS_IN_PLACE();
+  }
+};
+
+char* map_at(char* place, uint64_t bytes) {
+  void* memory = ::mmap(place, bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+  EXPECT_EQ(memory, place);
+  return static_cast<char*>(memory);
+}
+
+// An import that asks for the owner's own address.
+struct Import {
+  uint64_t addr = 0;
+  uint32_t mapping = URMA_SEG_MAPPED;
+  uint32_t access = 0;
+  bool dsva = true;
+};
+
+urma_target_seg_t* import(const Endpoint& endpoint, const SegmentId& id, const Import& how) {
+  urma_seg_t remote = {};
+  remote.ubva.eid = id.eid;
+  remote.ubva.va = id.va;
+  remote.len = id.len;
+  remote.token_id = id.token_id;
+  remote.attr.bs.dsva = how.dsva ? URMA_DSVA_ENABLE : URMA_DSVA_DISABLE;
+  urma_token_t token = {id.token};
+  urma_import_seg_flag_t flag = {};
+  flag.bs.mapping = how.mapping;
+  flag.bs.access = how.access;
+  errno = 0;
+  return urma_import_seg(endpoint.ctx, &remote, &token, how.addr, flag);
+}
+
+// The owner of `kBytes` at kPlace, and one who imports them.
+void run_with_owner(uint32_t access, const std::function<void(Endpoint&, const SegmentId&)>& body,
+                    const std::function<void(char*)>& check) {
+  run_two(
+      "owner",
+      [=](Channel& channel) {
+        Endpoint owner;
+        char* memory = map_at(kPlace, kBytes);
+        fill(memory, kBytes);
+        urma_target_seg_t* segment = owner.add(memory, kBytes, access);
+        channel.send(owner.segment_id(segment));
+        channel.sync();
+        check(memory);
+        owner.close();
+      },
+      "importer",
+      [=](Channel& channel) {
+        Endpoint importer;
+        body(importer, channel.receive<SegmentId>());
+        channel.sync();
+        importer.close();
+      });
+}
+
+void nothing(char*) {}
+
+TEST_F(DsvaTest, LiesWhereItLiesAtItsOwners) {
+  run_with_owner(
+      kAllAccess,
+      [](Endpoint& endpoint, const SegmentId& id) {
+        urma_target_seg_t* segment =
+            import(endpoint, id, {.addr = reinterpret_cast<uint64_t>(kPlace)});
+        ASSERT_NE(segment, nullptr);
+        EXPECT_EQ(segment->mva, reinterpret_cast<uint64_t>(kPlace));
+        EXPECT_EQ(segment->seg.attr.bs.dsva, uint32_t{URMA_DSVA_ENABLE});
+        expect_filled(kPlace, kBytes);
+        // A pointer means the same on both sides.
+        *word_at(kPlace, 8) = reinterpret_cast<uint64_t>(kPlace + 2 * kPage);
+        expect_all_mapped(segment);
+        EXPECT_EQ(urma_unimport_seg(segment), URMA_SUCCESS);
+        // Its place is free again.
+        ::munmap(map_at(kPlace, kBytes), kBytes);
+        segment = import(endpoint, id, {});
+        ASSERT_NE(segment, nullptr);
+        EXPECT_EQ(segment->mva, reinterpret_cast<uint64_t>(kPlace));
+        EXPECT_EQ(urma_unimport_seg(segment), URMA_SUCCESS);
+      },
+      [](char* memory) {
+        auto* pointed = *reinterpret_cast<char**>(memory + 8);
+        EXPECT_EQ(pointed, memory + 2 * kPage);
+      });
+}
+
+TEST_F(DsvaTest, TakenAddressIsTheOnlyThingThatFailsAnImport) {
+  run_with_owner(
+      kAllAccess,
+      [](Endpoint& endpoint, const SegmentId& id) {
+        char* last = map_at(kPlace + kBytes - kPage, kPage);
+        *last = 'x';
+        EXPECT_EQ(import(endpoint, id, {.addr = id.va}), nullptr);
+        EXPECT_EQ(errno, EEXIST);
+        EXPECT_EQ(import(endpoint, id, {}), nullptr);
+        EXPECT_EQ(errno, EEXIST);
+        EXPECT_EQ(*last, 'x');
+        // Elsewhere it can be mapped all the same.
+        urma_target_seg_t* elsewhere = import(endpoint, id, {.dsva = false});
+        ASSERT_NE(elsewhere, nullptr);
+        EXPECT_NE(elsewhere->mva, 0u);
+        EXPECT_NE(elsewhere->mva, id.va);
+        expect_filled(reinterpret_cast<char*>(elsewhere->mva), kBytes);
+        ::munmap(last, kPage);
+        // Of two imports, one has the place.
+        urma_target_seg_t* first = import(endpoint, id, {});
+        ASSERT_NE(first, nullptr);
+        EXPECT_EQ(import(endpoint, id, {}), nullptr);
+        EXPECT_EQ(errno, EEXIST);
+        EXPECT_EQ(urma_unimport_seg(first), URMA_SUCCESS);
+        EXPECT_EQ(urma_unimport_seg(elsewhere), URMA_SUCCESS);
+      },
+      nothing);
+}
+
+TEST_F(DsvaTest, OnlyTheOwnersAddressCanBeAskedFor) {
+  run_with_owner(
+      kAllAccess,
+      [](Endpoint& endpoint, const SegmentId& id) {
+        EXPECT_EQ(import(endpoint, id, {.addr = id.va + kPage}), nullptr);
+        EXPECT_EQ(errno, EINVAL);
+        // Where nobody asks for a mapping, the attribute says nothing.
+        urma_target_seg_t* segment = import(endpoint, id, {.mapping = URMA_SEG_NOMAP});
+        ASSERT_NE(segment, nullptr);
+        EXPECT_EQ(segment->mva, 0u);
+        EXPECT_EQ(segment->seg.attr.bs.dsva, uint32_t{URMA_DSVA_DISABLE});
+        EXPECT_EQ(urma_unimport_seg(segment), URMA_SUCCESS);
+      },
+      nothing);
+}
+
+// What is not mapped for another reason is imported, and reached by requests.
+TEST_F(DsvaTest, WhatCannotBeMappedIsImportedAllTheSame) {
+  run_one([](Channel&) {
+    Endpoint endpoint;
+    const SegmentId nobodys = {endpoint.ctx->eid, reinterpret_cast<uint64_t>(kPlace), kBytes,
+                               endpoint.ctx->eid_index + 77, kNoToken};
+    urma_target_seg_t* segment = import(endpoint, nobodys, {});
+    ASSERT_NE(segment, nullptr);
+    EXPECT_EQ(segment->mva, 0u);
+    EXPECT_EQ(urma_unimport_seg(segment), URMA_SUCCESS);
+    // More than any process can address.
+    const SegmentId endless = {endpoint.ctx->eid, kPage, uint64_t{1} << 60, 77, kNoToken};
+    segment = import(endpoint, endless, {});
+    ASSERT_NE(segment, nullptr);
+    EXPECT_EQ(segment->mva, 0u);
+    EXPECT_EQ(urma_unimport_seg(segment), URMA_SUCCESS);
+    endpoint.close();
+  });
+}
+
+TEST_F(DsvaTest, OwnSegmentIsInTheWayOfItself) {
+  run_one([](Channel&) {
+    Endpoint endpoint;
+    char* memory = map_at(kPlace, kBytes);
+    urma_target_seg_t* segment = endpoint.add(memory, kBytes);
+    EXPECT_EQ(import(endpoint, endpoint.segment_id(segment), {}), nullptr);
+    EXPECT_EQ(errno, EEXIST);
+    endpoint.close();
+  });
+}
+
+TEST_F(DsvaTest, RightsHoldThere) {
+  run_with_owner(
+      URMA_ACCESS_READ,
+      [](Endpoint& endpoint, const SegmentId& id) {
+        urma_target_seg_t* segment = import(endpoint, id, {});
+        ASSERT_NE(segment, nullptr);
+        ASSERT_EQ(segment->mva, id.va);
+        expect_filled(kPlace, kBytes);
+        EXPECT_EQ(signal_of_a_store(word_at(kPlace, 0)), SIGSEGV);
+        EXPECT_NE(::mprotect(kPlace, kPage, PROT_READ | PROT_WRITE), 0);
+        EXPECT_EQ(urma_unimport_seg(segment), URMA_SUCCESS);
+      },
+      [](char* memory) { expect_filled(memory, kBytes); });
+}
+
+// The importer may give up rights that it was granted.
+TEST_F(DsvaTest, ImporterMayAskForLess) {
+  run_with_owner(
+      kAllAccess,
+      [](Endpoint& endpoint, const SegmentId& id) {
+        for (const bool dsva : {true, false}) {
+          urma_target_seg_t* segment =
+              import(endpoint, id, {.access = URMA_ACCESS_READ, .dsva = dsva});
+          ASSERT_NE(segment, nullptr);
+          ASSERT_NE(segment->mva, 0u);
+          EXPECT_EQ(signal_of_a_store(reinterpret_cast<volatile uint64_t*>(segment->mva)), SIGSEGV);
+          EXPECT_EQ(urma_unimport_seg(segment), URMA_SUCCESS);
+        }
+      },
+      [](char* memory) { expect_filled(memory, kBytes); });
+}
+
+}  // namespace
+}  // namespace urma_test

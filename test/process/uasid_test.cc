@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: MIT
+//
+// The uasid of a process: asked for or random, its alone on this host, and the same wherever it is
+// told.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "test/process/endpoint.h"
+#include "test/process/harness.h"
+
+namespace urma_test {
+namespace {
+
+constexpr uint32_t kWished = 0x123456;
+
+class UasidTest : public ProcessTest {
+ protected:
+  void SetUp() override { SKIP_UNLESS_SHARED_MEMORY("is the uasid one of a runtime directory"); }
+};
+
+urma_status_t init(uint32_t uasid) {
+  urma_init_attr_t conf = {};
+  conf.uasid = uasid;
+  return urma_init(&conf);
+}
+
+uint32_t own_uasid() {
+  uint32_t uasid = 0;
+  EXPECT_EQ(urma_get_uasid(&uasid), URMA_SUCCESS);
+  return uasid;
+}
+
+// Holds what it asks for until it is told to end.
+Body holder(uint32_t wished) {
+  return [wished](Channel& test) {
+    ASSERT_EQ(init(wished), URMA_SUCCESS);
+    test.send(own_uasid());
+    test.sync();
+    EXPECT_EQ(urma_uninit(), URMA_SUCCESS);
+  };
+}
+
+TEST_F(UasidTest, AskedForIsGivenAndToldEverywhere) {
+  run_one([](Channel&) {
+    ASSERT_EQ(init(kWished), URMA_SUCCESS);
+    EXPECT_EQ(own_uasid(), kWished);
+    urma_context_t* ctx = urma_create_context(find_device(), 0);
+    ASSERT_NE(ctx, nullptr);
+    EXPECT_EQ(ctx->uasid, kWished);
+    urma_jfc_cfg_t jfc_cfg = {};
+    jfc_cfg.depth = 8;
+    urma_jfc_t* jfc = urma_create_jfc(ctx, &jfc_cfg);
+    ASSERT_NE(jfc, nullptr);
+    EXPECT_EQ(jfc->jfc_id.uasid, kWished);
+    urma_jfr_cfg_t jfr_cfg = {};
+    jfr_cfg.depth = 8;
+    jfr_cfg.trans_mode = URMA_TM_RM;
+    jfr_cfg.max_sge = 1;
+    jfr_cfg.jfc = jfc;
+    urma_jfr_t* jfr = urma_create_jfr(ctx, &jfr_cfg);
+    ASSERT_NE(jfr, nullptr);
+    EXPECT_EQ(jfr->jfr_id.uasid, kWished);
+    static char memory[64];
+    urma_seg_cfg_t seg_cfg = {};
+    seg_cfg.va = reinterpret_cast<uint64_t>(memory);
+    seg_cfg.len = sizeof(memory);
+    urma_target_seg_t* segment = urma_register_seg(ctx, &seg_cfg);
+    ASSERT_NE(segment, nullptr);
+    // The whole address: whose it is, and where.
+    EXPECT_EQ(segment->seg.ubva.uasid, kWished);
+    EXPECT_EQ(uint64_t{segment->seg.ubva.va}, seg_cfg.va);
+    EXPECT_EQ(std::memcmp(&segment->seg.ubva.eid, &ctx->eid, sizeof(urma_eid_t)), 0);
+    EXPECT_EQ(urma_unregister_seg(segment), URMA_SUCCESS);
+    EXPECT_EQ(urma_delete_jfr(jfr), URMA_SUCCESS);
+    EXPECT_EQ(urma_delete_jfc(jfc), URMA_SUCCESS);
+    EXPECT_EQ(urma_delete_context(ctx), URMA_SUCCESS);
+    EXPECT_EQ(urma_uninit(), URMA_SUCCESS);
+  });
+}
+
+TEST_F(UasidTest, TakenIsRefusedUntilItsProcessIsGone) {
+  Child first("first", holder(kWished));
+  EXPECT_EQ(first.channel().receive<uint32_t>(), kWished);
+  Child second("second", [](Channel& test) {
+    EXPECT_EQ(init(kWished), URMA_EEXIST);
+    // Nothing is left of the attempt, and another one is not hindered.
+    ASSERT_EQ(init(kWished + 1), URMA_SUCCESS);
+    EXPECT_EQ(own_uasid(), kWished + 1);
+    EXPECT_EQ(urma_uninit(), URMA_SUCCESS);
+    test.sync();
+    test.sync();
+    EXPECT_EQ(init(kWished), URMA_SUCCESS);
+    EXPECT_EQ(urma_uninit(), URMA_SUCCESS);
+  });
+  second.channel().sync();
+  first.kill();
+  second.channel().sync();
+  second.expect_success();
+}
+
+TEST_F(UasidTest, RandomOnesDiffer) {
+  constexpr int kProcesses = 6;
+  std::set<uint32_t> seen;
+  std::vector<std::unique_ptr<Child>> children;
+  for (int i = 0; i < kProcesses; ++i) {
+    children.push_back(std::make_unique<Child>("holder " + std::to_string(i), holder(0)));
+    const auto uasid = children.back()->channel().receive<uint32_t>();
+    EXPECT_NE(uasid, 0u);
+    EXPECT_EQ(uasid >> 24, 0u);
+    EXPECT_TRUE(seen.insert(uasid).second);
+  }
+  for (auto& child : children) {
+    child->channel().sync();
+    child->expect_success();
+  }
+}
+
+TEST_F(UasidTest, MoreThan24BitsAreRefused) {
+  run_one([](Channel&) {
+    EXPECT_EQ(init(1 << 24), URMA_EINVAL);
+    EXPECT_EQ(init(0xffffff), URMA_SUCCESS);
+    EXPECT_EQ(own_uasid(), 0xffffffu);
+    EXPECT_EQ(urma_uninit(), URMA_SUCCESS);
+  });
+}
+
+// A text that an orchestrated program may set: it is taken, and changes nothing.
+TEST_F(UasidTest, OrchestrationIsAcceptedWithoutEffect) {
+  run_one([](Channel&) {
+    ASSERT_EQ(::setenv("URMA_ENABLE_ORCH", "1", 1), 0);
+    ASSERT_EQ(init(kWished), URMA_SUCCESS);
+    EXPECT_EQ(own_uasid(), kWished);
+    EXPECT_EQ(urma_uninit(), URMA_SUCCESS);
+  });
+}
+
+}  // namespace
+}  // namespace urma_test

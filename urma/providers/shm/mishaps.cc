@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT
+#include "urma/providers/shm/mishaps.h"
+
+#include <utility>
+
+#include "urma/base/guard.h"
+#include "urma/base/log.h"
+#include "urma/providers/shm/device.h"
+
+namespace urma::shm {
+namespace {
+
+// Of the milliseconds that rules are given in.
+constexpr uint64_t kNsPerMs = 1'000'000;
+
+}  // namespace
+
+void Mishaps::begin() noexcept {
+  if (transport_->faults() == nullptr) return;
+  std::call_once(begun_, [this] {
+    guarded(URMA_LOG_SITE, [this] {
+      transport_->service().run([this] {
+        for (const FaultRule& rule : transport_->faults()->timed()) plan(rule);
+      });
+    });
+  });
+}
+
+// On the service thread, as the task.
+void Mishaps::later(uint64_t ms, Service::Task task) {
+  transport_->service().after(ms * kNsPerMs, [ended = transport_->ended(), task = std::move(task)] {
+    if (!*ended) guarded(URMA_LOG_SITE, task);
+  });
+}
+
+void Mishaps::plan(const FaultRule& rule) {
+  switch (rule.kind) {
+    case FaultKind::kPort:
+      later(rule.at_ms, [this] { set_port(0, false); });
+      if (rule.for_ms != 0) later(rule.at_ms + rule.for_ms, [this] { set_port(0, true); });
+      break;
+    case FaultKind::kEid:
+      later(rule.at_ms,
+            [this, index = rule.index] { events_->raise(URMA_EVENT_EID_CHANGE, index); });
+      break;
+    case FaultKind::kFatal:
+      later(rule.at_ms, [this] { fail_device(); });
+      break;
+    default:
+      break;
+  }
+}
+
+void Mishaps::set_port(uint32_t port, bool up) {
+  if (port != 0) return;
+  const std::lock_guard lock(mutex_);
+  if (std::exchange(port_up_, up) == up) return;
+  URMA_LOG(WARNING, "port 0 of {} is {} now", kDeviceName, up ? "up" : "down");
+  if (transport_->faults() != nullptr) transport_->faults()->set_port_down(!up);
+  // What is asked for after the event is as the event says.
+  registry_->set_port_state(kDeviceName, 0, up ? URMA_PORT_ACTIVE : URMA_PORT_DOWN);
+  events_->raise(up ? URMA_EVENT_PORT_ACTIVE : URMA_EVENT_PORT_DOWN, 0);
+}
+
+void Mishaps::fail_device() {
+  URMA_LOG(ERR, "{} has failed: no request is executed any more", kDeviceName);
+  transport_->faults()->fail_device();
+  events_->raise(URMA_EVENT_DEV_FATAL, 0);
+}
+
+}  // namespace urma::shm
