@@ -19,7 +19,7 @@ urma_ext_segment_t describe(const Segment& segment) {
   copy_text(described.device, segment.device);
   described.handle = uint64_t{segment.ref.generation} << 32 | segment.ref.index;
   described.va = segment.base;
-  described.len = segment.len;
+  described.len = segment.registered_len();
   described.token_id = segment.token_id_value;
   described.access = segment.access == 0 ? URMA_ACCESS_LOCAL_ONLY : segment.access;
   return described;

@@ -74,7 +74,7 @@ Segment* SegmentTable::find(const urma_eid_t& eid, uint32_t token_id, uint64_t v
   auto [first, last] = by_token_.equal_range(token_id);
   for (auto entry = first; entry != last; ++entry) {
     Segment& segment = *entry->second;
-    if (!segment.covers(va, len) || std::memcmp(&segment.eid, &eid, sizeof(eid)) != 0 ||
+    if (!segment.holds(va, len) || std::memcmp(&segment.eid, &eid, sizeof(eid)) != 0 ||
         !alive_in(words_, segment.ref) || (ref.generation != 0 && segment.ref != ref)) {
       continue;
     }
@@ -83,7 +83,8 @@ Segment* SegmentTable::find(const urma_eid_t& eid, uint32_t token_id, uint64_t v
       continue;
     }
     // Of several, the one that was described is meant.
-    if (found == nullptr || (segment.base == va && segment.len == len)) found = &segment;
+    if (found == nullptr || (segment.base == va && segment.registered_len() == len))
+      found = &segment;
   }
   return found;
 }
@@ -102,7 +103,8 @@ std::optional<SegmentGrant> SegmentTable::grant(const urma_eid_t& eid, uint32_t 
   *error = GrantError::kNotRegistered;
   const Segment* segment = find_first(eid, token_id, va, len, token, {}, error);
   if (segment == nullptr) return std::nullopt;
-  return SegmentGrant{segment->ref, segment->base, segment->len, segment->access, segment->pages};
+  return SegmentGrant{segment->ref,    segment->base,  segment->registered_len(),
+                      segment->access, segment->pages, segment->device_len != 0};
 }
 
 bool SegmentTable::with_grant(SegmentRef ref, uint64_t va, uint64_t bytes, uint32_t access,
@@ -116,6 +118,25 @@ bool SegmentTable::with_grant(SegmentRef ref, uint64_t va, uint64_t bytes, uint3
   }
   access_memory();
   return true;
+}
+
+bool SegmentTable::with_segment(SegmentRef ref,
+                                const std::function<void(const Segment&)>& visit) const {
+  if (ref.index >= kMaxSegments) return false;
+  std::lock_guard lock(mutex_);
+  const Segment* segment = by_index_[ref.index];
+  if (segment == nullptr || segment->ref != ref || !alive(ref)) return false;
+  visit(*segment);
+  return true;
+}
+
+void SegmentTable::end(SegmentRef ref) {
+  std::lock_guard lock(mutex_);
+  const Segment* segment = by_index_[ref.index];
+  if (segment == nullptr || segment->ref != ref) return;
+  // Release pairs with the acquire in alive_in().
+  words_[ref.index].store(ref.generation + 1, std::memory_order_release);
+  own_words_[ref.index].store(ref.generation + 1, std::memory_order_release);
 }
 
 void SegmentTable::visit(const std::function<void(const Segment&)>& visit) const {

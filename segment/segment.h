@@ -52,9 +52,17 @@ struct Segment : SegmentHandle {
   SharedPages::RangeId pages;  // what of it peers can map; 0: nothing
   const char* device;          // the name of the device that it was registered at
   bool foreign = false;        // no memory of this process, which must not touch it
+  // Memory that only a runtime of its own moves, as that of a GPU: so many bytes, and `len` is 0,
+  // so that whoever touches memory by itself finds none here.
+  uint64_t device_len = 0;
 
   bool covers(uint64_t va, uint64_t bytes) const {
     return va >= base && bytes <= len && va - base <= len - bytes;
+  }
+  uint64_t registered_len() const { return len + device_len; }
+  // The same, whoever moves it.
+  bool holds(uint64_t va, uint64_t bytes) const {
+    return va >= base && bytes <= registered_len() && va - base <= registered_len() - bytes;
   }
 };
 
@@ -65,6 +73,7 @@ struct SegmentGrant {
   uint64_t len;
   uint32_t access;
   SharedPages::RangeId pages;
+  bool device = false;  // Segment::device_len
 };
 
 enum class GrantError { kNotRegistered, kWrongToken };
@@ -118,6 +127,13 @@ class SegmentTable {
   // rights in `access`, and returns whether it did. The segment cannot be unregistered meanwhile.
   bool with_grant(SegmentRef ref, uint64_t va, uint64_t bytes, uint32_t access,
                   const std::function<void()>& access_memory) const;
+
+  // Calls visit(segment) where the registration is there, and stands for the process itself; it
+  // cannot go meanwhile. False where it does not.
+  bool with_segment(SegmentRef ref, const std::function<void(const Segment&)>& visit) const;
+  // The memory of a registration has gone: it stands for nobody any more. Its unregistration is
+  // still to come.
+  void end(SegmentRef ref);
 
   // Calls visit(segment) for each registration; none of them can go meanwhile.
   void visit(const std::function<void(const Segment&)>& visit) const;

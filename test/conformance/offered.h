@@ -16,8 +16,12 @@ namespace urma_test {
 // A UM message is one packet; those of each network have room for as much.
 inline constexpr size_t kAnyPacket = 128;
 
+// Devices whose peers are processes of one machine.
 inline bool is_shared_memory(const urma_context_t* ctx) {
-  return std::strncmp(ctx->dev->name, "urma_shm", 8) == 0;
+  for (const char* prefix : {"urma_shm", "urma_rocm", "urma_hsa"}) {
+    if (std::strncmp(ctx->dev->name, prefix, std::strlen(prefix)) == 0) return true;
+  }
+  return false;
 }
 
 inline urma_device_cap_t cap_of(const urma_context_t* ctx) {

@@ -26,7 +26,7 @@ __tsan_default_suppressions() {  // NOLINT(bugprone-reserved-identifier)
          "race:urma::local::RingLayout::copy_out\n"
          "race:urma::local::QueuePath::atomic\n"
          "race:urma::local::Sender::fill\n"
-         "race:urma::shm::ProcessVmCopy::copy\n";
+         "race:urma::local::ProcessVmCopy::copy\n";
 }
 
 namespace urma_model {

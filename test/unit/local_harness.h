@@ -33,12 +33,12 @@
 #include "urma/core/runtime.h"
 #include "urma/core/service_thread.h"
 #include "urma/core/settings.h"
+#include "urma/providers/local/process_vm_copy.h"
 #include "urma/providers/local/protocol.h"
 #include "urma/providers/local/receiver.h"
 #include "urma/providers/local/ring.h"
 #include "urma/providers/local/sender.h"
 #include "urma/providers/local/transport.h"
-#include "urma/providers/shm/copy_engine.h"
 #include "urma/providers/shm/device.h"
 
 namespace urma::local {
@@ -353,7 +353,7 @@ class Node : public Host {
       ++calls;
       return engine.copy(direction, peer, local, remote, moved);
     }
-    shm::ProcessVmCopy engine;
+    local::ProcessVmCopy engine;
     std::atomic<uint64_t> calls{0};
   };
 

@@ -267,6 +267,72 @@ TEST_F(ModuleTest, WhatIsNoDmabufIsRefused) {
   EXPECT_EQ(urma_ext_register_dmabuf(ctx_, nullptr, buffer.get(), 0), nullptr);
 }
 
+// What another provider has of GPUs: one allocation, at no address of this process.
+struct FakeGpu {
+  static constexpr uint64_t kVa = 0x7100'0000;
+  static inline int buffer = -1;
+  static inline urma_ext_pinned_t pinned = {};
+  static inline void (*freed)(void*) = nullptr;
+  static inline void* of = nullptr;
+
+  static int pin(uint64_t va, uint64_t bytes, const char*, urma_ext_pinned_t** made,
+                 void (*callback)(void*), void* priv) {
+    pinned = {va, bytes, buffer, 0, va - kVa, nullptr};
+    freed = callback;
+    of = priv;
+    *made = &pinned;
+    return 0;
+  }
+  static int unpin(urma_ext_pinned_t** made) {
+    pinned.va = 0;
+    *made = nullptr;
+    return 0;
+  }
+  static int is_device_va(uint64_t va) { return va >= kVa && va < kVa + 8 * kPage ? 1 : 0; }
+  static constexpr urma_ext_rdma_interface_t kInterface = {
+      2, 0, pin, unpin, is_device_va, nullptr, nullptr};
+};
+
+TEST_F(ModuleTest, MemoryOfGpusIsPinnedByItsOwnProvider) {
+  start({.has_dmabuf = true});
+  const Fd buffer(::memfd_create("dmabuf", MFD_CLOEXEC));
+  ASSERT_EQ(::ftruncate(buffer.get(), 8 * kPage), 0);
+  FakeGpu::buffer = buffer.get();
+  host()->registry->set_rdma_interface(&FakeGpu::kInterface);
+  urma_seg_cfg_t cfg = seg_cfg(FakeGpu::kVa + kPage, kPage);
+  urma_target_seg_t* gpu = urma_register_seg(ctx_, &cfg);
+  ASSERT_NE(gpu, nullptr);
+  EXPECT_EQ(FakeGpu::pinned.va, FakeGpu::kVa + kPage);
+  alignas(8) char here[64] = "over the wire";
+  urma_target_seg_t* own = add(here, sizeof(here));
+  ASSERT_NE(own, nullptr);
+  urma_token_t token = {0};
+  urma_target_seg_t* imported =
+      urma_import_seg(ctx_, &gpu->seg, &token, 0, urma_import_seg_flag_t{});
+  {
+    const Loop loop(ctx_);
+    const urma_sge_t from = piece(own, address(here), 16);
+    const urma_sge_t to = piece(imported, FakeGpu::kVa + kPage + 64, 16);
+    ASSERT_EQ(loop.post(URMA_OPC_WRITE, from, to), URMA_SUCCESS);
+    EXPECT_EQ(loop.status(), URMA_CR_SUCCESS);
+    char there[16] = {};
+    ASSERT_EQ(::pread(buffer.get(), there, sizeof(there), kPage + 64), 16);
+    EXPECT_STREQ(there, "over the wire");
+    FakeGpu::freed(FakeGpu::of);
+    urma_async_event_t event = {};
+    ASSERT_EQ(urma_get_async_event(ctx_, &event), URMA_SUCCESS);
+    EXPECT_EQ(event.event_type, URMA_EVENT_ELR_ERR);
+    EXPECT_EQ(event.element.port_id, gpu->seg.token_id);
+    ASSERT_EQ(loop.post(URMA_OPC_WRITE, from, to), URMA_SUCCESS);
+    EXPECT_NE(loop.status(), URMA_CR_SUCCESS);
+  }
+  EXPECT_EQ(urma_unimport_seg(imported), URMA_SUCCESS);
+  EXPECT_EQ(urma_unregister_seg(gpu), URMA_SUCCESS);
+  EXPECT_EQ(FakeGpu::pinned.va, 0U);
+  EXPECT_EQ(urma_unregister_seg(own), URMA_SUCCESS);
+  host()->registry->set_rdma_interface(nullptr);
+}
+
 TEST_F(ModuleTest, ADeviceThatTakesNoDmabufsSaysSo) {
   start({});
   const Fd buffer(::memfd_create("dmabuf", MFD_CLOEXEC));

@@ -11,7 +11,7 @@ namespace admin {
 namespace {
 
 const char* path_name(urma_ext_path_t path) {
-  static constexpr const char* kNames[] = {"mapped", "copied", "staged"};
+  static constexpr const char* kNames[] = {"mapped", "copied", "staged", "device"};
   return static_cast<size_t>(path) < std::size(kNames) ? kNames[path] : "unknown";
 }
 

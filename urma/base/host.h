@@ -48,6 +48,15 @@ class SegmentInspector {
 using RegisterDmabuf = urma_target_seg_t* (*)(urma_context_t* ctx, urma_seg_cfg_t* cfg, int fd,
                                               uint64_t offset);
 
+// The calls of urma_ext.h on memory of devices, with arguments that are there. Of a provider.
+struct DeviceMemoryCalls {
+  void* (*allocate)(urma_context_t* ctx, urma_ext_pool_t pool, uint64_t bytes);
+  urma_status_t (*deallocate)(void* memory);
+  urma_status_t (*query)(const void* address, urma_ext_address_t* info);
+  // Where an imported segment is attached, once that is clear; NULL where it is not.
+  void* (*attached)(urma_target_seg_t* segment);
+};
+
 // Takes what somebody has written to the file of a port's state, see docs/shm.md.
 class PortControl {
  public:
@@ -63,10 +72,11 @@ struct DeviceDescription {
   urma_device_attr_t attr;
   const urma_eid_t* eids;  // index is eid_index
   uint32_t eid_count;
-  const SegmentInspector* inspector;         // NULL where it cannot tell; outlives the device
-  urma_ext_device_t details = {};            // but for the provider's name
-  RegisterDmabuf register_dmabuf = nullptr;  // NULL where it cannot
-  PortControl* ports = nullptr;              // NULL where nothing can be written; as inspector
+  const SegmentInspector* inspector;          // NULL where it cannot tell; outlives the device
+  urma_ext_device_t details = {};             // but for the provider's name
+  RegisterDmabuf register_dmabuf = nullptr;   // NULL where it cannot
+  const DeviceMemoryCalls* memory = nullptr;  // NULL where there is none
+  PortControl* ports = nullptr;               // NULL where nothing can be written; as inspector
 };
 
 // The devices and providers of the process. Everything a module adds is forgotten at urma_uninit.
@@ -79,6 +89,9 @@ class Registry {
   // From the provider's init, where it succeeds but has fewer devices than one might expect: why.
   // Whoever asks for the providers is told; nothing is logged.
   virtual void explain(urma_provider_ops_t* ops, const std::string& reason) = 0;
+  // What providers of other devices pin memory of GPUs by: NULL where there is none.
+  virtual void set_rdma_interface(const urma_ext_rdma_interface_t* /*interface*/) {}
+  virtual const urma_ext_rdma_interface_t* rdma_interface() const { return nullptr; }
   // What is told from now on of a port of a device that was added. From any thread.
   virtual void set_port_state(const char* device, uint32_t port, urma_port_state_t state) = 0;
 };

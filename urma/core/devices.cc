@@ -88,6 +88,7 @@ void DeviceTable::add_device(urma_provider_ops_t* ops, const DeviceDescription& 
   entry->inspector = device.inspector;
   entry->details = device.details;
   entry->register_dmabuf = device.register_dmabuf;
+  entry->memory = device.memory;
   entry->ports = device.ports;
   for (uint32_t i = 0; i < device.eid_count; ++i) entry->eids.push_back({device.eids[i], i});
 }
@@ -324,6 +325,12 @@ RegisterDmabuf DeviceTable::dmabufs_of(const urma_device_t* device) const {
   const std::lock_guard lock(mutex_);
   const auto* entry = entry_of(device);
   return entry == nullptr ? nullptr : entry->register_dmabuf;
+}
+
+const DeviceMemoryCalls* DeviceTable::memory_of(const urma_device_t* device) const {
+  const std::lock_guard lock(mutex_);
+  const auto* entry = entry_of(device);
+  return entry == nullptr ? nullptr : entry->memory;
 }
 
 std::optional<urma_ext_device_t> DeviceTable::details_of(const urma_device_t* device) const {

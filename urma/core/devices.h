@@ -2,6 +2,7 @@
 #ifndef URMA_CORE_DEVICES_H_
 #define URMA_CORE_DEVICES_H_
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -26,6 +27,7 @@ struct urma_sysfs_dev {
   const urma::SegmentInspector* inspector = nullptr;
   urma_ext_device_t details{};
   urma::RegisterDmabuf register_dmabuf = nullptr;
+  const urma::DeviceMemoryCalls* memory = nullptr;
   urma::PortControl* ports = nullptr;
   std::vector<urma_eid_info_t> eids;
   // The last one is in force. Older ones are kept, for callers that are reading them.
@@ -42,6 +44,13 @@ class DeviceTable final : public Registry {
   void add_provider(urma_provider_ops_t* ops) override;
   void add_device(urma_provider_ops_t* ops, const DeviceDescription& device) override;
   void explain(urma_provider_ops_t* ops, const std::string& reason) override;
+  void set_rdma_interface(const urma_ext_rdma_interface_t* interface) override {
+    // Release pairs with the acquire in rdma_interface().
+    rdma_interface_.store(interface, std::memory_order_release);
+  }
+  const urma_ext_rdma_interface_t* rdma_interface() const override {
+    return rdma_interface_.load(std::memory_order_acquire);
+  }
   void set_port_state(const char* device, uint32_t port, urma_port_state_t state) override;
 
   bool has_providers() const;
@@ -68,6 +77,8 @@ class DeviceTable final : public Registry {
   const SegmentInspector* inspector_of(const urma_device_t* device) const;
   // NULL for a device that takes none.
   RegisterDmabuf dmabufs_of(const urma_device_t* device) const;
+  // NULL for a device without memory.
+  const DeviceMemoryCalls* memory_of(const urma_device_t* device) const;
   // Nothing for a device that is none of ours.
   std::optional<urma_ext_device_t> details_of(const urma_device_t* device) const;
   // Of all devices, each once.
@@ -117,6 +128,8 @@ class DeviceTable final : public Registry {
   std::vector<Alias> aliases_;
   std::vector<urma_ext_provider_t> failed_;
   std::map<const urma_provider_ops_t*, std::string> reasons_;  // of explain()
+
+  std::atomic<const urma_ext_rdma_interface_t*> rdma_interface_{nullptr};
 };
 
 // The kernel's end of a sysfs device. Throws Error where it cannot be opened.

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <sstream>
 #include <system_error>
+#include <utility>
 
 #include "urma/base/log.h"
 #include "urma/base/text.h"
@@ -20,6 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kModulePrefix[] = "liburma";
+constexpr char kDefaultModule[] = "/liburma-shm.so";
 
 std::string find_library_path() {
   Dl_info info{};
@@ -98,8 +100,11 @@ void Loader::load_dir(const std::string& dir, const urma_host* table) {
     }
   }
   if (error) URMA_LOG(INFO, "no provider modules in {}: {}", dir, error.message());
-  // So that providers come in the same order everywhere.
-  std::sort(paths.begin(), paths.end());
+  // So that providers come in the same order everywhere, and the default, which programs take that
+  // open the first device, before all others.
+  std::sort(paths.begin(), paths.end(), [](const std::string& a, const std::string& b) {
+    return std::pair(!a.ends_with(kDefaultModule), a) < std::pair(!b.ends_with(kDefaultModule), b);
+  });
   for (const auto& path : paths) {
     const auto real = fs::canonical(path, error);
     if (error) {

@@ -39,6 +39,7 @@ typedef enum urma_ext_path {
   URMA_EXT_PATH_MAPPED = 0,  // mapped by the importer: plain loads and stores
   URMA_EXT_PATH_COPIED = 1,  // copied by the kernel, between the programs' own buffers
   URMA_EXT_PATH_STAGED = 2,  // copied by the owner's library, through an area of its own
+  URMA_EXT_PATH_DEVICE = 3,  // attached by the importer, and moved by the engines of a device
 } urma_ext_path_t;
 
 // Why bytes are not mapped.
@@ -116,6 +117,114 @@ urma_status_t urma_ext_free(void* memory);
 // Specification: none, an extension.
 urma_target_seg_t* urma_ext_register_dmabuf(urma_context_t* ctx, urma_seg_cfg_t* seg_cfg, int fd,
                                             uint64_t offset);
+
+// -------------------------------------------------------------------------------------------------
+// Memory of devices that are agents of AMD's HSA runtime: urma_rocm0 and so on
+// -------------------------------------------------------------------------------------------------
+
+// The pools of an agent.
+typedef enum urma_ext_pool {
+  URMA_EXT_POOL_COARSE = 0,  // the agent's own, coarse-grained: the memory of a GPU
+  URMA_EXT_POOL_FINE = 1,    // the agent's own, fine-grained: for flags
+  URMA_EXT_POOL_HOST = 2,    // host memory, fine-grained, that all agents reach
+} urma_ext_pool_t;
+
+// Allocates `bytes` bytes from a pool of the context's device, which all agents may access. Whether
+// the CPU can touch them, urma_ext_query_address says. Thread-safe.
+// Returns the memory, to be freed with urma_ext_free_device, or NULL with errno: EINVAL (bytes is
+// 0, or the device has no such pool), EOPNOTSUPP (the device is no agent), ENOMEM.
+// Specification: none, an extension.
+void* urma_ext_alloc_device(urma_context_t* ctx, urma_ext_pool_t pool, uint64_t bytes);
+
+// Frees what urma_ext_alloc_device returned; NULL is ignored. Segments in it end: their requests
+// fail, and each raises URMA_EVENT_ELR_ERR whose element.port_id is its token id. Thread-safe.
+// Returns URMA_SUCCESS, or URMA_EINVAL: the memory is no such memory, or the device no agent.
+// Specification: none, an extension.
+urma_status_t urma_ext_free_device(urma_context_t* ctx, void* memory);
+
+// What the HSA runtime knows of an address. What is reserved is zero.
+typedef struct urma_ext_address {
+  uint32_t allocated;              // 1: from the HSA stack; 0: nothing below is known
+  uint32_t attached;               // 1: memory of another process
+  char device[URMA_MAX_DEV_NAME];  // of the agent that owns it; "" where that is no device
+  urma_ext_pool_t pool;
+  uint32_t cpu;    // 1: the CPU may touch it
+  uint64_t base;   // of the allocation
+  uint64_t bytes;  // of the allocation
+  uint64_t page_bytes;
+  uint64_t reserved[4];
+} urma_ext_address_t;
+
+// Tells what the HSA runtime knows of an address of this process. Thread-safe.
+// Returns URMA_SUCCESS; URMA_EINVAL: an argument is NULL, or the device is no agent; URMA_FAIL: the
+// runtime refuses.
+// Specification: remote device programming, hsa_amd_get_address_info.
+urma_status_t urma_ext_query_address(urma_context_t* ctx, const void* address,
+                                     urma_ext_address_t* info);
+
+// Names memory for another process of the same user. Plain bytes, to be sent over a channel of the
+// program's own; whoever has them may read and write the memory.
+typedef struct urma_ext_memory_handle {
+  urma_seg_t seg;
+  urma_token_t token;
+  uint32_t reserved[3];
+} urma_ext_memory_handle_t;
+
+// Makes a handle for `bytes` bytes of memory of a device. *owned is the segment behind it: the
+// handle is good until urma_unregister_seg. Thread-safe.
+// Returns URMA_SUCCESS; URMA_EINVAL: an argument is NULL, or the device is no agent; URMA_FAIL: the
+// memory cannot be registered, one line in the log says why.
+// Specification: remote device programming, hsa_amd_ipc_get_memory_handle.
+urma_status_t urma_ext_create_memory_handle(urma_context_t* ctx, void* memory, uint64_t bytes,
+                                            urma_ext_memory_handle_t* handle,
+                                            urma_target_seg_t** owned);
+
+// Attaches what a handle names, within URMA_ROCM_TIMEOUT_MS and some seconds for the owner's
+// answer: *memory is where this process, or its device alone, reaches it. Thread-safe.
+// Returns URMA_SUCCESS; URMA_EINVAL: an argument is NULL, or the device is no agent; URMA_FAIL: the
+// owner is gone, has unregistered it, or cannot share it.
+// Specification: remote device programming, hsa_amd_ipc_open_memory_handle.
+urma_status_t urma_ext_attach_memory_handle(urma_context_t* ctx,
+                                            const urma_ext_memory_handle_t* handle,
+                                            urma_target_seg_t** attached, void** memory);
+
+// Ends what urma_ext_attach_memory_handle has begun. Thread-safe.
+// Returns as urma_unimport_seg.
+// Specification: remote device programming, hsa_amd_ipc_close_memory_handle.
+urma_status_t urma_ext_close_memory_handle(urma_target_seg_t* attached);
+
+// Memory that another device may access while it is pinned. What is reserved is zero.
+typedef struct urma_ext_pinned {
+  uint64_t va;
+  uint64_t bytes;
+  int dmabuf;  // stands for it; closed by unpin
+  uint32_t reserved32;
+  uint64_t offset;  // of va in the dma-buf
+  void* priv;       // private to the library
+} urma_ext_pinned_t;
+
+// amd_rdma in user space. All return 0, or a negative error number, but for is_device_va.
+typedef struct urma_ext_rdma_interface {
+  uint32_t major;  // 2
+  uint32_t minor;  // 0
+  // Makes [va, va + bytes) accessible for the device of that name, NULL: any. `free_callback` is
+  // called at most once, when the memory goes before unpin: all access has to end before it
+  // returns. unpin is still due.
+  int (*pin)(uint64_t va, uint64_t bytes, const char* device, urma_ext_pinned_t** pinned,
+             void (*free_callback)(void* client_priv), void* client_priv);
+  int (*unpin)(urma_ext_pinned_t** pinned);
+  // 1: it is memory of a GPU.
+  int (*is_device_va)(uint64_t va);
+  int (*va_page_size)(uint64_t va, uint64_t bytes, unsigned long* page_size);
+  // As version 1.0 has it: for any device.
+  int (*pin_1_0)(uint64_t va, uint64_t bytes, urma_ext_pinned_t** pinned,
+                 void (*free_callback)(void* client_priv), void* client_priv);
+} urma_ext_rdma_interface_t;
+
+// Hands out the interface, which stays until urma_uninit. Thread-safe.
+// Returns 0, or -EINVAL: `rdma` is NULL, or -ENODEV: there is no GPU.
+// Specification: remote device programming, amdkfd_query_rdma_interface.
+int urma_ext_query_rdma_interface(const urma_ext_rdma_interface_t** rdma);
 
 // What there is to know of a device beyond urma_query_device. What is reserved is zero.
 typedef struct urma_ext_device {

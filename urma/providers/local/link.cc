@@ -201,6 +201,7 @@ void Link::on_hello(const Reply& reply, Attached& fds) {
   // Release pairs with the acquire in segment_alive().
   words_.store(static_cast<const std::atomic<uint32_t>*>(region_->memory.data()),
                std::memory_order_release);
+  nonce_ = reply.hello.nonce;
   ready_ = true;
   if (before_hello_.empty() && timer_ != 0) service_->cancel(std::exchange(timer_, 0));
   for (Waiting& waiting : std::exchange(before_hello_, {})) {

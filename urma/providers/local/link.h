@@ -63,6 +63,8 @@ class Link : public std::enable_shared_from_this<Link> {
     return SegmentTable::alive_in(words_.load(std::memory_order_acquire), ref);
   }
   void hint_progress() const;
+  // What the owner's start is known by; once a request was accepted.
+  uint64_t nonce() const { return nonce_; }
 
  private:
   struct Waiting {
@@ -101,6 +103,7 @@ class Link : public std::enable_shared_from_this<Link> {
   bool hung_up_ = false;
   std::atomic<bool> gone_{false};
   PeerProcess peer_;
+  uint64_t nonce_ = 0;
   Wakeups wakeups_;
   std::shared_ptr<const PeerRegion> region_;
   std::atomic<const std::atomic<uint32_t>*> words_{nothing_stands_};

@@ -297,7 +297,6 @@ QueuePath::Step QueuePath::write_imm(SendEntry* entry, uint64_t* budget, urma_cr
   return Step::kInFlight;
 }
 
-// kInFlight once the ring stands.
 QueuePath::Step QueuePath::open_ring(urma_cr_status_t* status) {
   if (closing_) return Step::kWait;
   if (ring_ != nullptr) return Step::kInFlight;

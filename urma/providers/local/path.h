@@ -74,7 +74,31 @@ class QueuePath : public TargetPath {
  protected:
   enum class Step { kDone, kInFlight, kWait };
 
+  // What a provider with memory of its own does in another way.
   virtual Step execute(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status);
+  virtual Step transfer(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status);
+  virtual Step atomic(SendEntry* entry, urma_cr_status_t* status);
+  virtual Step write_value(const Grant& grant, uint64_t addr, uint64_t value,
+                           urma_cr_status_t* status);
+  virtual Step send(SendEntry* entry, urma_cr_status_t* status);
+
+  // Finds the grant for an access, asking the owner where need be. *asked is the attempt that it
+  // waits for, 0: none.
+  Step authorize(const RemoteAccess& access, uint64_t* asked, const Grant** grant,
+                 urma_cr_status_t* status);
+  // kInFlight once the ring stands.
+  Step open_ring(urma_cr_status_t* status);
+  // False where the ring has no room.
+  bool publish(SendEntry* entry);
+  // Copies local pieces side by side.
+  static void collect(SendEntry* entry, void* into);
+  // Executes an atomic where its target lies in this process.
+  static void execute_at(SendEntry* entry, char* target);
+  bool awaits_atomic() const { return atomic_call_ != nullptr; }
+
+  // What the first pending request waits for: the attempts for its segment, and for `notified`.
+  uint64_t asked_ = 0;
+  uint64_t asked_notified_ = 0;
   Sender* sender() const { return sender_; }
 
  private:
@@ -90,14 +114,7 @@ class QueuePath : public TargetPath {
 
   // Finds the segments that a one-sided request names by user_tsegs.
   void look_up_segments(SendEntry* entry);
-  Step transfer(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status);
   Step write_notify(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status);
-  Step atomic(SendEntry* entry, urma_cr_status_t* status);
-  // Finds the grant for an access, asking the owner where need be. *asked is the attempt that it
-  // waits for, 0: none.
-  Step authorize(const RemoteAccess& access, uint64_t* asked, const Grant** grant,
-                 urma_cr_status_t* status);
-  Step write_value(const Grant& grant, uint64_t addr, uint64_t value, urma_cr_status_t* status);
   urma_cr_status_t transfer_some(SendEntry* entry, const Grant& grant, uint64_t budget,
                                  uint64_t* moved);
   bool atomic_mapped(SendEntry* entry, const Grant& grant);
@@ -105,11 +122,8 @@ class QueuePath : public TargetPath {
   std::shared_ptr<AtomicCall> take_ended_call();
   bool local_memory_stands(SendEntry* entry) const;
 
-  Step send(SendEntry* entry, urma_cr_status_t* status);
   Step write_imm(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status);
-  Step open_ring(urma_cr_status_t* status);
   void request_ring();
-  bool publish(SendEntry* entry);
   void publish_write(SendEntry* entry);
   void wake_where_awaited(bool solicited);
   bool execute_pending();
@@ -117,9 +131,6 @@ class QueuePath : public TargetPath {
   void drop_ring();
 
   Sender* sender_;
-  // What the first pending request waits for: the attempts for its segment, and for `notified`.
-  uint64_t asked_ = 0;
-  uint64_t asked_notified_ = 0;
   std::shared_ptr<AtomicCall> atomic_call_;
   std::shared_ptr<RingOpening> opening_;
   RingProducer* ring_ = nullptr;  // once the owner has taken it

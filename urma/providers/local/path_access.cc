@@ -13,17 +13,6 @@
 namespace urma::local {
 namespace {
 
-// Copies local pieces side by side.
-void collect(SendEntry* entry, void* into) {
-  auto* to = static_cast<char*>(into);
-  std::memcpy(to, SendQueue::inline_data(entry), entry->inline_bytes);
-  to += entry->inline_bytes;
-  for (const LocalPiece& piece : SendQueue::pieces(entry)) {
-    std::memcpy(to, reinterpret_cast<const void*>(piece.addr), piece.len);
-    to += piece.len;
-  }
-}
-
 // Where the bytes are mapped for writing; NULL where they, or some of them, are not.
 char* mapped_for_writing(const Grant& grant, uint64_t addr, uint64_t bytes) {
   if (grant.view == nullptr || !grant.view->writable()) return nullptr;
@@ -33,6 +22,16 @@ char* mapped_for_writing(const Grant& grant, uint64_t addr, uint64_t bytes) {
 }
 
 }  // namespace
+
+void QueuePath::collect(SendEntry* entry, void* into) {
+  auto* to = static_cast<char*>(into);
+  std::memcpy(to, SendQueue::inline_data(entry), entry->inline_bytes);
+  to += entry->inline_bytes;
+  for (const LocalPiece& piece : SendQueue::pieces(entry)) {
+    std::memcpy(to, reinterpret_cast<const void*>(piece.addr), piece.len);
+    to += piece.len;
+  }
+}
 
 void QueuePath::look_up_segments(SendEntry* entry) {
   ImplicitImports& imports = sender_->implicit_imports();
@@ -69,8 +68,10 @@ QueuePath::Step QueuePath::authorize(const RemoteAccess& access, uint64_t* asked
     }
   }
   if ((*grant)->allows(access.rights) && (*grant)->covers(access.addr, access.bytes)) {
-    return (*grant)->view == nullptr && segment->about_to_be_mapped() ? Step::kWait
-                                                                      : Step::kInFlight;
+    if ((*grant)->view == nullptr && segment->about_to_be_mapped()) return Step::kWait;
+    // The one before may be older than the answer that was waited for.
+    if ((*grant)->is_device) *grant = segment->grant();
+    return Step::kInFlight;
   }
   *status = URMA_CR_REM_ACCESS_ABORT_ERR;
   return Step::kDone;
@@ -214,12 +215,16 @@ QueuePath::Step QueuePath::atomic(SendEntry* entry, urma_cr_status_t* status) {
 bool QueuePath::atomic_mapped(SendEntry* entry, const Grant& grant) {
   char* mapped = mapped_for_writing(grant, entry->remote_addr, entry->bytes);
   if (mapped == nullptr) return false;
+  execute_at(entry, mapped);
+  return true;
+}
+
+void QueuePath::execute_at(SendEntry* entry, char* target) {
   uint64_t before[2];
-  execute_wide(entry->opcode, mapped, static_cast<uint32_t>(entry->bytes), entry->operand, before);
-  if (entry->kind == OpKind::kWriteAtomic) return true;
+  execute_wide(entry->opcode, target, static_cast<uint32_t>(entry->bytes), entry->operand, before);
+  if (entry->kind == OpKind::kWriteAtomic) return;
   const LocalPiece& result = SendQueue::pieces(entry)[0];
   std::memcpy(reinterpret_cast<void*>(result.addr), before, result.len);
-  return true;
 }
 
 // NULL before the owner has answered.

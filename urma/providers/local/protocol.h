@@ -62,16 +62,16 @@ struct ImportSegmentAnswer {
   uint32_t access;
   uint32_t index;
   uint32_t generation;
-  uint32_t reserved;
+  uint32_t device;  // 1: memory of a device, which kMapSegment tells how to reach
 };
 
 // Comes with a sealed memory that holds `parts` PartDescriptions, and the files they name behind
-// it.
+// it. Where `device` is 1, it holds a DeviceDescription instead, and at most one file follows.
 struct MapSegmentAnswer {
   uint32_t parts;
   uint32_t index;
   uint32_t generation;
-  uint32_t reserved;
+  uint32_t device;
 };
 
 // How to wake who sleeps until a JFC raises an event. Where `bell` is none of kBells the JFC has no

@@ -69,6 +69,7 @@ Receiver::Receiver(const urma_jfr_cfg_t& cfg, const QueueIdentity& identity, Eve
       subject_(subject),
       segments_(&transport->segments()),
       copy_(&transport->copy()),
+      device_(transport->device()),
       domain_(transport),
       rnr_timer_(cfg.min_rnr_timer),
       lock_(cfg.flag.bs.lock_free != 0),
@@ -170,7 +171,7 @@ void Receiver::close_ways(uint64_t user_data) {
     if (ring->target.user_data != user_data) return false;
     ring->ring.close(URMA_CR_REM_ACCESS_ABORT_ERR);
     ring->bell.ring(true);
-    if (pulling_ == ring.get()) pulling_ = nullptr;
+    if (pulling_ == ring.get()) end_pull();
     return true;
   });
   forget_senders();
@@ -218,7 +219,7 @@ bool Receiver::progress_ring(size_t index, Poll* poll, bool* moved) {
   if (turn(ring.get(), poll, moved) != Step::kFinished) return false;
   // Others may have waited for its end.
   *moved = true;
-  if (pulling_ == ring.get()) pulling_ = nullptr;
+  if (pulling_ == ring.get()) end_pull();
   ring.reset();
   return true;
 }
@@ -330,6 +331,9 @@ inline Receiver::Step Receiver::deliver(IncomingRing* ring, const Message& messa
 Receiver::Step Receiver::deliver_specially(IncomingRing* ring, const Message& message,
                                            ReceiveEntry* entry, urma_cr_status_t local,
                                            Poll* poll) {
+  if (local == URMA_CR_LOC_ACCESS_ERR && device_ != nullptr && receives_by_device(entry)) {
+    return begin_device_pull(ring, message, entry, poll);
+  }
   if (local == URMA_CR_SUCCESS && (message.flags & kByReference) != 0) {
     if (begin_pull(ring, message)) return continue_pull(ring, poll);
     // What the sender described is not what it announced: nothing was received.

@@ -18,6 +18,7 @@
 #include "jetty/receive_queue.h"
 #include "jetty/receiver.h"
 #include "jetty/send_queue.h"
+#include "urma/providers/local/device_memory.h"
 #include "urma/providers/local/iovecs.h"
 #include "urma/providers/local/peer.h"
 #include "urma/providers/local/ring.h"
@@ -34,6 +35,9 @@ struct Pull {
   Invalidation invalidation;
   std::array<PayloadPiece, 256> pieces;
   uint32_t count;
+  // Where the receive is memory of a device: the message is gathered here first, and then copied.
+  std::unique_ptr<HostBuffer> buffer;
+  std::unique_ptr<DeviceCopy> copy;
 };
 
 // One ring that ends here. The service thread holds it too, to mark its end.
@@ -148,11 +152,17 @@ class Receiver final : public urma::Receiver {
                                       ReceiveEntry* entry, Poll* poll);
   Step wait_for_receive(IncomingRing* ring, const Message& message);
   bool begin_pull(IncomingRing* ring, const Message& message);
+  // For a receive in memory of a device.
+  [[gnu::noinline]] Step begin_device_pull(IncomingRing* ring, const Message& message,
+                                           ReceiveEntry* entry, Poll* poll);
+  bool receives_by_device(ReceiveEntry* entry) const;
+  bool copy_to_device(Pull* pull, ReceiveEntry* entry, urma_cr_status_t* status);
+  void end_pull();
   Step continue_pull(IncomingRing* ring, Poll* poll);
   urma_cr_status_t pull_some(const IncomingRing& ring, Pull* pull, ReceiveEntry* entry);
   urma_cr_status_t pull_stretch(const IncomingRing& ring, const Pull& pull, ReceiveEntry* entry,
                                 uint64_t budget, uint64_t* moved);
-  static IovecList destination(ReceiveEntry* entry, uint64_t offset, uint64_t bytes);
+  static IovecList destination(const Pull& pull, ReceiveEntry* entry, uint64_t bytes);
   urma_cr_status_t check(ReceiveEntry* entry, const Message& message) const {
     // Its data has gone where the sender chose; the receive is used up, not filled.
     if (message.kind == MessageKind::kWriteImm) return URMA_CR_SUCCESS;
@@ -182,6 +192,7 @@ class Receiver final : public urma::Receiver {
   EventSubject* const subject_;
   SegmentTable* segments_;
   CopyEngine* copy_;
+  DeviceEngine* device_;
   ProgressDomain* domain_;
   const uint8_t rnr_timer_;
   OwnerLock lock_;  // guards all below

@@ -39,7 +39,10 @@ Receiver::Step Receiver::continue_pull(IncomingRing* ring, Poll* poll) {
   if (ring->abandoned.load(std::memory_order_acquire)) return end_abandoned(ring);
   Pull& pull = *ring->pull;
   ReceiveEntry* entry = posted_.front();
-  const urma_cr_status_t local = check(entry, pull.message);
+  urma_cr_status_t local = check(entry, pull.message);
+  if (pull.buffer != nullptr && local == URMA_CR_LOC_ACCESS_ERR && receives_by_device(entry)) {
+    local = URMA_CR_SUCCESS;
+  }
   urma_cr_status_t remote = URMA_CR_REM_OPERATION_ERR;
   if (local == URMA_CR_SUCCESS) {
     const uint64_t moved = pull.moved;
@@ -47,13 +50,17 @@ Receiver::Step Receiver::continue_pull(IncomingRing* ring, Poll* poll) {
     if (remote == URMA_CR_SUCCESS && pull.moved < pull.message.length) {
       return pull.moved == moved ? Step::kBlocked : Step::kMoved;
     }
+    if (remote == URMA_CR_SUCCESS && pull.buffer != nullptr) {
+      if (!copy_to_device(&pull, entry, &local)) return Step::kBlocked;
+      if (local != URMA_CR_SUCCESS) remote = URMA_CR_REM_OPERATION_ERR;
+    }
     if (remote == URMA_CR_SUCCESS && pull.message.kind == MessageKind::kSendInvalidate &&
         !invalidate(*ring, pull.message, pull.invalidation)) {
       remote = URMA_CR_REM_ACCESS_ABORT_ERR;
     }
   }
   ring->pull = nullptr;
-  pulling_ = nullptr;
+  end_pull();
   if (local == URMA_CR_SUCCESS && remote != URMA_CR_SUCCESS) {
     // The sender's memory failed, or its right; nothing was received and the receive stays posted.
     ring->ring.consume(pull.message, remote);
@@ -88,7 +95,7 @@ urma_cr_status_t Receiver::pull_stretch(const IncomingRing& ring, const Pull& pu
       sender_memory_.find(*ring.process, ring.sender.eid, pull.pieces[at], offset, rest);
   if (stretch.soon) return URMA_CR_SUCCESS;
   if (stretch.mapped != nullptr) {
-    const IovecList into = destination(entry, pull.moved, stretch.bytes);
+    const IovecList into = destination(pull, entry, stretch.bytes);
     copy_mapped(Direction::kRead, const_cast<char*>(stretch.mapped), into.list());
     *moved = into.bytes();
     // Else the sender has made its memory private again meanwhile. The fence keeps the loads of the
@@ -101,14 +108,20 @@ urma_cr_status_t Receiver::pull_stretch(const IncomingRing& ring, const Pull& pu
   for (uint32_t i = 0; i < pull.count; ++i) {
     from.add(pull.pieces[i].addr, pull.pieces[i].len, pull.moved, bytes);
   }
-  const IovecList into = destination(entry, pull.moved, bytes);
+  const IovecList into = destination(pull, entry, bytes);
   return copy_->copy(Direction::kRead, *ring.process, into.list(), from.list(), moved);
 }
 
-IovecList Receiver::destination(ReceiveEntry* entry, uint64_t offset, uint64_t bytes) {
+// The next `bytes` bytes of the message.
+IovecList Receiver::destination(const Pull& pull, ReceiveEntry* entry, uint64_t bytes) {
   IovecList into;
+  if (pull.buffer != nullptr) {
+    into.add(reinterpret_cast<uint64_t>(pull.buffer->data()), pull.message.length, pull.moved,
+             bytes);
+    return into;
+  }
   for (const LocalPiece& piece : ReceiveQueue::pieces(entry)) {
-    into.add(piece.addr, piece.len, offset, bytes);
+    into.add(piece.addr, piece.len, pull.moved, bytes);
   }
   return into;
 }

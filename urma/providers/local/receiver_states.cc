@@ -91,7 +91,7 @@ void Receiver::close_all() {
     ring->ring.close(URMA_CR_REM_ACCESS_ABORT_ERR);
     ring->bell.ring(true);
   }
-  pulling_ = nullptr;
+  end_pull();
   rings_.clear();
   forget_senders();
 }

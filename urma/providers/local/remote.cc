@@ -29,7 +29,8 @@ bool possible(const ImportSegmentAnswer& given) {
          given.base <= UINT64_MAX - given.len;
 }
 
-uint64_t hold_ns(const Grant& granted) {
+uint64_t hold_ns(const Grant& granted, const Transport& transport) {
+  if (granted.is_device) return kAnswerPatienceNs + transport.device()->patience_ns();
   return granted.link->peer().reachable() ? kHoldNs : kAnswerPatienceNs;
 }
 
@@ -126,6 +127,7 @@ void RemoteSegment::finish(std::shared_ptr<Link> link, const Reply& reply) {
       grant->link = std::move(link);
       grant->segment = {{given.index, given.generation}, given.base, given.len, given.access, 0};
       if (map_now) begin_mapping();
+      grant->is_device = given.device != 0 && transport_->device() != nullptr;
       publish(std::move(grant));
       last_status_ = URMA_CR_SUCCESS;
     } else {
@@ -157,7 +159,7 @@ void RemoteSegment::map() {
       ask_mapping();
       // An owner that is stopped says nothing: then messages are moved without a mapping, also
       // those that nobody polls for.
-      transport_->service().after(hold_ns(*grant()),
+      transport_->service().after(hold_ns(*grant(), *transport_),
                                   [transport = transport_, ended = transport_->ended()] {
                                     if (!*ended) transport->serve_receives();
                                   });
@@ -200,6 +202,7 @@ std::unique_ptr<MappedView> RemoteSegment::view_of(const Grant& granted,
 }
 
 void RemoteSegment::finish_mapping(const Grant* granted, const Reply& reply, Attached& fds) {
+  if (granted->is_device) return finish_device(granted, reply, fds);
   std::unique_ptr<MappedView> view;
   try {
     if (reply.answer == Answer::kAccepted) view = view_of(*granted, reply.map_segment, fds);
@@ -223,27 +226,41 @@ void RemoteSegment::finish_mapping(const Grant* granted, const Reply& reply, Att
     }
     mapping_.store(false, std::memory_order_relaxed);
   }
+  end_mapping();
+}
+
+// Drops the reference of ask_mapping().
+void RemoteSegment::end_mapping() {
   settled_.notify_all();
   transport_->serve_senders();
   if (mapped_ == Mapped::kWhenAsked) transport_->serve_receives();
   drop_ref();
 }
 
-// Relaxed: only a reason to wait a little.
+// Only a reason to wait a little, but for memory of a device: acquire pairs with the release in
+// attached().
 bool RemoteSegment::about_to_be_mapped() const {
-  if (!mapping_.load(std::memory_order_relaxed)) return false;
+  if (!mapping_.load(std::memory_order_acquire)) return false;
   const Grant* granted = grant();
-  return granted != nullptr &&
-         monotonic_ns() - mapping_since_ns_.load(std::memory_order_relaxed) < hold_ns(*granted);
+  return granted != nullptr && monotonic_ns() - mapping_since_ns_.load(std::memory_order_relaxed) <
+                                   hold_ns(*granted, *transport_);
 }
 
-uint64_t RemoteSegment::wait_mapped() {
+// NULL where there is none in that time.
+const Grant* RemoteSegment::wait_settled() {
   const auto patience = std::chrono::nanoseconds(kAnswerPatienceNs + seg.len * kMovingNsPerByte);
   std::unique_lock lock(mutex_);
   settled_.wait_for(lock, patience, [this] {
     return asked_ == ended_ && !mapping_.load(std::memory_order_relaxed);
   });
-  const Grant* granted = grant();
+  return grant();
+}
+
+uint64_t RemoteSegment::wait_mapped() {
+  const Grant* granted = wait_settled();
+  if (granted != nullptr && granted->device != nullptr) {
+    return granted->device->is_host_memory() ? device_address(*granted) : 0;
+  }
   if (granted == nullptr || granted->view == nullptr) return 0;
   const MappedView& view = *granted->view;
   const bool all = seg.ubva.va >= view.begin() && seg.ubva.va < view.end() &&
@@ -254,6 +271,9 @@ uint64_t RemoteSegment::wait_mapped() {
 std::vector<urma_ext_part_t> RemoteSegment::parts() const {
   const Grant* granted = grant();
   if (granted != nullptr && granted->view != nullptr) return granted->view->parts();
+  if (granted != nullptr && granted->is_device) {
+    return {{seg.ubva.va, seg.len, URMA_EXT_PATH_DEVICE, URMA_EXT_REASON_NONE}};
+  }
   return {{seg.ubva.va, seg.len, URMA_EXT_PATH_COPIED, URMA_EXT_REASON_NOT_IMPORTED}};
 }
 

@@ -16,6 +16,7 @@
 #include "jetty/remote.h"
 #include "segment/mapped_view.h"
 #include "segment/segment.h"
+#include "urma/providers/local/device_memory.h"
 #include "urma/providers/local/link.h"
 
 namespace urma::local {
@@ -27,6 +28,11 @@ struct Grant {
   std::shared_ptr<Link> link;
   SegmentGrant segment;
   std::unique_ptr<MappedView> view;  // NULL before the owner has answered what can be mapped
+  // Memory of a device, which nothing else leads to: attached once the owner has answered; else
+  // why not.
+  bool is_device = false;
+  std::shared_ptr<const DeviceView> device;
+  urma_cr_status_t device_status = URMA_CR_ACK_TIMEOUT_ERR;
 
   // What of `view` a direct access needs, side by side; nothing where mapped_bytes is 0.
   uint64_t begin = 0;
@@ -82,6 +88,8 @@ class RemoteSegment final : public ImportedSegment {
   // Waits until the owner has said what can be mapped, or no more than a time that it needs to move
   // so much memory. The address of the first byte here, or 0 where not all of it is mapped.
   uint64_t wait_mapped() override;
+  // The same of memory of a device, which the program need not be able to touch.
+  uint64_t wait_attached();
 
   // The ways in which its parts are reached now.
   std::vector<urma_ext_part_t> parts() const;
@@ -93,6 +101,12 @@ class RemoteSegment final : public ImportedSegment {
   void begin_mapping();
   void ask_mapping();
   void finish_mapping(const Grant* granted, const Reply& reply, Attached& fds);
+  void finish_device(const Grant* granted, const Reply& reply, Attached& fds);
+  void attached(const Grant* granted, std::shared_ptr<const DeviceView> view,
+                urma_cr_status_t status);
+  void end_mapping();
+  const Grant* wait_settled();
+  uint64_t device_address(const Grant& granted) const;
   std::unique_ptr<MappedView> view_of(const Grant& granted, const MapSegmentAnswer& answer,
                                       Attached& fds);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "urma/providers/local/sender.h"
 
+#include "urma/providers/local/device_path.h"
 #include "urma/providers/local/transport.h"
 
 namespace urma::local {
@@ -25,6 +26,7 @@ Sender::Sender(Transport* transport, const urma_jfs_cfg_t& cfg, const QueueIdent
 Sender::~Sender() { end(); }
 
 std::unique_ptr<TargetPath> Sender::make_path(RemoteQueue* target, uint32_t hint) {
+  if (transport_->device() != nullptr) return std::make_unique<DevicePath>(this, target, hint);
   return std::make_unique<QueuePath>(this, target, hint);
 }
 

@@ -217,15 +217,18 @@ void Client::import_segment(const Request& request) {
   const std::optional<SegmentGrant> granted = grant(request);
   if (!granted.has_value()) return;
   Reply accepted = with_answer(Answer::kAccepted);
-  accepted.import_segment = {
-      granted->base, granted->len, granted->access, granted->ref.index, granted->ref.generation, 0};
+  accepted.import_segment = {granted->base,           granted->len,
+                             granted->access,         granted->ref.index,
+                             granted->ref.generation, granted->device ? 1U : 0U};
   reply(accepted, request.number);
 }
 
 void Client::map_segment(const Request& request) {
   const std::optional<SegmentGrant> granted = grant(request);
   if (!granted.has_value()) return;
-  if (granted->pages == 0) {
+  if (granted->device) {
+    describe_device(*granted, request.number);
+  } else if (granted->pages == 0) {
     reply(with_answer(Answer::kNoAccess), request.number);
   } else if (mapping_ == kMaxMappingsAtOnce) {
     reply(with_answer(Answer::kNoResources), request.number);

@@ -22,11 +22,13 @@ constexpr uint64_t kTakeBackPerTurn = 8 << 20;
 
 }  // namespace
 
-Transport::Transport(const char* name, const urma_host& host, CopyEngine* copy)
+Transport::Transport(const char* name, const urma_host& host, CopyEngine* copy,
+                     DeviceEngine* device)
     : urma::Transport(host.service),
       name_(name),
       runtime_(host.runtime()),
       copy_(copy),
+      device_(device),
       pages_(host.pages),
       ring_bytes_(
           std::bit_floor(static_cast<uint32_t>(host.settings->number("URMA_SHM_RING_SIZE")))),
@@ -107,19 +109,26 @@ std::unique_ptr<urma::Receiver> Transport::make_receiver(const urma_jfr_cfg_t& c
   return std::make_unique<Receiver>(cfg, identity, subject, this);
 }
 
+std::unique_ptr<Segment> Transport::make_segment() {
+  return device_ != nullptr ? device_->make_segment() : urma::Transport::make_segment();
+}
+
 // What peers can map of it is given back unless the table takes it in.
 void Transport::enter(Segment* segment) {
-  if (pages_ != nullptr && segment->access != 0) {
-    segment->pages = pages_->add(
-        segment->base, segment->len,
-        {segment->token_id_value, segment->token_policy, segment->token.token, segment->access});
-  }
+  if (device_ != nullptr) device_->enter(segment);
   try {
+    if (pages_ != nullptr && segment->access != 0 && segment->device_len == 0) {
+      segment->pages = pages_->add(
+          segment->base, segment->len,
+          {segment->token_id_value, segment->token_policy, segment->token.token, segment->access});
+    }
     segments().add(segment);
   } catch (...) {
     if (segment->pages != 0) pages_->remove(segment->pages);
+    if (device_ != nullptr) device_->leave(segment);
     throw;
   }
+  if (device_ != nullptr) device_->entered(segment);
 }
 
 ImportedSegment* Transport::import_segment(urma_context_t* ctx, const urma_seg_t& seg,
@@ -148,6 +157,7 @@ void Transport::connect_ahead(const RemoteQueue& target) {
 void Transport::unregister(Segment* segment) {
   segments().remove(segment);
   quiesce();
+  if (device_ != nullptr) device_->leave(segment);
   // With what a peer's invalidation has left to do.
   if (segment->pages != 0) pages_->remove(segment->pages);
 }

@@ -16,6 +16,7 @@
 #include "jetty/transport.h"
 #include "segment/segment.h"
 #include "urma/base/host.h"
+#include "urma/providers/local/device_memory.h"
 #include "urma/providers/local/link.h"
 #include "urma/providers/local/peer.h"
 #include "urma/providers/local/receiver.h"
@@ -29,13 +30,16 @@ class Transport final : public urma::Transport {
  public:
   // `name` tells providers apart in the runtime directory. Throws Error where the runtime directory
   // or the control socket cannot be had.
-  Transport(const char* name, const urma_host& host, CopyEngine* copy);
+  Transport(const char* name, const urma_host& host, CopyEngine* copy,
+            DeviceEngine* device = nullptr);
   ~Transport() override;
   // Ends all links and the server. Nothing may use a queue of this transport any more.
   void stop();
 
   Runtime& runtime() { return *runtime_; }
   CopyEngine& copy() { return *copy_; }
+  // NULL where there is no memory but the host's.
+  DeviceEngine* device() const { return device_; }
   // NULL where nothing can be mapped.
   SharedPages* pages() { return pages_; }
   uint32_t ring_bytes() const { return ring_bytes_; }
@@ -56,6 +60,7 @@ class Transport final : public urma::Transport {
                                                 const QueueIdentity& identity,
                                                 const urma_eid_t& eid,
                                                 EventSubject* subject) override;
+  std::unique_ptr<Segment> make_segment() override;
   void enter(Segment* segment) override;
   void unregister(Segment* segment) override;
   ImportedSegment* import_segment(urma_context_t* ctx, const urma_seg_t& seg, urma_token_t token,
@@ -85,6 +90,7 @@ class Transport final : public urma::Transport {
   const std::string name_;
   Runtime* runtime_;
   CopyEngine* copy_;
+  DeviceEngine* device_;
   SharedPages* pages_;
   const uint32_t ring_bytes_;
   const std::unique_ptr<Faults> faults_;

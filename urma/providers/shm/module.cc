@@ -12,10 +12,10 @@
 #include "urma/base/host.h"
 #include "urma/providers/local/faulty.h"
 #include "urma/providers/local/inspector.h"
+#include "urma/providers/local/process_vm_copy.h"
 #include "urma/providers/local/receiver.h"
 #include "urma/providers/local/sender.h"
 #include "urma/providers/local/transport.h"
-#include "urma/providers/shm/copy_engine.h"
 #include "urma/providers/shm/device.h"
 #include "urma/providers/shm/mishaps.h"
 
@@ -28,7 +28,7 @@ struct Provider {
       : transport("shm", host, &copy),
         attr(device_attr(static_cast<uint32_t>(transport.runtime().eids().size()))) {}
 
-  ProcessVmCopy copy;
+  local::ProcessVmCopy copy;
   local::Transport transport;
   local::Inspector inspector{&transport};
   urma_device_attr_t attr;

@@ -6,15 +6,22 @@
 
 #include "jetty/context.h"
 #include "jetty/ops.h"
+#include "urma/base/guard.h"
 #include "urma/providers/verbs/context_events.h"
+#include "urma/providers/verbs/gpu_memory.h"
 #include "urma/providers/verbs/receiver.h"
 #include "urma/providers/verbs/sender.h"
 
 namespace urma::verbs {
 namespace {
 
+urma_target_seg_t* register_seg(urma_context_t* ctx, urma_seg_cfg_t* cfg);
+urma_status_t unregister_seg(urma_target_seg_t* segment);
+
 urma_ops_t make_context_ops() {
   urma_ops_t ops = make_ops("verbs");
+  ops.register_seg = register_seg;
+  ops.unregister_seg = unregister_seg;
   add_post_ops<VerbsSender, VerbsReceiver>(&ops);
   ops.poll_jfc = [](urma_jfc_t* jfc, int count, urma_cr_t* cr) {
     return static_cast<CompletionQueue*>(jfc)->poll_device(count, cr);
@@ -64,13 +71,38 @@ class VerbsContext final : private Ground, public Context {
       : Ground(host, inspector, device, eid_index),
         Context(&static_cast<Ground*>(this)->transport, device->info().attr, dev, eid_index),
         told_(device.get(), &events(), &static_cast<Ground*>(this)->transport,
-              &static_cast<Ground*>(this)->transport.connections()) {}
+              &static_cast<Ground*>(this)->transport.connections()),
+        gpu_memory_(host.registry, &registrations(),
+                    &static_cast<Ground*>(this)->transport.segments(), &events()) {}
 
   Registrations& registrations() { return static_cast<Ground*>(this)->transport.registrations(); }
 
+  GpuMemory& gpu_memory() { return gpu_memory_; }
+
  private:
   ContextEvents told_;
+  GpuMemory gpu_memory_;
 };
+
+urma_target_seg_t* register_seg(urma_context_t* ctx, urma_seg_cfg_t* cfg) {
+  return guarded(URMA_LOG_SITE, [&] {
+    auto* const context = static_cast<VerbsContext*>(ctx);
+    if (!context->gpu_memory().has(cfg->va)) return context->register_seg(cfg);
+    return context->gpu_memory().enter(
+        cfg->va, cfg->len, ctx->dev->name,
+        [=](int dmabuf, uint64_t offset) { return register_memory_of(ctx, cfg, dmabuf, offset); });
+  });
+}
+
+urma_status_t unregister_seg(urma_target_seg_t* segment) {
+  static const auto kUnregister = make_ops("verbs").unregister_seg;
+  return guarded(URMA_LOG_SITE, [&] {
+    const auto unpin = static_cast<VerbsContext*>(segment->urma_ctx)->gpu_memory().leave(segment);
+    const urma_status_t status = kUnregister(segment);
+    if (unpin != nullptr) unpin();
+    return status;
+  });
+}
 
 }  // namespace
 

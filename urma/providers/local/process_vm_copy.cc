@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "urma/providers/shm/copy_engine.h"
+#include "urma/providers/local/process_vm_copy.h"
 
 #include <poll.h>
 
@@ -8,11 +8,11 @@
 
 #include "urma/base/log.h"
 
-namespace urma::shm {
+namespace urma::local {
 namespace {
 
 // A pidfd is readable once its process has ended; only while it has not does the pid mean it.
-bool alive(const local::PeerProcess& peer) {
+bool alive(const PeerProcess& peer) {
   pollfd watched = {peer.pidfd.get(), POLLIN, 0};
   return ::poll(&watched, 1, 0) == 0;
 }
@@ -34,7 +34,7 @@ urma_cr_status_t status_of_errno(int code, pid_t pid) {
 
 }  // namespace
 
-urma_cr_status_t ProcessVmCopy::copy(local::Direction direction, const local::PeerProcess& peer,
+urma_cr_status_t ProcessVmCopy::copy(Direction direction, const PeerProcess& peer,
                                      std::span<const iovec> local, std::span<const iovec> remote,
                                      uint64_t* moved) {
   *moved = 0;
@@ -46,11 +46,11 @@ urma_cr_status_t ProcessVmCopy::copy(local::Direction direction, const local::Pe
     return URMA_CR_REM_OPERATION_ERR;
   }
   if (!alive(peer)) return URMA_CR_ACK_TIMEOUT_ERR;
-  const auto call = direction == local::Direction::kRead ? ::process_vm_readv : ::process_vm_writev;
+  const auto call = direction == Direction::kRead ? ::process_vm_readv : ::process_vm_writev;
   const ssize_t done = call(peer.pid, local.data(), local.size(), remote.data(), remote.size(), 0);
   if (done <= 0) return status_of_errno(done < 0 ? errno : EFAULT, peer.pid);
   *moved = static_cast<uint64_t>(done);
   return URMA_CR_SUCCESS;
 }
 
-}  // namespace urma::shm
+}  // namespace urma::local

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+//
+// The libhsa-runtime64 of the tests: agents, pools, signals and copies of ordinary memory, with
+// what a runtime may do at its worst. Memory of its GPUs is out of the CPU's reach, as it is where
+// there is no large BAR: who touches it gets a signal.
+//
+// Set at start by variables of the environment: FAKE_HSA_<NAME>=<number>.
+#ifndef TEST_ROCM_FAKE_HSA_H_
+#define TEST_ROCM_FAKE_HSA_H_
+
+#include <cstddef>
+
+extern "C" {
+
+// GPUS           agents that are GPUs; 1
+// BAR            1: the CPU reaches the fine-grained memory of GPUs
+// DMABUF         0: no dma-bufs are exported; 1
+// ENGINES        mask of the engines for copies; 3
+// DELAY_US       how long each copy takes
+// HOLD           1: copies begin only once it is 0 again
+// REORDER        1: of those that could be executed, the last one is
+// FAIL_COPIES    so many of the next copies fail
+// REFUSE_COPIES  so many of the next are not even taken
+// HANG_MS        how long an attach takes
+// SHORT_ATTACH   1: what is attached is shorter than asked for
+// FAIL_LOCK      1: no memory can be locked
+// INIT_STATUS    what hsa_init returns
+__attribute__((visibility("default"))) void fake_hsa_set(const char* name, long value);
+
+// Also COPIES, CHAINED (behind others), ON_ENGINES, BY_ENGINE_1, BY_ENGINE_2, UNDER_WAY, LOADS (of
+// signals, by the 64), SIGNALS (that stand), HANDLERS (ever asked for), ALLOCATIONS, ATTACHED,
+// ATTACHES_ENDED, LOCKED.
+__attribute__((visibility("default"))) long fake_hsa_get(const char* name);
+
+// Between memory of any agent and the caller's own. False where there is none.
+__attribute__((visibility("default"))) bool fake_hsa_read(const void* from, void* to, size_t bytes);
+__attribute__((visibility("default"))) bool fake_hsa_write(void* to, const void* from,
+                                                           size_t bytes);
+}
+
+#endif  // TEST_ROCM_FAKE_HSA_H_

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: MIT
+//
+// Signals of the fake, and its copies.
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <iterator>
+#include <thread>
+
+#include "test/rocm/fake_hsa.h"
+#include "test/rocm/fake_hsa_state.h"
+
+namespace fake_hsa {
+namespace {
+
+bool ready(const Task& task) {
+  return std::all_of(task.after.begin(), task.after.end(),
+                     [](const Signal* signal) { return signal->value.load() <= 0; });
+}
+
+// With the mutex held; tasks.end() where none can be executed.
+std::deque<Task>::iterator choose() {
+  auto& tasks = state().tasks;
+  if (state().numbers["HOLD"] != 0) return tasks.end();
+  if (state().numbers["REORDER"] == 0) return std::find_if(tasks.begin(), tasks.end(), ready);
+  const auto last = std::find_if(tasks.rbegin(), tasks.rend(), ready);
+  return last == tasks.rend() ? tasks.end() : std::prev(last.base());
+}
+
+void execute_copies() {
+  std::unique_lock lock(state().mutex);
+  while (true) {
+    const auto chosen = choose();
+    if (chosen == state().tasks.end()) {
+      state().changed.wait_for(lock, std::chrono::milliseconds(1));
+      continue;
+    }
+    const Task task = std::move(*chosen);
+    state().tasks.erase(chosen);
+    const long delay = state().numbers["DELAY_US"];
+    lock.unlock();
+    if (delay != 0) std::this_thread::sleep_for(std::chrono::microseconds(delay));
+    if (!task.fails) std::memcpy(task.to, task.from, task.bytes);
+    lock.lock();
+    --state().numbers["UNDER_WAY"];
+    if (task.fails) {
+      task.signal->value.store(-1);
+    } else {
+      task.signal->value.fetch_sub(1);
+    }
+    state().changed.notify_all();
+  }
+}
+
+void call_handlers() {
+  std::unique_lock lock(state().mutex);
+  while (true) {
+    auto& handlers = state().handlers;
+    const auto due = std::find_if(handlers.begin(), handlers.end(), [](const Handler& handler) {
+      return handler.signal->value.load() < handler.below;
+    });
+    if (due == handlers.end()) {
+      state().changed.wait_for(lock, std::chrono::milliseconds(1));
+      continue;
+    }
+    const Handler handler = *due;
+    handlers.erase(due);
+    lock.unlock();
+    handler.call(handler.signal->value.load(), handler.arg);
+    lock.lock();
+  }
+}
+
+hsa_status_t take(void* to, const void* from, size_t bytes, uint32_t dependencies,
+                  const hsa_signal_t* after, hsa_signal_t completion) {
+  const std::lock_guard lock(state().mutex);
+  if (state().numbers["REFUSE_COPIES"] > 0) {
+    --state().numbers["REFUSE_COPIES"];
+    return HSA_STATUS_ERROR_OUT_OF_RESOURCES;
+  }
+  // What no agent reaches a real engine would fault at.
+  char* const target = state().reach(reinterpret_cast<uint64_t>(to), bytes);
+  const char* const source = state().reach(reinterpret_cast<uint64_t>(from), bytes);
+  if (target == nullptr || source == nullptr) return HSA_STATUS_ERROR_INVALID_ARGUMENT;
+  Task task = {target, source, bytes, {}, signal_of(completion), false};
+  for (uint32_t i = 0; i < dependencies; ++i) task.after.push_back(signal_of(after[i]));
+  if (state().numbers["FAIL_COPIES"] > 0) {
+    --state().numbers["FAIL_COPIES"];
+    task.fails = true;
+  }
+  ++state().numbers["COPIES"];
+  ++state().numbers["UNDER_WAY"];
+  if (dependencies != 0) ++state().numbers["CHAINED"];
+  state().tasks.push_back(std::move(task));
+  start_threads();
+  state().changed.notify_all();
+  return HSA_STATUS_SUCCESS;
+}
+
+}  // namespace
+
+Signal* signal_of(hsa_signal_t handle) { return reinterpret_cast<Signal*>(handle.handle); }
+
+// For as long as the process lives.
+void start_threads() {
+  if (state().threads) return;
+  state().threads = true;
+  std::thread(execute_copies).detach();
+  std::thread(call_handlers).detach();
+}
+
+}  // namespace fake_hsa
+
+using fake_hsa::signal_of;
+using fake_hsa::state;
+
+extern "C" {
+
+hsa_status_t hsa_signal_create(hsa_signal_value_t value, uint32_t /*consumers*/,
+                               const hsa_agent_t* /*list*/, hsa_signal_t* signal) {
+  auto* const made = new fake_hsa::Signal{{value}};
+  signal->handle = reinterpret_cast<uint64_t>(made);
+  state().count("SIGNALS");
+  return HSA_STATUS_SUCCESS;
+}
+
+hsa_status_t hsa_amd_signal_create(hsa_signal_value_t value, uint32_t consumers,
+                                   const hsa_agent_t* list, uint64_t /*attributes*/,
+                                   hsa_signal_t* signal) {
+  return hsa_signal_create(value, consumers, list, signal);
+}
+
+hsa_status_t hsa_signal_destroy(hsa_signal_t signal) {
+  delete signal_of(signal);
+  state().count("SIGNALS", -1);
+  return HSA_STATUS_SUCCESS;
+}
+
+hsa_signal_value_t hsa_signal_load_scacquire(hsa_signal_t signal) {
+  static std::atomic<long> loads{0};
+  if (loads.fetch_add(1) % 64 == 63) state().count("LOADS", 64);
+  return signal_of(signal)->value.load(std::memory_order_acquire);
+}
+
+void hsa_signal_store_relaxed(hsa_signal_t signal, hsa_signal_value_t value) {
+  signal_of(signal)->value.store(value, std::memory_order_relaxed);
+}
+
+hsa_signal_value_t hsa_signal_wait_scacquire(hsa_signal_t signal, hsa_signal_condition_t /*lt*/,
+                                             hsa_signal_value_t below, uint64_t timeout,
+                                             hsa_wait_state_t /*hint*/) {
+  std::unique_lock lock(state().mutex);
+  state().changed.wait_for(lock, std::chrono::nanoseconds(timeout),
+                           [&] { return signal_of(signal)->value.load() < below; });
+  return signal_of(signal)->value.load();
+}
+
+hsa_status_t hsa_amd_signal_async_handler(hsa_signal_t signal, hsa_signal_condition_t /*lt*/,
+                                          hsa_signal_value_t below, hsa_amd_signal_handler handler,
+                                          void* arg) {
+  const std::lock_guard lock(state().mutex);
+  state().handlers.push_back({signal_of(signal), below, handler, arg});
+  ++state().numbers["HANDLERS"];
+  fake_hsa::start_threads();
+  state().changed.notify_all();
+  return HSA_STATUS_SUCCESS;
+}
+
+hsa_status_t hsa_amd_ipc_signal_create(hsa_signal_t signal, hsa_amd_ipc_signal_t* handle) {
+  *handle = {};
+  std::memcpy(handle, &signal.handle, sizeof(signal.handle));
+  return HSA_STATUS_SUCCESS;
+}
+
+hsa_status_t hsa_amd_ipc_signal_attach(const hsa_amd_ipc_signal_t* /*handle*/,
+                                       hsa_signal_t* /*signal*/) {
+  return HSA_STATUS_ERROR_INVALID_ARGUMENT;
+}
+
+hsa_status_t hsa_amd_memory_async_copy(void* dst, hsa_agent_t /*dst_agent*/, const void* src,
+                                       hsa_agent_t /*src_agent*/, size_t size,
+                                       uint32_t dependencies, const hsa_signal_t* after,
+                                       hsa_signal_t completion) {
+  return fake_hsa::take(dst, src, size, dependencies, after, completion);
+}
+
+__attribute__((visibility("default"))) hsa_status_t hsa_amd_memory_async_copy_on_engine(
+    void* dst, hsa_agent_t /*dst_agent*/, const void* src, hsa_agent_t /*src_agent*/, size_t size,
+    uint32_t dependencies, const hsa_signal_t* after, hsa_signal_t completion, uint32_t engine,
+    bool /*force*/) {
+  state().count("ON_ENGINES");
+  state().count(engine == 1 ? "BY_ENGINE_1" : "BY_ENGINE_2");
+  return fake_hsa::take(dst, src, size, dependencies, after, completion);
+}
+
+__attribute__((visibility("default"))) hsa_status_t hsa_amd_memory_copy_engine_status(
+    hsa_agent_t /*dst*/, hsa_agent_t /*src*/, uint32_t* mask) {
+  *mask = static_cast<uint32_t>(state().setting("ENGINES"));
+  return HSA_STATUS_SUCCESS;
+}
+
+}  // extern "C"

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: MIT
+#include "urma/providers/rocm/attachments.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <cstring>
+#include <mutex>
+#include <thread>
+
+#include "urma/base/error.h"
+#include "urma/base/guard.h"
+#include "urma/base/log.h"
+
+namespace urma::rocm {
+namespace {
+
+class View final : public local::DeviceView {
+ public:
+  View(std::shared_ptr<const Attachment> attachment, uint64_t offset)
+      : attachment_(std::move(attachment)), offset_(offset) {}
+  char* start() const override { return static_cast<char*>(attachment_->memory.base) + offset_; }
+  bool is_host_memory() const override { return attachment_->host_memory; }
+
+ private:
+  const std::shared_ptr<const Attachment> attachment_;
+  const uint64_t offset_;
+};
+
+void let_go(const HsaApi& api, const Attached& memory) {
+  if (memory.base == nullptr) return;
+  const auto status = memory.interop ? api.hsa_amd_interop_unmap_buffer(memory.base)
+                                     : api.hsa_amd_ipc_memory_detach(memory.base);
+  if (status != HSA_STATUS_SUCCESS) {
+    URMA_LOG_LIMITED(WARNING, "detaching a peer's memory: {}", status_text(api, status));
+  }
+}
+
+// What the runtime says of the size is believed, what the peer says is not.
+void check_size(const HsaApi& api, uint64_t needed, Attached* memory) {
+  hsa_amd_pointer_info_t info = {};
+  info.size = sizeof(info);
+  const auto status = api.hsa_amd_pointer_info(memory->base, &info, nullptr, nullptr, nullptr);
+  if (memory->interop) return;
+  memory->bytes = status == HSA_STATUS_SUCCESS ? info.sizeInBytes : 0;
+  if (memory->bytes >= needed) return;
+  memory->why = urma::format("it has {} bytes, and its owner says {}", memory->bytes, needed);
+}
+
+// May take any time.
+Attached attach_now(const HsaApi& api, std::vector<hsa_agent_t> agents,
+                    const local::DeviceDescription& description, const Fd& fd) {
+  Attached made;
+  hsa_status_t status;
+  if (fd.valid()) {
+    made.interop = true;
+    size_t bytes = 0;
+    status = api.hsa_amd_interop_map_buffer(static_cast<uint32_t>(agents.size()), agents.data(),
+                                            fd.get(), 0, &bytes, &made.base, nullptr, nullptr);
+    made.bytes = bytes;
+    if (status == HSA_STATUS_SUCCESS && bytes < description.bytes) {
+      made.why =
+          urma::format("the dma-buf has {} bytes, and its owner says {}", bytes, description.bytes);
+    }
+  } else {
+    hsa_amd_ipc_memory_t handle = {};
+    std::memcpy(&handle, description.handle, sizeof(handle));
+    status = api.hsa_amd_ipc_memory_attach(&handle, description.bytes, 0, nullptr, &made.base);
+    if (status == HSA_STATUS_SUCCESS) check_size(api, description.bytes, &made);
+  }
+  if (status != HSA_STATUS_SUCCESS) {
+    made.base = nullptr;
+    made.why = status_text(api, status);
+  } else if (!made.why.empty()) {
+    let_go(api, made);
+    made.base = nullptr;
+  }
+  return made;
+}
+
+}  // namespace
+
+struct Attachments::Alive {
+  std::mutex mutex;
+  Service* service;  // NULL once nobody waits any more
+};
+
+Attachment::~Attachment() {
+  copies->settle(reinterpret_cast<uint64_t>(memory.base), memory.bytes);
+  places->remove(reinterpret_cast<uint64_t>(memory.base), place);
+  let_go(*api, memory);
+}
+
+Attachments::Attachments(const HsaApi* api, const Topology* topology, Places* places,
+                         Copies* copies, Service* service, uint64_t patience_ns)
+    : api_(api),
+      topology_(topology),
+      places_(places),
+      copies_(copies),
+      service_(service),
+      patience_ns_(patience_ns),
+      alive_(std::make_shared<Alive>()) {
+  alive_->service = service;
+}
+
+Attachments::~Attachments() = default;
+
+void Attachments::stop() {
+  {
+    const std::lock_guard lock(alive_->mutex);
+    alive_->service = nullptr;
+  }
+  for (auto& [key, attempt] : std::exchange(attempts_, {})) {
+    service_->cancel(attempt.timer);
+    for (const Waiting& waiting : attempt.waiting) {
+      waiting.attached(nullptr, URMA_CR_ACK_TIMEOUT_ERR);
+    }
+  }
+  known_.clear();
+}
+
+void Attachments::answer(const std::shared_ptr<const Attachment>& attachment,
+                         const Waiting& waiting) {
+  if (waiting.offset > attachment->memory.bytes ||
+      waiting.len > attachment->memory.bytes - waiting.offset) {
+    return waiting.attached(nullptr, URMA_CR_REM_OPERATION_ERR);
+  }
+  waiting.attached(std::make_shared<const View>(attachment, waiting.offset), URMA_CR_SUCCESS);
+}
+
+void Attachments::attach(const std::shared_ptr<const void>& connection,
+                         const local::DeviceDescription& description, uint64_t len, Fd fd,
+                         local::DeviceEngine::OnAttached attached) {
+  const Key key = {connection.get(), description.generation};
+  Waiting waiting = {description.offset, len, std::move(attached)};
+  std::erase_if(known_, [](const auto& entry) { return entry.second.expired(); });
+  const auto known = known_.find(key);
+  if (known != known_.end()) {
+    if (const auto attachment = known->second.lock()) return answer(attachment, waiting);
+  }
+  const auto [attempt, is_new] = attempts_.try_emplace(key);
+  attempt->second.waiting.push_back(std::move(waiting));
+  if (!is_new) return;
+  attempt->second.connection = connection;
+  attempt->second.serial = ++serials_;
+  attempt->second.timer =
+      service_->after(patience_ns_, [this, key, serial = serials_] { time_out(key, serial); });
+  const auto status = guarded(URMA_LOG_SITE, [&] {
+    start(key, description, std::move(fd));
+    return URMA_SUCCESS;
+  });
+  if (status != URMA_SUCCESS) finish(key, serials_, {nullptr, 0, false, "no thread is to be had"});
+}
+
+// On a thread of its own: the runtime may wait for a peer that does not answer.
+void Attachments::start(const Key& key, const local::DeviceDescription& description, Fd fd) {
+  sigset_t all, before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  const auto restore = [&] { ::pthread_sigmask(SIG_SETMASK, &before, nullptr); };
+  try {
+    std::thread([this, key, serial = serials_, description, api = api_, alive = alive_,
+                 agents = topology_->engines(), fd = std::make_shared<Fd>(std::move(fd))] {
+      ::pthread_setname_np(::pthread_self(), "urma-attach");
+      Attached result = attach_now(*api, agents, description, *fd);
+      fd->reset();
+      const std::lock_guard lock(alive->mutex);
+      if (alive->service == nullptr) return let_go(*api, result);
+      alive->service->post([this, key, serial, result] { finish(key, serial, result); });
+    }).detach();
+  } catch (...) {
+    restore();
+    throw;
+  }
+  restore();
+}
+
+void Attachments::finish(const Key& key, uint64_t serial, Attached result) {
+  const auto found = attempts_.find(key);
+  // It has come too late.
+  if (found == attempts_.end() || found->second.serial != serial) return let_go(*api_, result);
+  Attempt attempt = std::move(found->second);
+  attempts_.erase(found);
+  service_->cancel(attempt.timer);
+  if (result.base == nullptr) {
+    URMA_LOG_LIMITED(WARNING,
+                     "a peer's memory cannot be attached: {}; both processes need the same pid and "
+                     "network namespaces, and see HSA_ENABLE_IPC_MODE_LEGACY",
+                     result.why);
+    for (const Waiting& waiting : attempt.waiting) {
+      waiting.attached(nullptr, URMA_CR_REM_ACCESS_ABORT_ERR);
+    }
+    return;
+  }
+  hsa_amd_pointer_info_t info = {};
+  info.size = sizeof(info);
+  api_->hsa_amd_pointer_info(result.base, &info, nullptr, nullptr, nullptr);
+  const Agent* owner = topology_->find(info.agentOwner);
+  const auto attachment = std::make_shared<Attachment>();
+  attachment->api = api_;
+  attachment->places = places_;
+  attachment->copies = copies_;
+  attachment->connection = std::move(attempt.connection);
+  attachment->memory = result;
+  // Memory of a GPU is left to the engines: what is attached need not be mapped for the CPU.
+  attachment->host_memory = owner != nullptr && !owner->gpu && !result.interop;
+  const hsa_agent_t agent = owner != nullptr ? owner->handle : topology_->engines().front();
+  attachment->place =
+      places_->add({reinterpret_cast<uint64_t>(result.base), result.bytes,
+                    reinterpret_cast<uint64_t>(result.base), agent, attachment->host_memory});
+  known_[key] = attachment;
+  for (const Waiting& waiting : attempt.waiting) answer(attachment, waiting);
+}
+
+void Attachments::time_out(const Key& key, uint64_t serial) {
+  const auto found = attempts_.find(key);
+  if (found == attempts_.end() || found->second.serial != serial) return;
+  Attempt attempt = std::move(found->second);
+  attempts_.erase(found);
+  URMA_LOG_LIMITED(WARNING,
+                   "a peer's memory was not attached within {} ms (URMA_ROCM_TIMEOUT_MS): the "
+                   "requests that need it end",
+                   patience_ns_ / 1'000'000);
+  for (const Waiting& waiting : attempt.waiting) {
+    waiting.attached(nullptr, URMA_CR_ACK_TIMEOUT_ERR);
+  }
+}
+
+}  // namespace urma::rocm

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT
+//
+// Memory of other processes that is attached here.
+#ifndef URMA_PROVIDERS_ROCM_ATTACHMENTS_H_
+#define URMA_PROVIDERS_ROCM_ATTACHMENTS_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "urma/base/fd.h"
+#include "urma/base/service.h"
+#include "urma/providers/local/device_memory.h"
+#include "urma/providers/rocm/copies.h"
+#include "urma/providers/rocm/hsa_api.h"
+#include "urma/providers/rocm/places.h"
+#include "urma/providers/rocm/topology.h"
+
+namespace urma::rocm {
+
+// What a runtime call on a thread of its own has found out.
+struct Attached {
+  void* base = nullptr;
+  uint64_t bytes = 0;
+  bool interop = false;  // how it is to be let go of
+  std::string why;       // where it could not be attached
+};
+
+// One allocation of a peer, attached as a whole.
+struct Attachment {
+  const HsaApi* api;
+  Places* places;
+  Copies* copies;
+  // Its address names it as long as this is here.
+  std::shared_ptr<const void> connection;
+  Attached memory;
+  bool host_memory;
+  Places::Id place;
+
+  Attachment() = default;
+  Attachment(const Attachment&) = delete;
+  Attachment& operator=(const Attachment&) = delete;
+  ~Attachment();
+};
+
+// On the service thread, all of it.
+class Attachments {
+ public:
+  Attachments(const HsaApi* api, const Topology* topology, Places* places, Copies* copies,
+              Service* service, uint64_t patience_ns);
+  ~Attachments();
+
+  void attach(const std::shared_ptr<const void>& connection,
+              const local::DeviceDescription& description, uint64_t len, Fd fd,
+              local::DeviceEngine::OnAttached attached);
+  // Ends all that is under way; what comes later is let go of.
+  void stop();
+
+ private:
+  // The connection, and the generation of the peer's allocation.
+  using Key = std::pair<const void*, uint64_t>;
+  struct Waiting {
+    uint64_t offset;
+    uint64_t len;
+    local::DeviceEngine::OnAttached attached;
+  };
+  // One call of the runtime under way.
+  struct Attempt {
+    std::shared_ptr<const void> connection;
+    uint64_t serial;
+    Service::TimerId timer;
+    std::vector<Waiting> waiting;
+  };
+  // What a call that outlives this still finds.
+  struct Alive;
+
+  void start(const Key& key, const local::DeviceDescription& description, Fd fd);
+  void finish(const Key& key, uint64_t serial, Attached result);
+  void time_out(const Key& key, uint64_t serial);
+  static void answer(const std::shared_ptr<const Attachment>& attachment, const Waiting& waiting);
+
+  const HsaApi* const api_;
+  const Topology* const topology_;
+  Places* const places_;
+  Copies* const copies_;
+  Service* const service_;
+  const uint64_t patience_ns_;
+  const std::shared_ptr<Alive> alive_;
+  uint64_t serials_ = 0;
+  std::map<Key, Attempt> attempts_;
+  std::map<Key, std::weak_ptr<const Attachment>> known_;
+};
+
+}  // namespace urma::rocm
+
+#endif  // URMA_PROVIDERS_ROCM_ATTACHMENTS_H_

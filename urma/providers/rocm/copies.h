@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT
+//
+// Copies by the runtime's engines, and by the CPU where that is sooner done.
+#ifndef URMA_PROVIDERS_ROCM_COPIES_H_
+#define URMA_PROVIDERS_ROCM_COPIES_H_
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <span>
+#include <vector>
+
+#include "urma/providers/local/device_memory.h"
+#include "urma/providers/rocm/hsa_api.h"
+#include "urma/providers/rocm/places.h"
+#include "urma/providers/rocm/signals.h"
+#include "urma/providers/rocm/topology.h"
+
+namespace urma::rocm {
+
+class Copies;
+
+// Host memory of this library that is locked to all agents.
+class Buffer final : public local::HostBuffer {
+ public:
+  // Throws Error.
+  Buffer(const HsaApi* api, const Topology& topology, Places* places, uint64_t bytes);
+  ~Buffer() override;
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  char* data() const override { return data_; }
+
+ private:
+  const HsaApi* const api_;
+  Places* const places_;
+  const uint64_t bytes_;
+  char* data_ = nullptr;
+  Places::Id place_ = 0;
+};
+
+class Copy final : public local::DeviceCopy {
+ public:
+  explicit Copy(Copies* copies) : copies_(copies) {}
+  ~Copy() override;
+  bool ended(urma_cr_status_t* status) override;
+  void wake_when_ended() override;
+
+ private:
+  friend class Copies;
+
+  // What is under way, with the memory that it touches.
+  struct Part {
+    Signal* signal;
+    uint64_t to;
+    uint64_t from;
+    uint64_t bytes;
+  };
+  bool touches(uint64_t begin, uint64_t bytes) const;
+  // False where it takes longer than anything should.
+  bool wait();
+
+  Copies* const copies_;
+  std::vector<Part> parts_;
+  size_t ended_ = 0;  // of parts_, from the front on
+  urma_cr_status_t status_ = URMA_CR_SUCCESS;
+  std::vector<std::unique_ptr<Buffer>> buffers_;
+};
+
+class Copies {
+ public:
+  // All outlive it. What the CPU may touch, and has up to `cpu_bytes` bytes, it copies. Throws
+  // Error.
+  Copies(const HsaApi* api, const Topology* topology, Places* places, uint64_t cpu_bytes);
+  ~Copies();
+
+  std::unique_ptr<Copy> begin(std::span<const local::CopyPiece> pieces, Copy* after);
+  std::unique_ptr<Buffer> buffer(uint64_t bytes) const;
+  // Returns when nothing is copied from or to that memory.
+  void settle(uint64_t begin, uint64_t bytes);
+  int wake_fd() const { return signals_.wake_fd(); }
+
+ private:
+  friend class Copy;
+
+  // An end of a piece, as the engine calls it.
+  struct End {
+    uint64_t addr;
+    hsa_agent_t agent;
+  };
+
+  void add_piece(Copy* copy, const local::CopyPiece& piece, std::span<const hsa_signal_t> after);
+  End end_of(const Place& place, uint64_t addr) const;
+  void start(Copy* copy, const local::CopyPiece& piece, End to, End from,
+             std::span<const hsa_signal_t> after);
+  uint32_t engines_between(hsa_agent_t to, hsa_agent_t from) const;
+  void forget(Copy* copy);
+
+  const HsaApi* const api_;
+  const Topology* const topology_;
+  Places* const places_;
+  const uint64_t cpu_bytes_;
+  Signals signals_;
+  std::mutex mutex_;
+  std::set<Copy*> active_;  // guarded by mutex_; none of them ends while it is held
+};
+
+}  // namespace urma::rocm
+
+#endif  // URMA_PROVIDERS_ROCM_COPIES_H_

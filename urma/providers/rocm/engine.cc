@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: MIT
+#include "urma/providers/rocm/engine.h"
+
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "jetty/context.h"
+#include "urma/base/error.h"
+#include "urma/base/guard.h"
+#include "urma/base/log.h"
+
+namespace urma::rocm {
+namespace {
+
+RocmSegment* of(Segment* segment) { return static_cast<RocmSegment*>(segment); }
+
+uint64_t number(const void* pointer) { return reinterpret_cast<uint64_t>(pointer); }
+
+}  // namespace
+
+Engine::Engine(const HsaApi* api, const Topology* topology, Service* service,
+               const EngineSettings& settings)
+    : api_(api),
+      topology_(topology),
+      service_(service),
+      settings_(settings),
+      copies_(api, topology, &places_, settings.cpu_bytes),
+      attachments_(api, topology, &places_, &copies_, service, settings.patience_ns) {}
+
+Engine::~Engine() = default;
+
+void Engine::start(local::Transport* transport) {
+  transport_ = transport;
+  service_->run([this] {
+    service_->watch(copies_.wake_fd(), EPOLLIN, [this](uint32_t) {
+      uint64_t count;
+      [[maybe_unused]] const ssize_t got = ::read(copies_.wake_fd(), &count, sizeof(count));
+      transport_->take_over();
+    });
+  });
+}
+
+void Engine::stop() {
+  service_->run([this] {
+    service_->unwatch(copies_.wake_fd());
+    attachments_.stop();
+  });
+}
+
+std::unique_ptr<Segment> Engine::make_segment() { return std::make_unique<RocmSegment>(); }
+
+// The runtime decides whose memory it is: what it does not know is the program's own.
+void Engine::enter(Segment* segment) {
+  RocmSegment* const entered = of(segment);
+  hsa_amd_pointer_info_t info = {};
+  info.size = sizeof(info);
+  const auto* const memory = reinterpret_cast<const void*>(segment->base);
+  const auto status = api_->hsa_amd_pointer_info(memory, &info, nullptr, nullptr, nullptr);
+  if (status != HSA_STATUS_SUCCESS) {
+    fail(URMA_EINVAL, "register_seg: hsa_amd_pointer_info of va {:#x}: {}", segment->base,
+         status_text(*api_, status));
+  }
+  if (info.type == HSA_EXT_POINTER_TYPE_UNKNOWN || info.type == HSA_EXT_POINTER_TYPE_LOCKED) {
+    return lock_host_memory(entered);
+  }
+  const uint64_t begin = number(info.agentBaseAddress);
+  if (segment->base < begin || segment->len > info.sizeInBytes ||
+      segment->base - begin > info.sizeInBytes - segment->len) {
+    fail(URMA_EINVAL,
+         "register_seg: the {} bytes at va {:#x} leave their allocation of {} bytes at {:#x}",
+         segment->len, segment->base, info.sizeInBytes, begin);
+  }
+  const Agent* const owner = topology_->find(info.agentOwner);
+  if (owner == nullptr) {
+    fail(URMA_EINVAL, "register_seg: the agent that owns va {:#x} is none with memory",
+         segment->base);
+  }
+  // Without a way to share it, host memory is as any other.
+  if (!settings_.share && !owner->gpu) return;
+  if (segment->access != 0 && (!settings_.share || info.type != HSA_EXT_POINTER_TYPE_HSA)) {
+    fail(URMA_EINVAL,
+         "register_seg: va {:#x} is not memory of this process's own HSA allocations; peers may "
+         "not access it: register it LOCAL_ONLY",
+         segment->base);
+  }
+  const std::lock_guard lock(mutex_);
+  entered->allocation = allocation_of(info);
+  try {
+    if (segment->access != 0) share(entered->allocation.get());
+    entered->allocation->segments.push_back(entered);
+  } catch (...) {
+    forget(std::exchange(entered->allocation, nullptr));
+    throw;
+  }
+  segment->device_len = std::exchange(segment->len, 0);
+}
+
+// For the engines, which reach nothing else.
+void Engine::lock_host_memory(RocmSegment* segment) {
+  auto agents = topology_->handles();
+  void* const memory = reinterpret_cast<void*>(segment->base);
+  void* for_agent = nullptr;
+  const auto status = api_->hsa_amd_memory_lock(memory, segment->len, agents.data(),
+                                                static_cast<int>(agents.size()), &for_agent);
+  if (status != HSA_STATUS_SUCCESS) {
+    fail(URMA_ENOMEM,
+         "register_seg: hsa_amd_memory_lock of {} bytes at va {:#x}: {}; raise ulimit -l, or "
+         "register less",
+         segment->len, segment->base, status_text(*api_, status));
+  }
+  segment->locked = memory;
+  segment->place =
+      places_.add({segment->base, segment->len, number(for_agent), topology_->cpu()->handle, true});
+}
+
+// With mutex_ held.
+std::shared_ptr<Allocation> Engine::allocation_of(const hsa_amd_pointer_info_t& info) {
+  const uint64_t base = number(info.agentBaseAddress);
+  const auto known = allocations_.find(base);
+  if (known != allocations_.end()) return known->second;
+  auto made = std::make_shared<Allocation>();
+  made->base = base;
+  made->bytes = info.sizeInBytes;
+  made->agent = info.agentOwner;
+  made->generation = ++generations_;
+  made->host_memory = !topology_->find(info.agentOwner)->gpu;
+  const bool cpu = info.hostBaseAddress == info.agentBaseAddress &&
+                   topology_->cpu_reaches(info.agentOwner, info.global_flags);
+  made->place = places_.add({base, made->bytes, base, made->agent, cpu});
+  allocations_.emplace(base, made);
+  const auto status =
+      api_->hsa_amd_register_deallocation_callback(info.agentBaseAddress, on_freed, this);
+  if (status != HSA_STATUS_SUCCESS) {
+    URMA_LOG_LIMITED(WARNING,
+                     "hsa_amd_register_deallocation_callback of {:#x}: {}; unregister its segments "
+                     "before it is freed",
+                     base, status_text(*api_, status));
+  }
+  return made;
+}
+
+// With mutex_ held. A dma-buf where the runtime exports one, since it goes over our own connection;
+// else the runtime's own handle.
+void Engine::share(Allocation* allocation) {
+  if (allocation->shared) return;
+  void* const base = reinterpret_cast<void*>(allocation->base);
+  if (api_->export_dmabuf != nullptr && !allocation->host_memory) {
+    int fd = -1;
+    uint64_t offset = 0;
+    const auto status = api_->export_dmabuf(base, allocation->bytes, &fd, &offset);
+    if (status == HSA_STATUS_SUCCESS) {
+      allocation->dmabuf.reset(fd);
+      allocation->dmabuf_offset = offset;
+      allocation->shared = true;
+      return;
+    }
+    URMA_LOG(INFO, "hsa_amd_portable_export_dmabuf: {}", status_text(*api_, status));
+  }
+  const auto status = api_->hsa_amd_ipc_memory_create(base, allocation->bytes, &allocation->handle);
+  if (status != HSA_STATUS_SUCCESS) {
+    fail(URMA_FAIL,
+         "register_seg: hsa_amd_ipc_memory_create of {} bytes at {:#x}: {}; where "
+         "HSA_ENABLE_IPC_MODE_LEGACY is set, unset it",
+         allocation->bytes, allocation->base, status_text(*api_, status));
+  }
+  allocation->shared = true;
+}
+
+void Engine::entered(Segment* /*segment*/) {}
+
+// With mutex_ held. The last segment of an allocation takes it along.
+void Engine::forget(const std::shared_ptr<Allocation>& allocation) {
+  if (!allocation->segments.empty()) return;
+  places_.remove(allocation->base, allocation->place);
+  const auto known = allocations_.find(allocation->base);
+  // Else it has been freed.
+  if (known == allocations_.end() || known->second != allocation) return;
+  allocations_.erase(known);
+  api_->hsa_amd_deregister_deallocation_callback(reinterpret_cast<void*>(allocation->base),
+                                                 on_freed);
+}
+
+void Engine::leave(Segment* segment) {
+  RocmSegment* const left = of(segment);
+  copies_.settle(segment->base, segment->registered_len());
+  if (left->locked != nullptr) {
+    places_.remove(segment->base, left->place);
+    const auto status = api_->hsa_amd_memory_unlock(std::exchange(left->locked, nullptr));
+    if (status != HSA_STATUS_SUCCESS) {
+      URMA_LOG_LIMITED(WARNING, "hsa_amd_memory_unlock: {}", status_text(*api_, status));
+    }
+  }
+  if (left->allocation == nullptr) return;
+  const std::lock_guard lock(mutex_);
+  std::erase(left->allocation->segments, left);
+  forget(std::exchange(left->allocation, nullptr));
+}
+
+void Engine::on_freed(void* base, void* engine) {
+  guarded(URMA_LOG_SITE, [&] { static_cast<Engine*>(engine)->freed(number(base)); });
+}
+
+// In the call that frees the memory, before it goes: afterwards nobody may touch it. The callback
+// leaves the runtime's list by itself.
+void Engine::freed(uint64_t base) {
+  std::shared_ptr<Allocation> allocation;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto known = allocations_.find(base);
+    if (known == allocations_.end()) return;
+    allocation = std::move(known->second);
+    allocations_.erase(known);
+    for (RocmSegment* const segment : allocation->segments) {
+      URMA_LOG_LIMITED(WARNING,
+                       "the memory of the segment at va {:#x} of token id {:#x} is freed; "
+                       "unregister segments first",
+                       segment->base, segment->token_id_value);
+      transport_->segments().end(segment->ref);
+      static_cast<Context*>(segment->urma_ctx)
+          ->events()
+          .raise(URMA_EVENT_ELR_ERR, segment->token_id_value);
+    }
+  }
+  copies_.settle(allocation->base, allocation->bytes);
+}
+
+// What was written by enter() stays as it is while the segment stands.
+bool Engine::describe(const Segment& segment, local::DeviceDescription* description, int* fd) {
+  const auto& allocation = static_cast<const RocmSegment&>(segment).allocation;
+  if (!allocation->shared) return false;
+  description->generation = allocation->generation;
+  description->offset = segment.base - allocation->base;
+  description->bytes = allocation->bytes;
+  static_assert(sizeof(description->handle) == sizeof(allocation->handle));
+  if (allocation->dmabuf.valid()) {
+    *fd = allocation->dmabuf.get();
+    description->offset += allocation->dmabuf_offset;
+    description->bytes += allocation->dmabuf_offset;
+  } else {
+    std::memcpy(description->handle, &allocation->handle, sizeof(description->handle));
+  }
+  return true;
+}
+
+void Engine::attach(const std::shared_ptr<const void>& connection,
+                    const local::DeviceDescription& description, uint64_t len, Fd fd,
+                    OnAttached attached) {
+  if (!settings_.share) return attached(nullptr, URMA_CR_REM_UNSUPPORTED_REQ_ERR);
+  attachments_.attach(connection, description, len, std::move(fd), std::move(attached));
+}
+
+std::unique_ptr<local::DeviceCopy> Engine::copy(std::span<const local::CopyPiece> pieces,
+                                                local::DeviceCopy* after) {
+  return copies_.begin(pieces, static_cast<Copy*>(after));
+}
+
+std::unique_ptr<local::HostBuffer> Engine::buffer(uint64_t bytes) { return copies_.buffer(bytes); }
+
+}  // namespace urma::rocm

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT
+//
+// Memory of HSA agents as segments: registered, shared with other processes, and copied.
+#ifndef URMA_PROVIDERS_ROCM_ENGINE_H_
+#define URMA_PROVIDERS_ROCM_ENGINE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "urma/base/fd.h"
+#include "urma/base/service.h"
+#include "urma/providers/local/device_memory.h"
+#include "urma/providers/local/transport.h"
+#include "urma/providers/rocm/attachments.h"
+#include "urma/providers/rocm/copies.h"
+#include "urma/providers/rocm/hsa_api.h"
+#include "urma/providers/rocm/places.h"
+#include "urma/providers/rocm/topology.h"
+
+namespace urma::rocm {
+
+struct RocmSegment;
+
+// Memory that the runtime has allocated, as long as it is not freed.
+struct Allocation {
+  uint64_t base = 0;
+  uint64_t bytes = 0;
+  uint64_t generation = 0;
+  hsa_agent_t agent = {};
+  bool host_memory = false;
+  Places::Id place = 0;
+  // How others reach it; made when the first segment grants them anything.
+  bool shared = false;
+  hsa_amd_ipc_memory_t handle = {};
+  Fd dmabuf;
+  uint64_t dmabuf_offset = 0;
+  // Guarded by the engine's mutex.
+  std::vector<RocmSegment*> segments;
+};
+
+struct RocmSegment : Segment {
+  std::shared_ptr<Allocation> allocation;  // of device memory
+  void* locked = nullptr;                  // host memory, as the program calls it
+  Places::Id place = 0;
+};
+
+struct EngineSettings {
+  bool share;            // whether memory may be shared with other processes
+  uint64_t patience_ns;  // for an attach
+  uint64_t cpu_bytes;    // what the CPU copies by itself
+};
+
+class Engine final : public local::DeviceEngine {
+ public:
+  // All outlive it. Throws Error.
+  Engine(const HsaApi* api, const Topology* topology, Service* service,
+         const EngineSettings& settings);
+  ~Engine() override;
+
+  // Between these two, on any thread but the service thread.
+  void start(local::Transport* transport);
+  void stop();
+
+  std::unique_ptr<Segment> make_segment() override;
+  void enter(Segment* segment) override;
+  void entered(Segment* segment) override;
+  void leave(Segment* segment) override;
+  bool describe(const Segment& segment, local::DeviceDescription* description, int* fd) override;
+  void attach(const std::shared_ptr<const void>& connection,
+              const local::DeviceDescription& description, uint64_t len, Fd fd,
+              OnAttached attached) override;
+  uint64_t patience_ns() const override { return settings_.patience_ns; }
+  std::unique_ptr<local::DeviceCopy> copy(std::span<const local::CopyPiece> pieces,
+                                          local::DeviceCopy* after) override;
+  std::unique_ptr<local::HostBuffer> buffer(uint64_t bytes) override;
+
+ private:
+  static void on_freed(void* base, void* engine);
+  void freed(uint64_t base);
+  void lock_host_memory(RocmSegment* segment);
+  std::shared_ptr<Allocation> allocation_of(const hsa_amd_pointer_info_t& info);
+  void share(Allocation* allocation);
+  void forget(const std::shared_ptr<Allocation>& allocation);
+
+  const HsaApi* const api_;
+  const Topology* const topology_;
+  Service* const service_;
+  const EngineSettings settings_;
+  Places places_;
+  Copies copies_;
+  Attachments attachments_;
+  local::Transport* transport_ = nullptr;
+
+  std::mutex mutex_;  // guards all below
+  std::map<uint64_t, std::shared_ptr<Allocation>> allocations_;
+  uint64_t generations_ = 0;
+};
+
+}  // namespace urma::rocm
+
+#endif  // URMA_PROVIDERS_ROCM_ENGINE_H_

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+//
+// The calls of urma_ext.h on memory of agents.
+#ifndef URMA_PROVIDERS_ROCM_MEMORY_CALLS_H_
+#define URMA_PROVIDERS_ROCM_MEMORY_CALLS_H_
+
+#include <string>
+#include <vector>
+
+#include "urma/providers/rocm/device.h"
+#include "urma/providers/rocm/hsa_api.h"
+#include "urma/providers/rocm/topology.h"
+#include "urma_ext.h"
+
+namespace urma::rocm {
+
+// Memory from a pool of the agent, that all agents may access. Throws Error.
+void* allocate(const HsaApi& api, const Topology& topology, const Agent& agent,
+               urma_ext_pool_t pool, uint64_t bytes);
+// Throws Error where it is no such memory.
+void deallocate(const HsaApi& api, void* memory);
+// Throws Error.
+void query(const HsaApi& api, const Topology& topology, const std::vector<DeviceInfo>& devices,
+           const void* address, urma_ext_address_t* info);
+
+}  // namespace urma::rocm
+
+#endif  // URMA_PROVIDERS_ROCM_MEMORY_CALLS_H_

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT
+//
+// amd_rdma in user space: memory of GPUs that other devices may access.
+#ifndef URMA_PROVIDERS_ROCM_PINS_H_
+#define URMA_PROVIDERS_ROCM_PINS_H_
+
+#include <cstdint>
+#include <mutex>
+#include <set>
+
+#include "urma/providers/rocm/hsa_api.h"
+#include "urma/providers/rocm/topology.h"
+#include "urma_ext.h"
+
+namespace urma::rocm {
+
+// Thread-safe. There is one in a process at most.
+class Pins {
+ public:
+  // Both outlive it.
+  Pins(const HsaApi* api, const Topology* topology);
+  ~Pins();
+  Pins(const Pins&) = delete;
+  Pins& operator=(const Pins&) = delete;
+
+  static const urma_ext_rdma_interface_t* interface();
+
+ private:
+  struct Pin;
+
+  static int pin(uint64_t va, uint64_t bytes, const char* device, urma_ext_pinned_t** pinned,
+                 void (*free_callback)(void*), void* client_priv) noexcept;
+  static int pin_1_0(uint64_t va, uint64_t bytes, urma_ext_pinned_t** pinned,
+                     void (*free_callback)(void*), void* client_priv) noexcept;
+  static int unpin(urma_ext_pinned_t** pinned) noexcept;
+  static int is_device_va(uint64_t va) noexcept;
+  static int va_page_size(uint64_t va, uint64_t bytes, unsigned long* page_size) noexcept;
+  static void on_freed(void* base, void* pins);
+
+  // False where it is no memory of a GPU, or the range leaves its allocation.
+  bool find(uint64_t va, uint64_t bytes, hsa_amd_pointer_info_t* info) const;
+  int make(uint64_t va, uint64_t bytes, urma_ext_pinned_t** pinned, void (*free_callback)(void*),
+           void* client_priv);
+  int end(Pin* pin);
+  void freed(uint64_t base);
+
+  const HsaApi* const api_;
+  const Topology* const topology_;
+  // Recursive: who is told that memory goes may unpin it at once.
+  std::recursive_mutex mutex_;
+  std::set<Pin*> pins_;  // guarded by mutex_
+};
+
+}  // namespace urma::rocm
+
+#endif  // URMA_PROVIDERS_ROCM_PINS_H_

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT
+//
+// Which memory of this process the runtime's engines reach, and as what.
+#ifndef URMA_PROVIDERS_ROCM_PLACES_H_
+#define URMA_PROVIDERS_ROCM_PLACES_H_
+
+#include <hsa/hsa.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <shared_mutex>
+
+namespace urma::rocm {
+
+// A stretch of memory.
+struct Place {
+  uint64_t begin;  // as programs call it
+  uint64_t bytes;
+  uint64_t for_agent;  // `begin`, as the engines call it
+  hsa_agent_t agent;   // that owns it
+  bool cpu;            // the CPU may touch it
+
+  bool covers(uint64_t addr, uint64_t count) const {
+    return addr >= begin && count <= bytes && addr - begin <= bytes - count;
+  }
+};
+
+// Thread-safe.
+class Places {
+ public:
+  using Id = uint64_t;
+
+  Id add(const Place& place) {
+    const std::unique_lock lock(mutex_);
+    longest_ = std::max(longest_, place.bytes);
+    places_.emplace(place.begin, std::pair{++last_id_, place});
+    return last_id_;
+  }
+
+  void remove(uint64_t begin, Id id) {
+    const std::unique_lock lock(mutex_);
+    const auto [first, last] = places_.equal_range(begin);
+    for (auto entry = first; entry != last; ++entry) {
+      if (entry->second.first != id) continue;
+      places_.erase(entry);
+      return;
+    }
+  }
+
+  // One that has all of the bytes.
+  std::optional<Place> find(uint64_t addr, uint64_t bytes) const {
+    const std::shared_lock lock(mutex_);
+    auto entry = places_.upper_bound(addr);
+    while (entry != places_.begin()) {
+      const Place& place = (--entry)->second.second;
+      if (place.covers(addr, bytes)) return place;
+      // Those that begin before may reach further, but none further than the longest.
+      if (addr - place.begin >= longest_) break;
+    }
+    return std::nullopt;
+  }
+
+ private:
+  mutable std::shared_mutex mutex_;
+  std::multimap<uint64_t, std::pair<Id, Place>> places_;
+  uint64_t longest_ = 0;
+  Id last_id_ = 0;
+};
+
+}  // namespace urma::rocm
+
+#endif  // URMA_PROVIDERS_ROCM_PLACES_H_

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT
+//
+// Segments in memory of GPUs, which another provider pins for the RDMA device.
+#ifndef URMA_PROVIDERS_VERBS_GPU_MEMORY_H_
+#define URMA_PROVIDERS_VERBS_GPU_MEMORY_H_
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "jetty/async_events.h"
+#include "segment/segment.h"
+#include "urma/base/host.h"
+#include "urma/providers/verbs/registrations.h"
+
+namespace urma::verbs {
+
+// Of one context. Thread-safe.
+class GpuMemory {
+ public:
+  // All outlive it.
+  GpuMemory(const Registry* registry, Registrations* registrations, SegmentTable* table,
+            AsyncEvents* events);
+  ~GpuMemory();
+  GpuMemory(const GpuMemory&) = delete;
+  GpuMemory& operator=(const GpuMemory&) = delete;
+
+  bool has(uint64_t va) const;
+  // Pins memory of a GPU, and registers it by `enter`, which takes a dma-buf and the offset there.
+  // NULL with errno, or Error, where either fails; then nothing has happened.
+  using Enter = std::function<urma_target_seg_t*(int dmabuf, uint64_t offset)>;
+  urma_target_seg_t* enter(uint64_t va, uint64_t bytes, const char* device, const Enter& enter);
+  // Before the segment is unregistered: what unpins it, for afterwards; empty where it is another.
+  std::function<void()> leave(const urma_target_seg_t* segment);
+
+ private:
+  struct Pinned;
+
+  static void on_freed(void* pinned);
+
+  const Registry* const registry_;
+  Registrations* const registrations_;
+  SegmentTable* const table_;
+  AsyncEvents* const events_;
+  std::mutex mutex_;  // guards the next one
+  std::map<const urma_target_seg_t*, std::shared_ptr<Pinned>> pinned_;
+};
+
+}  // namespace urma::verbs
+
+#endif  // URMA_PROVIDERS_VERBS_GPU_MEMORY_H_
