@@ -15,14 +15,14 @@ source test/install/installed.sh
 readonly stage="${TEST_TMPDIR}/stage" out="${TEST_TMPDIR}/out" root="${TEST_TMPDIR}/root"
 export URMA_RUNTIME_DIR="${TEST_TMPDIR}/runtime"
 (DESTDIR="${stage}" install_built /usr)
-cp -L lib/urma/liburma-verbs.so "${stage}/usr/lib/urma/"
+cp -L lib/urma/liburma-{rocm,verbs}.so "${stage}/usr/lib/urma/"
 cp -L tools/{admin/urma_admin,perftest/urma_perftest,ping/urma_ping} "${stage}/usr/bin/"
 chmod -R u+w "${stage}"
 
 cd "${TEST_TMPDIR}/source"
 mapfile -t packages < <(bash tools/dev/deb.sh "${stage}" "${out}")
 names="$(for package in "${packages[@]}"; do dpkg-deb -f "${package}" Package; done | sort | xargs)"
-[[ "${names}" == "liburma-dev liburma-verbs liburma0 urma-tools" ]]
+[[ "${names}" == "liburma-dev liburma-rocm liburma-verbs liburma0 urma-tools" ]]
 
 # All but the examples' programs, which are there as sources.
 inside="$(for package in "${packages[@]}"; do dpkg-deb -c "${package}"; done |
@@ -59,6 +59,6 @@ status=0
 "${root}/usr/bin/urma_perftest" --help >/dev/null
 "${root}/usr/bin/urma_ping" --help >/dev/null
 
-packaged --no-triggers --purge liburma-dev liburma-verbs urma-tools liburma0
+packaged --no-triggers --purge liburma-dev liburma-rocm liburma-verbs urma-tools liburma0
 left="$(find "${root}" ! -type d ! -path '*/var/lib/dpkg/*')"
 [[ -z "${left}" ]] || { echo "left behind: ${left}"; exit 1; }

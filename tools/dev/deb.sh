@@ -42,9 +42,10 @@ needed() {
     sed -n 's/^shlibs:Depends=//p'
 }
 
-# Writes what every package has, and builds PACKAGE: section, what it depends on besides, texts.
+# Writes what every package has, and builds PACKAGE: section, what it depends on besides, texts,
+# and what it recommends.
 build() {
-  local package="$1" section="$2" depends="$3" summary="$4" about="$5"
+  local package="$1" section="$2" depends="$3" summary="$4" about="$5" recommends="${6:-}"
   local root="${work}/${package}" doc="${work}/${package}/usr/share/doc/${package}" found
   mkdir -p "${root}/DEBIAN" "${doc}"
   {
@@ -68,6 +69,7 @@ build() {
     echo "Maintainer: ${maintainer}"
     echo "Installed-Size: $(du -sk "${root}/usr" | cut -f1)"
     echo "${depends:+Depends: ${depends}}"
+    echo "${recommends:+Recommends: ${recommends}}"
     printf 'Section: %s\nPriority: optional\nDescription: %s\n%s\n' "${section}" "${summary}" \
       "$(fold -s -w 75 <<<"${about}" | sed -e 's/ *$//' -e 's/^/ /')"
   } | sed '/^$/d' >"${root}/DEBIAN/control"
@@ -95,6 +97,13 @@ take liburma-verbs "${libdir}/urma" lib/urma/liburma-verbs.so
 chmod 0644 "${work}/liburma-verbs/${libdir}"/urma/*
 build liburma-verbs libs "liburma0 (= ${version})" "unified remote memory access over RDMA devices" \
   "${urma} This package has the provider for RoCE, InfiniBand and iWARP devices."
+
+take liburma-rocm "${libdir}/urma" lib/urma/liburma-rocm.so
+chmod 0644 "${work}/liburma-rocm/${libdir}"/urma/*
+build liburma-rocm libs "liburma0 (= ${version})" \
+  "unified remote memory access over memory of AMD GPUs" \
+  "${urma} This package has the provider for memory of AMD GPUs. It was never run on AMD hardware." \
+  libhsa-runtime64-1
 
 mapfile -t headers < <(cd "${stage}/usr" && find include -maxdepth 1 -name '*.h' | sort)
 take liburma-dev usr/include "${headers[@]}"
