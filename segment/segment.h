@@ -40,6 +40,9 @@ struct SegmentHandle : urma_target_seg_t {
 // A registered segment. What follows the public struct is immutable while the segment stands, and
 // all that is looked at on behalf of a peer: the public fields are the program's.
 struct Segment : SegmentHandle {
+  // Providers have more to keep with it.
+  virtual ~Segment() = default;
+
   SegmentRef ref;
   urma_eid_t eid;
   uint64_t base;

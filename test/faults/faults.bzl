@@ -163,8 +163,8 @@ FAULTS = [
     (
         "limit_stays_armed",
         "local/receiver_states.cc",
-        "  limit_ = 0;\n",
-        "",
+        "    limit.subject->raise(limit.event);\n    return true;",
+        "    limit.subject->raise(limit.event);\n    return false;",
         [LIFE, MODEL],
     ),
     (

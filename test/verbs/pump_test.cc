@@ -34,6 +34,11 @@ class PumpTest : public ::testing::Test {
     receive_.reset();
   }
 
+  // What comes next is sent there. The sender still has ways to where it was sent before.
+  void aim_at(uint32_t id) {
+    former_targets_.push_back(std::move(target_));
+    target_ = pair_.fabric.import(id);
+  }
   void post_receive() {
     urma_sge_t sge = pair_.there->sge(0, 64);
     urma_jfr_wr_t wr = {};
@@ -79,6 +84,7 @@ class PumpTest : public ::testing::Test {
   std::unique_ptr<TestJfc> send_jfc_;
   std::unique_ptr<ReceiveEnd> receive_;
   std::unique_ptr<SendEnd> send_;
+  std::vector<std::unique_ptr<RemoteQueue>> former_targets_;
   std::unique_ptr<RemoteQueue> target_;
 };
 
@@ -157,7 +163,7 @@ TEST_F(PumpTest, CompletionWhileAPollArmsIsNotForgotten) {
     Endpoint other = pair_.fabric.connector.endpoints[2000];
     other.jfc = other_jfc.get();
     pair_.fabric.connector.endpoints[2001] = other;
-    target_ = pair_.fabric.import(2001);
+    aim_at(2001);
     for (int i = 0; i < 3; ++i) post_receive();
     post_send();
     drain(send_jfc_.get());
@@ -251,7 +257,7 @@ TEST_F(PumpTest, SolicitedMessageThatAnotherJfcTakesInWakes) {
     Endpoint other = pair_.fabric.connector.endpoints[2000];
     other.jfc = other_jfc.get();
     pair_.fabric.connector.endpoints[2001] = other;
-    target_ = pair_.fabric.import(2001);
+    aim_at(2001);
     for (int i = 0; i < 3; ++i) post_receive();
     post_send();
     pair_.fabric.poll(send_jfc_.get(), 1);
