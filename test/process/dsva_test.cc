@@ -19,7 +19,11 @@ namespace {
 
 constexpr uint64_t kBytes = 64 * kPage;
 // Nothing lies there in any of these processes.
+#ifdef __SANITIZE_THREAD__
+char* const kPlace = reinterpret_cast<char*>(0x5600'0000'0000);  // one that the sanitizer allows
+#else
 char* const kPlace = reinterpret_cast<char*>(0x5100'0000'0000);
+#endif
 
 class DsvaTest : public ProcessTest {
  protected:
