@@ -5,6 +5,7 @@
 #include <sys/syscall.h>
 
 #include <cerrno>
+#include <vector>
 
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
@@ -16,6 +17,7 @@ namespace {
 
 // Longer to move than requests wait where the kernel would copy.
 constexpr uint64_t kBytes = 512 * kMiB;
+constexpr uint64_t kSegments = 200;
 
 using OutOfReachTest = ProcessTest;
 
@@ -42,6 +44,36 @@ TEST_F(OutOfReachTest, FirstRequestsWaitForTheMapping) {
         EXPECT_EQ(peer.try_write(kBytes - 8, 4711), URMA_CR_SUCCESS);
         channel.sync();
         peer.close();
+      });
+}
+
+// Each of them is posted while the owner maps, and is looked at again and again until it has.
+TEST_F(OutOfReachTest, NoRequestMissesTheMappingThatItWaitsFor) {
+  SKIP_UNLESS_IN_PLACE();
+  run_two(
+      "owner",
+      [](Channel& channel) {
+        Endpoint owner;
+        const Pages pages(kSegments * kPage);
+        std::vector<urma_target_seg_t*> segments;
+        for (uint64_t i = 0; i < kSegments; ++i) {
+          segments.push_back(owner.add(pages.get() + i * kPage, kPage));
+          channel.send(offer_of(owner, segments.back()));
+        }
+        channel.sync();
+        for (uint64_t i = 0; i < kSegments; ++i) EXPECT_EQ(*pages.word(i * kPage), i + 1);
+        for (urma_target_seg_t* segment : segments) owner.remove(segment);
+        owner.close();
+      },
+      "importer",
+      [](Channel& channel) {
+        refuse(SYS_pidfd_open, ENOSYS);
+        for (uint64_t i = 0; i < kSegments; ++i) {
+          Importer peer(channel.receive<Offer>(), /*mapped=*/false);
+          ASSERT_EQ(peer.try_write(0, i + 1), URMA_CR_SUCCESS) << "segment " << i;
+          peer.close();
+        }
+        channel.sync();
       });
 }
 

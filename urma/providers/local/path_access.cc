@@ -68,9 +68,10 @@ QueuePath::Step QueuePath::authorize(const RemoteAccess& access, uint64_t* asked
     }
   }
   if ((*grant)->allows(access.rights) && (*grant)->covers(access.addr, access.bytes)) {
-    if ((*grant)->view == nullptr && segment->about_to_be_mapped()) return Step::kWait;
+    if ((*grant)->view != nullptr) return Step::kInFlight;
+    if (segment->about_to_be_mapped()) return Step::kWait;
     // The one before may be older than the answer that was waited for.
-    if ((*grant)->is_device) *grant = segment->grant();
+    if (segment->grant() != *grant) return authorize(access, asked, grant, status);
     return Step::kInFlight;
   }
   *status = URMA_CR_REM_ACCESS_ABORT_ERR;

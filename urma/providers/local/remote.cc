@@ -224,7 +224,8 @@ void RemoteSegment::finish_mapping(const Grant* granted, const Reply& reply, Att
       grant->view = std::move(view);
       publish(std::move(grant));
     }
-    mapping_.store(false, std::memory_order_relaxed);
+    // Release pairs with the acquire in about_to_be_mapped(): who does not wait sees the view.
+    mapping_.store(false, std::memory_order_release);
   }
   end_mapping();
 }
@@ -237,8 +238,7 @@ void RemoteSegment::end_mapping() {
   drop_ref();
 }
 
-// Only a reason to wait a little, but for memory of a device: acquire pairs with the release in
-// attached().
+// Acquire pairs with the releases in finish_mapping() and attached().
 bool RemoteSegment::about_to_be_mapped() const {
   if (!mapping_.load(std::memory_order_acquire)) return false;
   const Grant* granted = grant();

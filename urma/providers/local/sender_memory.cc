@@ -74,7 +74,10 @@ SenderMemory::Stretch SenderMemory::find(const PeerProcess& process, const urma_
       known->asked = true;
       known->segment->map();
     }
-    return {bytes, nullptr, nullptr, known->segment->about_to_be_mapped()};
+    if (known->segment->about_to_be_mapped()) return {bytes, nullptr, nullptr, true};
+    // The one before may be older than the answer that was waited for.
+    grant = known->segment->grant();
+    if (grant->view == nullptr || !usable(*grant, process)) return {bytes};
   }
   uint64_t run = bytes;
   const char* mapped = grant->view->at(piece.addr + offset, bytes, &run);
