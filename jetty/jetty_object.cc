@@ -130,7 +130,7 @@ bool Jetty::check_limit(const urma_jetty_attr_t& attr) {
     return false;
   }
   // Zero asks for nothing, which every receiver can do.
-  if (attr.rx_threshold == 0 || receiver().set_limit_of(&subject_, 0)) return true;
+  if (attr.rx_threshold == 0 || receiver().limits_jetties()) return true;
   URMA_LOG_LIMITED(ERR,
                    "modify_jetty: {} has no rx_threshold of a jetty; use that of its JFR "
                    "(urma_modify_jfr)",

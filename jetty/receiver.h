@@ -51,8 +51,9 @@ class Receiver : public CompletionSource {
   // One event once fewer receives than that are posted; 0: none.
   virtual void set_limit(uint32_t limit) = 0;
   virtual uint32_t limit() = 0;
-  // The same for a jetty that shares the JFR, told to its own subject. False where that cannot be.
-  virtual bool set_limit_of(EventSubject* /*jetty*/, uint32_t /*limit*/) { return false; }
+  // The same for a jetty that shares the JFR, told to its own subject, where that can be.
+  virtual bool limits_jetties() const { return false; }
+  virtual void set_limit_of(EventSubject* /*jetty*/, uint32_t /*limit*/) {}
   virtual uint32_t limit_of(const EventSubject* /*jetty*/) { return 0; }
   // Receives that were ever posted, and that are through.
   virtual uint64_t posted() = 0;

@@ -7,6 +7,7 @@
 #include <sched.h>
 
 #include <cstdlib>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -20,8 +21,12 @@ constexpr size_t kSize = 4096;
 constexpr uint64_t kUnderWay = 8;
 constexpr milliseconds kLimit{20000};
 
+class Traffic;
+
 class LinkTest : public ProcessTest {
  protected:
+  using Step = std::function<void(Traffic&)>;
+
   void SetUp() override {
     const char* link = std::getenv("URMA_TEST_LINK");
     if (link == nullptr || std::getenv("URMA_PEER_DEVICE") == nullptr) {
@@ -29,6 +34,9 @@ class LinkTest : public ProcessTest {
     }
     link_ = link;
   }
+  void interrupt(int rounds, const Step& while_down, const Step& once_up);
+
+ private:
   void switch_link(const char* state) {
     const std::string command = "ip link set " + link_ + " " + state;
     ASSERT_EQ(std::system(command.c_str()), 0) << command;
@@ -125,33 +133,31 @@ class Traffic {
   uint64_t posted_ = 0;
 };
 
-// Shorter than the device's patience: what is under way may survive, and what follows does.
-TEST_F(LinkTest, ShortOutage) {
+// Has the link go down under traffic, and come up again, as often as told.
+void LinkTest::interrupt(int rounds, const Step& while_down, const Step& once_up) {
   Child other("receiver", receiver);
-  Child client("client", [](Channel& channel) {
+  Child client("client", [&](Channel& channel) {
     Traffic traffic(channel);
-    for (int round = 0; round < 3; ++round) {
+    for (int round = 0; round < rounds; ++round) {
       traffic.run(100);
       channel.sync();  // it goes down
       channel.sync();
-      traffic.fill();
+      while_down(traffic);
       channel.sync();  // it comes up
       channel.sync();
-      traffic.end_all();
-      traffic.recover();
+      once_up(traffic);
       traffic.run(100);
     }
     channel.sync();
     traffic.endpoint.close();
   });
   client.channel().send(other.channel().receive<Offer>());
-  for (int round = 0; round < 3; ++round) {
-    client.channel().sync();
-    switch_link("down");
-    client.channel().sync();
-    client.channel().sync();
-    switch_link("up");
-    client.channel().sync();
+  for (int round = 0; round < rounds; ++round) {
+    for (const char* state : {"down", "up"}) {
+      client.channel().sync();
+      switch_link(state);
+      client.channel().sync();
+    }
   }
   client.channel().sync();
   client.expect_success();
@@ -159,40 +165,27 @@ TEST_F(LinkTest, ShortOutage) {
   other.expect_success();
 }
 
+// Shorter than the device's patience: what is under way may survive, and what follows does.
+TEST_F(LinkTest, ShortOutage) {
+  interrupt(
+      3, [](Traffic& traffic) { traffic.fill(); },
+      [](Traffic& traffic) {
+        traffic.end_all();
+        traffic.recover();
+      });
+}
+
 // Longer than anybody's patience: all that is under way, and posted meanwhile, ends.
 TEST_F(LinkTest, LongOutage) {
-  Child other("receiver", receiver);
-  Child client("client", [](Channel& channel) {
-    Traffic traffic(channel);
-    for (int round = 0; round < 2; ++round) {
-      traffic.run(100);
-      channel.sync();  // it goes down
-      channel.sync();
-      for (int i = 0; i < 2; ++i) {
-        traffic.fill();
-        traffic.end_all();
-      }
-      channel.sync();  // it comes up
-      channel.sync();
-      traffic.recover();
-      traffic.run(100);
-    }
-    channel.sync();
-    traffic.endpoint.close();
-  });
-  client.channel().send(other.channel().receive<Offer>());
-  for (int round = 0; round < 2; ++round) {
-    client.channel().sync();
-    switch_link("down");
-    client.channel().sync();
-    client.channel().sync();
-    switch_link("up");
-    client.channel().sync();
-  }
-  client.channel().sync();
-  client.expect_success();
-  other.channel().send('e');
-  other.expect_success();
+  interrupt(
+      2,
+      [](Traffic& traffic) {
+        for (int i = 0; i < 2; ++i) {
+          traffic.fill();
+          traffic.end_all();
+        }
+      },
+      [](Traffic& traffic) { traffic.recover(); });
 }
 
 }  // namespace

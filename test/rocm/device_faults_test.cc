@@ -181,8 +181,8 @@ TEST(DeviceFaults, AHangingAttachEndsAtItsTimeout) {
     wait_for_status(self.endpoint.send_jfc, URMA_CR_ACK_TIMEOUT_ERR);
     EXPECT_LT(Clock::now() - begin, milliseconds(1400));
     // What comes too late is let go of.
-    wait_until([&] { return self.fake.get("ATTACHES_ENDED") == 1; });
-    wait_until([&] { return self.fake.get("ATTACHED") == 0; });
+    wait_until([&] { return self.fake.get("DETACHED") == 1; });
+    EXPECT_EQ(self.fake.get("ATTACHED"), 0);
     self.close();
   });
 }
@@ -192,9 +192,26 @@ TEST(DeviceFaults, ALibraryThatEndsDoesNotWaitForAHangingAttach) {
     ::setenv("FAKE_HSA_HANG_MS", "3000", 1);
     Self self;
     self.write(0, kPart, 1);
+    wait_until([&] { return self.fake.get("ATTACHES") == 1; });
     const auto begin = Clock::now();
     self.close();
     EXPECT_LT(Clock::now() - begin, milliseconds(2500));
+    // The library has ended, and nobody else lets go of it.
+    wait_until([&] { return self.fake.get("DETACHED") == 1; });
+    EXPECT_EQ(self.fake.get("ATTACHED"), 0);
+  });
+}
+
+// Those of URMA_FAULT are for shared memory, whose senders know nothing of memory of devices.
+TEST(DeviceFaults, FaultsOfSharedMemoryAreNotForDevices) {
+  alone([] {
+    ::setenv("URMA_FAULT", "token;queue", 1);
+    Self self;
+    self.fake.write(self.from, std::vector<char>(kPart, 'x'));
+    self.write(0, kPart, 1);
+    wait_for_success(self.endpoint.send_jfc, 1);
+    EXPECT_EQ(self.fake.read(self.to, kPart), std::vector<char>(kPart, 'x'));
+    self.close();
   });
 }
 

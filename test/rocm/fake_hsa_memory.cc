@@ -56,8 +56,8 @@ bool map(int fd, uint64_t bytes, uint64_t agent, uint32_t flags, hsa_amd_pointer
 
 // As a runtime that waits for a peer.
 void hang() {
+  state().count("ATTACHES");
   std::this_thread::sleep_for(std::chrono::milliseconds(state().setting("HANG_MS")));
-  state().count("ATTACHES_ENDED");
 }
 
 hsa_status_t unmap(void* base, hsa_amd_pointer_type_t type) {
@@ -77,6 +77,14 @@ hsa_status_t unmap(void* base, hsa_amd_pointer_type_t type) {
   if (gone.shadow != base) ::munmap(base, gone.bytes);
   ::close(gone.fd);
   return HSA_STATUS_SUCCESS;
+}
+
+hsa_status_t detach(void* base, hsa_amd_pointer_type_t type) {
+  const hsa_status_t status = unmap(base, type);
+  if (status != HSA_STATUS_SUCCESS) return status;
+  state().count("ATTACHED", -1);
+  state().count("DETACHED");
+  return status;
 }
 
 }  // namespace
@@ -191,7 +199,6 @@ hsa_status_t hsa_amd_ipc_memory_create(void* ptr, size_t len, hsa_amd_ipc_memory
 hsa_status_t hsa_amd_ipc_memory_attach(const hsa_amd_ipc_memory_t* handle, size_t len,
                                        uint32_t /*num_agents*/, const hsa_agent_t* /*agents*/,
                                        void** mapped) {
-  fake_hsa::hang();
   fake_hsa::Shared shared;
   std::memcpy(&shared, handle, sizeof(shared));
   if (shared.magic != fake_hsa::kHandleMagic || shared.bytes != len) {
@@ -200,6 +207,7 @@ hsa_status_t hsa_amd_ipc_memory_attach(const hsa_amd_ipc_memory_t* handle, size_
   char path[64];
   std::snprintf(path, sizeof(path), "/proc/%u/fd/%u", shared.pid, shared.fd);
   const int fd = ::open(path, O_RDWR | O_CLOEXEC);
+  fake_hsa::hang();
   const uint64_t bytes = state().setting("SHORT_ATTACH") != 0 ? fake_hsa::kPage : len;
   if (fd < 0 ||
       !fake_hsa::map(fd, bytes, shared.agent, shared.flags, HSA_EXT_POINTER_TYPE_IPC, mapped)) {
@@ -210,17 +218,15 @@ hsa_status_t hsa_amd_ipc_memory_attach(const hsa_amd_ipc_memory_t* handle, size_
 }
 
 hsa_status_t hsa_amd_ipc_memory_detach(void* mapped) {
-  const hsa_status_t status = fake_hsa::unmap(mapped, HSA_EXT_POINTER_TYPE_IPC);
-  if (status == HSA_STATUS_SUCCESS) state().count("ATTACHED", -1);
-  return status;
+  return fake_hsa::detach(mapped, HSA_EXT_POINTER_TYPE_IPC);
 }
 
 hsa_status_t hsa_amd_interop_map_buffer(uint32_t /*num_agents*/, hsa_agent_t* /*agents*/,
                                         int handle, uint32_t /*flags*/, size_t* size, void** ptr,
                                         size_t* /*metadata_size*/, const void** /*metadata*/) {
-  fake_hsa::hang();
   struct stat status = {};
   const int fd = ::dup(handle);
+  fake_hsa::hang();
   if (fd < 0 || ::fstat(fd, &status) != 0) return HSA_STATUS_ERROR_INVALID_ARGUMENT;
   *size =
       state().setting("SHORT_ATTACH") != 0 ? fake_hsa::kPage : static_cast<size_t>(status.st_size);
@@ -233,9 +239,7 @@ hsa_status_t hsa_amd_interop_map_buffer(uint32_t /*num_agents*/, hsa_agent_t* /*
 }
 
 hsa_status_t hsa_amd_interop_unmap_buffer(void* ptr) {
-  const hsa_status_t status = fake_hsa::unmap(ptr, HSA_EXT_POINTER_TYPE_GRAPHICS);
-  if (status == HSA_STATUS_SUCCESS) state().count("ATTACHED", -1);
-  return status;
+  return fake_hsa::detach(ptr, HSA_EXT_POINTER_TYPE_GRAPHICS);
 }
 
 __attribute__((visibility("default"))) hsa_status_t hsa_amd_portable_export_dmabuf(

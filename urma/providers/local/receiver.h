@@ -104,7 +104,8 @@ class Receiver final : public urma::Receiver {
   urma_jfr_state_t state() override;
   void set_limit(uint32_t limit) override;
   uint32_t limit() override;
-  bool set_limit_of(EventSubject* jetty, uint32_t limit) override;
+  bool limits_jetties() const override { return true; }
+  void set_limit_of(EventSubject* jetty, uint32_t limit) override;
   uint32_t limit_of(const EventSubject* jetty) override;
   uint64_t posted() override;
   uint64_t consumed() override;

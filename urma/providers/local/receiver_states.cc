@@ -35,9 +35,8 @@ void Receiver::set_limit(uint32_t limit) { set_limit({subject_, URMA_EVENT_JFR_L
 
 uint32_t Receiver::limit() { return limit_of(subject_); }
 
-bool Receiver::set_limit_of(EventSubject* jetty, uint32_t limit) {
+void Receiver::set_limit_of(EventSubject* jetty, uint32_t limit) {
   set_limit({jetty, URMA_EVENT_JETTY_LIMIT, limit});
-  return true;
 }
 
 uint32_t Receiver::limit_of(const EventSubject* subject) {

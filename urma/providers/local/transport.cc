@@ -32,7 +32,7 @@ Transport::Transport(const char* name, const urma_host& host, CopyEngine* copy,
       pages_(host.pages),
       ring_bytes_(
           std::bit_floor(static_cast<uint32_t>(host.settings->number("URMA_SHM_RING_SIZE")))),
-      faults_(Faults::parse(host.settings->text("URMA_FAULT"))) {
+      faults_(device == nullptr ? Faults::parse(host.settings->text("URMA_FAULT")) : nullptr) {
   enter_process_barrier();
   segments().set_take_back([this](SharedPages::RangeId pages) {
     guarded(URMA_LOG_SITE, [&] { take_back_some(pages); });

@@ -152,20 +152,21 @@ void Attachments::attach(const std::shared_ptr<const void>& connection,
   if (status != URMA_SUCCESS) finish(key, serials_, {nullptr, 0, false, "no thread is to be had"});
 }
 
-// On a thread of its own: the runtime may wait for a peer that does not answer.
+// On a thread of its own, which may outlive all that it does not own: the runtime may wait for a
+// peer that does not answer.
 void Attachments::start(const Key& key, const local::DeviceDescription& description, Fd fd) {
   sigset_t all, before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
   const auto restore = [&] { ::pthread_sigmask(SIG_SETMASK, &before, nullptr); };
   try {
-    std::thread([this, key, serial = serials_, description, api = api_, alive = alive_,
+    std::thread([this, key, serial = serials_, description, api = *api_, alive = alive_,
                  agents = topology_->engines(), fd = std::make_shared<Fd>(std::move(fd))] {
       ::pthread_setname_np(::pthread_self(), "urma-attach");
-      Attached result = attach_now(*api, agents, description, *fd);
+      Attached result = attach_now(api, agents, description, *fd);
       fd->reset();
       const std::lock_guard lock(alive->mutex);
-      if (alive->service == nullptr) return let_go(*api, result);
+      if (alive->service == nullptr) return let_go(api, result);
       alive->service->post([this, key, serial, result] { finish(key, serial, result); });
     }).detach();
   } catch (...) {
