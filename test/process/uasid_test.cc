@@ -3,11 +3,14 @@
 // The uasid of a process: asked for or random, its alone on this host, and the same wherever it is
 // told.
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <random>
 #include <set>
 #include <string>
 #include <vector>
@@ -18,7 +21,8 @@
 namespace urma_test {
 namespace {
 
-constexpr uint32_t kWished = 0x123456;
+// Of this run alone: another one on this host would be in the way.
+const uint32_t kWished = (std::random_device{}() & 0x7ffffe) + 1;
 
 class UasidTest : public ProcessTest {
  protected:
@@ -105,6 +109,51 @@ TEST_F(UasidTest, TakenIsRefusedUntilItsProcessIsGone) {
   second.expect_success();
 }
 
+// A directory of its own makes no process invisible to the others of this host.
+TEST_F(UasidTest, TakenIsRefusedAcrossDirectories) {
+  const ScratchDir other_dir;
+  Child first("first", holder(kWished));
+  EXPECT_EQ(first.channel().receive<uint32_t>(), kWished);
+  Child second("second", [&](Channel& test) {
+    ASSERT_EQ(::setenv("URMA_RUNTIME_DIR", other_dir.path().c_str(), 1), 0);
+    EXPECT_EQ(init(kWished), URMA_EEXIST);
+    test.sync();
+    test.sync();
+    EXPECT_EQ(init(kWished), URMA_SUCCESS);
+    EXPECT_EQ(urma_uninit(), URMA_SUCCESS);
+  });
+  second.channel().sync();
+  first.channel().sync();
+  first.expect_success();
+  second.channel().sync();
+  second.expect_success();
+}
+
+// A child that goes on does not keep what its parent has given back.
+TEST_F(UasidTest, ChildrenOfAForkDoNotKeepIt) {
+  run_one([](Channel&) {
+    ASSERT_EQ(init(kWished), URMA_SUCCESS);
+    int alive[2];
+    ASSERT_EQ(::pipe(alive), 0);
+    const pid_t child = ::fork();
+    ASSERT_NE(child, -1);
+    if (child == 0) {
+      ::close(alive[1]);
+      char end;
+      (void)!::read(alive[0], &end, 1);
+      ::_exit(0);
+    }
+    ::close(alive[0]);
+    EXPECT_EQ(urma_uninit(), URMA_SUCCESS);
+    EXPECT_EQ(init(kWished), URMA_SUCCESS);
+    EXPECT_EQ(urma_uninit(), URMA_SUCCESS);
+    ::close(alive[1]);
+    int status = 0;
+    EXPECT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+  });
+}
+
 TEST_F(UasidTest, RandomOnesDiffer) {
   constexpr int kProcesses = 6;
   std::set<uint32_t> seen;
@@ -125,8 +174,8 @@ TEST_F(UasidTest, RandomOnesDiffer) {
 TEST_F(UasidTest, MoreThan24BitsAreRefused) {
   run_one([](Channel&) {
     EXPECT_EQ(init(1 << 24), URMA_EINVAL);
-    EXPECT_EQ(init(0xffffff), URMA_SUCCESS);
-    EXPECT_EQ(own_uasid(), 0xffffffu);
+    EXPECT_EQ(init(kWished | 0x800000), URMA_SUCCESS);
+    EXPECT_EQ(own_uasid(), kWished | 0x800000);
     EXPECT_EQ(urma_uninit(), URMA_SUCCESS);
   });
 }

@@ -32,6 +32,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Of this run alone: another one on this host would be in the way.
+const auto kWished = static_cast<uint32_t>(random_number() % 0xfffffe + 1);
+
 // A process's service thread and runtime.
 class Instance {
  public:
@@ -283,18 +286,18 @@ TEST_F(RuntimeDirTest, AReservationOfNonsenseHasNoOwner) {
 }
 
 TEST_F(RuntimeDirTest, UasidIsUniqueAndMayBeWished) {
-  Instance one, other(0xabcdef);
+  Instance one, other(kWished);
   EXPECT_NE(one->uasid(), 0u);
   EXPECT_LE(one->uasid(), 0xffffffu);
-  EXPECT_EQ(other->uasid(), 0xabcdefu);
+  EXPECT_EQ(other->uasid(), kWished);
   const auto before = names();
-  EXPECT_EQ(status_of([] { Instance third(0xabcdef); }), URMA_EEXIST);
+  EXPECT_EQ(status_of([] { Instance third(kWished); }), URMA_EEXIST);
   EXPECT_EQ(status_of([] { Instance third(0x1000000); }), URMA_EINVAL);
   EXPECT_EQ(names(), before);
 }
 
 uint32_t hold_everything() {
-  auto& instance = *new Instance(0x123456);
+  auto& instance = *new Instance(kWished);
   instance->reserve_id(IdKind::kJetty, 0, 5);
   instance->reserve_id(IdKind::kToken, 1, 6);
   std::ofstream(
@@ -326,7 +329,7 @@ TEST_F(RuntimeDirTest, WithoutSurvivorsTheNextOneClearsUp) {
   }
   EXPECT_EQ(names().size(), 6u);
   std::ofstream(path_ + "/tmp-1-1");
-  Instance next(0x123456);
+  Instance next(kWished);
   EXPECT_EQ(names().size(), 3u);
 }
 

@@ -77,6 +77,8 @@ void after_fork_in_child() {
   if (process().in_use.load(std::memory_order_relaxed)) {
     forked.store(true, std::memory_order_relaxed);
   }
+  auto* made = process().runtime.load(std::memory_order_relaxed);
+  if (made != nullptr) made->leave_to_parent();
 }
 
 // Lines can be written from here on, and callbacks registered.

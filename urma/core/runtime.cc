@@ -3,11 +3,14 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 
 #include "urma/base/error.h"
@@ -53,6 +56,19 @@ Fd try_slot(const RuntimeDir& dir, const std::string& name) {
   if (!same) return Fd();
   ::fchmod(fd.get(), 0600);
   return fd;
+}
+
+// A socket whose name nobody else in this network namespace can have while it is open; not valid
+// where somebody has it.
+Fd bind_abstract(const std::string& name) {
+  Fd fd = checked_fd(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0), "making a socket");
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path + 1, name.data(), name.size());
+  const auto bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), bytes) == 0) return fd;
+  if (errno == EADDRINUSE) return Fd();
+  fail_no_fd(urma::format("binding the socket @{}", name));
 }
 
 }  // namespace
@@ -111,14 +127,22 @@ uint32_t ProcessRuntime::reserve_uasid(uint32_t wished) {
         wished != 0 ? wished : static_cast<uint32_t>(random_number() % kMaxUasid + 1);
     if (number > kMaxUasid) fail(URMA_EINVAL, "uasid {:#x} is over 24 bits", number);
     try {
-      uasid_file_.emplace(
-          reserve(urma::format("uasid-{:06x}", number), urma::format("uasid {:#x}", number)));
+      reserve_uasid_number(number);
       return number;
     } catch (const Error& error) {
       if (wished != 0 || error.status() != URMA_EEXIST) throw;
     }
   }
   fail(URMA_FAIL, "no free uasid was found in {}", dir_.path);
+}
+
+// Processes of other users, and of other directories, see the name too.
+void ProcessRuntime::reserve_uasid_number(uint32_t number) {
+  Fd name = bind_abstract(urma::format("urma-uasid-{:06x}", number));
+  const auto what = urma::format("uasid {:#x}", number);
+  if (!name.valid()) fail(URMA_EEXIST, "{} is taken by a living process of this host", what);
+  uasid_file_.emplace(reserve(urma::format("uasid-{:06x}", number), what));
+  uasid_name_ = std::move(name);
 }
 
 uint32_t ProcessRuntime::alloc_id(IdKind kind) {

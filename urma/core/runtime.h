@@ -36,6 +36,9 @@ class ProcessRuntime final : public Runtime {
   uint64_t nonce() const override { return nonce_; }
   std::span<const urma_eid_t> eids() const override { return eids_; }
 
+  // In the child of a fork: what is to be the parent's alone, as long as the child lives.
+  void leave_to_parent() { uasid_name_.reset(); }
+
   // Service thread, as all of it.
   Janitor& janitor() { return janitor_; }
 
@@ -66,6 +69,7 @@ class ProcessRuntime final : public Runtime {
   std::string temporary_name();
   Held reserve(const std::string& name, const std::string& what);
   uint32_t reserve_uasid(uint32_t wished);
+  void reserve_uasid_number(uint32_t number);
 
   // The order is that of making; in the end the slot goes last, with its lock kept till then.
   RuntimeDir dir_;
@@ -73,7 +77,8 @@ class ProcessRuntime final : public Runtime {
   std::atomic<uint64_t> temporary_names_{0};
   const uint64_t nonce_;
   const std::vector<urma_eid_t> eids_;
-  std::optional<Held> uasid_file_;
+  Fd uasid_name_;                   // bound: its alone on this host
+  std::optional<Held> uasid_file_;  // for those who look at this directory
   uint32_t uasid_;
   std::array<std::unique_ptr<IdPool>, kIdKinds> pools_;
   std::mutex chosen_mutex_;
