@@ -54,6 +54,8 @@ class ProgressDomain {
  public:
   virtual ~ProgressDomain() = default;
   virtual void progress_receives() = 0;
+  // Whether other processes look at the bells of this one, and ring them.
+  virtual bool has_remote_bells() const = 0;
   // Goes on with what armed JFCs have begun.
   virtual void take_over() = 0;
   // Looks after the requests of armed JFCs from time to time.
@@ -151,7 +153,7 @@ class CompletionQueue : public urma_jfc_t {
   // So many completions are due now; solicited or failed. What made them due has been stored.
   void completed(uint32_t count, bool solicited) {
     // SYNC(bell): the store before, and the load behind it; see arm().
-    light_barrier();
+    light_barrier(fenced_);
     if (armed()) [[unlikely]]
       completed_armed(count, solicited);
   }
@@ -160,6 +162,8 @@ class CompletionQueue : public urma_jfc_t {
   void raise_delayed(uint64_t arming);
 
   EventChannel* channel() const { return channel_; }
+  // Whether those who publish to it fence before they look at its bell: see light_barrier().
+  bool fenced() const { return fenced_; }
   // Its own bell, for as long as queues complete into it.
   const Bell& bell() const { return *bell_; }
   // Which of this process's bells that is.
@@ -225,6 +229,7 @@ class CompletionQueue : public urma_jfc_t {
   static Bell silent_bell_;  // of all that have no channel
   Bell* bell_ = &silent_bell_;
   uint32_t bell_index_ = 0;
+  bool fenced_ = false;
   EventChannel* channel_ = nullptr;
   EventSubject subject_;
   std::atomic<bool> overflow_told_{false};

@@ -45,6 +45,9 @@ void CompletionQueue::raise_at(EventChannel* channel, Bell* bell, uint32_t bell_
   channel_ = channel;
   bell_ = bell;
   bell_index_ = bell_index;
+  // A fence for each that publishes is cheap beside a system call for each that arms; but to make
+  // peers fence would slow those down that nobody sleeps for.
+  fenced_ = !domain_->has_remote_bells() || !has_process_barrier();
 }
 
 urma_status_t CompletionQueue::arm(bool solicited_only) {
@@ -57,7 +60,7 @@ urma_status_t CompletionQueue::arm(bool solicited_only) {
   // Pairs with the light barriers of those who publish before they look at the bell: completed(),
   // SendQueue::announce() and RemoteBell::ring(). So either they see the bell or this thread sees
   // what they have published.
-  heavy_barrier();
+  heavy_barrier(fenced_);
   bool outstanding = false;
   const bool more = move_just_armed(&outstanding);
   channel_->drain_seldom();

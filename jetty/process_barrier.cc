@@ -17,12 +17,10 @@ bool enter_process_barrier() {
   return entered;
 }
 
-void heavy_barrier() {
+void heavy_barrier(bool fenced) {
   // Also for those that fence themselves.
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (internal::process_barrier.load(std::memory_order_relaxed)) {
-    ::syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
-  }
+  if (!fenced) ::syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
 }
 
 }  // namespace urma

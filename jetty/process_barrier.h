@@ -30,14 +30,14 @@ inline void light_barrier(bool fence) {
   }
 }
 
-// The same where both are threads of this process.
-inline void light_barrier() {
+// Whether this process could enter.
+inline bool has_process_barrier() {
   // Relaxed: written once, before there is anything to wait for.
-  light_barrier(!internal::process_barrier.load(std::memory_order_relaxed));
+  return internal::process_barrier.load(std::memory_order_relaxed);
 }
 
-// Between the waiting side's store and its load.
-void heavy_barrier();
+// Between the waiting side's store and its load. `fenced` where all who publish to it fence.
+void heavy_barrier(bool fenced);
 
 }  // namespace urma
 

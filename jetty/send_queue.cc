@@ -21,6 +21,7 @@ SendQueue::SendQueue(const urma_jfs_cfg_t& cfg, const QueueIdentity& identity, u
       identity_(identity),
       jfc_(static_cast<CompletionQueue*>(cfg.jfc)),
       bell_(jfc_->bell()),
+      fenced_(jfc_->fenced()),
       depth_(cfg.depth),
       places_(cfg.depth + 1),
       overflow_above_(cfg.jfc->jfc_cfg.depth),

@@ -201,7 +201,7 @@ class SendQueue : public CompletionSource {
   [[gnu::always_inline]] bool armed() const {
     // SYNC(bell): what is done, or that the queue is not empty, has been stored, and the bell is
     // looked at behind; pairs with the barrier in CompletionQueue::arm.
-    light_barrier();
+    light_barrier(fenced_);
     return bell_.armed.load(std::memory_order_relaxed) != Armed::kNo;
   }
   // Tells an armed JFC of the completions that have become due.
@@ -294,6 +294,7 @@ class SendQueue : public CompletionSource {
   const QueueIdentity identity_;
   CompletionQueue* const jfc_;
   const Bell& bell_;  // of the JFC
+  const bool fenced_;
   const uint32_t depth_;
   const uint32_t places_;          // one more than the depth, for the marker
   const uint32_t overflow_above_;  // the depth of the JFC

@@ -123,6 +123,7 @@ class Transport : public ProgressDomain {
 
   // Moves the receives of this process: by a poll that found nothing, or on a peer's request.
   void progress_receives() override;
+  bool has_remote_bells() const override { return false; }
   void serve_receives();
   // Goes on with the requests of armed JFCs: something they may have waited for has come. Service
   // thread.

@@ -68,7 +68,7 @@ class BellRace {
       }
       dice.pause();
       bell_.armed.store(Armed::kForAny, std::memory_order_relaxed);
-      heavy_barrier();
+      heavy_barrier(/*fenced=*/false);
       Message message;
       if (consumer_.peek(&message) == RingConsumer::Peek::kMessage) {
         ++found;

@@ -193,6 +193,53 @@ TEST_F(PumpTest, CompletionBeforeArmingIsToldAtOnce) {
   EXPECT_EQ(drain(receive_jfc_.get()), 1);
 }
 
+// Each of these calls is one of the kernel.
+TEST_F(PumpTest, AMessageIsWaitedForWithOneCallOfEachKind) {
+  NEEDS_FAKE();
+  make_connection();
+  receive_jfc_->arm(false);
+  post_receive();
+  post_send();
+  EXPECT_EQ(wait(kPatienceMs), receive_jfc_.get());
+  EXPECT_EQ(drain(receive_jfc_.get()), 1);
+  const auto& fake = pair_.fabric.fake;
+  const uint64_t asked = fake->calls("req_notify_cq"), taken = fake->calls("get_cq_event");
+  for (uint64_t i = 1; i <= 40; ++i) {
+    receive_jfc_->arm(false);
+    post_receive();
+    post_send();
+    ASSERT_EQ(wait(kPatienceMs), receive_jfc_.get());
+    ASSERT_EQ(drain(receive_jfc_.get()), 1);
+    drain(send_jfc_.get());
+    ASSERT_EQ(fake->calls("req_notify_cq") - asked, i);
+    ASSERT_EQ(fake->calls("get_cq_event") - taken, i);
+  }
+}
+
+// What is polled before anybody sleeps leaves its event behind, one more than are waited for then.
+TEST_F(PumpTest, EventsThatAreLeftBehindHideNone) {
+  make_connection();
+  for (int i = 0; i < 100; ++i) {
+    receive_jfc_->arm(false);
+    post_receive();
+    post_send();
+    ASSERT_EQ(drain(receive_jfc_.get()), 1);
+    drain(send_jfc_.get());
+    receive_jfc_->arm(false);
+    send_jfc_->arm(false);
+    post_receive();
+    post_send();
+    bool received = false, sent = false;
+    while (!received || !sent) {
+      const urma_jfc_t* woken = wait(kPatienceMs);
+      ASSERT_NE(woken, nullptr) << i;
+      (woken == receive_jfc_.get() ? received : sent) = true;
+    }
+    drain(receive_jfc_.get());
+    drain(send_jfc_.get());
+  }
+}
+
 TEST_F(PumpTest, CompletionWithoutRecordLeavesItArmed) {
   NEEDS_FAKE();
   make_connection();

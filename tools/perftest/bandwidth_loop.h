@@ -100,8 +100,8 @@ class BandwidthLoop {
 template <typename Post>
 bool BandwidthLoop<Post>::run() {
   if (session_.sleeper.enabled()) {
-    if (sender_ != nullptr) session_.sleeper.arm(session_.queues.sent());
-    if (receiver_ != nullptr) session_.sleeper.arm(session_.queues.arrived());
+    if (sender_ != nullptr) session_.sleeper.watch(session_.queues.sent());
+    if (receiver_ != nullptr) session_.sleeper.watch(session_.queues.arrived());
   }
   schedule_->start(ticks());
   bool complete = true;

@@ -14,9 +14,14 @@ constexpr int kSliceMs = 100;
 
 }  // namespace
 
-void Sleeper::arm(urma_jfc_t* jfc) const { ok(urma_rearm_jfc(jfc, false), "urma_rearm_jfc"); }
+// What has come since the last poll raises its event at once.
+void Sleeper::arm() {
+  for (urma_jfc_t* jfc : unarmed_) ok(urma_rearm_jfc(jfc, false), "urma_rearm_jfc");
+  unarmed_.clear();
+}
 
 bool Sleeper::sleep() {
+  arm();
   const int limit = config_.wait_jfc_timeout_ms;
   std::array<urma_jfc_t*, 2> jfcs = {};
   for (int waited = 0;;) {
@@ -26,7 +31,7 @@ bool Sleeper::sleep() {
     if (n > 0) {
       std::array<uint32_t, 2> events = {1, 1};
       urma_ack_jfc(jfcs.data(), events.data(), static_cast<uint32_t>(n));
-      for (int i = 0; i < n; i++) arm(jfcs[i]);
+      unarmed_.assign(jfcs.begin(), jfcs.begin() + n);
       watch_.busy();
       return true;
     }

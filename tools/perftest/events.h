@@ -4,6 +4,8 @@
 #ifndef TOOLS_PERFTEST_EVENTS_H_
 #define TOOLS_PERFTEST_EVENTS_H_
 
+#include <vector>
+
 #include "tools/perftest/config.h"
 #include "tools/perftest/queues.h"
 #include "tools/perftest/watch.h"
@@ -18,17 +20,21 @@ class Sleeper {
   bool enabled() const { return config_.events; }
 
   // Completions of this queue end the sleeps that follow.
-  void arm(urma_jfc_t* jfc) const;
+  void watch(urma_jfc_t* jfc) { unarmed_.push_back(jfc); }
 
-  // Sleeps until an armed queue has completions, acknowledges the event and arms the queue again;
-  // it has to be polled then. False: stop waiting, see Watch. Throws RunError where no event comes
-  // in the time of --wait_jfc_timeout.
+  // Sleeps until a queue has completions, and acknowledges the event; it has to be polled then.
+  // False: stop waiting, see Watch. Throws RunError where no event comes in the time of
+  // --wait_jfc_timeout.
   bool sleep();
 
  private:
+  void arm();
+
   const Config& config_;
   const Queues& queues_;
   Watch& watch_;
+  // Armed only to sleep: what is found by polling costs no event.
+  std::vector<urma_jfc_t*> unarmed_;
 };
 
 }  // namespace perftest

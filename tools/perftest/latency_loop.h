@@ -126,7 +126,7 @@ template <typename Post>
 uint64_t LatencyLoop<Post>::ping_pong(uint64_t steps, Stamps& stamps) {
   const bool first = session_.client();
   if (receiver_ != nullptr && session_.sleeper.enabled()) {
-    session_.sleeper.arm(session_.queues.arrived());
+    session_.sleeper.watch(session_.queues.arrived());
   }
   for (uint64_t i = 0; i < steps; i++) {
     if (!first && !await(i)) return i;
@@ -145,7 +145,7 @@ uint64_t LatencyLoop<Post>::ping_pong(uint64_t steps, Stamps& stamps) {
 
 template <typename Post>
 uint64_t LatencyLoop<Post>::one_sided(uint64_t steps, Stamps& stamps) {
-  if (session_.sleeper.enabled()) session_.sleeper.arm(session_.queues.sent());
+  if (session_.sleeper.enabled()) session_.sleeper.watch(session_.queues.sent());
   for (uint64_t i = 0; i < steps; i++) {
     if (verify_) prepare_one_sided(i);
     if (!stamps.add(i, ticks()) || !send(i)) return i;

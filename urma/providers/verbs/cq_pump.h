@@ -35,9 +35,13 @@ class NotifyChannel : public WakeSource {
  private:
   friend class CqPump;
 
+  bool take_event();
+
   const VerbsApi* const api_;
-  std::mutex mutex_;  // held while a completion queue may be named by an event
+  std::mutex mutex_;  // held while a completion queue may be named by an event; guards what follows
   ibv_comp_channel* channel_;
+  uint32_t armed_ = 0;  // queues whose event is to come, or lies there
+  uint32_t drains_ = 0;
 };
 
 // One channel for each JFCE, so that a program's descriptors do not grow with its queues.
@@ -87,6 +91,7 @@ class CqPump : public QueueListener {
   const std::function<void()> failed_;
   ibv_cq* cq_;
   std::atomic<bool> rang_{false};
+  bool armed_ = false;  // guarded by the channel
 };
 
 }  // namespace urma::verbs

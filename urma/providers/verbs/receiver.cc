@@ -169,19 +169,22 @@ void VerbsReceiver::post_again(PostedReceive* place) {
 
 bool VerbsReceiver::move_for(CompletionQueue* waiter, bool just_armed) {
   OwnerScope scope(lock_);
-  // Before: whether it was a solicited message that has rung, only the device knows.
-  const bool rang = pump_->rang();
-  if (just_armed || rang) {
-    if (just_armed && waiter->channel() != nullptr) waiter->channel()->watch(pump_->channel());
+  if (just_armed) {
+    if (waiter->channel() != nullptr) waiter->channel()->watch(pump_->channel());
     arm(waiter);
   }
+  // Whether it was a solicited message that has rung, only the device knows.
+  const bool rang = !just_armed && pump_->rang();
   Poll nobody = {waiter};
   nobody.solicited = just_armed || rang;
   const uint32_t untold = untold_ ? take_untold(waiter) : 0;
-  const bool more = progress(&nobody);
+  bool more = progress(&nobody);
   // Who has just armed was told of all that waits. Only so many are there still.
-  if (untold != 0 && rang && !just_armed) {
-    waiter->completed(std::min(untold, waiter->ring().size()), true);
+  if (untold != 0 && rang) waiter->completed(std::min(untold, waiter->ring().size()), true);
+  // Most have got now what they wait for, and need no bell. The others look once more behind it.
+  if (rang && waiter->armed()) {
+    arm(waiter);
+    more = progress(&nobody);
   }
   return more;
 }

@@ -89,7 +89,7 @@ class VerbsSender final : public Sender, private CompletionSource, private Conne
   void keep_armed() {
     // SYNC(bell): what was posted lies in the queue, and the bell is looked at behind; pairs with
     // the barrier in CompletionQueue::arm.
-    light_barrier();
+    light_barrier(jfc().fenced());
     if (jfc().armed()) [[unlikely]]
       arm();
   }

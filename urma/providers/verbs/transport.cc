@@ -47,7 +47,6 @@ VerbsTransport::VerbsTransport(std::shared_ptr<Device> device, Service* service,
       asking_(config.silence_ns),
       watches_(service, &asking_),
       server_(this) {
-  enter_process_barrier();
   for (const PortAddress& address : device_->info().eids) eids_.push_back(address.eid);
   resources_ = {
       this,          device_.get(),          origin_of(address_at(*device_, config.eid_index)),
