@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: MIT
+//
+// How a thread goes to sleep on a JFCE while peers publish: CompletionQueue::arm and RemoteBell.
+// Processors may keep a store to themselves while later loads are executed: each process has one
+// such store here, which its processor hands on when it likes. No wake-up is lost, also where who
+// publishes dies on the way.
+//
+// FENCED: those who publish fence, as where nobody could enter the process barrier, or on RDMA
+// devices. Else the thread that arms has the kernel fence for them.
+// Each of these takes a part of the rules away, and has to be found out:
+//   NO_BARRIER: who arms only fences itself, and the others do not
+//   LOOK_FIRST: who arms looks at the queue before it stores the bell
+//   NO_LOOK: who arms does not look at the queue
+//   NO_JANITOR: nobody looks after what the dead have left
+
+#define PEERS 2
+#define ROUNDS 2
+
+// As memory holds it.
+byte messages;   // published, of all peers
+bool armed;
+byte events;     // of the JFCE's descriptor
+
+// Kept back by a processor.
+byte kept_messages[PEERS];
+bool kept_armed;
+
+byte taken;
+bool dead[PEERS], finished[PEERS];
+
+active [PEERS] proctype Processor() {
+  // Of the peer with this number.
+  do
+  :: d_step { kept_messages[_pid] > 0 -> messages = messages + kept_messages[_pid]; kept_messages[_pid] = 0 }
+  :: finished[_pid] && kept_messages[_pid] == 0 -> break
+  od
+}
+
+active [PEERS] proctype Peer() {
+  byte me = _pid - PEERS;
+  byte sent;
+  {
+    do
+    :: sent < ROUNDS ->
+      kept_messages[me]++;
+      sent++;
+#ifdef FENCED
+      kept_messages[me] == 0;
+#endif
+      // SYNC(bell)
+      if
+      :: armed -> events++
+      :: !armed
+      fi
+    :: else -> break
+    od
+  } unless { dead[me] };
+  finished[me] = true
+}
+
+active proctype Fate() {
+  if
+  :: true
+  :: dead[0] = true
+  fi
+}
+
+// The kernel closes the connection of the dead, and the service thread of the waiting process looks
+// at what they left.
+#ifndef NO_JANITOR
+active proctype Janitor() {
+  do
+  :: dead[0] && finished[0] && kept_messages[0] == 0 ->
+    if
+    :: messages > taken && armed -> events++
+    :: else
+    fi;
+    break
+  :: finished[0] && !dead[0] -> break
+  od
+}
+#endif
+
+inline look() {
+  if
+  :: messages > taken -> d_step { armed = false; kept_armed = false; taken = messages; found = true }
+  :: else
+  fi
+}
+
+// Takes all that comes, and may sleep for ever only once nothing can come any more.
+active proctype Waiter() {
+  bool found;
+  do
+  :: found = false;
+#ifdef LOOK_FIRST
+    look();
+#endif
+    kept_armed = true;
+#ifndef NO_BARRIER
+    // The fence hands on its own store, and the barrier those of all others.
+    d_step { armed = true; kept_armed = false }
+#ifndef FENCED
+    d_step {
+      messages = messages + kept_messages[0] + kept_messages[1];
+      kept_messages[0] = 0;
+      kept_messages[1] = 0
+    }
+#endif
+#else
+    d_step { armed = true; kept_armed = false }
+#endif
+#if !defined(LOOK_FIRST) && !defined(NO_LOOK)
+    look();
+#endif
+    if
+    :: found
+    // A descriptor that is read tells of all rings at once.
+    :: !found && events > 0 -> d_step { events = 0; armed = false; taken = messages }
+end_asleep:
+    :: !found && events == 0 && timeout ->
+      assert(messages == taken);
+      break
+    fi
+  od
+}
