@@ -74,9 +74,9 @@ TEST_F(PingLife, MoreClientsThanAreRemembered) {
     ASSERT_EQ(urma_str_to_eid(responder.eid().c_str(), &eid), 0);
     for (int i = 0; i < 300; ++i) {
       Endpoint endpoint;
-      std::vector<char> memory(64);
+      std::vector<char> memory(128);
       urma_target_seg_t* segment = endpoint.add(memory.data(), memory.size());
-      endpoint.post_receive(segment, memory.data(), memory.size());
+      endpoint.post_receive(segment, memory.data() + 64, 64);
       urma_target_jetty_t* target = endpoint.import(QueueId{eid, 5, kNoToken, true});
       urma_sge_t here = piece(segment, memory.data(), 8);
       endpoint.post(send_imm_request(target, &here, 77));
