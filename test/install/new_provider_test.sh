@@ -26,7 +26,8 @@ done
 "${tree}/dev" new-provider acme | grep -q 'liburma-acme.so' || fail "it does not say what it made"
 ! "${tree}/dev" new-provider acme &>/dev/null || fail "a second one of the same name"
 (($(grep -c 'lib/urma/liburma-acme.so' "${tree}/BUILD.bazel") == 1)) || fail "the top BUILD.bazel"
-! grep -rq 'NAME' "${tree}/urma/providers/acme" "${tree}/test/acme" || fail "a name was not filled in"
+! grep -rq 'NAME' "${tree}/urma/providers/acme" "${tree}/test/acme" ||
+  fail "a name was not filled in"
 
 c++ -std=c++20 -Wall -Wextra -Werror -Wno-psabi -Wno-packed-bitfield-compat -fPIC -shared \
   -fvisibility=hidden -O1 "-I${root}" "-I${root}/urma/include" -o "${modules}/liburma-acme.so" \

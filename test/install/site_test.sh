@@ -55,4 +55,5 @@ sed -i 's/urma_rearm_jfc/urma_rearm_later/' "${tree}/figures/interrupt.flow"
 ! python3 tools/dev/figures.py --root "${tree}" --check >/dev/null ||
   fail "a figure that differs from its text is not noticed"
 echo "nobody -> client: hello" >>"${tree}/figures/polling.flow"
-! python3 tools/dev/figures.py --root "${tree}" --check 2>/dev/null || fail "a lane that is not there"
+! python3 tools/dev/figures.py --root "${tree}" --check 2>/dev/null ||
+  fail "a lane that is not there is not noticed"

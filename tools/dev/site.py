@@ -43,7 +43,8 @@ nav a[aria-current] { font-weight: bold; color: var(--text); }
 main { padding: 1.5rem 2rem 4rem; min-width: 0; overflow-wrap: break-word; }
 a { color: var(--link); }
 h1 { line-height: 1.2; }
-code, pre { font: 0.88em/1.45 ui-monospace, monospace; background: var(--soft); border-radius: 4px; }
+code, pre { font: 0.88em/1.45 ui-monospace, monospace;
+  background: var(--soft); border-radius: 4px; }
 code { padding: 0.1em 0.3em; }
 pre { padding: 0.8rem; overflow-x: auto; }
 pre code { padding: 0; background: none; font-size: 1em; }
@@ -76,7 +77,7 @@ class Site:
         self.titles = {page: title_of(path.read_text()) for path, page in self.pages.items()}
 
     def target(self, source, link):
-        """Returns what a link of a source leads to on the site; None where that is outside of it."""
+        """Returns what a link of a source leads to on the site; None: it leads out of it."""
         if re.match(r"[a-z]+:|#", link):
             return link
         place, _, anchor = link.partition("#")
