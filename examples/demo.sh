@@ -16,7 +16,8 @@ usage() { echo "usage: $0 BINDIR [TMPDIR]" >&2; exit 2; }
 (($# == 1 || $# == 2)) || usage
 bindir=$1
 [[ -d $bindir/examples ]] && bindir+=/examples
-examples=(send_recv_polling send_recv_event segment mapped one_to_many event_loop)
+examples=(send_recv_polling send_recv_event segment mapped one_to_many event_loop
+  send_recv_polling_cc send_recv_event_cc segment_cc)
 limit=${DEMO_SECONDS:-60}
 
 URMA_RUNTIME_DIR=$(mktemp -d -p "${2:-${TMPDIR:-/tmp}}" urma-demo.XXXXXX) || exit 1

@@ -21,11 +21,16 @@ static urma_device_t* first_device(void) {
   return first;
 }
 
-urma_context_t* open_device(void) {
-  ok(urma_init(NULL), "urma_init");
+urma_device_t* choose_device(void) {
   char* name = getenv("URMA_DEVICE");
   urma_device_t* device = name != NULL ? urma_get_device_by_name(name) : first_device();
   require(device != NULL, "finding a device");
+  return device;
+}
+
+urma_context_t* open_device(void) {
+  ok(urma_init(NULL), "urma_init");
+  urma_device_t* device = choose_device();
 
   // Entry 0 of the device's EID table is as good an address as any.
   urma_context_t* ctx = urma_create_context(device, 0);

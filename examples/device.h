@@ -7,11 +7,18 @@
 
 #include "urma_api.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 // Ends the program with a message that names `what`, unless `status` is URMA_SUCCESS.
 void ok(urma_status_t status, const char* what);
 
-// Starts the library and opens a device: the one that the environment variable URMA_DEVICE names,
-// else the first one found. Prints its name. Ends the program on failure.
+// The device that the environment variable URMA_DEVICE names, else the first one found. Ends the
+// program where there is none.
+urma_device_t* choose_device(void);
+
+// Starts the library and opens choose_device(). Prints its name. Ends the program on failure.
 urma_context_t* open_device(void);
 
 // Polls `jfc` until something is done. Returns the number of records, at most `count`.
@@ -23,5 +30,9 @@ uint32_t wait_for(urma_jfc_t* jfc);
 
 // Closes the device, from which nothing may be left, and ends the library.
 void close_device(urma_context_t* ctx);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif  // EXAMPLES_DEVICE_H

@@ -11,8 +11,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 // Ends the program with a message that names `what`, and what errno says.
-_Noreturn void give_up(const char* what);
+__attribute__((noreturn)) void give_up(const char* what);
 
 // Gives up unless `ok`.
 static inline void require(bool ok, const char* what) {
@@ -51,5 +55,9 @@ void check_text(const char* message, uint32_t size);
 
 // Prints the median of `count` times, which it sorts.
 void print_latency(const char* what, uint64_t* times, size_t count);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif  // EXAMPLES_EXCHANGE_H

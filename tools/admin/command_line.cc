@@ -268,7 +268,9 @@ std::string misplaced_option(const Command& command, const Options& options) {
   if (misplaced("--pid", options.pid.has_value())) return "--pid means nothing here";
   if (misplaced("--watch", options.watch.has_value())) return "--watch means nothing here";
   if (misplaced("--count", options.count.has_value())) return "--count means nothing here";
-  if (options.count && !options.watch) return "--count needs --watch";
+  if (options.count && !options.watch && std::string_view(command.words) != "top") {
+    return "--count needs --watch";
+  }
   if (options.brief && options.all) return "--brief and --all exclude each other";
   return "";
 }

@@ -10,6 +10,7 @@
 #include "tools/admin/show_queues.h"
 #include "tools/admin/show_segments.h"
 #include "tools/admin/show_settings.h"
+#include "tools/admin/show_top.h"
 
 namespace admin {
 namespace {
@@ -32,6 +33,8 @@ constexpr Command kCommands[] = {
     {"show queues", "[--pid P] [--dev D] [--watch SECONDS] [--count N]",
      "the queues of processes with their counters", "show queues --pid 4711 --watch 1",
      show_queues},
+    {"top", "[--pid P] [--dev D] [--watch SECONDS] [--count N]",
+     "what queues are doing, the busiest first, again and again", "top --pid 4711", show_top},
     {"show processes", "", "the processes of this user that use the library", "show processes",
      show_processes},
     {"perf start", kPid, "forget what was measured, and measure the calls of the data path",

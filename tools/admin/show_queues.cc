@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "tools/admin/show_queues.h"
 
-#include <signal.h>
-
-#include <chrono>
 #include <map>
 #include <optional>
 #include <tuple>
@@ -11,42 +8,11 @@
 #include "third_party/fmt/format.h"
 #include "tools/admin/names.h"
 #include "tools/admin/processes.h"
+#include "tools/admin/queue_samples.h"
 #include "tools/admin/text.h"
-#include "urma_types_str.h"
 
 namespace admin {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-using QueueAnswers = std::vector<Answer<urma_ext_queue_t>>;
-
-struct Sample {
-  Clock::time_point time;
-  QueueAnswers answers;
-};
-
-std::string state_name(const urma_ext_queue_t& queue) {
-  if (queue.state > UINT8_MAX) return "INVALID";
-  const auto state = static_cast<uint8_t>(queue.state);
-  switch (queue.kind) {
-    case URMA_EXT_QUEUE_JFC:
-      return urma_jfc_state_to_string(state);
-    case URMA_EXT_QUEUE_JFR:
-      return urma_jfr_state_to_string(state);
-    default:
-      return urma_jetty_state_to_string(state);
-  }
-}
-
-std::string device_of(const urma_ext_queue_t& queue) {
-  return printable(queue.device, sizeof queue.device);
-}
-
-uint64_t errors_of(const urma_ext_queue_t& queue) {
-  uint64_t errors = 0;
-  for (size_t i = URMA_CR_SUCCESS + 1; i < URMA_EXT_MAX_STATUS; ++i) errors += queue.by_status[i];
-  return errors;
-}
 
 Json errors_json(const urma_ext_queue_t& queue) {
   Json json = Json::object();
@@ -152,55 +118,23 @@ Report report_of(const QueueAnswers& answers) {
   return report;
 }
 
-Sample take_sample(const Options& options, const QueueFilter& filter) {
-  Sample sample{Clock::now(), ask_processes(options, urma_ext_query_queues)};
-  for (auto& answer : sample.answers) std::erase_if(answer.entries, std::not_fn(filter));
-  return sample;
-}
-
-QueueFilter device_filter(const Options& options) {
-  return [device = options.device](const urma_ext_queue_t& queue) {
-    return device.empty() || device_of(queue) == device;
-  };
-}
-
 // -------------------------------------------------------------------------------------------------
 // Figures for each second
 // -------------------------------------------------------------------------------------------------
 
-using QueueKey = std::tuple<uint32_t, std::string, int, uint32_t>;
-
-std::map<QueueKey, urma_ext_queue_t> queues_by_key(const QueueAnswers& answers) {
-  std::map<QueueKey, urma_ext_queue_t> queues;
-  for (const auto& answer : answers) {
-    for (const auto& queue : answer.entries) {
-      queues[{answer.process.pid, device_of(queue), queue.kind, queue.id}] = queue;
-    }
-  }
-  return queues;
-}
-
-// Adds what each queue did in a second since the sample before. A queue that was made anew under
-// the same id counts from 0.
+// Adds what each queue did in a second since the sample before.
 void add_rates(const Sample& before, const Sample& now, Report* report) {
-  const double seconds = std::chrono::duration<double>(now.time - before.time).count();
+  const double seconds = seconds_between(before, now);
   const auto old_queues = queues_by_key(before.answers);
   Table table({"process", "device", "kind", "id", "posts/s", "completions/s", "errors/s", "MB/s",
                "rnr/s", "wakeups/s", "polls/s"});
   Json rates = Json::array();
   for (const auto& [key, queue] : queues_by_key(now.answers)) {
     const auto found = old_queues.find(key);
-    const urma_ext_queue_t old = found == old_queues.end() ? urma_ext_queue_t{} : found->second;
-    const auto rate = [seconds](uint64_t first, uint64_t second) {
-      return static_cast<double>(second >= first ? second - first : second) / seconds;
-    };
-    const double values[] = {rate(old.posts, queue.posts),
-                             rate(old.completions, queue.completions),
-                             rate(errors_of(old), errors_of(queue)),
-                             rate(old.bytes, queue.bytes),
-                             rate(old.rnr, queue.rnr),
-                             rate(old.wakeups, queue.wakeups),
-                             rate(old.polls, queue.polls)};
+    const Rates rates_of = rates_between(
+        found == old_queues.end() ? urma_ext_queue_t{} : found->second, queue, seconds);
+    const double values[] = {rates_of.posts, rates_of.completions, rates_of.errors, rates_of.bytes,
+                             rates_of.rnr,   rates_of.wakeups,     rates_of.polls};
     static constexpr const char* kNames[] = {"posts", "completions", "errors", "bytes",
                                              "rnr",   "wakeups",     "polls"};
     constexpr size_t kBytes = 3;
@@ -222,22 +156,6 @@ void add_rates(const Sample& before, const Sample& now, Report* report) {
   report->json["rates"] = std::move(rates);
   if (!table.empty()) report->text += urma::format("in {:.2f} s\n", seconds) + table.text();
 }
-
-// Waits for the end of an interval, or for Ctrl-C, which shall not leave traces in the runtime
-// directory. Returns whether to go on.
-class Interval {
- public:
-  explicit Interval(uint64_t seconds) : length_{static_cast<time_t>(seconds), 0} {
-    ::sigemptyset(&ends_);
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::sigaddset(&ends_, signal);
-    ::pthread_sigmask(SIG_BLOCK, &ends_, nullptr);
-  }
-  bool wait() { return ::sigtimedwait(&ends_, nullptr, &length_) < 0; }
-
- private:
-  timespec length_;
-  sigset_t ends_;
-};
 
 Report watch_queues(const Options& options) {
   Interval interval(*options.watch);

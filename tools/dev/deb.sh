@@ -105,7 +105,7 @@ build liburma-rocm libs "liburma0 (= ${version})" \
   "${urma} This package has the provider for memory of AMD GPUs. It was never run on AMD hardware." \
   libhsa-runtime64-1
 
-mapfile -t headers < <(cd "${stage}/usr" && find include -maxdepth 1 -name '*.h' | sort)
+mapfile -t headers < <(cd "${stage}/usr" && find include -maxdepth 1 -name '*.h*' | sort)
 take liburma-dev usr/include "${headers[@]}"
 take liburma-dev usr/include/ub/umdk/urma "${headers[@]/#include/include\/ub\/umdk\/urma}"
 take liburma-dev "${libdir}" lib/liburma.so

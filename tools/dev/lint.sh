@@ -41,7 +41,7 @@ check_format() {
       fail "${file}: not formatted; run: clang-format -i ${file}"
       head -n 4 <<<"${output}"
     fi
-  done < <(files '*.c' '*.cc' '*.h')
+  done < <(files '*.c' '*.cc' '*.h' '*.hpp')
 }
 
 # Runs clang-tidy on one file, and leaves what it said in a file named after it if it failed.

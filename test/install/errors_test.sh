@@ -1,0 +1,47 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+#
+# docs/errors.md: every message that the library can log has its entry, no entry is left of a
+# message that is gone, and what compares them notices both.
+set -euo pipefail
+
+readonly tree="${TEST_TMPDIR}/tree"
+
+fail() {
+  echo "FAIL: $*"
+  exit 1
+}
+
+# Expects the comparison to fail, with a line that has TEXT.
+expect_complaint() {
+  local said
+  ! said="$(python3 tools/dev/errors.py --root "${tree}")" || fail "nobody misses: $1"
+  grep -qF -- "$1" <<<"${said}" || fail "instead of '$1': ${said}"
+}
+
+python3 tools/dev/errors.py --root . || fail "docs/errors.md and the sources differ (above)"
+(($(python3 tools/dev/errors.py --root . --list | wc -l) > 400)) || fail "next to no messages found"
+
+mkdir -p "${tree}"
+cp -rL docs urma jetty segment "${tree}"
+sed -i '/^- `post: tjetty is NULL/d' "${tree}/docs/errors.md"
+expect_complaint "no entry for: post: tjetty is NULL"
+cp -L docs/errors.md "${tree}/docs/errors.md"
+
+cat >"${tree}/jetty/later.cc" <<'END'
+void later(bool open) {
+  URMA_LOG_LIMITED(ERR, "post: {} came too late; {}", 1,
+                   open ? "ask its \"owner\" first" : "post "
+                                                      "it earlier");
+  if (!open) fail_errno(URMA_FAIL, urma::format("coming to {} at all", 2));
+}
+END
+expect_complaint "no entry for: post: … came too late; …"
+expect_complaint 'no entry for: ask its "owner" first'
+expect_complaint "no entry for: post it earlier"
+expect_complaint "no entry for: coming to … at all: …"
+rm "${tree}/jetty/later.cc"
+
+printf '\n## Later\n\n- `nobody says so`\n' >>"${tree}/docs/errors.md"
+expect_complaint "nothing logs this any more: nobody says so"
+expect_complaint "no answer follows: nobody says so"

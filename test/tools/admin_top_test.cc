@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: MIT
+//
+// urma_admin top: what a process does while it is looked at, on a terminal and elsewhere.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "test/process/endpoint.h"
+#include "test/tools/tool_process.h"
+
+namespace urma_test {
+namespace {
+
+using nlohmann::json;
+using Words = std::vector<std::string>;
+
+constexpr size_t kSize = 64;
+constexpr uint64_t kMessages = 10;
+
+// Sends itself messages each time that the test says so, and writes where it must not once.
+void talk(Channel& test) {
+  Endpoint endpoint;
+  std::vector<char> in(kSize), out(kSize);
+  urma_target_seg_t* in_segment = endpoint.add(in.data(), in.size());
+  urma_target_seg_t* out_segment = endpoint.add(out.data(), out.size());
+  urma_target_jetty_t* self = endpoint.import(endpoint.queue_id());
+  urma_target_seg_t* remote = endpoint.import(endpoint.segment_id(in_segment));
+  urma_sge_t here = piece(out_segment, out.data(), kSize);
+  test.send(endpoint.sender_id());
+  test.sync();  // the tool has taken its first look
+  for (uint64_t i = 0; i < kMessages; ++i) {
+    endpoint.post_receive(in_segment, in.data(), kSize, i);
+    endpoint.post(send_request(self, &here, i));
+    wait_for_success(endpoint.send_jfc, i);
+    wait_for_success(endpoint.receive_jfc, i);
+  }
+  urma_sge_t there = piece(remote, remote->seg.ubva.va + kSize, kSize);
+  endpoint.post(write_request(self, &here, &there, 0));
+  wait_for_status(endpoint.send_jfc, URMA_CR_REM_ACCESS_ABORT_ERR);
+  test.sync();
+  test.sync();  // the test has seen enough
+  endpoint.close();
+}
+
+class AdminTopTest : public ToolTest {
+ protected:
+  void end() {
+    talker_.channel().sync();
+    talker_.expect_success();
+  }
+  void let_it_talk() {
+    talker_.channel().sync();
+    talker_.channel().sync();
+  }
+
+  Child talker_{"talker", talk};
+  uint32_t sender_ = talker_.channel().receive<uint32_t>();
+};
+
+// What has been done up to a report since the one before.
+struct Done {
+  double posts = 0, bytes = 0, failed = 0;
+  uint64_t errors = 0;
+};
+
+void add_done(const json& report, uint32_t id, Done* done) {
+  const double seconds = report.at("seconds");
+  for (const auto& queue : report.at("queues")) {
+    if (queue.at("kind") != "jetty" || queue.at("id") != id) continue;
+    done->posts += queue.at("posts_per_second").get<double>() * seconds;
+    done->bytes += queue.at("bytes_per_second").get<double>() * seconds;
+    done->failed += queue.at("errors_per_second").get<double>() * seconds;
+    done->errors = queue.at("errors");
+  }
+}
+
+TEST_F(AdminTopTest, TellsWhatWasDone) {
+  Tool top(program_path("URMA_ADMIN"), {"top", "--json"});
+  Done done;
+  add_done(json::parse(top.wait_for_line(".")[0]), sender_, &done);
+  EXPECT_EQ(done.errors, 0u);
+  EXPECT_EQ(done.posts, 0);
+  let_it_talk();
+  while (done.errors == 0) add_done(json::parse(top.wait_for_line(".")[0]), sender_, &done);
+  EXPECT_NEAR(done.posts, kMessages + 1, 0.01);
+  EXPECT_NEAR(done.bytes, kMessages * kSize, 0.01);
+  EXPECT_NEAR(done.failed, 1, 0.01);
+  top.signal(SIGINT);
+  EXPECT_EQ(top.wait(), 0) << top.err();
+  end();
+}
+
+TEST_F(AdminTopTest, PlainTextWhereThereIsNoTerminal) {
+  let_it_talk();
+  const ToolResult result =
+      run_tool(program_path("URMA_ADMIN"), {"top", "--count", "2", "--watch", "1"});
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(result.out.find('\033'), std::string::npos);
+  EXPECT_TRUE(has_line(result.out, "^1 processes, [0-9]+ queues: 0 posts/s, .* 0 errors/s"));
+  EXPECT_TRUE(has_line(result.out, "^pid +program +device .* MB/s +errors/s +errors +rnr/s$"));
+  EXPECT_TRUE(has_line(result.out, "urma_shm0 +jetty +" + std::to_string(sender_) + " .* 1 +0$"))
+      << result.out;
+  end();
+}
+
+TEST_F(AdminTopTest, EachReportTakesTheScreen) {
+  ToolOptions options;
+  options.terminal = true;
+  Tool top(program_path("URMA_ADMIN"), {"top"}, options);
+  top.wait_for_line("\033\\[H\033\\[2J1 processes");
+  top.wait_for_line("jetty +" + std::to_string(sender_));
+  top.wait_for_line("\033\\[H\033\\[2J1 processes");
+  top.signal(SIGTERM);
+  EXPECT_EQ(top.wait(), 0) << top.out();
+  let_it_talk();
+  end();
+}
+
+TEST_F(AdminTopTest, WrongWords) {
+  const std::string admin = program_path("URMA_ADMIN");
+  EXPECT_EQ(run_tool(admin, {"top", "--count", "0"}).status, 2);
+  EXPECT_EQ(run_tool(admin, {"top", "--pid", "1", "--count", "1"}).status, 1);
+  EXPECT_EQ(run_tool(admin, {"top", "--dev", "none", "--count", "1"}).status, 1);
+  let_it_talk();
+  end();
+}
+
+}  // namespace
+}  // namespace urma_test

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT
+#include "tools/admin/queue_samples.h"
+
+#include <functional>
+
+#include "tools/admin/text.h"
+#include "urma_types_str.h"
+
+namespace admin {
+
+Sample take_sample(const Options& options, const QueueFilter& filter) {
+  Sample sample{std::chrono::steady_clock::now(), ask_processes(options, urma_ext_query_queues)};
+  for (auto& answer : sample.answers) std::erase_if(answer.entries, std::not_fn(filter));
+  return sample;
+}
+
+double seconds_between(const Sample& before, const Sample& now) {
+  return std::chrono::duration<double>(now.time - before.time).count();
+}
+
+QueueFilter device_filter(const Options& options) {
+  return [device = options.device](const urma_ext_queue_t& queue) {
+    return device.empty() || device_of(queue) == device;
+  };
+}
+
+std::map<QueueKey, urma_ext_queue_t> queues_by_key(const QueueAnswers& answers) {
+  std::map<QueueKey, urma_ext_queue_t> queues;
+  for (const auto& answer : answers) {
+    for (const auto& queue : answer.entries) {
+      queues[{answer.process.pid, device_of(queue), queue.kind, queue.id}] = queue;
+    }
+  }
+  return queues;
+}
+
+std::string state_name(const urma_ext_queue_t& queue) {
+  if (queue.state > UINT8_MAX) return "INVALID";
+  const auto state = static_cast<uint8_t>(queue.state);
+  switch (queue.kind) {
+    case URMA_EXT_QUEUE_JFC:
+      return urma_jfc_state_to_string(state);
+    case URMA_EXT_QUEUE_JFR:
+      return urma_jfr_state_to_string(state);
+    default:
+      return urma_jetty_state_to_string(state);
+  }
+}
+
+std::string device_of(const urma_ext_queue_t& queue) {
+  return printable(queue.device, sizeof queue.device);
+}
+
+uint64_t errors_of(const urma_ext_queue_t& queue) {
+  uint64_t errors = 0;
+  for (size_t i = URMA_CR_SUCCESS + 1; i < URMA_EXT_MAX_STATUS; ++i) errors += queue.by_status[i];
+  return errors;
+}
+
+Rates rates_between(const urma_ext_queue_t& old, const urma_ext_queue_t& queue, double seconds) {
+  const auto rate = [seconds](uint64_t first, uint64_t second) {
+    return static_cast<double>(second >= first ? second - first : second) / seconds;
+  };
+  return {rate(old.posts, queue.posts),
+          rate(old.completions, queue.completions),
+          rate(errors_of(old), errors_of(queue)),
+          rate(old.bytes, queue.bytes),
+          rate(old.rnr, queue.rnr),
+          rate(old.wakeups, queue.wakeups),
+          rate(old.polls, queue.polls)};
+}
+
+}  // namespace admin
