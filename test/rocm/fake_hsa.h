@@ -29,7 +29,7 @@ __attribute__((visibility("default"))) void fake_hsa_set(const char* name, long 
 
 // Also COPIES, CHAINED (behind others), ON_ENGINES, BY_ENGINE_1, BY_ENGINE_2, UNDER_WAY, LOADS (of
 // signals, by the 64), SIGNALS (that stand), HANDLERS (ever asked for), ALLOCATIONS, ATTACHES
-// (begun), ATTACHED, DETACHED (ever), LOCKED.
+// (begun, of memory and of signals), ATTACHED, DETACHED (ever, also of signals), LOCKED.
 __attribute__((visibility("default"))) long fake_hsa_get(const char* name);
 
 // Between memory of any agent and the caller's own. False where there is none.

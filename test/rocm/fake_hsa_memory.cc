@@ -19,7 +19,6 @@ namespace {
 
 constexpr uint64_t kPage = 4096;
 constexpr uint64_t kPoolsPerAgent = 16;
-constexpr uint32_t kHandleMagic = 0x46414b45;
 
 struct Shared {
   uint32_t magic;
@@ -59,6 +58,18 @@ void hang() {
   state().count("ATTACHES");
   std::this_thread::sleep_for(std::chrono::milliseconds(state().setting("HANG_MS")));
 }
+
+}  // namespace
+
+int open_shared(uint32_t pid, uint32_t fd) {
+  char path[64];
+  std::snprintf(path, sizeof(path), "/proc/%u/fd/%u", pid, fd);
+  const int found = ::open(path, O_RDWR | O_CLOEXEC);
+  hang();
+  return found;
+}
+
+namespace {
 
 hsa_status_t unmap(void* base, hsa_amd_pointer_type_t type) {
   std::unique_lock lock(state().mutex);
@@ -204,10 +215,7 @@ hsa_status_t hsa_amd_ipc_memory_attach(const hsa_amd_ipc_memory_t* handle, size_
   if (shared.magic != fake_hsa::kHandleMagic || shared.bytes != len) {
     return HSA_STATUS_ERROR_INVALID_ARGUMENT;
   }
-  char path[64];
-  std::snprintf(path, sizeof(path), "/proc/%u/fd/%u", shared.pid, shared.fd);
-  const int fd = ::open(path, O_RDWR | O_CLOEXEC);
-  fake_hsa::hang();
+  const int fd = fake_hsa::open_shared(shared.pid, shared.fd);
   const uint64_t bytes = state().setting("SHORT_ATTACH") != 0 ? fake_hsa::kPage : len;
   if (fd < 0 ||
       !fake_hsa::map(fd, bytes, shared.agent, shared.flags, HSA_EXT_POINTER_TYPE_IPC, mapped)) {

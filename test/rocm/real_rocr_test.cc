@@ -46,6 +46,13 @@ class RealRocrMemory : public ::testing::Test {
  protected:
   void SetUp() override {
     if (::access("/dev/kfd", F_OK) == 0) ::unsetenv("LD_LIBRARY_PATH");
+    // Each program of the suite is one child here, and has many tests.
+    ::setenv("URMA_TEST_PATIENCE", "5", 0);
+    // What Bazel says to this test is not for them.
+    for (const char* name : {"TEST_TOTAL_SHARDS", "TEST_SHARD_INDEX", "TEST_SHARD_STATUS_FILE",
+                             "TEST_PREMATURE_EXIT_FILE", "XML_OUTPUT_FILE"}) {
+      ::unsetenv(name);
+    }
     const std::string reason = why_not();
     if (!reason.empty()) GTEST_SKIP() << std::getenv("URMA_DEVICE") << " is not here: " << reason;
   }
@@ -61,7 +68,7 @@ TEST_P(RealRocr, RunsTheSuite) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Programs, RealRocr,
-                         testing::Values("TWO_PROCESS", "LINES", "OPCODE_MATRIX"),
+                         testing::Values("TWO_PROCESS", "LINES", "OPCODE_MATRIX", "HANDLES"),
                          [](const auto& info) { return std::string(info.param); });
 
 constexpr size_t kBytes = 4 << 20;
