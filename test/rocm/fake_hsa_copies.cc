@@ -21,7 +21,7 @@ bool ready(const Task& task) {
 // With the mutex held; tasks.end() where none can be executed.
 std::deque<Task>::iterator choose() {
   auto& tasks = state().tasks;
-  if (state().numbers["HOLD"] != 0) return tasks.end();
+  if (state().numbers["HOLD"] != 0 && state().numbers["LET"] == 0) return tasks.end();
   if (state().numbers["REORDER"] == 0) return std::find_if(tasks.begin(), tasks.end(), ready);
   const auto last = std::find_if(tasks.rbegin(), tasks.rend(), ready);
   return last == tasks.rend() ? tasks.end() : std::prev(last.base());
@@ -37,6 +37,7 @@ void execute_copies() {
     }
     const Task task = std::move(*chosen);
     state().tasks.erase(chosen);
+    if (state().numbers["LET"] > 0) --state().numbers["LET"];
     const long delay = state().numbers["DELAY_US"];
     lock.unlock();
     if (delay != 0) std::this_thread::sleep_for(std::chrono::microseconds(delay));

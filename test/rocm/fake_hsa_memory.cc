@@ -126,8 +126,11 @@ hsa_status_t hsa_amd_memory_pool_allocate(hsa_amd_memory_pool_t pool, size_t siz
   const uint64_t bytes = (size + fake_hsa::kPage - 1) / fake_hsa::kPage * fake_hsa::kPage;
   uint32_t flags = 0;
   hsa_amd_memory_pool_get_info(pool, HSA_AMD_MEMORY_POOL_INFO_GLOBAL_FLAGS, &flags);
+  size_t most = 0;
+  hsa_amd_memory_pool_get_info(pool, HSA_AMD_MEMORY_POOL_INFO_SIZE, &most);
+  if (size == 0 || size > most) return HSA_STATUS_ERROR_OUT_OF_RESOURCES;
   const int fd = ::memfd_create("fake-hsa", MFD_CLOEXEC);
-  if (size == 0 || fd < 0 || ::ftruncate(fd, static_cast<off_t>(bytes)) != 0 ||
+  if (fd < 0 || ::ftruncate(fd, static_cast<off_t>(bytes)) != 0 ||
       !fake_hsa::map(fd, bytes, pool.handle / fake_hsa::kPoolsPerAgent, flags,
                      HSA_EXT_POINTER_TYPE_HSA, ptr)) {
     return HSA_STATUS_ERROR_OUT_OF_RESOURCES;
@@ -177,6 +180,7 @@ hsa_status_t hsa_amd_memory_lock(void* host_ptr, size_t size, hsa_agent_t* /*age
   const std::lock_guard lock(state().mutex);
   state().locked.emplace(reinterpret_cast<uint64_t>(host_ptr), size);
   state().numbers["LOCKED"] = static_cast<long>(state().locked.size());
+  ++state().numbers["LOCKS"];
   *agent_ptr = static_cast<char*>(host_ptr) + kLockedAt;
   return HSA_STATUS_SUCCESS;
 }
