@@ -9,7 +9,9 @@
 #include <array>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <numeric>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -58,18 +60,23 @@ class RealRocrMemory : public ::testing::Test {
   }
 };
 
-class RealRocr : public RealRocrMemory, public ::testing::WithParamInterface<const char*> {};
+class RealRocr : public RealRocrMemory, public ::testing::WithParamInterface<std::string> {};
 
 TEST_P(RealRocr, RunsTheSuite) {
-  const char* const program = std::getenv(GetParam());
-  ASSERT_NE(program, nullptr);
-  Child child(GetParam(), {program, "--gtest_brief=1"});
+  Child child(GetParam(), {GetParam(), "--gtest_brief=1"});
   child.expect_success(seconds(240));
 }
 
-INSTANTIATE_TEST_SUITE_P(Programs, RealRocr,
-                         testing::Values("TWO_PROCESS", "LINES", "OPCODE_MATRIX", "HANDLES"),
-                         [](const auto& info) { return std::string(info.param); });
+std::vector<std::string> programs() {
+  std::istringstream names(std::getenv("PROGRAMS"));
+  return {std::istream_iterator<std::string>(names), {}};
+}
+
+std::string name_of(const ::testing::TestParamInfo<std::string>& program) {
+  return program.param.substr(program.param.rfind('/') + 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(Programs, RealRocr, ::testing::ValuesIn(programs()), name_of);
 
 constexpr size_t kBytes = 4 << 20;
 
