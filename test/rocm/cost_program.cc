@@ -57,7 +57,8 @@ void run() {
   urma_target_jetty_t* const queue = endpoint.import(endpoint.queue_id());
   urma_sge_t local = piece(segment, memory, kBytes);
   urma_sge_t there = piece(remote, target, kBytes);
-  urma_jfs_wr_t request = urma_test::write_request(queue, &local, &there, 7);
+  const urma_jfs_wr_t write = urma_test::write_request(queue, &local, &there, 7);
+  urma_jfs_wr_t request = write;
   urma_jfs_wr_t* bad = nullptr;
   urma_cr_t record;
   const auto post = [&] { return urma_post_jetty_send_wr(endpoint.jetty, &request, &bad) == 0; };
@@ -69,12 +70,18 @@ void run() {
   // What attaching needs has happened.
   require(post(), "post");
   urma_test::wait_for_success(endpoint.send_jfc, 7);
-  count(
-      "post", [&] { fake.set("HOLD", 1); }, post,
-      [&] {
-        settle();
-        require(poll(), "poll");
-      });
+  const auto count_posts = [&](const char* name) {
+    count(
+        name, [&] { fake.set("HOLD", 1); }, post,
+        [&] {
+          settle();
+          require(poll(), "poll");
+        });
+  };
+  request = urma_test::read_request(queue, &local, &there, 7);
+  count_posts("post of a read");
+  request = write;
+  count_posts("post");
   count(
       "poll",
       [&] {

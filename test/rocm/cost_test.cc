@@ -18,7 +18,8 @@ namespace urma_test {
 namespace {
 
 // What was reached, and some more for other versions of the C library.
-const std::map<std::string, double> kBudgets = {{"post", 3300}, {"poll", 950}, {"empty poll", 330}};
+const std::map<std::string, double> kBudgets = {
+    {"post", 3300}, {"post of a read", 3300}, {"poll", 950}, {"empty poll", 330}};
 
 TEST(RocmCost, APostAndAPollKeepTheirBudgets) {
   const std::string valgrind = find_valgrind();
@@ -53,7 +54,7 @@ TEST(RocmCost, APostAndAPollKeepTheirBudgets) {
     for (const auto& [object, instructions] : counted.executed) {
       if (object.starts_with("liburma")) library += counted.of(object);
     }
-    std::printf("%-12s %7.1f of %.0f instructions, %.1f of them the library's own\n",
+    std::printf("%-15s %7.1f of %.0f instructions, %.1f of them the library's own\n",
                 counted.name.c_str(), cost, kBudgets.at(counted.name),
                 library / calls[counted.name]);
     EXPECT_GT(library, 10) << counted.name << ": less than it can be";

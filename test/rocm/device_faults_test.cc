@@ -3,7 +3,6 @@
 // What a runtime may do at its worst, and what becomes of requests then. Each process is its own
 // peer.
 #include <gtest/gtest.h>
-#include <poll.h>
 
 #include <array>
 #include <cerrno>
@@ -58,14 +57,6 @@ struct Self {
 
 void alone(const std::function<void()>& body) {
   run_one([&](Channel&) { body(); });
-}
-
-void wait_until(const std::function<bool()>& condition) {
-  const auto end = Clock::now() + seconds(10);
-  while (!condition()) {
-    if (Clock::now() > end) throw std::runtime_error("it has not become so");
-    ::poll(nullptr, 0, 1);
-  }
 }
 
 TEST(DeviceFaults, CompletionsComeInPostOrderHoweverCopiesEnd) {

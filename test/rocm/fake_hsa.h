@@ -18,18 +18,21 @@ extern "C" {
 // ENGINES        mask of the engines for copies; 3
 // DELAY_US       how long each copy takes
 // HOLD           1: copies begin only once it is 0 again
+// LET            so many begin all the same
 // REORDER        1: of those that could be executed, the last one is
 // FAIL_COPIES    so many of the next copies fail
 // REFUSE_COPIES  so many of the next are not even taken
 // HANG_MS        how long an attach takes
 // SHORT_ATTACH   1: what is attached is shorter than asked for
 // FAIL_LOCK      1: no memory can be locked
+// POOL_MIB       how much each pool has; 4096
 // INIT_STATUS    what hsa_init returns
 __attribute__((visibility("default"))) void fake_hsa_set(const char* name, long value);
 
 // Also COPIES, CHAINED (behind others), ON_ENGINES, BY_ENGINE_1, BY_ENGINE_2, UNDER_WAY, LOADS (of
 // signals, by the 64), SIGNALS (that stand), HANDLERS (ever asked for), ALLOCATIONS, ATTACHES
-// (begun), ATTACHED, DETACHED (ever), LOCKED.
+// (begun, of memory and of signals), ATTACHED, DETACHED (ever, also of signals), LOCKED, LOCKS
+// (ever).
 __attribute__((visibility("default"))) long fake_hsa_get(const char* name);
 
 // Between memory of any agent and the caller's own. False where there is none.

@@ -15,10 +15,11 @@ struct Setting {
   const char* name;
   long value;
 };
-constexpr Setting kSettings[] = {
-    {"GPUS", 1},          {"BAR", 0},       {"DMABUF", 1},      {"ENGINES", 3}, {"DELAY_US", 0},
-    {"HOLD", 0},          {"REORDER", 0},   {"FAIL_COPIES", 0}, {"HANG_MS", 0}, {"INIT_STATUS", 0},
-    {"REFUSE_COPIES", 0}, {"FAIL_LOCK", 0}, {"SHORT_ATTACH", 0}};
+constexpr Setting kSettings[] = {{"GPUS", 1},         {"BAR", 0},           {"DMABUF", 1},
+                                 {"ENGINES", 3},      {"DELAY_US", 0},      {"HOLD", 0},
+                                 {"REORDER", 0},      {"FAIL_COPIES", 0},   {"HANG_MS", 0},
+                                 {"INIT_STATUS", 0},  {"REFUSE_COPIES", 0}, {"FAIL_LOCK", 0},
+                                 {"SHORT_ATTACH", 0}, {"POOL_MIB", 4096},   {"LET", 0}};
 
 struct PoolKind {
   uint32_t flags;
@@ -178,7 +179,8 @@ hsa_status_t hsa_amd_memory_pool_get_info(hsa_amd_memory_pool_t pool,
       return HSA_STATUS_SUCCESS;
     case HSA_AMD_MEMORY_POOL_INFO_SIZE:
     case HSA_AMD_MEMORY_POOL_INFO_RUNTIME_ALLOC_GRANULE: {
-      const size_t bytes = what == HSA_AMD_MEMORY_POOL_INFO_SIZE ? 1ULL << 32 : 4096;
+      const auto pool_bytes = static_cast<size_t>(state().setting("POOL_MIB")) << 20;
+      const size_t bytes = what == HSA_AMD_MEMORY_POOL_INFO_SIZE ? pool_bytes : 4096;
       std::memcpy(value, &bytes, sizeof(bytes));
       return HSA_STATUS_SUCCESS;
     }

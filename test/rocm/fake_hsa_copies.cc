@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Signals of the fake, and its copies.
+// Copies of the fake, and what it calls when they have ended.
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -21,7 +21,7 @@ bool ready(const Task& task) {
 // With the mutex held; tasks.end() where none can be executed.
 std::deque<Task>::iterator choose() {
   auto& tasks = state().tasks;
-  if (state().numbers["HOLD"] != 0) return tasks.end();
+  if (state().numbers["HOLD"] != 0 && state().numbers["LET"] == 0) return tasks.end();
   if (state().numbers["REORDER"] == 0) return std::find_if(tasks.begin(), tasks.end(), ready);
   const auto last = std::find_if(tasks.rbegin(), tasks.rend(), ready);
   return last == tasks.rend() ? tasks.end() : std::prev(last.base());
@@ -37,6 +37,7 @@ void execute_copies() {
     }
     const Task task = std::move(*chosen);
     state().tasks.erase(chosen);
+    if (state().numbers["LET"] > 0) --state().numbers["LET"];
     const long delay = state().numbers["DELAY_US"];
     lock.unlock();
     if (delay != 0) std::this_thread::sleep_for(std::chrono::microseconds(delay));
@@ -99,8 +100,6 @@ hsa_status_t take(void* to, const void* from, size_t bytes, uint32_t dependencie
 
 }  // namespace
 
-Signal* signal_of(hsa_signal_t handle) { return reinterpret_cast<Signal*>(handle.handle); }
-
 // For as long as the process lives.
 void start_threads() {
   if (state().threads) return;
@@ -111,71 +110,9 @@ void start_threads() {
 
 }  // namespace fake_hsa
 
-using fake_hsa::signal_of;
 using fake_hsa::state;
 
 extern "C" {
-
-hsa_status_t hsa_signal_create(hsa_signal_value_t value, uint32_t /*consumers*/,
-                               const hsa_agent_t* /*list*/, hsa_signal_t* signal) {
-  auto* const made = new fake_hsa::Signal{{value}};
-  signal->handle = reinterpret_cast<uint64_t>(made);
-  state().count("SIGNALS");
-  return HSA_STATUS_SUCCESS;
-}
-
-hsa_status_t hsa_amd_signal_create(hsa_signal_value_t value, uint32_t consumers,
-                                   const hsa_agent_t* list, uint64_t /*attributes*/,
-                                   hsa_signal_t* signal) {
-  return hsa_signal_create(value, consumers, list, signal);
-}
-
-hsa_status_t hsa_signal_destroy(hsa_signal_t signal) {
-  delete signal_of(signal);
-  state().count("SIGNALS", -1);
-  return HSA_STATUS_SUCCESS;
-}
-
-hsa_signal_value_t hsa_signal_load_scacquire(hsa_signal_t signal) {
-  static std::atomic<long> loads{0};
-  if (loads.fetch_add(1) % 64 == 63) state().count("LOADS", 64);
-  return signal_of(signal)->value.load(std::memory_order_acquire);
-}
-
-void hsa_signal_store_relaxed(hsa_signal_t signal, hsa_signal_value_t value) {
-  signal_of(signal)->value.store(value, std::memory_order_relaxed);
-}
-
-hsa_signal_value_t hsa_signal_wait_scacquire(hsa_signal_t signal, hsa_signal_condition_t /*lt*/,
-                                             hsa_signal_value_t below, uint64_t timeout,
-                                             hsa_wait_state_t /*hint*/) {
-  std::unique_lock lock(state().mutex);
-  state().changed.wait_for(lock, std::chrono::nanoseconds(timeout),
-                           [&] { return signal_of(signal)->value.load() < below; });
-  return signal_of(signal)->value.load();
-}
-
-hsa_status_t hsa_amd_signal_async_handler(hsa_signal_t signal, hsa_signal_condition_t /*lt*/,
-                                          hsa_signal_value_t below, hsa_amd_signal_handler handler,
-                                          void* arg) {
-  const std::lock_guard lock(state().mutex);
-  state().handlers.push_back({signal_of(signal), below, handler, arg});
-  ++state().numbers["HANDLERS"];
-  fake_hsa::start_threads();
-  state().changed.notify_all();
-  return HSA_STATUS_SUCCESS;
-}
-
-hsa_status_t hsa_amd_ipc_signal_create(hsa_signal_t signal, hsa_amd_ipc_signal_t* handle) {
-  *handle = {};
-  std::memcpy(handle, &signal.handle, sizeof(signal.handle));
-  return HSA_STATUS_SUCCESS;
-}
-
-hsa_status_t hsa_amd_ipc_signal_attach(const hsa_amd_ipc_signal_t* /*handle*/,
-                                       hsa_signal_t* /*signal*/) {
-  return HSA_STATUS_ERROR_INVALID_ARGUMENT;
-}
 
 hsa_status_t hsa_amd_memory_async_copy(void* dst, hsa_agent_t /*dst_agent*/, const void* src,
                                        hsa_agent_t /*src_agent*/, size_t size,

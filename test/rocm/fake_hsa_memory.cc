@@ -19,7 +19,6 @@ namespace {
 
 constexpr uint64_t kPage = 4096;
 constexpr uint64_t kPoolsPerAgent = 16;
-constexpr uint32_t kHandleMagic = 0x46414b45;
 
 struct Shared {
   uint32_t magic;
@@ -59,6 +58,18 @@ void hang() {
   state().count("ATTACHES");
   std::this_thread::sleep_for(std::chrono::milliseconds(state().setting("HANG_MS")));
 }
+
+}  // namespace
+
+int open_shared(uint32_t pid, uint32_t fd) {
+  char path[64];
+  std::snprintf(path, sizeof(path), "/proc/%u/fd/%u", pid, fd);
+  const int found = ::open(path, O_RDWR | O_CLOEXEC);
+  hang();
+  return found;
+}
+
+namespace {
 
 hsa_status_t unmap(void* base, hsa_amd_pointer_type_t type) {
   std::unique_lock lock(state().mutex);
@@ -115,8 +126,11 @@ hsa_status_t hsa_amd_memory_pool_allocate(hsa_amd_memory_pool_t pool, size_t siz
   const uint64_t bytes = (size + fake_hsa::kPage - 1) / fake_hsa::kPage * fake_hsa::kPage;
   uint32_t flags = 0;
   hsa_amd_memory_pool_get_info(pool, HSA_AMD_MEMORY_POOL_INFO_GLOBAL_FLAGS, &flags);
+  size_t most = 0;
+  hsa_amd_memory_pool_get_info(pool, HSA_AMD_MEMORY_POOL_INFO_SIZE, &most);
+  if (size == 0 || size > most) return HSA_STATUS_ERROR_OUT_OF_RESOURCES;
   const int fd = ::memfd_create("fake-hsa", MFD_CLOEXEC);
-  if (size == 0 || fd < 0 || ::ftruncate(fd, static_cast<off_t>(bytes)) != 0 ||
+  if (fd < 0 || ::ftruncate(fd, static_cast<off_t>(bytes)) != 0 ||
       !fake_hsa::map(fd, bytes, pool.handle / fake_hsa::kPoolsPerAgent, flags,
                      HSA_EXT_POINTER_TYPE_HSA, ptr)) {
     return HSA_STATUS_ERROR_OUT_OF_RESOURCES;
@@ -166,6 +180,7 @@ hsa_status_t hsa_amd_memory_lock(void* host_ptr, size_t size, hsa_agent_t* /*age
   const std::lock_guard lock(state().mutex);
   state().locked.emplace(reinterpret_cast<uint64_t>(host_ptr), size);
   state().numbers["LOCKED"] = static_cast<long>(state().locked.size());
+  ++state().numbers["LOCKS"];
   *agent_ptr = static_cast<char*>(host_ptr) + kLockedAt;
   return HSA_STATUS_SUCCESS;
 }
@@ -204,10 +219,7 @@ hsa_status_t hsa_amd_ipc_memory_attach(const hsa_amd_ipc_memory_t* handle, size_
   if (shared.magic != fake_hsa::kHandleMagic || shared.bytes != len) {
     return HSA_STATUS_ERROR_INVALID_ARGUMENT;
   }
-  char path[64];
-  std::snprintf(path, sizeof(path), "/proc/%u/fd/%u", shared.pid, shared.fd);
-  const int fd = ::open(path, O_RDWR | O_CLOEXEC);
-  fake_hsa::hang();
+  const int fd = fake_hsa::open_shared(shared.pid, shared.fd);
   const uint64_t bytes = state().setting("SHORT_ATTACH") != 0 ? fake_hsa::kPage : len;
   if (fd < 0 ||
       !fake_hsa::map(fd, bytes, shared.agent, shared.flags, HSA_EXT_POINTER_TYPE_IPC, mapped)) {

@@ -35,6 +35,8 @@ struct Memory {
 struct Signal {
   std::atomic<hsa_signal_value_t> value;
 };
+// Of each handle that stands for something in another process.
+inline constexpr uint32_t kHandleMagic = 0x46414b45;
 
 struct Handler {
   Signal* signal;
@@ -72,12 +74,15 @@ struct State {
   std::multimap<uint64_t, uint64_t> locked;  // bytes by address
   std::deque<Task> tasks;
   std::vector<Handler> handlers;
+  std::map<Signal*, int> shared_signals;  // with the descriptor of the page that each lies in
   int initialised = 0;
   bool threads = false;
 };
 
 State& state();
 Signal* signal_of(hsa_signal_t handle);
+// As a runtime that waits for a peer, and what it finds then; -1 where that is nothing.
+int open_shared(uint32_t pid, uint32_t fd);
 // The threads that execute copies and call handlers; with the mutex held.
 void start_threads();
 

@@ -6,13 +6,26 @@
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 
 #include <cstdlib>
+#include <functional>
+#include <stdexcept>
 #include <vector>
 
+#include "test/process/harness.h"
 #include "test/rocm/fake_hsa.h"
 
 namespace urma_test {
+
+// Throws where it does not become so.
+inline void wait_until(const std::function<bool()>& condition) {
+  const auto end = Clock::now() + patience(seconds(10));
+  while (!condition()) {
+    if (Clock::now() > end) throw std::runtime_error("it has not become so");
+    ::poll(nullptr, 0, 1);
+  }
+}
 
 class FakeRuntime {
  public:

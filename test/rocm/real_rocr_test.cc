@@ -9,7 +9,9 @@
 #include <array>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <numeric>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -46,23 +48,35 @@ class RealRocrMemory : public ::testing::Test {
  protected:
   void SetUp() override {
     if (::access("/dev/kfd", F_OK) == 0) ::unsetenv("LD_LIBRARY_PATH");
+    // Each program of the suite is one child here, and has many tests.
+    ::setenv("URMA_TEST_PATIENCE", "5", 0);
+    // What Bazel says to this test is not for them.
+    for (const char* name : {"TEST_TOTAL_SHARDS", "TEST_SHARD_INDEX", "TEST_SHARD_STATUS_FILE",
+                             "TEST_PREMATURE_EXIT_FILE", "XML_OUTPUT_FILE"}) {
+      ::unsetenv(name);
+    }
     const std::string reason = why_not();
     if (!reason.empty()) GTEST_SKIP() << std::getenv("URMA_DEVICE") << " is not here: " << reason;
   }
 };
 
-class RealRocr : public RealRocrMemory, public ::testing::WithParamInterface<const char*> {};
+class RealRocr : public RealRocrMemory, public ::testing::WithParamInterface<std::string> {};
 
 TEST_P(RealRocr, RunsTheSuite) {
-  const char* const program = std::getenv(GetParam());
-  ASSERT_NE(program, nullptr);
-  Child child(GetParam(), {program, "--gtest_brief=1"});
+  Child child(GetParam(), {GetParam(), "--gtest_brief=1"});
   child.expect_success(seconds(240));
 }
 
-INSTANTIATE_TEST_SUITE_P(Programs, RealRocr,
-                         testing::Values("TWO_PROCESS", "LINES", "OPCODE_MATRIX"),
-                         [](const auto& info) { return std::string(info.param); });
+std::vector<std::string> programs() {
+  std::istringstream names(std::getenv("PROGRAMS"));
+  return {std::istream_iterator<std::string>(names), {}};
+}
+
+std::string name_of(const ::testing::TestParamInfo<std::string>& program) {
+  return program.param.substr(program.param.rfind('/') + 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(Programs, RealRocr, ::testing::ValuesIn(programs()), name_of);
 
 constexpr size_t kBytes = 4 << 20;
 

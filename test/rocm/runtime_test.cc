@@ -2,10 +2,15 @@
 //
 // Which devices there are, and why there are none: over whatever runtime is named.
 #include <gtest/gtest.h>
+#include <linux/capability.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <string>
 #include <vector>
@@ -63,6 +68,19 @@ void expect(const std::map<std::string, std::string>& variables,
   EXPECT_EQ(child.output(), "");
 }
 
+// What the driver says of each node: "0" where it is no GPU.
+std::vector<std::string> gpus_of_driver() {
+  std::vector<std::string> gpus;
+  std::error_code none;
+  for (const auto& node :
+       std::filesystem::directory_iterator("/sys/class/kfd/kfd/topology/nodes", none)) {
+    std::string id;
+    std::ifstream(node.path() / "gpu_id") >> id;
+    gpus.push_back(id);
+  }
+  return gpus;
+}
+
 std::string fake() { return std::getenv("FAKE_HSA"); }
 
 TEST(RocmRuntime, NoDriver) {
@@ -102,6 +120,43 @@ TEST(RocmRuntime, ThreeTimes) {
     for (int i = 0; i < 3; ++i) EXPECT_EQ(look().devices.size(), 1U);
   });
   child.expect_success();
+}
+
+// In a guest: Debian's runtime prints when it is started, which it is not for this.
+TEST(RocmRuntime, DriverWithoutGpu) {
+  const std::vector<std::string> gpus = gpus_of_driver();
+  if (gpus.empty()) GTEST_SKIP() << "this machine has no /dev/kfd";
+  if (gpus != std::vector<std::string>{"0"}) GTEST_SKIP() << "this machine has a GPU";
+  expect({}, {}, "this machine has no AMD GPU: the kernel module amdgpu knows none");
+  Child child("looks", [](Channel&) {
+    ::setenv("URMA_ROCM_CPU", "1", 1);
+    EXPECT_EQ(look().devices, std::vector<std::string>{"urma_hsa0"});
+  });
+  child.expect_success();
+}
+
+// In a guest: as a user who is in no group. Root without its capabilities is such a user, and may
+// still read what Bazel has built.
+TEST(RocmRuntime, NoPermission) {
+  if (gpus_of_driver() != std::vector<std::string>{"0"} || ::geteuid() != 0) {
+    GTEST_SKIP() << "only root takes away /dev/kfd, and only where nobody misses it";
+  }
+  struct stat before = {};
+  ASSERT_EQ(::stat("/dev/kfd", &before), 0);
+  ASSERT_EQ(::chmod("/dev/kfd", 0), 0);
+  Child child("looks", [](Channel&) {
+    __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+    const __user_cap_data_struct none[2] = {};
+    ASSERT_EQ(::syscall(SYS_capset, &header, none), 0);
+    ::setenv("URMA_ROCM_CPU", "1", 1);
+    const Found found = look();
+    EXPECT_TRUE(found.devices.empty());
+    EXPECT_NE(found.reason.find("become a member of the group render"), std::string::npos)
+        << found.reason;
+  });
+  child.expect_success();
+  EXPECT_EQ(child.output(), "");
+  EXPECT_EQ(::chmod("/dev/kfd", before.st_mode), 0);
 }
 
 // Debian's own runtime, where nothing stands in for its driver.

@@ -27,7 +27,8 @@ class Job:
     name: str
     guests: list
     cases: list
-    devices: bool = False  # Whether devices.sh comes first.
+    devices: bool = False  # Whether devices.sh comes first,
+    kfd: bool = False      # or kfd.sh.
     seconds: int = 300
     alone: bool = False  # Whether it measures, so that no other guest may run beside it.
 

@@ -14,6 +14,8 @@ SIW = ('siw0', {'URMA_DEVICE': 'urma_siw0'})
 TWO_DEVICES = ('rxe0 and rxe1', {'URMA_DEVICE': 'urma_rxe0', 'URMA_PEER_DEVICE': 'urma_rxe1',
                                  'URMA_TEST_LINK': 'net0'})
 SHM = ('shm', {'URMA_DEVICE': 'urma_shm0'})
+# The processors, as the HSA runtime has them.
+HSA = ('hsa0', {'URMA_DEVICE': 'urma_hsa0', 'URMA_ROCM_CPU': '1'})
 
 # What User Mode Linux cannot do. It has one processor: two programs that poll for each other take
 # turns of a millisecond, and show nothing of their progress in time. Each page that is pinned is
@@ -27,7 +29,7 @@ LACKING = {
 def tests(package, names, place, **options):
     """Bazel tests of a folder, in one of the places above."""
     where, environment = place
-    left_out = {} if place is SHM else LACKING
+    left_out = {} if place in (SHM, HSA) else LACKING
     return [test(f'//test/{package}:{name}_test', where, environment,
                  leave_out=':'.join(left_out.get(name, [])), **options)
             for name in names.split()]
@@ -138,6 +140,15 @@ JOBS = [
         *tests('process', 'atomics channel errors event kill mapping mapping_rights notify request '
                'unprivileged', SHM),
         *tests('conformance', 'lines two_process', SHM),
+    ]),
+    # Debian's ROCr over Debian's amdgpu, without a GPU. The runtime's calls for other processes end
+    # with a signal there: what is seen here as well is that nobody calls them.
+    Job('rocm', guests=['qemu'], kfd=True, seconds=900, cases=[
+        *tests('rocm', 'runtime', ('kfd', {}), only='*DriverWithoutGpu:*NoPermission'),
+        *tests('rocm', 'real_rocr_host', ('kfd', {}), only='RealRocrMemory.*', limit=20),
+        *tests('conformance', 'two_process', HSA, limit=20),
+        *tests('conformance', 'lines', HSA, limit=30),
+        *tests('conformance', 'opcode_matrix_copied', HSA, limit=30, only='*TwoProcessesToken'),
     ]),
     # A sanitizer in the guest; User Mode Linux has no room for its shadow.
     Job('sanitizer', guests=['qemu'], devices=True, cases=[

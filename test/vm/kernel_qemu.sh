@@ -14,6 +14,7 @@ readonly MODULES=(
   dummy sch_netem veth
   ib_uverbs rdma_rxe rdma_ucm
   crc32_generic crc32c_generic libcrc32c
+  amdgpu
 )
 
 # Copies MODULES and what they depend on from the image's folder, uncompressed: that is slow in

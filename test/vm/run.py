@@ -28,6 +28,7 @@ from jobs import JOBS  # pylint: disable=wrong-import-position
 HERE = os.path.dirname(os.path.realpath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 DEVICES = Case('devices', ['test/vm/devices.sh'], limit=30)
+KFD = Case('kfd', ['test/vm/kfd.sh'], limit=10)
 AT_ONCE = {'qemu': 1, 'uml': 2}  # Guests of a kind: one of QEMU's keeps two processors busy.
 STATUS = {0: 'PASSED', 124: 'TIMEOUT', 137: 'TIMEOUT'}
 KERNEL_LOG_LINES = 38
@@ -78,7 +79,8 @@ class Guest:
 
     def __init__(self, kind, job, folder):
         self.kind, self.job, self.folder = kind, job, folder
-        self.cases = ([DEVICES] if job.devices else []) + job.cases
+        self.first = [case for case, wanted in [(DEVICES, job.devices), (KFD, job.kfd)] if wanted]
+        self.cases = self.first + job.cases
         self.ended = ''  # Why there can be no results any more.
 
     def name(self, case):
@@ -93,7 +95,7 @@ class Guest:
         for number, case in enumerate(self.cases):
             words = ['run_case', str(number), str(case.limit * GUESTS[self.kind]), self.name(case)]
             words += program(case, bins, environments, test_filter)
-            lines.append(shlex.join(words) + (' || exit' if case is DEVICES else ''))
+            lines.append(shlex.join(words) + (' || exit' if case in self.first else ''))
         with open(self.path('job'), 'w', encoding='utf-8') as file:
             file.write('\n'.join(lines + ['exit 0', '']))
 

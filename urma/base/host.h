@@ -55,6 +55,10 @@ struct DeviceMemoryCalls {
   urma_status_t (*query)(const void* address, urma_ext_address_t* info);
   // Where an imported segment is attached, once that is clear; NULL where it is not.
   void* (*attached)(urma_target_seg_t* segment);
+  // As urma_ops_t::register_seg, of a signal: what peers are to call it is for the provider to say.
+  urma_target_seg_t* (*register_signal)(urma_context_t* ctx, urma_seg_cfg_t* cfg, uint64_t signal);
+  // As `attached`, of a signal; 0 where it is not.
+  uint64_t (*attached_signal)(urma_target_seg_t* segment);
 };
 
 // Takes what somebody has written to the file of a port's state, see docs/shm.md.
@@ -98,7 +102,7 @@ class Registry {
 
 }  // namespace urma
 
-inline constexpr uint32_t kUrmaHostVersion = 5;
+inline constexpr uint32_t kUrmaHostVersion = 6;
 
 // The versioned table. `runtime` is made by the first call of runtime(), which throws Error where
 // the runtime directory cannot be used.

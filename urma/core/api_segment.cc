@@ -7,6 +7,7 @@
 #include "urma/core/checks.h"
 #include "urma/core/core.h"
 #include "urma/core/export.h"
+#include "urma/core/registration.h"
 #include "urma_api.h"
 #include "urma_ext.h"
 
@@ -78,9 +79,6 @@ void fill_registration(urma_context_t* ctx, const urma_seg_cfg_t& cfg, urma_toke
   }
 }
 
-// What the provider does with a configuration that is complete.
-using Register = std::function<urma_target_seg_t*(urma_seg_cfg_t*)>;
-
 urma_target_seg_t* register_under(urma_context_t* ctx, urma_seg_cfg_t& cfg,
                                   urma_token_id_t* token_id, const Register& do_register) {
   urma_seg_cfg_t provider_cfg = cfg;
@@ -115,16 +113,6 @@ urma_target_seg_t* register_under_private(const char* call, urma_context_t* ctx,
   return tseg;
 }
 
-urma_target_seg_t* register_checked(const char* call, urma_context_t* ctx, urma_seg_cfg_t* seg_cfg,
-                                    const Register& do_register) {
-  if (!given(call, "seg_cfg", seg_cfg) || !check_seg_cfg(call, ctx, *seg_cfg)) return refused();
-  const bool given_token = seg_cfg->flag.bs.token_id_valid == URMA_TOKEN_ID_VALID;
-  return ctx->dev->type == URMA_TRANSPORT_UB && !given_token
-             ? register_under_private(call, ctx, *seg_cfg, do_register)
-             : register_under(ctx, *seg_cfg, given_token ? seg_cfg->token_id : nullptr,
-                              do_register);
-}
-
 void free_private_token(urma_token_id_t* token_id) {
   auto* free = slot<&urma_ops_t::free_token_id>("urma_unregister_seg", token_id);
   const urma_status_t status = free == nullptr ? URMA_EINVAL : free(token_id);
@@ -137,6 +125,17 @@ void free_private_token(urma_token_id_t* token_id) {
 }
 
 }  // namespace
+
+urma_target_seg_t* urma::core::register_checked(const char* call, urma_context_t* ctx,
+                                                urma_seg_cfg_t* seg_cfg,
+                                                const Register& do_register) {
+  if (!given(call, "seg_cfg", seg_cfg) || !check_seg_cfg(call, ctx, *seg_cfg)) return refused();
+  const bool given_token = seg_cfg->flag.bs.token_id_valid == URMA_TOKEN_ID_VALID;
+  return ctx->dev->type == URMA_TRANSPORT_UB && !given_token
+             ? register_under_private(call, ctx, *seg_cfg, do_register)
+             : register_under(ctx, *seg_cfg, given_token ? seg_cfg->token_id : nullptr,
+                              do_register);
+}
 
 // -------------------------------------------------------------------------------------------------
 // Token ids

@@ -193,6 +193,41 @@ urma_status_t urma_ext_attach_memory_handle(urma_context_t* ctx,
 // Specification: remote device programming, hsa_amd_ipc_close_memory_handle.
 urma_status_t urma_ext_close_memory_handle(urma_target_seg_t* attached);
 
+// Names a signal of the HSA runtime for another process of the same user. As
+// urma_ext_memory_handle; whoever has it may wait for the signal, and change it.
+typedef struct urma_ext_signal_handle {
+  urma_seg_t seg;
+  urma_token_t token;
+  uint32_t reserved[3];
+} urma_ext_signal_handle_t;
+
+// Makes a handle for a signal: `signal` is the `handle` of an hsa_signal_t that
+// hsa_amd_signal_create has made with HSA_AMD_SIGNAL_IPC. It stays the program's. *owned is what
+// stands behind the handle: the handle is good until urma_unregister_seg, and the signal must not
+// be destroyed before. Thread-safe.
+// Returns URMA_SUCCESS; URMA_EINVAL: an argument is NULL or 0, or the device is no agent;
+// URMA_FAIL: the runtime cannot share the signal, one line in the log says why.
+// Specification: remote device programming, hsa_amd_ipc_get_signal_handle.
+urma_status_t urma_ext_create_signal_handle(urma_context_t* ctx, uint64_t signal,
+                                            urma_ext_signal_handle_t* handle,
+                                            urma_target_seg_t** owned);
+
+// Attaches what a handle names, within URMA_ROCM_TIMEOUT_MS and some seconds for the owner's
+// answer: *signal is the `handle` of an hsa_signal_t of this process, for the runtime's calls, but
+// not for hsa_signal_destroy. What was attached stays good when the owner ends. Thread-safe.
+// Returns URMA_SUCCESS; URMA_EINVAL: an argument is NULL, or the device is no agent; URMA_FAIL: the
+// owner is gone, has ended the handle, or cannot share the signal.
+// Specification: remote device programming, hsa_amd_ipc_open_signal_handle.
+urma_status_t urma_ext_attach_signal_handle(urma_context_t* ctx,
+                                            const urma_ext_signal_handle_t* handle,
+                                            urma_target_seg_t** attached, uint64_t* signal);
+
+// Ends what urma_ext_attach_signal_handle has begun; nobody may wait for the signal any more.
+// Thread-safe.
+// Returns as urma_unimport_seg.
+// Specification: remote device programming, hsa_amd_ipc_close_signal_handle.
+urma_status_t urma_ext_close_signal_handle(urma_target_seg_t* attached);
+
 // Memory that another device may access while it is pinned. What is reserved is zero.
 typedef struct urma_ext_pinned {
   uint64_t va;

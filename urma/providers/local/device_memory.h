@@ -26,7 +26,7 @@ struct DeviceDescription {
   uint64_t bytes;       // of what is shared
   uint32_t handle[8];   // where no descriptor came along
   uint32_t has_fd;
-  uint32_t reserved;
+  uint32_t kind;  // of what is shared, as the engine has it; 0: memory
 };
 static_assert(std::is_trivially_copyable_v<DeviceDescription> && sizeof(DeviceDescription) == 72);
 

@@ -248,7 +248,10 @@ bool RemoteSegment::about_to_be_mapped() const {
 
 // NULL where there is none in that time.
 const Grant* RemoteSegment::wait_settled() {
-  const auto patience = std::chrono::nanoseconds(kAnswerPatienceNs + seg.len * kMovingNsPerByte);
+  const uint64_t attaching =
+      transport_->device() == nullptr ? 0 : transport_->device()->patience_ns();
+  const auto patience =
+      std::chrono::nanoseconds(kAnswerPatienceNs + attaching + seg.len * kMovingNsPerByte);
   std::unique_lock lock(mutex_);
   settled_.wait_for(lock, patience, [this] {
     return asked_ == ended_ && !mapping_.load(std::memory_order_relaxed);

@@ -21,18 +21,26 @@ class View final : public local::DeviceView {
       : attachment_(std::move(attachment)), offset_(offset) {}
   char* start() const override { return static_cast<char*>(attachment_->memory.base) + offset_; }
   bool is_host_memory() const override { return attachment_->host_memory; }
+  Kind kind() const { return static_cast<Kind>(attachment_->memory.kind); }
 
  private:
   const std::shared_ptr<const Attachment> attachment_;
   const uint64_t offset_;
 };
 
+hsa_signal_t signal_of(const Attached& signal) { return {reinterpret_cast<uint64_t>(signal.base)}; }
+
 void let_go(const HsaApi& api, const Attached& memory) {
   if (memory.base == nullptr) return;
-  const auto status = memory.interop ? api.hsa_amd_interop_unmap_buffer(memory.base)
-                                     : api.hsa_amd_ipc_memory_detach(memory.base);
+  hsa_status_t status;
+  if (memory.kind == kSignal) {
+    status = api.hsa_signal_destroy(signal_of(memory));
+  } else {
+    status = memory.interop ? api.hsa_amd_interop_unmap_buffer(memory.base)
+                            : api.hsa_amd_ipc_memory_detach(memory.base);
+  }
   if (status != HSA_STATUS_SUCCESS) {
-    URMA_LOG_LIMITED(WARNING, "detaching a peer's memory: {}", status_text(api, status));
+    URMA_LOG_LIMITED(WARNING, "detaching what is a peer's: {}", status_text(api, status));
   }
 }
 
@@ -47,9 +55,26 @@ void check_size(const HsaApi& api, uint64_t needed, Attached* memory) {
   memory->why = urma::format("it has {} bytes, and its owner says {}", memory->bytes, needed);
 }
 
+Attached attach_signal(const HsaApi& api, const local::DeviceDescription& description) {
+  Attached made;
+  made.kind = kSignal;
+  made.bytes = kSignalBytes;
+  hsa_amd_ipc_signal_t handle = {};
+  std::memcpy(&handle, description.handle, sizeof(handle));
+  hsa_signal_t signal = {};
+  const auto status = api.hsa_amd_ipc_signal_attach(&handle, &signal);
+  if (status == HSA_STATUS_SUCCESS) {
+    made.base = reinterpret_cast<void*>(signal.handle);
+  } else {
+    made.why = status_text(api, status);
+  }
+  return made;
+}
+
 // May take any time.
 Attached attach_now(const HsaApi& api, std::vector<hsa_agent_t> agents,
                     const local::DeviceDescription& description, const Fd& fd) {
+  if (description.kind == kSignal) return attach_signal(api, description);
   Attached made;
   hsa_status_t status;
   if (fd.valid()) {
@@ -86,8 +111,10 @@ struct Attachments::Alive {
 };
 
 Attachment::~Attachment() {
-  copies->settle(reinterpret_cast<uint64_t>(memory.base), memory.bytes);
-  places->remove(reinterpret_cast<uint64_t>(memory.base), place);
+  if (memory.kind == kMemory) {
+    copies->settle(reinterpret_cast<uint64_t>(memory.base), memory.bytes);
+    places->remove(reinterpret_cast<uint64_t>(memory.base), place);
+  }
   let_go(*api, memory);
 }
 
@@ -104,6 +131,10 @@ Attachments::Attachments(const HsaApi* api, const Topology* topology, Places* pl
 }
 
 Attachments::~Attachments() = default;
+
+Kind Attachments::kind_of(const local::DeviceView& view) {
+  return static_cast<const View&>(view).kind();
+}
 
 void Attachments::stop() {
   {
@@ -149,7 +180,11 @@ void Attachments::attach(const std::shared_ptr<const void>& connection,
     start(key, description, std::move(fd));
     return URMA_SUCCESS;
   });
-  if (status != URMA_SUCCESS) finish(key, serials_, {nullptr, 0, false, "no thread is to be had"});
+  if (status != URMA_SUCCESS) {
+    Attached none;
+    none.why = "no thread is to be had";
+    finish(key, serials_, none);
+  }
 }
 
 // On a thread of its own, which may outlive all that it does not own: the runtime may wait for a
@@ -184,33 +219,40 @@ void Attachments::finish(const Key& key, uint64_t serial, Attached result) {
   attempts_.erase(found);
   service_->cancel(attempt.timer);
   if (result.base == nullptr) {
-    URMA_LOG_LIMITED(WARNING,
-                     "a peer's memory cannot be attached: {}; both processes need the same pid and "
-                     "network namespaces, and see HSA_ENABLE_IPC_MODE_LEGACY",
-                     result.why);
+    URMA_LOG_LIMITED(
+        WARNING,
+        "what a peer shares cannot be attached: {}; both processes need the same pid and "
+        "network namespaces, and see HSA_ENABLE_IPC_MODE_LEGACY",
+        result.why);
     for (const Waiting& waiting : attempt.waiting) {
       waiting.attached(nullptr, URMA_CR_REM_ACCESS_ABORT_ERR);
     }
     return;
   }
-  hsa_amd_pointer_info_t info = {};
-  info.size = sizeof(info);
-  api_->hsa_amd_pointer_info(result.base, &info, nullptr, nullptr, nullptr);
-  const Agent* owner = topology_->find(info.agentOwner);
   const auto attachment = std::make_shared<Attachment>();
   attachment->api = api_;
   attachment->places = places_;
   attachment->copies = copies_;
   attachment->connection = std::move(attempt.connection);
   attachment->memory = result;
-  // Memory of a GPU is left to the engines: what is attached need not be mapped for the CPU.
-  attachment->host_memory = owner != nullptr && !owner->gpu && !result.interop;
-  const hsa_agent_t agent = owner != nullptr ? owner->handle : topology_->engines().front();
-  attachment->place =
-      places_->add({reinterpret_cast<uint64_t>(result.base), result.bytes,
-                    reinterpret_cast<uint64_t>(result.base), agent, attachment->host_memory});
+  if (result.kind == kMemory) place(attachment.get());
   known_[key] = attachment;
   for (const Waiting& waiting : attempt.waiting) answer(attachment, waiting);
+}
+
+// Tells the engines of memory that was attached.
+void Attachments::place(Attachment* attachment) {
+  const Attached& memory = attachment->memory;
+  hsa_amd_pointer_info_t info = {};
+  info.size = sizeof(info);
+  api_->hsa_amd_pointer_info(memory.base, &info, nullptr, nullptr, nullptr);
+  const Agent* owner = topology_->find(info.agentOwner);
+  // Memory of a GPU is left to the engines: what is attached need not be mapped for the CPU.
+  attachment->host_memory = owner != nullptr && !owner->gpu && !memory.interop;
+  const hsa_agent_t agent = owner != nullptr ? owner->handle : topology_->engines().front();
+  attachment->place =
+      places_->add({reinterpret_cast<uint64_t>(memory.base), memory.bytes,
+                    reinterpret_cast<uint64_t>(memory.base), agent, attachment->host_memory});
 }
 
 void Attachments::time_out(const Key& key, uint64_t serial) {
@@ -219,7 +261,7 @@ void Attachments::time_out(const Key& key, uint64_t serial) {
   Attempt attempt = std::move(found->second);
   attempts_.erase(found);
   URMA_LOG_LIMITED(WARNING,
-                   "a peer's memory was not attached within {} ms (URMA_ROCM_TIMEOUT_MS): the "
+                   "what a peer shares was not attached within {} ms (URMA_ROCM_TIMEOUT_MS): the "
                    "requests that need it end",
                    patience_ns_ / 1'000'000);
   for (const Waiting& waiting : attempt.waiting) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Memory of other processes that is attached here.
+// Memory and signals of other processes that are attached here.
 #ifndef URMA_PROVIDERS_ROCM_ATTACHMENTS_H_
 #define URMA_PROVIDERS_ROCM_ATTACHMENTS_H_
 
@@ -20,15 +20,21 @@
 
 namespace urma::rocm {
 
+// DeviceDescription::kind.
+enum Kind : uint32_t { kMemory = 0, kSignal = 1 };
+// What importers see of a signal: a name of so many bytes.
+inline constexpr uint64_t kSignalBytes = 8;
+
 // What a runtime call on a thread of its own has found out.
 struct Attached {
-  void* base = nullptr;
+  void* base = nullptr;  // of a signal: its handle
   uint64_t bytes = 0;
+  uint32_t kind = kMemory;
   bool interop = false;  // how it is to be let go of
   std::string why;       // where it could not be attached
 };
 
-// One allocation of a peer, attached as a whole.
+// One allocation of a peer, attached as a whole, or one signal.
 struct Attachment {
   const HsaApi* api;
   Places* places;
@@ -36,8 +42,8 @@ struct Attachment {
   // Its address names it as long as this is here.
   std::shared_ptr<const void> connection;
   Attached memory;
-  bool host_memory;
-  Places::Id place;
+  bool host_memory = false;
+  Places::Id place = 0;  // of memory
 
   Attachment() = default;
   Attachment(const Attachment&) = delete;
@@ -57,6 +63,8 @@ class Attachments {
               local::DeviceEngine::OnAttached attached);
   // Ends all that is under way; what comes later is let go of.
   void stop();
+  // Any thread. Of a view that came from here.
+  static Kind kind_of(const local::DeviceView& view);
 
  private:
   // The connection, and the generation of the peer's allocation.
@@ -78,6 +86,7 @@ class Attachments {
 
   void start(const Key& key, const local::DeviceDescription& description, Fd fd);
   void finish(const Key& key, uint64_t serial, Attached result);
+  void place(Attachment* attachment);
   void time_out(const Key& key, uint64_t serial);
   static void answer(const std::shared_ptr<const Attachment>& attachment, const Waiting& waiting);
 

@@ -51,6 +51,25 @@ void Engine::stop() {
   });
 }
 
+std::unique_ptr<SharedSignal> Engine::share_signal(hsa_signal_t signal) {
+  if (!settings_.share) {
+    fail(URMA_EINVAL,
+         "ext_create_signal_handle: signals are not shared where there is no GPU; "
+         "URMA_ROCM_IPC=on shares them where the runtime can");
+  }
+  auto made = std::make_unique<SharedSignal>();
+  const auto status = api_->hsa_amd_ipc_signal_create(signal, &made->handle);
+  if (status != HSA_STATUS_SUCCESS) {
+    fail(URMA_EINVAL,
+         "ext_create_signal_handle: hsa_amd_ipc_signal_create of signal {:#x}: {}; make it by "
+         "hsa_amd_signal_create with HSA_AMD_SIGNAL_IPC",
+         signal.handle, status_text(*api_, status));
+  }
+  const std::lock_guard lock(mutex_);
+  made->generation = ++generations_;
+  return made;
+}
+
 std::unique_ptr<Segment> Engine::make_segment() { return std::make_unique<RocmSegment>(); }
 
 // The runtime decides whose memory it is: what it does not know is the program's own.
@@ -230,8 +249,18 @@ void Engine::freed(uint64_t base) {
 
 // What was written by enter() stays as it is while the segment stands.
 bool Engine::describe(const Segment& segment, local::DeviceDescription* description, int* fd) {
-  const auto& allocation = static_cast<const RocmSegment&>(segment).allocation;
-  if (!allocation->shared) return false;
+  const auto& told = static_cast<const RocmSegment&>(segment);
+  if (told.signal != nullptr) {
+    description->kind = kSignal;
+    description->generation = told.signal->generation;
+    description->bytes = kSignalBytes;
+    static_assert(sizeof(description->handle) == sizeof(told.signal->handle));
+    std::memcpy(description->handle, &told.signal->handle, sizeof(description->handle));
+    return true;
+  }
+  const auto& allocation = told.allocation;
+  // Another segment of the allocation may be there for peers: this one need not be.
+  if (!allocation->shared || segment.access == 0) return false;
   description->generation = allocation->generation;
   description->offset = segment.base - allocation->base;
   description->bytes = allocation->bytes;

@@ -43,8 +43,16 @@ struct Allocation {
   std::vector<RocmSegment*> segments;
 };
 
+// A signal that other processes may attach.
+struct SharedSignal {
+  hsa_amd_ipc_signal_t handle = {};
+  uint64_t generation = 0;
+  alignas(kSignalBytes) char name[kSignalBytes] = {};  // its address is what peers call it
+};
+
 struct RocmSegment : Segment {
   std::shared_ptr<Allocation> allocation;  // of device memory
+  std::unique_ptr<SharedSignal> signal;    // where it is no memory at all
   void* locked = nullptr;                  // host memory, as the program calls it
   Places::Id place = 0;
 };
@@ -66,6 +74,8 @@ class Engine final : public local::DeviceEngine {
   void start(local::Transport* transport);
   void stop();
 
+  // Makes a handle for it, which is what a segment stands for then. Throws Error.
+  std::unique_ptr<SharedSignal> share_signal(hsa_signal_t signal);
   std::unique_ptr<Segment> make_segment() override;
   void enter(Segment* segment) override;
   void entered(Segment* segment) override;

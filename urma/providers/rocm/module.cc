@@ -106,14 +106,45 @@ urma_status_t query_memory(const void* address, urma_ext_address_t* info) {
   });
 }
 
+// Where it is attached, once that is clear; 0 where it is not, or is something else.
+uint64_t attached_as(Kind kind, urma_target_seg_t* segment) {
+  auto* const remote = static_cast<local::RemoteSegment*>(segment);
+  const uint64_t found = remote->wait_attached();
+  const local::Grant* const granted = remote->grant();
+  if (found == 0 || granted->device == nullptr) return 0;
+  if (Attachments::kind_of(*granted->device) != kind) return 0;
+  // A part of a signal is none.
+  const bool whole = found == reinterpret_cast<uint64_t>(granted->device->start());
+  return kind == kMemory || whole ? found : 0;
+}
+
 void* attached_memory(urma_target_seg_t* segment) {
-  return guarded(URMA_LOG_SITE, [&] {
-    return reinterpret_cast<void*>(static_cast<local::RemoteSegment*>(segment)->wait_attached());
+  return guarded(URMA_LOG_SITE,
+                 [&] { return reinterpret_cast<void*>(attached_as(kMemory, segment)); });
+}
+
+urma_target_seg_t* register_signal(urma_context_t* ctx, urma_seg_cfg_t* cfg, uint64_t signal) {
+  return guarded(URMA_LOG_SITE, [&]() -> urma_target_seg_t* {
+    Machinery& machinery = *provider->machinery;
+    auto shared = machinery.engine.share_signal({signal});
+    cfg->va = reinterpret_cast<uint64_t>(shared->name);
+    cfg->len = kSignalBytes;
+    return static_cast<Context*>(ctx)->register_foreign(cfg, [&](Segment* segment) {
+      static_cast<RocmSegment*>(segment)->signal = std::move(shared);
+      segment->device_len = std::exchange(segment->len, 0);
+      machinery.transport.segments().add(segment);
+    });
   });
 }
 
+uint64_t attached_signal(urma_target_seg_t* segment) {
+  uint64_t found = 0;
+  guarded(URMA_LOG_SITE, [&] { found = attached_as(kSignal, segment); });
+  return found;
+}
+
 constexpr DeviceMemoryCalls kMemoryCalls = {allocate_memory, deallocate_memory, query_memory,
-                                            attached_memory};
+                                            attached_memory, register_signal,   attached_signal};
 
 void add_devices(const Machinery& machinery) {
   const auto eids = machinery.transport.eids();

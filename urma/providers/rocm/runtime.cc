@@ -16,6 +16,7 @@ namespace {
 
 constexpr char kUsualLibrary[] = "libhsa-runtime64.so.1";
 constexpr char kDriver[] = "/dev/kfd";
+constexpr char kNodesOfDriver[] = "/sys/class/kfd/kfd/topology/nodes/*/gpu_id";
 
 // Why the runtime has not found what it needs: nearly always something that can be seen from here.
 std::string look_at_machine() {
@@ -41,6 +42,20 @@ std::string look_at_machine() {
   return found;
 }
 
+// Whether the driver names its nodes, and none of them is a GPU. What may not be read may be one.
+bool driver_has_no_gpu() {
+  glob_t nodes = {};
+  const bool found = ::glob(kNodesOfDriver, 0, nullptr, &nodes) == 0;
+  bool none = found;
+  for (size_t i = 0; i < nodes.gl_pathc && none; ++i) {
+    const Fd node(::open(nodes.gl_pathv[i], O_RDONLY | O_CLOEXEC));
+    char id[2] = {};
+    none = node.valid() && ::read(node.get(), id, sizeof(id)) == 2 && id[0] == '0' && id[1] == '\n';
+  }
+  ::globfree(&nodes);
+  return none;
+}
+
 std::string because(std::string what) {
   const std::string machine = look_at_machine();
   if (!machine.empty()) what += "; " + machine;
@@ -54,6 +69,13 @@ std::unique_ptr<HsaRuntime> HsaRuntime::open(const std::string& library, bool wi
   why->clear();
   if (library.empty() && ::access(kDriver, F_OK) != 0) {
     *why = "this machine has no AMD GPU: there is no /dev/kfd (kernel module amdgpu)";
+    return nullptr;
+  }
+  // Where it has nothing to do the runtime is not started: it makes threads, and prints.
+  if (library.empty() && !with_cpus && driver_has_no_gpu()) {
+    *why =
+        "this machine has no AMD GPU: the kernel module amdgpu knows none (URMA_ROCM_CPU=1 makes "
+        "devices of its CPUs)";
     return nullptr;
   }
   HsaApi api;
