@@ -26,6 +26,8 @@ constexpr int kRequestsPerTurn = 64;
 constexpr int kAcceptsPerTurn = 64;
 // One for each provider and some that are about to close; more is no program's need.
 constexpr size_t kMaxConnectionsPerProcess = 16;
+// Of all processes in other pid namespaces together, which cannot be told apart.
+constexpr size_t kMaxConnectionsOfStrangers = 1024;
 constexpr uint64_t kHelloTimeoutNs = 1'000'000'000;
 // How long nobody is accepted where the kernel has no means for another connection.
 constexpr uint64_t kPauseNs = 10'000'000;
@@ -426,7 +428,9 @@ void Server::admit(Fd socket) {
   const auto connections = std::count_if(clients_.begin(), clients_.end(), [&](const auto& entry) {
     return entry.second.client->pid() == client->pid();
   });
-  if (static_cast<size_t>(connections) >= kMaxConnectionsPerProcess) {
+  const bool stranger = client->pid() == 0;
+  const size_t most = stranger ? kMaxConnectionsOfStrangers : kMaxConnectionsPerProcess;
+  if (static_cast<size_t>(connections) >= most) {
     URMA_LOG_LIMITED(WARNING, "process {} is refused: it has {} connections already", client->pid(),
                      connections);
     return;
