@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "jetty/transport.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "jetty/network.h"
@@ -152,6 +153,12 @@ void Transport::quiesce() {
 void Transport::visit_receivers(const std::function<void(Receiver&)>& visit) {
   const std::lock_guard lock(endpoints_mutex_);
   for (Receiver* receiver : receivers_) visit(*receiver);
+}
+
+bool Transport::find_sender(const std::function<bool(Sender&)>& visit) {
+  const std::lock_guard lock(senders_mutex_);
+  return std::any_of(senders_.begin(), senders_.end(),
+                     [&](Sender* sender) { return visit(*sender); });
 }
 
 void Transport::add_sender(Sender* sender) {

@@ -118,6 +118,8 @@ class Transport : public ProgressDomain {
   // Calls visit(receiver) for each; none of them can go meanwhile.
   void visit_receivers(const std::function<void(Receiver&)>& visit);
 
+  // Calls visit(sender) for each until one returns true; none of them can go meanwhile.
+  bool find_sender(const std::function<bool(Sender&)>& visit);
   void add_sender(Sender* sender);
   void remove_sender(Sender* sender);
 

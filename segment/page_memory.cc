@@ -10,6 +10,7 @@
 #include <cerrno>
 
 #include "segment/kernel_abi.h"
+#include "segment/shared_memory.h"
 #include "urma_opcode.h"
 
 namespace urma {
@@ -22,12 +23,6 @@ bool would_starve_program(int fd) {
   rlimit limit;
   return ::getrlimit(RLIMIT_NOFILE, &limit) != 0 ||
          static_cast<rlim_t>(fd) >= limit.rlim_cur - limit.rlim_cur / 4;
-}
-
-// The kernel kills a process that makes a file longer than this.
-bool over_file_limit(uint64_t bytes) {
-  rlimit limit;
-  return ::getrlimit(RLIMIT_FSIZE, &limit) != 0 || bytes > limit.rlim_cur;
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <linux/magic.h>
 #include <linux/memfd.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
@@ -36,6 +37,11 @@ bool sealed_size(int fd) {
          system.f_type == TMPFS_MAGIC;
 }
 
+bool over_file_limit(uint64_t bytes) {
+  rlimit limit;
+  return ::getrlimit(RLIMIT_FSIZE, &limit) != 0 || bytes > limit.rlim_cur;
+}
+
 SharedMemory SharedMemory::create(const char* name, size_t bytes, PeerMay peer) {
   return create(name, bytes, peer, bytes);
 }
@@ -43,6 +49,9 @@ SharedMemory SharedMemory::create(const char* name, size_t bytes, PeerMay peer) 
 SharedMemory SharedMemory::create(const char* name, size_t bytes, PeerMay peer, size_t backed) {
   Fd fd(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd.valid()) fail_errno(URMA_ENOMEM, urma::format("making shared memory '{}'", name));
+  if (over_file_limit(bytes)) {
+    fail(URMA_ENOMEM, "shared memory '{}' of {} bytes is over RLIMIT_FSIZE; raise it", name, bytes);
+  }
   // Reserved now, so that a full memory is an error here and not a signal at first touch.
   if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0 ||
       (backed != 0 && ::fallocate(fd.get(), 0, 0, static_cast<off_t>(backed)) != 0)) {

@@ -5,6 +5,7 @@
 #define SEGMENT_SHARED_MEMORY_H_
 
 #include <cstddef>
+#include <cstdint>
 
 #include "urma/base/fd.h"
 
@@ -13,6 +14,9 @@ namespace urma {
 // True where nobody can resize the memory behind the descriptor, so that no access to it faults:
 // a sealed memfd, not of the pool of huge pages, which can be empty when a page is needed.
 bool sealed_size(int fd);
+
+// True where the kernel kills a process that makes a file so long (RLIMIT_FSIZE).
+bool over_file_limit(uint64_t bytes);
 
 enum class PeerMay { kRead, kWrite };
 

@@ -111,10 +111,17 @@ SegmentIds ids_of(Regions& regions) {
   return ids;
 }
 
-// This suite runs twice: with memory that is mapped where that is possible, and with copies only.
+// This suite runs with memory that is mapped where that is possible, with copies by the kernel, and
+// with staged ones.
 bool in_place() {
   const char* setting = std::getenv("URMA_SHM_INPLACE");
   return setting == nullptr || std::string(setting) != "0";
+}
+
+urma_ext_path_t path_of_copies() {
+  const char* setting = std::getenv("URMA_SHM_COPY");
+  return setting != nullptr && std::string(setting) == "staged" ? URMA_EXT_PATH_STAGED
+                                                                : URMA_EXT_PATH_COPIED;
 }
 
 // Whole pages of private memory are mapped, unless the kernel lets nobody hold them still. Between
@@ -131,7 +138,7 @@ void expect_path(urma_target_seg_t* segment, size_t length) {
   } else if (in_place() && parts[0].reason != URMA_EXT_REASON_NO_FREEZE) {
     EXPECT_EQ(parts[0].path, URMA_EXT_PATH_MAPPED) << urma_ext_reason_text(parts[0].reason);
   } else {
-    EXPECT_EQ(parts[0].path, URMA_EXT_PATH_COPIED);
+    EXPECT_EQ(parts[0].path, path_of_copies());
   }
 }
 

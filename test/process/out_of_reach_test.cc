@@ -68,12 +68,16 @@ TEST_F(OutOfReachTest, NoRequestMissesTheMappingThatItWaitsFor) {
       "importer",
       [](Channel& channel) {
         refuse(SYS_pidfd_open, ENOSYS);
-        for (uint64_t i = 0; i < kSegments; ++i) {
-          Importer peer(channel.receive<Offer>(), /*mapped=*/false);
+        Importer peer(channel.receive<Offer>(), /*mapped=*/false);
+        // A request that missed its mapping would be staged otherwise, and fails now.
+        refuse(SYS_memfd_create, ENOSYS);
+        ASSERT_EQ(peer.try_write(0, 1), URMA_CR_SUCCESS);
+        for (uint64_t i = 1; i < kSegments; ++i) {
+          peer.import_again(channel.receive<Offer>().segment, /*mapped=*/false);
           ASSERT_EQ(peer.try_write(0, i + 1), URMA_CR_SUCCESS) << "segment " << i;
-          peer.close();
         }
         channel.sync();
+        peer.close();
       });
 }
 

@@ -185,7 +185,7 @@ TEST_F(HostileMessageTest, AtomicsThatDoNotExistAreRefused) {
   pair.connect();
   alignas(16) char memory[64] = {};
   urma_target_seg_t* writable = pair.owner.add(memory, 32, URMA_ACCESS_READ | URMA_ACCESS_WRITE);
-  pair.owner.add(memory + 32, 32);
+  urma_target_seg_t* all = pair.owner.add(memory + 32, 32);
   RawPeer peer(pair.owner);
   ASSERT_EQ(peer.greet(), Answer::kAccepted);
   const auto ask = [&](uint32_t opcode, uint32_t bytes, uint64_t offset, uint64_t index_shift = 0) {
@@ -210,6 +210,9 @@ TEST_F(HostileMessageTest, AtomicsThatDoNotExistAreRefused) {
   for (const uint32_t bytes : {0u, 3u, 32u}) {
     EXPECT_EQ(ask(URMA_OPC_WRITE_ATOMIC, bytes, 32, 1), Answer::kMalformed);
   }
+  EXPECT_EQ(ask(URMA_OPC_WRITE_ATOMIC, 8, 8), Answer::kNoAccess) << "it was not granted";
+  ASSERT_EQ(peer.import(*writable), Answer::kAccepted);
+  ASSERT_EQ(peer.import(*all), Answer::kAccepted);
   // Each by its own right: the first segment grants writes, no atomics.
   EXPECT_EQ(ask(URMA_OPC_SWAP, 8, 0), Answer::kNoAccess);
   EXPECT_EQ(ask(URMA_OPC_WRITE_ATOMIC, 8, 8), Answer::kAccepted);

@@ -87,44 +87,6 @@ TEST_F(HostilePeerTest, DescriptorsWithAMessageOfAnotherSizeAreClosed) {
   }
 }
 
-// An owner of queues and segments that are not there.
-class RawOwner : public Host {
- public:
-  // The next connection, with the greeting answered.
-  RawSocket accept(const std::vector<int>& more_descriptors = {}) {
-    Fd accepted;
-    const auto accept_one = [&] {
-      accepted.reset(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-      return accepted.valid();
-    };
-    if (!eventually(accept_one)) throw std::runtime_error("nobody connects");
-    RawSocket peer(std::move(accepted));
-    Request hello;
-    EXPECT_TRUE(peer.receive(&hello, sizeof(hello)));
-    Reply welcome = {};
-    welcome.number = hello.number;
-    std::vector<int> descriptors = {words_.fd()};
-    descriptors.insert(descriptors.end(), more_descriptors.begin(), more_descriptors.end());
-    EXPECT_TRUE(peer.send(&welcome, sizeof(welcome), descriptors));
-    return peer;
-  }
-  urma_jfr_id_t queue() { return {runtime().eids()[0], runtime().uasid(), id()}; }
-  urma_seg_t segment() {
-    urma_seg_t segment = {};
-    segment.ubva = {runtime().eids()[0], runtime().uasid(), 4096};
-    segment.len = 4096;
-    segment.token_id = id();
-    return segment;
-  }
-
- private:
-  uint32_t id() { return runtime().slot() << 16 | 1; }
-
-  const Fd listener_ = listen_at(runtime().dir_fd(), socket_name().c_str());
-  const SharedMemory words_ =
-      SharedMemory::create("urma-segments", SegmentTable::kSharedBytes, PeerMay::kRead, 0);
-};
-
 // Answers the request that an import makes, with so many descriptors, and ends everything.
 void answer_an_import(size_t with_greeting, size_t with_answer) {
   RawOwner owner;

@@ -94,6 +94,12 @@ class RawPeer : public RawSocket {
     descriptors.insert(descriptors.end(), wakeup.begin(), wakeup.end());
     return ask(open, descriptors);
   }
+  Answer import(const urma_target_seg_t& segment) {
+    Request import = request(RequestType::kImportSegment);
+    import.import_segment = {segment.seg.ubva.eid, segment.seg.ubva.va, segment.seg.len,
+                             segment.seg.token_id, 0};
+    return ask(import);
+  }
   bool close_ring(uint32_t number) {
     Request close = request(RequestType::kCloseRing);
     close.close_ring.ring = number;
@@ -115,6 +121,44 @@ class RawPeer : public RawSocket {
     if (!eventually(connect)) throw std::runtime_error("the owner takes no connection");
     return socket;
   }
+};
+
+// An owner of queues and segments that are not there.
+class RawOwner : public Host {
+ public:
+  // The next connection, with the greeting answered.
+  RawSocket accept(const std::vector<int>& more_descriptors = {}) {
+    Fd accepted;
+    const auto accept_one = [&] {
+      accepted.reset(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+      return accepted.valid();
+    };
+    if (!eventually(accept_one)) throw std::runtime_error("nobody connects");
+    RawSocket peer(std::move(accepted));
+    Request hello;
+    EXPECT_TRUE(peer.receive(&hello, sizeof(hello)));
+    Reply welcome = {};
+    welcome.number = hello.number;
+    std::vector<int> descriptors = {words_.fd()};
+    descriptors.insert(descriptors.end(), more_descriptors.begin(), more_descriptors.end());
+    EXPECT_TRUE(peer.send(&welcome, sizeof(welcome), descriptors));
+    return peer;
+  }
+  urma_jfr_id_t queue() { return {runtime().eids()[0], runtime().uasid(), id()}; }
+  urma_seg_t segment() {
+    urma_seg_t segment = {};
+    segment.ubva = {runtime().eids()[0], runtime().uasid(), 4096};
+    segment.len = 4096;
+    segment.token_id = id();
+    return segment;
+  }
+
+ private:
+  uint32_t id() { return runtime().slot() << 16 | 1; }
+
+  const Fd listener_ = listen_at(runtime().dir_fd(), socket_name().c_str());
+  const SharedMemory words_ =
+      SharedMemory::create("urma-segments", SegmentTable::kSharedBytes, PeerMay::kRead, 0);
 };
 
 }  // namespace urma::local

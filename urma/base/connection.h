@@ -34,7 +34,7 @@ class Connection {
   Fd release() { return std::move(socket_); }
   PeerCredentials credentials() const;
   // Opens the process at the other end. Throws Error where that fails, or the peer has gone
-  // meanwhile, so that its pid may mean another process; invalid where the kernel knows no pidfd.
+  // meanwhile, so that its pid may mean another process; invalid where the kernel gives no pidfd.
   Fd open_peer() const;
 
   enum class Sent { kAll, kQueued, kClosed };

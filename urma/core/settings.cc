@@ -43,6 +43,10 @@ constexpr SettingRow kRows[] = {
      "bytes of a message ring of the shm provider, rounded down to a power of two"},
     {"URMA_SHM_INPLACE", SettingType::kBool, "1", "",
      "whether private memory is moved into shared memory when a peer first imports it"},
+    {"URMA_SHM_COPY", SettingType::kChoice, "kernel", "kernel|staged",
+     "who copies what is not mapped: the importer through the kernel, where that permits it, or "
+     "the "
+     "owner after checks of its own"},
     {"URMA_ROCM_CPU", SettingType::kBool, "0", "",
      "whether the CPU agents of the HSA runtime are devices, urma_hsa0 and so on"},
     {"URMA_ROCM_LIBRARY", SettingType::kString, "", "",

@@ -117,6 +117,8 @@ QueuePath::Step DevicePath::transfer(SendEntry* entry, uint64_t* budget, urma_cr
     *status = URMA_CR_LOC_ACCESS_ERR;
     return Step::kDone;
   }
+  const Step awaited = await_staged(status);
+  if (awaited != Step::kInFlight) return awaited;
   const uint32_t rights = entry->kind == OpKind::kRead ? URMA_ACCESS_READ : URMA_ACCESS_WRITE;
   const Grant* grant;
   const Step allowed =
@@ -178,13 +180,14 @@ QueuePath::Step DevicePath::transfer_by_buffer(SendEntry* entry, const Grant& gr
                                                uint64_t* budget, urma_cr_status_t* status) {
   const bool read = entry->kind == OpKind::kRead;
   while (entry->moved < entry->bytes) {
-    if (current_.copy == nullptr) {
+    const bool gathered = !read && staged_bytes() != 0;
+    if (current_.copy == nullptr && !gathered) {
       if (*budget == 0) return Step::kWait;
       current_.bytes = std::min(entry->bytes - entry->moved, kCopyPerTurn);
       if (current_.buffer == nullptr) current_.buffer = engine_->buffer(current_.bytes);
       if (read) {
-        *status = move_buffer(entry, grant, &current_.bytes);
-        if (*status != URMA_CR_SUCCESS) return Step::kDone;
+        const Step moved = move_buffer(entry, grant, &current_.bytes, status);
+        if (moved != Step::kDone || *status != URMA_CR_SUCCESS) return moved;
       }
       collect_pieces(entry, entry->moved, current_.bytes, current_.buffer->data(), !read);
       // More pieces than a turn has room for are left to the next.
@@ -192,11 +195,11 @@ QueuePath::Step DevicePath::transfer_by_buffer(SendEntry* entry, const Grant& gr
       for (const CopyPiece& piece : pieces_) current_.bytes += piece.bytes;
       begin_current(pieces_);
     }
-    const Step step = await_current(status);
+    Step step = gathered ? Step::kDone : await_current(status);
     if (step != Step::kDone || *status != URMA_CR_SUCCESS) return step;
     uint64_t moved = current_.bytes;
-    if (!read) *status = move_buffer(entry, grant, &moved);
-    if (*status != URMA_CR_SUCCESS) return Step::kDone;
+    if (!read) step = move_buffer(entry, grant, &moved, status);
+    if (step != Step::kDone || *status != URMA_CR_SUCCESS) return step;
     entry->moved += moved;
     *budget -= std::min(*budget, moved);
   }
@@ -205,20 +208,22 @@ QueuePath::Step DevicePath::transfer_by_buffer(SendEntry* entry, const Grant& gr
 
 // Between the buffer and the target, from the front on; *moved is how many at most, and then how
 // many.
-urma_cr_status_t DevicePath::move_buffer(SendEntry* entry, const Grant& grant, uint64_t* moved) {
+QueuePath::Step DevicePath::move_buffer(SendEntry* entry, const Grant& grant, uint64_t* moved,
+                                        urma_cr_status_t* status) {
   const Direction direction = entry->kind == OpKind::kRead ? Direction::kRead : Direction::kWrite;
   const uint64_t addr = entry->remote_addr + entry->moved;
   char* mapped = nullptr;
-  if (grant.view != nullptr && (direction == Direction::kRead || grant.view->writable())) {
+  if (staged_bytes() == 0 && grant.view != nullptr &&
+      (direction == Direction::kRead || grant.view->writable())) {
     mapped = grant.view->at(addr, *moved, moved);
   }
   const iovec local = {current_.buffer->data(), *moved};
   if (mapped != nullptr) {
     copy_mapped(direction, mapped, {&local, 1});
-    return URMA_CR_SUCCESS;
+    *status = URMA_CR_SUCCESS;
+    return Step::kDone;
   }
-  const iovec remote = {reinterpret_cast<void*>(addr), *moved};
-  return transport_->copy().copy(direction, grant.link->peer(), {&local, 1}, {&remote, 1}, moved);
+  return copy_far(direction, grant, addr, {&local, 1}, moved, status);
 }
 
 // What the CPU executes is atomic in host memory alone: over a bus it is not.

@@ -62,7 +62,7 @@ class DevicePath final : public QueuePath {
                           urma_cr_status_t* status);
   Step transfer_by_buffer(SendEntry* entry, const Grant& grant, uint64_t* budget,
                           urma_cr_status_t* status);
-  urma_cr_status_t move_buffer(SendEntry* entry, const Grant& grant, uint64_t* moved);
+  Step move_buffer(SendEntry* entry, const Grant& grant, uint64_t* moved, urma_cr_status_t* status);
   Step await_current(urma_cr_status_t* status);
   void begin_current(std::span<const CopyPiece> pieces);
   void collect_pieces(SendEntry* entry, uint64_t skip, uint64_t bytes, char* other,

@@ -31,13 +31,12 @@ Reply unreachable() {
 
 std::atomic<uint32_t> Link::nothing_stands_[kMaxSegments];
 
-Link::Link(Service* service, Runtime* runtime, std::string socket_name, int region,
-           std::function<void()> on_stop)
+Link::Link(Service* service, Runtime* runtime, std::string socket_name, int region, Calls calls)
     : service_(service),
       runtime_(runtime),
       socket_name_(std::move(socket_name)),
       our_region_(region),
-      on_stop_(std::move(on_stop)) {}
+      calls_(std::move(calls)) {}
 
 Link::~Link() = default;
 
@@ -254,7 +253,28 @@ void Link::stop() {
   for (Waiting& request : before) {
     if (request.on_reply != nullptr) request.on_reply(unreachable(), none);
   }
-  on_stop_();
+  calls_.on_stop();
+}
+
+StagingArea& Link::staging() {
+  const std::lock_guard lock(staging_mutex_);
+  if (staging_ == nullptr) staging_ = std::make_shared<StagingArea>(calls_.on_room);
+  return *staging_;
+}
+
+void Link::request_copy(const Request& asked, std::shared_ptr<StagedCopy> copy,
+                        std::function<void()> on_end) {
+  if (!std::exchange(staging_lent_, true)) {
+    Request lend = {};
+    lend.type = RequestType::kStage;
+    // Where the owner cannot take it, it refuses the copies.
+    request(lend, {staging().fd()}, [](const Reply&, Attached&) {});
+  }
+  request(asked, {},
+          [copy = std::move(copy), on_end = std::move(on_end)](const Reply& reply, Attached&) {
+            copy->end(reply.answer);
+            on_end();
+          });
 }
 
 void Link::hint_progress() const {

@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -20,6 +21,7 @@
 #include "urma/base/service.h"
 #include "urma/providers/local/peer.h"
 #include "urma/providers/local/protocol.h"
+#include "urma/providers/local/staging.h"
 #include "urma/providers/local/wakeup.h"
 
 namespace urma::local {
@@ -32,16 +34,25 @@ class Link : public std::enable_shared_from_this<Link> {
   // kUnreachable where the peer is gone.
   using OnReply = std::function<void(const Reply&, Attached&)>;
 
-  // `region` is what the owner may map of this process; on_stop() is called when this link ends.
-  Link(Service* service, Runtime* runtime, std::string socket_name, int region,
-       std::function<void()> on_stop);
+  struct Calls {
+    std::function<void()> on_stop;  // this link has ended
+    std::function<void()> on_room;  // there is room for a staged copy again; from any thread
+  };
+
+  // `region` is what the owner may map of this process.
+  Link(Service* service, Runtime* runtime, std::string socket_name, int region, Calls calls);
   ~Link();
 
   void start();
+  // Before start(): nothing is copied by the kernel, whatever it permits.
+  void stage_copies() { peer_.refused.store(true, std::memory_order_relaxed); }
   // The descriptors must stay open until the reply. Only a mapping may take the owner any time.
   void request(Request request, std::vector<int> fds, OnReply on_reply);
   // Without an answer.
   void notify(Request request);
+  // Has the owner copy to or from the place that `copy` has; on_end() is called once it has ended.
+  void request_copy(const Request& request, std::shared_ptr<StagedCopy> copy,
+                    std::function<void()> on_end);
   void stop();
   // The same, as the peer's end of the connection does it.
   void hang_up();
@@ -55,6 +66,8 @@ class Link : public std::enable_shared_from_this<Link> {
     // Acquire pairs with the release in stop().
     return gone_.load(std::memory_order_acquire);
   }
+  // Any thread. Throws Error where there is no memory for it.
+  StagingArea& staging();
   // Any thread; the three below only once a request was accepted.
   const PeerProcess& peer() const { return peer_; }
   // False for all once it is gone.
@@ -92,7 +105,7 @@ class Link : public std::enable_shared_from_this<Link> {
   Runtime* runtime_;
   const std::string socket_name_;
   const int our_region_;
-  const std::function<void()> on_stop_;
+  const Calls calls_;
   std::unique_ptr<Connection> connection_;
   std::vector<Waiting> before_hello_;
   std::map<uint32_t, Asked> waiting_;  // by number
@@ -105,6 +118,9 @@ class Link : public std::enable_shared_from_this<Link> {
   PeerProcess peer_;
   uint64_t nonce_ = 0;
   Wakeups wakeups_;
+  std::mutex staging_mutex_;
+  std::shared_ptr<StagingArea> staging_;  // under staging_mutex_; made once, and stays
+  bool staging_lent_ = false;
   std::shared_ptr<const PeerRegion> region_;
   std::atomic<const std::atomic<uint32_t>*> words_{nothing_stands_};
   // Not const, so that it takes no room in the module.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "urma/providers/local/path.h"
 
+#include <sys/random.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -107,6 +109,15 @@ Invalidation invalidation_of(const RemoteSegment& segment) {
   return {seg.ubva.eid, seg.ubva.va, seg.len, stands ? grant->segment.ref : SegmentRef{}};
 }
 
+// Nobody guesses it.
+uint64_t new_key() {
+  uint64_t key;
+  if (::getrandom(&key, sizeof(key), 0) != sizeof(key)) {
+    fail_errno(URMA_FAIL, "asking for a random number");
+  }
+  return key;
+}
+
 uint8_t flags_of(const SendEntry& entry) {
   uint8_t flags = entry.signalled ? kWantsAnswer : 0;
   if (entry.solicited) flags |= kSolicited;
@@ -148,6 +159,7 @@ bool QueuePath::execute_pending() {
 SendEntry* QueuePath::take_next() {
   asked_ = 0;
   asked_notified_ = 0;
+  copying_.reset();
   return take_first();
 }
 
@@ -319,9 +331,11 @@ void QueuePath::request_ring() {
   Transport& transport = sender_->transport();
   auto opening = std::make_shared<RingOpening>(transport.ring_bytes());
   opening->number = static_cast<uint32_t>(transport.next_serial());
+  opening->key = new_key();
   Request request = {};
   request.type = RequestType::kOpenRing;
   request.open_ring = {target()->id.eid,
+                       opening->key,
                        sender_->id(),
                        target()->id.id,
                        static_cast<uint32_t>(target()->type),

@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "jetty/sender.h"
+#include "urma/providers/local/iovecs.h"
 #include "urma/providers/local/remote.h"
 #include "urma/providers/local/ring.h"
 
@@ -20,6 +21,7 @@ class Sender;
 // A ring that the owner of the target is asked to take; shared with the service thread.
 struct RingOpening {
   uint32_t number = 0;
+  uint64_t key = 0;
   RingProducer ring;
   std::atomic<bool> ended{false};
   // Valid once ended.
@@ -68,6 +70,9 @@ class QueuePath : public TargetPath {
     return ring_ != nullptr && !closing_ &&
            ring_->publish_slot(kind, flags, data, bytes, immediate, cookie);
   }
+  // Adds where the bytes lie that the receiver asks for of a message by reference, as long as it
+  // is on its way and their memory stands. False where this path sends no such message.
+  bool lent(const CopyMessageRequest& asked, IovecList* list);
   bool awaited(bool solicited) const { return opening_->bell.awaited(solicited); }
   void wake();
 
@@ -95,6 +100,14 @@ class QueuePath : public TargetPath {
   // Executes an atomic where its target lies in this process.
   static void execute_at(SendEntry* entry, char* target);
   bool awaits_atomic() const { return atomic_call_ != nullptr; }
+  // Moves some bytes between the list and what the target has not mapped here, by the kernel or
+  // staged. kWait: what is under way has to be waited for, with the same list.
+  Step copy_far(Direction direction, const Grant& grant, uint64_t addr,
+                std::span<const iovec> local, uint64_t* moved, urma_cr_status_t* status);
+  // What of it is under way, staged; 0: nothing.
+  uint64_t staged_bytes() const { return copying_ == nullptr ? 0 : copying_->bytes; }
+  // kInFlight where nothing is, or what was asked for has come.
+  Step await_staged(urma_cr_status_t* status);
 
   // What the first pending request waits for: the attempts for its segment, and for `notified`.
   uint64_t asked_ = 0;
@@ -115,8 +128,10 @@ class QueuePath : public TargetPath {
   // Finds the segments that a one-sided request names by user_tsegs.
   void look_up_segments(SendEntry* entry);
   Step write_notify(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status);
-  urma_cr_status_t transfer_some(SendEntry* entry, const Grant& grant, uint64_t budget,
-                                 uint64_t* moved);
+  Step transfer_some(SendEntry* entry, const Grant& grant, uint64_t budget, uint64_t* moved,
+                     urma_cr_status_t* status);
+  void begin_staged(Direction direction, const Grant& grant, uint64_t addr,
+                    std::span<const iovec> local);
   bool atomic_mapped(SendEntry* entry, const Grant& grant);
   void call_atomic(const AtomicRequest& asked, const std::shared_ptr<Link>& link);
   std::shared_ptr<AtomicCall> take_ended_call();
@@ -132,6 +147,7 @@ class QueuePath : public TargetPath {
 
   Sender* sender_;
   std::shared_ptr<AtomicCall> atomic_call_;
+  std::shared_ptr<StagedCopy> copying_;  // of the first pending request
   std::shared_ptr<RingOpening> opening_;
   RingProducer* ring_ = nullptr;  // once the owner has taken it
   bool closing_ = false;          // the owner was asked to give back what is in ring_

@@ -83,6 +83,8 @@ QueuePath::Step QueuePath::transfer(SendEntry* entry, uint64_t* budget, urma_cr_
     *status = URMA_CR_LOC_ACCESS_ERR;
     return Step::kDone;
   }
+  const Step awaited = await_staged(status);
+  if (awaited != Step::kInFlight) return awaited;
   const uint32_t rights = entry->kind == OpKind::kRead ? URMA_ACCESS_READ : URMA_ACCESS_WRITE;
   const Grant* grant;
   const Step allowed =
@@ -91,22 +93,24 @@ QueuePath::Step QueuePath::transfer(SendEntry* entry, uint64_t* budget, urma_cr_
   while (entry->moved < entry->bytes) {
     if (*budget == 0) return Step::kWait;
     uint64_t moved = 0;
-    *status = transfer_some(entry, *grant, *budget, &moved);
-    if (*status != URMA_CR_SUCCESS) return Step::kDone;
+    const Step step = transfer_some(entry, *grant, *budget, &moved, status);
+    if (step != Step::kDone || *status != URMA_CR_SUCCESS) return step;
     entry->moved += moved;
-    *budget -= moved;
+    *budget -= std::min(*budget, moved);
   }
   return Step::kDone;
 }
 
 // One stretch that is mapped, or is not.
-urma_cr_status_t QueuePath::transfer_some(SendEntry* entry, const Grant& grant, uint64_t budget,
-                                          uint64_t* moved) {
+QueuePath::Step QueuePath::transfer_some(SendEntry* entry, const Grant& grant, uint64_t budget,
+                                         uint64_t* moved, urma_cr_status_t* status) {
   const Direction direction = entry->kind == OpKind::kRead ? Direction::kRead : Direction::kWrite;
   const uint64_t addr = entry->remote_addr + entry->moved;
-  uint64_t turn = std::min(budget, entry->bytes - entry->moved);
+  const uint64_t staged = staged_bytes();
+  uint64_t turn = staged != 0 ? staged : std::min(budget, entry->bytes - entry->moved);
   char* mapped = nullptr;
-  if (grant.view != nullptr && (direction == Direction::kRead || grant.view->writable())) {
+  if (staged == 0 && grant.view != nullptr &&
+      (direction == Direction::kRead || grant.view->writable())) {
     mapped = grant.view->at(addr, turn, &turn);
   }
   IovecList local;
@@ -120,11 +124,9 @@ urma_cr_status_t QueuePath::transfer_some(SendEntry* entry, const Grant& grant, 
   if (mapped != nullptr) {
     copy_mapped(direction, mapped, local.list());
     *moved = turn;
-    return URMA_CR_SUCCESS;
+    return Step::kDone;
   }
-  const iovec remote = {reinterpret_cast<void*>(addr), turn};
-  return sender_->transport().copy().copy(direction, grant.link->peer(), local.list(), {&remote, 1},
-                                          moved);
+  return copy_far(direction, grant, addr, local.list(), moved, status);
 }
 
 QueuePath::Step QueuePath::write_notify(SendEntry* entry, uint64_t* budget,
@@ -163,10 +165,9 @@ QueuePath::Step QueuePath::write_value(const Grant& grant, uint64_t addr, uint64
     return Step::kWait;
   }
   const iovec local = {&value, sizeof(value)};
-  const iovec remote = {reinterpret_cast<void*>(addr), sizeof(value)};
   uint64_t moved = 0;
-  *status = sender_->transport().copy().copy(Direction::kWrite, grant.link->peer(), {&local, 1},
-                                             {&remote, 1}, &moved);
+  const Step step = copy_far(Direction::kWrite, grant, addr, {&local, 1}, &moved, status);
+  if (step != Step::kDone) return step;
   if (*status == URMA_CR_SUCCESS && moved != sizeof(value)) *status = URMA_CR_REM_ACCESS_ABORT_ERR;
   return Step::kDone;
 }

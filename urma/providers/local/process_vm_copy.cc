@@ -17,17 +17,23 @@ bool alive(const PeerProcess& peer) {
   return ::poll(&watched, 1, 0) == 0;
 }
 
-urma_cr_status_t status_of_errno(int code, pid_t pid) {
+urma_cr_status_t status_of_errno(int code, const PeerProcess& peer) {
   switch (code) {
     case ESRCH:
       return URMA_CR_ACK_TIMEOUT_ERR;
     case EFAULT:
       return URMA_CR_REM_ACCESS_ABORT_ERR;
+    case ENOMEM:
+      URMA_LOG_LIMITED(ERR, "the kernel has no memory to copy from or to process {}", peer.pid);
+      return URMA_CR_REM_OPERATION_ERR;
     default:
-      URMA_LOG_LIMITED(ERR,
-                       "the kernel refuses access to the memory of process {}: {}; run both "
-                       "as the same user, and with kernel.yama.ptrace_scope 0",
-                       pid, std::strerror(code));
+      if (!peer.refused.exchange(true, std::memory_order_relaxed)) {
+        URMA_LOG_LIMITED(WARNING,
+                         "the kernel refuses access to the memory of process {}: {}; copies are "
+                         "staged, which takes longer; run both as the same user, with "
+                         "kernel.yama.ptrace_scope 0, and let them call process_vm_readv",
+                         peer.pid, std::strerror(code));
+      }
       return URMA_CR_REM_OPERATION_ERR;
   }
 }
@@ -39,16 +45,10 @@ urma_cr_status_t ProcessVmCopy::copy(Direction direction, const PeerProcess& pee
                                      uint64_t* moved) {
   *moved = 0;
   if (local.empty() || remote.empty()) return URMA_CR_SUCCESS;
-  if (!peer.reachable()) {
-    URMA_LOG_LIMITED(ERR,
-                     "a peer's memory is out of reach: it runs in another pid namespace, or "
-                     "the kernel has no pidfd_open");
-    return URMA_CR_REM_OPERATION_ERR;
-  }
   if (!alive(peer)) return URMA_CR_ACK_TIMEOUT_ERR;
   const auto call = direction == Direction::kRead ? ::process_vm_readv : ::process_vm_writev;
   const ssize_t done = call(peer.pid, local.data(), local.size(), remote.data(), remote.size(), 0);
-  if (done <= 0) return status_of_errno(done < 0 ? errno : EFAULT, peer.pid);
+  if (done <= 0) return status_of_errno(done < 0 ? errno : EFAULT, peer);
   *moved = static_cast<uint64_t>(done);
   return URMA_CR_SUCCESS;
 }

@@ -14,7 +14,7 @@
 namespace urma::local {
 
 inline constexpr uint32_t kProtocolMagic = 0x55524d41;  // "URMA"
-inline constexpr uint32_t kProtocolVersion = 4;
+inline constexpr uint32_t kProtocolVersion = 5;
 
 enum class RequestType : uint32_t {
   kHello = 1,  // the first message
@@ -22,9 +22,12 @@ enum class RequestType : uint32_t {
   kOpenRing,
   kCloseRing,  // no answer
   kAtomic,
-  kProgress,    // "a message of mine waits": no answer
-  kMapSegment,  // as kImportSegment; the answer comes when the owner has made its pages shareable
-  kProbe,       // whether a target is there and takes what this process would send
+  kProgress,     // "a message of mine waits": no answer
+  kMapSegment,   // as kImportSegment; the answer comes when the owner has made its pages shareable
+  kProbe,        // whether a target is there and takes what this process would send
+  kStage,        // hands over the staging area, with its descriptor
+  kCopySegment,  // between a place of the staging area and a segment
+  kCopyMessage,  // from a message by reference that is on its way to this process
 };
 
 // Both ways, with the descriptor of the sender's segment words and bells.
@@ -85,6 +88,7 @@ struct WakeupOffer {
 // With the ring's descriptor, and that of the wake-up for the sender's JFC.
 struct OpenRingRequest {
   urma_eid_t target_eid;
+  uint64_t key;  // nobody else knows it; for kCopyMessage
   urma_jetty_id_t sender;
   uint32_t target_id;
   uint32_t target_type;  // urma_target_type_t
@@ -123,6 +127,27 @@ struct AtomicAnswer {
   uint64_t old_value[2];
 };
 
+// Of a segment that this process was granted.
+struct CopySegmentRequest {
+  uint64_t va;
+  uint32_t index;
+  uint32_t generation;
+  uint32_t place;
+  uint32_t bytes;
+  uint32_t direction;  // urma::local::Direction
+  uint32_t reserved;
+};
+
+// `offset` is into the message, which is named by its ring and where it stands there.
+struct CopyMessageRequest {
+  uint64_t key;
+  uint64_t position;
+  uint32_t sender;  // the id of the queue that sends
+  uint32_t place;
+  uint32_t bytes;
+  uint32_t offset;
+};
+
 struct ProbeRequest {
   urma_eid_t target_eid;
   uint32_t target_id;
@@ -141,6 +166,8 @@ struct Request {
     CloseRingRequest close_ring;
     AtomicRequest atomic;
     ProbeRequest probe;
+    CopySegmentRequest copy_segment;
+    CopyMessageRequest copy_message;
   };
 };
 
@@ -156,7 +183,7 @@ struct Reply {
   };
 };
 
-static_assert(std::is_trivially_copyable_v<Request> && sizeof(Request) == 96);
+static_assert(std::is_trivially_copyable_v<Request> && sizeof(Request) == 104);
 static_assert(std::is_trivially_copyable_v<Reply> && sizeof(Reply) == 40);
 
 }  // namespace urma::local

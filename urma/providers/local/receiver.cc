@@ -68,7 +68,7 @@ Receiver::Receiver(const urma_jfr_cfg_t& cfg, const QueueIdentity& identity, Eve
       jfc_(static_cast<CompletionQueue*>(cfg.jfc)),
       subject_(subject),
       segments_(&transport->segments()),
-      copy_(&transport->copy()),
+      transport_(transport),
       device_(transport->device()),
       domain_(transport),
       rnr_timer_(cfg.min_rnr_timer),

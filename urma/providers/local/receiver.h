@@ -23,6 +23,7 @@
 #include "urma/providers/local/peer.h"
 #include "urma/providers/local/ring.h"
 #include "urma/providers/local/sender_memory.h"
+#include "urma/providers/local/staging.h"
 #include "urma/providers/local/wakeup.h"
 
 namespace urma::local {
@@ -35,6 +36,7 @@ struct Pull {
   Invalidation invalidation;
   std::array<PayloadPiece, 256> pieces;
   uint32_t count;
+  std::shared_ptr<StagedCopy> staged;  // what of it the sender was asked for
   // Where the receive is memory of a device: the message is gathered here first, and then copied.
   std::unique_ptr<HostBuffer> buffer;
   std::unique_ptr<DeviceCopy> copy;
@@ -59,6 +61,7 @@ struct IncomingRing {
   uint64_t rnr_since_ns = 0;      // when the first message began to wait, 0: none does
   Pull* pull = nullptr;           // of the first message, while it is copied in parts
   std::unique_ptr<Pull> pull_memory;
+  uint64_t key = 0;                    // of OpenRingRequest
   std::atomic<bool> abandoned{false};  // the sender has closed it, or is gone
 };
 
@@ -146,6 +149,7 @@ class Receiver final : public urma::Receiver {
   Step turn(IncomingRing* ring, Poll* poll, bool* moved);
   [[gnu::always_inline]] Step advance(IncomingRing* ring, Poll* poll);
   Step end_abandoned(IncomingRing* ring);
+  static Step end_unanswered(IncomingRing* ring);
   [[gnu::noinline]] Step end_broken(IncomingRing* ring);
   // Whether an RC message comes from the bound peer; where it does not, *step is what became of it.
   bool from_peer(IncomingRing* ring, const Message& message, Step* step);
@@ -161,8 +165,12 @@ class Receiver final : public urma::Receiver {
   void end_pull();
   Step continue_pull(IncomingRing* ring, Poll* poll);
   urma_cr_status_t pull_some(const IncomingRing& ring, Pull* pull, ReceiveEntry* entry);
-  urma_cr_status_t pull_stretch(const IncomingRing& ring, const Pull& pull, ReceiveEntry* entry,
+  urma_cr_status_t pull_stretch(const IncomingRing& ring, Pull* pulled, ReceiveEntry* entry,
                                 uint64_t budget, uint64_t* moved);
+  urma_cr_status_t pull_staged(const IncomingRing& ring, Pull* pull, ReceiveEntry* entry,
+                               uint64_t budget, uint64_t* moved);
+  std::shared_ptr<StagedCopy> ask_sender(const IncomingRing& ring, uint64_t offset,
+                                         uint64_t bytes) const;
   static IovecList destination(const Pull& pull, ReceiveEntry* entry, uint64_t bytes);
   urma_cr_status_t check(ReceiveEntry* entry, const Message& message) const {
     // Its data has gone where the sender chose; the receive is used up, not filled.
@@ -192,7 +200,7 @@ class Receiver final : public urma::Receiver {
   CompletionQueue* const jfc_;
   EventSubject* const subject_;
   SegmentTable* segments_;
-  CopyEngine* copy_;
+  Transport* const transport_;
   DeviceEngine* device_;
   ProgressDomain* domain_;
   const uint8_t rnr_timer_;

@@ -11,6 +11,7 @@ namespace urma::local {
 // Nothing of the receive is written any more when this returns.
 void Receiver::end_pull() {
   if (pulling_ == nullptr) return;
+  pulling_->pull_memory->staged.reset();
   pulling_->pull_memory->copy.reset();
   pulling_->pull_memory->buffer.reset();
   pulling_ = nullptr;

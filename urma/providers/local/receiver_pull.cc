@@ -5,11 +5,39 @@
 #include <atomic>
 #include <utility>
 
+#include "urma/base/log.h"
 #include "urma/providers/local/direct.h"
 #include "urma/providers/local/iovecs.h"
 #include "urma/providers/local/receiver.h"
+#include "urma/providers/local/transport.h"
 
 namespace urma::local {
+
+namespace {
+
+// On the service thread. Whatever goes wrong, the copy ends.
+void ask_for_part(Transport* transport, uint32_t slot, Request request,
+                  const std::shared_ptr<StagedCopy>& copy) {
+  Answer answer = Answer::kUnreachable;
+  try {
+    const std::shared_ptr<Link> link = transport->link_to(slot);
+    if (link != nullptr && !link->gone()) {
+      copy->place = link->staging().take();
+      copy->crowded = copy->place == nullptr;
+      // Who gives a place back says so.
+      if (copy->crowded) return copy->end(answer);
+      request.copy_message.place = copy->place->index();
+      return link->request_copy(request, copy, [transport] { transport->serve_receives(); });
+    }
+  } catch (const std::exception& error) {
+    URMA_LOG_LIMITED(ERR, "a message from slot {} cannot be copied: {}", slot, error.what());
+    answer = Answer::kNoResources;
+  }
+  copy->end(answer);
+  transport->serve_receives();
+}
+
+}  // namespace
 
 bool Receiver::begin_pull(IncomingRing* ring, const Message& message) {
   // Kept for the next one.
@@ -63,6 +91,7 @@ Receiver::Step Receiver::continue_pull(IncomingRing* ring, Poll* poll) {
   end_pull();
   if (local == URMA_CR_SUCCESS && remote != URMA_CR_SUCCESS) {
     // The sender's memory failed, or its right; nothing was received and the receive stays posted.
+    if (remote == URMA_CR_ACK_TIMEOUT_ERR) return end_unanswered(ring);
     ring->ring.consume(pull.message, remote);
   } else {
     finish(ring, pull.message, entry, local, static_cast<uint8_t>(remote), poll);
@@ -70,23 +99,32 @@ Receiver::Step Receiver::continue_pull(IncomingRing* ring, Poll* poll) {
   return Step::kMoved;
 }
 
+// Others wait for the same receives, and this sender has had its time. When it lives it finds all
+// of its messages ended, and opens another ring.
+Receiver::Step Receiver::end_unanswered(IncomingRing* ring) {
+  ring->ring.close(URMA_CR_ACK_TIMEOUT_ERR);
+  return Step::kFinished;
+}
+
 // Moves what one turn may. Where nothing was moved, that is possible in a moment.
 urma_cr_status_t Receiver::pull_some(const IncomingRing& ring, Pull* pull, ReceiveEntry* entry) {
   uint64_t budget = std::min<uint64_t>(pull->message.length - pull->moved, kCopyPerTurn);
   while (budget > 0) {
     uint64_t moved = 0;
-    const urma_cr_status_t status = pull_stretch(ring, *pull, entry, budget, &moved);
+    const urma_cr_status_t status = pull_stretch(ring, pull, entry, budget, &moved);
     if (status != URMA_CR_SUCCESS) return status;
     if (moved == 0) break;
     pull->moved += moved;
-    budget -= moved;
+    budget -= std::min(budget, moved);
   }
   return URMA_CR_SUCCESS;
 }
 
 // One stretch that is mapped, or all up to the end of the turn where the next byte is not.
-urma_cr_status_t Receiver::pull_stretch(const IncomingRing& ring, const Pull& pull,
-                                        ReceiveEntry* entry, uint64_t budget, uint64_t* moved) {
+urma_cr_status_t Receiver::pull_stretch(const IncomingRing& ring, Pull* pulled, ReceiveEntry* entry,
+                                        uint64_t budget, uint64_t* moved) {
+  if (pulled->staged != nullptr) return pull_staged(ring, pulled, entry, budget, moved);
+  const Pull& pull = *pulled;
   uint32_t at = 0;
   uint64_t offset = pull.moved;
   while (offset >= pull.pieces[at].len) offset -= pull.pieces[at++].len;
@@ -108,8 +146,43 @@ urma_cr_status_t Receiver::pull_stretch(const IncomingRing& ring, const Pull& pu
   for (uint32_t i = 0; i < pull.count; ++i) {
     from.add(pull.pieces[i].addr, pull.pieces[i].len, pull.moved, bytes);
   }
+  if (!ring.process->reachable()) return pull_staged(ring, pulled, entry, bytes, moved);
   const IovecList into = destination(pull, entry, bytes);
-  return copy_->copy(Direction::kRead, *ring.process, into.list(), from.list(), moved);
+  const urma_cr_status_t status =
+      transport_->copy().copy(Direction::kRead, *ring.process, into.list(), from.list(), moved);
+  // Where the kernel has just refused, the next turn goes the other way.
+  return ring.process->reachable() ? status : URMA_CR_SUCCESS;
+}
+
+// What was asked for before has another length than the turn.
+urma_cr_status_t Receiver::pull_staged(const IncomingRing& ring, Pull* pull, ReceiveEntry* entry,
+                                       uint64_t budget, uint64_t* moved) {
+  if (pull->staged == nullptr) {
+    pull->staged = ask_sender(ring, pull->moved, std::min<uint64_t>(budget, kPlaceBytes));
+  }
+  if (!pull->staged->has_ended()) return URMA_CR_SUCCESS;
+  const std::shared_ptr<StagedCopy> copy = std::move(pull->staged);
+  if (copy->crowded) return URMA_CR_SUCCESS;
+  if (copy->answer != Answer::kAccepted) return status_of(copy->answer);
+  const IovecList into = destination(*pull, entry, copy->bytes);
+  copy->place->copy(Direction::kRead, into.list(), copy->bytes);
+  *moved = copy->bytes;
+  return URMA_CR_SUCCESS;
+}
+
+// For a part of the first message of the ring.
+std::shared_ptr<StagedCopy> Receiver::ask_sender(const IncomingRing& ring, uint64_t offset,
+                                                 uint64_t bytes) const {
+  auto copy = std::make_shared<StagedCopy>();
+  copy->bytes = static_cast<uint32_t>(bytes);
+  Request request = {};
+  request.type = RequestType::kCopyMessage;
+  request.copy_message = {ring.key, ring.ring.position(), ring.sender.id,
+                          0,        copy->bytes,          static_cast<uint32_t>(offset)};
+  transport_->service().post([copy, request, transport = transport_, slot = ring.process->slot] {
+    ask_for_part(transport, slot, request, copy);
+  });
+  return copy;
 }
 
 // The next `bytes` bytes of the message.

@@ -18,7 +18,7 @@ namespace {
 constexpr uint64_t kAnswerPatienceNs = 3'000'000'000;
 constexpr uint64_t kMovingNsPerByte = 10;
 // How long requests wait for a mapping, before they are executed without: enough for segments of
-// some hundred MiB. Where nothing else leads to the memory, as long as an import waits.
+// some hundred MiB. Where copies are staged a mapping is worth more, and waited for as an import.
 constexpr uint64_t kHoldNs = 100'000'000;
 // What an owner can make this process map, and read a list of.
 constexpr uint64_t kMaxSegmentBytes = 1ULL << 42;
@@ -27,6 +27,11 @@ constexpr uint32_t kMaxParts = 65536;
 bool possible(const ImportSegmentAnswer& given) {
   return given.index < kMaxSegments && given.len != 0 && given.len <= kMaxSegmentBytes &&
          given.base <= UINT64_MAX - given.len;
+}
+
+urma_ext_path_t path_of_copies(const Grant* granted) {
+  return granted != nullptr && !granted->link->peer().reachable() ? URMA_EXT_PATH_STAGED
+                                                                  : URMA_EXT_PATH_COPIED;
 }
 
 uint64_t hold_ns(const Grant& granted, const Transport& transport) {
@@ -273,11 +278,17 @@ uint64_t RemoteSegment::wait_mapped() {
 
 std::vector<urma_ext_part_t> RemoteSegment::parts() const {
   const Grant* granted = grant();
-  if (granted != nullptr && granted->view != nullptr) return granted->view->parts();
+  if (granted != nullptr && granted->view != nullptr) {
+    std::vector<urma_ext_part_t> parts = granted->view->parts();
+    for (urma_ext_part_t& part : parts) {
+      if (part.path == URMA_EXT_PATH_COPIED) part.path = path_of_copies(granted);
+    }
+    return parts;
+  }
   if (granted != nullptr && granted->is_device) {
     return {{seg.ubva.va, seg.len, URMA_EXT_PATH_DEVICE, URMA_EXT_REASON_NONE}};
   }
-  return {{seg.ubva.va, seg.len, URMA_EXT_PATH_COPIED, URMA_EXT_REASON_NOT_IMPORTED}};
+  return {{seg.ubva.va, seg.len, path_of_copies(granted), URMA_EXT_REASON_NOT_IMPORTED}};
 }
 
 void RemoteSegment::log_refusal(Answer answer) const {

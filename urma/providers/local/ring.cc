@@ -104,7 +104,8 @@ void RingProducer::publish(MessageKind kind, uint8_t flags, uint32_t length, uin
   header.length = length;
   header.payload = static_cast<uint32_t>(begun_);
   header.immediate = immediate;
-  sent_[head_ & (layout_.slots() - 1)] = {cookie, begun_slots_};
+  sent_[head_ & (layout_.slots() - 1)] = {cookie, static_cast<uint16_t>(begun_slots_),
+                                          (flags & kByReference) != 0};
   // SYNC(ring-publish): release pairs with the acquire in RingConsumer::peek.
   header.word.store(first_word(head_, kind, flags, begun_slots_), std::memory_order_release);
   head_ += begun_slots_;
@@ -122,6 +123,15 @@ bool RingProducer::abandon(uint32_t* cookie) {
   const Sent& sent = sent_[reaped_ & (layout_.slots() - 1)];
   *cookie = sent.cookie;
   reaped_ += sent.slots;
+  return true;
+}
+
+bool RingProducer::lent(uint64_t position, uint32_t* cookie) const {
+  uint64_t at = reaped_;
+  while (at < position && at < head_) at += sent_[at & (layout_.slots() - 1)].slots;
+  const Sent& sent = sent_[position & (layout_.slots() - 1)];
+  if (at != position || at == head_ || !sent.by_reference) return false;
+  *cookie = sent.cookie;
   return true;
 }
 

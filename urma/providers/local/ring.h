@@ -201,6 +201,9 @@ class RingProducer {
     return true;
   }
   bool idle() const { return reaped_ == head_; }
+  // Whether a message by reference begins at `position` that the consumer is not through with; then
+  // with its cookie. For a peer's word about where that is.
+  bool lent(uint64_t position, uint32_t* cookie) const;
   // Asks the consumer for the answers that it gives lazily, where such are outstanding.
   void want_answers();
   // Not zero once the consumer takes no more messages.
@@ -211,7 +214,8 @@ class RingProducer {
  private:
   struct Sent {
     uint32_t cookie;
-    uint32_t slots;
+    uint16_t slots;
+    bool by_reference;
   };
 
   uint64_t refresh_consumed() {
@@ -249,7 +253,7 @@ inline bool RingProducer::publish_slot(MessageKind kind, uint8_t flags, const ch
   header.payload = bytes;
   header.immediate = immediate;
   copy_payload_of_slot(reinterpret_cast<char*>(&header + 1), data, bytes);
-  sent_[head_ & (layout_.slots() - 1)] = {cookie, 1};
+  sent_[head_ & (layout_.slots() - 1)] = {cookie, 1, false};
   // SYNC(ring-publish): release pairs with the acquire in RingConsumer::peek.
   header.word.store(first_word(head_, kind, flags, 1), std::memory_order_release);
   ++head_;
@@ -311,6 +315,8 @@ class RingConsumer {
     // SYNC(ring-wanted): acquire pairs with the release in RingProducer::want_answers.
     if (layout_.requests().wanted.load(std::memory_order_acquire) > published_) publish_position();
   }
+  // Where the next message stands.
+  uint64_t position() const { return position_; }
   // Tells the producer that everything further ends with `status`.
   void close(uint8_t status);
   // Changes whenever the producer is told something, and whenever that is an error.

@@ -25,6 +25,18 @@ Sender::Sender(Transport* transport, const urma_jfs_cfg_t& cfg, const QueueIdent
 
 Sender::~Sender() { end(); }
 
+bool Sender::lend(const CopyMessageRequest& asked,
+                  const std::function<void(std::span<const iovec>)>& copy) {
+  ForeignScope scope(queue().lock());
+  for (const auto& path : paths()) {
+    IovecList own;
+    if (!static_cast<QueuePath&>(*path).lent(asked, &own)) continue;
+    copy(own.list());
+    return true;
+  }
+  return false;
+}
+
 std::unique_ptr<TargetPath> Sender::make_path(RemoteQueue* target, uint32_t hint) {
   if (transport_->device() != nullptr) return std::make_unique<DevicePath>(this, target, hint);
   return std::make_unique<QueuePath>(this, target, hint);

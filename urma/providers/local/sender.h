@@ -5,7 +5,9 @@
 #define URMA_PROVIDERS_LOCAL_SENDER_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <span>
 
 #include "jetty/sender.h"
 #include "urma/providers/local/direct.h"
@@ -23,6 +25,12 @@ class Sender : public urma::Sender {
   ~Sender() override;
 
   urma_status_t post(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept;
+
+  // Calls copy() with where the bytes lie that a peer asks for of a message on its way to it, no
+  // bytes where their memory is no longer registered. False where no message is named. Service
+  // thread.
+  bool lend(const CopyMessageRequest& asked,
+            const std::function<void(std::span<const iovec>)>& copy);
 
   Transport& transport() { return *transport_; }
   // Needs the queue's lock.

@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <sys/epoll.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -15,7 +14,6 @@
 #include "segment/mapped_view.h"
 #include "urma/base/error.h"
 #include "urma/base/log.h"
-#include "urma/providers/local/direct.h"
 #include "urma/providers/local/transport.h"
 
 namespace urma::local {
@@ -28,6 +26,8 @@ constexpr int kRequestsPerTurn = 64;
 constexpr int kAcceptsPerTurn = 64;
 // One for each provider and some that are about to close; more is no program's need.
 constexpr size_t kMaxConnectionsPerProcess = 16;
+// Of all processes in other pid namespaces together, which cannot be told apart.
+constexpr size_t kMaxConnectionsOfStrangers = 1024;
 constexpr uint64_t kHelloTimeoutNs = 1'000'000'000;
 // How long nobody is accepted where the kernel has no means for another connection.
 constexpr uint64_t kPauseNs = 10'000'000;
@@ -74,16 +74,6 @@ Reply with_answer(Answer answer) {
   Reply reply = {};
   reply.answer = answer;
   return reply;
-}
-
-// A fault here would be this process's end, so the page is made writable, or found not to be,
-// first.
-bool writable(uint64_t va) {
-  const uint64_t page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
-  // A kernel before 5.14 cannot tell: it refuses the advice for no memory at all, too.
-  static const bool can_tell = ::madvise(nullptr, 0, MADV_POPULATE_WRITE) == 0;
-  return !can_tell ||
-         ::madvise(reinterpret_cast<void*>(va / page * page), page, MADV_POPULATE_WRITE) == 0;
 }
 
 }  // namespace
@@ -156,6 +146,15 @@ bool Client::handle(const Request& request, Attached& fds) {
     case RequestType::kProbe:
       probe(request);
       break;
+    case RequestType::kStage:
+      reply(with_answer(take_staging(fds)), request.number);
+      break;
+    case RequestType::kCopySegment:
+      reply(with_answer(copy_segment(request.copy_segment)), request.number);
+      break;
+    case RequestType::kCopyMessage:
+      reply(with_answer(copy_message(request.copy_message)), request.number);
+      break;
     default:
       reply(with_answer(Answer::kMalformed), request.number);
       break;
@@ -188,7 +187,8 @@ bool Client::hello(const Request& request, Attached& fds) {
     reply(with_answer(Answer::kNoResources), request.number);
     return false;
   }
-  slot_ = request.hello.slot;
+  process_->slot = request.hello.slot;
+  process_->refused.store(transport_->staged(), std::memory_order_relaxed);
   greeted_ = true;
   Reply accepted = with_answer(Answer::kAccepted);
   accepted.hello = {transport_->runtime().nonce(), transport_->runtime().uasid(),
@@ -216,6 +216,7 @@ std::optional<SegmentGrant> Client::grant(const Request& request) {
 void Client::import_segment(const Request& request) {
   const std::optional<SegmentGrant> granted = grant(request);
   if (!granted.has_value()) return;
+  granted_[granted->ref.index] = granted->ref.generation;
   Reply accepted = with_answer(Answer::kAccepted);
   accepted.import_segment = {granted->base,           granted->len,
                              granted->access,         granted->ref.index,
@@ -285,7 +286,8 @@ void Client::open_ring(const Request& request, Attached& fds) {
 
 Answer Client::accept_ring(const OpenRingRequest& asked, Attached& fds, OpenRingAnswer* given,
                            std::shared_ptr<const Wakeup>* wakeup) {
-  const bool foreign_sender = asked.sender.id > kMaxChosenId && asked.sender.id >> 16 != slot_;
+  const bool foreign_sender =
+      asked.sender.id > kMaxChosenId && asked.sender.id >> 16 != process_->slot;
   const bool has_bell = asked.sender_jfc.bell != kNoBell;
   const size_t descriptors = has_bell ? 2 : 1;
   if (fds.size() < descriptors) return Answer::kNoResources;
@@ -297,6 +299,7 @@ Answer Client::accept_ring(const OpenRingRequest& asked, Attached& fds, OpenRing
   auto ring =
       std::make_shared<IncomingRing>(RingConsumer(std::move(fds[0]), asked.ring_bytes), process_);
   ring->sender = asked.sender;
+  ring->key = asked.key;
   if (has_bell) ring->bell = wakeups_.accept(asked.sender_jfc, region_, std::move(fds[1]));
   Answer answer = Answer::kNoSuchObject;
   if (asked.target_type != URMA_JETTY_GROUP) {
@@ -366,29 +369,6 @@ void Client::close_ring(const CloseRingRequest& asked) {
   transport_->serve_receives();
 }
 
-void Client::atomic(const Request& request) {
-  const AtomicRequest& asked = request.atomic;
-  Reply answer = with_answer(Answer::kAccepted);
-  const uint32_t access =
-      asked.opcode == URMA_OPC_WRITE_ATOMIC ? URMA_ACCESS_WRITE : URMA_ACCESS_ATOMIC;
-  if (!valid_width(asked.opcode, asked.bytes)) {
-    answer.answer = Answer::kMalformed;
-  } else if (asked.va % asked.bytes != 0) {
-    answer.answer = Answer::kMisaligned;
-  } else if (!transport_->segments().with_grant(
-                 {asked.index, asked.generation}, asked.va, asked.bytes, access, [&] {
-                   if (!writable(asked.va)) {
-                     answer.answer = Answer::kNoAccess;
-                     return;
-                   }
-                   execute_wide(asked.opcode, reinterpret_cast<void*>(asked.va), asked.bytes,
-                                asked.operand, answer.atomic.old_value);
-                 })) {
-    answer.answer = Answer::kNoAccess;
-  }
-  reply(answer, request.number);
-}
-
 bool Client::reply(Reply answer, uint32_t number, std::span<const int> fds) {
   answer.number = number;
   switch (connection_.send(&answer, sizeof(answer), fds)) {
@@ -448,7 +428,9 @@ void Server::admit(Fd socket) {
   const auto connections = std::count_if(clients_.begin(), clients_.end(), [&](const auto& entry) {
     return entry.second.client->pid() == client->pid();
   });
-  if (static_cast<size_t>(connections) >= kMaxConnectionsPerProcess) {
+  const bool stranger = client->pid() == 0;
+  const size_t most = stranger ? kMaxConnectionsOfStrangers : kMaxConnectionsPerProcess;
+  if (static_cast<size_t>(connections) >= most) {
     URMA_LOG_LIMITED(WARNING, "process {} is refused: it has {} connections already", client->pid(),
                      connections);
     return;

@@ -14,6 +14,7 @@
 #include "urma/providers/local/peer.h"
 #include "urma/providers/local/protocol.h"
 #include "urma/providers/local/receiver.h"
+#include "urma/providers/local/staging.h"
 #include "urma/providers/local/wakeup.h"
 
 namespace urma::local {
@@ -36,6 +37,10 @@ class Client : public std::enable_shared_from_this<Client> {
  private:
   bool handle(const Request& request, Attached& fds);
   bool hello(const Request& request, Attached& fds);
+  bool was_granted(SegmentRef ref) const {
+    const auto found = granted_.find(ref.index);
+    return found != granted_.end() && found->second == ref.generation;
+  }
   void import_segment(const Request& request);
   std::optional<SegmentGrant> grant(const Request& request);
   void map_segment(const Request& request);
@@ -51,12 +56,17 @@ class Client : public std::enable_shared_from_this<Client> {
   void close_ring(const CloseRingRequest& asked);
   void probe(const Request& request);
   void atomic(const Request& request);
+  Answer take_staging(Attached& fds);
+  Answer copy_segment(const CopySegmentRequest& asked);
+  Answer copy_message(const CopyMessageRequest& asked);
   bool reply(Reply answer, uint32_t number, std::span<const int> fds = {});
 
   Transport* transport_;
   Connection connection_;
-  uint32_t slot_ = 0;
   bool greeted_ = false;
+  // What it was granted: the generation at each index.
+  std::unordered_map<uint32_t, uint32_t> granted_;
+  std::optional<PeerStaging> staging_;
   uint32_t mapping_ = 0;  // answers about mapping that are to come
   bool alive_ = true;
   std::shared_ptr<PeerProcess> process_;

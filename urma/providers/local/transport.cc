@@ -32,6 +32,7 @@ Transport::Transport(const char* name, const urma_host& host, CopyEngine* copy,
       pages_(host.pages),
       ring_bytes_(
           std::bit_floor(static_cast<uint32_t>(host.settings->number("URMA_SHM_RING_SIZE")))),
+      staged_(host.settings->text("URMA_SHM_COPY") == "staged"),
       faults_(device == nullptr ? Faults::parse(host.settings->text("URMA_FAULT")) : nullptr) {
   enter_process_barrier();
   segments().set_take_back([this](SharedPages::RangeId pages) {
@@ -61,17 +62,23 @@ void Transport::stop() {
 std::shared_ptr<Link> Transport::link_to(IdKind kind, const urma_eid_t& eid, uint32_t id) {
   if (stopped()) return nullptr;
   const std::optional<uint32_t> slot = runtime_->owner_slot(kind, eid, id);
-  if (!slot.has_value()) return nullptr;
+  return slot.has_value() ? link_to(*slot) : nullptr;
+}
+
+std::shared_ptr<Link> Transport::link_to(uint32_t slot) {
+  if (stopped()) return nullptr;
   std::erase_if(links_, [](const auto& entry) { return entry.second->gone(); });
-  const auto known = links_.find(*slot);
+  const auto known = links_.find(slot);
   if (known != links_.end()) return known->second;
-  auto link = std::make_shared<Link>(
-      &service(), runtime_, runtime_->socket_name(*slot, name_.c_str()), segments().words_fd(),
-      [this] {
-        serve_senders();
-        service().post([this] { guarded(URMA_LOG_SITE, [this] { report_gone_peers(); }); });
-      });
-  links_.emplace(*slot, link);
+  const auto on_stop = [this] {
+    serve_senders();
+    service().post([this] { guarded(URMA_LOG_SITE, [this] { report_gone_peers(); }); });
+  };
+  auto link =
+      std::make_shared<Link>(&service(), runtime_, runtime_->socket_name(slot, name_.c_str()),
+                             segments().words_fd(), Link::Calls{on_stop, [this] { take_over(); }});
+  if (staged_) link->stage_copies();
+  links_.emplace(slot, link);
   link->start();
   return link;
 }

@@ -44,11 +44,15 @@ class Transport final : public urma::Transport {
   // NULL where nothing can be mapped.
   SharedPages* pages() { return pages_; }
   uint32_t ring_bytes() const { return ring_bytes_; }
+  // Whether nothing is copied by the kernel, whatever it permits.
+  bool staged() const { return staged_; }
   // NULL where none were asked for.
   Faults* faults() { return faults_.get(); }
 
   // The link to the owner of (EID, id); NULL where no living process has it. Service thread.
   std::shared_ptr<Link> link_to(IdKind kind, const urma_eid_t& eid, uint32_t id);
+  // The same to the process that has this slot.
+  std::shared_ptr<Link> link_to(uint32_t slot);
 
   std::span<const urma_eid_t> eids() const override { return runtime_->eids(); }
   uint32_t uasid() const override { return runtime_->uasid(); }
@@ -94,6 +98,7 @@ class Transport final : public urma::Transport {
   DeviceEngine* device_;
   SharedPages* pages_;
   const uint32_t ring_bytes_;
+  const bool staged_;
   const std::unique_ptr<Faults> faults_;
 
   // On the service thread only.

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT
+//
+// Limits of the process that the library runs into: a request fails, or the start of the library,
+// and nothing else.
+#include <errno.h>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <functional>
+#include <string>
+
+#include "test/process/endpoint.h"
+#include "test/process/harness.h"
+#include "test/process/mapping_party.h"
+#include "test/process/refusal.h"
+
+namespace urma_test {
+namespace {
+
+// Enough for what is logged, and not for a ring.
+constexpr rlim_t kFileBytes = 4000;
+
+void limit(int resource, rlim_t most) {
+  const rlimit both = {most, most};
+  ASSERT_EQ(::setrlimit(static_cast<__rlimit_resource>(resource), &both), 0);
+}
+
+// The library does not start, or without a device, and says so in time; the process goes on.
+void expect_no_start() {
+  const urma_status_t status = urma_init(nullptr);
+  if (status != URMA_SUCCESS) return;
+  int devices = 0;
+  urma_device_t** list = urma_get_device_list(&devices);
+  for (int i = 0; i < devices; ++i) EXPECT_STRNE(list[i]->name, "urma_shm0");
+  if (list != nullptr) urma_free_device_list(list);
+  EXPECT_EQ(urma_uninit(), URMA_SUCCESS);
+}
+
+class LimitsTest : public ProcessTest {
+ protected:
+  void SetUp() override { SKIP_UNLESS_SHARED_MEMORY("does the library meet these limits"); }
+};
+
+// A message to a queue of another process, to which no ring leads yet, ends with `status`.
+void send_under(const std::function<void()>& limited, urma_cr_status_t status) {
+  run_two(
+      "receiver",
+      [](Channel& channel) {
+        Endpoint receiver;
+        const Pages room(kPage);
+        urma_target_seg_t* segment = receiver.add(room.get(), kPage);
+        receiver.post_receive(segment, room.get(), kPage);
+        channel.send(receiver.queue_id());
+        channel.sync();
+        receiver.close();
+      },
+      "sender",
+      [=](Channel& channel) {
+        Endpoint sender;
+        const Pages room(kPage);
+        urma_target_seg_t* segment = sender.add(room.get(), kPage);
+        urma_target_jetty_t* queue = sender.import(channel.receive<QueueId>());
+        limited();
+        urma_sge_t here = piece(segment, room.get(), 8);
+        sender.post(send_request(queue, &here));
+        EXPECT_EQ(wait_for(sender.send_jfc).status, status);
+        channel.sync();
+        sender.close();
+      });
+}
+
+TEST_F(LimitsTest, ShortFilesFailTheMessage) {
+  send_under([] { limit(RLIMIT_FSIZE, kFileBytes); }, URMA_CR_LOC_OPERATION_ERR);
+}
+
+TEST_F(LimitsTest, NoMemfdFailsTheMessage) {
+  send_under([] { refuse(SYS_memfd_create, EPERM); }, URMA_CR_LOC_OPERATION_ERR);
+}
+
+TEST_F(LimitsTest, NoAddressSpaceFailsTheMessage) {
+  // Less than is used already.
+  send_under([] { limit(RLIMIT_AS, kMiB); }, URMA_CR_LOC_OPERATION_ERR);
+}
+
+TEST_F(LimitsTest, ShortFilesAtTheStart) {
+  run_one([](Channel&) {
+    limit(RLIMIT_FSIZE, kFileBytes);
+    expect_no_start();
+  });
+}
+
+TEST_F(LimitsTest, NoMemfdAtTheStart) {
+  run_one([](Channel&) {
+    refuse(SYS_memfd_create, ENOSYS);
+    expect_no_start();
+  });
+}
+
+TEST_F(LimitsTest, NoDescriptorsAtTheStart) {
+  run_one([](Channel&) {
+    limit(RLIMIT_NOFILE, static_cast<rlim_t>(open_descriptors()) + 2);
+    expect_no_start();
+  });
+}
+
+// The library starts where the runtime directory is a file system that is full or read-only.
+void start_in_file_system(const std::string& directory, unsigned long flags, bool full) {
+  if (::unshare(CLONE_NEWNS) != 0 ||
+      ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+      ::mount("tmpfs", directory.c_str(), "tmpfs", flags, "size=4k,mode=0700") != 0) {
+    return;  // only root may
+  }
+  if (full) {
+    const int fd = ::open((directory + "/full").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    const std::string page(kPage, 'x');
+    EXPECT_EQ(::write(fd, page.data(), page.size()), ssize_t{kPage});
+    ::close(fd);
+  }
+  expect_no_start();
+}
+
+TEST_F(LimitsTest, RuntimeDirectoryIsReadOnly) {
+  run_one([this](Channel&) { start_in_file_system(runtime_dir(), MS_RDONLY, /*full=*/false); });
+}
+
+TEST_F(LimitsTest, RuntimeDirectoryIsFull) {
+  run_one([this](Channel&) { start_in_file_system(runtime_dir(), 0, /*full=*/true); });
+}
+
+}  // namespace
+}  // namespace urma_test
