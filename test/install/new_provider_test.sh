@@ -36,6 +36,8 @@ c++ -std=c++20 -Wall -Wextra -Werror -Wno-psabi -Wno-packed-bitfield-compat -fPI
 
 export URMA_PROVIDER_PATH="${modules}" URMA_RUNTIME_DIR="${TEST_TMPDIR}/runtime"
 readonly said="${TEST_TMPDIR}/said"
+# What the suite skips here is the result of this one test.
+unset XML_OUTPUT_FILE
 TEST_SRCDIR='' URMA_DEVICE=urma_acme0 CONFORMANCE_MODULE=none LEVEL_PROGRAM=none \
   test/conformance/lines_test --gtest_filter='DeviceLines.*' >"${said}" 2>&1 ||
   { tail -n 40 "${said}"; fail "the conformance suite over the new device"; }

@@ -17,6 +17,8 @@ namespace urma::verbs {
 namespace {
 
 constexpr uint64_t kLong = 60'000'000'000;
+// Also on a busy machine enough for a call to begin.
+constexpr uint64_t kShort = 200'000'000;
 
 class CmTest : public testing::Test {
  protected:
@@ -231,7 +233,7 @@ TEST_F(CmTest, EachStepMayFail) {
 // Until the kernel gives the call up, neither the id nor the queue pair can be ended without
 // waiting for that.
 TEST_F(CmTest, PeerThatStaysSilentIsGivenUp) {
-  open(1'000'000);
+  open(kShort);
   const ConnectRequest request = agree(end(1), end(2));
   end(2).channel->stop();
   call(end(1), request);
@@ -246,7 +248,7 @@ TEST_F(CmTest, PeerThatStaysSilentIsGivenUp) {
 }
 
 TEST_F(CmTest, LateAcceptanceIsTurnedDown) {
-  open(1'000'000);
+  open(kShort);
   const ConnectRequest request = agree(end(1), end(2));
   end(2).channel->stop();
   call(end(1), request);
@@ -362,7 +364,7 @@ TEST_F(CmTest, CallThatBlocksHoldsUpNobody) {
   Gate::current = &gate;
   gate.connect_really = fake_.api()->cm_connect;
   fake_.table().cm_connect = Gate::connect;
-  open(1'000'000);
+  open(kShort);
   call(end(1), agree(end(1), end(2)));
   run_until([&] { return gate.waiting == 1; });
   // The service thread goes on, and gives it up.
