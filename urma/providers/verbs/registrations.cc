@@ -22,12 +22,13 @@ void Registrations::enter(Segment* segment) {
 // Whether the device takes the peers' rights from a region that stands. Soft-RoCE does not. Tried
 // once, with the first segment, so that what the device refuses is said of that.
 bool Registrations::takes_rights_in_place(const Segment& segment) {
-  std::call_once(asked_, [&] {
+  const std::lock_guard lock(in_place_mutex_);
+  if (!in_place_.has_value()) {
     MemoryRegion region(*device_, segment.base, segment.len,
                         {URMA_ACCESS_READ, segment.seg.attr.bs.non_pin != 0});
     in_place_ = !region.revoke(*device_);
-  });
-  return in_place_;
+  }
+  return *in_place_;
 }
 
 void Registrations::enter(Segment* segment, int dmabuf, uint64_t offset) {

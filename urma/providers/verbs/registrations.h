@@ -42,8 +42,8 @@ class Registrations final : public Revoker {
   const Device* const device_;
   SegmentTable* const table_;
   LocalKeys keys_;
-  std::once_flag asked_;
-  bool in_place_ = false;                   // known once asked_
+  std::mutex in_place_mutex_;
+  std::optional<bool> in_place_;            // once the device was tried
   mutable std::mutex mutex_;                // guards the next one; taken before the table's
   std::map<uint64_t, MemoryRegion> known_;  // by SegmentRef
 };
