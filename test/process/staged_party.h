@@ -102,7 +102,7 @@ inline void write_with_immediate(Party& party, Channel& channel) {
 // The value lies behind the data, or between words.
 inline void write_and_notify(Party& party, Channel& channel) {
   for (const uint64_t at : {kMiB, kMiB + 3}) {
-    *word_at(party.in(), at) = 0;
+    std::fill_n(party.in() + at, 8, 0);
     channel.sync();
     urma_sge_t here = party.here(kMiB);
     urma_sge_t there[] = {party.there(kMiB), party.there(8, at)};
