@@ -120,7 +120,9 @@ inline void count(Party& party, Channel& channel) {
   channel.sync();
   urma_sge_t old = party.here(8), there = party.there(8, 64);
   party.succeed(add_request(party.queue, &old, &there, 37, 6));
-  EXPECT_EQ(*word_at(party.out(), 0), 5u);
+  uint64_t before;
+  std::memcpy(&before, party.out(), sizeof(before));
+  EXPECT_EQ(before, 5u);
   channel.sync();
   EXPECT_EQ(*word_at(party.in(), 64), 42u);
 }
