@@ -125,7 +125,8 @@ class Transport : public ProgressDomain {
 
   // Moves the receives of this process: by a poll that found nothing, or on a peer's request.
   void progress_receives() override;
-  bool has_remote_bells() const override { return false; }
+  // True is never wrong, but costs a system call for each arming.
+  bool has_remote_bells() const override { return true; }
   void serve_receives();
   // Goes on with the requests of armed JFCs: something they may have waited for has come. Service
   // thread.

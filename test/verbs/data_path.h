@@ -92,6 +92,7 @@ class TestTransport : public Transport {
 
   std::span<const urma_eid_t> eids() const override { return {}; }
   uint32_t uasid() const override { return 7; }
+  bool has_remote_bells() const override { return false; }
   uint32_t take_id(IdKind, uint32_t, uint32_t) override { return ++last_id_; }
   void free_id(IdKind, uint32_t, uint32_t) override {}
   std::unique_ptr<Sender> make_sender(const urma_jfs_cfg_t&, const QueueIdentity&,

@@ -45,8 +45,7 @@ constexpr SettingRow kRows[] = {
      "whether private memory is moved into shared memory when a peer first imports it"},
     {"URMA_SHM_COPY", SettingType::kChoice, "kernel", "kernel|staged",
      "who copies what is not mapped: the importer through the kernel, where that permits it, or "
-     "the "
-     "owner after checks of its own"},
+     "the owner after checks of its own"},
     {"URMA_ROCM_CPU", SettingType::kBool, "0", "",
      "whether the CPU agents of the HSA runtime are devices, urma_hsa0 and so on"},
     {"URMA_ROCM_LIBRARY", SettingType::kString, "", "",

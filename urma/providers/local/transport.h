@@ -36,7 +36,6 @@ class Transport final : public urma::Transport {
   // Ends all links and the server. Nothing may use a queue of this transport any more.
   void stop();
 
-  bool has_remote_bells() const override { return true; }
   Runtime& runtime() { return *runtime_; }
   CopyEngine& copy() { return *copy_; }
   // NULL where there is no memory but the host's.

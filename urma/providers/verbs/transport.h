@@ -53,6 +53,7 @@ class VerbsTransport final : public Transport {
 
   std::span<const urma_eid_t> eids() const override { return eids_; }
   uint32_t uasid() const override { return config_.uasid; }
+  bool has_remote_bells() const override { return false; }
   uint32_t take_id(IdKind kind, uint32_t eid_index, uint32_t chosen) override;
   void free_id(IdKind kind, uint32_t eid_index, uint32_t id) override;
   std::unique_ptr<Sender> make_sender(const urma_jfs_cfg_t& cfg, const QueueIdentity& identity,
