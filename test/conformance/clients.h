@@ -13,22 +13,9 @@
 
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define URMA_TEST_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define URMA_TEST_SANITIZED 1
-#endif
-#endif
+#include "test/process/sanitized.h"
 
 namespace urma_test {
-
-#if defined(URMA_TEST_SANITIZED)
-inline constexpr bool kSanitized = true;
-#else
-inline constexpr bool kSanitized = false;
-#endif
 
 class Clients : public ProcessTest {};
 

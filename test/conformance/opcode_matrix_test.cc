@@ -23,6 +23,7 @@
 #include "test/conformance/regions.h"
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
+#include "test/process/sanitized.h"
 #include "urma_ext.h"
 
 namespace urma_test {
@@ -76,7 +77,9 @@ struct Case {
     if (operation == Operation::kWriteNotify)
       return {std::begin(kNotifySizes), std::end(kNotifySizes)};
     std::vector<size_t> sizes(std::begin(kSizes), std::end(kSizes));
-    if (with_token) sizes.push_back(queues == Queues::kJetty ? kVeryLarge : kLarge);
+    if (!with_token) return sizes;
+    if (queues == Queues::kJetty) sizes.push_back(kSanitized ? kLarge : kVeryLarge);
+    if (queues != Queues::kJetty && !kSanitized) sizes.push_back(kLarge);
     return sizes;
   }
 };

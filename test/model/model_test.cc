@@ -13,6 +13,7 @@
 #include "test/model/runner.h"
 #include "test/model/shapes.h"
 #include "test/process/harness.h"
+#include "test/process/sanitized.h"
 
 // The sequences let requests that are under way meet in one buffer, and the library copies what its
 // program says: the memory of the program, and that alone, the thread sanitizer shall not look at.
@@ -130,7 +131,8 @@ class ModelTest : public urma_test::ProcessTest {
 TEST_F(ModelTest, EveryAnswerIsOneThatTheContractAllows) {
   const uint64_t one = setting("MODEL_SEED", 0);
   if (one != 0) return expect_no_failure(run(one, 1));
-  const uint64_t first = setting("MODEL_FIRST", 1), count = setting("MODEL_SEQUENCES", kAll);
+  const uint64_t first = setting("MODEL_FIRST", 1),
+                 count = setting("MODEL_SEQUENCES", urma_test::repetitions(kAll));
   for (uint64_t seed = first; seed < first + count && !HasFailure(); seed += kBlock) {
     expect_no_failure(run(seed, std::min(kBlock, first + count - seed)));
   }

@@ -22,13 +22,7 @@
 #include <set>
 #include <system_error>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
+#include "test/process/sanitized.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/lsan_interface.h>
@@ -108,11 +102,7 @@ int run_body(const Body& body, Channel& channel) {
 milliseconds patience(milliseconds limit) {
   static const char* const factor = std::getenv("URMA_TEST_PATIENCE");
   if (factor != nullptr) limit *= std::max(std::atoi(factor), 1);
-#ifdef SANITIZED
-  return 10 * limit;
-#else
-  return limit;
-#endif
+  return kSanitized ? 10 * limit : limit;
 }
 
 Channel::Channel(int fd) : fd_(fd) { open_channels().insert(fd); }

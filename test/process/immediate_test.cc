@@ -11,6 +11,7 @@
 
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
+#include "test/process/sanitized.h"
 #include "test/process/self.h"
 
 namespace urma_test {
@@ -303,8 +304,8 @@ TEST_P(ImmediateTest, WrongTokenOfTheQueueWritesNothing) {
 
 // What the writer of WritesAreInPlaceWhenReceived tells the receiver.
 constexpr size_t kLarge = 24 << 20;
-constexpr uint64_t kSmallRounds = 300;
-constexpr uint64_t kRounds = kSmallRounds + 6;
+constexpr uint64_t kSmallRounds = repetitions(300);
+constexpr uint64_t kRounds = kSmallRounds + repetitions(6);
 
 size_t size_of(uint64_t round) {
   return round < kSmallRounds ? 8 * (1 + round % 600) : kLarge - round;

@@ -13,18 +13,13 @@
 
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
+#include "test/process/sanitized.h"
 #include "urma_ext.h"
 
 namespace urma_test {
 
 inline constexpr uint64_t kPage = 4096;
 inline constexpr uint64_t kMiB = 1 << 20;
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr bool kSanitized = true;
-#else
-inline constexpr bool kSanitized = false;
-#endif
 
 // Why private memory cannot be moved on this machine; empty where it can.
 std::string why_not_in_place();

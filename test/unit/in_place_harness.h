@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "segment/page_table.h"
+#include "test/process/sanitized.h"
 #include "urma_opcode.h"
 
 namespace urma {
@@ -25,11 +26,7 @@ inline const Audience kWriters = {7, URMA_TOKEN_PLAIN_TEXT, 42,
                                   URMA_ACCESS_READ | URMA_ACCESS_WRITE | URMA_ACCESS_ATOMIC};
 inline const Audience kReaders = {7, URMA_TOKEN_PLAIN_TEXT, 42, URMA_ACCESS_READ};
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr bool kSanitized = true;
-#else
-inline constexpr bool kSanitized = false;
-#endif
+using urma_test::kSanitized;
 
 inline uint64_t address(const volatile void* data) { return reinterpret_cast<uint64_t>(data); }
 

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <optional>
 
+#include "test/process/sanitized.h"
 #include "test/verbs/control_party.h"
 #include "urma/providers/verbs/control_names.h"
 #include "urma/providers/verbs/control_replies.h"
@@ -161,8 +162,10 @@ void exchange(uint64_t seed) {
   EXPECT_TRUE(a.server.lost.empty() && b.server.lost.empty());
 }
 
+constexpr uint64_t kSeeds = urma_test::repetitions(1000);
+
 TEST(ControlSeeds, EachRequestIsExecutedOnceWhateverTheNetworkDoes) {
-  for (uint64_t seed = 1; seed <= 1000; ++seed) {
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     exchange(seed);
     if (testing::Test::HasFatalFailure()) return;
   }
@@ -207,7 +210,7 @@ void restart(uint64_t seed) {
 }
 
 TEST(ControlSeeds, RestartedAskerEndsWhatItHadBefore) {
-  for (uint64_t seed = 1; seed <= 1000; ++seed) {
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     restart(seed);
     if (testing::Test::HasFatalFailure()) return;
   }

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT
+//
+// What a test leaves out where a sanitizer looks on.
+#ifndef TEST_PROCESS_SANITIZED_H_
+#define TEST_PROCESS_SANITIZED_H_
+
+#include <cstdint>
+
+namespace urma_test {
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool kSanitized = true;
+#elif defined(__has_feature)
+inline constexpr bool kSanitized =
+    __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
+#else
+inline constexpr bool kSanitized = false;
+#endif
+
+// How often a test does what differs by chance alone: less often where each time takes five times
+// as long.
+constexpr uint64_t repetitions(uint64_t count) { return kSanitized ? (count + 4) / 5 : count; }
+
+}  // namespace urma_test
+
+#endif  // TEST_PROCESS_SANITIZED_H_
