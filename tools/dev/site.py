@@ -22,7 +22,7 @@ import man  # pylint: disable=wrong-import-position
 # What the navigation has, in this order; a document that is not named here is missed by nobody.
 CHAPTERS = (
     ("Begin", ("index", "getting_started", "concepts", "porting_verbs", "porting_ucx")),
-    ("Use", ("tools", "errors", "faults", "performance", "shm", "verbs", "rocm")),
+    ("Use", ("tools", "errors", "faults", "tracing", "performance", "shm", "verbs", "rocm")),
     ("Count on", ("conformance", "specification", "security", "abi", "vm", "release", "CHANGELOG",
                   "CONTRIBUTING", "SECURITY_POLICY")),
 )

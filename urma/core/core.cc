@@ -21,6 +21,7 @@
 #include "urma/core/runtime.h"
 #include "urma/core/service_thread.h"
 #include "urma/core/settings.h"
+#include "urma/core/trace.h"
 #include "urma_api.h"
 
 namespace urma::core {
@@ -128,11 +129,13 @@ void start(urma_init_attr_t* conf) {
   self.devices.rescan();
   self.devices.set_aliases(parse_aliases(settings().text("URMA_DEVICE_ALIAS")));
   show_devices();
+  trace::start(settings().text("URMA_TRACE"), &self.service);
 }
 
 // Threads end before the modules go whose code they run.
 bool end() {
   auto& self = process();
+  guarded(URMA_LOG_SITE, [] { trace::stop(); });
   // First: nobody may look at what ends.
   if (self.runtime.load(std::memory_order_relaxed) != nullptr) {
     guarded(URMA_LOG_SITE, [&] {

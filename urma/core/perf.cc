@@ -112,22 +112,28 @@ Summary summarize(size_t type) {
 
 }  // namespace
 
-std::atomic<bool> measuring{false};
+std::atomic<uint8_t> watchers{0};
+
+// Relaxed: a call that does not see it yet is not watched.
+void add_watcher(Watcher watcher) { watchers.fetch_or(watcher, std::memory_order_relaxed); }
+void remove_watcher(Watcher watcher) {
+  watchers.fetch_and(static_cast<uint8_t>(~watcher), std::memory_order_relaxed);
+}
 
 void start() {
   static std::mutex one_at_a_time;
   const std::lock_guard lock(one_at_a_time);
-  measuring.store(false, std::memory_order_relaxed);
+  remove_watcher(kMeasures);
   const uint64_t before = g_round.load(std::memory_order_acquire);
   const size_t used = std::min<size_t>(static_cast<uint32_t>(before), g_records.size());
   for (size_t i = 0; i < used; ++i) {
     for (Histogram& histogram : g_records[i].types) clear(histogram);
   }
   g_round.store(((before >> 32) + 1) << 32, std::memory_order_release);
-  measuring.store(true, std::memory_order_relaxed);
+  add_watcher(kMeasures);
 }
 
-void stop() { measuring.store(false, std::memory_order_relaxed); }
+void stop() { remove_watcher(kMeasures); }
 
 void record(urma_perf_record_type_t type, uint64_t ns) {
   ThreadRecord* record = own_record();

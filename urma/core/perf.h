@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// Measures the calls of the data path while urma_start_perf is in force. Otherwise a call costs one
-// load and one branch more.
+// Looks at the calls of the data path: how long they take, while urma_start_perf is in force, and
+// what becomes of their requests, where there is a timeline. Otherwise a call costs one load and
+// one branch more.
 #ifndef URMA_CORE_PERF_H_
 #define URMA_CORE_PERF_H_
 
@@ -10,11 +11,17 @@
 #include <string>
 
 #include "urma/base/clock.h"
+#include "urma/core/trace.h"
 #include "urma_perf.h"
 
 namespace urma::core::perf {
 
-extern std::atomic<bool> measuring;
+enum Watcher : uint8_t { kMeasures = 1, kTraces = 2 };
+
+// Who wants to know of calls.
+extern std::atomic<uint8_t> watchers;
+void add_watcher(Watcher watcher);
+void remove_watcher(Watcher watcher);
 
 // Forgets what was measured and starts again.
 void start();
@@ -26,20 +33,24 @@ std::string table();
 // Takes the operation and its arguments as they are, so that the short path need not prepare
 // anything for this one.
 template <urma_perf_record_type_t Type, typename Op, typename... Args>
-[[gnu::noinline]] auto measured(Op op, Args... args) {
+[[gnu::noinline]] auto watched(Op op, Args... args) {
   struct Stopwatch {
-    uint64_t start = monotonic_ns();
-    ~Stopwatch() { record(Type, monotonic_ns() - start); }
+    bool runs = (watchers.load(std::memory_order_relaxed) & kMeasures) != 0;
+    uint64_t start = runs ? monotonic_ns() : 0;
+    ~Stopwatch() {
+      if (runs) record(Type, monotonic_ns() - start);
+    }
   } stopwatch;
-  return op(args...);
+  // Also for a call that began before there was a timeline: it is put down nowhere.
+  return trace::call(op, args...);
 }
 
 // Calls a slot of the data path. These do not throw; where one does all the same, the program ends
 // here instead of carrying the exception into C code.
 template <urma_perf_record_type_t Type, typename Op, typename... Args>
 inline auto call(Op op, Args... args) noexcept {
-  if (measuring.load(std::memory_order_relaxed)) [[unlikely]] {
-    return measured<Type>(op, args...);
+  if (watchers.load(std::memory_order_relaxed) != 0) [[unlikely]] {
+    return watched<Type>(op, args...);
   }
   return op(args...);
 }

@@ -37,6 +37,9 @@ constexpr SettingRow kRows[] = {
     {"URMA_ENABLE_ORCH", SettingType::kBool, "0", "", "accepted, without effect"},
     {"URMA_FAULT", SettingType::kString, "", "",
      "faults to make up, such as seed=1;rnr:p=10;delay:ms=5,every=100: see docs/faults.md"},
+    {"URMA_TRACE", SettingType::kString, "", "",
+     "file for a timeline of work requests, in the format of Chrome and Perfetto; %p stands for the "
+     "number of the process: see docs/tracing.md"},
     {"URMA_SERVICE", SettingType::kChoice, "auto", "auto|io_uring|epoll",
      "what the service thread sleeps on; epoll wherever io_uring is refused"},
     {"URMA_SHM_RING_SIZE", SettingType::kNumber, "4096", "4096-1048576",
