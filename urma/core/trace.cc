@@ -79,7 +79,6 @@ class Buffer {
 struct Tracer {
   std::mutex mutex;
   std::vector<std::shared_ptr<Buffer>> buffers;  // guarded by mutex
-  std::atomic<uint32_t> round{0};                // odd while there is a timeline
 
   // Of the service thread.
   Service* service = nullptr;
@@ -93,38 +92,44 @@ Tracer& tracer() {
   return the_tracer;
 }
 
-// What a thread has of its own.
-struct Own {
-  ~Own() { leave(); }
+std::atomic<uint32_t> current_round{0};  // odd while there is a timeline
+
+// Keeps what a thread has of its own, until the thread ends.
+struct Keeper {
+  ~Keeper() { leave(); }
   void leave() {
     // Relaxed: what was put down before is taken by put_.
     if (buffer != nullptr) buffer->ended.store(true, std::memory_order_relaxed);
+    buffer.reset();
   }
   std::shared_ptr<Buffer> buffer;
-  uint32_t round = 0;
 };
-thread_local Own own;
+thread_local Keeper keeper;
+// The same, for a look without a call: where there are destructors, each look asks whether they are
+// registered.
+constinit thread_local Buffer* own = nullptr;
+constinit thread_local uint32_t own_round = 0;
 
 // The calling thread's first moment in this timeline.
 [[gnu::cold, gnu::noinline]] Buffer* make_own(uint32_t round) noexcept {
-  own.round = round;
-  own.leave();
-  own.buffer.reset();
+  own_round = round;
+  own = nullptr;
+  keeper.leave();
   if (round % 2 == 0) return nullptr;
   guarded(URMA_LOG_SITE, [] {
     auto buffer = std::make_shared<Buffer>();
     const std::lock_guard lock(tracer().mutex);
     tracer().buffers.push_back(buffer);
-    own.buffer = std::move(buffer);
+    keeper.buffer = std::move(buffer);
   });
-  return own.buffer.get();
+  return own = keeper.buffer.get();
 }
 
 Buffer* own_buffer() {
-  const uint32_t round = tracer().round.load(std::memory_order_relaxed);
-  if (own.round != round) [[unlikely]]
+  const uint32_t round = current_round.load(std::memory_order_relaxed);
+  if (own_round != round) [[unlikely]]
     return make_own(round);
-  return own.buffer.get();
+  return own;
 }
 
 uint64_t bytes_of(const urma_sg_t& list) {
@@ -268,7 +273,7 @@ void start(const std::string& file, Service* service) {
     // The rate of the clock is known from the second turn on.
     self.timeline->write({}, ticks(), monotonic_ns());
     // Relaxed: calls that do not see it are not put down.
-    self.round.fetch_add(1, std::memory_order_relaxed);
+    current_round.fetch_add(1, std::memory_order_relaxed);
     perf::add_watcher(perf::kTraces);
     service->after(kPeriodNs, take_turn);
   });
@@ -277,11 +282,11 @@ void start(const std::string& file, Service* service) {
 void stop() {
   Tracer& self = tracer();
   // Relaxed: start() and stop() hold the same lock of their callers.
-  if (self.round.load(std::memory_order_relaxed) % 2 == 0) return;
+  if (current_round.load(std::memory_order_relaxed) % 2 == 0) return;
   perf::remove_watcher(perf::kTraces);
   self.service->run([&] {
     guarded(URMA_LOG_SITE, [] { write_out(true); });
-    self.round.fetch_add(1, std::memory_order_relaxed);
+    current_round.fetch_add(1, std::memory_order_relaxed);
     self.timeline.reset();
     self.entries = {};
     const std::lock_guard lock(self.mutex);
