@@ -17,19 +17,21 @@ namespace {
 
 constexpr int64_t kStopNs = 20'000'000;  // a thread in the kernel may take its time to stop
 constexpr int64_t kStepNs = 2'000'000;   // and one that sleeps there makes no step
-constexpr uint64_t kMostSteps = 800;
+constexpr int64_t kSpinNs = 50'000;      // shorter than a turn of those who would run instead
+constexpr uint64_t kMostSteps = 256;
 
 int64_t now_ns() { return Clock::now().time_since_epoch().count(); }
 
 // Whether the thread has stopped in time.
 bool stops(pid_t thread, int64_t within_ns) {
-  const int64_t deadline = now_ns() + within_ns;
+  const int64_t begin = now_ns();
   for (;;) {
     int status = 0;
     const pid_t found = ::waitpid(thread, &status, __WALL | WNOHANG);
     if (found == thread) return WIFSTOPPED(status);
-    if (found < 0 || now_ns() > deadline) return false;
-    ::sched_yield();
+    const int64_t waited = now_ns() - begin;
+    if (found < 0 || waited > within_ns) return false;
+    if (waited > kSpinNs) ::sched_yield();
   }
 }
 
