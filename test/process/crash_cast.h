@@ -63,8 +63,9 @@ struct Round {
 struct Report {
   int64_t first_error_ns;
   int64_t last_error_ns;
-  uint64_t requests;  // that have ended with an error
-  CrashOffer offer;   // its segment is another one than before
+  int64_t longest_pause_ns;  // in which it was not given a processor, or was held up by a call
+  uint64_t requests;         // that have ended with an error
+  CrashOffer offer;          // its segment is another one than before
 };
 
 inline int64_t now_ns() { return Clock::now().time_since_epoch().count(); }

@@ -13,6 +13,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "test/process/crash_cast.h"
 
@@ -160,6 +161,9 @@ class Survivor {
   // Takes what has come.
   void pump() {
     urma_cr_t records[16];
+    const int64_t now = now_ns();
+    report_.longest_pause_ns =
+        std::max(report_.longest_pause_ns, now - std::exchange(last_pump_ns_, now));
     int n = urma_poll_jfc(endpoint_.send_jfc, 16, records);
     EXPECT_GE(n, 0);
     const bool idle = n == 0;
@@ -217,6 +221,7 @@ class Survivor {
       EXPECT_EQ(urma_bind_jetty(bound_.jetty, peer), URMA_SUCCESS);
     }
     report_ = {};
+    last_pump_ns_ = now_ns();
     // The one before it had the same id; this one is there at once.
     write_to_victim(kFirst, 64, false);
     pump_until("the first request", crash_limit(), [this] { return in_flight_[kFirst] == 0; });
@@ -386,6 +391,7 @@ class Survivor {
   std::optional<SegmentId> guest_;
   urma_cr_status_t guest_status_ = URMA_CR_SUCCESS;
   Report report_ = {};
+  int64_t last_pump_ns_ = 0;
   uint64_t turn_ = 0;
   std::optional<Holdings> normal_;
 };
