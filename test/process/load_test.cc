@@ -155,8 +155,8 @@ TEST_F(LoadTest, NothingIsLostOrDoubled) {
   const uint64_t goal = uint64_t{is_soak() ? 100u : 1u} << 30;
   const uint64_t kills = is_soak() ? 2000 : 40;
   for (size_t i = 0; i < processes_; ++i) start(i);
-  while (moved() < goal && !HasFailure()) {
-    const uint64_t next = (kills_ + 1) * (goal / kills);
+  while ((moved() < goal || kills_ < kills) && !HasFailure()) {
+    const uint64_t next = moved() + goal / kills;
     wait_for("bytes", [this, next] { return moved() >= next; });
     if (!HasFailure()) kill_one();
   }
