@@ -2,9 +2,13 @@
 //
 // A server is killed and started again with the same id: its client keeps what it has imported of
 // the queue, and goes on.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sched.h>
 
+#include <filesystem>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "test/process/endpoint.h"
@@ -22,6 +26,14 @@ constexpr int kRounds = 4;
 constexpr milliseconds kLimit{8000};
 
 using RestartTest = ProcessTest;
+
+std::set<int> open_descriptors() {
+  std::set<int> found;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    found.insert(std::stoi(entry.path().filename()));
+  }
+  return found;
+}
 
 struct Offer {
   QueueId queue;
@@ -107,6 +119,33 @@ TEST_F(RestartTest, ClientGoesOnWithTheNextServer) {
     client.channel().sync();
   }
   client.expect_success();
+}
+
+// What a program starts has nothing of what the library has open.
+TEST_F(RestartTest, NoDescriptorOutlivesAnExec) {
+  run_one([](Channel&) {
+    const std::set<int> before = open_descriptors();
+    Config config;
+    config.events = true;
+    Endpoint endpoint(config);
+    std::vector<char> memory(4 * kSize);
+    urma_target_seg_t* const segment = endpoint.add(memory.data(), memory.size());
+    endpoint.post_receive(segment, memory.data(), kSize);
+    urma_sge_t local = piece(segment, memory.data() + kSize, 64);
+    endpoint.post(send_request(endpoint.import(endpoint.queue_id()), &local, 1));
+    endpoint.import(endpoint.segment_id(segment), true);
+    wait_for_success(endpoint.send_jfc, 1);
+    int own = 0;
+    for (const int fd : open_descriptors()) {
+      if (before.count(fd) != 0) continue;
+      const int flags = ::fcntl(fd, F_GETFD);
+      if (flags < 0) continue;  // that of the list itself
+      EXPECT_NE(flags & FD_CLOEXEC, 0) << "descriptor " << fd;
+      ++own;
+    }
+    EXPECT_GT(own, 5);
+    endpoint.close();
+  });
 }
 
 // The next one is there before the client knows that the old one is gone.

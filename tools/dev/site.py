@@ -23,8 +23,8 @@ import man  # pylint: disable=wrong-import-position
 CHAPTERS = (
     ("Begin", ("index", "getting_started", "concepts", "porting_verbs", "porting_ucx")),
     ("Use", ("tools", "errors", "faults", "tracing", "performance", "shm", "verbs", "rocm")),
-    ("Count on", ("conformance", "specification", "security", "abi", "vm", "release", "CHANGELOG",
-                  "CONTRIBUTING", "SECURITY_POLICY")),
+    ("Count on", ("conformance", "specification", "security", "reliability", "abi", "vm", "release",
+                  "CHANGELOG", "CONTRIBUTING", "SECURITY_POLICY")),
 )
 TOP = {"README.md": "index", "CHANGELOG.md": "CHANGELOG", "CONTRIBUTING.md": "CONTRIBUTING",
        "SECURITY.md": "SECURITY_POLICY"}

@@ -38,19 +38,19 @@ SenderMemory::Known* SenderMemory::look_up(const urma_eid_t& eid, const PayloadP
   return &known_.front();
 }
 
-void SenderMemory::ask_for(const urma_eid_t& eid, const PayloadPiece& piece) {
+void SenderMemory::ask_for(pid_t sender, const urma_eid_t& eid, const PayloadPiece& piece) {
   if (known_.size() == kMaxKnown) known_.pop_back();
   RemoteSegmentRef segment = import_memory(transport_, eid, piece.addr, piece.len, piece.token_id,
                                            urma_token_t{}, URMA_ACCESS_READ, Mapped::kWhenAsked);
   (void)segment->ask();
-  known_.insert(known_.begin(), Known{eid, piece.token_id, std::move(segment), 0});
+  known_.insert(known_.begin(), Known{sender, eid, piece.token_id, std::move(segment), 0});
 }
 
+// Whether it was granted yet or not: the grant of an owner that is gone would come too late to be
+// thrown away.
 void SenderMemory::keep(const std::function<bool(pid_t)>& sends) {
-  std::erase_if(known_, [&](const Known& known) {
-    const Grant* grant = known.segment->grant();
-    return grant != nullptr && (!grant->stands() || !sends(grant->link->peer().pid));
-  });
+  std::erase_if(known_,
+                [&](const Known& known) { return known.segment->stale() || !sends(known.sender); });
 }
 
 SenderMemory::Stretch SenderMemory::find(const PeerProcess& process, const urma_eid_t& eid,
@@ -63,7 +63,9 @@ SenderMemory::Stretch SenderMemory::find(const PeerProcess& process, const urma_
     known = nullptr;
   }
   if (known == nullptr) {
-    if (known_.size() < kMaxKnown || ++missed_ % kMissesPerPlace == 0) ask_for(eid, piece);
+    if (known_.size() < kMaxKnown || ++missed_ % kMissesPerPlace == 0) {
+      ask_for(process.pid, eid, piece);
+    }
     return {bytes};
   }
   const Grant* grant = known->segment->grant();

@@ -33,11 +33,12 @@ class SenderMemory {
   };
   Stretch find(const PeerProcess& process, const urma_eid_t& eid, const PayloadPiece& piece,
                uint64_t offset, uint64_t bytes);
-  // Lets go of all that no process has lent for which sends(pid) is true.
+  // Lets go of all but what messages of a process have named for which sends(pid) is true.
   void keep(const std::function<bool(pid_t)>& sends);
 
  private:
   struct Known {
+    pid_t sender;  // that has named it
     urma_eid_t eid;
     uint32_t token_id;
     RemoteSegmentRef segment;
@@ -46,7 +47,7 @@ class SenderMemory {
   };
 
   Known* look_up(const urma_eid_t& eid, const PayloadPiece& piece);
-  void ask_for(const urma_eid_t& eid, const PayloadPiece& piece);
+  void ask_for(pid_t sender, const urma_eid_t& eid, const PayloadPiece& piece);
 
   Transport* transport_;
   std::vector<Known> known_;  // the one that was used last comes first

@@ -67,12 +67,16 @@ std::shared_ptr<Link> Transport::link_to(IdKind kind, const urma_eid_t& eid, uin
 
 std::shared_ptr<Link> Transport::link_to(uint32_t slot) {
   if (stopped()) return nullptr;
-  std::erase_if(links_, [](const auto& entry) { return entry.second->gone(); });
+  drop_gone_links();
   const auto known = links_.find(slot);
   if (known != links_.end()) return known->second;
   const auto on_stop = [this] {
     serve_senders();
-    service().post([this] { guarded(URMA_LOG_SITE, [this] { report_gone_peers(); }); });
+    service().post([this] {
+      // Else the last one would keep its descriptors until there is another one.
+      drop_gone_links();
+      guarded(URMA_LOG_SITE, [this] { report_gone_peers(); });
+    });
   };
   auto link =
       std::make_shared<Link>(&service(), runtime_, runtime_->socket_name(slot, name_.c_str()),
@@ -81,6 +85,10 @@ std::shared_ptr<Link> Transport::link_to(uint32_t slot) {
   links_.emplace(slot, link);
   link->start();
   return link;
+}
+
+void Transport::drop_gone_links() {
+  std::erase_if(links_, [](const auto& entry) { return entry.second->gone(); });
 }
 
 void Transport::forget_channel(EventChannel* channel) {

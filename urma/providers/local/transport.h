@@ -88,6 +88,7 @@ class Transport final : public urma::Transport {
 
   // Makes pages private again that peers may no longer map, a turn at a time.
   void take_back_some(SharedPages::RangeId pages);
+  void drop_gone_links();
   void report_gone_peers();
   void look_for_peers_later();
 

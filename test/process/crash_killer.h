@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT
+//
+// Kills processes at random instructions.
+#ifndef TEST_PROCESS_CRASH_KILLER_H_
+#define TEST_PROCESS_CRASH_KILLER_H_
+
+#include <cstdint>
+#include <random>
+#include <string>
+
+#include "test/process/harness.h"
+
+namespace urma_test {
+
+enum class Method { kTimer, kSteps };
+
+// Why processes cannot be stepped through; empty where they can.
+std::string why_no_steps();
+
+// Returns the time just before the process could not but die.
+// kTimer: after a random time of at most `longest`. kSteps: the same, and then one of its threads
+// goes a random number of instructions on by itself.
+int64_t kill_at_random(Child& child, Method method, milliseconds longest, std::mt19937_64& random);
+
+}  // namespace urma_test
+
+#endif  // TEST_PROCESS_CRASH_KILLER_H_

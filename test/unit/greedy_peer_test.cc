@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+//
+// What a peer may take of an owner's descriptors and time, and no more.
+#include <gtest/gtest.h>
+
+#include <deque>
+
+#include "test/unit/local_harness.h"
+#include "test/unit/raw_peer.h"
+
+namespace urma::local {
+namespace {
+
+using GreedyPeerTest = urma_test::ProcessTest;
+
+constexpr size_t kMostConnections = 16;  // of one process
+
+TEST_F(GreedyPeerTest, HasSixteenConnectionsAtMost) {
+  Node owner;
+  const auto before = open_descriptors();
+  {
+    std::deque<RawPeer> peers;
+    for (size_t i = 0; i < kMostConnections; ++i) {
+      EXPECT_EQ(peers.emplace_back(owner).greet(), Answer::kAccepted) << i;
+    }
+    EXPECT_EQ(RawPeer(owner).greet(), Answer::kUnreachable);
+    // Who ends one may have another one.
+    peers.pop_back();
+    EXPECT_TRUE(eventually([&] { return RawPeer(owner).greet() == Answer::kAccepted; }));
+  }
+  EXPECT_TRUE(eventually([&] { return open_descriptors() == before; }));
+}
+
+TEST_F(GreedyPeerTest, WhoSaysNothingIsDisconnectedAfterASecond) {
+  Node owner;
+  const auto begin = Clock::now();
+  RawPeer silent(owner);
+  Reply nothing;
+  EXPECT_FALSE(silent.receive(&nothing, sizeof(nothing)));
+  EXPECT_GE(Clock::now() - begin, milliseconds(900));
+  EXPECT_LT(Clock::now() - begin, patience(seconds(3)));
+  EXPECT_EQ(RawPeer(owner).greet(), Answer::kAccepted);
+}
+
+}  // namespace
+}  // namespace urma::local
