@@ -28,7 +28,7 @@ struct HostileAim {
 // One after the other, each until the next one comes; each is answered as it begins.
 enum class HostileOrder : uint32_t {
   kRest,    // waits
-  kBurn,    // keeps as much busy as an attack, and harms nobody
+  kBurn,    // keeps a processor busy, and harms nobody
   kAttack,  // all kinds of attack, as chance has it
   kFlood,   // as many requests as the control socket takes
   kEnd,     // answered by a report

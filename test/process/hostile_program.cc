@@ -7,20 +7,18 @@
 #include <linux/falloc.h>
 #include <poll.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <array>
-#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
-#include <optional>
 #include <random>
 #include <stdexcept>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "test/process/harness.h"
@@ -312,24 +310,9 @@ bool has_order(const Channel& channel) {
   return ::poll(&waiting, 1, 0) > 0;
 }
 
-// An attack keeps two threads busy: the attacker's own, and the one that serves it. So does this,
-// beside the thread that calls it.
-class Burner {
- public:
-  ~Burner() { over_ = true, thread_.join(); }
-
- private:
-  std::atomic<bool> over_{false};
-  std::thread thread_{[this] {
-    while (!over_) continue;
-  }};
-};
-
 void obey(Channel* channel) {
   Attacker attacker(channel->receive<HostileAim>());
   for (auto order = channel->receive<HostileOrder>(); order != HostileOrder::kEnd;) {
-    std::optional<Burner> second;
-    if (order == HostileOrder::kBurn) second.emplace();
     channel->send(order);
     while (order != HostileOrder::kRest && !has_order(*channel)) {
       if (order == HostileOrder::kAttack) attacker.attack();
@@ -344,6 +327,9 @@ void obey(Channel* channel) {
 
 int main(int argc, char** argv) {
   if (argc != 2) return 2;
+  // It takes what the others leave of the processors: what it does to them is looked at, and not
+  // that it is there.
+  if (::setpriority(PRIO_PROCESS, 0, 10) != 0) return 2;
   try {
     Channel channel(std::atoi(argv[1]));
     obey(&channel);

@@ -168,7 +168,7 @@ uint32_t median(std::vector<uint32_t> values) {
 class HostileStormTest : public ProcessTest {
  protected:
   // Windows with and without the attack take turns, so that what else the machine does meets both.
-  // Without it the hostile peer keeps processors just as busy.
+  // Without it the hostile peer keeps a processor just as busy.
   // True where the honest peer keeps half of its speed at least.
   bool compare(Hostile* hostile, Child* honest, HostileOrder attack, const char* name) {
     std::vector<uint32_t> calm, stormy;
