@@ -47,6 +47,7 @@ struct Guest {
   explicit Guest(Fd socket) : connection(std::move(socket)) {}
   Connection connection;
   std::list<SharedMemory> lent;  // rings
+  bool ignored = false;          // it gets no answer any more
 };
 
 class Owner {
@@ -143,7 +144,9 @@ class Owner {
     }
     change(&reply);
     // Silence costs its peer the time that it waits for every answer: it comes early, and seldom.
-    if (report_.attacks == kFirstSilence || below(1000) == 0) return true;
+    const bool early = !silent_once_ && report_.attacks >= kFirstSilence;
+    if (early || below(1000) == 0) silent_once_ = guest->ignored = true;
+    if (guest->ignored) return true;
     if (below(24) == 0) return false;
     guest->connection.send(&reply, sizeof(reply), descriptors);
     // Again, which answers nothing; and what no answer looks like, which ends the connection.
@@ -191,6 +194,7 @@ class Owner {
 
   std::mt19937_64 random_;
   HostileReport report_ = {};
+  bool silent_once_ = false;
   const Fd dir_;
   const Fd slot_;
   const SharedMemory words_;
