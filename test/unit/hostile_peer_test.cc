@@ -15,6 +15,7 @@
 
 #include "test/unit/local_harness.h"
 #include "test/unit/raw_peer.h"
+#include "urma/providers/local/patience.h"
 
 namespace urma::local {
 namespace {
@@ -157,6 +158,15 @@ TEST_F(HostilePeerTest, ImpossibleSegmentsOfAnOwnerAreRefused) {
     }));
     EXPECT_EQ(records.at(0).status, URMA_CR_REM_OPERATION_ERR);
   }
+}
+
+// Else who says that it has a segment of a petabyte, and then nothing, would hold up its importer
+// for months.
+TEST(Patience, NoImportWaitsForMoreBytesThanTheMachineHas) {
+  EXPECT_EQ(moving_ns(uint64_t{1} << 60), moving_ns(UINT64_MAX));
+  EXPECT_LT(moving_ns(UINT64_MAX), uint64_t{10} << 44);  // of 16 TiB
+  EXPECT_GT(moving_ns(UINT64_MAX), moving_ns(4096));
+  EXPECT_GT(moving_ns(4096), 0U);
 }
 
 TEST_F(HostilePeerTest, PeerThatReadsNoAnswersCostsNoTimeOnceItIsGone) {

@@ -8,15 +8,12 @@
 
 #include "urma/base/clock.h"
 #include "urma/base/log.h"
+#include "urma/providers/local/patience.h"
 #include "urma/providers/local/transport.h"
 
 namespace urma::local {
 namespace {
 
-// How long an import waits for the owner: for an answer at all, and for each byte that the owner
-// may have to move first.
-constexpr uint64_t kAnswerPatienceNs = 3'000'000'000;
-constexpr uint64_t kMovingNsPerByte = 10;
 // How long requests wait for a mapping, before they are executed without: enough for segments of
 // some hundred MiB. Where copies are staged a mapping is worth more, and waited for as an import.
 constexpr uint64_t kHoldNs = 100'000'000;
@@ -256,7 +253,7 @@ const Grant* RemoteSegment::wait_settled() {
   const uint64_t attaching =
       transport_->device() == nullptr ? 0 : transport_->device()->patience_ns();
   const auto patience =
-      std::chrono::nanoseconds(kAnswerPatienceNs + attaching + seg.len * kMovingNsPerByte);
+      std::chrono::nanoseconds(kAnswerPatienceNs + attaching + moving_ns(seg.len));
   std::unique_lock lock(mutex_);
   settled_.wait_for(lock, patience, [this] {
     return asked_ == ended_ && !mapping_.load(std::memory_order_relaxed);

@@ -236,8 +236,9 @@ void Server::on_peer_lost(const PeerRef& peer, PeerLoss loss) {
     if (gone.one_sided != nullptr) continue;
     if (transport_->acceptor() != nullptr) transport_->acceptor()->forget(key.first, key.second);
     transport_->with_endpoint(gone.place.kind, gone.place.eid, gone.place.id,
-                              [&](const Endpoint& endpoint) {
-                                receiver_of(endpoint).disconnected(key.first, key.second);
+                              [&route_key = key](const Endpoint& endpoint) {
+                                receiver_of(endpoint).disconnected(route_key.first,
+                                                                   route_key.second);
                               });
   }
   if (ended != 0) {

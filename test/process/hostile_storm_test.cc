@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: MIT
+//
+// A process with queues and segments, an honest peer that uses them, and a hostile one that does
+// its worst (hostile_program.cc): to rings, to the control socket, with descriptors and with
+// memory. URMA_TEST_SEED repeats a run; with URMA_SOAK=1 there are many.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "test/process/endpoint.h"
+#include "test/process/harness.h"
+#include "test/process/hostile_orders.h"
+#include "test/process/mapping_party.h"
+
+namespace urma_test {
+namespace {
+
+constexpr milliseconds kWindow{100};
+constexpr int kWindows = 9;  // of each kind
+// Nothing that a peer does or leaves undone holds up a call for longer; docs/security.md.
+constexpr seconds kLongestWait{4};
+
+uint64_t seed_of(int round) {
+  const char* given = std::getenv("URMA_TEST_SEED");
+  const uint64_t seed = given != nullptr ? std::strtoull(given, nullptr, 10)
+                                         : std::random_device()() + static_cast<uint64_t>(round);
+  std::printf("URMA_TEST_SEED=%llu\n", static_cast<unsigned long long>(seed));
+  return seed;
+}
+
+int rounds() {
+  const char* soak = std::getenv("URMA_SOAK");
+  return soak != nullptr && std::string(soak) == "1" ? 40 : 1;
+}
+
+// Pages between two that nobody can touch: what peers are granted, and what they are not.
+class Fenced {
+ public:
+  static constexpr size_t kGranted = 2 * kPage, kOwn = 2 * kPage;
+
+  Fenced() {
+    const size_t bytes = kGranted + kOwn + 2 * kPage;
+    void* all = ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    EXPECT_NE(all, MAP_FAILED);
+    data_ = static_cast<char*>(all) + kPage;
+    EXPECT_EQ(::mprotect(data_, kGranted + kOwn, PROT_READ | PROT_WRITE), 0);
+    std::fill_n(own(), kOwn, 'o');
+  }
+  char* granted() const { return data_; }
+  char* own() const { return data_ + kGranted; }
+  bool untouched() const {
+    return std::all_of(own(), own() + kOwn, [](char byte) { return byte == 'o'; });
+  }
+
+ private:
+  char* data_;
+};
+
+bool has_news(const Channel& channel) {
+  pollfd waiting = {channel.fd(), POLLIN, 0};
+  return ::poll(&waiting, 1, 0) > 0;
+}
+
+// Receives what comes, until it is told to stop.
+void be_victim(Channel& channel) {
+  Endpoint endpoint;
+  const Fenced remote, inbox;
+  urma_target_seg_t* offered = endpoint.add(remote.granted(), Fenced::kGranted);
+  urma_target_seg_t* segment = endpoint.add(inbox.granted(), Fenced::kGranted);
+  const auto post = [&] { endpoint.post_receive(segment, inbox.granted(), Fenced::kGranted); };
+  for (uint32_t i = 0; i < endpoint.config.receive_depth; ++i) post();
+  channel.send(offer_of(endpoint, offered));
+  Clock::duration longest = {};
+  while (!has_news(channel)) {
+    for (int turn = 0; turn < 1000; ++turn) {
+      urma_cr_t records[16];
+      const auto begun = Clock::now();
+      const int got = urma_poll_jfc(endpoint.receive_jfc, 16, records);
+      longest = std::max(longest, Clock::now() - begun);
+      ASSERT_GE(got, 0);
+      for (int i = 0; i < got; ++i) post();
+      // Else others wait for whole slices of time where processors are few.
+      if (got == 0) ::sched_yield();
+    }
+  }
+  channel.sync();
+  EXPECT_LT(longest, patience(kLongestWait));
+  EXPECT_TRUE(remote.untouched());
+  EXPECT_TRUE(inbox.untouched());
+  endpoint.close();
+}
+
+void expect_done(urma_jfc_t* jfc, uint64_t user_ctx) {
+  const auto deadline = Clock::now() + patience(seconds(10));
+  urma_cr_t record;
+  while (urma_poll_jfc(jfc, 1, &record) == 0) {
+    ASSERT_LT(Clock::now(), deadline) << "an honest peer is not served";
+    ::sched_yield();
+  }
+  ASSERT_EQ(record.status, URMA_CR_SUCCESS);
+  ASSERT_EQ(record.user_ctx, user_ctx);
+}
+
+// As many messages and reads as there is time for, again and again.
+void be_honest(Channel& channel) {
+  const auto offer = channel.receive<Offer>();
+  Endpoint endpoint;
+  std::vector<char> memory(4096, 'h');
+  urma_target_seg_t* local = endpoint.add(memory.data(), memory.size());
+  urma_target_jetty_t* queue = endpoint.import(offer.queue);
+  urma_target_seg_t* remote = endpoint.import(offer.segment);
+  urma_sge_t here = piece(local, memory.data(), 8);
+  urma_sge_t there = piece(remote, offer.segment.va, 8);
+  for (;;) {
+    const auto window = channel.receive<milliseconds>();
+    if (window == milliseconds(0)) break;
+    uint32_t done = 0;
+    for (const auto end = Clock::now() + window; Clock::now() < end; ++done) {
+      endpoint.post(send_request(queue, &here, 1));
+      expect_done(endpoint.send_jfc, 1);
+      endpoint.post(read_request(queue, &here, &there, 2));
+      expect_done(endpoint.send_jfc, 2);
+    }
+    channel.send(done);
+  }
+  endpoint.close();
+}
+
+class Hostile {
+ public:
+  explicit Hostile(const HostileAim& aim) {
+    auto [mine, its] = Channel::pair();
+    EXPECT_EQ(::fcntl(its.fd(), F_SETFD, 0), 0);
+    channel_ = std::move(mine);
+    child_ = std::make_unique<Child>(
+        "hostile",
+        std::vector<std::string>{std::getenv("HOSTILE_PROGRAM"), std::to_string(its.fd())});
+    channel_.send(aim);
+  }
+  // Returns as it begins.
+  void order(HostileOrder what) { channel_.swap(what); }
+  HostileReport end() {
+    channel_.send(HostileOrder::kEnd);
+    const auto report = channel_.receive<HostileReport>();
+    child_->expect_success();
+    return report;
+  }
+
+ private:
+  Channel channel_;
+  std::unique_ptr<Child> child_;
+};
+
+uint32_t median(std::vector<uint32_t> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+class HostileStormTest : public ProcessTest {
+ protected:
+  // Windows with and without the attack take turns, so that what else the machine does meets both.
+  // Without it the hostile peer keeps a processor just as busy.
+  // True where the honest peer keeps half of its speed at least.
+  bool compare(Hostile* hostile, Child* honest, HostileOrder attack, const char* name) {
+    std::vector<uint32_t> calm, stormy;
+    const auto window = [&](HostileOrder order, std::vector<uint32_t>* done) {
+      hostile->order(order);
+      honest->channel().send(kWindow);
+      done->push_back(honest->channel().receive<uint32_t>());
+    };
+    for (int i = 0; i < kWindows; ++i) {
+      window(HostileOrder::kBurn, &calm);
+      window(attack, &stormy);
+    }
+    std::printf("%s: %u rounds of the honest peer in %d ms, %u beside a busy process\n", name,
+                median(stormy), static_cast<int>(kWindow.count()), median(calm));
+    return kSanitized || 2 * median(stormy) >= median(calm);
+  }
+  // What the machine does besides can spoil one comparison, or two.
+  void expect_fair(Hostile* hostile, Child* honest, HostileOrder attack, const char* name) {
+    bool fair = false;
+    for (int attempt = 0; attempt < 3 && !fair; ++attempt) {
+      fair = compare(hostile, honest, attack, name);
+    }
+    EXPECT_TRUE(fair) << name << ": the honest peer has less than half of its speed";
+  }
+
+  void storm(uint64_t seed) {
+    SCOPED_TRACE("URMA_TEST_SEED=" + std::to_string(seed));
+    Child victim("victim", be_victim);
+    const auto offer = victim.channel().receive<Offer>();
+    Child honest("honest", be_honest);
+    honest.channel().send(offer);
+    Hostile hostile({offer.queue.eid, offer.queue.id, offer.segment.token_id, offer.segment.va,
+                     offer.segment.len, seed});
+    expect_fair(&hostile, &honest, HostileOrder::kAttack, "attack");
+    expect_fair(&hostile, &honest, HostileOrder::kFlood, "flood");
+    hostile.order(HostileOrder::kRest);
+    honest.channel().send(milliseconds(0));
+    honest.expect_success();
+    victim.channel().sync();
+    victim.expect_success();
+    const HostileReport report = hostile.end();
+    std::printf("%llu attacks, %llu requests accepted, %llu refused\n",
+                static_cast<unsigned long long>(report.attacks),
+                static_cast<unsigned long long>(report.accepted),
+                static_cast<unsigned long long>(report.refused));
+    EXPECT_GT(report.accepted, 0U);
+    EXPECT_GT(report.refused, 0U);
+  }
+};
+
+TEST_F(HostileStormTest, VictimLivesAndServesTheHonest) {
+  for (int round = 0; round < rounds() && !HasFailure(); ++round) storm(seed_of(round));
+}
+
+}  // namespace
+}  // namespace urma_test
