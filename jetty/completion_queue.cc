@@ -191,8 +191,24 @@ int CompletionQueue::collect(int count, urma_cr_t* cr) {
   return got + take_from_ring(count - got, cr + got);
 }
 
+// One that waits for something is looked at each time: a poll may be what it waits for.
+int CompletionQueue::collect_from_many(int count, urma_cr_t* cr) {
+  int got = 0;
+  turns_.take(
+      sources_, [](Attached& attached) -> uint32_t& { return attached.silence; },
+      [&](const Attached& attached) {
+        if (attached.queue != nullptr && attached.queue->empty()) return false;
+        const int records = attached.direct->collect(this, count - got, cr + got);
+        got += records;
+        return records != 0 || attached.source->outstanding();
+      },
+      [&] { return got >= count; });
+  return got;
+}
+
 int CompletionQueue::collect_from_sources(int count, urma_cr_t* cr) {
   const size_t total = sources_.size();
+  if (total > Turns::kFew) return collect_from_many(count, cr);
   int got = 0;
   if (first_ >= total) first_ = 0;
   for (size_t i = 0, next = first_; i < total && got < count; ++i) {
@@ -211,7 +227,8 @@ void CompletionQueue::attach(CompletionSource* source) {
   if (found != sources_.end()) {
     ++found->count;
   } else {
-    sources_.push_back({source, source->direct(), 1});
+    CompletionSource* direct = source->direct();
+    sources_.push_back({source, direct, direct->send_queue(), 1, 0});
     find_only_ones();
   }
   attachments_.fetch_add(1, std::memory_order_relaxed);
@@ -229,6 +246,7 @@ void CompletionQueue::detach(CompletionSource* source) {
 }
 
 void CompletionQueue::find_only_ones() {
+  turns_.forget();
   const bool one = sources_.size() == 1;
   only_source_ = one ? sources_.front().direct : nullptr;
   only_send_queue_ = one ? only_source_->send_queue() : nullptr;

@@ -17,6 +17,7 @@
 #include "jetty/event_channel.h"
 #include "jetty/owner_lock.h"
 #include "jetty/process_barrier.h"
+#include "jetty/turns.h"
 #include "segment/bells.h"
 #include "segment/lazy_array.h"
 #include "urma_types.h"
@@ -192,7 +193,9 @@ class CompletionQueue : public urma_jfc_t {
   struct Attached {
     CompletionSource* source;
     CompletionSource* direct;  // of it
+    const SendQueue* queue;    // the same, where it is one
     uint32_t count;
+    uint32_t silence;  // of turns_
   };
 
   void attach(CompletionSource* source);
@@ -206,6 +209,7 @@ class CompletionQueue : public urma_jfc_t {
     return ring_->empty() ? 0 : ring_->pop(count, cr);
   }
   int collect_from_sources(int count, urma_cr_t* cr);
+  int collect_from_many(int count, urma_cr_t* cr);
   void set_bell(bool solicited_only);
   bool move_just_armed(bool* outstanding);
   void completed_armed(uint32_t count, bool solicited);
@@ -220,6 +224,7 @@ class CompletionQueue : public urma_jfc_t {
   CompletionSource* only_source_ = nullptr;
   SendQueue* only_send_queue_ = nullptr;
   size_t first_ = 0;
+  Turns turns_{2};  // where the sources are many
   bool ring_first_ = false;
   bool unfinished_ = false;
   std::atomic<uint32_t> attachments_{0};

@@ -13,6 +13,9 @@ namespace {
 // How long the service thread lets a program be silent before it moves what the program left.
 constexpr uint64_t kTickNs = 1'000'000;
 
+// Receivers that a poll looks at besides its own.
+constexpr size_t kReceiversPerSweep = 4;
+
 }  // namespace
 
 Answer admits(const Endpoint& endpoint, uint32_t trans_mode, uint32_t token) {
@@ -81,7 +84,10 @@ bool Transport::with_endpoint(IdKind kind, const urma_eid_t& eid, uint32_t id,
 void Transport::progress_receives() {
   std::unique_lock lock(endpoints_mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return;
-  for (Receiver* receiver : receivers_) receiver->try_progress();
+  for (size_t left = std::min(kReceiversPerSweep, receivers_.size()); left > 0; --left) {
+    if (next_receiver_ >= receivers_.size()) next_receiver_ = 0;
+    receivers_[next_receiver_++]->try_progress();
+  }
 }
 
 void Transport::serve_receives() {

@@ -162,6 +162,7 @@ class Transport : public ProgressDomain {
   std::mutex endpoints_mutex_;
   std::multimap<EndpointKey, Endpoint> endpoints_;
   std::vector<Receiver*> receivers_;
+  size_t next_receiver_ = 0;  // whose turn it is in progress_receives()
 
   std::mutex senders_mutex_;
   std::vector<Sender*> senders_;

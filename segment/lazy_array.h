@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Arrays whose memory is paid for when it is touched. Programs create queues at the depth of the
-// device's caps and use a fraction of it.
+// Arrays whose memory is paid for when it is touched, page by page. Programs create queues at the
+// depth of the device's caps and use a fraction of it.
 #ifndef SEGMENT_LAZY_ARRAY_H_
 #define SEGMENT_LAZY_ARRAY_H_
 
@@ -26,6 +26,8 @@ class LazyMemory {
       data_ = nullptr;
       throw std::bad_alloc();
     }
+    // Else the first entry may cost 2 MiB. Fails where the kernel has no huge pages at all.
+    ::madvise(data_, bytes, MADV_NOHUGEPAGE);
   }
   LazyMemory(LazyMemory&& other) noexcept
       : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}

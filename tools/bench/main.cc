@@ -62,7 +62,7 @@ std::optional<Options> parse(int argc, char** argv) {
 
 std::vector<Measure> select(const std::string& filter) {
   std::vector<Measure> selected;
-  for (const auto list : {latency_measures, rate_measures, sharing_measures}) {
+  for (const auto list : {latency_measures, rate_measures, sharing_measures, scale_measures}) {
     for (Measure& measure : list()) {
       if (measure.name.find(filter) != std::string::npos) selected.push_back(std::move(measure));
     }
@@ -89,10 +89,14 @@ void measure_once(const Measure& measure, Cores cores, Results& results,
   try {
     const Outcome outcome = run(measure, cores);
     require(outcome.values.size() == measure.figures.size(), "a figure is missing");
+    std::map<std::string, double> beside = bare;
+    for (size_t i = 0; i < measure.figures.size(); i++) {
+      beside[measure.figures[i]] = outcome.values[i];
+    }
     for (size_t i = 0; i < measure.figures.size(); i++) {
       Samples& samples = results[measure.figures[i]];
       samples.values.push_back(outcome.values[i]);
-      samples.bare.push_back(bare);
+      samples.bare.push_back(beside);
       if (!outcome.note.empty()) samples.note = outcome.note;
     }
   } catch (const std::exception& error) {

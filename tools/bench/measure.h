@@ -4,6 +4,7 @@
 #ifndef TOOLS_BENCH_MEASURE_H_
 #define TOOLS_BENCH_MEASURE_H_
 
+#include <cstddef>
 #include <functional>
 #include <string>
 #include <vector>
@@ -37,6 +38,18 @@ std::vector<Measure> page_measures();   // pages that change between private and
 std::vector<Measure> latency_measures();
 std::vector<Measure> rate_measures();
 std::vector<Measure> sharing_measures();
+std::vector<Measure> scale_measures();
+
+// The rows of scale_measures() depend on how many cores there are. Each figure is compared with
+// another one of the same measurement.
+struct ScaleRow {
+  std::string figure;
+  std::string title;
+  std::string beside;
+};
+std::vector<ScaleRow> scale_rows();
+// Powers of two, up to the cores that this process may use.
+std::vector<size_t> thread_counts();
 
 }  // namespace bench
 

@@ -14,6 +14,7 @@
 #include <optional>
 #include <utility>
 
+#include "tools/bench/measure.h"
 #include "tools/bench/timing.h"
 #include "urma_ext.h"
 
@@ -34,8 +35,8 @@ struct Row {
   double target_ns = 0;
 };
 
-const std::vector<Row>& rows() {
-  static const std::vector<Row> kRows = {
+std::vector<Row> fixed_rows() {
+  return {
       {"line latency", "bare: cache line between two threads"},
       {"ring latency", "bare: ring between two processes"},
       {"eventfd round trip", "bare: eventfd round trip, both asleep"},
@@ -80,6 +81,16 @@ const std::vector<Row>& rows() {
       {"send bandwidth, 64 KiB", "sends of 64 KiB", Unit::kBytes, {"memcpy of 64 KiB"}, 0.80},
       {"send bandwidth, 1 MiB", "sends of 1 MiB", Unit::kBytes, {"memcpy of 1 MiB"}, 0.80},
   };
+}
+
+const std::vector<Row>& rows() {
+  static const std::vector<Row> kRows = [] {
+    std::vector<Row> all = fixed_rows();
+    for (const ScaleRow& row : scale_rows()) {
+      all.push_back({row.figure, row.title, Unit::kMessages, {row.beside}});
+    }
+    return all;
+  }();
   return kRows;
 }
 

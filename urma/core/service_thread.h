@@ -29,6 +29,8 @@ class ServiceThread final : public Service {
   // On what URMA_SERVICE calls `choice`. Throws Error where the thread cannot be made. May follow
   // stop().
   void start(const std::string& choice = "auto");
+  // What it sleeps on, once it is started.
+  const char* reactor() const { return reactor_->name(); }
   // Runs what was posted before, ends the thread, and forgets what was watched and timed.
   void stop();
 

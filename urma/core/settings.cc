@@ -187,6 +187,12 @@ std::vector<std::string> EnvSettings::load() {
   return complaints;
 }
 
+void EnvSettings::put_in_force(const char* name, const std::string& text) {
+  const auto index = row_index(name);
+  const std::lock_guard lock(mutex_);
+  values_[index].text = text;
+}
+
 std::string EnvSettings::text(const char* name) const {
   const auto index = row_index(name);
   const std::lock_guard lock(mutex_);

@@ -20,6 +20,9 @@ class EnvSettings final : public Settings {
   // then has its fallback.
   std::vector<std::string> load();
 
+  // What is in force instead of what was asked for, until the next load().
+  void put_in_force(const char* name, const std::string& text);
+
   std::string text(const char* name) const override;
   uint64_t number(const char* name) const override;
   bool flag(const char* name) const override;

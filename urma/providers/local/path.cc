@@ -62,6 +62,7 @@ Answer take_bell(RingOpening* opening, const OpenRingAnswer& answer, Attached& f
 void ask_for_ring(Transport* transport, const std::shared_ptr<RingOpening>& opening,
                   Request request, EventChannel* channel, uint32_t jfc_id) {
   const auto end = [transport, opening](const Reply& reply, Attached& fds) {
+    opening->ring.close_fd();
     opening->members = std::min<uint32_t>(reply.open_ring.members, URMA_MAX_JETTY_IN_JETTY_GRP);
     opening->answer = reply.answer == Answer::kAccepted
                           ? take_bell(opening.get(), reply.open_ring, fds)

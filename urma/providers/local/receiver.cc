@@ -130,7 +130,11 @@ void Receiver::try_progress() {
   if (ring_count_.load(std::memory_order_relaxed) == 0 || !lock_.try_enter_foreign()) return;
   ForeignScope scope(lock_, std::adopt_lock);
   Poll nobody;
-  progress(&nobody);
+  if (rings_.size() > Turns::kFew && to_flush_ == 0) {
+    progress_many(&nobody);
+  } else {
+    progress(&nobody);
+  }
 }
 
 bool Receiver::serve() {
@@ -152,6 +156,7 @@ bool Receiver::add_ring(std::shared_ptr<IncomingRing> ring) {
   ring->record.tpn = ring->sender.id;
   ring->record.user_data = ring->target.user_data;
   rings_.push_back(std::move(ring));
+  turns_.forget();
   count_rings();
   return true;
 }
@@ -174,6 +179,7 @@ void Receiver::close_ways(uint64_t user_data) {
     if (pulling_ == ring.get()) end_pull();
     return true;
   });
+  turns_.forget();
   forget_senders();
   count_rings();
 }
@@ -196,6 +202,9 @@ bool Receiver::progress(Poll* poll) {
     if (to_flush_ != 0) return moved;
   }
   if (count == 0) return moved;
+  // Whoever does not poll wants to know of all.
+  if (count > Turns::kFew && poll->room != 0) [[unlikely]]
+    return progress_many(poll) || moved;
   // Each time from another ring on: where receives, or places for records, are scarce, the first
   // ring takes most of them.
   if (++first_ring_ >= count) first_ring_ = 0;
@@ -204,16 +213,39 @@ bool Receiver::progress(Poll* poll) {
     finished |= progress_ring(index, poll, &moved);
     if (++index == count) index = 0;
   } while (index != first_ring_ && !poll->full());
-  if (finished) {
-    std::erase(rings_, nullptr);
-    forget_senders();
-    count_rings();
-  }
+  if (finished) drop_finished();
   return moved;
 }
 
+bool Receiver::progress_many(Poll* poll) {
+  bool moved = false;
+  bool finished = false;
+  turns_.take(
+      rings_, [](const std::shared_ptr<IncomingRing>& ring) -> uint32_t& { return ring->silence; },
+      [&](const std::shared_ptr<IncomingRing>& ring) {
+        // Relaxed: a hint, as silent() is.
+        if (ring->ring.silent() && ring->unbound_since_ns == 0 &&
+            !ring->abandoned.load(std::memory_order_relaxed)) {
+          return false;
+        }
+        const bool ended = progress_ring(static_cast<size_t>(&ring - rings_.data()), poll, &moved);
+        finished |= ended;
+        return !ended;
+      },
+      [&] { return finished || poll->full(); });
+  if (finished) drop_finished();
+  return moved;
+}
+
+void Receiver::drop_finished() {
+  std::erase(rings_, nullptr);
+  turns_.forget();
+  forget_senders();
+  count_rings();
+}
+
 // True where the ring has ended: its place is empty then.
-bool Receiver::progress_ring(size_t index, Poll* poll, bool* moved) {
+inline bool Receiver::progress_ring(size_t index, Poll* poll, bool* moved) {
   std::shared_ptr<IncomingRing>& ring = rings_[index];
   if (pulling_ != nullptr && pulling_ != ring.get()) return false;
   if (turn(ring.get(), poll, moved) != Step::kFinished) return false;
@@ -224,7 +256,7 @@ bool Receiver::progress_ring(size_t index, Poll* poll, bool* moved) {
   return true;
 }
 
-Receiver::Step Receiver::turn(IncomingRing* ring, Poll* poll, bool* moved) {
+inline Receiver::Step Receiver::turn(IncomingRing* ring, Poll* poll, bool* moved) {
   const uint64_t told = ring->ring.told();
   const uint64_t errors_told = ring->ring.errors_told();
   Step step = Step::kBlocked;

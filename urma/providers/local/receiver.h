@@ -18,6 +18,7 @@
 #include "jetty/receive_queue.h"
 #include "jetty/receiver.h"
 #include "jetty/send_queue.h"
+#include "jetty/turns.h"
 #include "urma/providers/local/device_memory.h"
 #include "urma/providers/local/iovecs.h"
 #include "urma/providers/local/peer.h"
@@ -62,6 +63,7 @@ struct IncomingRing {
   Pull* pull = nullptr;           // of the first message, while it is copied in parts
   std::unique_ptr<Pull> pull_memory;
   uint64_t key = 0;                    // of OpenRingRequest
+  uint32_t silence = 0;                // of Receiver::turns_
   std::atomic<bool> abandoned{false};  // the sender has closed it, or is gone
 };
 
@@ -133,6 +135,8 @@ class Receiver final : public urma::Receiver {
 
   void serve_starved();
   bool progress(Poll* poll);
+  [[gnu::noinline]] bool progress_many(Poll* poll);
+  [[gnu::cold, gnu::noinline]] void drop_finished();
   bool flush_posted(Poll* poll);
   void count_rings();
   void forget_senders();
@@ -145,8 +149,8 @@ class Receiver final : public urma::Receiver {
   void reach_limit();
   void set_limit(const Limit& limit);
   void find_highest_limit();
-  bool progress_ring(size_t index, Poll* poll, bool* moved);
-  Step turn(IncomingRing* ring, Poll* poll, bool* moved);
+  [[gnu::always_inline]] bool progress_ring(size_t index, Poll* poll, bool* moved);
+  [[gnu::always_inline]] Step turn(IncomingRing* ring, Poll* poll, bool* moved);
   [[gnu::always_inline]] Step advance(IncomingRing* ring, Poll* poll);
   Step end_abandoned(IncomingRing* ring);
   static Step end_unanswered(IncomingRing* ring);
@@ -210,6 +214,7 @@ class Receiver final : public urma::Receiver {
   std::vector<std::shared_ptr<IncomingRing>> rings_;
   IncomingRing* pulling_ = nullptr;  // holds the first posted receive until its message is whole
   size_t first_ring_ = 0;            // where the next turn begins
+  Turns turns_{4};                   // where the rings are many
   bool starved_ = false;             // a message for an armed JFC waits for a receive
   std::atomic<urma_jfr_state_t> state_{URMA_JFR_STATE_READY};  // written under lock_
   std::vector<Limit> limits_;            // of the JFR, and of jetties that share it

@@ -92,6 +92,7 @@ void Receiver::close_all() {
   }
   end_pull();
   rings_.clear();
+  turns_.forget();
   forget_senders();
 }
 

@@ -206,12 +206,16 @@ std::unique_ptr<MappedView> RemoteSegment::view_of(const Grant& granted,
 void RemoteSegment::finish_mapping(const Grant* granted, const Reply& reply, Attached& fds) {
   if (granted->is_device) return finish_device(granted, reply, fds);
   std::unique_ptr<MappedView> view;
+  bool refused = reply.answer == Answer::kNoResources;
   try {
     if (reply.answer == Answer::kAccepted) view = view_of(*granted, reply.map_segment, fds);
   } catch (const std::exception& error) {
     URMA_LOG_LIMITED(WARNING, "segment at va {:#x} of token id {:#x} is not mapped: {}",
                      uint64_t{seg.ubva.va}, seg.token_id, error.what());
+    refused = true;
   }
+  // Relaxed: it is only shown.
+  refused_.store(refused, std::memory_order_relaxed);
   {
     std::lock_guard lock(mutex_);
     if (view != nullptr && grant() == granted) {
@@ -285,7 +289,9 @@ std::vector<urma_ext_part_t> RemoteSegment::parts() const {
   if (granted != nullptr && granted->is_device) {
     return {{seg.ubva.va, seg.len, URMA_EXT_PATH_DEVICE, URMA_EXT_REASON_NONE}};
   }
-  return {{seg.ubva.va, seg.len, path_of_copies(granted), URMA_EXT_REASON_NOT_IMPORTED}};
+  const auto reason = refused_.load(std::memory_order_relaxed) ? URMA_EXT_REASON_KERNEL
+                                                               : URMA_EXT_REASON_NOT_IMPORTED;
+  return {{seg.ubva.va, seg.len, path_of_copies(granted), reason}};
 }
 
 void RemoteSegment::log_refusal(Answer answer) const {

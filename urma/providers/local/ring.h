@@ -166,6 +166,8 @@ class RingProducer {
   explicit RingProducer(uint32_t bytes);
 
   const SharedMemory& memory() const { return memory_; }
+  // Once the consumer has it.
+  void close_fd() { memory_.close_fd(); }
   uint32_t bytes() const { return bytes_; }
   // The most payload that one message carries in the ring itself.
   uint32_t max_payload() const { return layout_.max_payload(); }
@@ -308,6 +310,14 @@ class RingConsumer {
         position_ - published_ >= layout_.slots() / 4) {
       publish_position();
     }
+  }
+  // Whether there is neither a message nor an answer to give. A hint: peek() decides.
+  [[gnu::always_inline]] bool silent() const {
+    // Relaxed: what is published just now is found by the next look, and read by peek().
+    const uint64_t word = layout_.header(position_).word.load(std::memory_order_relaxed);
+    return static_cast<uint32_t>(word) != static_cast<uint32_t>(position_ + 1) &&
+           (published_ == position_ ||
+            layout_.requests().wanted.load(std::memory_order_relaxed) <= published_);
   }
   // Gives the answers that the producer has come to wait for.
   void answer_wanted() {

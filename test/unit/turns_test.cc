@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT
+//
+// The order in which a poll looks at many places.
+#include "jetty/turns.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace urma {
+namespace {
+
+constexpr int kPlaces = 1000;
+constexpr size_t kAtOnce = 4;
+constexpr int kPatience = 256;
+
+struct Place {
+  int number;
+  uint32_t silence = 0;
+};
+
+class TurnsTest : public testing::Test {
+ protected:
+  TurnsTest() {
+    for (int i = 0; i < kPlaces; ++i) places_.push_back({i});
+  }
+  // The numbers of the places that one turn looks at; those in `lively` have something, and there
+  // is room for what `most` of them have.
+  std::vector<int> take(const std::vector<int>& lively, size_t most = SIZE_MAX) {
+    std::vector<int> seen;
+    size_t got = 0;
+    turns_.take(
+        places_, [](Place& place) -> uint32_t& { return place.silence; },
+        [&](const Place& place) {
+          seen.push_back(place.number);
+          const bool had = has(lively, place.number);
+          got += had ? 1 : 0;
+          return had;
+        },
+        [&] { return got >= most; });
+    return seen;
+  }
+  static bool has(const std::vector<int>& numbers, int number) {
+    return std::find(numbers.begin(), numbers.end(), number) != numbers.end();
+  }
+  // Turns until it is looked at.
+  int turns_until(int number, const std::vector<int>& lively, size_t most = SIZE_MAX) {
+    for (int turn = 1; turn <= kPlaces; ++turn) {
+      if (has(take(lively, most), number)) return turn;
+    }
+    return 0;
+  }
+
+  Turns turns_{kAtOnce};
+  std::vector<Place> places_;
+};
+
+TEST_F(TurnsTest, SilentOnesAreTakenInTurn) {
+  std::vector<int> count(kPlaces);
+  for (size_t turn = 0; turn < kPlaces; ++turn) {
+    const auto seen = take({});
+    EXPECT_EQ(seen.size(), kAtOnce);
+    for (const int number : seen) ++count[number];
+  }
+  for (const int times : count) EXPECT_EQ(times, static_cast<int>(kAtOnce));
+}
+
+TEST_F(TurnsTest, LivelyOnesAreTakenEachTime) {
+  const std::vector<int> lively = {3, 500, 999};
+  for (const int number : lively) EXPECT_GT(turns_until(number, lively), 0);
+  for (int turn = 0; turn < 100; ++turn) {
+    const auto seen = take(lively);
+    EXPECT_EQ(seen.size(), kAtOnce + lively.size());
+    for (const int number : lively) EXPECT_TRUE(has(seen, number)) << number;
+  }
+}
+
+TEST_F(TurnsTest, WhatFallsSilentStepsBack) {
+  EXPECT_GT(turns_until(500, {500}), 0);
+  for (int turn = 0; turn < kPatience - 1; ++turn) EXPECT_TRUE(has(take({}), 500));
+  take({});
+  for (int turn = 0; turn < kPlaces; ++turn) EXPECT_EQ(take({}).size(), kAtOnce);
+}
+
+// Those that fill each turn do not keep others from theirs, nor from each other.
+TEST_F(TurnsTest, NobodyStarves) {
+  std::vector<int> lively;
+  for (int i = 0; i < 40; ++i) lively.push_back(i * 25);
+  for (const int number : lively) EXPECT_GT(turns_until(number, lively), 0) << number;
+  for (const size_t most : {size_t{1}, size_t{17}, size_t{20}}) {
+    for (const int number : {0, 25, 500, 975}) {
+      EXPECT_GT(turns_until(number, lively, most), 0) << number << " of " << most;
+    }
+  }
+}
+
+TEST_F(TurnsTest, TheListMayShrink) {
+  EXPECT_GT(turns_until(999, {999}), 0);
+  std::erase_if(places_, [](const Place& place) { return place.number != 7; });
+  turns_.forget();
+  for (int turn = 0; turn < 3; ++turn) EXPECT_TRUE(has(take({7}), 7));
+  places_.clear();
+  turns_.forget();
+  EXPECT_TRUE(take({}).empty());
+}
+
+}  // namespace
+}  // namespace urma
