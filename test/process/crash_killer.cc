@@ -64,7 +64,7 @@ std::string why_no_steps() {
   return why;
 }
 
-int64_t kill_at_random(Child& child, Method method, milliseconds longest, std::mt19937_64& random) {
+Death kill_at_random(Child& child, Method method, milliseconds longest, std::mt19937_64& random) {
   const uint64_t delay = random() % (1 + static_cast<uint64_t>(longest.count()) * 1'000'000);
   const bool main_thread = random() % 2 == 0;
   const uint64_t steps = random() % kMostSteps;
@@ -87,7 +87,7 @@ int64_t kill_at_random(Child& child, Method method, milliseconds longest, std::m
          WIFSTOPPED(status)) {
   }
   child.kill();
-  return killed;
+  return {killed, now_ns()};
 }
 
 }  // namespace urma_test

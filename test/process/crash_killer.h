@@ -17,10 +17,14 @@ enum class Method { kTimer, kSteps };
 // Why processes cannot be stepped through; empty where they can.
 std::string why_no_steps();
 
-// Returns the time just before the process could not but die.
+struct Death {
+  int64_t begin_ns;  // just before the process could not but die
+  int64_t end_ns;    // the kernel has ended it
+};
+
 // kTimer: after a random time of at most `longest`. kSteps: the same, and then one of its threads
 // goes a random number of instructions on by itself.
-int64_t kill_at_random(Child& child, Method method, milliseconds longest, std::mt19937_64& random);
+Death kill_at_random(Child& child, Method method, milliseconds longest, std::mt19937_64& random);
 
 }  // namespace urma_test
 

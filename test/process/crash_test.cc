@@ -65,12 +65,12 @@ class CrashTest : public ProcessTest, public ::testing::WithParamInterface<Metho
       tell_survivors(round);
       for (auto& survivor : survivors_) survivor->channel().receive<char>();
     }
-    const int64_t killed = kill_at_random(child, GetParam(), longest, random_);
+    const Death death = kill_at_random(child, GetParam(), longest, random_);
     EXPECT_TRUE(WIFSIGNALED(child.wait())) << "ended before it was killed\n" << child.output();
     ++kills_[role];
     expect_entries_gone();
     if (role == Role::kStarter) tell_survivors(round);
-    for (size_t i = 0; i < kSurvivors && !HasFailure(); ++i) hear_from(i, killed, role);
+    for (size_t i = 0; i < kSurvivors && !HasFailure(); ++i) hear_from(i, death, role);
   }
 
   void end() {
@@ -98,17 +98,17 @@ class CrashTest : public ProcessTest, public ::testing::WithParamInterface<Metho
     for (auto& survivor : survivors_) survivor->channel().send(round);
   }
 
-  void hear_from(size_t index, int64_t killed, Role role) {
+  void hear_from(size_t index, const Death& death, Role role) {
     const auto report = survivors_[index]->channel().receive<Report>();
     offers_[index] = report.offer;
     if (role == Role::kStarter) return;
     const int64_t limit = std::chrono::nanoseconds(crash_limit()).count();
     EXPECT_GT(report.requests, 0u);
-    EXPECT_GE(report.first_error_ns, killed) << "a request failed before the kill";
-    EXPECT_LT(report.last_error_ns - killed, limit)
-        << "first error after " << report.first_error_ns - killed << ", longest pause "
+    EXPECT_GE(report.first_error_ns, death.begin_ns) << "a request failed before the kill";
+    EXPECT_LT(report.last_error_ns - death.end_ns, limit)
+        << "first error after " << report.first_error_ns - death.end_ns << ", longest pause "
         << report.longest_pause_ns;
-    known_ns_.push_back(report.last_error_ns - killed);
+    known_ns_.push_back(report.last_error_ns - death.begin_ns);
   }
 
   void expect_entries_gone() {
