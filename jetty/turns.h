@@ -14,11 +14,11 @@
 namespace urma {
 
 // Places that had something lately stand in front, and have their turn each time. Of the others
-// some have theirs. Not thread-safe.
+// some have theirs; all of them for a while once one of them had something. Not thread-safe.
 class Turns {
  public:
   // Lists that are no longer than this are gone through as a whole, without turns.
-  static constexpr size_t kFew = 8;
+  static constexpr size_t kFew = 64;
 
   // Of the silent ones, so many have their turn at a time.
   explicit Turns(size_t at_once) : at_once_(at_once) {}
@@ -30,11 +30,14 @@ class Turns {
   void take(std::vector<Place>& list, const SilenceOf& silence_of, const Look& look,
             const Enough& enough) {
     // First, so that those in front, which may fill every poll, do not starve them.
-    for (size_t left = std::min(at_once_, list.size() - lively_); left > 0; --left) {
+    const size_t most = eager_ != 0 ? list.size() : at_once_;
+    eager_ -= eager_ != 0 ? 1 : 0;
+    for (size_t left = std::min(most, list.size() - lively_); left > 0; --left) {
       if (next_ >= list.size()) next_ = lively_;
       Place& place = list[next_++];
       if (!look(place)) [[likely]]
         continue;
+      eager_ = kEager;
       silence_of(place) = 0;
       std::swap(place, list[lively_++]);
       if (enough()) return;
@@ -45,6 +48,8 @@ class Turns {
   void forget() { lively_ = 0; }
 
  private:
+  // Turns for which all have theirs.
+  static constexpr uint32_t kEager = 64;
   // Looks that a place in front may have in vain.
   static constexpr uint32_t kPatience = 256;
 
@@ -68,9 +73,10 @@ class Turns {
   }
 
   const size_t at_once_;
-  size_t lively_ = 0;  // so many stand in front
-  size_t first_ = 0;   // of them, where the next turn begins
-  size_t next_ = 0;    // the silent one whose turn it is; never one of those in front
+  uint32_t eager_ = 0;  // of kEager, so many are left
+  size_t lively_ = 0;   // so many stand in front
+  size_t first_ = 0;    // of them, where the next turn begins
+  size_t next_ = 0;     // the silent one whose turn it is; never one of those in front
 };
 
 }  // namespace urma

@@ -14,6 +14,7 @@ namespace {
 constexpr int kPlaces = 1000;
 constexpr size_t kAtOnce = 4;
 constexpr int kPatience = 256;
+constexpr int kEager = 64;
 
 struct Place {
   int number;
@@ -69,11 +70,23 @@ TEST_F(TurnsTest, SilentOnesAreTakenInTurn) {
 TEST_F(TurnsTest, LivelyOnesAreTakenEachTime) {
   const std::vector<int> lively = {3, 500, 999};
   for (const int number : lively) EXPECT_GT(turns_until(number, lively), 0);
+  for (int turn = 0; turn < kEager; ++turn) take(lively);
   for (int turn = 0; turn < 100; ++turn) {
     const auto seen = take(lively);
     EXPECT_EQ(seen.size(), kAtOnce + lively.size());
     for (const int number : lively) EXPECT_TRUE(has(seen, number)) << number;
   }
+}
+
+// Who found one silent place speaking looks for the next one everywhere.
+TEST_F(TurnsTest, AllAreTakenForAWhileOnceOneHadSomething) {
+  EXPECT_GT(turns_until(500, {500}), 1);
+  for (const int number : {7, 600, 501, 499}) {
+    EXPECT_EQ(turns_until(number, {number}), 1) << number;
+    for (int turn = 1; turn < kEager; ++turn) EXPECT_EQ(take({}).size(), size_t{kPlaces});
+  }
+  take({});
+  EXPECT_LT(take({}).size(), size_t{kPlaces});
 }
 
 TEST_F(TurnsTest, WhatFallsSilentStepsBack) {

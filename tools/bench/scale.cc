@@ -157,7 +157,7 @@ double rate_of(const Session& session, size_t threads, bool shared) {
 }
 
 Outcome measure_threads(Channel& peer, bool shared) {
-  const Session session(peer, {.bytes = kMaxThreads * kLine});
+  const Session session(peer, {});
   Outcome outcome;
   for (const size_t threads : thread_counts()) {
     outcome.values.push_back(rate_of(session, threads, shared));
@@ -169,7 +169,7 @@ Outcome measure_threads(Channel& peer, bool shared) {
 
 // One thread that takes its queues in turn.
 Outcome measure_queues(Channel& peer) {
-  const Session session(peer, {.bytes = kLine});
+  const Session session(peer, {});
   Outcome outcome;
   for (const uint32_t count : kQueueCounts) {
     const Jfc jfc = make_jfc(session, kChain, true);
@@ -189,7 +189,7 @@ Outcome measure_queues(Channel& peer) {
 }
 
 void own_memory(Channel& peer) {
-  const Session session(peer, {.bytes = kMaxThreads * kLine});
+  const Session session(peer, {});
   peer.sync();
 }
 

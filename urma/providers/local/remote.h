@@ -126,7 +126,7 @@ class RemoteSegment final : public ImportedSegment {
   std::atomic<bool> mapping_{false};  // an answer about mapping is to come; written under mutex_
   std::atomic<uint64_t> mapping_since_ns_{0};
   std::atomic<bool> refused_{false};  // this side or the owner lacked the means to map it
-  mutable std::mutex mutex_;  // guards all below
+  mutable std::mutex mutex_;          // guards all below
   std::condition_variable settled_;
   // Older ones may be in use by requests that are under way; the last is in force.
   std::vector<std::unique_ptr<const Grant>> grants_;
