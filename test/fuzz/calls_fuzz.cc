@@ -146,7 +146,11 @@ class Decoder {
         c.inline_data = 513;
         break;
       case 6:
-        c.id = one_of<uint32_t>({77, 70000});
+        // The other kinds have no id to choose.
+        if (const Kind made = shape_of(call->fn).makes;
+            made == Kind::kJfr || made == Kind::kJetty) {
+          c.id = one_of<uint32_t>({77, 70000});
+        }
         break;
       default:
         c.non_blocking = false;
