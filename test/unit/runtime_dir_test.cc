@@ -333,6 +333,26 @@ TEST_F(RuntimeDirTest, WithoutSurvivorsTheNextOneClearsUp) {
   EXPECT_EQ(names().size(), 3u);
 }
 
+// Else many who clear up keep it from making one.
+TEST_F(RuntimeDirTest, WhatALivingProcessJustMakesIsLeftAlone) {
+  Instance living;
+  const auto its_name = urma::format("tmp-{}-77", living->slot());
+  std::ofstream(path_ + "/" + its_name);
+  std::ofstream(path_ + "/tmp-65535-1");
+  {
+    Instance next;
+    EXPECT_TRUE(names().contains(its_name));
+    EXPECT_FALSE(names().contains("tmp-65535-1"));
+  }
+  Child child(hold_everything);
+  const auto childs_name = urma::format("tmp-{}-77", child.answer());
+  std::ofstream(path_ + "/" + childs_name);
+  child.kill();
+  Instance last;
+  EXPECT_FALSE(names().contains(childs_name));
+  EXPECT_TRUE(names().contains(its_name));
+}
+
 // Whoever asks for the owner, or clears up, holds the dead owner's lock for a moment.
 TEST_F(RuntimeDirTest, RestartedOwnerGetsItsIdWhileOthersLookForIt) {
   for (int round = 0; round < 10; ++round) {

@@ -24,6 +24,7 @@ namespace {
 constexpr char kEidFile[] = "eids";
 constexpr size_t kOwnEids = 2;
 constexpr std::string_view kSlotPrefix = "slot-";
+constexpr std::string_view kTemporaryPrefix = "tmp-";
 
 bool make_dir(const std::string& path) {
   if (::mkdir(path.c_str(), 0700) == 0) {
@@ -124,8 +125,25 @@ bool has_prefix(std::string_view name, std::string_view prefix) {
 }
 
 bool is_reservation(std::string_view name) {
-  return has_prefix(name, "id-") || has_prefix(name, "uasid-") || has_prefix(name, "tmp-") ||
-         has_prefix(name, "ur-");
+  return has_prefix(name, "id-") || has_prefix(name, "uasid-") ||
+         has_prefix(name, kTemporaryPrefix) || has_prefix(name, "ur-");
+}
+
+// Whether it is a temporary file of the process in another slot than `dead`, which lives. Such a
+// file may just not be locked yet, and many that clear up would keep its owner from ever locking
+// it.
+bool is_being_made(int dir, std::string_view name, uint32_t dead) {
+  if (!has_prefix(name, kTemporaryPrefix)) return false;
+  name.remove_prefix(kTemporaryPrefix.size());
+  const auto slot = parse_decimal(name.substr(0, name.find('-')), kMaxSlot);
+  return slot && *slot != dead && is_held(dir, slot_name(*slot));
+}
+
+// Clears up behind the process that was in slot `dead`, and all others that are gone.
+void sweep_reservations(int dir, uint32_t dead) {
+  for (const auto& name : list_names(dir)) {
+    if (is_reservation(name) && !is_being_made(dir, name, dead)) remove_if_abandoned(dir, name);
+  }
 }
 
 }  // namespace
@@ -198,16 +216,14 @@ bool sweep_slot(int dir, uint32_t slot) {
   const auto lock = lock_abandoned(dir, slot_name(slot));
   if (!lock) return ::faccessat(dir, slot_name(slot).c_str(), F_OK, AT_SYMLINK_NOFOLLOW) != 0;
   remove_sockets(dir, slot);
-  for (const auto& name : list_names(dir)) {
-    if (is_reservation(name)) remove_if_abandoned(dir, name);
-  }
+  sweep_reservations(dir, slot);
   ::unlinkat(dir, slot_name(slot).c_str(), 0);
   return true;
 }
 
 void sweep_all(int dir) {
+  sweep_reservations(dir, /*dead=*/0);
   for (const auto& name : list_names(dir)) {
-    if (is_reservation(name)) remove_if_abandoned(dir, name);
     if (const auto slot = parse_slot_name(name)) sweep_slot(dir, *slot);
   }
 }
