@@ -20,8 +20,8 @@ namespace urma::core::trace {
 
 enum class What : uint8_t { kPosted, kCompleted, kReceived };
 
-// One cache line: a post of one request, or one record that was polled.
-struct alignas(64) Moment {
+// A post of one request, or one record that was polled: as long as a cache line.
+struct Moment {
   uint64_t ticks;  // when the call returned
   uint64_t user_ctx;
   uint64_t bytes;
