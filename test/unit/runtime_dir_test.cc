@@ -335,6 +335,8 @@ TEST_F(RuntimeDirTest, WithoutSurvivorsTheNextOneClearsUp) {
 
 // Else many who clear up keep it from making one.
 TEST_F(RuntimeDirTest, WhatALivingProcessJustMakesIsLeftAlone) {
+  Child child(hold_everything);  // first: forked without threads
+  const auto childs_name = urma::format("tmp-{}-77", child.answer());
   Instance living;
   const auto its_name = urma::format("tmp-{}-77", living->slot());
   std::ofstream(path_ + "/" + its_name);
@@ -344,8 +346,6 @@ TEST_F(RuntimeDirTest, WhatALivingProcessJustMakesIsLeftAlone) {
     EXPECT_TRUE(names().contains(its_name));
     EXPECT_FALSE(names().contains("tmp-65535-1"));
   }
-  Child child(hold_everything);
-  const auto childs_name = urma::format("tmp-{}-77", child.answer());
   std::ofstream(path_ + "/" + childs_name);
   child.kill();
   Instance last;
