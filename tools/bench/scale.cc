@@ -144,6 +144,7 @@ double rate_of(const Session& session, size_t threads, bool shared) {
     jetties.push_back(make_jetty(session, jfcs.back().get(), depth, !shared));
   }
   std::vector<double> times;
+  times.reserve(kRepeats);
   for (int repeat = 0; repeat < kRepeats; repeat++) {
     times.push_back(time_threads(threads, [&](size_t thread) {
       Chain chain(session, thread);
@@ -195,6 +196,7 @@ void own_memory(Channel& peer) {
 
 std::vector<std::string> names_of(const std::vector<ScaleRow>& rows) {
   std::vector<std::string> names;
+  names.reserve(rows.size());
   for (const ScaleRow& row : rows) names.push_back(row.figure);
   return names;
 }
@@ -202,9 +204,9 @@ std::vector<std::string> names_of(const std::vector<ScaleRow>& rows) {
 std::vector<ScaleRow> thread_rows(const std::string& how) {
   std::vector<ScaleRow> rows;
   for (const size_t threads : thread_counts()) {
-    const std::string count = std::to_string(threads) + (threads == 1 ? " thread" : " threads");
-    rows.push_back({"scale, " + count + ", " + how, "writes of 8 B, " + count + ", " + how,
-                    "scale, 1 thread, " + how});
+    std::string what = std::to_string(threads);
+    what.append(threads == 1 ? " thread, " : " threads, ").append(how);
+    rows.push_back({"scale, " + what, "writes of 8 B, " + what, "scale, 1 thread, " + how});
   }
   return rows;
 }

@@ -42,7 +42,7 @@ class Buffer {
   // Where the next moment goes; NULL where there is no room.
   Moment* reserve() {
     if (next_ - free_from_ == kMoments) [[unlikely]] {
-      // SYNC(trace room): what was there has been read; pairs with the release in take().
+      // SYNC(trace-room): what was there has been read; pairs with the release in take().
       free_from_ = taken_.load(std::memory_order_acquire);
       if (next_ - free_from_ == kMoments) {
         lost.fetch_add(1, std::memory_order_relaxed);
@@ -52,15 +52,15 @@ class Buffer {
     return &moments_[next_ % kMoments];
   }
   void commit() {
-    // SYNC(trace moment): the moment is written; pairs with the acquire in take().
+    // SYNC(trace-moment): the moment is written; pairs with the acquire in take().
     put_.store(++next_, std::memory_order_release);
   }
   void take(std::vector<Entry>* entries) {
-    // SYNC(trace moment): pairs with the release in commit().
+    // SYNC(trace-moment): pairs with the release in commit().
     const uint64_t end = put_.load(std::memory_order_acquire);
     uint64_t at = taken_.load(std::memory_order_relaxed);
     for (; at != end; ++at) entries->push_back({moments_[at % kMoments], thread});
-    // SYNC(trace room): pairs with the acquire in reserve().
+    // SYNC(trace-room): pairs with the acquire in reserve().
     taken_.store(end, std::memory_order_release);
   }
 
@@ -72,8 +72,8 @@ class Buffer {
   Moment* const moments_;
   uint64_t next_ = 0;       // of the thread
   uint64_t free_from_ = 0;  // what it last saw of taken_
-  alignas(64) std::atomic<uint64_t> put_{0};
-  alignas(64) std::atomic<uint64_t> taken_{0};
+  std::atomic<uint64_t> put_{0};
+  std::atomic<uint64_t> taken_{0};
 };
 
 struct Tracer {
