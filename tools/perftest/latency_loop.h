@@ -200,10 +200,10 @@ bool LatencyLoop<Post>::await(uint64_t i) {
 // Only a poll moves on what one post could not do, as with a large message.
 template <typename Post>
 bool LatencyLoop<Post>::await_byte(uint8_t mark) {
-  constexpr uint32_t kSpins = 8192;
+  const uint32_t spins = session_.watch.spins();
   const volatile uint8_t* const last = in_ + size_ - 1;
   for (;;) {
-    for (uint32_t i = 0; i < kSpins; i++) {
+    for (uint32_t i = 0; i < spins; i++) {
       if (*last == mark) {
         std::atomic_thread_fence(std::memory_order_acquire);
         session_.watch.busy();
@@ -211,7 +211,7 @@ bool LatencyLoop<Post>::await_byte(uint8_t mark) {
       }
     }
     if (under_way_ >= batch_) (void)try_completion();
-    if (session_.watch.idle_for_long()) return false;
+    if (session_.watch.idle_for(spins)) return false;
   }
 }
 

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "tools/perftest/watch.h"
 
+#include <sched.h>
+#include <unistd.h>
+
 #include "tools/perftest/clock.h"
 #include "tools/perftest/run.h"
 
@@ -18,7 +21,10 @@ constexpr uint64_t kStallNs = 30'000'000'000;
 Watch::Watch(const Config& config, Exchange& exchange)
     : exchange_(exchange),
       quit_may_come_(config.ends_by == EndsBy::kUser),
-      patient_(config.rate_limited || config.ends_by == EndsBy::kUser) {}
+      patient_(config.rate_limited || config.ends_by == EndsBy::kUser),
+      one_processor_(::sysconf(_SC_NPROCESSORS_ONLN) == 1) {}
+
+void Watch::give_way() { ::sched_yield(); }
 
 bool Watch::look() {
   if (interrupted.load(std::memory_order_relaxed) || (quit_may_come_ && exchange_.quit_seen())) {

@@ -25,7 +25,14 @@ class Watch {
 
   // To be called when a poll was empty; looks around now and then. True: stop waiting. Throws
   // RunError where the peer has vanished.
-  bool idle() { return ++idle_ % kPolls == 0 && look(); }
+  bool idle() { return idle_for(1); }
+  // The same after so many of them.
+  bool idle_for(uint32_t polls) {
+    idle_ += polls;
+    if (one_processor_ && idle_ % kTurn < polls) [[unlikely]]
+      give_way();
+    return idle_ % kPolls < polls && look();
+  }
   // To be called when one was not.
   void busy() {
     idle_ = 0;
@@ -35,13 +42,12 @@ class Watch {
   // Nothing need come for as long as it likes.
   void be_patient() { idle_since_ns_ = 0; }
 
+  // After so many looks at memory that cost nothing: fewer where they keep the peer from running.
+  uint32_t spins() const { return one_processor_ ? 2048 : 2 * kPolls; }
+
   // The look itself, for callers with a rhythm of their own: as idle(), and as often as it is
   // called.
   bool look();
-  bool idle_for_long() {
-    idle_ += kPolls;
-    return look();
-  }
   // The same between two messages: only the user can end the test there.
   bool look_for_stop() {
     (void)look();
@@ -53,13 +59,17 @@ class Watch {
 
  private:
   static constexpr uint32_t kPolls = 4096;
+  static constexpr uint32_t kTurn = 32;  // polls
 
+  static void give_way();
   bool peer_has_finished();
   void check_stall();
 
   Exchange& exchange_;
   bool quit_may_come_;
   const bool patient_;
+  // Then nothing arrives while this process polls, until the kernel takes the processor away.
+  const bool one_processor_;
   bool peer_finishes_ = false;
   uint32_t idle_ = 0;
   uint64_t finished_since_ns_ = 0;
