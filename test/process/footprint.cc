@@ -72,16 +72,15 @@ std::map<uint64_t, uint64_t> find_shared() {
   return shared;
 }
 
-// Pages of files, such as code, are everybody's: their Pss changes with who else runs.
-uint64_t read_own() {
+uint64_t read_rollup(const std::string& wanted) {
   std::ifstream rollup("/proc/self/smaps_rollup");
   for (std::string line; std::getline(rollup, line);) {
     std::istringstream words(line);
     std::string key;
     uint64_t kib = 0;
-    if (words >> key >> kib && key == "Pss_Anon:") return kib << 10;
+    if (words >> key >> kib && key == wanted) return kib << 10;
   }
-  throw std::runtime_error("no Pss_Anon in /proc/self/smaps_rollup");
+  throw std::runtime_error("no " + wanted + " in /proc/self/smaps_rollup");
 }
 
 }  // namespace
@@ -94,10 +93,14 @@ uint64_t Footprint::bytes() const {
 
 void Footprint::add(const Footprint& other) {
   own_bytes += other.own_bytes;
+  resident_bytes += other.resident_bytes;
   for (const auto& [inode, bytes] : other.shared) shared[inode] = std::max(shared[inode], bytes);
 }
 
-Footprint take_footprint() { return {read_own(), find_shared()}; }
+// Pages of files, such as code, are everybody's: their Pss changes with who else runs.
+Footprint take_footprint() {
+  return {read_rollup("Pss_Anon:"), read_rollup("Anonymous:"), find_shared()};
+}
 
 uint64_t growth(const Footprint& before, const Footprint& after) {
   return after.bytes() > before.bytes() ? after.bytes() - before.bytes() : 0;
@@ -105,6 +108,7 @@ uint64_t growth(const Footprint& before, const Footprint& after) {
 
 void send_footprint(Channel& channel, const Footprint& footprint) {
   channel.send(footprint.own_bytes);
+  channel.send(footprint.resident_bytes);
   channel.send(footprint.shared.size());
   for (const auto& [inode, bytes] : footprint.shared) {
     channel.send(inode);
@@ -113,7 +117,9 @@ void send_footprint(Channel& channel, const Footprint& footprint) {
 }
 
 Footprint receive_footprint(Channel& channel) {
-  Footprint footprint = {channel.receive<uint64_t>(), {}};
+  Footprint footprint = {};
+  footprint.own_bytes = channel.receive<uint64_t>();
+  footprint.resident_bytes = channel.receive<uint64_t>();
   for (auto left = channel.receive<size_t>(); left > 0; --left) {
     const auto inode = channel.receive<uint64_t>();
     footprint.shared[inode] = channel.receive<uint64_t>();

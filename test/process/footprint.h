@@ -15,11 +15,16 @@ namespace urma_test {
 
 struct Footprint {
   uint64_t own_bytes;  // Pss of its private memory
+  // All of it, also what is still shared with the process that it was forked from: Pss changes when
+  // that one writes.
+  uint64_t resident_bytes;
   // Shared memory of the library that is mapped or open here, by inode: the bytes that it takes of
   // the machine, whoever has touched them.
   std::map<uint64_t, uint64_t> shared;
 
   uint64_t bytes() const;
+  // With resident_bytes: for what one process holds from one time to another.
+  uint64_t held_bytes() const { return bytes() - own_bytes + resident_bytes; }
   // With that of another process; what both share counts once.
   void add(const Footprint& other);
 };
