@@ -88,7 +88,12 @@ JOBS = [
         pair('rping on siw0', 'rping -s -a 10.77.3.1 -C 10', 'rping -c -a 10.77.3.1 -C 10'),
         pair('write on siw0', 'ib_write_bw -d siw0 -R -n 100 -s 65536 -F',
              'ib_write_bw -d siw0 -R -n 100 -s 65536 -F 10.77.3.1'),
-        *tests('conformance', 'two_process lines', SIW, limit=20),
+        *tests('conformance', 'two_process', SIW, limit=20),
+        *tests('conformance', 'lines', SIW, only='DeviceLines.S1_1*', limit=20),
+    ]),
+    # All lines take minutes in QEMU.
+    Job('siw-suite', guests=['uml'], devices=True, cases=[
+        *tests('conformance', 'lines', SIW, limit=20),
     ]),
     # The verbs provider.
     Job('rxe', guests=['qemu'], devices=True, seconds=600, cases=[

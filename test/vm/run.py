@@ -8,6 +8,7 @@ N skipped`. With --targets CONFIG, prints instead what Bazel has to build for th
 """
 
 import argparse
+import collections
 import concurrent.futures
 import dataclasses
 import json
@@ -29,7 +30,6 @@ HERE = os.path.dirname(os.path.realpath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 DEVICES = Case('devices', ['test/vm/devices.sh'], limit=30)
 KFD = Case('kfd', ['test/vm/kfd.sh'], limit=10)
-AT_ONCE = {'qemu': 1, 'uml': 2}  # Guests of a kind: one of QEMU's keeps two processors busy.
 STATUS = {0: 'PASSED', 124: 'TIMEOUT', 137: 'TIMEOUT'}
 KERNEL_LOG_LINES = 38
 
@@ -182,11 +182,21 @@ def cannot_boot(kind):
 
 
 def boot_all(guests):
-    """Boots the guests, kind by kind, and last those that are to be alone."""
-    for kind, at_once in AT_ONCE.items():
-        with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
-            list(pool.map(Guest.boot, [guest for guest in guests
-                                       if guest.kind == kind and not guest.job.alone]))
+    """Boots the guests, two at a time, and last those that are to be alone."""
+    waiting = collections.deque(guest for guest in guests if not guest.job.alone)
+
+    def boot_from(take):
+        while waiting:
+            try:
+                guest = take()
+            except IndexError:  # The other one was faster.
+                return
+            guest.boot()
+
+    # One from each end: so there is mostly one guest of QEMU, with threads for two processors, and
+    # one of User Mode Linux.
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        list(pool.map(boot_from, [waiting.popleft, waiting.pop]))
     for guest in guests:
         if guest.job.alone:
             guest.boot()
@@ -207,7 +217,7 @@ def run(pairs, bins, test_filter):
                 continue
             guest.write_job(bins, environments, test_filter)
             guests.append(guest)
-    boot_all(guests)
+    boot_all(sorted(guests, key=lambda guest: guest.kind))
     with open(os.path.join(folder, 'events'), 'w', encoding='utf-8') as events:
         for guest in guests:
             events.writelines(json.dumps(event) + '\n' for event in guest.events())
