@@ -21,7 +21,8 @@ AsyncEvents::AsyncEvents() : fd_(::eventfd(0, EFD_CLOEXEC)) {
 }
 
 void AsyncEvents::add(EventSubject* subject, urma_async_event_type_t type) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
+  subject->events_->mutex_.assume_held();
   if (subject->ended_) return;
   for (const Pending& event : pending_) {
     if (event.subject == subject && event.type == type) return;
@@ -31,7 +32,7 @@ void AsyncEvents::add(EventSubject* subject, urma_async_event_type_t type) {
 }
 
 void AsyncEvents::raise(urma_async_event_type_t type, uint32_t element) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::erase_if(pending_, [=](const Pending& event) {
     return event.subject == nullptr && event.type == type && event.element == element;
   });
@@ -68,7 +69,7 @@ urma_status_t AsyncEvents::get(urma_async_event_t* event) {
 }
 
 bool AsyncEvents::take(urma_async_event_t* event) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (pending_.empty()) return false;
   const Pending next = pending_.front();
   pending_.erase(pending_.begin());
@@ -80,6 +81,7 @@ bool AsyncEvents::take(urma_async_event_t* event) {
     event->element.port_id = next.element;
     return true;
   }
+  next.subject->events_->mutex_.assume_held();
   ++next.subject->handed_out_;
   // The union holds a pointer to the object, whatever its kind is.
   std::memcpy(&event->element, &next.subject->element_, sizeof(next.subject->element_));
@@ -95,7 +97,6 @@ void AsyncEvents::acknowledge(const urma_async_event_t& event) {
   ::pthread_mutex_unlock(subject->mutex_);
 }
 
-// With events_->mutex_ held.
 bool EventSubject::all_acked() {
   ::pthread_mutex_lock(mutex_);
   const bool acked = static_cast<int32_t>(handed_out_ - *acked_) <= 0;
@@ -106,7 +107,7 @@ bool EventSubject::all_acked() {
 bool EventSubject::end(bool non_blocking) {
   uint32_t handed_out;
   {
-    std::lock_guard lock(events_->mutex_);
+    const MutexLock lock(events_->mutex_);
     if (non_blocking && !all_acked()) return false;
     ended_ = true;
     std::erase_if(events_->pending_,
@@ -122,7 +123,7 @@ bool EventSubject::end(bool non_blocking) {
 }
 
 void EventSubject::begin() {
-  std::lock_guard lock(events_->mutex_);
+  const MutexLock lock(events_->mutex_);
   ended_ = false;
 }
 

@@ -7,10 +7,10 @@
 #include <pthread.h>
 
 #include <cstdint>
-#include <mutex>
 #include <vector>
 
 #include "urma/base/fd.h"
+#include "urma/base/mutex.h"
 #include "urma_types.h"
 
 namespace urma {
@@ -47,12 +47,12 @@ class AsyncEvents {
   };
 
   void add(EventSubject* subject, urma_async_event_type_t type);
-  void settle_fd();
+  void settle_fd() URMA_REQUIRES(mutex_);
 
   Fd fd_;
-  std::mutex mutex_;  // guards all below
-  std::vector<Pending> pending_;
-  bool readable_ = false;
+  Mutex mutex_;
+  std::vector<Pending> pending_ URMA_GUARDED_BY(mutex_);
+  bool readable_ URMA_GUARDED_BY(mutex_) = false;
 };
 
 // An object that events can be about. What the program has acknowledged is counted in the object's
@@ -81,15 +81,15 @@ class EventSubject {
  private:
   friend class AsyncEvents;
 
-  bool all_acked();
+  bool all_acked() URMA_REQUIRES(events_->mutex_);
 
   AsyncEvents* events_;
   void* element_;
   pthread_mutex_t* mutex_;
   pthread_cond_t* cond_;
-  uint32_t* acked_;          // guarded by *mutex_
-  uint32_t handed_out_ = 0;  // guarded by events_->mutex_
-  bool ended_ = false;       // the same
+  uint32_t* acked_;  // guarded by *mutex_
+  uint32_t handed_out_ URMA_GUARDED_BY(events_->mutex_) = 0;
+  bool ended_ URMA_GUARDED_BY(events_->mutex_) = false;
 };
 
 }  // namespace urma

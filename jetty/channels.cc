@@ -85,7 +85,7 @@ bool type_allowed(urma_transport_mode_t mode, urma_tp_type_t type) {
 }
 
 ChannelTable::Channel ChannelTable::at(const ChannelKey& key) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto known = std::find_if(channels_.begin(), channels_.end(),
                                   [&](const Channel& channel) { return same(channel.key, key); });
   if (known != channels_.end()) return *known;
@@ -104,7 +104,7 @@ ChannelTable::Channel* ChannelTable::find(uint64_t handle) {
 }
 
 ChannelTable::Channel ChannelTable::at(uint64_t handle) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return *find(handle);
 }
 
@@ -113,26 +113,26 @@ void ChannelTable::set(uint64_t handle, uint32_t bitmap, const urma_tp_attr_valu
     fail(URMA_EINVAL, "tp_attr_bitmap {:#x} names members that are none; the highest bit is {}",
          bitmap, kMembers - 1);
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   merge(bitmap, attr, &find(handle)->attr);
 }
 
 uint32_t ChannelTable::members() { return (uint32_t{1} << kMembers) - 1; }
 
 bool ChannelTable::in_use(uint32_t number) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return uses_.contains(number) || (number != 0 && number <= channels_.size());
 }
 
 ChannelUse::ChannelUse(std::shared_ptr<ChannelTable> table, uint32_t number)
     : table_(std::move(table)), number_(number) {
-  const std::lock_guard lock(table_->mutex_);
+  const MutexLock lock(table_->mutex_);
   ++table_->uses_[number_];
 }
 
 ChannelUse::~ChannelUse() {
   if (table_ == nullptr) return;
-  const std::lock_guard lock(table_->mutex_);
+  const MutexLock lock(table_->mutex_);
   const auto entry = table_->uses_.find(number_);
   if (--entry->second == 0) table_->uses_.erase(entry);
 }

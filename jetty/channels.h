@@ -8,10 +8,10 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <unordered_map>
 #include <utility>
 
+#include "urma/base/mutex.h"
 #include "urma_types.h"
 
 namespace urma {
@@ -56,12 +56,12 @@ class ChannelTable {
  private:
   friend class ChannelUse;
 
-  Channel* find(uint64_t handle);
+  Channel* find(uint64_t handle) URMA_REQUIRES(mutex_);
 
   const uint64_t serial_;
-  mutable std::mutex mutex_;      // guards all below
-  std::deque<Channel> channels_;  // by number, from 1 on
-  std::unordered_map<uint32_t, uint32_t> uses_;
+  mutable Mutex mutex_;
+  std::deque<Channel> channels_ URMA_GUARDED_BY(mutex_);  // by number, from 1 on
+  std::unordered_map<uint32_t, uint32_t> uses_ URMA_GUARDED_BY(mutex_);
 };
 
 // The number of a channel, in use for as long as an import lives.

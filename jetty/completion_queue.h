@@ -87,15 +87,17 @@ class CompletionRing {
   void purge(uint64_t user_data);
 
  private:
-  bool push_locked(const urma_cr_t& record, bool solicited);
-  urma_cr_t& at(uint32_t offset) { return records_[(head_ + offset) % records_.size()]; }
+  bool push_locked(const urma_cr_t& record, bool solicited) URMA_REQUIRES(lock_);
+  urma_cr_t& at(uint32_t offset) URMA_REQUIRES(lock_) {
+    return records_[(head_ + offset) % records_.size()];
+  }
 
   OwnerLock lock_;
   LazyArray<urma_cr_t> records_;
-  size_t head_ = 0;
+  size_t head_ URMA_GUARDED_BY(lock_) = 0;
   std::atomic<uint32_t> size_{0};  // written under lock_
-  uint64_t pushed_ = 0;
-  uint64_t last_solicited_ = 0;  // pushed_ after the last solicited one
+  uint64_t pushed_ URMA_GUARDED_BY(lock_) = 0;
+  uint64_t last_solicited_ URMA_GUARDED_BY(lock_) = 0;  // pushed_ after the last solicited one
 };
 
 // Made inactive: it completes nothing before open().
@@ -113,7 +115,9 @@ class CompletionQueue : public urma_jfc_t {
   // -1 where it is not open.
   int poll(int count, urma_cr_t* cr);
   // The same for providers whose sources ask a device each time: nothing else is looked at first.
-  [[gnu::always_inline]] int poll_device(int count, urma_cr_t* cr) noexcept {
+  // The analysis does not know that poll_alone() leaves the lock.
+  [[gnu::always_inline]] int poll_device(int count,
+                                         urma_cr_t* cr) noexcept URMA_NO_THREAD_SAFETY_ANALYSIS {
     if (!is_open()) [[unlikely]]
       return -1;
     if (!poll_lock_->enter_at_once()) [[unlikely]]
@@ -124,13 +128,17 @@ class CompletionQueue : public urma_jfc_t {
     return only_source_->poll_alone(this, count, cr);
   }
   // For poll_alone(): that these records of success are all; or that others may look further.
-  [[gnu::always_inline]] int end_poll(int got) {
+  [[gnu::always_inline]] int end_poll(int got) URMA_RELEASE(poll_lock()) {
     counters_->by_status[URMA_CR_SUCCESS].add(static_cast<uint32_t>(got));
     poll_lock_->leave_at_once();
     return got;
   }
-  [[gnu::noinline]] int poll_rest_guarded(int got, int count, urma_cr_t* cr) noexcept;
-  [[gnu::noinline]] int finish_poll(int got, const urma_cr_t* cr) noexcept;
+  [[gnu::noinline]] int poll_rest_guarded(int got, int count, urma_cr_t* cr) noexcept
+      URMA_RELEASE(poll_lock());
+  [[gnu::noinline]] int finish_poll(int got, const urma_cr_t* cr) noexcept
+      URMA_RELEASE(poll_lock());
+  // For the analysis of locks.
+  OwnerLock& poll_lock() URMA_RETURN_CAPABILITY(*poll_lock_) { return *poll_lock_; }
 
   // urma_rearm_jfc, and the moderation of urma_modify_jfc.
   urma_status_t arm(bool solicited_only);
@@ -159,7 +167,7 @@ class CompletionQueue : public urma_jfc_t {
       completed_armed(count, solicited);
   }
   // For a source that a poll, moving a part, has left with more; called from its collect().
-  void leave_unfinished() { unfinished_ = true; }
+  void leave_unfinished() URMA_REQUIRES(poll_lock()) { unfinished_ = true; }
   void raise_delayed(uint64_t arming);
 
   EventChannel* channel() const { return channel_; }
@@ -200,16 +208,16 @@ class CompletionQueue : public urma_jfc_t {
 
   void attach(CompletionSource* source);
   void detach(CompletionSource* source);
-  void find_only_ones();
+  void find_only_ones() URMA_REQUIRES(*poll_lock_);
   [[gnu::noinline]] int poll_behind(int count, urma_cr_t* cr);
   [[gnu::noinline]] int poll_behind_guarded(int count, urma_cr_t* cr) noexcept;
-  [[gnu::noinline]] int poll_rest(int got, int count, urma_cr_t* cr);
-  [[gnu::noinline]] int collect(int count, urma_cr_t* cr);
+  [[gnu::noinline]] int poll_rest(int got, int count, urma_cr_t* cr) URMA_RELEASE(*poll_lock_);
+  [[gnu::noinline]] int collect(int count, urma_cr_t* cr) URMA_REQUIRES(*poll_lock_);
   int take_from_ring(int count, urma_cr_t* cr) {
     return ring_->empty() ? 0 : ring_->pop(count, cr);
   }
-  int collect_from_sources(int count, urma_cr_t* cr);
-  int collect_from_many(int count, urma_cr_t* cr);
+  int collect_from_sources(int count, urma_cr_t* cr) URMA_REQUIRES(*poll_lock_);
+  int collect_from_many(int count, urma_cr_t* cr) URMA_REQUIRES(*poll_lock_);
   void set_bell(bool solicited_only);
   bool move_just_armed(bool* outstanding);
   void completed_armed(uint32_t count, bool solicited);
@@ -217,16 +225,16 @@ class CompletionQueue : public urma_jfc_t {
 
   ProgressDomain* domain_;
   // Both while open.
-  std::optional<OwnerLock> poll_lock_;  // guards all up to attachments_
+  std::optional<OwnerLock> poll_lock_;
   std::optional<CompletionRing> ring_;
-  std::vector<Attached> sources_;
+  std::vector<Attached> sources_ URMA_GUARDED_BY(*poll_lock_);
   // Most have one source.
-  CompletionSource* only_source_ = nullptr;
-  SendQueue* only_send_queue_ = nullptr;
-  size_t first_ = 0;
-  Turns turns_{2};  // where the sources are many
-  bool ring_first_ = false;
-  bool unfinished_ = false;
+  CompletionSource* only_source_ URMA_GUARDED_BY(*poll_lock_) = nullptr;
+  SendQueue* only_send_queue_ URMA_GUARDED_BY(*poll_lock_) = nullptr;
+  size_t first_ URMA_GUARDED_BY(*poll_lock_) = 0;
+  Turns turns_ URMA_GUARDED_BY(*poll_lock_){2};  // where the sources are many
+  bool ring_first_ URMA_GUARDED_BY(*poll_lock_) = false;
+  bool unfinished_ URMA_GUARDED_BY(*poll_lock_) = false;
   std::atomic<uint32_t> attachments_{0};
   std::atomic<uint64_t> polls_{0};
   std::optional<QueueCounters> counters_;  // while open

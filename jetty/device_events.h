@@ -6,10 +6,10 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <mutex>
 #include <vector>
 
 #include "jetty/async_events.h"
+#include "urma/base/mutex.h"
 
 namespace urma {
 
@@ -17,21 +17,21 @@ namespace urma {
 class DeviceEvents {
  public:
   void add(AsyncEvents* context) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     contexts_.push_back(context);
   }
   void remove(AsyncEvents* context) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     contexts_.erase(std::find(contexts_.begin(), contexts_.end(), context));
   }
   void raise(urma_async_event_type_t type, uint32_t element) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (AsyncEvents* context : contexts_) context->raise(type, element);
   }
 
  private:
-  std::mutex mutex_;
-  std::vector<AsyncEvents*> contexts_;
+  Mutex mutex_;
+  std::vector<AsyncEvents*> contexts_ URMA_GUARDED_BY(mutex_);
 };
 
 }  // namespace urma

@@ -54,8 +54,8 @@ EventChannel::EventChannel(urma_context_t* ctx, uint64_t key)
 }
 
 void EventChannel::add(CompletionQueue* jfc) {
-  std::lock_guard collecting(collect_mutex_);
-  std::lock_guard lock(mutex_);
+  const MutexLock collecting(collect_mutex_);
+  const MutexLock lock(mutex_);
   // So that fire() needs no memory.
   pending_.reserve(jfcs_.size() + 1);
   jfcs_.push_back(jfc);
@@ -63,13 +63,13 @@ void EventChannel::add(CompletionQueue* jfc) {
 }
 
 bool EventChannel::all_acked(CompletionQueue* jfc) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return jfc->all_acked();
 }
 
 void EventChannel::remove(CompletionQueue* jfc) {
-  std::lock_guard collecting(collect_mutex_);
-  std::lock_guard lock(mutex_);
+  const MutexLock collecting(collect_mutex_);
+  const MutexLock lock(mutex_);
   std::erase(jfcs_, jfc);
   std::erase(pending_, jfc);
   jfc->listed_ = false;
@@ -78,7 +78,7 @@ void EventChannel::remove(CompletionQueue* jfc) {
 
 void EventChannel::fire(CompletionQueue* jfc) {
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!jfc->listed_ || std::exchange(jfc->event_pending_, true)) return;
     pending_.push_back(jfc);
     // Whoever made the list not empty has woken those that sleep.
@@ -95,7 +95,7 @@ void EventChannel::wake_up() {
 }
 
 uint32_t EventChannel::take(uint32_t count, urma_jfc_t** jfcs) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto taken =
       static_cast<uint32_t>(std::min<size_t>({count, kMaxEventsPerWait, pending_.size()}));
   for (uint32_t i = 0; i < taken; ++i) {
@@ -132,7 +132,7 @@ int EventChannel::wait(uint32_t count, int timeout_ms, urma_jfc_t** jfcs) {
 
 // Moves what has arrived for the armed JFCs, so that what is due raises its event.
 void EventChannel::collect() {
-  std::lock_guard collecting(collect_mutex_);
+  const MutexLock collecting(collect_mutex_);
   struct Collector {
     std::atomic<pthread_t>& here;
     // Relaxed: see fire().
@@ -161,7 +161,7 @@ std::shared_ptr<Wakeup> EventChannel::make_wakeup() {
     fail_errno(URMA_ENOMEM, "making a wake-up of a JFCE");
   }
   auto wakeup = std::make_shared<Wakeup>(Wakeup{Fd(ends[0]), Fd(ends[1])});
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   wakeups_.push_back(wakeup);
   try {
     add_wakeup(epoll_.get(), wakeup->here.get());
@@ -173,7 +173,7 @@ std::shared_ptr<Wakeup> EventChannel::make_wakeup() {
 }
 
 void EventChannel::drop_wakeup(const std::shared_ptr<Wakeup>& wakeup) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::erase(wakeups_, wakeup);
   // Others may hold it for a while.
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, wakeup->here.get(), nullptr);
@@ -181,7 +181,7 @@ void EventChannel::drop_wakeup(const std::shared_ptr<Wakeup>& wakeup) {
 
 // Closing its descriptor ends the watch, so one that has gone is only forgotten here.
 void EventChannel::watch(const std::shared_ptr<WakeSource>& source) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::erase_if(sources_, [](const auto& known) { return known.expired(); });
   for (const auto& known : sources_) {
     if (known.lock() == source) return;
@@ -199,7 +199,7 @@ void EventChannel::drain_sources() {
   for (size_t i = 0;; ++i) {
     std::shared_ptr<WakeSource> source;
     {
-      std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (i >= sources_.size()) return;
       source = sources_[i].lock();
     }
@@ -212,7 +212,7 @@ void EventChannel::drain_seldom() {
   char unread[1024];
   bool drained = false;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (const auto& wakeup : wakeups_) {
       // One call is enough: what one peer has sent since the last time is less.
       drained |= ::recv(wakeup->here.get(), unread, sizeof(unread), MSG_DONTWAIT) > 0;

@@ -9,10 +9,10 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "urma/base/fd.h"
+#include "urma/base/mutex.h"
 #include "urma_types.h"
 
 namespace urma {
@@ -69,7 +69,7 @@ class EventChannel : public urma_jfce_t {
  private:
   uint32_t take(uint32_t count, urma_jfc_t** jfcs);
   void collect();
-  bool move_all();
+  bool move_all() URMA_REQUIRES(collect_mutex_);
   void drain_sources();
   void wake_up();
 
@@ -79,13 +79,14 @@ class EventChannel : public urma_jfce_t {
 
   // Held by the one thread that moves things for waiting threads. A thread waits for it only while
   // another one of this process copies.
-  std::mutex collect_mutex_;
-  std::vector<CompletionQueue*> jfcs_;     // changed with both mutexes held
-  std::atomic<pthread_t> collector_{0};    // who holds collect_mutex_ to move things
-  std::mutex mutex_;                       // guards the next three
-  std::vector<CompletionQueue*> pending_;  // with an event that was not handed out yet
-  std::vector<std::shared_ptr<Wakeup>> wakeups_;
-  std::vector<std::weak_ptr<WakeSource>> sources_;
+  Mutex collect_mutex_;
+  std::vector<CompletionQueue*> jfcs_ URMA_GUARDED_BY(collect_mutex_);
+  std::atomic<pthread_t> collector_{0};  // who holds collect_mutex_ to move things
+  Mutex mutex_;
+  std::vector<CompletionQueue*> pending_
+      URMA_GUARDED_BY(mutex_);  // with an event that was not handed out yet
+  std::vector<std::shared_ptr<Wakeup>> wakeups_ URMA_GUARDED_BY(mutex_);
+  std::vector<std::weak_ptr<WakeSource>> sources_ URMA_GUARDED_BY(mutex_);
   std::atomic<uint32_t> drains_{0};
 };
 

@@ -49,12 +49,12 @@ const GroupTable::Group* GroupTable::find(const urma_eid_t& eid, uint32_t id) co
 
 void GroupTable::add(const urma_jetty_grp_t& group) {
   const urma_jetty_id_t& id = group.jetty_grp_id;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   groups_.emplace(id.id, Group{id.eid, group.cfg.flag.bs.token_policy, group.cfg.token_value, {}});
 }
 
 void GroupTable::remove(const urma_jetty_grp_t& group) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto [first, last] = groups_.equal_range(group.jetty_grp_id.id);
   for (auto entry = first; entry != last; ++entry) {
     if (!same_eid(entry->second.eid, group.jetty_grp_id.eid)) continue;
@@ -65,13 +65,13 @@ void GroupTable::remove(const urma_jetty_grp_t& group) {
 
 void GroupTable::join(const Endpoint& member) {
   if (member.group == 0) return;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (Group* group = find(member.eid, member.group)) group->members.push_back(member.identity.id);
 }
 
 void GroupTable::leave(const Endpoint& member) {
   if (member.group == 0) return;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (Group* group = find(member.eid, member.group)) {
     std::erase(group->members, member.identity.id);
   }
@@ -79,7 +79,7 @@ void GroupTable::leave(const Endpoint& member) {
 
 Answer GroupTable::admits(const urma_eid_t& eid, uint32_t id, uint32_t trans_mode,
                           uint32_t token) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const Group* group = find(eid, id);
   if (group == nullptr) return Answer::kNoSuchObject;
   if (group->token_policy != URMA_TOKEN_NONE && group->token.token != token) {
@@ -89,14 +89,14 @@ Answer GroupTable::admits(const urma_eid_t& eid, uint32_t id, uint32_t trans_mod
 }
 
 uint32_t GroupTable::members(const urma_eid_t& eid, uint32_t id) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const Group* group = find(eid, id);
   return group == nullptr ? 0 : static_cast<uint32_t>(group->members.size());
 }
 
 bool GroupTable::pick(const urma_eid_t& eid, uint32_t id, uint32_t hint, uint32_t* member,
                       uint32_t* members) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const Group* group = find(eid, id);
   if (group == nullptr || group->members.empty()) return false;
   *members = static_cast<uint32_t>(group->members.size());

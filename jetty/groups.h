@@ -6,11 +6,11 @@
 
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <vector>
 
 #include "jetty/receiver.h"
 #include "jetty/remote.h"
+#include "urma/base/mutex.h"
 #include "urma_types.h"
 
 namespace urma {
@@ -42,11 +42,11 @@ class GroupTable {
     std::vector<uint32_t> members;  // their ids
   };
 
-  Group* find(const urma_eid_t& eid, uint32_t id);
-  const Group* find(const urma_eid_t& eid, uint32_t id) const;
+  Group* find(const urma_eid_t& eid, uint32_t id) URMA_REQUIRES(mutex_);
+  const Group* find(const urma_eid_t& eid, uint32_t id) const URMA_REQUIRES(mutex_);
 
-  mutable std::mutex mutex_;               // guards the next one
-  std::multimap<uint32_t, Group> groups_;  // by id
+  mutable Mutex mutex_;
+  std::multimap<uint32_t, Group> groups_ URMA_GUARDED_BY(mutex_);  // by id
 };
 
 // Throws Error.

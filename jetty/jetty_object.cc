@@ -87,7 +87,7 @@ urma_status_t Jetty::activate() {
 
 urma_status_t Jetty::deactivate() {
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (bound_ != nullptr) {
       URMA_LOG_LIMITED(ERR, "jetty {:#x} is bound to {:#x}; call urma_unbind_jetty first",
                        jetty_id.id, bound_->id.id);
@@ -108,7 +108,7 @@ urma_status_t Jetty::modify(urma_jetty_attr_t* attr) {
       !check_mask("modify_jetty", attr->mask, JETTY_STATE, JETTY_STATE)) {
     return URMA_EINVAL;
   }
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!check_change("modify_jetty", live_->state(), attr->state) || !check_limit(*attr)) {
     return URMA_EINVAL;
   }
@@ -170,7 +170,7 @@ urma_status_t Jetty::bind(RemoteQueue* target, const std::shared_ptr<Results>& r
     URMA_LOG_LIMITED(ERR, "bind_jetty: the jetty is not active; call urma_active_jetty first");
     return URMA_EINVAL;
   }
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (bound_ != nullptr && bound_ != target) {
     URMA_LOG_LIMITED(ERR, "bind_jetty: jetty {:#x} is bound to {:#x} already; unbind it first",
                      jetty_id.id, bound_->id.id);
@@ -206,7 +206,7 @@ void Jetty::watch_peer() {
 urma_status_t Jetty::unbind() {
   std::vector<std::shared_ptr<Results>> told;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     told = told_;
   }
   // Before another bind can stand that their results would be taken for. Unlocked, as a result that
@@ -218,7 +218,7 @@ urma_status_t Jetty::unbind() {
 urma_status_t Jetty::disconnect() {
   uint64_t target;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (bound_ == nullptr) {
       URMA_LOG_LIMITED(ERR, "unbind_jetty: jetty {:#x} is not bound", jetty_id.id);
       return URMA_EINVAL;
@@ -236,7 +236,7 @@ urma_status_t Jetty::disconnect() {
 }
 
 void Jetty::peer_gone(uint64_t target) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (bound_ == nullptr || bound_->serial != target) return;
   // Else by the program itself.
   if (is_stopped(live_->state())) return;
@@ -247,7 +247,7 @@ void Jetty::peer_gone(uint64_t target) {
 }
 
 void Jetty::break_down() {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!active() || is_stopped(live_->state())) return;
   URMA_LOG(WARNING, "jetty {:#x} has failed and is in ERROR now", jetty_id.id);
   set_state(URMA_JETTY_STATE_ERROR);

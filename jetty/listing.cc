@@ -51,17 +51,17 @@ void append_parts(const urma_ext_segment_t& segment, const std::vector<urma_ext_
 }
 
 QueueList::Place QueueList::add(Entry entry) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return entries_.insert(entries_.end(), std::move(entry));
 }
 
 void QueueList::remove(Place place) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   entries_.erase(place);
 }
 
 void QueueList::append_to(std::vector<urma_ext_queue_t>* queues, size_t most) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   require_room(*queues, entries_.size(), most);
   for (const Entry& entry : entries_) {
     queues->push_back(entry.fixed);
@@ -70,17 +70,17 @@ void QueueList::append_to(std::vector<urma_ext_queue_t>* queues, size_t most) co
 }
 
 void ImportList::add(uint64_t serial, const ImportedSegment* segment) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   segments_.emplace(serial, segment);
 }
 
 void ImportList::remove(uint64_t serial) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   segments_.erase(serial);
 }
 
 void ImportList::visit(const std::function<void(uint64_t, const ImportedSegment&)>& visit) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const auto& [serial, segment] : segments_) visit(serial, *segment);
 }
 

@@ -10,10 +10,10 @@
 #include <functional>
 #include <list>
 #include <map>
-#include <mutex>
 #include <vector>
 
 #include "urma/base/error.h"
+#include "urma/base/mutex.h"
 #include "urma_ext.h"
 
 namespace urma {
@@ -52,8 +52,8 @@ class QueueList {
   void append_to(std::vector<urma_ext_queue_t>* queues, size_t most) const;
 
  private:
-  mutable std::mutex mutex_;
-  std::list<Entry> entries_;
+  mutable Mutex mutex_;
+  std::list<Entry> entries_ URMA_GUARDED_BY(mutex_);
 };
 
 // Shows a queue for as long as it lives. To be ended before anything that its report reads.
@@ -79,8 +79,8 @@ class ImportList {
   void visit(const std::function<void(uint64_t, const ImportedSegment&)>& visit) const;
 
  private:
-  mutable std::mutex mutex_;
-  std::map<uint64_t, const ImportedSegment*> segments_;
+  mutable Mutex mutex_;
+  std::map<uint64_t, const ImportedSegment*> segments_ URMA_GUARDED_BY(mutex_);
 };
 
 }  // namespace urma

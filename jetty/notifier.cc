@@ -127,16 +127,21 @@ Results::Results(Transport* transport)
   if (!readable_.valid()) fail_errno(URMA_ENOMEM, "create_notifier: making its descriptor");
 }
 
+int Results::fd() {
+  const MutexLock lock(mutex_);
+  return readable_.get();
+}
+
 uint64_t Results::add(RemoteQueue* target, urma_jetty_t* jetty, uint64_t user_ctx) {
   const uint64_t serial = transport_->next_serial();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   under_way_.emplace(serial, Operation{target, jetty, jetty != nullptr, user_ctx, URMA_SUCCESS});
   if (jetty != nullptr) target->add_ref();
   return serial;
 }
 
 void Results::ask(uint64_t serial, int timeout_ms) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto entry = under_way_.find(serial);
   if (entry == under_way_.end()) return;  // unbound already
   auto probe =
@@ -148,7 +153,7 @@ void Results::ask(uint64_t serial, int timeout_ms) {
 }
 
 void Results::drop(uint64_t serial) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto entry = under_way_.find(serial);
   if (entry == under_way_.end()) return;
   if (entry->second.is_bind) entry->second.target->drop_ref();
@@ -161,7 +166,7 @@ void Results::finish(uint64_t serial, urma_status_t status) {
 }
 
 void Results::end(uint64_t serial, urma_status_t status) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto entry = under_way_.find(serial);
   if (entry != under_way_.end()) end(entry, status);
 }
@@ -175,12 +180,12 @@ void Results::end(std::map<uint64_t, Operation>::iterator entry, urma_status_t s
 }
 
 std::vector<Results::Operation> Results::take(uint32_t count, int timeout_ms) {
-  std::unique_lock lock(mutex_);
-  const auto some = [this] { return !ended_.empty(); };
+  const MutexLock lock(mutex_);
   if (timeout_ms < 0) {
-    arrived_.wait(lock, some);
+    while (ended_.empty()) arrived_.wait(mutex_);
   } else if (timeout_ms > 0) {
-    arrived_.wait_for(lock, std::chrono::milliseconds(timeout_ms), some);
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_ms);
+    while (ended_.empty() && arrived_.wait_until(mutex_, deadline)) continue;
   }
   std::vector<Operation> taken;
   taken.reserve(count);
@@ -221,7 +226,7 @@ void Results::settle(Operation* operation, urma_notify_t* notify) {
 // waits.
 void Results::disconnect(Jetty* jetty) {
   guarded(URMA_LOG_SITE, [&] { return jetty->disconnect(); });
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::erase(settling_, jetty);
   settled_.notify_all();
 }
@@ -243,7 +248,7 @@ void Results::forget(const RemoteQueue* target) {
   const auto is_import = [=](const Operation& operation) {
     return operation.target == target && !operation.is_bind;
   };
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::erase_if(ended_, is_import);
   clear_if_empty();
   const auto entry = std::find_if(under_way_.begin(), under_way_.end(),
@@ -254,10 +259,10 @@ void Results::forget(const RemoteQueue* target) {
 }
 
 void Results::undo(const urma_jetty_t* jetty) {
-  std::unique_lock lock(mutex_);
-  settled_.wait(lock, [&] {
-    return std::find(settling_.begin(), settling_.end(), jetty) == settling_.end();
-  });
+  const MutexLock lock(mutex_);
+  while (std::find(settling_.begin(), settling_.end(), jetty) != settling_.end()) {
+    settled_.wait(mutex_);
+  }
   for (auto next = under_way_.begin(); next != under_way_.end();) {
     const auto entry = next++;
     if (entry->second.jetty != jetty) continue;
@@ -286,7 +291,7 @@ void Results::clear_if_empty() {
 void Results::close() {
   std::vector<Operation> left;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (const auto& [serial, operation] : under_way_) left.push_back(operation);
     left.insert(left.end(), ended_.begin(), ended_.end());
     under_way_.clear();

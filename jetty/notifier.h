@@ -5,16 +5,15 @@
 #ifndef JETTY_NOTIFIER_H_
 #define JETTY_NOTIFIER_H_
 
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "jetty/remote.h"
 #include "urma/base/fd.h"
+#include "urma/base/mutex.h"
 #include "urma_types.h"
 
 namespace urma {
@@ -30,7 +29,7 @@ class Results : public std::enable_shared_from_this<Results> {
   // Throws Error.
   explicit Results(Transport* transport);
 
-  int fd() const { return readable_.get(); }
+  int fd();
   // Takes up an operation and returns its serial. `jetty` is what is bound to the target, NULL for
   // an import.
   uint64_t add(RemoteQueue* target, urma_jetty_t* jetty, uint64_t user_ctx);
@@ -63,8 +62,9 @@ class Results : public std::enable_shared_from_this<Results> {
   };
 
   std::vector<Operation> take(uint32_t count, int timeout_ms);
-  void clear_if_empty();
-  void end(std::map<uint64_t, Operation>::iterator entry, urma_status_t status);
+  void clear_if_empty() URMA_REQUIRES(mutex_);
+  void end(std::map<uint64_t, Operation>::iterator entry, urma_status_t status)
+      URMA_REQUIRES(mutex_);
   void cancel_probe(uint64_t serial);
   void settle(Operation* operation, urma_notify_t* notify);
   void disconnect(Jetty* jetty);
@@ -73,13 +73,14 @@ class Results : public std::enable_shared_from_this<Results> {
   static void release(const Operation& operation);
 
   Transport* transport_;
-  std::mutex mutex_;  // guards the next six
-  std::condition_variable arrived_;
-  std::condition_variable settled_;
-  std::vector<const urma_jetty_t*> settling_;  // a failed bind of theirs is being undone
-  Fd readable_;                                // an eventfd
-  std::map<uint64_t, Operation> under_way_;    // by serial
-  std::deque<Operation> ended_;
+  Mutex mutex_;
+  Condition arrived_;
+  Condition settled_;
+  std::vector<const urma_jetty_t*> settling_
+      URMA_GUARDED_BY(mutex_);           // a failed bind of theirs is being undone
+  Fd readable_ URMA_GUARDED_BY(mutex_);  // an eventfd
+  std::map<uint64_t, Operation> under_way_ URMA_GUARDED_BY(mutex_);  // by serial
+  std::deque<Operation> ended_ URMA_GUARDED_BY(mutex_);
   std::map<uint64_t, std::shared_ptr<Probe>> probes_;  // on the service thread only
 };
 

@@ -206,7 +206,7 @@ urma_status_t Jfs::modify(urma_jfs_attr_t* attr) {
       !check_mask("modify_jfs", attr->mask, JFS_STATE, JFS_STATE)) {
     return URMA_EINVAL;
   }
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!check_change("modify_jfs", live_->state(), attr->state)) return URMA_EINVAL;
   live_->set_state(attr->state);
   return URMA_SUCCESS;
@@ -219,7 +219,7 @@ urma_status_t Jfs::query(urma_jfs_cfg_t* cfg, urma_jfs_attr_t* attr) {
 }
 
 void Jfs::break_down() {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!active() || is_stopped(live_->state())) return;
   URMA_LOG(WARNING, "jfs {:#x} has failed and is in ERROR now", jfs_id.id);
   live_->set_state(URMA_JETTY_STATE_ERROR);

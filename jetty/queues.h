@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <vector>
 
@@ -17,6 +16,7 @@
 #include "jetty/receiver.h"
 #include "jetty/sender.h"
 #include "jetty/transport.h"
+#include "urma/base/mutex.h"
 #include "urma/base/runtime.h"
 
 namespace urma {
@@ -181,7 +181,7 @@ class Jfs : public urma_jfs_t {
 
   Context* context_;
   EventSubject subject_;
-  std::mutex mutex_;  // guards the state
+  Mutex mutex_;  // held while the state changes
   std::optional<Body> body_;
   Sender* live_ = nullptr;  // of body_
 };
@@ -302,9 +302,9 @@ class Jetty : public urma_jetty_t {
     QueueListing listed;
   };
 
-  void set_state(urma_jetty_state_t state);
+  void set_state(urma_jetty_state_t state) URMA_REQUIRES(mutex_);
   bool check_limit(const urma_jetty_attr_t& attr);
-  void watch_peer();
+  void watch_peer() URMA_REQUIRES(mutex_);
   void forget_peer();
   // The process of the bound peer is gone: to ERROR, with an event. Service thread.
   void peer_gone(uint64_t target);
@@ -312,9 +312,9 @@ class Jetty : public urma_jetty_t {
   Context* context_;
   EventSubject subject_;
   Watcher watcher_{this};
-  std::mutex mutex_;                            // guards state and binding
-  RemoteQueue* bound_ = nullptr;                // with a reference
-  std::vector<std::shared_ptr<Results>> told_;  // of this bind
+  Mutex mutex_;                                           // held while the state changes
+  RemoteQueue* bound_ URMA_GUARDED_BY(mutex_) = nullptr;  // with a reference
+  std::vector<std::shared_ptr<Results>> told_ URMA_GUARDED_BY(mutex_);  // of this bind
   bool ever_bound_ = false;
   std::optional<Body> body_;
   Sender* live_ = nullptr;  // of body_

@@ -43,14 +43,14 @@ bool QueueSerials::Less::operator()(const Key& a, const Key& b) const {
 }
 
 uint64_t QueueSerials::take(const Key& key, uint64_t fresh) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Use& use = uses_.try_emplace(key, Use{fresh, 0}).first->second;
   ++use.imports;
   return use.serial;
 }
 
 void QueueSerials::give_back(const Key& key) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto use = uses_.find(key);
   if (use != uses_.end() && --use->second.imports == 0) uses_.erase(use);
 }

@@ -9,10 +9,10 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 
 #include "jetty/channels.h"
 #include "segment/segment.h"
+#include "urma/base/mutex.h"
 #include "urma/base/runtime.h"
 #include "urma_types.h"
 
@@ -67,8 +67,8 @@ class QueueSerials {
     uint64_t serial;
     uint32_t imports;
   };
-  std::mutex mutex_;
-  std::map<Key, Use, Less> uses_;
+  Mutex mutex_;
+  std::map<Key, Use, Less> uses_ URMA_GUARDED_BY(mutex_);
 };
 
 // Kept by the import and by every request that still needs it.

@@ -94,7 +94,8 @@ class SendQueue : public CompletionSource {
  public:
   SendQueue(const urma_jfs_cfg_t& cfg, const QueueIdentity& identity, uint64_t max_message);
 
-  OwnerLock& lock() { return lock_; }
+  OwnerLock& lock() URMA_RETURN_CAPABILITY(lock_) { return lock_; }
+  const OwnerLock& lock() const URMA_RETURN_CAPABILITY(lock_) { return lock_; }
   const SendLimits& limits() const { return limits_; }
 
   // What it has done and how full it is, from any thread.
@@ -212,7 +213,8 @@ class SendQueue : public CompletionSource {
   // What advance_paths() last returned; a hint without the lock.
   bool waiting() const { return waiting_.load(std::memory_order_relaxed); }
   void set_waiting() { waiting_.store(true, std::memory_order_relaxed); }
-  int collect(CompletionQueue* poller, int count, urma_cr_t* cr) override;
+  int collect(CompletionQueue* poller, int count, urma_cr_t* cr) override
+      URMA_REQUIRES(poller->poll_lock());
   SendQueue* send_queue() override { return this; }
   CompletionSource* direct() override { return direct_ != nullptr ? direct_ : this; }
   // A sender that collects for it from a device. Before it is attached.

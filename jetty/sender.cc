@@ -98,13 +98,17 @@ Sender::Sender(Transport* transport, const urma_jfs_cfg_t& cfg, const QueueIdent
   transport_->add_sender(this);
 }
 
-void Sender::end() {
+// Nobody else is here any more.
+void Sender::end() URMA_NO_THREAD_SAFETY_ANALYSIS {
   transport_->remove_sender(this);
   paths_.clear();
 }
 
 urma_status_t Sender::take_in(const urma_jfs_wr_t& wr, TargetPath** path) noexcept {
-  return guarded(URMA_LOG_SITE, [&] { return check_and_take(wr, path); });
+  return guarded(URMA_LOG_SITE, [&] {
+    lock().assume_held();
+    return check_and_take(wr, path);
+  });
 }
 
 urma_status_t Sender::check_and_take(const urma_jfs_wr_t& wr, TargetPath** taken) {
@@ -183,7 +187,7 @@ RemoteQueue* Sender::target_of(const urma_jfs_wr_t& wr) const {
 }
 
 void Sender::bind(RemoteQueue* target) {
-  ForeignScope scope(queue_.lock());
+  ForeignScope scope(lock());
   bound_ = target;
   // A path that an earlier bind has left would tell the number of that bind's channel.
   shut_short_way();
@@ -191,7 +195,7 @@ void Sender::bind(RemoteQueue* target) {
 }
 
 void Sender::unbind() {
-  ForeignScope scope(queue_.lock());
+  ForeignScope scope(lock());
   bound_ = nullptr;
   flush_paths();
   queue_.announce();
@@ -308,7 +312,7 @@ bool Sender::serve() {
       return false;
     }
   }
-  ForeignScope scope(queue_.lock());
+  ForeignScope scope(lock());
   for (const auto& path : paths_) path->insist();
   // Requests in flight of a program that sleeps are looked after, too, and for a while those that
   // were published here: their receiver may need a hint.
@@ -323,7 +327,7 @@ bool Sender::serve() {
 
 bool Sender::serve_armed() {
   if (!jfc().armed() || queue_.empty()) return false;
-  ForeignScope scope(queue_.lock());
+  ForeignScope scope(lock());
   queue_.advance_paths();
   return queue_.more() && jfc().armed();
 }
@@ -334,7 +338,7 @@ urma_status_t Sender::advise(RemoteQueue* target) {
 }
 
 void Sender::quiesce() {
-  if (!queue_.empty()) ForeignScope scope(queue_.lock());
+  if (!queue_.empty()) ForeignScope scope(lock());
 }
 
 }  // namespace urma

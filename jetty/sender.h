@@ -120,6 +120,8 @@ class Sender {
 
   SendQueue& queue() { return queue_; }
   const SendQueue& queue() const { return queue_; }
+  OwnerLock& lock() URMA_RETURN_CAPABILITY(queue_.lock()) { return queue_.lock(); }
+  const OwnerLock& lock() const URMA_RETURN_CAPABILITY(queue_.lock()) { return queue_.lock(); }
   Transport& transport() { return *transport_; }
   const urma_jfs_cfg_t& config() const { return cfg_; }
   const urma_jetty_id_t& id() const { return id_; }
@@ -133,34 +135,37 @@ class Sender {
   void end();
   // Checks a request and takes it in: *path has to go on with it, see go_on(); NULL where it needs
   // no more. Does not throw. Where it fails, nothing has happened.
-  [[gnu::noinline]] urma_status_t take_in(const urma_jfs_wr_t& wr, TargetPath** path) noexcept;
+  [[gnu::noinline]] urma_status_t take_in(const urma_jfs_wr_t& wr, TargetPath** path) noexcept
+      URMA_REQUIRES(lock());
   // Executes what can be executed now of what a path has taken.
-  void go_on(TargetPath* path);
+  void go_on(TargetPath* path) URMA_REQUIRES(lock());
   // Lets the service thread go on where nobody polls.
-  void look_after();
+  void look_after() URMA_REQUIRES(lock());
   // The one of a target that is no group. Throws Error.
-  TargetPath* path_to(RemoteQueue* target);
+  TargetPath* path_to(RemoteQueue* target) URMA_REQUIRES(lock());
   const CompletionQueue& jfc() const { return *static_cast<const CompletionQueue*>(cfg_.jfc); }
   // Where the last request went, and to which target, where the next may follow by a shorter way;
   // else NULL, and no target of any request.
-  TargetPath* last_path() const { return last_path_; }
-  const urma_target_jetty_t* last_target() const { return last_target_; }
-  const RemoteQueue* bound() const { return bound_; }
-  // For calls that hold its lock.
-  const std::vector<std::unique_ptr<TargetPath>>& paths() const { return paths_; }
+  TargetPath* last_path() const URMA_REQUIRES(lock()) { return last_path_; }
+  const urma_target_jetty_t* last_target() const URMA_REQUIRES(lock()) { return last_target_; }
+  const RemoteQueue* bound() const URMA_REQUIRES(lock()) { return bound_; }
+  const std::vector<std::unique_ptr<TargetPath>>& paths() const URMA_REQUIRES(lock()) {
+    return paths_;
+  }
 
  private:
-  urma_status_t check_and_take(const urma_jfs_wr_t& wr, TargetPath** path);
-  void post_stopped(SendEntry* entry, TargetPath* path);
-  void flush_paths();
+  urma_status_t check_and_take(const urma_jfs_wr_t& wr, TargetPath** path) URMA_REQUIRES(lock());
+  void post_stopped(SendEntry* entry, TargetPath* path) URMA_REQUIRES(lock());
+  void flush_paths() URMA_REQUIRES(lock());
   urma_status_t fill(const urma_jfs_wr_t& wr, const RequestView& view, SendEntry* entry);
   urma_status_t fill_remote(const urma_jfs_wr_t& wr, const RequestView& view, SendEntry* entry);
-  RemoteQueue* target_of(const urma_jfs_wr_t& wr) const;
-  TargetPath* path_to_member(RemoteQueue* group, uint32_t hint);
-  void make_room(const RemoteQueue* group);
+  RemoteQueue* target_of(const urma_jfs_wr_t& wr) const URMA_REQUIRES(lock());
+  TargetPath* path_to_member(RemoteQueue* group, uint32_t hint) URMA_REQUIRES(lock());
+  void make_room(const RemoteQueue* group) URMA_REQUIRES(lock());
   // The short way stays shut until a request has gone the long one.
-  void shut_short_way() { take_short_way(nullptr, &kNobody); }
-  TargetPath* take_short_way(TargetPath* path, const urma_target_jetty_t* target) {
+  void shut_short_way() URMA_REQUIRES(lock()) { take_short_way(nullptr, &kNobody); }
+  TargetPath* take_short_way(TargetPath* path, const urma_target_jetty_t* target)
+      URMA_REQUIRES(lock()) {
     last_target_ = target;
     return last_path_ = path;
   }
@@ -169,12 +174,12 @@ class Sender {
   const urma_jfs_cfg_t cfg_;
   const urma_jetty_id_t id_;
   SendQueue queue_;
-  std::vector<std::unique_ptr<TargetPath>> paths_;  // guarded by the queue's lock
-  TargetPath* last_path_ = nullptr;
+  std::vector<std::unique_ptr<TargetPath>> paths_ URMA_GUARDED_BY(lock());
+  TargetPath* last_path_ URMA_GUARDED_BY(lock()) = nullptr;
   // One that stays as long as the path does.
-  const urma_target_jetty_t* last_target_ = &kNobody;
+  const urma_target_jetty_t* last_target_ URMA_GUARDED_BY(lock()) = &kNobody;
   static const urma_target_jetty_t kNobody;
-  RemoteQueue* bound_ = nullptr;  // RC; guarded by the queue's lock
+  RemoteQueue* bound_ URMA_GUARDED_BY(lock()) = nullptr;  // RC
   std::atomic<bool> pending_{false};
   uint64_t polls_seen_ = 0;
   uint32_t rounds_in_flight_ = 0;  // rounds of the service thread without anything to execute

@@ -18,7 +18,7 @@ bool change_allowed(urma_jetty_state_t from, urma_jetty_state_t to) {
 }
 
 void Sender::set_state(urma_jetty_state_t state) {
-  ForeignScope scope(queue_.lock());
+  ForeignScope scope(lock());
   if (queue_.state() == state) return;
   // The short way is open only to requests for the path of the last one.
   shut_short_way();
@@ -39,22 +39,22 @@ void Sender::set_state(urma_jetty_state_t state) {
 }
 
 urma_jetty_state_t Sender::state() {
-  ForeignScope scope(queue_.lock());
+  ForeignScope scope(lock());
   return queue_.state();
 }
 
 int Sender::hand_back(int count, urma_cr_t* cr) {
-  OwnerScope scope(queue_.lock());
+  OwnerScope scope(lock());
   return queue_.hand_back(count, cr);
 }
 
 uint64_t Sender::posted() {
-  ForeignScope scope(queue_.lock());
+  ForeignScope scope(lock());
   return queue_.posted();
 }
 
 uint64_t Sender::retired() {
-  ForeignScope scope(queue_.lock());
+  ForeignScope scope(lock());
   return queue_.retired();
 }
 

@@ -36,17 +36,17 @@ void Transport::cancel_timers() {
 }
 
 void Transport::add_receiver(Receiver* receiver) {
-  std::lock_guard lock(endpoints_mutex_);
+  const MutexLock lock(endpoints_mutex_);
   receivers_.push_back(receiver);
 }
 
 void Transport::remove_receiver(Receiver* receiver) {
-  std::lock_guard lock(endpoints_mutex_);
+  const MutexLock lock(endpoints_mutex_);
   std::erase(receivers_, receiver);
 }
 
 void Transport::add_endpoint(IdKind kind, const Endpoint& endpoint) {
-  std::lock_guard lock(endpoints_mutex_);
+  const MutexLock lock(endpoints_mutex_);
   const auto entry = endpoints_.emplace(EndpointKey{kind, endpoint.identity.id}, endpoint);
   try {
     groups_.join(endpoint);
@@ -57,7 +57,7 @@ void Transport::add_endpoint(IdKind kind, const Endpoint& endpoint) {
 }
 
 void Transport::remove_endpoint(IdKind kind, const Endpoint& endpoint) {
-  std::lock_guard lock(endpoints_mutex_);
+  const MutexLock lock(endpoints_mutex_);
   groups_.leave(endpoint);
   auto [first, last] = endpoints_.equal_range({kind, endpoint.identity.id});
   for (auto entry = first; entry != last; ++entry) {
@@ -71,7 +71,7 @@ void Transport::remove_endpoint(IdKind kind, const Endpoint& endpoint) {
 
 bool Transport::with_endpoint(IdKind kind, const urma_eid_t& eid, uint32_t id,
                               const std::function<void(const Endpoint&)>& with_endpoint) {
-  std::lock_guard lock(endpoints_mutex_);
+  const MutexLock lock(endpoints_mutex_);
   auto [first, last] = endpoints_.equal_range({kind, id});
   for (auto entry = first; entry != last; ++entry) {
     if (!same_eid(entry->second.eid, eid)) continue;
@@ -82,8 +82,8 @@ bool Transport::with_endpoint(IdKind kind, const urma_eid_t& eid, uint32_t id,
 }
 
 void Transport::progress_receives() {
-  std::unique_lock lock(endpoints_mutex_, std::try_to_lock);
-  if (!lock.owns_lock()) return;
+  if (!endpoints_mutex_.try_lock()) return;
+  const MutexLock lock(endpoints_mutex_, std::adopt_lock);
   for (size_t left = std::min(kReceiversPerSweep, receivers_.size()); left > 0; --left) {
     if (next_receiver_ >= receivers_.size()) next_receiver_ = 0;
     receivers_[next_receiver_++]->try_progress();
@@ -100,7 +100,7 @@ void Transport::serve_round() {
   serving_ = false;
   bool moved = false;
   {
-    std::lock_guard lock(endpoints_mutex_);
+    const MutexLock lock(endpoints_mutex_);
     for (Receiver* receiver : receivers_) moved |= receiver->serve();
   }
   if (moved) serve_receives();
@@ -115,7 +115,7 @@ void Transport::serve_senders_round() {
   serving_senders_ = false;
   bool more = false;
   {
-    std::lock_guard lock(senders_mutex_);
+    const MutexLock lock(senders_mutex_);
     for (Sender* sender : senders_) more |= sender->serve_armed();
   }
   if (more) serve_senders();
@@ -149,31 +149,31 @@ void Transport::forget_delayed(CompletionQueue* jfc) {
 
 void Transport::quiesce() {
   {
-    std::lock_guard lock(senders_mutex_);
+    const MutexLock lock(senders_mutex_);
     for (Sender* sender : senders_) sender->quiesce();
   }
-  std::lock_guard lock(endpoints_mutex_);
+  const MutexLock lock(endpoints_mutex_);
   for (Receiver* receiver : receivers_) receiver->quiesce();
 }
 
 void Transport::visit_receivers(const std::function<void(Receiver&)>& visit) {
-  const std::lock_guard lock(endpoints_mutex_);
+  const MutexLock lock(endpoints_mutex_);
   for (Receiver* receiver : receivers_) visit(*receiver);
 }
 
 bool Transport::find_sender(const std::function<bool(Sender&)>& visit) {
-  const std::lock_guard lock(senders_mutex_);
+  const MutexLock lock(senders_mutex_);
   return std::any_of(senders_.begin(), senders_.end(),
                      [&](Sender* sender) { return visit(*sender); });
 }
 
 void Transport::add_sender(Sender* sender) {
-  std::lock_guard lock(senders_mutex_);
+  const MutexLock lock(senders_mutex_);
   senders_.push_back(sender);
 }
 
 void Transport::remove_sender(Sender* sender) {
-  std::lock_guard lock(senders_mutex_);
+  const MutexLock lock(senders_mutex_);
   std::erase(senders_, sender);
 }
 
@@ -188,7 +188,7 @@ void Transport::tick() {
   ticking_.store(false);
   bool waiting = false;
   {
-    std::lock_guard lock(senders_mutex_);
+    const MutexLock lock(senders_mutex_);
     for (Sender* sender : senders_) waiting |= sender->serve();
   }
   if (waiting && !ticking_.exchange(true)) {

@@ -10,7 +10,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <utility>
 #include <vector>
@@ -22,6 +21,7 @@
 #include "jetty/remote.h"
 #include "segment/segment.h"
 #include "urma/base/host.h"
+#include "urma/base/mutex.h"
 
 namespace urma {
 
@@ -159,13 +159,14 @@ class Transport : public ProgressDomain {
   QueueSerials queue_serials_;
   SegmentTable segments_;
 
-  std::mutex endpoints_mutex_;
-  std::multimap<EndpointKey, Endpoint> endpoints_;
-  std::vector<Receiver*> receivers_;
-  size_t next_receiver_ = 0;  // whose turn it is in progress_receives()
+  Mutex endpoints_mutex_;
+  std::multimap<EndpointKey, Endpoint> endpoints_ URMA_GUARDED_BY(endpoints_mutex_);
+  std::vector<Receiver*> receivers_ URMA_GUARDED_BY(endpoints_mutex_);
+  size_t next_receiver_ URMA_GUARDED_BY(endpoints_mutex_) =
+      0;  // whose turn it is in progress_receives()
 
-  std::mutex senders_mutex_;
-  std::vector<Sender*> senders_;
+  Mutex senders_mutex_;
+  std::vector<Sender*> senders_ URMA_GUARDED_BY(senders_mutex_);
   std::atomic<bool> ticking_{false};
 
   // On the service thread only.

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <mutex>
 #include <utility>
 
 #include "segment/kernel_abi.h"
@@ -47,17 +46,17 @@ bool PageTable::knows_pages() {
 }
 
 void PageTable::set_in_place(bool on) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   in_place_ = on;
 }
 
 void PageTable::fail_at(FailPoint fail) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   fail_ = fail;
 }
 
 void PageTable::set_child_wait(uint64_t limit_ns) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   child_wait_ns_ = limit_ns;
 }
 
@@ -71,7 +70,7 @@ PageTable::RangeId PageTable::add(uint64_t va, uint64_t len, const Audience& aud
       va > UINT64_MAX - kernel::kPageBytes - len) {
     fail(URMA_EINVAL, "{} bytes at {:#x} are no range of memory", len, va);
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Range range = {};
   range.va = va;
   range.len = len;
@@ -90,7 +89,7 @@ PageTable::RangeId PageTable::add(uint64_t va, uint64_t len, const Audience& aud
 }
 
 std::vector<SharedPart> PageTable::parts(RangeId id) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = ranges_.find(id);
   if (found == ranges_.end()) return {};
   const Range& range = found->second;
@@ -111,26 +110,26 @@ void* PageTable::allocate(uint64_t bytes, uint32_t flags) {
     errno = ENOTSUP;
     return nullptr;
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto* block = own_.allocate(bytes, (flags & URMA_EXT_ALLOC_HUGE) != 0);
   return block == nullptr ? nullptr : reinterpret_cast<void*>(block->va);
 }
 
 bool PageTable::deallocate(void* memory) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return own_.deallocate(reinterpret_cast<uint64_t>(memory));
 }
 
 void PageTable::clear() {
   std::vector<RangeId> all;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (const auto* ranges : {&ranges_, &going_}) {
       for (const auto& [id, range] : *ranges) all.push_back(id);
     }
   }
   for (const RangeId id : all) remove(id);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   map_.reset();
   pagemap_.reset();
   if (way_back_ != nullptr) close_way_back(std::move(way_back_));

@@ -49,9 +49,9 @@ class PageTable final : public SharedPages {
   // forgets the table; nothing of the parent's is changed. The parent waits until the child has its
   // copies, but not for ever. The child is told how many bytes it could not copy, which are not
   // mapped there any more.
-  void before_fork();
-  void after_fork_in_parent();
-  uint64_t after_fork_in_child();
+  void before_fork() URMA_ACQUIRE(mutex_);
+  void after_fork_in_parent() URMA_RELEASE(mutex_);
+  uint64_t after_fork_in_child() URMA_RELEASE(mutex_);
 
   // For tests.
   void fail_at(FailPoint fail);
@@ -93,85 +93,88 @@ class PageTable final : public SharedPages {
   struct Removal;
   using ExtentMap = Extents::Map;
 
-  // Sharing; all with the lock held. step() returns a measure of what it did.
-  uint64_t step(RangeId id, Range& range, Turn& turn);
-  uint64_t adopt(RangeId id, Range& range, ExtentMap::iterator extent);
-  uint64_t adopt_own(RangeId id, Range& range, OwnMemory::Block& block);
-  uint64_t move(RangeId id, Range& range, uint64_t limit, const PageAttributes& found, Turn& turn);
-  uint64_t move_gap(RangeId id, Range& range, const PageAttributes& found, uint64_t end,
-                    Turn& turn);
+  // Sharing. step() returns a measure of what it did.
+  uint64_t step(RangeId id, Range& range, Turn& turn) URMA_REQUIRES(mutex_);
+  uint64_t adopt(RangeId id, Range& range, ExtentMap::iterator extent) URMA_REQUIRES(mutex_);
+  uint64_t adopt_own(RangeId id, Range& range, OwnMemory::Block& block) URMA_REQUIRES(mutex_);
+  uint64_t move(RangeId id, Range& range, uint64_t limit, const PageAttributes& found, Turn& turn)
+      URMA_REQUIRES(mutex_);
+  uint64_t move_gap(RangeId id, Range& range, const PageAttributes& found, uint64_t end, Turn& turn)
+      URMA_REQUIRES(mutex_);
   uint64_t move_chunk(RangeId id, Range& range, const PageAttributes& found, uint64_t end,
-                      Turn& turn);
+                      Turn& turn) URMA_REQUIRES(mutex_);
   urma_ext_reason_t judge(Range& range, const Vma& vma, uint64_t* limit, PageAttributes* attributes,
-                          Turn& turn);
-  urma_ext_reason_t get_ready(Range& range, Turn& turn);
-  bool near_area_limit();
-  bool may_wait(Range& range) const;
-  uint64_t refuse(Range& range, uint64_t end, urma_ext_reason_t reason);
+                          Turn& turn) URMA_REQUIRES(mutex_);
+  urma_ext_reason_t get_ready(Range& range, Turn& turn) URMA_REQUIRES(mutex_);
+  bool near_area_limit() URMA_REQUIRES(mutex_);
+  bool may_wait(Range& range) const URMA_REQUIRES(mutex_);
+  uint64_t refuse(Range& range, uint64_t end, urma_ext_reason_t reason) URMA_REQUIRES(mutex_);
   void append(Range& range, uint64_t end, const std::shared_ptr<PageMemory>& memory,
-              urma_ext_reason_t reason);
-  void withhold(Range& range, const PageMemory& memory);
+              urma_ext_reason_t reason) URMA_REQUIRES(mutex_);
+  void withhold(Range& range, const PageMemory& memory) URMA_REQUIRES(mutex_);
   // All that takes memory is done by the first: no moved pages may be missing in the table.
   ExtentMap::node_type make_entry(RangeId id, Range& range, uint64_t end,
                                   const std::shared_ptr<PageMemory>& memory,
-                                  const PageAttributes& attributes);
-  void enter(Range& range, ExtentMap::node_type entry);
-  bool finish(RangeId id, Range& range, Turn& turn);
+                                  const PageAttributes& attributes) URMA_REQUIRES(mutex_);
+  void enter(Range& range, ExtentMap::node_type entry) URMA_REQUIRES(mutex_);
+  bool finish(RangeId id, Range& range, Turn& turn) URMA_REQUIRES(mutex_);
 
-  // Removing; all with the lock held, but for report_stuck().
-  bool release_some(RangeId id, const Range& range, Removal& removal);
-  void restore_some(ExtentMap::iterator extent, Removal& removal);
-  void strand(uint64_t start, uint64_t end, Removal& removal);
-  void forget(uint64_t start, uint64_t end);
-  void release_own(ExtentMap::iterator extent, RangeId id, Removal& removal);
-  void begin_renewal(OwnMemory::Block& block, Removal& removal);
-  void renew_some(Removal& removal);
+  // Removing.
+  bool release_some(RangeId id, const Range& range, Removal& removal) URMA_REQUIRES(mutex_);
+  void restore_some(ExtentMap::iterator extent, Removal& removal) URMA_REQUIRES(mutex_);
+  void strand(uint64_t start, uint64_t end, Removal& removal) URMA_REQUIRES(mutex_);
+  void forget(uint64_t start, uint64_t end) URMA_REQUIRES(mutex_);
+  void release_own(ExtentMap::iterator extent, RangeId id, Removal& removal) URMA_REQUIRES(mutex_);
+  void begin_renewal(OwnMemory::Block& block, Removal& removal) URMA_REQUIRES(mutex_);
+  void renew_some(Removal& removal) URMA_REQUIRES(mutex_);
   static void report_stuck(Range& range);
-  RestoredArea surroundings(const Chunk& chunk, const Vma& vma, const PageAttributes& attributes);
-  // The way back, with the lock held. False where there is none to be had.
-  bool secure_way_back();
+  RestoredArea surroundings(const Chunk& chunk, const Vma& vma, const PageAttributes& attributes)
+      URMA_REQUIRES(mutex_);
+  // The way back. False where there is none to be had.
+  bool secure_way_back() URMA_REQUIRES(mutex_);
   // NULL with errno; EAGAIN: others have the only one.
-  std::unique_ptr<WayBack> borrow_way_back();
-  void return_way_back(std::unique_ptr<WayBack> way);
-  std::unique_ptr<WayBack> make_way_back();
-  void close_way_back(std::unique_ptr<WayBack> way);
+  std::unique_ptr<WayBack> borrow_way_back() URMA_REQUIRES(mutex_);
+  void return_way_back(std::unique_ptr<WayBack> way) URMA_REQUIRES(mutex_);
+  std::unique_ptr<WayBack> make_way_back() URMA_REQUIRES(mutex_);
+  void close_way_back(std::unique_ptr<WayBack> way) URMA_REQUIRES(mutex_);
   // Closes what is of use only while something is shared.
-  void settle();
+  void settle() URMA_REQUIRES(mutex_);
 
-  // While one is, nothing may be punched out of memory that it may be reading. With the lock held.
-  bool child_is_copying() const { return child_copies_.any_missing(); }
+  // While one is, nothing may be punched out of memory that it may be reading.
+  bool child_is_copying() const URMA_REQUIRES(mutex_) { return child_copies_.any_missing(); }
   // Whether the kernel's pages are as large as ours.
   static bool knows_pages();
   // Of this process. Tried again where it could not be opened before.
-  MemoryMap& memory_map();
+  MemoryMap& memory_map() URMA_REQUIRES(mutex_);
 
   // In a child. Each tells how many bytes could not be copied.
   uint64_t copy_in_child(uint64_t start, uint64_t end, const PageMemory& memory,
-                         const PageAttributes& attributes, MemoryMap* map);
-  uint64_t copy_own_in_child(const OwnMemory::Block& block, MemoryMap* map);
-  uint64_t copy_all_in_child();
-  void close_in_child() const;
-  void punch(const PageMemory& memory, uint64_t va, uint64_t len);
+                         const PageAttributes& attributes, MemoryMap* map) URMA_REQUIRES(mutex_);
+  uint64_t copy_own_in_child(const OwnMemory::Block& block, MemoryMap* map) URMA_REQUIRES(mutex_);
+  uint64_t copy_all_in_child() URMA_REQUIRES(mutex_);
+  void close_in_child() const URMA_REQUIRES(mutex_);
+  void punch(const PageMemory& memory, uint64_t va, uint64_t len) URMA_REQUIRES(mutex_);
 
   mutable TurnMutex mutex_;
-  bool in_place_ = true;
-  std::map<RangeId, Range> ranges_;
-  std::map<RangeId, Range> going_;  // that remove_some() works on
-  RangeId next_id_ = 1;
-  Extents extents_;
-  OwnMemory own_;
-  Scratch scratch_;
-  std::optional<MemoryMap> map_;
-  Fd pagemap_;
-  std::set<int> passing_fds_;  // that a child must close too
-  std::unique_ptr<WayBack> way_back_;
-  int ways_lent_ = 0;
-  ChildCopies child_copies_;
-  uint64_t child_wait_ns_ = 30'000'000'000;
-  uint64_t areas_ = 0;  // mappings of the process when they were last counted
-  uint64_t areas_added_ = 0;
-  uint64_t areas_counted_ns_ = 0;
-  FailPoint fail_;
+  bool in_place_ URMA_GUARDED_BY(mutex_) = true;
+  std::map<RangeId, Range> ranges_ URMA_GUARDED_BY(mutex_);
+  std::map<RangeId, Range> going_ URMA_GUARDED_BY(mutex_);  // that remove_some() works on
+  RangeId next_id_ URMA_GUARDED_BY(mutex_) = 1;
+  Extents extents_ URMA_GUARDED_BY(mutex_);
+  OwnMemory own_ URMA_GUARDED_BY(mutex_);
+  Scratch scratch_ URMA_GUARDED_BY(mutex_);
+  std::optional<MemoryMap> map_ URMA_GUARDED_BY(mutex_);
+  Fd pagemap_ URMA_GUARDED_BY(mutex_);
+  std::set<int> passing_fds_ URMA_GUARDED_BY(mutex_);  // that a child must close too
+  std::unique_ptr<WayBack> way_back_ URMA_GUARDED_BY(mutex_);
+  int ways_lent_ URMA_GUARDED_BY(mutex_) = 0;
+  ChildCopies child_copies_ URMA_GUARDED_BY(mutex_);
+  uint64_t child_wait_ns_ URMA_GUARDED_BY(mutex_) = 30'000'000'000;
+  uint64_t areas_ URMA_GUARDED_BY(mutex_) =
+      0;  // mappings of the process when they were last counted
+  uint64_t areas_added_ URMA_GUARDED_BY(mutex_) = 0;
+  uint64_t areas_counted_ns_ URMA_GUARDED_BY(mutex_) = 0;
+  FailPoint fail_ URMA_GUARDED_BY(mutex_);
 };
 
 }  // namespace urma

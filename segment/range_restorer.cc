@@ -12,7 +12,6 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
@@ -82,7 +81,7 @@ struct PageTable::Removal {
       : table(table), id(id), range(range), left(range->leaving) {}
   // The range may go with it.
   ~Removal() {
-    const std::lock_guard lock(table->mutex_);
+    const MutexLock lock(table->mutex_);
     left.busy = false;
     if (way != nullptr) {
       restorer.reset();
@@ -98,12 +97,14 @@ struct PageTable::Removal {
 
   // Where others have the only way back they are done with it some time.
   bool must_wait() {
+    table->mutex_.assume_held();
     if (way == nullptr) way = table->borrow_way_back();
     return way == nullptr && errno == EAGAIN;
   }
 
   // Throws Error where pages cannot be held still.
   void open() {
+    table->mutex_.assume_held();
     if (drain) return;
     if (way == nullptr) way = table->borrow_way_back();
     if (way == nullptr) fail_errno(URMA_FAIL, "opening a userfaultfd");
@@ -117,12 +118,14 @@ struct PageTable::Removal {
     drain.emplace(way->uffd(), way->stop_fd());
   }
   MoverTools tools() const {
+    table->mutex_.assume_held();
     return {way->uffd(), table->pagemap_.get(), &table->scratch_, table->fail_};
   }
 
   // Restores *len bytes, or less where there is no memory for as many.
   long restore(const PageMemory& memory, const Vma& vma, const PageAttributes& attributes,
                uint64_t start, uint64_t* len) {
+    table->mutex_.assume_held();
     if (data_end_of != &memory) data_end = 0;
     data_end_of = &memory;
     try {
@@ -173,7 +176,7 @@ void PageTable::remove(RangeId id) {
 bool PageTable::remove_some(RangeId id, uint64_t budget) {
   Range* range;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     // A child of a fork must find the descriptors.
     if (auto node = ranges_.extract(id)) {
       node.mapped().leaving.va = node.mapped().first;
@@ -186,7 +189,7 @@ bool PageTable::remove_some(RangeId id, uint64_t budget) {
   }
   Removal removal(this, id, range);
   for (uint64_t done = 0; done < budget;) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const uint64_t before = range->leaving.va;
     if (!release_some(id, *range, removal)) {
       removal.over = true;
@@ -303,7 +306,7 @@ void PageTable::forget(uint64_t start, uint64_t end) {
 RestoredArea PageTable::surroundings(const Chunk& chunk, const Vma& vma,
                                      const PageAttributes& attributes) {
   RestoredArea area = {vma.protection, &attributes, 0, 0};
-  const auto neighbour = [&](uint64_t va) {
+  const auto neighbour = [&](uint64_t va) URMA_REQUIRES(mutex_) {
     const auto other = map_->find(va);
     const bool is_private = other && other->start <= va && refusal(*other) == URMA_EXT_REASON_NONE;
     return is_private ? other : std::nullopt;

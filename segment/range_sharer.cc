@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <fstream>
-#include <mutex>
 #include <new>
 #include <utility>
 
@@ -102,16 +101,18 @@ struct PageTable::Turn {
   explicit Turn(PageTable* table) : table(table), stack(own_stack()) {}
   ~Turn() {
     if (!fault) return;
-    const std::lock_guard lock(table->mutex_);
+    const MutexLock lock(table->mutex_);
     table->passing_fds_.erase(fault->fd());
     fault.reset();
   }
   void open() {
+    table->mutex_.assume_held();
     if (fault) return;
     fault.emplace(kernel::kFeatureMove);
     if (fault->fd() >= 0) table->passing_fds_.insert(fault->fd());
   }
   MoverTools tools() const {
+    table->mutex_.assume_held();
     return {fault->fd(), table->pagemap_.get(), &table->scratch_, table->fail_};
   }
 
@@ -127,7 +128,7 @@ bool PageTable::share(RangeId id, uint64_t budget) {
   Turn turn(this);
   uint64_t moved = 0;
   for (;;) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = ranges_.find(id);
     if (found == ranges_.end() || found->second.done) return true;
     Range& range = found->second;

@@ -23,7 +23,7 @@ Bell& SegmentTable::bell(uint32_t jfc_id) {
 }
 
 void SegmentTable::add(Segment* segment) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   uint32_t tried = 0;
   while (by_index_[cursor_ % kMaxSegments] != nullptr) {
     if (++tried == kMaxSegments) {
@@ -45,7 +45,7 @@ void SegmentTable::add(Segment* segment) {
 }
 
 void SegmentTable::remove(const Segment* segment) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto [index, generation] = segment->ref;
   // Release pairs with the acquire in alive_in().
   words_[index].store(generation + 1, std::memory_order_release);
@@ -57,7 +57,7 @@ void SegmentTable::remove(const Segment* segment) {
 
 bool SegmentTable::invalidate(const urma_eid_t& eid, uint32_t token_id, uint64_t va, uint64_t len,
                               urma_token_t token, SegmentRef ref) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   GrantError error;
   const Segment* segment = find_first(eid, token_id, va, len, token, ref, &error);
   if (segment == nullptr || segment->access == 0) return false;
@@ -99,7 +99,7 @@ Segment* SegmentTable::find_first(const urma_eid_t& eid, uint32_t token_id, uint
 std::optional<SegmentGrant> SegmentTable::grant(const urma_eid_t& eid, uint32_t token_id,
                                                 uint64_t va, uint64_t len, urma_token_t token,
                                                 GrantError* error) const {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   *error = GrantError::kNotRegistered;
   const Segment* segment = find_first(eid, token_id, va, len, token, {}, error);
   if (segment == nullptr) return std::nullopt;
@@ -110,7 +110,7 @@ std::optional<SegmentGrant> SegmentTable::grant(const urma_eid_t& eid, uint32_t 
 bool SegmentTable::with_grant(SegmentRef ref, uint64_t va, uint64_t bytes, uint32_t access,
                               const std::function<void()>& access_memory) const {
   if (ref.index >= kMaxSegments) return false;
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const Segment* segment = by_index_[ref.index];
   if (segment == nullptr || segment->ref.generation != ref.generation || !alive_in(words_, ref) ||
       (segment->access & access) != access || !segment->covers(va, bytes)) {
@@ -123,7 +123,7 @@ bool SegmentTable::with_grant(SegmentRef ref, uint64_t va, uint64_t bytes, uint3
 bool SegmentTable::with_segment(SegmentRef ref,
                                 const std::function<void(const Segment&)>& visit) const {
   if (ref.index >= kMaxSegments) return false;
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const Segment* segment = by_index_[ref.index];
   if (segment == nullptr || segment->ref != ref || !alive(ref)) return false;
   visit(*segment);
@@ -131,7 +131,7 @@ bool SegmentTable::with_segment(SegmentRef ref,
 }
 
 void SegmentTable::end(SegmentRef ref) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const Segment* segment = by_index_[ref.index];
   if (segment == nullptr || segment->ref != ref) return;
   // Release pairs with the acquire in alive_in().
@@ -140,7 +140,7 @@ void SegmentTable::end(SegmentRef ref) {
 }
 
 void SegmentTable::visit(const std::function<void(const Segment&)>& visit) const {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const auto& [token_id, segment] : by_token_) visit(*segment);
 }
 

@@ -7,7 +7,6 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <optional>
 #include <unordered_map>
 #include <utility>
@@ -16,6 +15,7 @@
 #include "segment/bells.h"
 #include "segment/lazy_array.h"
 #include "segment/shared_memory.h"
+#include "urma/base/mutex.h"
 #include "urma/base/shared_pages.h"
 #include "urma_types.h"
 
@@ -145,19 +145,20 @@ class SegmentTable {
 
  private:
   Segment* find(const urma_eid_t& eid, uint32_t token_id, uint64_t va, uint64_t len,
-                urma_token_t token, SegmentRef ref, GrantError* error) const;
+                urma_token_t token, SegmentRef ref, GrantError* error) const URMA_REQUIRES(mutex_);
   // The one that covers the range, else the one in which it begins.
   Segment* find_first(const urma_eid_t& eid, uint32_t token_id, uint64_t va, uint64_t len,
-                      urma_token_t token, SegmentRef ref, GrantError* error) const;
+                      urma_token_t token, SegmentRef ref, GrantError* error) const
+      URMA_REQUIRES(mutex_);
 
   SharedMemory memory_;
   std::atomic<uint32_t>* words_;
   LazyArray<std::atomic<uint32_t>> own_words_;
   std::function<void(SharedPages::RangeId)> take_back_;
-  mutable std::mutex mutex_;
-  std::vector<Segment*> by_index_;
-  uint32_t cursor_ = 0;
-  std::unordered_multimap<uint32_t, Segment*> by_token_;
+  mutable Mutex mutex_;
+  std::vector<Segment*> by_index_ URMA_GUARDED_BY(mutex_);
+  uint32_t cursor_ URMA_GUARDED_BY(mutex_) = 0;
+  std::unordered_multimap<uint32_t, Segment*> by_token_ URMA_GUARDED_BY(mutex_);
 };
 
 // A token id of ours: the public struct only.

@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "test/verbs/requests.h"
@@ -278,16 +279,22 @@ TEST(ReceiverTest, ClosedEndpointTurnsItsSendersAway) {
   EXPECT_EQ(pair.sent(1)[0].status, URMA_CR_REM_ACCESS_ABORT_ERR);
 }
 
-TEST(ReceiverTest, SameRequestGetsTheSameAnswer) {
-  NEEDS_FAKE();
-  Pair pair;
-  pair.connect();
-  const Endpoint endpoint = pair.fabric.connector.endpoints[1000];
+// Of a queue pair that nobody has.
+ConnectRequest request_from(const Pair& pair) {
   ConnectRequest request = {};
   request.connection = 77;
   request.end.gid = pair.fabric.eid;
   request.end.qpn = 1;
   request.end.mtu = IBV_MTU_1024;
+  return request;
+}
+
+TEST(ReceiverTest, SameRequestGetsTheSameAnswer) {
+  NEEDS_FAKE();
+  Pair pair;
+  pair.connect();
+  const Endpoint endpoint = pair.fabric.connector.endpoints[1000];
+  const ConnectRequest request = request_from(pair);
   std::shared_ptr<QueuePair> first;
   std::shared_ptr<QueuePair> second;
   const ConnectAnswer a = pair.receive->receiver->accept(5, request, endpoint, &first);
@@ -301,6 +308,39 @@ TEST(ReceiverTest, SameRequestGetsTheSameAnswer) {
   pair.receive->receiver->peer_gone(5);
   pair.fabric.settle();
   EXPECT_EQ(pair.fabric.fake->queue_pairs().size(), pairs - 1);
+}
+
+// The device makes a connection without the receiver's lock, which the program may take meanwhile.
+TEST(ReceiverTest, StateThatChangesMeanwhileTurnsASenderAway) {
+  NEEDS_FAKE();
+  Pair pair;
+  static VerbsReceiver* receiver;
+  static FakeVerbs* fake;
+  static ibv_qp* (*create)(ibv_pd*, ibv_qp_init_attr*);
+  receiver = pair.receive->receiver.get();
+  fake = pair.fabric.fake.get();
+  create = std::exchange(fake->table().create_qp, [](ibv_pd* pd, ibv_qp_init_attr* attr) {
+    receiver->set_state(URMA_JFR_STATE_ERROR);
+    receiver->set_state(URMA_JFR_STATE_READY);
+    EXPECT_EQ(fake->calls("destroy_srq"), 0U) << "what the connection is to stand on";
+    return create(pd, attr);
+  });
+  const ConnectRequest request = request_from(pair);
+  std::shared_ptr<QueuePair> made;
+  const size_t pairs = fake->queue_pairs().size();
+  const Endpoint endpoint = pair.fabric.connector.endpoints.at(1000);
+  EXPECT_EQ(receiver->accept(5, request, endpoint, &made).answer, Answer::kNoSuchObject);
+  EXPECT_EQ(made, nullptr);
+  EXPECT_EQ(fake->queue_pairs().size(), pairs);
+  EXPECT_EQ(fake->calls("destroy_srq"), 1U);
+  // The next one comes in.
+  fake->table().create_qp = create;
+  ASSERT_EQ(pair.post_receive(1), URMA_SUCCESS);
+  Chain chain(pair.target.get());
+  chain.send(pair.here->sge(0, 8), 1);
+  ASSERT_EQ(pair.post(&chain), URMA_SUCCESS);
+  EXPECT_EQ(pair.sent(1)[0].status, URMA_CR_SUCCESS);
+  EXPECT_EQ(pair.received(1)[0].user_ctx, 1U);
 }
 
 TEST(ReceiverTest, JettyThatIsNotBoundYetIsAskedAgain) {

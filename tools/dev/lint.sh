@@ -1,14 +1,14 @@
 #!/bin/bash
 #
-# Checks the sources without running them: formatting, clang-tidy, length of files, pairs of
-# SYNC marks, syntax of shell scripts. Looks at files that git tracks or would add. Each check of
-# one file counts; the last line is `N passed, N failed, N skipped`.
+# Checks the sources without running them: formatting, clang-tidy, which lock guards what, length
+# of files, pairs of SYNC marks, syntax of shell scripts. Looks at files that git tracks or would
+# add. Each check of one file counts; the last line is `N passed, N failed, N skipped`.
 
 set -euo pipefail
 
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
 
-# The flags of the build, as far as clang-tidy needs them; the packages' include path is `.`.
+# The flags of the build, as far as clang needs them; the packages' include path is `.`.
 readonly TIDY_FLAGS=(
   -std=c++20 -Wall -Wextra -I. -Iurma/include
 )
@@ -44,31 +44,41 @@ check_format() {
   done < <(files '*.c' '*.cc' '*.h' '*.hpp')
 }
 
-# Runs clang-tidy on one file, and leaves what it said in a file named after it if it failed.
-tidy_one() {
-  local folder="$1" file="$2"
-  shift 2
-  local output
-  output="$(clang-tidy --quiet "${file}" -- "$@" 2>/dev/null)" ||
-    echo "${output}" >"${folder}/${file//\//__}"
+# Each looks at one file, given before the flags, and fails with what it has to say.
+tidy_one() { clang-tidy --quiet "$1" -- "${@:2}" 2>/dev/null; }
+locks_one() { clang++ -fsyntax-only -Wthread-safety -Werror=thread-safety "${@:2}" "$1" 2>&1; }
+
+# Leaves what it said in a file named after the one it looked at, if it failed.
+note_failure() {
+  local one="$1" folder="$2" file="$3" output
+  output="$("${one}" "${file}" "${@:4}")" || echo "${output}" >"${folder}/${file//\//__}"
 }
 
-# The library and the tools; the tests' macros cost minutes and show nothing of ours.
-check_tidy() {
-  local folder file
+# Lets $1, one of those above, look at each of the files that match the patterns behind $2.
+check_each() {
+  local one="$1" name="$2" folder file
+  shift 2
   folder="$(mktemp -d)"
-  export -f tidy_one
-  files '*.cc' ':!test/*' | xargs -P "$(nproc)" -I{} bash -c 'tidy_one "$@"' tidy "${folder}" {} \
+  export -f note_failure "${one}"
+  files "$@" | xargs -P "$(nproc)" -I{} bash -c 'note_failure "$@"' lint "${one}" "${folder}" {} \
     "${TIDY_FLAGS[@]}" || true
   while read -r file; do
     if [[ -e "${folder}/${file//\//__}" ]]; then
-      fail "${file}: clang-tidy"
+      fail "${file}: ${name}"
       cat "${folder}/${file//\//__}"
     else
       pass
     fi
-  done < <(files '*.cc' ':!test/*')
+  done < <(files "$@")
   rm -rf "${folder}"
+}
+
+# The library and the tools; the tests' macros cost minutes and show nothing of ours.
+check_tidy() { check_each tidy_one clang-tidy '*.cc' ':!test/*'; }
+
+# What urma/base/mutex.h lets the library say about its locks.
+check_locks() {
+  check_each locks_one 'clang -Wthread-safety' 'urma/*.cc' 'jetty/*.cc' 'segment/*.cc'
 }
 
 # The ABI is as long as it is; a file of ours that is longer than a reader can hold is split.
@@ -76,7 +86,7 @@ check_length() {
   local file lines
   while read -r file; do
     case "${file}" in
-      urma/include/* | test/abi/*.json | *.svg) continue ;;
+      urma/include/* | docs/errors.md | test/abi/*.json | *.svg) continue ;;
     esac
     grep -qI . "${file}" || continue
     lines="$(wc -l <"${file}")"
@@ -121,6 +131,7 @@ main() {
   check_length
   check_sync
   check_shell
+  check_locks
   check_tidy
   echo "${passed} passed, ${failed} failed, 0 skipped"
   ((failed == 0 && passed > 0))

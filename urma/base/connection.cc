@@ -145,7 +145,7 @@ void send_hint(int socket, const void* message, size_t bytes) {
   [[maybe_unused]] ssize_t sent = ::send(socket, message, bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-Fd listen_at(int dir_fd, const char* name) {
+Fd listen_at(int dir_fd, const char* name, mode_t mode) {
   Fd socket = new_socket();
   const sockaddr_un address = address_in(dir_fd, name);
   ::unlinkat(dir_fd, name, 0);
@@ -153,7 +153,7 @@ Fd listen_at(int dir_fd, const char* name) {
     fail_errno(URMA_FAIL, urma::format("binding control socket {}", name));
   }
   // The directory keeps other users out already; the socket's own mode is a second wall.
-  if (::fchmodat(dir_fd, name, S_IRUSR | S_IWUSR, 0) != 0) {
+  if (::fchmodat(dir_fd, name, mode, 0) != 0) {
     fail_errno(URMA_FAIL, urma::format("setting the mode of control socket {}", name));
   }
   if (::listen(socket.get(), kBacklog) != 0) {

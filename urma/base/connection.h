@@ -63,7 +63,7 @@ class Connection {
 void send_hint(int socket, const void* message, size_t bytes);
 
 // A socket bound to, or connected to, `name` in the directory `dir_fd`. Throws Error.
-Fd listen_at(int dir_fd, const char* name);
+Fd listen_at(int dir_fd, const char* name, mode_t mode = 0600);
 enum class Connect { kDone, kAgain, kRefused };
 Connect connect_to(int dir_fd, const char* name, Fd* socket);
 

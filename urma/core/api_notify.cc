@@ -2,10 +2,10 @@
 //
 // Importing and binding in the background, and the notifier that tells how it went.
 #include <algorithm>
-#include <mutex>
 #include <unordered_map>
 #include <utility>
 
+#include "urma/base/mutex.h"
 #include "urma/core/checks.h"
 #include "urma/core/export.h"
 #include "urma/core/targets.h"
@@ -24,7 +24,7 @@ class PendingImports {
   // Starts an import. The lock is held meanwhile, so that no result is taken before it is listed.
   template <typename Start>
   urma_target_jetty_t* start(urma_notifier_t* notifier, const urma_rjetty_t& remote, Start begin) {
-    std::lock_guard lock(mutex_);
+    const urma::MutexLock lock(mutex_);
     // What can fail for want of memory comes before the import.
     Table entry{{nullptr, notifier}};
     notifiers_.reserve(notifiers_.size() + 1);
@@ -41,7 +41,7 @@ class PendingImports {
   // address before it is forgotten.
   template <typename End>
   urma_status_t end(const urma_target_jetty_t* target, End op) {
-    std::lock_guard lock(mutex_);
+    const urma::MutexLock lock(mutex_);
     const urma_status_t status = op();
     if (status == URMA_SUCCESS) notifiers_.erase(target);
     return status;
@@ -49,7 +49,7 @@ class PendingImports {
 
   // The result of an import was taken.
   void forget(const urma_target_jetty_t* target, const urma_notifier_t* notifier) {
-    std::lock_guard lock(mutex_);
+    const urma::MutexLock lock(mutex_);
     // The address of an import that failed may already be that of another one.
     const auto [first, last] = notifiers_.equal_range(target);
     const auto entry = std::find_if(
@@ -59,7 +59,7 @@ class PendingImports {
 
   // Takes out all imports of a notifier.
   Table take_all(const urma_notifier_t* notifier) {
-    std::lock_guard lock(mutex_);
+    const urma::MutexLock lock(mutex_);
     Table taken;
     taken.reserve(notifiers_.size());
     for (auto next = notifiers_.begin(); next != notifiers_.end();) {
@@ -69,13 +69,13 @@ class PendingImports {
     return taken;
   }
   void put_back(Table taken) {
-    std::lock_guard lock(mutex_);
+    const urma::MutexLock lock(mutex_);
     notifiers_.merge(taken);
   }
 
  private:
-  std::mutex mutex_;
-  Table notifiers_;
+  urma::Mutex mutex_;
+  Table notifiers_ URMA_GUARDED_BY(mutex_);
 };
 
 // Never destroyed: a program may end imports while it exits.

@@ -55,12 +55,12 @@ bool start(const urma_provider_ops_t& ops, urma_init_attr_t* conf, std::string* 
 }  // namespace
 
 void DeviceTable::add_provider(urma_provider_ops_t* ops) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   providers_.push_back({ops, false, {}});
 }
 
 bool DeviceTable::has_providers() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return !providers_.empty();
 }
 
@@ -82,7 +82,7 @@ void DeviceTable::add_device(urma_provider_ops_t* ops, const DeviceDescription& 
     fail(URMA_EINVAL, "\"{}\" cannot be the name of a device", name);
   }
   if (find(name) != nullptr) fail(URMA_EEXIST, "there are two devices of the name {}", name);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   auto* entry = add(ops, name, device.type, device.attr);
   entry->made_by_provider = true;
   entry->inspector = device.inspector;
@@ -94,12 +94,12 @@ void DeviceTable::add_device(urma_provider_ops_t* ops, const DeviceDescription& 
 }
 
 void DeviceTable::explain(urma_provider_ops_t* ops, const std::string& reason) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   reasons_[ops] = reason;
 }
 
 void DeviceTable::set_port_state(const char* device, uint32_t port, urma_port_state_t state) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   urma_sysfs_dev* entry = named(device);
   if (entry == nullptr || port >= entry->attrs.back()->port_cnt) return;
   urma_device_attr_t attr = *entry->attrs.back();
@@ -111,7 +111,7 @@ void DeviceTable::init_providers(urma_init_attr_t* conf) {
   std::vector<Provider> candidates;
   std::vector<urma_ext_provider_t> failed;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     candidates = providers_;
     reasons_.clear();
   }
@@ -126,7 +126,7 @@ void DeviceTable::init_providers(urma_init_attr_t* conf) {
       copy_text(failed.back().reason, reason);
     }
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (auto& provider : candidates) {
     const auto reason = reasons_.find(provider.ops);
     if (reason != reasons_.end()) copy_text(provider.described.reason, reason->second);
@@ -144,7 +144,7 @@ void DeviceTable::init_providers(urma_init_attr_t* conf) {
 bool DeviceTable::uninit_providers() {
   std::vector<Provider> providers;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     providers.swap(providers_);
   }
   bool all = true;
@@ -160,7 +160,7 @@ bool DeviceTable::uninit_providers() {
 }
 
 void DeviceTable::clear() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   devices_.clear();
   providers_.clear();
   aliases_.clear();
@@ -199,9 +199,9 @@ void DeviceTable::set_aliases(std::vector<Alias> aliases) {
 }
 
 void DeviceTable::add_aliases(std::vector<Alias> aliases, std::vector<std::string>* complaints) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   aliases_ = std::move(aliases);
-  std::erase_if(aliases_, [&](const Alias& alias) {
+  std::erase_if(aliases_, [&](const Alias& alias) URMA_REQUIRES(mutex_) {
     const bool taken = named(alias.name) != nullptr;
     if (taken) {
       complaints->push_back(
@@ -241,7 +241,7 @@ void DeviceTable::rescan() {
 
 void DeviceTable::look_again(std::vector<std::string>* hidden) {
   const auto found = list_sysfs_devices(host()->settings->text("URMA_SYSFS_ROOT"));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (auto& entry : devices_) {
     if (entry->base != nullptr) continue;
     entry->present =
@@ -276,7 +276,7 @@ bool DeviceTable::has_device(const std::string& name) const {
 }
 
 std::vector<urma_device_t*> DeviceTable::list() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<urma_device_t*> devices;
   for (const auto& entry : devices_) {
     const bool present = entry->base == nullptr || entry->base->present;
@@ -310,31 +310,31 @@ urma_sysfs_dev* DeviceTable::entry_of(const urma_device_t* device) const {
 }
 
 const urma_device_attr_t* DeviceTable::attr_of(const urma_device_t* device) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto* entry = entry_of(device);
   return entry == nullptr ? nullptr : entry->attrs.back().get();
 }
 
 const SegmentInspector* DeviceTable::inspector_of(const urma_device_t* device) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto* entry = entry_of(device);
   return entry == nullptr ? nullptr : entry->inspector;
 }
 
 RegisterDmabuf DeviceTable::dmabufs_of(const urma_device_t* device) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto* entry = entry_of(device);
   return entry == nullptr ? nullptr : entry->register_dmabuf;
 }
 
 const DeviceMemoryCalls* DeviceTable::memory_of(const urma_device_t* device) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto* entry = entry_of(device);
   return entry == nullptr ? nullptr : entry->memory;
 }
 
 std::optional<urma_ext_device_t> DeviceTable::details_of(const urma_device_t* device) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto* entry = entry_of(device);
   if (entry == nullptr) return std::nullopt;
   urma_ext_device_t details = entry->details;
@@ -343,7 +343,7 @@ std::optional<urma_ext_device_t> DeviceTable::details_of(const urma_device_t* de
 }
 
 std::vector<const SegmentInspector*> DeviceTable::inspectors() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<const SegmentInspector*> inspectors;
   for (const auto& entry : devices_) {
     const auto* inspector = entry->inspector;
@@ -357,7 +357,7 @@ std::vector<const SegmentInspector*> DeviceTable::inspectors() const {
 }
 
 std::vector<urma_ext_provider_t> DeviceTable::providers() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<urma_ext_provider_t> providers;
   for (const auto& provider : providers_) {
     if (!provider.ready) continue;
@@ -373,7 +373,7 @@ std::vector<urma_ext_provider_t> DeviceTable::providers() const {
 }
 
 std::vector<ShownDevice> DeviceTable::shown() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<ShownDevice> shown;
   for (const auto& entry : devices_) {
     if (!entry->made_by_provider) continue;
@@ -388,13 +388,13 @@ std::vector<ShownDevice> DeviceTable::shown() const {
 }
 
 bool DeviceTable::is_from_sysfs(const urma_device_t* device) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto* entry = entry_of(device);
   return entry != nullptr && !entry->made_by_provider;
 }
 
 urma_device_t* DeviceTable::real_device(urma_device_t* device) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   auto* entry = entry_of(device);
   return entry == nullptr ? device : &entry->device;
 }
@@ -403,7 +403,7 @@ void DeviceTable::refresh(urma_device_t* device) {
   const Fd reachable = open_char_device(real_device(device));
   const auto attr = read_sysfs_attr(device->path);
   auto eids = read_sysfs_eids(device->path, attr.dev_cap.max_eid_cnt);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   auto* entry = entry_of(device);
   if (entry == nullptr) return;
   store_attr(entry, attr);
@@ -411,7 +411,7 @@ void DeviceTable::refresh(urma_device_t* device) {
 }
 
 std::vector<urma_eid_info_t> DeviceTable::eids_of(const urma_device_t* device) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto* entry = entry_of(device);
   return entry == nullptr ? std::vector<urma_eid_info_t>() : entry->eids;
 }
@@ -419,14 +419,14 @@ std::vector<urma_eid_info_t> DeviceTable::eids_of(const urma_device_t* device) c
 std::vector<urma_eid_info_t> DeviceTable::current_eids(const urma_device_t* device) {
   if (is_from_sysfs(device)) {
     auto eids = read_sysfs_eids(device->path, attr_of(device)->dev_cap.max_eid_cnt);
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     entry_of(device)->eids = std::move(eids);
   }
   return eids_of(device);
 }
 
 std::optional<uint32_t> DeviceTable::provider_uasid() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const auto& provider : providers_) {
     uint32_t uasid = 0;
     if (provider.ops->get_uasid != nullptr && provider.ops->get_uasid(&uasid) == URMA_SUCCESS) {

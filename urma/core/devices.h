@@ -5,13 +5,13 @@
 #include <atomic>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "urma/base/fd.h"
 #include "urma/base/host.h"
+#include "urma/base/mutex.h"
 #include "urma/core/aliases.h"
 #include "urma/core/device_files.h"
 #include "urma/core/sysfs.h"
@@ -110,24 +110,25 @@ class DeviceTable final : public Registry {
   };
 
   // Of an alias that of its device.
-  urma_sysfs_dev* entry_of(const urma_device_t* device) const;
+  urma_sysfs_dev* entry_of(const urma_device_t* device) const URMA_REQUIRES(mutex_);
   // rescan() without its log lines: the aliases that a device of their name hides from now on.
   void look_again(std::vector<std::string>* hidden);
   // Whether there is a device of this name now that is no alias.
-  bool has_device(const std::string& name) const;
-  urma_sysfs_dev* named(const std::string& name) const;
-  void add_alias(const Alias& alias);
+  bool has_device(const std::string& name) const URMA_REQUIRES(mutex_);
+  urma_sysfs_dev* named(const std::string& name) const URMA_REQUIRES(mutex_);
+  void add_alias(const Alias& alias) URMA_REQUIRES(mutex_);
   void add_aliases(std::vector<Alias> aliases, std::vector<std::string>* complaints);
-  urma_provider_ops_t* match(const SysfsDevice& device) const;
+  urma_provider_ops_t* match(const SysfsDevice& device) const URMA_REQUIRES(mutex_);
   urma_sysfs_dev* add(urma_provider_ops_t* ops, const std::string& name, urma_transport_type_t type,
-                      const urma_device_attr_t& attr);
+                      const urma_device_attr_t& attr) URMA_REQUIRES(mutex_);
 
-  mutable std::mutex mutex_;  // guards all below
-  std::vector<Provider> providers_;
-  std::vector<std::unique_ptr<urma_sysfs_dev>> devices_;
-  std::vector<Alias> aliases_;
-  std::vector<urma_ext_provider_t> failed_;
-  std::map<const urma_provider_ops_t*, std::string> reasons_;  // of explain()
+  mutable Mutex mutex_;
+  std::vector<Provider> providers_ URMA_GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<urma_sysfs_dev>> devices_ URMA_GUARDED_BY(mutex_);
+  std::vector<Alias> aliases_ URMA_GUARDED_BY(mutex_);
+  std::vector<urma_ext_provider_t> failed_ URMA_GUARDED_BY(mutex_);
+  std::map<const urma_provider_ops_t*, std::string> reasons_
+      URMA_GUARDED_BY(mutex_);  // of explain()
 
   std::atomic<const urma_ext_rdma_interface_t*> rdma_interface_{nullptr};
 };

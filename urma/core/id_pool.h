@@ -3,9 +3,10 @@
 #define URMA_CORE_ID_POOL_H_
 
 #include <cstdint>
-#include <mutex>
 #include <optional>
 #include <vector>
+
+#include "urma/base/mutex.h"
 
 namespace urma::core {
 
@@ -16,7 +17,7 @@ class IdPool {
 
   // Nothing where all are in use.
   std::optional<uint32_t> take() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (in_use_ == max_) return std::nullopt;
     do {
       last_ = last_ % max_ + 1;
@@ -27,18 +28,18 @@ class IdPool {
   }
 
   void give_back(uint32_t number) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (number == 0 || number > max_ || !used_[number]) return;
     used_[number] = false;
     --in_use_;
   }
 
  private:
-  std::mutex mutex_;
-  std::vector<bool> used_;
+  Mutex mutex_;
+  std::vector<bool> used_ URMA_GUARDED_BY(mutex_);
   const uint32_t max_;
-  uint32_t in_use_ = 0;
-  uint32_t last_ = 0;
+  uint32_t in_use_ URMA_GUARDED_BY(mutex_) = 0;
+  uint32_t last_ URMA_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace urma::core

@@ -84,7 +84,7 @@ bool lacks_library(const std::string& path, const std::string& reason) {
 
 void Loader::load(const urma_host* table) {
   {
-    const std::lock_guard lock(skipped_mutex_);
+    const MutexLock lock(skipped_mutex_);
     skipped_.clear();
   }
   for (const auto& dir : module_dirs()) load_dir(dir, table);
@@ -131,12 +131,12 @@ void Loader::load_module(const std::string& path, const urma_host* table) {
   }
 
   {
-    const std::lock_guard lock(foreign_mutex_);
+    const MutexLock lock(foreign_mutex_);
     loading_ = file;
   }
   void* handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   {
-    const std::lock_guard lock(foreign_mutex_);
+    const MutexLock lock(foreign_mutex_);
     loading_.reset();
   }
   if (handle == nullptr) {
@@ -167,12 +167,12 @@ void Loader::remember(const std::string& path, const std::string& reason) {
   copy_text(skipped.name, fs::path(path).filename().string());
   copy_text(skipped.path, path);
   copy_text(skipped.reason, reason);
-  const std::lock_guard lock(skipped_mutex_);
+  const MutexLock lock(skipped_mutex_);
   skipped_.push_back(skipped);
 }
 
 std::vector<urma_ext_provider_t> Loader::skipped() const {
-  const std::lock_guard lock(skipped_mutex_);
+  const MutexLock lock(skipped_mutex_);
   return skipped_;
 }
 
@@ -180,34 +180,34 @@ void Loader::unload() {
   for (auto module = modules_.rbegin(); module != modules_.rend(); ++module) {
     ::dlclose(module->handle);
     if (is_loaded(module->path)) continue;
-    const std::lock_guard lock(foreign_mutex_);
+    const MutexLock lock(foreign_mutex_);
     std::erase_if(foreign_, [&](const auto& foreign) { return foreign.module == module->file; });
   }
   modules_.clear();
 }
 
 bool Loader::has_foreign_of(const FileId& file) const {
-  const std::lock_guard lock(foreign_mutex_);
+  const MutexLock lock(foreign_mutex_);
   return std::any_of(foreign_.begin(), foreign_.end(),
                      [&](const auto& foreign) { return foreign.module == file; });
 }
 
 std::vector<urma_provider_ops_t*> Loader::foreign_providers() const {
-  const std::lock_guard lock(foreign_mutex_);
+  const MutexLock lock(foreign_mutex_);
   std::vector<urma_provider_ops_t*> providers;
   for (const auto& foreign : foreign_) providers.push_back(foreign.ops);
   return providers;
 }
 
 void Loader::add_foreign(urma_provider_ops_t* ops) {
-  const std::lock_guard lock(foreign_mutex_);
+  const MutexLock lock(foreign_mutex_);
   const auto known = std::find_if(foreign_.begin(), foreign_.end(),
                                   [&](const auto& foreign) { return foreign.ops == ops; });
   if (known == foreign_.end()) foreign_.push_back({ops, loading_});
 }
 
 void Loader::remove_foreign(urma_provider_ops_t* ops) {
-  const std::lock_guard lock(foreign_mutex_);
+  const MutexLock lock(foreign_mutex_);
   std::erase_if(foreign_, [&](const auto& foreign) { return foreign.ops == ops; });
 }
 

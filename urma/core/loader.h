@@ -4,13 +4,13 @@
 
 #include <sys/types.h>
 
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "urma/base/host.h"
+#include "urma/base/mutex.h"
 #include "urma_ext.h"
 
 namespace urma::core {
@@ -54,11 +54,11 @@ class Loader {
   bool has_foreign_of(const FileId& file) const;
 
   std::vector<Module> modules_;
-  mutable std::mutex foreign_mutex_;  // guards the two below
-  std::vector<Foreign> foreign_;
-  std::optional<FileId> loading_;
-  mutable std::mutex skipped_mutex_;
-  std::vector<urma_ext_provider_t> skipped_;  // guarded by skipped_mutex_
+  mutable Mutex foreign_mutex_;
+  std::vector<Foreign> foreign_ URMA_GUARDED_BY(foreign_mutex_);
+  std::optional<FileId> loading_ URMA_GUARDED_BY(foreign_mutex_);
+  mutable Mutex skipped_mutex_;
+  std::vector<urma_ext_provider_t> skipped_ URMA_GUARDED_BY(skipped_mutex_);
 };
 
 }  // namespace urma::core

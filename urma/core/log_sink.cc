@@ -184,7 +184,7 @@ bool LogSink::call_back(urma_vlog_level_t level, const LogSite& site, std::strin
                         char* line) {
   std::shared_ptr<Callback> callback;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (callback_ == nullptr) return false;
     callback = callback_;
     ++callback->running;
@@ -194,7 +194,7 @@ bool LogSink::call_back(urma_vlog_level_t level, const LogSite& site, std::strin
     Callback* callback;
     ~Leave() {
       in_callback = false;
-      const std::lock_guard lock(sink->mutex_);
+      const MutexLock lock(sink->mutex_);
       if (--callback->running == 0) sink->callback_idle_.notify_all();
     }
   } leave{this, callback.get()};
@@ -214,13 +214,12 @@ bool LogSink::call_back(urma_vlog_level_t level, const LogSite& site, std::strin
 }
 
 void LogSink::replace_callback(std::shared_ptr<Callback> next) {
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto old = std::exchange(callback_, std::move(next));
   has_callback_.store(callback_ != nullptr, std::memory_order_relaxed);
   // From inside a callback this would wait for its own end.
-  if (old != nullptr && !in_callback) {
-    callback_idle_.wait(lock, [&] { return old->running == 0; });
-  }
+  if (old == nullptr || in_callback) return;
+  while (old->running != 0) callback_idle_.wait(mutex_);
 }
 
 void LogSink::set_callback(urma_log_cb_t plain, urma_loc_log_cb located) {
@@ -235,7 +234,7 @@ void LogSink::clear_callback() {
   if (has_callback_.load(std::memory_order_relaxed)) {
     std::string separator;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       separator = separator_;
     }
     URMA_LOG(INFO, "log callback unregistered{} lines go to the built-in output again", separator);
@@ -250,7 +249,7 @@ void LogSink::configure(const Settings& settings) {
                 : output == "off"  ? Output::kOff
                                    : Output::kStderr,
                 std::memory_order_relaxed);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   separator_ = settings.text("URMA_LOG_SEPARATOR");
   if (std::exchange(last_level_, level) == level) return;
   for (const auto& known : kLevelNames) {

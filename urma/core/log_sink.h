@@ -6,13 +6,12 @@
 #define URMA_CORE_LOG_SINK_H_
 
 #include <atomic>
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 
 #include "urma/base/host.h"
+#include "urma/base/mutex.h"
 
 namespace spdlog {
 class logger;
@@ -45,9 +44,9 @@ class LogSink final : public Logger {
   void clear_callback();
 
   // To be called around fork(), so that the child's lock is free.
-  void before_fork();
-  void after_fork_in_parent();
-  void after_fork_in_child();
+  void before_fork() URMA_ACQUIRE(mutex_);
+  void after_fork_in_parent() URMA_RELEASE(mutex_);
+  void after_fork_in_child() URMA_RELEASE(mutex_);
 
  private:
   enum class Output { kStderr, kSyslog, kOff };
@@ -65,11 +64,11 @@ class LogSink final : public Logger {
   const std::unique_ptr<spdlog::logger> stderr_logger_;
   const std::unique_ptr<spdlog::logger> syslog_logger_;
 
-  std::mutex mutex_;
-  std::condition_variable callback_idle_;
-  std::shared_ptr<Callback> callback_;
-  std::string last_level_ = "info";
-  std::string separator_ = "|";
+  Mutex mutex_;
+  Condition callback_idle_;
+  std::shared_ptr<Callback> callback_ URMA_GUARDED_BY(mutex_);
+  std::string last_level_ URMA_GUARDED_BY(mutex_) = "info";
+  std::string separator_ URMA_GUARDED_BY(mutex_) = "|";
 };
 
 // Keeps the last line of WARNING or worse that this thread writes while it lives, whatever the log

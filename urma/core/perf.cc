@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <mutex>
 
 #include "third_party/fmt/format.h"
+#include "urma/base/mutex.h"
 
 namespace urma::core::perf {
 namespace {
@@ -121,8 +121,8 @@ void remove_watcher(Watcher watcher) {
 }
 
 void start() {
-  static std::mutex one_at_a_time;
-  const std::lock_guard lock(one_at_a_time);
+  static Mutex one_at_a_time;
+  const MutexLock lock(one_at_a_time);
   remove_watcher(kMeasures);
   const uint64_t before = g_round.load(std::memory_order_acquire);
   const size_t used = std::min<size_t>(static_cast<uint32_t>(before), g_records.size());

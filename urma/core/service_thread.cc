@@ -56,7 +56,7 @@ void ServiceThread::start(const std::string& choice) {
     close_descriptors();
     throw;
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   open_ = true;
 }
 
@@ -68,7 +68,7 @@ void ServiceThread::close_descriptors() {
 void ServiceThread::launch(const std::string& choice) {
   last_watch_ = kWakeMark;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = asleep_ = false;
   }
   // The thread may still be in its last use of it when this one goes on.
@@ -90,7 +90,7 @@ void ServiceThread::launch(const std::string& choice) {
 void ServiceThread::stop() {
   if (!thread_.joinable()) return;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     open_ = false;
     stopping_ = true;
   }
@@ -104,7 +104,7 @@ void ServiceThread::stop() {
 }
 
 bool ServiceThread::enqueue(Task task) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!open_) return false;
   posted_.push_back(std::move(task));
   // Under the lock, so that stop() cannot close the descriptor in between.
@@ -207,7 +207,7 @@ void ServiceThread::loop(const std::string& choice,
 bool ServiceThread::run_posted() {
   std::vector<Task> tasks;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     tasks.swap(posted_);
     if (tasks.empty() && stopping_) return false;
   }
@@ -228,7 +228,7 @@ void ServiceThread::run_due_timers() {
 void ServiceThread::wait_and_dispatch() {
   uint64_t deadline = timers_.empty() ? Reactor::kNoDeadline : timers_.begin()->first.first;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (posted_.empty() && !stopping_) {
       asleep_ = true;
     } else {
@@ -237,7 +237,7 @@ void ServiceThread::wait_and_dispatch() {
   }
   reactor_->wait(deadline, &events_);
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     asleep_ = false;
   }
   for (const auto& event : events_) {

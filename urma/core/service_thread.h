@@ -6,7 +6,6 @@
 #include <future>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <unordered_map>
@@ -14,6 +13,7 @@
 #include <vector>
 
 #include "urma/base/fd.h"
+#include "urma/base/mutex.h"
 #include "urma/base/service.h"
 #include "urma/core/reactor.h"
 
@@ -62,11 +62,12 @@ class ServiceThread final : public Service {
   std::thread thread_;
   std::atomic<std::thread::id> thread_id_{};
 
-  std::mutex mutex_;
-  std::vector<Task> posted_;  // guarded by mutex_, as the next three
-  bool open_ = false;         // tasks are taken
-  bool asleep_ = false;       // the thread will not look at posted_ without a wake-up
-  bool stopping_ = false;
+  Mutex mutex_;
+  std::vector<Task> posted_ URMA_GUARDED_BY(mutex_);
+  bool open_ URMA_GUARDED_BY(mutex_) = false;  // tasks are taken
+  bool asleep_ URMA_GUARDED_BY(mutex_) =
+      false;  // the thread will not look at posted_ without a wake-up
+  bool stopping_ URMA_GUARDED_BY(mutex_) = false;
 
   // All below belongs to the service thread.
   std::unique_ptr<Reactor> reactor_;

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -16,6 +15,7 @@
 #include "urma/base/error.h"
 #include "urma/base/guard.h"
 #include "urma/base/log.h"
+#include "urma/base/mutex.h"
 #include "urma/core/perf.h"
 #include "urma/core/timeline.h"
 
@@ -77,8 +77,8 @@ class Buffer {
 };
 
 struct Tracer {
-  std::mutex mutex;
-  std::vector<std::shared_ptr<Buffer>> buffers;  // guarded by mutex
+  Mutex mutex;
+  std::vector<std::shared_ptr<Buffer>> buffers URMA_GUARDED_BY(mutex);
 
   // Of the service thread.
   Service* service = nullptr;
@@ -118,7 +118,7 @@ constinit thread_local uint32_t own_round = 0;
   if (round % 2 == 0) return nullptr;
   guarded(URMA_LOG_SITE, [] {
     auto buffer = std::make_shared<Buffer>();
-    const std::lock_guard lock(tracer().mutex);
+    const MutexLock lock(tracer().mutex);
     tracer().buffers.push_back(buffer);
     keeper.buffer = std::move(buffer);
   });
@@ -192,7 +192,7 @@ void write_out(bool all) {
   Tracer& self = tracer();
   const uint64_t now = ticks(), ns = monotonic_ns();
   {
-    const std::lock_guard lock(self.mutex);
+    const MutexLock lock(self.mutex);
     std::erase_if(self.buffers, [&self](const std::shared_ptr<Buffer>& buffer) {
       // Relaxed: the flag is only a hint; a thread that ends has put everything down before.
       const bool ended = buffer->ended.load(std::memory_order_relaxed);
@@ -289,7 +289,7 @@ void stop() {
     current_round.fetch_add(1, std::memory_order_relaxed);
     self.timeline.reset();
     self.entries = {};
-    const std::lock_guard lock(self.mutex);
+    const MutexLock lock(self.mutex);
     self.buffers.clear();
   });
   if (self.lost != 0) {

@@ -57,7 +57,7 @@ urma_status_t post_receive(Handle* handle, urma_jfr_wr_t* wr, urma_jfr_wr_t** ba
 }  // namespace
 
 urma_status_t FaultySender::post(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr, bool* fails) noexcept {
-  queue().lock().enter();
+  lock().enter();
   urma_status_t status = URMA_SUCCESS;
   for (; wr != nullptr; wr = wr->next) {
     TargetPath* path = nullptr;

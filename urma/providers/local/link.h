@@ -10,13 +10,13 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "segment/segment.h"
 #include "urma/base/connection.h"
+#include "urma/base/mutex.h"
 #include "urma/base/runtime.h"
 #include "urma/base/service.h"
 #include "urma/providers/local/peer.h"
@@ -118,8 +118,8 @@ class Link : public std::enable_shared_from_this<Link> {
   PeerProcess peer_;
   uint64_t nonce_ = 0;
   Wakeups wakeups_;
-  std::mutex staging_mutex_;
-  std::shared_ptr<StagingArea> staging_;  // under staging_mutex_; made once, and stays
+  Mutex staging_mutex_;
+  std::shared_ptr<StagingArea> staging_ URMA_GUARDED_BY(staging_mutex_);  // made once, and stays
   bool staging_lent_ = false;
   std::shared_ptr<const PeerRegion> region_;
   std::atomic<const std::atomic<uint32_t>*> words_{nothing_stands_};

@@ -99,7 +99,10 @@ urma_status_t Receiver::post(urma_jfr_wr_t* wr, urma_jfr_wr_t** bad_wr) noexcept
   if (status != URMA_SUCCESS) return status;
   // Nobody polls, and nobody rings for a message that lies there already.
   if (starved_) [[unlikely]]
-    guarded(URMA_LOG_SITE, [this] { serve_starved(); });
+    guarded(URMA_LOG_SITE, [this] {
+      lock_.assume_held();
+      serve_starved();
+    });
   return URMA_SUCCESS;
 }
 
@@ -172,7 +175,7 @@ void Receiver::set_bond(Bond* bond, const Bond& peer) {
 
 void Receiver::close_ways(uint64_t user_data) {
   ForeignScope scope(lock_);
-  std::erase_if(rings_, [&](const std::shared_ptr<IncomingRing>& ring) {
+  std::erase_if(rings_, [&](const std::shared_ptr<IncomingRing>& ring) URMA_REQUIRES(lock_) {
     if (ring->target.user_data != user_data) return false;
     ring->ring.close(URMA_CR_REM_ACCESS_ABORT_ERR);
     ring->bell.ring(true);
@@ -188,6 +191,7 @@ void Receiver::close_ways(uint64_t user_data) {
 // be kept for as long as this queue lives.
 void Receiver::forget_senders() {
   sender_memory_.keep([this](pid_t pid) {
+    lock_.assume_held();
     return std::any_of(rings_.begin(), rings_.end(),
                        [pid](const auto& ring) { return ring->process->pid == pid; });
   });
@@ -223,6 +227,7 @@ bool Receiver::progress_many(Poll* poll) {
   turns_.take(
       rings_, [](const std::shared_ptr<IncomingRing>& ring) -> uint32_t& { return ring->silence; },
       [&](const std::shared_ptr<IncomingRing>& ring) {
+        lock_.assume_held();
         // Relaxed: a hint, as silent() is.
         if (ring->ring.silent() && ring->unbound_since_ns == 0 &&
             !ring->abandoned.load(std::memory_order_relaxed)) {

@@ -95,7 +95,8 @@ class Receiver final : public urma::Receiver {
   urma_status_t post(urma_jfr_wr_t* wr, urma_jfr_wr_t** bad_wr) noexcept;
 
   // A poll of one of its JFCs: moves what has arrived.
-  int collect(CompletionQueue* poller, int count, urma_cr_t* cr) override;
+  int collect(CompletionQueue* poller, int count, urma_cr_t* cr) override
+      URMA_REQUIRES(poller->poll_lock());
   bool move_for(CompletionQueue* waiter, bool just_armed) override;
   void try_progress() override;
   bool serve() override;
@@ -133,46 +134,50 @@ class Receiver final : public urma::Receiver {
     return state_.load(std::memory_order_relaxed) == state;
   }
 
-  void serve_starved();
-  bool progress(Poll* poll);
-  [[gnu::noinline]] bool progress_many(Poll* poll);
-  [[gnu::cold, gnu::noinline]] void drop_finished();
-  bool flush_posted(Poll* poll);
-  void count_rings();
-  void forget_senders();
-  void close_all();
-  void turn_away();
-  void watch_limit() {
+  void serve_starved() URMA_REQUIRES(lock_);
+  bool progress(Poll* poll) URMA_REQUIRES(lock_);
+  [[gnu::noinline]] bool progress_many(Poll* poll) URMA_REQUIRES(lock_);
+  [[gnu::cold, gnu::noinline]] void drop_finished() URMA_REQUIRES(lock_);
+  bool flush_posted(Poll* poll) URMA_REQUIRES(lock_);
+  void count_rings() URMA_REQUIRES(lock_);
+  void forget_senders() URMA_REQUIRES(lock_);
+  void close_all() URMA_REQUIRES(lock_);
+  void turn_away() URMA_REQUIRES(lock_);
+  void watch_limit() URMA_REQUIRES(lock_) {
     if (posted_.size() < limit_) [[unlikely]]
       reach_limit();
   }
-  void reach_limit();
+  void reach_limit() URMA_REQUIRES(lock_);
   void set_limit(const Limit& limit);
-  void find_highest_limit();
-  [[gnu::always_inline]] bool progress_ring(size_t index, Poll* poll, bool* moved);
-  [[gnu::always_inline]] Step turn(IncomingRing* ring, Poll* poll, bool* moved);
-  [[gnu::always_inline]] Step advance(IncomingRing* ring, Poll* poll);
-  Step end_abandoned(IncomingRing* ring);
+  void find_highest_limit() URMA_REQUIRES(lock_);
+  [[gnu::always_inline]] bool progress_ring(size_t index, Poll* poll, bool* moved)
+      URMA_REQUIRES(lock_);
+  [[gnu::always_inline]] Step turn(IncomingRing* ring, Poll* poll, bool* moved)
+      URMA_REQUIRES(lock_);
+  [[gnu::always_inline]] Step advance(IncomingRing* ring, Poll* poll) URMA_REQUIRES(lock_);
+  Step end_abandoned(IncomingRing* ring) URMA_REQUIRES(lock_);
   static Step end_unanswered(IncomingRing* ring);
-  [[gnu::noinline]] Step end_broken(IncomingRing* ring);
+  [[gnu::noinline]] Step end_broken(IncomingRing* ring) URMA_REQUIRES(lock_);
   // Whether an RC message comes from the bound peer; where it does not, *step is what became of it.
-  bool from_peer(IncomingRing* ring, const Message& message, Step* step);
+  bool from_peer(IncomingRing* ring, const Message& message, Step* step) URMA_REQUIRES(lock_);
   [[gnu::always_inline]] Step deliver(IncomingRing* ring, const Message& message,
-                                      ReceiveEntry* entry, Poll* poll);
-  Step wait_for_receive(IncomingRing* ring, const Message& message);
-  bool begin_pull(IncomingRing* ring, const Message& message);
+                                      ReceiveEntry* entry, Poll* poll) URMA_REQUIRES(lock_);
+  Step wait_for_receive(IncomingRing* ring, const Message& message) URMA_REQUIRES(lock_);
+  bool begin_pull(IncomingRing* ring, const Message& message) URMA_REQUIRES(lock_);
   // For a receive in memory of a device.
   [[gnu::noinline]] Step begin_device_pull(IncomingRing* ring, const Message& message,
-                                           ReceiveEntry* entry, Poll* poll);
-  bool receives_by_device(ReceiveEntry* entry) const;
-  bool copy_to_device(Pull* pull, ReceiveEntry* entry, urma_cr_status_t* status);
-  void end_pull();
-  Step continue_pull(IncomingRing* ring, Poll* poll);
-  urma_cr_status_t pull_some(const IncomingRing& ring, Pull* pull, ReceiveEntry* entry);
+                                           ReceiveEntry* entry, Poll* poll) URMA_REQUIRES(lock_);
+  bool receives_by_device(ReceiveEntry* entry) const URMA_REQUIRES(lock_);
+  bool copy_to_device(Pull* pull, ReceiveEntry* entry, urma_cr_status_t* status)
+      URMA_REQUIRES(lock_);
+  void end_pull() URMA_REQUIRES(lock_);
+  Step continue_pull(IncomingRing* ring, Poll* poll) URMA_REQUIRES(lock_);
+  urma_cr_status_t pull_some(const IncomingRing& ring, Pull* pull, ReceiveEntry* entry)
+      URMA_REQUIRES(lock_);
   urma_cr_status_t pull_stretch(const IncomingRing& ring, Pull* pulled, ReceiveEntry* entry,
-                                uint64_t budget, uint64_t* moved);
+                                uint64_t budget, uint64_t* moved) URMA_REQUIRES(lock_);
   urma_cr_status_t pull_staged(const IncomingRing& ring, Pull* pull, ReceiveEntry* entry,
-                               uint64_t budget, uint64_t* moved);
+                               uint64_t budget, uint64_t* moved) URMA_REQUIRES(lock_);
   std::shared_ptr<StagedCopy> ask_sender(const IncomingRing& ring, uint64_t offset,
                                          uint64_t bytes) const;
   static IovecList destination(const Pull& pull, ReceiveEntry* entry, uint64_t bytes);
@@ -188,14 +193,15 @@ class Receiver final : public urma::Receiver {
     return URMA_CR_SUCCESS;
   }
   [[gnu::always_inline]] void scatter(const IncomingRing& ring, const Message& message,
-                                      ReceiveEntry* entry) const;
+                                      ReceiveEntry* entry) const URMA_REQUIRES(lock_);
   // False where the message ends the access to a segment that its sender may not access.
   bool invalidate(const IncomingRing& ring, const Message& message,
-                  const Invalidation& invalidation);
+                  const Invalidation& invalidation) URMA_REQUIRES(lock_);
   [[gnu::noinline]] Step deliver_specially(IncomingRing* ring, const Message& message,
-                                           ReceiveEntry* entry, urma_cr_status_t local, Poll* poll);
+                                           ReceiveEntry* entry, urma_cr_status_t local, Poll* poll)
+      URMA_REQUIRES(lock_);
   void finish(IncomingRing* ring, const Message& message, ReceiveEntry* entry,
-              urma_cr_status_t local, uint8_t remote, Poll* poll);
+              urma_cr_status_t local, uint8_t remote, Poll* poll) URMA_REQUIRES(lock_);
   [[gnu::always_inline]] static void fill_record(const IncomingRing& ring, const Message& message,
                                                  const ReceiveEntry& entry, urma_cr_status_t status,
                                                  urma_cr_t* record);
@@ -208,18 +214,19 @@ class Receiver final : public urma::Receiver {
   DeviceEngine* device_;
   ProgressDomain* domain_;
   const uint8_t rnr_timer_;
-  OwnerLock lock_;  // guards all below
-  ReceiveQueue posted_;
-  SenderMemory sender_memory_;
-  std::vector<std::shared_ptr<IncomingRing>> rings_;
-  IncomingRing* pulling_ = nullptr;  // holds the first posted receive until its message is whole
-  size_t first_ring_ = 0;            // where the next turn begins
-  Turns turns_{4};                   // where the rings are many
-  bool starved_ = false;             // a message for an armed JFC waits for a receive
+  OwnerLock lock_;
+  ReceiveQueue posted_ URMA_GUARDED_BY(lock_);
+  SenderMemory sender_memory_ URMA_GUARDED_BY(lock_);
+  std::vector<std::shared_ptr<IncomingRing>> rings_ URMA_GUARDED_BY(lock_);
+  IncomingRing* pulling_ URMA_GUARDED_BY(lock_) =
+      nullptr;  // holds the first posted receive until its message is whole
+  size_t first_ring_ URMA_GUARDED_BY(lock_) = 0;  // where the next turn begins
+  Turns turns_ URMA_GUARDED_BY(lock_){4};         // where the rings are many
+  bool starved_ URMA_GUARDED_BY(lock_) = false;   // a message for an armed JFC waits for a receive
   std::atomic<urma_jfr_state_t> state_{URMA_JFR_STATE_READY};  // written under lock_
-  std::vector<Limit> limits_;            // of the JFR, and of jetties that share it
-  uint32_t limit_ = 0;                   // the highest of them
-  uint32_t to_flush_ = 0;                // of the oldest posted receives
+  std::vector<Limit> limits_ URMA_GUARDED_BY(lock_);  // of the JFR, and of jetties that share it
+  uint32_t limit_ URMA_GUARDED_BY(lock_) = 0;         // the highest of them
+  uint32_t to_flush_ URMA_GUARDED_BY(lock_) = 0;      // of the oldest posted receives
   std::atomic<uint32_t> ring_count_{0};  // rings, and one more where receives are to be flushed
   QueueCounters counters_;
   Counter dropped_;  // receives that a reset has forgotten

@@ -71,7 +71,7 @@ uint64_t Receiver::consumed() {
 }
 
 void Receiver::reach_limit() {
-  std::erase_if(limits_, [this](const Limit& limit) {
+  std::erase_if(limits_, [this](const Limit& limit) URMA_REQUIRES(lock_) {
     if (posted_.size() >= limit.receives) return false;
     limit.subject->raise(limit.event);
     return true;

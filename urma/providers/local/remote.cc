@@ -67,7 +67,7 @@ RemoteSegmentRef import_memory(Transport* transport, const urma_eid_t& owner, ui
 }
 
 uint64_t RemoteSegment::ask() {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (asked_ > ended_) return asked_;
   add_ref();  // dropped by finish()
   try {
@@ -103,7 +103,7 @@ void RemoteSegment::ask_owner() {
 }
 
 bool RemoteSegment::ended(uint64_t attempt, urma_cr_status_t* status) const {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   *status = last_status_;
   return ended_ >= attempt;
 }
@@ -122,7 +122,7 @@ void RemoteSegment::finish(std::shared_ptr<Link> link, const Reply& reply) {
   // Nobody has asked for what is only to be mapped some day.
   if (!granted && mapped_ == Mapped::kWhenGranted) log_refusal(reply.answer);
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (granted) {
       const ImportSegmentAnswer& given = reply.import_segment;
       auto grant = std::make_unique<Grant>();
@@ -144,7 +144,6 @@ void RemoteSegment::finish(std::shared_ptr<Link> link, const Reply& reply) {
   drop_ref();
 }
 
-// With mutex_ held.
 void RemoteSegment::begin_mapping() {
   mapping_since_ns_.store(monotonic_ns(), std::memory_order_relaxed);
   mapping_.store(true, std::memory_order_relaxed);
@@ -152,7 +151,7 @@ void RemoteSegment::begin_mapping() {
 
 void RemoteSegment::map() {
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     begin_mapping();
   }
   add_ref();  // dropped when it has been asked for
@@ -217,7 +216,7 @@ void RemoteSegment::finish_mapping(const Grant* granted, const Reply& reply, Att
   // Relaxed: it is only shown.
   refused_.store(refused, std::memory_order_relaxed);
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (view != nullptr && grant() == granted) {
       auto grant = std::make_unique<Grant>();
       grant->link = granted->link;
@@ -258,10 +257,11 @@ const Grant* RemoteSegment::wait_settled() {
       transport_->device() == nullptr ? 0 : transport_->device()->patience_ns();
   const auto patience =
       std::chrono::nanoseconds(kAnswerPatienceNs + attaching + moving_ns(seg.len));
-  std::unique_lock lock(mutex_);
-  settled_.wait_for(lock, patience, [this] {
-    return asked_ == ended_ && !mapping_.load(std::memory_order_relaxed);
-  });
+  const MutexLock lock(mutex_);
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  while (asked_ != ended_ || mapping_.load(std::memory_order_relaxed)) {
+    if (!settled_.wait_until(mutex_, deadline)) break;
+  }
   return grant();
 }
 

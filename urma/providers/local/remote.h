@@ -6,16 +6,15 @@
 #define URMA_PROVIDERS_LOCAL_REMOTE_H_
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "jetty/remote.h"
 #include "segment/mapped_view.h"
 #include "segment/segment.h"
+#include "urma/base/mutex.h"
 #include "urma/providers/local/device_memory.h"
 #include "urma/providers/local/link.h"
 
@@ -98,7 +97,7 @@ class RemoteSegment final : public ImportedSegment {
   // On the service thread.
   void ask_owner();
   void finish(std::shared_ptr<Link> link, const Reply& reply);
-  void begin_mapping();
+  void begin_mapping() URMA_REQUIRES(mutex_);
   void ask_mapping();
   void finish_mapping(const Grant* granted, const Reply& reply, Attached& fds);
   void finish_device(const Grant* granted, const Reply& reply, Attached& fds);
@@ -111,7 +110,7 @@ class RemoteSegment final : public ImportedSegment {
                                       Attached& fds);
 
   Request request_of(RequestType type) const;
-  const Grant* publish(std::unique_ptr<Grant> grant);
+  const Grant* publish(std::unique_ptr<Grant> grant) URMA_REQUIRES(mutex_);
   void log_refusal(Answer answer) const;
 
   Transport* transport_;
@@ -126,13 +125,13 @@ class RemoteSegment final : public ImportedSegment {
   std::atomic<bool> mapping_{false};  // an answer about mapping is to come; written under mutex_
   std::atomic<uint64_t> mapping_since_ns_{0};
   std::atomic<bool> refused_{false};  // this side or the owner lacked the means to map it
-  mutable std::mutex mutex_;          // guards all below
-  std::condition_variable settled_;
+  mutable Mutex mutex_;
+  Condition settled_;
   // Older ones may be in use by requests that are under way; the last is in force.
-  std::vector<std::unique_ptr<const Grant>> grants_;
-  uint64_t asked_ = 0;
-  uint64_t ended_ = 0;
-  urma_cr_status_t last_status_ = URMA_CR_SUCCESS;
+  std::vector<std::unique_ptr<const Grant>> grants_ URMA_GUARDED_BY(mutex_);
+  uint64_t asked_ URMA_GUARDED_BY(mutex_) = 0;
+  uint64_t ended_ URMA_GUARDED_BY(mutex_) = 0;
+  urma_cr_status_t last_status_ URMA_GUARDED_BY(mutex_) = URMA_CR_SUCCESS;
 };
 
 struct DropRef {

@@ -70,7 +70,7 @@ uint64_t RemoteSegment::device_address(const Grant& granted) const {
 void RemoteSegment::attached(const Grant* granted, std::shared_ptr<const DeviceView> view,
                              urma_cr_status_t status) {
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (grant() == granted) {
       auto grant = std::make_unique<Grant>();
       grant->link = granted->link;

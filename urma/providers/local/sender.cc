@@ -27,7 +27,7 @@ Sender::~Sender() { end(); }
 
 bool Sender::lend(const CopyMessageRequest& asked,
                   const std::function<void(std::span<const iovec>)>& copy) {
-  ForeignScope scope(queue().lock());
+  ForeignScope scope(lock());
   for (const auto& path : paths()) {
     IovecList own;
     if (!static_cast<QueuePath&>(*path).lent(asked, &own)) continue;
@@ -44,7 +44,7 @@ std::unique_ptr<TargetPath> Sender::make_path(RemoteQueue* target, uint32_t hint
 
 // Most requests are simple. All of their way stands here and in post_run(), and makes no call.
 urma_status_t Sender::post(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept {
-  if (!queue().lock().enter_at_once()) [[unlikely]]
+  if (!lock().enter_at_once()) [[unlikely]]
     return post_behind(wr, bad_wr);
   switch (direct_kind_of(wr->opcode)) {
     case DirectKind::kWrite:
@@ -60,7 +60,7 @@ urma_status_t Sender::post(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept {
   }
 }
 
-// With the lock held, which it leaves. Requests of one kind have few enough variables for the
+// Requests of one kind have few enough variables for the
 // registers that need not be saved.
 template <DirectKind kKind>
 urma_status_t Sender::post_run(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept {
@@ -72,16 +72,16 @@ urma_status_t Sender::post_run(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexce
   } while (wr != nullptr && direct_kind_of(wr->opcode) == kKind);
   if (wr != nullptr || queue().armed()) [[unlikely]]
     return post_rest(wr, bad_wr, Direct::kNot);
-  queue().lock().leave_at_once();
+  lock().leave_at_once();
   return URMA_SUCCESS;
 }
 
 urma_status_t Sender::post_behind(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept {
-  queue().lock().enter_behind();
+  lock().enter_behind();
   return post_rest(wr, bad_wr, Direct::kNot);
 }
 
-// With the lock held, which it leaves. `first` is what became of the first one already.
+// `first` is what became of the first one already.
 urma_status_t Sender::post_rest(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr, Direct first) noexcept {
   urma_status_t status = URMA_SUCCESS;
   for (Direct done = first; wr != nullptr; wr = wr->next, done = Direct::kNot) {
@@ -109,7 +109,7 @@ urma_status_t Sender::finish_post(urma_status_t status) noexcept {
     queue().announce();
     if (jfc().armed() && !queue().empty()) look_after();
   }
-  queue().lock().leave();
+  lock().leave();
   return status;
 }
 

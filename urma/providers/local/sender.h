@@ -37,8 +37,8 @@ class Sender : public urma::Sender {
   ImplicitImports& implicit_imports() { return implicit_imports_; }
 
  protected:
-  // Behind a post, with the lock held, which it leaves.
-  [[gnu::noinline]] urma_status_t finish_post(urma_status_t status) noexcept;
+  // Behind a post.
+  [[gnu::noinline]] urma_status_t finish_post(urma_status_t status) noexcept URMA_RELEASE(lock());
 
  private:
   std::unique_ptr<TargetPath> make_path(RemoteQueue* target, uint32_t hint) override;
@@ -49,18 +49,21 @@ class Sender : public urma::Sender {
   // has all others save their registers.
   enum class Reach { kAll, kWithoutCall };
 
-  [[gnu::always_inline]] bool is_simple(const urma_jfs_wr_t& wr) const;
-  Direct post_direct(const urma_jfs_wr_t& wr);
+  [[gnu::always_inline]] bool is_simple(const urma_jfs_wr_t& wr) const URMA_REQUIRES(lock());
+  Direct post_direct(const urma_jfs_wr_t& wr) URMA_REQUIRES(lock());
   template <DirectKind>
-  [[gnu::noinline]] urma_status_t post_run(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept;
+  [[gnu::noinline]] urma_status_t post_run(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept
+      URMA_RELEASE(lock());
   template <Reach, DirectKind>
-  [[gnu::always_inline]] Direct post_simple(const urma_jfs_wr_t& wr);
+  [[gnu::always_inline]] Direct post_simple(const urma_jfs_wr_t& wr) URMA_REQUIRES(lock());
   template <Reach>
-  [[gnu::always_inline]] Direct send_direct(const urma_jfs_wr_t& wr);
+  [[gnu::always_inline]] Direct send_direct(const urma_jfs_wr_t& wr) URMA_REQUIRES(lock());
   [[gnu::noinline]] urma_status_t post_behind(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept;
   [[gnu::noinline]] urma_status_t post_rest(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr,
-                                            Direct first) noexcept;
-  QueuePath* short_path() const { return static_cast<QueuePath*>(last_path()); }
+                                            Direct first) noexcept URMA_RELEASE(lock());
+  QueuePath* short_path() const URMA_REQUIRES(lock()) {
+    return static_cast<QueuePath*>(last_path());
+  }
 
   Transport* const transport_;
   ImplicitImports implicit_imports_;

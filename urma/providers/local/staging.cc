@@ -30,7 +30,7 @@ StagingArea::StagingArea(std::function<void()> on_room)
       memory_(SharedMemory::create("urma-staging", kStagingBytes, PeerMay::kWrite)) {}
 
 std::unique_ptr<StagingArea::Place> StagingArea::take() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto index = static_cast<uint32_t>(std::countr_one(taken_));
   wanted_ |= index == kPlaces;
   if (index == kPlaces) return nullptr;
@@ -42,7 +42,7 @@ std::unique_ptr<StagingArea::Place> StagingArea::take() {
 void StagingArea::give_back(uint32_t index) {
   bool wanted;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     taken_ &= ~(1U << index);
     wanted = std::exchange(wanted_, false);
   }

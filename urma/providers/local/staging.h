@@ -12,13 +12,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <utility>
 
 #include "jetty/remote.h"
 #include "segment/shared_memory.h"
 #include "urma/base/fd.h"
+#include "urma/base/mutex.h"
 #include "urma/providers/local/peer.h"
 
 namespace urma::local {
@@ -62,9 +62,9 @@ class StagingArea : public std::enable_shared_from_this<StagingArea> {
 
   const std::function<void()> on_room_;
   const SharedMemory memory_;
-  std::mutex mutex_;
-  uint32_t taken_ = 0;  // a bit for each place; as the next one, under mutex_
-  bool wanted_ = false;
+  Mutex mutex_;
+  uint32_t taken_ URMA_GUARDED_BY(mutex_) = 0;  // a bit for each place
+  bool wanted_ URMA_GUARDED_BY(mutex_) = false;
 };
 
 // One copy that the owner is asked for.

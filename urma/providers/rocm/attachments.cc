@@ -5,12 +5,12 @@
 #include <signal.h>
 
 #include <cstring>
-#include <mutex>
 #include <thread>
 
 #include "urma/base/error.h"
 #include "urma/base/guard.h"
 #include "urma/base/log.h"
+#include "urma/base/mutex.h"
 
 namespace urma::rocm {
 namespace {
@@ -106,8 +106,8 @@ Attached attach_now(const HsaApi& api, std::vector<hsa_agent_t> agents,
 }  // namespace
 
 struct Attachments::Alive {
-  std::mutex mutex;
-  Service* service;  // NULL once nobody waits any more
+  Mutex mutex;
+  Service* service URMA_GUARDED_BY(mutex);  // NULL once nobody waits any more
 };
 
 Attachment::~Attachment() {
@@ -138,7 +138,7 @@ Kind Attachments::kind_of(const local::DeviceView& view) {
 
 void Attachments::stop() {
   {
-    const std::lock_guard lock(alive_->mutex);
+    const MutexLock lock(alive_->mutex);
     alive_->service = nullptr;
   }
   for (auto& [key, attempt] : std::exchange(attempts_, {})) {
@@ -200,7 +200,7 @@ void Attachments::start(const Key& key, const local::DeviceDescription& descript
       ::pthread_setname_np(::pthread_self(), "urma-attach");
       Attached result = attach_now(api, agents, description, *fd);
       fd->reset();
-      const std::lock_guard lock(alive->mutex);
+      const MutexLock lock(alive->mutex);
       if (alive->service == nullptr) return let_go(api, result);
       alive->service->post([this, key, serial, result] { finish(key, serial, result); });
     }).detach();

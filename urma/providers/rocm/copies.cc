@@ -124,7 +124,7 @@ std::unique_ptr<Copy> Copies::begin(std::span<const local::CopyPiece> pieces, Co
     }
   }
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     active_.insert(copy.get());
   }
   for (const local::CopyPiece& piece : pieces) {
@@ -200,18 +200,18 @@ void Copies::start(Copy* copy, const local::CopyPiece& piece, End to, End from,
       fail(URMA_FAIL, "hsa_amd_memory_async_copy of {} bytes: {}", bytes,
            status_text(*api_, status));
     }
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     copy->parts_.push_back({signal, number(piece.to) + at, number(piece.from) + at, bytes});
   }
 }
 
 void Copies::forget(Copy* copy) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   active_.erase(copy);
 }
 
 void Copies::settle(uint64_t begin, uint64_t bytes) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (Copy* const copy : active_) {
     if (copy->touches(begin, bytes) && !copy->wait()) {
       URMA_LOG_LIMITED(ERR, "memory at {:#x} goes while a copy of the HSA runtime does not end",

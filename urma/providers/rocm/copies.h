@@ -6,11 +6,11 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <span>
 #include <vector>
 
+#include "urma/base/mutex.h"
 #include "urma/providers/local/device_memory.h"
 #include "urma/providers/rocm/hsa_api.h"
 #include "urma/providers/rocm/places.h"
@@ -101,8 +101,8 @@ class Copies {
   Places* const places_;
   const uint64_t cpu_bytes_;
   Signals signals_;
-  std::mutex mutex_;
-  std::set<Copy*> active_;  // guarded by mutex_; none of them ends while it is held
+  Mutex mutex_;
+  std::set<Copy*> active_ URMA_GUARDED_BY(mutex_);  // none of them ends while it is held
 };
 
 }  // namespace urma::rocm

@@ -65,7 +65,7 @@ std::unique_ptr<SharedSignal> Engine::share_signal(hsa_signal_t signal) {
          "hsa_amd_signal_create with HSA_AMD_SIGNAL_IPC",
          signal.handle, status_text(*api_, status));
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   made->generation = ++generations_;
   return made;
 }
@@ -106,7 +106,7 @@ void Engine::enter(Segment* segment) {
          "not access it: register it LOCAL_ONLY",
          segment->base);
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   entered->allocation = allocation_of(info);
   try {
     if (segment->access != 0) share(entered->allocation.get());
@@ -136,7 +136,6 @@ void Engine::lock_host_memory(RocmSegment* segment) {
       places_.add({segment->base, segment->len, number(for_agent), topology_->cpu()->handle, true});
 }
 
-// With mutex_ held.
 std::shared_ptr<Allocation> Engine::allocation_of(const hsa_amd_pointer_info_t& info) {
   const uint64_t base = number(info.agentBaseAddress);
   const auto known = allocations_.find(base);
@@ -162,7 +161,7 @@ std::shared_ptr<Allocation> Engine::allocation_of(const hsa_amd_pointer_info_t& 
   return made;
 }
 
-// With mutex_ held. A dma-buf where the runtime exports one, since it goes over our own connection;
+// A dma-buf where the runtime exports one, since it goes over our own connection;
 // else the runtime's own handle.
 void Engine::share(Allocation* allocation) {
   if (allocation->shared) return;
@@ -191,7 +190,7 @@ void Engine::share(Allocation* allocation) {
 
 void Engine::entered(Segment* /*segment*/) {}
 
-// With mutex_ held. The last segment of an allocation takes it along.
+// The last segment of an allocation takes it along.
 void Engine::forget(const std::shared_ptr<Allocation>& allocation) {
   if (!allocation->segments.empty()) return;
   places_.remove(allocation->base, allocation->place);
@@ -214,7 +213,7 @@ void Engine::leave(Segment* segment) {
     }
   }
   if (left->allocation == nullptr) return;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::erase(left->allocation->segments, left);
   forget(std::exchange(left->allocation, nullptr));
 }
@@ -228,7 +227,7 @@ void Engine::on_freed(void* base, void* engine) {
 void Engine::freed(uint64_t base) {
   std::shared_ptr<Allocation> allocation;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto known = allocations_.find(base);
     if (known == allocations_.end()) return;
     allocation = std::move(known->second);

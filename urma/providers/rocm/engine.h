@@ -8,11 +8,11 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "urma/base/fd.h"
+#include "urma/base/mutex.h"
 #include "urma/base/service.h"
 #include "urma/providers/local/device_memory.h"
 #include "urma/providers/local/transport.h"
@@ -93,9 +93,10 @@ class Engine final : public local::DeviceEngine {
   static void on_freed(void* base, void* engine);
   void freed(uint64_t base);
   void lock_host_memory(RocmSegment* segment);
-  std::shared_ptr<Allocation> allocation_of(const hsa_amd_pointer_info_t& info);
-  void share(Allocation* allocation);
-  void forget(const std::shared_ptr<Allocation>& allocation);
+  std::shared_ptr<Allocation> allocation_of(const hsa_amd_pointer_info_t& info)
+      URMA_REQUIRES(mutex_);
+  void share(Allocation* allocation) URMA_REQUIRES(mutex_);
+  void forget(const std::shared_ptr<Allocation>& allocation) URMA_REQUIRES(mutex_);
 
   const HsaApi* const api_;
   const Topology* const topology_;
@@ -106,9 +107,9 @@ class Engine final : public local::DeviceEngine {
   Attachments attachments_;
   local::Transport* transport_ = nullptr;
 
-  std::mutex mutex_;  // guards all below
-  std::map<uint64_t, std::shared_ptr<Allocation>> allocations_;
-  uint64_t generations_ = 0;
+  Mutex mutex_;
+  std::map<uint64_t, std::shared_ptr<Allocation>> allocations_ URMA_GUARDED_BY(mutex_);
+  uint64_t generations_ URMA_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace urma::rocm

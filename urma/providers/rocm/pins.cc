@@ -102,7 +102,7 @@ int Pins::make(uint64_t va, uint64_t bytes, urma_ext_pinned_t** pinned,
   made->base = reinterpret_cast<uint64_t>(info.agentBaseAddress);
   made->free_callback = free_callback;
   made->client_priv = client_priv;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto status = api_->export_dmabuf(pointer(va), bytes, &made->dmabuf, &made->offset);
   if (status != HSA_STATUS_SUCCESS) {
     URMA_LOG_LIMITED(ERR, "hsa_amd_portable_export_dmabuf of {} bytes at va {:#x}: {}", bytes, va,
@@ -127,7 +127,7 @@ int Pins::unpin(urma_ext_pinned_t** pinned) noexcept {
 }
 
 int Pins::end(Pin* pin) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (pins_.erase(pin) == 0) return -EINVAL;
   const bool last = std::none_of(pins_.begin(), pins_.end(),
                                  [=](const Pin* other) { return other->base == pin->base; });
@@ -147,7 +147,7 @@ void Pins::on_freed(void* base, void* pins) {
 }
 
 void Pins::freed(uint64_t base) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   // A callback may unpin any of them.
   while (true) {
     const auto next =

@@ -5,9 +5,9 @@
 #define URMA_PROVIDERS_ROCM_PINS_H_
 
 #include <cstdint>
-#include <mutex>
 #include <set>
 
+#include "urma/base/mutex.h"
 #include "urma/providers/rocm/hsa_api.h"
 #include "urma/providers/rocm/topology.h"
 #include "urma_ext.h"
@@ -47,8 +47,8 @@ class Pins {
   const HsaApi* const api_;
   const Topology* const topology_;
   // Recursive: who is told that memory goes may unpin it at once.
-  std::recursive_mutex mutex_;
-  std::set<Pin*> pins_;  // guarded by mutex_
+  RecursiveMutex mutex_;
+  std::set<Pin*> pins_ URMA_GUARDED_BY(mutex_);
 };
 
 }  // namespace urma::rocm

@@ -9,9 +9,9 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <optional>
-#include <shared_mutex>
+
+#include "urma/base/mutex.h"
 
 namespace urma::rocm {
 
@@ -34,14 +34,14 @@ class Places {
   using Id = uint64_t;
 
   Id add(const Place& place) {
-    const std::unique_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     longest_ = std::max(longest_, place.bytes);
     places_.emplace(place.begin, std::pair{++last_id_, place});
     return last_id_;
   }
 
   void remove(uint64_t begin, Id id) {
-    const std::unique_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto [first, last] = places_.equal_range(begin);
     for (auto entry = first; entry != last; ++entry) {
       if (entry->second.first != id) continue;
@@ -52,7 +52,7 @@ class Places {
 
   // One that has all of the bytes.
   std::optional<Place> find(uint64_t addr, uint64_t bytes) const {
-    const std::shared_lock lock(mutex_);
+    const SharedMutexLock lock(mutex_);
     auto entry = places_.upper_bound(addr);
     while (entry != places_.begin()) {
       const Place& place = (--entry)->second.second;
@@ -64,10 +64,10 @@ class Places {
   }
 
  private:
-  mutable std::shared_mutex mutex_;
-  std::multimap<uint64_t, std::pair<Id, Place>> places_;
-  uint64_t longest_ = 0;
-  Id last_id_ = 0;
+  mutable SharedMutex mutex_;
+  std::multimap<uint64_t, std::pair<Id, Place>> places_ URMA_GUARDED_BY(mutex_);
+  uint64_t longest_ URMA_GUARDED_BY(mutex_) = 0;
+  Id last_id_ URMA_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace urma::rocm

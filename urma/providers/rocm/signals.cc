@@ -56,9 +56,9 @@ Signal* Signals::make() {
 }
 
 Signal* Signals::take() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (free_.empty()) {
-    std::erase_if(resting_, [this](Signal* signal) {
+    std::erase_if(resting_, [this](Signal* signal) URMA_REQUIRES(mutex_) {
       // Acquire pairs with the release in on_signal().
       if (signal->awaited.load(std::memory_order_acquire)) return false;
       free_.push_back(signal);
@@ -73,7 +73,7 @@ Signal* Signals::take() {
 }
 
 void Signals::give_back(Signal* signal) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const bool awaited = signal->awaited.load(std::memory_order_acquire);
   (awaited ? resting_ : free_).push_back(signal);
 }

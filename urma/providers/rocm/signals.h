@@ -6,10 +6,10 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "urma/base/fd.h"
+#include "urma/base/mutex.h"
 #include "urma/providers/rocm/hsa_api.h"
 
 namespace urma::rocm {
@@ -41,14 +41,14 @@ class Signals {
   int wake_fd() const { return wake_.get(); }
 
  private:
-  Signal* make();
+  Signal* make() URMA_REQUIRES(mutex_);
 
   const HsaApi* const api_;
   Fd wake_;
-  std::mutex mutex_;  // guards all below
-  std::vector<std::unique_ptr<Signal>> all_;
-  std::vector<Signal*> free_;
-  std::vector<Signal*> resting_;  // given back, and awaited still
+  Mutex mutex_;
+  std::vector<std::unique_ptr<Signal>> all_ URMA_GUARDED_BY(mutex_);
+  std::vector<Signal*> free_ URMA_GUARDED_BY(mutex_);
+  std::vector<Signal*> resting_ URMA_GUARDED_BY(mutex_);  // given back, and awaited still
 };
 
 }  // namespace urma::rocm

@@ -53,7 +53,7 @@ void Mishaps::plan(const FaultRule& rule) {
 
 void Mishaps::set_port(uint32_t port, bool up) {
   if (port != 0) return;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (std::exchange(port_up_, up) == up) return;
   URMA_LOG(WARNING, "port 0 of {} is {} now", kDeviceName, up ? "up" : "down");
   if (transport_->faults() != nullptr) transport_->faults()->set_port_down(!up);

@@ -10,6 +10,7 @@
 #include "jetty/device_events.h"
 #include "urma/base/fault_plan.h"
 #include "urma/base/host.h"
+#include "urma/base/mutex.h"
 #include "urma/providers/local/transport.h"
 
 namespace urma::shm {
@@ -33,8 +34,8 @@ class Mishaps final : public PortControl {
   Registry* const registry_;
   DeviceEvents* const events_;
   std::once_flag begun_;
-  std::mutex mutex_;  // guards port_up_, and holds events and state together
-  bool port_up_ = true;
+  Mutex mutex_;  // guards port_up_, and holds events and state together
+  bool port_up_ URMA_GUARDED_BY(mutex_) = true;
 };
 
 }  // namespace urma::shm

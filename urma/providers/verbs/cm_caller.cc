@@ -30,7 +30,7 @@ std::thread make_thread(std::function<void()> body) {
 
 CmCaller::~CmCaller() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ending_ = true;
   }
   changed_.notify_all();
@@ -40,7 +40,7 @@ CmCaller::~CmCaller() {
 void CmCaller::call(const NetAddress& host, Call call) {
   NetAddress key = host;
   key.port = 0;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   waiting_[key].push_back(std::move(call));
   changed_.notify_one();
   if (waiting_.size() > idle_ && threads_.size() < kMaxThreads) {
@@ -58,17 +58,18 @@ void CmCaller::call(const NetAddress& host, Call call) {
 // A host that nobody is calling now.
 CmCaller::Waiting::iterator CmCaller::next() {
   return std::find_if(waiting_.begin(), waiting_.end(),
-                      [this](const auto& entry) { return !called_.contains(entry.first); });
+                      [this](const auto& entry)
+                          URMA_REQUIRES(mutex_) { return !called_.contains(entry.first); });
 }
 
 void CmCaller::work() {
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   for (;;) {
     const auto found = next();
     if (found == waiting_.end()) {
       if (ending_ && waiting_.empty()) return;
       ++idle_;
-      changed_.wait(lock);
+      changed_.wait(mutex_);
       --idle_;
       continue;
     }
@@ -77,9 +78,9 @@ void CmCaller::work() {
     found->second.pop_front();
     if (found->second.empty()) waiting_.erase(found);
     called_.insert(host);
-    lock.unlock();
+    mutex_.unlock();
     call();
-    lock.lock();
+    mutex_.lock();
     called_.erase(host);
     changed_.notify_all();
   }

@@ -5,16 +5,15 @@
 #ifndef URMA_PROVIDERS_VERBS_CM_CALLER_H_
 #define URMA_PROVIDERS_VERBS_CM_CALLER_H_
 
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <set>
 #include <thread>
 #include <vector>
 
+#include "urma/base/mutex.h"
 #include "urma/providers/verbs/datagram.h"
 
 namespace urma::verbs {
@@ -38,15 +37,15 @@ class CmCaller {
   using Waiting = std::map<NetAddress, std::deque<Call>>;
 
   void work();
-  Waiting::iterator next();
+  Waiting::iterator next() URMA_REQUIRES(mutex_);
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  Waiting waiting_;
-  std::set<NetAddress> called_;
-  std::vector<std::thread> threads_;
-  size_t idle_ = 0;
-  bool ending_ = false;
+  Mutex mutex_;
+  Condition changed_;
+  Waiting waiting_ URMA_GUARDED_BY(mutex_);
+  std::set<NetAddress> called_ URMA_GUARDED_BY(mutex_);
+  std::vector<std::thread> threads_ URMA_GUARDED_BY(mutex_);
+  size_t idle_ URMA_GUARDED_BY(mutex_) = 0;
+  bool ending_ URMA_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace urma::verbs

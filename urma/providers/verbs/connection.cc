@@ -138,17 +138,17 @@ void settle_connection(const ContextResources& resources,
 }
 
 void Connections::add_holder(ConnectionHolder* holder) {
-  const std::lock_guard lock(holders_mutex_);
+  const MutexLock lock(holders_mutex_);
   holders_.push_back(holder);
 }
 
 void Connections::remove_holder(ConnectionHolder* holder) {
-  const std::lock_guard lock(holders_mutex_);
+  const MutexLock lock(holders_mutex_);
   std::erase(holders_, holder);
 }
 
 void Connections::add(const std::shared_ptr<Connection>& connection) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const uint64_t now = clock_.fetch_add(1, std::memory_order_relaxed);
   connection->used.store(now, std::memory_order_relaxed);
   connection->begun_ns = monotonic_ns();
@@ -157,17 +157,17 @@ void Connections::add(const std::shared_ptr<Connection>& connection) {
 }
 
 void Connections::remove(uint64_t number) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   connections_.erase(number);
 }
 
 size_t Connections::count() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return connections_.size();
 }
 
 void Connections::append_to(std::vector<urma_ext_connection_t>* connections, size_t most) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const auto& [number, known] : connections_) {
     const std::shared_ptr<Connection> connection = known.lock();
     if (connection == nullptr) continue;
@@ -188,7 +188,7 @@ void Connections::make_room() {
   if (oldest == nullptr) return;
   oldest->unwanted.store(true, std::memory_order_relaxed);
   service_->post([this] {
-    const std::lock_guard lock(holders_mutex_);
+    const MutexLock lock(holders_mutex_);
     for (ConnectionHolder* holder : holders_) holder->close_unwanted();
   });
 }
@@ -221,7 +221,7 @@ void Connections::break_off(Connection* connection, uint32_t status) {
 }
 
 void Connections::fail_all(urma_cr_status_t status) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const auto& [number, known] : connections_) {
     if (const auto connection = known.lock(); connection != nullptr) {
       connection->broken.store(status);
@@ -242,13 +242,13 @@ void Connections::attend() {
   if (std::exchange(attending_, true)) return;
   service_->post([this] {
     attending_ = false;
-    const std::lock_guard lock(holders_mutex_);
+    const MutexLock lock(holders_mutex_);
     for (ConnectionHolder* holder : holders_) holder->attend();
   });
 }
 
 std::shared_ptr<Connection> Connections::find(uint64_t number) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto known = connections_.find(number);
   return known == connections_.end() ? nullptr : known->second.lock();
 }

@@ -9,10 +9,10 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "jetty/transport.h"
+#include "urma/base/mutex.h"
 #include "urma/providers/verbs/connector.h"
 #include "urma/providers/verbs/cq_pump.h"
 #include "urma/providers/verbs/local_keys.h"
@@ -133,7 +133,7 @@ class Connections {
   void broke(uint64_t number, urma_cr_status_t status);
 
  private:
-  void make_room();
+  void make_room() URMA_REQUIRES(mutex_);
   std::shared_ptr<Connection> find(uint64_t number);
   void break_off(Connection* connection, uint32_t status);
   void attend();
@@ -142,11 +142,11 @@ class Connections {
   const uint32_t most_;
   std::atomic<uint64_t> number_{1};
   std::atomic<uint64_t> clock_{1};
-  std::mutex mutex_;  // guards the next one
-  std::map<uint64_t, std::weak_ptr<Connection>> connections_;
+  Mutex mutex_;
+  std::map<uint64_t, std::weak_ptr<Connection>> connections_ URMA_GUARDED_BY(mutex_);
   bool attending_ = false;  // on the service thread: a round of attend() is due
-  std::mutex holders_mutex_;
-  std::vector<ConnectionHolder*> holders_;
+  Mutex holders_mutex_;
+  std::vector<ConnectionHolder*> holders_ URMA_GUARDED_BY(holders_mutex_);
 };
 
 }  // namespace urma::verbs

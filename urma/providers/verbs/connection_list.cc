@@ -70,17 +70,17 @@ void IncomingList::add(const PeerRef& peer, const ConnectRequest& request,
   described.peer_number = request.end.qpn;
   described.handle = request.connection;
   described.age_ns = monotonic_ns();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   known_.insert_or_assign({peer.nonce, request.connection}, described);
 }
 
 void IncomingList::remove(uint64_t nonce, uint64_t connection) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   known_.erase({nonce, connection});
 }
 
 void IncomingList::append_to(std::vector<urma_ext_connection_t>* connections, size_t most) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   require_room(*connections, known_.size(), most);
   const uint64_t now = monotonic_ns();
   for (const auto& [key, known] : known_) {

@@ -7,10 +7,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <utility>
 #include <vector>
 
+#include "urma/base/mutex.h"
 #include "urma/providers/verbs/connection.h"
 #include "urma/providers/verbs/control.h"
 #include "urma_ext.h"
@@ -31,9 +31,9 @@ class IncomingList {
   void append_to(std::vector<urma_ext_connection_t>* connections, size_t most) const;
 
  private:
-  mutable std::mutex mutex_;  // guards the next one
+  mutable Mutex mutex_;
   // With the time of the beginning as the age.
-  std::map<std::pair<uint64_t, uint64_t>, urma_ext_connection_t> known_;
+  std::map<std::pair<uint64_t, uint64_t>, urma_ext_connection_t> known_ URMA_GUARDED_BY(mutex_);
 };
 
 }  // namespace urma::verbs

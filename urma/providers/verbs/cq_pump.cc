@@ -34,7 +34,7 @@ NotifyChannel::~NotifyChannel() { api_->destroy_comp_channel(channel_); }
 // be a system call. A queue that was armed twice may have left an event behind, which counts for
 // the next time.
 void NotifyChannel::drain() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const bool to_the_end = ++drains_ % kDrainsToTheEnd == 0;
   while (take_event() && (armed_ != 0 || to_the_end)) {
   }
@@ -46,6 +46,7 @@ bool NotifyChannel::take_event() {
   if (api_->get_cq_event(channel_, &cq, &context) != 0) return false;
   api_->ack_cq_events(cq, 1);
   auto* pump = static_cast<CqPump*>(static_cast<QueueListener*>(context));
+  pump->channel_->mutex_.assume_held();
   armed_ -= std::exchange(pump->armed_, false) ? 1 : 0;
   // Release pairs with the acquire in arm().
   pump->rang_.store(true, std::memory_order_release);
@@ -54,7 +55,7 @@ bool NotifyChannel::take_event() {
 
 std::shared_ptr<NotifyChannel> NotifyChannels::of(const Device& device,
                                                   const EventChannel* channel) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::erase_if(channels_, [](const auto& entry) { return entry.second.expired(); });
   std::weak_ptr<NotifyChannel>& known = channels_[channel];
   std::shared_ptr<NotifyChannel> made = known.lock();
@@ -78,7 +79,7 @@ CqPump::CqPump(const Device& device, uint32_t entries, std::shared_ptr<NotifyCha
 
 CqPump::~CqPump() {
   // So that no event names it any more.
-  const std::lock_guard lock(channel_->mutex_);
+  const MutexLock lock(channel_->mutex_);
   channel_->armed_ -= armed_ ? 1 : 0;
   const int error = api_->destroy_cq(cq_);
   if (error != 0) URMA_LOG(ERR, "destroying a completion queue failed with errno {}", error);
@@ -89,7 +90,7 @@ void CqPump::arm(bool solicited_only) {
   // in drain().
   rang_.exchange(false, std::memory_order_acq_rel);
   {
-    const std::lock_guard lock(channel_->mutex_);
+    const MutexLock lock(channel_->mutex_);
     channel_->armed_ += std::exchange(armed_, true) ? 0 : 1;
   }
   const int error = api_->req_notify_cq(cq_, solicited_only ? 1 : 0);

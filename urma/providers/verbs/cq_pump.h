@@ -11,9 +11,9 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 
 #include "jetty/event_channel.h"
+#include "urma/base/mutex.h"
 #include "urma/providers/verbs/device.h"
 
 namespace urma::verbs {
@@ -35,13 +35,13 @@ class NotifyChannel : public WakeSource {
  private:
   friend class CqPump;
 
-  bool take_event();
+  bool take_event() URMA_REQUIRES(mutex_);
 
   const VerbsApi* const api_;
-  std::mutex mutex_;  // held while a completion queue may be named by an event; guards what follows
+  Mutex mutex_;  // held while a completion queue may be named by an event
   ibv_comp_channel* channel_;
-  uint32_t armed_ = 0;  // queues whose event is to come, or lies there
-  uint32_t drains_ = 0;
+  uint32_t armed_ URMA_GUARDED_BY(mutex_) = 0;  // queues whose event is to come, or lies there
+  uint32_t drains_ URMA_GUARDED_BY(mutex_) = 0;
 };
 
 // One channel for each JFCE, so that a program's descriptors do not grow with its queues.
@@ -52,8 +52,8 @@ class NotifyChannels {
   std::shared_ptr<NotifyChannel> of(const Device& device, const EventChannel* channel);
 
  private:
-  std::mutex mutex_;
-  std::map<const EventChannel*, std::weak_ptr<NotifyChannel>> channels_;
+  Mutex mutex_;
+  std::map<const EventChannel*, std::weak_ptr<NotifyChannel>> channels_ URMA_GUARDED_BY(mutex_);
 };
 
 class CqPump : public QueueListener {
@@ -91,7 +91,7 @@ class CqPump : public QueueListener {
   const std::function<void()> failed_;
   ibv_cq* cq_;
   std::atomic<bool> rang_{false};
-  bool armed_ = false;  // guarded by the channel
+  bool armed_ URMA_GUARDED_BY(channel_->mutex_) = false;
 };
 
 }  // namespace urma::verbs

@@ -6,6 +6,7 @@
 #include "urma/base/error.h"
 #include "urma/base/guard.h"
 #include "urma/base/log.h"
+#include "urma/base/mutex.h"
 
 namespace urma::verbs {
 
@@ -15,12 +16,12 @@ struct GpuMemory::Pinned {
 
   GpuMemory* const owner;
   urma_ext_pinned_t* pin = nullptr;
-  std::mutex mutex;  // guards all below
-  const Segment* segment = nullptr;
-  bool freed = false;
+  Mutex mutex;
+  const Segment* segment URMA_GUARDED_BY(mutex) = nullptr;
+  bool freed URMA_GUARDED_BY(mutex) = false;
 
-  // With the mutex held, once both are known: neither peers nor this process use it any more.
-  void end() {
+  // Once both are known: neither peers nor this process use it any more.
+  void end() URMA_REQUIRES(mutex) {
     const TokenKey key = {segment->token_id_value, segment->token.token};
     owner->registrations_->revoke(segment->eid, key, segment->base, segment->len);
     owner->table_->end(segment->ref);
@@ -60,11 +61,11 @@ urma_target_seg_t* GpuMemory::enter(uint64_t va, uint64_t bytes, const char* dev
     throw;
   }
   {
-    const std::lock_guard lock(pinned->mutex);
+    const MutexLock lock(pinned->mutex);
     pinned->segment = static_cast<const Segment*>(segment);
     if (pinned->freed) pinned->end();
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   pinned_.emplace(segment, std::move(pinned));
   return segment;
 }
@@ -73,7 +74,7 @@ urma_target_seg_t* GpuMemory::enter(uint64_t va, uint64_t bytes, const char* dev
 void GpuMemory::on_freed(void* of) {
   guarded(URMA_LOG_SITE, [&] {
     auto* const pinned = static_cast<Pinned*>(of);
-    const std::lock_guard lock(pinned->mutex);
+    const MutexLock lock(pinned->mutex);
     pinned->freed = true;
     if (pinned->segment != nullptr) pinned->end();
     return URMA_SUCCESS;
@@ -83,7 +84,7 @@ void GpuMemory::on_freed(void* of) {
 std::function<void()> GpuMemory::leave(const urma_target_seg_t* segment) {
   std::shared_ptr<Pinned> left;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = pinned_.find(segment);
     if (found == pinned_.end()) return nullptr;
     left = std::move(found->second);
@@ -91,7 +92,7 @@ std::function<void()> GpuMemory::leave(const urma_target_seg_t* segment) {
   }
   {
     // Who frees it from now on finds nothing to end.
-    const std::lock_guard lock(left->mutex);
+    const MutexLock lock(left->mutex);
     left->segment = nullptr;
   }
   // Where the other provider has ended, nothing is pinned any more.

@@ -7,11 +7,11 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 
 #include "jetty/async_events.h"
 #include "segment/segment.h"
 #include "urma/base/host.h"
+#include "urma/base/mutex.h"
 #include "urma/providers/verbs/registrations.h"
 
 namespace urma::verbs {
@@ -43,8 +43,8 @@ class GpuMemory {
   Registrations* const registrations_;
   SegmentTable* const table_;
   AsyncEvents* const events_;
-  std::mutex mutex_;  // guards the next one
-  std::map<const urma_target_seg_t*, std::shared_ptr<Pinned>> pinned_;
+  Mutex mutex_;
+  std::map<const urma_target_seg_t*, std::shared_ptr<Pinned>> pinned_ URMA_GUARDED_BY(mutex_);
 };
 
 }  // namespace urma::verbs

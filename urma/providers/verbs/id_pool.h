@@ -3,8 +3,9 @@
 #define URMA_PROVIDERS_VERBS_ID_POOL_H_
 
 #include <cstdint>
-#include <mutex>
 #include <unordered_set>
+
+#include "urma/base/mutex.h"
 
 namespace urma::verbs {
 
@@ -14,7 +15,7 @@ class IdPool {
  public:
   // 0 where none is left.
   uint16_t take() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (taken_.size() == UINT16_MAX) return 0;
     do {
       last_ = last_ == UINT16_MAX ? 1 : static_cast<uint16_t>(last_ + 1);
@@ -22,14 +23,14 @@ class IdPool {
     return last_;
   }
   void free(uint16_t index) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     taken_.erase(index);
   }
 
  private:
-  std::mutex mutex_;  // guards all below
-  std::unordered_set<uint16_t> taken_;
-  uint16_t last_ = 0;
+  Mutex mutex_;
+  std::unordered_set<uint16_t> taken_ URMA_GUARDED_BY(mutex_);
+  uint16_t last_ URMA_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace urma::verbs

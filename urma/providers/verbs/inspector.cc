@@ -15,12 +15,12 @@ urma_ext_part_t whole(uint64_t va, uint64_t len) {
 }  // namespace
 
 void Inspector::add(VerbsTransport* transport) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   transports_.push_back(transport);
 }
 
 void Inspector::remove(VerbsTransport* transport) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::erase(transports_, transport);
 }
 
@@ -29,12 +29,12 @@ std::vector<urma_ext_part_t> Inspector::parts(const urma_target_seg_t& segment) 
 }
 
 void Inspector::list_queues(size_t most, std::vector<urma_ext_queue_t>* queues) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (VerbsTransport* transport : transports_) transport->queues().append_to(queues, most);
 }
 
 void Inspector::list_segments(size_t most, std::vector<urma_ext_segment_t>* segments) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (VerbsTransport* transport : transports_) {
     transport->segments().visit([&](const Segment& segment) {
       append_parts(describe(segment), {whole(segment.base, segment.len)}, most, segments);
@@ -50,7 +50,7 @@ void Inspector::list_segments(size_t most, std::vector<urma_ext_segment_t>* segm
 
 void Inspector::list_connections(size_t most,
                                  std::vector<urma_ext_connection_t>* connections) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (VerbsTransport* transport : transports_) {
     const size_t first = connections->size();
     transport->connections().append_to(connections, most);

@@ -2,10 +2,10 @@
 #ifndef URMA_PROVIDERS_VERBS_INSPECTOR_H_
 #define URMA_PROVIDERS_VERBS_INSPECTOR_H_
 
-#include <mutex>
 #include <vector>
 
 #include "urma/base/host.h"
+#include "urma/base/mutex.h"
 #include "urma/providers/verbs/transport.h"
 
 namespace urma::verbs {
@@ -24,8 +24,8 @@ class Inspector final : public SegmentInspector {
                         std::vector<urma_ext_connection_t>* connections) const override;
 
  private:
-  mutable std::mutex mutex_;  // guards the next one
-  std::vector<VerbsTransport*> transports_;
+  mutable Mutex mutex_;
+  std::vector<VerbsTransport*> transports_ URMA_GUARDED_BY(mutex_);
 };
 
 }  // namespace urma::verbs

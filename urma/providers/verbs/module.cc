@@ -3,13 +3,13 @@
 // The verbs provider as a module: its registration, its devices, and its contexts.
 #include <cstring>
 #include <memory>
-#include <mutex>
 #include <utility>
 #include <vector>
 
 #include "urma/base/error.h"
 #include "urma/base/guard.h"
 #include "urma/base/host.h"
+#include "urma/base/mutex.h"
 #include "urma/providers/verbs/context_factory.h"
 #include "urma/providers/verbs/device.h"
 #include "urma/providers/verbs/device_attr.h"
@@ -25,7 +25,7 @@ struct Port {
 
 // Between init and uninit. Never destroyed by exit().
 struct Provider {
-  std::mutex mutex;  // guards Port::open
+  Mutex mutex;  // guards Port::open
   std::vector<Port> ports;
   Inspector inspector;
 };
@@ -103,7 +103,7 @@ urma_status_t query_device(urma_device_t* dev, urma_device_attr_t* attr) noexcep
 
 // One for all contexts of the port.
 std::shared_ptr<Device> open_port(Port* port) {
-  const std::lock_guard lock(provider->mutex);
+  const MutexLock lock(provider->mutex);
   auto device = port->open.lock();
   if (device == nullptr) {
     device = std::make_shared<Device>(&system_verbs(), host()->service, port->info);

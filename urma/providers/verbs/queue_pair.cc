@@ -167,18 +167,18 @@ bool QueuePair::fail() {
 }
 
 void QueuePair::close() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   closing_ = true;
   if (!held_) destroy();
 }
 
 void QueuePair::hold() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   held_ = true;
 }
 
 void QueuePair::let_go() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   held_ = false;
   if (closing_) destroy();
 }

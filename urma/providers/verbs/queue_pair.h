@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 
+#include "urma/base/mutex.h"
 #include "urma/providers/verbs/connector.h"
 #include "urma/providers/verbs/cq_pump.h"
 #include "urma/providers/verbs/device.h"
@@ -85,9 +85,9 @@ class QueuePair : public QueueListener {
   const Origin origin_;
   const uint32_t qkey_;
   const std::function<void()> broken_;
-  std::mutex mutex_;  // guards what closes it
-  bool held_ = false;
-  bool closing_ = false;
+  Mutex mutex_;  // guards what closes it
+  bool held_ URMA_GUARDED_BY(mutex_) = false;
+  bool closing_ URMA_GUARDED_BY(mutex_) = false;
   ibv_qp* qp_;
   uint32_t number_ = 0;
   uint32_t sends_ = 0;

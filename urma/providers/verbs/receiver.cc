@@ -38,12 +38,12 @@ urma_cr_status_t status_of(ibv_wc_status status) {
 
 }  // namespace
 
-// With the lock held, which it leaves. What precedes `wr` from `first_listed` on is listed already.
+// What precedes `wr` from `first_listed` on is listed already.
 urma_status_t VerbsReceiver::post_rest(urma_jfr_wr_t* first_listed, urma_jfr_wr_t* wr,
                                        urma_jfr_wr_t** bad_wr) {
   urma_status_t status = URMA_SUCCESS;
   uint64_t posts = 0;
-  const auto hand_over = [&] {
+  const auto hand_over = [&]() URMA_REQUIRES(lock_) {
     uint32_t posted = 0;
     const urma_status_t refused = post_listed(&posted);
     posts += posted;
@@ -152,7 +152,7 @@ urma_status_t VerbsReceiver::refuse_listed(int error, const ibv_recv_wr* bad, ui
 int VerbsReceiver::post_list(ibv_recv_wr* first, ibv_recv_wr** bad) {
   *bad = first;
   if (datagrams_ != nullptr) return datagrams_->post(first, bad);
-  return srq_ == nullptr ? ENOMEM : resources_.device->api().post_srq_recv(srq_, first, bad);
+  return srq_ == nullptr ? ENOMEM : resources_.device->api().post_srq_recv(srq_.get(), first, bad);
 }
 
 // A receive that the device has given back without a message.

@@ -54,7 +54,8 @@ class VerbsReceiver final : public Receiver, private QueueListener {
   urma_status_t post(urma_jfr_wr_t* wr, urma_jfr_wr_t** bad_wr) noexcept;
 
   int collect(CompletionQueue* poller, int count, urma_cr_t* cr) override;
-  int poll_alone(CompletionQueue* poller, int count, urma_cr_t* cr) noexcept override;
+  int poll_alone(CompletionQueue* poller, int count, urma_cr_t* cr) noexcept override
+      URMA_RELEASE(poller->poll_lock());
   bool move_for(CompletionQueue* waiter, bool just_armed) override;
   void try_progress() override;
   bool serve() override;
@@ -115,55 +116,61 @@ class VerbsReceiver final : public Receiver, private QueueListener {
   }
 
   // The device's queue of receives.
-  void open_queue();
-  void close_queue();
-  int post_list(ibv_recv_wr* first, ibv_recv_wr** bad);
-  urma_status_t add(const urma_jfr_wr_t& wr);
-  urma_status_t fill(const urma_jfr_wr_t& wr, PostedReceive* place);
-  urma_status_t post_listed(uint32_t* posted);
+  void open_queue() URMA_REQUIRES(lock_);
+  void close_queue() URMA_REQUIRES(lock_);
+  int post_list(ibv_recv_wr* first, ibv_recv_wr** bad) URMA_REQUIRES(lock_);
+  urma_status_t add(const urma_jfr_wr_t& wr) URMA_REQUIRES(lock_);
+  urma_status_t fill(const urma_jfr_wr_t& wr, PostedReceive* place) URMA_REQUIRES(lock_);
+  urma_status_t post_listed(uint32_t* posted) URMA_REQUIRES(lock_);
   // Frees the places of those that the device has refused.
-  urma_status_t refuse_listed(int error, const ibv_recv_wr* bad, uint32_t count, uint32_t* posted);
-  void list(PostedReceive* place);
-  void post_again(PostedReceive* place);
+  urma_status_t refuse_listed(int error, const ibv_recv_wr* bad, uint32_t count, uint32_t* posted)
+      URMA_REQUIRES(lock_);
+  void list(PostedReceive* place) URMA_REQUIRES(lock_);
+  void post_again(PostedReceive* place) URMA_REQUIRES(lock_);
 
-  bool progress(Poll* poll);
-  bool take(const ibv_wc& completion, Poll* poll);
-  void reopen_datagrams();
+  bool progress(Poll* poll) URMA_REQUIRES(lock_);
+  bool take(const ibv_wc& completion, Poll* poll) URMA_REQUIRES(lock_);
+  void reopen_datagrams() URMA_REQUIRES(lock_);
   // The short way, in receiver_short.cc.
   [[gnu::noinline]] urma_status_t post_behind(urma_jfr_wr_t* wr, urma_jfr_wr_t** bad_wr);
   [[gnu::noinline]] urma_status_t post_rest(urma_jfr_wr_t* first_listed, urma_jfr_wr_t* wr,
-                                            urma_jfr_wr_t** bad_wr);
+                                            urma_jfr_wr_t** bad_wr) URMA_RELEASE(lock_);
   [[gnu::cold, gnu::noinline]] urma_status_t post_refused(urma_jfr_wr_t* first, int error,
                                                           const ibv_recv_wr* bad,
-                                                          urma_jfr_wr_t** bad_wr);
-  bool add_short(const urma_jfr_wr_t& wr);
-  bool take_short(const ibv_wc& completion, const CompletionQueue* poller, urma_cr_t* record);
-  Incoming*& recent(uint32_t number) { return recent_[number % recent_.size()]; }
+                                                          urma_jfr_wr_t** bad_wr)
+      URMA_RELEASE(lock_);
+  bool add_short(const urma_jfr_wr_t& wr) URMA_REQUIRES(lock_);
+  bool take_short(const ibv_wc& completion, const CompletionQueue* poller, urma_cr_t* record)
+      URMA_REQUIRES(lock_);
+  Incoming*& recent(uint32_t number) URMA_REQUIRES(lock_) {
+    return recent_[number % recent_.size()];
+  }
 
-  Incoming* find_sender(const ibv_wc& completion, PostedReceive* place, DatagramHeader* header);
+  Incoming* find_sender(const ibv_wc& completion, PostedReceive* place, DatagramHeader* header)
+      URMA_REQUIRES(lock_);
   static void fill_common(Incoming* incoming);
   void fill_record(const ibv_wc& completion, const Incoming& incoming, PostedReceive* place,
-                   const DatagramHeader& header, urma_cr_t* record);
+                   const DatagramHeader& header, urma_cr_t* record) URMA_REQUIRES(lock_);
   void fill_datagram(const ibv_wc& completion, const PostedReceive& place,
-                     const DatagramHeader& header, urma_cr_t* record);
-  bool memory_stands(PostedReceive* place) const;
-  void open_letter(const Incoming& incoming, uint32_t slot, urma_cr_t* record);
-  uint32_t take_untold(const CompletionQueue* jfc);
-  void arm(CompletionQueue* jfc);
+                     const DatagramHeader& header, urma_cr_t* record) URMA_REQUIRES(lock_);
+  bool memory_stands(PostedReceive* place) const URMA_REQUIRES(lock_);
+  void open_letter(const Incoming& incoming, uint32_t slot, urma_cr_t* record) URMA_REQUIRES(lock_);
+  uint32_t take_untold(const CompletionQueue* jfc) URMA_REQUIRES(lock_);
+  void arm(CompletionQueue* jfc) URMA_REQUIRES(lock_);
 
-  void close_incoming(Incoming* incoming);
-  void end_incoming(Incoming* incoming);
-  void close_all();
-  void turn_away();
-  bool flush_posted(Poll* poll);
-  void watch_limit() {
+  void close_incoming(Incoming* incoming) URMA_REQUIRES(lock_);
+  void end_incoming(Incoming* incoming) URMA_REQUIRES(lock_);
+  void close_all() URMA_REQUIRES(lock_);
+  void turn_away() URMA_REQUIRES(lock_);
+  bool flush_posted(Poll* poll) URMA_REQUIRES(lock_);
+  void watch_limit() URMA_REQUIRES(lock_) {
     if (table_.size() < limit_) [[unlikely]]
       reach_limit();
   }
-  void reach_limit();
+  void reach_limit() URMA_REQUIRES(lock_);
   ConnectAnswer accept_datagrams(const ConnectRequest& request, const Endpoint& endpoint);
   std::unique_ptr<Incoming> make_incoming(uint64_t nonce, const ConnectRequest& request,
-                                          const Endpoint& endpoint);
+                                          const Endpoint& endpoint, ibv_srq* srq);
   void queue_event(ibv_event_type type) override;
 
   const ContextResources resources_;
@@ -171,31 +178,34 @@ class VerbsReceiver final : public Receiver, private QueueListener {
   const QueueIdentity identity_;
   CompletionQueue* const jfc_;
   EventSubject* const subject_;
-  OwnerLock lock_;  // guards all below but for the counters and what is atomic
+  OwnerLock lock_;
   const std::shared_ptr<CqPump> pump_;
-  ReceiveTable table_;
-  ibv_srq* srq_ = nullptr;
-  std::unique_ptr<DatagramReceives> datagrams_;
+  ReceiveTable table_ URMA_GUARDED_BY(lock_);
+  std::shared_ptr<ibv_srq> srq_ URMA_GUARDED_BY(lock_);
+  std::unique_ptr<DatagramReceives> datagrams_ URMA_GUARDED_BY(lock_);
   std::unique_ptr<ProofWord> proof_;  // iWARP
-  bool datagrams_broken_ = false;
-  bool armed_for_all_ = false;  // not for solicited messages alone
-  bool untold_ = false;         // by some of incoming_
-  Incoming unknown_;            // whose message it is that could not be received at all
-  std::array<ibv_recv_wr, kBatch> requests_;  // that are put together
-  uint32_t listed_ = 0;
-  std::array<ibv_wc, kBatch> completions_;
-  int have_ = 0;
-  int next_ = 0;                                       // those before it are through
-  std::unordered_map<uint32_t, Incoming*> by_number_;  // of the queue pair; or of the target
-  std::map<Key, std::unique_ptr<Incoming>> incoming_;
-  std::array<Incoming*, 16> recent_ = {};  // those of the last messages, by parts of their numbers
-  std::vector<Incoming*> ended_;
-  std::vector<uint32_t> to_flush_;  // places, the next one last
-  std::atomic<bool> busy_{false};   // there may be something to take, or to flush
+  bool datagrams_broken_ URMA_GUARDED_BY(lock_) = false;
+  bool armed_for_all_ URMA_GUARDED_BY(lock_) = false;  // not for solicited messages alone
+  bool untold_ URMA_GUARDED_BY(lock_) = false;         // by some of incoming_
+  Incoming unknown_
+      URMA_GUARDED_BY(lock_);  // whose message it is that could not be received at all
+  std::array<ibv_recv_wr, kBatch> requests_ URMA_GUARDED_BY(lock_);  // that are put together
+  uint32_t listed_ URMA_GUARDED_BY(lock_) = 0;
+  std::array<ibv_wc, kBatch> completions_ URMA_GUARDED_BY(lock_);
+  int have_ URMA_GUARDED_BY(lock_) = 0;
+  int next_ URMA_GUARDED_BY(lock_) = 0;  // those before it are through
+  std::unordered_map<uint32_t, Incoming*> by_number_
+      URMA_GUARDED_BY(lock_);  // of the queue pair; or of the target
+  std::map<Key, std::unique_ptr<Incoming>> incoming_ URMA_GUARDED_BY(lock_);
+  std::array<Incoming*, 16> recent_
+      URMA_GUARDED_BY(lock_) = {};  // those of the last messages, by parts of their numbers
+  std::vector<Incoming*> ended_ URMA_GUARDED_BY(lock_);
+  std::vector<uint32_t> to_flush_ URMA_GUARDED_BY(lock_);  // places, the next one last
+  std::atomic<bool> busy_{false};  // there may be something to take, or to flush
   std::atomic<urma_jfr_state_t> state_{URMA_JFR_STATE_READY};  // written under lock_
   std::atomic<bool> limit_reached_{false};                     // as the device says
-  uint32_t limit_ = 0;
-  uint64_t consumed_ = 0;
+  uint32_t limit_ URMA_GUARDED_BY(lock_) = 0;
+  uint64_t consumed_ URMA_GUARDED_BY(lock_) = 0;
   QueueCounters counters_;
   Counter dropped_;  // receives that a reset has forgotten
 };

@@ -47,7 +47,7 @@ urma_status_t VerbsReceiver::post(urma_jfr_wr_t* wr, urma_jfr_wr_t** bad_wr) noe
   const uint32_t count = listed_;
   requests_[count - 1].next = nullptr;
   ibv_recv_wr* bad = nullptr;
-  const int error = resources_.device->api().post_srq_recv(srq_, requests_.data(), &bad);
+  const int error = resources_.device->api().post_srq_recv(srq_.get(), requests_.data(), &bad);
   if (error != 0) [[unlikely]]
     return post_refused(first, error, bad, bad_wr);
   listed_ = 0;
@@ -58,7 +58,6 @@ urma_status_t VerbsReceiver::post(urma_jfr_wr_t* wr, urma_jfr_wr_t** bad_wr) noe
   return URMA_SUCCESS;
 }
 
-// With the lock held, which it leaves.
 urma_status_t VerbsReceiver::post_refused(urma_jfr_wr_t* first, int error, const ibv_recv_wr* bad,
                                           urma_jfr_wr_t** bad_wr) {
   uint32_t posted = 0;

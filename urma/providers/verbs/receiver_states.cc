@@ -64,20 +64,24 @@ void VerbsReceiver::open_queue() {
   init.srq_context = static_cast<QueueListener*>(this);
   init.attr.max_wr = cfg_.depth;
   init.attr.max_sge = std::max<uint32_t>(cfg_.max_sge, 1);
-  srq_ = resources_.device->api().create_srq(resources_.device->pd(), &init);
-  if (srq_ == nullptr) {
+  const VerbsApi* const api = &resources_.device->api();
+  ibv_srq* const made = api->create_srq(resources_.device->pd(), &init);
+  if (made == nullptr) {
     fail_device(resources_.device->info(),
                 urma::format("making a shared receive queue of {} receives of {} pieces",
                              cfg_.depth, cfg_.max_sge),
                 errno);
   }
+  srq_ = {made, [api](ibv_srq* srq) {
+            const int error = api->destroy_srq(srq);
+            if (error == 0) return;
+            URMA_LOG(ERR, "destroying a shared receive queue failed with errno {}", error);
+          }};
 }
 
 void VerbsReceiver::close_queue() {
   datagrams_.reset();
-  if (srq_ == nullptr) return;
-  const int error = resources_.device->api().destroy_srq(std::exchange(srq_, nullptr));
-  if (error != 0) URMA_LOG(ERR, "destroying a shared receive queue failed with errno {}", error);
+  srq_.reset();
 }
 
 ConnectAnswer VerbsReceiver::accept(uint64_t nonce, const ConnectRequest& request,
@@ -86,6 +90,8 @@ ConnectAnswer VerbsReceiver::accept(uint64_t nonce, const ConnectRequest& reques
   if (is_datagram()) return accept_datagrams(request, endpoint);
   const Key key = {nonce, request.connection};
   ConnectAnswer answer;
+  // Held: the state may change while the device makes what is to stand on it.
+  std::shared_ptr<ibv_srq> srq;
   {
     ForeignScope scope(lock_);
     const auto known = incoming_.find(key);
@@ -96,10 +102,11 @@ ConnectAnswer VerbsReceiver::accept(uint64_t nonce, const ConnectRequest& reques
     answer.answer = in_state(URMA_JFR_STATE_READY) ? Answer::kAccepted : Answer::kNoSuchObject;
     if (answer.answer != Answer::kAccepted) return answer;
     if (!bound_to_source(endpoint, request, &answer.answer)) return answer;
+    srq = srq_;
   }
-  std::unique_ptr<Incoming> made = make_incoming(nonce, request, endpoint);
+  std::unique_ptr<Incoming> made = make_incoming(nonce, request, endpoint, srq.get());
   ForeignScope scope(lock_);
-  if (!in_state(URMA_JFR_STATE_READY)) {
+  if (!in_state(URMA_JFR_STATE_READY) || srq != srq_) {
     answer.answer = Answer::kNoSuchObject;
     return answer;
   }
@@ -114,7 +121,7 @@ ConnectAnswer VerbsReceiver::accept(uint64_t nonce, const ConnectRequest& reques
 
 std::unique_ptr<Incoming> VerbsReceiver::make_incoming(uint64_t nonce,
                                                        const ConnectRequest& request,
-                                                       const Endpoint& endpoint) {
+                                                       const Endpoint& endpoint, ibv_srq* srq) {
   const Device& device = *resources_.device;
   auto made = std::make_unique<Incoming>();
   made->nonce = nonce;
@@ -128,7 +135,7 @@ std::unique_ptr<Incoming> VerbsReceiver::make_incoming(uint64_t nonce,
     made->reply.mailbox = made->mailbox->address();
   }
   if (proof_ != nullptr) made->reply.mailbox = {proof_->piece.addr, *proof_->region.rkey(), 0};
-  made->pair = std::make_shared<QueuePair>(device, IBV_QPT_RC, pump_, srq_, QueuePairLimits{},
+  made->pair = std::make_shared<QueuePair>(device, IBV_QPT_RC, pump_, srq, QueuePairLimits{},
                                            resources_.origin, 0,
                                            // Its sender finds out, and gives it up.
                                            [] {});
@@ -292,7 +299,7 @@ void VerbsReceiver::close_ways(uint64_t user_data) {
   while (progress(&nobody)) {
   }
   recent_ = {};
-  std::erase_if(incoming_, [&](auto& entry) {
+  std::erase_if(incoming_, [&](auto& entry) URMA_REQUIRES(lock_) {
     Incoming* incoming = entry.second.get();
     if (incoming->target.user_data != user_data) return false;
     if (is_datagram()) by_number_.erase(incoming->request.target.id);
@@ -351,9 +358,9 @@ void VerbsReceiver::turn_away() {
       to_flush_.push_back(i);
     }
   }
-  std::sort(to_flush_.begin(), to_flush_.end(), [this](uint32_t a, uint32_t b) {
-    return table_.find(a)->number > table_.find(b)->number;
-  });
+  std::sort(to_flush_.begin(), to_flush_.end(),
+            [this](uint32_t a, uint32_t b)
+                URMA_REQUIRES(lock_) { return table_.find(a)->number > table_.find(b)->number; });
   busy_.store(true, std::memory_order_relaxed);
   Poll nobody;
   flush_posted(&nobody);
@@ -404,7 +411,7 @@ void VerbsReceiver::set_limit(uint32_t limit) {
   if (limit_ == 0 || srq_ == nullptr) return;
   ibv_srq_attr attr = {};
   attr.srq_limit = limit_;
-  const int error = resources_.device->api().modify_srq(srq_, &attr, IBV_SRQ_LIMIT);
+  const int error = resources_.device->api().modify_srq(srq_.get(), &attr, IBV_SRQ_LIMIT);
   if (error != 0) {
     URMA_LOG(INFO, "JFR {:#x}: the device watches no limit (errno {}); polls do", identity_.id,
              error);

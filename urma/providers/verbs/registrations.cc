@@ -22,7 +22,7 @@ void Registrations::enter(Segment* segment) {
 // Whether the device takes the peers' rights from a region that stands. Soft-RoCE does not. Tried
 // once, with the first segment, so that what the device refuses is said of that.
 bool Registrations::takes_rights_in_place(const Segment& segment) {
-  const std::lock_guard lock(in_place_mutex_);
+  const MutexLock lock(in_place_mutex_);
   if (!in_place_.has_value()) {
     MemoryRegion region(*device_, segment.base, segment.len,
                         {URMA_ACCESS_READ, segment.seg.attr.bs.non_pin != 0});
@@ -38,7 +38,7 @@ void Registrations::enter(Segment* segment, int dmabuf, uint64_t offset) {
 
 void Registrations::add(Segment* segment, MemoryRegion region) {
   // Whoever is granted the segment finds its key.
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   table_->add(segment);
   try {
     const uint32_t lkey = region.lkey();
@@ -53,24 +53,24 @@ void Registrations::add(Segment* segment, MemoryRegion region) {
 void Registrations::withdraw(Segment* segment) {
   table_->remove(segment);
   // A revocation may be about to name another key.
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   keys_.clear(segment->ref);
 }
 
 void Registrations::remove(SegmentRef ref) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   known_.erase(key_of(ref));
 }
 
 std::optional<uint32_t> Registrations::rkey(SegmentRef ref) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = known_.find(key_of(ref));
   return found == known_.end() ? std::nullopt : found->second.rkey();
 }
 
 bool Registrations::revoke(const urma_eid_t& eid, const TokenKey& key, uint64_t va, uint64_t len) {
   GrantError error;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto grant = table_->grant(eid, key.token_id, va, len, {key.token}, &error);
   if (!grant.has_value() ||
       !table_->invalidate(eid, key.token_id, va, len, {key.token}, grant->ref)) {

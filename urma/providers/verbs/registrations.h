@@ -6,10 +6,10 @@
 
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <optional>
 
 #include "segment/segment.h"
+#include "urma/base/mutex.h"
 #include "urma/providers/verbs/connection.h"
 #include "urma/providers/verbs/local_keys.h"
 #include "urma/providers/verbs/memory.h"
@@ -42,10 +42,10 @@ class Registrations final : public Revoker {
   const Device* const device_;
   SegmentTable* const table_;
   LocalKeys keys_;
-  std::mutex in_place_mutex_;
-  std::optional<bool> in_place_;            // once the device was tried
-  mutable std::mutex mutex_;                // guards the next one; taken before the table's
-  std::map<uint64_t, MemoryRegion> known_;  // by SegmentRef
+  Mutex in_place_mutex_;
+  std::optional<bool> in_place_ URMA_GUARDED_BY(in_place_mutex_);  // once the device was tried
+  mutable Mutex mutex_;  // guards the next one; taken before the table's
+  std::map<uint64_t, MemoryRegion> known_ URMA_GUARDED_BY(mutex_);  // by SegmentRef
 };
 
 }  // namespace urma::verbs

@@ -27,7 +27,7 @@ void RemoteRegion::doubt(const KeyGrant* grant) {
 }
 
 uint64_t RemoteRegion::ask() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (asked_ > ended_) return asked_;
   add_ref();  // dropped by finish()
   try {
@@ -44,7 +44,7 @@ uint64_t RemoteRegion::ask() {
 
 void RemoteRegion::finish(const SegmentAnswer& answer) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     last_status_ = status_of(answer.answer);
     ended_ = asked_;
     if (answer.answer == Answer::kAccepted) {
@@ -72,7 +72,7 @@ void RemoteRegion::finish(const SegmentAnswer& answer) {
 }
 
 bool RemoteRegion::ended(uint64_t attempt, urma_cr_status_t* status) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (ended_ < attempt) return false;
   *status = last_status_;
   return true;

@@ -8,10 +8,10 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "jetty/remote.h"
+#include "urma/base/mutex.h"
 #include "urma/providers/verbs/connector.h"
 
 namespace urma::verbs {
@@ -61,12 +61,12 @@ class RemoteRegion : public ImportedSegment {
   const uint64_t serial_;
   const char* const device_;
   std::atomic<const KeyGrant*> current_{nullptr};
-  mutable std::mutex mutex_;  // guards all below
+  mutable Mutex mutex_;
   // Older ones may be in use by requests that are under way.
-  std::vector<std::unique_ptr<const KeyGrant>> grants_;
-  uint64_t asked_ = 0;
-  uint64_t ended_ = 0;
-  urma_cr_status_t last_status_ = URMA_CR_SUCCESS;
+  std::vector<std::unique_ptr<const KeyGrant>> grants_ URMA_GUARDED_BY(mutex_);
+  uint64_t asked_ URMA_GUARDED_BY(mutex_) = 0;
+  uint64_t ended_ URMA_GUARDED_BY(mutex_) = 0;
+  urma_cr_status_t last_status_ URMA_GUARDED_BY(mutex_) = URMA_CR_SUCCESS;
 };
 
 }  // namespace urma::verbs

@@ -191,13 +191,14 @@ void VerbsSender::arm() {
 }
 
 bool VerbsSender::others_busy(const SendPath* path) const {
+  lock().assume_held();
   return std::any_of(paths().begin(), paths().end(), [path](const auto& other) {
     return other.get() != path && other->outstanding != 0;
   });
 }
 
 void VerbsSender::attend() {
-  ForeignScope scope(queue().lock());
+  ForeignScope scope(lock());
   if (queue().empty()) return;
   const bool waiting = queue().advance_paths();
   queue().announce();
@@ -209,20 +210,20 @@ urma_status_t VerbsSender::advise(RemoteQueue* target) {
   if (config().trans_mode == URMA_TM_UM || target->type == URMA_JETTY_GROUP) {
     return Sender::advise(target);
   }
-  OwnerScope scope(queue().lock());
+  OwnerScope scope(lock());
   const bool fresh = static_cast<VerbsPath*>(path_to(target))->advise();
   return fresh ? URMA_SUCCESS : URMA_EEXIST;
 }
 
 urma_status_t VerbsSender::unadvise(RemoteQueue* target) {
   if (config().trans_mode == URMA_TM_UM || target->type == URMA_JETTY_GROUP) return URMA_SUCCESS;
-  OwnerScope scope(queue().lock());
+  OwnerScope scope(lock());
   static_cast<VerbsPath*>(path_to(target))->unadvise();
   return URMA_SUCCESS;
 }
 
 void VerbsSender::close_unwanted() {
-  ForeignScope scope(queue().lock());
+  ForeignScope scope(lock());
   for (const auto& path : paths()) static_cast<DevicePath*>(path.get())->close_unwanted();
 }
 

@@ -128,22 +128,24 @@ class VerbsSender final : public Sender, private CompletionSource, private Conne
   void attend() override;
 
   // The short way of posts and polls, in short_post.cc and short_poll.cc.
-  VerbsPath* short_path(const urma_jfs_wr_t& wr) const;
+  VerbsPath* short_path(const urma_jfs_wr_t& wr) const URMA_REQUIRES(lock());
   template <urma_opcode_t kOpcode>
   [[gnu::noinline]] urma_status_t post_alone(VerbsPath* path, urma_jfs_wr_t* wr,
-                                             urma_jfs_wr_t** bad_wr) noexcept;
+                                             urma_jfs_wr_t** bad_wr) noexcept URMA_RELEASE(lock());
   template <urma_opcode_t kOpcode, bool kAlone>
   SendEntry* take_short(VerbsPath* path, const urma_jfs_wr_t& wr, ibv_send_wr* request,
-                        ibv_sge* piece);
+                        ibv_sge* piece) URMA_REQUIRES(lock());
   template <urma_opcode_t kOpcode>
-  [[gnu::noinline]] urma_jfs_wr_t* add_short(VerbsPath* path, urma_jfs_wr_t* wr, uint32_t room);
-  urma_jfs_wr_t* add_short(VerbsPath* path, urma_jfs_wr_t* wr, uint32_t room);
-  bool post_short(VerbsPath* path, urma_jfs_wr_t** wr);
-  int poll_alone(CompletionQueue* poller, int count, urma_cr_t* cr) noexcept override;
+  [[gnu::noinline]] urma_jfs_wr_t* add_short(VerbsPath* path, urma_jfs_wr_t* wr, uint32_t room)
+      URMA_REQUIRES(lock());
+  urma_jfs_wr_t* add_short(VerbsPath* path, urma_jfs_wr_t* wr, uint32_t room) URMA_REQUIRES(lock());
+  bool post_short(VerbsPath* path, urma_jfs_wr_t** wr) URMA_REQUIRES(lock());
+  int poll_alone(CompletionQueue* poller, int count, urma_cr_t* cr) noexcept override
+      URMA_RELEASE(poller->poll_lock());
   [[gnu::noinline]] void take_rest(int from, int got);
   [[gnu::noinline]] urma_status_t post_behind(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept;
   [[gnu::noinline]] urma_status_t post_rest(TargetPath* behind, urma_jfs_wr_t* wr,
-                                            urma_jfs_wr_t** bad_wr) noexcept;
+                                            urma_jfs_wr_t** bad_wr) noexcept URMA_RELEASE(lock());
   int collect(CompletionQueue* poller, int count, urma_cr_t* cr) override;
   bool move_for(CompletionQueue* waiter, bool just_armed) override {
     return queue().move_for(waiter, just_armed);

@@ -72,7 +72,7 @@ inline bool VerbsSender::take_completions() {
 // For a poll.
 int VerbsSender::collect(CompletionQueue* /*poller*/, int count, urma_cr_t* cr) {
   if (queue().empty()) return 0;
-  OwnerScope scope(queue().lock());
+  OwnerScope scope(lock());
   // What was found by an earlier look is handed out first.
   if (queue().oldest()->state != SendState::kDone && !take_completions()) [[unlikely]]
     queue().advance_paths();
@@ -82,12 +82,12 @@ int VerbsSender::collect(CompletionQueue* /*poller*/, int count, urma_cr_t* cr) 
 // Where one path has all requests, what the device says becomes a record without a stop.
 int VerbsSender::poll_alone(CompletionQueue* poller, int count, urma_cr_t* cr) noexcept {
   if (queue().empty()) return poller->finish_poll(0, cr);
-  if (!queue().lock().enter_at_once()) [[unlikely]]
+  if (!lock().enter_at_once()) [[unlikely]]
     return poller->poll_rest_guarded(0, count, cr);
   auto* path = static_cast<VerbsPath*>(queue().busy());
   if (path == nullptr || path->earlier != nullptr || !path->is_open() || path->broken() ||
       poller->armed() || queue().oldest()->state == SendState::kDone) [[unlikely]] {
-    queue().lock().leave();
+    lock().leave();
     return poller->poll_rest_guarded(0, count, cr);
   }
   const int found = pump_->poll(completions_.data(), kBatch);
@@ -105,7 +105,7 @@ int VerbsSender::poll_alone(CompletionQueue* poller, int count, urma_cr_t* cr) n
     take_rest(looked_at, found);
     got += queue().retire(count - got, cr + got);
   }
-  queue().lock().leave_at_once();
+  lock().leave_at_once();
   if (got == 0 || looked_at != found) [[unlikely]]
     return poller->finish_poll(got, cr);
   return poller->end_poll(got);

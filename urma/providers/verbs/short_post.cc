@@ -219,7 +219,7 @@ template <urma_opcode_t kOpcode>
   path->connection_->used.store(resources_.connections->clock(), std::memory_order_relaxed);
   if (queue().armed()) [[unlikely]]
     return post_rest(nullptr, nullptr, bad_wr);
-  queue().lock().leave_at_once();
+  lock().leave_at_once();
   return URMA_SUCCESS;
 }
 
@@ -337,7 +337,7 @@ void VerbsPath::reopen() {
 }
 
 urma_status_t VerbsSender::post(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept {
-  if (!queue().lock().enter_at_once()) [[unlikely]]
+  if (!lock().enter_at_once()) [[unlikely]]
     return post_behind(wr, bad_wr);
   VerbsPath* const path = short_path(*wr);
   if (path == nullptr || !path->is_open() || path->broken() || wr->next != nullptr ||
@@ -361,11 +361,11 @@ urma_status_t VerbsSender::post(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexc
 }
 
 urma_status_t VerbsSender::post_behind(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept {
-  queue().lock().enter_behind();
+  lock().enter_behind();
   return post_rest(nullptr, wr, bad_wr);
 }
 
-// With the lock held, which it leaves. Requests in a row that take the same path become one list
+// Requests in a row that take the same path become one list
 // of the device; `behind` is the path that requests wait in already.
 urma_status_t VerbsSender::post_rest(TargetPath* behind, urma_jfs_wr_t* wr,
                                      urma_jfs_wr_t** bad_wr) noexcept {
@@ -394,7 +394,7 @@ urma_status_t VerbsSender::post_rest(TargetPath* behind, urma_jfs_wr_t* wr,
   } else {
     keep_armed();
   }
-  queue().lock().leave();
+  lock().leave();
   return status;
 }
 
