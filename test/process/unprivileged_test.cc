@@ -2,32 +2,19 @@
 //
 // Processes without rights, which may not use userfaultfd: their private memory is copied, and what
 // is shareable from the beginning is mapped all the same.
-#include <grp.h>
 #include <gtest/gtest.h>
-#include <signal.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <atomic>
-#include <cstdlib>
-#include <cstring>
-#include <filesystem>
-#include <stdexcept>
-#include <string>
-#include <vector>
 
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
 #include "test/process/mapping_party.h"
+#include "test/process/without_root.h"
 
 namespace urma_test {
 namespace {
 
-namespace fs = std::filesystem;
-
-constexpr uid_t kNobody = 65534;
 constexpr uint64_t kBytes = 3 * kMiB;
 constexpr uint32_t kToken = 4711;
 
@@ -37,17 +24,8 @@ void count_warnings(int level, char* /*line*/) {
   if (level == URMA_VLOG_LEVEL_WARNING) ++warnings;
 }
 
-void require(bool holds, const char* what) {
-  if (!holds) throw std::runtime_error(std::string(what) + ": " + std::strerror(errno));
-}
-
-// As if the program had been started by that user.
 void drop_rights() {
-  require(::setgroups(0, nullptr) == 0, "setgroups");
-  require(::setresgid(kNobody, kNobody, kNobody) == 0, "setresgid");
-  require(::setresuid(kNobody, kNobody, kNobody) == 0, "setresuid");
-  require(::prctl(PR_SET_DUMPABLE, 1) == 0, "PR_SET_DUMPABLE");
-  require(::prctl(PR_SET_PDEATHSIG, SIGKILL) == 0, "PR_SET_PDEATHSIG");
+  become(kNobody, kNobody);
   require(!why_not_in_place().empty(), "userfaultfd is refused");
 }
 
@@ -60,65 +38,19 @@ Body without_rights(const Body& body) {
   };
 }
 
-class UnprivilegedTest : public testing::Test {
+class UnprivilegedTest : public WithoutRootTest {
  protected:
   void SetUp() override {
-    if (::geteuid() != 0) GTEST_SKIP() << "needs root, to become another user";
-    const char* device = std::getenv("URMA_DEVICE");
-    if (device != nullptr && std::string(device).find("shm") == std::string::npos) {
-      GTEST_SKIP() << "is about the ways of shared memory, not about " << device;
+    WithoutRootTest::SetUp();
+    // It would be another test.
+    if (!IsSkipped() && !succeeds(drop_rights)) {
+      GTEST_SKIP() << "needs a machine that keeps userfaultfd from other users";
     }
-    const std::string why = refusal_by_the_machine();
-    if (!why.empty()) GTEST_SKIP() << why;
-    char name[] = "/tmp/urma-test-XXXXXX";
-    ASSERT_NE(::mkdtemp(name), nullptr);
-    dir_ = name;
-    ASSERT_EQ(::chmod(name, 0755), 0);
-    const std::string runtime = dir_ + "/runtime", modules = dir_ + "/modules";
-    ASSERT_TRUE(fs::create_directory(runtime) && fs::create_directory(modules));
-    ASSERT_EQ(::chmod(runtime.c_str(), 0700), 0);
-    ASSERT_EQ(::chown(runtime.c_str(), kNobody, kNobody), 0);
-    ASSERT_EQ(::chmod(modules.c_str(), 0755), 0);
-    const char* module = std::getenv("SHM_MODULE");
-    ASSERT_NE(module, nullptr) << "SHM_MODULE is not set";
-    const std::string copy = modules + "/liburma-shm.so";
-    fs::copy_file(module, copy);
-    ASSERT_EQ(::chmod(copy.c_str(), 0755), 0);
-    ::setenv("URMA_RUNTIME_DIR", runtime.c_str(), 1);
-    ::setenv("URMA_PROVIDER_PATH", modules.c_str(), 1);
-  }
-  void TearDown() override {
-    ::unsetenv("URMA_RUNTIME_DIR");
-    ::unsetenv("URMA_PROVIDER_PATH");
-    std::error_code ignored;
-    if (!dir_.empty()) fs::remove_all(dir_, ignored);
   }
 
   static void run(const Body& owner, const Body& importer) {
     run_two("owner", without_rights(owner), "importer", without_rights(importer));
   }
-
- private:
-  // What would make another test of this one.
-  static std::string refusal_by_the_machine() {
-    std::string why;
-    Child probe("probe", [](Channel& channel) {
-      int refusal = 0;
-      try {
-        drop_rights();
-      } catch (const std::exception&) {
-        refusal = 1;
-      }
-      channel.send(refusal);
-    });
-    if (probe.channel().receive<int>() != 0) {
-      why = "needs setresuid, and a machine that keeps userfaultfd from other users";
-    }
-    probe.expect_success();
-    return why;
-  }
-
-  std::string dir_;
 };
 
 TEST_F(UnprivilegedTest, PrivateMemoryIsCopied) {

@@ -156,6 +156,37 @@ TEST_F(RuntimeDirTest, ForeignModeIsRefusedWithTheRemedy) {
   EXPECT_NE(text.find("chmod 0700"), std::string::npos);
 }
 
+TEST_F(RuntimeDirTest, DirectoryOfAGroupIsTakenWhereOtherUsersArePeers) {
+  fs::create_directory(path_);
+  ::chmod(path_.c_str(), 02770);
+  EXPECT_NE(refusal().find("chmod 0700"), std::string::npos);
+  ::setenv("URMA_SHM_PEERS", "54321", 1);
+  {
+    Instance instance;
+    EXPECT_TRUE(instance->admits(54321));
+    EXPECT_TRUE(instance->admits(0));
+    EXPECT_TRUE(instance->admits(::geteuid()));
+    EXPECT_FALSE(instance->admits(54322));
+    struct stat info;
+    ASSERT_EQ(::stat((path_ + "/" + slot_name(instance->slot())).c_str(), &info), 0);
+    EXPECT_EQ(info.st_mode & 07777, 0660u);
+  }
+  ::chmod(path_.c_str(), 0770);  // without a group for what is made in it
+  EXPECT_NE(refusal().find("chmod 2770"), std::string::npos);
+  ::chmod(path_.c_str(), 02777);
+  EXPECT_NE(refusal().find("chmod 2770"), std::string::npos);
+  ::chmod(path_.c_str(), 0700);
+  EXPECT_EQ(refusal(), "");
+  // One that the program's user has not chosen is never somebody else's.
+  ::unsetenv("URMA_RUNTIME_DIR");
+  ::setenv("XDG_RUNTIME_DIR", root_.c_str(), 1);
+  EXPECT_EQ(refusal(), "");
+  ::chmod(path_.c_str(), 02770);
+  EXPECT_NE(refusal().find("chmod 0700"), std::string::npos);
+  ::unsetenv("XDG_RUNTIME_DIR");
+  ::unsetenv("URMA_SHM_PEERS");
+}
+
 TEST_F(RuntimeDirTest, ForeignOwnerIsRefused) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can give a directory away";
   fs::create_directory(path_);

@@ -5,6 +5,8 @@
 #ifndef URMA_BASE_RUNTIME_H_
 #define URMA_BASE_RUNTIME_H_
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -27,6 +29,10 @@ class Runtime {
 
   virtual int dir_fd() const = 0;  // open on the runtime directory
   virtual const std::string& path() const = 0;
+  // The mode of what is made in it, a socket or a file.
+  virtual mode_t file_mode() const = 0;
+  // Whether a process of this user may be a peer.
+  virtual bool admits(uid_t user) const = 0;
   virtual uint32_t slot() const = 0;   // 1..65535, held by flock while the process lives
   virtual uint32_t uasid() const = 0;  // 24 bits, not zero
   virtual uint64_t nonce() const = 0;  // random, one per start of the library

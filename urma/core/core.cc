@@ -7,11 +7,11 @@
 #include <pthread.h>
 
 #include <memory>
-#include <mutex>
 
 #include "segment/page_table.h"
 #include "urma/base/error.h"
 #include "urma/base/guard.h"
+#include "urma/base/mutex.h"
 #include "urma/core/checks.h"
 #include "urma/core/device_files.h"
 #include "urma/core/export.h"
@@ -31,7 +31,7 @@ std::atomic<bool> forked{false};
 namespace {
 
 struct Process {
-  std::mutex mutex;                 // of urma_init and urma_uninit
+  Mutex mutex;                      // of urma_init and urma_uninit
   std::atomic<bool> in_use{false};  // from the beginning of urma_init to the end of urma_uninit
   uint32_t wished_uasid = 0;
   ServiceThread service;
@@ -54,18 +54,19 @@ const urma_host* host_table() {
   return &table;
 }
 
-void before_fork() {
+// The three are called one after another, which the analysis of locks does not know.
+void before_fork() URMA_NO_THREAD_SAFETY_ANALYSIS {
   process().pages.before_fork();
   log_sink().before_fork();
 }
 
-void after_fork_in_parent() {
+void after_fork_in_parent() URMA_NO_THREAD_SAFETY_ANALYSIS {
   log_sink().after_fork_in_parent();
   process().pages.after_fork_in_parent();
 }
 
 // Relaxed, here and below: a flag that the forking thread itself reads, and that stays.
-void after_fork_in_child() {
+void after_fork_in_child() URMA_NO_THREAD_SAFETY_ANALYSIS {
   // First: until then what the child writes to shared pages is seen by its parent.
   const uint64_t lost = process().pages.after_fork_in_child();
   log_sink().after_fork_in_child();
@@ -169,7 +170,7 @@ bool end() {
 urma_status_t init(urma_init_attr_t* conf) {
   refuse_after_fork("urma_init");
   auto& self = process();
-  const std::lock_guard lock(self.mutex);
+  const MutexLock lock(self.mutex);
   if (self.in_use.load(std::memory_order_relaxed)) return URMA_EEXIST;
   const auto complaints = settings().load();
   log_sink().configure(settings());
@@ -188,7 +189,7 @@ urma_status_t init(urma_init_attr_t* conf) {
 urma_status_t uninit() {
   refuse_after_fork("urma_uninit");
   auto& self = process();
-  const std::lock_guard lock(self.mutex);
+  const MutexLock lock(self.mutex);
   if (!self.in_use.load(std::memory_order_relaxed)) {
     URMA_LOG(WARNING, "urma_uninit without urma_init before");
     return URMA_SUCCESS;

@@ -23,11 +23,18 @@ namespace {
 // Whoever clears up holds the folder for some milliseconds.
 constexpr int kTries = 200;
 constexpr timespec kBetweenTries{0, 1'000'000};
+constexpr mode_t kGroupFolder = 02770;
 
+// Of the folder's group, where the folder around it is.
 void make_folder(const std::string& path) {
-  if (::mkdir(path.c_str(), 0700) == 0) {
+  struct stat around;
+  const auto parent = std::filesystem::path(path).parent_path();
+  const bool shared =
+      ::stat(parent.c_str(), &around) == 0 && (around.st_mode & 07777) == kGroupFolder;
+  const mode_t mode = shared ? kGroupFolder : 0700;
+  if (::mkdir(path.c_str(), mode) == 0) {
     // The program's umask may have taken bits away.
-    ::chmod(path.c_str(), 0700);
+    ::chmod(path.c_str(), mode);
   } else if (errno != EEXIST) {
     fail_errno(URMA_FAIL, urma::format("making {}", path));
   }

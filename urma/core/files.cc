@@ -54,6 +54,13 @@ Fd checked_fd(int fd, const std::string& doing) {
   return Fd(fd);
 }
 
+mode_t file_mode(int dir) {
+  constexpr mode_t kGroupDir = S_ISGID | S_IRWXG;
+  struct stat info;
+  const bool shared = ::fstat(dir, &info) == 0 && (info.st_mode & kGroupDir) == kGroupDir;
+  return shared ? 0660 : 0600;
+}
+
 std::vector<std::string> list_names(int dir) {
   Fd fd = checked_fd(::openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC),
                      "listing the runtime directory");
@@ -91,9 +98,10 @@ LockedFile::~LockedFile() { ::unlinkat(dir_, temporary_name_.c_str(), 0); }
 
 void LockedFile::create() {
   const auto doing = urma::format("making {} in the runtime directory", temporary_name_);
+  const mode_t mode = file_mode(dir_);
   for (int i = 0; i < kTries; ++i) {
     fd_ = checked_fd(::openat(dir_, temporary_name_.c_str(),
-                              O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600),
+                              O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, mode),
                      doing);
     // One that clears up may find it before it is locked; then it is made again.
     if (::flock(fd_.get(), LOCK_EX | LOCK_NB) != 0 || !is_still_named(dir_, temporary_name_, fd_)) {
@@ -101,7 +109,7 @@ void LockedFile::create() {
       continue;
     }
     // The program's umask may have taken bits away.
-    ::fchmod(fd_.get(), 0600);
+    ::fchmod(fd_.get(), mode);
     if (::write(fd_.get(), content_.data(), content_.size()) !=
         static_cast<ssize_t>(content_.size())) {
       fail_errno(URMA_FAIL, doing);

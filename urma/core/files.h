@@ -5,6 +5,8 @@
 #ifndef URMA_CORE_FILES_H_
 #define URMA_CORE_FILES_H_
 
+#include <sys/types.h>
+
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,6 +21,10 @@ namespace urma::core {
 
 // Owns fd; throws as above where it is not valid.
 Fd checked_fd(int fd, const std::string& doing);
+
+// The mode of what is made in the directory: what its owner alone may use, or, in one that belongs
+// to a group, all who may use that.
+mode_t file_mode(int dir);
 
 std::vector<std::string> list_names(int dir);
 

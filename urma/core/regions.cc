@@ -105,9 +105,10 @@ bool is_over(const std::vector<Member>& members, uint64_t limit) {
 }
 
 void write_record(int dir, const std::string& file, const MemberRecord& record) {
-  const Fd fd = checked_fd(
-      ::openat(dir, file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600),
-      urma::format("making {} in the runtime directory", file));
+  const Fd fd =
+      checked_fd(::openat(dir, file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
+                          file_mode(dir)),
+                 urma::format("making {} in the runtime directory", file));
   if (::write(fd.get(), &record, sizeof record) != static_cast<ssize_t>(sizeof record)) {
     fail_errno(URMA_FAIL, urma::format("writing {} in the runtime directory", file));
   }
@@ -177,7 +178,7 @@ void Regions::create(Runtime& runtime, uint32_t eid_index, const urma_ur_t& regi
   record.access = region.attr.value;
   const std::string name = region.name;
   name.copy(record.name, sizeof record.name - 1);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto file = file_of(eid_index, name);
   const std::string content(reinterpret_cast<const char*>(&record), sizeof record);
   Fd fd = reserve_name(runtime.dir_fd(), file,
@@ -187,7 +188,7 @@ void Regions::create(Runtime& runtime, uint32_t eid_index, const urma_ur_t& regi
 }
 
 void Regions::destroy(Runtime& runtime, uint32_t eid_index, const std::string& name) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = created_.find({eid_index, name});
   if (found == created_.end()) {
     fail(URMA_EINVAL, "destroy_ur: this process has created no region \"{}\" of this EID", name);
@@ -226,7 +227,7 @@ void Regions::write_pending(Runtime& runtime, const RegionRecord& region,
 void Regions::attach(Runtime& runtime, uint32_t eid_index, const RegionRecord& region,
                      const std::vector<const urma_target_seg_t*>& segments) {
   const int dir = runtime.dir_fd();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   check_not_attached(region.generation, segments);
   Undo undo(dir);
   write_pending(runtime, region, segments, &undo.files);
@@ -252,7 +253,7 @@ void Regions::attach(Runtime& runtime, uint32_t eid_index, const RegionRecord& r
 
 void Regions::detach(Runtime& runtime, uint32_t eid_index, const std::string& name,
                      const std::vector<const urma_target_seg_t*>& segments) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto region = generations_.find({eid_index, name});
   for (const urma_target_seg_t* segment : segments) {
     if (region == generations_.end() || attached_.count({region->second, segment}) == 0) {
@@ -267,7 +268,7 @@ void Regions::detach(Runtime& runtime, uint32_t eid_index, const std::string& na
 }
 
 void Regions::clear(int dir) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const auto& [key, held] : created_) ::unlinkat(dir, held.file.c_str(), 0);
   created_.clear();
   attached_.clear();

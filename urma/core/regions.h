@@ -10,13 +10,13 @@
 
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "urma/base/fd.h"
+#include "urma/base/mutex.h"
 #include "urma/base/runtime.h"
 #include "urma_types.h"
 
@@ -78,16 +78,18 @@ class Regions {
 
   void write_pending(Runtime& runtime, const RegionRecord& region,
                      const std::vector<const urma_target_seg_t*>& segments,
-                     std::vector<std::pair<std::string, std::string>>* files);
+                     std::vector<std::pair<std::string, std::string>>* files) URMA_REQUIRES(mutex_);
   void check_not_attached(uint64_t generation,
-                          const std::vector<const urma_target_seg_t*>& segments);
+                          const std::vector<const urma_target_seg_t*>& segments)
+      URMA_REQUIRES(mutex_);
 
-  std::mutex mutex_;                                          // guards all below
-  std::map<std::pair<uint32_t, std::string>, Held> created_;  // by eid_index and name
-  std::map<Attached, std::string> attached_;
+  Mutex mutex_;
+  std::map<std::pair<uint32_t, std::string>, Held> created_
+      URMA_GUARDED_BY(mutex_);  // by eid_index and name
+  std::map<Attached, std::string> attached_ URMA_GUARDED_BY(mutex_);
   // Of regions that this process has attached to, so that it can leave one that has ended.
-  std::map<std::pair<uint32_t, std::string>, uint64_t> generations_;
-  uint64_t next_number_ = 0;
+  std::map<std::pair<uint32_t, std::string>, uint64_t> generations_ URMA_GUARDED_BY(mutex_);
+  uint64_t next_number_ URMA_GUARDED_BY(mutex_) = 0;
 };
 
 // The region of this name, where the process that made it lives.

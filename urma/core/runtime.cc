@@ -33,8 +33,8 @@ std::string chosen_name(IdKind kind, uint32_t eid_index, uint32_t id) {
   return urma::format("id-{}-{}-{}", kind_name(kind), eid_index, id);
 }
 
-RuntimeDir open_swept(const Settings& settings) {
-  auto dir = open_runtime_dir(settings);
+RuntimeDir open_swept(const Settings& settings, const PeerUsers& peers) {
+  auto dir = open_runtime_dir(settings, peers);
   sweep_all(dir.fd.get());
   return dir;
 }
@@ -42,7 +42,8 @@ RuntimeDir open_swept(const Settings& settings) {
 // The descriptor with the slot's lock; not valid where another process has the slot.
 Fd try_slot(const RuntimeDir& dir, const std::string& name) {
   // Open for writing: closing such a descriptor is what the janitors of others hear.
-  Fd fd(::openat(dir.fd.get(), name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  const mode_t mode = file_mode(dir.fd.get());
+  Fd fd(::openat(dir.fd.get(), name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, mode));
   // EACCES: made a moment ago under a umask that forbids even the owner.
   if (!fd.valid() && errno != EACCES && errno != ELOOP && errno != EISDIR && errno != ENXIO) {
     fail_no_fd(urma::format("making {}/{}", dir.path, name));
@@ -54,7 +55,7 @@ Fd try_slot(const RuntimeDir& dir, const std::string& name) {
                     ::fstatat(dir.fd.get(), name.c_str(), &named, AT_SYMLINK_NOFOLLOW) == 0 &&
                     opened.st_ino == named.st_ino && opened.st_dev == named.st_dev;
   if (!same) return Fd();
-  ::fchmod(fd.get(), 0600);
+  ::fchmod(fd.get(), mode);
   return fd;
 }
 
@@ -82,7 +83,8 @@ ProcessRuntime::Held::~Held() {
 }
 
 ProcessRuntime::ProcessRuntime(Service& service, const Settings& settings, uint32_t uasid)
-    : dir_(open_swept(settings)),
+    : peers_(settings.text("URMA_SHM_PEERS")),
+      dir_(open_swept(settings, peers_)),
       slot_(take_slot(dir_)),
       nonce_(random_number()),
       eids_(load_eid_table(dir_, temporary_name())),
@@ -157,7 +159,7 @@ void ProcessRuntime::reserve_id(IdKind kind, uint32_t eid_index, uint32_t id) {
   }
   auto held =
       reserve(chosen_name(kind, eid_index, id), urma::format("{} id {}", kind_name(kind), id));
-  const std::lock_guard lock(chosen_mutex_);
+  const MutexLock lock(chosen_mutex_);
   chosen_.emplace(ChosenId{kind, eid_index, id}, std::move(held));
 }
 
@@ -166,7 +168,7 @@ void ProcessRuntime::free_id(IdKind kind, uint32_t eid_index, uint32_t id) {
     if (id >> 16 == slot_.number) pools_[static_cast<uint32_t>(kind)]->give_back(id & 0xffff);
     return;
   }
-  const std::lock_guard lock(chosen_mutex_);
+  const MutexLock lock(chosen_mutex_);
   chosen_.erase({kind, eid_index, id});
 }
 

@@ -6,17 +6,19 @@
 #include <atomic>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
 
 #include "urma/base/fd.h"
+#include "urma/base/mutex.h"
 #include "urma/base/runtime.h"
 #include "urma/base/service.h"
+#include "urma/core/files.h"
 #include "urma/core/id_pool.h"
 #include "urma/core/janitor.h"
+#include "urma/core/peer_users.h"
 #include "urma/core/runtime_dir.h"
 
 namespace urma::core {
@@ -31,6 +33,8 @@ class ProcessRuntime final : public Runtime {
 
   int dir_fd() const override { return dir_.fd.get(); }
   const std::string& path() const override { return dir_.path; }
+  mode_t file_mode() const override { return core::file_mode(dir_.fd.get()); }
+  bool admits(uid_t user) const override { return peers_.contains(user); }
   uint32_t slot() const override { return slot_.number; }
   uint32_t uasid() const override { return uasid_; }
   uint64_t nonce() const override { return nonce_; }
@@ -72,6 +76,7 @@ class ProcessRuntime final : public Runtime {
   void reserve_uasid_number(uint32_t number);
 
   // The order is that of making; in the end the slot goes last, with its lock kept till then.
+  const PeerUsers peers_;
   RuntimeDir dir_;
   Slot slot_;
   std::atomic<uint64_t> temporary_names_{0};
@@ -81,8 +86,8 @@ class ProcessRuntime final : public Runtime {
   std::optional<Held> uasid_file_;  // for those who look at this directory
   uint32_t uasid_;
   std::array<std::unique_ptr<IdPool>, kIdKinds> pools_;
-  std::mutex chosen_mutex_;
-  std::map<ChosenId, Held> chosen_;  // guarded by chosen_mutex_
+  Mutex chosen_mutex_;
+  std::map<ChosenId, Held> chosen_ URMA_GUARDED_BY(chosen_mutex_);
   Janitor janitor_;
 };
 

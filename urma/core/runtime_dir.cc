@@ -146,9 +146,38 @@ void sweep_reservations(int dir, uint32_t dead) {
   }
 }
 
+// One directory for several users is that of a group, and so is all that is made in it.
+constexpr mode_t kOwnMode = 0700;
+constexpr mode_t kGroupMode = 02770;
+
+// `shared`: several users may be meant to use it.
+void check_runtime_dir(const RuntimeDir& dir, const PeerUsers& peers, bool shared) {
+  struct stat info;
+  if (::fstat(dir.fd.get(), &info) != 0) {
+    fail_errno(URMA_FAIL, urma::format("examining {}", dir.path));
+  }
+  if (info.st_uid != ::geteuid() && !(shared && peers.contains(info.st_uid))) {
+    fail(URMA_FAIL,
+         "runtime directory {} belongs to user {}, not to {}: remove it, or set "
+         "URMA_RUNTIME_DIR to another path",
+         dir.path, info.st_uid, ::geteuid());
+  }
+  const mode_t mode = info.st_mode & 07777;
+  if ((mode & 0777) == kOwnMode || (shared && mode == kGroupMode)) return;
+  if (shared) {
+    fail(
+        URMA_FAIL,
+        "runtime directory {} has mode {:04o}, not {:04o} as one that users share: give it a group "
+        "that all of them are in, and run \"chmod {:04o} {}\"",
+        dir.path, mode, kGroupMode, kGroupMode, dir.path);
+  }
+  fail(URMA_FAIL, "runtime directory {} has mode {:04o}, not 0700: run \"chmod 0700 {}\"", dir.path,
+       mode, dir.path);
+}
+
 }  // namespace
 
-RuntimeDir open_runtime_dir(const Settings& settings) {
+RuntimeDir open_runtime_dir(const Settings& settings, const PeerUsers& peers) {
   RuntimeDir dir;
   dir.path = choose_path(settings);
   const int fd = ::open(dir.path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -159,18 +188,8 @@ RuntimeDir open_runtime_dir(const Settings& settings) {
          dir.path);
   }
   dir.fd = checked_fd(fd, urma::format("opening the runtime directory {}", dir.path));
-  struct stat info;
-  if (::fstat(fd, &info) != 0) fail_errno(URMA_FAIL, urma::format("examining {}", dir.path));
-  if (info.st_uid != ::geteuid()) {
-    fail(URMA_FAIL,
-         "runtime directory {} belongs to user {}, not to {}: remove it, or set "
-         "URMA_RUNTIME_DIR to another path",
-         dir.path, info.st_uid, ::geteuid());
-  }
-  if ((info.st_mode & 0777) != 0700) {
-    fail(URMA_FAIL, "runtime directory {} has mode {:04o}, not 0700: run \"chmod 0700 {}\"",
-         dir.path, info.st_mode & 07777, dir.path);
-  }
+  // One that nobody has named may have been put there by anybody.
+  check_runtime_dir(dir, peers, peers.wide() && !settings.text("URMA_RUNTIME_DIR").empty());
   // systemd-tmpfiles leaves alone what is below a locked directory, however old.
   ::flock(fd, LOCK_SH | LOCK_NB);
   return dir;

@@ -10,6 +10,7 @@
 
 #include "urma/base/fd.h"
 #include "urma/base/settings.h"
+#include "urma/core/peer_users.h"
 #include "urma_types.h"
 
 namespace urma::core {
@@ -22,8 +23,8 @@ struct RuntimeDir {
 };
 
 // Opens the directory that the settings and the environment name, and makes it where it is missing.
-// Throws Error where it does not belong to this user alone.
-RuntimeDir open_runtime_dir(const Settings& settings);
+// Throws Error where others than this user and the peers can get at it.
+RuntimeDir open_runtime_dir(const Settings& settings, const PeerUsers& peers);
 
 // The EIDs of whoever shares the directory; made by the first who asks. Throws Error where the
 // table is damaged. temporary_name is a name that only the caller uses.

@@ -13,6 +13,7 @@
 #include "urma/base/error.h"
 #include "urma/base/fault_plan.h"
 #include "urma/base/text.h"
+#include "urma/core/peer_users.h"
 
 namespace urma {
 namespace {
@@ -27,6 +28,9 @@ constexpr SettingRow kRows[] = {
     {"URMA_RUNTIME_DIR", SettingType::kString, "", "",
      "directory through which processes find each other; not set: $XDG_RUNTIME_DIR/urma, else "
      "/run/urma-UID, else /tmp/urma-UID"},
+    {"URMA_SHM_PEERS", SettingType::kString, "", "",
+     "other users whose processes may be peers, by name or number, with commas between them, or * "
+     "for all; they need the runtime directory in common: see docs/shm.md"},
     {"URMA_PROVIDER_PATH", SettingType::kString, "", "",
      "directories with provider modules, separated by colons, searched before the library's own"},
     {"URMA_SYSFS_ROOT", SettingType::kString, "/sys/class", "",
@@ -38,7 +42,8 @@ constexpr SettingRow kRows[] = {
     {"URMA_FAULT", SettingType::kString, "", "",
      "faults to make up, such as seed=1;rnr:p=10;delay:ms=5,every=100: see docs/faults.md"},
     {"URMA_TRACE", SettingType::kString, "", "",
-     "file for a timeline of work requests, in the format of Chrome and Perfetto; %p stands for the "
+     "file for a timeline of work requests, in the format of Chrome and Perfetto; %p stands for "
+     "the "
      "number of the process: see docs/tracing.md"},
     {"URMA_SERVICE", SettingType::kChoice, "auto", "auto|io_uring|epoll",
      "what the service thread sleeps on; epoll wherever io_uring is refused"},
@@ -113,12 +118,12 @@ bool is_separator(std::string_view text) {
   return text.size() <= 7 && text.find_first_not_of("|,;:-/.~#") == std::string_view::npos;
 }
 
-bool is_faults(const SettingRow& row) { return std::string_view(row.name) == "URMA_FAULT"; }
-
-// What is wrong with a list of faults; "" where nothing is.
-std::string wrong_fault(std::string_view text) {
+// What is wrong with a text that is more than a word; "" where nothing is.
+std::string what_is_wrong(const SettingRow& row, std::string_view text) {
+  const std::string_view name = row.name;
   try {
-    parse_faults(text);
+    if (name == "URMA_FAULT") parse_faults(text);
+    if (name == "URMA_SHM_PEERS") PeerUsers{text};
     return "";
   } catch (const Error& error) {
     return error.what();
@@ -143,7 +148,7 @@ std::optional<std::string> normalise(const SettingRow& row, std::string_view tex
       if (std::string_view(row.name) == "URMA_LOG_SEPARATOR" && !is_separator(text)) {
         return std::nullopt;
       }
-      if (is_faults(row) && !wrong_fault(text).empty()) return std::nullopt;
+      if (!what_is_wrong(row, text).empty()) return std::nullopt;
       return std::string(text);
   }
   return std::nullopt;
@@ -151,7 +156,7 @@ std::optional<std::string> normalise(const SettingRow& row, std::string_view tex
 
 // What would be, for a text that is not.
 std::string allowed(const SettingRow& row, std::string_view text) {
-  if (is_faults(row)) return wrong_fault(text);
+  if (auto wrong = what_is_wrong(row, text); !wrong.empty()) return wrong;
   if (row.type == SettingType::kBool) return "allowed: 0 or 1";
   return urma::format("allowed: {}", row.range[0] != '\0' ? row.range : row.help);
 }
@@ -182,20 +187,20 @@ std::vector<std::string> EnvSettings::load() {
     values.push_back(value ? Value{*value, URMA_EXT_ORIGIN_ENVIRONMENT, ""}
                            : Value{row.fallback, URMA_EXT_ORIGIN_REFUSED, text});
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   values_ = std::move(values);
   return complaints;
 }
 
 void EnvSettings::put_in_force(const char* name, const std::string& text) {
   const auto index = row_index(name);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   values_[index].text = text;
 }
 
 std::string EnvSettings::text(const char* name) const {
   const auto index = row_index(name);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return values_[index].text;
 }
 
@@ -209,7 +214,7 @@ bool EnvSettings::flag(const char* name) const { return text(name) == "1"; }
 
 std::vector<urma_ext_setting_t> EnvSettings::report() const {
   std::vector<urma_ext_setting_t> settings;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (size_t i = 0; i < std::size(kRows); ++i) {
     urma_ext_setting_t setting = {};
     copy_text(setting.name, kRows[i].name);

@@ -2,10 +2,10 @@
 #ifndef URMA_CORE_SETTINGS_H_
 #define URMA_CORE_SETTINGS_H_
 
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "urma/base/mutex.h"
 #include "urma/base/settings.h"
 #include "urma_ext.h"
 
@@ -37,8 +37,8 @@ class EnvSettings final : public Settings {
     std::string refused;  // what the environment says and is not allowed
   };
 
-  mutable std::mutex mutex_;
-  std::vector<Value> values_;  // one for each row of the table
+  mutable Mutex mutex_;
+  std::vector<Value> values_ URMA_GUARDED_BY(mutex_);  // one for each row of the table
 };
 
 // The settings of the process.

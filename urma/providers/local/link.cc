@@ -75,9 +75,12 @@ void Link::connect() {
 void Link::connected(Fd socket) {
   connection_ = std::make_unique<Connection>(std::move(socket));
   const PeerCredentials credentials = connection_->credentials();
-  if (credentials.uid != ::geteuid() && credentials.uid != 0) {
-    URMA_LOG_LIMITED(ERR, "socket {} in {} belongs to user {}; peers must be of the same user",
-                     socket_name_, runtime_->path(), credentials.uid);
+  if (!runtime_->admits(credentials.uid)) {
+    URMA_LOG_LIMITED(
+        ERR,
+        "socket {} in {} belongs to user {}; peers must be of the same user, or of one "
+        "that URMA_SHM_PEERS names",
+        socket_name_, runtime_->path(), credentials.uid);
     stop();
     return;
   }
@@ -257,7 +260,7 @@ void Link::stop() {
 }
 
 StagingArea& Link::staging() {
-  const std::lock_guard lock(staging_mutex_);
+  const MutexLock lock(staging_mutex_);
   if (staging_ == nullptr) staging_ = std::make_shared<StagingArea>(calls_.on_room);
   return *staging_;
 }

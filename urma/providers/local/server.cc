@@ -171,8 +171,10 @@ bool Client::hello(const Request& request, Attached& fds) {
     reply(with_answer(Answer::kRefusedVersion), request.number);
     return false;
   }
-  if (credentials.uid != ::geteuid() && credentials.uid != 0) {
-    URMA_LOG_LIMITED(ERR, "process {} of user {} is refused; peers must be of the same user",
+  if (!transport_->runtime().admits(credentials.uid)) {
+    URMA_LOG_LIMITED(ERR,
+                     "process {} of user {} is refused; peers must be of the same user, or of one "
+                     "that URMA_SHM_PEERS names",
                      credentials.pid, credentials.uid);
     reply(with_answer(Answer::kRefusedUser), request.number);
     return false;
@@ -387,7 +389,8 @@ bool Client::reply(Reply answer, uint32_t number, std::span<const int> fds) {
 Server::Server(Transport* transport, const std::string& provider)
     : transport_(transport),
       socket_name_(transport->runtime().socket_name(transport->runtime().slot(), provider.c_str())),
-      socket_(listen_at(transport->runtime().dir_fd(), socket_name_.c_str())),
+      socket_(listen_at(transport->runtime().dir_fd(), socket_name_.c_str(),
+                        transport->runtime().file_mode())),
       spare_(::open("/dev/null", O_RDONLY | O_CLOEXEC)) {
   transport_->service().watch(socket_.get(), EPOLLIN, [this](uint32_t) { accept_some(); });
 }
