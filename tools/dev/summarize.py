@@ -122,7 +122,7 @@ def count_cases(report, label, cases, log):
         failures = case.findall('failure') + case.findall('error')
         if failures:
             text = '\n'.join(failure.text or failure.get('message', '') for failure in failures)
-            report.fail(name, case_log(log, case) or text)
+            report.fail(name, explain(text, case_log(log, case)))
         elif skipped is not None:
             place, _, reason = (skipped.get('message') or skipped.text or '').partition('\n')
             report.skip(name, f'{reason.strip() or "no reason given"} ({place})')
@@ -130,6 +130,15 @@ def count_cases(report, label, cases, log):
             report.skip(name, 'disabled in the source')
         else:
             report.passed += 1
+
+
+def explain(text, log):
+    """Returns what failed, then the end of the log, which may hold it too far up to be shown."""
+    shown = log.rstrip().splitlines()[-TAIL_LINES:]
+    if all(line in shown for line in text.splitlines()):
+        return log
+    heads = text.splitlines()[:TAIL_LINES // 2]
+    return '\n'.join(heads + shown[len(heads) - TAIL_LINES:])
 
 
 def case_log(log, case):

@@ -75,6 +75,13 @@ class SummarizeTest(unittest.TestCase):
         self.assertIn('FAIL //test:ring Ring.Fills', report.lines)
         self.assertIn('SKIP //test:ring Ring.Huge: no huge pages (ring.cc:12)', report.lines)
 
+    def test_says_what_failed_where_the_log_went_on(self):
+        log = '[ RUN      ] Ring.Fills\nring.cc:9\noh\n%s[  FAILED  ] Ring.Fills\n' % ('talk\n' * 99)
+        self.add_test('//test:ring', 'FAILED', GTEST, log)
+        lines = self.report().lines
+        self.assertIn('    | oh', lines)
+        self.assertEqual(lines.count('    | talk'), summarize.TAIL_LINES - 2)
+
     def test_adds_shards(self):
         self.add_test('//test:ring', 'FAILED', GTEST)
         self.add_test('//test:ring', 'FAILED', GTEST, shard=2)
