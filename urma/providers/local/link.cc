@@ -5,18 +5,21 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <utility>
 
-#include "urma/base/clock.h"
 #include "urma/base/error.h"
 #include "urma/base/log.h"
 
 namespace urma::local {
 namespace {
 
-// A live peer answers within microseconds; this long takes only one that is stopped or overrun.
-constexpr uint64_t kAnswerTimeoutNs = 3'000'000'000;
+// A live peer answers within microseconds; only one that is stopped or overrun is looked for so
+// often. Each look is that long after the one before: where the machine has so much to do that this
+// thread is late, the peer, which waits for a processor as well, gets more time.
+constexpr uint64_t kLookNs = 100'000'000;
+constexpr uint32_t kLooks = 30;
+// For an answer that may take any time.
+constexpr uint32_t kNoLook = 0;
 constexpr uint64_t kConnectRetryNs = 1'000'000;
 // Answers that are taken before others on the service thread get their turn.
 constexpr int kAnswersPerTurn = 64;
@@ -41,8 +44,8 @@ Link::Link(Service* service, Runtime* runtime, std::string socket_name, int regi
 Link::~Link() = default;
 
 void Link::start() {
-  hello_deadline_ns_ = monotonic_ns() + kAnswerTimeoutNs;
-  timer_ = service_->after(kAnswerTimeoutNs, [self = shared_from_this()] { self->on_timeout(); });
+  hello_looks_ = kLooks;
+  look_later();
   try_connect();
 }
 
@@ -123,11 +126,8 @@ void Link::notify(Request request) {
 void Link::send(Request request, std::span<const int> fds, OnReply on_reply) {
   request.number = next_number_++;
   const bool patient = request.type == RequestType::kMapSegment;
-  const uint64_t deadline = patient ? UINT64_MAX : monotonic_ns() + kAnswerTimeoutNs;
-  waiting_.emplace(request.number, Asked{std::move(on_reply), deadline});
-  if (!patient && timer_ == 0) {
-    timer_ = service_->after(kAnswerTimeoutNs, [self = shared_from_this()] { self->on_timeout(); });
-  }
+  waiting_.emplace(request.number, Asked{std::move(on_reply), patient ? kNoLook : kLooks});
+  if (!patient) look_later();
   write(request, fds);
 }
 
@@ -215,25 +215,33 @@ void Link::on_hello(const Reply& reply, Attached& fds) {
   }
 }
 
-uint64_t Link::first_deadline_ns() const {
-  if (!ready_) return hello_deadline_ns_;
-  uint64_t first = UINT64_MAX;
-  for (const auto& [number, asked] : waiting_) first = std::min(first, asked.deadline_ns);
-  return first;
+void Link::look_later() {
+  if (timer_ != 0) return;
+  timer_ = service_->after(kLookNs, [self = shared_from_this()] { self->look(); });
 }
 
-void Link::on_timeout() {
+// A peer that has had all of its looks is given up.
+void Link::look() {
   timer_ = 0;
-  const uint64_t deadline = first_deadline_ns();
-  if (gone() || deadline == UINT64_MAX) return;
-  const uint64_t now = monotonic_ns();
-  if (now < deadline) {
-    timer_ = service_->after(deadline - now, [self = shared_from_this()] { self->on_timeout(); });
-    return;
+  if (gone()) return;
+  bool more = false, last = false;
+  const auto count = [&](uint32_t& looks) {
+    if (looks == kNoLook) return;
+    more = true;
+    last |= --looks == 0;
+  };
+  if (ready_) {
+    for (auto& [number, asked] : waiting_) count(asked.looks);
+  } else {
+    count(hello_looks_);
   }
-  URMA_LOG_LIMITED(WARNING, "process at socket {} did not answer within {} ms; its requests end",
-                   socket_name_, kAnswerTimeoutNs / 1'000'000);
-  stop();
+  if (last) {
+    URMA_LOG_LIMITED(WARNING, "process at socket {} did not answer within {} ms; its requests end",
+                     socket_name_, kLooks * kLookNs / 1'000'000);
+    stop();
+  } else if (more) {
+    look_later();
+  }
 }
 
 void Link::stop() {

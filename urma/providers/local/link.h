@@ -87,7 +87,7 @@ class Link : public std::enable_shared_from_this<Link> {
   };
   struct Asked {
     OnReply on_reply;
-    uint64_t deadline_ns;
+    uint32_t looks;  // that are left
   };
 
   void try_connect();
@@ -98,8 +98,8 @@ class Link : public std::enable_shared_from_this<Link> {
   void dispatch(const Reply& reply, Attached& fds);
   void send(Request request, std::span<const int> fds, OnReply on_reply);
   void write(const Request& request, std::span<const int> fds = {});
-  uint64_t first_deadline_ns() const;
-  void on_timeout();
+  void look_later();
+  void look();
 
   Service* service_;
   Runtime* runtime_;
@@ -110,7 +110,7 @@ class Link : public std::enable_shared_from_this<Link> {
   std::vector<Waiting> before_hello_;
   std::map<uint32_t, Asked> waiting_;  // by number
   uint32_t next_number_ = 1;
-  uint64_t hello_deadline_ns_ = 0;
+  uint32_t hello_looks_ = 0;
   Service::TimerId timer_ = 0;
   bool ready_ = false;
   bool hung_up_ = false;

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT
+//
+// How long a link waits for a peer that says nothing, on a service whose time the test makes pass.
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "test/unit/local_harness.h"
+#include "urma/providers/local/link.h"
+
+namespace urma::local {
+namespace {
+
+constexpr uint64_t kNsPerMs = 1'000'000;
+
+class HandService : public Service {
+ public:
+  void post(Task task) override { task(); }
+  void run(const Task& task) override { task(); }
+  bool on_thread() const override { return true; }
+  void watch(int fd, uint32_t /*events*/, Ready ready) override { watched_[fd] = std::move(ready); }
+  void rewatch(int /*fd*/, uint32_t /*events*/) override {}
+  void unwatch(int fd) override { watched_.erase(fd); }
+  TimerId after(uint64_t delay_ns, Task task) override {
+    timers_.emplace(++last_, Timer{delay_ns, std::move(task)});
+    return last_;
+  }
+  void cancel(TimerId timer) override { timers_.erase(timer); }
+
+  // Until the first timer that is left. False without one.
+  bool pass() {
+    if (timers_.empty()) return false;
+    const auto first = timers_.extract(timers_.begin());
+    passed_ns_ += first.mapped().delay_ns;
+    first.mapped().task();
+    return true;
+  }
+  uint64_t passed_ms() const { return passed_ns_ / kNsPerMs; }
+
+ private:
+  struct Timer {
+    uint64_t delay_ns;
+    Task task;
+  };
+  std::map<TimerId, Timer> timers_;
+  std::map<int, Ready> watched_;
+  TimerId last_ = 0;
+  uint64_t passed_ns_ = 0;
+};
+
+class PatienceTest : public ::testing::Test {
+ protected:
+  static constexpr char kName[] = "says-nothing";
+
+  PatienceTest() { link_->start(); }
+  ~PatienceTest() override { link_->stop(); }
+
+  void ask() {
+    link_->request({}, {}, [this](const Reply& reply, Attached&) {
+      EXPECT_EQ(reply.answer, Answer::kUnreachable);
+      ++answers_;
+    });
+  }
+
+  Host host_;
+  Fd silent_ = listen_at(host_.runtime().dir_fd(), kName);
+  Fd region_{::memfd_create("region", MFD_CLOEXEC)};
+  HandService service_;
+  std::shared_ptr<Link> link_ = std::make_shared<Link>(
+      &service_, &host_.runtime(), kName, region_.get(), Link::Calls{[this] { ++stops_; }, [] {}});
+  int answers_ = 0;
+  int stops_ = 0;
+};
+
+// The clock of the machine has moved by next to nothing: it is how often this process had its turn
+// that counts, and one turn that comes late is one.
+TEST_F(PatienceTest, CountsItsOwnTurns) {
+  ask();
+  int turns = 0;
+  while (answers_ == 0 && service_.pass()) ++turns;
+  EXPECT_EQ(answers_, 1);
+  EXPECT_EQ(stops_, 1);
+  EXPECT_TRUE(link_->gone());
+  EXPECT_FALSE(link_->hung_up());
+  EXPECT_GE(turns, 10);
+  EXPECT_EQ(service_.passed_ms(), 3000u);
+}
+
+TEST_F(PatienceTest, WaitsForNothingOnceItHasEnded) {
+  ask();
+  silent_.reset();
+  link_->stop();
+  EXPECT_EQ(answers_, 1);
+  EXPECT_FALSE(service_.pass());
+  ask();
+  EXPECT_EQ(answers_, 2);
+  EXPECT_EQ(stops_, 1);
+}
+
+}  // namespace
+}  // namespace urma::local
