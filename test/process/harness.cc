@@ -261,9 +261,9 @@ void run_one(const Body& body) {
   child.expect_success();
 }
 
-// In memory where that is possible, as a runtime directory mostly is. On a disk, a third of the time
-// of the suite under the address sanitizer went into making files, and a process that makes one can
-// be held up for seconds by what compilers write.
+// In memory where that is possible, as a runtime directory mostly is. On a disk, a fifth of the
+// time of the opcode matrix went into making files, and a process that makes one can be held up for
+// seconds by what compilers write.
 ScratchDir::ScratchDir() {
   constexpr char kMemory[] = "/dev/shm";
   const char* base = ::access(kMemory, W_OK) == 0 ? kMemory : std::getenv("TEST_TMPDIR");
