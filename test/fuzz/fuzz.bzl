@@ -34,10 +34,10 @@ def fuzz_target(name, deps, size = "small", tags = [], data = []):
     native.cc_test(
         name = name + "_corpus_test",
         size = size,
-        srcs = sources + ["replay_main.cc"],
+        srcs = sources,
         args = ["test/fuzz/corpus/" + name],
         data = data + native.glob(["corpus/%s/*" % name]),
         linkopts = ORDINARY_CODE_LINKOPTS,
         tags = tags,
-        deps = deps,
+        deps = deps + [":replay_main"],
     )
