@@ -211,7 +211,7 @@ bool LatencyLoop<Post>::await_byte(uint8_t mark) {
       }
     }
     if (under_way_ >= batch_) (void)try_completion();
-    if (session_.watch.idle_for(spins)) return false;
+    if (session_.watch.idle_after_spins()) return false;
   }
 }
 

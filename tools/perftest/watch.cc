@@ -22,9 +22,15 @@ Watch::Watch(const Config& config, Exchange& exchange)
     : exchange_(exchange),
       quit_may_come_(config.ends_by == EndsBy::kUser),
       patient_(config.rate_limited || config.ends_by == EndsBy::kUser),
-      one_processor_(::sysconf(_SC_NPROCESSORS_ONLN) == 1) {}
+      one_processor_(::sysconf(_SC_NPROCESSORS_ONLN) == 1),
+      random_(static_cast<uint32_t>(::getpid())) {}
 
-void Watch::give_way() { ::sched_yield(); }
+// Not each time, and not at the same time in each wait: two sides that do the same could go on for
+// ever in a step in which each waits for the other to give way. Once they are out of it, the kernel
+// runs the one that a message has come for.
+void Watch::maybe_give_way() {
+  if (random_() % 4 == 0) ::sched_yield();
+}
 
 bool Watch::look() {
   if (interrupted.load(std::memory_order_relaxed) || (quit_may_come_ && exchange_.quit_seen())) {

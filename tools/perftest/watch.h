@@ -6,6 +6,7 @@
 #define TOOLS_PERFTEST_WATCH_H_
 
 #include <cstdint>
+#include <random>
 
 #include "tools/perftest/config.h"
 #include "tools/perftest/exchange.h"
@@ -30,7 +31,7 @@ class Watch {
   bool idle_for(uint32_t polls) {
     idle_ += polls;
     if (one_processor_ && idle_ % kTurn < polls) [[unlikely]]
-      give_way();
+      maybe_give_way();
     return idle_ % kPolls < polls && look();
   }
   // To be called when one was not.
@@ -42,7 +43,9 @@ class Watch {
   // Nothing need come for as long as it likes.
   void be_patient() { idle_since_ns_ = 0; }
 
-  // After so many looks at memory that cost nothing: fewer where they keep the peer from running.
+  // The same after spins() looks at memory, which cost nothing: fewer of them where they keep the
+  // peer from running.
+  bool idle_after_spins() { return idle_for(one_processor_ ? kTurn : spins()); }
   uint32_t spins() const { return one_processor_ ? 2048 : 2 * kPolls; }
 
   // The look itself, for callers with a rhythm of their own: as idle(), and as often as it is
@@ -61,7 +64,7 @@ class Watch {
   static constexpr uint32_t kPolls = 4096;
   static constexpr uint32_t kTurn = 32;  // polls
 
-  static void give_way();
+  void maybe_give_way();
   bool peer_has_finished();
   void check_stall();
 
@@ -70,6 +73,7 @@ class Watch {
   const bool patient_;
   // Then nothing arrives while this process polls, until the kernel takes the processor away.
   const bool one_processor_;
+  std::minstd_rand random_;
   bool peer_finishes_ = false;
   uint32_t idle_ = 0;
   uint64_t finished_since_ns_ = 0;
