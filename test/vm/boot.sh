@@ -1,10 +1,10 @@
 #!/bin/bash
 #
-# usage: boot.sh qemu|uml FOLDER SECONDS
+# usage: boot.sh qemu|uml FOLDER SECONDS [PROCESSOR]
 # Boots a guest that runs the script FOLDER/job as root, with the host's files readable and FOLDER
 # writable as /out; prints what the job prints. Leaves FOLDER/status, the job's exit status, unless
 # the guest ended before the job did, and FOLDER/kernel.log. Ends with 0 if there is a status, with
-# 124 if the time was over.
+# 124 if the time was over. PROCESSOR is the only one of this machine that the guest may run on.
 
 set -euo pipefail
 
@@ -68,10 +68,11 @@ boot_uml() {
 }
 
 main() {
-  local kind="$1" folder seconds="$3" kernel status=0
+  local kind="$1" folder seconds="$3" processor="${4:-}" kernel status=0
   folder="$(realpath "$2")"
   kernel="$("${here}/kernel_${kind}.sh")"
   rm -f "${folder}/status" "${folder}/kernel.log"
+  [[ -z "${processor}" ]] || taskset --cpu-list --pid "${processor}" $$ >/dev/null
   "boot_${kind}" "${kernel}" "${folder}" "${seconds}" || status=$?
   [[ ! -s "${folder}/status" ]] || return 0
   return "$((status == 124 || status == 137 ? 124 : 1))"
