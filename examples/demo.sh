@@ -4,7 +4,8 @@
 # demo.sh BINDIR [TMPDIR]: runs every example as two processes, a server and a
 # client (which may start more), and shows what they print. Succeeds if all of
 # them did. BINDIR holds the programs, itself or in its folder examples. Each has
-# DEMO_SECONDS to be done, 60 if that is not set.
+# DEMO_SECONDS to be done, 60 if that is not set. DEMO_EXAMPLES names those that
+# are run instead of all.
 #
 # The processes share a runtime directory of their own, made in TMPDIR and
 # removed in the end, so that nothing outside is met or left behind. They use
@@ -18,6 +19,7 @@ bindir=$1
 [[ -d $bindir/examples ]] && bindir+=/examples
 examples=(send_recv_polling send_recv_event segment mapped one_to_many event_loop
   send_recv_polling_cc send_recv_event_cc segment_cc mapped_cc one_to_many_cc event_loop_cc)
+[[ -z ${DEMO_EXAMPLES:-} ]] || read -ra examples <<<"$DEMO_EXAMPLES"
 limit=${DEMO_SECONDS:-60}
 
 URMA_RUNTIME_DIR=$(mktemp -d -p "${2:-${TMPDIR:-/tmp}}" urma-demo.XXXXXX) || exit 1
