@@ -99,7 +99,7 @@ class Guest:
         with open(self.path('job'), 'w', encoding='utf-8') as file:
             file.write('\n'.join(lines + ['exit 0', '']))
 
-    def boot(self, processor=''):
+    def boot(self, processor):
         """Runs the job. User Mode Linux reads and makes files as root only."""
         as_root = []
         if self.kind == 'uml' and os.geteuid() != 0:
@@ -108,7 +108,10 @@ class Guest:
                            stdout=subprocess.DEVNULL)
             as_root = ['sudo', '--preserve-env=HOME,URMA_VM_CACHE']
         boot = [*as_root, os.path.join(HERE, 'boot.sh'), self.kind, self.folder,
-                str(self.job.seconds), processor]
+                str(self.job.seconds)]
+        # The kernel of User Mode Linux and the programs in it take turns. Where the one wakes the
+        # other on another processor, and that is idle, a system call takes five times as long.
+        boot += [str(processor)] if self.kind == 'uml' else []
         status = subprocess.run(boot, check=False).returncode
         if status:
             self.ended = f'boot.sh ended with {status}'
@@ -184,24 +187,23 @@ def cannot_boot(kind):
 def boot_all(guests):
     """Boots the guests, two at a time, and last those that are to be alone."""
     waiting = collections.deque(guest for guest in guests if not guest.job.alone)
+    processors = sorted(os.sched_getaffinity(0))
 
-    def boot_from(take):
+    def boot_from(take, processor):
         while waiting:
             try:
                 guest = take()
             except IndexError:  # The other one was faster.
                 return
-            guest.boot()
+            guest.boot(processor)
 
     # One from each end: so there is mostly one guest of QEMU, with threads for two processors, and
     # one of User Mode Linux.
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        list(pool.map(boot_from, [waiting.popleft, waiting.pop]))
-    # The kernel of User Mode Linux and the programs in it take turns. Where the machine is idle, and
-    # the one wakes the other on another processor, a system call takes five times as long.
+        list(pool.map(boot_from, [waiting.popleft, waiting.pop], [processors[0], processors[-1]]))
     for guest in guests:
         if guest.job.alone:
-            guest.boot(str(max(os.sched_getaffinity(0))))
+            guest.boot(processors[-1])
 
 
 def run(pairs, bins, test_filter):
