@@ -292,7 +292,7 @@ TEST_F(PumpTest, ModerationCountsEachCompletionOnce) {
     }
     EXPECT_EQ(wait(kPatienceMs), receive_jfc_.get());
     EXPECT_EQ(drain(receive_jfc_.get()), 4);
-    EXPECT_EQ(drain(send_jfc_.get()), 4);
+    pair_.fabric.poll(send_jfc_.get(), 4);
   }
 }
 
@@ -331,10 +331,11 @@ TEST_F(PumpTest, ProgramThatPollsItselfIsStillWoken) {
     post_receive();
     receive_jfc_->arm(false);
     post_send();
-    // Its own poll takes the record, and never reads what woke it.
+    // Its own polls take the record, and never read what woke it: from the second time on, that
+    // may come before the message does.
     EXPECT_TRUE(readable());
-    EXPECT_EQ(drain(receive_jfc_.get()), 1);
-    drain(send_jfc_.get());
+    pair_.fabric.poll(receive_jfc_.get(), 1);
+    pair_.fabric.poll(send_jfc_.get(), 1);
   }
   while (wait(0) != nullptr) {
   }
