@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "test/unit/core_fake.h"
+#include "urma/core/detours.h"
 
 namespace core_fake {
 namespace {
@@ -25,14 +26,14 @@ TEST_F(CoreApi, ForkedChildIsRefused) {
   make_queues();
   urma_cr_t cr;
   urma_jfr_wr_t wr = {}, *bad;
-  urma::core::forked = true;
+  urma::core::begin_detour(urma::core::kForked);
   const int calls = g_provider.calls;
   EXPECT_NULL(urma_create_jfce(&ctx_), EINVAL);
   EXPECT_STATUS(urma_delete_jfc(jfc_), URMA_EINVAL);
   EXPECT_STATUS(urma_post_jfr_wr(jfr_, &wr, &bad), URMA_EINVAL);
   EXPECT_EQ(urma_poll_jfc(jfc_, 1, &cr), -1);
   EXPECT_STATUS(urma_delete_context(&ctx_), URMA_EINVAL);
-  urma::core::forked = false;
+  urma::core::end_detour(urma::core::kForked);
   EXPECT_EQ(g_provider.calls, calls);
   end_queues();
 }

@@ -19,6 +19,7 @@
 #include "third_party/fmt/format.h"
 #include "urma/base/host.h"
 #include "urma/core/core.h"
+#include "urma/core/detours.h"
 #include "urma_api.h"
 #include "urma_provider.h"
 
@@ -297,7 +298,7 @@ TEST_F(DevicesTest, ChildOfAUserGetsCleanErrorsAndTouchesNothing) {
     int count = 1;
     uint32_t uasid = 0;
     urma_device_attr_t attr;
-    bool good = forked && urma_init(nullptr) == URMA_FAIL && urma_uninit() == URMA_FAIL;
+    bool good = is_forked() && urma_init(nullptr) == URMA_FAIL && urma_uninit() == URMA_FAIL;
     good = good && urma_get_device_list(&count) == nullptr && count == 0;
     good = good && urma_query_device(dev, &attr) == URMA_FAIL;
     good = good && urma_create_context(dev, 0) == nullptr && urma_get_uasid(&uasid) == URMA_FAIL;

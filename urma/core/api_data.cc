@@ -11,13 +11,12 @@ namespace {
 
 using namespace urma::core;  // NOLINT(build/namespaces)
 
-// The short form of the gate: a queue that a program holds has a context with a device.
+// The short form of the gate: a queue that a program holds has a context with a device. Says
+// nothing of forks, see has_detours().
 template <auto Op, typename Queue>
 inline OpPointer<Op> hot_slot(const Queue* queue) {
-  if (forked.load(std::memory_order_relaxed) || queue == nullptr || queue->urma_ctx == nullptr)
-      [[unlikely]] {
+  if (queue == nullptr || queue->urma_ctx == nullptr) [[unlikely]]
     return nullptr;
-  }
   const urma_ops_t* ops = queue->urma_ctx->ops;
   return ops != nullptr ? ops->*Op : nullptr;
 }
@@ -28,13 +27,23 @@ inline OpPointer<Op> hot_slot(const Queue* queue) {
   return URMA_EINVAL;
 }
 
+// Jumps to the provider, which throws nothing: see urma_provider.h.
 template <auto Op, urma_perf_record_type_t Type, typename Queue, typename Wr>
 inline urma_status_t post(const char* call, Queue* queue, Wr* wr, Wr** bad_wr) {
   auto* op = hot_slot<Op>(queue);
-  if (op == nullptr || wr == nullptr || bad_wr == nullptr) [[unlikely]] {
+  if (op == nullptr) [[unlikely]]
     return reject_post(call, context_of(queue), wr, bad_wr);
+  if (wr == nullptr) [[unlikely]]
+    return reject_post(call, context_of(queue), wr, bad_wr);
+  if (bad_wr == nullptr) [[unlikely]]
+    return reject_post(call, context_of(queue), wr, bad_wr);
+  if (has_detours()) [[unlikely]] {
+    if (is_forked()) {
+      return reject_post(call, context_of(queue), wr, bad_wr);
+    }
+    return perf::watched<Type>(op, queue, wr, bad_wr);
   }
-  return perf::call<Type>(op, queue, wr, bad_wr);
+  return op(queue, wr, bad_wr);
 }
 
 [[gnu::cold, gnu::noinline]] int reject_poll(const urma_jfc_t* jfc, int count,
@@ -46,6 +55,14 @@ inline urma_status_t post(const char* call, Queue* queue, Wr* wr, Wr** bad_wr) {
     URMA_LOG_LIMITED(ERR, "{}: cr_cnt {} is negative; pass the room in cr", kCall, count);
   });
   return -1;
+}
+
+inline int poll(OpPointer<&urma_ops_t::poll_jfc> op, urma_jfc_t* jfc, int count, urma_cr_t* cr) {
+  if (has_detours()) [[unlikely]] {
+    if (is_forked()) return reject_poll(jfc, count, cr);
+    return perf::watched<UB_POLL_JFC>(op, jfc, count, cr);
+  }
+  return op(jfc, count, cr);
 }
 
 [[gnu::cold, gnu::noinline]] void report_no_buffer(const char* call) {
@@ -179,11 +196,13 @@ URMA_EXPORT urma_status_t urma_recv(urma_jfr_t* jfr, urma_target_seg_t* recv_tse
 
 URMA_EXPORT int urma_poll_jfc(urma_jfc_t* jfc, int cr_cnt, urma_cr_t* cr) {
   auto* op = hot_slot<&urma_ops_t::poll_jfc>(jfc);
-  if (op == nullptr || cr == nullptr || cr_cnt < 0) [[unlikely]] {
+  if (op == nullptr) [[unlikely]]
     return reject_poll(jfc, cr_cnt, cr);
-  }
-  if (cr_cnt == 0) return 0;
-  return perf::call<UB_POLL_JFC>(op, jfc, cr_cnt, cr);
+  if (cr == nullptr) [[unlikely]]
+    return reject_poll(jfc, cr_cnt, cr);
+  if (cr_cnt <= 0) [[unlikely]]
+    return cr_cnt == 0 && !is_forked() ? 0 : reject_poll(jfc, cr_cnt, cr);
+  return poll(op, jfc, cr_cnt, cr);
 }
 
 URMA_EXPORT urma_status_t urma_rearm_jfc(urma_jfc_t* jfc, bool solicited_only) {

@@ -5,6 +5,7 @@
 
 #include "urma/base/guard.h"
 #include "urma/core/core.h"
+#include "urma/core/detours.h"
 #include "urma/core/export.h"
 #include "urma_ext.h"
 
@@ -20,7 +21,7 @@ void* allocate(uint64_t bytes, uint32_t flags) {
     errno = EINVAL;
     return nullptr;
   }
-  if (!urma::core::in_use() || urma::core::forked.load(std::memory_order_relaxed)) {
+  if (!urma::core::in_use() || urma::core::is_forked()) {
     URMA_LOG_LIMITED(ERR, "ext_alloc: urma_init comes first, and again after a fork");
     errno = ENOMEM;
     return nullptr;

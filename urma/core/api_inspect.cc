@@ -25,7 +25,7 @@ bool is_self(uint32_t pid) { return pid == 0 || pid == static_cast<uint32_t>(::g
 
 // In a child that was forked, locks may be held by threads that are not there.
 void require_not_forked(const char* call) {
-  if (!forked.load(std::memory_order_relaxed)) return;
+  if (!is_forked()) return;
   urma::fail(URMA_FAIL, "{}: this process was forked while its parent used the library; exec first",
              call);
 }

@@ -19,7 +19,7 @@ bool check_limit(const char* call, const char* name, uint32_t value, uint32_t li
 namespace {
 
 void log_unusable(const char* call, const urma_context_t* ctx) {
-  if (forked.load(std::memory_order_relaxed)) {
+  if (is_forked()) {
     URMA_LOG_LIMITED(ERR,
                      "{}: this process was forked from the one that started the library; "
                      "use an exec'ed program instead",

@@ -13,14 +13,11 @@
 #include <type_traits>
 
 #include "urma/base/guard.h"
+#include "urma/core/detours.h"
 #include "urma_provider.h"
 #include "urma_types.h"
 
 namespace urma::core {
-
-// True in a child that the process forked: there every call ends with its error for an absent
-// operation, since the objects belong to the parent.
-extern std::atomic<bool> forked;
 
 // -------------------------------------------------------------------------------------------------
 // The gate
@@ -35,7 +32,7 @@ const urma_context_t* context_of(const Object* object) {
 
 inline bool usable(const urma_context_t* ctx) {
   return ctx != nullptr && ctx->dev != nullptr && ctx->dev->sysfs_dev != nullptr &&
-         ctx->ops != nullptr && !forked.load(std::memory_order_relaxed);
+         ctx->ops != nullptr && !is_forked();
 }
 
 // Logs why the gate is shut.

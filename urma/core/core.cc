@@ -26,8 +26,6 @@
 
 namespace urma::core {
 
-std::atomic<bool> forked{false};
-
 namespace {
 
 struct Process {
@@ -77,7 +75,7 @@ void after_fork_in_child() URMA_NO_THREAD_SAFETY_ANALYSIS {
              lost);
   }
   if (process().in_use.load(std::memory_order_relaxed)) {
-    forked.store(true, std::memory_order_relaxed);
+    begin_detour(kForked);
   }
   auto* made = process().runtime.load(std::memory_order_relaxed);
   if (made != nullptr) made->leave_to_parent();
@@ -93,7 +91,7 @@ __attribute__((constructor)) void on_load() {
 }
 
 void refuse_after_fork(const char* call) {
-  if (forked.load(std::memory_order_relaxed)) {
+  if (is_forked()) {
     fail(URMA_FAIL,
          "{}: this process was forked while its parent used the library; the child can "
          "use it only after exec",

@@ -2,16 +2,10 @@
 #ifndef URMA_CORE_CORE_H_
 #define URMA_CORE_CORE_H_
 
-#include <atomic>
-
 #include "urma/core/devices.h"
 #include "urma/core/loader.h"
 
 namespace urma::core {
-
-// True in a child that was forked while the library was in use. What it has inherited is its
-// parent's, and every call fails there.
-extern std::atomic<bool> forked;
 
 DeviceTable& device_table();
 Loader& loader();

@@ -23,9 +23,6 @@ const urma_device_attr_t* attr_of(const urma_device_t* device) {
 
 namespace {
 
-// Relaxed: the flag is set in the child before it has any thread but this one.
-bool is_forked() { return forked.load(std::memory_order_relaxed); }
-
 std::nullptr_t no_result(int code) {
   errno = code;
   return nullptr;

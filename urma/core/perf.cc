@@ -112,28 +112,20 @@ Summary summarize(size_t type) {
 
 }  // namespace
 
-std::atomic<uint8_t> watchers{0};
-
-// Relaxed: a call that does not see it yet is not watched.
-void add_watcher(Watcher watcher) { watchers.fetch_or(watcher, std::memory_order_relaxed); }
-void remove_watcher(Watcher watcher) {
-  watchers.fetch_and(static_cast<uint8_t>(~watcher), std::memory_order_relaxed);
-}
-
 void start() {
   static Mutex one_at_a_time;
   const MutexLock lock(one_at_a_time);
-  remove_watcher(kMeasures);
+  end_detour(kMeasured);
   const uint64_t before = g_round.load(std::memory_order_acquire);
   const size_t used = std::min<size_t>(static_cast<uint32_t>(before), g_records.size());
   for (size_t i = 0; i < used; ++i) {
     for (Histogram& histogram : g_records[i].types) clear(histogram);
   }
   g_round.store(((before >> 32) + 1) << 32, std::memory_order_release);
-  add_watcher(kMeasures);
+  begin_detour(kMeasured);
 }
 
-void stop() { remove_watcher(kMeasures); }
+void stop() { end_detour(kMeasured); }
 
 void record(urma_perf_record_type_t type, uint64_t ns) {
   ThreadRecord* record = own_record();

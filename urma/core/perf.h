@@ -6,22 +6,15 @@
 #ifndef URMA_CORE_PERF_H_
 #define URMA_CORE_PERF_H_
 
-#include <atomic>
 #include <cstdint>
 #include <string>
 
 #include "urma/base/clock.h"
+#include "urma/core/detours.h"
 #include "urma/core/trace.h"
 #include "urma_perf.h"
 
 namespace urma::core::perf {
-
-enum Watcher : uint8_t { kMeasures = 1, kTraces = 2 };
-
-// Who wants to know of calls.
-extern std::atomic<uint8_t> watchers;
-void add_watcher(Watcher watcher);
-void remove_watcher(Watcher watcher);
 
 // Forgets what was measured and starts again.
 void start();
@@ -35,7 +28,7 @@ std::string table();
 template <urma_perf_record_type_t Type, typename Op, typename... Args>
 [[gnu::noinline]] auto watched(Op op, Args... args) {
   struct Stopwatch {
-    bool runs = (watchers.load(std::memory_order_relaxed) & kMeasures) != 0;
+    bool runs = (detours.load(std::memory_order_relaxed) & kMeasured) != 0;
     uint64_t start = runs ? monotonic_ns() : 0;
     ~Stopwatch() {
       if (runs) record(Type, monotonic_ns() - start);
@@ -49,7 +42,7 @@ template <urma_perf_record_type_t Type, typename Op, typename... Args>
 // here instead of carrying the exception into C code.
 template <urma_perf_record_type_t Type, typename Op, typename... Args>
 inline auto call(Op op, Args... args) noexcept {
-  if (watchers.load(std::memory_order_relaxed) != 0) [[unlikely]] {
+  if (has_detours()) [[unlikely]] {
     return watched<Type>(op, args...);
   }
   return op(args...);

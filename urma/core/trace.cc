@@ -16,7 +16,7 @@
 #include "urma/base/guard.h"
 #include "urma/base/log.h"
 #include "urma/base/mutex.h"
-#include "urma/core/perf.h"
+#include "urma/core/detours.h"
 #include "urma/core/timeline.h"
 
 namespace urma::core::trace {
@@ -274,7 +274,7 @@ void start(const std::string& file, Service* service) {
     self.timeline->write({}, ticks(), monotonic_ns());
     // Relaxed: calls that do not see it are not put down.
     current_round.fetch_add(1, std::memory_order_relaxed);
-    perf::add_watcher(perf::kTraces);
+    begin_detour(kTraced);
     service->after(kPeriodNs, take_turn);
   });
 }
@@ -283,7 +283,7 @@ void stop() {
   Tracer& self = tracer();
   // Relaxed: start() and stop() hold the same lock of their callers.
   if (current_round.load(std::memory_order_relaxed) % 2 == 0) return;
-  perf::remove_watcher(perf::kTraces);
+  end_detour(kTraced);
   self.service->run([&] {
     guarded(URMA_LOG_SITE, [] { write_out(true); });
     current_round.fetch_add(1, std::memory_order_relaxed);
