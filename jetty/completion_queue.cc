@@ -23,13 +23,15 @@ inline void go_further(ProgressDomain* domain, bool unfinished, bool sweeps) {
     domain->progress_receives();
 }
 
-}  // namespace
-
-// The poller's lock is held, which the base class cannot say: the class of pollers follows it.
-int CompletionSource::poll_alone(CompletionQueue* poller, int count,
-                                 urma_cr_t* cr) noexcept URMA_NO_THREAD_SAFETY_ANALYSIS {
+// The poller's lock is held, which a pointer to a function cannot say.
+int poll_as_many(CompletionQueue* poller, int count, urma_cr_t* cr,
+                 CompletionSource* /*source*/) noexcept URMA_NO_THREAD_SAFETY_ANALYSIS {
   return poller->poll_rest_guarded(0, count, cr);
 }
+
+}  // namespace
+
+CompletionSource::PollAlone CompletionSource::poll_alone() const { return poll_as_many; }
 
 bool CompletionRing::push(const urma_cr_t& record, bool solicited, bool polling) {
   if (polling) {
@@ -257,6 +259,7 @@ void CompletionQueue::find_only_ones() {
   turns_.forget();
   const bool one = sources_.size() == 1;
   only_source_ = one ? sources_.front().direct : nullptr;
+  poll_alone_ = one ? only_source_->poll_alone() : nullptr;
   only_send_queue_ = one ? only_source_->send_queue() : nullptr;
 }
 

@@ -44,9 +44,12 @@ class CompletionSource {
   virtual SendQueue* send_queue() { return nullptr; }
   // Who collects for it by a shorter way, for as long as it is attached; else itself.
   virtual CompletionSource* direct() { return this; }
-  // A whole poll of a JFC that has no other source, and nothing in its ring: with its lock held,
-  // which this leaves, see end_poll() and poll_rest().
-  virtual int poll_alone(CompletionQueue* poller, int count, urma_cr_t* cr) noexcept;
+  // Makes a whole poll of a JFC that has no other source, and nothing in its ring: with its lock
+  // held, which this leaves, see end_poll() and poll_rest(). A function that has its arguments
+  // where the provider's operation has them.
+  using PollAlone = int (*)(CompletionQueue* poller, int count, urma_cr_t* cr,
+                            CompletionSource* source) noexcept;
+  virtual PollAlone poll_alone() const;
 };
 
 // Everything that a poll which found nothing may try to move besides its own JFC's queues, and who
@@ -123,9 +126,10 @@ class CompletionQueue : public urma_jfc_t {
     if (!poll_lock_->enter_at_once()) [[unlikely]]
       return poll_behind_guarded(count, cr);
     polls_.store(polls() + 1, std::memory_order_relaxed);
-    if (only_source_ == nullptr || !ring_->empty()) [[unlikely]]
+    const auto poll_alone = poll_alone_;
+    if (poll_alone == nullptr || !ring_->empty()) [[unlikely]]
       return poll_rest_guarded(0, count, cr);
-    return only_source_->poll_alone(this, count, cr);
+    return poll_alone(this, count, cr, only_source_);
   }
   // For poll_alone(): that these records of success are all; or that others may look further.
   [[gnu::always_inline]] int end_poll(int got) URMA_RELEASE(poll_lock()) {
@@ -230,6 +234,7 @@ class CompletionQueue : public urma_jfc_t {
   std::vector<Attached> sources_ URMA_GUARDED_BY(*poll_lock_);
   // Most have one source.
   CompletionSource* only_source_ URMA_GUARDED_BY(*poll_lock_) = nullptr;
+  CompletionSource::PollAlone poll_alone_ URMA_GUARDED_BY(*poll_lock_) = nullptr;
   SendQueue* only_send_queue_ URMA_GUARDED_BY(*poll_lock_) = nullptr;
   size_t first_ URMA_GUARDED_BY(*poll_lock_) = 0;
   Turns turns_ URMA_GUARDED_BY(*poll_lock_){2};  // where the sources are many

@@ -99,8 +99,8 @@ void ack_async_event(urma_async_event_t* event) noexcept { AsyncEvents::acknowle
 
 }  // namespace
 
-void say_inactive() {
-  URMA_LOG_LIMITED(ERR, "post: the queue is not active; call urma_active_* first");
+void say_inactive(uint32_t id) {
+  URMA_LOG_LIMITED(ERR, "post: queue {:#x} is not active; call urma_active_* first", id);
 }
 
 urma_ops_t make_ops(const char* name) {

@@ -8,6 +8,8 @@ namespace {
 
 constexpr size_t kLine = 64;
 
+constexpr Bell kAlwaysArmed = {.armed = Armed::kForAny};
+
 size_t entry_stride(const urma_jfs_cfg_t& cfg) {
   const size_t tail = std::max<size_t>(cfg.max_sge * sizeof(LocalPiece), cfg.max_inline_data);
   return (sizeof(SendEntry) + tail + kLine - 1) / kLine * kLine;
@@ -22,6 +24,7 @@ SendQueue::SendQueue(const urma_jfs_cfg_t& cfg, const QueueIdentity& identity, u
       jfc_(static_cast<CompletionQueue*>(cfg.jfc)),
       bell_(jfc_->bell()),
       fenced_(jfc_->fenced()),
+      watched_(fenced_ ? kAlwaysArmed : bell_),
       depth_(cfg.depth),
       places_(cfg.depth + 1),
       overflow_above_(cfg.jfc->jfc_cfg.depth),

@@ -26,8 +26,23 @@ inline constexpr uint32_t kNoEntry = UINT32_MAX;
 
 enum class SendState : uint8_t { kPending, kInFlight, kDone };
 
+// What the short ways write of an entry with two stores.
+struct EntryForm {
+  SendState state;
+  uint8_t special;  // SpecialEntry; 0 in a place that is free
+  bool signalled;
+  OpKind kind;
+  uint8_t status;  // urma_cr_status_t, once done
+  bool fence;
+  bool strong;  // not placed before what was posted before it
+  bool solicited;
+  uint16_t opcode;
+  uint16_t pieces;
+  uint32_t inline_bytes;
+};
+
 // One work request between post and completion. Local pieces, or the inline bytes, follow it.
-struct SendEntry {
+struct SendEntry : EntryForm {
   uint64_t user_ctx;
   uint64_t bytes;  // 0 once it has failed
   uint64_t moved;  // bytes that a transfer in pieces has already moved
@@ -38,19 +53,7 @@ struct SendEntry {
   uint64_t operand[4];
   ImportedSegment* remote;  // with a reference held
   SendPath* path;
-  uint32_t next;  // the next pending entry of the same path
-  uint32_t inline_bytes;
-  // What the short ways write of an entry: side by side, for one store.
-  SendState state;
-  OpKind kind;
-  uint8_t status;   // urma_cr_status_t, once done
-  uint8_t special;  // SpecialEntry; 0 in a place that is free
-  bool signalled;
-  bool solicited;
-  bool fence;
-  bool strong;  // not placed before what was posted before it
-  uint8_t opcode;
-  uint16_t pieces;
+  uint32_t next;              // the next pending entry of the same path
   TokenKey key;               // names the segment where `remote` is NULL
   TokenKey notified_key;      // the same of `notified`
   ImportedSegment* notified;  // WRITE_NOTIFY: the segment of its second address
@@ -128,15 +131,27 @@ class SendQueue : public CompletionSource {
     ++entry->path->entries;
     grow();
   }
-  // The same for a request that a path has given to its device.
-  [[gnu::always_inline]] void commit_in_flight(SendEntry* entry) {
-    entry->state = SendState::kInFlight;
-    entry->status = URMA_CR_SUCCESS;
-    entry->special = 0;
+  // The same for a request that a path gives to its device, and whose form says so. True where it
+  // is the only one that this path has outstanding.
+  [[gnu::always_inline]] bool commit_in_flight(SendEntry* entry, uint32_t place, SendPath* path) {
     entry->next = kNoEntry;
-    begin(entry->path);
-    grow();
+    tail_ = behind(place);
+    size_.store(size_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    ++path->entries;
+    const bool only = path->outstanding++ == 0;
+    if (only) make_busy(path);
+    return only;
   }
+  // How many more reserve_now() finds a place for at least.
+  uint32_t easy_room() const {
+    const uint32_t size = size_.load(std::memory_order_relaxed);
+    return size < easy_ ? easy_ - size : 0;
+  }
+  // For a provider: as long as its count of requests on the path of the last one is below this,
+  // there is room for one more wherever it needs some, unless others were posted meanwhile.
+  uint64_t& room_until() { return room_until_; }
+  // The next free entry, where there was room for it.
+  SendEntry* reserve_known() { return &at(tail_); }
   // The same for a message that is on its way already.
   [[gnu::always_inline]] void commit_sent(SendEntry* entry, bool signalled) {
     entry->state = SendState::kInFlight;
@@ -205,6 +220,12 @@ class SendQueue : public CompletionSource {
     light_barrier(fenced_);
     return bell_.armed.load(std::memory_order_relaxed) != Armed::kNo;
   }
+  // The same, and true also where that look needs a fence before it.
+  [[gnu::always_inline]] bool may_be_armed() const {
+    // SYNC(bell): as in armed().
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    return watched_.armed.load(std::memory_order_relaxed) != Armed::kNo;
+  }
   // Tells an armed JFC of the completions that have become due.
   void announce() {
     if (armed()) [[unlikely]]
@@ -223,14 +244,23 @@ class SendQueue : public CompletionSource {
   // request; up to so many records of those that are done.
   SendPath* busy() const { return busy_; }
   SendEntry* oldest() const { return &at(head_); }
-  // The oldest one, which is under way, ends with success and leaves at once.
-  [[gnu::always_inline]] void leave_at_once(SendEntry* entry) {
+  // The oldest one, which is under way, ends with success and leaves at once, with its record.
+  [[gnu::always_inline]] void leave_at_once(const SendEntry* entry, SendPath* path, urma_cr_t* cr) {
+    static_assert(URMA_CR_SUCCESS == 0);
+    *cr = path->record;
+    cr->user_ctx = entry->user_ctx;
+    cr->completion_len = static_cast<uint32_t>(entry->bytes);
     counters_.ended(URMA_CR_SUCCESS, entry->bytes);
-    --entry->path->entries;
-    if (--entry->path->outstanding == 0) make_idle(entry->path);
-    head_ = behind(head_);
+    --path->entries;
+    if (--path->outstanding == 0) make_idle(path);
     ++popped_;
-    size_.store(size_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
+    const uint32_t left = size_.load(std::memory_order_relaxed) - 1;
+    size_.store(left, std::memory_order_relaxed);
+    if (left == 0) {
+      start_over();
+    } else {
+      head_ = behind(head_);
+    }
   }
   [[gnu::always_inline]] int retire(int count, urma_cr_t* cr);
   [[gnu::always_inline]] static void fill_record(const SendEntry& entry, urma_cr_t* cr);
@@ -260,9 +290,10 @@ class SendQueue : public CompletionSource {
     ++path->entries;
   }
   [[gnu::always_inline]] void make_busy(SendPath* path) {
-    path->earlier = busy_;
+    SendPath* const before = busy_;
+    path->earlier = before;
     path->later = nullptr;
-    if (busy_ != nullptr) busy_->later = path;
+    if (before != nullptr) before->later = path;
     busy_ = path;
   }
   [[gnu::always_inline]] void make_idle(SendPath* path) {
@@ -297,6 +328,7 @@ class SendQueue : public CompletionSource {
   CompletionQueue* const jfc_;
   const Bell& bell_;  // of the JFC
   const bool fenced_;
+  const Bell& watched_;  // see may_be_armed()
   const uint32_t depth_;
   const uint32_t places_;          // one more than the depth, for the marker
   const uint32_t overflow_above_;  // the depth of the JFC
@@ -318,6 +350,7 @@ class SendQueue : public CompletionSource {
   uint64_t announced_ = 0;    // up to here, counted as popped_ is, the armed JFC knows what is due
   SendPath* busy_ = nullptr;  // the paths with outstanding requests, the latest first
   CompletionSource* direct_ = nullptr;
+  uint64_t room_until_ = 0;
   QueueCounters counters_;
 };
 
@@ -351,6 +384,7 @@ inline int SendQueue::retire(int count, urma_cr_t* cr) {
   }
   popped_ += before - size;
   size_.store(size, std::memory_order_relaxed);
+  if (size == 0) start_over();
   return got;
 }
 

@@ -197,6 +197,7 @@ void Sender::bind(RemoteQueue* target) {
 void Sender::unbind() {
   ForeignScope scope(lock());
   bound_ = nullptr;
+  shut_short_way();
   flush_paths();
   queue_.announce();
   // As in set_state().

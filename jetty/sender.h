@@ -28,6 +28,8 @@ class TargetPath : public SendPath {
   TargetPath(const TargetPath&) = delete;
   TargetPath& operator=(const TargetPath&) = delete;
 
+  // Whether requests that follow another one to the same target may take the provider's short way.
+  virtual bool has_short_way() const { return true; }
   void enqueue(SendEntry* entry) { enqueue_at(queue_->index_of(entry)); }
   // Of a request that is through, or is never to be executed.
   [[gnu::always_inline]] static void drop_segments(SendEntry* entry) {
@@ -66,8 +68,10 @@ class TargetPath : public SendPath {
     drop_segments(first);
   }
   // Behind all others.
-  [[gnu::always_inline]] void enqueue_at(uint32_t index) {
-    (idle() ? first_pending_ : queue_->at(last_pending_).next) = index;
+  void enqueue_at(uint32_t index) { enqueue_at(index, idle()); }
+  // The same for who knows whether there are others.
+  [[gnu::always_inline]] void enqueue_at(uint32_t index, bool alone) {
+    (alone ? first_pending_ : queue_->at(last_pending_).next) = index;
     last_pending_ = index;
   }
   RemoteQueue* target() const { return target_; }
@@ -166,13 +170,17 @@ class Sender {
   void shut_short_way() URMA_REQUIRES(lock()) { take_short_way(nullptr, &kNobody); }
   TargetPath* take_short_way(TargetPath* path, const urma_target_jetty_t* target)
       URMA_REQUIRES(lock()) {
-    last_target_ = target;
+    last_target_ = path != nullptr && path->has_short_way() ? target : &kNobody;
+    queue_.room_until() = 0;
     return last_path_ = path;
   }
 
   Transport* transport_;
   const urma_jfs_cfg_t cfg_;
   const urma_jetty_id_t id_;
+  std::atomic<bool> pending_{false};
+  uint32_t rounds_in_flight_ = 0;  // rounds of the service thread without anything to execute
+  uint64_t polls_seen_ = 0;
   SendQueue queue_;
   std::vector<std::unique_ptr<TargetPath>> paths_ URMA_GUARDED_BY(lock());
   TargetPath* last_path_ URMA_GUARDED_BY(lock()) = nullptr;
@@ -180,9 +188,6 @@ class Sender {
   const urma_target_jetty_t* last_target_ URMA_GUARDED_BY(lock()) = &kNobody;
   static const urma_target_jetty_t kNobody;
   RemoteQueue* bound_ URMA_GUARDED_BY(lock()) = nullptr;  // RC
-  std::atomic<bool> pending_{false};
-  uint64_t polls_seen_ = 0;
-  uint32_t rounds_in_flight_ = 0;  // rounds of the service thread without anything to execute
 };
 
 // Whether urma_modify_* may lead from one state of a send queue to another.

@@ -31,15 +31,20 @@ struct SendLimits {
 
 enum class OpKind : uint8_t {
   kWrite,
-  kWriteImm,
   kWriteNotify,
   kWriteAtomic,
   kRead,
-  kSend,
   kAtomic,
   kNop,
-  kNone
+  kNone,
+  // From here on those for which a receive has to be there.
+  kSend = 8,
+  kWriteImm = 9,
 };
+// 1 or 0, which a short path adds up.
+[[gnu::always_inline]] inline uint32_t receives_for(OpKind kind) {
+  return static_cast<uint32_t>(kind) >> 3;
+}
 OpKind kind_of(urma_opcode_t opcode);
 // Whether an atomic has a second operand, which takes the place of what was there.
 inline bool replaces(uint32_t opcode) { return opcode == URMA_OPC_CAS || opcode == URMA_OPC_SWAP; }

@@ -31,10 +31,33 @@ struct SegmentRef {
   bool operator==(const SegmentRef&) const = default;
 };
 
+// Whether `bytes` bytes at va lie in the `len` bytes at base.
+[[gnu::always_inline]] inline bool lies_in(uint64_t va, uint64_t bytes, uint64_t base,
+                                           uint64_t len) {
+  uint64_t behind;
+  return !__builtin_sub_overflow(len, bytes, &behind) && va - base <= behind;
+}
+
+// What the owner of a segment granted to a device.
+struct KeyGrant {
+  uint64_t base;
+  uint64_t len;
+  uint32_t access;  // URMA_ACCESS_*
+  uint32_t rkey;
+
+  bool covers(uint64_t va, uint64_t bytes) const { return lies_in(va, bytes, base, len); }
+  bool allows(uint32_t rights) const { return (access & rights) == rights; }
+};
+
 // What urma_register_seg and urma_import_seg return begins with the public struct; this tells the
 // two apart, since programs put either into an sge.
 struct SegmentHandle : urma_target_seg_t {
   bool registered;
+  // A registered one: who may use it on the short way, and knows what Segment::local_key is; NULL:
+  // nobody, or not any more.
+  std::atomic<const void*> usable_by{nullptr};
+  // An imported one: what a device may do there; NULL: not known, or not any more.
+  std::atomic<const KeyGrant*> grant{nullptr};
 };
 
 // A registered segment. What follows the public struct is immutable while the segment stands, and
@@ -50,22 +73,21 @@ struct Segment : SegmentHandle {
   uint32_t token_id_value;
   uint32_t token_policy;
   urma_token_t token;
-  uint32_t access;             // URMA_ACCESS_*
-  uint32_t open_token_id;      // the token id, where everybody may read the segment; else 0
-  SharedPages::RangeId pages;  // what of it peers can map; 0: nothing
-  const char* device;          // the name of the device that it was registered at
-  bool foreign = false;        // no memory of this process, which must not touch it
+  uint32_t access;                     // URMA_ACCESS_*
+  uint32_t open_token_id;              // the token id, where everybody may read the segment; else 0
+  SharedPages::RangeId pages;          // what of it peers can map; 0: nothing
+  const char* device;                  // the name of the device that it was registered at
+  std::atomic<uint32_t> local_key{0};  // what a device knows it by
+  bool foreign = false;                // no memory of this process, which must not touch it
   // Memory that only a runtime of its own moves, as that of a GPU: so many bytes, and `len` is 0,
   // so that whoever touches memory by itself finds none here.
   uint64_t device_len = 0;
 
-  bool covers(uint64_t va, uint64_t bytes) const {
-    return va >= base && bytes <= len && va - base <= len - bytes;
-  }
+  bool covers(uint64_t va, uint64_t bytes) const { return lies_in(va, bytes, base, len); }
   uint64_t registered_len() const { return len + device_len; }
   // The same, whoever moves it.
   bool holds(uint64_t va, uint64_t bytes) const {
-    return va >= base && bytes <= registered_len() && va - base <= registered_len() - bytes;
+    return lies_in(va, bytes, base, registered_len());
   }
 };
 

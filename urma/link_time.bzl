@@ -12,6 +12,10 @@ LINK_TIME_COPTS = select({
         # Callers of these functions save registers for each frame pointer.
         "-fomit-frame-pointer",
         "-ffat-lto-objects",
+        # To pack two fields for one store costs more than two stores.
+        "-fno-tree-slp-vectorize",
+        # What a request is checked for holds nearly always: a branch for each.
+        "--param=logical-op-non-short-circuit=0",
     ],
     "//conditions:default": [],
 })
@@ -21,6 +25,7 @@ LINK_TIME_LINKOPTS = select({
         "-flto=auto",
         "-fuse-linker-plugin",
         "-O2",
+        "--param=logical-op-non-short-circuit=0",
     ],
     "//conditions:default": [],
 })

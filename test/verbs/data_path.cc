@@ -159,7 +159,7 @@ Buffer::Buffer(Fabric* of, size_t bytes, uint32_t access) : fabric(of), words((b
   MemoryRegion::Options options;
   options.access = access;
   region = std::make_unique<MemoryRegion>(*fabric->device, addr(), bytes, options);
-  fabric->keys.set(segment.ref, region->lkey());
+  fabric->keys.set(&segment, region->lkey());
   fabric->connector.grants[last_token] = {addr(), bytes, segment.ref, region->rkey().value_or(0),
                                           access};
   imported = new RemoteRegion(&fabric->transport, &fabric->connector, &fabric->ctx, segment.seg,
@@ -168,7 +168,7 @@ Buffer::Buffer(Fabric* of, size_t bytes, uint32_t access) : fabric(of), words((b
 
 void Buffer::end() {
   if (region == nullptr) return;
-  fabric->keys.clear(segment.ref);
+  fabric->keys.clear(&segment);
   region.reset();
   fabric->transport.segments().remove(&segment);
   fabric->connector.grants.erase(segment.token_id_value);

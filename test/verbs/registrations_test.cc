@@ -24,24 +24,43 @@ class RegistrationsTest : public DeviceFixture {
     device_ = open(options);
     registrations_.emplace(device_.get(), &table_);
   }
-  Segment segment(uint32_t access) const {
-    Segment made = {};
-    made.base = reinterpret_cast<uint64_t>(memory_);
-    made.len = kBytes;
-    made.token_id_value = kTokenId;
-    made.token_policy = URMA_TOKEN_PLAIN_TEXT;
-    made.token = {kToken};
-    made.access = access;
-    made.device = "urma_fake0";
-    return made;
-  }
+  struct Granted : Segment {
+    Granted(void* memory, uint32_t rights) : Segment{} {
+      base = reinterpret_cast<uint64_t>(memory);
+      len = kBytes;
+      token_id_value = kTokenId;
+      token_policy = URMA_TOKEN_PLAIN_TEXT;
+      token = {kToken};
+      access = rights;
+      device = "urma_fake0";
+    }
+  };
+  Granted segment(uint32_t access) const { return {memory_, access}; }
   bool revoke(const Segment& of) {
     return registrations_->revoke(of.eid, {kTokenId, kToken}, of.base, of.len);
+  }
+  // What requests on the short way find.
+  std::optional<uint32_t> short_key(const Segment& of) {
+    urma_sge_t piece = {};
+    piece.addr = of.base + of.len - 1;
+    piece.len = 1;
+    piece.tseg = const_cast<Segment*>(&of);
+    uint32_t lkey = 0;
+    const LocalKeys& keys = registrations_->keys();
+    if (keys.own_segment(piece, 1, &lkey) == nullptr) return std::nullopt;
+    uint32_t none = 0;
+    EXPECT_EQ(LocalKeys().own_segment(piece, 1, &none), nullptr) << "of another context";
+    EXPECT_EQ(keys.own_segment(piece, 2, &none), nullptr) << "beyond its end";
+    piece.addr = of.base - 1;
+    EXPECT_EQ(keys.own_segment(piece, 1, &none), nullptr) << "before it";
+    return lkey;
   }
   // What the device allows requests of this process that name the segment, 0: nothing.
   int own_access(const Segment& of) {
     uint32_t lkey = 0;
-    return registrations_->keys().find(of.ref, &lkey) ? fake_.access_of_lkey(lkey) : 0;
+    const bool stands = registrations_->keys().find(of.ref, &lkey);
+    EXPECT_EQ(short_key(of), stands ? std::optional(lkey) : std::nullopt);
+    return stands ? fake_.access_of_lkey(lkey) : 0;
   }
   void end(Segment* segment) {
     registrations_->withdraw(segment);
@@ -60,7 +79,7 @@ TEST_F(RegistrationsTest, ASegmentIsRegisteredOnce) {
   fake_.set_locked_limit(kBytes);
   const uint64_t before = fake_.calls("reg_mr");
   for (const uint32_t access : {0U, uint32_t{URMA_ACCESS_READ}, kReadWrite}) {
-    Segment granted = segment(access);
+    Granted granted = segment(access);
     registrations_->enter(&granted);
     EXPECT_EQ(fake_.locked_bytes(), kBytes);
     EXPECT_EQ(registrations_->rkey(granted.ref).has_value(), access != 0);
@@ -76,7 +95,7 @@ TEST_F(RegistrationsTest, ASegmentIsRegisteredOnce) {
 TEST_F(RegistrationsTest, WhatDoesNotFitLeavesNothingBehind) {
   start({});
   fake_.set_locked_limit(kBytes - 1);
-  Segment granted = segment(kReadWrite);
+  Granted granted = segment(kReadWrite);
   const auto [status, text] = failure_of([&] { registrations_->enter(&granted); });
   EXPECT_EQ(status, URMA_ENOMEM);
   EXPECT_NE(text.find("ulimit -l"), std::string::npos) << text;
@@ -89,7 +108,7 @@ TEST_F(RegistrationsTest, WhatDoesNotFitLeavesNothingBehind) {
 TEST_F(RegistrationsTest, RightsAreTakenBackInPlaceWhereTheDeviceCan) {
   start({.has_rereg = true});
   fake_.set_locked_limit(kBytes);
-  Segment granted = segment(kReadWrite);
+  Granted granted = segment(kReadWrite);
   registrations_->enter(&granted);
   const uint32_t rkey = registrations_->rkey(granted.ref).value();
   EXPECT_NE(fake_.access_of_rkey(rkey) & kRemote, 0);
@@ -108,7 +127,7 @@ TEST_F(RegistrationsTest, RightsAreTakenBackInPlaceWhereTheDeviceCan) {
 // And so they do there: the peers have a region of their own.
 TEST_F(RegistrationsTest, ElsePeersHaveARegionOfTheirOwn) {
   start({});
-  Segment granted = segment(kReadWrite);
+  Granted granted = segment(kReadWrite);
   registrations_->enter(&granted);
   EXPECT_EQ(fake_.locked_bytes(), 2 * kBytes);
   const uint32_t rkey = registrations_->rkey(granted.ref).value();
@@ -129,7 +148,7 @@ TEST_F(RegistrationsTest, ElsePeersHaveARegionOfTheirOwn) {
 TEST_F(RegistrationsTest, TheOldRegionMakesRoomForTheOther) {
   start({.has_rereg = true});
   fake_.set_locked_limit(kBytes);
-  Segment granted = segment(URMA_ACCESS_READ);
+  Granted granted = segment(URMA_ACCESS_READ);
   registrations_->enter(&granted);
   const uint32_t rkey = registrations_->rkey(granted.ref).value();
   fake_.fail("rereg_mr", ENOMEM);
@@ -142,7 +161,7 @@ TEST_F(RegistrationsTest, TheOldRegionMakesRoomForTheOther) {
 // Better no key than one that still lets peers in.
 TEST_F(RegistrationsTest, WithoutRoomTheKeyEndsNevertheless) {
   start({.has_rereg = true});
-  Segment granted = segment(kReadWrite);
+  Granted granted = segment(kReadWrite);
   registrations_->enter(&granted);
   const uint32_t rkey = registrations_->rkey(granted.ref).value();
   fake_.set_locked_limit(1);
@@ -157,7 +176,7 @@ TEST_F(RegistrationsTest, WithoutRoomTheKeyEndsNevertheless) {
 // What may be written by peers there, because READs write, is not what they are granted.
 TEST_F(RegistrationsTest, IwarpKeepsTheSinkOfItsReads) {
   start({.iwarp = true});
-  Segment granted = segment(URMA_ACCESS_READ);
+  Granted granted = segment(URMA_ACCESS_READ);
   registrations_->enter(&granted);
   const uint32_t rkey = registrations_->rkey(granted.ref).value();
   const int sink = own_access(granted);

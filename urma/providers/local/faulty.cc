@@ -24,7 +24,7 @@ template <typename Object, typename Handle>
 urma_status_t post_send(Handle* handle, urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept {
   auto* object = static_cast<Object*>(handle);
   auto* sender = static_cast<FaultySender*>(object->sending_half());
-  if (sender == nullptr) return reject_inactive(wr, bad_wr);
+  if (sender == nullptr) return reject_inactive(handle, wr, bad_wr);
   bool fails = false;
   const urma_status_t status = sender->post(wr, bad_wr, &fails);
   // The caller uses the queue, so it stands.
@@ -44,7 +44,7 @@ template <typename Object, typename Handle>
 urma_status_t post_receive(Handle* handle, urma_jfr_wr_t* wr, urma_jfr_wr_t** bad_wr) noexcept {
   auto* object = static_cast<Object*>(handle);
   auto* receiver = static_cast<Receiver*>(object->receiving_half());
-  if (receiver == nullptr) return reject_inactive(wr, bad_wr);
+  if (receiver == nullptr) return reject_inactive(handle, wr, bad_wr);
   const urma_status_t status = receiver->post(wr, bad_wr);
   Jfr* jfr = receives_of(object);
   const urma_jfr_wr_t* end = status == URMA_SUCCESS ? nullptr : *bad_wr;

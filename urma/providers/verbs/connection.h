@@ -75,7 +75,7 @@ struct Connection {
   std::atomic<uint32_t> fault{0};
   static constexpr uint32_t kFaultAsked = UINT32_MAX;
   std::atomic<bool> unwanted{false};  // others need its place: to end once nothing is under way
-  std::atomic<uint64_t> used{0};      // Connections::clock() at its last post
+  std::atomic<uint64_t> used{0};      // Connections::clock() at its last completion
 };
 
 // Asks for a connection in the background; `pump` takes its completions.

@@ -71,9 +71,11 @@ class CqPump : public QueueListener {
 
   // How many it has written to `completions`.
   int poll(ibv_wc* completions, int count) {
-    const int got = poll_cq_(cq_, count, completions);
+    const int got = poll_short(completions, count);
     return got < 0 ? 0 : got;
   }
+  // The same, but below 0 where the queue is broken.
+  int poll_short(ibv_wc* completions, int count) { return poll_cq_(cq_, count, completions); }
 
   // The next completion wakes who sleeps. What came before does not: to be polled behind it.
   void arm(bool solicited_only);

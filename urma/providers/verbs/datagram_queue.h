@@ -96,6 +96,7 @@ class DatagramPath : public DevicePath {
   DatagramPath(VerbsSender* sender, RemoteQueue* target, uint32_t hint);
   ~DatagramPath() override;
 
+  bool has_short_way() const override { return false; }
   bool advance() override;
   void give_up_first() override { take_first(); }
   void flush() override;

@@ -12,7 +12,7 @@ constexpr size_t kMaxKnown = 64;
 
 // One that was not granted, or not yet, stands for the bytes that it was asked for with.
 bool holds(const RemoteRegion& region, uint64_t addr, uint64_t bytes) {
-  const KeyGrant* grant = region.grant();
+  const KeyGrant* grant = region.granted();
   if (grant == nullptr) return region.seg.ubva.va == addr && region.seg.len == bytes;
   return grant->covers(addr, bytes);
 }

@@ -17,11 +17,18 @@ namespace urma::verbs {
 class LocalKeys {
  public:
   // Before requests can name the segment, and before its region ends.
-  void set(SegmentRef ref, uint32_t lkey) {
+  void set(Segment* segment, uint32_t lkey) {
+    const SegmentRef ref = segment->ref;
     // SYNC(local-key): release pairs with the acquire in find().
     words_[ref.index].store(uint64_t{ref.generation} << 32 | lkey, std::memory_order_release);
+    segment->local_key.store(lkey, std::memory_order_relaxed);
+    // SYNC(own-key): release pairs with the acquire in own_segment().
+    segment->usable_by.store(this, std::memory_order_release);
   }
-  void clear(SegmentRef ref) { words_[ref.index].store(0, std::memory_order_relaxed); }
+  void clear(Segment* segment) {
+    segment->usable_by.store(nullptr, std::memory_order_relaxed);
+    words_[segment->ref.index].store(0, std::memory_order_relaxed);
+  }
   // False where that registration has gone.
   bool find(SegmentRef ref, uint32_t* lkey) const {
     // SYNC(local-key): acquire pairs with the release in set().
@@ -29,17 +36,19 @@ class LocalKeys {
     *lkey = static_cast<uint32_t>(word);
     return ref.generation != 0 && word >> 32 == ref.generation;
   }
-  // The registered segment that a piece lies in whole, and its key; NULL where there is none.
-  [[gnu::always_inline]] const Segment* own_segment(const urma_sge_t& piece, uint32_t* lkey) const {
+  // The registered segment that a piece, of so many bytes, lies in whole, and its key; NULL where
+  // there is none.
+  [[gnu::always_inline]] const Segment* own_segment(const urma_sge_t& piece, uint64_t bytes,
+                                                    uint32_t* lkey) const {
     const auto* handle = static_cast<const SegmentHandle*>(piece.tseg);
-    if (handle == nullptr || !handle->registered) return nullptr;
+    // SYNC(own-key): acquire pairs with the release in set().
+    if (handle == nullptr || handle->usable_by.load(std::memory_order_acquire) != this) {
+      return nullptr;
+    }
     const auto* segment = static_cast<const Segment*>(handle);
-    const uint64_t offset = piece.addr - segment->base;
-    if (offset > segment->len || piece.len > segment->len - offset) return nullptr;
-    // SYNC(local-key): acquire pairs with the release in set().
-    const uint64_t word = words_[segment->ref.index].load(std::memory_order_acquire);
-    *lkey = static_cast<uint32_t>(word);
-    return word >> 32 == segment->ref.generation ? segment : nullptr;
+    if (!lies_in(piece.addr, bytes, segment->base, segment->len)) return nullptr;
+    *lkey = segment->local_key.load(std::memory_order_relaxed);
+    return segment;
   }
   // Whether a registration that stands has this key. Slow.
   bool has(uint32_t lkey) const {

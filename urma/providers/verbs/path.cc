@@ -55,6 +55,7 @@ VerbsPath::VerbsPath(VerbsSender* sender, RemoteQueue* target, uint32_t hint)
     : DevicePath(&sender->queue(), target, hint),
       sender_(sender),
       tag_(sender->enter(this)),
+      tag_above_(VerbsSender::wr_id(tag_, 0)),
       proof_(sender->device().iwarp() ? 1 : 0) {}
 
 VerbsPath::~VerbsPath() {
@@ -97,9 +98,7 @@ void VerbsPath::completed(uint32_t mark, ibv_wc_status status) {
 // The device is through with everything up to here.
 void VerbsPath::retire(uint64_t upto) {
   if (upto == done_) return;
-  sender_->give_credits(static_cast<uint32_t>(upto - done_));
-  done_ = upto;
-  fruitless_ = 0;
+  through(upto);
   while (under_way_ != 0 && first()->moved <= upto) {
     // An emulated atomic is the last one under way: nothing is posted behind it.
     if (under_way_ == 1 && emulating()) [[unlikely]] {
@@ -149,7 +148,7 @@ void VerbsPath::failed(uint64_t at, ibv_wc_status status) {
 void VerbsPath::doubt_segments(const SendEntry& entry) {
   for (ImportedSegment* segment : {entry.remote, entry.notified}) {
     auto* region = static_cast<RemoteRegion*>(segment);
-    if (region != nullptr) region->doubt(region->grant());
+    if (region != nullptr) region->doubt(region->granted());
   }
 }
 

@@ -19,9 +19,7 @@
 namespace urma::verbs {
 
 // Whether a request is a message, which waits for a receive of the program there.
-inline bool takes_receive(const SendEntry& entry) {
-  return entry.kind == OpKind::kSend || entry.kind == OpKind::kWriteImm;
-}
+inline bool takes_receive(const SendEntry& entry) { return receives_for(entry.kind) != 0; }
 
 class VerbsPath final : public DevicePath {
  public:
@@ -42,17 +40,16 @@ class VerbsPath final : public DevicePath {
   // The short way, in short_post.cc and short_poll.cc, is mostly the sender's. All before the mark
   // have ended with success.
   void succeeded(uint32_t mark);
-  // The same for the only path of a queue, where that leaves one record.
-  bool leave_at_once(uint32_t mark, urma_cr_t* cr);
   uint32_t tag() const { return tag_; }
   // There is nothing to do but to wait for completions.
   bool settled() const { return stands() && outstanding == under_way_ && !emulating(); }
-  // Whether requests may take the short way; shut by whoever lets one take another.
-  bool is_open() const { return open_ != nullptr; }
-  void shut() { open_ = nullptr; }
-  bool broken() const {
-    return connection_->broken.load(std::memory_order_relaxed) != URMA_CR_SUCCESS;
+  // Whether requests may take the short way: it is open, and the connection not broken. Shut by
+  // whoever lets one take another.
+  bool is_open() const {
+    // Relaxed: what breaks just now is told by completions.
+    return gate_->load(std::memory_order_relaxed) == URMA_CR_SUCCESS;
   }
+  void shut() { gate_ = &kShut; }
 
  private:
   enum class Step {
@@ -95,6 +92,15 @@ class VerbsPath final : public DevicePath {
   friend class VerbsSender;
 
   SendQueue& queue() const { return sender_->queue(); }
+  // Of the request with this number.
+  uint64_t wr_id(uint64_t mark) const { return tag_above_ | static_cast<uint32_t>(mark); }
+  // The device is through with everything up to here.
+  [[gnu::always_inline]] void through(uint64_t upto) {
+    sender_->give_credits(static_cast<uint32_t>(upto - done_));
+    done_ = upto;
+    fruitless_ = 0;
+    connection_->used.store(sender_->resources().connections->clock(), std::memory_order_relaxed);
+  }
 
   bool stands() const { return state_ == State::kReady && intact(); }
   bool intact() const {
@@ -181,6 +187,7 @@ class VerbsPath final : public DevicePath {
 
   VerbsSender* const sender_;
   const uint32_t tag_;
+  const uint64_t tag_above_;  // wr_id() of 0
   // iWARP completes what TCP has taken, whatever becomes of it then. So a READ of one word follows
   // each list, and its completion proves that all before has been executed: 1 where it does.
   const uint32_t proof_;
@@ -200,8 +207,10 @@ class VerbsPath final : public DevicePath {
   uint32_t sends_ = 0;                // how many the queue pair holds
   uint32_t signal_every_ = 1;
   uint64_t letters_ = 0;
-  ibv_qp* open_ = nullptr;  // see is_open()
-  ibv_send_wr ready_ = {};  // for a request that is posted alone
+  static constexpr std::atomic<uint32_t> kShut{kPostAgain};
+  const std::atomic<uint32_t>* gate_ = &kShut;  // or Connection::broken, see is_open()
+  ibv_qp* pair_ = nullptr;                      // where it is open
+  ibv_send_wr ready_ = {};                      // for a request that is posted alone
   ibv_sge ready_piece_ = {};
   uint64_t messages_ = 0;  // that the connection has brought
 

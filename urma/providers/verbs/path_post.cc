@@ -160,7 +160,7 @@ ibv_send_wr* VerbsPath::add_request(ibv_wr_opcode opcode) {
   *request = {};
   if (list.count != 0) list.requests[list.count - 1].next = request;
   ++list.count;
-  request->wr_id = VerbsSender::wr_id(tag_, static_cast<uint32_t>(posted_ + list.count));
+  request->wr_id = wr_id(posted_ + list.count);
   request->opcode = opcode;
   request->sg_list = &list.pieces[list.piece_count];
   return request;
@@ -223,7 +223,7 @@ VerbsPath::Step VerbsPath::authorize_invalidation(SendEntry* entry, urma_cr_stat
       authorize({entry->remote, seg.ubva.va, seg.len, /*rights=*/0}, &asked_, &rkey, status);
   // The owner is asked again before the next access: the grant is about to end.
   auto* region = static_cast<RemoteRegion*>(entry->remote);
-  if (allowed == Step::kAdded) region->doubt(region->grant());
+  if (allowed == Step::kAdded) region->doubt(region->granted());
   return allowed;
 }
 
@@ -261,7 +261,7 @@ void VerbsPath::look_up_segments(SendEntry* entry) {
 VerbsPath::Step VerbsPath::authorize(const Access& access, uint64_t* asked, uint32_t* rkey,
                                      urma_cr_status_t* status) {
   auto* region = static_cast<RemoteRegion*>(access.segment);
-  const KeyGrant* grant = region->grant();
+  const KeyGrant* grant = region->granted();
   const auto suffices = [&] {
     return grant->allows(access.rights) && grant->covers(access.addr, access.bytes);
   };
@@ -270,7 +270,7 @@ VerbsPath::Step VerbsPath::authorize(const Access& access, uint64_t* asked, uint
   if (*asked != 0) {
     if (!region->ended(*asked, status)) return Step::kWait;
     if (*status != URMA_CR_SUCCESS) return Step::kEnd;
-    grant = region->grant();
+    grant = region->granted();
     if (grant == nullptr) {
       *asked = 0;
       return Step::kWait;
@@ -392,7 +392,7 @@ VerbsPath::Step VerbsPath::add_emulated(SendEntry* entry, uint32_t rkey, urma_cr
   if (emulation_ == nullptr) emulation_ = std::make_unique<Emulation>(*sender_->resources().device);
   emulation_->loop.emplace(entry->opcode, entry->remote_addr, static_cast<uint32_t>(entry->bytes),
                            entry->operand[0], entry->operand[2]);
-  const KeyGrant* grant = static_cast<RemoteRegion*>(entry->remote)->grant();
+  const KeyGrant* grant = static_cast<RemoteRegion*>(entry->remote)->granted();
   if (grant == nullptr || !grant->covers(emulation_->loop->word_addr(), sizeof(uint64_t))) {
     emulation_->loop.reset();
     *status = URMA_CR_REM_UNSUPPORTED_REQ_ERR;
@@ -441,7 +441,6 @@ bool VerbsPath::post_list(SendEntry* entry) {
   }
   posted_ += taken;
   sender_->take_credits(taken);
-  connection_->used.store(sender_->resources().connections->clock(), std::memory_order_relaxed);
   for (uint32_t i = 0; i < list.entries && entry->moved <= posted_; ++i) {
     entry->state = SendState::kInFlight;
     ++under_way_;
@@ -467,7 +466,7 @@ void VerbsPath::refused(int error) {
 
 bool VerbsPath::post_one(ibv_send_wr* request) {
   if (sender_->credits() == 0 || posted_ - done_ >= sends_ + kSpareSends) return false;
-  request->wr_id = VerbsSender::wr_id(tag_, static_cast<uint32_t>(posted_ + 1));
+  request->wr_id = wr_id(posted_ + 1);
   request->send_flags |= IBV_SEND_SIGNALED;
   ibv_send_wr* bad = nullptr;
   if (sender_->post_send(connection_->pair->handle(), request, &bad) != 0) return false;

@@ -54,8 +54,10 @@ class VerbsReceiver final : public Receiver, private QueueListener {
   urma_status_t post(urma_jfr_wr_t* wr, urma_jfr_wr_t** bad_wr) noexcept;
 
   int collect(CompletionQueue* poller, int count, urma_cr_t* cr) override;
-  int poll_alone(CompletionQueue* poller, int count, urma_cr_t* cr) noexcept override
-      URMA_RELEASE(poller->poll_lock());
+  // The poller's lock is held, which a pointer to a function cannot say.
+  static int poll_source(CompletionQueue* poller, int count, urma_cr_t* cr,
+                         CompletionSource* source) noexcept URMA_NO_THREAD_SAFETY_ANALYSIS;
+  PollAlone poll_alone() const override { return poll_source; }
   bool move_for(CompletionQueue* waiter, bool just_armed) override;
   void try_progress() override;
   bool serve() override;
@@ -132,6 +134,8 @@ class VerbsReceiver final : public Receiver, private QueueListener {
   bool take(const ibv_wc& completion, Poll* poll) URMA_REQUIRES(lock_);
   void reopen_datagrams() URMA_REQUIRES(lock_);
   // The short way, in receiver_short.cc.
+  int poll_alone(CompletionQueue* poller, int count, urma_cr_t* cr) noexcept
+      URMA_RELEASE(poller->poll_lock());
   [[gnu::noinline]] urma_status_t post_behind(urma_jfr_wr_t* wr, urma_jfr_wr_t** bad_wr);
   [[gnu::noinline]] urma_status_t post_rest(urma_jfr_wr_t* first_listed, urma_jfr_wr_t* wr,
                                             urma_jfr_wr_t** bad_wr) URMA_RELEASE(lock_);

@@ -14,7 +14,7 @@ namespace urma::verbs {
   const urma_sge_t* piece = wr.src.sge;
   uint32_t lkey;
   if (wr.src.num_sge != 1 || piece == nullptr || piece->len == 0 ||
-      resources_.keys->own_segment(*piece, &lkey) == nullptr) {
+      resources_.keys->own_segment(*piece, piece->len, &lkey) == nullptr) {
     return false;
   }
   const uint32_t index = table_.free_index();
@@ -98,7 +98,8 @@ urma_status_t VerbsReceiver::post_behind(urma_jfr_wr_t* wr, urma_jfr_wr_t** bad_
 }
 
 // Where nobody waits for an event, messages become records without a stop.
-int VerbsReceiver::poll_alone(CompletionQueue* poller, int count, urma_cr_t* cr) noexcept {
+[[gnu::always_inline]] inline int VerbsReceiver::poll_alone(CompletionQueue* poller, int count,
+                                                            urma_cr_t* cr) noexcept {
   if (!busy_.load(std::memory_order_relaxed)) return poller->finish_poll(0, cr);
   if (!lock_.enter_at_once()) [[unlikely]]
     return poller->poll_rest_guarded(0, count, cr);
@@ -117,6 +118,11 @@ int VerbsReceiver::poll_alone(CompletionQueue* poller, int count, urma_cr_t* cr)
     return poller->poll_rest_guarded(got, count, cr);
   if (got == 0) return poller->finish_poll(0, cr);
   return poller->end_poll(got);
+}
+
+int VerbsReceiver::poll_source(CompletionQueue* poller, int count, urma_cr_t* cr,
+                               CompletionSource* source) noexcept {
+  return static_cast<VerbsReceiver&>(*source).poll_alone(poller, count, cr);
 }
 
 int VerbsReceiver::collect(CompletionQueue* poller, int count, urma_cr_t* cr) {

@@ -42,8 +42,8 @@ void Registrations::add(Segment* segment, MemoryRegion region) {
   table_->add(segment);
   try {
     const uint32_t lkey = region.lkey();
-    known_.emplace(key_of(segment->ref), std::move(region));
-    keys_.set(segment->ref, lkey);
+    known_.emplace(key_of(segment->ref), Known{segment, std::move(region)});
+    keys_.set(segment, lkey);
   } catch (...) {
     table_->remove(segment);
     throw;
@@ -54,7 +54,7 @@ void Registrations::withdraw(Segment* segment) {
   table_->remove(segment);
   // A revocation may be about to name another key.
   const MutexLock lock(mutex_);
-  keys_.clear(segment->ref);
+  keys_.clear(segment);
 }
 
 void Registrations::remove(SegmentRef ref) {
@@ -65,7 +65,7 @@ void Registrations::remove(SegmentRef ref) {
 std::optional<uint32_t> Registrations::rkey(SegmentRef ref) const {
   const MutexLock lock(mutex_);
   const auto found = known_.find(key_of(ref));
-  return found == known_.end() ? std::nullopt : found->second.rkey();
+  return found == known_.end() ? std::nullopt : found->second.region.rkey();
 }
 
 bool Registrations::revoke(const urma_eid_t& eid, const TokenKey& key, uint64_t va, uint64_t len) {
@@ -79,12 +79,12 @@ bool Registrations::revoke(const urma_eid_t& eid, const TokenKey& key, uint64_t 
   const auto found = known_.find(key_of(grant->ref));
   if (found == known_.end()) return false;
   // The program's own requests go on.
-  MemoryRegion& region = found->second;
+  auto& [segment, region] = found->second;
   const MrHandle old = region.revoke(*device_);
   if (region.usable()) {
-    keys_.set(grant->ref, region.lkey());
+    keys_.set(segment, region.lkey());
   } else {
-    keys_.clear(grant->ref);
+    keys_.clear(segment);
     URMA_LOG(ERR,
              "the {} bytes at {:#x} were invalidated by a peer, and {} registers them no more for "
              "this process; register the segment again, see `ulimit -l`",

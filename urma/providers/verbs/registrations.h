@@ -36,6 +36,11 @@ class Registrations final : public Revoker {
   bool revoke(const urma_eid_t& eid, const TokenKey& key, uint64_t va, uint64_t len) override;
 
  private:
+  struct Known {
+    Segment* segment;  // until it is withdrawn
+    MemoryRegion region;
+  };
+
   void add(Segment* segment, MemoryRegion region);
   bool takes_rights_in_place(const Segment& segment);
 
@@ -45,7 +50,7 @@ class Registrations final : public Revoker {
   Mutex in_place_mutex_;
   std::optional<bool> in_place_ URMA_GUARDED_BY(in_place_mutex_);  // once the device was tried
   mutable Mutex mutex_;  // guards the next one; taken before the table's
-  std::map<uint64_t, MemoryRegion> known_ URMA_GUARDED_BY(mutex_);  // by SegmentRef
+  std::map<uint64_t, Known> known_ URMA_GUARDED_BY(mutex_);  // by SegmentRef
 };
 
 }  // namespace urma::verbs

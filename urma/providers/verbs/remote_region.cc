@@ -21,9 +21,9 @@ RemoteRegion::RemoteRegion(Transport* transport, Connector* connector, urma_cont
 
 RemoteRegion::~RemoteRegion() { transport_->imports().remove(serial_); }
 
-void RemoteRegion::doubt(const KeyGrant* grant) {
+void RemoteRegion::doubt(const KeyGrant* refused) {
   // Relaxed: nothing is published. Where a newer one has come, that one stays.
-  current_.compare_exchange_strong(grant, nullptr, std::memory_order_relaxed);
+  grant.compare_exchange_strong(refused, nullptr, std::memory_order_relaxed);
 }
 
 uint64_t RemoteRegion::ask() {
@@ -48,20 +48,20 @@ void RemoteRegion::finish(const SegmentAnswer& answer) {
     last_status_ = status_of(answer.answer);
     ended_ = asked_;
     if (answer.answer == Answer::kAccepted) {
-      const KeyGrant granted = {answer.reply.base, answer.reply.len, answer.reply.access,
-                                answer.reply.rkey};
+      const KeyGrant answered = {answer.reply.base, answer.reply.len, answer.reply.access,
+                                 answer.reply.rkey};
       // One that comes again needs no place again: an owner that is asked often stays small.
       const auto same = std::find_if(grants_.begin(), grants_.end(), [&](const auto& known) {
-        return known->base == granted.base && known->len == granted.len &&
-               known->access == granted.access && known->rkey == granted.rkey;
+        return known->base == answered.base && known->len == answered.len &&
+               known->access == answered.access && known->rkey == answered.rkey;
       });
-      const KeyGrant* grant = same != grants_.end() ? same->get() : nullptr;
-      if (grant == nullptr) {
-        grants_.push_back(std::make_unique<const KeyGrant>(granted));
-        grant = grants_.back().get();
+      const KeyGrant* kept = same != grants_.end() ? same->get() : nullptr;
+      if (kept == nullptr) {
+        grants_.push_back(std::make_unique<const KeyGrant>(answered));
+        kept = grants_.back().get();
       }
-      // SYNC(key-grant): release pairs with the acquire in grant().
-      current_.store(grant, std::memory_order_release);
+      // SYNC(key-grant): release pairs with the acquire in granted().
+      grant.store(kept, std::memory_order_release);
     } else {
       URMA_LOG_LIMITED(WARNING, "segment at va {:#x} of token id {:#x} cannot be used: {}",
                        uint64_t{seg.ubva.va}, seg.token_id, answer_text(answer.answer));

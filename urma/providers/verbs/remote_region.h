@@ -16,20 +16,6 @@
 
 namespace urma::verbs {
 
-// What its owner granted.
-struct KeyGrant {
-  uint64_t base;
-  uint64_t len;
-  uint32_t access;  // URMA_ACCESS_*
-  uint32_t rkey;
-
-  bool covers(uint64_t addr, uint64_t bytes) const {
-    const uint64_t offset = addr - base;
-    return offset <= len && bytes <= len - offset;
-  }
-  bool allows(uint32_t rights) const { return (access & rights) == rights; }
-};
-
 // Thread-safe.
 class RemoteRegion : public ImportedSegment {
  public:
@@ -42,12 +28,12 @@ class RemoteRegion : public ImportedSegment {
   const char* device() const { return device_; }
 
   // The newest grant, NULL where there is none in force. It stays as long as the segment does.
-  const KeyGrant* grant() const {
+  const KeyGrant* granted() const {
     // SYNC(key-grant): acquire pairs with the release in finish().
-    return current_.load(std::memory_order_acquire);
+    return grant.load(std::memory_order_acquire);
   }
   // A request with this grant was refused: the next one asks anew.
-  void doubt(const KeyGrant* grant);
+  void doubt(const KeyGrant* refused);
   // Asks the owner, unless that is under way, and returns the number of the attempt.
   uint64_t ask();
   // True once the attempt has ended; *status then says how, URMA_CR_SUCCESS with a new grant.
@@ -60,7 +46,6 @@ class RemoteRegion : public ImportedSegment {
   Connector* const connector_;
   const uint64_t serial_;
   const char* const device_;
-  std::atomic<const KeyGrant*> current_{nullptr};
   mutable Mutex mutex_;
   // Older ones may be in use by requests that are under way.
   std::vector<std::unique_ptr<const KeyGrant>> grants_ URMA_GUARDED_BY(mutex_);

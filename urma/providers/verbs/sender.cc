@@ -69,7 +69,7 @@ VerbsSender::VerbsSender(const ContextResources& resources, const urma_jfs_cfg_t
                                                        : resources.device->api().post_send),
       read_pieces_(pieces_of_read(resources.device->info())),
       has_atomics_(resources.device->info().has_atomics()),
-      is_rm_(cfg.trans_mode == URMA_TM_RM),
+      atomic_right_(has_atomics_ ? URMA_ACCESS_ATOMIC : 0),
       pump_(std::make_shared<CqPump>(
           *resources.device, completions_for(resources, cfg.depth),
           resources.notify->of(*resources.device, jfc().channel()),

@@ -78,7 +78,10 @@ class VerbsSender final : public Sender, private CompletionSource, private Conne
 
   // Room in the completion queue.
   uint32_t credits() const { return credits_; }
-  void take_credits(uint32_t count) { credits_ -= count; }
+  void take_credits(uint32_t count) {
+    credits_ -= count;
+    queue().room_until() = 0;
+  }
   void give_credits(uint32_t count) { credits_ += count; }
   // So that requests nobody wants a completion of never hold all of it.
   bool few_credits() const { return credits_ < half_credits_; }
@@ -129,20 +132,32 @@ class VerbsSender final : public Sender, private CompletionSource, private Conne
 
   // The short way of posts and polls, in short_post.cc and short_poll.cc.
   VerbsPath* short_path(const urma_jfs_wr_t& wr) const URMA_REQUIRES(lock());
-  template <urma_opcode_t kOpcode>
-  [[gnu::noinline]] urma_status_t post_alone(VerbsPath* path, urma_jfs_wr_t* wr,
-                                             urma_jfs_wr_t** bad_wr) noexcept URMA_RELEASE(lock());
-  template <urma_opcode_t kOpcode, bool kAlone>
-  SendEntry* take_short(VerbsPath* path, const urma_jfs_wr_t& wr, ibv_send_wr* request,
-                        ibv_sge* piece) URMA_REQUIRES(lock());
-  template <urma_opcode_t kOpcode>
+  template <urma_opcode_t kOpcode, bool kInline>
+  [[gnu::noinline]] urma_status_t post_alone(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr,
+                                             VerbsPath* path) noexcept URMA_RELEASE(lock());
+  template <urma_opcode_t kOpcode, typename Flags>
+  SendEntry* take_short(VerbsPath* path, const urma_jfs_wr_t& wr, const Flags& flags,
+                        ibv_send_wr* request, ibv_sge* piece) URMA_REQUIRES(lock());
+  uint32_t room_of(const VerbsPath& path) URMA_REQUIRES(lock());
+  [[gnu::noinline]] urma_status_t look_ahead(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr,
+                                             VerbsPath* path) noexcept URMA_RELEASE(lock());
+  urma_status_t post_kind(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr, VerbsPath* path) noexcept
+      URMA_RELEASE(lock());
+  template <urma_opcode_t kOpcode, bool kInline>
   [[gnu::noinline]] urma_jfs_wr_t* add_short(VerbsPath* path, urma_jfs_wr_t* wr, uint32_t room)
       URMA_REQUIRES(lock());
   urma_jfs_wr_t* add_short(VerbsPath* path, urma_jfs_wr_t* wr, uint32_t room) URMA_REQUIRES(lock());
   bool post_short(VerbsPath* path, urma_jfs_wr_t** wr) URMA_REQUIRES(lock());
-  int poll_alone(CompletionQueue* poller, int count, urma_cr_t* cr) noexcept override
+  bool take_oldest(VerbsPath* path, const ibv_wc& completion, urma_cr_t* cr) URMA_REQUIRES(lock());
+  // The poller's lock is held, which a pointer to a function cannot say.
+  static int poll_source(CompletionQueue* poller, int count, urma_cr_t* cr,
+                         CompletionSource* source) noexcept URMA_NO_THREAD_SAFETY_ANALYSIS;
+  PollAlone poll_alone() const override { return poll_source; }
+  int poll_alone(CompletionQueue* poller, int count, urma_cr_t* cr) noexcept
       URMA_RELEASE(poller->poll_lock());
   [[gnu::noinline]] void take_rest(int from, int got);
+  [[gnu::noinline]] urma_status_t post_inline(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr,
+                                              VerbsPath* path) noexcept URMA_RELEASE(lock());
   [[gnu::noinline]] urma_status_t post_behind(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept;
   [[gnu::noinline]] urma_status_t post_rest(TargetPath* behind, urma_jfs_wr_t* wr,
                                             urma_jfs_wr_t** bad_wr) noexcept URMA_RELEASE(lock());
@@ -164,7 +179,7 @@ class VerbsSender final : public Sender, private CompletionSource, private Conne
   int (*const post_send_)(ibv_qp* pair, ibv_send_wr* first, ibv_send_wr** bad);
   const uint32_t read_pieces_;
   const bool has_atomics_;
-  const bool is_rm_;
+  const uint32_t atomic_right_;  // what a grant says of them; 0 where the device has none
   const std::shared_ptr<CqPump> pump_;
   const uint32_t all_credits_;
   const uint32_t half_credits_;
@@ -174,6 +189,7 @@ class VerbsSender final : public Sender, private CompletionSource, private Conne
   std::vector<uint32_t> free_tags_;
   std::array<ibv_wc, kBatch> completions_;
   RequestList list_;
+  ibv_send_wr* bad_ = nullptr;  // a request that was posted alone, if anything
   ImplicitRegions implicit_regions_;
   std::unique_ptr<DatagramSends> datagrams_;  // UM
   std::unique_ptr<ProofWord> proof_;          // iWARP

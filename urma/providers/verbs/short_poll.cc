@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT
 //
 // The short way of completions of requests, which makes no call but that of the device.
+#include <algorithm>
+
 #include "urma/providers/verbs/path.h"
 
 namespace urma::verbs {
 
 [[gnu::always_inline]] inline void VerbsPath::succeeded(uint32_t mark) {
   const uint64_t at = done_ + static_cast<uint32_t>(mark - static_cast<uint32_t>(done_));
-  // Of a connection that has gone.
-  if (at > posted_) [[unlikely]]
+  // Of a connection that has gone; its last request bears the number that all went up to.
+  if (at > posted_ || at == done_) [[unlikely]]
     return;
-  sender_->give_credits(static_cast<uint32_t>(at - done_));
-  done_ = at;
-  fruitless_ = 0;
+  through(at);
   while (under_way_ != 0 && first()->moved <= at) {
     --under_way_;
     messages_ += takes_receive(*first());
@@ -22,22 +22,21 @@ namespace urma::verbs {
 
 // The only busy path has all requests of the queue. False where more than one of them has ended, or
 // a special one: nothing has happened then.
-[[gnu::always_inline]] inline bool VerbsPath::leave_at_once(uint32_t mark, urma_cr_t* cr) {
-  const uint64_t at = done_ + static_cast<uint32_t>(mark - static_cast<uint32_t>(done_));
+[[gnu::always_inline]] inline bool VerbsSender::take_oldest(VerbsPath* path,
+                                                            const ibv_wc& completion,
+                                                            urma_cr_t* cr) {
   SendEntry* entry = queue().oldest();
+  const uint64_t at = entry->moved;
   // The most frequent case by far.
-  if (entry->moved != at || entry->state != SendState::kInFlight || entry->special != 0 ||
-      !entry->signalled) {
+  if (completion.status != IBV_WC_SUCCESS || completion.wr_id != path->wr_id(at) ||
+      entry->state != SendState::kInFlight || entry->special != 0 || !entry->signalled) {
     return false;
   }
-  sender_->give_credits(static_cast<uint32_t>(at - done_));
-  done_ = at;
-  fruitless_ = 0;
-  --under_way_;
-  messages_ += takes_receive(*entry);
-  take_out(entry);
-  SendQueue::fill_record(*entry, cr);
-  queue().leave_at_once(entry);
+  path->through(at);
+  --path->under_way_;
+  path->messages_ += receives_for(entry->kind);
+  path->take_out(entry);
+  queue().leave_at_once(entry, path, cr);
   return true;
 }
 
@@ -80,35 +79,35 @@ int VerbsSender::collect(CompletionQueue* /*poller*/, int count, urma_cr_t* cr) 
 }
 
 // Where one path has all requests, what the device says becomes a record without a stop.
-int VerbsSender::poll_alone(CompletionQueue* poller, int count, urma_cr_t* cr) noexcept {
-  if (queue().empty()) return poller->finish_poll(0, cr);
+[[gnu::always_inline]] inline int VerbsSender::poll_alone(CompletionQueue* poller, int count,
+                                                          urma_cr_t* cr) noexcept {
   if (!lock().enter_at_once()) [[unlikely]]
     return poller->poll_rest_guarded(0, count, cr);
   auto* path = static_cast<VerbsPath*>(queue().busy());
-  if (path == nullptr || path->earlier != nullptr || !path->is_open() || path->broken() ||
-      poller->armed() || queue().oldest()->state == SendState::kDone) [[unlikely]] {
+  if (path == nullptr || path->earlier != nullptr || !path->is_open() || poller->armed())
+      [[unlikely]] {
+    const bool nothing = queue().empty();
     lock().leave();
-    return poller->poll_rest_guarded(0, count, cr);
+    return nothing ? poller->finish_poll(0, cr) : poller->poll_rest_guarded(0, count, cr);
   }
-  const int found = pump_->poll(completions_.data(), kBatch);
+  const int found = pump_->poll_short(completions_.data(), kBatch);
+  const int most = std::min(found, count);
   int got = 0;
-  int looked_at = 0;
-  for (; looked_at < found && got < count; ++looked_at) {
-    const ibv_wc& completion = completions_[looked_at];
-    if (completion.status != IBV_WC_SUCCESS || completion.wr_id >> 32 != path->tag() ||
-        !path->leave_at_once(static_cast<uint32_t>(completion.wr_id), cr + got)) {
-      break;
-    }
-    ++got;
+  while (got < most && take_oldest(path, completions_[got], cr + got)) ++got;
+  if (got == found && got != 0) [[likely]] {
+    lock().leave_at_once();
+    return poller->end_poll(got);
   }
-  if (looked_at != found) [[unlikely]] {
-    take_rest(looked_at, found);
-    got += queue().retire(count - got, cr + got);
-  }
-  lock().leave_at_once();
-  if (got == 0 || looked_at != found) [[unlikely]]
-    return poller->finish_poll(got, cr);
-  return poller->end_poll(got);
+  take_rest(got, found);
+  // What was found by an earlier look is handed out, too.
+  got += queue().retire(count - got, cr + got);
+  lock().leave();
+  return poller->finish_poll(got, cr);
+}
+
+int VerbsSender::poll_source(CompletionQueue* poller, int count, urma_cr_t* cr,
+                             CompletionSource* source) noexcept {
+  return static_cast<VerbsSender&>(*source).poll_alone(poller, count, cr);
 }
 
 }  // namespace urma::verbs

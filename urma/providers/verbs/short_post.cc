@@ -45,8 +45,8 @@ constexpr OpKind kind_as(urma_opcode_t opcode) {
   return opcode == URMA_OPC_READ ? OpKind::kRead : OpKind::kWrite;
 }
 
-constexpr uint32_t rights_of(urma_opcode_t opcode) {
-  if (is_atomic(opcode)) return URMA_ACCESS_ATOMIC;
+constexpr uint32_t rights_of(urma_opcode_t opcode, uint32_t atomic_right) {
+  if (is_atomic(opcode)) return atomic_right;
   return opcode == URMA_OPC_READ ? URMA_ACCESS_READ : URMA_ACCESS_WRITE;
 }
 
@@ -65,7 +65,26 @@ constexpr ibv_wr_opcode opcode_of(urma_opcode_t opcode) {
   }
 }
 
-uint32_t flag_bits(bool complete, bool fence, bool solicited, bool is_inline) {
+// What short requests differ in: of one that is posted alone, known while this is compiled.
+template <bool kInline>
+struct FlagsAlone {
+  static constexpr unsigned kSendFlags = IBV_SEND_SIGNALED;
+  static constexpr bool is_inline = kInline;
+  static constexpr bool signalled = true;
+  static constexpr bool solicited = false;
+};
+template <bool kInline>
+struct FlagsInChain {
+  explicit FlagsInChain(urma_jfs_wr_flag_t flag)
+      : signalled(flag.bs.complete_enable != 0), solicited(flag.bs.solicited_enable != 0) {}
+
+  static constexpr unsigned kSendFlags = 0;  // see VerbsPath::sign()
+  static constexpr bool is_inline = kInline;
+  bool signalled;
+  bool solicited;
+};
+
+inline uint32_t flag_bits(bool complete, bool fence, bool solicited, bool is_inline) {
   urma_jfs_wr_flag_t flag = {};
   flag.bs.complete_enable = complete;
   flag.bs.fence = fence;
@@ -74,106 +93,91 @@ uint32_t flag_bits(bool complete, bool fence, bool solicited, bool is_inline) {
   return flag.value;
 }
 
-inline bool is_ordered(urma_jfs_wr_flag_t flag) {
+template <bool kInline>
+inline bool is_unordered(urma_jfs_wr_flag_t flag) {
   static_assert(URMA_STRONG_ORDER == 2);
-  return (flag.value & (flag_bits(false, true, false, false) | URMA_STRONG_ORDER)) != 0;
+  const uint32_t looked_at = flag_bits(false, true, false, true) | URMA_STRONG_ORDER;
+  return (flag.value & looked_at) == flag_bits(false, false, false, kInline);
 }
 
-// Most requests want a completion, and nothing else of what a flag may say.
-inline bool is_plain(urma_jfs_wr_flag_t flag) {
-  const uint32_t looked_at = flag_bits(true, true, true, true) | URMA_STRONG_ORDER;
-  return (flag.value & looked_at) == flag_bits(true, false, false, false);
+// Most requests want a completion, and nothing else of what a flag may say; some are inline.
+inline uint32_t wishes(urma_jfs_wr_flag_t flag) {
+  return flag.value & (flag_bits(true, true, true, true) | URMA_STRONG_ORDER);
 }
+inline uint32_t plain() { return flag_bits(true, false, false, false); }
+inline uint32_t plain_inline() { return flag_bits(true, false, false, true); }
 
 // Nothing at all takes the long way.
 inline bool lies_within(uint64_t bytes, uint64_t most) { return bytes - 1 < most; }
 
 // The imported segment of a piece, where it grants what is wanted.
-[[gnu::always_inline]] inline RemoteRegion* granted(const urma_sge_t& remote, uint32_t bytes,
-                                                    uint32_t rights, uint32_t* rkey) {
+[[gnu::always_inline]] inline ImportedSegment* granted(const urma_sge_t& remote, uint64_t bytes,
+                                                       uint32_t rights, uint32_t* rkey) {
   auto* handle = static_cast<SegmentHandle*>(remote.tseg);
-  if (handle == nullptr || handle->registered) return nullptr;
-  auto* region = static_cast<RemoteRegion*>(static_cast<ImportedSegment*>(handle));
-  const KeyGrant* grant = region->grant();
+  if (handle == nullptr) return nullptr;
+  // SYNC(key-grant): acquire pairs with the release in RemoteRegion::finish().
+  const KeyGrant* grant = handle->grant.load(std::memory_order_acquire);
   // A single right.
   if (grant == nullptr || (grant->access & rights) == 0 || !grant->covers(remote.addr, bytes)) {
     return nullptr;
   }
   *rkey = grant->rkey;
-  return region;
+  return static_cast<ImportedSegment*>(handle);
 }
 
 }  // namespace
 
-// What stands on the short way of every request. NULL where it is not so simple: nothing has
-// happened then. The request is complete but for its number.
-template <urma_opcode_t kOpcode, bool kAlone>
+// Comes last, and looks up again what to copy, so that nothing has to be kept for it.
+template <urma_opcode_t kOpcode>
+[[gnu::always_inline]] inline void copy_inline(const urma_jfs_wr_t& wr, const ibv_sge& piece) {
+  const urma_sge_t* source = kOpcode == URMA_OPC_SEND ? wr.send.src.sge : wr.rw.src.sge;
+  std::memcpy(reinterpret_cast<void*>(piece.addr), reinterpret_cast<const void*>(source->addr),
+              piece.length);
+}
+
+// What stands on the short way of every request, where there is room for it. NULL where it is not
+// so simple: nothing has happened then. The request is complete but for its number.
+template <urma_opcode_t kOpcode, typename Flags>
 [[gnu::always_inline]] inline SendEntry* VerbsSender::take_short(VerbsPath* path,
                                                                  const urma_jfs_wr_t& wr,
+                                                                 const Flags& flags,
                                                                  ibv_send_wr* request,
                                                                  ibv_sge* piece) {
   ShortView view;
   if (!view_short<kOpcode>(wr, &view)) return nullptr;
-  const uint32_t bytes = view.local->len;
-  const bool is_inline = !kAlone && wr.flag.bs.inline_flag != 0;
-  SegmentRef ref = {};
-  uint32_t lkey = 0;
-  if (is_inline) {
+  const uint64_t bytes = view.local->len;
+  const uint64_t local_addr = view.local->addr;
+  SendEntry* entry;
+  // Nobody minds what is written to a free place.
+  if (flags.is_inline) {
     constexpr bool kNever = kOpcode == URMA_OPC_READ || is_atomic(kOpcode);
     if (kNever || !lies_within(bytes, queue().limits().max_inline)) return nullptr;
-  } else {
-    const Segment* segment = resources_.keys->own_segment(*view.local, &lkey);
-    if (segment == nullptr || !lies_within(bytes, queue().limits().max_message)) return nullptr;
-    ref = segment->ref;
-  }
-  RemoteRegion* region = nullptr;
-  uint32_t rkey = 0;
-  if constexpr (kOpcode != URMA_OPC_SEND) {
-    region = granted(*view.remote, bytes, rights_of(kOpcode), &rkey);
-    if (region == nullptr) return nullptr;
-  }
-  SendEntry* entry = queue().reserve_now();
-  if (entry == nullptr) [[unlikely]]
-    return nullptr;
-  const uint32_t place = queue().reserved();
-  if (region != nullptr) region->add_ref();
-
-  const uint64_t local_addr = view.local->addr;
-  entry->user_ctx = wr.user_ctx;
-  entry->bytes = bytes;
-  entry->remote = region;
-  entry->notified = nullptr;
-  entry->path = path;
-  entry->kind = kind_as(kOpcode);
-  entry->opcode = kOpcode;
-  const bool solicited = !kAlone && wr.flag.bs.solicited_enable != 0;
-  entry->signalled = kAlone || wr.flag.bs.complete_enable != 0;
-  entry->solicited = solicited;
-  entry->fence = entry->strong = false;
-  request->opcode = opcode_of(kOpcode);
-  if (is_inline) {
+    entry = queue().reserve_known();
     char* copy = SendQueue::inline_data(entry);
-    std::memcpy(copy, reinterpret_cast<const void*>(local_addr), bytes);
-    entry->inline_bytes = bytes;
-    entry->pieces = 0;
-    *piece = {reinterpret_cast<uint64_t>(copy), bytes, 0};
+    *piece = {reinterpret_cast<uint64_t>(copy), static_cast<uint32_t>(bytes), 0};
   } else {
-    entry->inline_bytes = 0;
-    entry->pieces = 1;
+    uint32_t lkey;
+    const Segment* segment = resources_.keys->own_segment(*view.local, bytes, &lkey);
+    if (segment == nullptr) return nullptr;
+    if (!is_atomic(kOpcode) && !lies_within(bytes, queue().limits().max_message)) return nullptr;
+    entry = queue().reserve_known();
     // For another connection, should this one break.
     auto* kept = reinterpret_cast<LocalPiece*>(entry + 1);
     kept->addr = local_addr;
-    kept->len = bytes;
+    kept->len = static_cast<uint32_t>(bytes);
     kept->valid = true;
-    kept->ref = ref;
-    *piece = {local_addr, bytes, lkey};
+    kept->ref = segment->ref;
+    *piece = {local_addr, static_cast<uint32_t>(bytes), lkey};
   }
-  unsigned flags = kAlone ? IBV_SEND_SIGNALED : 0;
-  if (is_inline) flags = IBV_SEND_INLINE;
-  if (kOpcode == URMA_OPC_SEND && solicited) flags |= IBV_SEND_SOLICITED;
-  request->send_flags = flags;
+  entry->user_ctx = wr.user_ctx;
+  entry->bytes = bytes;
+  ImportedSegment* region = nullptr;
   if constexpr (kOpcode != URMA_OPC_SEND) {
+    uint32_t rkey;
+    region = granted(*view.remote, bytes, rights_of(kOpcode, atomic_right_), &rkey);
+    if (region == nullptr) return nullptr;
     const uint64_t remote_addr = view.remote->addr;
+    region->add_ref();
     entry->remote_addr = remote_addr;
     if constexpr (is_atomic(kOpcode)) {
       entry->operand[0] = request->wr.atomic.compare_add = wr.cas.cmp_data;
@@ -187,56 +191,83 @@ template <urma_opcode_t kOpcode, bool kAlone>
       request->wr.rdma.rkey = rkey;
     }
   }
-  queue().commit_in_flight(entry);
-  path->enqueue_at(place);
+  entry->remote = region;
+  entry->notified = nullptr;
+  entry->path = path;
+  static_cast<EntryForm&>(*entry) = {
+      .state = SendState::kInFlight,
+      .special = 0,
+      .signalled = flags.signalled,
+      .kind = kind_as(kOpcode),
+      .status = URMA_CR_SUCCESS,
+      .fence = false,
+      .strong = false,
+      .solicited = flags.solicited,
+      .opcode = kOpcode,
+      .pieces = static_cast<uint16_t>(flags.is_inline ? 0 : 1),
+      .inline_bytes = static_cast<uint32_t>(flags.is_inline ? bytes : 0),
+  };
+  request->opcode = opcode_of(kOpcode);
+  request->send_flags = Flags::kSendFlags | (flags.is_inline ? IBV_SEND_INLINE : 0) |
+                        (kOpcode == URMA_OPC_SEND && flags.solicited ? IBV_SEND_SOLICITED : 0);
+  const uint32_t place = queue().reserved();
+  // It is open: all that is outstanding is in its list.
+  path->enqueue_at(place, queue().commit_in_flight(entry, place, path));
   path->last_under_way_ = place;
   ++path->under_way_;
+  if (flags.is_inline) copy_inline<kOpcode>(wr, *piece);
   return entry;
 }
 
-template <urma_opcode_t kOpcode>
-[[gnu::flatten]] urma_status_t VerbsSender::post_alone(VerbsPath* path, urma_jfs_wr_t* wr,
-                                                       urma_jfs_wr_t** bad_wr) noexcept {
-  const bool has_room = path->posted_ - path->done_ < path->sends_ && credits_ != 0;
-  if (!has_room || (is_atomic(kOpcode) && !has_atomics_)) [[unlikely]]
-    return post_rest(nullptr, wr, bad_wr);
+// How many requests the path could take now.
+inline uint32_t VerbsSender::room_of(const VerbsPath& path) {
+  // A nudge may lie where a request could.
+  const auto held = static_cast<uint32_t>(path.posted_ - path.done_);
+  const uint32_t places = held < path.sends_ ? path.sends_ - held : 0;
+  return std::min({places, credits_, queue().easy_room()});
+}
+
+template <urma_opcode_t kOpcode, bool kInline>
+[[gnu::flatten]] urma_status_t VerbsSender::post_alone(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr,
+                                                       VerbsPath* path) noexcept {
   ibv_send_wr* const request = &path->ready_;
-  SendEntry* entry = take_short<kOpcode, true>(path, *wr, request, &path->ready_piece_);
+  SendEntry* entry =
+      take_short<kOpcode>(path, *wr, FlagsAlone<kInline>{}, request, &path->ready_piece_);
   if (entry == nullptr) [[unlikely]]
     return post_rest(nullptr, wr, bad_wr);
   const uint64_t mark = path->posted_ + 1;
   entry->moved = mark;
-  request->wr_id = wr_id(path->tag_, static_cast<uint32_t>(mark));
+  request->wr_id = path->wr_id(mark);
   queue().count_posts(1);
-  ibv_send_wr* bad = nullptr;
-  const int error = post_send_(path->open_, request, &bad);
+  const int error = post_send_(path->pair_, request, &bad_);
+  // From here on no request is refused, so that nobody asks for bad_wr.
   if (error != 0) [[unlikely]] {
     path->post_refused(error, 1);
-    return post_rest(path, nullptr, bad_wr);
+    return post_rest(path, nullptr, nullptr);
   }
   path->posted_ = path->signalled_ = mark;
   --credits_;
-  path->connection_->used.store(resources_.connections->clock(), std::memory_order_relaxed);
-  if (queue().armed()) [[unlikely]]
-    return post_rest(nullptr, nullptr, bad_wr);
+  if (queue().may_be_armed()) [[unlikely]]
+    return post_rest(nullptr, nullptr, nullptr);
   lock().leave_at_once();
   return URMA_SUCCESS;
 }
 
 // Puts requests of one kind behind those of the list, and returns what follows them.
-template <urma_opcode_t kOpcode>
+template <urma_opcode_t kOpcode, bool kInline>
 [[gnu::noinline]] urma_jfs_wr_t* VerbsSender::add_short(VerbsPath* path, urma_jfs_wr_t* wr,
                                                         uint32_t room) {
   const urma_target_jetty_t* target = wr->tjetty;
   uint32_t count = list_.count;
   do {
-    if (count == room || is_ordered(wr->flag)) break;
+    if (count == room || !is_unordered<kInline>(wr->flag)) break;
     ibv_send_wr* request = &list_.requests[count];
     ibv_sge* piece = &list_.pieces[count];
-    SendEntry* entry = take_short<kOpcode, false>(path, *wr, request, piece);
+    SendEntry* entry =
+        take_short<kOpcode>(path, *wr, FlagsInChain<kInline>(wr->flag), request, piece);
     if (entry == nullptr) break;
     list_.count = ++count;
-    request->wr_id = wr_id(path->tag_, static_cast<uint32_t>(path->posted_ + count));
+    request->wr_id = path->wr_id(path->posted_ + count);
     // The one behind it is there only if it is added, see post_shortly().
     request->next = request + 1;
     request->sg_list = piece;
@@ -250,17 +281,20 @@ template <urma_opcode_t kOpcode>
 [[gnu::always_inline]] inline urma_jfs_wr_t* VerbsSender::add_short(VerbsPath* path,
                                                                     urma_jfs_wr_t* wr,
                                                                     uint32_t room) {
+  const bool is_inline = wr->flag.bs.inline_flag != 0;
   switch (wr->opcode) {
     case URMA_OPC_WRITE:
-      return add_short<URMA_OPC_WRITE>(path, wr, room);
-    case URMA_OPC_READ:
-      return add_short<URMA_OPC_READ>(path, wr, room);
+      return is_inline ? add_short<URMA_OPC_WRITE, true>(path, wr, room)
+                       : add_short<URMA_OPC_WRITE, false>(path, wr, room);
     case URMA_OPC_SEND:
-      return add_short<URMA_OPC_SEND>(path, wr, room);
+      return is_inline ? add_short<URMA_OPC_SEND, true>(path, wr, room)
+                       : add_short<URMA_OPC_SEND, false>(path, wr, room);
+    case URMA_OPC_READ:
+      return add_short<URMA_OPC_READ, false>(path, wr, room);
     case URMA_OPC_FADD:
-      return has_atomics_ ? add_short<URMA_OPC_FADD>(path, wr, room) : wr;
+      return add_short<URMA_OPC_FADD, false>(path, wr, room);
     case URMA_OPC_CAS:
-      return has_atomics_ ? add_short<URMA_OPC_CAS>(path, wr, room) : wr;
+      return add_short<URMA_OPC_CAS, false>(path, wr, room);
     default:
       return wr;
   }
@@ -269,12 +303,9 @@ template <urma_opcode_t kOpcode>
 // Takes requests of a chain in and posts them, up to the first one that is not so simple, which *wr
 // is then. False where some of them wait.
 inline bool VerbsSender::post_short(VerbsPath* path, urma_jfs_wr_t** wr) {
-  if (!path->is_open() || path->broken()) return true;
+  if (!path->is_open()) return true;
   list_.clear();
-  // A nudge may lie where a request could.
-  const auto held = static_cast<uint32_t>(path->posted_ - path->done_);
-  const uint32_t places = held < path->sends_ ? path->sends_ - held : 0;
-  const uint32_t room = std::min(std::min(places, credits_), RequestList::kRequests);
+  const uint32_t room = std::min(room_of(*path), RequestList::kRequests);
   const urma_target_jetty_t* target = (*wr)->tjetty;
   for (uint32_t before = 0; room != 0; before = list_.count) {
     *wr = add_short(path, *wr, room);
@@ -289,7 +320,7 @@ bool VerbsPath::post_shortly() {
   list.requests[count - 1].next = nullptr;
   queue().count_posts(count);
   ibv_send_wr* bad = nullptr;
-  const int error = sender_->post_send(open_, list.requests.data(), &bad);
+  const int error = sender_->post_send(pair_, list.requests.data(), &bad);
   uint32_t taken = count;
   if (error != 0) [[unlikely]] {
     taken = bad == nullptr ? 0 : static_cast<uint32_t>(bad - list.requests.data());
@@ -297,7 +328,6 @@ bool VerbsPath::post_shortly() {
   }
   posted_ += taken;
   sender_->take_credits(taken);
-  connection_->used.store(sender_->resources().connections->clock(), std::memory_order_relaxed);
   return error == 0 || post_refused(error, count - taken);
 }
 
@@ -320,44 +350,74 @@ bool VerbsPath::post_refused(int error, uint32_t refused_count) {
 // Everything that was posted is with the device. Proofs take the long way.
 void VerbsPath::reopen() {
   if (proof_ != 0) return;
-  open_ = connection_->pair->handle();
+  gate_ = &connection_->broken;
+  pair_ = connection_->pair->handle();
   ready_ = {};
   ready_.sg_list = &ready_piece_;
   ready_.num_sge = 1;
 }
 
 // Where the last request went, if this one goes there, too.
-[[gnu::always_inline]] inline VerbsPath* VerbsSender::short_path(const urma_jfs_wr_t& wr) const {
-  if (is_rm_ && wr.tjetty == last_target()) [[likely]]
-    return static_cast<VerbsPath*>(last_path());
-  if (config().trans_mode == URMA_TM_UM || last_path() == nullptr) return nullptr;
-  const auto* target = is_rm_ ? static_cast<const RemoteQueue*>(wr.tjetty) : bound();
-  const bool same = target != nullptr && last_path()->serial() == target->serial;
-  return same ? static_cast<VerbsPath*>(last_path()) : nullptr;
+VerbsPath* VerbsSender::short_path(const urma_jfs_wr_t& wr) const {
+  auto* const path = static_cast<VerbsPath*>(last_path());
+  if (wr.tjetty == last_target()) return path;
+  if (config().trans_mode == URMA_TM_UM || path == nullptr) return nullptr;
+  const auto* target =
+      config().trans_mode == URMA_TM_RM ? static_cast<const RemoteQueue*>(wr.tjetty) : bound();
+  return target != nullptr && path->serial() == target->serial ? path : nullptr;
+}
+
+urma_status_t VerbsSender::post_inline(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr,
+                                       VerbsPath* path) noexcept {
+  switch (wr->opcode) {
+    case URMA_OPC_WRITE:
+      return post_alone<URMA_OPC_WRITE, true>(wr, bad_wr, path);
+    case URMA_OPC_SEND:
+      return post_alone<URMA_OPC_SEND, true>(wr, bad_wr, path);
+    default:
+      return post_rest(nullptr, wr, bad_wr);
+  }
+}
+
+// One that is posted alone, over an open path with room for it.
+[[gnu::always_inline]] inline urma_status_t VerbsSender::post_kind(urma_jfs_wr_t* wr,
+                                                                   urma_jfs_wr_t** bad_wr,
+                                                                   VerbsPath* path) noexcept {
+  if (wr->next != nullptr) return post_rest(nullptr, wr, bad_wr);
+  const uint32_t wished = wishes(wr->flag);
+  if (wished == plain_inline()) return post_inline(wr, bad_wr, path);
+  if (wished != plain()) return post_rest(nullptr, wr, bad_wr);
+  // First comes what there is most to do for.
+  const urma_opcode_t opcode = wr->opcode;
+  if (opcode == URMA_OPC_CAS) return post_alone<URMA_OPC_CAS, false>(wr, bad_wr, path);
+  if (opcode == URMA_OPC_READ) return post_alone<URMA_OPC_READ, false>(wr, bad_wr, path);
+  if (opcode == URMA_OPC_WRITE) return post_alone<URMA_OPC_WRITE, false>(wr, bad_wr, path);
+  if (opcode == URMA_OPC_FADD) return post_alone<URMA_OPC_FADD, false>(wr, bad_wr, path);
+  if (opcode == URMA_OPC_SEND) return post_alone<URMA_OPC_SEND, false>(wr, bad_wr, path);
+  return post_rest(nullptr, wr, bad_wr);
+}
+
+urma_status_t VerbsSender::look_ahead(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr,
+                                      VerbsPath* path) noexcept {
+  const uint32_t room = room_of(*path);
+  if (room == 0) return post_rest(nullptr, wr, bad_wr);
+  queue().room_until() = path->posted_ + room;
+  return post_kind(wr, bad_wr, path);
 }
 
 urma_status_t VerbsSender::post(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept {
   if (!lock().enter_at_once()) [[unlikely]]
     return post_behind(wr, bad_wr);
-  VerbsPath* const path = short_path(*wr);
-  if (path == nullptr || !path->is_open() || path->broken() || wr->next != nullptr ||
-      !is_plain(wr->flag)) {
+  auto* path = static_cast<VerbsPath*>(last_path());
+  if (wr->tjetty != last_target()) [[unlikely]] {
+    path = short_path(*wr);
+    if (path == nullptr) return post_rest(nullptr, wr, bad_wr);
+  }
+  if (!path->is_open()) [[unlikely]]
     return post_rest(nullptr, wr, bad_wr);
-  }
-  switch (wr->opcode) {
-    case URMA_OPC_WRITE:
-      return post_alone<URMA_OPC_WRITE>(path, wr, bad_wr);
-    case URMA_OPC_READ:
-      return post_alone<URMA_OPC_READ>(path, wr, bad_wr);
-    case URMA_OPC_SEND:
-      return post_alone<URMA_OPC_SEND>(path, wr, bad_wr);
-    case URMA_OPC_FADD:
-      return post_alone<URMA_OPC_FADD>(path, wr, bad_wr);
-    case URMA_OPC_CAS:
-      return post_alone<URMA_OPC_CAS>(path, wr, bad_wr);
-    default:
-      return post_rest(nullptr, wr, bad_wr);
-  }
+  if (path->posted_ >= queue().room_until()) [[unlikely]]
+    return look_ahead(wr, bad_wr, path);
+  return post_kind(wr, bad_wr, path);
 }
 
 urma_status_t VerbsSender::post_behind(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept {
@@ -370,6 +430,7 @@ urma_status_t VerbsSender::post_behind(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr
 urma_status_t VerbsSender::post_rest(TargetPath* behind, urma_jfs_wr_t* wr,
                                      urma_jfs_wr_t** bad_wr) noexcept {
   urma_status_t status = URMA_SUCCESS;
+  queue().room_until() = 0;
   while (wr != nullptr) {
     VerbsPath* path = behind == nullptr ? short_path(*wr) : nullptr;
     const urma_jfs_wr_t* before = wr;
