@@ -178,8 +178,8 @@ bool VerbsPath::have_under_way(bool (*which)(const SendEntry&)) const {
 // With nothing under way that is still of interest.
 void VerbsPath::drop_connection() {
   if (connection_ != nullptr) end_connection(sender_->resources(), connection_);
-  connection_.reset();
   shut();
+  connection_.reset();
   state_ = State::kNone;
   failing_ = drained_ = false;
   forget_requests();

@@ -359,9 +359,9 @@ void VerbsPath::reopen() {
 
 // Where the last request went, if this one goes there, too.
 VerbsPath* VerbsSender::short_path(const urma_jfs_wr_t& wr) const {
+  if (config().trans_mode == URMA_TM_UM || last_path() == nullptr) return nullptr;
   auto* const path = static_cast<VerbsPath*>(last_path());
   if (wr.tjetty == last_target()) return path;
-  if (config().trans_mode == URMA_TM_UM || path == nullptr) return nullptr;
   const auto* target =
       config().trans_mode == URMA_TM_RM ? static_cast<const RemoteQueue*>(wr.tjetty) : bound();
   return target != nullptr && path->serial() == target->serial ? path : nullptr;
@@ -408,8 +408,10 @@ urma_status_t VerbsSender::look_ahead(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr,
 urma_status_t VerbsSender::post(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept {
   if (!lock().enter_at_once()) [[unlikely]]
     return post_behind(wr, bad_wr);
-  auto* path = static_cast<VerbsPath*>(last_path());
-  if (wr->tjetty != last_target()) [[unlikely]] {
+  VerbsPath* path;
+  if (wr->tjetty == last_target()) [[likely]] {
+    path = static_cast<VerbsPath*>(last_path());
+  } else {
     path = short_path(*wr);
     if (path == nullptr) return post_rest(nullptr, wr, bad_wr);
   }
