@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "test/verbs/data_path.h"
@@ -32,9 +33,20 @@ class ScriptedAsking : public Connector {
   void settle(const ConnectRequest&, std::function<void(const CountAnswer&)>) override {}
   void turn_away(uint64_t, const ConnectRequest&, DisconnectReason, uint64_t) override {}
   void ask_for_fault(const ConnectRequest&, std::function<void(bool)>) override {}
+  void ask_for_sign(const ConnectRequest&, std::function<void(bool)> answered) override {
+    signs.push_back(std::move(answered));
+    if (gives_sign) release_signs(/*there=*/true);
+  }
+  void release_signs(bool there) {
+    for (auto& answered : std::exchange(signs, {})) {
+      service_->post([answered = std::move(answered), there] { answered(there); });
+    }
+  }
   void ask_for_segment(const SegmentRequest&, std::function<void(const SegmentAnswer&)>) override {}
 
   ConnectAnswer answer;
+  bool gives_sign = true;
+  std::vector<std::function<void(bool there)>> signs;  // that are asked for
   std::vector<std::pair<uint64_t, DisconnectReason>> disconnects;
 
  private:

@@ -261,6 +261,60 @@ TEST_F(CmTest, LateAcceptanceIsTurnedDown) {
   EXPECT_TRUE(answers_.empty());
 }
 
+// Soft-iWARP's called end does not look at data that come while it still accepts.
+TEST_F(CmTest, NothingIsSentBeforeTheOwnerHasAccepted) {
+  open();
+  const ConnectRequest request = agree(end(1), end(2));
+  end(1).asking.gives_sign = false;
+  call(end(1), request);
+  run_until([this] { return end(1).asking.signs.size() == 1; });
+  service_.settle();
+  EXPECT_EQ(state_of(*end(1).pair), IBV_QPS_RTS);
+  EXPECT_TRUE(answers_.empty());
+  end(1).asking.release_signs(/*there=*/true);
+  EXPECT_EQ(answer(), Answer::kAccepted);
+  EXPECT_TRUE(leads_through(end(1)));
+}
+
+TEST_F(CmTest, OwnerThatGivesNoSignIsUnreachable) {
+  open();
+  const ConnectRequest request = agree(end(1), end(2));
+  end(1).asking.gives_sign = false;
+  call(end(1), request);
+  run_until([this] { return end(1).asking.signs.size() == 1; });
+  end(1).asking.release_signs(/*there=*/false);
+  EXPECT_EQ(answer(), Answer::kUnreachable);
+  EXPECT_EQ(end(1).asking.disconnects.size(), 1U);
+  EXPECT_EQ(state_of(*end(2).pair), IBV_QPS_ERR);
+}
+
+TEST_F(CmTest, SignThatComesTooLateEndsTheConnection) {
+  open(kShort);
+  const ConnectRequest request = agree(end(1), end(2));
+  end(1).asking.gives_sign = false;
+  call(end(1), request);
+  EXPECT_EQ(answer(), Answer::kUnreachable);
+  ASSERT_EQ(end(1).asking.signs.size(), 1U);
+  end(1).asking.release_signs(/*there=*/true);
+  service_.settle();
+  EXPECT_TRUE(answers_.empty());
+  EXPECT_EQ(state_of(*end(2).pair), IBV_QPS_ERR);
+}
+
+TEST_F(CmTest, ConnectionThatBreaksBeforeTheSignIsUnreachable) {
+  open();
+  const ConnectRequest request = agree(end(1), end(2));
+  end(1).asking.gives_sign = false;
+  call(end(1), request);
+  run_until([this] { return end(1).asking.signs.size() == 1; });
+  end(2).pair->close();
+  EXPECT_EQ(answer(), Answer::kUnreachable);
+  EXPECT_TRUE(end(1).broken.empty());
+  end(1).asking.release_signs(/*there=*/true);
+  service_.settle();
+  EXPECT_TRUE(answers_.empty());
+}
+
 TEST_F(CmTest, BrokenConnectionIsTold) {
   open();
   call(end(1), agree(end(1), end(2), 9));

@@ -38,6 +38,8 @@ class TestConnector : public Connector {
   }
   void ask_for_fault(const ConnectRequest& request,
                      std::function<void(bool too_long)> answered) override;
+  // Of iWARP's alone.
+  void ask_for_sign(const ConnectRequest&, std::function<void(bool there)>) override {}
   void ask_for_segment(const SegmentRequest& request,
                        std::function<void(const SegmentAnswer&)> answered) override;
 

@@ -105,6 +105,16 @@ void Asking::ask_for_fault(const ConnectRequest& request,
       }));
 }
 
+void Asking::ask_for_sign(const ConnectRequest& request, std::function<void(bool there)> answered) {
+  const auto owner = owners_.find(request.connection);
+  if (owner == owners_.end() || control_ == nullptr) return answered(false);
+  control_->request(
+      owner->second, PingRequest(), patience_ns_,
+      wait_for_answer([answered = std::move(answered)](const Reply& reply, const PeerRef&) {
+        answered(reply.answer == Answer::kAccepted);
+      }));
+}
+
 void Asking::ask_for_segment(const SegmentRequest& request,
                              std::function<void(const SegmentAnswer&)> answered) {
   ask(request.eid, IdKind::kToken, request.token_id, request,

@@ -35,6 +35,8 @@ class Asking final : public Connector {
                  uint64_t received) override;
   void ask_for_fault(const ConnectRequest& request,
                      std::function<void(bool too_long)> answered) override;
+  void ask_for_sign(const ConnectRequest& request,
+                    std::function<void(bool there)> answered) override;
   void ask_for_segment(const SegmentRequest& request,
                        std::function<void(const SegmentAnswer&)> answered) override;
   // Asks the owner of (eid, id) something. `answered` is called exactly once, later or by stop().

@@ -66,6 +66,8 @@ class CmConnector::Link final : public CmHandler {
   void begin();
   // rdma_connect has returned.
   void called(int error);
+  // Its owner has answered behind that, or not.
+  void confirmed(bool there);
   // The end of the process's context: nobody waits any more.
   void abandon() { give(Answer::kUnreachable); }
   void cm_event(const CmEvent& event) override;
@@ -76,6 +78,7 @@ class CmConnector::Link final : public CmHandler {
   enum class State {
     kResolving,
     kConnecting,  // the kernel has it: the id cannot be ended without waiting
+    kConfirming,
     kConnected,
     kOver,
   };
@@ -204,15 +207,25 @@ void CmConnector::Link::called(int error) {
 }
 
 void CmConnector::Link::established() {
-  state_ = State::kConnected;
+  state_ = State::kConfirming;
   // Nobody waits any more: the peer was too slow.
   if (answered_ == nullptr) return fail(Answer::kUnreachable, "it took too long");
   pair_->let_go();
+  owner_->confirm(request_);
+}
+
+// Soft-iWARP says that a connection is established while the other end's rdma_accept is still at
+// work. Data that come before that has returned lie unread there until others come behind them. The
+// owner answers on the thread that accepts, and so after that.
+void CmConnector::Link::confirmed(bool there) {
+  if (!there) return fail(Answer::kUnreachable, "it gives no answer");
+  state_ = State::kConnected;
   give(Answer::kAccepted);
 }
 
 void CmConnector::Link::expire() {
   if (state_ == State::kResolving) return fail(Answer::kUnreachable, "it is not found in time");
+  if (state_ == State::kConfirming) return fail(Answer::kUnreachable, "it gives no answer");
   URMA_LOG_LIMITED(WARNING,
                    "iWARP: {} gives no answer in time; see that no firewall is in the way of TCP "
                    "to that port",
@@ -264,7 +277,7 @@ void CmConnector::connect(const std::shared_ptr<QueuePair>& pair, const ConnectR
 
 void CmConnector::begin(const std::shared_ptr<QueuePair>& pair, const ConnectRequest& request,
                         const ConnectAnswer& answer,
-                        std::function<void(const ConnectAnswer&)> answered) {
+                        const std::function<void(const ConnectAnswer&)>& answered) {
   try {
     if (answer.reply.cm_port == 0) urma::fail(URMA_FAIL, "its owner has no port for iWARP");
     const auto link = links_.emplace(request.connection,
@@ -276,6 +289,15 @@ void CmConnector::begin(const std::shared_ptr<QueuePair>& pair, const ConnectReq
     asking_->disconnect(request, DisconnectReason::kFailed);
     answered({Answer::kUnreachable, {}, answer.owner});
   }
+}
+
+void CmConnector::confirm(const ConnectRequest& request) {
+  asking_->ask_for_sign(request,
+                        [this, stopped = stopped_, connection = request.connection](bool there) {
+                          if (*stopped) return;
+                          const auto link = links_.find(connection);
+                          if (link != links_.end()) link->second->confirmed(there);
+                        });
 }
 
 void CmConnector::end(uint64_t connection) { links_.erase(connection); }

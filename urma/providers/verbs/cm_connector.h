@@ -52,6 +52,10 @@ class CmConnector final : public Connector {
                      std::function<void(bool too_long)> answered) override {
     asking_->ask_for_fault(request, std::move(answered));
   }
+  void ask_for_sign(const ConnectRequest& request,
+                    std::function<void(bool there)> answered) override {
+    asking_->ask_for_sign(request, std::move(answered));
+  }
   void ask_for_segment(const SegmentRequest& request,
                        std::function<void(const SegmentAnswer&)> answered) override {
     asking_->ask_for_segment(request, std::move(answered));
@@ -61,7 +65,9 @@ class CmConnector final : public Connector {
   class Link;
 
   void begin(const std::shared_ptr<QueuePair>& pair, const ConnectRequest& request,
-             const ConnectAnswer& answer, std::function<void(const ConnectAnswer&)> answered);
+             const ConnectAnswer& answer,
+             const std::function<void(const ConnectAnswer&)>& answered);
+  void confirm(const ConnectRequest& request);
   void end(uint64_t connection);
 
   CmChannel* const channel_;

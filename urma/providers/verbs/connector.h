@@ -62,6 +62,10 @@ class Connector {
   // True: it was too long for its receive.
   virtual void ask_for_fault(const ConnectRequest& request,
                              std::function<void(bool too_long)> answered) = 0;
+  // Whether the owner of the other end answers. What its service thread had begun before, it has
+  // finished then.
+  virtual void ask_for_sign(const ConnectRequest& request,
+                            std::function<void(bool there)> answered) = 0;
   virtual void ask_for_segment(const SegmentRequest& request,
                                std::function<void(const SegmentAnswer&)> answered) = 0;
 };
