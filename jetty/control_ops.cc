@@ -308,7 +308,7 @@ template <typename Queue>
 urma_status_t advise(Queue* queue, urma_target_jetty_t* target) noexcept {
   return guarded(URMA_LOG_SITE, [&] {
     Sender* sender = sender_of(queue);
-    if (!check_active("advise", sender != nullptr)) return URMA_EINVAL;
+    if (sender == nullptr) return refuse_inactive("advise");
     return sender->advise(&queue_of(target));
   });
 }
@@ -317,7 +317,7 @@ template <typename Queue>
 urma_status_t unadvise(Queue* queue, urma_target_jetty_t* target) noexcept {
   return guarded(URMA_LOG_SITE, [&] {
     Sender* sender = sender_of(queue);
-    if (!check_active("unadvise", sender != nullptr)) return URMA_EINVAL;
+    if (sender == nullptr) return refuse_inactive("unadvise");
     return sender->unadvise(&queue_of(target));
   });
 }

@@ -59,10 +59,14 @@ void require_open(const char* what, const char* name, urma_jfc_t* jfc) {
   fail(URMA_EINVAL, "{}: {} is not active; activate it first", what, name);
 }
 
-bool check_active(const char* call, bool active) {
-  if (active) return true;
+urma_status_t refuse_inactive(const char* call) {
   URMA_LOG_LIMITED(ERR, "{}: the queue is not active; call urma_active_* first", call);
-  return false;
+  return URMA_EINVAL;
+}
+
+bool check_active(const char* call, bool active) {
+  if (!active) refuse_inactive(call);
+  return active;
 }
 
 bool check_mask(const char* call, uint32_t mask, uint32_t known, uint32_t needed) {

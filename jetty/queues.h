@@ -88,7 +88,9 @@ bool may_end(EventSubject* subject, const char* what, uint32_t id, bool non_bloc
 
 // Throws Error where the JFC `name` is not active.
 void require_open(const char* what, const char* name, urma_jfc_t* jfc);
-// False, with a log line, where a queue is not active.
+// What a call gets for a queue that is not active, with a log line.
+urma_status_t refuse_inactive(const char* call);
+// False, with that line, where a queue is not active.
 bool check_active(const char* call, bool active);
 
 // What urma_modify_* may be asked for; false with a log line. `needed` has to be in the mask.

@@ -226,6 +226,7 @@ void Links::import_segments(const Parts& parts, const std::vector<Offer>& offers
 void Links::import_words(const Parts& parts, const std::vector<urma_seg_t>& peers,
                          urma_target_seg_t* Link::*member) {
   std::vector<urma_target_seg_t*> imported;
+  imported.reserve(peers.size());
   for (urma_seg_t seg : peers) imported.push_back(import_segment(parts, &seg));
   for (uint32_t lane = 0; lane < links_.size(); lane++) {
     links_[lane].*member = imported[pair_of(parts.config, lane)];

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cassert>
 #include <numeric>
 #include <string>
 
@@ -228,15 +229,22 @@ void default_sizes(Draft& draft) {
   config.random_sizes = draft.has("min_size") && draft.has("max_size");
 }
 
+// Requests come in chains of both lengths, of which none is 0.
+uint64_t chain_step(const Config& config) {
+  const uint64_t step = std::lcm<uint64_t>(config.jfs_post_list, config.jfr_post_list);
+  assert(step != 0);
+  return step;
+}
+
 // `iterations` rounded up to whole chains.
 uint64_t whole_chains(uint64_t iterations, const Config& config) {
-  const uint64_t step = std::lcm<uint64_t>(config.jfs_post_list, config.jfr_post_list);
+  const uint64_t step = chain_step(config);
   return (iterations + step - 1) / step * step;
 }
 
 void default_iterations(Draft& draft) {
   Config& config = draft.config;
-  const uint64_t step = std::lcm<uint64_t>(config.jfs_post_list, config.jfr_post_list);
+  const uint64_t step = chain_step(config);
   if (config.ends_by != EndsBy::kIterations) {
     config.iterations = 0;
   } else if (!draft.has("iters")) {

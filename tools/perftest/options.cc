@@ -71,11 +71,15 @@ class Normalizer {
     emit(option, "--" + name, has_value, has_value ? text.substr(equals + 1) : "");
   }
 
+  static std::string short_name(const std::string& name, const std::string& word) {
+    return word.size() == 2 ? word : "-" + name + " in " + word;
+  }
+
   void take_short(const std::string& word) {
     for (size_t i = 1; i < word.size(); i++) {
       const std::string name(1, word[i]);
       const CLI::Option* option = app_.get_option_no_throw("-" + name);
-      if (option == nullptr) throw unknown(word.size() == 2 ? word : "-" + name + " in " + word);
+      if (option == nullptr) throw unknown(short_name(name, word));
       const bool flag = option->get_items_expected_max() == 0;
       const bool attached = !flag && i + 1 < word.size();
       emit(*option, "-" + name, attached, attached ? word.substr(i + 1) : "");

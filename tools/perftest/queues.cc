@@ -2,6 +2,7 @@
 #include "tools/perftest/queues.h"
 
 #include <algorithm>
+#include <cassert>
 
 namespace perftest {
 namespace {
@@ -29,7 +30,10 @@ Queues::Queues(const Device& device, const Config& config)
 }
 
 uint32_t Queues::send_id(uint32_t lane) const {
-  return jettys_.empty() ? send_jfs(lane)->jfs_id.id : send_jetty(lane)->jetty_id.id;
+  if (const urma_jetty_t* jetty = send_jetty(lane)) return jetty->jetty_id.id;
+  const urma_jfs_t* const jfs = send_jfs(lane);
+  assert(jfs != nullptr);
+  return jfs->jfs_id.id;
 }
 
 void Queues::create_completion_queues(const Config& config) {

@@ -16,7 +16,7 @@ uint32_t requests_in_turn(const Session& session, uint32_t list) {
 
 }  // namespace
 
-SendPlan::SendPlan(const Session& session, uint32_t size) : size_(size) {
+SendPlan::SendPlan(const Session& session, uint32_t size) {
   const Config& config = session.config;
   window = std::max(
       1U, std::min(config.window == 0 ? config.jfs_depth : config.window, config.jfs_depth));

@@ -53,7 +53,6 @@ class SendPlan {
  private:
   uint32_t size_of(uint32_t index) const { return sizes_[index % sizes_.size()]; }
 
-  uint32_t size_;
   uint32_t requests_;  // of a lane
   std::vector<uint32_t> sizes_;
   std::vector<uint64_t> bytes_before_;  // of the messages before each of `sizes_`, and of all

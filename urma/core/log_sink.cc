@@ -3,7 +3,7 @@
 // The only file that knows spdlog. Its code is compiled here, so that a program with a spdlog of
 // its own never shares one registry with us, and so that nothing needs libspdlog at run time.
 #define SPDLOG_HEADER_ONLY
-#define SPDLOG_FMT_EXTERNAL
+#define SPDLOG_FMT_EXTERNAL 1
 #define FMT_HEADER_ONLY
 #include "urma/core/log_sink.h"
 

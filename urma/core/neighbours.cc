@@ -81,7 +81,7 @@ std::map<uint32_t, uint32_t> uasids(int dir) {
     if (std::from_chars(name.data() + kPrefix.size(), end, uasid, 16).ptr != end) continue;
     const auto text = read_small_file(dir, name);
     if (!text || text->empty() || text->back() != '\n') continue;
-    const auto slot = parse_decimal(std::string_view(*text).substr(0, text->size() - 1), kMaxSlot);
+    const auto slot = parse_decimal(std::string_view{*text}.substr(0, text->size() - 1), kMaxSlot);
     if (slot) found[*slot] = uasid;
   }
   return found;
@@ -93,7 +93,7 @@ void describe(pid_t pid, urma_ext_process_t* process) {
   if (!stat) return;
   const size_t open = stat->find('('), close = stat->rfind(')');
   if (open == std::string::npos || close == std::string::npos || close < open) return;
-  copy_text(process->program, std::string_view(*stat).substr(open + 1, close - open - 1));
+  copy_text(process->program, std::string_view{*stat}.substr(open + 1, close - open - 1));
   size_t at = close + 1;
   for (int field = 0; field < kStartField && at != std::string::npos; ++field) {
     at = stat->find(' ', at + 1);

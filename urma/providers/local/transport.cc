@@ -125,7 +125,8 @@ std::unique_ptr<urma::Receiver> Transport::make_receiver(const urma_jfr_cfg_t& c
 }
 
 std::unique_ptr<Segment> Transport::make_segment() {
-  return device_ != nullptr ? device_->make_segment() : urma::Transport::make_segment();
+  if (device_ == nullptr) return urma::Transport::make_segment();
+  return device_->make_segment();
 }
 
 // What peers can map of it is given back unless the table takes it in.

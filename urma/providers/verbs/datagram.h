@@ -24,6 +24,7 @@ struct NetAddress {
   uint8_t ip[16];  // network order; an IPv4 address is mapped: ::ffff:a.b.c.d
   uint16_t port;   // host order
 
+  // The 0 that the default compares with is none of ours. NOLINTNEXTLINE(modernize-use-nullptr)
   auto operator<=>(const NetAddress&) const = default;
   bool is_ipv4() const;
   bool is_link_local() const;
