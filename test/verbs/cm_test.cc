@@ -60,6 +60,12 @@ class CmTest : public testing::Test {
     from.connector->connect(from.pair, request,
                             [this](const ConnectAnswer& answer) { answers_.push_back(answer); });
   }
+  // The first host calls the second, whose sign release_signs() is to give.
+  void call_without_sign() {
+    end(1).asking.gives_sign = false;
+    call(end(1), agree(end(1), end(2)));
+    run_until([this] { return end(1).asking.signs.size() == 1; });
+  }
   template <typename Condition>
   void run_until(Condition condition) {
     const uint64_t deadline = monotonic_ns() + 20'000'000'000;
@@ -264,10 +270,7 @@ TEST_F(CmTest, LateAcceptanceIsTurnedDown) {
 // Soft-iWARP's called end does not look at data that come while it still accepts.
 TEST_F(CmTest, NothingIsSentBeforeTheOwnerHasAccepted) {
   open();
-  const ConnectRequest request = agree(end(1), end(2));
-  end(1).asking.gives_sign = false;
-  call(end(1), request);
-  run_until([this] { return end(1).asking.signs.size() == 1; });
+  call_without_sign();
   service_.settle();
   EXPECT_EQ(state_of(*end(1).pair), IBV_QPS_RTS);
   EXPECT_TRUE(answers_.empty());
@@ -278,10 +281,7 @@ TEST_F(CmTest, NothingIsSentBeforeTheOwnerHasAccepted) {
 
 TEST_F(CmTest, OwnerThatGivesNoSignIsUnreachable) {
   open();
-  const ConnectRequest request = agree(end(1), end(2));
-  end(1).asking.gives_sign = false;
-  call(end(1), request);
-  run_until([this] { return end(1).asking.signs.size() == 1; });
+  call_without_sign();
   end(1).asking.release_signs(/*there=*/false);
   EXPECT_EQ(answer(), Answer::kUnreachable);
   EXPECT_EQ(end(1).asking.disconnects.size(), 1U);
@@ -290,11 +290,8 @@ TEST_F(CmTest, OwnerThatGivesNoSignIsUnreachable) {
 
 TEST_F(CmTest, SignThatComesTooLateEndsTheConnection) {
   open(kShort);
-  const ConnectRequest request = agree(end(1), end(2));
-  end(1).asking.gives_sign = false;
-  call(end(1), request);
+  call_without_sign();
   EXPECT_EQ(answer(), Answer::kUnreachable);
-  ASSERT_EQ(end(1).asking.signs.size(), 1U);
   end(1).asking.release_signs(/*there=*/true);
   service_.settle();
   EXPECT_TRUE(answers_.empty());
@@ -303,10 +300,7 @@ TEST_F(CmTest, SignThatComesTooLateEndsTheConnection) {
 
 TEST_F(CmTest, ConnectionThatBreaksBeforeTheSignIsUnreachable) {
   open();
-  const ConnectRequest request = agree(end(1), end(2));
-  end(1).asking.gives_sign = false;
-  call(end(1), request);
-  run_until([this] { return end(1).asking.signs.size() == 1; });
+  call_without_sign();
   end(2).pair->close();
   EXPECT_EQ(answer(), Answer::kUnreachable);
   EXPECT_TRUE(end(1).broken.empty());

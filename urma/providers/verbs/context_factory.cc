@@ -107,10 +107,10 @@ urma_status_t unregister_seg(urma_target_seg_t* segment) {
 }  // namespace
 
 urma_context_t* open_context(const urma_host& host, Inspector* inspector,
-                             std::shared_ptr<Device> device, urma_device_t* dev,
+                             const std::shared_ptr<Device>& device, urma_device_t* dev,
                              uint32_t eid_index) {
   static urma_ops_t ops = make_context_ops();
-  auto context = std::make_unique<VerbsContext>(host, inspector, std::move(device), dev, eid_index);
+  auto context = std::make_unique<VerbsContext>(host, inspector, device, dev, eid_index);
   context->ops = &ops;
   return context.release();
 }

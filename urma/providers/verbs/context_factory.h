@@ -14,7 +14,7 @@ namespace urma::verbs {
 // Opens a device for a program: the context keeps it open, and shows itself to the inspector. Its
 // operations are set; core fills in the rest of the public struct. Throws Error.
 urma_context_t* open_context(const urma_host& host, Inspector* inspector,
-                             std::shared_ptr<Device> device, urma_device_t* dev,
+                             const std::shared_ptr<Device>& device, urma_device_t* dev,
                              uint32_t eid_index);
 // urma_ext_register_dmabuf. Throws Error.
 urma_target_seg_t* register_memory_of(urma_context_t* ctx, urma_seg_cfg_t* cfg, int dmabuf,
