@@ -24,6 +24,8 @@ TOGETHER = 420  # Seconds of wall time for all, so that with starts and ends it 
 LONGEST = 2048  # Bytes of an input.
 MOST_INPUTS = 40  # Of a corpus.
 TAIL_LINES = 60
+# Of the library, and of the fuzzer while all is well: not why it ended.
+PROGRESS = re.compile(r'\[URMA\]|#\d+\s|\s*NEW_FUNC')
 FIGURES = re.compile(r'^#(\d+)\s+(?:DONE|pulse|NEW|REDUCE|RELOAD|INITED)\s.*?cov: (\d+) ft: (\d+)'
                      r'(?: corp: (\d+)/)?', re.MULTILINE)
 OPTIONS = {
@@ -70,7 +72,8 @@ def run(binary, name, seconds, seed):
         return True, line
     kept = re.findall(r'Test unit written to (\S+)', text)
     again = f'{binary} {kept[-1]}' if kept else ' '.join(args)
-    tail = '\n'.join('    | ' + row for row in text.splitlines()[-TAIL_LINES:])
+    rows = [row for row in text.splitlines() if not PROGRESS.match(row)]
+    tail = '\n'.join('    | ' + row for row in rows[-TAIL_LINES:])
     return False, f'FAIL {line}; to repeat it: {again}\n{tail}'
 
 

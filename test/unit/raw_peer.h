@@ -44,10 +44,11 @@ class RawSocket {
   // Waits for a message, and drops the descriptors that come with it. False where the other end is
   // gone.
   bool receive(void* message, size_t bytes) {
-    pollfd watched = {fd(), POLLIN, 0};
-    if (::poll(&watched, 1, static_cast<int>(patience(seconds(10)).count())) != 1) {
-      throw std::runtime_error("nothing came");
-    }
+    const auto something = [this] {
+      pollfd watched = {fd(), POLLIN, 0};
+      return ::poll(&watched, 1, 100) > 0;
+    };
+    if (!eventually(something)) throw std::runtime_error("nothing came");
     return ::recv(fd(), message, bytes, MSG_DONTWAIT) == static_cast<ssize_t>(bytes);
   }
 

@@ -14,7 +14,12 @@ namespace {
 // A pidfd is readable once its process has ended; only while it has not does the pid mean it.
 bool alive(const PeerProcess& peer) {
   pollfd watched = {peer.pidfd.get(), POLLIN, 0};
-  return ::poll(&watched, 1, 0) == 0;
+  int ready;
+  // A signal ends also a call that does not wait.
+  do {
+    ready = ::poll(&watched, 1, 0);
+  } while (ready < 0 && errno == EINTR);
+  return ready == 0;
 }
 
 urma_cr_status_t status_of_errno(int code, const PeerProcess& peer) {

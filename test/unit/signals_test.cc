@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT
+//
+// A program whose handlers run all the time, as under a profiler. Without SA_RESTART each of them
+// may end a call of the kernel early, even one that waits for nothing.
+#include <gtest/gtest.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "test/unit/local_harness.h"
+#include "test/unit/raw_peer.h"
+#include "urma/providers/local/process_vm_copy.h"
+
+namespace urma::local {
+namespace {
+
+std::atomic<uint64_t> handled{0};
+
+// Interrupts the thread that made it for as long as it lives.
+class Interrupter {
+ public:
+  Interrupter() {
+    struct sigaction action = {};
+    action.sa_handler = [](int) { handled.fetch_add(1, std::memory_order_relaxed); };
+    EXPECT_EQ(::sigaction(SIGUSR1, &action, &before_), 0);
+    thread_ = std::thread([this, target = ::pthread_self()] {
+      while (!stop_.load(std::memory_order_relaxed)) {
+        ::pthread_kill(target, SIGUSR1);
+        std::this_thread::yield();
+      }
+    });
+  }
+  ~Interrupter() {
+    stop_.store(true, std::memory_order_relaxed);
+    thread_.join();
+    ::sigaction(SIGUSR1, &before_, nullptr);
+  }
+  Interrupter(const Interrupter&) = delete;
+  Interrupter& operator=(const Interrupter&) = delete;
+
+ private:
+  std::atomic<bool> stop_{false};
+  struct sigaction before_;
+  std::thread thread_;
+};
+
+TEST(Signals, NoCopyTakesAPeerForGone) {
+  PeerProcess peer;
+  peer.pid = ::getpid();
+  peer.pidfd.reset(static_cast<int>(::syscall(SYS_pidfd_open, peer.pid, 0)));
+  if (!peer.pidfd.valid()) GTEST_SKIP() << "no pidfd_open: " << std::strerror(errno);
+  char from[64] = {}, into[64];
+  const iovec remote = {from, sizeof(from)}, local = {into, sizeof(into)};
+  ProcessVmCopy engine;
+  const Interrupter interrupter;
+  const uint64_t until = handled.load(std::memory_order_relaxed) + 20'000;
+  while (handled.load(std::memory_order_relaxed) < until) {
+    uint64_t moved = 0;
+    ASSERT_EQ(engine.copy(Direction::kRead, peer, {&local, 1}, {&remote, 1}, &moved),
+              URMA_CR_SUCCESS);
+    ASSERT_EQ(moved, sizeof(from));
+  }
+}
+
+// The fuzzers, which have a timer, ask their owner with it.
+TEST(Signals, APeerMadeByHandWaitsForItsAnswer) {
+  int ends[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+  RawSocket peer{Fd(ends[0])}, owner{Fd(ends[1])};
+  const Interrupter interrupter;
+  const uint64_t until = handled.load(std::memory_order_relaxed) + 100;
+  std::thread answerer([&] {
+    while (handled.load(std::memory_order_relaxed) < until) std::this_thread::yield();
+    EXPECT_TRUE(owner.send("answer", 6));
+  });
+  char answer[6];
+  bool received = false;
+  EXPECT_NO_THROW(received = peer.receive(answer, sizeof(answer)));
+  answerer.join();
+  EXPECT_TRUE(received);
+}
+
+}  // namespace
+}  // namespace urma::local
