@@ -40,6 +40,13 @@ def port_is_active(device):
     return command(f'{device} is active', f'grep -q ACTIVE {state}')
 
 
+def connects_on(device, address):
+    """A connection by librdmacm."""
+    # Not by rping, whose thread for events may find their channel closed at the end, nor by
+    # ucmatose, whose client ends with an error over iWARP in one of ten runs.
+    return pair(f'librdmacm on {device}', f'rdma_server -s {address}', f'rdma_client -s {address}')
+
+
 def examples(place, **environment):
     where, own = place
     # With a single processor, for some as slow as here, silence is no sign of death.
@@ -73,7 +80,7 @@ JOBS = [
         both_ends('UD', 'ibv_ud_pingpong -d {device} -g 0 -n 100 -s 1024'),
         pair('RC, two addresses of one device', 'ibv_rc_pingpong -d rxe2 -g 1 -n 100',
              'ibv_rc_pingpong -d rxe2 -g 2 -n 100 127.0.0.1'),
-        pair('rping on rxe2', 'rping -s -a 10.77.2.1 -C 10', 'rping -c -a 10.77.2.1 -C 10'),
+        connects_on('rxe2', '10.77.2.1'),
     ]),
     Job('field', guests=['uml'], devices=True, cases=[
         both_ends('RC, events', 'ibv_rc_pingpong -d {device} -g 0 -n 100 -e'),
@@ -85,7 +92,7 @@ JOBS = [
     ]),
     # iWARP connects by librdmacm only.
     Job('siw', guests=['qemu', 'uml'], devices=True, cases=[
-        pair('rping on siw0', 'rping -s -a 10.77.3.1 -C 10', 'rping -c -a 10.77.3.1 -C 10'),
+        connects_on('siw0', '10.77.3.1'),
         pair('write on siw0', 'ib_write_bw -d siw0 -R -n 100 -s 65536 -F',
              'ib_write_bw -d siw0 -R -n 100 -s 65536 -F 10.77.3.1'),
         *tests('conformance', 'two_process', SIW, limit=20),
