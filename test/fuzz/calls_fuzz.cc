@@ -282,6 +282,13 @@ Runner& runner() {
 }  // namespace
 }  // namespace urma_model
 
+// Before the fuzzer has threads: one of them could hold a lock of the sanitizer while this process
+// forks, which nobody would release in the other one.
+extern "C" int LLVMFuzzerInitialize(int* /*argc*/, char*** /*argv*/) {
+  urma_model::runner();
+  return 0;
+}
+
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   urma_model::Runner& runner = urma_model::runner();
   urma_fuzz::Bytes in(data, size);

@@ -26,6 +26,9 @@ MOST_INPUTS = 40  # Of a corpus.
 TAIL_LINES = 60
 # Of the library, and of the fuzzer while all is well: not why it ended.
 PROGRESS = re.compile(r'\[URMA\]|#\d+\s|\s*NEW_FUNC')
+# Why it ended, and on what: said first, since of a long output only the begin may be seen.
+REASON = re.compile(r'\s*WRONG:|broken: |terminate called|\s*what\(\):|.*runtime error:|'
+                    r'==\d+==\s*ERROR|SUMMARY:|ALARM:|Base64:')
 FIGURES = re.compile(r'^#(\d+)\s+(?:DONE|pulse|NEW|REDUCE|RELOAD|INITED)\s.*?cov: (\d+) ft: (\d+)'
                      r'(?: corp: (\d+)/)?', re.MULTILINE)
 OPTIONS = {
@@ -73,8 +76,8 @@ def run(binary, name, seconds, seed):
     kept = re.findall(r'Test unit written to (\S+)', text)
     again = f'{binary} {kept[-1]}' if kept else ' '.join(args)
     rows = [row for row in text.splitlines() if not PROGRESS.match(row)]
-    tail = '\n'.join('    | ' + row for row in rows[-TAIL_LINES:])
-    return False, f'FAIL {line}; to repeat it: {again}\n{tail}'
+    shown = [row for row in rows if REASON.match(row)] + ['its last lines:'] + rows[-TAIL_LINES:]
+    return False, '\n    | '.join([f'FAIL {line}; to repeat it: {again}', *shown])
 
 
 def merge(binary, name):

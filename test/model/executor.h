@@ -6,6 +6,7 @@
 #define TEST_MODEL_EXECUTOR_H_
 
 #include <array>
+#include <cerrno>
 #include <set>
 #include <unordered_map>
 
@@ -52,6 +53,15 @@ class Executor {
   bool status(int64_t value, Result* r) const {
     r->value = value;
     return true;
+  }
+
+  // Each signal that is handled meanwhile ends a wait, and a fuzzer has a timer.
+  template <typename Wait>
+  static int64_t uninterrupted(const Wait& wait) {
+    while (true) {
+      const int64_t found = wait();
+      if (found >= 0 || errno != EINTR) return found;
+    }
   }
 
   template <typename Queue>

@@ -224,8 +224,10 @@ bool Executor::run_event(const Call& c, Result* r) {
       return status(urma_rearm_jfc(at<urma_jfc_t>(c.on), c.number != 0), r);
     case Fn::urma_wait_jfc: {
       std::array<urma_jfc_t*, 8> jfcs = {};
-      r->value = urma_wait_jfc(at<urma_jfce_t>(c.on), static_cast<uint32_t>(c.number),
-                               static_cast<int>(c.value), unless_null(c, kFirstNull, jfcs.data()));
+      r->value = uninterrupted([&] {
+        return urma_wait_jfc(at<urma_jfce_t>(c.on), static_cast<uint32_t>(c.number),
+                             static_cast<int>(c.value), unless_null(c, kFirstNull, jfcs.data()));
+      });
       for (int64_t i = 0; i < r->value; ++i) {
         r->record[static_cast<size_t>(r->count++)].owner = slot_of(jfcs[static_cast<size_t>(i)]);
       }

@@ -215,9 +215,11 @@ bool Executor::run_notify(const Call& c, Result* r) {
       return status(urma_unbind_jetty_async(at<urma_jetty_t>(c.on)), r);
     case Fn::urma_wait_notify: {
       std::array<urma_notify_t, 4> results = {};
-      r->value =
-          urma_wait_notify(notifier, static_cast<uint32_t>(c.number),
-                           unless_null(c, kFirstNull, results.data()), static_cast<int>(c.value));
+      r->value = uninterrupted([&] {
+        return urma_wait_notify(notifier, static_cast<uint32_t>(c.number),
+                                unless_null(c, kFirstNull, results.data()),
+                                static_cast<int>(c.value));
+      });
       for (int64_t i = 0; i < r->value; ++i) {
         const urma_notify_t& one = results[static_cast<size_t>(i)];
         Record& into = r->record[static_cast<size_t>(r->count++)];
