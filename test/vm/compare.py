@@ -4,7 +4,8 @@
 usage: compare.py URMA_PERFTEST [ROUNDS]
 
 For the guests of `./dev vm`. In each round both run each test once, one after the other; every
-other round begins with perftest. Prints a table of medians over the rounds, and of the ratios of
+other round begins with perftest. What changes from run to run with what else the machine does gets
+three times as many rounds. Prints a table of medians over the rounds, and of the ratios of
 each round; of what is the least of a run, the least of all rounds. Ends with 1 where something
 could not be measured.
 
@@ -34,15 +35,17 @@ AVERAGE = [('average', 3)]
 LATENCY = ('us', 1.10)  # unit, target
 BANDWIDTH = ('MiB/s', 0.95)
 
-# What, the test of ours, that of perftest, the options of both, what is read, unit and target.
+# What, the test of ours, that of perftest, the options of both, what is read, unit and target, and
+# how many times the rounds.
 ROWS = [
-    ('write latency, 8 B', 'write_lat', 'ib_write_lat', '-s 8 -n 2000', LEAST_AND_TYPICAL, LATENCY),
-    ('send latency, 8 B', 'send_lat', 'ib_send_lat', '-s 8 -n 2000', LEAST_AND_TYPICAL, LATENCY),
-    ('fetch-add latency, 8 B', 'atomic_lat', 'ib_atomic_lat', '-n 20000', TYPICAL, LATENCY),
+    ('write latency, 8 B', 'write_lat', 'ib_write_lat', '-s 8 -n 2000', LEAST_AND_TYPICAL, LATENCY,
+     1),
+    ('send latency, 8 B', 'send_lat', 'ib_send_lat', '-s 8 -n 2000', LEAST_AND_TYPICAL, LATENCY, 1),
+    ('fetch-add latency, 8 B', 'atomic_lat', 'ib_atomic_lat', '-n 20000', TYPICAL, LATENCY, 3),
     ('write bandwidth, 64 KiB', 'write_bw', 'ib_write_bw', '-s 65536 -n 5000 -Q 100', AVERAGE,
-     BANDWIDTH),
+     BANDWIDTH, 1),
     ('write bandwidth, 4 KiB', 'write_bw', 'ib_write_bw', '-s 4096 -n 20000 -Q 100', AVERAGE,
-     BANDWIDTH),
+     BANDWIDTH, 1),
 ]
 OURS_ONLY = {'atomic_lat': '-A faa'}
 THEIRS_ONLY = {'ib_atomic_lat': '-A FETCH_AND_ADD'}
@@ -108,7 +111,7 @@ def run(server, client, port, columns):
 def commands(program, row, frequency):
     """Runs of ours and of perftest. What the latter measures itself of the frequency is often
     disturbed, so it tells latencies in cycles."""
-    _, ours, theirs, options, figures, kind = row
+    _, ours, theirs, options, figures, kind, _ = row
     columns = [column for _, column in figures]
     our_options = f'{options} {OURS_ONLY.get(ours, "")}'.split()
     in_cycles = kind == LATENCY
@@ -133,8 +136,10 @@ def measure(program, rounds):
     tell_frequency(frequency)
     values = [([], []) for _ in ROWS]
     port = PORT
-    for number in range(rounds):
+    for number in range(rounds * max(row[-1] for row in ROWS)):
         for row, (ours, theirs) in zip(ROWS, values):
+            if number >= rounds * row[-1]:
+                continue
             turns = list(zip(commands(program, row, frequency), (ours, theirs)))
             for turn, into in turns if number % 2 == 0 else reversed(turns):
                 port += 1
@@ -160,7 +165,7 @@ def main():
     print('| figure | ours | perftest | ratio | target | ok? |')
     print('|---|---|---|---|---|---|')
     for row, (ours, theirs) in zip(ROWS, measure(program, rounds)):
-        name, _, _, _, figures, kind = row
+        name, _, _, _, figures, kind, _ = row
         if None in ours or None in theirs:
             print(f'| {name} | not measured | | | | |')
             complete = False
