@@ -73,6 +73,7 @@ Body talker(const Config& config, bool sends) {
   return [=](Channel& channel) {
     Speaker speaker(config);
     Endpoint& endpoint = speaker.endpoint;
+    const bool immediates = traits_of(endpoint.ctx).immediates;
     for (uint64_t i = 0; i < 4; ++i) speaker.post_receive(i);
     speaker.meet(channel);
     const Name mine = {endpoint.jetty != nullptr ? endpoint.jetty->jetty_id : endpoint.jfs->jfs_id};
@@ -81,10 +82,12 @@ Body talker(const Config& config, bool sends) {
       urma_sge_t here = piece(speaker.out_segment, speaker.out.data(), 100);
       urma_sge_t there = piece(speaker.remote, speaker.remote->seg.ubva.va, 100);
       endpoint.post(send_request(speaker.peer, &here, 0));
-      endpoint.post(send_imm_request(speaker.peer, &here, kImmediate + 1, 0xffffffffffffffff));
+      endpoint.post(immediates
+                        ? send_imm_request(speaker.peer, &here, kImmediate + 1, 0xffffffffffffffff)
+                        : send_request(speaker.peer, &here, 0xffffffffffffffff));
       expect_sent(endpoint, 0, 100, 0x00);
       expect_sent(endpoint, 0xffffffffffffffff, 100, 0xff);
-      if (config.mode != URMA_TM_UM) {
+      if (config.mode != URMA_TM_UM && immediates) {
         endpoint.post(write_imm_request(speaker.peer, &here, &there, kImmediate + 2, 3));
         expect_sent(endpoint, 3, 100, 0x00);
       }
@@ -93,8 +96,9 @@ Body talker(const Config& config, bool sends) {
     } else {
       uint64_t next = 0;
       expect_received(endpoint, URMA_CR_OPC_SEND, next++, 100, theirs, 0x00);
-      expect_received(endpoint, URMA_CR_OPC_SEND_WITH_IMM, next++, 100, theirs, 0xff);
-      if (config.mode != URMA_TM_UM) {
+      expect_received(endpoint, immediates ? URMA_CR_OPC_SEND_WITH_IMM : URMA_CR_OPC_SEND, next++,
+                      100, theirs, 0xff);
+      if (config.mode != URMA_TM_UM && immediates) {
         expect_received(endpoint, URMA_CR_OPC_WRITE_WITH_IMM, next++, 100, theirs, 0x00);
       }
       expect_received(endpoint, URMA_CR_OPC_SEND, next++, 100, theirs, 0xff);
@@ -107,7 +111,7 @@ Body talker(const Config& config, bool sends) {
 TEST_F(Clients, C5_01_FieldsOnBothSides) {
   for (const auto mode : {URMA_TM_RM, URMA_TM_RC, URMA_TM_UM}) {
     for (const bool jetty : {true, false}) {
-      if (mode == URMA_TM_RC && !jetty) continue;
+      if ((mode == URMA_TM_RC && !jetty) || !device_traits().has_mode(mode)) continue;
       SCOPED_TRACE(std::to_string(mode) + (jetty ? " jetty" : " JFS and JFR"));
       const Config config = config_of(mode, jetty);
       run_two("sender", talker(config, true), "receiver", talker(config, false));
@@ -157,19 +161,22 @@ TEST_F(Clients, C5_02_FirstInFirstOut) {
 
 TEST_F(Clients, C5_03_AnEmptyMessageWithoutPieces) {
   for (const auto mode : {URMA_TM_RM, URMA_TM_RC, URMA_TM_UM}) {
+    if (!device_traits().has_mode(mode)) continue;
     SCOPED_TRACE(mode);
     run_one([mode](Channel&) {
       Self self(config_of(mode));
       Endpoint& endpoint = self.endpoint;
+      const bool immediates = traits_of(endpoint.ctx).immediates;
       endpoint.post_receive(self.segment, self.in(), 64, 1);
       urma_jfs_wr_t wr = send_imm_request(self.queue, nullptr, kImmediate, 2);
+      if (!immediates) wr.opcode = URMA_OPC_SEND;
       wr.send.src = {nullptr, 0};
       endpoint.post(wr);
       EXPECT_EQ(wait_for_success(endpoint.send_jfc, 2).completion_len, 0u);
       const urma_cr_t cr = wait_for_success(endpoint.receive_jfc, 1);
       EXPECT_EQ(cr.completion_len, 0u);
-      EXPECT_EQ(cr.opcode, URMA_CR_OPC_SEND_WITH_IMM);
-      EXPECT_EQ(cr.imm_data, kImmediate);
+      EXPECT_EQ(cr.opcode, immediates ? URMA_CR_OPC_SEND_WITH_IMM : URMA_CR_OPC_SEND);
+      EXPECT_EQ(cr.imm_data, immediates ? kImmediate : 0u);
       endpoint.close();
     });
   }

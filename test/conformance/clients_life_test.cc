@@ -109,6 +109,8 @@ TEST_F(Clients, C7_01_EverythingComesBackAndThenTheMarker) {
     for (const bool jetty : {true, false}) {
       if (mode == URMA_TM_RC && !jetty) continue;
       for (const Count count : {Count{0, 0}, Count{3, 0}, Count{0, 5}, Count{20, 20}}) {
+        // What waits for a receive, where messages do.
+        if (count.sends > 0 && !device_traits().immediates) continue;
         SCOPED_TRACE(std::to_string(mode) + (jetty ? " jetty " : " JFS and JFR ") +
                      std::to_string(count.receives) + "/" + std::to_string(count.sends));
         tear_down(config_of(mode, jetty), count.receives, count.sends);

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "urma_api.h"
+#include "urma_ext.h"
 
 namespace urma_test {
 
@@ -53,9 +54,21 @@ inline size_t largest_operand(const urma_device_cap_t& cap, urma_opcode_t opcode
   }
 }
 
+inline bool needs_immediates(urma_opcode_t opcode) {
+  return opcode == URMA_OPC_WRITE_IMM || opcode == URMA_OPC_SEND_IMM ||
+         opcode == URMA_OPC_SEND_INVALIDATE;
+}
+
+inline bool has_immediates(const urma_context_t* ctx) {
+  urma_ext_device_t further = {};
+  EXPECT_EQ(urma_ext_query_device(ctx->dev, &further), URMA_SUCCESS);
+  return further.immediate != 0;
+}
+
 inline bool is_offered(const urma_context_t* ctx, urma_opcode_t opcode, urma_transport_mode_t mode,
                        size_t size) {
   if (mode == URMA_TM_UM && size > kAnyPacket && !is_shared_memory(ctx)) return false;
+  if (needs_immediates(opcode) && !has_immediates(ctx)) return false;
   return size <= largest_operand(cap_of(ctx), opcode);
 }
 

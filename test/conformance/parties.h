@@ -46,6 +46,13 @@ inline urma_opcode_t opcode_of_atomic(Operation operation) {
                                         URMA_OPC_FAND, URMA_OPC_FOR,  URMA_OPC_FXOR};
   return kOpcodes[static_cast<int>(operation) - static_cast<int>(Operation::kCas)];
 }
+inline bool has_immediate(Operation operation) {
+  return operation == Operation::kWriteImm || operation == Operation::kSendImm;
+}
+inline bool offers(const DeviceTraits& device, Operation operation) {
+  if (is_atomic(operation)) return device.max_atomic != 0;
+  return device.immediates || !has_immediate(operation);
+}
 inline bool is_send(Operation operation) {
   return operation == Operation::kSend || operation == Operation::kSendImm;
 }

@@ -100,6 +100,11 @@ bool offered(const Operation& operation, urma_transport_mode_t mode) {
          operation.opcode == URMA_OPC_SEND_IMM || operation.opcode == URMA_OPC_NOP;
 }
 
+// In one size at least.
+bool has_some(const urma_context_t* ctx, const Operation& operation, urma_transport_mode_t mode) {
+  return is_offered(ctx, operation.opcode, mode, operation.sizes.front());
+}
+
 template <typename Each>
 void for_each_step(const urma_context_t* ctx, urma_transport_mode_t mode, const Each& each) {
   uint64_t seed = 0;
@@ -251,7 +256,7 @@ class Initiator {
                               : data(step.seed),
                     step.size);
   }
-  // What a mode does not offer is refused when it is posted.
+  // What a mode, or the device, does not offer is refused when it is posted.
   void refuse(const Operation& operation) {
     SCOPED_TRACE(operation.name);
     const Step step = {operation, operation.sizes.back(), 1, 1, 1};
@@ -364,6 +369,7 @@ class Product : public ProcessTest, public testing::WithParamInterface<Parameter
 
 TEST_P(Product, MovesExactlyTheBytesItShould) {
   const Config config = config_of(GetParam());
+  SKIP_WITHOUT(device_traits().has_mode(config.mode), "such mode");
   run_two(
       "initiator",
       [&config](Channel& channel) {
@@ -371,7 +377,9 @@ TEST_P(Product, MovesExactlyTheBytesItShould) {
         Initiator initiator(channel, config, stack);
         for_each_step(initiator.ctx(), config.mode, [&](const Step& step) { initiator.run(step); });
         for (const Operation& operation : operations()) {
-          if (!offered(operation, config.mode)) initiator.refuse(operation);
+          if (!offered(operation, config.mode) ||
+              !has_some(initiator.ctx(), operation, config.mode))
+            initiator.refuse(operation);
         }
         channel.sync();
         initiator.close();

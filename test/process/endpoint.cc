@@ -10,6 +10,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "urma_ext.h"
 #include "urma_provider.h"
 
 namespace urma_test {
@@ -59,8 +60,10 @@ DeviceTraits traits_of(const urma_context_t* ctx) {
   constexpr size_t kDatagramHeader = 40;
   urma_device_attr_t attr = {};
   EXPECT_EQ(urma_query_device(ctx->dev, &attr), URMA_SUCCESS);
+  urma_ext_device_t further = {};
+  EXPECT_EQ(urma_ext_query_device(ctx->dev, &further), URMA_SUCCESS);
   DeviceTraits traits = {std::string(ctx->dev->ops->name) != "verbs", attr.dev_cap.max_cas_size,
-                         SIZE_MAX};
+                         SIZE_MAX, attr.dev_cap.trans_mode, further.immediate != 0};
   if (!traits.maps) {
     const auto steps = static_cast<uint32_t>(attr.port_attr[0].active_mtu) - URMA_MTU_256;
     traits.max_datagram = (size_t{256} << steps) - kDatagramHeader;

@@ -66,13 +66,20 @@ uint32_t find_eid_index();
 // What a device does in its own way: docs/verbs.md tells of those that are not shared memory.
 struct DeviceTraits {
   bool maps;            // processes reach each other's memory without a device that moves the bytes
-  size_t max_atomic;    // bytes of a CAS or a WRITE_ATOMIC
+  size_t max_atomic;    // bytes of a CAS or a WRITE_ATOMIC; 0: it has no atomics
   size_t max_datagram;  // bytes of a message in mode UM
+  uint32_t modes;       // URMA_TM_RM and others, as bits
+  bool immediates;      // else it is of iWARP, and a message waits for no receive either
+
+  bool has_mode(urma_transport_mode_t mode) const { return (modes & mode) != 0; }
 };
 DeviceTraits traits_of(const urma_context_t* ctx);
 // Of the device that find_device() returns, from a process that has not started the library: asks
 // another one, once.
 const DeviceTraits& device_traits();
+// At the begin of a test of what not every device has.
+#define SKIP_WITHOUT(condition, what) \
+  if (!(condition)) GTEST_SKIP() << "the device has no " << (what)
 
 // Waits for one completion record of `jfc`; throws when none comes in time.
 urma_cr_t wait_for(urma_jfc_t* jfc, milliseconds limit = seconds(10));

@@ -103,6 +103,7 @@ TEST_F(AdminTest, WholeAsDocumented) {
                            "emulated_atomics",
                            "emulated_atomics_4",
                            "dmabuf",
+                           "immediate",
                            "trans_mode",
                            "congestion_ctrl_alg",
                            "ceq_cnt",
@@ -120,6 +121,7 @@ TEST_F(AdminTest, WholeAsDocumented) {
   EXPECT_TRUE(has_line(result.out, "^atomic_feature +: 0x7f .CAS.SWAP.FETCH_AND_ADD"));
   EXPECT_TRUE(has_line(result.out, "^emulated_atomics +: 0x0 .]$"));
   EXPECT_TRUE(has_line(result.out, "^dmabuf +: 0$"));
+  EXPECT_TRUE(has_line(result.out, "^immediate +: 1$"));
   EXPECT_TRUE(has_line(result.out, "^priority +sl +tp_type$"));
   EXPECT_TRUE(has_line(result.out, "^8 +8 +CTP$"));
   EXPECT_TRUE(has_line(result.out, "^>>>>>+$"));

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "test/verbs/device_fixture.h"
+#include "urma/providers/verbs/device_attr.h"
 
 namespace urma::verbs {
 namespace {
@@ -179,6 +180,7 @@ TEST_F(DeviceTest, IwarpHasNeitherAtomicsNorDatagrams) {
   EXPECT_EQ(cap.max_swap_size, 0U);
   EXPECT_EQ(cap.max_jfs_sge, 6U);
   EXPECT_FALSE(found[0].has_immediates());
+  EXPECT_EQ(describe_further(found[0]).immediate, 0U);
   EXPECT_FALSE(found[0].has_solicited());
   EXPECT_FALSE(found[0].has_rnr());
   // Its own largest unit is nonsense.

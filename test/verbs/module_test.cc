@@ -352,6 +352,7 @@ TEST_F(ModuleTest, WhatIsEmulatedIsTold) {
   ASSERT_EQ(urma_ext_query_device(device_, &told), URMA_SUCCESS);
   EXPECT_STREQ(told.provider, "verbs");
   EXPECT_EQ(told.dmabuf, 1U);
+  EXPECT_EQ(told.immediate, 1U);
   urma_atomic_feature_t wide = {};
   wide.bs.swap = wide.bs.fetch_and_and = wide.bs.fetch_and_or = wide.bs.fetch_and_xor = 1;
   EXPECT_EQ(told.emulated_atomics.value, wide.value);

@@ -113,6 +113,7 @@ void add_further(const Device& device, Fields* fields) {
   fields->bits("emulated_atomics", further.emulated_atomics.value, urma_atomic_feat_to_string);
   fields->bits("emulated_atomics_4", further.emulated_atomics_4.value, urma_atomic_feat_to_string);
   fields->number("dmabuf", further.dmabuf);
+  fields->number("immediate", further.immediate);
 }
 
 void add_transport(const urma_device_cap_t& cap, Fields* fields) {

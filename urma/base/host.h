@@ -69,6 +69,13 @@ class PortControl {
   virtual void set_port(uint32_t port, bool up) = 0;
 };
 
+// What there is to know of a device whose module says nothing else.
+constexpr urma_ext_device_t ordinary_details() {
+  urma_ext_device_t details = {};
+  details.immediate = 1;
+  return details;
+}
+
 // What a module says of one of its devices. Copied by add_device.
 struct DeviceDescription {
   const char* name;
@@ -76,11 +83,11 @@ struct DeviceDescription {
   urma_device_attr_t attr;
   const urma_eid_t* eids;  // index is eid_index
   uint32_t eid_count;
-  const SegmentInspector* inspector;          // NULL where it cannot tell; outlives the device
-  urma_ext_device_t details = {};             // but for the provider's name
-  RegisterDmabuf register_dmabuf = nullptr;   // NULL where it cannot
-  const DeviceMemoryCalls* memory = nullptr;  // NULL where there is none
-  PortControl* ports = nullptr;               // NULL where nothing can be written; as inspector
+  const SegmentInspector* inspector;               // NULL where it cannot tell; outlives the device
+  urma_ext_device_t details = ordinary_details();  // but for the provider's name
+  RegisterDmabuf register_dmabuf = nullptr;        // NULL where it cannot
+  const DeviceMemoryCalls* memory = nullptr;       // NULL where there is none
+  PortControl* ports = nullptr;  // NULL where nothing can be written; as inspector
 };
 
 // The devices and providers of the process. Everything a module adds is forgotten at urma_uninit.

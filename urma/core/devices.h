@@ -25,7 +25,7 @@ struct urma_sysfs_dev {
   bool made_by_provider = false;  // else found in sysfs
   bool present = true;            // still in sysfs; of an alias: no device has its name
   const urma::SegmentInspector* inspector = nullptr;
-  urma_ext_device_t details{};
+  urma_ext_device_t details = urma::ordinary_details();
   urma::RegisterDmabuf register_dmabuf = nullptr;
   const urma::DeviceMemoryCalls* memory = nullptr;
   urma::PortControl* ports = nullptr;

@@ -268,8 +268,8 @@ typedef struct urma_ext_device {
   // slower than others, and atomic only for who goes through RDMA devices. Of 8 and of 4 bytes.
   urma_atomic_feature_t emulated_atomics;
   urma_atomic_feature_t emulated_atomics_4;
-  uint32_t dmabuf;  // 1: urma_ext_register_dmabuf works there
-  uint32_t reserved32;
+  uint32_t dmabuf;     // 1: urma_ext_register_dmabuf works there
+  uint32_t immediate;  // 1: WRITE_IMM, SEND_IMM and SEND_INVALIDATE are there; 0: iWARP
   uint64_t reserved[8];
 } urma_ext_device_t;
 

@@ -188,6 +188,7 @@ urma_ext_device_t describe_further(const DeviceInfo& info) {
                                         URMA_OPC_FAND, URMA_OPC_FOR,  URMA_OPC_FXOR};
   urma_ext_device_t further = {};
   further.dmabuf = info.has_dmabuf ? 1 : 0;
+  further.immediate = info.has_immediates() ? 1 : 0;
   if (!info.has_atomics()) return further;
   for (uint32_t bit = 0; bit < std::size(kAtomics); ++bit) {
     const uint32_t mask = 1U << bit;
