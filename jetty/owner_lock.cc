@@ -29,8 +29,6 @@ void OwnerLock::enter_behind() {
     return;
   }
   if (seen == kNobody || seen == this_thread()) {
-    // Release pairs with the acquire in enter_foreign(): who is there, or will be, may go on.
-    busy_.store(false, std::memory_order_release);
     mutex_.lock();
     mutex_held_ = true;
     return;

@@ -35,7 +35,11 @@ class URMA_CAPABILITY("queue lock") OwnerLock {
     // Orders the store before the load for enter_foreign(), whose membarrier does the rest.
     std::atomic_signal_fence(std::memory_order_seq_cst);
     // Acquire pairs with the release in leave_foreign().
-    return !foreign_.load(std::memory_order_acquire);
+    if (!foreign_.load(std::memory_order_acquire)) [[likely]]
+      return true;
+    // Release pairs with the acquire in enter_foreign(): who is there, or will be, may go on.
+    busy_.store(false, std::memory_order_release);
+    return false;
   }
   void enter_behind() URMA_ACQUIRE();
   // Behind an enter_at_once() that was true: nobody else is here by the mutex.

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <latch>
 #include <thread>
 #include <vector>
 
@@ -66,6 +67,28 @@ TEST_P(OwnerLockTest, TryNeverTakesABiasedLock) {
   if (lock_free) return;
   std::thread([&] { EXPECT_FALSE(lock.try_enter_foreign()); }).join();
   lock.leave_foreign();
+}
+
+// What enter_at_once() has tried is undone: its caller may find that there is nothing to wait for.
+TEST(OwnerLockAtOnceTest, HoldsNobodyUpWhereItFails) {
+  OwnerLock lock(/*lock_free=*/true);
+  { OwnerScope scope(lock); }
+  std::latch entered(1), tried(1);
+  std::thread foreigner([&] {
+    {
+      ForeignScope scope(lock);
+      entered.count_down();
+      tried.wait();
+    }
+    ForeignScope again(lock);  // never returned
+  });
+  entered.wait();
+  if (lock.enter_at_once()) {
+    ADD_FAILURE() << "another thread is inside";
+    lock.leave_at_once();
+  }
+  tried.count_down();
+  foreigner.join();
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, OwnerLockTest, testing::Bool(),
