@@ -3,6 +3,10 @@
 // What becomes of the requests of a path where something fails, or is stopped.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <climits>
+#include <utility>
+
 #include "test/verbs/requests.h"
 
 namespace urma::verbs {
@@ -268,6 +272,51 @@ TEST(PathErrorsTest, StaleCompletionsHurtNobody) {
     for (const urma_cr_t& record : pair.sent(7)) EXPECT_NE(record.status, URMA_CR_SUCCESS);
     pair.send->sender->set_state(URMA_JETTY_STATE_READY);
   }
+}
+
+// Gives as many completions as it is told to, and keeps the others.
+struct Faucet {
+  static int poll(ibv_cq* cq, int count, ibv_wc* completions) {
+    const int got = poll_really(cq, std::min(count, left), completions);
+    left -= std::max(got, 0);
+    return got;
+  }
+  inline static int (*poll_really)(ibv_cq* cq, int count, ibv_wc* completions);
+  inline static int left;
+};
+
+// What was behind a request that has ended its connection is flushed later, maybe much later.
+TEST(PathErrorsTest, WhatAConnectionLeftBehindFailsNoneOfTheNext) {
+  NEEDS_FAKE();
+  Pair pair;
+  pair.fabric.fake->set_clean_on_destroy(false);
+  Faucet::poll_really = std::exchange(pair.fabric.fake->table().poll_cq, Faucet::poll);
+  Faucet::left = INT_MAX;
+  pair.send.reset();
+  pair.send = std::make_unique<SendEnd>(&pair.fabric, pair.fabric.jfs_cfg(pair.send_jfc.get()));
+  pair.connect();
+  const uint32_t first = pair.sender_pair();
+  pair.fabric.fake->stall_all();
+  Chain chain(pair.target.get());
+  chain.write(pair.here->sge(0, 8), pair.there->remote_sge(0, 8), 1);
+  chain.write(pair.here->sge(0, 8), pair.there->remote_sge(0, 8), 2);
+  ASSERT_EQ(pair.post(&chain), URMA_SUCCESS);
+  pair.fabric.fake->fail_request(first, IBV_WC_RETRY_EXC_ERR);
+  Faucet::left = 1;
+  pair.fabric.fake->resume_all();
+  for (const urma_cr_t& record : pair.sent(2)) EXPECT_EQ(record.status, URMA_CR_ACK_TIMEOUT_ERR);
+  pair.send->sender->set_state(URMA_JETTY_STATE_ERROR);
+  EXPECT_EQ(pair.sent(1)[0].status, URMA_CR_WR_FLUSH_ERR_DONE);
+  pair.send->sender->set_state(URMA_JETTY_STATE_READY);
+  Faucet::left = INT_MAX;
+  for (uint64_t i = 1; i <= 4; ++i) {
+    Chain add(pair.target.get());
+    add.atomic(URMA_OPC_FADD, pair.here->sge(0, 8), pair.there->remote_sge(64, 8), 1, 0, i);
+    ASSERT_EQ(pair.post(&add), URMA_SUCCESS);
+    EXPECT_EQ(pair.sent(1)[0].status, URMA_CR_SUCCESS);
+    EXPECT_EQ(pair.there->words[8], i);
+  }
+  EXPECT_EQ(pair.fabric.connector.connects, 2);
 }
 
 TEST(PathErrorsTest, ReceiverThatTurnsItsSenderAwayIsHeard) {

@@ -85,8 +85,8 @@ bool VerbsPath::advance_slowly() {
 
 void VerbsPath::completed(uint32_t mark, ibv_wc_status status) {
   const uint64_t at = done_ + static_cast<uint32_t>(mark - static_cast<uint32_t>(done_));
-  // Of a connection that has gone.
-  if (at > posted_) [[unlikely]]
+  // Of a connection that has gone; what it had posted counts as done.
+  if (at > posted_ || at == done_) [[unlikely]]
     return;
   if (status == IBV_WC_SUCCESS) [[likely]] {
     retire(at);
