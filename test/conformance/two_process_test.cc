@@ -202,24 +202,13 @@ class Peer {
 
 class TwoProcesses : public ProcessTest, public testing::WithParamInterface<Way> {
  protected:
-  // Whether the device has the mode; asked in a process of its own, as all calls are.
-  bool has_mode() const {
-    const auto mode = GetParam().mode;
-    Child child("device", [mode](Channel& channel) {
-      EXPECT_EQ(urma_init(nullptr), URMA_SUCCESS);
-      urma_device_attr_t attr = {};
-      EXPECT_EQ(urma_query_device(find_device(), &attr), URMA_SUCCESS);
-      channel.send((attr.dev_cap.trans_mode & mode) != 0);
-      EXPECT_EQ(urma_uninit(), URMA_SUCCESS);
-    });
-    const bool has = child.channel().receive<bool>();
-    child.expect_success();
-    return has;
+  void SetUp() override {
+    ProcessTest::SetUp();
+    SKIP_WITHOUT(device_traits().has_mode(GetParam().mode), "such mode");
   }
 };
 
 TEST_P(TwoProcesses, S2_01_SendAndReceive) {
-  if (!has_mode()) GTEST_SKIP() << "the device has no mode " << GetParam().mode;
   const auto body = [](Channel& channel) {
     Peer peer(channel, GetParam());
     peer.send_and_receive();
@@ -229,7 +218,6 @@ TEST_P(TwoProcesses, S2_01_SendAndReceive) {
 }
 
 TEST_P(TwoProcesses, S2_02_Write) {
-  if (!has_mode()) GTEST_SKIP() << "the device has no mode " << GetParam().mode;
   const auto body = [](Channel& channel) {
     Peer peer(channel, GetParam());
     if (GetParam().mode == URMA_TM_UM) {

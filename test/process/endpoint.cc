@@ -73,7 +73,7 @@ DeviceTraits traits_of(const urma_context_t* ctx) {
 
 const DeviceTraits& device_traits() {
   static const DeviceTraits kTraits = [] {
-    Child asked("device", [](Channel& channel) {
+    Child asked(kInquirer, [](Channel& channel) {
       Endpoint endpoint;
       channel.send(traits_of(endpoint.ctx));
       endpoint.close();

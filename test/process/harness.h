@@ -70,12 +70,15 @@ class Channel {
 
 using Body = std::function<void(Channel&)>;
 
+// The name of a child that only asks what the device is like: it is no party to the test.
+inline constexpr char kInquirer[] = "inquirer";
+
 // A process that runs `body`. Inside, the first failed EXPECT or ASSERT ends it; what it printed
 // is shown by the test if it does not end well. Its channel leads to the parent, unless it is given
 // another one. It ends by itself when it takes too long or when the test process is gone.
-// Where URMA_PEER_DEVICE is set, it is the URMA_DEVICE of every child but the first of a test and
-// those of the same name, so that two processes talk from one device to another; the same goes for
-// URMA_PEER_EID_INDEX and URMA_EID_INDEX.
+// Where URMA_PEER_DEVICE is set, it is the URMA_DEVICE of every child but kInquirer, the first of a
+// test and those of the same name, so that two processes talk from one device to another; the same
+// goes for URMA_PEER_EID_INDEX and URMA_EID_INDEX.
 class Child {
  public:
   Child(std::string name, const Body& body);

@@ -47,11 +47,22 @@ TEST(HarnessTest, TheFirstFailureEndsAChild) {
   EXPECT_EQ(WEXITSTATUS(child.wait()), 1);
 }
 
+char device_of(const char* name) {
+  Child child(name, [](Channel& channel) { channel.send(std::getenv("URMA_DEVICE")[0]); });
+  return child.channel().receive<char>();
+}
+
+TEST(HarnessTest, WhoAsksFirstIsNotTheFirstChild) {
+  ::setenv("URMA_DEVICE", "1", 1);
+  ::setenv("URMA_PEER_DEVICE", "2", 1);
+  EXPECT_EQ(device_of(kInquirer), '1');
+  EXPECT_EQ(device_of("first"), '1');
+  EXPECT_EQ(device_of("second"), '2');
+  ::unsetenv("URMA_PEER_DEVICE");
+  ::unsetenv("URMA_DEVICE");
+}
+
 TEST(HarnessTest, OthersThanTheFirstChildUseTheDeviceOfPeers) {
-  const auto device_of = [](const char* name) {
-    Child child(name, [](Channel& channel) { channel.send(std::getenv("URMA_DEVICE")[0]); });
-    return child.channel().receive<char>();
-  };
   ::setenv("URMA_DEVICE", "1", 1);
   EXPECT_EQ(device_of("a"), '1');
   EXPECT_EQ(device_of("b"), '1');
@@ -59,6 +70,7 @@ TEST(HarnessTest, OthersThanTheFirstChildUseTheDeviceOfPeers) {
   EXPECT_EQ(device_of("b"), '2');
   EXPECT_EQ(device_of("c"), '2');
   EXPECT_EQ(device_of("a"), '1');
+  EXPECT_EQ(device_of(kInquirer), '1');
   ::unsetenv("URMA_PEER_DEVICE");
   ::unsetenv("URMA_DEVICE");
 }

@@ -9,6 +9,8 @@
 set -euo pipefail
 
 here="$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")"
+# For modprobe; only root has it by default.
+PATH="${PATH}:/usr/sbin:/sbin"
 
 # Never KVM: inside some virtual machines /dev/kvm is there and hangs.
 boot_qemu() {
@@ -24,9 +26,8 @@ boot_qemu() {
     -fsdev local,id=root,path=/,security_model=none,readonly=on,multidevs=remap
     -device virtio-9p-pci,fsdev=root,mount_tag=root
   )
-  if [[ "$(id -u)" -eq 0 && -x /usr/lib/qemu/virtiofsd ]]; then
+  if [[ "$(id -u)" -eq 0 && -x /usr/lib/qemu/virtiofsd ]] && start_virtiofsd "${folder}"; then
     root=virtiofs
-    start_virtiofsd "${folder}"
     share=(
       -object memory-backend-memfd,id=memory,size=3072M,share=on -numa node,memdev=memory
       -chardev "socket,id=root,path=${folder}/virtiofsd.socket"

@@ -4,6 +4,9 @@
 readonly VM_CACHE="${URMA_VM_CACHE:-${HOME}/.cache/urma-vm}"
 readonly VM_KERNEL=6.12
 
+# For depmod and modprobe; only root has it by default.
+PATH="${PATH}:/usr/sbin:/sbin"
+
 vm_die() {
   echo "vm: $*" >&2
   exit 1

@@ -143,7 +143,10 @@ def measure(program, rounds):
             turns = list(zip(commands(program, row, frequency), (ours, theirs)))
             for turn, into in turns if number % 2 == 0 else reversed(turns):
                 port += 1
-                into.append(turn(port) or turn(port + 500) or turn(port + 1000))
+                values = turn(port)
+                if values is None and into is theirs:  # Not ours to mend.
+                    values = turn(port + 500) or turn(port + 1000)
+                into.append(values)
     return values
 
 

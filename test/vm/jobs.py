@@ -91,16 +91,17 @@ JOBS = [
         both_ends('RC atomics', 'ib_atomic_lat -d {device} -x 0 -n 100 -F'),
     ]),
     # iWARP connects by librdmacm only.
-    Job('siw', guests=['qemu', 'uml'], devices=True, cases=[
+    Job('siw', guests=['qemu', 'uml'], devices=True, seconds=600, cases=[
         connects_on('siw0', '10.77.3.1'),
         pair('write on siw0', 'ib_write_bw -d siw0 -R -n 100 -s 65536 -F',
              'ib_write_bw -d siw0 -R -n 100 -s 65536 -F 10.77.3.1'),
         *tests('conformance', 'two_process', SIW, limit=20),
         *tests('conformance', 'lines', SIW, only='DeviceLines.S1_1*', limit=20),
+        *tests('process', 'kill', SIW, only='*OneSided', limit=20),
     ]),
-    # All lines take minutes in QEMU.
-    Job('siw-suite', guests=['uml'], devices=True, cases=[
-        *tests('conformance', 'lines', SIW, limit=20),
+    # All of it takes minutes in QEMU.
+    Job('siw-suite', guests=['uml'], devices=True, seconds=600, cases=[
+        *tests('conformance', SUITE, SIW, limit=30),
     ]),
     # The verbs provider.
     Job('rxe', guests=['qemu'], devices=True, seconds=600, cases=[
@@ -108,6 +109,10 @@ JOBS = [
         *tests('conformance', 'two_process', TWO_ADDRESSES, limit=20),
         *tests('conformance', 'two_process', TWO_DEVICES, limit=20),
         *tests('conformance', 'lines', ONE_ADDRESS, only='DeviceLines.S1_1*', limit=20),
+        # A peer that is killed, one that comes back, and a cable that is taken away.
+        *tests('process', 'kill', TWO_DEVICES, only='*OneSided', limit=20),
+        *tests('process', 'restart', TWO_ADDRESSES, limit=20),
+        *tests('process', 'link', TWO_DEVICES, only='*ShortOutage', limit=20),
         # A few iterations each.
         *tests('tools', 'perftest_modes', TWO_DEVICES, limit=30,
                only='*Header/*RmDuplex:*Header/send_latRcDuplex:*Header/send_latUmDuplex'),
@@ -117,16 +122,15 @@ JOBS = [
     ]),
     Job('rxe-suite', guests=['uml'], devices=True, seconds=600, cases=[
         *provider_parts(),
-        *tests('conformance', SUITE, ONE_ADDRESS, limit=30),
-        examples(ONE_ADDRESS),
+        *tests('conformance', SUITE, TWO_ADDRESSES, limit=30),
+        examples(TWO_ADDRESSES),
     ]),
     Job('rxe-processes', guests=['uml'], devices=True, seconds=600, cases=[
         *tests('process', PROCESSES, ONE_ADDRESS, limit=20),
     ]),
     Job('rxe-pairs', guests=['uml'], devices=True, seconds=600, cases=[
-        *tests('conformance', 'two_process', TWO_ADDRESSES, limit=30),
         *tests('process', 'atomics immediate notify', TWO_ADDRESSES, limit=20),
-        *tests('conformance', 'two_process', TWO_DEVICES, limit=20),
+        *tests('conformance', SUITE, TWO_DEVICES, limit=30),
         *tests('conformance', 'opcode_matrix_copied', TWO_DEVICES, limit=60,
                only='*TwoProcessesToken'),
         *tests('process', 'kill progress link', TWO_DEVICES, limit=20),
@@ -168,7 +172,7 @@ JOBS = [
                only='*RcJettyTwoProcessesToken'),
     ]),
     # A sanitizer in the guest; User Mode Linux has no room for its shadow.
-    Job('sanitizer', guests=['qemu'], devices=True, cases=[
+    Job('sanitizer', guests=['qemu'], devices=True, seconds=600, cases=[
         *tests('conformance', 'two_process', SHM, config='asan'),
         *tests('conformance', 'two_process', TWO_ADDRESSES, config='asan', limit=20),
     ]),

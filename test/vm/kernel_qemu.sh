@@ -60,7 +60,7 @@ build_siw() {
 
 make_kernel() {
   local folder="$1" work package release
-  package="$(apt-cache depends "linux-image-${VM_KERNEL}-amd64" |
+  package="$(LC_ALL=C apt-cache depends "linux-image-${VM_KERNEL}-amd64" |
     awk '/^ *Depends: linux-image-[0-9]/ { print $2; exit }')"
   [[ -n "${package}" ]] || vm_die "no package linux-image-${VM_KERNEL}-amd64"
   release="${package#linux-image-}"

@@ -118,19 +118,23 @@ class Guest:
             if status == 124:
                 self.ended = f'the limit of {self.job.seconds} s for this guest is over'
 
-    def events(self):
+    def events(self, test_filter):
         """Yields what became of each case, in the form of Bazel's events."""
         log_shown = False
         for number, case in enumerate(self.cases):
             files = {'test.log': self.path(f'{number}.log'), 'test.xml': self.path(f'{number}.xml')}
             status = read(self.path(f'{number}.status')).partition(' ')[0]
             if not status:
-                with open(files['test.log'], 'a', encoding='utf-8') as file:
-                    file.write(self.why_missing(not log_shown))
+                append(files['test.log'], self.why_missing(not log_shown))
                 log_shown = True
+            elif status == '0' and test_filter == '*' and case.label and runs_nothing(files):
+                append(files['test.log'], f'no test case is like "{case.only}"\n')
+                status = '1'
+            elif status == '0' and test_filter != '*' and case in self.first:
+                continue  # Where only some test cases are meant, it is none of them.
             # What a case measures is shown, whatever became of it.
             print(''.join(line for line in read(files['test.log']).splitlines(keepends=True)
-                          if line.startswith('|')), end='')
+                          if line.startswith('|')), end='', flush=True)
             yield {
                 'id': {'testResult': {'label': self.name(case)}},
                 'testResult': {
@@ -166,6 +170,20 @@ def program(case, bins, environments, test_filter):
         command = [binary]
     return (['env', '-C', folder] + [f'{name}={value}' for name, value in settings.items()] +
             command)
+
+
+def runs_nothing(files):
+    """Returns whether GoogleTest has written that it found no test case."""
+    return '<testsuites' in read(files['test.xml']) and '<testcase' not in read(files['test.xml'])
+
+
+def append(path, text):
+    """Appends to a file that may be root's, in a folder of ours."""
+    text = read(path) + text
+    if os.path.exists(path):
+        os.unlink(path)
+    with open(path, 'w', encoding='utf-8') as file:
+        file.write(text)
 
 
 def read(path):
@@ -224,15 +242,17 @@ def run(pairs, bins, test_filter):
     boot_all(sorted(guests, key=lambda guest: guest.kind))
     with open(os.path.join(folder, 'events'), 'w', encoding='utf-8') as events:
         for guest in guests:
-            events.writelines(json.dumps(event) + '\n' for event in guest.events())
+            events.writelines(json.dumps(event) + '\n' for event in guest.events(test_filter))
     summary = [os.path.join(ROOT, 'tools/dev/summarize.py'), '--events', events.name,
                '--skips', skips]
-    status = subprocess.run([sys.executable] + summary, check=False).returncode
-    if status:
-        print(f'vm: logs are kept in {folder}', file=sys.stderr)
+    done = subprocess.run([sys.executable] + summary, check=False, stdout=subprocess.PIPE)
+    if done.returncode:
+        print(f'vm: logs are kept in {folder}', file=sys.stderr, flush=True)
     else:
         shutil.rmtree(folder)
-    return status
+    # The totals are the last line of all.
+    sys.stdout.buffer.write(done.stdout)
+    return done.returncode
 
 
 def main():
