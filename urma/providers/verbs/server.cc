@@ -251,7 +251,7 @@ void Server::on_peer_lost(const PeerRef& peer, PeerLoss loss) {
       transport_->control().watch(peer);
     }
   } else {
-    for (const uint64_t connection : transport_->asking().connections_to(peer)) {
+    for (const uint64_t connection : transport_->asking().lose(peer)) {
       transport_->connections().lost(connection);
     }
     transport_->serve_senders();
