@@ -106,6 +106,13 @@ class PeerLossTest : public testing::TestWithParam<bool> {
   std::unique_ptr<Peer> peer_;
 };
 
+// TCP repeats for a quarter of an hour, and says nothing at all where there is nothing to repeat.
+TEST_P(PeerLossTest, OnlyRoceLeavesSilenceToTheDevice) {
+  const std::shared_ptr<Connection> connection = connect(1);
+  lose(PeerLoss::kSilent);
+  EXPECT_EQ(connection->broken, GetParam() ? URMA_CR_ACK_TIMEOUT_ERR : URMA_CR_SUCCESS);
+}
+
 // As behind a firewall that refuses for a while. What was lost then, and lies there unused, has no
 // part in how long the peer is watched.
 TEST_P(PeerLossTest, PeerThatIsBackIsWatchedForItsNewConnections) {
