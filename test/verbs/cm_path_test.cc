@@ -274,6 +274,26 @@ TEST(CmPathTest, FlushedRequestsEndWithTheReason) {
   }
 }
 
+// Its host has lost its power: neither TCP nor the device says anything.
+TEST(CmPathTest, WhatALostPeerOwesEnds) {
+  NEEDS_FAKE();
+  IwarpPair pair;
+  pair.verdict = URMA_CR_REM_OPERATION_ERR;
+  for (int i = 0; i < 2; ++i) pair.post_receive(0, 64);
+  ASSERT_EQ(pair.send_once(5), URMA_CR_SUCCESS);
+  std::vector<urma_ext_connection_t> connections;
+  pair.fabric.connections.append_to(&connections, 1);
+  ASSERT_EQ(connections.size(), 1U);
+  pair.fabric.fake->stall_all();
+  Chain chain(pair.target.get());
+  chain.send(pair.here->sge(0, 6), 1);
+  pair.post(&chain);
+  pair.fabric.connections.lost(connections[0].handle);
+  EXPECT_EQ(pair.sent(), URMA_CR_ACK_TIMEOUT_ERR);
+  pair.fabric.fake->resume_all();
+  EXPECT_EQ(pair.send_once(5), URMA_CR_SUCCESS);
+}
+
 // The key of a segment that has gone is known still: only the owner's device refuses it.
 TEST(CmPathTest, SegmentThatHasGoneIsAskedForAgain) {
   NEEDS_FAKE();

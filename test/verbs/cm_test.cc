@@ -10,7 +10,6 @@
 
 #include "test/verbs/cm_ends.h"
 #include "urma/base/error.h"
-#include "urma/providers/verbs/cm_caller.h"
 #include "urma/providers/verbs/cm_wire.h"
 
 namespace urma::verbs {
@@ -399,6 +398,14 @@ struct Gate {
     return current->connect_really(id, param);
   }
 
+  void let_all_through() {
+    {
+      const std::lock_guard lock(mutex);
+      open = true;
+    }
+    opened.notify_all();
+  }
+
   std::mutex mutex;
   std::condition_variable opened;
   bool open = false;
@@ -424,26 +431,30 @@ TEST_F(CmTest, CallThatBlocksHoldsUpNobody) {
   run_until([&] { return gate.waiting == 2; });
   EXPECT_EQ(answer(), Answer::kUnreachable);
   EXPECT_EQ(closed(), 0U);
-  {
-    const std::lock_guard lock(gate.mutex);
-    gate.open = true;
-  }
-  gate.opened.notify_all();
+  gate.let_all_through();
   run_until([&] { return closed() == 1; });
 }
 
-TEST(CmCallerTest, CallsOneHostInOrder) {
-  std::vector<int> order;  // by one thread at a time
-  {
-    CmCaller caller;
-    NetAddress host = {};
-    for (int i = 0; i < 100; ++i) {
-      host.port = static_cast<uint16_t>(i);
-      caller.call(host, [&order, i] { order.push_back(i); });
-    }
-  }
-  ASSERT_EQ(order.size(), 100U);
-  for (int i = 0; i < 100; ++i) EXPECT_EQ(order[static_cast<size_t>(i)], i);
+// Or each that a program tries would stay until all those before it have failed.
+TEST_F(CmTest, CallBehindOneThatBlocksIsGivenUp) {
+  Gate gate;
+  Gate::current = &gate;
+  gate.connect_really = fake_.api()->cm_connect;
+  fake_.table().cm_connect = Gate::connect;
+  open(kShort);
+  call(end(1), agree(end(1), end(2)));
+  run_until([&] { return gate.waiting == 1; });
+  EXPECT_EQ(answer(), Answer::kUnreachable);
+  const std::shared_ptr<QueuePair> first = std::exchange(end(1).pair, end(1).make_pair());
+  call(end(1), agree(end(1), end(2), 2));
+  EXPECT_EQ(answer(), Answer::kUnreachable);
+  EXPECT_EQ(end(1).asking.disconnects.size(), 2U);
+  end(1).pair->close();
+  EXPECT_EQ(closed(), 1U);
+  gate.let_all_through();
+  first->close();
+  run_until([&] { return closed() == 2; });
+  EXPECT_EQ(gate.waiting, 1);
 }
 
 TEST(CmWireTest, TicketsComeBack) {

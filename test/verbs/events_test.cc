@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -133,6 +134,25 @@ TEST_F(EventsTest, ALostCompletionQueueIsThatOfItsJfc) {
   EXPECT_EQ(event.element.jfc, pair_->send_jfc.get());
   AsyncEvents::acknowledge(event);
   EXPECT_FALSE(readable());
+}
+
+// A connection that is being made keeps the queue for longer than its sender, whose JFC may be
+// gone.
+TEST_F(EventsTest, ALostCompletionQueueWithoutASenderIsNobodys) {
+  fabric().connector.hold = true;
+  Chain chain(pair_->target.get());
+  chain.send(pair_->here->sge(0, 8), 1);
+  ASSERT_EQ(pair_->post(&chain), URMA_SUCCESS);
+  fabric().settle();
+  const std::weak_ptr<CqPump> pump = pair_->send->sender->pump();
+  pair_->send.reset();
+  ASSERT_FALSE(pump.expired());
+  fake().raise_cq_event(pump.lock()->cq(), IBV_EVENT_CQ_ERR);
+  fabric().settle();
+  EXPECT_FALSE(readable());
+  fabric().connector.release();
+  fabric().settle();
+  EXPECT_TRUE(pump.expired());
 }
 
 TEST_F(EventsTest, ALostReceiveQueueIsThatOfItsJfr) {

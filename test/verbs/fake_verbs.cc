@@ -242,6 +242,11 @@ void FakeVerbs::raise_srq_event(ibv_srq* srq, ibv_event_type type) {
   fabric_->raise(static_cast<FakeSrq*>(srq), type);
 }
 
+void FakeVerbs::set_reuse_numbers(bool reuse) {
+  const FakeLock lock(fabric_->mutex);
+  fabric_->reuse_numbers = reuse;
+}
+
 void FakeVerbs::set_clean_on_destroy(bool clean) {
   const FakeLock lock(fabric_->mutex);
   fabric_->clean_on_destroy = clean;

@@ -115,6 +115,9 @@ class FakeVerbs {
   // Whether the completions of a queue pair vanish from the queue when it is destroyed. Devices
   // differ; false: they stay.
   void set_clean_on_destroy(bool clean);
+  // Whether a queue pair gets the lowest number that is free. Devices differ; false: none comes
+  // again.
+  void set_reuse_numbers(bool reuse);
   // Bytes of the pages that regions hold in memory, each page as often as there are regions of it;
   // and how many the kernel allows, 0: any number.
   uint64_t locked_bytes() const;

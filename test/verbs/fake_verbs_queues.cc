@@ -110,6 +110,13 @@ bool is_valid(const ibv_qp_init_attr& attr, const FakeDeviceOptions& options) {
          cap.max_inline_data <= options.max_inline;
 }
 
+uint32_t next_number(FakeFabric* fabric) {
+  if (!fabric->reuse_numbers) return fabric->next_qp++;
+  uint32_t number = FakeFabric::kFirstQp;
+  while (fabric->queue_pairs.contains(number)) ++number;
+  return number;
+}
+
 ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) {
   FakeCall call("create_qp");
   if (call.error() != 0) return fake_null(call.error());
@@ -121,7 +128,7 @@ ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) {
   qp->send_cq = attr->send_cq;
   qp->recv_cq = attr->recv_cq;
   qp->srq = attr->srq;
-  qp->qp_num = call->next_qp++;
+  qp->qp_num = next_number(&call.fabric());
   qp->state = IBV_QPS_RESET;
   qp->current = IBV_QPS_RESET;
   qp->qp_type = attr->qp_type;

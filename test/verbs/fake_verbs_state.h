@@ -167,6 +167,7 @@ struct FakeFailure {
 };
 
 struct FakeFabric {
+  static constexpr uint32_t kFirstQp = 0x11;
   static FakeFabric* current;
 
   std::mutex mutex;
@@ -182,7 +183,7 @@ struct FakeFabric {
   uint64_t locked_bytes = 0;
   uint64_t locked_limit = 0;
   uint32_t next_key = 0x100;
-  uint32_t next_qp = 0x11;
+  uint32_t next_qp = kFirstQp;
   std::set<FakeCmId*> cm_ids;
   std::map<NetAddress, FakeCmId*> cm_listening;
   uint32_t cm_ports = 0;  // given out
@@ -191,6 +192,7 @@ struct FakeFabric {
   bool stall_all = false;
   bool manual_rnr = false;
   bool clean_on_destroy = false;
+  bool reuse_numbers = false;
 
   FakeDevice* device(const std::string& name);
   FakeQp* queue_pair(uint32_t qp_num);

@@ -3,6 +3,7 @@
 // A JFR: posted receives, the connections that end at it, its states and its limit.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -277,6 +278,59 @@ TEST(ReceiverTest, ClosedEndpointTurnsItsSendersAway) {
   pair.fabric.connector.endpoints.clear();
   ASSERT_EQ(pair.post(&chain), URMA_SUCCESS);
   EXPECT_EQ(pair.sent(1)[0].status, URMA_CR_REM_ACCESS_ABORT_ERR);
+}
+
+// Messages that the JFC has no room for lie there by the number of their queue pair.
+TEST(ReceiverTest, WhatAClosedEndpointLeavesUnreadIsNobodyElses) {
+  NEEDS_FAKE();
+  Fabric fabric;
+  fabric.fake->set_reuse_numbers(true);
+  auto send_jfc = fabric.make_jfc(64);
+  auto receive_jfc = fabric.make_jfc(2);
+  Buffer here(&fabric, 64);
+  Buffer there(&fabric, 64);
+  auto target = fabric.import(1000);
+  auto other_target = fabric.import(1001);
+  ReceiveEnd receive(&fabric, fabric.jfr_cfg(receive_jfc.get(), 16), 1000);
+  Endpoint other = fabric.connector.endpoints.at(1000);
+  other.identity = {1001, false, 7};
+  fabric.connector.endpoints[1001] = other;
+  SendEnd send(&fabric, fabric.jfs_cfg(send_jfc.get()));
+  for (uint64_t i = 0; i < 12; ++i) {
+    urma_sge_t sge = there.sge(0, 64);
+    urma_jfr_wr_t wr = {};
+    wr.src = {&sge, 1};
+    urma_jfr_wr_t* bad;
+    ASSERT_EQ(receive.receiver->post(&wr, &bad), URMA_SUCCESS);
+  }
+  urma_jfs_wr_t* bad;
+  Chain early(target.get());
+  for (uint64_t i = 0; i < 4; ++i) early.send(here.sge(0, 8), i);
+  ASSERT_EQ(send.sender->post(early.first(), &bad), URMA_SUCCESS);
+  fabric.poll(send_jfc.get(), 4);
+  const std::vector<uint32_t> before = fabric.fake->queue_pairs();
+  ASSERT_EQ(before.size(), 2U);
+  // The other sender has its own queue pair, so that the receiver's gets the next number.
+  fabric.connector.hold = true;
+  Chain late(other_target.get());
+  late.send(here.sge(0, 16), 9);
+  ASSERT_EQ(send.sender->post(late.first(), &bad), URMA_SUCCESS);
+  fabric.settle();
+  receive.receiver->close_ways(reinterpret_cast<uint64_t>(&receive.object));
+  fabric.connector.hold = false;
+  fabric.connector.release();
+  fabric.poll(send_jfc.get(), 1);
+  // Two found room before the endpoint was closed.
+  const auto records = fabric.poll(receive_jfc.get(), 3);
+  EXPECT_EQ(records[1].completion_len, 8U);
+  EXPECT_EQ(records[2].completion_len, 16U);
+  EXPECT_EQ(records[2].local_id, 1001U);
+  urma_cr_t none;
+  EXPECT_EQ(receive_jfc->poll(1, &none), 0);
+  // What was closed goes once all is read.
+  receive.receiver->serve();
+  const std::vector<uint32_t> after = fabric.fake->queue_pairs();
+  EXPECT_EQ(std::count(after.begin(), after.end(), before[1]), 0);
 }
 
 // Of a queue pair that nobody has.

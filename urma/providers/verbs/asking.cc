@@ -46,7 +46,7 @@ void Asking::connect(const std::shared_ptr<QueuePair>& /*pair*/, const ConnectRe
         if (const auto* body = std::get_if<ConnectReply>(&reply.body)) answer.reply = *body;
         const bool connected = answer.answer == Answer::kAccepted && has_end && !answer.later();
         if (connected && control_ != nullptr) {
-          owners_[connection] = owner;
+          owners_[connection] = {owner, /*watched=*/true};
           control_->watch(owner);
         }
         answered(answer);
@@ -57,11 +57,15 @@ void Asking::tell(const PeerRef& peer, const DisconnectRequest& request) {
   control_->request(peer, request, patience_ns_, [](const Reply&, const PeerRef&) {});
 }
 
+void Asking::unwatch(const Owner& owner) {
+  if (owner.watched && control_ != nullptr) control_->unwatch(owner.peer);
+}
+
 void Asking::disconnect(const ConnectRequest& request, DisconnectReason reason) {
   const auto owner = owners_.extract(request.connection);
   if (owner.empty() || control_ == nullptr) return;
-  control_->unwatch(owner.mapped());
-  tell(owner.mapped(), {request.connection, /*by_initiator=*/true, reason, /*received=*/0});
+  unwatch(owner.mapped());
+  tell(owner.mapped().peer, {request.connection, /*by_initiator=*/true, reason, /*received=*/0});
 }
 
 void Asking::settle(const ConnectRequest& request,
@@ -69,7 +73,7 @@ void Asking::settle(const ConnectRequest& request,
   const uint64_t connection = request.connection;
   const auto owner = owners_.find(connection);
   if (owner == owners_.end() || control_ == nullptr) return answered({});
-  control_->request(owner->second,
+  control_->request(owner->second.peer,
                     DisconnectRequest{connection, /*by_initiator=*/true, DisconnectReason::kFlushed,
                                       /*received=*/0},
                     patience_ns_,
@@ -79,8 +83,7 @@ void Asking::settle(const ConnectRequest& request,
                       if (const auto* body = std::get_if<DisconnectReply>(&reply.body)) {
                         answer.received = body->received;
                         const auto settled = owners_.extract(connection);
-                        if (!settled.empty() && control_ != nullptr)
-                          control_->unwatch(settled.mapped());
+                        if (!settled.empty()) unwatch(settled.mapped());
                       }
                       answered(answer);
                     }));
@@ -98,7 +101,7 @@ void Asking::ask_for_fault(const ConnectRequest& request,
   const auto owner = owners_.find(request.connection);
   if (owner == owners_.end() || control_ == nullptr) return answered(false);
   control_->request(
-      owner->second, FaultRequest{request.connection}, patience_ns_,
+      owner->second.peer, FaultRequest{request.connection}, patience_ns_,
       wait_for_answer([answered = std::move(answered)](const Reply& reply, const PeerRef&) {
         const auto* body = std::get_if<FaultReply>(&reply.body);
         answered(body != nullptr && body->too_long);
@@ -109,7 +112,7 @@ void Asking::ask_for_sign(const ConnectRequest& request, std::function<void(bool
   const auto owner = owners_.find(request.connection);
   if (owner == owners_.end() || control_ == nullptr) return answered(false);
   control_->request(
-      owner->second, PingRequest(), patience_ns_,
+      owner->second.peer, PingRequest(), patience_ns_,
       wait_for_answer([answered = std::move(answered)](const Reply& reply, const PeerRef&) {
         answered(reply.answer == Answer::kAccepted);
       }));
@@ -128,14 +131,20 @@ void Asking::ask_for_segment(const SegmentRequest& request,
 std::vector<uint64_t> Asking::connections_to(const PeerRef& peer) const {
   std::vector<uint64_t> connections;
   for (const auto& [connection, owner] : owners_) {
-    if (owner == peer) connections.push_back(connection);
+    if (owner.peer == peer && owner.watched) connections.push_back(connection);
   }
+  return connections;
+}
+
+std::vector<uint64_t> Asking::lose(const PeerRef& peer) {
+  const std::vector<uint64_t> connections = connections_to(peer);
+  for (const uint64_t connection : connections) owners_.at(connection).watched = false;
   return connections;
 }
 
 bool Asking::leads_to(uint64_t connection, const PeerRef& peer) const {
   const auto owner = owners_.find(connection);
-  return owner != owners_.end() && owner->second == peer;
+  return owner != owners_.end() && owner->second.peer == peer;
 }
 
 }  // namespace urma::verbs

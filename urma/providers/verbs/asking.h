@@ -43,20 +43,30 @@ class Asking final : public Connector {
   void ask(const urma_eid_t& eid, IdKind kind, uint32_t id, const Request& request,
            Control::OnReply answered);
 
+  // But for those that lose() has named.
   std::vector<uint64_t> connections_to(const PeerRef& peer) const;
+  // The same, of a peer that is watched no longer. Where it comes back as it was, it is watched for
+  // its new connections alone.
+  std::vector<uint64_t> lose(const PeerRef& peer);
   // Whether this peer is the one that the connection with this number leads to.
   bool leads_to(uint64_t connection, const PeerRef& peer) const;
 
  private:
+  struct Owner {
+    PeerRef peer;
+    bool watched;
+  };
+
   Control::OnReply wait_for_answer(Control::OnReply answered);
   void tell(const PeerRef& peer, const DisconnectRequest& request);
+  void unwatch(const Owner& owner);
 
   const uint64_t patience_ns_;
   Control* control_ = nullptr;
   Server* server_ = nullptr;
   uint64_t last_ask_ = 0;
   std::unordered_map<uint64_t, Control::OnReply> waiting_;
-  std::unordered_map<uint64_t, PeerRef> owners_;  // of the other ends, by connection
+  std::unordered_map<uint64_t, Owner> owners_;  // of the other ends, by connection
 };
 
 }  // namespace urma::verbs

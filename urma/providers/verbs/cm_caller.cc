@@ -10,6 +10,12 @@
 namespace urma::verbs {
 namespace {
 
+NetAddress without_port(const NetAddress& host) {
+  NetAddress key = host;
+  key.port = 0;
+  return key;
+}
+
 // A thread that takes no signals of the program's.
 std::thread make_thread(std::function<void()> body) {
   sigset_t all;
@@ -32,16 +38,16 @@ CmCaller::~CmCaller() {
   {
     const MutexLock lock(mutex_);
     ending_ = true;
+    // Each of them could take minutes, one after the other.
+    waiting_.clear();
   }
   changed_.notify_all();
   for (std::thread& thread : threads_) thread.join();
 }
 
-void CmCaller::call(const NetAddress& host, Call call) {
-  NetAddress key = host;
-  key.port = 0;
+void CmCaller::call(const NetAddress& host, uint64_t number, Call call) {
   const MutexLock lock(mutex_);
-  waiting_[key].push_back(std::move(call));
+  waiting_[without_port(host)].emplace_back(number, std::move(call));
   changed_.notify_one();
   if (waiting_.size() > idle_ && threads_.size() < kMaxThreads) {
     try {
@@ -53,6 +59,16 @@ void CmCaller::call(const NetAddress& host, Call call) {
       throw;
     }
   }
+}
+
+bool CmCaller::withdraw(const NetAddress& host, uint64_t number) {
+  const MutexLock lock(mutex_);
+  const auto found = waiting_.find(without_port(host));
+  if (found == waiting_.end()) return false;
+  const bool there =
+      std::erase_if(found->second, [=](const auto& call) { return call.first == number; }) != 0;
+  if (found->second.empty()) waiting_.erase(found);
+  return there;
 }
 
 // A host that nobody is calling now.
@@ -67,14 +83,14 @@ void CmCaller::work() {
   for (;;) {
     const auto found = next();
     if (found == waiting_.end()) {
-      if (ending_ && waiting_.empty()) return;
+      if (ending_) return;
       ++idle_;
       changed_.wait(mutex_);
       --idle_;
       continue;
     }
     const NetAddress host = found->first;
-    const Call call = std::move(found->second.front());
+    const Call call = std::move(found->second.front().second);
     found->second.pop_front();
     if (found->second.empty()) waiting_.erase(found);
     called_.insert(host);

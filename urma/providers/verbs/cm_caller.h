@@ -11,6 +11,7 @@
 #include <map>
 #include <set>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "urma/base/mutex.h"
@@ -25,16 +26,18 @@ class CmCaller {
   CmCaller() = default;
   CmCaller(const CmCaller&) = delete;
   CmCaller& operator=(const CmCaller&) = delete;
-  // Waits until all calls have returned.
+  // Waits until those calls have returned that have begun; the others are dropped.
   ~CmCaller();
 
   // Runs it on another thread; those to one host one after the other, so that one that is silent
   // holds up no other. Throws where there can be no thread.
-  void call(const NetAddress& host, Call call);
+  void call(const NetAddress& host, uint64_t number, Call call);
+  // Drops the one with this number. False where it has begun.
+  bool withdraw(const NetAddress& host, uint64_t number);
 
  private:
   static constexpr size_t kMaxThreads = 8;
-  using Waiting = std::map<NetAddress, std::deque<Call>>;
+  using Waiting = std::map<NetAddress, std::deque<std::pair<uint64_t, Call>>>;
 
   void work();
   Waiting::iterator next() URMA_REQUIRES(mutex_);

@@ -188,7 +188,8 @@ void CmConnector::Link::call() {
   calling_ = true;
   try {
     owner_->caller_.call(
-        host_, [=, id = id_.get(), number = pair_->number(), api = &api(), service = &service()] {
+        host_, request_.connection,
+        [=, id = id_.get(), number = pair_->number(), api = &api(), service = &service()] {
           rdma_conn_param param = connection_param(number, reads, ticket);
           const int error = api->cm_connect(id, &param);
           service->post([report, error] { report(error); });
@@ -226,6 +227,11 @@ void CmConnector::Link::confirmed(bool there) {
 void CmConnector::Link::expire() {
   if (state_ == State::kResolving) return fail(Answer::kUnreachable, "it is not found in time");
   if (state_ == State::kConfirming) return fail(Answer::kUnreachable, "it gives no answer");
+  // Or calls would pile up that each wait for those before them.
+  if (calling_ && owner_->caller_.withdraw(host_, request_.connection)) {
+    calling_ = false;
+    return fail(Answer::kUnreachable, "TCP to its host still waits for an answer to another call");
+  }
   URMA_LOG_LIMITED(WARNING,
                    "iWARP: {} gives no answer in time; see that no firewall is in the way of TCP "
                    "to that port",

@@ -31,7 +31,7 @@ class CmConnector final : public Connector {
   // `broke` hears of connections that have ended without disconnect().
   CmConnector(CmChannel* channel, Connector* asking, const CmConfig& config,
               std::function<void(const ConnectRequest& request)> broke);
-  // After stop(). Waits until each attempt has succeeded or failed.
+  // After stop(). Waits until what the kernel is calling has succeeded or failed.
   ~CmConnector() override;
 
   // What is being connected gets kUnreachable, and so does what is asked afterwards.

@@ -100,7 +100,13 @@ void CqPump::arm(bool solicited_only) {
 
 void CqPump::queue_event(ibv_event_type type) {
   URMA_LOG(ERR, "a completion queue is lost: device event {}", static_cast<int>(type));
-  failed_();
+  const MutexLock lock(owner_mutex_);
+  if (failed_ != nullptr) failed_();
+}
+
+void CqPump::forget_owner() {
+  const MutexLock lock(owner_mutex_);
+  failed_ = nullptr;
 }
 
 }  // namespace urma::verbs

@@ -83,6 +83,9 @@ class CqPump : public QueueListener {
   bool rang() const { return rang_.load(std::memory_order_relaxed); }
 
   void queue_event(ibv_event_type type) override;
+  // `failed` is not called once this has returned. A connection that is still being made may keep
+  // the queue for longer.
+  void forget_owner();
 
  private:
   friend class NotifyChannel;
@@ -90,7 +93,8 @@ class CqPump : public QueueListener {
   const VerbsApi* const api_;
   int (*const poll_cq_)(ibv_cq* cq, int count, ibv_wc* completions);
   const std::shared_ptr<NotifyChannel> channel_;
-  const std::function<void()> failed_;
+  Mutex owner_mutex_;
+  std::function<void()> failed_ URMA_GUARDED_BY(owner_mutex_);
   ibv_cq* cq_;
   std::atomic<bool> rang_{false};
   bool armed_ URMA_GUARDED_BY(channel_->mutex_) = false;

@@ -204,6 +204,7 @@ class VerbsReceiver final : public Receiver, private QueueListener {
   std::array<Incoming*, 16> recent_
       URMA_GUARDED_BY(lock_) = {};  // those of the last messages, by parts of their numbers
   std::vector<Incoming*> ended_ URMA_GUARDED_BY(lock_);
+  std::vector<std::unique_ptr<Incoming>> closed_ URMA_GUARDED_BY(lock_);  // see close_ways()
   std::vector<uint32_t> to_flush_ URMA_GUARDED_BY(lock_);  // places, the next one last
   std::atomic<bool> busy_{false};  // there may be something to take, or to flush
   std::atomic<urma_jfr_state_t> state_{URMA_JFR_STATE_READY};  // written under lock_

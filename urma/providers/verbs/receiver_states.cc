@@ -237,7 +237,8 @@ bool VerbsReceiver::serve() {
     const size_t ended = ended_.size();
     Poll nobody;
     more = progress(&nobody);
-    if (more || next_ != have_ || ended == 0) return more;
+    if (more || next_ != have_ || (ended == 0 && closed_.empty())) return more;
+    gone.swap(closed_);
     for (size_t i = 0; i < ended; ++i) {
       recent_ = {};
       by_number_.erase(ended_[i]->pair->number());
@@ -277,7 +278,7 @@ void VerbsReceiver::set_bond(Bond* bond, const Bond& peer) {
 void VerbsReceiver::close_incoming(Incoming* incoming) {
   if (incoming->pair == nullptr) return;
   by_number_.erase(incoming->pair->number());
-  incoming->pair->close();
+  if (next_ == have_) incoming->pair->close();
   if ((incoming->ended && !incoming->unbound) || incoming->broken) return;
   const DisconnectReason reason =
       incoming->unbound ? DisconnectReason::kUnbound : DisconnectReason::kClosed;
@@ -299,14 +300,23 @@ void VerbsReceiver::close_ways(uint64_t user_data) {
   while (progress(&nobody)) {
   }
   recent_ = {};
-  std::erase_if(incoming_, [&](auto& entry) URMA_REQUIRES(lock_) {
-    Incoming* incoming = entry.second.get();
-    if (incoming->target.user_data != user_data) return false;
+  for (auto entry = incoming_.begin(); entry != incoming_.end();) {
+    Incoming* incoming = entry->second.get();
+    if (incoming->target.user_data != user_data) {
+      ++entry;
+      continue;
+    }
     if (is_datagram()) by_number_.erase(incoming->request.target.id);
     close_incoming(incoming);
     std::erase(ended_, incoming);
-    return true;
-  });
+    // What lies unread is known by the number of its queue pair, which must not be another one's
+    // before all that is through.
+    if (next_ != have_ && incoming->pair != nullptr) {
+      incoming->unbound = false;  // its sender is told
+      closed_.push_back(std::move(entry->second));
+    }
+    entry = incoming_.erase(entry);
+  }
 }
 
 void VerbsReceiver::close_all() {
@@ -316,7 +326,9 @@ void VerbsReceiver::close_all() {
   Poll nobody;
   while (progress(&nobody)) {
   }
+  have_ = next_ = 0;
   for (auto& [key, incoming] : incoming_) close_incoming(incoming.get());
+  closed_.clear();
   close_queue();
   // What the end of the queue pairs has flushed stays posted here.
   while (pump_->poll(completions_.data(), kBatch) != 0) {

@@ -92,6 +92,7 @@ VerbsSender::VerbsSender(const ContextResources& resources, const urma_jfs_cfg_t
 VerbsSender::~VerbsSender() {
   resources_.connections->remove_holder(this);
   end();
+  pump_->forget_owner();
 }
 
 QueueName VerbsSender::name() const { return {id().eid, id().uasid, id().id, is_jetty_}; }

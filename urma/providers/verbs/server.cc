@@ -245,13 +245,15 @@ void Server::on_peer_lost(const PeerRef& peer, PeerLoss loss) {
     URMA_LOG_LIMITED(INFO, "{} {}: its {} connections end", peer.address.text(), loss_text(loss),
                      ended);
   }
-  // The device of one that is only silent goes on: what it does not answer, the device says.
-  if (loss == PeerLoss::kSilent) {
+  // The device of one that is only silent goes on: what it does not answer, the device says. That
+  // of iWARP leaves it to TCP, which waits for many minutes, or for ever where nothing is on its
+  // way.
+  if (loss == PeerLoss::kSilent && !transport_->device().info().iwarp()) {
     for (size_t i = transport_->asking().connections_to(peer).size(); i != 0; --i) {
       transport_->control().watch(peer);
     }
   } else {
-    for (const uint64_t connection : transport_->asking().connections_to(peer)) {
+    for (const uint64_t connection : transport_->asking().lose(peer)) {
       transport_->connections().lost(connection);
     }
     transport_->serve_senders();
