@@ -20,6 +20,7 @@ void TestConnector::connect(const std::shared_ptr<QueuePair>& /*pair*/,
     } else if (endpoint != endpoints.end()) {
       auto* receiver = static_cast<VerbsReceiver*>(endpoint->second.receiver);
       answer = receiver->accept(/*nonce=*/1, request, endpoint->second, &pair);
+      answer.reply.member_id = endpoint->second.identity.id;
     } else {
       answer.answer = Answer::kNoSuchObject;
     }

@@ -3,7 +3,9 @@
 // Mode UM: messages as datagrams.
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <cstring>
+#include <memory>
 #include <vector>
 
 #include "test/verbs/requests.h"
@@ -145,6 +147,106 @@ TEST(UmTest, ErrorStateOfTheReceiverGivesReceivesBack) {
     EXPECT_EQ(records[i].user_ctx, i);
     EXPECT_EQ(records[i].status, URMA_CR_WR_FLUSH_ERR);
   }
+}
+
+void send_one(Pair* pair, RemoteQueue* target) {
+  ASSERT_EQ(pair->post_receive(7), URMA_SUCCESS);
+  Chain chain(target);
+  chain.send(pair->here->sge(0, 8), 1);
+  ASSERT_EQ(pair->post(&chain), URMA_SUCCESS);
+  EXPECT_EQ(pair->sent(1)[0].status, URMA_CR_SUCCESS);
+}
+
+void expect_arrives(Pair* pair, RemoteQueue* target, TestJfc* jfc) {
+  send_one(pair, target);
+  EXPECT_EQ(pair->fabric.poll(jfc, 1)[0].status, URMA_CR_SUCCESS);
+}
+
+void expect_arrives(Pair* pair) {
+  expect_arrives(pair, pair->target.get(), pair->receive_jfc.get());
+}
+
+void expect_lost(Pair* pair, RemoteQueue* target, TestJfc* jfc) {
+  send_one(pair, target);
+  urma_cr_t none;
+  EXPECT_EQ(jfc->poll(1, &none), 0);
+}
+
+void expect_lost(Pair* pair) { expect_lost(pair, pair->target.get(), pair->receive_jfc.get()); }
+
+// Nothing tells those who sent before, so they go on where it is.
+TEST(UmTest, ReceiverThatIsReadyAgainIsReachedAgain) {
+  Pair pair({}, 16, use_datagrams);
+  for (const auto state : {URMA_JFR_STATE_RESET, URMA_JFR_STATE_ERROR, URMA_JFR_STATE_RESET}) {
+    expect_arrives(&pair);
+    pair.receive->receiver->set_state(state);
+    Chain lost(pair.target.get());
+    lost.send(pair.here->sge(0, 8), 2);
+    ASSERT_EQ(pair.post(&lost), URMA_SUCCESS);
+    EXPECT_EQ(pair.sent(1)[0].status, URMA_CR_SUCCESS);
+    pair.receive->receiver->set_state(URMA_JFR_STATE_READY);
+    expect_arrives(&pair);
+    urma_cr_t none;
+    EXPECT_EQ(pair.receive_jfc->poll(1, &none), 0) << "what was sent in between is lost";
+  }
+  EXPECT_EQ(pair.fabric.connector.connects, 1);
+}
+
+TEST(UmTest, JettyThatIsReachableAgainIsReachedAgain) {
+  Pair pair({}, 16, use_datagrams);
+  expect_arrives(&pair);
+  VerbsReceiver& receiver = *pair.receive->receiver;
+  const Endpoint endpoint = pair.fabric.connector.endpoints[1000];
+  receiver.close_ways(endpoint.identity.user_data);
+  expect_lost(&pair);
+  receiver.open_ways(endpoint);
+  expect_arrives(&pair);
+  EXPECT_EQ(pair.fabric.connector.connects, 1);
+}
+
+TEST(UmTest, QueueThatTheDeviceDoesNotOpenAgainStaysShut) {
+  NEEDS_FAKE();
+  Pair pair({}, 16, use_datagrams);
+  expect_arrives(&pair);
+  VerbsReceiver& receiver = *pair.receive->receiver;
+  receiver.set_state(URMA_JFR_STATE_ERROR);
+  pair.fabric.fake->fail("modify_qp", EIO);
+  EXPECT_THROW(receiver.set_state(URMA_JFR_STATE_READY), Error);
+  EXPECT_EQ(receiver.state(), URMA_JFR_STATE_ERROR);
+  receiver.set_state(URMA_JFR_STATE_READY);
+  expect_arrives(&pair);
+}
+
+// Ids of the library's are told apart by their kind.
+TEST(UmTest, JettyAndJfrWithTheSameIdAreTwoTargets) {
+  Pair pair({}, 16, use_datagrams);
+  auto jetty_jfc = pair.fabric.make_jfc();
+  const Attachment attachment(jetty_jfc.get(), pair.receive->receiver.get());
+  Endpoint jetty = pair.fabric.connector.endpoints[1000];
+  jetty.identity.jetty = true;
+  jetty.identity.user_data = 4711;
+  jetty.jfc = jetty_jfc.get();
+  pair.receive->receiver->open_ways(jetty);
+  const auto target = pair.fabric.import(1000, URMA_TM_UM);
+  target->type = URMA_JETTY;
+  expect_arrives(&pair, target.get(), jetty_jfc.get());
+  expect_arrives(&pair);
+  pair.receive->receiver->close_ways(4711);
+  expect_lost(&pair, target.get(), jetty_jfc.get());
+  expect_arrives(&pair);
+  pair.send.reset();
+}
+
+TEST(UmTest, MessageToAGroupIsForTheMemberThatHasAnswered) {
+  Pair pair({}, 16, use_datagrams);
+  Endpoint member = pair.fabric.connector.endpoints[1000];
+  member.identity.jetty = true;
+  pair.receive->receiver->open_ways(member);
+  pair.fabric.connector.endpoints[2000] = member;
+  const auto group = pair.fabric.import(2000, URMA_TM_UM);
+  group->type = URMA_JETTY_GROUP;
+  expect_arrives(&pair, group.get(), pair.receive_jfc.get());
+  pair.send.reset();
 }
 
 }  // namespace

@@ -202,9 +202,14 @@ bool DatagramPath::post(SendEntry* entry) {
   if (!sends.has_room() || sender_->credits() == 0) return false;
   const uint32_t place = sender_->queue().index_of(entry);
   const urma_jetty_id_t& id = sender_->id();
-  const DatagramHeader header = {
-      id.eid,           id.id, id.uasid, target()->id.id, entry->opcode == URMA_OPC_SEND_IMM,
-      entry->operand[0]};
+  const ConnectReply& reply = connection_->answer.reply;
+  const DatagramHeader header = {id.eid,
+                                 id.id,
+                                 id.uasid,
+                                 reply.member_id,
+                                 entry->opcode == URMA_OPC_SEND_IMM,
+                                 target()->type != URMA_JFR,
+                                 entry->operand[0]};
   ibv_sge* const pieces = sender_->list().pieces.data();
   ibv_sge* piece = pieces;
   *piece++ = sends.write_head(place, header, SendQueue::inline_data(entry), entry->inline_bytes);
@@ -221,7 +226,6 @@ bool DatagramPath::post(SendEntry* entry) {
   request.num_sge = static_cast<int>(piece - pieces);
   request.send_flags = IBV_SEND_SIGNALED;
   if (entry->solicited) request.send_flags |= IBV_SEND_SOLICITED;
-  const ConnectReply& reply = connection_->answer.reply;
   request.wr.ud = {address_, reply.end.qpn, reply.qkey};
   ibv_send_wr* bad = nullptr;
   if (sender_->post_send(sends.pair(), &request, &bad) != 0) return false;

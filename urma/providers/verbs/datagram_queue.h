@@ -21,7 +21,8 @@ struct DatagramHeader {
   uint32_t sender_id;
   uint32_t sender_uasid;
   uint32_t target_id;
-  uint32_t has_immediate;
+  uint16_t has_immediate;
+  uint16_t to_jetty;  // a JFR and a jetty may have the same id
   uint64_t immediate;
 };
 static_assert(sizeof(DatagramHeader) == 40);
@@ -45,8 +46,10 @@ class DatagramReceives {
 
   int post(ibv_recv_wr* first, ibv_recv_wr** bad);
   // A receive in memory that is gone ends the queue pair. All receives are to be posted again.
-  // Throws Error.
+  // Whoever knew it before, reaches it again. Throws Error.
   void reopen() { pair_.reopen(); }
+  // Until reopen(), what is sent here is lost. False where the device refuses.
+  bool shut() { return pair_.shut(); }
   // Where the headers of the receive in this place go.
   ibv_sge header_piece(uint32_t place) const;
   // Where goes what is too long, of all receives: nobody looks at it.
