@@ -174,6 +174,7 @@ class VerbsReceiver final : public Receiver, private QueueListener {
       reach_limit();
   }
   void reach_limit() URMA_REQUIRES(lock_);
+  void arm_limit() URMA_REQUIRES(lock_);
   ConnectAnswer accept_datagrams();
   std::unique_ptr<Incoming> make_incoming(uint64_t nonce, const ConnectRequest& request,
                                           const Endpoint& endpoint, ibv_srq* srq);

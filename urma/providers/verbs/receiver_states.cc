@@ -340,7 +340,10 @@ void VerbsReceiver::set_state(urma_jfr_state_t state) {
   ForeignScope scope(lock_);
   if (in_state(state)) return;
   const bool was_ready = in_state(URMA_JFR_STATE_READY);
-  if (state == URMA_JFR_STATE_READY) open_queue();
+  if (state == URMA_JFR_STATE_READY) {
+    open_queue();
+    arm_limit();
+  }
   state_.store(state, std::memory_order_relaxed);
   if (state == URMA_JFR_STATE_READY) return;
   if (was_ready) close_all();
@@ -406,11 +409,15 @@ void VerbsReceiver::report(urma_ext_queue_t* queue) const {
   queue->fill = queue->posts > gone ? static_cast<uint32_t>(queue->posts - gone) : 0;
 }
 
-// The device sees messages that nobody has polled yet; what is polled is seen here.
 void VerbsReceiver::set_limit(uint32_t limit) {
   ForeignScope scope(lock_);
   limit_ = limit;
   watch_limit();
+  arm_limit();
+}
+
+// The device sees messages that nobody has polled yet; what is polled is seen here.
+void VerbsReceiver::arm_limit() {
   if (limit_ == 0 || srq_ == nullptr) return;
   ibv_srq_attr attr = {};
   attr.srq_limit = limit_;
