@@ -7,6 +7,7 @@ void TestConnector::connect(const std::shared_ptr<QueuePair>& /*pair*/,
                             const ConnectRequest& request,
                             std::function<void(const ConnectAnswer&)> answered) {
   ++connects;
+  last_connection = request.connection;
   waiting_.push_back([=, this] {
     ConnectAnswer answer;
     const auto endpoint = endpoints.find(request.target.id);

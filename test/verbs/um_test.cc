@@ -249,5 +249,52 @@ TEST(UmTest, MessageToAGroupIsForTheMemberThatHasAnswered) {
   pair.send.reset();
 }
 
+// As when its process starts anew: with the same id, and another queue pair and key.
+TEST(UmTest, NextReceiverWithTheSameIdIsReachedOnceTheOldOneIsKnownToBeGone) {
+  Pair pair({}, 16, use_datagrams);
+  expect_arrives(&pair);
+  pair.receive.reset();
+  urma_jfr_cfg_t cfg = pair.fabric.jfr_cfg(pair.receive_jfc.get());
+  cfg.trans_mode = URMA_TM_UM;
+  pair.receive = std::make_unique<ReceiveEnd>(&pair.fabric, cfg, 1000);
+  expect_lost(&pair);
+  pair.fabric.connections.lost(pair.fabric.connector.last_connection);
+  expect_arrives(&pair);
+  EXPECT_EQ(pair.fabric.connector.connects, 2);
+  EXPECT_EQ(pair.fabric.connector.disconnects, 1);
+  // Nobody asks again for one that is asked for no more.
+  pair.fabric.connections.lost(1);
+  expect_arrives(&pair);
+  EXPECT_EQ(pair.fabric.connector.connects, 2);
+}
+
+TEST(UmTest, AddressOfAnOwnerThatHasGoneStaysAsLongAsTheDeviceUsesIt) {
+  NEEDS_FAKE();
+  Pair pair({}, 16, use_datagrams);
+  expect_arrives(&pair);
+  const uint32_t sends = pair.fabric.fake->queue_pairs().back();
+  pair.fabric.fake->stall(sends);
+  Chain chain(pair.target.get());
+  chain.send(pair.here->sge(0, 8), 1);
+  ASSERT_EQ(pair.post(&chain), URMA_SUCCESS);
+  pair.fabric.connections.lost(pair.fabric.connector.last_connection);
+  Chain behind(pair.target.get());
+  behind.send(pair.here->sge(0, 8), 2);
+  ASSERT_EQ(pair.post(&behind), URMA_SUCCESS);
+  pair.fabric.settle();
+  EXPECT_EQ(pair.fabric.fake->calls("destroy_ah"), 0U);
+  pair.fabric.fake->resume(sends);
+  for (const urma_cr_t& record : pair.sent(2)) EXPECT_EQ(record.status, URMA_CR_SUCCESS);
+  EXPECT_EQ(pair.fabric.fake->calls("destroy_ah"), 1U);
+  EXPECT_EQ(pair.fabric.connector.connects, 2);
+}
+
+// No reliable connection gives way to it, and none is listed.
+TEST(UmTest, WhatIsKnownOfATargetIsNoConnection) {
+  Pair pair({}, 16, use_datagrams);
+  expect_arrives(&pair);
+  EXPECT_EQ(pair.fabric.connections.count(), 0U);
+}
+
 }  // namespace
 }  // namespace urma::verbs

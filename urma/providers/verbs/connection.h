@@ -117,6 +117,7 @@ class Connections {
   uint64_t next_number() { return number_.fetch_add(1, std::memory_order_relaxed); }
   // Goes on with each new connection: so to say when one was used costs its path nothing.
   uint64_t clock() const { return clock_.load(std::memory_order_relaxed); }
+  // One of mode UM is told of its owner's end, and else not among them: there is nothing to it.
   void add(const std::shared_ptr<Connection>& connection);
   void remove(uint64_t number);
   size_t count();
@@ -144,6 +145,7 @@ class Connections {
   std::atomic<uint64_t> clock_{1};
   Mutex mutex_;
   std::map<uint64_t, std::weak_ptr<Connection>> connections_ URMA_GUARDED_BY(mutex_);
+  std::map<uint64_t, std::weak_ptr<Connection>> datagrams_ URMA_GUARDED_BY(mutex_);  // mode UM
   bool attending_ = false;  // on the service thread: a round of attend() is due
   Mutex holders_mutex_;
   std::vector<ConnectionHolder*> holders_ URMA_GUARDED_BY(holders_mutex_);

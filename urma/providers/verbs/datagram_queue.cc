@@ -110,8 +110,7 @@ DatagramPath::DatagramPath(VerbsSender* sender, RemoteQueue* target, uint32_t hi
     : DevicePath(&sender->queue(), target, hint), sender_(sender), tag_(sender->enter(this)) {}
 
 DatagramPath::~DatagramPath() {
-  if (connection_ != nullptr) end_connection(sender_->resources(), connection_);
-  if (address_ != nullptr) sender_->resources().device->api().destroy_ah(address_);
+  disconnect();
   sender_->leave(tag_);
 }
 
@@ -136,19 +135,36 @@ void DatagramPath::end_first(urma_cr_status_t status) {
   sender_->queue().complete(take_first(), status);
 }
 
+void DatagramPath::connect() {
+  connection_ = std::make_shared<Connection>();
+  ConnectRequest& request = connection_->request;
+  request.connection = sender_->resources().connections->next_number();
+  request.source = sender_->name();
+  request.target = {target()->id.eid, target()->id.id, static_cast<uint32_t>(target()->type),
+                    URMA_TM_UM, target()->token.token};
+  request.hint = hint();
+  make_connection(sender_->resources(), connection_, /*pump=*/nullptr, {}, {});
+}
+
+// With nothing under way, which the device may need the address for.
+void DatagramPath::disconnect() {
+  if (connection_ != nullptr) end_connection(sender_->resources(), connection_);
+  connection_.reset();
+  if (address_ == nullptr) return;
+  sender_->resources().device->api().destroy_ah(std::exchange(address_, nullptr));
+}
+
 // False while the target's owner is asked. Nobody is told what became of a message that finds no
 // target.
 bool DatagramPath::connected() {
+  if (connection_ != nullptr && connection_->broken.load() != URMA_CR_SUCCESS) [[unlikely]] {
+    // Its owner has gone; there may be another one by now.
+    if (under_way_ != 0) return false;
+    disconnect();
+  }
   if (address_ != nullptr) return true;
   if (connection_ == nullptr) {
-    connection_ = std::make_shared<Connection>();
-    ConnectRequest& request = connection_->request;
-    request.connection = sender_->resources().connections->next_number();
-    request.source = sender_->name();
-    request.target = {target()->id.eid, target()->id.id, static_cast<uint32_t>(target()->type),
-                      URMA_TM_UM, target()->token.token};
-    request.hint = hint();
-    make_connection(sender_->resources(), connection_, /*pump=*/nullptr, {}, {});
+    connect();
     return false;
   }
   if (!connection_->settled.load(std::memory_order_acquire)) return false;
@@ -161,8 +177,7 @@ bool DatagramPath::connected() {
     URMA_LOG_LIMITED(ERR, "queue {:#x}: the device knows no way to id {:#x}", sender_->id().id,
                      target()->id.id);
   }
-  end_connection(sender_->resources(), connection_);
-  connection_.reset();
+  disconnect();
   while (next_waiting() != nullptr && under_way_ == 0) end_first(URMA_CR_SUCCESS);
   return false;
 }

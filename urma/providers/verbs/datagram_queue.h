@@ -107,6 +107,8 @@ class DatagramPath : public DevicePath {
 
  private:
   bool connected();
+  void connect();
+  void disconnect();
   bool post_waiting();
   bool post(SendEntry* entry);
   urma_cr_status_t check(SendEntry* entry) const;
