@@ -296,5 +296,114 @@ TEST(UmTest, WhatIsKnownOfATargetIsNoConnection) {
   EXPECT_EQ(pair.fabric.connections.count(), 0U);
 }
 
+TEST(UmTest, WhatTheDeviceRefusesFailsAloneUnlessItHasNoRoom) {
+  NEEDS_FAKE();
+  Pair pair({}, 16, use_datagrams);
+  expect_arrives(&pair);
+  for (const int error : {ENOMEM, EINVAL}) {
+    pair.fabric.fake->fail("post_send", error);
+    Chain chain(pair.target.get());
+    chain.send(pair.here->sge(0, 8), 1);
+    chain.send(pair.here->sge(0, 8), 2);
+    ASSERT_EQ(pair.post(&chain), URMA_SUCCESS);
+    const auto records = pair.sent(2);
+    EXPECT_EQ(records[0].status, error == EINVAL ? URMA_CR_LOC_OPERATION_ERR : URMA_CR_SUCCESS);
+    EXPECT_EQ(records[0].user_ctx, 1U);
+    EXPECT_EQ(records[1].status, URMA_CR_SUCCESS);
+  }
+}
+
+// What is behind it, also to another target, is sent again.
+TEST(UmTest, OneThatBreaksTheSendQueueFailsAlone) {
+  NEEDS_FAKE();
+  Pair pair({}, 16, use_datagrams);
+  const auto other = pair.fabric.import(1000, URMA_TM_UM);
+  expect_arrives(&pair);
+  expect_arrives(&pair, other.get(), pair.receive_jfc.get());
+  const uint32_t sends = pair.fabric.fake->queue_pairs().back();
+  for (uint64_t i = 0; i < 4; ++i) ASSERT_EQ(pair.post_receive(i), URMA_SUCCESS);
+  pair.fabric.fake->stall(sends);
+  for (uint64_t i = 0; i < 5; ++i) {
+    Chain chain(i % 2 == 0 ? pair.target.get() : other.get());
+    pair.here->words[i] = 100 + i;
+    chain.send(pair.here->sge(8 * i, 8), i);
+    ASSERT_EQ(pair.post(&chain), URMA_SUCCESS);
+  }
+  pair.fabric.fake->fail_request(sends, IBV_WC_LOC_PROT_ERR);
+  pair.fabric.fake->resume(sends);
+  const auto records = pair.sent(5);
+  for (uint64_t i = 0; i < 5; ++i) {
+    EXPECT_EQ(records[i].user_ctx, i);
+    EXPECT_EQ(records[i].status, i == 0 ? URMA_CR_LOC_ACCESS_ERR : URMA_CR_SUCCESS);
+  }
+  for (const urma_cr_t& record : pair.received(4)) EXPECT_EQ(record.status, URMA_CR_SUCCESS);
+  expect_arrives(&pair);
+  pair.send.reset();
+}
+
+TEST(UmTest, SendQueueThatIsFlushedWithoutAReasonEndsOneRequestEachTime) {
+  NEEDS_FAKE();
+  Pair pair({}, 16, use_datagrams);
+  expect_arrives(&pair);
+  pair.fabric.fake->fail_request(pair.fabric.fake->queue_pairs().back(), IBV_WC_WR_FLUSH_ERR);
+  Chain chain(pair.target.get());
+  chain.send(pair.here->sge(0, 8), 1);
+  chain.send(pair.here->sge(0, 8), 2);
+  ASSERT_EQ(pair.post(&chain), URMA_SUCCESS);
+  const auto records = pair.sent(2);
+  EXPECT_EQ(records[0].status, URMA_CR_LOC_OPERATION_ERR);
+  EXPECT_EQ(records[1].status, URMA_CR_SUCCESS);
+}
+
+TEST(UmTest, SendQueueThatTheDeviceHasLostIsOpenedAgain) {
+  NEEDS_FAKE();
+  Pair pair({}, 16, use_datagrams);
+  expect_arrives(&pair);
+  pair.fabric.fake->raise_qp_event(pair.fabric.fake->queue_pairs().back(), IBV_EVENT_QP_FATAL);
+  pair.fabric.settle();
+  const uint64_t changes = pair.fabric.fake->calls("modify_qp");
+  expect_arrives(&pair);
+  EXPECT_GT(pair.fabric.fake->calls("modify_qp"), changes);
+}
+
+TEST(UmTest, SendQueueThatCannotBeOpenedAgainFailsWhatIsPosted) {
+  NEEDS_FAKE();
+  Pair pair({}, 16, use_datagrams);
+  expect_arrives(&pair);
+  pair.fabric.fake->raise_qp_event(pair.fabric.fake->queue_pairs().back(), IBV_EVENT_QP_FATAL);
+  pair.fabric.settle();
+  pair.fabric.fake->fail("modify_qp", EIO);
+  Chain chain(pair.target.get());
+  chain.send(pair.here->sge(0, 8), 1);
+  ASSERT_EQ(pair.post(&chain), URMA_SUCCESS);
+  EXPECT_EQ(pair.sent(1)[0].status, URMA_CR_LOC_OPERATION_ERR);
+  expect_arrives(&pair);
+}
+
+// What the device keeps beyond a flush is not taken for what is posted later.
+TEST(UmTest, RequestsThatTheDeviceKeepsAreFlushed) {
+  NEEDS_FAKE();
+  Pair pair({}, 16, use_datagrams);
+  expect_arrives(&pair);
+  const uint32_t sends = pair.fabric.fake->queue_pairs().back();
+  pair.fabric.fake->stall(sends);
+  Chain chain(pair.target.get());
+  for (uint64_t i = 0; i < 2; ++i) chain.send(pair.here->sge(0, 8), i);
+  ASSERT_EQ(pair.post(&chain), URMA_SUCCESS);
+  pair.send->sender->set_state(URMA_JETTY_STATE_ERROR);
+  const auto records = pair.sent(3);
+  for (uint64_t i = 0; i < 2; ++i) EXPECT_EQ(records[i].status, URMA_CR_WR_FLUSH_ERR);
+  EXPECT_EQ(records[2].status, URMA_CR_WR_FLUSH_ERR_DONE);
+  pair.send->sender->set_state(URMA_JETTY_STATE_READY);
+  Chain next(pair.target.get());
+  next.send(pair.here->sge(0, 8), 5);
+  ASSERT_EQ(pair.post(&next), URMA_SUCCESS);
+  urma_cr_t none;
+  EXPECT_EQ(pair.send_jfc->poll(1, &none), 0);
+  pair.fabric.fake->resume(sends);
+  EXPECT_EQ(pair.sent(1)[0].user_ctx, 5U);
+  expect_arrives(&pair);
+}
+
 }  // namespace
 }  // namespace urma::verbs

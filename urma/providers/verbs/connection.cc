@@ -226,11 +226,17 @@ void Connections::break_off(Connection* connection, uint32_t status) {
 }
 
 void Connections::fail_all(urma_cr_status_t status) {
-  const MutexLock lock(mutex_);
-  for (const auto& [number, known] : connections_) {
-    if (const auto connection = known.lock(); connection != nullptr) {
-      connection->broken.store(status);
+  {
+    const MutexLock lock(mutex_);
+    for (const auto& [number, known] : connections_) {
+      if (const auto connection = known.lock(); connection != nullptr) {
+        connection->broken.store(status);
+      }
     }
+  }
+  {
+    const MutexLock lock(holders_mutex_);
+    for (ConnectionHolder* holder : holders_) holder->device_failed();
   }
   attend();
 }

@@ -102,6 +102,8 @@ class ConnectionHolder {
   virtual void close_unwanted() = 0;
   // Some may have been broken off. What they leave is gone on with, though nobody polls.
   virtual void attend() = 0;
+  // What the device has, and no connection stands for, does not complete any more.
+  virtual void device_failed() = 0;
 };
 
 // The connections of a process at one device. Thread-safe.
@@ -126,7 +128,7 @@ class Connections {
 
   // The receiver has given up the connection with this number. Service thread.
   void turned_away(uint64_t number, DisconnectReason reason, uint64_t received);
-  // The device carries nothing any more: requests end with this status.
+  // The device carries nothing any more: requests end with this status. Service thread.
   void fail_all(urma_cr_status_t status);
   // Whoever has its other end is gone. Service thread.
   void lost(uint64_t number);
