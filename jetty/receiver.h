@@ -42,6 +42,8 @@ class Receiver : public CompletionSource {
   // Returns when nobody uses memory for it that is no longer registered.
   virtual void quiesce() {}
 
+  // Peers may send to this endpoint, until close_ways().
+  virtual void open_ways(const Endpoint& /*endpoint*/) {}
   // Ends the ways that lead to one endpoint: their senders get REM_ACCESS_ABORT_ERR.
   virtual void close_ways(uint64_t user_data) = 0;
 

@@ -49,8 +49,10 @@ void Transport::add_endpoint(IdKind kind, const Endpoint& endpoint) {
   const MutexLock lock(endpoints_mutex_);
   const auto entry = endpoints_.emplace(EndpointKey{kind, endpoint.identity.id}, endpoint);
   try {
+    endpoint.receiver->open_ways(endpoint);
     groups_.join(endpoint);
   } catch (...) {
+    endpoint.receiver->close_ways(endpoint.identity.user_data);
     endpoints_.erase(entry);
     throw;
   }

@@ -4,6 +4,7 @@
 // the queue, and goes on.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sched.h>
 
 #include <filesystem>
@@ -40,9 +41,15 @@ struct Offer {
   SegmentId segment;
 };
 
-// Receives as many messages as it has receives for, and waits to be killed.
-void server(Channel& channel) {
+Config config_in(urma_transport_mode_t mode) {
   Config config;
+  config.mode = mode;
+  return config;
+}
+
+// Receives as many messages as it has receives for, and waits to be killed.
+void serve(Channel& channel, urma_transport_mode_t mode) {
+  Config config = config_in(mode);
   config.id = kServerId;
   Endpoint endpoint(config);
   std::vector<char> memory(kSize);
@@ -56,9 +63,12 @@ void server(Channel& channel) {
   channel.receive<char>();
 }
 
+void server(Channel& channel) { serve(channel, URMA_TM_RM); }
+
 class Client {
  public:
-  explicit Client(Channel& channel) : channel_(channel) {
+  explicit Client(Channel& channel, urma_transport_mode_t mode = URMA_TM_RM)
+      : endpoint(config_in(mode)), channel_(channel) {
     segment_ = endpoint.add(memory_.data(), memory_.size());
   }
 
@@ -117,6 +127,35 @@ TEST_F(RestartTest, ClientGoesOnWithTheNextServer) {
     next.kill();
     client.channel().sync();
     client.channel().sync();
+  }
+  client.expect_success();
+}
+
+// In mode UM no request tells the client that a server is gone.
+TEST_F(RestartTest, DatagramsFindTheNextServer) {
+  SKIP_WITHOUT(device_traits().has_mode(URMA_TM_UM), "mode UM");
+  Child client("client", [](Channel& channel) {
+    Client self(channel, URMA_TM_UM);
+    for (int round = 0; round < kRounds; ++round) {
+      self.meet_server();
+      const auto begin = Clock::now();
+      pollfd told = {channel.fd(), POLLIN, 0};
+      while (::poll(&told, 1, 0) == 0) {
+        self.send(5);
+        wait_for_success(self.endpoint.send_jfc, 5);
+        ASSERT_LT(Clock::now() - begin, patience(kLimit));
+      }
+      channel.sync();
+      self.forget_memory();
+    }
+    self.endpoint.close();
+  });
+  for (int round = 0; round < kRounds; ++round) {
+    Child next("server", [](Channel& channel) { serve(channel, URMA_TM_UM); });
+    client.channel().send(next.channel().receive<Offer>());
+    next.channel().receive<char>();
+    client.channel().sync();
+    next.kill();
   }
   client.expect_success();
 }

@@ -147,6 +147,36 @@ TEST_P(UmTest, ReceiverThatGoesIsNotMissed) {
   sender.expect_success();
 }
 
+// Who has sent to it before, goes on; what is sent in between is lost.
+TEST_P(UmTest, ReceiverThatWasStoppedIsReachedAgain) {
+  run_one([config = config()](Channel&) {
+    Self self(config);
+    Endpoint& endpoint = self.endpoint;
+    expect_arrives(&self, 8);
+    for (const auto state : {URMA_JFR_STATE_RESET, URMA_JFR_STATE_ERROR}) {
+      urma_jfr_attr_t attr = {JFR_STATE, 0, state};
+      EXPECT_EQ(urma_modify_jfr(endpoint.jfr, &attr), URMA_SUCCESS);
+      send(&self, self.queue, 8);
+      attr.state = URMA_JFR_STATE_READY;
+      EXPECT_EQ(urma_modify_jfr(endpoint.jfr, &attr), URMA_SUCCESS);
+      EXPECT_TRUE(has_nothing(endpoint.receive_jfc));
+      expect_arrives(&self, 8);
+    }
+    for (const auto state : {URMA_JETTY_STATE_RESET, URMA_JETTY_STATE_ERROR}) {
+      if (endpoint.jetty == nullptr) break;
+      urma_jetty_attr_t attr = {JETTY_STATE, 0, state};
+      EXPECT_EQ(urma_modify_jetty(endpoint.jetty, &attr), URMA_SUCCESS);
+      if (state == URMA_JETTY_STATE_ERROR) {
+        wait_for_status(endpoint.send_jfc, URMA_CR_WR_FLUSH_ERR_DONE);
+      }
+      attr.state = URMA_JETTY_STATE_READY;
+      EXPECT_EQ(urma_modify_jetty(endpoint.jetty, &attr), URMA_SUCCESS);
+      expect_arrives(&self, 8);
+    }
+    endpoint.close();
+  });
+}
+
 TEST_P(UmTest, OnlyMessagesAreOffered) {
   run_one([config = config()](Channel&) {
     Self self(config);

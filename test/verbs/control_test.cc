@@ -8,9 +8,11 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <vector>
 
 #include "test/process/sanitized.h"
 #include "test/verbs/control_party.h"
+#include "urma/providers/verbs/asking.h"
 #include "urma/providers/verbs/control_names.h"
 #include "urma/providers/verbs/control_replies.h"
 
@@ -214,6 +216,42 @@ TEST(ControlSeeds, RestartedAskerEndsWhatItHadBefore) {
     restart(seed);
     if (testing::Test::HasFatalFailure()) return;
   }
+}
+
+// Datagrams have no end there that could break, nor one to be told of theirs.
+TEST_F(ControlTest, OwnerOfATargetOfDatagramsIsWatchedUntilNobodySendsToIt) {
+  auto a = party(1, 11), b = party(2, 22);
+  Asking asking(kSecond);
+  asking.start(a->control.get(), /*server=*/nullptr);
+  ConnectRequest request = connect_request(5, a->eid, b->eid);
+  request.target.id = b->id();
+  request.target.trans_mode = URMA_TM_UM;
+  const auto connect = [&] {
+    std::optional<ConnectAnswer> answer;
+    asking.connect(nullptr, request, [&](const ConnectAnswer& given) { answer = given; });
+    service_.run_until([&] { return answer.has_value(); }, kSecond);
+    return answer.has_value() && answer->answer == Answer::kAccepted;
+  };
+  ASSERT_TRUE(connect());
+  const PeerRef old = b->ref();
+  EXPECT_EQ(asking.connections_to(old), (std::vector<uint64_t>{5}));
+  b->control.reset();
+  network_.choose_port(old.address.port);
+  b = party(2, 23);
+  service_.run_for(kSecond);
+  ASSERT_EQ(a->server.lost.size(), 1U);
+  EXPECT_EQ(a->server.lost[0], std::pair(old, PeerLoss::kRestarted));
+  asking.disconnect(request, DisconnectReason::kClosed);
+  ASSERT_TRUE(connect());
+  EXPECT_EQ(asking.connections_to(old), std::vector<uint64_t>());
+  EXPECT_EQ(asking.connections_to(b->ref()), (std::vector<uint64_t>{5}));
+  asking.disconnect(request, DisconnectReason::kClosed);
+  EXPECT_EQ(asking.connections_to(b->ref()), std::vector<uint64_t>());
+  b->control.reset();
+  service_.run_for(3 * kSecond);
+  EXPECT_EQ(a->server.lost.size(), 1U);
+  EXPECT_TRUE(b->server.disconnects.empty());
+  asking.stop();
 }
 
 TEST_F(ControlTest, RestartedOwnerIsAskedAnew) {

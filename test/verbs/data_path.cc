@@ -216,6 +216,7 @@ ReceiveEnd::ReceiveEnd(Fabric* of, const urma_jfr_cfg_t& cfg, uint32_t number)
   endpoint.trans_mode = cfg.trans_mode;
   endpoint.receiver = receiver.get();
   endpoint.jfc = static_cast<TestJfc*>(cfg.jfc);
+  receiver->open_ways(endpoint);
   fabric->connector.endpoints[id] = endpoint;
 }
 

@@ -124,6 +124,45 @@ TEST_F(EventsTest, AFailedDeviceEndsAllThatWaits) {
   EXPECT_FALSE(readable());
 }
 
+// The same in mode UM, whose requests have no connection that could end. Others end at once.
+TEST_F(EventsTest, AFailedDeviceEndsDatagrams) {
+  constexpr uint64_t kChanges = 8;  // more than follow
+  urma_jfs_cfg_t jfs = fabric().jfs_cfg(pair_->send_jfc.get());
+  urma_jfr_cfg_t jfr = fabric().jfr_cfg(pair_->receive_jfc.get());
+  jfs.trans_mode = URMA_TM_UM;
+  jfr.trans_mode = URMA_TM_UM;
+  const auto target = fabric().import(2000, URMA_TM_UM);
+  ReceiveEnd receive(&fabric(), jfr, 2000);
+  SendEnd send(&fabric(), jfs);
+  SendEnd unused(&fabric(), jfs);
+  const auto post = [&](SendEnd* from, uint64_t user_ctx) {
+    Chain chain(target.get());
+    for (uint64_t i = 0; i < 2; ++i) chain.send(pair_->here->sge(0, 8), user_ctx + i);
+    urma_jfs_wr_t* bad = nullptr;
+    EXPECT_EQ(from->sender->post(chain.first(), &bad), URMA_SUCCESS);
+  };
+  post(&send, 0);
+  for (const auto& record : pair_->sent(2)) EXPECT_EQ(record.status, URMA_CR_SUCCESS);
+  fake().stall_all();
+  post(&send, 2);
+  for (uint64_t i = 1; i <= kChanges; ++i) fake().fail("modify_qp", EIO, i);
+  fake().raise_port_event("fake0", IBV_EVENT_DEVICE_FATAL, 0);
+  fabric().settle();
+  urma_cr_t record;
+  for (uint64_t i = 2; i < 4; ++i) {
+    ASSERT_EQ(pair_->send_jfc->poll(1, &record), 1) << "nothing is waited for";
+    EXPECT_EQ(record.status, URMA_CR_LOC_OPERATION_ERR);
+    EXPECT_EQ(record.user_ctx, i);
+  }
+  post(&send, 4);
+  post(&unused, 6);
+  for (const auto& late : pair_->sent(4)) EXPECT_EQ(late.status, URMA_CR_LOC_OPERATION_ERR);
+  EXPECT_EQ(receive.receiver->state(), URMA_JFR_STATE_ERROR);
+  urma_async_event_t event;
+  while (fabric().events.take(&event)) AsyncEvents::acknowledge(event);
+  fabric().settle();
+}
+
 TEST_F(EventsTest, ALostCompletionQueueIsThatOfItsJfc) {
   fake().raise_cq_event(pair_->send->sender->pump()->cq(), IBV_EVENT_CQ_ERR);
   fabric().settle();

@@ -234,6 +234,32 @@ TEST(ReceiverTest, LimitIsToldOnceByTheDevice) {
   AsyncEvents::acknowledge(event);
 }
 
+// The device has a queue of its own for each time that a JFR becomes READY.
+TEST(ReceiverTest, LimitIsToldByTheDeviceAlsoAfterAStop) {
+  for (const auto state : {URMA_JFR_STATE_RESET, URMA_JFR_STATE_ERROR}) {
+    Pair pair;
+    for (uint64_t i = 0; i < 6; ++i) ASSERT_EQ(pair.post_receive(i), URMA_SUCCESS);
+    pair.receive->receiver->set_limit(4);
+    pair.receive->receiver->set_state(state);
+    EXPECT_EQ(pair.received(state == URMA_JFR_STATE_ERROR ? 6 : 0).size(),
+              state == URMA_JFR_STATE_ERROR ? 6U : 0U);
+    pair.receive->receiver->set_state(URMA_JFR_STATE_READY);
+    EXPECT_EQ(pair.receive->receiver->limit(), 4U);
+    for (uint64_t i = 0; i < 6; ++i) ASSERT_EQ(pair.post_receive(i), URMA_SUCCESS);
+    pair.fabric.settle();
+    Chain chain(pair.target.get());
+    for (uint64_t i = 0; i < 3; ++i) chain.send(pair.here->sge(0, 8), i);
+    ASSERT_EQ(pair.post(&chain), URMA_SUCCESS);
+    EXPECT_EQ(pair.sent(3).size(), 3U);
+    // Nobody has polled the receives.
+    pair.fabric.settle();
+    urma_async_event_t event;
+    ASSERT_TRUE(pair.fabric.events.take(&event));
+    EXPECT_EQ(event.event_type, URMA_EVENT_JFR_LIMIT);
+    AsyncEvents::acknowledge(event);
+  }
+}
+
 TEST(ReceiverTest, FullJfcHoldsMessagesBackAndLosesNone) {
   Fabric fabric;
   auto send_jfc = fabric.make_jfc(64);

@@ -7,6 +7,7 @@ void TestConnector::connect(const std::shared_ptr<QueuePair>& /*pair*/,
                             const ConnectRequest& request,
                             std::function<void(const ConnectAnswer&)> answered) {
   ++connects;
+  last_connection = request.connection;
   waiting_.push_back([=, this] {
     ConnectAnswer answer;
     const auto endpoint = endpoints.find(request.target.id);
@@ -20,6 +21,7 @@ void TestConnector::connect(const std::shared_ptr<QueuePair>& /*pair*/,
     } else if (endpoint != endpoints.end()) {
       auto* receiver = static_cast<VerbsReceiver*>(endpoint->second.receiver);
       answer = receiver->accept(/*nonce=*/1, request, endpoint->second, &pair);
+      answer.reply.member_id = endpoint->second.identity.id;
     } else {
       answer.answer = Answer::kNoSuchObject;
     }

@@ -49,6 +49,7 @@ class TestConnector : public Connector {
   Answer refusal = Answer::kAccepted;
   bool hold = false;
   int connects = 0;
+  uint64_t last_connection = 0;
   bool knows_count = true;  // of the messages of a connection
   int disconnects = 0;
   int settles = 0;

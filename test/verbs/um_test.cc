@@ -3,7 +3,9 @@
 // Mode UM: messages as datagrams.
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <cstring>
+#include <memory>
 #include <vector>
 
 #include "test/verbs/requests.h"
@@ -145,6 +147,262 @@ TEST(UmTest, ErrorStateOfTheReceiverGivesReceivesBack) {
     EXPECT_EQ(records[i].user_ctx, i);
     EXPECT_EQ(records[i].status, URMA_CR_WR_FLUSH_ERR);
   }
+}
+
+void send_one(Pair* pair, RemoteQueue* target) {
+  ASSERT_EQ(pair->post_receive(7), URMA_SUCCESS);
+  Chain chain(target);
+  chain.send(pair->here->sge(0, 8), 1);
+  ASSERT_EQ(pair->post(&chain), URMA_SUCCESS);
+  EXPECT_EQ(pair->sent(1)[0].status, URMA_CR_SUCCESS);
+}
+
+void expect_arrives(Pair* pair, RemoteQueue* target, TestJfc* jfc) {
+  send_one(pair, target);
+  EXPECT_EQ(pair->fabric.poll(jfc, 1)[0].status, URMA_CR_SUCCESS);
+}
+
+void expect_arrives(Pair* pair) {
+  expect_arrives(pair, pair->target.get(), pair->receive_jfc.get());
+}
+
+void expect_lost(Pair* pair, RemoteQueue* target, TestJfc* jfc) {
+  send_one(pair, target);
+  urma_cr_t none;
+  EXPECT_EQ(jfc->poll(1, &none), 0);
+}
+
+void expect_lost(Pair* pair) { expect_lost(pair, pair->target.get(), pair->receive_jfc.get()); }
+
+// Nothing tells those who sent before, so they go on where it is.
+TEST(UmTest, ReceiverThatIsReadyAgainIsReachedAgain) {
+  Pair pair({}, 16, use_datagrams);
+  for (const auto state : {URMA_JFR_STATE_RESET, URMA_JFR_STATE_ERROR, URMA_JFR_STATE_RESET}) {
+    expect_arrives(&pair);
+    pair.receive->receiver->set_state(state);
+    Chain lost(pair.target.get());
+    lost.send(pair.here->sge(0, 8), 2);
+    ASSERT_EQ(pair.post(&lost), URMA_SUCCESS);
+    EXPECT_EQ(pair.sent(1)[0].status, URMA_CR_SUCCESS);
+    pair.receive->receiver->set_state(URMA_JFR_STATE_READY);
+    expect_arrives(&pair);
+    urma_cr_t none;
+    EXPECT_EQ(pair.receive_jfc->poll(1, &none), 0) << "what was sent in between is lost";
+  }
+  EXPECT_EQ(pair.fabric.connector.connects, 1);
+}
+
+TEST(UmTest, JettyThatIsReachableAgainIsReachedAgain) {
+  Pair pair({}, 16, use_datagrams);
+  expect_arrives(&pair);
+  VerbsReceiver& receiver = *pair.receive->receiver;
+  const Endpoint endpoint = pair.fabric.connector.endpoints[1000];
+  receiver.close_ways(endpoint.identity.user_data);
+  expect_lost(&pair);
+  receiver.open_ways(endpoint);
+  expect_arrives(&pair);
+  EXPECT_EQ(pair.fabric.connector.connects, 1);
+}
+
+TEST(UmTest, QueueThatTheDeviceDoesNotOpenAgainStaysShut) {
+  NEEDS_FAKE();
+  Pair pair({}, 16, use_datagrams);
+  expect_arrives(&pair);
+  VerbsReceiver& receiver = *pair.receive->receiver;
+  receiver.set_state(URMA_JFR_STATE_ERROR);
+  pair.fabric.fake->fail("modify_qp", EIO);
+  EXPECT_THROW(receiver.set_state(URMA_JFR_STATE_READY), Error);
+  EXPECT_EQ(receiver.state(), URMA_JFR_STATE_ERROR);
+  receiver.set_state(URMA_JFR_STATE_READY);
+  expect_arrives(&pair);
+}
+
+// Ids of the library's are told apart by their kind.
+TEST(UmTest, JettyAndJfrWithTheSameIdAreTwoTargets) {
+  Pair pair({}, 16, use_datagrams);
+  auto jetty_jfc = pair.fabric.make_jfc();
+  const Attachment attachment(jetty_jfc.get(), pair.receive->receiver.get());
+  Endpoint jetty = pair.fabric.connector.endpoints[1000];
+  jetty.identity.jetty = true;
+  jetty.identity.user_data = 4711;
+  jetty.jfc = jetty_jfc.get();
+  pair.receive->receiver->open_ways(jetty);
+  const auto target = pair.fabric.import(1000, URMA_TM_UM);
+  target->type = URMA_JETTY;
+  expect_arrives(&pair, target.get(), jetty_jfc.get());
+  expect_arrives(&pair);
+  pair.receive->receiver->close_ways(4711);
+  expect_lost(&pair, target.get(), jetty_jfc.get());
+  expect_arrives(&pair);
+  pair.send.reset();
+}
+
+TEST(UmTest, MessageToAGroupIsForTheMemberThatHasAnswered) {
+  Pair pair({}, 16, use_datagrams);
+  Endpoint member = pair.fabric.connector.endpoints[1000];
+  member.identity.jetty = true;
+  pair.receive->receiver->open_ways(member);
+  pair.fabric.connector.endpoints[2000] = member;
+  const auto group = pair.fabric.import(2000, URMA_TM_UM);
+  group->type = URMA_JETTY_GROUP;
+  expect_arrives(&pair, group.get(), pair.receive_jfc.get());
+  pair.send.reset();
+}
+
+// As when its process starts anew: with the same id, and another queue pair and key.
+TEST(UmTest, NextReceiverWithTheSameIdIsReachedOnceTheOldOneIsKnownToBeGone) {
+  Pair pair({}, 16, use_datagrams);
+  expect_arrives(&pair);
+  pair.receive.reset();
+  urma_jfr_cfg_t cfg = pair.fabric.jfr_cfg(pair.receive_jfc.get());
+  cfg.trans_mode = URMA_TM_UM;
+  pair.receive = std::make_unique<ReceiveEnd>(&pair.fabric, cfg, 1000);
+  expect_lost(&pair);
+  pair.fabric.connections.lost(pair.fabric.connector.last_connection);
+  expect_arrives(&pair);
+  EXPECT_EQ(pair.fabric.connector.connects, 2);
+  EXPECT_EQ(pair.fabric.connector.disconnects, 1);
+  // Nobody asks again for one that is asked for no more.
+  pair.fabric.connections.lost(1);
+  expect_arrives(&pair);
+  EXPECT_EQ(pair.fabric.connector.connects, 2);
+}
+
+TEST(UmTest, AddressOfAnOwnerThatHasGoneStaysAsLongAsTheDeviceUsesIt) {
+  NEEDS_FAKE();
+  Pair pair({}, 16, use_datagrams);
+  expect_arrives(&pair);
+  const uint32_t sends = pair.fabric.fake->queue_pairs().back();
+  pair.fabric.fake->stall(sends);
+  Chain chain(pair.target.get());
+  chain.send(pair.here->sge(0, 8), 1);
+  ASSERT_EQ(pair.post(&chain), URMA_SUCCESS);
+  pair.fabric.connections.lost(pair.fabric.connector.last_connection);
+  Chain behind(pair.target.get());
+  behind.send(pair.here->sge(0, 8), 2);
+  ASSERT_EQ(pair.post(&behind), URMA_SUCCESS);
+  pair.fabric.settle();
+  EXPECT_EQ(pair.fabric.fake->calls("destroy_ah"), 0U);
+  pair.fabric.fake->resume(sends);
+  for (const urma_cr_t& record : pair.sent(2)) EXPECT_EQ(record.status, URMA_CR_SUCCESS);
+  EXPECT_EQ(pair.fabric.fake->calls("destroy_ah"), 1U);
+  EXPECT_EQ(pair.fabric.connector.connects, 2);
+}
+
+// No reliable connection gives way to it, and none is listed.
+TEST(UmTest, WhatIsKnownOfATargetIsNoConnection) {
+  Pair pair({}, 16, use_datagrams);
+  expect_arrives(&pair);
+  EXPECT_EQ(pair.fabric.connections.count(), 0U);
+}
+
+TEST(UmTest, WhatTheDeviceRefusesFailsAloneUnlessItHasNoRoom) {
+  NEEDS_FAKE();
+  Pair pair({}, 16, use_datagrams);
+  expect_arrives(&pair);
+  for (const int error : {ENOMEM, EINVAL}) {
+    pair.fabric.fake->fail("post_send", error);
+    Chain chain(pair.target.get());
+    chain.send(pair.here->sge(0, 8), 1);
+    chain.send(pair.here->sge(0, 8), 2);
+    ASSERT_EQ(pair.post(&chain), URMA_SUCCESS);
+    const auto records = pair.sent(2);
+    EXPECT_EQ(records[0].status, error == EINVAL ? URMA_CR_LOC_OPERATION_ERR : URMA_CR_SUCCESS);
+    EXPECT_EQ(records[0].user_ctx, 1U);
+    EXPECT_EQ(records[1].status, URMA_CR_SUCCESS);
+  }
+}
+
+// What is behind it, also to another target, is sent again.
+TEST(UmTest, OneThatBreaksTheSendQueueFailsAlone) {
+  NEEDS_FAKE();
+  Pair pair({}, 16, use_datagrams);
+  const auto other = pair.fabric.import(1000, URMA_TM_UM);
+  expect_arrives(&pair);
+  expect_arrives(&pair, other.get(), pair.receive_jfc.get());
+  const uint32_t sends = pair.fabric.fake->queue_pairs().back();
+  for (uint64_t i = 0; i < 4; ++i) ASSERT_EQ(pair.post_receive(i), URMA_SUCCESS);
+  pair.fabric.fake->stall(sends);
+  for (uint64_t i = 0; i < 5; ++i) {
+    Chain chain(i % 2 == 0 ? pair.target.get() : other.get());
+    pair.here->words[i] = 100 + i;
+    chain.send(pair.here->sge(8 * i, 8), i);
+    ASSERT_EQ(pair.post(&chain), URMA_SUCCESS);
+  }
+  pair.fabric.fake->fail_request(sends, IBV_WC_LOC_PROT_ERR);
+  pair.fabric.fake->resume(sends);
+  const auto records = pair.sent(5);
+  for (uint64_t i = 0; i < 5; ++i) {
+    EXPECT_EQ(records[i].user_ctx, i);
+    EXPECT_EQ(records[i].status, i == 0 ? URMA_CR_LOC_ACCESS_ERR : URMA_CR_SUCCESS);
+  }
+  for (const urma_cr_t& record : pair.received(4)) EXPECT_EQ(record.status, URMA_CR_SUCCESS);
+  expect_arrives(&pair);
+  pair.send.reset();
+}
+
+TEST(UmTest, SendQueueThatIsFlushedWithoutAReasonEndsOneRequestEachTime) {
+  NEEDS_FAKE();
+  Pair pair({}, 16, use_datagrams);
+  expect_arrives(&pair);
+  pair.fabric.fake->fail_request(pair.fabric.fake->queue_pairs().back(), IBV_WC_WR_FLUSH_ERR);
+  Chain chain(pair.target.get());
+  chain.send(pair.here->sge(0, 8), 1);
+  chain.send(pair.here->sge(0, 8), 2);
+  ASSERT_EQ(pair.post(&chain), URMA_SUCCESS);
+  const auto records = pair.sent(2);
+  EXPECT_EQ(records[0].status, URMA_CR_LOC_OPERATION_ERR);
+  EXPECT_EQ(records[1].status, URMA_CR_SUCCESS);
+}
+
+TEST(UmTest, SendQueueThatTheDeviceHasLostIsOpenedAgain) {
+  NEEDS_FAKE();
+  Pair pair({}, 16, use_datagrams);
+  expect_arrives(&pair);
+  pair.fabric.fake->raise_qp_event(pair.fabric.fake->queue_pairs().back(), IBV_EVENT_QP_FATAL);
+  pair.fabric.settle();
+  const uint64_t changes = pair.fabric.fake->calls("modify_qp");
+  expect_arrives(&pair);
+  EXPECT_GT(pair.fabric.fake->calls("modify_qp"), changes);
+}
+
+TEST(UmTest, SendQueueThatCannotBeOpenedAgainFailsWhatIsPosted) {
+  NEEDS_FAKE();
+  Pair pair({}, 16, use_datagrams);
+  expect_arrives(&pair);
+  pair.fabric.fake->raise_qp_event(pair.fabric.fake->queue_pairs().back(), IBV_EVENT_QP_FATAL);
+  pair.fabric.settle();
+  pair.fabric.fake->fail("modify_qp", EIO);
+  Chain chain(pair.target.get());
+  chain.send(pair.here->sge(0, 8), 1);
+  ASSERT_EQ(pair.post(&chain), URMA_SUCCESS);
+  EXPECT_EQ(pair.sent(1)[0].status, URMA_CR_LOC_OPERATION_ERR);
+  expect_arrives(&pair);
+}
+
+// What the device keeps beyond a flush is not taken for what is posted later.
+TEST(UmTest, RequestsThatTheDeviceKeepsAreFlushed) {
+  NEEDS_FAKE();
+  Pair pair({}, 16, use_datagrams);
+  expect_arrives(&pair);
+  const uint32_t sends = pair.fabric.fake->queue_pairs().back();
+  pair.fabric.fake->stall(sends);
+  Chain chain(pair.target.get());
+  for (uint64_t i = 0; i < 2; ++i) chain.send(pair.here->sge(0, 8), i);
+  ASSERT_EQ(pair.post(&chain), URMA_SUCCESS);
+  pair.send->sender->set_state(URMA_JETTY_STATE_ERROR);
+  const auto records = pair.sent(3);
+  for (uint64_t i = 0; i < 2; ++i) EXPECT_EQ(records[i].status, URMA_CR_WR_FLUSH_ERR);
+  EXPECT_EQ(records[2].status, URMA_CR_WR_FLUSH_ERR_DONE);
+  pair.send->sender->set_state(URMA_JETTY_STATE_READY);
+  Chain next(pair.target.get());
+  next.send(pair.here->sge(0, 8), 5);
+  ASSERT_EQ(pair.post(&next), URMA_SUCCESS);
+  urma_cr_t none;
+  EXPECT_EQ(pair.send_jfc->poll(1, &none), 0);
+  pair.fabric.fake->resume(sends);
+  EXPECT_EQ(pair.sent(1)[0].user_ctx, 5U);
+  expect_arrives(&pair);
 }
 
 }  // namespace

@@ -38,13 +38,12 @@ Control::OnReply Asking::wait_for_answer(Control::OnReply answered) {
 void Asking::connect(const std::shared_ptr<QueuePair>& /*pair*/, const ConnectRequest& request,
                      std::function<void(const ConnectAnswer&)> answered) {
   const ProbeTarget& target = request.target;
-  const bool has_end = target.trans_mode != URMA_TM_UM;
   ask(target.eid, id_kind(target.type), target.id, request,
-      [this, has_end, connection = request.connection, answered = std::move(answered)](
+      [this, connection = request.connection, answered = std::move(answered)](
           const Reply& reply, const PeerRef& owner) {
         ConnectAnswer answer = {reply.answer, {}, owner.nonce};
         if (const auto* body = std::get_if<ConnectReply>(&reply.body)) answer.reply = *body;
-        const bool connected = answer.answer == Answer::kAccepted && has_end && !answer.later();
+        const bool connected = answer.answer == Answer::kAccepted && !answer.later();
         if (connected && control_ != nullptr) {
           owners_[connection] = {owner, /*watched=*/true};
           control_->watch(owner);
@@ -65,6 +64,8 @@ void Asking::disconnect(const ConnectRequest& request, DisconnectReason reason) 
   const auto owner = owners_.extract(request.connection);
   if (owner.empty() || control_ == nullptr) return;
   unwatch(owner.mapped());
+  // There, datagrams have no end that knows of them.
+  if (request.target.trans_mode == URMA_TM_UM) return;
   tell(owner.mapped().peer, {request.connection, /*by_initiator=*/true, reason, /*received=*/0});
 }
 

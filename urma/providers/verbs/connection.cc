@@ -82,7 +82,7 @@ void make_connection(const ContextResources& resources,
                      const std::shared_ptr<Connection>& connection,
                      const std::shared_ptr<CqPump>& pump, const QueuePairLimits& limits,
                      const Patience& patience) {
-  if (pump != nullptr) resources.connections->add(connection);
+  resources.connections->add(connection);
   resources.transport->service().post([=] {
     if (!connection->given_up.load()) {
       ask_owner(resources, connection, pump, limits, patience);
@@ -149,6 +149,10 @@ void Connections::remove_holder(ConnectionHolder* holder) {
 
 void Connections::add(const std::shared_ptr<Connection>& connection) {
   const MutexLock lock(mutex_);
+  if (connection->request.target.trans_mode == URMA_TM_UM) {
+    datagrams_[connection->request.connection] = connection;
+    return;
+  }
   const uint64_t now = clock_.fetch_add(1, std::memory_order_relaxed);
   connection->used.store(now, std::memory_order_relaxed);
   connection->begun_ns = monotonic_ns();
@@ -159,6 +163,7 @@ void Connections::add(const std::shared_ptr<Connection>& connection) {
 void Connections::remove(uint64_t number) {
   const MutexLock lock(mutex_);
   connections_.erase(number);
+  datagrams_.erase(number);
 }
 
 size_t Connections::count() {
@@ -221,11 +226,17 @@ void Connections::break_off(Connection* connection, uint32_t status) {
 }
 
 void Connections::fail_all(urma_cr_status_t status) {
-  const MutexLock lock(mutex_);
-  for (const auto& [number, known] : connections_) {
-    if (const auto connection = known.lock(); connection != nullptr) {
-      connection->broken.store(status);
+  {
+    const MutexLock lock(mutex_);
+    for (const auto& [number, known] : connections_) {
+      if (const auto connection = known.lock(); connection != nullptr) {
+        connection->broken.store(status);
+      }
     }
+  }
+  {
+    const MutexLock lock(holders_mutex_);
+    for (ConnectionHolder* holder : holders_) holder->device_failed();
   }
   attend();
 }
@@ -249,8 +260,11 @@ void Connections::attend() {
 
 std::shared_ptr<Connection> Connections::find(uint64_t number) {
   const MutexLock lock(mutex_);
-  const auto known = connections_.find(number);
-  return known == connections_.end() ? nullptr : known->second.lock();
+  for (const auto* all : {&connections_, &datagrams_}) {
+    const auto known = all->find(number);
+    if (known != all->end()) return known->second.lock();
+  }
+  return nullptr;
 }
 
 }  // namespace urma::verbs

@@ -102,6 +102,8 @@ class ConnectionHolder {
   virtual void close_unwanted() = 0;
   // Some may have been broken off. What they leave is gone on with, though nobody polls.
   virtual void attend() = 0;
+  // What the device has, and no connection stands for, does not complete any more.
+  virtual void device_failed() = 0;
 };
 
 // The connections of a process at one device. Thread-safe.
@@ -117,6 +119,7 @@ class Connections {
   uint64_t next_number() { return number_.fetch_add(1, std::memory_order_relaxed); }
   // Goes on with each new connection: so to say when one was used costs its path nothing.
   uint64_t clock() const { return clock_.load(std::memory_order_relaxed); }
+  // One of mode UM is told of its owner's end, and else not among them: there is nothing to it.
   void add(const std::shared_ptr<Connection>& connection);
   void remove(uint64_t number);
   size_t count();
@@ -125,7 +128,7 @@ class Connections {
 
   // The receiver has given up the connection with this number. Service thread.
   void turned_away(uint64_t number, DisconnectReason reason, uint64_t received);
-  // The device carries nothing any more: requests end with this status.
+  // The device carries nothing any more: requests end with this status. Service thread.
   void fail_all(urma_cr_status_t status);
   // Whoever has its other end is gone. Service thread.
   void lost(uint64_t number);
@@ -144,6 +147,7 @@ class Connections {
   std::atomic<uint64_t> clock_{1};
   Mutex mutex_;
   std::map<uint64_t, std::weak_ptr<Connection>> connections_ URMA_GUARDED_BY(mutex_);
+  std::map<uint64_t, std::weak_ptr<Connection>> datagrams_ URMA_GUARDED_BY(mutex_);  // mode UM
   bool attending_ = false;  // on the service thread: a round of attend() is due
   Mutex holders_mutex_;
   std::vector<ConnectionHolder*> holders_ URMA_GUARDED_BY(holders_mutex_);

@@ -5,12 +5,14 @@
 #include <sys/random.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <utility>
 
 #include "urma/base/clock.h"
 #include "urma/base/error.h"
 #include "urma/base/log.h"
+#include "urma/providers/verbs/path.h"
 
 namespace urma::verbs {
 namespace {
@@ -92,9 +94,32 @@ DatagramSends::DatagramSends(const ContextResources& resources, const std::share
       headers_((size_t{cfg.depth} + 1) * stride_),
       region_(*resources.device, address_of(headers_), headers_.bytes(), {}),
       pair_(*resources.device, IBV_QPT_UD, pump, nullptr, limits, resources.origin, random_qkey(),
-            [] {}),
+            [this] { broken_.store(true); }),
       sends_(limits.sends) {
   pair_.open();
+}
+
+bool DatagramSends::completed(ibv_wc_status status) {
+  --under_way_;
+  if (status == IBV_WC_SUCCESS) return true;
+  // Where nobody else has broken it, the first one that comes back is taken for the culprit, so
+  // that no request is sent again for ever.
+  return !broken_.exchange(true) || status != IBV_WC_WR_FLUSH_ERR;
+}
+
+bool DatagramSends::mend() {
+  // Relaxed: what breaks just now is told by completions.
+  if (!broken_.load(std::memory_order_relaxed)) [[likely]]
+    return true;
+  if (under_way_ != 0) return false;
+  pair_.reopen();
+  broken_.store(false);
+  return true;
+}
+
+void DatagramSends::lose(uint32_t count) {
+  under_way_ -= count;
+  broken_.store(true);
 }
 
 ibv_sge DatagramSends::write_head(uint32_t place, const DatagramHeader& header, const void* data,
@@ -110,8 +135,7 @@ DatagramPath::DatagramPath(VerbsSender* sender, RemoteQueue* target, uint32_t hi
     : DevicePath(&sender->queue(), target, hint), sender_(sender), tag_(sender->enter(this)) {}
 
 DatagramPath::~DatagramPath() {
-  if (connection_ != nullptr) end_connection(sender_->resources(), connection_);
-  if (address_ != nullptr) sender_->resources().device->api().destroy_ah(address_);
+  disconnect();
   sender_->leave(tag_);
 }
 
@@ -119,7 +143,7 @@ bool DatagramPath::advance() {
   more = false;
   sender_->poll_completions();
   const bool waiting = sender_->queue().state() == URMA_JETTY_STATE_READY &&
-                       next_waiting() != nullptr && (!connected() || post_waiting());
+                       next_waiting() != nullptr && (!mended() || !connected() || post_waiting());
   sender_->keep_armed();
   return waiting && !idle();
 }
@@ -136,19 +160,48 @@ void DatagramPath::end_first(urma_cr_status_t status) {
   sender_->queue().complete(take_first(), status);
 }
 
+// False while the queue pair is broken. Where it stays so, nothing waits any more.
+bool DatagramPath::mended() {
+  try {
+    return sender_->datagrams().mend();
+  } catch (const std::exception& error) {
+    URMA_LOG_LIMITED(ERR, "queue {:#x} cannot send to id {:#x}: {}", sender_->id().id,
+                     target()->id.id, error.what());
+    while (!idle()) end_first(URMA_CR_LOC_OPERATION_ERR);
+    return false;
+  }
+}
+
+void DatagramPath::connect() {
+  connection_ = std::make_shared<Connection>();
+  ConnectRequest& request = connection_->request;
+  request.connection = sender_->resources().connections->next_number();
+  request.source = sender_->name();
+  request.target = {target()->id.eid, target()->id.id, static_cast<uint32_t>(target()->type),
+                    URMA_TM_UM, target()->token.token};
+  request.hint = hint();
+  make_connection(sender_->resources(), connection_, /*pump=*/nullptr, {}, {});
+}
+
+// With nothing under way, which the device may need the address for.
+void DatagramPath::disconnect() {
+  if (connection_ != nullptr) end_connection(sender_->resources(), connection_);
+  connection_.reset();
+  if (address_ == nullptr) return;
+  sender_->resources().device->api().destroy_ah(std::exchange(address_, nullptr));
+}
+
 // False while the target's owner is asked. Nobody is told what became of a message that finds no
 // target.
 bool DatagramPath::connected() {
+  if (connection_ != nullptr && connection_->broken.load() != URMA_CR_SUCCESS) [[unlikely]] {
+    // Its owner has gone; there may be another one by now.
+    if (under_way_ != 0) return false;
+    disconnect();
+  }
   if (address_ != nullptr) return true;
   if (connection_ == nullptr) {
-    connection_ = std::make_shared<Connection>();
-    ConnectRequest& request = connection_->request;
-    request.connection = sender_->resources().connections->next_number();
-    request.source = sender_->name();
-    request.target = {target()->id.eid, target()->id.id, static_cast<uint32_t>(target()->type),
-                      URMA_TM_UM, target()->token.token};
-    request.hint = hint();
-    make_connection(sender_->resources(), connection_, /*pump=*/nullptr, {}, {});
+    connect();
     return false;
   }
   if (!connection_->settled.load(std::memory_order_acquire)) return false;
@@ -161,8 +214,7 @@ bool DatagramPath::connected() {
     URMA_LOG_LIMITED(ERR, "queue {:#x}: the device knows no way to id {:#x}", sender_->id().id,
                      target()->id.id);
   }
-  end_connection(sender_->resources(), connection_);
-  connection_.reset();
+  disconnect();
   while (next_waiting() != nullptr && under_way_ == 0) end_first(URMA_CR_SUCCESS);
   return false;
 }
@@ -177,7 +229,12 @@ bool DatagramPath::post_waiting() {
       end_first(status);
       continue;
     }
-    if (!post(entry)) return true;
+    bool refused = false;
+    if (!post(entry, &refused)) {
+      if (!refused || under_way_ != 0) return true;
+      end_first(URMA_CR_LOC_OPERATION_ERR);
+      continue;
+    }
     entry->state = SendState::kInFlight;
     ++under_way_;
     last_under_way_ = sender_->queue().index_of(entry);
@@ -197,14 +254,20 @@ urma_cr_status_t DatagramPath::check(SendEntry* entry) const {
   return URMA_CR_SUCCESS;
 }
 
-bool DatagramPath::post(SendEntry* entry) {
+// False where there is no room, or where the device refuses it for good.
+bool DatagramPath::post(SendEntry* entry, bool* refused) {
   DatagramSends& sends = sender_->datagrams();
   if (!sends.has_room() || sender_->credits() == 0) return false;
   const uint32_t place = sender_->queue().index_of(entry);
   const urma_jetty_id_t& id = sender_->id();
-  const DatagramHeader header = {
-      id.eid,           id.id, id.uasid, target()->id.id, entry->opcode == URMA_OPC_SEND_IMM,
-      entry->operand[0]};
+  const ConnectReply& reply = connection_->answer.reply;
+  const DatagramHeader header = {id.eid,
+                                 id.id,
+                                 id.uasid,
+                                 reply.member_id,
+                                 entry->opcode == URMA_OPC_SEND_IMM,
+                                 target()->type != URMA_JFR,
+                                 entry->operand[0]};
   ibv_sge* const pieces = sender_->list().pieces.data();
   ibv_sge* piece = pieces;
   *piece++ = sends.write_head(place, header, SendQueue::inline_data(entry), entry->inline_bytes);
@@ -221,10 +284,16 @@ bool DatagramPath::post(SendEntry* entry) {
   request.num_sge = static_cast<int>(piece - pieces);
   request.send_flags = IBV_SEND_SIGNALED;
   if (entry->solicited) request.send_flags |= IBV_SEND_SOLICITED;
-  const ConnectReply& reply = connection_->answer.reply;
   request.wr.ud = {address_, reply.end.qpn, reply.qkey};
   ibv_send_wr* bad = nullptr;
-  if (sender_->post_send(sends.pair(), &request, &bad) != 0) return false;
+  const int error = sender_->post_send(sends.pair(), &request, &bad);
+  if (error != 0) [[unlikely]] {
+    *refused = error != ENOMEM && error != EAGAIN;
+    if (!*refused) return false;
+    URMA_LOG_LIMITED(ERR, "queue {:#x}: the device refuses a request to id {:#x} with errno {}",
+                     sender_->id().id, target()->id.id, error);
+    return false;
+  }
   sends.sent();
   sender_->take_credits(1);
   return true;
@@ -232,9 +301,28 @@ bool DatagramPath::post(SendEntry* entry) {
 
 void DatagramPath::completed(uint32_t /*mark*/, ibv_wc_status status) {
   sender_->give_credits(1);
-  sender_->datagrams().completed();
-  if (under_way_ == 0) return;
-  end_first(status == IBV_WC_SUCCESS ? URMA_CR_SUCCESS : URMA_CR_LOC_OPERATION_ERR);
+  if (sender_->datagrams().completed(status)) [[likely]] {
+    const bool flushed = status == IBV_WC_WR_FLUSH_ERR;
+    return end_first(flushed ? URMA_CR_LOC_OPERATION_ERR : status_of(status, first()->kind));
+  }
+  if (++flushed_ != under_way_) return;
+  // All of them wait again.
+  for (SendEntry* entry = first(); flushed_ != 0; --flushed_) {
+    entry->state = SendState::kPending;
+    if (flushed_ != 1) entry = &sender_->queue().at(entry->next);
+  }
+  under_way_ = 0;
+  last_under_way_ = kNoEntry;
+}
+
+void DatagramPath::lose_under_way(urma_cr_status_t status) {
+  const uint32_t lost = under_way_ - std::exchange(flushed_, 0);
+  sender_->give_credits(lost);
+  sender_->datagrams().lose(lost);
+  // What still completes is nobody's.
+  sender_->leave(tag_);
+  tag_ = sender_->enter(this);
+  while (under_way_ != 0) end_first(status);
 }
 
 void DatagramPath::flush() {
@@ -244,6 +332,7 @@ void DatagramPath::flush() {
        sender_->poll_completions()) {
     ::sched_yield();
   }
+  if (under_way_ != 0) lose_under_way(URMA_CR_WR_FLUSH_ERR);
   while (!idle()) end_first(URMA_CR_WR_FLUSH_ERR);
 }
 

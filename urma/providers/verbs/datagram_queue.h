@@ -5,6 +5,7 @@
 #ifndef URMA_PROVIDERS_VERBS_DATAGRAM_QUEUE_H_
 #define URMA_PROVIDERS_VERBS_DATAGRAM_QUEUE_H_
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -21,7 +22,8 @@ struct DatagramHeader {
   uint32_t sender_id;
   uint32_t sender_uasid;
   uint32_t target_id;
-  uint32_t has_immediate;
+  uint16_t has_immediate;
+  uint16_t to_jetty;  // a JFR and a jetty may have the same id
   uint64_t immediate;
 };
 static_assert(sizeof(DatagramHeader) == 40);
@@ -45,8 +47,10 @@ class DatagramReceives {
 
   int post(ibv_recv_wr* first, ibv_recv_wr** bad);
   // A receive in memory that is gone ends the queue pair. All receives are to be posted again.
-  // Throws Error.
+  // Whoever knew it before, reaches it again. Throws Error.
   void reopen() { pair_.reopen(); }
+  // Until reopen(), what is sent here is lost. False where the device refuses.
+  bool shut() { return pair_.shut(); }
   // Where the headers of the receive in this place go.
   ibv_sge header_piece(uint32_t place) const;
   // Where goes what is too long, of all receives: nobody looks at it.
@@ -76,7 +80,14 @@ class DatagramSends {
   ibv_qp* pair() const { return pair_.handle(); }
   bool has_room() const { return under_way_ < sends_; }
   void sent() { ++under_way_; }
-  void completed() { --under_way_; }
+  // False where it was only flushed, behind the one that has broken the queue pair: to be sent
+  // again.
+  bool completed(ibv_wc_status status);
+  // Opens a queue pair again that has broken, as soon as nothing of it is under way: false before.
+  // Throws Error.
+  bool mend();
+  // So many of those under way are not waited for any more: the queue pair is broken.
+  void lose(uint32_t count);
   // What goes out first with the request in this place of the send queue: the header, and bytes
   // that were given inline.
   ibv_sge write_head(uint32_t place, const DatagramHeader& header, const void* data,
@@ -86,6 +97,7 @@ class DatagramSends {
   const size_t stride_;
   LazyMemory headers_;
   MemoryRegion region_;
+  std::atomic<bool> broken_{false};  // its completions say so, or the device at any time
   QueuePair pair_;
   const uint32_t sends_;
   uint32_t under_way_ = 0;
@@ -101,21 +113,27 @@ class DatagramPath : public DevicePath {
   void give_up_first() override { take_first(); }
   void flush() override;
   void completed(uint32_t mark, ibv_wc_status status) override;
+  // Ends all that is under way: the device does not say any more what became of it.
+  void lose_under_way(urma_cr_status_t status);
 
  private:
+  bool mended();
   bool connected();
+  void connect();
+  void disconnect();
   bool post_waiting();
-  bool post(SendEntry* entry);
+  bool post(SendEntry* entry, bool* refused);
   urma_cr_status_t check(SendEntry* entry) const;
   SendEntry* next_waiting() const;
   void end_first(urma_cr_status_t status);
 
   VerbsSender* const sender_;
-  const uint32_t tag_;
+  uint32_t tag_;
   std::shared_ptr<Connection> connection_;
   ibv_ah* address_ = nullptr;
   uint32_t under_way_ = 0;  // the first ones of the list
   uint32_t last_under_way_ = kNoEntry;
+  uint32_t flushed_ = 0;  // the first ones of these, that the device has given back
 };
 
 }  // namespace urma::verbs

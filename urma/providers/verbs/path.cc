@@ -20,6 +20,8 @@ namespace {
 constexpr uint64_t kAskAgainNs = 5'000'000;
 constexpr uint64_t kBindPatienceNs = 4'000'000'000;
 
+}  // namespace
+
 urma_cr_status_t status_of(ibv_wc_status status, OpKind kind) {
   switch (status) {
     case IBV_WC_SUCCESS:
@@ -48,8 +50,6 @@ urma_cr_status_t status_of(ibv_wc_status status, OpKind kind) {
       return URMA_CR_LOC_OPERATION_ERR;
   }
 }
-
-}  // namespace
 
 VerbsPath::VerbsPath(VerbsSender* sender, RemoteQueue* target, uint32_t hint)
     : DevicePath(&sender->queue(), target, hint),

@@ -18,6 +18,9 @@
 
 namespace urma::verbs {
 
+// What a request ends with that the device completes so.
+urma_cr_status_t status_of(ibv_wc_status status, OpKind kind);
+
 // Whether a request is a message, which waits for a receive of the program there.
 inline bool takes_receive(const SendEntry& entry) { return receives_for(entry.kind) != 0; }
 

@@ -160,6 +160,12 @@ void QueuePair::reopen() {
   open();
 }
 
+bool QueuePair::shut() {
+  ibv_qp_attr attr = {};
+  attr.qp_state = IBV_QPS_RESET;
+  return device_->api().modify_qp(qp_, &attr, IBV_QP_STATE) == 0;
+}
+
 bool QueuePair::fail() {
   ibv_qp_attr attr = {};
   attr.qp_state = IBV_QPS_ERR;

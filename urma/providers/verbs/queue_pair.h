@@ -61,8 +61,11 @@ class QueuePair : public QueueListener {
   void send_to(const LinkEnd& peer, const Patience& patience);
   // UD: can receive and send.
   void open();
-  // UD: the same once it has failed. What was posted is forgotten. Throws Error.
+  // UD: the same once it has failed, or was shut. What was posted is forgotten. Throws Error.
   void reopen();
+  // UD: neither receives nor sends, and what was posted is forgotten. False where the device
+  // refuses.
+  bool shut();
   // What is under way is flushed. False where the device refuses.
   bool fail();
   // Gives it back to the device: nothing of it touches memory any more.

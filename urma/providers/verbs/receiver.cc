@@ -317,14 +317,15 @@ bool VerbsReceiver::take(const ibv_wc& completion, Poll* poll) {
 // Whose message it is; NULL where that is nobody that this process still knows.
 Incoming* VerbsReceiver::find_sender(const ibv_wc& completion, PostedReceive* place,
                                      DatagramHeader* header) {
-  uint32_t number = completion.qp_num;
   if (datagrams_ != nullptr) {
     constexpr uint32_t kHeaders = kRoutingHeader + sizeof(DatagramHeader);
     if (completion.status != IBV_WC_SUCCESS) return &unknown_;
     if (completion.byte_len < kHeaders) return nullptr;
     *header = datagrams_->header(table_.index_of(place));
-    number = header->target_id;
+    const auto target = incoming_.find({header->to_jetty, header->target_id});
+    return target == incoming_.end() ? nullptr : target->second.get();
   }
+  const uint32_t number = completion.qp_num;
   if (Incoming* known = recent(number); known != nullptr && known->number == number) return known;
   const auto found = by_number_.find(number);
   if (found == by_number_.end()) return nullptr;

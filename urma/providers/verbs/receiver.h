@@ -23,7 +23,7 @@
 
 namespace urma::verbs {
 
-// The receiving end of one connection, or one target of datagrams.
+// The receiving end of one connection, or one target of datagrams, whoever sends them.
 struct Incoming {
   uint64_t nonce = 0;  // of the sender's process
   ConnectRequest request = {};
@@ -40,7 +40,7 @@ struct Incoming {
   bool ended = false;          // its sender has given it up
   bool unbound = false;        // its program has; the sender is to be told
   uint32_t untold = 0;         // messages that may have been solicited, and lie in the JFC's ring
-  uint32_t number = 0;         // of the queue pair; or of the target
+  uint32_t number = 0;         // of the queue pair
   urma_cr_t record = {};       // what the records of all its messages have in common
 };
 
@@ -61,6 +61,7 @@ class VerbsReceiver final : public Receiver, private QueueListener {
   bool move_for(CompletionQueue* waiter, bool just_armed) override;
   void try_progress() override;
   bool serve() override;
+  void open_ways(const Endpoint& endpoint) override;
   void close_ways(uint64_t user_data) override;
 
   void set_state(urma_jfr_state_t state) override;
@@ -94,7 +95,8 @@ class VerbsReceiver final : public Receiver, private QueueListener {
 
  private:
   static constexpr int kBatch = 16;
-  using Key = std::pair<uint64_t, uint64_t>;  // nonce and number of a connection
+  // Nonce and number of a connection; of a target of datagrams whether it is a jetty, and its id.
+  using Key = std::pair<uint64_t, uint64_t>;
 
   // On whose behalf messages are taken in. A poll of a JFC takes its own records at once, without a
   // detour over the JFC's ring; whoever else takes them leaves them there.
@@ -172,7 +174,8 @@ class VerbsReceiver final : public Receiver, private QueueListener {
       reach_limit();
   }
   void reach_limit() URMA_REQUIRES(lock_);
-  ConnectAnswer accept_datagrams(const ConnectRequest& request, const Endpoint& endpoint);
+  void arm_limit() URMA_REQUIRES(lock_);
+  ConnectAnswer accept_datagrams();
   std::unique_ptr<Incoming> make_incoming(uint64_t nonce, const ConnectRequest& request,
                                           const Endpoint& endpoint, ibv_srq* srq);
   void queue_event(ibv_event_type type) override;
@@ -198,8 +201,7 @@ class VerbsReceiver final : public Receiver, private QueueListener {
   std::array<ibv_wc, kBatch> completions_ URMA_GUARDED_BY(lock_);
   int have_ URMA_GUARDED_BY(lock_) = 0;
   int next_ URMA_GUARDED_BY(lock_) = 0;  // those before it are through
-  std::unordered_map<uint32_t, Incoming*> by_number_
-      URMA_GUARDED_BY(lock_);  // of the queue pair; or of the target
+  std::unordered_map<uint32_t, Incoming*> by_number_ URMA_GUARDED_BY(lock_);  // of the queue pair
   std::map<Key, std::unique_ptr<Incoming>> incoming_ URMA_GUARDED_BY(lock_);
   std::array<Incoming*, 16> recent_
       URMA_GUARDED_BY(lock_) = {};  // those of the last messages, by parts of their numbers

@@ -56,6 +56,7 @@ VerbsReceiver::VerbsReceiver(const ContextResources& resources, const urma_jfr_c
 VerbsReceiver::~VerbsReceiver() { close_all(); }
 
 void VerbsReceiver::open_queue() {
+  if (datagrams_ != nullptr) return datagrams_->reopen();
   if (is_datagram()) {
     datagrams_ = std::make_unique<DatagramReceives>(resources_, pump_, cfg_.depth, cfg_.max_sge);
     return;
@@ -79,15 +80,16 @@ void VerbsReceiver::open_queue() {
           }};
 }
 
+// Who sends datagrams is not told: they have to go to the same queue pair when it is open again.
 void VerbsReceiver::close_queue() {
-  datagrams_.reset();
+  if (datagrams_ != nullptr && !datagrams_->shut()) datagrams_.reset();
   srq_.reset();
 }
 
 ConnectAnswer VerbsReceiver::accept(uint64_t nonce, const ConnectRequest& request,
                                     const Endpoint& endpoint, std::shared_ptr<QueuePair>* pair) {
   pair->reset();
-  if (is_datagram()) return accept_datagrams(request, endpoint);
+  if (is_datagram()) return accept_datagrams();
   const Key key = {nonce, request.connection};
   ConnectAnswer answer;
   // Held: the state may change while the device makes what is to stand on it.
@@ -149,25 +151,25 @@ std::unique_ptr<Incoming> VerbsReceiver::make_incoming(uint64_t nonce,
   return made;
 }
 
-ConnectAnswer VerbsReceiver::accept_datagrams(const ConnectRequest& request,
-                                              const Endpoint& endpoint) {
+ConnectAnswer VerbsReceiver::accept_datagrams() {
   ForeignScope scope(lock_);
   ConnectAnswer answer;
   answer.answer = Answer::kNoSuchObject;
-  if (!in_state(URMA_JFR_STATE_READY) || datagrams_ == nullptr) return answer;
-  // One for each target stands for all of its senders.
-  const Key key = {0, request.target.id};
-  std::unique_ptr<Incoming>& known = incoming_[key];
-  if (known == nullptr) {
-    known = std::make_unique<Incoming>();
-    known->request = request;
-    known->target = endpoint.identity;
-    known->jfc = endpoint.jfc;
-    known->eid = endpoint.eid;
-    by_number_[request.target.id] = known.get();
-  }
+  if (!in_state(URMA_JFR_STATE_READY)) return answer;
   busy_.store(true, std::memory_order_relaxed);
   return {Answer::kAccepted, datagrams_->reply()};
+}
+
+// Connections make their ends themselves.
+void VerbsReceiver::open_ways(const Endpoint& endpoint) {
+  if (!is_datagram()) return;
+  auto target = std::make_unique<Incoming>();
+  target->target = endpoint.identity;
+  target->jfc = endpoint.jfc;
+  target->eid = endpoint.eid;
+  fill_common(target.get());
+  ForeignScope scope(lock_);
+  incoming_[{endpoint.identity.jetty ? 1 : 0, endpoint.identity.id}] = std::move(target);
 }
 
 bool VerbsReceiver::found_too_long(uint64_t nonce, uint64_t connection) {
@@ -306,7 +308,6 @@ void VerbsReceiver::close_ways(uint64_t user_data) {
       ++entry;
       continue;
     }
-    if (is_datagram()) by_number_.erase(incoming->request.target.id);
     close_incoming(incoming);
     std::erase(ended_, incoming);
     // What lies unread is known by the number of its queue pair, which must not be another one's
@@ -334,10 +335,12 @@ void VerbsReceiver::close_all() {
   while (pump_->poll(completions_.data(), kBatch) != 0) {
   }
   have_ = next_ = 0;
+  datagrams_broken_ = false;
   recent_ = {};
   ended_.clear();
   by_number_.clear();
-  incoming_.clear();
+  // The targets of datagrams are there as long as their endpoints.
+  if (!is_datagram()) incoming_.clear();
 }
 
 void VerbsReceiver::device_failed() {
@@ -349,7 +352,10 @@ void VerbsReceiver::set_state(urma_jfr_state_t state) {
   ForeignScope scope(lock_);
   if (in_state(state)) return;
   const bool was_ready = in_state(URMA_JFR_STATE_READY);
-  if (state == URMA_JFR_STATE_READY) open_queue();
+  if (state == URMA_JFR_STATE_READY) {
+    open_queue();
+    arm_limit();
+  }
   state_.store(state, std::memory_order_relaxed);
   if (state == URMA_JFR_STATE_READY) return;
   if (was_ready) close_all();
@@ -415,11 +421,15 @@ void VerbsReceiver::report(urma_ext_queue_t* queue) const {
   queue->fill = queue->posts > gone ? static_cast<uint32_t>(queue->posts - gone) : 0;
 }
 
-// The device sees messages that nobody has polled yet; what is polled is seen here.
 void VerbsReceiver::set_limit(uint32_t limit) {
   ForeignScope scope(lock_);
   limit_ = limit;
   watch_limit();
+  arm_limit();
+}
+
+// The device sees messages that nobody has polled yet; what is polled is seen here.
+void VerbsReceiver::arm_limit() {
   if (limit_ == 0 || srq_ == nullptr) return;
   ibv_srq_attr attr = {};
   attr.srq_limit = limit_;

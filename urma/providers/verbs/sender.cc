@@ -206,6 +206,17 @@ void VerbsSender::attend() {
   if (waiting) look_after();
 }
 
+void VerbsSender::device_failed() {
+  ForeignScope scope(lock());
+  if (datagrams_ == nullptr) return;
+  poll_completions();
+  for (const auto& path : paths()) {
+    static_cast<DatagramPath*>(path.get())->lose_under_way(URMA_CR_LOC_OPERATION_ERR);
+  }
+  // Where there is no path yet, its requests find that out.
+  datagrams_->lose(0);
+}
+
 // Of a group, the first request says which member.
 urma_status_t VerbsSender::advise(RemoteQueue* target) {
   if (config().trans_mode == URMA_TM_UM || target->type == URMA_JETTY_GROUP) {

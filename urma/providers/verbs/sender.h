@@ -129,6 +129,7 @@ class VerbsSender final : public Sender, private CompletionSource, private Conne
   void arm();
   void close_unwanted() override;
   void attend() override;
+  void device_failed() override;
 
   // The short way of posts and polls, in short_post.cc and short_poll.cc.
   VerbsPath* short_path(const urma_jfs_wr_t& wr) const URMA_REQUIRES(lock());
