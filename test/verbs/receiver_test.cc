@@ -357,6 +357,7 @@ TEST(ReceiverTest, WhatAClosedEndpointLeavesUnreadIsNobodyElses) {
   receive.receiver->serve();
   const std::vector<uint32_t> after = fabric.fake->queue_pairs();
   EXPECT_EQ(std::count(after.begin(), after.end(), before[1]), 0);
+  fabric.connector.endpoints.erase(1001);
 }
 
 // Of a queue pair that nobody has.
