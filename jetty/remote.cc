@@ -30,6 +30,9 @@ const char* answer_text(Answer answer) {
       return "the segment does not allow it";
     case Answer::kMisaligned:
       return "the address is not aligned to its width";
+    case Answer::kOtherDevice:
+      return "both sides need the same kind of device, RoCE, InfiniBand or iWARP, and the owner's is "
+             "another";
     case Answer::kUnreachable:
       return "its owner is gone or does not answer";
   }
@@ -66,6 +69,7 @@ urma_cr_status_t status_of(Answer answer) {
     case Answer::kUnreachable:
     case Answer::kRefusedVersion:
     case Answer::kRefusedUser:
+    case Answer::kOtherDevice:
       return URMA_CR_ACK_TIMEOUT_ERR;
     case Answer::kNoResources:
       return URMA_CR_REM_OPERATION_ERR;

@@ -33,6 +33,7 @@ enum class Answer : uint32_t {
   kWrongMode,
   kNoAccess,
   kMisaligned,
+  kOtherDevice,  // of another kind, which the asker's cannot be connected to
   kUnreachable,  // never sent: the peer is gone or did not answer in time
 };
 const char* answer_text(Answer answer);

@@ -84,13 +84,17 @@ FakeDeviceOptions iwarp() {
 }
 
 struct IwarpPair {
-  IwarpPair() {
+  explicit IwarpPair(const FakeDeviceOptions& options = iwarp(), uint32_t depth = 16,
+                     uint8_t max_sge = 4)
+      : fabric(options) {
     fabric.resources.connector = &connector;
     channel.start();
     send_jfc = fabric.make_jfc();
     receive_jfc = fabric.make_jfc();
     receive = std::make_unique<ReceiveEnd>(&fabric, fabric.jfr_cfg(receive_jfc.get()), 1000);
-    send = std::make_unique<SendEnd>(&fabric, fabric.jfs_cfg(send_jfc.get()));
+    urma_jfs_cfg_t cfg = fabric.jfs_cfg(send_jfc.get(), depth);
+    cfg.max_sge = max_sge;
+    send = std::make_unique<SendEnd>(&fabric, cfg);
     target = fabric.import(1000);
     here = std::make_unique<Buffer>(&fabric, 65536);
     there = std::make_unique<Buffer>(&fabric, 65536);
@@ -124,7 +128,7 @@ struct IwarpPair {
     return sent();
   }
 
-  Fabric fabric{iwarp()};
+  Fabric fabric;
   CmConfig config = {fabric.eid, 0, kNonce, kPatienceNs};
   CmChannel channel{*fabric.device};
   CmAcceptor acceptor{&channel, config};
@@ -175,6 +179,31 @@ TEST(CmPathTest, ReadsAndWrites) {
   ASSERT_EQ(pair.sent(), URMA_CR_SUCCESS);
   EXPECT_EQ(std::memcmp(pair.here->data(), pair.there->data() + 8192, 100), 0);
   EXPECT_EQ(pair.there->words[16384 / 8], 0x1122334455667788U);
+}
+
+TEST(CmPathTest, ReadOfManyPiecesFitsIntoAShallowQueue) {
+  NEEDS_FAKE();
+  FakeDeviceOptions options = iwarp();
+  options.max_sge = 16;
+  IwarpPair pair(options, /*depth=*/1, /*max_sge=*/16);
+  for (size_t i = 0; i < 64; ++i) pair.there->data()[i] = static_cast<char>(i * 7);
+  std::vector<urma_sge_t> pieces;
+  for (size_t i = 0; i < 16; ++i) pieces.push_back(pair.here->sge(i * 8, 4));
+  Chain chain(pair.target.get());
+  chain.read(pieces, pair.there->remote_sge(0, 64), 1);
+  pair.post(&chain);
+  ASSERT_EQ(pair.sent(), URMA_CR_SUCCESS);
+  EXPECT_EQ(std::memcmp(pair.here->data() + 120, pair.there->data() + 60, 4), 0);
+}
+
+TEST(CmPathTest, AtomicWritesAreRefused) {
+  NEEDS_FAKE();
+  IwarpPair pair;
+  Chain chain(pair.target.get());
+  chain.write(pair.here->sge(0, 8), pair.there->remote_sge(0, 8), 1).opcode = URMA_OPC_WRITE_ATOMIC;
+  urma_jfs_wr_t* bad = nullptr;
+  EXPECT_EQ(pair.send->sender->post(chain.first(), &bad), URMA_EINVAL);
+  EXPECT_EQ(bad, chain.first());
 }
 
 TEST(CmPathTest, BrokenConnectionIsMadeAnew) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "test/verbs/requests.h"
@@ -204,6 +205,20 @@ TEST(ConnectionTest, OneSidedRequestsNeedNoBind) {
   EXPECT_EQ(statuses(&pair, 2), (Statuses{URMA_CR_SUCCESS, URMA_CR_SUCCESS}));
   EXPECT_EQ(pair.received(1)[0].user_ctx, 9U);
   EXPECT_EQ(pair.there->words[3], 77U);
+}
+
+TEST(ConnectionTest, DevicesOfOtherKindsAreNotConnected) {
+  NEEDS_FAKE();
+  Pair pair;
+  pair.fabric.connector.other_link = LinkLayer::kIwarp;
+  testing::internal::CaptureStderr();
+  Chain chain(pair.target.get());
+  chain.write(pair.here->sge(0, 8), pair.there->remote_sge(0, 8), 1);
+  ASSERT_EQ(pair.post(&chain), URMA_SUCCESS);
+  EXPECT_EQ(statuses(&pair, 1), Statuses{URMA_CR_ACK_TIMEOUT_ERR});
+  const std::string lines = testing::internal::GetCapturedStderr();
+  EXPECT_NE(lines.find("is RoCE, and the owner's device iWARP"), std::string::npos) << lines;
+  EXPECT_EQ(pair.fabric.connector.disconnects, 1);
 }
 
 TEST(ConnectionTest, AdviceConnects) {

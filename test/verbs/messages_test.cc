@@ -31,6 +31,7 @@ std::vector<Message> all_messages() {
       {asking, DisconnectRequest{1, false, DisconnectReason::kUnbound, ~0ULL}},
       {answering, Reply{Answer::kAccepted, {}}},
       {answering, Reply{Answer::kMisaligned, {}}},
+      {answering, Reply{Answer::kOtherDevice, {}}},
       {answering, Reply{Answer::kAccepted, connected}},
       {answering, Reply{Answer::kAccepted, SegmentReply{1, ~1ULL, {1, 2}, 3, 0xf}}},
       {answering, Reply{Answer::kAccepted, ProbeReply{3}}},

@@ -194,6 +194,70 @@ TEST(PathTest, RequestsWaitForTheConnection) {
   for (uint64_t i = 0; i < 5; ++i) EXPECT_EQ(records[i].user_ctx, i);
 }
 
+// One sender and some receivers, of which so many may be connected.
+struct Crowd {
+  explicit Crowd(uint32_t most) : fabric({}, most) {
+    for (uint32_t i = 0; i < 3; ++i) {
+      receivers.push_back(
+          std::make_unique<ReceiveEnd>(&fabric, fabric.jfr_cfg(receive_jfc.get()), 500 + i));
+      targets.push_back(fabric.import(500 + i));
+    }
+    send = std::make_unique<SendEnd>(&fabric, fabric.jfs_cfg(jfc.get()));
+  }
+
+  void post(uint32_t to) {
+    Chain chain(targets[to].get());
+    chain.write(here.sge(0, 8), there.remote_sge(0, 8), to);
+    urma_jfs_wr_t* bad;
+    ASSERT_EQ(send->sender->post(chain.first(), &bad), URMA_SUCCESS);
+  }
+  void use(uint32_t to) {
+    post(to);
+    ASSERT_EQ(fabric.poll(jfc.get(), 1)[0].status, URMA_CR_SUCCESS);
+  }
+
+  Fabric fabric;
+  std::unique_ptr<TestJfc> jfc = fabric.make_jfc(64);
+  std::unique_ptr<TestJfc> receive_jfc = fabric.make_jfc(64);
+  Buffer here{&fabric, 64};
+  Buffer there{&fabric, 64};
+  std::vector<std::unique_ptr<ReceiveEnd>> receivers;
+  std::vector<std::unique_ptr<RemoteQueue>> targets;
+  std::unique_ptr<SendEnd> send;
+};
+
+TEST(PathTest, ConnectionUsedLastStays) {
+  NEEDS_FAKE();
+  Crowd crowd(/*most=*/2);
+  crowd.use(0);
+  crowd.use(1);
+  crowd.use(0);
+  crowd.use(2);
+  crowd.fabric.settle();
+  EXPECT_EQ(crowd.fabric.connections.count(), 2U);
+  crowd.use(0);
+  EXPECT_EQ(crowd.fabric.connector.connects, 3);
+}
+
+TEST(PathTest, BusyConnectionGivesWayOnceItIsIdle) {
+  NEEDS_FAKE();
+  Crowd crowd(/*most=*/1);
+  crowd.use(0);
+  const uint32_t victim = crowd.fabric.fake->queue_pairs().front();
+  crowd.fabric.fake->stall(victim);
+  crowd.post(0);
+  crowd.post(1);
+  crowd.fabric.settle();
+  EXPECT_EQ(crowd.fabric.connections.count(), 2U);
+  crowd.fabric.fake->resume(victim);
+  for (const urma_cr_t& record : crowd.fabric.poll(crowd.jfc.get(), 2)) {
+    EXPECT_EQ(record.status, URMA_CR_SUCCESS);
+  }
+  EXPECT_EQ(crowd.fabric.connections.count(), 1U);
+  crowd.use(1);
+  EXPECT_EQ(crowd.fabric.connector.connects, 2);
+}
+
 TEST(PathTest, LeastUsedConnectionsGiveWay) {
   NEEDS_FAKE();
   Fabric fabric({}, /*most_connections=*/3);

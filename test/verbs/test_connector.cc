@@ -25,6 +25,7 @@ void TestConnector::connect(const std::shared_ptr<QueuePair>& /*pair*/,
     } else {
       answer.answer = Answer::kNoSuchObject;
     }
+    if (other_link.has_value()) answer.reply.end.link_layer = *other_link;
     answered(answer);
   });
   if (!hold) release();

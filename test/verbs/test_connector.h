@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -47,6 +48,7 @@ class TestConnector : public Connector {
   std::map<uint32_t, SegmentReply> grants;            // by token id
   std::vector<std::shared_ptr<QueuePair>> one_sided;  // ends that take no message
   Answer refusal = Answer::kAccepted;
+  std::optional<LinkLayer> other_link;  // that the other end says it has
   bool hold = false;
   int connects = 0;
   uint64_t last_connection = 0;

@@ -31,9 +31,21 @@ void settle(const ContextResources& resources, const std::shared_ptr<Connection>
 void take_answer(const ContextResources& resources, const std::shared_ptr<Connection>& connection,
                  const Patience& patience, const ConnectAnswer& answer) {
   connection->answer = answer;
-  urma_cr_status_t status = status_of(answer.answer);
-  const bool by_hand = connection->pair != nullptr && !resources.device->info().iwarp();
-  if (answer.answer == Answer::kAccepted && by_hand && !answer.later()) {
+  const DeviceInfo& info = resources.device->info();
+  const bool by_hand = connection->pair != nullptr && !info.iwarp();
+  const bool has_end = answer.answer == Answer::kAccepted && by_hand && !answer.later();
+  const LinkLayer other = answer.reply.end.link_layer;
+  if (has_end && other != info.link_layer) {
+    URMA_LOG_LIMITED(WARNING,
+                     "connecting to id {:#x}: {} is {}, and the owner's device {}; both sides need "
+                     "the same kind of device",
+                     connection->request.target.id, info.name, link_text(info.link_layer),
+                     link_text(other));
+    resources.connector->disconnect(connection->request, DisconnectReason::kFailed);
+    connection->answer.answer = Answer::kOtherDevice;
+  }
+  urma_cr_status_t status = status_of(connection->answer.answer);
+  if (has_end && status == URMA_CR_SUCCESS) {
     try {
       connection->pair->receive_from(answer.reply.end, patience);
       connection->pair->send_to(answer.reply.end, patience);
@@ -158,6 +170,7 @@ void Connections::add(const std::shared_ptr<Connection>& connection) {
   connection->begun_ns = monotonic_ns();
   if (connections_.size() >= most_) make_room();
   connections_[connection->request.connection] = connection;
+  if (connections_.size() >= most_) full_.store(true, std::memory_order_relaxed);
 }
 
 void Connections::remove(uint64_t number) {

@@ -98,7 +98,7 @@ void settle_connection(const ContextResources& resources,
 class ConnectionHolder {
  public:
   virtual ~ConnectionHolder() = default;
-  // Closes those of its connections that are unwanted and have nothing to do.
+  // Closes those of its connections that are unwanted, each as soon as it has nothing to do.
   virtual void close_unwanted() = 0;
   // Some may have been broken off. What they leave is gone on with, though nobody polls.
   virtual void attend() = 0;
@@ -106,7 +106,7 @@ class ConnectionHolder {
   virtual void device_failed() = 0;
 };
 
-// The connections of a process at one device. Thread-safe.
+// The connections that the queues of a context send over. Thread-safe.
 class Connections {
  public:
   // Where there are more than `most`, those give way that were used longest ago.
@@ -117,8 +117,13 @@ class Connections {
   void remove_holder(ConnectionHolder* holder);
 
   uint64_t next_number() { return number_.fetch_add(1, std::memory_order_relaxed); }
-  // Goes on with each new connection: so to say when one was used costs its path nothing.
+  // Goes on with each new connection, and as queues turn to another one: so to say when one was
+  // used costs its path nothing.
   uint64_t clock() const { return clock_.load(std::memory_order_relaxed); }
+  // A queue turns to another connection. While there is room, nobody asks which was used last.
+  void turn() {
+    if (full_.load(std::memory_order_relaxed)) clock_.fetch_add(1, std::memory_order_relaxed);
+  }
   // One of mode UM is told of its owner's end, and else not among them: there is nothing to it.
   void add(const std::shared_ptr<Connection>& connection);
   void remove(uint64_t number);
@@ -145,6 +150,7 @@ class Connections {
   const uint32_t most_;
   std::atomic<uint64_t> number_{1};
   std::atomic<uint64_t> clock_{1};
+  std::atomic<bool> full_{false};  // there were as many as `most_`
   Mutex mutex_;
   std::map<uint64_t, std::weak_ptr<Connection>> connections_ URMA_GUARDED_BY(mutex_);
   std::map<uint64_t, std::weak_ptr<Connection>> datagrams_ URMA_GUARDED_BY(mutex_);  // mode UM

@@ -25,6 +25,7 @@ struct PortAddress {
 };
 
 enum class LinkLayer { kRoce, kInfiniband, kIwarp };
+const char* link_text(LinkLayer link_layer);
 
 // What one port of one RDMA device is and can do. Beside what the attributes say:
 struct DeviceInfo {

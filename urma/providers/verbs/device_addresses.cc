@@ -83,6 +83,18 @@ std::vector<PortAddress> iwarp_addresses(const VerbsApi& api,
 
 }  // namespace
 
+const char* link_text(LinkLayer link_layer) {
+  switch (link_layer) {
+    case LinkLayer::kRoce:
+      return "RoCE";
+    case LinkLayer::kInfiniband:
+      return "InfiniBand";
+    case LinkLayer::kIwarp:
+      return "iWARP";
+  }
+  return "unknown";
+}
+
 std::vector<PortAddress> read_addresses(const VerbsApi& api, ibv_context* context, uint8_t port,
                                         LinkLayer link_layer) {
   const auto gids = read_gids(api, context, port);

@@ -264,7 +264,7 @@ void fields(Archive& archive, Prefix& prefix) {
   archive.number(prefix.magic);
   archive.number(prefix.version);
   archive.number(prefix.type, 1);
-  choice(archive, prefix.answer, Answer::kAccepted, Answer::kMisaligned);
+  choice(archive, prefix.answer, Answer::kAccepted, Answer::kOtherDevice);
   archive.number(prefix.checksum);
   archive.number(prefix.reserved, 0, 0);
 }

@@ -11,6 +11,7 @@
 
 #include "urma/base/clock.h"
 #include "urma/base/log.h"
+#include "urma/providers/verbs/datagram.h"
 #include "urma/providers/verbs/remote_region.h"
 
 namespace urma::verbs {
@@ -50,6 +51,17 @@ urma_cr_status_t status_of(ibv_wc_status status, OpKind kind) {
       return URMA_CR_LOC_OPERATION_ERR;
   }
 }
+
+namespace {
+
+const char* refusal_text(const ConnectAnswer& answer) {
+  if (answer.later()) return "it is not bound";
+  if (answer.answer != Answer::kUnreachable) return answer_text(answer.answer);
+  return "its owner is gone or does not answer within URMA_VERBS_TIMEOUT_MS; see that it runs, "
+         "that UDP to its host is let through and the link is up, and what urma_ping says";
+}
+
+}  // namespace
 
 VerbsPath::VerbsPath(VerbsSender* sender, RemoteQueue* target, uint32_t hint)
     : DevicePath(&sender->queue(), target, hint),
@@ -131,7 +143,10 @@ void VerbsPath::failed(uint64_t at, ibv_wc_status status) {
   // What was flushed was not executed, and is for the next connection; but see explained().
   if (under_way_ == 0 || flushed) return;
   // Nobody knows how much a receiver that does not answer has got.
-  if (status == IBV_WC_RETRY_EXC_ERR) return end_all_under_way(URMA_CR_ACK_TIMEOUT_ERR);
+  if (status == IBV_WC_RETRY_EXC_ERR) {
+    warn_unanswered();
+    return end_all_under_way(URMA_CR_ACK_TIMEOUT_ERR);
+  }
   SendEntry* entry = first();
   if (iwarp && entry->moved != at) return;
   if (status == IBV_WC_REM_ACCESS_ERR) doubt_segments(*entry);
@@ -142,6 +157,17 @@ void VerbsPath::failed(uint64_t at, ibv_wc_status status) {
     return ask_for_fault(sender_->resources(), connection_);
   }
   end_first(status_of(status, entry->kind));
+}
+
+void VerbsPath::warn_unanswered() const {
+  const DeviceInfo& info = sender_->device();
+  URMA_LOG_LIMITED(WARNING,
+                   "queue {:#x}: the device of id {:#x} at {} has not answered {} for as long as "
+                   "err_timeout {} stands for; see that its process runs and the link is up, and "
+                   "what urma_ping says",
+                   sender_->id().id, target()->id.id,
+                   address_of(target()->id.eid, info.link_layer, 0).text(), info.name,
+                   sender_->config().err_timeout);
 }
 
 // Their owner is asked anew before the next access.
@@ -216,9 +242,8 @@ bool VerbsPath::connected() {
   const urma_cr_status_t status =
       connection_->answer.later() ? URMA_CR_ACK_TIMEOUT_ERR : connection_->status;
   if (!later) {
-    URMA_LOG_LIMITED(
-        WARNING, "queue {:#x} cannot send to id {:#x}: {}", sender_->id().id, target()->id.id,
-        connection_->answer.later() ? "it is not bound" : answer_text(connection_->answer.answer));
+    URMA_LOG_LIMITED(WARNING, "queue {:#x} cannot send to id {:#x}: {}", sender_->id().id,
+                     target()->id.id, refusal_text(connection_->answer));
   }
   drop_connection();
   asked_again_ns_ = later ? now + kAskAgainNs : 0;

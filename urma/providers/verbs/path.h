@@ -33,7 +33,7 @@ class VerbsPath final : public DevicePath {
   void give_up_first() override { take_first(); }
   void flush() override;
   void completed(uint32_t mark, ibv_wc_status status) override;
-  void close_unwanted() override;
+  bool close_unwanted() override;
 
   // Makes the connection, so that the first request need not wait for it. False where that was
   // advised already.
@@ -163,6 +163,7 @@ class VerbsPath final : public DevicePath {
   void end_first(urma_cr_status_t status);
   void failed(uint64_t at, ibv_wc_status status);
   void end_all_under_way(urma_cr_status_t status);
+  [[gnu::cold]] void warn_unanswered() const;
   bool continue_emulation(SendEntry* entry);
 
   // How a connection ends, in path_end.cc.

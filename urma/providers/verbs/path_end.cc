@@ -210,10 +210,17 @@ void VerbsPath::flush() {
   end_drain(/*flushing=*/true);
 }
 
-void VerbsPath::close_unwanted() {
-  if (connection_ == nullptr || !connection_->unwanted.load(std::memory_order_relaxed)) return;
+bool VerbsPath::close_unwanted() {
+  if (connection_ == nullptr || !connection_->unwanted.load(std::memory_order_relaxed)) {
+    return false;
+  }
   sender_->poll_completions();
-  if (carries() && idle()) drop_connection();
+  if (carries() && idle()) {
+    drop_connection();
+    return false;
+  }
+  shut();
+  return true;
 }
 
 }  // namespace urma::verbs

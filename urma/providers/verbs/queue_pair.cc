@@ -37,7 +37,12 @@ ibv_ah_attr address_vector(const Device& device, const Origin& origin, const Lin
   ibv_ah_attr attr = {};
   attr.is_global = 1;
   std::memcpy(&attr.grh.dgid, &peer.gid, sizeof(attr.grh.dgid));
-  attr.grh.sgid_index = static_cast<uint8_t>(origin.gid_index);
+  // An address that went and came back may stand elsewhere in the table.
+  urma_eid_t own;
+  std::memcpy(&own, &origin.gid, sizeof(own));
+  const auto address = device.find_address(own);
+  const uint32_t index = address.has_value() ? address->gid_index : origin.gid_index;
+  attr.grh.sgid_index = static_cast<uint8_t>(index);
   attr.grh.hop_limit = kHopLimit;
   attr.dlid = peer.lid;
   attr.sl = service_level;

@@ -17,7 +17,7 @@ namespace urma::verbs {
 // Where the packets of a context come from.
 struct Origin {
   ibv_gid gid;
-  uint32_t gid_index;
+  uint32_t gid_index;  // as it was at first
 };
 
 struct QueuePairLimits {

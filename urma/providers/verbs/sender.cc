@@ -8,6 +8,7 @@
 #include "urma/base/log.h"
 #include "urma/providers/verbs/atomics.h"
 #include "urma/providers/verbs/datagram_queue.h"
+#include "urma/providers/verbs/mailbox.h"
 #include "urma/providers/verbs/path.h"
 
 namespace urma::verbs {
@@ -32,6 +33,22 @@ bool writes_foreign(const urma_jfs_wr_t& wr) {
                    "post: opcode {:#x} of {} bytes is emulated here, and its result cannot be put "
                    "into a dma-buf; give an src in memory of this process",
                    static_cast<int>(wr.opcode), wr.cas.src->len);
+  return true;
+}
+
+// Whether the device does not take along what the request carries beside its data.
+bool lacks_inline(const urma_jfs_wr_t& wr, const DeviceInfo& info) {
+  uint32_t needed = 0;
+  if (wr.opcode == URMA_OPC_WRITE_NOTIFY) needed = sizeof(uint64_t);
+  const bool letter = wr.opcode == URMA_OPC_SEND_INVALIDATE ||
+                      (wr.opcode == URMA_OPC_SEND_IMM && !fits_directly(wr.send.imm_data)) ||
+                      (wr.opcode == URMA_OPC_WRITE_IMM && !fits_directly(wr.rw.notify_data));
+  if (letter) needed = sizeof(Letter);
+  if (needed <= info.max_inline) return false;
+  URMA_LOG_LIMITED(ERR,
+                   "post: opcode {:#x} takes {} bytes of inline data with it, and {} has {}; use "
+                   "SEND or WRITE, or immediate data below 2^31",
+                   static_cast<int>(wr.opcode), needed, info.name, info.max_inline);
   return true;
 }
 
@@ -103,7 +120,10 @@ QueuePairLimits VerbsSender::limits() const {
   const auto most_pieces = static_cast<uint32_t>(device().limits.orig_attr.max_sge);
   QueuePairLimits limits;
   const uint32_t requests = config().depth * requests_for_each(device());
-  limits.sends = std::min(std::min(requests + config().depth / 4, kMaxSends) + 8, most);
+  const uint32_t usual = std::min(requests + config().depth / 4, kMaxSends);
+  // Its requests go together, or never.
+  const uint32_t longest_read = (config().max_sge + read_pieces_ - 1) / read_pieces_;
+  limits.sends = std::min(std::max(usual, longest_read) + 8, most);
   // One for a header of ours, in mode UM.
   limits.send_sges = std::min(config().max_sge + 1U, most_pieces);
   limits.inline_bytes = std::min(inline_bytes, device().max_inline);
@@ -129,8 +149,11 @@ bool VerbsSender::refuses(const urma_jfs_wr_t& wr) const {
                      static_cast<int>(wr.opcode), info.name);
     return true;
   }
+  if (lacks_inline(wr, info)) return true;
   const OpKind kind = kind_of(wr.opcode);
-  if (kind == OpKind::kAtomic && !info.has_atomics()) {
+  // TCP may part what such a WRITE brings.
+  const bool is_whole = kind == OpKind::kAtomic || (kind == OpKind::kWriteAtomic && info.iwarp());
+  if (is_whole && !info.has_atomics()) {
     URMA_LOG_LIMITED(
         ERR,
         "post: opcode {:#x} is an atomic, which {} has not; use a device whose max_cas_size is not "
@@ -236,7 +259,15 @@ urma_status_t VerbsSender::unadvise(RemoteQueue* target) {
 
 void VerbsSender::close_unwanted() {
   ForeignScope scope(lock());
-  for (const auto& path : paths()) static_cast<DevicePath*>(path.get())->close_unwanted();
+  close_idle();
+}
+
+// Those that are still busy are looked at again with each poll.
+void VerbsSender::close_idle() {
+  has_unwanted_ = false;
+  for (const auto& path : paths()) {
+    has_unwanted_ |= static_cast<DevicePath*>(path.get())->close_unwanted();
+  }
 }
 
 }  // namespace urma::verbs

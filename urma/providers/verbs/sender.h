@@ -30,7 +30,8 @@ class DevicePath : public TargetPath {
   // What it has posted under this mark has completed.
   virtual void completed(uint32_t mark, ibv_wc_status status) = 0;
   // Gives its connection back where others need the place, and it has nothing to do.
-  virtual void close_unwanted() {}
+  // True where its connection is unwanted, and still busy.
+  virtual bool close_unwanted() { return false; }
 };
 
 // A list of requests that is being put together, and posted at once. One for all paths of a sender.
@@ -128,6 +129,7 @@ class VerbsSender final : public Sender, private CompletionSource, private Conne
 
   void arm();
   void close_unwanted() override;
+  [[gnu::cold, gnu::noinline]] void close_idle() URMA_REQUIRES(lock());
   void attend() override;
   void device_failed() override;
 
@@ -185,7 +187,8 @@ class VerbsSender final : public Sender, private CompletionSource, private Conne
   const uint32_t all_credits_;
   const uint32_t half_credits_;
   uint32_t credits_;
-  uint64_t armed_for_ = 0;  // the arming that the completion queue was armed for
+  bool has_unwanted_ = false;  // a busy connection is to close once it is idle
+  uint64_t armed_for_ = 0;     // the arming that the completion queue was armed for
   std::vector<Tag> tags_;
   std::vector<uint32_t> free_tags_;
   std::array<ibv_wc, kBatch> completions_;

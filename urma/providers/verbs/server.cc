@@ -28,6 +28,16 @@ Server::~Server() = default;
 Reply Server::on_connect(const PeerRef& from, const ConnectRequest& request) {
   const ProbeTarget& target = request.target;
   if (target.type > URMA_JETTY_GROUP) return with_answer(Answer::kMalformed);
+  const LinkLayer own = transport_->device().info().link_layer;
+  // Datagrams need no end there.
+  if (target.trans_mode != URMA_TM_UM && request.end.link_layer != own) {
+    URMA_LOG_LIMITED(WARNING,
+                     "{} is refused: its device is {}, and {} is {}; both sides need the same kind "
+                     "of device",
+                     from.address.text(), link_text(request.end.link_layer),
+                     transport_->device().info().name, link_text(own));
+    return with_answer(Answer::kOtherDevice);
+  }
   const auto known = routes_.find({from.nonce, request.connection});
   ConnectReply reply = {};
   Route route = {from, {id_kind(target.type), target.eid, target.id}, nullptr};
@@ -253,8 +263,13 @@ void Server::on_peer_lost(const PeerRef& peer, PeerLoss loss) {
       transport_->control().watch(peer);
     }
   } else {
-    for (const uint64_t connection : transport_->asking().lose(peer)) {
-      transport_->connections().lost(connection);
+    const auto lost = transport_->asking().lose(peer);
+    for (const uint64_t connection : lost) transport_->connections().lost(connection);
+    if (!lost.empty()) {
+      URMA_LOG_LIMITED(WARNING,
+                       "{} {}: requests over {} connections to it end with ACK_TIMEOUT; start it "
+                       "again where it should run, urma_ping tells whether it answers",
+                       peer.address.text(), loss_text(loss), lost.size());
     }
     transport_->serve_senders();
   }

@@ -59,7 +59,7 @@ void VerbsSender::take_rest(int from, int got) {
 // True where that is all that there was to do.
 inline bool VerbsSender::take_completions() {
   for (const SendPath* path = queue().busy(); path != nullptr; path = path->earlier) {
-    if (!static_cast<const VerbsPath*>(path)->settled()) return false;
+    if (!static_cast<const VerbsPath*>(path)->is_open()) return false;
   }
   take_rest(0, pump_->poll(completions_.data(), kBatch));
   for (const SendPath* path = queue().busy(); path != nullptr; path = path->earlier) {
@@ -75,6 +75,8 @@ int VerbsSender::collect(CompletionQueue* /*poller*/, int count, urma_cr_t* cr) 
   // What was found by an earlier look is handed out first.
   if (queue().oldest()->state != SendState::kDone && !take_completions()) [[unlikely]]
     queue().advance_paths();
+  if (has_unwanted_) [[unlikely]]
+    close_idle();
   return queue().retire(count, cr);
 }
 

@@ -349,7 +349,8 @@ bool VerbsPath::post_refused(int error, uint32_t refused_count) {
 
 // Everything that was posted is with the device. Proofs take the long way.
 void VerbsPath::reopen() {
-  if (proof_ != 0) return;
+  // One that is unwanted takes the way on which it is looked whether it has become idle.
+  if (proof_ != 0 || connection_->unwanted.load(std::memory_order_relaxed)) return;
   gate_ = &connection_->broken;
   pair_ = connection_->pair->handle();
   ready_ = {};
@@ -439,6 +440,7 @@ urma_status_t VerbsSender::post_rest(TargetPath* behind, urma_jfs_wr_t* wr,
     if (path != nullptr && !post_short(path, &wr)) behind = path;
     if (wr != before) continue;
     TargetPath* taken = nullptr;
+    const TargetPath* const last = last_path();
     status = take_in(*wr, &taken);
     if (status != URMA_SUCCESS) [[unlikely]] {
       queue().count_refused();
@@ -448,6 +450,7 @@ urma_status_t VerbsSender::post_rest(TargetPath* behind, urma_jfs_wr_t* wr,
     queue().count_post();
     wr = wr->next;
     if (taken == nullptr) continue;
+    if (taken != last) resources_.connections->turn();
     if (datagrams_ == nullptr) static_cast<VerbsPath*>(taken)->shut();
     if (behind != nullptr && behind != taken) go_on(behind);
     behind = taken;
