@@ -44,6 +44,7 @@ class CountingServer : public ControlServer {
     ++connects[{from.nonce, request.connection}];
     ConnectReply reply = {};
     reply.end.mtu = IBV_MTU_1024;
+    reply.end.rd_atomic = 1;
     reply.end.qpn = static_cast<uint32_t>(request.connection * 3);
     reply.member_id = 1;
     return {Answer::kAccepted, reply};

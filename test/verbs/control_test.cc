@@ -89,6 +89,51 @@ TEST_F(ControlTest, WhoAsksInAnothersNameIsRefused) {
   EXPECT_TRUE(b->server.connects.empty());
 }
 
+TEST_F(ControlTest, WhoWouldHaveOthersSentToIsRefused) {
+  auto a = party(1, 11), b = party(2, 22);
+  const auto refused = [&](const ConnectRequest& request) {
+    Outcome outcome;
+    a->control->request(b->eid, IdKind::kJfr, b->id(), request, kSecond, outcome.taker());
+    service_.run_for(kSecond);
+    return outcome.is(Answer::kMalformed);
+  };
+  ConnectRequest request = connect_request(1, a->eid, b->eid);
+  request.end.gid = eid_of(3);
+  EXPECT_TRUE(refused(request));
+  // An id of another context of the same host.
+  request.end.gid = a->eid;
+  request.source.id = a->id() + (1 << 16);
+  EXPECT_TRUE(refused(request));
+  EXPECT_TRUE(b->server.connects.empty());
+  request.source.id = a->id();
+  EXPECT_FALSE(refused(request));
+  // Datagrams need no end at the sender.
+  request.end = {};
+  request.target.trans_mode = URMA_TM_UM;
+  EXPECT_FALSE(refused(request));
+}
+
+TEST_F(ControlTest, WhatOnePeerIsAskedTellsNothingOfTheOthers) {
+  auto a = party(1, 11), b = party(2, 22), c = party(3, 33);
+  std::map<NetAddress, std::vector<uint64_t>> asked;
+  network_.tap = [&](const NetAddress&, const NetAddress& to, std::span<const uint8_t> bytes) {
+    Message message;
+    if (decode(bytes, &message) == Decoded::kMessage) {
+      asked[to].push_back(message.header.transaction);
+    }
+  };
+  a->control->watch(b->ref());
+  service_.run_for(kSecond);
+  ASSERT_TRUE(probe(*a, *c, c->id()).is(Answer::kAccepted));
+  ASSERT_TRUE(probe(*a, *b, b->id()).is(Answer::kAccepted));
+  const auto& of_b = asked.at(b->address());
+  EXPECT_TRUE(std::is_sorted(of_b.begin(), of_b.end()));
+  const uint64_t of_c = asked.at(c->address()).front();
+  const uint64_t apart = std::max(of_b.back(), of_c) - std::min(of_b.back(), of_c);
+  EXPECT_GT(apart, uint64_t{1} << 32);
+  a->control->unwatch(b->ref());
+}
+
 TEST_F(ControlTest, NobodyThere) {
   auto a = party(1, 11), b = party(2, 22);
   const uint32_t id = b->id();
@@ -455,6 +500,25 @@ TEST(ReplyCacheTest, StaysBounded) {
   EXPECT_EQ(admit(30000, 1, 1, 1 + ReplyCache::kForgetNs), kExecute);
   EXPECT_EQ(cache.peers(), 1U);
   EXPECT_EQ(cache.replies(), 1U);
+}
+
+TEST(ReplyCacheTest, OneHostsRestartLeavesTheOthersTickets) {
+  TicketOffice tickets({1, 2});
+  ReplyCache cache(&tickets);
+  const DatagramBytes* reply = nullptr;
+  uint64_t replaced = 0;
+  const NetAddress one = address_of(eid_of(1), LinkLayer::kRoce, 1);
+  const NetAddress other = address_of(eid_of(2), LinkLayer::kRoce, 1);
+  const Ticket others = tickets.issue(other, 9);
+  const Ticket old = tickets.issue(one, 7), fresh = tickets.issue(one, 8);
+  using enum ReplyCache::Verdict;
+  EXPECT_EQ(cache.admit(one, {7, 1, old, 1, 1}, 1, &reply, &replaced), kExecute);
+  EXPECT_EQ(cache.admit(one, {8, 1, fresh, 1, 1}, 1, &reply, &replaced), kExecute);
+  EXPECT_EQ(replaced, 7U);
+  EXPECT_TRUE(tickets.valid(others, other, 9));
+  // What the one before has sent comes late.
+  EXPECT_EQ(cache.admit(one, {7, 1, old, 2, 1}, 1, &reply, &replaced), kIgnore);
+  EXPECT_EQ(replaced, 0U);
 }
 
 }  // namespace

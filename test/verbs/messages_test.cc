@@ -94,6 +94,8 @@ TEST(Messages, ValuesOutOfRangeAreRefused) {
   EXPECT_TRUE(refused(connect([](ConnectRequest& c) { c.end.psn = 1 << 24; })));
   EXPECT_TRUE(refused(connect([](ConnectRequest& c) { c.end.mtu = 6; })));
   EXPECT_TRUE(refused(connect([](ConnectRequest& c) { c.end.qpn = 1, c.end.mtu = 0; })));
+  EXPECT_TRUE(refused(connect([](ConnectRequest& c) { c.end.qpn = 1, c.end.rd_atomic = 0; })));
+  EXPECT_FALSE(refused(connect([](ConnectRequest& c) { c.end.qpn = c.end.rd_atomic = 1; })));
   EXPECT_TRUE(refused(connect([](ConnectRequest& c) { c.end.link_layer = LinkLayer{3}; })));
   EXPECT_TRUE(refused(connect([](ConnectRequest& c) { c.target.type = 3; })));
   EXPECT_TRUE(refused(connect([](ConnectRequest& c) { c.target.trans_mode = 3; })));
@@ -116,6 +118,12 @@ TEST(Messages, ValuesOutOfRangeAreRefused) {
   EXPECT_TRUE(refused({{1, 2, {}, 9, 0}, Reply{Answer::kUnreachable, {}}}));
   EXPECT_TRUE(refused({{1, 2, {}, 9, 0}, Reply{Answer::kNoAccess, ProbeReply{1}}}));
   EXPECT_TRUE(refused({{1, 2, {}, 9, 0}, Reply{Answer::kAccepted, LocateReply{0}}}));
+  ConnectReply many = {};
+  many.member_id = 1;
+  many.members = URMA_MAX_JETTY_IN_JETTY_GRP;
+  EXPECT_FALSE(refused({{1, 2, {}, 9, 0}, Reply{Answer::kAccepted, many}}));
+  ++many.members;
+  EXPECT_TRUE(refused({{1, 2, {}, 9, 0}, Reply{Answer::kAccepted, many}}));
   EXPECT_TRUE(refused({{1, 2, {0, 1}, 9, 0}, Challenge()}));
 }
 

@@ -17,10 +17,12 @@
 #include <thread>
 #include <vector>
 
+#include "jetty/context.h"
 #include "test/verbs/fake_verbs.h"
 #include "urma/base/clock.h"
 #include "urma/base/fd.h"
 #include "urma/base/host.h"
+#include "urma/providers/verbs/transport.h"
 #include "urma_api.h"
 #include "urma_ext.h"
 
@@ -489,6 +491,36 @@ TEST_F(ModuleTest, RefusalsOfTheDeviceNameTheRemedy) {
   fake->set_open_error("fake0", 0);
   ctx_ = urma_create_context(device_, 0);
   ASSERT_NE(ctx_, nullptr);
+}
+
+// A peer that asks for both kinds of end under one number would get one that it need not give back.
+TEST_F(ModuleTest, OneConnectionHasOneEnd) {
+  ASSERT_NO_FATAL_FAILURE(start({}));
+  const Loop loop(ctx_);
+  auto& transport = static_cast<VerbsTransport&>(static_cast<Context*>(ctx_)->transport());
+  Server server(&transport);
+  const size_t before = fake->queue_pairs().size();
+  transport.service().run([&] {
+    const urma_eid_t eid = loop.jfr->jfr_id.eid;
+    const PeerRef peer = {address_of(eid, LinkLayer::kRoce, 9), 5};
+    ConnectRequest request = {};
+    request.source = {eid, 1, 7, false};
+    request.end.gid = eid;
+    request.end.mtu = IBV_MTU_1024;
+    request.end.qpn = request.end.rd_atomic = 1;
+    request.target = {eid, loop.jfr->jfr_id.id, URMA_JFR, URMA_TM_RM, 0};
+    for (const bool one_sided : {true, false}) {
+      ++request.connection;
+      request.one_sided = one_sided;
+      EXPECT_EQ(server.on_connect(peer, request).answer, Answer::kAccepted);
+      EXPECT_EQ(server.on_connect(peer, request).answer, Answer::kAccepted);
+      request.one_sided = !one_sided;
+      EXPECT_EQ(server.on_connect(peer, request).answer, Answer::kMalformed);
+      EXPECT_EQ(fake->queue_pairs().size(), before + 1);
+      server.on_disconnect(peer, {request.connection, true, DisconnectReason::kClosed, 0});
+      EXPECT_EQ(fake->queue_pairs().size(), before);
+    }
+  });
 }
 
 }  // namespace

@@ -45,7 +45,7 @@ void ControlAsker::cancel(AskId id) {
 
 void ControlAsker::start(AskId id) {
   Asked& asked = asked_.at(id);
-  asked.transaction = ++wire_->last_transaction;
+  asked.transaction = wire_->next_transaction(asked.to);
   peers_.at(asked.to).window.emplace(asked.transaction, id);
   transmit(id);
 }

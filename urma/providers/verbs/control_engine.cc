@@ -8,6 +8,7 @@
 #include <cstring>
 #include <utility>
 
+#include "jetty/network.h"
 #include "urma/base/error.h"
 #include "urma/base/log.h"
 
@@ -20,8 +21,8 @@ constexpr int kDatagramsPerTurn = 64;
 constexpr uint64_t kNextPortNs = 5'000'000;
 
 struct Randomness {
-  uint64_t key[2];
-  uint64_t first_transaction;
+  uint64_t of_tickets[2];
+  uint64_t of_transactions[2];
 };
 
 Randomness make_randomness(uint64_t seed) {
@@ -31,10 +32,8 @@ Randomness make_randomness(uint64_t seed) {
       fail_errno(URMA_FAIL, "getting random numbers for a control socket");
     }
   } else {
-    random = {{seed, ~seed}, keyed_hash({seed, seed}, {})};
+    random = {{seed, ~seed}, {seed, seed}};
   }
-  // Half of the range is left to count on.
-  random.first_transaction >>= 1;
   return random;
 }
 
@@ -55,15 +54,17 @@ ControlEngine::ControlEngine(Service* service, DatagramNetwork* network, Control
                              const ControlConfig& config)
     : server_(server),
       config_(config),
-      wire_{service, config.clock, network->open(address_of(config.eid, config.link_layer, 0)),
-            config.nonce, make_randomness(config.seed).first_transaction},
-      tickets_(make_randomness(config.seed).key),
+      wire_{service,      config.clock, network->open(address_of(config.eid, config.link_layer, 0)),
+            config.nonce, {},           0},
+      tickets_(make_randomness(config.seed).of_tickets),
       replies_(&tickets_),
       asker_(&wire_),
       watch_(&wire_, config.silence_ns,
              [this](const PeerRef& peer, PeerLoss loss) { server_->on_peer_lost(peer, loss); }),
       names_(service, network, config.eid, wire_.socket->local(),
              [this](DatagramSocket* socket) { on_ready(socket); }) {
+  const Randomness random = make_randomness(config.seed);
+  std::copy(std::begin(random.of_transactions), std::end(random.of_transactions), wire_.key);
   service->watch(wire_.socket->fd(), EPOLLIN, [this](uint32_t) { on_ready(wire_.socket.get()); });
 }
 
@@ -263,6 +264,15 @@ Reply ControlEngine::execute(const PeerRef& from, const Request& request) {
               // Else somebody could be sent to who did not ask for it.
               const auto source = address_of(connect.source.eid, config_.link_layer, 0);
               if (!same_host(source, from.address)) return Reply{Answer::kMalformed, {}};
+              // The library's own ids name the port of the socket that this comes from.
+              if (connect.source.id > kMaxChosenId &&
+                  connect.source.id >> 16 != from.address.port) {
+                return Reply{Answer::kMalformed, {}};
+              }
+              const bool has_end = connect.target.trans_mode != URMA_TM_UM;
+              if (has_end && !same_eid(connect.end.gid, connect.source.eid)) {
+                return Reply{Answer::kMalformed, {}};
+              }
               return server_->on_connect(from, connect);
             },
             [&](const DisconnectRequest& body) { return server_->on_disconnect(from, body); },

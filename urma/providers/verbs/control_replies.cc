@@ -58,6 +58,7 @@ ReplyCache::Peer* ReplyCache::find(const NetAddress& from, const Header& header,
       return nullptr;
     }
     *replaced = found->second.nonce;
+    // Its tickets need not expire: whatever comes with one is older than the new one's first.
     forget(found);
     found = peers_.end();
   }
@@ -78,8 +79,6 @@ ReplyCache::Peer* ReplyCache::find(const NetAddress& from, const Header& header,
 }
 
 ReplyCache::Peers::iterator ReplyCache::forget(Peers::iterator peer) {
-  // Else a datagram that comes very late could be taken for a new request.
-  tickets_->expire(peer->second.ticket);
   drop_replies(peer->first, &peer->second, ~0ULL);
   const auto host = hosts_.find(host_of(peer->first));
   if (--host->second.peers == 0) hosts_.erase(host);
@@ -88,7 +87,13 @@ ReplyCache::Peers::iterator ReplyCache::forget(Peers::iterator peer) {
 
 void ReplyCache::forget_silent(uint64_t now_ns) {
   for (auto peer = peers_.begin(); peer != peers_.end();) {
-    peer = now_ns - peer->second.heard_ns >= kForgetNs ? forget(peer) : std::next(peer);
+    if (now_ns - peer->second.heard_ns < kForgetNs) {
+      ++peer;
+      continue;
+    }
+    // Else a datagram that comes very late could be taken for a new request.
+    tickets_->expire(peer->second.ticket);
+    peer = forget(peer);
   }
 }
 

@@ -36,7 +36,7 @@ void ControlWatch::ping(const PeerRef& peer) {
       watched.pings.size() >= kPingsPerSilence - 1) {
     return lose(found, PeerLoss::kSilent);
   }
-  const uint64_t transaction = ++wire_->last_transaction;
+  const uint64_t transaction = wire_->next_transaction(peer.address);
   watched.pings.insert(transaction);
   watched.timer =
       wire_->service->after(silence_ns_ / kPingsPerSilence, [this, peer] { ping(peer); });

@@ -5,10 +5,12 @@
 #define URMA_PROVIDERS_VERBS_CONTROL_WIRE_H_
 
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <memory>
 
 #include "urma/base/service.h"
+#include "urma/providers/verbs/control_ticket.h"
 #include "urma/providers/verbs/datagram.h"
 #include "urma/providers/verbs/messages.h"
 
@@ -19,7 +21,18 @@ struct ControlWire {
   std::function<uint64_t()> clock;
   std::unique_ptr<DatagramSocket> socket;
   uint64_t nonce;
-  uint64_t last_transaction;  // of this context; each is used once
+  uint64_t key[2];  // of the numbers of transactions
+  uint64_t last_transaction = 0;
+
+  // Of the transactions with one peer each is greater than those before. What one peer gets to see
+  // tells nothing of the others' numbers: else it could answer in their place.
+  uint64_t next_transaction(const NetAddress& to) {
+    uint8_t bytes[sizeof(to.ip) + sizeof(to.port)];
+    std::memcpy(bytes, to.ip, sizeof(to.ip));
+    std::memcpy(bytes + sizeof(to.ip), &to.port, sizeof(to.port));
+    // Half of the range is left to count on.
+    return (keyed_hash(key, bytes) >> 1) + ++last_transaction;
+  }
 
   // Of a request, `receiver` may be 0.
   void ask(const NetAddress& to, uint64_t receiver, const Ticket& ticket, uint64_t transaction,

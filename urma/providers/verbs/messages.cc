@@ -127,6 +127,8 @@ void fields(Archive& archive, LinkEnd& end) {
   // Datagrams need no end at the sender, and a queue that is not bound yet has none.
   archive.require(end.mtu != 0 || end.qpn == 0);
   archive.number(end.rd_atomic);
+  // A device would wait for ever with what reads.
+  archive.require(end.rd_atomic != 0 || end.qpn == 0);
 }
 
 template <typename Archive>
@@ -159,7 +161,7 @@ void fields(Archive& archive, ConnectReply& reply) {
   archive.number(reply.mailbox.rkey);
   archive.number(reply.mailbox.slots);
   archive.number(reply.member_id, 1);
-  archive.number(reply.members);
+  archive.number(reply.members, 0, URMA_MAX_JETTY_IN_JETTY_GRP);
   archive.number(reply.qkey);
   archive.number(reply.cm_port);
   archive.number(reply.min_rnr_timer, 0, 31);

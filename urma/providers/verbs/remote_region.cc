@@ -6,6 +6,12 @@
 #include "urma/base/log.h"
 
 namespace urma::verbs {
+namespace {
+
+// Of one import. They stay as long as it does; an owner that registers anew now and then has few.
+constexpr size_t kMaxGrants = 4096;
+
+}  // namespace
 
 RemoteRegion::RemoteRegion(Transport* transport, Connector* connector, urma_context_t* ctx,
                            const urma_seg_t& imported, urma_token_t token)
@@ -56,9 +62,15 @@ void RemoteRegion::finish(const SegmentAnswer& answer) {
                known->access == answered.access && known->rkey == answered.rkey;
       });
       const KeyGrant* kept = same != grants_.end() ? same->get() : nullptr;
-      if (kept == nullptr) {
+      if (kept == nullptr && grants_.size() < kMaxGrants) {
         grants_.push_back(std::make_unique<const KeyGrant>(answered));
         kept = grants_.back().get();
+      }
+      if (kept == nullptr) {
+        last_status_ = URMA_CR_REM_OPERATION_ERR;
+        URMA_LOG_LIMITED(WARNING,
+                         "segment at va {:#x} of token id {:#x} has had {} keys; import it anew",
+                         uint64_t{seg.ubva.va}, seg.token_id, grants_.size());
       }
       // SYNC(key-grant): release pairs with the acquire in granted().
       grant.store(kept, std::memory_order_release);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "urma/providers/verbs/server.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "urma/base/log.h"
@@ -11,7 +13,8 @@
 namespace urma::verbs {
 namespace {
 
-// More than any program needs; a bound on what peers can make this process hold.
+// More than any program needs; a bound on what peers can make this process hold. One host may have
+// a quarter of it, for all its ports together.
 constexpr size_t kMaxRoutes = 65536;
 
 Reply with_answer(Answer answer) { return {answer, {}}; }
@@ -45,9 +48,12 @@ Reply Server::on_connect(const PeerRef& from, const ConnectRequest& request) {
   if (known != routes_.end() && known->second.peer != from) {
     // Another peer has that number: this one calls itself by a foreign nonce.
     answer = Answer::kMalformed;
-  } else if (known == routes_.end() && routes_.size() >= kMaxRoutes) {
+  } else if (known != routes_.end() && request.one_sided != (known->second.one_sided != nullptr)) {
+    // It would get a second end, of which nobody keeps account.
+    answer = Answer::kMalformed;
+  } else if (known == routes_.end() && !has_room(from.address)) {
     URMA_LOG_LIMITED(WARNING, "{} is refused: {} connections end here already", from.address.text(),
-                     kMaxRoutes);
+                     routes_.size());
   } else if (request.one_sided) {
     answer = attach_one_sided(request, known != routes_.end() ? known->second.one_sided : nullptr,
                               &reply, &route.one_sided);
@@ -69,6 +75,15 @@ Reply Server::on_connect(const PeerRef& from, const ConnectRequest& request) {
     remember(from, request, reply, std::move(route));
   }
   return {answer, reply};
+}
+
+bool Server::has_room(const NetAddress& host) const {
+  if (routes_.size() >= kMaxRoutes) return false;
+  if (routes_.size() < kMaxRoutes / 4) return true;
+  const auto own = std::count_if(routes_.begin(), routes_.end(), [&](const auto& route) {
+    return std::equal(std::begin(host.ip), std::end(host.ip), route.second.peer.address.ip);
+  });
+  return static_cast<size_t>(own) < kMaxRoutes / 4;
 }
 
 Answer Server::attach_one_sided(const ConnectRequest& request,

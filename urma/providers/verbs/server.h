@@ -49,6 +49,8 @@ class Server final : public ControlServer {
   };
   using Key = std::pair<uint64_t, uint64_t>;  // the peer's nonce, and its number
 
+  // For one more connection from a host.
+  bool has_room(const NetAddress& host) const;
   Answer attach(const PeerRef& from, const ConnectRequest& request, const Place& place,
                 ConnectReply* reply);
   Answer attach_member(const PeerRef& from, const ConnectRequest& request, Place* place,
