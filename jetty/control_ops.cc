@@ -313,6 +313,28 @@ urma_status_t advise(Queue* queue, urma_target_jetty_t* target) noexcept {
   });
 }
 
+// The owner is asked behind that: it has the last word on whether a connection can be made.
+urma_status_t advise_jfr_async(urma_jfs_t* jfs, urma_target_jetty_t* target,
+                               urma_advise_async_cb_func done, void* arg) noexcept {
+  return guarded(URMA_LOG_SITE, [&] {
+    const urma_status_t status = advise(jfs, target);
+    if (status != URMA_SUCCESS) return status;
+    const RemoteQueue& remote = queue_of(target);
+    const ProbeTarget asked = {remote.id.eid, remote.id.id, static_cast<uint32_t>(remote.type),
+                               static_cast<uint32_t>(remote.trans_mode), remote.token.token};
+    Transport* const transport = &context_of(jfs->urma_ctx).transport();
+    transport->service().post([=, ended = transport->ended()] {
+      if (*ended) return;
+      const auto ask = [&] {
+        transport->probe(asked, [=](Answer answer) { done(result_of(answer), arg); });
+        return URMA_SUCCESS;
+      };
+      if (guarded(URMA_LOG_SITE, ask) != URMA_SUCCESS) done(URMA_FAIL, arg);
+    });
+    return URMA_SUCCESS;
+  });
+}
+
 template <typename Queue>
 urma_status_t unadvise(Queue* queue, urma_target_jetty_t* target) noexcept {
   return guarded(URMA_LOG_SITE, [&] {
@@ -348,6 +370,7 @@ void add_control_ops(urma_ops_t* ops) {
   ops->get_smac = get_smac;
   ops->get_dmac = get_dmac;
   ops->advise_jfr = advise<urma_jfs_t>;
+  ops->advise_jfr_async = advise_jfr_async;
   ops->unadvise_jfr = unadvise<urma_jfs_t>;
   ops->advise_jetty = advise<urma_jetty_t>;
   ops->unadvise_jetty = unadvise<urma_jetty_t>;

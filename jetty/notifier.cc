@@ -29,6 +29,8 @@ bool may_change(Answer answer) {
          answer == Answer::kNoResources;
 }
 
+}  // namespace
+
 urma_status_t result_of(Answer answer) {
   switch (answer) {
     case Answer::kAccepted:
@@ -40,8 +42,6 @@ urma_status_t result_of(Answer answer) {
       return URMA_FAIL;
   }
 }
-
-}  // namespace
 
 // One question to the owner of a target, repeated while the answer may still change. On the service
 // thread.

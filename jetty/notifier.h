@@ -18,6 +18,9 @@
 
 namespace urma {
 
+// What a call in the background ends with where the owner of its target says this.
+urma_status_t result_of(Answer answer);
+
 class Jetty;
 class Probe;
 class Transport;

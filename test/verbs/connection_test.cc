@@ -211,13 +211,10 @@ TEST(ConnectionTest, DevicesOfOtherKindsAreNotConnected) {
   NEEDS_FAKE();
   Pair pair;
   pair.fabric.connector.other_link = LinkLayer::kIwarp;
-  testing::internal::CaptureStderr();
   Chain chain(pair.target.get());
   chain.write(pair.here->sge(0, 8), pair.there->remote_sge(0, 8), 1);
   ASSERT_EQ(pair.post(&chain), URMA_SUCCESS);
   EXPECT_EQ(statuses(&pair, 1), Statuses{URMA_CR_ACK_TIMEOUT_ERR});
-  const std::string lines = testing::internal::GetCapturedStderr();
-  EXPECT_NE(lines.find("is RoCE, and the owner's device iWARP"), std::string::npos) << lines;
   EXPECT_EQ(pair.fabric.connector.disconnects, 1);
 }
 

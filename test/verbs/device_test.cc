@@ -10,7 +10,9 @@
 #include <thread>
 
 #include "test/verbs/device_fixture.h"
+#include "urma/providers/verbs/cq_pump.h"
 #include "urma/providers/verbs/device_attr.h"
+#include "urma/providers/verbs/queue_pair.h"
 
 namespace urma::verbs {
 namespace {
@@ -192,6 +194,51 @@ TEST_F(DeviceTest, APortThatIsDownIsThere) {
   const auto found = find();
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].attr.port_attr[0].state, URMA_PORT_DOWN);
+}
+
+// The address that peers get of a queue pair has the LID of now.
+TEST_F(DeviceTest, ANewLidIsThatOfLaterQueuePairs) {
+  const auto device = open({.infiniband = true, .lid = 5});
+  auto pump =
+      std::make_shared<CqPump>(*device, 16, std::make_shared<NotifyChannel>(*device), [] {});
+  const auto lid_of_next = [&] {
+    QueuePair pair(*device, IBV_QPT_RC, pump, nullptr, QueuePairLimits{}, Origin{}, 0, [] {});
+    const uint16_t lid = pair.address().lid;
+    pair.close();
+    return lid;
+  };
+  EXPECT_EQ(lid_of_next(), 5);
+  fake_.set_lid("fake0", 9);
+  EXPECT_EQ(lid_of_next(), 9);
+}
+
+TEST_F(DeviceTest, QueuesTakeCompletionQueuesAndJfcsNone) {
+  static ibv_device_attr limits;
+  static int (*query)(ibv_context*, ibv_device_attr_ex*);
+  query =
+      std::exchange(fake_.table().query_device_ex, [](ibv_context* of, ibv_device_attr_ex* attr) {
+        const int error = query(of, attr);
+        attr->orig_attr.max_cq = limits.max_cq;
+        attr->orig_attr.max_qp = limits.max_qp;
+        attr->orig_attr.max_srq = limits.max_srq;
+        return error;
+      });
+  fake_.add_device({});
+  const auto cap_of = [&](int cqs, int pairs, int srqs) {
+    limits.max_cq = cqs;
+    limits.max_qp = pairs;
+    limits.max_srq = srqs;
+    return find().at(0).attr.dev_cap;
+  };
+  auto cap = cap_of(100, 300, 200);
+  EXPECT_EQ(cap.max_jfc, 65535U);
+  EXPECT_EQ(cap.max_jfs, 100U);
+  EXPECT_EQ(cap.max_jfr, 100U);
+  EXPECT_EQ(cap.max_jetty, 100U);
+  cap = cap_of(1 << 20, 300, 200);
+  EXPECT_EQ(cap.max_jfs, 300U);
+  EXPECT_EQ(cap.max_jfr, 200U);
+  EXPECT_EQ(cap.max_jetty, 200U);
 }
 
 TEST_F(DeviceTest, LookingHoldsNothingOpen) {

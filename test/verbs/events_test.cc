@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 
+#include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -15,6 +17,19 @@
 namespace urma::verbs {
 namespace {
 
+// Keeps what it is told of ports.
+class PortRegistry final : public Registry {
+ public:
+  void add_provider(urma_provider_ops_t* /*ops*/) override {}
+  void add_device(urma_provider_ops_t* /*ops*/, const DeviceDescription& /*device*/) override {}
+  void explain(urma_provider_ops_t* /*ops*/, const std::string& /*reason*/) override {}
+  void set_port_state(const char* device, uint32_t port, urma_port_state_t state) override {
+    states[{device, port}] = state;
+  }
+
+  std::map<std::pair<std::string, uint32_t>, urma_port_state_t> states;
+};
+
 class EventsTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -23,7 +38,7 @@ class EventsTest : public testing::Test {
     options.ports = 2;
     options.gids = kGids;
     pair_.emplace(options);
-    told_.emplace(fabric().device.get(), &fabric().events, &fabric().transport,
+    told_.emplace(fabric().device.get(), &registry_, &fabric().events, &fabric().transport,
                   &fabric().connections);
   }
   void TearDown() override { told_.reset(); }
@@ -52,6 +67,7 @@ class EventsTest : public testing::Test {
   }
 
   static inline const std::vector<FakeGid> kGids = {{"10.0.0.1"}, {"10.0.0.2"}};
+  PortRegistry registry_;
   std::optional<Pair> pair_;
   std::optional<ContextEvents> told_;
 };
@@ -69,6 +85,25 @@ TEST_F(EventsTest, APortIsToldWithTheLatestLast) {
   fake().raise_port_event("fake0", IBV_EVENT_PORT_ERR, 2);
   fabric().settle();
   EXPECT_FALSE(readable());
+}
+
+TEST_F(EventsTest, ThePortIsShownAsItIs) {
+  using States = decltype(registry_.states);
+  const auto shown = [&](urma_port_state_t state) {
+    return registry_.states == States{{{fabric().device->info().name, 0}, state}};
+  };
+  EXPECT_TRUE(shown(URMA_PORT_ACTIVE));
+  raise(IBV_EVENT_PORT_ERR);
+  EXPECT_TRUE(shown(URMA_PORT_DOWN));
+  raise(IBV_EVENT_PORT_ACTIVE);
+  EXPECT_TRUE(shown(URMA_PORT_ACTIVE));
+  numbered();
+  // Before there was a context, nobody has listened.
+  told_.reset();
+  fake().set_port_state("fake0", IBV_PORT_ARMED);
+  told_.emplace(fabric().device.get(), &registry_, &fabric().events, &fabric().transport,
+                &fabric().connections);
+  EXPECT_TRUE(shown(URMA_PORT_ARMED));
 }
 
 TEST_F(EventsTest, AddressesThatComeAndGoAreToldByTheirIndex) {

@@ -133,6 +133,11 @@ void FakeVerbs::set_port_state(const std::string& device, ibv_port_state state) 
   fabric_->device(device)->options.port_state = state;
 }
 
+void FakeVerbs::set_lid(const std::string& device, uint16_t lid) {
+  const FakeLock lock(fabric_->mutex);
+  fabric_->device(device)->options.lid = lid;
+}
+
 void FakeVerbs::set_open_error(const std::string& device, int error) {
   const FakeLock lock(fabric_->mutex);
   fabric_->device(device)->open_error = error;

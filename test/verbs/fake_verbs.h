@@ -25,6 +25,7 @@ struct FakeDeviceOptions {
   std::string name = "fake0";
   bool iwarp = false;       // no immediates, atomics, datagrams; connected by cm_* only
   bool infiniband = false;  // the link layer
+  uint16_t lid = 1;         // InfiniBand's
   std::vector<FakeGid> gids = {{"fe80::1"}, {"10.0.0.1"}};
   uint8_t ports = 1;
   ibv_port_state port_state = IBV_PORT_ACTIVE;
@@ -68,6 +69,7 @@ class FakeVerbs {
   // From now on the device reports these.
   void set_gids(const std::string& device, const std::vector<FakeGid>& gids);
   void set_port_state(const std::string& device, ibv_port_state state);
+  void set_lid(const std::string& device, uint16_t lid);
   // open_device() fails with this error; 0: no longer.
   void set_open_error(const std::string& device, int error);
   // What get_device_list() fails with; 0: no longer.

@@ -120,7 +120,7 @@ int query_port(ibv_context* context, uint8_t port, ibv_port_attr* attr) {
   attr->gid_tbl_len = static_cast<int>(options.gids.size());
   attr->max_msg_sz = options.max_message;
   attr->pkey_tbl_len = 1;
-  attr->lid = options.infiniband ? 1 : 0;
+  attr->lid = options.infiniband ? options.lid : 0;
   attr->active_width = 2;
   attr->active_speed = 32;
   attr->link_layer = options.infiniband ? IBV_LINK_LAYER_INFINIBAND : IBV_LINK_LAYER_ETHERNET;

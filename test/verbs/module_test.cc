@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -425,6 +426,52 @@ TEST_F(ModuleTest, ConnectionsAreListedAtBothEnds) {
   EXPECT_EQ(urma_unregister_seg(own), URMA_SUCCESS);
 }
 
+TEST_F(ModuleTest, TheTypeIsThatOfTheSetting) {
+  ::setenv("URMA_VERBS_TYPE", "ib", 1);
+  start({});
+  ::unsetenv("URMA_VERBS_TYPE");
+  EXPECT_EQ(device_->type, URMA_TRANSPORT_IB);
+  EXPECT_EQ(urma_get_device_by_eid(ctx_->eid, URMA_TRANSPORT_IB), device_);
+  EXPECT_EQ(urma_get_device_by_eid(ctx_->eid, URMA_TRANSPORT_UB), nullptr);
+}
+
+TEST_F(ModuleTest, AdviceOnATypedIbDeviceIsAnswered) {
+  ::setenv("URMA_VERBS_TYPE", "ib", 1);
+  start({});
+  ::unsetenv("URMA_VERBS_TYPE");
+  std::atomic<int> result{-1};
+  const auto note = [](urma_status_t status, void* to) {
+    static_cast<std::atomic<int>*>(to)->store(status);
+  };
+  const Loop loop(ctx_);
+  ASSERT_EQ(urma_advise_jfr_async(loop.jfs, loop.target, note, &result), URMA_SUCCESS);
+  EXPECT_TRUE(soon([&] { return result == URMA_SUCCESS; }));
+  EXPECT_TRUE(soon([] { return all(urma_ext_query_connections).size() == 2; }));
+  EXPECT_EQ(urma_advise_jfr_async(loop.jfs, loop.target, note, &result), URMA_EEXIST);
+  EXPECT_EQ(urma_unadvise_jfr(loop.jfs, loop.target), URMA_SUCCESS);
+}
+
+TEST_F(ModuleTest, TheTypeIsUbWithoutASetting) {
+  start({});
+  EXPECT_EQ(device_->type, URMA_TRANSPORT_UB);
+  EXPECT_EQ(urma_get_device_by_eid(ctx_->eid, URMA_TRANSPORT_UB), device_);
+  EXPECT_EQ(urma_get_device_by_eid(ctx_->eid, URMA_TRANSPORT_IB), nullptr);
+}
+
+TEST_F(ModuleTest, TheStateOfThePortIsThatOfNow) {
+  start({});
+  const auto state = [&] {
+    urma_device_attr_t attr;
+    EXPECT_EQ(urma_query_device(device_, &attr), URMA_SUCCESS);
+    return attr.port_attr[0].state;
+  };
+  EXPECT_EQ(state(), URMA_PORT_ACTIVE);
+  fake->raise_port_event("fake0", IBV_EVENT_PORT_ERR);
+  EXPECT_TRUE(soon([&] { return state() == URMA_PORT_DOWN; }));
+  fake->raise_port_event("fake0", IBV_EVENT_PORT_ACTIVE);
+  EXPECT_TRUE(soon([&] { return state() == URMA_PORT_ACTIVE; }));
+}
+
 TEST_F(ModuleTest, TheDescriptorOfEventsIsReadableWhileOneWaits) {
   start({});
   pollfd ready = {ctx_->async_fd, POLLIN, 0};
@@ -500,16 +547,16 @@ TEST_F(ModuleTest, OneConnectionHasOneEnd) {
   auto& transport = static_cast<VerbsTransport&>(static_cast<Context*>(ctx_)->transport());
   Server server(&transport);
   const size_t before = fake->queue_pairs().size();
-  transport.service().run([&] {
-    const urma_eid_t eid = loop.jfr->jfr_id.eid;
-    const PeerRef peer = {address_of(eid, LinkLayer::kRoce, 9), 5};
-    ConnectRequest request = {};
-    request.source = {eid, 1, 7, false};
-    request.end.gid = eid;
-    request.end.mtu = IBV_MTU_1024;
-    request.end.qpn = request.end.rd_atomic = 1;
-    request.target = {eid, loop.jfr->jfr_id.id, URMA_JFR, URMA_TM_RM, 0};
-    for (const bool one_sided : {true, false}) {
+  const urma_eid_t eid = loop.jfr->jfr_id.eid;
+  const PeerRef peer = {address_of(eid, LinkLayer::kRoce, 9), 5};
+  ConnectRequest request = {};
+  request.source = {eid, 1, 7, false};
+  request.end.gid = eid;
+  request.end.mtu = IBV_MTU_1024;
+  request.end.qpn = request.end.rd_atomic = 1;
+  request.target = {eid, loop.jfr->jfr_id.id, URMA_JFR, URMA_TM_RM, 0};
+  for (const bool one_sided : {true, false}) {
+    transport.service().run([&] {
       ++request.connection;
       request.one_sided = one_sided;
       EXPECT_EQ(server.on_connect(peer, request).answer, Answer::kAccepted);
@@ -518,9 +565,9 @@ TEST_F(ModuleTest, OneConnectionHasOneEnd) {
       EXPECT_EQ(server.on_connect(peer, request).answer, Answer::kMalformed);
       EXPECT_EQ(fake->queue_pairs().size(), before + 1);
       server.on_disconnect(peer, {request.connection, true, DisconnectReason::kClosed, 0});
-      EXPECT_EQ(fake->queue_pairs().size(), before);
-    }
-  });
+    });
+    EXPECT_TRUE(soon([&] { return fake->queue_pairs().size() == before; }));
+  }
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "jetty/network.h"
 #include "urma/base/guard.h"
 #include "urma/base/log.h"
+#include "urma/providers/verbs/device_attr.h"
 #include "urma/providers/verbs/receiver.h"
 
 namespace urma::verbs {
@@ -18,13 +19,19 @@ constexpr uint32_t kDevice = 0;
 
 }  // namespace
 
-ContextEvents::ContextEvents(Device* device, AsyncEvents* events, Transport* transport,
-                             Connections* connections)
+ContextEvents::ContextEvents(Device* device, Registry* registry, AsyncEvents* events,
+                             Transport* transport, Connections* connections)
     : device_(device),
+      registry_(registry),
       events_(events),
       transport_(transport),
       connections_(connections),
       present_(present()) {
+  // Before the events, of which the latest has the last word.
+  ibv_port_attr port = {};
+  if (device_->api().query_port(device_->context(), device_->port(), &port) == 0) {
+    registry_->set_port_state(device_->info().name.c_str(), kPort, state_of(port.state));
+  }
   device_->add_listener(this);
 }
 
@@ -32,6 +39,9 @@ ContextEvents::~ContextEvents() { device_->remove_listener(this); }
 
 void ContextEvents::port_changed(bool active) {
   URMA_LOG(INFO, "the port of {} is {}", device_->info().name, active ? "up" : "down");
+  // What is asked for after the event is as the event says.
+  registry_->set_port_state(device_->info().name.c_str(), kPort,
+                            active ? URMA_PORT_ACTIVE : URMA_PORT_DOWN);
   events_->raise(active ? URMA_EVENT_PORT_ACTIVE : URMA_EVENT_PORT_DOWN, kPort);
 }
 

@@ -7,6 +7,7 @@
 
 #include "jetty/async_events.h"
 #include "jetty/transport.h"
+#include "urma/base/host.h"
 #include "urma/providers/verbs/connection.h"
 #include "urma/providers/verbs/device.h"
 
@@ -16,8 +17,8 @@ namespace urma::verbs {
 // at, and ends what cannot go on. What befalls a queue, the queue tells.
 class ContextEvents final : public DeviceListener {
  public:
-  // All outlive it.
-  ContextEvents(Device* device, AsyncEvents* events, Transport* transport,
+  // All outlive it. `registry` is told of the port's state, as it is now and as it becomes.
+  ContextEvents(Device* device, Registry* registry, AsyncEvents* events, Transport* transport,
                 Connections* connections);
   ~ContextEvents() override;
   ContextEvents(const ContextEvents&) = delete;
@@ -31,6 +32,7 @@ class ContextEvents final : public DeviceListener {
   std::vector<bool> present() const;
 
   Device* const device_;
+  Registry* const registry_;
   AsyncEvents* const events_;
   Transport* const transport_;
   Connections* const connections_;

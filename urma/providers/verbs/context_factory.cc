@@ -70,7 +70,7 @@ class VerbsContext final : private Ground, public Context {
                urma_device_t* dev, uint32_t eid_index)
       : Ground(host, inspector, device, eid_index),
         Context(&static_cast<Ground*>(this)->transport, device->info().attr, dev, eid_index),
-        told_(device.get(), &events(), &static_cast<Ground*>(this)->transport,
+        told_(device.get(), host.registry, &events(), &static_cast<Ground*>(this)->transport,
               &static_cast<Ground*>(this)->transport.connections()),
         gpu_memory_(host.registry, &registrations(),
                     &static_cast<Ground*>(this)->transport.segments(), &events()) {}

@@ -160,7 +160,8 @@ void Device::dispatch(const ibv_async_event& event) {
     case IBV_EVENT_GID_CHANGE:
       return tell([](DeviceListener* listener) { listener->addresses_changed(); });
     default:
-      // Paths migrate, subnet managers come and go: the device sees to that itself.
+      // Subnet managers come and go: the device sees to that itself. A new LID is that of each
+      // connection made from now on; those that led to the old one break, and are made anew.
       URMA_LOG(DEBUG, "{}: event {} changes nothing here", info_.name,
                static_cast<int>(event.event_type));
   }

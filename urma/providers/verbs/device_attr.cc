@@ -91,23 +91,6 @@ urma_mtu_t mtu_of(ibv_mtu mtu) {
                                             static_cast<int>(URMA_MTU_4096)));
 }
 
-urma_port_state_t state_of(ibv_port_state state) {
-  switch (state) {
-    case IBV_PORT_DOWN:
-      return URMA_PORT_DOWN;
-    case IBV_PORT_INIT:
-      return URMA_PORT_INIT;
-    case IBV_PORT_ARMED:
-      return URMA_PORT_ARMED;
-    case IBV_PORT_ACTIVE:
-      return URMA_PORT_ACTIVE;
-    case IBV_PORT_ACTIVE_DEFER:
-      return URMA_PORT_ACTIVE_DEFER;
-    default:
-      return URMA_PORT_NOP;
-  }
-}
-
 urma_port_attr_t describe_port(const ibv_port_attr& port) {
   urma_port_attr_t attr = {};
   attr.active_mtu = mtu_of(port.active_mtu);
@@ -121,9 +104,11 @@ urma_port_attr_t describe_port(const ibv_port_attr& port) {
 
 void limit_objects(const ibv_device_attr& limits, urma_device_cap_t* cap) {
   fill_object_limits(cap);
-  cap->max_jfc = limited(limits.max_cq, kMaxObjects);
-  cap->max_jfr = limited(limits.max_srq, kMaxObjects);
-  cap->max_jetty = cap->max_jfr;
+  // Each JFS and JFR has a completion queue of its own, and a JFC has none. A queue pair is the
+  // least that a JFS needs to send anything.
+  cap->max_jfs = limited(std::min(limits.max_cq, limits.max_qp), kMaxObjects);
+  cap->max_jfr = limited(std::min(limits.max_cq, limits.max_srq), kMaxObjects);
+  cap->max_jetty = std::min(cap->max_jfs, cap->max_jfr);
   cap->max_jfc_depth = limited(limits.max_cqe, kMaxQueueDepth);
   cap->max_jfs_depth = limited(limits.max_qp_wr, kMaxQueueDepth);
   // All that is posted has room in one completion queue.
@@ -155,6 +140,23 @@ bool has_on_demand(const ibv_odp_caps& odp) {
 }
 
 }  // namespace
+
+urma_port_state_t state_of(ibv_port_state state) {
+  switch (state) {
+    case IBV_PORT_DOWN:
+      return URMA_PORT_DOWN;
+    case IBV_PORT_INIT:
+      return URMA_PORT_INIT;
+    case IBV_PORT_ARMED:
+      return URMA_PORT_ARMED;
+    case IBV_PORT_ACTIVE:
+      return URMA_PORT_ACTIVE;
+    case IBV_PORT_ACTIVE_DEFER:
+      return URMA_PORT_ACTIVE_DEFER;
+    default:
+      return URMA_PORT_NOP;
+  }
+}
 
 urma_device_attr_t describe_device(const DeviceInfo& info) {
   const auto& limits = info.limits.orig_attr;

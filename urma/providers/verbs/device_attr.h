@@ -11,6 +11,8 @@ namespace urma::verbs {
 // eids.
 urma_device_attr_t describe_device(const DeviceInfo& info);
 
+urma_port_state_t state_of(ibv_port_state state);
+
 // What urma_ext_query_device tells of it.
 urma_ext_device_t describe_further(const DeviceInfo& info);
 

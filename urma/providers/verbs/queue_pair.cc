@@ -28,6 +28,16 @@ uint32_t random_psn() {
   return psn & kPsnMask;
 }
 
+// A subnet manager may have given the port another one since urma_init.
+uint16_t lid_of(const Device& device) {
+  ibv_port_attr port = {};
+  const bool may_change = device.info().link_layer == LinkLayer::kInfiniband;
+  if (!may_change || device.api().query_port(device.context(), device.port(), &port) != 0) {
+    return device.info().port_attr.lid;
+  }
+  return port.lid;
+}
+
 uint8_t most_rd_atomic(int limit) { return static_cast<uint8_t>(std::clamp(limit, 0, 255)); }
 
 }  // namespace
@@ -84,7 +94,7 @@ QueuePair::QueuePair(const Device& device, ibv_qp_type type, std::shared_ptr<CqP
     std::memcpy(&address_.gid, &origin.gid, sizeof(address_.gid));
     address_.qpn = number_;
     address_.psn = random_psn();
-    address_.lid = info.port_attr.lid;
+    address_.lid = lid_of(device);
     address_.link_layer = info.link_layer;
     address_.mtu = static_cast<uint8_t>(info.port_attr.active_mtu);
     address_.rd_atomic = most_rd_atomic(info.limits.orig_attr.max_qp_rd_atom);
