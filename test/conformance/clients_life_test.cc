@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <functional>
@@ -408,13 +409,16 @@ TEST_F(Clients, C8_02_Queues) {
     EXPECT_EQ(endpoint.jfce->urma_ctx, endpoint.ctx);
 
     urma_jfs_cfg_t jfs_cfg = endpoint.jetty->jetty_cfg.jfs_cfg;
-    jfs_cfg.max_inline_data = 100;
+    urma_device_attr_t limits = {};
+    EXPECT_EQ(urma_query_device(endpoint.ctx->dev, &limits), URMA_SUCCESS);
+    const uint32_t wanted = std::min(100U, limits.dev_cap.max_jfs_inline_len);
+    jfs_cfg.max_inline_data = wanted;
     jfs_cfg.jfc = jfc;
     urma_jfs_t* jfs = urma_create_jfs(endpoint.ctx, &jfs_cfg);
     ASSERT_NE(jfs, nullptr);
     EXPECT_NE(jfs->jfs_id.id, 0u);
     EXPECT_TRUE(same(jfs->jfs_id.eid, endpoint.ctx->eid));
-    EXPECT_GE(jfs->jfs_cfg.max_inline_data, 100u);
+    EXPECT_GE(jfs->jfs_cfg.max_inline_data, wanted);
     EXPECT_GE(jfs->jfs_cfg.depth, jfs_cfg.depth);
     EXPECT_EQ(urma_delete_jfs(jfs), URMA_SUCCESS);
     EXPECT_EQ(urma_delete_jfc(jfc), URMA_SUCCESS);
