@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: MIT
+#include "test/verbs/module_fixture.h"
+
+namespace urma::verbs {
+
+std::unique_ptr<FakeVerbs> fake;
+
+const VerbsApi& system_verbs() { return *fake->api(); }
+
+}  // namespace urma::verbs
