@@ -131,7 +131,8 @@ JOBS = [
     ]),
     Job('rxe-pairs', guests=['uml'], devices=True, seconds=600, cases=[
         *tests('process', 'atomics immediate notify', TWO_ADDRESSES, limit=20),
-        *tests('conformance', SUITE, TWO_DEVICES, limit=30),
+        *tests('conformance', 'two_process clients_completion clients_life clients_memory',
+               TWO_DEVICES, limit=30),
         *tests('conformance', 'opcode_matrix_copied', TWO_DEVICES, limit=60,
                only='*TwoProcessesToken'),
         *tests('process', 'kill progress link', TWO_DEVICES, limit=20),
