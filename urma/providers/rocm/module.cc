@@ -155,7 +155,7 @@ void add_devices(const Machinery& machinery) {
                                       eids.data(),
                                       static_cast<uint32_t>(eids.size()),
                                       &machinery.inspector,
-                                      {},
+                                      ordinary_details(),
                                       nullptr,
                                       &kMemoryCalls};
     host()->registry->add_device(&provider_ops, device);
