@@ -100,9 +100,9 @@ JOBS = [
         *tests('process', 'kill', SIW, only='*OneSided', limit=20),
     ]),
     # All lines take minutes in QEMU. Of the suite are left out what takes minutes where each request
-    # costs a round trip (threads, product), and what asks for more than Soft-iWARP's limits.
+    # costs a round trip, and what asks for more than Soft-iWARP's limits.
     Job('siw-suite', guests=['uml'], devices=True, seconds=600, cases=[
-        *tests('conformance', 'lines clients_completion clients_memory clients_life', SIW, limit=30),
+        *tests('conformance', 'lines clients_completion', SIW, limit=30),
     ]),
     # The verbs provider.
     Job('rxe', guests=['qemu'], devices=True, seconds=600, cases=[
@@ -123,16 +123,16 @@ JOBS = [
     ]),
     Job('rxe-suite', guests=['uml'], devices=True, seconds=600, cases=[
         *provider_parts(),
-        *tests('conformance', SUITE, TWO_ADDRESSES, limit=30),
-        examples(TWO_ADDRESSES),
+        *tests('conformance', SUITE, ONE_ADDRESS, limit=30),
+        examples(ONE_ADDRESS),
     ]),
     Job('rxe-processes', guests=['uml'], devices=True, seconds=600, cases=[
         *tests('process', PROCESSES, ONE_ADDRESS, limit=20),
     ]),
     Job('rxe-pairs', guests=['uml'], devices=True, seconds=600, cases=[
+        *tests('conformance', 'two_process', TWO_ADDRESSES, limit=30),
         *tests('process', 'atomics immediate notify', TWO_ADDRESSES, limit=20),
-        *tests('conformance', 'two_process clients_completion clients_life clients_memory',
-               TWO_DEVICES, limit=30),
+        *tests('conformance', 'two_process', TWO_DEVICES, limit=20),
         *tests('conformance', 'opcode_matrix_copied', TWO_DEVICES, limit=60,
                only='*TwoProcessesToken'),
         *tests('process', 'kill progress link', TWO_DEVICES, limit=20),
