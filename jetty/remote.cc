@@ -31,9 +31,8 @@ const char* answer_text(Answer answer) {
     case Answer::kMisaligned:
       return "the address is not aligned to its width";
     case Answer::kOtherDevice:
-      return "both sides need the same kind of device, RoCE, InfiniBand or iWARP, and the owner's "
-             "is "
-             "another";
+      return "both sides need the same kind of device, RoCE, InfiniBand or iWARP, and the "
+             "owner's is another";
     case Answer::kUnreachable:
       return "its owner is gone or does not answer";
   }
