@@ -95,9 +95,7 @@ void serve_under(uint32_t id, const Config& wanted, Channel& channel) {
   speaker.post_receive(5);
   channel.send(speaker.endpoint.ctx->eid);
   if (config.mode == URMA_TM_RC) {
-    QueueId peer = speaker.endpoint.queue_id();
-    peer.id = channel.receive<uint32_t>();
-    speaker.endpoint.bind(speaker.endpoint.import(peer));
+    speaker.endpoint.bind(speaker.endpoint.import(channel.receive<QueueId>()));
   }
   wait_for_success(speaker.endpoint.receive_jfc, 5);
   channel.sync();
@@ -110,7 +108,7 @@ void call_under(uint32_t id, const Config& config, Channel& channel) {
   speaker.peer = speaker.endpoint.import(QueueId{eid, id, kNoToken, config.jetty});
   if (config.mode == URMA_TM_RC) {
     speaker.endpoint.bind(speaker.peer);
-    channel.send(speaker.endpoint.receiver_id());
+    channel.send(speaker.endpoint.queue_id());
   }
   speaker.send(8, 6);
   wait_for_success(speaker.endpoint.send_jfc, 6);

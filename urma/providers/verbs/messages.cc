@@ -8,7 +8,7 @@ namespace urma::verbs {
 namespace {
 
 constexpr uint32_t kMagic = 0x56524d55;  // "UMRV"
-constexpr uint16_t kVersion = 2;
+constexpr uint16_t kVersion = 3;
 constexpr size_t kChecksumAt = 8;
 constexpr size_t kHeaderBytes = 64;
 
