@@ -143,10 +143,10 @@ def measure(program, rounds):
             turns = list(zip(commands(program, row, frequency), (ours, theirs)))
             for turn, into in turns if number % 2 == 0 else reversed(turns):
                 port += 1
-                values = turn(port)
-                if values is None and into is theirs:  # Not ours to mend.
-                    values = turn(port + 500) or turn(port + 1000)
-                into.append(values)
+                found = turn(port)
+                if found is None and into is theirs:  # Not ours to mend.
+                    found = turn(port + 500) or turn(port + 1000)
+                into.append(found)
     return values
 
 
