@@ -9,8 +9,8 @@
 
 #include <cstring>
 
+#include "test/process/endpoint.h"
 #include "urma_api.h"
-#include "urma_ext.h"
 
 namespace urma_test {
 
@@ -59,16 +59,10 @@ inline bool needs_immediates(urma_opcode_t opcode) {
          opcode == URMA_OPC_SEND_INVALIDATE;
 }
 
-inline bool has_immediates(const urma_context_t* ctx) {
-  urma_ext_device_t further = {};
-  EXPECT_EQ(urma_ext_query_device(ctx->dev, &further), URMA_SUCCESS);
-  return further.immediate != 0;
-}
-
 inline bool is_offered(const urma_context_t* ctx, urma_opcode_t opcode, urma_transport_mode_t mode,
                        size_t size) {
   if (mode == URMA_TM_UM && size > kAnyPacket && !is_shared_memory(ctx)) return false;
-  if (needs_immediates(opcode) && !has_immediates(ctx)) return false;
+  if (needs_immediates(opcode) && !traits_of(ctx).immediates) return false;
   return size <= largest_operand(cap_of(ctx), opcode);
 }
 

@@ -16,10 +16,6 @@ namespace {
 // Of calls that nobody has looked at yet.
 constexpr int kBacklog = 1024;
 
-bool same_host(const NetAddress& a, const NetAddress& b) {
-  return std::memcmp(a.ip, b.ip, sizeof(a.ip)) == 0;
-}
-
 }  // namespace
 
 // One that is expected, or has come.

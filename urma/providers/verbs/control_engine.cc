@@ -5,7 +5,6 @@
 #include <sys/random.h>
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "jetty/network.h"
@@ -43,10 +42,6 @@ struct Overload : Cases... {
 };
 template <typename... Cases>
 Overload(Cases...) -> Overload<Cases...>;
-
-bool same_host(const NetAddress& a, const NetAddress& b) {
-  return std::memcmp(a.ip, b.ip, sizeof(a.ip)) == 0;
-}
 
 }  // namespace
 

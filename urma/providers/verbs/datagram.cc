@@ -138,6 +138,10 @@ NetAddress from_socket_address(const SocketAddress& from) {
   return to;
 }
 
+bool same_host(const NetAddress& a, const NetAddress& b) {
+  return std::memcmp(a.ip, b.ip, sizeof(a.ip)) == 0;
+}
+
 bool NetAddress::is_ipv4() const {
   return std::equal(std::begin(kMappedPrefix), std::end(kMappedPrefix), ip);
 }

@@ -33,6 +33,9 @@ struct NetAddress {
   std::string text() const;  // "10.0.0.1:4000", "[fe80::1]:4000"
 };
 
+// Whatever the ports are.
+bool same_host(const NetAddress& a, const NetAddress& b);
+
 // Where the control sockets of an EID are. On InfiniBand that is the IPoIB interface of the port:
 // its link-local address follows from the GID (RFC 4391, section 8). Never run on InfiniBand.
 NetAddress address_of(const urma_eid_t& eid, LinkLayer link_layer, uint16_t port);

@@ -2,7 +2,6 @@
 #include "urma/providers/verbs/server.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "urma/base/log.h"
@@ -81,7 +80,7 @@ bool Server::has_room(const NetAddress& host) const {
   if (routes_.size() >= kMaxRoutes) return false;
   if (routes_.size() < kMaxRoutes / 4) return true;
   const auto own = std::count_if(routes_.begin(), routes_.end(), [&](const auto& route) {
-    return std::equal(std::begin(host.ip), std::end(host.ip), route.second.peer.address.ip);
+    return same_host(host, route.second.peer.address);
   });
   return static_cast<size_t>(own) < kMaxRoutes / 4;
 }
