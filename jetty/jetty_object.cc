@@ -9,6 +9,7 @@
 #include "jetty/queues.h"
 #include "jetty/transport.h"
 #include "urma/base/error.h"
+#include "urma/base/guard.h"
 #include "urma/base/log.h"
 
 namespace urma {
@@ -195,6 +196,7 @@ urma_status_t Jetty::bind(RemoteQueue* target, const std::shared_ptr<Results>& r
   receiver().set_bond(&body_->bond, target->id);
   ever_bound_ = true;
   watch_peer();
+  guarded(URMA_LOG_SITE, [&] { sender().connect_ahead(target); });
   return URMA_SUCCESS;
 }
 

@@ -97,6 +97,8 @@ class Sender {
 
   // RC: where everything that is posted from now on goes. `target` stays until unbind().
   void bind(RemoteQueue* target);
+  // Where a connection has to be made, the first request need not wait for it then.
+  virtual void connect_ahead(RemoteQueue* /*target*/) {}
   // Ends what is outstanding: what the peer has received with success, the rest with WR_FLUSH_ERR.
   void unbind();
 

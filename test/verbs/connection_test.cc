@@ -235,6 +235,24 @@ TEST(ConnectionTest, AdviceConnects) {
   EXPECT_EQ(pair.fabric.connector.connects, 2);
 }
 
+// Nobody has looked at it since it was made.
+TEST(ConnectionTest, WhatWasMadeAheadAndHasEndedIsMadeAnew) {
+  Pair pair;
+  pair.send->sender->connect_ahead(pair.target.get());
+  pair.fabric.settle();
+  EXPECT_EQ(pair.fabric.connector.connects, 1);
+  pair.receive->receiver->set_state(URMA_JFR_STATE_ERROR);
+  pair.fabric.settle();
+  pair.receive->receiver->set_state(URMA_JFR_STATE_READY);
+  ASSERT_EQ(pair.post_receive(7), URMA_SUCCESS);
+  Chain chain(pair.target.get());
+  chain.send(pair.here->sge(0, 8), 1);
+  ASSERT_EQ(pair.post(&chain), URMA_SUCCESS);
+  EXPECT_EQ(pair.sent(1)[0].status, URMA_CR_SUCCESS);
+  EXPECT_EQ(pair.received(1)[0].user_ctx, 7U);
+  EXPECT_EQ(pair.fabric.connector.connects, 2);
+}
+
 TEST(ConnectionTest, AdviceThatCameTooEarlyHarmsNoRequest) {
   Pair pair;
   pair.fabric.connector.refusal = Answer::kNoSuchObject;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "test/verbs/requests.h"
+#include "urma/base/error.h"
 #include "urma/providers/verbs/context_events.h"
 
 namespace urma::verbs {
@@ -206,6 +207,107 @@ TEST_F(EventsTest, ALostCompletionQueueIsThatOfItsJfc) {
   ASSERT_TRUE(fabric().events.take(&event));
   EXPECT_EQ(event.event_type, URMA_EVENT_JFC_ERR);
   EXPECT_EQ(event.element.jfc, pair_->send_jfc.get());
+  AsyncEvents::acknowledge(event);
+  EXPECT_FALSE(readable());
+}
+
+// Nobody would say what becomes of them.
+TEST_F(EventsTest, RequestsEndWithTheirCompletionQueue) {
+  pair_->connect();
+  fake().stall_all();
+  Chain chain(pair_->target.get());
+  for (uint64_t i = 1; i <= 2; ++i) chain.send(pair_->here->sge(0, 8), i);
+  ASSERT_EQ(pair_->post(&chain), URMA_SUCCESS);
+  EXPECT_TRUE(fabric().poll(pair_->send_jfc.get(), 0).empty());
+  fake().raise_cq_event(pair_->send->sender->pump()->cq(), IBV_EVENT_CQ_ERR);
+  Chain late(pair_->target.get());
+  late.send(pair_->here->sge(0, 8), 3);
+  ASSERT_EQ(pair_->post(&late), URMA_SUCCESS);
+  uint64_t user_ctx = 0;
+  for (const auto& record : pair_->sent(3)) {
+    EXPECT_EQ(record.status, URMA_CR_LOC_OPERATION_ERR);
+    EXPECT_EQ(record.user_ctx, ++user_ctx);
+  }
+  urma_async_event_t event;
+  ASSERT_TRUE(fabric().events.take(&event));
+  EXPECT_EQ(event.event_type, URMA_EVENT_JFC_ERR);
+  AsyncEvents::acknowledge(event);
+}
+
+TEST_F(EventsTest, DatagramsEndWithTheirCompletionQueue) {
+  urma_jfs_cfg_t jfs = fabric().jfs_cfg(pair_->send_jfc.get());
+  urma_jfr_cfg_t jfr = fabric().jfr_cfg(pair_->receive_jfc.get());
+  jfs.trans_mode = URMA_TM_UM;
+  jfr.trans_mode = URMA_TM_UM;
+  const auto target = fabric().import(2000, URMA_TM_UM);
+  const ReceiveEnd receive(&fabric(), jfr, 2000);
+  SendEnd send(&fabric(), jfs);
+  const auto post = [&](uint64_t user_ctx) {
+    Chain chain(target.get());
+    chain.send(pair_->here->sge(0, 8), user_ctx);
+    urma_jfs_wr_t* bad = nullptr;
+    EXPECT_EQ(send.sender->post(chain.first(), &bad), URMA_SUCCESS);
+  };
+  post(1);
+  EXPECT_EQ(pair_->sent(1)[0].status, URMA_CR_SUCCESS);
+  fake().stall_all();
+  post(2);
+  fake().raise_cq_event(send.sender->pump()->cq(), IBV_EVENT_CQ_ERR);
+  EXPECT_EQ(pair_->sent(1)[0].status, URMA_CR_LOC_OPERATION_ERR);
+  fake().resume_all();
+  post(3);
+  EXPECT_EQ(pair_->sent(1)[0].status, URMA_CR_LOC_OPERATION_ERR);
+  urma_async_event_t event;
+  ASSERT_TRUE(fabric().events.take(&event));
+  EXPECT_EQ(event.event_type, URMA_EVENT_JFC_ERR);
+  AsyncEvents::acknowledge(event);
+}
+
+// Some devices say it only there.
+TEST_F(EventsTest, AQueueThatCannotBePolledIsLost) {
+  pair_->connect();
+  fake().stall_all();
+  Chain chain(pair_->target.get());
+  chain.send(pair_->here->sge(0, 8), 1);
+  ASSERT_EQ(pair_->post(&chain), URMA_SUCCESS);
+  fake().fail("poll_cq", EIO);
+  EXPECT_EQ(pair_->sent(1)[0].status, URMA_CR_LOC_OPERATION_ERR);
+  urma_async_event_t event;
+  ASSERT_TRUE(fabric().events.take(&event));
+  EXPECT_EQ(event.event_type, URMA_EVENT_JFC_ERR);
+  EXPECT_EQ(event.element.jfc, pair_->send_jfc.get());
+  AsyncEvents::acknowledge(event);
+  EXPECT_FALSE(readable());
+}
+
+TEST_F(EventsTest, ReceivesEndWithTheirCompletionQueue) {
+  static ibv_cq* made;
+  static ibv_cq* (*create)(ibv_context*, int, void*, ibv_comp_channel*, int);
+  create = std::exchange(
+      fake().table().create_cq,
+      [](ibv_context* context, int entries, void* listener, ibv_comp_channel* channel, int vector) {
+        return made = create(context, entries, listener, channel, vector);
+      });
+  ReceiveEnd receive(&fabric(), fabric().jfr_cfg(pair_->receive_jfc.get()), 2000);
+  urma_jfr_wr_t wr = {};
+  wr.user_ctx = 7;
+  urma_jfr_wr_t* bad;
+  ASSERT_EQ(receive.receiver->post(&wr, &bad), URMA_SUCCESS);
+  fake().raise_cq_event(made, IBV_EVENT_CQ_ERR);
+  const auto record = pair_->received(1)[0];
+  EXPECT_EQ(record.status, URMA_CR_WR_FLUSH_ERR);
+  EXPECT_EQ(record.user_ctx, 7U);
+  EXPECT_EQ(receive.receiver->state(), URMA_JFR_STATE_ERROR);
+  EXPECT_THROW(receive.receiver->set_state(URMA_JFR_STATE_READY), Error);
+  EXPECT_EQ(receive.receiver->state(), URMA_JFR_STATE_ERROR);
+  urma_async_event_t event;
+  ASSERT_TRUE(fabric().events.take(&event));
+  EXPECT_EQ(event.event_type, URMA_EVENT_JFC_ERR);
+  EXPECT_EQ(event.element.jfc, pair_->receive_jfc.get());
+  AsyncEvents::acknowledge(event);
+  ASSERT_TRUE(fabric().events.take(&event));
+  EXPECT_EQ(event.event_type, URMA_EVENT_JFR_ERR);
+  EXPECT_EQ(event.element.jfr, &receive.object);
   AsyncEvents::acknowledge(event);
   EXPECT_FALSE(readable());
 }

@@ -7,6 +7,7 @@
 
 #include "jetty/listing.h"
 #include "urma/base/clock.h"
+#include "urma/base/error.h"
 #include "urma/base/log.h"
 #include "urma/providers/verbs/connection_list.h"
 
@@ -64,6 +65,10 @@ void ask_owner(const ContextResources& resources, const std::shared_ptr<Connecti
                const Patience& patience) {
   try {
     if (pump != nullptr) {
+      if (pump->lost()) {
+        fail(URMA_FAIL,
+             "the completion queue is lost; delete the JFS and its JFC, and make others");
+      }
       const std::weak_ptr<Connection> weak = connection;
       const auto device_failed = [weak, transport = resources.transport,
                                   iwarp = resources.device->info().iwarp()] {
@@ -238,15 +243,7 @@ void Connections::break_off(Connection* connection, uint32_t status) {
   attend();
 }
 
-void Connections::fail_all(urma_cr_status_t status) {
-  {
-    const MutexLock lock(mutex_);
-    for (const auto& [number, known] : connections_) {
-      if (const auto connection = known.lock(); connection != nullptr) {
-        connection->broken.store(status);
-      }
-    }
-  }
+void Connections::device_failed() {
   {
     const MutexLock lock(holders_mutex_);
     for (ConnectionHolder* holder : holders_) holder->device_failed();

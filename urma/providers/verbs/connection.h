@@ -102,7 +102,7 @@ class ConnectionHolder {
   virtual void close_unwanted() = 0;
   // Some may have been broken off. What they leave is gone on with, though nobody polls.
   virtual void attend() = 0;
-  // What the device has, and no connection stands for, does not complete any more.
+  // What the device has does not complete any more.
   virtual void device_failed() = 0;
 };
 
@@ -133,18 +133,19 @@ class Connections {
 
   // The receiver has given up the connection with this number. Service thread.
   void turned_away(uint64_t number, DisconnectReason reason, uint64_t received);
-  // The device carries nothing any more: requests end with this status. Service thread.
-  void fail_all(urma_cr_status_t status);
+  // The device carries nothing any more. Service thread.
+  void device_failed();
   // Whoever has its other end is gone. Service thread.
   void lost(uint64_t number);
   // It broke, and this is why, as far as nobody else has said it. Service thread.
   void broke(uint64_t number, urma_cr_status_t status);
+  // Every holder looks what has become of its own. Service thread.
+  void attend();
 
  private:
   void make_room() URMA_REQUIRES(mutex_);
   std::shared_ptr<Connection> find(uint64_t number);
   void break_off(Connection* connection, uint32_t status);
-  void attend();
 
   Service* const service_;
   const uint32_t most_;

@@ -75,7 +75,7 @@ void ContextEvents::device_failed() {
       [transport = transport_, connections = connections_, ended = transport_->ended()] {
         if (*ended) return;
         guarded(URMA_LOG_SITE, [&] {
-          connections->fail_all(URMA_CR_LOC_OPERATION_ERR);
+          connections->device_failed();
           transport->serve_senders();
           transport->visit_receivers(
               [](Receiver& receiver) { static_cast<VerbsReceiver&>(receiver).device_failed(); });

@@ -100,6 +100,18 @@ void CqPump::arm(bool solicited_only) {
 
 void CqPump::queue_event(ibv_event_type type) {
   URMA_LOG(ERR, "a completion queue is lost: device event {}", static_cast<int>(type));
+  lose();
+}
+
+// Some devices say nothing else.
+void CqPump::cannot_poll(int result) {
+  if (lost()) return;
+  URMA_LOG(ERR, "a completion queue is lost: polling it gives {}", result);
+  lose();
+}
+
+void CqPump::lose() {
+  if (lost_.exchange(true)) return;
   const MutexLock lock(owner_mutex_);
   if (failed_ != nullptr) failed_();
 }

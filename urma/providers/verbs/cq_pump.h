@@ -58,7 +58,8 @@ class NotifyChannels {
 
 class CqPump : public QueueListener {
  public:
-  // `failed` is called on the service thread where the device has given the queue up. Throws Error.
+  // `failed` is called once, where the device gives the queue up: by whoever notices, with the lock
+  // of the queue that polls it held or not. Throws Error.
   CqPump(const Device& device, uint32_t entries, std::shared_ptr<NotifyChannel> channel,
          std::function<void()> failed);
   ~CqPump() override;
@@ -71,11 +72,14 @@ class CqPump : public QueueListener {
 
   // How many it has written to `completions`.
   int poll(ibv_wc* completions, int count) {
-    const int got = poll_short(completions, count);
-    return got < 0 ? 0 : got;
+    const int got = poll_cq_(cq_, count, completions);
+    if (got >= 0) [[likely]]
+      return got;
+    cannot_poll(got);
+    return 0;
   }
-  // The same, but below 0 where the queue is broken.
-  int poll_short(ibv_wc* completions, int count) { return poll_cq_(cq_, count, completions); }
+  // What it has not told of by now, it never will.
+  bool lost() const { return lost_.load(); }
 
   // The next completion wakes who sleeps. What came before does not: to be polled behind it.
   void arm(bool solicited_only);
@@ -90,6 +94,9 @@ class CqPump : public QueueListener {
  private:
   friend class NotifyChannel;
 
+  [[gnu::cold, gnu::noinline]] void cannot_poll(int result);
+  void lose();
+
   const VerbsApi* const api_;
   int (*const poll_cq_)(ibv_cq* cq, int count, ibv_wc* completions);
   const std::shared_ptr<NotifyChannel> channel_;
@@ -97,6 +104,7 @@ class CqPump : public QueueListener {
   std::function<void()> failed_ URMA_GUARDED_BY(owner_mutex_);
   ibv_cq* cq_;
   std::atomic<bool> rang_{false};
+  std::atomic<bool> lost_{false};
   bool armed_ URMA_GUARDED_BY(channel_->mutex_) = false;
 };
 

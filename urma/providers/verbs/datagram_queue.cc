@@ -93,6 +93,7 @@ DatagramSends::DatagramSends(const ContextResources& resources, const std::share
       // One more than the depth: the marker of a send queue has a place, too.
       headers_((size_t{cfg.depth} + 1) * stride_),
       region_(*resources.device, address_of(headers_), headers_.bytes(), {}),
+      pump_(pump),
       pair_(*resources.device, IBV_QPT_UD, pump, nullptr, limits, resources.origin, random_qkey(),
             [this] { broken_.store(true); }),
       sends_(limits.sends) {
@@ -112,6 +113,9 @@ bool DatagramSends::mend() {
   if (!broken_.load(std::memory_order_relaxed)) [[likely]]
     return true;
   if (under_way_ != 0) return false;
+  if (pump_->lost()) {
+    fail(URMA_FAIL, "the completion queue is lost; delete the JFS and its JFC, and make others");
+  }
   pair_.reopen();
   broken_.store(false);
   return true;
@@ -315,7 +319,8 @@ void DatagramPath::completed(uint32_t /*mark*/, ibv_wc_status status) {
   last_under_way_ = kNoEntry;
 }
 
-void DatagramPath::lose_under_way(urma_cr_status_t status) {
+// Of which the device says no more.
+void DatagramPath::end_under_way(urma_cr_status_t status) {
   const uint32_t lost = under_way_ - std::exchange(flushed_, 0);
   sender_->give_credits(lost);
   sender_->datagrams().lose(lost);
@@ -332,7 +337,7 @@ void DatagramPath::flush() {
        sender_->poll_completions()) {
     ::sched_yield();
   }
-  if (under_way_ != 0) lose_under_way(URMA_CR_WR_FLUSH_ERR);
+  if (under_way_ != 0) end_under_way(URMA_CR_WR_FLUSH_ERR);
   while (!idle()) end_first(URMA_CR_WR_FLUSH_ERR);
 }
 

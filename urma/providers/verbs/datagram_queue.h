@@ -97,6 +97,7 @@ class DatagramSends {
   const size_t stride_;
   LazyMemory headers_;
   MemoryRegion region_;
+  const std::shared_ptr<CqPump> pump_;
   std::atomic<bool> broken_{false};  // its completions say so, or the device at any time
   QueuePair pair_;
   const uint32_t sends_;
@@ -113,8 +114,7 @@ class DatagramPath : public DevicePath {
   void give_up_first() override { take_first(); }
   void flush() override;
   void completed(uint32_t mark, ibv_wc_status status) override;
-  // Ends all that is under way: the device does not say any more what became of it.
-  void lose_under_way(urma_cr_status_t status);
+  void lose() override { end_under_way(URMA_CR_LOC_OPERATION_ERR); }
 
  private:
   bool mended();
@@ -126,6 +126,7 @@ class DatagramPath : public DevicePath {
   urma_cr_status_t check(SendEntry* entry) const;
   SendEntry* next_waiting() const;
   void end_first(urma_cr_status_t status);
+  void end_under_way(urma_cr_status_t status);
 
   VerbsSender* const sender_;
   uint32_t tag_;

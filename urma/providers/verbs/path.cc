@@ -221,11 +221,12 @@ bool VerbsPath::connected() {
     return false;
   }
   if (!connection_->settled.load(std::memory_order_acquire)) return false;
-  if (connection_->status == URMA_CR_SUCCESS && !connection_->answer.later()) {
+  const bool broken = ahead_ && !intact();
+  if (connection_->status == URMA_CR_SUCCESS && !connection_->answer.later() && !broken) {
     begin_requests();
     return true;
   }
-  // What was refused to the advice need not be refused to a request.
+  // What was refused then need not be refused to a request.
   if (std::exchange(ahead_, false)) {
     drop_connection();
     connect(/*one_sided=*/false);
@@ -253,11 +254,14 @@ bool VerbsPath::connected() {
   return false;
 }
 
+void VerbsPath::connect_ahead() {
+  if (state_ != State::kNone || queue().state() != URMA_JETTY_STATE_READY) return;
+  connect(/*one_sided=*/false);
+  ahead_ = true;
+}
+
 bool VerbsPath::advise() {
-  if (state_ == State::kNone && queue().state() == URMA_JETTY_STATE_READY) {
-    connect(/*one_sided=*/false);
-    ahead_ = true;
-  }
+  connect_ahead();
   return !std::exchange(advised_, true);
 }
 

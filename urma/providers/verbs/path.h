@@ -34,9 +34,13 @@ class VerbsPath final : public DevicePath {
   void flush() override;
   void completed(uint32_t mark, ibv_wc_status status) override;
   bool close_unwanted() override;
+  void lose() override {
+    if (connection_ != nullptr) connection_->broken.store(URMA_CR_LOC_OPERATION_ERR);
+  }
 
-  // Makes the connection, so that the first request need not wait for it. False where that was
-  // advised already.
+  // Makes the connection, so that the first request need not wait for it.
+  void connect_ahead();
+  // The same; false where that was advised already.
   bool advise();
   void unadvise();
 

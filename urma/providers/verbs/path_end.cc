@@ -58,7 +58,7 @@ void VerbsPath::begin_drain() {
   drain_mark_ = 0;
   QueuePair& pair = *connection_->pair;
   // A queue pair of iWARP takes requests then, and forgets them.
-  if (!pair.fail() || proof_ != 0) {
+  if (!pair.fail() || proof_ != 0 || sender_->pump()->lost()) {
     drained_ = true;
     return;
   }

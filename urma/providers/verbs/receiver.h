@@ -90,6 +90,8 @@ class VerbsReceiver final : public Receiver, private QueueListener {
   std::optional<uint64_t> settle(uint64_t nonce, uint64_t connection);
   // Nothing is received any more.
   void device_failed();
+  // The same, if it is this one's completion queue that the device has given up.
+  void check_completions();
   // The process with this nonce is gone, and all its connections with it.
   void peer_gone(uint64_t nonce);
 

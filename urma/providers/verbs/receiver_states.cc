@@ -6,6 +6,7 @@
 
 #include "jetty/network.h"
 #include "urma/base/error.h"
+#include "urma/base/guard.h"
 #include "urma/base/log.h"
 #include "urma/providers/verbs/device_errors.h"
 #include "urma/providers/verbs/receiver.h"
@@ -28,6 +29,17 @@ bool bound_to_source(const Endpoint& endpoint, const ConnectRequest& request, An
   return false;
 }
 
+// Later: whoever has noticed may hold the lock of one.
+void check_receivers(Transport* transport) {
+  transport->service().post([transport, ended = transport->ended()] {
+    if (*ended) return;
+    guarded(URMA_LOG_SITE, [&] {
+      transport->visit_receivers(
+          [](Receiver& receiver) { static_cast<VerbsReceiver&>(receiver).check_completions(); });
+    });
+  });
+}
+
 }  // namespace
 
 VerbsReceiver::VerbsReceiver(const ContextResources& resources, const urma_jfr_cfg_t& cfg,
@@ -41,7 +53,10 @@ VerbsReceiver::VerbsReceiver(const ContextResources& resources, const urma_jfr_c
       // What is posted completes once, and its place is free again when that was looked at.
       pump_(std::make_shared<CqPump>(*resources.device, cfg.depth,
                                      resources.notify->of(*resources.device, jfc_->channel()),
-                                     [jfc = jfc_] { jfc->failed(); })),
+                                     [jfc = jfc_, transport = resources.transport] {
+                                       jfc->failed();
+                                       check_receivers(transport);
+                                     })),
       table_(cfg.depth, cfg.max_sge + DatagramReceives::kPieces) {
   to_flush_.reserve(cfg.depth);
   unknown_.target = identity;
@@ -53,7 +68,10 @@ VerbsReceiver::VerbsReceiver(const ContextResources& resources, const urma_jfr_c
   open_queue();
 }
 
-VerbsReceiver::~VerbsReceiver() { close_all(); }
+VerbsReceiver::~VerbsReceiver() {
+  close_all();
+  pump_->forget_owner();
+}
 
 void VerbsReceiver::open_queue() {
   if (datagrams_ != nullptr) return datagrams_->reopen();
@@ -348,11 +366,20 @@ void VerbsReceiver::device_failed() {
   subject_->raise(URMA_EVENT_JFR_ERR);
 }
 
+void VerbsReceiver::check_completions() {
+  if (pump_->lost() && !in_state(URMA_JFR_STATE_ERROR)) device_failed();
+}
+
 void VerbsReceiver::set_state(urma_jfr_state_t state) {
   ForeignScope scope(lock_);
   if (in_state(state)) return;
   const bool was_ready = in_state(URMA_JFR_STATE_READY);
   if (state == URMA_JFR_STATE_READY) {
+    if (pump_->lost()) {
+      fail(URMA_FAIL,
+           "JFR {:#x}: its completion queue is lost; delete the JFR and its JFC, and make others",
+           identity_.id);
+    }
     open_queue();
     arm_limit();
   }

@@ -90,7 +90,13 @@ VerbsSender::VerbsSender(const ContextResources& resources, const urma_jfs_cfg_t
       pump_(std::make_shared<CqPump>(
           *resources.device, completions_for(resources, cfg.depth),
           resources.notify->of(*resources.device, jfc().channel()),
-          [jfc = static_cast<CompletionQueue*>(cfg.jfc)] { jfc->failed(); })),
+          [jfc = static_cast<CompletionQueue*>(cfg.jfc), transport = resources.transport,
+           connections = resources.connections] {
+            jfc->failed();
+            transport->service().post([connections, ended = transport->ended()] {
+              if (!*ended) connections->attend();
+            });
+          })),
       all_credits_(pump_->entries()),
       half_credits_(all_credits_ / 2),
       credits_(all_credits_),
@@ -223,6 +229,7 @@ bool VerbsSender::others_busy(const SendPath* path) const {
 
 void VerbsSender::attend() {
   ForeignScope scope(lock());
+  if (pump_->lost()) lose_under_way();
   if (queue().empty()) return;
   const bool waiting = queue().advance_paths();
   queue().announce();
@@ -231,13 +238,19 @@ void VerbsSender::attend() {
 
 void VerbsSender::device_failed() {
   ForeignScope scope(lock());
-  if (datagrams_ == nullptr) return;
   poll_completions();
-  for (const auto& path : paths()) {
-    static_cast<DatagramPath*>(path.get())->lose_under_way(URMA_CR_LOC_OPERATION_ERR);
-  }
+  lose_under_way();
+}
+
+void VerbsSender::lose_under_way() {
+  for (const auto& path : paths()) static_cast<DevicePath*>(path.get())->lose();
   // Where there is no path yet, its requests find that out.
-  datagrams_->lose(0);
+  if (datagrams_ != nullptr) datagrams_->lose(0);
+}
+
+void VerbsSender::connect_ahead(RemoteQueue* target) {
+  ForeignScope scope(lock());
+  static_cast<VerbsPath*>(path_to(target))->connect_ahead();
 }
 
 // Of a group, the first request says which member.

@@ -32,6 +32,8 @@ class DevicePath : public TargetPath {
   // Gives its connection back where others need the place, and it has nothing to do.
   // True where its connection is unwanted, and still busy.
   virtual bool close_unwanted() { return false; }
+  // The device does not say any more what becomes of that which is under way: it ends.
+  virtual void lose() = 0;
 };
 
 // A list of requests that is being put together, and posted at once. One for all paths of a sender.
@@ -59,6 +61,7 @@ class VerbsSender final : public Sender, private CompletionSource, private Conne
   ~VerbsSender() override;
 
   urma_status_t post(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept;
+  void connect_ahead(RemoteQueue* target) override;
   urma_status_t advise(RemoteQueue* target) override;
   urma_status_t unadvise(RemoteQueue* target) override;
 
@@ -132,6 +135,7 @@ class VerbsSender final : public Sender, private CompletionSource, private Conne
   [[gnu::cold, gnu::noinline]] void close_idle() URMA_REQUIRES(lock());
   void attend() override;
   void device_failed() override;
+  void lose_under_way() URMA_REQUIRES(lock());
 
   // The short way of posts and polls, in short_post.cc and short_poll.cc.
   VerbsPath* short_path(const urma_jfs_wr_t& wr) const URMA_REQUIRES(lock());

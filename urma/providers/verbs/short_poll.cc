@@ -92,7 +92,7 @@ int VerbsSender::collect(CompletionQueue* /*poller*/, int count, urma_cr_t* cr) 
     lock().leave();
     return nothing ? poller->finish_poll(0, cr) : poller->poll_rest_guarded(0, count, cr);
   }
-  const int found = pump_->poll_short(completions_.data(), kBatch);
+  const int found = pump_->poll(completions_.data(), kBatch);
   const int most = std::min(found, count);
   int got = 0;
   while (got < most && take_oldest(path, completions_[got], cr + got)) ++got;
