@@ -13,6 +13,7 @@
 #include <string>
 
 #include "test/verbs/control_party.h"
+#include "test/verbs/fake_verbs.h"
 #include "urma/base/clock.h"
 #include "urma/core/service_thread.h"
 
@@ -55,8 +56,8 @@ std::vector<std::pair<Place, Place>> places() {
 
 class Context {
  public:
-  Context(core::ServiceThread* service, const Place& place, uint64_t nonce)
-      : service_(service), place_(place), network_(place.netdev) {
+  Context(const VerbsApi* api, core::ServiceThread* service, const Place& place, uint64_t nonce)
+      : service_(service), place_(place), network_(api, place.netdev) {
     service_->run([&] {
       ControlConfig config = {};
       config.eid = place.eid;
@@ -104,13 +105,14 @@ class Context {
 class ControlSocketTest : public testing::Test {
  protected:
   ControlSocketTest() { service_.start(); }
+  FakeVerbs fake_;
   core::ServiceThread service_;
 };
 
 TEST_F(ControlSocketTest, AsksAnswersAndHearsOfTheEnd) {
   for (const auto& [from, to] : places()) {
-    Context a(&service_, from, 11);
-    Context b(&service_, to, 22);
+    Context a(fake_.api(), &service_, from, 11);
+    Context b(fake_.api(), &service_, to, 22);
     const uint32_t id = uint32_t{b.control->port()} << 16 | 1;
     SCOPED_TRACE(b.ref(22).address.text());
     for (int i = 0; i < 100; ++i) ASSERT_EQ(a.connect(b, id), Answer::kAccepted);
@@ -134,7 +136,7 @@ TEST_F(ControlSocketTest, AsksAnswersAndHearsOfTheEnd) {
 }
 
 TEST_F(ControlSocketTest, NamesAreHeldOnce) {
-  UdpNetwork one(1), two(2);
+  UdpNetwork one(fake_.api(), 1), two(fake_.api(), 2);
   const auto name = std::to_string(::getpid());
   auto held = one.claim(name);
   ASSERT_NE(held, nullptr);
@@ -145,7 +147,7 @@ TEST_F(ControlSocketTest, NamesAreHeldOnce) {
 }
 
 TEST_F(ControlSocketTest, NoSocketForMoreThanOneHost) {
-  UdpNetwork network(0);
+  UdpNetwork network(fake_.api(), 0);
   EXPECT_THROW(network.open(NetAddress()), Error);
   NetAddress group = {};
   group.ip[0] = 0xff;

@@ -64,6 +64,7 @@ constexpr const char* kVerbs[] = {
     "cm_reject",
     "cm_get_event",
     "cm_ack_event",
+    "send_datagram",
 };
 
 }  // namespace
@@ -106,6 +107,7 @@ FakeVerbs::FakeVerbs() : api_(), fabric_(std::make_unique<FakeFabric>()) {
   fill_fake_completions(&api_);
   fill_fake_queues(&api_);
   fill_fake_cm(&api_);
+  fill_fake_datagrams(&api_);
 }
 
 FakeVerbs::~FakeVerbs() {
@@ -255,6 +257,12 @@ void FakeVerbs::set_reuse_numbers(bool reuse) {
 void FakeVerbs::set_clean_on_destroy(bool clean) {
   const FakeLock lock(fabric_->mutex);
   fabric_->clean_on_destroy = clean;
+}
+
+uint32_t FakeVerbs::gid_index_of(uint32_t qp_num) const {
+  const FakeLock lock(fabric_->mutex);
+  const auto* qp = fabric_->queue_pair(qp_num);
+  return qp == nullptr ? UINT32_MAX : qp->attr.ah_attr.grh.sgid_index;
 }
 
 uint64_t FakeVerbs::locked_bytes() const {

@@ -49,6 +49,13 @@ struct FakeDeviceOptions {
   bool tells_netdev = true;     // with the GIDs; older kernels do not for iWARP
 };
 
+// What becomes of a control message, each from 0 (never) to 1.
+struct FakeChances {
+  double lost = 0;
+  double repeated = 0;
+  double late = 0;  // it comes behind the next one
+};
+
 struct FakeFabric;
 
 // One at a time in a process: the verbs have no argument that could name it.
@@ -94,6 +101,9 @@ class FakeVerbs {
   // it: the queue pair goes to ERR, and what is behind is flushed.
   void fail_request(uint32_t qp_num, ibv_wc_status status);
 
+  // From now on. Control messages go over the machine's own network.
+  void set_datagrams(const FakeChances& chances);
+
   // Requests to and from this device find nobody: RETRY_EXC_ERR, and datagrams are lost.
   void set_reachable(const std::string& device, bool reachable);
   // A finite number of retries of a receiver that is not ready passes at once, unless the timers
@@ -127,6 +137,8 @@ class FakeVerbs {
   // The IBV_ACCESS_* of the region that the key opens, 0: none.
   int access_of_rkey(uint32_t rkey) const;
   int access_of_lkey(uint32_t lkey) const;
+  // The place in the GID table that a queue pair sends from.
+  uint32_t gid_index_of(uint32_t qp_num) const;
   // Objects that exist: contexts, domains, regions, queues, channels, addresses.
   uint64_t objects() const;
   // Queue pairs that exist, in the order in which they were made.

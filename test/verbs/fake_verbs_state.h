@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <random>
 #include <set>
 #include <string>
 #include <vector>
@@ -161,6 +162,21 @@ struct FakeCmId : rdma_cm_id {
   uint32_t unacked = 0;
 };
 
+struct FakeLateDatagram {
+  Fd fd;
+  std::vector<uint8_t> bytes;
+  SocketAddress to;
+  socklen_t to_length;
+};
+
+struct FakeNetwork {
+  bool happens(double chance);
+
+  FakeChances chances;
+  std::mt19937_64 random;  // the same numbers each time
+  std::optional<FakeLateDatagram> late;
+};
+
 struct FakeFailure {
   uint64_t at;  // call number
   int error;
@@ -188,6 +204,7 @@ struct FakeFabric {
   std::map<NetAddress, FakeCmId*> cm_listening;
   uint32_t cm_ports = 0;  // given out
   uint64_t cm_waits = 0;
+  FakeNetwork network;
   int list_error = 0;
   bool stall_all = false;
   bool manual_rnr = false;
@@ -245,6 +262,7 @@ void fill_fake_devices(VerbsApi* api);
 void fill_fake_completions(VerbsApi* api);
 void fill_fake_queues(VerbsApi* api);
 void fill_fake_cm(VerbsApi* api);
+void fill_fake_datagrams(VerbsApi* api);
 
 }  // namespace urma::verbs
 

@@ -115,7 +115,7 @@ class ModuleTest : public testing::Test {
 
 // A JFS that sends to a JFR of the same context.
 struct Loop {
-  explicit Loop(urma_context_t* ctx) {
+  explicit Loop(urma_context_t* ctx) : ctx(ctx) {
     urma_jfc_cfg_t jfc_cfg = {};
     jfc_cfg.depth = 64;
     jfc = urma_create_jfc(ctx, &jfc_cfg);
@@ -134,12 +134,7 @@ struct Loop {
     jfs_cfg.jfc = jfc;
     jfs = urma_create_jfs(ctx, &jfs_cfg);
     if (jfc == nullptr || jfr == nullptr || jfs == nullptr) throw std::runtime_error("no queues");
-    urma_rjfr_t remote = {};
-    remote.jfr_id = jfr->jfr_id;
-    remote.trans_mode = URMA_TM_RM;
-    remote.flag.bs.token_policy = URMA_TOKEN_NONE;
-    urma_token_t token = {0};
-    target = urma_import_jfr(ctx, &remote, &token);
+    target = import(jfr->jfr_id);
   }
   ~Loop() {
     EXPECT_EQ(urma_unimport_jfr(target), URMA_SUCCESS);
@@ -150,6 +145,28 @@ struct Loop {
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
 
+  urma_target_jetty_t* import(const urma_jfr_id_t& id) const {
+    urma_rjfr_t remote = {};
+    remote.jfr_id = id;
+    remote.trans_mode = URMA_TM_RM;
+    remote.flag.bs.token_policy = URMA_TOKEN_NONE;
+    urma_token_t token = {0};
+    return urma_import_jfr(ctx, &remote, &token);
+  }
+  // A message without bytes. Needs a receive where it arrives.
+  urma_status_t send(urma_target_jetty_t* to) const {
+    urma_jfs_wr_t wr = {};
+    wr.opcode = URMA_OPC_SEND;
+    wr.flag.bs.complete_enable = 1;
+    wr.tjetty = to;
+    urma_jfs_wr_t* bad = nullptr;
+    return urma_post_jfs_wr(jfs, &wr, &bad);
+  }
+  void post_receive() const {
+    urma_jfr_wr_t wr = {};
+    urma_jfr_wr_t* bad = nullptr;
+    EXPECT_EQ(urma_post_jfr_wr(jfr, &wr, &bad), URMA_SUCCESS);
+  }
   urma_status_t post(urma_opcode_t opcode, urma_sge_t from, urma_sge_t to) const {
     urma_jfs_wr_t wr = {};
     wr.opcode = opcode;
@@ -166,12 +183,14 @@ struct Loop {
     urma_jfs_wr_t* bad = nullptr;
     return urma_post_jfs_wr(jfs, &wr, &bad);
   }
+  // Of the next record, of whichever kind.
   urma_cr_status_t status() const {
     urma_cr_t record = {};
     EXPECT_TRUE(soon([&] { return urma_poll_jfc(jfc, 1, &record) == 1; }));
     return record.status;
   }
 
+  urma_context_t* const ctx;
   urma_jfc_t* jfc;
   urma_jfr_t* jfr;
   urma_jfs_t* jfs;

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>
@@ -206,6 +207,52 @@ TEST_F(ModuleTest, RefusalsOfTheDeviceNameTheRemedy) {
   fake->set_open_error("fake0", 0);
   ctx_ = urma_create_context(device_, 0);
   ASSERT_NE(ctx_, nullptr);
+}
+
+TEST_F(ModuleTest, APeerThatIsNotThereIsNamed) {
+  start({});
+  const Loop loop(ctx_);
+  urma_jfr_id_t nobody = loop.jfr->jfr_id;
+  nobody.id = 1 << 16 | 1;  // port 1
+  urma_target_jetty_t* target = loop.import(nobody);
+  logged({});
+  ASSERT_EQ(loop.send(target), URMA_SUCCESS);
+  EXPECT_EQ(loop.status(), URMA_CR_ACK_TIMEOUT_ERR);
+  EXPECT_TRUE(logged({"cannot send to id 0x10001", "URMA_VERBS_TIMEOUT_MS", "urma_ping"}));
+  EXPECT_EQ(urma_unimport_jfr(target), URMA_SUCCESS);
+}
+
+TEST_F(ModuleTest, ADeviceThatDoesNotAnswerIsNamed) {
+  start({});
+  const Loop loop(ctx_);
+  loop.post_receive();
+  ASSERT_EQ(loop.send(loop.target), URMA_SUCCESS);
+  EXPECT_EQ(loop.status(), URMA_CR_SUCCESS);
+  EXPECT_EQ(loop.status(), URMA_CR_SUCCESS);
+  logged({});
+  fake->set_reachable("fake0", false);
+  ASSERT_EQ(loop.send(loop.target), URMA_SUCCESS);
+  EXPECT_EQ(loop.status(), URMA_CR_ACK_TIMEOUT_ERR);
+  EXPECT_TRUE(logged({"127.0.0.1", "has not answered urma_fake0", "err_timeout 14", "urma_ping"}));
+}
+
+// Addresses come and go, and others move up.
+TEST_F(ModuleTest, AnAddressIsFoundWhereverItsTableHasIt) {
+  start({});
+  fake->set_gids("fake0", {{"10.77.0.1"}, {"127.0.0.1"}});
+  fake->raise_port_event("fake0", IBV_EVENT_GID_CHANGE);
+  const auto from_second = [&] {
+    const Loop loop(ctx_);
+    loop.post_receive();
+    EXPECT_EQ(loop.send(loop.target), URMA_SUCCESS);
+    EXPECT_EQ(loop.status(), URMA_CR_SUCCESS);
+    EXPECT_EQ(loop.status(), URMA_CR_SUCCESS);
+    const std::vector<uint32_t> pairs = fake->queue_pairs();
+    EXPECT_FALSE(pairs.empty());
+    return std::all_of(pairs.begin(), pairs.end(),
+                       [](uint32_t pair) { return fake->gid_index_of(pair) == 1; });
+  };
+  EXPECT_TRUE(soon(from_second)) << "once the event is through";
 }
 
 // A peer that asks for both kinds of end under one number would get one that it need not give back.

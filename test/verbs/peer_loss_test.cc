@@ -37,7 +37,7 @@ std::string own_address() {
 
 // A context of another process, as far as control messages show it.
 struct Peer {
-  Peer(Service* service, const urma_eid_t& at) : eid(at) {
+  Peer(const VerbsApi* api, Service* service, const urma_eid_t& at) : eid(at), network(api, 0) {
     ControlConfig config = {};
     config.eid = eid;
     config.link_layer = LinkLayer::kRoce;
@@ -47,7 +47,7 @@ struct Peer {
   }
 
   const urma_eid_t eid;
-  UdpNetwork network{0};
+  UdpNetwork network;
   CountingServer server;
   std::unique_ptr<Control> control;
   PeerRef ref;
@@ -69,7 +69,7 @@ class PeerLossTest : public testing::TestWithParam<bool> {
         std::make_shared<Device>(fake_.api(), &service_, find_devices(*fake_.api(), &why).at(0));
     const TransportConfig config = {0, /*nonce=*/55, /*uasid=*/7, /*silence_ns=*/100 * kMs, 1024};
     transport_ = std::make_unique<VerbsTransport>(device, &service_, config);
-    peer_ = std::make_unique<Peer>(&service_, transport_->eids()[0]);
+    peer_ = std::make_unique<Peer>(fake_.api(), &service_, transport_->eids()[0]);
   }
 
   std::shared_ptr<Connection> connect(uint64_t number) {

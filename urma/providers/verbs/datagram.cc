@@ -38,8 +38,8 @@ bool tells_refusal(msghdr* message) {
 
 class UdpSocket final : public DatagramSocket {
  public:
-  UdpSocket(Fd fd, const NetAddress& local, uint32_t netdev)
-      : fd_(std::move(fd)), local_(local), netdev_(netdev) {}
+  UdpSocket(const VerbsApi* api, Fd fd, const NetAddress& local, uint32_t netdev)
+      : api_(api), fd_(std::move(fd)), local_(local), netdev_(netdev) {}
 
   int fd() const override { return fd_.get(); }
   NetAddress local() const override { return local_; }
@@ -51,7 +51,9 @@ class UdpSocket final : public DatagramSocket {
     if (to.is_ipv4() != local_.is_ipv4()) return;
     // Twice: the first call may only tell of an error that an earlier datagram met.
     for (int i = 0; i < 2; ++i) {
-      if (::sendto(fd_.get(), bytes.data(), bytes.size(), 0, &address.any, length) >= 0) return;
+      if (api_->send_datagram(fd_.get(), bytes.data(), bytes.size(), &address.any, length) >= 0) {
+        return;
+      }
     }
     if (errno != EAGAIN && errno != ENOBUFS && errno != ECONNREFUSED) {
       URMA_LOG_LIMITED(WARNING, "a control message from {} to {} cannot be sent: {}", local_.text(),
@@ -97,6 +99,7 @@ class UdpSocket final : public DatagramSocket {
     return true;
   }
 
+  const VerbsApi* const api_;
   const Fd fd_;
   const NetAddress local_;
   const uint32_t netdev_;
@@ -201,7 +204,7 @@ std::unique_ptr<DatagramSocket> UdpNetwork::open(const NetAddress& local) {
   if (::getsockname(fd.get(), &address.any, &length) != 0) {
     fail_errno(URMA_FAIL, "asking a control socket for its address");
   }
-  return std::make_unique<UdpSocket>(std::move(fd), from_socket_address(address), netdev_);
+  return std::make_unique<UdpSocket>(api_, std::move(fd), from_socket_address(address), netdev_);
 }
 
 std::shared_ptr<void> UdpNetwork::claim(const std::string& name) {

@@ -83,13 +83,14 @@ class DatagramNetwork {
 class UdpNetwork final : public DatagramNetwork {
  public:
   // `netdev` is the scope of link-local addresses: the index of the device's network interface.
-  explicit UdpNetwork(uint32_t netdev) : netdev_(netdev) {}
+  UdpNetwork(const VerbsApi* api, uint32_t netdev) : api_(api), netdev_(netdev) {}
   std::unique_ptr<DatagramSocket> open(const NetAddress& local) override;
   // By a socket in the abstract namespace: it belongs to the network namespace, as addresses do,
   // and goes with the process.
   std::shared_ptr<void> claim(const std::string& name) override;
 
  private:
+  const VerbsApi* const api_;
   const uint32_t netdev_;
 };
 

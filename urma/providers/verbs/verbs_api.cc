@@ -179,6 +179,10 @@ void fill_connections(VerbsApi* api) {
   api->cm_reject = checked<::rdma_reject>;
   api->cm_get_event = checked<::rdma_get_cm_event>;
   api->cm_ack_event = checked<::rdma_ack_cm_event>;
+  api->send_datagram = [](int fd, const void* bytes, size_t length, const sockaddr* to,
+                          socklen_t to_length) {
+    return ::sendto(fd, bytes, length, 0, to, to_length);
+  };
 }
 
 VerbsApi make_table() {

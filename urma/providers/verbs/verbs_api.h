@@ -108,6 +108,10 @@ struct VerbsApi {
   // Blocks unless channel->fd was made non-blocking.
   int (*cm_get_event)(rdma_event_channel* channel, rdma_cm_event** event);
   int (*cm_ack_event)(rdma_cm_event* event);
+
+  // Datagrams of the control protocol, as sendto(2): below 0 with errno set.
+  ssize_t (*send_datagram)(int fd, const void* bytes, size_t length, const sockaddr* to,
+                           socklen_t to_length);
 };
 
 const VerbsApi& system_verbs();
