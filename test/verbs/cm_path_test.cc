@@ -159,6 +159,18 @@ TEST(CmPathTest, FirstRequestWaitsForItsConnection) {
   EXPECT_EQ(std::memcmp(pair.there->data(), "hello", 5), 0);
 }
 
+TEST(CmPathTest, MessageWithoutBytesNeedsNoMemory) {
+  NEEDS_FAKE();
+  IwarpPair pair;
+  urma_jfr_wr_t wr = {};
+  urma_jfr_wr_t* bad = nullptr;
+  ASSERT_EQ(pair.receive->receiver->post(&wr, &bad), URMA_SUCCESS);
+  EXPECT_EQ(pair.send_once(0), URMA_CR_SUCCESS);
+  const urma_cr_t received = pair.fabric.poll(pair.receive_jfc.get(), 1)[0];
+  EXPECT_EQ(received.status, URMA_CR_SUCCESS);
+  EXPECT_EQ(received.completion_len, 0U);
+}
+
 TEST(CmPathTest, ReadsAndWrites) {
   NEEDS_FAKE();
   IwarpPair pair;

@@ -74,10 +74,12 @@ int destroy_srq(ibv_srq* base) {
 }
 
 template <typename Room>
-int post_receives(ibv_recv_wr* first, ibv_recv_wr** bad, uint32_t max_sge, Room room,
-                  std::deque<FakeReceive>* receives) {
+int post_receives(const FakeContext& owner, ibv_recv_wr* first, ibv_recv_wr** bad, uint32_t max_sge,
+                  Room room, std::deque<FakeReceive>* receives) {
+  // As Soft-iWARP.
+  const int least = owner.owner->options.iwarp ? 1 : 0;
   for (auto* wr = first; wr != nullptr; wr = wr->next) {
-    const bool valid = wr->num_sge >= 0 && static_cast<uint32_t>(wr->num_sge) <= max_sge;
+    const bool valid = wr->num_sge >= least && static_cast<uint32_t>(wr->num_sge) <= max_sge;
     if (!valid || !room()) {
       *bad = wr;
       return valid ? ENOMEM : EINVAL;
@@ -95,7 +97,7 @@ int post_srq_recv(ibv_srq* base, ibv_recv_wr* first, ibv_recv_wr** bad) {
   }
   auto* srq = static_cast<FakeSrq*>(base);
   const int error = post_receives(
-      first, bad, srq->max_sge, [srq] { return srq->receives.size() < srq->max_wr; },
+      *srq->owner, first, bad, srq->max_sge, [srq] { return srq->receives.size() < srq->max_wr; },
       &srq->receives);
   call->kick();
   return error;
@@ -379,7 +381,7 @@ int post_recv(ibv_qp* base, ibv_recv_wr* first, ibv_recv_wr** bad) {
   auto* qp = static_cast<FakeQp*>(base);
   if (qp->srq != nullptr || qp->current == IBV_QPS_RESET) return EINVAL;
   const int error = post_receives(
-      first, bad, qp->caps.max_recv_sge,
+      *qp->owner, first, bad, qp->caps.max_recv_sge,
       [qp] { return qp->receives.size() < qp->caps.max_recv_wr; }, &qp->receives);
   call->kick();
   return error;

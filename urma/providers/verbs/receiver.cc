@@ -107,6 +107,10 @@ urma_status_t VerbsReceiver::fill(const urma_jfr_wr_t& wr, PostedReceive* place)
     place->bytes += piece.len;
   }
   if (datagrams_ != nullptr) pieces[place->pieces++] = datagrams_->rest_piece();
+  // Soft-iWARP takes no receive without a piece.
+  if (place->pieces == 0 && proof_ != nullptr) {
+    pieces[place->pieces++] = {proof_->piece.addr, 0, proof_->piece.lkey};
+  }
   return URMA_SUCCESS;
 }
 
