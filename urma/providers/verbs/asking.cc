@@ -138,7 +138,7 @@ std::vector<uint64_t> Asking::connections_to(const PeerRef& peer) const {
 }
 
 std::vector<uint64_t> Asking::lose(const PeerRef& peer) {
-  const std::vector<uint64_t> connections = connections_to(peer);
+  std::vector<uint64_t> connections = connections_to(peer);
   for (const uint64_t connection : connections) owners_.at(connection).watched = false;
   return connections;
 }

@@ -44,11 +44,11 @@ Reply Server::on_connect(const PeerRef& from, const ConnectRequest& request) {
   ConnectReply reply = {};
   Route route = {from, {id_kind(target.type), target.eid, target.id}, nullptr};
   Answer answer = Answer::kNoResources;
-  if (known != routes_.end() && known->second.peer != from) {
-    // Another peer has that number: this one calls itself by a foreign nonce.
-    answer = Answer::kMalformed;
-  } else if (known != routes_.end() && request.one_sided != (known->second.one_sided != nullptr)) {
-    // It would get a second end, of which nobody keeps account.
+  // Another peer may have that number, and this one call itself by a foreign nonce. Or it asks for
+  // the other kind of end, and would get a second one, of which nobody keeps account.
+  const bool other_way =
+      known != routes_.end() && request.one_sided != (known->second.one_sided != nullptr);
+  if (known != routes_.end() && (known->second.peer != from || other_way)) {
     answer = Answer::kMalformed;
   } else if (known == routes_.end() && !has_room(from.address)) {
     URMA_LOG_LIMITED(WARNING, "{} is refused: {} connections end here already", from.address.text(),
