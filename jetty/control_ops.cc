@@ -151,9 +151,11 @@ urma_status_t bind_jetty_ex(urma_jetty_t* jetty, urma_target_jetty_t* target,
                             urma_active_tp_cfg_t* cfg) noexcept {
   return guarded(URMA_LOG_SITE, [&] {
     auto channel = picked(jetty->urma_ctx, *cfg, target->id.eid, target->trans_mode);
-    const urma_status_t status = static_cast<Jetty*>(jetty)->bind(&queue_of(target));
-    if (status != URMA_SUCCESS || !channel.has_value()) return status;
-    over(&channel, target)->tp.tpn = channel->channel.number;
+    auto* own = static_cast<Jetty*>(jetty);
+    const urma_status_t status = own->bind(&queue_of(target));
+    if (status != URMA_SUCCESS) return status;
+    if (channel.has_value()) over(&channel, target)->tp.tpn = channel->channel.number;
+    own->connect_ahead();
     return URMA_SUCCESS;
   });
 }
@@ -220,6 +222,7 @@ urma_status_t bind_jetty_async(urma_notifier_t* notifier, urma_jetty_t* jetty,
       } else {
         results->end(serial, URMA_SUCCESS);
       }
+      if (anew) own->connect_ahead();
       return status;
     } catch (...) {
       results->drop(serial);

@@ -196,8 +196,14 @@ urma_status_t Jetty::bind(RemoteQueue* target, const std::shared_ptr<Results>& r
   receiver().set_bond(&body_->bond, target->id);
   ever_bound_ = true;
   watch_peer();
-  guarded(URMA_LOG_SITE, [&] { sender().connect_ahead(target); });
   return URMA_SUCCESS;
+}
+
+void Jetty::connect_ahead() noexcept {
+  guarded(URMA_LOG_SITE, [this] {
+    const MutexLock lock(mutex_);
+    if (bound_ != nullptr) sender().connect_ahead(bound_);
+  });
 }
 
 void Jetty::watch_peer() {

@@ -59,7 +59,10 @@ urma_status_t unimport_queue(urma_target_jetty_t* target) noexcept {
 
 urma_status_t bind_jetty(urma_jetty_t* jetty, urma_target_jetty_t* target) noexcept {
   return guarded(URMA_LOG_SITE, [&] {
-    return static_cast<Jetty*>(jetty)->bind(static_cast<RemoteQueue*>(target));
+    auto* own = static_cast<Jetty*>(jetty);
+    const urma_status_t status = own->bind(static_cast<RemoteQueue*>(target));
+    if (status == URMA_SUCCESS) own->connect_ahead();
+    return status;
   });
 }
 

@@ -272,6 +272,8 @@ class Jetty : public urma_jetty_t {
   // is set where the two were not bound to each other before.
   urma_status_t bind(RemoteQueue* target, const std::shared_ptr<Results>& results = nullptr,
                      bool* anew = nullptr);
+  // Behind a bind, and once its channel is known: see Sender::connect_ahead.
+  void connect_ahead() noexcept;
   // URMA_EINVAL where it has no peer.
   urma_status_t unbind();
   // The same for a result that says that the bind has failed.

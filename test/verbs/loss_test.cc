@@ -107,8 +107,9 @@ class End {
     urma_jfs_wr_t* bad = nullptr;
     EXPECT_EQ(urma_post_jetty_send_wr(jetty, &wr, &bad), URMA_SUCCESS);
   }
+  urma_cr_t next_record() { return next(sent_); }
   urma_cr_status_t next_sent(uint64_t value) {
-    const urma_cr_t record = next(sent_);
+    const urma_cr_t record = next_record();
     EXPECT_EQ(record.user_ctx, value);
     return record.status;
   }
@@ -227,6 +228,34 @@ TEST_F(LossTest, ABindConnects) {
       return end.incoming == 0 && end.state == URMA_EXT_CONNECTION_READY;
     });
   }));
+}
+
+// The connection is made by the bind, and its channel is known only behind that.
+TEST_F(LossTest, RecordsTellTheChannelThatTheBindHasPicked) {
+  start_two();
+  End a(ctx_, URMA_TM_RC);
+  End b(other_, URMA_TM_RC);
+  b.bind(a);
+  urma_target_jetty_t* target = a.import(b);
+  for (const uint32_t ctp : {0, 1, 0}) {
+    urma_get_tp_cfg_t wanted = {};
+    wanted.flag.bs.ctp = ctp;
+    wanted.flag.bs.rtp = 1 - ctp;
+    wanted.trans_mode = URMA_TM_RC;
+    wanted.local_eid = ctx_->eid;
+    wanted.peer_eid = other_->eid;
+    uint32_t count = 1;
+    urma_tp_info_t channel = {};
+    ASSERT_EQ(urma_get_tp_list(ctx_, &wanted, &count, &channel), URMA_SUCCESS);
+    urma_bind_jetty_ex_cfg_t picked = {};
+    picked.tp_handle = channel.tp_handle;
+    ASSERT_EQ(urma_bind_jetty_ex(a.jetty, target, &picked), URMA_SUCCESS);
+    b.post_receives(1);
+    a.send(nullptr, ctp + 1);
+    EXPECT_EQ(a.next_record().tpn, target->tp.tpn);
+    EXPECT_EQ(b.next_received(), ctp + 1);
+    EXPECT_EQ(urma_unbind_jetty(a.jetty), URMA_SUCCESS);
+  }
 }
 
 // What has come to the first does not come to the second, and nothing comes twice.
