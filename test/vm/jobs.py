@@ -53,6 +53,13 @@ def connects_on(device, address):
     return pair(f'librdmacm on {device}', f'rdma_server -s {address}', f'rdma_client -s {address}')
 
 
+def on_siw():
+    """Programs of the field on Soft-iWARP."""
+    return [connects_on('siw0', '10.77.3.1'),
+            pair('write on siw0', 'ib_write_bw -d siw0 -R -n 100 -s 65536 -F',
+                 'ib_write_bw -d siw0 -R -n 100 -s 65536 -F 10.77.3.1')]
+
+
 def examples(place, **environment):
     where, own = place
     # With a single processor, for some as slow as here, silence is no sign of death.
@@ -68,8 +75,9 @@ def provider_parts():
             test('//test/verbs:data_path_on_device_test', 'rxe2', environment, limit=20)]
 
 
-# The conformance suite, and what several processes do to each other.
-SUITE = ('two_process lines threads product_copied clients_completion clients_device clients_life '
+# The conformance suite, but for what takes minutes in QEMU, and what several processes do to each
+# other.
+SUITE = ('two_process lines threads clients_completion clients_device clients_life '
          'clients_memory')
 PROCESSES = ('advise alias atomics bind channel errors event event_sleep group immediate '
              'invalidate kill large_message lifecycle notifier notify progress request restart '
@@ -97,24 +105,23 @@ JOBS = [
         both_ends('RC atomics', 'ib_atomic_lat -d {device} -x 0 -n 100 -F'),
     ]),
     # iWARP connects by librdmacm only.
-    Job('siw', guests=['qemu', 'uml'], devices=True, seconds=600, cases=[
-        connects_on('siw0', '10.77.3.1'),
-        pair('write on siw0', 'ib_write_bw -d siw0 -R -n 100 -s 65536 -F',
-             'ib_write_bw -d siw0 -R -n 100 -s 65536 -F 10.77.3.1'),
-        *tests('conformance', 'two_process', SIW, limit=20),
-        *tests('conformance', 'lines', SIW, only='DeviceLines.S1_1*', limit=20),
+    Job('siw', guests=['qemu'], devices=True, seconds=600, cases=[
+        *on_siw(),
+        *tests('conformance', SUITE, SIW, limit=30),
         *tests('process', 'kill', SIW, only='*OneSided', limit=20),
     ]),
-    # All lines take minutes in QEMU.
-    Job('siw-suite', guests=['uml'], devices=True, seconds=600, cases=[
-        *tests('conformance', SUITE, SIW, limit=30),
+    Job('siw', guests=['uml'], devices=True, cases=[
+        *on_siw(),
+        *tests('conformance', 'two_process threads product_copied', SIW, limit=30),
+        *tests('process', 'kill', SIW, only='*OneSided', limit=20),
     ]),
     # The verbs provider.
+    Job('rxe-suite', guests=['qemu'], devices=True, seconds=600, cases=[
+        *tests('conformance', 'two_process lines', TWO_ADDRESSES, limit=30),
+        *tests('conformance', SUITE.replace('lines ', ''), TWO_DEVICES, limit=30),
+    ]),
     Job('rxe', guests=['qemu'], devices=True, seconds=600, cases=[
         *provider_parts()[:1],
-        *tests('conformance', 'two_process', TWO_ADDRESSES, limit=20),
-        *tests('conformance', 'two_process', TWO_DEVICES, limit=20),
-        *tests('conformance', 'lines', ONE_ADDRESS, only='DeviceLines.S1_1*', limit=20),
         # A peer that is killed, one that comes back, and a cable that is taken away.
         *tests('process', 'kill', TWO_DEVICES, only='*OneSided', limit=20),
         *tests('process', 'restart', TWO_ADDRESSES, limit=20),
@@ -128,7 +135,7 @@ JOBS = [
     ]),
     Job('rxe-suite', guests=['uml'], devices=True, seconds=600, cases=[
         *provider_parts(),
-        *tests('conformance', SUITE, TWO_ADDRESSES, limit=30),
+        *tests('conformance', SUITE + ' product_copied', TWO_ADDRESSES, limit=30),
         command('what the kernel refuses', 'test/vm/refusals.py {bin}/tools/admin/urma_admin '
                 '{bin}/tools/perftest/urma_perftest', 30,
                 ['//tools/admin:urma_admin', '//tools/perftest:urma_perftest']),
