@@ -126,6 +126,24 @@ TEST_P(PeerLossTest, PeerThatIsBackIsWatchedForItsNewConnections) {
   EXPECT_TRUE(soon([&] { return after->broken == URMA_CR_ACK_TIMEOUT_ERR; }));
 }
 
+// What it has received has not failed, though its connection is gone before it says so.
+TEST_P(PeerLossTest, ReceiverThatEndsHasTheLastWord) {
+  if (!GetParam()) GTEST_SKIP() << "only of iWARP nobody knows why a connection has ended";
+  peer_->server.probed = Answer::kNoSuchObject;
+  const std::shared_ptr<Connection> told = connect(1);
+  const std::shared_ptr<Connection> untold = connect(2);
+  transport_->explain_break(told->request);
+  transport_->explain_break(untold->request);
+  EXPECT_TRUE(soon([&] { return peer_->server.probes == 2; }));
+  service_.settle();
+  EXPECT_EQ(told->broken, URMA_CR_SUCCESS);
+  transport_->connections().turned_away(1, DisconnectReason::kClosed, 5);
+  EXPECT_EQ(told->received, 5U);
+  EXPECT_EQ(told->count, Count::kKnown);
+  EXPECT_TRUE(soon([&] { return untold->broken == URMA_CR_REM_ACCESS_ABORT_ERR; }));
+  EXPECT_NE(untold->count, Count::kKnown);
+}
+
 INSTANTIATE_TEST_SUITE_P(All, PeerLossTest, testing::Bool(), [](const auto& info) {
   return std::string(info.param ? "Iwarp" : "Roce");
 });

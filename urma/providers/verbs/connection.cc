@@ -251,12 +251,13 @@ void Connections::device_failed() {
   attend();
 }
 
-void Connections::broke(uint64_t number, urma_cr_status_t status) {
+bool Connections::broke(uint64_t number, urma_cr_status_t status) {
   const std::shared_ptr<Connection> connection = find(number);
   uint32_t stands = URMA_CR_SUCCESS;
-  if (connection == nullptr) return;
-  connection->broken.compare_exchange_strong(stands, status);
+  if (connection == nullptr) return false;
+  const bool news = connection->broken.compare_exchange_strong(stands, status);
   attend();
+  return news;
 }
 
 void Connections::attend() {

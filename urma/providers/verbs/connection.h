@@ -137,8 +137,8 @@ class Connections {
   void device_failed();
   // Whoever has its other end is gone. Service thread.
   void lost(uint64_t number);
-  // It broke, and this is why, as far as nobody else has said it. Service thread.
-  void broke(uint64_t number, urma_cr_status_t status);
+  // It broke, and this is why: false where somebody has said it already. Service thread.
+  bool broke(uint64_t number, urma_cr_status_t status);
   // Every holder looks what has become of its own. Service thread.
   void attend();
 

@@ -14,6 +14,9 @@
 namespace urma::verbs {
 namespace {
 
+// How long a receiver that has ended may take to say so, and how many messages it has received.
+constexpr uint64_t kLastWordNs = 500'000'000;
+
 PortAddress address_at(const Device& device, uint32_t eid_index) {
   const urma_eid_t& eid = device.info().eids[eid_index].eid;
   const auto address = device.find_address(eid);
@@ -88,14 +91,22 @@ void VerbsTransport::open_connections(const PortAddress& address) {
 // All that iWARP tells is that a connection has ended. Why, its owner says, or says no more.
 void VerbsTransport::explain_break(const ConnectRequest& request) {
   probe(request.target, [this, request](Answer answer) {
-    const bool stands = answer == Answer::kAccepted;
-    URMA_LOG_LIMITED(
-        WARNING, "the connection of queue {:#x} to id {:#x} has ended: {}", request.source.id,
-        request.target.id,
-        stands ? "its receiver had no receive, or refused a request" : answer_text(answer));
-    connections_.broke(request.connection, stands ? URMA_CR_REM_OPERATION_ERR : status_of(answer));
-    serve_senders();
+    if (answer != Answer::kNoSuchObject) return end_broken(request, answer);
+    service().after(kLastWordNs, [this, request, answer, ended = ended()] {
+      if (!*ended) guarded(URMA_LOG_SITE, [&] { end_broken(request, answer); });
+    });
   });
+}
+
+void VerbsTransport::end_broken(const ConnectRequest& request, Answer answer) {
+  const bool stands = answer == Answer::kAccepted;
+  const urma_cr_status_t status = stands ? URMA_CR_REM_OPERATION_ERR : status_of(answer);
+  if (!connections_.broke(request.connection, status)) return;
+  URMA_LOG_LIMITED(
+      WARNING, "the connection of queue {:#x} to id {:#x} has ended: {}", request.source.id,
+      request.target.id,
+      stands ? "its receiver had no receive, or refused a request" : answer_text(answer));
+  serve_senders();
 }
 
 // Not on the service thread: what is being connected is waited for.

@@ -50,6 +50,8 @@ class VerbsTransport final : public Transport {
   const Device& device() const { return *device_; }
   Registrations& registrations() { return registrations_; }
   const ContextResources& resources() const { return resources_; }
+  // Of iWARP: finds out why a connection has ended that this process has made.
+  void explain_break(const ConnectRequest& request);
 
   std::span<const urma_eid_t> eids() const override { return eids_; }
   uint32_t uasid() const override { return config_.uasid; }
@@ -73,7 +75,7 @@ class VerbsTransport final : public Transport {
 
  private:
   void open_connections(const PortAddress& address);
-  void explain_break(const ConnectRequest& request);
+  void end_broken(const ConnectRequest& request, Answer answer);
   void close_connections();
 
   const std::shared_ptr<Device> device_;
