@@ -388,14 +388,25 @@ TEST_F(CmTest, OtherDeviceAtTheAddressIsNamed) {
   }
 }
 
-// Calls that return when the test lets them.
+// Calls that return when the test lets them, and at its end at the latest.
 struct Gate {
   static Gate* current;
   static int connect(rdma_cm_id* id, rdma_conn_param* param) {
-    ++current->waiting;
-    std::unique_lock lock(current->mutex);
-    current->opened.wait(lock, [] { return current->open; });
-    return current->connect_really(id, param);
+    Gate& gate = *current;
+    const auto connect_really = gate.connect_really;
+    ++gate.waiting;
+    {
+      std::unique_lock lock(gate.mutex);
+      gate.opened.wait(lock, [&gate] { return gate.open; });
+      ++gate.passed;
+      gate.left.notify_all();
+    }
+    return connect_really(id, param);
+  }
+  ~Gate() {
+    let_all_through();
+    std::unique_lock lock(mutex);
+    left.wait(lock, [this] { return passed == waiting; });
   }
 
   void let_all_through() {
@@ -408,7 +419,9 @@ struct Gate {
 
   std::mutex mutex;
   std::condition_variable opened;
+  std::condition_variable left;
   bool open = false;
+  int passed = 0;
   std::atomic<int> waiting{0};
   int (*connect_really)(rdma_cm_id* id, rdma_conn_param* param) = nullptr;
 };
