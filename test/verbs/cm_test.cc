@@ -10,7 +10,6 @@
 
 #include "test/verbs/cm_ends.h"
 #include "urma/base/error.h"
-#include "urma/providers/verbs/cm_wire.h"
 
 namespace urma::verbs {
 namespace {
@@ -403,6 +402,12 @@ struct Gate {
     }
     return connect_really(id, param);
   }
+  explicit Gate(FakeVerbs* fake) : connect_really(fake->api()->cm_connect) {
+    current = this;
+    fake->table().cm_connect = connect;
+  }
+  Gate(const Gate&) = delete;
+  Gate& operator=(const Gate&) = delete;
   ~Gate() {
     let_all_through();
     std::unique_lock lock(mutex);
@@ -423,15 +428,12 @@ struct Gate {
   bool open = false;
   int passed = 0;
   std::atomic<int> waiting{0};
-  int (*connect_really)(rdma_cm_id* id, rdma_conn_param* param) = nullptr;
+  int (*const connect_really)(rdma_cm_id* id, rdma_conn_param* param);
 };
 Gate* Gate::current = nullptr;
 
 TEST_F(CmTest, CallThatBlocksHoldsUpNobody) {
-  Gate gate;
-  Gate::current = &gate;
-  gate.connect_really = fake_.api()->cm_connect;
-  fake_.table().cm_connect = Gate::connect;
+  Gate gate(&fake_);
   open(kShort);
   call(end(1), agree(end(1), end(2)));
   run_until([&] { return gate.waiting == 1; });
@@ -450,10 +452,7 @@ TEST_F(CmTest, CallThatBlocksHoldsUpNobody) {
 
 // Or each that a program tries would stay until all those before it have failed.
 TEST_F(CmTest, CallBehindOneThatBlocksIsGivenUp) {
-  Gate gate;
-  Gate::current = &gate;
-  gate.connect_really = fake_.api()->cm_connect;
-  fake_.table().cm_connect = Gate::connect;
+  Gate gate(&fake_);
   open(kShort);
   call(end(1), agree(end(1), end(2)));
   run_until([&] { return gate.waiting == 1; });
@@ -468,33 +467,6 @@ TEST_F(CmTest, CallBehindOneThatBlocksIsGivenUp) {
   first->close();
   run_until([&] { return closed() == 2; });
   EXPECT_EQ(gate.waiting, 1);
-}
-
-TEST(CmWireTest, TicketsComeBack) {
-  const CmTicket ticket = {~uint64_t{0} - 1, 2, 3, 4, ~uint32_t{0} - 5};
-  const auto bytes = encode_ticket(ticket);
-  EXPECT_EQ(decode_ticket(bytes), ticket);
-  std::vector<uint8_t> more(bytes.begin(), bytes.end());
-  more.resize(196);
-  EXPECT_EQ(decode_ticket(more), ticket);
-  more.back() = 1;
-  EXPECT_FALSE(decode_ticket(more).has_value());
-  EXPECT_FALSE(decode_ticket(std::span(bytes).first(bytes.size() - 1)).has_value());
-  for (size_t i = 0; i < 8; ++i) {
-    auto other = bytes;
-    other[i] ^= 1;
-    EXPECT_FALSE(decode_ticket(other).has_value()) << i;
-  }
-}
-
-TEST(CmWireTest, RefusalsComeBack) {
-  const auto bytes = encode_refusal(Answer::kNoResources);
-  EXPECT_EQ(decode_refusal(bytes), Answer::kNoResources);
-  EXPECT_FALSE(decode_refusal(std::span(bytes).first(7)).has_value());
-  EXPECT_FALSE(decode_refusal({}).has_value());
-  for (const Answer none : {Answer::kAccepted, Answer::kUnreachable, static_cast<Answer>(99)}) {
-    EXPECT_FALSE(decode_refusal(encode_refusal(none)).has_value());
-  }
 }
 
 }  // namespace

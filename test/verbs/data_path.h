@@ -46,6 +46,8 @@ class HandService : public Service {
   }
   void cancel(TimerId timer) override { timers_.erase(timer); }
 
+  // Those that have not come yet.
+  size_t timers() const { return timers_.size(); }
   // True where something was done.
   bool turn();
   void settle() {

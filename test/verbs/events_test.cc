@@ -31,6 +31,35 @@ class PortRegistry final : public Registry {
   std::map<std::pair<std::string, uint32_t>, urma_port_state_t> states;
 };
 
+// Two ends in mode UM, beside those of the pair.
+struct Datagrams {
+  explicit Datagrams(Pair* of)
+      : pair(of),
+        jfs(in_um(of->fabric.jfs_cfg(of->send_jfc.get()))),
+        target(of->fabric.import(kId, URMA_TM_UM)),
+        receive(&of->fabric, in_um(of->fabric.jfr_cfg(of->receive_jfc.get())), kId),
+        send(&of->fabric, jfs) {}
+
+  template <typename Config>
+  static Config in_um(Config cfg) {
+    cfg.trans_mode = URMA_TM_UM;
+    return cfg;
+  }
+  void post(SendEnd* from, uint64_t user_ctx, uint64_t count) const {
+    Chain chain(target.get());
+    for (uint64_t i = 0; i < count; ++i) chain.send(pair->here->sge(0, 8), user_ctx + i);
+    urma_jfs_wr_t* bad = nullptr;
+    EXPECT_EQ(from->sender->post(chain.first(), &bad), URMA_SUCCESS);
+  }
+
+  static constexpr uint32_t kId = 2000;
+  Pair* const pair;
+  const urma_jfs_cfg_t jfs;
+  std::unique_ptr<RemoteQueue> target;
+  ReceiveEnd receive;
+  SendEnd send;
+};
+
 class EventsTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -163,24 +192,13 @@ TEST_F(EventsTest, AFailedDeviceEndsAllThatWaits) {
 // The same in mode UM, whose requests have no connection that could end. Others end at once.
 TEST_F(EventsTest, AFailedDeviceEndsDatagrams) {
   constexpr uint64_t kChanges = 8;  // more than follow
-  urma_jfs_cfg_t jfs = fabric().jfs_cfg(pair_->send_jfc.get());
-  urma_jfr_cfg_t jfr = fabric().jfr_cfg(pair_->receive_jfc.get());
-  jfs.trans_mode = URMA_TM_UM;
-  jfr.trans_mode = URMA_TM_UM;
-  const auto target = fabric().import(2000, URMA_TM_UM);
-  ReceiveEnd receive(&fabric(), jfr, 2000);
-  SendEnd send(&fabric(), jfs);
-  SendEnd unused(&fabric(), jfs);
-  const auto post = [&](SendEnd* from, uint64_t user_ctx) {
-    Chain chain(target.get());
-    for (uint64_t i = 0; i < 2; ++i) chain.send(pair_->here->sge(0, 8), user_ctx + i);
-    urma_jfs_wr_t* bad = nullptr;
-    EXPECT_EQ(from->sender->post(chain.first(), &bad), URMA_SUCCESS);
-  };
-  post(&send, 0);
+  Datagrams datagrams(&*pair_);
+  SendEnd unused(&fabric(), datagrams.jfs);
+  const auto post = [&](SendEnd* from, uint64_t user_ctx) { datagrams.post(from, user_ctx, 2); };
+  post(&datagrams.send, 0);
   for (const auto& record : pair_->sent(2)) EXPECT_EQ(record.status, URMA_CR_SUCCESS);
   fake().stall_all();
-  post(&send, 2);
+  post(&datagrams.send, 2);
   for (uint64_t i = 1; i <= kChanges; ++i) fake().fail("modify_qp", EIO, i);
   fake().raise_port_event("fake0", IBV_EVENT_DEVICE_FATAL, 0);
   fabric().settle();
@@ -190,10 +208,10 @@ TEST_F(EventsTest, AFailedDeviceEndsDatagrams) {
     EXPECT_EQ(record.status, URMA_CR_LOC_OPERATION_ERR);
     EXPECT_EQ(record.user_ctx, i);
   }
-  post(&send, 4);
+  post(&datagrams.send, 4);
   post(&unused, 6);
   for (const auto& late : pair_->sent(4)) EXPECT_EQ(late.status, URMA_CR_LOC_OPERATION_ERR);
-  EXPECT_EQ(receive.receiver->state(), URMA_JFR_STATE_ERROR);
+  EXPECT_EQ(datagrams.receive.receiver->state(), URMA_JFR_STATE_ERROR);
   urma_async_event_t event;
   while (fabric().events.take(&event)) AsyncEvents::acknowledge(event);
   fabric().settle();
@@ -218,7 +236,7 @@ TEST_F(EventsTest, RequestsEndWithTheirCompletionQueue) {
   Chain chain(pair_->target.get());
   for (uint64_t i = 1; i <= 2; ++i) chain.send(pair_->here->sge(0, 8), i);
   ASSERT_EQ(pair_->post(&chain), URMA_SUCCESS);
-  EXPECT_TRUE(fabric().poll(pair_->send_jfc.get(), 0).empty());
+  fabric().settle();
   fake().raise_cq_event(pair_->send->sender->pump()->cq(), IBV_EVENT_CQ_ERR);
   Chain late(pair_->target.get());
   late.send(pair_->here->sge(0, 8), 3);
@@ -235,19 +253,9 @@ TEST_F(EventsTest, RequestsEndWithTheirCompletionQueue) {
 }
 
 TEST_F(EventsTest, DatagramsEndWithTheirCompletionQueue) {
-  urma_jfs_cfg_t jfs = fabric().jfs_cfg(pair_->send_jfc.get());
-  urma_jfr_cfg_t jfr = fabric().jfr_cfg(pair_->receive_jfc.get());
-  jfs.trans_mode = URMA_TM_UM;
-  jfr.trans_mode = URMA_TM_UM;
-  const auto target = fabric().import(2000, URMA_TM_UM);
-  const ReceiveEnd receive(&fabric(), jfr, 2000);
-  SendEnd send(&fabric(), jfs);
-  const auto post = [&](uint64_t user_ctx) {
-    Chain chain(target.get());
-    chain.send(pair_->here->sge(0, 8), user_ctx);
-    urma_jfs_wr_t* bad = nullptr;
-    EXPECT_EQ(send.sender->post(chain.first(), &bad), URMA_SUCCESS);
-  };
+  Datagrams datagrams(&*pair_);
+  SendEnd& send = datagrams.send;
+  const auto post = [&](uint64_t user_ctx) { datagrams.post(&send, user_ctx, 1); };
   post(1);
   EXPECT_EQ(pair_->sent(1)[0].status, URMA_CR_SUCCESS);
   fake().stall_all();

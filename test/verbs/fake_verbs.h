@@ -103,6 +103,7 @@ class FakeVerbs {
 
   // From now on. Control messages go over the machine's own network.
   void set_datagrams(const FakeChances& chances);
+  uint64_t lost_datagrams() const;
 
   // Requests to and from this device find nobody: RETRY_EXC_ERR, and datagrams are lost.
   void set_reachable(const std::string& device, bool reachable);

@@ -19,7 +19,10 @@ ssize_t send_datagram(int fd, const void* bytes, size_t length, const sockaddr* 
     return -1;
   }
   FakeNetwork& network = call->network;
-  if (network.happens(network.chances.lost)) return static_cast<ssize_t>(length);
+  if (network.happens(network.chances.lost)) {
+    ++network.lost;
+    return static_cast<ssize_t>(length);
+  }
   if (!network.late.has_value() && network.happens(network.chances.late)) {
     const auto* data = static_cast<const uint8_t*>(bytes);
     network.late.emplace();
@@ -50,6 +53,11 @@ void fill_fake_datagrams(VerbsApi* api) { api->send_datagram = send_datagram; }
 void FakeVerbs::set_datagrams(const FakeChances& chances) {
   const FakeLock lock(fabric_->mutex);
   fabric_->network.chances = chances;
+}
+
+uint64_t FakeVerbs::lost_datagrams() const {
+  const FakeLock lock(fabric_->mutex);
+  return fabric_->network.lost;
 }
 
 }  // namespace urma::verbs

@@ -175,6 +175,7 @@ struct FakeNetwork {
   FakeChances chances;
   std::mt19937_64 random;  // the same numbers each time
   std::optional<FakeLateDatagram> late;
+  uint64_t lost = 0;
 };
 
 struct FakeFailure {

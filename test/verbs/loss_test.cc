@@ -200,6 +200,7 @@ TEST_F(LossTest, BothConnectAtOnce) {
     End b(other_, URMA_TM_RM);
     exchange(&a, a.import(b), &b, b.import(a));
   }
+  EXPECT_GT(fake->lost_datagrams(), 0U);
 }
 
 TEST_F(LossTest, BoundAndUnboundAndBoundAgain) {

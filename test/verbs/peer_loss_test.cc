@@ -126,9 +126,11 @@ TEST_P(PeerLossTest, PeerThatIsBackIsWatchedForItsNewConnections) {
   EXPECT_TRUE(soon([&] { return after->broken == URMA_CR_ACK_TIMEOUT_ERR; }));
 }
 
+// Whose connections end without a reason.
+class IwarpPeerLossTest : public PeerLossTest {};
+
 // What it has received has not failed, though its connection is gone before it says so.
-TEST_P(PeerLossTest, ReceiverThatEndsHasTheLastWord) {
-  if (!GetParam()) GTEST_SKIP() << "only of iWARP nobody knows why a connection has ended";
+TEST_P(IwarpPeerLossTest, ReceiverThatEndsHasTheLastWord) {
   peer_->server.probed = Answer::kNoSuchObject;
   const std::shared_ptr<Connection> told = connect(1);
   const std::shared_ptr<Connection> untold = connect(2);
@@ -143,6 +145,22 @@ TEST_P(PeerLossTest, ReceiverThatEndsHasTheLastWord) {
   EXPECT_TRUE(soon([&] { return untold->broken == URMA_CR_REM_ACCESS_ABORT_ERR; }));
   EXPECT_NE(untold->count, Count::kKnown);
 }
+
+// Its code may be gone a moment later.
+TEST_P(IwarpPeerLossTest, ContextThatEndsWaitsForNoLastWord) {
+  peer_->server.probed = Answer::kNoSuchObject;
+  const std::shared_ptr<Connection> untold = connect(1);
+  transport_->explain_break(untold->request);
+  EXPECT_TRUE(soon([&] { return peer_->server.probes == 1; }));
+  service_.settle();
+  EXPECT_EQ(untold->broken, URMA_CR_SUCCESS);
+  peer_.reset();
+  transport_.reset();
+  EXPECT_EQ(service_.timers(), 0U);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, IwarpPeerLossTest, testing::Values(true),
+                         [](const auto&) { return "Iwarp"; });
 
 INSTANTIATE_TEST_SUITE_P(All, PeerLossTest, testing::Bool(), [](const auto& info) {
   return std::string(info.param ? "Iwarp" : "Roce");

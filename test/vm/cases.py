@@ -16,7 +16,7 @@ class Case:
     label: str = ''   # Of a Bazel test, which needs no command.
     config: str = ''  # The --config that what Bazel builds for it is built with.
     only: str = '*'      # Of a Bazel test: its test cases, as a filter of GoogleTest,
-    leave_out: str = ''  # but for these.
+    leave_out: dict = dataclasses.field(default_factory=dict)  # but for these, by guest.
     # What else Bazel has to build. In the command, {bin} stands for the folder it is built into.
     needs: list = dataclasses.field(default_factory=list)
 

@@ -4,7 +4,7 @@ A test of the tree is added by its name, to the list of its folder in a job whos
 kernels it is to run on. The devices there are: see devices.sh.
 """
 
-from cases import Job, both_ends, command, pair, test
+from cases import GUESTS, Job, both_ends, command, pair, test
 
 # Where the two processes of a test are.
 ONE_ADDRESS = ('rxe2', {'URMA_DEVICE': 'urma_rxe2'})
@@ -20,7 +20,7 @@ HSA = ('hsa0', {'URMA_DEVICE': 'urma_hsa0', 'URMA_ROCM_CPU': '1'})
 # What User Mode Linux cannot do. It has one processor: two programs that poll for each other take
 # turns of a millisecond, and show nothing of their progress in time. Each page that is pinned is
 # a mapping of its own on the machine: a segment of 1 GiB needs more than vm.max_map_count.
-LACKING = {
+UML_LACKING = {
     'perftest_faults': ['*Peer.*/write_lat', '*Peer.*/send_lat'],
     'clients_memory': ['Clients.C4_01_OrdinaryMemoryOfATargetThatMakesNoCall'],
 }
@@ -30,14 +30,19 @@ SIW_LACKING = {
 }
 
 
+def lacking(name, guest, place):
+    """The test cases of a program that a guest or a place cannot run, as a filter."""
+    cases = list(SIW_LACKING.get(name, [])) if place == SIW else []
+    if guest == 'uml' and place not in (SHM, HSA):
+        cases += UML_LACKING.get(name, [])
+    return ':'.join(cases)
+
+
 def tests(package, names, place, **options):
     """Bazel tests of a folder, in one of the places above."""
     where, environment = place
-    tables = [] if place in (SHM, HSA) else [LACKING]
-    if place == SIW:
-        tables.append(SIW_LACKING)
     return [test(f'//test/{package}:{name}_test', where, environment,
-                 leave_out=':'.join(sum((table.get(name, []) for table in tables), [])), **options)
+                 leave_out={guest: lacking(name, guest, place) for guest in GUESTS}, **options)
             for name in names.split()]
 
 
@@ -77,8 +82,9 @@ def provider_parts():
 
 # The conformance suite, but for what takes minutes in QEMU, and what several processes do to each
 # other.
-SUITE = ('two_process lines threads clients_completion clients_device clients_life '
-         'clients_memory')
+PROGRAMS = ('two_process threads clients_completion clients_device clients_life '
+            'clients_memory')
+SUITE = 'lines ' + PROGRAMS
 PROCESSES = ('advise alias atomics bind channel errors event event_sleep group immediate '
              'invalidate kill large_message lifecycle notifier notify progress request restart '
              'state um unbind user_segment')
@@ -118,7 +124,7 @@ JOBS = [
     # The verbs provider.
     Job('rxe-suite', guests=['qemu'], devices=True, seconds=600, cases=[
         *tests('conformance', 'two_process lines', TWO_ADDRESSES, limit=30),
-        *tests('conformance', SUITE.replace('lines ', ''), TWO_DEVICES, limit=30),
+        *tests('conformance', PROGRAMS, TWO_DEVICES, limit=30),
     ]),
     Job('rxe', guests=['qemu'], devices=True, seconds=600, cases=[
         *provider_parts()[:1],

@@ -13,7 +13,9 @@ import subprocess
 import sys
 import tempfile
 import time
-import traceback
+
+sys.dont_write_bytecode = True
+from steps import run_steps  # pylint: disable=wrong-import-position
 
 NETDEV = 'net0'
 PORTS = [pathlib.Path(f'/sys/class/infiniband/{device}/ports/1') for device in ['rxe0', 'rxe1']]
@@ -121,19 +123,5 @@ def long_break(perftest):
     run_once(perftest)
 
 
-def main():
-    passed = failed = 0
-    for case in [run_once, short_break, long_break]:
-        print(f'== {case.__name__}', flush=True)
-        try:
-            case(sys.argv[1])
-            passed += 1
-        except Exception:  # pylint: disable=broad-except
-            traceback.print_exc(file=sys.stdout)
-            failed += 1
-    print(f'{passed} passed, {failed} failed, 0 skipped')
-    return int(failed > 0)
-
-
 if __name__ == '__main__':
-    sys.exit(main())
+    sys.exit(run_steps([run_once, short_break, long_break], sys.argv[1]))

@@ -9,7 +9,9 @@ import pathlib
 import subprocess
 import sys
 import time
-import traceback
+
+sys.dont_write_bytecode = True
+from steps import run_steps  # pylint: disable=wrong-import-position
 
 LIMIT_S = 60
 BYTES = 1 << 20  # Of the memory that urma_perftest registers, at least.
@@ -78,19 +80,6 @@ def memory_that_may_not_be_locked(_, perftest):
     expect(client.stdout, f'`ulimit -l` allows {BYTES // 4} bytes: raise it')
 
 
-def main():
-    passed = failed = 0
-    for case in [devices_that_may_not_be_opened, memory_that_may_not_be_locked]:
-        print(f'== {case.__name__}', flush=True)
-        try:
-            case(*sys.argv[1:3])
-            passed += 1
-        except Exception:  # pylint: disable=broad-except
-            traceback.print_exc(file=sys.stdout)
-            failed += 1
-    print(f'{passed} passed, {failed} failed, 0 skipped')
-    return int(failed > 0)
-
-
 if __name__ == '__main__':
-    sys.exit(main())
+    sys.exit(run_steps([devices_that_may_not_be_opened, memory_that_may_not_be_locked],
+                       *sys.argv[1:3]))

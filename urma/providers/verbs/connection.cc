@@ -7,7 +7,6 @@
 
 #include "jetty/listing.h"
 #include "urma/base/clock.h"
-#include "urma/base/error.h"
 #include "urma/base/log.h"
 #include "urma/providers/verbs/connection_list.h"
 
@@ -65,10 +64,6 @@ void ask_owner(const ContextResources& resources, const std::shared_ptr<Connecti
                const Patience& patience) {
   try {
     if (pump != nullptr) {
-      if (pump->lost()) {
-        fail(URMA_FAIL,
-             "the completion queue is lost; delete the JFS and its JFC, and make others");
-      }
       const std::weak_ptr<Connection> weak = connection;
       const auto device_failed = [weak, transport = resources.transport,
                                   iwarp = resources.device->info().iwarp()] {

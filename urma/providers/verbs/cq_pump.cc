@@ -110,6 +110,12 @@ void CqPump::cannot_poll(int result) {
   lose();
 }
 
+void CqPump::require() const {
+  if (!lost()) return;
+  fail(URMA_FAIL,
+       "the completion queue is lost; delete the JFS or JFR and its JFC, and make others");
+}
+
 void CqPump::lose() {
   if (lost_.exchange(true)) return;
   const MutexLock lock(owner_mutex_);

@@ -80,6 +80,8 @@ class CqPump : public QueueListener {
   }
   // What it has not told of by now, it never will.
   bool lost() const { return lost_.load(); }
+  // Throws Error where it is lost: nothing new may depend on it.
+  void require() const;
 
   // The next completion wakes who sleeps. What came before does not: to be polled behind it.
   void arm(bool solicited_only);
@@ -104,7 +106,7 @@ class CqPump : public QueueListener {
   std::function<void()> failed_ URMA_GUARDED_BY(owner_mutex_);
   ibv_cq* cq_;
   std::atomic<bool> rang_{false};
-  std::atomic<bool> lost_{false};
+  std::atomic<bool> lost_{false};  // once it is, it stays so
   bool armed_ URMA_GUARDED_BY(channel_->mutex_) = false;
 };
 

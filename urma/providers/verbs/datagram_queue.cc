@@ -93,7 +93,6 @@ DatagramSends::DatagramSends(const ContextResources& resources, const std::share
       // One more than the depth: the marker of a send queue has a place, too.
       headers_((size_t{cfg.depth} + 1) * stride_),
       region_(*resources.device, address_of(headers_), headers_.bytes(), {}),
-      pump_(pump),
       pair_(*resources.device, IBV_QPT_UD, pump, nullptr, limits, resources.origin, random_qkey(),
             [this] { broken_.store(true); }),
       sends_(limits.sends) {
@@ -113,9 +112,6 @@ bool DatagramSends::mend() {
   if (!broken_.load(std::memory_order_relaxed)) [[likely]]
     return true;
   if (under_way_ != 0) return false;
-  if (pump_->lost()) {
-    fail(URMA_FAIL, "the completion queue is lost; delete the JFS and its JFC, and make others");
-  }
   pair_.reopen();
   broken_.store(false);
   return true;

@@ -97,7 +97,6 @@ class DatagramSends {
   const size_t stride_;
   LazyMemory headers_;
   MemoryRegion region_;
-  const std::shared_ptr<CqPump> pump_;
   std::atomic<bool> broken_{false};  // its completions say so, or the device at any time
   QueuePair pair_;
   const uint32_t sends_;

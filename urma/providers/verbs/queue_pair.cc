@@ -69,6 +69,7 @@ QueuePair::QueuePair(const Device& device, ibv_qp_type type, std::shared_ptr<CqP
       origin_(origin),
       qkey_(qkey),
       broken_(std::move(broken)) {
+  pump_->require();
   ibv_qp_init_attr init = {};
   init.qp_context = static_cast<QueueListener*>(this);
   init.send_cq = pump_->cq();
@@ -168,6 +169,7 @@ void QueuePair::open() {
 }
 
 void QueuePair::reopen() {
+  pump_->require();
   ibv_qp_attr attr = {};
   attr.qp_state = IBV_QPS_RESET;
   change(&attr, IBV_QP_STATE, "RESET");

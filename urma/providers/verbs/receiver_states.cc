@@ -375,11 +375,7 @@ void VerbsReceiver::set_state(urma_jfr_state_t state) {
   if (in_state(state)) return;
   const bool was_ready = in_state(URMA_JFR_STATE_READY);
   if (state == URMA_JFR_STATE_READY) {
-    if (pump_->lost()) {
-      fail(URMA_FAIL,
-           "JFR {:#x}: its completion queue is lost; delete the JFR and its JFC, and make others",
-           identity_.id);
-    }
+    pump_->require();
     open_queue();
     arm_limit();
   }

@@ -92,8 +92,10 @@ void VerbsTransport::open_connections(const PortAddress& address) {
 void VerbsTransport::explain_break(const ConnectRequest& request) {
   probe(request.target, [this, request](Answer answer) {
     if (answer != Answer::kNoSuchObject) return end_broken(request, answer);
-    service().after(kLastWordNs, [this, request, answer, ended = ended()] {
-      if (!*ended) guarded(URMA_LOG_SITE, [&] { end_broken(request, answer); });
+    if (last_words_.contains(request.connection)) return;
+    last_words_[request.connection] = service().after(kLastWordNs, [this, request, answer] {
+      last_words_.erase(request.connection);
+      guarded(URMA_LOG_SITE, [&] { end_broken(request, answer); });
     });
   });
 }
@@ -126,6 +128,7 @@ VerbsTransport::~VerbsTransport() {
     }
     asking_.stop();
     control_.reset();
+    for (const auto& [connection, timer] : last_words_) this->service().cancel(timer);
   });
   close_connections();
   // What was posted while that ran is done before anything it refers to goes.

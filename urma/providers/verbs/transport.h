@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <vector>
@@ -94,6 +95,8 @@ class VerbsTransport final : public Transport {
   PeerWatches watches_;
   Server server_;
   std::unique_ptr<Control> control_;
+  // By connection: until when its receiver may say why it has ended.
+  std::map<uint64_t, Service::TimerId> last_words_;
   uint16_t port_ = 0;  // of control_; for any thread
 
   // Of iWARP.
