@@ -190,7 +190,8 @@ bool Executor::run_flat(const Call& c, Result* r) {
   const Request& q = c.request[0];
   auto* target = at<urma_target_jetty_t>(q.target);
   auto* remote = at<urma_target_seg_t>(q.remote);
-  auto* local = q.inlined ? nullptr : at<urma_target_seg_t>(q.local);
+  const bool inlined = q.inlined && c.fn != Fn::urma_recv;
+  auto* local = inlined ? nullptr : at<urma_target_seg_t>(q.local);
   const urma_jfs_wr_flag_t flag = flags_of(q);
   switch (c.fn) {
     case Fn::urma_write:

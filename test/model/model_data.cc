@@ -210,6 +210,7 @@ Answer Model::data(const Call& c) {
       if (c.request[0].local == kNull) {
         return usable(c.on, Kind::kJfr, c) ? refuse({URMA_EINVAL}) : undefined();
       }
+      if (!alive(c.request[0].local, Kind::kSegment, c.process)) return undefined();
       if (c.number == 1 && c.on != kNull) {
         return usable(c.on, Kind::kJfr, c) ? refuse({URMA_FAIL}) : undefined();
       }
