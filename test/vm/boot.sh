@@ -12,7 +12,10 @@ here="$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")"
 # For modprobe; only root has it by default.
 PATH="${PATH}:/usr/sbin:/sbin"
 
-# Never KVM: inside some virtual machines /dev/kvm is there and hangs.
+# Never KVM: inside some virtual machines /dev/kvm is there and hangs. The kernel boots on one
+# processor, and init starts the other: while it boots it changes its own code by way of int3, and
+# where two threads emulate, one may see that int3 after the kernel is done with it, which panics.
+# lpj spares the second processor a second of measuring how fast it is.
 boot_qemu() {
   local kernel="$1" folder="$2" seconds="$3" release
   release="$(ls "${kernel}/lib/modules")"
@@ -38,8 +41,8 @@ boot_qemu() {
     -nodefaults -no-user-config -display none -no-reboot \
     -M q35 -accel tcg,thread=multi,tb-size=512 -cpu max -smp 2 -m 3072 \
     -kernel "${kernel}/vmlinuz" -initrd "${folder}/initramfs" \
-    -append "console=ttyS0 quiet panic=-1 mitigations=off nokaslr no5lvl audit=0 apparmor=0 \
-      random.trust_cpu=on tsc=reliable no_timer_check \
+    -append "console=ttyS0 quiet panic=-1 maxcpus=1 noreplace-smp lpj=10000000 mitigations=off \
+      nokaslr no5lvl audit=0 apparmor=0 random.trust_cpu=on tsc=reliable no_timer_check \
       vm.root=${root} vm.console=/dev/hvc0 vm.modules=${kernel}" \
     -serial "file:${folder}/kernel.log" -device virtio-rng-pci \
     -device virtio-serial-pci -chardev stdio,id=console,signal=off \
@@ -48,12 +51,13 @@ boot_qemu() {
     -device virtio-9p-pci,fsdev=out,mount_tag=out "${share[@]}" </dev/null
 }
 
-# It ends by itself when QEMU leaves.
+# It ends by itself when QEMU leaves. Its socket has a name before anybody may connect to it.
 start_virtiofsd() {
   local folder="$1" socket="$1/virtiofsd.socket" tries=0
   /usr/lib/qemu/virtiofsd --socket-path="${socket}" -o source=/ -o cache=always \
     -o sandbox=chroot --thread-pool-size=2 >"${folder}/virtiofsd.log" 2>&1 </dev/null &
-  until [[ -S "${socket}" ]]; do
+  until awk -v path="${socket}" -v listens=00010000 \
+    '$4 == listens && index($0, path) { found = 1 } END { exit !found }' /proc/net/unix; do
     ((++tries < 200)) || { cat "${folder}/virtiofsd.log" >&2; return 1; }
     sleep 0.05
   done
