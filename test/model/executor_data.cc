@@ -190,8 +190,7 @@ bool Executor::run_flat(const Call& c, Result* r) {
   const Request& q = c.request[0];
   auto* target = at<urma_target_jetty_t>(q.target);
   auto* remote = at<urma_target_seg_t>(q.remote);
-  const bool inlined = q.inlined && c.fn != Fn::urma_recv;
-  auto* local = inlined ? nullptr : at<urma_target_seg_t>(q.local);
+  auto* local = q.inlined ? nullptr : at<urma_target_seg_t>(q.local);
   const urma_jfs_wr_flag_t flag = flags_of(q);
   switch (c.fn) {
     case Fn::urma_write:
@@ -207,8 +206,8 @@ bool Executor::run_flat(const Call& c, Result* r) {
           urma_send(at<urma_jfs_t>(c.on), target, local, address(q.at), q.length, flag, q.user_ctx),
           r);
     case Fn::urma_recv:
-      return status(urma_recv(at<urma_jfr_t>(c.on), local, c.number == 1 ? 0 : address(q.at),
-                              q.length, q.user_ctx),
+      return status(urma_recv(at<urma_jfr_t>(c.on), at<urma_target_seg_t>(q.local),
+                              c.number == 1 ? 0 : address(q.at), q.length, q.user_ctx),
                     r);
     default:
       return false;
