@@ -3,6 +3,8 @@
 // Sequences of calls of every function of urma_api.h, legal and illegal, in two processes, against
 // the model of the contract: what test/model draws from a seed is spelled out by the input here.
 // Calls that the contract leaves undefined are left out.
+#include <dlfcn.h>
+#include <link.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/types.h>
@@ -248,6 +250,25 @@ void* map_memory(size_t bytes, int sharing) {
   return memory;
 }
 
+// The fuzzer counts in memory of each module, wherever that was when it was first loaded: what
+// urma_uninit unloads may be loaded elsewhere, and other memory lie there by then.
+void keep_modules() {
+  std::vector<std::string> paths;
+  ::dl_iterate_phdr(
+      [](dl_phdr_info* info, size_t, void* found) {
+        const std::string path = info->dlpi_name;
+        if (path.find("/liburma-") != std::string::npos) {
+          static_cast<std::vector<std::string>*>(found)->push_back(path);
+        }
+        return 0;
+      },
+      &paths);
+  require(!paths.empty(), "the library has loaded its modules");
+  for (const std::string& path : paths) {
+    require(::dlopen(path.c_str(), RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE) != nullptr, "a module");
+  }
+}
+
 // This process and another one, which live as long as the fuzzer.
 Runner& runner() {
   static Runner* running = [] {
@@ -274,7 +295,9 @@ Runner& runner() {
       std::error_code ignored;
       std::filesystem::remove_all(dir, ignored);
     });
-    return new Runner(&ends.first, arena, report);
+    auto* runner = new Runner(&ends.first, arena, report);
+    keep_modules();
+    return runner;
   }();
   return *running;
 }
