@@ -129,6 +129,18 @@ Footprint receive_footprint(Channel& channel) {
 
 size_t count_mappings() { return read_mappings().size(); }
 
+size_t count_mappings_of(const void* address) {
+  const std::vector<Mapping> all = read_mappings();
+  const auto at = reinterpret_cast<uint64_t>(address);
+  const auto found = std::find_if(all.begin(), all.end(), [at](const Mapping& mapping) {
+    return mapping.begin <= at && at < mapping.end;
+  });
+  if (found == all.end()) return 0;
+  return static_cast<size_t>(std::count_if(all.begin(), all.end(), [found](const Mapping& mapping) {
+    return mapping.inode == found->inode;
+  }));
+}
+
 size_t count_descriptors() {
   const std::filesystem::directory_iterator all("/proc/self/fd");
   return static_cast<size_t>(std::distance(begin(all), end(all)));

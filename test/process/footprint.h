@@ -39,6 +39,8 @@ void send_footprint(Channel& channel, const Footprint& footprint);
 Footprint receive_footprint(Channel& channel);
 
 size_t count_mappings();
+// Those of the file that is mapped at `address`.
+size_t count_mappings_of(const void* address);
 size_t count_descriptors();
 // Bytes of mappings that the kernel has been told to keep free of huge pages.
 uint64_t bytes_without_huge_pages();
