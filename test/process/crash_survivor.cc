@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "test/process/crash_cast.h"
+#include "test/process/footprint.h"
 
 namespace urma_test {
 namespace {
@@ -30,7 +31,7 @@ constexpr unsigned kRoundSeconds = 60;
 // Rounds after which everything is there that survivors make once and keep.
 constexpr uint64_t kWarmUp = 4 * kRoles.size();
 // What malloc and the kernel's accounting by pages may differ by, however many peers have died.
-constexpr int64_t kSlackKib = 1024;
+constexpr uint64_t kSlackBytes = 1 << 20;
 constexpr int64_t kSlackAreas = 8;
 
 // What a process holds.
@@ -38,7 +39,6 @@ struct Holdings {
   int64_t descriptors = 0;
   int64_t memfd_areas = 0;
   int64_t areas = 0;
-  int64_t pss_kib = 0;
 };
 
 Holdings count_holdings() {
@@ -67,14 +67,6 @@ std::string descriptors() {
     found += "\n";
   }
   return found;
-}
-
-int64_t pss_kib() {
-  std::ifstream rollup("/proc/self/smaps_rollup");
-  for (std::string line; std::getline(rollup, line);) {
-    if (line.rfind("Pss:", 0) == 0) return std::stoll(line.substr(4));
-  }
-  return 0;
 }
 
 // A fixed size, so that every survivor has it whatever malloc does.
@@ -354,8 +346,8 @@ class Survivor {
         if (next.descriptors <= now.descriptors) now = next;
         pump();
       }
-      now.pss_kib = pss_kib();
       normal_ = now;
+      footprint_ = take_footprint();
       return;
     }
     while (now.descriptors > normal_->descriptors || now.memfd_areas > normal_->memfd_areas) {
@@ -372,7 +364,7 @@ class Survivor {
     if (!normal_) return;
     const Holdings now = count_holdings();
     EXPECT_LE(now.areas, normal_->areas + kSlackAreas);
-    EXPECT_LE(pss_kib(), normal_->pss_kib + kSlackKib);
+    EXPECT_LE(growth(footprint_, take_footprint()), kSlackBytes);
   }
 
   Channel& channel_;
@@ -394,6 +386,7 @@ class Survivor {
   int64_t last_pump_ns_ = 0;
   uint64_t turn_ = 0;
   std::optional<Holdings> normal_;
+  Footprint footprint_ = {};  // then
 };
 
 }  // namespace
