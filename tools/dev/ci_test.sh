@@ -1,0 +1,96 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+#
+# Runs .ci/run over a ./dev that says what it is told to: what fails by chance, what fails again,
+# and what is one too many.
+set -uo pipefail
+
+ci="${PWD}/.ci/run"
+tree="$(mktemp -d)"
+trap 'rm -rf "${tree}"' EXIT
+mkdir "${tree}/.ci"
+cp "${ci}" "${tree}/.ci/run"
+passed=0
+failed=0
+
+# Prints what the file of this name in ${tree} says; the status is 1 where it counts a failure. A
+# part without a file passes. What is repeated passes if the file `steady` has its arguments.
+cat >"${tree}/dev" <<'DEV'
+#!/bin/bash
+echo "$*" >>calls
+if [[ "$1" == repeat ]]; then
+  grep -qxF -- "$*" steady && echo '3 passed, 0 failed, 0 skipped' && exit
+  echo '2 passed, 1 failed, 0 skipped'
+  exit 1
+fi
+part="$*"
+cat "${part// /_}" 2>/dev/null || echo '5 passed, 0 failed, 0 skipped'
+! grep -q '[1-9][0-9]* failed' "${part// /_}" 2>/dev/null
+DEV
+chmod +x "${tree}/dev"
+
+# Runs .ci/run, whose status has to be 1 if one test counts as failed, the number $1, else 0. Each
+# part has five.
+run_ci() {
+  output="$(cd "${tree}" && bash .ci/run 2>&1)"
+  local status=$? total
+  total="$(grep -vc '^repeat' "${tree}/calls" | awk '{ print 5 * $1 }')"
+  expect "status $1" "$([[ "${status}" -eq "$1" ]]; echo $?)"
+  expect "$((total - $1)) passed, $1 failed" "$(tail -n 1 <<<"${output}" |
+    grep -qxF "$((total - $1)) passed, $1 failed, 0 skipped"; echo $?)"
+}
+
+# Counts one fact, which holds if $2 is 0.
+expect() {
+  if [[ "$2" == 0 ]]; then
+    ((++passed))
+  else
+    ((++failed))
+    printf 'not so: %s\n%s\n' "$1" "${output}"
+  fi
+}
+
+says() { expect "says '$1'" "$(grep -qF -- "$1" <<<"${output}"; echo $?)"; }
+does_not_say() { expect "does not say '$1'" "$(! grep -qF -- "$1" <<<"${output}"; echo $?)"; }
+
+reset() {
+  find "${tree}" -maxdepth 1 -type f ! -name dev -delete
+  touch "${tree}/steady"
+}
+
+reset
+run_ci 0
+does_not_say FLAKY
+
+reset
+printf 'FAIL //test/a:b_test Ring.Wraps/shm\n    | ring.cc:9\n4 passed, 1 failed, 0 skipped\n' \
+  >"${tree}/sanitize_thread"
+echo 'repeat thread 3 //test/a:b_test Ring.Wraps/shm' >"${tree}/steady"
+run_ci 0
+says 'FLAKY ./dev sanitize thread: //test/a:b_test Ring.Wraps/shm: failed once, then passed'
+expect 'the log stands at the end' "$(tail -n 2 <<<"${output}" | grep -qF 'ring.cc:9'; echo $?)"
+
+reset
+printf 'FAIL //test/a:b_test: TIMEOUT\n    | stuck\n4 passed, 1 failed, 0 skipped\n' >"${tree}/test"
+run_ci 1
+says './dev test: FAIL //test/a:b_test: TIMEOUT'
+expect 'the target was repeated' "$(grep -qxF 'repeat 3 //test/a:b_test' "${tree}/calls"; echo $?)"
+does_not_say FLAKY
+
+reset
+for name in A B C D; do
+  printf 'FAIL //test/a:b_test Ring.%s\n    | %s\n' "${name}" "${name}"
+  echo "repeat 3 //test/a:b_test Ring.${name}" >>"${tree}/steady"
+done >"${tree}/test"
+echo '1 passed, 4 failed, 0 skipped' >>"${tree}/test"
+run_ci 1
+says 'FLAKY ./dev test: //test/a:b_test Ring.C: failed once'
+says './dev test: FAIL //test/a:b_test Ring.D'
+
+reset
+printf 'FAIL two_process on siw\n    | late\n4 passed, 1 failed, 0 skipped\n' >"${tree}/vm"
+run_ci 1
+expect 'guests are not asked again' "$(! grep -q repeat "${tree}/calls"; echo $?)"
+
+echo "${passed} passed, ${failed} failed, 0 skipped"
+((failed == 0))
