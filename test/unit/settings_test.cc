@@ -2,22 +2,51 @@
 #include "urma/core/settings.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
 
 #include "urma/base/error.h"
+#include "urma/core/config_file.h"
 
 namespace urma::core {
 namespace {
 
 class SettingsTest : public testing::Test {
  protected:
-  SettingsTest() { clear(); }
-  ~SettingsTest() override { clear(); }
+  SettingsTest() {
+    clear();
+    ::setenv("XDG_CONFIG_HOME", folder_.c_str(), 1);
+    settings_.read_system_config(folder_ + "/system.conf");
+  }
+  ~SettingsTest() override {
+    clear();
+    ::unsetenv("XDG_CONFIG_HOME");
+    std::filesystem::remove_all(folder_);
+  }
   static void clear() {
     for (const auto& row : setting_rows()) ::unsetenv(row.name);
   }
 
+  void write_system(const std::string& text) { std::ofstream(folder_ + "/system.conf") << text; }
+  void write_user(const std::string& text) { std::ofstream(folder_ + "/urma.conf") << text; }
+  urma_ext_origin_t origin(const std::string& name) {
+    for (const auto& setting : settings_.report()) {
+      if (name == setting.name) return setting.origin;
+    }
+    ADD_FAILURE() << "no setting " << name;
+    return URMA_EXT_ORIGIN_DEFAULT;
+  }
+
+  const std::string folder_ = [] {
+    std::string path = testing::TempDir() + "urma-settings-XXXXXX";
+    return std::string(::mkdtemp(path.data()));
+  }();
   EnvSettings settings_;
 };
 
@@ -89,6 +118,81 @@ INSTANTIATE_TEST_SUITE_P(
 TEST_F(SettingsTest, UnknownNamesAreRefused) {
   EXPECT_THROW(settings_.text("URMA_NO_SUCH_THING"), Error);
   EXPECT_THROW(settings_.number("URMA_LOG_LEVEL"), Error);
+}
+
+TEST_F(SettingsTest, FilesComeBehindTheEnvironment) {
+  write_system("URMA_SHM_RING_SIZE=8192\nURMA_SERVICE = epoll\nURMA_SHM_COPY=staged\n");
+  write_user("# mine\n\n  URMA_SHM_RING_SIZE=16384\t\r\nURMA_SHM_COPY=kernel");
+  ::setenv("URMA_SHM_COPY", "staged", 1);
+  EXPECT_EQ(settings_.load(), std::vector<std::string>());
+  EXPECT_EQ(settings_.number("URMA_SHM_RING_SIZE"), 16384u);
+  EXPECT_EQ(origin("URMA_SHM_RING_SIZE"), URMA_EXT_ORIGIN_USER_FILE);
+  EXPECT_EQ(settings_.text("URMA_SERVICE"), "epoll");
+  EXPECT_EQ(origin("URMA_SERVICE"), URMA_EXT_ORIGIN_SYSTEM_FILE);
+  EXPECT_EQ(settings_.text("URMA_SHM_COPY"), "staged");
+  EXPECT_EQ(origin("URMA_SHM_COPY"), URMA_EXT_ORIGIN_ENVIRONMENT);
+  EXPECT_EQ(origin("URMA_LOG_LEVEL"), URMA_EXT_ORIGIN_DEFAULT);
+}
+
+TEST_F(SettingsTest, TheLastLineOfAFileCounts) {
+  write_user("URMA_LOG_LEVEL=debug\nURMA_LOG_LEVEL=error\n");
+  EXPECT_TRUE(settings_.load().empty());
+  EXPECT_EQ(settings_.text("URMA_LOG_LEVEL"), "error");
+}
+
+TEST_F(SettingsTest, WhatIsWrongInAFileIsNamedWithItsPlace) {
+  write_system("URMA_SERVICE=bicycle\nURMA_SERVCE=epoll\nepoll\n=1\n");
+  const auto complaints = settings_.load();
+  const auto place = [&](int line) { return folder_ + "/system.conf:" + std::to_string(line); };
+  EXPECT_EQ(complaints, std::vector<std::string>(
+                            {place(3) + " is ignored: write NAME=value",
+                             place(4) + " is ignored: write NAME=value",
+                             place(2) + " is ignored: there is no setting URMA_SERVCE; see "
+                                        "urma_env(7)",
+                             place(1) + ": URMA_SERVICE=bicycle is not allowed and has no effect; "
+                                        "allowed: auto|io_uring|epoll"}));
+  EXPECT_EQ(settings_.text("URMA_SERVICE"), "auto");
+  EXPECT_EQ(origin("URMA_SERVICE"), URMA_EXT_ORIGIN_REFUSED);
+}
+
+// The file $XDG_CONFIG_HOME/urma.conf is not read, and the only complaint says so.
+void expect_unread(EnvSettings& settings, const std::string& reason) {
+  const auto complaints = settings.load();
+  ASSERT_EQ(complaints.size(), 1u);
+  EXPECT_NE(complaints[0].find(reason), std::string::npos) << complaints[0];
+  EXPECT_EQ(settings.text("URMA_SERVICE"), "auto");
+}
+
+TEST_F(SettingsTest, AFileThatOthersCanWriteIsNotRead) {
+  write_user("URMA_SERVICE=epoll\n");
+  ASSERT_EQ(::chmod((folder_ + "/urma.conf").c_str(), 0666), 0);
+  expect_unread(settings_, "every user may write to it");
+}
+
+TEST_F(SettingsTest, AFileOfAnotherUserIsNotRead) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root, to make a file of another user";
+  write_user("URMA_SERVICE=epoll\n");
+  ASSERT_EQ(::chown((folder_ + "/urma.conf").c_str(), 65534, 65534), 0);
+  expect_unread(settings_, "belongs to user 65534");
+}
+
+TEST_F(SettingsTest, APipeIsNotWaitedFor) {
+  ASSERT_EQ(::mkfifo((folder_ + "/urma.conf").c_str(), 0600), 0);
+  expect_unread(settings_, "no regular file");
+}
+
+TEST_F(SettingsTest, AFileThatIsTooLongIsNotRead) {
+  write_user(std::string(65537, '#'));
+  expect_unread(settings_, "65537 bytes exceed 65536");
+}
+
+TEST_F(SettingsTest, TheUsersFileLiesInTheHomeWhereNothingElseIsSaid) {
+  EXPECT_EQ(user_config_path(), folder_ + "/urma.conf");
+  ::setenv("XDG_CONFIG_HOME", "relative", 1);
+  ::setenv("HOME", "/home/anna", 1);
+  EXPECT_EQ(user_config_path(), "/home/anna/.config/urma.conf");
+  ::unsetenv("HOME");
+  EXPECT_EQ(user_config_path(), "");
 }
 
 }  // namespace

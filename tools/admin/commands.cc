@@ -25,7 +25,7 @@ constexpr Command kCommands[] = {
      "the objects that processes have on a device", "show dev urma_shm0 jetty", show_objects},
     {"show providers", kPid, "the providers that are loaded, and why others are not",
      "show providers", show_providers},
-    {"show config", kPid, "each URMA_* variable, its value, and where that comes from",
+    {"show config", kPid, "each URMA_* setting, its value, and where that comes from",
      "show config --pid 4711", show_config},
     {"show segments", "[--pid P] [--dev D]",
      "the segments of processes, how their parts are reached, and why", "show segments --pid 4711",

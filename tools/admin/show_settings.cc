@@ -29,6 +29,10 @@ const char* origin_name(urma_ext_origin_t origin) {
       return "refused";
     case URMA_EXT_ORIGIN_IGNORED:
       return "ignored";
+    case URMA_EXT_ORIGIN_SYSTEM_FILE:
+      return "/etc/urma.conf";
+    case URMA_EXT_ORIGIN_USER_FILE:
+      return "urma.conf of the user";
   }
   return "unknown";
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// Every URMA_* setting, in one table. Values come from the environment at each urma_init (log
-// settings also when the library is loaded), and from nowhere else; a set-user-id program ignores
-// them all.
+// Every URMA_* setting, in one table. Values come from the environment and from the files of
+// operators, at each urma_init (log settings also when the library is loaded); a set-user-id
+// program ignores them all.
 #ifndef URMA_BASE_SETTINGS_H_
 #define URMA_BASE_SETTINGS_H_
 
@@ -30,8 +30,8 @@ std::span<const SettingRow> setting_rows();
 class Settings {
  public:
   virtual ~Settings() = default;
-  // The value's text: the environment's where it is set and valid, else the table's. The name must
-  // stand in the table.
+  // The value's text: what the environment or a file says where it is valid, else the table's. The
+  // name must stand in the table.
   virtual std::string text(const char* name) const = 0;
   virtual uint64_t number(const char* name) const = 0;
   virtual bool flag(const char* name) const = 0;

@@ -71,7 +71,7 @@ bool credible(const urma_ext_connection_t& connection) {
 bool credible(const urma_ext_setting_t& setting) {
   return ends(setting.name) && ends(setting.value) && ends(setting.given) &&
          ends(setting.fallback) && ends(setting.range) && ends(setting.help) &&
-         up_to(setting.origin, URMA_EXT_ORIGIN_IGNORED);
+         up_to(setting.origin, URMA_EXT_ORIGIN_USER_FILE);
 }
 
 bool credible(const urma_ext_provider_t& provider) {

@@ -13,6 +13,7 @@
 #include "urma/base/error.h"
 #include "urma/base/fault_plan.h"
 #include "urma/base/text.h"
+#include "urma/core/config_file.h"
 #include "urma/core/peer_users.h"
 
 namespace urma {
@@ -85,6 +86,11 @@ size_t row_index(const char* name) {
     if (std::strcmp(kRows[i].name, name) == 0) return i;
   }
   fail(URMA_EINVAL, "there is no setting {}", name);
+}
+
+bool has_row(std::string_view name) {
+  return std::any_of(std::begin(kRows), std::end(kRows),
+                     [&](const SettingRow& row) { return name == row.name; });
 }
 
 bool equal_ignoring_case(std::string_view a, std::string_view b) {
@@ -163,29 +169,72 @@ std::string allowed(const SettingRow& row, std::string_view text) {
 
 }  // namespace
 
-EnvSettings::EnvSettings() {
+// What one file says.
+struct EnvSettings::Source {
+  ConfigFile file;
+  urma_ext_origin_t origin;
+
+  // The last line that names the setting.
+  const ConfigLine* find(std::string_view name) const {
+    const auto& lines = file.lines;
+    const auto found = std::find_if(lines.rbegin(), lines.rend(),
+                                    [&](const ConfigLine& line) { return line.name == name; });
+    return found == lines.rend() ? nullptr : &*found;
+  }
+};
+
+EnvSettings::EnvSettings() : system_config_(kSystemConfig) {
   for (const auto& row : kRows) values_.push_back({row.fallback, URMA_EXT_ORIGIN_DEFAULT, ""});
 }
 
+std::vector<EnvSettings::Source> EnvSettings::read_files(const std::string& system_config,
+                                                         std::vector<std::string>* complaints) {
+  std::vector<Source> files;
+  files.push_back({read_config_file(user_config_path()), URMA_EXT_ORIGIN_USER_FILE});
+  files.push_back({read_config_file(system_config), URMA_EXT_ORIGIN_SYSTEM_FILE});
+  for (const auto& source : files) {
+    for (const auto& complaint : source.file.complaints) complaints->push_back(complaint);
+    for (const auto& line : source.file.lines) {
+      if (has_row(line.name)) continue;
+      complaints->push_back(urma::format(
+          "{} is ignored: there is no setting {:.64}; see urma_env(7)", line.place, line.name));
+    }
+  }
+  return files;
+}
+
+EnvSettings::Value EnvSettings::decide(const SettingRow& row, const std::vector<Source>& files,
+                                       std::vector<std::string>* complaints) {
+  std::string place;
+  const char* text = std::getenv(row.name);
+  auto origin = URMA_EXT_ORIGIN_ENVIRONMENT;
+  for (const auto& source : files) {
+    if (text != nullptr) break;
+    if (const ConfigLine* line = source.find(row.name); line != nullptr) {
+      text = line->value.c_str();
+      origin = source.origin;
+      place = line->place + ": ";
+    }
+  }
+  if (text == nullptr) return {row.fallback, URMA_EXT_ORIGIN_DEFAULT, ""};
+  if (auto value = normalise(row, text)) return {std::move(*value), origin, ""};
+  complaints->push_back(urma::format("{}{}={:.128} is not allowed and has no effect; {}", place,
+                                     row.name, text, allowed(row, text)));
+  return {row.fallback, URMA_EXT_ORIGIN_REFUSED, text};
+}
+
 std::vector<std::string> EnvSettings::load() {
-  // Whoever starts a set-user-id program must not steer it.
-  const bool ignore = ::getauxval(AT_SECURE) != 0;
   std::vector<std::string> complaints;
   std::vector<Value> values;
-  for (const auto& row : kRows) {
-    const char* text = std::getenv(row.name);
-    if (text == nullptr || ignore) {
-      values.push_back(
-          {row.fallback, text == nullptr ? URMA_EXT_ORIGIN_DEFAULT : URMA_EXT_ORIGIN_IGNORED, ""});
-      continue;
+  // Whoever starts a set-user-id program must not steer it.
+  if (::getauxval(AT_SECURE) != 0) {
+    for (const auto& row : kRows) {
+      const bool set = std::getenv(row.name) != nullptr;
+      values.push_back({row.fallback, set ? URMA_EXT_ORIGIN_IGNORED : URMA_EXT_ORIGIN_DEFAULT, ""});
     }
-    const auto value = normalise(row, text);
-    if (!value) {
-      complaints.push_back(urma::format("{}={:.128} is not allowed and has no effect; {}", row.name,
-                                        text, allowed(row, text)));
-    }
-    values.push_back(value ? Value{*value, URMA_EXT_ORIGIN_ENVIRONMENT, ""}
-                           : Value{row.fallback, URMA_EXT_ORIGIN_REFUSED, text});
+  } else {
+    const auto files = read_files(system_config_, &complaints);
+    for (const auto& row : kRows) values.push_back(decide(row, files, &complaints));
   }
   const MutexLock lock(mutex_);
   values_ = std::move(values);

@@ -423,17 +423,19 @@ urma_status_t urma_ext_query_connections(uint32_t pid, urma_ext_connection_t* co
 
 // Where the value of a setting comes from.
 typedef enum urma_ext_origin {
-  URMA_EXT_ORIGIN_DEFAULT = 0,      // the variable is not set
-  URMA_EXT_ORIGIN_ENVIRONMENT = 1,  // the variable
-  URMA_EXT_ORIGIN_REFUSED = 2,      // the default: what the variable says is not allowed
+  URMA_EXT_ORIGIN_DEFAULT = 0,      // neither the environment nor a file names it
+  URMA_EXT_ORIGIN_ENVIRONMENT = 1,  // the variable of the environment
+  URMA_EXT_ORIGIN_REFUSED = 2,      // the default: what the variable or file says is not allowed
   URMA_EXT_ORIGIN_IGNORED = 3,      // the default: set-user-id programs ignore the variable
+  URMA_EXT_ORIGIN_SYSTEM_FILE = 4,  // /etc/urma.conf
+  URMA_EXT_ORIGIN_USER_FILE = 5,    // $XDG_CONFIG_HOME/urma.conf, else ~/.config/urma.conf
 } urma_ext_origin_t;
 
 // One of the URMA_* variables. Texts that are longer are cut.
 typedef struct urma_ext_setting {
   char name[64];
   char value[1024];   // in force; "" where there is none
-  char given[256];    // REFUSED: what the variable says; else ""
+  char given[256];    // REFUSED: what the variable or file says; else ""
   char fallback[64];  // the default
   char range[128];    // "a|b|c", "min-max", or "" where any text is allowed
   char help[256];
