@@ -20,6 +20,7 @@ constexpr uint64_t kLastWatchNs = 1'000'000'000;
 // Pages that are made private before others on this thread get their turn: some milliseconds.
 constexpr uint64_t kTakeBackPerTurn = 8 << 20;
 
+constexpr uint64_t kNsPerMs = 1'000'000;
 }  // namespace
 
 Transport::Transport(const char* name, const urma_host& host, CopyEngine* copy,
@@ -33,6 +34,7 @@ Transport::Transport(const char* name, const urma_host& host, CopyEngine* copy,
       ring_bytes_(
           std::bit_floor(static_cast<uint32_t>(host.settings->number("URMA_SHM_RING_SIZE")))),
       staged_(host.settings->text("URMA_SHM_COPY") == "staged"),
+      patience_ns_(host.settings->number("URMA_SHM_TIMEOUT_MS") * kNsPerMs),
       faults_(device == nullptr ? Faults::parse(host.settings->text("URMA_FAULT")) : nullptr) {
   enter_process_barrier();
   segments().set_take_back([this](SharedPages::RangeId pages) {
@@ -78,9 +80,9 @@ std::shared_ptr<Link> Transport::link_to(uint32_t slot) {
       guarded(URMA_LOG_SITE, [this] { report_gone_peers(); });
     });
   };
-  auto link =
-      std::make_shared<Link>(&service(), runtime_, runtime_->socket_name(slot, name_.c_str()),
-                             segments().words_fd(), Link::Calls{on_stop, [this] { take_over(); }});
+  auto link = std::make_shared<Link>(
+      &service(), runtime_, runtime_->socket_name(slot, name_.c_str()), segments().words_fd(),
+      patience_ns_, Link::Calls{on_stop, [this] { take_over(); }});
   if (staged_) link->stage_copies();
   links_.emplace(slot, link);
   link->start();

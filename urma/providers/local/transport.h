@@ -44,6 +44,8 @@ class Transport final : public urma::Transport {
   SharedPages* pages() { return pages_; }
   uint32_t ring_bytes() const { return ring_bytes_; }
   // Whether nothing is copied by the kernel, whatever it permits.
+  // How long this process waits for an answer of a peer that lives.
+  uint64_t patience_ns() const { return patience_ns_; }
   bool staged() const { return staged_; }
   // NULL where none were asked for.
   Faults* faults() { return faults_.get(); }
@@ -105,6 +107,7 @@ class Transport final : public urma::Transport {
   std::unique_ptr<Server> server_;
   std::map<uint32_t, std::shared_ptr<Link>> links_;
   std::map<PeerWatcher*, Watched> watched_;
+  const uint64_t patience_ns_;
   Service::TimerId watch_timer_ = 0;
   uint64_t watch_delay_ns_ = 0;
 };
