@@ -58,6 +58,11 @@ class PatienceTest : public ::testing::Test {
   PatienceTest() { link_->start(); }
   ~PatienceTest() override { link_->stop(); }
 
+  std::shared_ptr<Link> make_link(uint64_t patience_ms) {
+    return std::make_shared<Link>(&service_, &host_.runtime(), kName, region_.get(),
+                                  patience_ms * kNsPerMs, Link::Calls{[this] { ++stops_; }, [] {}});
+  }
+
   void ask() {
     link_->request({}, {}, [this](const Reply& reply, Attached&) {
       EXPECT_EQ(reply.answer, Answer::kUnreachable);
@@ -69,8 +74,7 @@ class PatienceTest : public ::testing::Test {
   Fd silent_ = listen_at(host_.runtime().dir_fd(), kName);
   Fd region_{::memfd_create("region", MFD_CLOEXEC)};
   HandService service_;
-  std::shared_ptr<Link> link_ = std::make_shared<Link>(
-      &service_, &host_.runtime(), kName, region_.get(), Link::Calls{[this] { ++stops_; }, [] {}});
+  std::shared_ptr<Link> link_ = make_link(3000);
   int answers_ = 0;
   int stops_ = 0;
 };
@@ -87,6 +91,21 @@ TEST_F(PatienceTest, CountsItsOwnTurns) {
   EXPECT_FALSE(link_->hung_up());
   EXPECT_GE(turns, 10);
   EXPECT_EQ(service_.passed_ms(), 3000u);
+}
+
+// In whole looks, and at least one.
+TEST_F(PatienceTest, IsAsLongAsSaid) {
+  link_->stop();
+  uint64_t before = 0;
+  for (const auto& [said, looked] : {std::pair{100, 100u}, {101, 200u}, {60000, 60000u}}) {
+    const std::shared_ptr<Link> link = make_link(said);
+    link->start();
+    while (!link->gone() && service_.pass()) {
+    }
+    EXPECT_TRUE(link->gone());
+    EXPECT_EQ(service_.passed_ms() - before, looked) << said;
+    before = service_.passed_ms();
+  }
 }
 
 TEST_F(PatienceTest, WaitsForNothingOnceItHasEnded) {

@@ -110,6 +110,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Bad{"URMA_SHM_RING_SIZE", "8k", "4096-1048576"},
                     Bad{"URMA_SHM_RING_SIZE", "99999999999999999999", "4096-1048576"},
                     Bad{"URMA_SHM_RING_SIZE", "", "4096-1048576"},
+                    Bad{"URMA_SHM_TIMEOUT_MS", "99", "100-600000"},
+                    Bad{"URMA_SHM_TIMEOUT_MS", "600001", "100-600000"},
                     Bad{"URMA_LOG_SEPARATOR", "a", "|,;:-/.~#"},
                     Bad{"URMA_LOG_SEPARATOR", "||||||||", "7 characters"},
                     Bad{"URMA_FAULT", "rnr;drop:p=often", "p=often is no number of 0 to 100"},

@@ -55,6 +55,9 @@ constexpr SettingRow kRows[] = {
     {"URMA_SHM_COPY", SettingType::kChoice, "kernel", "kernel|staged",
      "who copies what is not mapped: the importer through the kernel, where that permits it, or "
      "the owner after checks of its own"},
+    {"URMA_SHM_TIMEOUT_MS", SettingType::kNumber, "3000", "100-600000",
+     "milliseconds that a peer of the same machine that lives may give no answer, as one that a "
+     "debugger has stopped, before its requests end"},
     {"URMA_ROCM_CPU", SettingType::kBool, "0", "",
      "whether the CPU agents of the HSA runtime are devices, urma_hsa0 and so on"},
     {"URMA_ROCM_LIBRARY", SettingType::kString, "", "",

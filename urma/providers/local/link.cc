@@ -17,7 +17,6 @@ namespace {
 // often. Each look is that long after the one before: where the machine has so much to do that this
 // thread is late, the peer, which waits for a processor as well, gets more time.
 constexpr uint64_t kLookNs = 100'000'000;
-constexpr uint32_t kLooks = 30;
 // For an answer that may take any time.
 constexpr uint32_t kNoLook = 0;
 constexpr uint64_t kConnectRetryNs = 1'000'000;
@@ -34,17 +33,19 @@ Reply unreachable() {
 
 std::atomic<uint32_t> Link::nothing_stands_[kMaxSegments];
 
-Link::Link(Service* service, Runtime* runtime, std::string socket_name, int region, Calls calls)
+Link::Link(Service* service, Runtime* runtime, std::string socket_name, int region,
+           uint64_t patience_ns, Calls calls)
     : service_(service),
       runtime_(runtime),
       socket_name_(std::move(socket_name)),
       our_region_(region),
+      looks_(static_cast<uint32_t>((patience_ns + kLookNs - 1) / kLookNs)),
       calls_(std::move(calls)) {}
 
 Link::~Link() = default;
 
 void Link::start() {
-  hello_looks_ = kLooks;
+  hello_looks_ = looks_;
   look_later();
   try_connect();
 }
@@ -126,7 +127,7 @@ void Link::notify(Request request) {
 void Link::send(Request request, std::span<const int> fds, OnReply on_reply) {
   request.number = next_number_++;
   const bool patient = request.type == RequestType::kMapSegment;
-  waiting_.emplace(request.number, Asked{std::move(on_reply), patient ? kNoLook : kLooks});
+  waiting_.emplace(request.number, Asked{std::move(on_reply), patient ? kNoLook : looks_});
   if (!patient) look_later();
   write(request, fds);
 }
@@ -236,8 +237,10 @@ void Link::look() {
     count(hello_looks_);
   }
   if (last) {
-    URMA_LOG_LIMITED(WARNING, "process at socket {} did not answer within {} ms; its requests end",
-                     socket_name_, kLooks * kLookNs / 1'000'000);
+    URMA_LOG_LIMITED(WARNING,
+                     "process at socket {} did not answer within {} ms; its requests end; raise "
+                     "URMA_SHM_TIMEOUT_MS where it is only stopped",
+                     socket_name_, looks_ * kLookNs / 1'000'000);
     stop();
   } else if (more) {
     look_later();

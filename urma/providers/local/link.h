@@ -39,8 +39,10 @@ class Link : public std::enable_shared_from_this<Link> {
     std::function<void()> on_room;  // there is room for a staged copy again; from any thread
   };
 
-  // `region` is what the owner may map of this process.
-  Link(Service* service, Runtime* runtime, std::string socket_name, int region, Calls calls);
+  // `region` is what the owner may map of this process. An owner that lives and says nothing for
+  // `patience_ns`, in whole looks, is given up.
+  Link(Service* service, Runtime* runtime, std::string socket_name, int region,
+       uint64_t patience_ns, Calls calls);
   ~Link();
 
   void start();
@@ -105,6 +107,7 @@ class Link : public std::enable_shared_from_this<Link> {
   Runtime* runtime_;
   const std::string socket_name_;
   const int our_region_;
+  const uint32_t looks_;
   const Calls calls_;
   std::unique_ptr<Connection> connection_;
   std::vector<Waiting> before_hello_;

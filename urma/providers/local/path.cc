@@ -61,6 +61,7 @@ Answer take_bell(RingOpening* opening, const OpenRingAnswer& answer, Attached& f
 // On the service thread. Whatever goes wrong, the opening ends.
 void ask_for_ring(Transport* transport, const std::shared_ptr<RingOpening>& opening,
                   Request request, EventChannel* channel, uint32_t jfc_id) {
+  transport->opening_begins();
   const auto end = [transport, opening](const Reply& reply, Attached& fds) {
     opening->ring.close_fd();
     opening->members = std::min<uint32_t>(reply.open_ring.members, URMA_MAX_JETTY_IN_JETTY_GRP);
@@ -69,6 +70,7 @@ void ask_for_ring(Transport* transport, const std::shared_ptr<RingOpening>& open
                           : reply.answer;
     // SYNC(ring-opening): release pairs with the acquire in QueuePath::open_ring.
     opening->ended.store(true, std::memory_order_release);
+    transport->opening_ends();
     transport->serve_senders();
   };
   try {
@@ -134,8 +136,18 @@ QueuePath::~QueuePath() { drop_ring(); }
 
 bool QueuePath::advance() {
   more = false;
-  if (ring_ != nullptr) reap();
+  if (ring_ == nullptr) return advance_unopened();
+  reap();
   return !idle() && execute_pending();
+}
+
+// Also true while messages lie in a ring that the owner has not answered about: whoever goes on has
+// to wake it then.
+bool QueuePath::advance_unopened() {
+  take_answer();
+  if (ring_ != nullptr) reap();
+  const bool waiting = !idle() && execute_pending();
+  return waiting || (ring_ == nullptr && !ring_idle());
 }
 
 bool QueuePath::execute_pending() {
@@ -171,18 +183,43 @@ urma_cr_status_t QueuePath::outcome(urma_cr_status_t status) const {
 }
 
 void QueuePath::flush() {
+  take_answer();
   if (ring_ != nullptr) reap();
   while (!idle()) {
     sender_->queue().complete(take_next(), URMA_CR_WR_FLUSH_ERR);
   }
   atomic_call_.reset();
-  if (ring_ == nullptr || ring_->idle()) {
+  if (ring_idle()) {
     drop_ring();
   } else if (!closing_) {
-    // The receiver may be copying out of the program's buffers: only its answer ends that.
-    ask_to_close();
+    // The receiver may be copying out of the program's buffers: only its answer ends that. Where it
+    // has not taken the ring yet, it finds the messages there when it does.
+    ask_to_close(/*lends=*/true);
     closing_ = true;
   }
+}
+
+// What the owner says of a ring that it was asked to take.
+void QueuePath::take_answer() {
+  // SYNC(ring-opening): acquire pairs with the release of the service thread.
+  if (ring_ != nullptr || opening_ == nullptr || !opening_->ended.load(std::memory_order_acquire)) {
+    return;
+  }
+  if (opening_->answer == Answer::kAccepted) {
+    ring_ = &opening_->ring;
+    target()->members.store(opening_->members, std::memory_order_relaxed);
+    // Nothing could wake the receiver when these messages were published.
+    if (!ring_->idle()) wake_where_awaited(true);
+  } else if (!ring_idle()) {
+    fail_all(refusal());
+  }
+}
+
+// With one log line.
+urma_cr_status_t QueuePath::refusal() const {
+  URMA_LOG_LIMITED(WARNING, "queue {:#x} cannot send to id {:#x}: {}", sender_->id().id,
+                   target()->id.id, answer_text(opening_->answer));
+  return status_of(opening_->answer);
 }
 
 // Completes what the receiver is through with, and everything in flight once it is gone.
@@ -218,7 +255,7 @@ void QueuePath::fail_all(urma_cr_status_t status) {
   // What was being flushed is, however its target ends.
   if (closing_) status = URMA_CR_WR_FLUSH_ERR;
   uint32_t index;
-  while (ring_->abandon(&index)) {
+  while (opening_->ring.abandon(&index)) {
     sender_->queue().complete(&sender_->queue().at(index), outcome(status));
   }
   drop_ring();
@@ -283,8 +320,8 @@ QueuePath::Step QueuePath::execute(SendEntry* entry, uint64_t* budget, urma_cr_s
 // each other, and everything else is placed when its turn is over.
 bool QueuePath::placed_before(const SendEntry& entry) {
   const bool message = entry.kind == OpKind::kSend;
-  if (message || ring_ == nullptr || ring_->idle()) return true;
-  ring_->want_answers();
+  if (message || ring_idle()) return true;
+  opening_->ring.want_answers();
   return false;
 }
 
@@ -293,8 +330,9 @@ QueuePath::Step QueuePath::send(SendEntry* entry, urma_cr_status_t* status) {
     *status = URMA_CR_LOC_ACCESS_ERR;
     return Step::kDone;
   }
-  const Step opened = open_ring(status);
-  if (opened != Step::kInFlight) return opened;
+  if (closing_) return Step::kWait;
+  // Not held up by the handshake: what has been published arrives also where this queue ends now.
+  if (opening_ == nullptr) request_ring();
   return publish(entry) ? Step::kInFlight : Step::kWait;
 }
 
@@ -312,18 +350,13 @@ QueuePath::Step QueuePath::write_imm(SendEntry* entry, uint64_t* budget, urma_cr
 
 QueuePath::Step QueuePath::open_ring(urma_cr_status_t* status) {
   if (closing_) return Step::kWait;
-  if (ring_ != nullptr) return Step::kInFlight;
   if (opening_ == nullptr) request_ring();
+  take_answer();
+  if (ring_ != nullptr) return Step::kInFlight;
+  // Messages that the refusal has ended have taken the opening along: the next one asks anew.
   // SYNC(ring-opening): acquire pairs with the release of the service thread.
-  if (!opening_->ended.load(std::memory_order_acquire)) return Step::kWait;
-  if (opening_->answer == Answer::kAccepted) {
-    ring_ = &opening_->ring;
-    target()->members.store(opening_->members, std::memory_order_relaxed);
-    return Step::kInFlight;
-  }
-  *status = status_of(opening_->answer);
-  URMA_LOG_LIMITED(WARNING, "queue {:#x} cannot send to id {:#x}: {}", sender_->id().id,
-                   target()->id.id, answer_text(opening_->answer));
+  if (opening_ == nullptr || !opening_->ended.load(std::memory_order_acquire)) return Step::kWait;
+  *status = refusal();
   opening_.reset();
   return Step::kDone;
 }
@@ -359,29 +392,30 @@ bool QueuePath::publish(SendEntry* entry) {
   const std::span<LocalPiece> pieces = SendQueue::pieces(entry);
   const MessageKind kind = kind_of_send(entry->opcode);
   const uint32_t prefix = prefix_of(kind);
-  const bool by_reference = entry->bytes + prefix > ring_->max_payload();
+  RingProducer& ring = opening_->ring;
+  const bool by_reference = entry->bytes + prefix > ring.max_payload();
   const uint64_t payload =
       prefix + (by_reference ? pieces.size() * sizeof(PayloadPiece) : entry->bytes);
-  if (!ring_->room_for(static_cast<uint32_t>(payload))) return false;
-  ring_->begin(static_cast<uint32_t>(payload));
+  if (!ring.room_for(static_cast<uint32_t>(payload))) return false;
+  ring.begin(static_cast<uint32_t>(payload));
   if (kind == MessageKind::kSendInvalidate) {
     const Invalidation invalidation =
         invalidation_of(*static_cast<const RemoteSegment*>(entry->remote));
-    ring_->append(&invalidation, sizeof(invalidation));
+    ring.append(&invalidation, sizeof(invalidation));
   }
-  ring_->append(SendQueue::inline_data(entry), entry->inline_bytes);
+  ring.append(SendQueue::inline_data(entry), entry->inline_bytes);
   for (const LocalPiece& piece : pieces) {
     if (by_reference) {
       const PayloadPiece described = {piece.addr, piece.len, piece.open_token_id};
-      ring_->append(&described, sizeof(described));
+      ring.append(&described, sizeof(described));
     } else {
-      ring_->append(reinterpret_cast<const void*>(piece.addr), piece.len);
+      ring.append(reinterpret_cast<const void*>(piece.addr), piece.len);
     }
   }
   const uint8_t flags = flags_of(*entry) | (by_reference ? kByReference : 0);
-  ring_->publish(kind, flags, static_cast<uint32_t>(entry->bytes), entry->operand[0],
-                 sender_->queue().index_of(entry));
-  wake_where_awaited(entry->solicited);
+  ring.publish(kind, flags, static_cast<uint32_t>(entry->bytes), entry->operand[0],
+               sender_->queue().index_of(entry));
+  if (ring_ != nullptr) wake_where_awaited(entry->solicited);
   return true;
 }
 
@@ -414,20 +448,20 @@ void QueuePath::wake() {
   if (!opening_->bell.push()) opening_->link->hint_progress();
 }
 
-void QueuePath::ask_to_close() {
-  sender_->transport().service().post([opening = opening_] {
+void QueuePath::ask_to_close(bool lends) {
+  sender_->transport().service().post([opening = opening_, lends] {
     // An opening that is still under way ends on the service thread too, so its link is set.
     if (opening->link == nullptr || opening->link->gone()) return;
     Request request = {};
     request.type = RequestType::kCloseRing;
-    request.close_ring = {opening->number, 0};
+    request.close_ring = {opening->number, lends ? 1U : 0U};
     opening->link->notify(request);
   });
 }
 
 void QueuePath::drop_ring() {
   if (opening_ == nullptr) return;
-  if (!closing_) ask_to_close();
+  ask_to_close(/*lends=*/false);
   opening_.reset();
   ring_ = nullptr;
   closing_ = false;

@@ -91,9 +91,9 @@ class QueuePath : public TargetPath {
   // waits for, 0: none.
   Step authorize(const RemoteAccess& access, uint64_t* asked, const Grant** grant,
                  urma_cr_status_t* status);
-  // kInFlight once the ring stands.
+  // kInFlight once the owner has taken the ring.
   Step open_ring(urma_cr_status_t* status);
-  // False where the ring has no room.
+  // Into the ring, which the owner may still be asked to take. False where it has no room.
   bool publish(SendEntry* entry);
   // Copies local pieces side by side.
   static void collect(SendEntry* entry, void* into);
@@ -120,6 +120,9 @@ class QueuePath : public TargetPath {
   urma_cr_status_t outcome(urma_cr_status_t status) const;
   void reap();
   bool reap_answers();
+  bool advance_unopened();
+  void take_answer();
+  urma_cr_status_t refusal() const;
   void fail_all(urma_cr_status_t status);
   void press_if_slow(bool moved);
   Step execute_guarded(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status);
@@ -142,15 +145,16 @@ class QueuePath : public TargetPath {
   void publish_write(SendEntry* entry);
   void wake_where_awaited(bool solicited);
   bool execute_pending();
-  void ask_to_close();
+  bool ring_idle() const { return opening_ == nullptr || opening_->ring.idle(); }
+  void ask_to_close(bool lends);
   void drop_ring();
 
   Sender* sender_;
   std::shared_ptr<AtomicCall> atomic_call_;
   std::shared_ptr<StagedCopy> copying_;  // of the first pending request
   std::shared_ptr<RingOpening> opening_;
-  RingProducer* ring_ = nullptr;  // once the owner has taken it
-  bool closing_ = false;          // the owner was asked to give back what is in ring_
+  RingProducer* ring_ = nullptr;  // that of opening_, once the owner has taken it
+  bool closing_ = false;          // the owner was asked to give back what is in the ring
   uint32_t fruitless_ = 0;
   uint64_t waiting_since_ns_ = 0;
 };

@@ -72,7 +72,8 @@ QueuePath::Step QueuePath::await_staged(urma_cr_status_t* status) {
 
 bool QueuePath::lent(const CopyMessageRequest& asked, IovecList* list) {
   uint32_t index;
-  if (ring_ == nullptr || opening_->key != asked.key || !ring_->lent(asked.position, &index)) {
+  if (opening_ == nullptr || opening_->key != asked.key ||
+      !opening_->ring.lent(asked.position, &index)) {
     return false;
   }
   SendEntry* entry = &sender_->queue().at(index);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// How long this process waits for what an owner has to do first.
+// How long this process waits for what an owner has to do first, beyond its answer: see
+// Transport::patience_ns().
 #ifndef URMA_PROVIDERS_LOCAL_PATIENCE_H_
 #define URMA_PROVIDERS_LOCAL_PATIENCE_H_
 
@@ -10,9 +11,6 @@
 #include <cstdint>
 
 namespace urma::local {
-
-// For an answer at all.
-inline constexpr uint64_t kAnswerPatienceNs = 3'000'000'000;
 
 // For bytes that an owner may have to move. No owner moves more than the machine has memory,
 // whatever it says of its segment.

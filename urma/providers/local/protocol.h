@@ -108,9 +108,11 @@ struct OpenRingAnswer {
   uint32_t reserved;
 };
 
+// Nothing further comes. The sender may go on lending what its messages by reference refer to,
+// until another one of these, or its end.
 struct CloseRingRequest {
   uint32_t ring;
-  uint32_t reserved;
+  uint32_t lends;  // 1 or 0
 };
 
 // WRITE_ATOMIC too.

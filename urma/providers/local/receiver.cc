@@ -298,8 +298,10 @@ inline Receiver::Step Receiver::advance(IncomingRing* ring, Poll* poll) {
   }
   ReceiveEntry* entry = posted_.front();
   const bool ready = entry != nullptr && ring->jfc->ring().has_room();
-  // A sender that has gone waits for nobody, and has taken along what it referred to.
-  if (abandoned && (!ready || (message.flags & kByReference) != 0)) return end_abandoned(ring);
+  // A sender that has gone waits for nobody.
+  if (abandoned && (!ready || ((message.flags & kByReference) != 0 && took_back(*ring)))) {
+    return end_abandoned(ring);
+  }
   if (entry == nullptr) return wait_for_receive(ring, message);
   ring->rnr_since_ns = 0;
   if (!ready) ring->jfc->overflowed();

@@ -48,6 +48,13 @@ struct IncomingRing {
   IncomingRing(RingConsumer consumer, std::shared_ptr<PeerProcess> sender_process)
       : ring(std::move(consumer)), process(std::move(sender_process)) {}
 
+  // On the service thread: nothing further comes.
+  void abandon(bool still_lends) {
+    lends.store(still_lends, std::memory_order_relaxed);
+    // Release pairs with the acquires in Receiver::advance and Receiver::took_back.
+    abandoned.store(true, std::memory_order_release);
+  }
+
   RingConsumer ring;
   const std::shared_ptr<PeerProcess> process;
   QueueIdentity target = {};
@@ -64,6 +71,7 @@ struct IncomingRing {
   std::unique_ptr<Pull> pull_memory;
   uint64_t key = 0;                    // of OpenRingRequest
   uint32_t silence = 0;                // of Receiver::turns_
+  std::atomic<bool> lends{true};       // what its messages by reference refer to may be read
   std::atomic<bool> abandoned{false};  // the sender has closed it, or is gone
 };
 
@@ -156,6 +164,12 @@ class Receiver final : public urma::Receiver {
       URMA_REQUIRES(lock_);
   [[gnu::always_inline]] Step advance(IncomingRing* ring, Poll* poll) URMA_REQUIRES(lock_);
   Step end_abandoned(IncomingRing* ring) URMA_REQUIRES(lock_);
+  // Whether the sender has gone and taken along what it referred to.
+  static bool took_back(const IncomingRing& ring) {
+    // Acquire pairs with the release in IncomingRing::abandon.
+    return ring.abandoned.load(std::memory_order_acquire) &&
+           !ring.lends.load(std::memory_order_relaxed);
+  }
   static Step end_unanswered(IncomingRing* ring);
   [[gnu::noinline]] Step end_broken(IncomingRing* ring) URMA_REQUIRES(lock_);
   // Whether an RC message comes from the bound peer; where it does not, *step is what became of it.

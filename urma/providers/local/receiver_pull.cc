@@ -63,8 +63,7 @@ bool Receiver::begin_pull(IncomingRing* ring, const Message& message) {
 
 // Copies the next part of a message by reference, and finishes it with the last one.
 Receiver::Step Receiver::continue_pull(IncomingRing* ring, Poll* poll) {
-  // Acquire pairs with the release of the service thread, as in advance().
-  if (ring->abandoned.load(std::memory_order_acquire)) return end_abandoned(ring);
+  if (took_back(*ring)) return end_abandoned(ring);
   Pull& pull = *ring->pull;
   ReceiveEntry* entry = posted_.front();
   urma_cr_status_t local = check(entry, pull.message);

@@ -32,8 +32,8 @@ urma_ext_path_t path_of_copies(const Grant* granted) {
 }
 
 uint64_t hold_ns(const Grant& granted, const Transport& transport) {
-  if (granted.is_device) return kAnswerPatienceNs + transport.device()->patience_ns();
-  return granted.link->peer().reachable() ? kHoldNs : kAnswerPatienceNs;
+  if (granted.is_device) return transport.patience_ns() + transport.device()->patience_ns();
+  return granted.link->peer().reachable() ? kHoldNs : transport.patience_ns();
 }
 
 }  // namespace
@@ -256,7 +256,7 @@ const Grant* RemoteSegment::wait_settled() {
   const uint64_t attaching =
       transport_->device() == nullptr ? 0 : transport_->device()->patience_ns();
   const auto patience =
-      std::chrono::nanoseconds(kAnswerPatienceNs + attaching + moving_ns(seg.len));
+      std::chrono::nanoseconds(transport_->patience_ns() + attaching + moving_ns(seg.len));
   const MutexLock lock(mutex_);
   const auto deadline = std::chrono::steady_clock::now() + patience;
   while (asked_ != ended_ || mapping_.load(std::memory_order_relaxed)) {

@@ -122,6 +122,8 @@ bool RingProducer::abandon(uint32_t* cookie) {
   if (reaped_ == head_) return false;
   const Sent& sent = sent_[reaped_ & (layout_.slots() - 1)];
   *cookie = sent.cookie;
+  // A consumer that comes late finds nothing. Relaxed: one that looks just now may find either.
+  layout_.header(reaped_).word.store(0, std::memory_order_relaxed);
   reaped_ += sent.slots;
   return true;
 }

@@ -210,7 +210,8 @@ class RingProducer {
   void want_answers();
   // Not zero once the consumer takes no more messages.
   uint32_t closed() const;
-  // The same without regard to the consumer: for the end of the ring.
+  // The same without regard to the consumer: for the end of the ring. What the consumer has not
+  // come to see, it sees no more.
   bool abandon(uint32_t* cookie);
 
  private:

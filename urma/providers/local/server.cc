@@ -86,9 +86,8 @@ Client::Client(Transport* transport, Fd socket)
 }
 
 Client::~Client() {
-  // Release pairs with the acquire in Receiver::advance: what the peer published before its end is
-  // delivered first.
-  for (auto& [number, ring] : rings_) ring->abandoned.store(true, std::memory_order_release);
+  // What the peer published before its end is delivered first.
+  for (auto& [number, ring] : rings_) ring->abandon(/*still_lends=*/false);
   if (!rings_.empty()) transport_->serve_receives();
 }
 
@@ -365,9 +364,9 @@ void Client::probe(const Request& request) {
 void Client::close_ring(const CloseRingRequest& asked) {
   auto found = rings_.find(asked.ring);
   if (found == rings_.end()) return;
-  // Release pairs with the acquire in Receiver::advance.
-  found->second->abandoned.store(true, std::memory_order_release);
-  rings_.erase(found);
+  const bool lends = asked.lends == 1;
+  found->second->abandon(lends);
+  if (!lends) rings_.erase(found);
   transport_->serve_receives();
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
 #include <utility>
 
 #include "urma/base/guard.h"
@@ -19,6 +20,10 @@ constexpr uint64_t kFirstWatchNs = 10'000'000;
 constexpr uint64_t kLastWatchNs = 1'000'000'000;
 // Pages that are made private before others on this thread get their turn: some milliseconds.
 constexpr uint64_t kTakeBackPerTurn = 8 << 20;
+constexpr uint64_t kNsPerMs = 1'000'000;
+// How long the end of the library waits for owners that have to take a ring. One that runs does so
+// within a millisecond.
+constexpr std::chrono::milliseconds kLastOpenings(100);
 
 }  // namespace
 
@@ -32,6 +37,7 @@ Transport::Transport(const char* name, const urma_host& host, CopyEngine* copy,
       pages_(host.pages),
       ring_bytes_(
           std::bit_floor(static_cast<uint32_t>(host.settings->number("URMA_SHM_RING_SIZE")))),
+      patience_ns_(host.settings->number("URMA_SHM_TIMEOUT_MS") * kNsPerMs),
       staged_(host.settings->text("URMA_SHM_COPY") == "staged"),
       faults_(device == nullptr ? Faults::parse(host.settings->text("URMA_FAULT")) : nullptr) {
   enter_process_barrier();
@@ -45,6 +51,7 @@ Transport::~Transport() { stop(); }
 
 void Transport::stop() {
   if (stopped()) return;
+  await_openings();
   service().run([this] {
     end_service();
     server_.reset();
@@ -57,6 +64,27 @@ void Transport::stop() {
     if (watch_timer_ != 0) service().cancel(std::exchange(watch_timer_, 0));
     watched_.clear();
   });
+}
+
+void Transport::opening_begins() {
+  const MutexLock lock(openings_mutex_);
+  ++openings_;
+}
+
+void Transport::opening_ends() {
+  const MutexLock lock(openings_mutex_);
+  --openings_;
+  opening_ended_.notify_all();
+}
+
+// Messages in such a ring are received though their queue is gone.
+void Transport::await_openings() {
+  // All that were asked for have begun then.
+  service().run([] {});
+  const MutexLock lock(openings_mutex_);
+  const auto deadline = std::chrono::steady_clock::now() + kLastOpenings;
+  while (openings_ != 0 && opening_ended_.wait_until(openings_mutex_, deadline)) {
+  }
 }
 
 std::shared_ptr<Link> Transport::link_to(IdKind kind, const urma_eid_t& eid, uint32_t id) {
@@ -78,9 +106,9 @@ std::shared_ptr<Link> Transport::link_to(uint32_t slot) {
       guarded(URMA_LOG_SITE, [this] { report_gone_peers(); });
     });
   };
-  auto link =
-      std::make_shared<Link>(&service(), runtime_, runtime_->socket_name(slot, name_.c_str()),
-                             segments().words_fd(), Link::Calls{on_stop, [this] { take_over(); }});
+  auto link = std::make_shared<Link>(
+      &service(), runtime_, runtime_->socket_name(slot, name_.c_str()), segments().words_fd(),
+      patience_ns_, Link::Calls{on_stop, [this] { take_over(); }});
   if (staged_) link->stage_copies();
   links_.emplace(slot, link);
   link->start();

@@ -16,6 +16,7 @@
 #include "jetty/transport.h"
 #include "segment/segment.h"
 #include "urma/base/host.h"
+#include "urma/base/mutex.h"
 #include "urma/providers/local/device_memory.h"
 #include "urma/providers/local/link.h"
 #include "urma/providers/local/peer.h"
@@ -43,10 +44,17 @@ class Transport final : public urma::Transport {
   // NULL where nothing can be mapped.
   SharedPages* pages() { return pages_; }
   uint32_t ring_bytes() const { return ring_bytes_; }
+  // How long this process waits for an answer of a peer that lives.
+  uint64_t patience_ns() const { return patience_ns_; }
   // Whether nothing is copied by the kernel, whatever it permits.
   bool staged() const { return staged_; }
   // NULL where none were asked for.
   Faults* faults() { return faults_.get(); }
+
+  // An owner is asked to take a ring, which may hold messages already, and has answered. Service
+  // thread.
+  void opening_begins();
+  void opening_ends();
 
   // The link to the owner of (EID, id); NULL where no living process has it. Service thread.
   std::shared_ptr<Link> link_to(IdKind kind, const urma_eid_t& eid, uint32_t id);
@@ -86,6 +94,7 @@ class Transport final : public urma::Transport {
     std::shared_ptr<Link> link;
   };
 
+  void await_openings();
   // Makes pages private again that peers may no longer map, a turn at a time.
   void take_back_some(SharedPages::RangeId pages);
   void drop_gone_links();
@@ -98,8 +107,13 @@ class Transport final : public urma::Transport {
   DeviceEngine* device_;
   SharedPages* pages_;
   const uint32_t ring_bytes_;
+  const uint64_t patience_ns_;
   const bool staged_;
   const std::unique_ptr<Faults> faults_;
+
+  Mutex openings_mutex_;
+  Condition opening_ended_;
+  uint32_t openings_ URMA_GUARDED_BY(openings_mutex_) = 0;  // that have begun and not ended
 
   // On the service thread only.
   std::unique_ptr<Server> server_;
