@@ -248,7 +248,7 @@ void default_iterations(Draft& draft) {
   if (config.ends_by != EndsBy::kIterations) {
     config.iterations = 0;
   } else if (!draft.has("iters")) {
-    config.iterations = whole_chains(config.latency() ? 10000 : 50000, config);
+    config.iterations = whole_chains(config.latency() ? 10000 : kBandwidthIterations, config);
   }
   refuse_if(config.iterations % step != 0, "-n " + std::to_string(config.iterations),
             "a multiple of -l and -r, here of " + std::to_string(step),
