@@ -163,8 +163,6 @@ void check_endings(const Draft& draft) {
 
 void check_process(const Draft& draft) {
   const Config& config = draft.config;
-  refuse_if(config.device.empty(), "no device", "-d with the name of a device",
-            config.test + " -d urma_shm0");
   not_both(draft, "loopback", "server");
   not_both(draft, "loopback", "accept-forever");
   not_both(draft, "loopback", "pair_num");
