@@ -249,5 +249,21 @@ TEST_F(PerftestOutput, HelpAndVersion) {
   }
 }
 
+TEST_F(PerftestOutput, DeviceIsTheOnlyOne) {
+  if (!uses_shared_memory()) GTEST_SKIP() << "there are others";
+  const Arguments line = {"write_lat", "-n", "100", "--loopback"};
+  for (const char* alias : {"URMA_DEVICE_ALIAS", "URMA_DEVICE_ALIAS=bonding_dev_0=urma_shm0"}) {
+    const ToolResult result = run_tool(perftest_program(), line, {{alias}});
+    EXPECT_EQ(result.status, 0) << result.err;
+    EXPECT_TRUE(has_line(result.out, "Device name      : urma_shm0")) << result.out;
+  }
+  const ToolResult two = run_tool(perftest_program(), line, {{"URMA_DEVICE_ALIAS=a0=urma_shm0"}});
+  EXPECT_EQ(two.status, 2);
+  EXPECT_TRUE(has_line(two.err,
+                       "no device; allowed: -d with one of those that there are: "
+                       "(urma_shm0, a0|a0, urma_shm0);"))
+      << two.err;
+}
+
 }  // namespace
 }  // namespace urma_test

@@ -8,10 +8,13 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "test/process/endpoint.h"
+#include "test/tools/tool_process.h"
 
 namespace urma_test {
 
@@ -43,6 +46,7 @@ class RawBlock {
     kEnableCredit = 304,
     kSegPreJetty = 316,
     kEnableImm = 317,
+    kEnableNotify = 318,
     kEnableErrContinue = 319,
     kEnableUserTp = 320,
     kSgeNum = 336,
@@ -68,6 +72,16 @@ class RawBlock {
   std::array<uint8_t, kBytes> bytes_ = {};
 };
 
+// UMDK's bw_report_data_t. Rates of bytes are per second.
+struct RawReport {
+  uint64_t size = 0;
+  uint64_t iterations = 0;
+  double peak = 0;
+  double average = 0;
+  double messages = 0;  // 10^6 per second
+};
+static_assert(sizeof(RawReport) == 40);
+
 // One TCP connection to the other side.
 class RawChannel {
  public:
@@ -82,6 +96,8 @@ class RawChannel {
   std::vector<uint8_t> sync_data(const void* data, size_t size);
   // The lengths, then as many bytes as the longer one has.
   std::vector<uint8_t> sync_blob(const void* data, uint32_t size);
+  // Whether the other side has sent something.
+  bool has_data() const;
   // Both sides have come so far.
   void sync_time(const std::string& tag);
 
@@ -110,52 +126,92 @@ struct RawRun {
   uint64_t iters = 20;
   uint32_t size = 64;
   uint32_t order = 16;  // what -a would take; send has 12
+  uint32_t jettys = 1;
+  uint32_t duration = 5;
+  bool all = false;
+  bool immediate = false;
+  bool credit = false;
+  bool notify = false;
+  bool channels = false;             // --tp_aware
+  std::vector<std::string> options;  // of the tool, for all that
 };
 
-// One side of a test up to "Start test", and its end.
+// One side of a test up to "Start test", and its end. Memory is laid out as UMDK's tool has it: in
+// slots of kSlot bytes, of which the first ones are for what arrives.
 class RawSide {
  public:
+  static constexpr size_t kSlot = 4096;
+
   RawSide(RawChannel channel, const RawRun& run);
 
   // Steps (2) to (7).
   void introduce();
+  // Before another size of -a: makes the queues anew.
+  void renew_queues();
+  // Step (9): gives what the other side reports.
+  RawReport report(const RawReport& own = {});
   // Steps (10) and (11).
   void end();
-  void report();  // step (9)
 
-  uint64_t remote_address(size_t offset = 0) const { return remote_seg_->seg.ubva.va + offset; }
+  uint64_t remote_address(size_t offset = 0) const { return remote_segs_[0]->seg.ubva.va + offset; }
   urma_sge_t here(size_t offset, size_t bytes) {
     return piece(local_seg_, memory_.data() + offset, bytes);
   }
   urma_sge_t there(size_t offset, size_t bytes) const {
-    return piece(remote_seg_, remote_address(offset), bytes);
+    return piece(remote_segs_[0], remote_address(offset), bytes);
   }
   void post_receive() {
     endpoint_.post_receive(local_seg_, memory_.data() + memory_.size() / 2, run_.size);
   }
+  // Posts a request by the jetty of a lane, and waits for it.
+  void post(urma_jfs_wr_t wr, uint32_t lane = 0);
+
+  // What the peer writes for a lane with --enable_credit or --enable_notify: the first two words
+  // of a segment.
+  uint64_t word(uint32_t lane, uint32_t index) const;
+  urma_sge_t remote_word(uint32_t lane, uint32_t index) const {
+    return piece(remote_words_[lane], remote_words_[lane]->seg.ubva.va + index * sizeof(uint64_t),
+                 sizeof(uint64_t));
+  }
 
   RawChannel& channel() { return channel_; }
   Endpoint& endpoint() { return endpoint_; }
-  urma_target_jetty_t* target() { return target_; }
+  urma_target_jetty_t* target(uint32_t lane = 0) { return targets_[lane]; }
   std::vector<uint8_t>& memory() { return memory_; }
   const RawRun& run() const { return run_; }
 
  private:
   static Config config(const RawRun& run);
   void swap_config();
-  void swap_duplex();
-  void swap_simplex();
-  void import(urma_seg_t segment);
-  void import(urma_rjetty_t jetty);
+  RawBlock block(const RawBlock& theirs) const;
+  void expect_block(const RawBlock& theirs) const;
+  std::vector<urma_seg_t> swap_segments();
+  std::vector<urma_rjetty_t> swap_queues();
+  void swap_words();
+  void swap_channels();
+  void create_jettys();
+  void import(const std::vector<urma_rjetty_t>& queues);
+  urma_target_seg_t* import(urma_seg_t segment);
+  void unimport_queues();
 
   const RawRun run_;
   RawChannel channel_;
   Endpoint endpoint_;
   std::vector<uint8_t> memory_;
   urma_target_seg_t* local_seg_;
-  urma_target_seg_t* remote_seg_ = nullptr;
-  urma_target_jetty_t* target_ = nullptr;
+  std::vector<urma_jetty_t*> jettys_;  // the first one is the endpoint's
+  std::vector<uint8_t> words_;
+  std::vector<urma_target_seg_t*> local_words_, remote_words_;
+  std::vector<urma_target_seg_t*> remote_segs_;
+  std::vector<urma_target_jetty_t*> targets_;
 };
+
+// What the raw side does between "Start test" and "End test".
+using RawWork = std::function<void(RawSide&)>;
+
+// The tool as the server of a raw client; and as the client of a raw server.
+ToolResult serve_raw(const std::string& test, const RawRun& run, const RawWork& work);
+ToolResult call_raw(const std::string& test, RawRun run, const RawWork& work);
 
 }  // namespace urma_test
 

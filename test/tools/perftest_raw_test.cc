@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// urma_perftest and a program that knows only the description of its exchange.
+// urma_perftest and a program that knows only the description of its exchange: every test. What is
+// peculiar to options is in perftest_peer_test.
 
 #include "test/tools/perftest_raw.h"
 
@@ -9,7 +10,6 @@
 #include <algorithm>
 #include <functional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "test/process/endpoint.h"
@@ -20,55 +20,27 @@
 namespace urma_test {
 namespace {
 
-// What the raw side does between "Start test" and "End test".
-using Work = std::function<void(RawSide&)>;
-
-std::vector<std::string> options(const RawRun& run) {
-  std::vector<std::string> options = {"-n", std::to_string(run.iters), "-s",
-                                      std::to_string(run.size)};
-  if (run.simplex) options.emplace_back("-b");
-  return options;
-}
-
-void work(RawChannel channel, const RawRun& run, const Work& work) {
-  RawSide side(std::move(channel), run);
-  side.introduce();
-  work(side);
-  side.end();
-}
-
 class PerftestRaw : public PerftestTest, public ::testing::WithParamInterface<bool> {
  protected:
-  RawRun run() const {
+  static RawRun run() {
     RawRun run;
     run.simplex = GetParam();
     return run;
   }
 
-  // The tool as the server of a raw client.
-  void serve(const std::string& test, const RawRun& run, const Work& body) {
-    const uint16_t port = free_port();
-    Tool server(perftest_program(), perftest_arguments(test, port, options(run)));
-    server.wait_for_line(kWaiting);
-    run_one([&](Channel&) { work(RawChannel::connect(port), run, body); });
-    EXPECT_EQ(server.wait(), 0) << server.out() << server.err();
+  static RawRun with_options(RawRun run) {
+    run.options = {"-n", std::to_string(run.iters), "-s", std::to_string(run.size)};
+    if (run.simplex) run.options.emplace_back("-b");
+    return run;
   }
 
-  // The tool as the client of a raw server.
-  void call(const std::string& test, RawRun run, const Work& body) {
-    run.server = true;
-    Child raw("server", [&](Channel& channel) {
-      RawListener listener;
-      channel.send(listener.port());
-      work(listener.accept(), run, body);
-    });
-    const auto port = raw.channel().receive<uint16_t>();
-    std::vector<std::string> arguments = perftest_arguments(test, port, options(run));
-    arguments.insert(arguments.end(), {"-S", "127.0.0.1"});
-    const ToolResult result = run_tool(perftest_program(), arguments);
-    EXPECT_EQ(result.status, 0) << result.out << result.err;
+  static void serve(const std::string& test, const RawRun& run, const RawWork& work) {
+    (void)serve_raw(test, with_options(run), work);
+  }
+
+  static void call(const std::string& test, const RawRun& run, const RawWork& work) {
+    const ToolResult result = call_raw(test, with_options(run), work);
     EXPECT_EQ(parse_rows(result.out).size(), 1u) << result.out;
-    raw.expect_success();
   }
 };
 
@@ -78,10 +50,7 @@ void fill(RawSide& side, uint8_t value) {
 
 // Posts every request of a test, and waits for each.
 void post_each(RawSide& side, const std::function<urma_jfs_wr_t()>& request) {
-  for (uint64_t i = 0; i < side.run().iters; ++i) {
-    side.endpoint().post(request());
-    wait_for_success(side.endpoint().send_jfc, 0);
-  }
+  for (uint64_t i = 0; i < side.run().iters; ++i) side.post(request());
 }
 
 void bandwidth(RawSide& side, const std::string& name, const std::function<void()>& body) {
@@ -112,8 +81,7 @@ void swap_all(RawSide& side) {
 
 void send_one(RawSide& side) {
   urma_sge_t here = side.here(0, side.run().size);
-  side.endpoint().post(send_request(side.target(), &here));
-  wait_for_success(side.endpoint().send_jfc, 0);
+  side.post(send_request(side.target(), &here));
 }
 
 void receive_one(RawSide& side) {
@@ -144,7 +112,6 @@ void stream(RawSide& side) {
       send_one(side);
     }
   }
-  side.report();
 }
 
 RawRun sending(RawRun run) {

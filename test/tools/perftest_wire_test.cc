@@ -60,8 +60,10 @@ INSTANTIATE_TEST_SUITE_P(
                     Place{"send_bw", 144, 4, 1}, Place{"send_bw -b", 144, 4, 0},
                     Place{"send_bw -Q 5", 148, 4, 5}, Place{"send_bw -r 4", 152, 4, 4},
                     Place{"send_bw -R 64", 156, 4, 64}, Place{"send_bw -s 100", 160, 4, 100},
-                    Place{"send_bw -T 50", 164, 4, 50}, Place{"send_bw -p 2", 168, 4, 4},
-                    Place{"send_bw --order_type 2", 172, 4, 2},
+                    Place{"send_bw -a", 160, 4, 8388608}, Place{"write_lat -a3", 160, 4, 8388608},
+                    Place{"write_bw -y", 120, 8, 50000}, Place{"write_bw -y -l 3", 120, 8, 50000},
+                    Place{"write_bw -D 5", 120, 8, 0}, Place{"send_bw -T 50", 164, 4, 50},
+                    Place{"send_bw -p 2", 168, 4, 4}, Place{"send_bw --order_type 2", 172, 4, 2},
                     Place{"send_bw --bw_unit GB", 176, 4, 2}));
 
 INSTANTIATE_TEST_SUITE_P(

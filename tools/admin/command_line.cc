@@ -10,6 +10,7 @@
 #include "third_party/fmt/format.h"
 #include "tools/admin/text.h"
 #include "urma_api.h"
+#include "urma_ext.h"
 
 namespace admin {
 namespace {
@@ -126,7 +127,8 @@ void CommandTree::add_number(const std::string& names, std::optional<uint64_t>* 
 }
 
 void CommandTree::add_options() {
-  app_.set_version_flag("-V,--version", "Version: 0.0.1");
+  app_.set_version_flag("-V,--version",
+                        std::string("Version: 0.0.1\nliburma ") + urma_ext_version());
   app_.add_flag("-a,--all", options_->all, "all devices, also beside aggregated ones");
   app_.add_flag("-b,--brief", options_->brief, "one line for each EID (default)");
   app_.add_flag("-w,--whole", options_->whole, "all that the devices tell");

@@ -13,19 +13,11 @@
 namespace perftest {
 namespace {
 
-// "read" and so on, as the tags of the exchange have it.
-std::string tag(const char* when, Api api) {
-  switch (api) {
-    case Api::kRead:
-      return std::string(when) + "read_bw";
-    case Api::kWrite:
-      return std::string(when) + "write_bw";
-    case Api::kAtomic:
-      return std::string(when) + "atomic_bw";
-    case Api::kSend:
-      break;
-  }
-  return "send_bw_post_recv";
+// The tag of the exchange before a test: those of messages, WRITE_IMM among them, post receives.
+std::string first_tag(const Session& session) {
+  if (!session.two_sided()) return "before_" + session.config.test;
+  const bool infinite = session.config.ends_by == EndsBy::kUser;
+  return infinite ? "run_send_bw_infinite" : "send_bw_post_recv";
 }
 
 // The best rate of 1, 2, 4 ... batches that follow each other, from the first post to the last
@@ -99,36 +91,30 @@ void BandwidthTest::run(uint32_t size) {
     row = measure(size);
     end();
   }
-  if (session_.config.ends_by != EndsBy::kUser) {
+  const bool swapped = reports_are_swapped(session_);
+  if (swapped) {
     const bool partial = row.partial;
     row = swap_reports(session_, row);
     row.partial = partial;
-    session_.reporter.row(session_.config, row);
-  } else if (session_.active() || receiver_) {
-    session_.reporter.row(session_.config, row);
   }
+  if (swapped || measures()) session_.reporter.row(session_.config, row);
 }
 
 void BandwidthTest::start() {
-  const Config& config = session_.config;
   session_.expect(session_.two_sided());
   if (receiver_) {
     receiver_->forget(receiver_->received());
     receiver_->fill();
   }
-  const bool infinite_send = config.api == Api::kSend && config.ends_by == EndsBy::kUser;
-  session_.exchange.sync_time(infinite_send ? "run_send_bw_infinite" : tag("before_", config.api));
+  session_.exchange.sync_time(first_tag(session_));
 }
 
 void BandwidthTest::end() {
-  const bool measured = session_.active() || receiver_ != nullptr;
-  if (session_.config.ends_by == EndsBy::kUser && measured && interrupted) {
+  if (session_.config.ends_by == EndsBy::kUser && measures() && interrupted) {
     session_.exchange.notify_quit();
   }
   session_.exchange.set_timeout(Exchange::kWhilePeerLives);
-  if (session_.config.api != Api::kSend) {
-    session_.exchange.sync_time(tag("after_", session_.config.api));
-  }
+  if (!session_.two_sided()) session_.exchange.sync_time("after_" + session_.config.test);
 }
 
 template <typename Post>
@@ -185,7 +171,7 @@ Row BandwidthTest::measure(uint32_t size) {
   const Config& config = session_.config;
   Row row;
   row.size = size;
-  if (!session_.active() && !receiver_) {
+  if (!measures()) {
     session_.be_passive();
     return row;
   }

@@ -51,6 +51,7 @@ constexpr uint8_t kAutoPriority = 255;
 constexpr uint32_t kTokenValue = 0xABCDEF;     // of every segment and jetty, as UMDK's tool has it
 constexpr uint64_t kImmediate = 0x20230416;    // of --enable_imm
 constexpr uint64_t kAllSizesBuffer = 8 << 20;  // -a sizes the buffer for this, whatever the order
+constexpr uint64_t kBandwidthIterations = 50000;  // without -n
 constexpr int kWaitForever = -1;
 
 // There is one of it, and its order is that of the options.
@@ -191,14 +192,11 @@ struct Config {
   bool bandwidth() const { return kind == Kind::kBandwidth; }
   bool duplex() const { return jetty_mode == JettyMode::kDuplex; }
 
-  // The sizes to measure, one report row each, in order.
+  // The sizes to measure, one report row each, the largest last.
   std::vector<uint32_t> sizes() const;
 
-  // Bytes of the buffer of one jetty: the largest of sizes() and max_size, or kAllSizesBuffer.
+  // Bytes of the buffer of one jetty: the size, or kAllSizesBuffer.
   uint64_t buffer_size() const;
-
-  // Whether the messages of one side only are counted by it: no report comes from the server.
-  bool one_way() const { return bandwidth() && !bidirectional; }
 };
 
 // Finds the device, and calls check_against_device. main.cc does this before it waits for a peer.

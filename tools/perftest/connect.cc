@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tools/perftest/connect.h"
 
+#include <algorithm>
 #include <cstring>
 #include <random>
 #include <string>
@@ -80,44 +81,95 @@ urma_token_t token() { return {kTokenValue}; }
 
 Links::Links(const Device& device, const Config& config, const Queues& queues, const Memory& memory,
              const Words* credit, const Words* notify, Exchange& exchange)
-    : links_(config.jettys) {
-  const Parts parts = {device, config, queues, memory, exchange};
-  std::vector<Offer> offers = config.duplex() ? swap_jettys(parts) : swap_queues(parts);
+    : device_(device),
+      config_(config),
+      queues_(queues),
+      memory_(memory),
+      exchange_(exchange),
+      links_(config.jettys) {
+  const std::vector<Blob> segments = config.duplex() ? swap_segment_contexts() : swap_segments();
+  std::vector<Offer> offers = swap_targets();
   std::vector<urma_seg_t> credits, notifies;
-  if (credit != nullptr) credits = swap_words(parts, *credit);
-  if (notify != nullptr) notifies = swap_words(parts, *notify);
-  if (config.tp_aware) swap_channels(parts, offers);
-  import_segments(parts, offers);
-  if (credit != nullptr) import_words(parts, credits, &Link::credit);
-  if (notify != nullptr) import_words(parts, notifies, &Link::notify);
-  if (config.async_import && config.duplex()) {
-    import_in_background(parts, offers);
-  } else {
-    import_targets(parts, offers);
-  }
-  if (config.mode == URMA_TM_RC) {
-    if (notifier_) {
-      bind_in_background(parts);
-    } else {
-      bind(parts, offers);
-    }
-  }
+  if (credit != nullptr) credits = swap_words(*credit);
+  if (notify != nullptr) notifies = swap_words(*notify);
+  if (config.tp_aware) swap_channels(offers);
+  import_segments(segments);
+  import_words(credits, &Link::credit);
+  import_words(notifies, &Link::notify);
+  connect(offers);
 }
 
-Links::~Links() {
+Links::~Links() { disconnect(); }
+
+void Links::connect(std::vector<Offer>& offers) {
+  const bool background = config_.async_import && config_.duplex();
+  for (uint32_t lane = 0; lane < offers.size(); lane++) {
+    links_[lane].remote_id = offers[lane].receive_queue.id;
+  }
+  background ? import_in_background(offers) : import_targets(offers);
+  if (config_.mode == URMA_TM_RC) background ? bind_in_background() : bind(offers);
+  if (config_.tp_aware) exchange_.sync_time("tp aware connect finished");
+}
+
+void Links::disconnect() {
   for (urma_jetty_t* jetty : bound_) {
     (void)(notifier_ ? urma_unbind_jetty_async(jetty) : urma_unbind_jetty(jetty));
   }
+  bound_.clear();
+  targets_.clear();
+  notifier_.reset();
 }
 
-std::vector<Links::Offer> Links::swap_jettys(const Parts& parts) {
-  std::vector<Offer> offers(parts.config.jettys);
-  for (uint32_t lane = 0; lane < parts.config.jettys; lane++) {
-    const size_t pair = pair_of(parts.config, lane);
-    offers[lane].segment = swap_segment(parts.exchange, parts.memory.segment(lane), pair);
-    offers[lane].jetty = swap_jetty(parts.exchange, parts.queues.jetty(lane), pair);
+void Links::reconnect() {
+  std::vector<Offer> offers = swap_targets();
+  if (config_.tp_aware) swap_channels(offers);
+  connect(offers);
+}
+
+std::vector<Links::Blob> Links::swap_segment_contexts() {
+  std::vector<Blob> segments;
+  for (uint32_t lane = 0; lane < config_.jettys; lane++) {
+    segments.push_back(swap_segment(exchange_, memory_.segment(lane), pair_of(config_, lane)));
+  }
+  return segments;
+}
+
+// A structure for each lane, as an array to each peer.
+template <typename T>
+std::vector<T> Links::swap_array(const std::function<T(uint32_t lane)>& own) {
+  std::vector<T> all(config_.jettys);
+  for (uint32_t lane = 0; lane < config_.jettys; lane++) all[lane] = own(lane);
+  const uint32_t lanes = lanes_of_pair(config_);
+  for (uint32_t first = 0; first < config_.jettys; first += lanes) {
+    exchange_.sync_data(&all[first], &all[first], lanes * sizeof(T), pair_of(config_, first));
+  }
+  return all;
+}
+
+std::vector<Links::Blob> Links::swap_segments() {
+  std::vector<Blob> segments;
+  const auto own = [this](uint32_t lane) { return memory_.segment(lane)->seg; };
+  for (const urma_seg_t& seg : swap_array<urma_seg_t>(own)) {
+    const auto bytes = bytes_of(&seg, sizeof(seg));
+    segments.emplace_back(bytes.begin(), bytes.end());
+  }
+  return segments;
+}
+
+std::vector<Links::Offer> Links::swap_targets() {
+  std::vector<Offer> offers(config_.jettys);
+  if (!config_.duplex()) {
+    const auto own = [this](uint32_t lane) {
+      return queues_.receive_queue(queues_.receive_index(lane))->jfr_id;
+    };
+    const std::vector<urma_jfr_id_t> ids = swap_array<urma_jfr_id_t>(own);
+    for (uint32_t lane = 0; lane < config_.jettys; lane++) offers[lane].receive_queue = ids[lane];
+    return offers;
+  }
+  for (uint32_t lane = 0; lane < config_.jettys; lane++) {
+    offers[lane].jetty = swap_jetty(exchange_, queues_.jetty(lane), pair_of(config_, lane));
     const urma_rjetty_t* jetty = jetty_of(offers[lane].jetty);
-    if (jetty->trans_mode != parts.config.mode || jetty->type != URMA_JETTY) {
+    if (jetty->trans_mode != config_.mode || jetty->type != URMA_JETTY) {
       throw RunError("the peer's jetty has another transport mode");
     }
     offers[lane].receive_queue = jetty->jetty_id;
@@ -125,138 +177,110 @@ std::vector<Links::Offer> Links::swap_jettys(const Parts& parts) {
   return offers;
 }
 
-std::vector<Links::Offer> Links::swap_queues(const Parts& parts) {
-  std::vector<Offer> offers(parts.config.jettys);
-  const uint32_t lanes = lanes_of_pair(parts.config);
-  for (uint32_t first = 0; first < parts.config.jettys; first += lanes) {
-    const size_t pair = pair_of(parts.config, first);
-    std::vector<urma_seg_t> segments(lanes);
-    std::vector<urma_jfr_id_t> ids(lanes);
-    for (uint32_t i = 0; i < lanes; i++) {
-      segments[i] = parts.memory.segment(first + i)->seg;
-      const uint32_t index = parts.queues.receive_index(first + i);
-      ids[i] = parts.queues.receive_queue(index)->jfr_id;
-    }
-    parts.exchange.sync_data(segments.data(), segments.data(), lanes * sizeof(urma_seg_t), pair);
-    parts.exchange.sync_data(ids.data(), ids.data(), lanes * sizeof(urma_jfr_id_t), pair);
-    for (uint32_t i = 0; i < lanes; i++) {
-      const auto bytes = bytes_of(&segments[i], sizeof(urma_seg_t));
-      offers[first + i].segment.assign(bytes.begin(), bytes.end());
-      offers[first + i].receive_queue = ids[i];
-    }
-  }
-  return offers;
-}
-
-std::vector<urma_seg_t> Links::swap_words(const Parts& parts, const Words& words) {
-  std::vector<urma_seg_t> peers;
-  for (size_t pair = 0; pair < parts.exchange.pairs(); pair++) {
-    urma_seg_t seg = words.region(pair).segment()->seg;
-    parts.exchange.sync_data(&seg, &seg, sizeof(seg), pair);
-    const uint64_t needed = uint64_t{words.word_bytes()} * words.lanes();
-    if (seg.len < needed || seg.attr.bs.has_user_info) {
+std::vector<urma_seg_t> Links::swap_words(const Words& words) {
+  const auto own = [&words](uint32_t lane) { return words.segment(lane)->seg; };
+  std::vector<urma_seg_t> peers = swap_array<urma_seg_t>(own);
+  for (const urma_seg_t& seg : peers) {
+    if (seg.len < words.offset() + sizeof(uint64_t) || seg.attr.bs.has_user_info) {
       throw RunError("the peer sent a damaged descriptor of its credit or notify segment");
     }
-    peers.push_back(seg);
   }
   return peers;
 }
 
-void Links::swap_channels(const Parts& parts, std::vector<Offer>& offers) {
+void Links::swap_channels(std::vector<Offer>& offers) {
   std::random_device random;
   for (uint32_t lane = 0; lane < offers.size(); lane++) {
     Offer& offer = offers[lane];
-    if (parts.config.tp_reuse && lane > 0 && !parts.config.pairs) {
+    if (config_.tp_reuse && lane > 0 && !config_.pairs) {
       offer.channel = offers[0].channel;
       continue;
     }
     urma_get_tp_cfg_t cfg = {};
-    const urma_tp_type_t type = parts.device.channel_type();
+    const urma_tp_type_t type = device_.channel_type();
     cfg.flag.bs.rtp = type == URMA_RTP;
     cfg.flag.bs.ctp = type == URMA_CTP;
     cfg.flag.bs.utp = type == URMA_UTP;
-    cfg.trans_mode = parts.config.mode;
-    cfg.local_eid = parts.device.context()->eid;
+    cfg.trans_mode = config_.mode;
+    cfg.local_eid = device_.context()->eid;
     cfg.peer_eid = offer.receive_queue.eid;
     urma_tp_info_t found = {};
     uint32_t count = 1;
-    ok(urma_get_tp_list(parts.device.context(), &cfg, &count, &found), "urma_get_tp_list");
+    ok(urma_get_tp_list(device_.context(), &cfg, &count, &found), "urma_get_tp_list");
     if (count == 0) throw RunError("urma_get_tp_list found no channel to the peer");
     offer.channel.tp_handle = found.tp_handle;
     if (type != URMA_RTP) continue;
     ChannelInfo info = {found.tp_handle, random(), 0};
     offer.channel.tp_attr.tx_psn = info.first_packet;
-    parts.exchange.sync_data(&info, &info, sizeof(info), pair_of(parts.config, lane));
+    exchange_.sync_data(&info, &info, sizeof(info), pair_of(config_, lane));
     offer.channel.peer_tp_handle = info.handle;
     offer.channel.tp_attr.rx_psn = info.first_packet;
   }
 }
 
-urma_target_seg_t* Links::import_segment(const Parts& parts, urma_seg_t* seg) {
+urma_target_seg_t* Links::import_segment(urma_seg_t* seg) {
   urma_token_t value = token();
   const urma_import_seg_flag_t flag = {};
   segments_.emplace_back(
-      made(urma_import_seg(parts.device.context(), seg, &value, 0, flag), "urma_import_seg"));
+      made(urma_import_seg(device_.context(), seg, &value, 0, flag), "urma_import_seg"));
   return segments_.back().get();
 }
 
-void Links::import_segments(const Parts& parts, const std::vector<Offer>& offers) {
-  const Config& config = parts.config;
-  const uint64_t needed = parts.memory.shared_bytes();
-  for (uint32_t lane = 0; lane < offers.size(); lane++) {
-    Blob blob = offers[lane].segment;
+void Links::import_segments(const std::vector<Blob>& segments) {
+  for (uint32_t lane = 0; lane < segments.size(); lane++) {
+    Blob blob = segments[lane];
     urma_seg_t* const seg = segment_of(blob);
     // Without --seg_pre_jetty the lanes of a peer lie in one segment.
-    const bool again = lane > 0 && !config.pairs && blob == offers[lane - 1].segment;
+    const bool again = lane > 0 && !config_.pairs && blob == segments[lane - 1];
     Link& link = links_[lane];
-    link.segment = again ? links_[lane - 1].segment : import_segment(parts, seg);
-    link.remote_id = offers[lane].receive_queue.id;
-    uint64_t offset = parts.memory.in_offset(config.pairs ? 0 : lane);
-    const uint64_t length = parts.memory.slots() * parts.memory.slot_bytes();
-    // Another tool may keep less memory: one buffer for all, if it must be.
-    if (offset > seg->len || seg->len - offset < length) offset = seg->len >= needed ? length : 0;
-    if (seg->len < length) {
-      throw RunError("the peer's segment has " + std::to_string(seg->len) + " bytes, " +
-                     std::to_string(needed) + " are needed");
-    }
-    link.in = seg->ubva.va + offset;
+    link.segment = again ? links_[lane - 1].segment : import_segment(seg);
+    link.in = seg->ubva.va + in_offset(lane, seg->len);
   }
 }
 
-void Links::import_words(const Parts& parts, const std::vector<urma_seg_t>& peers,
-                         urma_target_seg_t* Link::*member) {
-  std::vector<urma_target_seg_t*> imported;
-  imported.reserve(peers.size());
-  for (urma_seg_t seg : peers) imported.push_back(import_segment(parts, &seg));
-  for (uint32_t lane = 0; lane < links_.size(); lane++) {
-    links_[lane].*member = imported[pair_of(parts.config, lane)];
+// Of what arrives for a lane, in a segment of `length` bytes: in its first half. UMDK's slots are
+// smaller where the size is not one of whole pages.
+uint64_t Links::in_offset(uint32_t lane, uint64_t length) const {
+  const bool own = config_.segment_per_jetty || config_.pairs;
+  const uint64_t apart = std::min(memory_.lane_bytes(), length / (own ? 2 : 2 * config_.jettys));
+  const uint64_t offset = own ? 0 : lane * apart;
+  const uint64_t needed = (memory_.slots() - 1) * memory_.slot_bytes() + config_.sizes().back();
+  if (length < offset + needed) {
+    throw RunError("the peer's segment has " + std::to_string(length) + " bytes, " +
+                   std::to_string(offset + needed) + " are needed");
+  }
+  return offset;
+}
+
+void Links::import_words(std::vector<urma_seg_t>& peers, urma_target_seg_t* Link::*member) {
+  for (uint32_t lane = 0; lane < peers.size(); lane++) {
+    links_[lane].*member = import_segment(&peers[lane]);
   }
 }
 
-void Links::import_targets(const Parts& parts, std::vector<Offer>& offers) {
-  const Config& config = parts.config;
-  urma_context_t* const context = parts.device.context();
+void Links::import_targets(std::vector<Offer>& offers) {
+  urma_context_t* const context = device_.context();
   urma_token_t value = token();
   for (uint32_t lane = 0; lane < offers.size(); lane++) {
     Offer& offer = offers[lane];
-    if (config.duplex()) {
+    if (config_.duplex()) {
       urma_rjetty_t* const jetty = jetty_of(offer.jetty);
-      jetty->tp_type = parts.device.channel_type();
+      jetty->tp_type = device_.channel_type();
       targets_.emplace_back(
-          made(config.tp_aware ? urma_import_jetty_ex(context, jetty, &value, &offer.channel)
-                               : urma_import_jetty(context, jetty, &value),
+          made(config_.tp_aware ? urma_import_jetty_ex(context, jetty, &value, &offer.channel)
+                                : urma_import_jetty(context, jetty, &value),
                "urma_import_jetty"),
           urma_unimport_jetty);
     } else {
       urma_rjfr_t jfr = {};
       jfr.jfr_id = offer.receive_queue;
-      jfr.trans_mode = config.mode;
-      jfr.flag.bs.token_policy = config.token_policy;
-      jfr.flag.bs.order_type = config.order_type;
-      jfr.tp_type = parts.device.channel_type();
+      jfr.trans_mode = config_.mode;
+      jfr.flag.bs.token_policy = config_.token_policy;
+      jfr.flag.bs.order_type = config_.order_type;
+      jfr.tp_type = device_.channel_type();
       targets_.emplace_back(
-          made(config.tp_aware ? urma_import_jfr_ex(context, &jfr, &value, &offer.channel)
-                               : urma_import_jfr(context, &jfr, &value),
+          made(config_.tp_aware ? urma_import_jfr_ex(context, &jfr, &value, &offer.channel)
+                                : urma_import_jfr(context, &jfr, &value),
                "urma_import_jfr"),
           urma_unimport_jfr);
     }
@@ -264,42 +288,42 @@ void Links::import_targets(const Parts& parts, std::vector<Offer>& offers) {
   }
 }
 
-void Links::import_in_background(const Parts& parts, std::vector<Offer>& offers) {
-  notifier_.reset(made(urma_create_notifier(parts.device.context()), "urma_create_notifier"));
+void Links::import_in_background(std::vector<Offer>& offers) {
+  notifier_.reset(made(urma_create_notifier(device_.context()), "urma_create_notifier"));
   const urma_token_t value = token();
   for (uint32_t lane = 0; lane < offers.size(); lane++) {
     urma_rjetty_t* const jetty = jetty_of(offers[lane].jetty);
-    jetty->tp_type = parts.device.channel_type();
+    jetty->tp_type = device_.channel_type();
     links_[lane].target =
         made(urma_import_jetty_async(notifier_.get(), jetty, &value, lane, kImportTimeoutMs),
              "urma_import_jetty_async");
   }
-  await(parts, static_cast<uint32_t>(offers.size()));
+  await(static_cast<uint32_t>(offers.size()));
 }
 
-void Links::bind(const Parts& parts, const std::vector<Offer>& offers) {
+void Links::bind(const std::vector<Offer>& offers) {
   for (uint32_t lane = 0; lane < links_.size(); lane++) {
-    urma_jetty_t* const jetty = parts.queues.jetty(lane);
+    urma_jetty_t* const jetty = queues_.jetty(lane);
     urma_bind_jetty_ex_cfg_t channel = offers[lane].channel;
-    ok(parts.config.tp_aware ? urma_bind_jetty_ex(jetty, links_[lane].target, &channel)
-                             : urma_bind_jetty(jetty, links_[lane].target),
+    ok(config_.tp_aware ? urma_bind_jetty_ex(jetty, links_[lane].target, &channel)
+                        : urma_bind_jetty(jetty, links_[lane].target),
        "urma_bind_jetty");
     bound_.push_back(jetty);
   }
 }
 
-void Links::bind_in_background(const Parts& parts) {
+void Links::bind_in_background() {
   for (uint32_t lane = 0; lane < links_.size(); lane++) {
-    urma_jetty_t* const jetty = parts.queues.jetty(lane);
+    urma_jetty_t* const jetty = queues_.jetty(lane);
     ok(urma_bind_jetty_async(notifier_.get(), jetty, links_[lane].target, lane, kImportTimeoutMs),
        "urma_bind_jetty_async");
     bound_.push_back(jetty);
   }
-  await(parts, static_cast<uint32_t>(links_.size()));
+  await(static_cast<uint32_t>(links_.size()));
 }
 
 // An import that failed is gone once it was reported, and those under way end with the notifier.
-void Links::await(const Parts& parts, uint32_t count) {
+void Links::await(uint32_t count) {
   std::vector<urma_notify_t> notify(count);
   uint32_t done = 0;
   while (done < count) {
@@ -311,7 +335,7 @@ void Links::await(const Parts& parts, uint32_t count) {
       if (import) targets_.emplace_back(notify[i].tjetty, urma_unimport_jetty_async);
     }
     done += static_cast<uint32_t>(n);
-    if (n == 0) parts.exchange.check_peer();
+    if (n == 0) exchange_.check_peer();
   }
 }
 

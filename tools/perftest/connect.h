@@ -6,6 +6,7 @@
 #define TOOLS_PERFTEST_CONNECT_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -38,39 +39,47 @@ class Links {
 
   const Link& operator[](uint32_t lane) const { return links_[lane]; }
 
+  // Lets go of what the peer's queues are to this side; its segments stay.
+  void disconnect();
+  // Connects the queues that both sides have made since.
+  void reconnect();
+
  private:
   using Blob = std::vector<uint8_t>;
   using Target = std::unique_ptr<urma_target_jetty_t, urma_status_t (*)(urma_target_jetty_t*)>;
-  struct Parts {
-    const Device& device;
-    const Config& config;
-    const Queues& queues;
-    const Memory& memory;
-    Exchange& exchange;
-  };
-  // What the peer told of one lane.
+  // What the peer told of the queues of one lane.
   struct Offer {
-    Blob segment;  // a urma_seg_t
-    Blob jetty;    // a urma_rjetty_t; empty with -b
+    Blob jetty;  // a urma_rjetty_t; empty with -b
     urma_jfr_id_t receive_queue = {};
     urma_active_tp_cfg_t channel = {};
   };
 
-  static std::vector<Offer> swap_jettys(const Parts& parts);
-  static std::vector<Offer> swap_queues(const Parts& parts);
-  static void swap_channels(const Parts& parts, std::vector<Offer>& offers);
-  static std::vector<urma_seg_t> swap_words(const Parts& parts, const Words& words);
+  template <typename T>
+  std::vector<T> swap_array(const std::function<T(uint32_t lane)>& own);
+  // A urma_seg_t for each lane, with what may follow it, or without (-b).
+  std::vector<Blob> swap_segment_contexts();
+  std::vector<Blob> swap_segments();
+  std::vector<Offer> swap_targets();
+  std::vector<urma_seg_t> swap_words(const Words& words);
+  void swap_channels(std::vector<Offer>& offers);
 
-  void import_segments(const Parts& parts, const std::vector<Offer>& offers);
-  void import_words(const Parts& parts, const std::vector<urma_seg_t>& peers,
-                    urma_target_seg_t* Link::*member);
-  void import_targets(const Parts& parts, std::vector<Offer>& offers);
-  void import_in_background(const Parts& parts, std::vector<Offer>& offers);
-  void bind(const Parts& parts, const std::vector<Offer>& offers);
-  void bind_in_background(const Parts& parts);
-  void await(const Parts& parts, uint32_t count);
-  urma_target_seg_t* import_segment(const Parts& parts, urma_seg_t* seg);
+  void import_segments(const std::vector<Blob>& segments);
+  uint64_t in_offset(uint32_t lane, uint64_t length) const;
+  void import_words(std::vector<urma_seg_t>& peers, urma_target_seg_t* Link::*member);
+  urma_target_seg_t* import_segment(urma_seg_t* seg);
 
+  void connect(std::vector<Offer>& offers);
+  void import_targets(std::vector<Offer>& offers);
+  void import_in_background(std::vector<Offer>& offers);
+  void bind(const std::vector<Offer>& offers);
+  void bind_in_background();
+  void await(uint32_t count);
+
+  const Device& device_;
+  const Config& config_;
+  const Queues& queues_;
+  const Memory& memory_;
+  Exchange& exchange_;
   std::vector<ImportedSegment> segments_;
   Notifier notifier_;
   std::vector<Target> targets_;

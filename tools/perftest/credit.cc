@@ -7,18 +7,12 @@
 #include "tools/perftest/requests.h"
 
 namespace perftest {
-namespace {
-
-// The words count messages modulo 2^32.
-uint32_t* word_at(uint8_t* place) { return reinterpret_cast<uint32_t*>(place); }
-
-}  // namespace
-
 CreditTaken::CreditTaken(const Session& session)
     : threshold_(session.config.credit_threshold), before_(session.config.jettys) {
   const Config& config = session.config;
   for (uint32_t lane = 0; lane < config.jettys; lane++) {
-    words_.push_back(word_at(session.credit->at(lane)));
+    words_.push_back(session.credit->at(lane));
+    *words_.back() = 0;  // the peer counts anew, too
   }
   // The receiver may keep all but one of a notice's messages to itself.
   const uint32_t needed = config.credit_notify_count + config.jfs_post_list - 1;
@@ -30,7 +24,7 @@ CreditTaken::CreditTaken(const Session& session)
 }
 
 uint64_t CreditTaken::room(uint32_t lane, uint64_t posted) const {
-  const uint32_t ahead = before_[lane] + static_cast<uint32_t>(posted) - *words_[lane];
+  const uint64_t ahead = before_[lane] + posted - *words_[lane];
   return ahead >= threshold_ ? 0 : threshold_ - ahead;
 }
 
@@ -65,12 +59,6 @@ void CreditGiven::count(const urma_cr_t& record) {
   if (++taken_[lane] - told_[lane] >= session_.config.credit_notify_count) notify(lane);
 }
 
-void CreditGiven::settle() {
-  for (uint32_t lane = 0; lane < taken_.size(); lane++) {
-    if (taken_[lane] != told_[lane]) notify(lane);
-  }
-}
-
 void CreditGiven::take_completions() {
   urma_cr_t record;
   while (under_way_ > 0 && Session::poll(session_.queues.sent(), 1, &record) == 1) {
@@ -83,12 +71,12 @@ void CreditGiven::take_completions() {
 void CreditGiven::notify(uint32_t lane) {
   if (under_way_ == kMostUnderWay) return;
   const Link& link = session_.links[lane];
-  uint32_t* const source = word_at(session_.credit->source(lane));
-  std::atomic_ref<uint32_t>(*source).store(taken_[lane], std::memory_order_relaxed);
-  urma_sge_t from = {reinterpret_cast<uintptr_t>(source), session_.credit->word_bytes(),
-                     session_.credit->region(session_.pair_of(lane)).segment(), nullptr};
-  const uint64_t offset = uint64_t{session_.peer_lane(lane)} * session_.credit->word_bytes();
-  urma_sge_t to = {link.credit->seg.ubva.va + offset, session_.credit->word_bytes(), link.credit,
+  const Words& words = *session_.credit;
+  uint64_t* const source = words.source(lane);
+  std::atomic_ref<uint64_t>(*source).store(taken_[lane], std::memory_order_relaxed);
+  urma_sge_t from = {reinterpret_cast<uintptr_t>(source), sizeof(*source), words.segment(lane),
+                     nullptr};
+  urma_sge_t to = {link.credit->seg.ubva.va + words.offset(), sizeof(*source), link.credit,
                    nullptr};
   urma_jfs_wr_t wr = {};
   wr.opcode = URMA_OPC_WRITE;

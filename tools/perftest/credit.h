@@ -21,12 +21,12 @@ class CreditTaken {
   // How many more of a lane may go out, which has posted `posted` in this round.
   uint64_t room(uint32_t lane, uint64_t posted) const;
   // The round is over; the next one counts from 0 again.
-  void end_round(uint32_t lane, uint64_t posted) { before_[lane] += static_cast<uint32_t>(posted); }
+  void end_round(uint32_t lane, uint64_t posted) { before_[lane] += posted; }
 
  private:
-  std::vector<const volatile uint32_t*> words_;  // where the peers tell what they have taken
+  std::vector<volatile uint64_t*> words_;  // where the peers tell what they have taken
   const uint32_t threshold_;
-  std::vector<uint32_t> before_;  // posted in earlier rounds
+  std::vector<uint64_t> before_;  // posted in earlier rounds
 };
 
 // The receiver's half.
@@ -36,11 +36,8 @@ class CreditGiven {
 
   // Counts an arrival, and tells the sender when it is time.
   void count(const urma_cr_t& record);
-  // Tells the sender of all that have come.
-  void settle();
   // A notice was delivered.
   void delivered() { under_way_--; }
-  bool under_way() const { return under_way_ > 0; }
   void take_completions();
 
  private:
@@ -51,8 +48,8 @@ class CreditGiven {
 
   Session& session_;
   std::unordered_map<uint32_t, uint32_t> lane_by_peer_;
-  std::vector<uint32_t> taken_;
-  std::vector<uint32_t> told_;
+  std::vector<uint64_t> taken_;
+  std::vector<uint64_t> told_;
   uint32_t under_way_ = 0;
 };
 

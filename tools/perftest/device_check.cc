@@ -6,8 +6,10 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "tools/perftest/config.h"
+#include "tools/perftest/options.h"
 #include "tools/perftest/values.h"
 #include "urma_api.h"
 
@@ -122,7 +124,28 @@ void check_features(const Config& config, const urma_device_cap_t& cap) {
   needs(config, config.user_tp, false, "--enable_user_tp", "channels of the user");
 }
 
+std::vector<std::string> device_names() {
+  int count = 0;
+  urma_device_t** devices = urma_get_device_list(&count);
+  std::vector<std::string> names;
+  for (int i = 0; i < count; i++) names.emplace_back(devices[i]->name);
+  if (devices != nullptr) urma_free_device_list(devices);
+  return names;
+}
+
 }  // namespace
+
+void default_device(Config& config) {
+  if (!config.device.empty()) return;
+  std::vector<std::string> names = device_names();
+  std::erase_if(names, [](const std::string& name) { return name.starts_with("bonding"); });
+  if (names.size() == 1) {
+    config.device = names.front();
+    return;
+  }
+  throw refusal("no device", "-d with one of those that there are: " + list_devices(),
+                config.test + " -d " + (names.empty() ? "urma_shm0" : names.front()));
+}
 
 void check_device(const Config& config) {
   std::string name = config.device;  // the library takes no constant
@@ -142,12 +165,9 @@ void check_against_device(const Config& config, const urma_device_attr_t& attrib
 }
 
 std::string list_devices() {
-  int count = 0;
-  urma_device_t** devices = urma_get_device_list(&count);
-  std::string names;
-  for (int i = 0; i < count; i++) names += (i == 0 ? "" : ", ") + std::string(devices[i]->name);
-  if (devices != nullptr) urma_free_device_list(devices);
-  return names.empty() ? "none" : names;
+  std::string text;
+  for (const std::string& name : device_names()) text += (text.empty() ? "" : ", ") + name;
+  return text.empty() ? "none" : text;
 }
 
 UsageError unknown_device(const Config& config) {

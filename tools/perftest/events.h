@@ -19,6 +19,9 @@ class Sleeper {
 
   bool enabled() const { return config_.events; }
 
+  // The queues have been made anew.
+  void forget() { unarmed_.clear(); }
+
   // Completions of this queue end the sleeps that follow.
   void watch(urma_jfc_t* jfc) { unarmed_.push_back(jfc); }
 

@@ -84,7 +84,7 @@ void LatencyTest::start(uint32_t size) {
     if (config.api == Api::kRead) fill_pattern(session_.memory.in(0), size, 0, 0);
     session_.exchange.sync_time("verify_ready");
   }
-  if (config.api == Api::kSend) session_.exchange.sync_time("send_lat_post_recv");
+  if (receiver_) session_.exchange.sync_time("send_lat_post_recv");
 }
 
 void LatencyTest::run(uint32_t size) {

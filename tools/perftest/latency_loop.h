@@ -124,7 +124,8 @@ LatencyLoop<Post>::LatencyLoop(Session& session, uint32_t size, Receiver* receiv
 
 template <typename Post>
 uint64_t LatencyLoop<Post>::ping_pong(uint64_t steps, Stamps& stamps) {
-  const bool first = session_.client();
+  // The client sends the first message; but where bytes are polled, the server writes first.
+  const bool first = session_.client() == (receiver_ != nullptr);
   if (receiver_ != nullptr && session_.sleeper.enabled()) {
     session_.sleeper.watch(session_.queues.arrived());
   }

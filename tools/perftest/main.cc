@@ -196,9 +196,12 @@ void run_once(const Config& config, Door& door, ReportStream& stream) {
   run_connected(config, std::move(exchange), stream);
 }
 
-int run_all(const std::vector<Config>& configs) {
+int run_all(std::vector<Config> configs) {
   const Library library(configs.front());
-  for (const Config& config : configs) check_device(config);
+  for (Config& config : configs) {
+    default_device(config);
+    check_device(config);
+  }
   const bool list = !configs.front().batch_files.empty();
   ReportStream stream(stdout, isatty(STDOUT_FILENO) != 0, list);
   if (configs.front().accept_forever) {
@@ -224,9 +227,9 @@ int run_command_line(const std::vector<std::string>& arguments) {
     std::fputs(parsed.text.c_str(), stdout);
     return kSuccess;
   }
-  const std::vector<Config> configs = expand_batches(*parsed.config, arguments);
+  std::vector<Config> configs = expand_batches(*parsed.config, arguments);
   catch_signals();
-  return run_all(configs);
+  return run_all(std::move(configs));
 }
 
 }  // namespace

@@ -52,8 +52,9 @@ Function* extension(const char* name) {
 // Where nothing is said about the memory, it is such that peers can map it at once.
 bool wants_shareable(const Config& config) {
   const auto system_page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  const bool region_per_jetty = config.segment_per_jetty || config.credit || config.notify;
   return !config.va && config.huge_pages == HugePages::kNone && config.page_size <= system_page &&
-         (!config.segment_per_jetty || config.jettys <= kMostShareable);
+         (!region_per_jetty || config.jettys <= kMostShareable);
 }
 
 }  // namespace
@@ -120,19 +121,10 @@ void Region::register_segment(urma_context_t* context, const Config& config) {
   segment_.reset(made(urma_register_seg(context, &cfg), "urma_register_seg"));
 }
 
-Words::Words(urma_context_t* context, const Config& config, uint32_t word_bytes)
-    : word_bytes_(word_bytes), lanes_(config.pairs ? 1 : config.jettys) {
-  const uint32_t count = config.pairs ? config.jettys : 1;
-  for (uint32_t i = 0; i < count; i++) {
-    regions_.push_back(
-        std::make_unique<Region>(context, config, uint64_t{2} * lanes_ * word_bytes));
+Words::Words(urma_context_t* context, const Config& config, uint32_t offset) : offset_(offset) {
+  for (uint32_t i = 0; i < config.jettys; i++) {
+    regions_.push_back(std::make_unique<Region>(context, config, offset + sizeof(uint64_t)));
   }
-}
-
-uint8_t* Words::place(uint32_t lane, uint32_t offset) const {
-  const bool pairs = regions_.size() > 1;
-  const uint32_t index = (pairs ? 0 : lane) + offset;
-  return regions_[pairs ? lane : 0]->base() + size_t{index} * word_bytes_;
 }
 
 Memory::Memory(urma_context_t* context, const Config& config)
@@ -148,7 +140,7 @@ Memory::Memory(urma_context_t* context, const Config& config)
     // One that leaves a completion and one that leaves none have a slot each: see SendPlan.
     staging_slots_ = static_cast<uint32_t>(std::clamp<uint64_t>(wanted, 2, most));
   }
-  const uint64_t part_bytes = shared_bytes() + staging_slots_ * slot_bytes_;
+  const uint64_t part_bytes = 2 * lane_bytes() + staging_slots_ * slot_bytes_;
   const uint64_t region_bytes = segment_per_jetty_ ? part_bytes : jettys_ * part_bytes;
   const uint32_t count = segment_per_jetty_ ? jettys_ : 1;
   for (uint32_t i = 0; i < count; i++) {
@@ -159,17 +151,12 @@ Memory::Memory(urma_context_t* context, const Config& config)
 }
 
 uint8_t* Memory::staging_base(uint32_t jetty) const {
-  const uint64_t shared = segment_per_jetty_ ? shared_bytes() : jettys_ * shared_bytes();
-  const uint64_t before = segment_per_jetty_ ? 0 : uint64_t{jetty} * staging_slots_ * slot_bytes_;
-  return region(jetty).base() + shared + before;
+  return region(jetty).base() + 2 * half() + place(jetty) * staging_slots_ * slot_bytes_;
 }
 
 // A page that is touched for the first time while a message moves would be part of the figure.
 void Memory::touch(const Config& config) const {
-  const std::vector<uint32_t> sizes = config.sizes();
-  const uint64_t used = std::clamp<uint64_t>(
-      std::max<uint64_t>(config.max_size, *std::max_element(sizes.begin(), sizes.end())), 8,
-      slot_bytes_);
+  const uint64_t used = std::clamp<uint64_t>(config.sizes().back(), 8, slot_bytes_);
   for (uint32_t jetty = 0; jetty < jettys_; jetty++) {
     for (uint32_t slot = 0; slot < slots_; slot++) {
       std::memset(out(jetty, slot), 0, used);

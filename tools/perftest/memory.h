@@ -44,35 +44,36 @@ class Region {
   Segment segment_;
 };
 
-// A word for each jetty, which its peer writes. A peer in a pair gets a segment of its own, in
-// which the word is the first one, as it does not know how many others there are.
+// A word of 64 bits for each jetty, which its peer writes, each in a segment of its own.
 class Words {
  public:
-  Words(urma_context_t* context, const Config& config, uint32_t word_bytes);
+  // `offset` is where in its segment a word lies.
+  Words(urma_context_t* context, const Config& config, uint32_t offset);
 
-  uint8_t* at(uint32_t lane) const { return place(lane, 0); }
-  // Where a word that is on its way to the peer lies.
-  uint8_t* source(uint32_t lane) const { return place(lane, lanes_); }
-  const Region& region(size_t pair) const { return *regions_[pair]; }
-  uint32_t word_bytes() const { return word_bytes_; }
-  uint32_t lanes() const { return lanes_; }  // of a segment
+  uint64_t* at(uint32_t lane) const { return word(lane, offset_); }
+  // Where a word that is on its way to the peer lies. Needs an offset.
+  uint64_t* source(uint32_t lane) const { return word(lane, 0); }
+  urma_target_seg_t* segment(uint32_t lane) const { return regions_[lane]->segment(); }
+  uint32_t offset() const { return offset_; }
 
  private:
-  uint8_t* place(uint32_t lane, uint32_t offset) const;
+  uint64_t* word(uint32_t lane, uint32_t offset) const {
+    return reinterpret_cast<uint64_t*>(regions_[lane]->base() + offset);
+  }
 
-  const uint32_t word_bytes_;
-  const uint32_t lanes_;
+  const uint32_t offset_;
   std::vector<std::unique_ptr<Region>> regions_;
 };
 
-// The memory of all jettys. What a jetty sends lies at the beginning of its part, then comes what
-// its peer puts there, at the same offset on both sides:
+// The memory of all jettys, in two halves: what their peers put there, then what they send. A
+// jetty has S slots in each, at the same offset on both sides:
 //
-//   out 0 ... out S-1   in 0 ... in S-1
+//   in 0 ... in S-1 of jetty 0, of jetty 1 ...   out 0 ... out S-1 of jetty 0, of jetty 1 ...
 //
 // each slot as large as the largest message, on pages of its own. S is 1, and more with --verify:
-// no message may then overwrite one that has not been checked. Staging buffers (--layout bcopy)
-// are this side's own business and lie behind all that.
+// no message may then overwrite one that has not been checked. With --seg_pre_jetty each jetty has
+// such memory to itself. Staging buffers (--layout bcopy) are this side's own business and lie
+// behind all that.
 class Memory {
  public:
   Memory(urma_context_t* context, const Config& config);
@@ -80,27 +81,23 @@ class Memory {
   uint32_t slots() const { return slots_; }
   uint32_t staging_slots() const { return staging_slots_; }
   uint64_t slot_bytes() const { return slot_bytes_; }
-  // Of the part that the peer's requests are about.
-  uint64_t shared_bytes() const { return 2 * slots_ * slot_bytes_; }
+  // The slots of a jetty in one half.
+  uint64_t lane_bytes() const { return slots_ * slot_bytes_; }
 
-  uint8_t* out(uint32_t jetty, uint32_t slot = 0) const { return shared(jetty, slot); }
-  uint8_t* in(uint32_t jetty, uint32_t slot = 0) const { return shared(jetty, slots_ + slot); }
+  uint8_t* in(uint32_t jetty, uint32_t slot = 0) const {
+    return region(jetty).base() + place(jetty) * lane_bytes() + slot * slot_bytes_;
+  }
+  uint8_t* out(uint32_t jetty, uint32_t slot = 0) const { return in(jetty, slot) + half(); }
   uint8_t* staging(uint32_t jetty, uint32_t slot) const {
     return staging_base(jetty) + slot * slot_bytes_;
   }
   urma_target_seg_t* segment(uint32_t jetty) const { return region(jetty).segment(); }
 
-  // Of the first `in` slot of a jetty, from the start of the segment that its peer has imported.
-  uint64_t in_offset(uint32_t jetty) const {
-    return (segment_per_jetty_ ? 0 : jetty * shared_bytes()) + slots_ * slot_bytes_;
-  }
-
  private:
   const Region& region(uint32_t jetty) const { return *regions_[segment_per_jetty_ ? jetty : 0]; }
-  uint8_t* shared(uint32_t jetty, uint64_t slot) const {
-    const uint64_t offset = segment_per_jetty_ ? 0 : jetty * shared_bytes();
-    return region(jetty).base() + offset + slot * slot_bytes_;
-  }
+  // The number of a jetty among those of its region.
+  uint64_t place(uint32_t jetty) const { return segment_per_jetty_ ? 0 : jetty; }
+  uint64_t half() const { return (segment_per_jetty_ ? 1 : jettys_) * lane_bytes(); }
   uint8_t* staging_base(uint32_t jetty) const;
   void touch(const Config& config) const;
 

@@ -163,8 +163,6 @@ void check_endings(const Draft& draft) {
 
 void check_process(const Draft& draft) {
   const Config& config = draft.config;
-  refuse_if(config.device.empty(), "no device", "-d with the name of a device",
-            config.test + " -d urma_shm0");
   not_both(draft, "loopback", "server");
   not_both(draft, "loopback", "accept-forever");
   not_both(draft, "loopback", "pair_num");
@@ -248,7 +246,7 @@ void default_iterations(Draft& draft) {
   if (config.ends_by != EndsBy::kIterations) {
     config.iterations = 0;
   } else if (!draft.has("iters")) {
-    config.iterations = whole_chains(config.latency() ? 10000 : 50000, config);
+    config.iterations = whole_chains(config.latency() ? 10000 : kBandwidthIterations, config);
   }
   refuse_if(config.iterations % step != 0, "-n " + std::to_string(config.iterations),
             "a multiple of -l and -r, here of " + std::to_string(step),

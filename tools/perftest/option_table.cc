@@ -87,9 +87,10 @@ void take_name(std::string& target, const std::string& option, const std::string
 
 void add_place(CLI::App& app, Config& config) {
   Group group(app, "Where, and with whom");
-  group.value("-d,--dev", "NAME", "device (required)", [&config](const std::string& text) {
-    take_name(config.device, "-d", text, URMA_MAX_DEV_NAME - 1, "urma_shm0");
-  });
+  group.value("-d,--dev", "NAME", "device (default: the only one there is)",
+              [&config](const std::string& text) {
+                take_name(config.device, "-d", text, URMA_MAX_DEV_NAME - 1, "urma_shm0");
+              });
   group.number("--eid_idx", config.eid_index, 0, URMA_MAX_EID_CNT - 1, "0",
                "entry of the EID table (0)");
   group.value("-S,--server", "HOST", "be the client of the server at HOST",

@@ -27,6 +27,10 @@ Parsed parse_options(const std::vector<std::string>& arguments);
 // it names no file. Throws UsageError.
 std::vector<Config> expand_batches(const Config& config, const std::vector<std::string>& arguments);
 
+// Where -d is missing: the one device there is, aggregated ones left out. Throws UsageError where
+// there are several, or none. urma_init must have been called.
+void default_device(Config& config);
+
 // A Config under way: with the options that were given, by their long names.
 struct Draft {
   Config config;

@@ -24,6 +24,20 @@ Queues::Queues(const Device& device, const Config& config)
     : device_(device),
       share_jfs_(config.share_jfs),
       lanes_per_jfr_(lanes_per_receive_queue(device, config)) {
+  create(config);
+}
+
+void Queues::renew(const Config& config) {
+  jettys_.clear();
+  jfss_.clear();
+  jfrs_.clear();
+  arrived_.reset();
+  sent_.reset();
+  channel_.reset();
+  create(config);
+}
+
+void Queues::create(const Config& config) {
   create_completion_queues(config);
   create_receive_queues(config);
   create_senders(config);

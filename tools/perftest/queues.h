@@ -18,6 +18,9 @@ class Queues {
  public:
   Queues(const Device& device, const Config& config);
 
+  // Ends all queues, and makes others.
+  void renew(const Config& config);
+
   urma_jfce_t* channel() const { return channel_.get(); }  // NULL without -e
   urma_jfc_t* sent() const { return sent_.get(); }
   urma_jfc_t* arrived() const { return arrived_.get(); }
@@ -43,6 +46,7 @@ class Queues {
   uint32_t send_id(uint32_t lane) const;
 
  private:
+  void create(const Config& config);
   void create_completion_queues(const Config& config);
   void create_receive_queues(const Config& config);
   void create_senders(const Config& config);

@@ -79,7 +79,8 @@ void Requests::prepare(uint32_t index) {
       break;
   }
   if (config.notify) {
-    remote[1] = {link.notify->seg.ubva.va + 8 * session_.peer_lane(lane_), 8, link.notify, nullptr};
+    remote[1] = {link.notify->seg.ubva.va + session_.notify->offset(), sizeof(uint64_t),
+                 link.notify, nullptr};
     wr.rw.dst.num_sge = 2;
   }
 }

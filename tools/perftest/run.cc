@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "tools/perftest/run.h"
 
+#include <optional>
+
 #include "tools/perftest/bandwidth.h"
 #include "tools/perftest/clock.h"
 #include "tools/perftest/latency.h"
@@ -22,12 +24,18 @@ HeaderFacts facts_of(const Session& session) {
 
 template <typename Test>
 void run_sizes(Session& session) {
-  Test test(session);
+  std::optional<Test> test;
   for (const uint32_t size : session.config.sizes()) {
     // A Ctrl-C that came between two sizes; one that came within has been noticed there.
     if (interrupted) session.partial = true;
     if (session.partial) return;
-    test.run(size);
+    // As UMDK's tool does it: what is left of a size is gone.
+    if (test && session.two_sided()) {
+      test.reset();
+      session.renew_queues();
+    }
+    if (!test) test.emplace(session);
+    test->run(size);
   }
 }
 

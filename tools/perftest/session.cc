@@ -12,8 +12,9 @@ namespace {
 // With --enable_err_continue, so many failures are told one by one.
 constexpr uint64_t kMostToldFailures = 10;
 
-constexpr uint32_t kCreditWord = 4;
-constexpr uint32_t kNotifyWord = 8;
+// Where in their segments the words lie.
+constexpr uint32_t kCreditOffset = 8;
+constexpr uint32_t kNotifyOffset = 0;
 
 const Words* pointer(const std::optional<Words>& words) { return words ? &*words : nullptr; }
 
@@ -27,13 +28,23 @@ Session::Session(const Config& config, Exchange& exchange, Reporter& reporter)
       queues(device, config),
       memory(device.context(), config),
       links([this]() -> Links {
-        if (this->config.credit) credit.emplace(device.context(), this->config, kCreditWord);
-        if (this->config.notify) notify.emplace(device.context(), this->config, kNotifyWord);
+        if (this->config.credit) credit.emplace(device.context(), this->config, kCreditOffset);
+        if (this->config.notify) notify.emplace(device.context(), this->config, kNotifyOffset);
         return {device,          this->config,    queues,        memory,
                 pointer(credit), pointer(notify), this->exchange};
       }()),
       watch(config, exchange),
       sleeper(config, queues, watch) {}
+
+// The tags are those of UMDK's tool. The peer's queues are unimported before it ends them.
+void Session::renew_queues() {
+  links.disconnect();
+  exchange.sync_time("recreate_jetty_disconnect");
+  queues.renew(config);
+  sleeper.forget();
+  links.reconnect();
+  exchange.sync_time("recreate_jetty_connect");
+}
 
 // What a peer says while only this side measures is a tag, and never begins as a quit notice does;
 // UMDK's tool sends that in tests without an end alone.

@@ -31,8 +31,8 @@ struct Session {
   Device device;
   Queues queues;
   Memory memory;
-  std::optional<Words> credit;  // of 4 bytes: how much the peer has received
-  std::optional<Words> notify;  // of 8 bytes: what WRITE_NOTIFY leaves
+  std::optional<Words> credit;  // how much the peer has received
+  std::optional<Words> notify;  // what WRITE_NOTIFY leaves
   Links links;
   Watch watch;
   Sleeper sleeper;
@@ -52,6 +52,9 @@ struct Session {
   size_t pair_of(uint32_t lane) const { return config.pairs ? lane : 0; }
   // Which lane of its peer a lane is connected with, of those that the peer has for us.
   uint32_t peer_lane(uint32_t lane) const { return config.pairs ? 0 : lane; }
+
+  // Makes all queues anew, as the peer does, and connects them.
+  void renew_queues();
 
   // Tells Watch what the peer may say during a test.
   void expect(bool peer_finishes);

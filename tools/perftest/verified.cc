@@ -65,12 +65,13 @@ Row VerifiedTest::run(uint32_t size) {
     swap_done();
     take_late();
     check_landed(mine);
-    for (uint64_t i = 0; i < mine; i++) bytes += size_of(streams_[0].sent + i);
+    const uint64_t before = counted();
     for (Stream& stream : streams_) {
       stream.sent += mine;
       stream.arrived += stream.expected;
     }
-    session_.reporter.progress(streams_[0].sent, config.iterations);
+    for (uint64_t i = before; i < counted(); i++) bytes += size_of(i);
+    session_.reporter.progress(counted(), config.iterations);
   }
   const double seconds = static_cast<double>(ticks() - start) / ticks_per_us() / 1e6;
   if (lost_ > 0) {
@@ -79,7 +80,7 @@ Row VerifiedTest::run(uint32_t size) {
   }
   Row row;
   row.size = size;
-  row.iterations = streams_[0].sent * config.jettys;
+  row.iterations = counted() * config.jettys;
   row.bandwidth = bandwidth_of(static_cast<double>(bytes) * config.jettys, row.iterations, seconds);
   row.partial = stopped_;
   session_.partial |= row.partial;
@@ -349,9 +350,10 @@ void VerifiedTest::check_landed(uint64_t mine) {
                     session_.peer_lane(lane), "write");
     }
     if (!config.notify || stream.expected == 0) continue;
-    uint8_t* const word = session_.notify->at(lane);
-    check_counter(word, kImmediate, "the word that WRITE_NOTIFY leaves");
-    std::memset(word, 0, 8);
+    uint64_t* const word = session_.notify->at(lane);
+    check_counter(reinterpret_cast<uint8_t*>(word), kImmediate,
+                  "the word that WRITE_NOTIFY leaves");
+    *word = 0;
   }
 }
 

@@ -39,6 +39,8 @@ class VerifiedTest {
     uint32_t under_way = 0;
   };
 
+  // Messages of a lane that this side reports: those it has sent, or else those that came.
+  uint64_t counted() const { return session_.active() ? streams_[0].sent : streams_[0].arrived; }
   uint64_t messages_of_round(uint64_t deadline) const;
   void offer_reads();
   bool swap_round(uint64_t mine);

@@ -24,6 +24,11 @@ uint64_t command(const Config& config) {
   return static_cast<uint64_t>(config.api) + (config.latency() ? 0 : 4);
 }
 
+// UMDK's tool leaves the default number there with -y, and none with -D.
+uint64_t iterations(const Config& config) {
+  return config.ends_by == EndsBy::kUser ? kBandwidthIterations : config.iterations;
+}
+
 uint64_t rate_bits(const Config& config) { return std::bit_cast<uint64_t>(config.rate_limit); }
 
 template <auto Member>
@@ -50,7 +55,7 @@ constexpr Field kFields[] = {
     {"token_policy", 112, 4, "-K", of<&Config::token_policy>},
     // urma_tp_type_t: RTP, CTP.
     {"tp_type", 116, 4, nullptr, [](const Config& c) -> uint64_t { return c.ctp ? 1 : 0; }},
-    {"iters", 120, 8, "-n", of<&Config::iterations>},
+    {"iters", 120, 8, "-n", iterations},
     {"last_iters", 128, 8, nullptr, nullptr},
     {"no_peak", 136, 1, nullptr, of<&Config::no_peak>},
     {"jfs_post_list", 140, 4, nullptr, of<&Config::jfs_post_list>},
@@ -58,7 +63,7 @@ constexpr Field kFields[] = {
     {"cq_mod", 148, 4, nullptr, of<&Config::cq_mod>},
     {"jfr_post_list", 152, 4, nullptr, of<&Config::jfr_post_list>},
     {"jfr_depth", 156, 4, nullptr, of<&Config::jfr_depth>},
-    {"size", 160, 4, "-s", of<&Config::size>},
+    {"size", 160, 4, "-s", [](const Config& c) { return c.buffer_size(); }},
     {"jfs_depth", 164, 4, nullptr, of<&Config::jfs_depth>},
     {"trans_mode", 168, 4, "-p", of<&Config::mode>},
     {"order_type", 172, 4, nullptr, of<&Config::order_type>},

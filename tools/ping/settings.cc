@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tools/ping/place.h"
+#include "urma_ext.h"
 
 namespace ping {
 namespace {
@@ -146,7 +147,7 @@ std::variant<Settings, int> parse_settings(int argc, char** argv) {
     std::fputs(app.help().c_str(), stdout);
     return 0;
   } catch (const CLI::CallForVersion&) {
-    std::printf("urma_ping version %s\n", kVersion);
+    std::printf("urma_ping version %s\nliburma %s\n", kVersion, urma_ext_version());
     return 0;
   } catch (const CLI::ParseError& error) {
     refuse(error.what(), "urma_ping --help lists the options", "-c 5 192.0.2.1");
