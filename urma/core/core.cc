@@ -217,6 +217,8 @@ Runtime* runtime() {
     if (self.runtime.load(std::memory_order_relaxed) != nullptr) return;
     auto* made = new ProcessRuntime(self.service, settings(), self.wished_uasid);
     self.runtime.store(made, std::memory_order_release);
+    // Tools ask which directory was chosen where none is set.
+    settings().put_in_force("URMA_RUNTIME_DIR", made->path());
     // The process works as well where nobody can look at it; why not is in the log.
     guarded(URMA_LOG_SITE,
             [&] { self.inspect = std::make_unique<InspectServer>(self.service, *made); });

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT
+//
+// The runtime directory of a run.
+#ifndef TOOLS_RUN_RUNTIME_H_
+#define TOOLS_RUN_RUNTIME_H_
+
+#include <string>
+#include <vector>
+
+#include "urma_api.h"
+
+namespace run {
+
+// A directory that nobody else uses, named by URMA_RUNTIME_DIR from now on. Throws Failure.
+std::string make_private_directory();
+
+// Gives the directory that URMA_RUNTIME_DIR names these EIDs, where it has none yet. Throws
+// Failure.
+void offer_eids(const std::vector<urma_eid_t>& eids);
+
+// Throws Failure where urma_shm0 has other EIDs than these. The library has started.
+void expect_eids(const std::vector<urma_eid_t>& eids);
+
+// The directory in use. The library has started.
+std::string runtime_directory();
+
+}  // namespace run
+
+#endif  // TOOLS_RUN_RUNTIME_H_
