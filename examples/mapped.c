@@ -62,7 +62,7 @@ static void tear_down(void) {
 }
 
 static void serve(int sock) {
-  struct offer offer, unused = {0};
+  struct offer offer = {0}, unused = {0};
   require(getrandom(&offer.token, sizeof(offer.token), 0) == sizeof(offer.token), "getrandom");
   set_up(URMA_ACCESS_READ | URMA_ACCESS_WRITE | URMA_ACCESS_ATOMIC, offer.token);
   urma_jfr_cfg_t cfg = {.depth = DEPTH, .trans_mode = URMA_TM_RM, .max_sge = 1, .jfc = jfc};
@@ -118,7 +118,7 @@ static void use_requests(int sock, urma_jfs_t* jfs, urma_target_jetty_t* queue,
 }
 
 static void work(int sock) {
-  struct offer offer, unused = {0};
+  struct offer offer = {0}, unused = {0};
   swap_over(sock, &unused, &offer, sizeof(offer));
   set_up(URMA_ACCESS_LOCAL_ONLY, offer.token);
   urma_jfs_cfg_t cfg = {.depth = DEPTH, .trans_mode = URMA_TM_RM, .jfc = jfc};

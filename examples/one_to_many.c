@@ -26,7 +26,7 @@ struct message {
 
 struct offer {  // what the sender and a receiver tell each other
   urma_jetty_id_t queue;
-  uint32_t receiver;
+  uint32_t receiver, unused;  // without it the bytes behind the number would be sent unset
 };
 
 static urma_context_t* ctx;

@@ -35,7 +35,7 @@ struct Message {
 
 struct Offer {  // what the sender and a receiver tell each other
   urma_jetty_id_t queue;
-  uint32_t receiver;
+  uint32_t receiver, unused;  // without it the bytes behind the number would be sent unset
 };
 
 struct Side {

@@ -76,10 +76,6 @@ Costs read_costs(const std::string& folder, const std::map<std::string, int>& ca
 
 class InstructionsTest : public ProcessTest, public testing::WithParamInterface<const char*> {
  protected:
-  // Valgrind holds up all threads while one sleeps in an io_uring.
-  InstructionsTest() { ::setenv("URMA_SERVICE", "epoll", 1); }
-  ~InstructionsTest() override { ::unsetenv("URMA_SERVICE"); }
-
   // Runs the program under callgrind. Empty where it cannot run there; *why says so.
   Costs count(const std::string& valgrind, std::string* why) {
     std::vector<std::string> command = callgrind_command(valgrind, scratch_.path());

@@ -22,10 +22,6 @@ constexpr double kMost = 2;  // times as much
 
 class PollsTest : public ProcessTest {
  protected:
-  // Valgrind holds up all threads while one sleeps in an io_uring.
-  PollsTest() { ::setenv("URMA_SERVICE", "epoll", 1); }
-  ~PollsTest() override { ::unsetenv("URMA_SERVICE"); }
-
   // Instructions of a poll, by the name that the program gives them.
   std::map<std::string, double> read_costs(const std::string& output) const {
     std::map<std::string, int> polls;

@@ -24,8 +24,6 @@ const std::map<std::string, double> kBudgets = {
 TEST(RocmCost, APostAndAPollKeepTheirBudgets) {
   const std::string valgrind = find_valgrind();
   if (valgrind.empty()) GTEST_SKIP() << "valgrind is not installed; run ./dev setup";
-  // Valgrind holds up all threads while one sleeps in an io_uring.
-  ::setenv("URMA_SERVICE", "epoll", 1);
   const ScratchDir scratch;
   std::vector<std::string> command = callgrind_command(valgrind, scratch.path());
   command.insert(command.end(), {"--collect-atstart=no", ::getenv("COST_PROGRAM")});

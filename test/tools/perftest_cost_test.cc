@@ -38,8 +38,7 @@ double cost_of(const std::string& test, const std::string& valgrind) {
   const Arguments arguments = perftest_arguments(test, port, options);
   command.insert(command.end(), arguments.begin(), arguments.end());
   command.insert(command.end(), {"-S", "127.0.0.1"});
-  // Valgrind holds up all threads while one sleeps in an io_uring.
-  Tool client(program, command, {{"URMA_SERVICE=epoll"}});
+  Tool client(program, command);
   EXPECT_EQ(client.wait(seconds(120)), 0) << client.out() << client.err();
   EXPECT_EQ(server.wait(), 0) << server.out() << server.err();
   double instructions = 0;

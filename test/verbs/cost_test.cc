@@ -91,8 +91,6 @@ std::map<std::string, Cost> read_costs(const std::string& folder,
 class CostTest : public ProcessTest, public testing::WithParamInterface<const char*> {
  protected:
   CostTest() {
-    // Valgrind holds up all threads while one sleeps in an io_uring.
-    ::setenv("URMA_SERVICE", "epoll", 1);
     const std::filesystem::path module = ::getenv("BARE_MODULE");
     ::setenv("URMA_PROVIDER_PATH", module.parent_path().c_str(), 1);
     ::setenv("URMA_DEVICE", "urma_fake0", 1);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "urma/core/reactor.h"
 
+#include <valgrind/valgrind.h>
+
 #include "urma/base/error.h"
 #include "urma/base/log.h"
 #include "urma/core/epoll_reactor.h"
@@ -12,6 +14,9 @@ namespace {
 // The io_uring, or nothing where epoll is to be used.
 std::unique_ptr<Reactor> try_uring(bool wished) {
   try {
+    if (RUNNING_ON_VALGRIND != 0) {
+      fail(URMA_FAIL, "valgrind lets no other thread run while one sleeps on it");
+    }
     auto reactor = std::make_unique<UringReactor>();
     if (wished || reactor->sleeps_unnoticed()) return reactor;
     URMA_LOG(

@@ -47,7 +47,7 @@ constexpr SettingRow kRows[] = {
      "the "
      "number of the process: see docs/tracing.md"},
     {"URMA_SERVICE", SettingType::kChoice, "auto", "auto|io_uring|epoll",
-     "what the service thread sleeps on; epoll wherever io_uring is refused"},
+     "what the service thread sleeps on; epoll wherever io_uring is refused, and under valgrind"},
     {"URMA_SHM_RING_SIZE", SettingType::kNumber, "4096", "4096-1048576",
      "bytes of a message ring of the shm provider, rounded down to a power of two"},
     {"URMA_SHM_INPLACE", SettingType::kBool, "1", "",
