@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "urma/providers/local/path.h"
 
-#include <sys/random.h>
-
 #include <algorithm>
 #include <cstring>
 
@@ -42,57 +40,6 @@ urma_cr_status_t checked_status(uint32_t status) {
   }
 }
 
-// On the service thread: what the owner has answered.
-Answer take_bell(RingOpening* opening, const OpenRingAnswer& answer, Attached& fds) {
-  try {
-    opening->bell = opening->link->wakeups().accept(answer.receiver_jfc, opening->link->region(),
-                                                    fds.empty() ? Fd() : std::move(fds[0]));
-    return Answer::kAccepted;
-  } catch (const std::exception& error) {
-    URMA_LOG_LIMITED(ERR, "a ring is given back: {}", error.what());
-  }
-  Request request = {};
-  request.type = RequestType::kCloseRing;
-  request.close_ring = {opening->number, 0};
-  opening->link->notify(request);
-  return Answer::kNoResources;
-}
-
-// On the service thread. Whatever goes wrong, the opening ends.
-void ask_for_ring(Transport* transport, const std::shared_ptr<RingOpening>& opening,
-                  Request request, EventChannel* channel, uint32_t jfc_id) {
-  transport->opening_begins();
-  const auto end = [transport, opening](const Reply& reply, Attached& fds) {
-    opening->ring.close_fd();
-    opening->members = std::min<uint32_t>(reply.open_ring.members, URMA_MAX_JETTY_IN_JETTY_GRP);
-    opening->answer = reply.answer == Answer::kAccepted
-                          ? take_bell(opening.get(), reply.open_ring, fds)
-                          : reply.answer;
-    // SYNC(ring-opening): release pairs with the acquire in QueuePath::open_ring.
-    opening->ended.store(true, std::memory_order_release);
-    transport->opening_ends();
-    transport->serve_senders();
-  };
-  try {
-    opening->link = transport->link_to(id_kind(request.open_ring.target_type),
-                                       request.open_ring.target_eid, request.open_ring.target_id);
-    if (opening->link != nullptr && !opening->link->gone()) {
-      const std::shared_ptr<const Wakeup> wakeup =
-          opening->link->wakeups().offer(channel, jfc_id, &request.open_ring.sender_jfc);
-      std::vector<int> fds = {opening->ring.memory().fd()};
-      if (wakeup != nullptr) fds.push_back(wakeup->there.get());
-      // The wake-up stays open until the answer.
-      return opening->link->request(
-          request, fds, [end, wakeup](const Reply& reply, Attached& with) { end(reply, with); });
-    }
-  } catch (const std::exception& error) {
-    URMA_LOG_LIMITED(ERR, "opening a ring to id {:#x}: {}", request.open_ring.target_id,
-                     error.what());
-  }
-  Attached none;
-  end(Reply{0, Answer::kUnreachable, {}}, none);
-}
-
 MessageKind kind_of_send(uint8_t opcode) {
   switch (opcode) {
     case URMA_OPC_SEND_IMM:
@@ -110,15 +57,6 @@ Invalidation invalidation_of(const RemoteSegment& segment) {
   const Grant* grant = segment.grant();
   const bool stands = grant != nullptr && grant->stands();
   return {seg.ubva.eid, seg.ubva.va, seg.len, stands ? grant->segment.ref : SegmentRef{}};
-}
-
-// Nobody guesses it.
-uint64_t new_key() {
-  uint64_t key;
-  if (::getrandom(&key, sizeof(key), 0) != sizeof(key)) {
-    fail_errno(URMA_FAIL, "asking for a random number");
-  }
-  return key;
 }
 
 uint8_t flags_of(const SendEntry& entry) {
@@ -173,6 +111,7 @@ SendEntry* QueuePath::take_next() {
   asked_ = 0;
   asked_notified_ = 0;
   copying_.reset();
+  found_full_ = false;
   return take_first();
 }
 
@@ -194,32 +133,9 @@ void QueuePath::flush() {
   } else if (!closing_) {
     // The receiver may be copying out of the program's buffers: only its answer ends that. Where it
     // has not taken the ring yet, it finds the messages there when it does.
-    ask_to_close(/*lends=*/true);
+    ask_to_close(opening_, /*lends=*/true);
     closing_ = true;
   }
-}
-
-// What the owner says of a ring that it was asked to take.
-void QueuePath::take_answer() {
-  // SYNC(ring-opening): acquire pairs with the release of the service thread.
-  if (ring_ != nullptr || opening_ == nullptr || !opening_->ended.load(std::memory_order_acquire)) {
-    return;
-  }
-  if (opening_->answer == Answer::kAccepted) {
-    ring_ = &opening_->ring;
-    target()->members.store(opening_->members, std::memory_order_relaxed);
-    // Nothing could wake the receiver when these messages were published.
-    if (!ring_->idle()) wake_where_awaited(true);
-  } else if (!ring_idle()) {
-    fail_all(refusal());
-  }
-}
-
-// With one log line.
-urma_cr_status_t QueuePath::refusal() const {
-  URMA_LOG_LIMITED(WARNING, "queue {:#x} cannot send to id {:#x}: {}", sender_->id().id,
-                   target()->id.id, answer_text(opening_->answer));
-  return status_of(opening_->answer);
 }
 
 // Completes what the receiver is through with, and everything in flight once it is gone.
@@ -330,10 +246,7 @@ QueuePath::Step QueuePath::send(SendEntry* entry, urma_cr_status_t* status) {
     *status = URMA_CR_LOC_ACCESS_ERR;
     return Step::kDone;
   }
-  if (closing_) return Step::kWait;
-  // Not held up by the handshake: what has been published arrives also where this queue ends now.
-  if (opening_ == nullptr) request_ring();
-  return publish(entry) ? Step::kInFlight : Step::kWait;
+  return prepare_ring() && publish(entry) ? Step::kInFlight : Step::kWait;
 }
 
 QueuePath::Step QueuePath::write_imm(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status) {
@@ -348,46 +261,6 @@ QueuePath::Step QueuePath::write_imm(SendEntry* entry, uint64_t* budget, urma_cr
   return Step::kInFlight;
 }
 
-QueuePath::Step QueuePath::open_ring(urma_cr_status_t* status) {
-  if (closing_) return Step::kWait;
-  if (opening_ == nullptr) request_ring();
-  take_answer();
-  if (ring_ != nullptr) return Step::kInFlight;
-  // Messages that the refusal has ended have taken the opening along: the next one asks anew.
-  // SYNC(ring-opening): acquire pairs with the release of the service thread.
-  if (opening_ == nullptr || !opening_->ended.load(std::memory_order_acquire)) return Step::kWait;
-  *status = refusal();
-  opening_.reset();
-  return Step::kDone;
-}
-
-void QueuePath::request_ring() {
-  Transport& transport = sender_->transport();
-  auto opening = std::make_shared<RingOpening>(transport.ring_bytes());
-  opening->number = static_cast<uint32_t>(transport.next_serial());
-  opening->key = new_key();
-  Request request = {};
-  request.type = RequestType::kOpenRing;
-  request.open_ring = {target()->id.eid,
-                       opening->key,
-                       sender_->id(),
-                       target()->id.id,
-                       static_cast<uint32_t>(target()->type),
-                       static_cast<uint32_t>(sender_->config().trans_mode),
-                       target()->token.token,
-                       opening->number,
-                       opening->ring.bytes(),
-                       sender_->config().rnr_retry,
-                       hint(),
-                       {}};
-  const auto* jfc = static_cast<const CompletionQueue*>(sender_->config().jfc);
-  transport.service().post(
-      [&transport, opening, request, channel = jfc->channel(), jfc_id = jfc->bell_index()] {
-        ask_for_ring(&transport, opening, request, channel, jfc_id);
-      });
-  opening_ = std::move(opening);
-}
-
 bool QueuePath::publish(SendEntry* entry) {
   const std::span<LocalPiece> pieces = SendQueue::pieces(entry);
   const MessageKind kind = kind_of_send(entry->opcode);
@@ -396,7 +269,10 @@ bool QueuePath::publish(SendEntry* entry) {
   const bool by_reference = entry->bytes + prefix > ring.max_payload();
   const uint64_t payload =
       prefix + (by_reference ? pieces.size() * sizeof(PayloadPiece) : entry->bytes);
-  if (!ring.room_for(static_cast<uint32_t>(payload))) return false;
+  if (!ring.room_for(static_cast<uint32_t>(payload))) {
+    note_full(static_cast<uint32_t>(payload));
+    return false;
+  }
   ring.begin(static_cast<uint32_t>(payload));
   if (kind == MessageKind::kSendInvalidate) {
     const Invalidation invalidation =
@@ -446,25 +322,6 @@ void QueuePath::wake_where_awaited(bool solicited) {
 
 void QueuePath::wake() {
   if (!opening_->bell.push()) opening_->link->hint_progress();
-}
-
-void QueuePath::ask_to_close(bool lends) {
-  sender_->transport().service().post([opening = opening_, lends] {
-    // An opening that is still under way ends on the service thread too, so its link is set.
-    if (opening->link == nullptr || opening->link->gone()) return;
-    Request request = {};
-    request.type = RequestType::kCloseRing;
-    request.close_ring = {opening->number, lends ? 1U : 0U};
-    opening->link->notify(request);
-  });
-}
-
-void QueuePath::drop_ring() {
-  if (opening_ == nullptr) return;
-  ask_to_close(/*lends=*/false);
-  opening_.reset();
-  ring_ = nullptr;
-  closing_ = false;
 }
 
 }  // namespace urma::local

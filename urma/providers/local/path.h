@@ -30,7 +30,7 @@ struct RingOpening {
   RemoteBell bell;       // of the receiver's JFC
   uint32_t members = 0;  // of the group
 
-  explicit RingOpening(uint32_t bytes) : ring(bytes) {}
+  RingOpening(uint32_t bytes, uint32_t as) : ring(bytes, as) {}
 };
 
 // An atomic, or the value of a notification, that the owner's service thread executes.
@@ -141,20 +141,26 @@ class QueuePath : public TargetPath {
   bool local_memory_stands(SendEntry* entry) const;
 
   Step write_imm(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status);
-  void request_ring();
+  std::shared_ptr<RingOpening> request_ring(uint32_t bytes);
+  bool prepare_ring();
+  bool change_rings();
+  void note_full(uint32_t payload);
   void publish_write(SendEntry* entry);
   void wake_where_awaited(bool solicited);
   bool execute_pending();
   bool ring_idle() const { return opening_ == nullptr || opening_->ring.idle(); }
-  void ask_to_close(bool lends);
+  void ask_to_close(const std::shared_ptr<RingOpening>& opening, bool lends);
   void drop_ring();
 
   Sender* sender_;
   std::shared_ptr<AtomicCall> atomic_call_;
   std::shared_ptr<StagedCopy> copying_;  // of the first pending request
   std::shared_ptr<RingOpening> opening_;
-  RingProducer* ring_ = nullptr;  // that of opening_, once the owner has taken it
-  bool closing_ = false;          // the owner was asked to give back what is in the ring
+  std::shared_ptr<RingOpening> larger_;  // takes the place of opening_ once that is empty
+  RingProducer* ring_ = nullptr;         // that of opening_, once the owner has taken it
+  bool closing_ = false;                 // the owner was asked to give back what is in the ring
+  bool found_full_ = false;              // the first pending message has found no room
+  uint32_t found_full_count_ = 0;        // so many messages did of which the ring holds few
   uint32_t fruitless_ = 0;
   uint64_t waiting_since_ns_ = 0;
 };

@@ -62,8 +62,9 @@ void RingLayout::copy_out(uint64_t position, uint32_t offset, void* to, uint32_t
   if (first < bytes) std::memcpy(static_cast<char*>(to) + first, first_slot_, bytes - first);
 }
 
-RingProducer::RingProducer(uint32_t bytes)
+RingProducer::RingProducer(uint32_t bytes, uint32_t as)
     : bytes_(bytes),
+      max_payload_(RingLayout::max_payload_of(as)),
       memory_(SharedMemory::create("urma-ring", RingLayout::total_bytes(bytes), PeerMay::kWrite)),
       layout_(memory_.data(), bytes),
       sent_(layout_.slots()),

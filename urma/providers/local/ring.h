@@ -138,8 +138,9 @@ class RingLayout {
 
   uint32_t slots() const { return slots_; }
   // A quarter of the ring, so that large messages cannot shut out the small ones behind them.
-  uint32_t max_payload() const {
-    return slots_ / 4 * kSlotBytes - static_cast<uint32_t>(sizeof(MessageHeader));
+  uint32_t max_payload() const { return max_payload_of(slots_ * kSlotBytes); }
+  static uint32_t max_payload_of(uint32_t bytes) {
+    return bytes / 4 - static_cast<uint32_t>(sizeof(MessageHeader));
   }
   RingAnswers& answers() const { return *static_cast<RingAnswers*>(base_); }
   RingRequests& requests() const { return *reinterpret_cast<RingRequests*>(&answers() + 1); }
@@ -163,14 +164,16 @@ class RingLayout {
 
 class RingProducer {
  public:
-  explicit RingProducer(uint32_t bytes);
+  explicit RingProducer(uint32_t bytes) : RingProducer(bytes, bytes) {}
+  // It carries what one of `as` bytes does, which is less, and more of it at a time.
+  RingProducer(uint32_t bytes, uint32_t as);
 
   const SharedMemory& memory() const { return memory_; }
   // Once the consumer has it.
   void close_fd() { memory_.close_fd(); }
   uint32_t bytes() const { return bytes_; }
   // The most payload that one message carries in the ring itself.
-  uint32_t max_payload() const { return layout_.max_payload(); }
+  uint32_t max_payload() const { return max_payload_; }
 
   // False where there is no room before more is reaped.
   bool room_for(uint32_t payload) const;
@@ -230,6 +233,7 @@ class RingProducer {
   }
 
   const uint32_t bytes_;
+  const uint32_t max_payload_;
   SharedMemory memory_;
   RingLayout layout_;
   uint64_t head_ = 0;      // next slot to fill

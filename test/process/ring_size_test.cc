@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: MIT
+//
+// A ring of messages grows where it holds few of those that go through it, and only there.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <string>
+
+#include "test/process/endpoint.h"
+#include "test/process/harness.h"
+
+namespace urma_test {
+namespace {
+
+constexpr uint64_t kMessages = 4000;
+constexpr uint32_t kReceives = 64;
+constexpr uint64_t kPlace = 1024;
+constexpr uint64_t kPage = 4096;
+
+// The bytes of this process's rings, each with the page of answers beside it.
+std::multiset<uint64_t> rings() {
+  std::multiset<uint64_t> found;
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    if (line.find("memfd:urma-ring") == std::string::npos) continue;
+    uint64_t begin = 0, end = 0;
+    char dash = 0;
+    std::istringstream(line) >> std::hex >> begin >> dash >> end;
+    found.insert(end - begin);
+  }
+  return found;
+}
+
+// Sends as fast as it can; every message says its number in its first and last bytes.
+void send_all(Endpoint& endpoint, urma_target_jetty_t* peer, urma_target_seg_t* segment,
+              char* memory, uint32_t bytes) {
+  uint64_t done = 0;
+  const auto take = [&](int most) {
+    urma_cr_t records[16];
+    const int got = urma_poll_jfc(endpoint.send_jfc, most, records);
+    for (int i = 0; i < got; ++i) {
+      EXPECT_EQ(records[i].status, URMA_CR_SUCCESS);
+      EXPECT_EQ(records[i].user_ctx, done++);
+    }
+  };
+  const auto deadline = Clock::now() + patience(seconds(30));
+  for (uint64_t i = 0; i < kMessages; ++i) {
+    while (i - done >= endpoint.config.send_depth && Clock::now() < deadline) take(16);
+    char* place = memory + i % endpoint.config.send_depth * kPlace;
+    std::memcpy(place + bytes - sizeof(i), &i, sizeof(i));
+    std::memcpy(place, &i, sizeof(i));
+    urma_sge_t here = piece(segment, place, bytes);
+    endpoint.post(send_request(peer, &here, i));
+  }
+  while (done < kMessages && Clock::now() < deadline) take(16);
+  EXPECT_EQ(done, kMessages);
+}
+
+void receive_all(Endpoint& endpoint, urma_target_seg_t* segment, char* memory, uint32_t bytes) {
+  for (uint64_t i = 0; i < kMessages; ++i) {
+    const urma_cr_t cr = wait_for_success(endpoint.receive_jfc, i);
+    EXPECT_EQ(cr.completion_len, bytes);
+    char* place = memory + i % kReceives * kPlace;
+    uint64_t first, last;
+    std::memcpy(&first, place, sizeof(first));
+    std::memcpy(&last, place + bytes - sizeof(last), sizeof(last));
+    EXPECT_TRUE(first == i && last == i) << i << " " << first << " " << last;
+    if (i + kReceives < kMessages) endpoint.post_receive(segment, place, kPlace, i + kReceives);
+  }
+}
+
+struct Sizes {
+  const char* name;
+  uint32_t bytes;
+  uint64_t ring;
+};
+
+class RingSizesTest : public ProcessTest, public ::testing::WithParamInterface<Sizes> {};
+
+// In order, each once, also where the ring is exchanged meanwhile.
+TEST_P(RingSizesTest, FollowsTheMessages) {
+  SKIP_UNLESS_SHARED_MEMORY("are there rings");
+  run_two(
+      "sender",
+      [](Channel& channel) {
+        Endpoint endpoint;
+        static char memory[64 * kPlace];
+        urma_target_seg_t* segment = endpoint.add(memory, sizeof(memory));
+        urma_target_jetty_t* peer = endpoint.import(channel.swap(endpoint.queue_id()));
+        const std::multiset<uint64_t> expected = {GetParam().ring + kPage};
+        const auto deadline = Clock::now() + patience(seconds(20));
+        bool again = true;
+        // The peer may be late to take the larger one.
+        while (again) {
+          channel.sync();
+          send_all(endpoint, peer, segment, memory, GetParam().bytes);
+          again = rings() != expected && Clock::now() < deadline;
+          channel.send(again);
+        }
+        EXPECT_EQ(rings(), expected);
+        endpoint.close();
+      },
+      "receiver",
+      [](Channel& channel) {
+        Endpoint endpoint;
+        static char memory[kReceives * kPlace];
+        urma_target_seg_t* segment = endpoint.add(memory, sizeof(memory));
+        channel.swap(endpoint.queue_id());
+        do {
+          for (uint64_t i = 0; i < kReceives; ++i) {
+            endpoint.post_receive(segment, memory + i * kPlace, kPlace, i);
+          }
+          channel.sync();
+          receive_all(endpoint, segment, memory, GetParam().bytes);
+        } while (channel.receive<bool>());
+        endpoint.close();
+      });
+}
+
+// Up to four slots of 64 bytes a message, 16 of them find room. By reference it is one slot.
+constexpr Sizes kSizes[] = {
+    {"OneSlot", 8, 4096},     {"FourSlots", 232, 4096},  {"FiveSlots", 233, 16384},
+    {"TenSlots", 600, 16384}, {"AllSlots", 1000, 16384}, {"ByReference", 1001, 4096},
+};
+
+INSTANTIATE_TEST_SUITE_P(Bytes, RingSizesTest, ::testing::ValuesIn(kSizes),
+                         [](const auto& tested) { return std::string(tested.param.name); });
+
+}  // namespace
+}  // namespace urma_test
