@@ -49,6 +49,7 @@ Context::Context(Transport* transport, const urma_device_attr_t& attr, urma_devi
                  uint32_t index)
     : urma_context_t{},
       transport_(transport),
+      own_eid_(index),
       caps_(attr.dev_cap),
       channels_(std::make_shared<ChannelTable>(transport->next_serial())) {
   dev = device;
@@ -154,7 +155,7 @@ urma_token_id_t* Context::alloc_token_id_ex(urma_token_id_flag_t flag) {
   auto token = std::make_unique<TokenId>();
   token->urma_ctx = this;
   token->flag = flag;
-  token->token_id = transport_->take_id(IdKind::kToken, eid_index, 0);
+  token->token_id = transport_->take_id(IdKind::kToken, own_eid_, 0);
   token->handle = token->token_id;
   return token.release();
 }

@@ -41,6 +41,9 @@ class Context : public urma_context_t {
   urma_jfr_cfg_t effective(const char* what, const urma_jfr_cfg_t& asked) const;
 
   Transport& transport() { return *transport_; }
+  // Index of its EID in transport().eids(). The public eid_index is the program's: an aggregated
+  // device has one EID, which may be any of these.
+  uint32_t own_eid() const { return own_eid_; }
   AsyncEvents& events() { return events_; }
   ChannelTable& channels() { return *channels_; }
   // The number of a channel, in use by an import from now on.
@@ -54,6 +57,7 @@ class Context : public urma_context_t {
                                     urma_tp_type_t tp_type, const urma_token_t* token);
 
   Transport* transport_;
+  const uint32_t own_eid_;
   const urma_device_cap_t caps_;
   AsyncEvents events_;
   const std::shared_ptr<ChannelTable> channels_;

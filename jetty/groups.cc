@@ -16,7 +16,7 @@ class JettyGroup : public urma_jetty_grp_t {
   JettyGroup(Context* context, const urma_jetty_grp_cfg_t& asked)
       : urma_jetty_grp_t{},
         groups_(context->transport().groups()),
-        id_(&context->transport(), IdKind::kGroup, context->eid_index, asked.id) {
+        id_(&context->transport(), IdKind::kGroup, context->own_eid(), asked.id) {
     urma_ctx = context;
     cfg = asked;
     cfg.id = id_.get();

@@ -44,7 +44,7 @@ void Jetty::forget_peer() {
 
 Jetty::Body::Body(Jetty* jetty, const urma_jetty_cfg_t& cfg)
     : share(cfg.shared.jfr),
-      id(&jetty->context_->transport(), IdKind::kJetty, jetty->context_->eid_index, cfg.id),
+      id(&jetty->context_->transport(), IdKind::kJetty, jetty->context_->own_eid(), cfg.id),
       sender(jetty->context_->transport().make_sender(
           cfg.jfs_cfg, {id.get(), true, reinterpret_cast<uint64_t>(jetty)},
           full_id(jetty->context_->transport(), *jetty->context_, id.get()))),
@@ -53,7 +53,7 @@ Jetty::Body::Body(Jetty* jetty, const urma_jetty_cfg_t& cfg)
       receive_completions(receive_jfc, &static_cast<Jfr*>(cfg.shared.jfr)->receiver()),
       records(receive_jfc, reinterpret_cast<uint64_t>(jetty)),
       described{{id.get(), true, reinterpret_cast<uint64_t>(jetty)},
-                jetty->context_->transport().eid(jetty->context_->eid_index),
+                jetty->context_->transport().eid(jetty->context_->own_eid()),
                 cfg.jfs_cfg.trans_mode,
                 cfg.shared.jfr->jfr_cfg.flag.bs.token_policy,
                 cfg.shared.jfr->jfr_cfg.token_value,

@@ -91,9 +91,8 @@ urma_status_t unregister_seg(urma_target_seg_t* target) noexcept {
 }
 
 urma_status_t free_token_id(urma_token_id_t* token) noexcept {
-  static_cast<Context*>(token->urma_ctx)
-      ->transport()
-      .free_id(IdKind::kToken, token->urma_ctx->eid_index, token->token_id);
+  auto* context = static_cast<Context*>(token->urma_ctx);
+  context->transport().free_id(IdKind::kToken, context->own_eid(), token->token_id);
   delete static_cast<TokenId*>(token);
   return URMA_SUCCESS;
 }

@@ -171,6 +171,13 @@ urma_status_t Jfs::get_option(uint64_t option, void* value, uint32_t length) {
   return put_send_option(buffer, option, jfs_cfg, urma_jfs_opt, jfs_id.id, live);
 }
 
+urma_status_t Jfr::set_option(uint64_t option, void* value, uint32_t length) {
+  uint32_t receives = 0;
+  if (!active() || option != URMA_JFR_DEPTH || length != sizeof receives) return URMA_SUCCESS;
+  std::memcpy(&receives, value, sizeof receives);
+  return live_->make_room(receives) ? URMA_SUCCESS : URMA_FAIL;
+}
+
 urma_status_t Jfr::get_option(uint64_t option, void* value, uint32_t length) {
   const Buffer buffer(option, value, length);
   const bool live = active();

@@ -96,7 +96,7 @@ void add_queue_ops(urma_ops_t* ops) {
   ops->delete_jfr = JfrLife::end;
   ops->delete_jfr_batch = JfrLife::end_batch;
   ops->alloc_jfr = JfrLife::alloc;
-  ops->set_jfr_opt = accept_option;
+  ops->set_jfr_opt = &Slot<&Jfr::set_option, urma_jfr_t>::call;
   ops->active_jfr = &Slot<&Jfr::activate, urma_jfr_t>::call;
   ops->get_jfr_opt = &Slot<&Jfr::get_option, urma_jfr_t>::call;
   ops->deactive_jfr = &Slot<&Jfr::deactivate, urma_jfr_t>::call;

@@ -23,8 +23,8 @@ urma_ext_queue_t describe_receive(const urma_context_t& ctx, uint32_t id,
 
 }  // namespace
 
-urma_jetty_id_t full_id(const Transport& transport, const urma_context_t& ctx, uint32_t id) {
-  return {transport.eid(ctx.eid_index), ctx.uasid, id};
+urma_jetty_id_t full_id(const Transport& transport, const Context& ctx, uint32_t id) {
+  return {transport.eid(ctx.own_eid()), ctx.uasid, id};
 }
 
 urma_ext_queue_t describe(const urma_context_t& ctx, urma_ext_queue_kind_t kind, uint32_t id,
@@ -118,12 +118,12 @@ Jfc::Jfc(Context* ctx, const urma_jfc_cfg_t& cfg)
 urma_status_t Jfc::activate() {
   Transport& transport = context_->transport();
   const bool chosen = (urma_jfc_opt.jfc_opt_mask.value & URMA_JFC_ID_MASK) != 0;
-  id_.emplace(&transport, IdKind::kJfc, context_->eid_index, chosen ? urma_jfc_opt.urma_jfc_id : 0);
+  id_.emplace(&transport, IdKind::kJfc, context_->own_eid(), chosen ? urma_jfc_opt.urma_jfc_id : 0);
   try {
     open();
     jfc_id = full_id(transport, *context_, id_->get());
     if (jfc_cfg.jfce != nullptr) {
-      if (chosen) bell_id_.emplace(&transport, IdKind::kJfc, context_->eid_index, 0);
+      if (chosen) bell_id_.emplace(&transport, IdKind::kJfc, context_->own_eid(), 0);
       const uint32_t bell = chosen ? bell_id_->get() : id_->get();
       raise_at(static_cast<EventChannel*>(jfc_cfg.jfce), &transport.segments().bell(bell), bell);
     }
@@ -171,7 +171,7 @@ Jfs::Jfs(Context* ctx, const urma_jfs_cfg_t& cfg)
 }
 
 Jfs::Body::Body(Jfs* jfs, const urma_jfs_cfg_t& cfg)
-    : id(&jfs->context_->transport(), IdKind::kJfs, jfs->context_->eid_index,
+    : id(&jfs->context_->transport(), IdKind::kJfs, jfs->context_->own_eid(),
          (jfs->urma_jfs_opt.jfs_opt_mask.value & URMA_JFS_ID_MASK) != 0
              ? jfs->urma_jfs_opt.urma_jfs_id
              : 0),
@@ -243,7 +243,7 @@ Jfr::Jfr(Context* ctx, const urma_jfr_cfg_t& cfg)
 }
 
 Jfr::Body::Body(Jfr* jfr, const urma_jfr_cfg_t& cfg)
-    : id(&jfr->context_->transport(), IdKind::kJfr, jfr->context_->eid_index, cfg.id),
+    : id(&jfr->context_->transport(), IdKind::kJfr, jfr->context_->own_eid(), cfg.id),
       receiver(jfr->context_->transport().make_receiver(
           cfg, {id.get(), false, reinterpret_cast<uint64_t>(jfr)}, jfr->context_->eid,
           &jfr->subject_)),
@@ -252,7 +252,7 @@ Jfr::Body::Body(Jfr* jfr, const urma_jfr_cfg_t& cfg)
       known_receiver(&jfr->context_->transport(), receiver.get()),
       known(&jfr->context_->transport(), IdKind::kJfr,
             {{id.get(), false, reinterpret_cast<uint64_t>(jfr)},
-             jfr->context_->transport().eid(jfr->context_->eid_index),
+             jfr->context_->transport().eid(jfr->context_->own_eid()),
              cfg.trans_mode,
              cfg.flag.bs.token_policy,
              cfg.token_value,

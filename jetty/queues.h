@@ -97,7 +97,7 @@ bool check_active(const char* call, bool active);
 bool check_mask(const char* call, uint32_t mask, uint32_t known, uint32_t needed);
 bool check_change(const char* call, urma_jetty_state_t from, const urma_jetty_state_t& to);
 
-urma_jetty_id_t full_id(const Transport& transport, const urma_context_t& ctx, uint32_t id);
+urma_jetty_id_t full_id(const Transport& transport, const Context& ctx, uint32_t id);
 
 // What tools are shown of a queue and does not change.
 urma_ext_queue_t describe(const urma_context_t& ctx, urma_ext_queue_kind_t kind, uint32_t id,
@@ -196,6 +196,8 @@ class Jfr : public urma_jfr_t {
   urma_status_t deactivate();
   urma_status_t modify(urma_jfr_attr_t* attr);
   urma_status_t query(urma_jfr_cfg_t* cfg, urma_jfr_attr_t* attr);
+  // Where it is active already, core asks for room for more receives: URMA_JFR_DEPTH.
+  urma_status_t set_option(uint64_t option, void* value, uint32_t length);
   urma_status_t get_option(uint64_t option, void* value, uint32_t length);
 
   bool active() const { return live_ != nullptr; }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "jetty/receive_queue.h"
 
+#include <cstring>
+
 #include "urma/base/log.h"
 
 namespace urma {
@@ -24,7 +26,7 @@ urma_status_t ReceiveQueue::post(const urma_jfr_wr_t& wr) {
   }
   // An empty queue starts over, so that it stays in the cache whatever its depth is.
   if (size_ == 0) head_ = 0;
-  ReceiveEntry& entry = at(size_ < depth_ - head_ ? head_ + size_ : head_ - (depth_ - size_));
+  ReceiveEntry& entry = at(place_of(size_));
   entry = {wr.user_ctx, 0, wr.src.num_sge};
   for (uint32_t i = 0; i < entry.pieces; ++i) {
     if (!local_piece(wr.src.sge[i], &pieces(&entry)[i])) return URMA_EINVAL;
@@ -38,6 +40,16 @@ void ReceiveQueue::pop() {
   head_ = head_ + 1 == depth_ ? 0 : head_ + 1;
   --size_;
   ++popped_;
+}
+
+void ReceiveQueue::make_room(uint32_t depth) {
+  if (depth <= depth_) return;
+  LazyMemory wider(depth * stride_);
+  auto* to = static_cast<char*>(wider.data());
+  for (uint32_t n = 0; n < size_; ++n) std::memcpy(to + n * stride_, &at(place_of(n)), stride_);
+  memory_ = std::move(wider);
+  depth_ = depth;
+  head_ = 0;
 }
 
 }  // namespace urma

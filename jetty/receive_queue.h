@@ -29,6 +29,8 @@ class ReceiveQueue {
   // The oldest posted receive, or NULL.
   ReceiveEntry* front() const { return size_ == 0 ? nullptr : &at(head_); }
   void pop();
+  // Holds so many from now on, where it held fewer.
+  void make_room(uint32_t depth);
   uint32_t size() const { return size_; }
   uint64_t popped() const { return popped_; }
 
@@ -37,11 +39,15 @@ class ReceiveQueue {
   }
 
  private:
+  // Of the n-th receive from the oldest on.
+  uint32_t place_of(uint32_t n) const {
+    return n < depth_ - head_ ? head_ + n : head_ - (depth_ - n);
+  }
   ReceiveEntry& at(uint32_t index) const {
     return *reinterpret_cast<ReceiveEntry*>(static_cast<char*>(memory_.data()) + index * stride_);
   }
 
-  const uint32_t depth_;
+  uint32_t depth_;
   const uint32_t max_sge_;
   const size_t stride_;
   LazyMemory memory_;

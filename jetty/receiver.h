@@ -57,6 +57,8 @@ class Receiver : public CompletionSource {
   virtual bool limits_jetties() const { return false; }
   virtual void set_limit_of(EventSubject* /*jetty*/, uint32_t /*limit*/) {}
   virtual uint32_t limit_of(const EventSubject* /*jetty*/) { return 0; }
+  // Room for so many posted receives where there was less. False where that cannot be.
+  virtual bool make_room(uint32_t /*receives*/) { return false; }
   // Receives that were ever posted, and that are through.
   virtual uint64_t posted() = 0;
   virtual uint64_t consumed() = 0;

@@ -33,7 +33,11 @@ class LazyMemory {
       : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
   LazyMemory(const LazyMemory&) = delete;
   LazyMemory& operator=(const LazyMemory&) = delete;
-  LazyMemory& operator=(LazyMemory&&) = delete;
+  LazyMemory& operator=(LazyMemory&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
   ~LazyMemory() {
     if (data_ != nullptr) ::munmap(data_, bytes_);
   }

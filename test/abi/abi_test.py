@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Holds the C interface of liburma to its inventory, urma_abi.json.
+"""Holds the C interface of liburma to its inventory, urma_abi.json; libtpsa's is uvs_abi.json.
 
     abi_test.py --include DIR [--map FILE] [--lib FILE] [--inventory FILE]
 
@@ -114,8 +114,18 @@ def pointer_to(function):
     return f"{result} (*)({', '.join(parameters) or 'void'})"
 
 
+def is_liburma(inventory):
+    """Whether there are headers beside those of the inventory."""
+    return "urma_api.h" in inventory["headers"]
+
+
+def all_headers(inventory):
+    return inventory["headers"] + ([EXTENSIONS, LEGACY] if is_liburma(inventory) else [])
+
+
 def include_lines(inventory):
-    return "".join(f'#include "{header}"\n' for header in [*inventory["headers"], EXTENSIONS])
+    return "".join(f'#include "{header}"\n' for header in all_headers(inventory)
+                   if header != LEGACY)
 
 
 def layout_entries(inventory, align):
@@ -169,8 +179,12 @@ def function_entries(inventory):
     for group in ("variables", "tables"):
         for name, (_, spelling) in inventory[group].items():
             entries.append((name, f"SAME(__typeof__({name}), __typeof__({spelling}))"))
+    if not is_liburma(inventory):
+        return entries
     entries.append(("urma_log", "SAME(__typeof__(&urma_log), "
                     "void (*)(const char*, int, urma_vlog_level_t, const char*, ...))"))
+    entries.append(("urma_log_loc", "SAME(__typeof__(&urma_log_loc), void (*)(const char*, "
+                    "const char*, int, urma_vlog_level_t, const char*, ...))"))
     entries.append(("urma_log_drop",
                     "SAME(__typeof__(&urma_log_drop), bool (*)(urma_vlog_level_t))"))
     return entries
@@ -202,7 +216,7 @@ def run_bit_fields(compiler, command, inventory, prelude):
 def run_macros(compiler, command, inventory):
     """Guards and function-like macros are defined, and strings have their value."""
     checks = []
-    for header in [*inventory["headers"], EXTENSIONS, LEGACY]:
+    for header in all_headers(inventory):
         done = compiler.run(command, "c", "c11", f'#include "{header}"\n', ["-E", "-dM"])
         defined = dict(re.findall(r"^#define (\w+)(?:\([^)]*\))? ?(.*)$", done.stdout, re.M))
         for name, (where, kind, value) in inventory["macros"].items():
@@ -220,11 +234,13 @@ def run_macros(compiler, command, inventory):
 
 def interface(inventory, include):
     """The names that the library exports."""
+    names = {*inventory["functions"], *inventory["variables"], *inventory["exported_elsewhere"]}
+    if not is_liburma(inventory):
+        return names
     with open(os.path.join(include, EXTENSIONS), encoding="utf-8") as source:
         text = re.sub(r"//.*", "", source.read())
     extensions = re.findall(r"\b(urma_\w+)\s*\((?!\*)", text)
-    return {*inventory["functions"], *inventory["variables"], *inventory["exported_elsewhere"],
-            *extensions}
+    return {*names, *extensions}
 
 
 def compare_names(expected, found):
@@ -277,7 +293,7 @@ def main():
                     results.skip(name, f"no {command}")
                     continue
                 checks = []
-                for header in [*inventory["headers"], EXTENSIONS, LEGACY]:
+                for header in all_headers(inventory):
                     done = compiler.run(command, language, standard, f'#include "{header}"\n',
                                         ["-fsyntax-only", "-Wall", "-Wextra", "-Wpedantic",
                                          "-Werror"])

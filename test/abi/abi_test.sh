@@ -1,11 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Runs abi_test.py with what the build gives: the test, a header, the version script, the library.
+# Runs abi_test.py with what the build gives: the test, a header, the version script, the library,
+# the inventory.
 set -eu
 
 test=$1
 header=$2
 map=$3
 library=$4
+inventory=$5
 
-exec python3 "$test" --include "$(dirname "$header")" --map "$map" --lib "$library"
+exec python3 "$test" --include "$(dirname "$header")" --map "$map" --lib "$library" \
+  --inventory "$inventory"

@@ -42,6 +42,7 @@ TEST_F(Clients, C1_01_EveryNameIsFoundByDlsym) {
     using Drop = bool (*)(urma_vlog_level_t);
     const auto log = reinterpret_cast<Log>(::dlsym(library, "urma_log"));
     const auto drop = reinterpret_cast<Drop>(::dlsym(library, "urma_log_drop"));
+    EXPECT_NE(::dlsym(library, "urma_log_loc"), nullptr);
     ASSERT_NE(log, nullptr);
     ASSERT_NE(drop, nullptr);
     EXPECT_EQ(urma_register_log_func(count_line), URMA_SUCCESS);

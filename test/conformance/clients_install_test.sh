@@ -45,13 +45,13 @@ cat >"${TEST_TMPDIR}/opened.c" <<'END'
 static const char* const names[] = {
 #define X(name) #name,
 #include "urma_api_names.inc"
-    "urma_log", "urma_log_drop"};
+    "urma_log", "urma_log_loc", "urma_log_drop"};
 int main(int argc, char** argv) {
   void* library = dlopen(argv[argc - 1], RTLD_NOW);
   if (library == NULL) return puts(dlerror()), 1;
   for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
     if (dlsym(library, names[i]) == NULL) return puts(dlerror()), 2;
-  return sizeof(names) / sizeof(names[0]) == 130 ? 0 : 3;
+  return sizeof(names) / sizeof(names[0]) == 131 ? 0 : 3;
 }
 END
 cc -std=c11 -Itest/process -o "${TEST_TMPDIR}/opened" "${TEST_TMPDIR}/opened.c" -ldl

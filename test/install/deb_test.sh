@@ -55,7 +55,7 @@ cc -std=c11 -o hello hello.c "${flags[@]}"
 status=0
 ./hello client || status=$?
 ((status == 1))
-"${root}/usr/bin/urma_admin" show | grep -q urma_shm0
+"${root}/usr/bin/urma_admin" show --all | grep -q urma_shm0
 "${root}/usr/bin/urma_perftest" --help >/dev/null
 "${root}/usr/bin/urma_ping" --help >/dev/null
 

@@ -5,7 +5,7 @@
 # been built, with stand-ins for the two programs that it would ask.
 
 # Installs under the folder given. The test has //:install_sources, the table of settings, the
-# library, the module shm and the example `segment` at hand.
+# libraries, the module shm and the example `segment` at hand.
 install_built() {
   local target="$1" built="${PWD}" source="${TEST_TMPDIR}/source" tools="${TEST_TMPDIR}/tools"
   local file
@@ -18,7 +18,8 @@ install_built() {
   cat >"${tools}/bazel" <<END
 #!/bin/bash
 case "\$*" in
-  query*//:all*) printf '%s\n' //:lib/liburma.so.0 //:lib/urma/liburma-shm.so ;;
+  query*//:all*)
+    printf '//:lib/%s\n' lib{tpsa,urma,urma_common}.so.0 urma/liburma-shm.so ;;
   query*) echo //examples:segment ;;
   "info bazel-bin"*) echo "${built}" ;;
 esac

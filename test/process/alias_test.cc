@@ -2,6 +2,8 @@
 //
 // A device under the name of an aggregated one: everything works on it, and it answers what
 // programs ask of such a device.
+#include "test/process/alias.h"
+
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,6 +13,7 @@
 #include <cstring>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
@@ -20,25 +23,6 @@
 
 namespace urma_test {
 namespace {
-
-class AliasTest : public ProcessTest {
- protected:
-  AliasTest() {
-    ::setenv("URMA_DEVICE_ALIAS", "bonding_dev_0=urma_shm0,plain=urma_shm0", 1);
-    ::setenv("URMA_DEVICE", "bonding_dev_0", 1);
-  }
-  ~AliasTest() override {
-    ::unsetenv("URMA_DEVICE_ALIAS");
-    ::unsetenv("URMA_DEVICE");
-  }
-};
-
-urma_status_t command(urma_context_t* ctx, uint32_t opcode, void* input = nullptr,
-                      uint32_t input_bytes = 0, void* output = nullptr, uint32_t output_bytes = 0) {
-  urma_user_ctl_in_t in = {reinterpret_cast<uint64_t>(input), input_bytes, opcode};
-  urma_user_ctl_out_t out = {reinterpret_cast<uint64_t>(output), output_bytes, 0};
-  return urma_user_ctl(ctx, &in, &out);
-}
 
 urma_status_t set_mode(urma_context_t* ctx, uint32_t mode, uint32_t level) {
   uint32_t wanted[2] = {mode, level};
@@ -65,6 +49,7 @@ TEST_F(AliasTest, ProgramsRunOnIt) {
                 URMA_SUCCESS);
       ASSERT_EQ(fds.count, 1u);
       EXPECT_EQ(fds.fd_list[0], endpoint.jfce->fd);
+      for (int i = 1; i < URMA_UBAGG_DEV_MAX_NUM; ++i) EXPECT_EQ(fds.fd_list[i], -1);
 
       urma_rjetty_t* own = nullptr;
       uint32_t length = 0;
@@ -113,7 +98,6 @@ TEST_F(AliasTest, SettingsComeBeforeObjects) {
     EXPECT_EQ(command(ctx, BONDP_USER_CTL_SET_BONDING_MODE), URMA_FAIL);
     EXPECT_EQ(command(ctx, BONDP_USER_CTL_ENABLE_SEG_CACHE), URMA_SUCCESS);
     EXPECT_EQ(command(ctx, BONDP_USER_CTL_DISABLE_MSN), URMA_SUCCESS);
-    EXPECT_EQ(command(ctx, 99), URMA_FAIL);
     uint32_t mode = URMA_AGGR_MODE_BALANCE;
     EXPECT_EQ(urma_set_context_opt(ctx, URMA_OPT_AGGR_MODE, &mode, sizeof mode), URMA_SUCCESS);
     EXPECT_EQ(ctx->aggr_mode, URMA_AGGR_MODE_STANDALONE);
@@ -134,49 +118,153 @@ TEST_F(AliasTest, SettingsComeBeforeObjects) {
   });
 }
 
-TEST_F(AliasTest, PortsOfQueues) {
+std::vector<std::string> device_names() {
+  std::vector<std::string> names;
+  int count = 0;
+  urma_device_t** list = urma_get_device_list(&count);
+  for (int i = 0; i < count; ++i) names.emplace_back(list[i]->name);
+  urma_free_device_list(list);
+  return names;
+}
+
+using Names = std::vector<std::string>;
+
+Names names_with(const char* setting) {
+  setting == nullptr ? ::unsetenv("URMA_DEVICE_ALIAS") : ::setenv("URMA_DEVICE_ALIAS", setting, 1);
+  EXPECT_EQ(urma_init(nullptr), URMA_SUCCESS);
+  Names names = device_names();
+  std::erase_if(names, [](const std::string& name) {
+    return name != "urma_shm0" && name != "x" && !name.starts_with("bonding");
+  });
+  EXPECT_EQ(urma_uninit(), URMA_SUCCESS);
+  return names;
+}
+
+TEST_F(AliasTest, IsThereWithoutASetting) {
   run_one([](Channel&) {
-    Endpoint endpoint;
-    bondp_query_port_in_t which = {};
-    bondp_query_port_out_t ports = {};
-    const auto query = [&](uint32_t room) {
-      return command(endpoint.ctx, BONDP_USER_CTL_QUERY_PORT, &which, sizeof which, &ports, room);
-    };
-    EXPECT_EQ(query(sizeof ports), URMA_FAIL);
-    which.jetty = endpoint.jetty;
-    EXPECT_EQ(query(sizeof ports - 1), URMA_FAIL);
-    EXPECT_EQ(query(sizeof ports), URMA_SUCCESS);
-    EXPECT_EQ(ports.enabled_count, 1u);
-    EXPECT_EQ(ports.active_count, 1u);
-    EXPECT_EQ(ports.active_indices[0], ports.enabled_indices[0]);
-    which.jfr = endpoint.jfr;
-    EXPECT_EQ(query(sizeof ports), URMA_SUCCESS);
-    endpoint.close();
+    EXPECT_EQ(names_with(nullptr), (Names{"urma_shm0", "bonding_dev_0"}));
+    EXPECT_EQ(names_with("x=urma_shm0"), (Names{"urma_shm0", "bonding_dev_0", "x"}));
+    EXPECT_EQ(names_with("bonding_dev_1=urma_shm0"),
+              (Names{"urma_shm0", "bonding_dev_0", "bonding_dev_1"}));
+    EXPECT_EQ(names_with("-"), (Names{"urma_shm0"}));
+    EXPECT_EQ(names_with("x=urma_shm0,-"), (Names{"urma_shm0", "x"}));
+    EXPECT_EQ(names_with("bonding_dev_0=nothing"), (Names{"urma_shm0"}));
+    EXPECT_EQ(names_with("bonding_dev_0=urma_shm0"), (Names{"urma_shm0", "bonding_dev_0"}));
   });
 }
 
-TEST_F(AliasTest, PortListBehindAConfigurationIsTaken) {
+// Of its own, so that it is found by it, as the real device is by each of its own.
+TEST_F(AliasTest, HasOneEid) {
   run_one([](Channel&) {
-    Endpoint endpoint;
-    bondp_port_id_t port = {};
-    bondp_jfc_cfg_t jfc = {};
-    jfc.base.depth = 16;
-    jfc.base.flag.bs.has_drv_ext = 1;
-    jfc.port_ids = &port;
-    jfc.port_count = 1;
-    urma_jfc_t* made = urma_create_jfc(endpoint.ctx, &jfc.base);
-    ASSERT_NE(made, nullptr);
-    EXPECT_EQ(urma_delete_jfc(made), URMA_SUCCESS);
-    bondp_jetty_cfg_t jetty = {};
-    jetty.base = endpoint.jetty->jetty_cfg;
-    jetty.base.id = 0;
-    jetty.base.flag.bs.has_drv_ext = 1;
-    jetty.port_ids = &port;
-    jetty.port_count = 1;
-    urma_jetty_t* second = urma_create_jetty(endpoint.ctx, &jetty.base);
-    ASSERT_NE(second, nullptr);
-    EXPECT_EQ(urma_delete_jetty(second), URMA_SUCCESS);
-    endpoint.close();
+    ASSERT_EQ(urma_init(nullptr), URMA_SUCCESS);
+    urma_device_t* device = find_device();
+    urma_device_t* real = urma_get_device_by_name(std::string("urma_shm0").data());
+    uint32_t count = 0;
+    urma_eid_info_t* own = urma_get_eid_list(device, &count);
+    ASSERT_EQ(count, 1u);
+    EXPECT_EQ(own->eid_index, 0u);
+    EXPECT_EQ(urma_get_device_by_eid(own->eid, URMA_TRANSPORT_UB), device);
+    urma_eid_info_t* others = urma_get_eid_list(real, &count);
+    ASSERT_EQ(count, 2u);
+    for (uint32_t i = 0; i < count; ++i) {
+      EXPECT_EQ(urma_get_device_by_eid(others[i].eid, URMA_TRANSPORT_UB), real);
+    }
+    urma_device_attr_t attr;
+    ASSERT_EQ(urma_query_device(device, &attr), URMA_SUCCESS);
+    EXPECT_EQ(attr.dev_cap.max_eid_cnt, 1u);
+    EXPECT_EQ(urma_create_context(device, 1), nullptr);
+    EXPECT_EQ(errno, EINVAL);
+    EXPECT_EQ(urma_create_context(real, 2), nullptr);
+    urma_context_t* ctx = urma_create_context(device, 0);
+    ASSERT_NE(ctx, nullptr);
+    EXPECT_EQ(ctx->eid_index, 0u);
+    EXPECT_EQ(std::memcmp(&ctx->eid, &own->eid, sizeof ctx->eid), 0);
+    uint32_t addresses = 0;
+    urma_net_addr_info_t* address = urma_get_net_addr_list(ctx, &addresses);
+    EXPECT_EQ(addresses, 1u);
+    urma_free_net_addr_list(address);
+    EXPECT_EQ(urma_delete_context(ctx), URMA_SUCCESS);
+    urma_free_eid_list(own);
+    urma_free_eid_list(others);
+    EXPECT_EQ(urma_uninit(), URMA_SUCCESS);
+  });
+}
+
+TEST_F(AliasTest, DescriptorsComeAsPointersToo) {
+  run_one([](Channel&) {
+    Party party{Config{}};
+    Endpoint& endpoint = party.endpoint;
+    urma_rjetty_t* jetty = nullptr;
+    EXPECT_EQ(command(endpoint.ctx, BONDP_USER_CTL_OPCODE_GET_RJETTY, endpoint.jetty,
+                      sizeof *endpoint.jetty, &jetty, sizeof jetty),
+              URMA_SUCCESS);
+    ASSERT_NE(jetty, nullptr);
+    EXPECT_EQ(jetty->jetty_id.id, endpoint.jetty->jetty_id.id);
+    std::free(jetty);
+    urma_seg_t* segment = nullptr;
+    EXPECT_EQ(command(endpoint.ctx, BONDP_USER_CTL_OPCODE_GET_SEG_CTX, party.segment,
+                      sizeof *party.segment, &segment, sizeof segment),
+              URMA_SUCCESS);
+    ASSERT_NE(segment, nullptr);
+    EXPECT_EQ(std::memcmp(segment, &party.segment->seg, sizeof *segment), 0);
+    std::free(segment);
+    party.close();
+  });
+}
+
+TEST_F(AliasTest, InputsOfAnotherLengthAreRefused) {
+  run_one([](Channel&) {
+    Party party{Config{}};
+    urma_context_t* ctx = urma_create_context(find_device(), 0);
+    char in[1024] = {}, out[1024] = {};
+    const struct {
+      uint32_t opcode;
+      void* input;
+      uint32_t length;
+    } cases[] = {
+        {BONDP_USER_CTL_SET_BONDING_MODE_LEGACY, in, sizeof(urma_context_aggr_mode_t)},
+        {BONDP_USER_CTL_ENABLE_SEG_CACHE, in, 0},
+        {BONDP_USER_CTL_QUERY_PORT, &party.endpoint.jfr, sizeof(bondp_query_port_in_t)},
+        {BONDP_USER_CTL_SET_BONDING_MODE, in, sizeof(bondp_set_bonding_mode_in_t)},
+        {BONDP_USER_CTL_OPCODE_GET_RJETTY, party.endpoint.jetty, sizeof(urma_jetty_t)},
+        {BONDP_USER_CTL_OPCODE_GET_SEG_CTX, party.segment, sizeof(urma_target_seg_t)},
+        {BONDP_USER_CTL_DISABLE_MSN, in, 0},
+    };
+    for (const auto& one : cases) {
+      const auto with = [&](uint32_t length) {
+        return command(ctx, one.opcode, one.input, length, out, sizeof out);
+      };
+      EXPECT_EQ(with(one.length), URMA_SUCCESS) << one.opcode;
+      EXPECT_EQ(with(one.length + 4), URMA_FAIL) << one.opcode;
+      if (one.length != 0) {
+        EXPECT_EQ(with(one.length - 1), URMA_FAIL) << one.opcode;
+      }
+    }
+    EXPECT_EQ(urma_delete_context(ctx), URMA_SUCCESS);
+    party.close();
+  });
+}
+
+int lines_of_commands = 0;
+
+void count_command_line(int /*level*/, char* line) {
+  if (std::strstr(line, "urma_user_ctl: command") != nullptr) ++lines_of_commands;
+}
+
+TEST_F(AliasTest, UnknownCommandsFailWithOneLine) {
+  run_one([](Channel&) {
+    ASSERT_EQ(urma_init(nullptr), URMA_SUCCESS);
+    urma_context_t* ctx = urma_create_context(find_device(), 0);
+    ASSERT_EQ(urma_register_log_func(count_command_line), URMA_SUCCESS);
+    char buffer[64] = {};
+    int unknown = 0;
+    for (const uint32_t opcode : {0u, 3u, 12u, 15u, 99u, UINT32_MAX}) {
+      EXPECT_EQ(command(ctx, opcode, buffer, 8, buffer, sizeof buffer), URMA_FAIL);
+      EXPECT_EQ(lines_of_commands, ++unknown);
+    }
+    EXPECT_EQ(urma_unregister_log_func(), URMA_SUCCESS);
+    EXPECT_EQ(urma_delete_context(ctx), URMA_SUCCESS);
+    EXPECT_EQ(urma_uninit(), URMA_SUCCESS);
   });
 }
 

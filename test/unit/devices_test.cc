@@ -325,16 +325,29 @@ std::vector<std::string> device_names() {
 }
 
 TEST(AliasesTest, EntriesAreTakenApart) {
-  const auto aliases = parse_aliases("a=b, bonding_dev_0 = c ,,=x,y=,z,d=e=f");
+  const auto aliases = parse_aliases("a=b, bonding_dev_0 = c ,,=x,y=,z,d=e=f,-");
   ASSERT_EQ(aliases.size(), 3u);
   EXPECT_EQ(aliases[0].name, "a");
   EXPECT_EQ(aliases[0].device, "b");
   EXPECT_EQ(aliases[1].name, "bonding_dev_0");
   EXPECT_EQ(aliases[1].device, "c");
   EXPECT_EQ(aliases[2].device, "e=f");
-  EXPECT_TRUE(parse_aliases("").empty());
-  EXPECT_TRUE(parse_aliases(std::string(64, 'x') + "=y").empty());
-  EXPECT_EQ(parse_aliases(std::string(63, 'x') + "=y").size(), 1u);
+  EXPECT_TRUE(parse_aliases("-," + std::string(64, 'x') + "=y").empty());
+  EXPECT_EQ(parse_aliases("-," + std::string(63, 'x') + "=y").size(), 1u);
+}
+
+TEST(AliasesTest, OneIsThereByItself) {
+  for (const char* text : {"", "x=y"}) {
+    const auto aliases = parse_aliases(text);
+    EXPECT_EQ(aliases.size(), text[0] == '\0' ? 1u : 2u);
+    EXPECT_EQ(aliases[0].name, "bonding_dev_0");
+    EXPECT_EQ(aliases[0].device, "urma_shm0");
+    EXPECT_FALSE(aliases[0].asked_for);
+    EXPECT_TRUE(text[0] == '\0' || aliases[1].asked_for);
+  }
+  EXPECT_TRUE(parse_aliases(" - ").empty());
+  EXPECT_EQ(parse_aliases("bonding_dev_0=x").size(), 1u);
+  EXPECT_EQ(parse_aliases("bonding_dev_0=x")[0].device, "x");
 }
 
 TEST_F(DevicesTest, AliasIsTheSameDeviceUnderAnotherName) {
@@ -351,16 +364,19 @@ TEST_F(DevicesTest, AliasIsTheSameDeviceUnderAnotherName) {
     EXPECT_STREQ(bonding->ops->name, "ub_agg");
     for (auto* alias : {other, bonding}) {
       EXPECT_EQ(alias->type, real->type);
-      EXPECT_EQ(attr_of(alias), attr_of(real));
+      const uint32_t count = alias == bonding ? 1 : 2;
       urma_device_attr_t attr;
       EXPECT_EQ(urma_query_device(alias, &attr), URMA_SUCCESS);
       EXPECT_EQ(attr.dev_cap.max_jfc, 123u);
+      EXPECT_EQ(attr.dev_cap.max_eid_cnt, alias == bonding ? 1u : 4u);
+      EXPECT_EQ(attr_of(alias), attr_of(alias));
       uint32_t eids = 0;
       auto* infos = urma_get_eid_list(alias, &eids);
-      ASSERT_EQ(eids, 2u);
-      EXPECT_EQ(urma_get_device_by_eid(infos[1].eid, URMA_TRANSPORT_UB), real);
+      ASSERT_EQ(eids, count);
+      EXPECT_EQ(urma_get_device_by_eid(infos[count - 1].eid, URMA_TRANSPORT_UB), real);
       urma_free_eid_list(infos);
-      auto* ctx = urma_create_context(alias, 1);
+      EXPECT_EQ(urma_create_context(alias, count), nullptr);
+      auto* ctx = urma_create_context(alias, count - 1);
       ASSERT_NE(ctx, nullptr);
       EXPECT_EQ(ctx->dev, alias);
       EXPECT_STREQ(ctx->ops->name, alias == bonding ? "BOND_OPS" : "test");

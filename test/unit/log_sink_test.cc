@@ -98,9 +98,27 @@ TEST_F(LogSinkTest, CallbackGetsTheDocumentedLine) {
   const auto got = take_lines();
   ASSERT_EQ(got.size(), 1u);
   EXPECT_EQ(got[0].first, URMA_VLOG_LEVEL_ERR);
-  EXPECT_EQ(
-      got[0].second,
-      urma::format("[URMA][liburma][thread_id={}][worker][file.cc:function:42]a text", ::gettid()));
+  EXPECT_EQ(got[0].second,
+            urma::format("[URMA][liburma][thread_id={}][worker][file.cc:function:42]a text\n",
+                         ::gettid()));
+}
+
+// Programs print it with %s; what they log themselves may have its end already.
+TEST_F(LogSinkTest, TextOfACallbackEndsWithOneNewline) {
+  ASSERT_EQ(urma_register_log_func(collect), URMA_SUCCESS);
+  take_lines();
+  urma_log("function", 1, URMA_VLOG_LEVEL_INFO, "without");
+  urma_log("function", 1, URMA_VLOG_LEVEL_INFO, "with\n");
+  urma_log_loc("some/file.cc", "function", 7, URMA_VLOG_LEVEL_INFO, "place %d", 1);
+  urma_log_loc(nullptr, nullptr, 7, URMA_VLOG_LEVEL_INFO, "nowhere");
+  urma_log_loc("file.cc", "function", 7, URMA_VLOG_LEVEL_DEBUG, "too quiet");
+  urma_log_loc("file.cc", "function", 7, URMA_VLOG_LEVEL_INFO, nullptr);
+  const auto got = take_lines();
+  ASSERT_EQ(got.size(), 4u);
+  EXPECT_TRUE(got[0].second.ends_with("]without\n"));
+  EXPECT_TRUE(got[1].second.ends_with("]with\n"));
+  EXPECT_TRUE(got[2].second.ends_with("[file.cc:function:7]place 1\n"));
+  EXPECT_TRUE(got[3].second.ends_with("[::7]nowhere\n"));
 }
 
 TEST_F(LogSinkTest, LocatedCallbackGetsTheBareTextAndTheLastOneWins) {
@@ -110,7 +128,7 @@ TEST_F(LogSinkTest, LocatedCallbackGetsTheBareTextAndTheLastOneWins) {
   log_sink().write(URMA_VLOG_LEVEL_INFO, {"some/file.cc", "function", 42}, "a text");
   const auto got = take_lines();
   ASSERT_EQ(got.size(), 1u);
-  EXPECT_EQ(got[0].second, "file.cc/function/42/a text");
+  EXPECT_EQ(got[0].second, "file.cc/function/42/a text\n");
   EXPECT_EQ(urma_register_log_func(nullptr), URMA_EINVAL);
   EXPECT_EQ(urma_register_loc_log_func(nullptr), URMA_EINVAL);
 }
@@ -164,17 +182,19 @@ TEST_F(LogSinkTest, LongLinesAreCut) {
   urma_register_log_func(collect);
   take_lines();
   log_sink().write(URMA_VLOG_LEVEL_INFO, {"file.cc", "function", 1}, std::string(5000, 'x'));
-  EXPECT_EQ(take_lines().at(0).second.size(), 511u);
+  const auto line = take_lines().at(0).second;
+  EXPECT_EQ(line.size(), 511u);
+  EXPECT_EQ(line.back(), '\n');
 }
 
 TEST_F(LogSinkTest, StderrPrintsFromWarningOnWithOneWriteALine) {
   CapturedStderr captured;
   urma_log("function", 1, URMA_VLOG_LEVEL_INFO, "too quiet");
-  urma_log("function", 2, URMA_VLOG_LEVEL_WARNING, "loud");
+  urma_log("function", 2, URMA_VLOG_LEVEL_WARNING, "loud\n");
   log_sink().write(URMA_VLOG_LEVEL_ERR, {"file.cc", "function", 3}, std::string(5000, 'x'));
   const auto writes = captured.writes();
   ASSERT_EQ(writes.size(), 2u);
-  EXPECT_NE(writes[0].find("loud\n"), std::string::npos);
+  EXPECT_TRUE(writes[0].ends_with("]loud\n"));
   EXPECT_EQ(writes[1].size(), 512u);
   EXPECT_EQ(writes[1].back(), '\n');
 }

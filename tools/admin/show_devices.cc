@@ -22,27 +22,32 @@ std::string link_of(const Device& device) {
   return urma_port_state_to_string(device.attr.port_attr[0].state);
 }
 
-// The devices that the options ask for. Where there are aggregated ones, programs use those alone.
+// An aggregated device has the GUID of the one that it stands for, and an EID of its own.
+bool is_member(const Device& device, const Device& aggregated) {
+  return !device.aggregated() && std::memcmp(device.attr.guid.raw, aggregated.attr.guid.raw,
+                                             sizeof device.attr.guid.raw) == 0;
+}
+
+// The devices that the options ask for. Programs use an aggregated one in place of its members.
 std::vector<Device> asked_devices(const Library& library, const Options& options) {
   if (!options.device.empty()) return {library.device(options.device)};
-  auto devices = library.devices();
-  const auto aggregated = [](const Device& device) { return device.aggregated(); };
-  if (!options.all && std::any_of(devices.begin(), devices.end(), aggregated)) {
-    std::erase_if(devices, std::not_fn(aggregated));
+  const auto devices = library.devices();
+  if (options.all) return devices;
+  std::vector<Device> shown;
+  for (const auto& device : devices) {
+    const bool hidden = std::any_of(devices.begin(), devices.end(), [&](const Device& other) {
+      return other.aggregated() && is_member(device, other);
+    });
+    if (!hidden) shown.push_back(device);
   }
-  return devices;
+  return shown;
 }
 
 // The devices that an aggregated one stands for.
 std::vector<std::string> members_of(const Library& library, const Device& device) {
   std::vector<std::string> names;
   for (const auto& other : library.devices()) {
-    const bool same_eids =
-        std::equal(other.eids.begin(), other.eids.end(), device.eids.begin(), device.eids.end(),
-                   [](const auto& a, const auto& b) {
-                     return std::memcmp(a.eid.raw, b.eid.raw, sizeof a.eid.raw) == 0;
-                   });
-    if (!other.aggregated() && same_eids) names.push_back(other.name);
+    if (is_member(other, device)) names.push_back(other.name);
   }
   return names;
 }

@@ -30,6 +30,9 @@ take() {
   for file in "$@"; do cp -P "${stage}/usr/${file}" "${dest}/"; done
 }
 
+# The libraries of liburma0 that others link.
+shared_libraries() { printf "%s 0 liburma0 (>= ${version})\n" libtpsa liburma liburma_common; }
+
 # What the programs and libraries of PACKAGE need, as dpkg-shlibdeps finds it.
 needed() {
   local files
@@ -37,8 +40,8 @@ needed() {
   ((${#files[@]})) || return 0
   mkdir -p "${work}/source/debian"
   printf 'Source: liburma\n\nPackage: %s\nArchitecture: any\n' "$1" >"${work}/source/debian/control"
-  echo "liburma 0 liburma0 (>= ${version})" >"${work}/source/debian/shlibs.local"
-  (cd "${work}/source" && dpkg-shlibdeps -O "-l${work}/liburma0/${libdir}" "${files[@]/#/-e}") |
+  shared_libraries >"${work}/source/debian/shlibs.local"
+  (cd "${work}/source" && dpkg-shlibdeps -O "-x$1" "-l${work}/liburma0/${libdir}" "${files[@]/#/-e}") |
     sed -n 's/^shlibs:Depends=//p'
 }
 
@@ -57,7 +60,8 @@ build() {
     "CHANGELOG.md in the sources" "${maintainer}" \
     "$(date -R -ud "@${SOURCE_DATE_EPOCH}")" | gzip -9n >"${doc}/changelog.gz"
   find "${root}/usr/share/man" -type f -exec gzip -9n {} + 2>/dev/null || true
-  find "${root}" -type f -path '*/bin/*' -exec chrpath -d {} + >/dev/null
+  find "${root}" -type f \( -path '*/bin/*' -o -name 'libtpsa.so.0' \) -exec chrpath -d {} + \
+    >/dev/null
   find "${root}" -type f \( -path '*/bin/*' -o -name '*.so*' \) \
     -exec strip --strip-unneeded --remove-section=.comment {} +
   found="$(needed "${package}")"
@@ -84,11 +88,11 @@ export SOURCE_DATE_EPOCH
 readonly urma="URMA is the programming interface of the UnifiedBus: asynchronous queues, registered \
 and imported memory, one-sided, two-sided and atomic operations."
 
-take liburma0 "${libdir}" lib/liburma.so.0
+take liburma0 "${libdir}" lib/lib{tpsa,urma,urma_common}.so.0
 take liburma0 "${libdir}/urma" lib/urma/liburma-shm.so
 chmod 0644 "${work}/liburma0/${libdir}"/*.so* "${work}/liburma0/${libdir}"/urma/*
 mkdir -p "${work}/liburma0/DEBIAN"
-echo "liburma 0 liburma0 (>= ${version})" >"${work}/liburma0/DEBIAN/shlibs"
+shared_libraries >"${work}/liburma0/DEBIAN/shlibs"
 echo "activate-noawait ldconfig" >"${work}/liburma0/DEBIAN/triggers"
 build liburma0 libs "" "unified remote memory access, shared library" \
   "${urma} This package has the library, and the provider for processes of one machine."
@@ -108,7 +112,7 @@ build liburma-rocm libs "liburma0 (= ${version})" \
 mapfile -t headers < <(cd "${stage}/usr" && find include -maxdepth 1 -name '*.h*' | sort)
 take liburma-dev usr/include "${headers[@]}"
 take liburma-dev usr/include/ub/umdk/urma "${headers[@]/#include/include\/ub\/umdk\/urma}"
-take liburma-dev "${libdir}" lib/liburma.so
+take liburma-dev "${libdir}" lib/lib{tpsa,urma,urma_common}.so
 take liburma-dev "${libdir}/pkgconfig" lib/pkgconfig/urma.pc
 take liburma-dev usr/lib/cmake/urma lib/cmake/urma/urma-config{,-version}.cmake
 mapfile -t pages < <(cd "${stage}/usr" && find share/man/man3 -type f | sort)

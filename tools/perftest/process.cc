@@ -32,10 +32,10 @@ const char* level_name(int level) {
   return level >= 0 && level < URMA_VLOG_LEVEL_MAX ? kNames[level] : "NONE";
 }
 
-void log_to_stdout(int level, char* message) { std::printf("%s|%s\n", level_name(level), message); }
+void log_to_stdout(int level, char* message) { std::printf("%s|%s", level_name(level), message); }
 
 void log_to_stderr(int level, char* message) {
-  std::fprintf(stderr, "%s|%s\n", level_name(level), message);
+  std::fprintf(stderr, "%s|%s", level_name(level), message);
 }
 
 std::string allowed_cpus() {

@@ -88,6 +88,7 @@ struct DeviceDescription {
   RegisterDmabuf register_dmabuf = nullptr;        // NULL where it cannot
   const DeviceMemoryCalls* memory = nullptr;       // NULL where there is none
   PortControl* ports = nullptr;  // NULL where nothing can be written; as inspector
+  uint32_t aggregated_eid = 0;  // index of the EID of aggregated devices over it, in eids or behind
 };
 
 // The devices and providers of the process. Everything a module adds is forgotten at urma_uninit.
@@ -109,7 +110,7 @@ class Registry {
 
 }  // namespace urma
 
-inline constexpr uint32_t kUrmaHostVersion = 6;
+inline constexpr uint32_t kUrmaHostVersion = 7;
 
 // The versioned table. `runtime` is made by the first call of runtime(), which throws Error where
 // the runtime directory cannot be used.

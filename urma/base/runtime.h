@@ -36,7 +36,10 @@ class Runtime {
   virtual uint32_t slot() const = 0;   // 1..65535, held by flock while the process lives
   virtual uint32_t uasid() const = 0;  // 24 bits, not zero
   virtual uint64_t nonce() const = 0;  // random, one per start of the library
+  // Of devices; the index is the eid_index.
   virtual std::span<const urma_eid_t> eids() const = 0;
+  // The same, and behind them the one of aggregated devices.
+  virtual std::span<const urma_eid_t> all_eids() const = 0;
 
   // An id that no living object of this kind has; throws Error(URMA_ENOMEM) when none is left.
   // Freed ids are handed out again as late as possible, so that a stale id meets nobody.

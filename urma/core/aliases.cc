@@ -17,14 +17,24 @@ std::string_view trimmed(std::string_view text) {
 
 bool is_name(std::string_view text) { return !text.empty() && text.size() < URMA_MAX_DEV_NAME; }
 
+constexpr char kOwnAlias[] = "bonding_dev_0";
+constexpr char kOwnDevice[] = "urma_shm0";
+
 }  // namespace
 
 std::vector<Alias> parse_aliases(std::string_view text) {
-  std::vector<Alias> aliases;
+  std::vector<Alias> aliases = {{kOwnAlias, kOwnDevice, false}};
+  const auto drop_own = [&] {
+    std::erase_if(aliases, [](const Alias& alias) { return !alias.asked_for; });
+  };
   while (!text.empty()) {
     const auto entry = trimmed(text.substr(0, text.find(',')));
     text.remove_prefix(std::min(text.find(','), text.size() - 1) + 1);
     if (entry.empty()) continue;
+    if (entry == "-") {
+      drop_own();
+      continue;
+    }
     const auto equals = entry.find('=');
     const auto name = trimmed(entry.substr(0, equals));
     const auto device =
@@ -36,6 +46,7 @@ std::vector<Alias> parse_aliases(std::string_view text) {
                entry, URMA_MAX_DEV_NAME - 1);
       continue;
     }
+    if (name == kOwnAlias) drop_own();
     aliases.push_back({std::string(name), std::string(device)});
   }
   return aliases;

@@ -13,10 +13,12 @@ namespace urma::core {
 struct Alias {
   std::string name;
   std::string device;
+  bool asked_for = true;  // else it is there by itself, and nothing is said where it cannot be
 };
 
-// The entries of URMA_DEVICE_ALIAS, "name=device,name2=device2". One line goes to the log for each
-// that is none; the others count.
+// bonding_dev_0 over urma_shm0, and behind it the entries of URMA_DEVICE_ALIAS,
+// "name=device,name2=device2". An entry "-", or one of its name, takes the first away. One line
+// goes to the log for each that is none; the others count.
 std::vector<Alias> parse_aliases(std::string_view text);
 
 // Whether programs take a device of this name for an aggregated one.

@@ -58,6 +58,7 @@ bool check_group(const char* call, const urma_jetty_grp_t& group, const urma_jfr
 struct Jetty : QueueKind {
   using Object = urma_jetty_t;
   using Config = urma_jetty_cfg_t;
+  using PortConfig = bondp_jetty_cfg_t;
   using Hub = urma_jetty_grp_t;
   static constexpr auto kCreate = &urma_ops_t::create_jetty;
   static constexpr auto kDeleteBatch = &urma_ops_t::delete_jetty_batch;
@@ -94,6 +95,8 @@ struct Jetty : QueueKind {
       settle_order(*config.jfr_cfg);
     }
   }
+  static uint32_t settle_ports(const urma_context_t* ctx, const Config& config, uint32_t ports);
+  static urma_jetty_t* as_jetty(Object* jetty) { return jetty; }
   static void reset(Object& jetty) {
     jetty.async_events_acked = 0;
     jetty.remote_jetty = nullptr;
@@ -126,6 +129,22 @@ bool Jetty::check_parts(const char* call, const Object& jetty) {
   const urma_jfc_t* jfc = config.shared.jfc;
   return check_part(call, "shared.jfr", jfr, jfr->urma_jfr_opt.is_actived) &&
          (jfc == nullptr || check_part(call, "shared.jfc", jfc, jfc->urma_jfc_opt.is_actived));
+}
+
+// Its receives are those of the JFR that it shares, which may have been made for fewer ports.
+uint32_t Jetty::settle_ports(const urma_context_t* ctx, const Config& config, uint32_t ports) {
+  const ObjectPorts* table = object_ports(ctx);
+  const bool shared = config.flag.bs.share_jfr == URMA_SHARE_JFR;
+  urma_jfr_t* jfr = shared ? config.shared.jfr : nullptr;
+  if (table == nullptr || jfr == nullptr) return ports;
+  const uint32_t its = table->of(jfr);
+  auto* op = find_slot<&urma_ops_t::set_jfr_opt>(jfr);
+  if (ports > its && op != nullptr) {
+    uint32_t receives =
+        depth_of_ports(ctx, jfr->jfr_cfg.depth, ports, &urma_device_cap_t::max_jfr_depth);
+    op(jfr, URMA_JFR_DEPTH, &receives, sizeof receives);
+  }
+  return std::max(ports, its);
 }
 
 urma_status_t Jetty::check_removable(const char* call, const Object& jetty) {

@@ -12,6 +12,7 @@ using namespace urma::core;  // NOLINT(build/namespaces)
 struct Jfc : QueueKind {
   using Object = urma_jfc_t;
   using Config = urma_jfc_cfg_t;
+  using PortConfig = bondp_jfc_cfg_t;
   using Hub = urma_jfce_t;
   static constexpr auto kCreate = &urma_ops_t::create_jfc;
   static constexpr auto kDeleteBatch = &urma_ops_t::delete_jfc_batch;
@@ -29,6 +30,8 @@ struct Jfc : QueueKind {
   static uint64_t& option_mask(Object& jfc) { return jfc.urma_jfc_opt.jfc_opt_mask.value; }
   static void* send_config(Object&) { return nullptr; }
   static uint32_t depth(const Config& config) { return config.depth; }
+  static constexpr uint32_t urma_device_cap_t::*kPortDepth = &urma_device_cap_t::max_jfc_depth;
+  static uint32_t* port_depth(Config& config) { return &config.depth; }
   static std::span<const opt_map_t> option_table() { return {JFC_OPT_TABLE, JFC_OPT_MAP_COUNT}; }
 
   static bool check_pointers(const char*, const Config&) { return true; }

@@ -12,6 +12,7 @@ using namespace urma::core;  // NOLINT(build/namespaces)
 struct Jfr : QueueKind {
   using Object = urma_jfr_t;
   using Config = urma_jfr_cfg_t;
+  using PortConfig = bondp_jfr_cfg_t;
   static constexpr auto kCreate = &urma_ops_t::create_jfr;
   static constexpr auto kDeleteBatch = &urma_ops_t::delete_jfr_batch;
   static constexpr auto kAlloc = &urma_ops_t::alloc_jfr;
@@ -25,6 +26,8 @@ struct Jfr : QueueKind {
   static uint64_t& option_mask(Object& jfr) { return jfr.urma_jfr_opt.jfr_opt_mask.value; }
   static void* send_config(Object&) { return nullptr; }
   static uint32_t depth(const Config& config) { return config.depth; }
+  static constexpr uint32_t urma_device_cap_t::*kPortDepth = &urma_device_cap_t::max_jfr_depth;
+  static uint32_t* port_depth(Config& config) { return &config.depth; }
   static std::span<const opt_map_t> option_table() { return {JFR_OPT_TABLE, JFR_OPT_MAP_COUNT}; }
 
   static bool check_pointers(const char* call, const Config& config) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "urma/base/mutex.h"
+#include "urma/core/bonding.h"
 #include "urma/core/checks.h"
 #include "urma/core/export.h"
 #include "urma/core/targets.h"
@@ -99,8 +100,15 @@ void settle_result(const urma_notifier_t* notifier, const urma_notify_t& result)
 urma_status_t urma::core::end_import(urma_target_jetty_t* target,
                                      urma_status_t (*op)(urma_target_jetty_t*)) {
   urma_context_t* ctx = target->urma_ctx;
+  ObjectPorts* table = object_ports(ctx);
+  ObjectPorts::Pairs::node_type pair;
+  if (table != nullptr) pair = table->part(target);
   const urma_status_t status = pending().end(target, [&] { return op(target); });
-  if (status == URMA_SUCCESS) drop_ref(ctx->ref);
+  if (status == URMA_SUCCESS) {
+    drop_ref(ctx->ref);
+  } else if (!pair.empty()) {
+    table->pair(std::move(pair), target);
+  }
   return status;
 }
 

@@ -44,12 +44,20 @@ struct TargetRegion : urma_target_ur_t {
   std::vector<urma_target_seg_t*> list;
 };
 
+// The index of the context's EID among those of the runtime directory; behind the last of them
+// where its device has others.
+uint32_t eid_place(const urma_context_t* ctx) {
+  const auto eids = runtime()->all_eids();
+  const auto found = std::find_if(eids.begin(), eids.end(), [&](const urma_eid_t& eid) {
+    return std::memcmp(&eid, &ctx->eid, sizeof eid) == 0;
+  });
+  return static_cast<uint32_t>(found - eids.begin());
+}
+
 // The context's device has to be one whose EIDs are those of the runtime directory.
 urma::Runtime& runtime_for(const char* call, const urma_context_t* ctx) {
   urma::Runtime& made = *runtime();
-  const auto eids = made.eids();
-  if (ctx->eid_index >= eids.size() ||
-      std::memcmp(&eids[ctx->eid_index], &ctx->eid, sizeof ctx->eid) != 0) {
+  if (eid_place(ctx) == made.all_eids().size()) {
     urma::fail(URMA_EINVAL, "{}: regions are of devices of shared memory, and {} is none", call,
                ctx->dev->name);
   }
@@ -65,7 +73,7 @@ bool check_name(const char* call, const char* name) {
 
 RegionRecord find_or_fail(const char* call, const urma::Runtime& runtime, const urma_context_t* ctx,
                           const char* name) {
-  const auto region = find_region(runtime, ctx->eid_index, name);
+  const auto region = find_region(runtime, eid_place(ctx), name);
   if (!region) {
     urma::fail(URMA_EINVAL, "{}: there is no region \"{}\" of this EID; urma_get_ur_list has all",
                call, name);
@@ -199,7 +207,7 @@ URMA_EXPORT urma_status_t urma_create_ur(urma_context_t* ctx, const urma_ur_t* u
                        ur->attr.value, kAllRights);
       return URMA_EINVAL;
     }
-    regions().create(runtime_for(call, ctx), ctx->eid_index, *ur);
+    regions().create(runtime_for(call, ctx), eid_place(ctx), *ur);
     return URMA_SUCCESS;
   });
 }
@@ -207,7 +215,7 @@ URMA_EXPORT urma_status_t urma_create_ur(urma_context_t* ctx, const urma_ur_t* u
 URMA_EXPORT urma_status_t urma_destroy_ur(urma_context_t* ctx, const char* name) {
   return entry(__func__, [&](const char* call) -> urma_status_t {
     if (!open_gate(call, ctx) || !check_name(call, name)) return URMA_EINVAL;
-    regions().destroy(runtime_for(call, ctx), ctx->eid_index, name);
+    regions().destroy(runtime_for(call, ctx), eid_place(ctx), name);
     return URMA_SUCCESS;
   });
 }
@@ -222,7 +230,7 @@ URMA_EXPORT urma_status_t urma_attach_ur(urma_context_t* ctx, const char* name, 
     const auto list = check_segments(call, ctx, segments, count);
     const RegionRecord region = find_with_token(call, here, ctx, name, token);
     check_rights(region, list);
-    regions().attach(here, ctx->eid_index, region, list);
+    regions().attach(here, eid_place(ctx), region, list);
     return URMA_SUCCESS;
   });
 }
@@ -233,7 +241,7 @@ URMA_EXPORT urma_status_t urma_detach_ur(urma_context_t* ctx, const char* name,
     if (!open_gate(call, ctx) || !check_name(call, name) || !given(call, "segments", segments)) {
       return URMA_EINVAL;
     }
-    regions().detach(runtime_for(call, ctx), ctx->eid_index, name,
+    regions().detach(runtime_for(call, ctx), eid_place(ctx), name,
                      check_segments(call, ctx, segments, count));
     return URMA_SUCCESS;
   });
@@ -285,7 +293,7 @@ URMA_EXPORT urma_status_t urma_ext_refresh_ur(urma_target_ur_t* ur) {
     auto* region = static_cast<TargetRegion*>(ur);
     urma::Runtime& here = runtime_for(call, region->ctx);
     drain(region->changes);
-    const auto record = find_region(here, region->ctx->eid_index, region->name);
+    const auto record = find_region(here, eid_place(region->ctx), region->name);
     if (!record || record->generation != region->generation) {
       unimport_all(region);
       return URMA_FAIL;
@@ -317,7 +325,7 @@ URMA_EXPORT urma_status_t urma_get_ur_list(urma_context_t* ctx, urma_ur_t* list,
         (*count != 0 && !given(call, "list", list))) {
       return URMA_EINVAL;
     }
-    const auto found = list_regions(runtime_for(call, ctx), ctx->eid_index);
+    const auto found = list_regions(runtime_for(call, ctx), eid_place(ctx));
     for (size_t i = 0; i < std::min<size_t>(*count, found.size()); ++i) {
       list[i] = {};
       std::memcpy(list[i].name, found[i].name, sizeof list[i].name);

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
 // Targets: importing remote queues, connecting to them ahead of time, and binding RC jetties.
+#include <utility>
+
+#include "urma/core/bonding.h"
 #include "urma/core/checks.h"
 #include "urma/core/export.h"
 #include "urma/core/targets.h"
@@ -86,11 +89,36 @@ urma_rjetty_t as_rjetty(const urma_rjfr_t& rjfr) {
 }
 const urma_rjetty_t& as_rjetty(const urma_rjetty_t& rjetty) { return rjetty; }
 
+// The queue that is to send to the target, behind its descriptor.
+const void* local_queue(const urma_rjetty_t& remote) {
+  return reinterpret_cast<const bondp_rjetty_t&>(remote).jetty;
+}
+const void* local_queue(const urma_rjfr_t& remote) {
+  return reinterpret_cast<const bondp_rjfr_t&>(remote).jetty;
+}
+
+// The jetty of an aggregated context that an import is for, in mode RM: the target becomes its
+// peer.
+template <typename Remote>
+urma_jetty_t* jetty_to_pair(const ObjectPorts* table, const Remote& remote) {
+  if (table == nullptr || remote.flag.bs.has_drv_ext == 0 ||
+      bits_of(remote.trans_mode) != URMA_TM_RM) {
+    return nullptr;
+  }
+  return table->jetty_at(local_queue(remote));
+}
+
 template <typename Remote, typename Import>
 urma_target_jetty_t* import_target(urma_context_t* ctx, Remote* remote, Import import) {
   settle_order(*remote);
+  ObjectPorts* table = object_ports(ctx);
+  urma_jetty_t* jetty = jetty_to_pair(table, *remote);
+  ObjectPorts::Pairs::node_type pair;
+  if (jetty != nullptr) pair = ObjectPorts::pair_with(jetty);
   urma_target_jetty_t* target = import();
-  if (target != nullptr) adopt_target(ctx, *target, as_rjetty(*remote));
+  if (target == nullptr) return nullptr;
+  adopt_target(ctx, *target, as_rjetty(*remote));
+  if (jetty != nullptr) table->pair(std::move(pair), target);
   return target;
 }
 

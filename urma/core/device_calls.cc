@@ -65,17 +65,14 @@ urma_context_t* create_context(urma_device_t* dev, uint32_t eid_index) {
     table.refresh(real);
     char_device = open_char_device(real);
   }
-  const auto eids = table.eids_of(dev);
-  const auto slot = std::find_if(eids.begin(), eids.end(), [&](const urma_eid_info_t& info) {
-    return info.eid_index == eid_index;
-  });
-  if (slot == eids.end()) {
+  const auto slot = table.provider_eid(dev, eid_index);
+  if (!slot) {
     // A device that reads its table from the kernel may still get this entry.
     fail(table.is_from_sysfs(dev) ? URMA_FAIL : URMA_EINVAL, "device {} has no EID {}", dev->name,
          eid_index);
   }
   errno = 0;
-  auto* ctx = dev->ops->create_context(real, eid_index, char_device.get());
+  auto* ctx = dev->ops->create_context(real, slot->eid_index, char_device.get());
   if (ctx == nullptr) return no_result(errno == 0 ? EIO : errno);
   Rollback undo([&] {
     if (dev->ops->delete_context != nullptr) dev->ops->delete_context(ctx);

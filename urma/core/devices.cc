@@ -91,6 +91,9 @@ void DeviceTable::add_device(urma_provider_ops_t* ops, const DeviceDescription& 
   entry->memory = device.memory;
   entry->ports = device.ports;
   for (uint32_t i = 0; i < device.eid_count; ++i) entry->eids.push_back({device.eids[i], i});
+  if (device.aggregated_eid != 0) {
+    entry->aggregated_eid = {device.eids[device.aggregated_eid], device.aggregated_eid};
+  }
 }
 
 void DeviceTable::explain(urma_provider_ops_t* ops, const std::string& reason) {
@@ -203,7 +206,9 @@ void DeviceTable::add_aliases(std::vector<Alias> aliases, std::vector<std::strin
   aliases_ = std::move(aliases);
   std::erase_if(aliases_, [&](const Alias& alias) URMA_REQUIRES(mutex_) {
     const bool taken = named(alias.name) != nullptr;
-    if (taken) {
+    if (!alias.asked_for) {
+      // It is a matter of course, and nothing to tell.
+    } else if (taken) {
       complaints->push_back(
           urma::format("{}={} is left out, there is a device {}; choose another name", alias.name,
                        alias.device, alias.name));
@@ -264,9 +269,16 @@ void DeviceTable::look_again(std::vector<std::string>* hidden) {
   for (auto& entry : devices_) {
     if (entry->base == nullptr) continue;
     const bool shown = !has_device(entry->device.name);
-    if (entry->present && !shown) hidden->push_back(entry->device.name);
+    if (entry->present && !shown && asked_for(entry->device.name)) {
+      hidden->push_back(entry->device.name);
+    }
     entry->present = shown;
   }
+}
+
+bool DeviceTable::asked_for(const std::string& name) const {
+  return std::any_of(aliases_.begin(), aliases_.end(),
+                     [&](const Alias& alias) { return alias.asked_for && alias.name == name; });
 }
 
 bool DeviceTable::has_device(const std::string& name) const {
@@ -302,17 +314,30 @@ urma_device_t* DeviceTable::find(const urma_eid_t& eid, urma_transport_type_t ty
   return nullptr;
 }
 
-urma_sysfs_dev* DeviceTable::entry_of(const urma_device_t* device) const {
+urma_sysfs_dev* DeviceTable::listed(const urma_device_t* device) const {
   for (const auto& entry : devices_) {
-    if (&entry->device == device) return entry->base == nullptr ? entry.get() : entry->base;
+    if (&entry->device == device) return entry.get();
   }
   return nullptr;
 }
 
+urma_sysfs_dev* DeviceTable::entry_of(const urma_device_t* device) const {
+  auto* entry = listed(device);
+  return entry == nullptr || entry->base == nullptr ? entry : entry->base;
+}
+
 const urma_device_attr_t* DeviceTable::attr_of(const urma_device_t* device) const {
   const MutexLock lock(mutex_);
-  const auto* entry = entry_of(device);
-  return entry == nullptr ? nullptr : entry->attrs.back().get();
+  auto* entry = listed(device);
+  if (entry == nullptr) return nullptr;
+  if (entry->aggregated()) {
+    urma_device_attr_t attr = *entry->base->attrs.back();
+    attr.dev_cap.max_eid_cnt = std::min(attr.dev_cap.max_eid_cnt, 1U);
+    attr.dev_cap.max_netaddr_cnt = std::min(attr.dev_cap.max_netaddr_cnt, 1U);
+    store_attr(entry, attr);
+    return entry->attrs.back().get();
+  }
+  return (entry->base == nullptr ? entry : entry->base)->attrs.back().get();
 }
 
 const SegmentInspector* DeviceTable::inspector_of(const urma_device_t* device) const {
@@ -410,10 +435,32 @@ void DeviceTable::refresh(urma_device_t* device) {
   entry->eids = std::move(eids);
 }
 
+std::vector<urma_eid_info_t> DeviceTable::provider_eids(const urma_device_t* device) const {
+  const auto* entry = listed(device);
+  if (entry == nullptr) return {};
+  const auto& base = entry->base == nullptr ? *entry : *entry->base;
+  if (!entry->aggregated()) return base.eids;
+  if (base.aggregated_eid) return {*base.aggregated_eid};
+  return {base.eids.begin(), base.eids.begin() + std::min<ptrdiff_t>(1, std::ssize(base.eids))};
+}
+
 std::vector<urma_eid_info_t> DeviceTable::eids_of(const urma_device_t* device) const {
   const MutexLock lock(mutex_);
-  const auto* entry = entry_of(device);
-  return entry == nullptr ? std::vector<urma_eid_info_t>() : entry->eids;
+  auto eids = provider_eids(device);
+  const auto* entry = listed(device);
+  if (entry != nullptr && entry->aggregated() && !eids.empty()) eids.front().eid_index = 0;
+  return eids;
+}
+
+std::optional<urma_eid_info_t> DeviceTable::provider_eid(const urma_device_t* device,
+                                                         uint32_t eid_index) const {
+  const MutexLock lock(mutex_);
+  const auto* entry = listed(device);
+  const bool one = entry != nullptr && entry->aggregated();
+  for (const auto& info : provider_eids(device)) {
+    if (eid_index == (one ? 0 : info.eid_index)) return info;
+  }
+  return std::nullopt;
 }
 
 std::vector<urma_eid_info_t> DeviceTable::current_eids(const urma_device_t* device) {

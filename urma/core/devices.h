@@ -30,11 +30,16 @@ struct urma_sysfs_dev {
   const urma::DeviceMemoryCalls* memory = nullptr;
   urma::PortControl* ports = nullptr;
   std::vector<urma_eid_info_t> eids;
+  // That of aggregated devices over it, as its provider counts; else the first of the above.
+  std::optional<urma_eid_info_t> aggregated_eid;
   // The last one is in force. Older ones are kept, for callers that are reading them.
   std::vector<std::unique_ptr<const urma_device_attr_t>> attrs;
   // Of an alias: the device that it stands for, which alone has any of the above but the struct.
   urma_sysfs_dev* base = nullptr;
-  urma_provider_ops_t aggregated_ops{};  // of an alias that is taken for an aggregated device
+  // Of an alias that is taken for an aggregated device, which has attributes of its own.
+  urma_provider_ops_t aggregated_ops{};
+
+  bool aggregated() const { return aggregated_ops.name != nullptr; }
 };
 
 namespace urma::core {
@@ -91,6 +96,10 @@ class DeviceTable final : public Registry {
   // Reads attributes and EIDs of a sysfs device anew. Throws Error where it cannot be reached.
   void refresh(urma_device_t* device);
   std::vector<urma_eid_info_t> eids_of(const urma_device_t* device) const;
+  // The EID of this index, with the index that it has for the provider; nothing where there is
+  // none.
+  std::optional<urma_eid_info_t> provider_eid(const urma_device_t* device,
+                                              uint32_t eid_index) const;
   // The same, read anew for a sysfs device.
   std::vector<urma_eid_info_t> current_eids(const urma_device_t* device);
 
@@ -109,12 +118,18 @@ class DeviceTable final : public Registry {
     urma_ext_provider_t described;
   };
 
+  urma_sysfs_dev* listed(const urma_device_t* device) const URMA_REQUIRES(mutex_);
   // Of an alias that of its device.
   urma_sysfs_dev* entry_of(const urma_device_t* device) const URMA_REQUIRES(mutex_);
+  // Its EIDs with the indexes that they have for the provider.
+  std::vector<urma_eid_info_t> provider_eids(const urma_device_t* device) const
+      URMA_REQUIRES(mutex_);
   // rescan() without its log lines: the aliases that a device of their name hides from now on.
   void look_again(std::vector<std::string>* hidden);
   // Whether there is a device of this name now that is no alias.
   bool has_device(const std::string& name) const URMA_REQUIRES(mutex_);
+  // Whether the setting has an alias of this name.
+  bool asked_for(const std::string& name) const URMA_REQUIRES(mutex_);
   urma_sysfs_dev* named(const std::string& name) const URMA_REQUIRES(mutex_);
   void add_alias(const Alias& alias) URMA_REQUIRES(mutex_);
   void add_aliases(std::vector<Alias> aliases, std::vector<std::string>* complaints);

@@ -22,6 +22,7 @@
 #include <span>
 #include <vector>
 
+#include "urma/core/bonding.h"
 #include "urma/core/checks.h"
 
 namespace urma::core {
@@ -72,6 +73,7 @@ void release(urma_jetty_grp_t* group);
 //   check(call, ctx, config)              for create and active
 //   check_parts(call, object)             for active: its queues are active
 //   settle(config)                        replaces URMA_DEF_ORDER
+//   PortConfig                            its configuration with a list of ports behind it
 struct QueueKind {
   using Hub = NoHub;
   static constexpr uint64_t kHubOption = 0;
@@ -94,6 +96,21 @@ struct QueueKind {
   static void reset(Object& object) {
     object.async_events_acked = 0;
   }
+  // The depth that a queue has for each of its ports, and its limit.
+  static constexpr uint32_t urma_device_cap_t::*kPortDepth = nullptr;
+  template <typename Config>
+  static uint32_t* port_depth(Config&) {
+    return nullptr;
+  }
+  // The ports that an object has of which so many were asked for.
+  template <typename Config>
+  static uint32_t settle_ports(const urma_context_t*, const Config&, uint32_t ports) {
+    return ports;
+  }
+  template <typename Object>
+  static urma_jetty_t* as_jetty(Object*) {
+    return nullptr;
+  }
 };
 
 template <typename Object>
@@ -101,6 +118,81 @@ void init_events(Object& object) {
   pthread_mutex_init(&object.event_mutex, nullptr);
   pthread_cond_init(&object.event_cond, nullptr);
 }
+
+// -------------------------------------------------------------------------------------------------
+// Ports of aggregated devices: a queue has its full depth for each of them.
+// -------------------------------------------------------------------------------------------------
+
+// Nothing, with a log line, where the list of ports cannot be.
+template <typename Kind>
+std::optional<uint32_t> ports_asked(const char* call, const urma_context_t* ctx,
+                                    const typename Kind::Config& config) {
+  if (object_ports(ctx) == nullptr || config.flag.bs.has_drv_ext == 0) return 1;
+  const auto& list = reinterpret_cast<const typename Kind::PortConfig&>(config);
+  return check_ports(call, list.port_ids, list.port_count);
+}
+
+// The depths of all ports together, as far as the device goes.
+inline uint32_t depth_of_ports(const urma_context_t* ctx, uint32_t depth, uint32_t ports,
+                               uint32_t urma_device_cap_t::*limit) {
+  const urma_device_cap_t* caps = caps_of(ctx);
+  const uint32_t most = caps == nullptr ? depth : std::max(depth, caps->*limit);
+  return static_cast<uint32_t>(std::min<uint64_t>(uint64_t{depth} * ports, most));
+}
+
+// While this lives, the configuration has that depth.
+template <typename Kind>
+class DepthOfPorts {
+ public:
+  DepthOfPorts(const urma_context_t* ctx, typename Kind::Config& config, uint32_t ports)
+      : depth_(ports == 1 ? nullptr : Kind::port_depth(config)) {
+    if (depth_ == nullptr) return;
+    asked_ = *depth_;
+    *depth_ = depth_of_ports(ctx, asked_, ports, Kind::kPortDepth);
+  }
+  DepthOfPorts(const DepthOfPorts&) = delete;
+  DepthOfPorts& operator=(const DepthOfPorts&) = delete;
+  ~DepthOfPorts() {
+    if (depth_ != nullptr) *depth_ = asked_;
+  }
+
+ private:
+  uint32_t* const depth_;
+  uint32_t asked_ = 0;
+};
+
+// What the provider makes for so many ports; it shows the depth that was asked for.
+template <typename Kind, typename Op>
+typename Kind::Object* make(Op* op, urma_context_t* ctx, typename Kind::Config* config,
+                            uint32_t ports) {
+  if (ports == 1) return op(ctx, config);
+  auto copy = reinterpret_cast<const typename Kind::PortConfig&>(*config);
+  typename Kind::Object* object;
+  {
+    const DepthOfPorts<Kind> depth(ctx, copy.base, ports);
+    object = op(ctx, &copy.base);
+  }
+  if (object != nullptr && Kind::depth(Kind::config(*object)) != 0) {
+    if (uint32_t* shown = Kind::port_depth(Kind::config(*object))) *shown = Kind::depth(*config);
+  }
+  return object;
+}
+
+// The place of an object that is about to be made among those of its context.
+template <typename Kind>
+class PortsPlace {
+ public:
+  PortsPlace(const urma_context_t* ctx, uint32_t ports) : table_(object_ports(ctx)) {
+    if (table_ != nullptr) node_ = ObjectPorts::object_of(ports);
+  }
+  void take(typename Kind::Object* object) {
+    if (table_ != nullptr) table_->add(std::move(node_), object, Kind::as_jetty(object));
+  }
+
+ private:
+  ObjectPorts* const table_;
+  ObjectPorts::Objects::node_type node_;
+};
 
 // Makes a child of the context of what the provider returned.
 template <typename Kind>
@@ -148,11 +240,16 @@ typename Kind::Object* create(const char* call, urma_context_t* ctx,
     const urma_status_t room = acquire(call, hub);
     if (room != URMA_SUCCESS) return refused(room);
     Rollback undo([hub] { release(hub); });
+    const auto asked = ports_asked<Kind>(call, ctx, *config);
+    if (!asked) return refused();
     Kind::settle(*config);
-    typename Kind::Object* object = op(ctx, config);
+    const uint32_t ports = Kind::settle_ports(ctx, *config, *asked);
+    PortsPlace<Kind> place(ctx, ports);
+    typename Kind::Object* object = make<Kind>(op, ctx, config, *asked);
     if (object == nullptr) return nullptr;
     undo.dismiss();
     adopt<Kind>(ctx, *config, *object, true);
+    place.take(object);
     attach(hub, object);
     return object;
   });
@@ -171,13 +268,17 @@ urma_status_t alloc(const char* call, urma_context_t* ctx, typename Kind::Config
     const urma_status_t room = acquire(call, hub);
     if (room != URMA_SUCCESS) return room;
     Rollback undo([hub] { release(hub); });
+    const auto ports = ports_asked<Kind>(call, ctx, *config);
+    if (!ports) return URMA_EINVAL;
     Kind::settle(*config);
+    PortsPlace<Kind> place(ctx, *ports);
     typename Kind::Object* object = nullptr;
     const urma_status_t status = op(ctx, config, &object);
     if (status != URMA_SUCCESS) return status;
     if (object == nullptr) return URMA_ENOMEM;
     undo.dismiss();
     adopt<Kind>(ctx, *config, *object, false);
+    place.take(object);
     attach(hub, object);
     *result = object;
     return URMA_SUCCESS;
@@ -190,16 +291,22 @@ class Departure {
  public:
   explicit Departure(typename Kind::Object* object)
       : object_(object), ctx_(object->urma_ctx), hub_(Kind::hub(Kind::config(*object))) {
+    if (ObjectPorts* table = object_ports(ctx_)) ports_ = table->remove(object_);
     detach(hub_, object_);
   }
   Departure(const Departure&) = delete;
   Departure& operator=(const Departure&) = delete;
   Departure(Departure&& other) noexcept
-      : object_(other.object_), ctx_(other.ctx_), hub_(other.hub_) {
+      : object_(other.object_),
+        ctx_(other.ctx_),
+        hub_(other.hub_),
+        ports_(std::move(other.ports_)) {
     other.object_ = nullptr;
   }
   ~Departure() {
-    if (object_ != nullptr) attach(hub_, object_);
+    if (object_ == nullptr) return;
+    attach(hub_, object_);
+    if (!ports_.empty()) object_ports(ctx_)->add(std::move(ports_));
   }
   // The object is gone.
   void complete() {
@@ -212,6 +319,7 @@ class Departure {
   typename Kind::Object* object_;
   urma_context_t* ctx_;
   typename Kind::Hub* hub_;
+  ObjectPorts::Objects::node_type ports_;
 };
 
 // delete (of an active object) and free (of an inactive one).
@@ -390,7 +498,12 @@ urma_status_t activate(const char* call, typename Kind::Object* object) {
         !Kind::check_parts(call, *object)) {
       return URMA_EINVAL;
     }
-    Kind::settle(Kind::config(*object));
+    auto& config = Kind::config(*object);
+    Kind::settle(config);
+    const ObjectPorts* table = object_ports(object->urma_ctx);
+    const uint32_t ports =
+        Kind::settle_ports(object->urma_ctx, config, table == nullptr ? 1 : table->of(object));
+    const DepthOfPorts<Kind> depth(object->urma_ctx, config, ports);
     const urma_status_t status = op(object);
     if (status == URMA_SUCCESS) Kind::options(*object).is_actived = true;
     return status;

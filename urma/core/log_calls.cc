@@ -15,6 +15,20 @@
 using urma::core::given;
 using urma::core::log_sink;
 
+namespace {
+
+const char* text_or_none(const char* text) { return text == nullptr ? "" : text; }
+
+void log(const char* file, const char* function, int line, urma_vlog_level_t level,
+         const char* format, va_list arguments) {
+  if (format == nullptr || urma_log_drop(level)) return;
+  char text[urma::core::kMaxLogLine];
+  std::vsnprintf(text, sizeof text, format, arguments);
+  log_sink().write(level, {text_or_none(file), text_or_none(function), line}, text);
+}
+
+}  // namespace
+
 URMA_EXPORT urma_status_t urma_register_log_func(urma_log_cb_t func) {
   return urma::guarded(URMA_LOG_SITE, [&]() -> urma_status_t {
     if (!given("urma_register_log_func", "func", reinterpret_cast<const void*>(func)))
@@ -52,13 +66,18 @@ URMA_EXPORT void urma_log_set_thread_tag(const char* tag) {
 
 URMA_EXPORT void urma_log(const char* function, int line, urma_vlog_level_t level,
                           const char* format, ...) {
-  if (format == nullptr || urma_log_drop(level)) return;
-  char text[urma::core::kMaxLogLine];
   va_list arguments;
   va_start(arguments, format);
-  std::vsnprintf(text, sizeof text, format, arguments);
+  log("", function, line, level, format, arguments);
   va_end(arguments);
-  log_sink().write(level, {"", function == nullptr ? "" : function, line}, text);
+}
+
+URMA_EXPORT void urma_log_loc(const char* file, const char* function, int line,
+                              urma_vlog_level_t level, const char* format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  log(file, function, line, level, format, arguments);
+  va_end(arguments);
 }
 
 URMA_EXPORT bool urma_log_drop(urma_vlog_level_t level) {

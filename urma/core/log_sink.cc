@@ -55,6 +55,13 @@ void format_line(char (&line)[kMaxLogLine], const LogSite& site, std::string_vie
   *end.out = '\0';
 }
 
+// A program prints what its callback gets as it is.
+void end_with_newline(char (&text)[kMaxLogLine]) {
+  const auto length = std::min(std::strlen(text), sizeof text - 2);
+  text[length] = '\n';
+  text[length + 1] = '\0';
+}
+
 // One write, so that lines of several threads and processes never mix. A reader of stderr that has
 // gone away must not kill the program through a SIGPIPE of ours.
 void write_stderr(std::string_view line) {
@@ -169,6 +176,8 @@ void LogSink::write(urma_vlog_level_t level, const LogSite& site, std::string_vi
   if (capture != nullptr && level <= URMA_VLOG_LEVEL_WARNING) capture->keep(message);
   if (!wanted(level)) return;
   const int saved_errno = errno;
+  // Lines end here, whether the program has ended them or not.
+  while (message.ends_with('\n')) message.remove_suffix(1);
   char line[kMaxLogLine];
   format_line(line, site, message);
   if ((in_callback || !call_back(level, site, message, line)) && output_takes(level)) {
@@ -181,7 +190,7 @@ void LogSink::write(urma_vlog_level_t level, const LogSite& site, std::string_vi
 
 // False where no callback is registered.
 bool LogSink::call_back(urma_vlog_level_t level, const LogSite& site, std::string_view message,
-                        char* line) {
+                        char (&line)[kMaxLogLine]) {
   std::shared_ptr<Callback> callback;
   {
     const MutexLock lock(mutex_);
@@ -201,10 +210,12 @@ bool LogSink::call_back(urma_vlog_level_t level, const LogSite& site, std::strin
   in_callback = true;
   try {
     if (callback->plain != nullptr) {
+      end_with_newline(line);
       callback->plain(level, line);
     } else {
       char text[kMaxLogLine];
       copy_text(text, message);
+      end_with_newline(text);
       callback->located(level, base_name(site.file), site.function, site.line, text);
     }
   } catch (const std::exception&) {

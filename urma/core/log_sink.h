@@ -55,7 +55,7 @@ class LogSink final : public Logger {
   bool output_takes(urma_vlog_level_t level) const;
   bool wanted(urma_vlog_level_t level) const;
   bool call_back(urma_vlog_level_t level, const LogSite& site, std::string_view message,
-                 char* line);
+                 char (&line)[kMaxLogLine]);
   void replace_callback(std::shared_ptr<Callback> next);
 
   std::atomic<urma_vlog_level_t> level_{URMA_VLOG_LEVEL_INFO};

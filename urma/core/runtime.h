@@ -38,7 +38,8 @@ class ProcessRuntime final : public Runtime {
   uint32_t slot() const override { return slot_.number; }
   uint32_t uasid() const override { return uasid_; }
   uint64_t nonce() const override { return nonce_; }
-  std::span<const urma_eid_t> eids() const override { return eids_; }
+  std::span<const urma_eid_t> eids() const override { return all_eids().first(eids_.size() - 1); }
+  std::span<const urma_eid_t> all_eids() const override { return eids_; }
 
   // In the child of a fork: what is to be the parent's alone, as long as the child lives.
   void leave_to_parent() { uasid_name_.reset(); }

@@ -77,20 +77,43 @@ uint64_t machine_number() {
   return number;
 }
 
-// Addresses of a private IPv6 range, fd75:726d:6100::/48, "urma" after the mark of the range.
+// An address of a private IPv6 range, fd75:726d:6100::/48, "urma" after the mark of the range.
+urma_eid_t private_eid(uint64_t number) {
+  urma_eid_t eid{{0xfd, 0x75, 0x72, 0x6d, 0x61}};
+  std::memcpy(eid.raw + 8, &number, sizeof number);
+  return eid;
+}
+
 std::string make_eid_text() {
   std::string text;
   uint64_t number = machine_number();
   for (size_t i = 0; i < kOwnEids; ++i) {
     number = mix(number);
-    urma_eid_t eid{{0xfd, 0x75, 0x72, 0x6d, 0x61}};
-    std::memcpy(eid.raw + 8, &number, sizeof number);
+    const urma_eid_t eid = private_eid(number);
     char line[INET6_ADDRSTRLEN];
     ::inet_ntop(AF_INET6, eid.raw, line, sizeof line);
     text += line;
     text += '\n';
   }
   return text;
+}
+
+bool has_eid(const std::vector<urma_eid_t>& eids, const urma_eid_t& eid) {
+  return std::any_of(eids.begin(), eids.end(), [&](const urma_eid_t& other) {
+    return std::memcmp(&other, &eid, sizeof eid) == 0;
+  });
+}
+
+// The EID of aggregated devices follows from the last one, so that all processes find the same.
+urma_eid_t aggregated_eid(const std::vector<urma_eid_t>& eids) {
+  uint64_t number;
+  std::memcpy(&number, eids.back().raw + 8, sizeof number);
+  urma_eid_t eid;
+  do {
+    number = mix(number);
+    eid = private_eid(number);
+  } while (has_eid(eids, eid));
+  return eid;
 }
 
 std::vector<urma_eid_t> parse_eids(std::string_view text, const std::string& path) {
@@ -105,10 +128,7 @@ std::vector<urma_eid_t> parse_eids(std::string_view text, const std::string& pat
     if (::inet_pton(AF_INET6, std::string(text.substr(0, end)).c_str(), eid.raw) != 1) {
       damaged("has a line that is no IPv6 address");
     }
-    const auto same = [&](const urma_eid_t& other) {
-      return std::memcmp(&other, &eid, sizeof eid) == 0;
-    };
-    if (same(urma_eid_t{}) || std::any_of(eids.begin(), eids.end(), same)) {
+    if (has_eid({urma_eid_t{}}, eid) || has_eid(eids, eid)) {
       damaged("has an address that is zero or stands there twice");
     }
     eids.push_back(eid);
@@ -204,7 +224,9 @@ std::vector<urma_eid_t> load_eid_table(const RuntimeDir& dir, const std::string&
   }
   const auto path = urma::format("{}/{}", dir.path, kEidFile);
   if (!text) fail_no_fd(urma::format("reading {}", path));
-  return parse_eids(*text, path);
+  auto eids = parse_eids(*text, path);
+  eids.push_back(aggregated_eid(eids));
+  return eids;
 }
 
 std::string slot_name(uint32_t slot) { return urma::format("{}{}", kSlotPrefix, slot); }

@@ -37,8 +37,9 @@ constexpr SettingRow kRows[] = {
     {"URMA_SYSFS_ROOT", SettingType::kString, "/sys/class", "",
      "where the device classes ubcore and uburma are looked for"},
     {"URMA_DEVICE_ALIAS", SettingType::kString, "", "",
-     "further names of devices, as name=device,name2=device2; a device whose name begins with "
-     "bonding_dev answers the commands of urma_ubagg.h"},
+     "further names of devices, as name=device,name2=device2, beside bonding_dev_0 for urma_shm0, "
+     "which - takes away; a device whose name begins with bonding_dev answers the commands of "
+     "urma_ubagg.h"},
     {"URMA_ENABLE_ORCH", SettingType::kBool, "0", "", "accepted, without effect"},
     {"URMA_FAULT", SettingType::kString, "", "",
      "faults to make up, such as seed=1;rnr:p=10;delay:ms=5,every=100: see docs/faults.md"},

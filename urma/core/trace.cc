@@ -232,7 +232,9 @@ void posted(const urma_jfs_t* jfs, const urma_jfs_wr_t* wr, const urma_jfs_wr_t*
 
 void posted(const urma_jetty_t* jetty, const urma_jfs_wr_t* wr, const urma_jfs_wr_t* end,
             uint64_t began) {
-  put_posts(jetty, jetty->jetty_id.id, jetty->remote_jetty, wr, end, began);
+  // In other modes each request names its target.
+  const bool bound = jetty->jetty_cfg.jfs_cfg.trans_mode == URMA_TM_RC;
+  put_posts(jetty, jetty->jetty_id.id, bound ? jetty->remote_jetty : nullptr, wr, end, began);
 }
 
 void polled(const urma_cr_t* records, int count) {

@@ -79,7 +79,9 @@ void urma_free_eid_list(urma_eid_info_t* eid_list);
 // Specification: Context Management.
 urma_device_t* urma_get_device_by_name(char* dev_name);
 
-// Finds the device of transport type `type` that has `eid` in its table. Thread-safe.
+// Finds the first device of transport type `type` in the list that has `eid` in its table. An
+// aggregated device over urma_shm0 has an EID of its own; every other further name of a device
+// shares that one's, which is found. Thread-safe.
 // Returns the device, which belongs to the library, or NULL with errno ENODEV: not found.
 // Specification: Context Management.
 urma_device_t* urma_get_device_by_eid(urma_eid_t eid, urma_transport_type_t type);
@@ -862,6 +864,7 @@ urma_status_t urma_user_ctl(urma_context_t* ctx, urma_user_ctl_in_t* in, urma_us
 // -------------------------------------------------------------------------------------------------
 
 // Sends the log to `func` in place of syslog, and drops a function of urma_register_loc_log_func.
+// Each text ends with a newline.
 // May be called before urma_init. Thread-safe; the function may be called from any thread.
 // Returns URMA_SUCCESS; URMA_EINVAL: NULL.
 // Specification: Context Management.

@@ -28,6 +28,11 @@ const char* urma_ext_version(void);
 void urma_log(const char* function, int line, urma_vlog_level_t level, const char* format, ...)
     __attribute__((format(printf, 4, 5)));
 
+// As urma_log, with the name of the source file; folders before it are left out.
+// Specification: none, offered for programs that log next to the library.
+void urma_log_loc(const char* file, const char* function, int line, urma_vlog_level_t level,
+                  const char* format, ...) __attribute__((format(printf, 5, 6)));
+
 // Tells whether urma_log would drop a line of this level, so that the caller need not prepare it.
 // Thread-safe, also before urma_init.
 // Returns true: dropped, false: written.

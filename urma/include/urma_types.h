@@ -1539,8 +1539,8 @@ typedef enum urma_vlog_level {
   URMA_VLOG_LEVEL_MAX = 8,
 } urma_vlog_level_t;
 
-// Takes a log line: its level and its text, which is valid during the call only. May be called from
-// any thread, several at a time.
+// Takes a log line: its level and its text, which ends with a newline and is valid during the call
+// only. May be called from any thread, several at a time.
 typedef void (*urma_log_cb_t)(int, char*);
 
 // As urma_log_cb_t, with the source file, function and line before the text.

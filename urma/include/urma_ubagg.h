@@ -29,7 +29,8 @@ extern "C" {
 // -------------------------------------------------------------------------------------------------
 
 // Commands that change a setting have to come before the context has objects. The comment names the
-// type of the input and, after an arrow, of the output.
+// type of the input and, after an arrow, of the output. The length of the input is that of its
+// type, 0 where there is nothing.
 typedef enum bondp_user_ctl_opcode {
   BONDP_USER_CTL_SET_BONDING_MODE_LEGACY = 4,  // urma_context_aggr_mode_t
   BONDP_USER_CTL_ENABLE_SEG_CACHE = 5,         // nothing
@@ -37,9 +38,12 @@ typedef enum bondp_user_ctl_opcode {
   BONDP_USER_CTL_SET_BONDING_MODE = 7,         // bondp_set_bonding_mode_in_t
   // bondp_get_jfce_fd_list_in_t -> bondp_get_jfce_fd_list_out_t
   BONDP_USER_CTL_GET_JFCE_FD_LIST = 8,
-  BONDP_USER_CTL_OPCODE_GET_RJETTY = 9,    // what urma_get_rjetty asks for
-  BONDP_USER_CTL_OPCODE_GET_SEG_CTX = 10,  // what urma_get_seg_ctx asks for
-  BONDP_USER_CTL_DISABLE_MSN = 11,         // nothing
+  // urma_jetty_t -> urma_rjetty_t; into an output of 8 bytes goes a pointer to it, which the caller
+  // gives to free()
+  BONDP_USER_CTL_OPCODE_GET_RJETTY = 9,
+  // urma_target_seg_t -> urma_seg_t, in the same ways
+  BONDP_USER_CTL_OPCODE_GET_SEG_CTX = 10,
+  BONDP_USER_CTL_DISABLE_MSN = 11,  // nothing
 } bondp_user_ctl_opcode_t;
 
 // How the members are used; the values are those of urma_context_aggr_mode_t.
@@ -94,8 +98,8 @@ typedef struct bondp_get_jfce_fd_list_in {
 
 // File descriptors to poll, one for each member. They stay the channel's.
 typedef struct bondp_get_jfce_fd_list_out {
-  int fd_list[URMA_UBAGG_DEV_MAX_NUM];
-  uint32_t count;  // entries of fd_list
+  int fd_list[URMA_UBAGG_DEV_MAX_NUM];  // -1 behind the last one
+  uint32_t count;                       // entries of fd_list
 } bondp_get_jfce_fd_list_out_t;
 
 // -------------------------------------------------------------------------------------------------
@@ -114,7 +118,9 @@ typedef union bondp_port_id {
 } bondp_port_id_t;
 
 // The base is given to the create call with flag.bs.has_drv_ext set. `port_ids` has `port_count`
-// entries and is read during the call only.
+// entries, up to URMA_UBAGG_DEV_MAX_NUM, and is read during the call only. A JFR holds its depth in
+// receives for each port, as far as max_jfr_depth goes, and so does the JFR of a jetty; a JFC holds
+// its depth in completions for each.
 typedef struct bondp_jfs_cfg {
   urma_jfs_cfg_t base;
   const bondp_port_id_t* port_ids;
@@ -196,7 +202,8 @@ typedef struct urma_bond_seg_ext {
   urma_seg_base_t peer_p_seg[URMA_UBAGG_DEV_MAX_NUM];
 } urma_bond_seg_ext_t;
 
-// Remote jetty, and the local queue that will send to it.
+// Remote jetty, and the local queue that will send to it. An import in URMA_TM_RM makes the target
+// remote_jetty of a local jetty, until it is unimported.
 typedef struct bondp_rjetty {
   urma_rjetty_t base;
   urma_bond_jetty_ext_t ext;

@@ -121,6 +121,7 @@ class Receiver final : public urma::Receiver {
   bool limits_jetties() const override { return true; }
   void set_limit_of(EventSubject* jetty, uint32_t limit) override;
   uint32_t limit_of(const EventSubject* jetty) override;
+  bool make_room(uint32_t receives) override;
   uint64_t posted() override;
   uint64_t consumed() override;
   void report(urma_ext_queue_t* queue) const override;

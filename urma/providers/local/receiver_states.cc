@@ -60,6 +60,12 @@ void Receiver::find_highest_limit() {
   for (const Limit& limit : limits_) limit_ = std::max(limit_, limit.receives);
 }
 
+bool Receiver::make_room(uint32_t receives) {
+  ForeignScope scope(lock_);
+  posted_.make_room(receives);
+  return true;
+}
+
 uint64_t Receiver::posted() {
   ForeignScope scope(lock_);
   return posted_.popped() + posted_.size();

@@ -61,7 +61,7 @@ class Transport final : public urma::Transport {
   // The same to the process that has this slot.
   std::shared_ptr<Link> link_to(uint32_t slot);
 
-  std::span<const urma_eid_t> eids() const override { return runtime_->eids(); }
+  std::span<const urma_eid_t> eids() const override { return runtime_->all_eids(); }
   uint32_t uasid() const override { return runtime_->uasid(); }
   uint32_t take_id(IdKind kind, uint32_t eid_index, uint32_t chosen) override;
   void free_id(IdKind kind, uint32_t eid_index, uint32_t id) override;

@@ -147,7 +147,7 @@ constexpr DeviceMemoryCalls kMemoryCalls = {allocate_memory, deallocate_memory, 
                                             attached_memory, register_signal,   attached_signal};
 
 void add_devices(const Machinery& machinery) {
-  const auto eids = machinery.transport.eids();
+  const auto eids = host()->runtime()->eids();
   for (const DeviceInfo& info : machinery.devices) {
     const DeviceDescription device = {info.name.c_str(),
                                       URMA_TRANSPORT_UB,

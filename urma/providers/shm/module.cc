@@ -45,14 +45,15 @@ urma_status_t init(urma_init_attr_t* /*conf*/) noexcept {
   return guarded(URMA_LOG_SITE, [] {
     if (provider != nullptr) fail(URMA_EEXIST, "the shm provider is initialised already");
     auto made = std::make_unique<Provider>(*host());
-    const auto eids = made->transport.runtime().eids();
+    const auto& runtime = made->transport.runtime();
     DeviceDescription device = {kDeviceName,
                                 URMA_TRANSPORT_UB,
                                 made->attr,
-                                eids.data(),
-                                static_cast<uint32_t>(eids.size()),
+                                runtime.all_eids().data(),
+                                static_cast<uint32_t>(runtime.eids().size()),
                                 &made->inspector};
     device.ports = &made->mishaps;
+    device.aggregated_eid = device.eid_count;
     host()->registry->add_device(&provider_ops, device);
     context_ops = make_ops("shm");
     if (made->transport.faults() != nullptr) {
@@ -83,9 +84,10 @@ urma_status_t query_device(urma_device_t* /*dev*/, urma_device_attr_t* attr) noe
 urma_context_t* create_context(urma_device_t* dev, uint32_t eid_index, int /*dev_fd*/) noexcept {
   return guarded(URMA_LOG_SITE, [&]() -> urma_context_t* {
     if (provider == nullptr) fail(URMA_EINVAL, "create_context: the library is not initialised");
-    if (eid_index >= provider->attr.dev_cap.max_eid_cnt) {
+    const size_t eids = provider->transport.eids().size();
+    if (eid_index >= eids) {
       fail(URMA_EINVAL, "create_context: eid_index {} is over the device's {} EIDs", eid_index,
-           provider->attr.dev_cap.max_eid_cnt);
+           eids);
     }
     auto context = std::make_unique<Context>(&provider->transport, provider->attr, dev, eid_index);
     context->ops = &context_ops;
