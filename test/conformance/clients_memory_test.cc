@@ -149,6 +149,33 @@ TEST_F(Clients, C3_02_AWellKnownIdIsTakenOnce) {
   });
 }
 
+TEST_F(Clients, C3_04_IdsAreSmallAndDifferInAllProcesses) {
+  struct Ids {
+    uint32_t jetty, jfr;
+  };
+  const auto body = [](Channel& channel) {
+    Endpoint endpoint(config_of(URMA_TM_RM, true));
+    urma_jfs_cfg_t jfs_cfg = endpoint.jetty->jetty_cfg.jfs_cfg;
+    urma_jfs_t* jfs = urma_create_jfs(endpoint.ctx, &jfs_cfg);
+    ASSERT_NE(jfs, nullptr);
+    urma_device_attr_t attr = {};
+    ASSERT_EQ(urma_query_device(endpoint.ctx->dev, &attr), URMA_SUCCESS);
+    const uint32_t limit = (attr.dev_cap.max_jetty + 0xffff) & ~0xffffU;
+    const Ids mine = {endpoint.jetty->jetty_id.id, endpoint.jfr->jfr_id.id};
+    for (const uint32_t id : {mine.jetty, mine.jfr, jfs->jfs_id.id, endpoint.send_jfc->jfc_id.id}) {
+      EXPECT_GT(id, 0U);
+      EXPECT_LT(id, limit);
+    }
+    const Ids theirs = channel.swap(mine);
+    EXPECT_NE(mine.jetty, theirs.jetty);
+    EXPECT_NE(mine.jfr, theirs.jfr);
+    channel.sync();
+    EXPECT_EQ(urma_delete_jfs(jfs), URMA_SUCCESS);
+    endpoint.close();
+  };
+  run_two("one", body, "other", body);
+}
+
 // Segments on one token id, `stride` bytes apart, each with a value of its own.
 constexpr uint32_t kSegments = 32;
 constexpr uint32_t value_of(uint32_t i) { return 0x1000 + 7 * i; }

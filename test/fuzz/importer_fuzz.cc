@@ -81,19 +81,20 @@ struct Rig {
   }
   // What it grants stands.
   Rig() { *static_cast<uint32_t*>(words.data()) = 1; }
-  urma_jfr_id_t queue() { return {owner.runtime().eids()[0], owner.runtime().uasid(), id()}; }
+  urma_jfr_id_t queue() { return {owner.runtime().eids()[0], owner.runtime().uasid(), id}; }
   urma_seg_t segment() {
     urma_seg_t segment = {};
     segment.ubva = {owner.runtime().eids()[0], owner.runtime().uasid(), kBytes};
     segment.len = kBytes;
-    segment.token_id = id();
+    segment.token_id = token_id;
     return segment;
   }
-  uint32_t id() { return owner.runtime().slot() << 16 | 1; }
 
   Descriptors descriptors;
   Fenced memory;
   Host owner;
+  const uint32_t id = owner.runtime().alloc_id(IdKind::kJfr);
+  const uint32_t token_id = owner.runtime().alloc_id(IdKind::kToken);
   const Fd listener = listen_at(owner.runtime().dir_fd(), owner.socket_name().c_str());
   const SharedMemory words =
       SharedMemory::create("fuzz", SegmentTable::kSharedBytes, PeerMay::kRead, 0);

@@ -14,6 +14,8 @@ namespace urma_test {
 inline constexpr uint32_t kHostileSlot = 777;
 inline constexpr char kHostileSlotFile[] = "slot-777";
 inline constexpr char kHostileSocket[] = "777.shm";
+inline constexpr uint32_t kHostileQueue = 5;
+inline constexpr uint32_t kHostileToken = kHostileSlot << 16 | 1;
 
 // Of what the victim owns.
 struct HostileAim {

@@ -24,6 +24,7 @@
 #include "test/process/harness.h"
 #include "test/process/hostile_orders.h"
 #include "urma/base/connection.h"
+#include "urma/core/id_file.h"
 #include "urma/providers/local/protocol.h"
 #include "urma/providers/local/ring.h"
 
@@ -57,6 +58,8 @@ class Owner {
         dir_(::open(std::getenv("URMA_RUNTIME_DIR"), O_RDONLY | O_DIRECTORY | O_CLOEXEC)),
         slot_(
             ::openat(dir_.get(), urma_test::kHostileSlotFile, O_RDWR | O_CREAT | O_CLOEXEC, 0600)),
+        ids_({Fd(::dup(dir_.get())), std::getenv("URMA_RUNTIME_DIR")}, "tmp-777-1",
+             urma_test::kHostileSlot),
         words_(SharedMemory::create("words", urma::SegmentTable::kSharedBytes, PeerMay::kRead, 0)),
         parts_(SharedMemory::create("parts", kPage, PeerMay::kWrite)),
         pages_(SharedMemory::create("pages", 2 * kPage, PeerMay::kWrite)) {
@@ -64,6 +67,7 @@ class Owner {
     auto* generations = static_cast<uint32_t*>(words_.data());
     generations[0] = generations[1] = 1;
     if (::flock(slot_.get(), LOCK_EX | LOCK_NB) != 0) throw std::runtime_error("the slot is taken");
+    ids_.reserve(urma::IdKind::kJfr, 0, urma_test::kHostileQueue);
     listener_ = urma::listen_at(dir_.get(), urma_test::kHostileSocket);
   }
 
@@ -197,6 +201,7 @@ class Owner {
   bool silent_once_ = false;
   const Fd dir_;
   const Fd slot_;
+  urma::core::IdFile ids_;
   const SharedMemory words_;
   const SharedMemory parts_;
   const SharedMemory pages_;

@@ -22,7 +22,6 @@ namespace urma_test {
 namespace {
 
 constexpr seconds kLasting{4};
-constexpr uint32_t kId = kHostileSlot << 16 | 1;
 constexpr uint64_t kBytes = 2 * kPage;
 
 uint64_t seed_of(int round) {
@@ -52,9 +51,9 @@ class Importer {
 
   // Imports, one request of each kind, and the end of the imports.
   void visit(Totals* totals) {
-    const QueueId queue = {endpoint.ctx->eid, kId, kNoToken, false};
+    const QueueId queue = {endpoint.ctx->eid, kHostileQueue, kNoToken, false};
     // Nothing is at that address here or there.
-    const SegmentId segment = {endpoint.ctx->eid, 16 * kPage, kBytes, kId, kNoToken};
+    const SegmentId segment = {endpoint.ctx->eid, 16 * kPage, kBytes, kHostileToken, kNoToken};
     urma_target_jetty_t* target = endpoint.import(queue);
     urma_target_seg_t* remote = endpoint.import(segment);
     urma_sge_t here = piece(local_, memory.get(), 64);

@@ -43,7 +43,7 @@ class Attacker {
       : aim_(aim),
         random_(aim.seed),
         dir_(::open(std::getenv("URMA_RUNTIME_DIR"), O_RDONLY | O_DIRECTORY | O_CLOEXEC)),
-        socket_name_(std::to_string(aim.queue >> 16) + ".shm"),
+        socket_name_(std::to_string(aim.token_id >> 16) + ".shm"),
         words_(urma::SharedMemory::create("words", urma::SegmentTable::kSharedBytes,
                                           urma::PeerMay::kRead, 0)) {
     if (!dir_.valid()) throw std::runtime_error("no runtime directory");

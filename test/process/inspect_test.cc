@@ -246,7 +246,7 @@ TEST_F(InspectTest, ProcessesAndTheirSegmentsAreListed) {
             EXPECT_EQ(other.uasid, ids.uasid);
             EXPECT_EQ(other.uid, ::geteuid());
             if (device_traits().maps) {
-              EXPECT_EQ(other.slot, ids.jetty >> 16);
+              EXPECT_EQ(other.slot, ids.segment.token_id >> 16);
             }
             EXPECT_STRNE(other.program, "");
             const uint64_t now = static_cast<uint64_t>(::time(nullptr)) * 1'000'000'000;

@@ -235,7 +235,7 @@ TEST_F(LifecycleTest, AJfcWithAChosenIdWakesNobodyElse) {
   urma_jfce_t* jfce[2] = {urma_create_jfce(ctx_), urma_create_jfce(ctx_)};
   jfc_cfg_.jfce = jfce[0];
   urma_jfc_t* first = urma_create_jfc(ctx_, &jfc_cfg_);
-  uint32_t id = first->jfc_id.id & 0xffff;
+  uint32_t id = first->jfc_id.id + 1;
   jfc_cfg_.jfce = jfce[1];
   urma_jfc_t* second = nullptr;
   ASSERT_EQ(urma_alloc_jfc(ctx_, &jfc_cfg_, &second), URMA_SUCCESS);

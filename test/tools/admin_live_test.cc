@@ -315,7 +315,8 @@ TEST_F(AdminLiveTest, ProcessesAreListed) {
   const json processes = admin_json({"show", "processes"})["processes"];
   EXPECT_EQ(processes.size(), 2u);
   const json client = entry_of(processes, "pid", client_.pid());
-  EXPECT_EQ(client["slot"], client_ids_.sender >> 16);
+  const json server = entry_of(processes, "pid", server_.pid());
+  EXPECT_EQ(server["slot"], server_ids_.mapped_token_id >> 16);
   EXPECT_EQ(client["uid"], ::geteuid());
   const ToolResult nobody = admin({"show", "queues", "--pid", text(::getpid())});
   EXPECT_EQ(nobody.status, 1);

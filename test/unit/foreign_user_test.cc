@@ -66,7 +66,7 @@ TEST_F(ForeignUserTest, IsAskedForNothing) {
   urma_jfc_t* const jfc = node.make_jfc();
   urma_jfs_t* const jfs = node.make_jfs(jfc, 4);
   const urma_jfr_id_t queue = {stranger.runtime().eids()[0], stranger.runtime().uasid(),
-                               stranger.runtime().slot() << 16 | 1};
+                               stranger.runtime().alloc_id(IdKind::kJfr)};
   urma_target_jetty_t* const to = node.import(queue);
   ASSERT_EQ(node.send(jfs, to, piece(node.add(source.data(), source.size()), source.data(), 8), 1),
             URMA_SUCCESS);

@@ -145,18 +145,18 @@ class RawOwner : public Host {
     EXPECT_TRUE(peer.send(&welcome, sizeof(welcome), descriptors));
     return peer;
   }
-  urma_jfr_id_t queue() { return {runtime().eids()[0], runtime().uasid(), id()}; }
+  urma_jfr_id_t queue() { return {runtime().eids()[0], runtime().uasid(), id_}; }
   urma_seg_t segment() {
     urma_seg_t segment = {};
     segment.ubva = {runtime().eids()[0], runtime().uasid(), 4096};
     segment.len = 4096;
-    segment.token_id = id();
+    segment.token_id = token_id_;
     return segment;
   }
 
  private:
-  uint32_t id() { return runtime().slot() << 16 | 1; }
-
+  const uint32_t id_ = runtime().alloc_id(IdKind::kJfr);
+  const uint32_t token_id_ = runtime().alloc_id(IdKind::kToken);
   const Fd listener_ = listen_at(runtime().dir_fd(), socket_name().c_str());
   const SharedMemory words_ =
       SharedMemory::create("urma-segments", SegmentTable::kSharedBytes, PeerMay::kRead, 0);

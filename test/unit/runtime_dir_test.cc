@@ -144,7 +144,7 @@ TEST_F(RuntimeDirTest, IsMadeForItsOwnerAloneAndLeftEmpty) {
     EXPECT_TRUE(names().count(urma::format("slot-{}", instance->slot())));
     EXPECT_EQ(instance->socket_name(7, "shm"), "7.shm");
   }
-  EXPECT_EQ(names(), std::set<std::string>{"eids"});
+  EXPECT_EQ(names(), (std::set<std::string>{"eids", "ids"}));
 }
 
 TEST_F(RuntimeDirTest, ForeignModeIsRefusedWithTheRemedy) {
@@ -249,21 +249,74 @@ TEST_F(RuntimeDirTest, DamagedEidTableIsRefusedByName) {
   }
 }
 
-TEST_F(RuntimeDirTest, IdsCarryTheSlotAndComeAgainLate) {
+TEST_F(RuntimeDirTest, IdsAreSmallAndDifferInAllProcesses) {
+  Instance one, other;
+  std::set<uint32_t> seen;
+  for (int i = 0; i < 1000; ++i) {
+    for (auto* instance : {&one, &other}) {
+      const uint32_t id = (*instance)->alloc_id(IdKind::kJetty);
+      EXPECT_TRUE(seen.insert(id).second);
+      EXPECT_GE(id, 1024u);
+      EXPECT_LE(id, kMaxChosenId);
+    }
+  }
+  // Of another kind the same ids serve once more.
+  EXPECT_TRUE(seen.contains(one->alloc_id(IdKind::kJfr)));
+}
+
+TEST_F(RuntimeDirTest, WhenAllIdsAreTakenThatIsSaid) {
+  Instance one, other;
+  std::set<uint32_t> seen;
+  const uint32_t others = other->alloc_id(IdKind::kJetty);
+  for (uint32_t i = 0; i < kClaimableIds - kBlockIds; ++i) {
+    ASSERT_TRUE(seen.insert(one->alloc_id(IdKind::kJetty)).second);
+  }
+  try {
+    one->alloc_id(IdKind::kJetty);
+    FAIL() << "an id that is in use";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.status(), URMA_ENOMEM);
+    EXPECT_NE(std::string(error.what()).find("64496 ids of kind jetty"), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find(path_), std::string::npos);
+  }
+  // What the other has claimed serves it still, and what is freed serves again.
+  EXPECT_NE(other->alloc_id(IdKind::kJetty), others);
+  const uint32_t freed = *std::next(seen.begin(), 30000);
+  one->free_id(IdKind::kJetty, 0, freed);
+  one->free_id(IdKind::kJetty, 0, freed);
+  EXPECT_EQ(one->alloc_id(IdKind::kJetty), freed);
+  EXPECT_EQ(status_of([&] { one->alloc_id(IdKind::kJetty); }), URMA_ENOMEM);
+}
+
+TEST_F(RuntimeDirTest, TokenIdsCarryTheSlotAndComeAgainLate) {
   Instance instance;
-  const uint32_t first = instance->alloc_id(IdKind::kJetty);
+  const uint32_t first = instance->alloc_id(IdKind::kToken);
   EXPECT_EQ(first >> 16, instance->slot());
-  EXPECT_EQ(instance->alloc_id(IdKind::kJfr), first);
-  instance->free_id(IdKind::kJetty, 0, first);
+  instance->free_id(IdKind::kToken, 0, first);
   std::set<uint32_t> seen{first};
-  for (int i = 0; i < 65534; ++i)
-    EXPECT_TRUE(seen.insert(instance->alloc_id(IdKind::kJetty)).second);
-  EXPECT_EQ(instance->alloc_id(IdKind::kJetty), first);
-  EXPECT_EQ(status_of([&] { instance->alloc_id(IdKind::kJetty); }), URMA_ENOMEM);
-  instance->free_id(IdKind::kJetty, 0, first + 5);
-  instance->free_id(IdKind::kJetty, 0, first + 5);
-  EXPECT_EQ(instance->alloc_id(IdKind::kJetty), first + 5);
-  EXPECT_EQ(status_of([&] { instance->alloc_id(IdKind::kJetty); }), URMA_ENOMEM);
+  for (int i = 0; i < 65534; ++i) {
+    EXPECT_TRUE(seen.insert(instance->alloc_id(IdKind::kToken)).second);
+  }
+  EXPECT_EQ(instance->alloc_id(IdKind::kToken), first);
+  EXPECT_EQ(status_of([&] { instance->alloc_id(IdKind::kToken); }), URMA_ENOMEM);
+  instance->free_id(IdKind::kToken, 0, first + 5);
+  EXPECT_EQ(instance->alloc_id(IdKind::kToken), first + 5);
+}
+
+// One that a process may hand out is not to be chosen elsewhere, and the other way round.
+TEST_F(RuntimeDirTest, ChosenIdsAndHandedOutOnesDiffer) {
+  Instance one, other;
+  const uint32_t id = one->alloc_id(IdKind::kJetty);
+  EXPECT_EQ(status_of([&] { one->reserve_id(IdKind::kJetty, 1, id); }), URMA_EEXIST);
+  EXPECT_EQ(status_of([&] { other->reserve_id(IdKind::kJetty, 0, id); }), URMA_EEXIST);
+  EXPECT_EQ(status_of([&] { other->reserve_id(IdKind::kJetty, 0, id + 1); }), URMA_EEXIST);
+  one->reserve_id(IdKind::kJetty, 0, id + 1);
+  EXPECT_EQ(other->owner_slot(IdKind::kJetty, one->eids()[0], id + 1), one->slot());
+  EXPECT_EQ(one->alloc_id(IdKind::kJetty), id + 2);
+  one->free_id(IdKind::kJetty, 0, id + 1);
+  one->free_id(IdKind::kJetty, 0, id);
+  // Nothing of the refused attempts is left.
+  one->reserve_id(IdKind::kJetty, 0, id);
 }
 
 TEST_F(RuntimeDirTest, ChosenIdsHaveOneOwner) {
@@ -274,6 +327,7 @@ TEST_F(RuntimeDirTest, ChosenIdsHaveOneOwner) {
   EXPECT_EQ(status_of([&] { other->reserve_id(IdKind::kJetty, 0, 0); }), URMA_EINVAL);
   EXPECT_EQ(status_of([&] { other->reserve_id(IdKind::kJetty, 0, 65536); }), URMA_EINVAL);
   EXPECT_EQ(status_of([&] { other->reserve_id(IdKind::kJetty, 99, 5); }), URMA_EINVAL);
+  EXPECT_EQ(status_of([&] { other->reserve_id(IdKind::kToken, 0, 5); }), URMA_EINVAL);
   other->reserve_id(IdKind::kJetty, 1, 17);
   other->reserve_id(IdKind::kJfr, 0, 17);
 
@@ -290,30 +344,73 @@ TEST_F(RuntimeDirTest, ChosenIdsHaveOneOwner) {
   EXPECT_EQ(one->owner_slot(IdKind::kJetty, eid0, 17), other->slot());
 }
 
-TEST_F(RuntimeDirTest, OwnerOfALibraryIdIsItsSlotWhileThatLives) {
+TEST_F(RuntimeDirTest, OwnerOfAnIdIsFoundWhileItLives) {
   Instance one;
   const auto eid = one->eids()[0];
-  uint32_t slot = 0;
+  uint32_t id = 0, token_id = 0;
   {
     Instance other;
-    slot = other->slot();
-    EXPECT_EQ(one->owner_slot(IdKind::kJetty, eid, other->alloc_id(IdKind::kJetty)), slot);
-    EXPECT_EQ(one->owner_slot(IdKind::kJetty, urma_eid_t{}, slot << 16 | 1), std::nullopt);
+    id = other->alloc_id(IdKind::kJetty);
+    token_id = other->alloc_id(IdKind::kToken);
+    EXPECT_EQ(one->owner_slot(IdKind::kJetty, eid, id), other->slot());
+    EXPECT_EQ(one->owner_slot(IdKind::kJfr, one->eids()[1], id), other->slot());
+    EXPECT_EQ(one->owner_slot(IdKind::kToken, eid, token_id), other->slot());
+    EXPECT_EQ(one->owner_slot(IdKind::kJetty, urma_eid_t{}, id), std::nullopt);
+    EXPECT_EQ(one->owner_slot(IdKind::kJetty, eid, token_id), std::nullopt);
   }
-  EXPECT_EQ(one->owner_slot(IdKind::kJetty, eid, slot << 16 | 1), std::nullopt);
-  EXPECT_EQ(one->owner_slot(IdKind::kJetty, eid, one->slot() << 16 | 1), one->slot());
+  EXPECT_EQ(one->owner_slot(IdKind::kJetty, eid, id), std::nullopt);
+  EXPECT_EQ(one->owner_slot(IdKind::kToken, eid, token_id), std::nullopt);
+  EXPECT_EQ(one->owner_slot(IdKind::kJetty, eid, one->alloc_id(IdKind::kJetty)), one->slot());
+  EXPECT_EQ(one->owner_slot(IdKind::kToken, eid, one->slot() << 16 | 1), one->slot());
   EXPECT_EQ(one->owner_slot(IdKind::kJetty, eid, 0), std::nullopt);
 }
 
-TEST_F(RuntimeDirTest, AReservationOfNonsenseHasNoOwner) {
+// Who may open the file may lock any of its bytes.
+TEST_F(RuntimeDirTest, ALockThatSaysNothingHasNoOwner) {
   Instance one;
-  for (const char* text : {"", "1", "0\n", "65536\n", "-1\n", "1 \n", "12345678901234567890\n"}) {
-    const auto name = path_ + "/id-jetty-0-9";
-    std::ofstream(name) << text;
-    const Fd fd(::open(name.c_str(), O_RDONLY | O_CLOEXEC));
-    ASSERT_EQ(::flock(fd.get(), LOCK_EX | LOCK_NB), 0);
-    EXPECT_EQ(one->owner_slot(IdKind::kJetty, one->eids()[0], 9), std::nullopt) << text;
+  for (const off_t bytes : {1, 65537, 0}) {
+    const Fd fd(::open((path_ + "/ids").c_str(), O_RDWR | O_CLOEXEC));
+    struct flock range = {};
+    range.l_type = F_WRLCK;
+    range.l_len = bytes;
+    ASSERT_EQ(::fcntl(fd.get(), F_OFD_SETLK, &range), 0);
+    EXPECT_EQ(one->owner_slot(IdKind::kJetty, one->eids()[0], 9), std::nullopt) << bytes;
+    EXPECT_EQ(status_of([&] { one->reserve_id(IdKind::kJetty, 0, 9); }), URMA_EEXIST) << bytes;
   }
+  one->reserve_id(IdKind::kJetty, 0, 9);
+}
+
+// A child that goes on after its parent has died does not keep the parent's ids.
+TEST_F(RuntimeDirTest, AForkedChildHoldsNoIds) {
+  int ends[2], life[2];
+  ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+  ASSERT_EQ(::pipe2(life, O_CLOEXEC), 0);
+  Child child([&] {
+    auto& instance = *new Instance;
+    const uint32_t id = instance->alloc_id(IdKind::kJetty);
+    instance->reserve_id(IdKind::kJetty, 0, 5);
+    if (::fork() == 0) {
+      instance->leave_to_parent();
+      ::close(life[1]);
+      char end;
+      // Until the test closes its end.
+      ::_exit(::write(ends[1], "c", 1) == 1 && ::read(life[0], &end, 1) == 0 ? 0 : 1);
+    }
+    return id;
+  });
+  const uint32_t id = child.answer();
+  char left;
+  ASSERT_EQ(::read(ends[0], &left, 1), 1);
+  ::close(ends[0]);
+  ::close(ends[1]);
+  Instance survivor;
+  const auto eid = survivor->eids()[0];
+  EXPECT_NE(survivor->owner_slot(IdKind::kJetty, eid, id), std::nullopt);
+  child.kill();
+  EXPECT_EQ(survivor->owner_slot(IdKind::kJetty, eid, id), std::nullopt);
+  survivor->reserve_id(IdKind::kJetty, 0, 5);
+  ::close(life[0]);
+  ::close(life[1]);
 }
 
 TEST_F(RuntimeDirTest, UasidIsUniqueAndMayBeWished) {
@@ -330,7 +427,7 @@ TEST_F(RuntimeDirTest, UasidIsUniqueAndMayBeWished) {
 uint32_t hold_everything() {
   auto& instance = *new Instance(kWished);
   instance->reserve_id(IdKind::kJetty, 0, 5);
-  instance->reserve_id(IdKind::kToken, 1, 6);
+  instance->reserve_id(IdKind::kJfr, 1, 6);
   std::ofstream(
       urma::format("{}/{}", instance->path(), instance->socket_name(instance->slot(), "shm")));
   return instance->slot();
@@ -342,12 +439,13 @@ TEST_F(RuntimeDirTest, SurvivorsClearUpWithinASecond) {
   Instance survivor;
   const auto eid = survivor->eids()[0];
   EXPECT_EQ(survivor->owner_slot(IdKind::kJetty, eid, 5), slot);
-  EXPECT_EQ(names().size(), 3u + 5u);
+  EXPECT_EQ(names().size(), 4u + 3u);
   const uint64_t killed = monotonic_ns();
   child.kill();
-  while (names().size() != 3 && monotonic_ns() - killed < 1'000'000'000) std::this_thread::yield();
-  EXPECT_EQ(names(), (std::set<std::string>{"eids", urma::format("slot-{}", survivor->slot()),
-                                            urma::format("uasid-{:06x}", survivor->uasid())}));
+  while (names().size() != 4 && monotonic_ns() - killed < 1'000'000'000) std::this_thread::yield();
+  EXPECT_EQ(names(),
+            (std::set<std::string>{"eids", "ids", urma::format("slot-{}", survivor->slot()),
+                                   urma::format("uasid-{:06x}", survivor->uasid())}));
   EXPECT_EQ(survivor->owner_slot(IdKind::kJetty, eid, 5), std::nullopt);
   RecordProperty("cleared_after_us", static_cast<int>((monotonic_ns() - killed) / 1000));
   survivor->reserve_id(IdKind::kJetty, 0, 5);
@@ -358,10 +456,10 @@ TEST_F(RuntimeDirTest, WithoutSurvivorsTheNextOneClearsUp) {
     Child child(hold_everything);
     child.answer();
   }
-  EXPECT_EQ(names().size(), 6u);
+  EXPECT_EQ(names().size(), 5u);
   std::ofstream(path_ + "/tmp-1-1");
   Instance next(kWished);
-  EXPECT_EQ(names().size(), 3u);
+  EXPECT_EQ(names().size(), 4u);
 }
 
 // Else many who clear up keep it from making one.

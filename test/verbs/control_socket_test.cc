@@ -121,9 +121,11 @@ TEST_F(ControlSocketTest, AsksAnswersAndHearsOfTheEnd) {
     // An id that no other run of this test has: the kernel chose the port.
     const uint32_t chosen = b.control->port();
     service_.run([&] { b.control->reserve(IdKind::kJfr, chosen); });
+    EXPECT_TRUE(b.control->is_reserved(IdKind::kJfr, chosen));
     EXPECT_EQ(a.connect(b, chosen), Answer::kAccepted);
     service_.run([&] { b.control->release(IdKind::kJfr, chosen); });
-    EXPECT_EQ(a.connect(b, chosen), Answer::kNoSuchObject);
+    EXPECT_FALSE(b.control->is_reserved(IdKind::kJfr, chosen));
+    EXPECT_EQ(a.connect(b, chosen), Answer::kUnreachable);
 
     const PeerRef peer = b.ref(22);
     service_.run([&] { a.control->watch(peer); });
@@ -143,7 +145,10 @@ TEST_F(ControlSocketTest, NamesAreHeldOnce) {
   EXPECT_EQ(one.claim(name), nullptr);
   EXPECT_NE(two.claim(name), nullptr);
   held.reset();
-  EXPECT_NE(one.claim(name), nullptr);
+  EXPECT_FALSE(one.is_claimed(name));
+  held = one.claim(name);
+  EXPECT_NE(held, nullptr);
+  EXPECT_TRUE(one.is_claimed(name));
 }
 
 TEST_F(ControlSocketTest, NoSocketForMoreThanOneHost) {

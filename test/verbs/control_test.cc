@@ -12,6 +12,7 @@
 
 #include "test/process/sanitized.h"
 #include "test/verbs/control_party.h"
+#include "urma/base/id_blocks.h"
 #include "urma/providers/verbs/asking.h"
 #include "urma/providers/verbs/control_names.h"
 
@@ -99,12 +100,12 @@ TEST_F(ControlTest, WhoWouldHaveOthersSentToIsRefused) {
   ConnectRequest request = connect_request(1, a->eid, b->eid);
   request.end.gid = eid_of(3);
   EXPECT_TRUE(refused(request));
-  // An id of another context of the same host.
+  // No queue has such an id.
   request.end.gid = a->eid;
-  request.source.id = a->id() + (1 << 16);
+  request.source.id = kMaxChosenId + 1;
   EXPECT_TRUE(refused(request));
   EXPECT_TRUE(b->server.connects.empty());
-  request.source.id = a->id();
+  request.source.id = kMaxChosenId;
   EXPECT_FALSE(refused(request));
   // Datagrams need no end at the sender.
   request.end = {};
@@ -369,9 +370,9 @@ TEST_F(ControlTest, ChosenIdsLeadToTheirOwner) {
   c->control->reserve(IdKind::kJetty, 5);
   EXPECT_EQ(probe(*a, *b, 5).owner, b->ref());
   EXPECT_EQ(probe(*a, *b, 5 + 8192).owner, c->ref());
-  EXPECT_TRUE(probe(*a, *b, 6).is(Answer::kNoSuchObject));
+  EXPECT_TRUE(probe(*a, *b, 6).is(Answer::kUnreachable));
   b->control->release(IdKind::kJfr, 5);
-  EXPECT_TRUE(probe(*a, *b, 5).is(Answer::kNoSuchObject));
+  EXPECT_TRUE(probe(*a, *b, 5).is(Answer::kUnreachable));
   EXPECT_EQ(probe(*a, *b, 5 + 8192).owner, c->ref());
 }
 
@@ -393,6 +394,36 @@ TEST_F(ControlTest, ChosenIdIsTakenOnce) {
   EXPECT_EQ(status_of_reserving(*c, 65536), URMA_EINVAL);
   b->control->release(IdKind::kJetty, 5);
   EXPECT_EQ(status_of_reserving(*c, 5), 0);
+}
+
+TEST_F(ControlTest, IdsOfABlockLeadToItsOwner) {
+  auto a = party(1, 11), other_eid = party(3, 33);
+  // As many as there can be of blocks that share their ports.
+  std::vector<std::unique_ptr<Party>> owners;
+  constexpr uint32_t kApart = 512;
+  for (uint32_t i = 0; i < kWellKnownPorts; ++i) {
+    owners.push_back(party(2, 100 + i));
+    EXPECT_TRUE(owners.back()->control->claim_block(100 + kApart * i));
+    EXPECT_FALSE(owners.front()->control->claim_block(100 + kApart * i));
+  }
+  EXPECT_TRUE(other_eid->control->claim_block(100));
+  int sent = 0;
+  network_.tap = [&](const auto&...) { ++sent; };
+  for (uint32_t i = 0; i < kWellKnownPorts; ++i) {
+    const uint32_t id = (100 + kApart * i) * kBlockIds + 3;
+    EXPECT_EQ(probe(*a, *owners[i], id).owner, owners[i]->ref()) << i;
+    EXPECT_TRUE(owners.front()->control->is_claimed(block_of(id)));
+    if (i == 0) {
+      EXPECT_LE(sent,
+                3 + 4);  // two ports, one of which answers; then the request, with a challenge
+    }
+  }
+  EXPECT_TRUE(probe(*a, *owners[0], 101 * kBlockIds).is(Answer::kUnreachable));
+  owners[0]->control->release_block(100);
+  EXPECT_FALSE(owners[1]->control->is_claimed(100));
+  EXPECT_TRUE(probe(*a, *owners[0], 100 * kBlockIds).is(Answer::kUnreachable));
+  EXPECT_TRUE(owners[1]->control->claim_block(100));
+  EXPECT_EQ(probe(*a, *owners[1], 100 * kBlockIds).owner, owners[1]->ref());
 }
 
 TEST_F(ControlTest, ForeignSocketsAtWellKnownPorts) {

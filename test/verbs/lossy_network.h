@@ -109,6 +109,8 @@ class LossyNetwork final : public DatagramNetwork {
     return std::shared_ptr<void>(this, [this, name](void*) { claims_.erase(name); });
   }
 
+  bool is_claimed(const std::string& name) override { return claims_.contains(name); }
+
   // As if `from` had sent it.
   void inject(const NetAddress& from, const NetAddress& to, std::span<const uint8_t> bytes) {
     std::vector<uint8_t> copy(bytes.begin(), bytes.end());

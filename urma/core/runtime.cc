@@ -20,17 +20,13 @@
 namespace urma::core {
 namespace {
 
-constexpr uint32_t kMaxIndex = 65535;
+constexpr uint32_t kMaxTokens = 65535;
 constexpr uint32_t kMaxUasid = 0xffffff;
 constexpr int kUasidTries = 64;
 
 const char* kind_name(IdKind kind) {
   static constexpr const char* kNames[kIdKinds] = {"jfc", "jfs", "jfr", "jetty", "group", "token"};
   return kNames[static_cast<uint32_t>(kind)];
-}
-
-std::string chosen_name(IdKind kind, uint32_t eid_index, uint32_t id) {
-  return urma::format("id-{}-{}-{}", kind_name(kind), eid_index, id);
 }
 
 RuntimeDir open_swept(const Settings& settings, const PeerUsers& peers) {
@@ -89,9 +85,10 @@ ProcessRuntime::ProcessRuntime(Service& service, const Settings& settings, uint3
       nonce_(random_number()),
       eids_(load_eid_table(dir_, temporary_name())),
       uasid_(reserve_uasid(uasid)),
-      janitor_(service, dir_.fd.get(), slot_.number) {
-  for (auto& pool : pools_) pool = std::make_unique<IdPool>(kMaxIndex);
-}
+      id_file_(dir_, temporary_name(), slot_.number),
+      ids_(&id_file_, random_number()),
+      tokens_(kMaxTokens),
+      janitor_(service, dir_.fd.get(), slot_.number) {}
 
 ProcessRuntime::~ProcessRuntime() {
   guarded(URMA_LOG_SITE, [&] { remove_sockets(dir_.fd.get(), slot_.number); });
@@ -117,12 +114,6 @@ std::string ProcessRuntime::temporary_name() {
                       temporary_names_.fetch_add(1, std::memory_order_relaxed));
 }
 
-ProcessRuntime::Held ProcessRuntime::reserve(const std::string& name, const std::string& what) {
-  return Held(dir_, name,
-              reserve_name(dir_.fd.get(), name, temporary_name(),
-                           urma::format("{}\n", slot_.number), what));
-}
-
 uint32_t ProcessRuntime::reserve_uasid(uint32_t wished) {
   for (int i = 0; i < kUasidTries; ++i) {
     const auto number =
@@ -143,33 +134,40 @@ void ProcessRuntime::reserve_uasid_number(uint32_t number) {
   Fd name = bind_abstract(urma::format("urma-uasid-{:06x}", number));
   const auto what = urma::format("uasid {:#x}", number);
   if (!name.valid()) fail(URMA_EEXIST, "{} is taken by a living process of this host", what);
-  uasid_file_.emplace(reserve(urma::format("uasid-{:06x}", number), what));
+  auto file = urma::format("uasid-{:06x}", number);
+  Fd fd =
+      reserve_name(dir_.fd.get(), file, temporary_name(), urma::format("{}\n", slot_.number), what);
+  uasid_file_.emplace(dir_, std::move(file), std::move(fd));
   uasid_name_ = std::move(name);
 }
 
 uint32_t ProcessRuntime::alloc_id(IdKind kind) {
-  const auto index = pools_[static_cast<uint32_t>(kind)]->take();
-  if (!index) fail(URMA_ENOMEM, "all {} ids of kind {} are in use", kMaxIndex, kind_name(kind));
-  return slot_.number << 16 | *index;
+  if (kind == IdKind::kToken) {
+    const auto index = tokens_.take();
+    if (!index) fail(URMA_ENOMEM, "all {} token ids of the process are in use", kMaxTokens);
+    return slot_.number << 16 | *index;
+  }
+  const auto id = ids_.take(kind);
+  if (!id) {
+    fail(URMA_ENOMEM,
+         "all {} ids of kind {} are taken by the processes that share {}; delete some objects, or "
+         "give some processes another URMA_RUNTIME_DIR",
+         kClaimableIds, kind_name(kind), dir_.path);
+  }
+  return *id;
 }
 
 void ProcessRuntime::reserve_id(IdKind kind, uint32_t eid_index, uint32_t id) {
-  if (id == 0 || id > kMaxChosenId || eid_index >= eids_.size()) {
-    fail(URMA_EINVAL, "id {} of EID {} cannot be chosen by a program", id, eid_index);
+  if (id == 0 || id > kMaxChosenId || eid_index >= eids_.size() || kind == IdKind::kToken) {
+    fail(URMA_EINVAL, "{} id {} of EID {} cannot be chosen by a program", kind_name(kind), id,
+         eid_index);
   }
-  auto held =
-      reserve(chosen_name(kind, eid_index, id), urma::format("{} id {}", kind_name(kind), id));
-  const MutexLock lock(chosen_mutex_);
-  chosen_.emplace(ChosenId{kind, eid_index, id}, std::move(held));
+  ids_.choose(kind, eid_index, id);
 }
 
 void ProcessRuntime::free_id(IdKind kind, uint32_t eid_index, uint32_t id) {
-  if (id > kMaxChosenId) {
-    if (id >> 16 == slot_.number) pools_[static_cast<uint32_t>(kind)]->give_back(id & 0xffff);
-    return;
-  }
-  const MutexLock lock(chosen_mutex_);
-  chosen_.erase({kind, eid_index, id});
+  if (kind != IdKind::kToken) return ids_.give_back(kind, eid_index, id);
+  if (id >> 16 == slot_.number) tokens_.give_back(id & 0xffff);
 }
 
 std::optional<uint32_t> ProcessRuntime::owner_slot(IdKind kind, const urma_eid_t& eid,
@@ -177,20 +175,16 @@ std::optional<uint32_t> ProcessRuntime::owner_slot(IdKind kind, const urma_eid_t
   const auto found = std::find_if(eids_.begin(), eids_.end(), [&](const urma_eid_t& other) {
     return std::memcmp(&other, &eid, sizeof eid) == 0;
   });
-  if (found == eids_.end() || id == 0) return std::nullopt;
-  std::optional<uint32_t> slot = id >> 16;
-  if (id <= kMaxChosenId) {
-    const auto name = chosen_name(kind, static_cast<uint32_t>(found - eids_.begin()), id);
-    if (!is_held(dir_.fd.get(), name)) return std::nullopt;
-    auto text = read_small_file(dir_.fd.get(), name);
-    if (!text || text->empty() || text->back() != '\n') return std::nullopt;
-    text->pop_back();
-    slot = parse_decimal(*text, kMaxSlot);
-  }
-  if (!slot || (*slot != slot_.number && !is_held(dir_.fd.get(), slot_name(*slot)))) {
+  if (found == eids_.end()) return std::nullopt;
+  if (kind == IdKind::kToken) {
+    const uint32_t slot = id >> 16;
+    if (slot == slot_.number || is_held(dir_.fd.get(), slot_name(slot))) return slot;
     return std::nullopt;
   }
-  return slot;
+  if (id == 0 || id > kMaxChosenId) return std::nullopt;
+  const auto eid_index = static_cast<uint32_t>(found - eids_.begin());
+  if (ids_.owns(kind, eid_index, id)) return slot_.number;
+  return id_file_.owner(kind, eid_index, id);
 }
 
 std::string ProcessRuntime::socket_name(uint32_t slot, const char* provider) const {

@@ -2,21 +2,18 @@
 #ifndef URMA_CORE_RUNTIME_H_
 #define URMA_CORE_RUNTIME_H_
 
-#include <array>
 #include <atomic>
-#include <map>
-#include <memory>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "urma/base/fd.h"
-#include "urma/base/mutex.h"
+#include "urma/base/id_blocks.h"
+#include "urma/base/id_pool.h"
 #include "urma/base/runtime.h"
 #include "urma/base/service.h"
 #include "urma/core/files.h"
-#include "urma/core/id_pool.h"
+#include "urma/core/id_file.h"
 #include "urma/core/janitor.h"
 #include "urma/core/peer_users.h"
 #include "urma/core/runtime_dir.h"
@@ -42,7 +39,10 @@ class ProcessRuntime final : public Runtime {
   std::span<const urma_eid_t> all_eids() const override { return eids_; }
 
   // In the child of a fork: what is to be the parent's alone, as long as the child lives.
-  void leave_to_parent() { uasid_name_.reset(); }
+  void leave_to_parent() {
+    uasid_name_.reset();
+    id_file_.leave_to_parent();
+  }
 
   // Service thread, as all of it.
   Janitor& janitor() { return janitor_; }
@@ -54,8 +54,6 @@ class ProcessRuntime final : public Runtime {
   std::string socket_name(uint32_t slot, const char* provider) const override;
 
  private:
-  using ChosenId = std::tuple<IdKind, uint32_t, uint32_t>;  // kind, eid_index, id
-
   // A file of the directory that is held, and removed in the end.
   struct Held {
     Held(const RuntimeDir& dir, std::string name, Fd fd);
@@ -72,7 +70,6 @@ class ProcessRuntime final : public Runtime {
 
   static Slot take_slot(const RuntimeDir& dir);
   std::string temporary_name();
-  Held reserve(const std::string& name, const std::string& what);
   uint32_t reserve_uasid(uint32_t wished);
   void reserve_uasid_number(uint32_t number);
 
@@ -86,9 +83,9 @@ class ProcessRuntime final : public Runtime {
   Fd uasid_name_;                   // bound: its alone on this host
   std::optional<Held> uasid_file_;  // for those who look at this directory
   uint32_t uasid_;
-  std::array<std::unique_ptr<IdPool>, kIdKinds> pools_;
-  Mutex chosen_mutex_;
-  std::map<ChosenId, Held> chosen_ URMA_GUARDED_BY(chosen_mutex_);
+  IdFile id_file_;
+  IdBlocks ids_;
+  IdPool tokens_;
   Janitor janitor_;
 };
 

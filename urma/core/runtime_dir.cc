@@ -145,8 +145,8 @@ bool has_prefix(std::string_view name, std::string_view prefix) {
 }
 
 bool is_reservation(std::string_view name) {
-  return has_prefix(name, "id-") || has_prefix(name, "uasid-") ||
-         has_prefix(name, kTemporaryPrefix) || has_prefix(name, "ur-");
+  return has_prefix(name, "uasid-") || has_prefix(name, kTemporaryPrefix) ||
+         has_prefix(name, "ur-");
 }
 
 // Whether it is a temporary file of the process in another slot than `dead`, which lives. Such a

@@ -287,13 +287,12 @@ void Client::open_ring(const Request& request, Attached& fds) {
 
 Answer Client::accept_ring(const OpenRingRequest& asked, Attached& fds, OpenRingAnswer* given,
                            std::shared_ptr<const Wakeup>* wakeup) {
-  const bool foreign_sender =
-      asked.sender.id > kMaxChosenId && asked.sender.id >> 16 != process_->slot;
   const bool has_bell = asked.sender_jfc.bell != kNoBell;
   const size_t descriptors = has_bell ? 2 : 1;
   if (fds.size() < descriptors) return Answer::kNoResources;
-  if (fds.size() != descriptors || !RingLayout::valid_size(asked.ring_bytes) || foreign_sender ||
-      asked.target_type > URMA_JETTY_GROUP || rings_.contains(asked.ring)) {
+  if (fds.size() != descriptors || !RingLayout::valid_size(asked.ring_bytes) ||
+      asked.sender.id > kMaxChosenId || asked.target_type > URMA_JETTY_GROUP ||
+      rings_.contains(asked.ring)) {
     return Answer::kMalformed;
   }
   if (rings_.size() >= kMaxRingsPerPeer) return Answer::kNoResources;

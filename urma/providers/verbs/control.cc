@@ -28,6 +28,12 @@ Control::~Control() = default;
 
 void Control::reserve(IdKind kind, uint32_t id) { engine_->names().reserve(kind, id); }
 void Control::release(IdKind kind, uint32_t id) { engine_->names().release(kind, id); }
+bool Control::claim_block(uint32_t block) { return engine_->names().claim_block(block); }
+void Control::release_block(uint32_t block) { engine_->names().release_block(block); }
+bool Control::is_reserved(IdKind kind, uint32_t id) const {
+  return engine_->names().is_reserved(kind, id);
+}
+bool Control::is_claimed(uint32_t block) const { return engine_->names().is_claimed(block); }
 
 Control::RequestId Control::request(const urma_eid_t& eid, IdKind kind, uint32_t id,
                                     const Request& request, uint64_t timeout_ns, OnReply on_reply) {

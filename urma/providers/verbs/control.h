@@ -3,8 +3,8 @@
 // How the contexts of different processes and machines meet: requests and replies on UDP sockets,
 // one per context, bound to the address that its EID stands for.
 //
-// Port P of that socket is the upper half of every id that the library picks at this context, so
-// that (EID, id) leads to its owner. Ids that a program chose are looked for at well-known ports.
+// (EID, id) leads to its owner: ids of queues and groups are looked for at well-known ports, and
+// port P of that socket is the upper half of every token id of this context.
 //
 // The network may lose, repeat, delay and reorder datagrams, and anybody may send any. A request is
 // executed at most once; who asks in another's name gets no further than a challenge of the same
@@ -83,7 +83,7 @@ class Control {
   // Requests that wait for a reply end without one.
   ~Control();
 
-  // Any thread. Ids of this context are port() << 16 | index, for an index of 1..65535.
+  // Any thread. Token ids of this context are port() << 16 | index, for an index of 1..65535.
   uint16_t port() const { return port_; }
 
   // A program's own choice of an id, 1..kMaxChosenId: others find it here until release(). Throws
@@ -93,10 +93,17 @@ class Control {
   // namespace, as the EID's address does, and goes with the process.
   void reserve(IdKind kind, uint32_t id);
   void release(IdKind kind, uint32_t id);
+  // The same for a block of ids, which the library itself hands out. False where it is taken.
+  bool claim_block(uint32_t block);
+  void release_block(uint32_t block);
+  // Any thread. Whether anybody on this machine has them on this EID.
+  bool is_reserved(IdKind kind, uint32_t id) const;
+  bool is_claimed(uint32_t block) const;
 
   // Asks whoever owns (eid, id): a kJfr, kJetty, kGroup or kToken. on_reply() is called once,
-  // later, unless the request is cancelled: with kUnreachable where nobody answered in time, and
-  // kNoSuchObject where nobody can have the id. It may use and destroy anything but this object.
+  // later, unless the request is cancelled: with kUnreachable where nobody has the id, or answered
+  // in time, and kNoSuchObject where nobody can have it. It may use and destroy anything but this
+  // object.
   RequestId request(const urma_eid_t& eid, IdKind kind, uint32_t id, const Request& request,
                     uint64_t timeout_ns, OnReply on_reply);
   // Asks this very incarnation; kUnreachable where it is no more.

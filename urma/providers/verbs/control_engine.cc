@@ -9,6 +9,7 @@
 
 #include "jetty/network.h"
 #include "urma/base/error.h"
+#include "urma/base/id_blocks.h"
 #include "urma/base/log.h"
 
 namespace urma::verbs {
@@ -16,7 +17,7 @@ namespace {
 
 // Datagrams that are served before others on this thread get their turn.
 constexpr int kDatagramsPerTurn = 64;
-// How long one well-known port may be silent before the next one is asked, too.
+// How long well-known ports may be silent before the next ones are asked, too.
 constexpr uint64_t kNextPortNs = 5'000'000;
 
 struct Randomness {
@@ -88,7 +89,7 @@ Control::RequestId ControlEngine::request(const urma_eid_t& eid, IdKind kind, ui
   } else if (id > kMaxChosenId) {
     ask_owner(number, 0);
   } else {
-    try_port(number);
+    try_ports(number);
   }
   return number;
 }
@@ -126,23 +127,39 @@ void ControlEngine::ask_owner(Control::RequestId id, uint64_t incarnation) {
       [this, id](const Reply& reply, const PeerRef& owner) { finish(id, reply, owner); }));
 }
 
-// Asks the next well-known port, and later the one behind it.
-void ControlEngine::try_port(Control::RequestId id) {
+// Asks the next well-known ports, and later those behind them.
+void ControlEngine::try_ports(Control::RequestId id) {
   Call& call = calls_.at(id);
   wire_.service->cancel(call.timer);
-  NetAddress address = call.owner;
-  address.port = well_known_port(call.locate.id, call.next_port++);
-  ++call.silent;
-  call.asked.push_back(
-      asker_.ask(address, 0, call.locate, call.deadline_ns,
-                 [this, id](const Reply& reply, const PeerRef&) { tried(id, reply); }));
+  const uint32_t block_id = block_of(call.locate.id) * kBlockIds;
+  const uint16_t port = well_known_port(call.locate.id, call.next_port);
+  const uint16_t block_port = well_known_port(block_id, call.next_port);
+  ++call.next_port;
+  call.last_silent = 0;
+  try_port(id, block_port);
+  if (port != block_port) try_port(id, port);
   if (call.next_port == kWellKnownPorts) return;
-  call.timer = wire_.service->after(kNextPortNs, [this, id] { try_port(id); });
+  call.timer = wire_.service->after(kNextPortNs, [this, id] { try_ports(id); });
 }
 
-void ControlEngine::tried(Control::RequestId id, const Reply& reply) {
+void ControlEngine::try_port(Control::RequestId id, uint16_t port) {
+  Call& call = calls_.at(id);
+  NetAddress address = call.owner;
+  address.port = port;
+  ++call.silent;
+  ++call.last_silent;
+  call.asked.push_back(
+      asker_.ask(address, 0, call.locate, call.deadline_ns,
+                 [this, id, next = call.next_port](const Reply& reply, const PeerRef&) {
+                   tried(id, reply, next);
+                 }));
+}
+
+// `next_port`: as it was when the port was asked.
+void ControlEngine::tried(Control::RequestId id, const Reply& reply, uint32_t next_port) {
   Call& call = calls_.at(id);
   --call.silent;
+  if (next_port == call.next_port) --call.last_silent;
   if (const auto* located = std::get_if<LocateReply>(&reply.body)) {
     wire_.service->cancel(call.timer);
     for (const auto asked : std::exchange(call.asked, {})) asker_.cancel(asked);
@@ -150,10 +167,14 @@ void ControlEngine::tried(Control::RequestId id, const Reply& reply) {
     return ask_owner(id, 0);
   }
   const bool late = wire_.clock() >= call.deadline_ns;
-  if (!late && call.next_port < kWellKnownPorts) return try_port(id);
+  if (!late && call.next_port < kWellKnownPorts) {
+    // Each port that is late to answer, too, is followed by the next ones at once.
+    if (next_port != call.next_port || call.last_silent == 0) try_ports(id);
+    return;
+  }
   // Nobody who may yet answer is left.
   if (late || call.silent == 0) {
-    finish(id, {late ? Answer::kUnreachable : Answer::kNoSuchObject, {}}, {});
+    finish(id, {Answer::kUnreachable, {}}, {});
   }
 }
 
@@ -259,11 +280,7 @@ Reply ControlEngine::execute(const PeerRef& from, const Request& request) {
               // Else somebody could be sent to who did not ask for it.
               const auto source = address_of(connect.source.eid, config_.link_layer, 0);
               if (!same_host(source, from.address)) return Reply{Answer::kMalformed, {}};
-              // The library's own ids name the port of the socket that this comes from.
-              if (connect.source.id > kMaxChosenId &&
-                  connect.source.id >> 16 != from.address.port) {
-                return Reply{Answer::kMalformed, {}};
-              }
+              if (connect.source.id > kMaxChosenId) return Reply{Answer::kMalformed, {}};
               const bool has_end = connect.target.trans_mode != URMA_TM_UM;
               if (has_end && !same_eid(connect.end.gid, connect.source.eid)) {
                 return Reply{Answer::kMalformed, {}};

@@ -35,8 +35,9 @@ class ControlEngine {
   void cancel(Control::RequestId id);
 
  private:
-  // A request of ours. While the owner of a chosen id is looked for, its well-known ports are asked
-  // one after the other; also the next one when the one before takes long to answer.
+  // A request of ours. While the owner of an id is looked for, its well-known ports are asked one
+  // after the other, and with each the one of its block; also the next ones when those before take
+  // long to answer.
   struct Call {
     Request request;
     uint64_t deadline_ns;
@@ -45,14 +46,16 @@ class ControlEngine {
     LocateRequest locate;  // what is looked for
     uint32_t next_port = 0;
     uint32_t silent = 0;                     // ports that have not answered yet
+    uint32_t last_silent = 0;                // of those that were asked last
     std::vector<ControlAsker::AskId> asked;  // what is to be cancelled with it
     Service::TimerId timer = 0;
   };
 
   Control::RequestId add(Call call);
   void ask_owner(Control::RequestId id, uint64_t incarnation);
-  void try_port(Control::RequestId id);
-  void tried(Control::RequestId id, const Reply& reply);
+  void try_ports(Control::RequestId id);
+  void try_port(Control::RequestId id, uint16_t port);
+  void tried(Control::RequestId id, const Reply& reply, uint32_t next_port);
   void finish(Control::RequestId id, const Reply& reply, const PeerRef& owner);
 
   void on_ready(DatagramSocket* socket);

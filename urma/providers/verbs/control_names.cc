@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "urma/base/error.h"
+#include "urma/base/id_blocks.h"
 
 namespace urma::verbs {
 namespace {
@@ -30,7 +31,9 @@ ControlNames::ControlNames(Service* service, DatagramNetwork* network, const urm
       network_(network),
       eid_(eid),
       local_(local),
-      on_ready_(std::move(on_ready)) {}
+      on_ready_(std::move(on_ready)) {
+  for (const uint8_t byte : eid_.raw) eid_text_ += urma::format("{:02x}", byte);
+}
 
 ControlNames::~ControlNames() {
   for (const auto& [port, open] : ports_) service_->unwatch(open.socket->fd());
@@ -40,17 +43,49 @@ void ControlNames::reserve(IdKind kind, uint32_t id) {
   if (id == 0 || id > kMaxChosenId) {
     fail(URMA_EINVAL, "id {} cannot be chosen by a program; 1 to {} can", id, kMaxChosenId);
   }
-  auto text = urma::format("{}-{}-", static_cast<uint32_t>(kind), id);
-  for (const uint8_t byte : eid_.raw) text += urma::format("{:02x}", byte);
-  Name name = {network_->claim(text), 0};
+  Name name = {network_->claim(name_of(kind, id)), 0};
   if (name.claim == nullptr) {
     fail(URMA_EEXIST, "id {} is in use on this EID by a process of this machine; choose another",
          id);
   }
-  if (is_asked_for(kind)) name.port = take_port(id);
+  if (is_asked_for(kind)) {
+    name.port = take_port(id);
+    if (name.port == 0) {
+      fail(URMA_ENOMEM,
+           "all {} UDP ports at which id {} can be asked for ({} and others) are taken by other "
+           "processes of this machine; choose another id",
+           kWellKnownPorts, id, well_known_port(id, 0));
+    }
+  }
   names_.emplace(std::make_pair(kind, id), std::move(name));
 }
 
+bool ControlNames::claim_block(uint32_t block) {
+  Name name = {network_->claim(name_of_block(block)), 0};
+  if (name.claim == nullptr) return false;
+  name.port = take_port(block * kBlockIds);
+  if (name.port == 0) return false;
+  blocks_.emplace(block, std::move(name));
+  return true;
+}
+
+std::string ControlNames::name_of(IdKind kind, uint32_t id) const {
+  return urma::format("{}-{}-{}", static_cast<uint32_t>(kind), id, eid_text_);
+}
+
+std::string ControlNames::name_of_block(uint32_t block) const {
+  return urma::format("block-{}-{}", block, eid_text_);
+}
+
+bool ControlNames::is_reserved(IdKind kind, uint32_t id) const {
+  return network_->is_claimed(name_of(kind, id));
+}
+
+bool ControlNames::is_claimed(uint32_t block) const {
+  return network_->is_claimed(name_of_block(block));
+}
+
+// 0 where none is left.
 uint16_t ControlNames::take_port(uint32_t id) {
   for (uint32_t i = 0; i < kWellKnownPorts; ++i) {
     const uint16_t port = well_known_port(id, i);
@@ -60,13 +95,17 @@ uint16_t ControlNames::take_port(uint32_t id) {
       if (socket == nullptr) continue;
       own = ports_.emplace(port, Port{std::move(socket), 0}).first;
     }
-    ++own->second.ids;
+    ++own->second.uses;
     return port;
   }
-  fail(URMA_ENOMEM,
-       "all {} UDP ports at which id {} can be asked for ({} and others) are taken by other "
-       "processes of this machine; choose another id",
-       kWellKnownPorts, id, well_known_port(id, 0));
+  return 0;
+}
+
+void ControlNames::drop_port(uint16_t port) {
+  const auto own = ports_.find(port);
+  if (own == ports_.end() || --own->second.uses != 0) return;
+  service_->unwatch(own->second.socket->fd());
+  ports_.erase(own);
 }
 
 std::unique_ptr<DatagramSocket> ControlNames::open(uint16_t port) {
@@ -82,16 +121,20 @@ std::unique_ptr<DatagramSocket> ControlNames::open(uint16_t port) {
 void ControlNames::release(IdKind kind, uint32_t id) {
   const auto name = names_.find({kind, id});
   if (name == names_.end()) return;
-  const auto port = ports_.find(name->second.port);
-  if (port != ports_.end() && --port->second.ids == 0) {
-    service_->unwatch(port->second.socket->fd());
-    ports_.erase(port);
-  }
+  drop_port(name->second.port);
   names_.erase(name);
 }
 
+void ControlNames::release_block(uint32_t block) {
+  const auto name = blocks_.find(block);
+  if (name == blocks_.end()) return;
+  drop_port(name->second.port);
+  blocks_.erase(name);
+}
+
 bool ControlNames::serves(const urma_eid_t& eid, IdKind kind, uint32_t id) const {
-  return std::memcmp(&eid, &eid_, sizeof(eid)) == 0 && names_.contains({kind, id});
+  return std::memcmp(&eid, &eid_, sizeof(eid)) == 0 &&
+         (names_.contains({kind, id}) || blocks_.contains(block_of(id)));
 }
 
 }  // namespace urma::verbs

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Ids that programs chose: who has them on this machine, and the ports where others ask for them.
+// Which ids are whose on this machine, and the ports where others ask for them.
 #ifndef URMA_PROVIDERS_VERBS_CONTROL_NAMES_H_
 #define URMA_PROVIDERS_VERBS_CONTROL_NAMES_H_
 
@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "urma/base/runtime.h"
@@ -18,7 +19,8 @@
 namespace urma::verbs {
 
 // An id has this many well-known ports, so that several processes of a machine can serve ids that
-// share one.
+// share one. Those of a block's first id are the block's: as many blocks share them as there are,
+// and no others, so that each may be another process's.
 inline constexpr uint32_t kWellKnownPorts = 8;
 uint16_t well_known_port(uint32_t id, uint32_t index);
 
@@ -34,28 +36,40 @@ class ControlNames {
   // As Control's.
   void reserve(IdKind kind, uint32_t id);
   void release(IdKind kind, uint32_t id);
+  bool claim_block(uint32_t block);
+  void release_block(uint32_t block);
   bool serves(const urma_eid_t& eid, IdKind kind, uint32_t id) const;
+
+  // Any thread. Whether anybody on this machine, this context too, has the id as a program's
+  // choice, or the block.
+  bool is_reserved(IdKind kind, uint32_t id) const;
+  bool is_claimed(uint32_t block) const;
 
  private:
   struct Port {
     std::unique_ptr<DatagramSocket> socket;
-    uint64_t ids = 0;
+    uint64_t uses = 0;
   };
   struct Name {
     std::shared_ptr<void> claim;
     uint16_t port = 0;  // 0: nobody asks for this kind
   };
 
+  std::string name_of(IdKind kind, uint32_t id) const;
+  std::string name_of_block(uint32_t block) const;
   uint16_t take_port(uint32_t id);
+  void drop_port(uint16_t port);
   std::unique_ptr<DatagramSocket> open(uint16_t port);
 
   Service* const service_;
   DatagramNetwork* const network_;
   const urma_eid_t eid_;
+  std::string eid_text_;
   const NetAddress local_;
   const OnReady on_ready_;
   std::map<uint16_t, Port> ports_;
   std::map<std::pair<IdKind, uint32_t>, Name> names_;
+  std::map<uint32_t, Name> blocks_;
 };
 
 }  // namespace urma::verbs

@@ -105,6 +105,31 @@ class UdpSocket final : public DatagramSocket {
   const uint32_t netdev_;
 };
 
+// The first byte stays 0: that is the abstract namespace.
+class AbstractAddress {
+ public:
+  explicit AbstractAddress(const std::string& name)
+      : length_(static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size())) {
+    if (name.size() >= sizeof(address_.sun_path)) {
+      fail(URMA_EINVAL, "the name {} is too long", name);
+    }
+    address_.sun_family = AF_UNIX;
+    std::memcpy(address_.sun_path + 1, name.data(), name.size());
+  }
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&address_); }
+  socklen_t length() const { return length_; }
+
+ private:
+  sockaddr_un address_ = {};
+  const socklen_t length_;
+};
+
+Fd abstract_socket() {
+  Fd fd(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (!fd.valid()) fail_errno(URMA_FAIL, "making a socket that holds an id");
+  return fd;
+}
+
 void set_option(int fd, int level, int name, int value) {
   if (::setsockopt(fd, level, name, &value, sizeof(value)) != 0) {
     fail_errno(URMA_FAIL, "setting up a control socket");
@@ -207,21 +232,26 @@ std::unique_ptr<DatagramSocket> UdpNetwork::open(const NetAddress& local) {
   return std::make_unique<UdpSocket>(api_, std::move(fd), from_socket_address(address), netdev_);
 }
 
+std::string UdpNetwork::full_name(const std::string& name) const {
+  return urma::format("urma-verbs-{}-{}", netdev_, name);
+}
+
 std::shared_ptr<void> UdpNetwork::claim(const std::string& name) {
-  const auto full = urma::format("urma-verbs-{}-{}", netdev_, name);
-  sockaddr_un address = {};
-  address.sun_family = AF_UNIX;
-  // The first byte stays 0: that is the abstract namespace.
-  if (full.size() >= sizeof(address.sun_path)) fail(URMA_EINVAL, "the name {} is too long", full);
-  std::memcpy(address.sun_path + 1, full.data(), full.size());
-  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + full.size());
-  auto fd = std::make_shared<Fd>(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  if (!fd->valid()) fail_errno(URMA_FAIL, "making a socket that holds an id");
-  if (::bind(fd->get(), reinterpret_cast<const sockaddr*>(&address), length) != 0) {
+  const AbstractAddress address(full_name(name));
+  auto fd = std::make_shared<Fd>(abstract_socket());
+  if (::bind(fd->get(), address.get(), address.length()) != 0) {
     if (errno == EADDRINUSE) return nullptr;
-    fail_errno(URMA_FAIL, urma::format("holding the name {}", full));
+    fail_errno(URMA_FAIL, urma::format("holding the name {}", full_name(name)));
   }
   return fd;
+}
+
+bool UdpNetwork::is_claimed(const std::string& name) {
+  const AbstractAddress address(full_name(name));
+  const Fd fd = abstract_socket();
+  if (::connect(fd.get(), address.get(), address.length()) == 0) return true;
+  if (errno == ECONNREFUSED) return false;
+  fail_errno(URMA_FAIL, urma::format("looking for the name {}", full_name(name)));
 }
 
 }  // namespace urma::verbs

@@ -77,6 +77,8 @@ class DatagramNetwork {
   // Holds a name that only one process may hold on this network and machine, until the pointer
   // goes. NULL where another holds it; throws Error else.
   virtual std::shared_ptr<void> claim(const std::string& name) = 0;
+  // Whether anybody holds it. Any thread; throws Error where that cannot be known.
+  virtual bool is_claimed(const std::string& name) = 0;
 };
 
 // The machine's own network.
@@ -88,8 +90,11 @@ class UdpNetwork final : public DatagramNetwork {
   // By a socket in the abstract namespace: it belongs to the network namespace, as addresses do,
   // and goes with the process.
   std::shared_ptr<void> claim(const std::string& name) override;
+  bool is_claimed(const std::string& name) override;
 
  private:
+  std::string full_name(const std::string& name) const;
+
   const VerbsApi* const api_;
   const uint32_t netdev_;
 };

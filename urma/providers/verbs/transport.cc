@@ -16,6 +16,7 @@ namespace {
 
 // How long a receiver that has ended may take to say so, and how many messages it has received.
 constexpr uint64_t kLastWordNs = 500'000'000;
+constexpr uint32_t kMaxTokens = 65535;
 
 PortAddress address_at(const Device& device, uint32_t eid_index) {
   const urma_eid_t& eid = device.info().eids[eid_index].eid;
@@ -44,6 +45,9 @@ VerbsTransport::VerbsTransport(std::shared_ptr<Device> device, Service* service,
     : Transport(service),
       device_(std::move(device)),
       config_(config),
+      host_ids_(service),
+      ids_(&host_ids_, config.nonce),
+      tokens_(kMaxTokens),
       network_(&device_->api(), address_at(*device_, config.eid_index).netdev),
       connections_(service, config.most_senders),
       registrations_(device_.get(), &segments()),
@@ -74,6 +78,7 @@ VerbsTransport::VerbsTransport(std::shared_ptr<Device> device, Service* service,
     }
   });
   port_ = control_->port();
+  host_ids_.start(control_.get());
 }
 
 // Before anybody can call.
@@ -136,19 +141,28 @@ VerbsTransport::~VerbsTransport() {
   service().run([] {});
 }
 
-uint32_t VerbsTransport::take_id(IdKind kind, uint32_t /*eid_index*/, uint32_t chosen) {
+uint32_t VerbsTransport::take_id(IdKind kind, uint32_t eid_index, uint32_t chosen) {
+  if (kind == IdKind::kToken) {
+    const auto index = tokens_.take();
+    if (!index) fail(URMA_ENOMEM, "all {} token ids of the context are in use", kMaxTokens);
+    return uint32_t{port_} << 16 | *index;
+  }
   if (chosen != 0) {
-    service().run([=, this] { control_->reserve(kind, chosen); });
+    ids_.choose(kind, eid_index, chosen);
     return chosen;
   }
-  const uint16_t index = ids_[static_cast<uint32_t>(kind)].take();
-  if (index == 0) fail(URMA_ENOMEM, "a context has 65535 objects of a kind; delete some");
-  return uint32_t{port_} << 16 | index;
+  const auto id = ids_.take(kind);
+  if (!id) {
+    fail(URMA_ENOMEM,
+         "all {} ids of an EID are taken by the processes of this machine; delete some objects",
+         kClaimableIds);
+  }
+  return *id;
 }
 
-void VerbsTransport::free_id(IdKind kind, uint32_t /*eid_index*/, uint32_t id) {
-  if (id > kMaxChosenId) return ids_[static_cast<uint32_t>(kind)].free(static_cast<uint16_t>(id));
-  service().run([=, this] { control_->release(kind, id); });
+void VerbsTransport::free_id(IdKind kind, uint32_t eid_index, uint32_t id) {
+  if (kind != IdKind::kToken) return ids_.give_back(kind, eid_index, id);
+  tokens_.give_back(id & 0xffff);
 }
 
 std::unique_ptr<Sender> VerbsTransport::make_sender(const urma_jfs_cfg_t& cfg,

@@ -4,7 +4,6 @@
 #ifndef URMA_PROVIDERS_VERBS_TRANSPORT_H_
 #define URMA_PROVIDERS_VERBS_TRANSPORT_H_
 
-#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -13,12 +12,14 @@
 #include <vector>
 
 #include "jetty/transport.h"
+#include "urma/base/id_blocks.h"
+#include "urma/base/id_pool.h"
 #include "urma/providers/verbs/asking.h"
 #include "urma/providers/verbs/cm_acceptor.h"
 #include "urma/providers/verbs/connection.h"
 #include "urma/providers/verbs/connection_list.h"
 #include "urma/providers/verbs/control.h"
-#include "urma/providers/verbs/id_pool.h"
+#include "urma/providers/verbs/host_ids.h"
 #include "urma/providers/verbs/peer_watches.h"
 #include "urma/providers/verbs/registrations.h"
 #include "urma/providers/verbs/server.h"
@@ -27,7 +28,7 @@ namespace urma::verbs {
 
 struct TransportConfig {
   uint32_t eid_index;
-  uint64_t nonce;  // no other context has it
+  uint64_t nonce;  // random; no other context has it
   uint32_t uasid;
   uint64_t silence_ns;    // how long a peer may give no answer: URMA_VERBS_TIMEOUT_MS
   uint32_t most_senders;  // connections that stay: URMA_VERBS_MAX_CONN
@@ -82,7 +83,9 @@ class VerbsTransport final : public Transport {
   const std::shared_ptr<Device> device_;
   const TransportConfig config_;
   std::vector<urma_eid_t> eids_;
-  std::array<IdPool, kIdKinds> ids_;
+  HostIds host_ids_;
+  IdBlocks ids_;
+  IdPool tokens_;
   UdpNetwork network_;
   Connections connections_;
   IncomingList incoming_;

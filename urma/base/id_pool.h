@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-#ifndef URMA_CORE_ID_POOL_H_
-#define URMA_CORE_ID_POOL_H_
+#ifndef URMA_BASE_ID_POOL_H_
+#define URMA_BASE_ID_POOL_H_
 
 #include <cstdint>
 #include <optional>
@@ -8,9 +8,10 @@
 
 #include "urma/base/mutex.h"
 
-namespace urma::core {
+namespace urma {
 
-// The numbers 1..max, handed out in turn, so that a freed one comes again as late as possible.
+// Of token ids: the numbers 1..max, handed out in turn, so that a freed one comes again as late as
+// possible.
 class IdPool {
  public:
   explicit IdPool(uint32_t max) : used_(max + 1), max_(max) {}
@@ -42,6 +43,6 @@ class IdPool {
   uint32_t last_ URMA_GUARDED_BY(mutex_) = 0;
 };
 
-}  // namespace urma::core
+}  // namespace urma
 
-#endif  // URMA_CORE_ID_POOL_H_
+#endif  // URMA_BASE_ID_POOL_H_

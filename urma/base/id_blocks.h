@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT
+//
+// Ids of queues and groups: below 65,536, and no two processes of a host have the same one. A
+// process claims them in blocks of 16, each of which serves all kinds and EIDs.
+#ifndef URMA_BASE_ID_BLOCKS_H_
+#define URMA_BASE_ID_BLOCKS_H_
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <tuple>
+#include <unordered_map>
+
+#include "urma/base/mutex.h"
+#include "urma/base/runtime.h"
+
+namespace urma {
+
+inline constexpr uint32_t kBlockIds = 16;
+inline constexpr uint32_t kBlocks = (kMaxChosenId + 1) / kBlockIds;
+// Ids below 1024, and those of the last block, are only ever chosen by programs.
+inline constexpr uint32_t kFirstBlock = 1024 / kBlockIds;
+inline constexpr uint32_t kLastBlock = kBlocks - 2;
+inline constexpr uint32_t kClaimableIds = (kLastBlock - kFirstBlock + 1) * kBlockIds;
+
+constexpr uint32_t block_of(uint32_t id) { return id / kBlockIds; }
+
+// What the processes that share ids say to each other about them. Whatever a process holds is free
+// when it ends, however that comes. All throw Error where something else is wrong.
+class IdClaims {
+ public:
+  virtual ~IdClaims() = default;
+  // The block is this process's alone. False where another has claimed or joined it.
+  virtual bool claim(uint32_t block) = 0;
+  virtual void release(uint32_t block) = 0;
+  // Ids of the block are chosen by programs. False where another process has claimed it.
+  virtual bool join(uint32_t block) = 0;
+  virtual void leave(uint32_t block) = 0;
+  // One id, which a program has chosen. Throws Error(URMA_EEXIST) where another process has it.
+  virtual void reserve(IdKind kind, uint32_t eid_index, uint32_t id) = 0;
+  virtual void unreserve(IdKind kind, uint32_t eid_index, uint32_t id) = 0;
+  // Whether a process may have reserved this id of a block that this process has claimed.
+  virtual bool reserved_elsewhere(IdKind kind, uint32_t id) = 0;
+};
+
+// The ids of one process. Thread-safe.
+class IdBlocks {
+ public:
+  // `random` says where the search for blocks begins, so that a dead process's ids come late.
+  IdBlocks(IdClaims* claims, uint64_t random);
+  IdBlocks(const IdBlocks&) = delete;
+  IdBlocks& operator=(const IdBlocks&) = delete;
+
+  // Nothing where all are in use, here and elsewhere.
+  std::optional<uint32_t> take(IdKind kind);
+  // The program's own choice, of 1..kMaxChosenId. Throws Error(URMA_EEXIST) where it is in use, or
+  // another process may hand it out.
+  void choose(IdKind kind, uint32_t eid_index, uint32_t id);
+  // What either has given. Nothing happens where it is free already.
+  void give_back(IdKind kind, uint32_t eid_index, uint32_t id);
+  // Whether nobody but this process can have it.
+  bool owns(IdKind kind, uint32_t eid_index, uint32_t id);
+
+ private:
+  struct Block {
+    uint32_t number;
+    std::array<uint16_t, kIdKinds> used{};  // a bit for each id
+
+    bool empty() const { return used == std::array<uint16_t, kIdKinds>{}; }
+  };
+  // Where the search for a free id of a kind goes on.
+  struct Cursor {
+    uint64_t turn = 0;
+    uint32_t index = 0;
+  };
+  struct KindState {
+    Cursor next;
+    uint32_t used = 0;
+  };
+  using Turns = std::unordered_map<uint32_t, uint64_t>;
+  static_assert(kBlockIds == 16, "a bit of Block::used for each");
+
+  KindState& state_of(IdKind kind) URMA_REQUIRES(mutex_) {
+    return kinds_[static_cast<uint32_t>(kind)];
+  }
+  std::optional<uint32_t> take_from(Block* block, IdKind kind) URMA_REQUIRES(mutex_);
+  bool claim_one(bool needed) URMA_REQUIRES(mutex_);
+  bool claim(uint32_t block) URMA_REQUIRES(mutex_);
+  void release(Turns::iterator turn) URMA_REQUIRES(mutex_);
+  bool chosen_for_any_eid(IdKind kind, uint32_t id) const URMA_REQUIRES(mutex_);
+  bool admit(IdKind kind, uint32_t id) URMA_REQUIRES(mutex_);
+  void dismiss(IdKind kind, uint32_t id) URMA_REQUIRES(mutex_);
+
+  IdClaims* const claims_;
+  Mutex mutex_;
+  std::map<uint64_t, Block> blocks_ URMA_GUARDED_BY(mutex_);  // in the order of their claims
+  Turns turns_ URMA_GUARDED_BY(mutex_);                       // by block
+  uint64_t last_turn_ URMA_GUARDED_BY(mutex_) = 0;
+  std::array<KindState, kIdKinds> kinds_ URMA_GUARDED_BY(mutex_);
+  std::map<uint32_t, uint32_t> joined_ URMA_GUARDED_BY(mutex_);  // chosen ids by foreign block
+  std::set<std::tuple<IdKind, uint32_t, uint32_t>> chosen_
+      URMA_GUARDED_BY(mutex_);  // kind, id, EID index
+  // The search for blocks: in which half of them, and at which place of each.
+  uint32_t half_ URMA_GUARDED_BY(mutex_) = 0;
+  std::array<uint32_t, 2> places_ URMA_GUARDED_BY(mutex_);
+};
+
+}  // namespace urma
+
+#endif  // URMA_BASE_ID_BLOCKS_H_
