@@ -70,7 +70,7 @@ class PatienceTest : public ::testing::Test {
   Fd region_{::memfd_create("region", MFD_CLOEXEC)};
   HandService service_;
   std::shared_ptr<Link> link_ = std::make_shared<Link>(
-      &service_, &host_.runtime(), kName, region_.get(), Link::Calls{[this] { ++stops_; }, [] {}});
+      &service_, &host_.runtime(), kName, region_.get(), Link::Calls{[this] { ++stops_; }, [] {}, [] {}});
   int answers_ = 0;
   int stops_ = 0;
 };

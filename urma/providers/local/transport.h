@@ -17,6 +17,7 @@
 #include "segment/segment.h"
 #include "urma/base/host.h"
 #include "urma/providers/local/device_memory.h"
+#include "urma/providers/local/kept_segments.h"
 #include "urma/providers/local/link.h"
 #include "urma/providers/local/peer.h"
 #include "urma/providers/local/receiver.h"
@@ -45,6 +46,7 @@ class Transport final : public urma::Transport {
   uint32_t ring_bytes() const { return ring_bytes_; }
   // Whether nothing is copied by the kernel, whatever it permits.
   bool staged() const { return staged_; }
+  KeptSegments& kept_segments() { return kept_segments_; }
   // NULL where none were asked for.
   Faults* faults() { return faults_.get(); }
 
@@ -69,6 +71,9 @@ class Transport final : public urma::Transport {
   void unregister(Segment* segment) override;
   ImportedSegment* import_segment(urma_context_t* ctx, const urma_seg_t& seg, urma_token_t token,
                                   uint32_t access) override;
+  // The same for a request, where `ctx` is NULL; its owner may still have to be asked.
+  RemoteSegmentRef import_memory(urma_context_t* ctx, const urma_seg_t& seg, urma_token_t token,
+                                 uint32_t access);
   void probe(const ProbeTarget& target, std::function<void(Answer)> answered) override;
   void connect_ahead(const RemoteQueue& target) override;
   void watch_peer(PeerWatcher* watcher, IdKind kind, const urma_eid_t& eid, uint32_t id,
@@ -86,6 +91,8 @@ class Transport final : public urma::Transport {
     std::shared_ptr<Link> link;
   };
 
+  // Peers that were granted a registration hear of its end.
+  void tell_peers(SegmentRef ended_ref);
   // Makes pages private again that peers may no longer map, a turn at a time.
   void take_back_some(SharedPages::RangeId pages);
   void drop_gone_links();
@@ -100,6 +107,7 @@ class Transport final : public urma::Transport {
   const uint32_t ring_bytes_;
   const bool staged_;
   const std::unique_ptr<Faults> faults_;
+  KeptSegments kept_segments_;
 
   // On the service thread only.
   std::unique_ptr<Server> server_;
