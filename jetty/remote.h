@@ -79,8 +79,12 @@ class Shared {
   void add_ref() { refs_.fetch_add(1, std::memory_order_relaxed); }
   void drop_ref() {
     // Acquire-release: what other holders did happens before the deletion.
-    if (refs_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete static_cast<Derived*>(this);
+    if (refs_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+      static_cast<Derived*>(this)->unreferenced();
+    }
   }
+  // Nobody holds it any more.
+  void unreferenced() { delete static_cast<Derived*>(this); }
 
  private:
   std::atomic<uint32_t> refs_{1};
@@ -105,6 +109,15 @@ struct RemoteQueue : urma_target_jetty_t, Shared<RemoteQueue> {
   void end_import();
 };
 
+// The bytes that an owner is asked for.
+struct Wanted {
+  uint64_t va;
+  uint64_t len;
+  uint32_t access;  // URMA_ACCESS_*; 0: not known yet
+
+  bool operator==(const Wanted&) const = default;
+};
+
 // An imported segment. Any thread may use it.
 class ImportedSegment : public SegmentHandle, public Shared<ImportedSegment> {
  public:
@@ -116,6 +129,9 @@ class ImportedSegment : public SegmentHandle, public Shared<ImportedSegment> {
   ImportedSegment& operator=(const ImportedSegment&) = delete;
 
   urma_token_t token() const { return token_; }
+  // Whether a request imported it by itself.
+  bool implicit() const { return urma_ctx == nullptr; }
+  virtual void unreferenced() { delete this; }
   // Waits until it is clear whether the whole segment is mapped here: where, or 0.
   virtual uint64_t wait_mapped() { return 0; }
 

@@ -70,6 +70,7 @@ class MappedView {
   // Here minus there.
   uint64_t distance() const { return distance_; }
   bool writable() const { return writable_; }
+  uint32_t mappings() const { return mappings_; }
   const std::vector<urma_ext_part_t>& parts() const { return parts_; }
 
  private:

@@ -59,7 +59,7 @@ bool SegmentTable::invalidate(const urma_eid_t& eid, uint32_t token_id, uint64_t
                               urma_token_t token, SegmentRef ref) {
   const MutexLock lock(mutex_);
   GrantError error;
-  const Segment* segment = find_first(eid, token_id, va, len, token, ref, &error);
+  const Segment* segment = find_first(eid, token_id, va, len, token, 0, ref, &error);
   if (segment == nullptr || segment->access == 0) return false;
   // First: nobody may write to pages that are no longer the program's. Release pairs with the
   // acquire in alive_in().
@@ -69,7 +69,13 @@ bool SegmentTable::invalidate(const urma_eid_t& eid, uint32_t token_id, uint64_t
 }
 
 Segment* SegmentTable::find(const urma_eid_t& eid, uint32_t token_id, uint64_t va, uint64_t len,
-                            urma_token_t token, SegmentRef ref, GrantError* error) const {
+                            urma_token_t token, uint32_t access, SegmentRef ref,
+                            GrantError* error) const {
+  // Of several, one that allows what is wanted; then the one that was described is meant.
+  const auto rank = [&](const Segment& segment) {
+    return ((segment.access & access) == access ? 2 : 0) +
+           (segment.base == va && segment.registered_len() == len ? 1 : 0);
+  };
   Segment* found = nullptr;
   auto [first, last] = by_token_.equal_range(token_id);
   for (auto entry = first; entry != last; ++entry) {
@@ -82,27 +88,27 @@ Segment* SegmentTable::find(const urma_eid_t& eid, uint32_t token_id, uint64_t v
       *error = GrantError::kWrongToken;
       continue;
     }
-    // Of several, the one that was described is meant.
-    if (found == nullptr || (segment.base == va && segment.registered_len() == len))
-      found = &segment;
+    if (found == nullptr || rank(segment) > rank(*found)) found = &segment;
   }
   return found;
 }
 
 Segment* SegmentTable::find_first(const urma_eid_t& eid, uint32_t token_id, uint64_t va,
-                                  uint64_t len, urma_token_t token, SegmentRef ref,
+                                  uint64_t len, urma_token_t token, uint32_t access, SegmentRef ref,
                                   GrantError* error) const {
-  Segment* segment = find(eid, token_id, va, std::max<uint64_t>(len, 1), token, ref, error);
-  return segment != nullptr ? segment : find(eid, token_id, va, 1, token, ref, error);
+  const uint64_t bytes = std::max<uint64_t>(len, 1);
+  Segment* segment = find(eid, token_id, va, bytes, token, access, ref, error);
+  return segment != nullptr ? segment : find(eid, token_id, va, 1, token, access, ref, error);
 }
 
 std::optional<SegmentGrant> SegmentTable::grant(const urma_eid_t& eid, uint32_t token_id,
                                                 uint64_t va, uint64_t len, urma_token_t token,
-                                                GrantError* error) const {
+                                                GrantError* error, uint32_t access) const {
   const MutexLock lock(mutex_);
   *error = GrantError::kNotRegistered;
-  const Segment* segment = find_first(eid, token_id, va, len, token, {}, error);
+  Segment* segment = find_first(eid, token_id, va, len, token, access, {}, error);
   if (segment == nullptr) return std::nullopt;
+  segment->granted = true;
   return SegmentGrant{segment->ref,    segment->base,  segment->registered_len(),
                       segment->access, segment->pages, segment->device_len != 0};
 }

@@ -82,6 +82,7 @@ struct Segment : SegmentHandle {
   // Memory that only a runtime of its own moves, as that of a GPU: so many bytes, and `len` is 0,
   // so that whoever touches memory by itself finds none here.
   uint64_t device_len = 0;
+  bool granted = false;  // to a peer, once; guarded by the table's lock until it is removed
 
   bool covers(uint64_t va, uint64_t bytes) const { return lies_in(va, bytes, base, len); }
   uint64_t registered_len() const { return len + device_len; }
@@ -145,9 +146,11 @@ class SegmentTable {
   static constexpr size_t kSharedBytes = kWordBytes + kBells * sizeof(Bell);
 
   // Looks up by token id and range, then compares the token's value. Where no registration covers
-  // the whole range, the one in which it begins is granted, with its own bounds.
+  // the whole range, the one in which it begins is granted, with its own bounds. Of several, one
+  // that allows `access` is preferred.
   std::optional<SegmentGrant> grant(const urma_eid_t& eid, uint32_t token_id, uint64_t va,
-                                    uint64_t len, urma_token_t token, GrantError* error) const;
+                                    uint64_t len, urma_token_t token, GrantError* error,
+                                    uint32_t access = 0) const;
   // Calls access_memory() where the grant still stands and covers `bytes` bytes at va with all
   // rights in `access`, and returns whether it did. The segment cannot be unregistered meanwhile.
   bool with_grant(SegmentRef ref, uint64_t va, uint64_t bytes, uint32_t access,
@@ -167,10 +170,11 @@ class SegmentTable {
 
  private:
   Segment* find(const urma_eid_t& eid, uint32_t token_id, uint64_t va, uint64_t len,
-                urma_token_t token, SegmentRef ref, GrantError* error) const URMA_REQUIRES(mutex_);
+                urma_token_t token, uint32_t access, SegmentRef ref, GrantError* error) const
+      URMA_REQUIRES(mutex_);
   // The one that covers the range, else the one in which it begins.
   Segment* find_first(const urma_eid_t& eid, uint32_t token_id, uint64_t va, uint64_t len,
-                      urma_token_t token, SegmentRef ref, GrantError* error) const
+                      urma_token_t token, uint32_t access, SegmentRef ref, GrantError* error) const
       URMA_REQUIRES(mutex_);
 
   SharedMemory memory_;

@@ -265,12 +265,13 @@ struct Reader {
               static_cast<ptrdiff_t>(buffer.size()));
     EXPECT_EQ(urma_unimport_seg(segment), URMA_SUCCESS);
   }
-  void fill(uint32_t i, size_t length, size_t stride) {
-    urma_target_seg_t* segment =
-        import(shared.va + i * stride, length, value_of(i), URMA_TOKEN_PLAIN_TEXT);
+  uint64_t va(uint32_t i, size_t stride) const { return shared.va + i * stride; }
+  // By an import of `described` bytes at `at`.
+  void fill(uint32_t i, size_t length, size_t stride, uint64_t at, size_t described) {
+    urma_target_seg_t* segment = import(at, described, value_of(i), URMA_TOKEN_PLAIN_TEXT);
     std::fill(buffer.begin(), buffer.end(), static_cast<uint8_t>(0x80 + i));
     urma_sge_t here = piece(local, buffer.data(), length);
-    urma_sge_t there = piece(segment, segment->seg.ubva.va, length);
+    urma_sge_t there = piece(segment, va(i, stride), length);
     EXPECT_EQ(done(write_request(queue, &here, &there)), URMA_CR_SUCCESS);
     std::fill(buffer.begin(), buffer.end(), uint8_t{0});
     EXPECT_EQ(done(read_request(queue, &here, &there)), URMA_CR_SUCCESS);
@@ -290,7 +291,7 @@ void reach_segments(Channel& channel, size_t length, size_t stride) {
   Reader reader(channel, stride);
   for (uint32_t i = 0; i < kSegments; ++i) {
     SCOPED_TRACE(i);
-    const uint64_t va = reader.shared.va + i * stride;
+    const uint64_t va = reader.va(i, stride);
     const uint32_t value = value_of(i);
     reader.expect_refused(va, length, value + 1, va, 8);
     reader.expect_refused(va, length, value_of((i + 1) % kSegments), va, 8);  // a neighbour's
@@ -306,7 +307,8 @@ void reach_segments(Channel& channel, size_t length, size_t stride) {
   }
   channel.sync();
   channel.sync();
-  for (uint32_t i = 0; i < kSegments; ++i) reader.fill(i, length, stride);
+  for (uint32_t i = 0; i < kSegments; ++i)
+    reader.fill(i, length, stride, reader.va(i, stride), length);
   channel.sync();
   reader.endpoint.close();
 }
@@ -319,6 +321,19 @@ TEST_F(Clients, C3_03_ManySegmentsOnOneTokenId) {
         "owner", [=, l = length, s = stride](Channel& channel) { own_segments(channel, l, s); },
         "reader", [=, l = length, s = stride](Channel& channel) { reach_segments(channel, l, s); });
   }
+}
+
+TEST_F(Clients, C3_05_ImportsOfLessReachTheWholeSegment) {
+  run_two(
+      "owner", [](Channel& channel) { own_segments(channel, 4096, 8192); }, "reader",
+      [](Channel& channel) {
+        Reader reader(channel, 8192);
+        for (int phase = 0; phase < 2; ++phase) channel.sync();
+        for (uint32_t i = 0; i < kSegments; ++i)
+          reader.fill(i, 4096, 8192, i % 2 == 0 ? 0 : reader.va(i, 8192) + 8, 2048);
+        channel.sync();
+        reader.endpoint.close();
+      });
 }
 
 // -------------------------------------------------------------------------------------------------

@@ -161,8 +161,8 @@ class Attack {
       case RequestType::kImportSegment:
       case RequestType::kMapSegment: {
         const urma_seg_t& segment = written_->seg;
-        request.import_segment = {segment.ubva.eid, segment.ubva.va, segment.len, segment.token_id,
-                                  0};
+        request.import_segment = {
+            segment.ubva.eid, segment.ubva.va, segment.len, segment.token_id, 0, kAllAccess, 0};
         break;
       }
       case RequestType::kOpenRing:

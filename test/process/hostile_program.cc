@@ -182,7 +182,7 @@ class Attacker {
     switch (request.type) {
       case RequestType::kImportSegment:
       case RequestType::kMapSegment:
-        request.import_segment = {aim_.eid, aim_.va, aim_.len, aim_.token_id, 0};
+        request.import_segment = {aim_.eid, aim_.va, aim_.len, aim_.token_id, 0, 0, 0};
         break;
       case RequestType::kAtomic:
         // Of memory that was not granted: behind the segment, and before it.
@@ -211,7 +211,7 @@ class Attacker {
   void replay() { send_bytes(&sent_[below(sent_.size())], sizeof(Request), {}); }
   void import() {
     Request request = request_of(RequestType::kImportSegment);
-    request.import_segment = {aim_.eid, aim_.va, aim_.len, aim_.token_id, 0};
+    request.import_segment = {aim_.eid, aim_.va, aim_.len, aim_.token_id, 0, 0, 0};
     send(request);
   }
   void read_answers() {

@@ -181,6 +181,24 @@ void count_one_sided(Party& party, urma_jfs_wr_t wr, const std::string& name) {
   count_chain(party, wr, true, Counted::kPoll, name + "-chain-poll");
 }
 
+// An import of what was imported before, and its end.
+void count_imports(Party& party) {
+  urma_seg_t part = party.segment->seg;
+  part.len = 2048;
+  party.endpoint.unimport(party.endpoint.import(party.endpoint.segment_id(party.segment), true));
+  for (int i = 0; i < kWarmUp + kCalls; ++i) {
+    const Counted counted = i < kWarmUp ? Counted::kNothing : Counted::kPost;
+    require(
+        call(counted, Counted::kPost,
+             [&] {
+               return urma_unimport_seg(urma_import_seg(party.endpoint.ctx, &part, nullptr, 0, {}));
+             }) == URMA_SUCCESS,
+        "an import does not end");
+  }
+  CALLGRIND_DUMP_STATS_AT("import");
+  std::printf("import %d\n", kCalls);
+}
+
 void count_all(bool lock_free) {
   urma_test::Config config;
   config.lock_free = lock_free;
@@ -194,6 +212,7 @@ void count_all(bool lock_free) {
                   "cas");
   count_writes_inline(party);
   count_sends(party);
+  count_imports(party);
   count_empty_poll(party.endpoint.send_jfc, "empty-send-poll");
   count_empty_poll(party.endpoint.receive_jfc, "empty-receive-poll");
   require_mapped(party.remote);

@@ -45,6 +45,8 @@ constexpr Budget kBudgets[] = {
     {"add-post", 215, 335},
     {"cas-post", 215, 335},
     {"-post", 200, 325},
+    // With the end of the import. What was granted is kept from the one before.
+    {"import", 1500, 1500},
     {"empty-receive-poll", 280, 455},
     {"empty-send-poll", kAim, 230},
     {"-poll", kAim, 390},

@@ -301,6 +301,44 @@ TEST_F(ProcessTest, LargeMessagesMakeNoCallAndAllocateNothing) {
   SKIP_WHERE_CALLS_ARE_NOT_SEEN();
 }
 
+// Of a segment that was imported before: the import, a READ, and the end of the import.
+TEST_F(ProcessTest, AnImportSeenBeforeMakesNoCall) {
+  SKIP_UNLESS_SHARED_MEMORY("is kept what was granted to an import");
+  run_one([](Channel&) {
+    constexpr uint64_t kBytes = 64 << 10;
+    Endpoint endpoint;
+    auto* memory = static_cast<char*>(urma_ext_alloc(kBytes, 0));
+    ASSERT_NE(memory, nullptr);
+    urma_target_seg_t* segment = endpoint.add(memory, kBytes);
+    urma_target_jetty_t* self = endpoint.import(endpoint.queue_id());
+    urma_seg_t part = segment->seg;
+    part.len = 2048;
+    urma_sge_t here = piece(segment, memory, 8);
+    const auto use = [&](uint64_t offset) {
+      part.ubva.va = segment->seg.ubva.va + offset;
+      urma_target_seg_t* remote = urma_import_seg(endpoint.ctx, &part, nullptr, 0, {});
+      if (remote == nullptr) return false;
+      urma_sge_t there = piece(remote, part.ubva.va, 8);
+      urma_jfs_wr_t wr = read_request(self, &here, &there);
+      const bool done = complete(endpoint, &wr);
+      return urma_unimport_seg(remote) == URMA_SUCCESS && done;
+    };
+    for (int i = 0; i < kWarmUp; ++i) ASSERT_TRUE(use(0));
+    wait_for_service(endpoint);
+    int failed = 0;
+    {
+      Watch watch;
+      for (int i = 0; i < kRounds; ++i) failed += use(i % 30 * 2048) ? 0 : 1;
+    }
+    EXPECT_EQ(failed, 0);
+    EXPECT_EQ(system_calls, 0);
+    endpoint.remove(segment);
+    EXPECT_EQ(urma_ext_free(memory), URMA_SUCCESS);
+    endpoint.close();
+  });
+  SKIP_WHERE_CALLS_ARE_NOT_SEEN();
+}
+
 // A send to a JFC that is armed makes one call, which wakes it; none before, and none after. Of a
 // device, the receiver's end wakes.
 TEST_F(ProcessTest, AnEventCostsItsSenderOneCall) {

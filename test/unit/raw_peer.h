@@ -98,7 +98,7 @@ class RawPeer : public RawSocket {
   Answer import(const urma_target_seg_t& segment) {
     Request import = request(RequestType::kImportSegment);
     import.import_segment = {segment.seg.ubva.eid, segment.seg.ubva.va, segment.seg.len,
-                             segment.seg.token_id, 0};
+                             segment.seg.token_id, 0, 0, 0};
     return ask(import);
   }
   bool close_ring(uint32_t number) {
@@ -152,6 +152,10 @@ class RawOwner : public Host {
     segment.len = 4096;
     segment.token_id = token_id_;
     return segment;
+  }
+  // Which generation stands at a place of its registrations.
+  void set_word(uint32_t index, uint32_t generation) {
+    static_cast<std::atomic<uint32_t>*>(words_.data())[index].store(generation);
   }
 
  private:

@@ -704,7 +704,9 @@ urma_status_t urma_unregister_seg(urma_target_seg_t* target_seg);
 
 // Makes the remote segment described by `seg` a target of reads, writes and atomics. `token_value`
 // is what its owner set; it may be NULL under URMA_TOKEN_NONE. A wrong token shows at the first
-// access. With flag.bs.mapping the memory is also mapped if that is possible, for no more than
+// access. Requests reach all that the owner's registrations of seg->token_id grant under this token
+// value, with the owner's ranges and rights: also beyond seg->len bytes at seg->ubva.va, and where
+// that va is 0. With flag.bs.mapping the memory is also mapped if that is possible, for no more than
 // flag.bs.access where that is not 0, and mva tells where; 0: not mapped. With seg->attr.bs.dsva
 // set and flag.bs.mapping, or `addr`, it is mapped at the address that it has at its owner's;
 // `addr` is that address, or 0. Else `addr` has no effect. The caller ends it with
@@ -716,7 +718,8 @@ urma_status_t urma_unregister_seg(urma_target_seg_t* target_seg);
 urma_target_seg_t* urma_import_seg(urma_context_t* ctx, urma_seg_t* seg, urma_token_t* token_value,
                                    uint64_t addr, urma_import_seg_flag_t flag);
 
-// Ends an import, and its mapping. No request to it may be under way.
+// Ends an import; its mva is not to be used any more. No request to it may be under way. What the
+// owner granted may be kept for the next import (over shared memory: urma_shm(7)).
 // Returns URMA_SUCCESS; URMA_EINVAL: NULL; or the status of the provider.
 // Specification: Segment Management.
 urma_status_t urma_unimport_seg(urma_target_seg_t* tseg);

@@ -121,8 +121,8 @@ QueuePath::Step DevicePath::transfer(SendEntry* entry, uint64_t* budget, urma_cr
   if (awaited != Step::kInFlight) return awaited;
   const uint32_t rights = entry->kind == OpKind::kRead ? URMA_ACCESS_READ : URMA_ACCESS_WRITE;
   const Grant* grant;
-  const Step allowed =
-      authorize({entry->remote, entry->remote_addr, entry->bytes, rights}, &asked_, &grant, status);
+  const Step allowed = authorize({&entry->remote, entry->remote_addr, entry->bytes, rights},
+                                 &asked_, &grant, status);
   if (allowed != Step::kInFlight) return allowed;
   if (grant->is_device) {
     *status = grant->device_status;
@@ -234,8 +234,8 @@ QueuePath::Step DevicePath::atomic(SendEntry* entry, urma_cr_status_t* status) {
   if (local_memory(entry) != Local::kHost) return Step::kDone;
   const Grant* grant;
   const uint32_t rights = write ? URMA_ACCESS_WRITE : URMA_ACCESS_ATOMIC;
-  const Step allowed =
-      authorize({entry->remote, entry->remote_addr, entry->bytes, rights}, &asked_, &grant, status);
+  const Step allowed = authorize({&entry->remote, entry->remote_addr, entry->bytes, rights},
+                                 &asked_, &grant, status);
   if (allowed != Step::kInFlight) return allowed;
   if (!grant->is_device) return QueuePath::atomic(entry, status);
   *status = grant->device_status;

@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
+
+#include "urma/providers/local/transport.h"
 
 namespace urma::local {
 namespace {
@@ -10,20 +13,20 @@ namespace {
 // Each may keep memory of its owner mapped.
 constexpr size_t kMaxKnown = 64;
 
-// One that was not granted yet was asked for with the bytes of its first request.
-bool holds(const RemoteSegment& segment, uint64_t addr, uint64_t bytes) {
+// One that does not grant it, or not yet, is asked for with the bytes of its first request.
+bool holds(const RemoteSegment& segment, uint64_t addr, uint64_t bytes, uint32_t access) {
+  if (segment.seg.ubva.va == addr && segment.seg.len == bytes) return true;
   const Grant* grant = segment.grant();
-  if (grant == nullptr) return segment.seg.ubva.va == addr && segment.seg.len == bytes;
-  return grant->stands() && grant->covers(addr, bytes);
+  return grant != nullptr && grant->stands() && grant->covers(addr, bytes) && grant->allows(access);
 }
 
 }  // namespace
 
 RemoteSegment* ImplicitImports::find(const urma_eid_t& owner, const TokenKey& key, uint64_t addr,
-                                     uint64_t bytes) {
+                                     uint64_t bytes, uint32_t access) {
   const auto found = std::find_if(known_.begin(), known_.end(), [&](const Known& known) {
     return known.key == key && std::memcmp(&known.owner, &owner, sizeof(owner)) == 0 &&
-           holds(*known.segment, addr, bytes);
+           holds(*known.segment, addr, bytes, access);
   });
   if (found == known_.end()) return import(owner, key, addr, bytes);
   std::rotate(known_.begin(), found, found + 1);
@@ -36,8 +39,9 @@ RemoteSegment* ImplicitImports::import(const urma_eid_t& owner, const TokenKey& 
   // What was registered anew is asked for by where it is used now: it may begin elsewhere.
   std::erase_if(known_, [](const Known& known) { return known.segment->stale(); });
   if (known_.size() == kMaxKnown) known_.pop_back();
-  RemoteSegmentRef segment = import_memory(transport_, owner, addr, bytes, key.token_id,
-                                           {key.token}, /*access=*/0, Mapped::kWhenGranted);
+  RemoteSegmentRef segment = transport_->import_memory(
+      /*ctx=*/nullptr, describe_memory(owner, addr, bytes, key.token_id), {key.token},
+      /*access=*/0);
   known_.insert(known_.begin(), Known{owner, key, std::move(segment)});
   known_.front().segment->add_ref();
   return known_.front().segment.get();

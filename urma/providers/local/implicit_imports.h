@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Segments that requests name by a user_tseg: imported when the first request needs them, and kept
-// for the next ones.
+// Segments that requests name by a user_tseg, or by an import that was granted other memory of the
+// token id: imported when the first request needs them, and kept for the next ones.
 #ifndef URMA_PROVIDERS_LOCAL_IMPLICIT_IMPORTS_H_
 #define URMA_PROVIDERS_LOCAL_IMPLICIT_IMPORTS_H_
 
@@ -18,9 +18,10 @@ class ImplicitImports {
  public:
   explicit ImplicitImports(Transport* transport) : transport_(transport) {}
 
-  // The segment that holds `bytes` bytes at `addr`, with a reference for the caller. Whether it
-  // exists, and may be used, shows when it is used, as with every import.
-  RemoteSegment* find(const urma_eid_t& owner, const TokenKey& key, uint64_t addr, uint64_t bytes);
+  // The segment that holds `bytes` bytes at `addr` and allows `access`, with a reference for the
+  // caller. Whether it exists, and may be used, shows when it is used, as with every import.
+  RemoteSegment* find(const urma_eid_t& owner, const TokenKey& key, uint64_t addr, uint64_t bytes,
+                      uint32_t access);
 
  private:
   struct Known {

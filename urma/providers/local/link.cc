@@ -125,7 +125,8 @@ void Link::notify(Request request) {
 }
 
 void Link::send(Request request, std::span<const int> fds, OnReply on_reply) {
-  request.number = next_number_++;
+  request.number = next_number_;
+  if (++next_number_ == 0) next_number_ = 1;
   const bool patient = request.type == RequestType::kMapSegment;
   waiting_.emplace(request.number, Asked{std::move(on_reply), patient ? kNoLook : looks_});
   if (!patient) look_later();
@@ -177,6 +178,7 @@ void Link::on_ready(uint32_t events) {
 
 void Link::dispatch(const Reply& reply, Attached& fds) {
   if (!ready_) return on_hello(reply, fds);
+  if (reply.number == 0) return calls_.on_grant_ended();
   auto found = waiting_.find(reply.number);
   // An answer to nothing is the peer's mistake; it costs nobody anything.
   if (found == waiting_.end()) return;

@@ -56,7 +56,8 @@ Invalidation invalidation_of(const RemoteSegment& segment) {
   const urma_seg_t& seg = segment.seg;
   const Grant* grant = segment.grant();
   const bool stands = grant != nullptr && grant->stands();
-  return {seg.ubva.eid, seg.ubva.va, seg.len, stands ? grant->segment.ref : SegmentRef{}};
+  if (!stands) return {seg.ubva.eid, seg.ubva.va, seg.len, SegmentRef{}};
+  return {seg.ubva.eid, grant->segment.base, grant->segment.len, grant->segment.ref};
 }
 
 uint8_t flags_of(const SendEntry& entry) {

@@ -43,7 +43,7 @@ struct AtomicCall {
 
 // What a request wants of a segment.
 struct RemoteAccess {
-  ImportedSegment* segment;
+  ImportedSegment** segment;  // where that does not grant it, and another one may: replaced
   uint64_t addr;
   uint64_t bytes;
   uint32_t rights;  // URMA_ACCESS_*
@@ -91,6 +91,8 @@ class QueuePath : public TargetPath {
   // waits for, 0: none.
   Step authorize(const RemoteAccess& access, uint64_t* asked, const Grant** grant,
                  urma_cr_status_t* status);
+  Step authorize_elsewhere(const RemoteAccess& access, uint64_t* asked, const Grant** grant,
+                           urma_cr_status_t* status);
   // kInFlight once the owner has taken the ring.
   Step open_ring(urma_cr_status_t* status);
   // Into the ring, which the owner may still be asked to take. False where it has no room.

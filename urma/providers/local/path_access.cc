@@ -21,6 +21,10 @@ char* mapped_for_writing(const Grant& grant, uint64_t addr, uint64_t bytes) {
   return run == bytes ? mapped : nullptr;
 }
 
+bool suffices(const Grant& grant, const RemoteAccess& access) {
+  return grant.allows(access.rights) && grant.covers(access.addr, access.bytes);
+}
+
 }  // namespace
 
 void QueuePath::collect(SendEntry* entry, void* into) {
@@ -37,11 +41,11 @@ void QueuePath::look_up_segments(SendEntry* entry) {
   ImplicitImports& imports = sender_->implicit_imports();
   const urma_eid_t& owner = target()->id.eid;
   if (entry->remote == nullptr) {
-    entry->remote = imports.find(owner, entry->key, entry->remote_addr, entry->bytes);
+    entry->remote = imports.find(owner, entry->key, entry->remote_addr, entry->bytes, /*access=*/0);
   }
   if (entry->kind == OpKind::kWriteNotify && entry->notified == nullptr) {
     entry->notified =
-        imports.find(owner, entry->notified_key, entry->notified_addr, sizeof(uint64_t));
+        imports.find(owner, entry->notified_key, entry->notified_addr, sizeof(uint64_t), 0);
   }
 }
 
@@ -55,27 +59,44 @@ bool QueuePath::local_memory_stands(SendEntry* entry) const {
 
 QueuePath::Step QueuePath::authorize(const RemoteAccess& access, uint64_t* asked,
                                      const Grant** grant, urma_cr_status_t* status) {
-  auto* segment = static_cast<RemoteSegment*>(access.segment);
+  auto* segment = static_cast<RemoteSegment*>(*access.segment);
+  const Wanted wanted = {access.addr, access.bytes, access.rights};
   *grant = segment->grant();
-  if (*grant == nullptr || !(*grant)->stands()) {
-    if (*asked == 0) *asked = segment->ask();
-    if (!segment->ended(*asked, status)) return Step::kWait;
-    *grant = segment->grant();
-    if (*status != URMA_CR_SUCCESS) return Step::kDone;
-    if (!(*grant)->stands()) {
-      *status = (*grant)->link->gone() ? URMA_CR_ACK_TIMEOUT_ERR : URMA_CR_REM_ACCESS_ABORT_ERR;
-      return Step::kDone;
-    }
-  }
-  if ((*grant)->allows(access.rights) && (*grant)->covers(access.addr, access.bytes)) {
+  const bool stands = *grant != nullptr && (*grant)->stands();
+  if (stands && suffices(**grant, access)) {
     if ((*grant)->view != nullptr) return Step::kInFlight;
     if (segment->about_to_be_mapped()) return Step::kWait;
     // The one before may be older than the answer that was waited for.
     if (segment->grant() != *grant) return authorize(access, asked, grant, status);
     return Step::kInFlight;
   }
-  *status = URMA_CR_REM_ACCESS_ABORT_ERR;
+  if (*asked == 0) {
+    if (stands && !segment->implicit()) return authorize_elsewhere(access, asked, grant, status);
+    *asked = segment->ask(wanted);
+  }
+  if (!segment->ended(*asked, status)) return Step::kWait;
+  const bool answered = *status == URMA_CR_SUCCESS || *status == URMA_CR_REM_ACCESS_ABORT_ERR;
+  // What has ended was asked before this request came, for something else; or the grant came while
+  // this looked.
+  if (answered && (!segment->asked_for(wanted) || segment->grant() != *grant)) {
+    *asked = 0;
+    return authorize(access, asked, grant, status);
+  }
+  if (*status == URMA_CR_SUCCESS) {
+    *status = (*grant)->link->gone() ? URMA_CR_ACK_TIMEOUT_ERR : URMA_CR_REM_ACCESS_ABORT_ERR;
+  }
   return Step::kDone;
+}
+
+// Another registration of the token id may grant what the one that was imported does not.
+QueuePath::Step QueuePath::authorize_elsewhere(const RemoteAccess& access, uint64_t* asked,
+                                               const Grant** grant, urma_cr_status_t* status) {
+  ImportedSegment* const segment = *access.segment;
+  *access.segment = sender_->implicit_imports().find(
+      segment->seg.ubva.eid, {segment->seg.token_id, segment->token().token}, access.addr,
+      access.bytes, access.rights);
+  segment->drop_ref();
+  return authorize(access, asked, grant, status);
 }
 
 QueuePath::Step QueuePath::transfer(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status) {
@@ -87,8 +108,8 @@ QueuePath::Step QueuePath::transfer(SendEntry* entry, uint64_t* budget, urma_cr_
   if (awaited != Step::kInFlight) return awaited;
   const uint32_t rights = entry->kind == OpKind::kRead ? URMA_ACCESS_READ : URMA_ACCESS_WRITE;
   const Grant* grant;
-  const Step allowed =
-      authorize({entry->remote, entry->remote_addr, entry->bytes, rights}, &asked_, &grant, status);
+  const Step allowed = authorize({&entry->remote, entry->remote_addr, entry->bytes, rights},
+                                 &asked_, &grant, status);
   if (allowed != Step::kInFlight) return allowed;
   while (entry->moved < entry->bytes) {
     if (*budget == 0) return Step::kWait;
@@ -138,7 +159,7 @@ QueuePath::Step QueuePath::write_notify(SendEntry* entry, uint64_t* budget,
     return Step::kDone;
   }
   // First, so that nothing is written where nobody could be notified.
-  const RemoteAccess value = {entry->notified, entry->notified_addr, sizeof(uint64_t),
+  const RemoteAccess value = {&entry->notified, entry->notified_addr, sizeof(uint64_t),
                               URMA_ACCESS_WRITE};
   const Grant* grant;
   const Step allowed = authorize(value, &asked_notified_, &grant, status);
@@ -179,7 +200,7 @@ QueuePath::Step QueuePath::atomic(SendEntry* entry, urma_cr_status_t* status) {
     *status = URMA_CR_LOC_ACCESS_ERR;
     if (!local_memory_stands(entry)) return Step::kDone;
     const uint32_t rights = write ? URMA_ACCESS_WRITE : URMA_ACCESS_ATOMIC;
-    const Step allowed = authorize({entry->remote, entry->remote_addr, entry->bytes, rights},
+    const Step allowed = authorize({&entry->remote, entry->remote_addr, entry->bytes, rights},
                                    &asked_, &grant, status);
     if (allowed != Step::kInFlight) return allowed;
     if (entry->remote_addr % entry->bytes != 0) {

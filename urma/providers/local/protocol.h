@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // What two processes say to each other on the control socket: fixed messages on SOCK_SEQPACKET, so
-// that each arrives whole. The importer asks, the owner answers each request exactly once.
+// that each arrives whole. The importer asks, the owner answers each request exactly once. By
+// itself it says one thing, with number 0: a registration that it granted to this peer has ended.
 #ifndef URMA_PROVIDERS_LOCAL_PROTOCOL_H_
 #define URMA_PROVIDERS_LOCAL_PROTOCOL_H_
 
@@ -14,7 +15,7 @@
 namespace urma::local {
 
 inline constexpr uint32_t kProtocolMagic = 0x55524d41;  // "URMA"
-inline constexpr uint32_t kProtocolVersion = 5;
+inline constexpr uint32_t kProtocolVersion = 6;
 
 enum class RequestType : uint32_t {
   kHello = 1,  // the first message
@@ -57,6 +58,8 @@ struct ImportSegmentRequest {
   uint64_t len;
   uint32_t token_id;
   uint32_t token;
+  uint32_t access;  // what is wanted there, as far as that is known: URMA_ACCESS_*
+  uint32_t reserved;
 };
 
 struct ImportSegmentAnswer {
@@ -160,7 +163,7 @@ struct ProbeRequest {
 
 struct Request {
   RequestType type;
-  uint32_t number;  // comes back in the answer
+  uint32_t number;  // comes back in the answer; not 0
   union {
     HelloRequest hello;
     ImportSegmentRequest import_segment;

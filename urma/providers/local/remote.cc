@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "urma/providers/local/remote.h"
 
+#include <bit>
 #include <chrono>
 #include <cstring>
 #include <span>
@@ -36,6 +37,8 @@ uint64_t hold_ns(const Grant& granted, const Transport& transport) {
   return granted.link->peer().reachable() ? kHoldNs : transport.patience_ns();
 }
 
+const char* name_of(const urma_context_t* ctx) { return ctx == nullptr ? "" : ctx->dev->name; }
+
 }  // namespace
 
 RemoteSegment::RemoteSegment(Transport* transport, urma_context_t* ctx, const urma_seg_t& imported,
@@ -43,7 +46,7 @@ RemoteSegment::RemoteSegment(Transport* transport, urma_context_t* ctx, const ur
     : ImportedSegment(imported, token),
       transport_(transport),
       serial_(transport->next_serial()),
-      device_(ctx == nullptr ? "" : ctx->dev->name),
+      device_(name_of(ctx)),
       access_(access),
       mapped_(mapped),
       same_address_(imported.attr.bs.dsva == URMA_DSVA_ENABLE),
@@ -54,52 +57,103 @@ RemoteSegment::RemoteSegment(Transport* transport, urma_context_t* ctx, const ur
 
 RemoteSegment::~RemoteSegment() { transport_->imports().remove(serial_); }
 
-RemoteSegmentRef import_memory(Transport* transport, const urma_eid_t& owner, uint64_t addr,
-                               uint64_t bytes, uint32_t token_id, urma_token_t token,
-                               uint32_t access, Mapped mapped) {
+urma_seg_t describe_memory(const urma_eid_t& owner, uint64_t addr, uint64_t bytes,
+                           uint32_t token_id) {
   urma_seg_t described = {};
   described.ubva.eid = owner;
   described.ubva.va = addr;
   described.len = bytes;
   described.token_id = token_id;
-  return RemoteSegmentRef(
-      new RemoteSegment(transport, /*ctx=*/nullptr, described, token, access, mapped));
+  return described;
 }
 
-uint64_t RemoteSegment::ask() {
+// Memory of a device stays with its runtime, and an address that a program has asked for with the
+// program.
+void RemoteSegment::unreferenced() {
+  const Grant* granted = grant();
+  const bool lasts = granted != nullptr && granted->stands() && !granted->is_device;
+  if (lasts && mapped_ == Mapped::kWhenGranted && !same_address_) {
+    transport_->kept_segments().keep(this);
+  } else {
+    delete this;
+  }
+}
+
+void RemoteSegment::rest() {
+  transport_->imports().remove(serial_);
+  const MutexLock lock(mutex_);
+  grants_.erase(grants_.begin(), grants_.end() - 1);
+}
+
+void RemoteSegment::wake(urma_context_t* ctx, const urma_seg_t& imported) {
+  add_ref();
+  static_cast<urma_target_seg_t&>(*this) = {};
+  urma_ctx = ctx;
+  seg = imported;
+  serial_ = transport_->next_serial();
+  device_ = name_of(ctx);
+  transport_->imports().add(serial_, this);
+  const Grant& granted = *grant();
+  if (std::has_single_bit(++imports_) && granted.mapped_bytes == 0) ask(granted.wanted);
+}
+
+bool RemoteSegment::serves(uint64_t va, uint64_t len, uint32_t access) const {
+  const Grant& granted = *grant();
+  return access_ == access && granted.stands() && (va == 0 || granted.covers(va, len));
+}
+
+uint32_t RemoteSegment::mappings() const {
+  const Grant& granted = *grant();
+  return granted.view == nullptr ? 0 : granted.view->mappings();
+}
+
+uint64_t RemoteSegment::mapped_space() const {
+  const Grant& granted = *grant();
+  return granted.view == nullptr ? 0 : granted.segment.len;
+}
+
+uint64_t RemoteSegment::ask(const Wanted& wanted) {
   const MutexLock lock(mutex_);
   if (asked_ > ended_) return asked_;
   add_ref();  // dropped by finish()
   try {
-    transport_->service().post([this] { ask_owner(); });
+    transport_->service().post([this, wanted] { ask_owner(wanted); });
   } catch (...) {
     drop_ref();
     throw;
   }
+  wanted_ = wanted;
   return ++asked_;
 }
 
-Request RemoteSegment::request_of(RequestType type) const {
+bool RemoteSegment::asked_for(const Wanted& wanted) const {
+  const MutexLock lock(mutex_);
+  return wanted_ == wanted;
+}
+
+Request RemoteSegment::request_of(RequestType type, const Wanted& wanted) const {
   Request request = {};
   request.type = type;
-  request.import_segment = {seg.ubva.eid, seg.ubva.va, seg.len, seg.token_id, token().token};
+  request.import_segment = {seg.ubva.eid,  wanted.va,     wanted.len, seg.token_id,
+                            token().token, wanted.access, 0};
   return request;
 }
 
-void RemoteSegment::ask_owner() {
+void RemoteSegment::ask_owner(const Wanted& wanted) {
   std::shared_ptr<Link> link;
   try {
     link = transport_->link_to(IdKind::kToken, seg.ubva.eid, seg.token_id);
     if (link != nullptr) {
-      link->request(request_of(RequestType::kImportSegment), {},
-                    [this, link](const Reply& reply, Attached&) { finish(link, reply); });
+      link->request(
+          request_of(RequestType::kImportSegment, wanted), {},
+          [this, link, wanted](const Reply& reply, Attached&) { finish(link, wanted, reply); });
       return;
     }
   } catch (const std::exception& error) {
     URMA_LOG_LIMITED(ERR, "asking for the segment of token id {:#x}: {}", seg.token_id,
                      error.what());
   }
-  finish(nullptr, Reply{0, Answer::kUnreachable, {}});
+  finish(nullptr, wanted, Reply{0, Answer::kUnreachable, {}});
 }
 
 bool RemoteSegment::ended(uint64_t attempt, urma_cr_status_t* status) const {
@@ -116,17 +170,18 @@ const Grant* RemoteSegment::publish(std::unique_ptr<Grant> grant) {
   return published;
 }
 
-void RemoteSegment::finish(std::shared_ptr<Link> link, const Reply& reply) {
+void RemoteSegment::finish(std::shared_ptr<Link> link, const Wanted& wanted, const Reply& reply) {
   const bool granted = reply.answer == Answer::kAccepted && possible(reply.import_segment);
   const bool map_now = granted && mapped_ == Mapped::kWhenGranted;
   // Nobody has asked for what is only to be mapped some day.
-  if (!granted && mapped_ == Mapped::kWhenGranted) log_refusal(reply.answer);
+  if (!granted && mapped_ == Mapped::kWhenGranted) log_refusal(wanted, reply.answer);
   {
     const MutexLock lock(mutex_);
     if (granted) {
       const ImportSegmentAnswer& given = reply.import_segment;
       auto grant = std::make_unique<Grant>();
       grant->link = std::move(link);
+      grant->wanted = wanted;
       grant->segment = {{given.index, given.generation}, given.base, given.len, given.access, 0};
       if (map_now) begin_mapping();
       grant->is_device = given.device != 0 && transport_->device() != nullptr;
@@ -178,7 +233,7 @@ void RemoteSegment::ask_mapping() {
   const Grant* granted = grant();
   add_ref();  // dropped by finish_mapping()
   granted->link->request(
-      request_of(RequestType::kMapSegment), {},
+      request_of(RequestType::kMapSegment, granted->wanted), {},
       [this, granted](const Reply& reply, Attached& fds) { finish_mapping(granted, reply, fds); });
 }
 
@@ -220,6 +275,7 @@ void RemoteSegment::finish_mapping(const Grant* granted, const Reply& reply, Att
     if (view != nullptr && grant() == granted) {
       auto grant = std::make_unique<Grant>();
       grant->link = granted->link;
+      grant->wanted = granted->wanted;
       grant->segment = granted->segment;
       grant->begin = view->begin();
       grant->mapped_bytes = view->end() - view->begin();
@@ -294,9 +350,9 @@ std::vector<urma_ext_part_t> RemoteSegment::parts() const {
   return {{seg.ubva.va, seg.len, path_of_copies(granted), reason}};
 }
 
-void RemoteSegment::log_refusal(Answer answer) const {
-  URMA_LOG_LIMITED(WARNING, "segment at va {:#x} of token id {:#x} cannot be used: {}",
-                   uint64_t{seg.ubva.va}, seg.token_id, answer_text(answer));
+void RemoteSegment::log_refusal(const Wanted& wanted, Answer answer) const {
+  URMA_LOG_LIMITED(WARNING, "segment at va {:#x} of token id {:#x} cannot be used: {}", wanted.va,
+                   seg.token_id, answer_text(answer));
 }
 
 }  // namespace urma::local

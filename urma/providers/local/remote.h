@@ -39,6 +39,8 @@ struct Grant {
   char* mapped = nullptr;      // where `begin` lies here
   uint32_t direct_access = 0;  // URMA_ACCESS_* that are granted, and that the mapping allows
 
+  Wanted wanted = {};  // what it was granted for
+
   [[gnu::always_inline]] bool stands() const { return link->segment_alive(segment.ref); }
   bool covers(uint64_t addr, uint64_t bytes) const {
     return addr >= segment.base && bytes <= segment.len &&
@@ -50,7 +52,9 @@ struct Grant {
 // When an imported segment is mapped.
 enum class Mapped { kWhenGranted, kWhenAsked };
 
-// An imported segment. Any thread may use it.
+// An imported segment: a name for all that one token id and value give of an owner's memory. It
+// keeps what was granted of one registration; what lies in others is looked up as the memory of
+// implicit imports is. Any thread may use it.
 class RemoteSegment final : public ImportedSegment {
  public:
   // `access` restricts what it is mapped for; 0: all that the owner grants. Throws
@@ -75,11 +79,27 @@ class RemoteSegment final : public ImportedSegment {
   // "" where a request imported it by itself.
   const char* device() const { return device_; }
 
+  void unreferenced() override;
+  // What follows, while nobody holds it. Ends what only an import needs.
+  void rest();
+  // An import again, of what it was granted. Its owner is asked anew now and then as long as
+  // nothing of it is mapped: it may share the memory by now.
+  void wake(urma_context_t* ctx, const urma_seg_t& imported);
+  // Whether an import of `len` bytes at `va`, or of any where va is 0, need not ask for them.
+  bool serves(uint64_t va, uint64_t len, uint32_t access) const;
+  // What an import of it keeps: mappings, and address space for them.
+  uint32_t mappings() const;
+  uint64_t mapped_space() const;
+
   // True for a moment after a grant, until the owner has said what can be mapped: a copy by the
   // kernel would pin the very pages that the owner is about to move.
   bool about_to_be_mapped() const;
   // Asks the owner, unless that is under way, and returns the number of the attempt.
-  uint64_t ask();
+  uint64_t ask(const Wanted& wanted);
+  // For all that it describes.
+  uint64_t ask() { return ask({seg.ubva.va, seg.len, 0}); }
+  // Whether the newest attempt was for this.
+  bool asked_for(const Wanted& wanted) const;
   // Once, and with a grant: has the owner share the memory.
   void map();
   // True once the attempt has ended; *status then says how, URMA_CR_SUCCESS with a new grant.
@@ -95,8 +115,8 @@ class RemoteSegment final : public ImportedSegment {
 
  private:
   // On the service thread.
-  void ask_owner();
-  void finish(std::shared_ptr<Link> link, const Reply& reply);
+  void ask_owner(const Wanted& wanted);
+  void finish(std::shared_ptr<Link> link, const Wanted& wanted, const Reply& reply);
   void begin_mapping() URMA_REQUIRES(mutex_);
   void ask_mapping();
   void finish_mapping(const Grant* granted, const Reply& reply, Attached& fds);
@@ -109,13 +129,14 @@ class RemoteSegment final : public ImportedSegment {
   std::unique_ptr<MappedView> view_of(const Grant& granted, const MapSegmentAnswer& answer,
                                       Attached& fds);
 
-  Request request_of(RequestType type) const;
+  Request request_of(RequestType type, const Wanted& wanted) const;
   const Grant* publish(std::unique_ptr<Grant> grant) URMA_REQUIRES(mutex_);
-  void log_refusal(Answer answer) const;
+  void log_refusal(const Wanted& wanted, Answer answer) const;
 
   Transport* transport_;
-  const uint64_t serial_;
-  const char* const device_;
+  uint64_t serial_;
+  const char* device_;
+  uint32_t imports_ = 1;  // so often it was imported
   const uint32_t access_;
   const Mapped mapped_;
   const bool same_address_;  // DSVA
@@ -131,6 +152,7 @@ class RemoteSegment final : public ImportedSegment {
   std::vector<std::unique_ptr<const Grant>> grants_ URMA_GUARDED_BY(mutex_);
   uint64_t asked_ URMA_GUARDED_BY(mutex_) = 0;
   uint64_t ended_ URMA_GUARDED_BY(mutex_) = 0;
+  Wanted wanted_ URMA_GUARDED_BY(mutex_) = {};
   urma_cr_status_t last_status_ URMA_GUARDED_BY(mutex_) = URMA_CR_SUCCESS;
 };
 
@@ -139,10 +161,9 @@ struct DropRef {
 };
 using RemoteSegmentRef = std::unique_ptr<RemoteSegment, DropRef>;
 
-// An import that a request needs, and no program has asked for: `bytes` bytes at `addr`.
-RemoteSegmentRef import_memory(Transport* transport, const urma_eid_t& owner, uint64_t addr,
-                               uint64_t bytes, uint32_t token_id, urma_token_t token,
-                               uint32_t access, Mapped mapped);
+// An import that a request needs, and no program has asked for: of `bytes` bytes at `addr`.
+urma_seg_t describe_memory(const urma_eid_t& owner, uint64_t addr, uint64_t bytes,
+                           uint32_t token_id);
 
 }  // namespace urma::local
 

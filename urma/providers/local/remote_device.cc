@@ -74,6 +74,7 @@ void RemoteSegment::attached(const Grant* granted, std::shared_ptr<const DeviceV
     if (grant() == granted) {
       auto grant = std::make_unique<Grant>();
       grant->link = granted->link;
+      grant->wanted = granted->wanted;
       grant->segment = granted->segment;
       grant->is_device = true;
       grant->device = std::move(view);

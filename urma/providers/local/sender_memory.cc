@@ -40,8 +40,9 @@ SenderMemory::Known* SenderMemory::look_up(const urma_eid_t& eid, const PayloadP
 
 void SenderMemory::ask_for(pid_t sender, const urma_eid_t& eid, const PayloadPiece& piece) {
   if (known_.size() == kMaxKnown) known_.pop_back();
-  RemoteSegmentRef segment = import_memory(transport_, eid, piece.addr, piece.len, piece.token_id,
-                                           urma_token_t{}, URMA_ACCESS_READ, Mapped::kWhenAsked);
+  RemoteSegmentRef segment(new RemoteSegment(
+      transport_, /*ctx=*/nullptr, describe_memory(eid, piece.addr, piece.len, piece.token_id),
+      urma_token_t{}, URMA_ACCESS_READ, Mapped::kWhenAsked));
   (void)segment->ask();
   known_.insert(known_.begin(), Known{sender, eid, piece.token_id, std::move(segment), 0});
 }

@@ -202,8 +202,9 @@ bool Client::hello(const Request& request, Attached& fds) {
 std::optional<SegmentGrant> Client::grant(const Request& request) {
   const ImportSegmentRequest& asked = request.import_segment;
   GrantError error;
-  const std::optional<SegmentGrant> grant = transport_->segments().grant(
-      asked.eid, asked.token_id, asked.va, asked.len, urma_token_t{asked.token}, &error);
+  const std::optional<SegmentGrant> grant =
+      transport_->segments().grant(asked.eid, asked.token_id, asked.va, asked.len,
+                                   urma_token_t{asked.token}, &error, asked.access);
   if (grant.has_value()) return grant;
   const bool token = error == GrantError::kWrongToken;
   if (token) {
@@ -223,6 +224,13 @@ void Client::import_segment(const Request& request) {
                              granted->access,         granted->ref.index,
                              granted->ref.generation, granted->device ? 1U : 0U};
   reply(accepted, request.number);
+}
+
+// One that reads no answers gets no news either.
+void Client::end_grant(SegmentRef ref) {
+  if (!was_granted(ref)) return;
+  granted_.erase(ref.index);
+  if (!connection_.backlog()) reply(with_answer(Answer::kNoSuchObject), /*number=*/0);
 }
 
 void Client::map_segment(const Request& request) {
@@ -406,6 +414,10 @@ Server::~Server() {
 
 void Server::forget(EventChannel* channel) {
   for (auto& [fd, admitted] : clients_) admitted.client->forget(channel);
+}
+
+void Server::end_grant(SegmentRef ref) {
+  for (auto& [fd, admitted] : clients_) admitted.client->end_grant(ref);
 }
 
 void Server::accept_some() {

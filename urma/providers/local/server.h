@@ -31,6 +31,8 @@ class Client : public std::enable_shared_from_this<Client> {
   pid_t pid() const { return process_->pid; }
   bool greeted() const { return greeted_; }
   void forget(EventChannel* channel) { wakeups_.forget(channel); }
+  // A registration has ended. A peer that was granted it hears so, and lets go of what it keeps.
+  void end_grant(SegmentRef ref);
   // False where the connection is to be ended.
   bool on_ready(uint32_t events);
 
@@ -82,6 +84,7 @@ class Server {
   ~Server();
   // The channel is about to end.
   void forget(EventChannel* channel);
+  void end_grant(SegmentRef ref);
 
  private:
   void accept_some();

@@ -52,6 +52,7 @@ Transport::~Transport() { stop(); }
 void Transport::stop() {
   if (stopped()) return;
   await_openings();
+  kept_segments_.close();
   service().run([this] {
     end_service();
     server_.reset();
@@ -103,12 +104,14 @@ std::shared_ptr<Link> Transport::link_to(uint32_t slot) {
     service().post([this] {
       // Else the last one would keep its descriptors until there is another one.
       drop_gone_links();
+      kept_segments_.drop_ended();
       guarded(URMA_LOG_SITE, [this] { report_gone_peers(); });
     });
   };
   auto link = std::make_shared<Link>(
       &service(), runtime_, runtime_->socket_name(slot, name_.c_str()), segments().words_fd(),
-      patience_ns_, Link::Calls{on_stop, [this] { take_over(); }});
+      patience_ns_,
+      Link::Calls{on_stop, [this] { take_over(); }, [this] { kept_segments_.drop_ended(); }});
   if (staged_) link->stage_copies();
   links_.emplace(slot, link);
   link->start();
@@ -177,9 +180,25 @@ void Transport::enter(Segment* segment) {
 
 ImportedSegment* Transport::import_segment(urma_context_t* ctx, const urma_seg_t& seg,
                                            urma_token_t token, uint32_t access) {
-  auto* segment = new RemoteSegment(this, ctx, seg, token, access);
-  // The first request finds the answer there already, as a rule.
-  segment->ask();
+  RemoteSegmentRef segment = import_memory(ctx, seg, token, access);
+  // The first request finds the answer there already, as a rule. Which memory is meant by va 0 is
+  // not known before.
+  if (segment->grant() == nullptr && seg.ubva.va != 0) segment->ask();
+  return segment.release();
+}
+
+RemoteSegmentRef Transport::import_memory(urma_context_t* ctx, const urma_seg_t& seg,
+                                          urma_token_t token, uint32_t access) {
+  RemoteSegmentRef segment;
+  if (seg.attr.bs.dsva != URMA_DSVA_ENABLE) {
+    segment.reset(kept_segments_.take(seg.ubva.eid, {seg.token_id, token.token}, seg.ubva.va,
+                                      seg.len, access));
+  }
+  if (segment != nullptr) {
+    segment->wake(ctx, seg);
+  } else {
+    segment.reset(new RemoteSegment(this, ctx, seg, token, access));
+  }
   return segment;
 }
 
@@ -200,10 +219,21 @@ void Transport::connect_ahead(const RemoteQueue& target) {
 
 void Transport::unregister(Segment* segment) {
   segments().remove(segment);
+  if (segment->granted) tell_peers(segment->ref);
   quiesce();
   if (device_ != nullptr) device_->leave(segment);
   // With what a peer's invalidation has left to do.
   if (segment->pages != 0) pages_->remove(segment->pages);
+}
+
+// They look before each access; this is for what they keep. Where there is no memory for it, they
+// keep it until they ask for something else.
+void Transport::tell_peers(SegmentRef ended_ref) {
+  guarded(URMA_LOG_SITE, [&] {
+    service().post([this, ended_ref, ended = ended()] {
+      if (!*ended) server_->end_grant(ended_ref);
+    });
+  });
 }
 
 // What remains waits behind everything else on this thread, or for the unregistration.

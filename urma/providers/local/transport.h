@@ -18,6 +18,7 @@
 #include "urma/base/host.h"
 #include "urma/base/mutex.h"
 #include "urma/providers/local/device_memory.h"
+#include "urma/providers/local/kept_segments.h"
 #include "urma/providers/local/link.h"
 #include "urma/providers/local/peer.h"
 #include "urma/providers/local/receiver.h"
@@ -48,6 +49,7 @@ class Transport final : public urma::Transport {
   uint64_t patience_ns() const { return patience_ns_; }
   // Whether nothing is copied by the kernel, whatever it permits.
   bool staged() const { return staged_; }
+  KeptSegments& kept_segments() { return kept_segments_; }
   // NULL where none were asked for.
   Faults* faults() { return faults_.get(); }
 
@@ -77,6 +79,9 @@ class Transport final : public urma::Transport {
   void unregister(Segment* segment) override;
   ImportedSegment* import_segment(urma_context_t* ctx, const urma_seg_t& seg, urma_token_t token,
                                   uint32_t access) override;
+  // The same for a request, where `ctx` is NULL; its owner may still have to be asked.
+  RemoteSegmentRef import_memory(urma_context_t* ctx, const urma_seg_t& seg, urma_token_t token,
+                                 uint32_t access);
   void probe(const ProbeTarget& target, std::function<void(Answer)> answered) override;
   void connect_ahead(const RemoteQueue& target) override;
   void watch_peer(PeerWatcher* watcher, IdKind kind, const urma_eid_t& eid, uint32_t id,
@@ -95,6 +100,8 @@ class Transport final : public urma::Transport {
   };
 
   void await_openings();
+  // Peers that were granted a registration hear of its end.
+  void tell_peers(SegmentRef ended_ref);
   // Makes pages private again that peers may no longer map, a turn at a time.
   void take_back_some(SharedPages::RangeId pages);
   void drop_gone_links();
@@ -110,6 +117,7 @@ class Transport final : public urma::Transport {
   const uint64_t patience_ns_;
   const bool staged_;
   const std::unique_ptr<Faults> faults_;
+  KeptSegments kept_segments_;
 
   Mutex openings_mutex_;
   Condition opening_ended_;

@@ -76,7 +76,7 @@ class VerbsPath final : public DevicePath {
 
   // What a request wants of a segment.
   struct Access {
-    ImportedSegment* segment;
+    ImportedSegment** segment;  // where that does not grant it, and another one may: replaced
     uint64_t addr;
     uint64_t bytes;
     uint32_t rights;  // URMA_ACCESS_*
@@ -144,6 +144,7 @@ class VerbsPath final : public DevicePath {
   // Finds the key for an access, asking the owner where need be. *asked is the attempt that it
   // waits for, 0: none.
   Step authorize(const Access& access, uint64_t* asked, uint32_t* rkey, urma_cr_status_t* status);
+  void look_elsewhere(const Access& access);
   Step add_access(SendEntry* entry, urma_cr_status_t* status);
   bool add_read(SendEntry* entry, uint32_t rkey);
   Step add_write_imm(SendEntry* entry, uint32_t rkey, urma_cr_status_t* status);

@@ -220,7 +220,7 @@ VerbsPath::Step VerbsPath::authorize_invalidation(SendEntry* entry, urma_cr_stat
   }
   uint32_t rkey = 0;
   const Step allowed =
-      authorize({entry->remote, seg.ubva.va, seg.len, /*rights=*/0}, &asked_, &rkey, status);
+      authorize({&entry->remote, seg.ubva.va, seg.len, /*rights=*/0}, &asked_, &rkey, status);
   // The owner is asked again before the next access: the grant is about to end.
   auto* region = static_cast<RemoteRegion*>(entry->remote);
   if (allowed == Step::kAdded) region->doubt(region->granted());
@@ -246,47 +246,9 @@ VerbsPath::Step VerbsPath::add_message(SendEntry* entry, urma_cr_status_t* statu
   return Step::kEnd;
 }
 
-void VerbsPath::look_up_segments(SendEntry* entry) {
-  ImplicitRegions& regions = sender_->implicit_regions();
-  const urma_eid_t& owner = target()->id.eid;
-  if (entry->remote == nullptr) {
-    entry->remote = regions.find(owner, entry->key, entry->remote_addr, entry->bytes);
-  }
-  if (entry->kind == OpKind::kWriteNotify && entry->notified == nullptr) {
-    entry->notified =
-        regions.find(owner, entry->notified_key, entry->notified_addr, sizeof(uint64_t));
-  }
-}
-
-VerbsPath::Step VerbsPath::authorize(const Access& access, uint64_t* asked, uint32_t* rkey,
-                                     urma_cr_status_t* status) {
-  auto* region = static_cast<RemoteRegion*>(access.segment);
-  const KeyGrant* grant = region->granted();
-  const auto suffices = [&] {
-    return grant->allows(access.rights) && grant->covers(access.addr, access.bytes);
-  };
-  // One that does not suffice may be of a registration that was replaced: the owner is asked once.
-  if (*asked == 0 && (grant == nullptr || !suffices())) *asked = region->ask();
-  if (*asked != 0) {
-    if (!region->ended(*asked, status)) return Step::kWait;
-    if (*status != URMA_CR_SUCCESS) return Step::kEnd;
-    grant = region->granted();
-    if (grant == nullptr) {
-      *asked = 0;
-      return Step::kWait;
-    }
-  }
-  if (suffices()) {
-    *rkey = grant->rkey;
-    return Step::kAdded;
-  }
-  *status = URMA_CR_REM_ACCESS_ABORT_ERR;
-  return Step::kEnd;
-}
-
 VerbsPath::Step VerbsPath::add_access(SendEntry* entry, urma_cr_status_t* status) {
   look_up_segments(entry);
-  const Access access = {entry->remote, entry->remote_addr, entry->bytes, rights_for(entry->kind)};
+  const Access access = {&entry->remote, entry->remote_addr, entry->bytes, rights_for(entry->kind)};
   uint32_t rkey = 0;
   const Step allowed = authorize(access, &asked_, &rkey, status);
   if (allowed != Step::kAdded) return allowed;
@@ -351,7 +313,8 @@ VerbsPath::Step VerbsPath::add_write_imm(SendEntry* entry, uint32_t rkey,
 // The value is written behind all data, by the same queue pair.
 VerbsPath::Step VerbsPath::add_write_notify(SendEntry* entry, uint32_t rkey,
                                             urma_cr_status_t* status) {
-  const Access value = {entry->notified, entry->notified_addr, sizeof(uint64_t), URMA_ACCESS_WRITE};
+  const Access value = {&entry->notified, entry->notified_addr, sizeof(uint64_t),
+                        URMA_ACCESS_WRITE};
   uint32_t value_rkey = 0;
   const Step allowed = authorize(value, &asked_notified_, &value_rkey, status);
   if (allowed != Step::kAdded) return allowed;

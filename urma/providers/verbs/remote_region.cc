@@ -32,23 +32,30 @@ void RemoteRegion::doubt(const KeyGrant* refused) {
   grant.compare_exchange_strong(refused, nullptr, std::memory_order_relaxed);
 }
 
-uint64_t RemoteRegion::ask() {
+uint64_t RemoteRegion::ask(const Wanted& wanted) {
   const MutexLock lock(mutex_);
   if (asked_ > ended_) return asked_;
   add_ref();  // dropped by finish()
   try {
-    transport_->service().post([this] {
-      connector_->ask_for_segment({seg.ubva.eid, seg.ubva.va, seg.len, seg.token_id, token().token},
-                                  [this](const SegmentAnswer& answer) { finish(answer); });
+    transport_->service().post([this, wanted] {
+      connector_->ask_for_segment(
+          {seg.ubva.eid, wanted.va, wanted.len, seg.token_id, token().token},
+          [this, wanted](const SegmentAnswer& answer) { finish(wanted, answer); });
     });
   } catch (...) {
     drop_ref();
     throw;
   }
+  wanted_ = wanted;
   return ++asked_;
 }
 
-void RemoteRegion::finish(const SegmentAnswer& answer) {
+bool RemoteRegion::asked_for(const Wanted& wanted) const {
+  const MutexLock lock(mutex_);
+  return wanted_ == wanted;
+}
+
+void RemoteRegion::finish(const Wanted& wanted, const SegmentAnswer& answer) {
   {
     const MutexLock lock(mutex_);
     last_status_ = status_of(answer.answer);
@@ -76,7 +83,7 @@ void RemoteRegion::finish(const SegmentAnswer& answer) {
       grant.store(kept, std::memory_order_release);
     } else {
       URMA_LOG_LIMITED(WARNING, "segment at va {:#x} of token id {:#x} cannot be used: {}",
-                       uint64_t{seg.ubva.va}, seg.token_id, answer_text(answer.answer));
+                       wanted.va, seg.token_id, answer_text(answer.answer));
     }
   }
   transport_->serve_senders();

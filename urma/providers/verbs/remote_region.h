@@ -35,12 +35,14 @@ class RemoteRegion : public ImportedSegment {
   // A request with this grant was refused: the next one asks anew.
   void doubt(const KeyGrant* refused);
   // Asks the owner, unless that is under way, and returns the number of the attempt.
-  uint64_t ask();
+  uint64_t ask(const Wanted& wanted);
+  // Whether the newest attempt was for this.
+  bool asked_for(const Wanted& wanted) const;
   // True once the attempt has ended; *status then says how, URMA_CR_SUCCESS with a new grant.
   bool ended(uint64_t attempt, urma_cr_status_t* status) const;
 
  private:
-  void finish(const SegmentAnswer& answer);
+  void finish(const Wanted& wanted, const SegmentAnswer& answer);
 
   Transport* const transport_;
   Connector* const connector_;
@@ -51,6 +53,7 @@ class RemoteRegion : public ImportedSegment {
   std::vector<std::unique_ptr<const KeyGrant>> grants_ URMA_GUARDED_BY(mutex_);
   uint64_t asked_ URMA_GUARDED_BY(mutex_) = 0;
   uint64_t ended_ URMA_GUARDED_BY(mutex_) = 0;
+  Wanted wanted_ URMA_GUARDED_BY(mutex_) = {};
   urma_cr_status_t last_status_ URMA_GUARDED_BY(mutex_) = URMA_CR_SUCCESS;
 };
 

@@ -187,8 +187,9 @@ void VerbsTransport::unregister(Segment* segment) {
 ImportedSegment* VerbsTransport::import_segment(urma_context_t* ctx, const urma_seg_t& seg,
                                                 urma_token_t token, uint32_t /*access*/) {
   auto segment = std::make_unique<RemoteRegion>(this, &asking_, ctx, seg, token);
-  // The first request finds the answer there already, as a rule.
-  segment->ask();
+  // The first request finds the answer there already, as a rule. Which memory is meant by va 0 is
+  // not known before.
+  if (seg.ubva.va != 0) segment->ask({seg.ubva.va, seg.len, 0});
   return segment.release();
 }
 
