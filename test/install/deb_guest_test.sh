@@ -16,8 +16,9 @@ done
 source test/install/installed.sh
 readonly stage="${TEST_TMPDIR}/stage" out="${TEST_TMPDIR}/out" root="${TEST_TMPDIR}/root"
 (DESTDIR="${stage}" install_built /usr)
-cp -L lib/urma/liburma-{rocm,verbs}.so "${stage}/usr/lib/urma/"
-cp -L tools/{admin/urma_admin,perftest/urma_perftest,ping/urma_ping} "${stage}/usr/bin/"
+cp -L lib/urma/{liburma-rocm,liburma-verbs,urma_run}.so "${stage}/usr/lib/urma/"
+cp -L tools/{admin/urma_admin,perftest/urma_perftest,ping/urma_ping,run/urma_run} \
+  "${stage}/usr/bin/"
 chmod -R u+w "${stage}"
 cd "${TEST_TMPDIR}/source"
 mapfile -t packages < <(bash tools/dev/deb.sh "${stage}" "${out}")

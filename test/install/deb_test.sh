@@ -15,8 +15,9 @@ source test/install/installed.sh
 readonly stage="${TEST_TMPDIR}/stage" out="${TEST_TMPDIR}/out" root="${TEST_TMPDIR}/root"
 export URMA_RUNTIME_DIR="${TEST_TMPDIR}/runtime"
 (DESTDIR="${stage}" install_built /usr)
-cp -L lib/urma/liburma-{rocm,verbs}.so "${stage}/usr/lib/urma/"
-cp -L tools/{admin/urma_admin,perftest/urma_perftest,ping/urma_ping} "${stage}/usr/bin/"
+cp -L lib/urma/{liburma-rocm,liburma-verbs,urma_run}.so "${stage}/usr/lib/urma/"
+cp -L tools/{admin/urma_admin,perftest/urma_perftest,ping/urma_ping,run/urma_run} \
+  "${stage}/usr/bin/"
 chmod -R u+w "${stage}"
 
 cd "${TEST_TMPDIR}/source"
@@ -58,6 +59,7 @@ status=0
 "${root}/usr/bin/urma_admin" show --all | grep -q urma_shm0
 "${root}/usr/bin/urma_perftest" --help >/dev/null
 "${root}/usr/bin/urma_ping" --help >/dev/null
+[[ "$("${root}/usr/bin/urma_run" --way preload cat /sys/class/ubcore/urma_shm0/ubdev)" == urma_shm0 ]]
 
 packaged --no-triggers --purge liburma-dev liburma-rocm liburma-verbs urma-tools liburma0
 left="$(find "${root}" ! -type d ! -path '*/var/lib/dpkg/*')"

@@ -19,7 +19,7 @@ architecture="$(dpkg-architecture -qDEB_HOST_ARCH)"
 maintainer="${DEBFULLNAME:-liburma} <${DEBEMAIL:-liburma@localhost.localdomain}>"
 readonly stage out work version triplet architecture maintainer
 readonly libdir="usr/lib/${triplet}"
-readonly tools=(urma_admin urma_perftest urma_ping)
+readonly tools=(urma_admin urma_perftest urma_ping urma_run)
 
 # Moves FILE... of the stage into the folder DEST of PACKAGE.
 take() {
@@ -128,8 +128,10 @@ build liburma-dev libdevel "liburma0 (= ${version})" \
   "${urma} This package has what programs are compiled with, and the manual pages."
 
 take urma-tools usr/bin "${tools[@]/#/bin/}"
+take urma-tools "${libdir}/urma" lib/urma/urma_run.so
+chmod 0644 "${work}/urma-tools/${libdir}"/urma/*
 pages=("${tools[@]/#/share/man/man1/}")
 take urma-tools usr/share/man/man1 "${pages[@]/%/.1}"
 build urma-tools utils "liburma0 (= ${version})" "unified remote memory access, tools" \
-  "${urma} This package has tools that measure it, show what processes do with it, and ask whether a \
-peer answers."
+  "${urma} This package has tools that measure it, show what processes do with it, ask whether a peer \
+answers, and show programs its devices in /sys/class/ubcore."
