@@ -21,7 +21,7 @@ block() {
 
 cd "${TEST_TMPDIR}"
 block c >hello.c
-cc -std=c11 -Wall -Wextra -Werror -Wno-psabi -fsyntax-only $(pkg-config --cflags urma) hello.c
+cc -std=c11 -Wall -Wextra -Werror -fsyntax-only $(pkg-config --cflags urma) hello.c
 bash -euc "$(block build)"
 
 status=0
