@@ -6,10 +6,11 @@
 #include <stdlib.h>
 
 #include "exchange.h"
+#include "urma_types_str.h"
 
 void ok(urma_status_t status, const char* what) {
   if (status == URMA_SUCCESS) return;
-  fprintf(stderr, "%s failed (status %d)\n", what, status);
+  fprintf(stderr, "%s failed (%s)\n", what, urma_status_to_string(status));
   exit(EXIT_FAILURE);
 }
 
@@ -46,12 +47,16 @@ int poll_some(urma_jfc_t* jfc, urma_cr_t* records, int count) {
   return n;
 }
 
+uint32_t succeeded(const urma_cr_t* record, const char* what) {
+  if (record->status == URMA_CR_SUCCESS) return record->completion_len;
+  fprintf(stderr, "%s failed (%s)\n", what, urma_cr_status_to_string(record->status));
+  exit(EXIT_FAILURE);
+}
+
 uint32_t wait_for(urma_jfc_t* jfc) {
   urma_cr_t cr;
   poll_some(jfc, &cr, 1);
-  if (cr.status != URMA_CR_SUCCESS) fprintf(stderr, "completion status %d\n", (int)cr.status);
-  require(cr.status == URMA_CR_SUCCESS, "a request");
-  return cr.completion_len;
+  return succeeded(&cr, "a request");
 }
 
 void close_device(urma_context_t* ctx) {

@@ -21,6 +21,10 @@ urma_device_t* choose_device(void);
 // Starts the library and opens choose_device(). Prints its name. Ends the program on failure.
 urma_context_t* open_device(void);
 
+// Ends the program with a message that names `what`, unless the request has succeeded. Returns how
+// many bytes it moved.
+uint32_t succeeded(const urma_cr_t* record, const char* what);
+
 // Polls `jfc` until something is done. Returns the number of records, at most `count`.
 int poll_some(urma_jfc_t* jfc, urma_cr_t* records, int count);
 

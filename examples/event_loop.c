@@ -78,7 +78,7 @@ static void serve_line(struct line* line) {
   urma_cr_t cr;
   int n;
   while ((n = urma_poll_jfc(line->jfc, 1, &cr)) > 0) {
-    require(cr.status == URMA_CR_SUCCESS, "a request");
+    succeeded(&cr, "a request");
     if (cr.flag.bs.s_r == 0) continue;  // an answer has arrived
     require(line->in == line->answered, "a number");
     uint32_t answer = ++line->answered;

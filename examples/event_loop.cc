@@ -80,7 +80,7 @@ struct Line {
   uint32_t take() {
     uint32_t taken = 0;
     for (const urma_cr_t& record : urma::Completions<8>(jfc)) {
-      require(record.status == URMA_CR_SUCCESS, "a request");
+      urma::check(record.status, "a request");
       taken += record.flag.bs.s_r;
     }
     return taken;

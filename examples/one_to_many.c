@@ -77,7 +77,7 @@ static void send_all(urma_jfs_t* jfs, urma_target_jetty_t** targets) {
     for (; posted < TOTAL && posted - completed < SLOTS; posted++)
       post_message(jfs, targets, posted);
     for (int i = 0, n = poll_some(jfc, records, SLOTS); i < n; i++, completed++) {
-      require(records[i].status == URMA_CR_SUCCESS, "a send");
+      succeeded(&records[i], "a send");
       require(records[i].user_ctx == completed, "the order of completions");
       per_receiver[records[i].user_ctx % RECEIVERS]++;
     }
@@ -117,7 +117,7 @@ static void post_receive(urma_jfr_t* jfr, uint32_t slot) {
 static void check(const urma_cr_t* record, const struct offer* sender, uint32_t number) {
   struct message expected;
   fill(&expected, sender->receiver, number);
-  require(record->status == URMA_CR_SUCCESS && record->completion_len == BYTES, "a receive");
+  require(succeeded(record, "a receive") == BYTES, "the size of a message");
   require(record->remote_id.id == sender->queue.id, "the sender's id");
   require(memcmp(&slots[record->user_ctx], &expected, BYTES) == 0, "a message, in its turn");
 }

@@ -98,7 +98,7 @@ void serve(const int* socks) {
     for (; posted < kTotal && posted - completed < kSlots; ++posted)
       post_message(side, jfs, targets[posted % kReceivers], posted);
     for (const urma_cr_t& record : urma::Completions<kSlots>(side.jfc)) {
-      require(record.status == URMA_CR_SUCCESS, "a send");
+      urma::check(record.status, "a send");
       require(record.user_ctx == completed++, "the order of completions");
       polls = 0;
     }
@@ -128,7 +128,7 @@ void receive(int sock) {
     for (const urma_cr_t& record : urma::Completions<kSlots>(side.jfc)) {
       Message expected;
       expected.fill(sender.receiver, number++);
-      require(record.status == URMA_CR_SUCCESS && record.completion_len == kBytes, "a receive");
+      urma::check(record.status, "a receive");
       require(std::memcmp(&side.slots[record.user_ctx], &expected, kBytes) == 0, "a message");
       post(static_cast<uint32_t>(record.user_ctx));
       polls = 0;

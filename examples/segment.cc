@@ -60,7 +60,7 @@ struct Side {
     for (uint64_t polls = 0;; idle(polls++)) {
       const urma::Completions<1> done(jfc);
       if (done.empty()) continue;
-      require(done.begin()->status == URMA_CR_SUCCESS, "a request");
+      urma::check(done.begin()->status, "a request");
       return;
     }
   }

@@ -82,19 +82,19 @@ static void send_message(uint32_t size) {
 // so a message between the poll that found nothing and this call is not missed.
 static void sleep_until_event(void) {
   urma_jfc_t* woken = NULL;
-  uint32_t one = 1;
   ok(urma_rearm_jfc(arrived, false), "urma_rearm_jfc");
   int n = urma_wait_jfc(events, 1, PATIENCE_MS, &woken);
   if (n == 0) errno = ETIMEDOUT;  // the peer is probably gone
   require(n == 1, "urma_wait_jfc");
-  urma_ack_jfc(&woken, &one, 1);
+  urma_ack_jfc(&woken, &(uint32_t){1}, 1);
 }
 
 static void receive_message(uint32_t size) {
   urma_cr_t cr;
   int n;
   while ((n = urma_poll_jfc(arrived, 1, &cr)) == 0) sleep_until_event();
-  require(n == 1 && cr.status == URMA_CR_SUCCESS && cr.completion_len == size, "a receive");
+  require(n == 1, "urma_poll_jfc");
+  require(succeeded(&cr, "a receive") == size, "the size of a message");
 }
 
 // The client speaks first. Whoever answers has posted the next receive before.

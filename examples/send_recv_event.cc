@@ -88,7 +88,7 @@ struct Side {
     for (uint64_t polls = 0;; idle(polls++)) {
       const urma::Completions<1> done(sent);
       if (done.empty()) continue;
-      require(done.begin()->status == URMA_CR_SUCCESS, "a send");
+      urma::check(done.begin()->status, "a send");
       return;
     }
   }
@@ -98,7 +98,7 @@ struct Side {
     for (;;) {
       const urma::Completions<1> done(arrived);
       if (!done.empty()) {
-        require(done.begin()->status == URMA_CR_SUCCESS, "a receive");
+        urma::check(done.begin()->status, "a receive");
         return done.begin()->completion_len;
       }
       urma::check(urma_rearm_jfc(arrived, false), "urma_rearm_jfc");

@@ -80,7 +80,7 @@ urma::RemoteJetty import_peer(urma_context_t* context, int sock, const urma_jett
 uint32_t finished(urma_jfc_t* jfc) {
   for (uint64_t polls = 0;; idle(polls++)) {
     for (const urma_cr_t& record : urma::Completions<1>(jfc)) {
-      require(record.status == URMA_CR_SUCCESS, "a request");
+      urma::check(record.status, "a request");
       return record.completion_len;
     }
   }

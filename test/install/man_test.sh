@@ -55,7 +55,7 @@ for page in "${pages}"/man*/*; do
 done
 
 for example in "${examples}"/*.c; do
-  cc -std=c11 -Wall -Wextra -Werror -Wno-psabi -Iurma/include -c -o /dev/null "${example}" \
+  cc -std=c11 -Wall -Wextra -Werror -Iurma/include -c -o /dev/null "${example}" \
     2>"${TEST_TMPDIR}/compiler" ||
     fail "the example ${example##*/} does not compile: $(cat "${TEST_TMPDIR}/compiler")"
 done

@@ -29,7 +29,7 @@ done
 ! grep -rq 'NAME' "${tree}/urma/providers/acme" "${tree}/test/acme" ||
   fail "a name was not filled in"
 
-c++ -std=c++20 -Wall -Wextra -Werror -Wno-psabi -Wno-packed-bitfield-compat -fPIC -shared \
+c++ -std=c++20 -Wall -Wextra -Werror -fPIC -shared \
   -fvisibility=hidden -O1 "-I${root}" "-I${root}/urma/include" -o "${modules}/liburma-acme.so" \
   "${tree}/urma/providers/acme/module.cc" urma/base/libbase.a third_party/fmt/libfmt.a \
   "-Wl,--version-script=${root}/urma/providers/module.map" -Wl,-z,defs

@@ -34,8 +34,8 @@ cp "${work}/program.c" "${work}/program.cc"
 export PKG_CONFIG_PATH="${prefix}/lib/pkgconfig"
 version="$(pkg-config --modversion urma)"
 read -ra flags <<<"$(pkg-config --cflags --libs urma)"
-cc -std=c11 -Wall -Werror -Wno-psabi -o "${work}/in_c" "${work}/program.c" "${flags[@]}"
-c++ -std=c++17 -Wall -Werror -Wno-psabi -o "${work}/in_cxx" "${work}/program.cc" "${flags[@]}"
+cc -std=c11 -Wall -Werror -o "${work}/in_c" "${work}/program.c" "${flags[@]}"
+c++ -std=c++17 -Wall -Werror -o "${work}/in_cxx" "${work}/program.cc" "${flags[@]}"
 [[ "$("${work}/in_c")" == "${version}" ]]
 [[ "$("${work}/in_cxx")" == "${version}" ]]
 
@@ -158,7 +158,7 @@ int main() {
 }
 END
 for standard in c++17 c++20; do
-  c++ "-std=${standard}" -Wall -Wextra -Werror -Wno-psabi -o "${work}/guest" "${work}/guest.cc" \
+  c++ "-std=${standard}" -Wall -Wextra -Werror -o "${work}/guest" "${work}/guest.cc" \
     "${flags[@]}"
   "${work}/guest"
 done

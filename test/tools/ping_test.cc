@@ -115,8 +115,8 @@ TEST_F(Ping, NobodyReplies) {
   ASSERT_EQ(lines.size(), 5u) << result.out;
   for (const size_t seq : {1, 2}) {
     const std::string number = std::to_string(seq);
-    EXPECT_TRUE(has_line(lines[seq], "^(Request timeout for seq=" + number +
-                                         "|From \\S+ seq=" + number + " cr_status=\\d+)$"))
+    EXPECT_TRUE(has_line(lines[seq], "^(Request timeout for seq=" + number + "|From \\S+ seq=" +
+                                         number + " cr_status=\\d+ \\([a-z ]+\\))$"))
         << lines[seq];
   }
   const PingSummary summary = parse_summary(result.out);

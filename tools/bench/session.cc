@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "urma_ext.h"
+#include "urma_types_str.h"
 
 namespace bench {
 namespace {
@@ -184,7 +185,7 @@ int poll(urma_jfc_t* jfc, int count, urma_cr_t* cr) {
   if (n < 0) throw Failure("urma_poll_jfc returned " + std::to_string(n));
   for (int i = 0; i < n; i++) {
     if (cr[i].status != URMA_CR_SUCCESS) {
-      throw Failure("a request ended with completion status " + std::to_string(cr[i].status));
+      throw Failure(std::string("a request failed: ") + urma_cr_status_to_string(cr[i].status));
     }
   }
   return n;

@@ -1,34 +1,15 @@
 // SPDX-License-Identifier: MIT
 #include "tools/perftest/handles.h"
 
-#include <array>
 #include <cerrno>
 #include <system_error>
+
+#include "urma_types_str.h"
 
 namespace perftest {
 namespace {
 
 std::string error_text(int number) { return std::generic_category().message(number); }
-
-constexpr std::array kCompletionNames = {
-    "URMA_CR_SUCCESS",
-    "URMA_CR_UNSUPPORTED_OPCODE_ERR",
-    "URMA_CR_LOC_LEN_ERR",
-    "URMA_CR_LOC_OPERATION_ERR",
-    "URMA_CR_LOC_ACCESS_ERR",
-    "URMA_CR_REM_RESP_LEN_ERR",
-    "URMA_CR_REM_UNSUPPORTED_REQ_ERR",
-    "URMA_CR_REM_OPERATION_ERR",
-    "URMA_CR_REM_ACCESS_ABORT_ERR",
-    "URMA_CR_ACK_TIMEOUT_ERR",
-    "URMA_CR_RNR_RETRY_CNT_EXC_ERR",
-    "URMA_CR_WR_FLUSH_ERR",
-    "URMA_CR_WR_SUSPEND_DONE",
-    "URMA_CR_WR_FLUSH_ERR_DONE",
-    "URMA_CR_WR_UNHANDLED",
-    "URMA_CR_LOC_DATA_POISON",
-    "URMA_CR_REM_DATA_POISON",
-};
 
 }  // namespace
 
@@ -44,9 +25,8 @@ void ok(urma_status_t status, const char* what) {
 }
 
 std::string completion_text(urma_cr_status_t status) {
-  const auto index = static_cast<size_t>(status);
-  const std::string name = index < kCompletionNames.size() ? kCompletionNames[index] : "unknown";
-  return name + " (" + std::to_string(index) + ")";
+  return std::string(urma_cr_status_to_string(status)) + " (cr_status " + std::to_string(status) +
+         ")";
 }
 
 }  // namespace perftest

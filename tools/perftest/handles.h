@@ -46,7 +46,7 @@ T* made(T* object, const char* what) {
 // Throws a RunError unless the call `what` succeeded.
 void ok(urma_status_t status, const char* what);
 
-// "URMA_CR_REM_ACCESS_ABORT_ERR (8)".
+// "remote access refused (cr_status 8)".
 std::string completion_text(urma_cr_status_t status);
 
 }  // namespace perftest

@@ -21,6 +21,7 @@
 #include "tools/perftest/run.h"
 #include "tools/perftest/wire.h"
 #include "urma_api.h"
+#include "urma_types_str.h"
 
 namespace perftest {
 namespace {
@@ -69,7 +70,7 @@ class Library {
     urma_init_attr_t attributes = {};
     const urma_status_t status = urma_init(&attributes);
     if (status != URMA_SUCCESS) {
-      throw RunError("urma_init failed with status " + std::to_string(status));
+      throw RunError(std::string("urma_init failed: ") + urma_status_to_string(status));
     }
   }
   Library(const Library&) = delete;

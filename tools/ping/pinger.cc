@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "urma_types_str.h"
+
 namespace ping {
 namespace {
 
@@ -131,7 +133,8 @@ void Pinger::fail(int cr_status) {
   is_over_ = true;
   summary_.add_error(cr_status);
   if (!settings_.quiet) {
-    std::printf("From %s seq=%u cr_status=%d\n", destination_.c_str(), seq_, cr_status);
+    std::printf("From %s seq=%u cr_status=%d (%s)\n", destination_.c_str(), seq_, cr_status,
+                urma_cr_status_to_string(static_cast<urma_cr_status_t>(cr_status)));
   }
 }
 

@@ -10,7 +10,8 @@
 //   for (const urma_cr_t& record : urma::Completions<16>(jfc)) handle(record);
 //
 // What was made last goes first, so handles are best members or locals in the order in which they
-// are made. Failure is the only exception; a completion with an error is none.
+// are made. Failure is the only exception; a completion with an error throws none until its status
+// is checked.
 #ifndef URMA_HPP
 #define URMA_HPP
 
@@ -25,17 +26,21 @@
 
 #include "urma_api.h"
 #include "urma_ext.h"
+#include "urma_types_str.h"
 
 namespace urma {
 
-// A call has failed; what() names it. The line in the log says more.
+// A call or a request has failed; what() names it. The line in the log says more.
 class Failure : public std::runtime_error {
  public:
   Failure(const std::string& what, int status)
       : std::runtime_error(what + ": " +
                            (status == URMA_FAIL ? "it failed" : std::strerror(status))),
         status_(status) {}
-  // A URMA status: an errno number, or URMA_FAIL.
+  // Of a completion: "write: remote access refused".
+  Failure(const std::string& what, urma_cr_status_t status)
+      : std::runtime_error(what + ": " + urma_cr_status_to_string(status)), status_(status) {}
+  // A URMA status, which is an errno number or URMA_FAIL; of a completion its urma_cr_status_t.
   int status() const noexcept { return status_; }
 
  private:
@@ -45,6 +50,11 @@ class Failure : public std::runtime_error {
 // Throws unless the status is URMA_SUCCESS: urma::check(urma_rearm_jfc(jfc, false), "rearm").
 inline void check(urma_status_t status, const char* what) {
   if (status != URMA_SUCCESS) throw Failure(what, status);
+}
+
+// The same for a completion: urma::check(record.status, "write").
+inline void check(urma_cr_status_t status, const char* what) {
+  if (status != URMA_CR_SUCCESS) throw Failure(what, status);
 }
 
 // Owns one object, and ends it when it goes. Can be moved, not copied.

@@ -1500,7 +1500,7 @@ typedef struct urma_tp_attr_value {
   uint8_t dma[URMA_MAC_BYTES];      // destination MAC
   uint16_t vlan_id : 12;
   uint8_t vlan_en : 1;
-  uint8_t dscp : 6;      // differentiated services code point
+  uint16_t dscp : 6;     // differentiated services code point
   uint8_t at_times : 5;  // rounds of at
   uint8_t sl : 4;        // service level
   uint8_t ttl;           // hop limit

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
-// Names of the constants of urma_types.h and urma_opcode.h, for people to read. Every function
-// returns a constant string, and "INVALID" for a value without a name. All are thread-safe.
+// Names of the constants of urma_types.h and urma_opcode.h, for people to read; results of calls
+// and of requests in words. Every function returns a constant string, and "INVALID" for a value
+// without a name. All are thread-safe.
 
 #ifndef URMA_TYPES_STR_H
 #define URMA_TYPES_STR_H
@@ -197,6 +198,116 @@ static inline const char* urma_jfr_state_to_string(uint8_t bit) {
     return "INVALID";
   }
   return g_urma_jfr_state[bit];
+}
+
+static const char* const g_urma_cr_status_str[] = {
+    "success",
+    "operation not supported",
+    "local length error",
+    "local operation failed",
+    "local access refused",
+    "remote length error",
+    "operation not supported by the peer",
+    "remote operation failed",
+    "remote access refused",
+    "peer not reachable",
+    "peer has no receive posted",
+    "flushed",
+    "queue suspended",
+    "queue flushed",
+    "not started",
+    "local memory damaged",
+    "remote memory damaged",
+};
+
+// How a work request ended, in words: "remote access refused".
+static inline const char* urma_cr_status_to_string(urma_cr_status_t status) {
+  if ((unsigned)status > URMA_CR_REM_DATA_POISON) {
+    return "INVALID";
+  }
+  return g_urma_cr_status_str[status];
+}
+
+// Result of a call, in words. Providers may return other errno values, which strerror knows.
+static inline const char* urma_status_to_string(urma_status_t status) {
+  switch (status) {
+    case URMA_SUCCESS:
+      return "success";
+    case URMA_EAGAIN:
+      return "in use, or would block";
+    case URMA_ENOMEM:
+      return "out of memory, or queue full";
+    case URMA_ENOPERM:
+      return "not permitted";
+    case URMA_ETIMEOUT:
+      return "timed out";
+    case URMA_EINVAL:
+      return "invalid argument, or not supported";
+    case URMA_EEXIST:
+      return "exists already";
+    case URMA_EINPROGRESS:
+      return "in progress";
+    case URMA_FAIL:
+      return "failed";
+    default:
+      return "INVALID";
+  }
+}
+
+// What a work request does: "WRITE_IMM".
+static inline const char* urma_opcode_to_string(urma_opcode_t opcode) {
+  switch (opcode) {
+    case URMA_OPC_WRITE:
+      return "WRITE";
+    case URMA_OPC_WRITE_IMM:
+      return "WRITE_IMM";
+    case URMA_OPC_WRITE_NOTIFY:
+      return "WRITE_NOTIFY";
+    case URMA_OPC_READ:
+      return "READ";
+    case URMA_OPC_CAS:
+      return "CAS";
+    case URMA_OPC_SWAP:
+      return "SWAP";
+    case URMA_OPC_FADD:
+      return "FADD";
+    case URMA_OPC_FSUB:
+      return "FSUB";
+    case URMA_OPC_FAND:
+      return "FAND";
+    case URMA_OPC_FOR:
+      return "FOR";
+    case URMA_OPC_FXOR:
+      return "FXOR";
+    case URMA_OPC_SEND:
+      return "SEND";
+    case URMA_OPC_SEND_IMM:
+      return "SEND_IMM";
+    case URMA_OPC_SEND_INVALIDATE:
+      return "SEND_INVALIDATE";
+    case URMA_OPC_NOP:
+      return "NOP";
+    case URMA_OPC_WRITE_ATOMIC:
+      return "WRITE_ATOMIC";
+    case URMA_OPC_FLUSH_DMA:
+      return "FLUSH_DMA";
+    default:
+      return "INVALID";
+  }
+}
+
+static const char* const g_urma_async_event_type_str[] = {
+    "JFC_ERR",     "JFS_ERR",       "JFR_ERR",     "JFR_LIMIT", "JETTY_ERR",
+    "JETTY_LIMIT", "JETTY_GRP_ERR", "PORT_ACTIVE", "PORT_DOWN", "DEV_FATAL",
+    "EID_CHANGE",  "ELR_ERR",       "ELR_DONE",
+};
+
+// What an asynchronous event tells: "PORT_DOWN".
+static inline const char* urma_async_event_type_to_string(urma_async_event_type_t type) {
+  if ((unsigned)type > URMA_EVENT_ELR_DONE) {
+    return "INVALID";
+  }
+  return g_urma_async_event_type_str[type];
 }
 
 #ifdef __cplusplus
