@@ -155,6 +155,8 @@ TEST_F(KeptImportsTest, RightsAreThoseOfAllRegistrations) {
 // Owners that are made by hand
 // -------------------------------------------------------------------------------------------------
 
+using KeptImportsOfRawOwners = urma_test::ProcessTest;
+
 class OneImport {
  public:
   explicit OneImport(RawOwner* owner) : owner_(owner) {
@@ -188,6 +190,13 @@ class OneImport {
     importer_.settle();
   }
 
+  // The owner says that a registration has ended.
+  void tell() {
+    const Reply news = {};
+    EXPECT_TRUE(peer().send(&news, sizeof(news)));
+    importer_.settle();
+  }
+
  private:
   RawSocket& peer() {
     if (!peer_.has_value()) peer_.emplace(owner_->accept());
@@ -202,7 +211,7 @@ class OneImport {
 };
 
 // An owner may share later what it does not share now.
-TEST(KeptImportsOfRawOwners, OwnersAreAskedNowAndThenWhileNothingIsMapped) {
+TEST_F(KeptImportsOfRawOwners, OwnersAreAskedNowAndThenWhileNothingIsMapped) {
   RawOwner owner;
   OneImport import(&owner);
   std::vector<int> asked_at;
@@ -220,8 +229,8 @@ TEST(KeptImportsOfRawOwners, OwnersAreAskedNowAndThenWhileNothingIsMapped) {
   EXPECT_EQ(asked_at, (std::vector<int>{1, 2, 4, 8, 16, 32, 64}));
 }
 
-// A grant that is withdrawn while it is kept, and one that cannot be.
-TEST(KeptImportsOfRawOwners, WhatNoLongerStandsIsAskedForAnew) {
+// A grant that is withdrawn while it is kept.
+TEST_F(KeptImportsOfRawOwners, WhatNoLongerStandsIsAskedForAnew) {
   RawOwner owner;
   OneImport import(&owner);
   import.begin();
@@ -232,6 +241,21 @@ TEST(KeptImportsOfRawOwners, WhatNoLongerStandsIsAskedForAnew) {
   const std::optional<Request> again = import.asked();
   ASSERT_TRUE(again.has_value());
   EXPECT_EQ(again->type, RequestType::kImportSegment);
+  import.end();
+}
+
+// What the flag says counts, and not who says it how often.
+TEST_F(KeptImportsOfRawOwners, NewsOfAnEndThatIsNoneEndNothing) {
+  RawOwner owner;
+  OneImport import(&owner);
+  for (int use = 1; use <= 2; ++use) {
+    import.begin();
+    import.grant(import.asked().value(), {4096, 4096, kAllAccess, 3, 0, 0});
+    import.end();
+  }
+  for (int i = 0; i < 100; ++i) import.tell();
+  import.begin();
+  EXPECT_FALSE(import.asked().has_value());
   import.end();
 }
 
