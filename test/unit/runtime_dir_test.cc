@@ -20,6 +20,7 @@
 #include <string>
 #include <thread>
 
+#include "test/process/refusal.h"
 #include "urma/base/clock.h"
 #include "urma/base/error.h"
 #include "urma/core/files.h"
@@ -547,6 +548,37 @@ TEST_F(RuntimeDirTest, LackOfDescriptorsIsSaid) {
     return 2u;
   });
   EXPECT_EQ(child.answer(), 1u);
+}
+
+// What is refused for one name is for all others: the first refusal ends the start.
+TEST_F(RuntimeDirTest, RefusedLocksEndTheStartAndAreSaid) {
+  fs::create_directory(path_);
+  ::chmod(path_.c_str(), 0700);
+  const auto refused = [&](const std::function<void()>& refuse) {
+    Child child([&] {
+      EnvSettings settings;
+      settings.load();
+      ServiceThread service;
+      service.start();
+      uint32_t told = 0;
+      service.run([&] {
+        refuse();
+        try {
+          ProcessRuntime runtime(service, settings, 0);
+        } catch (const Error& error) {
+          const std::string text = error.what();
+          told = text.find(path_) != std::string::npos &&
+                 text.find(std::strerror(EPERM)) != std::string::npos &&
+                 text.find("filters of system calls") != std::string::npos;
+        }
+      });
+      return told;
+    });
+    EXPECT_EQ(child.answer(), 1u);
+    EXPECT_EQ(names(), std::set<std::string>());
+  };
+  refused([] { urma_test::refuse(SYS_flock, EPERM); });
+  refused([] { urma_test::refuse_where(SYS_flock, 1, LOCK_EX | LOCK_NB, EPERM); });
 }
 
 TEST_F(RuntimeDirTest, AFileLockedAnewIsNotTakenForTheOldOne) {

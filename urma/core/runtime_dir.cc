@@ -190,8 +190,9 @@ RuntimeDir open_runtime_dir(const Settings& settings, const PeerUsers& peers) {
   dir.fd = checked_fd(fd, urma::format("opening the runtime directory {}", dir.path));
   // One that nobody has named may have been put there by anybody.
   check_runtime_dir(dir, peers, peers.wide() && !settings.text("URMA_RUNTIME_DIR").empty());
-  // systemd-tmpfiles leaves alone what is below a locked directory, however old.
-  ::flock(fd, LOCK_SH | LOCK_NB);
+  // systemd-tmpfiles leaves alone what is below a locked directory, however old. Where locks are
+  // refused, that is known before anything is made.
+  try_flock(fd, LOCK_SH, dir.path);
   return dir;
 }
 
