@@ -96,10 +96,8 @@ bool DeviceFiles::try_hold() {
   make_folder(path_);
   held_ = checked_fd(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW),
                      urma::format("opening {}", path_));
-  if (::flock(held_.get(), LOCK_EX | LOCK_NB) == 0 && same_folder(held_, path_)) {
-    remove_inside(path_);
-  }
-  return ::flock(held_.get(), LOCK_SH | LOCK_NB) == 0 && same_folder(held_, path_);
+  if (try_flock(held_.get(), LOCK_EX, path_) && same_folder(held_, path_)) remove_inside(path_);
+  return try_flock(held_.get(), LOCK_SH, path_) && same_folder(held_, path_);
 }
 
 DeviceFiles::~DeviceFiles() {

@@ -54,6 +54,15 @@ Fd checked_fd(int fd, const std::string& doing) {
   return Fd(fd);
 }
 
+bool try_flock(int fd, int operation, const std::string& path) {
+  if (::flock(fd, operation | LOCK_NB) == 0) return true;
+  if (errno == EWOULDBLOCK) return false;
+  fail(URMA_FAIL,
+       "locking {}: {}; let filters of system calls permit flock, or set URMA_RUNTIME_DIR to a "
+       "directory whose file system has locks",
+       path, std::strerror(errno));
+}
+
 mode_t file_mode(int dir) {
   constexpr mode_t kGroupDir = S_ISGID | S_IRWXG;
   struct stat info;
@@ -91,7 +100,12 @@ void remove_if_abandoned(int dir, const std::string& name) {
 
 LockedFile::LockedFile(int dir, std::string temporary_name, const std::string& content)
     : dir_(dir), temporary_name_(std::move(temporary_name)), content_(content) {
-  create();
+  try {
+    create();
+  } catch (...) {
+    ::unlinkat(dir_, temporary_name_.c_str(), 0);
+    throw;
+  }
 }
 
 LockedFile::~LockedFile() { ::unlinkat(dir_, temporary_name_.c_str(), 0); }
@@ -104,7 +118,8 @@ void LockedFile::create() {
                               O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, mode),
                      doing);
     // One that clears up may find it before it is locked; then it is made again.
-    if (::flock(fd_.get(), LOCK_EX | LOCK_NB) != 0 || !is_still_named(dir_, temporary_name_, fd_)) {
+    if (!try_flock(fd_.get(), LOCK_EX, temporary_name_) ||
+        !is_still_named(dir_, temporary_name_, fd_)) {
       ::nanosleep(&kBetweenTries, nullptr);
       continue;
     }

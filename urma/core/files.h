@@ -28,6 +28,11 @@ mode_t file_mode(int dir);
 
 std::vector<std::string> list_names(int dir);
 
+// Takes the lock of an open file, exclusive or (LOCK_SH) shared. False where others hold it. Throws
+// Error(URMA_FAIL), with the path and what to do, where the kernel refuses for another reason: then
+// nobody can be told apart from a dead process.
+bool try_flock(int fd, int operation, const std::string& path);
+
 // Locks a file whose owner is gone. Nothing where the file is missing or its owner lives.
 std::optional<Fd> lock_abandoned(int dir, const std::string& name);
 

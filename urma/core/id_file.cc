@@ -56,7 +56,7 @@ bool IdFile::lock(short type, off_t place, off_t bytes) {
   range.l_start = place;
   range.l_len = bytes;
   if (::fcntl(fd_.get(), F_OFD_SETLK, &range) == 0) return true;
-  if (errno == EAGAIN || errno == EACCES) return false;
+  if (errno == EAGAIN) return false;
   fail(URMA_FAIL,
        "{}: locking a range of it fails: {}; set URMA_RUNTIME_DIR to a directory in memory "
        "(tmpfs), and let filters of system calls permit fcntl(F_OFD_SETLK)",

@@ -47,6 +47,7 @@ Janitor::~Janitor() {
 }
 
 void Janitor::read_events() {
+  std::set<uint32_t> closed;
   alignas(inotify_event) char buffer[4096];
   ssize_t length;
   while ((length = ::read(inotify_.get(), buffer, sizeof buffer)) > 0) {
@@ -60,15 +61,12 @@ void Janitor::read_events() {
         const auto found = watched_.find(event->wd);
         if (found != watched_.end()) found->second();
       } else if (event->len != 0) {
-        on_closed(event->name);
+        const auto slot = parse_slot_name(event->name);
+        if (slot && *slot != own_slot_) closed.insert(*slot);
       }
     }
   }
-}
-
-void Janitor::on_closed(const char* name) {
-  const auto slot = parse_slot_name(name);
-  if (slot && *slot != own_slot_) sweep(*slot, kRetries);
+  if (!closed.empty()) sweep(closed);
 }
 
 int Janitor::watch(const std::string& folder, std::function<void()> changed) {
@@ -82,12 +80,18 @@ void Janitor::unwatch(int number) {
   if (watched_.erase(number) != 0) ::inotify_rm_watch(inotify_.get(), number);
 }
 
-void Janitor::sweep(uint32_t slot, int tries_left) {
-  if (const auto retry = retries_.extract(slot)) service_.cancel(retry.mapped());
-  if (sweep_slot(dir_, slot) || tries_left == 0) return;
+void Janitor::sweep(const std::set<uint32_t>& slots) {
+  for (const uint32_t slot : slots) {
+    if (const auto retry = retries_.extract(slot)) service_.cancel(retry.mapped());
+  }
+  for (const uint32_t slot : sweep_slots(dir_, slots)) sweep_again(slot, kRetries);
+}
+
+void Janitor::sweep_again(uint32_t slot, int tries_left) {
+  if (tries_left == 0) return;
   retries_[slot] = service_.after(kRetryNs, [this, slot, tries_left] {
     retries_.erase(slot);
-    sweep(slot, tries_left - 1);
+    if (!sweep_slots(dir_, {slot}).empty()) sweep_again(slot, tries_left - 1);
   });
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 
 #include "urma/base/fd.h"
@@ -30,8 +31,8 @@ class Janitor {
 
  private:
   void read_events();
-  void on_closed(const char* name);
-  void sweep(uint32_t slot, int tries_left);
+  void sweep(const std::set<uint32_t>& slots);
+  void sweep_again(uint32_t slot, int tries_left);
 
   Service& service_;
   const int dir_;

@@ -39,12 +39,22 @@ RuntimeDir open_swept(const Settings& settings, const PeerUsers& peers) {
 Fd try_slot(const RuntimeDir& dir, const std::string& name) {
   // Open for writing: closing such a descriptor is what the janitors of others hear.
   const mode_t mode = file_mode(dir.fd.get());
-  Fd fd(::openat(dir.fd.get(), name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, mode));
-  // EACCES: made a moment ago under a umask that forbids even the owner.
-  if (!fd.valid() && errno != EACCES && errno != ELOOP && errno != EISDIR && errno != ENXIO) {
-    fail_no_fd(urma::format("making {}/{}", dir.path, name));
+  constexpr int kFlags = O_RDWR | O_CLOEXEC | O_NOFOLLOW;
+  Fd fd(::openat(dir.fd.get(), name.c_str(), kFlags | O_CREAT | O_EXCL, mode));
+  const bool made = fd.valid();
+  if (!made && errno == EEXIST) {
+    fd.reset(::openat(dir.fd.get(), name.c_str(), kFlags));
+    // Removed meanwhile, or what this process cannot open: not to be had, but others may be.
+    constexpr int kTaken[] = {ENOENT, EACCES, ELOOP, EISDIR, ENXIO};
+    if (!fd.valid() && std::ranges::count(kTaken, errno) != 0) return Fd();
   }
-  if (!fd.valid() || ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) return Fd();
+  if (!fd.valid()) fail_no_fd(urma::format("making {}/{}", dir.path, name));
+  try {
+    if (!try_flock(fd.get(), LOCK_EX, urma::format("{}/{}", dir.path, name))) return Fd();
+  } catch (...) {
+    if (made) ::unlinkat(dir.fd.get(), name.c_str(), 0);
+    throw;
+  }
   // Whoever clears up may have removed the file between the opening and the locking.
   struct stat opened, named;
   const bool same = ::fstat(fd.get(), &opened) == 0 &&

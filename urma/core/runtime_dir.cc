@@ -13,6 +13,8 @@
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <map>
+#include <utility>
 
 #include "urma/base/clock.h"
 #include "urma/base/error.h"
@@ -149,21 +151,62 @@ bool is_reservation(std::string_view name) {
          has_prefix(name, "ur-");
 }
 
-// Whether it is a temporary file of the process in another slot than `dead`, which lives. Such a
-// file may just not be locked yet, and many that clear up would keep its owner from ever locking
-// it.
-bool is_being_made(int dir, std::string_view name, uint32_t dead) {
+// What one listing of the directory has shown.
+struct Listing {
+  std::set<uint32_t> slots;
+  std::multimap<uint32_t, std::string> sockets;  // by slot
+  std::vector<std::string> reservations;
+};
+
+Listing list(int dir) {
+  Listing listing;
+  for (auto& name : list_names(dir)) {
+    if (const auto slot = parse_slot_name(name)) {
+      listing.slots.insert(*slot);
+    } else if (is_reservation(name)) {
+      listing.reservations.push_back(std::move(name));
+    } else if (const auto owner = parse_decimal(name.substr(0, name.find('.')), kMaxSlot)) {
+      listing.sockets.emplace(*owner, std::move(name));
+    }
+  }
+  return listing;
+}
+
+// Whether it is a temporary file of a process that lives. Such a file may just not be locked yet,
+// and many that clear up would keep its owner from ever locking it.
+bool is_being_made(int dir, std::string_view name) {
   if (!has_prefix(name, kTemporaryPrefix)) return false;
   name.remove_prefix(kTemporaryPrefix.size());
   const auto slot = parse_decimal(name.substr(0, name.find('-')), kMaxSlot);
-  return slot && *slot != dead && is_held(dir, slot_name(*slot));
+  return slot && is_held(dir, slot_name(*slot));
 }
 
-// Clears up behind the process that was in slot `dead`, and all others that are gone.
-void sweep_reservations(int dir, uint32_t dead) {
-  for (const auto& name : list_names(dir)) {
-    if (is_reservation(name) && !is_being_made(dir, name, dead)) remove_if_abandoned(dir, name);
+void remove_sockets(int dir, const Listing& listing, uint32_t slot) {
+  const auto [first, last] = listing.sockets.equal_range(slot);
+  for (auto socket = first; socket != last; ++socket) {
+    ::unlinkat(dir, socket->second.c_str(), 0);
   }
+}
+
+// False where the slot is, or seems, in use.
+bool sweep_slot(int dir, const Listing& listing, uint32_t slot) {
+  const auto name = slot_name(slot);
+  const auto lock = lock_abandoned(dir, name);
+  if (!lock) return ::faccessat(dir, name.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) != 0;
+  remove_sockets(dir, listing, slot);
+  ::unlinkat(dir, name.c_str(), 0);
+  return true;
+}
+
+std::set<uint32_t> sweep(int dir, const Listing& listing, const std::set<uint32_t>& slots) {
+  std::set<uint32_t> in_use;
+  for (const uint32_t slot : slots) {
+    if (!sweep_slot(dir, listing, slot)) in_use.insert(slot);
+  }
+  for (const auto& name : listing.reservations) {
+    if (!is_being_made(dir, name)) remove_if_abandoned(dir, name);
+  }
+  return in_use;
 }
 
 // One directory for several users is that of a group, and so is all that is made in it.
@@ -210,8 +253,9 @@ RuntimeDir open_runtime_dir(const Settings& settings, const PeerUsers& peers) {
   dir.fd = checked_fd(fd, urma::format("opening the runtime directory {}", dir.path));
   // One that nobody has named may have been put there by anybody.
   check_runtime_dir(dir, peers, peers.wide() && !settings.text("URMA_RUNTIME_DIR").empty());
-  // systemd-tmpfiles leaves alone what is below a locked directory, however old.
-  ::flock(fd, LOCK_SH | LOCK_NB);
+  // systemd-tmpfiles leaves alone what is below a locked directory, however old. Where locks are
+  // refused, that is known before anything is made.
+  try_flock(fd, LOCK_SH, dir.path);
   return dir;
 }
 
@@ -246,27 +290,15 @@ std::optional<uint32_t> parse_slot_name(std::string_view name) {
   return parse_decimal(name.substr(kSlotPrefix.size()), kMaxSlot);
 }
 
-void remove_sockets(int dir, uint32_t slot) {
-  const auto prefix = urma::format("{}.", slot);
-  for (const auto& name : list_names(dir)) {
-    if (has_prefix(name, prefix)) ::unlinkat(dir, name.c_str(), 0);
-  }
-}
+void remove_sockets(int dir, uint32_t slot) { remove_sockets(dir, list(dir), slot); }
 
-bool sweep_slot(int dir, uint32_t slot) {
-  const auto lock = lock_abandoned(dir, slot_name(slot));
-  if (!lock) return ::faccessat(dir, slot_name(slot).c_str(), F_OK, AT_SYMLINK_NOFOLLOW) != 0;
-  remove_sockets(dir, slot);
-  sweep_reservations(dir, slot);
-  ::unlinkat(dir, slot_name(slot).c_str(), 0);
-  return true;
+std::set<uint32_t> sweep_slots(int dir, const std::set<uint32_t>& slots) {
+  return sweep(dir, list(dir), slots);
 }
 
 void sweep_all(int dir) {
-  sweep_reservations(dir, /*dead=*/0);
-  for (const auto& name : list_names(dir)) {
-    if (const auto slot = parse_slot_name(name)) sweep_slot(dir, *slot);
-  }
+  const Listing listing = list(dir);
+  sweep(dir, listing, listing.slots);
 }
 
 uint64_t random_number() {

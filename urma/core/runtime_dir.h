@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,9 +36,10 @@ std::optional<uint32_t> parse_slot_name(std::string_view name);
 // The number of 1..max that the text is, in plain decimal.
 std::optional<uint32_t> parse_decimal(std::string_view text, uint32_t max);
 
-// Removes what a dead process left under this slot. True unless the slot is, or seems, in use.
-bool sweep_slot(int dir, uint32_t slot);
-// Removes what all dead processes left.
+// Removes what dead processes left, by one listing of the directory: under these slots, and every
+// reservation whose owner is gone. Returns those of the slots that are, or seem, in use.
+std::set<uint32_t> sweep_slots(int dir, const std::set<uint32_t>& slots);
+// The same of all slots.
 void sweep_all(int dir);
 // Removes the sockets of a slot; the caller holds the slot's lock.
 void remove_sockets(int dir, uint32_t slot);
