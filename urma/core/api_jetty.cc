@@ -131,7 +131,8 @@ bool Jetty::check_parts(const char* call, const Object& jetty) {
          (jfc == nullptr || check_part(call, "shared.jfc", jfc, jfc->urma_jfc_opt.is_actived));
 }
 
-// Its receives are those of the JFR that it shares, which may have been made for fewer ports.
+// Its receives are those of the JFR that it shares, which may have been made for fewer ports, and
+// keeps its room where its device cannot make more.
 uint32_t Jetty::settle_ports(const urma_context_t* ctx, const Config& config, uint32_t ports) {
   const ObjectPorts* table = object_ports(ctx);
   const bool shared = config.flag.bs.share_jfr == URMA_SHARE_JFR;
