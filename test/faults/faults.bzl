@@ -112,7 +112,7 @@ FAULTS = [
     (
         "rights_are_not_looked_at",
         "local/path_access.cc",
-        "(*grant)->allows(access.rights) && ",
+        "grant.allows(access.rights) && ",
         "",
         [MODEL, LINES],
     ),

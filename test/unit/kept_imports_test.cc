@@ -41,9 +41,12 @@ class KeptImportsTest : public urma_test::ProcessTest {
     urma_target_seg_t* remote = pair.sender.import(described);
     const urma_cr_status_t status = read(remote, at);
     pair.sender.end(remote);
-    // What the owner has still to say about the import has been heard.
-    pair.owner.settle();
+    // What the owner has still to say has been heard: about the grant, and what can be mapped.
     pair.sender.settle();
+    for (int answer = 0; answer < 2; ++answer) {
+      pair.owner.settle();
+      pair.sender.settle();
+    }
     return status;
   }
 
@@ -96,7 +99,10 @@ TEST_F(KeptImportsTest, ThoseUsedLongestAgoGo) {
   std::vector<urma_target_seg_t*> segments;
   for (uint32_t i = 0; i < kMany; ++i) {
     segments.push_back(pair.owner.add(memory.data() + i * kEach, kEach));
-    ASSERT_EQ(import_and_read(segments[i]->seg, memory.data() + i * kEach), URMA_CR_SUCCESS);
+    // Twice: at the second import the owner is asked again, since nothing is mapped here.
+    for (int use = 0; use < 2; ++use) {
+      ASSERT_EQ(import_and_read(segments[i]->seg, memory.data() + i * kEach), URMA_CR_SUCCESS);
+    }
   }
   auto busy = std::make_unique<Pause>(pair.owner);
   for (uint32_t i = kMany - kKept; i < kMany; ++i) {
@@ -155,6 +161,8 @@ TEST_F(KeptImportsTest, RightsAreThoseOfAllRegistrations) {
 // Owners that are made by hand
 // -------------------------------------------------------------------------------------------------
 
+using KeptImportsOfRawOwners = urma_test::ProcessTest;
+
 class OneImport {
  public:
   explicit OneImport(RawOwner* owner) : owner_(owner) {
@@ -188,6 +196,13 @@ class OneImport {
     importer_.settle();
   }
 
+  // The owner says that a registration has ended.
+  void tell() {
+    const Reply news = {};
+    EXPECT_TRUE(peer().send(&news, sizeof(news)));
+    importer_.settle();
+  }
+
  private:
   RawSocket& peer() {
     if (!peer_.has_value()) peer_.emplace(owner_->accept());
@@ -202,7 +217,7 @@ class OneImport {
 };
 
 // An owner may share later what it does not share now.
-TEST(KeptImportsOfRawOwners, OwnersAreAskedNowAndThenWhileNothingIsMapped) {
+TEST_F(KeptImportsOfRawOwners, OwnersAreAskedNowAndThenWhileNothingIsMapped) {
   RawOwner owner;
   OneImport import(&owner);
   std::vector<int> asked_at;
@@ -220,8 +235,8 @@ TEST(KeptImportsOfRawOwners, OwnersAreAskedNowAndThenWhileNothingIsMapped) {
   EXPECT_EQ(asked_at, (std::vector<int>{1, 2, 4, 8, 16, 32, 64}));
 }
 
-// A grant that is withdrawn while it is kept, and one that cannot be.
-TEST(KeptImportsOfRawOwners, WhatNoLongerStandsIsAskedForAnew) {
+// A grant that is withdrawn while it is kept.
+TEST_F(KeptImportsOfRawOwners, WhatNoLongerStandsIsAskedForAnew) {
   RawOwner owner;
   OneImport import(&owner);
   import.begin();
@@ -232,6 +247,21 @@ TEST(KeptImportsOfRawOwners, WhatNoLongerStandsIsAskedForAnew) {
   const std::optional<Request> again = import.asked();
   ASSERT_TRUE(again.has_value());
   EXPECT_EQ(again->type, RequestType::kImportSegment);
+  import.end();
+}
+
+// What the flag says counts, and not who says it how often.
+TEST_F(KeptImportsOfRawOwners, NewsOfAnEndThatIsNoneEndNothing) {
+  RawOwner owner;
+  OneImport import(&owner);
+  for (int use = 1; use <= 2; ++use) {
+    import.begin();
+    import.grant(import.asked().value(), {4096, 4096, kAllAccess, 3, 0, 0});
+    import.end();
+  }
+  for (int i = 0; i < 100; ++i) import.tell();
+  import.begin();
+  EXPECT_FALSE(import.asked().has_value());
   import.end();
 }
 

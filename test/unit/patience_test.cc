@@ -69,8 +69,9 @@ class PatienceTest : public ::testing::Test {
   Fd silent_ = listen_at(host_.runtime().dir_fd(), kName);
   Fd region_{::memfd_create("region", MFD_CLOEXEC)};
   HandService service_;
-  std::shared_ptr<Link> link_ = std::make_shared<Link>(
-      &service_, &host_.runtime(), kName, region_.get(), Link::Calls{[this] { ++stops_; }, [] {}, [] {}});
+  std::shared_ptr<Link> link_ =
+      std::make_shared<Link>(&service_, &host_.runtime(), kName, region_.get(),
+                             Link::Calls{[this] { ++stops_; }, [] {}, [] {}});
   int answers_ = 0;
   int stops_ = 0;
 };

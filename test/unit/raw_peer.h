@@ -97,8 +97,8 @@ class RawPeer : public RawSocket {
   }
   Answer import(const urma_target_seg_t& segment) {
     Request import = request(RequestType::kImportSegment);
-    import.import_segment = {segment.seg.ubva.eid, segment.seg.ubva.va, segment.seg.len,
-                             segment.seg.token_id, 0, 0, 0};
+    import.import_segment = {
+        segment.seg.ubva.eid, segment.seg.ubva.va, segment.seg.len, segment.seg.token_id, 0, 0, 0};
     return ask(import);
   }
   bool close_ring(uint32_t number) {

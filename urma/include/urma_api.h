@@ -704,10 +704,10 @@ urma_status_t urma_unregister_seg(urma_target_seg_t* target_seg);
 // is what its owner set; it may be NULL under URMA_TOKEN_NONE. A wrong token shows at the first
 // access. Requests reach all that the owner's registrations of seg->token_id grant under this token
 // value, with the owner's ranges and rights: also beyond seg->len bytes at seg->ubva.va, and where
-// that va is 0. With flag.bs.mapping the memory is also mapped if that is possible, for no more than
-// flag.bs.access where that is not 0, and mva tells where; 0: not mapped. With seg->attr.bs.dsva
-// set and flag.bs.mapping, or `addr`, it is mapped at the address that it has at its owner's;
-// `addr` is that address, or 0. Else `addr` has no effect. The caller ends it with
+// that va is 0. With flag.bs.mapping the memory is also mapped if that is possible, for no more
+// than flag.bs.access where that is not 0, and mva tells where; 0: not mapped. With
+// seg->attr.bs.dsva set and flag.bs.mapping, or `addr`, it is mapped at the address that it has at
+// its owner's; `addr` is that address, or 0. Else `addr` has no effect. The caller ends it with
 // urma_unimport_seg. Thread-safe.
 // Returns the segment, or NULL with errno EINVAL: ctx or seg is NULL, the token is missing, the
 // policy is not supported, or addr is another one; EEXIST: with dsva, the address is taken; or what
