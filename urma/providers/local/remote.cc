@@ -122,13 +122,13 @@ uint64_t RemoteSegment::ask(const Wanted& wanted) {
     drop_ref();
     throw;
   }
-  wanted_ = wanted;
+  asked_range_ = wanted;
   return ++asked_;
 }
 
 bool RemoteSegment::asked_for(const Wanted& wanted) const {
   const MutexLock lock(mutex_);
-  return wanted_ == wanted;
+  return asked_range_ == wanted;
 }
 
 Request RemoteSegment::request_of(RequestType type, const Wanted& wanted) const {

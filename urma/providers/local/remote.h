@@ -152,7 +152,7 @@ class RemoteSegment final : public ImportedSegment {
   std::vector<std::unique_ptr<const Grant>> grants_ URMA_GUARDED_BY(mutex_);
   uint64_t asked_ URMA_GUARDED_BY(mutex_) = 0;
   uint64_t ended_ URMA_GUARDED_BY(mutex_) = 0;
-  Wanted wanted_ URMA_GUARDED_BY(mutex_) = {};
+  Wanted asked_range_ URMA_GUARDED_BY(mutex_) = {};
   urma_cr_status_t last_status_ URMA_GUARDED_BY(mutex_) = URMA_CR_SUCCESS;
 };
 
