@@ -16,6 +16,7 @@
 #include "urma/core/device_files.h"
 #include "urma/core/export.h"
 #include "urma/core/inspect_server.h"
+#include "urma/core/living.h"
 #include "urma/core/log_sink.h"
 #include "urma/core/regions.h"
 #include "urma/core/runtime.h"
@@ -160,6 +161,7 @@ bool end() {
   }
   self.service.stop();
   self.pages.clear();
+  guarded(URMA_LOG_SITE, [] { abandon_living(); });
   self.devices.clear();
   self.loader.unload();
   return all;

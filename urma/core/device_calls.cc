@@ -94,6 +94,7 @@ urma_context_t* create_context(urma_device_t* dev, uint32_t eid_index) {
   ::pthread_mutex_init(&ctx->mutex, nullptr);
   // Relaxed: nobody else has the context yet.
   ctx->ref.atomic_cnt.store(1, std::memory_order_relaxed);
+  context_made(ctx);
   return ctx;
 }
 
