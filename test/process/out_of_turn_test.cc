@@ -115,5 +115,46 @@ TEST_F(OutOfTurnTest, NothingIsSaidWhereAllHasEnded) {
   });
 }
 
+// Each call, and the errno that it leaves.
+TEST_F(OutOfTurnTest, CallsBeforeUrmaInitSayThatItComesFirst) {
+  run_one([](Channel&) {
+    const LogLines lines;
+    char name[] = "urma_shm0";
+    EXPECT_EQ(urma_get_device_by_name(name), nullptr);
+    EXPECT_EQ(errno, ENODEV);
+    EXPECT_LINE("urma_get_device_by_name: urma_init comes first");
+    int devices = 7;
+    EXPECT_EQ(urma_get_device_list(&devices), nullptr);
+    EXPECT_EQ(errno, ENODEV);
+    EXPECT_EQ(devices, 0);
+    EXPECT_LINE("urma_get_device_list: urma_init comes first");
+    EXPECT_EQ(urma_get_device_by_eid({}, URMA_TRANSPORT_UB), nullptr);
+    EXPECT_EQ(errno, ENODEV);
+    EXPECT_LINE("urma_get_device_by_eid: urma_init comes first");
+    urma_device_t device = {};
+    EXPECT_EQ(urma_create_context(&device, 0), nullptr);
+    EXPECT_LINE("urma_create_context: urma_init comes first");
+    urma_device_attr_t attr;
+    EXPECT_NE(urma_query_device(&device, &attr), URMA_SUCCESS);
+    EXPECT_LINE("urma_query_device: urma_init comes first");
+    uint32_t count;
+    EXPECT_EQ(urma_get_eid_list(&device, &count), nullptr);
+    EXPECT_LINE("urma_get_eid_list: urma_init comes first");
+    EXPECT_EQ(urma_create_jfce(nullptr), nullptr);
+    EXPECT_LINE("urma_create_jfce: urma_init comes first");
+    EXPECT_EQ(urma_ext_alloc(4096, 0), nullptr);
+    EXPECT_LINE("ext_alloc: urma_init comes first");
+    urma_ext_device_t details;
+    EXPECT_NE(urma_ext_query_device(&device, &details), URMA_SUCCESS);
+    EXPECT_LINE("urma_ext_query_device: urma_init comes first");
+    urma_ext_process_t processes[1];
+    count = 1;
+    EXPECT_NE(urma_ext_list_processes(processes, &count), URMA_SUCCESS);
+    EXPECT_LINE("urma_ext_list_processes: urma_init comes first");
+    EXPECT_NE(urma_get_uasid(&count), URMA_SUCCESS);
+    EXPECT_EQ(LogLines::count({"urma_init comes first"}), 11u) << LogLines::all();
+  });
+}
+
 }  // namespace
 }  // namespace urma_test
