@@ -20,7 +20,7 @@ DOCUMENT = "docs/errors.md"
 
 # Calls whose text reaches the log. Those of the second kind add ": " and what the system says.
 PLAIN = (
-    r"URMA_LOG|URMA_LOG_LIMITED|log_line|fail|refuse|damaged|skip|remember|leave_out|because|"
+    r"URMA_LOG|URMA_LOG_LIMITED|URMA_LOG_FAILED|log_line|fail|refuse|damaged|skip|remember|leave_out|because|"
     r"push_back"
 )
 WITH_REASON = r"fail_errno|fail_device|fail_no_fd|checked_fd|require"

@@ -150,6 +150,7 @@ bool QueuePath::execute_pending() {
     take_next();
     if (step == Step::kDone) {
       sender_->queue().complete(entry, outcome(status));
+      if (status != URMA_CR_SUCCESS) why.clear();
     } else {
       entry->state = SendState::kInFlight;
     }
@@ -321,9 +322,9 @@ QueuePath::Step QueuePath::open_ring(urma_cr_status_t* status) {
     target()->members.store(opening_->members, std::memory_order_relaxed);
     return Step::kInFlight;
   }
-  *status = status_of(opening_->answer);
-  URMA_LOG_LIMITED(WARNING, "queue {:#x} cannot send to id {:#x}: {}", sender_->id().id,
-                   target()->id.id, answer_text(opening_->answer));
+  *status = outcome_of(opening_->answer);
+  URMA_LOG_LIMITED(WARNING, "queue {:#x} cannot send to {} {:#x}: {}", sender_->id().id,
+                   target_name(target()->type), target()->id.id, answer_text(opening_->answer));
   opening_.reset();
   return Step::kDone;
 }

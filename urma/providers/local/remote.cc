@@ -102,6 +102,11 @@ void RemoteSegment::ask_owner() {
   finish(nullptr, Reply{0, Answer::kUnreachable, {}});
 }
 
+Answer RemoteSegment::last_answer() const {
+  const MutexLock lock(mutex_);
+  return last_answer_;
+}
+
 bool RemoteSegment::ended(uint64_t attempt, urma_cr_status_t* status) const {
   const MutexLock lock(mutex_);
   *status = last_status_;
@@ -136,6 +141,7 @@ void RemoteSegment::finish(std::shared_ptr<Link> link, const Reply& reply) {
       last_status_ =
           reply.answer == Answer::kAccepted ? URMA_CR_REM_OPERATION_ERR : status_of(reply.answer);
     }
+    last_answer_ = reply.answer;
     ended_ = asked_;
   }
   settled_.notify_all();

@@ -84,6 +84,8 @@ class RemoteSegment final : public ImportedSegment {
   void map();
   // True once the attempt has ended; *status then says how, URMA_CR_SUCCESS with a new grant.
   bool ended(uint64_t attempt, urma_cr_status_t* status) const;
+  // Of the last attempt that has ended.
+  Answer last_answer() const;
   // Waits until the owner has said what can be mapped, or no more than a time that it needs to move
   // so much memory. The address of the first byte here, or 0 where not all of it is mapped.
   uint64_t wait_mapped() override;
@@ -132,6 +134,7 @@ class RemoteSegment final : public ImportedSegment {
   uint64_t asked_ URMA_GUARDED_BY(mutex_) = 0;
   uint64_t ended_ URMA_GUARDED_BY(mutex_) = 0;
   urma_cr_status_t last_status_ URMA_GUARDED_BY(mutex_) = URMA_CR_SUCCESS;
+  Answer last_answer_ URMA_GUARDED_BY(mutex_) = Answer::kUnreachable;
 };
 
 struct DropRef {
