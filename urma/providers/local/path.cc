@@ -319,6 +319,8 @@ QueuePath::Step QueuePath::open_ring(urma_cr_status_t* status) {
   if (!opening_->ended.load(std::memory_order_acquire)) return Step::kWait;
   if (opening_->answer == Answer::kAccepted) {
     ring_ = &opening_->ring;
+    URMA_LOG(DEBUG, "queue {:#x} sends to {} {:#x} through a ring of {} bytes", sender_->id().id,
+             target_name(target()->type), target()->id.id, ring_->bytes());
     target()->members.store(opening_->members, std::memory_order_relaxed);
     return Step::kInFlight;
   }
@@ -428,6 +430,8 @@ void QueuePath::ask_to_close() {
 
 void QueuePath::drop_ring() {
   if (opening_ == nullptr) return;
+  URMA_LOG(DEBUG, "the ring of queue {:#x} to {} {:#x} closes", sender_->id().id,
+           target_name(target()->type), target()->id.id);
   if (!closing_) ask_to_close();
   opening_.reset();
   ring_ = nullptr;

@@ -208,6 +208,15 @@ std::unique_ptr<MappedView> RemoteSegment::view_of(const Grant& granted,
                                       writable, std::move(area_));
 }
 
+void RemoteSegment::log_way(const Grant& granted) const {
+  const uint64_t mapped = granted.view == nullptr ? 0 : granted.mapped_bytes;
+  URMA_LOG(DEBUG,
+           "segment at va {:#x} of token id {:#x}: {} of {} bytes at {:#x} are mapped, others {}; "
+           "urma_ext_query_segment tells why",
+           uint64_t{seg.ubva.va}, seg.token_id, mapped, granted.segment.len, granted.segment.base,
+           granted.link->peer().reachable() ? "copied" : "staged");
+}
+
 void RemoteSegment::finish_mapping(const Grant* granted, const Reply& reply, Attached& fds) {
   if (granted->is_device) return finish_device(granted, reply, fds);
   std::unique_ptr<MappedView> view;
@@ -238,6 +247,7 @@ void RemoteSegment::finish_mapping(const Grant* granted, const Reply& reply, Att
     // Release pairs with the acquire in about_to_be_mapped(): who does not wait sees the view.
     mapping_.store(false, std::memory_order_release);
   }
+  log_way(*grant());
   end_mapping();
 }
 

@@ -114,6 +114,7 @@ class RemoteSegment final : public ImportedSegment {
   Request request_of(RequestType type) const;
   const Grant* publish(std::unique_ptr<Grant> grant) URMA_REQUIRES(mutex_);
   void log_refusal(Answer answer) const;
+  void log_way(const Grant& granted) const;
 
   Transport* transport_;
   const uint64_t serial_;

@@ -332,7 +332,10 @@ Answer Client::accept_ring(const OpenRingRequest& asked, Attached& fds, OpenRing
       answer = attach(asked, member, ring, given, wakeup);
     }
   }
-  if (answer == Answer::kAccepted) rings_.emplace(asked.ring, std::move(ring));
+  if (answer != Answer::kAccepted) return answer;
+  URMA_LOG(DEBUG, "process {} sends to queue {:#x} from queue {:#x}", process_->pid,
+           asked.target_id, asked.sender.id);
+  rings_.emplace(asked.ring, std::move(ring));
   return answer;
 }
 
