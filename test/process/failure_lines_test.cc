@@ -202,5 +202,28 @@ TEST_F(FailureLinesTest, TheOwnerLogsAWrongTokenOfAQueue) {
   }
 }
 
+TEST_F(FailureLinesTest, AnIdThatNobodyHasNamesTheDirectoryAndItsProcesses) {
+  run_one([dir = runtime_dir()](Channel&) {
+    Target target;
+    Offer offer = target.offer();
+    // Of a slot that is not this process's, the only one here.
+    offer.queue.id ^= 0x10000;
+    offer.open.token_id ^= 0x10000;
+    const LogLines lines;
+    urma_target_jetty_t* const queue = target.endpoint.import(offer.queue);
+    urma_target_seg_t* const remote = target.endpoint.import(offer.open);
+    urma_sge_t here = piece(target.open, target.memory.data() + kSize, 8);
+    target.endpoint.post(send_request(queue, &here));
+    wait_for_status(target.endpoint.send_jfc, URMA_CR_ACK_TIMEOUT_ERR);
+    EXPECT_LINE("nobody in " + dir + " answers for jetty", "(processes there: 1)", "PrivateTmp",
+                "XDG_RUNTIME_DIR", "the same user");
+    urma_sge_t there = piece(remote, offer.open.va, 8);
+    target.endpoint.post(write_request(queue, &here, &there));
+    wait_for_status(target.endpoint.send_jfc, URMA_CR_ACK_TIMEOUT_ERR);
+    EXPECT_GE(LogLines::count({"nobody in " + dir + " answers for token id"}), 1u)
+        << LogLines::all();
+  });
+}
+
 }  // namespace
 }  // namespace urma_test

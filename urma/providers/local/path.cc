@@ -72,8 +72,12 @@ void ask_for_ring(Transport* transport, const std::shared_ptr<RingOpening>& open
     transport->serve_senders();
   };
   try {
-    opening->link = transport->link_to(id_kind(request.open_ring.target_type),
-                                       request.open_ring.target_eid, request.open_ring.target_id);
+    const OpenRingRequest& asked = request.open_ring;
+    opening->link =
+        transport->link_to(id_kind(asked.target_type), asked.target_eid, asked.target_id);
+    if (opening->link == nullptr) {
+      transport->log_absence(target_name(asked.target_type), asked.target_id);
+    }
     if (opening->link != nullptr && !opening->link->gone()) {
       const std::shared_ptr<const Wakeup> wakeup =
           opening->link->wakeups().offer(channel, jfc_id, &request.open_ring.sender_jfc);

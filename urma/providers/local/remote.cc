@@ -95,6 +95,7 @@ void RemoteSegment::ask_owner() {
                     [this, link](const Reply& reply, Attached&) { finish(link, reply); });
       return;
     }
+    if (mapped_ == Mapped::kWhenGranted) transport_->log_absence("token id", seg.token_id);
   } catch (const std::exception& error) {
     URMA_LOG_LIMITED(ERR, "asking for the segment of token id {:#x}: {}", seg.token_id,
                      error.what());

@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include "urma/providers/local/transport.h"
 
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <bit>
+#include <string_view>
 #include <utility>
 
 #include "urma/base/guard.h"
@@ -19,6 +25,21 @@ constexpr uint64_t kFirstWatchNs = 10'000'000;
 constexpr uint64_t kLastWatchNs = 1'000'000'000;
 // Pages that are made private before others on this thread get their turn: some milliseconds.
 constexpr uint64_t kTakeBackPerTurn = 8 << 20;
+
+// This one included. A process that was killed counts until somebody has cleared up behind it.
+size_t count_processes(int dir_fd) {
+  const int fd = ::openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const std::unique_ptr<DIR, int (*)(DIR*)> dir(fd < 0 ? nullptr : ::fdopendir(fd), ::closedir);
+  if (dir == nullptr) {
+    if (fd >= 0) ::close(fd);
+    return 0;
+  }
+  size_t count = 0;
+  while (const dirent* entry = ::readdir(dir.get())) {
+    if (std::string_view(entry->d_name).starts_with("slot-")) ++count;
+  }
+  return count;
+}
 
 }  // namespace
 
@@ -63,6 +84,14 @@ std::shared_ptr<Link> Transport::link_to(IdKind kind, const urma_eid_t& eid, uin
   if (stopped()) return nullptr;
   const std::optional<uint32_t> slot = runtime_->owner_slot(kind, eid, id);
   return slot.has_value() ? link_to(*slot) : nullptr;
+}
+
+void Transport::log_absence(const char* kind, uint32_t id) const {
+  URMA_LOG_LIMITED(WARNING,
+                   "nobody in {} answers for {} {:#x} (processes there: {}); see that the other "
+                   "program runs, as the same user, with the same URMA_RUNTIME_DIR or "
+                   "XDG_RUNTIME_DIR, and without PrivateTmp",
+                   runtime_->path(), kind, id, count_processes(runtime_->dir_fd()));
 }
 
 std::shared_ptr<Link> Transport::link_to(uint32_t slot) {

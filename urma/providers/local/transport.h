@@ -16,6 +16,7 @@
 #include "jetty/transport.h"
 #include "segment/segment.h"
 #include "urma/base/host.h"
+#include "urma/base/mutex.h"
 #include "urma/providers/local/device_memory.h"
 #include "urma/providers/local/link.h"
 #include "urma/providers/local/peer.h"
@@ -52,6 +53,8 @@ class Transport final : public urma::Transport {
   std::shared_ptr<Link> link_to(IdKind kind, const urma_eid_t& eid, uint32_t id);
   // The same to the process that has this slot.
   std::shared_ptr<Link> link_to(uint32_t slot);
+  // Logs that no process has this id, and where it was looked for.
+  void log_absence(const char* kind, uint32_t id) const;
 
   std::span<const urma_eid_t> eids() const override { return runtime_->eids(); }
   uint32_t uasid() const override { return runtime_->uasid(); }
