@@ -10,8 +10,13 @@ bool refuse_list(const char* side, const urma_sg_t& list, uint32_t min, uint32_t
   if (list.num_sge >= min && list.num_sge <= max && (list.num_sge == 0 || list.sge != nullptr)) {
     return false;
   }
-  URMA_LOG_LIMITED(ERR, "post: {} has num_sge {} at {}; give {} to {} elements and a list", side,
-                   list.num_sge, static_cast<const void*>(list.sge), min, max);
+  if (max == UINT32_MAX) {
+    URMA_LOG_LIMITED(ERR, "post: {} has num_sge {} at {}; give a list of {} or more elements", side,
+                     list.num_sge, static_cast<const void*>(list.sge), min);
+  } else {
+    URMA_LOG_LIMITED(ERR, "post: {} has num_sge {} at {}; give a list of {} to {} elements", side,
+                     list.num_sge, static_cast<const void*>(list.sge), min, max);
+  }
   return true;
 }
 

@@ -73,6 +73,7 @@ class Transport final : public urma::Transport {
   ImportedSegment* import_segment(urma_context_t* ctx, const urma_seg_t& seg, urma_token_t token,
                                   uint32_t access) override;
   void probe(const ProbeTarget& target, std::function<void(Answer)> answered) override;
+  void require_kind(const urma_jetty_id_t& id, urma_target_type_t type) override;
   void connect_ahead(const RemoteQueue& target) override;
   void watch_peer(PeerWatcher* watcher, IdKind kind, const urma_eid_t& eid, uint32_t id,
                   uint64_t target) override;
@@ -91,6 +92,8 @@ class Transport final : public urma::Transport {
 
   // Makes pages private again that peers may no longer map, a turn at a time.
   void take_back_some(SharedPages::RangeId pages);
+  // Throws Error(URMA_EINVAL) where peers could write to read-only memory.
+  void require_writable(const Segment& segment);
   void drop_gone_links();
   void report_gone_peers();
   void look_for_peers_later();
@@ -103,6 +106,11 @@ class Transport final : public urma::Transport {
   const uint32_t ring_bytes_;
   const bool staged_;
   const std::unique_ptr<Faults> faults_;
+
+  Mutex writable_mutex_;
+  // The area that was last found writable.
+  uint64_t writable_base_ URMA_GUARDED_BY(writable_mutex_) = 0;
+  uint64_t writable_len_ URMA_GUARDED_BY(writable_mutex_) = 0;
 
   // On the service thread only.
   std::unique_ptr<Server> server_;
