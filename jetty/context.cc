@@ -119,6 +119,7 @@ urma_target_jetty_t* Context::import_queue(const urma_jetty_id_t& id, urma_targe
          static_cast<int>(mode));
   }
   require_token_policy("import", flag.bs.token_policy);
+  transport_->require_kind(id, type);
   auto queue = std::make_unique<RemoteQueue>();
   static_cast<urma_target_jetty_t&>(*queue) = {};
   queue->urma_ctx = this;

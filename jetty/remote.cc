@@ -39,6 +39,11 @@ const char* answer_text(Answer answer) {
   return "unknown answer";
 }
 
+const char* target_name(uint32_t target_type) {
+  if (target_type == URMA_JETTY_GROUP) return "group";
+  return target_type == URMA_JFR ? "JFR" : "jetty";
+}
+
 bool QueueSerials::Less::operator()(const Key& a, const Key& b) const {
   const int eids = std::memcmp(&a.eid, &b.eid, sizeof(a.eid));
   if (eids != 0) return eids < 0;

@@ -40,6 +40,8 @@ const char* answer_text(Answer answer);
 // The status with which a request ends whose owner answered so.
 urma_cr_status_t status_of(Answer answer);
 
+// "JFR", "jetty" or "group".
+const char* target_name(uint32_t target_type);
 // The ids of what a target stands for.
 inline IdKind id_kind(uint32_t target_type) {
   if (target_type == URMA_JETTY_GROUP) return IdKind::kGroup;

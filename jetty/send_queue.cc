@@ -75,7 +75,25 @@ void SendQueue::commit(SendEntry* entry) {
   if (size_.load(std::memory_order_relaxed) > overflow_above_) count_towards_overflow();
 }
 
+// Flushed requests, and those of a peer that has gone, have their cause in another line.
+void SendQueue::log_failure(SendEntry* entry, urma_cr_status_t status) const {
+  const char* const meaning = failure_text(status);
+  if (meaning == nullptr || !failures_are_read()) return;
+  const std::string& why = entry->path->why;
+  const auto own = pieces(entry);
+  const bool message = entry->kind == OpKind::kSend;
+  const uint64_t addr = !message ? entry->remote_addr : own.empty() ? 0 : own[0].addr;
+  URMA_LOG_FAILED(
+      "queue {:#x}: {} of {} bytes {} {:#x}, user_ctx {:#x}, to id {:#x} ends with status {}, "
+      "{}{}{}",
+      identity_.id, kind_name(entry->kind), entry->bytes, message ? "from" : "at", addr,
+      entry->user_ctx, entry->path->record.remote_id.id, static_cast<int>(status), meaning,
+      why.empty() ? "" : ": ", why);
+}
+
 void SendQueue::fail(SendEntry* entry, urma_cr_status_t status) {
+  log_failure(entry, status);
+  entry->path->why.clear();
   entry->bytes = 0;
   counters_.failed(status);
 }

@@ -9,9 +9,11 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
+#include <string>
 
 #include "jetty/completion_queue.h"
 #include "jetty/counters.h"
+#include "jetty/failures.h"
 #include "jetty/owner_lock.h"
 #include "jetty/work_request.h"
 #include "segment/lazy_array.h"
@@ -77,6 +79,11 @@ class SendPath {
   virtual bool advance() = 0;
   // Forgets the first request that waits to be executed.
   virtual void give_up_first() = 0;
+  // What the request has met that is about to fail, for its line in the log.
+  template <typename... Args>
+  [[gnu::cold, gnu::noinline]] void because(fmt::string_view text, const Args&... args) {
+    if (failures_are_read()) why = format_args(text, fmt::make_format_args(args...));
+  }
 
   bool more = false;  // the last advance() did not wait for anybody, but had done enough at once
   const urma_cr_t record;       // what all its completion records have in common
@@ -84,6 +91,7 @@ class SendPath {
   uint32_t entries = 0;         // requests whose completion was not collected
   SendPath* earlier = nullptr;  // among the busy ones of the queue, while this is one
   SendPath* later = nullptr;
+  std::string why;  // see because(); "": the status tells all
 };
 
 // How completions name the queue that they come from.
@@ -277,6 +285,7 @@ class SendQueue : public CompletionSource {
   [[gnu::cold, gnu::noinline]] void fill_marker(const SendEntry& entry, urma_cr_t* cr) const;
   [[gnu::cold, gnu::noinline]] void vacate_special(SendEntry* entry);
   [[gnu::cold, gnu::noinline]] void fail(SendEntry* entry, urma_cr_status_t status);
+  void log_failure(SendEntry* entry, urma_cr_status_t status) const;
   uint32_t behind(uint32_t place) const { return place + 1 == places_ ? 0 : place + 1; }
   // An empty queue starts over, so that it stays in the cache whatever its depth is.
   void start_over() { head_ = tail_ = 0; }

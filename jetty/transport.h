@@ -92,6 +92,8 @@ class Transport : public ProgressDomain {
 
   // Asks the owner of a target whether it may be used. Service thread, as the answer.
   virtual void probe(const ProbeTarget& target, std::function<void(Answer)> answered) = 0;
+  // Throws Error(URMA_EINVAL) where it is known already that the id is of another kind.
+  virtual void require_kind(const urma_jetty_id_t& /*id*/, urma_target_type_t /*type*/) {}
   // A hint: something will be sent to the target soon.
   virtual void connect_ahead(const RemoteQueue& target) = 0;
   // Looks after the owner of (EID, id) for `watcher`, until it is gone or unwatch_peer(). From any

@@ -10,8 +10,13 @@ bool refuse_list(const char* side, const urma_sg_t& list, uint32_t min, uint32_t
   if (list.num_sge >= min && list.num_sge <= max && (list.num_sge == 0 || list.sge != nullptr)) {
     return false;
   }
-  URMA_LOG_LIMITED(ERR, "post: {} has num_sge {} at {}; give {} to {} elements and a list", side,
-                   list.num_sge, static_cast<const void*>(list.sge), min, max);
+  if (max == UINT32_MAX) {
+    URMA_LOG_LIMITED(ERR, "post: {} has num_sge {} at {}; give a list of {} or more elements", side,
+                     list.num_sge, static_cast<const void*>(list.sge), min);
+  } else {
+    URMA_LOG_LIMITED(ERR, "post: {} has num_sge {} at {}; give a list of {} to {} elements", side,
+                     list.num_sge, static_cast<const void*>(list.sge), min, max);
+  }
   return true;
 }
 
@@ -168,6 +173,27 @@ OpKind kind_of(urma_opcode_t opcode) {
   }
 }
 
+const char* kind_name(OpKind kind) {
+  switch (kind) {
+    case OpKind::kWrite:
+      return "WRITE";
+    case OpKind::kWriteNotify:
+      return "WRITE_NOTIFY";
+    case OpKind::kWriteAtomic:
+      return "WRITE_ATOMIC";
+    case OpKind::kRead:
+      return "READ";
+    case OpKind::kAtomic:
+      return "atomic";
+    case OpKind::kSend:
+      return "SEND";
+    case OpKind::kWriteImm:
+      return "WRITE_IMM";
+    default:
+      return "request";
+  }
+}
+
 bool valid_width(uint32_t opcode, uint64_t bytes) {
   switch (opcode) {
     case URMA_OPC_CAS:
@@ -245,6 +271,69 @@ bool local_piece(const urma_sge_t& sge, LocalPiece* piece) {
   piece->open_token_id = segment->open_token_id;
   piece->valid = segment->covers(sge.addr, sge.len);
   return true;
+}
+
+std::string why_piece_fails(const SegmentTable& segments, const LocalPiece& piece) {
+  if (piece.len == 0) return "";
+  if (piece.ref.generation == 0) {
+    return urma::format("the segment of the {} bytes at {:#x} was imported; register the memory",
+                        piece.len, piece.addr);
+  }
+  std::string why;
+  const bool stands = segments.with_segment(piece.ref, [&](const Segment& segment) {
+    if (segment.holds(piece.addr, piece.len)) return;
+    why = urma::format("the {} bytes at {:#x} leave their segment of {} bytes at {:#x}", piece.len,
+                       piece.addr, segment.registered_len(), segment.base);
+  });
+  if (stands) return why;
+  return urma::format("the segment of the {} bytes at {:#x} was unregistered", piece.len,
+                      piece.addr);
+}
+
+namespace {
+
+// As "READ|WRITE".
+std::string names_of(uint32_t access) {
+  constexpr struct {
+    uint32_t bit;
+    const char* name;
+  } kRights[] = {
+      {URMA_ACCESS_READ, "READ"}, {URMA_ACCESS_WRITE, "WRITE"}, {URMA_ACCESS_ATOMIC, "ATOMIC"}};
+  std::string text;
+  for (const auto& right : kRights) {
+    if ((access & right.bit) == 0) continue;
+    if (!text.empty()) text += '|';
+    text += right.name;
+  }
+  return text.empty() ? "LOCAL_ONLY" : text;
+}
+
+}  // namespace
+
+std::string why_access_fails(uint32_t token_id, uint64_t addr, uint64_t bytes, uint32_t rights) {
+  return urma::format("no registration of token id {:#x} grants {} on the {} bytes at {:#x}",
+                      token_id, names_of(rights), bytes, addr);
+}
+
+const char* failure_text(urma_cr_status_t status) {
+  switch (status) {
+    case URMA_CR_LOC_LEN_ERR:
+      return "its length does not fit";
+    case URMA_CR_LOC_ACCESS_ERR:
+      return "its own memory is not usable";
+    case URMA_CR_REM_RESP_LEN_ERR:
+      return "the peer's receive is too short";
+    case URMA_CR_REM_UNSUPPORTED_REQ_ERR:
+      return "the peer cannot execute it so";
+    case URMA_CR_REM_OPERATION_ERR:
+      return "the peer could not finish it";
+    case URMA_CR_REM_ACCESS_ABORT_ERR:
+      return "the peer refuses the access";
+    case URMA_CR_RNR_RETRY_CNT_EXC_ERR:
+      return "the peer had no receive posted as often as rnr_retry allows";
+    default:
+      return nullptr;
+  }
 }
 
 }  // namespace urma

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 
 #include "segment/segment.h"
 #include "urma_types.h"
@@ -46,6 +47,7 @@ enum class OpKind : uint8_t {
   return static_cast<uint32_t>(kind) >> 3;
 }
 OpKind kind_of(urma_opcode_t opcode);
+const char* kind_name(OpKind kind);
 // Whether an atomic has a second operand, which takes the place of what was there.
 inline bool replaces(uint32_t opcode) { return opcode == URMA_OPC_CAS || opcode == URMA_OPC_SWAP; }
 
@@ -84,6 +86,13 @@ urma_status_t view_request(const urma_jfs_wr_t& wr, const SendLimits& limits, Re
 // Resolves one sge of local memory against its registration. False, with one log line, where it has
 // none.
 bool local_piece(const urma_sge_t& sge, LocalPiece* piece);
+
+// Why a piece cannot be used; "" where it can.
+std::string why_piece_fails(const SegmentTable& segments, const LocalPiece& piece);
+// Why an owner refuses an access to its memory.
+std::string why_access_fails(uint32_t token_id, uint64_t addr, uint64_t bytes, uint32_t rights);
+// What a status says of the request that it ends; NULL where the request is not the cause.
+const char* failure_text(urma_cr_status_t status);
 
 }  // namespace urma
 

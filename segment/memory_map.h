@@ -35,6 +35,8 @@ class MemoryMap {
   bool usable() const { return maps_.valid(); }
   // The area at `va`, else the next above it.
   std::optional<Vma> find(uint64_t va);
+  // The same in one call of the kernel; nothing also where that has no such call, before 6.11.
+  std::optional<Vma> query(uint64_t va);
   // Counts all areas.
   uint64_t count();
   // After a fork the descriptor tells of the parent.
@@ -42,7 +44,6 @@ class MemoryMap {
   int fd() const { return maps_.get(); }
 
  private:
-  std::optional<Vma> query(uint64_t va);
   std::optional<Vma> parse(uint64_t va);
 
   Fd maps_;

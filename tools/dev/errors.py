@@ -20,8 +20,8 @@ DOCUMENT = "docs/errors.md"
 
 # Calls whose text reaches the log. Those of the second kind add ": " and what the system says.
 PLAIN = (
-    r"URMA_LOG|URMA_LOG_LIMITED|log_line|fail|refuse|damaged|skip|remember|leave_out|because|"
-    r"push_back|urma_log_loc"
+    r"URMA_LOG|URMA_LOG_LIMITED|URMA_LOG_FAILED|log_line|fail|refuse|damaged|skip|remember|"
+    r"leave_out|because|push_back|urma_log_loc"
 )
 WITH_REASON = r"fail_errno|fail_device|fail_no_fd|checked_fd|require"
 CALL = re.compile(rf"\b(?:(?P<plain>{PLAIN})|(?P<reason>{WITH_REASON}))\(")

@@ -47,9 +47,9 @@ URMA_EXPORT urma_status_t urma_delete_context(urma_context_t* ctx) {
     }
     if (refs(ctx->ref) > 1) {
       URMA_LOG_LIMITED(ERR,
-                       "urma_delete_context: {} objects of the context still live; end them "
+                       "urma_delete_context: {} objects of the context still live, {}; end them "
                        "first",
-                       refs(ctx->ref) - 1);
+                       refs(ctx->ref) - 1, living_objects(ctx));
       return URMA_EAGAIN;
     }
     const int fd = ctx->dev_fd;
@@ -57,6 +57,7 @@ URMA_EXPORT urma_status_t urma_delete_context(urma_context_t* ctx) {
     const urma_status_t status = provider->delete_context(ctx);
     if (status != URMA_SUCCESS) return status;
     view.context_gone();
+    context_ended(ctx);
     if (fd >= 0) close(fd);
     return URMA_SUCCESS;
   });

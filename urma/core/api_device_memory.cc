@@ -208,6 +208,7 @@ URMA_EXPORT urma_status_t urma_ext_close_signal_handle(urma_target_seg_t* attach
 
 URMA_EXPORT int urma_ext_query_rdma_interface(const urma_ext_rdma_interface_t** rdma) {
   if (rdma == nullptr) return -EINVAL;
+  if (!in_use()) report_not_started(__func__);
   *rdma = device_table().rdma_interface();
   return *rdma == nullptr ? -ENODEV : 0;
 }

@@ -123,7 +123,7 @@ URMA_EXPORT urma_jetty_grp_t* urma_create_jetty_grp(urma_context_t* ctx,
     pthread_mutex_init(&group->list_mutex, nullptr);
     init_events(*group);
     group->async_events_acked = 0;
-    add_ref(ctx->ref);
+    object_made(ctx, Living::kGroup);
     return group;
   });
 }
@@ -140,7 +140,8 @@ URMA_EXPORT urma_status_t urma_delete_jetty_grp(urma_jetty_grp_t* jetty_grp) {
       }
     }
     urma_jetty_t** list = jetty_grp->jetty_list;
-    const urma_status_t status = end_child<&urma_ops_t::delete_jetty_grp>(call, jetty_grp);
+    const urma_status_t status =
+        end_child<&urma_ops_t::delete_jetty_grp, Living::kGroup>(call, jetty_grp);
     if (status == URMA_SUCCESS) std::free(list);
     return status;
   });

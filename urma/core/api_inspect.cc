@@ -32,7 +32,8 @@ void require_not_forked(const char* call) {
 
 void require_init(const char* call) {
   require_not_forked(call);
-  if (!in_use()) urma::fail(URMA_FAIL, "{}: urma_init comes first", call);
+  if (!in_use())
+    urma::fail(URMA_FAIL, "{}: urma_init comes first; nothing outlives urma_uninit", call);
 }
 
 // -------------------------------------------------------------------------------------------------

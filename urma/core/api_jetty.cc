@@ -60,6 +60,7 @@ struct Jetty : QueueKind {
   using Config = urma_jetty_cfg_t;
   using PortConfig = bondp_jetty_cfg_t;
   using Hub = urma_jetty_grp_t;
+  static constexpr Living kLiving = Living::kJetty;
   static constexpr auto kCreate = &urma_ops_t::create_jetty;
   static constexpr auto kDeleteBatch = &urma_ops_t::delete_jetty_batch;
   static constexpr auto kAlloc = &urma_ops_t::alloc_jetty;

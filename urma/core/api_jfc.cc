@@ -14,6 +14,7 @@ struct Jfc : QueueKind {
   using Config = urma_jfc_cfg_t;
   using PortConfig = bondp_jfc_cfg_t;
   using Hub = urma_jfce_t;
+  static constexpr Living kLiving = Living::kJfc;
   static constexpr auto kCreate = &urma_ops_t::create_jfc;
   static constexpr auto kDeleteBatch = &urma_ops_t::delete_jfc_batch;
   static constexpr auto kAlloc = &urma_ops_t::alloc_jfc;
@@ -96,19 +97,19 @@ URMA_EXPORT urma_jfce_t* urma_create_jfce(urma_context_t* ctx) {
     if (jfce == nullptr) return nullptr;
     jfce->urma_ctx = ctx;
     jfce->ref.atomic_cnt = 1;
-    add_ref(ctx->ref);
+    object_made(ctx, Living::kJfce);
     return jfce;
   });
 }
 
 URMA_EXPORT urma_status_t urma_delete_jfce(urma_jfce_t* jfce) {
   return entry(__func__, [&](const char* call) -> urma_status_t {
-    if (!given(call, "jfce", jfce)) return URMA_EINVAL;
+    if (!given(call, "jfce", jfce) || !open_gate(call, jfce->urma_ctx)) return URMA_EINVAL;
     if (refs(jfce->ref) > 1) {
       URMA_LOG_LIMITED(ERR, "{}: {} JFCs still use it; delete them first", call,
                        refs(jfce->ref) - 1);
       return URMA_FAIL;
     }
-    return end_child<&urma_ops_t::delete_jfce>(call, jfce);
+    return end_child<&urma_ops_t::delete_jfce, Living::kJfce>(call, jfce);
   });
 }

@@ -13,6 +13,7 @@ struct Jfr : QueueKind {
   using Object = urma_jfr_t;
   using Config = urma_jfr_cfg_t;
   using PortConfig = bondp_jfr_cfg_t;
+  static constexpr Living kLiving = Living::kJfr;
   static constexpr auto kCreate = &urma_ops_t::create_jfr;
   static constexpr auto kDeleteBatch = &urma_ops_t::delete_jfr_batch;
   static constexpr auto kAlloc = &urma_ops_t::alloc_jfr;

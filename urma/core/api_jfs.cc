@@ -13,6 +13,7 @@ struct Jfs : QueueKind {
   using Object = urma_jfs_t;
   using Config = urma_jfs_cfg_t;
   using PortConfig = bondp_jfs_cfg_t;
+  static constexpr Living kLiving = Living::kJfs;
   static constexpr auto kCreate = &urma_ops_t::create_jfs;
   static constexpr auto kDeleteBatch = &urma_ops_t::delete_jfs_batch;
   static constexpr auto kAlloc = &urma_ops_t::alloc_jfs;

@@ -89,7 +89,7 @@ PendingImports& pending() {
 void settle_result(const urma_notifier_t* notifier, const urma_notify_t& result) {
   if (result.type == URMA_IMPORT_JETTY_NOTIFY) {
     pending().forget(result.tjetty, notifier);
-    if (result.status != URMA_SUCCESS) drop_ref(notifier->urma_ctx->ref);
+    if (result.status != URMA_SUCCESS) object_ended(notifier->urma_ctx, Living::kImportedQueue);
   } else if (result.status != URMA_SUCCESS && result.jetty != nullptr) {
     peer_of(*result.jetty).store(nullptr);
   }
@@ -105,7 +105,7 @@ urma_status_t urma::core::end_import(urma_target_jetty_t* target,
   if (table != nullptr) pair = table->part(target);
   const urma_status_t status = pending().end(target, [&] { return op(target); });
   if (status == URMA_SUCCESS) {
-    drop_ref(ctx->ref);
+    object_ended(ctx, Living::kImportedQueue);
   } else if (!pair.empty()) {
     table->pair(std::move(pair), target);
   }
@@ -119,7 +119,7 @@ URMA_EXPORT urma_notifier_t* urma_create_notifier(urma_context_t* ctx) {
     urma_notifier_t* notifier = op(ctx);
     if (notifier == nullptr) return nullptr;
     notifier->urma_ctx = ctx;
-    add_ref(ctx->ref);
+    object_made(ctx, Living::kNotifier);
     return notifier;
   });
 }
@@ -136,7 +136,8 @@ URMA_EXPORT urma_status_t urma_delete_notifier(urma_notifier_t* notifier) {
       pending().put_back(std::move(ended));
       return status;
     }
-    for (size_t i = 0; i < ended.size() + 1; ++i) drop_ref(ctx->ref);
+    for (size_t i = 0; i < ended.size(); ++i) object_ended(ctx, Living::kImportedQueue);
+    object_ended(ctx, Living::kNotifier);
     return URMA_SUCCESS;
   });
 }

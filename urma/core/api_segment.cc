@@ -89,7 +89,7 @@ urma_target_seg_t* register_under(urma_context_t* ctx, urma_seg_cfg_t& cfg,
   if (tseg == nullptr) return nullptr;
   fill_registration(ctx, cfg, token_id, *tseg);
   if (token_id != nullptr) add_ref(token_id->ref);
-  add_ref(ctx->ref);
+  object_made(ctx, Living::kSegment);
   return tseg;
 }
 
@@ -147,7 +147,7 @@ URMA_EXPORT urma_token_id_t* urma_alloc_token_id(urma_context_t* ctx) {
     if (op == nullptr) return refused();
     urma_token_id_t* token_id = op(ctx);
     if (token_id == nullptr) return nullptr;
-    add_ref(ctx->ref);
+    object_made(ctx, Living::kTokenId);
     return adopt_token(ctx, token_id, {});
   });
 }
@@ -167,7 +167,7 @@ URMA_EXPORT urma_token_id_t* urma_alloc_token_id_ex(urma_context_t* ctx,
     }
     urma_token_id_t* token_id = op(ctx, flag);
     if (token_id == nullptr) return nullptr;
-    add_ref(ctx->ref);
+    object_made(ctx, Living::kTokenId);
     return adopt_token(ctx, token_id, flag);
   });
 }
@@ -180,7 +180,7 @@ URMA_EXPORT urma_status_t urma_free_token_id(urma_token_id_t* token_id) {
                        refs(token_id->ref), token_id->token_id);
       return URMA_EINVAL;
     }
-    return end_child<&urma_ops_t::free_token_id>(call, token_id);
+    return end_child<&urma_ops_t::free_token_id, Living::kTokenId>(call, token_id);
   });
 }
 
@@ -229,7 +229,7 @@ URMA_EXPORT urma_status_t urma_unregister_seg(urma_target_seg_t* target_seg) {
     if (op(target_seg) != URMA_SUCCESS) return URMA_FAIL;
     if (token_id != nullptr) drop_ref(token_id->ref);
     if (own_token) free_private_token(token_id);
-    drop_ref(ctx->ref);
+    object_ended(ctx, Living::kSegment);
     return URMA_SUCCESS;
   });
 }
@@ -248,11 +248,11 @@ URMA_EXPORT urma_target_seg_t* urma_import_seg(urma_context_t* ctx, urma_seg_t* 
     tseg->urma_ctx = ctx;
     tseg->token_id = nullptr;
     if (tseg->seg.ubva.va == 0) tseg->seg = *seg;
-    add_ref(ctx->ref);
+    object_made(ctx, Living::kImportedSegment);
     return tseg;
   });
 }
 
 URMA_EXPORT urma_status_t urma_unimport_seg(urma_target_seg_t* tseg) {
-  return end_child<&urma_ops_t::unimport_seg>(__func__, tseg);
+  return end_child<&urma_ops_t::unimport_seg, Living::kImportedSegment>(__func__, tseg);
 }

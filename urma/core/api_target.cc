@@ -22,7 +22,7 @@ void adopt_target(urma_context_t* ctx, urma_target_jetty_t& target, const urma_r
     target.flag = remote.flag;
     if (bits_of(remote.trans_mode) == URMA_TM_RC) target.tp.tpn = UINT32_MAX;
   }
-  add_ref(ctx->ref);
+  object_made(ctx, Living::kImportedQueue);
 }
 
 urma_status_t check_bind(const char* call, const urma_jetty_t& jetty,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "urma/core/checks.h"
 
+#include "urma/core/core.h"
 #include "urma/core/devices.h"
 
 namespace urma::core {
@@ -24,6 +25,8 @@ void log_unusable(const char* call, const urma_context_t* ctx) {
                      "{}: this process was forked from the one that started the library; "
                      "use an exec'ed program instead",
                      call);
+  } else if (!in_use()) {
+    report_not_started(call);
   } else if (ctx == nullptr) {
     URMA_LOG_LIMITED(ERR,
                      "{}: the handle is NULL or has no context; pass what a create call "
@@ -32,7 +35,7 @@ void log_unusable(const char* call, const urma_context_t* ctx) {
   } else if (!usable(ctx)) {
     URMA_LOG_LIMITED(ERR,
                      "{}: the context has no device or no provider; it was not made by "
-                     "urma_create_context, or was deleted",
+                     "urma_create_context, was deleted, or urma_uninit has ended it",
                      call);
   } else {
     URMA_LOG_LIMITED(ERR, "{}: provider {} of device {} does not offer this; use another device",
@@ -44,6 +47,12 @@ void log_unusable(const char* call, const urma_context_t* ctx) {
 
 void report_unusable(const char* call, const urma_context_t* ctx) noexcept {
   guarded(site_of(call), [=] { log_unusable(call, ctx); });
+}
+
+void report_not_started(const char* call) noexcept {
+  guarded(site_of(call), [=] {
+    URMA_LOG_LIMITED(ERR, "{}: urma_init comes first; nothing outlives urma_uninit", call);
+  });
 }
 
 void report_null(const char* call, const char* name) noexcept {

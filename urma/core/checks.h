@@ -14,6 +14,7 @@
 
 #include "urma/base/guard.h"
 #include "urma/core/detours.h"
+#include "urma/core/living.h"
 #include "urma_provider.h"
 #include "urma_types.h"
 
@@ -37,6 +38,9 @@ inline bool usable(const urma_context_t* ctx) {
 
 // Logs why the gate is shut.
 [[gnu::cold]] void report_unusable(const char* call, const urma_context_t* ctx) noexcept;
+
+// Logs that urma_init has not been called, or urma_uninit has.
+[[gnu::cold]] void report_not_started(const char* call) noexcept;
 
 // usable(), with a log line where it is not.
 inline bool open_gate(const char* call, const urma_context_t* ctx) {
@@ -133,14 +137,14 @@ inline unsigned long refs(const urma_ref_t& ref) {
 }
 
 // Ends a child of a context. The provider frees the object, so its context is read before.
-template <auto Op, typename Object>
+template <auto Op, Living Kind, typename Object>
 urma_status_t end_child(const char* call, Object* object) {
   return entry(call, [&](const char*) -> urma_status_t {
     auto* op = slot<Op>(call, object);
     if (op == nullptr) return URMA_EINVAL;
     urma_context_t* ctx = object->urma_ctx;
     const urma_status_t status = op(object);
-    if (status == URMA_SUCCESS) drop_ref(ctx->ref);
+    if (status == URMA_SUCCESS) object_ended(ctx, Kind);
     return status;
   });
 }

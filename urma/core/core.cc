@@ -16,6 +16,7 @@
 #include "urma/core/device_files.h"
 #include "urma/core/export.h"
 #include "urma/core/inspect_server.h"
+#include "urma/core/living.h"
 #include "urma/core/log_sink.h"
 #include "urma/core/regions.h"
 #include "urma/core/runtime.h"
@@ -112,6 +113,18 @@ void show_devices() {
   });
 }
 
+// Why a module is not used is in a line of its own.
+void log_devices() {
+  auto& devices = process().devices;
+  for (const auto& provider : devices.providers()) {
+    URMA_LOG(DEBUG, "provider {} of {} has {} devices{}{}", provider.name, provider.path,
+             provider.devices, provider.reason[0] == '\0' ? "" : ": ", provider.reason);
+  }
+  for (const auto* device : devices.list()) {
+    URMA_LOG(DEBUG, "device {} has {} EIDs", device->name, devices.eids_of(device).size());
+  }
+}
+
 void start(urma_init_attr_t* conf) {
   auto& self = process();
   self.pages.set_in_place(settings().flag("URMA_SHM_INPLACE"));
@@ -129,6 +142,7 @@ void start(urma_init_attr_t* conf) {
   self.devices.init_providers(conf);
   self.devices.rescan();
   self.devices.set_aliases(parse_aliases(settings().text("URMA_DEVICE_ALIAS")));
+  log_devices();
   show_devices();
   trace::start(settings().text("URMA_TRACE"), &self.service);
 }
@@ -160,6 +174,7 @@ bool end() {
   }
   self.service.stop();
   self.pages.clear();
+  guarded(URMA_LOG_SITE, [] { abandon_living(); });
   self.devices.clear();
   self.loader.unload();
   return all;

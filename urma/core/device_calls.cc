@@ -35,10 +35,21 @@ bool known(const char* call, const urma_device_t* device) {
     return false;
   }
   if (!given(call, "dev", device)) return false;
-  if (device->sysfs_dev != nullptr && attr_of(device) != nullptr) return true;
+  if (attr_of(device) != nullptr && device->sysfs_dev != nullptr) return true;
+  if (!in_use()) {
+    report_not_started(call);
+    return false;
+  }
   URMA_LOG_LIMITED(ERR, "{}: dev {} is no device of the library; pass one of urma_get_device_list",
                    call, static_cast<const void*>(device));
   return false;
+}
+
+// NULL where there is no device, and a log line where there can be none yet.
+urma_device_t* device_or_none(const char* call, urma_device_t* device) {
+  if (device != nullptr) return device;
+  if (!in_use()) report_not_started(call);
+  return no_result(ENODEV);
 }
 
 template <typename Type>
@@ -91,6 +102,7 @@ urma_context_t* create_context(urma_device_t* dev, uint32_t eid_index) {
   ::pthread_mutex_init(&ctx->mutex, nullptr);
   // Relaxed: nobody else has the context yet.
   ctx->ref.atomic_cnt.store(1, std::memory_order_relaxed);
+  context_made(ctx);
   return ctx;
 }
 
@@ -106,7 +118,10 @@ URMA_EXPORT urma_device_t** urma_get_device_list(int* num_devices) {
     if (is_forked()) return no_result(ENODEV);
     device_table().rescan();
     const auto devices = device_table().list();
-    if (devices.empty()) return no_result(ENODEV);
+    if (devices.empty()) {
+      device_or_none(call, nullptr);
+      return nullptr;
+    }
     auto** array = allocate_array<urma_device_t*>(devices.size());
     std::copy(devices.begin(), devices.end(), array);
     *num_devices = static_cast<int>(devices.size());
@@ -146,22 +161,28 @@ URMA_EXPORT urma_device_t* urma_get_device_by_name(char* dev_name) {
                        URMA_MAX_DEV_NAME);
       return no_result(EINVAL);
     }
-    auto* device = is_forked() ? nullptr : device_table().find(dev_name);
-    return device != nullptr ? device : no_result(ENODEV);
+    return device_or_none(call, is_forked() ? nullptr : device_table().find(dev_name));
   });
 }
 
 URMA_EXPORT urma_device_t* urma_get_device_by_eid(urma_eid_t eid, urma_transport_type_t type) {
-  return urma::guarded(URMA_LOG_SITE, [&]() -> urma_device_t* {
-    auto* device = is_forked() ? nullptr : device_table().find(eid, type);
-    return device != nullptr ? device : no_result(ENODEV);
+  return entry(__func__, [&](const char* call) -> urma_device_t* {
+    return device_or_none(call, is_forked() ? nullptr : device_table().find(eid, type));
   });
 }
 
 URMA_EXPORT urma_status_t urma_query_device(urma_device_t* dev, urma_device_attr_t* dev_attr) {
   return entry(__func__, [&](const char* call) -> urma_status_t {
-    if (!given(call, "dev", dev) || !given(call, "dev_attr", dev_attr) ||
-        !given(call, "dev->sysfs_dev", dev->sysfs_dev)) {
+    if (!given(call, "dev", dev) || !given(call, "dev_attr", dev_attr)) {
+      errno = EINVAL;
+      return URMA_EINVAL;
+    }
+    // A device from before urma_uninit is memory that is gone: nothing of it may be read.
+    if (attr_of(dev) == nullptr && !in_use()) {
+      report_not_started(call);
+      return URMA_FAIL;
+    }
+    if (!given(call, "dev->sysfs_dev", dev->sysfs_dev)) {
       errno = EINVAL;
       return URMA_EINVAL;
     }

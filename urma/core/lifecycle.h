@@ -65,6 +65,7 @@ void release(urma_jetty_grp_t* group);
 
 // What a kind has when it says nothing else. Beyond this each kind has
 //   Object, Config                        its types
+//   kLiving                               how it is counted
 //   kCreate ... kFree                     its operations
 //   config(object), options(object)       its configuration and option record
 //   depth(config)                         0: not filled in
@@ -128,7 +129,7 @@ void adopt(urma_context_t* ctx, const typename Kind::Config& config, typename Ki
   init_events(object);
   Kind::reset(object);
   Kind::options(object).is_actived = active;
-  add_ref(ctx->ref);
+  object_made(ctx, Kind::kLiving);
 }
 
 // False, with a log line, where the object is not in the state that the call needs.
@@ -237,7 +238,7 @@ class Departure {
   void complete() {
     object_ = nullptr;
     release(hub_);
-    drop_ref(ctx_->ref);
+    object_ended(ctx_, Kind::kLiving);
   }
 
  private:

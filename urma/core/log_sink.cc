@@ -160,7 +160,8 @@ void LogSink::set_level(urma_vlog_level_t level) {
 bool LogSink::output_takes(urma_vlog_level_t level) const {
   const auto output = output_.load(std::memory_order_relaxed);
   return output == Output::kSyslog ||
-         (output == Output::kStderr && level <= URMA_VLOG_LEVEL_WARNING);
+         (output == Output::kStderr &&
+          (level <= URMA_VLOG_LEVEL_WARNING || verbose_.load(std::memory_order_relaxed)));
 }
 
 bool LogSink::enabled(urma_vlog_level_t level) const {
@@ -260,6 +261,7 @@ void LogSink::configure(const Settings& settings) {
                 : output == "off"  ? Output::kOff
                                    : Output::kStderr,
                 std::memory_order_relaxed);
+  verbose_.store(level == "debug", std::memory_order_relaxed);
   const MutexLock lock(mutex_);
   separator_ = settings.text("URMA_LOG_SEPARATOR");
   if (std::exchange(last_level_, level) == level) return;

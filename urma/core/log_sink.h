@@ -60,6 +60,7 @@ class LogSink final : public Logger {
 
   std::atomic<urma_vlog_level_t> level_{URMA_VLOG_LEVEL_INFO};
   std::atomic<Output> output_{Output::kStderr};
+  std::atomic<bool> verbose_{false};  // the environment asks for debug lines
   std::atomic<bool> has_callback_{false};
   const std::unique_ptr<spdlog::logger> stderr_logger_;
   const std::unique_ptr<spdlog::logger> syslog_logger_;

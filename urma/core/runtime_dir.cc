@@ -18,6 +18,7 @@
 
 #include "urma/base/clock.h"
 #include "urma/base/error.h"
+#include "urma/base/log.h"
 #include "urma/core/files.h"
 
 namespace urma::core {
@@ -48,16 +49,24 @@ std::string choose_path(const Settings& settings) {
   auto asked = settings.text("URMA_RUNTIME_DIR");
   if (!asked.empty()) {
     if (!make_dir(asked)) fail_errno(URMA_FAIL, urma::format("making URMA_RUNTIME_DIR {}", asked));
+    URMA_LOG(DEBUG, "the runtime directory is {}, as URMA_RUNTIME_DIR says", asked);
     return asked;
   }
   const char* xdg = ::secure_getenv("XDG_RUNTIME_DIR");
   if (xdg != nullptr && xdg[0] == '/' && is_own_dir(xdg)) {
     auto path = urma::format("{}/urma", xdg);
-    if (make_dir(path)) return path;
+    if (make_dir(path)) {
+      URMA_LOG(DEBUG, "the runtime directory is {}, in XDG_RUNTIME_DIR", path);
+      return path;
+    }
   }
+  const char* const why = xdg == nullptr ? "is not set" : "is no directory of this user's";
   for (const char* parent : {"/run", "/tmp"}) {
     auto path = urma::format("{}/urma-{}", parent, ::geteuid());
-    if (make_dir(path)) return path;
+    if (!make_dir(path)) continue;
+    URMA_LOG(DEBUG, "the runtime directory is {}: URMA_RUNTIME_DIR is not set, XDG_RUNTIME_DIR {}",
+             path, why);
+    return path;
   }
   fail(URMA_FAIL, "no runtime directory can be made in /run or /tmp: set URMA_RUNTIME_DIR");
 }

@@ -23,7 +23,8 @@ constexpr SettingRow kRows[] = {
     {"URMA_LOG_LEVEL", SettingType::kChoice, "info", "fatal|error|warning|info|debug",
      "the least urgent level that is logged"},
     {"URMA_LOG_SINK", SettingType::kChoice, "stderr", "stderr|syslog|off",
-     "where lines go while no callback is registered; stderr prints from warning on"},
+     "where lines go while no callback is registered; stderr prints from warning on, and all where "
+     "URMA_LOG_LEVEL is debug"},
     {"URMA_LOG_SEPARATOR", SettingType::kString, "|", "",
      "at most 7 characters of |,;:-/.~# for the line that ends a log callback"},
     {"URMA_RUNTIME_DIR", SettingType::kString, "", "",

@@ -77,15 +77,15 @@ DevicePath::Local DevicePath::local_memory(SendEntry* entry) {
   Local found = Local::kHost;
   for (const LocalPiece& piece : SendQueue::pieces(entry)) {
     if (piece.len == 0) continue;
-    if (piece.valid) {
-      if (!segments.alive(piece.ref)) return Local::kNone;
-      continue;
-    }
+    if (piece.valid && segments.alive(piece.ref)) continue;
     bool holds = false;
     segments.with_segment(piece.ref, [&](const Segment& segment) {
       holds = segment.device_len != 0 && segment.holds(piece.addr, piece.len);
     });
-    if (!holds) return Local::kNone;
+    if (!holds) {
+      because("{}", why_piece_fails(segments, piece));
+      return Local::kNone;
+    }
     found = Local::kDevice;
   }
   return found;
@@ -242,6 +242,8 @@ QueuePath::Step DevicePath::atomic(SendEntry* entry, urma_cr_status_t* status) {
   if (grant->device == nullptr) return Step::kDone;
   *status = URMA_CR_REM_UNSUPPORTED_REQ_ERR;
   if (!grant->device->is_host_memory() || entry->remote_addr % entry->bytes != 0) {
+    because("address {:#x} is not a multiple of {}, or not memory of the host", entry->remote_addr,
+            entry->bytes);
     return Step::kDone;
   }
   if (write) collect(entry, entry->operand);

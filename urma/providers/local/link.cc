@@ -208,6 +208,7 @@ void Link::on_hello(const Reply& reply, Attached& fds) {
                std::memory_order_release);
   nonce_ = reply.hello.nonce;
   ready_ = true;
+  URMA_LOG(DEBUG, "the way to process {} at socket {} is open", peer_.pid, socket_name_);
   if (before_hello_.empty() && timer_ != 0) service_->cancel(std::exchange(timer_, 0));
   for (Waiting& waiting : std::exchange(before_hello_, {})) {
     if (waiting.on_reply == nullptr) {
@@ -251,6 +252,8 @@ void Link::look() {
 
 void Link::stop() {
   if (gone()) return;
+  URMA_LOG(DEBUG, "the way to process {} at socket {} closes{}", peer_.pid, socket_name_,
+           hung_up_ ? ": it has ended" : "");
   const auto self = shared_from_this();
   // Release pairs with the acquire in gone() and segment_alive().
   gone_.store(true, std::memory_order_release);

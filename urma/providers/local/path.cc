@@ -101,6 +101,7 @@ bool QueuePath::execute_pending() {
     take_next();
     if (step == Step::kDone) {
       sender_->queue().complete(entry, outcome(status));
+      if (status != URMA_CR_SUCCESS) why.clear();
     } else {
       entry->state = SendState::kInFlight;
     }

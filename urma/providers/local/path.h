@@ -120,11 +120,12 @@ class QueuePath : public TargetPath {
   SendEntry* take_next();
   // What the program learns of how a request ended.
   urma_cr_status_t outcome(urma_cr_status_t status) const;
+  urma_cr_status_t outcome_of(Answer answer);
   void reap();
   bool reap_answers();
   bool advance_unopened();
   void take_answer();
-  urma_cr_status_t refusal() const;
+  urma_cr_status_t refusal();
   void fail_all(urma_cr_status_t status);
   void press_if_slow(bool moved);
   Step execute_guarded(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status);
@@ -140,7 +141,7 @@ class QueuePath : public TargetPath {
   bool atomic_mapped(SendEntry* entry, const Grant& grant);
   void call_atomic(const AtomicRequest& asked, const std::shared_ptr<Link>& link);
   std::shared_ptr<AtomicCall> take_ended_call();
-  bool local_memory_stands(SendEntry* entry) const;
+  bool local_memory_stands(SendEntry* entry);
 
   Step write_imm(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status);
   std::shared_ptr<RingOpening> request_ring(uint32_t bytes);

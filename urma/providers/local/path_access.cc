@@ -49,10 +49,12 @@ void QueuePath::look_up_segments(SendEntry* entry) {
   }
 }
 
-bool QueuePath::local_memory_stands(SendEntry* entry) const {
+bool QueuePath::local_memory_stands(SendEntry* entry) {
+  const SegmentTable& segments = sender_->transport().segments();
   for (const LocalPiece& piece : SendQueue::pieces(entry)) {
-    if (piece.len == 0) continue;
-    if (!piece.valid || !sender_->transport().segments().alive(piece.ref)) return false;
+    if (piece.len == 0 || (piece.valid && segments.alive(piece.ref))) continue;
+    because("{}", why_piece_fails(segments, piece));
+    return false;
   }
   return true;
 }
@@ -83,7 +85,12 @@ QueuePath::Step QueuePath::authorize(const RemoteAccess& access, uint64_t* asked
     return authorize(access, asked, grant, status);
   }
   if (*status == URMA_CR_SUCCESS) {
+    because("its owner has unregistered the segment of token id {:#x}", segment->seg.token_id);
     *status = (*grant)->link->gone() ? URMA_CR_ACK_TIMEOUT_ERR : URMA_CR_REM_ACCESS_ABORT_ERR;
+  } else {
+    because("{}: {}", why_access_fails(segment->seg.token_id, access.addr, access.bytes,
+                                       access.rights),
+            answer_text(segment->last_answer()));
   }
   return Step::kDone;
 }
@@ -155,7 +162,7 @@ QueuePath::Step QueuePath::write_notify(SendEntry* entry, uint64_t* budget,
   if (atomic_call_ != nullptr) {
     const std::shared_ptr<AtomicCall> call = take_ended_call();
     if (call == nullptr) return Step::kWait;
-    *status = status_of(call->answer);
+    *status = outcome_of(call->answer);
     return Step::kDone;
   }
   // First, so that nothing is written where nobody could be notified.
@@ -190,6 +197,9 @@ QueuePath::Step QueuePath::write_value(const Grant& grant, uint64_t addr, uint64
   const Step step = copy_far(Direction::kWrite, grant, addr, {&local, 1}, &moved, status);
   if (step != Step::kDone) return step;
   if (*status == URMA_CR_SUCCESS && moved != sizeof(value)) *status = URMA_CR_REM_ACCESS_ABORT_ERR;
+  if (*status == URMA_CR_REM_ACCESS_ABORT_ERR) {
+    because("the peer's memory at {:#x} is not mapped, or not for writing", addr);
+  }
   return Step::kDone;
 }
 
@@ -204,6 +214,8 @@ QueuePath::Step QueuePath::atomic(SendEntry* entry, urma_cr_status_t* status) {
                                    &asked_, &grant, status);
     if (allowed != Step::kInFlight) return allowed;
     if (entry->remote_addr % entry->bytes != 0) {
+      because("address {:#x} is not aligned: give a multiple of {}", entry->remote_addr,
+              entry->bytes);
       *status = URMA_CR_REM_UNSUPPORTED_REQ_ERR;
       return Step::kDone;
     }
@@ -223,7 +235,7 @@ QueuePath::Step QueuePath::atomic(SendEntry* entry, urma_cr_status_t* status) {
   }
   const std::shared_ptr<AtomicCall> call = take_ended_call();
   if (call == nullptr) return Step::kWait;
-  *status = status_of(call->answer);
+  *status = outcome_of(call->answer);
   if (*status != URMA_CR_SUCCESS || write) return Step::kDone;
   if (!local_memory_stands(entry)) {
     *status = URMA_CR_LOC_ACCESS_ERR;
@@ -232,6 +244,12 @@ QueuePath::Step QueuePath::atomic(SendEntry* entry, urma_cr_status_t* status) {
   const LocalPiece& result = SendQueue::pieces(entry)[0];
   std::memcpy(reinterpret_cast<void*>(result.addr), call->old_value, result.len);
   return Step::kDone;
+}
+
+// How a request ends whose owner has executed it, or not.
+urma_cr_status_t QueuePath::outcome_of(Answer answer) {
+  if (answer != Answer::kAccepted) because("{}", answer_text(answer));
+  return status_of(answer);
 }
 
 // False where the word is not mapped.

@@ -53,8 +53,12 @@ void ask_for_ring(Transport* transport, const std::shared_ptr<RingOpening>& open
     transport->serve_senders();
   };
   try {
-    opening->link = transport->link_to(id_kind(request.open_ring.target_type),
-                                       request.open_ring.target_eid, request.open_ring.target_id);
+    const OpenRingRequest& asked = request.open_ring;
+    opening->link =
+        transport->link_to(id_kind(asked.target_type), asked.target_eid, asked.target_id);
+    if (opening->link == nullptr) {
+      transport->log_absence(target_name(asked.target_type), asked.target_id);
+    }
     if (opening->link != nullptr && !opening->link->gone()) {
       const std::shared_ptr<const Wakeup> wakeup =
           opening->link->wakeups().offer(channel, jfc_id, &request.open_ring.sender_jfc);
@@ -91,6 +95,8 @@ void QueuePath::take_answer() {
   }
   if (opening_->answer == Answer::kAccepted) {
     ring_ = &opening_->ring;
+    URMA_LOG(DEBUG, "queue {:#x} sends to {} {:#x} through a ring of {} bytes", sender_->id().id,
+             target_name(target()->type), target()->id.id, ring_->bytes());
     target()->members.store(opening_->members, std::memory_order_relaxed);
     // Nothing could wake the receiver when these messages were published.
     if (!ring_->idle()) wake_where_awaited(true);
@@ -100,10 +106,10 @@ void QueuePath::take_answer() {
 }
 
 // With one log line.
-urma_cr_status_t QueuePath::refusal() const {
-  URMA_LOG_LIMITED(WARNING, "queue {:#x} cannot send to id {:#x}: {}", sender_->id().id,
-                   target()->id.id, answer_text(opening_->answer));
-  return status_of(opening_->answer);
+urma_cr_status_t QueuePath::refusal() {
+  URMA_LOG_LIMITED(WARNING, "queue {:#x} cannot send to {} {:#x}: {}", sender_->id().id,
+                   target_name(target()->type), target()->id.id, answer_text(opening_->answer));
+  return outcome_of(opening_->answer);
 }
 
 // For a message. Not held up by the handshake: what has been published arrives also where this
@@ -202,6 +208,8 @@ void QueuePath::ask_to_close(const std::shared_ptr<RingOpening>& opening, bool l
 
 void QueuePath::drop_ring() {
   if (opening_ == nullptr) return;
+  URMA_LOG(DEBUG, "the ring of queue {:#x} to {} {:#x} closes", sender_->id().id,
+           target_name(target()->type), target()->id.id);
   ask_to_close(opening_, /*lends=*/false);
   if (larger_ != nullptr) ask_to_close(std::exchange(larger_, nullptr), /*lends=*/false);
   opening_.reset();

@@ -26,12 +26,16 @@ QueuePath::Step QueuePath::copy_far(Direction direction, const Grant& grant, uin
   if (copying_ == nullptr && peer.reachable()) {
     const iovec remote = {reinterpret_cast<void*>(addr), total(local)};
     *status = sender_->transport().copy().copy(direction, peer, local, {&remote, 1}, moved);
+    if (*status == URMA_CR_REM_ACCESS_ABORT_ERR) {
+      because("the peer's memory from {:#x} on is not mapped, or not with that right",
+              addr + *moved);
+    }
     if (*status == URMA_CR_SUCCESS || peer.reachable()) return Step::kDone;
   }
   if (copying_ == nullptr) begin_staged(direction, grant, addr, local);
   if (copying_ == nullptr || !copying_->has_ended()) return Step::kWait;
   const std::shared_ptr<StagedCopy> copy = std::move(copying_);
-  *status = status_of(copy->answer);
+  *status = outcome_of(copy->answer);
   if (*status != URMA_CR_SUCCESS) return Step::kDone;
   if (direction == Direction::kRead) copy->place->copy(direction, local, copy->bytes);
   *moved = copy->bytes;
@@ -66,7 +70,7 @@ void QueuePath::begin_staged(Direction direction, const Grant& grant, uint64_t a
 QueuePath::Step QueuePath::await_staged(urma_cr_status_t* status) {
   if (copying_ == nullptr) return Step::kInFlight;
   if (!copying_->has_ended()) return Step::kWait;
-  *status = status_of(copying_->answer);
+  *status = outcome_of(copying_->answer);
   return *status == URMA_CR_SUCCESS ? Step::kInFlight : Step::kDone;
 }
 

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "jetty/failures.h"
 #include "urma/base/clock.h"
 #include "urma/base/guard.h"
 #include "urma/base/log.h"
@@ -334,6 +335,10 @@ bool Receiver::from_peer(IncomingRing* ring, const Message& message, Step* step)
     if (now - ring->unbound_since_ns < kBindPatienceNs) return false;
   }
   *step = Step::kMoved;
+  if (bond.has_value()) {
+    URMA_LOG_FAILED("queue {:#x}: a message of id {:#x} is refused: the jetty is bound to id {:#x}",
+                    ring->target.id, ring->sender.id, bond->id);
+  }
   ring->ring.consume(message,
                      bond.has_value() ? URMA_CR_REM_ACCESS_ABORT_ERR : URMA_CR_ACK_TIMEOUT_ERR);
   return false;
@@ -351,6 +356,13 @@ Receiver::Step Receiver::wait_for_receive(IncomingRing* ring, const Message& mes
   if (first) ring->rnr_since_ns = now;
   if (now - ring->rnr_since_ns < ring->rnr_limit_ns) return Step::kBlocked;
   ring->rnr_since_ns = 0;
+  // Mode UM loses messages as a matter of course.
+  if (!ring->messages_only) {
+    URMA_LOG_FAILED(
+        "queue {:#x}: a message of {} bytes of id {:#x} is refused: no receive was posted for {} "
+        "us",
+        ring->target.id, message.length, ring->sender.id, ring->rnr_limit_ns / 1000);
+  }
   ring->ring.consume(message, URMA_CR_RNR_RETRY_CNT_EXC_ERR);
   return Step::kMoved;
 }
@@ -390,6 +402,7 @@ Receiver::Step Receiver::deliver_specially(IncomingRing* ring, const Message& me
   } else {
     scatter(*ring, message, entry);
   }
+  if (local != URMA_CR_SUCCESS) log_failure(*ring, message, entry, local);
   finish(ring, message, entry, local, remote, poll);
   return Step::kMoved;
 }

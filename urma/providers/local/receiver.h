@@ -215,6 +215,9 @@ class Receiver final : public urma::Receiver {
   [[gnu::noinline]] Step deliver_specially(IncomingRing* ring, const Message& message,
                                            ReceiveEntry* entry, urma_cr_status_t local, Poll* poll)
       URMA_REQUIRES(lock_);
+  [[gnu::cold]] void log_failure(const IncomingRing& ring, const Message& message,
+                                 ReceiveEntry* entry, urma_cr_status_t status) const
+      URMA_REQUIRES(lock_);
   void finish(IncomingRing* ring, const Message& message, ReceiveEntry* entry,
               urma_cr_status_t local, uint8_t remote, Poll* poll) URMA_REQUIRES(lock_);
   [[gnu::always_inline]] static void fill_record(const IncomingRing& ring, const Message& message,

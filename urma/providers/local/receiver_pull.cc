@@ -5,7 +5,7 @@
 #include <atomic>
 #include <utility>
 
-#include "urma/base/log.h"
+#include "jetty/failures.h"
 #include "urma/providers/local/direct.h"
 #include "urma/providers/local/iovecs.h"
 #include "urma/providers/local/receiver.h"
@@ -91,11 +91,33 @@ Receiver::Step Receiver::continue_pull(IncomingRing* ring, Poll* poll) {
   if (local == URMA_CR_SUCCESS && remote != URMA_CR_SUCCESS) {
     // The sender's memory failed, or its right; nothing was received and the receive stays posted.
     if (remote == URMA_CR_ACK_TIMEOUT_ERR) return end_unanswered(ring);
+    URMA_LOG_FAILED(
+        "queue {:#x}: a message of {} bytes of id {:#x} is refused: its memory cannot be copied",
+        ring->target.id, pull.message.length, ring->sender.id);
     ring->ring.consume(pull.message, remote);
   } else {
+    if (local != URMA_CR_SUCCESS) log_failure(*ring, pull.message, entry, local);
     finish(ring, pull.message, entry, local, static_cast<uint8_t>(remote), poll);
   }
   return Step::kMoved;
+}
+
+void Receiver::log_failure(const IncomingRing& ring, const Message& message, ReceiveEntry* entry,
+                           urma_cr_status_t status) const {
+  if (!failures_are_read()) return;
+  if (status == URMA_CR_LOC_LEN_ERR) {
+    URMA_LOG_FAILED(
+        "queue {:#x}: a receive of {} bytes, user_ctx {:#x}, is too short for the {} bytes of id "
+        "{:#x}; post longer ones",
+        ring.target.id, entry->bytes, entry->user_ctx, message.length, ring.sender.id);
+    return;
+  }
+  std::string why;
+  for (const LocalPiece& piece : ReceiveQueue::pieces(entry)) {
+    if (why.empty()) why = why_piece_fails(*segments_, piece);
+  }
+  URMA_LOG_FAILED("queue {:#x}: a receive of {} bytes, user_ctx {:#x}, ends with status {}: {}",
+                  ring.target.id, entry->bytes, entry->user_ctx, static_cast<int>(status), why);
 }
 
 // Others wait for the same receives, and this sender has had its time. When it lives it finds all

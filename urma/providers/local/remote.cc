@@ -149,11 +149,17 @@ void RemoteSegment::ask_owner(const Wanted& wanted) {
           [this, link, wanted](const Reply& reply, Attached&) { finish(link, wanted, reply); });
       return;
     }
+    if (mapped_ == Mapped::kWhenGranted) transport_->log_absence("token id", seg.token_id);
   } catch (const std::exception& error) {
     URMA_LOG_LIMITED(ERR, "asking for the segment of token id {:#x}: {}", seg.token_id,
                      error.what());
   }
   finish(nullptr, wanted, Reply{0, Answer::kUnreachable, {}});
+}
+
+Answer RemoteSegment::last_answer() const {
+  const MutexLock lock(mutex_);
+  return last_answer_;
 }
 
 bool RemoteSegment::ended(uint64_t attempt, urma_cr_status_t* status) const {
@@ -191,6 +197,7 @@ void RemoteSegment::finish(std::shared_ptr<Link> link, const Wanted& wanted, con
       last_status_ =
           reply.answer == Answer::kAccepted ? URMA_CR_REM_OPERATION_ERR : status_of(reply.answer);
     }
+    last_answer_ = reply.answer;
     ended_ = asked_;
   }
   settled_.notify_all();
@@ -257,6 +264,15 @@ std::unique_ptr<MappedView> RemoteSegment::view_of(const Grant& granted,
                                       writable, std::move(area_));
 }
 
+void RemoteSegment::log_way(const Grant& granted) const {
+  const uint64_t mapped = granted.view == nullptr ? 0 : granted.mapped_bytes;
+  URMA_LOG(DEBUG,
+           "segment at va {:#x} of token id {:#x}: {} of {} bytes at {:#x} are mapped, others {}; "
+           "urma_ext_query_segment tells why",
+           uint64_t{seg.ubva.va}, seg.token_id, mapped, granted.segment.len, granted.segment.base,
+           granted.link->peer().reachable() ? "copied" : "staged");
+}
+
 void RemoteSegment::finish_mapping(const Grant* granted, const Reply& reply, Attached& fds) {
   if (granted->is_device) return finish_device(granted, reply, fds);
   std::unique_ptr<MappedView> view;
@@ -288,6 +304,7 @@ void RemoteSegment::finish_mapping(const Grant* granted, const Reply& reply, Att
     // Release pairs with the acquire in about_to_be_mapped(): who does not wait sees the view.
     mapping_.store(false, std::memory_order_release);
   }
+  log_way(*grant());
   end_mapping();
 }
 

@@ -104,6 +104,8 @@ class RemoteSegment final : public ImportedSegment {
   void map();
   // True once the attempt has ended; *status then says how, URMA_CR_SUCCESS with a new grant.
   bool ended(uint64_t attempt, urma_cr_status_t* status) const;
+  // Of the last attempt that has ended.
+  Answer last_answer() const;
   // Waits until the owner has said what can be mapped, or no more than a time that it needs to move
   // so much memory. The address of the first byte here, or 0 where not all of it is mapped.
   uint64_t wait_mapped() override;
@@ -132,6 +134,7 @@ class RemoteSegment final : public ImportedSegment {
   Request request_of(RequestType type, const Wanted& wanted) const;
   const Grant* publish(std::unique_ptr<Grant> grant) URMA_REQUIRES(mutex_);
   void log_refusal(const Wanted& wanted, Answer answer) const;
+  void log_way(const Grant& granted) const;
 
   Transport* transport_;
   uint64_t serial_;
@@ -154,6 +157,7 @@ class RemoteSegment final : public ImportedSegment {
   uint64_t ended_ URMA_GUARDED_BY(mutex_) = 0;
   Wanted asked_range_ URMA_GUARDED_BY(mutex_) = {};
   urma_cr_status_t last_status_ URMA_GUARDED_BY(mutex_) = URMA_CR_SUCCESS;
+  Answer last_answer_ URMA_GUARDED_BY(mutex_) = Answer::kUnreachable;
 };
 
 struct DropRef {

@@ -207,12 +207,26 @@ std::optional<SegmentGrant> Client::grant(const Request& request) {
                                    urma_token_t{asked.token}, &error, asked.access);
   if (grant.has_value()) return grant;
   const bool token = error == GrantError::kWrongToken;
-  if (token) {
-    URMA_LOG_LIMITED(WARNING, "process {} presented a wrong token for token id {:#x}",
-                     process_->pid, asked.token_id);
-  }
+  if (token) log_wrong_token("token id", asked.token_id);
   reply(with_answer(token ? Answer::kWrongToken : Answer::kNoSuchObject), request.number);
   return std::nullopt;
+}
+
+void Client::log_wrong_token(const char* kind, uint32_t id) const {
+  URMA_LOG_LIMITED(WARNING, "process {} presented a wrong token for {} {:#x}", process_->pid, kind,
+                   id);
+}
+
+// What a peer is told of the queue or group that it asks for.
+Answer Client::judged(Answer answer, uint32_t type, const urma_eid_t& eid, uint32_t id) const {
+  if (answer == Answer::kWrongToken) log_wrong_token(target_name(type), id);
+  if (answer != Answer::kNoSuchObject || type == URMA_JETTY_GROUP) return answer;
+  const bool jfr = type == URMA_JFR;
+  transport_->with_endpoint(jfr ? IdKind::kJetty : IdKind::kJfr, eid, id, [&](const Endpoint&) {
+    URMA_LOG_LIMITED(WARNING, "process {} takes {} {:#x} for a {}; import it as what it is",
+                     process_->pid, jfr ? "jetty" : "JFR", id, target_name(type));
+  });
+  return answer;
 }
 
 void Client::import_segment(const Request& request) {
@@ -324,7 +338,10 @@ Answer Client::accept_ring(const OpenRingRequest& asked, Attached& fds, OpenRing
       answer = attach(asked, member, ring, given, wakeup);
     }
   }
-  if (answer == Answer::kAccepted) rings_.emplace(asked.ring, std::move(ring));
+  if (answer != Answer::kAccepted) return answer;
+  URMA_LOG(DEBUG, "process {} sends to queue {:#x} from queue {:#x}", process_->pid,
+           asked.target_id, asked.sender.id);
+  rings_.emplace(asked.ring, std::move(ring));
   return answer;
 }
 
@@ -350,7 +367,7 @@ Answer Client::attach(const OpenRingRequest& asked, uint32_t target_id,
       answer = receiver->add_ring(ring) ? Answer::kAccepted : Answer::kNoSuchObject;
     }
   });
-  return answer;
+  return judged(answer, asked.target_type, asked.target_eid, target_id);
 }
 
 void Client::probe(const Request& request) {
@@ -365,7 +382,8 @@ void Client::probe(const Request& request) {
                                 answer = admits(endpoint, asked.trans_mode, asked.token);
                               });
   }
-  reply(with_answer(answer), request.number);
+  reply(with_answer(judged(answer, asked.target_type, asked.target_eid, asked.target_id)),
+        request.number);
 }
 
 void Client::close_ring(const CloseRingRequest& asked) {

@@ -61,6 +61,8 @@ class Client : public std::enable_shared_from_this<Client> {
   Answer take_staging(Attached& fds);
   Answer copy_segment(const CopySegmentRequest& asked);
   Answer copy_message(const CopyMessageRequest& asked);
+  void log_wrong_token(const char* kind, uint32_t id) const;
+  Answer judged(Answer answer, uint32_t type, const urma_eid_t& eid, uint32_t id) const;
   bool reply(Reply answer, uint32_t number, std::span<const int> fds = {});
 
   Transport* transport_;

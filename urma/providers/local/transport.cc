@@ -1,11 +1,19 @@
 // SPDX-License-Identifier: MIT
 #include "urma/providers/local/transport.h"
 
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <bit>
 #include <chrono>
+#include <string_view>
 #include <utility>
 
+#include "segment/memory_map.h"
+#include "urma/base/error.h"
 #include "urma/base/guard.h"
 #include "urma/base/log.h"
 #include "urma/providers/local/faulty.h"
@@ -24,6 +32,21 @@ constexpr uint64_t kNsPerMs = 1'000'000;
 // How long the end of the library waits for owners that have to take a ring. One that runs does so
 // within a millisecond.
 constexpr std::chrono::milliseconds kLastOpenings(100);
+
+// This one included. A process that was killed counts until somebody has cleared up behind it.
+size_t count_processes(int dir_fd) {
+  const int fd = ::openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const std::unique_ptr<DIR, int (*)(DIR*)> dir(fd < 0 ? nullptr : ::fdopendir(fd), ::closedir);
+  if (dir == nullptr) {
+    if (fd >= 0) ::close(fd);
+    return 0;
+  }
+  size_t count = 0;
+  while (const dirent* entry = ::readdir(dir.get())) {
+    if (std::string_view(entry->d_name).starts_with("slot-")) ++count;
+  }
+  return count;
+}
 
 }  // namespace
 
@@ -94,6 +117,14 @@ std::shared_ptr<Link> Transport::link_to(IdKind kind, const urma_eid_t& eid, uin
   return slot.has_value() ? link_to(*slot) : nullptr;
 }
 
+void Transport::log_absence(const char* kind, uint32_t id) const {
+  URMA_LOG_LIMITED(WARNING,
+                   "nobody in {} answers for {} {:#x} (processes there: {}); see that the other "
+                   "program runs, as the same user, with the same URMA_RUNTIME_DIR or "
+                   "XDG_RUNTIME_DIR, and without PrivateTmp",
+                   runtime_->path(), kind, id, count_processes(runtime_->dir_fd()));
+}
+
 std::shared_ptr<Link> Transport::link_to(uint32_t slot) {
   if (stopped()) return nullptr;
   drop_gone_links();
@@ -160,10 +191,35 @@ std::unique_ptr<Segment> Transport::make_segment() {
   return device_->make_segment();
 }
 
+// A right to write to what this process may not write itself would fail at the first request. A
+// kernel before 6.11 cannot be asked quickly. An area that was writable a moment ago is taken to be
+// so still: to ask takes four times as long as all else.
+void Transport::require_writable(const Segment& segment) {
+  if ((segment.access & (URMA_ACCESS_WRITE | URMA_ACCESS_ATOMIC)) == 0) return;
+  const MutexLock lock(writable_mutex_);
+  if (lies_in(segment.base, segment.len, writable_base_, writable_len_)) return;
+  MemoryMap map;
+  const uint64_t end = segment.base + segment.len;
+  for (uint64_t va = segment.base; va < end;) {
+    const std::optional<Vma> area = map.usable() ? map.query(va) : std::nullopt;
+    if (!area.has_value()) return;
+    if ((area->protection & PROT_WRITE) == 0) {
+      fail(URMA_EINVAL,
+           "register_seg: memory at {:#x} is read-only, and access {:#x} lets peers write to it; "
+           "leave out WRITE and ATOMIC, or make it writable",
+           std::max(va, area->start), segment.access);
+    }
+    writable_base_ = area->start;
+    writable_len_ = area->end - area->start;
+    va = area->end;
+  }
+}
+
 // What peers can map of it is given back unless the table takes it in.
 void Transport::enter(Segment* segment) {
   if (device_ != nullptr) device_->enter(segment);
   try {
+    if (segment->device_len == 0) require_writable(*segment);
     if (pages_ != nullptr && segment->access != 0 && segment->device_len == 0) {
       segment->pages = pages_->add(
           segment->base, segment->len,
@@ -209,6 +265,18 @@ void Transport::probe(const ProbeTarget& target, std::function<void(Answer)> ans
   const auto link = link_to(id_kind(target.type), target.eid, target.id);
   if (link == nullptr) return answered(Answer::kUnreachable);
   link->request(request, {}, [answered](const Reply& reply, Attached&) { answered(reply.answer); });
+}
+
+// Chosen ids are names of files, one for each kind; of others only the owner can tell.
+void Transport::require_kind(const urma_jetty_id_t& id, urma_target_type_t type) {
+  if (type == URMA_JETTY_GROUP || id.id > kMaxChosenId) return;
+  const auto other = type == URMA_JFR ? URMA_JETTY : URMA_JFR;
+  if (runtime_->owner_slot(id_kind(type), id.eid, id.id).has_value() ||
+      !runtime_->owner_slot(id_kind(other), id.eid, id.id).has_value()) {
+    return;
+  }
+  fail(URMA_EINVAL, "import: id {:#x} is that of a {}, and not of a {}; import it as what it is",
+       id.id, target_name(other), target_name(type));
 }
 
 void Transport::connect_ahead(const RemoteQueue& target) {

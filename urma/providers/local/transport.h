@@ -62,6 +62,8 @@ class Transport final : public urma::Transport {
   std::shared_ptr<Link> link_to(IdKind kind, const urma_eid_t& eid, uint32_t id);
   // The same to the process that has this slot.
   std::shared_ptr<Link> link_to(uint32_t slot);
+  // Logs that no process has this id, and where it was looked for.
+  void log_absence(const char* kind, uint32_t id) const;
 
   std::span<const urma_eid_t> eids() const override { return runtime_->all_eids(); }
   uint32_t uasid() const override { return runtime_->uasid(); }
@@ -83,6 +85,7 @@ class Transport final : public urma::Transport {
   RemoteSegmentRef import_memory(urma_context_t* ctx, const urma_seg_t& seg, urma_token_t token,
                                  uint32_t access);
   void probe(const ProbeTarget& target, std::function<void(Answer)> answered) override;
+  void require_kind(const urma_jetty_id_t& id, urma_target_type_t type) override;
   void connect_ahead(const RemoteQueue& target) override;
   void watch_peer(PeerWatcher* watcher, IdKind kind, const urma_eid_t& eid, uint32_t id,
                   uint64_t target) override;
@@ -104,6 +107,8 @@ class Transport final : public urma::Transport {
   void tell_peers(SegmentRef ended_ref);
   // Makes pages private again that peers may no longer map, a turn at a time.
   void take_back_some(SharedPages::RangeId pages);
+  // Throws Error(URMA_EINVAL) where peers could write to read-only memory.
+  void require_writable(const Segment& segment);
   void drop_gone_links();
   void report_gone_peers();
   void look_for_peers_later();
@@ -122,6 +127,11 @@ class Transport final : public urma::Transport {
   Mutex openings_mutex_;
   Condition opening_ended_;
   uint32_t openings_ URMA_GUARDED_BY(openings_mutex_) = 0;  // that have begun and not ended
+
+  Mutex writable_mutex_;
+  // The area that was last found writable.
+  uint64_t writable_base_ URMA_GUARDED_BY(writable_mutex_) = 0;
+  uint64_t writable_len_ URMA_GUARDED_BY(writable_mutex_) = 0;
 
   // On the service thread only.
   std::unique_ptr<Server> server_;

@@ -272,6 +272,8 @@ void VerbsPath::unadvise() {
 void VerbsPath::begin_requests() {
   const bool one_sided = connection_->request.one_sided;
   state_ = one_sided ? State::kOneSided : State::kReady;
+  URMA_LOG(DEBUG, "the connection of queue {:#x} to id {:#x} is open", sender_->id().id,
+           target()->id.id);
   ahead_ = false;
   asked_again_ns_ = patient_since_ns_ = 0;
   sends_ = connection_->pair->sends() - kSpareSends;

@@ -48,13 +48,15 @@ VerbsPath::Step VerbsPath::authorize(const Access& access, uint64_t* asked, uint
       *asked = 0;
       return authorize(access, asked, rkey, status);
     }
-    if (*status != URMA_CR_SUCCESS) return Step::kEnd;
   }
-  if (suffices()) {
-    *rkey = grant->rkey;
-    return Step::kAdded;
+  if (*asked == 0 || *status == URMA_CR_SUCCESS) {
+    if (suffices()) {
+      *rkey = grant->rkey;
+      return Step::kAdded;
+    }
+    *status = URMA_CR_REM_ACCESS_ABORT_ERR;
   }
-  *status = URMA_CR_REM_ACCESS_ABORT_ERR;
+  because("{}", why_access_fails(region->seg.token_id, access.addr, access.bytes, access.rights));
   return Step::kEnd;
 }
 

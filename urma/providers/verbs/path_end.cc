@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "urma/base/clock.h"
+#include "urma/base/log.h"
 #include "urma/providers/verbs/path.h"
 
 namespace urma::verbs {
@@ -177,7 +178,11 @@ bool VerbsPath::have_under_way(bool (*which)(const SendEntry&)) const {
 
 // With nothing under way that is still of interest.
 void VerbsPath::drop_connection() {
-  if (connection_ != nullptr) end_connection(sender_->resources(), connection_);
+  if (connection_ != nullptr) {
+    URMA_LOG(DEBUG, "the connection of queue {:#x} to id {:#x} closes", sender_->id().id,
+             target()->id.id);
+    end_connection(sender_->resources(), connection_);
+  }
   shut();
   connection_.reset();
   state_ = State::kNone;

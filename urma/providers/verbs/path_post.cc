@@ -64,6 +64,8 @@ bool VerbsPath::post_waiting() {
     if (step == Step::kWait) return true;
     if (step != Step::kEnd) continue;
     if (under_way_ != 0) {
+      // Said again once it is the first.
+      why.clear();
       nudge();
       return true;
     }
@@ -180,7 +182,10 @@ bool VerbsPath::add_pieces(ibv_send_wr* request, std::span<const LocalPiece> pie
   for (const LocalPiece& piece : pieces) {
     if (piece.len == 0) continue;
     uint32_t lkey;
-    if (!piece.valid || !sender_->resources().keys->find(piece.ref, &lkey)) return false;
+    if (!piece.valid || !sender_->resources().keys->find(piece.ref, &lkey)) {
+      because("{}", why_piece_fails(sender_->transport().segments(), piece));
+      return false;
+    }
     list.pieces[list.piece_count++] = {piece.addr, piece.len, lkey};
     ++request->num_sge;
   }
@@ -254,6 +259,8 @@ VerbsPath::Step VerbsPath::add_access(SendEntry* entry, urma_cr_status_t* status
   if (allowed != Step::kAdded) return allowed;
   const bool whole = entry->kind == OpKind::kAtomic || entry->kind == OpKind::kWriteAtomic;
   if (whole && entry->remote_addr % entry->bytes != 0) {
+    because("address {:#x} is not aligned: give a multiple of {}", entry->remote_addr,
+            entry->bytes);
     *status = URMA_CR_REM_UNSUPPORTED_REQ_ERR;
     return Step::kEnd;
   }

@@ -18,6 +18,16 @@ constexpr size_t kMaxRoutes = 65536;
 
 Reply with_answer(Answer answer) { return {answer, {}}; }
 
+void log_wrong_token(const PeerRef& from, const char* kind, uint32_t id) {
+  URMA_LOG_LIMITED(WARNING, "{} presented a wrong token for {} {:#x}", from.address.text(), kind,
+                   id);
+}
+
+Answer judged(const PeerRef& from, const ProbeTarget& target, Answer answer) {
+  if (answer == Answer::kWrongToken) log_wrong_token(from, target_name(target.type), target.id);
+  return answer;
+}
+
 VerbsReceiver& receiver_of(const Endpoint& endpoint) {
   return *static_cast<VerbsReceiver*>(endpoint.receiver);
 }
@@ -68,7 +78,7 @@ Reply Server::on_connect(const PeerRef& from, const ConnectRequest& request) {
   } else {
     answer = attach(from, request, route.place, &reply);
   }
-  if (answer != Answer::kAccepted) return with_answer(answer);
+  if (answer != Answer::kAccepted) return with_answer(judged(from, target, answer));
   reply.member_id = route.place.id;
   if (reply.end.qpn != 0 && target.trans_mode != URMA_TM_UM) {
     remember(from, request, reply, std::move(route));
@@ -202,10 +212,7 @@ Reply Server::on_segment(const PeerRef& from, const SegmentRequest& request) {
                                                   request.len, {request.token}, &error);
   if (!grant.has_value()) {
     const bool token = error == GrantError::kWrongToken;
-    if (token) {
-      URMA_LOG_LIMITED(WARNING, "{} presented a wrong token for token id {:#x}",
-                       from.address.text(), request.token_id);
-    }
+    if (token) log_wrong_token(from, "token id", request.token_id);
     return with_answer(token ? Answer::kWrongToken : Answer::kNoSuchObject);
   }
   const auto rkey = transport_->registrations().rkey(grant->ref);
@@ -227,9 +234,10 @@ Reply Server::on_fault(const PeerRef& from, const FaultRequest& request) {
   return {Answer::kAccepted, reply};
 }
 
-Reply Server::on_probe(const PeerRef& /*from*/, const ProbeRequest& request) {
+Reply Server::on_probe(const PeerRef& from, const ProbeRequest& request) {
   ProbeReply reply = {};
-  return {admits_peer(request.target, &reply.members), reply};
+  const Answer answer = admits_peer(request.target, &reply.members);
+  return {judged(from, request.target, answer), reply};
 }
 
 Answer Server::admits_peer(const ProbeTarget& target, uint32_t* members) {

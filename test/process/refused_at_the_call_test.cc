@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: MIT
+//
+// What could only fail later is refused by the call that asks for it, with its true limit.
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/utsname.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "test/process/endpoint.h"
+#include "test/process/harness.h"
+#include "test/process/log_lines.h"
+
+namespace urma_test {
+namespace {
+
+constexpr size_t kPage = 4096;
+
+class RefusedAtTheCallTest : public ProcessTest {
+ protected:
+  void SetUp() override { SKIP_UNLESS_SHARED_MEMORY("has the library look at areas"); }
+};
+
+// The kernel can be asked about one area from 6.11 on.
+bool areas_are_known() {
+  utsname name;
+  int major = 0, minor = 0;
+  if (::uname(&name) != 0) return false;
+  std::sscanf(name.release, "%d.%d", &major, &minor);
+  return major > 6 || (major == 6 && minor >= 11);
+}
+
+TEST_F(RefusedAtTheCallTest, ReadOnlyMemoryWithARightToWrite) {
+  if (!areas_are_known()) GTEST_SKIP() << "the kernel is older than 6.11";
+  run_one([](Channel&) {
+    Endpoint endpoint;
+    const LogLines lines;
+    auto* const memory = static_cast<char*>(
+        ::mmap(nullptr, 2 * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    ASSERT_EQ(::mprotect(memory + kPage, kPage, PROT_READ), 0);
+    urma_seg_cfg_t cfg = {};
+    cfg.va = reinterpret_cast<uint64_t>(memory);
+    cfg.len = 2 * kPage;
+    for (const uint32_t access : {URMA_ACCESS_READ | URMA_ACCESS_WRITE,
+                                  URMA_ACCESS_READ | URMA_ACCESS_WRITE | URMA_ACCESS_ATOMIC}) {
+      cfg.flag.bs.access = access & 0x3f;
+      EXPECT_EQ(urma_register_seg(endpoint.ctx, &cfg), nullptr);
+      EXPECT_EQ(errno, EINVAL);
+    }
+    EXPECT_EQ(LogLines::count({"register_seg: memory at", "is read-only"}), 2u) << LogLines::all();
+    // The rest of it, and all of it for reading.
+    cfg.len = kPage;
+    urma_target_seg_t* segment = urma_register_seg(endpoint.ctx, &cfg);
+    ASSERT_NE(segment, nullptr);
+    EXPECT_EQ(urma_unregister_seg(segment), URMA_SUCCESS);
+    cfg.len = 2 * kPage;
+    cfg.flag.bs.access = URMA_ACCESS_READ;
+    segment = urma_register_seg(endpoint.ctx, &cfg);
+    ASSERT_NE(segment, nullptr);
+    EXPECT_EQ(urma_unregister_seg(segment), URMA_SUCCESS);
+    endpoint.close();
+  });
+}
+
+TEST_F(RefusedAtTheCallTest, AListNamesItsTrueLimit) {
+  run_one([](Channel&) {
+    Endpoint endpoint(Config{.max_sge = 2});
+    const LogLines lines;
+    urma_target_jetty_t* const queue = endpoint.import(endpoint.queue_id());
+    urma_sge_t pieces[3] = {};
+    urma_jfs_wr_t request = write_request(queue, pieces, pieces);
+    request.rw.dst.num_sge = 0;
+    urma_jfs_wr_t* bad = nullptr;
+    EXPECT_EQ(endpoint.post(&request, &bad), URMA_EINVAL);
+    EXPECT_LINE("the remote side has num_sge 0", "1 or more elements");
+    request = send_request(queue, pieces);
+    request.send.src.num_sge = 3;
+    EXPECT_EQ(endpoint.post(&request, &bad), URMA_EINVAL);
+    EXPECT_LINE("the local side has num_sge 3", "0 to 2 elements");
+    endpoint.close();
+  });
+}
+
+// max_sge 0 asks for what the device has.
+TEST_F(RefusedAtTheCallTest, MaxSgeOfZeroIsTheDevicesOwn) {
+  run_one([](Channel&) {
+    Endpoint endpoint(Config{.max_sge = 0});
+    urma_device_attr_t attr;
+    ASSERT_EQ(urma_query_device(endpoint.ctx->dev, &attr), URMA_SUCCESS);
+    EXPECT_EQ(endpoint.jfr->jfr_cfg.max_sge, attr.dev_cap.max_jfr_sge);
+    EXPECT_EQ(endpoint.jetty->jetty_cfg.jfs_cfg.max_sge, attr.dev_cap.max_jfs_sge);
+    endpoint.close();
+  });
+}
+
+urma_target_jetty_t* import_as(Endpoint& endpoint, uint32_t id, bool jetty) {
+  urma_rjfr_t jfr = {};
+  jfr.jfr_id.eid = endpoint.ctx->eid;
+  jfr.jfr_id.id = id;
+  jfr.trans_mode = URMA_TM_RM;
+  if (!jetty) return urma_import_jfr(endpoint.ctx, &jfr, nullptr);
+  urma_rjetty_t remote = {};
+  remote.jetty_id = jfr.jfr_id;
+  remote.trans_mode = URMA_TM_RM;
+  remote.type = URMA_JETTY;
+  return urma_import_jetty(endpoint.ctx, &remote, nullptr);
+}
+
+TEST_F(RefusedAtTheCallTest, AnIdThatWasChosenForAnotherKind) {
+  for (const bool jetty : {true, false}) {
+    run_one([jetty](Channel&) {
+      Endpoint endpoint(Config{.jetty = jetty, .id = 4711});
+      const LogLines lines;
+      EXPECT_EQ(import_as(endpoint, 4711, !jetty), nullptr);
+      EXPECT_EQ(errno, EINVAL);
+      EXPECT_LINE("id 0x1267 is that of a ", jetty ? "not of a JFR" : "not of a jetty");
+      // One that nobody has yet may still come.
+      for (const uint32_t id : {4711U, 4712U}) {
+        urma_target_jetty_t* const target = import_as(endpoint, id, jetty);
+        ASSERT_NE(target, nullptr);
+        EXPECT_EQ(urma_unimport_jetty(target), URMA_SUCCESS);
+      }
+      endpoint.close();
+    });
+  }
+}
+
+// Ids of both kinds that the library chooses are counted apart, so that only the owner can tell.
+TEST_F(RefusedAtTheCallTest, AJettyTakenForAJfrIsNamedByBothSides) {
+  run_one([](Channel&) {
+    Endpoint endpoint;
+    urma_jetty_t* jetty = endpoint.jetty;
+    // Its JFR may have the same number.
+    std::vector<urma_jetty_t*> more;
+    while (jetty->jetty_id.id == endpoint.jfr->jfr_id.id) {
+      urma_jetty_cfg_t cfg = jetty->jetty_cfg;
+      jetty = urma_create_jetty(endpoint.ctx, &cfg);
+      ASSERT_NE(jetty, nullptr);
+      more.push_back(jetty);
+    }
+    const LogLines lines;
+    urma_target_jetty_t* const target = import_as(endpoint, jetty->jetty_id.id, false);
+    ASSERT_NE(target, nullptr);
+    char byte = 0;
+    urma_target_seg_t* const segment = endpoint.add(&byte, 1);
+    urma_sge_t here = piece(segment, &byte, 1);
+    endpoint.post(send_request(target, &here));
+    wait_for_status(endpoint.send_jfc, URMA_CR_REM_ACCESS_ABORT_ERR);
+    EXPECT_LINE("cannot send to JFR ", "the owner has no such object");
+    EXPECT_LINE("takes jetty ", "for a JFR");
+    EXPECT_EQ(urma_unimport_jfr(target), URMA_SUCCESS);
+    for (urma_jetty_t* made : more) EXPECT_EQ(urma_delete_jetty(made), URMA_SUCCESS);
+    endpoint.close();
+  });
+}
+
+}  // namespace
+}  // namespace urma_test
