@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -120,9 +121,39 @@ TEST_F(AdminTopTest, EachReportTakesTheScreen) {
   end();
 }
 
+TEST_F(AdminTopTest, TotalsForPrometheus) {
+  let_it_talk();
+  const ToolResult result = run_tool(program_path("URMA_ADMIN"), {"top", "--format", "prometheus"});
+  EXPECT_EQ(result.status, 0) << result.err;
+  const std::string labels =
+      "\\{pid=\"[0-9]+\",program=\"[^\"]+\",device=\"urma_shm0\","
+      "kind=\"jetty\",id=\"" +
+      std::to_string(sender_) + "\"";
+  EXPECT_TRUE(has_line(result.out, "^urma_processes 1$")) << result.out;
+  EXPECT_TRUE(has_line(result.out, "^# TYPE urma_queue_posts_total counter$"));
+  EXPECT_TRUE(has_line(result.out, "^urma_queue_posts_total" + labels + "\\} 11$")) << result.out;
+  EXPECT_TRUE(has_line(result.out, "^urma_queue_bytes_total" + labels + "\\} 640$")) << result.out;
+  EXPECT_TRUE(
+      has_line(result.out, "^urma_queue_completions_total" + labels + ",status=\"[^\"]+\"\\} 10$"))
+      << result.out;
+  EXPECT_TRUE(
+      has_line(result.out, "^urma_queue_completions_total" + labels + ",status=\"[^\"]+\"\\} 1$"))
+      << result.out;
+  // Each line is a comment, or a name with its labels and one number.
+  std::istringstream lines(result.out);
+  for (std::string line; std::getline(lines, line);) {
+    EXPECT_TRUE(has_line(line, "^(# (HELP|TYPE) urma_[a-z_]+ .+|urma_[a-z_]+(\\{.+\\})? [0-9]+)$"))
+        << line;
+  }
+  end();
+}
+
 TEST_F(AdminTopTest, WrongWords) {
   const std::string admin = program_path("URMA_ADMIN");
   EXPECT_EQ(run_tool(admin, {"top", "--count", "0"}).status, 2);
+  EXPECT_EQ(run_tool(admin, {"top", "--format", "yaml"}).status, 2);
+  EXPECT_EQ(run_tool(admin, {"top", "--format", "prometheus", "--watch", "1"}).status, 2);
+  EXPECT_EQ(run_tool(admin, {"show", "queues", "--format", "prometheus"}).status, 2);
   EXPECT_EQ(run_tool(admin, {"top", "--pid", "1", "--count", "1"}).status, 1);
   EXPECT_EQ(run_tool(admin, {"top", "--dev", "none", "--count", "1"}).status, 1);
   let_it_talk();

@@ -163,6 +163,15 @@ void CommandTree::add_options() {
   add_number("-p,--priority", &options_->priority, 0, URMA_MAX_PRIORITY_CNT - 1, "a priority");
   add_number("-s,--sl", &options_->sl, 0, URMA_MAX_PRIORITY_CNT - 1, "a service level");
   app_.add_flag("--json", options_->json, "print JSON");
+  app_.add_option_function<std::string>(
+          "--format",
+          [this](const std::string& text) {
+            const std::string format = parse_choice("--format", text, "text|json|prometheus");
+            options_->json = format == "json";
+            options_->prometheus = format == "prometheus";
+          },
+          "how it is printed; prometheus: the totals, once")
+      ->type_name("text|json|prometheus");
   add_number("--pid", &options_->pid, 1, kMaxPid, "this process alone");
   add_number("--watch", &options_->watch, 1, kMaxWatchSeconds, "seconds between two reports");
   add_number("--count", &options_->count, 1, UINT32_MAX, "of reports");
@@ -270,6 +279,10 @@ std::string misplaced_option(const Command& command, const Options& options) {
   if (misplaced("--pid", options.pid.has_value())) return "--pid means nothing here";
   if (misplaced("--watch", options.watch.has_value())) return "--watch means nothing here";
   if (misplaced("--count", options.count.has_value())) return "--count means nothing here";
+  if (misplaced("prometheus", options.prometheus)) return "--format prometheus means nothing here";
+  if (options.prometheus && (options.watch || options.count)) {
+    return "--format prometheus prints once, without --watch and --count";
+  }
   if (options.count && !options.watch && std::string_view(command.words) != "top") {
     return "--count needs --watch";
   }

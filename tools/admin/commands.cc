@@ -33,7 +33,7 @@ constexpr Command kCommands[] = {
     {"show queues", "[--pid P] [--dev D] [--watch SECONDS] [--count N]",
      "the queues of processes with their counters", "show queues --pid 4711 --watch 1",
      show_queues},
-    {"top", "[--pid P] [--dev D] [--watch SECONDS] [--count N]",
+    {"top", "[--pid P] [--dev D] [--watch SECONDS] [--count N] [--format text|json|prometheus]",
      "what queues are doing, the busiest first, again and again", "top --pid 4711", show_top},
     {"show processes", "", "the processes of this user that use the library", "show processes",
      show_processes},

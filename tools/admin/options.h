@@ -12,6 +12,7 @@ namespace admin {
 // and the words behind the command.
 struct Options {
   bool json = false;
+  bool prometheus = false;
   bool all = false;
   bool brief = false;
   bool whole = false;

@@ -8,6 +8,7 @@
 
 #include "third_party/fmt/format.h"
 #include "tools/admin/names.h"
+#include "tools/admin/prometheus.h"
 #include "tools/admin/queue_samples.h"
 #include "tools/admin/text.h"
 
@@ -125,9 +126,16 @@ Report report_of(const Sample& before, const Sample& now, size_t room) {
   return report;
 }
 
+Report show_totals(const Options& options) {
+  const Library library;
+  if (!options.device.empty()) library.device(options.device);
+  return {Json::object(), prometheus_text(take_sample(options, device_filter(options)).answers)};
+}
+
 }  // namespace
 
 Report show_top(const Options& options) {
+  if (options.prometheus) return show_totals(options);
   Interval interval(options.watch.value_or(kUsualSeconds));
   const Library library;
   if (!options.device.empty()) library.device(options.device);
