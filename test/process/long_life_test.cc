@@ -214,7 +214,7 @@ TEST_F(LongLifeTest, PeersComeAndGo) {
   std::printf("%d rounds; %s", rounds, survivor.output().c_str());
   // The table of EIDs and the attributes of the devices stay, and nothing of a process.
   for (const std::string& entry : runtime_entries()) {
-    EXPECT_TRUE(entry == "eids" || entry == "class") << entry;
+    EXPECT_TRUE(entry == "eids" || entry == "ids" || entry == "class") << entry;
   }
 }
 

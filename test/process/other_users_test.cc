@@ -96,7 +96,7 @@ TEST_F(OtherUsersTest, ReachEachOtherWhereBothSaySo) {
           process_of(kBert, "nobody,54321", reach));
   run_two("Bert", process_of(kBert, "*", own), "Anna", process_of(kAnna, "*", reach));
   run_two("Anna", process_of(kAnna, "54322", own), "Anna", process_of(kAnna, "54322", reach));
-  EXPECT_EQ(entries(), std::set<std::string>{"eids"});
+  EXPECT_EQ(entries(), (std::set<std::string>{"eids", "ids"}));
 }
 
 TEST_F(OtherUsersTest, WhoIsNotNamedIsRefused) {

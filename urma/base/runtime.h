@@ -20,7 +20,8 @@ namespace urma {
 enum class IdKind : uint32_t { kJfc, kJfs, kJfr, kJetty, kGroup, kToken };
 inline constexpr uint32_t kIdKinds = 6;
 
-// Ids up to this one are only ever chosen by programs; the library's own are slot << 16 | index.
+// The greatest id of a queue or group: programs compare ids with max_jetty, and index arrays by
+// them. Token ids are above it: slot << 16 | index.
 inline constexpr uint32_t kMaxChosenId = 65535;
 
 class Runtime {
@@ -41,16 +42,17 @@ class Runtime {
   // The same, and behind them the one of aggregated devices.
   virtual std::span<const urma_eid_t> all_eids() const = 0;
 
-  // An id that no living object of this kind has; throws Error(URMA_ENOMEM) when none is left.
-  // Freed ids are handed out again as late as possible, so that a stale id meets nobody.
+  // An id that no living object of this kind has, in any process that shares the directory; throws
+  // Error(URMA_ENOMEM) when none is left. Freed ids are handed out again as late as possible, so
+  // that a stale id meets nobody.
   virtual uint32_t alloc_id(IdKind kind) = 0;
-  // Reserves an id of 1..kMaxChosenId for this process and EID; throws Error(URMA_EEXIST) if taken.
+  // Reserves an id of 1..kMaxChosenId for this process and EID; throws Error(URMA_EEXIST) where it
+  // is taken, or another process may hand it out. Not of kToken.
   virtual void reserve_id(IdKind kind, uint32_t eid_index, uint32_t id) = 0;
   // Gives back what either of the two above gave.
   virtual void free_id(IdKind kind, uint32_t eid_index, uint32_t id) = 0;
 
-  // The slot of the process that owns (EID, id), by the id itself or by its reservation; nothing
-  // where no living process has it.
+  // The slot of the process that owns (EID, id); nothing where no living process has it.
   virtual std::optional<uint32_t> owner_slot(IdKind kind, const urma_eid_t& eid, uint32_t id) = 0;
 
   // Name in dir_fd() of the socket that the process in `slot` serves for `provider`.
