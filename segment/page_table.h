@@ -36,6 +36,7 @@ class PageTable final : public SharedPages {
   void set_in_place(bool on);
 
   RangeId add(uint64_t va, uint64_t len, const Audience& audience) override;
+  bool imported(RangeId range) override;
   bool share(RangeId range, uint64_t budget) override;
   std::vector<SharedPart> parts(RangeId range) const override;
   void remove(RangeId range) override;
@@ -86,6 +87,7 @@ class PageTable final : public SharedPages {
     std::optional<FlagSnapshot> flags;
     urma_ext_reason_t memory_refusal = URMA_EXT_REASON_NONE;
     uint64_t busy_until_ns = 0;  // 0: no page was held by others yet
+    uint32_t imports = 0;
     bool done = false;
     Leaving leaving = {};
   };

@@ -37,7 +37,7 @@ RemoteSegment* ImplicitImports::import(const urma_eid_t& owner, const TokenKey& 
   std::erase_if(known_, [](const Known& known) { return known.segment->stale(); });
   if (known_.size() == kMaxKnown) known_.pop_back();
   RemoteSegmentRef segment = import_memory(transport_, owner, addr, bytes, key.token_id,
-                                           {key.token}, /*access=*/0, Mapped::kWhenGranted);
+                                           {key.token}, /*access=*/0, Mapped::kWhenItPays);
   known_.insert(known_.begin(), Known{owner, key, std::move(segment)});
   known_.front().segment->add_ref();
   return known_.front().segment.get();

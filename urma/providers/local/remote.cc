@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "urma/base/clock.h"
+#include "urma/base/guard.h"
 #include "urma/base/log.h"
 #include "urma/providers/local/patience.h"
 #include "urma/providers/local/transport.h"
@@ -20,6 +21,9 @@ constexpr uint64_t kHoldNs = 100'000'000;
 // What an owner can make this process map, and read a list of.
 constexpr uint64_t kMaxSegmentBytes = 1ULL << 42;
 constexpr uint32_t kMaxParts = 65536;
+// To share memory, and to take it back, costs its owner as much as the copy of eight times as many
+// bytes. Fewer requests than that have not copied as many.
+constexpr uint32_t kUsesWorthMapping = 8;
 
 bool possible(const ImportSegmentAnswer& given) {
   return given.index < kMaxSegments && given.len != 0 && given.len <= kMaxSegmentBytes &&
@@ -118,9 +122,9 @@ const Grant* RemoteSegment::publish(std::unique_ptr<Grant> grant) {
 
 void RemoteSegment::finish(std::shared_ptr<Link> link, const Reply& reply) {
   const bool granted = reply.answer == Answer::kAccepted && possible(reply.import_segment);
-  const bool map_now = granted && mapped_ == Mapped::kWhenGranted;
+  bool map_now = false;
   // Nobody has asked for what is only to be mapped some day.
-  if (!granted && mapped_ == Mapped::kWhenGranted) log_refusal(reply.answer);
+  if (!granted && mapped_ == Mapped::kWhenItPays) log_refusal(reply.answer);
   {
     const MutexLock lock(mutex_);
     if (granted) {
@@ -128,8 +132,10 @@ void RemoteSegment::finish(std::shared_ptr<Link> link, const Reply& reply) {
       auto grant = std::make_unique<Grant>();
       grant->link = std::move(link);
       grant->segment = {{given.index, given.generation}, given.base, given.len, given.access, 0};
+      map_now = mapped_ == Mapped::kWhenItPays && (wanted_ || given.reach != Reach::kCopied);
       if (map_now) begin_mapping();
-      grant->is_device = given.device != 0 && transport_->device() != nullptr;
+      copied_uses_.store(0, std::memory_order_relaxed);
+      grant->is_device = given.reach == Reach::kDevice && transport_->device() != nullptr;
       publish(std::move(grant));
       last_status_ = URMA_CR_SUCCESS;
     } else {
@@ -152,6 +158,11 @@ void RemoteSegment::begin_mapping() {
 void RemoteSegment::map() {
   {
     const MutexLock lock(mutex_);
+    const Grant* granted = grant();
+    if (granted == nullptr || granted->view != nullptr || granted->is_device ||
+        mapping_.load(std::memory_order_relaxed)) {
+      return;
+    }
     begin_mapping();
   }
   add_ref();  // dropped when it has been asked for
@@ -171,6 +182,14 @@ void RemoteSegment::map() {
     drop_ref();
     throw;
   }
+}
+
+void RemoteSegment::count_use() {
+  const Grant* granted = grant();
+  if (granted == nullptr || granted->view != nullptr) return;
+  // Relaxed: a number.
+  const uint32_t before = copied_uses_.fetch_add(1, std::memory_order_relaxed);
+  if (before + 1 == kUsesWorthMapping) guarded(URMA_LOG_SITE, [this] { map(); });
 }
 
 // Until the answer comes, requests are executed as well without a mapping.
@@ -266,6 +285,12 @@ const Grant* RemoteSegment::wait_settled() {
 }
 
 uint64_t RemoteSegment::wait_mapped() {
+  {
+    const MutexLock lock(mutex_);
+    wanted_ = true;
+  }
+  // Where the answer came before, and said nothing of that.
+  map();
   const Grant* granted = wait_settled();
   if (granted != nullptr && granted->device != nullptr) {
     return granted->device->is_host_memory() ? device_address(*granted) : 0;
