@@ -63,7 +63,8 @@ class PageTable final : public SharedPages {
   struct Leaving {
     struct Renewal {
       uint64_t block;
-      uint64_t at;  // up to here it is done
+      uint64_t free;  // up to here nobody holds a page
+      uint64_t at;    // up to here it is done
       std::shared_ptr<PageMemory> to;
     };
     uint64_t va = 0;    // up to here it is done
@@ -129,6 +130,8 @@ class PageTable final : public SharedPages {
   void release_own(ExtentMap::iterator extent, RangeId id, Removal& removal) URMA_REQUIRES(mutex_);
   void begin_renewal(OwnMemory::Block& block, Removal& removal) URMA_REQUIRES(mutex_);
   void renew_some(Removal& removal) URMA_REQUIRES(mutex_);
+  void look_for_holders(OwnMemory::Block& block, Removal& removal) URMA_REQUIRES(mutex_);
+  static void end_renewal(OwnMemory::Block& block, Removal& removal);
   static void report_stuck(Range& range);
   RestoredArea surroundings(const Chunk& chunk, const Vma& vma, const PageAttributes& attributes)
       URMA_REQUIRES(mutex_);
