@@ -121,6 +121,10 @@ class PageTable final : public SharedPages {
                                   const PageAttributes& attributes) URMA_REQUIRES(mutex_);
   void enter(Range& range, ExtentMap::node_type entry) URMA_REQUIRES(mutex_);
   bool finish(RangeId id, Range& range, Turn& turn) URMA_REQUIRES(mutex_);
+  // Between them mremap() cannot grow the range's memory, but fails.
+  void forbid_growth(const Range& range) URMA_REQUIRES(mutex_);
+  void permit_growth(const Range& range) URMA_REQUIRES(mutex_);
+  Extents::Map::iterator end_piece(const Range& range, uint64_t* va) URMA_REQUIRES(mutex_);
 
   // Removing.
   bool release_some(RangeId id, const Range& range, Removal& removal) URMA_REQUIRES(mutex_);

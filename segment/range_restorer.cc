@@ -191,6 +191,7 @@ bool PageTable::remove_some(RangeId id, uint64_t budget) {
     // A child of a fork must find the descriptors.
     if (auto node = ranges_.extract(id)) {
       node.mapped().leaving.va = node.mapped().first;
+      if (node.mapped().done) permit_growth(node.mapped());
       going_.insert(std::move(node));
     }
     const auto going = going_.find(id);
