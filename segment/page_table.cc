@@ -14,6 +14,9 @@ namespace urma {
 namespace {
 
 constexpr uint64_t kPageMask = kernel::kPageBytes - 1;
+// Many registrations are imported once, for one request, and moving pages there and back costs as
+// much as a thousand small copies.
+constexpr uint32_t kImportsWorthSharing = 4;
 
 // Parts that differ in nothing but their place are told as one.
 void push(std::vector<SharedPart>* parts, const SharedPart& part) {
@@ -86,6 +89,16 @@ PageTable::RangeId PageTable::add(uint64_t va, uint64_t len, const Audience& aud
   range.cursor = range.first;
   ranges_.emplace(next_id_, std::move(range));
   return next_id_++;
+}
+
+bool PageTable::imported(RangeId id) {
+  const MutexLock lock(mutex_);
+  const auto found = ranges_.find(id);
+  if (found == ranges_.end()) return false;
+  Range& range = found->second;
+  if (range.done || ++range.imports >= kImportsWorthSharing) return true;
+  const auto* block = own_.at_or_after(range.first);
+  return block != nullptr && block->va <= range.first;
 }
 
 std::vector<SharedPart> PageTable::parts(RangeId id) const {

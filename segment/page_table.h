@@ -36,6 +36,7 @@ class PageTable final : public SharedPages {
   void set_in_place(bool on);
 
   RangeId add(uint64_t va, uint64_t len, const Audience& audience) override;
+  bool imported(RangeId range) override;
   bool share(RangeId range, uint64_t budget) override;
   std::vector<SharedPart> parts(RangeId range) const override;
   void remove(RangeId range) override;
@@ -62,7 +63,8 @@ class PageTable final : public SharedPages {
   struct Leaving {
     struct Renewal {
       uint64_t block;
-      uint64_t at;  // up to here it is done
+      uint64_t free;  // up to here nobody holds a page
+      uint64_t at;    // up to here it is done
       std::shared_ptr<PageMemory> to;
     };
     uint64_t va = 0;    // up to here it is done
@@ -86,6 +88,7 @@ class PageTable final : public SharedPages {
     std::optional<FlagSnapshot> flags;
     urma_ext_reason_t memory_refusal = URMA_EXT_REASON_NONE;
     uint64_t busy_until_ns = 0;  // 0: no page was held by others yet
+    uint32_t imports = 0;
     bool done = false;
     Leaving leaving = {};
   };
@@ -118,6 +121,10 @@ class PageTable final : public SharedPages {
                                   const PageAttributes& attributes) URMA_REQUIRES(mutex_);
   void enter(Range& range, ExtentMap::node_type entry) URMA_REQUIRES(mutex_);
   bool finish(RangeId id, Range& range, Turn& turn) URMA_REQUIRES(mutex_);
+  // Between them mremap() cannot grow the range's memory, but fails.
+  void forbid_growth(const Range& range) URMA_REQUIRES(mutex_);
+  void permit_growth(const Range& range) URMA_REQUIRES(mutex_);
+  Extents::Map::iterator end_piece(const Range& range, uint64_t* va) URMA_REQUIRES(mutex_);
 
   // Removing.
   bool release_some(RangeId id, const Range& range, Removal& removal) URMA_REQUIRES(mutex_);
@@ -127,6 +134,8 @@ class PageTable final : public SharedPages {
   void release_own(ExtentMap::iterator extent, RangeId id, Removal& removal) URMA_REQUIRES(mutex_);
   void begin_renewal(OwnMemory::Block& block, Removal& removal) URMA_REQUIRES(mutex_);
   void renew_some(Removal& removal) URMA_REQUIRES(mutex_);
+  void look_for_holders(OwnMemory::Block& block, Removal& removal) URMA_REQUIRES(mutex_);
+  static void end_renewal(OwnMemory::Block& block, Removal& removal);
   static void report_stuck(Range& range);
   RestoredArea surroundings(const Chunk& chunk, const Vma& vma, const PageAttributes& attributes)
       URMA_REQUIRES(mutex_);

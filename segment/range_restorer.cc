@@ -16,6 +16,7 @@
 #include <thread>
 #include <utility>
 
+#include "segment/held_pages.h"
 #include "segment/kernel_abi.h"
 #include "segment/page_table.h"
 #include "segment/remap_drain.h"
@@ -108,10 +109,9 @@ struct PageTable::Removal {
     if (drain) return;
     if (way == nullptr) way = table->borrow_way_back();
     if (way == nullptr) fail_errno(URMA_FAIL, "opening a userfaultfd");
-    if (way->pages_are_pinned()) {
-      fail(URMA_EAGAIN,
-           "the kernel or a device may hold pages of the process (VmPin in /proc/self/status): "
-           "unregister buffers with io_uring or others first, segments afterwards");
+    pinned = way->pages_are_pinned();
+    if (pinned && !table->pagemap_.valid()) {
+      table->pagemap_.reset(::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC));
     }
     table->scratch_.reserve();
     restorer.emplace();
@@ -120,6 +120,15 @@ struct PageTable::Removal {
   MoverTools tools() const {
     table->mutex_.assume_held();
     return {way->uffd(), table->pagemap_.get(), &table->scratch_, table->fail_};
+  }
+  // Whether somebody may hold pages at `va`, once it is open.
+  bool is_held(const PageMemory& memory, uint64_t va, uint64_t len) {
+    table->mutex_.assume_held();
+    if (!pinned || !may_be_held(memory, va, len, table->pagemap_.get())) return false;
+    left.why =
+        "the kernel or a device may hold them (VmPin in /proc/self/status): unregister buffers "
+        "with io_uring or others first, segments afterwards";
+    return true;
   }
 
   // Restores *len bytes, or less where there is no memory for as many.
@@ -134,6 +143,7 @@ struct PageTable::Removal {
       left.why = error.what();
       return -EPERM;
     }
+    if (is_held(memory, start, *len)) return -EBUSY;
     for (;;) {
       const Chunk chunk = {start, *len, memory.fd(), memory.offset(start)};
       const long result =
@@ -161,6 +171,7 @@ struct PageTable::Removal {
   Range* const range;
   Leaving& left;
   bool over = false;
+  bool pinned = false;  // somebody holds pages of the process
   uint64_t data_end = 0;
   const PageMemory* data_end_of = nullptr;
   std::unique_ptr<WayBack> way;
@@ -180,6 +191,7 @@ bool PageTable::remove_some(RangeId id, uint64_t budget) {
     // A child of a fork must find the descriptors.
     if (auto node = ranges_.extract(id)) {
       node.mapped().leaving.va = node.mapped().first;
+      if (node.mapped().done) permit_growth(node.mapped());
       going_.insert(std::move(node));
     }
     const auto going = going_.find(id);
@@ -352,7 +364,7 @@ void PageTable::begin_renewal(OwnMemory::Block& block, Removal& removal) {
   }
   block.being_renewed = true;
   block.renewed = to;
-  removal.left.renewal = Leaving::Renewal{block.va, block.va, std::move(to)};
+  removal.left.renewal = Leaving::Renewal{block.va, block.va, block.va, std::move(to)};
   removal.data_end_of = nullptr;
   removal.data_end = 0;
 }
@@ -364,6 +376,7 @@ void PageTable::renew_some(Removal& removal) {
   if (found == own_.map().end() || !found->second.being_renewed)
     return removal.left.renewal.reset();
   auto& block = found->second;
+  if (renewal.free < block.end) return look_for_holders(block, removal);
   const uint64_t end = chunk_end(*block.memory, renewal.at, block.end);
   const auto vma = memory_map().find(renewal.at);
   long result = -ENOENT;
@@ -381,9 +394,25 @@ void PageTable::renew_some(Removal& removal) {
     block.exposed_to.reset();
   } else {
     block.broken = renewal.at > block.va;
-    if (!block.broken) block.renewed.reset();
     removal.left.stuck += block.end - renewal.at;
   }
+  end_renewal(block, removal);
+}
+
+// In all of it first: a block that lies in two descriptors is of no use any more.
+void PageTable::look_for_holders(OwnMemory::Block& block, Removal& removal) {
+  auto& renewal = *removal.left.renewal;
+  const uint64_t end = chunk_end(*block.memory, renewal.free, block.end);
+  if (!removal.is_held(*block.memory, renewal.free, end - renewal.free)) {
+    renewal.free = removal.pinned ? end : block.end;
+    return;
+  }
+  removal.left.stuck += block.end - block.va;
+  end_renewal(block, removal);
+}
+
+void PageTable::end_renewal(OwnMemory::Block& block, Removal& removal) {
+  if (!block.broken) block.renewed.reset();
   block.being_renewed = false;
   removal.left.renewal.reset();
 }

@@ -416,6 +416,7 @@ bool PageTable::finish(RangeId id, Range& range, Turn& turn) {
     if (!memory->seal(range.audience)) withhold(range, *memory);
   }
   range.done = true;
+  forbid_growth(range);
   range.flags.reset();
   if (std::find(range.used.begin(), range.used.end(), range.memory) == range.used.end()) {
     range.memory.reset();

@@ -22,8 +22,7 @@ class WayBack {
   // An eventfd, that tells a RemapDrain to stop.
   int stop_fd() const { return stop_.get(); }
   int status_fd() const { return status_.get(); }
-  // Somebody holds pages of the process, and nobody tells which: buffers registered with io_uring,
-  // with a network card. He would go on writing to the pages that the program has no more.
+  // Somebody holds pages of the process, whichever.
   bool pages_are_pinned() const;
 
  private:

@@ -220,7 +220,7 @@ class Attack {
     std::vector<int> descriptors;
     switch (peer_->asked().type) {
       case RequestType::kImportSegment:
-        reply.import_segment = {kBytes, kBytes, kAllAccess, 0, 1, 0};
+        reply.import_segment = {kBytes, kBytes, kAllAccess, 0, 1, Reach::kMapped};
         break;
       case RequestType::kMapSegment:
         reply.map_segment = {describe_parts(in), 0, 1, 0};

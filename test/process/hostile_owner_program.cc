@@ -129,7 +129,7 @@ class Owner {
                                 0xf,
                                 static_cast<uint32_t>(below(2)),
                                 1,
-                                0};
+                                Reach::kMapped};
         break;
       case RequestType::kMapSegment:
         reply.map_segment = {describe_parts(request, &descriptors, &short_lived), 0, 1, 0};

@@ -103,7 +103,7 @@ void answer_an_import(size_t with_greeting, size_t with_answer) {
   }
   Reply granted = {};
   granted.number = request.number;
-  granted.import_segment = {4096, 4096, kAllAccess, 0, 1, 0};
+  granted.import_segment = {4096, 4096, kAllAccess, 0, 1, Reach::kMapped};
   EXPECT_TRUE(peer.send(&granted, sizeof(granted), copies_of(null, with_answer)));
   importer.settle();
 }
@@ -122,10 +122,10 @@ TEST_F(HostilePeerTest, DescriptorsFromAnOwnerAreClosed) {
 // Segments that no process can have are not granted.
 TEST_F(HostilePeerTest, ImpossibleSegmentsOfAnOwnerAreRefused) {
   const ImportSegmentAnswer lies[] = {
-      {UINT64_MAX - 4095, 8192, kAllAccess, 0, 1, 0},
-      {4096, UINT64_MAX - 4096, kAllAccess, 0, 1, 0},
-      {4096, 0, kAllAccess, 0, 1, 0},
-      {4096, 4096, kAllAccess, kMaxSegments, 1, 0},
+      {UINT64_MAX - 4095, 8192, kAllAccess, 0, 1, {}},
+      {4096, UINT64_MAX - 4096, kAllAccess, 0, 1, {}},
+      {4096, 0, kAllAccess, 0, 1, {}},
+      {4096, 4096, kAllAccess, kMaxSegments, 1, {}},
   };
   for (const ImportSegmentAnswer& lie : lies) {
     RawOwner owner;

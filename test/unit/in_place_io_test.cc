@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <liburing.h>
 #include <malloc.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -75,6 +76,85 @@ TEST(InPlaceIo, BuffersThatAreRegisteredWithTheKernelAreLeft) {
   EXPECT_TRUE(is_filled(buffer, 16 * kPage));
   ::io_uring_queue_exit(&ring);
   table.remove(range);
+}
+
+// Registers a buffer with io_uring; `error` is 0 where it has.
+struct PinnedBuffer {
+  PinnedBuffer(void* memory, uint64_t bytes) {
+    error = -::io_uring_queue_init(8, &ring, 0);
+    if (error != 0) return;
+    const iovec registered = {memory, bytes};
+    error = -::io_uring_register_buffers(&ring, &registered, 1);
+    if (error != 0) ::io_uring_queue_exit(&ring);
+  }
+  ~PinnedBuffer() {
+    if (error == 0) ::io_uring_queue_exit(&ring);
+  }
+  PinnedBuffer(const PinnedBuffer&) = delete;
+
+  io_uring ring;
+  int error;
+};
+
+bool is_private(const std::vector<SharedPart>& parts, PageTable& table, SharedPages::RangeId range,
+                const char* memory) {
+  PeerMapping peer(parts[0]);
+  table.remove(range);
+  const char before = memory[5];
+  peer.get()[5] = static_cast<char>(before + 1);
+  return memory[5] == before;
+}
+
+// Of all that the process has pinned only the pages of the segment count, of those each.
+TEST(InPlaceIo, OnlyPagesThatAreHeldStayShared) {
+  SKIP_UNLESS_IN_PLACE();
+  for (const uint64_t bytes : {16 * kPage, 4 * kMiB}) {
+    PrivateMemory memory(bytes, 0, 2 * kMiB);
+    PrivateMemory other(kPage);
+    fill(memory.get(), bytes);
+    fill(other.get(), kPage);
+    PageTable table;
+    SharedPages::RangeId range;
+    auto parts = shared_parts(table, memory.get(), bytes, &range);
+    ASSERT_EQ(parts.size(), 1u);
+    {
+      const PinnedBuffer elsewhere(other.get(), kPage);
+      if (elsewhere.error != 0) GTEST_SKIP() << std::strerror(elsewhere.error);
+      EXPECT_TRUE(is_private(parts, table, range, memory.get()));
+    }
+    parts = shared_parts(table, memory.get(), bytes, &range);
+    ASSERT_EQ(parts.size(), 1u);
+    {
+      const PinnedBuffer inside(memory.get(), kPage);
+      ASSERT_EQ(inside.error, 0);
+      EXPECT_FALSE(is_private(parts, table, range, memory.get()));
+    }
+    // The next range on it takes it back.
+    parts = shared_parts(table, memory.get(), bytes, &range);
+    table.remove(range);
+  }
+}
+
+// Where most would be zeros that nobody has written, nothing is filled to find out.
+TEST(InPlaceIo, ASparseSegmentStaysSparse) {
+  SKIP_UNLESS_IN_PLACE();
+  constexpr uint64_t kBytes = 4 * kMiB;
+  PrivateMemory memory(kBytes, 0, 2 * kMiB);
+  PrivateMemory other(kPage);
+  fill(memory.get(), kPage);
+  fill(other.get(), kPage);
+  PageTable table;
+  SharedPages::RangeId range;
+  const auto parts = shared_parts(table, memory.get(), kBytes, &range);
+  ASSERT_EQ(parts.size(), 1u);
+  const Fd file(::dup(parts[0].fd));
+  const PinnedBuffer elsewhere(other.get(), kPage);
+  if (elsewhere.error != 0) GTEST_SKIP() << std::strerror(elsewhere.error);
+  table.remove(range);
+  struct stat status;
+  ASSERT_EQ(::fstat(file.get(), &status), 0);
+  EXPECT_EQ(status.st_blocks * 512, static_cast<int64_t>(kPage));
+  EXPECT_TRUE(is_filled(memory.get(), kPage));
 }
 
 // Reads that are under way when the pages are to be moved: whatever is refused, the data arrive.

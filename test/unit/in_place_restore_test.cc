@@ -425,6 +425,34 @@ class LogKeeper : public Logger {
   std::string said_;
 };
 
+// Behind the end of shared memory there is nothing, which an access would be a SIGBUS to.
+TEST(InPlaceRestore, SharedMemoryCannotBeGrown) {
+  SKIP_UNLESS_IN_PLACE();
+  for (const uint64_t bytes : {2 * kPage, 16 * kPage, 3 * kMiB}) {
+    PageTable table;
+    PrivateMemory memory(bytes);
+    fill(memory.get(), bytes);
+    const auto end = address(memory.get()) + bytes;
+    SharedPages::RangeId range;
+    shared_parts(table, memory.get(), bytes, &range);
+    for (const uint64_t from : {uint64_t{0}, bytes - 2 * kPage}) {
+      EXPECT_EQ(::mremap(memory.get() + from, bytes - from, 2 * bytes, MREMAP_MAYMOVE), MAP_FAILED)
+          << bytes << " bytes, from " << from;
+      EXPECT_EQ(errno, EFAULT);
+    }
+    EXPECT_TRUE(is_filled(memory.get(), bytes));
+    table.remove(range);
+    EXPECT_EQ(areas(address(memory.get()), end).size(), 1u);
+    EXPECT_TRUE(is_filled(memory.get(), bytes));
+    auto* const grown =
+        static_cast<char*>(::mremap(memory.get(), bytes, 2 * bytes, MREMAP_MAYMOVE));
+    ASSERT_NE(static_cast<void*>(grown), MAP_FAILED);
+    EXPECT_TRUE(is_filled(grown, bytes));
+    grown[2 * bytes - 1] = 1;
+    ::munmap(grown, 2 * bytes);
+  }
+}
+
 // Pages that the program has moved elsewhere are still shared, which is told.
 TEST(InPlaceRestore, PagesThatTheProgramHasMovedAreTold) {
   SKIP_UNLESS_IN_PLACE();

@@ -138,7 +138,8 @@ TEST(InPlace, AreasBecomeOneAgain) {
   ASSERT_EQ(areas(start, start + bytes).size(), 1u);
   SharedPages::RangeId range;
   shared_parts(table, memory.get() + kPage, bytes - 4 * kPage, &range);
-  EXPECT_EQ(areas(start, start + bytes).size(), 3u);
+  // The last page is kept apart, so that mremap() cannot grow it.
+  EXPECT_EQ(areas(start, start + bytes).size(), 4u);
   table.remove(range);
   EXPECT_EQ(areas(start, start + bytes).size(), 1u);
   EXPECT_TRUE(is_filled(memory.get(), bytes));

@@ -45,6 +45,7 @@ class BornShared : public SharedPages {
     ranges_.emplace_back(va, len);
     return ranges_.size();
   }
+  bool imported(RangeId /*range*/) override { return true; }
   bool share(RangeId /*range*/, uint64_t /*budget*/) override { return --turns <= 0; }
   std::vector<SharedPart> parts(RangeId range) const override {
     if (!lie.empty()) return lie;

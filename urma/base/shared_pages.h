@@ -41,6 +41,9 @@ class SharedPages {
 
   // Takes note of a range that may be shared later. Nothing is moved yet. Throws Error.
   virtual RangeId add(uint64_t va, uint64_t len, const Audience& audience) = 0;
+  // Counts an import by a peer. True where it pays to share() now: the range is imported for the
+  // fourth time, or nothing has to be moved.
+  virtual bool imported(RangeId range) = 0;
   // Moves up to about `budget` bytes of it into shared memory. True once all that can be shared is,
   // and the descriptors are sealed; false: call again. Never fails: what cannot be shared stays as
   // it is, with its reason. Other threads may use the memory meanwhile; none of their accesses is

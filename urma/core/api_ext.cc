@@ -43,7 +43,7 @@ const char* reason_text(urma_ext_reason_t reason) {
     case URMA_EXT_REASON_NONE:
       return "mapped";
     case URMA_EXT_REASON_NOT_IMPORTED:
-      return "nobody has imported the segment yet";
+      return "nobody has imported the segment yet, or used it much";
     case URMA_EXT_REASON_OFF:
       return "URMA_SHM_INPLACE is 0";
     case URMA_EXT_REASON_RAGGED:

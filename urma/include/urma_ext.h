@@ -50,7 +50,7 @@ typedef enum urma_ext_path {
 // Why bytes are not mapped.
 typedef enum urma_ext_reason {
   URMA_EXT_REASON_NONE = 0,          // they are
-  URMA_EXT_REASON_NOT_IMPORTED = 1,  // nobody has imported the segment yet: pages move then
+  URMA_EXT_REASON_NOT_IMPORTED = 1,  // not imported yet, or too little used: pages move later
   URMA_EXT_REASON_OFF = 2,           // URMA_SHM_INPLACE=0
   URMA_EXT_REASON_RAGGED = 3,        // of a page that the segment does not cover whole
   URMA_EXT_REASON_NO_FREEZE = 4,     // no userfaultfd: other threads could lose writes

@@ -200,11 +200,20 @@ void QueuePath::press_if_slow(bool moved) {
 QueuePath::Step QueuePath::execute_guarded(SendEntry* entry, uint64_t* budget,
                                            urma_cr_status_t* status) {
   try {
-    return execute(entry, budget, status);
+    const Step step = execute(entry, budget, status);
+    if (step != Step::kWait && *status == URMA_CR_SUCCESS) count_uses(*entry);
+    return step;
   } catch (const std::exception& error) {
     URMA_LOG_LIMITED(ERR, "a request of queue {:#x} fails: {}", sender_->id().id, error.what());
     *status = URMA_CR_LOC_OPERATION_ERR;
     return Step::kDone;
+  }
+}
+
+void QueuePath::count_uses(const SendEntry& entry) {
+  if (entry.kind == OpKind::kSend) return;
+  for (ImportedSegment* segment : {entry.remote, entry.notified}) {
+    if (segment != nullptr) static_cast<RemoteSegment*>(segment)->count_use();
   }
 }
 

@@ -129,6 +129,7 @@ class QueuePath : public TargetPath {
   void fail_all(urma_cr_status_t status);
   void press_if_slow(bool moved);
   Step execute_guarded(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status);
+  static void count_uses(const SendEntry& entry);
   bool placed_before(const SendEntry& entry);
 
   // Finds the segments that a one-sided request names by user_tsegs.

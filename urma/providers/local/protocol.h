@@ -62,13 +62,20 @@ struct ImportSegmentRequest {
   uint32_t reserved;
 };
 
+// How the importer is to reach a segment from its first request on.
+enum class Reach : uint32_t {
+  kCopied,  // until it has used the segment so often that a mapping pays
+  kDevice,  // memory of a device, which kMapSegment tells how to reach
+  kMapped,  // a mapping pays already
+};
+
 struct ImportSegmentAnswer {
   uint64_t base;
   uint64_t len;
   uint32_t access;
   uint32_t index;
   uint32_t generation;
-  uint32_t device;  // 1: memory of a device, which kMapSegment tells how to reach
+  Reach reach;
 };
 
 // Comes with a sealed memory that holds `parts` PartDescriptions, and the files they name behind

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "urma/base/clock.h"
+#include "urma/base/guard.h"
 #include "urma/base/log.h"
 #include "urma/providers/local/patience.h"
 #include "urma/providers/local/transport.h"
@@ -21,6 +22,14 @@ constexpr uint64_t kHoldNs = 100'000'000;
 // What an owner can make this process map, and read a list of.
 constexpr uint64_t kMaxSegmentBytes = 1ULL << 42;
 constexpr uint32_t kMaxParts = 65536;
+// To share memory, and to take it back, costs its owner as much as the copy of eight times as many
+// bytes. Fewer requests than that have not copied as many.
+constexpr uint32_t kUsesWorthMapping = 8;
+
+bool same_registration(const Grant* before, const Grant& grant) {
+  return before != nullptr && before->segment.ref.index == grant.segment.ref.index &&
+         before->segment.ref.generation == grant.segment.ref.generation;
+}
 
 bool possible(const ImportSegmentAnswer& given) {
   return given.index < kMaxSegments && given.len != 0 && given.len <= kMaxSegmentBytes &&
@@ -72,7 +81,7 @@ urma_seg_t describe_memory(const urma_eid_t& owner, uint64_t addr, uint64_t byte
 void RemoteSegment::unreferenced() {
   const Grant* granted = grant();
   const bool lasts = granted != nullptr && granted->stands() && !granted->is_device;
-  if (lasts && mapped_ == Mapped::kWhenGranted && !same_address_) {
+  if (lasts && mapped_ == Mapped::kWhenItPays && !same_address_) {
     transport_->kept_segments().keep(this);
   } else {
     delete this;
@@ -149,7 +158,7 @@ void RemoteSegment::ask_owner(const Wanted& wanted) {
           [this, link, wanted](const Reply& reply, Attached&) { finish(link, wanted, reply); });
       return;
     }
-    if (mapped_ == Mapped::kWhenGranted) transport_->log_absence("token id", seg.token_id);
+    if (mapped_ == Mapped::kWhenItPays) transport_->log_absence("token id", seg.token_id);
   } catch (const std::exception& error) {
     URMA_LOG_LIMITED(ERR, "asking for the segment of token id {:#x}: {}", seg.token_id,
                      error.what());
@@ -178,9 +187,9 @@ const Grant* RemoteSegment::publish(std::unique_ptr<Grant> grant) {
 
 void RemoteSegment::finish(std::shared_ptr<Link> link, const Wanted& wanted, const Reply& reply) {
   const bool granted = reply.answer == Answer::kAccepted && possible(reply.import_segment);
-  const bool map_now = granted && mapped_ == Mapped::kWhenGranted;
+  bool map_now = false;
   // Nobody has asked for what is only to be mapped some day.
-  if (!granted && mapped_ == Mapped::kWhenGranted) log_refusal(wanted, reply.answer);
+  if (!granted && mapped_ == Mapped::kWhenItPays) log_refusal(wanted, reply.answer);
   {
     const MutexLock lock(mutex_);
     if (granted) {
@@ -189,8 +198,13 @@ void RemoteSegment::finish(std::shared_ptr<Link> link, const Wanted& wanted, con
       grant->link = std::move(link);
       grant->wanted = wanted;
       grant->segment = {{given.index, given.generation}, given.base, given.len, given.access, 0};
+      map_now = mapped_ == Mapped::kWhenItPays && (wanted_ || given.reach != Reach::kCopied);
       if (map_now) begin_mapping();
-      grant->is_device = given.device != 0 && transport_->device() != nullptr;
+      // Asked again for the same registration, its requests count on. Relaxed: a number.
+      if (!same_registration(this->grant(), *grant)) {
+        copied_uses_.store(0, std::memory_order_relaxed);
+      }
+      grant->is_device = given.reach == Reach::kDevice && transport_->device() != nullptr;
       publish(std::move(grant));
       last_status_ = URMA_CR_SUCCESS;
     } else {
@@ -214,6 +228,11 @@ void RemoteSegment::begin_mapping() {
 void RemoteSegment::map() {
   {
     const MutexLock lock(mutex_);
+    const Grant* granted = grant();
+    if (granted == nullptr || granted->view != nullptr || granted->is_device ||
+        mapping_.load(std::memory_order_relaxed)) {
+      return;
+    }
     begin_mapping();
   }
   add_ref();  // dropped when it has been asked for
@@ -233,6 +252,14 @@ void RemoteSegment::map() {
     drop_ref();
     throw;
   }
+}
+
+void RemoteSegment::count_use() {
+  const Grant* granted = grant();
+  if (granted == nullptr || granted->view != nullptr) return;
+  // Relaxed: a number.
+  const uint32_t before = copied_uses_.fetch_add(1, std::memory_order_relaxed);
+  if (before + 1 == kUsesWorthMapping) guarded(URMA_LOG_SITE, [this] { map(); });
 }
 
 // Until the answer comes, requests are executed as well without a mapping.
@@ -339,6 +366,12 @@ const Grant* RemoteSegment::wait_settled() {
 }
 
 uint64_t RemoteSegment::wait_mapped() {
+  {
+    const MutexLock lock(mutex_);
+    wanted_ = true;
+  }
+  // Where the answer came before, and said nothing of that.
+  map();
   const Grant* granted = wait_settled();
   if (granted != nullptr && granted->device != nullptr) {
     return granted->device->is_host_memory() ? device_address(*granted) : 0;

@@ -49,8 +49,8 @@ struct Grant {
   bool allows(uint32_t access) const { return (segment.access & access) == access; }
 };
 
-// When an imported segment is mapped.
-enum class Mapped { kWhenGranted, kWhenAsked };
+// When an imported segment is mapped: once its requests show that it pays, or by map() alone.
+enum class Mapped { kWhenItPays, kWhenAsked };
 
 // An imported segment: a name for all that one token id and value give of an owner's memory. It
 // keeps what was granted of one registration; what lies in others is looked up as the memory of
@@ -60,7 +60,7 @@ class RemoteSegment final : public ImportedSegment {
   // `access` restricts what it is mapped for; 0: all that the owner grants. Throws
   // Error(URMA_EEXIST) where attr.bs.dsva is set and the address is taken.
   RemoteSegment(Transport* transport, urma_context_t* ctx, const urma_seg_t& imported,
-                urma_token_t token, uint32_t access, Mapped mapped = Mapped::kWhenGranted);
+                urma_token_t token, uint32_t access, Mapped mapped = Mapped::kWhenItPays);
   ~RemoteSegment() override;
 
   // The newest grant, which may no longer stand; NULL where none was given yet. It stays as long as
@@ -100,14 +100,17 @@ class RemoteSegment final : public ImportedSegment {
   uint64_t ask() { return ask({seg.ubva.va, seg.len, 0}); }
   // Whether the newest attempt was for this.
   bool asked_for(const Wanted& wanted) const;
-  // Once, and with a grant: has the owner share the memory.
+  // Has the owner share the memory that it granted, unless it was asked for that before.
   void map();
+  // A request was executed. Enough of them that were copied are worth a mapping.
+  void count_use();
   // True once the attempt has ended; *status then says how, URMA_CR_SUCCESS with a new grant.
   bool ended(uint64_t attempt, urma_cr_status_t* status) const;
   // Of the last attempt that has ended.
   Answer last_answer() const;
-  // Waits until the owner has said what can be mapped, or no more than a time that it needs to move
-  // so much memory. The address of the first byte here, or 0 where not all of it is mapped.
+  // Has it mapped, and waits until the owner has said what can be, or no more than a time that it
+  // needs to move so much memory. The address of the first byte here, or 0 where not all of it is
+  // mapped.
   uint64_t wait_mapped() override;
   // The same of memory of a device, which the program need not be able to touch.
   uint64_t wait_attached();
@@ -149,6 +152,7 @@ class RemoteSegment final : public ImportedSegment {
   std::atomic<bool> mapping_{false};  // an answer about mapping is to come; written under mutex_
   std::atomic<uint64_t> mapping_since_ns_{0};
   std::atomic<bool> refused_{false};  // this side or the owner lacked the means to map it
+  std::atomic<uint32_t> copied_uses_{0};
   mutable Mutex mutex_;
   Condition settled_;
   // Older ones may be in use by requests that are under way; the last is in force.
@@ -158,6 +162,7 @@ class RemoteSegment final : public ImportedSegment {
   Wanted asked_range_ URMA_GUARDED_BY(mutex_) = {};
   urma_cr_status_t last_status_ URMA_GUARDED_BY(mutex_) = URMA_CR_SUCCESS;
   Answer last_answer_ URMA_GUARDED_BY(mutex_) = Answer::kUnreachable;
+  bool wanted_ URMA_GUARDED_BY(mutex_) = false;  // mapped, whether that pays or not
 };
 
 struct DropRef {

@@ -233,10 +233,12 @@ void Client::import_segment(const Request& request) {
   const std::optional<SegmentGrant> granted = grant(request);
   if (!granted.has_value()) return;
   granted_[granted->ref.index] = granted->ref.generation;
+  Reach reach = granted->device ? Reach::kDevice : Reach::kCopied;
+  if (granted->pages != 0 && transport_->pages()->imported(granted->pages)) reach = Reach::kMapped;
   Reply accepted = with_answer(Answer::kAccepted);
   accepted.import_segment = {granted->base,           granted->len,
                              granted->access,         granted->ref.index,
-                             granted->ref.generation, granted->device ? 1U : 0U};
+                             granted->ref.generation, reach};
   reply(accepted, request.number);
 }
 
