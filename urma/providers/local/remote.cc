@@ -27,8 +27,7 @@ constexpr uint32_t kMaxParts = 65536;
 constexpr uint32_t kUsesWorthMapping = 8;
 
 bool same_registration(const Grant* before, const Grant& grant) {
-  return before != nullptr && before->segment.ref.index == grant.segment.ref.index &&
-         before->segment.ref.generation == grant.segment.ref.generation;
+  return before != nullptr && before->segment.ref == grant.segment.ref;
 }
 
 bool possible(const ImportSegmentAnswer& given) {
