@@ -191,7 +191,7 @@ TEST_F(DevicesTest, OwnModuleWorksInEveryCycle) {
     uint32_t uasid = 0;
     EXPECT_EQ(urma_get_uasid(&uasid), URMA_SUCCESS);
     EXPECT_EQ(uasid, 0x777u);
-    dev->ops->delete_context(ctx);
+    EXPECT_EQ(urma_delete_context(ctx), URMA_SUCCESS);
     errno = 0;
     EXPECT_EQ(urma_create_context(dev, 2), nullptr);
     EXPECT_EQ(errno, EINVAL);
