@@ -69,12 +69,12 @@ void post_one_sided(Poster& poster, const Offer& offer) {
   urma_sge_t here = piece(poster.local, poster.buffer.data(), 8);
   urma_sge_t there = piece(poster.readable, offer.readable.va + 16, 8);
   poster.expect(write_request(poster.queue, &here, &there, 0x51), URMA_CR_REM_ACCESS_ABORT_ERR);
-  EXPECT_LINE("WRITE of 8 bytes at ", "user_ctx 0x51", "status 8",
-              "no registration of token id ", "grants WRITE on the 8 bytes at ");
+  EXPECT_LINE("WRITE of 8 bytes at ", "user_ctx 0x51", "status 8", "no registration of token id ",
+              "grants WRITE on the 8 bytes at ");
   there = piece(poster.open, offer.open.va + kSize - 4, 8);
   poster.expect(read_request(poster.queue, &here, &there, 0x52), URMA_CR_REM_ACCESS_ABORT_ERR);
-  EXPECT_LINE("READ of 8 bytes at ", "user_ctx 0x52", "status 8",
-              "no registration of token id ", "grants READ on the 8 bytes at ");
+  EXPECT_LINE("READ of 8 bytes at ", "user_ctx 0x52", "status 8", "no registration of token id ",
+              "grants READ on the 8 bytes at ");
   there = piece(poster.open, offer.open.va + 1, 8);
   poster.expect(add_request(poster.queue, &here, &there, 1, 0x53), URMA_CR_REM_UNSUPPORTED_REQ_ERR);
   EXPECT_LINE("atomic of 8 bytes at ", "user_ctx 0x53", "status 6", "not aligned",

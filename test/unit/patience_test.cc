@@ -60,7 +60,8 @@ class PatienceTest : public ::testing::Test {
 
   std::shared_ptr<Link> make_link(uint64_t patience_ms) {
     return std::make_shared<Link>(&service_, &host_.runtime(), kName, region_.get(),
-                                  patience_ms * kNsPerMs, Link::Calls{[this] { ++stops_; }, [] {}, [] {}});
+                                  patience_ms * kNsPerMs,
+                                  Link::Calls{[this] { ++stops_; }, [] {}, [] {}});
   }
 
   void ask() {

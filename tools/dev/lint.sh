@@ -12,7 +12,7 @@ cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
 readonly TIDY_FLAGS=(
   -std=c++20 -Wall -Wextra -I. -Iurma/include
 )
-readonly MAX_LINES=500
+readonly MAX_LINES=800
 
 passed=0
 failed=0
@@ -81,12 +81,13 @@ check_locks() {
   check_each locks_one 'clang -Wthread-safety' 'urma/*.cc' 'jetty/*.cc' 'segment/*.cc'
 }
 
-# The ABI is as long as it is; a file of ours that is longer than a reader can hold is split.
+# The ABI is as long as it is, and a test as it needs; production code that is longer than a reader
+# can hold is split.
 check_length() {
   local file lines
   while read -r file; do
     case "${file}" in
-      urma/include/* | docs/errors.md | test/abi/*.json | *.svg) continue ;;
+      urma/include/* | docs/errors.md | test/* | *.svg) continue ;;
     esac
     grep -qI . "${file}" || continue
     lines="$(wc -l <"${file}")"

@@ -88,8 +88,8 @@ QueuePath::Step QueuePath::authorize(const RemoteAccess& access, uint64_t* asked
     because("its owner has unregistered the segment of token id {:#x}", segment->seg.token_id);
     *status = (*grant)->link->gone() ? URMA_CR_ACK_TIMEOUT_ERR : URMA_CR_REM_ACCESS_ABORT_ERR;
   } else {
-    because("{}: {}", why_access_fails(segment->seg.token_id, access.addr, access.bytes,
-                                       access.rights),
+    because("{}: {}",
+            why_access_fails(segment->seg.token_id, access.addr, access.bytes, access.rights),
             answer_text(segment->last_answer()));
   }
   return Step::kDone;
