@@ -351,7 +351,7 @@ TEST_F(AdminTest, UnknownDeviceGivesTheList) {
                                                {"eid", "add", "mlx5_0", "2", "fd00::1"},
                                                {"dev", "expose", "mlx5_0", "x"},
                                                {"list_res", "-d", "mlx5_0", "-R", "5"}}) {
-    expect_case({words, 1, "there is no device 'mlx5_0'; there are: urma_shm0$"});
+    expect_case({words, 1, "there is no device 'mlx5_0'; there are: urma_shm0, bonding_dev_0$"});
   }
   const ToolResult result = admin({"show", "--dev", "mlx5_0", "--json"});
   EXPECT_EQ(result.status, 1);
