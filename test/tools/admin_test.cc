@@ -224,7 +224,8 @@ TEST_F(AdminTest, EveryDocumentedCommandIsThere) {
       {{"system", "set", "dev_sharing", "off"}, 1, "network namespace"},
       {{"system", "set", "eid_sharing", "on"}, 0, "already"},
       {{"system", "set", "eid_sharing", "off"}, 1, "network namespace"},
-      {{"agg", "add", "fd00::1", "bonding_dev_0"}, 1, "no device has the EID fd00"},
+      {{"agg", "add", "fd00::1", "bonding_dev_0"}, 1, "bonding_dev_0 is there already"},
+      {{"agg", "add", "fd00::1", "bonding_dev_1"}, 1, "no device has the EID fd00"},
       {{"agg", "del", "fd00::1"}, 1, "URMA_DEVICE_ALIAS"},
       {{"agg", "expose", "fd00::1", "/proc/1/ns/net"}, 1, "URMA_DEVICE_ALIAS"},
       {{"perf", "start"}, 1, "no other process"},
@@ -295,7 +296,7 @@ TEST_F(AdminTest, EveryGlobalOptionIsTaken) {
       before.emplace_back("show");
       const ToolResult result = admin(behind);
       EXPECT_EQ(result.status, 0) << joined(behind) << result.err;
-      EXPECT_TRUE(has_line(result.out, kDevice));
+      EXPECT_TRUE(has_line(result.out, std::string(kDevice) + "|bonding_dev_0"));
       EXPECT_EQ(admin(before).out, result.out) << joined(before);
     }
   }
@@ -351,7 +352,7 @@ TEST_F(AdminTest, UnknownDeviceGivesTheList) {
                                                {"eid", "add", "mlx5_0", "2", "fd00::1"},
                                                {"dev", "expose", "mlx5_0", "x"},
                                                {"list_res", "-d", "mlx5_0", "-R", "5"}}) {
-    expect_case({words, 1, "there is no device 'mlx5_0'; there are: urma_shm0$"});
+    expect_case({words, 1, "there is no device 'mlx5_0'; there are: urma_shm0, bonding_dev_0$"});
   }
   const ToolResult result = admin({"show", "--dev", "mlx5_0", "--json"});
   EXPECT_EQ(result.status, 1);

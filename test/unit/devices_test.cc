@@ -425,7 +425,7 @@ TEST_F(DevicesTest, AliasComesAndGoesWithItsDevice) {
   EXPECT_EQ(eids, 1u);
   // The kernel's end is that of the device.
   errno = 0;
-  EXPECT_EQ(urma_create_context(alias, 2), nullptr);
+  EXPECT_EQ(urma_create_context(alias, 0), nullptr);
   EXPECT_EQ(errno, EIO);
   fs::remove_all(root_ + "/class/ubcore/udma0");
   EXPECT_TRUE(device_names().empty());

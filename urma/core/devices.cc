@@ -463,9 +463,15 @@ std::optional<urma_eid_info_t> DeviceTable::provider_eid(const urma_device_t* de
   return std::nullopt;
 }
 
+// Not those of an aggregated device over it, which has one.
+uint32_t DeviceTable::eid_slots(const urma_device_t* device) const {
+  const MutexLock lock(mutex_);
+  return entry_of(device)->attrs.back()->dev_cap.max_eid_cnt;
+}
+
 std::vector<urma_eid_info_t> DeviceTable::current_eids(const urma_device_t* device) {
   if (is_from_sysfs(device)) {
-    auto eids = read_sysfs_eids(device->path, attr_of(device)->dev_cap.max_eid_cnt);
+    auto eids = read_sysfs_eids(device->path, eid_slots(device));
     const MutexLock lock(mutex_);
     entry_of(device)->eids = std::move(eids);
   }

@@ -121,6 +121,8 @@ class DeviceTable final : public Registry {
   urma_sysfs_dev* listed(const urma_device_t* device) const URMA_REQUIRES(mutex_);
   // Of an alias that of its device.
   urma_sysfs_dev* entry_of(const urma_device_t* device) const URMA_REQUIRES(mutex_);
+  // How many EIDs the real device has room for.
+  uint32_t eid_slots(const urma_device_t* device) const;
   // Its EIDs with the indexes that they have for the provider.
   std::vector<urma_eid_info_t> provider_eids(const urma_device_t* device) const
       URMA_REQUIRES(mutex_);
