@@ -221,6 +221,52 @@ TEST_F(SleepTest, ALargeWriteEndsWhileItsProgramSleeps) {
       });
 }
 
+// A message that has to open another ring, since the one before is closed: its sender makes no
+// further call, and the receiver sleeps.
+TEST_F(SleepTest, AMessageBehindALostRingWakesWhoSleeps) {
+  run_two(
+      "sleeper",
+      [](Channel& channel) {
+        Party party(channel);
+        urma_jfc_t* const jfc = party.endpoint.receive_jfc;
+        for (int i = 0; i < 20; ++i) {
+          // Its own JFR keeps what is posted.
+          for (const urma_jetty_state_t state : {URMA_JETTY_STATE_RESET, URMA_JETTY_STATE_READY}) {
+            urma_jetty_attr_t attr = {};
+            attr.mask = JETTY_STATE;
+            attr.state = state;
+            EXPECT_EQ(urma_modify_jetty(party.endpoint.jetty, &attr), URMA_SUCCESS);
+          }
+          party.post_receive();
+          party.arm(jfc);
+          channel.sync();
+          const auto limit = static_cast<int>(patience(seconds(5)).count());
+          EXPECT_EQ(party.wait(limit), jfc) << i;
+          party.ack(jfc);
+          EXPECT_EQ(drain(jfc), 1);
+          channel.sync();
+          channel.sync();
+        }
+        party.endpoint.close();
+      },
+      "peer",
+      [](Channel& channel) {
+        Party party(channel, Config());
+        for (int i = 0; i < 20; ++i) {
+          channel.sync();
+          urma_sge_t here = piece(party.segment, party.memory.data(), 8);
+          urma_jfs_wr_t wr = send_request(party.peer, &here, 0);
+          // Looks at the ring first, as whatever has to wait does.
+          wr.flag.bs.fence = 1;
+          party.endpoint.post(wr);
+          channel.sync();
+          wait_for_success(party.endpoint.send_jfc, 0);
+          channel.sync();
+        }
+        party.endpoint.close();
+      });
+}
+
 // Where processes map each other's memory, the message itself rings, and the receive finds it at
 // once. A device refuses it until there is a receive, and its sender tries again.
 TEST_F(SleepTest, AReceivePostedBehindItsMessageRaisesTheEvent) {

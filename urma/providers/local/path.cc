@@ -73,17 +73,12 @@ QueuePath::QueuePath(Sender* sender, RemoteQueue* target, uint32_t hint)
 
 QueuePath::~QueuePath() { drop_ring(); }
 
+// Also true while messages lie in a ring that the owner has not answered about, be it the first or
+// behind a lost one: whoever goes on has to wake it then.
 bool QueuePath::advance() {
   more = false;
-  if (ring_ == nullptr) return advance_unopened();
-  reap();
-  return !idle() && execute_pending();
-}
-
-// Also true while messages lie in a ring that the owner has not answered about: whoever goes on has
-// to wake it then.
-bool QueuePath::advance_unopened() {
-  take_answer();
+  if (ring_ == nullptr) [[unlikely]]
+    take_answer();
   if (ring_ != nullptr) reap();
   const bool waiting = !idle() && execute_pending();
   return waiting || (ring_ == nullptr && !ring_idle());

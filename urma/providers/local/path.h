@@ -123,7 +123,6 @@ class QueuePath : public TargetPath {
   urma_cr_status_t outcome_of(Answer answer);
   void reap();
   bool reap_answers();
-  bool advance_unopened();
   void take_answer();
   urma_cr_status_t refusal();
   void fail_all(urma_cr_status_t status);
