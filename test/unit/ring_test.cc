@@ -119,6 +119,31 @@ TEST(Ring, FailedMessagesAnswerWithTheirStatus) {
   EXPECT_EQ(reaped, 1000u);
 }
 
+// Small messages stay, up to the first one by reference that the consumer has not consumed: also
+// where the producer has not heard how far it is.
+TEST(Ring, WhatIsOnlyReferredToIsTakenBack) {
+  for (const uint32_t consumed : {0, 1, 2, 3}) {
+    Ends ends;
+    const auto referred = pattern(sizeof(PayloadPiece), 0);
+    for (const int flags : {0, +kByReference, 0, +kByReference, 0}) {
+      ASSERT_TRUE(send(&ends.producer, flags == 0 ? pattern(8, 0) : referred, 0,
+                       static_cast<uint8_t>(flags)));
+    }
+    Message message = {};
+    for (uint32_t i = 0; i < consumed; ++i) {
+      ASSERT_EQ(ends.consumer.peek(&message), RingConsumer::Peek::kMessage);
+      ends.consumer.consume(message, URMA_CR_SUCCESS);
+    }
+    ASSERT_EQ(ends.consumer.peek(&message), RingConsumer::Peek::kMessage);
+    const bool by_reference = (message.flags & kByReference) != 0;
+    EXPECT_TRUE(ends.consumer.stands());
+    ends.producer.take_back_lent();
+    EXPECT_EQ(ends.consumer.stands(), !by_reference);
+    if (!by_reference) ends.consumer.consume(message, URMA_CR_SUCCESS);
+    EXPECT_EQ(ends.consumer.peek(&message), RingConsumer::Peek::kEmpty);
+  }
+}
+
 TEST(Ring, GivesNoRoomBeforeAnswersAreReaped) {
   Ends ends;
   Message message = {};

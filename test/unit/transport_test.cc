@@ -380,6 +380,68 @@ TEST_F(TransportTest, MemoryIsNotReadOnceItIsUnregistered) {
   }
 }
 
+// The owner's service thread is held up: nothing has told the owner yet that the queue is gone.
+TEST_F(TransportTest, ALargeMessageIsNotReadOnceItsQueueIsDeleted) {
+  constexpr uint32_t kLarge = 2 * kCopyPerTurn;
+  for (const bool half_read : {false, true}) {
+    Pair pair;
+    pair.connect();
+    std::vector<char> source(kLarge, 's'), target(kLarge, 't');
+    urma_target_seg_t* from = pair.sender.add(source.data(), kLarge);
+    urma_target_seg_t* into = pair.owner.add(target.data(), kLarge);
+    const auto receive = [&] {
+      pair.owner.receive(pair.jfr, {piece(into, target.data(), kLarge)}, 1);
+    };
+    urma_jfs_t* jfs = pair.sender.make_jfs(pair.send_jfc, 8);
+    // Opens the ring.
+    pair.post_receive(0);
+    EXPECT_EQ(pair.sender.send(jfs, pair.queue, pair.here(), 0), URMA_SUCCESS);
+    EXPECT_TRUE(pair.wait_for(pair.sent.size() + 1, 1));
+    {
+      const Pause untold(pair.owner);
+      EXPECT_EQ(pair.sender.send(jfs, pair.queue, piece(from, source.data(), kLarge), 1),
+                URMA_SUCCESS);
+      if (half_read) {
+        receive();
+        pair.owner.poll(pair.receive_jfc, &pair.received);
+        EXPECT_EQ(target[0], 's');
+        EXPECT_EQ(target[kLarge - 1], 't');
+      }
+      pair.sender.end(jfs);
+      std::fill(source.begin(), source.end(), 'x');
+      if (!half_read) receive();
+      for (int i = 0; i < 8; ++i) pair.owner.poll(pair.receive_jfc, &pair.received);
+      EXPECT_EQ(pair.received.size(), 1u);
+    }
+    // The receive is there for others.
+    pair.send(2);
+    EXPECT_TRUE(pair.wait_for(pair.sent.size() + 1, 2));
+    EXPECT_EQ(count_successes(pair.received), 2u);
+    EXPECT_EQ(pair.received.back().completion_len, 8u);
+  }
+}
+
+// What fits into the ring lies there, and arrives.
+TEST_F(TransportTest, SmallMessagesBeforeALargeOneOutliveTheirQueue) {
+  constexpr uint32_t kLarge = 4096;
+  Pair pair;
+  pair.connect();
+  urma_jfs_t* jfs = pair.sender.make_jfs(pair.send_jfc, 8);
+  for (uint64_t i = 0; i < 4; ++i) pair.post_receive(i);
+  {
+    const Pause untold(pair.owner);
+    EXPECT_EQ(pair.sender.send(jfs, pair.queue, pair.here(), 0), URMA_SUCCESS);
+    EXPECT_EQ(pair.sender.send(jfs, pair.queue, pair.here(kLarge), 1), URMA_SUCCESS);
+    EXPECT_EQ(pair.sender.send(jfs, pair.queue, pair.here(), 2), URMA_SUCCESS);
+    pair.sender.end(jfs);
+  }
+  EXPECT_TRUE(pair.wait_for(pair.sent.size(), 1));
+  pair.owner.settle();
+  pair.poll();
+  EXPECT_EQ(pair.received.size(), 1u);
+  EXPECT_EQ(pair.received.front().completion_len, 8u);
+}
+
 TEST_F(TransportTest, MemoryIsNotWrittenOnceItIsUnregistered) {
   std::vector<char> source(32 << 20, 's');
   for (int round = 0; round < kRounds; ++round) {

@@ -71,7 +71,11 @@ uint8_t flags_of(const SendEntry& entry) {
 QueuePath::QueuePath(Sender* sender, RemoteQueue* target, uint32_t hint)
     : TargetPath(&sender->queue(), target, hint), sender_(sender) {}
 
-QueuePath::~QueuePath() { drop_ring(); }
+// What lies in the ring still arrives; what its messages only refer to is the program's again.
+QueuePath::~QueuePath() {
+  if (opening_ != nullptr) opening_->ring.take_back_lent();
+  drop_ring();
+}
 
 // Also true while messages lie in a ring that the owner has not answered about, be it the first or
 // behind a lost one: whoever goes on has to wake it then.

@@ -74,6 +74,8 @@ Receiver::Step Receiver::continue_pull(IncomingRing* ring, Poll* poll) {
   if (local == URMA_CR_SUCCESS) {
     const uint64_t moved = pull.moved;
     remote = pull_some(*ring, &pull, entry);
+    // What was copied may be what the program has put there behind the end of its queue.
+    if (!ring->ring.stands()) return end_abandoned(ring);
     if (remote == URMA_CR_SUCCESS && pull.moved < pull.message.length) {
       return pull.moved == moved ? Step::kBlocked : Step::kMoved;
     }

@@ -123,10 +123,25 @@ bool RingProducer::abandon(uint32_t* cookie) {
   if (reaped_ == head_) return false;
   const Sent& sent = sent_[reaped_ & (layout_.slots() - 1)];
   *cookie = sent.cookie;
-  // A consumer that comes late finds nothing. Relaxed: one that looks just now may find either.
-  layout_.header(reaped_).word.store(0, std::memory_order_relaxed);
+  hide(reaped_);
   reaped_ += sent.slots;
   return true;
+}
+
+void RingProducer::take_back_lent() {
+  for (uint64_t at = reaped_; at != head_;) {
+    const Sent& sent = sent_[at & (layout_.slots() - 1)];
+    if (sent.by_reference) hide(at);
+    at += sent.slots;
+  }
+}
+
+// A consumer that comes late finds nothing there; one that copies just now finds out behind that.
+void RingProducer::hide(uint64_t position) {
+  layout_.header(position).word.store(0, std::memory_order_relaxed);
+  // SYNC(ring-hidden): this release fence, before what the program does with its memory, pairs with
+  // the acquire fence in RingConsumer::stands.
+  std::atomic_thread_fence(std::memory_order_release);
 }
 
 bool RingProducer::lent(uint64_t position, uint32_t* cookie) const {
@@ -156,6 +171,14 @@ void RingConsumer::copy_payload(const Message& message, uint32_t offset, void* t
                                 uint32_t bytes) const {
   if (bytes == 0 || bytes > message.payload || offset > message.payload - bytes) return;
   layout_.copy_out(position_, offset, to, bytes);
+}
+
+bool RingConsumer::stands() const {
+  // SYNC(ring-hidden): this acquire fence, behind the copy, pairs with the release fence in
+  // RingProducer::hide.
+  std::atomic_thread_fence(std::memory_order_acquire);
+  const uint64_t word = layout_.header(position_).word.load(std::memory_order_relaxed);
+  return static_cast<uint32_t>(word) == static_cast<uint32_t>(position_ + 1);
 }
 
 void RingConsumer::note_error(uint8_t status) {

@@ -216,6 +216,9 @@ class RingProducer {
   // The same without regard to the consumer: for the end of the ring. What the consumer has not
   // come to see, it sees no more.
   bool abandon(uint32_t* cookie);
+  // For the end of a ring whose messages stay: takes back those by reference that the consumer is
+  // not through with. It stops at the first of them.
+  void take_back_lent();
 
  private:
   struct Sent {
@@ -224,6 +227,7 @@ class RingProducer {
     bool by_reference;
   };
 
+  void hide(uint64_t position);
   uint64_t refresh_consumed() {
     // SYNC(ring-consumed): acquire pairs with the release in RingConsumer::publish_position.
     const uint64_t consumed = layout_.answers().consumed.load(std::memory_order_acquire);
@@ -332,6 +336,9 @@ class RingConsumer {
   }
   // Where the next message stands.
   uint64_t position() const { return position_; }
+  // Whether the producer has not taken back the message that peek() saw; after a copy of what that
+  // refers to, which is worth nothing else.
+  bool stands() const;
   // Tells the producer that everything further ends with `status`.
   void close(uint8_t status);
   // Changes whenever the producer is told something, and whenever that is an error.
