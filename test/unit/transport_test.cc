@@ -316,12 +316,12 @@ TEST_F(TransportTest, UnregisteringEndsThePendingRequests) {
   urma_target_seg_t* segment = pair.sender.add(pages.data(), pages.bytes());
   const urma_sge_t from = piece(segment, pages.data(), 8);
   {
-    // No ring, so all must wait.
+    // The owner executes the atomic, and all the others wait behind it.
     const Pause unanswered(pair.owner);
-    pair.sender.send(pair.jfs, pair.queue, from, 0);
-    pair.sender.send(pair.jfs, pair.queue, from, 1, kQuietly);
-    pair.sender.write(pair.jfs, pair.queue, from, pair.there(), 2);
-    pair.sender.atomic(URMA_OPC_FADD, pair.jfs, pair.queue, from, pair.there(), 3);
+    pair.sender.atomic(URMA_OPC_FADD, pair.jfs, pair.queue, from, pair.there(), 0);
+    pair.sender.send(pair.jfs, pair.queue, from, 1);
+    pair.sender.send(pair.jfs, pair.queue, from, 2, kQuietly);
+    pair.sender.write(pair.jfs, pair.queue, from, pair.there(), 3);
     pair.sender.end(segment);
     pages.unmap();
   }
