@@ -442,6 +442,48 @@ TEST_F(TransportTest, SmallMessagesBeforeALargeOneOutliveTheirQueue) {
   EXPECT_EQ(pair.received.front().completion_len, 8u);
 }
 
+// Of these the ring holds six, so a larger one takes its place when 32 have found it full. It is
+// there, and the other one has room: what is sent now outlives its queue as ever.
+TEST_F(TransportTest, AMessageThatFitsIsNotHeldBackForALargerRing) {
+  constexpr uint32_t kBytes = 600;
+  constexpr int kFit = 6;
+  constexpr int kFoundFull = 32;
+  Pair pair;
+  pair.connect();
+  urma_jfs_t* jfs = pair.sender.make_jfs(pair.send_jfc, 64);
+  const auto send = [&] {
+    EXPECT_EQ(pair.sender.send(jfs, pair.queue, pair.here(kBytes), 0), URMA_SUCCESS);
+  };
+  const auto receive = [&](size_t count) {
+    for (size_t i = 0; i < count; ++i) pair.post_receive(0);
+    EXPECT_TRUE(pair.wait_for(pair.sent.size() + count, pair.received.size() + count));
+  };
+  send();
+  receive(1);
+  for (int i = 0; i < kFit; ++i) send();
+  for (int i = 0; i < kFoundFull; ++i) {
+    // So that the larger one comes behind the last of them.
+    const Pause untaken(pair.owner);
+    send();
+    receive(1);
+  }
+  pair.sender.settle();
+  pair.owner.settle();
+  pair.sender.settle();
+  receive(3);
+  const Pause untold(pair.owner);
+  urma_sge_t here = pair.here(kBytes);
+  urma_jfs_wr_t fenced = {};
+  fenced.opcode = URMA_OPC_SEND;
+  fenced.send.src = {&here, 1};
+  fenced.flag.bs.complete_enable = 1;
+  fenced.flag.bs.fence = 1;  // looks for a larger ring first, which the shortest way does not
+  EXPECT_EQ(pair.sender.execute(jfs, pair.queue, fenced, 0), URMA_SUCCESS);
+  pair.sender.end(jfs);
+  for (int i = 0; i < 4; ++i) pair.post_receive(0);
+  EXPECT_TRUE(pair.wait_for(pair.sent.size(), pair.received.size() + 4));
+}
+
 TEST_F(TransportTest, MemoryIsNotWrittenOnceItIsUnregistered) {
   std::vector<char> source(32 << 20, 's');
   for (int round = 0; round < kRounds; ++round) {

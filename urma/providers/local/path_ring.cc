@@ -129,6 +129,8 @@ bool QueuePath::change_rings() {
     return true;
   }
   if (!ring_idle()) {
+    // What has room in the other one lies there at once, as all messages do.
+    if (!found_full_) return true;
     opening_->ring.want_answers();
     return false;
   }
