@@ -154,12 +154,12 @@ void QueuePath::reap() {
   }
 }
 
-bool QueuePath::reap_answers() {
+inline bool QueuePath::reap_answers() {
   bool moved = false;
   uint32_t index;
   uint8_t status;
   SendQueue& queue = sender_->queue();
-  while (ring_->reap(&index, &status)) {
+  while (opening_->ring.reap(&index, &status)) {
     queue.complete(&queue.at(index),
                    status == URMA_CR_SUCCESS ? URMA_CR_SUCCESS : outcome(checked_status(status)));
     moved = true;
@@ -169,6 +169,8 @@ bool QueuePath::reap_answers() {
 
 // Ends all messages in flight and the ring with them; the next send asks for a new one.
 void QueuePath::fail_all(urma_cr_status_t status) {
+  // Also an owner whose answer has come too late, or to nothing, may have received some.
+  reap_answers();
   // What was being flushed is, however its target ends.
   if (closing_) status = URMA_CR_WR_FLUSH_ERR;
   uint32_t index;

@@ -122,7 +122,7 @@ class QueuePath : public TargetPath {
   urma_cr_status_t outcome(urma_cr_status_t status) const;
   urma_cr_status_t outcome_of(Answer answer);
   void reap();
-  bool reap_answers();
+  [[gnu::always_inline]] bool reap_answers();
   void take_answer();
   urma_cr_status_t refusal();
   void fail_all(urma_cr_status_t status);
