@@ -2,13 +2,16 @@
 //
 // How long a link waits for a peer that says nothing, on a service whose time the test makes pass.
 #include <gtest/gtest.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 
 #include <map>
 #include <memory>
 #include <utility>
 
 #include "test/unit/local_harness.h"
+#include "test/unit/raw_peer.h"
 #include "urma/providers/local/link.h"
 
 namespace urma::local {
@@ -37,6 +40,11 @@ class HandService : public Service {
     passed_ns_ += first.mapped().delay_ns;
     first.mapped().task();
     return true;
+  }
+  // Whoever watches a descriptor looks at it.
+  void look() {
+    const std::map<int, Ready> watched = watched_;
+    for (const auto& [fd, ready] : watched) ready(EPOLLIN);
   }
   uint64_t passed_ms() const { return passed_ns_ / kNsPerMs; }
 
@@ -69,6 +77,10 @@ class PatienceTest : public ::testing::Test {
       EXPECT_EQ(reply.answer, Answer::kUnreachable);
       ++answers_;
     });
+  }
+
+  RawSocket accept() {
+    return RawSocket(Fd(::accept4(silent_.get(), nullptr, nullptr, SOCK_CLOEXEC)));
   }
 
   Host host_;
@@ -107,6 +119,41 @@ TEST_F(PatienceTest, IsAsLongAsSaid) {
     EXPECT_EQ(service_.passed_ms() - before, looked) << said;
     before = service_.passed_ms();
   }
+}
+
+// What is asked just before a look, which is due for another request, has its full time.
+TEST_F(PatienceTest, IsForEachRequestItsOwn) {
+  accept();  // of link_
+  const std::shared_ptr<Link> link = make_link(100);
+  link->start();
+  RawSocket peer = accept();
+  const SharedMemory words =
+      SharedMemory::create("urma-segments", SegmentTable::kSharedBytes, PeerMay::kRead, 0);
+  const auto answer = [&](const std::vector<int>& descriptors = {}) {
+    Request request;
+    EXPECT_TRUE(peer.receive(&request, sizeof(request)));
+    Reply reply = {};
+    reply.number = request.number;
+    EXPECT_TRUE(peer.send(&reply, sizeof(reply), descriptors));
+    service_.look();
+  };
+  answer({words.fd()});
+  link_->stop();
+  EXPECT_FALSE(service_.pass());
+
+  std::vector<Answer> answers;
+  const auto request = [&] {
+    link->request({}, {}, [&](const Reply& reply, Attached&) { answers.push_back(reply.answer); });
+  };
+  request();
+  request();
+  answer();
+  EXPECT_EQ(answers, std::vector<Answer>{Answer::kAccepted});
+  EXPECT_TRUE(service_.pass());
+  EXPECT_FALSE(link->gone());
+  EXPECT_TRUE(service_.pass());
+  EXPECT_TRUE(link->gone());
+  EXPECT_EQ(answers, (std::vector{Answer::kAccepted, Answer::kUnreachable}));
 }
 
 TEST_F(PatienceTest, WaitsForNothingOnceItHasEnded) {

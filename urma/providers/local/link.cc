@@ -128,7 +128,9 @@ void Link::send(Request request, std::span<const int> fds, OnReply on_reply) {
   request.number = next_number_;
   if (++next_number_ == 0) next_number_ = 1;
   const bool patient = request.type == RequestType::kMapSegment;
-  waiting_.emplace(request.number, Asked{std::move(on_reply), patient ? kNoLook : looks_});
+  // A look that is due already, for requests before this one, comes too early for it.
+  const uint32_t looks = timer_ != 0 ? looks_ + 1 : looks_;
+  waiting_.emplace(request.number, Asked{std::move(on_reply), patient ? kNoLook : looks});
   if (!patient) look_later();
   write(request, fds);
 }
