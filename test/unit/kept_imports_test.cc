@@ -228,7 +228,7 @@ TEST_F(KeptImportsOfRawOwners, OwnersAreAskedNowAndThenWhileNothingIsMapped) {
       EXPECT_EQ(request->type, RequestType::kImportSegment);
       asked_at.push_back(use);
       // Its word is 0, which is what stands there.
-      import.grant(*request, {4096, 4096, kAllAccess, 3, 0, 0});
+      import.grant(*request, {4096, 4096, kAllAccess, 3, 0, Reach::kMapped});
     }
     import.end();
   }
@@ -240,7 +240,7 @@ TEST_F(KeptImportsOfRawOwners, WhatNoLongerStandsIsAskedForAnew) {
   RawOwner owner;
   OneImport import(&owner);
   import.begin();
-  import.grant(import.asked().value(), {4096, 4096, kAllAccess, 3, 0, 0});
+  import.grant(import.asked().value(), {4096, 4096, kAllAccess, 3, 0, Reach::kMapped});
   import.end();
   owner.set_word(3, 1);
   import.begin();
@@ -256,7 +256,7 @@ TEST_F(KeptImportsOfRawOwners, NewsOfAnEndThatIsNoneEndNothing) {
   OneImport import(&owner);
   for (int use = 1; use <= 2; ++use) {
     import.begin();
-    import.grant(import.asked().value(), {4096, 4096, kAllAccess, 3, 0, 0});
+    import.grant(import.asked().value(), {4096, 4096, kAllAccess, 3, 0, Reach::kMapped});
     import.end();
   }
   for (int i = 0; i < 100; ++i) import.tell();

@@ -122,6 +122,8 @@ class RemoteSegment final : public ImportedSegment {
   // On the service thread.
   void ask_owner(const Wanted& wanted);
   void finish(std::shared_ptr<Link> link, const Wanted& wanted, const Reply& reply);
+  bool accept(std::shared_ptr<Link> link, const Wanted& wanted, const ImportSegmentAnswer& given)
+      URMA_REQUIRES(mutex_);
   void begin_mapping() URMA_REQUIRES(mutex_);
   void ask_mapping();
   void finish_mapping(const Grant* granted, const Reply& reply, Attached& fds);
