@@ -60,6 +60,8 @@ void KeptSegments::keep(RemoteSegment* segment) {
     const MutexLock lock(mutex_);
     if (closed_) return;
     if (fresh.segment != nullptr) {
+      // It may have ended since it was looked at; then drop_ended() has been here for it already.
+      if (fresh.segment->stale()) return;
       mappings_ += fresh.mappings;
       mapped_space_ += fresh.mapped_space;
       kept_.insert(kept_.begin(), std::move(fresh));
