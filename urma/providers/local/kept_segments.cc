@@ -34,14 +34,16 @@ RemoteSegment* KeptSegments::take_out(List::iterator place) {
   return segment;
 }
 
-RemoteSegment* KeptSegments::take(const urma_eid_t& owner, const TokenKey& key, uint64_t va,
-                                  uint64_t len, uint32_t access) {
+RemoteSegment* KeptSegments::take(const urma_context_t* ctx, const urma_seg_t& imported,
+                                  urma_token_t token, uint32_t access) {
+  const TokenKey key = {imported.token_id, token.token};
+  const urma_eid_t& owner = imported.ubva.eid;
   {
     const MutexLock lock(mutex_);
     const auto found = std::find_if(kept_.begin(), kept_.end(), [&](const Kept& kept) {
       return kept.key == key &&
              std::memcmp(&kept.segment->seg.ubva.eid, &owner, sizeof(owner)) == 0 &&
-             kept.segment->serves(va, len, access);
+             kept.segment->serves(ctx, imported, access);
     });
     if (found != kept_.end()) return take_out(found);
   }

@@ -112,9 +112,12 @@ void RemoteSegment::wake(urma_context_t* ctx, const urma_seg_t& imported) {
   if (std::has_single_bit(++imports_) && granted.mapped_bytes == 0) ask(granted.wanted);
 }
 
-bool RemoteSegment::serves(uint64_t va, uint64_t len, uint32_t access) const {
+bool RemoteSegment::serves(const urma_context_t* ctx, const urma_seg_t& imported,
+                           uint32_t access) const {
   const Grant& granted = *grant();
-  return access_ == access && granted.stands() && (va == 0 || granted.covers(va, len));
+  const uint64_t va = imported.ubva.va, len = imported.len;
+  return access_ == access && granted.stands() &&
+         (ctx == nullptr ? granted.covers(va, len) : granted.is_of(va, len));
 }
 
 uint32_t RemoteSegment::mappings() const {
