@@ -25,6 +25,8 @@ constexpr uint32_t kMaxParts = 65536;
 // To share memory, and to take it back, costs its owner as much as the copy of eight times as many
 // bytes. Fewer requests than that have not copied as many.
 constexpr uint32_t kUsesWorthMapping = 8;
+// An owner shares a registration when so many imports have asked for it.
+constexpr uint32_t kImportsAsked = 4;
 
 bool same_registration(const Grant* before, SegmentRef ref) {
   return before != nullptr && before->segment.ref == ref;
@@ -109,7 +111,8 @@ void RemoteSegment::wake(urma_context_t* ctx, const urma_seg_t& imported) {
   device_ = name_of(ctx);
   transport_->imports().add(serial_, this);
   const Grant& granted = *grant();
-  if (std::has_single_bit(++imports_) && granted.mapped_bytes == 0) ask(granted.wanted);
+  const bool due = ++imports_ <= kImportsAsked || std::has_single_bit(imports_);
+  if (due && granted.mapped_bytes == 0) ask(granted.wanted);
 }
 
 bool RemoteSegment::serves(const urma_context_t* ctx, const urma_seg_t& imported,
