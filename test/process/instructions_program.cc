@@ -185,7 +185,9 @@ void count_one_sided(Party& party, urma_jfs_wr_t wr, const std::string& name) {
 void count_imports(Party& party) {
   urma_seg_t part = party.segment->seg;
   part.len = 2048;
-  party.endpoint.unimport(party.endpoint.import(party.endpoint.segment_id(party.segment), true));
+  urma_test::SegmentId mapped = party.endpoint.segment_id(party.segment);
+  mapped.len = part.len;
+  party.endpoint.unimport(party.endpoint.import(mapped, true));
   for (int i = 0; i < kWarmUp + kCalls; ++i) {
     const Counted counted = i < kWarmUp ? Counted::kNothing : Counted::kPost;
     require(

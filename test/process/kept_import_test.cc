@@ -159,6 +159,53 @@ TEST_F(KeptImportTest, EndsWithTheRegistration) {
       });
 }
 
+// What is kept of one that covers it, and grants less, does not stand in for it.
+TEST_F(KeptImportTest, OverlappingRegistrationsAreToldApart) {
+  SKIP_UNLESS_SHARED_MEMORY("is memory mapped");
+  SKIP_UNLESS_IN_PLACE();
+  constexpr uint64_t kPart = 64 << 10;
+  run_two(
+      "owner",
+      [](Channel& channel) {
+        Endpoint owner;
+        Pages pages(kBytes);
+        urma_token_id_t* token_id = urma_alloc_token_id(owner.ctx);
+        urma_seg_cfg_t cfg = {};
+        cfg.va = reinterpret_cast<uint64_t>(pages.get());
+        cfg.len = kBytes;
+        cfg.token_id = token_id;
+        cfg.token_value.token = kToken;
+        cfg.flag.bs.token_policy = URMA_TOKEN_PLAIN_TEXT;
+        cfg.flag.bs.token_id_valid = 1;
+        cfg.flag.bs.access = URMA_ACCESS_READ;
+        urma_target_seg_t* whole = urma_register_seg(owner.ctx, &cfg);
+        ASSERT_NE(whole, nullptr);
+        urma_target_seg_t* part = add_under(owner, token_id, kToken, pages.get(), kPart);
+        channel.send(offer_of(owner, whole, kToken));
+        channel.send(owner.segment_id(part, kToken));
+        channel.sync();
+        EXPECT_EQ(*pages.word(8), 7u);
+        for (urma_target_seg_t* segment : {part, whole}) {
+          EXPECT_EQ(urma_unregister_seg(segment), URMA_SUCCESS);
+        }
+        EXPECT_EQ(urma_free_token_id(token_id), URMA_SUCCESS);
+        owner.close();
+      },
+      "importer",
+      [](Channel& channel) {
+        const auto offer = channel.receive<Offer>();
+        const auto part = channel.receive<SegmentId>();
+        Importer peer(offer);
+        EXPECT_NE(signal_of_a_store(peer.mapped_word(0)), 0);
+        peer.import_again(part);
+        // Pages that are shared for one of them may not be for the other.
+        EXPECT_TRUE(peer.mva() == nullptr || signal_of_a_store(peer.mapped_word(0)) == 0);
+        peer.write(8, 7);
+        channel.sync();
+        peer.close();
+      });
+}
+
 // Mappings in this process of memory that others own.
 bool nothing_is_mapped_of(const char* mva) { return memfd_areas(mva, kBytes) == 0; }
 

@@ -318,8 +318,9 @@ TEST_F(ProcessTest, AnImportSeenBeforeMakesNoCall) {
     urma_seg_t part = segment->seg;
     part.len = 2048;
     urma_sge_t here = piece(segment, memory, 8);
-    const auto use = [&](uint64_t offset) {
-      part.ubva.va = segment->seg.ubva.va + offset;
+    // Several parts, in turn.
+    const auto use = [&](int round) {
+      part.ubva.va = segment->seg.ubva.va + static_cast<uint64_t>(round % 30) * part.len;
       urma_target_seg_t* remote = urma_import_seg(endpoint.ctx, &part, nullptr, 0, {});
       if (remote == nullptr) return false;
       urma_sge_t there = piece(remote, part.ubva.va, 8);
@@ -327,12 +328,12 @@ TEST_F(ProcessTest, AnImportSeenBeforeMakesNoCall) {
       const bool done = complete(endpoint, &wr);
       return urma_unimport_seg(remote) == URMA_SUCCESS && done;
     };
-    for (int i = 0; i < kWarmUp; ++i) ASSERT_TRUE(use(0));
+    for (int i = 0; i < kWarmUp; ++i) ASSERT_TRUE(use(i));
     wait_for_service(endpoint);
     int failed = 0;
     {
       Watch watch;
-      for (int i = 0; i < kRounds; ++i) failed += use(i % 30 * 2048) ? 0 : 1;
+      for (int i = 0; i < kRounds; ++i) failed += use(i) ? 0 : 1;
     }
     EXPECT_EQ(failed, 0);
     EXPECT_EQ(system_calls, 0);

@@ -2,6 +2,7 @@
 //
 // Requests that name a segment by token id and token, without an import.
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include <cstdlib>
 #include <cstring>
@@ -193,6 +194,28 @@ TEST_P(UserSegmentTest, IsForRemoteReadsAndWritesAlone) {
     EXPECT_TRUE(has_nothing(self.endpoint.send_jfc));
     EXPECT_EQ(named.status_of(URMA_OPC_WRITE, 0, 8), URMA_CR_SUCCESS);
     self.endpoint.close();
+  });
+}
+
+// Each of them asks the owner, who says the same each time.
+TEST_P(UserSegmentTest, RefusedRequestsLeaveNothingBehind) {
+  run_one([](Channel&) {
+    Named named(config(), URMA_ACCESS_READ);
+    const auto refuse = [&](int times) {
+      for (int i = 0; i < times; ++i) {
+        ASSERT_EQ(named.status_of(URMA_OPC_WRITE, 0, 8), URMA_CR_REM_ACCESS_ABORT_ERR);
+      }
+      // Waits for what the owner has still to say of a mapping.
+      ASSERT_EQ(named.status_of(URMA_OPC_READ, 0, 8), URMA_CR_SUCCESS);
+    };
+    refuse(16);
+    const int areas = memfd_areas();
+    const size_t heap = ::mallinfo2().uordblks;
+    refuse(2000);
+    EXPECT_EQ(memfd_areas(), areas);
+    // Eight bytes a request: less than anything that one could leave.
+    EXPECT_LT(::mallinfo2().uordblks, heap + 16000);
+    named.self.endpoint.close();
   });
 }
 

@@ -35,6 +35,7 @@ class Process final : public IdClaims {
 
   bool claim(uint32_t block) override {
     ++host_->tries;
+    if (no_means) fail(URMA_ENOMEM, "no descriptor");
     if (host_->blocks.contains(block) || host_->joined.contains(block)) return false;
     host_->blocks[block] = this;
     return true;
@@ -81,6 +82,7 @@ class Process final : public IdClaims {
 
   IdBlocks ids;
   uint32_t avoided = 0;
+  bool no_means = false;  // for a claim
 
  private:
   FakeHost* const host_;
@@ -213,6 +215,23 @@ TEST_F(IdBlocksTest, ABlockWithChosenIdsIsNotClaimed) {
   other.free(next + 1);
   EXPECT_TRUE(host_.joined.empty());
   EXPECT_EQ(Process(&host_).take(), next);
+}
+
+TEST_F(IdBlocksTest, OwnIdsDoWhereAClaimFails) {
+  Process process(&host_);
+  const uint32_t first = process.take();
+  process.no_means = true;
+  for (uint32_t i = 1; i < kBlockIds; ++i) EXPECT_EQ(process.take(), first + i);
+  EXPECT_THROW(process.take(), Error);
+  process.free(first + 3);
+  for (int round = 0; round < 3; ++round) {
+    EXPECT_EQ(process.take(), first + 3);
+    process.free(first + 3);
+  }
+  // Asked for again at the next one.
+  EXPECT_EQ(process.take(), first + 3);
+  process.no_means = false;
+  EXPECT_NE(block_of(process.take()), block_of(first));
 }
 
 // Where a claim does not say that nobody has chosen an id of the block.

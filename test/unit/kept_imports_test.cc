@@ -55,14 +55,17 @@ class KeptImportsTest : public urma_test::ProcessTest {
 
 TEST_F(KeptImportsTest, NobodyIsAskedAgain) {
   const char* const target = pair.target.data();
+  const urma_seg_t descriptions[] = {pair.registered->seg, part_of(pair.registered, 64, 8),
+                                     part_of(pair.registered, 4095, 1)};
   // Nothing is mapped here: after the 16th import the owner is asked at the 32nd.
-  for (int use = 0; use < 16; ++use) {
-    EXPECT_EQ(import_and_read(pair.registered->seg, target), URMA_CR_SUCCESS);
+  for (const urma_seg_t& described : descriptions) {
+    for (int use = 0; use < 16; ++use) {
+      EXPECT_EQ(import_and_read(described, target), URMA_CR_SUCCESS);
+    }
   }
   const Pause owner_is_busy(pair.owner);
   for (int round = 0; round < 3; ++round) {
-    for (const urma_seg_t& described : {pair.registered->seg, part_of(pair.registered, 64, 8),
-                                        part_of(pair.registered, 4095, 1)}) {
+    for (const urma_seg_t& described : descriptions) {
       urma_target_seg_t* remote = pair.sender.import(described);
       // Further than what was described.
       ASSERT_EQ(read(remote, target + 1024), URMA_CR_SUCCESS);
@@ -99,8 +102,8 @@ TEST_F(KeptImportsTest, ThoseUsedLongestAgoGo) {
   std::vector<urma_target_seg_t*> segments;
   for (uint32_t i = 0; i < kMany; ++i) {
     segments.push_back(pair.owner.add(memory.data() + i * kEach, kEach));
-    // Twice: at the second import the owner is asked again, since nothing is mapped here.
-    for (int use = 0; use < 2; ++use) {
+    // So often as the owner is asked each time, since nothing is mapped here.
+    for (int use = 0; use < 4; ++use) {
       ASSERT_EQ(import_and_read(segments[i]->seg, memory.data() + i * kEach), URMA_CR_SUCCESS);
     }
   }
@@ -155,6 +158,29 @@ TEST_F(KeptImportsTest, RightsAreThoseOfAllRegistrations) {
   EXPECT_EQ(read(remote, memory.data() + 64), URMA_CR_SUCCESS);
   EXPECT_EQ(write(remote, memory.data() + 64), URMA_CR_SUCCESS);
   EXPECT_EQ(write(remote, memory.data() + 128), URMA_CR_REM_ACCESS_ABORT_ERR);
+}
+
+// The smaller registration is the one that is meant, though what is kept of the other one covers
+// it.
+TEST_F(KeptImportsTest, InvalidationEndsTheRegistrationThatWasImported) {
+  std::vector<char> memory(4096);
+  urma_target_seg_t* const whole = pair.owner.add(memory.data(), memory.size(), URMA_ACCESS_READ);
+  urma_target_seg_t* const part = pair.owner.add(memory.data(), 64);
+  EXPECT_EQ(import_and_read(whole->seg, memory.data()), URMA_CR_SUCCESS);
+  urma_target_seg_t* remote = pair.sender.import(part->seg);
+  EXPECT_EQ(write(remote, memory.data()), URMA_CR_SUCCESS);
+  pair.post_receive(2);
+  urma_sge_t here = pair.here();
+  urma_jfs_wr_t wr = {};
+  wr.opcode = URMA_OPC_SEND_INVALIDATE;
+  wr.send.src = {&here, 1};
+  wr.send.tseg = remote;
+  EXPECT_EQ(pair.sender.execute(pair.jfs, pair.queue, wr, 1), URMA_SUCCESS);
+  ASSERT_TRUE(pair.wait_for(1, 1));
+  pair.sent.clear();
+  EXPECT_EQ(write(remote, memory.data()), URMA_CR_REM_ACCESS_ABORT_ERR);
+  pair.sender.end(remote);
+  EXPECT_EQ(import_and_read(whole->seg, memory.data()), URMA_CR_SUCCESS);
 }
 
 // -------------------------------------------------------------------------------------------------
@@ -228,11 +254,11 @@ TEST_F(KeptImportsOfRawOwners, OwnersAreAskedNowAndThenWhileNothingIsMapped) {
       EXPECT_EQ(request->type, RequestType::kImportSegment);
       asked_at.push_back(use);
       // Its word is 0, which is what stands there.
-      import.grant(*request, {4096, 4096, kAllAccess, 3, 0, 0});
+      import.grant(*request, {4096, 4096, kAllAccess, 3, 0, Reach::kMapped});
     }
     import.end();
   }
-  EXPECT_EQ(asked_at, (std::vector<int>{1, 2, 4, 8, 16, 32, 64}));
+  EXPECT_EQ(asked_at, (std::vector<int>{1, 2, 3, 4, 8, 16, 32, 64}));
 }
 
 // A grant that is withdrawn while it is kept.
@@ -240,7 +266,7 @@ TEST_F(KeptImportsOfRawOwners, WhatNoLongerStandsIsAskedForAnew) {
   RawOwner owner;
   OneImport import(&owner);
   import.begin();
-  import.grant(import.asked().value(), {4096, 4096, kAllAccess, 3, 0, 0});
+  import.grant(import.asked().value(), {4096, 4096, kAllAccess, 3, 0, Reach::kMapped});
   import.end();
   owner.set_word(3, 1);
   import.begin();
@@ -254,9 +280,9 @@ TEST_F(KeptImportsOfRawOwners, WhatNoLongerStandsIsAskedForAnew) {
 TEST_F(KeptImportsOfRawOwners, NewsOfAnEndThatIsNoneEndNothing) {
   RawOwner owner;
   OneImport import(&owner);
-  for (int use = 1; use <= 2; ++use) {
+  for (int use = 1; use <= 4; ++use) {
     import.begin();
-    import.grant(import.asked().value(), {4096, 4096, kAllAccess, 3, 0, 0});
+    import.grant(import.asked().value(), {4096, 4096, kAllAccess, 3, 0, Reach::kMapped});
     import.end();
   }
   for (int i = 0; i < 100; ++i) import.tell();

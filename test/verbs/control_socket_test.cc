@@ -5,8 +5,12 @@
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <net/if.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdlib>
 #include <future>
 #include <sstream>
@@ -149,6 +153,29 @@ TEST_F(ControlSocketTest, NamesAreHeldOnce) {
   held = one.claim(name);
   EXPECT_NE(held, nullptr);
   EXPECT_TRUE(one.is_claimed(name));
+}
+
+// Whoever holds a name may let nobody but one other socket send to it.
+TEST_F(ControlSocketTest, ANameIsHeldByASocketThatIsConnectedElsewhere) {
+  const auto held = std::to_string(::getpid()), other = held + "-other";
+  const auto address_of = [](const std::string& name) {
+    sockaddr_un address = {};
+    address.sun_family = AF_UNIX;
+    std::copy(name.begin(), name.end(), address.sun_path + 1);
+    return address;
+  };
+  const auto bound = [&](const std::string& name) {
+    Fd fd(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    const sockaddr_un address = address_of(name);
+    const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+    EXPECT_EQ(::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), length), 0);
+    return fd;
+  };
+  const Fd holder = bound("urma-verbs-1-" + held), friend_of_it = bound(other);
+  const sockaddr_un address = address_of(other);
+  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + other.size());
+  ASSERT_EQ(::connect(holder.get(), reinterpret_cast<const sockaddr*>(&address), length), 0);
+  EXPECT_TRUE(UdpNetwork(fake_.api(), 1).is_claimed(held));
 }
 
 TEST_F(ControlSocketTest, NoSocketForMoreThanOneHost) {

@@ -49,7 +49,7 @@ std::optional<uint32_t> IdBlocks::take(IdKind kind) {
     // All have had their turn. The blocks of others are asked for before own ids come again.
     const auto spare = static_cast<uint32_t>(blocks_.size()) * kBlockIds - state.used;
     const bool needed = spare == 0 || round;
-    if ((needed || spare + kBlockIds <= kSpareIds) && claim_one(needed)) {
+    if (needed ? claim_one(true) : spare + kBlockIds <= kSpareIds && claim_spare()) {
       state.next = {last_turn_, 0};
     } else if (needed) {
       return std::nullopt;
@@ -89,6 +89,15 @@ bool IdBlocks::claim_one(bool needed) {
     if (needed) half_ ^= 1;
   }
   return false;
+}
+
+// Own ids do where the process has not the means for a claim, as no descriptor for it.
+bool IdBlocks::claim_spare() {
+  try {
+    return claim_one(/*needed=*/false);
+  } catch (const Error&) {
+    return false;
+  }
 }
 
 bool IdBlocks::claim(uint32_t block) {

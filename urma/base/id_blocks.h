@@ -87,6 +87,7 @@ class IdBlocks {
   }
   std::optional<uint32_t> take_from(Block* block, IdKind kind) URMA_REQUIRES(mutex_);
   bool claim_one(bool needed) URMA_REQUIRES(mutex_);
+  bool claim_spare() URMA_REQUIRES(mutex_);
   bool claim(uint32_t block) URMA_REQUIRES(mutex_);
   void release(Turns::iterator turn) URMA_REQUIRES(mutex_);
   bool chosen_for_any_eid(IdKind kind, uint32_t id) const URMA_REQUIRES(mutex_);

@@ -20,9 +20,9 @@ constexpr off_t kPlaceBytes = 2 * (off_t{kMaxSlot} + 1);
 
 constexpr off_t place_of_block(uint32_t block) { return block * kPlaceBytes; }
 
-// Behind those of the blocks.
+// Behind those of the blocks. Beside the device's EIDs there may be that of its aggregate.
 constexpr off_t place_of_id(IdKind kind, uint32_t eid_index, uint32_t id) {
-  const off_t list = off_t{static_cast<uint32_t>(kind)} * URMA_MAX_EID_CNT + eid_index;
+  const off_t list = off_t{static_cast<uint32_t>(kind)} * (URMA_MAX_EID_CNT + 1) + eid_index;
   return (kBlocks + list * (kMaxChosenId + 1) + id) * kPlaceBytes;
 }
 

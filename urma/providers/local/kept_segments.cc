@@ -34,14 +34,16 @@ RemoteSegment* KeptSegments::take_out(List::iterator place) {
   return segment;
 }
 
-RemoteSegment* KeptSegments::take(const urma_eid_t& owner, const TokenKey& key, uint64_t va,
-                                  uint64_t len, uint32_t access) {
+RemoteSegment* KeptSegments::take(const urma_context_t* ctx, const urma_seg_t& imported,
+                                  urma_token_t token, uint32_t access) {
+  const TokenKey key = {imported.token_id, token.token};
+  const urma_eid_t& owner = imported.ubva.eid;
   {
     const MutexLock lock(mutex_);
     const auto found = std::find_if(kept_.begin(), kept_.end(), [&](const Kept& kept) {
       return kept.key == key &&
              std::memcmp(&kept.segment->seg.ubva.eid, &owner, sizeof(owner)) == 0 &&
-             kept.segment->serves(va, len, access);
+             kept.segment->serves(ctx, imported, access);
     });
     if (found != kept_.end()) return take_out(found);
   }
@@ -60,6 +62,8 @@ void KeptSegments::keep(RemoteSegment* segment) {
     const MutexLock lock(mutex_);
     if (closed_) return;
     if (fresh.segment != nullptr) {
+      // It may have ended since it was looked at; then drop_ended() has been here for it already.
+      if (fresh.segment->stale()) return;
       mappings_ += fresh.mappings;
       mapped_space_ += fresh.mapped_space;
       kept_.insert(kept_.begin(), std::move(fresh));

@@ -26,8 +26,8 @@ class KeptSegments {
   KeptSegments& operator=(const KeptSegments&) = delete;
 
   // One that serves such an import, and is kept no longer; else NULL. A grant that no longer stands
-  // serves nobody.
-  RemoteSegment* take(const urma_eid_t& owner, const TokenKey& key, uint64_t va, uint64_t len,
+  // serves nobody. `ctx` is NULL where a request imports by itself.
+  RemoteSegment* take(const urma_context_t* ctx, const urma_seg_t& imported, urma_token_t token,
                       uint32_t access);
   // Where there are too many, those that were kept first go.
   void keep(RemoteSegment* segment);

@@ -51,12 +51,13 @@ MessageKind kind_of_send(uint8_t opcode) {
   }
 }
 
-// A grant that no longer stands says nothing about the registration that is there now.
+// A grant that no longer stands says nothing about the registration that is there now, and one of
+// other memory nothing about what was imported.
 Invalidation invalidation_of(const RemoteSegment& segment) {
   const urma_seg_t& seg = segment.seg;
   const Grant* grant = segment.grant();
-  const bool stands = grant != nullptr && grant->stands();
-  if (!stands) return {seg.ubva.eid, seg.ubva.va, seg.len, SegmentRef{}};
+  const bool meant = grant != nullptr && grant->stands() && grant->is_of(seg.ubva.va, seg.len);
+  if (!meant) return {seg.ubva.eid, seg.ubva.va, seg.len, SegmentRef{}};
   return {seg.ubva.eid, grant->segment.base, grant->segment.len, grant->segment.ref};
 }
 

@@ -84,7 +84,11 @@ QueuePath::Step QueuePath::authorize(const RemoteAccess& access, uint64_t* asked
     *asked = 0;
     return authorize(access, asked, grant, status);
   }
-  if (*status == URMA_CR_SUCCESS) {
+  if (*status == URMA_CR_SUCCESS && stands) {
+    because("{}",
+            why_access_fails(segment->seg.token_id, access.addr, access.bytes, access.rights));
+    *status = URMA_CR_REM_ACCESS_ABORT_ERR;
+  } else if (*status == URMA_CR_SUCCESS) {
     because("its owner has unregistered the segment of token id {:#x}", segment->seg.token_id);
     *status = (*grant)->link->gone() ? URMA_CR_ACK_TIMEOUT_ERR : URMA_CR_REM_ACCESS_ABORT_ERR;
   } else {

@@ -25,9 +25,18 @@ constexpr uint32_t kMaxParts = 65536;
 // To share memory, and to take it back, costs its owner as much as the copy of eight times as many
 // bytes. Fewer requests than that have not copied as many.
 constexpr uint32_t kUsesWorthMapping = 8;
+// An owner shares a registration when so many imports have asked for it.
+constexpr uint32_t kImportsAsked = 4;
 
-bool same_registration(const Grant* before, const Grant& grant) {
-  return before != nullptr && before->segment.ref == grant.segment.ref;
+bool same_registration(const Grant* before, SegmentRef ref) {
+  return before != nullptr && before->segment.ref == ref;
+}
+
+// Whether the owner has said again what it granted before.
+bool says_the_same(const Grant* before, const Link* link, const SegmentGrant& segment) {
+  return same_registration(before, segment.ref) && before->link.get() == link &&
+         before->segment.base == segment.base && before->segment.len == segment.len &&
+         before->segment.access == segment.access;
 }
 
 bool possible(const ImportSegmentAnswer& given) {
@@ -102,12 +111,16 @@ void RemoteSegment::wake(urma_context_t* ctx, const urma_seg_t& imported) {
   device_ = name_of(ctx);
   transport_->imports().add(serial_, this);
   const Grant& granted = *grant();
-  if (std::has_single_bit(++imports_) && granted.mapped_bytes == 0) ask(granted.wanted);
+  const bool due = ++imports_ <= kImportsAsked || std::has_single_bit(imports_);
+  if (due && granted.mapped_bytes == 0) ask(granted.wanted);
 }
 
-bool RemoteSegment::serves(uint64_t va, uint64_t len, uint32_t access) const {
+bool RemoteSegment::serves(const urma_context_t* ctx, const urma_seg_t& imported,
+                           uint32_t access) const {
   const Grant& granted = *grant();
-  return access_ == access && granted.stands() && (va == 0 || granted.covers(va, len));
+  const uint64_t va = imported.ubva.va, len = imported.len;
+  return access_ == access && granted.stands() &&
+         (ctx == nullptr ? granted.covers(va, len) : granted.is_of(va, len));
 }
 
 uint32_t RemoteSegment::mappings() const {
@@ -192,19 +205,7 @@ void RemoteSegment::finish(std::shared_ptr<Link> link, const Wanted& wanted, con
   {
     const MutexLock lock(mutex_);
     if (granted) {
-      const ImportSegmentAnswer& given = reply.import_segment;
-      auto grant = std::make_unique<Grant>();
-      grant->link = std::move(link);
-      grant->wanted = wanted;
-      grant->segment = {{given.index, given.generation}, given.base, given.len, given.access, 0};
-      map_now = mapped_ == Mapped::kWhenItPays && (wanted_ || given.reach != Reach::kCopied);
-      if (map_now) begin_mapping();
-      // Asked again for the same registration, its requests count on. Relaxed: a number.
-      if (!same_registration(this->grant(), *grant)) {
-        copied_uses_.store(0, std::memory_order_relaxed);
-      }
-      grant->is_device = given.reach == Reach::kDevice && transport_->device() != nullptr;
-      publish(std::move(grant));
+      map_now = accept(std::move(link), wanted, reply.import_segment);
       last_status_ = URMA_CR_SUCCESS;
     } else {
       last_status_ =
@@ -217,6 +218,31 @@ void RemoteSegment::finish(std::shared_ptr<Link> link, const Wanted& wanted, con
   if (map_now) ask_mapping();
   transport_->serve_senders();
   drop_ref();
+}
+
+// True where it is to be mapped now. Requests that are refused ask as often as they like: an answer
+// that says nothing new leaves the grant, and its mapping, as they are.
+bool RemoteSegment::accept(std::shared_ptr<Link> link, const Wanted& wanted,
+                           const ImportSegmentAnswer& given) {
+  const SegmentGrant segment = {
+      {given.index, given.generation}, given.base, given.len, given.access, 0};
+  const Grant* before = grant();
+  const bool kept = says_the_same(before, link.get(), segment);
+  const bool mapped = kept && (before->mapped_bytes != 0 || before->device != nullptr ||
+                               mapping_.load(std::memory_order_relaxed));
+  const bool map_now =
+      mapped_ == Mapped::kWhenItPays && !mapped && (wanted_ || given.reach != Reach::kCopied);
+  if (map_now) begin_mapping();
+  if (kept) return map_now;
+  // Asked again for the same registration, its requests count on. Relaxed: a number.
+  if (!same_registration(before, segment.ref)) copied_uses_.store(0, std::memory_order_relaxed);
+  auto fresh = std::make_unique<Grant>();
+  fresh->link = std::move(link);
+  fresh->wanted = wanted;
+  fresh->segment = segment;
+  fresh->is_device = given.reach == Reach::kDevice && transport_->device() != nullptr;
+  publish(std::move(fresh));
+  return map_now;
 }
 
 void RemoteSegment::begin_mapping() {
@@ -314,7 +340,10 @@ void RemoteSegment::finish_mapping(const Grant* granted, const Reply& reply, Att
   refused_.store(refused, std::memory_order_relaxed);
   {
     const MutexLock lock(mutex_);
-    if (view != nullptr && grant() == granted) {
+    // A view in which nothing is mapped replaces no other one.
+    const bool better =
+        view != nullptr && (granted->view == nullptr || view->begin() != view->end());
+    if (better && grant() == granted) {
       auto grant = std::make_unique<Grant>();
       grant->link = granted->link;
       grant->wanted = granted->wanted;

@@ -46,6 +46,12 @@ struct Grant {
     return addr >= segment.base && bytes <= segment.len &&
            addr - segment.base <= segment.len - bytes;
   }
+  // Whether it is of the memory that an import describes, and not of other memory around it; where
+  // va is 0, any is meant.
+  bool is_of(uint64_t va, uint64_t bytes) const {
+    return va == 0 || wanted == Wanted{va, bytes, 0} ||
+           (va == segment.base && bytes == segment.len);
+  }
   bool allows(uint32_t access) const { return (segment.access & access) == access; }
 };
 
@@ -85,8 +91,9 @@ class RemoteSegment final : public ImportedSegment {
   // An import again, of what it was granted. Its owner is asked anew now and then as long as
   // nothing of it is mapped: it may share the memory by now.
   void wake(urma_context_t* ctx, const urma_seg_t& imported);
-  // Whether an import of `len` bytes at `va`, or of any where va is 0, need not ask for them.
-  bool serves(uint64_t va, uint64_t len, uint32_t access) const;
+  // Whether such an import need not ask. One that a program makes names a registration, and means
+  // none that overlaps it; one that a request makes wants bytes, whoever registers them.
+  bool serves(const urma_context_t* ctx, const urma_seg_t& imported, uint32_t access) const;
   // What an import of it keeps: mappings, and address space for them.
   uint32_t mappings() const;
   uint64_t mapped_space() const;
@@ -122,6 +129,8 @@ class RemoteSegment final : public ImportedSegment {
   // On the service thread.
   void ask_owner(const Wanted& wanted);
   void finish(std::shared_ptr<Link> link, const Wanted& wanted, const Reply& reply);
+  bool accept(std::shared_ptr<Link> link, const Wanted& wanted, const ImportSegmentAnswer& given)
+      URMA_REQUIRES(mutex_);
   void begin_mapping() URMA_REQUIRES(mutex_);
   void ask_mapping();
   void finish_mapping(const Grant* granted, const Reply& reply, Attached& fds);

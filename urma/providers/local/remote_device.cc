@@ -71,7 +71,8 @@ void RemoteSegment::attached(const Grant* granted, std::shared_ptr<const DeviceV
                              urma_cr_status_t status) {
   {
     const MutexLock lock(mutex_);
-    if (grant() == granted) {
+    // Nothing new where it cannot be attached for the reason that is known.
+    if (grant() == granted && (view != nullptr || granted->device_status != status)) {
       auto grant = std::make_unique<Grant>();
       grant->link = granted->link;
       grant->wanted = granted->wanted;

@@ -247,8 +247,7 @@ RemoteSegmentRef Transport::import_memory(urma_context_t* ctx, const urma_seg_t&
                                           urma_token_t token, uint32_t access) {
   RemoteSegmentRef segment;
   if (seg.attr.bs.dsva != URMA_DSVA_ENABLE) {
-    segment.reset(kept_segments_.take(seg.ubva.eid, {seg.token_id, token.token}, seg.ubva.va,
-                                      seg.len, access));
+    segment.reset(kept_segments_.take(ctx, seg, token, access));
   }
   if (segment != nullptr) {
     segment->wake(ctx, seg);

@@ -251,6 +251,8 @@ bool UdpNetwork::is_claimed(const std::string& name) {
   const Fd fd = abstract_socket();
   if (::connect(fd.get(), address.get(), address.length()) == 0) return true;
   if (errno == ECONNREFUSED) return false;
+  // Somebody holds it with a socket that is connected elsewhere.
+  if (errno == EPERM) return true;
   fail_errno(URMA_FAIL, urma::format("looking for the name {}", full_name(name)));
 }
 
