@@ -187,7 +187,8 @@ TEST_F(MappingTest, NeighboursInTheSameMappingStayPrivate) {
         channel.send(offer_of(owner, segment));
         channel.sync();
         EXPECT_EQ(memfd_areas(memory.get(), 4 * kPage), 0);
-        EXPECT_EQ(memfd_areas(memory.get() + 4 * kPage, 4 * kPage), 1);
+        // The last page is an area of its own, so that mremap cannot grow the memory.
+        EXPECT_EQ(memfd_areas(memory.get() + 4 * kPage, 4 * kPage), 2);
         EXPECT_EQ(memfd_areas(memory.get() + 8 * kPage, 8 * kPage), 0);
         EXPECT_EQ(*memory.word(4 * kPage + 8), 5u);
         EXPECT_EQ(*memory.word(8 * kPage - 8), 6u);
