@@ -86,9 +86,10 @@ TEST_F(TransportTest, FullQueueMayFindItsTargetGone) {
   }));
   pair.owner.end(pair.jfr);
   for (uint64_t i = 0; i < 2 * kDepth; ++i) {
-    if (pair.send(i) == URMA_SUCCESS) continue;
-    pair.wait_for_sent();
-    EXPECT_EQ(pair.send(i), URMA_SUCCESS);
+    ASSERT_TRUE(eventually([&] {
+      pair.poll();
+      return pair.send(i) == URMA_SUCCESS;
+    }));
   }
   EXPECT_TRUE(eventually([&] {
     pair.poll();
