@@ -54,15 +54,19 @@ TEST_F(OutOfReachTest, NoRequestMissesTheMappingThatItWaitsFor) {
       "owner",
       [](Channel& channel) {
         Endpoint owner;
-        const Pages pages(kSegments * kPage);
+        // Memory that need not be moved, and is mapped at its first import.
+        std::vector<char*> pages;
         std::vector<urma_target_seg_t*> segments;
         for (uint64_t i = 0; i < kSegments; ++i) {
-          segments.push_back(owner.add(pages.get() + i * kPage, kPage));
+          pages.push_back(static_cast<char*>(urma_ext_alloc(kPage, 0)));
+          ASSERT_NE(pages.back(), nullptr);
+          segments.push_back(owner.add(pages.back(), kPage));
           channel.send(offer_of(owner, segments.back()));
         }
         channel.sync();
-        for (uint64_t i = 0; i < kSegments; ++i) EXPECT_EQ(*pages.word(i * kPage), i + 1);
+        for (uint64_t i = 0; i < kSegments; ++i) EXPECT_EQ(*word_at(pages[i], 0), i + 1);
         for (urma_target_seg_t* segment : segments) owner.remove(segment);
+        for (char* page : pages) EXPECT_EQ(urma_ext_free(page), URMA_SUCCESS);
         owner.close();
       },
       "importer",

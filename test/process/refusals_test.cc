@@ -363,20 +363,23 @@ TEST_F(AddressSpaceTest, IsShortAtTheImporter) {
       "owner",
       [](Channel& channel) {
         Endpoint endpoint;
+        auto* first = static_cast<char*>(urma_ext_alloc(kBytes, 0));
         auto* own = static_cast<char*>(urma_ext_alloc(kBytes, 0));
-        urma_target_seg_t* segment = endpoint.add(own, kBytes);
-        channel.send(offer_of(endpoint, segment));
+        urma_target_seg_t* const segments[] = {endpoint.add(first, kBytes),
+                                               endpoint.add(own, kBytes)};
+        for (urma_target_seg_t* segment : segments) channel.send(offer_of(endpoint, segment));
         channel.sync();
         EXPECT_EQ(*word_at(own, kBytes - 8), 9U);
-        endpoint.remove(segment);
+        for (urma_target_seg_t* segment : segments) endpoint.remove(segment);
+        EXPECT_EQ(urma_ext_free(first), URMA_SUCCESS);
         EXPECT_EQ(urma_ext_free(own), URMA_SUCCESS);
         endpoint.close();
       },
       "importer",
       [](Channel& channel) {
+        // With a ring, a link and a mapping already: what is refused is the next mapping.
+        Importer peer(channel.receive<Offer>());
         const auto offer = channel.receive<Offer>();
-        // With a ring, a link and a mapping already: what is refused is this mapping.
-        Importer peer(offer);
         peer.endpoint.unimport(peer.remote);
         limit_address_space(kBytes / 2);
         peer.remote = peer.endpoint.import(offer.segment);

@@ -257,7 +257,7 @@ TEST_F(PerftestOutput, DeviceIsTheOnlyOne) {
     EXPECT_EQ(result.status, 0) << result.err;
     EXPECT_TRUE(has_line(result.out, "Device name      : urma_shm0")) << result.out;
   }
-  const ToolResult two = run_tool(perftest_program(), line, {{"URMA_DEVICE_ALIAS=a0=urma_shm0"}});
+  const ToolResult two = run_tool(perftest_program(), line, {{"URMA_DEVICE_ALIAS=-,a0=urma_shm0"}});
   EXPECT_EQ(two.status, 2);
   EXPECT_TRUE(has_line(two.err,
                        "no device; allowed: -d with one of those that there are: "
