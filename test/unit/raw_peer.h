@@ -65,11 +65,16 @@ class RawPeer : public RawSocket {
   Answer ask(const Request& request, const std::vector<int>& descriptors = {}) {
     Reply reply;
     if (!send(&request, sizeof(request), descriptors)) return Answer::kUnreachable;
-    return receive(&reply, sizeof(reply)) ? reply.answer : Answer::kUnreachable;
+    do {
+      if (!receive(&reply, sizeof(reply))) return Answer::kUnreachable;
+      // News of the end of a grant belong to no request.
+    } while (reply.number == 0 && request.number != 0 && reply.answer == Answer::kNoSuchObject);
+    return reply.answer;
   }
   static Request request(RequestType type) {
     Request request = {};
     request.type = type;
+    request.number = 1;
     return request;
   }
   Answer greet() { return greet({region_.fd()}); }
