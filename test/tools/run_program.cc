@@ -48,7 +48,10 @@ int look() {
   ::glob("/sys/class/ub*/urma_shm0/port*/state", 0, nullptr, &found);
   std::cout << "glob " << (found.gl_pathc == 1 ? found.gl_pathv[0] : "") << std::endl;
   char* real = ::realpath("/sys//class/./ubcore/../ubcore/urma_shm0", nullptr);
-  std::cout << "realpath " << (real == nullptr ? "" : real) << std::endl;
+  // The folder of a device may be a link, as those of the kernel are.
+  const fs::path place(real == nullptr ? "" : real);
+  std::cout << "realpath " << (place.parent_path().filename() / place.filename()).string()
+            << std::endl;
   std::cout << "ifstream " << read(std::string(kDevice) + "/ubdev") << std::endl;
   FILE* file = std::fopen("/sys/class/ubcore/urma_shm0/none", "r");
   std::cout << "missing " << (file == nullptr && errno == ENOENT) << std::endl;
