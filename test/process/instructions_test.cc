@@ -46,7 +46,7 @@ constexpr Budget kBudgets[] = {
     {"cas-post", 215, 335},
     {"-post", 200, 325},
     // With the end of the import. What was granted is kept from the one before.
-    {"import", 1450, 1600},
+    {"import", 1650, 1800},
     {"empty-receive-poll", 280, 455},
     {"empty-send-poll", kAim, 230},
     {"-poll", kAim, 390},

@@ -123,7 +123,7 @@ class QueuePath : public TargetPath {
   urma_cr_status_t outcome_of(Answer answer);
   void reap();
   [[gnu::always_inline]] bool reap_answers();
-  void take_answer();
+  bool take_answer();
   urma_cr_status_t refusal();
   void fail_all(urma_cr_status_t status);
   void press_if_slow(bool moved);

@@ -87,11 +87,11 @@ uint64_t new_key() {
 
 }  // namespace
 
-// What the owner says of a ring that it was asked to take.
-void QueuePath::take_answer() {
+// What the owner says of a ring that it was asked to take. True where it refuses one that is empty.
+bool QueuePath::take_answer() {
   // SYNC(ring-opening): acquire pairs with the release of the service thread.
   if (ring_ != nullptr || opening_ == nullptr || !opening_->ended.load(std::memory_order_acquire)) {
-    return;
+    return false;
   }
   if (opening_->answer == Answer::kAccepted) {
     ring_ = &opening_->ring;
@@ -100,9 +100,11 @@ void QueuePath::take_answer() {
     target()->members.store(opening_->members, std::memory_order_relaxed);
     // Nothing could wake the receiver when these messages were published.
     if (!ring_->idle()) wake_where_awaited(true);
-  } else if (!ring_idle()) {
-    fail_all(refusal());
+    return false;
   }
+  if (ring_idle()) return true;
+  fail_all(refusal());
+  return false;
 }
 
 // With one log line.
@@ -160,11 +162,11 @@ void QueuePath::note_full(uint32_t payload) {
 
 QueuePath::Step QueuePath::open_ring(urma_cr_status_t* status) {
   if (!prepare_ring()) return Step::kWait;
-  take_answer();
+  // Looked at once: the answer may come in between. Messages that the refusal has ended have taken
+  // the opening along: the next one asks anew.
+  const bool refused = take_answer();
   if (ring_ != nullptr) return Step::kInFlight;
-  // Messages that the refusal has ended have taken the opening along: the next one asks anew.
-  // SYNC(ring-opening): acquire pairs with the release of the service thread.
-  if (opening_ == nullptr || !opening_->ended.load(std::memory_order_acquire)) return Step::kWait;
+  if (!refused) return Step::kWait;
   *status = refusal();
   opening_.reset();
   return Step::kDone;
