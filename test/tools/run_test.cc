@@ -3,6 +3,7 @@
 // urma_run: each of its ways, and that what it runs goes on as if it were not there.
 
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -222,7 +223,7 @@ TEST_F(Run, IsolatedDirectoryIsGoneAfterAKill) {
   ::kill(tool.pid(), SIGKILL);
   EXPECT_EQ(tool.wait(), 128 + SIGKILL);
   const auto deadline = Clock::now() + patience(seconds(20));
-  while (fs::exists(directory) && Clock::now() < deadline) ::usleep(1000);
+  while (fs::exists(directory) && Clock::now() < deadline) ::sched_yield();
   EXPECT_FALSE(fs::exists(directory));
 }
 

@@ -53,7 +53,7 @@ constexpr SettingRow kRows[] = {
     {"URMA_SHM_RING_SIZE", SettingType::kNumber, "4096", "4096-1048576",
      "bytes of a message ring of the shm provider, rounded down to a power of two"},
     {"URMA_SHM_INPLACE", SettingType::kBool, "1", "",
-     "whether private memory is moved into shared memory when a peer first imports it"},
+     "whether private memory is moved into shared memory once a peer uses it enough"},
     {"URMA_SHM_COPY", SettingType::kChoice, "kernel", "kernel|staged",
      "who copies what is not mapped: the importer through the kernel, where that permits it, or "
      "the owner after checks of its own"},
