@@ -41,6 +41,13 @@ class PageTable final : public SharedPages {
   std::vector<SharedPart> parts(RangeId range) const override;
   void remove(RangeId range) override;
   bool remove_some(RangeId range, uint64_t budget) override;
+  // What ranges that are gone have left shared: former importers may still map it.
+  struct LeftPages {
+    uint64_t va;
+    uint64_t len;
+    Audience audience;
+  };
+  std::vector<LeftPages> left_pages();
   void* allocate(uint64_t bytes, uint32_t flags) override;
   bool deallocate(void* memory) override;
   // Forgets all ranges, and closes what is kept open for the next one.
@@ -137,6 +144,7 @@ class PageTable final : public SharedPages {
   void look_for_holders(OwnMemory::Block& block, Removal& removal) URMA_REQUIRES(mutex_);
   static void end_renewal(OwnMemory::Block& block, Removal& removal);
   static void report_stuck(Range& range);
+  bool is_claimed(const OwnMemory::Block& block) URMA_REQUIRES(mutex_);
   RestoredArea surroundings(const Chunk& chunk, const Vma& vma, const PageAttributes& attributes)
       URMA_REQUIRES(mutex_);
   // The way back. False where there is none to be had.

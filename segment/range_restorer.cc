@@ -342,9 +342,7 @@ void PageTable::release_own(ExtentMap::iterator extent, RangeId id, Removal& rem
   removal.left.va = extent->second.end;
   if (!extent->second.claims.empty()) return;
   extents_.erase(extent);
-  const auto next = extents_.at_or_after(block.va);
-  if (next != extents_.end() && next->first < block.end) return;
-  begin_renewal(block, removal);
+  if (!is_claimed(block)) begin_renewal(block, removal);
 }
 
 void PageTable::begin_renewal(OwnMemory::Block& block, Removal& removal) {
@@ -415,6 +413,28 @@ void PageTable::end_renewal(OwnMemory::Block& block, Removal& removal) {
   if (!block.broken) block.renewed.reset();
   block.being_renewed = false;
   removal.left.renewal.reset();
+}
+
+bool PageTable::is_claimed(const OwnMemory::Block& block) {
+  const auto extent = extents_.at_or_after(block.va);
+  return extent != extents_.end() && extent->first < block.end;
+}
+
+std::vector<PageTable::LeftPages> PageTable::left_pages() {
+  const MutexLock lock(mutex_);
+  std::vector<LeftPages> left;
+  for (const auto& [va, extent] : extents_.map()) {
+    if (!extent.claims.empty()) continue;
+    // The program may have unmapped them since.
+    const auto vma = memory_map().find(va);
+    if (!vma || vma->start > va || !extent.memory->is_mapped_by(*vma)) continue;
+    left.push_back({va, std::min(extent.end, vma->end) - va, extent.audience});
+  }
+  for (const auto& [va, block] : own_.map()) {
+    if (!block.exposed_to || block.being_renewed || is_claimed(block)) continue;
+    left.push_back({va, block.bytes, *block.exposed_to});
+  }
+  return left;
 }
 
 }  // namespace urma

@@ -10,6 +10,7 @@
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
 #include "test/process/log_lines.h"
+#include "test/process/sanitized.h"
 #include "urma_ext.h"
 
 namespace urma_test {
@@ -85,6 +86,7 @@ struct Left {
 
 TEST_F(OutOfTurnTest, WhatOutlivesTheLibraryIsNamedAndRefusesCalls) {
   run_one([](Channel&) {
+    const CarelessThread careless;
     Endpoint endpoint(Config{.events = true});
     Left left(endpoint);
     const LogLines lines;

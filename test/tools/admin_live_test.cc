@@ -2,12 +2,14 @@
 //
 // urma_admin while other processes use the library: what it tells of them has to be what they did.
 #include <gtest/gtest.h>
+#include <liburing.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -429,6 +431,60 @@ TEST_F(AdminProviderTest, FileThatIsNoModule) {
   const json broken = entry_of(providers, "loaded", false);
   EXPECT_EQ(broken["path"], modules.path() + "/liburma-broken.so");
   EXPECT_NE(broken["reason"], "");
+}
+
+// Has a segment that its peer maps, and that ends while io_uring holds a page of it.
+void leave_pages(Channel& test) {
+  Endpoint endpoint;
+  auto* memory = static_cast<char*>(std::aligned_alloc(kPage, kPlainBytes));
+  std::memset(memory, 1, kPlainBytes);
+  urma_target_seg_t* segment = endpoint.add(memory, kPlainBytes);
+  test.send(endpoint.segment_id(segment));
+  test.sync();  // it is mapped
+  io_uring ring;
+  const iovec buffer = {memory, kPage};
+  int error = ::io_uring_queue_init(8, &ring, 0);
+  if (error == 0) error = ::io_uring_register_buffers(&ring, &buffer, 1);
+  endpoint.remove(segment);
+  test.send(error);
+  test.sync();  // it is looked at
+  if (error == 0) ::io_uring_queue_exit(&ring);
+  endpoint.close();
+  std::free(memory);
+}
+
+class AdminEndedTest : public ToolTest {};
+
+TEST_F(AdminEndedTest, PagesThatAnEndedSegmentLeavesShared) {
+  Child server("server", leave_pages);
+  Child client("client", [](Channel& test) {
+    Endpoint endpoint;
+    urma_target_seg_t* remote = endpoint.import(test.receive<SegmentId>(), true);
+    test.send(remote->mva != 0);
+    test.sync();
+    EXPECT_EQ(urma_unimport_seg(remote), URMA_SUCCESS);
+    endpoint.close();
+  });
+  const auto segment = server.channel().receive<SegmentId>();
+  client.channel().send(segment);
+  const bool mapped = client.channel().receive<bool>();
+  server.channel().sync();
+  const int error = server.channel().receive<int>();
+  if (mapped && error == 0) {
+    const json report = admin_json({"show", "segments", "--pid", std::to_string(server.pid())});
+    const json ended = entry_of(report["processes"], "pid", server.pid())["segments"];
+    ASSERT_EQ(ended.size(), 1u);
+    EXPECT_EQ(ended[0]["ended"], true);
+    EXPECT_EQ(ended[0]["len"], kPlainBytes);
+    expect_parts(ended, segment.token_id, false, "mapped", "ENDED");
+    const ToolResult table = admin({"show", "segments", "--pid", std::to_string(server.pid())});
+    EXPECT_TRUE(has_line(table.out, "^- +ended .* mapped +the segment has ended"));
+  }
+  server.channel().sync();
+  client.channel().sync();
+  server.expect_success();
+  client.expect_success();
+  if (!mapped || error != 0) GTEST_SKIP() << "no mapping, or no io_uring here: " << -error;
 }
 
 }  // namespace

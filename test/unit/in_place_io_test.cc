@@ -128,11 +128,58 @@ TEST(InPlaceIo, OnlyPagesThatAreHeldStayShared) {
       const PinnedBuffer inside(memory.get(), kPage);
       ASSERT_EQ(inside.error, 0);
       EXPECT_FALSE(is_private(parts, table, range, memory.get()));
+      // Up to 2 MiB around what is held.
+      const auto left = table.left_pages();
+      ASSERT_EQ(left.size(), 1u);
+      EXPECT_EQ(left[0].va, address(memory.get()));
+      EXPECT_EQ(left[0].len, std::min(bytes, 2 * kMiB));
+      EXPECT_EQ(left[0].audience, kWriters);
     }
     // The next range on it takes it back.
     parts = shared_parts(table, memory.get(), bytes, &range);
+    EXPECT_TRUE(table.left_pages().empty());
     table.remove(range);
+    EXPECT_TRUE(table.left_pages().empty());
   }
+}
+
+// What urma_ext_alloc gave stays in the descriptor that its importers have.
+TEST(InPlaceIo, OwnMemoryThatIsHeldIsListed) {
+  SKIP_UNLESS_IN_PLACE();
+  PageTable table;
+  auto* const memory = static_cast<char*>(table.allocate(kMiB, 0));
+  ASSERT_NE(memory, nullptr);
+  fill(memory, kMiB);
+  SharedPages::RangeId range;
+  shared_parts(table, memory, kMiB, &range);
+  EXPECT_TRUE(table.left_pages().empty());
+  {
+    const PinnedBuffer held(memory, kPage);
+    if (held.error != 0) GTEST_SKIP() << std::strerror(held.error);
+    table.remove(range);
+    const auto left = table.left_pages();
+    ASSERT_EQ(left.size(), 1u);
+    EXPECT_EQ(left[0].va, address(memory));
+    EXPECT_EQ(left[0].len, kMiB);
+  }
+  EXPECT_TRUE(table.deallocate(memory));
+  EXPECT_TRUE(table.left_pages().empty());
+}
+
+// Nobody is told of memory that is not there any more.
+TEST(InPlaceIo, HeldMemoryThatTheProgramUnmapsIsNotListed) {
+  SKIP_UNLESS_IN_PLACE();
+  PageTable table;
+  auto memory = std::make_unique<PrivateMemory>(16 * kPage);
+  fill(memory->get(), 16 * kPage);
+  SharedPages::RangeId range;
+  shared_parts(table, memory->get(), 16 * kPage, &range);
+  const PinnedBuffer held(memory->get(), kPage);
+  if (held.error != 0) GTEST_SKIP() << std::strerror(held.error);
+  table.remove(range);
+  EXPECT_EQ(table.left_pages().size(), 1u);
+  memory.reset();
+  EXPECT_TRUE(table.left_pages().empty());
 }
 
 // Where most would be zeros that nobody has written, nothing is filled to find out.

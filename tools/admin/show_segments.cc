@@ -20,7 +20,7 @@ const char* reason_name(urma_ext_reason_t reason) {
   static constexpr const char* kNames[] = {
       "NONE",        "NOT_IMPORTED", "OFF",    "RAGGED",    "NO_FREEZE", "FILE",    "SHARED",
       "HUGETLB",     "PINNED",       "SEALED", "PROTECTED", "WIPED",     "WATCHED", "LIMIT",
-      "OTHER_TOKEN", "STACK",        "KERNEL", "UNMAPPED",  "PART",      "PEER"};
+      "OTHER_TOKEN", "STACK",        "KERNEL", "UNMAPPED",  "PART",      "PEER",    "ENDED"};
   return static_cast<size_t>(reason) < std::size(kNames) ? kNames[reason] : "UNKNOWN";
 }
 
@@ -39,10 +39,21 @@ std::string device_of(const urma_ext_segment_t& segment) {
   return printable(segment.device, sizeof segment.device);
 }
 
+// What a segment that is gone has left shared. It is of no device any more.
+bool has_ended(const urma_ext_segment_t& segment) {
+  return segment.part.reason == URMA_EXT_REASON_ENDED;
+}
+
+const char* state_name(const urma_ext_segment_t& segment) {
+  if (has_ended(segment)) return "ended";
+  return segment.imported != 0 ? "imported" : "registered";
+}
+
 Json segment_json(const urma_ext_segment_t& segment) {
   return {{"device", device_of(segment)},
           {"handle", segment.handle},
           {"imported", segment.imported != 0},
+          {"ended", has_ended(segment)},
           {"va", segment.va},
           {"len", segment.len},
           {"token_id", segment.token_id},
@@ -62,8 +73,8 @@ Json part_json(const urma_ext_part_t& part) {
 std::vector<std::string> part_row(const urma_ext_segment_t& segment, bool first) {
   std::vector<std::string> row(6);
   if (first) {
-    row = {device_of(segment),
-           segment.imported != 0 ? "imported" : "registered",
+    row = {has_ended(segment) ? "-" : device_of(segment),
+           state_name(segment),
            urma::format("{:#x}", segment.va),
            urma::format("{}", segment.len),
            urma::format("{}", segment.token_id),

@@ -80,6 +80,9 @@ const char* reason_text(urma_ext_reason_t reason) {
       return "only a part of what urma_ext_alloc returned was registered";
     case URMA_EXT_REASON_PEER:
       return "the importer could not map the pages";
+    case URMA_EXT_REASON_ENDED:
+      return "the segment has ended, its pages could not be taken back: former importers keep "
+             "access";
   }
   return "unknown";
 }

@@ -60,7 +60,7 @@ bool credible(const urma_ext_queue_t& queue) {
 bool credible(const urma_ext_segment_t& segment) {
   return ends(segment.device) && segment.imported <= 1 && segment.part_index < segment.part_count &&
          up_to(segment.part.path, URMA_EXT_PATH_DEVICE) &&
-         up_to(segment.part.reason, URMA_EXT_REASON_PEER);
+         up_to(segment.part.reason, URMA_EXT_REASON_ENDED);
 }
 
 bool credible(const urma_ext_connection_t& connection) {

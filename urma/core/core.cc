@@ -218,7 +218,7 @@ DeviceTable& device_table() { return process().devices; }
 
 Loader& loader() { return process().loader; }
 
-SharedPages& shared_pages() { return process().pages; }
+PageTable& shared_pages() { return process().pages; }
 
 bool in_use() { return process().in_use.load(std::memory_order_relaxed); }
 

@@ -2,6 +2,7 @@
 #ifndef URMA_CORE_CORE_H_
 #define URMA_CORE_CORE_H_
 
+#include "segment/page_table.h"
 #include "urma/core/devices.h"
 #include "urma/core/loader.h"
 
@@ -14,7 +15,7 @@ Loader& loader();
 Runtime* runtime();
 
 // The pages that peers map. Stands from the loading of the library on.
-SharedPages& shared_pages();
+PageTable& shared_pages();
 
 // True between urma_init and urma_uninit.
 bool in_use();

@@ -15,6 +15,21 @@ namespace {
 template <typename Record>
 constexpr size_t kMost = kMaxInspectBytes / sizeof(Record);
 
+// Apart from the handles that providers give.
+constexpr uint64_t kEnded = 1ULL << 62;
+
+urma_ext_segment_t describe(const PageTable::LeftPages& pages) {
+  urma_ext_segment_t described = {};
+  described.handle = kEnded | pages.va;
+  described.va = pages.va;
+  described.len = pages.len;
+  described.token_id = pages.audience.token_id;
+  described.access = pages.audience.access;
+  described.part_count = 1;
+  described.part = {pages.va, pages.len, URMA_EXT_PATH_MAPPED, URMA_EXT_REASON_ENDED};
+  return described;
+}
+
 }  // namespace
 
 std::vector<urma_ext_queue_t> queues_now() {
@@ -34,6 +49,7 @@ std::vector<urma_ext_segment_t> segments_now() {
   for (const auto* inspector : device_table().inspectors()) {
     inspector->list_segments(kMost<urma_ext_segment_t>, &segments);
   }
+  for (const auto& pages : shared_pages().left_pages()) segments.push_back(describe(pages));
   return segments;
 }
 

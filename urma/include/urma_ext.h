@@ -69,6 +69,7 @@ typedef enum urma_ext_reason {
   URMA_EXT_REASON_UNMAPPED = 17,     // no memory is there any more
   URMA_EXT_REASON_PART = 18,         // only a part of what urma_ext_alloc returned was registered
   URMA_EXT_REASON_PEER = 19,         // the importer could not map them
+  URMA_EXT_REASON_ENDED = 20,        // of a segment that has ended: they could not be taken back
 } urma_ext_reason_t;
 
 // A part of a segment.
@@ -387,7 +388,8 @@ typedef struct urma_ext_segment {
 } urma_ext_segment_t;
 
 // Lists the registered and imported segments of a process: an entry for each part, those of one
-// segment in ascending order behind each other.
+// segment in ascending order behind each other. Behind them, with URMA_EXT_REASON_ENDED and no
+// device, what segments that have ended left shared: former importers may still reach those bytes.
 // Specification: none, an extension.
 urma_status_t urma_ext_query_segments_of(uint32_t pid, urma_ext_segment_t* segments,
                                          uint32_t* count);
