@@ -146,7 +146,8 @@ TEST_F(MappingPaysTest, WhatIsSharedAlreadyIsMappedAtOnce) {
         Pages memory(kBytes);
         void* const own = urma_ext_alloc(kBytes, 0);
         ASSERT_NE(own, nullptr);
-        *memory.word(0) = *word_at(own, 0) = 1;
+        *memory.word(0) = 1;
+        *word_at(own, 0) = 1;
         urma_target_seg_t* segment = owner.add(memory.get(), kBytes);
         urma_target_seg_t* shared = owner.add(own, kBytes);
         channel.send(offer_of(owner, segment));

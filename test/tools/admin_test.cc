@@ -296,7 +296,7 @@ TEST_F(AdminTest, EveryGlobalOptionIsTaken) {
       before.emplace_back("show");
       const ToolResult result = admin(behind);
       EXPECT_EQ(result.status, 0) << joined(behind) << result.err;
-      EXPECT_TRUE(has_line(result.out, std::string(kDevice) + "|bonding_dev_0"));
+      EXPECT_TRUE(has_line(result.out, std::string(kDevice).append("|bonding_dev_0")));
       EXPECT_EQ(admin(before).out, result.out) << joined(before);
     }
   }

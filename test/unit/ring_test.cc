@@ -84,7 +84,7 @@ TEST(Ring, PayloadThatLooksLikeAMessageIsNone) {
     }
     std::vector<char> data(words.size() * 8);
     std::memcpy(data.data(), words.data(), data.size());
-    data.resize(data.size() - 64 * (round % 5));
+    data.erase(data.end() - 64 * (round % 5), data.end());
     ASSERT_TRUE(send(&ends.producer, data, round));
     Message message = {};
     ASSERT_EQ(ends.consumer.peek(&message), RingConsumer::Peek::kMessage);
