@@ -5,18 +5,20 @@
 #include <bit>
 #include <cstring>
 
-// Elsewhere the compiler knows how. Processors of x86-64 that cannot take it as nothing to do.
-#if defined(__x86_64__)
-#define PREFETCHES_TO_WRITE [[gnu::target("prfchw")]]
-#else
-#define PREFETCHES_TO_WRITE
-#endif
-
 namespace urma::local {
 namespace {
 
 uint32_t answers_bytes(uint32_t slots) {
   return static_cast<uint32_t>(sizeof(RingAnswers) + sizeof(RingRequests)) + slots;
+}
+
+void fetch_to_write(const void* line) {
+#if defined(__x86_64__)
+  // For the compiler that is not in every processor. Those without it do nothing.
+  asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(line)));
+#else
+  __builtin_prefetch(line, 1);
+#endif
 }
 
 }  // namespace
@@ -125,14 +127,10 @@ void RingProducer::publish(MessageKind kind, uint8_t flags, uint32_t length, uin
   // SYNC(ring-publish): release pairs with the acquire in RingConsumer::peek.
   header.word.store(first_word(head_, kind, flags, begun_slots_), std::memory_order_release);
   head_ += begun_slots_;
+  // The consumer has the lines of the lap before. Those of the next message, if it is like this
+  // one, come back while nobody waits for them; but for the first, at which the consumer looks.
   const uint32_t filled = slots_for(static_cast<uint32_t>(begun_));
-  if (filled > 1) fetch_next(filled);
-}
-
-// The consumer has the lines of the lap before. Those of the next message, if it is like this one,
-// come back while nobody waits for them; but for the first, at which the consumer looks.
-PREFETCHES_TO_WRITE void RingProducer::fetch_next(uint32_t slots) const {
-  for (uint32_t i = 1; i < slots; ++i) __builtin_prefetch(&layout_.header(head_ + i), 1);
+  for (uint32_t i = 1; i < filled; ++i) fetch_to_write(&layout_.header(head_ + i));
 }
 
 void RingProducer::want_answers() {

@@ -233,7 +233,6 @@ class RingProducer {
   };
 
   uint32_t slots_taken(uint32_t payload) const;
-  void fetch_next(uint32_t slots) const;
   void hide(uint64_t position);
   uint64_t refresh_consumed() {
     // SYNC(ring-consumed): acquire pairs with the release in RingConsumer::publish_position.
