@@ -128,9 +128,10 @@ void RingProducer::publish(MessageKind kind, uint8_t flags, uint32_t length, uin
   header.word.store(first_word(head_, kind, flags, begun_slots_), std::memory_order_release);
   head_ += begun_slots_;
   // The consumer has the lines of the lap before. Those of the next message, if it is like this
-  // one, come back while nobody waits for them; but for the first, at which the consumer looks.
+  // one, come back while nobody waits for them; but for the first, at which the consumer looks, and
+  // the one that processors fetch with it.
   const uint32_t filled = slots_for(static_cast<uint32_t>(begun_));
-  for (uint32_t i = 1; i < filled; ++i) fetch_to_write(&layout_.header(head_ + i));
+  for (uint32_t i = 2; i < filled; ++i) fetch_to_write(&layout_.header(head_ + i));
 }
 
 void RingProducer::want_answers() {
