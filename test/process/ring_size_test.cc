@@ -5,12 +5,14 @@
 
 #include <cstring>
 #include <fstream>
+#include <optional>
 #include <set>
 #include <sstream>
 #include <string>
 
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
+#include "test/process/mapping_party.h"
 
 namespace urma_test {
 namespace {
@@ -19,6 +21,7 @@ constexpr uint64_t kMessages = 4000;
 constexpr uint32_t kReceives = 64;
 constexpr uint64_t kPlace = 1024;
 constexpr uint64_t kPage = 4096;
+constexpr uint64_t kBytes = 64 * kPlace;
 
 // The bytes of this process's rings, each with the page of answers beside it.
 std::multiset<uint64_t> rings() {
@@ -76,6 +79,22 @@ struct Sizes {
   const char* name;
   uint32_t bytes;
   uint64_t ring;
+  bool mapped = false;
+};
+
+// Pages that a peer can map, or static memory, which it cannot.
+class Memory {
+ public:
+  explicit Memory(bool mappable) {
+    static char unmappable[kBytes];
+    if (mappable) pages_.emplace(kBytes);
+    data_ = mappable ? pages_->get() : unmappable;
+  }
+  char* get() const { return data_; }
+
+ private:
+  std::optional<Pages> pages_;
+  char* data_;
 };
 
 class RingSizesTest : public ProcessTest, public ::testing::WithParamInterface<Sizes> {};
@@ -83,20 +102,25 @@ class RingSizesTest : public ProcessTest, public ::testing::WithParamInterface<S
 // In order, each once, also where the ring is exchanged meanwhile.
 TEST_P(RingSizesTest, FollowsTheMessages) {
   SKIP_UNLESS_SHARED_MEMORY("are there rings");
+  if (GetParam().mapped) SKIP_UNLESS_IN_PLACE();
   run_two(
       "sender",
       [](Channel& channel) {
         Endpoint endpoint;
-        static char memory[64 * kPlace];
-        urma_target_seg_t* segment = endpoint.add(memory, sizeof(memory));
+        const Memory memory(GetParam().mapped);
+        urma_target_seg_t* segment = endpoint.add(memory.get(), kBytes);
         urma_target_jetty_t* peer = endpoint.import(channel.swap(endpoint.queue_id()));
         const std::multiset<uint64_t> expected = {GetParam().ring + kPage};
         const auto deadline = Clock::now() + patience(seconds(20));
         bool again = true;
+        if (GetParam().mapped) {
+          channel.sync();
+          send_all(endpoint, peer, segment, memory.get(), kPlace);
+        }
         // The peer may be late to take the larger one.
         while (again) {
           channel.sync();
-          send_all(endpoint, peer, segment, memory, GetParam().bytes);
+          send_all(endpoint, peer, segment, memory.get(), GetParam().bytes);
           again = rings() != expected && Clock::now() < deadline;
           channel.send(again);
         }
@@ -109,21 +133,33 @@ TEST_P(RingSizesTest, FollowsTheMessages) {
         static char memory[kReceives * kPlace];
         urma_target_seg_t* segment = endpoint.add(memory, sizeof(memory));
         channel.swap(endpoint.queue_id());
-        do {
+        const auto receive = [&](uint32_t bytes) {
           for (uint64_t i = 0; i < kReceives; ++i) {
             endpoint.post_receive(segment, memory + i * kPlace, kPlace, i);
           }
           channel.sync();
-          receive_all(endpoint, segment, memory, GetParam().bytes);
+          receive_all(endpoint, segment, memory, bytes);
+        };
+        if (GetParam().mapped) receive(kPlace);
+        do {
+          receive(GetParam().bytes);
         } while (channel.receive<bool>());
         endpoint.close();
       });
 }
 
-// Up to four slots of 64 bytes a message, 16 of them find room. By reference it is one slot.
+// Up to four slots of 64 bytes a message, 16 of them find room. By reference it is one slot; that
+// is how more than 512 bytes go out of memory that the receiver has mapped.
 constexpr Sizes kSizes[] = {
-    {"OneSlot", 8, 4096},     {"FourSlots", 232, 4096},  {"FiveSlots", 233, 16384},
-    {"TenSlots", 600, 16384}, {"AllSlots", 1000, 16384}, {"ByReference", 1001, 4096},
+    {"OneSlot", 8, 4096},
+    {"FourSlots", 232, 4096},
+    {"FiveSlots", 233, 16384},
+    {"TenSlots", 600, 16384},
+    {"AllSlots", 1000, 16384},
+    {"ByReference", 1001, 4096},
+    {"MappedNineSlots", 512, 16384, true},
+    {"MappedTenSlots", 513, 4096, true},
+    {"MappedAllSlots", 1000, 4096, true},
 };
 
 INSTANTIATE_TEST_SUITE_P(Bytes, RingSizesTest, ::testing::ValuesIn(kSizes),

@@ -10,9 +10,12 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <iterator>
+#include <map>
 #include <memory>
 #include <numeric>
 #include <random>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -72,6 +75,53 @@ TEST(Ring, CarriesEverySizeAroundItsEnd) {
       ++cookie;
     }
   }
+}
+
+// So that no word has to be cleared for them, at which the consumer looks already.
+TEST(Ring, MessagesOfOneSizeBeginAtTheSameSlotsInEveryLap) {
+  constexpr uint64_t kSlots = kRingBytes / kSlotBytes;
+  for (uint32_t bytes = 0; bytes <= RingLayout::max_payload_of(kRingBytes); bytes += 40) {
+    Ends ends;
+    std::map<uint64_t, std::set<uint64_t>> begun;
+    for (uint32_t i = 0; i < 4 * kSlots; ++i) {
+      begun[ends.consumer.position() / kSlots].insert(ends.consumer.position() % kSlots);
+      ASSERT_TRUE(send(&ends.producer, pattern(bytes, i), i));
+      Message message = {};
+      ASSERT_EQ(ends.consumer.peek(&message), RingConsumer::Peek::kMessage);
+      ASSERT_EQ(receive(&ends.consumer, message, URMA_CR_SUCCESS), pattern(bytes, i));
+      uint32_t cookie;
+      uint8_t status;
+      ASSERT_TRUE(ends.producer.reap(&cookie, &status));
+    }
+    begun.erase(std::prev(begun.end()));
+    for (const auto& [lap, slots] : begun) EXPECT_EQ(slots, begun[0]) << bytes << " " << lap;
+    EXPECT_EQ(begun[0].size(), kSlots / slots_for(bytes)) << bytes;
+  }
+}
+
+TEST(Ring, OnlyTheLastMessageOfALapTakesMoreSlotsThanItNeeds) {
+  constexpr uint64_t kSlots = kRingBytes / kSlotBytes;
+  constexpr uint32_t kBytes = 100;
+  const auto peek = [](uint64_t position, uint32_t slots) {
+    Ends ends;
+    Message message = {};
+    for (uint64_t i = 0; i < position; ++i) {
+      EXPECT_TRUE(send(&ends.producer, pattern(8, 1), 1));
+      EXPECT_EQ(ends.consumer.peek(&message), RingConsumer::Peek::kMessage);
+      ends.consumer.consume(message, URMA_CR_SUCCESS);
+    }
+    MessageHeader& header = RingLayout(ends.producer.memory().data(), kRingBytes).header(position);
+    header.length = header.payload = kBytes;
+    header.word.store(first_word(position, MessageKind::kSend, 0, slots));
+    return ends.consumer.peek(&message);
+  };
+  ASSERT_EQ(slots_for(kBytes), 2u);
+  EXPECT_EQ(peek(kSlots - 2, 2), RingConsumer::Peek::kMessage);
+  EXPECT_EQ(peek(kSlots - 3, 2), RingConsumer::Peek::kMessage);
+  EXPECT_EQ(peek(kSlots - 3, 3), RingConsumer::Peek::kMessage);
+  EXPECT_EQ(peek(kSlots - 4, 3), RingConsumer::Peek::kBroken);
+  EXPECT_EQ(peek(kSlots - 4, 4), RingConsumer::Peek::kBroken);
+  EXPECT_EQ(peek(kSlots - 1, 1), RingConsumer::Peek::kBroken);
 }
 
 TEST(Ring, PayloadThatLooksLikeAMessageIsNone) {

@@ -22,6 +22,13 @@ constexpr uint64_t kPatienceNs = 1'000'000;
 // expects a reply does not want moved.
 constexpr uint32_t kPatientLooks = 16;
 
+// What is larger is copied once, by reference, where the receiver has mapped it. Smaller messages
+// arrive earlier in the ring, though they are copied twice there.
+constexpr uint32_t kMaxCopiedTwice = 512;
+// Of the larger ones that fit into the ring so many go through it before one finds out whether they
+// are mapped, or brings it nearer to that.
+constexpr uint32_t kTryEvery = 128;
+
 // What a peer writes is believed where a receiver can have found it: no marker, and nothing that
 // would be of this side.
 urma_cr_status_t checked_status(uint32_t status) {
@@ -274,12 +281,20 @@ QueuePath::Step QueuePath::write_imm(SendEntry* entry, uint64_t* budget, urma_cr
   return Step::kInFlight;
 }
 
+bool QueuePath::goes_by_reference(SendEntry* entry, uint64_t payload) {
+  if (payload > opening_->ring.max_payload()) return true;
+  if (payload <= kMaxCopiedTwice || ring_ == nullptr || entry->inline_bytes != 0) return false;
+  const std::span<LocalPiece> pieces = SendQueue::pieces(entry);
+  if (pieces.size() != 1 || pieces[0].open_token_id == 0) return false;
+  return ring_->maps() || ++tries_ % kTryEvery == 0;
+}
+
 bool QueuePath::publish(SendEntry* entry) {
   const std::span<LocalPiece> pieces = SendQueue::pieces(entry);
   const MessageKind kind = kind_of_send(entry->opcode);
   const uint32_t prefix = prefix_of(kind);
   RingProducer& ring = opening_->ring;
-  const bool by_reference = entry->bytes + prefix > ring.max_payload();
+  const bool by_reference = goes_by_reference(entry, entry->bytes + prefix);
   const uint64_t payload =
       prefix + (by_reference ? pieces.size() * sizeof(PayloadPiece) : entry->bytes);
   if (!ring.room_for(static_cast<uint32_t>(payload))) {
@@ -315,6 +330,11 @@ bool QueuePath::publish_now(MessageKind kind, uint8_t flags, const char* data, u
   if (publish_slot(kind, flags, data, bytes, immediate, cookie)) return true;
   if (ring_ == nullptr || closing_ || bytes > ring_->max_payload() || !ring_->room_for(bytes)) {
     return false;
+  }
+  if (bytes > kMaxCopiedTwice) {
+    // goes_by_reference() decides, and counts.
+    if (ring_->maps() || (tries_ + 1) % kTryEvery == 0) return false;
+    ++tries_;
   }
   ring_->begin(bytes);
   ring_->append(data, bytes);

@@ -146,6 +146,7 @@ class QueuePath : public TargetPath {
   Step write_imm(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status);
   std::shared_ptr<RingOpening> request_ring(uint32_t bytes);
   bool prepare_ring();
+  bool goes_by_reference(SendEntry* entry, uint64_t payload);
   bool change_rings();
   void note_full(uint32_t payload);
   void publish_write(SendEntry* entry);
@@ -164,6 +165,7 @@ class QueuePath : public TargetPath {
   bool closing_ = false;                 // the owner was asked to give back what is in the ring
   bool found_full_ = false;              // the first pending message has found no room
   uint32_t found_full_count_ = 0;        // so many messages did of which the ring holds few
+  uint32_t tries_ = 0;                   // messages that might go by reference
   uint32_t fruitless_ = 0;
   uint64_t waiting_since_ns_ = 0;
 };

@@ -15,7 +15,7 @@
 namespace urma::local {
 
 inline constexpr uint32_t kProtocolMagic = 0x55524d41;  // "URMA"
-inline constexpr uint32_t kProtocolVersion = 6;
+inline constexpr uint32_t kProtocolVersion = 7;
 
 enum class RequestType : uint32_t {
   kHello = 1,  // the first message

@@ -34,6 +34,7 @@ namespace urma::local {
 struct Pull {
   Message message;
   uint64_t moved;
+  bool mapped;  // so far
   Invalidation invalidation;
   std::array<PayloadPiece, 256> pieces;
   uint32_t count;

@@ -45,6 +45,7 @@ bool Receiver::begin_pull(IncomingRing* ring, const Message& message) {
   Pull* pull = ring->pull_memory.get();
   pull->message = message;
   pull->moved = 0;
+  pull->mapped = true;
   pull->invalidation = invalidation_of(*ring, message);
   const uint32_t prefix = prefix_of(message.kind);
   pull->count = (message.payload - prefix) / sizeof(PayloadPiece);
@@ -90,6 +91,7 @@ Receiver::Step Receiver::continue_pull(IncomingRing* ring, Poll* poll) {
   }
   ring->pull = nullptr;
   end_pull();
+  if (pull.count != 0) ring->ring.tell_mapped(pull.mapped);
   if (local == URMA_CR_SUCCESS && remote != URMA_CR_SUCCESS) {
     // The sender's memory failed, or its right; nothing was received and the receive stays posted.
     if (remote == URMA_CR_ACK_TIMEOUT_ERR) return end_unanswered(ring);
@@ -164,6 +166,7 @@ urma_cr_status_t Receiver::pull_stretch(const IncomingRing& ring, Pull* pulled, 
     std::atomic_thread_fence(std::memory_order_acquire);
     if (stretch.grant->stands()) return URMA_CR_SUCCESS;
   }
+  pulled->mapped = false;
   const uint64_t bytes = stretch.bytes < rest ? stretch.bytes : budget;
   IovecList from;
   for (uint32_t i = 0; i < pull.count; ++i) {

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <cstring>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "segment/segment.h"
@@ -77,6 +78,7 @@ static_assert(sizeof(MessageHeader) == 24 && std::atomic<uint64_t>::is_always_lo
 struct alignas(kSlotBytes) RingAnswers {
   std::atomic<uint64_t> consumed;  // slots that the producer may use again
   std::atomic<uint32_t> closed;    // a urma_cr_status_t: everything further ends with it
+  std::atomic<uint32_t> mapped;    // 1: what the last message by reference named is mapped there
 };
 
 // A message in private memory, as checked by the consumer.
@@ -211,6 +213,9 @@ class RingProducer {
   bool lent(uint64_t position, uint32_t* cookie) const;
   // Asks the consumer for the answers that it gives lazily, where such are outstanding.
   void want_answers();
+  // Whether messages by reference cost the consumer one plain copy. A hint, which pairs with
+  // nothing.
+  bool maps() const { return layout_.answers().mapped.load(std::memory_order_relaxed) != 0; }
   // Not zero once the consumer takes no more messages.
   uint32_t closed() const;
   // The same without regard to the consumer: for the end of the ring. What the consumer has not
@@ -227,6 +232,7 @@ class RingProducer {
     bool by_reference;
   };
 
+  uint32_t slots_taken(uint32_t payload) const;
   void hide(uint64_t position);
   uint64_t refresh_consumed() {
     // SYNC(ring-consumed): acquire pairs with the release in RingConsumer::publish_position.
@@ -339,6 +345,12 @@ class RingConsumer {
   // Whether the producer has not taken back the message that peek() saw; after a copy of what that
   // refers to, which is worth nothing else.
   bool stands() const;
+  // Tells the producer whether the message by reference that was copied last was mapped here.
+  void tell_mapped(bool mapped) {
+    if (std::exchange(mapped_, mapped) == mapped) return;
+    // Relaxed: a hint.
+    layout_.answers().mapped.store(mapped, std::memory_order_relaxed);
+  }
   // Tells the producer that everything further ends with `status`.
   void close(uint8_t status);
   // Changes whenever the producer is told something, and whenever that is an error.
@@ -346,6 +358,11 @@ class RingConsumer {
   uint64_t errors_told() const { return errors_told_; }
 
  private:
+  // The last message of a lap may take the rest of it.
+  [[gnu::always_inline]] bool sound_slots(uint32_t taken, uint32_t needed) const {
+    return taken == needed || (taken > needed && taken < 2 * needed &&
+                               ((position_ + taken) & (layout_.slots() - 1)) == 0);
+  }
   [[gnu::always_inline]] void publish_position() {
     published_ = position_;
     ++told_;
@@ -360,6 +377,7 @@ class RingConsumer {
   uint64_t published_ = 0;
   uint64_t told_ = 0;
   uint64_t errors_told_ = 0;
+  bool mapped_ = false;
 };
 
 inline RingConsumer::Peek RingConsumer::peek(Message* message) const {
@@ -374,7 +392,8 @@ inline RingConsumer::Peek RingConsumer::peek(Message* message) const {
   message->payload = const_cast<const volatile uint32_t&>(header.payload);
   message->immediate = const_cast<const volatile uint64_t&>(header.immediate);
   const bool sound = message->payload <= layout_.max_payload() &&
-                     message->slots == slots_for(message->payload) && sound_lengths(*message);
+                     sound_slots(message->slots, slots_for(message->payload)) &&
+                     sound_lengths(*message);
   return sound ? Peek::kMessage : Peek::kBroken;
 }
 
