@@ -18,6 +18,8 @@ SharedPages& shared_pages();
 
 // True between urma_init and urma_uninit.
 bool in_use();
+// What a call is told that needs it.
+const char* not_started_text();
 
 }  // namespace urma::core
 
