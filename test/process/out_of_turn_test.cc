@@ -97,7 +97,10 @@ TEST_F(OutOfTurnTest, WhatOutlivesTheLibraryIsNamedAndRefusesCalls) {
     EXPECT_EQ(urma_uninit(), URMA_SUCCESS);
     EXPECT_LINE("urma_uninit: a context of device", "still lives, with " + living);
     left.expect_refused();
-    EXPECT_GE(LogLines::count({"urma_poll_jfc", "urma_init comes first"}), 1u) << LogLines::all();
+    EXPECT_GE(
+        LogLines::count({"urma_poll_jfc", "urma_init comes first again", "urma_uninit has ended"}),
+        1u)
+        << LogLines::all();
     // A later start is no start of what was made before.
     ASSERT_EQ(urma_init(nullptr), URMA_SUCCESS);
     left.expect_refused();
@@ -155,6 +158,7 @@ TEST_F(OutOfTurnTest, CallsBeforeUrmaInitSayThatItComesFirst) {
     EXPECT_LINE("urma_ext_list_processes: urma_init comes first");
     EXPECT_NE(urma_get_uasid(&count), URMA_SUCCESS);
     EXPECT_EQ(LogLines::count({"urma_init comes first"}), 11u) << LogLines::all();
+    EXPECT_EQ(LogLines::count({"urma_uninit"}), 0u) << LogLines::all();
   });
 }
 

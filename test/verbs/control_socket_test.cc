@@ -7,6 +7,7 @@
 #include <net/if.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -176,6 +177,41 @@ TEST_F(ControlSocketTest, ANameIsHeldByASocketThatIsConnectedElsewhere) {
   const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + other.size());
   ASSERT_EQ(::connect(holder.get(), reinterpret_cast<const sockaddr*>(&address), length), 0);
   EXPECT_TRUE(UdpNetwork(fake_.api(), 1).is_claimed(held));
+}
+
+// A child that lives on without exec has neither the names nor the ports of its parent.
+TEST_F(ControlSocketTest, WhatAProcessHoldsEndsWithItDespiteItsChild) {
+  UdpNetwork network(fake_.api(), 0);
+  const std::string name = "held-" + std::to_string(::getpid());
+  std::shared_ptr<void> claim = network.claim(name);
+  ASSERT_NE(claim, nullptr);
+  std::unique_ptr<DatagramSocket> socket =
+      network.open(address_of(places()[0].first.eid, LinkLayer::kRoce, 0));
+  const NetAddress address = socket->local();
+  int begun[2], over[2];
+  ASSERT_EQ(::pipe(begun), 0);
+  ASSERT_EQ(::pipe(over), 0);
+  const pid_t child = ::fork();
+  ASSERT_NE(child, -1);
+  char byte = 0;
+  if (child == 0) {
+    ::close(over[1]);
+    const bool told = ::write(begun[1], &byte, 1) == 1;
+    ::_exit(told && ::read(over[0], &byte, 1) == 0 ? 0 : 1);
+  }
+  EXPECT_EQ(::read(begun[0], &byte, 1), 1);
+  // They are still the parent's.
+  EXPECT_TRUE(network.is_claimed(name));
+  EXPECT_EQ(network.open(address), nullptr);
+  claim.reset();
+  socket.reset();
+  EXPECT_FALSE(network.is_claimed(name));
+  EXPECT_NE(network.claim(name), nullptr);
+  EXPECT_NE(network.open(address), nullptr);
+  for (const int fd : {begun[0], begun[1], over[0], over[1]}) ::close(fd);
+  int status = -1;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 TEST_F(ControlSocketTest, NoSocketForMoreThanOneHost) {

@@ -4,6 +4,7 @@
 #include <cerrno>
 
 #include "urma/base/guard.h"
+#include "urma/core/checks.h"
 #include "urma/core/core.h"
 #include "urma/core/detours.h"
 #include "urma/core/export.h"
@@ -22,7 +23,7 @@ void* allocate(uint64_t bytes, uint32_t flags) {
     return nullptr;
   }
   if (!urma::core::in_use() || urma::core::is_forked()) {
-    URMA_LOG_LIMITED(ERR, "ext_alloc: urma_init comes first, and again after a fork");
+    urma::core::report_unusable("ext_alloc", nullptr);
     errno = ENOMEM;
     return nullptr;
   }

@@ -32,8 +32,7 @@ void require_not_forked(const char* call) {
 
 void require_init(const char* call) {
   require_not_forked(call);
-  if (!in_use())
-    urma::fail(URMA_FAIL, "{}: urma_init comes first; nothing outlives urma_uninit", call);
+  if (!in_use()) urma::fail(URMA_FAIL, "{}: {}", call, not_started_text());
 }
 
 // -------------------------------------------------------------------------------------------------

@@ -50,9 +50,7 @@ void report_unusable(const char* call, const urma_context_t* ctx) noexcept {
 }
 
 void report_not_started(const char* call) noexcept {
-  guarded(site_of(call), [=] {
-    URMA_LOG_LIMITED(ERR, "{}: urma_init comes first; nothing outlives urma_uninit", call);
-  });
+  guarded(site_of(call), [=] { URMA_LOG_LIMITED(ERR, "{}: {}", call, not_started_text()); });
 }
 
 void report_null(const char* call, const char* name) noexcept {

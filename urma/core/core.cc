@@ -32,6 +32,7 @@ namespace {
 struct Process {
   Mutex mutex;                      // of urma_init and urma_uninit
   std::atomic<bool> in_use{false};  // from the beginning of urma_init to the end of urma_uninit
+  std::atomic<bool> ended{false};   // urma_uninit has been there
   uint32_t wished_uasid = 0;
   ServiceThread service;
   std::atomic<ProcessRuntime*> runtime{nullptr};  // stored on the service thread only
@@ -208,6 +209,7 @@ urma_status_t uninit() {
     return URMA_SUCCESS;
   }
   const bool all = end();
+  self.ended.store(true, std::memory_order_relaxed);
   self.in_use.store(false, std::memory_order_relaxed);
   return all ? URMA_SUCCESS : URMA_FAIL;
 }
@@ -222,11 +224,18 @@ PageTable& shared_pages() { return process().pages; }
 
 bool in_use() { return process().in_use.load(std::memory_order_relaxed); }
 
+const char* not_started_text() {
+  return process().ended.load(std::memory_order_relaxed)
+             ? "urma_init comes first again: urma_uninit has ended the library, and all that was "
+               "made before"
+             : "urma_init comes first";
+}
+
 Runtime* runtime() {
   auto& self = process();
   // Acquire pairs with the release below.
   if (auto* made = self.runtime.load(std::memory_order_acquire)) return made;
-  if (!self.in_use.load(std::memory_order_relaxed)) fail(URMA_FAIL, "urma_init comes first");
+  if (!self.in_use.load(std::memory_order_relaxed)) fail(URMA_FAIL, "{}", not_started_text());
   // Made on the service thread, so that two who ask at once need no lock that could hold up it.
   self.service.run([&] {
     if (self.runtime.load(std::memory_order_relaxed) != nullptr) return;

@@ -19,6 +19,8 @@ PageTable& shared_pages();
 
 // True between urma_init and urma_uninit.
 bool in_use();
+// What a call is told that needs it.
+const char* not_started_text();
 
 }  // namespace urma::core
 

@@ -10,8 +10,8 @@
 #include <cstring>
 
 #include "urma/base/error.h"
-#include "urma/base/fd.h"
 #include "urma/base/log.h"
+#include "urma/providers/verbs/own_fd.h"
 
 namespace urma::verbs {
 namespace {
@@ -38,7 +38,7 @@ bool tells_refusal(msghdr* message) {
 
 class UdpSocket final : public DatagramSocket {
  public:
-  UdpSocket(const VerbsApi* api, Fd fd, const NetAddress& local, uint32_t netdev)
+  UdpSocket(const VerbsApi* api, OwnFd fd, const NetAddress& local, uint32_t netdev)
       : api_(api), fd_(std::move(fd)), local_(local), netdev_(netdev) {}
 
   int fd() const override { return fd_.get(); }
@@ -100,7 +100,7 @@ class UdpSocket final : public DatagramSocket {
   }
 
   const VerbsApi* const api_;
-  const Fd fd_;
+  const OwnFd fd_;
   const NetAddress local_;
   const uint32_t netdev_;
 };
@@ -124,8 +124,8 @@ class AbstractAddress {
   const socklen_t length_;
 };
 
-Fd abstract_socket() {
-  Fd fd(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+OwnFd abstract_socket() {
+  OwnFd fd(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   if (!fd.valid()) fail_errno(URMA_FAIL, "making a socket that holds an id");
   return fd;
 }
@@ -213,7 +213,7 @@ std::unique_ptr<DatagramSocket> UdpNetwork::open(const NetAddress& local) {
   SocketAddress address;
   socklen_t length = to_socket_address(local, netdev_, &address);
   const bool v4 = local.is_ipv4();
-  Fd fd(::socket(address.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_UDP));
+  OwnFd fd(address.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_UDP);
   if (!fd.valid()) fail_errno(URMA_FAIL, "making a control socket");
   if (!v4) set_option(fd.get(), SOL_IPV6, IPV6_V6ONLY, 1);
   set_option(fd.get(), v4 ? SOL_IP : SOL_IPV6, v4 ? IP_RECVERR : IPV6_RECVERR, 1);
@@ -238,7 +238,7 @@ std::string UdpNetwork::full_name(const std::string& name) const {
 
 std::shared_ptr<void> UdpNetwork::claim(const std::string& name) {
   const AbstractAddress address(full_name(name));
-  auto fd = std::make_shared<Fd>(abstract_socket());
+  auto fd = std::make_shared<OwnFd>(abstract_socket());
   if (::bind(fd->get(), address.get(), address.length()) != 0) {
     if (errno == EADDRINUSE) return nullptr;
     fail_errno(URMA_FAIL, urma::format("holding the name {}", full_name(name)));
@@ -248,7 +248,7 @@ std::shared_ptr<void> UdpNetwork::claim(const std::string& name) {
 
 bool UdpNetwork::is_claimed(const std::string& name) {
   const AbstractAddress address(full_name(name));
-  const Fd fd = abstract_socket();
+  const OwnFd fd = abstract_socket();
   if (::connect(fd.get(), address.get(), address.length()) == 0) return true;
   if (errno == ECONNREFUSED) return false;
   // Somebody holds it with a socket that is connected elsewhere.

@@ -142,8 +142,10 @@ DatagramPath::~DatagramPath() {
 bool DatagramPath::advance() {
   more = false;
   sender_->poll_completions();
-  const bool waiting = sender_->queue().state() == URMA_JETTY_STATE_READY &&
-                       next_waiting() != nullptr && (!mended() || !connected() || post_waiting());
+  const bool posts = goes_on(sender_->queue().state());
+  const bool waiting =
+      posts && next_waiting() != nullptr && (!mended() || !connected() || post_waiting());
+  if (doomed_ != 0 && (!posts || had_time())) flush_doomed();
   sender_->keep_armed();
   return waiting && !idle();
 }
@@ -157,6 +159,7 @@ SendEntry* DatagramPath::next_waiting() const {
 
 void DatagramPath::end_first(urma_cr_status_t status) {
   if (under_way_ != 0 && --under_way_ == 0) last_under_way_ = kNoEntry;
+  if (doomed_ != 0) --doomed_;
   sender_->queue().complete(take_first(), status);
 }
 
@@ -210,6 +213,7 @@ bool DatagramPath::connected() {
     ibv_ah_attr attr = address_vector(*resources.device, resources.origin,
                                       connection_->answer.reply.end, sender_->config().priority);
     address_ = resources.device->api().create_ah(resources.device->pd(), &attr);
+    opened_ns_ = monotonic_ns();
     if (address_ != nullptr) return true;
     URMA_LOG_LIMITED(ERR, "queue {:#x}: the device knows no way to id {:#x}", sender_->id().id,
                      target()->id.id);
@@ -333,8 +337,27 @@ void DatagramPath::flush() {
        sender_->poll_completions()) {
     ::sched_yield();
   }
+  if (linger()) return;
+  doomed_ = outstanding;
+  flush_doomed();
+}
+
+// Until the owner has answered, and what waited for that has left.
+bool DatagramPath::linger() {
+  const bool opening = connection_ != nullptr && address_ == nullptr;
+  const bool leaving = doomed_ != 0 && !had_time();
+  if (!(opening || leaving) || !may_linger(sender_->queue().state())) return false;
+  doomed_ = outstanding;
+  return true;
+}
+
+bool DatagramPath::had_time() const {
+  return address_ != nullptr && monotonic_ns() - opened_ns_ >= kFlushNs;
+}
+
+void DatagramPath::flush_doomed() {
   if (under_way_ != 0) end_under_way(URMA_CR_WR_FLUSH_ERR);
-  while (!idle()) end_first(URMA_CR_WR_FLUSH_ERR);
+  while (doomed_ != 0) end_first(URMA_CR_WR_FLUSH_ERR);
 }
 
 }  // namespace urma::verbs

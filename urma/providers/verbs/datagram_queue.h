@@ -114,6 +114,7 @@ class DatagramPath : public DevicePath {
   void flush() override;
   void completed(uint32_t mark, ibv_wc_status status) override;
   void lose() override { end_under_way(URMA_CR_LOC_OPERATION_ERR); }
+  bool linger() override;
 
  private:
   bool mended();
@@ -126,6 +127,8 @@ class DatagramPath : public DevicePath {
   SendEntry* next_waiting() const;
   void end_first(urma_cr_status_t status);
   void end_under_way(urma_cr_status_t status);
+  bool had_time() const;
+  void flush_doomed();
 
   VerbsSender* const sender_;
   uint32_t tag_;

@@ -80,17 +80,21 @@ bool VerbsPath::advance() {
   sender_->poll_completions();
   if (!settled()) [[unlikely]]
     return advance_slowly();
-  if (!is_open()) reopen();
+  if (!is_open()) {
+    if (lingers_) return advance_slowly();
+    reopen();
+  }
   sender_->keep_armed();
   return false;
 }
 
 bool VerbsPath::advance_slowly() {
   follow_connection();
-  const bool ready = queue().state() == URMA_JETTY_STATE_READY;
-  const bool waiting = state_ == State::kSettling || (ready && post_waiting());
+  const bool posted = goes_on(queue().state()) && post_waiting();
+  if (lingers_) follow_last();
+  const bool waiting = posted || lingers_ || state_ == State::kSettling;
   shut();
-  if (state_ == State::kReady && settled()) reopen();
+  if (state_ == State::kReady && settled() && !lingers_) reopen();
   sender_->keep_armed();
   return waiting;
 }
@@ -125,6 +129,7 @@ void VerbsPath::retire(uint64_t upto) {
 // Completes the oldest request.
 void VerbsPath::end_first(urma_cr_status_t status) {
   if (under_way_ != 0 && --under_way_ == 0) last_under_way_ = kNoEntry;
+  if (doomed_ != 0) --doomed_;
   asked_ = asked_notified_ = 0;
   queue().complete(take_first(), status);
 }
@@ -239,7 +244,8 @@ bool VerbsPath::connected() {
   }
   const uint64_t now = monotonic_ns();
   if (patient_since_ns_ == 0) patient_since_ns_ = now;
-  const bool later = connection_->answer.later() && now - patient_since_ns_ < kBindPatienceNs;
+  const bool later =
+      connection_->answer.later() && now - patient_since_ns_ < kBindPatienceNs && !lingers_;
   const urma_cr_status_t status =
       connection_->answer.later() ? URMA_CR_ACK_TIMEOUT_ERR : connection_->status;
   if (!later) {
@@ -250,6 +256,7 @@ bool VerbsPath::connected() {
   asked_again_ns_ = later ? now + kAskAgainNs : 0;
   if (later) return false;
   patient_since_ns_ = 0;
+  end_doomed();
   while (!idle()) end_first(status);
   return false;
 }
@@ -275,6 +282,8 @@ void VerbsPath::begin_requests() {
   URMA_LOG(DEBUG, "the connection of queue {:#x} to id {:#x} is open", sender_->id().id,
            target()->id.id);
   ahead_ = false;
+  opened_ns_ = monotonic_ns();
+  waited_upto_ = posted_ + outstanding;
   asked_again_ns_ = patient_since_ns_ = 0;
   sends_ = connection_->pair->sends() - kSpareSends;
   signal_every_ = std::max(1U, std::min(sends_, sender_->config().depth) / 4);

@@ -33,6 +33,7 @@ class VerbsPath final : public DevicePath {
   void give_up_first() override { take_first(); }
   void flush() override;
   void completed(uint32_t mark, ibv_wc_status status) override;
+  bool linger() override;
   bool close_unwanted() override;
   void lose() override {
     if (connection_ != nullptr) connection_->broken.store(URMA_CR_LOC_OPERATION_ERR);
@@ -176,13 +177,15 @@ class VerbsPath final : public DevicePath {
   void doubt_segments(const SendEntry& entry);
   bool explained() const;
   void begin_drain();
-  void end_drain(bool flushing);
+  void end_drain();
   void forget_requests();
   void ask_count();
   void follow_count();
   void conclude();
   void end_received(uint64_t total);
   void end_doomed();
+  void flush_doomed();
+  void follow_last();
   bool have_under_way(bool (*which)(const SendEntry&)) const;
   void drop_connection();
 
@@ -213,6 +216,7 @@ class VerbsPath final : public DevicePath {
   uint64_t posted_ = kFirstCount;
   uint64_t done_ = kFirstCount;       // up to here the device is through
   uint64_t signalled_ = kFirstCount;  // up to here a completion will tell
+  uint64_t waited_upto_ = 0;          // up to here about, they waited for the connection to open
   uint32_t sends_ = 0;                // how many the queue pair holds
   uint32_t signal_every_ = 1;
   uint64_t letters_ = 0;
@@ -231,7 +235,7 @@ class VerbsPath final : public DevicePath {
   bool drained_ = false;
   uint64_t drain_mark_ = 0;
   uint64_t drain_since_ns_ = 0;
-  uint32_t doomed_ = 0;  // the first ones of the list are flushed
+  bool lingers_ = false;  // what is doomed has time to get there
   uint64_t count_asked_ns_ = 0;
   uint64_t count_since_ns_ = 0;
   uint32_t fruitless_ = 0;  // connections in a row that executed nothing

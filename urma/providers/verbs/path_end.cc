@@ -15,6 +15,8 @@ namespace {
 // What a broken queue pair has to say comes within this time, or never.
 constexpr uint64_t kDrainNs = 100'000'000;
 constexpr uint32_t kMaxFruitless = 3;
+// So long after its way has opened, a message that finds a receive has got there.
+constexpr uint64_t kLingerNs = 100'000'000;
 // How long the reason for which a connection of iWARP broke is waited for.
 constexpr uint64_t kExplainNs = 4'000'000'000;
 // How often a receiver that cannot say yet what it has received is asked, and for how long.
@@ -39,7 +41,7 @@ void VerbsPath::follow_connection() {
   if (!drained_ && monotonic_ns() - drain_since_ns_ < kDrainNs) return;
   // The answer comes, or that there is none.
   if (connection_->fault.load() == Connection::kFaultAsked) return;
-  if (explained()) end_drain(/*flushing=*/false);
+  if (explained()) end_drain();
 }
 
 // Of what is not proven, a device of iWARP cannot say how much was executed, nor why the connection
@@ -69,12 +71,11 @@ void VerbsPath::begin_drain() {
   drained_ = drain_mark_ == 0;
 }
 
-void VerbsPath::end_drain(bool flushing) {
+void VerbsPath::end_drain() {
   connection_->pair->close();
   // What completed before, and has not been looked at.
   sender_->poll_completions();
   forget_requests();
-  if (flushing) doomed_ = outstanding;
   const bool standing = connection_->broken.load() == URMA_CR_SUCCESS && proof_ == 0;
   // A message may have been received though this end does not know.
   if (doomed_ != 0 && standing && have_under_way(takes_receive)) return ask_count();
@@ -118,7 +119,8 @@ void VerbsPath::conclude() {
     for (uint32_t i = 0; i < under_way_; ++i, entry = next_of(*entry)) doubt_segments(*entry);
   }
   const auto fault = static_cast<urma_cr_status_t>(connection_->fault.load());
-  if (doomed_ == 0 && fault != URMA_CR_SUCCESS && under_way_ != 0) end_first(fault);
+  const bool flushing = doomed_ != 0 && !lingers_;
+  if (!flushing && fault != URMA_CR_SUCCESS && under_way_ != 0) end_first(fault);
   if (doomed_ != 0) {
     end_doomed();
   } else if (broken == kPostAgain) {
@@ -154,7 +156,6 @@ void VerbsPath::end_received(uint64_t total) {
   for (; through != 0; --through) {
     const bool lost = has_result(*first());
     const urma_cr_status_t status = doomed_ != 0 ? URMA_CR_WR_FLUSH_ERR : URMA_CR_REM_OPERATION_ERR;
-    if (doomed_ != 0) --doomed_;
     end_first(lost ? status : URMA_CR_SUCCESS);
   }
 }
@@ -162,9 +163,7 @@ void VerbsPath::end_received(uint64_t total) {
 // A peer that is gone ends them before the flush does.
 void VerbsPath::end_doomed() {
   const bool lost = connection_ != nullptr && connection_->broken.load() == URMA_CR_ACK_TIMEOUT_ERR;
-  for (; doomed_ != 0; --doomed_) {
-    end_first(lost ? URMA_CR_ACK_TIMEOUT_ERR : URMA_CR_WR_FLUSH_ERR);
-  }
+  while (doomed_ != 0) end_first(lost ? URMA_CR_ACK_TIMEOUT_ERR : URMA_CR_WR_FLUSH_ERR);
 }
 
 bool VerbsPath::have_under_way(bool (*which)(const SendEntry&)) const {
@@ -200,10 +199,41 @@ void VerbsPath::forget_requests() {
 
 void VerbsPath::flush() {
   sender_->poll_completions();
-  if (state_ == State::kSettling || under_way_ == 0) {
-    doomed_ = outstanding;
-    // Those behind what is being counted end with it.
-    if (state_ == State::kSettling) return;
+  if (linger()) return;
+  doomed_ = outstanding;
+  flush_doomed();
+}
+
+// An opening under way ends by itself: within URMA_VERBS_TIMEOUT_MS where the peer is silent.
+bool VerbsPath::linger() {
+  const bool leaving = carries() && intact() && (lingers_ || done_ < waited_upto_) &&
+                       monotonic_ns() - opened_ns_ < kLingerNs;
+  const bool opening = state_ == State::kConnecting;
+  if (!(opening || leaving) || !may_linger(queue().state())) return false;
+  doomed_ = outstanding;
+  lingers_ = true;
+  shut();
+  return true;
+}
+
+void VerbsPath::follow_last() {
+  // What broke meanwhile tells what was received.
+  if (ends()) return;
+  if (doomed_ == 0) {
+    lingers_ = false;
+    if (idle()) drop_connection();
+  } else if (!goes_on(queue().state()) || (carries() && monotonic_ns() - opened_ns_ >= kLingerNs)) {
+    flush_doomed();
+  } else if (nothing_waits()) {
+    nudge();
+  }
+}
+
+void VerbsPath::flush_doomed() {
+  lingers_ = false;
+  // Those behind what is being counted end with it.
+  if (state_ == State::kSettling) return;
+  if (under_way_ == 0) {
     end_doomed();
     return drop_connection();
   }
@@ -212,7 +242,7 @@ void VerbsPath::flush() {
     sender_->poll_completions();
     if (!drained_) ::sched_yield();
   }
-  end_drain(/*flushing=*/true);
+  end_drain();
 }
 
 bool VerbsPath::close_unwanted() {

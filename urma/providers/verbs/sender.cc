@@ -2,6 +2,8 @@
 #include "urma/providers/verbs/sender.h"
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 #include <utility>
 
 #include "urma/base/error.h"
@@ -113,9 +115,25 @@ VerbsSender::VerbsSender(const ContextResources& resources, const urma_jfs_cfg_t
 }
 
 VerbsSender::~VerbsSender() {
+  wait_for_last();
   resources_.connections->remove_holder(this);
   end();
   pump_->forget_owner();
+}
+
+// Its memory is the program's again behind that. Not on the thread that opens the way.
+void VerbsSender::wait_for_last() {
+  constexpr std::chrono::microseconds kBetweenLooks(50);
+  if (resources_.transport->service().on_thread()) return;
+  for (bool lingering = true; lingering;) {
+    {
+      ForeignScope scope(lock());
+      lingering = false;
+      for (const auto& path : paths()) lingering |= static_cast<DevicePath*>(path.get())->linger();
+      if (lingering) queue().advance_paths();
+    }
+    if (lingering) std::this_thread::sleep_for(kBetweenLooks);
+  }
 }
 
 QueueName VerbsSender::name() const { return {id().eid, id().uasid, id().id, is_jetty_}; }

@@ -34,6 +34,21 @@ class DevicePath : public TargetPath {
   virtual bool close_unwanted() { return false; }
   // The device does not say any more what becomes of that which is under way: it ends.
   virtual void lose() = 0;
+  // The queue ends. What waited for its way to open is given time to get there: true as long as
+  // something is.
+  virtual bool linger() = 0;
+
+ protected:
+  // What a queue in this state was given since it was suspended does not go along.
+  bool may_linger(urma_jetty_state_t state) const {
+    return outstanding != 0 && (state != URMA_JETTY_STATE_SUSPENDED || outstanding == doomed_);
+  }
+  bool goes_on(urma_jetty_state_t state) const {
+    return state == URMA_JETTY_STATE_READY || (doomed_ != 0 && outstanding == doomed_);
+  }
+
+  uint32_t doomed_ = 0;     // the first ones of the list: to end with the queue
+  uint64_t opened_ns_ = 0;  // when the way was found open
 };
 
 // A list of requests that is being put together, and posted at once. One for all paths of a sender.
@@ -133,6 +148,7 @@ class VerbsSender final : public Sender, private CompletionSource, private Conne
   void arm();
   void close_unwanted() override;
   [[gnu::cold, gnu::noinline]] void close_idle() URMA_REQUIRES(lock());
+  void wait_for_last();
   void attend() override;
   void device_failed() override;
   void lose_under_way() URMA_REQUIRES(lock());

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT
+//
+// The provider behind the C interface: a message that is the first on its way, and whose queue is
+// deleted right behind it.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "test/verbs/module_fixture.h"
+
+namespace urma::verbs {
+namespace {
+
+constexpr int kRounds = 20;
+
+// A message of a JFS that is gone when this returns.
+void send_and_delete(const Loop& loop, urma_target_jetty_t* to) {
+  urma_jfs_cfg_t cfg = loop.jfs->jfs_cfg;
+  urma_jfs_t* jfs = urma_create_jfs(loop.ctx, &cfg);
+  ASSERT_NE(jfs, nullptr);
+  urma_jfs_wr_t wr = {};
+  wr.opcode = URMA_OPC_SEND;
+  wr.tjetty = to;
+  urma_jfs_wr_t* bad = nullptr;
+  EXPECT_EQ(urma_post_jfs_wr(jfs, &wr, &bad), URMA_SUCCESS);
+  EXPECT_EQ(urma_delete_jfs(jfs), URMA_SUCCESS);
+}
+
+TEST_F(ModuleTest, TheFirstMessageArrivesThoughItsQueueIsDeleted) {
+  start({});
+  const Loop loop(ctx_);
+  for (int round = 0; round < kRounds; ++round) {
+    loop.post_receive();
+    send_and_delete(loop, loop.target);
+    EXPECT_EQ(loop.status(), URMA_CR_SUCCESS);
+  }
+}
+
+TEST_F(ModuleTest, TheFirstMessageArrivesThoughItsImportEnds) {
+  start({});
+  const Loop loop(ctx_);
+  for (int round = 0; round < kRounds; ++round) {
+    loop.post_receive();
+    urma_target_jetty_t* target = loop.import(loop.jfr->jfr_id);
+    EXPECT_EQ(loop.send(target), URMA_SUCCESS);
+    EXPECT_EQ(urma_unimport_jfr(target), URMA_SUCCESS);
+    // Of the message, and of the receive.
+    EXPECT_EQ(loop.status(), URMA_CR_SUCCESS);
+    EXPECT_EQ(loop.status(), URMA_CR_SUCCESS);
+  }
+}
+
+TEST_F(ModuleTest, AnEndWaitsForNobodyWhoIsNotThere) {
+  ::setenv("URMA_VERBS_TIMEOUT_MS", "100", 1);
+  start({});
+  ::unsetenv("URMA_VERBS_TIMEOUT_MS");
+  const Loop loop(ctx_);
+  urma_jfr_id_t nobody = loop.jfr->jfr_id;
+  nobody.id = 4711;
+  urma_target_jetty_t* target = loop.import(nobody);
+  send_and_delete(loop, target);
+  EXPECT_EQ(urma_unimport_jfr(target), URMA_SUCCESS);
+  // As of a process that stands still.
+  fake->set_datagrams({.lost = 1});
+  send_and_delete(loop, loop.target);
+  EXPECT_EQ(loop.send(loop.target), URMA_SUCCESS);
+  urma_jfs_attr_t attr = {};
+  attr.mask = JFS_STATE;
+  attr.state = URMA_JETTY_STATE_ERROR;
+  EXPECT_EQ(urma_modify_jfs(loop.jfs, &attr), URMA_SUCCESS);
+  EXPECT_EQ(loop.status(), URMA_CR_WR_FLUSH_ERR);
+  EXPECT_EQ(loop.status(), URMA_CR_WR_FLUSH_ERR_DONE);
+  fake->set_datagrams({});
+}
+
+// Where the message finds no receive.
+TEST_F(ModuleTest, DeletingWaitsForNoReceive) {
+  start({});
+  const Loop loop(ctx_);
+  send_and_delete(loop, loop.target);
+}
+
+}  // namespace
+}  // namespace urma::verbs

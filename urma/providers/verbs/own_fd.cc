@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT
+#include "urma/providers/verbs/own_fd.h"
+
+#include <pthread.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <set>
+
+#include "urma/base/mutex.h"
+
+namespace urma::verbs {
+namespace {
+
+// Opening and closing are done with the lock held, so that no fork comes in between.
+struct OwnFds {
+  Mutex mutex;
+  std::set<int> fds URMA_GUARDED_BY(mutex);
+};
+
+void before_fork();
+void after_fork_in_parent();
+void after_fork_in_child();
+
+// Never destroyed: a fork may come at any time. Its handlers go with the module.
+OwnFds& own_fds() {
+  static auto& all = *[] {
+    ::pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+    return new OwnFds;
+  }();
+  return all;
+}
+
+// The three are called one after another, which the analysis of locks does not know.
+void before_fork() URMA_NO_THREAD_SAFETY_ANALYSIS { own_fds().mutex.lock(); }
+
+void after_fork_in_parent() URMA_NO_THREAD_SAFETY_ANALYSIS { own_fds().mutex.unlock(); }
+
+// Whoever owns one there has none any more: its number may be another's soon.
+void after_fork_in_child() URMA_NO_THREAD_SAFETY_ANALYSIS {
+  for (const int fd : own_fds().fds) ::close(fd);
+  own_fds().fds.clear();
+  own_fds().mutex.unlock();
+}
+
+}  // namespace
+
+OwnFd::OwnFd(int domain, int type, int protocol) {
+  OwnFds& all = own_fds();
+  const MutexLock lock(all.mutex);
+  fd_ = ::socket(domain, type, protocol);
+  if (valid()) all.fds.insert(fd_);
+}
+
+OwnFd::~OwnFd() {
+  OwnFds& all = own_fds();
+  const MutexLock lock(all.mutex);
+  if (all.fds.erase(fd_) != 0) ::close(fd_);
+}
+
+}  // namespace urma::verbs
