@@ -52,8 +52,8 @@ tidy_together() {
   shift
   whole="$(mktemp "${folder}/XXXXXX.cc")"
   printf '#include "%s"\n' "$@" >"${whole}"
-  output="$(clang-tidy --quiet --config-file=.clang-tidy --checks=-bugprone-suspicious-include \
-    "${whole}" -- ${TIDY_FLAGS} 2>/dev/null)" && return
+  output="$(clang-tidy --quiet --config-file=.clang-tidy "${whole}" -- ${TIDY_FLAGS} \
+    2>/dev/null)" && return
   if (($# == 1)); then
     echo "${output}" >"${folder}/${1//\//__}.said"
   else
