@@ -145,5 +145,6 @@ static int compare(const void* a, const void* b) {
 
 void print_latency(const char* what, uint64_t* times, size_t count) {
   qsort(times, count, sizeof(*times), compare);
-  printf("latency %u ns: %s, median of %zu\n", (unsigned)times[count / 2], what, count);
+  printf("latency %u ns (needs two free cores): %s, median of %zu\n", (unsigned)times[count / 2],
+         what, count);
 }

@@ -53,7 +53,8 @@ void write_text(char* message, uint32_t size, const char* side);
 // Ends the program unless `message` is as write_text made it; prints its size and how it begins.
 void check_text(const char* message, uint32_t size);
 
-// Prints the median of `count` times, which it sorts.
+// Prints the median of `count` times, which it sorts. Both sides poll: where they share a core,
+// each waits for the other to give it up.
 void print_latency(const char* what, uint64_t* times, size_t count);
 
 #ifdef __cplusplus

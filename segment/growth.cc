@@ -10,12 +10,6 @@
 #include "segment/page_table.h"
 
 namespace urma {
-namespace {
-
-constexpr uint64_t kHugeMask = kernel::kHugePageBytes - 1;
-
-}  // namespace
-
 // The extent that the range ends with, and where in it the last piece begins; end() where there is
 // nothing to keep apart: the range ends with private memory, or is one page.
 PageTable::ExtentMap::iterator PageTable::end_piece(const Range& range, uint64_t* va) {
@@ -26,7 +20,7 @@ PageTable::ExtentMap::iterator PageTable::end_piece(const Range& range, uint64_t
   const bool own = block != nullptr && block->va < range.last;
   if (extent == extents_.end() || extent->first >= range.last || own) return extents_.end();
   // No huge page is divided.
-  *va = extent->second.attributes.huge ? (range.last - 1) & ~kHugeMask
+  *va = extent->second.attributes.huge ? (range.last - 1) & ~kernel::kHugeMask
                                        : range.last - kernel::kPageBytes;
   return *va > start ? extent : extents_.end();
 }

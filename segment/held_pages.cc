@@ -14,10 +14,10 @@
 namespace urma {
 namespace {
 
+using kernel::kHugeMask;
 using kernel::kHugePageBytes;
 using kernel::kPageBytes;
 
-constexpr uint64_t kHugeMask = kHugePageBytes - 1;
 // Others may look at a page just now.
 constexpr int kTries = 3;
 

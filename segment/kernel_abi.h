@@ -13,6 +13,7 @@ namespace urma::kernel {
 
 inline constexpr uint64_t kPageBytes = 4096;
 inline constexpr uint64_t kHugePageBytes = 2 << 20;
+inline constexpr uint64_t kHugeMask = kHugePageBytes - 1;
 
 // Linux 5.13 and 5.14.
 inline constexpr int kMremapDontUnmap = 4;

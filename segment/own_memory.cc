@@ -12,10 +12,9 @@
 namespace urma {
 namespace {
 
+using kernel::kHugeMask;
 using kernel::kHugePageBytes;
 using kernel::kPageBytes;
-
-constexpr uint64_t kHugeMask = kHugePageBytes - 1;
 
 // Address space whose first byte lies as an offset 0 of a file wants it; 0 with errno.
 uint64_t reserve(uint64_t bytes) {

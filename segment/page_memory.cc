@@ -16,8 +16,6 @@
 namespace urma {
 namespace {
 
-constexpr uint64_t kHugeMask = kernel::kHugePageBytes - 1;
-
 // A program at its limit fails in places that have nothing to do with us.
 bool would_starve_program(int fd) {
   rlimit limit;
@@ -41,8 +39,9 @@ PageMemory::PageMemory(Fd fd, uint64_t base, uint64_t bytes)
 }
 
 std::shared_ptr<PageMemory> PageMemory::create(uint64_t start, uint64_t end) {
-  const bool holds_huge_page = ((start + kHugeMask) & ~kHugeMask) + kernel::kHugePageBytes <= end;
-  const uint64_t base = holds_huge_page ? start & ~kHugeMask : start;
+  const bool holds_huge_page =
+      ((start + kernel::kHugeMask) & ~kernel::kHugeMask) + kernel::kHugePageBytes <= end;
+  const uint64_t base = holds_huge_page ? start & ~kernel::kHugeMask : start;
   const uint64_t bytes = end - base;
   if (over_file_limit(bytes)) {
     errno = EFBIG;

@@ -9,11 +9,11 @@
 namespace urma {
 namespace {
 
+using kernel::kHugeMask;
 using kernel::kHugePageBytes;
 using kernel::kPageBytes;
 using kernel::PageRegion;
 
-constexpr uint64_t kHugeMask = kHugePageBytes - 1;
 constexpr uint64_t kReservation = 4 * kHugePageBytes;
 constexpr uint32_t kRegions = 64;
 

@@ -27,10 +27,10 @@
 namespace urma {
 namespace {
 
+using kernel::kHugeMask;
 using kernel::kHugePageBytes;
 using kernel::kPageBytes;
 
-constexpr uint64_t kHugeMask = kHugePageBytes - 1;
 constexpr uint64_t kSmallestChunk = 64 * 1024;
 // Other threads may change the mapping between a look at it and what is done with it.
 constexpr int kTries = 16;

@@ -20,10 +20,10 @@
 namespace urma {
 namespace {
 
+using kernel::kHugeMask;
 using kernel::kHugePageBytes;
 using kernel::PageRegion;
 
-constexpr uint64_t kHugeMask = kHugePageBytes - 1;
 // What looking at an area costs, in bytes that could be moved meanwhile.
 constexpr uint64_t kStepCost = 64 * 1024;
 // Pages that a child of a fork has too are tried again once they have a copy of their own.

@@ -13,6 +13,7 @@
 
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
+#include "test/process/soak.h"
 
 namespace urma_test {
 
@@ -71,7 +72,7 @@ struct Report {
 inline int64_t now_ns() { return Clock::now().time_since_epoch().count(); }
 
 // From a death until everybody knows and everything is gone.
-inline milliseconds crash_limit() { return patience(seconds(1)); }
+inline milliseconds crash_limit() { return promised(seconds(1)); }
 
 // A jetty of mode RC with a JFR of its own, in the context and on the JFCs of an endpoint.
 class BoundQueue {

@@ -16,6 +16,7 @@
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
 #include "test/process/mapping_party.h"
+#include "test/process/soak.h"
 
 namespace urma_test {
 namespace {
@@ -29,7 +30,7 @@ constexpr uint64_t kNormalVisits = 4;
 
 int64_t now_ns() { return Clock::now().time_since_epoch().count(); }
 
-milliseconds limit() { return patience(seconds(1)); }
+milliseconds limit() { return promised(seconds(1)); }
 
 struct Holdings {
   int descriptors;
@@ -159,6 +160,7 @@ class Visitor {
 class CrashShareTest : public ProcessTest {
  protected:
   void SetUp() override {
+    wait_long_for_answers();
     SKIP_UNLESS_SHARED_MEMORY("memory is moved");
     SKIP_UNLESS_IN_PLACE();
     const std::string why = why_no_gate();

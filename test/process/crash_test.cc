@@ -30,6 +30,7 @@ class CrashTest : public ProcessTest, public ::testing::WithParamInterface<Metho
  protected:
   void SetUp() override {
     SKIP_UNLESS_SHARED_MEMORY("one process looks after what another one has left");
+    wait_long_for_answers();
     if (GetParam() != Method::kSteps) return;
     const std::string why = why_no_steps();
     if (!why.empty()) GTEST_SKIP() << why;

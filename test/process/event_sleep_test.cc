@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "test/process/event_party.h"
+#include "test/process/soak.h"
 
 namespace urma_test {
 namespace {
@@ -126,8 +127,6 @@ INSTANTIATE_TEST_SUITE_P(Ways, FdTest,
 
 // Both ends asleep: the one for its message, the other one until it is delivered.
 void both_asleep(size_t bytes) {
-  // A device in software may lose a packet of a large message, and sends it again after a while.
-  const milliseconds limit(device_traits().maps ? 500 : 5000);
   run_two(
       "receiver",
       [=](Channel& channel) {
@@ -148,11 +147,9 @@ void both_asleep(size_t bytes) {
         for (int i = 0; i < 20; ++i) {
           party.arm(party.endpoint.send_jfc);
           channel.sync();
-          const auto start = Clock::now();
           party.send(bytes);
           party.expect_event(party.endpoint.send_jfc);
           EXPECT_EQ(drain(party.endpoint.send_jfc), 1);
-          EXPECT_LT(Clock::now() - start, patience(limit));
         }
         channel.sync();
         party.endpoint.close();
@@ -240,7 +237,7 @@ TEST_F(SleepTest, AMessageBehindALostRingWakesWhoSleeps) {
           party.post_receive();
           party.arm(jfc);
           channel.sync();
-          const auto limit = static_cast<int>(patience(seconds(5)).count());
+          const auto limit = static_cast<int>(patience(seconds(20)).count());
           EXPECT_EQ(party.wait(limit), jfc) << i;
           party.ack(jfc);
           EXPECT_EQ(drain(jfc), 1);
@@ -307,6 +304,7 @@ TEST_F(SleepTest, AReceivePostedBehindItsMessageRaisesTheEvent) {
 }
 
 TEST_F(SleepTest, TheDeathOfAPeerWakesItsSleepingSender) {
+  wait_long_for_answers();
   Child victim("victim", [](Channel& channel) {
     Endpoint endpoint;
     channel.send(endpoint.queue_id());
@@ -324,8 +322,8 @@ TEST_F(SleepTest, TheDeathOfAPeerWakesItsSleepingSender) {
     channel.send('r');
     channel.receive<char>();
     urma_jfc_t* jfc = nullptr;
-    EXPECT_EQ(urma_wait_jfc(endpoint.jfce, 1, static_cast<int>(patience(seconds(1)).count()), &jfc),
-              1);
+    EXPECT_EQ(
+        urma_wait_jfc(endpoint.jfce, 1, static_cast<int>(patience(seconds(20)).count()), &jfc), 1);
     EXPECT_EQ(jfc, endpoint.send_jfc);
     Party::ack(jfc);
     for (int i = 0; i < 4; ++i) wait_for_status(endpoint.send_jfc, URMA_CR_ACK_TIMEOUT_ERR);

@@ -71,7 +71,7 @@ std::set<int> threads() {
 
 // Waits until the threads are those of before: one that has been joined may still be shown.
 void expect_threads(const std::set<int>& before) {
-  const auto deadline = Clock::now() + patience(seconds(2));
+  const auto deadline = Clock::now() + patience(seconds(20));
   while (threads() != before && Clock::now() < deadline) continue;
   EXPECT_EQ(threads(), before);
 }

@@ -216,6 +216,15 @@ void Child::kill() {
   ended_ = true;
 }
 
+void Child::stop() {
+  siginfo_t info;
+  if (::kill(pid_, SIGSTOP) != 0) fail_with_errno("kill");
+  // kill() returns while threads of it still run.
+  if (::waitid(P_PID, static_cast<id_t>(pid_), &info, WSTOPPED | WNOWAIT) != 0) {
+    fail_with_errno("waitid");
+  }
+}
+
 int Child::wait(milliseconds limit) {
   const auto deadline = Clock::now() + patience(limit);
   while (!ended_) {

@@ -92,6 +92,7 @@ class Child {
   Channel& channel() { return channel_; }
 
   void kill();  // with SIGKILL; returns when it is gone
+  void stop();  // with SIGSTOP; returns when all of its threads stand still
   // Waits until it has ended and returns its wait status; kills it at the deadline.
   int wait(milliseconds limit = seconds(50));
   // Waits until it has ended, and fails the test with its output if it did not end well.

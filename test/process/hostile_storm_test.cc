@@ -20,6 +20,7 @@
 #include "test/process/harness.h"
 #include "test/process/hostile_orders.h"
 #include "test/process/mapping_party.h"
+#include "test/process/soak.h"
 
 namespace urma_test {
 namespace {
@@ -37,10 +38,7 @@ uint64_t seed_of(int round) {
   return seed;
 }
 
-int rounds() {
-  const char* soak = std::getenv("URMA_SOAK");
-  return soak != nullptr && std::string(soak) == "1" ? 40 : 1;
-}
+int rounds() { return is_soak() ? 40 : 1; }
 
 // Pages between two that nobody can touch: what peers are granted, and what they are not.
 class Fenced {
@@ -93,7 +91,7 @@ void be_victim(Channel& channel) {
     }
   }
   channel.sync();
-  EXPECT_LT(longest, patience(kLongestWait));
+  EXPECT_LT(longest, promised(kLongestWait));
   EXPECT_TRUE(remote.untouched());
   EXPECT_TRUE(inbox.untouched());
   endpoint.close();

@@ -128,7 +128,7 @@ TEST_F(IdsTest, OfAKilledProcessAreFreeAtOnce) {
     }
     test.sync();
     test.sync();
-    const auto limit = Clock::now() + patience(seconds(1));
+    const auto limit = Clock::now() + patience(seconds(20));
     for (const uint32_t id : {taken.automatic, taken.chosen}) {
       urma_jetty_t* jetty = make_jetty(endpoint, id);
       while (jetty == nullptr && Clock::now() < limit) jetty = make_jetty(endpoint, id);

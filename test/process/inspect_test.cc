@@ -405,11 +405,7 @@ TEST_F(InspectTest, TheDeadAreNotListedAndTheStoppedDoNotAnswer) {
     EXPECT_EQ(urma_uninit(), URMA_SUCCESS);
   });
   reader_child.channel().sync();
-  ASSERT_EQ(::kill(worker_child.pid(), SIGSTOP), 0);
-  // The signal is there at once, the stop of all threads is not.
-  siginfo_t stopped = {};
-  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(worker_child.pid()), &stopped, WSTOPPED | WNOWAIT),
-            0);
+  worker_child.stop();
   reader_child.channel().sync();
   reader_child.channel().sync();
   worker_child.kill();

@@ -13,6 +13,7 @@
 
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
+#include "test/process/soak.h"
 
 namespace urma_test {
 namespace {
@@ -23,7 +24,7 @@ constexpr uint64_t kInFlight = 8;
 constexpr uint64_t kReceives = 48;
 // From a death until it is known everywhere. Over a network it may be silence that tells, after
 // URMA_VERBS_TIMEOUT_MS, and then the device.
-milliseconds limit() { return patience(over_shared_memory() ? seconds(1) : seconds(3)); }
+milliseconds limit() { return promised(over_shared_memory() ? seconds(1) : seconds(3)); }
 
 enum class Traffic { kOneSided, kTwoSided, kBothDirections };
 
@@ -199,6 +200,8 @@ class Survivor {
 
 class KillTest : public ProcessTest, public ::testing::WithParamInterface<Traffic> {
  protected:
+  KillTest() { wait_long_for_answers(); }
+
   void kill_one(Child& survivor, std::mt19937& random) {
     const std::vector<std::string> others = runtime_entries();
     Child dying("victim", victim(GetParam()));

@@ -4,7 +4,6 @@
 // everybody may read it, by the kernel elsewhere.
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/wait.h>
 
 #include <algorithm>
 #include <iterator>
@@ -247,9 +246,7 @@ TEST_F(LargeMessageTest, OfASenderThatIsStopped) {
   }
   // Posted, and not looked at yet.
   peer.channel().sync();
-  ASSERT_EQ(::kill(peer.pid(), SIGSTOP), 0);
-  int status = 0;
-  ASSERT_EQ(::waitpid(peer.pid(), &status, WUNTRACED), peer.pid());
+  peer.stop();
   receiver.channel().sync();
   receiver.channel().sync();
   ASSERT_EQ(::kill(peer.pid(), SIGCONT), 0);

@@ -4,7 +4,6 @@
 // the peer can receive arrives, whatever the handshake is at.
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/wait.h>
 
 #include <cstdlib>
 #include <string>
@@ -159,10 +158,7 @@ TEST_P(LastMessageTest, WaitsForNoPeerThatIsSilent) {
       channel.sync();
     });
     const auto id = receiver.channel().receive<QueueId>();
-    ASSERT_EQ(::kill(receiver.pid(), signal), 0);
-    siginfo_t info;
-    ASSERT_EQ(
-        ::waitid(P_PID, static_cast<id_t>(receiver.pid()), &info, WEXITED | WSTOPPED | WNOWAIT), 0);
+    signal == SIGSTOP ? receiver.stop() : receiver.kill();
     Child sender("sender", [=](Channel&) {
       ::setenv("URMA_SHM_TIMEOUT_MS", "100", 1);
       Side side(config());
@@ -192,9 +188,7 @@ TEST_F(StoppedPeerTest, IsWaitedForAsLongAsSaid) {
       channel.sync();
     });
     const auto id = receiver.channel().receive<QueueId>();
-    ASSERT_EQ(::kill(receiver.pid(), SIGSTOP), 0);
-    siginfo_t info;
-    ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(receiver.pid()), &info, WSTOPPED | WNOWAIT), 0);
+    receiver.stop();
     Child sender("sender", [=](Channel& channel) {
       ::setenv("URMA_SHM_TIMEOUT_MS", goes_on ? "600000" : "100", 1);
       Side side({});

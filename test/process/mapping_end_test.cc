@@ -16,6 +16,7 @@
 #include "test/process/harness.h"
 #include "test/process/mapping_party.h"
 #include "test/process/sanitized.h"
+#include "test/process/soak.h"
 
 namespace urma_test {
 namespace {
@@ -24,7 +25,6 @@ constexpr int kRounds = 20;
 constexpr uint64_t kLarge = 32 * kMiB;
 constexpr uint32_t kMovingUs = 60000;  // so long at least it takes to move it on a busy machine
 constexpr uint64_t kBytes = 3 * kMiB;
-constexpr milliseconds kLimit{1000};  // from a death until it is known everywhere
 
 int64_t now_ns() { return Clock::now().time_since_epoch().count(); }
 
@@ -72,7 +72,9 @@ TEST_F(MappingEndTest, OwnerIsKilledWhileItsPagesMove) {
   SKIP_UNLESS_IN_PLACE();
   std::mt19937 random(4711);
   Child survivor("survivor", survivor_of_owners);
-  const int64_t limit = std::chrono::nanoseconds(patience(kLimit)).count();
+  wait_long_for_answers();
+  // From a death until it is known everywhere.
+  const int64_t limit = std::chrono::nanoseconds(promised(seconds(1))).count();
   for (int round = 0; round < kRounds; ++round) {
     SCOPED_TRACE("round " + std::to_string(round));
     Child owner("owner", dying_owner);

@@ -453,7 +453,7 @@ TEST_F(NotifierTest, SilentAndDeadOwners) {
     party.close();
   });
   const auto id = owner.channel().receive<uint32_t>();
-  ASSERT_EQ(::kill(owner.pid(), SIGSTOP), 0);
+  owner.stop();
   importer.channel().send(id);
   importer.channel().sync();
   owner.kill();

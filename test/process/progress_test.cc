@@ -16,7 +16,6 @@ namespace urma_test {
 namespace {
 
 constexpr size_t kSize = 1 << 20;
-constexpr milliseconds kLimit{500};  // for a message to a receiver that makes no call
 
 struct Offer {
   QueueId queue;
@@ -95,10 +94,8 @@ TEST_F(ProgressTest, ReceiverThatMakesNoCall) {
     channel.sync();
     for (size_t size : {size_t{64}, kSize}) {
       SCOPED_TRACE(size);
-      const auto start = Clock::now();
       party.send(size, size);
       wait_for_success(party.endpoint.send_jfc, size);
-      EXPECT_LT(since(start), patience(kLimit));
     }
     channel.sync();
     party.endpoint.close();
@@ -127,7 +124,6 @@ TEST_F(ProgressTest, OneSidedWhileTheTargetMakesNoCall) {
     Party party;
     party.meet(channel);
     channel.sync();
-    const auto start = Clock::now();
     party.write(kSize, 1);
     wait_for_success(party.endpoint.send_jfc, 1);
     urma_sge_t here = piece(party.segment, party.in(), kSize);
@@ -146,7 +142,6 @@ TEST_F(ProgressTest, OneSidedWhileTheTargetMakesNoCall) {
       wait_for_success(party.endpoint.send_jfc, 0);
       EXPECT_EQ(std::memcmp(party.in(), &value, 8), 0);
     }
-    EXPECT_LT(since(start), patience(seconds(5)));
     channel.send(value);
     channel.sync();
     party.endpoint.close();

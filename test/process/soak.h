@@ -9,9 +9,20 @@
 #include <cstdlib>
 #include <random>
 
+#include "test/process/harness.h"
+
 namespace urma_test {
 
 inline bool is_soak() { return std::getenv("URMA_SOAK") != nullptr; }
+
+// A time that is promised. Only the long form, which has the machine to itself, holds the library
+// to it. The short form waits for the same to happen, however late it is given a processor.
+inline milliseconds promised(milliseconds limit) {
+  return patience(is_soak() ? limit : 20 * limit);
+}
+
+// What comes to an end from now on does so because a death is known, not since no answer came.
+inline void wait_long_for_answers() { ::setenv("URMA_SHM_TIMEOUT_MS", "600000", 1); }
 
 // URMA_SEED, else one of this run. Prints it, so that the run can be repeated.
 inline uint64_t announced_seed() {

@@ -165,12 +165,11 @@ TEST(DeviceFaults, WhatIsFreedEarlyIsFreedBehindItsCopies) {
 TEST(DeviceFaults, AHangingAttachEndsAtItsTimeout) {
   alone([] {
     ::setenv("URMA_ROCM_TIMEOUT_MS", "100", 1);
-    ::setenv("FAKE_HSA_HANG_MS", "1500", 1);
+    ::setenv("FAKE_HSA_HANG_MS", kForEver, 1);
     Self self;
-    const auto begin = Clock::now();
     self.write(0, kPart, 1);
     wait_for_status(self.endpoint.send_jfc, URMA_CR_ACK_TIMEOUT_ERR);
-    EXPECT_LT(Clock::now() - begin, milliseconds(1400));
+    self.fake.set("HANG_MS", 0);
     // What comes too late is let go of.
     wait_until([&] { return self.fake.get("DETACHED") == 1; });
     EXPECT_EQ(self.fake.get("ATTACHED"), 0);
@@ -180,13 +179,12 @@ TEST(DeviceFaults, AHangingAttachEndsAtItsTimeout) {
 
 TEST(DeviceFaults, ALibraryThatEndsDoesNotWaitForAHangingAttach) {
   alone([] {
-    ::setenv("FAKE_HSA_HANG_MS", "3000", 1);
+    ::setenv("FAKE_HSA_HANG_MS", kForEver, 1);
     Self self;
     self.write(0, kPart, 1);
     wait_until([&] { return self.fake.get("ATTACHES") == 1; });
-    const auto begin = Clock::now();
     self.close();
-    EXPECT_LT(Clock::now() - begin, milliseconds(2500));
+    self.fake.set("HANG_MS", 0);
     // The library has ended, and nobody else lets go of it.
     wait_until([&] { return self.fake.get("DETACHED") == 1; });
     EXPECT_EQ(self.fake.get("ATTACHED"), 0);

@@ -22,7 +22,7 @@ extern "C" {
 // REORDER        1: of those that could be executed, the last one is
 // FAIL_COPIES    so many of the next copies fail
 // REFUSE_COPIES  so many of the next are not even taken
-// HANG_MS        how long an attach takes
+// HANG_MS        how long an attach takes; less where it is lowered meanwhile
 // SHORT_ATTACH   1: what is attached is shorter than asked for
 // FAIL_LOCK      1: no memory can be locked
 // POOL_MIB       how much each pool has; 4096

@@ -56,7 +56,9 @@ bool map(int fd, uint64_t bytes, uint64_t agent, uint32_t flags, hsa_amd_pointer
 // As a runtime that waits for a peer.
 void hang() {
   state().count("ATTACHES");
-  std::this_thread::sleep_for(std::chrono::milliseconds(state().setting("HANG_MS")));
+  for (long passed = 0; passed < state().setting("HANG_MS"); ++passed) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
 }
 
 }  // namespace

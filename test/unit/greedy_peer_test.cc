@@ -38,7 +38,6 @@ TEST_F(GreedyPeerTest, WhoSaysNothingIsDisconnectedAfterASecond) {
   Reply nothing;
   EXPECT_FALSE(silent.receive(&nothing, sizeof(nothing)));
   EXPECT_GE(Clock::now() - begin, milliseconds(900));
-  EXPECT_LT(Clock::now() - begin, patience(seconds(3)));
   EXPECT_EQ(RawPeer(owner).greet(), Answer::kAccepted);
 }
 

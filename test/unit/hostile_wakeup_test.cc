@@ -84,7 +84,7 @@ TEST_F(HostileWakeupTest, DescriptorsThatAreNoWakeUpAreRefused) {
     EXPECT_EQ(open({1, 0, 0}, {other.get()}), Answer::kNoResources);
   }
   others.clear();
-  EXPECT_TRUE(eventually([&] { return open_descriptors() == before; }, seconds(2)));
+  EXPECT_TRUE(eventually([&] { return open_descriptors() == before; }));
 }
 
 TEST_F(HostileWakeupTest, APeerHandsOverFewDescriptors) {
@@ -171,7 +171,7 @@ TEST_F(HostileWakeupTest, WakeUpsGoWithTheirJfce) {
     EXPECT_TRUE(peer_.close_ring(number++));
   }
   owner_.settle();
-  EXPECT_TRUE(eventually([&] { return open_descriptors() == before; }, seconds(2)));
+  EXPECT_TRUE(eventually([&] { return open_descriptors() == before; }));
 }
 
 }  // namespace

@@ -51,13 +51,6 @@ void Host::settle() {
   for (int i = 0; i < 3; ++i) service_.run([] {});
 }
 
-milliseconds Host::service_time() {
-  timespec used = {};
-  service_.run([&] { ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used); });
-  return std::chrono::duration_cast<milliseconds>(seconds(used.tv_sec) +
-                                                  std::chrono::nanoseconds(used.tv_nsec));
-}
-
 Pause::Pause(Host& host) {
   host.service().post([state = state_] {
     state->held = true;

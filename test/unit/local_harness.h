@@ -97,8 +97,6 @@ class Host {
 
   // Returns when the service thread has looked at all that had reached it before.
   void settle();
-  // What the service thread has used of a processor.
-  milliseconds service_time();
 
  private:
   core::ServiceThread service_;

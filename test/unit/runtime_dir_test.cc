@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -28,8 +29,22 @@
 #include "urma/core/service_thread.h"
 #include "urma/core/settings.h"
 
+namespace {
+
+std::atomic<uint64_t> entries_read = 0;
+
+}  // namespace
+
+// Instead of the C library's, whose other name this is.
+extern "C" dirent* readdir(DIR* directory) {
+  ++entries_read;
+  return reinterpret_cast<dirent*>(::readdir64(directory));
+}
+
 namespace urma::core {
 namespace {
+
+constexpr uint64_t kPatienceNs = 20'000'000'000;
 
 namespace fs = std::filesystem;
 
@@ -434,7 +449,7 @@ uint32_t hold_everything() {
   return instance->slot();
 }
 
-TEST_F(RuntimeDirTest, SurvivorsClearUpWithinASecond) {
+TEST_F(RuntimeDirTest, SurvivorsClearUp) {
   Child child(hold_everything);
   const uint32_t slot = child.answer();
   Instance survivor;
@@ -443,7 +458,7 @@ TEST_F(RuntimeDirTest, SurvivorsClearUpWithinASecond) {
   EXPECT_EQ(names().size(), 4u + 3u);
   const uint64_t killed = monotonic_ns();
   child.kill();
-  while (names().size() != 4 && monotonic_ns() - killed < 1'000'000'000) std::this_thread::yield();
+  while (names().size() != 4 && monotonic_ns() - killed < kPatienceNs) std::this_thread::yield();
   EXPECT_EQ(names(),
             (std::set<std::string>{"eids", "ids", urma::format("slot-{}", survivor->slot()),
                                    urma::format("uasid-{:06x}", survivor->uasid())}));
@@ -581,7 +596,7 @@ TEST_F(RuntimeDirTest, RefusedLocksEndTheStartAndAreSaid) {
   refused([] { urma_test::refuse_where(SYS_flock, 1, LOCK_EX | LOCK_NB, EPERM); });
 }
 
-// What it takes grows with what is there, not with its square: that was 22 s, on an idle machine.
+// What it takes grows with what is there, not with its square.
 TEST_F(RuntimeDirTest, VeryManyDeadEntriesAreClearedUpAtOnce) {
   constexpr uint32_t kDead = 8000;
   fs::create_directory(path_);
@@ -592,13 +607,12 @@ TEST_F(RuntimeDirTest, VeryManyDeadEntriesAreClearedUpAtOnce) {
     std::ofstream(urma::format("{}/uasid-{:06x}", path_, slot));
   }
   testing::internal::CaptureStderr();
-  const uint64_t begun = monotonic_ns();
+  entries_read = 0;
   Instance instance;
-  const uint64_t took = monotonic_ns() - begun;
+  // The whole directory, some times.
+  EXPECT_LT(entries_read, 6 * 3 * kDead);
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
   EXPECT_EQ(names().size(), 4u);
-  EXPECT_LT(took, 15'000'000'000u);
-  RecordProperty("cleared_after_us", static_cast<int>(took / 1000));
 }
 
 TEST_F(RuntimeDirTest, AFileLockedAnewIsNotTakenForTheOldOne) {

@@ -31,7 +31,7 @@ bool is_member(const Device& device, const Device& aggregated) {
 // The devices that the options ask for. Programs use an aggregated one in place of its members.
 std::vector<Device> asked_devices(const Library& library, const Options& options) {
   if (!options.device.empty()) return {library.device(options.device)};
-  const auto devices = library.devices();
+  auto devices = library.devices();
   if (options.all) return devices;
   std::vector<Device> shown;
   for (const auto& device : devices) {

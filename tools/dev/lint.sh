@@ -9,9 +9,9 @@ set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
 
 # The flags of the build, as far as clang needs them; the packages' include path is `.`.
-readonly TIDY_FLAGS=(
-  -std=c++20 -Wall -Wextra -I. -Iurma/include
-)
+readonly TIDY_FLAGS='-std=c++20 -Wall -Wextra -Wthread-safety -I. -Iurma/include'
+# What clang reads as one.
+readonly FILES_TOGETHER=12
 readonly MAX_LINES=800
 
 passed=0
@@ -44,41 +44,42 @@ check_format() {
   done < <(files '*.c' '*.cc' '*.h' '*.hpp')
 }
 
-# Each looks at one file, given before the flags, and fails with what it has to say.
-tidy_one() { clang-tidy --quiet "$1" -- "${@:2}" 2>/dev/null; }
-locks_one() { clang++ -fsyntax-only -Wthread-safety -Werror=thread-safety "${@:2}" "$1" 2>&1; }
-
-# Leaves what it said in a file named after the one it looked at, if it failed.
-note_failure() {
-  local one="$1" folder="$2" file="$3" output
-  output="$("${one}" "${file}" "${@:4}")" || echo "${output}" >"${folder}/${file//\//__}"
+# Has clang read the files behind $1 as if they were one: most of what it reads for each are the
+# same headers. Where it finds something, or names of the files clash, it reads each half again.
+# What it says of a single file is left in the folder $1, in a file named after that one.
+tidy_together() {
+  local folder="$1" whole output
+  shift
+  whole="$(mktemp "${folder}/XXXXXX.cc")"
+  printf '#include "%s"\n' "$@" >"${whole}"
+  output="$(clang-tidy --quiet --config-file=.clang-tidy "${whole}" -- ${TIDY_FLAGS} \
+    2>/dev/null)" && return
+  if (($# == 1)); then
+    echo "${output}" >"${folder}/${1//\//__}.said"
+  else
+    tidy_together "${folder}" "${@:1:$#/2}"
+    tidy_together "${folder}" "${@:$#/2+1}"
+  fi
 }
 
-# Lets $1, one of those above, look at each of the files that match the patterns behind $2.
-check_each() {
-  local one="$1" name="$2" folder file
-  shift 2
+# The library and the tools, for clang-tidy and for what urma/base/mutex.h lets them say about their
+# locks; the tests' macros cost minutes and show nothing of ours.
+check_tidy() {
+  local folder file
   folder="$(mktemp -d)"
-  export -f note_failure "${one}"
-  files "$@" | xargs -P "$(nproc)" -I{} bash -c 'note_failure "$@"' lint "${one}" "${folder}" {} \
-    "${TIDY_FLAGS[@]}" || true
+  export -f tidy_together
+  export TIDY_FLAGS
+  files '*.cc' ':!test/*' |
+    xargs -P "$(nproc)" -n "${FILES_TOGETHER}" bash -c 'tidy_together "$@"' lint "${folder}"
   while read -r file; do
-    if [[ -e "${folder}/${file//\//__}" ]]; then
-      fail "${file}: ${name}"
-      cat "${folder}/${file//\//__}"
+    if [[ -e "${folder}/${file//\//__}.said" ]]; then
+      fail "${file}: clang-tidy"
+      cat "${folder}/${file//\//__}.said"
     else
       pass
     fi
-  done < <(files "$@")
+  done < <(files '*.cc' ':!test/*')
   rm -rf "${folder}"
-}
-
-# The library and the tools; the tests' macros cost minutes and show nothing of ours.
-check_tidy() { check_each tidy_one clang-tidy '*.cc' ':!test/*'; }
-
-# What urma/base/mutex.h lets the library say about its locks.
-check_locks() {
-  check_each locks_one 'clang -Wthread-safety' 'urma/*.cc' 'jetty/*.cc' 'segment/*.cc'
 }
 
 # The ABI is as long as it is, and a test as it needs; production code that is longer than a reader
@@ -132,7 +133,6 @@ main() {
   check_length
   check_sync
   check_shell
-  check_locks
   check_tidy
   echo "${passed} passed, ${failed} failed, 0 skipped"
   ((failed == 0 && passed > 0))

@@ -67,7 +67,7 @@ void offer_eids(const std::vector<urma_eid_t>& eids) {
   const int fd = ::mkostemp(made.data(), O_CLOEXEC);
   check(fd >= 0, "making " + made);
   const std::string text = table_of(eids);
-  const bool written = ::write(fd, text.data(), text.size()) == ssize_t(text.size());
+  const bool written = ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
   ::close(fd);
   // Complete from the first moment; a table that is there already stays.
   const bool done = written && (::link(made.c_str(), place.c_str()) == 0 || errno == EEXIST);

@@ -23,7 +23,8 @@ constexpr char kPreloaded[] = "urma/urma_run.so";
 
 void write_text(const char* path, const std::string& text) {
   const int fd = ::open(path, O_WRONLY | O_CLOEXEC);
-  const bool done = fd >= 0 && ::write(fd, text.data(), text.size()) == ssize_t(text.size());
+  const bool done =
+      fd >= 0 && ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
   const int code = errno;
   if (fd >= 0) ::close(fd);
   errno = code;

@@ -58,16 +58,16 @@ void KeptSegments::keep(RemoteSegment* segment) {
                 std::unique_ptr<RemoteSegment>(segment),
                 segment->mappings(),
                 segment->mapped_space()};
+  {
+    const MutexLock lock(mutex_);
+    // It may have ended since it was looked at; then drop_ended() has been here for it already.
+    if (closed_ || fresh.segment->stale()) return;
+    mappings_ += fresh.mappings;
+    mapped_space_ += fresh.mapped_space;
+    kept_.insert(kept_.begin(), std::move(fresh));
+  }
   for (std::unique_ptr<RemoteSegment> gone;; gone.reset()) {
     const MutexLock lock(mutex_);
-    if (closed_) return;
-    if (fresh.segment != nullptr) {
-      // It may have ended since it was looked at; then drop_ended() has been here for it already.
-      if (fresh.segment->stale()) return;
-      mappings_ += fresh.mappings;
-      mapped_space_ += fresh.mapped_space;
-      kept_.insert(kept_.begin(), std::move(fresh));
-    }
     if (!too_many()) return;
     gone.reset(take_out(kept_.end() - 1));
   }
