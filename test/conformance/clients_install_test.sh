@@ -14,7 +14,7 @@ for header in urma/include/*.h; do
   cmp "${header}" "${prefix}/include/ub/umdk/urma/${header##*/}"
 done
 [[ "$(readlink "${prefix}/lib/liburma.so")" == liburma.so.0 ]]
-[[ -x "${prefix}/bin/segment" ]]
+[[ -x "${prefix}/share/doc/urma/examples/segment" ]]
 
 export PKG_CONFIG_PATH="${prefix}/lib/pkgconfig" LD_LIBRARY_PATH="${prefix}/lib"
 export URMA_RUNTIME_DIR="${TEST_TMPDIR}/runtime"

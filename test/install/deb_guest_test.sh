@@ -9,19 +9,15 @@ set -euo pipefail
 
 [[ "${URMA_TEST_DEBOOTSTRAP:-0}" == 1 ]] || { echo "SKIP: URMA_TEST_DEBOOTSTRAP is not 1"; exit 0; }
 ((EUID == 0)) || { echo "FAIL: debootstrap and chroot need root"; exit 1; }
-for program in chrpath debootstrap dpkg-shlibdeps; do
+for program in chrpath debootstrap dh lintian; do
   command -v "${program}" >/dev/null || { echo "FAIL: no ${program}"; exit 1; }
 done
 
 source test/install/installed.sh
-readonly stage="${TEST_TMPDIR}/stage" out="${TEST_TMPDIR}/out" root="${TEST_TMPDIR}/root"
-(DESTDIR="${stage}" install_built /usr)
-cp -L lib/urma/{liburma-rocm,liburma-verbs,urma_run}.so "${stage}/usr/lib/urma/"
-cp -L tools/{admin/urma_admin,perftest/urma_perftest,ping/urma_ping,run/urma_run} \
-  "${stage}/usr/bin/"
-chmod -R u+w "${stage}"
+readonly out="${TEST_TMPDIR}/out" root="${TEST_TMPDIR}/root"
+dev_on_built deb "${out}"
 cd "${TEST_TMPDIR}/source"
-mapfile -t packages < <(bash tools/dev/deb.sh "${stage}" "${out}")
+mapfile -t packages < <(printf '%s\n' "${out}"/*.deb | grep -v dbgsym)
 
 mirror="$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | head -n 1)"
 debootstrap --variant=minbase bookworm "${root}" "${mirror}" >"${TEST_TMPDIR}/debootstrap.log" \

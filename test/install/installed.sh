@@ -1,34 +1,47 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 #
-# To be sourced by tests that look at an installation: runs the real `./dev install` on what has
-# been built, with stand-ins for the two programs that it would ask.
+# To be sourced by tests that look at an installation: runs the real `./dev` on what has been built,
+# with stand-ins for the two programs that it would ask.
 
-# Installs under the folder given. The test has //:install_sources, the table of settings, the
-# libraries, the module shm and the example `segment` at hand.
-install_built() {
-  local target="$1" built="${PWD}" source="${TEST_TMPDIR}/source" tools="${TEST_TMPDIR}/tools"
+# Prints the Bazel labels of the files on stdin.
+as_labels() { sed -E -e 's|^|//|' -e 's|^//lib/|//:lib/|' -e '/:/!s|/([^/]*)$|:\1|'; }
+
+# Runs `./dev ARGUMENT...` in a copy of what it reads. The test has //:install_sources, the table of
+# settings, and the products that are to be installed at hand.
+dev_on_built() {
+  local built="${PWD}" source="${TEST_TMPDIR}/source" tools="${TEST_TMPDIR}/tools"
   local file
   mkdir -p "${source}" "${tools}"
-  for file in dev docs packaging LICENSE CHANGELOG.md tools/dev/{man.py,deb.sh} \
-    urma/core/settings.cc urma/include; do
+  for file in dev docs packaging LICENSE CHANGELOG.md tools/dev/man.py urma/core/settings.cc \
+    urma/include; do
     mkdir -p "${source}/$(dirname "${file}")"
-    cp -rL "${file}" "${source}/${file}"
+    cp -rL "${file}" "${source}/$(dirname "${file}")"
   done
+  mkdir -p "${source}/examples"
+  cp -L examples/{*.c,*.cc,*.h,Makefile,README.md,demo.sh} "${source}/examples"
+  chmod -R u+w "${source}"
+  find -L lib -name '*.so*' | as_labels >"${tools}/libraries"
+  find -L tools -name 'urma_*' -type f -perm -u+x | as_labels >"${tools}/programs"
+  find -L examples ! -name '*.*' -type f -perm -u+x | as_labels >"${tools}/examples"
   cat >"${tools}/bazel" <<END
 #!/bin/bash
 case "\$*" in
-  query*//:all*)
-    printf '//:lib/%s\n' lib{tpsa,urma,urma_common}.so.0 urma/liburma-shm.so ;;
-  query*) echo //examples:segment ;;
+  query*//:all*) cat "${tools}/libraries" ;;
+  query*//tools/*) cat "${tools}/programs" ;;
+  query*//examples/*) cat "${tools}/examples" ;;
   "info bazel-bin"*) echo "${built}" ;;
 esac
 END
   cat >"${tools}/dpkg-query" <<'END'
 #!/bin/bash
+[[ "$1 $2 $3" == '-W -f ${db:Status-Status} ${Package}\n' ]] || exec /usr/bin/dpkg-query "$@"
 shift 3
 printf 'installed %s\n' "$@"
 END
   chmod +x "${tools}/bazel" "${tools}/dpkg-query"
-  PATH="${tools}:${PATH}" "${source}/dev" install --prefix "${target}"
+  PATH="${tools}:${PATH}" "${source}/dev" "$@"
 }
+
+# Installs under the folder given.
+install_built() { dev_on_built install --prefix "$1"; }

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 #
-# The manual: no exported name lacks its page, every page renders without a warning, every example
-# compiles as C11 against the public headers, every reference leads somewhere, and urma_env(7) says
-# of each setting what the library says.
+# The manual: no exported name lacks its page, every page renders without a warning and without a
+# split word, every example compiles as C11 against the public headers, every reference leads
+# somewhere, and urma_env(7) says of each setting what the library says.
 set -euo pipefail
 
 readonly pages="${TEST_TMPDIR}/pages" examples="${TEST_TMPDIR}/examples"
@@ -45,7 +45,8 @@ for page in "${pages}"/man*/*; do
   fi
   complaints="$({
     mandoc -Tlint -W warning "${page}" || true
-    man --warnings -l "${page}" 2>&1 >/dev/null
+    man --warnings -l "${page}" 2>&1 >"${TEST_TMPDIR}/page"
+    grep '‐$' "${TEST_TMPDIR}/page" || true
   })"
   [[ -z "${complaints}" ]] || fail "${page##*/}: ${complaints}"
   while IFS='()' read -r name section; do

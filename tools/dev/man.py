@@ -288,11 +288,12 @@ class Page:
             check=True,
         ).stdout.decode()
         # Indexers look for the name of a section on the line of its macro; terminals have no
-        # typewriter font; and lines that are not filled with spaces are easier to read.
+        # typewriter font; lines that are not filled with spaces are easier to read; and what is
+        # searched for must not be split (each macro turns hyphenation on again, unless HY is 0).
         made = re.sub(r"(?m)^\.(S[HS])\n", r".\1 ", made)
         made = re.sub(r"(?m)^(\.S[HS] .*\n)\.[LP]P\n", r"\1", made)
         made = re.sub(r"(?m)^\.[LP]P\n(?=\.(S[HS]|[LP]P))", "", made)
-        made = re.sub(r"(?m)^(\.TH .*)$", r"\1\n.nh\n.ad l", made)
+        made = re.sub(r"(?m)^(\.TH .*)$", r"\1\n.nr HY 0\n.nh\n.ad l", made)
         return made.replace("\\fC", "\\fB")
 
     def examples(self):
