@@ -62,7 +62,7 @@ class Probe : public std::enable_shared_from_this<Probe> {
     if (timeout_ms > 0) {
       deadline_ = service_->after(static_cast<uint64_t>(timeout_ms) * kNsPerMs, [self = self()] {
         self->deadline_ = 0;
-        self->end(URMA_ETIMEOUT);
+        self->give_up();
       });
     }
     ask();
@@ -90,16 +90,29 @@ class Probe : public std::enable_shared_from_this<Probe> {
 
   void answered(Answer answer) {
     if (over_ || *transport_ended_) return;
+    last_ = answer;
     if (!may_change(answer)) {
-      if (answer != Answer::kAccepted) {
-        URMA_LOG_LIMITED(WARNING, "id {:#x} is no target for this process: {}", target_.id,
-                         answer_text(answer));
-      }
+      if (answer != Answer::kAccepted) log_refusal();
       return end(result_of(answer));
     }
-    if (once_) return end(URMA_ETIMEOUT);
+    if (once_) return give_up();
     pause_ = service_->after(pause_ns_, [self = self()] { self->ask(); });
     pause_ns_ = std::min(2 * pause_ns_, kLongestPauseNs);
+  }
+
+  void log_refusal() const {
+    URMA_LOG_LIMITED(WARNING, "id {:#x} is no target for this process: {}", target_.id,
+                     answer_text(last_));
+  }
+
+  void give_up() {
+    if (over_ || *transport_ended_) return;
+    if (last_ == Answer::kUnreachable) {
+      transport_->log_absence(target_name(target_.type), target_.id);
+    } else {
+      log_refusal();
+    }
+    end(URMA_ETIMEOUT);
   }
 
   void end(urma_status_t status) {
@@ -117,6 +130,7 @@ class Probe : public std::enable_shared_from_this<Probe> {
   const ProbeTarget target_;
   bool once_ = false;
   bool over_ = false;
+  Answer last_ = Answer::kUnreachable;
   uint64_t pause_ns_ = kFirstPauseNs;
   Service::TimerId deadline_ = 0;
   Service::TimerId pause_ = 0;

@@ -6,6 +6,7 @@
 
 #include "jetty/network.h"
 #include "jetty/sender.h"
+#include "urma/base/log.h"
 
 namespace urma {
 namespace {
@@ -28,6 +29,11 @@ Answer admits(const Endpoint& endpoint, uint32_t trans_mode, uint32_t token) {
 }
 
 void Transport::end_service() { *ended_ = true; }
+
+void Transport::log_absence(const char* kind, uint32_t id) const {
+  URMA_LOG_LIMITED(WARNING, "nobody answers for {} {:#x}; see that the other program runs", kind,
+                   id);
+}
 
 void Transport::cancel_timers() {
   if (tick_timer_ != 0) service_->cancel(std::exchange(tick_timer_, 0));

@@ -15,6 +15,7 @@
 
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
+#include "test/process/log_lines.h"
 #include "test/process/party.h"
 
 namespace urma_test {
@@ -148,8 +149,10 @@ TEST_F(NotifierTest, RefusalsAndTimeouts) {
     importer.begin(own, 1, kForEver, kSecret + 1);
     EXPECT_EQ(importer.next().status, URMA_EINVAL);
 
+    const LogLines lines;
     importer.begin(kWellKnown, 2, 0);
     EXPECT_EQ(importer.next().status, URMA_ETIMEOUT);
+    EXPECT_LINE("nobody", "answers for");
 
     const auto start = Clock::now();
     importer.begin(kWellKnown, 3, 50);

@@ -62,8 +62,6 @@ class Transport final : public urma::Transport {
   std::shared_ptr<Link> link_to(IdKind kind, const urma_eid_t& eid, uint32_t id);
   // The same to the process that has this slot.
   std::shared_ptr<Link> link_to(uint32_t slot);
-  // Logs that no process has this id, and where it was looked for.
-  void log_absence(const char* kind, uint32_t id) const;
 
   std::span<const urma_eid_t> eids() const override { return runtime_->all_eids(); }
   uint32_t uasid() const override { return runtime_->uasid(); }
@@ -85,6 +83,7 @@ class Transport final : public urma::Transport {
   RemoteSegmentRef import_memory(urma_context_t* ctx, const urma_seg_t& seg, urma_token_t token,
                                  uint32_t access);
   void probe(const ProbeTarget& target, std::function<void(Answer)> answered) override;
+  void log_absence(const char* kind, uint32_t id) const override;
   void require_kind(const urma_jetty_id_t& id, urma_target_type_t type) override;
   void connect_ahead(const RemoteQueue& target) override;
   void watch_peer(PeerWatcher* watcher, IdKind kind, const urma_eid_t& eid, uint32_t id,
