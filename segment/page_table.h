@@ -145,6 +145,8 @@ class PageTable final : public SharedPages {
   static void end_renewal(OwnMemory::Block& block, Removal& removal);
   static void report_stuck(Range& range);
   bool is_claimed(const OwnMemory::Block& block) URMA_REQUIRES(mutex_);
+  void append_left(uint64_t va, const Extent& extent, std::vector<LeftPages>* left)
+      URMA_REQUIRES(mutex_);
   RestoredArea surroundings(const Chunk& chunk, const Vma& vma, const PageAttributes& attributes)
       URMA_REQUIRES(mutex_);
   // The way back. False where there is none to be had.

@@ -420,15 +420,31 @@ bool PageTable::is_claimed(const OwnMemory::Block& block) {
   return extent != extents_.end() && extent->first < block.end;
 }
 
+// But for what the program has unmapped since, as far as that can be told.
+void PageTable::append_left(uint64_t va, const Extent& extent, std::vector<LeftPages>* left) {
+  if (!memory_map().usable()) return left->push_back({va, extent.end - va, extent.audience});
+  bool adjoins = false;
+  while (va < extent.end) {
+    const auto vma = memory_map().find(va);
+    if (!vma || vma->start >= extent.end) return;
+    const uint64_t end = std::min(extent.end, vma->end);
+    const uint64_t start = std::max(va, vma->start);
+    const bool ours = extent.memory->is_mapped_by(*vma);
+    if (ours && adjoins && start == va) {
+      left->back().len += end - start;
+    } else if (ours) {
+      left->push_back({start, end - start, extent.audience});
+    }
+    adjoins = ours;
+    va = end;
+  }
+}
+
 std::vector<PageTable::LeftPages> PageTable::left_pages() {
   const MutexLock lock(mutex_);
   std::vector<LeftPages> left;
   for (const auto& [va, extent] : extents_.map()) {
-    if (!extent.claims.empty()) continue;
-    // The program may have unmapped them since.
-    const auto vma = memory_map().find(va);
-    if (!vma || vma->start > va || !extent.memory->is_mapped_by(*vma)) continue;
-    left.push_back({va, std::min(extent.end, vma->end) - va, extent.audience});
+    if (extent.claims.empty()) append_left(va, extent, &left);
   }
   for (const auto& [va, block] : own_.map()) {
     if (!block.exposed_to || block.being_renewed || is_claimed(block)) continue;

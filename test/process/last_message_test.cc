@@ -10,12 +10,14 @@
 
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
+#include "test/process/mapping_party.h"
 
 namespace urma_test {
 namespace {
 
 constexpr int kRounds = 25;
 constexpr uint32_t kInTheRing = 25;
+constexpr uint32_t kMaybeMapped = 600;
 constexpr uint32_t kByReference = 3000;
 constexpr uint64_t kFirst = 7;
 
@@ -40,6 +42,7 @@ class LastMessageTest : public ProcessTest, public ::testing::WithParamInterface
 };
 
 using StoppedPeerTest = ProcessTest;
+using LastCopiesTest = ProcessTest;
 
 // An endpoint whose queues are made anew for each round, and whose memory stays.
 struct Side {
@@ -143,6 +146,52 @@ TEST_P(LastMessageTest, Arrives) {
           side.endpoint.close_queues();
         }
         EXPECT_EQ(urma_uninit(), URMA_SUCCESS);
+      });
+}
+
+// Also where they are copied out of memory that the receiver has mapped, and might be taken back.
+TEST_F(LastCopiesTest, OfWhatFitsIntoTheRingArrive) {
+  SKIP_UNLESS_IN_PLACE();
+  constexpr uint64_t kLarge = 16;
+  run_two(
+      "sender",
+      [](Channel& channel) {
+        for (int round = 0; round < kRounds; ++round) {
+          Endpoint endpoint;
+          Pages memory(4096);
+          urma_target_seg_t* segment = endpoint.add(memory.get(), memory.bytes());
+          urma_target_jetty_t* peer = endpoint.import(channel.swap(endpoint.queue_id()));
+          const auto send = [&](uint32_t bytes, uint64_t number) {
+            urma_sge_t here = piece(segment, memory.get(), bytes);
+            endpoint.post(send_request(peer, &here, number));
+          };
+          channel.sync();
+          for (uint64_t i = 0; i < kLarge; ++i) {
+            send(kByReference, i);
+            wait_for_success(endpoint.send_jfc, i);
+          }
+          send(kMaybeMapped, kLarge);
+          send(kInTheRing, kLarge + 1);
+          endpoint.close_queues();
+          channel.sync();
+          endpoint.close();
+        }
+      },
+      "receiver",
+      [](Channel& channel) {
+        Endpoint endpoint;
+        char memory[4096];
+        urma_target_seg_t* segment = endpoint.add(memory, sizeof(memory));
+        for (int round = 0; round < kRounds; ++round) {
+          channel.swap(endpoint.queue_id());
+          for (uint64_t i = 0; i < kLarge + 2; ++i) {
+            endpoint.post_receive(segment, memory, sizeof(memory), i);
+          }
+          channel.sync();
+          for (uint64_t i = 0; i < kLarge + 2; ++i) wait_for_success(endpoint.receive_jfc, i);
+          channel.sync();
+        }
+        endpoint.close();
       });
 }
 

@@ -177,7 +177,17 @@ TEST(InPlaceIo, HeldMemoryThatTheProgramUnmapsIsNotListed) {
   const PinnedBuffer held(memory->get(), kPage);
   if (held.error != 0) GTEST_SKIP() << std::strerror(held.error);
   table.remove(range);
-  EXPECT_EQ(table.left_pages().size(), 1u);
+  ASSERT_EQ(table.left_pages().size(), 1u);
+  // An area that is divided is one part; what is unmapped in the middle divides it.
+  ::mprotect(memory->get() + 4 * kPage, kPage, PROT_READ);
+  ASSERT_EQ(table.left_pages().size(), 1u);
+  EXPECT_EQ(table.left_pages()[0].len, 16 * kPage);
+  ::munmap(memory->get() + kPage, kPage);
+  const auto divided = table.left_pages();
+  ASSERT_EQ(divided.size(), 2u);
+  EXPECT_EQ(divided[0].len, kPage);
+  EXPECT_EQ(divided[1].va, address(memory->get()) + 2 * kPage);
+  EXPECT_EQ(divided[1].len, 14 * kPage);
   memory.reset();
   EXPECT_TRUE(table.left_pages().empty());
 }

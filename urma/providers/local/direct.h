@@ -249,6 +249,12 @@ template <DirectKind kKind>
   return wr.flag.bs.inline_flag != 0 ? piece.len <= max_inline : local_stands(piece);
 }
 
+// Of a send that was viewed: whether its bytes lie in a segment that everybody may read.
+inline bool is_open(const urma_jfs_wr_t& wr) {
+  return wr.flag.bs.inline_flag == 0 &&
+         static_cast<const Segment*>(wr.send.src.sge[0].tseg)->open_token_id != 0;
+}
+
 template <DirectKind kKind, bool kFew>
 [[gnu::always_inline]] inline void execute_direct(const urma_jfs_wr_t& wr,
                                                   const DirectAccess& request) {

@@ -22,9 +22,6 @@ constexpr uint64_t kPatienceNs = 1'000'000;
 // expects a reply does not want moved.
 constexpr uint32_t kPatientLooks = 16;
 
-// What is larger is copied once, by reference, where the receiver has mapped it. Smaller messages
-// arrive earlier in the ring, though they are copied twice there.
-constexpr uint32_t kMaxCopiedTwice = 512;
 // Of the larger ones that fit into the ring so many go through it before one finds out whether they
 // are mapped, or brings it nearer to that.
 constexpr uint32_t kTryEvery = 128;
@@ -83,6 +80,12 @@ QueuePath::QueuePath(Sender* sender, RemoteQueue* target, uint32_t hint)
 QueuePath::~QueuePath() {
   if (opening_ != nullptr) opening_->ring.take_back_lent();
   drop_ring();
+}
+
+bool QueuePath::lends_what_fits() const {
+  if (ring_ == nullptr || opening_->link->gone() || !ring_->lends_what_fits()) return false;
+  ring_->want_answers();
+  return true;
 }
 
 // Also true while messages lie in a ring that the owner has not answered about, be it the first or
@@ -286,7 +289,16 @@ bool QueuePath::goes_by_reference(SendEntry* entry, uint64_t payload) {
   if (payload <= kMaxCopiedTwice || ring_ == nullptr || entry->inline_bytes != 0) return false;
   const std::span<LocalPiece> pieces = SendQueue::pieces(entry);
   if (pieces.size() != 1 || pieces[0].open_token_id == 0) return false;
-  return ring_->maps() || ++tries_ % kTryEvery == 0;
+  const bool preferred = prefers_reference();
+  ++tries_;
+  return preferred;
+}
+
+bool QueuePath::prefers_reference() const {
+  if (ring_ == nullptr) return false;
+  const Copies copies = ring_->copies();
+  return copies == Copies::kMapped ||
+         (copies == Copies::kByKernel && tries_ % kTryEvery == kTryEvery - 1);
 }
 
 bool QueuePath::publish(SendEntry* entry) {
@@ -331,11 +343,7 @@ bool QueuePath::publish_now(MessageKind kind, uint8_t flags, const char* data, u
   if (ring_ == nullptr || closing_ || bytes > ring_->max_payload() || !ring_->room_for(bytes)) {
     return false;
   }
-  if (bytes > kMaxCopiedTwice) {
-    // goes_by_reference() decides, and counts.
-    if (ring_->maps() || (tries_ + 1) % kTryEvery == 0) return false;
-    ++tries_;
-  }
+  if (bytes > kMaxCopiedTwice) ++tries_;
   ring_->begin(bytes);
   ring_->append(data, bytes);
   ring_->publish(kind, flags, bytes, immediate, cookie);

@@ -49,6 +49,10 @@ struct RemoteAccess {
   uint32_t rights;  // URMA_ACCESS_*
 };
 
+// What is larger is copied once, by reference, where the receiver has mapped it. Smaller messages
+// arrive earlier in the ring, though they are copied twice there.
+inline constexpr uint32_t kMaxCopiedTwice = 512;
+
 class QueuePath : public TargetPath {
  public:
   // `hint` tells the paths to one group apart.
@@ -64,6 +68,11 @@ class QueuePath : public TargetPath {
   // `cookie` is committed afterwards, and then the receiver woken where it waits.
   bool publish_now(MessageKind kind, uint8_t flags, const char* data, uint32_t bytes,
                    uint64_t immediate, uint32_t cookie);
+  // Whether the next message that might go through the ring or by reference should do the latter.
+  bool prefers_reference() const;
+  // Whether a message is still being copied out of the program's memory that would fit into the
+  // ring. Asks for the answer.
+  bool lends_what_fits() const;
   // The same for one slot of the ring, without a call.
   [[gnu::always_inline]] bool publish_slot(MessageKind kind, uint8_t flags, const char* data,
                                            uint32_t bytes, uint64_t immediate, uint32_t cookie) {

@@ -91,7 +91,11 @@ Receiver::Step Receiver::continue_pull(IncomingRing* ring, Poll* poll) {
   }
   ring->pull = nullptr;
   end_pull();
-  if (pull.count != 0) ring->ring.tell_mapped(pull.mapped);
+  if (pull.count != 0) {
+    ring->ring.tell(pull.mapped                  ? Copies::kMapped
+                    : ring->process->reachable() ? Copies::kByKernel
+                                                 : Copies::kStaged);
+  }
   if (local == URMA_CR_SUCCESS && remote != URMA_CR_SUCCESS) {
     // The sender's memory failed, or its right; nothing was received and the receive stays posted.
     if (remote == URMA_CR_ACK_TIMEOUT_ERR) return end_unanswered(ring);

@@ -123,7 +123,7 @@ void RingProducer::publish(MessageKind kind, uint8_t flags, uint32_t length, uin
   header.payload = static_cast<uint32_t>(begun_);
   header.immediate = immediate;
   sent_[head_ & (layout_.slots() - 1)] = {cookie, static_cast<uint16_t>(begun_slots_),
-                                          (flags & kByReference) != 0};
+                                          (flags & kByReference) != 0, length <= max_payload_};
   // SYNC(ring-publish): release pairs with the acquire in RingConsumer::peek.
   header.word.store(first_word(head_, kind, flags, begun_slots_), std::memory_order_release);
   head_ += begun_slots_;
@@ -156,6 +156,16 @@ void RingProducer::take_back_lent() {
     if (sent.by_reference) hide(at);
     at += sent.slots;
   }
+}
+
+bool RingProducer::lends_what_fits() {
+  const uint64_t consumed = refresh_consumed();
+  for (uint64_t at = reaped_; at != head_;) {
+    const Sent& sent = sent_[at & (layout_.slots() - 1)];
+    if (at >= consumed && sent.by_reference && sent.fits) return true;
+    at += sent.slots;
+  }
+  return false;
 }
 
 // A consumer that comes late finds nothing there; one that copies just now finds out behind that.

@@ -74,11 +74,18 @@ struct MessageHeader {
 };
 static_assert(sizeof(MessageHeader) == 24 && std::atomic<uint64_t>::is_always_lock_free);
 
+// How a consumer copies what messages by reference name. A hint for the producer.
+enum class Copies : uint32_t {
+  kByKernel = 0,  // or not at all yet
+  kMapped = 1,
+  kStaged = 2,  // the sender's service thread has to help
+};
+
 // What the consumer writes. One line of its own; the answers of failed messages behind it.
 struct alignas(kSlotBytes) RingAnswers {
   std::atomic<uint64_t> consumed;  // slots that the producer may use again
   std::atomic<uint32_t> closed;    // a urma_cr_status_t: everything further ends with it
-  std::atomic<uint32_t> mapped;    // 1: what the last message by reference named is mapped there
+  std::atomic<uint32_t> copies;    // a Copies: how the last message by reference was copied
 };
 
 // A message in private memory, as checked by the consumer.
@@ -213,14 +220,17 @@ class RingProducer {
   bool lent(uint64_t position, uint32_t* cookie) const;
   // Asks the consumer for the answers that it gives lazily, where such are outstanding.
   void want_answers();
-  // Whether messages by reference cost the consumer one plain copy. A hint, which pairs with
-  // nothing.
-  bool maps() const { return layout_.answers().mapped.load(std::memory_order_relaxed) != 0; }
+  // Relaxed: pairs with nothing.
+  Copies copies() const {
+    return static_cast<Copies>(layout_.answers().copies.load(std::memory_order_relaxed));
+  }
   // Not zero once the consumer takes no more messages.
   uint32_t closed() const;
   // The same without regard to the consumer: for the end of the ring. What the consumer has not
   // come to see, it sees no more.
   bool abandon(uint32_t* cookie);
+  // Whether the consumer still has to copy a message by reference that would fit into the ring.
+  bool lends_what_fits();
   // For the end of a ring whose messages stay: takes back those by reference that the consumer is
   // not through with. It stops at the first of them.
   void take_back_lent();
@@ -230,6 +240,7 @@ class RingProducer {
     uint32_t cookie;
     uint16_t slots;
     bool by_reference;
+    bool fits = false;  // by reference, though there is room for such a message in the ring
   };
 
   uint32_t slots_taken(uint32_t payload) const;
@@ -345,11 +356,11 @@ class RingConsumer {
   // Whether the producer has not taken back the message that peek() saw; after a copy of what that
   // refers to, which is worth nothing else.
   bool stands() const;
-  // Tells the producer whether the message by reference that was copied last was mapped here.
-  void tell_mapped(bool mapped) {
-    if (std::exchange(mapped_, mapped) == mapped) return;
+  // Tells the producer how the message by reference was copied that came last.
+  void tell(Copies copies) {
+    if (std::exchange(copies_, copies) == copies) return;
     // Relaxed: a hint.
-    layout_.answers().mapped.store(mapped, std::memory_order_relaxed);
+    layout_.answers().copies.store(static_cast<uint32_t>(copies), std::memory_order_relaxed);
   }
   // Tells the producer that everything further ends with `status`.
   void close(uint8_t status);
@@ -377,7 +388,7 @@ class RingConsumer {
   uint64_t published_ = 0;
   uint64_t told_ = 0;
   uint64_t errors_told_ = 0;
-  bool mapped_ = false;
+  Copies copies_ = Copies::kByKernel;
 };
 
 inline RingConsumer::Peek RingConsumer::peek(Message* message) const {

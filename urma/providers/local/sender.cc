@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: MIT
 #include "urma/providers/local/sender.h"
 
+#include <algorithm>
+#include <thread>
+
+#include "urma/base/clock.h"
 #include "urma/providers/local/device_path.h"
 #include "urma/providers/local/transport.h"
 
 namespace urma::local {
 namespace {
+
+// How long the end of a queue waits for a receiver that takes nothing.
+constexpr uint64_t kLastCopiesNs = 100'000'000;
 
 // Also what is no order at all.
 [[gnu::always_inline]] inline bool is_ordered(urma_jfs_wr_flag_t flag) {
@@ -23,7 +30,23 @@ Sender::Sender(Transport* transport, const urma_jfs_cfg_t& cfg, const QueueIdent
       transport_(transport),
       implicit_imports_(transport) {}
 
-Sender::~Sender() { end(); }
+Sender::~Sender() {
+  wait_for_last_copies();
+  end();
+}
+
+// What would fit into the ring arrives as if it lay there, where the receiver takes it.
+void Sender::wait_for_last_copies() {
+  const uint64_t until = monotonic_ns() + kLastCopiesNs;
+  while (lends_what_fits() && monotonic_ns() < until) std::this_thread::yield();
+}
+
+bool Sender::lends_what_fits() {
+  ForeignScope scope(lock());
+  return std::any_of(paths().begin(), paths().end(), [](const auto& path) {
+    return static_cast<const QueuePath&>(*path).lends_what_fits();
+  });
+}
 
 bool Sender::lend(const CopyMessageRequest& asked,
                   const std::function<void(std::span<const iovec>)>& copy) {
@@ -185,6 +208,10 @@ inline Sender::Direct Sender::send_direct(const urma_jfs_wr_t& wr) {
   const MessageKind kind = immediate ? MessageKind::kSendImm : MessageKind::kSend;
   const uint8_t flags = (signalled ? kWantsAnswer : 0) | (solicited ? kSolicited : 0);
   const uint64_t value = immediate ? wr.send.imm_data : 0;
+  if (kReach != Reach::kWithoutCall && send.bytes > kMaxCopiedTwice && is_open(wr) &&
+      short_path()->prefers_reference()) {
+    return Direct::kNot;
+  }
   const bool published = kReach == Reach::kWithoutCall
                              ? short_path()->publish_slot(kind, flags, send.data, send.bytes, value,
                                                           queue().reserved())

@@ -41,6 +41,8 @@ class Sender : public urma::Sender {
   [[gnu::noinline]] urma_status_t finish_post(urma_status_t status) noexcept URMA_RELEASE(lock());
 
  private:
+  void wait_for_last_copies();
+  bool lends_what_fits();
   std::unique_ptr<TargetPath> make_path(RemoteQueue* target, uint32_t hint) override;
   // What became of a request that was to be executed at once. kNot: nothing has happened;
   // kAwaited: it has left, and its receiver has to be woken.
