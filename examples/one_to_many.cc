@@ -85,7 +85,7 @@ void serve(const int* socks) {
   urma::Jfs jfs(urma_create_jfs(side.context, &cfg));
   std::vector<urma::RemoteJfr> targets;
   for (uint32_t i = 0; i < kReceivers; ++i) {
-    Offer mine = {jfs->jfs_id, i}, theirs;
+    Offer mine = {jfs->jfs_id, i, 0}, theirs;
     swap_over(socks[i], &mine, &theirs, sizeof mine);
     urma_rjfr_t rjfr = {};
     rjfr.jfr_id = theirs.queue;
@@ -121,7 +121,7 @@ void receive(int sock) {
     urma::check(urma_post_jfr_wr(jfr, &request, &bad), "posting a receive");
   };
   for (uint32_t slot = 0; slot < kSlots; ++slot) post(slot);
-  Offer mine = {jfr->jfr_id, 0}, sender;
+  Offer mine = {jfr->jfr_id, 0, 0}, sender;
   swap_over(sock, &mine, &sender, sizeof mine);
   uint32_t number = 0;
   for (uint64_t polls = 0; number < kMessages; idle(polls++)) {
