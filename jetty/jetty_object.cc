@@ -99,6 +99,7 @@ urma_status_t Jetty::deactivate() {
   if (!may_end(&subject_, "jetty", jetty_id.id, non_blocking)) return URMA_EAGAIN;
   forget_peer();
   live_ = nullptr;
+  body_->sender->finish();
   body_.reset();
   jetty_id = {};
   return URMA_SUCCESS;

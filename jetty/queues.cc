@@ -200,6 +200,7 @@ urma_status_t Jfs::activate() {
 urma_status_t Jfs::deactivate() {
   if (!may_end(&subject_, "jfs", jfs_id.id, jfs_cfg.flag.bs.non_blocking != 0)) return URMA_EAGAIN;
   live_ = nullptr;
+  body_->sender->finish();
   body_.reset();
   jfs_id = {};
   return URMA_SUCCESS;

@@ -42,6 +42,8 @@ class TargetPath : public SendPath {
   // Ends all requests: those that the target has received with success, the others with
   // WR_FLUSH_ERR, which may take until the owner has answered. The path can be used again.
   virtual void flush() = 0;
+  // The same for a queue that forgets them: nobody is told when one ends later.
+  virtual void drop() { flush(); }
   // True where nothing needs this path any more: it may be deleted.
   bool unused() const { return entries == 0 && (serial_ == 0 || !target_->imported.load()); }
   // That of the target; 0: no further request takes this path.
@@ -121,6 +123,9 @@ class Sender {
   virtual urma_status_t advise(RemoteQueue* target);
   virtual urma_status_t unadvise(RemoteQueue* /*target*/) { return URMA_SUCCESS; }
 
+  // The queue ends: gives what is on its way the time that it may take. The JFC still stands.
+  virtual void finish() {}
+
   // Returns when nobody is copying from or to memory that is no longer registered.
   void quiesce();
 
@@ -163,6 +168,7 @@ class Sender {
   urma_status_t check_and_take(const urma_jfs_wr_t& wr, TargetPath** path) URMA_REQUIRES(lock());
   void post_stopped(SendEntry* entry, TargetPath* path) URMA_REQUIRES(lock());
   void flush_paths() URMA_REQUIRES(lock());
+  void drop_paths() URMA_REQUIRES(lock());
   urma_status_t fill(const urma_jfs_wr_t& wr, const RequestView& view, SendEntry* entry);
   urma_status_t fill_remote(const urma_jfs_wr_t& wr, const RequestView& view, SendEntry* entry);
   RemoteQueue* target_of(const urma_jfs_wr_t& wr) const URMA_REQUIRES(lock());

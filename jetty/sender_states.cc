@@ -27,10 +27,11 @@ void Sender::set_state(urma_jetty_state_t state) {
     if (queue_.advance_paths()) look_after();
     return;
   }
-  flush_paths();
   if (state == URMA_JETTY_STATE_RESET) {
+    drop_paths();
     queue_.reset();
   } else {
+    flush_paths();
     queue_.stop(state);
   }
   queue_.announce();
@@ -60,6 +61,10 @@ uint64_t Sender::retired() {
 
 void Sender::flush_paths() {
   for (const auto& path : paths_) path->flush();
+}
+
+void Sender::drop_paths() {
+  for (const auto& path : paths_) path->drop();
 }
 
 // A suspended queue keeps it for later, any other one gives it back.

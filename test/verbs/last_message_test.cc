@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "test/verbs/requests.h"
+#include "urma/base/clock.h"
 
 namespace urma::verbs {
 namespace {
@@ -84,12 +85,16 @@ TEST_P(LastMessageTest, ArrivesThoughItWantsNoRecord) {
   pair_.expect_received(1, 2);
 }
 
-TEST_P(LastMessageTest, ArrivesThoughNobodyIsToldOfIt) {
+// Nobody is told when its memory is the program's again.
+TEST_P(LastMessageTest, TheResetDropsIt) {
   pair_.post_sends(1, 2);
+  pair_.enter(URMA_JETTY_STATE_ERROR);
   pair_.enter(URMA_JETTY_STATE_RESET);
   pair_.open();
-  pair_.expect_received(1, 2);
+  pair_.fabric.settle();
   EXPECT_TRUE(pair_.nothing_sent());
+  urma_cr_t record;
+  EXPECT_EQ(pair_.receive_jfc->poll(1, &record), 0);
 }
 
 TEST_P(LastMessageTest, ArrivesThoughItsQueueEndsTwice) {
@@ -189,6 +194,118 @@ TEST(LastMessageEndTest, WhatWasWrongWithItIsSaid) {
   pair.open();
   EXPECT_EQ(pair.statuses(3),
             (Statuses{URMA_CR_REM_RESP_LEN_ERR, URMA_CR_WR_FLUSH_ERR, URMA_CR_WR_FLUSH_ERR_DONE}));
+}
+
+TEST(LastMessageEndTest, TheDeviceHasNothingOfItBehindTheReset) {
+  NEEDS_FAKE();
+  Held pair(URMA_TM_RM);
+  ASSERT_EQ(pair.post_receive(1), URMA_SUCCESS);
+  pair.fabric.fake->stall_all();
+  pair.post_sends(1, 1);
+  pair.open();
+  pair.fabric.settle();
+  EXPECT_TRUE(pair.nothing_sent());
+  pair.enter(URMA_JETTY_STATE_RESET);
+  pair.fabric.fake->resume_all();
+  pair.fabric.settle();
+  urma_cr_t record;
+  EXPECT_EQ(pair.receive_jfc->poll(1, &record), 0);
+}
+
+// The second one's turn is before that of the path that polls for it.
+TEST(LastMessageEndTest, NoConnectionOutlivesIt) {
+  Held pair(URMA_TM_RM);
+  for (uint64_t i = 1; i <= 2; ++i) ASSERT_EQ(pair.post_receive(i), URMA_SUCCESS);
+  const auto second = pair.fabric.import(1000);
+  pair.post_sends(1, 1);
+  Chain chain(second.get());
+  chain.send(pair.here->sge(0, 8), 2);
+  ASSERT_EQ(pair.post(&chain), URMA_SUCCESS);
+  pair.enter(URMA_JETTY_STATE_ERROR);
+  pair.open();
+  EXPECT_EQ(pair.statuses(3),
+            (Statuses{URMA_CR_SUCCESS, URMA_CR_SUCCESS, URMA_CR_WR_FLUSH_ERR_DONE}));
+  pair.fabric.settle();
+  EXPECT_EQ(pair.fabric.connector.connects, 2);
+  EXPECT_EQ(pair.fabric.connector.disconnects, 2);
+  pair.send.reset();
+}
+
+TEST(LastMessageEndTest, SilenceIsWaitedForOnce) {
+  Held pair(URMA_TM_RC);
+  pair.fabric.connector.refusal = Answer::kUnreachable;
+  pair.send->sender->connect_ahead(pair.target.get());
+  pair.post_sends(1, 1);
+  pair.send->sender->unbind();
+  pair.open();
+  EXPECT_EQ(pair.statuses(1), Statuses{URMA_CR_WR_FLUSH_ERR});
+  EXPECT_EQ(pair.fabric.connector.connects, 1);
+}
+
+// What was posted once the queue was READY again, behind a message that finds no receive.
+struct Behind : Held {
+  explicit Behind(urma_transport_mode_t mode) : Held(mode) {
+    post_sends(1, 1);
+    enter(URMA_JETTY_STATE_ERROR);
+    enter(URMA_JETTY_STATE_READY);
+  }
+};
+
+TEST(LastMessageEndTest, WhatNobodyCanSayOfAnAtomicBehindIt) {
+  Behind pair(URMA_TM_RM);
+  Chain chain(pair.target.get());
+  chain.atomic(URMA_OPC_FADD, pair.here->sge(8, 8), pair.there->remote_sge(0, 8), 1, 0, 2);
+  ASSERT_EQ(pair.post(&chain), URMA_SUCCESS);
+  pair.open();
+  EXPECT_EQ(pair.statuses(2), (Statuses{URMA_CR_WR_FLUSH_ERR, URMA_CR_REM_OPERATION_ERR}));
+}
+
+TEST(LastMessageEndTest, AMessageBehindItGoesOnWhereItWasNotReceived) {
+  Behind pair(URMA_TM_RM);
+  pair.post_sends(2, 2);
+  pair.open();
+  EXPECT_EQ(pair.statuses(1), Statuses{URMA_CR_WR_FLUSH_ERR});
+  ASSERT_EQ(pair.post_receive(2), URMA_SUCCESS);
+  EXPECT_EQ(pair.statuses(1), Statuses{URMA_CR_SUCCESS});
+  pair.expect_received(2, 2);
+}
+
+TEST(LastMessageEndTest, AMessageBehindItEndsWhereNobodyHasCounted) {
+  Behind pair(URMA_TM_RM);
+  pair.fabric.connector.knows_count = false;
+  pair.post_sends(2, 2);
+  pair.open();
+  EXPECT_EQ(pair.statuses(2), (Statuses{URMA_CR_WR_FLUSH_ERR, URMA_CR_REM_OPERATION_ERR}));
+}
+
+TEST(LastMessageEndTest, ALostPeerEndsWhatIsBehindIt) {
+  NEEDS_FAKE();
+  Behind pair(URMA_TM_RM);
+  pair.fabric.fake->stall_all();
+  pair.post_sends(2, 2);
+  pair.open();
+  pair.fabric.settle();
+  EXPECT_TRUE(pair.nothing_sent());
+  pair.fabric.connections.lost(pair.fabric.connector.last_connection);
+  EXPECT_EQ(pair.statuses(2), (Statuses{URMA_CR_ACK_TIMEOUT_ERR, URMA_CR_ACK_TIMEOUT_ERR}));
+  EXPECT_EQ(pair.fabric.connector.connects, 1);
+}
+
+// Also where the device takes longer than a flush waits for it.
+TEST(LastMessageEndTest, ADatagramBehindItLeaves) {
+  NEEDS_FAKE();
+  constexpr uint64_t kLongerNs = 200'000'000;
+  Behind pair(URMA_TM_UM);
+  for (uint64_t i = 1; i <= 2; ++i) ASSERT_EQ(pair.post_receive(i), URMA_SUCCESS);
+  pair.fabric.fake->stall_all();
+  pair.post_sends(2, 2);
+  pair.open();
+  for (const uint64_t start = monotonic_ns(); monotonic_ns() - start < kLongerNs;) {
+    ASSERT_TRUE(pair.nothing_sent());
+  }
+  pair.fabric.fake->resume_all();
+  EXPECT_EQ(pair.statuses(2), (Statuses{URMA_CR_SUCCESS, URMA_CR_SUCCESS}));
+  pair.expect_received(1, 2);
 }
 
 TEST(LastMessageEndTest, ALostPeerFlushesIt) {

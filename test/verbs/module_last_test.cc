@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <thread>
 
 #include "test/verbs/module_fixture.h"
 
@@ -70,6 +71,31 @@ TEST_F(ModuleTest, AnEndWaitsForNobodyWhoIsNotThere) {
   EXPECT_EQ(urma_modify_jfs(loop.jfs, &attr), URMA_SUCCESS);
   EXPECT_EQ(loop.status(), URMA_CR_WR_FLUSH_ERR);
   EXPECT_EQ(loop.status(), URMA_CR_WR_FLUSH_ERR_DONE);
+  fake->set_datagrams({});
+}
+
+// While it waits, its JFC stays: another thread cannot delete that.
+TEST_F(ModuleTest, AnEndThatWaitsHoldsItsJfc) {
+  ::setenv("URMA_VERBS_TIMEOUT_MS", "100", 1);
+  start({});
+  ::unsetenv("URMA_VERBS_TIMEOUT_MS");
+  const Loop loop(ctx_);
+  urma_jfc_cfg_t jfc_cfg = loop.jfc->jfc_cfg;
+  urma_jfc_t* jfc = urma_create_jfc(ctx_, &jfc_cfg);
+  ASSERT_NE(jfc, nullptr);
+  urma_jfs_cfg_t cfg = loop.jfs->jfs_cfg;
+  cfg.jfc = jfc;
+  urma_jfs_t* jfs = urma_create_jfs(ctx_, &cfg);
+  ASSERT_NE(jfs, nullptr);
+  fake->set_datagrams({.lost = 1});
+  urma_jfs_wr_t wr = {};
+  wr.opcode = URMA_OPC_SEND;
+  wr.tjetty = loop.target;
+  urma_jfs_wr_t* bad = nullptr;
+  EXPECT_EQ(urma_post_jfs_wr(jfs, &wr, &bad), URMA_SUCCESS);
+  std::thread end([jfs] { EXPECT_EQ(urma_delete_jfs(jfs), URMA_SUCCESS); });
+  EXPECT_TRUE(soon([jfc] { return urma_delete_jfc(jfc) == URMA_SUCCESS; }));
+  end.join();
   fake->set_datagrams({});
 }
 

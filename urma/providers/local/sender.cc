@@ -30,13 +30,10 @@ Sender::Sender(Transport* transport, const urma_jfs_cfg_t& cfg, const QueueIdent
       transport_(transport),
       implicit_imports_(transport) {}
 
-Sender::~Sender() {
-  wait_for_last_copies();
-  end();
-}
+Sender::~Sender() { end(); }
 
 // What would fit into the ring arrives as if it lay there, where the receiver takes it.
-void Sender::wait_for_last_copies() {
+void Sender::finish() {
   const uint64_t until = monotonic_ns() + kLastCopiesNs;
   while (lends_what_fits() && monotonic_ns() < until) std::this_thread::yield();
 }

@@ -25,6 +25,7 @@ class Sender : public urma::Sender {
   ~Sender() override;
 
   urma_status_t post(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept;
+  void finish() override;
 
   // Calls copy() with where the bytes lie that a peer asks for of a message on its way to it, no
   // bytes where their memory is no longer registered. False where no message is named. Service
@@ -41,7 +42,6 @@ class Sender : public urma::Sender {
   [[gnu::noinline]] urma_status_t finish_post(urma_status_t status) noexcept URMA_RELEASE(lock());
 
  private:
-  void wait_for_last_copies();
   bool lends_what_fits();
   std::unique_ptr<TargetPath> make_path(RemoteQueue* target, uint32_t hint) override;
   // What became of a request that was to be executed at once. kNot: nothing has happened;

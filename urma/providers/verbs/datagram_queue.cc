@@ -330,14 +330,24 @@ void DatagramPath::end_under_way(urma_cr_status_t status) {
   while (under_way_ != 0) end_first(status);
 }
 
-void DatagramPath::flush() {
-  // What the device has leaves at once.
+// What it has leaves at once.
+void DatagramPath::await_device() {
   const uint64_t deadline = monotonic_ns() + kFlushNs;
   for (sender_->poll_completions(); under_way_ != 0 && monotonic_ns() < deadline;
        sender_->poll_completions()) {
     ::sched_yield();
   }
+}
+
+void DatagramPath::flush() {
+  await_device();
   if (linger()) return;
+  doomed_ = outstanding;
+  flush_doomed();
+}
+
+void DatagramPath::drop() {
+  await_device();
   doomed_ = outstanding;
   flush_doomed();
 }
@@ -356,6 +366,8 @@ bool DatagramPath::had_time() const {
 }
 
 void DatagramPath::flush_doomed() {
+  // What was posted behind them since does not end with them.
+  if (under_way_ > doomed_) return;
   if (under_way_ != 0) end_under_way(URMA_CR_WR_FLUSH_ERR);
   while (doomed_ != 0) end_first(URMA_CR_WR_FLUSH_ERR);
 }

@@ -112,6 +112,7 @@ class DatagramPath : public DevicePath {
   bool advance() override;
   void give_up_first() override { take_first(); }
   void flush() override;
+  void drop() override;
   void completed(uint32_t mark, ibv_wc_status status) override;
   void lose() override { end_under_way(URMA_CR_LOC_OPERATION_ERR); }
   bool linger() override;
@@ -128,6 +129,7 @@ class DatagramPath : public DevicePath {
   void end_first(urma_cr_status_t status);
   void end_under_way(urma_cr_status_t status);
   bool had_time() const;
+  void await_device();
   void flush_doomed();
 
   VerbsSender* const sender_;

@@ -96,6 +96,7 @@ bool VerbsPath::advance_slowly() {
   shut();
   if (state_ == State::kReady && settled() && !lingers_) reopen();
   sender_->keep_armed();
+  end_lingering();
   return waiting;
 }
 
@@ -129,7 +130,8 @@ void VerbsPath::retire(uint64_t upto) {
 // Completes the oldest request.
 void VerbsPath::end_first(urma_cr_status_t status) {
   if (under_way_ != 0 && --under_way_ == 0) last_under_way_ = kNoEntry;
-  if (doomed_ != 0) --doomed_;
+  // Whoever has polled: this path may have had its turn.
+  if (doomed_ != 0 && --doomed_ == 0 && lingers_) sender_->close_later();
   asked_ = asked_notified_ = 0;
   queue().complete(take_first(), status);
 }
@@ -231,8 +233,9 @@ bool VerbsPath::connected() {
     begin_requests();
     return true;
   }
-  // What was refused then need not be refused to a request.
-  if (std::exchange(ahead_, false)) {
+  // What was refused then need not be refused to a request. Silence is waited for once by an end.
+  const bool silent = connection_->answer.answer == Answer::kUnreachable;
+  if (std::exchange(ahead_, false) && !(lingers_ && silent)) {
     drop_connection();
     connect(/*one_sided=*/false);
     return false;

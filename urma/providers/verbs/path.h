@@ -32,6 +32,7 @@ class VerbsPath final : public DevicePath {
   bool advance() override;
   void give_up_first() override { take_first(); }
   void flush() override;
+  void drop() override;
   void completed(uint32_t mark, ibv_wc_status status) override;
   bool linger() override;
   bool close_unwanted() override;
@@ -186,6 +187,7 @@ class VerbsPath final : public DevicePath {
   void end_doomed();
   void flush_doomed();
   void follow_last();
+  void end_lingering();
   bool have_under_way(bool (*which)(const SendEntry&)) const;
   void drop_connection();
 
@@ -233,6 +235,7 @@ class VerbsPath final : public DevicePath {
 
   bool failing_ = false;  // the queue pair is to be drained
   bool drained_ = false;
+  bool cut_ = false;  // by a flush, which what is behind it outlives
   uint64_t drain_mark_ = 0;
   uint64_t drain_since_ns_ = 0;
   bool lingers_ = false;  // what is doomed has time to get there

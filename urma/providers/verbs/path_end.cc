@@ -78,7 +78,7 @@ void VerbsPath::end_drain() {
   forget_requests();
   const bool standing = connection_->broken.load() == URMA_CR_SUCCESS && proof_ == 0;
   // A message may have been received though this end does not know.
-  if (doomed_ != 0 && standing && have_under_way(takes_receive)) return ask_count();
+  if ((doomed_ != 0 || cut_) && standing && have_under_way(takes_receive)) return ask_count();
   conclude();
 }
 
@@ -108,9 +108,8 @@ void VerbsPath::follow_count() {
 // The queue pair is closed, and all that can be known of its requests is.
 void VerbsPath::conclude() {
   // SYNC(received): acquire pairs with the release of who has stored kKnown.
-  if (connection_->count.load(std::memory_order_acquire) == Count::kKnown) {
-    end_received(connection_->received.load(std::memory_order_relaxed));
-  }
+  const bool counted = connection_->count.load(std::memory_order_acquire) == Count::kKnown;
+  if (counted) end_received(connection_->received.load(std::memory_order_relaxed));
   uint32_t broken = connection_->broken.load();
   if (proof_ != 0 && under_way_ != 0) {
     if (broken == URMA_CR_SUCCESS) broken = URMA_CR_REM_OPERATION_ERR;
@@ -121,11 +120,12 @@ void VerbsPath::conclude() {
   const auto fault = static_cast<urma_cr_status_t>(connection_->fault.load());
   const bool flushing = doomed_ != 0 && !lingers_;
   if (!flushing && fault != URMA_CR_SUCCESS && under_way_ != 0) end_first(fault);
-  if (doomed_ != 0) {
-    end_doomed();
-  } else if (broken == kPostAgain) {
-    // Whether an atomic was executed, nobody can say.
-    if (have_under_way(is_atomic)) end_all_under_way(URMA_CR_REM_OPERATION_ERR);
+  end_doomed();
+  if (broken == kPostAgain || (cut_ && broken == URMA_CR_SUCCESS)) {
+    // Whether an atomic was executed, nobody can say; nor, uncounted, whether a message was
+    // received.
+    const bool doubtful = have_under_way(is_atomic) || (!counted && have_under_way(takes_receive));
+    if (doubtful) end_all_under_way(URMA_CR_REM_OPERATION_ERR);
   } else if (broken != URMA_CR_SUCCESS) {
     end_all_under_way(static_cast<urma_cr_status_t>(broken));
   } else if (under_way_ != 0 && ++fruitless_ >= kMaxFruitless) {
@@ -185,7 +185,7 @@ void VerbsPath::drop_connection() {
   shut();
   connection_.reset();
   state_ = State::kNone;
-  failing_ = drained_ = false;
+  failing_ = drained_ = cut_ = false;
   forget_requests();
   under_way_ = 0;
   last_under_way_ = kNoEntry;
@@ -199,7 +199,12 @@ void VerbsPath::forget_requests() {
 
 void VerbsPath::flush() {
   sender_->poll_completions();
-  if (linger()) return;
+  if (!linger()) drop();
+}
+
+// The device has none of them any more behind that.
+void VerbsPath::drop() {
+  sender_->poll_completions();
   doomed_ = outstanding;
   flush_doomed();
 }
@@ -220,13 +225,19 @@ void VerbsPath::follow_last() {
   // What broke meanwhile tells what was received.
   if (ends()) return;
   if (doomed_ == 0) {
-    lingers_ = false;
-    if (idle()) drop_connection();
+    end_lingering();
   } else if (!goes_on(queue().state()) || (carries() && monotonic_ns() - opened_ns_ >= kLingerNs)) {
     flush_doomed();
   } else if (nothing_waits()) {
     nudge();
   }
+}
+
+// All that was doomed has ended. Not while completions are handed out.
+void VerbsPath::end_lingering() {
+  if (!lingers_ || doomed_ != 0 || ends()) return;
+  lingers_ = false;
+  if (idle()) drop_connection();
 }
 
 void VerbsPath::flush_doomed() {
@@ -237,7 +248,10 @@ void VerbsPath::flush_doomed() {
     end_doomed();
     return drop_connection();
   }
-  if (carries()) begin_drain();
+  if (carries()) {
+    begin_drain();
+    cut_ = true;
+  }
   while (!drained_ && monotonic_ns() - drain_since_ns_ < kDrainNs) {
     sender_->poll_completions();
     if (!drained_) ::sched_yield();
@@ -246,6 +260,7 @@ void VerbsPath::flush_doomed() {
 }
 
 bool VerbsPath::close_unwanted() {
+  end_lingering();
   if (connection_ == nullptr || !connection_->unwanted.load(std::memory_order_relaxed)) {
     return false;
   }

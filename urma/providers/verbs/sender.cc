@@ -115,14 +115,13 @@ VerbsSender::VerbsSender(const ContextResources& resources, const urma_jfs_cfg_t
 }
 
 VerbsSender::~VerbsSender() {
-  wait_for_last();
   resources_.connections->remove_holder(this);
   end();
   pump_->forget_owner();
 }
 
 // Its memory is the program's again behind that. Not on the thread that opens the way.
-void VerbsSender::wait_for_last() {
+void VerbsSender::finish() {
   constexpr std::chrono::microseconds kBetweenLooks(50);
   if (resources_.transport->service().on_thread()) return;
   for (bool lingering = true; lingering;) {

@@ -79,6 +79,7 @@ class VerbsSender final : public Sender, private CompletionSource, private Conne
   void connect_ahead(RemoteQueue* target) override;
   urma_status_t advise(RemoteQueue* target) override;
   urma_status_t unadvise(RemoteQueue* target) override;
+  void finish() override;
 
   const ContextResources& resources() const { return resources_; }
   const DeviceInfo& device() const { return resources_.device->info(); }
@@ -116,6 +117,9 @@ class VerbsSender final : public Sender, private CompletionSource, private Conne
       arm();
   }
 
+  // By a path whose connection is to close once no completions are being handed out.
+  void close_later() { has_unwanted_ = true; }
+
   RequestList& list() { return list_; }
   int post_send(ibv_qp* pair, ibv_send_wr* first, ibv_send_wr** bad) const {
     return post_send_(pair, first, bad);
@@ -148,7 +152,6 @@ class VerbsSender final : public Sender, private CompletionSource, private Conne
   void arm();
   void close_unwanted() override;
   [[gnu::cold, gnu::noinline]] void close_idle() URMA_REQUIRES(lock());
-  void wait_for_last();
   void attend() override;
   void device_failed() override;
   void lose_under_way() URMA_REQUIRES(lock());
@@ -207,7 +210,7 @@ class VerbsSender final : public Sender, private CompletionSource, private Conne
   const uint32_t all_credits_;
   const uint32_t half_credits_;
   uint32_t credits_;
-  bool has_unwanted_ = false;  // a busy connection is to close once it is idle
+  bool has_unwanted_ = false;  // a connection is to close once it is idle
   uint64_t armed_for_ = 0;     // the arming that the completion queue was armed for
   std::vector<Tag> tags_;
   std::vector<uint32_t> free_tags_;
