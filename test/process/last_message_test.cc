@@ -174,6 +174,7 @@ TEST_F(LastCopiesTest, OfWhatFitsIntoTheRingArrive) {
           send(kInTheRing, kLarge + 1);
           endpoint.close_queues();
           channel.sync();
+          endpoint.open_queues();
           endpoint.close();
         }
       },

@@ -364,6 +364,7 @@ TEST_F(ProcessTest, AnEventCostsItsSenderOneCall) {
       for (const bool armed : {false, true}) {
         ASSERT_EQ(urma_post_jetty_recv_wr(endpoint.jetty, &receive, &bad_receive), URMA_SUCCESS);
         ASSERT_TRUE(!armed || urma_rearm_jfc(endpoint.receive_jfc, false) == URMA_SUCCESS);
+        wait_for_service(endpoint);
         {
           Watch watch;
           urma_post_jetty_send_wr(endpoint.jetty, &wr, &bad);
