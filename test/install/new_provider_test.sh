@@ -23,7 +23,7 @@ done
 [[ "$(cat "${tree}/BUILD.bazel")" == "# the top" && ! -e "${tree}/test" ]] ||
   fail "a name that was refused has left something"
 
-"${tree}/dev" new-provider acme | grep -q 'liburma-acme.so' || fail "it does not say what it made"
+"${tree}/dev" new-provider acme | grep 'liburma-acme.so' >/dev/null || fail "it does not say what it made"
 ! "${tree}/dev" new-provider acme &>/dev/null || fail "a second one of the same name"
 (($(grep -c 'lib/urma/liburma-acme.so' "${tree}/BUILD.bazel") == 1)) || fail "the top BUILD.bazel"
 ! grep -rq 'NAME' "${tree}/urma/providers/acme" "${tree}/test/acme" ||
