@@ -45,8 +45,8 @@ urma_status_t urma_init(urma_init_attr_t* conf);
 // Ends the library: all devices become invalid, the providers are unloaded. Every context has to be
 // deleted before; one line in the log names what still lives. Calls on that answer URMA_EINVAL, -1
 // or NULL from then on, also after the next urma_init. urma_init may follow. Not thread-safe.
-// Returns URMA_SUCCESS, also if the library was not started, or objects still live; URMA_FAIL: a provider failed to end,
-// the rest was cleaned up all the same.
+// Returns URMA_SUCCESS, also if the library was not started, or objects still live; URMA_FAIL: a
+// provider failed to end, the rest was cleaned up all the same.
 // Specification: Context Management.
 urma_status_t urma_uninit(void);
 
