@@ -128,6 +128,7 @@ std::vector<std::string> device_names() {
   int count = 0;
   urma_device_t** devices = urma_get_device_list(&count);
   std::vector<std::string> names;
+  names.reserve(static_cast<size_t>(count));
   for (int i = 0; i < count; i++) names.emplace_back(devices[i]->name);
   if (devices != nullptr) urma_free_device_list(devices);
   return names;
