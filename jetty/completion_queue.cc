@@ -255,6 +255,13 @@ void CompletionQueue::detach(CompletionSource* source) {
   find_only_ones();
 }
 
+bool CompletionQueue::attached() {
+  // Relaxed: the lock orders it where it may be over.
+  if (attachments_.load(std::memory_order_relaxed) != 0) return true;
+  const ForeignScope scope(*poll_lock_);
+  return attachments_.load(std::memory_order_relaxed) != 0;
+}
+
 void CompletionQueue::find_only_ones() {
   turns_.forget();
   const bool one = sources_.size() == 1;

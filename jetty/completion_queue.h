@@ -185,8 +185,8 @@ class CompletionQueue : public urma_jfc_t {
   bool move();
   bool all_acked();
 
-  // True while queues complete into it.
-  bool attached() const { return attachments_.load(std::memory_order_relaxed) != 0; }
+  // True while queues complete into it. Where none does any more, detach() is through with it.
+  bool attached();
 
   CompletionRing& ring() { return *ring_; }
   // Changes whenever the JFC is polled: how the service thread knows that somebody does.
