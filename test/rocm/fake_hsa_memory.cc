@@ -9,7 +9,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
-#include <thread>
+#include <mutex>
 
 #include "test/rocm/fake_hsa.h"
 #include "test/rocm/fake_hsa_state.h"
@@ -56,9 +56,10 @@ bool map(int fd, uint64_t bytes, uint64_t agent, uint32_t flags, hsa_amd_pointer
 // As a runtime that waits for a peer.
 void hang() {
   state().count("ATTACHES");
-  for (long passed = 0; passed < state().setting("HANG_MS"); ++passed) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
+  const auto begun = std::chrono::steady_clock::now();
+  std::unique_lock lock(state().mutex);
+  const auto end = [&] { return begun + std::chrono::milliseconds(state().numbers["HANG_MS"]); };
+  while (std::chrono::steady_clock::now() < end()) state().changed.wait_until(lock, end());
 }
 
 }  // namespace

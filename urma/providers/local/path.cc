@@ -22,8 +22,8 @@ constexpr uint64_t kPatienceNs = 1'000'000;
 // expects a reply does not want moved.
 constexpr uint32_t kPatientLooks = 16;
 
-// Of the larger ones that fit into the ring so many go through it before one finds out whether they
-// are mapped, or brings it nearer to that.
+// One of so many messages of more than kMaxCopiedTwice bytes that fit into the ring goes by
+// reference: it finds out whether they are mapped, or brings them nearer to that.
 constexpr uint32_t kTryEvery = 128;
 
 // What a peer writes is believed where a receiver can have found it: no marker, and nothing that

@@ -49,8 +49,8 @@ struct RemoteAccess {
   uint32_t rights;  // URMA_ACCESS_*
 };
 
-// What is larger is copied once, by reference, where the receiver has mapped it. Smaller messages
-// arrive earlier in the ring, though they are copied twice there.
+// A message of more bytes is copied once, by reference, where its receiver has mapped them. Others
+// are copied twice, into the ring and out of it, and arrive earlier all the same.
 inline constexpr uint32_t kMaxCopiedTwice = 512;
 
 class QueuePath : public TargetPath {
@@ -68,17 +68,17 @@ class QueuePath : public TargetPath {
   // `cookie` is committed afterwards, and then the receiver woken where it waits.
   bool publish_now(MessageKind kind, uint8_t flags, const char* data, uint32_t bytes,
                    uint64_t immediate, uint32_t cookie);
-  // Whether the next message that might go through the ring or by reference should do the latter.
-  bool prefers_reference() const;
-  // Whether a message is still being copied out of the program's memory that would fit into the
-  // ring. Asks for the answer.
-  bool lends_what_fits() const;
   // The same for one slot of the ring, without a call.
   [[gnu::always_inline]] bool publish_slot(MessageKind kind, uint8_t flags, const char* data,
                                            uint32_t bytes, uint64_t immediate, uint32_t cookie) {
     return ring_ != nullptr && !closing_ &&
            ring_->publish_slot(kind, flags, data, bytes, immediate, cookie);
   }
+  // Whether the next message that might go through the ring or by reference should do the latter.
+  bool prefers_reference() const;
+  // Whether a message is still being copied out of the program's memory that would fit into the
+  // ring. Asks for the answer.
+  bool lends_what_fits() const;
   // Adds where the bytes lie that the receiver asks for of a message by reference, as long as it
   // is on its way and their memory stands. False where this path sends no such message.
   bool lent(const CopyMessageRequest& asked, IovecList* list);
@@ -174,7 +174,7 @@ class QueuePath : public TargetPath {
   bool closing_ = false;                 // the owner was asked to give back what is in the ring
   bool found_full_ = false;              // the first pending message has found no room
   uint32_t found_full_count_ = 0;        // so many messages did of which the ring holds few
-  uint32_t tries_ = 0;                   // messages that might go by reference
+  uint32_t tries_ = 0;                   // messages that counted for kTryEvery
   uint32_t fruitless_ = 0;
   uint64_t waiting_since_ns_ = 0;
 };

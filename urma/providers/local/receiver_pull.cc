@@ -91,7 +91,7 @@ Receiver::Step Receiver::continue_pull(IncomingRing* ring, Poll* poll) {
   }
   ring->pull = nullptr;
   end_pull();
-  if (pull.count != 0) {
+  if (pull.count != 0 && pull.moved == pull.message.length) {
     ring->ring.tell(pull.mapped                  ? Copies::kMapped
                     : ring->process->reachable() ? Copies::kByKernel
                                                  : Copies::kStaged);

@@ -14,7 +14,8 @@ uint32_t answers_bytes(uint32_t slots) {
 
 void fetch_to_write(const void* line) {
 #if defined(__x86_64__)
-  // For the compiler that is not in every processor. Those without it do nothing.
+  // The compiler makes it a fetch to read, since not every processor has the other. Those without
+  // take it for nothing.
   asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(line)));
 #else
   __builtin_prefetch(line, 1);

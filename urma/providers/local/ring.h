@@ -240,7 +240,7 @@ class RingProducer {
     uint32_t cookie;
     uint16_t slots;
     bool by_reference;
-    bool fits = false;  // by reference, though there is room for such a message in the ring
+    bool fits = false;  // the ring carries messages of that size
   };
 
   uint32_t slots_taken(uint32_t payload) const;
