@@ -62,6 +62,22 @@ tidy_together() {
   fi
 }
 
+# Prints lines of files to read together. Each takes some from everywhere, since neighbours name
+# their constants alike; examples, which all do, are read alone.
+lots() {
+  files 'examples/*.cc'
+  files '*.cc' ':!test/*' ':!examples/*' | awk -v together="${FILES_TOGETHER}" '
+    { file[NR] = $0 }
+    END {
+      lots = int((NR + together - 1) / together)
+      for (lot = 1; lot <= lots; ++lot) {
+        line = file[lot]
+        for (i = lot + lots; i <= NR; i += lots) line = line " " file[i]
+        print line
+      }
+    }'
+}
+
 # The library and the tools, for clang-tidy and for what urma/base/mutex.h lets them say about their
 # locks; the tests' macros cost minutes and show nothing of ours.
 check_tidy() {
@@ -69,8 +85,7 @@ check_tidy() {
   folder="$(mktemp -d)"
   export -f tidy_together
   export TIDY_FLAGS
-  files '*.cc' ':!test/*' |
-    xargs -P "$(nproc)" -n "${FILES_TOGETHER}" bash -c 'tidy_together "$@"' lint "${folder}"
+  lots | xargs -P "$(nproc)" -L 1 bash -c 'tidy_together "$@"' lint "${folder}"
   while read -r file; do
     if [[ -e "${folder}/${file//\//__}.said" ]]; then
       fail "${file}: clang-tidy"
