@@ -23,10 +23,10 @@ load("//urma:link_time.bzl", "LINK_TIME_COPTS")
 
 package(default_visibility = ["//urma:product_users"])
 
-# Tests look for every message in them.
+# Tests look for every message in them, and at what the rooms use.
 filegroup(
     name = "sources",
-    srcs = glob([
+    srcs = ["BUILD.bazel"] + glob([
         "*.cc",
         "*.h",
     ]),
@@ -181,7 +181,9 @@ END
 cat <<END
 made ${folder} and ${tests}, and lib/urma/liburma-${name}.so in BUILD.bazel. Next:
   ./dev test ${tests}        the suite: everything is skipped
-  ${folder}/module.cc        give the contexts operations; each that is there is no longer skipped
-  test/install/BUILD.bazel   add //${folder}:sources to errors_test, messages to docs/errors.md
+  ${folder}/module.cc        give the contexts operations; with create_jfc the suite begins to run
+  test/install/BUILD.bazel   add //${folder}:sources to library_sources; then the tests there ask
+                             for messages in docs/errors.md and a line in docs/architecture.md
   docs/conformance.md        what programs may count on
+  CONTRIBUTING.md            "A new provider": which classes, in which order, and which tests
 END

@@ -25,7 +25,8 @@ CHAPTERS = (
                "porting_libfabric", "porting_iceoryx2", "service")),
     ("Use", ("tools", "errors", "faults", "tracing", "performance", "shm", "verbs", "rocm")),
     ("Count on", ("conformance", "specification", "security", "reliability", "abi", "vm", "release",
-                  "CHANGELOG", "CONTRIBUTING", "SECURITY_POLICY")),
+                  "CHANGELOG", "SECURITY_POLICY")),
+    ("Work on it", ("architecture", "CONTRIBUTING")),
 )
 TOP = {"README.md": "index", "CHANGELOG.md": "CHANGELOG", "CONTRIBUTING.md": "CONTRIBUTING",
        "SECURITY.md": "SECURITY_POLICY"}
