@@ -187,7 +187,9 @@ void count_imports(Party& party) {
   part.len = 2048;
   urma_test::SegmentId mapped = party.endpoint.segment_id(party.segment);
   mapped.len = part.len;
-  party.endpoint.unimport(party.endpoint.import(mapped, true));
+  // The library's own thread lets go of the first one some time after it has said that it is
+  // mapped, but before it answers the second one: from then on there is one that is kept.
+  for (int i = 0; i < 2; ++i) party.endpoint.unimport(party.endpoint.import(mapped, true));
   for (int i = 0; i < kWarmUp + kCalls; ++i) {
     const Counted counted = i < kWarmUp ? Counted::kNothing : Counted::kPost;
     require(
