@@ -21,6 +21,9 @@ readonly RUNS=(
   "wake fails NO_LOOK"
   "wake fails NO_JANITOR"
   "wake fails FENCED LOOK_FIRST"
+  "short_mutex holds"
+  "short_mutex fails FORGETS"
+  "short_mutex fails SLEEPS_ON"
 )
 
 scratch="$(mktemp -d)"

@@ -180,7 +180,7 @@ JOBS = [
                'hostile_wakeup implicit_imports in_place in_place_fork in_place_futex '
                'in_place_limits in_place_own_memory in_place_refusal in_place_restore '
                'in_place_stack log_sink mapped owner_lock probe reactor ring runtime_dir segment '
-               'service_thread settings transport', SHM),
+               'service_thread settings short_mutex transport', SHM),
         *tests('process', 'atomics channel errors event kill mapping mapping_rights notify request '
                'unprivileged', SHM),
         *tests('conformance', 'lines two_process', SHM),

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT
+//
+// How those who wait for a ShortMutex sleep, are woken, and are handed it. Never do two have it, and
+// nobody sleeps for ever.
+//
+// Each of these takes a part of the rules away, and has to be found out:
+//   FORGETS: who has slept takes it as one that did not
+//   SLEEPS_ON: who goes to sleep does not look again whether it is still awaited
+
+#define THREADS 3
+#define ROUNDS 2
+
+mtype = { FREE, HELD, AWAITED, HANDED };
+
+mtype word = FREE;
+byte asleep, woken, holders;
+
+inline take(from, to, done) {
+  d_step { if :: word == from -> word = to; done = true :: else fi }
+}
+
+active [THREADS] proctype Thread() {
+  byte round;
+  bool has, hands;
+  do
+  :: round < ROUNDS ->
+    round++;
+    has = false;
+    take(FREE, HELD, has);
+    if
+    :: has
+    :: else ->
+      // lock_behind()
+      take(FREE, HELD, has);
+      if
+      :: has
+      :: else ->
+        do
+        :: take(FREE, AWAITED, has);
+          if :: has -> break :: else fi;
+          take(HANDED, AWAITED, has);
+          if :: has -> break :: else fi;
+          d_step { if :: word == HELD -> word = AWAITED :: else fi };
+#ifdef SLEEPS_ON
+          asleep++;
+          d_step { woken > 0 -> woken-- }
+#else
+          // The kernel looks again.
+          if
+          :: atomic { word == AWAITED -> asleep++ };
+            d_step { woken > 0 -> woken-- }
+          :: word != AWAITED
+          fi;
+#endif
+          // spin()
+#ifdef FORGETS
+          take(FREE, HELD, has);
+#else
+          take(FREE, AWAITED, has);
+#endif
+          if :: has -> break :: else fi
+        od
+      fi
+    fi;
+    holders++;
+    assert(holders == 1);
+    holders--;
+    // unlock()
+    has = false;
+    take(HELD, FREE, has);
+    if
+    :: has
+    :: else ->
+      if
+      :: hands = false
+      :: hands = true
+      fi;
+      word = (hands -> HANDED : FREE);
+      d_step { if :: asleep > 0 -> asleep--; woken++ :: else fi }
+    fi
+  :: else -> break
+  od
+}

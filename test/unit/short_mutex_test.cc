@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT
+#include "urma/base/short_mutex.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <latch>
+#include <thread>
+#include <vector>
+
+namespace urma {
+namespace {
+
+// A plain counter: any overlap of two holders loses counts, and is a race to the thread sanitizer.
+TEST(ShortMutexTest, ExcludesManyThreads) {
+  constexpr int kThreads = 6;
+  constexpr int kRounds = 200000;
+  ShortMutex mutex;
+  long counter = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&] {
+      for (int round = 0; round < kRounds; ++round) {
+        const MutexLock lock(mutex);
+        ++counter;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(counter, kThreads * kRounds);
+}
+
+TEST(ShortMutexTest, ATryFailsWhileItIsHeld) {
+  ShortMutex mutex;
+  ASSERT_TRUE(mutex.try_lock());
+  std::thread([&] { EXPECT_FALSE(mutex.try_lock()); }).join();
+  mutex.unlock();
+  ASSERT_TRUE(mutex.try_lock());
+  mutex.unlock();
+}
+
+// Long enough held that those who wait go to sleep, all of whom have to be woken.
+TEST(ShortMutexTest, WakesAllThatSleep) {
+  constexpr int kThreads = 4;
+  constexpr int kTurns = 50;
+  for (int turn = 0; turn < kTurns; ++turn) {
+    ShortMutex mutex;
+    std::latch begun(kThreads + 1);
+    std::vector<std::thread> threads;
+    mutex.lock();
+    for (int i = 0; i < kThreads; ++i) {
+      threads.emplace_back([&] {
+        begun.count_down();
+        const MutexLock lock(mutex);
+      });
+    }
+    begun.arrive_and_wait();
+    for (int i = 0; i < kThreads; ++i) std::this_thread::yield();
+    mutex.unlock();
+    for (std::thread& thread : threads) thread.join();
+  }
+}
+
+// Two threads that hold it nearly all of the time do not shut a third one out.
+TEST(ShortMutexTest, NobodyWaitsForEver) {
+  constexpr int kTurns = 20;
+  ShortMutex mutex;
+  std::atomic<bool> done{false};
+  std::vector<std::thread> greedy;
+  for (int i = 0; i < 2; ++i) {
+    greedy.emplace_back([&] {
+      while (!done.load()) {
+        const MutexLock lock(mutex);
+        pause_for(20);
+      }
+    });
+  }
+  for (int turn = 0; turn < kTurns; ++turn) const MutexLock lock(mutex);
+  done = true;
+  for (std::thread& thread : greedy) thread.join();
+}
+
+}  // namespace
+}  // namespace urma

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT
+#include "urma/base/short_mutex.h"
+
+namespace urma {
+namespace {
+
+// Pauses of the first wait and the last, each of which is so many times as long as the one before:
+// from half a microsecond to some tens.
+constexpr uint32_t kFirstPauses = 16;
+constexpr uint32_t kLastPauses = 1024;
+constexpr uint32_t kLonger = 4;
+
+}  // namespace
+
+void pause_for(uint32_t pauses) {
+  for (uint32_t i = 0; i < pauses; ++i) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    asm volatile("yield");
+#endif
+  }
+}
+
+// False where it was never found free.
+bool ShortMutex::spin(uint32_t taken) {
+  for (uint32_t pauses = kFirstPauses; pauses <= kLastPauses; pauses *= kLonger) {
+    pause_for(pauses);
+    // A look first: it leaves the line with the core that holds the mutex.
+    if (word_.load(std::memory_order_relaxed) == kFree && move(kFree, taken)) return true;
+  }
+  return false;
+}
+
+bool ShortMutex::sleep() {
+  if (move(kFree, kAwaited) || move(kHanded, kAwaited)) return true;
+  uint32_t held = kHeld;
+  // Relaxed: this takes nothing.
+  word_.compare_exchange_strong(held, kAwaited, std::memory_order_relaxed);
+  word_.wait(kAwaited, std::memory_order_relaxed);
+  return false;
+}
+
+void ShortMutex::lock_behind() URMA_NO_THREAD_SAFETY_ANALYSIS {
+  if (spin(kHeld)) return;
+  // Only one was woken, so whoever has slept leaves the mutex awaited for the others.
+  while (!sleep() && !spin(kAwaited)) {
+  }
+}
+
+void ShortMutex::wake_one() { word_.notify_one(); }
+
+}  // namespace urma
