@@ -252,7 +252,8 @@ class SendQueue : public CompletionSource {
   // request; up to so many records of those that are done.
   SendPath* busy() const { return busy_; }
   SendEntry* oldest() const { return &at(head_); }
-  // The oldest one, which is under way, ends with success and leaves at once, with its record.
+  // The oldest one, which is under way, ends with success and leaves at once, with its record. No
+  // path but its own is busy.
   [[gnu::always_inline]] void leave_at_once(const SendEntry* entry, SendPath* path, urma_cr_t* cr) {
     static_assert(URMA_CR_SUCCESS == 0);
     *cr = path->record;
@@ -260,7 +261,7 @@ class SendQueue : public CompletionSource {
     cr->completion_len = static_cast<uint32_t>(entry->bytes);
     counters_.ended(URMA_CR_SUCCESS, entry->bytes);
     --path->entries;
-    if (--path->outstanding == 0) make_idle(path);
+    if (--path->outstanding == 0) none_is_busy();
     ++popped_;
     const uint32_t left = size_.load(std::memory_order_relaxed) - 1;
     size_.store(left, std::memory_order_relaxed);
@@ -307,8 +308,17 @@ class SendQueue : public CompletionSource {
   }
   [[gnu::always_inline]] void make_idle(SendPath* path) {
     if (path->earlier != nullptr) path->earlier->later = path->later;
-    (path->later != nullptr ? path->later->earlier : busy_) = path->earlier;
-    if (busy_ == nullptr) waiting_.store(false, std::memory_order_relaxed);
+    if (path->later != nullptr) {
+      path->later->earlier = path->earlier;
+    } else if (path->earlier != nullptr) {
+      busy_ = path->earlier;
+    } else {
+      none_is_busy();
+    }
+  }
+  void none_is_busy() {
+    busy_ = nullptr;
+    waiting_.store(false, std::memory_order_relaxed);
   }
   // The oldest entry leaves its place.
   [[gnu::always_inline]] void vacate(SendEntry* entry) {
