@@ -15,6 +15,12 @@ namespace {
 // two peers which each poll only their send JFC both complete, seldom enough to cost nothing.
 constexpr uint64_t kIdlePollsPerSweep = 32;
 
+// How long a poll keeps away from a queue that others use, at first and in the end; see
+// pause_for().
+constexpr uint32_t kFirstPauses = 16;
+constexpr uint32_t kLastPauses = 1024;
+constexpr uint32_t kLonger = 4;
+
 // Behind a poll, with no lock held.
 inline void go_further(ProgressDomain* domain, bool unfinished, bool sweeps) {
   if (unfinished) [[unlikely]]
@@ -33,16 +39,8 @@ int poll_as_many(CompletionQueue* poller, int count, urma_cr_t* cr,
 
 CompletionSource::PollAlone CompletionSource::poll_alone() const { return poll_as_many; }
 
-bool CompletionRing::push(const urma_cr_t& record, bool solicited, bool polling) {
-  if (polling) {
-    OwnerScope scope(lock_);
-    return push_locked(record, solicited);
-  }
-  ForeignScope scope(lock_);
-  return push_locked(record, solicited);
-}
-
-bool CompletionRing::push_locked(const urma_cr_t& record, bool solicited) {
+bool CompletionRing::push(const urma_cr_t& record, bool solicited) {
+  OwnerScope scope(lock_);
   const uint32_t size = size_.load(std::memory_order_relaxed);
   if (size == records_.size()) return false;
   // An empty ring starts over, so that it stays in the cache whatever its depth is.
@@ -93,10 +91,9 @@ CompletionQueue::CompletionQueue(urma_context_t* ctx, const urma_jfc_cfg_t& cfg,
 }
 
 void CompletionQueue::open() {
-  const bool lock_free = jfc_cfg.flag.bs.lock_free != 0;
   subject_.begin();
-  ring_.emplace(jfc_cfg.depth, lock_free);
-  poll_lock_.emplace(lock_free);
+  ring_.emplace(jfc_cfg.depth);
+  poll_lock_.emplace();
   counters_.emplace();
   polls_.store(0, std::memory_order_relaxed);
 }
@@ -128,12 +125,29 @@ int CompletionQueue::poll(int count, urma_cr_t* cr) {
     return poll_behind(count, cr);
   polls_.store(polls() + 1, std::memory_order_relaxed);
   int got = 0;
-  bool all = false;
+  auto how = Collected::kMore;
   // Where there is nothing but a send queue, nothing lies in the ring.
-  if (only_send_queue_ != nullptr) got = only_send_queue_->collect_at_once(count, cr, &all);
-  if (!all || got == 0) return poll_rest(got, count, cr);
+  if (only_send_queue_ != nullptr) got = only_send_queue_->collect_at_once(count, cr, &how);
+  if (how > Collected::kMore) [[unlikely]]
+    return poll_beside_others(got, count, cr, how);
+  if (how != Collected::kAll || got == 0) return poll_rest(got, count, cr);
   counters_->by_status[URMA_CR_SUCCESS].add(static_cast<uint32_t>(got));
-  poll_lock_->leave_at_once();
+  if (poll_lock_->leave_at_once()) [[unlikely]]
+    return wake_one(got);
+  return got;
+}
+
+int CompletionQueue::poll_beside_others(int got, int count, urma_cr_t* cr, Collected how) {
+  if (how == Collected::kAwaited) {
+    only_send_queue_->lock().wake_one();
+  } else {
+    give_way();
+  }
+  return poll_rest(got, count, cr);
+}
+
+int CompletionQueue::wake_one(int got) {
+  poll_lock_->wake_one();
   return got;
 }
 
@@ -150,8 +164,20 @@ int CompletionQueue::poll_rest_guarded(int got, int count,
 
 int CompletionQueue::poll_behind(int count, urma_cr_t* cr) {
   poll_lock_->enter_behind();
+  give_way();
   polls_.store(polls() + 1, std::memory_order_relaxed);
   return poll_rest(0, count, cr);
+}
+
+// To whoever posts: it polls next, and would wait for this poll, which waits for it. The queue may
+// end meanwhile, so nothing of it is touched.
+void CompletionQueue::give_way() {
+  for (uint32_t pauses = kFirstPauses; pauses <= kLastPauses; pauses *= kLonger) {
+    if (only_send_queue_ == nullptr || !only_send_queue_->lock().is_contended()) return;
+    poll_lock_->leave();
+    pause_for(pauses);
+    poll_lock_->enter();
+  }
 }
 
 // `got` records are there already.

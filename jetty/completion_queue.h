@@ -26,6 +26,7 @@ namespace urma {
 
 class CompletionQueue;
 class SendQueue;
+enum class Collected : uint8_t;
 
 // What can give completions to a JFC when it is polled.
 class CompletionSource {
@@ -73,16 +74,15 @@ class ProgressDomain {
 // complete into the JFC of another thread.
 class CompletionRing {
  public:
-  CompletionRing(uint32_t depth, bool lock_free) : lock_(lock_free), records_(depth) {}
+  explicit CompletionRing(uint32_t depth) : records_(depth) {}
 
   // Only a hint where other threads push; what this thread saw free stays free for it alone if it
   // is the only one to push.
   bool has_room() const { return size_.load(std::memory_order_relaxed) < records_.size(); }
   bool empty() const { return size() == 0; }
   uint32_t size() const { return size_.load(std::memory_order_relaxed); }
-  // False where the ring is full. `polling` where the caller is inside a poll of this very JFC, so
-  // that pushing costs a lock_free JFC nothing.
-  bool push(const urma_cr_t& record, bool solicited, bool polling);
+  // False where the ring is full.
+  bool push(const urma_cr_t& record, bool solicited);
   int pop(int count, urma_cr_t* cr);
   // How many wait, and whether one of them may be solicited.
   uint32_t waiting(bool* solicited);
@@ -90,7 +90,6 @@ class CompletionRing {
   void purge(uint64_t user_data);
 
  private:
-  bool push_locked(const urma_cr_t& record, bool solicited) URMA_REQUIRES(lock_);
   urma_cr_t& at(uint32_t offset) URMA_REQUIRES(lock_) {
     return records_[(head_ + offset) % records_.size()];
   }
@@ -123,7 +122,7 @@ class CompletionQueue : public urma_jfc_t {
                                          urma_cr_t* cr) noexcept URMA_NO_THREAD_SAFETY_ANALYSIS {
     if (!is_open()) [[unlikely]]
       return -1;
-    if (!poll_lock_->enter_at_once()) [[unlikely]]
+    if (!poll_lock_->enter_biased()) [[unlikely]]
       return poll_behind_guarded(count, cr);
     polls_.store(polls() + 1, std::memory_order_relaxed);
     const auto poll_alone = poll_alone_;
@@ -134,7 +133,7 @@ class CompletionQueue : public urma_jfc_t {
   // For poll_alone(): that these records of success are all; or that others may look further.
   [[gnu::always_inline]] int end_poll(int got) URMA_RELEASE(poll_lock()) {
     counters_->by_status[URMA_CR_SUCCESS].add(static_cast<uint32_t>(got));
-    poll_lock_->leave_at_once();
+    poll_lock_->leave_biased();
     return got;
   }
   [[gnu::noinline]] int poll_rest_guarded(int got, int count, urma_cr_t* cr) noexcept
@@ -216,7 +215,12 @@ class CompletionQueue : public urma_jfc_t {
   [[gnu::noinline]] int poll_behind(int count, urma_cr_t* cr);
   [[gnu::noinline]] int poll_behind_guarded(int count, urma_cr_t* cr) noexcept;
   [[gnu::noinline]] int poll_rest(int got, int count, urma_cr_t* cr) URMA_RELEASE(*poll_lock_);
+  // The same where other threads use the send queue; and where the poll has ended.
+  [[gnu::noinline]] int poll_beside_others(int got, int count, urma_cr_t* cr, Collected how)
+      URMA_RELEASE(*poll_lock_);
+  [[gnu::noinline]] int wake_one(int got);
   [[gnu::noinline]] int collect(int count, urma_cr_t* cr) URMA_REQUIRES(*poll_lock_);
+  void give_way() URMA_REQUIRES(*poll_lock_);
   int take_from_ring(int count, urma_cr_t* cr) {
     return ring_->empty() ? 0 : ring_->pop(count, cr);
   }

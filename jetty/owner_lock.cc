@@ -6,60 +6,90 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <thread>
+
 namespace urma {
 namespace {
 
-// Once per process. Where the kernel refuses it, lock_free queues take the mutex as all others do.
+constexpr int kQuickLooks = 100;
+constexpr std::chrono::microseconds kBetweenLooks(50);
+
+// Once per process. Where the kernel refuses it, no queue has a bias.
 bool have_membarrier() {
   static const bool registered =
       ::syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
   return registered;
 }
 
+// For where the kernel refuses it after all: a filter may have come later. No processor keeps a
+// store to itself for so long.
+void await_stores() { std::this_thread::sleep_for(std::chrono::milliseconds(1)); }
+
 }  // namespace
 
-OwnerLock::OwnerLock(bool lock_free)
-    : owner_(lock_free && have_membarrier() ? kUnclaimed : kNobody) {}
+void OwnerBarrier::pass() {
+  if (passed_) return;
+  passed_ = true;
+  if (::syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) != 0) await_stores();
+}
 
-void OwnerLock::enter_behind() {
-  pthread_t seen = owner_.load(std::memory_order_relaxed);
-  if (seen == kUnclaimed &&
-      owner_.compare_exchange_strong(seen, this_thread(), std::memory_order_relaxed)) {
-    enter();
+OwnerLock::OwnerLock() : owner_(have_membarrier() ? kUnclaimed : kNobody) {}
+
+void OwnerLock::enter_behind() URMA_NO_THREAD_SAFETY_ANALYSIS {
+  mutex_.lock();
+  const pthread_t owner = owner_.load(std::memory_order_relaxed);
+  if (owner == kNobody) return;
+  if (owner == kUnclaimed || owner == this_thread()) {
+    // Those who have the mutex next see it, and wait.
+    owner_.store(this_thread(), std::memory_order_relaxed);
+    busy_.store(true, std::memory_order_relaxed);
+    mutex_.unlock();
     return;
   }
-  if (seen == kNobody || seen == this_thread()) {
-    mutex_.lock();
-    mutex_held_ = true;
-    return;
-  }
-  enter_foreign();
+  shut_out_owner();
   // foreign_ stays set, for an owner that has read owner_ before and comes in after this.
   owner_.store(kNobody, std::memory_order_relaxed);
-  mutex_held_ = true;
 }
 
-void OwnerLock::leave_mutex() {
-  mutex_held_ = false;
-  mutex_.unlock();
-}
-
-void OwnerLock::enter_foreign() {
-  mutex_.lock();
-  if (!biased()) return;
+// Until foreign_ is cleared.
+void OwnerLock::shut_out_owner() {
   foreign_.store(true, std::memory_order_relaxed);
   // After it, an owner that did not see foreign_ has made its busy_ visible.
-  ::syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
-  // Acquire pairs with the release in leave(): what the owner did is visible.
-  while (busy_.load(std::memory_order_acquire)) ::sched_yield();
+  OwnerBarrier().pass();
+  await_owner();
 }
 
-void OwnerLock::leave_foreign() {
-  // Release pairs with the acquire in enter().
-  if (biased()) foreign_.store(false, std::memory_order_release);
+void OwnerLock::await_owner() const {
+  // Acquire pairs with the releases in leave_biased() and enter_biased(): what the owner did is
+  // visible.
+  for (int looks = 0; busy_.load(std::memory_order_acquire); ++looks) {
+    // To yield does not help an owner of lower priority.
+    looks < kQuickLooks ? (void)::sched_yield() : std::this_thread::sleep_for(kBetweenLooks);
+  }
+}
+
+void OwnerLock::await_others(OwnerBarrier* barrier) {
+  const MutexLock lock(mutex_);
+  const pthread_t owner = owner_.load(std::memory_order_relaxed);
+  if (owner == kNobody || owner == kUnclaimed || owner == this_thread()) return;
+  barrier->pass();
+  await_owner();
+}
+
+void OwnerLock::enter_foreign() URMA_NO_THREAD_SAFETY_ANALYSIS {
+  if (owner_.load(std::memory_order_relaxed) == this_thread()) return enter();
+  mutex_.lock();
+  const pthread_t owner = owner_.load(std::memory_order_relaxed);
+  if (owner != kNobody && owner != kUnclaimed) shut_out_owner();
+}
+
+void OwnerLock::leave_foreign() URMA_NO_THREAD_SAFETY_ANALYSIS {
+  const pthread_t owner = owner_.load(std::memory_order_relaxed);
+  if (owner == this_thread()) return leave();
+  // Release pairs with the acquire in enter_biased().
+  if (owner != kNobody) foreign_.store(false, std::memory_order_release);
   mutex_.unlock();
 }
-
-bool OwnerLock::try_enter_foreign() { return !biased() && mutex_.try_lock(); }
 
 }  // namespace urma

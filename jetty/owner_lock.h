@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
-// The lock of a queue. A queue that its program declared lock_free is biased to the first thread
-// that uses it: that thread pays two plain stores, and whoever else must reach into the queue (the
-// library's own thread, above all) pays for both. A second thread of the program, which may post
-// while another one polls, ends the bias; from then on it is a mutex as for all other queues.
+// The lock of a queue. It is biased to the first thread that uses the queue: that thread pays two
+// plain stores, and whoever else must reach into the queue (the library's own thread, above all)
+// pays for both. A second thread of the program ends the bias for good; from then on each use costs
+// two atomics.
 #ifndef JETTY_OWNER_LOCK_H_
 #define JETTY_OWNER_LOCK_H_
 
@@ -12,12 +12,23 @@
 #include <atomic>
 
 #include "urma/base/mutex.h"
+#include "urma/base/short_mutex.h"
 
 namespace urma {
 
+// Behind it, whoever has a bias has shown that it is inside, or sees what was stored before. One
+// serves for any number of locks.
+class OwnerBarrier {
+ public:
+  void pass();
+
+ private:
+  bool passed_ = false;
+};
+
 class URMA_CAPABILITY("queue lock") OwnerLock {
  public:
-  explicit OwnerLock(bool lock_free);
+  OwnerLock();
   OwnerLock(const OwnerLock&) = delete;
   OwnerLock& operator=(const OwnerLock&) = delete;
 
@@ -27,45 +38,60 @@ class URMA_CAPABILITY("queue lock") OwnerLock {
       enter_behind();
   }
   // The two halves of it: false where it takes the other one, or else a call would stand in the
-  // middle of the short path, and have all registers saved.
+  // middle of the short path, and have all registers saved. The first one never waits.
   [[gnu::always_inline]] bool enter_at_once() URMA_TRY_ACQUIRE(true) {
+    return enter_biased() ||
+           (owner_.load(std::memory_order_relaxed) == kNobody && mutex_.try_lock());
+  }
+  // The same for the owner alone, which then leaves by leave_biased().
+  [[gnu::always_inline]] bool enter_biased() URMA_TRY_ACQUIRE(true) {
     if (owner_.load(std::memory_order_relaxed) != this_thread()) [[unlikely]]
       return false;
     busy_.store(true, std::memory_order_relaxed);
-    // Orders the store before the load for enter_foreign(), whose membarrier does the rest.
+    // Orders the store before the load for shut_out_owner(), whose membarrier does the rest.
     std::atomic_signal_fence(std::memory_order_seq_cst);
     // Acquire pairs with the release in leave_foreign().
     if (!foreign_.load(std::memory_order_acquire)) [[likely]]
       return true;
-    // Release pairs with the acquire in enter_foreign(): who is there, or will be, may go on.
+    // Release pairs with the acquire in await_owner(): who is there, or will be, may go on.
     busy_.store(false, std::memory_order_release);
     return false;
   }
   void enter_behind() URMA_ACQUIRE();
-  // Behind an enter_at_once() that was true: nobody else is here by the mutex.
-  [[gnu::always_inline]] void leave_at_once() URMA_RELEASE() {
-    // Release pairs with the acquire in enter_foreign().
-    busy_.store(false, std::memory_order_release);
-  }
   [[gnu::always_inline]] void leave() URMA_RELEASE() {
-    if (mutex_held_) [[unlikely]] {
-      leave_mutex();
-      return;
-    }
-    // Release pairs with the acquire in enter_foreign().
+    if (leave_at_once()) [[unlikely]]
+      wake_one();
+  }
+  // The two halves of it: see ShortMutex::unlock_at_once().
+  [[nodiscard, gnu::always_inline]] bool leave_at_once() URMA_RELEASE() {
+    // Relaxed: the bias does not end while its owner is here.
+    if (owner_.load(std::memory_order_relaxed) == kNobody) [[unlikely]]
+      return mutex_.unlock_at_once();
+    leave_biased();
+    return false;
+  }
+  [[gnu::always_inline]] void leave_biased() URMA_RELEASE() {
+    // Release pairs with the acquire in await_owner().
     busy_.store(false, std::memory_order_release);
   }
+  void wake_one() { mutex_.wake_one(); }
 
-  // For the library's own thread, and threads of other queues.
+  // For the library's own thread, and for what a program does seldom: the bias stays.
   void enter_foreign() URMA_ACQUIRE();
   void leave_foreign() URMA_RELEASE();
-  // Never waits; always false for a queue with a bias.
-  bool try_enter_foreign() URMA_TRY_ACQUIRE(true);
+  // Returns when whoever is inside has left, without keeping others out. Whoever comes in meanwhile
+  // sees what was stored before.
+  void await_others(OwnerBarrier* barrier);
+  // A hint: whether one of several threads that use it is here.
+  bool is_contended() const {
+    return owner_.load(std::memory_order_relaxed) == kNobody && mutex_.is_held();
+  }
   // See Mutex.
   void assume_held() const URMA_ASSERT_CAPABILITY(this) {}
 
  private:
-  // Names the calling thread, without a call where the compiler knows how.
+  // Names the calling thread, without a call where the compiler knows how. A thread that has the
+  // name of one that has ended inherits its bias.
   static pthread_t this_thread() {
 #if defined(__x86_64__) && defined(__has_builtin)
 #if __has_builtin(__builtin_thread_pointer)
@@ -74,22 +100,23 @@ class URMA_CAPABILITY("queue lock") OwnerLock {
 #endif
     return ::pthread_self();
   }
-  bool biased() const { return owner_.load(std::memory_order_relaxed) != kNobody; }
-  void leave_mutex() URMA_RELEASE(mutex_);
+  void shut_out_owner() URMA_REQUIRES(mutex_);
+  void await_owner() const;
 
   static constexpr pthread_t kNobody = 0;     // no bias: everybody takes the mutex
   static constexpr pthread_t kUnclaimed = 1;  // no address of a thread
 
-  std::atomic<pthread_t> owner_;
+  std::atomic<pthread_t> owner_;  // written under mutex_
   std::atomic<bool> busy_{false};
-  std::atomic<bool> foreign_{false};                 // stays set once the bias has ended
-  bool mutex_held_ URMA_GUARDED_BY(mutex_) = false;  // by a call of the program; see leave()
-  Mutex mutex_;
+  std::atomic<bool> foreign_{false};  // stays set once the bias has ended
+  ShortMutex mutex_;
 };
 
 class URMA_SCOPED_CAPABILITY OwnerScope {
  public:
   explicit OwnerScope(OwnerLock& lock) URMA_ACQUIRE(lock) : lock_(lock) { lock_.enter(); }
+  // Takes over what enter_at_once() got.
+  OwnerScope(OwnerLock& lock, std::adopt_lock_t) URMA_REQUIRES(lock) : lock_(lock) {}
   ~OwnerScope() URMA_RELEASE() { lock_.leave(); }
   OwnerScope(const OwnerScope&) = delete;
   OwnerScope& operator=(const OwnerScope&) = delete;
@@ -101,8 +128,6 @@ class URMA_SCOPED_CAPABILITY OwnerScope {
 class URMA_SCOPED_CAPABILITY ForeignScope {
  public:
   explicit ForeignScope(OwnerLock& lock) URMA_ACQUIRE(lock) : lock_(lock) { lock_.enter_foreign(); }
-  // Takes over what try_enter_foreign() got.
-  ForeignScope(OwnerLock& lock, std::adopt_lock_t) URMA_REQUIRES(lock) : lock_(lock) {}
   ~ForeignScope() URMA_RELEASE() { lock_.leave_foreign(); }
   ForeignScope(const ForeignScope&) = delete;
   ForeignScope& operator=(const ForeignScope&) = delete;

@@ -35,12 +35,12 @@ class Receiver : public CompletionSource {
  public:
   bool outstanding() const override { return false; }
 
-  // By the poll of another JFC, unless somebody else is at it or the queue is lock_free.
+  // By the poll of another JFC, unless another thread uses the queue.
   virtual void try_progress() {}
   // By the service thread: one turn. True where something moved.
   virtual bool serve() { return false; }
   // Returns when nobody uses memory for it that is no longer registered.
-  virtual void quiesce() {}
+  virtual void quiesce(OwnerBarrier* /*barrier*/) {}
 
   // Peers may send to this endpoint, until close_ways().
   virtual void open_ways(const Endpoint& /*endpoint*/) {}

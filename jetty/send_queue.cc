@@ -18,8 +18,7 @@ size_t entry_stride(const urma_jfs_cfg_t& cfg) {
 }  // namespace
 
 SendQueue::SendQueue(const urma_jfs_cfg_t& cfg, const QueueIdentity& identity, uint64_t max_message)
-    : lock_(cfg.flag.bs.lock_free != 0),
-      limits_{cfg.max_sge, cfg.max_inline_data, max_message},
+    : limits_{cfg.max_sge, cfg.max_inline_data, max_message},
       identity_(identity),
       jfc_(static_cast<CompletionQueue*>(cfg.jfc)),
       bell_(jfc_->bell()),
@@ -110,7 +109,7 @@ bool SendQueue::earlier_reads_done(const SendEntry* entry) const {
 bool SendQueue::advance_paths() {
   bool waiting = false;
   more_ = false;
-  for (SendPath* path = busy_; path != nullptr;) {
+  for (SendPath* path = busy(); path != nullptr;) {
     // A path that becomes idle is none of them any more.
     SendPath* const earlier = path->earlier;
     waiting |= path->advance();
@@ -141,7 +140,7 @@ int SendQueue::collect(CompletionQueue* poller, int count, urma_cr_t* cr) {
   if (empty()) return 0;
   OwnerScope scope(lock_);
   // Without a path that is busy, nothing has become due since it was announced.
-  if (busy_ != nullptr) {
+  if (busy() != nullptr) {
     advance_paths();
     if (more_ && poller->armed()) [[unlikely]]
       poller->leave_unfinished();

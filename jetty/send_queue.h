@@ -68,6 +68,14 @@ enum SpecialEntry : uint8_t {
   kMarker = 2,   // no request: the record that says that all before it are flushed
 };
 
+// What SendQueue::collect_at_once() leaves to do.
+enum class Collected : uint8_t {
+  kAll,      // nothing
+  kMore,     // collect() may find more
+  kAwaited,  // the same, and OwnerLock::wake_one(), as another thread sleeps
+  kBusy,     // the same, once another thread has left
+};
+
 // The way from one send queue to one target. A provider executes its requests in post order.
 class SendPath {
  public:
@@ -250,7 +258,7 @@ class SendQueue : public CompletionSource {
   void collected_by(CompletionSource* direct) { direct_ = direct; }
   // For that one, with the lock: the first of the paths with outstanding requests; the oldest
   // request; up to so many records of those that are done.
-  SendPath* busy() const { return busy_; }
+  SendPath* busy() const { return busy_.load(std::memory_order_relaxed); }
   SendEntry* oldest() const { return &at(head_); }
   // The oldest one, which is under way, ends with success and leaves at once, with its record. No
   // path but its own is busy.
@@ -274,8 +282,8 @@ class SendQueue : public CompletionSource {
   [[gnu::always_inline]] int retire(int count, urma_cr_t* cr);
   [[gnu::always_inline]] static void fill_record(const SendEntry& entry, urma_cr_t* cr);
   // The same where nothing is under way, up to the first entry that is not a success: makes no
-  // call. *all is false where collect() may find more.
-  [[gnu::always_inline]] int collect_at_once(int count, urma_cr_t* cr, bool* all);
+  // call.
+  [[gnu::always_inline]] int collect_at_once(int count, urma_cr_t* cr, Collected* how);
   bool move_for(CompletionQueue* waiter, bool just_armed) override;
   bool outstanding() const override { return !empty(); }
   bool empty() const { return size_.load(std::memory_order_relaxed) == 0; }
@@ -300,26 +308,27 @@ class SendQueue : public CompletionSource {
     ++path->entries;
   }
   [[gnu::always_inline]] void make_busy(SendPath* path) {
-    SendPath* const before = busy_;
+    SendPath* const before = busy();
     path->earlier = before;
     path->later = nullptr;
     if (before != nullptr) before->later = path;
-    busy_ = path;
+    set_busy(path);
   }
   [[gnu::always_inline]] void make_idle(SendPath* path) {
     if (path->earlier != nullptr) path->earlier->later = path->later;
     if (path->later != nullptr) {
       path->later->earlier = path->earlier;
     } else if (path->earlier != nullptr) {
-      busy_ = path->earlier;
+      set_busy(path->earlier);
     } else {
       none_is_busy();
     }
   }
   void none_is_busy() {
-    busy_ = nullptr;
+    set_busy(nullptr);
     waiting_.store(false, std::memory_order_relaxed);
   }
+  void set_busy(SendPath* path) { busy_.store(path, std::memory_order_relaxed); }
   // The oldest entry leaves its place.
   [[gnu::always_inline]] void vacate(SendEntry* entry) {
     if (entry->special == 0) [[likely]] {
@@ -365,9 +374,10 @@ class SendQueue : public CompletionSource {
   std::atomic<uint32_t> size_{0};  // written under lock_
   std::atomic<bool> waiting_{false};
   bool more_ = false;
-  uint64_t popped_ = 0;       // all that ever left
-  uint64_t announced_ = 0;    // up to here, counted as popped_ is, the armed JFC knows what is due
-  SendPath* busy_ = nullptr;  // the paths with outstanding requests, the latest first
+  uint64_t popped_ = 0;     // all that ever left
+  uint64_t announced_ = 0;  // up to here, counted as popped_ is, the armed JFC knows what is due
+  // The paths with outstanding requests, the latest first. Written under lock_.
+  std::atomic<SendPath*> busy_{nullptr};
   CompletionSource* direct_ = nullptr;
   uint64_t room_until_ = 0;
   QueueCounters counters_;
@@ -407,29 +417,34 @@ inline int SendQueue::retire(int count, urma_cr_t* cr) {
   return got;
 }
 
-inline int SendQueue::collect_at_once(int count, urma_cr_t* cr, bool* all) {
-  *all = false;
-  if (empty() || !lock_.enter_at_once()) return 0;
+inline int SendQueue::collect_at_once(int count, urma_cr_t* cr, Collected* how) {
+  *how = Collected::kMore;
+  if (empty() || busy() != nullptr) return 0;
+  if (!lock_.enter_at_once()) [[unlikely]] {
+    *how = Collected::kBusy;
+    return 0;
+  }
   int got = 0;
-  const uint32_t before = busy_ == nullptr ? size_.load(std::memory_order_relaxed) : 0;
-  uint32_t size = before;
-  uint32_t place = head_;
-  for (; size != 0 && got != count; --size) {
-    const SendEntry& entry = at(place);
-    if (entry.state != SendState::kDone || entry.status != URMA_CR_SUCCESS || entry.special != 0) {
-      break;
+  if (busy() == nullptr) [[likely]] {
+    uint32_t size = size_.load(std::memory_order_relaxed);
+    uint32_t place = head_;
+    for (; size != 0 && got != count; --size) {
+      const SendEntry& entry = at(place);
+      if (entry.state != SendState::kDone || entry.status != URMA_CR_SUCCESS ||
+          entry.special != 0) {
+        break;
+      }
+      if (entry.signalled) fill_record(entry, &cr[got++]);
+      --entry.path->entries;
+      place = behind(place);
     }
-    if (entry.signalled) fill_record(entry, &cr[got++]);
-    --entry.path->entries;
-    place = behind(place);
-  }
-  if (size != before) {
     head_ = place;
-    popped_ += before - size;
+    popped_ += size_.load(std::memory_order_relaxed) - size;
     size_.store(size, std::memory_order_relaxed);
+    if (size == 0 || got == count) *how = Collected::kAll;
   }
-  *all = size == 0 || got == count;
-  lock_.leave_at_once();
+  if (lock_.leave_at_once()) [[unlikely]]
+    *how = Collected::kAwaited;
   return got;
 }
 

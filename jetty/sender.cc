@@ -338,8 +338,8 @@ urma_status_t Sender::advise(RemoteQueue* target) {
   return URMA_SUCCESS;
 }
 
-void Sender::quiesce() {
-  if (!queue_.empty()) ForeignScope scope(lock());
+void Sender::quiesce(OwnerBarrier* barrier) {
+  if (!queue_.empty()) lock().await_others(barrier);
 }
 
 }  // namespace urma

@@ -127,7 +127,7 @@ class Sender {
   virtual void finish() {}
 
   // Returns when nobody is copying from or to memory that is no longer registered.
-  void quiesce();
+  void quiesce(OwnerBarrier* barrier);
 
   SendQueue& queue() { return queue_; }
   const SendQueue& queue() const { return queue_; }

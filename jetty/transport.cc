@@ -156,12 +156,13 @@ void Transport::forget_delayed(CompletionQueue* jfc) {
 }
 
 void Transport::quiesce() {
+  OwnerBarrier barrier;
   {
     const MutexLock lock(senders_mutex_);
-    for (Sender* sender : senders_) sender->quiesce();
+    for (Sender* sender : senders_) sender->quiesce(&barrier);
   }
   const MutexLock lock(endpoints_mutex_);
-  for (Receiver* receiver : receivers_) receiver->quiesce();
+  for (Receiver* receiver : receivers_) receiver->quiesce(&barrier);
 }
 
 void Transport::visit_receivers(const std::function<void(Receiver&)>& visit) {

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT
 //
-// instructions_program locked|lock_free: runs posts and polls under callgrind, started without
-// collection, and dumps what each of them cost under its name. Prints how many requests each had.
-// Ends with 3 where the library does not start.
+// instructions_program lock_free|ordinary|shared: runs posts and polls under callgrind, started
+// without collection, and dumps what each of them cost under its name. Prints how many requests
+// each had. Queues that are shared were used by another thread before. Ends with 3 where the
+// library does not start.
 #include <valgrind/callgrind.h>
 
 #include <array>
 #include <cstdio>
-#include <cstring>
 #include <stdexcept>
 #include <string>
+#include <thread>
 
 #include "test/process/endpoint.h"
 #include "urma_ext.h"
@@ -203,11 +204,20 @@ void count_imports(Party& party) {
   std::printf("import %d\n", kCalls);
 }
 
-void count_all(bool lock_free) {
+// Which has the bias of all locks then, until the next one comes.
+void use_in_another_thread(Party& party) {
+  std::thread([&] {
+    urma_jfs_wr_t wr = urma_test::send_request(party.self, &party.here);
+    warm_up(party, &wr, true);
+  }).join();
+}
+
+void count_all(const std::string& queues) {
   urma_test::Config config;
-  config.lock_free = lock_free;
+  config.lock_free = queues == "lock_free";
   config.max_inline = 8;
   Party party(config);
+  if (queues == "shared") use_in_another_thread(party);
   require_mapped(party.remote);
   count_one_sided(party, urma_test::write_request(party.self, &party.here, &party.there), "write");
   count_one_sided(party, urma_test::read_request(party.self, &party.here, &party.there), "read");
@@ -237,7 +247,7 @@ int main(int argc, char** argv) {
   }
   (void)urma_uninit();
   try {
-    count_all(std::strcmp(argv[1], "lock_free") == 0);
+    count_all(argv[1]);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 1;

@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "test/process/endpoint.h"
@@ -160,11 +161,21 @@ bool round_trip(Loop& loop, uint32_t size) {
          received.completion_len == size;
 }
 
-class ShortPathTest : public ProcessTest, public testing::WithParamInterface<Config> {};
+struct Queues {
+  bool jetty;
+  bool lock_free;
+  bool shared;  // another thread has used them before
+};
+
+class ShortPathTest : public ProcessTest, public testing::WithParamInterface<Queues> {};
 
 TEST_P(ShortPathTest, MakesNoCallAndAllocatesNothing) {
-  run_one([config = GetParam()](Channel&) {
+  run_one([queues = GetParam()](Channel&) {
+    Config config;
+    config.jetty = queues.jetty;
+    config.lock_free = queues.lock_free;
     Loop loop(config);
+    if (queues.shared) std::thread([&] { EXPECT_TRUE(round_trip(loop, 8)); }).join();
     // The service thread looks after what has waited for the ring, under the queue's lock.
     const auto looked_after = Clock::now() + patience(milliseconds(100));
     for (int i = 0; i < kWarmUp || Clock::now() < looked_after; ++i) {
@@ -399,19 +410,14 @@ TEST_F(ProcessTest, TheWatchSeesCallsAndAllocations) {
   SKIP_WHERE_CALLS_ARE_NOT_SEEN();
 }
 
-Config make_config(bool jetty, bool lock_free) {
-  Config config;
-  config.jetty = jetty;
-  config.lock_free = lock_free;
-  return config;
-}
-
 INSTANTIATE_TEST_SUITE_P(Queues, ShortPathTest,
-                         testing::Values(make_config(true, false), make_config(true, true),
-                                         make_config(false, false), make_config(false, true)),
+                         testing::Values(Queues{true, false, false}, Queues{true, true, false},
+                                         Queues{true, false, true}, Queues{false, false, false},
+                                         Queues{false, true, false}, Queues{false, false, true}),
                          [](const auto& info) {
+                           const char* const use = info.param.lock_free ? "LockFree" : "Ordinary";
                            return std::string(info.param.jetty ? "Jetty" : "JfsJfr") +
-                                  (info.param.lock_free ? "LockFree" : "Locked");
+                                  (info.param.shared ? "Shared" : use);
                          });
 
 }  // namespace

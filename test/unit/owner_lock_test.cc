@@ -3,9 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <cerrno>
 #include <latch>
 #include <thread>
 #include <vector>
+
+#include "test/process/refusal.h"
 
 namespace urma {
 namespace {
@@ -13,65 +17,115 @@ namespace {
 constexpr int kOwnerRounds = 300000;
 constexpr int kForeignRounds = 300;
 
-class OwnerLockTest : public testing::TestWithParam<bool> {};
-
 // A plain counter: any overlap of two holders loses counts, and is a race to the thread sanitizer.
-TEST_P(OwnerLockTest, ExcludesOwnerAndForeigners) {
-  OwnerLock lock(GetParam());
+struct Guarded {
+  OwnerLock lock;
   long counter = 0;
-  std::vector<std::thread> foreigners;
-  for (int i = 0; i < 2; ++i) {
-    foreigners.emplace_back([&] {
-      for (int round = 0; round < kForeignRounds; ++round) {
-        ForeignScope scope(lock);
-        ++counter;
-      }
-    });
-  }
-  for (int round = 0; round < kOwnerRounds; ++round) {
-    OwnerScope scope(lock);
-    ++counter;
-  }
-  for (std::thread& thread : foreigners) thread.join();
-  EXPECT_EQ(counter, kOwnerRounds + 2 * kForeignRounds);
-}
 
-// A lock_free queue whose program posts in one thread and polls in another.
-TEST_P(OwnerLockTest, ExcludesASecondOwner) {
-  OwnerLock lock(GetParam());
-  long counter = 0;
-  const auto use = [&] {
-    for (int round = 0; round < kOwnerRounds; ++round) {
+  void use(int rounds) {
+    for (int round = 0; round < rounds; ++round) {
       OwnerScope scope(lock);
       ++counter;
     }
-  };
-  std::thread second(use);
-  std::thread foreigner([&] {
-    for (int round = 0; round < kForeignRounds; ++round) {
+  }
+  void use_as_foreigner(int rounds) {
+    for (int round = 0; round < rounds; ++round) {
       ForeignScope scope(lock);
       ++counter;
     }
-  });
-  use();
-  second.join();
-  foreigner.join();
-  EXPECT_EQ(counter, 2 * kOwnerRounds + kForeignRounds);
+  }
+};
+
+bool enters_at_once(OwnerLock* lock) {
+  if (!lock->enter_at_once()) return false;
+  lock->leave();
+  return true;
 }
 
-TEST_P(OwnerLockTest, TryNeverTakesABiasedLock) {
-  const bool lock_free = GetParam();
-  OwnerLock lock(lock_free);
+bool another_enters_at_once(OwnerLock* lock) {
+  bool enters = false;
+  std::thread([&] { enters = enters_at_once(lock); }).join();
+  return enters;
+}
+
+TEST(OwnerLockTest, ExcludesOwnerAndForeigners) {
+  Guarded guarded;
+  std::vector<std::thread> foreigners;
+  for (int i = 0; i < 2; ++i) {
+    foreigners.emplace_back([&] { guarded.use_as_foreigner(kForeignRounds); });
+  }
+  guarded.use(kOwnerRounds);
+  for (std::thread& thread : foreigners) thread.join();
+  EXPECT_EQ(guarded.counter, kOwnerRounds + 2 * kForeignRounds);
+}
+
+// Posted to by one thread, and polled by others.
+TEST(OwnerLockTest, ExcludesManyOwners) {
+  constexpr int kOthers = 3;
+  Guarded guarded;
+  std::vector<std::thread> others;
+  for (int i = 0; i < kOthers; ++i) others.emplace_back([&] { guarded.use(kOwnerRounds); });
+  std::thread foreigner([&] { guarded.use_as_foreigner(kForeignRounds); });
+  guarded.use(kOwnerRounds);
+  for (std::thread& thread : others) thread.join();
+  foreigner.join();
+  EXPECT_EQ(guarded.counter, (1 + kOthers) * kOwnerRounds + kForeignRounds);
+}
+
+// Each time at another moment of what the owner does.
+TEST(OwnerLockTest, ExcludesTheOwnerWhileItsBiasEnds) {
+  constexpr int kLocks = 200;
+  constexpr int kRounds = 1000;
+  std::vector<Guarded> all(kLocks);
+  std::latch begun(2);
+  std::thread second([&] {
+    begun.arrive_and_wait();
+    for (Guarded& guarded : all) guarded.use(kRounds);
+  });
+  begun.arrive_and_wait();
+  for (Guarded& guarded : all) guarded.use(kRounds);
+  second.join();
+  for (const Guarded& guarded : all) ASSERT_EQ(guarded.counter, 2 * kRounds);
+}
+
+TEST(OwnerLockTest, OnlyItsOwnerEntersAtOnceWhileItIsBiased) {
+  OwnerLock lock;
   { OwnerScope scope(lock); }
-  ASSERT_EQ(lock.try_enter_foreign(), !lock_free);
-  if (lock_free) return;
-  std::thread([&] { EXPECT_FALSE(lock.try_enter_foreign()); }).join();
-  lock.leave_foreign();
+  EXPECT_TRUE(enters_at_once(&lock));
+  EXPECT_FALSE(another_enters_at_once(&lock));
+  std::thread([&] { ForeignScope scope(lock); }).join();
+  EXPECT_FALSE(another_enters_at_once(&lock));
+  EXPECT_TRUE(enters_at_once(&lock));
+}
+
+TEST(OwnerLockTest, EverybodyEntersAtOnceOnceTheBiasHasEnded) {
+  OwnerLock lock;
+  { OwnerScope scope(lock); }
+  std::thread([&] { OwnerScope scope(lock); }).join();
+  EXPECT_TRUE(another_enters_at_once(&lock));
+  EXPECT_TRUE(enters_at_once(&lock));
+  OwnerScope scope(lock);
+  EXPECT_FALSE(another_enters_at_once(&lock));
+}
+
+// As a filter does that a program sets up later.
+TEST(OwnerLockTest, TheBiasEndsWhereTheKernelRefusesBarriers) {
+  constexpr int kRounds = 100;
+  Guarded guarded;
+  guarded.use(kRounds);
+  std::thread second([&] {
+    urma_test::refuse(SYS_membarrier, EPERM);
+    guarded.use(kRounds);
+  });
+  guarded.use(kRounds);
+  second.join();
+  EXPECT_EQ(guarded.counter, 3 * kRounds);
+  EXPECT_TRUE(another_enters_at_once(&guarded.lock));
 }
 
 // What enter_at_once() has tried is undone: its caller may find that there is nothing to wait for.
-TEST(OwnerLockAtOnceTest, HoldsNobodyUpWhereItFails) {
-  OwnerLock lock(/*lock_free=*/true);
+TEST(OwnerLockTest, HoldsNobodyUpWhereItFails) {
+  OwnerLock lock;
   { OwnerScope scope(lock); }
   std::latch entered(1), tried(1);
   std::thread foreigner([&] {
@@ -83,16 +137,38 @@ TEST(OwnerLockAtOnceTest, HoldsNobodyUpWhereItFails) {
     ForeignScope again(lock);  // never returned
   });
   entered.wait();
-  if (lock.enter_at_once()) {
-    ADD_FAILURE() << "another thread is inside";
-    lock.leave_at_once();
-  }
+  EXPECT_FALSE(enters_at_once(&lock));
   tried.count_down();
   foreigner.join();
 }
 
-INSTANTIATE_TEST_SUITE_P(Modes, OwnerLockTest, testing::Bool(),
-                         [](const auto& info) { return info.param ? "lock_free" : "locked"; });
+TEST(OwnerLockTest, AwaitsWhoeverIsInside) {
+  OwnerLock lock;
+  std::latch inside(1);
+  std::atomic<bool> left{false};
+  std::thread owner([&] {
+    OwnerScope scope(lock);
+    inside.count_down();
+    for (int i = 0; i < 1000; ++i) std::this_thread::yield();
+    left = true;
+  });
+  inside.wait();
+  OwnerBarrier barrier;
+  lock.await_others(&barrier);
+  EXPECT_TRUE(left);
+  owner.join();
+}
+
+// What a program does seldom, it may do in the thread that has the bias.
+TEST(OwnerLockTest, ItsOwnerMayEnterAsAForeigner) {
+  Guarded guarded;
+  guarded.use_as_foreigner(1);
+  guarded.use(1);
+  guarded.use_as_foreigner(1);
+  EXPECT_TRUE(enters_at_once(&guarded.lock));
+  EXPECT_FALSE(another_enters_at_once(&guarded.lock));
+  EXPECT_EQ(guarded.counter, 3);
+}
 
 }  // namespace
 }  // namespace urma

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// cost_program locked|lock_free: runs posts and polls over a device that does as good as nothing,
+// cost_program lock_free|ordinary: runs posts and polls over a device that does as good as nothing,
 // under callgrind, started without collection, and dumps what each of them cost under its name.
 // Prints how many calls each had.
 // Ends with 3 where the library does not start.

@@ -73,7 +73,6 @@ Receiver::Receiver(const urma_jfr_cfg_t& cfg, const QueueIdentity& identity, Eve
       device_(transport->device()),
       domain_(transport),
       rnr_timer_(cfg.min_rnr_timer),
-      lock_(cfg.flag.bs.lock_free != 0),
       posted_(cfg.depth, cfg.max_sge),
       sender_memory_(transport) {}
 
@@ -131,8 +130,8 @@ bool Receiver::move_for(CompletionQueue* waiter, bool /*just_armed*/) {
 }
 
 void Receiver::try_progress() {
-  if (ring_count_.load(std::memory_order_relaxed) == 0 || !lock_.try_enter_foreign()) return;
-  ForeignScope scope(lock_, std::adopt_lock);
+  if (ring_count_.load(std::memory_order_relaxed) == 0 || !lock_.enter_at_once()) return;
+  OwnerScope scope(lock_, std::adopt_lock);
   Poll nobody;
   if (rings_.size() > Turns::kFew && to_flush_ == 0) {
     progress_many(&nobody);
@@ -148,7 +147,7 @@ bool Receiver::serve() {
   return progress(&nobody);
 }
 
-void Receiver::quiesce() { ForeignScope scope(lock_); }
+void Receiver::quiesce(OwnerBarrier* barrier) { lock_.await_others(barrier); }
 
 bool Receiver::add_ring(std::shared_ptr<IncomingRing> ring) {
   ForeignScope scope(lock_);
@@ -463,7 +462,7 @@ void Receiver::finish(IncomingRing* ring, const Message& message, ReceiveEntry* 
   } else {
     urma_cr_t left;
     fill_record(*ring, message, *entry, local, &left);
-    kept = ring->jfc->ring().push(left, solicited, ring->jfc == poll->jfc);
+    kept = ring->jfc->ring().push(left, solicited);
   }
   posted_.pop();
   counters_.ended(local, message.length);

@@ -109,7 +109,7 @@ class Receiver final : public urma::Receiver {
   bool move_for(CompletionQueue* waiter, bool just_armed) override;
   void try_progress() override;
   bool serve() override;
-  void quiesce() override;
+  void quiesce(OwnerBarrier* barrier) override;
 
   // False where it takes no messages now.
   bool add_ring(std::shared_ptr<IncomingRing> ring);

@@ -66,6 +66,15 @@ std::unique_ptr<TargetPath> Sender::make_path(RemoteQueue* target, uint32_t hint
 urma_status_t Sender::post(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept {
   if (!lock().enter_at_once()) [[unlikely]]
     return post_behind(wr, bad_wr);
+  return post_held(wr, bad_wr);
+}
+
+urma_status_t Sender::post_behind(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept {
+  lock().enter_behind();
+  return post_held(wr, bad_wr);
+}
+
+inline urma_status_t Sender::post_held(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept {
   switch (direct_kind_of(wr->opcode)) {
     case DirectKind::kWrite:
       return post_run<DirectKind::kWrite>(wr, bad_wr);
@@ -92,13 +101,14 @@ urma_status_t Sender::post_run(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexce
   } while (wr != nullptr && direct_kind_of(wr->opcode) == kKind);
   if (wr != nullptr || queue().armed()) [[unlikely]]
     return post_rest(wr, bad_wr, Direct::kNot);
-  lock().leave_at_once();
+  if (lock().leave_at_once()) [[unlikely]]
+    return wake_one();
   return URMA_SUCCESS;
 }
 
-urma_status_t Sender::post_behind(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept {
-  lock().enter_behind();
-  return post_rest(wr, bad_wr, Direct::kNot);
+urma_status_t Sender::wake_one() noexcept {
+  lock().wake_one();
+  return URMA_SUCCESS;
 }
 
 // `first` is what became of the first one already.

@@ -60,6 +60,9 @@ class Sender : public urma::Sender {
   [[gnu::always_inline]] Direct post_simple(const urma_jfs_wr_t& wr) URMA_REQUIRES(lock());
   template <Reach>
   [[gnu::always_inline]] Direct send_direct(const urma_jfs_wr_t& wr) URMA_REQUIRES(lock());
+  [[gnu::always_inline]] urma_status_t post_held(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept
+      URMA_RELEASE(lock());
+  [[gnu::noinline]] urma_status_t wake_one() noexcept;
   [[gnu::noinline]] urma_status_t post_behind(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept;
   [[gnu::noinline]] urma_status_t post_rest(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr,
                                             Direct first) noexcept URMA_RELEASE(lock());

@@ -214,8 +214,8 @@ void VerbsReceiver::arm(CompletionQueue* jfc) {
 }
 
 void VerbsReceiver::try_progress() {
-  if (!busy_.load(std::memory_order_relaxed) || !lock_.try_enter_foreign()) return;
-  ForeignScope scope(lock_, std::adopt_lock);
+  if (!busy_.load(std::memory_order_relaxed) || !lock_.enter_at_once()) return;
+  OwnerScope scope(lock_, std::adopt_lock);
   Poll nobody;
   progress(&nobody);
 }
@@ -289,7 +289,7 @@ bool VerbsReceiver::take(const ibv_wc& completion, Poll* poll) {
   const bool solicited = poll->solicited || status != URMA_CR_SUCCESS;
   bool kept = true;
   if (into == &record) {
-    kept = incoming->jfc->ring().push(record, true, incoming->jfc == poll->jfc);
+    kept = incoming->jfc->ring().push(record, true);
     if (!solicited) {
       ++incoming->untold;
       untold_ = true;

@@ -35,7 +35,7 @@ namespace urma::verbs {
 }
 
 urma_status_t VerbsReceiver::post(urma_jfr_wr_t* wr, urma_jfr_wr_t** bad_wr) noexcept {
-  if (!lock_.enter_at_once()) [[unlikely]]
+  if (!lock_.enter_biased()) [[unlikely]]
     return post_behind(wr, bad_wr);
   urma_jfr_wr_t* const first = wr;
   if (datagrams_ == nullptr) [[likely]] {
@@ -54,7 +54,7 @@ urma_status_t VerbsReceiver::post(urma_jfr_wr_t* wr, urma_jfr_wr_t** bad_wr) noe
   // Relaxed: a poll that does not see it yet has nothing to find either.
   busy_.store(true, std::memory_order_relaxed);
   counters_.posts.add(count);
-  lock_.leave_at_once();
+  lock_.leave_biased();
   return URMA_SUCCESS;
 }
 
@@ -101,11 +101,11 @@ urma_status_t VerbsReceiver::post_behind(urma_jfr_wr_t* wr, urma_jfr_wr_t** bad_
 [[gnu::always_inline]] inline int VerbsReceiver::poll_alone(CompletionQueue* poller, int count,
                                                             urma_cr_t* cr) noexcept {
   if (!busy_.load(std::memory_order_relaxed)) return poller->finish_poll(0, cr);
-  if (!lock_.enter_at_once()) [[unlikely]]
+  if (!lock_.enter_biased()) [[unlikely]]
     return poller->poll_rest_guarded(0, count, cr);
   if (next_ != have_ || datagrams_ != nullptr || !to_flush_.empty() || poller->armed())
       [[unlikely]] {
-    lock_.leave_at_once();
+    lock_.leave_biased();
     return poller->poll_rest_guarded(0, count, cr);
   }
   const int found = pump_->poll(completions_.data(), std::min(kBatch, count));
@@ -113,7 +113,7 @@ urma_status_t VerbsReceiver::post_behind(urma_jfr_wr_t* wr, urma_jfr_wr_t** bad_
   while (got != found && take_short(completions_[got], poller, cr + got)) ++got;
   next_ = got;
   have_ = found;
-  lock_.leave_at_once();
+  lock_.leave_biased();
   if (got != found) [[unlikely]]
     return poller->poll_rest_guarded(got, count, cr);
   if (got == 0) return poller->finish_poll(0, cr);

@@ -49,7 +49,6 @@ VerbsReceiver::VerbsReceiver(const ContextResources& resources, const urma_jfr_c
       identity_(identity),
       jfc_(static_cast<CompletionQueue*>(cfg.jfc)),
       subject_(subject),
-      lock_(cfg.flag.bs.lock_free != 0),
       // What is posted completes once, and its place is free again when that was looked at.
       pump_(std::make_shared<CqPump>(*resources.device, cfg.depth,
                                      resources.notify->of(*resources.device, jfc_->channel()),
@@ -420,7 +419,7 @@ bool VerbsReceiver::flush_posted(Poll* poll) {
     record.user_data = identity_.user_data;
     if (urma_cr_t* into = poll->place(jfc_); into != nullptr) {
       *into = record;
-    } else if (!jfc_->ring().push(record, true, jfc_ == poll->jfc)) {
+    } else if (!jfc_->ring().push(record, true)) {
       break;
     }
     table_.free(place);

@@ -83,13 +83,13 @@ int VerbsSender::collect(CompletionQueue* /*poller*/, int count, urma_cr_t* cr) 
 // Where one path has all requests, what the device says becomes a record without a stop.
 [[gnu::always_inline]] inline int VerbsSender::poll_alone(CompletionQueue* poller, int count,
                                                           urma_cr_t* cr) noexcept {
-  if (!lock().enter_at_once()) [[unlikely]]
+  if (!lock().enter_biased()) [[unlikely]]
     return poller->poll_rest_guarded(0, count, cr);
   auto* path = static_cast<VerbsPath*>(queue().busy());
   if (path == nullptr || path->earlier != nullptr || !path->is_open() || poller->armed())
       [[unlikely]] {
     const bool nothing = queue().empty();
-    lock().leave();
+    lock().leave_biased();
     return nothing ? poller->finish_poll(0, cr) : poller->poll_rest_guarded(0, count, cr);
   }
   const int found = pump_->poll(completions_.data(), kBatch);
@@ -97,13 +97,13 @@ int VerbsSender::collect(CompletionQueue* /*poller*/, int count, urma_cr_t* cr) 
   int got = 0;
   while (got < most && take_oldest(path, completions_[got], cr + got)) ++got;
   if (got == found && got != 0) [[likely]] {
-    lock().leave_at_once();
+    lock().leave_biased();
     return poller->end_poll(got);
   }
   take_rest(got, found);
   // What was found by an earlier look is handed out, too.
   got += queue().retire(count - got, cr + got);
-  lock().leave();
+  lock().leave_biased();
   return poller->finish_poll(got, cr);
 }
 

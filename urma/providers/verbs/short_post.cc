@@ -249,7 +249,7 @@ template <urma_opcode_t kOpcode, bool kInline>
   --credits_;
   if (queue().may_be_armed()) [[unlikely]]
     return post_rest(nullptr, nullptr, nullptr);
-  lock().leave_at_once();
+  lock().leave_biased();
   return URMA_SUCCESS;
 }
 
@@ -407,7 +407,7 @@ urma_status_t VerbsSender::look_ahead(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr,
 }
 
 urma_status_t VerbsSender::post(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept {
-  if (!lock().enter_at_once()) [[unlikely]]
+  if (!lock().enter_biased()) [[unlikely]]
     return post_behind(wr, bad_wr);
   VerbsPath* path;
   if (wr->tjetty == last_target()) [[likely]] {
