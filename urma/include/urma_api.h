@@ -15,6 +15,7 @@
 // - Configurations and descriptors belong to the caller and are read during the call only. Where an
 //   order_type is URMA_DEF_ORDER, the call writes the default of the transport mode in its place.
 // - A process that holds URMA objects must not use them in a child that it forked.
+// - Signal handlers must make no call, and no thread may be cancelled (pthread_cancel) during one.
 
 #ifndef URMA_API_H
 #define URMA_API_H
