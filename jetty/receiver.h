@@ -18,6 +18,26 @@ class Receiver;
 // The peer that an RC jetty is bound to, if any. Guarded by the lock of the jetty's receiver.
 using Bond = std::optional<urma_jetty_id_t>;
 
+// On whose behalf messages are moved. A poll of a JFC takes its own records at once, without a
+// detour over the JFC's ring; whoever else moves them leaves them there.
+struct Poll {
+  CompletionQueue* jfc = nullptr;  // whose caller this is, NULL: nobody's
+  urma_cr_t* cr = nullptr;         // room for records
+  int room = 0;
+  int got = 0;
+
+  // Where there is no more room, everything else waits for the next poll.
+  bool full() const { return room != 0 && got == room; }
+  // Where the next record of `target` goes; NULL: to its ring, behind those that are there.
+  urma_cr_t* place(CompletionQueue* target) {
+    return target == jfc && got < room && target->ring().empty() ? &cr[got++] : nullptr;
+  }
+  // Leaves a record there that has no such place. False where the ring is full.
+  bool leave(CompletionQueue* target, const urma_cr_t& record, bool solicited) const {
+    return target->ring().push(record, solicited, target == jfc);
+  }
+};
+
 // A JFR or jetty that peers may send to.
 struct Endpoint {
   QueueIdentity identity;
@@ -67,6 +87,10 @@ class Receiver : public CompletionSource {
 
   // Binds an RC jetty that shares this JFR, or unbinds it.
   virtual void set_bond(Bond* bond, const Bond& peer) = 0;
+
+ protected:
+  // The record of a receive of `queue` could neither be placed nor left.
+  [[gnu::cold, gnu::noinline]] static void lost(CompletionQueue* jfc, const QueueIdentity& queue);
 };
 
 }  // namespace urma

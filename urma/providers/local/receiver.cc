@@ -463,7 +463,7 @@ void Receiver::finish(IncomingRing* ring, const Message& message, ReceiveEntry* 
   } else {
     urma_cr_t left;
     fill_record(*ring, message, *entry, local, &left);
-    kept = ring->jfc->ring().push(left, solicited, ring->jfc == poll->jfc);
+    kept = poll->leave(ring->jfc, left, solicited);
   }
   posted_.pop();
   counters_.ended(local, message.length);
@@ -471,13 +471,7 @@ void Receiver::finish(IncomingRing* ring, const Message& message, ReceiveEntry* 
   if (kept) {
     ring->jfc->completed(1, solicited);
   } else {
-    // There was room before the copy, and where another thread has taken it since, the program let
-    // its JFC overflow.
-    URMA_LOG_LIMITED(ERR,
-                     "jfc {}: overflow, the completion of a receive on queue {} is lost; make "
-                     "the JFC as deep as its queues together",
-                     ring->jfc->jfc_id.id, ring->target.id);
-    ring->jfc->overflowed();
+    lost(ring->jfc, ring->target);
   }
   ring->ring.consume(message, remote);
 }

@@ -76,22 +76,6 @@ struct IncomingRing {
   std::atomic<bool> abandoned{false};  // the sender has closed it, or is gone
 };
 
-// On whose behalf messages are moved. A poll of a JFC takes its own records at once, without a
-// detour over the JFC's ring; whoever else moves them leaves them there.
-struct Poll {
-  CompletionQueue* jfc = nullptr;  // whose caller this is, NULL: nobody's
-  urma_cr_t* cr = nullptr;         // room for records
-  int room = 0;
-  int got = 0;
-
-  // Where there is no more room, everything else waits for the next poll.
-  bool full() const { return room != 0 && got == room; }
-  // Where the next record of `target` goes; NULL: to its ring, behind those that are there.
-  urma_cr_t* place(CompletionQueue* target) {
-    return target == jfc && got < room && target->ring().empty() ? &cr[got++] : nullptr;
-  }
-};
-
 // What the sender wants ended by a message.
 Invalidation invalidation_of(const IncomingRing& ring, const Message& message);
 

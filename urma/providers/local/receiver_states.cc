@@ -126,7 +126,7 @@ bool Receiver::flush_posted(Poll* poll) {
     record.user_data = identity_.user_data;
     if (urma_cr_t* place = poll->place(jfc_); place != nullptr) {
       *place = record;
-    } else if (!jfc_->ring().push(record, true, jfc_ == poll->jfc)) {
+    } else if (!poll->leave(jfc_, record, /*solicited=*/true)) {
       break;
     }
     posted_.pop();

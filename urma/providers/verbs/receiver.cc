@@ -179,8 +179,7 @@ bool VerbsReceiver::move_for(CompletionQueue* waiter, bool just_armed) {
   }
   // Whether it was a solicited message that has rung, only the device knows.
   const bool rang = !just_armed && pump_->rang();
-  Poll nobody = {waiter};
-  nobody.solicited = just_armed || rang;
+  Poll nobody = {{waiter}, /*solicited=*/just_armed || rang};
   const uint32_t untold = untold_ ? take_untold(waiter) : 0;
   bool more = progress(&nobody);
   // Who has just armed was told of all that waits. Only so many are there still.
@@ -289,7 +288,7 @@ bool VerbsReceiver::take(const ibv_wc& completion, Poll* poll) {
   const bool solicited = poll->solicited || status != URMA_CR_SUCCESS;
   bool kept = true;
   if (into == &record) {
-    kept = incoming->jfc->ring().push(record, true, incoming->jfc == poll->jfc);
+    kept = poll->leave(incoming->jfc, record, /*solicited=*/true);
     if (!solicited) {
       ++incoming->untold;
       untold_ = true;
@@ -303,11 +302,7 @@ bool VerbsReceiver::take(const ibv_wc& completion, Poll* poll) {
   if (kept) [[likely]] {
     incoming->jfc->completed(1, solicited);
   } else {
-    URMA_LOG_LIMITED(ERR,
-                     "jfc {}: overflow, the completion of a receive on queue {} is lost; make "
-                     "the JFC as deep as its queues together",
-                     incoming->jfc->jfc_id.id, incoming->target.id);
-    incoming->jfc->overflowed();
+    lost(incoming->jfc, incoming->target);
   }
   // It has told its sender so, who may ask why, and takes nothing more.
   if (completion.status != IBV_WC_SUCCESS && !is_datagram()) [[unlikely]] {

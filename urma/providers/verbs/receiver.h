@@ -100,18 +100,9 @@ class VerbsReceiver final : public Receiver, private QueueListener {
   // Nonce and number of a connection; of a target of datagrams whether it is a jetty, and its id.
   using Key = std::pair<uint64_t, uint64_t>;
 
-  // On whose behalf messages are taken in. A poll of a JFC takes its own records at once, without a
-  // detour over the JFC's ring; whoever else takes them leaves them there.
-  struct Poll {
-    CompletionQueue* jfc = nullptr;  // whose caller this is, NULL: nobody's
-    urma_cr_t* cr = nullptr;         // room for records
-    int room = 0;
-    int got = 0;
+  struct Poll : urma::Poll {
     bool solicited = true;  // what is taken may have rung for that
 
-    urma_cr_t* place(CompletionQueue* target) {
-      return target == jfc && got < room && target->ring().empty() ? &cr[got++] : nullptr;
-    }
     // How many completions may be taken at a time.
     int batch() const { return cr == nullptr ? kBatch : std::min(kBatch, room - got); }
   };

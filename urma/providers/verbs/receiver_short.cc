@@ -128,8 +128,7 @@ int VerbsReceiver::poll_source(CompletionQueue* poller, int count, urma_cr_t* cr
 int VerbsReceiver::collect(CompletionQueue* poller, int count, urma_cr_t* cr) {
   if (!busy_.load(std::memory_order_relaxed)) return 0;
   OwnerScope scope(lock_);
-  Poll poll = {poller, cr, count};
-  poll.solicited = false;
+  Poll poll = {{poller, cr, count}, /*solicited=*/false};
   // Before: what comes meanwhile does not ring.
   if (poller->armed() && pump_->rang()) [[unlikely]]
     arm(poller);

@@ -420,7 +420,7 @@ bool VerbsReceiver::flush_posted(Poll* poll) {
     record.user_data = identity_.user_data;
     if (urma_cr_t* into = poll->place(jfc_); into != nullptr) {
       *into = record;
-    } else if (!jfc_->ring().push(record, true, jfc_ == poll->jfc)) {
+    } else if (!poll->leave(jfc_, record, /*solicited=*/true)) {
       break;
     }
     table_.free(place);
