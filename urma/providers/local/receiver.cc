@@ -65,15 +65,12 @@ Invalidation invalidation_of(const IncomingRing& ring, const Message& message) {
 
 Receiver::Receiver(const urma_jfr_cfg_t& cfg, const QueueIdentity& identity, EventSubject* subject,
                    Transport* transport)
-    : identity_(identity),
-      jfc_(static_cast<CompletionQueue*>(cfg.jfc)),
-      subject_(subject),
+    : urma::Receiver(cfg, identity, subject),
       segments_(&transport->segments()),
       transport_(transport),
       device_(transport->device()),
       domain_(transport),
       rnr_timer_(cfg.min_rnr_timer),
-      lock_(cfg.flag.bs.lock_free != 0),
       posted_(cfg.depth, cfg.max_sge),
       sender_memory_(transport) {}
 
@@ -172,6 +169,39 @@ void Receiver::set_bond(Bond* bond, const Bond& peer) {
   }
   // What the peer has sent before was left where it is.
   if (peer.has_value()) domain_->take_over();
+}
+
+bool Receiver::make_room(uint32_t receives) {
+  ForeignScope scope(lock_);
+  posted_.make_room(receives);
+  return true;
+}
+
+uint64_t Receiver::posted() {
+  ForeignScope scope(lock_);
+  return posted_.popped() + posted_.size();
+}
+
+uint64_t Receiver::consumed() {
+  ForeignScope scope(lock_);
+  return posted_.popped();
+}
+
+// So that a poll looks here also where no peer does.
+void Receiver::count_rings() {
+  const uint32_t flushing = to_flush_ != 0 ? 1 : 0;
+  ring_count_.store(static_cast<uint32_t>(rings_.size()) + flushing, std::memory_order_relaxed);
+}
+
+void Receiver::close_all() {
+  for (const std::shared_ptr<IncomingRing>& ring : rings_) {
+    ring->ring.close(URMA_CR_REM_ACCESS_ABORT_ERR);
+    ring->bell.ring(true);
+  }
+  end_pull();
+  rings_.clear();
+  turns_.forget();
+  forget_senders();
 }
 
 void Receiver::close_ways(uint64_t user_data) {
@@ -467,7 +497,7 @@ void Receiver::finish(IncomingRing* ring, const Message& message, ReceiveEntry* 
   }
   posted_.pop();
   counters_.ended(local, message.length);
-  watch_limit();
+  watch_limit(posted_.size());
   if (kept) {
     ring->jfc->completed(1, solicited);
   } else {

@@ -221,9 +221,9 @@ void VerbsReceiver::try_progress() {
 
 // True where there may be more.
 bool VerbsReceiver::progress(Poll* poll) {
-  if (!to_flush_.empty()) [[unlikely]] {
+  if (to_flush_ != 0) [[unlikely]] {
     flush_posted(poll);
-    if (!to_flush_.empty()) return false;
+    if (to_flush_ != 0) return false;
   }
   constexpr int kTurns = 8;
   for (int turn = 0; turn < kTurns; ++turn) {
@@ -248,12 +248,8 @@ void VerbsReceiver::reopen_datagrams() {
   try {
     datagrams_->reopen();
     std::vector<PostedReceive*> again;
-    for (uint32_t i = 0; i < table_.depth(); ++i) {
-      if (PostedReceive* place = table_.find(i); place != nullptr) again.push_back(place);
-    }
-    std::sort(again.begin(), again.end(),
-              [](const auto* a, const auto* b) { return a->number < b->number; });
-    for (PostedReceive* place : again) post_again(place);
+    table_.list(&again);
+    for (; !again.empty(); again.pop_back()) post_again(again.back());
   } catch (const std::exception& error) {
     URMA_LOG(ERR, "JFR {:#x} receives no datagrams any more: {}", identity_.id, error.what());
     subject_->raise(URMA_EVENT_JFR_ERR);
@@ -298,7 +294,7 @@ bool VerbsReceiver::take(const ibv_wc& completion, Poll* poll) {
   counters_.ended(status, into->completion_len);
   table_.free(place);
   ++consumed_;
-  watch_limit();
+  watch_limit(table_.size());
   if (kept) [[likely]] {
     incoming->jfc->completed(1, solicited);
   } else {
