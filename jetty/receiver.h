@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <vector>
 
@@ -23,6 +24,10 @@ class Receiver;
 
 // The peer that an RC jetty is bound to, if any. Guarded by the lock of the jetty's receiver.
 using Bond = std::optional<urma_jetty_id_t>;
+// Whether that is this one. Importers know no uasid.
+inline bool bound_to(const Bond& bond, const urma_eid_t& eid, uint32_t id) {
+  return bond.has_value() && bond->id == id && std::memcmp(&bond->eid, &eid, sizeof(eid)) == 0;
+}
 
 // On whose behalf messages are moved. A poll of a JFC takes its own records at once, without a
 // detour over the JFC's ring; whoever else moves them leaves them there.

@@ -113,6 +113,16 @@ void ImportedSegment::enter_list(urma_context_t* ctx) {
 
 void ImportedSegment::leave_list() { transport_->imports().remove(serial_); }
 
+urma_seg_t describe_memory(const urma_eid_t& owner, uint64_t addr, uint64_t bytes,
+                           uint32_t token_id) {
+  urma_seg_t described = {};
+  described.ubva.eid = owner;
+  described.ubva.va = addr;
+  described.len = bytes;
+  described.token_id = token_id;
+  return described;
+}
+
 urma_cr_status_t status_of(Answer answer) {
   switch (answer) {
     case Answer::kAccepted:

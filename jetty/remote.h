@@ -176,6 +176,16 @@ class ImportedSegment : public SegmentHandle, public Shared<ImportedSegment> {
   Answer last_answer_ URMA_GUARDED_BY(mutex_) = Answer::kUnreachable;
 };
 
+struct DropRef {
+  void operator()(ImportedSegment* segment) const { segment->drop_ref(); }
+};
+template <typename Import>
+using ImportRef = std::unique_ptr<Import, DropRef>;
+
+// An import that a request needs, and no program has asked for: of `bytes` bytes at `addr`.
+urma_seg_t describe_memory(const urma_eid_t& owner, uint64_t addr, uint64_t bytes,
+                           uint32_t token_id);
+
 }  // namespace urma
 
 #endif  // JETTY_REMOTE_H_

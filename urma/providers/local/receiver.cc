@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cstring>
 #include <utility>
 
 #include "jetty/failures.h"
@@ -30,11 +29,6 @@ constexpr uint64_t kWaitsForEver = 1;
 
 // How long a message of a peer that was quicker waits for the bind of this side.
 constexpr uint64_t kBindPatienceNs = 4'000'000'000;
-
-// Importers know no uasid.
-bool same_jetty(const urma_jetty_id_t& a, const urma_jetty_id_t& b) {
-  return a.id == b.id && std::memcmp(&a.eid, &b.eid, sizeof(a.eid)) == 0;
-}
 
 urma_cr_opcode_t opcode_of(MessageKind kind) {
   switch (kind) {
@@ -354,7 +348,7 @@ Receiver::Step Receiver::end_abandoned(IncomingRing* ring) {
 
 bool Receiver::from_peer(IncomingRing* ring, const Message& message, Step* step) {
   const Bond& bond = *ring->bond;
-  if (bond.has_value() && same_jetty(*bond, ring->sender)) {
+  if (bound_to(bond, ring->sender.eid, ring->sender.id)) {
     ring->unbound_since_ns = 0;
     return true;
   }

@@ -69,16 +69,6 @@ RemoteSegment::RemoteSegment(Transport* transport, urma_context_t* ctx, const ur
 
 RemoteSegment::~RemoteSegment() { leave_list(); }
 
-urma_seg_t describe_memory(const urma_eid_t& owner, uint64_t addr, uint64_t bytes,
-                           uint32_t token_id) {
-  urma_seg_t described = {};
-  described.ubva.eid = owner;
-  described.ubva.va = addr;
-  described.len = bytes;
-  described.token_id = token_id;
-  return described;
-}
-
 // Memory of a device stays with its runtime, and an address that a program has asked for with the
 // program.
 void RemoteSegment::unreferenced() {

@@ -81,6 +81,14 @@ class RemoteSegment final : public ImportedSegment {
     const Grant* granted = grant();
     return granted != nullptr && !granted->stands();
   }
+  // Whether it stands for these bytes. One that does not grant them, or not yet, is asked for with
+  // the bytes of its first request.
+  bool holds(uint64_t addr, uint64_t bytes, uint32_t access) const {
+    if (seg.ubva.va == addr && seg.len == bytes) return true;
+    const Grant* granted = grant();
+    return granted != nullptr && granted->stands() && granted->covers(addr, bytes) &&
+           granted->allows(access);
+  }
 
   void unreferenced() override;
   // What follows, while nobody holds it. Ends what only an import needs.
@@ -153,14 +161,7 @@ class RemoteSegment final : public ImportedSegment {
   bool wanted_ URMA_GUARDED_BY(mutex_) = false;  // mapped, whether that pays or not
 };
 
-struct DropRef {
-  void operator()(RemoteSegment* segment) const { segment->drop_ref(); }
-};
-using RemoteSegmentRef = std::unique_ptr<RemoteSegment, DropRef>;
-
-// An import that a request needs, and no program has asked for: of `bytes` bytes at `addr`.
-urma_seg_t describe_memory(const urma_eid_t& owner, uint64_t addr, uint64_t bytes,
-                           uint32_t token_id);
+using RemoteSegmentRef = ImportRef<RemoteSegment>;
 
 }  // namespace urma::local
 

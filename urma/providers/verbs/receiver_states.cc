@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "jetty/network.h"
 #include "urma/base/error.h"
 #include "urma/base/guard.h"
 #include "urma/base/log.h"
@@ -14,17 +13,12 @@
 namespace urma::verbs {
 namespace {
 
-// Importers know no uasid.
-bool same_jetty(const urma_jetty_id_t& a, const QueueName& b) {
-  return a.id == b.id && same_eid(a.eid, b.eid);
-}
-
 // Whether an RC jetty takes messages of this one; every other one does. With kAccepted and without
 // an end, the answer is: later.
 bool bound_to_source(const Endpoint& endpoint, const ConnectRequest& request, Answer* answer) {
   if (endpoint.bond == nullptr) return true;
   if (!endpoint.bond->has_value()) return false;
-  if (same_jetty(**endpoint.bond, request.source)) return true;
+  if (bound_to(*endpoint.bond, request.source.eid, request.source.id)) return true;
   *answer = Answer::kNoAccess;
   return false;
 }

@@ -29,6 +29,15 @@ class RemoteRegion : public ImportedSegment {
     // SYNC(key-grant): acquire pairs with the release in finish().
     return grant.load(std::memory_order_acquire);
   }
+  // Grants stand until a request finds that one does not.
+  bool stale() const { return false; }
+  // Whether it stands for these bytes. One that was not granted, or not yet, does for those that it
+  // was asked for with.
+  bool holds(uint64_t addr, uint64_t bytes, uint32_t /*access*/) const {
+    const KeyGrant* grant = granted();
+    if (grant == nullptr) return seg.ubva.va == addr && seg.len == bytes;
+    return grant->covers(addr, bytes);
+  }
   // A request with this grant was refused: the next one asks anew.
   void doubt(const KeyGrant* refused);
 
