@@ -1,13 +1,20 @@
 // SPDX-License-Identifier: MIT
 //
-// The receiving half of a JFR, and of the jetties that share it, as every provider offers it.
+// The receiving half of a JFR, and of the jetties that share it: its states, its limits, and what
+// becomes of posted receives that no message takes. How messages come is the provider's.
 #ifndef JETTY_RECEIVER_H_
 #define JETTY_RECEIVER_H_
 
+#include <atomic>
 #include <cstdint>
+#include <cstring>
 #include <optional>
+#include <vector>
 
+#include "jetty/async_events.h"
 #include "jetty/completion_queue.h"
+#include "jetty/counters.h"
+#include "jetty/owner_lock.h"
 #include "jetty/send_queue.h"
 #include "urma_types.h"
 
@@ -17,6 +24,30 @@ class Receiver;
 
 // The peer that an RC jetty is bound to, if any. Guarded by the lock of the jetty's receiver.
 using Bond = std::optional<urma_jetty_id_t>;
+// Whether that is this one. Importers know no uasid.
+inline bool bound_to(const Bond& bond, const urma_eid_t& eid, uint32_t id) {
+  return bond.has_value() && bond->id == id && std::memcmp(&bond->eid, &eid, sizeof(eid)) == 0;
+}
+
+// On whose behalf messages are moved. A poll of a JFC takes its own records at once, without a
+// detour over the JFC's ring; whoever else moves them leaves them there.
+struct Poll {
+  CompletionQueue* jfc = nullptr;  // whose caller this is, NULL: nobody's
+  urma_cr_t* cr = nullptr;         // room for records
+  int room = 0;
+  int got = 0;
+
+  // Where there is no more room, everything else waits for the next poll.
+  bool full() const { return room != 0 && got == room; }
+  // Where the next record of `target` goes; NULL: to its ring, behind those that are there.
+  urma_cr_t* place(CompletionQueue* target) {
+    return target == jfc && got < room && target->ring().empty() ? &cr[got++] : nullptr;
+  }
+  // Leaves a record there that has no such place. False where the ring is full.
+  bool leave(CompletionQueue* target, const urma_cr_t& record, bool solicited) const {
+    return target->ring().push(record, solicited);
+  }
+};
 
 // A JFR or jetty that peers may send to.
 struct Endpoint {
@@ -33,6 +64,9 @@ struct Endpoint {
 
 class Receiver : public CompletionSource {
  public:
+  // `subject` is the JFR's; receives that no message takes complete as `identity`.
+  Receiver(const urma_jfr_cfg_t& cfg, const QueueIdentity& identity, EventSubject* subject);
+
   bool outstanding() const override { return false; }
 
   // By the poll of another JFC, unless another thread uses the queue.
@@ -48,25 +82,81 @@ class Receiver : public CompletionSource {
   virtual void close_ways(uint64_t user_data) = 0;
 
   // ERROR gives all posted receives back, RESET forgets them; peers are shut out by both.
-  virtual void set_state(urma_jfr_state_t state) = 0;
-  virtual urma_jfr_state_t state() = 0;
+  void set_state(urma_jfr_state_t state);
+  urma_jfr_state_t state();
   // One event once fewer receives than that are posted; 0: none.
-  virtual void set_limit(uint32_t limit) = 0;
-  virtual uint32_t limit() = 0;
+  void set_limit(uint32_t limit);
+  uint32_t limit() { return limit_of(subject_); }
   // The same for a jetty that shares the JFR, told to its own subject, where that can be.
   virtual bool limits_jetties() const { return false; }
-  virtual void set_limit_of(EventSubject* /*jetty*/, uint32_t /*limit*/) {}
-  virtual uint32_t limit_of(const EventSubject* /*jetty*/) { return 0; }
+  void set_limit_of(EventSubject* jetty, uint32_t limit);
+  uint32_t limit_of(const EventSubject* subject);
   // Room for so many posted receives where there was less. False where that cannot be.
   virtual bool make_room(uint32_t /*receives*/) { return false; }
   // Receives that were ever posted, and that are through.
   virtual uint64_t posted() = 0;
   virtual uint64_t consumed() = 0;
   // What it has done and how full it is, from any thread.
-  virtual void report(urma_ext_queue_t* queue) const = 0;
+  void report(urma_ext_queue_t* queue) const;
 
   // Binds an RC jetty that shares this JFR, or unbinds it.
   virtual void set_bond(Bond* bond, const Bond& peer) = 0;
+
+ protected:
+  bool in_state(urma_jfr_state_t state) const {
+    return state_.load(std::memory_order_relaxed) == state;
+  }
+
+  // What a provider does when the state changes: it takes messages again, or never again; open()
+  // may throw Error, and the state is as it was then.
+  virtual void open() URMA_REQUIRES(lock_) {}
+  virtual void close_all() URMA_REQUIRES(lock_) = 0;
+  // Its posted receives: how many, the user_ctx of the oldest, which may be dropped then. To look
+  // for the oldest is allowed behind list_posted(), which counts them, too.
+  virtual uint32_t count_posted() const URMA_REQUIRES(lock_) = 0;
+  virtual uint32_t list_posted() URMA_REQUIRES(lock_) = 0;
+  virtual uint64_t oldest_posted() const URMA_REQUIRES(lock_) = 0;
+  virtual void drop_oldest() URMA_REQUIRES(lock_) = 0;
+  // to_flush_ has changed: whether a poll has to look here.
+  virtual void note_flush() URMA_REQUIRES(lock_) = 0;
+  // The limit of the JFR has been set: limit_, 0 where it is reached already.
+  virtual void arm_limit() URMA_REQUIRES(lock_) {}
+
+  // What is posted to a queue that is not READY.
+  void turn_away() URMA_REQUIRES(lock_);
+  // As many as the JFC has room for; a poll of it goes on.
+  bool flush_posted(Poll* poll) URMA_REQUIRES(lock_);
+  // Fewer receives are posted.
+  [[gnu::always_inline]] void watch_limit(uint32_t posted) URMA_REQUIRES(lock_) {
+    if (posted < limit_) [[unlikely]]
+      reach_limits(posted);
+  }
+  [[gnu::noinline]] void reach_limits(uint32_t posted) URMA_REQUIRES(lock_);
+  // The record of a receive of `queue` could neither be placed nor left.
+  [[gnu::cold, gnu::noinline]] static void lost(CompletionQueue* jfc, const QueueIdentity& queue);
+
+  const QueueIdentity identity_;
+  CompletionQueue* const jfc_;
+  EventSubject* const subject_;
+  OwnerLock lock_;
+  uint32_t limit_ URMA_GUARDED_BY(lock_) = 0;     // the highest of limits_
+  uint32_t to_flush_ URMA_GUARDED_BY(lock_) = 0;  // of the oldest posted receives
+  QueueCounters counters_;
+
+ private:
+  // Of the JFR, or of a jetty that shares it.
+  struct Limit {
+    EventSubject* subject;
+    urma_async_event_type_t event;
+    uint32_t receives;
+  };
+
+  void keep_limit(const Limit& limit) URMA_REQUIRES(lock_);
+  void find_highest_limit() URMA_REQUIRES(lock_);
+
+  std::atomic<urma_jfr_state_t> state_{URMA_JFR_STATE_READY};  // written under lock_
+  std::vector<Limit> limits_ URMA_GUARDED_BY(lock_);
+  Counter dropped_;  // receives that a reset has forgotten
 };
 
 }  // namespace urma

@@ -67,6 +67,62 @@ void RemoteQueue::end_import() {
   if (imported.exchange(false)) transport->queue_serials().give_back(key());
 }
 
+uint64_t ImportedSegment::ask(const Wanted& wanted) {
+  const MutexLock lock(mutex_);
+  if (is_asking()) return asked_;
+  add_ref();  // dropped when the answer has come
+  try {
+    transport_->service().post([this, wanted] { ask_owner(wanted); });
+  } catch (...) {
+    drop_ref();
+    throw;
+  }
+  asked_range_ = wanted;
+  return ++asked_;
+}
+
+bool ImportedSegment::asked_for(const Wanted& wanted) const {
+  const MutexLock lock(mutex_);
+  return asked_range_ == wanted;
+}
+
+bool ImportedSegment::ended(uint64_t attempt, urma_cr_status_t* status) const {
+  const MutexLock lock(mutex_);
+  if (ended_ < attempt) return false;
+  *status = last_status_;
+  return true;
+}
+
+Answer ImportedSegment::last_answer() const {
+  const MutexLock lock(mutex_);
+  return last_answer_;
+}
+
+void ImportedSegment::attempt_ended(Answer answer, urma_cr_status_t status) {
+  last_answer_ = answer;
+  last_status_ = status;
+  ended_ = asked_;
+}
+
+void ImportedSegment::enter_list(urma_context_t* ctx) {
+  urma_ctx = ctx;
+  device_ = ctx == nullptr ? "" : ctx->dev->name;
+  serial_ = transport_->next_serial();
+  transport_->imports().add(serial_, this);
+}
+
+void ImportedSegment::leave_list() { transport_->imports().remove(serial_); }
+
+urma_seg_t describe_memory(const urma_eid_t& owner, uint64_t addr, uint64_t bytes,
+                           uint32_t token_id) {
+  urma_seg_t described = {};
+  described.ubva.eid = owner;
+  described.ubva.va = addr;
+  described.len = bytes;
+  described.token_id = token_id;
+  return described;
+}
+
 urma_cr_status_t status_of(Answer answer) {
   switch (answer) {
     case Answer::kAccepted:

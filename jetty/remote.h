@@ -120,10 +120,11 @@ struct Wanted {
   bool operator==(const Wanted&) const = default;
 };
 
-// An imported segment. Any thread may use it.
+// An imported segment, and how often its owner was asked what it grants. Any thread may use it.
 class ImportedSegment : public SegmentHandle, public Shared<ImportedSegment> {
  public:
-  ImportedSegment(const urma_seg_t& imported, urma_token_t token) : SegmentHandle{}, token_(token) {
+  ImportedSegment(Transport* transport, const urma_seg_t& imported, urma_token_t token)
+      : SegmentHandle{}, transport_(transport), token_(token) {
     seg = imported;
   }
   virtual ~ImportedSegment() = default;
@@ -133,13 +134,57 @@ class ImportedSegment : public SegmentHandle, public Shared<ImportedSegment> {
   urma_token_t token() const { return token_; }
   // Whether a request imported it by itself.
   bool implicit() const { return urma_ctx == nullptr; }
+  // The name of the device that it was imported at; "" where a request imported it by itself.
+  const char* device() const { return device_; }
+
+  // Asks the owner, unless that is under way, and returns the number of the attempt.
+  uint64_t ask(const Wanted& wanted);
+  // For all that it describes.
+  uint64_t ask() { return ask({seg.ubva.va, seg.len, 0}); }
+  // Whether the newest attempt was for this.
+  bool asked_for(const Wanted& wanted) const;
+  // True once the attempt has ended; *status then says how, URMA_CR_SUCCESS with a new grant.
+  bool ended(uint64_t attempt, urma_cr_status_t* status) const;
+  // Of the last attempt that has ended.
+  Answer last_answer() const;
+
   virtual void unreferenced() { delete this; }
   // Waits until it is clear whether the whole segment is mapped here: where, or 0.
   virtual uint64_t wait_mapped() { return 0; }
 
+ protected:
+  // On the service thread. With the answer come attempt_ended(), and drop_ref() behind all else.
+  virtual void ask_owner(const Wanted& wanted) = 0;
+  void attempt_ended(Answer answer, urma_cr_status_t status) URMA_REQUIRES(mutex_);
+  bool is_asking() const URMA_REQUIRES(mutex_) { return asked_ != ended_; }
+
+  // Tools are shown it: by whoever derives, once it is complete and before anything of it goes.
+  void enter_list(urma_context_t* ctx);
+  void leave_list();
+
+  mutable Mutex mutex_;
+
  private:
+  Transport* const transport_;
   const urma_token_t token_;
+  uint64_t serial_ = 0;
+  const char* device_ = "";
+  uint64_t asked_ URMA_GUARDED_BY(mutex_) = 0;
+  uint64_t ended_ URMA_GUARDED_BY(mutex_) = 0;
+  Wanted asked_range_ URMA_GUARDED_BY(mutex_) = {};  // by the newest attempt
+  urma_cr_status_t last_status_ URMA_GUARDED_BY(mutex_) = URMA_CR_SUCCESS;
+  Answer last_answer_ URMA_GUARDED_BY(mutex_) = Answer::kUnreachable;
 };
+
+struct DropRef {
+  void operator()(ImportedSegment* segment) const { segment->drop_ref(); }
+};
+template <typename Import>
+using ImportRef = std::unique_ptr<Import, DropRef>;
+
+// An import that a request needs, and no program has asked for: of `bytes` bytes at `addr`.
+urma_seg_t describe_memory(const urma_eid_t& owner, uint64_t addr, uint64_t bytes,
+                           uint32_t token_id);
 
 }  // namespace urma
 

@@ -162,7 +162,7 @@ FAULTS = [
     ),
     (
         "limit_stays_armed",
-        "local/receiver_states.cc",
+        "jetty/receiver.cc",
         "    limit.subject->raise(limit.event);\n    return true;",
         "    limit.subject->raise(limit.event);\n    return false;",
         [LIFE, MODEL],

@@ -56,9 +56,9 @@ filled >"${folder}/module.cc" <<'END'
 // SPDX-License-Identifier: MIT
 //
 // The NAME provider as a module: its registration, its device, and its contexts.
-#include "urma/base/error.h"
-#include "urma/base/guard.h"
-#include "urma/base/host.h"
+#include <span>
+
+#include "urma/base/provider_module.h"
 
 namespace urma::NAME {
 namespace {
@@ -72,74 +72,47 @@ urma_device_attr_t describe_device(size_t eids) {
   return attr;
 }
 
-// Between init and uninit.
-urma_device_attr_t device_attr;
-
 // What contexts can do. An operation that is not there is answered by the library, as the contract
 // says of an absent one; jetty/ops.h fills in most of them for a class derived from
 // jetty/transport.h, as urma/providers/shm/module.cc has it.
 urma_ops_t context_ops;
 
-urma_provider_ops_t make_provider_ops();
-urma_provider_ops_t provider_ops = make_provider_ops();
+class Provider {
+ public:
+  static constexpr char kName[] = "NAME";
 
-urma_status_t init(urma_init_attr_t* /*conf*/) noexcept {
-  return guarded(URMA_LOG_SITE, [] {
-    const auto eids = host()->runtime()->eids();
-    device_attr = describe_device(eids.size());
+  explicit Provider(urma_provider_ops_t* ops) {
     context_ops = {};
-    context_ops.name = "NAME";
-    DeviceDescription device = {kDeviceName, URMA_TRANSPORT_UB,
-                                device_attr, eids.data(),
-                                static_cast<uint32_t>(eids.size()), nullptr};
-    host()->registry->add_device(&provider_ops, device);
-    return URMA_SUCCESS;
-  });
-}
+    context_ops.name = kName;
+    const DeviceDescription device = {kDeviceName, URMA_TRANSPORT_UB,
+                                      attr_,       eids_.data(),
+                                      eid_count(), nullptr};
+    host()->registry->add_device(ops, device);
+  }
 
-urma_status_t uninit() noexcept { return URMA_SUCCESS; }
-
-urma_status_t query_device(urma_device_t* /*dev*/, urma_device_attr_t* attr) noexcept {
-  *attr = device_attr;
-  return URMA_SUCCESS;
-}
-
-urma_context_t* create_context(urma_device_t* /*dev*/, uint32_t eid_index,
-                               int /*dev_fd*/) noexcept {
-  return guarded(URMA_LOG_SITE, [&]() -> urma_context_t* {
-    if (eid_index >= device_attr.dev_cap.max_eid_cnt) {
-      fail(URMA_EINVAL, "create_context: eid_index {} is over the device's {} EIDs", eid_index,
-           device_attr.dev_cap.max_eid_cnt);
-    }
+  bool has_devices() const { return true; }
+  const urma_device_attr_t& attr_of(const urma_device_t& /*dev*/) const { return attr_; }
+  size_t eids_of(const urma_device_t& /*dev*/) const { return eids_.size(); }
+  urma_context_t* open_context(urma_device_t* /*dev*/, uint32_t /*eid_index*/) {
     auto* context = new urma_context_t{};
     context->ops = &context_ops;
     return context;
-  });
-}
+  }
+  static void close_context(Provider* /*provider*/, urma_context_t* ctx) { delete ctx; }
 
-urma_status_t delete_context(urma_context_t* ctx) noexcept {
-  delete ctx;
-  return URMA_SUCCESS;
-}
+ private:
+  uint32_t eid_count() const { return static_cast<uint32_t>(eids_.size()); }
 
-urma_provider_ops_t make_provider_ops() {
-  urma_provider_ops_t ops = {};
-  ops.name = "NAME";
-  ops.attr = {1, URMA_TRANSPORT_UB};
-  ops.init = init;
-  ops.uninit = uninit;
-  ops.query_device = query_device;
-  ops.create_context = create_context;
-  ops.delete_context = delete_context;
-  return ops;
-}
+  const std::span<const urma_eid_t> eids_ = host()->runtime()->eids();
+  const urma_device_attr_t attr_ = describe_device(eids_.size());
+};
 
 }  // namespace
 }  // namespace urma::NAME
 
 extern "C" __attribute__((visibility("default"))) int urma_module_entry(uint32_t version,
                                                                         const urma_host* host) {
-  return urma::enter_module(version, host, &urma::NAME::provider_ops);
+  return urma::Module<urma::NAME::Provider>::enter(version, host);
 }
 END
 

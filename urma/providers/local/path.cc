@@ -232,7 +232,9 @@ void QueuePath::count_uses(const SendEntry& entry) {
 QueuePath::Step QueuePath::execute(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status) {
   if (entry->fence && !sender_->queue().earlier_reads_done(entry)) return Step::kWait;
   if (entry->strong && !placed_before(*entry)) return Step::kWait;
-  if (entry->kind != OpKind::kSend && entry->kind != OpKind::kNop) look_up_segments(entry);
+  if (entry->kind != OpKind::kSend && entry->kind != OpKind::kNop) {
+    sender_->implicit_imports().look_up(entry, target()->id.eid);
+  }
   switch (entry->kind) {
     case OpKind::kWrite:
     case OpKind::kRead:

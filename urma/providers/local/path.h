@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 
+#include "jetty/implicit_imports.h"
 #include "jetty/sender.h"
 #include "urma/providers/local/iovecs.h"
 #include "urma/providers/local/remote.h"
@@ -39,14 +40,6 @@ struct AtomicCall {
   // Valid once ended.
   Answer answer = Answer::kUnreachable;
   uint64_t old_value[2] = {0, 0};
-};
-
-// What a request wants of a segment.
-struct RemoteAccess {
-  ImportedSegment** segment;  // where that does not grant it, and another one may: replaced
-  uint64_t addr;
-  uint64_t bytes;
-  uint32_t rights;  // URMA_ACCESS_*
 };
 
 // A message of more bytes is copied once, by reference, where its receiver has mapped them. Others
@@ -100,8 +93,6 @@ class QueuePath : public TargetPath {
   // waits for, 0: none.
   Step authorize(const RemoteAccess& access, uint64_t* asked, const Grant** grant,
                  urma_cr_status_t* status);
-  Step authorize_elsewhere(const RemoteAccess& access, uint64_t* asked, const Grant** grant,
-                           urma_cr_status_t* status);
   // kInFlight once the owner has taken the ring.
   Step open_ring(urma_cr_status_t* status);
   // Into the ring, which the owner may still be asked to take. False where it has no room.
@@ -140,8 +131,6 @@ class QueuePath : public TargetPath {
   static void count_uses(const SendEntry& entry);
   bool placed_before(const SendEntry& entry);
 
-  // Finds the segments that a one-sided request names by user_tsegs.
-  void look_up_segments(SendEntry* entry);
   Step write_notify(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status);
   Step transfer_some(SendEntry* entry, const Grant& grant, uint64_t budget, uint64_t* moved,
                      urma_cr_status_t* status);

@@ -37,18 +37,6 @@ void QueuePath::collect(SendEntry* entry, void* into) {
   }
 }
 
-void QueuePath::look_up_segments(SendEntry* entry) {
-  ImplicitImports& imports = sender_->implicit_imports();
-  const urma_eid_t& owner = target()->id.eid;
-  if (entry->remote == nullptr) {
-    entry->remote = imports.find(owner, entry->key, entry->remote_addr, entry->bytes, /*access=*/0);
-  }
-  if (entry->kind == OpKind::kWriteNotify && entry->notified == nullptr) {
-    entry->notified =
-        imports.find(owner, entry->notified_key, entry->notified_addr, sizeof(uint64_t), 0);
-  }
-}
-
 bool QueuePath::local_memory_stands(SendEntry* entry) {
   const SegmentTable& segments = sender_->transport().segments();
   for (const LocalPiece& piece : SendQueue::pieces(entry)) {
@@ -73,7 +61,10 @@ QueuePath::Step QueuePath::authorize(const RemoteAccess& access, uint64_t* asked
     return Step::kInFlight;
   }
   if (*asked == 0) {
-    if (stands && !segment->implicit()) return authorize_elsewhere(access, asked, grant, status);
+    if (stands && !segment->implicit()) {
+      sender_->implicit_imports().look_elsewhere(access);
+      return authorize(access, asked, grant, status);
+    }
     *asked = segment->ask(wanted);
   }
   if (!segment->ended(*asked, status)) return Step::kWait;
@@ -97,17 +88,6 @@ QueuePath::Step QueuePath::authorize(const RemoteAccess& access, uint64_t* asked
             answer_text(segment->last_answer()));
   }
   return Step::kDone;
-}
-
-// Another registration of the token id may grant what the one that was imported does not.
-QueuePath::Step QueuePath::authorize_elsewhere(const RemoteAccess& access, uint64_t* asked,
-                                               const Grant** grant, urma_cr_status_t* status) {
-  ImportedSegment* const segment = *access.segment;
-  *access.segment = sender_->implicit_imports().find(
-      segment->seg.ubva.eid, {segment->seg.token_id, segment->token().token}, access.addr,
-      access.bytes, access.rights);
-  segment->drop_ref();
-  return authorize(access, asked, grant, status);
 }
 
 QueuePath::Step QueuePath::transfer(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status) {

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cstring>
 #include <utility>
 
 #include "jetty/failures.h"
@@ -30,11 +29,6 @@ constexpr uint64_t kWaitsForEver = 1;
 
 // How long a message of a peer that was quicker waits for the bind of this side.
 constexpr uint64_t kBindPatienceNs = 4'000'000'000;
-
-// Importers know no uasid.
-bool same_jetty(const urma_jetty_id_t& a, const urma_jetty_id_t& b) {
-  return a.id == b.id && std::memcmp(&a.eid, &b.eid, sizeof(a.eid)) == 0;
-}
 
 urma_cr_opcode_t opcode_of(MessageKind kind) {
   switch (kind) {
@@ -65,9 +59,7 @@ Invalidation invalidation_of(const IncomingRing& ring, const Message& message) {
 
 Receiver::Receiver(const urma_jfr_cfg_t& cfg, const QueueIdentity& identity, EventSubject* subject,
                    Transport* transport)
-    : identity_(identity),
-      jfc_(static_cast<CompletionQueue*>(cfg.jfc)),
-      subject_(subject),
+    : urma::Receiver(cfg, identity, subject),
       segments_(&transport->segments()),
       transport_(transport),
       device_(transport->device()),
@@ -171,6 +163,39 @@ void Receiver::set_bond(Bond* bond, const Bond& peer) {
   }
   // What the peer has sent before was left where it is.
   if (peer.has_value()) domain_->take_over();
+}
+
+bool Receiver::make_room(uint32_t receives) {
+  ForeignScope scope(lock_);
+  posted_.make_room(receives);
+  return true;
+}
+
+uint64_t Receiver::posted() {
+  ForeignScope scope(lock_);
+  return posted_.popped() + posted_.size();
+}
+
+uint64_t Receiver::consumed() {
+  ForeignScope scope(lock_);
+  return posted_.popped();
+}
+
+// So that a poll looks here also where no peer does.
+void Receiver::count_rings() {
+  const uint32_t flushing = to_flush_ != 0 ? 1 : 0;
+  ring_count_.store(static_cast<uint32_t>(rings_.size()) + flushing, std::memory_order_relaxed);
+}
+
+void Receiver::close_all() {
+  for (const std::shared_ptr<IncomingRing>& ring : rings_) {
+    ring->ring.close(URMA_CR_REM_ACCESS_ABORT_ERR);
+    ring->bell.ring(true);
+  }
+  end_pull();
+  rings_.clear();
+  turns_.forget();
+  forget_senders();
 }
 
 void Receiver::close_ways(uint64_t user_data) {
@@ -323,7 +348,7 @@ Receiver::Step Receiver::end_abandoned(IncomingRing* ring) {
 
 bool Receiver::from_peer(IncomingRing* ring, const Message& message, Step* step) {
   const Bond& bond = *ring->bond;
-  if (bond.has_value() && same_jetty(*bond, ring->sender)) {
+  if (bound_to(bond, ring->sender.eid, ring->sender.id)) {
     ring->unbound_since_ns = 0;
     return true;
   }
@@ -462,21 +487,15 @@ void Receiver::finish(IncomingRing* ring, const Message& message, ReceiveEntry* 
   } else {
     urma_cr_t left;
     fill_record(*ring, message, *entry, local, &left);
-    kept = ring->jfc->ring().push(left, solicited);
+    kept = poll->leave(ring->jfc, left, solicited);
   }
   posted_.pop();
   counters_.ended(local, message.length);
-  watch_limit();
+  watch_limit(posted_.size());
   if (kept) {
     ring->jfc->completed(1, solicited);
   } else {
-    // There was room before the copy, and where another thread has taken it since, the program let
-    // its JFC overflow.
-    URMA_LOG_LIMITED(ERR,
-                     "jfc {}: overflow, the completion of a receive on queue {} is lost; make "
-                     "the JFC as deep as its queues together",
-                     ring->jfc->jfc_id.id, ring->target.id);
-    ring->jfc->overflowed();
+    lost(ring->jfc, ring->target);
   }
   ring->ring.consume(message, remote);
 }

@@ -12,12 +12,8 @@
 #include <optional>
 #include <vector>
 
-#include "jetty/completion_queue.h"
-#include "jetty/counters.h"
-#include "jetty/owner_lock.h"
 #include "jetty/receive_queue.h"
 #include "jetty/receiver.h"
-#include "jetty/send_queue.h"
 #include "jetty/turns.h"
 #include "urma/providers/local/device_memory.h"
 #include "urma/providers/local/iovecs.h"
@@ -76,28 +72,11 @@ struct IncomingRing {
   std::atomic<bool> abandoned{false};  // the sender has closed it, or is gone
 };
 
-// On whose behalf messages are moved. A poll of a JFC takes its own records at once, without a
-// detour over the JFC's ring; whoever else moves them leaves them there.
-struct Poll {
-  CompletionQueue* jfc = nullptr;  // whose caller this is, NULL: nobody's
-  urma_cr_t* cr = nullptr;         // room for records
-  int room = 0;
-  int got = 0;
-
-  // Where there is no more room, everything else waits for the next poll.
-  bool full() const { return room != 0 && got == room; }
-  // Where the next record of `target` goes; NULL: to its ring, behind those that are there.
-  urma_cr_t* place(CompletionQueue* target) {
-    return target == jfc && got < room && target->ring().empty() ? &cr[got++] : nullptr;
-  }
-};
-
 // What the sender wants ended by a message.
 Invalidation invalidation_of(const IncomingRing& ring, const Message& message);
 
 class Receiver final : public urma::Receiver {
  public:
-  // `subject` is the JFR's; receives that no message takes complete as `identity`.
   Receiver(const urma_jfr_cfg_t& cfg, const QueueIdentity& identity, EventSubject* subject,
            Transport* transport);
 
@@ -115,17 +94,10 @@ class Receiver final : public urma::Receiver {
   bool add_ring(std::shared_ptr<IncomingRing> ring);
   void close_ways(uint64_t user_data) override;
 
-  void set_state(urma_jfr_state_t state) override;
-  urma_jfr_state_t state() override;
-  void set_limit(uint32_t limit) override;
-  uint32_t limit() override;
   bool limits_jetties() const override { return true; }
-  void set_limit_of(EventSubject* jetty, uint32_t limit) override;
-  uint32_t limit_of(const EventSubject* jetty) override;
   bool make_room(uint32_t receives) override;
   uint64_t posted() override;
   uint64_t consumed() override;
-  void report(urma_ext_queue_t* queue) const override;
   void set_bond(Bond* bond, const Bond& peer) override;
 
   // Nanoseconds that a message waits for a receive at this JFR, by the sender's retry count.
@@ -133,33 +105,20 @@ class Receiver final : public urma::Receiver {
 
  private:
   enum class Step { kMoved, kBlocked, kFinished };
-  // Of the JFR, or of a jetty that shares it.
-  struct Limit {
-    EventSubject* subject;
-    urma_async_event_type_t event;
-    uint32_t receives;
-  };
 
-  bool in_state(urma_jfr_state_t state) const {
-    return state_.load(std::memory_order_relaxed) == state;
-  }
+  void close_all() override URMA_REQUIRES(lock_);
+  uint32_t count_posted() const override URMA_REQUIRES(lock_) { return posted_.size(); }
+  uint32_t list_posted() override URMA_REQUIRES(lock_) { return posted_.size(); }
+  uint64_t oldest_posted() const override URMA_REQUIRES(lock_) { return posted_.front()->user_ctx; }
+  void drop_oldest() override URMA_REQUIRES(lock_) { posted_.pop(); }
+  void note_flush() override URMA_REQUIRES(lock_) { count_rings(); }
 
   void serve_starved() URMA_REQUIRES(lock_);
   bool progress(Poll* poll) URMA_REQUIRES(lock_);
   [[gnu::noinline]] bool progress_many(Poll* poll) URMA_REQUIRES(lock_);
   [[gnu::cold, gnu::noinline]] void drop_finished() URMA_REQUIRES(lock_);
-  bool flush_posted(Poll* poll) URMA_REQUIRES(lock_);
   void count_rings() URMA_REQUIRES(lock_);
   void forget_senders() URMA_REQUIRES(lock_);
-  void close_all() URMA_REQUIRES(lock_);
-  void turn_away() URMA_REQUIRES(lock_);
-  void watch_limit() URMA_REQUIRES(lock_) {
-    if (posted_.size() < limit_) [[unlikely]]
-      reach_limit();
-  }
-  void reach_limit() URMA_REQUIRES(lock_);
-  void set_limit(const Limit& limit);
-  void find_highest_limit() URMA_REQUIRES(lock_);
   [[gnu::always_inline]] bool progress_ring(size_t index, Poll* poll, bool* moved)
       URMA_REQUIRES(lock_);
   [[gnu::always_inline]] Step turn(IncomingRing* ring, Poll* poll, bool* moved)
@@ -225,15 +184,11 @@ class Receiver final : public urma::Receiver {
                                                  const ReceiveEntry& entry, urma_cr_status_t status,
                                                  urma_cr_t* record);
 
-  const QueueIdentity identity_;
-  CompletionQueue* const jfc_;
-  EventSubject* const subject_;
   SegmentTable* segments_;
   Transport* const transport_;
   DeviceEngine* device_;
   ProgressDomain* domain_;
   const uint8_t rnr_timer_;
-  OwnerLock lock_;
   ReceiveQueue posted_ URMA_GUARDED_BY(lock_);
   SenderMemory sender_memory_ URMA_GUARDED_BY(lock_);
   std::vector<std::shared_ptr<IncomingRing>> rings_ URMA_GUARDED_BY(lock_);
@@ -242,13 +197,7 @@ class Receiver final : public urma::Receiver {
   size_t first_ring_ URMA_GUARDED_BY(lock_) = 0;  // where the next turn begins
   Turns turns_ URMA_GUARDED_BY(lock_){4};         // where the rings are many
   bool starved_ URMA_GUARDED_BY(lock_) = false;   // a message for an armed JFC waits for a receive
-  std::atomic<urma_jfr_state_t> state_{URMA_JFR_STATE_READY};  // written under lock_
-  std::vector<Limit> limits_ URMA_GUARDED_BY(lock_);  // of the JFR, and of jetties that share it
-  uint32_t limit_ URMA_GUARDED_BY(lock_) = 0;         // the highest of them
-  uint32_t to_flush_ URMA_GUARDED_BY(lock_) = 0;      // of the oldest posted receives
   std::atomic<uint32_t> ring_count_{0};  // rings, and one more where receives are to be flushed
-  QueueCounters counters_;
-  Counter dropped_;  // receives that a reset has forgotten
 };
 
 }  // namespace urma::local

@@ -54,35 +54,20 @@ uint64_t hold_ns(const Grant& granted, const Transport& transport) {
   return granted.link->peer().reachable() ? kHoldNs : transport.patience_ns();
 }
 
-const char* name_of(const urma_context_t* ctx) { return ctx == nullptr ? "" : ctx->dev->name; }
-
 }  // namespace
 
 RemoteSegment::RemoteSegment(Transport* transport, urma_context_t* ctx, const urma_seg_t& imported,
                              urma_token_t token, uint32_t access, Mapped mapped)
-    : ImportedSegment(imported, token),
+    : ImportedSegment(transport, imported, token),
       transport_(transport),
-      serial_(transport->next_serial()),
-      device_(name_of(ctx)),
       access_(access),
       mapped_(mapped),
       same_address_(imported.attr.bs.dsva == URMA_DSVA_ENABLE),
       area_(same_address_ ? AddressArea::same(imported.ubva.va, imported.len) : nullptr) {
-  urma_ctx = ctx;
-  transport_->imports().add(serial_, this);
+  enter_list(ctx);
 }
 
-RemoteSegment::~RemoteSegment() { transport_->imports().remove(serial_); }
-
-urma_seg_t describe_memory(const urma_eid_t& owner, uint64_t addr, uint64_t bytes,
-                           uint32_t token_id) {
-  urma_seg_t described = {};
-  described.ubva.eid = owner;
-  described.ubva.va = addr;
-  described.len = bytes;
-  described.token_id = token_id;
-  return described;
-}
+RemoteSegment::~RemoteSegment() { leave_list(); }
 
 // Memory of a device stays with its runtime, and an address that a program has asked for with the
 // program.
@@ -97,7 +82,7 @@ void RemoteSegment::unreferenced() {
 }
 
 void RemoteSegment::rest() {
-  transport_->imports().remove(serial_);
+  leave_list();
   const MutexLock lock(mutex_);
   grants_.erase(grants_.begin(), grants_.end() - 1);
 }
@@ -105,11 +90,8 @@ void RemoteSegment::rest() {
 void RemoteSegment::wake(urma_context_t* ctx, const urma_seg_t& imported) {
   add_ref();
   static_cast<urma_target_seg_t&>(*this) = {};
-  urma_ctx = ctx;
   seg = imported;
-  serial_ = transport_->next_serial();
-  device_ = name_of(ctx);
-  transport_->imports().add(serial_, this);
+  enter_list(ctx);
   const Grant& granted = *grant();
   const bool due = ++imports_ <= kImportsAsked || std::has_single_bit(imports_);
   if (due && granted.mapped_bytes == 0) ask(granted.wanted);
@@ -131,25 +113,6 @@ uint32_t RemoteSegment::mappings() const {
 uint64_t RemoteSegment::mapped_space() const {
   const Grant& granted = *grant();
   return granted.view == nullptr ? 0 : granted.segment.len;
-}
-
-uint64_t RemoteSegment::ask(const Wanted& wanted) {
-  const MutexLock lock(mutex_);
-  if (asked_ > ended_) return asked_;
-  add_ref();  // dropped by finish()
-  try {
-    transport_->service().post([this, wanted] { ask_owner(wanted); });
-  } catch (...) {
-    drop_ref();
-    throw;
-  }
-  asked_range_ = wanted;
-  return ++asked_;
-}
-
-bool RemoteSegment::asked_for(const Wanted& wanted) const {
-  const MutexLock lock(mutex_);
-  return asked_range_ == wanted;
 }
 
 Request RemoteSegment::request_of(RequestType type, const Wanted& wanted) const {
@@ -178,17 +141,6 @@ void RemoteSegment::ask_owner(const Wanted& wanted) {
   finish(nullptr, wanted, Reply{0, Answer::kUnreachable, {}});
 }
 
-Answer RemoteSegment::last_answer() const {
-  const MutexLock lock(mutex_);
-  return last_answer_;
-}
-
-bool RemoteSegment::ended(uint64_t attempt, urma_cr_status_t* status) const {
-  const MutexLock lock(mutex_);
-  *status = last_status_;
-  return ended_ >= attempt;
-}
-
 const Grant* RemoteSegment::publish(std::unique_ptr<Grant> grant) {
   const Grant* published = grant.get();
   grants_.push_back(std::move(grant));
@@ -206,13 +158,11 @@ void RemoteSegment::finish(std::shared_ptr<Link> link, const Wanted& wanted, con
     const MutexLock lock(mutex_);
     if (granted) {
       map_now = accept(std::move(link), wanted, reply.import_segment);
-      last_status_ = URMA_CR_SUCCESS;
+      attempt_ended(reply.answer, URMA_CR_SUCCESS);
     } else {
-      last_status_ =
-          reply.answer == Answer::kAccepted ? URMA_CR_REM_OPERATION_ERR : status_of(reply.answer);
+      const bool accepted = reply.answer == Answer::kAccepted;
+      attempt_ended(reply.answer, accepted ? URMA_CR_REM_OPERATION_ERR : status_of(reply.answer));
     }
-    last_answer_ = reply.answer;
-    ended_ = asked_;
   }
   settled_.notify_all();
   if (map_now) ask_mapping();
@@ -387,7 +337,7 @@ const Grant* RemoteSegment::wait_settled() {
       std::chrono::nanoseconds(transport_->patience_ns() + attaching + moving_ns(seg.len));
   const MutexLock lock(mutex_);
   const auto deadline = std::chrono::steady_clock::now() + patience;
-  while (asked_ != ended_ || mapping_.load(std::memory_order_relaxed)) {
+  while (is_asking() || mapping_.load(std::memory_order_relaxed)) {
     if (!settled_.wait_until(mutex_, deadline)) break;
   }
   return grant();

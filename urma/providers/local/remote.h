@@ -81,9 +81,14 @@ class RemoteSegment final : public ImportedSegment {
     const Grant* granted = grant();
     return granted != nullptr && !granted->stands();
   }
-
-  // "" where a request imported it by itself.
-  const char* device() const { return device_; }
+  // Whether it stands for these bytes. One that does not grant them, or not yet, is asked for with
+  // the bytes of its first request.
+  bool holds(uint64_t addr, uint64_t bytes, uint32_t access) const {
+    if (seg.ubva.va == addr && seg.len == bytes) return true;
+    const Grant* granted = grant();
+    return granted != nullptr && granted->stands() && granted->covers(addr, bytes) &&
+           granted->allows(access);
+  }
 
   void unreferenced() override;
   // What follows, while nobody holds it. Ends what only an import needs.
@@ -101,20 +106,10 @@ class RemoteSegment final : public ImportedSegment {
   // True for a moment after a grant, until the owner has said what can be mapped: a copy by the
   // kernel would pin the very pages that the owner is about to move.
   bool about_to_be_mapped() const;
-  // Asks the owner, unless that is under way, and returns the number of the attempt.
-  uint64_t ask(const Wanted& wanted);
-  // For all that it describes.
-  uint64_t ask() { return ask({seg.ubva.va, seg.len, 0}); }
-  // Whether the newest attempt was for this.
-  bool asked_for(const Wanted& wanted) const;
   // Has the owner share the memory that it granted, unless it was asked for that before.
   void map();
   // A request was executed. Enough of them that were copied are worth a mapping.
   void count_use();
-  // True once the attempt has ended; *status then says how, URMA_CR_SUCCESS with a new grant.
-  bool ended(uint64_t attempt, urma_cr_status_t* status) const;
-  // Of the last attempt that has ended.
-  Answer last_answer() const;
   // Has it mapped, and waits until the owner has said what can be, or no more than a time that it
   // needs to move so much memory. The address of the first byte here, or 0 where not all of it is
   // mapped.
@@ -127,7 +122,7 @@ class RemoteSegment final : public ImportedSegment {
 
  private:
   // On the service thread.
-  void ask_owner(const Wanted& wanted);
+  void ask_owner(const Wanted& wanted) override;
   void finish(std::shared_ptr<Link> link, const Wanted& wanted, const Reply& reply);
   bool accept(std::shared_ptr<Link> link, const Wanted& wanted, const ImportSegmentAnswer& given)
       URMA_REQUIRES(mutex_);
@@ -149,8 +144,6 @@ class RemoteSegment final : public ImportedSegment {
   void log_way(const Grant& granted) const;
 
   Transport* transport_;
-  uint64_t serial_;
-  const char* device_;
   uint32_t imports_ = 1;  // so often it was imported
   const uint32_t access_;
   const Mapped mapped_;
@@ -162,26 +155,13 @@ class RemoteSegment final : public ImportedSegment {
   std::atomic<uint64_t> mapping_since_ns_{0};
   std::atomic<bool> refused_{false};  // this side or the owner lacked the means to map it
   std::atomic<uint32_t> copied_uses_{0};
-  mutable Mutex mutex_;
   Condition settled_;
   // Older ones may be in use by requests that are under way; the last is in force.
   std::vector<std::unique_ptr<const Grant>> grants_ URMA_GUARDED_BY(mutex_);
-  uint64_t asked_ URMA_GUARDED_BY(mutex_) = 0;
-  uint64_t ended_ URMA_GUARDED_BY(mutex_) = 0;
-  Wanted asked_range_ URMA_GUARDED_BY(mutex_) = {};
-  urma_cr_status_t last_status_ URMA_GUARDED_BY(mutex_) = URMA_CR_SUCCESS;
-  Answer last_answer_ URMA_GUARDED_BY(mutex_) = Answer::kUnreachable;
   bool wanted_ URMA_GUARDED_BY(mutex_) = false;  // mapped, whether that pays or not
 };
 
-struct DropRef {
-  void operator()(RemoteSegment* segment) const { segment->drop_ref(); }
-};
-using RemoteSegmentRef = std::unique_ptr<RemoteSegment, DropRef>;
-
-// An import that a request needs, and no program has asked for: of `bytes` bytes at `addr`.
-urma_seg_t describe_memory(const urma_eid_t& owner, uint64_t addr, uint64_t bytes,
-                           uint32_t token_id);
+using RemoteSegmentRef = ImportRef<RemoteSegment>;
 
 }  // namespace urma::local
 

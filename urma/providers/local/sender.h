@@ -9,9 +9,9 @@
 #include <memory>
 #include <span>
 
+#include "jetty/implicit_imports.h"
 #include "jetty/sender.h"
 #include "urma/providers/local/direct.h"
-#include "urma/providers/local/implicit_imports.h"
 #include "urma/providers/local/path.h"
 
 namespace urma::local {
@@ -35,7 +35,7 @@ class Sender : public urma::Sender {
 
   Transport& transport() { return *transport_; }
   // Needs the queue's lock.
-  ImplicitImports& implicit_imports() { return implicit_imports_; }
+  ImplicitImports<RemoteSegment>& implicit_imports() { return implicit_imports_; }
 
  protected:
   // Behind a post.
@@ -71,7 +71,7 @@ class Sender : public urma::Sender {
   }
 
   Transport* const transport_;
-  ImplicitImports implicit_imports_;
+  ImplicitImports<RemoteSegment> implicit_imports_;
 };
 
 }  // namespace urma::local

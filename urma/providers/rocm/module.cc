@@ -10,6 +10,7 @@
 #include "urma/base/error.h"
 #include "urma/base/guard.h"
 #include "urma/base/host.h"
+#include "urma/base/provider_module.h"
 #include "urma/providers/local/inspector.h"
 #include "urma/providers/local/process_vm_copy.h"
 #include "urma/providers/local/receiver.h"
@@ -60,24 +61,18 @@ struct Machinery {
   std::vector<DeviceInfo> devices;
 };
 
-// Between init and uninit. Never destroyed by exit(): the service thread may be using it.
-struct Provider {
-  std::unique_ptr<Machinery> machinery;  // NULL where there are no devices
-};
-Provider* provider = nullptr;
 urma_ops_t context_ops;
 
-urma_provider_ops_t make_provider_ops();
-urma_provider_ops_t provider_ops = make_provider_ops();
+// What calls of no context at hand are about: it stands as long as the provider.
+Machinery* machinery = nullptr;
 
-const DeviceInfo& info_of(const urma_device_t* dev) {
-  if (provider == nullptr) fail(URMA_EINVAL, "the library is not initialised");
-  if (provider->machinery != nullptr) {
-    for (const DeviceInfo& info : provider->machinery->devices) {
-      if (info.name == dev->name) return info;
+const DeviceInfo& info_of(const urma_device_t& dev) {
+  if (machinery != nullptr) {
+    for (const DeviceInfo& info : machinery->devices) {
+      if (info.name == dev.name) return info;
     }
   }
-  fail(URMA_EINVAL, "{} is no device of the rocm provider", dev->name);
+  fail(URMA_EINVAL, "{} is no device of the rocm provider", dev.name);
 }
 
 // -------------------------------------------------------------------------------------------------
@@ -86,22 +81,22 @@ const DeviceInfo& info_of(const urma_device_t* dev) {
 
 void* allocate_memory(urma_context_t* ctx, urma_ext_pool_t pool, uint64_t bytes) {
   return guarded(URMA_LOG_SITE, [&] {
-    const HsaRuntime& runtime = *provider->machinery->runtime;
-    return allocate(runtime.api(), runtime.topology(), *info_of(ctx->dev).agent, pool, bytes);
+    const HsaRuntime& runtime = *machinery->runtime;
+    return allocate(runtime.api(), runtime.topology(), *info_of(*ctx->dev).agent, pool, bytes);
   });
 }
 
 urma_status_t deallocate_memory(void* memory) {
   return guarded(URMA_LOG_SITE, [&] {
-    deallocate(provider->machinery->runtime->api(), memory);
+    deallocate(machinery->runtime->api(), memory);
     return URMA_SUCCESS;
   });
 }
 
 urma_status_t query_memory(const void* address, urma_ext_address_t* info) {
   return guarded(URMA_LOG_SITE, [&] {
-    const HsaRuntime& runtime = *provider->machinery->runtime;
-    query(runtime.api(), runtime.topology(), provider->machinery->devices, address, info);
+    const HsaRuntime& runtime = *machinery->runtime;
+    query(runtime.api(), runtime.topology(), machinery->devices, address, info);
     return URMA_SUCCESS;
   });
 }
@@ -125,14 +120,13 @@ void* attached_memory(urma_target_seg_t* segment) {
 
 urma_target_seg_t* register_signal(urma_context_t* ctx, urma_seg_cfg_t* cfg, uint64_t signal) {
   return guarded(URMA_LOG_SITE, [&]() -> urma_target_seg_t* {
-    Machinery& machinery = *provider->machinery;
-    auto shared = machinery.engine.share_signal({signal});
+    auto shared = machinery->engine.share_signal({signal});
     cfg->va = reinterpret_cast<uint64_t>(shared->name);
     cfg->len = kSignalBytes;
     return static_cast<Context*>(ctx)->register_foreign(cfg, [&](Segment* segment) {
       static_cast<RocmSegment*>(segment)->signal = std::move(shared);
       segment->device_len = std::exchange(segment->len, 0);
-      machinery.transport.segments().add(segment);
+      machinery->transport.segments().add(segment);
     });
   });
 }
@@ -146,102 +140,67 @@ uint64_t attached_signal(urma_target_seg_t* segment) {
 constexpr DeviceMemoryCalls kMemoryCalls = {allocate_memory, deallocate_memory, query_memory,
                                             attached_memory, register_signal,   attached_signal};
 
-void add_devices(const Machinery& machinery) {
-  const auto eids = host()->runtime()->eids();
-  for (const DeviceInfo& info : machinery.devices) {
-    const DeviceDescription device = {info.name.c_str(),
-                                      URMA_TRANSPORT_UB,
-                                      info.attr,
-                                      eids.data(),
-                                      static_cast<uint32_t>(eids.size()),
-                                      &machinery.inspector,
-                                      ordinary_details(),
-                                      nullptr,
-                                      &kMemoryCalls};
-    host()->registry->add_device(&provider_ops, device);
-  }
-}
+class Provider {
+ public:
+  static constexpr char kName[] = "rocm";
 
-urma_status_t init(urma_init_attr_t* /*conf*/) noexcept {
-  return guarded(URMA_LOG_SITE, [] {
-    if (provider != nullptr) fail(URMA_EEXIST, "the rocm provider is initialised already");
-    auto made = std::make_unique<Provider>();
+  explicit Provider(urma_provider_ops_t* ops) {
+    context_ops = make_ops(kName);
+    add_post_ops<local::Sender, local::Receiver>(&context_ops);
     const Settings& settings = *host()->settings;
     std::string why;
     auto runtime =
         HsaRuntime::open(settings.text("URMA_ROCM_LIBRARY"), settings.flag("URMA_ROCM_CPU"), &why);
-    if (!why.empty()) host()->registry->explain(&provider_ops, why);
-    if (runtime != nullptr) {
-      made->machinery = std::make_unique<Machinery>(*host(), std::move(runtime));
-      add_devices(*made->machinery);
-      if (made->machinery->runtime->topology().has_gpu()) {
-        host()->registry->set_rdma_interface(Pins::interface());
-      }
+    if (!why.empty()) host()->registry->explain(ops, why);
+    if (runtime == nullptr) return;
+    machinery_ = std::make_unique<Machinery>(*host(), std::move(runtime));
+    add_devices(ops);
+    if (machinery_->runtime->topology().has_gpu()) {
+      host()->registry->set_rdma_interface(Pins::interface());
     }
-    context_ops = make_ops("rocm");
-    add_post_ops<local::Sender, local::Receiver>(&context_ops);
-    provider = made.release();
-    return URMA_SUCCESS;
-  });
-}
-
-urma_status_t uninit() noexcept {
-  return guarded(URMA_LOG_SITE, [] {
+    machinery = machinery_.get();
+  }
+  ~Provider() {
     host()->registry->set_rdma_interface(nullptr);
-    delete std::exchange(provider, nullptr);
-    return URMA_SUCCESS;
-  });
-}
+    machinery = nullptr;
+  }
 
-urma_status_t query_device(urma_device_t* dev, urma_device_attr_t* attr) noexcept {
-  return guarded(URMA_LOG_SITE, [&] {
-    *attr = info_of(dev).attr;
-    return URMA_SUCCESS;
-  });
-}
-
-urma_context_t* create_context(urma_device_t* dev, uint32_t eid_index, int /*dev_fd*/) noexcept {
-  return guarded(URMA_LOG_SITE, [&]() -> urma_context_t* {
-    const DeviceInfo& info = info_of(dev);
-    if (eid_index >= info.attr.dev_cap.max_eid_cnt) {
-      fail(URMA_EINVAL, "create_context: eid_index {} is over the device's {} EIDs", eid_index,
-           info.attr.dev_cap.max_eid_cnt);
-    }
-    auto context =
-        std::make_unique<Context>(&provider->machinery->transport, info.attr, dev, eid_index);
+  bool has_devices() const { return machinery_ != nullptr; }
+  const urma_device_attr_t& attr_of(const urma_device_t& dev) const { return info_of(dev).attr; }
+  size_t eids_of(const urma_device_t& dev) const { return attr_of(dev).dev_cap.max_eid_cnt; }
+  urma_context_t* open_context(urma_device_t* dev, uint32_t eid_index) {
+    auto context = std::make_unique<Context>(&machinery_->transport, attr_of(*dev), dev, eid_index);
     context->ops = &context_ops;
     return context.release();
-  });
-}
+  }
+  static void close_context(Provider* /*provider*/, urma_context_t* ctx) {
+    delete static_cast<Context*>(ctx);
+  }
 
-urma_status_t delete_context(urma_context_t* ctx) noexcept {
-  delete static_cast<Context*>(ctx);
-  return URMA_SUCCESS;
-}
+ private:
+  void add_devices(urma_provider_ops_t* ops) const {
+    const auto eids = host()->runtime()->eids();
+    for (const DeviceInfo& info : machinery_->devices) {
+      const DeviceDescription device = {info.name.c_str(),
+                                        URMA_TRANSPORT_UB,
+                                        info.attr,
+                                        eids.data(),
+                                        static_cast<uint32_t>(eids.size()),
+                                        &machinery_->inspector,
+                                        ordinary_details(),
+                                        nullptr,
+                                        &kMemoryCalls};
+      host()->registry->add_device(ops, device);
+    }
+  }
 
-urma_status_t get_uasid(uint32_t* uasid) noexcept {
-  if (provider == nullptr || provider->machinery == nullptr) return URMA_FAIL;
-  *uasid = provider->machinery->transport.runtime().uasid();
-  return URMA_SUCCESS;
-}
-
-urma_provider_ops_t make_provider_ops() {
-  urma_provider_ops_t ops = {};
-  ops.name = "rocm";
-  ops.attr = {1, URMA_TRANSPORT_UB};
-  ops.init = init;
-  ops.uninit = uninit;
-  ops.query_device = query_device;
-  ops.create_context = create_context;
-  ops.delete_context = delete_context;
-  ops.get_uasid = get_uasid;
-  return ops;
-}
+  std::unique_ptr<Machinery> machinery_;  // NULL where there are no devices
+};
 
 }  // namespace
 }  // namespace urma::rocm
 
 extern "C" __attribute__((visibility("default"))) int urma_module_entry(uint32_t version,
                                                                         const urma_host* host) {
-  return urma::enter_module(version, host, &urma::rocm::provider_ops);
+  return urma::Module<urma::rocm::Provider>::enter(version, host);
 }

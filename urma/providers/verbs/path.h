@@ -76,14 +76,6 @@ class VerbsPath final : public DevicePath {
     kSettling,  // the receiver is asked what it has received
   };
 
-  // What a request wants of a segment.
-  struct Access {
-    ImportedSegment** segment;  // where that does not grant it, and another one may: replaced
-    uint64_t addr;
-    uint64_t bytes;
-    uint32_t rights;  // URMA_ACCESS_*
-  };
-
   // An atomic that takes several requests. The device writes into `found`.
   struct Emulation {
     explicit Emulation(const Device& device)
@@ -142,11 +134,10 @@ class VerbsPath final : public DevicePath {
   // Who may not access a segment may not end it either.
   Step authorize_invalidation(SendEntry* entry, urma_cr_status_t* status);
   Step add_message(SendEntry* entry, urma_cr_status_t* status);
-  void look_up_segments(SendEntry* entry);
   // Finds the key for an access, asking the owner where need be. *asked is the attempt that it
   // waits for, 0: none.
-  Step authorize(const Access& access, uint64_t* asked, uint32_t* rkey, urma_cr_status_t* status);
-  void look_elsewhere(const Access& access);
+  Step authorize(const RemoteAccess& access, uint64_t* asked, uint32_t* rkey,
+                 urma_cr_status_t* status);
   Step add_access(SendEntry* entry, urma_cr_status_t* status);
   bool add_read(SendEntry* entry, uint32_t rkey);
   Step add_write_imm(SendEntry* entry, uint32_t rkey, urma_cr_status_t* status);

@@ -1,25 +1,13 @@
 // SPDX-License-Identifier: MIT
 //
-// Which segments requests mean, and what their owners grant there.
+// What the owners of segments grant.
 #include "urma/providers/verbs/path.h"
 #include "urma/providers/verbs/remote_region.h"
 #include "urma/providers/verbs/sender.h"
 
 namespace urma::verbs {
 
-void VerbsPath::look_up_segments(SendEntry* entry) {
-  ImplicitRegions& regions = sender_->implicit_regions();
-  const urma_eid_t& owner = target()->id.eid;
-  if (entry->remote == nullptr) {
-    entry->remote = regions.find(owner, entry->key, entry->remote_addr, entry->bytes);
-  }
-  if (entry->kind == OpKind::kWriteNotify && entry->notified == nullptr) {
-    entry->notified =
-        regions.find(owner, entry->notified_key, entry->notified_addr, sizeof(uint64_t));
-  }
-}
-
-VerbsPath::Step VerbsPath::authorize(const Access& access, uint64_t* asked, uint32_t* rkey,
+VerbsPath::Step VerbsPath::authorize(const RemoteAccess& access, uint64_t* asked, uint32_t* rkey,
                                      urma_cr_status_t* status) {
   auto* region = static_cast<RemoteRegion*>(*access.segment);
   const KeyGrant* grant = region->granted();
@@ -30,7 +18,7 @@ VerbsPath::Step VerbsPath::authorize(const Access& access, uint64_t* asked, uint
   };
   if (*asked == 0 && !suffices()) {
     if (grant != nullptr && !region->implicit()) {
-      look_elsewhere(access);
+      sender_->implicit_imports().look_elsewhere(access);
       return authorize(access, asked, rkey, status);
     }
     // One that does not suffice may be of a registration that was replaced: the owner is asked
@@ -58,15 +46,6 @@ VerbsPath::Step VerbsPath::authorize(const Access& access, uint64_t* asked, uint
   }
   because("{}", why_access_fails(region->seg.token_id, access.addr, access.bytes, access.rights));
   return Step::kEnd;
-}
-
-// Another registration of the token id may grant what the one that was imported does not.
-void VerbsPath::look_elsewhere(const Access& access) {
-  ImportedSegment* const segment = *access.segment;
-  *access.segment = sender_->implicit_regions().find(
-      segment->seg.ubva.eid, {segment->seg.token_id, segment->token().token}, access.addr,
-      access.bytes);
-  segment->drop_ref();
 }
 
 }  // namespace urma::verbs

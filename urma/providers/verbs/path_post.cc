@@ -252,8 +252,9 @@ VerbsPath::Step VerbsPath::add_message(SendEntry* entry, urma_cr_status_t* statu
 }
 
 VerbsPath::Step VerbsPath::add_access(SendEntry* entry, urma_cr_status_t* status) {
-  look_up_segments(entry);
-  const Access access = {&entry->remote, entry->remote_addr, entry->bytes, rights_for(entry->kind)};
+  sender_->implicit_imports().look_up(entry, target()->id.eid);
+  const RemoteAccess access = {&entry->remote, entry->remote_addr, entry->bytes,
+                               rights_for(entry->kind)};
   uint32_t rkey = 0;
   const Step allowed = authorize(access, &asked_, &rkey, status);
   if (allowed != Step::kAdded) return allowed;
@@ -320,8 +321,8 @@ VerbsPath::Step VerbsPath::add_write_imm(SendEntry* entry, uint32_t rkey,
 // The value is written behind all data, by the same queue pair.
 VerbsPath::Step VerbsPath::add_write_notify(SendEntry* entry, uint32_t rkey,
                                             urma_cr_status_t* status) {
-  const Access value = {&entry->notified, entry->notified_addr, sizeof(uint64_t),
-                        URMA_ACCESS_WRITE};
+  const RemoteAccess value = {&entry->notified, entry->notified_addr, sizeof(uint64_t),
+                              URMA_ACCESS_WRITE};
   uint32_t value_rkey = 0;
   const Step allowed = authorize(value, &asked_notified_, &value_rkey, status);
   if (allowed != Step::kAdded) return allowed;

@@ -7,7 +7,9 @@
 
 #include <infiniband/verbs.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <vector>
 
 #include "segment/lazy_array.h"
 
@@ -62,6 +64,15 @@ class ReceiveTable {
   PostedReceive* find(uint64_t index) const {
     if (index >= untouched_ || at(static_cast<uint32_t>(index)).number == 0) return nullptr;
     return &at(static_cast<uint32_t>(index));
+  }
+  // All that are posted, the oldest last.
+  void list(std::vector<PostedReceive*>* posted) const {
+    posted->clear();
+    for (uint32_t i = 0; i < untouched_; ++i) {
+      if (PostedReceive* place = find(i); place != nullptr) posted->push_back(place);
+    }
+    std::sort(posted->begin(), posted->end(),
+              [](const auto* a, const auto* b) { return a->number > b->number; });
   }
   uint32_t index_of(const PostedReceive* place) const {
     const auto* base = static_cast<const char*>(memory_.data());

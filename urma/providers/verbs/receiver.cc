@@ -179,8 +179,7 @@ bool VerbsReceiver::move_for(CompletionQueue* waiter, bool just_armed) {
   }
   // Whether it was a solicited message that has rung, only the device knows.
   const bool rang = !just_armed && pump_->rang();
-  Poll nobody = {waiter};
-  nobody.solicited = just_armed || rang;
+  Poll nobody = {{waiter}, /*solicited=*/just_armed || rang};
   const uint32_t untold = untold_ ? take_untold(waiter) : 0;
   bool more = progress(&nobody);
   // Who has just armed was told of all that waits. Only so many are there still.
@@ -222,9 +221,9 @@ void VerbsReceiver::try_progress() {
 
 // True where there may be more.
 bool VerbsReceiver::progress(Poll* poll) {
-  if (!to_flush_.empty()) [[unlikely]] {
+  if (to_flush_ != 0) [[unlikely]] {
     flush_posted(poll);
-    if (!to_flush_.empty()) return false;
+    if (to_flush_ != 0) return false;
   }
   constexpr int kTurns = 8;
   for (int turn = 0; turn < kTurns; ++turn) {
@@ -249,12 +248,8 @@ void VerbsReceiver::reopen_datagrams() {
   try {
     datagrams_->reopen();
     std::vector<PostedReceive*> again;
-    for (uint32_t i = 0; i < table_.depth(); ++i) {
-      if (PostedReceive* place = table_.find(i); place != nullptr) again.push_back(place);
-    }
-    std::sort(again.begin(), again.end(),
-              [](const auto* a, const auto* b) { return a->number < b->number; });
-    for (PostedReceive* place : again) post_again(place);
+    table_.list(&again);
+    for (; !again.empty(); again.pop_back()) post_again(again.back());
   } catch (const std::exception& error) {
     URMA_LOG(ERR, "JFR {:#x} receives no datagrams any more: {}", identity_.id, error.what());
     subject_->raise(URMA_EVENT_JFR_ERR);
@@ -289,7 +284,7 @@ bool VerbsReceiver::take(const ibv_wc& completion, Poll* poll) {
   const bool solicited = poll->solicited || status != URMA_CR_SUCCESS;
   bool kept = true;
   if (into == &record) {
-    kept = incoming->jfc->ring().push(record, true);
+    kept = poll->leave(incoming->jfc, record, /*solicited=*/true);
     if (!solicited) {
       ++incoming->untold;
       untold_ = true;
@@ -299,15 +294,11 @@ bool VerbsReceiver::take(const ibv_wc& completion, Poll* poll) {
   counters_.ended(status, into->completion_len);
   table_.free(place);
   ++consumed_;
-  watch_limit();
+  watch_limit(table_.size());
   if (kept) [[likely]] {
     incoming->jfc->completed(1, solicited);
   } else {
-    URMA_LOG_LIMITED(ERR,
-                     "jfc {}: overflow, the completion of a receive on queue {} is lost; make "
-                     "the JFC as deep as its queues together",
-                     incoming->jfc->jfc_id.id, incoming->target.id);
-    incoming->jfc->overflowed();
+    lost(incoming->jfc, incoming->target);
   }
   // It has told its sender so, who may ask why, and takes nothing more.
   if (completion.status != IBV_WC_SUCCESS && !is_datagram()) [[unlikely]] {

@@ -46,7 +46,7 @@ struct Incoming {
 
 class VerbsReceiver final : public Receiver, private QueueListener {
  public:
-  // `subject` is the JFR's; receives that no message takes complete as `identity`. Throws Error.
+  // Throws Error.
   VerbsReceiver(const ContextResources& resources, const urma_jfr_cfg_t& cfg,
                 const QueueIdentity& identity, EventSubject* subject);
   ~VerbsReceiver() override;
@@ -64,13 +64,8 @@ class VerbsReceiver final : public Receiver, private QueueListener {
   void open_ways(const Endpoint& endpoint) override;
   void close_ways(uint64_t user_data) override;
 
-  void set_state(urma_jfr_state_t state) override;
-  urma_jfr_state_t state() override;
-  void set_limit(uint32_t limit) override;
-  uint32_t limit() override;
   uint64_t posted() override;
   uint64_t consumed() override;
-  void report(urma_ext_queue_t* queue) const override;
   void set_bond(Bond* bond, const Bond& peer) override;
 
   // The following are for the service thread.
@@ -100,26 +95,23 @@ class VerbsReceiver final : public Receiver, private QueueListener {
   // Nonce and number of a connection; of a target of datagrams whether it is a jetty, and its id.
   using Key = std::pair<uint64_t, uint64_t>;
 
-  // On whose behalf messages are taken in. A poll of a JFC takes its own records at once, without a
-  // detour over the JFC's ring; whoever else takes them leaves them there.
-  struct Poll {
-    CompletionQueue* jfc = nullptr;  // whose caller this is, NULL: nobody's
-    urma_cr_t* cr = nullptr;         // room for records
-    int room = 0;
-    int got = 0;
+  struct Poll : urma::Poll {
     bool solicited = true;  // what is taken may have rung for that
 
-    urma_cr_t* place(CompletionQueue* target) {
-      return target == jfc && got < room && target->ring().empty() ? &cr[got++] : nullptr;
-    }
     // How many completions may be taken at a time.
     int batch() const { return cr == nullptr ? kBatch : std::min(kBatch, room - got); }
   };
 
   bool is_datagram() const { return cfg_.trans_mode == URMA_TM_UM; }
-  bool in_state(urma_jfr_state_t state) const {
-    return state_.load(std::memory_order_relaxed) == state;
-  }
+
+  void open() override URMA_REQUIRES(lock_);
+  void close_all() override URMA_REQUIRES(lock_);
+  uint32_t count_posted() const override URMA_REQUIRES(lock_) { return table_.size(); }
+  uint32_t list_posted() override URMA_REQUIRES(lock_);
+  uint64_t oldest_posted() const override URMA_REQUIRES(lock_) { return flushed_.back()->user_ctx; }
+  void drop_oldest() override URMA_REQUIRES(lock_);
+  void note_flush() override URMA_REQUIRES(lock_) { busy_.store(true, std::memory_order_relaxed); }
+  void arm_limit() override URMA_REQUIRES(lock_);
 
   // The device's queue of receives.
   void open_queue() URMA_REQUIRES(lock_);
@@ -168,15 +160,6 @@ class VerbsReceiver final : public Receiver, private QueueListener {
 
   void close_incoming(Incoming* incoming) URMA_REQUIRES(lock_);
   void end_incoming(Incoming* incoming) URMA_REQUIRES(lock_);
-  void close_all() URMA_REQUIRES(lock_);
-  void turn_away() URMA_REQUIRES(lock_);
-  bool flush_posted(Poll* poll) URMA_REQUIRES(lock_);
-  void watch_limit() URMA_REQUIRES(lock_) {
-    if (table_.size() < limit_) [[unlikely]]
-      reach_limit();
-  }
-  void reach_limit() URMA_REQUIRES(lock_);
-  void arm_limit() URMA_REQUIRES(lock_);
   ConnectAnswer accept_datagrams();
   std::unique_ptr<Incoming> make_incoming(uint64_t nonce, const ConnectRequest& request,
                                           const Endpoint& endpoint, ibv_srq* srq);
@@ -184,10 +167,6 @@ class VerbsReceiver final : public Receiver, private QueueListener {
 
   const ContextResources resources_;
   const urma_jfr_cfg_t cfg_;
-  const QueueIdentity identity_;
-  CompletionQueue* const jfc_;
-  EventSubject* const subject_;
-  OwnerLock lock_;
   const std::shared_ptr<CqPump> pump_;
   ReceiveTable table_ URMA_GUARDED_BY(lock_);
   std::shared_ptr<ibv_srq> srq_ URMA_GUARDED_BY(lock_);
@@ -209,14 +188,10 @@ class VerbsReceiver final : public Receiver, private QueueListener {
       URMA_GUARDED_BY(lock_) = {};  // those of the last messages, by parts of their numbers
   std::vector<Incoming*> ended_ URMA_GUARDED_BY(lock_);
   std::vector<std::unique_ptr<Incoming>> closed_ URMA_GUARDED_BY(lock_);  // see close_ways()
-  std::vector<uint32_t> to_flush_ URMA_GUARDED_BY(lock_);  // places, the next one last
-  std::atomic<bool> busy_{false};  // there may be something to take, or to flush
-  std::atomic<urma_jfr_state_t> state_{URMA_JFR_STATE_READY};  // written under lock_
-  std::atomic<bool> limit_reached_{false};                     // as the device says
-  uint32_t limit_ URMA_GUARDED_BY(lock_) = 0;
+  std::vector<PostedReceive*> flushed_ URMA_GUARDED_BY(lock_);  // to_flush_, the next one last
+  std::atomic<bool> busy_{false};           // there may be something to take, or to flush
+  std::atomic<bool> limit_reached_{false};  // as the device says
   uint64_t consumed_ URMA_GUARDED_BY(lock_) = 0;
-  QueueCounters counters_;
-  Counter dropped_;  // receives that a reset has forgotten
 };
 
 }  // namespace urma::verbs

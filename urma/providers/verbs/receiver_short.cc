@@ -93,7 +93,7 @@ urma_status_t VerbsReceiver::post_behind(urma_jfr_wr_t* wr, urma_jfr_wr_t** bad_
   counters_.ended(URMA_CR_SUCCESS, completion.byte_len);
   table_.free(place, static_cast<uint32_t>(completion.wr_id));
   ++consumed_;
-  watch_limit();
+  watch_limit(table_.size());
   return true;
 }
 
@@ -103,8 +103,7 @@ urma_status_t VerbsReceiver::post_behind(urma_jfr_wr_t* wr, urma_jfr_wr_t** bad_
   if (!busy_.load(std::memory_order_relaxed)) return poller->finish_poll(0, cr);
   if (!lock_.enter_biased()) [[unlikely]]
     return poller->poll_rest_guarded(0, count, cr);
-  if (next_ != have_ || datagrams_ != nullptr || !to_flush_.empty() || poller->armed())
-      [[unlikely]] {
+  if (next_ != have_ || datagrams_ != nullptr || to_flush_ != 0 || poller->armed()) [[unlikely]] {
     lock_.leave_biased();
     return poller->poll_rest_guarded(0, count, cr);
   }
@@ -128,8 +127,7 @@ int VerbsReceiver::poll_source(CompletionQueue* poller, int count, urma_cr_t* cr
 int VerbsReceiver::collect(CompletionQueue* poller, int count, urma_cr_t* cr) {
   if (!busy_.load(std::memory_order_relaxed)) return 0;
   OwnerScope scope(lock_);
-  Poll poll = {poller, cr, count};
-  poll.solicited = false;
+  Poll poll = {{poller, cr, count}, /*solicited=*/false};
   // Before: what comes meanwhile does not ring.
   if (poller->armed() && pump_->rang()) [[unlikely]]
     arm(poller);

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "jetty/network.h"
 #include "urma/base/error.h"
 #include "urma/base/guard.h"
 #include "urma/base/log.h"
@@ -14,17 +13,12 @@
 namespace urma::verbs {
 namespace {
 
-// Importers know no uasid.
-bool same_jetty(const urma_jetty_id_t& a, const QueueName& b) {
-  return a.id == b.id && same_eid(a.eid, b.eid);
-}
-
 // Whether an RC jetty takes messages of this one; every other one does. With kAccepted and without
 // an end, the answer is: later.
 bool bound_to_source(const Endpoint& endpoint, const ConnectRequest& request, Answer* answer) {
   if (endpoint.bond == nullptr) return true;
   if (!endpoint.bond->has_value()) return false;
-  if (same_jetty(**endpoint.bond, request.source)) return true;
+  if (bound_to(*endpoint.bond, request.source.eid, request.source.id)) return true;
   *answer = Answer::kNoAccess;
   return false;
 }
@@ -44,11 +38,9 @@ void check_receivers(Transport* transport) {
 
 VerbsReceiver::VerbsReceiver(const ContextResources& resources, const urma_jfr_cfg_t& cfg,
                              const QueueIdentity& identity, EventSubject* subject)
-    : resources_(resources),
+    : Receiver(cfg, identity, subject),
+      resources_(resources),
       cfg_(cfg),
-      identity_(identity),
-      jfc_(static_cast<CompletionQueue*>(cfg.jfc)),
-      subject_(subject),
       // What is posted completes once, and its place is free again when that was looked at.
       pump_(std::make_shared<CqPump>(*resources.device, cfg.depth,
                                      resources.notify->of(*resources.device, jfc_->channel()),
@@ -57,7 +49,7 @@ VerbsReceiver::VerbsReceiver(const ContextResources& resources, const urma_jfr_c
                                        check_receivers(transport);
                                      })),
       table_(cfg.depth, cfg.max_sge + DatagramReceives::kPieces) {
-  to_flush_.reserve(cfg.depth);
+  flushed_.reserve(cfg.depth);
   unknown_.target = identity;
   unknown_.jfc = jfc_;
   fill_common(&unknown_);
@@ -251,7 +243,8 @@ bool VerbsReceiver::serve() {
   bool more = false;
   {
     ForeignScope scope(lock_);
-    if (limit_reached_.exchange(false, std::memory_order_relaxed) && limit_ != 0) reach_limit();
+    // All of them: the device knows.
+    if (limit_reached_.exchange(false, std::memory_order_relaxed)) reach_limits(0);
     if (!busy_.load(std::memory_order_relaxed)) return false;
     const size_t ended = ended_.size();
     Poll nobody;
@@ -369,85 +362,21 @@ void VerbsReceiver::check_completions() {
   if (pump_->lost() && !in_state(URMA_JFR_STATE_ERROR)) device_failed();
 }
 
-void VerbsReceiver::set_state(urma_jfr_state_t state) {
-  ForeignScope scope(lock_);
-  if (in_state(state)) return;
-  const bool was_ready = in_state(URMA_JFR_STATE_READY);
-  if (state == URMA_JFR_STATE_READY) {
-    pump_->require();
-    open_queue();
-    arm_limit();
-  }
-  state_.store(state, std::memory_order_relaxed);
-  if (state == URMA_JFR_STATE_READY) return;
-  if (was_ready) close_all();
-  turn_away();
-}
-
-// What is posted to a queue that is not READY: ERROR gives it back, RESET forgets it.
-void VerbsReceiver::turn_away() {
-  to_flush_.clear();
-  for (uint32_t i = 0; i < table_.depth(); ++i) {
-    PostedReceive* place = table_.find(i);
-    if (place == nullptr) continue;
-    if (in_state(URMA_JFR_STATE_RESET)) {
-      table_.free(place);
-      ++consumed_;
-      dropped_.add(1);
-    } else {
-      to_flush_.push_back(i);
-    }
-  }
-  std::sort(to_flush_.begin(), to_flush_.end(),
-            [this](uint32_t a, uint32_t b)
-                URMA_REQUIRES(lock_) { return table_.find(a)->number > table_.find(b)->number; });
-  busy_.store(true, std::memory_order_relaxed);
-  Poll nobody;
-  flush_posted(&nobody);
-}
-
-// As many as the JFC has room for; a poll of it goes on.
-bool VerbsReceiver::flush_posted(Poll* poll) {
-  uint32_t flushed = 0;
-  for (; !to_flush_.empty(); ++flushed, to_flush_.pop_back()) {
-    PostedReceive* place = table_.find(to_flush_.back());
-    urma_cr_t record = {};
-    record.status = URMA_CR_WR_FLUSH_ERR;
-    record.user_ctx = place->user_ctx;
-    record.flag.bs.s_r = 1;
-    record.local_id = identity_.id;
-    record.user_data = identity_.user_data;
-    if (urma_cr_t* into = poll->place(jfc_); into != nullptr) {
-      *into = record;
-    } else if (!jfc_->ring().push(record, true)) {
-      break;
-    }
-    table_.free(place);
-    ++consumed_;
-    counters_.ended(URMA_CR_WR_FLUSH_ERR, 0);
-  }
-  if (flushed != 0) jfc_->completed(flushed, true);
-  return flushed != 0;
-}
-
-urma_jfr_state_t VerbsReceiver::state() {
-  ForeignScope scope(lock_);
-  return state_.load(std::memory_order_relaxed);
-}
-
-void VerbsReceiver::report(urma_ext_queue_t* queue) const {
-  counters_.report(queue);
-  queue->state = state_.load(std::memory_order_relaxed);
-  // Counted while they change, so what has gone may be more than what has come.
-  const uint64_t gone = queue->completions + dropped_.get();
-  queue->fill = queue->posts > gone ? static_cast<uint32_t>(queue->posts - gone) : 0;
-}
-
-void VerbsReceiver::set_limit(uint32_t limit) {
-  ForeignScope scope(lock_);
-  limit_ = limit;
-  watch_limit();
+void VerbsReceiver::open() {
+  pump_->require();
+  open_queue();
   arm_limit();
+}
+
+uint32_t VerbsReceiver::list_posted() {
+  table_.list(&flushed_);
+  return table_.size();
+}
+
+void VerbsReceiver::drop_oldest() {
+  table_.free(flushed_.back());
+  flushed_.pop_back();
+  ++consumed_;
 }
 
 // The device sees messages that nobody has polled yet; what is polled is seen here.
@@ -462,11 +391,6 @@ void VerbsReceiver::arm_limit() {
   }
 }
 
-uint32_t VerbsReceiver::limit() {
-  ForeignScope scope(lock_);
-  return limit_;
-}
-
 uint64_t VerbsReceiver::posted() {
   ForeignScope scope(lock_);
   return table_.taken();
@@ -475,11 +399,6 @@ uint64_t VerbsReceiver::posted() {
 uint64_t VerbsReceiver::consumed() {
   ForeignScope scope(lock_);
   return consumed_;
-}
-
-void VerbsReceiver::reach_limit() {
-  limit_ = 0;
-  subject_->raise(URMA_EVENT_JFR_LIMIT);
 }
 
 }  // namespace urma::verbs

@@ -102,7 +102,11 @@ VerbsSender::VerbsSender(const ContextResources& resources, const urma_jfs_cfg_t
       all_credits_(pump_->entries()),
       half_credits_(all_credits_ / 2),
       credits_(all_credits_),
-      implicit_regions_(resources.transport, resources.connector) {
+      implicit_imports_([transport = resources.transport, connector = resources.connector](
+                            const urma_seg_t& described, urma_token_t token) {
+        return ImportRef<RemoteRegion>(
+            new RemoteRegion(transport, connector, /*ctx=*/nullptr, described, token));
+      }) {
   if (cfg.trans_mode == URMA_TM_UM) {
     datagrams_ = std::make_unique<DatagramSends>(resources, pump_, limits(), cfg);
   } else {

@@ -11,11 +11,12 @@
 #include <optional>
 #include <vector>
 
+#include "jetty/implicit_imports.h"
 #include "jetty/sender.h"
 #include "urma/providers/verbs/connection.h"
-#include "urma/providers/verbs/implicit_regions.h"
 #include "urma/providers/verbs/mailbox.h"
 #include "urma/providers/verbs/proof_word.h"
+#include "urma/providers/verbs/remote_region.h"
 
 namespace urma::verbs {
 
@@ -129,7 +130,7 @@ class VerbsSender final : public Sender, private CompletionSource, private Conne
   uint32_t read_pieces() const { return read_pieces_; }
   // Whether a path but this one has requests under way.
   bool others_busy(const SendPath* path) const;
-  ImplicitRegions& implicit_regions() { return implicit_regions_; }
+  ImplicitImports<RemoteRegion>& implicit_imports() { return implicit_imports_; }
   // Where proofs are read to; of iWARP only.
   ibv_sge* proof_piece() { return &proof_->piece; }
   // In mode UM only.
@@ -217,7 +218,7 @@ class VerbsSender final : public Sender, private CompletionSource, private Conne
   std::array<ibv_wc, kBatch> completions_;
   RequestList list_;
   ibv_send_wr* bad_ = nullptr;  // a request that was posted alone, if anything
-  ImplicitRegions implicit_regions_;
+  ImplicitImports<RemoteRegion> implicit_imports_;
   std::unique_ptr<DatagramSends> datagrams_;  // UM
   std::unique_ptr<ProofWord> proof_;          // iWARP
 };

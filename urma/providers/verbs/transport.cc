@@ -189,7 +189,7 @@ ImportedSegment* VerbsTransport::import_segment(urma_context_t* ctx, const urma_
   auto segment = std::make_unique<RemoteRegion>(this, &asking_, ctx, seg, token);
   // The first request finds the answer there already, as a rule. Which memory is meant by va 0 is
   // not known before.
-  if (seg.ubva.va != 0) segment->ask({seg.ubva.va, seg.len, 0});
+  if (seg.ubva.va != 0) segment->ask();
   return segment.release();
 }
 
