@@ -15,12 +15,6 @@ namespace {
 // two peers which each poll only their send JFC both complete, seldom enough to cost nothing.
 constexpr uint64_t kIdlePollsPerSweep = 32;
 
-// How long a poll keeps away from a queue that others use, at first and in the end; see
-// pause_for().
-constexpr uint32_t kFirstPauses = 16;
-constexpr uint32_t kLastPauses = 1024;
-constexpr uint32_t kLonger = 4;
-
 // Behind a poll, with no lock held.
 inline void go_further(ProgressDomain* domain, bool unfinished, bool sweeps) {
   if (unfinished) [[unlikely]]
@@ -169,8 +163,9 @@ int CompletionQueue::poll_behind(int count, urma_cr_t* cr) {
   return poll_rest(0, count, cr);
 }
 
-// To whoever posts: it polls next, and would wait for this poll, which waits for it. The queue may
-// end meanwhile, so nothing of it is touched.
+// Keeps away while another thread posts: it may poll next, and would wait for this poll, which
+// waits for the lock that it posts under. The send queue may be gone once the lock is back, so each
+// turn looks for it anew.
 void CompletionQueue::give_way() {
   for (uint32_t pauses = kFirstPauses; pauses <= kLastPauses; pauses *= kLonger) {
     if (only_send_queue_ == nullptr || !only_send_queue_->lock().is_contended()) return;

@@ -28,7 +28,7 @@ class Module {
  public:
   // What the exported function of the module does, and returns.
   static int enter(uint32_t version, const urma_host* table) {
-    return enter_module(version, table, &ops);
+    return enter_module(version, table, &ops_);
   }
   static Provider& provider() {
     if (provider_ == nullptr) fail(URMA_EINVAL, "the library is not initialised");
@@ -41,7 +41,7 @@ class Module {
       if (provider_ != nullptr) {
         fail(URMA_EEXIST, "the {} provider is initialised already", Provider::kName);
       }
-      provider_ = std::make_unique<Provider>(&ops).release();
+      provider_ = std::make_unique<Provider>(&ops_).release();
       return URMA_SUCCESS;
     });
   }
@@ -93,7 +93,7 @@ class Module {
     return made;
   }
 
-  static inline urma_provider_ops_t ops = make_ops();
+  static inline urma_provider_ops_t ops_ = make_ops();
   // Never destroyed by exit(): the service thread may be using it.
   static inline Provider* provider_ = nullptr;
 };

@@ -2,16 +2,6 @@
 #include "urma/base/short_mutex.h"
 
 namespace urma {
-namespace {
-
-// Pauses of the first wait and the last, each of which is so many times as long as the one before:
-// from half a microsecond to some tens.
-constexpr uint32_t kFirstPauses = 16;
-constexpr uint32_t kLastPauses = 1024;
-constexpr uint32_t kLonger = 4;
-
-}  // namespace
-
 void pause_for(uint32_t pauses) {
   for (uint32_t i = 0; i < pauses; ++i) {
 #if defined(__x86_64__)

@@ -14,8 +14,14 @@
 
 namespace urma {
 
-// So many instructions that let the other thread of a core run.
+// Executes so many pause instructions, which let the other thread of the core run.
 void pause_for(uint32_t pauses);
+
+// Who waits for another thread to be through pauses for longer each time, from half a microsecond
+// to some tens.
+inline constexpr uint32_t kFirstPauses = 16;
+inline constexpr uint32_t kLastPauses = 1024;
+inline constexpr uint32_t kLonger = 4;  // times the pauses before
 
 class URMA_CAPABILITY("mutex") ShortMutex {
  public:
@@ -28,7 +34,7 @@ class URMA_CAPABILITY("mutex") ShortMutex {
       lock_behind();
   }
   [[gnu::always_inline]] bool try_lock() URMA_TRY_ACQUIRE(true) { return move(kFree, kHeld); }
-  // A hint for who may hold it or not.
+  // A hint: whether somebody holds it now.
   bool is_held() const { return word_.load(std::memory_order_relaxed) != kFree; }
   [[gnu::always_inline]] void unlock() URMA_RELEASE() {
     if (unlock_at_once()) [[unlikely]]
