@@ -89,6 +89,43 @@ bool Transport::with_endpoint(IdKind kind, const urma_eid_t& eid, uint32_t id,
   return false;
 }
 
+Answer Transport::judge(const ProbeTarget& target) {
+  if (target.type == URMA_JETTY_GROUP) {
+    return groups_.admits(target.eid, target.id, target.trans_mode, target.token);
+  }
+  Answer answer = Answer::kNoSuchObject;
+  with_endpoint(id_kind(target.type), target.eid, target.id, [&](const Endpoint& endpoint) {
+    answer = admits(endpoint, target.trans_mode, target.token);
+  });
+  return answer;
+}
+
+Answer Transport::admit(const WayRequest& asked, uint32_t* members,
+                        const std::function<bool(const Endpoint&)>& take) {
+  Answer answer = Answer::kNoSuchObject;
+  const auto ask = [&](IdKind kind, uint32_t id) {
+    with_endpoint(kind, asked.eid, id, [&](const Endpoint& endpoint) {
+      answer = admits(endpoint, asked.trans_mode, asked.token);
+      if (answer == Answer::kAccepted && !take(endpoint)) answer = Answer::kNoSuchObject;
+    });
+  };
+  *members = 0;
+  if (asked.type != URMA_JETTY_GROUP) {
+    ask(id_kind(asked.type), asked.id);
+    return answer;
+  }
+  // A member may leave just now, or its JFR be out of use: the next one takes its place.
+  uint32_t member;
+  for (uint32_t tried = 0; answer == Answer::kNoSuchObject; ++tried) {
+    if (!groups_.pick(asked.eid, asked.id, asked.hint + tried, &member, members) ||
+        tried >= *members) {
+      break;
+    }
+    ask(IdKind::kJetty, member);
+  }
+  return answer;
+}
+
 void Transport::progress_receives() {
   if (!endpoints_mutex_.try_lock()) return;
   const MutexLock lock(endpoints_mutex_, std::adopt_lock);

@@ -45,6 +45,13 @@ struct ProbeTarget {
   uint32_t token;
 };
 
+// Who asks to send to a target, and how.
+struct WayRequest : ProbeTarget {
+  urma_jetty_id_t sender;
+  uint32_t rnr_retry;
+  uint32_t hint;  // of a group: which member
+};
+
 // Whether a peer that shows this token may send to an endpoint in this mode.
 Answer admits(const Endpoint& endpoint, uint32_t trans_mode, uint32_t token);
 
@@ -118,6 +125,15 @@ class Transport : public ProgressDomain {
   // Calls with_endpoint(endpoint) where it exists; its receiver stays meanwhile. Service thread.
   bool with_endpoint(IdKind kind, const urma_eid_t& eid, uint32_t id,
                      const std::function<void(const Endpoint&)>& with_endpoint);
+
+  // What a peer is told that asks whether it may use a queue or group of this process. Service
+  // thread.
+  Answer judge(const ProbeTarget& target);
+  // The same of one that asks for a way: take(endpoint) is called where it may send, and returns
+  // false where no messages are taken there now. Of a group, the member that the hint stands for,
+  // or the next one that takes messages; *members is how many there are.
+  Answer admit(const WayRequest& asked, uint32_t* members,
+               const std::function<bool(const Endpoint&)>& take);
 
   // Calls visit(receiver) for each; none of them can go meanwhile.
   void visit_receivers(const std::function<void(Receiver&)>& visit);

@@ -42,7 +42,7 @@ void forge(Bytes* in, const RingProducer& producer, const RingConsumer& consumer
 
 void look(Bytes* in, const RingProducer& producer, RingConsumer* consumer) {
   Message message = {};
-  if (consumer->peek(&message) != RingConsumer::Peek::kMessage) return;
+  if (consumer->peek(&message) != Peek::kMessage) return;
   require(message.payload <= producer.max_payload(), "a payload fits into the ring");
   require(message.slots == slots_for(message.payload), "a message has the slots of its payload");
   require(message.kind >= MessageKind::kSend && message.kind <= MessageKind::kSendInvalidate,

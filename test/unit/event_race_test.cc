@@ -70,7 +70,7 @@ class BellRace {
       bell_.armed.store(Armed::kForAny, std::memory_order_relaxed);
       heavy_barrier(/*fenced=*/false);
       Message message;
-      if (consumer_.peek(&message) == RingConsumer::Peek::kMessage) {
+      if (consumer_.peek(&message) == Peek::kMessage) {
         ++found;
       } else {
         spin_until(sent_, taken + 1);
@@ -78,7 +78,7 @@ class BellRace {
         ++woken;
       }
       bell_.armed.store(Armed::kNo, std::memory_order_relaxed);
-      for (; consumer_.peek(&message) == RingConsumer::Peek::kMessage; ++taken) {
+      for (; consumer_.peek(&message) == Peek::kMessage; ++taken) {
         consumer_.consume(message, URMA_CR_SUCCESS);
       }
     }

@@ -63,11 +63,11 @@ TEST(Ring, CarriesEverySizeAroundItsEnd) {
       const auto data = pattern(bytes, cookie);
       ASSERT_TRUE(send(&ends.producer, data, cookie)) << bytes;
       Message message = {};
-      ASSERT_EQ(ends.consumer.peek(&message), RingConsumer::Peek::kMessage) << bytes;
+      ASSERT_EQ(ends.consumer.peek(&message), Peek::kMessage) << bytes;
       EXPECT_EQ(message.length, bytes);
       EXPECT_EQ(message.immediate, cookie * 3);
       ASSERT_EQ(receive(&ends.consumer, message, URMA_CR_SUCCESS), data) << bytes;
-      ASSERT_EQ(ends.consumer.peek(&message), RingConsumer::Peek::kEmpty) << bytes;
+      ASSERT_EQ(ends.consumer.peek(&message), Peek::kEmpty) << bytes;
       uint32_t back;
       uint8_t status;
       ASSERT_TRUE(ends.producer.reap(&back, &status));
@@ -87,7 +87,7 @@ TEST(Ring, MessagesOfOneSizeBeginAtTheSameSlotsInEveryLap) {
       begun[ends.consumer.position() / kSlots].insert(ends.consumer.position() % kSlots);
       ASSERT_TRUE(send(&ends.producer, pattern(bytes, i), i));
       Message message = {};
-      ASSERT_EQ(ends.consumer.peek(&message), RingConsumer::Peek::kMessage);
+      ASSERT_EQ(ends.consumer.peek(&message), Peek::kMessage);
       ASSERT_EQ(receive(&ends.consumer, message, URMA_CR_SUCCESS), pattern(bytes, i));
       uint32_t cookie;
       uint8_t status;
@@ -107,7 +107,7 @@ TEST(Ring, OnlyTheLastMessageOfALapTakesMoreSlotsThanItNeeds) {
     Message message = {};
     for (uint64_t i = 0; i < position; ++i) {
       EXPECT_TRUE(send(&ends.producer, pattern(8, 1), 1));
-      EXPECT_EQ(ends.consumer.peek(&message), RingConsumer::Peek::kMessage);
+      EXPECT_EQ(ends.consumer.peek(&message), Peek::kMessage);
       ends.consumer.consume(message, URMA_CR_SUCCESS);
     }
     MessageHeader& header = RingLayout(ends.producer.memory().data(), kRingBytes).header(position);
@@ -116,12 +116,12 @@ TEST(Ring, OnlyTheLastMessageOfALapTakesMoreSlotsThanItNeeds) {
     return ends.consumer.peek(&message);
   };
   ASSERT_EQ(slots_for(kBytes), 2u);
-  EXPECT_EQ(peek(kSlots - 2, 2), RingConsumer::Peek::kMessage);
-  EXPECT_EQ(peek(kSlots - 3, 2), RingConsumer::Peek::kMessage);
-  EXPECT_EQ(peek(kSlots - 3, 3), RingConsumer::Peek::kMessage);
-  EXPECT_EQ(peek(kSlots - 4, 3), RingConsumer::Peek::kBroken);
-  EXPECT_EQ(peek(kSlots - 4, 4), RingConsumer::Peek::kBroken);
-  EXPECT_EQ(peek(kSlots - 1, 1), RingConsumer::Peek::kBroken);
+  EXPECT_EQ(peek(kSlots - 2, 2), Peek::kMessage);
+  EXPECT_EQ(peek(kSlots - 3, 2), Peek::kMessage);
+  EXPECT_EQ(peek(kSlots - 3, 3), Peek::kMessage);
+  EXPECT_EQ(peek(kSlots - 4, 3), Peek::kBroken);
+  EXPECT_EQ(peek(kSlots - 4, 4), Peek::kBroken);
+  EXPECT_EQ(peek(kSlots - 1, 1), Peek::kBroken);
 }
 
 TEST(Ring, PayloadThatLooksLikeAMessageIsNone) {
@@ -137,9 +137,9 @@ TEST(Ring, PayloadThatLooksLikeAMessageIsNone) {
     data.erase(data.end() - 64 * (round % 5), data.end());
     ASSERT_TRUE(send(&ends.producer, data, round));
     Message message = {};
-    ASSERT_EQ(ends.consumer.peek(&message), RingConsumer::Peek::kMessage);
+    ASSERT_EQ(ends.consumer.peek(&message), Peek::kMessage);
     receive(&ends.consumer, message, URMA_CR_SUCCESS);
-    ASSERT_EQ(ends.consumer.peek(&message), RingConsumer::Peek::kEmpty) << round;
+    ASSERT_EQ(ends.consumer.peek(&message), Peek::kEmpty) << round;
     uint32_t cookie;
     uint8_t status;
     ASSERT_TRUE(ends.producer.reap(&cookie, &status));
@@ -155,7 +155,7 @@ TEST(Ring, FailedMessagesAnswerWithTheirStatus) {
   for (uint32_t i = 0; i < 1000; ++i) {
     ASSERT_TRUE(send(&ends.producer, pattern(i % 100, i), i, 0)) << i;
     Message message = {};
-    ASSERT_EQ(ends.consumer.peek(&message), RingConsumer::Peek::kMessage);
+    ASSERT_EQ(ends.consumer.peek(&message), Peek::kMessage);
     ends.consumer.consume(message, expected(i));
     uint32_t cookie;
     uint8_t status;
@@ -181,16 +181,16 @@ TEST(Ring, WhatIsOnlyReferredToIsTakenBack) {
     }
     Message message = {};
     for (uint32_t i = 0; i < consumed; ++i) {
-      ASSERT_EQ(ends.consumer.peek(&message), RingConsumer::Peek::kMessage);
+      ASSERT_EQ(ends.consumer.peek(&message), Peek::kMessage);
       ends.consumer.consume(message, URMA_CR_SUCCESS);
     }
-    ASSERT_EQ(ends.consumer.peek(&message), RingConsumer::Peek::kMessage);
+    ASSERT_EQ(ends.consumer.peek(&message), Peek::kMessage);
     const bool by_reference = (message.flags & kByReference) != 0;
     EXPECT_TRUE(ends.consumer.stands());
     ends.producer.take_back_lent();
     EXPECT_EQ(ends.consumer.stands(), !by_reference);
     if (!by_reference) ends.consumer.consume(message, URMA_CR_SUCCESS);
-    EXPECT_EQ(ends.consumer.peek(&message), RingConsumer::Peek::kEmpty);
+    EXPECT_EQ(ends.consumer.peek(&message), Peek::kEmpty);
   }
 }
 
@@ -199,7 +199,7 @@ TEST(Ring, GivesNoRoomBeforeAnswersAreReaped) {
   Message message = {};
   uint32_t sent = 0;
   while (send(&ends.producer, pattern(8, sent), sent)) {
-    ASSERT_EQ(ends.consumer.peek(&message), RingConsumer::Peek::kMessage);
+    ASSERT_EQ(ends.consumer.peek(&message), Peek::kMessage);
     ends.consumer.consume(message, URMA_CR_SUCCESS);
     ASSERT_LT(++sent, kRingBytes / kSlotBytes);
   }
@@ -216,7 +216,7 @@ TEST(Ring, IsFullBeforeItOverwrites) {
   EXPECT_GE(sent, kRingBytes / kSlotBytes - 1);
   Message message = {};
   for (uint32_t i = 0; i < sent; ++i) {
-    ASSERT_EQ(ends.consumer.peek(&message), RingConsumer::Peek::kMessage);
+    ASSERT_EQ(ends.consumer.peek(&message), Peek::kMessage);
     ASSERT_EQ(receive(&ends.consumer, message, URMA_CR_SUCCESS), pattern(8, i));
   }
   uint32_t cookie;
@@ -252,8 +252,8 @@ TEST(Ring, BrokenHeadersAreRefused) {
     header.word.store(1 | random() << 32);
     Message message = {};
     const auto peeked = ends.consumer.peek(&message);
-    ASSERT_NE(peeked, RingConsumer::Peek::kEmpty);
-    if (peeked == RingConsumer::Peek::kBroken) {
+    ASSERT_NE(peeked, Peek::kEmpty);
+    if (peeked == Peek::kBroken) {
       ++broken;
       continue;
     }
@@ -264,7 +264,7 @@ TEST(Ring, BrokenHeadersAreRefused) {
 }
 
 // Whether a message of this header, with so much payload, is taken for one.
-RingConsumer::Peek peek_at(uint8_t kind, uint8_t flags, uint32_t length, uint32_t payload,
+Peek peek_at(uint8_t kind, uint8_t flags, uint32_t length, uint32_t payload,
                            Message* message) {
   Ends ends;
   const auto data = pattern(payload, 1);
@@ -280,16 +280,16 @@ TEST(Ring, KindsThatDoNotExistAreRefused) {
     SCOPED_TRACE(kind);
     const bool exists = kind >= 1 && kind <= 3;
     EXPECT_EQ(peek_at(static_cast<uint8_t>(kind), 0, 0, 0, &message),
-              exists ? RingConsumer::Peek::kMessage : RingConsumer::Peek::kBroken);
+              exists ? Peek::kMessage : Peek::kBroken);
   }
 }
 
 TEST(Ring, ImmediatesComeWithEveryKind) {
   Message message = {};
-  EXPECT_EQ(peek_at(2, kSolicited, 100, 100, &message), RingConsumer::Peek::kMessage);
+  EXPECT_EQ(peek_at(2, kSolicited, 100, 100, &message), Peek::kMessage);
   EXPECT_EQ(message.kind, MessageKind::kSendImm);
   EXPECT_EQ(message.immediate, ~uint64_t{5});
-  EXPECT_EQ(peek_at(3, kWantsAnswer, kMaxMessageBytes, 0, &message), RingConsumer::Peek::kMessage);
+  EXPECT_EQ(peek_at(3, kWantsAnswer, kMaxMessageBytes, 0, &message), Peek::kMessage);
   EXPECT_EQ(message.kind, MessageKind::kWriteImm);
   EXPECT_EQ(message.length, kMaxMessageBytes);
   EXPECT_EQ(message.immediate, ~uint64_t{5});
@@ -298,14 +298,14 @@ TEST(Ring, ImmediatesComeWithEveryKind) {
 TEST(Ring, LengthsThatDoNotFitTheKindAreRefused) {
   Message message = {};
   for (const uint8_t kind : {1, 2}) {
-    EXPECT_EQ(peek_at(kind, 0, 101, 100, &message), RingConsumer::Peek::kBroken);
-    EXPECT_EQ(peek_at(kind, kByReference, 101, 100, &message), RingConsumer::Peek::kBroken);
-    EXPECT_EQ(peek_at(kind, kByReference, 101, 160, &message), RingConsumer::Peek::kMessage);
+    EXPECT_EQ(peek_at(kind, 0, 101, 100, &message), Peek::kBroken);
+    EXPECT_EQ(peek_at(kind, kByReference, 101, 100, &message), Peek::kBroken);
+    EXPECT_EQ(peek_at(kind, kByReference, 101, 160, &message), Peek::kMessage);
   }
-  EXPECT_EQ(peek_at(3, 0, 100, 100, &message), RingConsumer::Peek::kBroken);
-  EXPECT_EQ(peek_at(3, 0, kMaxMessageBytes + 1, 0, &message), RingConsumer::Peek::kBroken);
-  EXPECT_EQ(peek_at(3, kByReference, 100, 0, &message), RingConsumer::Peek::kBroken);
-  EXPECT_EQ(peek_at(3, kByReference, 100, 160, &message), RingConsumer::Peek::kBroken);
+  EXPECT_EQ(peek_at(3, 0, 100, 100, &message), Peek::kBroken);
+  EXPECT_EQ(peek_at(3, 0, kMaxMessageBytes + 1, 0, &message), Peek::kBroken);
+  EXPECT_EQ(peek_at(3, kByReference, 100, 0, &message), Peek::kBroken);
+  EXPECT_EQ(peek_at(3, kByReference, 100, 160, &message), Peek::kBroken);
 }
 
 TEST(Ring, RefusesMemoryThatIsNotSealedOrNotThatLarge) {
@@ -326,7 +326,7 @@ TEST(Ring, TwoThreadsLoseNothing) {
   std::thread receiver([&] {
     for (uint32_t i = 0; i < kMessages;) {
       Message message = {};
-      if (consumer.peek(&message) != RingConsumer::Peek::kMessage) {
+      if (consumer.peek(&message) != Peek::kMessage) {
         ::sched_yield();
         continue;
       }

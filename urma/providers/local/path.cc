@@ -44,17 +44,6 @@ urma_cr_status_t checked_status(uint32_t status) {
   }
 }
 
-MessageKind kind_of_send(uint8_t opcode) {
-  switch (opcode) {
-    case URMA_OPC_SEND_IMM:
-      return MessageKind::kSendImm;
-    case URMA_OPC_SEND_INVALIDATE:
-      return MessageKind::kSendInvalidate;
-    default:
-      return MessageKind::kSend;
-  }
-}
-
 // A grant that no longer stands says nothing about the registration that is there now, and one of
 // other memory nothing about what was imported.
 Invalidation invalidation_of(const RemoteSegment& segment) {

@@ -9,12 +9,12 @@
 namespace urma::local {
 
 // Nothing of the receive is written any more when this returns.
-void Receiver::end_pull() {
-  if (pulling_ == nullptr) return;
-  pulling_->pull_memory->staged.reset();
-  pulling_->pull_memory->copy.reset();
-  pulling_->pull_memory->buffer.reset();
-  pulling_ = nullptr;
+void Receiver::end_parts() {
+  if (holding_ == nullptr) return;
+  holding_->pull_memory->staged.reset();
+  holding_->pull_memory->copy.reset();
+  holding_->pull_memory->buffer.reset();
+  holding_ = nullptr;
 }
 
 // Where all of it can be written, and not by the CPU alone.
@@ -56,10 +56,10 @@ Receiver::Step Receiver::begin_device_pull(IncomingRing* ring, const Message& me
     ring->ring.copy_payload(message, prefix_of(message.kind), buffer->data(),
                             message.payload - prefix_of(message.kind));
     ring->pull = pull;
-    pulling_ = ring;
+    holding_ = ring;
   }
   ring->pull->buffer = std::move(buffer);
-  return continue_pull(ring, poll);
+  return go_on(ring, poll);
 }
 
 // False while the copy is under way; *status says how it ended.

@@ -58,13 +58,13 @@ bool Receiver::begin_pull(IncomingRing* ring, const Message& message) {
   }
   if (announced != message.length) return false;
   ring->pull = pull;
-  pulling_ = ring;
+  holding_ = ring;
   return true;
 }
 
 // Copies the next part of a message by reference, and finishes it with the last one.
-Receiver::Step Receiver::continue_pull(IncomingRing* ring, Poll* poll) {
-  if (took_back(*ring)) return end_abandoned(ring);
+Receiver::Step Receiver::go_on(IncomingRing* ring, Poll* poll) {
+  if (ring->took_back()) return end_abandoned(ring);
   Pull& pull = *ring->pull;
   ReceiveEntry* entry = posted_.front();
   urma_cr_status_t local = check(entry, pull.message);
@@ -85,12 +85,12 @@ Receiver::Step Receiver::continue_pull(IncomingRing* ring, Poll* poll) {
       if (local != URMA_CR_SUCCESS) remote = URMA_CR_REM_OPERATION_ERR;
     }
     if (remote == URMA_CR_SUCCESS && pull.message.kind == MessageKind::kSendInvalidate &&
-        !invalidate(*ring, pull.message, pull.invalidation)) {
+        !invalidate(ring->who(), pull.message, pull.invalidation)) {
       remote = URMA_CR_REM_ACCESS_ABORT_ERR;
     }
   }
   ring->pull = nullptr;
-  end_pull();
+  end_parts();
   if (pull.count != 0 && pull.moved == pull.message.length) {
     ring->ring.tell(pull.mapped                  ? Copies::kMapped
                     : ring->process->reachable() ? Copies::kByKernel
@@ -108,24 +108,6 @@ Receiver::Step Receiver::continue_pull(IncomingRing* ring, Poll* poll) {
     finish(ring, pull.message, entry, local, static_cast<uint8_t>(remote), poll);
   }
   return Step::kMoved;
-}
-
-void Receiver::log_failure(const IncomingRing& ring, const Message& message, ReceiveEntry* entry,
-                           urma_cr_status_t status) const {
-  if (!failures_are_read()) return;
-  if (status == URMA_CR_LOC_LEN_ERR) {
-    URMA_LOG_FAILED(
-        "queue {:#x}: a receive of {} bytes, user_ctx {:#x}, is too short for the {} bytes of id "
-        "{:#x}; post longer ones",
-        ring.target.id, entry->bytes, entry->user_ctx, message.length, ring.sender.id);
-    return;
-  }
-  std::string why;
-  for (const LocalPiece& piece : ReceiveQueue::pieces(entry)) {
-    if (why.empty()) why = why_piece_fails(*segments_, piece);
-  }
-  URMA_LOG_FAILED("queue {:#x}: a receive of {} bytes, user_ctx {:#x}, ends with status {}: {}",
-                  ring.target.id, entry->bytes, entry->user_ctx, static_cast<int>(status), why);
 }
 
 // Others wait for the same receives, and this sender has had its time. When it lives it finds all

@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "jetty/message.h"
 #include "segment/segment.h"
 #include "segment/shared_memory.h"
 #include "urma_opcode.h"
@@ -33,37 +34,11 @@ inline constexpr uint32_t kMaxRingBytes = 1 << 20;
 // What one request may move.
 inline constexpr uint32_t kMaxMessageBytes = 1U << 31;
 
-enum class MessageKind : uint8_t {
-  kSend = 1,
-  kSendImm,
-  kWriteImm,  // no payload: the data already lies in a segment, `length` only says how much it is
-  kSendInvalidate,  // an Invalidation, and the payload behind it; `immediate` is a TokenKey
-};
-
-enum MessageFlag : uint8_t {
-  kWantsAnswer = 1,  // the consumer publishes its position at once
-  kSolicited = 2,
-  kByReference = 4,  // the payload is a list of PayloadPiece in the sender's memory
-};
-
 struct PayloadPiece {
   uint64_t addr;
   uint32_t len;
   uint32_t token_id;  // of the segment that it lies in, where everybody may read that; else 0
 };
-
-// The segment whose remote access a message ends, as the sender imported it.
-struct Invalidation {
-  urma_eid_t eid;
-  uint64_t va;
-  uint64_t len;
-  SegmentRef ref = {};  // the registration that the sender was granted, if any
-};
-
-// What lies in the ring before a message's own payload.
-inline uint32_t prefix_of(MessageKind kind) {
-  return kind == MessageKind::kSendInvalidate ? sizeof(Invalidation) : 0;
-}
 
 // The first slot of a message begins with this.
 struct MessageHeader {
@@ -86,16 +61,6 @@ struct alignas(kSlotBytes) RingAnswers {
   std::atomic<uint64_t> consumed;  // slots that the producer may use again
   std::atomic<uint32_t> closed;    // a urma_cr_status_t: everything further ends with it
   std::atomic<uint32_t> copies;    // a Copies: how the last message by reference was copied
-};
-
-// A message in private memory, as checked by the consumer.
-struct Message {
-  MessageKind kind;
-  uint8_t flags;
-  uint32_t slots;
-  uint32_t length;
-  uint32_t payload;
-  uint64_t immediate;
 };
 
 // What the producer writes besides messages. One line of its own.
@@ -317,7 +282,6 @@ class RingConsumer {
   // On the producer's own mapping: both ends in one process.
   explicit RingConsumer(const RingProducer& producer);
 
-  enum class Peek { kEmpty, kMessage, kBroken };
   // Reads the next message's header once. kBroken: the producer broke the rules; close the ring.
   [[gnu::always_inline]] Peek peek(Message* message) const;
   void copy_payload(const Message& message, uint32_t offset, void* to, uint32_t bytes) const;
@@ -391,7 +355,7 @@ class RingConsumer {
   Copies copies_ = Copies::kByKernel;
 };
 
-inline RingConsumer::Peek RingConsumer::peek(Message* message) const {
+inline Peek RingConsumer::peek(Message* message) const {
   const MessageHeader& header = layout_.header(position_);
   // SYNC(ring-publish): acquire pairs with the release in RingProducer::publish.
   const uint64_t word = header.word.load(std::memory_order_acquire);

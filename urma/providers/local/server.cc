@@ -218,13 +218,14 @@ void Client::log_wrong_token(const char* kind, uint32_t id) const {
 }
 
 // What a peer is told of the queue or group that it asks for.
-Answer Client::judged(Answer answer, uint32_t type, const urma_eid_t& eid, uint32_t id) const {
-  if (answer == Answer::kWrongToken) log_wrong_token(target_name(type), id);
-  if (answer != Answer::kNoSuchObject || type == URMA_JETTY_GROUP) return answer;
-  const bool jfr = type == URMA_JFR;
-  transport_->with_endpoint(jfr ? IdKind::kJetty : IdKind::kJfr, eid, id, [&](const Endpoint&) {
+Answer Client::judged(Answer answer, const ProbeTarget& target) const {
+  if (answer == Answer::kWrongToken) log_wrong_token(target_name(target.type), target.id);
+  if (answer != Answer::kNoSuchObject || target.type == URMA_JETTY_GROUP) return answer;
+  const bool jfr = target.type == URMA_JFR;
+  const IdKind other = jfr ? IdKind::kJetty : IdKind::kJfr;
+  transport_->with_endpoint(other, target.eid, target.id, [&](const Endpoint&) {
     URMA_LOG_LIMITED(WARNING, "process {} takes {} {:#x} for a {}; import it as what it is",
-                     process_->pid, jfr ? "jetty" : "JFR", id, target_name(type));
+                     process_->pid, jfr ? "jetty" : "JFR", target.id, target_name(target.type));
   });
   return answer;
 }
@@ -322,70 +323,32 @@ Answer Client::accept_ring(const OpenRingRequest& asked, Attached& fds, OpenRing
   if (rings_.size() >= kMaxRingsPerPeer) return Answer::kNoResources;
   auto ring =
       std::make_shared<IncomingRing>(RingConsumer(std::move(fds[0]), asked.ring_bytes), process_);
-  ring->sender = asked.sender;
   ring->key = asked.key;
   if (has_bell) ring->bell = wakeups_.accept(asked.sender_jfc, region_, std::move(fds[1]));
-  Answer answer = Answer::kNoSuchObject;
-  if (asked.target_type != URMA_JETTY_GROUP) {
-    answer = attach(asked, asked.target_id, ring, given, wakeup);
-  } else {
-    // A member may leave just now, or its JFR be out of use: the next one takes its place.
-    uint32_t member;
-    for (uint32_t tried = 0; answer == Answer::kNoSuchObject; ++tried) {
-      if (!transport_->groups().pick(asked.target_eid, asked.target_id, asked.hint + tried, &member,
-                                     &given->members) ||
-          tried >= given->members) {
-        break;
-      }
-      answer = attach(asked, member, ring, given, wakeup);
-    }
-  }
-  if (answer != Answer::kAccepted) return answer;
+  const WayRequest way = {
+      {asked.target_eid, asked.target_id, asked.target_type, asked.trans_mode, asked.token},
+      asked.sender,
+      asked.rnr_retry,
+      asked.hint};
+  const Answer answer = transport_->admit(way, &given->members, [&](const Endpoint& endpoint) {
+    auto* receiver = static_cast<Receiver*>(endpoint.receiver);
+    *wakeup =
+        wakeups_.offer(endpoint.jfc->channel(), endpoint.jfc->bell_index(), &given->receiver_jfc);
+    receiver->describe(endpoint, way, ring.get());
+    return receiver->add_way(ring);
+  });
+  if (answer != Answer::kAccepted) return judged(answer, way);
   URMA_LOG(DEBUG, "process {} sends to queue {:#x} from queue {:#x}", process_->pid,
            asked.target_id, asked.sender.id);
   rings_.emplace(asked.ring, std::move(ring));
   return answer;
 }
 
-// Adds the ring to the endpoint that it is for.
-Answer Client::attach(const OpenRingRequest& asked, uint32_t target_id,
-                      const std::shared_ptr<IncomingRing>& ring, OpenRingAnswer* given,
-                      std::shared_ptr<const Wakeup>* wakeup) {
-  Answer answer = Answer::kNoSuchObject;
-  const IdKind kind = asked.target_type == URMA_JFR ? IdKind::kJfr : IdKind::kJetty;
-  transport_->with_endpoint(kind, asked.target_eid, target_id, [&](const Endpoint& endpoint) {
-    answer = admits(endpoint, asked.trans_mode, asked.token);
-    if (answer == Answer::kAccepted) {
-      auto* receiver = static_cast<Receiver*>(endpoint.receiver);
-      *wakeup =
-          wakeups_.offer(endpoint.jfc->channel(), endpoint.jfc->bell_index(), &given->receiver_jfc);
-      ring->target = endpoint.identity;
-      ring->jfc = endpoint.jfc;
-      ring->bond = endpoint.bond;
-      ring->messages_only = endpoint.trans_mode == URMA_TM_UM;
-      // In mode UM a message that finds no receive is lost.
-      ring->rnr_limit_ns =
-          endpoint.trans_mode == URMA_TM_UM ? 0 : receiver->rnr_limit_ns(asked.rnr_retry);
-      answer = receiver->add_ring(ring) ? Answer::kAccepted : Answer::kNoSuchObject;
-    }
-  });
-  return judged(answer, asked.target_type, asked.target_eid, target_id);
-}
-
 void Client::probe(const Request& request) {
   const ProbeRequest& asked = request.probe;
-  Answer answer = Answer::kNoSuchObject;
-  if (asked.target_type == URMA_JETTY_GROUP) {
-    answer = transport_->groups().admits(asked.target_eid, asked.target_id, asked.trans_mode,
-                                         asked.token);
-  } else {
-    transport_->with_endpoint(id_kind(asked.target_type), asked.target_eid, asked.target_id,
-                              [&](const Endpoint& endpoint) {
-                                answer = admits(endpoint, asked.trans_mode, asked.token);
-                              });
-  }
-  reply(with_answer(judged(answer, asked.target_type, asked.target_eid, asked.target_id)),
-        request.number);
+  const ProbeTarget target = {asked.target_eid, asked.target_id, asked.target_type,
+                              asked.trans_mode, asked.token};
+  reply(with_answer(judged(transport_->judge(target), target)), request.number);
 }
 
 void Client::close_ring(const CloseRingRequest& asked) {

@@ -52,9 +52,6 @@ class Client : public std::enable_shared_from_this<Client> {
   void open_ring(const Request& request, Attached& fds);
   Answer accept_ring(const OpenRingRequest& asked, Attached& fds, OpenRingAnswer* given,
                      std::shared_ptr<const Wakeup>* wakeup);
-  Answer attach(const OpenRingRequest& asked, uint32_t target_id,
-                const std::shared_ptr<IncomingRing>& ring, OpenRingAnswer* given,
-                std::shared_ptr<const Wakeup>* wakeup);
   void close_ring(const CloseRingRequest& asked);
   void probe(const Request& request);
   void atomic(const Request& request);
@@ -62,7 +59,7 @@ class Client : public std::enable_shared_from_this<Client> {
   Answer copy_segment(const CopySegmentRequest& asked);
   Answer copy_message(const CopyMessageRequest& asked);
   void log_wrong_token(const char* kind, uint32_t id) const;
-  Answer judged(Answer answer, uint32_t type, const urma_eid_t& eid, uint32_t id) const;
+  Answer judged(Answer answer, const ProbeTarget& target) const;
   bool reply(Reply answer, uint32_t number, std::span<const int> fds = {});
 
   Transport* transport_;

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: MIT
+#include "jetty/message_receiver.h"
+
+#include <array>
+#include <bit>
+
+#include "jetty/failures.h"
+#include "urma/base/clock.h"
+#include "urma/base/guard.h"
+#include "urma/base/log.h"
+
+namespace urma {
+namespace {
+
+// min_rnr_timer 0..31 in units of 10 microseconds, as InfiniBand encodes it.
+constexpr std::array<uint32_t, 32> kRnrTimer = {
+    65536, 1,    2,    3,    4,    6,     8,     12,    16,    24,   32,
+    48,    64,   96,   128,  192,  256,   384,   512,   768,   1024, 1536,
+    2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
+constexpr uint64_t kRnrUnitNs = 10'000;
+constexpr uint32_t kRnrForEver = 7;
+// Since when a message waits that has no limit: nobody asks.
+constexpr uint64_t kWaitsForEver = 1;
+
+// How long a message of a peer that was quicker waits for the bind of this side.
+constexpr uint64_t kBindPatienceNs = 4'000'000'000;
+
+}  // namespace
+
+MessageReceiver::MessageReceiver(const urma_jfr_cfg_t& cfg, const QueueIdentity& identity,
+                                 EventSubject* subject, ProgressDomain* domain,
+                                 SegmentTable* segments)
+    : Receiver(cfg, identity, subject),
+      segments_(segments),
+      domain_(domain),
+      rnr_timer_(cfg.min_rnr_timer),
+      posted_(cfg.depth, cfg.max_sge) {}
+
+urma_status_t MessageReceiver::post(urma_jfr_wr_t* wr, urma_jfr_wr_t** bad_wr) noexcept {
+  OwnerScope scope(lock_);
+  urma_status_t status = URMA_SUCCESS;
+  uint64_t posts = 0;
+  for (; wr != nullptr; wr = wr->next, ++posts) {
+    status = posted_.post(*wr);
+    if (status != URMA_SUCCESS) [[unlikely]] {
+      counters_.refused.add(1);
+      *bad_wr = wr;
+      break;
+    }
+  }
+  counters_.posts.add(posts);
+  if (!in_state(URMA_JFR_STATE_READY)) [[unlikely]]
+    turn_away();
+  if (status != URMA_SUCCESS) return status;
+  // Nobody polls, and nobody rings for a message that lies there already.
+  if (starved_) [[unlikely]]
+    guarded(URMA_LOG_SITE, [this] {
+      lock_.assume_held();
+      serve_starved();
+    });
+  return URMA_SUCCESS;
+}
+
+void MessageReceiver::serve_starved() {
+  starved_ = false;
+  if (move_any()) domain_->take_over();
+}
+
+void MessageReceiver::quiesce(OwnerBarrier* barrier) { lock_.await_others(barrier); }
+
+bool MessageReceiver::make_room(uint32_t receives) {
+  ForeignScope scope(lock_);
+  posted_.make_room(receives);
+  return true;
+}
+
+uint64_t MessageReceiver::posted() {
+  ForeignScope scope(lock_);
+  return posted_.popped() + posted_.size();
+}
+
+uint64_t MessageReceiver::consumed() {
+  ForeignScope scope(lock_);
+  return posted_.popped();
+}
+
+void MessageReceiver::set_bond(Bond* bond, const Bond& peer) {
+  {
+    ForeignScope scope(lock_);
+    *bond = peer;
+  }
+  // What the peer has sent before was left where it is.
+  if (peer.has_value()) domain_->take_over();
+}
+
+uint64_t MessageReceiver::rnr_limit_ns(uint32_t rnr_retry) const {
+  if (rnr_retry >= kRnrForEver) return UINT64_MAX;
+  return rnr_retry * kRnrTimer[rnr_timer_ % kRnrTimer.size()] * kRnrUnitNs;
+}
+
+void MessageReceiver::describe(const Endpoint& endpoint, const WayRequest& asked,
+                               IncomingWay* way) const {
+  way->sender = asked.sender;
+  way->target = endpoint.identity;
+  way->jfc = endpoint.jfc;
+  way->bond = endpoint.bond;
+  way->messages_only = endpoint.trans_mode == URMA_TM_UM;
+  // In mode UM a message that finds no receive is lost.
+  way->rnr_limit_ns = way->messages_only ? 0 : rnr_limit_ns(asked.rnr_retry);
+  way->record.flag.bs.s_r = 1;
+  way->record.flag.bs.jetty = way->target.jetty ? 1 : 0;
+  way->record.local_id = way->target.id;
+  way->record.remote_id = way->sender;
+  way->record.tpn = way->sender.id;
+  way->record.user_data = way->target.user_data;
+}
+
+bool MessageReceiver::invalidate(const std::string& who, const Message& message,
+                                 const Invalidation& invalidation) {
+  const auto key = std::bit_cast<TokenKey>(message.immediate);
+  if (segments_->invalidate(invalidation.eid, key.token_id, invalidation.va, invalidation.len,
+                            urma_token_t{key.token}, invalidation.ref)) {
+    return true;
+  }
+  URMA_LOG_LIMITED(WARNING,
+                   "{} may not invalidate va {:#x} of token id {:#x}; its message is refused", who,
+                   invalidation.va, key.token_id);
+  return false;
+}
+
+bool MessageReceiver::from_peer(IncomingWay* way, urma_cr_status_t* refusal) {
+  const Bond& bond = *way->bond;
+  if (bound_to(bond, way->sender.eid, way->sender.id)) {
+    way->unbound_since_ns = 0;
+    return true;
+  }
+  *refusal = URMA_CR_SUCCESS;
+  if (!bond.has_value()) {
+    const uint64_t now = monotonic_ns();
+    if (way->unbound_since_ns == 0) way->unbound_since_ns = now;
+    if (now - way->unbound_since_ns >= kBindPatienceNs) *refusal = URMA_CR_ACK_TIMEOUT_ERR;
+    return false;
+  }
+  *refusal = URMA_CR_REM_ACCESS_ABORT_ERR;
+  URMA_LOG_FAILED("queue {:#x}: a message of id {:#x} is refused: the jetty is bound to id {:#x}",
+                  way->target.id, way->sender.id, bond->id);
+  return false;
+}
+
+bool MessageReceiver::waited_too_long(IncomingWay* way, const Message& message) {
+  starved_ |= way->jfc->armed();
+  const bool first = way->rnr_since_ns == 0;
+  if (first) counters_.rnr.add(1);
+  if (way->rnr_limit_ns == UINT64_MAX) {
+    way->rnr_since_ns = kWaitsForEver;
+    return false;
+  }
+  const uint64_t now = monotonic_ns();
+  if (first) way->rnr_since_ns = now;
+  if (now - way->rnr_since_ns < way->rnr_limit_ns) return false;
+  way->rnr_since_ns = 0;
+  // Mode UM loses messages as a matter of course.
+  if (!way->messages_only) {
+    URMA_LOG_FAILED(
+        "queue {:#x}: a message of {} bytes of id {:#x} is refused: no receive was posted for {} "
+        "us",
+        way->target.id, message.length, way->sender.id, way->rnr_limit_ns / 1000);
+  }
+  return true;
+}
+
+void MessageReceiver::log_failure(const IncomingWay& way, const Message& message,
+                                  ReceiveEntry* entry, urma_cr_status_t status) const {
+  if (!failures_are_read()) return;
+  if (status == URMA_CR_LOC_LEN_ERR) {
+    URMA_LOG_FAILED(
+        "queue {:#x}: a receive of {} bytes, user_ctx {:#x}, is too short for the {} bytes of id "
+        "{:#x}; post longer ones",
+        way.target.id, entry->bytes, entry->user_ctx, message.length, way.sender.id);
+    return;
+  }
+  std::string why;
+  for (const LocalPiece& piece : ReceiveQueue::pieces(entry)) {
+    if (why.empty()) why = why_piece_fails(*segments_, piece);
+  }
+  URMA_LOG_FAILED("queue {:#x}: a receive of {} bytes, user_ctx {:#x}, ends with status {}: {}",
+                  way.target.id, entry->bytes, entry->user_ctx, static_cast<int>(status), why);
+}
+
+}  // namespace urma

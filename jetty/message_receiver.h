@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: MIT
+//
+// The receiving half of a JFR to which messages are handed over: the posted receives, and what is
+// the same whatever carries the messages. How they are taken is in receive_engine.h.
+#ifndef JETTY_MESSAGE_RECEIVER_H_
+#define JETTY_MESSAGE_RECEIVER_H_
+
+#include <atomic>
+#include <bit>
+#include <cstdint>
+#include <string>
+
+#include "jetty/message.h"
+#include "jetty/receive_queue.h"
+#include "jetty/receiver.h"
+#include "jetty/transport.h"
+#include "segment/segment.h"
+
+namespace urma {
+
+// A way from a send queue that ends here. What carries the messages derives from it.
+struct IncomingWay {
+  // Nothing further comes. By the service thread, or whoever ends the other end.
+  void abandon() {
+    // Release pairs with the acquire in ReceiveEngine::advance.
+    abandoned.store(true, std::memory_order_release);
+  }
+
+  QueueIdentity target = {};
+  CompletionQueue* jfc = nullptr;
+  urma_jetty_id_t sender = {};
+  bool messages_only = false;     // mode UM
+  urma_cr_t record = {};          // what all receives from it have in common
+  const Bond* bond = nullptr;     // of the target, where it is an RC jetty
+  uint64_t unbound_since_ns = 0;  // when the first message began to wait for a bind, 0: none does
+  uint64_t rnr_limit_ns = 0;      // how long a message waits for a receive; UINT64_MAX: for ever
+  uint64_t rnr_since_ns = 0;      // when the first message began to wait, 0: none does
+  uint32_t silence = 0;           // of ReceiveEngine's turns
+  std::atomic<bool> abandoned{false};
+};
+
+class MessageReceiver : public Receiver {
+ public:
+  MessageReceiver(const urma_jfr_cfg_t& cfg, const QueueIdentity& identity, EventSubject* subject,
+                  ProgressDomain* domain, SegmentTable* segments);
+
+  urma_status_t post(urma_jfr_wr_t* wr, urma_jfr_wr_t** bad_wr) noexcept;
+  void quiesce(OwnerBarrier* barrier) override;
+  bool limits_jetties() const override { return true; }
+  bool make_room(uint32_t receives) override;
+  uint64_t posted() override;
+  uint64_t consumed() override;
+  void set_bond(Bond* bond, const Bond& peer) override;
+
+  // Fills in what a way that is to end here takes from the endpoint and from its sender.
+  void describe(const Endpoint& endpoint, const WayRequest& asked, IncomingWay* way) const;
+
+ protected:
+  enum class Step { kMoved, kBlocked, kFinished };
+
+  // Moves what has arrived, for nobody in particular. True where something moved.
+  virtual bool move_any() URMA_REQUIRES(lock_) = 0;
+
+  uint32_t count_posted() const override URMA_REQUIRES(lock_) { return posted_.size(); }
+  uint32_t list_posted() override URMA_REQUIRES(lock_) { return posted_.size(); }
+  uint64_t oldest_posted() const override URMA_REQUIRES(lock_) { return posted_.front()->user_ctx; }
+  void drop_oldest() override URMA_REQUIRES(lock_) { posted_.pop(); }
+
+  // How a receive ends that takes a message.
+  urma_cr_status_t check(ReceiveEntry* entry, const Message& message) const {
+    // Its data has gone where the sender chose; the receive is used up, not filled.
+    if (message.kind == MessageKind::kWriteImm) return URMA_CR_SUCCESS;
+    if (message.length > entry->bytes) return URMA_CR_LOC_LEN_ERR;
+    for (const LocalPiece& piece : ReceiveQueue::pieces(entry)) {
+      if (piece.len != 0 && (!piece.valid || !segments_->alive(piece.ref))) {
+        return URMA_CR_LOC_ACCESS_ERR;
+      }
+    }
+    return URMA_CR_SUCCESS;
+  }
+  // False where the message ends the access to a segment that its sender may not access. `who` is
+  // the sender.
+  bool invalidate(const std::string& who, const Message& message, const Invalidation& invalidation);
+  // How long a message has waited for a receive is longer than its sender lets it.
+  bool waited_too_long(IncomingWay* way, const Message& message) URMA_REQUIRES(lock_);
+  // Whether an RC message comes from the bound peer. Where it does not: *refusal is how it ends,
+  // URMA_CR_SUCCESS while it may wait for a bind.
+  static bool from_peer(IncomingWay* way, urma_cr_status_t* refusal);
+  [[gnu::cold]] void log_failure(const IncomingWay& way, const Message& message,
+                                 ReceiveEntry* entry, urma_cr_status_t status) const
+      URMA_REQUIRES(lock_);
+  [[gnu::always_inline]] static void fill_record(const IncomingWay& way, const Message& message,
+                                                 const ReceiveEntry& entry, urma_cr_status_t status,
+                                                 urma_cr_t* record);
+
+  SegmentTable* const segments_;
+  ProgressDomain* const domain_;
+  const uint8_t rnr_timer_;
+  ReceiveQueue posted_ URMA_GUARDED_BY(lock_);
+  bool starved_ URMA_GUARDED_BY(lock_) = false;  // a message for an armed JFC waits for a receive
+
+ private:
+  void serve_starved() URMA_REQUIRES(lock_);
+  // Nanoseconds that a message waits for a receive at this JFR, by the sender's retry count.
+  uint64_t rnr_limit_ns(uint32_t rnr_retry) const;
+};
+
+inline void MessageReceiver::fill_record(const IncomingWay& way, const Message& message,
+                                         const ReceiveEntry& entry, urma_cr_status_t status,
+                                         urma_cr_t* record) {
+  *record = way.record;
+  record->status = status;
+  record->user_ctx = entry.user_ctx;
+  record->completion_len = status == URMA_CR_SUCCESS ? message.length : 0;
+  if (message.kind == MessageKind::kSend) return;
+  record->opcode = opcode_of(message.kind);
+  if (message.kind == MessageKind::kSendInvalidate) [[unlikely]] {
+    const auto key = std::bit_cast<TokenKey>(message.immediate);
+    record->invalid_token = {key.token_id, {key.token}};
+  } else {
+    record->imm_data = message.immediate;
+  }
+}
+
+}  // namespace urma
+
+#endif  // JETTY_MESSAGE_RECEIVER_H_

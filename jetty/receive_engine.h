@@ -1,0 +1,402 @@
+// SPDX-License-Identifier: MIT
+//
+// How messages are taken from the ways that end at a JFR: in turn, strictly first in, first out
+// over the posted receives.
+#ifndef JETTY_RECEIVE_ENGINE_H_
+#define JETTY_RECEIVE_ENGINE_H_
+
+#include <algorithm>
+#include <atomic>
+#include <concepts>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "jetty/message_receiver.h"
+#include "jetty/turns.h"
+#include "urma/base/log.h"
+
+namespace urma {
+
+// What carries messages to a receiver: the receiving half of a wire (jetty/wire.h says of what).
+template <typename Way>
+concept Incoming = std::derived_from<Way, IncomingWay> &&
+                   requires(Way& way, const Message& message, Message* head, void* into) {
+                     // The next message, which stays until consume().
+                     { way.peek(head) } -> std::same_as<Peek>;
+                     // From its `offset` on, so many bytes.
+                     way.copy(message, uint32_t{}, into, uint32_t{});
+                     // All of it; false where that takes more than one copy.
+                     { way.copy_at_once(message, static_cast<char*>(into)) } -> std::same_as<bool>;
+                     // It is through, and ends so for its sender.
+                     way.consume(message, uint8_t{});
+                     // Nothing further is taken: all else ends so for the sender.
+                     way.close(uint8_t{});
+                     // Whether peek() would find nothing, and nothing is to be told. A hint.
+                     { way.silent() } -> std::same_as<bool>;
+                     // What the sender was told before a turn; behind one, it is woken where it was
+                     // told more. `blocked`: nothing more could be taken.
+                     way.after_turn(way.told(), bool{});
+                     // Wakes a sender that sleeps.
+                     way.wake();
+                     // Whether the first message has begun, and what it takes has to go on.
+                     { way.in_parts() } -> std::same_as<bool>;
+                     // Whether what a message refers to went with a sender that has gone.
+                     { way.took_back(message) } -> std::same_as<bool>;
+                     // The sender, for the log.
+                     { way.who() } -> std::convertible_to<std::string>;
+                   };
+
+// What the sender wants ended by a message.
+template <Incoming Way>
+Invalidation invalidation_of(const Way& way, const Message& message) {
+  Invalidation invalidation = {};
+  way.copy(message, 0, &invalidation, prefix_of(message.kind));
+  return invalidation;
+}
+
+// `Derived` may hide what is protected and not the engine's own: begin_parts() and what follows.
+template <typename Derived, Incoming Way>
+class ReceiveEngine : public MessageReceiver {
+ public:
+  using MessageReceiver::MessageReceiver;
+
+  // A poll of one of its JFCs: moves what has arrived.
+  int collect(CompletionQueue* poller, int count, urma_cr_t* cr) override
+      URMA_REQUIRES(poller->poll_lock()) {
+    if (busy_.load(std::memory_order_relaxed) == 0) return 0;
+    OwnerScope scope(lock_);
+    Poll poll = {poller, cr, count};
+    progress(&poll);
+    if (holding_ != nullptr && poller->armed()) [[unlikely]]
+      poller->leave_unfinished();
+    return poll.got;
+  }
+  bool move_for(CompletionQueue* waiter, bool /*just_armed*/) override {
+    if (busy_.load(std::memory_order_relaxed) == 0) return false;
+    OwnerScope scope(lock_);
+    Poll poll = {waiter};
+    return progress(&poll);
+  }
+  void try_progress() override {
+    if (busy_.load(std::memory_order_relaxed) == 0 || !lock_.enter_at_once()) return;
+    OwnerScope scope(lock_, std::adopt_lock);
+    Poll nobody;
+    if (ways_.size() > Turns::kFew && to_flush_ == 0) {
+      progress_many(&nobody);
+    } else {
+      progress(&nobody);
+    }
+  }
+  bool serve() override {
+    if (busy_.load(std::memory_order_relaxed) == 0) return false;
+    ForeignScope scope(lock_);
+    return move_any();
+  }
+
+  // One that describe() has filled in. False where no messages are taken now.
+  bool add_way(std::shared_ptr<Way> way) {
+    ForeignScope scope(lock_);
+    if (!in_state(URMA_JFR_STATE_READY)) return false;
+    ways_.push_back(std::move(way));
+    turns_.forget();
+    count_ways();
+    return true;
+  }
+  void close_ways(uint64_t user_data) override {
+    ForeignScope scope(lock_);
+    std::erase_if(ways_, [&](const std::shared_ptr<Way>& way) URMA_REQUIRES(lock_) {
+      if (way->target.user_data != user_data) return false;
+      shut_out(way.get());
+      if (holding_ == way.get()) self()->end_parts();
+      return true;
+    });
+    turns_.forget();
+    self()->ways_gone();
+    count_ways();
+  }
+
+ protected:
+  // What a message does that does not lie whole in its way, or goes where the processor cannot
+  // write: nothing where it is not one of these, else how far it came. `local` is what check() says
+  // of the receive. Then in_parts() of the way tells whether more is to come, from go_on().
+  std::optional<Step> begin_parts(Way* /*way*/, const Message& /*message*/,
+                                  ReceiveEntry* /*entry*/, urma_cr_status_t /*local*/,
+                                  Poll* /*poll*/) URMA_REQUIRES(lock_) {
+    return std::nullopt;
+  }
+  Step go_on(Way* /*way*/, Poll* /*poll*/) URMA_REQUIRES(lock_) { return Step::kBlocked; }
+  // Nothing of the receive is written any more when this returns.
+  void end_parts() URMA_REQUIRES(lock_) { holding_ = nullptr; }
+  // Some ways are no more.
+  void ways_gone() URMA_REQUIRES(lock_) {}
+
+  // The sender has gone, or has closed the way. One that lives learns from the answers what was
+  // received, and that nothing else was.
+  Step end_abandoned(Way* way) URMA_REQUIRES(lock_) {
+    way->close(URMA_CR_WR_FLUSH_ERR);
+    return Step::kFinished;
+  }
+  // The message is received: the record of its receive. `remote` is how it ends for its sender.
+  void finish(Way* way, const Message& message, ReceiveEntry* entry, urma_cr_status_t local,
+              uint8_t remote, Poll* poll) URMA_REQUIRES(lock_);
+
+  std::vector<std::shared_ptr<Way>> ways_ URMA_GUARDED_BY(lock_);
+  // Holds the first posted receive until its message is whole.
+  Way* holding_ URMA_GUARDED_BY(lock_) = nullptr;
+
+ private:
+  static constexpr int kMessagesPerTurn = 16;
+
+  Derived* self() { return static_cast<Derived*>(this); }
+
+  void close_all() override URMA_REQUIRES(lock_) {
+    for (const std::shared_ptr<Way>& way : ways_) shut_out(way.get());
+    self()->end_parts();
+    ways_.clear();
+    turns_.forget();
+    self()->ways_gone();
+  }
+  static void shut_out(Way* way) {
+    way->close(URMA_CR_REM_ACCESS_ABORT_ERR);
+    way->wake();
+  }
+  void note_flush() override URMA_REQUIRES(lock_) { count_ways(); }
+  // So that a poll looks here also where no peer does.
+  void count_ways() URMA_REQUIRES(lock_) {
+    const uint32_t flushing = to_flush_ != 0 ? 1 : 0;
+    busy_.store(static_cast<uint32_t>(ways_.size()) + flushing, std::memory_order_relaxed);
+  }
+  bool move_any() override URMA_REQUIRES(lock_) {
+    Poll nobody;
+    return progress(&nobody);
+  }
+
+  bool progress(Poll* poll) URMA_REQUIRES(lock_);
+  [[gnu::noinline]] bool progress_many(Poll* poll) URMA_REQUIRES(lock_);
+  [[gnu::cold, gnu::noinline]] void drop_finished() URMA_REQUIRES(lock_) {
+    std::erase(ways_, nullptr);
+    turns_.forget();
+    self()->ways_gone();
+    count_ways();
+  }
+  // True where the way has ended: its place is empty then.
+  [[gnu::always_inline]] bool progress_way(size_t index, Poll* poll, bool* moved)
+      URMA_REQUIRES(lock_) {
+    std::shared_ptr<Way>& way = ways_[index];
+    if (holding_ != nullptr && holding_ != way.get()) return false;
+    if (turn(way.get(), poll, moved) != Step::kFinished) return false;
+    // Others may have waited for its end.
+    *moved = true;
+    if (holding_ == way.get()) self()->end_parts();
+    way.reset();
+    return true;
+  }
+  [[gnu::always_inline]] Step turn(Way* way, Poll* poll, bool* moved) URMA_REQUIRES(lock_);
+  [[gnu::always_inline]] Step advance(Way* way, Poll* poll) URMA_REQUIRES(lock_);
+  [[gnu::cold, gnu::noinline]] Step end_broken(Way* way) URMA_REQUIRES(lock_) {
+    URMA_LOG_LIMITED(ERR, "{} broke the rules of its way to queue {}; the way is closed",
+                     way->who(), way->target.id);
+    way->close(URMA_CR_REM_OPERATION_ERR);
+    return Step::kFinished;
+  }
+  // A kind of message that the mode has not is as bad as none of the kinds.
+  static bool is_foreign(const Way& way, const Message& message) {
+    return way.messages_only && message.kind != MessageKind::kSend &&
+           message.kind != MessageKind::kSendImm;
+  }
+  [[gnu::always_inline]] Step deliver(Way* way, const Message& message, ReceiveEntry* entry,
+                                      Poll* poll) URMA_REQUIRES(lock_);
+  [[gnu::noinline]] Step deliver_specially(Way* way, const Message& message, ReceiveEntry* entry,
+                                           urma_cr_status_t local, Poll* poll)
+      URMA_REQUIRES(lock_);
+  [[gnu::always_inline]] void scatter(const Way& way, const Message& message,
+                                      ReceiveEntry* entry) const URMA_REQUIRES(lock_);
+
+  size_t first_way_ URMA_GUARDED_BY(lock_) = 0;  // where the next turn begins
+  Turns turns_ URMA_GUARDED_BY(lock_){4};        // where the ways are many
+  std::atomic<uint32_t> busy_{0};  // ways, and one more where receives are to be flushed
+};
+
+template <typename Derived, Incoming Way>
+bool ReceiveEngine<Derived, Way>::progress(Poll* poll) {
+  bool moved = false;
+  bool finished = false;
+  const size_t count = ways_.size();
+  if (to_flush_ != 0) [[unlikely]] {
+    moved = flush_posted(poll);
+    if (to_flush_ != 0) return moved;
+  }
+  if (count == 0) return moved;
+  // Whoever does not poll wants to know of all.
+  if (count > Turns::kFew && poll->room != 0) [[unlikely]]
+    return progress_many(poll) || moved;
+  // Each time from another way on: where receives, or places for records, are scarce, the first
+  // way takes most of them.
+  if (++first_way_ >= count) first_way_ = 0;
+  size_t index = first_way_;
+  do {
+    finished |= progress_way(index, poll, &moved);
+    if (++index == count) index = 0;
+  } while (index != first_way_ && !poll->full());
+  if (finished) drop_finished();
+  return moved;
+}
+
+template <typename Derived, Incoming Way>
+bool ReceiveEngine<Derived, Way>::progress_many(Poll* poll) {
+  bool moved = false;
+  bool finished = false;
+  turns_.take(
+      ways_, [](const std::shared_ptr<Way>& way) -> uint32_t& { return way->silence; },
+      [&](const std::shared_ptr<Way>& way) {
+        lock_.assume_held();
+        // Relaxed: a hint, as silent() is.
+        if (way->silent() && way->unbound_since_ns == 0 &&
+            !way->abandoned.load(std::memory_order_relaxed)) {
+          return false;
+        }
+        const bool ended = progress_way(static_cast<size_t>(&way - ways_.data()), poll, &moved);
+        finished |= ended;
+        return !ended;
+      },
+      [&] { return finished || poll->full(); });
+  if (finished) drop_finished();
+  return moved;
+}
+
+template <typename Derived, Incoming Way>
+inline MessageReceiver::Step ReceiveEngine<Derived, Way>::turn(Way* way, Poll* poll, bool* moved) {
+  const auto told = way->told();
+  Step step = Step::kBlocked;
+  for (int message = 0; message < kMessagesPerTurn; ++message) {
+    step = way->in_parts() ? self()->go_on(way, poll) : advance(way, poll);
+    if (step != Step::kMoved) break;
+    *moved = true;
+    // A part of a large message is a turn.
+    if (way->in_parts() || poll->full()) break;
+  }
+  // Also behind a message that waits for something: who waits for the answers may be the one that
+  // could end that.
+  way->after_turn(told, step == Step::kBlocked);
+  return step;
+}
+
+template <typename Derived, Incoming Way>
+inline MessageReceiver::Step ReceiveEngine<Derived, Way>::advance(Way* way, Poll* poll) {
+  // Before the look for a message: what was published before its end is still delivered.
+  // Acquire pairs with the release in IncomingWay::abandon.
+  const bool abandoned = way->abandoned.load(std::memory_order_acquire);
+  Message message;
+  const Peek seen = way->peek(&message);
+  if (seen == Peek::kEmpty) {
+    way->unbound_since_ns = 0;
+    return abandoned ? end_abandoned(way) : Step::kBlocked;
+  }
+  if (seen == Peek::kBroken || is_foreign(*way, message)) [[unlikely]]
+    return end_broken(way);
+  urma_cr_status_t refusal;
+  if (way->bond != nullptr && !from_peer(way, &refusal)) {
+    const bool refused = refusal != URMA_CR_SUCCESS;
+    if (refused) way->consume(message, static_cast<uint8_t>(refusal));
+    if (abandoned) return end_abandoned(way);
+    return refused ? Step::kMoved : Step::kBlocked;
+  }
+  ReceiveEntry* entry = posted_.front();
+  const bool ready = entry != nullptr && way->jfc->ring().has_room();
+  // A sender that has gone waits for nobody.
+  if (abandoned && (!ready || way->took_back(message))) return end_abandoned(way);
+  if (entry == nullptr) {
+    if (!waited_too_long(way, message)) return Step::kBlocked;
+    way->consume(message, URMA_CR_RNR_RETRY_CNT_EXC_ERR);
+    return Step::kMoved;
+  }
+  way->rnr_since_ns = 0;
+  if (!ready) way->jfc->overflowed();
+  return ready ? deliver(way, message, entry, poll) : Step::kBlocked;
+}
+
+template <typename Derived, Incoming Way>
+inline MessageReceiver::Step ReceiveEngine<Derived, Way>::deliver(Way* way, const Message& message,
+                                                                  ReceiveEntry* entry, Poll* poll) {
+  const urma_cr_status_t local = check(entry, message);
+  const bool plain = (message.flags & kByReference) == 0 &&
+                     message.kind != MessageKind::kSendInvalidate && local == URMA_CR_SUCCESS;
+  if (!plain) [[unlikely]]
+    return deliver_specially(way, message, entry, local, poll);
+  scatter(*way, message, entry);
+  finish(way, message, entry, local, URMA_CR_SUCCESS, poll);
+  return Step::kMoved;
+}
+
+template <typename Derived, Incoming Way>
+MessageReceiver::Step ReceiveEngine<Derived, Way>::deliver_specially(Way* way,
+                                                                     const Message& message,
+                                                                     ReceiveEntry* entry,
+                                                                     urma_cr_status_t local,
+                                                                     Poll* poll) {
+  if (const std::optional<Step> step = self()->begin_parts(way, message, entry, local, poll)) {
+    return *step;
+  }
+  uint8_t remote = URMA_CR_SUCCESS;
+  if (local == URMA_CR_LOC_LEN_ERR) {
+    remote = URMA_CR_REM_RESP_LEN_ERR;
+  } else if (local != URMA_CR_SUCCESS) {
+    remote = URMA_CR_REM_OPERATION_ERR;
+  } else if (!invalidate(way->who(), message, invalidation_of(*way, message))) {
+    way->consume(message, URMA_CR_REM_ACCESS_ABORT_ERR);
+    return Step::kMoved;
+  } else {
+    scatter(*way, message, entry);
+  }
+  if (local != URMA_CR_SUCCESS) log_failure(*way, message, entry, local);
+  finish(way, message, entry, local, remote, poll);
+  return Step::kMoved;
+}
+
+template <typename Derived, Incoming Way>
+inline void ReceiveEngine<Derived, Way>::scatter(const Way& way, const Message& message,
+                                                 ReceiveEntry* entry) const {
+  if (entry->pieces == 1 &&
+      way.copy_at_once(message, reinterpret_cast<char*>(ReceiveQueue::pieces(entry)[0].addr)))
+      [[likely]] {
+    return;
+  }
+  uint32_t offset = prefix_of(message.kind);
+  for (const LocalPiece& piece : ReceiveQueue::pieces(entry)) {
+    if (offset == message.payload) break;
+    const uint32_t bytes = std::min(piece.len, message.payload - offset);
+    way.copy(message, offset, reinterpret_cast<void*>(piece.addr), bytes);
+    offset += bytes;
+  }
+}
+
+template <typename Derived, Incoming Way>
+void ReceiveEngine<Derived, Way>::finish(Way* way, const Message& message, ReceiveEntry* entry,
+                                         urma_cr_status_t local, uint8_t remote, Poll* poll) {
+  bool kept = true;
+  const bool solicited = (message.flags & kSolicited) != 0 || local != URMA_CR_SUCCESS;
+  if (urma_cr_t* record = poll->place(way->jfc); record != nullptr) {
+    fill_record(*way, message, *entry, local, record);
+  } else {
+    urma_cr_t left;
+    fill_record(*way, message, *entry, local, &left);
+    kept = poll->leave(way->jfc, left, solicited);
+  }
+  posted_.pop();
+  counters_.ended(local, message.length);
+  watch_limit(posted_.size());
+  if (kept) {
+    way->jfc->completed(1, solicited);
+  } else {
+    lost(way->jfc, way->target);
+  }
+  way->consume(message, remote);
+}
+
+}  // namespace urma
+
+#endif  // JETTY_RECEIVE_ENGINE_H_
