@@ -100,6 +100,9 @@ struct SegmentGrant {
   uint32_t access;
   SharedPages::RangeId pages;
   bool device = false;  // Segment::device_len
+
+  bool covers(uint64_t va, uint64_t bytes) const { return lies_in(va, bytes, base, len); }
+  bool allows(uint32_t rights) const { return (access & rights) == rights; }
 };
 
 enum class GrantError { kNotRegistered, kWrongToken };

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "urma/providers/local/direct.h"
-#include "urma/providers/local/iovecs.h"
+#include "jetty/iovecs.h"
 #include "urma/providers/local/sender.h"
 #include "urma/providers/local/transport.h"
 

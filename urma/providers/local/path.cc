@@ -7,7 +7,7 @@
 #include "urma/base/clock.h"
 #include "urma/base/error.h"
 #include "urma/base/log.h"
-#include "urma/providers/local/iovecs.h"
+#include "jetty/iovecs.h"
 #include "urma/providers/local/sender.h"
 #include "urma/providers/local/transport.h"
 
@@ -63,7 +63,7 @@ uint8_t flags_of(const SendEntry& entry) {
 }  // namespace
 
 QueuePath::QueuePath(Sender* sender, RemoteQueue* target, uint32_t hint)
-    : TargetPath(&sender->queue(), target, hint), sender_(sender) {}
+    : RequestPath(sender, target, hint), sender_(sender) {}
 
 // What lies in the ring still arrives; what its messages only refer to is the program's again.
 QueuePath::~QueuePath() {
@@ -88,38 +88,9 @@ bool QueuePath::advance() {
   return waiting || (ring_ == nullptr && !ring_idle());
 }
 
-bool QueuePath::execute_pending() {
-  if (sender_->queue().state() != URMA_JETTY_STATE_READY) return false;
-  uint64_t budget = kCopyPerTurn;
-  while (!idle()) {
-    SendEntry* entry = first();
-    urma_cr_status_t status = URMA_CR_SUCCESS;
-    const Step step = execute_guarded(entry, &budget, &status);
-    more = step == Step::kWait && budget == 0;
-    if (step == Step::kWait) return true;
-    take_next();
-    if (step == Step::kDone) {
-      sender_->queue().complete(entry, outcome(status));
-      if (status != URMA_CR_SUCCESS) why.clear();
-    } else {
-      entry->state = SendState::kInFlight;
-    }
-  }
-  return false;
-}
-
-SendEntry* QueuePath::take_next() {
-  asked_ = 0;
-  asked_notified_ = 0;
+void QueuePath::next_begins() {
   copying_.reset();
   found_full_ = false;
-  return take_first();
-}
-
-// In mode UM nobody is told what became of a message that has left.
-urma_cr_status_t QueuePath::outcome(urma_cr_status_t status) const {
-  const bool remote = status >= URMA_CR_REM_RESP_LEN_ERR && status <= URMA_CR_RNR_RETRY_CNT_EXC_ERR;
-  return remote && sender_->config().trans_mode == URMA_TM_UM ? URMA_CR_SUCCESS : status;
 }
 
 void QueuePath::flush() {
@@ -197,53 +168,16 @@ void QueuePath::press_if_slow(bool moved) {
   }
 }
 
-// What this process has not the means for, memory or descriptors, fails the one request.
-QueuePath::Step QueuePath::execute_guarded(SendEntry* entry, uint64_t* budget,
-                                           urma_cr_status_t* status) {
-  try {
-    const Step step = execute(entry, budget, status);
-    if (step != Step::kWait && *status == URMA_CR_SUCCESS) count_uses(*entry);
-    return step;
-  } catch (const std::exception& error) {
-    URMA_LOG_LIMITED(ERR, "a request of queue {:#x} fails: {}", sender_->id().id, error.what());
-    *status = URMA_CR_LOC_OPERATION_ERR;
-    return Step::kDone;
-  }
-}
-
-void QueuePath::count_uses(const SendEntry& entry) {
+// Enough of them that were copied are worth a mapping.
+void QueuePath::executed(const SendEntry& entry) {
   if (entry.kind == OpKind::kSend) return;
   for (ImportedSegment* segment : {entry.remote, entry.notified}) {
     if (segment != nullptr) static_cast<RemoteSegment*>(segment)->count_use();
   }
 }
 
-QueuePath::Step QueuePath::execute(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status) {
-  if (entry->fence && !sender_->queue().earlier_reads_done(entry)) return Step::kWait;
-  if (entry->strong && !placed_before(*entry)) return Step::kWait;
-  if (entry->kind != OpKind::kSend && entry->kind != OpKind::kNop) {
-    sender_->implicit_imports().look_up(entry, target()->id.eid);
-  }
-  switch (entry->kind) {
-    case OpKind::kWrite:
-    case OpKind::kRead:
-      return transfer(entry, budget, status);
-    case OpKind::kAtomic:
-    case OpKind::kWriteAtomic:
-      return atomic(entry, status);
-    case OpKind::kSend:
-      return send(entry, status);
-    case OpKind::kWriteImm:
-      return write_imm(entry, budget, status);
-    case OpKind::kWriteNotify:
-      return write_notify(entry, budget, status);
-    case OpKind::kNop:
-      return Step::kDone;
-    case OpKind::kNone:
-      break;
-  }
-  *status = URMA_CR_UNSUPPORTED_OPCODE_ERR;
-  return Step::kDone;
+void QueuePath::look_up(SendEntry* entry) {
+  sender_->implicit_imports().look_up(entry, target()->id.eid);
 }
 
 // Whether all that was posted before has been placed at the target. Messages stay in order among

@@ -9,9 +9,8 @@
 #include <memory>
 #include <optional>
 
-#include "jetty/implicit_imports.h"
-#include "jetty/sender.h"
-#include "urma/providers/local/iovecs.h"
+#include "jetty/request_path.h"
+#include "jetty/iovecs.h"
 #include "urma/providers/local/remote.h"
 #include "urma/providers/local/ring.h"
 
@@ -46,14 +45,13 @@ struct AtomicCall {
 // are copied twice, into the ring and out of it, and arrive earlier all the same.
 inline constexpr uint32_t kMaxCopiedTwice = 512;
 
-class QueuePath : public TargetPath {
+class QueuePath : public RequestPath {
  public:
   // `hint` tells the paths to one group apart.
   QueuePath(Sender* sender, RemoteQueue* target, uint32_t hint = 0);
   ~QueuePath() override;
 
   bool advance() override;
-  void give_up_first() override { take_next(); }
   void insist() override;
   void flush() override;
   // Publishes a message where that needs no look at what the receiver has written: that line comes
@@ -79,26 +77,19 @@ class QueuePath : public TargetPath {
   void wake();
 
  protected:
-  enum class Step { kDone, kInFlight, kWait };
-
+  Step transfer(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status) override;
+  Step atomic(SendEntry* entry, urma_cr_status_t* status) override;
+  Step send(SendEntry* entry, urma_cr_status_t* status) override;
   // What a provider with memory of its own does in another way.
-  virtual Step execute(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status);
-  virtual Step transfer(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status);
-  virtual Step atomic(SendEntry* entry, urma_cr_status_t* status);
   virtual Step write_value(const Grant& grant, uint64_t addr, uint64_t value,
                            urma_cr_status_t* status);
-  virtual Step send(SendEntry* entry, urma_cr_status_t* status);
 
-  // Finds the grant for an access, asking the owner where need be. *asked is the attempt that it
-  // waits for, 0: none.
   Step authorize(const RemoteAccess& access, uint64_t* asked, const Grant** grant,
                  urma_cr_status_t* status);
   // kInFlight once the owner has taken the ring.
   Step open_ring(urma_cr_status_t* status);
   // Into the ring, which the owner may still be asked to take. False where it has no room.
   bool publish(SendEntry* entry);
-  // Copies local pieces side by side.
-  static void collect(SendEntry* entry, void* into);
   // Executes an atomic where its target lies in this process.
   static void execute_at(SendEntry* entry, char* target);
   bool awaits_atomic() const { return atomic_call_ != nullptr; }
@@ -110,28 +101,23 @@ class QueuePath : public TargetPath {
   uint64_t staged_bytes() const { return copying_ == nullptr ? 0 : copying_->bytes; }
   // kInFlight where nothing is, or what was asked for has come.
   Step await_staged(urma_cr_status_t* status);
-
-  // What the first pending request waits for: the attempts for its segment, and for `notified`.
-  uint64_t asked_ = 0;
-  uint64_t asked_notified_ = 0;
   Sender* sender() const { return sender_; }
 
  private:
-  SendEntry* take_next();
-  // What the program learns of how a request ended.
-  urma_cr_status_t outcome(urma_cr_status_t status) const;
-  urma_cr_status_t outcome_of(Answer answer);
+  Step write_imm(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status) override;
+  Step write_notify(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status) override;
+  bool placed_before(const SendEntry& entry) override;
+  void look_up(SendEntry* entry) override;
+  void executed(const SendEntry& entry) override;
+  void next_begins() override;
+
   void reap();
   [[gnu::always_inline]] bool reap_answers();
   bool take_answer();
   urma_cr_status_t refusal();
   void fail_all(urma_cr_status_t status);
   void press_if_slow(bool moved);
-  Step execute_guarded(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status);
-  static void count_uses(const SendEntry& entry);
-  bool placed_before(const SendEntry& entry);
 
-  Step write_notify(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status);
   Step transfer_some(SendEntry* entry, const Grant& grant, uint64_t budget, uint64_t* moved,
                      urma_cr_status_t* status);
   void begin_staged(Direction direction, const Grant& grant, uint64_t addr,
@@ -139,9 +125,7 @@ class QueuePath : public TargetPath {
   bool atomic_mapped(SendEntry* entry, const Grant& grant);
   void call_atomic(const AtomicRequest& asked, const std::shared_ptr<Link>& link);
   std::shared_ptr<AtomicCall> take_ended_call();
-  bool local_memory_stands(SendEntry* entry);
 
-  Step write_imm(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status);
   std::shared_ptr<RingOpening> request_ring(uint32_t bytes);
   bool prepare_ring();
   bool goes_by_reference(SendEntry* entry, uint64_t payload);
@@ -149,7 +133,6 @@ class QueuePath : public TargetPath {
   void note_full(uint32_t payload);
   void publish_write(SendEntry* entry);
   void wake_where_awaited(bool solicited);
-  bool execute_pending();
   bool ring_idle() const { return opening_ == nullptr || opening_->ring.idle(); }
   void ask_to_close(const std::shared_ptr<RingOpening>& opening, bool lends);
   void drop_ring();

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "urma/providers/local/direct.h"
-#include "urma/providers/local/iovecs.h"
+#include "jetty/iovecs.h"
 #include "urma/providers/local/path.h"
 #include "urma/providers/local/sender.h"
 #include "urma/providers/local/transport.h"
@@ -21,73 +21,11 @@ char* mapped_for_writing(const Grant& grant, uint64_t addr, uint64_t bytes) {
   return run == bytes ? mapped : nullptr;
 }
 
-bool suffices(const Grant& grant, const RemoteAccess& access) {
-  return grant.allows(access.rights) && grant.covers(access.addr, access.bytes);
-}
-
 }  // namespace
-
-void QueuePath::collect(SendEntry* entry, void* into) {
-  auto* to = static_cast<char*>(into);
-  std::memcpy(to, SendQueue::inline_data(entry), entry->inline_bytes);
-  to += entry->inline_bytes;
-  for (const LocalPiece& piece : SendQueue::pieces(entry)) {
-    std::memcpy(to, reinterpret_cast<const void*>(piece.addr), piece.len);
-    to += piece.len;
-  }
-}
-
-bool QueuePath::local_memory_stands(SendEntry* entry) {
-  const SegmentTable& segments = sender_->transport().segments();
-  for (const LocalPiece& piece : SendQueue::pieces(entry)) {
-    if (piece.len == 0 || (piece.valid && segments.alive(piece.ref))) continue;
-    because("{}", why_piece_fails(segments, piece));
-    return false;
-  }
-  return true;
-}
 
 QueuePath::Step QueuePath::authorize(const RemoteAccess& access, uint64_t* asked,
                                      const Grant** grant, urma_cr_status_t* status) {
-  auto* segment = static_cast<RemoteSegment*>(*access.segment);
-  const Wanted wanted = {access.addr, access.bytes, access.rights};
-  *grant = segment->grant();
-  const bool stands = *grant != nullptr && (*grant)->stands();
-  if (stands && suffices(**grant, access)) {
-    if ((*grant)->view != nullptr) return Step::kInFlight;
-    if (segment->about_to_be_mapped()) return Step::kWait;
-    // The one before may be older than the answer that was waited for.
-    if (segment->grant() != *grant) return authorize(access, asked, grant, status);
-    return Step::kInFlight;
-  }
-  if (*asked == 0) {
-    if (stands && !segment->implicit()) {
-      sender_->implicit_imports().look_elsewhere(access);
-      return authorize(access, asked, grant, status);
-    }
-    *asked = segment->ask(wanted);
-  }
-  if (!segment->ended(*asked, status)) return Step::kWait;
-  const bool answered = *status == URMA_CR_SUCCESS || *status == URMA_CR_REM_ACCESS_ABORT_ERR;
-  // What has ended was asked before this request came, for something else; or the grant came while
-  // this looked.
-  if (answered && (!segment->asked_for(wanted) || segment->grant() != *grant)) {
-    *asked = 0;
-    return authorize(access, asked, grant, status);
-  }
-  if (*status == URMA_CR_SUCCESS && stands) {
-    because("{}",
-            why_access_fails(segment->seg.token_id, access.addr, access.bytes, access.rights));
-    *status = URMA_CR_REM_ACCESS_ABORT_ERR;
-  } else if (*status == URMA_CR_SUCCESS) {
-    because("its owner has unregistered the segment of token id {:#x}", segment->seg.token_id);
-    *status = (*grant)->link->gone() ? URMA_CR_ACK_TIMEOUT_ERR : URMA_CR_REM_ACCESS_ABORT_ERR;
-  } else {
-    because("{}: {}",
-            why_access_fails(segment->seg.token_id, access.addr, access.bytes, access.rights),
-            answer_text(segment->last_answer()));
-  }
-  return Step::kDone;
+  return RequestPath::authorize(&sender_->implicit_imports(), access, asked, grant, status);
 }
 
 QueuePath::Step QueuePath::transfer(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status) {
@@ -125,14 +63,7 @@ QueuePath::Step QueuePath::transfer_some(SendEntry* entry, const Grant& grant, u
       (direction == Direction::kRead || grant.view->writable())) {
     mapped = grant.view->at(addr, turn, &turn);
   }
-  IovecList local;
-  if (entry->inline_bytes != 0) {
-    local.add(reinterpret_cast<uint64_t>(SendQueue::inline_data(entry)), entry->inline_bytes,
-              entry->moved, turn);
-  }
-  for (const LocalPiece& piece : SendQueue::pieces(entry)) {
-    local.add(piece.addr, piece.len, entry->moved, turn);
-  }
+  const IovecList local = local_pieces(entry, turn);
   if (mapped != nullptr) {
     copy_mapped(direction, mapped, local.list());
     *moved = turn;
@@ -197,12 +128,7 @@ QueuePath::Step QueuePath::atomic(SendEntry* entry, urma_cr_status_t* status) {
     const Step allowed = authorize({&entry->remote, entry->remote_addr, entry->bytes, rights},
                                    &asked_, &grant, status);
     if (allowed != Step::kInFlight) return allowed;
-    if (entry->remote_addr % entry->bytes != 0) {
-      because("address {:#x} is not aligned: give a multiple of {}", entry->remote_addr,
-              entry->bytes);
-      *status = URMA_CR_REM_UNSUPPORTED_REQ_ERR;
-      return Step::kDone;
-    }
+    if (!aligned(*entry, status)) return Step::kDone;
     if (write) collect(entry, entry->operand);
     if (atomic_mapped(entry, *grant)) {
       *status = URMA_CR_SUCCESS;
@@ -228,12 +154,6 @@ QueuePath::Step QueuePath::atomic(SendEntry* entry, urma_cr_status_t* status) {
   const LocalPiece& result = SendQueue::pieces(entry)[0];
   std::memcpy(reinterpret_cast<void*>(result.addr), call->old_value, result.len);
   return Step::kDone;
-}
-
-// How a request ends whose owner has executed it, or not.
-urma_cr_status_t QueuePath::outcome_of(Answer answer) {
-  if (answer != Answer::kAccepted) because("{}", answer_text(answer));
-  return status_of(answer);
 }
 
 // False where the word is not mapped.

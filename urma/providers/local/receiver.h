@@ -14,7 +14,7 @@
 
 #include "jetty/receive_engine.h"
 #include "urma/providers/local/device_memory.h"
-#include "urma/providers/local/iovecs.h"
+#include "jetty/iovecs.h"
 #include "urma/providers/local/peer.h"
 #include "urma/providers/local/ring.h"
 #include "urma/providers/local/sender_memory.h"

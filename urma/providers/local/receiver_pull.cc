@@ -7,7 +7,7 @@
 
 #include "jetty/failures.h"
 #include "urma/providers/local/direct.h"
-#include "urma/providers/local/iovecs.h"
+#include "jetty/iovecs.h"
 #include "urma/providers/local/receiver.h"
 #include "urma/providers/local/transport.h"
 

@@ -42,17 +42,15 @@ struct Grant {
   Wanted wanted = {};  // what it was granted for
 
   [[gnu::always_inline]] bool stands() const { return link->segment_alive(segment.ref); }
-  bool covers(uint64_t addr, uint64_t bytes) const {
-    return addr >= segment.base && bytes <= segment.len &&
-           addr - segment.base <= segment.len - bytes;
-  }
+  bool covers(uint64_t addr, uint64_t bytes) const { return segment.covers(addr, bytes); }
+  bool owner_gone() const { return link->gone(); }
   // Whether it is of the memory that an import describes, and not of other memory around it; where
   // va is 0, any is meant.
   bool is_of(uint64_t va, uint64_t bytes) const {
     return va == 0 || wanted == Wanted{va, bytes, 0} ||
            (va == segment.base && bytes == segment.len);
   }
-  bool allows(uint32_t access) const { return (segment.access & access) == access; }
+  bool allows(uint32_t access) const { return segment.allows(access); }
 };
 
 // When an imported segment is mapped: once its requests show that it pays, or by map() alone.
@@ -103,6 +101,8 @@ class RemoteSegment final : public ImportedSegment {
   uint32_t mappings() const;
   uint64_t mapped_space() const;
 
+  // Whether it is known what of it is mapped.
+  static bool settled(const Grant& granted) { return granted.view != nullptr; }
   // True for a moment after a grant, until the owner has said what can be mapped: a copy by the
   // kernel would pin the very pages that the owner is about to move.
   bool about_to_be_mapped() const;

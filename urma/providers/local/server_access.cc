@@ -2,31 +2,14 @@
 //
 // What the owner does to its own memory for a peer: atomics, and staged copies for one that the
 // kernel keeps out of it.
-#include <sys/mman.h>
-#include <unistd.h>
-
+#include "jetty/atomics.h"
 #include "urma/base/error.h"
 #include "urma/base/log.h"
-#include "urma/providers/local/direct.h"
 #include "urma/providers/local/sender.h"
 #include "urma/providers/local/server.h"
 #include "urma/providers/local/transport.h"
 
 namespace urma::local {
-namespace {
-
-// A fault here would be this process's end, so the page is made writable, or found not to be,
-// first.
-bool writable(uint64_t va) {
-  const uint64_t page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
-  // A kernel before 5.14 cannot tell: it refuses the advice for no memory at all, too.
-  static const bool can_tell = ::madvise(nullptr, 0, MADV_POPULATE_WRITE) == 0;
-  return !can_tell ||
-         ::madvise(reinterpret_cast<void*>(va / page * page), page, MADV_POPULATE_WRITE) == 0;
-}
-
-}  // namespace
-
 void Client::atomic(const Request& request) {
   const AtomicRequest& asked = request.atomic;
   Reply answer = {};
@@ -40,7 +23,7 @@ void Client::atomic(const Request& request) {
   } else if (!was_granted({asked.index, asked.generation}) ||
              !transport_->segments().with_grant(
                  {asked.index, asked.generation}, asked.va, asked.bytes, access, [&] {
-                   if (!writable(asked.va)) {
+                   if (!populate_for_writing(asked.va)) {
                      answer.answer = Answer::kNoAccess;
                      return;
                    }

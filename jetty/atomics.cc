@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: MIT
-#include "urma/providers/local/direct.h"
-namespace urma::local {
+#include "jetty/atomics.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstring>
+
+namespace urma {
 namespace {
 
 template <typename Word>
@@ -42,18 +48,6 @@ bool compare_and_swap_16(void* target, uint64_t expected[2], const uint64_t desi
 
 }  // namespace
 
-void copy_mapped(Direction direction, char* mapped, std::span<const iovec> local) {
-  for (const iovec& piece : local) {
-    char* here = static_cast<char*>(piece.iov_base);
-    if (direction == Direction::kWrite) {
-      copy_in_order(mapped, here, piece.iov_len);
-    } else {
-      std::memcpy(here, mapped, piece.iov_len);
-    }
-    mapped += piece.iov_len;
-  }
-}
-
 void execute_wide(uint32_t opcode, void* target, uint32_t width, const uint64_t operand[4],
                   uint64_t before[2]) {
   before[0] = before[1] = 0;
@@ -88,4 +82,12 @@ void write_whole(void* target, const void* from, uint64_t bytes) {
   }
 }
 
-}  // namespace urma::local
+bool populate_for_writing(uint64_t va) {
+  const uint64_t page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  // A kernel before 5.14 cannot tell: it refuses the advice for no memory at all, too.
+  static const bool can_tell = ::madvise(nullptr, 0, MADV_POPULATE_WRITE) == 0;
+  return !can_tell ||
+         ::madvise(reinterpret_cast<void*>(va / page * page), page, MADV_POPULATE_WRITE) == 0;
+}
+
+}  // namespace urma

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-#ifndef URMA_PROVIDERS_LOCAL_IOVECS_H_
-#define URMA_PROVIDERS_LOCAL_IOVECS_H_
+#ifndef JETTY_IOVECS_H_
+#define JETTY_IOVECS_H_
 
 #include <sys/uio.h>
 
@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <span>
 
-namespace urma::local {
+namespace urma {
 
 // What one call copies at most; the rest is moved by later polls, or by the service thread.
 inline constexpr uint64_t kCopyPerTurn = 1 << 20;
@@ -38,6 +38,6 @@ class IovecList {
   uint64_t bytes_ = 0;
 };
 
-}  // namespace urma::local
+}  // namespace urma
 
-#endif  // URMA_PROVIDERS_LOCAL_IOVECS_H_
+#endif  // JETTY_IOVECS_H_

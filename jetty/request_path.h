@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT
+//
+// The way of requests from one send queue to one target: in post order, with fences, to memory that
+// its owner has granted; the same whatever executes them.
+#ifndef JETTY_REQUEST_PATH_H_
+#define JETTY_REQUEST_PATH_H_
+
+#include <cstdint>
+
+#include "jetty/implicit_imports.h"
+#include "jetty/iovecs.h"
+#include "jetty/sender.h"
+
+namespace urma {
+
+class RequestPath : public TargetPath {
+ public:
+  // `hint` tells the paths to one group apart.
+  RequestPath(Sender* sender, RemoteQueue* target, uint32_t hint)
+      : TargetPath(&sender->queue(), target, hint), sender_(sender) {}
+
+  void give_up_first() override { take_next(); }
+
+ protected:
+  // What became of the first request: it has ended, with a status; it is on its way; or it waits.
+  enum class Step { kDone, kInFlight, kWait };
+
+  // By its kind, once its fence and its order let it.
+  virtual Step execute(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status);
+  // READ and WRITE; CAS and others that return the old value, and WRITE_ATOMIC; SEND*. `budget` is
+  // the bytes that this turn may still copy.
+  virtual Step transfer(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status) = 0;
+  virtual Step atomic(SendEntry* entry, urma_cr_status_t* status) = 0;
+  virtual Step send(SendEntry* entry, urma_cr_status_t* status) = 0;
+  virtual Step write_imm(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status) = 0;
+  virtual Step write_notify(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status) = 0;
+  // Whether all that was posted before has been placed at the target; for a request with
+  // URMA_STRONG_ORDER.
+  virtual bool placed_before(const SendEntry& entry) = 0;
+  // Finds the segments that it names by user_tsegs.
+  virtual void look_up(SendEntry* entry) = 0;
+  // It was executed, or has left.
+  virtual void executed(const SendEntry& /*entry*/) {}
+  // The first request is another one now.
+  virtual void next_begins() {}
+
+  // All that can be executed now, in order. True where some wait.
+  bool execute_pending();
+  SendEntry* take_next();
+  // What the program learns of how a request ended. In mode UM nobody is told what became of a
+  // message that has left.
+  urma_cr_status_t outcome(urma_cr_status_t status) const;
+  // How a request ends whose owner has executed it, or not.
+  urma_cr_status_t outcome_of(Answer answer);
+  bool local_memory_stands(SendEntry* entry);
+  // Copies local pieces side by side.
+  static void collect(SendEntry* entry, void* into);
+  // So many of its local bytes, from those that were moved already on.
+  static IovecList local_pieces(SendEntry* entry, uint64_t bytes);
+  // Whether an atomic's address is a multiple of its width; else *status says how it ends.
+  bool aligned(const SendEntry& entry, urma_cr_status_t* status);
+
+  // Finds the grant for an access, asking the owner where need be: kInFlight where there is one.
+  // *asked is the attempt that it waits for, 0: none.
+  template <typename Import, typename Grant>
+  Step authorize(ImplicitImports<Import>* imports, const RemoteAccess& access, uint64_t* asked,
+                 const Grant** grant, urma_cr_status_t* status);
+
+  // What the first pending request waits for: the attempts for its segment, and for `notified`.
+  uint64_t asked_ = 0;
+  uint64_t asked_notified_ = 0;
+  Sender* sender() const { return sender_; }
+
+ private:
+  Step execute_guarded(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status);
+  urma_cr_status_t why_refused(const ImportedSegment& segment, const RemoteAccess& access,
+                               urma_cr_status_t status);
+  urma_cr_status_t why_ended(const ImportedSegment& segment, bool owner_gone);
+
+  Sender* const sender_;
+};
+
+// Whether an owner's grant is for all of an access.
+bool suffices(const SegmentGrant& grant, const RemoteAccess& access);
+
+template <typename Import, typename Grant>
+RequestPath::Step RequestPath::authorize(ImplicitImports<Import>* imports,
+                                         const RemoteAccess& access, uint64_t* asked,
+                                         const Grant** grant, urma_cr_status_t* status) {
+  auto* segment = static_cast<Import*>(*access.segment);
+  const Wanted wanted = {access.addr, access.bytes, access.rights};
+  *grant = segment->grant();
+  const bool stands = *grant != nullptr && (*grant)->stands();
+  if (stands && suffices((*grant)->segment, access)) {
+    if (segment->settled(**grant)) return Step::kInFlight;
+    if (segment->about_to_be_mapped()) return Step::kWait;
+    // The one before may be older than the answer that was waited for.
+    if (segment->grant() != *grant) return authorize(imports, access, asked, grant, status);
+    return Step::kInFlight;
+  }
+  if (*asked == 0) {
+    if (stands && !segment->implicit()) {
+      imports->look_elsewhere(access);
+      return authorize(imports, access, asked, grant, status);
+    }
+    *asked = segment->ask(wanted);
+  }
+  if (!segment->ended(*asked, status)) return Step::kWait;
+  const bool answered = *status == URMA_CR_SUCCESS || *status == URMA_CR_REM_ACCESS_ABORT_ERR;
+  // What has ended was asked before this request came, for something else; or the grant came while
+  // this looked.
+  if (answered && (!segment->asked_for(wanted) || segment->grant() != *grant)) {
+    *asked = 0;
+    return authorize(imports, access, asked, grant, status);
+  }
+  *status = *status == URMA_CR_SUCCESS && !stands ? why_ended(*segment, (*grant)->owner_gone())
+                                                   : why_refused(*segment, access, *status);
+  return Step::kDone;
+}
+
+}  // namespace urma
+
+#endif  // JETTY_REQUEST_PATH_H_
