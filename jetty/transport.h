@@ -61,10 +61,13 @@ class Transport : public ProgressDomain {
 
   Service& service() { return *service_; }
   SegmentTable& segments() { return segments_; }
+  const SegmentTable& segments() const { return segments_; }
   GroupTable& groups() { return groups_; }
   // What tools are shown.
   QueueList& queues() { return queues_; }
+  const QueueList& queues() const { return queues_; }
   ImportList& imports() { return imports_; }
+  const ImportList& imports() const { return imports_; }
   // Becomes true on the service thread when this transport stops; for what may run later.
   std::shared_ptr<const bool> ended() const { return ended_; }
   QueueSerials& queue_serials() { return queue_serials_; }

@@ -7,84 +7,17 @@
 
 #include <sys/uio.h>
 
-#include <algorithm>
-#include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <span>
 
-#include "jetty/atomics.h"
 #include "jetty/iovecs.h"
+#include "jetty/memory_access.h"
 #include "jetty/work_request.h"
 #include "urma/providers/local/remote.h"
 #include "urma_types.h"
 
 namespace urma::local {
-
-// Up to 8 bytes, in stores of one, two, four or eight of them: a word is written as a whole.
-[[gnu::always_inline]] inline void copy_word(char* to, const char* from, uint64_t bytes) {
-  if (bytes == 8) {
-    std::memcpy(to, from, 8);
-    return;
-  }
-  // Each of a size that the compiler knows, so that it is one store.
-  if ((bytes & 4) != 0) {
-    std::memcpy(to, from, 4);
-    to += 4;
-    from += 4;
-    // As below.
-    std::atomic_thread_fence(std::memory_order_release);
-  }
-  if ((bytes & 2) != 0) {
-    std::memcpy(to, from, 2);
-    to += 2;
-    from += 2;
-    std::atomic_thread_fence(std::memory_order_release);
-  }
-  if ((bytes & 1) != 0) *to = *from;
-}
-
-// More than 8 bytes, as copy_in_order(), and without a call.
-[[gnu::always_inline]] inline void copy_few_words(char* to, const char* from, uint64_t bytes) {
-  const uint64_t tail = (reinterpret_cast<uint64_t>(to) + bytes - 1) % 8 + 1;
-  const char* const last = from + (bytes - tail);
-  for (; last - from >= 8; to += 8, from += 8) {
-    std::memcpy(to, from, 8);
-    // Else the compiler would make it a call.
-    std::atomic_signal_fence(std::memory_order_release);
-  }
-  const uint64_t rest = last - from;
-  copy_word(to, from, rest);
-  // Pairs with the acquire that the owner's own program makes.
-  std::atomic_thread_fence(std::memory_order_release);
-  copy_word(to + rest, last, tail);
-}
-
-// More than 8 bytes, as copy_in_order().
-inline void copy_words(char* to, const char* from, uint64_t bytes) {
-  const uint64_t tail = (reinterpret_cast<uint64_t>(to) + bytes - 1) % 8 + 1;
-  std::memcpy(to, from, bytes - tail);
-  // Pairs with the acquire that the owner's own program makes.
-  std::atomic_thread_fence(std::memory_order_release);
-  copy_word(to + (bytes - tail), from + (bytes - tail), tail);
-}
-
-// So many are copied by what makes no call.
-inline constexpr uint32_t kFewBytes = 64;
-
-// Copies so that the last word is the last to arrive: the owner may be spinning on it.
-template <bool kFew = false>
-[[gnu::always_inline]] inline void copy_in_order(char* to, const char* from, uint64_t bytes) {
-  if (bytes == 8) {
-    std::memcpy(to, from, 8);
-  } else if (bytes < 8) {
-    copy_word(to, from, bytes);
-  } else if (kFew) {
-    copy_few_words(to, from, bytes);
-  } else {
-    copy_words(to, from, bytes);
-  }
-}
 
 // Copies between a mapped stretch and a list of local pieces that has as many bytes.
 inline void copy_mapped(Direction direction, char* mapped, std::span<const iovec> local) {

@@ -2,7 +2,7 @@
 //
 // What the owner does to its own memory for a peer: atomics, and staged copies for one that the
 // kernel keeps out of it.
-#include "jetty/atomics.h"
+#include "jetty/memory_access.h"
 #include "urma/base/error.h"
 #include "urma/base/log.h"
 #include "urma/providers/local/sender.h"
@@ -23,7 +23,7 @@ void Client::atomic(const Request& request) {
   } else if (!was_granted({asked.index, asked.generation}) ||
              !transport_->segments().with_grant(
                  {asked.index, asked.generation}, asked.va, asked.bytes, access, [&] {
-                   if (!populate_for_writing(asked.va)) {
+                   if (!populate(asked.va, asked.bytes, /*for_writing=*/true)) {
                      answer.answer = Answer::kNoAccess;
                      return;
                    }

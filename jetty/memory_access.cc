@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "jetty/atomics.h"
+#include "jetty/memory_access.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -82,12 +82,13 @@ void write_whole(void* target, const void* from, uint64_t bytes) {
   }
 }
 
-bool populate_for_writing(uint64_t va) {
+bool populate(uint64_t va, uint64_t bytes, bool for_writing) {
   const uint64_t page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
   // A kernel before 5.14 cannot tell: it refuses the advice for no memory at all, too.
   static const bool can_tell = ::madvise(nullptr, 0, MADV_POPULATE_WRITE) == 0;
-  return !can_tell ||
-         ::madvise(reinterpret_cast<void*>(va / page * page), page, MADV_POPULATE_WRITE) == 0;
+  const uint64_t first = va / page * page;
+  return !can_tell || ::madvise(reinterpret_cast<void*>(first), va + bytes - first,
+                                for_writing ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) == 0;
 }
 
 }  // namespace urma

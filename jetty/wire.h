@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: MIT
+//
+// What a provider implements whose network hands messages over: how bytes travel, and nothing else.
+// Order, fences, posted receives, completions, states, limits, events and imports are the engine's
+// (wire_transport.h). urma/providers/loopback is a whole provider on it.
+//
+// A wire never trusts what comes from its network: it calls the engine's judge(), accept(), grant()
+// and execute() with what a peer asks for, and these check it.
+#ifndef JETTY_WIRE_H_
+#define JETTY_WIRE_H_
+
+#include <sys/uio.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "jetty/message.h"
+#include "jetty/message_receiver.h"
+#include "jetty/receive_engine.h"
+#include "jetty/remote.h"
+#include "jetty/transport.h"
+#include "segment/segment.h"
+
+namespace urma {
+
+class WireTransport;
+
+// A message as it leaves: all of `payload` counts, an Invalidation in front where the kind has one.
+struct Outgoing {
+  MessageKind kind;
+  uint8_t flags;  // MessageFlag, without kByReference
+  uint32_t length;
+  uint64_t immediate;
+  std::span<const iovec> payload;
+};
+
+// What a request does to memory that an owner has granted: kRead, kWrite, kAtomic or kWriteAtomic.
+struct WireAccess {
+  OpKind kind;
+  uint16_t opcode;
+  uint64_t addr;
+  uint64_t bytes;
+  uint64_t operand[4];           // as SendEntry has them
+  std::span<const iovec> local;  // of a write: its bytes
+};
+
+// How something has ended that a way was given.
+struct WireReport {
+  uint32_t cookie;
+  urma_cr_status_t status;
+  std::vector<char> bytes;  // what was read, or was there before an atomic
+};
+
+// The process that has granted something.
+class WireOwner {
+ public:
+  virtual ~WireOwner() = default;
+  // Whether that registration still stands, as far as is known here. Any thread.
+  virtual bool stands(SegmentRef segment) const = 0;
+  // It does not answer any more. Any thread.
+  virtual bool gone() const = 0;
+};
+
+// A grant, and who has given it.
+struct WireGrant {
+  SegmentGrant segment;
+  std::shared_ptr<const WireOwner> owner;
+
+  bool stands() const { return owner->stands(segment.ref); }
+  bool owner_gone() const { return owner->gone(); }
+};
+
+// The bytes of an owner that are asked for.
+struct GrantRequest {
+  urma_eid_t eid;
+  uint32_t token_id;
+  uint32_t token;
+  Wanted wanted;
+};
+
+// The sending end of a way to one target. All calls with the lock of its send queue. What send()
+// and access() were given and have taken is reported exactly once; messages in order, and after all
+// accesses before them have been executed.
+class Way {
+ public:
+  // What was sent still arrives, though nobody is told.
+  virtual ~Way() = default;
+  // What the owner of the target says to messages of this way: asked at the first call, and nothing
+  // until it has answered, which whoever waits is told by WireTransport::serve_senders().
+  // *members: of a group.
+  virtual std::optional<Answer> opened(uint32_t* members) = 0;
+  // False where there is no room now. The bytes are the caller's again when it returns.
+  virtual bool send(const Outgoing& message, uint32_t cookie) = 0;
+  virtual bool access(const WireGrant& grant, const WireAccess& access, uint32_t cookie) = 0;
+  // The next report, false where there is none.
+  virtual bool reap(WireReport* report) = 0;
+  // Nothing further is sent, and what was not received ends with URMA_CR_WR_FLUSH_ERR.
+  virtual void close() = 0;
+  // Nothing can be sent on it any more, and all that it was given has been reported.
+  virtual bool ended() const = 0;
+};
+
+// The receiving end of a way: see Incoming (receive_engine.h). All calls with the lock of the
+// receiver.
+class WireIncoming : public IncomingWay {
+ public:
+  virtual ~WireIncoming() = default;
+  virtual Peek peek(Message* message) = 0;
+  virtual void copy(const Message& message, uint32_t offset, void* to, uint32_t bytes) const = 0;
+  // The engine's: what follows is told to the sender.
+  void consume(const Message& message, uint8_t status) {
+    told_ += (message.flags & kWantsAnswer) != 0 || status != URMA_CR_SUCCESS ? 1 : 0;
+    answer(status);
+  }
+  // Everything further ends with `status` for the sender.
+  virtual void close(uint8_t status) = 0;
+  virtual bool silent() const { return false; }
+  // Wakes the sender where it sleeps.
+  virtual void wake() = 0;
+  virtual std::string who() const = 0;
+
+  bool copy_at_once(const Message& /*message*/, char* /*to*/) const { return false; }
+  uint64_t told() const { return told_; }
+  void after_turn(uint64_t before, bool /*blocked*/) {
+    if (told_ != before) wake();
+  }
+  static bool in_parts() { return false; }
+  static bool took_back(const Message& /*message*/) { return false; }
+
+ private:
+  // The first message is through, and has ended so.
+  virtual void answer(uint8_t status) = 0;
+
+  uint64_t told_ = 0;
+};
+static_assert(Incoming<WireIncoming>);
+
+class Wire {
+ public:
+  virtual ~Wire() = default;
+  // Before all else, and behind all else.
+  virtual void start(WireTransport* engine) = 0;
+  virtual void stop() = 0;
+  // With the lock of a send queue, whose requests complete into `jfc`: whoever sleeps there is woken
+  // for reports, see WireTransport::arrived(). Throws Error.
+  virtual std::unique_ptr<Way> make_way(const WayRequest& request, const CompletionQueue& jfc) = 0;
+  // Asks the owner of a target, or of memory. Service thread, as the answer.
+  virtual void probe(const ProbeTarget& target, std::function<void(Answer)> answered) = 0;
+  virtual void ask_grant(const GrantRequest& request,
+                         std::function<void(Answer, const WireGrant&)> answered) = 0;
+  // Tells the watcher once nobody owns (EID, id) any more; see Transport::watch_peer. Any thread.
+  virtual void watch(PeerWatcher* watcher, IdKind kind, const urma_eid_t& eid, uint32_t id,
+                     uint64_t target) = 0;
+  // `target` 0: whatever it watches. Returns when no call of it is under way.
+  virtual void unwatch(PeerWatcher* watcher, uint64_t target) = 0;
+  // Something will be sent to the target soon. Any thread.
+  virtual void connect_ahead(const RemoteQueue& /*target*/) {}
+};
+
+}  // namespace urma
+
+#endif  // JETTY_WIRE_H_

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: MIT
+#include "jetty/wire_path.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+
+#include "jetty/wire_transport.h"
+#include "urma/base/log.h"
+
+namespace urma {
+namespace {
+
+// Cookies from here on are of no entry, but of accesses that the first request waits for.
+constexpr uint32_t kFirstPart = 1U << 31;
+
+// A grant that no longer stands says nothing about the registration that is there now.
+Invalidation invalidation_of(const WireSegment& segment) {
+  const urma_seg_t& seg = segment.seg;
+  const WireGrant* grant = segment.grant();
+  const bool meant = grant != nullptr && grant->stands() &&
+                     (seg.ubva.va == 0 || grant->segment.covers(seg.ubva.va, seg.len));
+  if (!meant) return {seg.ubva.eid, seg.ubva.va, seg.len, SegmentRef{}};
+  return {seg.ubva.eid, grant->segment.base, grant->segment.len, grant->segment.ref};
+}
+
+}  // namespace
+
+WirePath::WirePath(WireSender* sender, RemoteQueue* target, uint32_t hint)
+    : RequestPath(sender, target, hint), sender_(sender) {}
+
+bool WirePath::advance() {
+  more = false;
+  reap();
+  const bool waiting = !idle() && execute_pending();
+  // What a wire does at once is through already.
+  reap();
+  return waiting;
+}
+
+void WirePath::flush() {
+  reap();
+  while (!idle()) sender_->queue().complete(take_next(), URMA_CR_WR_FLUSH_ERR);
+  if (way_ == nullptr || closing_) return;
+  closing_ = true;
+  way_->close();
+  reap();
+}
+
+void WirePath::reap() {
+  if (way_ == nullptr) return;
+  WireReport report;
+  while (way_->reap(&report)) take_report(report);
+  if (!way_->ended()) return;
+  way_.reset();
+  closing_ = false;
+}
+
+void WirePath::take_report(const WireReport& report) {
+  urma_cr_status_t status = report.status;
+  const bool part = report.cookie >= kFirstPart;
+  // Of a request that was given up meanwhile.
+  if (part && (!part_.under_way || report.cookie != part_.cookie)) return;
+  SendEntry* entry = part ? first() : &sender_->queue().at(report.cookie);
+  if (status == URMA_CR_SUCCESS && !report.bytes.empty()) status = place(entry, report.bytes);
+  if (part) {
+    part_.under_way = false;
+    part_.status = status;
+    return;
+  }
+  // What was being flushed is, however its target ends.
+  if (closing_ && status != URMA_CR_SUCCESS) status = URMA_CR_WR_FLUSH_ERR;
+  sender_->queue().complete(entry, outcome(status));
+}
+
+// What a request has fetched goes to its own memory.
+urma_cr_status_t WirePath::place(SendEntry* entry, std::span<const char> bytes) {
+  if (!local_memory_stands(entry)) return URMA_CR_LOC_ACCESS_ERR;
+  const char* from = bytes.data();
+  const IovecList into = local_pieces(entry, bytes.size());
+  for (const iovec& piece : into.list()) {
+    std::memcpy(piece.iov_base, from, piece.iov_len);
+    from += piece.iov_len;
+  }
+  return URMA_CR_SUCCESS;
+}
+
+Way& WirePath::way() {
+  if (way_ == nullptr) {
+    const urma_jfs_cfg_t& cfg = sender_->config();
+    const ProbeTarget asked = {target()->id.eid, target()->id.id,
+                               static_cast<uint32_t>(target()->type),
+                               static_cast<uint32_t>(cfg.trans_mode), target()->token.token};
+    way_ = sender_->wire().make_way({asked, sender_->id(), cfg.rnr_retry, hint()},
+                                    *static_cast<const CompletionQueue*>(cfg.jfc));
+  }
+  return *way_;
+}
+
+RequestPath::Step WirePath::authorize(const RemoteAccess& access, uint64_t* asked,
+                                      const WireGrant** grant, urma_cr_status_t* status) {
+  return RequestPath::authorize(&sender_->implicit_imports(), access, asked, grant, status);
+}
+
+void WirePath::look_up(SendEntry* entry) {
+  sender_->implicit_imports().look_up(entry, target()->id.eid);
+}
+
+void WirePath::next_begins() { part_ = {}; }
+
+// A way executes accesses in order, and messages after them.
+bool WirePath::placed_before(const SendEntry& /*entry*/) { return true; }
+
+RequestPath::Step WirePath::await_part(SendEntry* entry, urma_cr_status_t* status) {
+  if (part_.bytes == 0) return Step::kInFlight;
+  reap();
+  if (part_.under_way) return Step::kWait;
+  *status = part_.status;
+  entry->moved += part_.bytes;
+  part_ = {};
+  return *status == URMA_CR_SUCCESS ? Step::kInFlight : Step::kDone;
+}
+
+RequestPath::Step WirePath::begin(const WireGrant& grant, const WireAccess& access,
+                                  uint32_t cookie) {
+  return !closing_ && way().access(grant, access, cookie) ? Step::kInFlight : Step::kWait;
+}
+
+RequestPath::Step WirePath::move(SendEntry* entry, bool something_follows,
+                                 urma_cr_status_t* status) {
+  const bool read = entry->kind == OpKind::kRead;
+  const uint32_t rights = read ? URMA_ACCESS_READ : URMA_ACCESS_WRITE;
+  for (;;) {
+    const Step awaited = await_part(entry, status);
+    if (awaited != Step::kInFlight) return awaited;
+    if (!local_memory_stands(entry)) {
+      *status = URMA_CR_LOC_ACCESS_ERR;
+      return Step::kDone;
+    }
+    const WireGrant* grant;
+    const Step allowed = authorize({&entry->remote, entry->remote_addr, entry->bytes, rights},
+                                   &asked_, &grant, status);
+    if (allowed != Step::kInFlight) return allowed;
+    const uint64_t bytes = std::min(entry->bytes - entry->moved, kCopyPerTurn);
+    if (bytes == 0) return Step::kDone;
+    const IovecList local = local_pieces(entry, bytes);
+    const WireAccess access = {read ? OpKind::kRead : OpKind::kWrite,
+                               entry->opcode,
+                               entry->remote_addr + entry->moved,
+                               local.bytes(),
+                               {},
+                               local.list()};
+    if (!something_follows && entry->moved + local.bytes() == entry->bytes) {
+      return begin(*grant, access, sender_->queue().index_of(entry));
+    }
+    const uint32_t cookie = kFirstPart | next_part_++ % kFirstPart;
+    if (begin(*grant, access, cookie) == Step::kWait) return Step::kWait;
+    part_ = {cookie, local.bytes(), true, URMA_CR_SUCCESS};
+  }
+}
+
+RequestPath::Step WirePath::transfer(SendEntry* entry, uint64_t* /*budget*/,
+                                     urma_cr_status_t* status) {
+  return move(entry, /*something_follows=*/false, status);
+}
+
+RequestPath::Step WirePath::atomic(SendEntry* entry, urma_cr_status_t* status) {
+  const bool write = entry->kind == OpKind::kWriteAtomic;
+  if (!local_memory_stands(entry)) {
+    *status = URMA_CR_LOC_ACCESS_ERR;
+    return Step::kDone;
+  }
+  const WireGrant* grant;
+  const uint32_t rights = write ? URMA_ACCESS_WRITE : URMA_ACCESS_ATOMIC;
+  const Step allowed = authorize({&entry->remote, entry->remote_addr, entry->bytes, rights},
+                                 &asked_, &grant, status);
+  if (allowed != Step::kInFlight) return allowed;
+  if (!aligned(*entry, status)) return Step::kDone;
+  if (write) collect(entry, entry->operand);
+  WireAccess access = {entry->kind, entry->opcode, entry->remote_addr, entry->bytes, {}, {}};
+  std::copy(std::begin(entry->operand), std::end(entry->operand), access.operand);
+  return begin(*grant, access, sender_->queue().index_of(entry));
+}
+
+// kInFlight once the owner of the target takes messages of this queue.
+RequestPath::Step WirePath::open(urma_cr_status_t* status) {
+  if (closing_) return Step::kWait;
+  uint32_t members = 0;
+  const std::optional<Answer> answer = way().opened(&members);
+  if (!answer.has_value()) return Step::kWait;
+  if (*answer == Answer::kAccepted) {
+    target()->members.store(members, std::memory_order_relaxed);
+    return Step::kInFlight;
+  }
+  URMA_LOG_LIMITED(WARNING, "queue {:#x} cannot send to {} {:#x}: {}", sender_->id().id,
+                   target_name(target()->type), target()->id.id, answer_text(*answer));
+  *status = outcome_of(*answer);
+  // The next one asks anew; what is under way is reported before.
+  way_->close();
+  closing_ = true;
+  reap();
+  return Step::kDone;
+}
+
+RequestPath::Step WirePath::send_message(SendEntry* entry, MessageKind kind,
+                                         std::span<const iovec> payload) {
+  uint8_t flags = entry->signalled ? kWantsAnswer : 0;
+  if (entry->solicited) flags |= kSolicited;
+  const Outgoing message = {kind, flags, static_cast<uint32_t>(entry->bytes), entry->operand[0],
+                            payload};
+  return way().send(message, sender_->queue().index_of(entry)) ? Step::kInFlight : Step::kWait;
+}
+
+RequestPath::Step WirePath::send(SendEntry* entry, urma_cr_status_t* status) {
+  if (!local_memory_stands(entry)) {
+    *status = URMA_CR_LOC_ACCESS_ERR;
+    return Step::kDone;
+  }
+  const Step opened = open(status);
+  if (opened != Step::kInFlight) return opened;
+  const MessageKind kind = kind_of_send(entry->opcode);
+  IovecList payload;
+  Invalidation invalidation;
+  if (kind == MessageKind::kSendInvalidate) {
+    invalidation = invalidation_of(*static_cast<const WireSegment*>(entry->remote));
+    payload.add(reinterpret_cast<uint64_t>(&invalidation), sizeof(invalidation), 0, UINT64_MAX);
+  }
+  const IovecList own = local_pieces(entry, entry->bytes);
+  for (const iovec& piece : own.list()) {
+    payload.add(reinterpret_cast<uint64_t>(piece.iov_base), piece.iov_len, 0, UINT64_MAX);
+  }
+  return send_message(entry, kind, payload.list());
+}
+
+// The message follows once the data was written, or not at all.
+RequestPath::Step WirePath::write_imm(SendEntry* entry, uint64_t* /*budget*/,
+                                      urma_cr_status_t* status) {
+  const Step opened = open(status);
+  if (opened != Step::kInFlight) return opened;
+  const Step written = move(entry, /*something_follows=*/true, status);
+  if (written != Step::kDone || *status != URMA_CR_SUCCESS) return written;
+  return send_message(entry, MessageKind::kWriteImm, {});
+}
+
+RequestPath::Step WirePath::write_notify(SendEntry* entry, uint64_t* /*budget*/,
+                                         urma_cr_status_t* status) {
+  // First, so that nothing is written where nobody could be notified.
+  const RemoteAccess value = {&entry->notified, entry->notified_addr, sizeof(uint64_t),
+                              URMA_ACCESS_WRITE};
+  const WireGrant* grant;
+  const Step allowed = authorize(value, &asked_notified_, &grant, status);
+  if (allowed != Step::kInFlight) return allowed;
+  const Step written = move(entry, /*something_follows=*/true, status);
+  if (written != Step::kDone || *status != URMA_CR_SUCCESS) return written;
+  const bool whole = entry->notified_addr % sizeof(uint64_t) == 0;
+  const iovec local = {&entry->operand[0], sizeof(uint64_t)};
+  const WireAccess access = {whole ? OpKind::kWriteAtomic : OpKind::kWrite,
+                             static_cast<uint16_t>(whole ? URMA_OPC_WRITE_ATOMIC : URMA_OPC_WRITE),
+                             entry->notified_addr,
+                             sizeof(uint64_t),
+                             {entry->operand[0]},
+                             {&local, 1}};
+  return begin(*grant, access, sender_->queue().index_of(entry));
+}
+
+}  // namespace urma

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT
+//
+// The way of requests to one target over a wire.
+#ifndef JETTY_WIRE_PATH_H_
+#define JETTY_WIRE_PATH_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "jetty/request_path.h"
+#include "jetty/wire.h"
+
+namespace urma {
+
+class WireSender;
+
+class WirePath final : public RequestPath {
+ public:
+  WirePath(WireSender* sender, RemoteQueue* target, uint32_t hint);
+
+  bool advance() override;
+  bool has_short_way() const override { return false; }
+  void flush() override;
+
+ private:
+  // An access that the first request waits for, of so many bytes.
+  struct Part {
+    uint32_t cookie = 0;
+    uint64_t bytes = 0;
+    bool under_way = false;
+    urma_cr_status_t status = URMA_CR_SUCCESS;
+  };
+
+  Step transfer(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status) override;
+  Step atomic(SendEntry* entry, urma_cr_status_t* status) override;
+  Step send(SendEntry* entry, urma_cr_status_t* status) override;
+  Step write_imm(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status) override;
+  Step write_notify(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status) override;
+  bool placed_before(const SendEntry& entry) override;
+  void look_up(SendEntry* entry) override;
+  void next_begins() override;
+
+  Step authorize(const RemoteAccess& access, uint64_t* asked, const WireGrant** grant,
+                 urma_cr_status_t* status);
+  // All of a transfer, part by part. The last one is on its way when the request leaves the line,
+  // unless something has to follow it.
+  Step move(SendEntry* entry, bool something_follows, urma_cr_status_t* status);
+  Step begin(const WireGrant& grant, const WireAccess& access, uint32_t cookie);
+  Step await_part(SendEntry* entry, urma_cr_status_t* status);
+  Step open(urma_cr_status_t* status);
+  Step send_message(SendEntry* entry, MessageKind kind, std::span<const iovec> payload);
+  Way& way();
+  void reap();
+  void take_report(const WireReport& report);
+  urma_cr_status_t place(SendEntry* entry, std::span<const char> bytes);
+
+  WireSender* const sender_;
+  std::unique_ptr<Way> way_;
+  Part part_;
+  uint32_t next_part_ = 0;
+  bool closing_ = false;
+};
+
+}  // namespace urma
+
+#endif  // JETTY_WIRE_PATH_H_

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: MIT
+#include "jetty/wire_transport.h"
+
+#include <cstring>
+#include <utility>
+
+#include "jetty/memory_access.h"
+#include "jetty/process_barrier.h"
+#include "jetty/wire_path.h"
+#include "urma/base/log.h"
+
+namespace urma {
+namespace {
+
+// A wire moves the bytes; nobody maps them.
+urma_ext_part_t whole(uint64_t va, uint64_t len) {
+  return {va, len, URMA_EXT_PATH_COPIED, URMA_EXT_REASON_PEER};
+}
+
+uint32_t right_of(OpKind kind) {
+  if (kind == OpKind::kRead) return URMA_ACCESS_READ;
+  return kind == OpKind::kAtomic ? URMA_ACCESS_ATOMIC : URMA_ACCESS_WRITE;
+}
+
+// What a peer asks for is what a request of ours could be.
+bool sound(const WireAccess& access) {
+  if (access.bytes == 0) return false;
+  if (access.kind == OpKind::kAtomic || access.kind == OpKind::kWriteAtomic) {
+    return valid_width(access.opcode, access.bytes) && access.addr % access.bytes == 0;
+  }
+  uint64_t local = 0;
+  for (const iovec& piece : access.local) local += piece.iov_len;
+  return access.kind == OpKind::kRead || (access.kind == OpKind::kWrite && local == access.bytes);
+}
+
+// On memory that is registered, and there.
+void execute_here(const WireAccess& access, std::vector<char>* bytes) {
+  char* own = reinterpret_cast<char*>(access.addr);
+  if (access.kind == OpKind::kRead) {
+    bytes->assign(own, own + access.bytes);
+  } else if (access.kind == OpKind::kWrite) {
+    for (const iovec& piece : access.local) {
+      copy_in_order(own, static_cast<const char*>(piece.iov_base), piece.iov_len);
+      own += piece.iov_len;
+    }
+  } else {
+    uint64_t before[2];
+    execute_wide(access.opcode, own, static_cast<uint32_t>(access.bytes), access.operand, before);
+    if (access.kind == OpKind::kWriteAtomic) return;
+    bytes->resize(access.bytes);
+    std::memcpy(bytes->data(), before, access.bytes);
+  }
+}
+
+}  // namespace
+
+// -------------------------------------------------------------------------------------------------
+// Imported segments
+// -------------------------------------------------------------------------------------------------
+
+WireSegment::WireSegment(WireTransport* engine, urma_context_t* ctx, const urma_seg_t& imported,
+                         urma_token_t token)
+    : ImportedSegment(engine, imported, token), engine_(engine) {
+  enter_list(ctx);
+}
+
+void WireSegment::ask_owner(const Wanted& wanted) {
+  engine_->wire().ask_grant({seg.ubva.eid, seg.token_id, token().token, wanted},
+                            [this, wanted](Answer answer, const WireGrant& given) {
+                              finish(wanted, answer, given);
+                            });
+}
+
+void WireSegment::finish(const Wanted& wanted, Answer answer, const WireGrant& given) {
+  {
+    const MutexLock lock(mutex_);
+    const WireGrant* before = grant();
+    // An answer that says nothing new needs no place again.
+    const bool known = before != nullptr && before->owner == given.owner &&
+                       before->segment.ref == given.segment.ref &&
+                       before->segment.access == given.segment.access;
+    if (answer == Answer::kAccepted && !known) {
+      grants_.push_back(std::make_unique<const WireGrant>(given));
+      // SYNC(wire-grant): release pairs with the acquire in grant().
+      current_.store(grants_.back().get(), std::memory_order_release);
+    } else if (answer != Answer::kAccepted) {
+      URMA_LOG_LIMITED(WARNING, "segment at va {:#x} of token id {:#x} cannot be used: {}",
+                       wanted.va, seg.token_id, answer_text(answer));
+    }
+    attempt_ended(answer, status_of(answer));
+  }
+  engine_->serve_senders();
+  drop_ref();
+}
+
+// -------------------------------------------------------------------------------------------------
+// Queues
+// -------------------------------------------------------------------------------------------------
+
+WireSender::WireSender(WireTransport* engine, const urma_jfs_cfg_t& cfg,
+                       const QueueIdentity& identity, const urma_jetty_id_t& id)
+    : Sender(engine, cfg, identity, id, engine->max_message()),
+      engine_(engine),
+      implicit_imports_([engine](const urma_seg_t& described, urma_token_t token) {
+        return ImportRef<WireSegment>(new WireSegment(engine, /*ctx=*/nullptr, described, token));
+      }) {}
+
+Wire& WireSender::wire() { return engine_->wire(); }
+
+std::unique_ptr<TargetPath> WireSender::make_path(RemoteQueue* target, uint32_t hint) {
+  return std::make_unique<WirePath>(this, target, hint);
+}
+
+urma_status_t WireSender::post(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept {
+  OwnerScope scope(lock());
+  for (; wr != nullptr; wr = wr->next) {
+    TargetPath* path = nullptr;
+    const urma_status_t status = take_in(*wr, &path);
+    if (path != nullptr) go_on(path);
+    if (status != URMA_SUCCESS) {
+      queue().count_refused();
+      *bad_wr = wr;
+      return status;
+    }
+    queue().count_post();
+  }
+  return URMA_SUCCESS;
+}
+
+// -------------------------------------------------------------------------------------------------
+// The device
+// -------------------------------------------------------------------------------------------------
+
+WireTransport::WireTransport(const urma_host& host, Wire* wire, uint64_t max_message)
+    : Transport(host.service), runtime_(host.runtime()), wire_(wire), max_message_(max_message) {
+  enter_process_barrier();
+  wire_->start(this);
+}
+
+void WireTransport::stop() {
+  if (stopped()) return;
+  wire_->stop();
+  service().run([this] { end_service(); });
+  // What was posted while that ran is done before anything it refers to goes.
+  service().run([this] { cancel_timers(); });
+}
+
+Answer WireTransport::accept(const WayRequest& asked, const std::shared_ptr<WireIncoming>& way,
+                             uint32_t* members) {
+  return admit(asked, members, [&](const Endpoint& endpoint) {
+    auto* receiver = static_cast<WireReceiver*>(endpoint.receiver);
+    receiver->describe(endpoint, asked, way.get());
+    return receiver->add_way(way);
+  });
+}
+
+Answer WireTransport::grant(const GrantRequest& asked, SegmentGrant* granted) {
+  GrantError error;
+  const auto& [va, len, access] = asked.wanted;
+  const std::optional<SegmentGrant> grant = segments().grant(
+      asked.eid, asked.token_id, va, len, urma_token_t{asked.token}, &error, access);
+  if (grant.has_value()) {
+    *granted = *grant;
+    return Answer::kAccepted;
+  }
+  if (error != GrantError::kWrongToken) return Answer::kNoSuchObject;
+  URMA_LOG_LIMITED(WARNING, "a wrong token was presented for token id {:#x}", asked.token_id);
+  return Answer::kWrongToken;
+}
+
+urma_cr_status_t WireTransport::execute(SegmentRef segment, const WireAccess& access,
+                                        std::vector<char>* bytes) {
+  if (!sound(access)) return URMA_CR_REM_UNSUPPORTED_REQ_ERR;
+  urma_cr_status_t status = URMA_CR_REM_ACCESS_ABORT_ERR;
+  segments().with_grant(segment, access.addr, access.bytes, right_of(access.kind), [&] {
+    if (!populate(access.addr, access.bytes, access.kind != OpKind::kRead)) return;
+    execute_here(access, bytes);
+    status = URMA_CR_SUCCESS;
+  });
+  return status;
+}
+
+void WireTransport::arrived(const CompletionQueue& jfc) {
+  // SYNC(bell): what has come was stored before, and the bell is looked at behind; pairs with the
+  // barrier in CompletionQueue::arm.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (jfc.armed()) take_over();
+}
+
+uint32_t WireTransport::take_id(IdKind kind, uint32_t eid_index, uint32_t chosen) {
+  if (chosen == 0) return runtime_->alloc_id(kind);
+  runtime_->reserve_id(kind, eid_index, chosen);
+  return chosen;
+}
+
+void WireTransport::free_id(IdKind kind, uint32_t eid_index, uint32_t id) {
+  runtime_->free_id(kind, eid_index, id);
+}
+
+std::unique_ptr<Sender> WireTransport::make_sender(const urma_jfs_cfg_t& cfg,
+                                                   const QueueIdentity& identity,
+                                                   const urma_jetty_id_t& id) {
+  return std::make_unique<WireSender>(this, cfg, identity, id);
+}
+
+std::unique_ptr<Receiver> WireTransport::make_receiver(const urma_jfr_cfg_t& cfg,
+                                                       const QueueIdentity& identity,
+                                                       const urma_eid_t& /*eid*/,
+                                                       EventSubject* subject) {
+  return std::make_unique<WireReceiver>(cfg, identity, subject, this, &segments());
+}
+
+void WireTransport::unregister(Segment* segment) {
+  segments().remove(segment);
+  quiesce();
+}
+
+// The first request finds the answer there already, as a rule. Which memory is meant by va 0 is not
+// known before.
+ImportedSegment* WireTransport::import_segment(urma_context_t* ctx, const urma_seg_t& seg,
+                                               urma_token_t token, uint32_t /*access*/) {
+  ImportRef<WireSegment> segment(new WireSegment(this, ctx, seg, token));
+  if (seg.ubva.va != 0) static_cast<ImportedSegment&>(*segment).ask();
+  return segment.release();
+}
+
+void WireTransport::probe(const ProbeTarget& target, std::function<void(Answer)> answered) {
+  wire_->probe(target, std::move(answered));
+}
+
+std::vector<urma_ext_part_t> WireTransport::parts(const urma_target_seg_t& segment) const {
+  return {whole(segment.seg.ubva.va, segment.seg.len)};
+}
+
+void WireTransport::list_queues(size_t most, std::vector<urma_ext_queue_t>* listed) const {
+  queues().append_to(listed, most);
+}
+
+void WireTransport::list_segments(size_t most, std::vector<urma_ext_segment_t>* listed) const {
+  segments().visit([&](const Segment& segment) {
+    append_parts(describe(segment), {whole(segment.base, segment.len)}, most, listed);
+  });
+  imports().visit([&](uint64_t serial, const ImportedSegment& imported) {
+    const auto& segment = static_cast<const WireSegment&>(imported);
+    const WireGrant* grant = segment.grant();
+    append_parts(
+        describe(serial, segment, segment.device(), grant == nullptr ? 0 : grant->segment.access),
+        {whole(segment.seg.ubva.va, segment.seg.len)}, most, listed);
+  });
+}
+
+}  // namespace urma

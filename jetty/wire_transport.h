@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: MIT
+//
+// The engine over a wire: queues, imports, and what this process does for its peers. The ids and
+// EIDs are those of the runtime directory.
+#ifndef JETTY_WIRE_TRANSPORT_H_
+#define JETTY_WIRE_TRANSPORT_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "jetty/implicit_imports.h"
+#include "jetty/receive_engine.h"
+#include "jetty/sender.h"
+#include "jetty/transport.h"
+#include "jetty/wire.h"
+#include "urma/base/host.h"
+
+namespace urma {
+
+// A segment of a peer.
+class WireSegment final : public ImportedSegment {
+ public:
+  WireSegment(WireTransport* engine, urma_context_t* ctx, const urma_seg_t& imported,
+              urma_token_t token);
+  ~WireSegment() override { leave_list(); }
+
+  // The newest grant, which may no longer stand; NULL where none was given yet.
+  const WireGrant* grant() const {
+    // SYNC(wire-grant): acquire pairs with the release in finish().
+    return current_.load(std::memory_order_acquire);
+  }
+  bool stale() const {
+    const WireGrant* granted = grant();
+    return granted != nullptr && !granted->stands();
+  }
+  // As RemoteSegment::holds().
+  bool holds(uint64_t addr, uint64_t bytes, uint32_t access) const {
+    if (seg.ubva.va == addr && seg.len == bytes) return true;
+    const WireGrant* granted = grant();
+    return granted != nullptr && granted->stands() && granted->segment.covers(addr, bytes) &&
+           granted->segment.allows(access);
+  }
+  // Nothing is ever mapped.
+  static bool settled(const WireGrant& /*grant*/) { return true; }
+  static bool about_to_be_mapped() { return false; }
+
+ private:
+  void ask_owner(const Wanted& wanted) override;
+  void finish(const Wanted& wanted, Answer answer, const WireGrant& given);
+
+  WireTransport* const engine_;
+  std::atomic<const WireGrant*> current_{nullptr};
+  // Older ones may be in use by requests that are under way.
+  std::vector<std::unique_ptr<const WireGrant>> grants_ URMA_GUARDED_BY(mutex_);
+};
+
+class WireSender final : public Sender {
+ public:
+  WireSender(WireTransport* engine, const urma_jfs_cfg_t& cfg, const QueueIdentity& identity,
+             const urma_jetty_id_t& id);
+  ~WireSender() override { end(); }
+
+  urma_status_t post(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept;
+
+  Wire& wire();
+  // Needs the queue's lock.
+  ImplicitImports<WireSegment>& implicit_imports() { return implicit_imports_; }
+
+ private:
+  std::unique_ptr<TargetPath> make_path(RemoteQueue* target, uint32_t hint) override;
+
+  WireTransport* const engine_;
+  ImplicitImports<WireSegment> implicit_imports_;
+};
+
+class WireReceiver final : public ReceiveEngine<WireReceiver, WireIncoming> {
+ public:
+  using ReceiveEngine::ReceiveEngine;
+
+ private:
+  friend ReceiveEngine;
+};
+
+class WireTransport final : public Transport, public SegmentInspector {
+ public:
+  // `max_message` is the largest message in bytes. The wire outlives it.
+  WireTransport(const urma_host& host, Wire* wire, uint64_t max_message);
+  ~WireTransport() override { stop(); }
+  // Nothing may use a queue of this transport any more.
+  void stop();
+
+  Wire& wire() { return *wire_; }
+  uint64_t max_message() const { return max_message_; }
+
+  // What a wire calls for its peers; all check what the peer asks for.
+  //
+  // Adds the receiving end of a way to the queue that it is for. Service thread.
+  Answer accept(const WayRequest& asked, const std::shared_ptr<WireIncoming>& way,
+                uint32_t* members);
+  Answer grant(const GrantRequest& asked, SegmentGrant* granted);
+  // On memory of this process. `bytes` are what was read, or was there before. Any thread.
+  urma_cr_status_t execute(SegmentRef segment, const WireAccess& access, std::vector<char>* bytes);
+  // Something has come for a JFC, or a report for one: wakes whoever sleeps at it. Any thread.
+  void arrived(const CompletionQueue& jfc);
+
+  std::span<const urma_eid_t> eids() const override { return runtime_->all_eids(); }
+  uint32_t uasid() const override { return runtime_->uasid(); }
+  uint32_t take_id(IdKind kind, uint32_t eid_index, uint32_t chosen) override;
+  void free_id(IdKind kind, uint32_t eid_index, uint32_t id) override;
+  std::unique_ptr<Sender> make_sender(const urma_jfs_cfg_t& cfg, const QueueIdentity& identity,
+                                      const urma_jetty_id_t& id) override;
+  std::unique_ptr<Receiver> make_receiver(const urma_jfr_cfg_t& cfg, const QueueIdentity& identity,
+                                          const urma_eid_t& eid, EventSubject* subject) override;
+  void enter(Segment* segment) override { segments().add(segment); }
+  void unregister(Segment* segment) override;
+  ImportedSegment* import_segment(urma_context_t* ctx, const urma_seg_t& seg, urma_token_t token,
+                                  uint32_t access) override;
+  void probe(const ProbeTarget& target, std::function<void(Answer)> answered) override;
+  void connect_ahead(const RemoteQueue& target) override { wire_->connect_ahead(target); }
+  void watch_peer(PeerWatcher* watcher, IdKind kind, const urma_eid_t& eid, uint32_t id,
+                  uint64_t target) override {
+    wire_->watch(watcher, kind, eid, id, target);
+  }
+  void unwatch_peer(PeerWatcher* watcher) override { wire_->unwatch(watcher, 0); }
+  void unwatch_peer(PeerWatcher* watcher, uint64_t target) override {
+    wire_->unwatch(watcher, target);
+  }
+
+  std::vector<urma_ext_part_t> parts(const urma_target_seg_t& segment) const override;
+  void list_queues(size_t most, std::vector<urma_ext_queue_t>* queues) const override;
+  void list_segments(size_t most, std::vector<urma_ext_segment_t>* segments) const override;
+
+ private:
+  Runtime* const runtime_;
+  Wire* const wire_;
+  const uint64_t max_message_;
+};
+
+}  // namespace urma
+
+#endif  // JETTY_WIRE_TRANSPORT_H_

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT
+//
+// The shortest wire there is: from one queue to another of the same process.
+#ifndef URMA_PROVIDERS_LOOPBACK_WIRE_H_
+#define URMA_PROVIDERS_LOOPBACK_WIRE_H_
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "jetty/wire.h"
+#include "jetty/wire_transport.h"
+#include "urma/base/mutex.h"
+
+namespace urma::loopback {
+
+// What lies between both ends of a way, each of which holds it.
+class Pipe final : public WireIncoming {
+ public:
+  Pipe(WireTransport* engine, const CompletionQueue* sender_jfc)
+      : engine_(engine), sender_jfc_(sender_jfc) {}
+
+  // The sending end. put() is false where there is no room.
+  void answered(Answer answer, uint32_t members);
+  std::optional<Answer> answer(uint32_t* members) const;
+  bool put(const Outgoing& message, uint32_t cookie);
+  void report(WireReport report);
+  bool reap(WireReport* report);
+  bool ended() const;
+  // Nothing further comes from it; `gone`: nor is it told anything.
+  void end_sending(bool gone);
+
+  // The receiving end.
+  Peek peek(Message* message) override;
+  void copy(const Message& message, uint32_t offset, void* to, uint32_t bytes) const override;
+  void close(uint8_t status) override;
+  void wake() override;
+  std::string who() const override { return "this process"; }
+
+ private:
+  struct Held {
+    Message head;
+    std::vector<char> payload;
+    uint32_t cookie;
+  };
+
+  void answer(uint8_t status) override;
+
+  WireTransport* const engine_;
+  mutable Mutex mutex_;
+  const CompletionQueue* sender_jfc_ URMA_GUARDED_BY(mutex_);  // NULL: nobody waits
+  std::optional<Answer> answer_ URMA_GUARDED_BY(mutex_);       // of the owner of the target
+  uint32_t members_ URMA_GUARDED_BY(mutex_) = 0;
+  std::deque<Held> messages_ URMA_GUARDED_BY(mutex_);
+  uint64_t held_bytes_ URMA_GUARDED_BY(mutex_) = 0;
+  std::deque<WireReport> reports_ URMA_GUARDED_BY(mutex_);
+  bool closed_ URMA_GUARDED_BY(mutex_) = false;
+  uint8_t closed_with_ URMA_GUARDED_BY(mutex_) = URMA_CR_SUCCESS;
+};
+
+class LoopbackWay final : public Way {
+ public:
+  LoopbackWay(WireTransport* engine, const WayRequest& request, const CompletionQueue& jfc)
+      : engine_(engine), request_(request), pipe_(std::make_shared<Pipe>(engine, &jfc)) {}
+  ~LoopbackWay() override { end(/*gone=*/true); }
+
+  std::optional<Answer> opened(uint32_t* members) override;
+  bool send(const Outgoing& message, uint32_t cookie) override {
+    return pipe_->put(message, cookie);
+  }
+  bool access(const WireGrant& grant, const WireAccess& access, uint32_t cookie) override;
+  bool reap(WireReport* report) override { return pipe_->reap(report); }
+  void close() override { end(/*gone=*/false); }
+  bool ended() const override { return pipe_->ended(); }
+
+ private:
+  void end(bool gone);
+
+  WireTransport* const engine_;
+  const WayRequest request_;
+  const std::shared_ptr<Pipe> pipe_;
+  bool asked_ = false;
+};
+
+class LoopbackWire final : public Wire {
+ public:
+  void start(WireTransport* engine) override;
+  void stop() override {}
+  std::unique_ptr<Way> make_way(const WayRequest& request, const CompletionQueue& jfc) override {
+    return std::make_unique<LoopbackWay>(engine_, request, jfc);
+  }
+  void probe(const ProbeTarget& target, std::function<void(Answer)> answered) override {
+    answered(engine_->judge(target));
+  }
+  void ask_grant(const GrantRequest& request,
+                 std::function<void(Answer, const WireGrant&)> answered) override;
+  // This process is never gone.
+  void watch(PeerWatcher* /*watcher*/, IdKind /*kind*/, const urma_eid_t& /*eid*/, uint32_t /*id*/,
+             uint64_t /*target*/) override {}
+  void unwatch(PeerWatcher* /*watcher*/, uint64_t /*target*/) override {}
+
+ private:
+  WireTransport* engine_ = nullptr;
+  std::shared_ptr<const WireOwner> self_;
+};
+
+}  // namespace urma::loopback
+
+#endif  // URMA_PROVIDERS_LOOPBACK_WIRE_H_
