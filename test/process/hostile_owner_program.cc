@@ -24,15 +24,15 @@
 #include "test/process/harness.h"
 #include "test/process/hostile_orders.h"
 #include "urma/base/connection.h"
-#include "urma/core/id_file.h"
+#include "urma/core/process/id_file.h"
 #include "urma/providers/local/protocol.h"
 #include "urma/providers/local/ring.h"
 
 namespace {
 
 using urma::Attached;
-using urma::Connection;
 using urma::Fd;
+using urma::Connection;
 using urma::PartDescription;
 using urma::PeerMay;
 using urma::SharedMemory;

@@ -20,7 +20,7 @@
 #include "test/verbs/control_party.h"
 #include "test/verbs/fake_verbs.h"
 #include "urma/base/clock.h"
-#include "urma/core/service_thread.h"
+#include "urma/core/process/service_thread.h"
 
 namespace urma::verbs {
 namespace {
