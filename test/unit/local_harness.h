@@ -25,7 +25,7 @@
 #include "jetty/context.h"
 #include "test/process/harness.h"
 #include "urma/base/host.h"
-#include "urma/base/connection.h"
+#include "urma/base/message_socket.h"
 #include "urma/core/process/runtime.h"
 #include "urma/core/process/service_thread.h"
 #include "urma/core/process/settings.h"

@@ -61,7 +61,7 @@ std::vector<std::pair<Place, Place>> places() {
 
 class Context {
  public:
-  Context(const VerbsApi* api, core::ServiceThread* service, const Place& place, uint64_t nonce)
+  Context(const Api* api, core::ServiceThread* service, const Place& place, uint64_t nonce)
       : service_(service), place_(place), network_(api, place.netdev) {
     service_->run([&] {
       ControlConfig config = {};

@@ -116,7 +116,7 @@ void InspectServer::accept_some() {
 }
 
 void InspectServer::admit(Fd socket) {
-  Connection connection(std::move(socket));
+  MessageSocket connection(std::move(socket));
   const PeerCredentials peer = connection.credentials();
   if (peer.uid != ::geteuid()) {
     URMA_LOG_LIMITED(WARNING, "process {} of user {} may not look at this one; only its own user",
@@ -157,22 +157,22 @@ InspectServer::Guests::iterator InspectServer::least_entitled() {
 void InspectServer::serve(uint64_t number) {
   const auto guest = guests_.find(number);
   if (guest == guests_.end()) return;
-  Connection& connection = guest->second.connection;
+  MessageSocket& connection = guest->second.connection;
   InspectRequest request;
   Attached fds;
   const auto received = connection.receive(&request, sizeof(request), &fds);
-  if (received == Connection::Received::kNothing) return;
-  if (received == Connection::Received::kMessage && request.magic == kInspectMagic &&
+  if (received == MessageSocket::Received::kNothing) return;
+  if (received == MessageSocket::Received::kMessage && request.magic == kInspectMagic &&
       fds.empty()) {
     answer(&connection, request);
-  } else if (received != Connection::Received::kClosed) {
+  } else if (received != MessageSocket::Received::kClosed) {
     URMA_LOG_LIMITED(WARNING, "process {} sent a malformed request; it is disconnected",
                      guest->second.pid);
   }
   drop(guest);
 }
 
-void InspectServer::answer(Connection* connection, const InspectRequest& request) {
+void InspectServer::answer(MessageSocket* connection, const InspectRequest& request) {
   InspectAnswer answer = {
       kInspectMagic, kInspectVersion, request.topic, InspectResult::kDone, 0, 0};
   Fd records;

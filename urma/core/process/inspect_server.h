@@ -10,7 +10,7 @@
 #include <string>
 
 #include "urma/base/fd.h"
-#include "urma/base/connection.h"
+#include "urma/base/message_socket.h"
 #include "urma/base/runtime.h"
 #include "urma/base/service.h"
 #include "urma/core/process/inspect_protocol.h"
@@ -28,7 +28,7 @@ class InspectServer {
 
  private:
   struct Guest {
-    Connection connection;
+    MessageSocket connection;
     pid_t pid;
     Service::TimerId timer;
   };
@@ -38,7 +38,7 @@ class InspectServer {
   void admit(Fd socket);
   Guests::iterator least_entitled();
   void serve(uint64_t number);
-  static void answer(Connection* connection, const InspectRequest& request);
+  static void answer(MessageSocket* connection, const InspectRequest& request);
   void drop(Guests::iterator guest);
   void pause();
 

@@ -53,7 +53,7 @@ std::optional<Neighbour> connect_to_slot(const Runtime& runtime, uint32_t slot, 
     if (connected == Connect::kRefused || monotonic_ns() >= deadline) return std::nullopt;
     ::nanosleep(&kBetweenTries, nullptr);
   }
-  Connection connection(std::move(found.socket));
+  MessageSocket connection(std::move(found.socket));
   found.peer = connection.credentials();
   found.socket = connection.release();
   // A pid of another namespace cannot be named.
@@ -202,7 +202,7 @@ std::vector<urma_ext_process_t> list_processes(const Runtime& runtime) {
 std::vector<char> ask_process(const Runtime& runtime, uint32_t pid, Topic topic,
                               uint32_t record_bytes) {
   const uint64_t deadline = monotonic_ns() + kPatienceNs;
-  Connection connection(std::move(find(runtime, pid, deadline).socket));
+  MessageSocket connection(std::move(find(runtime, pid, deadline).socket));
   const InspectRequest request = {kInspectMagic, kInspectVersion, topic, 0};
   connection.send(&request, sizeof(request));
   for (;;) {
@@ -210,13 +210,13 @@ std::vector<char> ask_process(const Runtime& runtime, uint32_t pid, Topic topic,
     InspectAnswer answer;
     Attached fds;
     switch (connection.receive(&answer, sizeof(answer), &fds)) {
-      case Connection::Received::kMessage:
+      case MessageSocket::Received::kMessage:
         return unpack(answer, fds, pid, topic, record_bytes);
-      case Connection::Received::kNothing:
+      case MessageSocket::Received::kNothing:
         break;
-      case Connection::Received::kClosed:
+      case MessageSocket::Received::kClosed:
         fail(URMA_FAIL, "process {} ended the connection without an answer", pid);
-      case Connection::Received::kMalformed:
+      case MessageSocket::Received::kMalformed:
         fail(URMA_FAIL, "process {} answered with a message of another size", pid);
     }
   }

@@ -12,7 +12,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "urma/base/connection.h"
+#include "urma/base/message_socket.h"
 #include "urma/base/runtime.h"
 #include "urma/core/process/inspect_protocol.h"
 #include "urma_ext.h"

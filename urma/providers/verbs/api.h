@@ -2,8 +2,8 @@
 //
 // Everything that this provider asks of libibverbs, librdmacm and the network, as one table of
 // functions. The real one is system_verbs(); tests bring one of their own.
-#ifndef URMA_PROVIDERS_VERBS_VERBS_API_H_
-#define URMA_PROVIDERS_VERBS_VERBS_API_H_
+#ifndef URMA_PROVIDERS_VERBS_API_H_
+#define URMA_PROVIDERS_VERBS_API_H_
 
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
@@ -27,7 +27,7 @@ struct InterfaceAddress {
 // Exceptions, as in the originals: poll_cq gives a count or a negative number, query_gid_table a
 // count or a negative errno number. Pointers are NULL with errno set. Safe from any thread, as far
 // as the verb itself is.
-struct VerbsApi {
+struct Api {
   // Devices.
   ibv_device** (*get_device_list)(int* count);
   void (*free_device_list)(ibv_device** list);
@@ -114,8 +114,8 @@ struct VerbsApi {
                            socklen_t to_length);
 };
 
-const VerbsApi& system_verbs();
+const Api& system_verbs();
 
 }  // namespace urma::verbs
 
-#endif  // URMA_PROVIDERS_VERBS_VERBS_API_H_
+#endif  // URMA_PROVIDERS_VERBS_API_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "urma/providers/verbs/verbs_api.h"
+#include "urma/providers/verbs/api.h"
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
@@ -73,7 +73,7 @@ std::vector<InterfaceAddress> interface_addresses() {
   return addresses;
 }
 
-void fill_devices(VerbsApi* api) {
+void fill_devices(Api* api) {
   api->get_device_list = [](int* count) { return ::ibv_get_device_list(count); };
   api->free_device_list = ::ibv_free_device_list;
   api->get_device_name = ::ibv_get_device_name;
@@ -96,7 +96,7 @@ void fill_devices(VerbsApi* api) {
   api->ack_async_event = ::ibv_ack_async_event;
 }
 
-void fill_memory(VerbsApi* api) {
+void fill_memory(Api* api) {
   api->alloc_pd = ::ibv_alloc_pd;
   api->dealloc_pd = checked<::ibv_dealloc_pd>;
   api->reg_mr = [](ibv_pd* pd, void* address, size_t length, int access) {
@@ -113,7 +113,7 @@ void fill_memory(VerbsApi* api) {
   api->advise_mr = checked<::ibv_advise_mr>;
 }
 
-void fill_completions(VerbsApi* api) {
+void fill_completions(Api* api) {
   api->create_comp_channel = ::ibv_create_comp_channel;
   api->destroy_comp_channel = checked<::ibv_destroy_comp_channel>;
   api->create_cq = ::ibv_create_cq;
@@ -145,7 +145,7 @@ int post_send_quietly(ibv_qp* qp, ibv_send_wr* first, ibv_send_wr** bad) {
   return error;
 }
 
-void fill_queues(VerbsApi* api) {
+void fill_queues(Api* api) {
   api->create_srq = ::ibv_create_srq;
   api->modify_srq = checked<::ibv_modify_srq>;
   api->query_srq = checked<::ibv_query_srq>;
@@ -162,7 +162,7 @@ void fill_queues(VerbsApi* api) {
   api->destroy_ah = checked<::ibv_destroy_ah>;
 }
 
-void fill_connections(VerbsApi* api) {
+void fill_connections(Api* api) {
   api->cm_create_event_channel = ::rdma_create_event_channel;
   api->cm_destroy_event_channel = ::rdma_destroy_event_channel;
   api->cm_create_id = [](rdma_event_channel* channel, rdma_cm_id** id, void* context) {
@@ -185,8 +185,8 @@ void fill_connections(VerbsApi* api) {
   };
 }
 
-VerbsApi make_table() {
-  VerbsApi api = {};
+Api make_table() {
+  Api api = {};
   fill_devices(&api);
   fill_memory(&api);
   fill_completions(&api);
@@ -197,8 +197,8 @@ VerbsApi make_table() {
 
 }  // namespace
 
-const VerbsApi& system_verbs() {
-  static const VerbsApi api = make_table();
+const Api& system_verbs() {
+  static const Api api = make_table();
   return api;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "urma/base/connection.h"
+#include "urma/base/message_socket.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -39,7 +39,7 @@ Fd new_socket() {
 
 }  // namespace
 
-PeerCredentials Connection::credentials() const {
+PeerCredentials MessageSocket::credentials() const {
   ucred credentials = {};
   socklen_t length = sizeof(credentials);
   if (::getsockopt(fd(), SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0) {
@@ -48,7 +48,7 @@ PeerCredentials Connection::credentials() const {
   return {credentials.pid, credentials.uid};
 }
 
-Fd Connection::open_peer() const {
+Fd MessageSocket::open_peer() const {
   const pid_t pid = credentials().pid;
   if (pid == 0) return Fd();
   Fd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
@@ -61,7 +61,8 @@ Fd Connection::open_peer() const {
   return process;
 }
 
-Connection::Sent Connection::send_now(const void* message, size_t bytes, std::span<const int> fds) {
+MessageSocket::Sent MessageSocket::send_now(const void* message, size_t bytes,
+                                            std::span<const int> fds) {
   iovec part = {const_cast<void*>(message), bytes};
   msghdr header = {};
   header.msg_iov = &part;
@@ -81,7 +82,8 @@ Connection::Sent Connection::send_now(const void* message, size_t bytes, std::sp
   return later ? Sent::kQueued : Sent::kClosed;
 }
 
-Connection::Sent Connection::send(const void* message, size_t bytes, std::span<const int> fds) {
+MessageSocket::Sent MessageSocket::send(const void* message, size_t bytes,
+                                        std::span<const int> fds) {
   if (queue_.empty()) {
     const Sent sent = send_now(message, bytes, fds);
     if (sent != Sent::kQueued) return sent;
@@ -97,7 +99,7 @@ Connection::Sent Connection::send(const void* message, size_t bytes, std::span<c
   return Sent::kQueued;
 }
 
-Connection::Sent Connection::flush() {
+MessageSocket::Sent MessageSocket::flush() {
   while (!queue_.empty()) {
     const Queued& next = queue_.front();
     std::vector<int> fds;
@@ -109,7 +111,7 @@ Connection::Sent Connection::flush() {
   return Sent::kAll;
 }
 
-Connection::Received Connection::receive(void* message, size_t bytes, Attached* fds) {
+MessageSocket::Received MessageSocket::receive(void* message, size_t bytes, Attached* fds) {
   iovec part = {message, bytes};
   alignas(cmsghdr) char control[CMSG_SPACE(kMaxAttached * sizeof(int))];
   msghdr header = {};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // One control connection, on the service thread.
-#ifndef URMA_BASE_CONNECTION_H_
-#define URMA_BASE_CONNECTION_H_
+#ifndef URMA_BASE_MESSAGE_SOCKET_H_
+#define URMA_BASE_MESSAGE_SOCKET_H_
 
 #include <sys/types.h>
 
@@ -26,9 +26,9 @@ inline constexpr size_t kMaxAttached = 8;
 using Attached = std::vector<Fd>;
 
 // A non-blocking SOCK_SEQPACKET socket and what could not be sent yet.
-class Connection {
+class MessageSocket {
  public:
-  explicit Connection(Fd socket) : socket_(std::move(socket)) {}
+  explicit MessageSocket(Fd socket) : socket_(std::move(socket)) {}
 
   int fd() const { return socket_.get(); }
   Fd release() { return std::move(socket_); }
@@ -69,4 +69,4 @@ Connect connect_to(int dir_fd, const char* name, Fd* socket);
 
 }  // namespace urma
 
-#endif  // URMA_BASE_CONNECTION_H_
+#endif  // URMA_BASE_MESSAGE_SOCKET_H_
