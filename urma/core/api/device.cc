@@ -1,22 +1,18 @@
 // SPDX-License-Identifier: MIT
 //
 // The device calls of the C interface.
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
 #include "urma/base/error.h"
-#include "urma/base/fd.h"
 #include "urma/base/guard.h"
 #include "urma/core/api/bonding.h"
 #include "urma/core/api/checks.h"
 #include "urma/core/api/export.h"
 #include "urma/core/process/core.h"
+#include "urma/core/process/sysfs.h"
 #include "urma_api.h"
 #include "urma_provider.h"
 
@@ -207,15 +203,5 @@ URMA_EXPORT urma_context_t* urma_create_context(urma_device_t* dev, uint32_t eid
 
 URMA_EXPORT ssize_t urma_read_sysfs_file(const char* dir, const char* file, char* buf,
                                          size_t size) {
-  if (dir == nullptr || file == nullptr || buf == nullptr || size == 0) return -1;
-  char path[URMA_MAX_PATH];
-  const int length = std::snprintf(path, sizeof path, "%s/%s", dir, file);
-  if (length < 0 || static_cast<size_t>(length) >= sizeof path) return -1;
-  const urma::Fd fd(::open(path, O_RDONLY | O_CLOEXEC));
-  ssize_t got = fd.valid() ? ::read(fd.get(), buf, size) : -1;
-  // A buffer that is exactly full may hold half of the value, and has no room for the ending zero.
-  if (got <= 0 || static_cast<size_t>(got) == size) return -1;
-  if (buf[got - 1] == '\n') --got;
-  buf[got] = '\0';
-  return got;
+  return read_sysfs_file(dir, file, buf, size);
 }

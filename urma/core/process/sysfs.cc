@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -16,6 +17,21 @@
 #include "urma_provider.h"
 
 namespace urma::core {
+
+ssize_t read_sysfs_file(const char* dir, const char* file, char* buf, size_t size) {
+  if (dir == nullptr || file == nullptr || buf == nullptr || size == 0) return -1;
+  char path[URMA_MAX_PATH];
+  const int length = std::snprintf(path, sizeof path, "%s/%s", dir, file);
+  if (length < 0 || static_cast<size_t>(length) >= sizeof path) return -1;
+  const Fd fd(::open(path, O_RDONLY | O_CLOEXEC));
+  ssize_t got = fd.valid() ? ::read(fd.get(), buf, size) : -1;
+  // A buffer that is exactly full may hold half of the value, and has no room for the ending zero.
+  if (got <= 0 || static_cast<size_t>(got) == size) return -1;
+  if (buf[got - 1] == '\n') --got;
+  buf[got] = '\0';
+  return got;
+}
+
 namespace {
 
 constexpr size_t kMaxValue = 256;
@@ -23,7 +39,7 @@ constexpr size_t kMaxValue = 256;
 // "" where the file is missing.
 std::string read_text(const std::string& dir, const std::string& file) {
   char text[kMaxValue];
-  return ::urma_read_sysfs_file(dir.c_str(), file.c_str(), text, sizeof text) < 0 ? "" : text;
+  return read_sysfs_file(dir.c_str(), file.c_str(), text, sizeof text) < 0 ? "" : text;
 }
 
 uint64_t read_number(const std::string& dir, const std::string& file) {

@@ -4,6 +4,8 @@
 #ifndef URMA_CORE_PROCESS_SYSFS_H_
 #define URMA_CORE_PROCESS_SYSFS_H_
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -23,6 +25,10 @@ struct SysfsDevice {
 
 // The devices of <root>/ubcore, else <root>/uburma.
 std::vector<SysfsDevice> list_sysfs_devices(const std::string& root);
+
+// What urma_read_sysfs_file does: the bytes that were read, -1 where there is no such file, or
+// `size` is not enough for it and an ending zero.
+ssize_t read_sysfs_file(const char* dir, const char* file, char* buf, size_t size);
 
 // A file that is missing counts as 0.
 urma_device_attr_t read_sysfs_attr(const std::string& path);
