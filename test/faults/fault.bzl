@@ -15,8 +15,8 @@ TAGS = [
 # The library and the module: what they consist of, and how they are linked.
 PRODUCTS = {
     "library": struct(
-        part = "//urma/core",
-        map = "//urma/core:liburma.map",
+        part = "//urma/core/api",
+        map = "//urma/core/api:liburma.map",
         name = "liburma.so.0",
         options = ["-Wl,-z,nodelete"],
     ),
@@ -30,7 +30,7 @@ PRODUCTS = {
 
 # Where each room of the house is, and which product it is in.
 ROOMS = {
-    "core": ("//urma/core", "library"),
+    "api": ("//urma/core/api", "library"),
     "jetty": ("//jetty", "module"),
     "local": ("//urma/providers/local", "module"),
     "segment": ("//segment", "module"),

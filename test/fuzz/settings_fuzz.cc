@@ -7,7 +7,7 @@
 #include "jetty/faults.h"
 #include "test/fuzz/bytes.h"
 #include "urma/base/error.h"
-#include "urma/core/settings.h"
+#include "urma/core/process/settings.h"
 
 namespace {
 

@@ -23,16 +23,16 @@
 #include "segment/mapped_view.h"
 #include "test/process/harness.h"
 #include "test/process/hostile_orders.h"
-#include "urma/base/connection.h"
-#include "urma/core/id_file.h"
+#include "urma/base/message_socket.h"
+#include "urma/core/process/id_file.h"
 #include "urma/providers/local/protocol.h"
 #include "urma/providers/local/ring.h"
 
 namespace {
 
 using urma::Attached;
-using urma::Connection;
 using urma::Fd;
+using urma::MessageSocket;
 using urma::PartDescription;
 using urma::PeerMay;
 using urma::SharedMemory;
@@ -46,7 +46,7 @@ constexpr uint64_t kFirstSilence = 10;  // the number of the answer
 // One importer.
 struct Guest {
   explicit Guest(Fd socket) : connection(std::move(socket)) {}
-  Connection connection;
+  MessageSocket connection;
   std::list<SharedMemory> lent;  // rings
   bool ignored = false;          // it gets no answer any more
 };
@@ -92,9 +92,9 @@ class Owner {
     Request request;
     Attached fds;
     switch (guest->connection.receive(&request, sizeof(request), &fds)) {
-      case Connection::Received::kNothing:
+      case MessageSocket::Received::kNothing:
         return true;
-      case Connection::Received::kMessage:
+      case MessageSocket::Received::kMessage:
         return answer(guest, request, fds);
       default:
         return false;

@@ -23,7 +23,7 @@
 
 #include "test/process/harness.h"
 #include "test/process/hostile_orders.h"
-#include "urma/base/connection.h"
+#include "urma/base/message_socket.h"
 #include "urma/providers/local/protocol.h"
 #include "urma/providers/local/ring.h"
 #include "urma/providers/local/staging.h"

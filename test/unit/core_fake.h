@@ -10,8 +10,8 @@
 #include <string>
 #include <type_traits>
 
-#include "urma/core/checks.h"
-#include "urma/core/core.h"
+#include "urma/core/api/checks.h"
+#include "urma/core/process/core.h"
 #include "urma_api.h"
 #include "urma_perf.h"
 #include "urma_ubagg.h"

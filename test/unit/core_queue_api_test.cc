@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "test/unit/core_fake.h"
-#include "urma/core/detours.h"
+#include "urma/core/process/detours.h"
 
 namespace core_fake {
 namespace {

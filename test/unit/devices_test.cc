@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "urma/core/devices.h"
+#include "urma/core/process/devices.h"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
@@ -18,8 +18,8 @@
 
 #include "third_party/fmt/format.h"
 #include "urma/base/host.h"
-#include "urma/core/core.h"
-#include "urma/core/detours.h"
+#include "urma/core/process/core.h"
+#include "urma/core/process/detours.h"
 #include "urma_api.h"
 #include "urma_provider.h"
 

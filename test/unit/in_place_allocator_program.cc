@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "segment/page_table.h"
+#include "segment/inplace/page_table.h"
 #include "urma_opcode.h"
 
 namespace {

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "segment/page_table.h"
+#include "segment/inplace/page_table.h"
 #include "test/process/sanitized.h"
 #include "urma_opcode.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "urma/core/log_sink.h"
+#include "urma/core/process/log_sink.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@
 
 #include "third_party/fmt/format.h"
 #include "urma/base/fd.h"
-#include "urma/core/settings.h"
+#include "urma/core/process/settings.h"
 #include "urma_api.h"
 #include "urma_ext.h"
 

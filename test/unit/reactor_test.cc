@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "urma/core/reactor.h"
+#include "urma/core/process/reactor.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -23,8 +23,8 @@
 #include "urma/base/clock.h"
 #include "urma/base/error.h"
 #include "urma/base/fd.h"
-#include "urma/core/log_sink.h"
-#include "urma/core/uring_reactor.h"
+#include "urma/core/process/log_sink.h"
+#include "urma/core/process/uring_reactor.h"
 
 namespace urma::core {
 namespace {

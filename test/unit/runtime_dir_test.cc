@@ -24,10 +24,10 @@
 #include "test/process/refusal.h"
 #include "urma/base/clock.h"
 #include "urma/base/error.h"
-#include "urma/core/files.h"
-#include "urma/core/runtime.h"
-#include "urma/core/service_thread.h"
-#include "urma/core/settings.h"
+#include "urma/core/process/files.h"
+#include "urma/core/process/runtime.h"
+#include "urma/core/process/service_thread.h"
+#include "urma/core/process/settings.h"
 
 namespace {
 

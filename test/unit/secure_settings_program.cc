@@ -5,7 +5,7 @@
 
 #include <cstdio>
 
-#include "urma/core/settings.h"
+#include "urma/core/process/settings.h"
 
 int main() {
   urma::core::settings().load();

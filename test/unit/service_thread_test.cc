@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "urma/core/service_thread.h"
+#include "urma/core/process/service_thread.h"
 
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -21,7 +21,7 @@
 
 #include "urma/base/clock.h"
 #include "urma/base/error.h"
-#include "urma/core/uring_reactor.h"
+#include "urma/core/process/uring_reactor.h"
 
 namespace urma::core {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "urma/core/settings.h"
+#include "urma/core/process/settings.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "urma/base/error.h"
-#include "urma/core/config_file.h"
+#include "urma/core/process/config_file.h"
 
 namespace urma::core {
 namespace {

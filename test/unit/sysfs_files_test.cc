@@ -9,7 +9,7 @@
 #include <fstream>
 #include <string>
 
-#include "urma/core/sysfs.h"
+#include "urma/core/process/sysfs.h"
 
 namespace urma::core {
 namespace {

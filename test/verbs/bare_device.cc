@@ -27,7 +27,7 @@ Ring<ibv_wc> received;
 Ring<uint64_t> receives;
 uint32_t receiving_pair = 0;
 bool begun = false;
-VerbsApi software;  // the device that connects
+Api software;  // the device that connects
 urma_test::BareDevice bare;
 ibv_cq* sends = nullptr;  // where requests complete
 
@@ -95,14 +95,14 @@ int poll_cq(ibv_cq* cq, int count, ibv_wc* completions) {
   return got;
 }
 
-VerbsApi make_table() {
+Api make_table() {
   // Devices are never taken back.
   static auto& fake = *new FakeVerbs;
   FakeDeviceOptions options;
   options.gids = {{"127.0.0.1"}};
   fake.add_device(options);
   software = *fake.api();
-  VerbsApi api = software;
+  Api api = software;
   api.post_send = post_send;
   api.post_srq_recv = post_srq_recv;
   api.poll_cq = poll_cq;
@@ -110,7 +110,7 @@ VerbsApi make_table() {
 }
 
 urma_test::BareDevice make_device() {
-  static const VerbsApi api = make_table();
+  static const Api api = make_table();
   return {&api, [] { begun = true; }, 0, 0, 0};
 }
 

@@ -8,12 +8,12 @@
 
 #include <cstdint>
 
-#include "urma/providers/verbs/verbs_api.h"
+#include "urma/providers/verbs/api.h"
 
 namespace urma_test {
 
 struct BareDevice {
-  const urma::verbs::VerbsApi* api;
+  const urma::verbs::Api* api;
   void (*begin)();
   // Calls since then.
   uint64_t posts;

@@ -5,6 +5,6 @@
 
 namespace urma::verbs {
 
-const VerbsApi& system_verbs() { return *urma_test_bare_device()->api; }
+const Api& system_verbs() { return *urma_test_bare_device()->api; }
 
 }  // namespace urma::verbs

@@ -55,7 +55,7 @@ class ScriptedAsking : public Connector {
 
 // A host with one device, a context on it, and a queue pair.
 struct CmEnd {
-  CmEnd(Service* service, const VerbsApi* api, uint8_t host, uint64_t patience_ns)
+  CmEnd(Service* service, const Api* api, uint8_t host, uint64_t patience_ns)
       : nonce(0x1000U + host), asking(service) {
     std::string why;
     for (const DeviceInfo& info : find_devices(*api, &why)) {

@@ -36,7 +36,7 @@ class OwnerAsking : public Connector {
   }
   void disconnect(const ConnectRequest& request, DisconnectReason) override {
     acceptor_->finish(kNonce, request.connection, [=, this] {
-      if (VerbsReceiver* there = receiver(request)) there->disconnected(kNonce, request.connection);
+      if (Receiver* there = receiver(request)) there->disconnected(kNonce, request.connection);
     });
   }
   void settle(const ConnectRequest& request,
@@ -51,7 +51,7 @@ class OwnerAsking : public Connector {
   void ask_for_fault(const ConnectRequest& request,
                      std::function<void(bool too_long)> answered) override {
     fabric_->service.post([=, this] {
-      VerbsReceiver* there = receiver(request);
+      Receiver* there = receiver(request);
       answered(there != nullptr && there->found_too_long(kNonce, request.connection));
     });
   }
@@ -64,10 +64,10 @@ class OwnerAsking : public Connector {
   }
 
  private:
-  VerbsReceiver* receiver(const ConnectRequest& request) {
+  Receiver* receiver(const ConnectRequest& request) {
     const auto endpoint = fabric_->connector.endpoints.find(request.target.id);
     if (endpoint == fabric_->connector.endpoints.end()) return nullptr;
-    return static_cast<VerbsReceiver*>(endpoint->second.receiver);
+    return static_cast<Receiver*>(endpoint->second.receiver);
   }
 
   Fabric* const fabric_;

@@ -20,7 +20,7 @@
 #include "test/verbs/control_party.h"
 #include "test/verbs/fake_verbs.h"
 #include "urma/base/clock.h"
-#include "urma/core/service_thread.h"
+#include "urma/core/process/service_thread.h"
 
 namespace urma::verbs {
 namespace {
@@ -61,7 +61,7 @@ std::vector<std::pair<Place, Place>> places() {
 
 class Context {
  public:
-  Context(const VerbsApi* api, core::ServiceThread* service, const Place& place, uint64_t nonce)
+  Context(const Api* api, core::ServiceThread* service, const Place& place, uint64_t nonce)
       : service_(service), place_(place), network_(api, place.netdev) {
     service_->run([&] {
       ControlConfig config = {};

@@ -120,7 +120,7 @@ std::vector<urma_cr_t> Fabric::poll(TestJfc* jfc, size_t count) {
 Fabric::Fabric(std::unique_ptr<FakeVerbs> verbs, const FakeDeviceOptions& options,
                uint32_t most_connections)
     : fake(std::move(verbs)), connections(&service, most_connections) {
-  const VerbsApi* api = real_verbs();
+  const Api* api = real_verbs();
   if (fake != nullptr) {
     fake->add_device(options);
     api = fake->api();
@@ -199,15 +199,14 @@ SendEnd::SendEnd(Fabric* fabric, const urma_jfs_cfg_t& cfg) {
   id.eid = fabric->eid;
   id.uasid = fabric->transport.uasid();
   id.id = fabric->transport.take_id(IdKind::kJfs, 0, 0);
-  sender =
-      std::make_unique<VerbsSender>(fabric->resources, cfg, QueueIdentity{id.id, false, 0}, id);
+  sender = std::make_unique<Sender>(fabric->resources, cfg, QueueIdentity{id.id, false, 0}, id);
   attachment = std::make_unique<Attachment>(static_cast<TestJfc*>(cfg.jfc), &sender->queue());
 }
 
 ReceiveEnd::ReceiveEnd(Fabric* of, const urma_jfr_cfg_t& cfg, uint32_t number)
     : fabric(of), id(number), subject(&of->events, &object) {
   const QueueIdentity identity = {id, false, reinterpret_cast<uint64_t>(&object)};
-  receiver = std::make_unique<VerbsReceiver>(fabric->resources, cfg, identity, &subject);
+  receiver = std::make_unique<Receiver>(fabric->resources, cfg, identity, &subject);
   attachment = std::make_unique<Attachment>(static_cast<TestJfc*>(cfg.jfc), receiver.get());
   fabric->transport.add_receiver(receiver.get());
   Endpoint endpoint = {};

@@ -64,21 +64,21 @@ class HandService : public Service {
 };
 
 // What a provider's transport does beside moving data.
-class TestTransport : public Transport {
+class TestTransport : public urma::Transport {
  public:
-  explicit TestTransport(Service* service) : Transport(service) {}
+  explicit TestTransport(Service* service) : urma::Transport(service) {}
 
   std::span<const urma_eid_t> eids() const override { return {}; }
   uint32_t uasid() const override { return 7; }
   bool has_remote_bells() const override { return false; }
   uint32_t take_id(IdKind, uint32_t, uint32_t) override { return ++last_id_; }
   void free_id(IdKind, uint32_t, uint32_t) override {}
-  std::unique_ptr<Sender> make_sender(const urma_jfs_cfg_t&, const QueueIdentity&,
-                                      const urma_jetty_id_t&) override {
+  std::unique_ptr<urma::Sender> make_sender(const urma_jfs_cfg_t&, const QueueIdentity&,
+                                            const urma_jetty_id_t&) override {
     return nullptr;
   }
-  std::unique_ptr<Receiver> make_receiver(const urma_jfr_cfg_t&, const QueueIdentity&,
-                                          const urma_eid_t&, EventSubject*) override {
+  std::unique_ptr<urma::Receiver> make_receiver(const urma_jfr_cfg_t&, const QueueIdentity&,
+                                                const urma_eid_t&, EventSubject*) override {
     return nullptr;
   }
   void enter(Segment*) override {}
@@ -139,7 +139,7 @@ struct Buffer {
 struct SendEnd {
   SendEnd(Fabric* fabric, const urma_jfs_cfg_t& cfg);
 
-  std::unique_ptr<VerbsSender> sender;
+  std::unique_ptr<Sender> sender;
   std::unique_ptr<Attachment> attachment;
 };
 
@@ -153,12 +153,12 @@ struct ReceiveEnd {
   uint32_t id;
   urma_jfr_t object = {};
   EventSubject subject;
-  std::unique_ptr<VerbsReceiver> receiver;
+  std::unique_ptr<Receiver> receiver;
   std::unique_ptr<Attachment> attachment;
 };
 
 // The verbs of this machine where the program was linked with them, else NULL.
-const VerbsApi* real_verbs();
+const Api* real_verbs();
 // The real device that tests run on: URMA_TEST_VERBS_DEVICE, as urma_rxe0. NULL: one in software.
 inline const char* real_device() {
   return real_verbs() == nullptr ? nullptr : ::getenv("URMA_TEST_VERBS_DEVICE");

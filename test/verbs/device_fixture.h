@@ -11,7 +11,7 @@
 
 #include "test/verbs/fake_verbs.h"
 #include "urma/base/error.h"
-#include "urma/core/service_thread.h"
+#include "urma/core/process/service_thread.h"
 #include "urma/providers/verbs/device.h"
 
 namespace urma::verbs {

@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <vector>
 
-#include "urma/core/service_thread.h"
+#include "urma/core/process/service_thread.h"
 #include "urma/providers/verbs/device.h"
 #include "urma/providers/verbs/memory.h"
 

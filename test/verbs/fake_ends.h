@@ -35,7 +35,7 @@ struct FakeEnd {
 // Two devices in software, and a queue pair on each.
 class FakeEndsTest : public testing::Test {
  protected:
-  const VerbsApi& api() const { return *fake_.api(); }
+  const Api& api() const { return *fake_.api(); }
 
   void make(FakeEnd* end, int index, ibv_qp_type type, bool shared, int depth = 64) {
     int count = 0;

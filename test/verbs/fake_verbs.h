@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// RDMA devices in software behind VerbsApi, for tests: all of them in this process, with real data
+// RDMA devices in software behind Api, for tests: all of them in this process, with real data
 // movement. Requests are executed in the thread that posts them, in order, before post_send()
 // returns, unless something holds them back; so a test is deterministic without waiting.
 #ifndef TEST_VERBS_FAKE_VERBS_H_
@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "urma/providers/verbs/verbs_api.h"
+#include "urma/providers/verbs/api.h"
 
 namespace urma::verbs {
 
@@ -67,9 +67,9 @@ class FakeVerbs {
   // What is still open then is a leak, and fails the test.
   ~FakeVerbs();
 
-  const VerbsApi* api() const { return &api_; }
+  const Api* api() const { return &api_; }
   // For tests that replace a function. Not while another thread uses it.
-  VerbsApi& table() { return api_; }
+  Api& table() { return api_; }
 
   // Before it is looked for.
   void add_device(const FakeDeviceOptions& options);
@@ -82,7 +82,7 @@ class FakeVerbs {
   // What get_device_list() fails with; 0: no longer.
   void set_list_error(int error);
 
-  // The n-th call (1: the next one) of a verb, named as in VerbsApi, fails with this error number,
+  // The n-th call (1: the next one) of a verb, named as in Api, fails with this error number,
   // without effect. poll_cq fails with -1. A call of a verb that cannot fail ends the test.
   void fail(const std::string& verb, int error, uint64_t nth = 1);
   // How often it was called.
@@ -146,7 +146,7 @@ class FakeVerbs {
   std::vector<uint32_t> queue_pairs() const;
 
  private:
-  VerbsApi api_;
+  Api api_;
   std::unique_ptr<FakeFabric> fabric_;
 };
 

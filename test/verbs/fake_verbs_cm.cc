@@ -329,7 +329,7 @@ uint64_t FakeVerbs::waits_for_calls() const {
   return fabric_->cm_waits;
 }
 
-void fill_fake_cm(VerbsApi* api) {
+void fill_fake_cm(Api* api) {
   api->cm_create_event_channel = create_event_channel;
   api->cm_destroy_event_channel = destroy_event_channel;
   api->cm_create_id = create_id;

@@ -331,7 +331,7 @@ void ack_cq_events(ibv_cq* base, unsigned int count) {
 
 }  // namespace
 
-void fill_fake_completions(VerbsApi* api) {
+void fill_fake_completions(Api* api) {
   api->get_async_event = get_async_event;
   api->ack_async_event = ack_async_event;
   api->create_comp_channel = create_comp_channel;

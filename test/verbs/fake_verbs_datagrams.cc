@@ -48,7 +48,7 @@ bool FakeNetwork::happens(double chance) {
   return std::uniform_real_distribution<double>(0, 1)(random) < chance;
 }
 
-void fill_fake_datagrams(VerbsApi* api) { api->send_datagram = send_datagram; }
+void fill_fake_datagrams(Api* api) { api->send_datagram = send_datagram; }
 
 void FakeVerbs::set_datagrams(const FakeChances& chances) {
   const FakeLock lock(fabric_->mutex);

@@ -323,7 +323,7 @@ ibv_gid fake_gid(const FakeDevice& device, uint32_t index) {
   return gid;
 }
 
-void fill_fake_devices(VerbsApi* api) {
+void fill_fake_devices(Api* api) {
   api->get_device_list = get_device_list;
   api->free_device_list = free_device_list;
   api->get_device_name = get_device_name;

@@ -420,7 +420,7 @@ int destroy_ah(ibv_ah* base) {
 
 }  // namespace
 
-void fill_fake_queues(VerbsApi* api) {
+void fill_fake_queues(Api* api) {
   api->create_srq = create_srq;
   api->modify_srq = modify_srq;
   api->query_srq = query_srq;

@@ -259,11 +259,11 @@ ibv_gid fake_gid(const FakeDevice& device, uint32_t index);
 ibv_wc fake_completion(uint64_t wr_id, ibv_wc_status status, uint32_t qp_num);
 
 // The verbs of each file.
-void fill_fake_devices(VerbsApi* api);
-void fill_fake_completions(VerbsApi* api);
-void fill_fake_queues(VerbsApi* api);
-void fill_fake_cm(VerbsApi* api);
-void fill_fake_datagrams(VerbsApi* api);
+void fill_fake_devices(Api* api);
+void fill_fake_completions(Api* api);
+void fill_fake_queues(Api* api);
+void fill_fake_cm(Api* api);
+void fill_fake_datagrams(Api* api);
 
 }  // namespace urma::verbs
 

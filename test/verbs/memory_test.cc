@@ -45,7 +45,7 @@ class MemoryTest : public DeviceFixture {
     return function;
   }
 
-  VerbsApi* table_;
+  Api* table_;
   void* memory_ =
       ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 };

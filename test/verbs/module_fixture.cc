@@ -5,6 +5,6 @@ namespace urma::verbs {
 
 std::unique_ptr<FakeVerbs> fake;
 
-const VerbsApi& system_verbs() { return *fake->api(); }
+const Api& system_verbs() { return *fake->api(); }
 
 }  // namespace urma::verbs

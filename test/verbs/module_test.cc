@@ -259,7 +259,7 @@ TEST_F(ModuleTest, AnAddressIsFoundWhereverItsTableHasIt) {
 TEST_F(ModuleTest, OneConnectionHasOneEnd) {
   ASSERT_NO_FATAL_FAILURE(start({}));
   const Loop loop(ctx_);
-  auto& transport = static_cast<VerbsTransport&>(static_cast<Context*>(ctx_)->transport());
+  auto& transport = static_cast<Transport&>(static_cast<urma::Context*>(ctx_)->transport());
   Server server(&transport);
   const size_t before = fake->queue_pairs().size();
   const urma_eid_t eid = loop.jfr->jfr_id.eid;

@@ -3,6 +3,6 @@
 
 namespace urma::verbs {
 
-const VerbsApi* real_verbs() { return nullptr; }
+const Api* real_verbs() { return nullptr; }
 
 }  // namespace urma::verbs

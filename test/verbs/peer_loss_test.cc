@@ -37,7 +37,7 @@ std::string own_address() {
 
 // A context of another process, as far as control messages show it.
 struct Peer {
-  Peer(const VerbsApi* api, Service* service, const urma_eid_t& at) : eid(at), network(api, 0) {
+  Peer(const Api* api, Service* service, const urma_eid_t& at) : eid(at), network(api, 0) {
     ControlConfig config = {};
     config.eid = eid;
     config.link_layer = LinkLayer::kRoce;
@@ -68,7 +68,7 @@ class PeerLossTest : public testing::TestWithParam<bool> {
     const auto device =
         std::make_shared<Device>(fake_.api(), &service_, find_devices(*fake_.api(), &why).at(0));
     const TransportConfig config = {0, /*nonce=*/55, /*uasid=*/7, /*silence_ns=*/100 * kMs, 1024};
-    transport_ = std::make_unique<VerbsTransport>(device, &service_, config);
+    transport_ = std::make_unique<Transport>(device, &service_, config);
     peer_ = std::make_unique<Peer>(fake_.api(), &service_, transport_->eids()[0]);
   }
 
@@ -102,7 +102,7 @@ class PeerLossTest : public testing::TestWithParam<bool> {
 
   FakeVerbs fake_;
   HandService service_;
-  std::unique_ptr<VerbsTransport> transport_;
+  std::unique_ptr<Transport> transport_;
   std::unique_ptr<Peer> peer_;
 };
 

@@ -171,7 +171,7 @@ TEST_F(PumpTest, CompletionWhileAPollArmsIsNotForgotten) {
     other_jfc->arm(true);
     post_send(/*solicited=*/true);
     EXPECT_EQ(wait(0), nullptr);
-    VerbsApi& verbs = pair_.fabric.fake->table();
+    Api& verbs = pair_.fabric.fake->table();
     arm_device = std::exchange(verbs.req_notify_cq, arm_late);
     before_arming = [this] { post_send(/*solicited=*/true); };
     urma_cr_t records[16];

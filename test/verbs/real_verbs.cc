@@ -3,6 +3,6 @@
 
 namespace urma::verbs {
 
-const VerbsApi* real_verbs() { return &system_verbs(); }
+const Api* real_verbs() { return &system_verbs(); }
 
 }  // namespace urma::verbs

@@ -395,7 +395,7 @@ TEST(ReceiverTest, SameRequestGetsTheSameAnswer) {
 TEST(ReceiverTest, StateThatChangesMeanwhileTurnsASenderAway) {
   NEEDS_FAKE();
   Pair pair;
-  static VerbsReceiver* receiver;
+  static Receiver* receiver;
   static FakeVerbs* fake;
   static ibv_qp* (*create)(ibv_pd*, ibv_qp_init_attr*);
   receiver = pair.receive->receiver.get();

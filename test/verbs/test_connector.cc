@@ -19,7 +19,7 @@ void TestConnector::connect(const std::shared_ptr<QueuePair>& /*pair*/,
       answer.answer = Answer::kAccepted;
       answer.reply.end = one_sided.back()->address();
     } else if (endpoint != endpoints.end()) {
-      auto* receiver = static_cast<VerbsReceiver*>(endpoint->second.receiver);
+      auto* receiver = static_cast<Receiver*>(endpoint->second.receiver);
       answer = receiver->accept(/*nonce=*/1, request, endpoint->second, &pair);
       answer.reply.member_id = endpoint->second.identity.id;
     } else {
@@ -35,8 +35,7 @@ void TestConnector::disconnect(const ConnectRequest& request, DisconnectReason /
   ++disconnects;
   const auto endpoint = endpoints.find(request.target.id);
   if (endpoint == endpoints.end()) return;
-  static_cast<VerbsReceiver*>(endpoint->second.receiver)
-      ->disconnected(/*nonce=*/1, request.connection);
+  static_cast<Receiver*>(endpoint->second.receiver)->disconnected(/*nonce=*/1, request.connection);
 }
 
 void TestConnector::settle(const ConnectRequest& request,
@@ -47,8 +46,8 @@ void TestConnector::settle(const ConnectRequest& request,
   if (!knows_count) {
     answer.answer = Answer::kNoResources;
   } else if (endpoint != endpoints.end()) {
-    const auto received = static_cast<VerbsReceiver*>(endpoint->second.receiver)
-                              ->settle(/*nonce=*/1, request.connection);
+    const auto received =
+        static_cast<Receiver*>(endpoint->second.receiver)->settle(/*nonce=*/1, request.connection);
     answer = {received.has_value() ? Answer::kAccepted : Answer::kNoResources,
               received.value_or(0)};
   }
@@ -59,7 +58,7 @@ void TestConnector::ask_for_fault(const ConnectRequest& request,
                                   std::function<void(bool too_long)> answered) {
   service_->post([=, this] {
     const auto endpoint = endpoints.find(request.target.id);
-    answered(endpoint != endpoints.end() && static_cast<VerbsReceiver*>(endpoint->second.receiver)
+    answered(endpoint != endpoints.end() && static_cast<Receiver*>(endpoint->second.receiver)
                                                 ->found_too_long(/*nonce=*/1, request.connection));
   });
 }

@@ -195,7 +195,7 @@ TEST(UmTest, ReceiverThatIsReadyAgainIsReachedAgain) {
 TEST(UmTest, JettyThatIsReachableAgainIsReachedAgain) {
   Pair pair({}, 16, use_datagrams);
   expect_arrives(&pair);
-  VerbsReceiver& receiver = *pair.receive->receiver;
+  Receiver& receiver = *pair.receive->receiver;
   const Endpoint endpoint = pair.fabric.connector.endpoints[1000];
   receiver.close_ways(endpoint.identity.user_data);
   expect_lost(&pair);
@@ -208,7 +208,7 @@ TEST(UmTest, QueueThatTheDeviceDoesNotOpenAgainStaysShut) {
   NEEDS_FAKE();
   Pair pair({}, 16, use_datagrams);
   expect_arrives(&pair);
-  VerbsReceiver& receiver = *pair.receive->receiver;
+  Receiver& receiver = *pair.receive->receiver;
   receiver.set_state(URMA_JFR_STATE_ERROR);
   pair.fabric.fake->fail("modify_qp", EIO);
   EXPECT_THROW(receiver.set_state(URMA_JFR_STATE_READY), Error);

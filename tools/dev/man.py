@@ -134,7 +134,7 @@ class Manual:
 
     def settings(self):
         """Reads the table of settings: (name, type, default, range, help) of each."""
-        text = (self.root / "urma/core/settings.cc").read_text()
+        text = (self.root / "urma/core/process/settings.cc").read_text()
         table = re.search(r"kRows\[\] = {\n(.*?)\n};", text, flags=re.S)
         rows = []
         for row in re.findall(r"{(\"URMA_.*?\")},", table.group(1), flags=re.S):

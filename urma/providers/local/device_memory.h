@@ -19,7 +19,7 @@ namespace urma::local {
 
 // What the owner of a segment of device memory tells an importer whose token it has checked. A
 // descriptor of the memory comes along where there is one.
-struct DeviceDescription {
+struct MemoryDescription {
   uint64_t nonce;       // of the owner's start
   uint64_t generation;  // of the allocation, never used again by that owner
   uint64_t offset;      // of the segment in what is shared
@@ -28,7 +28,7 @@ struct DeviceDescription {
   uint32_t has_fd;
   uint32_t kind;  // of what is shared, as the engine has it; 0: memory
 };
-static_assert(std::is_trivially_copyable_v<DeviceDescription> && sizeof(DeviceDescription) == 72);
+static_assert(std::is_trivially_copyable_v<MemoryDescription> && sizeof(MemoryDescription) == 72);
 
 // Memory of a peer that is attached here. Detached with the last reference.
 class DeviceView {
@@ -80,14 +80,14 @@ class DeviceEngine {
 
   // What an importer is told of a segment with device_len, and the descriptor or -1, which stays
   // the engine's. False where it cannot be shared. Service thread.
-  virtual bool describe(const Segment& segment, DeviceDescription* description, int* fd) = 0;
+  virtual bool describe(const Segment& segment, MemoryDescription* description, int* fd) = 0;
   // Attaches `len` bytes of a peer's memory, under a limit of time, and then calls
   // attached(view, status) on the service thread, exactly once: a view, or why there is none. What
   // was attached of the same connection is not attached again. Service thread.
   using OnAttached =
       std::function<void(std::shared_ptr<const DeviceView> view, urma_cr_status_t status)>;
   virtual void attach(const std::shared_ptr<const void>& connection,
-                      const DeviceDescription& description, uint64_t len, Fd fd,
+                      const MemoryDescription& description, uint64_t len, Fd fd,
                       OnAttached attached) = 0;
   // How long that takes at most.
   virtual uint64_t patience_ns() const = 0;

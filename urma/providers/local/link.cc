@@ -77,7 +77,7 @@ void Link::connect() {
 }
 
 void Link::connected(Fd socket) {
-  connection_ = std::make_unique<Connection>(std::move(socket));
+  connection_ = std::make_unique<MessageSocket>(std::move(socket));
   const PeerCredentials credentials = connection_->credentials();
   if (!runtime_->admits(credentials.uid)) {
     URMA_LOG_LIMITED(
@@ -137,12 +137,12 @@ void Link::send(Request request, std::span<const int> fds, OnReply on_reply) {
 
 void Link::write(const Request& request, std::span<const int> fds) {
   switch (connection_->send(&request, sizeof(request), fds)) {
-    case Connection::Sent::kAll:
+    case MessageSocket::Sent::kAll:
       break;
-    case Connection::Sent::kQueued:
+    case MessageSocket::Sent::kQueued:
       service_->rewatch(connection_->fd(), EPOLLIN | EPOLLOUT);
       break;
-    case Connection::Sent::kClosed:
+    case MessageSocket::Sent::kClosed:
       // Not at once: the caller may be in the middle of a list of requests.
       service_->post([self = shared_from_this()] { self->hang_up(); });
       break;
@@ -156,7 +156,7 @@ void Link::hang_up() {
 
 void Link::on_ready(uint32_t events) {
   if ((events & EPOLLOUT) != 0) {
-    if (connection_->flush() == Connection::Sent::kClosed) return hang_up();
+    if (connection_->flush() == MessageSocket::Sent::kClosed) return hang_up();
     if (!connection_->backlog()) service_->rewatch(connection_->fd(), EPOLLIN);
   }
   if ((events & ~static_cast<uint32_t>(EPOLLOUT)) == 0) return;
@@ -165,14 +165,14 @@ void Link::on_ready(uint32_t events) {
     Reply reply;
     Attached fds;
     switch (connection_->receive(&reply, sizeof(reply), &fds)) {
-      case Connection::Received::kMessage:
+      case MessageSocket::Received::kMessage:
         dispatch(reply, fds);
         break;
-      case Connection::Received::kNothing:
+      case MessageSocket::Received::kNothing:
         return;
-      case Connection::Received::kClosed:
+      case MessageSocket::Received::kClosed:
         return hang_up();
-      case Connection::Received::kMalformed:
+      case MessageSocket::Received::kMalformed:
         return stop();
     }
   }

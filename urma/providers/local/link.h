@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "segment/segment.h"
-#include "urma/base/connection.h"
+#include "urma/base/message_socket.h"
 #include "urma/base/mutex.h"
 #include "urma/base/runtime.h"
 #include "urma/base/service.h"
@@ -110,7 +110,7 @@ class Link : public std::enable_shared_from_this<Link> {
   const int our_region_;
   const uint32_t looks_;
   const Calls calls_;
-  std::unique_ptr<Connection> connection_;
+  std::unique_ptr<MessageSocket> connection_;
   std::vector<Waiting> before_hello_;
   std::map<uint32_t, Asked> waiting_;  // by number
   uint32_t next_number_ = 1;

@@ -79,7 +79,7 @@ struct ImportSegmentAnswer {
 };
 
 // Comes with a sealed memory that holds `parts` PartDescriptions, and the files they name behind
-// it. Where `device` is 1, it holds a DeviceDescription instead, and at most one file follows.
+// it. Where `device` is 1, it holds a MemoryDescription instead, and at most one file follows.
 struct MapSegmentAnswer {
   uint32_t parts;
   uint32_t index;

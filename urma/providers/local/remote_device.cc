@@ -13,7 +13,7 @@ namespace {
 
 // What the owner says, as far as it can be true. A copy, since it can still change the original.
 bool read_description(const Grant& granted, const Reply& reply, Attached& fds,
-                      DeviceDescription* description) {
+                      MemoryDescription* description) {
   const MapSegmentAnswer& answer = reply.map_segment;
   const SegmentGrant& segment = granted.segment;
   if (answer.device == 0 || answer.index != segment.ref.index ||
@@ -35,7 +35,7 @@ bool read_description(const Grant& granted, const Reply& reply, Attached& fds,
 void RemoteSegment::finish_device(const Grant* granted, const Reply& reply, Attached& fds) {
   urma_cr_status_t status = status_of(reply.answer);
   try {
-    DeviceDescription description = {};
+    MemoryDescription description = {};
     if (reply.answer == Answer::kAccepted) {
       status = URMA_CR_REM_OPERATION_ERR;
       if (read_description(*granted, reply, fds, &description) &&

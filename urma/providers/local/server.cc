@@ -95,7 +95,7 @@ bool Client::on_ready(uint32_t events) {
   // Nobody will ever read what is still queued.
   if ((events & (EPOLLHUP | EPOLLERR)) != 0 && connection_.backlog()) return false;
   if ((events & EPOLLOUT) != 0) {
-    if (connection_.flush() == Connection::Sent::kClosed) return false;
+    if (connection_.flush() == MessageSocket::Sent::kClosed) return false;
     if (connection_.backlog()) return true;
     transport_->service().rewatch(fd(), EPOLLIN);
   }
@@ -105,14 +105,14 @@ bool Client::on_ready(uint32_t events) {
     Request request;
     Attached fds;
     switch (connection_.receive(&request, sizeof(request), &fds)) {
-      case Connection::Received::kMessage:
+      case MessageSocket::Received::kMessage:
         if (!handle(request, fds)) return false;
         break;
-      case Connection::Received::kNothing:
+      case MessageSocket::Received::kNothing:
         return true;
-      case Connection::Received::kClosed:
+      case MessageSocket::Received::kClosed:
         return false;
-      case Connection::Received::kMalformed:
+      case MessageSocket::Received::kMalformed:
         URMA_LOG_LIMITED(WARNING, "process {} sent a malformed control message; it is disconnected",
                          process_->pid);
         return false;
@@ -363,12 +363,12 @@ void Client::close_ring(const CloseRingRequest& asked) {
 bool Client::reply(Reply answer, uint32_t number, std::span<const int> fds) {
   answer.number = number;
   switch (connection_.send(&answer, sizeof(answer), fds)) {
-    case Connection::Sent::kAll:
+    case MessageSocket::Sent::kAll:
       break;
-    case Connection::Sent::kQueued:
+    case MessageSocket::Sent::kQueued:
       transport_->service().rewatch(fd(), EPOLLOUT);
       break;
-    case Connection::Sent::kClosed:
+    case MessageSocket::Sent::kClosed:
       alive_ = false;
       break;
   }

@@ -9,7 +9,7 @@
 #include <string>
 #include <unordered_map>
 
-#include "urma/base/connection.h"
+#include "urma/base/message_socket.h"
 #include "urma/base/service.h"
 #include "urma/providers/local/peer.h"
 #include "urma/providers/local/protocol.h"
@@ -63,7 +63,7 @@ class Client : public std::enable_shared_from_this<Client> {
   bool reply(Reply answer, uint32_t number, std::span<const int> fds = {});
 
   Transport* transport_;
-  Connection connection_;
+  MessageSocket connection_;
   bool greeted_ = false;
   // What it was granted: the generation at each index.
   std::unordered_map<uint32_t, uint32_t> granted_;

@@ -17,7 +17,7 @@ void Client::describe_device(const SegmentGrant& grant, uint32_t number) {
   answer.answer = Answer::kNoSuchObject;
   try {
     const bool sent = transport_->segments().with_segment(grant.ref, [&](const Segment& segment) {
-      DeviceDescription description = {};
+      MemoryDescription description = {};
       int fd = -1;
       answer.answer = Answer::kNoAccess;
       if (!transport_->device()->describe(segment, &description, &fd)) {

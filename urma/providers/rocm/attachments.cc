@@ -17,20 +17,20 @@ namespace {
 
 class View final : public local::DeviceView {
  public:
-  View(std::shared_ptr<const Attachment> attachment, uint64_t offset)
+  View(std::shared_ptr<const PeerMemory> attachment, uint64_t offset)
       : attachment_(std::move(attachment)), offset_(offset) {}
   char* start() const override { return static_cast<char*>(attachment_->memory.base) + offset_; }
   bool is_host_memory() const override { return attachment_->host_memory; }
   Kind kind() const { return static_cast<Kind>(attachment_->memory.kind); }
 
  private:
-  const std::shared_ptr<const Attachment> attachment_;
+  const std::shared_ptr<const PeerMemory> attachment_;
   const uint64_t offset_;
 };
 
-hsa_signal_t signal_of(const Attached& signal) { return {reinterpret_cast<uint64_t>(signal.base)}; }
+hsa_signal_t signal_of(const Outcome& signal) { return {reinterpret_cast<uint64_t>(signal.base)}; }
 
-void let_go(const HsaApi& api, const Attached& memory) {
+void let_go(const HsaApi& api, const Outcome& memory) {
   if (memory.base == nullptr) return;
   hsa_status_t status;
   if (memory.kind == kSignal) {
@@ -45,7 +45,7 @@ void let_go(const HsaApi& api, const Attached& memory) {
 }
 
 // What the runtime says of the size is believed, what the peer says is not.
-void check_size(const HsaApi& api, uint64_t needed, Attached* memory) {
+void check_size(const HsaApi& api, uint64_t needed, Outcome* memory) {
   hsa_amd_pointer_info_t info = {};
   info.size = sizeof(info);
   const auto status = api.hsa_amd_pointer_info(memory->base, &info, nullptr, nullptr, nullptr);
@@ -55,8 +55,8 @@ void check_size(const HsaApi& api, uint64_t needed, Attached* memory) {
   memory->why = urma::format("it has {} bytes, and its owner says {}", memory->bytes, needed);
 }
 
-Attached attach_signal(const HsaApi& api, const local::DeviceDescription& description) {
-  Attached made;
+Outcome attach_signal(const HsaApi& api, const local::MemoryDescription& description) {
+  Outcome made;
   made.kind = kSignal;
   made.bytes = kSignalBytes;
   hsa_amd_ipc_signal_t handle = {};
@@ -72,10 +72,10 @@ Attached attach_signal(const HsaApi& api, const local::DeviceDescription& descri
 }
 
 // May take any time.
-Attached attach_now(const HsaApi& api, std::vector<hsa_agent_t> agents,
-                    const local::DeviceDescription& description, const Fd& fd) {
+Outcome attach_now(const HsaApi& api, std::vector<hsa_agent_t> agents,
+                   const local::MemoryDescription& description, const Fd& fd) {
   if (description.kind == kSignal) return attach_signal(api, description);
-  Attached made;
+  Outcome made;
   hsa_status_t status;
   if (fd.valid()) {
     made.interop = true;
@@ -110,7 +110,7 @@ struct Attachments::Alive {
   Service* service URMA_GUARDED_BY(mutex);  // NULL once nobody waits any more
 };
 
-Attachment::~Attachment() {
+PeerMemory::~PeerMemory() {
   if (memory.kind == kMemory) {
     copies->settle(reinterpret_cast<uint64_t>(memory.base), memory.bytes);
     places->remove(reinterpret_cast<uint64_t>(memory.base), place);
@@ -150,7 +150,7 @@ void Attachments::stop() {
   known_.clear();
 }
 
-void Attachments::answer(const std::shared_ptr<const Attachment>& attachment,
+void Attachments::answer(const std::shared_ptr<const PeerMemory>& attachment,
                          const Waiting& waiting) {
   if (waiting.offset > attachment->memory.bytes ||
       waiting.len > attachment->memory.bytes - waiting.offset) {
@@ -160,7 +160,7 @@ void Attachments::answer(const std::shared_ptr<const Attachment>& attachment,
 }
 
 void Attachments::attach(const std::shared_ptr<const void>& connection,
-                         const local::DeviceDescription& description, uint64_t len, Fd fd,
+                         const local::MemoryDescription& description, uint64_t len, Fd fd,
                          local::DeviceEngine::OnAttached attached) {
   const Key key = {connection.get(), description.generation};
   Waiting waiting = {description.offset, len, std::move(attached)};
@@ -181,7 +181,7 @@ void Attachments::attach(const std::shared_ptr<const void>& connection,
     return URMA_SUCCESS;
   });
   if (status != URMA_SUCCESS) {
-    Attached none;
+    Outcome none;
     none.why = "no thread is to be had";
     finish(key, serials_, none);
   }
@@ -189,7 +189,7 @@ void Attachments::attach(const std::shared_ptr<const void>& connection,
 
 // On a thread of its own, which may outlive all that it does not own: the runtime may wait for a
 // peer that does not answer.
-void Attachments::start(const Key& key, const local::DeviceDescription& description, Fd fd) {
+void Attachments::start(const Key& key, const local::MemoryDescription& description, Fd fd) {
   sigset_t all, before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -198,7 +198,7 @@ void Attachments::start(const Key& key, const local::DeviceDescription& descript
     std::thread([this, key, serial = serials_, description, api = *api_, alive = alive_,
                  agents = topology_->engines(), fd = std::make_shared<Fd>(std::move(fd))] {
       ::pthread_setname_np(::pthread_self(), "urma-attach");
-      Attached result = attach_now(api, agents, description, *fd);
+      Outcome result = attach_now(api, agents, description, *fd);
       fd->reset();
       const MutexLock lock(alive->mutex);
       if (alive->service == nullptr) return let_go(api, result);
@@ -211,7 +211,7 @@ void Attachments::start(const Key& key, const local::DeviceDescription& descript
   restore();
 }
 
-void Attachments::finish(const Key& key, uint64_t serial, Attached result) {
+void Attachments::finish(const Key& key, uint64_t serial, Outcome result) {
   const auto found = attempts_.find(key);
   // It has come too late.
   if (found == attempts_.end() || found->second.serial != serial) return let_go(*api_, result);
@@ -229,7 +229,7 @@ void Attachments::finish(const Key& key, uint64_t serial, Attached result) {
     }
     return;
   }
-  const auto attachment = std::make_shared<Attachment>();
+  const auto attachment = std::make_shared<PeerMemory>();
   attachment->api = api_;
   attachment->places = places_;
   attachment->copies = copies_;
@@ -241,8 +241,8 @@ void Attachments::finish(const Key& key, uint64_t serial, Attached result) {
 }
 
 // Tells the engines of memory that was attached.
-void Attachments::place(Attachment* attachment) {
-  const Attached& memory = attachment->memory;
+void Attachments::place(PeerMemory* attachment) {
+  const Outcome& memory = attachment->memory;
   hsa_amd_pointer_info_t info = {};
   info.size = sizeof(info);
   api_->hsa_amd_pointer_info(memory.base, &info, nullptr, nullptr, nullptr);

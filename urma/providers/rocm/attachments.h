@@ -20,13 +20,13 @@
 
 namespace urma::rocm {
 
-// DeviceDescription::kind.
+// MemoryDescription::kind.
 enum Kind : uint32_t { kMemory = 0, kSignal = 1 };
 // What importers see of a signal: a name of so many bytes.
 inline constexpr uint64_t kSignalBytes = 8;
 
 // What a runtime call on a thread of its own has found out.
-struct Attached {
+struct Outcome {
   void* base = nullptr;  // of a signal: its handle
   uint64_t bytes = 0;
   uint32_t kind = kMemory;
@@ -35,20 +35,20 @@ struct Attached {
 };
 
 // One allocation of a peer, attached as a whole, or one signal.
-struct Attachment {
+struct PeerMemory {
   const HsaApi* api;
   Places* places;
   Copies* copies;
   // Its address names it as long as this is here.
   std::shared_ptr<const void> connection;
-  Attached memory;
+  Outcome memory;
   bool host_memory = false;
   Places::Id place = 0;  // of memory
 
-  Attachment() = default;
-  Attachment(const Attachment&) = delete;
-  Attachment& operator=(const Attachment&) = delete;
-  ~Attachment();
+  PeerMemory() = default;
+  PeerMemory(const PeerMemory&) = delete;
+  PeerMemory& operator=(const PeerMemory&) = delete;
+  ~PeerMemory();
 };
 
 // On the service thread, all of it.
@@ -59,7 +59,7 @@ class Attachments {
   ~Attachments();
 
   void attach(const std::shared_ptr<const void>& connection,
-              const local::DeviceDescription& description, uint64_t len, Fd fd,
+              const local::MemoryDescription& description, uint64_t len, Fd fd,
               local::DeviceEngine::OnAttached attached);
   // Ends all that is under way; what comes later is let go of.
   void stop();
@@ -84,11 +84,11 @@ class Attachments {
   // What a call that outlives this still finds.
   struct Alive;
 
-  void start(const Key& key, const local::DeviceDescription& description, Fd fd);
-  void finish(const Key& key, uint64_t serial, Attached result);
-  void place(Attachment* attachment);
+  void start(const Key& key, const local::MemoryDescription& description, Fd fd);
+  void finish(const Key& key, uint64_t serial, Outcome result);
+  void place(PeerMemory* attachment);
   void time_out(const Key& key, uint64_t serial);
-  static void answer(const std::shared_ptr<const Attachment>& attachment, const Waiting& waiting);
+  static void answer(const std::shared_ptr<const PeerMemory>& attachment, const Waiting& waiting);
 
   const HsaApi* const api_;
   const Topology* const topology_;
@@ -99,7 +99,7 @@ class Attachments {
   const std::shared_ptr<Alive> alive_;
   uint64_t serials_ = 0;
   std::map<Key, Attempt> attempts_;
-  std::map<Key, std::weak_ptr<const Attachment>> known_;
+  std::map<Key, std::weak_ptr<const PeerMemory>> known_;
 };
 
 }  // namespace urma::rocm

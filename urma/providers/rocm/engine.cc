@@ -16,7 +16,7 @@
 namespace urma::rocm {
 namespace {
 
-RocmSegment* of(Segment* segment) { return static_cast<RocmSegment*>(segment); }
+Segment* of(urma::Segment* segment) { return static_cast<Segment*>(segment); }
 
 uint64_t number(const void* pointer) { return reinterpret_cast<uint64_t>(pointer); }
 
@@ -70,11 +70,11 @@ std::unique_ptr<SharedSignal> Engine::share_signal(hsa_signal_t signal) {
   return made;
 }
 
-std::unique_ptr<Segment> Engine::make_segment() { return std::make_unique<RocmSegment>(); }
+std::unique_ptr<urma::Segment> Engine::make_segment() { return std::make_unique<Segment>(); }
 
 // The runtime decides whose memory it is: what it does not know is the program's own.
-void Engine::enter(Segment* segment) {
-  RocmSegment* const entered = of(segment);
+void Engine::enter(urma::Segment* segment) {
+  Segment* const entered = of(segment);
   hsa_amd_pointer_info_t info = {};
   info.size = sizeof(info);
   const auto* const memory = reinterpret_cast<const void*>(segment->base);
@@ -119,7 +119,7 @@ void Engine::enter(Segment* segment) {
 }
 
 // For the engines, which reach nothing else.
-void Engine::lock_host_memory(RocmSegment* segment) {
+void Engine::lock_host_memory(Segment* segment) {
   auto agents = topology_->handles();
   void* const memory = reinterpret_cast<void*>(segment->base);
   void* for_agent = nullptr;
@@ -188,7 +188,7 @@ void Engine::share(Allocation* allocation) {
   allocation->shared = true;
 }
 
-void Engine::entered(Segment* /*segment*/) {}
+void Engine::entered(urma::Segment* /*segment*/) {}
 
 // The last segment of an allocation takes it along.
 void Engine::forget(const std::shared_ptr<Allocation>& allocation) {
@@ -202,8 +202,8 @@ void Engine::forget(const std::shared_ptr<Allocation>& allocation) {
                                                  on_freed);
 }
 
-void Engine::leave(Segment* segment) {
-  RocmSegment* const left = of(segment);
+void Engine::leave(urma::Segment* segment) {
+  Segment* const left = of(segment);
   copies_.settle(segment->base, segment->registered_len());
   if (left->locked != nullptr) {
     places_.remove(segment->base, left->place);
@@ -232,7 +232,7 @@ void Engine::freed(uint64_t base) {
     if (known == allocations_.end()) return;
     allocation = std::move(known->second);
     allocations_.erase(known);
-    for (RocmSegment* const segment : allocation->segments) {
+    for (Segment* const segment : allocation->segments) {
       URMA_LOG_LIMITED(WARNING,
                        "the memory of the segment at va {:#x} of token id {:#x} is freed; "
                        "unregister segments first",
@@ -247,8 +247,9 @@ void Engine::freed(uint64_t base) {
 }
 
 // What was written by enter() stays as it is while the segment stands.
-bool Engine::describe(const Segment& segment, local::DeviceDescription* description, int* fd) {
-  const auto& told = static_cast<const RocmSegment&>(segment);
+bool Engine::describe(const urma::Segment& segment, local::MemoryDescription* description,
+                      int* fd) {
+  const auto& told = static_cast<const Segment&>(segment);
   if (told.signal != nullptr) {
     description->kind = kSignal;
     description->generation = told.signal->generation;
@@ -275,7 +276,7 @@ bool Engine::describe(const Segment& segment, local::DeviceDescription* descript
 }
 
 void Engine::attach(const std::shared_ptr<const void>& connection,
-                    const local::DeviceDescription& description, uint64_t len, Fd fd,
+                    const local::MemoryDescription& description, uint64_t len, Fd fd,
                     OnAttached attached) {
   if (!settings_.share) return attached(nullptr, URMA_CR_REM_UNSUPPORTED_REQ_ERR);
   attachments_.attach(connection, description, len, std::move(fd), std::move(attached));

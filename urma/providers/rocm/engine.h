@@ -24,7 +24,7 @@
 
 namespace urma::rocm {
 
-struct RocmSegment;
+struct Segment;
 
 // Memory that the runtime has allocated, as long as it is not freed.
 struct Allocation {
@@ -40,7 +40,7 @@ struct Allocation {
   Fd dmabuf;
   uint64_t dmabuf_offset = 0;
   // Guarded by the engine's mutex.
-  std::vector<RocmSegment*> segments;
+  std::vector<Segment*> segments;
 };
 
 // A signal that other processes may attach.
@@ -50,7 +50,7 @@ struct SharedSignal {
   alignas(kSignalBytes) char name[kSignalBytes] = {};  // its address is what peers call it
 };
 
-struct RocmSegment : Segment {
+struct Segment : urma::Segment {
   std::shared_ptr<Allocation> allocation;  // of device memory
   std::unique_ptr<SharedSignal> signal;    // where it is no memory at all
   void* locked = nullptr;                  // host memory, as the program calls it
@@ -76,13 +76,14 @@ class Engine final : public local::DeviceEngine {
 
   // Makes a handle for it, which is what a segment stands for then. Throws Error.
   std::unique_ptr<SharedSignal> share_signal(hsa_signal_t signal);
-  std::unique_ptr<Segment> make_segment() override;
-  void enter(Segment* segment) override;
-  void entered(Segment* segment) override;
-  void leave(Segment* segment) override;
-  bool describe(const Segment& segment, local::DeviceDescription* description, int* fd) override;
+  std::unique_ptr<urma::Segment> make_segment() override;
+  void enter(urma::Segment* segment) override;
+  void entered(urma::Segment* segment) override;
+  void leave(urma::Segment* segment) override;
+  bool describe(const urma::Segment& segment, local::MemoryDescription* description,
+                int* fd) override;
   void attach(const std::shared_ptr<const void>& connection,
-              const local::DeviceDescription& description, uint64_t len, Fd fd,
+              const local::MemoryDescription& description, uint64_t len, Fd fd,
               OnAttached attached) override;
   uint64_t patience_ns() const override { return settings_.patience_ns; }
   std::unique_ptr<local::DeviceCopy> copy(std::span<const local::CopyPiece> pieces,
@@ -92,7 +93,7 @@ class Engine final : public local::DeviceEngine {
  private:
   static void on_freed(void* base, void* engine);
   void freed(uint64_t base);
-  void lock_host_memory(RocmSegment* segment);
+  void lock_host_memory(Segment* segment);
   std::shared_ptr<Allocation> allocation_of(const hsa_amd_pointer_info_t& info)
       URMA_REQUIRES(mutex_);
   void share(Allocation* allocation) URMA_REQUIRES(mutex_);

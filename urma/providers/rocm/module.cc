@@ -123,8 +123,8 @@ urma_target_seg_t* register_signal(urma_context_t* ctx, urma_seg_cfg_t* cfg, uin
     auto shared = machinery->engine.share_signal({signal});
     cfg->va = reinterpret_cast<uint64_t>(shared->name);
     cfg->len = kSignalBytes;
-    return static_cast<Context*>(ctx)->register_foreign(cfg, [&](Segment* segment) {
-      static_cast<RocmSegment*>(segment)->signal = std::move(shared);
+    return static_cast<Context*>(ctx)->register_foreign(cfg, [&](urma::Segment* segment) {
+      static_cast<Segment*>(segment)->signal = std::move(shared);
       segment->device_len = std::exchange(segment->len, 0);
       machinery->transport.segments().add(segment);
     });

@@ -96,7 +96,7 @@ void CmAcceptor::End::over() {
 
 CmAcceptor::CmAcceptor(CmChannel* channel, const CmConfig& config)
     : channel_(channel), config_(config), listening_(channel, this) {
-  const VerbsApi& api = channel_->api();
+  const Api& api = channel_->api();
   const NetAddress local = address_of(config_.eid, LinkLayer::kIwarp, 0);
   SocketAddress address;
   to_socket_address(local, config_.netdev, &address);

@@ -20,7 +20,7 @@ namespace {
 constexpr int kMaxEvents = 16;
 
 rdma_event_channel* open_channel(const Device& device) {
-  const VerbsApi& api = device.api();
+  const Api& api = device.api();
   rdma_event_channel* channel = api.cm_create_event_channel();
   if (channel == nullptr) {
     fail_errno(URMA_FAIL,
@@ -51,7 +51,7 @@ CmId::CmId(CmChannel* channel, CmHandler* handler) : api_(&channel->api()) {
   fail_errno(URMA_ENOMEM, "rdma_create_id");
 }
 
-CmId::CmId(const VerbsApi* api, rdma_cm_id* id, CmHandler* handler) : api_(api), id_(id) {
+CmId::CmId(const Api* api, rdma_cm_id* id, CmHandler* handler) : api_(api), id_(id) {
   id_->context = handler;
 }
 

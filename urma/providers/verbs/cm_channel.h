@@ -37,7 +37,7 @@ class CmId {
   // A new one; its events are for `handler`. Throws Error.
   CmId(CmChannel* channel, CmHandler* handler);
   // One that came with an event.
-  CmId(const VerbsApi* api, rdma_cm_id* id, CmHandler* handler);
+  CmId(const Api* api, rdma_cm_id* id, CmHandler* handler);
   CmId(CmId&& other) noexcept : api_(other.api_), id_(std::exchange(other.id_, nullptr)) {}
   CmId& operator=(CmId&& other) noexcept;
   CmId(const CmId&) = delete;
@@ -51,7 +51,7 @@ class CmId {
   void reset();
 
  private:
-  const VerbsApi* api_ = nullptr;
+  const Api* api_ = nullptr;
   rdma_cm_id* id_ = nullptr;
 };
 
@@ -70,7 +70,7 @@ class CmChannel {
   void stop();
 
   const Device& device() const { return device_; }
-  const VerbsApi& api() const { return device_.api(); }
+  const Api& api() const { return device_.api(); }
   rdma_event_channel* get() const { return channel_; }
 
  private:

@@ -84,7 +84,7 @@ class CmConnector::Link final : public CmHandler {
   };
 
   Service& service() const { return owner_->channel_->device().service(); }
-  const VerbsApi& api() const { return owner_->channel_->api(); }
+  const Api& api() const { return owner_->channel_->api(); }
   void require(int error, const char* what) const;
   void resolved();
   void call();

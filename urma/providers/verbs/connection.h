@@ -33,7 +33,7 @@ class Revoker {
 
 // What all queues of a context stand on. All of it outlives them.
 struct ContextResources {
-  Transport* transport;
+  urma::Transport* transport;
   const Device* device;
   Origin origin;
   Connector* connector;

@@ -9,8 +9,8 @@
 #include <memory>
 
 #include "jetty/remote.h"
+#include "urma/providers/verbs/api.h"
 #include "urma/providers/verbs/messages.h"
-#include "urma/providers/verbs/verbs_api.h"
 
 namespace urma::verbs {
 

@@ -20,7 +20,7 @@ constexpr uint32_t kDevice = 0;
 }  // namespace
 
 ContextEvents::ContextEvents(Device* device, Registry* registry, AsyncEvents* events,
-                             Transport* transport, Connections* connections)
+                             urma::Transport* transport, Connections* connections)
     : device_(device),
       registry_(registry),
       events_(events),
@@ -78,7 +78,7 @@ void ContextEvents::device_failed() {
           connections->device_failed();
           transport->serve_senders();
           transport->visit_receivers(
-              [](Receiver& receiver) { static_cast<VerbsReceiver&>(receiver).device_failed(); });
+              [](urma::Receiver& receiver) { static_cast<Receiver&>(receiver).device_failed(); });
         });
       });
 }

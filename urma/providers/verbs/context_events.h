@@ -18,7 +18,7 @@ namespace urma::verbs {
 class ContextEvents final : public DeviceListener {
  public:
   // All outlive it. `registry` is told of the port's state, as it is now and as it becomes.
-  ContextEvents(Device* device, Registry* registry, AsyncEvents* events, Transport* transport,
+  ContextEvents(Device* device, Registry* registry, AsyncEvents* events, urma::Transport* transport,
                 Connections* connections);
   ~ContextEvents() override;
   ContextEvents(const ContextEvents&) = delete;
@@ -34,7 +34,7 @@ class ContextEvents final : public DeviceListener {
   Device* const device_;
   Registry* const registry_;
   AsyncEvents* const events_;
-  Transport* const transport_;
+  urma::Transport* const transport_;
   Connections* const connections_;
   std::vector<bool> present_;  // by eid_index
 };

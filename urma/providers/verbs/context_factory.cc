@@ -22,7 +22,7 @@ urma_ops_t make_context_ops() {
   urma_ops_t ops = make_ops("verbs");
   ops.register_seg = register_seg;
   ops.unregister_seg = unregister_seg;
-  add_post_ops<VerbsSender, VerbsReceiver>(&ops);
+  add_post_ops<Sender, Receiver>(&ops);
   ops.poll_jfc = [](urma_jfc_t* jfc, int count, urma_cr_t* cr) {
     return static_cast<CompletionQueue*>(jfc)->poll_device(count, cr);
   };
@@ -60,16 +60,16 @@ struct Ground {
   Ground& operator=(const Ground&) = delete;
   ~Ground() { inspector->remove(&transport); }
 
-  VerbsTransport transport;
+  Transport transport;
   Inspector* const inspector;
 };
 
-class VerbsContext final : private Ground, public Context {
+class Context final : private Ground, public urma::Context {
  public:
-  VerbsContext(const urma_host& host, Inspector* inspector, const std::shared_ptr<Device>& device,
-               urma_device_t* dev, uint32_t eid_index)
+  Context(const urma_host& host, Inspector* inspector, const std::shared_ptr<Device>& device,
+          urma_device_t* dev, uint32_t eid_index)
       : Ground(host, inspector, device, eid_index),
-        Context(&static_cast<Ground*>(this)->transport, device->info().attr, dev, eid_index),
+        urma::Context(&static_cast<Ground*>(this)->transport, device->info().attr, dev, eid_index),
         told_(device.get(), host.registry, &events(), &static_cast<Ground*>(this)->transport,
               &static_cast<Ground*>(this)->transport.connections()),
         gpu_memory_(host.registry, &registrations(),
@@ -86,7 +86,7 @@ class VerbsContext final : private Ground, public Context {
 
 urma_target_seg_t* register_seg(urma_context_t* ctx, urma_seg_cfg_t* cfg) {
   return guarded(URMA_LOG_SITE, [&] {
-    auto* const context = static_cast<VerbsContext*>(ctx);
+    auto* const context = static_cast<Context*>(ctx);
     if (!context->gpu_memory().has(cfg->va)) return context->register_seg(cfg);
     return context->gpu_memory().enter(
         cfg->va, cfg->len, ctx->dev->name,
@@ -97,7 +97,7 @@ urma_target_seg_t* register_seg(urma_context_t* ctx, urma_seg_cfg_t* cfg) {
 urma_status_t unregister_seg(urma_target_seg_t* segment) {
   static const auto kUnregister = make_ops("verbs").unregister_seg;
   return guarded(URMA_LOG_SITE, [&] {
-    const auto unpin = static_cast<VerbsContext*>(segment->urma_ctx)->gpu_memory().leave(segment);
+    const auto unpin = static_cast<Context*>(segment->urma_ctx)->gpu_memory().leave(segment);
     const urma_status_t status = kUnregister(segment);
     if (unpin != nullptr) unpin();
     return status;
@@ -110,18 +110,18 @@ urma_context_t* open_context(const urma_host& host, Inspector* inspector,
                              const std::shared_ptr<Device>& device, urma_device_t* dev,
                              uint32_t eid_index) {
   static urma_ops_t ops = make_context_ops();
-  auto context = std::make_unique<VerbsContext>(host, inspector, device, dev, eid_index);
+  auto context = std::make_unique<Context>(host, inspector, device, dev, eid_index);
   context->ops = &ops;
   return context.release();
 }
 
 urma_target_seg_t* register_memory_of(urma_context_t* ctx, urma_seg_cfg_t* cfg, int dmabuf,
                                       uint64_t offset) {
-  auto* context = static_cast<VerbsContext*>(ctx);
+  auto* context = static_cast<Context*>(ctx);
   return context->register_foreign(
       cfg, [=](Segment* segment) { context->registrations().enter(segment, dmabuf, offset); });
 }
 
-void close_context(urma_context_t* ctx) { delete static_cast<VerbsContext*>(ctx); }
+void close_context(urma_context_t* ctx) { delete static_cast<Context*>(ctx); }
 
 }  // namespace urma::verbs

@@ -37,7 +37,7 @@ class NotifyChannel : public WakeSource {
 
   bool take_event() URMA_REQUIRES(mutex_);
 
-  const VerbsApi* const api_;
+  const Api* const api_;
   Mutex mutex_;  // held while a completion queue may be named by an event
   ibv_comp_channel* channel_;
   uint32_t armed_ URMA_GUARDED_BY(mutex_) = 0;  // queues whose event is to come, or lies there
@@ -99,7 +99,7 @@ class CqPump : public QueueListener {
   [[gnu::cold, gnu::noinline]] void cannot_poll(int result);
   void lose();
 
-  const VerbsApi* const api_;
+  const Api* const api_;
   int (*const poll_cq_)(ibv_cq* cq, int count, ibv_wc* completions);
   const std::shared_ptr<NotifyChannel> channel_;
   Mutex owner_mutex_;

@@ -38,7 +38,7 @@ bool tells_refusal(msghdr* message) {
 
 class UdpSocket final : public DatagramSocket {
  public:
-  UdpSocket(const VerbsApi* api, OwnFd fd, const NetAddress& local, uint32_t netdev)
+  UdpSocket(const Api* api, OwnFd fd, const NetAddress& local, uint32_t netdev)
       : api_(api), fd_(std::move(fd)), local_(local), netdev_(netdev) {}
 
   int fd() const override { return fd_.get(); }
@@ -99,7 +99,7 @@ class UdpSocket final : public DatagramSocket {
     return true;
   }
 
-  const VerbsApi* const api_;
+  const Api* const api_;
   const OwnFd fd_;
   const NetAddress local_;
   const uint32_t netdev_;

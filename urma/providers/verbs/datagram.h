@@ -85,7 +85,7 @@ class DatagramNetwork {
 class UdpNetwork final : public DatagramNetwork {
  public:
   // `netdev` is the scope of link-local addresses: the index of the device's network interface.
-  UdpNetwork(const VerbsApi* api, uint32_t netdev) : api_(api), netdev_(netdev) {}
+  UdpNetwork(const Api* api, uint32_t netdev) : api_(api), netdev_(netdev) {}
   std::unique_ptr<DatagramSocket> open(const NetAddress& local) override;
   // By a socket in the abstract namespace: it belongs to the network namespace, as addresses do,
   // and goes with the process.
@@ -95,7 +95,7 @@ class UdpNetwork final : public DatagramNetwork {
  private:
   std::string full_name(const std::string& name) const;
 
-  const VerbsApi* const api_;
+  const Api* const api_;
   const uint32_t netdev_;
 };
 

@@ -131,8 +131,8 @@ ibv_sge DatagramSends::write_head(uint32_t place, const DatagramHeader& header, 
           region_.lkey()};
 }
 
-DatagramPath::DatagramPath(VerbsSender* sender, RemoteQueue* target, uint32_t hint)
-    : DevicePath(&sender->queue(), target, hint), sender_(sender), tag_(sender->enter(this)) {}
+DatagramPath::DatagramPath(Sender* sender, RemoteQueue* target, uint32_t hint)
+    : OffloadedPath(&sender->queue(), target, hint), sender_(sender), tag_(sender->enter(this)) {}
 
 DatagramPath::~DatagramPath() {
   disconnect();
@@ -282,7 +282,7 @@ bool DatagramPath::post(SendEntry* entry, bool* refused) {
     *piece++ = {local.addr, local.len, lkey};
   }
   ibv_send_wr request = {};
-  request.wr_id = VerbsSender::wr_id(tag_, place);
+  request.wr_id = Sender::wr_id(tag_, place);
   request.opcode = IBV_WR_SEND;
   request.sg_list = pieces;
   request.num_sge = static_cast<int>(piece - pieces);

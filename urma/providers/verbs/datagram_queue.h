@@ -61,7 +61,7 @@ class DatagramReceives {
   ConnectReply reply() const;
 
  private:
-  const VerbsApi* const api_;
+  const Api* const api_;
   const uint32_t qkey_;
   const uint32_t most_;     // bytes of a program in one datagram
   const uint64_t rest_at_;  // behind the headers
@@ -103,9 +103,9 @@ class DatagramSends {
   uint32_t under_way_ = 0;
 };
 
-class DatagramPath : public DevicePath {
+class DatagramPath : public OffloadedPath {
  public:
-  DatagramPath(VerbsSender* sender, RemoteQueue* target, uint32_t hint);
+  DatagramPath(Sender* sender, RemoteQueue* target, uint32_t hint);
   ~DatagramPath() override;
 
   bool has_short_way() const override { return false; }
@@ -132,7 +132,7 @@ class DatagramPath : public DevicePath {
   void await_device();
   void flush_doomed();
 
-  VerbsSender* const sender_;
+  Sender* const sender_;
   uint32_t tag_;
   std::shared_ptr<Connection> connection_;
   ibv_ah* address_ = nullptr;

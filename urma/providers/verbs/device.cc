@@ -19,7 +19,7 @@ namespace {
 // In one turn of the service thread.
 constexpr int kMaxEvents = 16;
 
-ContextHandle open_by_name(const VerbsApi* api, const DeviceInfo& info) {
+ContextHandle open_by_name(const Api* api, const DeviceInfo& info) {
   const std::string& ibdev = info.ibdev;
   int count = 0;
   ibv_device** list = api->get_device_list(&count);
@@ -87,7 +87,7 @@ bool is_port_event(ibv_event_type type) {
 
 }  // namespace
 
-Device::Device(const VerbsApi* api, Service* service, const DeviceInfo& info)
+Device::Device(const Api* api, Service* service, const DeviceInfo& info)
     : api_(api), service_(service), info_(info), context_(open_by_name(api, info)) {
   pd_ = PdHandle(api_, api_->alloc_pd(context_.get()));
   if (!pd_) fail_device(info_, "making a protection domain of " + info_.ibdev, errno);

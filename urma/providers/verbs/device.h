@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "urma/base/service.h"
+#include "urma/providers/verbs/api.h"
 #include "urma/providers/verbs/handles.h"
-#include "urma/providers/verbs/verbs_api.h"
 #include "urma_types.h"
 
 namespace urma::verbs {
@@ -53,7 +53,7 @@ struct DeviceInfo {
 
 // The ports that can be used. Where there is none, *why says so in one line for urma_admin; it
 // also names the first that was left out. Never throws, and logs at level INFO and below only.
-std::vector<DeviceInfo> find_devices(const VerbsApi& api, std::string* why);
+std::vector<DeviceInfo> find_devices(const Api& api, std::string* why);
 
 // Hears what befalls a port or a device. On the service thread.
 class DeviceListener {
@@ -79,13 +79,13 @@ class QueueListener {
 class Device {
  public:
   // Throws Error where it cannot be opened.
-  Device(const VerbsApi* api, Service* service, const DeviceInfo& info);
+  Device(const Api* api, Service* service, const DeviceInfo& info);
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
   // Everything made on it is gone.
   ~Device();
 
-  const VerbsApi& api() const { return *api_; }
+  const Api& api() const { return *api_; }
   Service& service() const { return *service_; }
   const DeviceInfo& info() const { return info_; }
   ibv_context* context() const { return context_.get(); }
@@ -108,7 +108,7 @@ class Device {
   template <typename Call>
   void tell(Call call);
 
-  const VerbsApi* const api_;
+  const Api* const api_;
   Service* const service_;
   const DeviceInfo info_;
   ContextHandle context_;

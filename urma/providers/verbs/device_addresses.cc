@@ -46,7 +46,7 @@ PortAddress make_address(const uint8_t* raw, uint32_t gid_index, uint32_t netdev
   return address;
 }
 
-std::vector<ibv_gid_entry> read_gids(const VerbsApi& api, ibv_context* context, uint8_t port) {
+std::vector<ibv_gid_entry> read_gids(const Api& api, ibv_context* context, uint8_t port) {
   std::vector<ibv_gid_entry> entries(URMA_MAX_EID_CNT);
   const ssize_t count = api.query_gid_table(context, entries.data(), entries.size());
   entries.resize(count > 0 ? static_cast<size_t>(count) : 0);
@@ -66,8 +66,7 @@ std::vector<PortAddress> of_type(const std::vector<ibv_gid_entry>& gids, uint32_
 
 // The one GID of an iWARP port is the MAC of its interface, and its addresses are those that the
 // interface has. Kernels before 6.4 do not tell which interface that is.
-std::vector<PortAddress> iwarp_addresses(const VerbsApi& api,
-                                         const std::vector<ibv_gid_entry>& gids) {
+std::vector<PortAddress> iwarp_addresses(const Api& api, const std::vector<ibv_gid_entry>& gids) {
   std::vector<PortAddress> addresses;
   if (gids.empty()) return addresses;
   const auto& gid = gids.front();
@@ -95,7 +94,7 @@ const char* link_text(LinkLayer link_layer) {
   return "unknown";
 }
 
-std::vector<PortAddress> read_addresses(const VerbsApi& api, ibv_context* context, uint8_t port,
+std::vector<PortAddress> read_addresses(const Api& api, ibv_context* context, uint8_t port,
                                         LinkLayer link_layer) {
   const auto gids = read_gids(api, context, port);
   std::vector<PortAddress> addresses;

@@ -10,7 +10,7 @@ namespace urma::verbs {
 
 // The addresses of a port as they are now, the best first. Empty where the port has none, or the
 // device does not answer.
-std::vector<PortAddress> read_addresses(const VerbsApi& api, ibv_context* context, uint8_t port,
+std::vector<PortAddress> read_addresses(const Api& api, ibv_context* context, uint8_t port,
                                         LinkLayer link_layer);
 
 }  // namespace urma::verbs

@@ -30,7 +30,7 @@ ibv_qp_init_attr probe_attr(ibv_cq* cq, uint32_t inline_bytes) {
   return attr;
 }
 
-uint32_t probe_inline(const VerbsApi& api, ibv_context* context, ibv_pd* pd) {
+uint32_t probe_inline(const Api& api, ibv_context* context, ibv_pd* pd) {
   const CqHandle cq(&api, api.create_cq(context, 16, nullptr, nullptr, 0));
   if (!cq) return 0;
   for (const uint32_t bytes : kInlineSizes) {
@@ -57,7 +57,7 @@ std::string why_not_open(int error) {
 
 class Finder {
  public:
-  explicit Finder(const VerbsApi& api) : api_(api) {}
+  explicit Finder(const Api& api) : api_(api) {}
 
   void look_at(ibv_device* device) {
     const std::string ibdev = api_.get_device_name(device);
@@ -108,12 +108,12 @@ class Finder {
     if (first_reason.empty()) first_reason = urma::format("{} is left out: {}", what, reason);
   }
 
-  const VerbsApi& api_;
+  const Api& api_;
 };
 
 }  // namespace
 
-std::vector<DeviceInfo> find_devices(const VerbsApi& api, std::string* why) {
+std::vector<DeviceInfo> find_devices(const Api& api, std::string* why) {
   why->clear();
   int count = 0;
   errno = 0;

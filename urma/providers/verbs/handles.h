@@ -8,17 +8,17 @@
 #include <utility>
 
 #include "urma/base/log.h"
-#include "urma/providers/verbs/verbs_api.h"
+#include "urma/providers/verbs/api.h"
 
 namespace urma::verbs {
 
-// Owns one object; `Destroy` is the member of VerbsApi that ends it. What a driver does not want to
+// Owns one object; `Destroy` is the member of Api that ends it. What a driver does not want to
 // destroy stays, with a line in the log.
-template <typename Object, int (*VerbsApi::*Destroy)(Object*)>
+template <typename Object, int (*Api::*Destroy)(Object*)>
 class Handle {
  public:
   Handle() = default;
-  Handle(const VerbsApi* api, Object* object) : api_(api), object_(object) {}
+  Handle(const Api* api, Object* object) : api_(api), object_(object) {}
   Handle(Handle&& other) noexcept
       : api_(other.api_), object_(std::exchange(other.object_, nullptr)) {}
   Handle& operator=(Handle&& other) noexcept {
@@ -46,18 +46,18 @@ class Handle {
   }
 
  private:
-  const VerbsApi* api_ = nullptr;
+  const Api* api_ = nullptr;
   Object* object_ = nullptr;
 };
 
-using ContextHandle = Handle<ibv_context, &VerbsApi::close_device>;
-using PdHandle = Handle<ibv_pd, &VerbsApi::dealloc_pd>;
-using MrHandle = Handle<ibv_mr, &VerbsApi::dereg_mr>;
-using ChannelHandle = Handle<ibv_comp_channel, &VerbsApi::destroy_comp_channel>;
-using CqHandle = Handle<ibv_cq, &VerbsApi::destroy_cq>;
-using SrqHandle = Handle<ibv_srq, &VerbsApi::destroy_srq>;
-using QpHandle = Handle<ibv_qp, &VerbsApi::destroy_qp>;
-using AhHandle = Handle<ibv_ah, &VerbsApi::destroy_ah>;
+using ContextHandle = Handle<ibv_context, &Api::close_device>;
+using PdHandle = Handle<ibv_pd, &Api::dealloc_pd>;
+using MrHandle = Handle<ibv_mr, &Api::dereg_mr>;
+using ChannelHandle = Handle<ibv_comp_channel, &Api::destroy_comp_channel>;
+using CqHandle = Handle<ibv_cq, &Api::destroy_cq>;
+using SrqHandle = Handle<ibv_srq, &Api::destroy_srq>;
+using QpHandle = Handle<ibv_qp, &Api::destroy_qp>;
+using AhHandle = Handle<ibv_ah, &Api::destroy_ah>;
 
 }  // namespace urma::verbs
 

@@ -14,12 +14,12 @@ urma_ext_part_t whole(uint64_t va, uint64_t len) {
 
 }  // namespace
 
-void Inspector::add(VerbsTransport* transport) {
+void Inspector::add(Transport* transport) {
   const MutexLock lock(mutex_);
   transports_.push_back(transport);
 }
 
-void Inspector::remove(VerbsTransport* transport) {
+void Inspector::remove(Transport* transport) {
   const MutexLock lock(mutex_);
   std::erase(transports_, transport);
 }
@@ -30,12 +30,12 @@ std::vector<urma_ext_part_t> Inspector::parts(const urma_target_seg_t& segment) 
 
 void Inspector::list_queues(size_t most, std::vector<urma_ext_queue_t>* queues) const {
   const MutexLock lock(mutex_);
-  for (VerbsTransport* transport : transports_) transport->queues().append_to(queues, most);
+  for (Transport* transport : transports_) transport->queues().append_to(queues, most);
 }
 
 void Inspector::list_segments(size_t most, std::vector<urma_ext_segment_t>* segments) const {
   const MutexLock lock(mutex_);
-  for (VerbsTransport* transport : transports_) {
+  for (Transport* transport : transports_) {
     transport->segments().visit([&](const Segment& segment) {
       append_parts(describe(segment), {whole(segment.base, segment.len)}, most, segments);
     });
@@ -51,7 +51,7 @@ void Inspector::list_segments(size_t most, std::vector<urma_ext_segment_t>* segm
 void Inspector::list_connections(size_t most,
                                  std::vector<urma_ext_connection_t>* connections) const {
   const MutexLock lock(mutex_);
-  for (VerbsTransport* transport : transports_) {
+  for (Transport* transport : transports_) {
     const size_t first = connections->size();
     transport->connections().append_to(connections, most);
     transport->incoming().append_to(connections, most);

@@ -13,9 +13,9 @@ namespace urma::verbs {
 // Tells which queues and segments the contexts of this provider have.
 class Inspector final : public SegmentInspector {
  public:
-  void add(VerbsTransport* transport);
+  void add(Transport* transport);
   // Nobody looks at it any more when this returns.
-  void remove(VerbsTransport* transport);
+  void remove(Transport* transport);
 
   std::vector<urma_ext_part_t> parts(const urma_target_seg_t& segment) const override;
   void list_queues(size_t most, std::vector<urma_ext_queue_t>* queues) const override;
@@ -25,7 +25,7 @@ class Inspector final : public SegmentInspector {
 
  private:
   mutable Mutex mutex_;
-  std::vector<VerbsTransport*> transports_ URMA_GUARDED_BY(mutex_);
+  std::vector<Transport*> transports_ URMA_GUARDED_BY(mutex_);
 };
 
 }  // namespace urma::verbs

@@ -63,7 +63,7 @@ void MemoryRegion::fail_registering(const DeviceInfo& info, int error) const {
 
 // NULL with errno where the device refuses.
 MrHandle MemoryRegion::attempt(const Device& device, int flags) const {
-  const VerbsApi& api = device.api();
+  const Api& api = device.api();
   errno = 0;
   return {&api, dmabuf_.valid()
                     ? api.reg_dmabuf_mr(device.pd(), offset_, bytes_, va_, dmabuf_.get(), flags)
@@ -136,7 +136,7 @@ std::optional<uint32_t> MemoryRegion::rkey() const {
   return granted_ ? granted_->rkey : local_->rkey;
 }
 
-bool has_dmabuf(const VerbsApi& api, ibv_pd* pd) {
+bool has_dmabuf(const Api& api, ibv_pd* pd) {
   errno = 0;
   const MrHandle none(&api, api.reg_dmabuf_mr(pd, 0, 4096, 0, -1, IBV_ACCESS_LOCAL_WRITE));
   // The descriptor is looked at only by devices that can do it.

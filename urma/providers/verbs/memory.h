@@ -61,7 +61,7 @@ class MemoryRegion {
 };
 
 // Whether the device registers dma-bufs.
-bool has_dmabuf(const VerbsApi& api, ibv_pd* pd);
+bool has_dmabuf(const Api& api, ibv_pd* pd);
 
 }  // namespace urma::verbs
 

@@ -34,7 +34,7 @@ urma_target_seg_t* register_dmabuf(urma_context_t* ctx, urma_seg_cfg_t* cfg, int
 }
 
 // Before memory is registered, where the kernel does not copy pinned pages for children itself.
-void prepare_for_fork(const VerbsApi& api) {
+void prepare_for_fork(const Api& api) {
   const int error = api.fork_init();
   if (error != 0) {
     URMA_LOG(INFO, "RDMA memory is not prepared for a fork: {}", std::strerror(error));

@@ -63,19 +63,19 @@ const char* refusal_text(const ConnectAnswer& answer) {
 
 }  // namespace
 
-VerbsPath::VerbsPath(VerbsSender* sender, RemoteQueue* target, uint32_t hint)
-    : DevicePath(&sender->queue(), target, hint),
+Path::Path(Sender* sender, RemoteQueue* target, uint32_t hint)
+    : OffloadedPath(&sender->queue(), target, hint),
       sender_(sender),
       tag_(sender->enter(this)),
-      tag_above_(VerbsSender::wr_id(tag_, 0)),
+      tag_above_(Sender::wr_id(tag_, 0)),
       proof_(sender->device().iwarp() ? 1 : 0) {}
 
-VerbsPath::~VerbsPath() {
+Path::~Path() {
   drop_connection();
   sender_->leave(tag_);
 }
 
-bool VerbsPath::advance() {
+bool Path::advance() {
   more = false;
   sender_->poll_completions();
   if (!settled()) [[unlikely]]
@@ -88,7 +88,7 @@ bool VerbsPath::advance() {
   return false;
 }
 
-bool VerbsPath::advance_slowly() {
+bool Path::advance_slowly() {
   follow_connection();
   const bool posted = goes_on(queue().state()) && post_waiting();
   if (lingers_) follow_last();
@@ -100,7 +100,7 @@ bool VerbsPath::advance_slowly() {
   return waiting;
 }
 
-void VerbsPath::completed(uint32_t mark, ibv_wc_status status) {
+void Path::completed(uint32_t mark, ibv_wc_status status) {
   const uint64_t at = done_ + static_cast<uint32_t>(mark - static_cast<uint32_t>(done_));
   // Of a connection that has gone; what it had posted counts as done.
   if (at > posted_ || at == done_) [[unlikely]]
@@ -113,7 +113,7 @@ void VerbsPath::completed(uint32_t mark, ibv_wc_status status) {
 }
 
 // The device is through with everything up to here.
-void VerbsPath::retire(uint64_t upto) {
+void Path::retire(uint64_t upto) {
   if (upto == done_) return;
   through(upto);
   while (under_way_ != 0 && first()->moved <= upto) {
@@ -128,7 +128,7 @@ void VerbsPath::retire(uint64_t upto) {
 }
 
 // Completes the oldest request.
-void VerbsPath::end_first(urma_cr_status_t status) {
+void Path::end_first(urma_cr_status_t status) {
   if (under_way_ != 0 && --under_way_ == 0) last_under_way_ = kNoEntry;
   // Whoever has polled: this path may have had its turn.
   if (doomed_ != 0 && --doomed_ == 0 && lingers_) sender_->close_later();
@@ -136,7 +136,7 @@ void VerbsPath::end_first(urma_cr_status_t status) {
   queue().complete(take_first(), status);
 }
 
-void VerbsPath::failed(uint64_t at, ibv_wc_status status) {
+void Path::failed(uint64_t at, ibv_wc_status status) {
   // Soft-iWARP says LOC_QP_OP_ERR of what TCP did not take any more.
   const bool iwarp = proof_ != 0;
   const bool flushed = status == IBV_WC_WR_FLUSH_ERR || (status == IBV_WC_LOC_QP_OP_ERR && iwarp);
@@ -166,7 +166,7 @@ void VerbsPath::failed(uint64_t at, ibv_wc_status status) {
   end_first(status_of(status, entry->kind));
 }
 
-void VerbsPath::warn_unanswered() const {
+void Path::warn_unanswered() const {
   const DeviceInfo& info = sender_->device();
   URMA_LOG_LIMITED(WARNING,
                    "queue {:#x}: the device of id {:#x} at {} has not answered {} for as long as "
@@ -178,20 +178,20 @@ void VerbsPath::warn_unanswered() const {
 }
 
 // Their owner is asked anew before the next access.
-void VerbsPath::doubt_segments(const SendEntry& entry) {
+void Path::doubt_segments(const SendEntry& entry) {
   for (ImportedSegment* segment : {entry.remote, entry.notified}) {
     auto* region = static_cast<RemoteRegion*>(segment);
     if (region != nullptr) region->doubt(region->granted());
   }
 }
 
-void VerbsPath::end_all_under_way(urma_cr_status_t status) {
+void Path::end_all_under_way(urma_cr_status_t status) {
   if (emulation_ != nullptr) emulation_->loop.reset();
   while (under_way_ != 0) end_first(status);
 }
 
 // What this process has not the means for fails what waits.
-void VerbsPath::connect(bool one_sided) {
+void Path::connect(bool one_sided) {
   try {
     connection_ = std::make_shared<Connection>();
     connection_->request.one_sided = one_sided;
@@ -205,7 +205,7 @@ void VerbsPath::connect(bool one_sided) {
   }
 }
 
-void VerbsPath::begin_connection() {
+void Path::begin_connection() {
   ConnectRequest& request = connection_->request;
   request.connection = sender_->resources().connections->next_number();
   request.source = sender_->name();
@@ -219,7 +219,7 @@ void VerbsPath::begin_connection() {
 }
 
 // False while the connection is made. Where it cannot be, nothing waits any more.
-bool VerbsPath::connected() {
+bool Path::connected() {
   if (carries()) [[likely]]
     return true;
   if (ends()) return false;
@@ -264,22 +264,22 @@ bool VerbsPath::connected() {
   return false;
 }
 
-void VerbsPath::connect_ahead() {
+void Path::connect_ahead() {
   if (state_ != State::kNone || queue().state() != URMA_JETTY_STATE_READY) return;
   connect(/*one_sided=*/false);
   ahead_ = true;
 }
 
-bool VerbsPath::advise() {
+bool Path::advise() {
   connect_ahead();
   return !std::exchange(advised_, true);
 }
 
-void VerbsPath::unadvise() {
+void Path::unadvise() {
   if (std::exchange(advised_, false) && idle() && !ends()) drop_connection();
 }
 
-void VerbsPath::begin_requests() {
+void Path::begin_requests() {
   const bool one_sided = connection_->request.one_sided;
   state_ = one_sided ? State::kOneSided : State::kReady;
   URMA_LOG(DEBUG, "the connection of queue {:#x} to id {:#x} is open", sender_->id().id,
@@ -296,7 +296,7 @@ void VerbsPath::begin_requests() {
 }
 
 // Where the target takes no messages: it is not bound yet, or a group without members.
-bool VerbsPath::may_go_one_sided() const {
+bool Path::may_go_one_sided() const {
   if (connection_->request.one_sided || takes_receive(*first()) || sender_->device().iwarp()) {
     return false;
   }
@@ -306,7 +306,7 @@ bool VerbsPath::may_go_one_sided() const {
 }
 
 // The first one that waits is a message. False while those before it are under way.
-bool VerbsPath::leave_one_sided() {
+bool Path::leave_one_sided() {
   if (under_way_ != 0) {
     nudge();
     return false;
@@ -316,7 +316,7 @@ bool VerbsPath::leave_one_sided() {
 }
 
 // True where another round is under way.
-bool VerbsPath::continue_emulation(SendEntry* entry) {
+bool Path::continue_emulation(SendEntry* entry) {
   Emulation& emulation = *emulation_;
   urma_cr_status_t status = URMA_CR_SUCCESS;
   switch (emulation.loop->found(emulation.found)) {

@@ -24,10 +24,10 @@ urma_cr_status_t status_of(ibv_wc_status status, OpKind kind);
 // Whether a request is a message, which waits for a receive of the program there.
 inline bool takes_receive(const SendEntry& entry) { return receives_for(entry.kind) != 0; }
 
-class VerbsPath final : public DevicePath {
+class Path final : public OffloadedPath {
  public:
-  VerbsPath(VerbsSender* sender, RemoteQueue* target, uint32_t hint);
-  ~VerbsPath() override;
+  Path(Sender* sender, RemoteQueue* target, uint32_t hint);
+  ~Path() override;
 
   bool advance() override;
   void give_up_first() override { take_first(); }
@@ -90,7 +90,7 @@ class VerbsPath final : public DevicePath {
   // Places of the queue pair that are not for the program's requests: a nudge, and the mark behind
   // what is flushed.
   static constexpr uint32_t kSpareSends = 2;
-  friend class VerbsSender;
+  friend class Sender;
 
   SendQueue& queue() const { return sender_->queue(); }
   // Of the request with this number.
@@ -190,7 +190,7 @@ class VerbsPath final : public DevicePath {
   bool may_go_one_sided() const;
   bool leave_one_sided();
 
-  VerbsSender* const sender_;
+  Sender* const sender_;
   const uint32_t tag_;
   const uint64_t tag_above_;  // wr_id() of 0
   // iWARP completes what TCP has taken, whatever becomes of it then. So a READ of one word follows
@@ -241,7 +241,7 @@ class VerbsPath final : public DevicePath {
 };
 
 // The last one of the list ends the requests of `entry`: says when its completion is wanted.
-[[gnu::always_inline]] inline void VerbsPath::sign(SendEntry* entry) {
+[[gnu::always_inline]] inline void Path::sign(SendEntry* entry) {
   RequestList& list = sender_->list();
   entry->moved = posted_ + list.count;
   const bool reads = entry->kind == OpKind::kRead || entry->kind == OpKind::kAtomic;

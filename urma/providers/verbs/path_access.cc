@@ -7,8 +7,8 @@
 
 namespace urma::verbs {
 
-VerbsPath::Step VerbsPath::authorize(const RemoteAccess& access, uint64_t* asked, uint32_t* rkey,
-                                     urma_cr_status_t* status) {
+Path::Step Path::authorize(const RemoteAccess& access, uint64_t* asked, uint32_t* rkey,
+                           urma_cr_status_t* status) {
   auto* region = static_cast<RemoteRegion*>(*access.segment);
   const KeyGrant* grant = region->granted();
   const Wanted wanted = {access.addr, access.bytes, access.rights};

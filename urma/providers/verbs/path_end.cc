@@ -31,7 +31,7 @@ bool has_result(const SendEntry& entry) { return entry.kind == OpKind::kRead || 
 }  // namespace
 
 // Not while completions are handed out.
-void VerbsPath::follow_connection() {
+void Path::follow_connection() {
   if (carries()) [[likely]] {
     if (intact()) return;
     begin_drain();
@@ -46,13 +46,13 @@ void VerbsPath::follow_connection() {
 
 // Of what is not proven, a device of iWARP cannot say how much was executed, nor why the connection
 // has ended. Somebody else finds that out, and says it by `broken`.
-bool VerbsPath::explained() const {
+bool Path::explained() const {
   return proof_ == 0 || under_way_ == 0 || connection_->broken.load() != URMA_CR_SUCCESS ||
          monotonic_ns() - drain_since_ns_ >= kExplainNs;
 }
 
 // Everything that the queue pair has is flushed; a mark behind it says when.
-void VerbsPath::begin_drain() {
+void Path::begin_drain() {
   // Or a poll that takes the short way never sees what becomes of it.
   shut();
   state_ = State::kDraining;
@@ -71,7 +71,7 @@ void VerbsPath::begin_drain() {
   drained_ = drain_mark_ == 0;
 }
 
-void VerbsPath::end_drain() {
+void Path::end_drain() {
   connection_->pair->close();
   // What completed before, and has not been looked at.
   sender_->poll_completions();
@@ -82,13 +82,13 @@ void VerbsPath::end_drain() {
   conclude();
 }
 
-void VerbsPath::ask_count() {
+void Path::ask_count() {
   state_ = State::kSettling;
   count_asked_ns_ = count_since_ns_ = monotonic_ns();
   settle_connection(sender_->resources(), connection_);
 }
 
-void VerbsPath::follow_count() {
+void Path::follow_count() {
   switch (connection_->count.load(std::memory_order_acquire)) {
     case Count::kAsked:
       return;
@@ -106,7 +106,7 @@ void VerbsPath::follow_count() {
 }
 
 // The queue pair is closed, and all that can be known of its requests is.
-void VerbsPath::conclude() {
+void Path::conclude() {
   // SYNC(received): acquire pairs with the release of who has stored kKnown.
   const bool counted = connection_->count.load(std::memory_order_acquire) == Count::kKnown;
   if (counted) end_received(connection_->received.load(std::memory_order_relaxed));
@@ -142,7 +142,7 @@ void VerbsPath::conclude() {
 }
 
 // Messages are received in order, and behind all that was posted before them.
-void VerbsPath::end_received(uint64_t total) {
+void Path::end_received(uint64_t total) {
   uint64_t more = total > messages_ ? total - messages_ : 0;
   uint32_t through = 0;
   const SendEntry* entry = under_way_ != 0 ? first() : nullptr;
@@ -161,12 +161,12 @@ void VerbsPath::end_received(uint64_t total) {
 }
 
 // A peer that is gone ends them before the flush does.
-void VerbsPath::end_doomed() {
+void Path::end_doomed() {
   const bool lost = connection_ != nullptr && connection_->broken.load() == URMA_CR_ACK_TIMEOUT_ERR;
   while (doomed_ != 0) end_first(lost ? URMA_CR_ACK_TIMEOUT_ERR : URMA_CR_WR_FLUSH_ERR);
 }
 
-bool VerbsPath::have_under_way(bool (*which)(const SendEntry&)) const {
+bool Path::have_under_way(bool (*which)(const SendEntry&)) const {
   const SendEntry* entry = under_way_ != 0 ? first() : nullptr;
   for (uint32_t left = under_way_; left != 0; --left) {
     if (which(*entry)) return true;
@@ -176,7 +176,7 @@ bool VerbsPath::have_under_way(bool (*which)(const SendEntry&)) const {
 }
 
 // With nothing under way that is still of interest.
-void VerbsPath::drop_connection() {
+void Path::drop_connection() {
   if (connection_ != nullptr) {
     URMA_LOG(DEBUG, "the connection of queue {:#x} to id {:#x} closes", sender_->id().id,
              target()->id.id);
@@ -192,25 +192,25 @@ void VerbsPath::drop_connection() {
 }
 
 // Of a queue pair that has gone. What still completes is nobody's.
-void VerbsPath::forget_requests() {
+void Path::forget_requests() {
   sender_->give_credits(static_cast<uint32_t>(posted_ - done_));
   done_ = signalled_ = posted_;
 }
 
-void VerbsPath::flush() {
+void Path::flush() {
   sender_->poll_completions();
   if (!linger()) drop();
 }
 
 // The device has none of them any more behind that.
-void VerbsPath::drop() {
+void Path::drop() {
   sender_->poll_completions();
   doomed_ = outstanding;
   flush_doomed();
 }
 
 // An opening under way ends by itself: within URMA_VERBS_TIMEOUT_MS where the peer is silent.
-bool VerbsPath::linger() {
+bool Path::linger() {
   const bool leaving = carries() && intact() && (lingers_ || done_ < waited_upto_) &&
                        monotonic_ns() - opened_ns_ < kLingerNs;
   const bool opening = state_ == State::kConnecting;
@@ -221,7 +221,7 @@ bool VerbsPath::linger() {
   return true;
 }
 
-void VerbsPath::follow_last() {
+void Path::follow_last() {
   // What broke meanwhile tells what was received.
   if (ends()) return;
   if (doomed_ == 0) {
@@ -234,13 +234,13 @@ void VerbsPath::follow_last() {
 }
 
 // All that was doomed has ended. Not while completions are handed out.
-void VerbsPath::end_lingering() {
+void Path::end_lingering() {
   if (!lingers_ || doomed_ != 0 || ends()) return;
   lingers_ = false;
   if (idle()) drop_connection();
 }
 
-void VerbsPath::flush_doomed() {
+void Path::flush_doomed() {
   lingers_ = false;
   // Those behind what is being counted end with it.
   if (state_ == State::kSettling) return;
@@ -259,7 +259,7 @@ void VerbsPath::flush_doomed() {
   end_drain();
 }
 
-bool VerbsPath::close_unwanted() {
+bool Path::close_unwanted() {
   end_lingering();
   if (connection_ == nullptr || !connection_->unwanted.load(std::memory_order_relaxed)) {
     return false;

@@ -40,18 +40,18 @@ void set_remote(ibv_send_wr* request, uint64_t addr, uint32_t rkey) {
 
 }  // namespace
 
-SendEntry* VerbsPath::next_waiting() const {
+SendEntry* Path::next_waiting() const {
   if (idle()) return nullptr;
   if (under_way_ == 0) return first();
   return next_of(queue().at(last_under_way_));
 }
 
-SendEntry* VerbsPath::next_of(const SendEntry& entry) const {
+SendEntry* Path::next_of(const SendEntry& entry) const {
   return entry.next == kNoEntry ? nullptr : &queue().at(entry.next);
 }
 
 // True where requests still wait to be executed.
-bool VerbsPath::post_waiting() {
+bool Path::post_waiting() {
   while (SendEntry* entry = next_waiting()) {
     if (emulating()) return true;
     if (state_ == State::kOneSided && takes_receive(*entry) && !leave_one_sided()) return true;
@@ -75,7 +75,7 @@ bool VerbsPath::post_waiting() {
 }
 
 // Puts requests into the list, and says what has stopped it.
-VerbsPath::Step VerbsPath::fill_list(SendEntry* entry, urma_cr_status_t* status) {
+Path::Step Path::fill_list(SendEntry* entry, urma_cr_status_t* status) {
   RequestList& list = sender_->list();
   for (; entry != nullptr; entry = next_of(*entry)) {
     const uint32_t before = list.count;
@@ -108,7 +108,7 @@ VerbsPath::Step VerbsPath::fill_list(SendEntry* entry, urma_cr_status_t* status)
   return Step::kAdded;
 }
 
-uint32_t VerbsPath::requests_for(const SendEntry& entry) const {
+uint32_t Path::requests_for(const SendEntry& entry) const {
   // Nothing goes to the device, which there need not be a connection to.
   if (entry.kind == OpKind::kNop) return 0;
   if (entry.kind == OpKind::kWriteNotify || needs_letter(entry)) return 2;
@@ -118,7 +118,7 @@ uint32_t VerbsPath::requests_for(const SendEntry& entry) const {
 }
 
 // What this process has not the means for fails the one request.
-VerbsPath::Step VerbsPath::add_guarded(SendEntry* entry, urma_cr_status_t* status) {
+Path::Step Path::add_guarded(SendEntry* entry, urma_cr_status_t* status) {
   try {
     return add(entry, status);
   } catch (const std::exception& error) {
@@ -128,7 +128,7 @@ VerbsPath::Step VerbsPath::add_guarded(SendEntry* entry, urma_cr_status_t* statu
   }
 }
 
-VerbsPath::Step VerbsPath::add(SendEntry* entry, urma_cr_status_t* status) {
+Path::Step Path::add(SendEntry* entry, urma_cr_status_t* status) {
   uint32_t fence = 0;
   if (entry->fence && !queue().earlier_reads_done(entry)) [[unlikely]] {
     // Those of another path are not the device's to await.
@@ -156,7 +156,7 @@ VerbsPath::Step VerbsPath::add(SendEntry* entry, urma_cr_status_t* status) {
   return step;
 }
 
-ibv_send_wr* VerbsPath::add_request(ibv_wr_opcode opcode) {
+ibv_send_wr* Path::add_request(ibv_wr_opcode opcode) {
   RequestList& list = sender_->list();
   ibv_send_wr* request = &list.requests[list.count];
   *request = {};
@@ -169,7 +169,7 @@ ibv_send_wr* VerbsPath::add_request(ibv_wr_opcode opcode) {
 }
 
 // A few bytes that are copied at once.
-void VerbsPath::add_inline(ibv_send_wr* request, const void* data, uint32_t bytes) {
+void Path::add_inline(ibv_send_wr* request, const void* data, uint32_t bytes) {
   RequestList& list = sender_->list();
   list.pieces[list.piece_count++] = {reinterpret_cast<uint64_t>(data), bytes, 0};
   request->num_sge = 1;
@@ -177,7 +177,7 @@ void VerbsPath::add_inline(ibv_send_wr* request, const void* data, uint32_t byte
 }
 
 // So many of the local pieces; false where one of them is no registered memory any more.
-bool VerbsPath::add_pieces(ibv_send_wr* request, std::span<const LocalPiece> pieces) {
+bool Path::add_pieces(ibv_send_wr* request, std::span<const LocalPiece> pieces) {
   RequestList& list = sender_->list();
   for (const LocalPiece& piece : pieces) {
     if (piece.len == 0) continue;
@@ -192,14 +192,14 @@ bool VerbsPath::add_pieces(ibv_send_wr* request, std::span<const LocalPiece> pie
   return true;
 }
 
-bool VerbsPath::add_local(ibv_send_wr* request, SendEntry* entry) {
+bool Path::add_local(ibv_send_wr* request, SendEntry* entry) {
   if (entry->inline_bytes == 0) return add_pieces(request, SendQueue::pieces(entry));
   add_inline(request, SendQueue::inline_data(entry), entry->inline_bytes);
   return true;
 }
 
 // What does not fit into the 32 bits that go along, to where the receiver looks for it.
-bool VerbsPath::add_letter(const SendEntry& entry, uint32_t* immediate) {
+bool Path::add_letter(const SendEntry& entry, uint32_t* immediate) {
   const Mailbox& mailbox = connection_->answer.reply.mailbox;
   if (mailbox.slots == 0 || connection_->pair->inline_bytes() < sizeof(Letter)) return false;
   RequestList& list = sender_->list();
@@ -217,7 +217,7 @@ bool VerbsPath::add_letter(const SendEntry& entry, uint32_t* immediate) {
   return true;
 }
 
-VerbsPath::Step VerbsPath::authorize_invalidation(SendEntry* entry, urma_cr_status_t* status) {
+Path::Step Path::authorize_invalidation(SendEntry* entry, urma_cr_status_t* status) {
   const urma_seg_t& seg = entry->remote->seg;
   if (!same_eid(seg.ubva.eid, target()->id.eid)) {
     *status = URMA_CR_REM_ACCESS_ABORT_ERR;
@@ -232,7 +232,7 @@ VerbsPath::Step VerbsPath::authorize_invalidation(SendEntry* entry, urma_cr_stat
   return allowed;
 }
 
-VerbsPath::Step VerbsPath::add_message(SendEntry* entry, urma_cr_status_t* status) {
+Path::Step Path::add_message(SendEntry* entry, urma_cr_status_t* status) {
   if (entry->opcode == URMA_OPC_SEND_INVALIDATE) {
     const Step allowed = authorize_invalidation(entry, status);
     if (allowed != Step::kAdded) return allowed;
@@ -251,7 +251,7 @@ VerbsPath::Step VerbsPath::add_message(SendEntry* entry, urma_cr_status_t* statu
   return Step::kEnd;
 }
 
-VerbsPath::Step VerbsPath::add_access(SendEntry* entry, urma_cr_status_t* status) {
+Path::Step Path::add_access(SendEntry* entry, urma_cr_status_t* status) {
   sender_->implicit_imports().look_up(entry, target()->id.eid);
   const RemoteAccess access = {&entry->remote, entry->remote_addr, entry->bytes,
                                rights_for(entry->kind)};
@@ -288,7 +288,7 @@ VerbsPath::Step VerbsPath::add_access(SendEntry* entry, urma_cr_status_t* status
 }
 
 // As many requests as the device needs for so many pieces.
-bool VerbsPath::add_read(SendEntry* entry, uint32_t rkey) {
+bool Path::add_read(SendEntry* entry, uint32_t rkey) {
   std::span<const LocalPiece> pieces = SendQueue::pieces(entry);
   uint64_t addr = entry->remote_addr;
   do {
@@ -302,8 +302,7 @@ bool VerbsPath::add_read(SendEntry* entry, uint32_t rkey) {
   return true;
 }
 
-VerbsPath::Step VerbsPath::add_write_imm(SendEntry* entry, uint32_t rkey,
-                                         urma_cr_status_t* status) {
+Path::Step Path::add_write_imm(SendEntry* entry, uint32_t rkey, urma_cr_status_t* status) {
   auto immediate = static_cast<uint32_t>(entry->operand[0]);
   if (needs_letter(*entry) && !add_letter(*entry, &immediate)) {
     *status = URMA_CR_UNSUPPORTED_OPCODE_ERR;
@@ -319,8 +318,7 @@ VerbsPath::Step VerbsPath::add_write_imm(SendEntry* entry, uint32_t rkey,
 }
 
 // The value is written behind all data, by the same queue pair.
-VerbsPath::Step VerbsPath::add_write_notify(SendEntry* entry, uint32_t rkey,
-                                            urma_cr_status_t* status) {
+Path::Step Path::add_write_notify(SendEntry* entry, uint32_t rkey, urma_cr_status_t* status) {
   const RemoteAccess value = {&entry->notified, entry->notified_addr, sizeof(uint64_t),
                               URMA_ACCESS_WRITE};
   uint32_t value_rkey = 0;
@@ -338,7 +336,7 @@ VerbsPath::Step VerbsPath::add_write_notify(SendEntry* entry, uint32_t rkey,
   return Step::kAdded;
 }
 
-VerbsPath::Step VerbsPath::add_atomic(SendEntry* entry, uint32_t rkey, urma_cr_status_t* status) {
+Path::Step Path::add_atomic(SendEntry* entry, uint32_t rkey, urma_cr_status_t* status) {
   const LocalPiece& result = SendQueue::pieces(entry)[0];
   uint32_t lkey;
   if (!result.valid || !sender_->resources().keys->find(result.ref, &lkey)) {
@@ -359,7 +357,7 @@ VerbsPath::Step VerbsPath::add_atomic(SendEntry* entry, uint32_t rkey, urma_cr_s
 }
 
 // The first round: the word around the value has to lie in the segment, too.
-VerbsPath::Step VerbsPath::add_emulated(SendEntry* entry, uint32_t rkey, urma_cr_status_t* status) {
+Path::Step Path::add_emulated(SendEntry* entry, uint32_t rkey, urma_cr_status_t* status) {
   if (emulation_ == nullptr) emulation_ = std::make_unique<Emulation>(*sender_->resources().device);
   emulation_->loop.emplace(entry->opcode, entry->remote_addr, static_cast<uint32_t>(entry->bytes),
                            entry->operand[0], entry->operand[2]);
@@ -374,7 +372,7 @@ VerbsPath::Step VerbsPath::add_emulated(SendEntry* entry, uint32_t rkey, urma_cr
   return Step::kAdded;
 }
 
-void VerbsPath::set_round(ibv_send_wr* request) {
+void Path::set_round(ibv_send_wr* request) {
   const AtomicLoop& loop = *emulation_->loop;
   request->sg_list[0] = {reinterpret_cast<uint64_t>(&emulation_->found), sizeof(uint64_t),
                          emulation_->region.lkey()};
@@ -386,7 +384,7 @@ void VerbsPath::set_round(ibv_send_wr* request) {
 }
 
 // While completions are handed out, so without the list. False where the device refuses it.
-bool VerbsPath::post_round(SendEntry* entry) {
+bool Path::post_round(SendEntry* entry) {
   ibv_sge piece;
   ibv_send_wr request = {};
   request.opcode = IBV_WR_ATOMIC_CMP_AND_SWP;
@@ -399,7 +397,7 @@ bool VerbsPath::post_round(SendEntry* entry) {
 
 // The first ones of the list may be all that the device takes. False where it has no room, or
 // refuses one: that one has to be the oldest of all to be failed.
-bool VerbsPath::post_list(SendEntry* entry) {
+bool Path::post_list(SendEntry* entry) {
   RequestList& list = sender_->list();
   if (proof_ != 0) [[unlikely]]
     add_proof();
@@ -424,7 +422,7 @@ bool VerbsPath::post_list(SendEntry* entry) {
   return false;
 }
 
-void VerbsPath::refused(int error) {
+void Path::refused(int error) {
   // What was to be signalled may be among what was refused.
   signalled_ = std::min(signalled_, done_);
   if (emulation_ != nullptr) emulation_->loop.reset();
@@ -435,7 +433,7 @@ void VerbsPath::refused(int error) {
   end_first(URMA_CR_LOC_OPERATION_ERR);
 }
 
-bool VerbsPath::post_one(ibv_send_wr* request) {
+bool Path::post_one(ibv_send_wr* request) {
   if (sender_->credits() == 0 || posted_ - done_ >= sends_ + kSpareSends) return false;
   request->wr_id = wr_id(posted_ + 1);
   request->send_flags |= IBV_SEND_SIGNALED;
@@ -448,7 +446,7 @@ bool VerbsPath::post_one(ibv_send_wr* request) {
 }
 
 // Something waits for all that is under way, the last of which nobody wanted a completion of.
-void VerbsPath::nudge() {
+void Path::nudge() {
   if (signalled_ == posted_ || !carries()) return;
   ibv_send_wr nothing = {};
   nothing.opcode = IBV_WR_RDMA_WRITE;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 //
-// How requests of iWARP are proven to be executed: see VerbsPath::proof_.
+// How requests of iWARP are proven to be executed: see Path::proof_.
 #include "urma/providers/verbs/path.h"
 
 namespace urma::verbs {
 
 // READs are their own proof; nobody believes the completions of others.
-void VerbsPath::sign_proven(SendEntry* entry) {
+void Path::sign_proven(SendEntry* entry) {
   RequestList& list = sender_->list();
   entry->moved = posted_ + list.count;
   if (entry->kind != OpKind::kRead) return;
@@ -14,7 +14,7 @@ void VerbsPath::sign_proven(SendEntry* entry) {
   signalled_ = entry->moved;
 }
 
-void VerbsPath::set_proof(ibv_send_wr* request) {
+void Path::set_proof(ibv_send_wr* request) {
   const Mailbox& word = connection_->answer.reply.mailbox;
   request->opcode = IBV_WR_RDMA_READ;
   request->sg_list = sender_->proof_piece();
@@ -23,7 +23,7 @@ void VerbsPath::set_proof(ibv_send_wr* request) {
   request->wr.rdma.rkey = word.rkey;
 }
 
-void VerbsPath::add_proof() {
+void Path::add_proof() {
   RequestList& list = sender_->list();
   if (list.requests[list.count - 1].opcode != IBV_WR_RDMA_READ) {
     ibv_send_wr* proof = add_request(IBV_WR_RDMA_READ);

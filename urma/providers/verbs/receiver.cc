@@ -39,8 +39,8 @@ urma_cr_status_t status_of(ibv_wc_status status) {
 }  // namespace
 
 // What precedes `wr` from `first_listed` on is listed already.
-urma_status_t VerbsReceiver::post_rest(urma_jfr_wr_t* first_listed, urma_jfr_wr_t* wr,
-                                       urma_jfr_wr_t** bad_wr) {
+urma_status_t Receiver::post_rest(urma_jfr_wr_t* first_listed, urma_jfr_wr_t* wr,
+                                  urma_jfr_wr_t** bad_wr) {
   urma_status_t status = URMA_SUCCESS;
   uint64_t posts = 0;
   const auto hand_over = [&]() URMA_REQUIRES(lock_) {
@@ -70,7 +70,7 @@ urma_status_t VerbsReceiver::post_rest(urma_jfr_wr_t* first_listed, urma_jfr_wr_
   return status;
 }
 
-urma_status_t VerbsReceiver::add(const urma_jfr_wr_t& wr) {
+urma_status_t Receiver::add(const urma_jfr_wr_t& wr) {
   if (wr.src.num_sge > cfg_.max_sge || (wr.src.num_sge != 0 && wr.src.sge == nullptr)) {
     URMA_LOG_LIMITED(ERR, "post: a receive with num_sge {} at {}; the JFR takes up to {}",
                      wr.src.num_sge, static_cast<const void*>(wr.src.sge), cfg_.max_sge);
@@ -89,7 +89,7 @@ urma_status_t VerbsReceiver::add(const urma_jfr_wr_t& wr) {
   return URMA_SUCCESS;
 }
 
-urma_status_t VerbsReceiver::fill(const urma_jfr_wr_t& wr, PostedReceive* place) {
+urma_status_t Receiver::fill(const urma_jfr_wr_t& wr, PostedReceive* place) {
   place->user_ctx = wr.user_ctx;
   place->bytes = 0;
   place->pieces = 0;
@@ -114,7 +114,7 @@ urma_status_t VerbsReceiver::fill(const urma_jfr_wr_t& wr, PostedReceive* place)
   return URMA_SUCCESS;
 }
 
-void VerbsReceiver::list(PostedReceive* place) {
+void Receiver::list(PostedReceive* place) {
   ibv_recv_wr& request = requests_[listed_];
   request = {table_.index_of(place), nullptr, ReceiveTable::pieces(place),
              static_cast<int>(place->pieces)};
@@ -123,7 +123,7 @@ void VerbsReceiver::list(PostedReceive* place) {
 }
 
 // Hands over what is listed; *posted is how many of them the device has taken.
-urma_status_t VerbsReceiver::post_listed(uint32_t* posted) {
+urma_status_t Receiver::post_listed(uint32_t* posted) {
   *posted = std::exchange(listed_, 0);
   if (*posted == 0) return URMA_SUCCESS;
   if (!in_state(URMA_JFR_STATE_READY)) [[unlikely]] {
@@ -143,8 +143,8 @@ urma_status_t VerbsReceiver::post_listed(uint32_t* posted) {
   return refuse_listed(error, bad, count, posted);
 }
 
-urma_status_t VerbsReceiver::refuse_listed(int error, const ibv_recv_wr* bad, uint32_t count,
-                                           uint32_t* posted) {
+urma_status_t Receiver::refuse_listed(int error, const ibv_recv_wr* bad, uint32_t count,
+                                      uint32_t* posted) {
   *posted = bad == nullptr ? 0 : static_cast<uint32_t>(bad - requests_.data());
   *posted = std::min(*posted, count);
   for (uint32_t i = *posted; i < count; ++i) table_.free(table_.find(requests_[i].wr_id));
@@ -153,14 +153,14 @@ urma_status_t VerbsReceiver::refuse_listed(int error, const ibv_recv_wr* bad, ui
   return error == ENOMEM ? URMA_ENOMEM : URMA_EINVAL;
 }
 
-int VerbsReceiver::post_list(ibv_recv_wr* first, ibv_recv_wr** bad) {
+int Receiver::post_list(ibv_recv_wr* first, ibv_recv_wr** bad) {
   *bad = first;
   if (datagrams_ != nullptr) return datagrams_->post(first, bad);
   return srq_ == nullptr ? ENOMEM : resources_.device->api().post_srq_recv(srq_.get(), first, bad);
 }
 
 // A receive that the device has given back without a message.
-void VerbsReceiver::post_again(PostedReceive* place) {
+void Receiver::post_again(PostedReceive* place) {
   ibv_recv_wr request = {table_.index_of(place), nullptr, ReceiveTable::pieces(place),
                          static_cast<int>(place->pieces)};
   ibv_recv_wr* bad = nullptr;
@@ -171,7 +171,7 @@ void VerbsReceiver::post_again(PostedReceive* place) {
   }
 }
 
-bool VerbsReceiver::move_for(CompletionQueue* waiter, bool just_armed) {
+bool Receiver::move_for(CompletionQueue* waiter, bool just_armed) {
   OwnerScope scope(lock_);
   if (just_armed) {
     if (waiter->channel() != nullptr) waiter->channel()->watch(pump_->channel());
@@ -193,7 +193,7 @@ bool VerbsReceiver::move_for(CompletionQueue* waiter, bool just_armed) {
 }
 
 // How many messages lie in the JFC's ring that whoever took them in could not call solicited.
-uint32_t VerbsReceiver::take_untold(const CompletionQueue* jfc) {
+uint32_t Receiver::take_untold(const CompletionQueue* jfc) {
   uint32_t taken = 0;
   uint32_t left = 0;
   for (auto& [key, incoming] : incoming_) {
@@ -204,7 +204,7 @@ uint32_t VerbsReceiver::take_untold(const CompletionQueue* jfc) {
   return taken;
 }
 
-void VerbsReceiver::arm(CompletionQueue* jfc) {
+void Receiver::arm(CompletionQueue* jfc) {
   // As long as one JFC waits for any message, those that wait for solicited ones take what comes.
   const bool all_before = armed_for_all_ && !pump_->rang();
   armed_for_all_ =
@@ -212,7 +212,7 @@ void VerbsReceiver::arm(CompletionQueue* jfc) {
   pump_->arm(/*solicited_only=*/!armed_for_all_);
 }
 
-void VerbsReceiver::try_progress() {
+void Receiver::try_progress() {
   if (!busy_.load(std::memory_order_relaxed) || !lock_.enter_at_once()) return;
   OwnerScope scope(lock_, std::adopt_lock);
   Poll nobody;
@@ -220,7 +220,7 @@ void VerbsReceiver::try_progress() {
 }
 
 // True where there may be more.
-bool VerbsReceiver::progress(Poll* poll) {
+bool Receiver::progress(Poll* poll) {
   if (to_flush_ != 0) [[unlikely]] {
     flush_posted(poll);
     if (to_flush_ != 0) return false;
@@ -243,7 +243,7 @@ bool VerbsReceiver::progress(Poll* poll) {
 }
 
 // The device has forgotten all receives; they are still posted here.
-void VerbsReceiver::reopen_datagrams() {
+void Receiver::reopen_datagrams() {
   datagrams_broken_ = false;
   try {
     datagrams_->reopen();
@@ -257,7 +257,7 @@ void VerbsReceiver::reopen_datagrams() {
 }
 
 // False where its record finds no room: it waits where it is.
-bool VerbsReceiver::take(const ibv_wc& completion, Poll* poll) {
+bool Receiver::take(const ibv_wc& completion, Poll* poll) {
   PostedReceive* place = table_.find(completion.wr_id);
   if (place == nullptr) return true;
   DatagramHeader header = {};
@@ -310,8 +310,8 @@ bool VerbsReceiver::take(const ibv_wc& completion, Poll* poll) {
 }
 
 // Whose message it is; NULL where that is nobody that this process still knows.
-Incoming* VerbsReceiver::find_sender(const ibv_wc& completion, PostedReceive* place,
-                                     DatagramHeader* header) {
+Incoming* Receiver::find_sender(const ibv_wc& completion, PostedReceive* place,
+                                DatagramHeader* header) {
   if (datagrams_ != nullptr) {
     constexpr uint32_t kHeaders = kRoutingHeader + sizeof(DatagramHeader);
     if (completion.status != IBV_WC_SUCCESS) return &unknown_;
@@ -329,7 +329,7 @@ Incoming* VerbsReceiver::find_sender(const ibv_wc& completion, PostedReceive* pl
   return recent(number) = found->second;
 }
 
-void VerbsReceiver::fill_common(Incoming* incoming) {
+void Receiver::fill_common(Incoming* incoming) {
   urma_cr_t& record = incoming->record;
   record.opcode = URMA_CR_OPC_SEND;
   record.flag.bs.s_r = 1;
@@ -343,9 +343,8 @@ void VerbsReceiver::fill_common(Incoming* incoming) {
   record.tpn = source.id;
 }
 
-void VerbsReceiver::fill_record(const ibv_wc& completion, const Incoming& incoming,
-                                PostedReceive* place, const DatagramHeader& header,
-                                urma_cr_t* record) {
+void Receiver::fill_record(const ibv_wc& completion, const Incoming& incoming, PostedReceive* place,
+                           const DatagramHeader& header, urma_cr_t* record) {
   *record = incoming.record;
   record->status = status_of(completion.status);
   // Soft-RoCE says no more than that it could not use the receive.
@@ -362,8 +361,8 @@ void VerbsReceiver::fill_record(const ibv_wc& completion, const Incoming& incomi
   if ((immediate & kInMailbox) != 0) open_letter(incoming, immediate & ~kInMailbox, record);
 }
 
-void VerbsReceiver::fill_datagram(const ibv_wc& completion, const PostedReceive& place,
-                                  const DatagramHeader& header, urma_cr_t* record) {
+void Receiver::fill_datagram(const ibv_wc& completion, const PostedReceive& place,
+                             const DatagramHeader& header, urma_cr_t* record) {
   record->remote_id.eid = header.sender_eid;
   record->remote_id.uasid = header.sender_uasid;
   record->remote_id.id = header.sender_id;
@@ -380,13 +379,13 @@ void VerbsReceiver::fill_datagram(const ibv_wc& completion, const PostedReceive&
   record->imm_data = header.immediate;
 }
 
-bool VerbsReceiver::memory_stands(PostedReceive* place) const {
+bool Receiver::memory_stands(PostedReceive* place) const {
   const ibv_sge* pieces = ReceiveTable::pieces(place);
   return std::all_of(pieces, pieces + place->pieces,
                      [this](const ibv_sge& piece) { return resources_.keys->has(piece.lkey); });
 }
 
-void VerbsReceiver::open_letter(const Incoming& incoming, uint32_t slot, urma_cr_t* record) {
+void Receiver::open_letter(const Incoming& incoming, uint32_t slot, urma_cr_t* record) {
   std::optional<Letter> letter;
   if (incoming.mailbox != nullptr) letter = incoming.mailbox->read(slot);
   if (letter.has_value() && letter->kind == LetterKind::kImmediate) {
@@ -409,7 +408,7 @@ void VerbsReceiver::open_letter(const Incoming& incoming, uint32_t slot, urma_cr
   record->completion_len = 0;
 }
 
-void VerbsReceiver::queue_event(ibv_event_type type) {
+void Receiver::queue_event(ibv_event_type type) {
   if (type != IBV_EVENT_SRQ_LIMIT_REACHED) {
     URMA_LOG(ERR, "JFR {:#x} is lost: device event {}", identity_.id, static_cast<int>(type));
     subject_->raise(URMA_EVENT_JFR_ERR);

@@ -44,12 +44,12 @@ struct Incoming {
   urma_cr_t record = {};       // what the records of all its messages have in common
 };
 
-class VerbsReceiver final : public Receiver, private QueueListener {
+class Receiver final : public urma::Receiver, private QueueListener {
  public:
   // Throws Error.
-  VerbsReceiver(const ContextResources& resources, const urma_jfr_cfg_t& cfg,
-                const QueueIdentity& identity, EventSubject* subject);
-  ~VerbsReceiver() override;
+  Receiver(const ContextResources& resources, const urma_jfr_cfg_t& cfg,
+           const QueueIdentity& identity, EventSubject* subject);
+  ~Receiver() override;
 
   urma_status_t post(urma_jfr_wr_t* wr, urma_jfr_wr_t** bad_wr) noexcept;
 

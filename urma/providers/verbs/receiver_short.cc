@@ -10,7 +10,7 @@
 namespace urma::verbs {
 
 // Puts a receive behind those that are listed. False where it is not so simple.
-[[gnu::always_inline]] inline bool VerbsReceiver::add_short(const urma_jfr_wr_t& wr) {
+[[gnu::always_inline]] inline bool Receiver::add_short(const urma_jfr_wr_t& wr) {
   const urma_sge_t* piece = wr.src.sge;
   uint32_t lkey;
   if (wr.src.num_sge != 1 || piece == nullptr || piece->len == 0 ||
@@ -34,7 +34,7 @@ namespace urma::verbs {
   return true;
 }
 
-urma_status_t VerbsReceiver::post(urma_jfr_wr_t* wr, urma_jfr_wr_t** bad_wr) noexcept {
+urma_status_t Receiver::post(urma_jfr_wr_t* wr, urma_jfr_wr_t** bad_wr) noexcept {
   if (!lock_.enter_biased()) [[unlikely]]
     return post_behind(wr, bad_wr);
   urma_jfr_wr_t* const first = wr;
@@ -58,8 +58,8 @@ urma_status_t VerbsReceiver::post(urma_jfr_wr_t* wr, urma_jfr_wr_t** bad_wr) noe
   return URMA_SUCCESS;
 }
 
-urma_status_t VerbsReceiver::post_refused(urma_jfr_wr_t* first, int error, const ibv_recv_wr* bad,
-                                          urma_jfr_wr_t** bad_wr) {
+urma_status_t Receiver::post_refused(urma_jfr_wr_t* first, int error, const ibv_recv_wr* bad,
+                                     urma_jfr_wr_t** bad_wr) {
   uint32_t posted = 0;
   const urma_status_t status = refuse_listed(error, bad, std::exchange(listed_, 0), &posted);
   counters_.posts.add(posted);
@@ -70,15 +70,15 @@ urma_status_t VerbsReceiver::post_refused(urma_jfr_wr_t* first, int error, const
   return status;
 }
 
-urma_status_t VerbsReceiver::post_behind(urma_jfr_wr_t* wr, urma_jfr_wr_t** bad_wr) {
+urma_status_t Receiver::post_behind(urma_jfr_wr_t* wr, urma_jfr_wr_t** bad_wr) {
   lock_.enter_behind();
   return post_rest(wr, wr, bad_wr);
 }
 
 // False where it is not so simple, and nothing has happened.
-[[gnu::always_inline]] inline bool VerbsReceiver::take_short(const ibv_wc& completion,
-                                                             const CompletionQueue* poller,
-                                                             urma_cr_t* record) {
+[[gnu::always_inline]] inline bool Receiver::take_short(const ibv_wc& completion,
+                                                        const CompletionQueue* poller,
+                                                        urma_cr_t* record) {
   PostedReceive* place = table_.find(completion.wr_id);
   Incoming* incoming = recent(completion.qp_num);
   if (completion.status != IBV_WC_SUCCESS || place == nullptr || incoming == nullptr ||
@@ -98,8 +98,8 @@ urma_status_t VerbsReceiver::post_behind(urma_jfr_wr_t* wr, urma_jfr_wr_t** bad_
 }
 
 // Where nobody waits for an event, messages become records without a stop.
-[[gnu::always_inline]] inline int VerbsReceiver::poll_alone(CompletionQueue* poller, int count,
-                                                            urma_cr_t* cr) noexcept {
+[[gnu::always_inline]] inline int Receiver::poll_alone(CompletionQueue* poller, int count,
+                                                       urma_cr_t* cr) noexcept {
   if (!busy_.load(std::memory_order_relaxed)) return poller->finish_poll(0, cr);
   if (!lock_.enter_biased()) [[unlikely]]
     return poller->poll_rest_guarded(0, count, cr);
@@ -119,12 +119,12 @@ urma_status_t VerbsReceiver::post_behind(urma_jfr_wr_t* wr, urma_jfr_wr_t** bad_
   return poller->end_poll(got);
 }
 
-int VerbsReceiver::poll_source(CompletionQueue* poller, int count, urma_cr_t* cr,
-                               CompletionSource* source) noexcept {
-  return static_cast<VerbsReceiver&>(*source).poll_alone(poller, count, cr);
+int Receiver::poll_source(CompletionQueue* poller, int count, urma_cr_t* cr,
+                          CompletionSource* source) noexcept {
+  return static_cast<Receiver&>(*source).poll_alone(poller, count, cr);
 }
 
-int VerbsReceiver::collect(CompletionQueue* poller, int count, urma_cr_t* cr) {
+int Receiver::collect(CompletionQueue* poller, int count, urma_cr_t* cr) {
   if (!busy_.load(std::memory_order_relaxed)) return 0;
   OwnerScope scope(lock_);
   Poll poll = {{poller, cr, count}, /*solicited=*/false};

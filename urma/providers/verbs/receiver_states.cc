@@ -24,21 +24,21 @@ bool bound_to_source(const Endpoint& endpoint, const ConnectRequest& request, An
 }
 
 // Later: whoever has noticed may hold the lock of one.
-void check_receivers(Transport* transport) {
+void check_receivers(urma::Transport* transport) {
   transport->service().post([transport, ended = transport->ended()] {
     if (*ended) return;
     guarded(URMA_LOG_SITE, [&] {
       transport->visit_receivers(
-          [](Receiver& receiver) { static_cast<VerbsReceiver&>(receiver).check_completions(); });
+          [](urma::Receiver& receiver) { static_cast<Receiver&>(receiver).check_completions(); });
     });
   });
 }
 
 }  // namespace
 
-VerbsReceiver::VerbsReceiver(const ContextResources& resources, const urma_jfr_cfg_t& cfg,
-                             const QueueIdentity& identity, EventSubject* subject)
-    : Receiver(cfg, identity, subject),
+Receiver::Receiver(const ContextResources& resources, const urma_jfr_cfg_t& cfg,
+                   const QueueIdentity& identity, EventSubject* subject)
+    : urma::Receiver(cfg, identity, subject),
       resources_(resources),
       cfg_(cfg),
       // What is posted completes once, and its place is free again when that was looked at.
@@ -59,12 +59,12 @@ VerbsReceiver::VerbsReceiver(const ContextResources& resources, const urma_jfr_c
   open_queue();
 }
 
-VerbsReceiver::~VerbsReceiver() {
+Receiver::~Receiver() {
   close_all();
   pump_->forget_owner();
 }
 
-void VerbsReceiver::open_queue() {
+void Receiver::open_queue() {
   if (datagrams_ != nullptr) return datagrams_->reopen();
   if (is_datagram()) {
     datagrams_ = std::make_unique<DatagramReceives>(resources_, pump_, cfg_.depth, cfg_.max_sge);
@@ -74,7 +74,7 @@ void VerbsReceiver::open_queue() {
   init.srq_context = static_cast<QueueListener*>(this);
   init.attr.max_wr = cfg_.depth;
   init.attr.max_sge = std::max<uint32_t>(cfg_.max_sge, 1);
-  const VerbsApi* const api = &resources_.device->api();
+  const Api* const api = &resources_.device->api();
   ibv_srq* const made = api->create_srq(resources_.device->pd(), &init);
   if (made == nullptr) {
     fail_device(resources_.device->info(),
@@ -90,13 +90,13 @@ void VerbsReceiver::open_queue() {
 }
 
 // Who sends datagrams is not told: they have to go to the same queue pair when it is open again.
-void VerbsReceiver::close_queue() {
+void Receiver::close_queue() {
   if (datagrams_ != nullptr && !datagrams_->shut()) datagrams_.reset();
   srq_.reset();
 }
 
-ConnectAnswer VerbsReceiver::accept(uint64_t nonce, const ConnectRequest& request,
-                                    const Endpoint& endpoint, std::shared_ptr<QueuePair>* pair) {
+ConnectAnswer Receiver::accept(uint64_t nonce, const ConnectRequest& request,
+                               const Endpoint& endpoint, std::shared_ptr<QueuePair>* pair) {
   pair->reset();
   if (is_datagram()) return accept_datagrams();
   const Key key = {nonce, request.connection};
@@ -130,9 +130,8 @@ ConnectAnswer VerbsReceiver::accept(uint64_t nonce, const ConnectRequest& reques
   return answer;
 }
 
-std::unique_ptr<Incoming> VerbsReceiver::make_incoming(uint64_t nonce,
-                                                       const ConnectRequest& request,
-                                                       const Endpoint& endpoint, ibv_srq* srq) {
+std::unique_ptr<Incoming> Receiver::make_incoming(uint64_t nonce, const ConnectRequest& request,
+                                                  const Endpoint& endpoint, ibv_srq* srq) {
   const Device& device = *resources_.device;
   auto made = std::make_unique<Incoming>();
   made->nonce = nonce;
@@ -160,7 +159,7 @@ std::unique_ptr<Incoming> VerbsReceiver::make_incoming(uint64_t nonce,
   return made;
 }
 
-ConnectAnswer VerbsReceiver::accept_datagrams() {
+ConnectAnswer Receiver::accept_datagrams() {
   ForeignScope scope(lock_);
   ConnectAnswer answer;
   answer.answer = Answer::kNoSuchObject;
@@ -170,7 +169,7 @@ ConnectAnswer VerbsReceiver::accept_datagrams() {
 }
 
 // Connections make their ends themselves.
-void VerbsReceiver::open_ways(const Endpoint& endpoint) {
+void Receiver::open_ways(const Endpoint& endpoint) {
   if (!is_datagram()) return;
   auto target = std::make_unique<Incoming>();
   target->target = endpoint.identity;
@@ -181,7 +180,7 @@ void VerbsReceiver::open_ways(const Endpoint& endpoint) {
   incoming_[{endpoint.identity.jetty ? 1 : 0, endpoint.identity.id}] = std::move(target);
 }
 
-bool VerbsReceiver::found_too_long(uint64_t nonce, uint64_t connection) {
+bool Receiver::found_too_long(uint64_t nonce, uint64_t connection) {
   ForeignScope scope(lock_);
   // Nobody may have polled for a while.
   Poll nobody;
@@ -191,7 +190,7 @@ bool VerbsReceiver::found_too_long(uint64_t nonce, uint64_t connection) {
   return known != incoming_.end() && known->second->too_long;
 }
 
-void VerbsReceiver::disconnected(uint64_t nonce, uint64_t connection) {
+void Receiver::disconnected(uint64_t nonce, uint64_t connection) {
   {
     ForeignScope scope(lock_);
     const auto known = incoming_.find({nonce, connection});
@@ -201,7 +200,7 @@ void VerbsReceiver::disconnected(uint64_t nonce, uint64_t connection) {
   resources_.transport->serve_receives();
 }
 
-std::optional<uint64_t> VerbsReceiver::settle(uint64_t nonce, uint64_t connection) {
+std::optional<uint64_t> Receiver::settle(uint64_t nonce, uint64_t connection) {
   uint64_t received = 0;
   {
     ForeignScope scope(lock_);
@@ -221,7 +220,7 @@ std::optional<uint64_t> VerbsReceiver::settle(uint64_t nonce, uint64_t connectio
   return received;
 }
 
-void VerbsReceiver::peer_gone(uint64_t nonce) {
+void Receiver::peer_gone(uint64_t nonce) {
   {
     ForeignScope scope(lock_);
     for (auto& [key, incoming] : incoming_) {
@@ -232,13 +231,13 @@ void VerbsReceiver::peer_gone(uint64_t nonce) {
 }
 
 // No message comes by it any more. What has come is still looked at, see serve().
-void VerbsReceiver::end_incoming(Incoming* incoming) {
+void Receiver::end_incoming(Incoming* incoming) {
   if (std::exchange(incoming->ended, true)) return;
   incoming->pair->fail();
   ended_.push_back(incoming);
 }
 
-bool VerbsReceiver::serve() {
+bool Receiver::serve() {
   std::vector<std::unique_ptr<Incoming>> gone;
   bool more = false;
   {
@@ -269,7 +268,7 @@ bool VerbsReceiver::serve() {
   return false;
 }
 
-void VerbsReceiver::set_bond(Bond* bond, const Bond& peer) {
+void Receiver::set_bond(Bond* bond, const Bond& peer) {
   bool unbound = false;
   {
     ForeignScope scope(lock_);
@@ -287,7 +286,7 @@ void VerbsReceiver::set_bond(Bond* bond, const Bond& peer) {
 }
 
 // Tells the sender, and gives back what the device has for it.
-void VerbsReceiver::close_incoming(Incoming* incoming) {
+void Receiver::close_incoming(Incoming* incoming) {
   if (incoming->pair == nullptr) return;
   by_number_.erase(incoming->pair->number());
   if (next_ == have_) incoming->pair->close();
@@ -300,7 +299,7 @@ void VerbsReceiver::close_incoming(Incoming* incoming) {
        received = incoming->received] { connector->turn_away(nonce, request, reason, received); });
 }
 
-void VerbsReceiver::close_ways(uint64_t user_data) {
+void Receiver::close_ways(uint64_t user_data) {
   ForeignScope scope(lock_);
   // What has come before is received, and nothing comes behind it that is not.
   for (const auto& [key, incoming] : incoming_) {
@@ -330,7 +329,7 @@ void VerbsReceiver::close_ways(uint64_t user_data) {
   }
 }
 
-void VerbsReceiver::close_all() {
+void Receiver::close_all() {
   for (const auto& [key, incoming] : incoming_) {
     if (incoming->pair != nullptr) incoming->pair->fail();
   }
@@ -353,34 +352,34 @@ void VerbsReceiver::close_all() {
   if (!is_datagram()) incoming_.clear();
 }
 
-void VerbsReceiver::device_failed() {
+void Receiver::device_failed() {
   set_state(URMA_JFR_STATE_ERROR);
   subject_->raise(URMA_EVENT_JFR_ERR);
 }
 
-void VerbsReceiver::check_completions() {
+void Receiver::check_completions() {
   if (pump_->lost() && !in_state(URMA_JFR_STATE_ERROR)) device_failed();
 }
 
-void VerbsReceiver::open() {
+void Receiver::open() {
   pump_->require();
   open_queue();
   arm_limit();
 }
 
-uint32_t VerbsReceiver::list_posted() {
+uint32_t Receiver::list_posted() {
   table_.list(&flushed_);
   return table_.size();
 }
 
-void VerbsReceiver::drop_oldest() {
+void Receiver::drop_oldest() {
   table_.free(flushed_.back());
   flushed_.pop_back();
   ++consumed_;
 }
 
 // The device sees messages that nobody has polled yet; what is polled is seen here.
-void VerbsReceiver::arm_limit() {
+void Receiver::arm_limit() {
   if (limit_ == 0 || srq_ == nullptr) return;
   ibv_srq_attr attr = {};
   attr.srq_limit = limit_;
@@ -391,12 +390,12 @@ void VerbsReceiver::arm_limit() {
   }
 }
 
-uint64_t VerbsReceiver::posted() {
+uint64_t Receiver::posted() {
   ForeignScope scope(lock_);
   return table_.taken();
 }
 
-uint64_t VerbsReceiver::consumed() {
+uint64_t Receiver::consumed() {
   ForeignScope scope(lock_);
   return consumed_;
 }

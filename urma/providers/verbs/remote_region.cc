@@ -13,7 +13,7 @@ constexpr size_t kMaxGrants = 4096;
 
 }  // namespace
 
-RemoteRegion::RemoteRegion(Transport* transport, Connector* connector, urma_context_t* ctx,
+RemoteRegion::RemoteRegion(urma::Transport* transport, Connector* connector, urma_context_t* ctx,
                            const urma_seg_t& imported, urma_token_t token)
     : ImportedSegment(transport, imported, token), transport_(transport), connector_(connector) {
   enter_list(ctx);

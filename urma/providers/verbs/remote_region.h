@@ -20,7 +20,7 @@ namespace urma::verbs {
 class RemoteRegion : public ImportedSegment {
  public:
   // Both outlive it.
-  RemoteRegion(Transport* transport, Connector* connector, urma_context_t* ctx,
+  RemoteRegion(urma::Transport* transport, Connector* connector, urma_context_t* ctx,
                const urma_seg_t& imported, urma_token_t token);
   ~RemoteRegion() override;
 
@@ -45,7 +45,7 @@ class RemoteRegion : public ImportedSegment {
   void ask_owner(const Wanted& wanted) override;
   void finish(const Wanted& wanted, const SegmentAnswer& answer);
 
-  Transport* const transport_;
+  urma::Transport* const transport_;
   Connector* const connector_;
   // Older ones may be in use by requests that are under way.
   std::vector<std::unique_ptr<const KeyGrant>> grants_ URMA_GUARDED_BY(mutex_);

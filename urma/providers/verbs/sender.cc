@@ -60,7 +60,7 @@ constexpr uint32_t kMaxSends = 1024;
 // the device, and each connection that ends a mark.
 constexpr uint32_t kSpareCompletions = 64;
 
-// Requests of the device for one of the program's: see VerbsPath::proof_.
+// Requests of the device for one of the program's: see Path::proof_.
 uint32_t requests_for_each(const DeviceInfo& info) { return info.iwarp() ? 2 : 1; }
 
 uint32_t completions_for(const ContextResources& resources, uint32_t depth) {
@@ -78,10 +78,10 @@ uint32_t pieces_of_read(const DeviceInfo& info) {
 
 }  // namespace
 
-VerbsSender::VerbsSender(const ContextResources& resources, const urma_jfs_cfg_t& cfg,
-                         const QueueIdentity& identity, const urma_jetty_id_t& id)
-    : Sender(resources.transport, cfg, identity, id,
-             resources.device->info().attr.dev_cap.max_msg_size),
+Sender::Sender(const ContextResources& resources, const urma_jfs_cfg_t& cfg,
+               const QueueIdentity& identity, const urma_jetty_id_t& id)
+    : urma::Sender(resources.transport, cfg, identity, id,
+                   resources.device->info().attr.dev_cap.max_msg_size),
       resources_(resources),
       is_jetty_(identity.jetty),
       post_send_(resources.device->info().soft_iwarp() ? resources.device->api().post_send_quietly
@@ -118,30 +118,31 @@ VerbsSender::VerbsSender(const ContextResources& resources, const urma_jfs_cfg_t
   resources_.connections->add_holder(this);
 }
 
-VerbsSender::~VerbsSender() {
+Sender::~Sender() {
   resources_.connections->remove_holder(this);
   end();
   pump_->forget_owner();
 }
 
 // Its memory is the program's again behind that. Not on the thread that opens the way.
-void VerbsSender::finish() {
+void Sender::finish() {
   constexpr std::chrono::microseconds kBetweenLooks(50);
   if (resources_.transport->service().on_thread()) return;
   for (bool lingering = true; lingering;) {
     {
       ForeignScope scope(lock());
       lingering = false;
-      for (const auto& path : paths()) lingering |= static_cast<DevicePath*>(path.get())->linger();
+      for (const auto& path : paths())
+        lingering |= static_cast<OffloadedPath*>(path.get())->linger();
       if (lingering) queue().advance_paths();
     }
     if (lingering) std::this_thread::sleep_for(kBetweenLooks);
   }
 }
 
-QueueName VerbsSender::name() const { return {id().eid, id().uasid, id().id, is_jetty_}; }
+QueueName Sender::name() const { return {id().eid, id().uasid, id().id, is_jetty_}; }
 
-QueuePairLimits VerbsSender::limits() const {
+QueuePairLimits Sender::limits() const {
   const auto most = static_cast<uint32_t>(device().limits.orig_attr.max_qp_wr);
   const uint32_t inline_bytes = std::max<uint32_t>(config().max_inline_data, sizeof(Letter));
   const auto most_pieces = static_cast<uint32_t>(device().limits.orig_attr.max_sge);
@@ -157,17 +158,17 @@ QueuePairLimits VerbsSender::limits() const {
   return limits;
 }
 
-Patience VerbsSender::patience() const {
+Patience Sender::patience() const {
   return {config().err_timeout, config().rnr_retry, /*min_rnr_timer=*/0, config().priority};
 }
 
-std::unique_ptr<TargetPath> VerbsSender::make_path(RemoteQueue* target, uint32_t hint) {
+std::unique_ptr<TargetPath> Sender::make_path(RemoteQueue* target, uint32_t hint) {
   if (config().trans_mode == URMA_TM_UM) return std::make_unique<DatagramPath>(this, target, hint);
-  return std::make_unique<VerbsPath>(this, target, hint);
+  return std::make_unique<Path>(this, target, hint);
 }
 
-bool VerbsSender::refuses(const urma_jfs_wr_t& wr) const {
-  if (Sender::refuses(wr) || writes_foreign(wr)) return true;
+bool Sender::refuses(const urma_jfs_wr_t& wr) const {
+  if (urma::Sender::refuses(wr) || writes_foreign(wr)) return true;
   const DeviceInfo& info = device();
   const bool immediate = wr.opcode == URMA_OPC_SEND_IMM || wr.opcode == URMA_OPC_WRITE_IMM ||
                          wr.opcode == URMA_OPC_SEND_INVALIDATE;
@@ -195,7 +196,7 @@ bool VerbsSender::refuses(const urma_jfs_wr_t& wr) const {
   return true;
 }
 
-uint32_t VerbsSender::enter(DevicePath* path) {
+uint32_t Sender::enter(OffloadedPath* path) {
   uint32_t index;
   if (free_tags_.empty()) {
     if (tags_.size() == 1U << kTagBits) fail(URMA_ENOMEM, "a queue has {} paths", tags_.size());
@@ -211,27 +212,27 @@ uint32_t VerbsSender::enter(DevicePath* path) {
   return tags_[index].tag;
 }
 
-void VerbsSender::leave(uint32_t tag) {
+void Sender::leave(uint32_t tag) {
   const uint32_t index = tag & ((1U << kTagBits) - 1);
   // What still comes under the old one is nobody's.
   tags_[index] = {nullptr, tag + (1U << kTagBits)};
   free_tags_.push_back(index);
 }
 
-void VerbsSender::poll_completions() {
+void Sender::poll_completions() {
   if (credits_ == all_credits_) return;
   int got;
   do {
     got = pump_->poll(completions_.data(), kBatch);
     for (int i = 0; i < got; ++i) {
-      if (DevicePath* path = path_of(completions_[i])) {
+      if (OffloadedPath* path = path_of(completions_[i])) {
         path->completed(static_cast<uint32_t>(completions_[i].wr_id), completions_[i].status);
       }
     }
   } while (got == kBatch);
 }
 
-void VerbsSender::arm() {
+void Sender::arm() {
   const uint64_t arming = jfc().arming();
   if (armed_for_ == arming && !pump_->rang()) return;
   armed_for_ = arming;
@@ -241,14 +242,14 @@ void VerbsSender::arm() {
   queue().announce();
 }
 
-bool VerbsSender::others_busy(const SendPath* path) const {
+bool Sender::others_busy(const SendPath* path) const {
   lock().assume_held();
   return std::any_of(paths().begin(), paths().end(), [path](const auto& other) {
     return other.get() != path && other->outstanding != 0;
   });
 }
 
-void VerbsSender::attend() {
+void Sender::attend() {
   ForeignScope scope(lock());
   if (pump_->lost()) lose_under_way();
   if (queue().empty()) return;
@@ -257,50 +258,50 @@ void VerbsSender::attend() {
   if (waiting) look_after();
 }
 
-void VerbsSender::device_failed() {
+void Sender::device_failed() {
   ForeignScope scope(lock());
   poll_completions();
   lose_under_way();
 }
 
-void VerbsSender::lose_under_way() {
-  for (const auto& path : paths()) static_cast<DevicePath*>(path.get())->lose();
+void Sender::lose_under_way() {
+  for (const auto& path : paths()) static_cast<OffloadedPath*>(path.get())->lose();
   // Where there is no path yet, its requests find that out.
   if (datagrams_ != nullptr) datagrams_->lose(0);
 }
 
-void VerbsSender::connect_ahead(RemoteQueue* target) {
+void Sender::connect_ahead(RemoteQueue* target) {
   ForeignScope scope(lock());
-  static_cast<VerbsPath*>(path_to(target))->connect_ahead();
+  static_cast<Path*>(path_to(target))->connect_ahead();
 }
 
 // Of a group, the first request says which member.
-urma_status_t VerbsSender::advise(RemoteQueue* target) {
+urma_status_t Sender::advise(RemoteQueue* target) {
   if (config().trans_mode == URMA_TM_UM || target->type == URMA_JETTY_GROUP) {
-    return Sender::advise(target);
+    return urma::Sender::advise(target);
   }
   OwnerScope scope(lock());
-  const bool fresh = static_cast<VerbsPath*>(path_to(target))->advise();
+  const bool fresh = static_cast<Path*>(path_to(target))->advise();
   return fresh ? URMA_SUCCESS : URMA_EEXIST;
 }
 
-urma_status_t VerbsSender::unadvise(RemoteQueue* target) {
+urma_status_t Sender::unadvise(RemoteQueue* target) {
   if (config().trans_mode == URMA_TM_UM || target->type == URMA_JETTY_GROUP) return URMA_SUCCESS;
   OwnerScope scope(lock());
-  static_cast<VerbsPath*>(path_to(target))->unadvise();
+  static_cast<Path*>(path_to(target))->unadvise();
   return URMA_SUCCESS;
 }
 
-void VerbsSender::close_unwanted() {
+void Sender::close_unwanted() {
   ForeignScope scope(lock());
   close_idle();
 }
 
 // Those that are still busy are looked at again with each poll.
-void VerbsSender::close_idle() {
+void Sender::close_idle() {
   has_unwanted_ = false;
   for (const auto& path : paths()) {
-    has_unwanted_ |= static_cast<DevicePath*>(path.get())->close_unwanted();
+    has_unwanted_ |= static_cast<OffloadedPath*>(path.get())->close_unwanted();
   }
 }
 

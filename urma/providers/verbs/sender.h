@@ -21,12 +21,12 @@
 namespace urma::verbs {
 
 class DatagramSends;
-class VerbsPath;
+class Path;
 
 // A path whose requests are executed by a device.
-class DevicePath : public TargetPath {
+class OffloadedPath : public TargetPath {
  public:
-  DevicePath(SendQueue* queue, RemoteQueue* target, uint32_t hint)
+  OffloadedPath(SendQueue* queue, RemoteQueue* target, uint32_t hint)
       : TargetPath(queue, target, hint) {}
   // What it has posted under this mark has completed.
   virtual void completed(uint32_t mark, ibv_wc_status status) = 0;
@@ -69,12 +69,12 @@ struct RequestList {
   }
 };
 
-class VerbsSender final : public Sender, private CompletionSource, private ConnectionHolder {
+class Sender final : public urma::Sender, private CompletionSource, private ConnectionHolder {
  public:
   // Throws Error.
-  VerbsSender(const ContextResources& resources, const urma_jfs_cfg_t& cfg,
-              const QueueIdentity& identity, const urma_jetty_id_t& id);
-  ~VerbsSender() override;
+  Sender(const ContextResources& resources, const urma_jfs_cfg_t& cfg,
+         const QueueIdentity& identity, const urma_jetty_id_t& id);
+  ~Sender() override;
 
   urma_status_t post(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept;
   void connect_ahead(RemoteQueue* target) override;
@@ -93,7 +93,7 @@ class VerbsSender final : public Sender, private CompletionSource, private Conne
   // Everything below needs the queue's lock.
 
   // What names the completions of a path: the upper half of wr_id.
-  uint32_t enter(DevicePath* path);
+  uint32_t enter(OffloadedPath* path);
   void leave(uint32_t tag);
   static uint64_t wr_id(uint32_t tag, uint32_t mark) { return uint64_t{tag} << 32 | mark; }
 
@@ -146,7 +146,7 @@ class VerbsSender final : public Sender, private CompletionSource, private Conne
   static constexpr uint32_t kTagBits = 16;
 
   struct Tag {
-    DevicePath* path;
+    OffloadedPath* path;
     uint32_t tag;  // its index, and above it how often it was given
   };
 
@@ -158,24 +158,24 @@ class VerbsSender final : public Sender, private CompletionSource, private Conne
   void lose_under_way() URMA_REQUIRES(lock());
 
   // The short way of posts and polls, in short_post.cc and short_poll.cc.
-  VerbsPath* short_path(const urma_jfs_wr_t& wr) const URMA_REQUIRES(lock());
+  Path* short_path(const urma_jfs_wr_t& wr) const URMA_REQUIRES(lock());
   template <urma_opcode_t kOpcode, bool kInline>
   [[gnu::noinline]] urma_status_t post_alone(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr,
-                                             VerbsPath* path) noexcept URMA_RELEASE(lock());
+                                             Path* path) noexcept URMA_RELEASE(lock());
   template <urma_opcode_t kOpcode, typename Flags>
-  SendEntry* take_short(VerbsPath* path, const urma_jfs_wr_t& wr, const Flags& flags,
+  SendEntry* take_short(Path* path, const urma_jfs_wr_t& wr, const Flags& flags,
                         ibv_send_wr* request, ibv_sge* piece) URMA_REQUIRES(lock());
-  uint32_t room_of(const VerbsPath& path) URMA_REQUIRES(lock());
+  uint32_t room_of(const Path& path) URMA_REQUIRES(lock());
   [[gnu::noinline]] urma_status_t look_ahead(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr,
-                                             VerbsPath* path) noexcept URMA_RELEASE(lock());
-  urma_status_t post_kind(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr, VerbsPath* path) noexcept
+                                             Path* path) noexcept URMA_RELEASE(lock());
+  urma_status_t post_kind(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr, Path* path) noexcept
       URMA_RELEASE(lock());
   template <urma_opcode_t kOpcode, bool kInline>
-  [[gnu::noinline]] urma_jfs_wr_t* add_short(VerbsPath* path, urma_jfs_wr_t* wr, uint32_t room)
+  [[gnu::noinline]] urma_jfs_wr_t* add_short(Path* path, urma_jfs_wr_t* wr, uint32_t room)
       URMA_REQUIRES(lock());
-  urma_jfs_wr_t* add_short(VerbsPath* path, urma_jfs_wr_t* wr, uint32_t room) URMA_REQUIRES(lock());
-  bool post_short(VerbsPath* path, urma_jfs_wr_t** wr) URMA_REQUIRES(lock());
-  bool take_oldest(VerbsPath* path, const ibv_wc& completion, urma_cr_t* cr) URMA_REQUIRES(lock());
+  urma_jfs_wr_t* add_short(Path* path, urma_jfs_wr_t* wr, uint32_t room) URMA_REQUIRES(lock());
+  bool post_short(Path* path, urma_jfs_wr_t** wr) URMA_REQUIRES(lock());
+  bool take_oldest(Path* path, const ibv_wc& completion, urma_cr_t* cr) URMA_REQUIRES(lock());
   // The poller's lock is held, which a pointer to a function cannot say.
   static int poll_source(CompletionQueue* poller, int count, urma_cr_t* cr,
                          CompletionSource* source) noexcept URMA_NO_THREAD_SAFETY_ANALYSIS;
@@ -184,7 +184,7 @@ class VerbsSender final : public Sender, private CompletionSource, private Conne
       URMA_RELEASE(poller->poll_lock());
   [[gnu::noinline]] void take_rest(int from, int got);
   [[gnu::noinline]] urma_status_t post_inline(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr,
-                                              VerbsPath* path) noexcept URMA_RELEASE(lock());
+                                              Path* path) noexcept URMA_RELEASE(lock());
   [[gnu::noinline]] urma_status_t post_behind(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept;
   [[gnu::noinline]] urma_status_t post_rest(TargetPath* behind, urma_jfs_wr_t* wr,
                                             urma_jfs_wr_t** bad_wr) noexcept URMA_RELEASE(lock());
@@ -195,7 +195,7 @@ class VerbsSender final : public Sender, private CompletionSource, private Conne
   bool outstanding() const override { return !queue().empty(); }
   bool take_completions();
   // NULL where nobody waits for it any more.
-  DevicePath* path_of(const ibv_wc& completion) const {
+  OffloadedPath* path_of(const ibv_wc& completion) const {
     const auto tag = static_cast<uint32_t>(completion.wr_id >> 32);
     const uint32_t index = tag & ((1U << kTagBits) - 1);
     return index < tags_.size() && tags_[index].tag == tag ? tags_[index].path : nullptr;

@@ -28,13 +28,13 @@ Answer judged(const PeerRef& from, const ProbeTarget& target, Answer answer) {
   return answer;
 }
 
-VerbsReceiver& receiver_of(const Endpoint& endpoint) {
-  return *static_cast<VerbsReceiver*>(endpoint.receiver);
+Receiver& receiver_of(const Endpoint& endpoint) {
+  return *static_cast<Receiver*>(endpoint.receiver);
 }
 
 }  // namespace
 
-Server::Server(VerbsTransport* transport) : transport_(transport) {}
+Server::Server(Transport* transport) : transport_(transport) {}
 Server::~Server() = default;
 
 Reply Server::on_connect(const PeerRef& from, const ConnectRequest& request) {

@@ -17,11 +17,11 @@ namespace urma::verbs {
 
 class CqPump;
 class QueuePair;
-class VerbsTransport;
+class Transport;
 
 class Server final : public ControlServer {
  public:
-  explicit Server(VerbsTransport* transport);
+  explicit Server(Transport* transport);
   ~Server() override;
 
   Reply on_connect(const PeerRef& from, const ConnectRequest& request) override;
@@ -62,7 +62,7 @@ class Server final : public ControlServer {
   void remember(const PeerRef& from, const ConnectRequest& request, const ConnectReply& reply,
                 Route route);
 
-  VerbsTransport* const transport_;
+  Transport* const transport_;
   std::shared_ptr<CqPump> no_completions_;  // of the one-sided ends
   std::map<Key, Route> routes_;
 };

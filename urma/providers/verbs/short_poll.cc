@@ -7,7 +7,7 @@
 
 namespace urma::verbs {
 
-[[gnu::always_inline]] inline void VerbsPath::succeeded(uint32_t mark) {
+[[gnu::always_inline]] inline void Path::succeeded(uint32_t mark) {
   const uint64_t at = done_ + static_cast<uint32_t>(mark - static_cast<uint32_t>(done_));
   // Of a connection that has gone; its last request bears the number that all went up to.
   if (at > posted_ || at == done_) [[unlikely]]
@@ -22,9 +22,8 @@ namespace urma::verbs {
 
 // The only busy path has all requests of the queue. False where more than one of them has ended, or
 // a special one: nothing has happened then.
-[[gnu::always_inline]] inline bool VerbsSender::take_oldest(VerbsPath* path,
-                                                            const ibv_wc& completion,
-                                                            urma_cr_t* cr) {
+[[gnu::always_inline]] inline bool Sender::take_oldest(Path* path, const ibv_wc& completion,
+                                                       urma_cr_t* cr) {
   SendEntry* entry = queue().oldest();
   const uint64_t at = entry->moved;
   // The most frequent case by far.
@@ -41,10 +40,10 @@ namespace urma::verbs {
 }
 
 // Those of the last look from this one on.
-void VerbsSender::take_rest(int from, int got) {
+void Sender::take_rest(int from, int got) {
   for (int i = from; i < got; ++i) {
     const ibv_wc& completion = completions_[i];
-    auto* path = static_cast<VerbsPath*>(path_of(completion));
+    auto* path = static_cast<Path*>(path_of(completion));
     if (path == nullptr) [[unlikely]]
       continue;
     const auto mark = static_cast<uint32_t>(completion.wr_id);
@@ -57,19 +56,19 @@ void VerbsSender::take_rest(int from, int got) {
 }
 
 // True where that is all that there was to do.
-inline bool VerbsSender::take_completions() {
+inline bool Sender::take_completions() {
   for (const SendPath* path = queue().busy(); path != nullptr; path = path->earlier) {
-    if (!static_cast<const VerbsPath*>(path)->is_open()) return false;
+    if (!static_cast<const Path*>(path)->is_open()) return false;
   }
   take_rest(0, pump_->poll(completions_.data(), kBatch));
   for (const SendPath* path = queue().busy(); path != nullptr; path = path->earlier) {
-    if (!static_cast<const VerbsPath*>(path)->is_open()) return false;
+    if (!static_cast<const Path*>(path)->is_open()) return false;
   }
   return !queue().armed() && !queue().waiting();
 }
 
 // For a poll.
-int VerbsSender::collect(CompletionQueue* /*poller*/, int count, urma_cr_t* cr) {
+int Sender::collect(CompletionQueue* /*poller*/, int count, urma_cr_t* cr) {
   if (queue().empty()) return 0;
   OwnerScope scope(lock());
   // What was found by an earlier look is handed out first.
@@ -81,11 +80,11 @@ int VerbsSender::collect(CompletionQueue* /*poller*/, int count, urma_cr_t* cr) 
 }
 
 // Where one path has all requests, what the device says becomes a record without a stop.
-[[gnu::always_inline]] inline int VerbsSender::poll_alone(CompletionQueue* poller, int count,
-                                                          urma_cr_t* cr) noexcept {
+[[gnu::always_inline]] inline int Sender::poll_alone(CompletionQueue* poller, int count,
+                                                     urma_cr_t* cr) noexcept {
   if (!lock().enter_biased()) [[unlikely]]
     return poller->poll_rest_guarded(0, count, cr);
-  auto* path = static_cast<VerbsPath*>(queue().busy());
+  auto* path = static_cast<Path*>(queue().busy());
   if (path == nullptr || path->earlier != nullptr || !path->is_open() || poller->armed())
       [[unlikely]] {
     const bool nothing = queue().empty();
@@ -107,9 +106,9 @@ int VerbsSender::collect(CompletionQueue* /*poller*/, int count, urma_cr_t* cr) 
   return poller->finish_poll(got, cr);
 }
 
-int VerbsSender::poll_source(CompletionQueue* poller, int count, urma_cr_t* cr,
-                             CompletionSource* source) noexcept {
-  return static_cast<VerbsSender&>(*source).poll_alone(poller, count, cr);
+int Sender::poll_source(CompletionQueue* poller, int count, urma_cr_t* cr,
+                        CompletionSource* source) noexcept {
+  return static_cast<Sender&>(*source).poll_alone(poller, count, cr);
 }
 
 }  // namespace urma::verbs

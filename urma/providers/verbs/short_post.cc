@@ -78,7 +78,7 @@ struct FlagsInChain {
   explicit FlagsInChain(urma_jfs_wr_flag_t flag)
       : signalled(flag.bs.complete_enable != 0), solicited(flag.bs.solicited_enable != 0) {}
 
-  static constexpr unsigned kSendFlags = 0;  // see VerbsPath::sign()
+  static constexpr unsigned kSendFlags = 0;  // see Path::sign()
   static constexpr bool is_inline = kInline;
   bool signalled;
   bool solicited;
@@ -138,11 +138,9 @@ template <urma_opcode_t kOpcode>
 // What stands on the short way of every request, where there is room for it. NULL where it is not
 // so simple: nothing has happened then. The request is complete but for its number.
 template <urma_opcode_t kOpcode, typename Flags>
-[[gnu::always_inline]] inline SendEntry* VerbsSender::take_short(VerbsPath* path,
-                                                                 const urma_jfs_wr_t& wr,
-                                                                 const Flags& flags,
-                                                                 ibv_send_wr* request,
-                                                                 ibv_sge* piece) {
+[[gnu::always_inline]] inline SendEntry* Sender::take_short(Path* path, const urma_jfs_wr_t& wr,
+                                                            const Flags& flags,
+                                                            ibv_send_wr* request, ibv_sge* piece) {
   ShortView view;
   if (!view_short<kOpcode>(wr, &view)) return nullptr;
   const uint64_t bytes = view.local->len;
@@ -220,7 +218,7 @@ template <urma_opcode_t kOpcode, typename Flags>
 }
 
 // How many requests the path could take now.
-inline uint32_t VerbsSender::room_of(const VerbsPath& path) {
+inline uint32_t Sender::room_of(const Path& path) {
   // A nudge may lie where a request could.
   const auto held = static_cast<uint32_t>(path.posted_ - path.done_);
   const uint32_t places = held < path.sends_ ? path.sends_ - held : 0;
@@ -228,8 +226,8 @@ inline uint32_t VerbsSender::room_of(const VerbsPath& path) {
 }
 
 template <urma_opcode_t kOpcode, bool kInline>
-[[gnu::flatten]] urma_status_t VerbsSender::post_alone(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr,
-                                                       VerbsPath* path) noexcept {
+[[gnu::flatten]] urma_status_t Sender::post_alone(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr,
+                                                  Path* path) noexcept {
   ibv_send_wr* const request = &path->ready_;
   SendEntry* entry =
       take_short<kOpcode>(path, *wr, FlagsAlone<kInline>{}, request, &path->ready_piece_);
@@ -255,8 +253,7 @@ template <urma_opcode_t kOpcode, bool kInline>
 
 // Puts requests of one kind behind those of the list, and returns what follows them.
 template <urma_opcode_t kOpcode, bool kInline>
-[[gnu::noinline]] urma_jfs_wr_t* VerbsSender::add_short(VerbsPath* path, urma_jfs_wr_t* wr,
-                                                        uint32_t room) {
+[[gnu::noinline]] urma_jfs_wr_t* Sender::add_short(Path* path, urma_jfs_wr_t* wr, uint32_t room) {
   const urma_target_jetty_t* target = wr->tjetty;
   uint32_t count = list_.count;
   do {
@@ -278,9 +275,8 @@ template <urma_opcode_t kOpcode, bool kInline>
   return wr;
 }
 
-[[gnu::always_inline]] inline urma_jfs_wr_t* VerbsSender::add_short(VerbsPath* path,
-                                                                    urma_jfs_wr_t* wr,
-                                                                    uint32_t room) {
+[[gnu::always_inline]] inline urma_jfs_wr_t* Sender::add_short(Path* path, urma_jfs_wr_t* wr,
+                                                               uint32_t room) {
   const bool is_inline = wr->flag.bs.inline_flag != 0;
   switch (wr->opcode) {
     case URMA_OPC_WRITE:
@@ -302,7 +298,7 @@ template <urma_opcode_t kOpcode, bool kInline>
 
 // Takes requests of a chain in and posts them, up to the first one that is not so simple, which *wr
 // is then. False where some of them wait.
-inline bool VerbsSender::post_short(VerbsPath* path, urma_jfs_wr_t** wr) {
+inline bool Sender::post_short(Path* path, urma_jfs_wr_t** wr) {
   if (!path->is_open()) return true;
   list_.clear();
   const uint32_t room = std::min(room_of(*path), RequestList::kRequests);
@@ -314,7 +310,7 @@ inline bool VerbsSender::post_short(VerbsPath* path, urma_jfs_wr_t** wr) {
   return list_.count == 0 || path->post_shortly();
 }
 
-bool VerbsPath::post_shortly() {
+bool Path::post_shortly() {
   RequestList& list = sender_->list();
   const uint32_t count = list.count;
   list.requests[count - 1].next = nullptr;
@@ -332,7 +328,7 @@ bool VerbsPath::post_shortly() {
 }
 
 // So many of the last ones wait. The caller goes on with the path.
-bool VerbsPath::post_refused(int error, uint32_t refused_count) {
+bool Path::post_refused(int error, uint32_t refused_count) {
   shut();
   under_way_ -= refused_count;
   SendEntry* entry = first();
@@ -348,7 +344,7 @@ bool VerbsPath::post_refused(int error, uint32_t refused_count) {
 }
 
 // Everything that was posted is with the device. Proofs take the long way.
-void VerbsPath::reopen() {
+void Path::reopen() {
   // One that is unwanted takes the way on which it is looked whether it has become idle.
   if (proof_ != 0 || connection_->unwanted.load(std::memory_order_relaxed)) return;
   gate_ = &connection_->broken;
@@ -359,17 +355,16 @@ void VerbsPath::reopen() {
 }
 
 // Where the last request went, if this one goes there, too.
-VerbsPath* VerbsSender::short_path(const urma_jfs_wr_t& wr) const {
+Path* Sender::short_path(const urma_jfs_wr_t& wr) const {
   if (config().trans_mode == URMA_TM_UM || last_path() == nullptr) return nullptr;
-  auto* const path = static_cast<VerbsPath*>(last_path());
+  auto* const path = static_cast<Path*>(last_path());
   if (wr.tjetty == last_target()) return path;
   const auto* target =
       config().trans_mode == URMA_TM_RM ? static_cast<const RemoteQueue*>(wr.tjetty) : bound();
   return target != nullptr && path->serial() == target->serial ? path : nullptr;
 }
 
-urma_status_t VerbsSender::post_inline(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr,
-                                       VerbsPath* path) noexcept {
+urma_status_t Sender::post_inline(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr, Path* path) noexcept {
   switch (wr->opcode) {
     case URMA_OPC_WRITE:
       return post_alone<URMA_OPC_WRITE, true>(wr, bad_wr, path);
@@ -381,9 +376,9 @@ urma_status_t VerbsSender::post_inline(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr
 }
 
 // One that is posted alone, over an open path with room for it.
-[[gnu::always_inline]] inline urma_status_t VerbsSender::post_kind(urma_jfs_wr_t* wr,
-                                                                   urma_jfs_wr_t** bad_wr,
-                                                                   VerbsPath* path) noexcept {
+[[gnu::always_inline]] inline urma_status_t Sender::post_kind(urma_jfs_wr_t* wr,
+                                                              urma_jfs_wr_t** bad_wr,
+                                                              Path* path) noexcept {
   if (wr->next != nullptr) return post_rest(nullptr, wr, bad_wr);
   const uint32_t wished = wishes(wr->flag);
   if (wished == plain_inline()) return post_inline(wr, bad_wr, path);
@@ -398,20 +393,19 @@ urma_status_t VerbsSender::post_inline(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr
   return post_rest(nullptr, wr, bad_wr);
 }
 
-urma_status_t VerbsSender::look_ahead(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr,
-                                      VerbsPath* path) noexcept {
+urma_status_t Sender::look_ahead(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr, Path* path) noexcept {
   const uint32_t room = room_of(*path);
   if (room == 0) return post_rest(nullptr, wr, bad_wr);
   queue().room_until() = path->posted_ + room;
   return post_kind(wr, bad_wr, path);
 }
 
-urma_status_t VerbsSender::post(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept {
+urma_status_t Sender::post(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept {
   if (!lock().enter_biased()) [[unlikely]]
     return post_behind(wr, bad_wr);
-  VerbsPath* path;
+  Path* path;
   if (wr->tjetty == last_target()) [[likely]] {
-    path = static_cast<VerbsPath*>(last_path());
+    path = static_cast<Path*>(last_path());
   } else {
     path = short_path(*wr);
     if (path == nullptr) return post_rest(nullptr, wr, bad_wr);
@@ -423,19 +417,19 @@ urma_status_t VerbsSender::post(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexc
   return post_kind(wr, bad_wr, path);
 }
 
-urma_status_t VerbsSender::post_behind(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept {
+urma_status_t Sender::post_behind(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept {
   lock().enter_behind();
   return post_rest(nullptr, wr, bad_wr);
 }
 
 // Requests in a row that take the same path become one list
 // of the device; `behind` is the path that requests wait in already.
-urma_status_t VerbsSender::post_rest(TargetPath* behind, urma_jfs_wr_t* wr,
-                                     urma_jfs_wr_t** bad_wr) noexcept {
+urma_status_t Sender::post_rest(TargetPath* behind, urma_jfs_wr_t* wr,
+                                urma_jfs_wr_t** bad_wr) noexcept {
   urma_status_t status = URMA_SUCCESS;
   queue().room_until() = 0;
   while (wr != nullptr) {
-    VerbsPath* path = behind == nullptr ? short_path(*wr) : nullptr;
+    Path* path = behind == nullptr ? short_path(*wr) : nullptr;
     const urma_jfs_wr_t* before = wr;
     if (path != nullptr && !post_short(path, &wr)) behind = path;
     if (wr != before) continue;
@@ -451,7 +445,7 @@ urma_status_t VerbsSender::post_rest(TargetPath* behind, urma_jfs_wr_t* wr,
     wr = wr->next;
     if (taken == nullptr) continue;
     if (taken != last) resources_.connections->turn();
-    if (datagrams_ == nullptr) static_cast<VerbsPath*>(taken)->shut();
+    if (datagrams_ == nullptr) static_cast<Path*>(taken)->shut();
     if (behind != nullptr && behind != taken) go_on(behind);
     behind = taken;
   }

@@ -40,9 +40,9 @@ Origin origin_of(const PortAddress& address) {
 
 }  // namespace
 
-VerbsTransport::VerbsTransport(std::shared_ptr<Device> device, Service* service,
-                               const TransportConfig& config)
-    : Transport(service),
+Transport::Transport(std::shared_ptr<Device> device, Service* service,
+                     const TransportConfig& config)
+    : urma::Transport(service),
       device_(std::move(device)),
       config_(config),
       host_ids_(service),
@@ -82,7 +82,7 @@ VerbsTransport::VerbsTransport(std::shared_ptr<Device> device, Service* service,
 }
 
 // Before anybody can call.
-void VerbsTransport::open_connections(const PortAddress& address) {
+void Transport::open_connections(const PortAddress& address) {
   if (!device_->info().iwarp()) return;
   const CmConfig config = {address.eid, address.netdev, config_.nonce, config_.silence_ns};
   channel_ = std::make_unique<CmChannel>(*device_);
@@ -94,7 +94,7 @@ void VerbsTransport::open_connections(const PortAddress& address) {
 }
 
 // All that iWARP tells is that a connection has ended. Why, its owner says, or says no more.
-void VerbsTransport::explain_break(const ConnectRequest& request) {
+void Transport::explain_break(const ConnectRequest& request) {
   probe(request.target, [this, request](Answer answer) {
     if (answer != Answer::kNoSuchObject) return end_broken(request, answer);
     if (last_words_.contains(request.connection)) return;
@@ -105,7 +105,7 @@ void VerbsTransport::explain_break(const ConnectRequest& request) {
   });
 }
 
-void VerbsTransport::end_broken(const ConnectRequest& request, Answer answer) {
+void Transport::end_broken(const ConnectRequest& request, Answer answer) {
   const bool stands = answer == Answer::kAccepted;
   const urma_cr_status_t status = stands ? URMA_CR_REM_OPERATION_ERR : status_of(answer);
   if (!connections_.broke(request.connection, status)) return;
@@ -117,12 +117,12 @@ void VerbsTransport::end_broken(const ConnectRequest& request, Answer answer) {
 }
 
 // Not on the service thread: what is being connected is waited for.
-void VerbsTransport::close_connections() {
+void Transport::close_connections() {
   connector_.reset();
   channel_.reset();
 }
 
-VerbsTransport::~VerbsTransport() {
+Transport::~Transport() {
   service().run([this] {
     end_service();
     watches_.stop();
@@ -141,7 +141,7 @@ VerbsTransport::~VerbsTransport() {
   service().run([] {});
 }
 
-uint32_t VerbsTransport::take_id(IdKind kind, uint32_t eid_index, uint32_t chosen) {
+uint32_t Transport::take_id(IdKind kind, uint32_t eid_index, uint32_t chosen) {
   if (kind == IdKind::kToken) {
     const auto index = tokens_.take();
     if (!index) fail(URMA_ENOMEM, "all {} token ids of the context are in use", kMaxTokens);
@@ -160,32 +160,32 @@ uint32_t VerbsTransport::take_id(IdKind kind, uint32_t eid_index, uint32_t chose
   return *id;
 }
 
-void VerbsTransport::free_id(IdKind kind, uint32_t eid_index, uint32_t id) {
+void Transport::free_id(IdKind kind, uint32_t eid_index, uint32_t id) {
   if (kind != IdKind::kToken) return ids_.give_back(kind, eid_index, id);
   tokens_.give_back(id & 0xffff);
 }
 
-std::unique_ptr<Sender> VerbsTransport::make_sender(const urma_jfs_cfg_t& cfg,
-                                                    const QueueIdentity& identity,
-                                                    const urma_jetty_id_t& id) {
-  return std::make_unique<VerbsSender>(resources_, cfg, identity, id);
+std::unique_ptr<urma::Sender> Transport::make_sender(const urma_jfs_cfg_t& cfg,
+                                                     const QueueIdentity& identity,
+                                                     const urma_jetty_id_t& id) {
+  return std::make_unique<Sender>(resources_, cfg, identity, id);
 }
 
-std::unique_ptr<Receiver> VerbsTransport::make_receiver(const urma_jfr_cfg_t& cfg,
-                                                        const QueueIdentity& identity,
-                                                        const urma_eid_t& /*eid*/,
-                                                        EventSubject* subject) {
-  return std::make_unique<VerbsReceiver>(resources_, cfg, identity, subject);
+std::unique_ptr<urma::Receiver> Transport::make_receiver(const urma_jfr_cfg_t& cfg,
+                                                         const QueueIdentity& identity,
+                                                         const urma_eid_t& /*eid*/,
+                                                         EventSubject* subject) {
+  return std::make_unique<Receiver>(resources_, cfg, identity, subject);
 }
 
-void VerbsTransport::unregister(Segment* segment) {
+void Transport::unregister(Segment* segment) {
   registrations_.withdraw(segment);
   quiesce();
   registrations_.remove(segment->ref);
 }
 
-ImportedSegment* VerbsTransport::import_segment(urma_context_t* ctx, const urma_seg_t& seg,
-                                                urma_token_t token, uint32_t /*access*/) {
+ImportedSegment* Transport::import_segment(urma_context_t* ctx, const urma_seg_t& seg,
+                                           urma_token_t token, uint32_t /*access*/) {
   auto segment = std::make_unique<RemoteRegion>(this, &asking_, ctx, seg, token);
   // The first request finds the answer there already, as a rule. Which memory is meant by va 0 is
   // not known before.
@@ -193,7 +193,7 @@ ImportedSegment* VerbsTransport::import_segment(urma_context_t* ctx, const urma_
   return segment.release();
 }
 
-void VerbsTransport::probe(const ProbeTarget& target, std::function<void(Answer)> answered) {
+void Transport::probe(const ProbeTarget& target, std::function<void(Answer)> answered) {
   asking_.ask(target.eid, id_kind(target.type), target.id, ProbeRequest{target},
               [answered = std::move(answered)](const Reply& reply, const PeerRef&) {
                 answered(reply.answer);
@@ -201,7 +201,7 @@ void VerbsTransport::probe(const ProbeTarget& target, std::function<void(Answer)
 }
 
 // Which queue will send is not known yet, but where the owner is will be.
-void VerbsTransport::connect_ahead(const RemoteQueue& target) {
+void Transport::connect_ahead(const RemoteQueue& target) {
   const ProbeTarget asked = {target.id.eid, target.id.id, static_cast<uint32_t>(target.type),
                              static_cast<uint32_t>(target.trans_mode), target.token.token};
   service().post([this, asked, ended = ended()] {
@@ -210,19 +210,19 @@ void VerbsTransport::connect_ahead(const RemoteQueue& target) {
   });
 }
 
-void VerbsTransport::watch_peer(PeerWatcher* watcher, IdKind kind, const urma_eid_t& eid,
-                                uint32_t id, uint64_t target) {
+void Transport::watch_peer(PeerWatcher* watcher, IdKind kind, const urma_eid_t& eid, uint32_t id,
+                           uint64_t target) {
   service().post([=, this, ended = ended()] {
     if (*ended) return;
     guarded(URMA_LOG_SITE, [&] { watches_.watch(watcher, kind, eid, id, target); });
   });
 }
 
-void VerbsTransport::unwatch_peer(PeerWatcher* watcher) {
+void Transport::unwatch_peer(PeerWatcher* watcher) {
   service().run([=, this] { watches_.unwatch(watcher); });
 }
 
-void VerbsTransport::unwatch_peer(PeerWatcher* watcher, uint64_t target) {
+void Transport::unwatch_peer(PeerWatcher* watcher, uint64_t target) {
   service().run([=, this] { watches_.unwatch(watcher, target); });
 }
 

@@ -34,12 +34,12 @@ struct TransportConfig {
   uint32_t most_senders;  // connections that stay: URMA_VERBS_MAX_CONN
 };
 
-class VerbsTransport final : public Transport {
+class Transport final : public urma::Transport {
  public:
   // Throws Error where the EID has no control socket.
-  VerbsTransport(std::shared_ptr<Device> device, Service* service, const TransportConfig& config);
+  Transport(std::shared_ptr<Device> device, Service* service, const TransportConfig& config);
   // Nothing may use a queue of this transport any more.
-  ~VerbsTransport() override;
+  ~Transport() override;
 
   // For who serves peers, on the service thread.
   Control& control() { return *control_; }
@@ -60,10 +60,13 @@ class VerbsTransport final : public Transport {
   bool has_remote_bells() const override { return false; }
   uint32_t take_id(IdKind kind, uint32_t eid_index, uint32_t chosen) override;
   void free_id(IdKind kind, uint32_t eid_index, uint32_t id) override;
-  std::unique_ptr<Sender> make_sender(const urma_jfs_cfg_t& cfg, const QueueIdentity& identity,
-                                      const urma_jetty_id_t& id) override;
-  std::unique_ptr<Receiver> make_receiver(const urma_jfr_cfg_t& cfg, const QueueIdentity& identity,
-                                          const urma_eid_t& eid, EventSubject* subject) override;
+  std::unique_ptr<urma::Sender> make_sender(const urma_jfs_cfg_t& cfg,
+                                            const QueueIdentity& identity,
+                                            const urma_jetty_id_t& id) override;
+  std::unique_ptr<urma::Receiver> make_receiver(const urma_jfr_cfg_t& cfg,
+                                                const QueueIdentity& identity,
+                                                const urma_eid_t& eid,
+                                                EventSubject* subject) override;
   void enter(Segment* segment) override { registrations_.enter(segment); }
   void unregister(Segment* segment) override;
   ImportedSegment* import_segment(urma_context_t* ctx, const urma_seg_t& seg, urma_token_t token,

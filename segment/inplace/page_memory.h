@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT
+//
+// Shared memory that pages of this process are moved into: a memfd for one audience.
+#ifndef SEGMENT_INPLACE_PAGE_MEMORY_H_
+#define SEGMENT_INPLACE_PAGE_MEMORY_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "segment/memory_map.h"
+#include "urma/base/fd.h"
+#include "urma/base/shared_pages.h"
+
+namespace urma {
+
+// Whether somebody in this audience may write.
+bool may_write(const Audience& audience);
+
+class PageMemory {
+ public:
+  // For the pages of [start, end), which lie in it where they lie in the address space, modulo the
+  // size of a huge page. Its size cannot change. NULL with errno where there is none to be had;
+  // EMFILE too where the process would run short of descriptors.
+  static std::shared_ptr<PageMemory> create(uint64_t start, uint64_t end);
+
+  int fd() const { return fd_.get(); }
+  uint64_t bytes() const { return bytes_; }
+  uint64_t offset(uint64_t va) const { return va - base_; }
+  // True where the area maps this memory, and each address where it belongs.
+  bool is_mapped_by(const Vma& vma) const;
+
+  // No more seals after this one; nobody in `audience` who must not write can from now on, nor can
+  // this process but through what it has mapped already. False where that is not so: then the
+  // descriptor is nobody's to have.
+  bool seal(const Audience& audience);
+  bool sealed() const { return sealed_; }
+  // The memory stays while somebody maps it.
+  void close() { fd_.reset(); }
+
+ private:
+  PageMemory(Fd fd, uint64_t base, uint64_t bytes);
+
+  Fd fd_;
+  const uint64_t base_;
+  const uint64_t bytes_;
+  uint64_t inode_ = 0;
+  uint64_t device_ = 0;
+  bool sealed_ = false;
+};
+
+}  // namespace urma
+
+#endif  // SEGMENT_INPLACE_PAGE_MEMORY_H_

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+//
+// For how many ports the objects of an aggregated context were made, and which targets were
+// imported for one of its jetties.
+#ifndef URMA_CORE_API_OBJECT_PORTS_H_
+#define URMA_CORE_API_OBJECT_PORTS_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+
+#include "urma/base/mutex.h"
+#include "urma_types.h"
+#include "urma_ubagg.h"
+
+namespace urma::core {
+
+// Thread-safe. What enters it brings its memory along, so that nothing fails once an object is
+// made.
+class ObjectPorts {
+ public:
+  struct Object {
+    uint32_t ports;
+    urma_jetty_t* jetty = nullptr;  // the object, where it is a jetty
+  };
+  using Objects = std::map<const void*, Object>;
+  using Pairs = std::map<const urma_target_jetty_t*, urma_jetty_t*>;
+
+  static Objects::node_type object_of(uint32_t ports);
+  static Pairs::node_type pair_with(urma_jetty_t* jetty);
+
+  void add(Objects::node_type node, const void* object, urma_jetty_t* jetty);
+  void add(Objects::node_type node);
+  // Empty where the object is not there.
+  Objects::node_type remove(const void* object);
+  // 1 for an object that is not there.
+  uint32_t of(const void* object) const;
+  // The jetty that lies there, or NULL.
+  urma_jetty_t* jetty_at(const void* object) const;
+
+  // The target becomes the peer of its jetty; and no longer is it, where it still was.
+  void pair(Pairs::node_type node, urma_target_jetty_t* target);
+  Pairs::node_type part(urma_target_jetty_t* target);
+
+ private:
+  mutable Mutex mutex_;
+  Objects objects_ URMA_GUARDED_BY(mutex_);
+  Pairs pairs_ URMA_GUARDED_BY(mutex_);
+};
+
+// The length of a list of ports behind a configuration, 1 for an empty one. Nothing, with a log
+// line, where it cannot be.
+std::optional<uint32_t> check_ports(const char* call, const bondp_port_id_t* ports, uint32_t count);
+
+}  // namespace urma::core
+
+#endif  // URMA_CORE_API_OBJECT_PORTS_H_

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT
+//
+// The attributes of devices as files, where programs and people look for them with cat: what
+// /sys/class/ubcore/<device> is for devices of the kernel, <runtime
+// directory>/class/ubcore/<device> is for those that a provider has made.
+#ifndef URMA_CORE_PROCESS_DEVICE_FILES_H_
+#define URMA_CORE_PROCESS_DEVICE_FILES_H_
+
+#include <string>
+#include <vector>
+
+#include "urma/base/fd.h"
+#include "urma/base/host.h"
+#include "urma/core/process/janitor.h"
+#include "urma/core/process/sysfs.h"
+
+namespace urma::core {
+
+// A device, as it is written down.
+struct ShownDevice {
+  std::string name;
+  std::vector<AttributeFile> files;
+  uint32_t ports;
+  PortControl* control;  // NULL: nothing of it can be written
+};
+
+// The files are there as long as one process that shares the directory holds them; the last one
+// takes them away. What a process has left that was killed goes with the next one that comes. To be
+// made and destroyed on the service thread.
+class DeviceFiles {
+ public:
+  // Throws Error.
+  DeviceFiles(Janitor& janitor, const std::string& runtime_path, uint32_t slot,
+              const std::vector<ShownDevice>& devices);
+  ~DeviceFiles();
+  DeviceFiles(const DeviceFiles&) = delete;
+  DeviceFiles& operator=(const DeviceFiles&) = delete;
+
+ private:
+  bool try_hold();
+  void write_device(const ShownDevice& device);
+  void watch(const std::vector<ShownDevice>& devices);
+
+  Janitor& janitor_;
+  const std::string path_;
+  const uint32_t slot_;
+  Fd held_;
+  std::vector<int> watched_;
+};
+
+}  // namespace urma::core
+
+#endif  // URMA_CORE_PROCESS_DEVICE_FILES_H_

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT
+//
+// How one process looks at another: a connection to the socket "SLOT.core" in the runtime
+// directory, one request, one answer. What was asked for lies in a sealed memfd that comes along
+// with the answer, so that whoever reads it holds up nobody.
+#ifndef URMA_CORE_PROCESS_INSPECT_PROTOCOL_H_
+#define URMA_CORE_PROCESS_INSPECT_PROTOCOL_H_
+
+#include <fcntl.h>
+
+#include <cstdint>
+
+namespace urma::core {
+
+// The place of a provider's name in the name of the socket.
+inline constexpr char kInspectName[] = "core";
+inline constexpr uint32_t kInspectMagic = 0x75727669;
+// Changes whenever a record of urma_ext.h does.
+inline constexpr uint32_t kInspectVersion = 1;
+
+enum class Topic : uint32_t {
+  kQueues = 1,
+  kSegments = 2,
+  kSettings = 3,
+  kProviders = 4,
+  kPerfStart = 5,
+  kPerfStop = 6,
+  kPerfShow = 7,
+  kConnections = 8,
+};
+
+struct InspectRequest {
+  uint32_t magic;
+  uint32_t version;
+  Topic topic;
+  uint32_t reserved;
+};
+
+enum class InspectResult : uint32_t { kDone = 0, kOtherVersion = 1, kNoResources = 2 };
+
+struct InspectAnswer {
+  uint32_t magic;
+  uint32_t version;
+  Topic topic;
+  InspectResult result;
+  uint32_t record_bytes;
+  uint32_t count;  // of records; 0: no memfd comes along
+};
+
+// What neither side makes or takes more of, nor a process lists of itself.
+inline constexpr uint64_t kMaxInspectBytes = 256 << 20;
+inline constexpr int kInspectSeals = F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+}  // namespace urma::core
+
+#endif  // URMA_CORE_PROCESS_INSPECT_PROTOCOL_H_

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT
+#include "urma/core/process/living.h"
+
+#include <array>
+#include <unordered_map>
+
+#include "urma/base/log.h"
+#include "urma/base/mutex.h"
+
+namespace urma::core {
+namespace {
+
+constexpr std::array kKindNames = {"JFCE",
+                                   "JFC",
+                                   "JFS",
+                                   "JFR",
+                                   "jetty",
+                                   "group",
+                                   "token id",
+                                   "segment",
+                                   "imported segment",
+                                   "imported queue",
+                                   "notifier"};
+
+using Counts = std::array<uint32_t, kKindNames.size()>;
+
+struct LivingTable {
+  Mutex mutex;
+  std::unordered_map<urma_context_t*, Counts> contexts URMA_GUARDED_BY(mutex);
+};
+
+// Never destroyed: a program may leave with its threads still at work.
+LivingTable& table() {
+  static auto& the_table = *new LivingTable;
+  return the_table;
+}
+
+void count(urma_context_t* ctx, Living kind, uint32_t change) {
+  auto& living = table();
+  const MutexLock lock(living.mutex);
+  const auto found = living.contexts.find(ctx);
+  if (found != living.contexts.end()) found->second[static_cast<size_t>(kind)] += change;
+}
+
+std::string text_of(const Counts& counts) {
+  std::string text;
+  for (size_t kind = 0; kind < counts.size(); ++kind) {
+    if (counts[kind] == 0) continue;
+    text += urma::format("{}{} {}", text.empty() ? "" : ", ", counts[kind], kKindNames[kind]);
+  }
+  return text.empty() ? "no object" : text;
+}
+
+}  // namespace
+
+void context_made(urma_context_t* ctx) {
+  auto& living = table();
+  const MutexLock lock(living.mutex);
+  living.contexts[ctx] = {};
+}
+
+void context_ended(urma_context_t* ctx) {
+  auto& living = table();
+  const MutexLock lock(living.mutex);
+  living.contexts.erase(ctx);
+}
+
+void object_made(urma_context_t* ctx, Living kind) {
+  add_ref(ctx->ref);
+  count(ctx, kind, 1);
+}
+
+void object_ended(urma_context_t* ctx, Living kind) {
+  count(ctx, kind, UINT32_MAX);
+  drop_ref(ctx->ref);
+}
+
+std::string living_objects(urma_context_t* ctx) {
+  auto& living = table();
+  const MutexLock lock(living.mutex);
+  const auto found = living.contexts.find(ctx);
+  return text_of(found == living.contexts.end() ? Counts{} : found->second);
+}
+
+void abandon_living() {
+  auto& living = table();
+  decltype(living.contexts) left;
+  {
+    const MutexLock lock(living.mutex);
+    left.swap(living.contexts);
+  }
+  for (const auto& [ctx, counts] : left) {
+    URMA_LOG(
+        WARNING,
+        "urma_uninit: a context of device {} still lives, with {}; calls on them fail from now "
+        "on: end them first, then the context",
+        ctx->dev->name, text_of(counts));
+    ctx->ops = nullptr;
+    ctx->dev = nullptr;
+  }
+}
+
+}  // namespace urma::core

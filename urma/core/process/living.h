@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT
+//
+// What lives of each open context, counted by kind as objects are made and ended; and the reference
+// counts of objects.
+#ifndef URMA_CORE_PROCESS_LIVING_H_
+#define URMA_CORE_PROCESS_LIVING_H_
+
+#include <cstdint>
+#include <string>
+
+#include "urma_types.h"
+
+namespace urma::core {
+
+inline void add_ref(urma_ref_t& ref) { ref.atomic_cnt.fetch_add(1, std::memory_order_relaxed); }
+// Pairs with the acquire load of whoever wants to end the object.
+inline void drop_ref(urma_ref_t& ref) { ref.atomic_cnt.fetch_sub(1, std::memory_order_release); }
+inline unsigned long refs(const urma_ref_t& ref) {
+  return ref.atomic_cnt.load(std::memory_order_acquire);
+}
+
+enum class Living : uint8_t {
+  kJfce,
+  kJfc,
+  kJfs,
+  kJfr,
+  kJetty,
+  kGroup,
+  kTokenId,
+  kSegment,
+  kImportedSegment,
+  kImportedQueue,
+  kNotifier,
+};
+
+// Of urma_create_context and urma_delete_context.
+void context_made(urma_context_t* ctx);
+void context_ended(urma_context_t* ctx);
+
+// One object more, or less, of a context: in its reference count, and by kind.
+void object_made(urma_context_t* ctx, Living kind);
+void object_ended(urma_context_t* ctx, Living kind);
+
+// As "2 JFC, 1 jetty".
+std::string living_objects(urma_context_t* ctx);
+
+// Of urma_uninit: names what still lives, and shuts the gate for all calls on it. The providers
+// have ended; devices are still there.
+void abandon_living();
+
+}  // namespace urma::core
+
+#endif  // URMA_CORE_PROCESS_LIVING_H_

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: MIT
+//
+// The only file that knows spdlog. Its code is compiled here, so that a program with a spdlog of
+// its own never shares one registry with us, and so that nothing needs libspdlog at run time.
+#define SPDLOG_HEADER_ONLY
+#define SPDLOG_FMT_EXTERNAL 1
+#define FMT_HEADER_ONLY
+#include "urma/core/process/log_sink.h"
+
+#include <signal.h>
+#include <spdlog/logger.h>
+#include <spdlog/sinks/sink.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <syslog.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace urma::core {
+namespace {
+
+// Lines of a callback's own doing go to the built-in output, else it would call itself for ever.
+thread_local bool in_callback = false;
+thread_local LogCapture* capture = nullptr;
+thread_local char thread_tag[URMA_MAX_NAME] = "-";
+
+constexpr struct {
+  const char* name;
+  urma_vlog_level_t level;
+} kLevelNames[] = {{"fatal", URMA_VLOG_LEVEL_CRIT},
+                   {"error", URMA_VLOG_LEVEL_ERR},
+                   {"warning", URMA_VLOG_LEVEL_WARNING},
+                   {"info", URMA_VLOG_LEVEL_INFO},
+                   {"debug", URMA_VLOG_LEVEL_DEBUG}};
+
+const char* base_name(const char* path) {
+  const char* slash = std::strrchr(path, '/');
+  return slash == nullptr ? path : slash + 1;
+}
+
+void copy_text(char (&to)[kMaxLogLine], std::string_view text) {
+  const auto length = std::min(text.size(), sizeof to - 1);
+  std::memcpy(to, text.data(), length);
+  to[length] = '\0';
+}
+
+void format_line(char (&line)[kMaxLogLine], const LogSite& site, std::string_view message) {
+  // The tid is asked for anew each time: after fork a cached one would be another thread's.
+  const auto end = fmt::format_to_n(
+      line, sizeof line - 1, "[URMA][liburma][thread_id={}][{}][{}:{}:{}]{}", ::syscall(SYS_gettid),
+      thread_tag, base_name(site.file), site.function, site.line, message);
+  *end.out = '\0';
+}
+
+// A program prints what its callback gets as it is.
+void end_with_newline(char (&text)[kMaxLogLine]) {
+  const auto length = std::min(std::strlen(text), sizeof text - 2);
+  text[length] = '\n';
+  text[length + 1] = '\0';
+}
+
+// One write, so that lines of several threads and processes never mix. A reader of stderr that has
+// gone away must not kill the program through a SIGPIPE of ours.
+void write_stderr(std::string_view line) {
+  sigset_t pipe_only, before, pending;
+  ::sigemptyset(&pipe_only);
+  ::sigaddset(&pipe_only, SIGPIPE);
+  ::sigpending(&pending);
+  ::pthread_sigmask(SIG_BLOCK, &pipe_only, &before);
+  char newline[] = "\n";
+  const iovec parts[] = {{const_cast<char*>(line.data()), line.size()}, {newline, 1}};
+  if (::writev(STDERR_FILENO, parts, 2) < 0 && errno == EPIPE &&
+      ::sigismember(&pending, SIGPIPE) == 0) {
+    const timespec at_once{};
+    ::sigtimedwait(&pipe_only, nullptr, &at_once);
+  }
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+int syslog_priority(spdlog::level::level_enum level) {
+  switch (level) {
+    case spdlog::level::critical:
+      return LOG_CRIT;
+    case spdlog::level::err:
+      return LOG_ERR;
+    case spdlog::level::warn:
+      return LOG_WARNING;
+    case spdlog::level::debug:
+      return LOG_DEBUG;
+    default:
+      return LOG_INFO;
+  }
+}
+
+spdlog::level::level_enum spdlog_level(urma_vlog_level_t level) {
+  if (level <= URMA_VLOG_LEVEL_CRIT) return spdlog::level::critical;
+  if (level == URMA_VLOG_LEVEL_ERR) return spdlog::level::err;
+  if (level == URMA_VLOG_LEVEL_WARNING) return spdlog::level::warn;
+  return level == URMA_VLOG_LEVEL_DEBUG ? spdlog::level::debug : spdlog::level::info;
+}
+
+class StderrSink : public spdlog::sinks::sink {
+ public:
+  void log(const spdlog::details::log_msg& message) override {
+    write_stderr({message.payload.data(), message.payload.size()});
+  }
+  void flush() override {}
+  void set_pattern(const std::string&) override {}
+  void set_formatter(std::unique_ptr<spdlog::formatter>) override {}
+};
+
+// Without openlog, whose settings are the program's.
+class SyslogSink final : public StderrSink {
+ public:
+  void log(const spdlog::details::log_msg& message) override {
+    ::syslog(LOG_USER | syslog_priority(message.level), "%.*s",
+             static_cast<int>(message.payload.size()), message.payload.data());
+  }
+};
+
+// A logger of our own: the registry and the default logger belong to the program.
+std::unique_ptr<spdlog::logger> make_logger(std::shared_ptr<spdlog::sinks::sink> sink) {
+  auto logger = std::make_unique<spdlog::logger>("urma", std::move(sink));
+  logger->set_level(spdlog::level::trace);
+  return logger;
+}
+
+}  // namespace
+
+struct LogSink::Callback {
+  urma_log_cb_t plain = nullptr;
+  urma_loc_log_cb located = nullptr;
+  int running = 0;  // calls under way; guarded by mutex_
+};
+
+LogCapture::LogCapture() { capture = this; }
+
+LogCapture::~LogCapture() { capture = nullptr; }
+
+void LogCapture::keep(std::string_view line) { copy_text(last_, line); }
+
+LogSink::LogSink()
+    : stderr_logger_(make_logger(std::make_shared<StderrSink>())),
+      syslog_logger_(make_logger(std::make_shared<SyslogSink>())) {}
+
+LogSink::~LogSink() = default;
+
+// The atomics stand for themselves: no other data is reached through them, so relaxed will do.
+urma_vlog_level_t LogSink::level() const { return level_.load(std::memory_order_relaxed); }
+
+void LogSink::set_level(urma_vlog_level_t level) {
+  if (static_cast<unsigned>(level) < URMA_VLOG_LEVEL_MAX) {
+    level_.store(level, std::memory_order_relaxed);
+  }
+}
+
+bool LogSink::output_takes(urma_vlog_level_t level) const {
+  const auto output = output_.load(std::memory_order_relaxed);
+  return output == Output::kSyslog ||
+         (output == Output::kStderr &&
+          (level <= URMA_VLOG_LEVEL_WARNING || verbose_.load(std::memory_order_relaxed)));
+}
+
+bool LogSink::enabled(urma_vlog_level_t level) const {
+  return wanted(level) || (capture != nullptr && level <= URMA_VLOG_LEVEL_WARNING);
+}
+
+bool LogSink::wanted(urma_vlog_level_t level) const {
+  if (level > this->level()) return false;
+  return has_callback_.load(std::memory_order_relaxed) || output_takes(level);
+}
+
+void LogSink::write(urma_vlog_level_t level, const LogSite& site, std::string_view message) {
+  if (capture != nullptr && level <= URMA_VLOG_LEVEL_WARNING) capture->keep(message);
+  if (!wanted(level)) return;
+  const int saved_errno = errno;
+  // Lines end here, whether the program has ended them or not.
+  while (message.ends_with('\n')) message.remove_suffix(1);
+  char line[kMaxLogLine];
+  format_line(line, site, message);
+  if ((in_callback || !call_back(level, site, message, line)) && output_takes(level)) {
+    const bool to_stderr = output_.load(std::memory_order_relaxed) == Output::kStderr;
+    (to_stderr ? stderr_logger_ : syslog_logger_)
+        ->log(spdlog_level(level), spdlog::string_view_t(line));
+  }
+  errno = saved_errno;
+}
+
+// False where no callback is registered.
+bool LogSink::call_back(urma_vlog_level_t level, const LogSite& site, std::string_view message,
+                        char (&line)[kMaxLogLine]) {
+  std::shared_ptr<Callback> callback;
+  {
+    const MutexLock lock(mutex_);
+    if (callback_ == nullptr) return false;
+    callback = callback_;
+    ++callback->running;
+  }
+  struct Leave {
+    LogSink* sink;
+    Callback* callback;
+    ~Leave() {
+      in_callback = false;
+      const MutexLock lock(sink->mutex_);
+      if (--callback->running == 0) sink->callback_idle_.notify_all();
+    }
+  } leave{this, callback.get()};
+  in_callback = true;
+  try {
+    if (callback->plain != nullptr) {
+      end_with_newline(line);
+      callback->plain(level, line);
+    } else {
+      char text[kMaxLogLine];
+      copy_text(text, message);
+      end_with_newline(text);
+      callback->located(level, base_name(site.file), site.function, site.line, text);
+    }
+  } catch (const std::exception&) {
+    // A program's callback that throws has no caller of its own to tell.
+  }
+  return true;
+}
+
+void LogSink::replace_callback(std::shared_ptr<Callback> next) {
+  const MutexLock lock(mutex_);
+  const auto old = std::exchange(callback_, std::move(next));
+  has_callback_.store(callback_ != nullptr, std::memory_order_relaxed);
+  // From inside a callback this would wait for its own end.
+  if (old == nullptr || in_callback) return;
+  while (old->running != 0) callback_idle_.wait(mutex_);
+}
+
+void LogSink::set_callback(urma_log_cb_t plain, urma_loc_log_cb located) {
+  auto next = std::make_shared<Callback>();
+  next->plain = plain;
+  next->located = located;
+  replace_callback(std::move(next));
+  URMA_LOG(INFO, "log callback registered");
+}
+
+void LogSink::clear_callback() {
+  if (has_callback_.load(std::memory_order_relaxed)) {
+    std::string separator;
+    {
+      const MutexLock lock(mutex_);
+      separator = separator_;
+    }
+    URMA_LOG(INFO, "log callback unregistered{} lines go to the built-in output again", separator);
+  }
+  replace_callback(nullptr);
+}
+
+void LogSink::configure(const Settings& settings) {
+  const auto level = settings.text("URMA_LOG_LEVEL");
+  const auto output = settings.text("URMA_LOG_SINK");
+  output_.store(output == "syslog" ? Output::kSyslog
+                : output == "off"  ? Output::kOff
+                                   : Output::kStderr,
+                std::memory_order_relaxed);
+  verbose_.store(level == "debug", std::memory_order_relaxed);
+  const MutexLock lock(mutex_);
+  separator_ = settings.text("URMA_LOG_SEPARATOR");
+  if (std::exchange(last_level_, level) == level) return;
+  for (const auto& known : kLevelNames) {
+    if (level == known.name) set_level(known.level);
+  }
+}
+
+void LogSink::before_fork() { mutex_.lock(); }
+
+void LogSink::after_fork_in_parent() { mutex_.unlock(); }
+
+void LogSink::after_fork_in_child() {
+  // The parent's other threads are not here to end their calls.
+  if (callback_ != nullptr) callback_->running = in_callback ? 1 : 0;
+  mutex_.unlock();
+}
+
+const char* thread_log_tag() { return thread_tag; }
+
+void set_thread_log_tag(std::string_view tag) {
+  if (tag.size() >= sizeof thread_tag) return;
+  std::memcpy(thread_tag, tag.data(), tag.size());
+  thread_tag[tag.size()] = '\0';
+}
+
+LogSink& log_sink() {
+  static auto& the_sink = *new LogSink;
+  return the_sink;
+}
+
+}  // namespace urma::core

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: MIT
+//
+// The one sink of the process: a callback of the program where one is registered, else stderr or
+// syslog.
+#ifndef URMA_CORE_PROCESS_LOG_SINK_H_
+#define URMA_CORE_PROCESS_LOG_SINK_H_
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "urma/base/host.h"
+#include "urma/base/mutex.h"
+
+namespace spdlog {
+class logger;
+}
+
+namespace urma::core {
+
+// Bytes of a whole line, with the ending zero.
+inline constexpr size_t kMaxLogLine = 512;
+
+class LogSink final : public Logger {
+ public:
+  LogSink();
+  ~LogSink() override;
+
+  bool enabled(urma_vlog_level_t level) const override;
+  // Keeps errno, and never throws.
+  void write(urma_vlog_level_t level, const LogSite& site, std::string_view message) override;
+
+  // Takes over what has changed in the settings since the last time, so that a level set by the
+  // program outlives an urma_init.
+  void configure(const Settings& settings);
+
+  urma_vlog_level_t level() const;
+  void set_level(urma_vlog_level_t level);
+
+  // Exactly one of the two is given. On return no other thread is in an earlier callback, unless
+  // the caller itself is called from one.
+  void set_callback(urma_log_cb_t plain, urma_loc_log_cb located);
+  void clear_callback();
+
+  // To be called around fork(), so that the child's lock is free.
+  void before_fork() URMA_ACQUIRE(mutex_);
+  void after_fork_in_parent() URMA_RELEASE(mutex_);
+  void after_fork_in_child() URMA_RELEASE(mutex_);
+
+ private:
+  enum class Output { kStderr, kSyslog, kOff };
+  struct Callback;
+
+  bool output_takes(urma_vlog_level_t level) const;
+  bool wanted(urma_vlog_level_t level) const;
+  bool call_back(urma_vlog_level_t level, const LogSite& site, std::string_view message,
+                 char (&line)[kMaxLogLine]);
+  void replace_callback(std::shared_ptr<Callback> next);
+
+  std::atomic<urma_vlog_level_t> level_{URMA_VLOG_LEVEL_INFO};
+  std::atomic<Output> output_{Output::kStderr};
+  std::atomic<bool> verbose_{false};  // the environment asks for debug lines
+  std::atomic<bool> has_callback_{false};
+  const std::unique_ptr<spdlog::logger> stderr_logger_;
+  const std::unique_ptr<spdlog::logger> syslog_logger_;
+
+  Mutex mutex_;
+  Condition callback_idle_;
+  std::shared_ptr<Callback> callback_ URMA_GUARDED_BY(mutex_);
+  std::string last_level_ URMA_GUARDED_BY(mutex_) = "info";
+  std::string separator_ URMA_GUARDED_BY(mutex_) = "|";
+};
+
+// Keeps the last line of WARNING or worse that this thread writes while it lives, whatever the log
+// does with it. Not to be nested.
+class LogCapture {
+ public:
+  LogCapture();
+  ~LogCapture();
+  LogCapture(const LogCapture&) = delete;
+  LogCapture& operator=(const LogCapture&) = delete;
+  std::string last() const { return last_; }
+  void keep(std::string_view line);
+
+ private:
+  char last_[kMaxLogLine] = "";
+};
+
+// The tag that this thread's lines carry; one of URMA_MAX_NAME or more characters is not taken.
+const char* thread_log_tag();
+void set_thread_log_tag(std::string_view tag);
+
+// The sink of the process.
+LogSink& log_sink();
+
+}  // namespace urma::core
+
+#endif  // URMA_CORE_PROCESS_LOG_SINK_H_

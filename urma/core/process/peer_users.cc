@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT
+#include "urma/core/process/peer_users.h"
+
+#include <pwd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <string>
+
+#include "urma/base/error.h"
+
+namespace urma::core {
+namespace {
+
+// The longest entry of a user that is looked at.
+constexpr size_t kEntryBytes = 16 << 10;
+
+uid_t user_of(std::string_view text) {
+  uid_t user = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, user);
+  // The highest number stands for nobody at all.
+  if (error == std::errc() && stop == end && user != static_cast<uid_t>(-1)) return user;
+  std::vector<char> entry(kEntryBytes);
+  passwd info;
+  passwd* found = nullptr;
+  ::getpwnam_r(std::string(text).c_str(), &info, entry.data(), entry.size(), &found);
+  if (found == nullptr) {
+    fail(URMA_EINVAL, "there is no user '{:.32}'; allowed: names and numbers of users, or *", text);
+  }
+  return found->pw_uid;
+}
+
+}  // namespace
+
+PeerUsers::PeerUsers(std::string_view text) {
+  while (!text.empty()) {
+    const std::string_view word = text.substr(0, text.find(','));
+    if (word == "*") {
+      all_ = true;
+    } else {
+      users_.push_back(user_of(word));
+    }
+    text.remove_prefix(std::min(word.size() + 1, text.size()));
+  }
+}
+
+bool PeerUsers::contains(uid_t user) const {
+  return all_ || user == ::geteuid() || user == 0 ||
+         std::find(users_.begin(), users_.end(), user) != users_.end();
+}
+
+}  // namespace urma::core

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT
+//
+// URMA regions: names under which processes of one user leave segments for each other. There is no
+// broker: a region, and each segment in it, is a small file in the runtime directory. A region's
+// file is locked by the process that made it, and counts as long as that lives; that of a segment
+// carries the slot of its process, and goes with the slot. What stands in a file may have been
+// written by anybody of this user, and is checked before it is believed.
+#ifndef URMA_CORE_PROCESS_REGIONS_H_
+#define URMA_CORE_PROCESS_REGIONS_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "urma/base/fd.h"
+#include "urma/base/mutex.h"
+#include "urma/base/runtime.h"
+#include "urma_types.h"
+
+namespace urma::core {
+
+// What a region's file says.
+struct RegionRecord {
+  uint64_t magic;
+  uint64_t generation;  // of this region; another one of the same name has another
+  uint64_t size;        // most bytes; 0: no limit
+  uint64_t token;
+  uint32_t access;  // most rights; 0: no limit
+  uint32_t reserved;
+  char name[UR_NAME_MAX_LEN];
+};
+
+// What a segment's file says.
+struct MemberRecord {
+  uint64_t magic;
+  uint64_t generation;  // of the region
+  uint64_t order;       // of attaching
+  urma_seg_t seg;
+};
+
+// A segment of a region.
+struct Member {
+  std::string file;
+  uint32_t slot;
+  uint64_t order;
+  urma_seg_t seg;
+};
+
+// Whether the name has 1 to 255 bytes.
+bool valid_region_name(const char* name);
+
+// Those of one process. Thread-safe. All throw Error.
+class Regions {
+ public:
+  // (URMA_EEXIST) where the name is taken.
+  void create(Runtime& runtime, uint32_t eid_index, const urma_ur_t& region);
+  // (URMA_EINVAL) where this process has no such region.
+  void destroy(Runtime& runtime, uint32_t eid_index, const std::string& name);
+  // All or none. (URMA_EEXIST) where one is in it already, (URMA_ENOMEM) where they are too large.
+  void attach(Runtime& runtime, uint32_t eid_index, const RegionRecord& region,
+              const std::vector<const urma_target_seg_t*>& segments);
+  // All or none. (URMA_EINVAL) where one is not in it.
+  void detach(Runtime& runtime, uint32_t eid_index, const std::string& name,
+              const std::vector<const urma_target_seg_t*>& segments);
+  // Forgets all, whose files go with the slot.
+  void clear(int dir);
+
+ private:
+  struct Held {
+    std::string file;
+    Fd fd;
+  };
+  // Region, by its generation, and segment.
+  using Attached = std::pair<uint64_t, const urma_target_seg_t*>;
+
+  void write_pending(Runtime& runtime, const RegionRecord& region,
+                     const std::vector<const urma_target_seg_t*>& segments,
+                     std::vector<std::pair<std::string, std::string>>* files) URMA_REQUIRES(mutex_);
+  void check_not_attached(uint64_t generation,
+                          const std::vector<const urma_target_seg_t*>& segments)
+      URMA_REQUIRES(mutex_);
+
+  Mutex mutex_;
+  std::map<std::pair<uint32_t, std::string>, Held> created_
+      URMA_GUARDED_BY(mutex_);  // by eid_index and name
+  std::map<Attached, std::string> attached_ URMA_GUARDED_BY(mutex_);
+  // Of regions that this process has attached to, so that it can leave one that has ended.
+  std::map<std::pair<uint32_t, std::string>, uint64_t> generations_ URMA_GUARDED_BY(mutex_);
+  uint64_t next_number_ URMA_GUARDED_BY(mutex_) = 0;
+};
+
+// The region of this name, where the process that made it lives.
+std::optional<RegionRecord> find_region(const Runtime& runtime, uint32_t eid_index,
+                                        const std::string& name);
+// All of an EID, in the order of their names.
+std::vector<RegionRecord> list_regions(const Runtime& runtime, uint32_t eid_index);
+// Its segments whose processes live, in the order in which they were attached.
+std::vector<Member> members_of(const Runtime& runtime, const RegionRecord& region);
+
+// Those of this process.
+Regions& regions();
+
+}  // namespace urma::core
+
+#endif  // URMA_CORE_PROCESS_REGIONS_H_

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT
+#ifndef URMA_CORE_PROCESS_RUNTIME_H_
+#define URMA_CORE_PROCESS_RUNTIME_H_
+
+#include <atomic>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "urma/base/fd.h"
+#include "urma/base/id_blocks.h"
+#include "urma/base/id_pool.h"
+#include "urma/base/runtime.h"
+#include "urma/base/service.h"
+#include "urma/core/process/files.h"
+#include "urma/core/process/id_file.h"
+#include "urma/core/process/janitor.h"
+#include "urma/core/process/peer_users.h"
+#include "urma/core/process/runtime_dir.h"
+
+namespace urma::core {
+
+// This process's part of the runtime directory. To be made and destroyed on the service thread;
+// destroying it removes all that it made.
+class ProcessRuntime final : public Runtime {
+ public:
+  // uasid 0: one is chosen at random. Throws Error(URMA_EEXIST) where the wished one is taken.
+  ProcessRuntime(Service& service, const Settings& settings, uint32_t uasid);
+  ~ProcessRuntime() override;
+
+  int dir_fd() const override { return dir_.fd.get(); }
+  const std::string& path() const override { return dir_.path; }
+  mode_t file_mode() const override { return core::file_mode(dir_.fd.get()); }
+  bool admits(uid_t user) const override { return peers_.contains(user); }
+  uint32_t slot() const override { return slot_.number; }
+  uint32_t uasid() const override { return uasid_; }
+  uint64_t nonce() const override { return nonce_; }
+  std::span<const urma_eid_t> eids() const override { return all_eids().first(eids_.size() - 1); }
+  std::span<const urma_eid_t> all_eids() const override { return eids_; }
+
+  // In the child of a fork: what is to be the parent's alone, as long as the child lives.
+  void leave_to_parent() {
+    uasid_name_.reset();
+    id_file_.leave_to_parent();
+  }
+
+  // Service thread, as all of it.
+  Janitor& janitor() { return janitor_; }
+
+  uint32_t alloc_id(IdKind kind) override;
+  void reserve_id(IdKind kind, uint32_t eid_index, uint32_t id) override;
+  void free_id(IdKind kind, uint32_t eid_index, uint32_t id) override;
+  std::optional<uint32_t> owner_slot(IdKind kind, const urma_eid_t& eid, uint32_t id) override;
+  std::string socket_name(uint32_t slot, const char* provider) const override;
+
+ private:
+  // A file of the directory that is held, and removed in the end.
+  struct Held {
+    Held(const RuntimeDir& dir, std::string name, Fd fd);
+    Held(Held&&) = default;
+    ~Held();
+    int dir;
+    std::string name;
+    Fd fd;
+  };
+  struct Slot {
+    uint32_t number;
+    Held file;
+  };
+
+  static Slot take_slot(const RuntimeDir& dir);
+  std::string temporary_name();
+  uint32_t reserve_uasid(uint32_t wished);
+  void reserve_uasid_number(uint32_t number);
+
+  // The order is that of making; in the end the slot goes last, with its lock kept till then.
+  const PeerUsers peers_;
+  RuntimeDir dir_;
+  Slot slot_;
+  std::atomic<uint64_t> temporary_names_{0};
+  const uint64_t nonce_;
+  const std::vector<urma_eid_t> eids_;
+  Fd uasid_name_;                   // bound: its alone on this host
+  std::optional<Held> uasid_file_;  // for those who look at this directory
+  uint32_t uasid_;
+  IdFile id_file_;
+  IdBlocks ids_;
+  IdPool tokens_;
+  Janitor janitor_;
+};
+
+}  // namespace urma::core
+
+#endif  // URMA_CORE_PROCESS_RUNTIME_H_

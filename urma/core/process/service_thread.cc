@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: MIT
+#include "urma/core/process/service_thread.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+
+#include <exception>
+#include <future>
+#include <system_error>
+
+#include "urma/base/clock.h"
+#include "urma/base/error.h"
+#include "urma/base/guard.h"
+#include "urma/core/process/files.h"
+
+namespace urma::core {
+namespace {
+
+// The mark of our own descriptor; watches count on from it.
+constexpr uint64_t kWakeMark = 0;
+
+// All signals are the program's own; its handlers must not run on a thread of ours.
+class BlockSignals {
+ public:
+  BlockSignals() {
+    sigset_t all;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~BlockSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_;
+};
+
+// An exception that nobody waits for is logged, and the thread goes on.
+template <typename Body>
+void run_guarded(const Body& body) {
+  guarded(URMA_LOG_SITE, [&] { body(); });
+}
+
+}  // namespace
+
+ServiceThread::ServiceThread() = default;
+
+ServiceThread::~ServiceThread() { stop(); }
+
+void ServiceThread::start(const std::string& choice) {
+  try {
+    wake_ =
+        checked_fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "making the service thread's event");
+    launch(choice);
+  } catch (...) {
+    close_descriptors();
+    throw;
+  }
+  const MutexLock lock(mutex_);
+  open_ = true;
+}
+
+void ServiceThread::close_descriptors() {
+  reactor_.reset();
+  wake_.reset();
+}
+
+void ServiceThread::launch(const std::string& choice) {
+  last_watch_ = kWakeMark;
+  {
+    const MutexLock lock(mutex_);
+    stopping_ = asleep_ = false;
+  }
+  // The thread may still be in its last use of it when this one goes on.
+  const auto started = std::make_shared<std::promise<void>>();
+  const BlockSignals block;
+  try {
+    thread_ = std::thread([this, choice, started] { loop(choice, started); });
+  } catch (const std::system_error& error) {
+    fail(URMA_FAIL, "starting the service thread: {}", error.what());
+  }
+  try {
+    started->get_future().get();
+  } catch (...) {
+    thread_.join();
+    throw;
+  }
+}
+
+void ServiceThread::stop() {
+  if (!thread_.joinable()) return;
+  {
+    const MutexLock lock(mutex_);
+    open_ = false;
+    stopping_ = true;
+  }
+  wake();
+  thread_.join();
+  watches_.clear();
+  watch_of_fd_.clear();
+  timers_.clear();
+  deadline_of_timer_.clear();
+  close_descriptors();
+}
+
+bool ServiceThread::enqueue(Task task) {
+  const MutexLock lock(mutex_);
+  if (!open_) return false;
+  posted_.push_back(std::move(task));
+  // Under the lock, so that stop() cannot close the descriptor in between.
+  if (std::exchange(asleep_, false)) wake();
+  return true;
+}
+
+void ServiceThread::wake() {
+  const uint64_t one = 1;
+  // Nobody reads the event: it is watched for changes. It would be full after 2^64 wake-ups.
+  [[maybe_unused]] const auto written = ::write(wake_.get(), &one, sizeof one);
+}
+
+void ServiceThread::post(Task task) { enqueue(std::move(task)); }
+
+void ServiceThread::run(const Task& task) {
+  if (on_thread()) return task();
+  // The exception is let go of here, before the caller is told: its last owner is the caller.
+  std::exception_ptr error;
+  auto done = std::make_shared<std::promise<void>>();
+  auto finished = done->get_future();
+  const bool taken = enqueue([&task, &error, done] {
+    try {
+      task();
+    } catch (...) {
+      error = std::current_exception();
+    }
+    done->set_value();
+  });
+  if (!taken) fail(URMA_FAIL, "the service thread is not running");
+  finished.wait();
+  if (error != nullptr) std::rethrow_exception(std::move(error));
+}
+
+// Relaxed: only the thread itself can read its own id here, and it wrote it.
+bool ServiceThread::on_thread() const {
+  return thread_id_.load(std::memory_order_relaxed) == std::this_thread::get_id();
+}
+
+void ServiceThread::watch(int fd, uint32_t events, Ready ready) {
+  if (watch_of_fd_.count(fd) != 0) fail(URMA_EINVAL, "descriptor {} is watched already", fd);
+  const uint64_t mark = last_watch_ + 1;
+  reactor_->add(fd, events, mark);
+  last_watch_ = mark;
+  watches_[mark] = std::make_shared<Watch>(Watch{fd, std::move(ready)});
+  watch_of_fd_[fd] = mark;
+}
+
+void ServiceThread::rewatch(int fd, uint32_t events) {
+  const auto found = watch_of_fd_.find(fd);
+  if (found == watch_of_fd_.end()) fail(URMA_EINVAL, "descriptor {} is not watched", fd);
+  reactor_->modify(fd, events, found->second);
+}
+
+void ServiceThread::unwatch(int fd) {
+  const auto found = watch_of_fd_.find(fd);
+  if (found == watch_of_fd_.end()) return;
+  watches_.erase(found->second);
+  watch_of_fd_.erase(found);
+  reactor_->remove(fd);
+}
+
+Service::TimerId ServiceThread::after(uint64_t delay_ns, Task task) {
+  const TimerId id = ++last_timer_;
+  const uint64_t deadline = monotonic_ns() + delay_ns;
+  timers_.emplace(Deadline{deadline, id}, std::move(task));
+  deadline_of_timer_[id] = deadline;
+  return id;
+}
+
+void ServiceThread::cancel(TimerId timer) {
+  const auto found = deadline_of_timer_.find(timer);
+  if (found == deadline_of_timer_.end()) return;
+  timers_.erase({found->second, timer});
+  deadline_of_timer_.erase(found);
+}
+
+void ServiceThread::loop(const std::string& choice,
+                         const std::shared_ptr<std::promise<void>>& started) {
+  ::pthread_setname_np(::pthread_self(), "urma-service");
+  // Made here: when an io_uring closes, the kernel interrupts what the thread that made it is
+  // doing, and no call of the program's may end for that.
+  try {
+    reactor_ = make_reactor(choice);
+    reactor_->add(wake_.get(), EPOLLIN | EPOLLET, kWakeMark);
+  } catch (...) {
+    return started->set_exception(std::current_exception());
+  }
+  thread_id_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+  started->set_value();
+  while (run_posted()) {
+    run_due_timers();
+    wait_and_dispatch();
+  }
+  // A later thread of the program may get the same id.
+  thread_id_.store({}, std::memory_order_relaxed);
+}
+
+// False once the thread is to end and has nothing posted left.
+bool ServiceThread::run_posted() {
+  std::vector<Task> tasks;
+  {
+    const MutexLock lock(mutex_);
+    tasks.swap(posted_);
+    if (tasks.empty() && stopping_) return false;
+  }
+  for (const auto& task : tasks) run_guarded(task);
+  return true;
+}
+
+void ServiceThread::run_due_timers() {
+  // Timers that a task sets are for the next round, else one of no delay would starve all others.
+  const Deadline last{monotonic_ns(), last_timer_};
+  while (!timers_.empty() && timers_.begin()->first <= last) {
+    const auto timer = timers_.extract(timers_.begin());
+    deadline_of_timer_.erase(timer.key().second);
+    run_guarded(timer.mapped());
+  }
+}
+
+void ServiceThread::wait_and_dispatch() {
+  uint64_t deadline = timers_.empty() ? Reactor::kNoDeadline : timers_.begin()->first.first;
+  {
+    const MutexLock lock(mutex_);
+    if (posted_.empty() && !stopping_) {
+      asleep_ = true;
+    } else {
+      deadline = 0;
+    }
+  }
+  reactor_->wait(deadline, &events_);
+  {
+    const MutexLock lock(mutex_);
+    asleep_ = false;
+  }
+  for (const auto& event : events_) {
+    const auto found = watches_.find(event.mark);
+    // An earlier event of this batch may have ended the watch. The wake-up's mark has none.
+    if (found == watches_.end()) continue;
+    const auto watch = found->second;
+    run_guarded([&] { watch->ready(event.events); });
+  }
+}
+
+}  // namespace urma::core

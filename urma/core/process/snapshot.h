@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT
+//
+// What this process has, as the calls of urma_ext.h list it: copies of this moment. From any
+// thread. Throw Error(URMA_ENOMEM) rather than make a list of more than kMaxInspectBytes.
+#ifndef URMA_CORE_PROCESS_SNAPSHOT_H_
+#define URMA_CORE_PROCESS_SNAPSHOT_H_
+
+#include <vector>
+
+#include "urma_ext.h"
+
+namespace urma::core {
+
+std::vector<urma_ext_queue_t> queues_now();
+std::vector<urma_ext_segment_t> segments_now();
+std::vector<urma_ext_connection_t> connections_now();
+std::vector<urma_ext_setting_t> settings_now();
+std::vector<urma_ext_provider_t> providers_now();
+
+}  // namespace urma::core
+
+#endif  // URMA_CORE_PROCESS_SNAPSHOT_H_

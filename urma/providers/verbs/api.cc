@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: MIT
+#include "urma/providers/verbs/api.h"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <netpacket/packet.h>
+#include <pthread.h>
+#include <signal.h>
+#include <time.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+namespace urma::verbs {
+namespace {
+
+// Drivers answer with an errno number, with its negative (siw), or with -1 and errno.
+int positive_errno(int result) {
+  if (result == -1) return errno != 0 ? errno : EIO;
+  return std::abs(result);
+}
+
+template <auto Function, typename... Args>
+int checked(Args... args) {
+  errno = 0;
+  return positive_errno(Function(args...));
+}
+
+// The same for what stands on the way of each request: errno is looked at only where it fails.
+template <auto Function, typename... Args>
+int checked_failure(Args... args) {
+  const int result = Function(args...);
+  return result == 0 ? 0 : positive_errno(result);
+}
+
+void map_ipv4(const in_addr& from, uint8_t* to) {
+  std::memset(to, 0, 10);
+  std::memset(to + 10, 0xff, 2);
+  std::memcpy(to + 12, &from, sizeof(from));
+}
+
+std::vector<InterfaceAddress> interface_addresses() {
+  ifaddrs* first = nullptr;
+  if (::getifaddrs(&first) != 0) return {};
+  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner(first, &::freeifaddrs);
+  std::vector<InterfaceAddress> addresses;
+  for (const auto* entry = first; entry != nullptr; entry = entry->ifa_next) {
+    if (entry->ifa_addr == nullptr) continue;
+    InterfaceAddress address = {};
+    if (entry->ifa_addr->sa_family == AF_INET) {
+      map_ipv4(reinterpret_cast<const sockaddr_in*>(entry->ifa_addr)->sin_addr, address.ip);
+    } else if (entry->ifa_addr->sa_family == AF_INET6) {
+      const auto& ip = reinterpret_cast<const sockaddr_in6*>(entry->ifa_addr)->sin6_addr;
+      std::memcpy(address.ip, &ip, sizeof(ip));
+    } else {
+      continue;
+    }
+    address.ifindex = ::if_nametoindex(entry->ifa_name);
+    for (const auto* link = first; link != nullptr; link = link->ifa_next) {
+      if (link->ifa_addr == nullptr || link->ifa_addr->sa_family != AF_PACKET ||
+          std::strcmp(link->ifa_name, entry->ifa_name) != 0) {
+        continue;
+      }
+      std::memcpy(address.mac, reinterpret_cast<const sockaddr_ll*>(link->ifa_addr)->sll_addr,
+                  sizeof(address.mac));
+    }
+    addresses.push_back(address);
+  }
+  return addresses;
+}
+
+void fill_devices(Api* api) {
+  api->get_device_list = [](int* count) { return ::ibv_get_device_list(count); };
+  api->free_device_list = ::ibv_free_device_list;
+  api->get_device_name = ::ibv_get_device_name;
+  api->open_device = ::ibv_open_device;
+  api->close_device = checked<::ibv_close_device>;
+  api->query_device_ex = [](ibv_context* context, ibv_device_attr_ex* attr) {
+    return checked<::ibv_query_device_ex>(context, nullptr, attr);
+  };
+  api->query_port = [](ibv_context* context, uint8_t port, ibv_port_attr* attr) {
+    errno = 0;
+    return positive_errno(ibv_query_port(context, port, attr));
+  };
+  api->query_gid_table = [](ibv_context* context, ibv_gid_entry* entries, size_t max_entries) {
+    return ::ibv_query_gid_table(context, entries, max_entries, 0);
+  };
+  api->query_pkey = checked<::ibv_query_pkey>;
+  api->fork_init = checked<::ibv_fork_init>;
+  api->interface_addresses = interface_addresses;
+  api->get_async_event = checked<::ibv_get_async_event>;
+  api->ack_async_event = ::ibv_ack_async_event;
+}
+
+void fill_memory(Api* api) {
+  api->alloc_pd = ::ibv_alloc_pd;
+  api->dealloc_pd = checked<::ibv_dealloc_pd>;
+  api->reg_mr = [](ibv_pd* pd, void* address, size_t length, int access) {
+    return ibv_reg_mr(pd, address, length, access);
+  };
+  api->reg_dmabuf_mr = ::ibv_reg_dmabuf_mr;
+  // Its own numbers say what has become of the region; here that is: it is to be ended.
+  api->rereg_mr = [](ibv_mr* mr, int flags, ibv_pd* pd, void* address, size_t length, int access) {
+    errno = 0;
+    if (::ibv_rereg_mr(mr, flags, pd, address, length, access) == 0) return 0;
+    return errno != 0 ? errno : EOPNOTSUPP;
+  };
+  api->dereg_mr = checked<::ibv_dereg_mr>;
+  api->advise_mr = checked<::ibv_advise_mr>;
+}
+
+void fill_completions(Api* api) {
+  api->create_comp_channel = ::ibv_create_comp_channel;
+  api->destroy_comp_channel = checked<::ibv_destroy_comp_channel>;
+  api->create_cq = ::ibv_create_cq;
+  api->resize_cq = checked<::ibv_resize_cq>;
+  api->modify_cq = checked<::ibv_modify_cq>;
+  api->destroy_cq = checked<::ibv_destroy_cq>;
+  api->poll_cq = [](ibv_cq* cq, int count, ibv_wc* completions) {
+    return ::ibv_poll_cq(cq, count, completions);
+  };
+  api->req_notify_cq = checked<::ibv_req_notify_cq>;
+  api->get_cq_event = checked<::ibv_get_cq_event>;
+  api->ack_cq_events = ::ibv_ack_cq_events;
+}
+
+// Whether it is blocked or not, a SIGPIPE that comes to this thread meanwhile is taken away.
+int post_send_quietly(ibv_qp* qp, ibv_send_wr* first, ibv_send_wr** bad) {
+  sigset_t pipe;
+  sigset_t before;
+  sigset_t pending;
+  ::sigemptyset(&pipe);
+  ::sigaddset(&pipe, SIGPIPE);
+  ::sigpending(&pending);
+  const bool others = ::sigismember(&pending, SIGPIPE) == 1;
+  ::pthread_sigmask(SIG_BLOCK, &pipe, &before);
+  const int error = checked<::ibv_post_send>(qp, first, bad);
+  constexpr timespec kNow = {};
+  if (!others) ::sigtimedwait(&pipe, nullptr, &kNow);
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return error;
+}
+
+void fill_queues(Api* api) {
+  api->create_srq = ::ibv_create_srq;
+  api->modify_srq = checked<::ibv_modify_srq>;
+  api->query_srq = checked<::ibv_query_srq>;
+  api->destroy_srq = checked<::ibv_destroy_srq>;
+  api->post_srq_recv = checked_failure<::ibv_post_srq_recv>;
+  api->create_qp = ::ibv_create_qp;
+  api->modify_qp = checked<::ibv_modify_qp>;
+  api->query_qp = checked<::ibv_query_qp>;
+  api->destroy_qp = checked<::ibv_destroy_qp>;
+  api->post_send = checked_failure<::ibv_post_send>;
+  api->post_send_quietly = post_send_quietly;
+  api->post_recv = checked_failure<::ibv_post_recv>;
+  api->create_ah = ::ibv_create_ah;
+  api->destroy_ah = checked<::ibv_destroy_ah>;
+}
+
+void fill_connections(Api* api) {
+  api->cm_create_event_channel = ::rdma_create_event_channel;
+  api->cm_destroy_event_channel = ::rdma_destroy_event_channel;
+  api->cm_create_id = [](rdma_event_channel* channel, rdma_cm_id** id, void* context) {
+    return checked<::rdma_create_id>(channel, id, context, RDMA_PS_TCP);
+  };
+  api->cm_destroy_id = checked<::rdma_destroy_id>;
+  api->cm_bind_addr = checked<::rdma_bind_addr>;
+  api->cm_listen = checked<::rdma_listen>;
+  api->cm_get_src_port = [](rdma_cm_id* id) { return ntohs(::rdma_get_src_port(id)); };
+  api->cm_resolve_addr = checked<::rdma_resolve_addr>;
+  api->cm_resolve_route = checked<::rdma_resolve_route>;
+  api->cm_connect = checked<::rdma_connect>;
+  api->cm_accept = checked<::rdma_accept>;
+  api->cm_reject = checked<::rdma_reject>;
+  api->cm_get_event = checked<::rdma_get_cm_event>;
+  api->cm_ack_event = checked<::rdma_ack_cm_event>;
+  api->send_datagram = [](int fd, const void* bytes, size_t length, const sockaddr* to,
+                          socklen_t to_length) {
+    return ::sendto(fd, bytes, length, 0, to, to_length);
+  };
+}
+
+Api make_table() {
+  Api api = {};
+  fill_devices(&api);
+  fill_memory(&api);
+  fill_completions(&api);
+  fill_queues(&api);
+  fill_connections(&api);
+  return api;
+}
+
+}  // namespace
+
+const Api& system_verbs() {
+  static const Api api = make_table();
+  return api;
+}
+
+}  // namespace urma::verbs
