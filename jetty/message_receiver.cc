@@ -147,17 +147,17 @@ bool MessageReceiver::from_peer(IncomingWay* way, urma_cr_status_t* refusal) {
   return false;
 }
 
-bool MessageReceiver::waited_too_long(IncomingWay* way, const Message& message) {
+urma_cr_status_t MessageReceiver::refusal_of_waiting(IncomingWay* way, const Message& message) {
   starved_ |= way->jfc->armed();
   const bool first = way->rnr_since_ns == 0;
   if (first) counters_.rnr.add(1);
   if (way->rnr_limit_ns == UINT64_MAX) {
     way->rnr_since_ns = kWaitsForEver;
-    return false;
+    return URMA_CR_SUCCESS;
   }
   const uint64_t now = monotonic_ns();
   if (first) way->rnr_since_ns = now;
-  if (now - way->rnr_since_ns < way->rnr_limit_ns) return false;
+  if (now - way->rnr_since_ns < way->rnr_limit_ns) return URMA_CR_SUCCESS;
   way->rnr_since_ns = 0;
   // Mode UM loses messages as a matter of course.
   if (!way->messages_only) {
@@ -166,7 +166,12 @@ bool MessageReceiver::waited_too_long(IncomingWay* way, const Message& message) 
         "us",
         way->target.id, message.length, way->sender.id, way->rnr_limit_ns / 1000);
   }
-  return true;
+  return URMA_CR_RNR_RETRY_CNT_EXC_ERR;
+}
+
+urma_cr_status_t MessageReceiver::remote_status(urma_cr_status_t local) {
+  if (local == URMA_CR_LOC_LEN_ERR) return URMA_CR_REM_RESP_LEN_ERR;
+  return local == URMA_CR_SUCCESS ? URMA_CR_SUCCESS : URMA_CR_REM_OPERATION_ERR;
 }
 
 void MessageReceiver::log_failure(const IncomingWay& way, const Message& message,

@@ -81,8 +81,12 @@ class MessageReceiver : public Receiver {
   // False where the message ends the access to a segment that its sender may not access. `who` is
   // the sender.
   bool invalidate(const std::string& who, const Message& message, const Invalidation& invalidation);
-  // How long a message has waited for a receive is longer than its sender lets it.
-  bool waited_too_long(IncomingWay* way, const Message& message) URMA_REQUIRES(lock_);
+  // How a message ends for which no receive is posted; URMA_CR_SUCCESS as long as its sender lets
+  // it wait.
+  urma_cr_status_t refusal_of_waiting(IncomingWay* way, const Message& message)
+      URMA_REQUIRES(lock_);
+  // How a message ends for its sender whose receive ends so.
+  static urma_cr_status_t remote_status(urma_cr_status_t local);
   // Whether an RC message comes from the bound peer. Where it does not: *refusal is how it ends,
   // URMA_CR_SUCCESS while it may wait for a bind.
   static bool from_peer(IncomingWay* way, urma_cr_status_t* refusal);

@@ -24,31 +24,31 @@ namespace urma {
 // What carries messages to a receiver: the receiving half of a wire (jetty/wire.h says of what).
 template <typename Way>
 concept Incoming = std::derived_from<Way, IncomingWay> &&
-                   requires(Way& way, const Message& message, Message* head, void* into) {
-                     // The next message, which stays until consume().
-                     { way.peek(head) } -> std::same_as<Peek>;
-                     // From its `offset` on, so many bytes.
-                     way.copy(message, uint32_t{}, into, uint32_t{});
-                     // All of it; false where that takes more than one copy.
-                     { way.copy_at_once(message, static_cast<char*>(into)) } -> std::same_as<bool>;
-                     // It is through, and ends so for its sender.
-                     way.consume(message, uint8_t{});
-                     // Nothing further is taken: all else ends so for the sender.
-                     way.close(uint8_t{});
-                     // Whether peek() would find nothing, and nothing is to be told. A hint.
-                     { way.silent() } -> std::same_as<bool>;
-                     // What the sender was told before a turn; behind one, it is woken where it was
-                     // told more. `blocked`: nothing more could be taken.
-                     way.after_turn(way.told(), bool{});
-                     // Wakes a sender that sleeps.
-                     way.wake();
-                     // Whether the first message has begun, and what it takes has to go on.
-                     { way.in_parts() } -> std::same_as<bool>;
-                     // Whether what a message refers to went with a sender that has gone.
-                     { way.took_back(message) } -> std::same_as<bool>;
-                     // The sender, for the log.
-                     { way.who() } -> std::convertible_to<std::string>;
-                   };
+    requires(Way& way, const Message& message, Message* head, void* into) {
+  // The next message, which stays until consume().
+  { way.peek(head) } -> std::same_as<Peek>;
+  // From its `offset` on, so many bytes.
+  way.copy(message, uint32_t{}, into, uint32_t{});
+  // All of it; false where that takes more than one copy.
+  { way.copy_at_once(message, static_cast<char*>(into)) } -> std::same_as<bool>;
+  // It is through, and ends so for its sender.
+  way.consume(message, uint8_t{});
+  // Nothing further is taken: all else ends so for the sender.
+  way.close(uint8_t{});
+  // Whether peek() would find nothing, and nothing is to be told. A hint.
+  { way.silent() } -> std::same_as<bool>;
+  // What the sender was told before a turn; behind one, it is woken where it was
+  // told more. `blocked`: nothing more could be taken.
+  way.after_turn(way.told(), bool{});
+  // Wakes a sender that sleeps.
+  way.wake();
+  // Whether the first message has begun, and what it takes has to go on.
+  { way.in_parts() } -> std::same_as<bool>;
+  // Whether what a message refers to went with a sender that has gone.
+  { way.took_back(message) } -> std::same_as<bool>;
+  // The sender, for the log.
+  { way.who() } -> std::convertible_to<std::string>;
+};
 
 // What the sender wants ended by a message.
 template <Incoming Way>
@@ -123,9 +123,8 @@ class ReceiveEngine : public MessageReceiver {
   // What a message does that does not lie whole in its way, or goes where the processor cannot
   // write: nothing where it is not one of these, else how far it came. `local` is what check() says
   // of the receive. Then in_parts() of the way tells whether more is to come, from go_on().
-  std::optional<Step> begin_parts(Way* /*way*/, const Message& /*message*/,
-                                  ReceiveEntry* /*entry*/, urma_cr_status_t /*local*/,
-                                  Poll* /*poll*/) URMA_REQUIRES(lock_) {
+  std::optional<Step> begin_parts(Way* /*way*/, const Message& /*message*/, ReceiveEntry* /*entry*/,
+                                  urma_cr_status_t /*local*/, Poll* /*poll*/) URMA_REQUIRES(lock_) {
     return std::nullopt;
   }
   Step go_on(Way* /*way*/, Poll* /*poll*/) URMA_REQUIRES(lock_) { return Step::kBlocked; }
@@ -211,8 +210,7 @@ class ReceiveEngine : public MessageReceiver {
   [[gnu::always_inline]] Step deliver(Way* way, const Message& message, ReceiveEntry* entry,
                                       Poll* poll) URMA_REQUIRES(lock_);
   [[gnu::noinline]] Step deliver_specially(Way* way, const Message& message, ReceiveEntry* entry,
-                                           urma_cr_status_t local, Poll* poll)
-      URMA_REQUIRES(lock_);
+                                           urma_cr_status_t local, Poll* poll) URMA_REQUIRES(lock_);
   [[gnu::always_inline]] void scatter(const Way& way, const Message& message,
                                       ReceiveEntry* entry) const URMA_REQUIRES(lock_);
 
@@ -310,8 +308,9 @@ inline MessageReceiver::Step ReceiveEngine<Derived, Way>::advance(Way* way, Poll
   // A sender that has gone waits for nobody.
   if (abandoned && (!ready || way->took_back(message))) return end_abandoned(way);
   if (entry == nullptr) {
-    if (!waited_too_long(way, message)) return Step::kBlocked;
-    way->consume(message, URMA_CR_RNR_RETRY_CNT_EXC_ERR);
+    refusal = refusal_of_waiting(way, message);
+    if (refusal == URMA_CR_SUCCESS) return Step::kBlocked;
+    way->consume(message, static_cast<uint8_t>(refusal));
     return Step::kMoved;
   }
   way->rnr_since_ns = 0;
@@ -333,27 +332,20 @@ inline MessageReceiver::Step ReceiveEngine<Derived, Way>::deliver(Way* way, cons
 }
 
 template <typename Derived, Incoming Way>
-MessageReceiver::Step ReceiveEngine<Derived, Way>::deliver_specially(Way* way,
-                                                                     const Message& message,
-                                                                     ReceiveEntry* entry,
-                                                                     urma_cr_status_t local,
-                                                                     Poll* poll) {
+MessageReceiver::Step ReceiveEngine<Derived, Way>::deliver_specially(
+    Way* way, const Message& message, ReceiveEntry* entry, urma_cr_status_t local, Poll* poll) {
   if (const std::optional<Step> step = self()->begin_parts(way, message, entry, local, poll)) {
     return *step;
   }
-  uint8_t remote = URMA_CR_SUCCESS;
-  if (local == URMA_CR_LOC_LEN_ERR) {
-    remote = URMA_CR_REM_RESP_LEN_ERR;
-  } else if (local != URMA_CR_SUCCESS) {
-    remote = URMA_CR_REM_OPERATION_ERR;
+  if (local != URMA_CR_SUCCESS) {
+    log_failure(*way, message, entry, local);
   } else if (!invalidate(way->who(), message, invalidation_of(*way, message))) {
     way->consume(message, URMA_CR_REM_ACCESS_ABORT_ERR);
     return Step::kMoved;
   } else {
     scatter(*way, message, entry);
   }
-  if (local != URMA_CR_SUCCESS) log_failure(*way, message, entry, local);
-  finish(way, message, entry, local, remote, poll);
+  finish(way, message, entry, local, static_cast<uint8_t>(remote_status(local)), poll);
   return Step::kMoved;
 }
 

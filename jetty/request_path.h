@@ -114,7 +114,7 @@ RequestPath::Step RequestPath::authorize(ImplicitImports<Import>* imports,
     return authorize(imports, access, asked, grant, status);
   }
   *status = *status == URMA_CR_SUCCESS && !stands ? why_ended(*segment, (*grant)->owner_gone())
-                                                   : why_refused(*segment, access, *status);
+                                                  : why_refused(*segment, access, *status);
   return Step::kDone;
 }
 

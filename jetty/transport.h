@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "jetty/completion_queue.h"
+#include "jetty/faults.h"
 #include "jetty/groups.h"
 #include "jetty/listing.h"
 #include "jetty/receiver.h"
@@ -57,7 +58,9 @@ Answer admits(const Endpoint& endpoint, uint32_t trans_mode, uint32_t token);
 
 class Transport : public ProgressDomain {
  public:
-  explicit Transport(Service* service) : service_(service) {}
+  // `faults`: as Faults::parse() gives them.
+  explicit Transport(Service* service, std::unique_ptr<Faults> faults = nullptr)
+      : service_(service), faults_(std::move(faults)) {}
 
   Service& service() { return *service_; }
   SegmentTable& segments() { return segments_; }
@@ -119,6 +122,12 @@ class Transport : public ProgressDomain {
   // The channel is about to end.
   virtual void forget_channel(EventChannel* /*channel*/) {}
 
+  // NULL where none were asked for.
+  Faults* faults() { return faults_.get(); }
+  // As if the process that owns the target had ended: everything that is under way to it ends,
+  // where there is a connection. The next request connects anew.
+  virtual void lose_connection(const RemoteQueue& /*target*/) {}
+
   // What peers may send to. The receiver of an endpoint must be added before.
   void add_receiver(Receiver* receiver);
   void remove_receiver(Receiver* receiver);
@@ -178,6 +187,7 @@ class Transport : public ProgressDomain {
   void tick();
 
   Service* service_;
+  const std::unique_ptr<Faults> faults_;
   std::atomic<uint64_t> serial_{1};
   QueueSerials queue_serials_;
   SegmentTable segments_;

@@ -146,8 +146,8 @@ class Wire {
   // Before all else, and behind all else.
   virtual void start(WireTransport* engine) = 0;
   virtual void stop() = 0;
-  // With the lock of a send queue, whose requests complete into `jfc`: whoever sleeps there is woken
-  // for reports, see WireTransport::arrived(). Throws Error.
+  // With the lock of a send queue, whose requests complete into `jfc`: whoever sleeps there is
+  // woken for reports, see WireTransport::arrived(). Throws Error.
   virtual std::unique_ptr<Way> make_way(const WayRequest& request, const CompletionQueue& jfc) = 0;
   // Asks the owner of a target, or of memory. Service thread, as the answer.
   virtual void probe(const ProbeTarget& target, std::function<void(Answer)> answered) = 0;

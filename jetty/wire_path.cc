@@ -69,6 +69,7 @@ void WirePath::take_report(const WireReport& report) {
     part_.status = status;
     return;
   }
+  --in_flight_;
   // What was being flushed is, however its target ends.
   if (closing_ && status != URMA_CR_SUCCESS) status = URMA_CR_WR_FLUSH_ERR;
   sender_->queue().complete(entry, outcome(status));
@@ -109,8 +110,10 @@ void WirePath::look_up(SendEntry* entry) {
 
 void WirePath::next_begins() { part_ = {}; }
 
-// A way executes accesses in order, and messages after them.
-bool WirePath::placed_before(const SendEntry& /*entry*/) { return true; }
+// A way keeps the order of messages, and executes accesses before those that follow them.
+bool WirePath::placed_before(const SendEntry& entry) {
+  return entry.kind == OpKind::kSend || in_flight_ == 0;
+}
 
 RequestPath::Step WirePath::await_part(SendEntry* entry, urma_cr_status_t* status) {
   if (part_.bytes == 0) return Step::kInFlight;
@@ -122,9 +125,16 @@ RequestPath::Step WirePath::await_part(SendEntry* entry, urma_cr_status_t* statu
   return *status == URMA_CR_SUCCESS ? Step::kInFlight : Step::kDone;
 }
 
-RequestPath::Step WirePath::begin(const WireGrant& grant, const WireAccess& access,
-                                  uint32_t cookie) {
-  return !closing_ && way().access(grant, access, cookie) ? Step::kInFlight : Step::kWait;
+bool WirePath::begin(const WireGrant& grant, const WireAccess& access, uint32_t cookie) {
+  return !closing_ && way().access(grant, access, cookie);
+}
+
+// The last, or only, access of a request.
+RequestPath::Step WirePath::launch(SendEntry* entry, const WireGrant& grant,
+                                   const WireAccess& access) {
+  if (!begin(grant, access, sender_->queue().index_of(entry))) return Step::kWait;
+  ++in_flight_;
+  return Step::kInFlight;
 }
 
 RequestPath::Step WirePath::move(SendEntry* entry, bool something_follows,
@@ -152,10 +162,10 @@ RequestPath::Step WirePath::move(SendEntry* entry, bool something_follows,
                                {},
                                local.list()};
     if (!something_follows && entry->moved + local.bytes() == entry->bytes) {
-      return begin(*grant, access, sender_->queue().index_of(entry));
+      return launch(entry, *grant, access);
     }
     const uint32_t cookie = kFirstPart | next_part_++ % kFirstPart;
-    if (begin(*grant, access, cookie) == Step::kWait) return Step::kWait;
+    if (!begin(*grant, access, cookie)) return Step::kWait;
     part_ = {cookie, local.bytes(), true, URMA_CR_SUCCESS};
   }
 }
@@ -180,7 +190,7 @@ RequestPath::Step WirePath::atomic(SendEntry* entry, urma_cr_status_t* status) {
   if (write) collect(entry, entry->operand);
   WireAccess access = {entry->kind, entry->opcode, entry->remote_addr, entry->bytes, {}, {}};
   std::copy(std::begin(entry->operand), std::end(entry->operand), access.operand);
-  return begin(*grant, access, sender_->queue().index_of(entry));
+  return launch(entry, *grant, access);
 }
 
 // kInFlight once the owner of the target takes messages of this queue.
@@ -209,7 +219,9 @@ RequestPath::Step WirePath::send_message(SendEntry* entry, MessageKind kind,
   if (entry->solicited) flags |= kSolicited;
   const Outgoing message = {kind, flags, static_cast<uint32_t>(entry->bytes), entry->operand[0],
                             payload};
-  return way().send(message, sender_->queue().index_of(entry)) ? Step::kInFlight : Step::kWait;
+  if (!way().send(message, sender_->queue().index_of(entry))) return Step::kWait;
+  ++in_flight_;
+  return Step::kInFlight;
 }
 
 RequestPath::Step WirePath::send(SendEntry* entry, urma_cr_status_t* status) {
@@ -261,7 +273,7 @@ RequestPath::Step WirePath::write_notify(SendEntry* entry, uint64_t* /*budget*/,
                              sizeof(uint64_t),
                              {entry->operand[0]},
                              {&local, 1}};
-  return begin(*grant, access, sender_->queue().index_of(entry));
+  return launch(entry, *grant, access);
 }
 
 }  // namespace urma

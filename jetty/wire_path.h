@@ -15,7 +15,7 @@ namespace urma {
 
 class WireSender;
 
-class WirePath final : public RequestPath {
+class WirePath : public RequestPath {
  public:
   WirePath(WireSender* sender, RemoteQueue* target, uint32_t hint);
 
@@ -46,7 +46,8 @@ class WirePath final : public RequestPath {
   // All of a transfer, part by part. The last one is on its way when the request leaves the line,
   // unless something has to follow it.
   Step move(SendEntry* entry, bool something_follows, urma_cr_status_t* status);
-  Step begin(const WireGrant& grant, const WireAccess& access, uint32_t cookie);
+  bool begin(const WireGrant& grant, const WireAccess& access, uint32_t cookie);
+  Step launch(SendEntry* entry, const WireGrant& grant, const WireAccess& access);
   Step await_part(SendEntry* entry, urma_cr_status_t* status);
   Step open(urma_cr_status_t* status);
   Step send_message(SendEntry* entry, MessageKind kind, std::span<const iovec> payload);
@@ -59,6 +60,7 @@ class WirePath final : public RequestPath {
   std::unique_ptr<Way> way_;
   Part part_;
   uint32_t next_part_ = 0;
+  uint32_t in_flight_ = 0;  // requests that are on their way
   bool closing_ = false;
 };
 

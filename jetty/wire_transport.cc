@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "jetty/faulty.h"
 #include "jetty/memory_access.h"
 #include "jetty/process_barrier.h"
 #include "jetty/wire_path.h"
@@ -65,10 +66,9 @@ WireSegment::WireSegment(WireTransport* engine, urma_context_t* ctx, const urma_
 }
 
 void WireSegment::ask_owner(const Wanted& wanted) {
-  engine_->wire().ask_grant({seg.ubva.eid, seg.token_id, token().token, wanted},
-                            [this, wanted](Answer answer, const WireGrant& given) {
-                              finish(wanted, answer, given);
-                            });
+  engine_->wire().ask_grant(
+      {seg.ubva.eid, seg.token_id, token().token, wanted},
+      [this, wanted](Answer answer, const WireGrant& given) { finish(wanted, answer, given); });
 }
 
 void WireSegment::finish(const Wanted& wanted, Answer answer, const WireGrant& given) {
@@ -131,8 +131,19 @@ urma_status_t WireSender::post(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexce
 // The device
 // -------------------------------------------------------------------------------------------------
 
+void WireTransport::add_post_ops(urma_ops_t* ops) {
+  if (faults() != nullptr) {
+    add_faulty_post_ops<WireSender, WirePath, WireReceiver>(ops);
+  } else {
+    urma::add_post_ops<WireSender, WireReceiver>(ops);
+  }
+}
+
 WireTransport::WireTransport(const urma_host& host, Wire* wire, uint64_t max_message)
-    : Transport(host.service), runtime_(host.runtime()), wire_(wire), max_message_(max_message) {
+    : Transport(host.service, Faults::parse(host.settings->text("URMA_FAULT"))),
+      runtime_(host.runtime()),
+      wire_(wire),
+      max_message_(max_message) {
   enter_process_barrier();
   wire_->start(this);
 }
@@ -154,7 +165,7 @@ Answer WireTransport::accept(const WayRequest& asked, const std::shared_ptr<Wire
   });
 }
 
-Answer WireTransport::grant(const GrantRequest& asked, SegmentGrant* granted) {
+Answer WireTransport::grant(const GrantRequest& asked, const char* who, SegmentGrant* granted) {
   GrantError error;
   const auto& [va, len, access] = asked.wanted;
   const std::optional<SegmentGrant> grant = segments().grant(
@@ -164,7 +175,8 @@ Answer WireTransport::grant(const GrantRequest& asked, SegmentGrant* granted) {
     return Answer::kAccepted;
   }
   if (error != GrantError::kWrongToken) return Answer::kNoSuchObject;
-  URMA_LOG_LIMITED(WARNING, "a wrong token was presented for token id {:#x}", asked.token_id);
+  URMA_LOG_LIMITED(WARNING, "{} presented a wrong token for {} {:#x}", who, "token id",
+                   asked.token_id);
   return Answer::kWrongToken;
 }
 
@@ -200,6 +212,9 @@ void WireTransport::free_id(IdKind kind, uint32_t eid_index, uint32_t id) {
 std::unique_ptr<Sender> WireTransport::make_sender(const urma_jfs_cfg_t& cfg,
                                                    const QueueIdentity& identity,
                                                    const urma_jetty_id_t& id) {
+  if (faults() != nullptr) {
+    return std::make_unique<FaultySender<WireSender, WirePath>>(faults(), this, cfg, identity, id);
+  }
   return std::make_unique<WireSender>(this, cfg, identity, id);
 }
 

@@ -17,6 +17,7 @@
 #include "jetty/transport.h"
 #include "jetty/wire.h"
 #include "urma/base/host.h"
+#include "urma_provider.h"
 
 namespace urma {
 
@@ -57,7 +58,7 @@ class WireSegment final : public ImportedSegment {
   std::vector<std::unique_ptr<const WireGrant>> grants_ URMA_GUARDED_BY(mutex_);
 };
 
-class WireSender final : public Sender {
+class WireSender : public Sender {
  public:
   WireSender(WireTransport* engine, const urma_jfs_cfg_t& cfg, const QueueIdentity& identity,
              const urma_jetty_id_t& id);
@@ -95,12 +96,16 @@ class WireTransport final : public Transport, public SegmentInspector {
   Wire& wire() { return *wire_; }
   uint64_t max_message() const { return max_message_; }
 
+  // The posting functions of the table of its contexts.
+  void add_post_ops(urma_ops_t* ops);
+
   // What a wire calls for its peers; all check what the peer asks for.
   //
   // Adds the receiving end of a way to the queue that it is for. Service thread.
   Answer accept(const WayRequest& asked, const std::shared_ptr<WireIncoming>& way,
                 uint32_t* members);
-  Answer grant(const GrantRequest& asked, SegmentGrant* granted);
+  // `who` asks, for the log.
+  Answer grant(const GrantRequest& asked, const char* who, SegmentGrant* granted);
   // On memory of this process. `bytes` are what was read, or was there before. Any thread.
   urma_cr_status_t execute(SegmentRef segment, const WireAccess& access, std::vector<char>* bytes);
   // Something has come for a JFC, or a report for one: wakes whoever sleeps at it. Any thread.

@@ -32,7 +32,6 @@ PRODUCTS = {
 ROOMS = {
     "api": ("//urma/core/api", "library"),
     "jetty": ("//jetty", "module"),
-    "local": ("//urma/providers/local", "module"),
     "segment": ("//segment", "module"),
 }
 

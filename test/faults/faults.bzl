@@ -61,9 +61,9 @@ FAULTS = [
     # Queues and their completions.
     (
         "receive_record_says_sent",
-        "local/receiver.cc",
-        "ring->record.flag.bs.s_r = 1;",
-        "ring->record.flag.bs.s_r = 0;",
+        "jetty/message_receiver.cc",
+        "way->record.flag.bs.s_r = 1;",
+        "way->record.flag.bs.s_r = 0;",
         [MODEL],
     ),
     (
@@ -111,14 +111,14 @@ FAULTS = [
     ),
     (
         "rights_are_not_looked_at",
-        "local/path_access.cc",
+        "jetty/request_path.cc",
         "grant.allows(access.rights) && ",
         "",
         [MODEL, LINES],
     ),
     (
         "atomic_returns_another_value",
-        "local/direct.cc",
+        "jetty/memory_access.cc",
         "before[0] = execute_atomic(opcode, target, width, operand[0], operand[2]);",
         "before[0] = execute_atomic(opcode, target, width, operand[0], operand[2]) + 1;",
         [MAPPED_MODEL],
@@ -133,23 +133,23 @@ FAULTS = [
     ),
     (
         "no_receive_has_another_status",
-        "local/receiver.cc",
-        "URMA_CR_RNR_RETRY_CNT_EXC_ERR);",
-        "URMA_CR_ACK_TIMEOUT_ERR);",
+        "jetty/message_receiver.cc",
+        "return URMA_CR_RNR_RETRY_CNT_EXC_ERR;",
+        "return URMA_CR_ACK_TIMEOUT_ERR;",
         [MODEL],
     ),
     (
         "short_receive_has_another_status",
-        "local/receiver.cc",
-        "remote = URMA_CR_REM_RESP_LEN_ERR;",
-        "remote = URMA_CR_REM_OPERATION_ERR;",
+        "jetty/message_receiver.cc",
+        "return URMA_CR_REM_RESP_LEN_ERR;",
+        "return URMA_CR_REM_OPERATION_ERR;",
         [MODEL, LINES],
     ),
     (
         "sender_has_no_uasid",
-        "local/receiver.cc",
-        "ring->record.remote_id = ring->sender;",
-        "ring->record.remote_id = ring->sender;\n  ring->record.remote_id.uasid = 0;",
+        "jetty/message_receiver.cc",
+        "way->record.remote_id = way->sender;",
+        "way->record.remote_id = way->sender;\n  way->record.remote_id.uasid = 0;",
         [MODEL],
     ),
     # States, groups and peers.

@@ -21,7 +21,7 @@
 extern "C" __attribute__((visibility("default"))) const char*
 __tsan_default_suppressions() {  // NOLINT(bugprone-reserved-identifier)
   return "race:urma::local::copy_mapped\n"
-         "race:urma::local::copy_in_order\n"
+         "race:urma::copy_in_order\n"
          "race:urma::local::execute_direct\n"
          "race:urma::local::RingLayout::copy_in\n"
          "race:urma::local::RingLayout::copy_out\n"

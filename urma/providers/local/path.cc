@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <cstring>
 
+#include "jetty/iovecs.h"
 #include "urma/base/clock.h"
 #include "urma/base/error.h"
 #include "urma/base/log.h"
-#include "jetty/iovecs.h"
 #include "urma/providers/local/sender.h"
 #include "urma/providers/local/transport.h"
 

@@ -9,8 +9,8 @@
 #include <memory>
 #include <optional>
 
-#include "jetty/request_path.h"
 #include "jetty/iovecs.h"
+#include "jetty/request_path.h"
 #include "urma/providers/local/remote.h"
 #include "urma/providers/local/ring.h"
 

@@ -12,9 +12,9 @@
 #include <optional>
 #include <string>
 
+#include "jetty/iovecs.h"
 #include "jetty/receive_engine.h"
 #include "urma/providers/local/device_memory.h"
-#include "jetty/iovecs.h"
 #include "urma/providers/local/peer.h"
 #include "urma/providers/local/ring.h"
 #include "urma/providers/local/sender_memory.h"

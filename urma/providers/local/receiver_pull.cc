@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "jetty/failures.h"
-#include "urma/providers/local/direct.h"
 #include "jetty/iovecs.h"
+#include "urma/providers/local/direct.h"
 #include "urma/providers/local/receiver.h"
 #include "urma/providers/local/transport.h"
 

@@ -37,11 +37,9 @@ class Sender : public urma::Sender {
   // Needs the queue's lock.
   ImplicitImports<RemoteSegment>& implicit_imports() { return implicit_imports_; }
 
- protected:
+ private:
   // Behind a post.
   [[gnu::noinline]] urma_status_t finish_post(urma_status_t status) noexcept URMA_RELEASE(lock());
-
- private:
   bool lends_what_fits();
   std::unique_ptr<TargetPath> make_path(RemoteQueue* target, uint32_t hint) override;
   // What became of a request that was to be executed at once. kNot: nothing has happened;

@@ -12,11 +12,11 @@
 #include <string_view>
 #include <utility>
 
+#include "jetty/faulty.h"
 #include "segment/memory_map.h"
 #include "urma/base/error.h"
 #include "urma/base/guard.h"
 #include "urma/base/log.h"
-#include "urma/providers/local/faulty.h"
 #include "urma/providers/local/sender.h"
 #include "urma/providers/local/server.h"
 
@@ -52,7 +52,9 @@ size_t count_processes(int dir_fd) {
 
 Transport::Transport(const char* name, const urma_host& host, CopyEngine* copy,
                      DeviceEngine* device)
-    : urma::Transport(host.service),
+    : urma::Transport(host.service, device == nullptr
+                                        ? Faults::parse(host.settings->text("URMA_FAULT"))
+                                        : nullptr),
       name_(name),
       runtime_(host.runtime()),
       copy_(copy),
@@ -61,8 +63,7 @@ Transport::Transport(const char* name, const urma_host& host, CopyEngine* copy,
       ring_bytes_(
           std::bit_floor(static_cast<uint32_t>(host.settings->number("URMA_SHM_RING_SIZE")))),
       patience_ns_(host.settings->number("URMA_SHM_TIMEOUT_MS") * kNsPerMs),
-      staged_(host.settings->text("URMA_SHM_COPY") == "staged"),
-      faults_(device == nullptr ? Faults::parse(host.settings->text("URMA_FAULT")) : nullptr) {
+      staged_(host.settings->text("URMA_SHM_COPY") == "staged") {
   enter_process_barrier();
   segments().set_take_back([this](SharedPages::RangeId pages) {
     guarded(URMA_LOG_SITE, [&] { take_back_some(pages); });
@@ -173,8 +174,8 @@ void Transport::free_id(IdKind kind, uint32_t eid_index, uint32_t id) {
 std::unique_ptr<urma::Sender> Transport::make_sender(const urma_jfs_cfg_t& cfg,
                                                      const QueueIdentity& identity,
                                                      const urma_jetty_id_t& id) {
-  if (faults_ != nullptr) {
-    return std::make_unique<FaultySender>(this, cfg, identity, id, faults_.get());
+  if (faults() != nullptr) {
+    return std::make_unique<FaultySender<Sender, QueuePath>>(faults(), this, cfg, identity, id);
   }
   return std::make_unique<Sender>(this, cfg, identity, id);
 }
@@ -281,6 +282,16 @@ void Transport::require_kind(const urma_jetty_id_t& id, urma_target_type_t type)
 void Transport::connect_ahead(const RemoteQueue& target) {
   service().post([this, id = target.id, kind = id_kind(target.type)] {
     guarded(URMA_LOG_SITE, [&] { link_to(kind, id.eid, id.id); });
+  });
+}
+
+void Transport::lose_connection(const RemoteQueue& target) {
+  service().post([this, ended = ended(), kind = id_kind(target.type), id = target.id] {
+    if (*ended) return;
+    guarded(URMA_LOG_SITE, [&] {
+      const std::shared_ptr<Link> link = link_to(kind, id.eid, id.id);
+      if (link != nullptr) link->hang_up();
+    });
   });
 }
 

@@ -12,7 +12,6 @@
 #include <span>
 #include <string>
 
-#include "jetty/faults.h"
 #include "jetty/transport.h"
 #include "segment/segment.h"
 #include "urma/base/host.h"
@@ -50,8 +49,6 @@ class Transport final : public urma::Transport {
   // Whether nothing is copied by the kernel, whatever it permits.
   bool staged() const { return staged_; }
   KeptSegments& kept_segments() { return kept_segments_; }
-  // NULL where none were asked for.
-  Faults* faults() { return faults_.get(); }
 
   // An owner is asked to take a ring, which may hold messages already, and has answered. Service
   // thread.
@@ -91,6 +88,7 @@ class Transport final : public urma::Transport {
   void unwatch_peer(PeerWatcher* watcher) override;
   void unwatch_peer(PeerWatcher* watcher, uint64_t target) override;
   void forget_channel(EventChannel* channel) override;
+  void lose_connection(const RemoteQueue& target) override;
 
  private:
   struct Watched {
@@ -120,7 +118,6 @@ class Transport final : public urma::Transport {
   const uint32_t ring_bytes_;
   const uint64_t patience_ns_;
   const bool staged_;
-  const std::unique_ptr<Faults> faults_;
   KeptSegments kept_segments_;
 
   Mutex openings_mutex_;

@@ -45,8 +45,7 @@ urma_device_attr_t describe_device(uint32_t eid_count) {
   fill_atomics(&attr.dev_cap, kHasWideAtomics ? 16 : 8);
   fill_priorities(&attr.dev_cap);
   attr.port_cnt = 1;
-  attr.port_attr[0] = {URMA_MTU_8192, URMA_PORT_ACTIVE, URMA_LINK_X16, URMA_SP_400G,
-                       URMA_MTU_8192};
+  attr.port_attr[0] = {URMA_MTU_8192, URMA_PORT_ACTIVE, URMA_LINK_X16, URMA_SP_400G, URMA_MTU_8192};
   attr.dev_cap.max_eid_cnt = eid_count;
   attr.dev_cap.max_netaddr_cnt = eid_count;
   attr.dev_cap.feature.bs.non_pin = 1;
@@ -65,11 +64,12 @@ class Provider {
   static constexpr char kName[] = "loopback";
 
   explicit Provider(urma_provider_ops_t* ops) {
-    const DeviceDescription device = {kDeviceName, URMA_TRANSPORT_UB,         attr_,
-                                      eids_.data(), static_cast<uint32_t>(eids_.size()), &engine_};
+    const DeviceDescription device = {
+        kDeviceName, URMA_TRANSPORT_UB, attr_, eids_.data(), static_cast<uint32_t>(eids_.size()),
+        &engine_};
     host()->registry->add_device(ops, device);
     context_ops = make_ops(kName);
-    add_post_ops<WireSender, WireReceiver>(&context_ops);
+    engine_.add_post_ops(&context_ops);
   }
   ~Provider() { engine_.stop(); }
 

@@ -159,7 +159,7 @@ void LoopbackWire::start(WireTransport* engine) {
 void LoopbackWire::ask_grant(const GrantRequest& request,
                              std::function<void(Answer, const WireGrant&)> answered) {
   WireGrant given = {{}, self_};
-  const Answer answer = engine_->grant(request, &given.segment);
+  const Answer answer = engine_->grant(request, "this process", &given.segment);
   answered(answer, given);
 }
 

@@ -5,17 +5,17 @@
 
 #include "jetty/context.h"
 #include "jetty/device_events.h"
+#include "jetty/faulty.h"
+#include "jetty/mishaps.h"
 #include "jetty/ops.h"
 #include "urma/base/host.h"
 #include "urma/base/provider_module.h"
-#include "urma/providers/local/faulty.h"
 #include "urma/providers/local/inspector.h"
 #include "urma/providers/local/process_vm_copy.h"
 #include "urma/providers/local/receiver.h"
 #include "urma/providers/local/sender.h"
 #include "urma/providers/local/transport.h"
 #include "urma/providers/shm/device.h"
-#include "urma/providers/shm/mishaps.h"
 
 namespace urma::shm {
 namespace {
@@ -38,7 +38,7 @@ class Provider {
     host()->registry->add_device(ops, device);
     context_ops = make_ops(kName);
     if (transport_.faults() != nullptr) {
-      local::add_faulty_post_ops(&context_ops);
+      add_faulty_post_ops<local::Sender, local::QueuePath, local::Receiver>(&context_ops);
     } else {
       add_post_ops<local::Sender, local::Receiver>(&context_ops);
     }
@@ -68,7 +68,7 @@ class Provider {
   const urma_device_attr_t attr_ =
       device_attr(static_cast<uint32_t>(transport_.runtime().eids().size()));
   DeviceEvents events_;
-  Mishaps mishaps_{&transport_, host()->registry, &events_};
+  Mishaps mishaps_{kDeviceName, &transport_, host()->registry, &events_};
 };
 
 }  // namespace

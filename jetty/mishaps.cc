@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT
-#include "urma/providers/shm/mishaps.h"
+#include "jetty/mishaps.h"
 
 #include <utility>
 
 #include "urma/base/guard.h"
 #include "urma/base/log.h"
-#include "urma/providers/shm/device.h"
 
-namespace urma::shm {
+namespace urma {
 namespace {
 
 // Of the milliseconds that rules are given in.
@@ -55,17 +54,17 @@ void Mishaps::set_port(uint32_t port, bool up) {
   if (port != 0) return;
   const MutexLock lock(mutex_);
   if (std::exchange(port_up_, up) == up) return;
-  URMA_LOG(WARNING, "port 0 of {} is {} now", kDeviceName, up ? "up" : "down");
+  URMA_LOG(WARNING, "port 0 of {} is {} now", device_, up ? "up" : "down");
   if (transport_->faults() != nullptr) transport_->faults()->set_port_down(!up);
   // What is asked for after the event is as the event says.
-  registry_->set_port_state(kDeviceName, 0, up ? URMA_PORT_ACTIVE : URMA_PORT_DOWN);
+  registry_->set_port_state(device_, 0, up ? URMA_PORT_ACTIVE : URMA_PORT_DOWN);
   events_->raise(up ? URMA_EVENT_PORT_ACTIVE : URMA_EVENT_PORT_DOWN, 0);
 }
 
 void Mishaps::fail_device() {
-  URMA_LOG(ERR, "{} has failed: no request is executed any more", kDeviceName);
+  URMA_LOG(ERR, "{} has failed: no request is executed any more", device_);
   transport_->faults()->fail_device();
   events_->raise(URMA_EVENT_DEV_FATAL, 0);
 }
 
-}  // namespace urma::shm
+}  // namespace urma

@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: MIT
 //
 // What befalls the device: its port, its EIDs, all of it.
-#ifndef URMA_PROVIDERS_SHM_MISHAPS_H_
-#define URMA_PROVIDERS_SHM_MISHAPS_H_
+#ifndef JETTY_MISHAPS_H_
+#define JETTY_MISHAPS_H_
 
 #include <cstdint>
 #include <mutex>
 
 #include "jetty/device_events.h"
+#include "jetty/transport.h"
 #include "urma/base/fault_plan.h"
 #include "urma/base/host.h"
 #include "urma/base/mutex.h"
-#include "urma/providers/local/transport.h"
 
-namespace urma::shm {
+namespace urma {
 
 class Mishaps final : public PortControl {
  public:
-  Mishaps(local::Transport* transport, Registry* registry, DeviceEvents* events)
-      : transport_(transport), registry_(registry), events_(events) {}
+  // All outlive it; `device` is the name.
+  Mishaps(const char* device, Transport* transport, Registry* registry, DeviceEvents* events)
+      : device_(device), transport_(transport), registry_(registry), events_(events) {}
 
   // The first context was made: the clock of the faults that go by it starts.
   void begin() noexcept;
@@ -30,7 +31,8 @@ class Mishaps final : public PortControl {
   void plan(const FaultRule& rule);
   void fail_device();
 
-  local::Transport* const transport_;
+  const char* const device_;
+  Transport* const transport_;
   Registry* const registry_;
   DeviceEvents* const events_;
   std::once_flag begun_;
@@ -38,6 +40,6 @@ class Mishaps final : public PortControl {
   bool port_up_ URMA_GUARDED_BY(mutex_) = true;
 };
 
-}  // namespace urma::shm
+}  // namespace urma
 
-#endif  // URMA_PROVIDERS_SHM_MISHAPS_H_
+#endif  // JETTY_MISHAPS_H_

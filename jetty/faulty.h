@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: MIT
+//
+// The faults of URMA_FAULT, on the way of requests of any provider that executes them by a
+// RequestPath. Where the variable is not set none of this is used: it takes the places of the
+// ordinary senders and posts.
+#ifndef JETTY_FAULTY_H_
+#define JETTY_FAULTY_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "jetty/context.h"
+#include "jetty/faults.h"
+#include "jetty/ops.h"
+#include "jetty/queues.h"
+#include "jetty/request_path.h"
+#include "urma_provider.h"
+
+namespace urma {
+
+// What befalls the first request of a path, which is looked at again and again.
+class Misfortune {
+ public:
+  enum class Verdict { kExecute, kWait, kEnd, kEndWithConnection };
+
+  explicit Misfortune(Faults* faults) : faults_(faults) {}
+  // *status is how it ends.
+  Verdict of(const SendEntry& entry, CompletionQueue* jfc, urma_cr_status_t* status);
+  // The first request is another one now.
+  void forget() { judged_ = false; }
+
+ private:
+  Faults* const faults_;
+  bool judged_ = false;
+  std::optional<Fault> fault_;
+  uint64_t not_before_ns_ = 0;
+};
+
+template <typename Path>
+class FaultyPath final : public Path {
+ public:
+  template <typename Sender>
+  FaultyPath(Sender* sender, RemoteQueue* target, uint32_t hint, Faults* faults)
+      : Path(sender, target, hint), misfortune_(faults) {}
+
+  void give_up_first() override {
+    misfortune_.forget();
+    Path::give_up_first();
+  }
+  void flush() override {
+    misfortune_.forget();
+    Path::flush();
+  }
+
+ private:
+  using Step = typename Path::Step;
+
+  Step execute(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status) override {
+    const Step step = befall(entry, budget, status);
+    if (step != Step::kWait) misfortune_.forget();
+    return step;
+  }
+  Step befall(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status) {
+    auto* jfc = static_cast<CompletionQueue*>(this->sender()->config().jfc);
+    switch (misfortune_.of(*entry, jfc, status)) {
+      case Misfortune::Verdict::kExecute:
+        return Path::execute(entry, budget, status);
+      case Misfortune::Verdict::kWait:
+        return Step::kWait;
+      case Misfortune::Verdict::kEndWithConnection:
+        this->sender()->transport().lose_connection(*this->target());
+        return Step::kDone;
+      case Misfortune::Verdict::kEnd:
+        break;
+    }
+    return Step::kDone;
+  }
+
+  Misfortune misfortune_;
+};
+
+// `Own` is the provider's sender, whose paths are of the kind `Path`.
+template <typename Own, typename Path>
+class FaultySender final : public Own {
+ public:
+  template <typename... Args>
+  explicit FaultySender(Faults* faults, const Args&... args) : Own(args...), faults_(faults) {}
+
+  // Every request goes the long way, on which it can be held up. *fails: the queue has to fail now.
+  urma_status_t post(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr, bool* fails) noexcept {
+    OwnerScope scope(this->lock());
+    for (; wr != nullptr; wr = wr->next) {
+      TargetPath* path = nullptr;
+      const urma_status_t status = this->take_in(*wr, &path);
+      if (path != nullptr) this->go_on(path);
+      if (status != URMA_SUCCESS) {
+        this->queue().count_refused();
+        *bad_wr = wr;
+        return status;
+      }
+      this->queue().count_post();
+      *fails |= faults_->fails_queue(kind_of(wr->opcode));
+    }
+    return URMA_SUCCESS;
+  }
+
+ private:
+  std::unique_ptr<TargetPath> make_path(RemoteQueue* target, uint32_t hint) override {
+    return std::make_unique<FaultyPath<Path>>(this, target, hint, faults_);
+  }
+
+  Faults* const faults_;
+};
+
+namespace internal {
+
+void fail_now(Jfs* jfs) noexcept;
+void fail_now(Jfr* jfr) noexcept;
+void fail_now(Jetty* jetty) noexcept;
+// One of the receives that were just posted makes the JFR fail. The caller uses it, so it stands.
+void judge_receives(Jfr* jfr, const urma_jfr_wr_t* first, const urma_jfr_wr_t* end) noexcept;
+inline Jfr* receives_of(Jfr* jfr) { return jfr; }
+inline Jfr* receives_of(Jetty* jetty) { return static_cast<Jfr*>(jetty->jetty_cfg.shared.jfr); }
+
+template <typename Faulty, typename Object, typename Handle>
+urma_status_t post_send(Handle* handle, urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept {
+  auto* object = static_cast<Object*>(handle);
+  auto* sender = static_cast<Faulty*>(object->sending_half());
+  if (sender == nullptr) return reject_inactive(handle, wr, bad_wr);
+  bool fails = false;
+  const urma_status_t status = sender->post(wr, bad_wr, &fails);
+  if (fails) fail_now(object);
+  return status;
+}
+
+template <typename Receiver, typename Object, typename Handle>
+urma_status_t post_receive(Handle* handle, urma_jfr_wr_t* wr, urma_jfr_wr_t** bad_wr) noexcept {
+  auto* object = static_cast<Object*>(handle);
+  auto* receiver = static_cast<Receiver*>(object->receiving_half());
+  if (receiver == nullptr) return reject_inactive(handle, wr, bad_wr);
+  const urma_status_t status = receiver->post(wr, bad_wr);
+  judge_receives(receives_of(object), wr, status == URMA_SUCCESS ? nullptr : *bad_wr);
+  return status;
+}
+
+}  // namespace internal
+
+// As add_post_ops(), for a transport that has faults: its senders are FaultySender<Own, Path>.
+template <typename Own, typename Path, typename Receiver>
+void add_faulty_post_ops(urma_ops_t* ops) {
+  using Faulty = FaultySender<Own, Path>;
+  ops->post_jfs_wr = internal::post_send<Faulty, Jfs, urma_jfs_t>;
+  ops->post_jetty_send_wr = internal::post_send<Faulty, Jetty, urma_jetty_t>;
+  ops->post_jfr_wr = internal::post_receive<Receiver, Jfr, urma_jfr_t>;
+  ops->post_jetty_recv_wr = internal::post_receive<Receiver, Jetty, urma_jetty_t>;
+}
+
+}  // namespace urma
+
+#endif  // JETTY_FAULTY_H_

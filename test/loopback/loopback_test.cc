@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: MIT
+//
+// What the suite asks two processes for, within one: who sleeps is woken, who does not receive
+// holds up its sender, and what ends takes along what it should, and nothing else.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "test/process/endpoint.h"
+#include "test/process/harness.h"
+#include "test/process/self.h"
+
+namespace urma_test {
+namespace {
+
+using LoopbackTest = ProcessTest;
+
+constexpr uint32_t kMany = 3000;  // more than a way holds
+
+void arm(urma_jfc_t* jfc) { ASSERT_EQ(urma_rearm_jfc(jfc, false), URMA_SUCCESS); }
+
+urma_jfc_t* sleep_at(const Endpoint& endpoint) {
+  urma_jfc_t* jfc = nullptr;
+  EXPECT_EQ(urma_wait_jfc(endpoint.jfce, 1, 10'000, &jfc), 1);
+  if (jfc != nullptr) {
+    uint32_t events = 1;
+    urma_ack_jfc(&jfc, &events, 1);
+  }
+  return jfc;
+}
+
+void send(Self& self, size_t size, uint64_t user_ctx = 0) {
+  urma_sge_t local = piece(self.segment, self.out(), size);
+  self.endpoint.post(send_request(self.queue, &local, user_ctx));
+}
+
+Config with_events() {
+  Config config;
+  config.events = true;
+  return config;
+}
+
+TEST_F(LoopbackTest, WhoSleepsIsWokenByAMessage) {
+  run_one([](Channel&) {
+    Self self(with_events());
+    self.endpoint.post_receive(self.segment, self.in(), 64, 7);
+    arm(self.endpoint.receive_jfc);
+    std::thread sender([&self] { send(self, 8); });
+    EXPECT_EQ(sleep_at(self.endpoint), self.endpoint.receive_jfc);
+    sender.join();
+    EXPECT_EQ(wait_for_success(self.endpoint.receive_jfc, 7).completion_len, 8u);
+    EXPECT_TRUE(self.arrived(8));
+    wait_for_success(self.endpoint.send_jfc, 0);
+    self.endpoint.close();
+  });
+}
+
+TEST_F(LoopbackTest, WhoSleepsIsWokenByAnAnswer) {
+  run_one([](Channel&) {
+    Self self(with_events());
+    arm(self.endpoint.send_jfc);
+    send(self, 8, 5);
+    std::thread receiver([&self] { self.endpoint.post_receive(self.segment, self.in(), 64); });
+    receiver.join();
+    wait_for_success(self.endpoint.receive_jfc, 0);
+    EXPECT_EQ(sleep_at(self.endpoint), self.endpoint.send_jfc);
+    wait_for_success(self.endpoint.send_jfc, 5);
+    self.endpoint.close();
+  });
+}
+
+TEST_F(LoopbackTest, AReceiverThatDoesNotReceiveHoldsUpItsSender) {
+  run_one([](Channel&) {
+    Config config;
+    config.send_depth = config.receive_depth = kMany;
+    config.rnr_retry = 7;
+    Self self(config);
+    for (uint32_t i = 0; i < kMany; ++i) {
+      std::memcpy(self.out(), &i, sizeof(i));
+      send(self, sizeof(i), i);
+      if (i % 1000 == 0) EXPECT_TRUE(has_nothing(self.endpoint.send_jfc));
+    }
+    for (uint32_t i = 0; i < kMany; ++i) {
+      self.endpoint.post_receive(self.segment, self.in(), sizeof(i), i);
+      wait_for_success(self.endpoint.receive_jfc, i);
+      wait_for_success(self.endpoint.send_jfc, i);
+    }
+    self.endpoint.close();
+  });
+}
+
+TEST_F(LoopbackTest, WithoutAReceiveAMessageIsRefused) {
+  run_one([](Channel&) {
+    Config config;
+    config.rnr_retry = 0;
+    Self self(config);
+    send(self, 8);
+    // Its receiver learns of it as it polls.
+    urma_cr_t cr;
+    while (urma_poll_jfc(self.endpoint.send_jfc, 1, &cr) == 0) {
+      EXPECT_TRUE(has_nothing(self.endpoint.receive_jfc));
+    }
+    EXPECT_EQ(cr.status, URMA_CR_RNR_RETRY_CNT_EXC_ERR);
+    self.endpoint.close();
+  });
+}
+
+TEST_F(LoopbackTest, AnErrorStateFlushesWhatWasNotReceived) {
+  run_one([](Channel&) {
+    Self self;
+    send(self, 8, 1);
+    send(self, 8, 2);
+    self.endpoint.post_receive(self.segment, self.in(), 64);
+    wait_for_success(self.endpoint.receive_jfc, 0);
+    urma_jetty_attr_t attr = {JETTY_STATE, 0, URMA_JETTY_STATE_ERROR};
+    ASSERT_EQ(urma_modify_jetty(self.endpoint.jetty, &attr), URMA_SUCCESS);
+    wait_for_success(self.endpoint.send_jfc, 1);
+    const urma_cr_t flushed = wait_for(self.endpoint.send_jfc);
+    EXPECT_EQ(flushed.user_ctx, 2u);
+    EXPECT_EQ(flushed.status, URMA_CR_WR_FLUSH_ERR);
+    EXPECT_EQ(wait_for(self.endpoint.send_jfc).status, URMA_CR_WR_FLUSH_ERR_DONE);
+    self.endpoint.close();
+  });
+}
+
+TEST_F(LoopbackTest, AnUnregisteredSegmentIsReachedByNobody) {
+  run_one([](Channel&) {
+    Self self;
+    std::vector<char> other(64);
+    urma_target_seg_t* segment = self.endpoint.add(other.data(), other.size());
+    urma_target_seg_t* remote = self.endpoint.import(self.endpoint.segment_id(segment));
+    urma_sge_t local = piece(self.segment, self.out(), 8);
+    urma_sge_t there = piece(remote, other.data(), 8);
+    self.endpoint.post(write_request(self.queue, &local, &there));
+    wait_for_success(self.endpoint.send_jfc, 0);
+    self.endpoint.remove(segment);
+    self.endpoint.post(write_request(self.queue, &local, &there));
+    wait_for_status(self.endpoint.send_jfc, URMA_CR_REM_ACCESS_ABORT_ERR);
+    self.endpoint.close();
+  });
+}
+
+TEST_F(LoopbackTest, ALargeReadArrivesInParts) {
+  run_one([](Channel&) {
+    Self self;
+    std::vector<char> from(5 << 20), into(5 << 20);
+    for (size_t i = 0; i < from.size(); ++i) from[i] = static_cast<char>(i * 7 >> 3);
+    urma_target_seg_t* segment = self.endpoint.add(from.data(), from.size());
+    urma_target_seg_t* target = self.endpoint.add(into.data(), into.size());
+    urma_target_seg_t* remote = self.endpoint.import(self.endpoint.segment_id(segment));
+    urma_sge_t local = piece(target, into.data(), into.size());
+    urma_sge_t there = piece(remote, from.data(), from.size());
+    self.endpoint.post(read_request(self.queue, &local, &there));
+    wait_for_success(self.endpoint.send_jfc, 0);
+    EXPECT_EQ(from, into);
+    self.endpoint.close();
+  });
+}
+
+// The rules of docs/faults.md, over any wire.
+TEST_F(LoopbackTest, FaultsHappenWhereTheyAreAskedFor) {
+  run_one([](Channel&) {
+    ASSERT_EQ(::setenv("URMA_FAULT", "token:op=write,after=1,count=1;queue:op=read", 1), 0);
+    Self self;
+    urma_sge_t local = piece(self.segment, self.out(), 8);
+    urma_sge_t there = piece(self.remote, self.in(), 8);
+    for (const urma_cr_status_t status :
+         {URMA_CR_SUCCESS, URMA_CR_REM_ACCESS_ABORT_ERR, URMA_CR_SUCCESS}) {
+      self.endpoint.post(write_request(self.queue, &local, &there));
+      wait_for_status(self.endpoint.send_jfc, status);
+    }
+    self.endpoint.post(read_request(self.queue, &local, &there));
+    wait_for_success(self.endpoint.send_jfc, 0);
+    urma_jetty_attr_t attr = {};
+    urma_jetty_cfg_t cfg;
+    ASSERT_EQ(urma_query_jetty(self.endpoint.jetty, &cfg, &attr), URMA_SUCCESS);
+    EXPECT_EQ(attr.state, URMA_JETTY_STATE_ERROR);
+    urma_async_event_t event;
+    ASSERT_EQ(urma_get_async_event(self.endpoint.ctx, &event), URMA_SUCCESS);
+    EXPECT_EQ(event.event_type, URMA_EVENT_JETTY_ERR);
+    urma_ack_async_event(&event);
+    self.endpoint.close();
+  });
+}
+
+}  // namespace
+}  // namespace urma_test
