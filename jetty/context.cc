@@ -60,15 +60,6 @@ Context::Context(Transport* transport, const urma_device_attr_t& attr, urma_devi
   uasid = transport->uasid();
 }
 
-void Context::require_mode(const char* what, urma_transport_mode_t mode) const {
-  if (mode != URMA_TM_RM && mode != URMA_TM_RC && mode != URMA_TM_UM) {
-    fail(URMA_EINVAL,
-         "{}: trans_mode {} is not offered by {}; use URMA_TM_RM (1), URMA_TM_RC (2) or URMA_TM_UM "
-         "(4)",
-         what, static_cast<int>(mode), dev->name);
-  }
-}
-
 urma_jfce_t* Context::create_jfce() {
   return std::make_unique<EventChannel>(this, transport_->next_serial()).release();
 }
@@ -84,8 +75,7 @@ urma_status_t Context::get_async_event(urma_async_event_t* event) {
   return events_.get(event);
 }
 
-urma_jfs_cfg_t Context::effective(const char* what, const urma_jfs_cfg_t& asked) const {
-  require_mode(what, asked.trans_mode);
+urma_jfs_cfg_t Context::effective(const urma_jfs_cfg_t& asked) const {
   if (asked.priority > URMA_MAX_PRIORITY) {
     fail(URMA_EINVAL, "priority {} is not offered; use one of 0 to {}", asked.priority,
          URMA_MAX_PRIORITY);
@@ -97,9 +87,8 @@ urma_jfs_cfg_t Context::effective(const char* what, const urma_jfs_cfg_t& asked)
   return cfg;
 }
 
-urma_jfr_cfg_t Context::effective(const char* what, const urma_jfr_cfg_t& asked) const {
-  require_mode(what, asked.trans_mode);
-  require_token_policy(what, asked.flag.bs.token_policy);
+urma_jfr_cfg_t Context::effective(const urma_jfr_cfg_t& asked) const {
+  require_token_policy("jfr", asked.flag.bs.token_policy);
   urma_jfr_cfg_t cfg = asked;
   if (cfg.max_sge == 0) cfg.max_sge = static_cast<uint8_t>(caps_.max_jfr_sge);
   return cfg;
@@ -109,7 +98,12 @@ urma_target_jetty_t* Context::import_queue(const urma_jetty_id_t& id, urma_targe
                                            urma_transport_mode_t mode,
                                            urma_import_jetty_flag_t flag, urma_tp_type_t tp_type,
                                            const urma_token_t* token) {
-  require_mode("import", mode);
+  if (mode != URMA_TM_RM && mode != URMA_TM_RC && mode != URMA_TM_UM) {
+    fail(URMA_EINVAL,
+         "import: trans_mode {} is not offered by {}; use URMA_TM_RM (1), URMA_TM_RC (2) or "
+         "URMA_TM_UM (4)",
+         static_cast<int>(mode), dev->name);
+  }
   if (mode == URMA_TM_RC && type != URMA_JETTY) {
     fail(URMA_EINVAL, "import: type {} in URMA_TM_RC (2); only a JETTY (1) can be bound",
          static_cast<int>(type));
@@ -161,21 +155,14 @@ urma_token_id_t* Context::alloc_token_id_ex(urma_token_id_flag_t flag) {
   return token.release();
 }
 
-// All of a segment but its `ref`.
+// All of a segment but its `ref`, and what programs may read: whoever called fills that in. Only
+// the attributes are there from the beginning, as a provider looks at them.
 std::unique_ptr<Segment> Context::describe(const urma_seg_cfg_t& cfg) {
   require_token_policy("register_seg", cfg.flag.bs.token_policy);
   if (cfg.token_id == nullptr) fail(URMA_EINVAL, "register_seg: token_id is NULL; allocate one");
   std::unique_ptr<Segment> segment = transport_->make_segment();
-  segment->seg.ubva = {eid, uasid, cfg.va};
-  segment->seg.len = cfg.len;
   segment->seg.attr.value = cfg.flag.value;
-  segment->seg.attr.bs.dsva = 0;
-  // The bit of the flag that stood here says something else in attr; core fills it in.
-  segment->seg.attr.bs.user_token_id = 0;
-  segment->seg.token_id = cfg.token_id->token_id;
-  segment->user_ctx = cfg.user_ctx;
   segment->urma_ctx = this;
-  segment->token_id = cfg.token_id;
   segment->registered = true;
   const uint32_t access = cfg.flag.bs.access;
   segment->eid = eid;

@@ -37,8 +37,8 @@ class Context : public urma_context_t {
 
   // What a queue gets that asks for this: what the device gives where nothing in particular was
   // asked for. Throws Error where it cannot have it.
-  urma_jfs_cfg_t effective(const char* what, const urma_jfs_cfg_t& asked) const;
-  urma_jfr_cfg_t effective(const char* what, const urma_jfr_cfg_t& asked) const;
+  urma_jfs_cfg_t effective(const urma_jfs_cfg_t& asked) const;
+  urma_jfr_cfg_t effective(const urma_jfr_cfg_t& asked) const;
 
   Transport& transport() { return *transport_; }
   // Index of its EID in transport().eids(). The public eid_index is the program's: an aggregated
@@ -51,7 +51,6 @@ class Context : public urma_context_t {
 
  private:
   std::unique_ptr<Segment> describe(const urma_seg_cfg_t& cfg);
-  void require_mode(const char* what, urma_transport_mode_t mode) const;
   urma_target_jetty_t* import_queue(const urma_jetty_id_t& id, urma_target_type_t type,
                                     urma_transport_mode_t mode, urma_import_jetty_flag_t flag,
                                     urma_tp_type_t tp_type, const urma_token_t* token);

@@ -69,7 +69,7 @@ Jetty::Body::Body(Jetty* jetty, const urma_jetty_cfg_t& cfg)
 
 urma_status_t Jetty::activate() {
   urma_jetty_cfg_t cfg = jetty_cfg;
-  cfg.jfs_cfg = context_->effective("jetty", jetty_cfg.jfs_cfg);
+  cfg.jfs_cfg = context_->effective(jetty_cfg.jfs_cfg);
   require_open("jetty", "jfs_cfg.jfc", cfg.jfs_cfg.jfc);
   if (!static_cast<Jfr*>(cfg.shared.jfr)->active()) {
     fail(URMA_EINVAL, "jetty: shared.jfr is not active; activate it first");
@@ -173,11 +173,6 @@ urma_status_t Jetty::bind(RemoteQueue* target, const std::shared_ptr<Results>& r
     return URMA_EINVAL;
   }
   const MutexLock lock(mutex_);
-  if (bound_ != nullptr && bound_ != target) {
-    URMA_LOG_LIMITED(ERR, "bind_jetty: jetty {:#x} is bound to {:#x} already; unbind it first",
-                     jetty_id.id, bound_->id.id);
-    return URMA_EEXIST;
-  }
   if (results != nullptr && std::find(told_.begin(), told_.end(), results) == told_.end()) {
     told_.push_back(results);
   }

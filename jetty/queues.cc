@@ -184,7 +184,7 @@ Jfs::Body::Body(Jfs* jfs, const urma_jfs_cfg_t& cfg)
              [this](urma_ext_queue_t* queue) { sender->queue().report(queue); }) {}
 
 urma_status_t Jfs::activate() {
-  const urma_jfs_cfg_t cfg = context_->effective("jfs", jfs_cfg);
+  const urma_jfs_cfg_t cfg = context_->effective(jfs_cfg);
   require_open("jfs", "jfs_cfg.jfc", cfg.jfc);
   if (cfg.trans_mode == URMA_TM_RC) {
     fail(URMA_EINVAL, "a JFS alone cannot be bound; create a jetty for URMA_TM_RC (2)");
@@ -264,7 +264,7 @@ Jfr::Body::Body(Jfr* jfr, const urma_jfr_cfg_t& cfg)
              [this](urma_ext_queue_t* queue) { receiver->report(queue); }) {}
 
 urma_status_t Jfr::activate() {
-  urma_jfr_cfg_t cfg = context_->effective("jfr", jfr_cfg);
+  urma_jfr_cfg_t cfg = context_->effective(jfr_cfg);
   require_open("jfr", "jfr_cfg.jfc", cfg.jfc);
   if ((urma_jfr_opt.jfr_opt_mask.value & URMA_JFR_ID_MASK) != 0) cfg.id = urma_jfr_opt.urma_jfr_id;
   body_.emplace(this, cfg);

@@ -230,7 +230,7 @@ void Transport::watch_pending() {
 
 void Transport::tick() {
   tick_timer_ = 0;
-  // Cleared before the look at the senders; see Sender::post_one.
+  // Cleared before the look at the senders; see Sender::look_after.
   ticking_.store(false);
   bool waiting = false;
   {

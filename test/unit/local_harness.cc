@@ -118,7 +118,13 @@ urma_target_seg_t* Node::add(void* data, uint64_t bytes, uint32_t access) {
   cfg.len = bytes;
   cfg.token_id = token_id_;
   cfg.flag.bs.access = access;
-  return keep(ops_.register_seg(context_.get(), &cfg), ops_.unregister_seg);
+  urma_target_seg_t* segment = ops_.register_seg(context_.get(), &cfg);
+  if (segment == nullptr) return nullptr;
+  // What the library fills in.
+  segment->seg.ubva = {context_->eid, context_->uasid, cfg.va};
+  segment->seg.len = bytes;
+  segment->seg.token_id = token_id_->token_id;
+  return keep(segment, ops_.unregister_seg);
 }
 
 urma_target_jetty_t* Node::import(const urma_jfr_id_t& id) {

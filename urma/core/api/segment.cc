@@ -64,18 +64,20 @@ urma_seg_attr_t attr_of_registration(urma_reg_seg_flag_t flag, urma_seg_attr_t p
   return attr;
 }
 
-void fill_registration(urma_context_t* ctx, const urma_seg_cfg_t& cfg, urma_token_id_t* token_id,
+// What programs may read of a segment that was asked for with this flag, and registered so. A
+// provider may have filled in itself where it lies.
+void fill_registration(urma_context_t* ctx, urma_reg_seg_flag_t asked, const urma_seg_cfg_t& cfg,
                        urma_target_seg_t& tseg) {
   tseg.urma_ctx = ctx;
-  tseg.token_id = token_id;
+  tseg.token_id = cfg.token_id;
   tseg.user_ctx = cfg.user_ctx;
-  tseg.seg.attr = attr_of_registration(cfg.flag, tseg.seg.attr);
+  tseg.seg.attr = attr_of_registration(asked, tseg.seg.attr);
   if (tseg.seg.ubva.va == 0) {
     tseg.seg.ubva.eid = ctx->eid;
     tseg.seg.ubva.uasid = ctx->uasid;
     tseg.seg.ubva.va = cfg.va;
     tseg.seg.len = cfg.len;
-    if (token_id != nullptr) tseg.seg.token_id = token_id->token_id;
+    if (cfg.token_id != nullptr) tseg.seg.token_id = cfg.token_id->token_id;
   }
 }
 
@@ -87,7 +89,7 @@ urma_target_seg_t* register_under(urma_context_t* ctx, urma_seg_cfg_t& cfg,
       token_id == nullptr ? URMA_TOKEN_ID_INVALID : URMA_TOKEN_ID_VALID;
   urma_target_seg_t* tseg = do_register(&provider_cfg);
   if (tseg == nullptr) return nullptr;
-  fill_registration(ctx, cfg, token_id, *tseg);
+  fill_registration(ctx, cfg.flag, provider_cfg, *tseg);
   if (token_id != nullptr) add_ref(token_id->ref);
   object_made(ctx, Living::kSegment);
   return tseg;

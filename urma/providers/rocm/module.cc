@@ -63,17 +63,9 @@ struct Machinery {
 
 urma_ops_t context_ops;
 
-// What calls of no context at hand are about: it stands as long as the provider.
-Machinery* machinery = nullptr;
-
-const DeviceInfo& info_of(const urma_device_t& dev) {
-  if (machinery != nullptr) {
-    for (const DeviceInfo& info : machinery->devices) {
-      if (info.name == dev.name) return info;
-    }
-  }
-  fail(URMA_EINVAL, "{} is no device of the rocm provider", dev.name);
-}
+// The provider's, for calls that have no context at hand.
+Machinery& machinery();
+const DeviceInfo& info_of(const urma_device_t& dev);
 
 // -------------------------------------------------------------------------------------------------
 // Memory
@@ -81,22 +73,22 @@ const DeviceInfo& info_of(const urma_device_t& dev) {
 
 void* allocate_memory(urma_context_t* ctx, urma_ext_pool_t pool, uint64_t bytes) {
   return guarded(URMA_LOG_SITE, [&] {
-    const HsaRuntime& runtime = *machinery->runtime;
+    const HsaRuntime& runtime = *machinery().runtime;
     return allocate(runtime.api(), runtime.topology(), *info_of(*ctx->dev).agent, pool, bytes);
   });
 }
 
 urma_status_t deallocate_memory(void* memory) {
   return guarded(URMA_LOG_SITE, [&] {
-    deallocate(machinery->runtime->api(), memory);
+    deallocate(machinery().runtime->api(), memory);
     return URMA_SUCCESS;
   });
 }
 
 urma_status_t query_memory(const void* address, urma_ext_address_t* info) {
   return guarded(URMA_LOG_SITE, [&] {
-    const HsaRuntime& runtime = *machinery->runtime;
-    query(runtime.api(), runtime.topology(), machinery->devices, address, info);
+    const HsaRuntime& runtime = *machinery().runtime;
+    query(runtime.api(), runtime.topology(), machinery().devices, address, info);
     return URMA_SUCCESS;
   });
 }
@@ -120,13 +112,13 @@ void* attached_memory(urma_target_seg_t* segment) {
 
 urma_target_seg_t* register_signal(urma_context_t* ctx, urma_seg_cfg_t* cfg, uint64_t signal) {
   return guarded(URMA_LOG_SITE, [&]() -> urma_target_seg_t* {
-    auto shared = machinery->engine.share_signal({signal});
+    auto shared = machinery().engine.share_signal({signal});
     cfg->va = reinterpret_cast<uint64_t>(shared->name);
     cfg->len = kSignalBytes;
     return static_cast<Context*>(ctx)->register_foreign(cfg, [&](urma::Segment* segment) {
       static_cast<Segment*>(segment)->signal = std::move(shared);
       segment->device_len = std::exchange(segment->len, 0);
-      machinery->transport.segments().add(segment);
+      machinery().transport.segments().add(segment);
     });
   });
 }
@@ -158,14 +150,19 @@ class Provider {
     if (machinery_->runtime->topology().has_gpu()) {
       host()->registry->set_rdma_interface(Pins::interface());
     }
-    machinery = machinery_.get();
   }
-  ~Provider() {
-    host()->registry->set_rdma_interface(nullptr);
-    machinery = nullptr;
-  }
+  ~Provider() { host()->registry->set_rdma_interface(nullptr); }
 
   bool has_devices() const { return machinery_ != nullptr; }
+  Machinery& machinery() const { return *machinery_; }
+  const DeviceInfo& info_of(const urma_device_t& dev) const {
+    if (machinery_ != nullptr) {
+      for (const DeviceInfo& info : machinery_->devices) {
+        if (info.name == dev.name) return info;
+      }
+    }
+    fail(URMA_EINVAL, "{} is no device of the rocm provider", dev.name);
+  }
   const urma_device_attr_t& attr_of(const urma_device_t& dev) const { return info_of(dev).attr; }
   size_t eids_of(const urma_device_t& dev) const { return attr_of(dev).dev_cap.max_eid_cnt; }
   urma_context_t* open_context(urma_device_t* dev, uint32_t eid_index) {
@@ -196,6 +193,12 @@ class Provider {
 
   std::unique_ptr<Machinery> machinery_;  // NULL where there are no devices
 };
+
+Machinery& machinery() { return Module<Provider>::provider().machinery(); }
+
+const DeviceInfo& info_of(const urma_device_t& dev) {
+  return Module<Provider>::provider().info_of(dev);
+}
 
 }  // namespace
 }  // namespace urma::rocm
