@@ -11,6 +11,7 @@
 #include <fstream>
 
 #include "test/conformance/clients.h"
+#include "test/process/owned.h"
 #include "test/process/self.h"
 #include "urma_ubagg.h"
 
@@ -205,8 +206,7 @@ void send_with_priority(Self& self, uint8_t priority, urma_tp_type_t tp_type) {
   urma_jetty_cfg_t cfg = endpoint.jetty->jetty_cfg;
   cfg.id = 0;
   cfg.jfs_cfg.priority = priority;
-  urma_jetty_t* jetty = urma_create_jetty(endpoint.ctx, &cfg);
-  ASSERT_NE(jetty, nullptr);
+  const OwnedJetty jetty = urma_create_jetty(endpoint.ctx, &cfg);
   EXPECT_EQ(jetty->jetty_cfg.jfs_cfg.priority, priority);
   urma_rjetty_t remote = {};
   remote.jetty_id.eid = jetty->jetty_id.eid;
@@ -214,8 +214,7 @@ void send_with_priority(Self& self, uint8_t priority, urma_tp_type_t tp_type) {
   remote.trans_mode = endpoint.config.mode;
   remote.type = URMA_JETTY;
   remote.tp_type = tp_type;
-  urma_target_jetty_t* target = urma_import_jetty(endpoint.ctx, &remote, nullptr);
-  ASSERT_NE(target, nullptr);
+  const ImportedJetty target = urma_import_jetty(endpoint.ctx, &remote, nullptr);
   const bool bound = endpoint.config.mode == URMA_TM_RC;
   if (bound) {
     EXPECT_EQ(urma_bind_jetty(jetty, target), URMA_SUCCESS);
@@ -230,8 +229,6 @@ void send_with_priority(Self& self, uint8_t priority, urma_tp_type_t tp_type) {
   if (bound) {
     EXPECT_EQ(urma_unbind_jetty(jetty), URMA_SUCCESS);
   }
-  EXPECT_EQ(urma_unimport_jetty(target), URMA_SUCCESS);
-  EXPECT_EQ(urma_delete_jetty(jetty), URMA_SUCCESS);
 }
 
 TEST_F(Clients, C2_01_EveryPrioritySends) {
@@ -250,7 +247,6 @@ TEST_F(Clients, C2_01_EveryPrioritySends) {
           send_with_priority(self, priority, URMA_UTP);
         }
       }
-      self.endpoint.close();
     });
   }
 }

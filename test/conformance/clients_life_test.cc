@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "test/conformance/clients.h"
+#include "test/process/owned.h"
 #include "test/process/self.h"
 
 namespace urma_test {
@@ -145,7 +146,6 @@ TEST_F(Clients, C7_01_FlushUntilNothingIsLeft) {
       EXPECT_EQ(next, 5u);
       EXPECT_EQ(flush(endpoint, 8, records), 0);
       expect_silence(endpoint.send_jfc);
-      endpoint.close();
     }
   });
 }
@@ -350,7 +350,6 @@ TEST_F(Clients, C7_04_ImportWithAChannelOrWithout) {
     wait_for_success(endpoint.send_jfc, 2);
     wait_for_success(endpoint.receive_jfc, 1);
     EXPECT_EQ(urma_unimport_jetty(target), URMA_SUCCESS);
-    endpoint.close();
   });
 }
 
@@ -368,8 +367,7 @@ TEST_F(Clients, C8_01_ContextAndDevice) {
     urma_eid_info_t* eids = urma_get_eid_list(device, &count);
     ASSERT_NE(eids, nullptr);
     for (uint32_t i = 0; i < count; ++i) {
-      urma_context_t* ctx = urma_create_context(device, i);
-      ASSERT_NE(ctx, nullptr);
+      const OwnedContext ctx = urma_create_context(device, i);
       EXPECT_EQ(ctx->dev, device);
       EXPECT_TRUE(same(ctx->eid, eids[i].eid));
       EXPECT_EQ(ctx->eid_index, i);
@@ -378,7 +376,6 @@ TEST_F(Clients, C8_01_ContextAndDevice) {
       EXPECT_LT(ctx->uasid, 1u << 24);
       pollfd quiet = {ctx->async_fd, POLLIN, 0};
       EXPECT_EQ(::poll(&quiet, 1, 0), 0);
-      EXPECT_EQ(urma_delete_context(ctx), URMA_SUCCESS);
     }
     urma_free_eid_list(eids);
     EXPECT_GT(std::strlen(device->name), 0u);

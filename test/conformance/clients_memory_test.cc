@@ -11,6 +11,7 @@
 #include <cstdlib>
 
 #include "test/conformance/clients.h"
+#include "test/process/owned.h"
 
 namespace urma_test {
 namespace {
@@ -250,7 +251,7 @@ struct Reader {
   }
   void expect_refused(uint64_t va, uint64_t len, uint32_t value, uint64_t at, size_t size,
                       uint32_t policy = URMA_TOKEN_PLAIN_TEXT) {
-    urma_target_seg_t* segment = import(va, len, value, policy);
+    const ImportedSegment segment = import(va, len, value, policy);
     std::fill(buffer.begin(), buffer.end(), uint8_t{0x77});
     urma_sge_t here = piece(local, buffer.data(), size);
     urma_sge_t there = piece(segment, at, size);
@@ -263,12 +264,11 @@ struct Reader {
     }
     EXPECT_EQ(std::count(buffer.begin(), buffer.end(), 0x77),
               static_cast<ptrdiff_t>(buffer.size()));
-    EXPECT_EQ(urma_unimport_seg(segment), URMA_SUCCESS);
   }
   uint64_t va(uint32_t i, size_t stride) const { return shared.va + i * stride; }
   // By an import of `described` bytes at `at`.
   void fill(uint32_t i, size_t length, size_t stride, uint64_t at, size_t described) {
-    urma_target_seg_t* segment = import(at, described, value_of(i), URMA_TOKEN_PLAIN_TEXT);
+    const ImportedSegment segment = import(at, described, value_of(i), URMA_TOKEN_PLAIN_TEXT);
     std::fill(buffer.begin(), buffer.end(), static_cast<uint8_t>(0x80 + i));
     urma_sge_t here = piece(local, buffer.data(), length);
     urma_sge_t there = piece(segment, va(i, stride), length);
@@ -276,7 +276,6 @@ struct Reader {
     std::fill(buffer.begin(), buffer.end(), uint8_t{0});
     EXPECT_EQ(done(read_request(queue, &here, &there)), URMA_CR_SUCCESS);
     EXPECT_EQ(std::count(buffer.begin(), buffer.end(), 0x80 + i), static_cast<ptrdiff_t>(length));
-    EXPECT_EQ(urma_unimport_seg(segment), URMA_SUCCESS);
   }
 
   Endpoint endpoint;

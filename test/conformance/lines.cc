@@ -206,6 +206,7 @@ Loop::Loop(urma_context_t* context, urma_transport_mode_t trans_mode, bool with_
 }
 
 void Loop::end() {
+  if (segment == nullptr) return;
   if (jetty != nullptr && jetty->remote_jetty != nullptr) {
     EXPECT_EQ(urma_unbind_jetty(jetty), URMA_SUCCESS);
   }
@@ -215,7 +216,7 @@ void Loop::end() {
   EXPECT_EQ(jetty != nullptr ? urma_delete_jetty(jetty) : urma_delete_jfs(jfs), URMA_SUCCESS);
   EXPECT_EQ(urma_delete_jfr(jfr), URMA_SUCCESS);
   EXPECT_EQ(urma_delete_jfc(jfc), URMA_SUCCESS);
-  EXPECT_EQ(urma_unregister_seg(segment), URMA_SUCCESS);
+  EXPECT_EQ(urma_unregister_seg(std::exchange(segment, nullptr)), URMA_SUCCESS);
 }
 
 urma_rjetty_t Loop::remote_jetty() const { return rjetty_of(*jetty); }

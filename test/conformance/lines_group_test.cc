@@ -46,7 +46,8 @@ struct Members {
     jetties.pop_back();
     EXPECT_EQ(group->jetty_cnt, jetties.size());
   }
-  void end() const {
+  Members(const Members&) = delete;
+  ~Members() {
     EXPECT_EQ(urma_delete_jfr(jfr), URMA_SUCCESS);
     EXPECT_EQ(urma_delete_jfc(jfc), URMA_SUCCESS);
   }
@@ -73,7 +74,6 @@ void fill_group(urma_context_t* ctx, urma_jetty_grp_t* group, uint32_t room) {
   members.add(group);
   EXPECT_ANSWER(urma_delete_jetty_grp(group), URMA_ENOPERM);
   while (!members.jetties.empty()) members.remove(group);
-  members.end();
   EXPECT_CHANGE(urma_delete_jetty_grp(group), -1);
 }
 
@@ -108,7 +108,6 @@ TEST_F(ProviderLines, S1_22j_GroupKeepsWhatTheProviderDoesNotDelete) {
   EXPECT_EQ(group->jetty_cnt, 1u);
   module_->fails = false;
   members.remove(group);
-  members.end();
   EXPECT_CHANGE(urma_delete_jetty_grp(group), -1);
 }
 
@@ -154,7 +153,6 @@ TEST_F(DeviceLines, S1_24e_GetTpn) {
   Loop loop(ctx_, URMA_TM_RC);
   EXPECT_GE(urma_get_tpn(loop.jetty), 0);
   loop.check();
-  loop.end();
 }
 
 TEST_F(ProviderLines, S1_24f_GetTpnAnswersWithTheProvider) {
@@ -163,7 +161,6 @@ TEST_F(ProviderLines, S1_24f_GetTpnAnswersWithTheProvider) {
   module_->status = 17;
   EXPECT_ANSWER(urma_get_tpn(loop.jetty), 17);
   module_->status = 0;
-  loop.end();
 }
 
 }  // namespace

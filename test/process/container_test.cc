@@ -73,7 +73,6 @@ void do_everything(Channel& channel) {
   write_and_notify(party, channel);
   count(party, channel);
   send_messages(party, channel);
-  party.endpoint.close();
 }
 
 // Whether memory is mapped where that is possible.

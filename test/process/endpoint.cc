@@ -194,6 +194,7 @@ void Endpoint::close_queues() {
 }
 
 void Endpoint::close() {
+  closed_ = true;
   close_queues();
   EXPECT_EQ(urma_uninit(), URMA_SUCCESS);
 }

@@ -101,7 +101,6 @@ void sleep_on_fd(Channel& channel, Way way, Then then) {
   }
   party.ack(jfc, events);
   dismiss(channel);
-  party.endpoint.close();
 }
 
 class FdTest : public ProcessTest, public testing::WithParamInterface<std::tuple<Way, Then>> {};
@@ -139,7 +138,6 @@ void both_asleep(size_t bytes) {
           EXPECT_EQ(drain(party.endpoint.receive_jfc), 1);
         }
         channel.sync();
-        party.endpoint.close();
       },
       "sender",
       [=](Channel& channel) {
@@ -152,7 +150,6 @@ void both_asleep(size_t bytes) {
           EXPECT_EQ(drain(party.endpoint.send_jfc), 1);
         }
         channel.sync();
-        party.endpoint.close();
       });
 }
 
@@ -176,7 +173,6 @@ TEST_F(SleepTest, ALargeMessageReachesWhoOnlyPollsAfterTheDescriptor) {
         party.expect_event(party.endpoint.receive_jfc);
         channel.receive<char>();
         dismiss(channel);
-        party.endpoint.close();
       },
       "peer", [](Channel& channel) { obey(channel, Config(), kLarge); });
 }
@@ -244,7 +240,6 @@ TEST_F(SleepTest, AMessageBehindALostRingWakesWhoSleeps) {
           channel.sync();
           channel.sync();
         }
-        party.endpoint.close();
       },
       "peer",
       [](Channel& channel) {
@@ -260,7 +255,6 @@ TEST_F(SleepTest, AMessageBehindALostRingWakesWhoSleeps) {
           wait_for_success(party.endpoint.send_jfc, 0);
           channel.sync();
         }
-        party.endpoint.close();
       });
 }
 
@@ -287,7 +281,6 @@ TEST_F(SleepTest, AReceivePostedBehindItsMessageRaisesTheEvent) {
           EXPECT_EQ(drain(jfc), 1);
           channel.receive<char>();
         }
-        party.endpoint.close();
       },
       "peer",
       [](Channel& channel) {
@@ -299,7 +292,6 @@ TEST_F(SleepTest, AReceivePostedBehindItsMessageRaisesTheEvent) {
           wait_for_success(party.endpoint.send_jfc, 0);
           channel.send('d');
         }
-        party.endpoint.close();
       });
 }
 
@@ -353,7 +345,6 @@ TEST_F(SleepTest, BindWakesForWhatWasSentBefore) {
         party.expect_event(party.endpoint.receive_jfc);
         EXPECT_EQ(drain(party.endpoint.receive_jfc), 1);
         channel.sync();
-        party.endpoint.close();
       },
       "sender",
       [config](Channel& channel) {
@@ -363,7 +354,6 @@ TEST_F(SleepTest, BindWakesForWhatWasSentBefore) {
         channel.sync();  // sent
         // Makes no call until the message has arrived.
         channel.sync();
-        party.endpoint.close();
       });
 }
 

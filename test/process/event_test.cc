@@ -52,7 +52,6 @@ Body ping_pong(Order order, bool first, bool lock_free) {
     }
     EXPECT_EQ(received, kRounds);
     channel.sync();
-    party.endpoint.close();
   };
 }
 
@@ -104,7 +103,6 @@ TEST_F(EventTest, ArmingWithCompletionsPresentFiresAtOnce) {
         party.arm(jfc);
         EXPECT_EQ(party.wait(0), nullptr);
         dismiss(channel);
-        party.endpoint.close();
       },
       "peer", [](Channel& channel) { obey(channel); });
 }
@@ -137,7 +135,6 @@ TEST_F(EventTest, SolicitedOnlyWaitsForOneThatIs) {
         wait_for_status(jfc, URMA_CR_LOC_LEN_ERR);
         EXPECT_EQ(channel.receive<char>(), URMA_CR_REM_RESP_LEN_ERR);
         dismiss(channel);
-        party.endpoint.close();
       },
       "peer", [](Channel& channel) { obey(channel); });
 }
@@ -237,7 +234,6 @@ TEST_F(EventTest, ManyJfcsOfOneJfceAreToldApart) {
           EXPECT_EQ(urma_delete_jfr(both.jfr), URMA_SUCCESS);
           EXPECT_EQ(urma_delete_jfc(both.jfc), URMA_SUCCESS);
         }
-        party.endpoint.close();
       },
       "peer",
       [](Channel& channel) {
@@ -249,7 +245,6 @@ TEST_F(EventTest, ManyJfcsOfOneJfceAreToldApart) {
         }
         for (int i = 0; i < 40; ++i) wait_for_success(party.endpoint.send_jfc, 0);
         channel.sync();
-        party.endpoint.close();
       });
 }
 
@@ -348,7 +343,6 @@ TEST_F(EventTest, ModerationHoldsEventsBack) {
         channel.receive<char>();
         EXPECT_EQ(drain(jfc), 1);
         dismiss(channel);
-        party.endpoint.close();
       },
       "peer", [](Channel& channel) { obey(channel); });
 }
@@ -388,7 +382,6 @@ TEST_F(EventTest, SeveralThreadsWaitOnOneJfce) {
         EXPECT_EQ(received, kMessages);
         channel.sync();
         while (party.wait(0) != nullptr) party.ack(jfc);
-        party.endpoint.close();
       },
       "peer",
       [](Channel& channel) {
@@ -399,7 +392,6 @@ TEST_F(EventTest, SeveralThreadsWaitOnOneJfce) {
           wait_for_success(party.endpoint.send_jfc, 0);
         }
         channel.sync();
-        party.endpoint.close();
       });
 }
 

@@ -48,7 +48,6 @@ void run_sides(const Sides& sides, const std::function<void(Party&, const Offer&
         peer.sync();
         peer.sync();
         check(party);
-        party.close();
       },
       "sender",
       [&](Channel& peer) {
@@ -59,7 +58,6 @@ void run_sides(const Sides& sides, const std::function<void(Party&, const Offer&
         peer.sync();
         send(party, offer);
         peer.sync();
-        party.close();
       });
 }
 
@@ -318,7 +316,6 @@ TEST_F(FaultTest, FailedJfrGivesItsReceivesBack) {
     EXPECT_EQ(urma_delete_jfr(jfr), URMA_EAGAIN);
     urma_ack_async_event(&event);
     EXPECT_EQ(urma_delete_jfr(jfr), URMA_SUCCESS);
-    party.close();
   });
 }
 
@@ -379,7 +376,6 @@ TEST_F(FaultTest, SameSeedMeetsTheSameRequests) {
         writer.write(i);
         test.send(wait_for(writer.jfc()).status);
       }
-      party.close();
     });
     for (int i = 0; i < kRequests; ++i) {
       const auto status = child.channel().receive<urma_cr_status_t>();
@@ -446,7 +442,6 @@ TEST_F(FaultTest, LimitOfAJettyIsToldOnceAndToItAlone) {
     party.more.clear();
     receive_one(2);
     receive_one(3);
-    party.close();
   });
 }
 

@@ -137,7 +137,6 @@ void send_to_members(urma_jetty_grp_policy_t policy, const std::vector<Sent>& me
         }
         EXPECT_EQ(urma_unimport_jetty(group), URMA_SUCCESS);
         channel.sync();
-        party.close();
       },
       "owner",
       [&](Channel& channel) {
@@ -218,7 +217,6 @@ TEST_F(GroupTest, AnotherMemberTakesOver) {
         wait_for_success(party.endpoint.send_jfc, 4);
         EXPECT_EQ(urma_unimport_jetty(group), URMA_SUCCESS);
         channel.sync();
-        party.close();
       },
       "owner",
       [](Channel& channel) {

@@ -15,6 +15,7 @@
 
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
+#include "test/process/owned.h"
 
 namespace urma_test {
 namespace {
@@ -95,10 +96,8 @@ TEST_F(IdsTest, ComeAgainLate) {
     Endpoint endpoint;
     std::set<uint32_t> seen;
     for (int i = 0; i < 1000; ++i) {
-      urma_jetty_t* jetty = make_jetty(endpoint);
-      ASSERT_NE(jetty, nullptr);
+      const OwnedJetty jetty = make_jetty(endpoint);
       EXPECT_TRUE(seen.insert(jetty->jetty_id.id).second) << i;
-      EXPECT_EQ(urma_delete_jetty(jetty), URMA_SUCCESS);
     }
     endpoint.close();
   });

@@ -80,7 +80,6 @@ TEST_F(KeptImportTest, AnImportReachesWhatItsTokenGrants) {
           }
         }
         channel.sync();
-        peer.close();
       });
 }
 
@@ -113,7 +112,6 @@ TEST_F(KeptImportTest, TokenIsCheckedForEachImport) {
           EXPECT_EQ(peer.try_read(offer.segment.va), URMA_CR_REM_ACCESS_ABORT_ERR);
         }
         channel.sync();
-        peer.close();
       });
 }
 
@@ -155,7 +153,6 @@ TEST_F(KeptImportTest, EndsWithTheRegistration) {
           if (round == 4) break;
           offer = channel.receive<Offer>();
         }
-        peer.close();
       });
 }
 
@@ -202,7 +199,6 @@ TEST_F(KeptImportTest, OverlappingRegistrationsAreToldApart) {
         EXPECT_TRUE(peer.mva() == nullptr || signal_of_a_store(peer.mapped_word(0)) == 0);
         peer.write(8, 7);
         channel.sync();
-        peer.close();
       });
 }
 
@@ -231,7 +227,6 @@ TEST_F(KeptImportTest, GoesWithItsOwner) {
     while (!nothing_is_mapped_of(mva)) ASSERT_LT(Clock::now(), limit);
     peer.remote = peer.endpoint.import(offer.segment);
     EXPECT_NE(peer.try_read(0), URMA_CR_SUCCESS);
-    peer.close();
   });
   pass_on<Offer>(owner, {&importer});
   importer.channel().receive<char>();

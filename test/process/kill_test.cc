@@ -88,6 +88,7 @@ struct Party {
   Endpoint endpoint;
   std::vector<uint8_t> memory;
   urma_target_seg_t* segment = nullptr;
+  const Closing closing{endpoint};
 };
 
 // Answers one message of the survivor a round.
@@ -101,7 +102,6 @@ void third(Channel& channel) {
     wait_for_success(party.endpoint.send_jfc, 0);
   }
   channel.sync();
-  party.endpoint.close();
 }
 
 // Takes part in the traffic until it is killed.

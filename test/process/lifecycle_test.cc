@@ -8,6 +8,7 @@
 
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
+#include "test/process/owned.h"
 
 namespace urma_test {
 namespace {
@@ -39,8 +40,7 @@ class LifecycleTest : public ProcessTest {
     urma_rjfr_t remote = {};
     remote.jfr_id = jfr->jfr_id;
     remote.trans_mode = URMA_TM_RM;
-    urma_target_jetty_t* target = urma_import_jfr(ctx_, &remote, nullptr);
-    ASSERT_NE(target, nullptr);
+    const ImportedJfr target = urma_import_jfr(ctx_, &remote, nullptr);
     urma_jfr_wr_t receive = {};
     receive.user_ctx = 2;
     urma_jfr_wr_t* bad_receive = nullptr;
@@ -54,7 +54,6 @@ class LifecycleTest : public ProcessTest {
     EXPECT_EQ(urma_post_jfs_wr(jfs, &wr, &bad), URMA_SUCCESS);
     wait_for_success(jfc_, 2);
     wait_for_success(jfc_, 2);
-    EXPECT_EQ(urma_unimport_jfr(target), URMA_SUCCESS);
   }
 
   urma_context_t* ctx_ = nullptr;
@@ -174,7 +173,7 @@ void complete_one(urma_jfs_t* jfs) {
 }
 
 TEST_F(LifecycleTest, AnEventThatNobodyFetchedEndsWithItsFirstLife) {
-  urma_jfce_t* jfce = urma_create_jfce(ctx_);
+  const OwnedJfce jfce = urma_create_jfce(ctx_);
   jfc_cfg_.jfce = jfce;
   urma_jfc_t* jfc = nullptr;
   ASSERT_EQ(urma_alloc_jfc(ctx_, &jfc_cfg_, &jfc), URMA_SUCCESS);
@@ -195,7 +194,6 @@ TEST_F(LifecycleTest, AnEventThatNobodyFetchedEndsWithItsFirstLife) {
     EXPECT_EQ(urma_deactive_jfc(jfc), URMA_SUCCESS);
   }
   EXPECT_EQ(urma_free_jfc(jfc), URMA_SUCCESS);
-  EXPECT_EQ(urma_delete_jfce(jfce), URMA_SUCCESS);
 }
 
 TEST_F(LifecycleTest, OverflowIsToldInEachLife) {
@@ -206,8 +204,7 @@ TEST_F(LifecycleTest, OverflowIsToldInEachLife) {
   urma_rjfr_t nobody = {};
   nobody.jfr_id = {ctx_->eid, 0, 60000};
   nobody.trans_mode = URMA_TM_RM;
-  urma_target_jetty_t* target = urma_import_jfr(ctx_, &nobody, nullptr);
-  ASSERT_NE(target, nullptr);
+  const ImportedJfr target = urma_import_jfr(ctx_, &nobody, nullptr);
   pollfd readable = {ctx_->async_fd, POLLIN, 0};
   for (int life = 0; life < 2; ++life) {
     EXPECT_EQ(urma_active_jfc(jfc), URMA_SUCCESS);
@@ -227,7 +224,6 @@ TEST_F(LifecycleTest, OverflowIsToldInEachLife) {
     EXPECT_EQ(urma_delete_jfs(jfs), URMA_SUCCESS);
     EXPECT_EQ(urma_deactive_jfc(jfc), URMA_SUCCESS);
   }
-  EXPECT_EQ(urma_unimport_jfr(target), URMA_SUCCESS);
   EXPECT_EQ(urma_free_jfc(jfc), URMA_SUCCESS);
 }
 
@@ -296,7 +292,7 @@ TEST_F(LifecycleTest, ABoundJettyStaysActive) {
   remote.jetty_id = jetty->jetty_id;
   remote.trans_mode = URMA_TM_RC;
   remote.type = URMA_JETTY;
-  urma_target_jetty_t* peer = urma_import_jetty(ctx_, &remote, nullptr);
+  const ImportedJetty peer = urma_import_jetty(ctx_, &remote, nullptr);
   EXPECT_EQ(urma_bind_jetty(jetty, peer), URMA_SUCCESS);
   EXPECT_EQ(urma_deactive_jetty(jetty), URMA_ENOPERM);
   EXPECT_EQ(jetty->remote_jetty, peer);
@@ -305,7 +301,6 @@ TEST_F(LifecycleTest, ABoundJettyStaysActive) {
   EXPECT_EQ(urma_deactive_jetty(jetty), URMA_SUCCESS);
   EXPECT_EQ(urma_bind_jetty(jetty, peer), URMA_EINVAL);
   EXPECT_EQ(urma_free_jetty(jetty), URMA_SUCCESS);
-  EXPECT_EQ(urma_unimport_jetty(peer), URMA_SUCCESS);
   EXPECT_EQ(urma_delete_jfr(jfr), URMA_SUCCESS);
 }
 

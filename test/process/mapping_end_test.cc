@@ -263,7 +263,6 @@ TEST_F(MappingEndTest, ForkedChildHasASnapshot) {
         EXPECT_EQ(peer.add(24, 0), 5u);
         expect_filled(peer.mva(), kBytes);
         channel.sync();
-        peer.close();
       });
 }
 
@@ -301,7 +300,6 @@ TEST_F(MappingEndTest, ForkedChildKeepsWhatTheParentTakesBack) {
           channel.sync();
           channel.sync();
         }
-        peer.close();
       });
 }
 

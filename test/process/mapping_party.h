@@ -81,6 +81,7 @@ struct Offer {
 Offer offer_of(const Endpoint& owner, const urma_target_seg_t* segment, uint32_t token = kNoToken);
 
 // A process that works in a segment of another one, word by word. Offsets are into that segment.
+// Closed with its scope.
 class Importer {
  public:
   explicit Importer(const Offer& offer, bool mapped = true);
@@ -118,6 +119,7 @@ class Importer {
 
   alignas(8) std::array<uint64_t, 8> words_ = {};
   urma_target_seg_t* local_;
+  const Closing closing_{endpoint};
 };
 
 // Passes everything that `from` sends of type T on to each of `to`.

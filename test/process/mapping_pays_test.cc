@@ -61,7 +61,6 @@ TEST_F(MappingPaysTest, ARegistrationForOneRequestStaysPrivate) {
           if (round == 2 * kUsesWorthMapping) break;
           peer.import_again(channel.receive<Offer>().segment, false);
         }
-        peer.close();
       });
 }
 
@@ -96,7 +95,6 @@ TEST_F(MappingPaysTest, TheEighthRequestOfAnImportHasItMapped) {
         peer.write(8, kUsesWorthMapping);
         wait_until_mapped(peer.remote);
         channel.sync();
-        peer.close();
       });
 }
 
@@ -132,7 +130,6 @@ TEST_F(MappingPaysTest, TheFourthImportOfARegistrationHasItMapped) {
         EXPECT_EQ(peer.read(0), 1u);
         wait_until_mapped(peer.remote);
         channel.sync();
-        peer.close();
       });
 }
 
@@ -170,7 +167,6 @@ TEST_F(MappingPaysTest, WhatIsSharedAlreadyIsMappedAtOnce) {
           peer.endpoint.unimport(before);
         }
         channel.sync();
-        peer.close();
       });
 }
 

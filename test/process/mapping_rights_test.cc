@@ -121,7 +121,6 @@ TEST_P(MappingRightsTest, ReaderCannotWrite) {
         channel.sync();
         EXPECT_EQ(*peer.mapped_word(8), 5u);
         channel.sync();
-        peer.close();
       });
 }
 
@@ -150,7 +149,6 @@ TEST_P(MappingRightsTest, WriterCannotResize) {
         *peer.mapped_word(8) = 6;
         if (::geteuid() == 0) expect_sealed(peer.mva(), true);
         channel.sync();
-        peer.close();
       });
 }
 
@@ -195,7 +193,6 @@ TEST_P(MappingRightsTest, WrongTokenGetsNothing) {
         }
         channel.sync();
         channel.sync();
-        peer.close();
       });
 }
 
@@ -251,7 +248,6 @@ TEST_P(MappingRightsTest, FormerImporterNeitherChangesNorSeesAnything) {
         *peer.mapped_word(16) = 3;
         EXPECT_EQ(former[2], 77u);
         channel.sync();
-        peer.close();
       });
 }
 

@@ -143,7 +143,6 @@ void peer_of_changing_memory(Channel& channel, bool mapped) {
     }
     channel.sync();
   }
-  peer.close();
 }
 
 class ChangingMemoryTest : public ProcessTest, public testing::WithParamInterface<bool> {
@@ -251,7 +250,6 @@ void mapped_counter(Channel& channel) {
   cas_locally<uint32_t>(peer.mva() + kNarrow);
   cas_by_requests(peer, kNarrow, 4);
   channel.sync();
-  peer.close();
 }
 
 void copied_counter(Channel& channel) {
@@ -266,7 +264,6 @@ void copied_counter(Channel& channel) {
   add_by_requests(peer, kNarrow - kShift, 4);
   cas_by_requests(peer, kNarrow - kShift, 4);
   channel.sync();
-  peer.close();
 }
 
 using AtomicPathsTest = ProcessTest;

@@ -90,7 +90,6 @@ TEST_P(MappingKindTest, BothSidesUseOneMemory) {
         EXPECT_EQ(peer.add(kMiB + 8, 4), 3u);
         EXPECT_EQ(*peer.mapped_word(kMiB + 8), 7u);
         channel.sync();
-        peer.close();
       });
 }
 
@@ -205,7 +204,6 @@ TEST_F(MappingTest, NeighboursInTheSameMappingStayPrivate) {
         *peer.mapped_word(8) = 5;
         *peer.mapped_word(4 * kPage - 8) = 6;
         channel.sync();
-        peer.close();
       });
 }
 
@@ -230,7 +228,6 @@ TEST_F(MappingTest, TwoImportersShareOneMemory) {
       channel.sync();
       EXPECT_EQ(*peer.mapped_word(its), 3 - value);
       channel.sync();
-      peer.close();
     };
   };
   Child first("first", importer(0, kBytes - 8, 1));
@@ -279,7 +276,6 @@ TEST_F(MappingTest, ImportsOfOneSegmentAreIndependent) {
         EXPECT_EQ(*peer.mapped_word(0), 5u);
         *peer.mapped_word(0) = 6;
         channel.sync();
-        peer.close();
       });
 }
 
@@ -332,7 +328,6 @@ TEST_F(MappingTest, SegmentsOfOneTokenShareTheirPages) {
         peer.remote = other;
         EXPECT_EQ(peer.read(kMiB - 8), 8u);
         channel.sync();
-        peer.close();
       });
 }
 
@@ -375,7 +370,6 @@ TEST_F(MappingTest, CommonPagesAreNotMappedUnderAnotherToken) {
         EXPECT_EQ(peer.add(0, 1), 2u);
         EXPECT_EQ(*mapped, 3u);
         channel.sync();
-        peer.close();
       });
 }
 

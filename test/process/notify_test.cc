@@ -197,7 +197,6 @@ TEST_P(NotifyTest, NeedsASecondAddress) {
     EXPECT_TRUE(has_nothing(self.endpoint.send_jfc));
     EXPECT_TRUE(notification.untouched());
     notification.expect_done();
-    self.endpoint.close();
   });
 }
 
@@ -226,7 +225,6 @@ TEST_P(NotifyTest, DataMayBeInlineOrMissing) {
     EXPECT_EQ(self.in()[0], 0);
     EXPECT_EQ(std::memcmp(notification.self->in() + Notification::kBytes, &Notification::kValue, 8),
               0);
-    self.endpoint.close();
   });
 }
 

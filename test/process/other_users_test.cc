@@ -88,7 +88,6 @@ void reach(Channel& channel) {
     channel.sync();
   }
   channel.sync();
-  peer.close();
 }
 
 TEST_F(OtherUsersTest, ReachEachOtherWhereBothSaySo) {

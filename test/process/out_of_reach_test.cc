@@ -43,7 +43,6 @@ TEST_F(OutOfReachTest, FirstRequestsWaitForTheMapping) {
         Importer peer(channel.receive<Offer>(), /*mapped=*/false);
         EXPECT_EQ(peer.try_write(kBytes - 8, 4711), URMA_CR_SUCCESS);
         channel.sync();
-        peer.close();
       });
 }
 
@@ -81,7 +80,6 @@ TEST_F(OutOfReachTest, NoRequestMissesTheMappingThatItWaitsFor) {
           ASSERT_EQ(peer.try_write(0, i + 1), URMA_CR_SUCCESS) << "segment " << i;
         }
         channel.sync();
-        peer.close();
       });
 }
 

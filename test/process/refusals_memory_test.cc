@@ -100,7 +100,6 @@ TEST_F(CgroupTest, WhatIsSharedNeedsNoRoomForTwice) {
         peer.write(8, 3);
         channel.sync();
         channel.sync();
-        peer.close();
       });
 }
 
@@ -124,7 +123,6 @@ TEST_F(CgroupTest, WhoIsKilledForItIsGone) {
     urma_cr_status_t status = URMA_CR_SUCCESS;
     while (status == URMA_CR_SUCCESS && Clock::now() < deadline) status = peer.try_write(8, 3);
     EXPECT_EQ(status, URMA_CR_ACK_TIMEOUT_ERR);
-    peer.close();
   });
   importer.channel().send(owner.channel().receive<Offer>());
   importer.channel().receive<char>();

@@ -82,7 +82,6 @@ void import_copied(Channel& channel, urma_ext_reason_t reason) {
   expect_all_copied(peer.remote, reason);
   channel.sync();
   channel.sync();
-  peer.close();
 }
 
 // `shown_by` are those whom urma_admin can ask.
@@ -257,7 +256,6 @@ void use_own_memory(const Refusal& refusal) {
         expect_all_mapped(peer.remote);
         peer.write(kBytes - 8, 9);
         channel.sync();
-        peer.close();
       });
 }
 
@@ -387,7 +385,6 @@ TEST_F(AddressSpaceTest, IsShortAtTheImporter) {
         EXPECT_EQ(peer.read(kBytes - 8), 9U);
         EXPECT_EQ(parts_of(peer.remote).front().path, URMA_EXT_PATH_COPIED);
         channel.sync();
-        peer.close();
       });
 }
 

@@ -13,6 +13,7 @@
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
 #include "test/process/log_lines.h"
+#include "test/process/owned.h"
 
 namespace urma_test {
 namespace {
@@ -119,9 +120,7 @@ TEST_F(RefusedAtTheCallTest, AnIdThatWasChosenForAnotherKind) {
       EXPECT_LINE("id 0x1267 is that of a ", jetty ? "not of a JFR" : "not of a jetty");
       // One that nobody has yet may still come.
       for (const uint32_t id : {4711U, 4712U}) {
-        urma_target_jetty_t* const target = import_as(endpoint, id, jetty);
-        ASSERT_NE(target, nullptr);
-        EXPECT_EQ(urma_unimport_jetty(target), URMA_SUCCESS);
+        const ImportedJetty target = import_as(endpoint, id, jetty);
       }
       endpoint.close();
     });

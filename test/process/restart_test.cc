@@ -98,6 +98,7 @@ class Client {
   urma_target_seg_t* segment_;
   urma_target_jetty_t* queue_ = nullptr;
   urma_target_seg_t* remote_ = nullptr;
+  const Closing closing_{endpoint};
 };
 
 // What is under way ends with the server; what is posted when the next one is there, reaches it.
@@ -116,7 +117,6 @@ TEST_F(RestartTest, ClientGoesOnWithTheNextServer) {
       self.forget_memory();
       channel.sync();
     }
-    self.endpoint.close();
   });
   for (int round = 0; round < kRounds; ++round) {
     Child next("server", server);
@@ -146,7 +146,6 @@ TEST_F(RestartTest, DatagramsFindTheNextServer) {
       channel.sync();
       self.forget_memory();
     }
-    self.endpoint.close();
   });
   for (int round = 0; round < kRounds; ++round) {
     Child next("server", [](Channel& channel) { serve(channel, URMA_TM_UM); });
@@ -205,7 +204,6 @@ TEST_F(RestartTest, ServerIsBackAtOnce) {
       self.forget_memory();
       channel.sync();
     }
-    self.endpoint.close();
   });
   for (int round = 0; round < kRounds; ++round) {
     Child next("server", server);

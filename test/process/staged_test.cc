@@ -65,7 +65,6 @@ TEST_P(StagedTest, EveryRequestMovesItsBytesBothWays) {
     count(party, channel);
     send_messages(party, channel);
     party.expect_staged();
-    party.endpoint.close();
   });
 }
 
@@ -101,7 +100,6 @@ TEST_F(StagedPeersTest, RefusalInTheMiddleLosesNothing) {
     refuse_copies(EPERM);
     write_and_read(party, channel);
     send_messages(party, channel);
-    party.endpoint.close();
   };
   run_two("one", body, "other", body);
 }
@@ -142,7 +140,6 @@ TEST_F(StagedPeersTest, MessagesReachThoseWhoSleep) {
       sleep_until(party.endpoint.send_jfc, round);
       channel.sync();
     }
-    party.endpoint.close();
   };
   run_two("one", body, "other", body);
 }
@@ -173,7 +170,6 @@ TEST_F(StagedPeersTest, ManyQueuesShareThePlaces) {
     channel.sync();
     EXPECT_TRUE(is_filled_with(party.in(), kQueues * kShare, 9));
     for (urma_jetty_t* queue : queues) EXPECT_EQ(urma_delete_jetty(queue), URMA_SUCCESS);
-    party.endpoint.close();
   };
   run_two("one", body, "other", body);
 }
@@ -245,7 +241,6 @@ TEST_F(StagedPeersTest, MemoryThatIsGoneIsAnError) {
     channel.sync();
     party.succeed(write_request(party.queue, &here, &there, 1));
     channel.sync();
-    party.endpoint.close();
   };
   run_two("one", body, "other", body);
 }
@@ -287,7 +282,6 @@ class StagedEndTest : public StagedPeersTest {
       channel.send('w');
       EXPECT_EQ(work_until_failure(party, messages), URMA_CR_ACK_TIMEOUT_ERR);
       channel.sync();
-      party.endpoint.close();
     });
     introduce_all(victim, survivor);
     survivor.channel().receive<char>();

@@ -91,7 +91,6 @@ TEST_F(UnprivilegedTest, PrivateMemoryIsCopied) {
         channel.sync();
         peer.expect_refused(URMA_CR_REM_ACCESS_ABORT_ERR);
         channel.sync();
-        peer.close();
       });
 }
 
@@ -136,7 +135,6 @@ TEST_F(UnprivilegedTest, AllocatedMemoryIsMappedWithItsRights) {
         EXPECT_EQ(peer.remote->mva, 0u);
         peer.expect_refused(URMA_CR_REM_ACCESS_ABORT_ERR);
         channel.sync();
-        peer.close();
       });
 }
 
@@ -201,7 +199,6 @@ TEST_F(UnprivilegedTest, RevokedMemoryStaysWithItsToken) {
         EXPECT_EQ(*peer.mapped_word(8), 9u);
         *peer.mapped_word(16) = 11;
         channel.sync();
-        peer.close();
       });
 }
 
