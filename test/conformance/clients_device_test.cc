@@ -11,6 +11,7 @@
 #include <fstream>
 
 #include "test/conformance/clients.h"
+#include "test/process/configs.h"
 #include "test/process/owned.h"
 #include "test/process/self.h"
 #include "urma_ubagg.h"
@@ -359,12 +360,9 @@ TEST_F(Clients, C2_04_TokenIdsFirstAndAdviceAtOnce) {
       urma_token_id_t* token_id = urma_alloc_token_id(endpoint.ctx);
       ASSERT_NE(token_id, nullptr);
       std::vector<char> memory(kSize);
-      urma_seg_cfg_t cfg = {};
-      cfg.va = reinterpret_cast<uint64_t>(memory.data());
-      cfg.len = memory.size();
+      urma_seg_cfg_t cfg = seg_config(memory.data(), memory.size(), kAllAccess);
       cfg.token_id = token_id;
       cfg.flag.bs.token_id_valid = URMA_TOKEN_ID_VALID;
-      cfg.flag.bs.access = kAllAccess;
       urma_target_seg_t* segment = urma_register_seg(endpoint.ctx, &cfg);
       ASSERT_NE(segment, nullptr);
       EXPECT_EQ(segment->seg.token_id, token_id->token_id);

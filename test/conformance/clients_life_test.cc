@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "test/conformance/clients.h"
+#include "test/process/configs.h"
 #include "test/process/owned.h"
 #include "test/process/self.h"
 
@@ -223,17 +224,13 @@ void refuse_queues(Endpoint& endpoint) {
 
 void refuse_imports(Endpoint& endpoint) {
   urma_context_t* ctx = endpoint.ctx;
-  urma_rjetty_t rjetty = {};
-  rjetty.jetty_id = endpoint.jetty->jetty_id;
-  rjetty.trans_mode = static_cast<urma_transport_mode_t>(3);
-  rjetty.type = URMA_JETTY;
+  urma_rjetty_t rjetty =
+      remote_jetty(endpoint.jetty->jetty_id, static_cast<urma_transport_mode_t>(3));
   expect_null("import_jetty", [&] { return urma_import_jetty(ctx, &rjetty, nullptr); });
   rjetty.trans_mode = URMA_TM_RM;
   rjetty.flag.bs.order_type = 9;
   expect_null("import_jetty", [&] { return urma_import_jetty(ctx, &rjetty, nullptr); });
-  urma_rjfr_t rjfr = {};
-  rjfr.jfr_id = endpoint.jfr->jfr_id;
-  rjfr.trans_mode = URMA_TM_RM;
+  urma_rjfr_t rjfr = remote_jfr(endpoint.jfr->jfr_id);
   rjfr.flag.bs.token_policy = URMA_TOKEN_PLAIN_TEXT;
   expect_null("import_jfr", [&] { return urma_import_jfr(ctx, &rjfr, nullptr); });
   urma_seg_t seg = {};
@@ -328,10 +325,7 @@ TEST_F(Clients, C7_04_ImportWithAChannelOrWithout) {
     urma_tp_info_t channel = {};
     uint32_t count = 1;
     const urma_status_t status = urma_get_tp_list(endpoint.ctx, &cfg, &count, &channel);
-    urma_rjetty_t remote = {};
-    remote.jetty_id = endpoint.jetty->jetty_id;
-    remote.trans_mode = URMA_TM_RM;
-    remote.type = URMA_JETTY;
+    urma_rjetty_t remote = remote_jetty(endpoint.jetty->jetty_id);
     urma_token_t token = {0};
     urma_target_jetty_t* target;
     if (status == URMA_SUCCESS) {

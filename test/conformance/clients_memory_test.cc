@@ -11,6 +11,7 @@
 #include <cstdlib>
 
 #include "test/conformance/clients.h"
+#include "test/process/configs.h"
 #include "test/process/owned.h"
 
 namespace urma_test {
@@ -49,11 +50,8 @@ Body raw_speaker(Told how) {
     Endpoint& endpoint = speaker.endpoint;
     speaker.post_receive(1);
     Raw theirs = channel.swap(told(speaker, how));
-    urma_rjetty_t remote = {};
-    remote.jetty_id = theirs.queue;
+    urma_rjetty_t remote = remote_jetty(theirs.queue);
     remote.jetty_id.uasid = 0;
-    remote.trans_mode = URMA_TM_RM;
-    remote.type = URMA_JETTY;
     urma_token_t zero = {0};
     speaker.peer = urma_import_jetty(endpoint.ctx, &remote, &zero);
     ASSERT_NE(speaker.peer, nullptr);
@@ -197,14 +195,11 @@ void own_segments(Channel& channel, size_t length, size_t stride) {
   ASSERT_NE(token_id, nullptr);
   std::vector<urma_target_seg_t*> segments;
   for (uint32_t i = 0; i < kSegments; ++i) {
-    urma_seg_cfg_t cfg = {};
-    cfg.va = reinterpret_cast<uint64_t>(memory + i * stride);
-    cfg.len = length;
+    urma_seg_cfg_t cfg = seg_config(memory + i * stride, length, kAllAccess);
     cfg.token_id = token_id;
     cfg.token_value.token = value_of(i);
     cfg.flag.bs.token_id_valid = URMA_TOKEN_ID_VALID;
     cfg.flag.bs.token_policy = URMA_TOKEN_PLAIN_TEXT;
-    cfg.flag.bs.access = kAllAccess;
     segments.push_back(urma_register_seg(endpoint.ctx, &cfg));
     ASSERT_NE(segments.back(), nullptr);
     EXPECT_EQ(segments.back()->seg.token_id, token_id->token_id);

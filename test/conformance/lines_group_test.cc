@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "test/conformance/lines.h"
+#include "test/process/configs.h"
 
 namespace urma_test {
 namespace {
@@ -12,15 +13,10 @@ namespace {
 // Members of a group, and what they need.
 struct Members {
   explicit Members(urma_context_t* context) : ctx(context) {
-    urma_jfc_cfg_t jfc_cfg = {};
-    jfc_cfg.depth = 64;
+    urma_jfc_cfg_t jfc_cfg = jfc_config(64);
     jfc = urma_create_jfc(ctx, &jfc_cfg);
     EXPECT_NE(jfc, nullptr);
-    urma_jfr_cfg_t jfr_cfg = {};
-    jfr_cfg.depth = 16;
-    jfr_cfg.trans_mode = URMA_TM_RM;
-    jfr_cfg.max_sge = 1;
-    jfr_cfg.jfc = jfc;
+    urma_jfr_cfg_t jfr_cfg = jfr_config(jfc, 16);
     jfr = urma_create_jfr(ctx, &jfr_cfg);
     EXPECT_NE(jfr, nullptr);
   }

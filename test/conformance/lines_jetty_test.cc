@@ -4,6 +4,7 @@
 #include <array>
 
 #include "test/conformance/lines.h"
+#include "test/process/configs.h"
 #include "test/process/owned.h"
 
 namespace urma_test {
@@ -12,8 +13,7 @@ namespace {
 // The queues that a jetty needs, and a configuration that names them.
 struct Parts {
   explicit Parts(urma_context_t* ctx, urma_transport_mode_t mode = URMA_TM_RM) {
-    urma_jfc_cfg_t jfc_cfg = {};
-    jfc_cfg.depth = 64;
+    urma_jfc_cfg_t jfc_cfg = jfc_config(64);
     jfc = urma_create_jfc(ctx, &jfc_cfg);
     EXPECT_NE(jfc, nullptr);
     cfg.jfs_cfg.depth = 16;

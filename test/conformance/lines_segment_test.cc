@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "test/conformance/lines.h"
+#include "test/process/configs.h"
 #include "test/process/owned.h"
 
 namespace urma_test {
@@ -115,10 +116,7 @@ TEST_F(ProviderLines, S1_29d_DescriptorsOfAnAggregatedDevice) {
 class Memory {
  public:
   urma_seg_cfg_t cfg() {
-    urma_seg_cfg_t cfg = {};
-    cfg.va = reinterpret_cast<uint64_t>(bytes_.data());
-    cfg.len = bytes_.size();
-    cfg.flag.bs.access = kAllAccess;
+    urma_seg_cfg_t cfg = seg_config(bytes_.data(), bytes_.size(), kAllAccess);
     return cfg;
   }
   urma_seg_cfg_t cfg(urma_token_id_t* token_id) {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "test/conformance/clients.h"
+#include "test/process/configs.h"
 
 namespace urma_test {
 namespace {
@@ -297,9 +298,7 @@ void raise_event(Endpoint& endpoint, urma_jfc_t* jfc, urma_target_seg_t* segment
   urma_jfr_wr_t* bad;
   EXPECT_EQ(urma_post_jfr_wr(jfr, &wr, &bad), URMA_SUCCESS);
   EXPECT_EQ(urma_rearm_jfc(jfc, false), URMA_SUCCESS);
-  urma_rjfr_t remote = {};
-  remote.jfr_id = jfr->jfr_id;
-  remote.trans_mode = URMA_TM_RM;
+  urma_rjfr_t remote = remote_jfr(jfr->jfr_id);
   urma_target_jetty_t* target = urma_import_jfr(endpoint.ctx, &remote, nullptr);
   ASSERT_NE(target, nullptr);
   urma_sge_t here = piece(segment, memory + 64, 8);

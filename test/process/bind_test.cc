@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cerrno>
 
+#include "test/process/configs.h"
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
 #include "test/process/party.h"
@@ -188,10 +189,7 @@ TEST_F(BindTest, ModesAndOrdersThatDoNotGoTogether) {
   run_one([](Channel&) {
     Party party;
     urma_jetty_t* jetty = party.endpoint.jetty;
-    urma_rjetty_t remote = {};
-    remote.jetty_id = jetty->jetty_id;
-    remote.type = URMA_JETTY;
-    remote.trans_mode = URMA_TM_RM;
+    urma_rjetty_t remote = remote_jetty(jetty->jetty_id);
     urma_token_t token = {};
     urma_target_jetty_t* of_rm = urma_import_jetty(party.endpoint.ctx, &remote, &token);
     ASSERT_NE(of_rm, nullptr);
@@ -210,9 +208,7 @@ TEST_F(BindTest, ModesAndOrdersThatDoNotGoTogether) {
     EXPECT_EQ(urma_create_jfs(party.endpoint.ctx, &jfs_cfg), nullptr);
     EXPECT_EQ(errno, EINVAL);
     errno = 0;
-    urma_rjfr_t jfr = {};
-    jfr.jfr_id = party.endpoint.jfr->jfr_id;
-    jfr.trans_mode = URMA_TM_RC;
+    urma_rjfr_t jfr = remote_jfr(party.endpoint.jfr->jfr_id, URMA_TM_RC);
     EXPECT_EQ(urma_import_jfr(party.endpoint.ctx, &jfr, &token), nullptr);
     EXPECT_EQ(errno, EINVAL);
   });

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "test/process/configs.h"
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
 
@@ -383,10 +384,7 @@ TEST_F(ErrorsTest, AccessBitsThatDoNotGoTogether) {
     const uint32_t read = URMA_ACCESS_READ, write = URMA_ACCESS_WRITE, atomic = URMA_ACCESS_ATOMIC;
     const uint32_t local_only = URMA_ACCESS_LOCAL_ONLY;
     auto attempt = [&](uint32_t access, uint64_t va) {
-      urma_seg_cfg_t cfg = {};
-      cfg.va = va;
-      cfg.len = kSize;
-      cfg.flag.bs.access = access;
+      urma_seg_cfg_t cfg = seg_config(va, kSize, access);
       errno = 0;
       urma_target_seg_t* segment = urma_register_seg(endpoint.ctx, &cfg);
       if (segment == nullptr) return false;
@@ -414,8 +412,7 @@ TEST_F(ErrorsTest, DepthAboveTheDevice) {
     urma_device_attr_t attr;
     EXPECT_EQ(urma_query_device(endpoint.ctx->dev, &attr), URMA_SUCCESS);
     for (uint32_t depth : {0u, attr.dev_cap.max_jfc_depth + 1}) {
-      urma_jfc_cfg_t cfg = {};
-      cfg.depth = depth;
+      urma_jfc_cfg_t cfg = jfc_config(depth);
       EXPECT_EQ(urma_create_jfc(endpoint.ctx, &cfg), nullptr);
       EXPECT_EQ(errno, EINVAL);
     }

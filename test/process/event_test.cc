@@ -13,6 +13,7 @@
 #include <tuple>
 #include <vector>
 
+#include "test/process/configs.h"
 #include "test/process/event_party.h"
 #include "test/process/soak.h"
 
@@ -195,15 +196,9 @@ TEST_F(EventTest, ManyJfcsOfOneJfceAreToldApart) {
         Party party(channel);
         std::vector<Queues> queues;
         for (int i = 0; i < kJfcs; ++i) {
-          urma_jfc_cfg_t cfg = {};
-          cfg.depth = 16;
-          cfg.jfce = party.endpoint.jfce;
+          urma_jfc_cfg_t cfg = jfc_config(16, party.endpoint.jfce);
           urma_jfc_t* jfc = urma_create_jfc(party.endpoint.ctx, &cfg);
-          urma_jfr_cfg_t jfr_cfg = {};
-          jfr_cfg.depth = 16;
-          jfr_cfg.trans_mode = URMA_TM_RM;
-          jfr_cfg.max_sge = 1;
-          jfr_cfg.jfc = jfc;
+          urma_jfr_cfg_t jfr_cfg = jfr_config(jfc, 16);
           queues.push_back({jfc, urma_create_jfr(party.endpoint.ctx, &jfr_cfg)});
           ASSERT_NE(queues.back().jfr, nullptr);
           urma_sge_t into = piece(party.segment, party.memory.data(), 64);

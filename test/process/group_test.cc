@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "test/process/configs.h"
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
 #include "test/process/party.h"
@@ -77,10 +78,7 @@ struct Owner : Party {
 urma_target_jetty_t* import_group(Party& party, const urma_jetty_id_t& id,
                                   urma_jetty_grp_policy_t policy = URMA_JETTY_GRP_POLICY_HASH_HINT,
                                   uint32_t token_value = kNoToken) {
-  urma_rjetty_t remote = {};
-  remote.jetty_id = id;
-  remote.trans_mode = URMA_TM_RM;
-  remote.type = URMA_JETTY_GROUP;
+  urma_rjetty_t remote = remote_jetty(id, URMA_TM_RM, URMA_JETTY_GROUP);
   remote.policy = policy;
   remote.flag.bs.token_policy = token_value == kNoToken ? URMA_TOKEN_NONE : URMA_TOKEN_PLAIN_TEXT;
   urma_token_t token = {token_value};
@@ -411,10 +409,7 @@ TEST_F(GroupTest, RefusalsSayWhy) {
     cfg.policy = static_cast<urma_jetty_grp_policy_t>(2);
     EXPECT_EQ(urma_create_jetty_grp(owner.endpoint.ctx, &cfg), nullptr);
     EXPECT_EQ(errno, EINVAL);
-    urma_rjetty_t remote = {};
-    remote.jetty_id = owner.group->jetty_grp_id;
-    remote.trans_mode = URMA_TM_RC;
-    remote.type = URMA_JETTY_GROUP;
+    urma_rjetty_t remote = remote_jetty(owner.group->jetty_grp_id, URMA_TM_RC, URMA_JETTY_GROUP);
     urma_token_t token = {kSecret};
     EXPECT_EQ(urma_import_jetty(owner.endpoint.ctx, &remote, &token), nullptr);
     EXPECT_EQ(errno, EINVAL);
@@ -427,10 +422,7 @@ TEST_F(GroupTest, ImportInTheBackground) {
   run_one([](Channel&) {
     Owner owner(0);
     urma_notifier_t* notifier = urma_create_notifier(owner.endpoint.ctx);
-    urma_rjetty_t remote = {};
-    remote.jetty_id = owner.group->jetty_grp_id;
-    remote.trans_mode = URMA_TM_RM;
-    remote.type = URMA_JETTY_GROUP;
+    urma_rjetty_t remote = remote_jetty(owner.group->jetty_grp_id, URMA_TM_RM, URMA_JETTY_GROUP);
     remote.policy = URMA_JETTY_GRP_POLICY_HASH_HINT;
     const urma_token_t token = {};
     urma_target_jetty_t* group = urma_import_jetty_async(notifier, &remote, &token, 1, -1);

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "test/process/configs.h"
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
 #include "test/process/owned.h"
@@ -26,14 +27,8 @@ constexpr uint32_t kChosen = 4711;
 class IdsTest : public ProcessTest {};
 
 urma_jetty_t* make_jetty(const Endpoint& endpoint, uint32_t chosen = 0) {
-  urma_jetty_cfg_t cfg = {};
+  urma_jetty_cfg_t cfg = jetty_config(endpoint.jfr, jfs_config(endpoint.send_jfc, 1));
   cfg.id = chosen;
-  cfg.flag.bs.share_jfr = URMA_SHARE_JFR;
-  cfg.jfs_cfg.depth = 1;
-  cfg.jfs_cfg.trans_mode = URMA_TM_RM;
-  cfg.jfs_cfg.max_sge = 1;
-  cfg.jfs_cfg.jfc = endpoint.send_jfc;
-  cfg.shared.jfr = endpoint.jfr;
   return urma_create_jetty(endpoint.ctx, &cfg);
 }
 

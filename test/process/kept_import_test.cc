@@ -6,6 +6,7 @@
 
 #include <vector>
 
+#include "test/process/configs.h"
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
 #include "test/process/mapping_party.h"
@@ -167,14 +168,11 @@ TEST_F(KeptImportTest, OverlappingRegistrationsAreToldApart) {
         Endpoint owner;
         Pages pages(kBytes);
         urma_token_id_t* token_id = urma_alloc_token_id(owner.ctx);
-        urma_seg_cfg_t cfg = {};
-        cfg.va = reinterpret_cast<uint64_t>(pages.get());
-        cfg.len = kBytes;
+        urma_seg_cfg_t cfg = seg_config(pages.get(), kBytes, URMA_ACCESS_READ);
         cfg.token_id = token_id;
         cfg.token_value.token = kToken;
         cfg.flag.bs.token_policy = URMA_TOKEN_PLAIN_TEXT;
         cfg.flag.bs.token_id_valid = 1;
-        cfg.flag.bs.access = URMA_ACCESS_READ;
         urma_target_seg_t* whole = urma_register_seg(owner.ctx, &cfg);
         ASSERT_NE(whole, nullptr);
         urma_target_seg_t* part = add_under(owner, token_id, kToken, pages.get(), kPart);

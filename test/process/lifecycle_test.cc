@@ -6,6 +6,7 @@
 
 #include <cerrno>
 
+#include "test/process/configs.h"
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
 #include "test/process/owned.h"
@@ -37,9 +38,7 @@ class LifecycleTest : public ProcessTest {
   }
   // Sends eight bytes to the JFR with this id.
   void expect_traffic(urma_jfs_t* jfs, urma_jfr_t* jfr) {
-    urma_rjfr_t remote = {};
-    remote.jfr_id = jfr->jfr_id;
-    remote.trans_mode = URMA_TM_RM;
+    urma_rjfr_t remote = remote_jfr(jfr->jfr_id);
     const ImportedJfr target = urma_import_jfr(ctx_, &remote, nullptr);
     urma_jfr_wr_t receive = {};
     receive.user_ctx = 2;
@@ -135,10 +134,7 @@ TEST_F(LifecycleTest, AJfcInUseStaysActive) {
 TEST_F(LifecycleTest, AJettyIsMadeOfItsParts) {
   urma_jfr_t* jfr = nullptr;
   ASSERT_EQ(urma_alloc_jfr(ctx_, &jfr_cfg_, &jfr), URMA_SUCCESS);
-  urma_jetty_cfg_t cfg = {};
-  cfg.flag.bs.share_jfr = URMA_SHARE_JFR;
-  cfg.jfs_cfg = jfs_cfg_;
-  cfg.shared.jfr = jfr;
+  urma_jetty_cfg_t cfg = jetty_config(jfr, jfs_cfg_);
   cfg.shared.jfc = jfc_;
   urma_jetty_t* jetty = nullptr;
   ASSERT_EQ(urma_alloc_jetty(ctx_, &cfg, &jetty), URMA_SUCCESS);
@@ -201,9 +197,7 @@ TEST_F(LifecycleTest, OverflowIsToldInEachLife) {
   urma_jfc_t* jfc = nullptr;
   ASSERT_EQ(urma_alloc_jfc(ctx_, &jfc_cfg_, &jfc), URMA_SUCCESS);
   jfs_cfg_.jfc = jfc;
-  urma_rjfr_t nobody = {};
-  nobody.jfr_id = {ctx_->eid, 0, 60000};
-  nobody.trans_mode = URMA_TM_RM;
+  urma_rjfr_t nobody = remote_jfr({ctx_->eid, 0, 60000});
   const ImportedJfr target = urma_import_jfr(ctx_, &nobody, nullptr);
   pollfd readable = {ctx_->async_fd, POLLIN, 0};
   for (int life = 0; life < 2; ++life) {
@@ -267,10 +261,7 @@ TEST_F(LifecycleTest, PartsThatAreNotActiveAreRefused) {
   ASSERT_EQ(urma_alloc_jfr(ctx_, &jfr_cfg_, &jfr), URMA_SUCCESS);
   jfr_cfg_.jfc = jfc;
   EXPECT_EQ(urma_create_jfr(ctx_, &jfr_cfg_), nullptr);
-  urma_jetty_cfg_t cfg = {};
-  cfg.flag.bs.share_jfr = URMA_SHARE_JFR;
-  cfg.jfs_cfg = jfs_cfg_;
-  cfg.shared.jfr = jfr;
+  urma_jetty_cfg_t cfg = jetty_config(jfr, jfs_cfg_);
   EXPECT_EQ(urma_create_jetty(ctx_, &cfg), nullptr);
   EXPECT_EQ(errno, EINVAL);
   urma_jfr_attr_t attr = {JFR_STATE, 0, URMA_JFR_STATE_READY};
@@ -283,15 +274,9 @@ TEST_F(LifecycleTest, ABoundJettyStaysActive) {
   jfs_cfg_.trans_mode = URMA_TM_RC;
   jfr_cfg_.trans_mode = URMA_TM_RC;
   urma_jfr_t* jfr = urma_create_jfr(ctx_, &jfr_cfg_);
-  urma_jetty_cfg_t cfg = {};
-  cfg.flag.bs.share_jfr = URMA_SHARE_JFR;
-  cfg.jfs_cfg = jfs_cfg_;
-  cfg.shared.jfr = jfr;
+  urma_jetty_cfg_t cfg = jetty_config(jfr, jfs_cfg_);
   urma_jetty_t* jetty = urma_create_jetty(ctx_, &cfg);
-  urma_rjetty_t remote = {};
-  remote.jetty_id = jetty->jetty_id;
-  remote.trans_mode = URMA_TM_RC;
-  remote.type = URMA_JETTY;
+  urma_rjetty_t remote = remote_jetty(jetty->jetty_id, URMA_TM_RC);
   const ImportedJetty peer = urma_import_jetty(ctx_, &remote, nullptr);
   EXPECT_EQ(urma_bind_jetty(jetty, peer), URMA_SUCCESS);
   EXPECT_EQ(urma_deactive_jetty(jetty), URMA_ENOPERM);

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "test/process/configs.h"
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
 #include "test/process/mapping_party.h"
@@ -147,10 +148,7 @@ void expect_memory_calls_refused(Endpoint& owner, urma_target_seg_t* segment, co
   EXPECT_NE(owner.post_receive(&receive, &bad_receive), URMA_SUCCESS);
   uint32_t count = 0;
   EXPECT_NE(urma_ext_query_segment(segment, nullptr, &count), URMA_SUCCESS);
-  urma_seg_cfg_t cfg = {};
-  cfg.va = reinterpret_cast<uint64_t>(memory.get());
-  cfg.len = kPage;
-  cfg.flag.bs.access = kAllAccess;
+  urma_seg_cfg_t cfg = seg_config(memory.get(), kPage, kAllAccess);
   EXPECT_EQ(urma_register_seg(ctx, &cfg), nullptr);
   urma_seg_t remote = segment->seg;
   urma_token_t token = {itself.segment.token};
@@ -164,8 +162,7 @@ void expect_memory_calls_refused(Endpoint& owner, urma_target_seg_t* segment, co
 
 void expect_object_calls_refused(const Endpoint& owner) {
   urma_context_t* ctx = owner.ctx;
-  urma_jfc_cfg_t jfc_cfg = {};
-  jfc_cfg.depth = 16;
+  urma_jfc_cfg_t jfc_cfg = jfc_config(16);
   EXPECT_EQ(urma_create_jfc(ctx, &jfc_cfg), nullptr);
   EXPECT_EQ(urma_create_jfce(ctx), nullptr);
   EXPECT_NE(urma_delete_jetty(owner.jetty), URMA_SUCCESS);

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "test/process/configs.h"
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
 #include "test/process/log_lines.h"
@@ -103,10 +104,7 @@ urma_target_jetty_t* import_as(Endpoint& endpoint, uint32_t id, bool jetty) {
   jfr.jfr_id.id = id;
   jfr.trans_mode = URMA_TM_RM;
   if (!jetty) return urma_import_jfr(endpoint.ctx, &jfr, nullptr);
-  urma_rjetty_t remote = {};
-  remote.jetty_id = jfr.jfr_id;
-  remote.trans_mode = URMA_TM_RM;
-  remote.type = URMA_JETTY;
+  urma_rjetty_t remote = remote_jetty(jfr.jfr_id);
   return urma_import_jetty(endpoint.ctx, &remote, nullptr);
 }
 

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <vector>
 
+#include "test/process/configs.h"
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
 #include "test/process/owned.h"
@@ -301,8 +302,7 @@ TEST_F(StateTest, MarkersTakeOnePlace) {
 TEST_F(StateTest, FlushedReceivesWaitForRoom) {
   run_one([](Channel&) {
     Self self;
-    urma_jfc_cfg_t jfc_cfg = {};
-    jfc_cfg.depth = 4;
+    urma_jfc_cfg_t jfc_cfg = jfc_config(4);
     const OwnedJfc jfc = urma_create_jfc(self.endpoint.ctx, &jfc_cfg);
     urma_jfr_cfg_t cfg = self.endpoint.jfr->jfr_cfg;
     cfg.id = 0;
@@ -401,16 +401,13 @@ TEST_F(StateTest, OverflowOfAJfcLosesNothing) {
     Self self;
     Endpoint& endpoint = self.endpoint;
     constexpr uint64_t kMessages = 20;
-    urma_jfc_cfg_t jfc_cfg = {};
-    jfc_cfg.depth = 4;
+    urma_jfc_cfg_t jfc_cfg = jfc_config(4);
     const OwnedJfc jfc = urma_create_jfc(endpoint.ctx, &jfc_cfg);
     urma_jfr_cfg_t cfg = endpoint.jfr->jfr_cfg;
     cfg.id = 0;
     cfg.jfc = jfc;
     const OwnedJfr jfr = urma_create_jfr(endpoint.ctx, &cfg);
-    urma_rjfr_t remote = {};
-    remote.jfr_id = jfr->jfr_id;
-    remote.trans_mode = URMA_TM_RM;
+    urma_rjfr_t remote = remote_jfr(jfr->jfr_id);
     const ImportedJfr target = urma_import_jfr(endpoint.ctx, &remote, nullptr);
     urma_sge_t local = piece(self.segment, self.out(), 8);
     for (uint64_t i = 0; i < kMessages; ++i) {

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "test/process/configs.h"
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
 #include "test/rocm/fake_runtime.h"
@@ -174,10 +175,7 @@ TEST(DeviceCopies, WhatHasBeenFreedIsNotRegistered) {
     void* const memory = urma_ext_alloc_device(endpoint.ctx, URMA_EXT_POOL_COARSE, kBytes);
     EXPECT_EQ(urma_ext_free_device(endpoint.ctx, memory), URMA_SUCCESS);
     EXPECT_EQ(urma_ext_free_device(endpoint.ctx, memory), URMA_EINVAL);
-    urma_seg_cfg_t cfg = {};
-    cfg.va = reinterpret_cast<uint64_t>(memory);
-    cfg.len = kBytes;
-    cfg.flag.bs.access = URMA_ACCESS_READ;
+    urma_seg_cfg_t cfg = seg_config(memory, kBytes, URMA_ACCESS_READ);
     errno = 0;
     EXPECT_EQ(urma_register_seg(endpoint.ctx, &cfg), nullptr);
     EXPECT_EQ(errno, EINVAL);
