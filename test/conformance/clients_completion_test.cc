@@ -413,7 +413,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST_F(Clients, C6_02_NoAsyncEventWithoutWaiting) {
   run_one([](Channel&) {
-    Endpoint endpoint;
+    OwnedEndpoint endpoint;
     ASSERT_GE(endpoint.ctx->async_fd, 0);
     const int flags = ::fcntl(endpoint.ctx->async_fd, F_GETFL);
     EXPECT_EQ(::fcntl(endpoint.ctx->async_fd, F_SETFL, flags | O_NONBLOCK), 0);
@@ -421,7 +421,6 @@ TEST_F(Clients, C6_02_NoAsyncEventWithoutWaiting) {
     EXPECT_EQ(::poll(&entry, 1, 0), 0);
     urma_async_event_t event;
     EXPECT_EQ(urma_get_async_event(endpoint.ctx, &event), URMA_FAIL);
-    endpoint.close();
   });
 }
 

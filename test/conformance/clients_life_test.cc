@@ -385,7 +385,7 @@ TEST_F(Clients, C8_02_Queues) {
   run_one([](Channel&) {
     Config config;
     config.events = true;
-    Endpoint endpoint(config);
+    OwnedEndpoint endpoint(config);
     urma_jfc_cfg_t jfc_cfg = endpoint.send_jfc->jfc_cfg;
     jfc_cfg.user_ctx = 0x1122334455667788;
     urma_jfc_t* jfc = urma_create_jfc(endpoint.ctx, &jfc_cfg);
@@ -419,13 +419,12 @@ TEST_F(Clients, C8_02_Queues) {
     EXPECT_EQ(endpoint.jfr->jfr_id.uasid, endpoint.ctx->uasid);
     EXPECT_GE(endpoint.jfr->jfr_cfg.depth, config.receive_depth);
     EXPECT_EQ(endpoint.jfr->urma_ctx, endpoint.ctx);
-    endpoint.close();
   });
 }
 
 TEST_F(Clients, C8_03_JettyAndTarget) {
   run_one([](Channel&) {
-    Endpoint endpoint(config_of(URMA_TM_RC));
+    OwnedEndpoint endpoint(config_of(URMA_TM_RC));
     urma_jetty_t* jetty = endpoint.jetty;
     EXPECT_NE(jetty->jetty_id.id, 0u);
     EXPECT_TRUE(same(jetty->jetty_id.eid, endpoint.ctx->eid));
@@ -443,14 +442,13 @@ TEST_F(Clients, C8_03_JettyAndTarget) {
     endpoint.bind(target);
     EXPECT_EQ(jetty->remote_jetty, target);
     EXPECT_NE(target->tp.tpn, UINT32_MAX);
-    endpoint.close();
   });
 }
 
 TEST_F(Clients, C8_04_SegmentsAndTokenIds) {
   run_one([](Channel&) {
-    Endpoint endpoint;
     std::vector<char> memory(5000);
+    OwnedEndpoint endpoint;
     urma_target_seg_t* segment = endpoint.add(memory.data(), memory.size(), kAllAccess, 0x77);
     EXPECT_TRUE(same(segment->seg.ubva.eid, endpoint.ctx->eid));
     EXPECT_EQ(uint32_t{segment->seg.ubva.uasid}, endpoint.ctx->uasid);
@@ -468,7 +466,6 @@ TEST_F(Clients, C8_04_SegmentsAndTokenIds) {
     EXPECT_EQ(imported->seg.token_id, segment->seg.token_id);
     EXPECT_EQ(imported->token_id, nullptr);
     EXPECT_EQ(imported->urma_ctx, endpoint.ctx);
-    endpoint.close();
   });
 }
 

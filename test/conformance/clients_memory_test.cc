@@ -139,12 +139,11 @@ TEST_F(Clients, C3_02_AWellKnownIdIsTakenOnce) {
   run_one([](Channel&) {
     Config config;
     config.id = 77;
-    Endpoint endpoint(config);
+    OwnedEndpoint endpoint(config);
     urma_jetty_cfg_t cfg = endpoint.jetty->jetty_cfg;
     errno = 0;
     EXPECT_EQ(urma_create_jetty(endpoint.ctx, &cfg), nullptr);
     EXPECT_EQ(errno, EEXIST);
-    endpoint.close();
   });
 }
 
@@ -153,10 +152,9 @@ TEST_F(Clients, C3_04_IdsAreSmallAndDifferInAllProcesses) {
     uint32_t jetty, jfr;
   };
   const auto body = [](Channel& channel) {
-    Endpoint endpoint(config_of(URMA_TM_RM, true));
+    OwnedEndpoint endpoint(config_of(URMA_TM_RM, true));
     urma_jfs_cfg_t jfs_cfg = endpoint.jetty->jetty_cfg.jfs_cfg;
-    urma_jfs_t* jfs = urma_create_jfs(endpoint.ctx, &jfs_cfg);
-    ASSERT_NE(jfs, nullptr);
+    const OwnedJfs jfs = urma_create_jfs(endpoint.ctx, &jfs_cfg);
     urma_device_attr_t attr = {};
     ASSERT_EQ(urma_query_device(endpoint.ctx->dev, &attr), URMA_SUCCESS);
     const uint32_t limit = (attr.dev_cap.max_jetty + 0xffff) & ~0xffffU;
@@ -169,8 +167,6 @@ TEST_F(Clients, C3_04_IdsAreSmallAndDifferInAllProcesses) {
     EXPECT_NE(mine.jetty, theirs.jetty);
     EXPECT_NE(mine.jfr, theirs.jfr);
     channel.sync();
-    EXPECT_EQ(urma_delete_jfs(jfs), URMA_SUCCESS);
-    endpoint.close();
   };
   run_two("one", body, "other", body);
 }
@@ -393,7 +389,7 @@ void spin_on_last_byte(uint8_t* bytes, size_t size) {
 }
 
 void silent_target(Channel& channel) {
-  Endpoint endpoint;
+  OwnedEndpoint endpoint;
   channel.send(endpoint.queue_id());
   for (const Memory& memory : memories()) {
     SCOPED_TRACE(memory.name);
@@ -418,14 +414,13 @@ void silent_target(Channel& channel) {
     endpoint.remove(segment);
     memory.free();
   }
-  endpoint.close();
 }
 
 void busy_peer(Channel& channel) {
-  Endpoint endpoint;
+  std::vector<uint8_t> buffer(4096);
+  OwnedEndpoint endpoint;
   const bool atomics = traits_of(endpoint.ctx).max_atomic >= 8;
   urma_target_jetty_t* queue = endpoint.import(channel.receive<QueueId>());
-  std::vector<uint8_t> buffer(4096);
   urma_target_seg_t* local = endpoint.add(buffer.data(), buffer.size(), URMA_ACCESS_LOCAL_ONLY);
   for (size_t kind = 0; kind < 5; ++kind) {
     SCOPED_TRACE(kind);
@@ -462,7 +457,6 @@ void busy_peer(Channel& channel) {
     channel.sync();
     endpoint.unimport(remote);
   }
-  endpoint.close();
 }
 
 TEST_F(Clients, C4_01_OrdinaryMemoryOfATargetThatMakesNoCall) {

@@ -218,18 +218,17 @@ TEST_P(Threads, ShareOneJettyAndItsCompletions) {
   run_two(
       "sender",
       [mode, &config](Channel& channel) {
-        Endpoint endpoint(config);
+        OwnedEndpoint endpoint(config);
         urma_target_jetty_t* queue = endpoint.import(channel.swap(endpoint.queue_id()));
         if (mode == URMA_TM_RC) endpoint.bind(queue);
         urma_target_seg_t* remote = endpoint.import(channel.receive<SegmentId>());
         channel.sync();
         post_all(endpoint, queue, remote);
         channel.sync();
-        endpoint.close();
       },
       "receiver",
       [mode, &config](Channel& channel) {
-        Endpoint endpoint(config);
+        OwnedEndpoint endpoint(config);
         urma_target_jetty_t* queue = endpoint.import(channel.swap(endpoint.queue_id()));
         if (mode == URMA_TM_RC) endpoint.bind(queue);
         auto board = std::make_unique<Board>();
@@ -241,7 +240,6 @@ TEST_P(Threads, ShareOneJettyAndItsCompletions) {
         for (uint32_t i = 0; i < kThreads; ++i) {
           EXPECT_EQ(board->written[i], name_of(i, kEach - 3));  // the last of its thread
         }
-        endpoint.close();
       });
 }
 
@@ -316,8 +314,8 @@ TEST_F(DeleteTest, AJfcWaitsForItsOwnEvents) {
   run_one([](Channel&) {
     Config config;
     config.events = true;
-    Endpoint endpoint(config);
     std::vector<char> memory(4096);
+    OwnedEndpoint endpoint(config);
     urma_target_seg_t* segment = endpoint.add(memory.data(), memory.size());
     urma_jfc_t* fired = create_jfc(endpoint);
     urma_jfc_t* quiet = create_jfc(endpoint);
@@ -332,7 +330,6 @@ TEST_F(DeleteTest, AJfcWaitsForItsOwnEvents) {
                      uint32_t one = 1;
                      urma_ack_jfc(&fired, &one, 1);
                    });
-    endpoint.close();
   });
 }
 
@@ -346,7 +343,7 @@ void ask_for_limit(urma_jfr_t* jfr) {
 
 TEST_F(DeleteTest, AJfrWaitsForItsOwnAsyncEvents) {
   run_one([](Channel&) {
-    Endpoint endpoint;
+    OwnedEndpoint endpoint;
     const int flags = ::fcntl(endpoint.ctx->async_fd, F_GETFL);
     EXPECT_EQ(::fcntl(endpoint.ctx->async_fd, F_SETFL, flags | O_NONBLOCK), 0);
     for (const bool non_blocking : {false, true}) {
@@ -375,7 +372,6 @@ TEST_F(DeleteTest, AJfrWaitsForItsOwnAsyncEvents) {
                        [&] { urma_ack_async_event(&event); });
       }
     }
-    endpoint.close();
   });
 }
 

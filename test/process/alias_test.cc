@@ -267,7 +267,7 @@ TEST_F(AliasTest, UnknownCommandsFailWithOneLine) {
 TEST_F(AliasTest, PlainAliasTakesNoCommands) {
   ::setenv("URMA_DEVICE", "plain", 1);
   run_one([](Channel&) {
-    Endpoint endpoint;
+    OwnedEndpoint endpoint;
     EXPECT_STREQ(endpoint.ctx->dev->name, "plain");
     EXPECT_STREQ(endpoint.ctx->dev->ops->name, "shm");
     EXPECT_STREQ(endpoint.ctx->ops->name, "shm");
@@ -275,7 +275,6 @@ TEST_F(AliasTest, PlainAliasTakesNoCommands) {
     uint32_t mode = 0;
     EXPECT_EQ(urma_set_context_opt(endpoint.ctx, URMA_OPT_AGGR_MODE, &mode, sizeof mode),
               URMA_EINVAL);
-    endpoint.close();
   });
 }
 

@@ -112,8 +112,8 @@ class AtomicsTest : public ProcessTest, public testing::WithParamInterface<bool>
 // `shared`: where the words lie, registered as a whole page, and as the words alone, which makes
 // every second worker go through the owner.
 void own(Channel& channel) {
-  Endpoint endpoint;
   const Pages pages(kPage);
+  OwnedEndpoint endpoint;
   std::memset(pages.get(), 0, kPage);
   auto* wide = reinterpret_cast<Wide*>(pages.get() + kWide);
   auto* whole = reinterpret_cast<Wide*>(pages.get() + kWhole);
@@ -135,7 +135,6 @@ void own(Channel& channel) {
     EXPECT_EQ(wide->count, kProcesses * kTurns);
     EXPECT_EQ(whole->count, kTurns - 1);
   }
-  endpoint.close();
 }
 
 TEST_P(AtomicsTest, OfAllKindsAndWaysMeetOnTheSameWords) {

@@ -54,7 +54,7 @@ urma_rjetty_t descriptor_of(const Endpoint& endpoint) {
 
 TEST_F(ChannelTest, ListGivesTheSameHandlesAgain) {
   run_one([](Channel&) {
-    Endpoint endpoint;
+    OwnedEndpoint endpoint;
     urma_get_tp_cfg_t cfg = wish(endpoint);
     urma_tp_info_t all[4] = {};
     uint32_t count = 4;
@@ -76,7 +76,6 @@ TEST_F(ChannelTest, ListGivesTheSameHandlesAgain) {
     cfg.local_eid.raw[15] ^= 1;
     EXPECT_EQ(urma_get_tp_list(endpoint.ctx, &cfg, &count, &other), URMA_EINVAL);
     EXPECT_EQ(count, 1u);
-    endpoint.close();
   });
 }
 
@@ -248,8 +247,8 @@ TEST_F(ChannelTest, RecordsTellTheChannelOfTheLastBind) {
 
 TEST_F(ChannelTest, ManyThreadsAtOnce) {
   run_one([](Channel&) {
-    Endpoint endpoint;
     std::vector<std::thread> threads;
+    OwnedEndpoint endpoint;
     for (uint8_t number = 0; number < 4; ++number) {
       threads.emplace_back([&endpoint, number] {
         for (int round = 0; round < 200; ++round) {
@@ -265,7 +264,6 @@ TEST_F(ChannelTest, ManyThreadsAtOnce) {
       });
     }
     for (std::thread& thread : threads) thread.join();
-    endpoint.close();
   });
 }
 

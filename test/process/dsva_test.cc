@@ -70,21 +70,19 @@ void run_with_owner(uint32_t access, const std::function<void(Endpoint&, const S
   run_two(
       "owner",
       [=](Channel& channel) {
-        Endpoint owner;
+        OwnedEndpoint owner;
         char* memory = map_at(kPlace, kBytes);
         fill(memory, kBytes);
         urma_target_seg_t* segment = owner.add(memory, kBytes, access);
         channel.send(owner.segment_id(segment));
         channel.sync();
         check(memory);
-        owner.close();
       },
       "importer",
       [=](Channel& channel) {
-        Endpoint importer;
+        OwnedEndpoint importer;
         body(importer, channel.receive<SegmentId>());
         channel.sync();
-        importer.close();
       });
 }
 
@@ -162,7 +160,7 @@ TEST_F(DsvaTest, OnlyTheOwnersAddressCanBeAskedFor) {
 // What is not mapped for another reason is imported, and reached by requests.
 TEST_F(DsvaTest, WhatCannotBeMappedIsImportedAllTheSame) {
   run_one([](Channel&) {
-    Endpoint endpoint;
+    OwnedEndpoint endpoint;
     const SegmentId nobodys = {endpoint.ctx->eid, reinterpret_cast<uint64_t>(kPlace), kBytes,
                                endpoint.ctx->eid_index + 77, kNoToken};
     urma_target_seg_t* segment = import(endpoint, nobodys, {});
@@ -175,18 +173,16 @@ TEST_F(DsvaTest, WhatCannotBeMappedIsImportedAllTheSame) {
     ASSERT_NE(segment, nullptr);
     EXPECT_EQ(segment->mva, 0u);
     EXPECT_EQ(urma_unimport_seg(segment), URMA_SUCCESS);
-    endpoint.close();
   });
 }
 
 TEST_F(DsvaTest, OwnSegmentIsInTheWayOfItself) {
   run_one([](Channel&) {
-    Endpoint endpoint;
+    OwnedEndpoint endpoint;
     char* memory = map_at(kPlace, kBytes);
     urma_target_seg_t* segment = endpoint.add(memory, kBytes);
     EXPECT_EQ(import(endpoint, endpoint.segment_id(segment), {}), nullptr);
     EXPECT_EQ(errno, EEXIST);
-    endpoint.close();
   });
 }
 

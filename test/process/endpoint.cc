@@ -76,9 +76,8 @@ DeviceTraits traits_of(const urma_context_t* ctx) {
 const DeviceTraits& device_traits() {
   static const DeviceTraits kTraits = [] {
     Child asked(kInquirer, [](Channel& channel) {
-      Endpoint endpoint;
+      OwnedEndpoint endpoint;
       channel.send(traits_of(endpoint.ctx));
-      endpoint.close();
     });
     const auto traits = asked.channel().receive<DeviceTraits>();
     asked.expect_success();

@@ -158,6 +158,15 @@ class Closing {
   Endpoint& endpoint_;
 };
 
+// Closed with its scope. Its memory has to live longer.
+class OwnedEndpoint : public Endpoint {
+ public:
+  using Endpoint::Endpoint;
+  ~OwnedEndpoint() {
+    if (wants_closing()) close();
+  }
+};
+
 // A piece of local or remote memory.
 urma_sge_t piece(urma_target_seg_t* segment, uint64_t address, size_t size);
 inline urma_sge_t piece(urma_target_seg_t* segment, const void* address, size_t size) {

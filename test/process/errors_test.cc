@@ -12,6 +12,7 @@
 #include "test/process/configs.h"
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
+#include "test/process/owned.h"
 
 namespace urma_test {
 namespace {
@@ -349,8 +350,8 @@ TEST_P(QueueErrorsTest, ReceiveQueueFull) {
   run_one([](Channel&) {
     Config small = config();
     small.receive_depth = 4;
-    Endpoint endpoint(small);
     std::vector<uint8_t> memory(kSize);
+    OwnedEndpoint endpoint(small);
     urma_target_seg_t* segment = endpoint.add(memory.data(), kSize);
     urma_target_jetty_t* self = endpoint.import(endpoint.queue_id());
     const uint32_t depth = endpoint.jfr->jfr_cfg.depth;
@@ -368,7 +369,6 @@ TEST_P(QueueErrorsTest, ReceiveQueueFull) {
     wait_for_success(endpoint.send_jfc, 7);
     wait_for_success(endpoint.receive_jfc, 0);
     EXPECT_EQ(endpoint.post_receive(&wr, &bad), URMA_SUCCESS);
-    endpoint.close();
   });
 }
 
@@ -379,8 +379,8 @@ INSTANTIATE_TEST_SUITE_P(All, QueueErrorsTest, ::testing::Bool(),
 
 TEST_F(ErrorsTest, AccessBitsThatDoNotGoTogether) {
   run_one([](Channel&) {
-    Endpoint endpoint;
     std::vector<uint8_t> memory(kSize);
+    OwnedEndpoint endpoint;
     const uint32_t read = URMA_ACCESS_READ, write = URMA_ACCESS_WRITE, atomic = URMA_ACCESS_ATOMIC;
     const uint32_t local_only = URMA_ACCESS_LOCAL_ONLY;
     auto attempt = [&](uint32_t access, uint64_t va) {
@@ -402,13 +402,12 @@ TEST_F(ErrorsTest, AccessBitsThatDoNotGoTogether) {
     }
     EXPECT_FALSE(attempt(kAllAccess, 0));
     EXPECT_EQ(errno, EINVAL);
-    endpoint.close();
   });
 }
 
 TEST_F(ErrorsTest, DepthAboveTheDevice) {
   run_one([](Channel&) {
-    Endpoint endpoint;
+    OwnedEndpoint endpoint;
     urma_device_attr_t attr;
     EXPECT_EQ(urma_query_device(endpoint.ctx->dev, &attr), URMA_SUCCESS);
     for (uint32_t depth : {0u, attr.dev_cap.max_jfc_depth + 1}) {
@@ -432,13 +431,12 @@ TEST_F(ErrorsTest, DepthAboveTheDevice) {
       EXPECT_EQ(urma_create_jetty(endpoint.ctx, &cfg), nullptr);
       EXPECT_EQ(errno, EINVAL);
     }
-    endpoint.close();
   });
 }
 
 TEST_F(ErrorsTest, EveryPriorityOfTheDeviceAndNoOther) {
   run_one([](Channel&) {
-    Endpoint endpoint;
+    OwnedEndpoint endpoint;
     for (int priority : {0, 7, URMA_MAX_PRIORITY, URMA_MAX_PRIORITY + 1, 255}) {
       SCOPED_TRACE(priority);
       urma_jetty_cfg_t cfg = endpoint.jetty->jetty_cfg;
@@ -456,14 +454,13 @@ TEST_F(ErrorsTest, EveryPriorityOfTheDeviceAndNoOther) {
       EXPECT_EQ(jetty, nullptr);
       EXPECT_EQ(errno, EINVAL);
     }
-    endpoint.close();
   });
 }
 
 TEST_F(ErrorsTest, ContextWithChildren) {
   run_one([](Channel&) {
-    Endpoint endpoint;
     std::vector<uint8_t> memory(kSize);
+    OwnedEndpoint endpoint;
     urma_target_seg_t* segment = endpoint.add(memory.data(), kSize);
     urma_target_jetty_t* self = endpoint.import(endpoint.queue_id());
     EXPECT_EQ(urma_delete_context(endpoint.ctx), URMA_EAGAIN);
@@ -481,7 +478,6 @@ TEST_F(ErrorsTest, ContextWithChildren) {
     EXPECT_EQ(urma_delete_context(other), URMA_EAGAIN);
     EXPECT_EQ(urma_free_token_id(token_id), URMA_SUCCESS);
     EXPECT_EQ(urma_delete_context(other), URMA_SUCCESS);
-    endpoint.close();
   });
 }
 

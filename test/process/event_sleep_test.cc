@@ -182,19 +182,18 @@ TEST_F(SleepTest, ALargeWriteEndsWhileItsProgramSleeps) {
   run_two(
       "owner",
       [](Channel& channel) {
-        Endpoint endpoint;
         std::vector<char> memory(kLarge);
+        OwnedEndpoint endpoint;
         urma_target_seg_t* segment = endpoint.add(memory.data(), memory.size());
         channel.send(endpoint.queue_id());
         channel.send(endpoint.segment_id(segment));
         channel.sync();
         EXPECT_EQ(memory.back(), 'w');
-        endpoint.close();
       },
       "sleeper",
       [](Channel& channel) {
-        Endpoint endpoint(with_events());
         std::vector<char> memory(kLarge, 'w');
+        OwnedEndpoint endpoint(with_events());
         urma_target_seg_t* segment = endpoint.add(memory.data(), memory.size());
         urma_target_jetty_t* queue = endpoint.import(channel.receive<QueueId>());
         urma_target_seg_t* remote = endpoint.import(channel.receive<SegmentId>());
@@ -210,7 +209,6 @@ TEST_F(SleepTest, ALargeWriteEndsWhileItsProgramSleeps) {
           EXPECT_EQ(drain(endpoint.send_jfc), 1);
         }
         channel.sync();
-        endpoint.close();
       });
 }
 
@@ -303,8 +301,8 @@ TEST_F(SleepTest, TheDeathOfAPeerWakesItsSleepingSender) {
     channel.receive<char>();
   });
   Child sleeper("sleeper", [](Channel& channel) {
-    Endpoint endpoint(with_events());
     std::vector<char> memory(4096);
+    OwnedEndpoint endpoint(with_events());
     urma_target_seg_t* segment = endpoint.add(memory.data(), memory.size());
     urma_target_jetty_t* queue = endpoint.import(channel.receive<QueueId>());
     EXPECT_EQ(urma_rearm_jfc(endpoint.send_jfc, false), URMA_SUCCESS);
@@ -319,7 +317,6 @@ TEST_F(SleepTest, TheDeathOfAPeerWakesItsSleepingSender) {
     EXPECT_EQ(jfc, endpoint.send_jfc);
     Party::ack(jfc);
     for (int i = 0; i < 4; ++i) wait_for_status(endpoint.send_jfc, URMA_CR_ACK_TIMEOUT_ERR);
-    endpoint.close();
   });
   sleeper.channel().send(victim.channel().receive<QueueId>());
   sleeper.channel().receive<char>();

@@ -143,7 +143,7 @@ TEST_F(EventTest, SolicitedOnlyWaitsForOneThatIs) {
 TEST_F(EventTest, TimeoutsAreKept) {
   run_one([](Channel&) {
     Config config = with_events();
-    Endpoint endpoint(config);
+    OwnedEndpoint endpoint(config);
     EXPECT_EQ(urma_rearm_jfc(endpoint.receive_jfc, false), URMA_SUCCESS);
     for (const int flags : {0, O_NONBLOCK}) {
       EXPECT_EQ(::fcntl(endpoint.jfce->fd, F_SETFL, flags), 0);
@@ -158,13 +158,12 @@ TEST_F(EventTest, TimeoutsAreKept) {
         }
       }
     }
-    endpoint.close();
   });
 }
 
 TEST_F(EventTest, ASignalEndsAWait) {
   run_one([](Channel&) {
-    Endpoint endpoint(with_events());
+    OwnedEndpoint endpoint(with_events());
     struct sigaction action = {};
     action.sa_handler = [](int) {};
     EXPECT_EQ(::sigaction(SIGUSR1, &action, nullptr), 0);
@@ -178,7 +177,6 @@ TEST_F(EventTest, ASignalEndsAWait) {
     EXPECT_EQ(errno, EINTR);
     over = true;
     interrupter.join();
-    endpoint.close();
   });
 }
 
@@ -344,9 +342,8 @@ TEST_F(EventTest, ModerationHoldsEventsBack) {
 
 TEST_F(EventTest, WithoutAJfceArmingDoesNothing) {
   run_one([](Channel&) {
-    Endpoint endpoint;
+    OwnedEndpoint endpoint;
     EXPECT_EQ(urma_rearm_jfc(endpoint.receive_jfc, false), URMA_SUCCESS);
-    endpoint.close();
   });
 }
 

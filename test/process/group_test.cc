@@ -16,6 +16,7 @@
 #include "test/process/configs.h"
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
+#include "test/process/owned.h"
 #include "test/process/party.h"
 
 namespace urma_test {
@@ -440,16 +441,13 @@ TEST_F(GroupTest, ImportInTheBackground) {
 
 TEST_F(GroupTest, GroupWithoutANameShowsItsId) {
   run_one([](Channel&) {
-    Endpoint endpoint;
+    OwnedEndpoint endpoint;
     urma_jetty_grp_cfg_t cfg = {};
     cfg.policy = URMA_JETTY_GRP_POLICY_HASH_HINT;
-    urma_jetty_grp_t* group = urma_create_jetty_grp(endpoint.ctx, &cfg);
-    ASSERT_NE(group, nullptr);
+    const OwnedGroup group = urma_create_jetty_grp(endpoint.ctx, &cfg);
     EXPECT_NE(group->cfg.id, 0u);
     EXPECT_EQ(group->cfg.id, group->jetty_grp_id.id);
     EXPECT_EQ(group->cfg.policy, URMA_JETTY_GRP_POLICY_HASH_HINT);
-    EXPECT_EQ(urma_delete_jetty_grp(group), URMA_SUCCESS);
-    endpoint.close();
   });
 }
 

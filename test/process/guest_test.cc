@@ -300,7 +300,7 @@ TEST_F(GuestTest, NoDescriptorsLeft) {
       try_with(left, memory);
     }
     set_fd_limit(few + 200);
-    Endpoint endpoint;
+    OwnedEndpoint endpoint;
     have_traffic(endpoint, memory);
     // Nothing that goes on needs new descriptors, and what is refused does not spoil it.
     {
@@ -315,7 +315,6 @@ TEST_F(GuestTest, NoDescriptorsLeft) {
       }
     }
     have_traffic(endpoint, more_memory);
-    endpoint.close();
   });
 }
 

@@ -56,7 +56,7 @@ using Many = std::array<uint32_t, kMany>;
 
 // Has many jettys until it is told to end, or is killed.
 void be_one_of_several(Channel& test) {
-  Endpoint endpoint;
+  OwnedEndpoint endpoint;
   const auto jettys = make_jettys(endpoint, kMany);
   Many ids;
   for (size_t i = 0; i < kMany; ++i) {
@@ -68,7 +68,6 @@ void be_one_of_several(Channel& test) {
   test.send(ids);
   test.sync();
   delete_all(jettys);
-  endpoint.close();
 }
 
 TEST_F(IdsTest, AreSmallAndDifferInAllProcesses) {
@@ -88,13 +87,12 @@ TEST_F(IdsTest, AreSmallAndDifferInAllProcesses) {
 
 TEST_F(IdsTest, ComeAgainLate) {
   run_one([](Channel&) {
-    Endpoint endpoint;
+    OwnedEndpoint endpoint;
     std::set<uint32_t> seen;
     for (int i = 0; i < 1000; ++i) {
       const OwnedJetty jetty = make_jetty(endpoint);
       EXPECT_TRUE(seen.insert(jetty->jetty_id.id).second) << i;
     }
-    endpoint.close();
   });
 }
 
@@ -114,7 +112,7 @@ TEST_F(IdsTest, OfAKilledProcessAreFreeAtOnce) {
   });
   const auto taken = owner.channel().receive<Taken>();
   Child heir("heir", [&](Channel& test) {
-    Endpoint endpoint;
+    OwnedEndpoint endpoint;
     for (const uint32_t id : {taken.automatic, taken.chosen}) {
       errno = 0;
       EXPECT_EQ(make_jetty(endpoint, id), nullptr);
@@ -130,7 +128,6 @@ TEST_F(IdsTest, OfAKilledProcessAreFreeAtOnce) {
       EXPECT_EQ(jetty->jetty_id.id, id);
       EXPECT_EQ(urma_delete_jetty(jetty), URMA_SUCCESS);
     }
-    endpoint.close();
   });
   heir.channel().sync();
   owner.kill();

@@ -308,8 +308,8 @@ char fill_of(uint64_t round) { return static_cast<char>('A' + round % 50); }
 // Large writes are moved in parts, by polls; the record comes after the last of them.
 TEST_P(ImmediateTest, WritesAreInPlaceWhenReceived) {
   const auto receiver = [](Channel& channel) {
-    Endpoint endpoint(config());
     std::vector<char> memory(kLarge);
+    OwnedEndpoint endpoint(config());
     urma_target_seg_t* segment = endpoint.add(memory.data(), memory.size());
     urma_target_jetty_t* peer = endpoint.import(channel.swap(endpoint.queue_id()));
     if (endpoint.config.mode == URMA_TM_RC) endpoint.bind(peer);
@@ -323,11 +323,10 @@ TEST_P(ImmediateTest, WritesAreInPlaceWhenReceived) {
       ASSERT_EQ(std::count(memory.begin(), end, fill_of(round)), end - memory.begin()) << round;
     }
     channel.sync();
-    endpoint.close();
   };
   const auto writer = [](Channel& channel) {
-    Endpoint endpoint(config());
     std::vector<char> memory(kLarge);
+    OwnedEndpoint endpoint(config());
     urma_target_seg_t* segment = endpoint.add(memory.data(), memory.size());
     urma_target_jetty_t* queue = endpoint.import(channel.swap(endpoint.queue_id()));
     if (endpoint.config.mode == URMA_TM_RC) endpoint.bind(queue);
@@ -341,7 +340,6 @@ TEST_P(ImmediateTest, WritesAreInPlaceWhenReceived) {
       wait_for_success(endpoint.send_jfc, round);
     }
     channel.sync();
-    endpoint.close();
   };
   run_two("receiver", receiver, "writer", writer);
 }

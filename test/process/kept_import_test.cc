@@ -10,6 +10,7 @@
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
 #include "test/process/mapping_party.h"
+#include "test/process/owned.h"
 
 namespace urma_test {
 namespace {
@@ -89,13 +90,12 @@ TEST_F(KeptImportTest, TokenIsCheckedForEachImport) {
   run_two(
       "owner",
       [](Channel& channel) {
-        Endpoint owner;
         Pages pages(kBytes);
+        OwnedEndpoint owner;
         urma_target_seg_t* segment = owner.add(pages.get(), kBytes, kAllAccess, kToken);
         channel.send(offer_of(owner, segment, kToken));
         channel.sync();
         owner.remove(segment);
-        owner.close();
       },
       "importer",
       [](Channel& channel) {
@@ -120,10 +120,10 @@ TEST_F(KeptImportTest, EndsWithTheRegistration) {
   run_two(
       "owner",
       [](Channel& channel) {
-        Endpoint owner;
         Pages pages(kBytes);
+        OwnedEndpoint owner;
         // The same token id for all, and another value each time.
-        urma_token_id_t* token_id = urma_alloc_token_id(owner.ctx);
+        const OwnedTokenId token_id = urma_alloc_token_id(owner.ctx);
         for (uint32_t round = 1; round <= 4; ++round) {
           urma_target_seg_t* segment = add_under(owner, token_id, round, pages.get(), kBytes);
           *pages.word(0) = round;
@@ -134,8 +134,6 @@ TEST_F(KeptImportTest, EndsWithTheRegistration) {
           channel.sync();
           channel.sync();
         }
-        EXPECT_EQ(urma_free_token_id(token_id), URMA_SUCCESS);
-        owner.close();
       },
       "importer",
       [](Channel& channel) {
@@ -165,9 +163,9 @@ TEST_F(KeptImportTest, OverlappingRegistrationsAreToldApart) {
   run_two(
       "owner",
       [](Channel& channel) {
-        Endpoint owner;
         Pages pages(kBytes);
-        urma_token_id_t* token_id = urma_alloc_token_id(owner.ctx);
+        OwnedEndpoint owner;
+        const OwnedTokenId token_id = urma_alloc_token_id(owner.ctx);
         urma_seg_cfg_t cfg = seg_config(pages.get(), kBytes, URMA_ACCESS_READ);
         cfg.token_id = token_id;
         cfg.token_value.token = kToken;
@@ -183,8 +181,6 @@ TEST_F(KeptImportTest, OverlappingRegistrationsAreToldApart) {
         for (urma_target_seg_t* segment : {part, whole}) {
           EXPECT_EQ(urma_unregister_seg(segment), URMA_SUCCESS);
         }
-        EXPECT_EQ(urma_free_token_id(token_id), URMA_SUCCESS);
-        owner.close();
       },
       "importer",
       [](Channel& channel) {

@@ -52,8 +52,8 @@ struct Offer {
 
 // Receives until it is told to stop.
 void receiver(Channel& channel) {
-  Endpoint endpoint;
   std::vector<char> memory(2 * kSize);
+  OwnedEndpoint endpoint;
   urma_target_seg_t* segment = endpoint.add(memory.data(), memory.size());
   for (uint64_t i = 0; i < 32; ++i) endpoint.post_receive(segment, memory.data(), kSize);
   channel.send(Offer{endpoint.queue_id(), endpoint.segment_id(segment)});
@@ -65,7 +65,6 @@ void receiver(Channel& channel) {
     }
     ::sched_yield();
   }
-  endpoint.close();
 }
 
 // Keeps requests under way, and says what became of them.

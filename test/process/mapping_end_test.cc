@@ -95,8 +95,8 @@ TEST_F(MappingEndTest, OwnerIsKilledWhileItsPagesMove) {
 TEST_F(MappingEndTest, ImporterIsKilled) {
   SKIP_UNLESS_IN_PLACE();
   Child owner("owner", [](Channel& channel) {
-    Endpoint endpoint;
     Pages memory(kBytes);
+    OwnedEndpoint endpoint;
     fill(memory.get(), kBytes);
     for (int round = 0; round < kRounds; ++round) {
       urma_target_seg_t* segment = endpoint.add(memory.get(), kBytes);
@@ -109,7 +109,6 @@ TEST_F(MappingEndTest, ImporterIsKilled) {
       expect_filled(memory.get(), kBytes);
       EXPECT_EQ(*memory.word(8), static_cast<uint64_t>(round + 1));
     }
-    endpoint.close();
   });
   std::mt19937 random(12);
   for (int round = 0; round < kRounds; ++round) {
@@ -201,8 +200,8 @@ TEST_F(MappingEndTest, ForkedChildHasASnapshot) {
   run_two(
       "owner",
       [](Channel& channel) {
-        Endpoint owner;
         Pages memory(kBytes);
+        OwnedEndpoint owner;
         fill(memory.get(), kBytes);
         auto* own = static_cast<char*>(urma_ext_alloc(kPage, 0));
         urma_target_seg_t* segment = owner.add(memory.get(), kBytes);
@@ -235,7 +234,6 @@ TEST_F(MappingEndTest, ForkedChildHasASnapshot) {
         expect_filled(memory.get(), kBytes);
         EXPECT_EQ(*word_at(own, 8), 1u);
         EXPECT_EQ(urma_ext_free(own), URMA_SUCCESS);
-        owner.close();
       },
       "importer",
       [](Channel& channel) {
@@ -270,8 +268,8 @@ TEST_F(MappingEndTest, ForkedChildKeepsWhatTheParentTakesBack) {
   run_two(
       "owner",
       [](Channel& channel) {
-        Endpoint owner;
         Pages memory(kLarge);
+        OwnedEndpoint owner;
         fill(memory.get(), kLarge);
         for (int round = 0; round < 5; ++round) {
           urma_target_seg_t* segment = owner.add(memory.get(), kLarge);
@@ -286,7 +284,6 @@ TEST_F(MappingEndTest, ForkedChildKeepsWhatTheParentTakesBack) {
           expect_filled(memory.get(), kLarge);
           channel.sync();
         }
-        owner.close();
       },
       "importer",
       [](Channel& channel) {
@@ -341,7 +338,7 @@ TEST_F(MappingEndTest, LibraryIsStartedAgain) {
       fill(memory.get(), kBytes);
       for (uint64_t cycle = 1; cycle <= 3; ++cycle) {
         {
-          Endpoint owner;
+          OwnedEndpoint owner;
           urma_target_seg_t* segment = owner.add(memory.get(), kBytes);
           channel.send(offer_of(owner, segment));
           const auto offer = channel.receive<Offer>();
@@ -354,7 +351,6 @@ TEST_F(MappingEndTest, LibraryIsStartedAgain) {
           wait_for_success(owner.send_jfc, 0);
           channel.sync();
           EXPECT_EQ(*memory.word(8 * (3 - mine)), cycle);
-          owner.close();
         }
         EXPECT_EQ(memfd_areas(memory.get(), kBytes), 0);
         expect_filled(memory.get(), kBytes);

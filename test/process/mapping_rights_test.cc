@@ -90,7 +90,7 @@ TEST_P(MappingRightsTest, ReaderCannotWrite) {
   run_two(
       "owner",
       [](Channel& channel) {
-        Endpoint owner;
+        OwnedEndpoint owner;
         char* memory = allocate();
         fill(memory, kBytes);
         urma_target_seg_t* segment = owner.add(memory, kBytes, URMA_ACCESS_READ, kToken);
@@ -103,7 +103,6 @@ TEST_P(MappingRightsTest, ReaderCannotWrite) {
         owner.remove(segment);
         expect_filled(memory, kBytes);
         release(memory);
-        owner.close();
       },
       "importer",
       [](Channel& channel) {
@@ -129,7 +128,7 @@ TEST_P(MappingRightsTest, WriterCannotResize) {
   run_two(
       "owner",
       [](Channel& channel) {
-        Endpoint owner;
+        OwnedEndpoint owner;
         char* memory = allocate();
         fill(memory, kBytes);
         urma_target_seg_t* segment = owner.add(memory, kBytes, kAllAccess, kToken);
@@ -139,7 +138,6 @@ TEST_P(MappingRightsTest, WriterCannotResize) {
         expect_filled(memory, kBytes);
         owner.remove(segment);
         release(memory);
-        owner.close();
       },
       "importer",
       [](Channel& channel) {
@@ -158,10 +156,10 @@ TEST_P(MappingRightsTest, WrongTokenGetsNothing) {
   run_two(
       "owner",
       [](Channel& channel) {
-        Endpoint owner;
+        Pages other(kPage);
+        OwnedEndpoint owner;
         char* memory = allocate();
         urma_target_seg_t* segment = owner.add(memory, kBytes, kAllAccess, kToken);
-        Pages other(kPage);
         channel.send(offer_of(owner, owner.add(other.get(), kPage, kAllAccess)));
         channel.send(offer_of(owner, segment, kToken));
         channel.sync();
@@ -173,7 +171,6 @@ TEST_P(MappingRightsTest, WrongTokenGetsNothing) {
         owner.remove(segment);
         release(memory);
         channel.sync();
-        owner.close();
       },
       "importer",
       [](Channel& channel) {
@@ -201,7 +198,7 @@ TEST_P(MappingRightsTest, FormerImporterNeitherChangesNorSeesAnything) {
   run_two(
       "owner",
       [](Channel& channel) {
-        Endpoint owner;
+        OwnedEndpoint owner;
         char* memory = allocate();
         fill(memory, kBytes);
         urma_target_seg_t* segment = owner.add(memory, kBytes, kAllAccess, kToken);
@@ -223,7 +220,6 @@ TEST_P(MappingRightsTest, FormerImporterNeitherChangesNorSeesAnything) {
         EXPECT_EQ(*word_at(memory, 16), 3u);
         owner.remove(segment);
         release(memory);
-        owner.close();
       },
       "importer",
       [](Channel& channel) {

@@ -95,8 +95,8 @@ class Writer {
 bool is_target(uint64_t page, int round) { return page % kStride == round % kStride; }
 
 void owner_of_changing_memory(Channel& channel, bool mapped) {
-  Endpoint owner;
   Pages memory(kSegment);
+  OwnedEndpoint owner;
   Writer stores(memory, kStores, false), reads(memory, kReads, true);
   for (int round = 0; round < kRounds; ++round) {
     urma_target_seg_t* segment = owner.add(memory.get(), kSegment);
@@ -124,7 +124,6 @@ void owner_of_changing_memory(Channel& channel, bool mapped) {
     ASSERT_EQ(*memory.word(page * kPage + kWrites), last) << "page " << page;
     ASSERT_EQ(*memory.word(page * kPage + kMappedStores), mapped ? last : 0) << "page " << page;
   }
-  owner.close();
 }
 
 void peer_of_changing_memory(Channel& channel, bool mapped) {
@@ -210,8 +209,8 @@ void cas_by_requests(Importer& peer, uint64_t offset, uint32_t width) {
 }
 
 void owner_of_words(Channel& channel) {
-  Endpoint owner;
   Pages memory(kAtomicBytes);
+  OwnedEndpoint owner;
   urma_target_seg_t* whole = owner.add(memory.get(), kAtomicBytes);
   // It covers no page whole, so nothing of it can be mapped.
   urma_target_seg_t* ragged = owner.add(memory.get() + kPage + 8, kPage - 8);
@@ -233,7 +232,6 @@ void owner_of_words(Channel& channel) {
   constexpr uint64_t kAll = (2 + 4 + 2) * kCount;
   EXPECT_EQ(*memory.word(kWide), kAll);
   EXPECT_EQ(*memory.word(kNarrow), uint64_t{0xabcdef} << 32 | (kAll - 6));
-  owner.close();
 }
 
 void mapped_counter(Channel& channel) {

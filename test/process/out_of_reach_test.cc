@@ -26,15 +26,14 @@ TEST_F(OutOfReachTest, FirstRequestsWaitForTheMapping) {
   run_two(
       "owner",
       [](Channel& channel) {
-        Endpoint owner;
         const Pages pages(kBytes);
+        OwnedEndpoint owner;
         for (uint64_t page = 0; page < kBytes; page += kPage) *pages.word(page) = page;
         urma_target_seg_t* segment = owner.add(pages.get(), kBytes);
         channel.send(offer_of(owner, segment));
         channel.sync();
         EXPECT_EQ(*pages.word(kBytes - 8), 4711u);
         owner.remove(segment);
-        owner.close();
       },
       "importer",
       [](Channel& channel) {

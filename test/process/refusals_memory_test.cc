@@ -79,8 +79,8 @@ TEST_F(CgroupTest, WhatIsSharedNeedsNoRoomForTwice) {
       "owner",
       [this](Channel& channel) {
         ASSERT_TRUE(cgroup_.enter());
-        Endpoint endpoint;
         const Pages memory(kBytes);
+        OwnedEndpoint endpoint;
         fill(memory.get(), kBytes);
         urma_target_seg_t* segment = endpoint.add(memory.get(), kBytes);
         channel.send(offer_of(endpoint, segment));
@@ -91,7 +91,6 @@ TEST_F(CgroupTest, WhatIsSharedNeedsNoRoomForTwice) {
         EXPECT_EQ(memfd_areas(memory.get(), kBytes), 0);
         expect_filled(memory.get(), kBytes);
         channel.sync();
-        endpoint.close();
       },
       "importer",
       [](Channel& channel) {

@@ -38,7 +38,7 @@ bool areas_are_known() {
 TEST_F(RefusedAtTheCallTest, ReadOnlyMemoryWithARightToWrite) {
   if (!areas_are_known()) GTEST_SKIP() << "the kernel is older than 6.11";
   run_one([](Channel&) {
-    Endpoint endpoint;
+    OwnedEndpoint endpoint;
     const LogLines lines;
     auto* const memory = static_cast<char*>(
         ::mmap(nullptr, 2 * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
@@ -63,13 +63,12 @@ TEST_F(RefusedAtTheCallTest, ReadOnlyMemoryWithARightToWrite) {
     segment = urma_register_seg(endpoint.ctx, &cfg);
     ASSERT_NE(segment, nullptr);
     EXPECT_EQ(urma_unregister_seg(segment), URMA_SUCCESS);
-    endpoint.close();
   });
 }
 
 TEST_F(RefusedAtTheCallTest, AListNamesItsTrueLimit) {
   run_one([](Channel&) {
-    Endpoint endpoint(Config{.max_sge = 2});
+    OwnedEndpoint endpoint(Config{.max_sge = 2});
     const LogLines lines;
     urma_target_jetty_t* const queue = endpoint.import(endpoint.queue_id());
     urma_sge_t pieces[3] = {};
@@ -82,19 +81,17 @@ TEST_F(RefusedAtTheCallTest, AListNamesItsTrueLimit) {
     request.send.src.num_sge = 3;
     EXPECT_EQ(endpoint.post(&request, &bad), URMA_EINVAL);
     EXPECT_LINE("the local side has num_sge 3", "0 to 2 elements");
-    endpoint.close();
   });
 }
 
 // max_sge 0 asks for what the device has.
 TEST_F(RefusedAtTheCallTest, MaxSgeOfZeroIsTheDevicesOwn) {
   run_one([](Channel&) {
-    Endpoint endpoint(Config{.max_sge = 0});
+    OwnedEndpoint endpoint(Config{.max_sge = 0});
     urma_device_attr_t attr;
     ASSERT_EQ(urma_query_device(endpoint.ctx->dev, &attr), URMA_SUCCESS);
     EXPECT_EQ(endpoint.jfr->jfr_cfg.max_sge, attr.dev_cap.max_jfr_sge);
     EXPECT_EQ(endpoint.jetty->jetty_cfg.jfs_cfg.max_sge, attr.dev_cap.max_jfs_sge);
-    endpoint.close();
   });
 }
 
@@ -111,7 +108,7 @@ urma_target_jetty_t* import_as(Endpoint& endpoint, uint32_t id, bool jetty) {
 TEST_F(RefusedAtTheCallTest, AnIdThatWasChosenForAnotherKind) {
   for (const bool jetty : {true, false}) {
     run_one([jetty](Channel&) {
-      Endpoint endpoint(Config{.jetty = jetty, .id = 4711});
+      OwnedEndpoint endpoint(Config{.jetty = jetty, .id = 4711});
       const LogLines lines;
       EXPECT_EQ(import_as(endpoint, 4711, !jetty), nullptr);
       EXPECT_EQ(errno, EINVAL);
@@ -120,7 +117,6 @@ TEST_F(RefusedAtTheCallTest, AnIdThatWasChosenForAnotherKind) {
       for (const uint32_t id : {4711U, 4712U}) {
         const ImportedJetty target = import_as(endpoint, id, jetty);
       }
-      endpoint.close();
     });
   }
 }

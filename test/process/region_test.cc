@@ -302,7 +302,7 @@ TEST_F(RegionTest, ImportsMayBeMapped) {
   run_two(
       "owner",
       [](Channel& peer) {
-        Endpoint endpoint;
+        OwnedEndpoint endpoint;
         auto* memory = static_cast<uint64_t*>(urma_ext_alloc(kMapped, 0));
         ASSERT_NE(memory, nullptr);
         urma_target_seg_t* segment = endpoint.add(memory, kMapped, kAllAccess, kSegmentToken);
@@ -315,12 +315,11 @@ TEST_F(RegionTest, ImportsMayBeMapped) {
         EXPECT_EQ(memory[2], 18u);
         endpoint.remove(segment);
         EXPECT_EQ(urma_ext_free(memory), URMA_SUCCESS);
-        endpoint.close();
       },
       "importer",
       [](Channel& peer) {
         peer.sync();
-        Endpoint endpoint;
+        OwnedEndpoint endpoint;
         urma_import_ur_flag_t flag = {};
         flag.bs.mapping = URMA_SEG_MAPPED;
         urma_target_ur_t* imported = urma_import_ur(endpoint.ctx, kName, kToken, flag);
@@ -332,7 +331,6 @@ TEST_F(RegionTest, ImportsMayBeMapped) {
         words[2] = 18;
         EXPECT_EQ(urma_unimport_ur(imported), URMA_SUCCESS);
         peer.sync();
-        endpoint.close();
       });
 }
 

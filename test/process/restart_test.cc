@@ -163,8 +163,8 @@ TEST_F(RestartTest, NoDescriptorOutlivesAnExec) {
     const std::set<int> before = open_descriptors();
     Config config;
     config.events = true;
-    Endpoint endpoint(config);
     std::vector<char> memory(4 * kSize);
+    OwnedEndpoint endpoint(config);
     urma_target_seg_t* const segment = endpoint.add(memory.data(), memory.size());
     endpoint.post_receive(segment, memory.data(), kSize);
     urma_sge_t local = piece(segment, memory.data() + kSize, 64);
@@ -180,7 +180,6 @@ TEST_F(RestartTest, NoDescriptorOutlivesAnExec) {
       ++own;
     }
     EXPECT_GT(own, 5);
-    endpoint.close();
   });
 }
 

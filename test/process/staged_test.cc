@@ -178,8 +178,8 @@ TEST_F(StagedPeersTest, TokensAndRightsHold) {
   run_two(
       "owner",
       [](Channel& channel) {
-        Endpoint owner;
         const Pages pages(kMiB);
+        OwnedEndpoint owner;
         fill_with(pages.get(), kMiB, 3);
         channel.send(owner.queue_id());
         urma_target_seg_t* secret = owner.add(pages.get(), kMiB, kAllAccess, kToken);
@@ -193,12 +193,11 @@ TEST_F(StagedPeersTest, TokensAndRightsHold) {
         channel.sync();
         channel.sync();
         EXPECT_TRUE(is_filled_with(pages.get(), kMiB, 3));
-        owner.close();
       },
       "importer",
       [](Channel& channel) {
-        Endpoint importer;
         const Pages pages(kMiB);
+        OwnedEndpoint importer;
         urma_target_seg_t* local = importer.add(pages.get(), kMiB);
         urma_sge_t here = piece(local, pages.get(), kMiB);
         urma_target_jetty_t* queue = importer.import(channel.receive<QueueId>());
@@ -222,7 +221,6 @@ TEST_F(StagedPeersTest, TokensAndRightsHold) {
         channel.sync();
         EXPECT_EQ(end_of(read_request(queue, &here, &there)), URMA_CR_REM_ACCESS_ABORT_ERR);
         channel.sync();
-        importer.close();
       });
 }
 
@@ -307,8 +305,8 @@ TEST_F(StagedEndTest, SendersThatGoHoldNobodyUp) {
   for (const int signal : {SIGKILL, SIGSTOP}) {
     SCOPED_TRACE(signal);
     Child receiver("receiver", [](Channel& channel) {
-      Endpoint endpoint;
       const Pages pages(kBytes);
+      OwnedEndpoint endpoint;
       urma_target_seg_t* segment = endpoint.add(pages.get(), kBytes);
       channel.send(endpoint.queue_id());
       const auto deadline = Clock::now() + patience(seconds(30));
@@ -323,13 +321,12 @@ TEST_F(StagedEndTest, SendersThatGoHoldNobodyUp) {
         channel.send('r');
         endpoint.post_receive(segment, pages.get(), kBytes);
       }
-      endpoint.close();
     });
     const auto queue = receiver.channel().receive<QueueId>();
     const auto sender = [](uint64_t bytes) {
       return [bytes](Channel& channel) {
-        Endpoint endpoint;
         const Pages pages(kBytes);
+        OwnedEndpoint endpoint;
         urma_target_seg_t* segment = endpoint.add(pages.get(), kBytes);
         urma_target_jetty_t* target = endpoint.import(channel.receive<QueueId>());
         urma_sge_t here = piece(segment, pages.get(), bytes);
@@ -337,7 +334,6 @@ TEST_F(StagedEndTest, SendersThatGoHoldNobodyUp) {
           endpoint.post(send_request(target, &here));
           wait_for_success(endpoint.send_jfc, 0);
         } while (bytes != 8);
-        endpoint.close();
       };
     };
     Child goner("goner", sender(kBytes));

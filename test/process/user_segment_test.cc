@@ -13,6 +13,7 @@
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
 #include "test/process/mapping_party.h"
+#include "test/process/owned.h"
 #include "test/process/self.h"
 
 namespace urma_test {
@@ -136,7 +137,7 @@ TEST_P(UserSegmentTest, RangesOfOneTokenIdAreToldApart) {
     Named named(config());
     Self& self = named.self;
     const Pages pages(kRanges * kEach);
-    urma_token_id_t* token_id = urma_alloc_token_id(self.endpoint.ctx);
+    const OwnedTokenId token_id = urma_alloc_token_id(self.endpoint.ctx);
     std::vector<urma_target_seg_t*> segments;
     for (uint32_t i = 0; i < kRanges; ++i) {
       segments.push_back(
@@ -168,7 +169,6 @@ TEST_P(UserSegmentTest, RangesOfOneTokenIdAreToldApart) {
     for (urma_target_seg_t* segment : segments) {
       EXPECT_EQ(urma_unregister_seg(segment), URMA_SUCCESS);
     }
-    EXPECT_EQ(urma_free_token_id(token_id), URMA_SUCCESS);
   });
 }
 

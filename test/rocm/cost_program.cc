@@ -16,7 +16,7 @@
 
 namespace {
 
-using urma_test::Endpoint;
+using urma_test::OwnedEndpoint;
 using urma_test::FakeRuntime;
 using urma_test::piece;
 
@@ -46,7 +46,7 @@ void count(const char* name, const std::function<void()>& prepare,
 void run() {
   urma_test::Config config;
   config.lock_free = true;
-  Endpoint endpoint(config);
+  OwnedEndpoint endpoint(config);
   FakeRuntime fake;
   void* const memory = urma_ext_alloc_device(endpoint.ctx, URMA_EXT_POOL_COARSE, kBytes);
   void* const target = urma_ext_alloc_device(endpoint.ctx, URMA_EXT_POOL_COARSE, kBytes);
@@ -96,7 +96,6 @@ void run() {
       [] {});
   settle();
   require(poll(), "poll");
-  endpoint.close();
 }
 
 }  // namespace
