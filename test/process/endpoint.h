@@ -158,6 +158,16 @@ class Closing {
   Endpoint& endpoint_;
 };
 
+// What an importer has to know.
+struct Offer {
+  QueueId queue;
+  SegmentId segment;
+};
+inline Offer offer_of(const Endpoint& owner, const urma_target_seg_t* segment,
+                      uint32_t token = kNoToken) {
+  return {owner.queue_id(), owner.segment_id(segment, token)};
+}
+
 // Closed with its scope. Its memory has to live longer.
 class OwnedEndpoint : public Endpoint {
  public:

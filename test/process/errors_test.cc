@@ -22,11 +22,6 @@ constexpr uint8_t kUntouched = 0x11;
 constexpr uint32_t kToken = 0xfeedc0de;
 constexpr uint64_t kLocalFill = 0x7777777777777777;
 
-struct Offer {
-  QueueId queue;
-  SegmentId segment;
-};
-
 struct Order {
   enum What { kExpectUntouched, kTouch, kPostReceive, kPoll, kUnregister, kEnd } what;
   uint64_t value;
@@ -41,7 +36,7 @@ Body target(const Config& config, uint32_t access, uint32_t token) {
     std::vector<uint8_t> inbox(kSize);
     urma_target_seg_t* segment = endpoint.add(memory.data() + kSize, kSize, access, token);
     urma_target_seg_t* inbox_segment = endpoint.add(inbox.data(), kSize, URMA_ACCESS_LOCAL_ONLY);
-    channel.send(Offer{endpoint.queue_id(), endpoint.segment_id(segment, token)});
+    channel.send(offer_of(endpoint, segment, token));
     while (true) {
       const Order order = channel.receive<Order>();
       if (order.what == Order::kEnd) break;

@@ -21,12 +21,6 @@ class FaultTest : public ProcessTest {
   void SetUp() override { SKIP_UNLESS_SHARED_MEMORY("are faults made up"); }
 };
 
-// What one process offers another.
-struct Offer {
-  QueueId queue;
-  SegmentId segment;
-};
-
 struct Sides {
   Config config;
   std::string faults;  // of the one that sends
@@ -42,7 +36,7 @@ void run_sides(const Sides& sides, const std::function<void(Party&, const Offer&
       [&](Channel& peer) {
         Party party(sides.config);
         prepare(party);
-        peer.send(Offer{party.endpoint.queue_id(), party.endpoint.segment_id(party.segment)});
+        peer.send(offer_of(party.endpoint, party.segment));
         const auto other = peer.receive<QueueId>();
         if (sides.config.mode == URMA_TM_RC) party.endpoint.bind(party.endpoint.import(other));
         peer.sync();

@@ -132,10 +132,6 @@ int signal_of_a_store(volatile uint64_t* word) {
   return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 }
 
-Offer offer_of(const Endpoint& owner, const urma_target_seg_t* segment, uint32_t token) {
-  return {owner.queue_id(), owner.segment_id(segment, token)};
-}
-
 Importer::Importer(const Offer& offer, bool mapped)
     : queue(endpoint.import(offer.queue)),
       remote(endpoint.import(offer.segment, mapped)),

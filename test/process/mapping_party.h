@@ -73,13 +73,6 @@ urma_target_seg_t* add_under(Endpoint& endpoint, urma_token_id_t* token_id, uint
 // The signal that ends a process which writes there; 0: none.
 int signal_of_a_store(volatile uint64_t* word);
 
-// What an importer has to know.
-struct Offer {
-  QueueId queue;
-  SegmentId segment;
-};
-Offer offer_of(const Endpoint& owner, const urma_target_seg_t* segment, uint32_t token = kNoToken);
-
 // A process that works in a segment of another one, word by word. Offsets are into that segment.
 // Closed with its scope.
 class Importer {

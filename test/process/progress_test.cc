@@ -17,11 +17,6 @@ namespace {
 
 constexpr size_t kSize = 1 << 20;
 
-struct Offer {
-  QueueId queue;
-  SegmentId segment;
-};
-
 // One process with memory that both reach each other's half of: data goes from `out` to `in`.
 struct Party {
   explicit Party(const Config& config = {}) : endpoint(config), memory(2 * kSize) {
@@ -33,7 +28,7 @@ struct Party {
 
   // Tells the other process what it may reach, and learns the same of it.
   void meet(Channel& channel) {
-    const Offer theirs = channel.swap(Offer{endpoint.queue_id(), endpoint.segment_id(segment)});
+    const Offer theirs = channel.swap(offer_of(endpoint, segment));
     queue = endpoint.import(theirs.queue);
     remote = endpoint.import(theirs.segment);
   }

@@ -36,11 +36,6 @@ std::set<int> open_descriptors() {
   return found;
 }
 
-struct Offer {
-  QueueId queue;
-  SegmentId segment;
-};
-
 Config config_in(urma_transport_mode_t mode) {
   Config config;
   config.mode = mode;
@@ -57,7 +52,7 @@ void serve(Channel& channel, urma_transport_mode_t mode) {
   for (uint64_t i = 0; i < kReceives; ++i) {
     endpoint.post_receive(segment, memory.data(), kSize / 2, i);
   }
-  channel.send(Offer{endpoint.queue_id(), endpoint.segment_id(segment)});
+  channel.send(offer_of(endpoint, segment));
   for (uint64_t i = 0; i < kReceives; ++i) wait_for_success(endpoint.receive_jfc, i);
   channel.send('r');
   channel.receive<char>();
