@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "test/process/configs.h"
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
 #include "test/process/owned.h"
@@ -371,63 +370,6 @@ INSTANTIATE_TEST_SUITE_P(All, QueueErrorsTest, ::testing::Bool(),
                          [](const ::testing::TestParamInfo<bool>& info) {
                            return info.param ? "Jetty" : "JfsJfr";
                          });
-
-TEST_F(ErrorsTest, AccessBitsThatDoNotGoTogether) {
-  run_one([](Channel&) {
-    std::vector<uint8_t> memory(kSize);
-    OwnedEndpoint endpoint;
-    const uint32_t read = URMA_ACCESS_READ, write = URMA_ACCESS_WRITE, atomic = URMA_ACCESS_ATOMIC;
-    const uint32_t local_only = URMA_ACCESS_LOCAL_ONLY;
-    auto attempt = [&](uint32_t access, uint64_t va) {
-      urma_seg_cfg_t cfg = seg_config(va, kSize, access);
-      errno = 0;
-      urma_target_seg_t* segment = urma_register_seg(endpoint.ctx, &cfg);
-      if (segment == nullptr) return false;
-      EXPECT_EQ(urma_unregister_seg(segment), URMA_SUCCESS);
-      return true;
-    };
-    const auto va = reinterpret_cast<uint64_t>(memory.data());
-    for (uint32_t access : {local_only | read, local_only | write, local_only | atomic, write,
-                            atomic, read | atomic, write | atomic, local_only | kAllAccess}) {
-      EXPECT_FALSE(attempt(access, va)) << access;
-      EXPECT_EQ(errno, EINVAL) << access;
-    }
-    for (uint32_t access : {local_only, read, read | write, read | write | atomic}) {
-      EXPECT_TRUE(attempt(access, va)) << access;
-    }
-    EXPECT_FALSE(attempt(kAllAccess, 0));
-    EXPECT_EQ(errno, EINVAL);
-  });
-}
-
-TEST_F(ErrorsTest, DepthAboveTheDevice) {
-  run_one([](Channel&) {
-    OwnedEndpoint endpoint;
-    urma_device_attr_t attr;
-    EXPECT_EQ(urma_query_device(endpoint.ctx->dev, &attr), URMA_SUCCESS);
-    for (uint32_t depth : {0u, attr.dev_cap.max_jfc_depth + 1}) {
-      urma_jfc_cfg_t cfg = jfc_config(depth);
-      EXPECT_EQ(urma_create_jfc(endpoint.ctx, &cfg), nullptr);
-      EXPECT_EQ(errno, EINVAL);
-    }
-    for (uint32_t depth : {0u, attr.dev_cap.max_jfr_depth + 1}) {
-      urma_jfr_cfg_t cfg = endpoint.jfr->jfr_cfg;
-      cfg.id = 0;
-      cfg.depth = depth;
-      EXPECT_EQ(urma_create_jfr(endpoint.ctx, &cfg), nullptr);
-      EXPECT_EQ(errno, EINVAL);
-    }
-    for (uint32_t depth : {0u, attr.dev_cap.max_jfs_depth + 1}) {
-      urma_jetty_cfg_t cfg = endpoint.jetty->jetty_cfg;
-      cfg.id = 0;
-      cfg.jfs_cfg.depth = depth;
-      EXPECT_EQ(urma_create_jfs(endpoint.ctx, &cfg.jfs_cfg), nullptr);
-      EXPECT_EQ(errno, EINVAL);
-      EXPECT_EQ(urma_create_jetty(endpoint.ctx, &cfg), nullptr);
-      EXPECT_EQ(errno, EINVAL);
-    }
-  });
-}
 
 TEST_F(ErrorsTest, EveryPriorityOfTheDeviceAndNoOther) {
   run_one([](Channel&) {

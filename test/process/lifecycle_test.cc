@@ -289,25 +289,5 @@ TEST_F(LifecycleTest, ABoundJettyStaysActive) {
   EXPECT_EQ(urma_delete_jfr(jfr), URMA_SUCCESS);
 }
 
-TEST_F(LifecycleTest, BatchesEndTogether) {
-  urma_jfs_t* jfs[3];
-  for (urma_jfs_t*& one : jfs) one = urma_create_jfs(ctx_, &jfs_cfg_);
-  urma_jfs_t* bad_jfs = nullptr;
-  EXPECT_EQ(urma_delete_jfs_batch(jfs, 3, &bad_jfs), URMA_SUCCESS);
-  EXPECT_EQ(bad_jfs, nullptr);
-
-  // The second of three is in use: the first one is gone, it and the third are not.
-  urma_jfc_t* jfc[3];
-  for (urma_jfc_t*& one : jfc) one = urma_create_jfc(ctx_, &jfc_cfg_);
-  jfs_cfg_.jfc = jfc[1];
-  urma_jfs_t* user = urma_create_jfs(ctx_, &jfs_cfg_);
-  urma_jfc_t* bad_jfc = nullptr;
-  EXPECT_EQ(urma_delete_jfc_batch(jfc, 3, &bad_jfc), URMA_EAGAIN);
-  EXPECT_EQ(bad_jfc, jfc[1]);
-  EXPECT_EQ(ctx_->ref.atomic_cnt.load(), 5u);
-  EXPECT_EQ(urma_delete_jfs(user), URMA_SUCCESS);
-  EXPECT_EQ(urma_delete_jfc_batch(jfc + 1, 2, &bad_jfc), URMA_SUCCESS);
-}
-
 }  // namespace
 }  // namespace urma_test
