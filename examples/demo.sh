@@ -18,7 +18,7 @@ usage() { echo "usage: $0 BINDIR [TMPDIR]" >&2; exit 2; }
 bindir=$1
 [[ -d $bindir/examples ]] && bindir+=/examples
 examples=(send_recv_polling send_recv_event segment mapped one_to_many event_loop
-  send_recv_polling_cc send_recv_event_cc segment_cc mapped_cc one_to_many_cc event_loop_cc)
+  send_recv_event_cc segment_cc)
 [[ -z ${DEMO_EXAMPLES:-} ]] || read -ra examples <<<"$DEMO_EXAMPLES"
 limit=${DEMO_SECONDS:-60}
 

@@ -177,7 +177,6 @@ TEST_F(Clients, C5_03_AnEmptyMessageWithoutPieces) {
       EXPECT_EQ(cr.completion_len, 0u);
       EXPECT_EQ(cr.opcode, immediates ? URMA_CR_OPC_SEND_WITH_IMM : URMA_CR_OPC_SEND);
       EXPECT_EQ(cr.imm_data, immediates ? kImmediate : 0u);
-      endpoint.close();
     });
   }
 }
@@ -205,7 +204,6 @@ TEST_F(Clients, C5_04_BadWrIsWrittenOnlyOnFailure) {
       sends[1].opcode = URMA_OPC_LAST;
       EXPECT_EQ(endpoint.post(&sends[1], &bad), URMA_EINVAL);
       EXPECT_EQ(bad, &sends[1]);
-      endpoint.close();
     }
   });
 }
@@ -224,7 +222,6 @@ TEST_F(Clients, C5_04_InlineNeedsNoSegment) {
     wait_for_success(endpoint.send_jfc, 2);
     EXPECT_EQ(wait_for_success(endpoint.receive_jfc, 1).completion_len, sizeof(text));
     EXPECT_STREQ(self.in(), "from anywhere");
-    endpoint.close();
   });
 }
 
@@ -254,7 +251,6 @@ TEST_F(Clients, C5_04_PollNeverGivesMoreThanAsked) {
     }
     EXPECT_EQ(left, 0);
     EXPECT_TRUE(has_nothing(endpoint.send_jfc));
-    endpoint.close();
   });
 }
 
@@ -295,7 +291,6 @@ TEST_F(Clients, C6_01_ArmingWithCompletionsThereFiresAtOnce) {
     ack(endpoint.receive_jfc);
     EXPECT_EQ(endpoint.receive_jfc->comp_events_acked, 1u);
     wait_for_success(endpoint.receive_jfc, 1);
-    endpoint.close();
   });
 }
 
@@ -309,7 +304,6 @@ TEST_F(Clients, C6_01_AJfcWithoutAJfceIsPolled) {
     endpoint.post(send_request(self.queue, &here, 2));
     wait_for_success(endpoint.send_jfc, 2);
     wait_for_success(endpoint.receive_jfc, 1);
-    endpoint.close();
   });
 }
 
@@ -419,7 +413,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST_F(Clients, C6_02_NoAsyncEventWithoutWaiting) {
   run_one([](Channel&) {
-    Endpoint endpoint;
+    OwnedEndpoint endpoint;
     ASSERT_GE(endpoint.ctx->async_fd, 0);
     const int flags = ::fcntl(endpoint.ctx->async_fd, F_GETFL);
     EXPECT_EQ(::fcntl(endpoint.ctx->async_fd, F_SETFL, flags | O_NONBLOCK), 0);
@@ -427,7 +421,6 @@ TEST_F(Clients, C6_02_NoAsyncEventWithoutWaiting) {
     EXPECT_EQ(::poll(&entry, 1, 0), 0);
     urma_async_event_t event;
     EXPECT_EQ(urma_get_async_event(endpoint.ctx, &event), URMA_FAIL);
-    endpoint.close();
   });
 }
 

@@ -11,6 +11,8 @@
 #include <fstream>
 
 #include "test/conformance/clients.h"
+#include "test/process/configs.h"
+#include "test/process/owned.h"
 #include "test/process/self.h"
 #include "urma_ubagg.h"
 
@@ -205,8 +207,7 @@ void send_with_priority(Self& self, uint8_t priority, urma_tp_type_t tp_type) {
   urma_jetty_cfg_t cfg = endpoint.jetty->jetty_cfg;
   cfg.id = 0;
   cfg.jfs_cfg.priority = priority;
-  urma_jetty_t* jetty = urma_create_jetty(endpoint.ctx, &cfg);
-  ASSERT_NE(jetty, nullptr);
+  const OwnedJetty jetty = urma_create_jetty(endpoint.ctx, &cfg);
   EXPECT_EQ(jetty->jetty_cfg.jfs_cfg.priority, priority);
   urma_rjetty_t remote = {};
   remote.jetty_id.eid = jetty->jetty_id.eid;
@@ -214,8 +215,7 @@ void send_with_priority(Self& self, uint8_t priority, urma_tp_type_t tp_type) {
   remote.trans_mode = endpoint.config.mode;
   remote.type = URMA_JETTY;
   remote.tp_type = tp_type;
-  urma_target_jetty_t* target = urma_import_jetty(endpoint.ctx, &remote, nullptr);
-  ASSERT_NE(target, nullptr);
+  const ImportedJetty target = urma_import_jetty(endpoint.ctx, &remote, nullptr);
   const bool bound = endpoint.config.mode == URMA_TM_RC;
   if (bound) {
     EXPECT_EQ(urma_bind_jetty(jetty, target), URMA_SUCCESS);
@@ -230,8 +230,6 @@ void send_with_priority(Self& self, uint8_t priority, urma_tp_type_t tp_type) {
   if (bound) {
     EXPECT_EQ(urma_unbind_jetty(jetty), URMA_SUCCESS);
   }
-  EXPECT_EQ(urma_unimport_jetty(target), URMA_SUCCESS);
-  EXPECT_EQ(urma_delete_jetty(jetty), URMA_SUCCESS);
 }
 
 TEST_F(Clients, C2_01_EveryPrioritySends) {
@@ -250,7 +248,6 @@ TEST_F(Clients, C2_01_EveryPrioritySends) {
           send_with_priority(self, priority, URMA_UTP);
         }
       }
-      self.endpoint.close();
     });
   }
 }
@@ -339,7 +336,7 @@ TEST_F(Clients, C2_03_DepthCostsNoMemory) {
 
 TEST_F(Clients, C2_03_LimitsFitWhereProgramsPutThem) {
   run_one([](Channel&) {
-    Endpoint endpoint;
+    OwnedEndpoint endpoint;
     const urma_device_cap_t cap = attributes().dev_cap;
     for (const uint32_t sges : {cap.max_jfs_sge, cap.max_jfs_rsge, cap.max_jfr_sge}) {
       EXPECT_GE(sges, 13u);
@@ -348,29 +345,21 @@ TEST_F(Clients, C2_03_LimitsFitWhereProgramsPutThem) {
     urma_jetty_cfg_t cfg = endpoint.jetty->jetty_cfg;
     cfg.id = 0;
     cfg.jfs_cfg.max_inline_data = cap.max_jfs_inline_len;
-    urma_jetty_t* jetty = urma_create_jetty(endpoint.ctx, &cfg);
-    ASSERT_NE(jetty, nullptr);
+    const OwnedJetty jetty = urma_create_jetty(endpoint.ctx, &cfg);
     EXPECT_GE(jetty->jetty_cfg.jfs_cfg.max_inline_data, cap.max_jfs_inline_len);
-    EXPECT_EQ(urma_delete_jetty(jetty), URMA_SUCCESS);
-    endpoint.close();
   });
 }
 
 TEST_F(Clients, C2_04_TokenIdsFirstAndAdviceAtOnce) {
   run_one([](Channel&) {
     for (const bool jetty : {true, false}) {
-      Endpoint endpoint(config_of(URMA_TM_RM, jetty));
-      urma_token_id_t* token_id = urma_alloc_token_id(endpoint.ctx);
-      ASSERT_NE(token_id, nullptr);
       std::vector<char> memory(kSize);
-      urma_seg_cfg_t cfg = {};
-      cfg.va = reinterpret_cast<uint64_t>(memory.data());
-      cfg.len = memory.size();
+      OwnedEndpoint endpoint(config_of(URMA_TM_RM, jetty));
+      const OwnedTokenId token_id = urma_alloc_token_id(endpoint.ctx);
+      urma_seg_cfg_t cfg = seg_config(memory.data(), memory.size(), kAllAccess);
       cfg.token_id = token_id;
       cfg.flag.bs.token_id_valid = URMA_TOKEN_ID_VALID;
-      cfg.flag.bs.access = kAllAccess;
-      urma_target_seg_t* segment = urma_register_seg(endpoint.ctx, &cfg);
-      ASSERT_NE(segment, nullptr);
+      const OwnedSegment segment = urma_register_seg(endpoint.ctx, &cfg);
       EXPECT_EQ(segment->seg.token_id, token_id->token_id);
       EXPECT_EQ(segment->token_id, token_id);
       EXPECT_EQ(urma_free_token_id(token_id), URMA_EINVAL);  // in use
@@ -382,9 +371,6 @@ TEST_F(Clients, C2_04_TokenIdsFirstAndAdviceAtOnce) {
         EXPECT_EQ(urma_advise_jfr(endpoint.jfs, peer), URMA_SUCCESS);
         EXPECT_EQ(urma_unadvise_jfr(endpoint.jfs, peer), URMA_SUCCESS);
       }
-      EXPECT_EQ(urma_unregister_seg(segment), URMA_SUCCESS);
-      EXPECT_EQ(urma_free_token_id(token_id), URMA_SUCCESS);
-      endpoint.close();
     }
   });
 }

@@ -11,6 +11,8 @@
 #include <thread>
 
 #include "test/conformance/clients.h"
+#include "test/process/configs.h"
+#include "test/process/owned.h"
 #include "test/process/self.h"
 
 namespace urma_test {
@@ -145,7 +147,6 @@ TEST_F(Clients, C7_01_FlushUntilNothingIsLeft) {
       EXPECT_EQ(next, 5u);
       EXPECT_EQ(flush(endpoint, 8, records), 0);
       expect_silence(endpoint.send_jfc);
-      endpoint.close();
     }
   });
 }
@@ -223,17 +224,13 @@ void refuse_queues(Endpoint& endpoint) {
 
 void refuse_imports(Endpoint& endpoint) {
   urma_context_t* ctx = endpoint.ctx;
-  urma_rjetty_t rjetty = {};
-  rjetty.jetty_id = endpoint.jetty->jetty_id;
-  rjetty.trans_mode = static_cast<urma_transport_mode_t>(3);
-  rjetty.type = URMA_JETTY;
+  urma_rjetty_t rjetty =
+      remote_jetty(endpoint.jetty->jetty_id, static_cast<urma_transport_mode_t>(3));
   expect_null("import_jetty", [&] { return urma_import_jetty(ctx, &rjetty, nullptr); });
   rjetty.trans_mode = URMA_TM_RM;
   rjetty.flag.bs.order_type = 9;
   expect_null("import_jetty", [&] { return urma_import_jetty(ctx, &rjetty, nullptr); });
-  urma_rjfr_t rjfr = {};
-  rjfr.jfr_id = endpoint.jfr->jfr_id;
-  rjfr.trans_mode = URMA_TM_RM;
+  urma_rjfr_t rjfr = remote_jfr(endpoint.jfr->jfr_id);
   rjfr.flag.bs.token_policy = URMA_TOKEN_PLAIN_TEXT;
   expect_null("import_jfr", [&] { return urma_import_jfr(ctx, &rjfr, nullptr); });
   urma_seg_t seg = {};
@@ -328,10 +325,7 @@ TEST_F(Clients, C7_04_ImportWithAChannelOrWithout) {
     urma_tp_info_t channel = {};
     uint32_t count = 1;
     const urma_status_t status = urma_get_tp_list(endpoint.ctx, &cfg, &count, &channel);
-    urma_rjetty_t remote = {};
-    remote.jetty_id = endpoint.jetty->jetty_id;
-    remote.trans_mode = URMA_TM_RM;
-    remote.type = URMA_JETTY;
+    urma_rjetty_t remote = remote_jetty(endpoint.jetty->jetty_id);
     urma_token_t token = {0};
     urma_target_jetty_t* target;
     if (status == URMA_SUCCESS) {
@@ -350,7 +344,6 @@ TEST_F(Clients, C7_04_ImportWithAChannelOrWithout) {
     wait_for_success(endpoint.send_jfc, 2);
     wait_for_success(endpoint.receive_jfc, 1);
     EXPECT_EQ(urma_unimport_jetty(target), URMA_SUCCESS);
-    endpoint.close();
   });
 }
 
@@ -368,8 +361,7 @@ TEST_F(Clients, C8_01_ContextAndDevice) {
     urma_eid_info_t* eids = urma_get_eid_list(device, &count);
     ASSERT_NE(eids, nullptr);
     for (uint32_t i = 0; i < count; ++i) {
-      urma_context_t* ctx = urma_create_context(device, i);
-      ASSERT_NE(ctx, nullptr);
+      const OwnedContext ctx = urma_create_context(device, i);
       EXPECT_EQ(ctx->dev, device);
       EXPECT_TRUE(same(ctx->eid, eids[i].eid));
       EXPECT_EQ(ctx->eid_index, i);
@@ -378,7 +370,6 @@ TEST_F(Clients, C8_01_ContextAndDevice) {
       EXPECT_LT(ctx->uasid, 1u << 24);
       pollfd quiet = {ctx->async_fd, POLLIN, 0};
       EXPECT_EQ(::poll(&quiet, 1, 0), 0);
-      EXPECT_EQ(urma_delete_context(ctx), URMA_SUCCESS);
     }
     urma_free_eid_list(eids);
     EXPECT_GT(std::strlen(device->name), 0u);
@@ -394,7 +385,7 @@ TEST_F(Clients, C8_02_Queues) {
   run_one([](Channel&) {
     Config config;
     config.events = true;
-    Endpoint endpoint(config);
+    OwnedEndpoint endpoint(config);
     urma_jfc_cfg_t jfc_cfg = endpoint.send_jfc->jfc_cfg;
     jfc_cfg.user_ctx = 0x1122334455667788;
     urma_jfc_t* jfc = urma_create_jfc(endpoint.ctx, &jfc_cfg);
@@ -428,13 +419,12 @@ TEST_F(Clients, C8_02_Queues) {
     EXPECT_EQ(endpoint.jfr->jfr_id.uasid, endpoint.ctx->uasid);
     EXPECT_GE(endpoint.jfr->jfr_cfg.depth, config.receive_depth);
     EXPECT_EQ(endpoint.jfr->urma_ctx, endpoint.ctx);
-    endpoint.close();
   });
 }
 
 TEST_F(Clients, C8_03_JettyAndTarget) {
   run_one([](Channel&) {
-    Endpoint endpoint(config_of(URMA_TM_RC));
+    OwnedEndpoint endpoint(config_of(URMA_TM_RC));
     urma_jetty_t* jetty = endpoint.jetty;
     EXPECT_NE(jetty->jetty_id.id, 0u);
     EXPECT_TRUE(same(jetty->jetty_id.eid, endpoint.ctx->eid));
@@ -452,14 +442,13 @@ TEST_F(Clients, C8_03_JettyAndTarget) {
     endpoint.bind(target);
     EXPECT_EQ(jetty->remote_jetty, target);
     EXPECT_NE(target->tp.tpn, UINT32_MAX);
-    endpoint.close();
   });
 }
 
 TEST_F(Clients, C8_04_SegmentsAndTokenIds) {
   run_one([](Channel&) {
-    Endpoint endpoint;
     std::vector<char> memory(5000);
+    OwnedEndpoint endpoint;
     urma_target_seg_t* segment = endpoint.add(memory.data(), memory.size(), kAllAccess, 0x77);
     EXPECT_TRUE(same(segment->seg.ubva.eid, endpoint.ctx->eid));
     EXPECT_EQ(uint32_t{segment->seg.ubva.uasid}, endpoint.ctx->uasid);
@@ -477,7 +466,6 @@ TEST_F(Clients, C8_04_SegmentsAndTokenIds) {
     EXPECT_EQ(imported->seg.token_id, segment->seg.token_id);
     EXPECT_EQ(imported->token_id, nullptr);
     EXPECT_EQ(imported->urma_ctx, endpoint.ctx);
-    endpoint.close();
   });
 }
 

@@ -11,6 +11,8 @@
 #include <cstdlib>
 
 #include "test/conformance/clients.h"
+#include "test/process/configs.h"
+#include "test/process/owned.h"
 
 namespace urma_test {
 namespace {
@@ -48,11 +50,8 @@ Body raw_speaker(Told how) {
     Endpoint& endpoint = speaker.endpoint;
     speaker.post_receive(1);
     Raw theirs = channel.swap(told(speaker, how));
-    urma_rjetty_t remote = {};
-    remote.jetty_id = theirs.queue;
+    urma_rjetty_t remote = remote_jetty(theirs.queue);
     remote.jetty_id.uasid = 0;
-    remote.trans_mode = URMA_TM_RM;
-    remote.type = URMA_JETTY;
     urma_token_t zero = {0};
     speaker.peer = urma_import_jetty(endpoint.ctx, &remote, &zero);
     ASSERT_NE(speaker.peer, nullptr);
@@ -140,12 +139,11 @@ TEST_F(Clients, C3_02_AWellKnownIdIsTakenOnce) {
   run_one([](Channel&) {
     Config config;
     config.id = 77;
-    Endpoint endpoint(config);
+    OwnedEndpoint endpoint(config);
     urma_jetty_cfg_t cfg = endpoint.jetty->jetty_cfg;
     errno = 0;
     EXPECT_EQ(urma_create_jetty(endpoint.ctx, &cfg), nullptr);
     EXPECT_EQ(errno, EEXIST);
-    endpoint.close();
   });
 }
 
@@ -154,10 +152,9 @@ TEST_F(Clients, C3_04_IdsAreSmallAndDifferInAllProcesses) {
     uint32_t jetty, jfr;
   };
   const auto body = [](Channel& channel) {
-    Endpoint endpoint(config_of(URMA_TM_RM, true));
+    OwnedEndpoint endpoint(config_of(URMA_TM_RM, true));
     urma_jfs_cfg_t jfs_cfg = endpoint.jetty->jetty_cfg.jfs_cfg;
-    urma_jfs_t* jfs = urma_create_jfs(endpoint.ctx, &jfs_cfg);
-    ASSERT_NE(jfs, nullptr);
+    const OwnedJfs jfs = urma_create_jfs(endpoint.ctx, &jfs_cfg);
     urma_device_attr_t attr = {};
     ASSERT_EQ(urma_query_device(endpoint.ctx->dev, &attr), URMA_SUCCESS);
     const uint32_t limit = (attr.dev_cap.max_jetty + 0xffff) & ~0xffffU;
@@ -170,8 +167,6 @@ TEST_F(Clients, C3_04_IdsAreSmallAndDifferInAllProcesses) {
     EXPECT_NE(mine.jetty, theirs.jetty);
     EXPECT_NE(mine.jfr, theirs.jfr);
     channel.sync();
-    EXPECT_EQ(urma_delete_jfs(jfs), URMA_SUCCESS);
-    endpoint.close();
   };
   run_two("one", body, "other", body);
 }
@@ -196,14 +191,11 @@ void own_segments(Channel& channel, size_t length, size_t stride) {
   ASSERT_NE(token_id, nullptr);
   std::vector<urma_target_seg_t*> segments;
   for (uint32_t i = 0; i < kSegments; ++i) {
-    urma_seg_cfg_t cfg = {};
-    cfg.va = reinterpret_cast<uint64_t>(memory + i * stride);
-    cfg.len = length;
+    urma_seg_cfg_t cfg = seg_config(memory + i * stride, length, kAllAccess);
     cfg.token_id = token_id;
     cfg.token_value.token = value_of(i);
     cfg.flag.bs.token_id_valid = URMA_TOKEN_ID_VALID;
     cfg.flag.bs.token_policy = URMA_TOKEN_PLAIN_TEXT;
-    cfg.flag.bs.access = kAllAccess;
     segments.push_back(urma_register_seg(endpoint.ctx, &cfg));
     ASSERT_NE(segments.back(), nullptr);
     EXPECT_EQ(segments.back()->seg.token_id, token_id->token_id);
@@ -250,7 +242,7 @@ struct Reader {
   }
   void expect_refused(uint64_t va, uint64_t len, uint32_t value, uint64_t at, size_t size,
                       uint32_t policy = URMA_TOKEN_PLAIN_TEXT) {
-    urma_target_seg_t* segment = import(va, len, value, policy);
+    const ImportedSegment segment = import(va, len, value, policy);
     std::fill(buffer.begin(), buffer.end(), uint8_t{0x77});
     urma_sge_t here = piece(local, buffer.data(), size);
     urma_sge_t there = piece(segment, at, size);
@@ -263,12 +255,11 @@ struct Reader {
     }
     EXPECT_EQ(std::count(buffer.begin(), buffer.end(), 0x77),
               static_cast<ptrdiff_t>(buffer.size()));
-    EXPECT_EQ(urma_unimport_seg(segment), URMA_SUCCESS);
   }
   uint64_t va(uint32_t i, size_t stride) const { return shared.va + i * stride; }
   // By an import of `described` bytes at `at`.
   void fill(uint32_t i, size_t length, size_t stride, uint64_t at, size_t described) {
-    urma_target_seg_t* segment = import(at, described, value_of(i), URMA_TOKEN_PLAIN_TEXT);
+    const ImportedSegment segment = import(at, described, value_of(i), URMA_TOKEN_PLAIN_TEXT);
     std::fill(buffer.begin(), buffer.end(), static_cast<uint8_t>(0x80 + i));
     urma_sge_t here = piece(local, buffer.data(), length);
     urma_sge_t there = piece(segment, va(i, stride), length);
@@ -276,7 +267,6 @@ struct Reader {
     std::fill(buffer.begin(), buffer.end(), uint8_t{0});
     EXPECT_EQ(done(read_request(queue, &here, &there)), URMA_CR_SUCCESS);
     EXPECT_EQ(std::count(buffer.begin(), buffer.end(), 0x80 + i), static_cast<ptrdiff_t>(length));
-    EXPECT_EQ(urma_unimport_seg(segment), URMA_SUCCESS);
   }
 
   Endpoint endpoint;
@@ -399,7 +389,7 @@ void spin_on_last_byte(uint8_t* bytes, size_t size) {
 }
 
 void silent_target(Channel& channel) {
-  Endpoint endpoint;
+  OwnedEndpoint endpoint;
   channel.send(endpoint.queue_id());
   for (const Memory& memory : memories()) {
     SCOPED_TRACE(memory.name);
@@ -424,14 +414,13 @@ void silent_target(Channel& channel) {
     endpoint.remove(segment);
     memory.free();
   }
-  endpoint.close();
 }
 
 void busy_peer(Channel& channel) {
-  Endpoint endpoint;
+  std::vector<uint8_t> buffer(4096);
+  OwnedEndpoint endpoint;
   const bool atomics = traits_of(endpoint.ctx).max_atomic >= 8;
   urma_target_jetty_t* queue = endpoint.import(channel.receive<QueueId>());
-  std::vector<uint8_t> buffer(4096);
   urma_target_seg_t* local = endpoint.add(buffer.data(), buffer.size(), URMA_ACCESS_LOCAL_ONLY);
   for (size_t kind = 0; kind < 5; ++kind) {
     SCOPED_TRACE(kind);
@@ -468,7 +457,6 @@ void busy_peer(Channel& channel) {
     channel.sync();
     endpoint.unimport(remote);
   }
-  endpoint.close();
 }
 
 TEST_F(Clients, C4_01_OrdinaryMemoryOfATargetThatMakesNoCall) {

@@ -8,6 +8,8 @@
 #include <cstring>
 #include <filesystem>
 
+#include "test/process/configs.h"
+
 namespace urma_test {
 
 // -------------------------------------------------------------------------------------------------
@@ -34,9 +36,7 @@ void Lines::TearDown() {
 }
 
 urma_jfc_cfg_t Lines::jfc_cfg(urma_jfce_t* jfce) {
-  urma_jfc_cfg_t cfg = {};
-  cfg.depth = 64;
-  cfg.jfce = jfce;
+  urma_jfc_cfg_t cfg = jfc_config(64, jfce);
   cfg.user_ctx = 5;
   return cfg;
 }
@@ -65,10 +65,7 @@ urma_jfr_cfg_t Lines::jfr_cfg(urma_jfc_t* jfc, urma_transport_mode_t mode) {
 }
 
 urma_jetty_cfg_t Lines::jetty_cfg(urma_jfc_t* jfc, urma_jfr_t* jfr, urma_transport_mode_t mode) {
-  urma_jetty_cfg_t cfg = {};
-  cfg.flag.bs.share_jfr = URMA_SHARE_JFR;
-  cfg.jfs_cfg = jfs_cfg(jfc, mode);
-  cfg.shared.jfr = jfr;
+  urma_jetty_cfg_t cfg = jetty_config(jfr, jfs_cfg(jfc, mode));
   cfg.shared.jfc = jfc;
   return cfg;
 }
@@ -151,18 +148,14 @@ T* made(T* object) {
 }  // namespace
 
 urma_rjetty_t rjetty_of(const urma_jetty_t& jetty) {
-  urma_rjetty_t remote = {};
-  remote.jetty_id = jetty.jetty_id;
-  remote.trans_mode = jetty.jetty_cfg.jfs_cfg.trans_mode;
-  remote.type = URMA_JETTY;
+  urma_rjetty_t remote = remote_jetty(jetty.jetty_id, jetty.jetty_cfg.jfs_cfg.trans_mode);
   if (remote.trans_mode == URMA_TM_UM) remote.tp_type = URMA_UTP;
   return remote;
 }
 
 Loop::Loop(urma_context_t* context, urma_transport_mode_t trans_mode, bool with_jetty)
     : ctx(context), mode(trans_mode) {
-  urma_jfc_cfg_t jfc_cfg = {};
-  jfc_cfg.depth = 64;
+  urma_jfc_cfg_t jfc_cfg = jfc_config(64);
   jfc = made(urma_create_jfc(ctx, &jfc_cfg));
   urma_jfr_cfg_t jfr_cfg = {};
   jfr_cfg.depth = 16;
@@ -188,10 +181,7 @@ Loop::Loop(urma_context_t* context, urma_transport_mode_t trans_mode, bool with_
     jfs = made(urma_create_jfs(ctx, &cfg.jfs_cfg));
   }
 
-  urma_seg_cfg_t seg_cfg = {};
-  seg_cfg.va = in();
-  seg_cfg.len = memory.size();
-  seg_cfg.flag.bs.access = kAllAccess;
+  urma_seg_cfg_t seg_cfg = seg_config(in(), memory.size(), kAllAccess);
   segment = made(urma_register_seg(ctx, &seg_cfg));
   urma_seg_t remote_segment = segment->seg;
   imported = made(urma_import_seg(ctx, &remote_segment, nullptr, 0, {}));
@@ -206,6 +196,7 @@ Loop::Loop(urma_context_t* context, urma_transport_mode_t trans_mode, bool with_
 }
 
 void Loop::end() {
+  if (segment == nullptr) return;
   if (jetty != nullptr && jetty->remote_jetty != nullptr) {
     EXPECT_EQ(urma_unbind_jetty(jetty), URMA_SUCCESS);
   }
@@ -215,15 +206,13 @@ void Loop::end() {
   EXPECT_EQ(jetty != nullptr ? urma_delete_jetty(jetty) : urma_delete_jfs(jfs), URMA_SUCCESS);
   EXPECT_EQ(urma_delete_jfr(jfr), URMA_SUCCESS);
   EXPECT_EQ(urma_delete_jfc(jfc), URMA_SUCCESS);
-  EXPECT_EQ(urma_unregister_seg(segment), URMA_SUCCESS);
+  EXPECT_EQ(urma_unregister_seg(std::exchange(segment, nullptr)), URMA_SUCCESS);
 }
 
 urma_rjetty_t Loop::remote_jetty() const { return rjetty_of(*jetty); }
 
 urma_rjfr_t Loop::remote_jfr() const {
-  urma_rjfr_t remote = {};
-  remote.jfr_id = jfr->jfr_id;
-  remote.trans_mode = mode;
+  urma_rjfr_t remote = urma_test::remote_jfr(jfr->jfr_id, mode);
   if (mode == URMA_TM_UM) remote.tp_type = URMA_UTP;
   return remote;
 }

@@ -76,7 +76,8 @@ struct Loop {
   explicit Loop(urma_context_t* context, urma_transport_mode_t mode = URMA_TM_RM,
                 bool with_jetty = true);
   Loop(const Loop&) = delete;
-  // Ends all in the order that always works.
+  ~Loop() { end(); }
+  // Ends all in the order that always works, once.
   void end();
   // A message goes round: what a call has refused has left everything usable.
   void check();

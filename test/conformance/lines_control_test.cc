@@ -127,7 +127,6 @@ TEST_F(DeviceLines, S1_34h_GetTpListServesAnImport) {
   EXPECT_EQ(refs(), before + 1);
   EXPECT_CHANGE(urma_unimport_jetty(target), -1);
   loop.check();
-  loop.end();
 }
 
 TEST_F(ProviderLines, S1_34i_ChannelsAnswerWithTheProvider) {

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "test/conformance/lines.h"
+#include "test/process/owned.h"
 
 namespace urma_test {
 namespace {
@@ -35,7 +36,6 @@ TEST_F(DeviceLines, S1_31a_WriteWithoutArguments) {
   EXPECT_EINVAL(write(loop.jfs, loop.target, nullptr));
   EXPECT_TRUE(has_nothing(loop.jfc));
   loop.check();
-  loop.end();
 }
 
 TEST_F(DeviceLines, S1_31b_WriteNeedsNoLocalSegmentInline) {
@@ -48,7 +48,6 @@ TEST_F(DeviceLines, S1_31b_WriteNeedsNoLocalSegmentInline) {
   EXPECT_EQ(wait_for_success(loop.jfc, 41).flag.bs.s_r, 0);
   EXPECT_EQ(std::memcmp(loop.memory.data(), data, sizeof data), 0);
   loop.check();
-  loop.end();
 }
 
 TEST_F(ProviderLines, S1_31c_FlatCallsReachTheProvider) {
@@ -73,7 +72,6 @@ TEST_F(ProviderLines, S1_31c_FlatCallsReachTheProvider) {
   EXPECT_ANSWER(urma_recv(loop.jfr, loop.segment, 1, 2, 3), URMA_SUCCESS);
   WITHOUT(post_jfs_wr, EXPECT_EINVAL(urma_send(loop.jfs, loop.target, loop.segment, 1, 2, {}, 3)));
   WITHOUT(post_jfr_wr, EXPECT_EINVAL(urma_recv(loop.jfr, loop.segment, 1, 2, 3)));
-  loop.end();
 }
 
 TEST_F(DeviceLines, S1_31d_ReadWithoutArguments) {
@@ -94,7 +92,6 @@ TEST_F(DeviceLines, S1_31d_ReadWithoutArguments) {
   EXPECT_EQ(loop.memory[0], 'r');
   EXPECT_EQ(loop.memory[kSize - 1], 'r');
   loop.check();
-  loop.end();
 }
 
 TEST_F(DeviceLines, S1_31e_SendWithoutArguments) {
@@ -107,7 +104,6 @@ TEST_F(DeviceLines, S1_31e_SendWithoutArguments) {
   EXPECT_EINVAL(send(loop.jfs, loop.target, nullptr));
   EXPECT_TRUE(has_nothing(loop.jfc));
   loop.check();
-  loop.end();
 }
 
 TEST_F(DeviceLines, S1_31f_SendNeedsNoLocalSegmentInline) {
@@ -123,7 +119,6 @@ TEST_F(DeviceLines, S1_31f_SendNeedsNoLocalSegmentInline) {
   }
   EXPECT_EQ(std::memcmp(loop.memory.data(), data, sizeof data), 0);
   loop.check();
-  loop.end();
 }
 
 TEST_F(DeviceLines, S1_31g_RecvWithoutArguments) {
@@ -133,7 +128,6 @@ TEST_F(DeviceLines, S1_31g_RecvWithoutArguments) {
   EXPECT_ANSWER(urma_recv(loop.jfr, loop.segment, 0, kSize, 1), URMA_FAIL);
   // A receive that had been posted would be the first to be used up.
   loop.check();
-  loop.end();
 }
 
 // -------------------------------------------------------------------------------------------------
@@ -151,7 +145,6 @@ TEST_F(DeviceLines, S1_32a_PollWithoutArguments) {
     EXPECT_EQ(urma_poll_jfc(loop.jfc, 1, &cr), 0);
   }
   loop.check();
-  loop.end();
 }
 
 TEST_F(ProviderLines, S1_32b_PollAnswersWithTheProvider) {
@@ -163,7 +156,6 @@ TEST_F(ProviderLines, S1_32b_PollAnswersWithTheProvider) {
   }
   module_->status = 0;
   WITHOUT(poll_jfc, EXPECT_EQ(urma_poll_jfc(loop.jfc, 1, &cr), -1));
-  loop.end();
 }
 
 TEST_F(DeviceLines, S1_32c_RearmWithoutJfc) {
@@ -172,8 +164,8 @@ TEST_F(DeviceLines, S1_32c_RearmWithoutJfc) {
 }
 
 TEST_F(ProviderLines, S1_32d_RearmAndWaitAnswerWithTheProvider) {
-  urma_jfc_t* jfc = make_jfc();
-  urma_jfce_t* jfce = urma_create_jfce(ctx_);
+  const OwnedJfc jfc = make_jfc();
+  const OwnedJfce jfce = urma_create_jfce(ctx_);
   urma_jfc_t* ready = nullptr;
   WITHOUT(rearm_jfc, EXPECT_EINVAL(urma_rearm_jfc(jfc, false)));
   module_->status = URMA_FAIL;
@@ -182,19 +174,15 @@ TEST_F(ProviderLines, S1_32d_RearmAndWaitAnswerWithTheProvider) {
   EXPECT_ANSWER(urma_wait_jfc(jfce, 1, 0, &ready), 1);
   module_->status = 0;
   WITHOUT(wait_jfc, EXPECT_MINUS_ONE(urma_wait_jfc(jfce, 1, 0, &ready)));
-  EXPECT_EQ(urma_delete_jfce(jfce), URMA_SUCCESS);
-  EXPECT_EQ(urma_delete_jfc(jfc), URMA_SUCCESS);
 }
 
 TEST_F(DeviceLines, S1_32e_WaitWithoutArguments) {
-  urma_jfce_t* jfce = urma_create_jfce(ctx_);
-  ASSERT_NE(jfce, nullptr);
+  const OwnedJfce jfce = urma_create_jfce(ctx_);
   EXPECT_UNTOUCHED(urma_jfc_t*, ready);
   EXPECT_MINUS_ONE(urma_wait_jfc(nullptr, 1, 0, &ready));
   EXPECT_MINUS_ONE(urma_wait_jfc(jfce, 0, 0, &ready));
   EXPECT_MINUS_ONE(urma_wait_jfc(jfce, 1, 0, nullptr));
   EXPECT_EQ(urma_wait_jfc(jfce, 1, 0, &ready), 0);
-  EXPECT_EQ(urma_delete_jfce(jfce), URMA_SUCCESS);
 }
 
 TEST_F(DeviceLines, S1_32f_AckOfNothing) {
@@ -208,18 +196,14 @@ TEST_F(DeviceLines, S1_32f_AckOfNothing) {
   urma_ack_jfc(nullptr, nullptr, 0);
   EXPECT_EQ(loop.jfc->comp_events_acked, 0u);
   loop.check();
-  loop.end();
 }
 
 TEST_F(DeviceLines, S1_32g_AnEventFromArmingToAck) {
-  urma_jfce_t* jfce = urma_create_jfce(ctx_);
-  ASSERT_NE(jfce, nullptr);
+  const OwnedJfce jfce = urma_create_jfce(ctx_);
   urma_jfc_cfg_t cfg = jfc_cfg(jfce);
-  urma_jfc_t* jfc = urma_create_jfc(ctx_, &cfg);
-  ASSERT_NE(jfc, nullptr);
+  const OwnedJfc jfc = urma_create_jfc(ctx_, &cfg);
   urma_jfs_cfg_t send_cfg = jfs_cfg(jfc);
-  urma_jfs_t* jfs = urma_create_jfs(ctx_, &send_cfg);
-  ASSERT_NE(jfs, nullptr);
+  const OwnedJfs jfs = urma_create_jfs(ctx_, &send_cfg);
   Loop loop(ctx_, URMA_TM_RM, false);
   EXPECT_EQ(urma_rearm_jfc(jfc, false), URMA_SUCCESS);
   EXPECT_EQ(urma_write(jfs, loop.target, loop.imported, loop.segment, loop.in(), loop.out(), kSize,
@@ -235,10 +219,6 @@ TEST_F(DeviceLines, S1_32g_AnEventFromArmingToAck) {
   urma_ack_jfc(&ready, &events, 1);
   EXPECT_EQ(jfc->comp_events_acked, 1u);
   EXPECT_EQ(urma_wait_jfc(jfce, 1, 0, &ready), 0);
-  loop.end();
-  EXPECT_EQ(urma_delete_jfs(jfs), URMA_SUCCESS);
-  EXPECT_EQ(urma_delete_jfc(jfc), URMA_SUCCESS);
-  EXPECT_EQ(urma_delete_jfce(jfce), URMA_SUCCESS);
 }
 
 // -------------------------------------------------------------------------------------------------
@@ -267,8 +247,6 @@ TEST_F(DeviceLines, S1_33a_PostWithoutArguments) {
   }
   with_jetty.check();
   with_jfs.check();
-  with_jetty.end();
-  with_jfs.end();
 }
 
 TEST_F(ProviderLines, S1_33b_PostAnswersWithTheProvider) {
@@ -299,8 +277,6 @@ TEST_F(ProviderLines, S1_33b_PostAnswersWithTheProvider) {
   EXPECT_EINVAL(urma_post_jetty_send_wr(with_jetty.jetty, &first, &bad));
   EXPECT_EINVAL(urma_post_jfr_wr(with_jfs.jfr, &first_receive, &bad_receive));
   EXPECT_EINVAL(urma_post_jetty_recv_wr(with_jetty.jetty, &first_receive, &bad_receive));
-  with_jetty.end();
-  with_jfs.end();
 }
 
 // The one before is posted, the bad one and the one behind it are not.
@@ -331,8 +307,6 @@ TEST_F(DeviceLines, S1_33c_PostStopsAtTheBadRequest) {
   post_a_list(with_jfs);
   with_jetty.check();
   with_jfs.check();
-  with_jetty.end();
-  with_jfs.end();
 }
 
 }  // namespace

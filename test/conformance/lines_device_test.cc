@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "test/conformance/lines.h"
+#include "test/process/owned.h"
 
 namespace urma_test {
 namespace {
@@ -225,9 +226,7 @@ TEST_F(ProviderLines, S1_04b_CreateContextWithoutOperation) {
   device_->ops->create_context = nullptr;
   EXPECT_NULL(urma_create_context(device_, 0));
   device_->ops->create_context = kept;
-  urma_context_t* other = urma_create_context(device_, 0);
-  ASSERT_NE(other, nullptr);
-  EXPECT_EQ(urma_delete_context(other), URMA_SUCCESS);
+  const OwnedContext other = urma_create_context(device_, 0);
 }
 
 TEST_F(DeviceLines, S1_04c_CreateContextFillsIn) {
@@ -235,15 +234,13 @@ TEST_F(DeviceLines, S1_04c_CreateContextFillsIn) {
   urma_eid_info_t* list = urma_get_eid_list(device_, &count);
   ASSERT_NE(list, nullptr);
   for (uint32_t i = 0; i < count; ++i) {
-    urma_context_t* ctx = urma_create_context(device_, list[i].eid_index);
-    ASSERT_NE(ctx, nullptr);
+    const OwnedContext ctx = urma_create_context(device_, list[i].eid_index);
     EXPECT_EQ(ctx->eid_index, list[i].eid_index);
     EXPECT_EQ(std::memcmp(&ctx->eid, &list[i].eid, sizeof ctx->eid), 0);
     EXPECT_EQ(ctx->aggr_mode, URMA_AGGR_MODE_STANDALONE);
     EXPECT_EQ(ctx->ref.atomic_cnt.load(), 1u);
     EXPECT_EQ(ctx->dev, device_);
     EXPECT_NE(ctx->ops, nullptr);
-    EXPECT_EQ(urma_delete_context(ctx), URMA_SUCCESS);
   }
   urma_free_eid_list(list);
 }
@@ -283,7 +280,6 @@ TEST_F(DeviceLines, S1_05b_DeleteContextWithAChild) {
   Loop loop(ctx_);
   EXPECT_ANSWER(urma_delete_context(ctx_), URMA_EAGAIN);
   loop.check();
-  loop.end();
 }
 
 TEST_F(ProviderLines, S1_05c_DeleteContextThatTheProviderRefuses) {
@@ -318,9 +314,8 @@ TEST_F(DeviceLines, S1_06a_SetContextOptIsForAggregatedDevices) {
     EXPECT_EINVAL(urma_set_context_opt(ctx_, URMA_OPT_AGGR_MODE, &mode, kModeSize + 1));
     EXPECT_EQ(urma_set_context_opt(ctx_, URMA_OPT_AGGR_MODE, &mode, kModeSize), URMA_SUCCESS);
     // It has to come before the objects.
-    urma_jfc_t* jfc = make_jfc();
+    const OwnedJfc jfc = make_jfc();
     EXPECT_EQ(urma_set_context_opt(ctx_, URMA_OPT_AGGR_MODE, &mode, kModeSize), URMA_FAIL);
-    EXPECT_EQ(urma_delete_jfc(jfc), URMA_SUCCESS);
   }
   EXPECT_EQ(ctx_->aggr_mode, URMA_AGGR_MODE_STANDALONE);
 }

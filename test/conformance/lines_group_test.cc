@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "test/conformance/lines.h"
+#include "test/process/configs.h"
 
 namespace urma_test {
 namespace {
@@ -12,15 +13,10 @@ namespace {
 // Members of a group, and what they need.
 struct Members {
   explicit Members(urma_context_t* context) : ctx(context) {
-    urma_jfc_cfg_t jfc_cfg = {};
-    jfc_cfg.depth = 64;
+    urma_jfc_cfg_t jfc_cfg = jfc_config(64);
     jfc = urma_create_jfc(ctx, &jfc_cfg);
     EXPECT_NE(jfc, nullptr);
-    urma_jfr_cfg_t jfr_cfg = {};
-    jfr_cfg.depth = 16;
-    jfr_cfg.trans_mode = URMA_TM_RM;
-    jfr_cfg.max_sge = 1;
-    jfr_cfg.jfc = jfc;
+    urma_jfr_cfg_t jfr_cfg = jfr_config(jfc, 16);
     jfr = urma_create_jfr(ctx, &jfr_cfg);
     EXPECT_NE(jfr, nullptr);
   }
@@ -46,7 +42,8 @@ struct Members {
     jetties.pop_back();
     EXPECT_EQ(group->jetty_cnt, jetties.size());
   }
-  void end() const {
+  Members(const Members&) = delete;
+  ~Members() {
     EXPECT_EQ(urma_delete_jfr(jfr), URMA_SUCCESS);
     EXPECT_EQ(urma_delete_jfc(jfc), URMA_SUCCESS);
   }
@@ -73,7 +70,6 @@ void fill_group(urma_context_t* ctx, urma_jetty_grp_t* group, uint32_t room) {
   members.add(group);
   EXPECT_ANSWER(urma_delete_jetty_grp(group), URMA_ENOPERM);
   while (!members.jetties.empty()) members.remove(group);
-  members.end();
   EXPECT_CHANGE(urma_delete_jetty_grp(group), -1);
 }
 
@@ -108,7 +104,6 @@ TEST_F(ProviderLines, S1_22j_GroupKeepsWhatTheProviderDoesNotDelete) {
   EXPECT_EQ(group->jetty_cnt, 1u);
   module_->fails = false;
   members.remove(group);
-  members.end();
   EXPECT_CHANGE(urma_delete_jetty_grp(group), -1);
 }
 
@@ -154,7 +149,6 @@ TEST_F(DeviceLines, S1_24e_GetTpn) {
   Loop loop(ctx_, URMA_TM_RC);
   EXPECT_GE(urma_get_tpn(loop.jetty), 0);
   loop.check();
-  loop.end();
 }
 
 TEST_F(ProviderLines, S1_24f_GetTpnAnswersWithTheProvider) {
@@ -163,7 +157,6 @@ TEST_F(ProviderLines, S1_24f_GetTpnAnswersWithTheProvider) {
   module_->status = 17;
   EXPECT_ANSWER(urma_get_tpn(loop.jetty), 17);
   module_->status = 0;
-  loop.end();
 }
 
 }  // namespace

@@ -20,7 +20,6 @@ TEST_F(DeviceLines, S1_25a_ImportJfrWithoutArguments) {
   EXPECT_NULL(urma_import_jfr(ctx_, &remote, nullptr));
   EXPECT_EQ(remote.flag.bs.order_type, URMA_DEF_ORDER);
   loop.check();
-  loop.end();
 }
 
 TEST_F(DeviceLines, S1_25b_ImportJfrCounts) {
@@ -36,7 +35,6 @@ TEST_F(DeviceLines, S1_25b_ImportJfrCounts) {
   EXPECT_EQ(target->type, URMA_JFR);
   EXPECT_EQ(target->urma_ctx, ctx_);
   EXPECT_CHANGE(urma_unimport_jfr(target), -1);
-  loop.end();
 }
 
 TEST_F(ProviderLines, S1_25c_ImportJfrFallsBack) {
@@ -59,7 +57,6 @@ TEST_F(ProviderLines, S1_25c_ImportJfrFallsBack) {
   module_->fails = true;
   module_->error = ENOMEM;
   EXPECT_NULL_WITH(urma_import_jfr(ctx_, &remote, &token), ENOMEM);
-  loop.end();
 }
 
 TEST_F(DeviceLines, S1_25d_ImportJfrExWithoutArguments) {
@@ -72,7 +69,6 @@ TEST_F(DeviceLines, S1_25d_ImportJfrExWithoutArguments) {
   EXPECT_NULL(urma_import_jfr_ex(ctx_, &remote, nullptr, &cfg));
   EXPECT_NULL(urma_import_jfr_ex(ctx_, &remote, &token, nullptr));
   loop.check();
-  loop.end();
 }
 
 TEST_F(ProviderLines, S1_25e_ImportJfrExAnswersWithTheProvider) {
@@ -87,7 +83,6 @@ TEST_F(ProviderLines, S1_25e_ImportJfrExAnswersWithTheProvider) {
   ASSERT_NE(target, nullptr);
   EXPECT_EQ(module_->channel.tp_handle, 7u);
   EXPECT_CHANGE(urma_unimport_jfr(target), -1);
-  loop.end();
 }
 
 TEST_F(DeviceLines, S1_25f_UnimportWithoutTarget) {
@@ -102,7 +97,6 @@ TEST_F(ProviderLines, S1_25g_UnimportThatTheProviderRefuses) {
   module_->status = URMA_FAIL;
   EXPECT_ANSWER(urma_unimport_jfr(loop.target), URMA_FAIL);
   module_->status = URMA_SUCCESS;
-  loop.end();
 }
 
 // -------------------------------------------------------------------------------------------------
@@ -116,7 +110,6 @@ TEST_F(DeviceLines, S1_26a_ImportJettyWithoutArguments) {
   EXPECT_NULL(urma_import_jetty(nullptr, &remote, &token));
   EXPECT_NULL(urma_import_jetty(ctx_, nullptr, &token));
   loop.check();
-  loop.end();
 }
 
 TEST_F(DeviceLines, S1_26b_ImportJettyOfAnImpossibleMode) {
@@ -140,7 +133,6 @@ TEST_F(DeviceLines, S1_26b_ImportJettyOfAnImpossibleMode) {
   EXPECT_NULL(urma_import_jetty(ctx_, &remote, &token));
   EXPECT_EQ(remote.flag.bs.order_type, URMA_DEF_ORDER);
   loop.check();
-  loop.end();
 }
 
 TEST_F(DeviceLines, S1_26c_ImportJettyCounts) {
@@ -156,7 +148,6 @@ TEST_F(DeviceLines, S1_26c_ImportJettyCounts) {
   EXPECT_EQ(target->type, URMA_JETTY);
   EXPECT_CHANGE(urma_unimport_jetty(target), -1);
   loop.check();
-  loop.end();
 }
 
 TEST_F(ProviderLines, S1_26d_ImportJettyFallsBack) {
@@ -175,7 +166,6 @@ TEST_F(ProviderLines, S1_26d_ImportJettyFallsBack) {
   remote.flag.bs.share_tp = 0;
   WITHOUT(import_jetty_ex, EXPECT_NULL(urma_import_jetty(ctx_, &remote, &token)));
   ctx_->ops->import_jetty = import;
-  loop.end();
 }
 
 TEST_F(DeviceLines, S1_26e_BindWithoutArguments) {
@@ -189,7 +179,6 @@ TEST_F(DeviceLines, S1_26e_BindWithoutArguments) {
   EXPECT_EINVAL(urma_bind_jetty_ex(loop.jetty, loop.target, nullptr));
   EXPECT_EQ(loop.jetty->remote_jetty, loop.target);
   loop.check();
-  loop.end();
 }
 
 TEST_F(DeviceLines, S1_26f_BindOnceAndAgain) {
@@ -209,7 +198,6 @@ TEST_F(DeviceLines, S1_26f_BindOnceAndAgain) {
   EXPECT_EINVAL(urma_unbind_jetty(loop.jetty));
   EXPECT_EQ(urma_bind_jetty(loop.jetty, loop.target), URMA_SUCCESS);
   loop.check();
-  loop.end();
 }
 
 TEST_F(DeviceLines, S1_26g_BindIsForRc) {
@@ -219,7 +207,6 @@ TEST_F(DeviceLines, S1_26g_BindIsForRc) {
   EXPECT_EINVAL(urma_unbind_jetty(nullptr));
   EXPECT_EINVAL(urma_unbind_jetty(loop.jetty));
   loop.check();
-  loop.end();
 }
 
 TEST_F(ProviderLines, S1_26h_BindFallsBack) {
@@ -244,7 +231,6 @@ TEST_F(ProviderLines, S1_26h_BindFallsBack) {
   module_->status = URMA_SUCCESS;
   EXPECT_ANSWER(urma_bind_jetty_ex(loop.jetty, loop.target, &cfg), URMA_SUCCESS);
   EXPECT_EQ(loop.jetty->remote_jetty, loop.target);
-  loop.end();
 }
 
 // -------------------------------------------------------------------------------------------------
@@ -271,8 +257,6 @@ TEST_F(DeviceLines, S1_27a_AdviseWithoutArguments) {
   EXPECT_EINVAL(urma_advise_jfr_async(with_jfs.jfs, with_jfs.target, on_advised, nullptr));
   with_jetty.check();
   with_jfs.check();
-  with_jetty.end();
-  with_jfs.end();
 }
 
 TEST_F(DeviceLines, S1_27b_AdviseOfAUbDeviceSucceeds) {
@@ -289,8 +273,6 @@ TEST_F(DeviceLines, S1_27b_AdviseOfAUbDeviceSucceeds) {
   EXPECT_EQ(g_advised, 0);
   with_jetty.check();
   with_jfs.check();
-  with_jetty.end();
-  with_jfs.end();
 }
 
 TEST_F(ProviderLines, S1_27c_AdviseOfAUbDeviceNeedsNoOperation) {
@@ -301,8 +283,6 @@ TEST_F(ProviderLines, S1_27c_AdviseOfAUbDeviceNeedsNoOperation) {
   EXPECT_ANSWER(urma_unadvise_jfr(with_jfs.jfs, with_jfs.target), URMA_SUCCESS);
   EXPECT_ANSWER(urma_advise_jetty(with_jetty.jetty, with_jetty.target), URMA_SUCCESS);
   EXPECT_ANSWER(urma_unadvise_jetty(with_jetty.jetty, with_jetty.target), URMA_SUCCESS);
-  with_jetty.end();
-  with_jfs.end();
 }
 
 TEST_F(ProviderLines, S1_27d_AdviseOfAnotherDeviceAnswersWithTheProvider) {
@@ -327,8 +307,6 @@ TEST_F(ProviderLines, S1_27d_AdviseOfAnotherDeviceAnswersWithTheProvider) {
   EXPECT_EINVAL(urma_advise_jetty(with_jetty.jetty, with_jetty.target));
   EXPECT_EINVAL(urma_unadvise_jetty(with_jetty.jetty, with_jetty.target));
   EXPECT_EINVAL(urma_advise_jfr_async(with_jfs.jfs, with_jfs.target, on_advised, &argument));
-  with_jetty.end();
-  with_jfs.end();
 }
 
 }  // namespace

@@ -4,6 +4,8 @@
 #include <array>
 
 #include "test/conformance/lines.h"
+#include "test/process/configs.h"
+#include "test/process/owned.h"
 
 namespace urma_test {
 namespace {
@@ -11,8 +13,7 @@ namespace {
 // The queues that a jetty needs, and a configuration that names them.
 struct Parts {
   explicit Parts(urma_context_t* ctx, urma_transport_mode_t mode = URMA_TM_RM) {
-    urma_jfc_cfg_t jfc_cfg = {};
-    jfc_cfg.depth = 64;
+    urma_jfc_cfg_t jfc_cfg = jfc_config(64);
     jfc = urma_create_jfc(ctx, &jfc_cfg);
     EXPECT_NE(jfc, nullptr);
     cfg.jfs_cfg.depth = 16;
@@ -30,7 +31,8 @@ struct Parts {
     cfg.shared.jfr = jfr;
     cfg.shared.jfc = jfc;
   }
-  void end() const {
+  Parts(const Parts&) = delete;
+  ~Parts() {
     EXPECT_EQ(urma_delete_jfr(jfr), URMA_SUCCESS);
     EXPECT_EQ(urma_delete_jfc(jfc), URMA_SUCCESS);
   }
@@ -63,7 +65,6 @@ TEST_F(DeviceLines, S1_21a_CreateJettyWithoutArguments) {
   EXPECT_NULL(urma_create_jetty(ctx_, &cfg));
   EXPECT_EQ(cfg.jfs_cfg.flag.bs.order_type, URMA_DEF_ORDER);
   EXPECT_EQ(urma_delete_jetty(parts.make(ctx_)), URMA_SUCCESS);
-  parts.end();
 }
 
 TEST_F(DeviceLines, S1_21b_CreateJettyOfAnImpossibleModeOrOrder) {
@@ -84,7 +85,6 @@ TEST_F(DeviceLines, S1_21b_CreateJettyOfAnImpossibleModeOrOrder) {
   EXPECT_NULL(urma_create_jetty(ctx_, &cfg));
   cfg.jfs_cfg.trans_mode = URMA_TM_UM;
   EXPECT_NULL(urma_create_jetty(ctx_, &cfg));
-  parts.end();
 }
 
 TEST_F(DeviceLines, S1_21c_CreateJettyNeedsASharedJfr) {
@@ -96,7 +96,6 @@ TEST_F(DeviceLines, S1_21c_CreateJettyNeedsASharedJfr) {
   EXPECT_NULL(urma_create_jetty(ctx_, &cfg));
   cfg.jfr_cfg = nullptr;
   EXPECT_NULL(urma_create_jetty(ctx_, &cfg));
-  parts.end();
 }
 
 TEST_F(DeviceLines, S1_21d_CreateJettyBeyondTheLimits) {
@@ -115,7 +114,6 @@ TEST_F(DeviceLines, S1_21d_CreateJettyBeyondTheLimits) {
     EXPECT_NULL(urma_create_jetty(ctx_, &cfg));
   }
   EXPECT_EQ(cfg.jfs_cfg.flag.bs.order_type, URMA_DEF_ORDER);
-  parts.end();
 }
 
 TEST_F(DeviceLines, S1_21e_CreateJettyFillsIn) {
@@ -133,7 +131,6 @@ TEST_F(DeviceLines, S1_21e_CreateJettyFillsIn) {
   EXPECT_EQ(jetty->jetty_cfg.shared.jfr, parts.jfr);
   EXPECT_TRUE(jetty->urma_jetty_opt.is_actived);
   EXPECT_CHANGE(urma_delete_jetty(jetty), -1);
-  parts.end();
 }
 
 TEST_F(ProviderLines, S1_21f_CreateJettyThatTheProviderRefuses) {
@@ -143,7 +140,6 @@ TEST_F(ProviderLines, S1_21f_CreateJettyThatTheProviderRefuses) {
   module_->fails = true;
   module_->error = EEXIST;
   EXPECT_NULL_WITH(urma_create_jetty(ctx_, &cfg), EEXIST);
-  parts.end();
 }
 
 TEST_F(ProviderLines, S1_21g_CreateJettyWithAReceivingHalfOfItsOwn) {
@@ -164,10 +160,7 @@ TEST_F(ProviderLines, S1_21g_CreateJettyWithAReceivingHalfOfItsOwn) {
   receive.depth = kModuleDepth + 1;
   EXPECT_NULL(urma_create_jetty(ctx_, &cfg));
   receive = parts.receive;
-  urma_jetty_t* jetty = urma_create_jetty(ctx_, &cfg);
-  ASSERT_NE(jetty, nullptr);
-  EXPECT_EQ(urma_delete_jetty(jetty), URMA_SUCCESS);
-  parts.end();
+  const OwnedJetty jetty = urma_create_jetty(ctx_, &cfg);
 }
 
 // A jetty that cannot join a group: its token, its policy or its mode is another one.
@@ -180,17 +173,13 @@ void expect_no_member(urma_context_t* ctx, urma_jetty_grp_t* group) {
   urma_jfr_cfg_t receive = parts.receive;
   receive.flag.bs.token_policy = URMA_TOKEN_PLAIN_TEXT;
   receive.token_value.token = 6;
-  urma_jfr_t* other = urma_create_jfr(ctx, &receive);
-  ASSERT_NE(other, nullptr);
+  const OwnedJfr other = urma_create_jfr(ctx, &receive);
   cfg.shared.jfr = other;
   EXPECT_NULL(urma_create_jetty(ctx, &cfg));
   cfg = connected.cfg;
   cfg.jetty_grp = group;
   EXPECT_NULL(urma_create_jetty(ctx, &cfg));
   EXPECT_EQ(group->jetty_cnt, 0u);
-  EXPECT_EQ(urma_delete_jfr(other), URMA_SUCCESS);
-  connected.end();
-  parts.end();
 }
 
 urma_jetty_grp_t* make_guarded_group(urma_context_t* ctx, urma_jetty_grp_cfg_t cfg) {
@@ -229,7 +218,6 @@ TEST_F(DeviceLines, S1_22b_DeleteJettyThatIsInactive) {
   EXPECT_EINVAL(urma_delete_jetty(jetty));
   EXPECT_EQ(urma_active_jetty(jetty), URMA_SUCCESS);
   EXPECT_CHANGE(urma_delete_jetty(jetty), -1);
-  parts.end();
 }
 
 TEST_F(DeviceLines, S1_22c_DeleteJettyThatIsBound) {
@@ -238,7 +226,6 @@ TEST_F(DeviceLines, S1_22c_DeleteJettyThatIsBound) {
   EXPECT_ANSWER(urma_delete_jetty(loop.jetty), URMA_ENOPERM);
   EXPECT_EQ(loop.jetty->remote_jetty, loop.target);
   loop.check();
-  loop.end();
 }
 
 TEST_F(ProviderLines, S1_22d_DeleteJettyThatTheProviderRefuses) {
@@ -250,7 +237,6 @@ TEST_F(ProviderLines, S1_22d_DeleteJettyThatTheProviderRefuses) {
   EXPECT_TRUE(jetty->urma_jetty_opt.is_actived);
   module_->status = URMA_SUCCESS;
   EXPECT_CHANGE(urma_delete_jetty(jetty), -1);
-  parts.end();
 }
 
 TEST_F(DeviceLines, S1_22e_DeleteJettyBatchWithoutArguments) {
@@ -266,7 +252,6 @@ TEST_F(DeviceLines, S1_22e_DeleteJettyBatchWithoutArguments) {
   EXPECT_EINVAL(urma_delete_jetty_batch(jetties.data(), 2, &first));
   EXPECT_EQ(first, jetty);
   loop.check();
-  loop.end();
 }
 
 TEST_F(DeviceLines, S1_22f_DeleteJettyBatchWithOneThatIsBound) {
@@ -281,7 +266,6 @@ TEST_F(DeviceLines, S1_22f_DeleteJettyBatchWithOneThatIsBound) {
   bound.check();
   bound.end();
   EXPECT_CHANGE(urma_delete_jetty_batch(jetties.data(), 1, &bad), -1);
-  parts.end();
 }
 
 TEST_F(ProviderLines, S1_22g_DeleteJettyBatchThatTheProviderRefuses) {
@@ -301,7 +285,6 @@ TEST_F(ProviderLines, S1_22g_DeleteJettyBatchThatTheProviderRefuses) {
   EXPECT_EQ(bad, jetties[0]);
   module_->status = URMA_SUCCESS;
   EXPECT_CHANGE(urma_delete_jetty_batch(jetties.data(), 2, &bad), -2);
-  parts.end();
 }
 
 // -------------------------------------------------------------------------------------------------
@@ -342,7 +325,6 @@ TEST_F(DeviceLines, S1_23a_ActiveJettyRefuses) {
   EXPECT_EINVAL(urma_active_jetty(jetty));
   EXPECT_CHANGE(urma_delete_jetty(jetty), -1);
   EXPECT_CHANGE(urma_delete_jfr(jfr), -1);
-  parts.end();
 }
 
 TEST_F(ProviderLines, S1_23b_ActiveJettyAnswersWithTheProvider) {
@@ -360,7 +342,6 @@ TEST_F(ProviderLines, S1_23b_ActiveJettyAnswersWithTheProvider) {
   module_->status = URMA_SUCCESS;
   EXPECT_CHANGE(urma_active_jetty(jetty), 0);
   EXPECT_CHANGE(urma_delete_jetty(jetty), -1);
-  parts.end();
 }
 
 }  // namespace

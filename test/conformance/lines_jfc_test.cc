@@ -4,6 +4,7 @@
 #include <array>
 
 #include "test/conformance/lines.h"
+#include "test/process/owned.h"
 
 namespace urma_test {
 namespace {
@@ -23,8 +24,7 @@ TEST_F(DeviceLines, S1_10a_CreateJfcWithoutArguments) {
 }
 
 TEST_F(DeviceLines, S1_10b_CreateJfcOfAnImpossibleDepth) {
-  urma_jfce_t* jfce = urma_create_jfce(ctx_);
-  ASSERT_NE(jfce, nullptr);
+  const OwnedJfce jfce = urma_create_jfce(ctx_);
   urma_jfc_cfg_t cfg = jfc_cfg(jfce);
   for (const uint32_t depth : {0u, caps().max_jfc_depth + 1, UINT32_MAX}) {
     cfg.depth = depth;
@@ -33,29 +33,24 @@ TEST_F(DeviceLines, S1_10b_CreateJfcOfAnImpossibleDepth) {
     EXPECT_EQ(cfg.depth, depth);
   }
   cfg.depth = caps().max_jfc_depth;
-  urma_jfc_t* jfc = urma_create_jfc(ctx_, &cfg);
-  ASSERT_NE(jfc, nullptr);
-  EXPECT_EQ(urma_delete_jfc(jfc), URMA_SUCCESS);
-  EXPECT_EQ(urma_delete_jfce(jfce), URMA_SUCCESS);
+  const OwnedJfc jfc = urma_create_jfc(ctx_, &cfg);
 }
 
 TEST_F(ProviderLines, S1_10c_CreateJfcWithoutOperation) {
-  urma_jfce_t* jfce = urma_create_jfce(ctx_);
+  const OwnedJfce jfce = urma_create_jfce(ctx_);
   urma_jfc_cfg_t cfg = jfc_cfg(jfce);
   WITHOUT(create_jfc, EXPECT_NULL(urma_create_jfc(ctx_, &cfg)));
   EXPECT_EQ(refs_of(jfce), 1u);
-  EXPECT_EQ(urma_delete_jfce(jfce), URMA_SUCCESS);
 }
 
 TEST_F(ProviderLines, S1_10d_CreateJfcThatTheProviderRefuses) {
-  urma_jfce_t* jfce = urma_create_jfce(ctx_);
+  const OwnedJfce jfce = urma_create_jfce(ctx_);
   urma_jfc_cfg_t cfg = jfc_cfg(jfce);
   module_->fails = true;
   EXPECT_NULL_WITH(urma_create_jfc(ctx_, &cfg), EINVAL);
   module_->error = ENOSPC;
   EXPECT_NULL_WITH(urma_create_jfc(ctx_, &cfg), ENOSPC);
   EXPECT_EQ(refs_of(jfce), 1u);
-  EXPECT_EQ(urma_delete_jfce(jfce), URMA_SUCCESS);
 }
 
 TEST_F(DeviceLines, S1_10e_CreateJfcCounts) {
@@ -88,18 +83,16 @@ TEST_F(DeviceLines, S1_10f_ModifyJfcWithoutArguments) {
   EXPECT_EINVAL(urma_modify_jfc(loop.jfc, nullptr));
   EXPECT_EINVAL(urma_modify_jfc(nullptr, nullptr));
   loop.check();
-  loop.end();
 }
 
 TEST_F(ProviderLines, S1_10g_ModifyJfcAnswersWithTheProvider) {
-  urma_jfc_t* jfc = make_jfc();
+  const OwnedJfc jfc = make_jfc();
   urma_jfc_attr_t attr = {JFC_MODERATE_COUNT, 1, 0};
   WITHOUT(modify_jfc, EXPECT_EINVAL(urma_modify_jfc(jfc, &attr)));
   for (const int status : {URMA_FAIL, URMA_ENOPERM, URMA_SUCCESS}) {
     module_->status = status;
     EXPECT_ANSWER(urma_modify_jfc(jfc, &attr), status);
   }
-  EXPECT_EQ(urma_delete_jfc(jfc), URMA_SUCCESS);
 }
 
 TEST_F(DeviceLines, S1_10h_DeleteJfcWithoutJfc) { EXPECT_EINVAL(urma_delete_jfc(nullptr)); }
@@ -116,7 +109,7 @@ TEST_F(DeviceLines, S1_10i_DeleteJfcThatIsInactive) {
 }
 
 TEST_F(ProviderLines, S1_10j_DeleteJfcThatTheProviderRefuses) {
-  urma_jfce_t* jfce = urma_create_jfce(ctx_);
+  const OwnedJfce jfce = urma_create_jfce(ctx_);
   urma_jfc_cfg_t cfg = jfc_cfg(jfce);
   urma_jfc_t* jfc = urma_create_jfc(ctx_, &cfg);
   WITHOUT(delete_jfc, EXPECT_EINVAL(urma_delete_jfc(jfc)));
@@ -127,7 +120,6 @@ TEST_F(ProviderLines, S1_10j_DeleteJfcThatTheProviderRefuses) {
   module_->status = URMA_SUCCESS;
   EXPECT_CHANGE(urma_delete_jfc(jfc), -1);
   EXPECT_EQ(refs_of(jfce), 1u);
-  EXPECT_EQ(urma_delete_jfce(jfce), URMA_SUCCESS);
 }
 
 TEST_F(DeviceLines, S1_10k_DeleteJfcThatIsUsed) {
@@ -136,7 +128,6 @@ TEST_F(DeviceLines, S1_10k_DeleteJfcThatIsUsed) {
   EXPECT_EQ(urma_delete_jfc(loop.jfc), URMA_EAGAIN);
   EXPECT_EQ(refs(), before);
   loop.check();
-  loop.end();
 }
 
 // -------------------------------------------------------------------------------------------------
@@ -175,7 +166,7 @@ TEST_F(DeviceLines, S1_11b_DeleteJfcBatchWithABrokenElement) {
 }
 
 TEST_F(ProviderLines, S1_11c_DeleteJfcBatchThatTheProviderRefuses) {
-  urma_jfce_t* jfce = urma_create_jfce(ctx_);
+  const OwnedJfce jfce = urma_create_jfce(ctx_);
   urma_jfc_cfg_t cfg = jfc_cfg(jfce);
   std::array<urma_jfc_t*, 3> jfcs;
   for (urma_jfc_t*& jfc : jfcs) jfc = urma_create_jfc(ctx_, &cfg);
@@ -195,19 +186,17 @@ TEST_F(ProviderLines, S1_11c_DeleteJfcBatchThatTheProviderRefuses) {
   module_->status = URMA_SUCCESS;
   EXPECT_CHANGE(urma_delete_jfc_batch(&jfcs[1], 2, &bad), -2);
   EXPECT_EQ(refs_of(jfce), 1u);
-  EXPECT_EQ(urma_delete_jfce(jfce), URMA_SUCCESS);
 }
 
 TEST_F(DeviceLines, S1_11d_DeleteJfcBatchDeletesAll) {
   NEEDS_OPERATION(delete_jfc_batch);
-  urma_jfce_t* jfce = urma_create_jfce(ctx_);
+  const OwnedJfce jfce = urma_create_jfce(ctx_);
   urma_jfc_cfg_t cfg = jfc_cfg(jfce);
   std::array<urma_jfc_t*, 3> jfcs;
   for (urma_jfc_t*& jfc : jfcs) jfc = urma_create_jfc(ctx_, &cfg);
   EXPECT_UNTOUCHED(urma_jfc_t*, bad);
   EXPECT_CHANGE(urma_delete_jfc_batch(jfcs.data(), 3, &bad), -3);
   EXPECT_EQ(refs_of(jfce), 1u);
-  EXPECT_EQ(urma_delete_jfce(jfce), URMA_SUCCESS);
 }
 
 TEST_F(DeviceLines, S1_11e_DeleteJfcBatchStopsAtOneThatIsUsed) {
@@ -223,7 +212,6 @@ TEST_F(DeviceLines, S1_11e_DeleteJfcBatchStopsAtOneThatIsUsed) {
   EXPECT_TRUE(has_nothing(last));
   EXPECT_EQ(urma_delete_jfc(last), URMA_SUCCESS);
   loop.check();
-  loop.end();
 }
 
 // -------------------------------------------------------------------------------------------------

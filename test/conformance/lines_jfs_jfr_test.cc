@@ -4,6 +4,7 @@
 #include <array>
 
 #include "test/conformance/lines.h"
+#include "test/process/owned.h"
 
 namespace urma_test {
 namespace {
@@ -13,7 +14,7 @@ namespace {
 // -------------------------------------------------------------------------------------------------
 
 TEST_F(DeviceLines, S1_13a_CreateJfsWithoutArguments) {
-  urma_jfc_t* jfc = make_jfc();
+  const OwnedJfc jfc = make_jfc();
   urma_jfs_cfg_t cfg = jfs_cfg(jfc);
   EXPECT_NULL(urma_create_jfs(nullptr, &cfg));
   EXPECT_NULL(urma_create_jfs(ctx_, nullptr));
@@ -21,11 +22,10 @@ TEST_F(DeviceLines, S1_13a_CreateJfsWithoutArguments) {
   EXPECT_NULL(urma_create_jfs(ctx_, &cfg));
   EXPECT_EQ(cfg.flag.bs.order_type, URMA_DEF_ORDER);
   EXPECT_EQ(urma_delete_jfs(make_jfs(jfc)), URMA_SUCCESS);
-  EXPECT_EQ(urma_delete_jfc(jfc), URMA_SUCCESS);
 }
 
 TEST_F(DeviceLines, S1_13b_CreateJfsOfAnImpossibleModeOrOrder) {
-  urma_jfc_t* jfc = make_jfc();
+  const OwnedJfc jfc = make_jfc();
   urma_jfs_cfg_t cfg = jfs_cfg(jfc);
   for (const uint32_t mode : {0u, 3u, 8u, 0xffu}) {
     cfg.trans_mode = static_cast<urma_transport_mode_t>(mode);
@@ -39,11 +39,10 @@ TEST_F(DeviceLines, S1_13b_CreateJfsOfAnImpossibleModeOrOrder) {
   cfg.flag.bs.order_type = 5;
   EXPECT_NULL(urma_create_jfs(ctx_, &cfg));
   EXPECT_EQ(cfg.flag.bs.order_type, 5u);
-  EXPECT_EQ(urma_delete_jfc(jfc), URMA_SUCCESS);
 }
 
 TEST_F(DeviceLines, S1_13c_CreateJfsBeyondTheLimits) {
-  urma_jfc_t* jfc = make_jfc();
+  const OwnedJfc jfc = make_jfc();
   const urma_jfs_cfg_t good = jfs_cfg(jfc);
   urma_jfs_cfg_t cfg = good;
   for (const uint32_t depth : {0u, caps().max_jfs_depth + 1}) {
@@ -64,11 +63,10 @@ TEST_F(DeviceLines, S1_13c_CreateJfsBeyondTheLimits) {
     EXPECT_NULL(urma_create_jfs(ctx_, &cfg));
   }
   EXPECT_EQ(cfg.flag.bs.order_type, URMA_DEF_ORDER);
-  EXPECT_EQ(urma_delete_jfc(jfc), URMA_SUCCESS);
 }
 
 TEST_F(DeviceLines, S1_13d_CreateJfsFillsIn) {
-  urma_jfc_t* jfc = make_jfc();
+  const OwnedJfc jfc = make_jfc();
   urma_jfs_cfg_t cfg = jfs_cfg(jfc);
   const unsigned long before = refs();
   urma_jfs_t* jfs = urma_create_jfs(ctx_, &cfg);
@@ -83,33 +81,30 @@ TEST_F(DeviceLines, S1_13d_CreateJfsFillsIn) {
   EXPECT_GE(jfs->jfs_cfg.max_sge, cfg.max_sge);
   EXPECT_GE(jfs->jfs_cfg.max_inline_data, cfg.max_inline_data);
   EXPECT_CHANGE(urma_delete_jfs(jfs), -1);
-  EXPECT_EQ(urma_delete_jfc(jfc), URMA_SUCCESS);
 }
 
 TEST_F(ProviderLines, S1_13e_CreateJfsThatTheProviderRefuses) {
-  urma_jfc_t* jfc = make_jfc();
+  const OwnedJfc jfc = make_jfc();
   urma_jfs_cfg_t cfg = jfs_cfg(jfc);
   WITHOUT(create_jfs, EXPECT_NULL(urma_create_jfs(ctx_, &cfg)));
   module_->fails = true;
   EXPECT_NULL(urma_create_jfs(ctx_, &cfg));
   module_->error = ENOMEM;
   EXPECT_NULL_WITH(urma_create_jfs(ctx_, &cfg), ENOMEM);
-  EXPECT_EQ(urma_delete_jfc(jfc), URMA_SUCCESS);
 }
 
 TEST_F(DeviceLines, S1_13f_CreateJfrWithoutArguments) {
-  urma_jfc_t* jfc = make_jfc();
+  const OwnedJfc jfc = make_jfc();
   urma_jfr_cfg_t cfg = jfr_cfg(jfc);
   EXPECT_NULL(urma_create_jfr(nullptr, &cfg));
   EXPECT_NULL(urma_create_jfr(ctx_, nullptr));
   cfg.jfc = nullptr;
   EXPECT_NULL(urma_create_jfr(ctx_, &cfg));
   EXPECT_EQ(cfg.flag.bs.order_type, URMA_DEF_ORDER);
-  EXPECT_EQ(urma_delete_jfc(jfc), URMA_SUCCESS);
 }
 
 TEST_F(DeviceLines, S1_13g_CreateJfrBeyondTheLimits) {
-  urma_jfc_t* jfc = make_jfc();
+  const OwnedJfc jfc = make_jfc();
   const urma_jfr_cfg_t good = jfr_cfg(jfc);
   urma_jfr_cfg_t cfg = good;
   for (const uint32_t mode : {0u, 3u, 8u, 0xffu}) {
@@ -127,11 +122,10 @@ TEST_F(DeviceLines, S1_13g_CreateJfrBeyondTheLimits) {
     EXPECT_NULL(urma_create_jfr(ctx_, &cfg));
   }
   EXPECT_EQ(urma_delete_jfr(make_jfr(jfc)), URMA_SUCCESS);
-  EXPECT_EQ(urma_delete_jfc(jfc), URMA_SUCCESS);
 }
 
 TEST_F(DeviceLines, S1_13h_CreateJfrFillsIn) {
-  urma_jfc_t* jfc = make_jfc();
+  const OwnedJfc jfc = make_jfc();
   urma_jfr_cfg_t cfg = jfr_cfg(jfc);
   const unsigned long before = refs();
   urma_jfr_t* jfr = urma_create_jfr(ctx_, &cfg);
@@ -143,17 +137,15 @@ TEST_F(DeviceLines, S1_13h_CreateJfrFillsIn) {
   EXPECT_TRUE(jfr->urma_jfr_opt.is_actived);
   EXPECT_GE(jfr->jfr_cfg.depth, cfg.depth);
   EXPECT_CHANGE(urma_delete_jfr(jfr), -1);
-  EXPECT_EQ(urma_delete_jfc(jfc), URMA_SUCCESS);
 }
 
 TEST_F(ProviderLines, S1_13i_CreateJfrThatTheProviderRefuses) {
-  urma_jfc_t* jfc = make_jfc();
+  const OwnedJfc jfc = make_jfc();
   urma_jfr_cfg_t cfg = jfr_cfg(jfc);
   WITHOUT(create_jfr, EXPECT_NULL(urma_create_jfr(ctx_, &cfg)));
   module_->fails = true;
   module_->error = ENOMEM;
   EXPECT_NULL_WITH(urma_create_jfr(ctx_, &cfg), ENOMEM);
-  EXPECT_EQ(urma_delete_jfc(jfc), URMA_SUCCESS);
 }
 
 // -------------------------------------------------------------------------------------------------
@@ -169,7 +161,6 @@ TEST_F(DeviceLines, S1_14a_ModifyWithoutArguments) {
   EXPECT_EINVAL(urma_modify_jfr(nullptr, &jfr_attr));
   EXPECT_EINVAL(urma_modify_jfr(loop.jfr, nullptr));
   loop.check();
-  loop.end();
 }
 
 TEST_F(DeviceLines, S1_14b_QueryWithoutArguments) {
@@ -185,7 +176,6 @@ TEST_F(DeviceLines, S1_14b_QueryWithoutArguments) {
   EXPECT_EINVAL(urma_query_jfr(loop.jfr, nullptr, &jfr_attr));
   EXPECT_EINVAL(urma_query_jfr(loop.jfr, &receive_cfg, nullptr));
   loop.check();
-  loop.end();
 }
 
 TEST_F(ProviderLines, S1_14c_ModifyAndQueryAnswerWithTheProvider) {
@@ -205,7 +195,6 @@ TEST_F(ProviderLines, S1_14c_ModifyAndQueryAnswerWithTheProvider) {
   WITHOUT(modify_jfr, EXPECT_EINVAL(urma_modify_jfr(loop.jfr, &jfr_attr)));
   WITHOUT(query_jfs, EXPECT_EINVAL(urma_query_jfs(loop.jfs, &send_cfg, &jfs_attr)));
   WITHOUT(query_jfr, EXPECT_EINVAL(urma_query_jfr(loop.jfr, &receive_cfg, &jfr_attr)));
-  loop.end();
 }
 
 TEST_F(DeviceLines, S1_14d_QueryTellsConfigurationAndState) {
@@ -228,7 +217,6 @@ TEST_F(DeviceLines, S1_14d_QueryTellsConfigurationAndState) {
   EXPECT_EQ(receive_cfg.depth, loop.jfr->jfr_cfg.depth);
   EXPECT_EQ(receive_cfg.jfc, loop.jfc);
   loop.check();
-  loop.end();
 }
 
 TEST_F(DeviceLines, S1_14h_ModifyAndQueryJettyWithoutArguments) {
@@ -242,7 +230,6 @@ TEST_F(DeviceLines, S1_14h_ModifyAndQueryJettyWithoutArguments) {
   EXPECT_EINVAL(urma_query_jetty(loop.jetty, nullptr, &attr));
   EXPECT_EINVAL(urma_query_jetty(loop.jetty, &cfg, nullptr));
   loop.check();
-  loop.end();
 }
 
 TEST_F(DeviceLines, S1_14e_DeleteWithoutQueue) {
@@ -253,7 +240,7 @@ TEST_F(DeviceLines, S1_14e_DeleteWithoutQueue) {
 TEST_F(DeviceLines, S1_14f_DeleteOfAnInactiveQueue) {
   NEEDS_OPERATION(alloc_jfs);
   NEEDS_OPERATION(alloc_jfr);
-  urma_jfc_t* jfc = make_jfc();
+  const OwnedJfc jfc = make_jfc();
   urma_jfs_cfg_t send_cfg = jfs_cfg(jfc);
   urma_jfr_cfg_t receive_cfg = jfr_cfg(jfc);
   urma_jfs_t* jfs = nullptr;
@@ -266,7 +253,6 @@ TEST_F(DeviceLines, S1_14f_DeleteOfAnInactiveQueue) {
   EXPECT_EQ(urma_active_jfr(jfr), URMA_SUCCESS);
   EXPECT_CHANGE(urma_delete_jfs(jfs), -1);
   EXPECT_CHANGE(urma_delete_jfr(jfr), -1);
-  EXPECT_EQ(urma_delete_jfc(jfc), URMA_SUCCESS);
 }
 
 TEST_F(ProviderLines, S1_14g_DeleteThatTheProviderRefuses) {
@@ -281,7 +267,6 @@ TEST_F(ProviderLines, S1_14g_DeleteThatTheProviderRefuses) {
   EXPECT_TRUE(loop.jfs->urma_jfs_opt.is_actived);
   EXPECT_TRUE(loop.jfr->urma_jfr_opt.is_actived);
   module_->status = URMA_SUCCESS;
-  loop.end();
 }
 
 // -------------------------------------------------------------------------------------------------
@@ -289,7 +274,7 @@ TEST_F(ProviderLines, S1_14g_DeleteThatTheProviderRefuses) {
 // -------------------------------------------------------------------------------------------------
 
 TEST_F(DeviceLines, S1_15a_BatchWithoutArguments) {
-  urma_jfc_t* jfc = make_jfc();
+  const OwnedJfc jfc = make_jfc();
   urma_jfs_t* jfs = make_jfs(jfc);
   urma_jfr_t* jfr = make_jfr(jfc);
   EXPECT_UNTOUCHED(urma_jfs_t*, bad_jfs);
@@ -304,7 +289,6 @@ TEST_F(DeviceLines, S1_15a_BatchWithoutArguments) {
   EXPECT_EINVAL(urma_delete_jfr_batch(&jfr, 1, nullptr));
   EXPECT_EQ(urma_delete_jfs(jfs), URMA_SUCCESS);
   EXPECT_EQ(urma_delete_jfr(jfr), URMA_SUCCESS);
-  EXPECT_EQ(urma_delete_jfc(jfc), URMA_SUCCESS);
 }
 
 TEST_F(DeviceLines, S1_15b_BatchWithAMissingElement) {
@@ -318,11 +302,10 @@ TEST_F(DeviceLines, S1_15b_BatchWithAMissingElement) {
   EXPECT_EQ(bad_jfs, loop.jfs);
   EXPECT_EQ(bad_jfr, loop.jfr);
   loop.check();
-  loop.end();
 }
 
 TEST_F(ProviderLines, S1_15c_BatchThatTheProviderRefuses) {
-  urma_jfc_t* jfc = make_jfc();
+  const OwnedJfc jfc = make_jfc();
   std::array<urma_jfs_t*, 2> jfss = {make_jfs(jfc), make_jfs(jfc)};
   std::array<urma_jfr_t*, 2> jfrs = {make_jfr(jfc), make_jfr(jfc)};
   urma_jfs_t* bad_jfs = nullptr;
@@ -337,13 +320,12 @@ TEST_F(ProviderLines, S1_15c_BatchThatTheProviderRefuses) {
   module_->status = URMA_SUCCESS;
   EXPECT_CHANGE(urma_delete_jfs_batch(jfss.data(), 2, &bad_jfs), -2);
   EXPECT_CHANGE(urma_delete_jfr_batch(jfrs.data(), 2, &bad_jfr), -2);
-  EXPECT_EQ(urma_delete_jfc(jfc), URMA_SUCCESS);
 }
 
 TEST_F(DeviceLines, S1_15d_BatchDeletesAll) {
   NEEDS_OPERATION(delete_jfs_batch);
   NEEDS_OPERATION(delete_jfr_batch);
-  urma_jfc_t* jfc = make_jfc();
+  const OwnedJfc jfc = make_jfc();
   std::array<urma_jfs_t*, 3> jfss;
   std::array<urma_jfr_t*, 3> jfrs;
   for (urma_jfs_t*& jfs : jfss) jfs = make_jfs(jfc);
@@ -352,7 +334,6 @@ TEST_F(DeviceLines, S1_15d_BatchDeletesAll) {
   EXPECT_UNTOUCHED(urma_jfr_t*, bad_jfr);
   EXPECT_CHANGE(urma_delete_jfs_batch(jfss.data(), 3, &bad_jfs), -3);
   EXPECT_CHANGE(urma_delete_jfr_batch(jfrs.data(), 3, &bad_jfr), -3);
-  EXPECT_EQ(urma_delete_jfc(jfc), URMA_SUCCESS);
 }
 
 }  // namespace

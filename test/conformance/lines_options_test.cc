@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "test/conformance/lines.h"
+#include "test/process/owned.h"
 
 namespace urma_test {
 namespace {
@@ -74,7 +75,8 @@ class Configs {
     jetty_.shared.jfr = jfr;
     jetty_.shared.jfc = jfc;
   }
-  void end() const {
+  Configs(const Configs&) = delete;
+  ~Configs() {
     EXPECT_EQ(urma_delete_jfr(jfr), URMA_SUCCESS);
     EXPECT_EQ(urma_delete_jfc(jfc), URMA_SUCCESS);
   }
@@ -134,7 +136,6 @@ TEST_F(DeviceLines, S1_18a_AllocWithoutArguments) {
   EXPECT_UNTOUCHED(urma_jfr_t*, jfr);
   EXPECT_EINVAL(urma_alloc_jfs(ctx_, &jfs_cfg_without, &jfs));
   EXPECT_EINVAL(urma_alloc_jfr(ctx_, &jfr_cfg_without, &jfr));
-  configs.end();
 }
 
 TEST_F(ProviderLines, S1_18b_AllocThatTheProviderRefuses) {
@@ -151,7 +152,6 @@ TEST_F(ProviderLines, S1_18b_AllocThatTheProviderRefuses) {
     EXPECT_ANSWER(kind.alloc(ctx_, configs.of(i), &result), URMA_FAIL);
     module_->status = URMA_SUCCESS;
   }
-  configs.end();
 }
 
 TEST_F(ProviderLines, S1_18c_AllocJfcThatSucceedsWithNothing) {
@@ -194,10 +194,7 @@ TEST_F(DeviceLines, S1_19a_LifeCycleInTwoSteps) {
   for (int i = 0; i < kKindCount; ++i) {
     const Kind& kind = kAll[i];
     SCOPED_TRACE(kind.name);
-    if (!has_slot(ctx_, kind.alloc_slot)) {
-      configs.end();
-      GTEST_SKIP() << device_->name << " has no two steps for a " << kind.name;
-    }
+    NEEDS(has_slot(ctx_, kind.alloc_slot), std::string("two steps for a ") + kind.name);
     void* object = nullptr;
     EXPECT_CHANGE(kind.alloc(ctx_, configs.of(i), &object), 1);
     ASSERT_NE(object, nullptr);
@@ -218,7 +215,6 @@ TEST_F(DeviceLines, S1_19a_LifeCycleInTwoSteps) {
     EXPECT_CHANGE(kind.deactive(object), 0);
     EXPECT_CHANGE(kind.free(object), -1);
   }
-  configs.end();
 }
 
 // Calls test(kind, object) with an object of each kind that was just allocated, and frees it.
@@ -234,7 +230,6 @@ void with_each_kind(urma_context_t* ctx, const Test& test) {
     test(kAll[i], object);
     EXPECT_CHANGE(kAll[i].free(object), -1);
   }
-  configs.end();
 }
 
 TEST_F(ProviderLines, S1_19b_LifeCycleAnswersWithTheProvider) {
@@ -288,7 +283,7 @@ TEST_F(ProviderLines, S1_19c_LifeCycleWithoutOperations) {
 constexpr uint64_t kUnknownOption = 0x7777;
 
 TEST_F(ProviderLines, S1_20a_OptionsOfTheRecordSetTheirBit) {
-  urma_jfc_t* jfc = make_jfc();
+  const OwnedJfc jfc = make_jfc();
   urma_jfs_cfg_t cfg = jfs_cfg(jfc);
   urma_jfs_t* jfs = nullptr;
   ASSERT_EQ(urma_alloc_jfs(ctx_, &cfg, &jfs), URMA_SUCCESS);
@@ -303,7 +298,6 @@ TEST_F(ProviderLines, S1_20a_OptionsOfTheRecordSetTheirBit) {
   EXPECT_EQ(mask, URMA_JFS_ID_MASK);
   EXPECT_EQ(jfs->urma_jfs_opt.urma_jfs_id, 77u);
   EXPECT_EQ(urma_free_jfs(jfs), URMA_SUCCESS);
-  EXPECT_EQ(urma_delete_jfc(jfc), URMA_SUCCESS);
 }
 
 TEST_F(ProviderLines, S1_20b_UnknownOptionsAreRefused) {

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "test/conformance/lines.h"
+#include "test/process/configs.h"
+#include "test/process/owned.h"
 
 namespace urma_test {
 namespace {
@@ -32,7 +34,6 @@ TEST_F(DeviceLines, S1_29a_DescriptorsWithoutArguments) {
   urma_put_rjetty(nullptr);
   urma_put_seg_ctx(nullptr);
   loop.check();
-  loop.end();
 }
 
 // A plain device has no more to say; an aggregated one may.
@@ -70,7 +71,6 @@ TEST_F(DeviceLines, S1_29b_DescriptorsServeAnImport) {
   EXPECT_EQ(urma_unimport_jetty(target), URMA_SUCCESS);
   urma_put_rjetty(rjetty);
   urma_put_seg_ctx(seg);
-  loop.end();
 }
 
 TEST_F(ProviderLines, S1_29c_DescriptorsThatTheProviderRefuses) {
@@ -90,7 +90,6 @@ TEST_F(ProviderLines, S1_29c_DescriptorsThatTheProviderRefuses) {
     EXPECT_EQ(seg, nullptr);
   }
   module_->status = 0;
-  loop.end();
 }
 
 TEST_F(ProviderLines, S1_29d_DescriptorsOfAnAggregatedDevice) {
@@ -108,7 +107,6 @@ TEST_F(ProviderLines, S1_29d_DescriptorsOfAnAggregatedDevice) {
   EXPECT_EQ(seg_length, 100u);
   urma_put_rjetty(rjetty);
   urma_put_seg_ctx(seg);
-  loop.end();
 }
 
 // -------------------------------------------------------------------------------------------------
@@ -118,10 +116,7 @@ TEST_F(ProviderLines, S1_29d_DescriptorsOfAnAggregatedDevice) {
 class Memory {
  public:
   urma_seg_cfg_t cfg() {
-    urma_seg_cfg_t cfg = {};
-    cfg.va = reinterpret_cast<uint64_t>(bytes_.data());
-    cfg.len = bytes_.size();
-    cfg.flag.bs.access = kAllAccess;
+    urma_seg_cfg_t cfg = seg_config(bytes_.data(), bytes_.size(), kAllAccess);
     return cfg;
   }
   urma_seg_cfg_t cfg(urma_token_id_t* token_id) {
@@ -233,7 +228,6 @@ TEST_F(DeviceLines, S1_30h_ImportSegWithoutArguments) {
   EXPECT_EQ(imported->seg.len, seg.len);
   EXPECT_CHANGE(urma_unimport_seg(imported), -1);
   loop.check();
-  loop.end();
 }
 
 TEST_F(ProviderLines, S1_30i_ImportSegThatTheProviderRefuses) {
@@ -248,7 +242,6 @@ TEST_F(ProviderLines, S1_30i_ImportSegThatTheProviderRefuses) {
   module_->status = URMA_FAIL;
   EXPECT_ANSWER(urma_unimport_seg(loop.imported), URMA_FAIL);
   module_->status = URMA_SUCCESS;
-  loop.end();
 }
 
 TEST_F(DeviceLines, S1_30j_RegisterSegWithoutArguments) {
@@ -279,8 +272,7 @@ TEST_F(DeviceLines, S1_30k_RegisterSegWithImpossibleRights) {
 TEST_F(DeviceLines, S1_30l_RegisterSegWithHalfATokenId) {
   NEEDS(device_->type == URMA_TRANSPORT_UB, "type UB");
   Memory memory;
-  urma_token_id_t* token_id = urma_alloc_token_id(ctx_);
-  ASSERT_NE(token_id, nullptr);
+  const OwnedTokenId token_id = urma_alloc_token_id(ctx_);
   urma_seg_cfg_t cfg = memory.cfg(token_id);
   cfg.token_id = nullptr;
   EXPECT_NULL(urma_register_seg(ctx_, &cfg));
@@ -288,7 +280,6 @@ TEST_F(DeviceLines, S1_30l_RegisterSegWithHalfATokenId) {
   cfg.token_id = token_id;
   EXPECT_NULL(urma_register_seg(ctx_, &cfg));
   EXPECT_EQ(token_id->ref.atomic_cnt.load(), 0u);
-  EXPECT_EQ(urma_free_token_id(token_id), URMA_SUCCESS);
 }
 
 TEST_F(ProviderLines, S1_30m_RegisterSegThatTheProviderRefuses) {

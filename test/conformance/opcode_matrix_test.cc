@@ -222,26 +222,23 @@ TEST_P(OpcodeMatrix, MovesExactlyTheBytesItShould) {
   if (!test.two_processes) {
     run_one([&test](Channel&) {
       raise_stack_limit();
-      Endpoint endpoint(test.config());
+      OwnedEndpoint endpoint(test.config());
       urma_target_jetty_t* self = reach(test, endpoint, endpoint.queue_id());
       for (size_t size : test.sizes(endpoint.ctx)) run_alone(test, endpoint, self, size);
-      endpoint.close();
     });
     return;
   }
   auto initiator = [&test](Channel& channel) {
     raise_stack_limit();
-    Endpoint endpoint(test.config());
+    OwnedEndpoint endpoint(test.config());
     urma_target_jetty_t* queue = reach(test, endpoint, channel.swap(endpoint.queue_id()));
     for (size_t size : test.sizes(endpoint.ctx)) initiate(test, endpoint, channel, queue, size);
-    endpoint.close();
   };
   auto target = [&test](Channel& channel) {
     raise_stack_limit();
-    Endpoint endpoint(test.config());
+    OwnedEndpoint endpoint(test.config());
     reach(test, endpoint, channel.swap(endpoint.queue_id()));
     for (size_t size : test.sizes(endpoint.ctx)) serve(test, endpoint, channel, size);
-    endpoint.close();
   };
   run_two("initiator", initiator, "target", target);
 }

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "test/conformance/clients.h"
+#include "test/process/configs.h"
 
 namespace urma_test {
 namespace {
@@ -217,18 +218,17 @@ TEST_P(Threads, ShareOneJettyAndItsCompletions) {
   run_two(
       "sender",
       [mode, &config](Channel& channel) {
-        Endpoint endpoint(config);
+        OwnedEndpoint endpoint(config);
         urma_target_jetty_t* queue = endpoint.import(channel.swap(endpoint.queue_id()));
         if (mode == URMA_TM_RC) endpoint.bind(queue);
         urma_target_seg_t* remote = endpoint.import(channel.receive<SegmentId>());
         channel.sync();
         post_all(endpoint, queue, remote);
         channel.sync();
-        endpoint.close();
       },
       "receiver",
       [mode, &config](Channel& channel) {
-        Endpoint endpoint(config);
+        OwnedEndpoint endpoint(config);
         urma_target_jetty_t* queue = endpoint.import(channel.swap(endpoint.queue_id()));
         if (mode == URMA_TM_RC) endpoint.bind(queue);
         auto board = std::make_unique<Board>();
@@ -240,7 +240,6 @@ TEST_P(Threads, ShareOneJettyAndItsCompletions) {
         for (uint32_t i = 0; i < kThreads; ++i) {
           EXPECT_EQ(board->written[i], name_of(i, kEach - 3));  // the last of its thread
         }
-        endpoint.close();
       });
 }
 
@@ -297,9 +296,7 @@ void raise_event(Endpoint& endpoint, urma_jfc_t* jfc, urma_target_seg_t* segment
   urma_jfr_wr_t* bad;
   EXPECT_EQ(urma_post_jfr_wr(jfr, &wr, &bad), URMA_SUCCESS);
   EXPECT_EQ(urma_rearm_jfc(jfc, false), URMA_SUCCESS);
-  urma_rjfr_t remote = {};
-  remote.jfr_id = jfr->jfr_id;
-  remote.trans_mode = URMA_TM_RM;
+  urma_rjfr_t remote = remote_jfr(jfr->jfr_id);
   urma_target_jetty_t* target = urma_import_jfr(endpoint.ctx, &remote, nullptr);
   ASSERT_NE(target, nullptr);
   urma_sge_t here = piece(segment, memory + 64, 8);
@@ -317,8 +314,8 @@ TEST_F(DeleteTest, AJfcWaitsForItsOwnEvents) {
   run_one([](Channel&) {
     Config config;
     config.events = true;
-    Endpoint endpoint(config);
     std::vector<char> memory(4096);
+    OwnedEndpoint endpoint(config);
     urma_target_seg_t* segment = endpoint.add(memory.data(), memory.size());
     urma_jfc_t* fired = create_jfc(endpoint);
     urma_jfc_t* quiet = create_jfc(endpoint);
@@ -333,7 +330,6 @@ TEST_F(DeleteTest, AJfcWaitsForItsOwnEvents) {
                      uint32_t one = 1;
                      urma_ack_jfc(&fired, &one, 1);
                    });
-    endpoint.close();
   });
 }
 
@@ -347,7 +343,7 @@ void ask_for_limit(urma_jfr_t* jfr) {
 
 TEST_F(DeleteTest, AJfrWaitsForItsOwnAsyncEvents) {
   run_one([](Channel&) {
-    Endpoint endpoint;
+    OwnedEndpoint endpoint;
     const int flags = ::fcntl(endpoint.ctx->async_fd, F_GETFL);
     EXPECT_EQ(::fcntl(endpoint.ctx->async_fd, F_SETFL, flags | O_NONBLOCK), 0);
     for (const bool non_blocking : {false, true}) {
@@ -376,7 +372,6 @@ TEST_F(DeleteTest, AJfrWaitsForItsOwnAsyncEvents) {
                        [&] { urma_ack_async_event(&event); });
       }
     }
-    endpoint.close();
   });
 }
 

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <string>
 
+#include "test/process/configs.h"
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
 
@@ -130,16 +131,11 @@ class Peer {
     const urma_tp_type_t tp_type = way_.mode == URMA_TM_UM ? URMA_UTP : URMA_RTP;
     urma_target_jetty_t* target;
     if (way_.jetty) {
-      urma_rjetty_t remote = {};
-      remote.jetty_id = id;
-      remote.trans_mode = way_.mode;
-      remote.type = URMA_JETTY;
+      urma_rjetty_t remote = remote_jetty(id, way_.mode);
       remote.tp_type = tp_type;
       target = urma_import_jetty(endpoint_.ctx, &remote, &token);
     } else {
-      urma_rjfr_t remote = {};
-      remote.jfr_id = id;
-      remote.trans_mode = way_.mode;
+      urma_rjfr_t remote = remote_jfr(id, way_.mode);
       remote.tp_type = tp_type;
       target = urma_import_jfr(endpoint_.ctx, &remote, &token);
     }

@@ -8,26 +8,18 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <string>
 
 #include "test/fuzz/bytes.h"
+#include "test/fuzz/runtime_dir.h"
 #include "urma_api.h"
 
 namespace urma_fuzz {
 
 // Starts the library in a runtime directory of its own, and makes a context.
 inline urma_context_t* start_library() {
-  static std::string dir = "/tmp/urma-fuzz-XXXXXX";
-  require(::mkdtemp(dir.data()) != nullptr, "a directory");
-  ::setenv("URMA_RUNTIME_DIR", dir.c_str(), 1);
-  ::setenv("URMA_LOG_SINK", "off", 1);
-  std::atexit([] {
-    std::error_code ignored;
-    std::filesystem::remove_all(dir, ignored);
-  });
+  enter_runtime_dir();
   require(urma_init(nullptr) == URMA_SUCCESS, "the library starts");
   char name[] = "urma_shm0";
   urma_context_t* ctx = urma_create_context(urma_get_device_by_name(name), 0);

@@ -11,12 +11,12 @@
 #include <unistd.h>
 
 #include <csignal>
-#include <filesystem>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "test/fuzz/bytes.h"
+#include "test/fuzz/runtime_dir.h"
 #include "test/model/runner.h"
 #include "test/model/shapes.h"
 
@@ -272,11 +272,8 @@ void keep_modules() {
 // This process and another one, which live as long as the fuzzer.
 Runner& runner() {
   static Runner* running = [] {
-    static std::string dir = "/tmp/urma-fuzz-XXXXXX";
-    require(::mkdtemp(dir.data()) != nullptr, "a directory");
-    ::setenv("URMA_RUNTIME_DIR", dir.c_str(), 1);
+    urma_fuzz::enter_runtime_dir();
     ::setenv("URMA_DEVICE_ALIAS", "bonding_dev_0=urma_shm0", 1);
-    ::setenv("URMA_LOG_SINK", "off", 1);
     auto* arena = static_cast<uint8_t*>(map_memory(kArena, MAP_PRIVATE));
     auto* report = static_cast<Report*>(map_memory(sizeof(Report), MAP_PRIVATE));
     static auto ends = urma_test::Channel::pair();
@@ -291,10 +288,6 @@ Runner& runner() {
       ::_exit(0);
     }
     ends.second = urma_test::Channel();
-    std::atexit([] {
-      std::error_code ignored;
-      std::filesystem::remove_all(dir, ignored);
-    });
     auto* runner = new Runner(&ends.first, arena, report);
     keep_modules();
     return runner;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "test/fuzz/api_rig.h"
+#include "test/process/configs.h"
 
 namespace {
 
@@ -22,14 +23,9 @@ struct Rig {
     return rig;
   }
   Rig() {
-    urma_jfc_cfg_t jfc_cfg = {};
-    jfc_cfg.depth = 512;
+    urma_jfc_cfg_t jfc_cfg = urma_test::jfc_config(512);
     jfc = urma_create_jfc(ctx, &jfc_cfg);
-    urma_jfr_cfg_t jfr_cfg = {};
-    jfr_cfg.depth = 64;
-    jfr_cfg.trans_mode = URMA_TM_RM;
-    jfr_cfg.max_sge = 1;
-    jfr_cfg.jfc = jfc;
+    urma_jfr_cfg_t jfr_cfg = urma_test::jfr_config(jfc, 64);
     jfr_cfg.flag.bs.token_policy = URMA_TOKEN_PLAIN_TEXT;
     jfr_cfg.token_value.token = kToken;
     jfr = urma_create_jfr(ctx, &jfr_cfg);
@@ -37,11 +33,8 @@ struct Rig {
     require(jfc != nullptr && jfr != nullptr, "queues");
   }
   urma_target_seg_t* add(char* data, uint32_t access) const {
-    urma_seg_cfg_t cfg = {};
-    cfg.va = reinterpret_cast<uint64_t>(data);
-    cfg.len = kBytes;
+    urma_seg_cfg_t cfg = urma_test::seg_config(data, kBytes, access);
     cfg.flag.bs.token_policy = URMA_TOKEN_PLAIN_TEXT;
-    cfg.flag.bs.access = access;
     cfg.token_value.token = kToken;
     urma_target_seg_t* segment = urma_register_seg(ctx, &cfg);
     require(segment != nullptr, "a segment");

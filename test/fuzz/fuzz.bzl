@@ -3,8 +3,24 @@
 
 load("//urma:link_time.bzl", "ORDINARY_CODE_LINKOPTS")
 
+def _seeds_impl(ctx):
+    folder = ctx.actions.declare_directory(ctx.label.name)
+    ctx.actions.run_shell(
+        inputs = [ctx.file.archive],
+        outputs = [folder],
+        command = "tar -xzf %s --no-same-owner -C %s/.." % (ctx.file.archive.path, folder.path),
+        mnemonic = "Seeds",
+    )
+    return [DefaultInfo(files = depset([folder]), runfiles = ctx.runfiles([folder]))]
+
+# What lies in the archive, in the folder that has the name of this target there.
+seeds = rule(
+    implementation = _seeds_impl,
+    attrs = {"archive": attr.label(allow_single_file = True, mandatory = True)},
+)
+
 def fuzz_target(name, deps, size = "small", tags = [], data = []):
-    """NAME_fuzz.cc and corpus/NAME.
+    """NAME_fuzz.cc, and a test of its seeds.
 
     Args:
       name: of the fuzzer, which links with --config=fuzz only.
@@ -36,7 +52,7 @@ def fuzz_target(name, deps, size = "small", tags = [], data = []):
         size = size,
         srcs = sources,
         args = ["test/fuzz/corpus/" + name],
-        data = data + native.glob(["corpus/%s/*" % name]),
+        data = data + [":corpus"],
         linkopts = ORDINARY_CODE_LINKOPTS,
         tags = tags,
         deps = deps + [":replay_main"],

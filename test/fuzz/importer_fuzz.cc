@@ -268,7 +268,7 @@ class Attack {
 }  // namespace urma::local
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  [[maybe_unused]] static const bool entered = (urma_fuzz::enter_runtime_dir(), true);
+  [[maybe_unused]] static const bool entered = (urma_fuzz::start(), true);
   urma_fuzz::Bytes in(data, size);
   urma::local::Attack attack(&urma::local::Rig::the());
   while (!in.empty()) attack.step(&in);

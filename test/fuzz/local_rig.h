@@ -11,28 +11,20 @@
 #include <unistd.h>
 
 #include <array>
-#include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "test/fuzz/bytes.h"
+#include "test/fuzz/runtime_dir.h"
 #include "test/unit/local_harness.h"
 #include "test/unit/raw_peer.h"
 
 namespace urma_fuzz {
 
-// Called once, before anything of the library. The directory goes with the program.
-inline void enter_runtime_dir() {
-  static std::string dir = "/tmp/urma-fuzz-XXXXXX";
-  require(::mkdtemp(dir.data()) != nullptr, "a directory");
-  ::setenv("URMA_RUNTIME_DIR", dir.c_str(), 1);
-  ::setenv("URMA_LOG_SINK", "off", 1);
-  std::atexit([] {
-    std::error_code ignored;
-    std::filesystem::remove_all(dir, ignored);
-  });
+// Called once, before anything of the library.
+inline void start() {
+  enter_runtime_dir();
   GTEST_FLAG_SET(break_on_failure, true);
 }
 

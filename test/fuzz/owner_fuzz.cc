@@ -290,7 +290,7 @@ class Attack {
 }  // namespace urma::local
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  [[maybe_unused]] static const bool entered = (urma_fuzz::enter_runtime_dir(), true);
+  [[maybe_unused]] static const bool entered = (urma_fuzz::start(), true);
   urma::local::Rig& rig = urma::local::Rig::the();
   urma_fuzz::Bytes in(data, size);
   {

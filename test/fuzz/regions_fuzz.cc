@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "test/fuzz/api_rig.h"
+#include "test/process/configs.h"
 #include "urma_ext.h"
 
 namespace {
@@ -28,10 +29,9 @@ class Region {
  public:
   explicit Region(urma_context_t* ctx) : ctx_(ctx) {
     for (int i = 0; i < 2; ++i) {
-      urma_seg_cfg_t cfg = {};
-      cfg.va = reinterpret_cast<uint64_t>(memory()) + static_cast<uint64_t>(i) * kBytes;
-      cfg.len = kBytes;
-      cfg.flag.bs.access = URMA_ACCESS_READ | URMA_ACCESS_WRITE;
+      urma_seg_cfg_t cfg = urma_test::seg_config(
+          reinterpret_cast<uint64_t>(memory()) + static_cast<uint64_t>(i) * kBytes, kBytes,
+          URMA_ACCESS_READ | URMA_ACCESS_WRITE);
       segments_[i] = urma_register_seg(ctx, &cfg);
       require(segments_[i] != nullptr, "a segment");
     }

@@ -1,28 +1,29 @@
 #!/usr/bin/env python3
 """Runs fuzzers, and tells what became of each.
 
-Each begins with the inputs of test/fuzz/corpus/NAME and those that earlier runs have left in
+Each begins with its inputs of the archive (seeds.py) and those that earlier runs have left in
 out/fuzz/NAME/found. An input that ends a fuzzer is kept in out/fuzz/NAME. The last line is
-`N passed, N failed, N skipped`. With --merge, runs nothing for long: makes test/fuzz/corpus/NAME
-anew, of the fewest inputs of both places that reach as much code.
+`N passed, N failed, N skipped`. With --merge, runs nothing for long: gives the archive, instead of
+the inputs that it has, the fewest of both places that reach as much code.
 """
 
 import argparse
 import concurrent.futures
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
 import time
+
+import seeds
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 OUT = os.path.join(ROOT, 'out', 'fuzz')
 TOGETHER = 420  # Seconds of wall time for all, so that with starts and ends it is below 8 minutes.
 LONGEST = 2048  # Bytes of an input.
-MOST_INPUTS = 40  # Of a corpus.
+MOST_INPUTS = 40  # Of a fuzzer in the archive.
 TAIL_LINES = 60
 # Of the library, and of the fuzzer while all is well: not why it ended.
 PROGRESS = re.compile(r'\[URMA\]|#\d+\s|\s*NEW_FUNC')
@@ -44,12 +45,6 @@ def folder(name, *more):
     return path
 
 
-def corpus(name):
-    path = os.path.join(HERE, 'corpus', name)
-    os.makedirs(path, exist_ok=True)
-    return path
-
-
 def command(binary, name, *more):
     # Long inputs from the start: what takes many steps takes many bytes.
     return [binary, f'-max_len={LONGEST}', '-len_control=0', '-timeout=25', '-rss_limit_mb=4096',
@@ -58,8 +53,14 @@ def command(binary, name, *more):
 
 def run(binary, name, seconds, seed):
     """Returns whether it went well, and a line about it."""
+    with tempfile.TemporaryDirectory() as corpus:
+        seeds.unpack(name, corpus)
+        return run_from(corpus, binary, name, seconds, seed)
+
+
+def run_from(corpus, binary, name, seconds, seed):
     args = command(binary, name, f'-max_total_time={seconds}', f'-seed={seed}',
-                   '-print_final_stats=1', folder(name, 'found'), corpus(name))
+                   '-print_final_stats=1', folder(name, 'found'), corpus)
     begun = time.monotonic()
     log = os.path.join(folder(name), 'log')
     with open(log, 'wb') as output:
@@ -74,23 +75,23 @@ def run(binary, name, seconds, seed):
     if status == 0:
         return True, line
     kept = re.findall(r'Test unit written to (\S+)', text)
-    again = f'{binary} {kept[-1]}' if kept else ' '.join(args)
+    again = (f'{binary} {kept[-1]}; to keep it: test/fuzz/seeds.py add {name} {kept[-1]}'
+             if kept else ' '.join(args))
     rows = [row for row in text.splitlines() if not PROGRESS.match(row)]
     shown = [row for row in rows if REASON.match(row)] + ['its last lines:'] + rows[-TAIL_LINES:]
     return False, '\n    | '.join([f'FAIL {line}; to repeat it: {again}', *shown])
 
 
 def merge(binary, name):
-    """Makes the corpus of the tree anew."""
-    with tempfile.TemporaryDirectory() as kept:
+    """Makes the fuzzer's inputs of the archive anew."""
+    with tempfile.TemporaryDirectory() as corpus, tempfile.TemporaryDirectory() as kept:
+        seeds.unpack(name, corpus)
         subprocess.run(command(binary, name, '-set_cover_merge=1', '-use_counters=0', kept,
-                               corpus(name), folder(name, 'found')),
+                               corpus, folder(name, 'found')),
                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True,
                        env={**os.environ, **OPTIONS})
         chosen = sorted(os.scandir(kept), key=lambda entry: entry.stat().st_size)[-MOST_INPUTS:]
-        shutil.rmtree(corpus(name))
-        for entry in chosen:
-            shutil.copyfile(entry.path, os.path.join(corpus(name), entry.name))
+        seeds.replace(name, [entry.path for entry in chosen])
     print(f'{name}: {len(chosen)} inputs')
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""GoogleTest and the standard library, read once for all tests.
+"""What tests have in common: GoogleTest and the standard library are read once for all of them.
 
 Reading them takes the compiler half of the time that it spends on a test.
 Whatever is compiled with other flags than this header reads its text instead.
@@ -83,13 +83,50 @@ precompiled_header = rule(
     toolchains = ["@bazel_tools//tools/cpp:toolchain_type"],
 )
 
+# Tags of what no sanitizer sees: it has memory, threads, calls or instructions of its own, or runs
+# programs that know nothing of a sanitizer's libraries.
+NOT_SANITIZED = [
+    "no-asan",
+    "no-tsan",
+]
+
 def _precompiled(copts = [], deps = [], **attributes):
     return dict(attributes, copts = _COPTS + copts, deps = deps + _DEPS)
 
-def cc_test(**attributes):
-    """A native cc_test in C++ that begins with the precompiled header."""
-    native.cc_test(**_precompiled(**attributes))
+def cc_test(name, srcs = None, deps = [], **attributes):
+    """A native cc_test in C++ that begins with the precompiled header, and has GoogleTest's main().
+
+    Args:
+      name: of the test.
+      srcs: NAME.cc, if nothing is said.
+      deps: besides GoogleTest.
+      **attributes: of the native rule.
+    """
+    native.cc_test(**_precompiled(
+        name = name,
+        srcs = [name + ".cc"] if srcs == None else srcs,
+        deps = deps + ["@system//:gtest_main"],
+        **attributes
+    ))
+
+def cc_tests(names, srcs = [], tags = [], soak = [], **attributes):
+    """Tests that differ in NAME.cc alone.
+
+    Args:
+      names: of the tests.
+      srcs: what each has besides NAME.cc.
+      tags: of each.
+      soak: those that have a long form.
+      **attributes: of each.
+    """
+    for name in names:
+        cc_test(
+            name = name,
+            srcs = [name + ".cc"] + srcs,
+            tags = tags + (["soak"] if name in soak else []),
+            **attributes
+        )
 
 def cc_library(**attributes):
-    """A native cc_library in C++ whose files begin with the precompiled header."""
-    native.cc_library(**_precompiled(**attributes))
+    """A native cc_library for tests, in C++, whose files begin with the precompiled header."""
+    native.cc_library(testonly = True, **_precompiled(**attributes))

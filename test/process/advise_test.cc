@@ -18,7 +18,7 @@ void advise_and_send(Channel& channel, bool jetty, bool as_infiniband) {
   if (as_infiniband) ::setenv("URMA_VERBS_TYPE", "ib", 1);
   Config config;
   config.jetty = jetty;
-  Endpoint endpoint(config);
+  OwnedEndpoint endpoint(config);
   // Empty messages: a device of type IB wants a token id of the program's for any memory.
   for (uint64_t i = 0; i < 2; ++i) {
     urma_jfr_wr_t receive = {};
@@ -49,7 +49,6 @@ void advise_and_send(Channel& channel, bool jetty, bool as_infiniband) {
     EXPECT_EQ(unadvise(), URMA_SUCCESS);
     channel.sync();
   }
-  endpoint.close();
 }
 
 TEST_F(AdviseTest, IsAHintToAUbDevice) {

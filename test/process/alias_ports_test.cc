@@ -17,7 +17,7 @@ namespace {
 
 TEST_F(AliasTest, PortsOfQueues) {
   run_one([](Channel&) {
-    Endpoint endpoint;
+    OwnedEndpoint endpoint;
     bondp_query_port_in_t which = {};
     bondp_query_port_out_t ports = {};
     const auto query = [&](uint32_t room) {
@@ -32,7 +32,6 @@ TEST_F(AliasTest, PortsOfQueues) {
     EXPECT_EQ(ports.active_indices[0], ports.enabled_indices[0]);
     which.jfr = endpoint.jfr;
     EXPECT_EQ(query(sizeof ports), URMA_SUCCESS);
-    endpoint.close();
   });
 }
 

@@ -17,6 +17,7 @@
 
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
+#include "test/process/owned.h"
 #include "test/process/party.h"
 #include "urma_provider.h"
 #include "urma_ubagg.h"
@@ -65,8 +66,7 @@ TEST_F(AliasTest, ProgramsRunOnIt) {
       urma_put_seg_ctx(segment);
 
       urma_token_t token = {};
-      urma_target_jetty_t* target = urma_import_jetty(endpoint.ctx, &peer, &token);
-      ASSERT_NE(target, nullptr);
+      const ImportedJetty target = urma_import_jetty(endpoint.ctx, &peer, &token);
       if (sends) {
         urma_jfs_wr_t wr = party.message(100, 2);
         wr.tjetty = target;
@@ -76,8 +76,6 @@ TEST_F(AliasTest, ProgramsRunOnIt) {
         EXPECT_EQ(wait_for_success(endpoint.receive_jfc, 1).completion_len, 100u);
       }
       channel.sync();
-      EXPECT_EQ(urma_unimport_jetty(target), URMA_SUCCESS);
-      party.close();
     };
   };
   run_two("sender", side(true), "receiver", side(false));
@@ -208,14 +206,13 @@ TEST_F(AliasTest, DescriptorsComeAsPointersToo) {
     ASSERT_NE(segment, nullptr);
     EXPECT_EQ(std::memcmp(segment, &party.segment->seg, sizeof *segment), 0);
     std::free(segment);
-    party.close();
   });
 }
 
 TEST_F(AliasTest, InputsOfAnotherLengthAreRefused) {
   run_one([](Channel&) {
     Party party{Config{}};
-    urma_context_t* ctx = urma_create_context(find_device(), 0);
+    const OwnedContext ctx = urma_create_context(find_device(), 0);
     char in[1024] = {}, out[1024] = {};
     const struct {
       uint32_t opcode;
@@ -240,8 +237,6 @@ TEST_F(AliasTest, InputsOfAnotherLengthAreRefused) {
         EXPECT_EQ(with(one.length - 1), URMA_FAIL) << one.opcode;
       }
     }
-    EXPECT_EQ(urma_delete_context(ctx), URMA_SUCCESS);
-    party.close();
   });
 }
 
@@ -272,7 +267,7 @@ TEST_F(AliasTest, UnknownCommandsFailWithOneLine) {
 TEST_F(AliasTest, PlainAliasTakesNoCommands) {
   ::setenv("URMA_DEVICE", "plain", 1);
   run_one([](Channel&) {
-    Endpoint endpoint;
+    OwnedEndpoint endpoint;
     EXPECT_STREQ(endpoint.ctx->dev->name, "plain");
     EXPECT_STREQ(endpoint.ctx->dev->ops->name, "shm");
     EXPECT_STREQ(endpoint.ctx->ops->name, "shm");
@@ -280,7 +275,6 @@ TEST_F(AliasTest, PlainAliasTakesNoCommands) {
     uint32_t mode = 0;
     EXPECT_EQ(urma_set_context_opt(endpoint.ctx, URMA_OPT_AGGR_MODE, &mode, sizeof mode),
               URMA_EINVAL);
-    endpoint.close();
   });
 }
 
@@ -309,7 +303,6 @@ TEST_F(AliasTest, IsOneDeviceWithItsOwn) {
         EXPECT_EQ(status, 0);
 #endif
         channel.sync();
-        party.close();
       },
       "device",
       [](Channel& channel) {
@@ -319,7 +312,6 @@ TEST_F(AliasTest, IsOneDeviceWithItsOwn) {
         channel.send(party.endpoint.queue_id());
         wait_for_success(party.endpoint.receive_jfc, 4);
         channel.sync();
-        party.close();
       });
 }
 

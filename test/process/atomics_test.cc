@@ -112,8 +112,8 @@ class AtomicsTest : public ProcessTest, public testing::WithParamInterface<bool>
 // `shared`: where the words lie, registered as a whole page, and as the words alone, which makes
 // every second worker go through the owner.
 void own(Channel& channel) {
-  Endpoint endpoint;
   const Pages pages(kPage);
+  OwnedEndpoint endpoint;
   std::memset(pages.get(), 0, kPage);
   auto* wide = reinterpret_cast<Wide*>(pages.get() + kWide);
   auto* whole = reinterpret_cast<Wide*>(pages.get() + kWhole);
@@ -135,7 +135,6 @@ void own(Channel& channel) {
     EXPECT_EQ(wide->count, kProcesses * kTurns);
     EXPECT_EQ(whole->count, kTurns - 1);
   }
-  endpoint.close();
 }
 
 TEST_P(AtomicsTest, OfAllKindsAndWaysMeetOnTheSameWords) {
@@ -167,7 +166,7 @@ TEST_P(AtomicsTest, WideOperandsMustBeGiven) {
   ::setenv("URMA_SHM_INPLACE", GetParam() ? "1" : "0", 1);
   run_one([](Channel&) {
     Self self;
-    if (!has_wide(self.endpoint)) return self.endpoint.close();
+    if (!has_wide(self.endpoint)) return;
     urma_sge_t here = piece(self.segment, self.out(), 16);
     urma_sge_t there = piece(self.remote, self.in() + kHalf / 2, 16);
     const Wide value = {1, 2};
@@ -188,7 +187,6 @@ TEST_P(AtomicsTest, WideOperandsMustBeGiven) {
     wait_for_success(self.endpoint.send_jfc, 1);
     const Wide expected = {3, 4};
     EXPECT_EQ(std::memcmp(self.in() + kHalf / 2, &expected, sizeof(expected)), 0);
-    self.endpoint.close();
   });
 }
 

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cerrno>
 
+#include "test/process/configs.h"
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
 #include "test/process/party.h"
@@ -43,7 +44,6 @@ TEST_F(BindTest, BothSidesAtOnce) {
         EXPECT_EQ(party.endpoint.jetty->remote_jetty, nullptr);
         party.endpoint.unimport(peer);
       }
-      party.close();
     };
   };
   run_two("first", side(true), "second", side(false));
@@ -70,7 +70,6 @@ TEST_F(BindTest, MessagesWaitForTheOtherBind) {
         channel.sync();
         for (uint64_t i = 0; i <= kMessages; ++i) wait_for_success(party.endpoint.send_jfc, i);
         channel.sync();
-        party.close();
       },
       "slow",
       [](Channel& channel) {
@@ -91,7 +90,6 @@ TEST_F(BindTest, MessagesWaitForTheOtherBind) {
         }
         channel.sync();
         EXPECT_NE(flag.load(), 0);
-        party.close();
       });
 }
 
@@ -121,7 +119,6 @@ TEST_F(BindTest, PeerThatNeverBindsIsGivenUp) {
     party.send(8, 10);
     wait_for_success(party.endpoint.send_jfc, 10);
     EXPECT_EQ(wait_for_success(party.endpoint.receive_jfc, 7).local_id, other->jetty_id.id);
-    party.close();
   });
 }
 
@@ -145,7 +142,6 @@ TEST_F(BindTest, JettyWithAnotherPeerRefuses) {
     EXPECT_EQ(urma_post_jetty_send_wr(chosen, &wr, &bad), URMA_SUCCESS);
     wait_for_success(party.endpoint.send_jfc, 3);
     EXPECT_EQ(wait_for_success(party.endpoint.receive_jfc, 7).remote_id.id, chosen->jetty_id.id);
-    party.close();
   });
 }
 
@@ -186,7 +182,6 @@ TEST_F(BindTest, Rules) {
       EXPECT_EQ(party.try_send(), URMA_EINVAL);
       wait_for_status(party.endpoint.send_jfc, URMA_CR_WR_FLUSH_ERR);
     }
-    party.close();
   });
 }
 
@@ -194,10 +189,7 @@ TEST_F(BindTest, ModesAndOrdersThatDoNotGoTogether) {
   run_one([](Channel&) {
     Party party;
     urma_jetty_t* jetty = party.endpoint.jetty;
-    urma_rjetty_t remote = {};
-    remote.jetty_id = jetty->jetty_id;
-    remote.type = URMA_JETTY;
-    remote.trans_mode = URMA_TM_RM;
+    urma_rjetty_t remote = remote_jetty(jetty->jetty_id);
     urma_token_t token = {};
     urma_target_jetty_t* of_rm = urma_import_jetty(party.endpoint.ctx, &remote, &token);
     ASSERT_NE(of_rm, nullptr);
@@ -216,12 +208,9 @@ TEST_F(BindTest, ModesAndOrdersThatDoNotGoTogether) {
     EXPECT_EQ(urma_create_jfs(party.endpoint.ctx, &jfs_cfg), nullptr);
     EXPECT_EQ(errno, EINVAL);
     errno = 0;
-    urma_rjfr_t jfr = {};
-    jfr.jfr_id = party.endpoint.jfr->jfr_id;
-    jfr.trans_mode = URMA_TM_RC;
+    urma_rjfr_t jfr = remote_jfr(party.endpoint.jfr->jfr_id, URMA_TM_RC);
     EXPECT_EQ(urma_import_jfr(party.endpoint.ctx, &jfr, &token), nullptr);
     EXPECT_EQ(errno, EINVAL);
-    party.close();
   });
 }
 
@@ -238,7 +227,6 @@ TEST_F(BindTest, ModesOfTheTwoSidesDiffer) {
         wait_for_status(party.endpoint.send_jfc, URMA_CR_REM_ACCESS_ABORT_ERR);
         channel.sync();
         EXPECT_TRUE(has_nothing(party.endpoint.receive_jfc));
-        party.close();
       },
       "RM",
       [](Channel& channel) {
@@ -252,7 +240,6 @@ TEST_F(BindTest, ModesOfTheTwoSidesDiffer) {
         wait_for_status(party.endpoint.send_jfc, URMA_CR_REM_ACCESS_ABORT_ERR);
         channel.sync();
         EXPECT_TRUE(has_nothing(party.endpoint.receive_jfc));
-        party.close();
       });
 }
 
@@ -270,7 +257,6 @@ TEST_F(BindTest, OneSidedRequestsDoNotWaitForTheOtherBind) {
     party.endpoint.post(add_request(nullptr, &here, &there, 1, 3));
     for (uint64_t i = 1; i <= 3; ++i) wait_for_success(party.endpoint.send_jfc, i);
     EXPECT_EQ(party.memory[64], 'w' + 1);
-    party.close();
   });
 }
 
@@ -296,7 +282,6 @@ TEST_F(BindTest, OtherSideUnbindsAndBindsAgain) {
       wait_for_success(party.endpoint.send_jfc, 2);
       EXPECT_EQ(urma_unbind_jetty(other), URMA_SUCCESS);
     }
-    party.close();
   });
 }
 
@@ -331,7 +316,6 @@ TEST_F(BindTest, PeerThatDiesEndsTheRequests) {
     party.send(8, 4);
     wait_for_success(party.endpoint.send_jfc, 4);
     wait_for_success(party.endpoint.receive_jfc, 3);
-    party.close();
   });
   Child victim("victim", [](Channel& channel) {
     Party party;

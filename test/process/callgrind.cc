@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: MIT
 #include "test/process/callgrind.h"
 
+#include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cctype>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <utility>
+
+#include "test/process/harness.h"
 
 namespace urma_test {
 namespace {
@@ -90,6 +95,42 @@ std::vector<Counted> read_callgrind(const std::string& folder) {
     }
   }
   return all;
+}
+
+std::map<std::string, double> CountedRun::costs(const std::string& program) const {
+  std::map<std::string, double> all;
+  for (const Counted& counted : dumps) {
+    all[counted.name] = counted.without(program) / calls.at(counted.name);
+  }
+  return all;
+}
+
+CountedRun count_program(const std::vector<std::string>& program) {
+  const std::string valgrind = find_valgrind();
+  if (valgrind.empty()) return {"valgrind is not installed; run ./dev setup", {}, {}};
+  const ScratchDir scratch;
+  std::vector<std::string> command = callgrind_command(valgrind, scratch.path());
+  command.push_back("--collect-atstart=no");
+  command.insert(command.end(), program.begin(), program.end());
+  Child child("program", command);
+  const int status = child.wait();
+  constexpr int kCannotStart = 3;  // SYNC(counted-program)
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kCannotStart) {
+    return {"the library does not start under valgrind: " + child.output(), {}, {}};
+  }
+  EXPECT_EQ(status, 0) << child.output();
+  CountedRun run;
+  std::istringstream lines(child.output());
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    int count;
+    std::string name;
+    if (words >> count && std::getline(words >> std::ws, name)) run.calls[name] = count;
+  }
+  for (Counted& counted : read_callgrind(scratch.path())) {
+    if (run.calls.contains(counted.name)) run.dumps.push_back(std::move(counted));
+  }
+  return run;
 }
 
 }  // namespace urma_test

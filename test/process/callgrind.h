@@ -34,6 +34,19 @@ struct Counted {
 // All dumps in a folder.
 std::vector<Counted> read_callgrind(const std::string& folder);
 
+// What a program of counting.h has counted.
+struct CountedRun {
+  std::string cannot;  // why it has not; else empty
+  std::map<std::string, int> calls;
+  std::vector<Counted> dumps;  // of these names
+
+  // Instructions a call, without those of the program itself.
+  std::map<std::string, double> costs(const std::string& program) const;
+};
+
+// Runs it under callgrind; it has to end well, unless the library does not start there.
+CountedRun count_program(const std::vector<std::string>& program);
+
 }  // namespace urma_test
 
 #endif  // TEST_PROCESS_CALLGRIND_H_

@@ -12,6 +12,7 @@
 
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
+#include "test/process/owned.h"
 #include "test/process/party.h"
 
 namespace urma_test {
@@ -53,7 +54,7 @@ urma_rjetty_t descriptor_of(const Endpoint& endpoint) {
 
 TEST_F(ChannelTest, ListGivesTheSameHandlesAgain) {
   run_one([](Channel&) {
-    Endpoint endpoint;
+    OwnedEndpoint endpoint;
     urma_get_tp_cfg_t cfg = wish(endpoint);
     urma_tp_info_t all[4] = {};
     uint32_t count = 4;
@@ -75,7 +76,6 @@ TEST_F(ChannelTest, ListGivesTheSameHandlesAgain) {
     cfg.local_eid.raw[15] ^= 1;
     EXPECT_EQ(urma_get_tp_list(endpoint.ctx, &cfg, &count, &other), URMA_EINVAL);
     EXPECT_EQ(count, 1u);
-    endpoint.close();
   });
 }
 
@@ -133,8 +133,7 @@ TEST_F(ChannelTest, ImportOverAListedChannelSends) {
         urma_token_t token = {};
         urma_import_jetty_ex_cfg_t cfg = {};
         cfg.tp_handle = channel_of(endpoint, 1);
-        urma_target_jetty_t* target = urma_import_jetty_ex(endpoint.ctx, &remote, &token, &cfg);
-        ASSERT_NE(target, nullptr);
+        const ImportedJetty target = urma_import_jetty_ex(endpoint.ctx, &remote, &token, &cfg);
         EXPECT_EQ(target->tp_type, URMA_CTP);
         urma_jfs_wr_t wr = party.message(8, 5);
         wr.tjetty = target;
@@ -150,8 +149,6 @@ TEST_F(ChannelTest, ImportOverAListedChannelSends) {
         urma_rjetty_t elsewhere = remote;
         elsewhere.jetty_id.eid.raw[0] ^= 1;
         EXPECT_EQ(urma_import_jetty_ex(endpoint.ctx, &elsewhere, &token, &cfg), nullptr);
-        EXPECT_EQ(urma_unimport_jetty(target), URMA_SUCCESS);
-        party.close();
       },
       "owner",
       [](Channel& channel) {
@@ -160,7 +157,6 @@ TEST_F(ChannelTest, ImportOverAListedChannelSends) {
         channel.send(descriptor_of(party.endpoint));
         wait_for_success(party.endpoint.receive_jfc, 9);
         channel.sync();
-        party.close();
       });
 }
 
@@ -198,7 +194,6 @@ TEST_F(ChannelTest, SharedChannelsHaveOneNumber) {
     EXPECT_EQ(urma_modify_tp(endpoint.ctx, shared, &cfg, &attr, mask), URMA_EINVAL);
     mask.value = 1U << 31;
     EXPECT_EQ(urma_modify_tp(endpoint.ctx, shared, &cfg, &attr, mask), URMA_EINVAL);
-    party.close();
   });
 }
 
@@ -223,7 +218,6 @@ TEST_F(ChannelTest, BoundJettyHasANumber) {
     EXPECT_EQ(urma_get_tpn(jetty), static_cast<int>(peer->tp.tpn));
     EXPECT_EQ(urma_unbind_jetty(jetty), URMA_SUCCESS);
     EXPECT_EQ(peer->tp.tpn, UINT32_MAX);
-    party.close();
   });
 }
 
@@ -248,14 +242,13 @@ TEST_F(ChannelTest, RecordsTellTheChannelOfTheLastBind) {
       EXPECT_EQ(urma_unbind_jetty(party.endpoint.jetty), URMA_SUCCESS);
     }
     EXPECT_EQ(numbers.size(), 2u);
-    party.close();
   });
 }
 
 TEST_F(ChannelTest, ManyThreadsAtOnce) {
   run_one([](Channel&) {
-    Endpoint endpoint;
     std::vector<std::thread> threads;
+    OwnedEndpoint endpoint;
     for (uint8_t number = 0; number < 4; ++number) {
       threads.emplace_back([&endpoint, number] {
         for (int round = 0; round < 200; ++round) {
@@ -271,7 +264,6 @@ TEST_F(ChannelTest, ManyThreadsAtOnce) {
       });
     }
     for (std::thread& thread : threads) thread.join();
-    endpoint.close();
   });
 }
 
@@ -324,7 +316,6 @@ TEST_F(ChannelTest, AdviceIsAHint) {
     nobody.id ^= 1;
     EXPECT_EQ(urma_advise_jetty(party.endpoint.jetty, party.endpoint.import(nobody)), URMA_SUCCESS);
     EXPECT_EQ(urma_unadvise_jetty(party.endpoint.jetty, self), URMA_SUCCESS);
-    party.close();
   });
 }
 

@@ -73,7 +73,6 @@ void do_everything(Channel& channel) {
   write_and_notify(party, channel);
   count(party, channel);
   send_messages(party, channel);
-  party.endpoint.close();
 }
 
 // Whether memory is mapped where that is possible.
@@ -100,8 +99,8 @@ TEST_P(ContainerTest, ManyProcessesOfAContainerReachOneQueue) {
   Child owner("owner", contained([](Channel& channel) {
                 Config config;
                 config.receive_depth = kNeighbours;
-                Endpoint owner(config);
                 const Pages room(kPage);
+                OwnedEndpoint owner(config);
                 urma_target_seg_t* segment = owner.add(room.get(), kPage);
                 for (int i = 0; i < kNeighbours; ++i) {
                   owner.post_receive(segment, room.get(), 8);
@@ -111,21 +110,19 @@ TEST_P(ContainerTest, ManyProcessesOfAContainerReachOneQueue) {
                   EXPECT_EQ(wait_for(owner.receive_jfc).status, URMA_CR_SUCCESS);
                 }
                 channel.sync();
-                owner.close();
               }));
   const auto queue = owner.channel().receive<QueueId>();
   std::vector<std::unique_ptr<Child>> senders;
   for (int i = 0; i < kNeighbours; ++i) {
     senders.push_back(std::make_unique<Child>(
         "sender", contained([](Channel& channel) {
-          Endpoint sender;
+          OwnedEndpoint sender;
           uint64_t word = 4711;
           urma_target_seg_t* segment = sender.add(&word, sizeof(word));
           urma_sge_t here = piece(segment, &word, sizeof(word));
           sender.post(send_request(sender.import(channel.receive<QueueId>()), &here));
           wait_for_success(sender.send_jfc, 0);
           channel.sync();
-          sender.close();
         })));
     senders.back()->channel().send(queue);
   }

@@ -35,8 +35,8 @@ class DebugLinesTest : public ProcessTest {
   static std::string output_at(const char* level) {
     Child child("program", [level](Channel&) {
       if (level != nullptr) ::setenv("URMA_LOG_LEVEL", level, 1);
-      Endpoint endpoint;
       std::vector<uint8_t> memory(1 << 16);
+      OwnedEndpoint endpoint;
       urma_target_seg_t* const segment = endpoint.add(memory.data(), memory.size());
       urma_target_jetty_t* const queue = endpoint.import(endpoint.queue_id());
       urma_target_seg_t* const remote = endpoint.import(endpoint.segment_id(segment), true);
@@ -48,7 +48,6 @@ class DebugLinesTest : public ProcessTest {
       endpoint.post(write_request(queue, &here, &there, 2));
       wait_for_success(endpoint.send_jfc, 2);
       wait_for(endpoint.receive_jfc);
-      endpoint.close();
     });
     child.expect_success();
     return child.output();

@@ -58,10 +58,9 @@ urma_device_attr_t attr_of(const urma_context_t* ctx) {
 
 // A process that uses the library until it is told to end.
 void user(Channel& test) {
-  Endpoint endpoint;
+  OwnedEndpoint endpoint;
   test.sync();
   test.sync();
-  endpoint.close();
 }
 
 TEST_F(DeviceFilesTest, SayWhatAQuerySays) {
@@ -125,12 +124,11 @@ TEST_F(DeviceFilesTest, OfAProcessThatWasKilledGoWithTheNext) {
   killed.kill();
   EXPECT_TRUE(there());
   Child next("next", [](Channel& test) {
-    Endpoint endpoint;
+    OwnedEndpoint endpoint;
     EXPECT_EQ(cat("port0/state"), "4\n");
     EXPECT_EQ(attr_of(endpoint.ctx).port_attr[0].state, URMA_PORT_ACTIVE);
     test.sync();
     test.sync();
-    endpoint.close();
   });
   next.channel().sync();
   EXPECT_TRUE(there());
@@ -148,7 +146,7 @@ TEST_F(DeviceFilesTest, PortStateCanBeWritten) {
   run_two(
       "early",
       [](Channel& peer) {
-        Endpoint endpoint;
+        OwnedEndpoint endpoint;
         ASSERT_EQ(echo("1", "port0/state"), 0);
         urma_async_event_t event = next_event(endpoint.ctx);
         EXPECT_EQ(event.event_type, URMA_EVENT_PORT_DOWN);
@@ -159,12 +157,11 @@ TEST_F(DeviceFilesTest, PortStateCanBeWritten) {
         EXPECT_EQ(next_event(endpoint.ctx).event_type, URMA_EVENT_PORT_ACTIVE);
         EXPECT_EQ(attr_of(endpoint.ctx).port_attr[0].state, URMA_PORT_ACTIVE);
         peer.sync();
-        endpoint.close();
       },
       "late",
       [](Channel& peer) {
         peer.sync();
-        Endpoint endpoint;
+        OwnedEndpoint endpoint;
         EXPECT_EQ(attr_of(endpoint.ctx).port_attr[0].state, URMA_PORT_DOWN);
         EXPECT_EQ(cat("port0/state"), "1\n");
         peer.sync();
@@ -176,7 +173,6 @@ TEST_F(DeviceFilesTest, PortStateCanBeWritten) {
         pollfd ready = {endpoint.ctx->async_fd, POLLIN, 0};
         EXPECT_EQ(::poll(&ready, 1, 0), 0);
         peer.sync();
-        endpoint.close();
       });
 }
 

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "test/process/configs.h"
 #include "test/process/harness.h"
 #include "urma_api.h"
 
@@ -72,14 +73,11 @@ class Side {
     urma_device_t* device = name != nullptr ? api_.urma_get_device_by_name(name) : list[0];
     api_.urma_free_device_list(list);
     ctx_ = check(api_.urma_create_context(device, 0), "urma_create_context");
-    urma_jfc_cfg_t jfc_cfg = {};
-    jfc_cfg.depth = 64;
+    urma_jfc_cfg_t jfc_cfg = jfc_config(64);
     jfc_ = check(api_.urma_create_jfc(ctx_, &jfc_cfg), "urma_create_jfc");
     create_jetty();
-    urma_seg_cfg_t cfg = {};
-    cfg.va = reinterpret_cast<uint64_t>(memory_.data());
-    cfg.len = memory_.size();
-    cfg.flag.bs.access = URMA_ACCESS_READ | URMA_ACCESS_WRITE;
+    urma_seg_cfg_t cfg =
+        seg_config(memory_.data(), memory_.size(), URMA_ACCESS_READ | URMA_ACCESS_WRITE);
     segment_ = check(api_.urma_register_seg(ctx_, &cfg), "urma_register_seg");
   }
 
@@ -124,30 +122,17 @@ class Side {
   }
 
   void create_jetty() {
-    urma_jfr_cfg_t jfr_cfg = {};
-    jfr_cfg.depth = 16;
-    jfr_cfg.trans_mode = URMA_TM_RM;
-    jfr_cfg.max_sge = 1;
-    jfr_cfg.jfc = jfc_;
+    urma_jfr_cfg_t jfr_cfg = jfr_config(jfc_, 16);
     jfr_ = check(api_.urma_create_jfr(ctx_, &jfr_cfg), "urma_create_jfr");
-    urma_jetty_cfg_t cfg = {};
-    cfg.flag.bs.share_jfr = URMA_SHARE_JFR;
-    cfg.shared.jfr = jfr_;
-    cfg.jfs_cfg.depth = 16;
-    cfg.jfs_cfg.trans_mode = URMA_TM_RM;
-    cfg.jfs_cfg.max_sge = 1;
+    urma_jetty_cfg_t cfg = jetty_config(jfr_, jfs_config(jfc_, 16));
     cfg.jfs_cfg.max_rsge = 1;
     cfg.jfs_cfg.rnr_retry = URMA_TYPICAL_RNR_RETRY;
     cfg.jfs_cfg.err_timeout = URMA_TYPICAL_ERR_TIMEOUT;
-    cfg.jfs_cfg.jfc = jfc_;
     jetty_ = check(api_.urma_create_jetty(ctx_, &cfg), "urma_create_jetty");
   }
 
   void import(Offer offer) {
-    urma_rjetty_t remote = {};
-    remote.jetty_id = offer.jetty;
-    remote.trans_mode = URMA_TM_RM;
-    remote.type = URMA_JETTY;
+    urma_rjetty_t remote = remote_jetty(offer.jetty);
     peer_ = check(api_.urma_import_jetty(ctx_, &remote, nullptr), "urma_import_jetty");
     remote_ = check(api_.urma_import_seg(ctx_, &offer.segment, nullptr, 0, {}), "urma_import_seg");
   }

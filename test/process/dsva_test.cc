@@ -12,6 +12,7 @@
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
 #include "test/process/mapping_party.h"
+#include "test/process/owned.h"
 #include "urma_ext.h"
 
 namespace urma_test {
@@ -69,21 +70,19 @@ void run_with_owner(uint32_t access, const std::function<void(Endpoint&, const S
   run_two(
       "owner",
       [=](Channel& channel) {
-        Endpoint owner;
+        OwnedEndpoint owner;
         char* memory = map_at(kPlace, kBytes);
         fill(memory, kBytes);
         urma_target_seg_t* segment = owner.add(memory, kBytes, access);
         channel.send(owner.segment_id(segment));
         channel.sync();
         check(memory);
-        owner.close();
       },
       "importer",
       [=](Channel& channel) {
-        Endpoint importer;
+        OwnedEndpoint importer;
         body(importer, channel.receive<SegmentId>());
         channel.sync();
-        importer.close();
       });
 }
 
@@ -131,19 +130,15 @@ TEST_F(DsvaTest, TakenAddressIsTheOnlyThingThatFailsAnImport) {
         EXPECT_EQ(errno, EEXIST);
         EXPECT_EQ(*last, 'x');
         // Elsewhere it can be mapped all the same.
-        urma_target_seg_t* elsewhere = import(endpoint, id, {.dsva = false});
-        ASSERT_NE(elsewhere, nullptr);
+        const ImportedSegment elsewhere = import(endpoint, id, {.dsva = false});
         EXPECT_NE(elsewhere->mva, 0u);
         EXPECT_NE(elsewhere->mva, id.va);
         expect_filled(reinterpret_cast<char*>(elsewhere->mva), kBytes);
         ::munmap(last, kPage);
         // Of two imports, one has the place.
-        urma_target_seg_t* first = import(endpoint, id, {});
-        ASSERT_NE(first, nullptr);
+        const ImportedSegment first = import(endpoint, id, {});
         EXPECT_EQ(import(endpoint, id, {}), nullptr);
         EXPECT_EQ(errno, EEXIST);
-        EXPECT_EQ(urma_unimport_seg(first), URMA_SUCCESS);
-        EXPECT_EQ(urma_unimport_seg(elsewhere), URMA_SUCCESS);
       },
       nothing);
 }
@@ -155,11 +150,9 @@ TEST_F(DsvaTest, OnlyTheOwnersAddressCanBeAskedFor) {
         EXPECT_EQ(import(endpoint, id, {.addr = id.va + kPage}), nullptr);
         EXPECT_EQ(errno, EINVAL);
         // Where nobody asks for a mapping, the attribute says nothing.
-        urma_target_seg_t* segment = import(endpoint, id, {.mapping = URMA_SEG_NOMAP});
-        ASSERT_NE(segment, nullptr);
+        const ImportedSegment segment = import(endpoint, id, {.mapping = URMA_SEG_NOMAP});
         EXPECT_EQ(segment->mva, 0u);
         EXPECT_EQ(segment->seg.attr.bs.dsva, uint32_t{URMA_DSVA_DISABLE});
-        EXPECT_EQ(urma_unimport_seg(segment), URMA_SUCCESS);
       },
       nothing);
 }
@@ -167,7 +160,7 @@ TEST_F(DsvaTest, OnlyTheOwnersAddressCanBeAskedFor) {
 // What is not mapped for another reason is imported, and reached by requests.
 TEST_F(DsvaTest, WhatCannotBeMappedIsImportedAllTheSame) {
   run_one([](Channel&) {
-    Endpoint endpoint;
+    OwnedEndpoint endpoint;
     const SegmentId nobodys = {endpoint.ctx->eid, reinterpret_cast<uint64_t>(kPlace), kBytes,
                                endpoint.ctx->eid_index + 77, kNoToken};
     urma_target_seg_t* segment = import(endpoint, nobodys, {});
@@ -180,18 +173,16 @@ TEST_F(DsvaTest, WhatCannotBeMappedIsImportedAllTheSame) {
     ASSERT_NE(segment, nullptr);
     EXPECT_EQ(segment->mva, 0u);
     EXPECT_EQ(urma_unimport_seg(segment), URMA_SUCCESS);
-    endpoint.close();
   });
 }
 
 TEST_F(DsvaTest, OwnSegmentIsInTheWayOfItself) {
   run_one([](Channel&) {
-    Endpoint endpoint;
+    OwnedEndpoint endpoint;
     char* memory = map_at(kPlace, kBytes);
     urma_target_seg_t* segment = endpoint.add(memory, kBytes);
     EXPECT_EQ(import(endpoint, endpoint.segment_id(segment), {}), nullptr);
     EXPECT_EQ(errno, EEXIST);
-    endpoint.close();
   });
 }
 
@@ -199,13 +190,11 @@ TEST_F(DsvaTest, RightsHoldThere) {
   run_with_owner(
       URMA_ACCESS_READ,
       [](Endpoint& endpoint, const SegmentId& id) {
-        urma_target_seg_t* segment = import(endpoint, id, {});
-        ASSERT_NE(segment, nullptr);
+        const ImportedSegment segment = import(endpoint, id, {});
         ASSERT_EQ(segment->mva, id.va);
         expect_filled(kPlace, kBytes);
         EXPECT_EQ(signal_of_a_store(word_at(kPlace, 0)), SIGSEGV);
         EXPECT_NE(::mprotect(kPlace, kPage, PROT_READ | PROT_WRITE), 0);
-        EXPECT_EQ(urma_unimport_seg(segment), URMA_SUCCESS);
       },
       [](char* memory) { expect_filled(memory, kBytes); });
 }
@@ -216,12 +205,10 @@ TEST_F(DsvaTest, ImporterMayAskForLess) {
       kAllAccess,
       [](Endpoint& endpoint, const SegmentId& id) {
         for (const bool dsva : {true, false}) {
-          urma_target_seg_t* segment =
+          const ImportedSegment segment =
               import(endpoint, id, {.access = URMA_ACCESS_READ, .dsva = dsva});
-          ASSERT_NE(segment, nullptr);
           ASSERT_NE(segment->mva, 0u);
           EXPECT_EQ(signal_of_a_store(reinterpret_cast<volatile uint64_t*>(segment->mva)), SIGSEGV);
-          EXPECT_EQ(urma_unimport_seg(segment), URMA_SUCCESS);
         }
       },
       [](char* memory) { expect_filled(memory, kBytes); });

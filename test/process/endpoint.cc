@@ -10,6 +10,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "test/process/configs.h"
 #include "urma_ext.h"
 #include "urma_provider.h"
 
@@ -75,9 +76,8 @@ DeviceTraits traits_of(const urma_context_t* ctx) {
 const DeviceTraits& device_traits() {
   static const DeviceTraits kTraits = [] {
     Child asked(kInquirer, [](Channel& channel) {
-      Endpoint endpoint;
+      OwnedEndpoint endpoint;
       channel.send(traits_of(endpoint.ctx));
-      endpoint.close();
     });
     const auto traits = asked.channel().receive<DeviceTraits>();
     asked.expect_success();
@@ -126,8 +126,7 @@ Endpoint::Endpoint(const Config& wanted) : config(wanted) {
 
 void Endpoint::open_queues() {
   ctx = made(urma_create_context(find_device(), find_eid_index()), "urma_create_context");
-  urma_jfc_cfg_t jfc_cfg = {};
-  jfc_cfg.depth = kJfcDepth;
+  urma_jfc_cfg_t jfc_cfg = jfc_config(kJfcDepth);
   jfc_cfg.flag.bs.lock_free = config.lock_free;
   jfc_cfg.flag.bs.non_blocking = config.non_blocking;
   if (config.events) jfce = made(urma_create_jfce(ctx), "urma_create_jfce");
@@ -164,11 +163,8 @@ void Endpoint::open_send_queue() {
     jfs = made(urma_create_jfs(ctx, &jfs_cfg), "urma_create_jfs");
     return;
   }
-  urma_jetty_cfg_t cfg = {};
+  urma_jetty_cfg_t cfg = jetty_config(jfr, jfs_cfg);
   cfg.id = config.id;
-  cfg.flag.bs.share_jfr = URMA_SHARE_JFR;
-  cfg.jfs_cfg = jfs_cfg;
-  cfg.shared.jfr = jfr;
   jetty = made(urma_create_jetty(ctx, &cfg), "urma_create_jetty");
 }
 
@@ -194,6 +190,7 @@ void Endpoint::close_queues() {
 }
 
 void Endpoint::close() {
+  closed_ = true;
   close_queues();
   EXPECT_EQ(urma_uninit(), URMA_SUCCESS);
 }
@@ -201,12 +198,9 @@ void Endpoint::close() {
 QueueId Endpoint::queue_id() const { return {ctx->eid, receiver_id(), config.token, config.jetty}; }
 
 urma_target_seg_t* Endpoint::add(void* memory, size_t size, uint32_t access, uint32_t token) {
-  urma_seg_cfg_t cfg = {};
-  cfg.va = reinterpret_cast<uint64_t>(memory);
-  cfg.len = size;
+  urma_seg_cfg_t cfg = seg_config(memory, size, access);
   cfg.token_value.token = token;
   cfg.flag.bs.token_policy = policy_of(token);
-  cfg.flag.bs.access = access;
   segments_.push_back(made(urma_register_seg(ctx, &cfg), "urma_register_seg"));
   return segments_.back();
 }

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <exception>
 #include <vector>
 
 #include "test/process/harness.h"
@@ -98,6 +99,8 @@ class Endpoint {
 
   // Ends everything in the order that always works, and the library.
   void close();
+  // Not closed yet, and nothing has been thrown.
+  bool wants_closing() const { return !closed_ && std::uncaught_exceptions() == 0; }
   // The same but for the library; open_queues() may follow.
   void close_queues();
   void open_queues();
@@ -137,8 +140,41 @@ class Endpoint {
  private:
   void open_send_queue();
 
+  bool closed_ = false;
   std::vector<urma_target_seg_t*> segments_, imported_segments_;
   std::vector<urma_target_jetty_t*> imported_queues_;
+};
+
+// The last member of what has an endpoint and its memory, so that it is closed with that.
+class Closing {
+ public:
+  explicit Closing(Endpoint& endpoint) : endpoint_(endpoint) {}
+  Closing(const Closing&) = delete;
+  ~Closing() {
+    if (endpoint_.wants_closing()) endpoint_.close();
+  }
+
+ private:
+  Endpoint& endpoint_;
+};
+
+// What an importer has to know.
+struct Offer {
+  QueueId queue;
+  SegmentId segment;
+};
+inline Offer offer_of(const Endpoint& owner, const urma_target_seg_t* segment,
+                      uint32_t token = kNoToken) {
+  return {owner.queue_id(), owner.segment_id(segment, token)};
+}
+
+// Closed with its scope. Its memory has to live longer.
+class OwnedEndpoint : public Endpoint {
+ public:
+  using Endpoint::Endpoint;
+  ~OwnedEndpoint() {
+    if (wants_closing()) close();
+  }
 };
 
 // A piece of local or remote memory.

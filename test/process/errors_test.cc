@@ -11,6 +11,7 @@
 
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
+#include "test/process/owned.h"
 
 namespace urma_test {
 namespace {
@@ -19,11 +20,6 @@ constexpr size_t kSize = 4096;
 constexpr uint8_t kUntouched = 0x11;
 constexpr uint32_t kToken = 0xfeedc0de;
 constexpr uint64_t kLocalFill = 0x7777777777777777;
-
-struct Offer {
-  QueueId queue;
-  SegmentId segment;
-};
 
 struct Order {
   enum What { kExpectUntouched, kTouch, kPostReceive, kPoll, kUnregister, kEnd } what;
@@ -39,7 +35,7 @@ Body target(const Config& config, uint32_t access, uint32_t token) {
     std::vector<uint8_t> inbox(kSize);
     urma_target_seg_t* segment = endpoint.add(memory.data() + kSize, kSize, access, token);
     urma_target_seg_t* inbox_segment = endpoint.add(inbox.data(), kSize, URMA_ACCESS_LOCAL_ONLY);
-    channel.send(Offer{endpoint.queue_id(), endpoint.segment_id(segment, token)});
+    channel.send(offer_of(endpoint, segment, token));
     while (true) {
       const Order order = channel.receive<Order>();
       if (order.what == Order::kEnd) break;
@@ -348,8 +344,8 @@ TEST_P(QueueErrorsTest, ReceiveQueueFull) {
   run_one([](Channel&) {
     Config small = config();
     small.receive_depth = 4;
-    Endpoint endpoint(small);
     std::vector<uint8_t> memory(kSize);
+    OwnedEndpoint endpoint(small);
     urma_target_seg_t* segment = endpoint.add(memory.data(), kSize);
     urma_target_jetty_t* self = endpoint.import(endpoint.queue_id());
     const uint32_t depth = endpoint.jfr->jfr_cfg.depth;
@@ -367,7 +363,6 @@ TEST_P(QueueErrorsTest, ReceiveQueueFull) {
     wait_for_success(endpoint.send_jfc, 7);
     wait_for_success(endpoint.receive_jfc, 0);
     EXPECT_EQ(endpoint.post_receive(&wr, &bad), URMA_SUCCESS);
-    endpoint.close();
   });
 }
 
@@ -376,72 +371,9 @@ INSTANTIATE_TEST_SUITE_P(All, QueueErrorsTest, ::testing::Bool(),
                            return info.param ? "Jetty" : "JfsJfr";
                          });
 
-TEST_F(ErrorsTest, AccessBitsThatDoNotGoTogether) {
-  run_one([](Channel&) {
-    Endpoint endpoint;
-    std::vector<uint8_t> memory(kSize);
-    const uint32_t read = URMA_ACCESS_READ, write = URMA_ACCESS_WRITE, atomic = URMA_ACCESS_ATOMIC;
-    const uint32_t local_only = URMA_ACCESS_LOCAL_ONLY;
-    auto attempt = [&](uint32_t access, uint64_t va) {
-      urma_seg_cfg_t cfg = {};
-      cfg.va = va;
-      cfg.len = kSize;
-      cfg.flag.bs.access = access;
-      errno = 0;
-      urma_target_seg_t* segment = urma_register_seg(endpoint.ctx, &cfg);
-      if (segment == nullptr) return false;
-      EXPECT_EQ(urma_unregister_seg(segment), URMA_SUCCESS);
-      return true;
-    };
-    const auto va = reinterpret_cast<uint64_t>(memory.data());
-    for (uint32_t access : {local_only | read, local_only | write, local_only | atomic, write,
-                            atomic, read | atomic, write | atomic, local_only | kAllAccess}) {
-      EXPECT_FALSE(attempt(access, va)) << access;
-      EXPECT_EQ(errno, EINVAL) << access;
-    }
-    for (uint32_t access : {local_only, read, read | write, read | write | atomic}) {
-      EXPECT_TRUE(attempt(access, va)) << access;
-    }
-    EXPECT_FALSE(attempt(kAllAccess, 0));
-    EXPECT_EQ(errno, EINVAL);
-    endpoint.close();
-  });
-}
-
-TEST_F(ErrorsTest, DepthAboveTheDevice) {
-  run_one([](Channel&) {
-    Endpoint endpoint;
-    urma_device_attr_t attr;
-    EXPECT_EQ(urma_query_device(endpoint.ctx->dev, &attr), URMA_SUCCESS);
-    for (uint32_t depth : {0u, attr.dev_cap.max_jfc_depth + 1}) {
-      urma_jfc_cfg_t cfg = {};
-      cfg.depth = depth;
-      EXPECT_EQ(urma_create_jfc(endpoint.ctx, &cfg), nullptr);
-      EXPECT_EQ(errno, EINVAL);
-    }
-    for (uint32_t depth : {0u, attr.dev_cap.max_jfr_depth + 1}) {
-      urma_jfr_cfg_t cfg = endpoint.jfr->jfr_cfg;
-      cfg.id = 0;
-      cfg.depth = depth;
-      EXPECT_EQ(urma_create_jfr(endpoint.ctx, &cfg), nullptr);
-      EXPECT_EQ(errno, EINVAL);
-    }
-    for (uint32_t depth : {0u, attr.dev_cap.max_jfs_depth + 1}) {
-      urma_jetty_cfg_t cfg = endpoint.jetty->jetty_cfg;
-      cfg.id = 0;
-      cfg.jfs_cfg.depth = depth;
-      EXPECT_EQ(urma_create_jfs(endpoint.ctx, &cfg.jfs_cfg), nullptr);
-      EXPECT_EQ(errno, EINVAL);
-      EXPECT_EQ(urma_create_jetty(endpoint.ctx, &cfg), nullptr);
-      EXPECT_EQ(errno, EINVAL);
-    }
-    endpoint.close();
-  });
-}
-
 TEST_F(ErrorsTest, EveryPriorityOfTheDeviceAndNoOther) {
   run_one([](Channel&) {
-    Endpoint endpoint;
+    OwnedEndpoint endpoint;
     for (int priority : {0, 7, URMA_MAX_PRIORITY, URMA_MAX_PRIORITY + 1, 255}) {
       SCOPED_TRACE(priority);
       urma_jetty_cfg_t cfg = endpoint.jetty->jetty_cfg;
@@ -459,14 +391,13 @@ TEST_F(ErrorsTest, EveryPriorityOfTheDeviceAndNoOther) {
       EXPECT_EQ(jetty, nullptr);
       EXPECT_EQ(errno, EINVAL);
     }
-    endpoint.close();
   });
 }
 
 TEST_F(ErrorsTest, ContextWithChildren) {
   run_one([](Channel&) {
-    Endpoint endpoint;
     std::vector<uint8_t> memory(kSize);
+    OwnedEndpoint endpoint;
     urma_target_seg_t* segment = endpoint.add(memory.data(), kSize);
     urma_target_jetty_t* self = endpoint.import(endpoint.queue_id());
     EXPECT_EQ(urma_delete_context(endpoint.ctx), URMA_EAGAIN);
@@ -484,7 +415,6 @@ TEST_F(ErrorsTest, ContextWithChildren) {
     EXPECT_EQ(urma_delete_context(other), URMA_EAGAIN);
     EXPECT_EQ(urma_free_token_id(token_id), URMA_SUCCESS);
     EXPECT_EQ(urma_delete_context(other), URMA_SUCCESS);
-    endpoint.close();
   });
 }
 

@@ -22,7 +22,7 @@ inline Config with_events(bool lock_free = false) {
   return config;
 }
 
-// A process with a JFCE, its memory, and the queue of its peer.
+// A process with a JFCE, its memory, and the queue of its peer. Closed with its scope.
 struct Party {
   explicit Party(Channel& channel, const Config& config = with_events(), size_t bytes = 4096)
       : endpoint(config), memory(2 * bytes), size(bytes) {
@@ -59,6 +59,7 @@ struct Party {
   const size_t size;
   urma_target_seg_t* segment;
   urma_target_jetty_t* peer;
+  const Closing closing{endpoint};
 };
 
 // The number of records that one JFC gives now.
@@ -81,7 +82,6 @@ inline void obey(Channel& channel, const Config& config = Config(), size_t bytes
     party.send(static_cast<size_t>(order & ~1), (order & 1) != 0);
     channel.send(static_cast<char>(wait_for(party.endpoint.send_jfc).status));
   }
-  party.endpoint.close();
 }
 inline void dismiss(Channel& channel) { channel.send(-1); }
 // Sizes are even; the lowest bit asks for a solicited event.

@@ -101,7 +101,6 @@ void sleep_on_fd(Channel& channel, Way way, Then then) {
   }
   party.ack(jfc, events);
   dismiss(channel);
-  party.endpoint.close();
 }
 
 class FdTest : public ProcessTest, public testing::WithParamInterface<std::tuple<Way, Then>> {};
@@ -139,7 +138,6 @@ void both_asleep(size_t bytes) {
           EXPECT_EQ(drain(party.endpoint.receive_jfc), 1);
         }
         channel.sync();
-        party.endpoint.close();
       },
       "sender",
       [=](Channel& channel) {
@@ -152,7 +150,6 @@ void both_asleep(size_t bytes) {
           EXPECT_EQ(drain(party.endpoint.send_jfc), 1);
         }
         channel.sync();
-        party.endpoint.close();
       });
 }
 
@@ -176,7 +173,6 @@ TEST_F(SleepTest, ALargeMessageReachesWhoOnlyPollsAfterTheDescriptor) {
         party.expect_event(party.endpoint.receive_jfc);
         channel.receive<char>();
         dismiss(channel);
-        party.endpoint.close();
       },
       "peer", [](Channel& channel) { obey(channel, Config(), kLarge); });
 }
@@ -186,19 +182,18 @@ TEST_F(SleepTest, ALargeWriteEndsWhileItsProgramSleeps) {
   run_two(
       "owner",
       [](Channel& channel) {
-        Endpoint endpoint;
         std::vector<char> memory(kLarge);
+        OwnedEndpoint endpoint;
         urma_target_seg_t* segment = endpoint.add(memory.data(), memory.size());
         channel.send(endpoint.queue_id());
         channel.send(endpoint.segment_id(segment));
         channel.sync();
         EXPECT_EQ(memory.back(), 'w');
-        endpoint.close();
       },
       "sleeper",
       [](Channel& channel) {
-        Endpoint endpoint(with_events());
         std::vector<char> memory(kLarge, 'w');
+        OwnedEndpoint endpoint(with_events());
         urma_target_seg_t* segment = endpoint.add(memory.data(), memory.size());
         urma_target_jetty_t* queue = endpoint.import(channel.receive<QueueId>());
         urma_target_seg_t* remote = endpoint.import(channel.receive<SegmentId>());
@@ -214,7 +209,6 @@ TEST_F(SleepTest, ALargeWriteEndsWhileItsProgramSleeps) {
           EXPECT_EQ(drain(endpoint.send_jfc), 1);
         }
         channel.sync();
-        endpoint.close();
       });
 }
 
@@ -244,7 +238,6 @@ TEST_F(SleepTest, AMessageBehindALostRingWakesWhoSleeps) {
           channel.sync();
           channel.sync();
         }
-        party.endpoint.close();
       },
       "peer",
       [](Channel& channel) {
@@ -260,7 +253,6 @@ TEST_F(SleepTest, AMessageBehindALostRingWakesWhoSleeps) {
           wait_for_success(party.endpoint.send_jfc, 0);
           channel.sync();
         }
-        party.endpoint.close();
       });
 }
 
@@ -287,7 +279,6 @@ TEST_F(SleepTest, AReceivePostedBehindItsMessageRaisesTheEvent) {
           EXPECT_EQ(drain(jfc), 1);
           channel.receive<char>();
         }
-        party.endpoint.close();
       },
       "peer",
       [](Channel& channel) {
@@ -299,7 +290,6 @@ TEST_F(SleepTest, AReceivePostedBehindItsMessageRaisesTheEvent) {
           wait_for_success(party.endpoint.send_jfc, 0);
           channel.send('d');
         }
-        party.endpoint.close();
       });
 }
 
@@ -311,8 +301,8 @@ TEST_F(SleepTest, TheDeathOfAPeerWakesItsSleepingSender) {
     channel.receive<char>();
   });
   Child sleeper("sleeper", [](Channel& channel) {
-    Endpoint endpoint(with_events());
     std::vector<char> memory(4096);
+    OwnedEndpoint endpoint(with_events());
     urma_target_seg_t* segment = endpoint.add(memory.data(), memory.size());
     urma_target_jetty_t* queue = endpoint.import(channel.receive<QueueId>());
     EXPECT_EQ(urma_rearm_jfc(endpoint.send_jfc, false), URMA_SUCCESS);
@@ -327,7 +317,6 @@ TEST_F(SleepTest, TheDeathOfAPeerWakesItsSleepingSender) {
     EXPECT_EQ(jfc, endpoint.send_jfc);
     Party::ack(jfc);
     for (int i = 0; i < 4; ++i) wait_for_status(endpoint.send_jfc, URMA_CR_ACK_TIMEOUT_ERR);
-    endpoint.close();
   });
   sleeper.channel().send(victim.channel().receive<QueueId>());
   sleeper.channel().receive<char>();
@@ -353,7 +342,6 @@ TEST_F(SleepTest, BindWakesForWhatWasSentBefore) {
         party.expect_event(party.endpoint.receive_jfc);
         EXPECT_EQ(drain(party.endpoint.receive_jfc), 1);
         channel.sync();
-        party.endpoint.close();
       },
       "sender",
       [config](Channel& channel) {
@@ -363,7 +351,6 @@ TEST_F(SleepTest, BindWakesForWhatWasSentBefore) {
         channel.sync();  // sent
         // Makes no call until the message has arrived.
         channel.sync();
-        party.endpoint.close();
       });
 }
 

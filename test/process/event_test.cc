@@ -13,6 +13,7 @@
 #include <tuple>
 #include <vector>
 
+#include "test/process/configs.h"
 #include "test/process/event_party.h"
 #include "test/process/soak.h"
 
@@ -52,7 +53,6 @@ Body ping_pong(Order order, bool first, bool lock_free) {
     }
     EXPECT_EQ(received, kRounds);
     channel.sync();
-    party.endpoint.close();
   };
 }
 
@@ -104,7 +104,6 @@ TEST_F(EventTest, ArmingWithCompletionsPresentFiresAtOnce) {
         party.arm(jfc);
         EXPECT_EQ(party.wait(0), nullptr);
         dismiss(channel);
-        party.endpoint.close();
       },
       "peer", [](Channel& channel) { obey(channel); });
 }
@@ -137,7 +136,6 @@ TEST_F(EventTest, SolicitedOnlyWaitsForOneThatIs) {
         wait_for_status(jfc, URMA_CR_LOC_LEN_ERR);
         EXPECT_EQ(channel.receive<char>(), URMA_CR_REM_RESP_LEN_ERR);
         dismiss(channel);
-        party.endpoint.close();
       },
       "peer", [](Channel& channel) { obey(channel); });
 }
@@ -145,7 +143,7 @@ TEST_F(EventTest, SolicitedOnlyWaitsForOneThatIs) {
 TEST_F(EventTest, TimeoutsAreKept) {
   run_one([](Channel&) {
     Config config = with_events();
-    Endpoint endpoint(config);
+    OwnedEndpoint endpoint(config);
     EXPECT_EQ(urma_rearm_jfc(endpoint.receive_jfc, false), URMA_SUCCESS);
     for (const int flags : {0, O_NONBLOCK}) {
       EXPECT_EQ(::fcntl(endpoint.jfce->fd, F_SETFL, flags), 0);
@@ -160,13 +158,12 @@ TEST_F(EventTest, TimeoutsAreKept) {
         }
       }
     }
-    endpoint.close();
   });
 }
 
 TEST_F(EventTest, ASignalEndsAWait) {
   run_one([](Channel&) {
-    Endpoint endpoint(with_events());
+    OwnedEndpoint endpoint(with_events());
     struct sigaction action = {};
     action.sa_handler = [](int) {};
     EXPECT_EQ(::sigaction(SIGUSR1, &action, nullptr), 0);
@@ -180,7 +177,6 @@ TEST_F(EventTest, ASignalEndsAWait) {
     EXPECT_EQ(errno, EINTR);
     over = true;
     interrupter.join();
-    endpoint.close();
   });
 }
 
@@ -198,15 +194,9 @@ TEST_F(EventTest, ManyJfcsOfOneJfceAreToldApart) {
         Party party(channel);
         std::vector<Queues> queues;
         for (int i = 0; i < kJfcs; ++i) {
-          urma_jfc_cfg_t cfg = {};
-          cfg.depth = 16;
-          cfg.jfce = party.endpoint.jfce;
+          urma_jfc_cfg_t cfg = jfc_config(16, party.endpoint.jfce);
           urma_jfc_t* jfc = urma_create_jfc(party.endpoint.ctx, &cfg);
-          urma_jfr_cfg_t jfr_cfg = {};
-          jfr_cfg.depth = 16;
-          jfr_cfg.trans_mode = URMA_TM_RM;
-          jfr_cfg.max_sge = 1;
-          jfr_cfg.jfc = jfc;
+          urma_jfr_cfg_t jfr_cfg = jfr_config(jfc, 16);
           queues.push_back({jfc, urma_create_jfr(party.endpoint.ctx, &jfr_cfg)});
           ASSERT_NE(queues.back().jfr, nullptr);
           urma_sge_t into = piece(party.segment, party.memory.data(), 64);
@@ -237,7 +227,6 @@ TEST_F(EventTest, ManyJfcsOfOneJfceAreToldApart) {
           EXPECT_EQ(urma_delete_jfr(both.jfr), URMA_SUCCESS);
           EXPECT_EQ(urma_delete_jfc(both.jfc), URMA_SUCCESS);
         }
-        party.endpoint.close();
       },
       "peer",
       [](Channel& channel) {
@@ -249,7 +238,6 @@ TEST_F(EventTest, ManyJfcsOfOneJfceAreToldApart) {
         }
         for (int i = 0; i < 40; ++i) wait_for_success(party.endpoint.send_jfc, 0);
         channel.sync();
-        party.endpoint.close();
       });
 }
 
@@ -348,16 +336,14 @@ TEST_F(EventTest, ModerationHoldsEventsBack) {
         channel.receive<char>();
         EXPECT_EQ(drain(jfc), 1);
         dismiss(channel);
-        party.endpoint.close();
       },
       "peer", [](Channel& channel) { obey(channel); });
 }
 
 TEST_F(EventTest, WithoutAJfceArmingDoesNothing) {
   run_one([](Channel&) {
-    Endpoint endpoint;
+    OwnedEndpoint endpoint;
     EXPECT_EQ(urma_rearm_jfc(endpoint.receive_jfc, false), URMA_SUCCESS);
-    endpoint.close();
   });
 }
 
@@ -388,7 +374,6 @@ TEST_F(EventTest, SeveralThreadsWaitOnOneJfce) {
         EXPECT_EQ(received, kMessages);
         channel.sync();
         while (party.wait(0) != nullptr) party.ack(jfc);
-        party.endpoint.close();
       },
       "peer",
       [](Channel& channel) {
@@ -399,7 +384,6 @@ TEST_F(EventTest, SeveralThreadsWaitOnOneJfce) {
           wait_for_success(party.endpoint.send_jfc, 0);
         }
         channel.sync();
-        party.endpoint.close();
       });
 }
 

@@ -21,12 +21,6 @@ class FaultTest : public ProcessTest {
   void SetUp() override { SKIP_UNLESS_SHARED_MEMORY("are faults made up"); }
 };
 
-// What one process offers another.
-struct Offer {
-  QueueId queue;
-  SegmentId segment;
-};
-
 struct Sides {
   Config config;
   std::string faults;  // of the one that sends
@@ -42,13 +36,12 @@ void run_sides(const Sides& sides, const std::function<void(Party&, const Offer&
       [&](Channel& peer) {
         Party party(sides.config);
         prepare(party);
-        peer.send(Offer{party.endpoint.queue_id(), party.endpoint.segment_id(party.segment)});
+        peer.send(offer_of(party.endpoint, party.segment));
         const auto other = peer.receive<QueueId>();
         if (sides.config.mode == URMA_TM_RC) party.endpoint.bind(party.endpoint.import(other));
         peer.sync();
         peer.sync();
         check(party);
-        party.close();
       },
       "sender",
       [&](Channel& peer) {
@@ -59,7 +52,6 @@ void run_sides(const Sides& sides, const std::function<void(Party&, const Offer&
         peer.sync();
         send(party, offer);
         peer.sync();
-        party.close();
       });
 }
 
@@ -318,7 +310,6 @@ TEST_F(FaultTest, FailedJfrGivesItsReceivesBack) {
     EXPECT_EQ(urma_delete_jfr(jfr), URMA_EAGAIN);
     urma_ack_async_event(&event);
     EXPECT_EQ(urma_delete_jfr(jfr), URMA_SUCCESS);
-    party.close();
   });
 }
 
@@ -379,7 +370,6 @@ TEST_F(FaultTest, SameSeedMeetsTheSameRequests) {
         writer.write(i);
         test.send(wait_for(writer.jfc()).status);
       }
-      party.close();
     });
     for (int i = 0; i < kRequests; ++i) {
       const auto status = child.channel().receive<urma_cr_status_t>();
@@ -446,7 +436,6 @@ TEST_F(FaultTest, LimitOfAJettyIsToldOnceAndToItAlone) {
     party.more.clear();
     receive_one(2);
     receive_one(3);
-    party.close();
   });
 }
 

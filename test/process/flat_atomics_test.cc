@@ -17,11 +17,6 @@ namespace {
 
 constexpr uint64_t kStart = 0xffff'ffff'0000'0001;
 
-struct Offer {
-  QueueId queue;
-  SegmentId segment;
-};
-
 Config send_queue() {
   Config config;
   config.jetty = false;
@@ -66,7 +61,7 @@ void own(Channel& peer, uint32_t access) {
   alignas(4096) static std::array<uint64_t, 512> words = {};
   words[0] = words[1] = kStart;
   urma_target_seg_t* segment = endpoint.add(words.data(), sizeof(words), access);
-  peer.send(Offer{endpoint.queue_id(), endpoint.segment_id(segment)});
+  peer.send(offer_of(endpoint, segment));
   peer.sync();
   peer.send(words[0]);
   peer.send(words[1]);

@@ -13,8 +13,10 @@
 #include <utility>
 #include <vector>
 
+#include "test/process/configs.h"
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
+#include "test/process/owned.h"
 #include "test/process/party.h"
 
 namespace urma_test {
@@ -77,10 +79,7 @@ struct Owner : Party {
 urma_target_jetty_t* import_group(Party& party, const urma_jetty_id_t& id,
                                   urma_jetty_grp_policy_t policy = URMA_JETTY_GRP_POLICY_HASH_HINT,
                                   uint32_t token_value = kNoToken) {
-  urma_rjetty_t remote = {};
-  remote.jetty_id = id;
-  remote.trans_mode = URMA_TM_RM;
-  remote.type = URMA_JETTY_GROUP;
+  urma_rjetty_t remote = remote_jetty(id, URMA_TM_RM, URMA_JETTY_GROUP);
   remote.policy = policy;
   remote.flag.bs.token_policy = token_value == kNoToken ? URMA_TOKEN_NONE : URMA_TOKEN_PLAIN_TEXT;
   urma_token_t token = {token_value};
@@ -137,7 +136,6 @@ void send_to_members(urma_jetty_grp_policy_t policy, const std::vector<Sent>& me
         }
         EXPECT_EQ(urma_unimport_jetty(group), URMA_SUCCESS);
         channel.sync();
-        party.close();
       },
       "owner",
       [&](Channel& channel) {
@@ -218,7 +216,6 @@ TEST_F(GroupTest, AnotherMemberTakesOver) {
         wait_for_success(party.endpoint.send_jfc, 4);
         EXPECT_EQ(urma_unimport_jetty(group), URMA_SUCCESS);
         channel.sync();
-        party.close();
       },
       "owner",
       [](Channel& channel) {
@@ -413,10 +410,7 @@ TEST_F(GroupTest, RefusalsSayWhy) {
     cfg.policy = static_cast<urma_jetty_grp_policy_t>(2);
     EXPECT_EQ(urma_create_jetty_grp(owner.endpoint.ctx, &cfg), nullptr);
     EXPECT_EQ(errno, EINVAL);
-    urma_rjetty_t remote = {};
-    remote.jetty_id = owner.group->jetty_grp_id;
-    remote.trans_mode = URMA_TM_RC;
-    remote.type = URMA_JETTY_GROUP;
+    urma_rjetty_t remote = remote_jetty(owner.group->jetty_grp_id, URMA_TM_RC, URMA_JETTY_GROUP);
     urma_token_t token = {kSecret};
     EXPECT_EQ(urma_import_jetty(owner.endpoint.ctx, &remote, &token), nullptr);
     EXPECT_EQ(errno, EINVAL);
@@ -429,10 +423,7 @@ TEST_F(GroupTest, ImportInTheBackground) {
   run_one([](Channel&) {
     Owner owner(0);
     urma_notifier_t* notifier = urma_create_notifier(owner.endpoint.ctx);
-    urma_rjetty_t remote = {};
-    remote.jetty_id = owner.group->jetty_grp_id;
-    remote.trans_mode = URMA_TM_RM;
-    remote.type = URMA_JETTY_GROUP;
+    urma_rjetty_t remote = remote_jetty(owner.group->jetty_grp_id, URMA_TM_RM, URMA_JETTY_GROUP);
     remote.policy = URMA_JETTY_GRP_POLICY_HASH_HINT;
     const urma_token_t token = {};
     urma_target_jetty_t* group = urma_import_jetty_async(notifier, &remote, &token, 1, -1);
@@ -450,16 +441,13 @@ TEST_F(GroupTest, ImportInTheBackground) {
 
 TEST_F(GroupTest, GroupWithoutANameShowsItsId) {
   run_one([](Channel&) {
-    Endpoint endpoint;
+    OwnedEndpoint endpoint;
     urma_jetty_grp_cfg_t cfg = {};
     cfg.policy = URMA_JETTY_GRP_POLICY_HASH_HINT;
-    urma_jetty_grp_t* group = urma_create_jetty_grp(endpoint.ctx, &cfg);
-    ASSERT_NE(group, nullptr);
+    const OwnedGroup group = urma_create_jetty_grp(endpoint.ctx, &cfg);
     EXPECT_NE(group->cfg.id, 0u);
     EXPECT_EQ(group->cfg.id, group->jetty_grp_id.id);
     EXPECT_EQ(group->cfg.policy, URMA_JETTY_GRP_POLICY_HASH_HINT);
-    EXPECT_EQ(urma_delete_jetty_grp(group), URMA_SUCCESS);
-    endpoint.close();
   });
 }
 

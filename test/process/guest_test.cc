@@ -25,6 +25,7 @@
 #include <string>
 #include <vector>
 
+#include "test/process/configs.h"
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
 #include "urma_provider.h"
@@ -276,10 +277,7 @@ void try_with(int left, std::vector<char>& memory) {
     if (ctx != nullptr) {
       urma_jfce_t* jfce = urma_create_jfce(ctx);
       EXPECT_TRUE(jfce != nullptr || errno != 0);
-      urma_seg_cfg_t cfg = {};
-      cfg.va = reinterpret_cast<uint64_t>(memory.data());
-      cfg.len = memory.size();
-      cfg.flag.bs.access = kAllAccess;
+      urma_seg_cfg_t cfg = seg_config(memory.data(), memory.size(), kAllAccess);
       urma_target_seg_t* segment = urma_register_seg(ctx, &cfg);
       EXPECT_TRUE(segment != nullptr || errno != 0);
       EXPECT_TRUE(jfce == nullptr || urma_delete_jfce(jfce) == URMA_SUCCESS);
@@ -302,7 +300,7 @@ TEST_F(GuestTest, NoDescriptorsLeft) {
       try_with(left, memory);
     }
     set_fd_limit(few + 200);
-    Endpoint endpoint;
+    OwnedEndpoint endpoint;
     have_traffic(endpoint, memory);
     // Nothing that goes on needs new descriptors, and what is refused does not spoil it.
     {
@@ -317,7 +315,6 @@ TEST_F(GuestTest, NoDescriptorsLeft) {
       }
     }
     have_traffic(endpoint, more_memory);
-    endpoint.close();
   });
 }
 

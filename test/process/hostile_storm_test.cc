@@ -111,8 +111,8 @@ void expect_done(urma_jfc_t* jfc, uint64_t user_ctx) {
 // As many messages and reads as there is time for, again and again.
 void be_honest(Channel& channel) {
   const auto offer = channel.receive<Offer>();
-  Endpoint endpoint;
   std::vector<char> memory(4096, 'h');
+  OwnedEndpoint endpoint;
   urma_target_seg_t* local = endpoint.add(memory.data(), memory.size());
   urma_target_jetty_t* queue = endpoint.import(offer.queue);
   urma_target_seg_t* remote = endpoint.import(offer.segment);
@@ -130,7 +130,6 @@ void be_honest(Channel& channel) {
     }
     channel.send(done);
   }
-  endpoint.close();
 }
 
 class Hostile {

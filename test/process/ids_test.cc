@@ -13,8 +13,10 @@
 #include <string>
 #include <vector>
 
+#include "test/process/configs.h"
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
+#include "test/process/owned.h"
 
 namespace urma_test {
 namespace {
@@ -25,14 +27,8 @@ constexpr uint32_t kChosen = 4711;
 class IdsTest : public ProcessTest {};
 
 urma_jetty_t* make_jetty(const Endpoint& endpoint, uint32_t chosen = 0) {
-  urma_jetty_cfg_t cfg = {};
+  urma_jetty_cfg_t cfg = jetty_config(endpoint.jfr, jfs_config(endpoint.send_jfc, 1));
   cfg.id = chosen;
-  cfg.flag.bs.share_jfr = URMA_SHARE_JFR;
-  cfg.jfs_cfg.depth = 1;
-  cfg.jfs_cfg.trans_mode = URMA_TM_RM;
-  cfg.jfs_cfg.max_sge = 1;
-  cfg.jfs_cfg.jfc = endpoint.send_jfc;
-  cfg.shared.jfr = endpoint.jfr;
   return urma_create_jetty(endpoint.ctx, &cfg);
 }
 
@@ -60,7 +56,7 @@ using Many = std::array<uint32_t, kMany>;
 
 // Has many jettys until it is told to end, or is killed.
 void be_one_of_several(Channel& test) {
-  Endpoint endpoint;
+  OwnedEndpoint endpoint;
   const auto jettys = make_jettys(endpoint, kMany);
   Many ids;
   for (size_t i = 0; i < kMany; ++i) {
@@ -72,7 +68,6 @@ void be_one_of_several(Channel& test) {
   test.send(ids);
   test.sync();
   delete_all(jettys);
-  endpoint.close();
 }
 
 TEST_F(IdsTest, AreSmallAndDifferInAllProcesses) {
@@ -92,15 +87,12 @@ TEST_F(IdsTest, AreSmallAndDifferInAllProcesses) {
 
 TEST_F(IdsTest, ComeAgainLate) {
   run_one([](Channel&) {
-    Endpoint endpoint;
+    OwnedEndpoint endpoint;
     std::set<uint32_t> seen;
     for (int i = 0; i < 1000; ++i) {
-      urma_jetty_t* jetty = make_jetty(endpoint);
-      ASSERT_NE(jetty, nullptr);
+      const OwnedJetty jetty = make_jetty(endpoint);
       EXPECT_TRUE(seen.insert(jetty->jetty_id.id).second) << i;
-      EXPECT_EQ(urma_delete_jetty(jetty), URMA_SUCCESS);
     }
-    endpoint.close();
   });
 }
 
@@ -120,7 +112,7 @@ TEST_F(IdsTest, OfAKilledProcessAreFreeAtOnce) {
   });
   const auto taken = owner.channel().receive<Taken>();
   Child heir("heir", [&](Channel& test) {
-    Endpoint endpoint;
+    OwnedEndpoint endpoint;
     for (const uint32_t id : {taken.automatic, taken.chosen}) {
       errno = 0;
       EXPECT_EQ(make_jetty(endpoint, id), nullptr);
@@ -136,7 +128,6 @@ TEST_F(IdsTest, OfAKilledProcessAreFreeAtOnce) {
       EXPECT_EQ(jetty->jetty_id.id, id);
       EXPECT_EQ(urma_delete_jetty(jetty), URMA_SUCCESS);
     }
-    endpoint.close();
   });
   heir.channel().sync();
   owner.kill();

@@ -70,7 +70,6 @@ TEST_P(ImmediateTest, EmptyMessagesUseUpAReceive) {
       expect_record(wait_for_success(self.endpoint.receive_jfc, i), opcodes[i], immediates[i], 0);
     }
     EXPECT_EQ(std::string(self.in(), 8), std::string(8, kUntouched));
-    self.endpoint.close();
   });
 }
 
@@ -137,7 +136,6 @@ TEST_P(ImmediateTest, InlineAndInPieces) {
     urma_jfs_wr_t* bad = nullptr;
     EXPECT_EQ(self.endpoint.post(&wr, &bad), URMA_EINVAL);
     EXPECT_EQ(bad, &wr);
-    self.endpoint.close();
   });
 }
 
@@ -166,7 +164,6 @@ TEST_P(ImmediateTest, ChainEndsAtTheBadRequest) {
     EXPECT_EQ(wait_for_success(self.endpoint.receive_jfc, 2).opcode, URMA_CR_OPC_SEND);
     EXPECT_TRUE(has_nothing(self.endpoint.send_jfc));
     EXPECT_TRUE(has_nothing(self.endpoint.receive_jfc));
-    self.endpoint.close();
   });
 }
 
@@ -184,7 +181,6 @@ TEST_P(ImmediateTest, ReceiverThatIsNotReady) {
     self.endpoint.post(write_imm_request(self.queue, &from, &there, kImmediate, 2));
     wait_for_success(self.endpoint.send_jfc, 2);
     wait_for_success(self.endpoint.receive_jfc, 7);
-    self.endpoint.close();
   });
 }
 
@@ -208,7 +204,6 @@ TEST_P(ImmediateTest, WriteCompletesWithAReceiveAndNotBefore) {
       EXPECT_EQ(wait_for_success(self.endpoint.receive_jfc, i).imm_data, i);
       EXPECT_TRUE(has_nothing(self.endpoint.send_jfc));
     }
-    self.endpoint.close();
   });
 }
 
@@ -233,7 +228,6 @@ TEST_P(ImmediateTest, FencedWriteWaitsForEarlierReads) {
       wait_for_success(self.endpoint.send_jfc, 2);
       self.endpoint.unimport(fresh);
     }
-    self.endpoint.close();
   });
 }
 
@@ -298,7 +292,6 @@ TEST_P(ImmediateTest, WrongTokenOfTheQueueWritesNothing) {
     wait_for_status(self.endpoint.send_jfc, URMA_CR_REM_ACCESS_ABORT_ERR);
     EXPECT_EQ(std::string(self.in(), 8), std::string(8, kUntouched));
     EXPECT_TRUE(has_nothing(self.endpoint.receive_jfc));
-    self.endpoint.close();
   });
 }
 
@@ -315,8 +308,8 @@ char fill_of(uint64_t round) { return static_cast<char>('A' + round % 50); }
 // Large writes are moved in parts, by polls; the record comes after the last of them.
 TEST_P(ImmediateTest, WritesAreInPlaceWhenReceived) {
   const auto receiver = [](Channel& channel) {
-    Endpoint endpoint(config());
     std::vector<char> memory(kLarge);
+    OwnedEndpoint endpoint(config());
     urma_target_seg_t* segment = endpoint.add(memory.data(), memory.size());
     urma_target_jetty_t* peer = endpoint.import(channel.swap(endpoint.queue_id()));
     if (endpoint.config.mode == URMA_TM_RC) endpoint.bind(peer);
@@ -330,11 +323,10 @@ TEST_P(ImmediateTest, WritesAreInPlaceWhenReceived) {
       ASSERT_EQ(std::count(memory.begin(), end, fill_of(round)), end - memory.begin()) << round;
     }
     channel.sync();
-    endpoint.close();
   };
   const auto writer = [](Channel& channel) {
-    Endpoint endpoint(config());
     std::vector<char> memory(kLarge);
+    OwnedEndpoint endpoint(config());
     urma_target_seg_t* segment = endpoint.add(memory.data(), memory.size());
     urma_target_jetty_t* queue = endpoint.import(channel.swap(endpoint.queue_id()));
     if (endpoint.config.mode == URMA_TM_RC) endpoint.bind(queue);
@@ -348,7 +340,6 @@ TEST_P(ImmediateTest, WritesAreInPlaceWhenReceived) {
       wait_for_success(endpoint.send_jfc, round);
     }
     channel.sync();
-    endpoint.close();
   };
   run_two("receiver", receiver, "writer", writer);
 }

@@ -84,20 +84,19 @@ struct Known {
 // Waits for nobody, so that its service thread alone serves.
 Body owner() {
   return [](Channel& channel) {
-    Endpoint endpoint;
     std::vector<char> memory(4096);
+    OwnedEndpoint endpoint;
     urma_target_seg_t* segment = endpoint.add(memory.data(), memory.size());
     for (int i = 0; i < 4; ++i) endpoint.post_receive(segment, memory.data(), memory.size());
     channel.send(Known{static_cast<uint32_t>(::getpid()), endpoint.queue_id()});
     channel.sync();
-    endpoint.close();
   };
 }
 
 // Asks the owner, and sends it a message.
 void use(const Known& known) {
-  Endpoint endpoint;
   std::vector<char> memory(64);
+  OwnedEndpoint endpoint;
   urma_target_seg_t* segment = endpoint.add(memory.data(), memory.size());
   urma_target_jetty_t* peer = endpoint.import(known.queue);
   EXPECT_EQ(queues(known.pid).size(), 4u);
@@ -105,7 +104,6 @@ void use(const Known& known) {
   endpoint.post(send_request(peer, &here));
   wait_for_success(endpoint.send_jfc, 0);
   EXPECT_EQ(queues(known.pid).size(), 4u);
-  endpoint.close();
 }
 
 TEST_F(InspectHostileTest, WhoAsksForNonsenseIsDisconnected) {

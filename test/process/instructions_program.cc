@@ -4,42 +4,28 @@
 // without collection, and dumps what each of them cost under its name. Prints how many requests
 // each had. Queues that are shared were used by another thread before. Ends with 3 where the
 // library does not start.
-#include <valgrind/callgrind.h>
 
 #include <array>
-#include <cstdio>
-#include <stdexcept>
 #include <string>
 #include <thread>
 
+#include "test/process/counting.h"
 #include "test/process/endpoint.h"
 #include "urma_ext.h"
 
 namespace {
 
+using urma_test::call;
+using urma_test::Counting;
+using urma_test::dump;
 using urma_test::Endpoint;
 using urma_test::piece;
+using urma_test::require;
 
 constexpr int kWarmUp = 300;
 constexpr int kCalls = 200;
 constexpr int kChain = 16;
 constexpr uint64_t kBytes = 64 << 10;
-
-// Whose cost is to be counted: each call of the round is made, and one of them counted.
-enum class Counted { kNothing, kPost, kReceivePost, kPoll, kReceivePoll };
-
-void require(bool holds, const std::string& what) {
-  if (!holds) throw std::runtime_error(what);
-}
-
-template <typename Call>
-auto call(Counted counted, Counted mine, Call&& make) {
-  if (counted != mine) return make();
-  CALLGRIND_TOGGLE_COLLECT;
-  const auto result = make();
-  CALLGRIND_TOGGLE_COLLECT;
-  return result;
-}
 
 // Everything that the requests use, in memory that is shared without being moved.
 struct Party {
@@ -72,39 +58,38 @@ void require_mapped(const urma_target_seg_t* segment) {
 }
 
 // One request and its completions, each at the first poll. False where it goes otherwise.
-bool one_round(Party& party, urma_jfs_wr_t* wr, bool message, Counted counted) {
+bool one_round(Party& party, urma_jfs_wr_t* wr, bool message, Counting counted) {
   Endpoint& endpoint = party.endpoint;
   urma_jfr_wr_t receive = {{&party.into, 1}, 7, nullptr};
   urma_jfr_wr_t* bad_receive;
   urma_jfs_wr_t* bad;
   urma_cr_t record = {};
-  if (message && call(counted, Counted::kReceivePost, [&] {
+  if (message && call(counted, Counting::kReceivePost, [&] {
                    return urma_post_jetty_recv_wr(endpoint.jetty, &receive, &bad_receive);
                  }) != URMA_SUCCESS) {
     return false;
   }
-  if (call(counted, Counted::kPost,
+  if (call(counted, Counting::kPost,
            [&] { return urma_post_jetty_send_wr(endpoint.jetty, wr, &bad); }) != URMA_SUCCESS) {
     return false;
   }
   if (message &&
-      (call(counted, Counted::kReceivePoll,
+      (call(counted, Counting::kReceivePoll,
             [&] { return urma_poll_jfc(endpoint.receive_jfc, 1, &record); }) != 1 ||
        record.status != URMA_CR_SUCCESS || record.completion_len != wr->send.src.sge->len)) {
     return false;
   }
-  return call(counted, Counted::kPoll,
+  return call(counted, Counting::kPoll,
               [&] { return urma_poll_jfc(endpoint.send_jfc, 1, &record); }) == 1 &&
          record.status == URMA_CR_SUCCESS;
 }
 
-void count(Party& party, urma_jfs_wr_t* wr, bool message, Counted counted,
+void count(Party& party, urma_jfs_wr_t* wr, bool message, Counting counted,
            const std::string& name) {
   for (int i = 0; i < kCalls; ++i) {
     require(one_round(party, wr, message, counted), name + ": a request does not end at once");
   }
-  CALLGRIND_DUMP_STATS_AT(name.c_str());
-  std::printf("%s %d\n", name.c_str(), kCalls);
+  dump(name, kCalls);
 }
 
 // The first rounds take the long way: the ring is opened, and the short way found.
@@ -114,19 +99,19 @@ void warm_up(Party& party, urma_jfs_wr_t* wr, bool message) {
   if (message) urma_test::wait_for_success(party.endpoint.receive_jfc, 7);
   urma_test::wait_for_success(party.endpoint.send_jfc, 0);
   for (int i = 0; i < kWarmUp; ++i) {
-    require(one_round(party, wr, message, Counted::kNothing), "a request does not end at once");
+    require(one_round(party, wr, message, Counting::kNothing), "a request does not end at once");
   }
 }
 
 void count_sends(Party& party) {
   urma_jfs_wr_t wr = urma_test::send_request(party.self, &party.here);
   warm_up(party, &wr, true);
-  count(party, &wr, true, Counted::kPost, "send-post");
-  count(party, &wr, true, Counted::kReceivePost, "receive-post");
-  count(party, &wr, true, Counted::kReceivePoll, "receive-poll");
-  count(party, &wr, true, Counted::kPoll, "send-poll");
+  count(party, &wr, true, Counting::kPost, "send-post");
+  count(party, &wr, true, Counting::kReceivePost, "receive-post");
+  count(party, &wr, true, Counting::kReceivePoll, "receive-poll");
+  count(party, &wr, true, Counting::kPoll, "send-poll");
   wr.flag.bs.inline_flag = 1;
-  count(party, &wr, true, Counted::kPost, "send-inline-post");
+  count(party, &wr, true, Counting::kPost, "send-inline-post");
 }
 
 // Polls that find nothing. Every 32nd looks farther, and is counted too.
@@ -134,15 +119,14 @@ void count_empty_poll(urma_jfc_t* jfc, const std::string& name) {
   urma_cr_t record;
   for (int i = 0; i < kCalls; ++i) {
     require(
-        call(Counted::kPoll, Counted::kPoll, [&] { return urma_poll_jfc(jfc, 1, &record); }) == 0,
+        call(Counting::kPoll, Counting::kPoll, [&] { return urma_poll_jfc(jfc, 1, &record); }) == 0,
         name + ": there is something");
   }
-  CALLGRIND_DUMP_STATS_AT(name.c_str());
-  std::printf("%s %d\n", name.c_str(), kCalls);
+  dump(name, kCalls);
 }
 
 // The same request 16 times, in one call, and one poll for all records.
-void count_chain(Party& party, const urma_jfs_wr_t& wr, bool each, Counted counted,
+void count_chain(Party& party, const urma_jfs_wr_t& wr, bool each, Counting counted,
                  const std::string& name) {
   std::array<urma_jfs_wr_t, kChain> chain;
   chain.fill(wr);
@@ -154,32 +138,31 @@ void count_chain(Party& party, const urma_jfs_wr_t& wr, bool each, Counted count
   Endpoint& endpoint = party.endpoint;
   for (int i = 0; i < kCalls; ++i) {
     urma_jfs_wr_t* bad;
-    const urma_status_t posted = call(counted, Counted::kPost, [&] {
+    const urma_status_t posted = call(counted, Counting::kPost, [&] {
       return urma_post_jetty_send_wr(endpoint.jetty, &chain.front(), &bad);
     });
-    const int polled = call(counted, Counted::kPoll, [&] {
+    const int polled = call(counted, Counting::kPoll, [&] {
       return urma_poll_jfc(endpoint.send_jfc, kChain, records.data());
     });
     require(posted == URMA_SUCCESS && polled == (each ? kChain : 1),
             name + ": a chain does not end at once");
   }
-  CALLGRIND_DUMP_STATS_AT(name.c_str());
-  std::printf("%s %d\n", name.c_str(), kCalls * kChain);
+  dump(name, kCalls * kChain);
 }
 
 void count_writes_inline(Party& party) {
   urma_jfs_wr_t wr = urma_test::write_request(party.self, &party.here, &party.there);
   wr.flag.bs.inline_flag = 1;
   warm_up(party, &wr, false);
-  count(party, &wr, false, Counted::kPost, "write-inline-post");
+  count(party, &wr, false, Counting::kPost, "write-inline-post");
 }
 
 void count_one_sided(Party& party, urma_jfs_wr_t wr, const std::string& name) {
   warm_up(party, &wr, false);
-  count(party, &wr, false, Counted::kPost, name + "-post");
-  count(party, &wr, false, Counted::kPoll, name + "-poll");
-  count_chain(party, wr, false, Counted::kPost, name + "-chain-post");
-  count_chain(party, wr, true, Counted::kPoll, name + "-chain-poll");
+  count(party, &wr, false, Counting::kPost, name + "-post");
+  count(party, &wr, false, Counting::kPoll, name + "-poll");
+  count_chain(party, wr, false, Counting::kPost, name + "-chain-post");
+  count_chain(party, wr, true, Counting::kPoll, name + "-chain-poll");
 }
 
 // An import of what was imported before, and its end.
@@ -192,16 +175,15 @@ void count_imports(Party& party) {
   // mapped, but before it answers the second one: from then on there is one that is kept.
   for (int i = 0; i < 2; ++i) party.endpoint.unimport(party.endpoint.import(mapped, true));
   for (int i = 0; i < kWarmUp + kCalls; ++i) {
-    const Counted counted = i < kWarmUp ? Counted::kNothing : Counted::kPost;
+    const Counting counted = i < kWarmUp ? Counting::kNothing : Counting::kPost;
     require(
-        call(counted, Counted::kPost,
+        call(counted, Counting::kPost,
              [&] {
                return urma_unimport_seg(urma_import_seg(party.endpoint.ctx, &part, nullptr, 0, {}));
              }) == URMA_SUCCESS,
         "an import does not end");
   }
-  CALLGRIND_DUMP_STATS_AT("import");
-  std::printf("import %d\n", kCalls);
+  dump("import", kCalls);
 }
 
 // Which has the bias of all locks then, until the next one comes.
@@ -235,23 +217,5 @@ void count_all(const std::string& queues) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 2) return 2;
-  ::testing::GTEST_FLAG(throw_on_failure) = true;
-  constexpr int kCannotStart = 3;
-  try {
-    if (urma_init(nullptr) != URMA_SUCCESS) return kCannotStart;
-    (void)urma_test::find_device();
-  } catch (const std::exception& error) {
-    std::printf("%s\n", error.what());
-    return kCannotStart;
-  }
-  (void)urma_uninit();
-  try {
-    count_all(argv[1]);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 1;
-  }
-  std::fflush(stdout);
-  std::_Exit(0);
+  return argc == 2 ? urma_test::count_in([&] { count_all(argv[1]); }) : 2;
 }

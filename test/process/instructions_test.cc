@@ -4,22 +4,16 @@
 // machine, however busy it is.
 #include <gtest/gtest.h>
 #include <stdlib.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cstdio>
 #include <map>
-#include <sstream>
 #include <string>
-#include <vector>
 
 #include "test/process/callgrind.h"
 #include "test/process/harness.h"
 
 namespace urma_test {
 namespace {
-
-using Costs = std::map<std::string, double>;
 
 // What is aimed at for each of them: of a request in a chain of 16, the last of which leaves a
 // record, of a record where as many are polled, and of calls for one request or one record.
@@ -56,48 +50,8 @@ constexpr Budget kBudgets[] = {
     {"-poll", kAim},
 };
 
-// The calls of each kind, as the program prints them.
-std::map<std::string, int> read_calls(const std::string& output) {
-  std::map<std::string, int> calls;
-  std::istringstream lines(output);
-  std::string name;
-  int count;
-  for (std::string line; std::getline(lines, line);) {
-    std::istringstream words(line);
-    if (words >> name >> count && words.eof()) calls[name] = count;
-  }
-  return calls;
-}
-
-// Instructions of each kind of call, without those of the program that makes it.
-Costs read_costs(const std::string& folder, const std::map<std::string, int>& calls) {
-  Costs costs;
-  for (const Counted& counted : read_callgrind(folder)) {
-    const auto call = calls.find(counted.name);
-    if (call == calls.end()) continue;
-    costs[counted.name] = counted.without("instructions_program") / call->second;
-  }
-  return costs;
-}
-
 class InstructionsTest : public ProcessTest, public testing::WithParamInterface<const char*> {
  protected:
-  // Runs the program under callgrind. Empty where it cannot run there; *why says so.
-  Costs count(const std::string& valgrind, std::string* why) {
-    std::vector<std::string> command = callgrind_command(valgrind, scratch_.path());
-    command.insert(command.end(),
-                   {"--collect-atstart=no", ::getenv("INSTRUCTIONS_PROGRAM"), GetParam()});
-    Child child("program", command);
-    const int status = child.wait();
-    constexpr int kCannotStart = 3;
-    if (WIFEXITED(status) && WEXITSTATUS(status) == kCannotStart) {
-      *why = "the library does not start under valgrind: " + child.output();
-      return {};
-    }
-    EXPECT_EQ(status, 0) << child.output();
-    return read_costs(scratch_.path(), read_calls(child.output()));
-  }
-
   static double budget_of(const std::string& name) {
     const std::string queues = GetParam();
     const double more = queues == "ordinary" ? kMoreWhereOrdinary
@@ -112,17 +66,12 @@ class InstructionsTest : public ProcessTest, public testing::WithParamInterface<
     ADD_FAILURE() << name << " has no budget";
     return 0;
   }
-
- private:
-  ScratchDir scratch_;
 };
 
 TEST_P(InstructionsTest, APostAndAPollKeepTheirBudgets) {
-  const std::string valgrind = find_valgrind();
-  if (valgrind.empty()) GTEST_SKIP() << "valgrind is not installed; run ./dev setup";
-  std::string why;
-  const Costs costs = count(valgrind, &why);
-  if (!why.empty()) GTEST_SKIP() << why;
+  const CountedRun run = count_program({::getenv("INSTRUCTIONS_PROGRAM"), GetParam()});
+  if (!run.cannot.empty()) GTEST_SKIP() << run.cannot;
+  const auto costs = run.costs("instructions_program");
   EXPECT_EQ(costs.size(), 25u);
   for (const auto& [name, cost] : costs) {
     std::printf("%-16s %6.1f of %.0f instructions\n", name.c_str(), cost, budget_of(name));

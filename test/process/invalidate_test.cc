@@ -14,6 +14,7 @@
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
 #include "test/process/mapping_party.h"
+#include "test/process/owned.h"
 #include "test/process/self.h"
 
 namespace urma_test {
@@ -96,7 +97,7 @@ void own(Channel& channel) {
   urma_target_seg_t* other = add_under(endpoint, token_id, kOtherToken, other_pages.get(), kBytes);
   for (const size_t bytes : kMessages) {
     std::memset(pages.get(), 0, kBytes);
-    urma_target_seg_t* victim = add_under(endpoint, token_id, kToken, pages.get(), kBytes);
+    const OwnedSegment victim = add_under(endpoint, token_id, kToken, pages.get(), kBytes);
     // A local use that was posted before goes on.
     endpoint.post_receive(self.segment, self.in(), kHalf, 1);
     endpoint.post_receive(victim, pages.get() + kPage, kPage, 2);
@@ -115,13 +116,12 @@ void own(Channel& channel) {
     channel.sync();
     EXPECT_EQ(*pages.word(0), 0u);
     EXPECT_EQ(std::memcmp(pages.get() + kPage, self.out(), 8), 0);
-    EXPECT_EQ(urma_unregister_seg(victim), URMA_SUCCESS);
   }
   for (urma_target_seg_t* segment : {neighbour, other}) {
     EXPECT_EQ(urma_unregister_seg(segment), URMA_SUCCESS);
   }
   EXPECT_EQ(urma_free_token_id(token_id), URMA_SUCCESS);
-  endpoint.close();
+  self.endpoint.close();
 }
 
 void end_segments(Channel& channel) {
@@ -151,7 +151,6 @@ void end_segments(Channel& channel) {
     wait_for_success(self.endpoint.send_jfc, 3);
     channel.sync();
   }
-  self.endpoint.close();
 }
 
 TEST_P(InvalidateTest, EndsOneSegmentForAllPeers) {
@@ -211,7 +210,6 @@ TEST_P(InvalidateTest, MessageThatIsNotReceivedEndsNothing) {
     EXPECT_EQ(reacher.send(self.remote, 8), URMA_CR_REM_RESP_LEN_ERR);
     wait_for_status(self.endpoint.receive_jfc, URMA_CR_LOC_LEN_ERR);
     EXPECT_EQ(reacher.write(self.remote), URMA_CR_SUCCESS);
-    self.endpoint.close();
   });
 }
 
@@ -226,7 +224,6 @@ TEST_P(InvalidateTest, NeedsAnImportedSegment) {
       EXPECT_EQ(bad, &wr);
     }
     EXPECT_TRUE(has_nothing(self.endpoint.send_jfc));
-    self.endpoint.close();
   });
 }
 

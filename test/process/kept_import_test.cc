@@ -6,9 +6,11 @@
 
 #include <vector>
 
+#include "test/process/configs.h"
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
 #include "test/process/mapping_party.h"
+#include "test/process/owned.h"
 
 namespace urma_test {
 namespace {
@@ -80,7 +82,6 @@ TEST_F(KeptImportTest, AnImportReachesWhatItsTokenGrants) {
           }
         }
         channel.sync();
-        peer.close();
       });
 }
 
@@ -89,13 +90,12 @@ TEST_F(KeptImportTest, TokenIsCheckedForEachImport) {
   run_two(
       "owner",
       [](Channel& channel) {
-        Endpoint owner;
         Pages pages(kBytes);
+        OwnedEndpoint owner;
         urma_target_seg_t* segment = owner.add(pages.get(), kBytes, kAllAccess, kToken);
         channel.send(offer_of(owner, segment, kToken));
         channel.sync();
         owner.remove(segment);
-        owner.close();
       },
       "importer",
       [](Channel& channel) {
@@ -113,7 +113,6 @@ TEST_F(KeptImportTest, TokenIsCheckedForEachImport) {
           EXPECT_EQ(peer.try_read(offer.segment.va), URMA_CR_REM_ACCESS_ABORT_ERR);
         }
         channel.sync();
-        peer.close();
       });
 }
 
@@ -121,10 +120,10 @@ TEST_F(KeptImportTest, EndsWithTheRegistration) {
   run_two(
       "owner",
       [](Channel& channel) {
-        Endpoint owner;
         Pages pages(kBytes);
+        OwnedEndpoint owner;
         // The same token id for all, and another value each time.
-        urma_token_id_t* token_id = urma_alloc_token_id(owner.ctx);
+        const OwnedTokenId token_id = urma_alloc_token_id(owner.ctx);
         for (uint32_t round = 1; round <= 4; ++round) {
           urma_target_seg_t* segment = add_under(owner, token_id, round, pages.get(), kBytes);
           *pages.word(0) = round;
@@ -135,8 +134,6 @@ TEST_F(KeptImportTest, EndsWithTheRegistration) {
           channel.sync();
           channel.sync();
         }
-        EXPECT_EQ(urma_free_token_id(token_id), URMA_SUCCESS);
-        owner.close();
       },
       "importer",
       [](Channel& channel) {
@@ -155,7 +152,6 @@ TEST_F(KeptImportTest, EndsWithTheRegistration) {
           if (round == 4) break;
           offer = channel.receive<Offer>();
         }
-        peer.close();
       });
 }
 
@@ -167,17 +163,14 @@ TEST_F(KeptImportTest, OverlappingRegistrationsAreToldApart) {
   run_two(
       "owner",
       [](Channel& channel) {
-        Endpoint owner;
         Pages pages(kBytes);
-        urma_token_id_t* token_id = urma_alloc_token_id(owner.ctx);
-        urma_seg_cfg_t cfg = {};
-        cfg.va = reinterpret_cast<uint64_t>(pages.get());
-        cfg.len = kBytes;
+        OwnedEndpoint owner;
+        const OwnedTokenId token_id = urma_alloc_token_id(owner.ctx);
+        urma_seg_cfg_t cfg = seg_config(pages.get(), kBytes, URMA_ACCESS_READ);
         cfg.token_id = token_id;
         cfg.token_value.token = kToken;
         cfg.flag.bs.token_policy = URMA_TOKEN_PLAIN_TEXT;
         cfg.flag.bs.token_id_valid = 1;
-        cfg.flag.bs.access = URMA_ACCESS_READ;
         urma_target_seg_t* whole = urma_register_seg(owner.ctx, &cfg);
         ASSERT_NE(whole, nullptr);
         urma_target_seg_t* part = add_under(owner, token_id, kToken, pages.get(), kPart);
@@ -188,8 +181,6 @@ TEST_F(KeptImportTest, OverlappingRegistrationsAreToldApart) {
         for (urma_target_seg_t* segment : {part, whole}) {
           EXPECT_EQ(urma_unregister_seg(segment), URMA_SUCCESS);
         }
-        EXPECT_EQ(urma_free_token_id(token_id), URMA_SUCCESS);
-        owner.close();
       },
       "importer",
       [](Channel& channel) {
@@ -202,7 +193,6 @@ TEST_F(KeptImportTest, OverlappingRegistrationsAreToldApart) {
         EXPECT_TRUE(peer.mva() == nullptr || signal_of_a_store(peer.mapped_word(0)) == 0);
         peer.write(8, 7);
         channel.sync();
-        peer.close();
       });
 }
 
@@ -231,7 +221,6 @@ TEST_F(KeptImportTest, GoesWithItsOwner) {
     while (!nothing_is_mapped_of(mva)) ASSERT_LT(Clock::now(), limit);
     peer.remote = peer.endpoint.import(offer.segment);
     EXPECT_NE(peer.try_read(0), URMA_CR_SUCCESS);
-    peer.close();
   });
   pass_on<Offer>(owner, {&importer});
   importer.channel().receive<char>();

@@ -28,11 +28,6 @@ milliseconds limit() { return promised(over_shared_memory() ? seconds(1) : secon
 
 enum class Traffic { kOneSided, kTwoSided, kBothDirections };
 
-struct Offer {
-  QueueId queue;
-  SegmentId segment;
-};
-
 // What the survivor tells of a round.
 struct Report {
   int64_t first_error;  // time of the first request that failed
@@ -58,7 +53,7 @@ struct Party {
     config.receive_depth = kReceives;
     return config;
   }
-  Offer offer() { return {endpoint.queue_id(), endpoint.segment_id(segment)}; }
+  Offer offer() { return offer_of(endpoint, segment); }
   void post_receive() { endpoint.post_receive(segment, memory.data(), kSize); }
   void send(urma_target_jetty_t* queue, size_t size) {
     urma_sge_t here = piece(segment, memory.data() + kSize, size);
@@ -88,6 +83,7 @@ struct Party {
   Endpoint endpoint;
   std::vector<uint8_t> memory;
   urma_target_seg_t* segment = nullptr;
+  const Closing closing{endpoint};
 };
 
 // Answers one message of the survivor a round.
@@ -101,7 +97,6 @@ void third(Channel& channel) {
     wait_for_success(party.endpoint.send_jfc, 0);
   }
   channel.sync();
-  party.endpoint.close();
 }
 
 // Takes part in the traffic until it is killed.

@@ -38,8 +38,8 @@ uint64_t first_wrong(const char* data, uint64_t bytes, uint64_t message) {
 
 // Takes messages until one is empty.
 void receive_all(Channel& channel) {
-  Endpoint endpoint;
   std::vector<char> room(kRoom);
+  OwnedEndpoint endpoint;
   urma_target_seg_t* segment = endpoint.add(room.data(), room.size());
   channel.send(endpoint.queue_id());
   for (uint64_t message = 0;; ++message) {
@@ -52,7 +52,6 @@ void receive_all(Channel& channel) {
         << "message " << message;
     ASSERT_TRUE(record.completion_len == room.size() || room[record.completion_len] == 0);
   }
-  endpoint.close();
 }
 
 class Sender {
@@ -203,8 +202,8 @@ TEST_F(LargeMessageTest, OfASenderThatIsStopped) {
   Child receiver("receiver", [](Channel& channel) {
     Config config;
     config.events = true;
-    Endpoint endpoint(config);
     std::vector<char> room(kRoom);
+    OwnedEndpoint endpoint(config);
     urma_target_seg_t* segment = endpoint.add(room.data(), room.size());
     channel.send(endpoint.queue_id());
     for (uint64_t message = 0; message < 2; ++message) {
@@ -226,7 +225,6 @@ TEST_F(LargeMessageTest, OfASenderThatIsStopped) {
     wait_for_success(endpoint.receive_jfc, 2);
     EXPECT_EQ(first_wrong(room.data(), kRoom, 2), kRoom);
     channel.sync();
-    endpoint.close();
   });
   Child peer("sender", [](Channel& channel) {
     Sender sender(channel);
@@ -258,8 +256,8 @@ TEST_F(LargeMessageTest, OfASenderThatIsStopped) {
 TEST_F(LargeMessageTest, OfASenderThatDies) {
   SKIP_UNLESS_SHARED_MEMORY("does a receiver take messages out of its senders' memory");
   Child receiver("receiver", [](Channel& channel) {
-    Endpoint endpoint;
     std::vector<char> room(kRoom);
+    OwnedEndpoint endpoint;
     urma_target_seg_t* segment = endpoint.add(room.data(), room.size());
     channel.send(endpoint.queue_id());
     endpoint.post_receive(segment, room.data(), room.size(), 0);
@@ -268,7 +266,6 @@ TEST_F(LargeMessageTest, OfASenderThatDies) {
     await_granted(1, endpoint.receive_jfc);
     channel.sync();
     await_granted(0, endpoint.receive_jfc);
-    endpoint.close();
   });
   Child peer("sender", [](Channel& channel) {
     Sender sender(channel);

@@ -157,8 +157,8 @@ TEST_F(LastCopiesTest, OfWhatFitsIntoTheRingArrive) {
       "sender",
       [](Channel& channel) {
         for (int round = 0; round < kRounds; ++round) {
-          Endpoint endpoint;
           Pages memory(4096);
+          OwnedEndpoint endpoint;
           urma_target_seg_t* segment = endpoint.add(memory.get(), memory.bytes());
           urma_target_jetty_t* peer = endpoint.import(channel.swap(endpoint.queue_id()));
           const auto send = [&](uint32_t bytes, uint64_t number) {
@@ -175,7 +175,6 @@ TEST_F(LastCopiesTest, OfWhatFitsIntoTheRingArrive) {
           endpoint.close_queues();
           channel.sync();
           endpoint.open_queues();
-          endpoint.close();
         }
       },
       "receiver",

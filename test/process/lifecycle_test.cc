@@ -6,8 +6,10 @@
 
 #include <cerrno>
 
+#include "test/process/configs.h"
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
+#include "test/process/owned.h"
 
 namespace urma_test {
 namespace {
@@ -36,11 +38,8 @@ class LifecycleTest : public ProcessTest {
   }
   // Sends eight bytes to the JFR with this id.
   void expect_traffic(urma_jfs_t* jfs, urma_jfr_t* jfr) {
-    urma_rjfr_t remote = {};
-    remote.jfr_id = jfr->jfr_id;
-    remote.trans_mode = URMA_TM_RM;
-    urma_target_jetty_t* target = urma_import_jfr(ctx_, &remote, nullptr);
-    ASSERT_NE(target, nullptr);
+    urma_rjfr_t remote = remote_jfr(jfr->jfr_id);
+    const ImportedJfr target = urma_import_jfr(ctx_, &remote, nullptr);
     urma_jfr_wr_t receive = {};
     receive.user_ctx = 2;
     urma_jfr_wr_t* bad_receive = nullptr;
@@ -54,7 +53,6 @@ class LifecycleTest : public ProcessTest {
     EXPECT_EQ(urma_post_jfs_wr(jfs, &wr, &bad), URMA_SUCCESS);
     wait_for_success(jfc_, 2);
     wait_for_success(jfc_, 2);
-    EXPECT_EQ(urma_unimport_jfr(target), URMA_SUCCESS);
   }
 
   urma_context_t* ctx_ = nullptr;
@@ -136,10 +134,7 @@ TEST_F(LifecycleTest, AJfcInUseStaysActive) {
 TEST_F(LifecycleTest, AJettyIsMadeOfItsParts) {
   urma_jfr_t* jfr = nullptr;
   ASSERT_EQ(urma_alloc_jfr(ctx_, &jfr_cfg_, &jfr), URMA_SUCCESS);
-  urma_jetty_cfg_t cfg = {};
-  cfg.flag.bs.share_jfr = URMA_SHARE_JFR;
-  cfg.jfs_cfg = jfs_cfg_;
-  cfg.shared.jfr = jfr;
+  urma_jetty_cfg_t cfg = jetty_config(jfr, jfs_cfg_);
   cfg.shared.jfc = jfc_;
   urma_jetty_t* jetty = nullptr;
   ASSERT_EQ(urma_alloc_jetty(ctx_, &cfg, &jetty), URMA_SUCCESS);
@@ -174,7 +169,7 @@ void complete_one(urma_jfs_t* jfs) {
 }
 
 TEST_F(LifecycleTest, AnEventThatNobodyFetchedEndsWithItsFirstLife) {
-  urma_jfce_t* jfce = urma_create_jfce(ctx_);
+  const OwnedJfce jfce = urma_create_jfce(ctx_);
   jfc_cfg_.jfce = jfce;
   urma_jfc_t* jfc = nullptr;
   ASSERT_EQ(urma_alloc_jfc(ctx_, &jfc_cfg_, &jfc), URMA_SUCCESS);
@@ -195,7 +190,6 @@ TEST_F(LifecycleTest, AnEventThatNobodyFetchedEndsWithItsFirstLife) {
     EXPECT_EQ(urma_deactive_jfc(jfc), URMA_SUCCESS);
   }
   EXPECT_EQ(urma_free_jfc(jfc), URMA_SUCCESS);
-  EXPECT_EQ(urma_delete_jfce(jfce), URMA_SUCCESS);
 }
 
 TEST_F(LifecycleTest, OverflowIsToldInEachLife) {
@@ -203,11 +197,8 @@ TEST_F(LifecycleTest, OverflowIsToldInEachLife) {
   urma_jfc_t* jfc = nullptr;
   ASSERT_EQ(urma_alloc_jfc(ctx_, &jfc_cfg_, &jfc), URMA_SUCCESS);
   jfs_cfg_.jfc = jfc;
-  urma_rjfr_t nobody = {};
-  nobody.jfr_id = {ctx_->eid, 0, 60000};
-  nobody.trans_mode = URMA_TM_RM;
-  urma_target_jetty_t* target = urma_import_jfr(ctx_, &nobody, nullptr);
-  ASSERT_NE(target, nullptr);
+  urma_rjfr_t nobody = remote_jfr({ctx_->eid, 0, 60000});
+  const ImportedJfr target = urma_import_jfr(ctx_, &nobody, nullptr);
   pollfd readable = {ctx_->async_fd, POLLIN, 0};
   for (int life = 0; life < 2; ++life) {
     EXPECT_EQ(urma_active_jfc(jfc), URMA_SUCCESS);
@@ -227,7 +218,6 @@ TEST_F(LifecycleTest, OverflowIsToldInEachLife) {
     EXPECT_EQ(urma_delete_jfs(jfs), URMA_SUCCESS);
     EXPECT_EQ(urma_deactive_jfc(jfc), URMA_SUCCESS);
   }
-  EXPECT_EQ(urma_unimport_jfr(target), URMA_SUCCESS);
   EXPECT_EQ(urma_free_jfc(jfc), URMA_SUCCESS);
 }
 
@@ -271,10 +261,7 @@ TEST_F(LifecycleTest, PartsThatAreNotActiveAreRefused) {
   ASSERT_EQ(urma_alloc_jfr(ctx_, &jfr_cfg_, &jfr), URMA_SUCCESS);
   jfr_cfg_.jfc = jfc;
   EXPECT_EQ(urma_create_jfr(ctx_, &jfr_cfg_), nullptr);
-  urma_jetty_cfg_t cfg = {};
-  cfg.flag.bs.share_jfr = URMA_SHARE_JFR;
-  cfg.jfs_cfg = jfs_cfg_;
-  cfg.shared.jfr = jfr;
+  urma_jetty_cfg_t cfg = jetty_config(jfr, jfs_cfg_);
   EXPECT_EQ(urma_create_jetty(ctx_, &cfg), nullptr);
   EXPECT_EQ(errno, EINVAL);
   urma_jfr_attr_t attr = {JFR_STATE, 0, URMA_JFR_STATE_READY};
@@ -287,16 +274,10 @@ TEST_F(LifecycleTest, ABoundJettyStaysActive) {
   jfs_cfg_.trans_mode = URMA_TM_RC;
   jfr_cfg_.trans_mode = URMA_TM_RC;
   urma_jfr_t* jfr = urma_create_jfr(ctx_, &jfr_cfg_);
-  urma_jetty_cfg_t cfg = {};
-  cfg.flag.bs.share_jfr = URMA_SHARE_JFR;
-  cfg.jfs_cfg = jfs_cfg_;
-  cfg.shared.jfr = jfr;
+  urma_jetty_cfg_t cfg = jetty_config(jfr, jfs_cfg_);
   urma_jetty_t* jetty = urma_create_jetty(ctx_, &cfg);
-  urma_rjetty_t remote = {};
-  remote.jetty_id = jetty->jetty_id;
-  remote.trans_mode = URMA_TM_RC;
-  remote.type = URMA_JETTY;
-  urma_target_jetty_t* peer = urma_import_jetty(ctx_, &remote, nullptr);
+  urma_rjetty_t remote = remote_jetty(jetty->jetty_id, URMA_TM_RC);
+  const ImportedJetty peer = urma_import_jetty(ctx_, &remote, nullptr);
   EXPECT_EQ(urma_bind_jetty(jetty, peer), URMA_SUCCESS);
   EXPECT_EQ(urma_deactive_jetty(jetty), URMA_ENOPERM);
   EXPECT_EQ(jetty->remote_jetty, peer);
@@ -305,28 +286,7 @@ TEST_F(LifecycleTest, ABoundJettyStaysActive) {
   EXPECT_EQ(urma_deactive_jetty(jetty), URMA_SUCCESS);
   EXPECT_EQ(urma_bind_jetty(jetty, peer), URMA_EINVAL);
   EXPECT_EQ(urma_free_jetty(jetty), URMA_SUCCESS);
-  EXPECT_EQ(urma_unimport_jetty(peer), URMA_SUCCESS);
   EXPECT_EQ(urma_delete_jfr(jfr), URMA_SUCCESS);
-}
-
-TEST_F(LifecycleTest, BatchesEndTogether) {
-  urma_jfs_t* jfs[3];
-  for (urma_jfs_t*& one : jfs) one = urma_create_jfs(ctx_, &jfs_cfg_);
-  urma_jfs_t* bad_jfs = nullptr;
-  EXPECT_EQ(urma_delete_jfs_batch(jfs, 3, &bad_jfs), URMA_SUCCESS);
-  EXPECT_EQ(bad_jfs, nullptr);
-
-  // The second of three is in use: the first one is gone, it and the third are not.
-  urma_jfc_t* jfc[3];
-  for (urma_jfc_t*& one : jfc) one = urma_create_jfc(ctx_, &jfc_cfg_);
-  jfs_cfg_.jfc = jfc[1];
-  urma_jfs_t* user = urma_create_jfs(ctx_, &jfs_cfg_);
-  urma_jfc_t* bad_jfc = nullptr;
-  EXPECT_EQ(urma_delete_jfc_batch(jfc, 3, &bad_jfc), URMA_EAGAIN);
-  EXPECT_EQ(bad_jfc, jfc[1]);
-  EXPECT_EQ(ctx_->ref.atomic_cnt.load(), 5u);
-  EXPECT_EQ(urma_delete_jfs(user), URMA_SUCCESS);
-  EXPECT_EQ(urma_delete_jfc_batch(jfc + 1, 2, &bad_jfc), URMA_SUCCESS);
 }
 
 }  // namespace

@@ -53,18 +53,17 @@ void send_under(const std::function<void()>& limited, urma_cr_status_t status) {
   run_two(
       "receiver",
       [](Channel& channel) {
-        Endpoint receiver;
         const Pages room(kPage);
+        OwnedEndpoint receiver;
         urma_target_seg_t* segment = receiver.add(room.get(), kPage);
         receiver.post_receive(segment, room.get(), kPage);
         channel.send(receiver.queue_id());
         channel.sync();
-        receiver.close();
       },
       "sender",
       [=](Channel& channel) {
-        Endpoint sender;
         const Pages room(kPage);
+        OwnedEndpoint sender;
         urma_target_seg_t* segment = sender.add(room.get(), kPage);
         urma_target_jetty_t* queue = sender.import(channel.receive<QueueId>());
         limited();
@@ -72,7 +71,6 @@ void send_under(const std::function<void()>& limited, urma_cr_status_t status) {
         sender.post(send_request(queue, &here));
         EXPECT_EQ(wait_for(sender.send_jfc).status, status);
         channel.sync();
-        sender.close();
       });
 }
 

@@ -45,18 +45,13 @@ class LinkTest : public ProcessTest {
   std::string link_;
 };
 
-struct Offer {
-  QueueId queue;
-  SegmentId segment;
-};
-
 // Receives until it is told to stop.
 void receiver(Channel& channel) {
-  Endpoint endpoint;
   std::vector<char> memory(2 * kSize);
+  OwnedEndpoint endpoint;
   urma_target_seg_t* segment = endpoint.add(memory.data(), memory.size());
   for (uint64_t i = 0; i < 32; ++i) endpoint.post_receive(segment, memory.data(), kSize);
-  channel.send(Offer{endpoint.queue_id(), endpoint.segment_id(segment)});
+  channel.send(offer_of(endpoint, segment));
   pollfd told = {channel.fd(), POLLIN, 0};
   while (::poll(&told, 1, 0) == 0) {
     urma_cr_t record;
@@ -65,7 +60,6 @@ void receiver(Channel& channel) {
     }
     ::sched_yield();
   }
-  endpoint.close();
 }
 
 // Keeps requests under way, and says what became of them.

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "test/process/configs.h"
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
 #include "test/process/mapping_party.h"
@@ -94,8 +95,8 @@ TEST_F(MappingEndTest, OwnerIsKilledWhileItsPagesMove) {
 TEST_F(MappingEndTest, ImporterIsKilled) {
   SKIP_UNLESS_IN_PLACE();
   Child owner("owner", [](Channel& channel) {
-    Endpoint endpoint;
     Pages memory(kBytes);
+    OwnedEndpoint endpoint;
     fill(memory.get(), kBytes);
     for (int round = 0; round < kRounds; ++round) {
       urma_target_seg_t* segment = endpoint.add(memory.get(), kBytes);
@@ -108,7 +109,6 @@ TEST_F(MappingEndTest, ImporterIsKilled) {
       expect_filled(memory.get(), kBytes);
       EXPECT_EQ(*memory.word(8), static_cast<uint64_t>(round + 1));
     }
-    endpoint.close();
   });
   std::mt19937 random(12);
   for (int round = 0; round < kRounds; ++round) {
@@ -147,10 +147,7 @@ void expect_memory_calls_refused(Endpoint& owner, urma_target_seg_t* segment, co
   EXPECT_NE(owner.post_receive(&receive, &bad_receive), URMA_SUCCESS);
   uint32_t count = 0;
   EXPECT_NE(urma_ext_query_segment(segment, nullptr, &count), URMA_SUCCESS);
-  urma_seg_cfg_t cfg = {};
-  cfg.va = reinterpret_cast<uint64_t>(memory.get());
-  cfg.len = kPage;
-  cfg.flag.bs.access = kAllAccess;
+  urma_seg_cfg_t cfg = seg_config(memory.get(), kPage, kAllAccess);
   EXPECT_EQ(urma_register_seg(ctx, &cfg), nullptr);
   urma_seg_t remote = segment->seg;
   urma_token_t token = {itself.segment.token};
@@ -164,8 +161,7 @@ void expect_memory_calls_refused(Endpoint& owner, urma_target_seg_t* segment, co
 
 void expect_object_calls_refused(const Endpoint& owner) {
   urma_context_t* ctx = owner.ctx;
-  urma_jfc_cfg_t jfc_cfg = {};
-  jfc_cfg.depth = 16;
+  urma_jfc_cfg_t jfc_cfg = jfc_config(16);
   EXPECT_EQ(urma_create_jfc(ctx, &jfc_cfg), nullptr);
   EXPECT_EQ(urma_create_jfce(ctx), nullptr);
   EXPECT_NE(urma_delete_jetty(owner.jetty), URMA_SUCCESS);
@@ -204,8 +200,8 @@ TEST_F(MappingEndTest, ForkedChildHasASnapshot) {
   run_two(
       "owner",
       [](Channel& channel) {
-        Endpoint owner;
         Pages memory(kBytes);
+        OwnedEndpoint owner;
         fill(memory.get(), kBytes);
         auto* own = static_cast<char*>(urma_ext_alloc(kPage, 0));
         urma_target_seg_t* segment = owner.add(memory.get(), kBytes);
@@ -238,7 +234,6 @@ TEST_F(MappingEndTest, ForkedChildHasASnapshot) {
         expect_filled(memory.get(), kBytes);
         EXPECT_EQ(*word_at(own, 8), 1u);
         EXPECT_EQ(urma_ext_free(own), URMA_SUCCESS);
-        owner.close();
       },
       "importer",
       [](Channel& channel) {
@@ -263,7 +258,6 @@ TEST_F(MappingEndTest, ForkedChildHasASnapshot) {
         EXPECT_EQ(peer.add(24, 0), 5u);
         expect_filled(peer.mva(), kBytes);
         channel.sync();
-        peer.close();
       });
 }
 
@@ -274,8 +268,8 @@ TEST_F(MappingEndTest, ForkedChildKeepsWhatTheParentTakesBack) {
   run_two(
       "owner",
       [](Channel& channel) {
-        Endpoint owner;
         Pages memory(kLarge);
+        OwnedEndpoint owner;
         fill(memory.get(), kLarge);
         for (int round = 0; round < 5; ++round) {
           urma_target_seg_t* segment = owner.add(memory.get(), kLarge);
@@ -290,7 +284,6 @@ TEST_F(MappingEndTest, ForkedChildKeepsWhatTheParentTakesBack) {
           expect_filled(memory.get(), kLarge);
           channel.sync();
         }
-        owner.close();
       },
       "importer",
       [](Channel& channel) {
@@ -301,7 +294,6 @@ TEST_F(MappingEndTest, ForkedChildKeepsWhatTheParentTakesBack) {
           channel.sync();
           channel.sync();
         }
-        peer.close();
       });
 }
 
@@ -346,7 +338,7 @@ TEST_F(MappingEndTest, LibraryIsStartedAgain) {
       fill(memory.get(), kBytes);
       for (uint64_t cycle = 1; cycle <= 3; ++cycle) {
         {
-          Endpoint owner;
+          OwnedEndpoint owner;
           urma_target_seg_t* segment = owner.add(memory.get(), kBytes);
           channel.send(offer_of(owner, segment));
           const auto offer = channel.receive<Offer>();
@@ -359,7 +351,6 @@ TEST_F(MappingEndTest, LibraryIsStartedAgain) {
           wait_for_success(owner.send_jfc, 0);
           channel.sync();
           EXPECT_EQ(*memory.word(8 * (3 - mine)), cycle);
-          owner.close();
         }
         EXPECT_EQ(memfd_areas(memory.get(), kBytes), 0);
         expect_filled(memory.get(), kBytes);

@@ -15,6 +15,8 @@
 #include <fstream>
 #include <stdexcept>
 
+#include "test/process/configs.h"
+
 namespace urma_test {
 
 std::string why_not_in_place() {
@@ -108,14 +110,11 @@ void expect_all_copied(const urma_target_seg_t* segment, urma_ext_reason_t reaso
 
 urma_target_seg_t* add_under(Endpoint& endpoint, urma_token_id_t* token_id, uint32_t token,
                              void* memory, uint64_t bytes) {
-  urma_seg_cfg_t cfg = {};
-  cfg.va = reinterpret_cast<uint64_t>(memory);
-  cfg.len = bytes;
+  urma_seg_cfg_t cfg = seg_config(memory, bytes, kAllAccess);
   cfg.token_id = token_id;
   cfg.token_value.token = token;
   cfg.flag.bs.token_policy = URMA_TOKEN_PLAIN_TEXT;
   cfg.flag.bs.token_id_valid = 1;
-  cfg.flag.bs.access = kAllAccess;
   urma_target_seg_t* segment = urma_register_seg(endpoint.ctx, &cfg);
   EXPECT_NE(segment, nullptr);
   return segment;
@@ -131,10 +130,6 @@ int signal_of_a_store(volatile uint64_t* word) {
   int status = 0;
   EXPECT_EQ(::waitpid(child, &status, 0), child);
   return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-}
-
-Offer offer_of(const Endpoint& owner, const urma_target_seg_t* segment, uint32_t token) {
-  return {owner.queue_id(), owner.segment_id(segment, token)};
 }
 
 Importer::Importer(const Offer& offer, bool mapped)

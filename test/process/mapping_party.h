@@ -73,14 +73,8 @@ urma_target_seg_t* add_under(Endpoint& endpoint, urma_token_id_t* token_id, uint
 // The signal that ends a process which writes there; 0: none.
 int signal_of_a_store(volatile uint64_t* word);
 
-// What an importer has to know.
-struct Offer {
-  QueueId queue;
-  SegmentId segment;
-};
-Offer offer_of(const Endpoint& owner, const urma_target_seg_t* segment, uint32_t token = kNoToken);
-
 // A process that works in a segment of another one, word by word. Offsets are into that segment.
+// Closed with its scope.
 class Importer {
  public:
   explicit Importer(const Offer& offer, bool mapped = true);
@@ -118,6 +112,7 @@ class Importer {
 
   alignas(8) std::array<uint64_t, 8> words_ = {};
   urma_target_seg_t* local_;
+  const Closing closing_{endpoint};
 };
 
 // Passes everything that `from` sends of type T on to each of `to`.

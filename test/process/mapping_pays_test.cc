@@ -39,8 +39,8 @@ TEST_F(MappingPaysTest, ARegistrationForOneRequestStaysPrivate) {
   run_two(
       "owner",
       [](Channel& channel) {
-        Endpoint owner;
         Pages memory(kBytes);
+        OwnedEndpoint owner;
         for (uint64_t round = 1; round <= 2 * kUsesWorthMapping; ++round) {
           urma_target_seg_t* segment = owner.add(memory.get(), kBytes);
           channel.send(offer_of(owner, segment));
@@ -50,7 +50,6 @@ TEST_F(MappingPaysTest, ARegistrationForOneRequestStaysPrivate) {
           EXPECT_EQ(memfd_areas(memory.get(), kBytes), 0);
           owner.remove(segment);
         }
-        owner.close();
       },
       "importer",
       [](Channel& channel) {
@@ -61,7 +60,6 @@ TEST_F(MappingPaysTest, ARegistrationForOneRequestStaysPrivate) {
           if (round == 2 * kUsesWorthMapping) break;
           peer.import_again(channel.receive<Offer>().segment, false);
         }
-        peer.close();
       });
 }
 
@@ -70,8 +68,8 @@ TEST_F(MappingPaysTest, TheEighthRequestOfAnImportHasItMapped) {
   run_two(
       "owner",
       [](Channel& channel) {
-        Endpoint owner;
         Pages memory(kBytes);
+        OwnedEndpoint owner;
         *memory.word(0) = 1;
         urma_target_seg_t* segment = owner.add(memory.get(), kBytes);
         channel.send(offer_of(owner, segment));
@@ -81,7 +79,6 @@ TEST_F(MappingPaysTest, TheEighthRequestOfAnImportHasItMapped) {
         channel.sync();
         expect_all_mapped(segment);
         EXPECT_EQ(*memory.word(8), kUsesWorthMapping);
-        owner.close();
       },
       "importer",
       [](Channel& channel) {
@@ -96,7 +93,6 @@ TEST_F(MappingPaysTest, TheEighthRequestOfAnImportHasItMapped) {
         peer.write(8, kUsesWorthMapping);
         wait_until_mapped(peer.remote);
         channel.sync();
-        peer.close();
       });
 }
 
@@ -106,8 +102,8 @@ TEST_F(MappingPaysTest, TheFourthImportOfARegistrationHasItMapped) {
   run_two(
       "owner",
       [](Channel& channel) {
-        Endpoint owner;
         Pages memory(kBytes);
+        OwnedEndpoint owner;
         *memory.word(0) = 1;
         urma_target_seg_t* segment = owner.add(memory.get(), kBytes);
         channel.send(offer_of(owner, segment));
@@ -115,7 +111,6 @@ TEST_F(MappingPaysTest, TheFourthImportOfARegistrationHasItMapped) {
         expect_all_copied(segment, URMA_EXT_REASON_NOT_IMPORTED);
         channel.sync();
         channel.sync();
-        owner.close();
       },
       "importer",
       [](Channel& channel) {
@@ -132,7 +127,6 @@ TEST_F(MappingPaysTest, TheFourthImportOfARegistrationHasItMapped) {
         EXPECT_EQ(peer.read(0), 1u);
         wait_until_mapped(peer.remote);
         channel.sync();
-        peer.close();
       });
 }
 
@@ -142,8 +136,8 @@ TEST_F(MappingPaysTest, WhatIsSharedAlreadyIsMappedAtOnce) {
   run_two(
       "owner",
       [](Channel& channel) {
-        Endpoint owner;
         Pages memory(kBytes);
+        OwnedEndpoint owner;
         void* const own = urma_ext_alloc(kBytes, 0);
         ASSERT_NE(own, nullptr);
         *memory.word(0) = 1;
@@ -155,7 +149,6 @@ TEST_F(MappingPaysTest, WhatIsSharedAlreadyIsMappedAtOnce) {
         channel.sync();
         owner.remove(shared);
         EXPECT_EQ(urma_ext_free(own), URMA_SUCCESS);
-        owner.close();
       },
       "importer",
       [](Channel& channel) {
@@ -170,7 +163,6 @@ TEST_F(MappingPaysTest, WhatIsSharedAlreadyIsMappedAtOnce) {
           peer.endpoint.unimport(before);
         }
         channel.sync();
-        peer.close();
       });
 }
 

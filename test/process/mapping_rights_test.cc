@@ -90,7 +90,7 @@ TEST_P(MappingRightsTest, ReaderCannotWrite) {
   run_two(
       "owner",
       [](Channel& channel) {
-        Endpoint owner;
+        OwnedEndpoint owner;
         char* memory = allocate();
         fill(memory, kBytes);
         urma_target_seg_t* segment = owner.add(memory, kBytes, URMA_ACCESS_READ, kToken);
@@ -103,7 +103,6 @@ TEST_P(MappingRightsTest, ReaderCannotWrite) {
         owner.remove(segment);
         expect_filled(memory, kBytes);
         release(memory);
-        owner.close();
       },
       "importer",
       [](Channel& channel) {
@@ -121,7 +120,6 @@ TEST_P(MappingRightsTest, ReaderCannotWrite) {
         channel.sync();
         EXPECT_EQ(*peer.mapped_word(8), 5u);
         channel.sync();
-        peer.close();
       });
 }
 
@@ -130,7 +128,7 @@ TEST_P(MappingRightsTest, WriterCannotResize) {
   run_two(
       "owner",
       [](Channel& channel) {
-        Endpoint owner;
+        OwnedEndpoint owner;
         char* memory = allocate();
         fill(memory, kBytes);
         urma_target_seg_t* segment = owner.add(memory, kBytes, kAllAccess, kToken);
@@ -140,7 +138,6 @@ TEST_P(MappingRightsTest, WriterCannotResize) {
         expect_filled(memory, kBytes);
         owner.remove(segment);
         release(memory);
-        owner.close();
       },
       "importer",
       [](Channel& channel) {
@@ -150,7 +147,6 @@ TEST_P(MappingRightsTest, WriterCannotResize) {
         *peer.mapped_word(8) = 6;
         if (::geteuid() == 0) expect_sealed(peer.mva(), true);
         channel.sync();
-        peer.close();
       });
 }
 
@@ -160,10 +156,10 @@ TEST_P(MappingRightsTest, WrongTokenGetsNothing) {
   run_two(
       "owner",
       [](Channel& channel) {
-        Endpoint owner;
+        Pages other(kPage);
+        OwnedEndpoint owner;
         char* memory = allocate();
         urma_target_seg_t* segment = owner.add(memory, kBytes, kAllAccess, kToken);
-        Pages other(kPage);
         channel.send(offer_of(owner, owner.add(other.get(), kPage, kAllAccess)));
         channel.send(offer_of(owner, segment, kToken));
         channel.sync();
@@ -175,7 +171,6 @@ TEST_P(MappingRightsTest, WrongTokenGetsNothing) {
         owner.remove(segment);
         release(memory);
         channel.sync();
-        owner.close();
       },
       "importer",
       [](Channel& channel) {
@@ -195,7 +190,6 @@ TEST_P(MappingRightsTest, WrongTokenGetsNothing) {
         }
         channel.sync();
         channel.sync();
-        peer.close();
       });
 }
 
@@ -204,7 +198,7 @@ TEST_P(MappingRightsTest, FormerImporterNeitherChangesNorSeesAnything) {
   run_two(
       "owner",
       [](Channel& channel) {
-        Endpoint owner;
+        OwnedEndpoint owner;
         char* memory = allocate();
         fill(memory, kBytes);
         urma_target_seg_t* segment = owner.add(memory, kBytes, kAllAccess, kToken);
@@ -226,7 +220,6 @@ TEST_P(MappingRightsTest, FormerImporterNeitherChangesNorSeesAnything) {
         EXPECT_EQ(*word_at(memory, 16), 3u);
         owner.remove(segment);
         release(memory);
-        owner.close();
       },
       "importer",
       [](Channel& channel) {
@@ -251,7 +244,6 @@ TEST_P(MappingRightsTest, FormerImporterNeitherChangesNorSeesAnything) {
         *peer.mapped_word(16) = 3;
         EXPECT_EQ(former[2], 77u);
         channel.sync();
-        peer.close();
       });
 }
 

@@ -95,8 +95,8 @@ class Writer {
 bool is_target(uint64_t page, int round) { return page % kStride == round % kStride; }
 
 void owner_of_changing_memory(Channel& channel, bool mapped) {
-  Endpoint owner;
   Pages memory(kSegment);
+  OwnedEndpoint owner;
   Writer stores(memory, kStores, false), reads(memory, kReads, true);
   for (int round = 0; round < kRounds; ++round) {
     urma_target_seg_t* segment = owner.add(memory.get(), kSegment);
@@ -124,7 +124,6 @@ void owner_of_changing_memory(Channel& channel, bool mapped) {
     ASSERT_EQ(*memory.word(page * kPage + kWrites), last) << "page " << page;
     ASSERT_EQ(*memory.word(page * kPage + kMappedStores), mapped ? last : 0) << "page " << page;
   }
-  owner.close();
 }
 
 void peer_of_changing_memory(Channel& channel, bool mapped) {
@@ -143,7 +142,6 @@ void peer_of_changing_memory(Channel& channel, bool mapped) {
     }
     channel.sync();
   }
-  peer.close();
 }
 
 class ChangingMemoryTest : public ProcessTest, public testing::WithParamInterface<bool> {
@@ -211,8 +209,8 @@ void cas_by_requests(Importer& peer, uint64_t offset, uint32_t width) {
 }
 
 void owner_of_words(Channel& channel) {
-  Endpoint owner;
   Pages memory(kAtomicBytes);
+  OwnedEndpoint owner;
   urma_target_seg_t* whole = owner.add(memory.get(), kAtomicBytes);
   // It covers no page whole, so nothing of it can be mapped.
   urma_target_seg_t* ragged = owner.add(memory.get() + kPage + 8, kPage - 8);
@@ -234,7 +232,6 @@ void owner_of_words(Channel& channel) {
   constexpr uint64_t kAll = (2 + 4 + 2) * kCount;
   EXPECT_EQ(*memory.word(kWide), kAll);
   EXPECT_EQ(*memory.word(kNarrow), uint64_t{0xabcdef} << 32 | (kAll - 6));
-  owner.close();
 }
 
 void mapped_counter(Channel& channel) {
@@ -251,7 +248,6 @@ void mapped_counter(Channel& channel) {
   cas_locally<uint32_t>(peer.mva() + kNarrow);
   cas_by_requests(peer, kNarrow, 4);
   channel.sync();
-  peer.close();
 }
 
 void copied_counter(Channel& channel) {
@@ -266,7 +262,6 @@ void copied_counter(Channel& channel) {
   add_by_requests(peer, kNarrow - kShift, 4);
   cas_by_requests(peer, kNarrow - kShift, 4);
   channel.sync();
-  peer.close();
 }
 
 using AtomicPathsTest = ProcessTest;

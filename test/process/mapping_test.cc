@@ -12,6 +12,7 @@
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
 #include "test/process/mapping_party.h"
+#include "test/process/owned.h"
 
 namespace urma_test {
 namespace {
@@ -51,7 +52,7 @@ TEST_P(MappingKindTest, BothSidesUseOneMemory) {
   run_two(
       "owner",
       [](Channel& channel) {
-        Endpoint owner;
+        OwnedEndpoint owner;
         auto* memory = static_cast<char*>(allocate(GetParam()));
         ASSERT_NE(memory, nullptr);
         fill(memory, kBytes);
@@ -73,7 +74,6 @@ TEST_P(MappingKindTest, BothSidesUseOneMemory) {
         EXPECT_EQ(memfd_areas(memory, kBytes) == 0, GetParam() != Kind::kOwn);
         expect_filled(memory, kBytes);
         release(GetParam(), memory);
-        owner.close();
       },
       "importer",
       [](Channel& channel) {
@@ -90,7 +90,6 @@ TEST_P(MappingKindTest, BothSidesUseOneMemory) {
         EXPECT_EQ(peer.add(kMiB + 8, 4), 3u);
         EXPECT_EQ(*peer.mapped_word(kMiB + 8), 7u);
         channel.sync();
-        peer.close();
       });
 }
 
@@ -145,8 +144,8 @@ TEST_F(MappingTest, RaggedMemoryHasNoAddressAndOneWarning) {
   run_two(
       "owner",
       [](Channel& channel) {
-        Endpoint owner;
         Pages memory(6 * kPage);
+        OwnedEndpoint owner;
         char* start = memory.get() + kPage - kRagged;
         const uint64_t bytes = 4 * kPage + 2 * kRagged;
         urma_target_seg_t* segment = owner.add(start, bytes);
@@ -157,7 +156,6 @@ TEST_F(MappingTest, RaggedMemoryHasNoAddressAndOneWarning) {
         for (const uint64_t at : {uint64_t{0}, kPage - kRagged - 8, 5 * kPage + kRagged}) {
           EXPECT_EQ(*memory.word(at), 0u);
         }
-        owner.close();
       },
       "importer",
       [](Channel& channel) {
@@ -180,8 +178,8 @@ TEST_F(MappingTest, NeighboursInTheSameMappingStayPrivate) {
   run_two(
       "owner",
       [](Channel& channel) {
-        Endpoint owner;
         Pages memory(16 * kPage);
+        OwnedEndpoint owner;
         fill(memory.get(), memory.bytes());
         urma_target_seg_t* segment = owner.add(memory.get() + 4 * kPage, 4 * kPage);
         channel.send(offer_of(owner, segment));
@@ -195,7 +193,6 @@ TEST_F(MappingTest, NeighboursInTheSameMappingStayPrivate) {
         owner.remove(segment);
         EXPECT_EQ(memfd_areas(memory.get(), memory.bytes()), 0);
         expect_filled(memory.get(), memory.bytes());
-        owner.close();
       },
       "importer",
       [](Channel& channel) {
@@ -205,22 +202,20 @@ TEST_F(MappingTest, NeighboursInTheSameMappingStayPrivate) {
         *peer.mapped_word(8) = 5;
         *peer.mapped_word(4 * kPage - 8) = 6;
         channel.sync();
-        peer.close();
       });
 }
 
 TEST_F(MappingTest, TwoImportersShareOneMemory) {
   SKIP_UNLESS_IN_PLACE();
   Child owner("owner", [](Channel& channel) {
-    Endpoint endpoint;
     Pages memory(kBytes);
+    OwnedEndpoint endpoint;
     urma_target_seg_t* segment = endpoint.add(memory.get(), kBytes);
     channel.send(offer_of(endpoint, segment));
     channel.sync();
     channel.sync();
     EXPECT_EQ(*memory.word(0), 1u);
     EXPECT_EQ(*memory.word(kBytes - 8), 2u);
-    endpoint.close();
   });
   const auto importer = [](uint64_t mine, uint64_t its, uint64_t value) {
     return [=](Channel& channel) {
@@ -230,7 +225,6 @@ TEST_F(MappingTest, TwoImportersShareOneMemory) {
       channel.sync();
       EXPECT_EQ(*peer.mapped_word(its), 3 - value);
       channel.sync();
-      peer.close();
     };
   };
   Child first("first", importer(0, kBytes - 8, 1));
@@ -247,13 +241,12 @@ TEST_F(MappingTest, ImportsOfOneSegmentAreIndependent) {
   run_two(
       "owner",
       [](Channel& channel) {
-        Endpoint owner;
         Pages memory(kBytes);
+        OwnedEndpoint owner;
         urma_target_seg_t* segment = owner.add(memory.get(), kBytes);
         channel.send(offer_of(owner, segment));
         channel.sync();
         EXPECT_EQ(*memory.word(0), 6u);
-        owner.close();
       },
       "importer",
       [](Channel& channel) {
@@ -279,7 +272,6 @@ TEST_F(MappingTest, ImportsOfOneSegmentAreIndependent) {
         EXPECT_EQ(*peer.mapped_word(0), 5u);
         *peer.mapped_word(0) = 6;
         channel.sync();
-        peer.close();
       });
 }
 
@@ -289,11 +281,10 @@ TEST_F(MappingTest, SegmentsOfOneTokenShareTheirPages) {
   run_two(
       "owner",
       [](Channel& channel) {
-        Endpoint owner;
         Pages memory(kBytes);
+        OwnedEndpoint owner;
         fill(memory.get(), kBytes);
-        urma_token_id_t* token_id = urma_alloc_token_id(owner.ctx);
-        ASSERT_NE(token_id, nullptr);
+        const OwnedTokenId token_id = urma_alloc_token_id(owner.ctx);
         urma_target_seg_t* low = add_under(owner, token_id, kToken, memory.get(), 2 * kMiB);
         urma_target_seg_t* high = add_under(owner, token_id, kToken, memory.get() + kMiB, 2 * kMiB);
         channel.send(offer_of(owner, low, kToken));
@@ -310,8 +301,6 @@ TEST_F(MappingTest, SegmentsOfOneTokenShareTheirPages) {
         EXPECT_EQ(urma_unregister_seg(high), URMA_SUCCESS);
         EXPECT_EQ(memfd_areas(memory.get(), kBytes), 0);
         expect_filled(memory.get(), kBytes);
-        EXPECT_EQ(urma_free_token_id(token_id), URMA_SUCCESS);
-        owner.close();
       },
       "importer",
       [](Channel& channel) {
@@ -332,7 +321,6 @@ TEST_F(MappingTest, SegmentsOfOneTokenShareTheirPages) {
         peer.remote = other;
         EXPECT_EQ(peer.read(kMiB - 8), 8u);
         channel.sync();
-        peer.close();
       });
 }
 
@@ -342,8 +330,8 @@ TEST_F(MappingTest, CommonPagesAreNotMappedUnderAnotherToken) {
   run_two(
       "owner",
       [](Channel& channel) {
-        Endpoint owner;
         Pages memory(4 * kPage);
+        OwnedEndpoint owner;
         fill(memory.get(), memory.bytes());
         urma_target_seg_t* first = owner.add(memory.get(), 2 * kPage, kAllAccess, kToken);
         urma_target_seg_t* second = owner.add(memory.get() + kPage, 3 * kPage, kAllAccess, 12);
@@ -358,7 +346,6 @@ TEST_F(MappingTest, CommonPagesAreNotMappedUnderAnotherToken) {
         EXPECT_EQ(parts[0].len, kPage);
         EXPECT_EQ(parts[1].path, URMA_EXT_PATH_MAPPED);
         EXPECT_EQ(*memory.word(kPage), 3u);
-        owner.close();
       },
       "importer",
       [](Channel& channel) {
@@ -375,7 +362,6 @@ TEST_F(MappingTest, CommonPagesAreNotMappedUnderAnotherToken) {
         EXPECT_EQ(peer.add(0, 1), 2u);
         EXPECT_EQ(*mapped, 3u);
         channel.sync();
-        peer.close();
       });
 }
 

@@ -16,6 +16,7 @@
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
 #include "test/process/log_lines.h"
+#include "test/process/owned.h"
 #include "test/process/party.h"
 
 namespace urma_test {
@@ -67,6 +68,9 @@ struct Importer : Party {
     urma_notify_t notify;
     return urma_wait_notify(notifier, 1, &notify, 0) == 0;
   }
+  ~Importer() {
+    if (endpoint.wants_closing()) close();
+  }
   void close() {
     if (notifier != nullptr) {
       EXPECT_EQ(urma_delete_notifier(notifier), URMA_SUCCESS);
@@ -98,7 +102,6 @@ TEST_F(NotifierTest, ImportedTargetTakesMessages) {
         wait_for_success(importer.endpoint.send_jfc, 1);
         channel.sync();
         EXPECT_EQ(urma_unimport_jetty_async(target), URMA_SUCCESS);
-        importer.close();
       },
       "owner",
       [](Channel& channel) {
@@ -107,7 +110,6 @@ TEST_F(NotifierTest, ImportedTargetTakesMessages) {
         channel.send(party.endpoint.jetty->jetty_id.id);
         wait_for_success(party.endpoint.receive_jfc, 3);
         channel.sync();
-        party.close();
       });
 }
 
@@ -126,7 +128,6 @@ TEST_F(NotifierTest, TargetMayComeLater) {
         EXPECT_EQ(notify.status, URMA_SUCCESS);
         channel.sync();
         EXPECT_EQ(urma_unimport_jetty_async(target), URMA_SUCCESS);
-        importer.close();
       },
       "owner",
       [](Channel& channel) {
@@ -135,7 +136,6 @@ TEST_F(NotifierTest, TargetMayComeLater) {
         config.id = kWellKnown;
         Party party(config);
         channel.sync();
-        party.close();
       });
 }
 
@@ -171,7 +171,6 @@ TEST_F(NotifierTest, RefusalsAndTimeouts) {
     urma_target_jetty_t* target = importer.begin(own, 5, 0, kSecret);
     EXPECT_EQ(importer.next().status, URMA_SUCCESS);
     EXPECT_EQ(urma_unimport_jetty_async(target), URMA_SUCCESS);
-    importer.close();
   });
 }
 
@@ -206,7 +205,6 @@ TEST_F(NotifierTest, WaitTakesUpToSixteen) {
     for (urma_target_jetty_t* target : targets) {
       EXPECT_EQ(urma_unimport_jetty_async(target), URMA_SUCCESS);
     }
-    importer.close();
   });
 }
 
@@ -226,7 +224,6 @@ TEST_F(NotifierTest, DeletedNotifierEndsItsImports) {
       }
       // An import that has succeeded, but that nobody was told of, ends too.
       EXPECT_EQ(urma_delete_notifier(std::exchange(importer.notifier, nullptr)), URMA_SUCCESS);
-      importer.close();
     }
   });
 }
@@ -243,7 +240,6 @@ TEST_F(NotifierTest, ImportThatIsEndedEarlyTellsNothing) {
     importer.begin(kWellKnown, 9, 20);
     EXPECT_EQ(importer.next().user_ctx, 9u);
     EXPECT_TRUE(importer.idle());
-    importer.close();
   });
 }
 
@@ -264,7 +260,6 @@ TEST_F(NotifierTest, ImportThatIsEndedBeforeItsResultIsTakenIsGone) {
     EXPECT_EQ(references.load(), before);
     EXPECT_EQ(urma_delete_notifier(std::exchange(importer.notifier, nullptr)), URMA_SUCCESS);
     EXPECT_EQ(references.load(), before - 1);
-    importer.close();
   });
 }
 
@@ -288,7 +283,6 @@ TEST_F(NotifierTest, TargetWhoseImportFailsStaysForTheBoundJetty) {
     EXPECT_EQ(notify.user_ctx, 3u);
     EXPECT_EQ(notify.status, URMA_ETIMEOUT);
     EXPECT_EQ(jetty->remote_jetty, nullptr);
-    importer.close();
   });
 }
 
@@ -319,7 +313,6 @@ TEST_F(NotifierTest, BindTellsWhetherThePeerIsThere) {
     EXPECT_EQ(urma_bind_jetty(other, nobody), URMA_SUCCESS);
     EXPECT_EQ(urma_bind_jetty(jetty, peer), URMA_SUCCESS);
     EXPECT_EQ(urma_unbind_jetty(jetty), URMA_SUCCESS);
-    importer.close();
   });
 }
 
@@ -340,7 +333,6 @@ TEST_F(NotifierTest, LibraryEndsWithImportsUnderWay) {
     Importer importer;
     importer.begin(kWellKnown, 3, 20);
     EXPECT_EQ(importer.next().user_ctx, 3u);
-    importer.close();
   });
 }
 
@@ -357,7 +349,6 @@ TEST_F(NotifierTest, BindThatIsUndoneFails) {
     const urma_notify_t notify = importer.next();
     EXPECT_EQ(notify.status, URMA_FAIL);
     EXPECT_EQ(notify.jetty, nullptr);
-    importer.close();
   });
 }
 
@@ -381,7 +372,6 @@ TEST_F(NotifierTest, UndoneBindLeavesTheNextOneAlone) {
       EXPECT_EQ(urma_unbind_jetty(jetty), URMA_SUCCESS);
     }
     EXPECT_TRUE(importer.idle());
-    importer.close();
   });
 }
 
@@ -404,7 +394,6 @@ TEST_F(NotifierTest, BindOfABoundPairSucceeds) {
     EXPECT_EQ(notify.status, URMA_FAIL);
     EXPECT_EQ(notify.user_ctx, 2u);
     EXPECT_EQ(notify.jetty, nullptr);
-    importer.close();
   });
 }
 
@@ -422,7 +411,7 @@ TEST_F(NotifierTest, UnbindingMeetsTheResult) {
       }
     });
     for (int i = 0; i < kBinds; ++i) {
-      urma_jetty_t* jetty = importer.add_jetty();
+      const OwnedJetty jetty = importer.add_jetty();
       EXPECT_EQ(urma_bind_jetty_async(importer.notifier, jetty, nobody, 1, 1), URMA_SUCCESS);
       const urma_status_t undone = urma_unbind_jetty(jetty);
       EXPECT_TRUE(undone == URMA_SUCCESS || undone == URMA_EINVAL) << undone;
@@ -430,11 +419,9 @@ TEST_F(NotifierTest, UnbindingMeetsTheResult) {
       while (told <= i && Clock::now() < deadline) std::this_thread::yield();
       EXPECT_GT(told, i);
       importer.more.pop_back();
-      EXPECT_EQ(urma_delete_jetty(jetty), URMA_SUCCESS);
     }
     waiter.join();
     EXPECT_EQ(urma_bind_jetty(importer.endpoint.jetty, nobody), URMA_SUCCESS);
-    importer.close();
   });
 }
 
@@ -453,7 +440,6 @@ TEST_F(NotifierTest, SilentAndDeadOwners) {
       EXPECT_EQ(party.next().status, URMA_ETIMEOUT);
       channel.sync();
     }
-    party.close();
   });
   const auto id = owner.channel().receive<uint32_t>();
   owner.stop();
@@ -490,7 +476,6 @@ TEST_F(NotifierTest, ThreadsShareANotifier) {
       });
     }
     for (std::thread& thread : threads) thread.join();
-    importer.close();
   });
 }
 

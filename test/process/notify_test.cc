@@ -62,7 +62,7 @@ TEST_P(NotifyOrderTest, ValueComesBehindAllData) {
       [ways](Channel& channel) {
         if (!ways.data_mapped) ::setenv("URMA_SHM_INPLACE", "0", 1);
         Target target(ways);
-        Endpoint endpoint;
+        OwnedEndpoint endpoint;
         urma_target_seg_t* data = endpoint.add(target.bytes(), kDataBytes);
         urma_target_seg_t* value =
             endpoint.add(target.value(), ways.value_mapped ? kPage : sizeof(uint64_t));
@@ -80,16 +80,15 @@ TEST_P(NotifyOrderTest, ValueComesBehindAllData) {
           channel.sync();
         }
         EXPECT_TRUE(has_nothing(endpoint.receive_jfc));
-        endpoint.close();
       },
       "initiator",
       [](Channel& channel) {
-        Endpoint endpoint;
+        std::vector<char> source(kDataBytes);
+        OwnedEndpoint endpoint;
         const auto offer = channel.receive<Offer>();
         urma_target_jetty_t* queue = endpoint.import(offer.queue);
         urma_target_seg_t* data = endpoint.import(offer.segment, true);
         urma_target_seg_t* value = endpoint.import(channel.receive<SegmentId>(), true);
-        std::vector<char> source(kDataBytes);
         urma_target_seg_t* local = endpoint.add(source.data(), source.size());
         for (uint64_t round = 1; round <= kRounds; ++round) {
           const size_t size = kSizes[round % std::size(kSizes)];
@@ -101,7 +100,6 @@ TEST_P(NotifyOrderTest, ValueComesBehindAllData) {
           wait_for_success(endpoint.send_jfc, round);
           channel.sync();
         }
-        endpoint.close();
       });
 }
 
@@ -197,7 +195,6 @@ TEST_P(NotifyTest, NeedsASecondAddress) {
     EXPECT_TRUE(has_nothing(self.endpoint.send_jfc));
     EXPECT_TRUE(notification.untouched());
     notification.expect_done();
-    self.endpoint.close();
   });
 }
 
@@ -226,7 +223,6 @@ TEST_P(NotifyTest, DataMayBeInlineOrMissing) {
     EXPECT_EQ(self.in()[0], 0);
     EXPECT_EQ(std::memcmp(notification.self->in() + Notification::kBytes, &Notification::kValue, 8),
               0);
-    self.endpoint.close();
   });
 }
 

@@ -88,7 +88,6 @@ void reach(Channel& channel) {
     channel.sync();
   }
   channel.sync();
-  peer.close();
 }
 
 TEST_F(OtherUsersTest, ReachEachOtherWhereBothSaySo) {
@@ -102,13 +101,13 @@ TEST_F(OtherUsersTest, ReachEachOtherWhereBothSaySo) {
 TEST_F(OtherUsersTest, WhoIsNotNamedIsRefused) {
   const Body refused = [](Channel& channel) {
     const auto offer = channel.receive<Offer>();
-    Endpoint stranger;
+    Pages memory(kPage);
+    OwnedEndpoint stranger;
     urma_rjetty_t queue = {};
     queue.jetty_id.eid = offer.queue.eid;
     queue.jetty_id.id = offer.queue.id;
     queue.trans_mode = URMA_TM_RM;
     queue.type = URMA_JETTY;
-    Pages memory(kPage);
     urma_target_seg_t* local = stranger.add(memory.get(), kPage);
     urma_token_t token = {offer.queue.token};
     urma_target_jetty_t* to = urma_import_jetty(stranger.ctx, &queue, &token);
@@ -119,17 +118,15 @@ TEST_F(OtherUsersTest, WhoIsNotNamedIsRefused) {
       EXPECT_EQ(urma_unimport_jetty(to), URMA_SUCCESS);
     }
     channel.sync();
-    stranger.close();
   };
   const Body refusing = [](Channel& channel) {
-    Endpoint owner;
     Pages memory(kPage);
+    OwnedEndpoint owner;
     urma_target_seg_t* segment = owner.add(memory.get(), kPage);
     owner.post_receive(segment, memory.get(), 8);
     channel.send(offer_of(owner, segment));
     channel.sync();
     EXPECT_TRUE(has_nothing(owner.receive_jfc));
-    owner.close();
   };
   run_two("Anna", process_of(kAnna, "nobody", refusing), "Bert", process_of(kBert, "*", refused));
   run_two("Anna", process_of(kAnna, "*", refusing), "Bert", process_of(kBert, "nobody", refused));
@@ -138,10 +135,9 @@ TEST_F(OtherUsersTest, WhoIsNotNamedIsRefused) {
 // Who is killed leaves files that belong to another user.
 TEST_F(OtherUsersTest, ClearUpBehindEachOther) {
   Child survivor("Anna", process_of(kAnna, "*", [](Channel& channel) {
-                   Endpoint endpoint;
+                   OwnedEndpoint endpoint;
                    channel.sync();
                    channel.sync();
-                   endpoint.close();
                  }));
   survivor.channel().sync();
   const auto before = entries();

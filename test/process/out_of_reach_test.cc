@@ -26,15 +26,14 @@ TEST_F(OutOfReachTest, FirstRequestsWaitForTheMapping) {
   run_two(
       "owner",
       [](Channel& channel) {
-        Endpoint owner;
         const Pages pages(kBytes);
+        OwnedEndpoint owner;
         for (uint64_t page = 0; page < kBytes; page += kPage) *pages.word(page) = page;
         urma_target_seg_t* segment = owner.add(pages.get(), kBytes);
         channel.send(offer_of(owner, segment));
         channel.sync();
         EXPECT_EQ(*pages.word(kBytes - 8), 4711u);
         owner.remove(segment);
-        owner.close();
       },
       "importer",
       [](Channel& channel) {
@@ -43,7 +42,6 @@ TEST_F(OutOfReachTest, FirstRequestsWaitForTheMapping) {
         Importer peer(channel.receive<Offer>(), /*mapped=*/false);
         EXPECT_EQ(peer.try_write(kBytes - 8, 4711), URMA_CR_SUCCESS);
         channel.sync();
-        peer.close();
       });
 }
 
@@ -81,7 +79,6 @@ TEST_F(OutOfReachTest, NoRequestMissesTheMappingThatItWaitsFor) {
           ASSERT_EQ(peer.try_write(0, i + 1), URMA_CR_SUCCESS) << "segment " << i;
         }
         channel.sync();
-        peer.close();
       });
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "test/process/configs.h"
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
 #include "test/process/log_lines.h"
@@ -56,8 +57,7 @@ struct Left {
     EXPECT_EQ(urma_advise_jetty(endpoint.jetty, queue), URMA_EINVAL);
     uint32_t parts = 0;
     EXPECT_EQ(urma_ext_query_segment(remote, nullptr, &parts), URMA_EINVAL);
-    urma_jfc_cfg_t jfc_cfg = {};
-    jfc_cfg.depth = 1;
+    urma_jfc_cfg_t jfc_cfg = jfc_config(1);
     EXPECT_EQ(urma_create_jfc(endpoint.ctx, &jfc_cfg), nullptr);
     EXPECT_EQ(urma_create_jfce(endpoint.ctx), nullptr);
     EXPECT_EQ(urma_import_seg(endpoint.ctx, &segment->seg, nullptr, 0, {}), nullptr);

@@ -18,10 +18,13 @@ inline Config rc_config() {
   return config;
 }
 
-// A process with RC jetties that share one JFR, and a buffer.
+// A process with RC jetties that share one JFR, and a buffer. Closed with its scope.
 struct Party {
   explicit Party(const Config& config = rc_config()) : endpoint(config), memory(2 * kBufferSize) {
     segment = endpoint.add(memory.data(), memory.size());
+  }
+  ~Party() {
+    if (endpoint.wants_closing()) close();
   }
   void close() {
     for (urma_jetty_t* jetty : more) {

@@ -17,11 +17,6 @@ namespace {
 
 constexpr size_t kSize = 1 << 20;
 
-struct Offer {
-  QueueId queue;
-  SegmentId segment;
-};
-
 // One process with memory that both reach each other's half of: data goes from `out` to `in`.
 struct Party {
   explicit Party(const Config& config = {}) : endpoint(config), memory(2 * kSize) {
@@ -33,7 +28,7 @@ struct Party {
 
   // Tells the other process what it may reach, and learns the same of it.
   void meet(Channel& channel) {
-    const Offer theirs = channel.swap(Offer{endpoint.queue_id(), endpoint.segment_id(segment)});
+    const Offer theirs = channel.swap(offer_of(endpoint, segment));
     queue = endpoint.import(theirs.queue);
     remote = endpoint.import(theirs.segment);
   }
@@ -56,6 +51,7 @@ struct Party {
   urma_target_seg_t* segment = nullptr;
   urma_target_seg_t* remote = nullptr;
   urma_target_jetty_t* queue = nullptr;
+  const Closing closing{endpoint};
 };
 
 milliseconds since(Clock::time_point start) {
@@ -80,7 +76,6 @@ TEST_F(ProgressTest, PeersThatPollTheirSendsOnly) {
     channel.sync();
     for (int i = 0; i < kMessages; ++i) wait_for_success(party.endpoint.receive_jfc, i);
     channel.sync();
-    party.endpoint.close();
   };
   run_two("first", body, "second", body);
 }
@@ -98,7 +93,6 @@ TEST_F(ProgressTest, ReceiverThatMakesNoCall) {
       wait_for_success(party.endpoint.send_jfc, size);
     }
     channel.sync();
-    party.endpoint.close();
   };
   auto receiver = [](Channel& channel) {
     Party party;
@@ -112,7 +106,6 @@ TEST_F(ProgressTest, ReceiverThatMakesNoCall) {
     EXPECT_EQ(wait_for_success(party.endpoint.receive_jfc, 0).completion_len, 64u);
     EXPECT_EQ(wait_for_success(party.endpoint.receive_jfc, 1).completion_len, kSize);
     EXPECT_EQ(std::memcmp(party.in(), party.out(), kSize), 0);
-    party.endpoint.close();
   };
   run_two("sender", sender, "receiver", receiver);
 }
@@ -144,7 +137,6 @@ TEST_F(ProgressTest, OneSidedWhileTheTargetMakesNoCall) {
     }
     channel.send(value);
     channel.sync();
-    party.endpoint.close();
   };
   auto target = [](Channel& channel) {
     Party party;
@@ -154,7 +146,6 @@ TEST_F(ProgressTest, OneSidedWhileTheTargetMakesNoCall) {
     EXPECT_EQ(std::memcmp(party.in(), &value, 8), 0);
     EXPECT_EQ(std::memcmp(party.in() + 8, party.out() + 8, kSize - 8), 0);
     channel.sync();
-    party.endpoint.close();
   };
   run_two("initiator", initiator, "target", target);
 }
@@ -191,7 +182,6 @@ TEST_F(ProgressTest, SendCompletionsComeInPostOrder) {
     }
     EXPECT_TRUE(has_nothing(party.endpoint.send_jfc));
     channel.sync();
-    party.endpoint.close();
   };
   auto target = [&config](Channel& channel) {
     Party party(config);
@@ -199,7 +189,6 @@ TEST_F(ProgressTest, SendCompletionsComeInPostOrder) {
     party.meet(channel);
     channel.sync();
     channel.sync();
-    party.endpoint.close();
   };
   run_two("initiator", initiator, "target", target);
 }
@@ -223,7 +212,6 @@ TEST_F(ProgressTest, UnsignalledRequestsLeaveNoRecord) {
     EXPECT_TRUE(has_nothing(party.endpoint.send_jfc));
     channel.sync();
     EXPECT_TRUE(has_nothing(party.endpoint.send_jfc));
-    party.endpoint.close();
   };
   auto receiver = [](Channel& channel) {
     Party party;
@@ -236,7 +224,6 @@ TEST_F(ProgressTest, UnsignalledRequestsLeaveNoRecord) {
     }
     channel.sync();
     EXPECT_TRUE(has_nothing(party.endpoint.receive_jfc));
-    party.endpoint.close();
   };
   run_two("sender", sender, "receiver", receiver);
 }
@@ -262,7 +249,6 @@ TEST_F(ProgressTest, ReceivesCompleteFirstInFirstOut) {
       wait_for_success(party.endpoint.send_jfc, i);
     }
     channel.sync();
-    party.endpoint.close();
   };
   auto receiver = [&size_of](Channel& channel) {
     Party party;
@@ -281,7 +267,6 @@ TEST_F(ProgressTest, ReceivesCompleteFirstInFirstOut) {
       post(i + kSlots);
     }
     channel.sync();
-    party.endpoint.close();
   };
   run_two("sender", sender, "receiver", receiver);
 }

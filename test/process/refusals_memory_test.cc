@@ -79,8 +79,8 @@ TEST_F(CgroupTest, WhatIsSharedNeedsNoRoomForTwice) {
       "owner",
       [this](Channel& channel) {
         ASSERT_TRUE(cgroup_.enter());
-        Endpoint endpoint;
         const Pages memory(kBytes);
+        OwnedEndpoint endpoint;
         fill(memory.get(), kBytes);
         urma_target_seg_t* segment = endpoint.add(memory.get(), kBytes);
         channel.send(offer_of(endpoint, segment));
@@ -91,7 +91,6 @@ TEST_F(CgroupTest, WhatIsSharedNeedsNoRoomForTwice) {
         EXPECT_EQ(memfd_areas(memory.get(), kBytes), 0);
         expect_filled(memory.get(), kBytes);
         channel.sync();
-        endpoint.close();
       },
       "importer",
       [](Channel& channel) {
@@ -100,7 +99,6 @@ TEST_F(CgroupTest, WhatIsSharedNeedsNoRoomForTwice) {
         peer.write(8, 3);
         channel.sync();
         channel.sync();
-        peer.close();
       });
 }
 
@@ -124,7 +122,6 @@ TEST_F(CgroupTest, WhoIsKilledForItIsGone) {
     urma_cr_status_t status = URMA_CR_SUCCESS;
     while (status == URMA_CR_SUCCESS && Clock::now() < deadline) status = peer.try_write(8, 3);
     EXPECT_EQ(status, URMA_CR_ACK_TIMEOUT_ERR);
-    peer.close();
   });
   importer.channel().send(owner.channel().receive<Offer>());
   importer.channel().receive<char>();

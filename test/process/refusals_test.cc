@@ -58,8 +58,8 @@ class RefusalsTest : public ProcessTest {
 // `before` is refused before the owner starts the library, `after` once it has.
 void own_copied(Channel& channel, const Refusal& before, const Refusal& after) {
   if (before) before();
-  Endpoint endpoint;
   const Pages memory(kBytes);
+  OwnedEndpoint endpoint;
   fill(memory.get(), kBytes);
   if (after) after();
   urma_target_seg_t* segment = endpoint.add(memory.get(), kBytes);
@@ -70,7 +70,6 @@ void own_copied(Channel& channel, const Refusal& before, const Refusal& after) {
   EXPECT_EQ(memfd_areas(memory.get(), kBytes), 0);
   expect_filled(memory.get(), kBytes);
   channel.sync();
-  endpoint.close();
 }
 
 void import_copied(Channel& channel, urma_ext_reason_t reason) {
@@ -82,7 +81,6 @@ void import_copied(Channel& channel, urma_ext_reason_t reason) {
   expect_all_copied(peer.remote, reason);
   channel.sync();
   channel.sync();
-  peer.close();
 }
 
 // `shown_by` are those whom urma_admin can ask.
@@ -159,14 +157,13 @@ TEST_F(MappingsTest, NoneIsLeftForARing) {
   run_two(
       "receiver",
       [](Channel& channel) {
-        Endpoint receiver;
         const Pages room(kPage);
+        OwnedEndpoint receiver;
         urma_target_seg_t* segment = receiver.add(room.get(), kPage);
         receiver.post_receive(segment, room.get(), kPage, 7);
         channel.send(receiver.queue_id());
         wait_for_success(receiver.receive_jfc, 7);
         channel.sync();
-        receiver.close();
       },
       "sender",
       [](Channel& channel) {
@@ -239,7 +236,7 @@ void use_own_memory(const Refusal& refusal) {
   run_two(
       "owner",
       [&](Channel& channel) {
-        Endpoint endpoint;
+        OwnedEndpoint endpoint;
         refusal();
         auto* own = static_cast<char*>(urma_ext_alloc(kBytes, URMA_EXT_ALLOC_HUGE));
         ASSERT_NE(own, nullptr);
@@ -249,7 +246,6 @@ void use_own_memory(const Refusal& refusal) {
         EXPECT_EQ(*word_at(own, kBytes - 8), 9U);
         endpoint.remove(segment);
         EXPECT_EQ(urma_ext_free(own), URMA_SUCCESS);
-        endpoint.close();
       },
       "importer",
       [](Channel& channel) {
@@ -257,7 +253,6 @@ void use_own_memory(const Refusal& refusal) {
         expect_all_mapped(peer.remote);
         peer.write(kBytes - 8, 9);
         channel.sync();
-        peer.close();
       });
 }
 
@@ -273,8 +268,8 @@ TEST_F(RefusalsTest, HugePagesAreRefused) {
 void sleep_until_message(Channel& channel) {
   Config config;
   config.events = true;
-  Endpoint endpoint(config);
   const Pages room(kPage);
+  OwnedEndpoint endpoint(config);
   urma_target_seg_t* segment = endpoint.add(room.get(), kPage);
   endpoint.post_receive(segment, room.get(), kPage, 7);
   channel.send(endpoint.queue_id());
@@ -288,7 +283,6 @@ void sleep_until_message(Channel& channel) {
   urma_ack_jfc(&jfc, &one, 1);
   wait_for_success(endpoint.receive_jfc, 7);
   channel.sync();
-  endpoint.close();
 }
 
 TEST_F(RefusalsTest, IoUringIsRefused) {
@@ -298,8 +292,8 @@ TEST_F(RefusalsTest, IoUringIsRefused) {
     sleep_until_message(channel);
   });
   Child sender("sender", [](Channel& channel) {
-    Endpoint endpoint;
     const Pages room(kPage);
+    OwnedEndpoint endpoint;
     urma_target_seg_t* segment = endpoint.add(room.get(), kPage);
     urma_target_jetty_t* queue = endpoint.import(channel.receive<QueueId>());
     urma_sge_t here = piece(segment, room.get(), 8);
@@ -307,7 +301,6 @@ TEST_F(RefusalsTest, IoUringIsRefused) {
     endpoint.post(send_request(queue, &here, 1));
     wait_for_success(endpoint.send_jfc, 1);
     channel.sync();
-    endpoint.close();
   });
   sender.channel().send(sleeper.channel().receive<QueueId>());
   const std::string shown = admin_of(sleeper, {"show", "config"});
@@ -362,7 +355,7 @@ TEST_F(AddressSpaceTest, IsShortAtTheImporter) {
   run_two(
       "owner",
       [](Channel& channel) {
-        Endpoint endpoint;
+        OwnedEndpoint endpoint;
         auto* first = static_cast<char*>(urma_ext_alloc(kBytes, 0));
         auto* own = static_cast<char*>(urma_ext_alloc(kBytes, 0));
         urma_target_seg_t* const segments[] = {endpoint.add(first, kBytes),
@@ -373,7 +366,6 @@ TEST_F(AddressSpaceTest, IsShortAtTheImporter) {
         for (urma_target_seg_t* segment : segments) endpoint.remove(segment);
         EXPECT_EQ(urma_ext_free(first), URMA_SUCCESS);
         EXPECT_EQ(urma_ext_free(own), URMA_SUCCESS);
-        endpoint.close();
       },
       "importer",
       [](Channel& channel) {
@@ -387,7 +379,6 @@ TEST_F(AddressSpaceTest, IsShortAtTheImporter) {
         EXPECT_EQ(peer.read(kBytes - 8), 9U);
         EXPECT_EQ(parts_of(peer.remote).front().path, URMA_EXT_PATH_COPIED);
         channel.sync();
-        peer.close();
       });
 }
 

@@ -10,9 +10,11 @@
 #include <string>
 #include <vector>
 
+#include "test/process/configs.h"
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
 #include "test/process/log_lines.h"
+#include "test/process/owned.h"
 
 namespace urma_test {
 namespace {
@@ -36,7 +38,7 @@ bool areas_are_known() {
 TEST_F(RefusedAtTheCallTest, ReadOnlyMemoryWithARightToWrite) {
   if (!areas_are_known()) GTEST_SKIP() << "the kernel is older than 6.11";
   run_one([](Channel&) {
-    Endpoint endpoint;
+    OwnedEndpoint endpoint;
     const LogLines lines;
     auto* const memory = static_cast<char*>(
         ::mmap(nullptr, 2 * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
@@ -61,13 +63,12 @@ TEST_F(RefusedAtTheCallTest, ReadOnlyMemoryWithARightToWrite) {
     segment = urma_register_seg(endpoint.ctx, &cfg);
     ASSERT_NE(segment, nullptr);
     EXPECT_EQ(urma_unregister_seg(segment), URMA_SUCCESS);
-    endpoint.close();
   });
 }
 
 TEST_F(RefusedAtTheCallTest, AListNamesItsTrueLimit) {
   run_one([](Channel&) {
-    Endpoint endpoint(Config{.max_sge = 2});
+    OwnedEndpoint endpoint(Config{.max_sge = 2});
     const LogLines lines;
     urma_target_jetty_t* const queue = endpoint.import(endpoint.queue_id());
     urma_sge_t pieces[3] = {};
@@ -80,19 +81,17 @@ TEST_F(RefusedAtTheCallTest, AListNamesItsTrueLimit) {
     request.send.src.num_sge = 3;
     EXPECT_EQ(endpoint.post(&request, &bad), URMA_EINVAL);
     EXPECT_LINE("the local side has num_sge 3", "0 to 2 elements");
-    endpoint.close();
   });
 }
 
 // max_sge 0 asks for what the device has.
 TEST_F(RefusedAtTheCallTest, MaxSgeOfZeroIsTheDevicesOwn) {
   run_one([](Channel&) {
-    Endpoint endpoint(Config{.max_sge = 0});
+    OwnedEndpoint endpoint(Config{.max_sge = 0});
     urma_device_attr_t attr;
     ASSERT_EQ(urma_query_device(endpoint.ctx->dev, &attr), URMA_SUCCESS);
     EXPECT_EQ(endpoint.jfr->jfr_cfg.max_sge, attr.dev_cap.max_jfr_sge);
     EXPECT_EQ(endpoint.jetty->jetty_cfg.jfs_cfg.max_sge, attr.dev_cap.max_jfs_sge);
-    endpoint.close();
   });
 }
 
@@ -102,28 +101,22 @@ urma_target_jetty_t* import_as(Endpoint& endpoint, uint32_t id, bool jetty) {
   jfr.jfr_id.id = id;
   jfr.trans_mode = URMA_TM_RM;
   if (!jetty) return urma_import_jfr(endpoint.ctx, &jfr, nullptr);
-  urma_rjetty_t remote = {};
-  remote.jetty_id = jfr.jfr_id;
-  remote.trans_mode = URMA_TM_RM;
-  remote.type = URMA_JETTY;
+  urma_rjetty_t remote = remote_jetty(jfr.jfr_id);
   return urma_import_jetty(endpoint.ctx, &remote, nullptr);
 }
 
 TEST_F(RefusedAtTheCallTest, AnIdThatWasChosenForAnotherKind) {
   for (const bool jetty : {true, false}) {
     run_one([jetty](Channel&) {
-      Endpoint endpoint(Config{.jetty = jetty, .id = 4711});
+      OwnedEndpoint endpoint(Config{.jetty = jetty, .id = 4711});
       const LogLines lines;
       EXPECT_EQ(import_as(endpoint, 4711, !jetty), nullptr);
       EXPECT_EQ(errno, EINVAL);
       EXPECT_LINE("id 0x1267 is that of a ", jetty ? "not of a JFR" : "not of a jetty");
       // One that nobody has yet may still come.
       for (const uint32_t id : {4711U, 4712U}) {
-        urma_target_jetty_t* const target = import_as(endpoint, id, jetty);
-        ASSERT_NE(target, nullptr);
-        EXPECT_EQ(urma_unimport_jetty(target), URMA_SUCCESS);
+        const ImportedJetty target = import_as(endpoint, id, jetty);
       }
-      endpoint.close();
     });
   }
 }

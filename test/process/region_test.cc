@@ -64,6 +64,7 @@ class Member {
 
  private:
   std::vector<uint64_t> memory_;
+  const Closing closing_{endpoint};
 };
 
 // One who imports a region, and reads and writes its segments by requests.
@@ -106,6 +107,7 @@ class Importer {
   urma_target_jetty_t* queue_;
   urma_target_seg_t* local_;
   alignas(8) uint64_t word_ = 0;
+  const Closing closing_{endpoint};
 };
 
 bool becomes_readable(int fd) {
@@ -136,7 +138,6 @@ Body member(uint32_t segments, uint64_t first, uint32_t access = kAllAccess) {
     EXPECT_EQ(self.detach(), URMA_EINVAL);
     test.sync();
     test.sync();
-    self.endpoint.close();
   };
 }
 
@@ -174,7 +175,6 @@ TEST_F(RegionTest, HoldsSegmentsOfSeveralProcesses) {
       child->channel().sync();
       child->expect_success();
     }
-    self.endpoint.close();
   });
 }
 
@@ -205,7 +205,6 @@ TEST_F(RegionTest, DropsTheSegmentsOfAMemberThatDies) {
     for (int i = 0; i < 3; ++i) other.channel().sync();
     other.expect_success();
     EXPECT_EQ(urma_unimport_ur(imported), URMA_SUCCESS);
-    self.endpoint.close();
   });
 }
 
@@ -240,7 +239,6 @@ TEST_F(RegionTest, EndsWithTheProcessThatCreatedIt) {
     uint32_t count = 0;
     EXPECT_EQ(urma_lookup_ur(self.endpoint.ctx, kName, nullptr, &count), URMA_SUCCESS);
     EXPECT_EQ(count, 0u);
-    self.endpoint.close();
   });
 }
 
@@ -272,7 +270,6 @@ TEST_F(RegionTest, HasALimitRightsAndAToken) {
     EXPECT_EQ(urma_attach_ur(ctx, kName, kToken, &closed, 1), URMA_ENOPERM);
     EXPECT_EQ(urma_import_ur(ctx, kName, kToken + 1, {}), nullptr);
     EXPECT_EQ(errno, EPERM);
-    self.endpoint.close();
   });
 }
 
@@ -297,7 +294,6 @@ TEST_F(RegionTest, TakesUpTo64SegmentsACall) {
     EXPECT_EQ(info->seg_list[1].idx_in_ur, 1u);
     EXPECT_EQ(uint64_t{info->seg_list[1].seg.ubva.va}, uint64_t{self.list[1]->seg.ubva.va});
     EXPECT_EQ(info->seg_list[1].seg.token_id, self.list[1]->seg.token_id);
-    self.endpoint.close();
   });
 }
 
@@ -306,7 +302,7 @@ TEST_F(RegionTest, ImportsMayBeMapped) {
   run_two(
       "owner",
       [](Channel& peer) {
-        Endpoint endpoint;
+        OwnedEndpoint endpoint;
         auto* memory = static_cast<uint64_t*>(urma_ext_alloc(kMapped, 0));
         ASSERT_NE(memory, nullptr);
         urma_target_seg_t* segment = endpoint.add(memory, kMapped, kAllAccess, kSegmentToken);
@@ -319,12 +315,11 @@ TEST_F(RegionTest, ImportsMayBeMapped) {
         EXPECT_EQ(memory[2], 18u);
         endpoint.remove(segment);
         EXPECT_EQ(urma_ext_free(memory), URMA_SUCCESS);
-        endpoint.close();
       },
       "importer",
       [](Channel& peer) {
         peer.sync();
-        Endpoint endpoint;
+        OwnedEndpoint endpoint;
         urma_import_ur_flag_t flag = {};
         flag.bs.mapping = URMA_SEG_MAPPED;
         urma_target_ur_t* imported = urma_import_ur(endpoint.ctx, kName, kToken, flag);
@@ -336,7 +331,6 @@ TEST_F(RegionTest, ImportsMayBeMapped) {
         words[2] = 18;
         EXPECT_EQ(urma_unimport_ur(imported), URMA_SUCCESS);
         peer.sync();
-        endpoint.close();
       });
 }
 
@@ -412,7 +406,6 @@ TEST_F(RegionTest, BelievesNoFileThatIsNone) {
     count = 0;
     EXPECT_EQ(urma_get_ur_list(self.endpoint.ctx, nullptr, &count), URMA_SUCCESS);
     EXPECT_EQ(count, 1u);
-    self.endpoint.close();
   });
 }
 

@@ -58,7 +58,6 @@ TEST_P(RequestTest, GathersAndScattersPieces) {
       wait_for_success(self.endpoint.send_jfc, size);
       EXPECT_TRUE(self.arrived(size));
     }
-    self.endpoint.close();
   });
 }
 
@@ -95,7 +94,6 @@ TEST_P(RequestTest, InlineDataIsTakenAtPost) {
     EXPECT_EQ(self.endpoint.post(&wr, &bad), URMA_EINVAL);
     EXPECT_EQ(bad, &wr);
     EXPECT_TRUE(has_nothing(self.endpoint.send_jfc));
-    self.endpoint.close();
   });
 }
 
@@ -116,7 +114,6 @@ TEST_P(RequestTest, ChainEndsAtTheBadRequest) {
     wait_for_success(self.endpoint.send_jfc, 0);
     EXPECT_TRUE(has_nothing(self.endpoint.send_jfc));
     EXPECT_TRUE(self.arrived(8));
-    self.endpoint.close();
   });
 }
 
@@ -130,7 +127,6 @@ TEST_P(RequestTest, PiecesOutsideTheirSegmentFailTheRequestAlone) {
     urma_sge_t from = piece(self.segment, self.out(), 8);
     self.endpoint.post(write_request(self.queue, &from, &there, 2));
     wait_for_success(self.endpoint.send_jfc, 2);
-    self.endpoint.close();
   });
 }
 
@@ -147,7 +143,6 @@ TEST_P(RequestTest, ReceiverThatIsNotReadyIsToldOfByItsRetries) {
     self.endpoint.post(send_request(self.queue, &from, 2));
     wait_for_success(self.endpoint.send_jfc, 2);
     wait_for_success(self.endpoint.receive_jfc, 0);
-    self.endpoint.close();
   });
 }
 
@@ -172,7 +167,6 @@ TEST_P(RequestTest, FencedRequestWaitsForEarlierReads) {
       ASSERT_EQ(std::memcmp(self.in() + 100, self.out(), 8), 0) << round;
       self.endpoint.unimport(fresh);
     }
-    self.endpoint.close();
   });
 }
 
@@ -193,7 +187,6 @@ TEST_P(RequestTest, NopCompletesInItsTurn) {
     wait_for_success(self.endpoint.send_jfc, 2);
     wait_for_success(self.endpoint.send_jfc, 3);
     EXPECT_TRUE(has_nothing(self.endpoint.send_jfc));
-    self.endpoint.close();
   });
 }
 
@@ -213,7 +206,6 @@ TEST_P(RequestTest, MessagesByWayOfTwoImportsStayInOrder) {
       EXPECT_EQ(wait_for(self.endpoint.receive_jfc).completion_len, i);
       wait_for_success(self.endpoint.send_jfc, i);
     }
-    self.endpoint.close();
   });
 }
 
@@ -242,7 +234,6 @@ TEST_P(RequestTest, RefusedRequestOpensNoWayOutOfAStoppedQueue) {
     self.endpoint.post(write_request(self.queue, &from, &there));
     wait_for_status(self.endpoint.send_jfc, URMA_CR_WR_FLUSH_ERR);
     EXPECT_EQ(*word, 0);
-    self.endpoint.close();
   });
 }
 
@@ -264,7 +255,6 @@ TEST_P(RequestTest, FurtherRemotePiecesAreIgnored) {
     self.endpoint.post(read);
     wait_for_success(self.endpoint.send_jfc, 2);
     EXPECT_EQ(self.out()[3], 'Z');
-    self.endpoint.close();
   });
 }
 
@@ -297,7 +287,6 @@ TEST_P(RequestTest, MoreThanTheDeviceMovesAtOnceIsRefused) {
     urma_jfs_wr_t* bad = nullptr;
     EXPECT_EQ(self.endpoint.post(&read, &bad), URMA_EINVAL);
     EXPECT_TRUE(has_nothing(self.endpoint.send_jfc));
-    self.endpoint.close();
   });
 }
 
@@ -313,7 +302,6 @@ TEST_P(RequestTest, ChosenIdIsTakenOnceAndFoundByOthers) {
         channel.sync();
         wait_for_success(self.endpoint.receive_jfc, 0);
         channel.sync();
-        self.endpoint.close();
       },
       "other",
       [config = config()](Channel& channel) {
@@ -332,7 +320,6 @@ TEST_P(RequestTest, ChosenIdIsTakenOnceAndFoundByOthers) {
           EXPECT_EQ(errno, EEXIST);
         }
         channel.sync();
-        self.endpoint.close();
       });
 }
 
@@ -358,7 +345,6 @@ TEST_F(ProcessTest, FlatCallsMoveBytes) {
               URMA_SUCCESS);
     wait_for_success(self.endpoint.send_jfc, 3);
     EXPECT_TRUE(self.arrived(5000));
-    self.endpoint.close();
   });
 }
 

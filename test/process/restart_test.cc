@@ -36,11 +36,6 @@ std::set<int> open_descriptors() {
   return found;
 }
 
-struct Offer {
-  QueueId queue;
-  SegmentId segment;
-};
-
 Config config_in(urma_transport_mode_t mode) {
   Config config;
   config.mode = mode;
@@ -57,7 +52,7 @@ void serve(Channel& channel, urma_transport_mode_t mode) {
   for (uint64_t i = 0; i < kReceives; ++i) {
     endpoint.post_receive(segment, memory.data(), kSize / 2, i);
   }
-  channel.send(Offer{endpoint.queue_id(), endpoint.segment_id(segment)});
+  channel.send(offer_of(endpoint, segment));
   for (uint64_t i = 0; i < kReceives; ++i) wait_for_success(endpoint.receive_jfc, i);
   channel.send('r');
   channel.receive<char>();
@@ -98,6 +93,7 @@ class Client {
   urma_target_seg_t* segment_;
   urma_target_jetty_t* queue_ = nullptr;
   urma_target_seg_t* remote_ = nullptr;
+  const Closing closing_{endpoint};
 };
 
 // What is under way ends with the server; what is posted when the next one is there, reaches it.
@@ -116,7 +112,6 @@ TEST_F(RestartTest, ClientGoesOnWithTheNextServer) {
       self.forget_memory();
       channel.sync();
     }
-    self.endpoint.close();
   });
   for (int round = 0; round < kRounds; ++round) {
     Child next("server", server);
@@ -146,7 +141,6 @@ TEST_F(RestartTest, DatagramsFindTheNextServer) {
       channel.sync();
       self.forget_memory();
     }
-    self.endpoint.close();
   });
   for (int round = 0; round < kRounds; ++round) {
     Child next("server", [](Channel& channel) { serve(channel, URMA_TM_UM); });
@@ -164,8 +158,8 @@ TEST_F(RestartTest, NoDescriptorOutlivesAnExec) {
     const std::set<int> before = open_descriptors();
     Config config;
     config.events = true;
-    Endpoint endpoint(config);
     std::vector<char> memory(4 * kSize);
+    OwnedEndpoint endpoint(config);
     urma_target_seg_t* const segment = endpoint.add(memory.data(), memory.size());
     endpoint.post_receive(segment, memory.data(), kSize);
     urma_sge_t local = piece(segment, memory.data() + kSize, 64);
@@ -181,7 +175,6 @@ TEST_F(RestartTest, NoDescriptorOutlivesAnExec) {
       ++own;
     }
     EXPECT_GT(own, 5);
-    endpoint.close();
   });
 }
 
@@ -205,7 +198,6 @@ TEST_F(RestartTest, ServerIsBackAtOnce) {
       self.forget_memory();
       channel.sync();
     }
-    self.endpoint.close();
   });
   for (int round = 0; round < kRounds; ++round) {
     Child next("server", server);

@@ -13,6 +13,7 @@
 #include "test/process/endpoint.h"
 #include "test/process/footprint.h"
 #include "test/process/harness.h"
+#include "test/process/owned.h"
 
 namespace urma_test {
 namespace {
@@ -65,41 +66,33 @@ using Look = std::function<void()>;
 void live_with_jfc(Parts& parts, bool deep, const Look& look) {
   urma_jfc_cfg_t cfg = parts.endpoint.receive_jfc->jfc_cfg;
   if (deep) cfg.depth = parts.deepest_jfc;
-  urma_jfc_t* jfc = urma_create_jfc(parts.endpoint.ctx, &cfg);
-  ASSERT_NE(jfc, nullptr);
+  const OwnedJfc jfc = urma_create_jfc(parts.endpoint.ctx, &cfg);
   look();
   urma_jfr_cfg_t jfr_cfg = parts.endpoint.jfr->jfr_cfg;
   jfr_cfg.id = 0;
   jfr_cfg.jfc = jfc;
-  urma_jfr_t* jfr = urma_create_jfr(parts.endpoint.ctx, &jfr_cfg);
-  ASSERT_NE(jfr, nullptr);
+  const OwnedJfr jfr = urma_create_jfr(parts.endpoint.ctx, &jfr_cfg);
   parts.talk(parts.endpoint.jfs, jfr);
   look();
-  EXPECT_EQ(urma_delete_jfr(jfr), URMA_SUCCESS);
-  EXPECT_EQ(urma_delete_jfc(jfc), URMA_SUCCESS);
 }
 
 void live_with_jfs(Parts& parts, bool deep, const Look& look) {
   urma_jfs_cfg_t cfg = parts.endpoint.jfs->jfs_cfg;
   if (deep) cfg.depth = parts.deepest_jfs;
-  urma_jfs_t* jfs = urma_create_jfs(parts.endpoint.ctx, &cfg);
-  ASSERT_NE(jfs, nullptr);
+  const OwnedJfs jfs = urma_create_jfs(parts.endpoint.ctx, &cfg);
   look();
   parts.talk(jfs, parts.endpoint.jfr);
   look();
-  EXPECT_EQ(urma_delete_jfs(jfs), URMA_SUCCESS);
 }
 
 void live_with_jfr(Parts& parts, bool deep, const Look& look) {
   urma_jfr_cfg_t cfg = parts.endpoint.jfr->jfr_cfg;
   cfg.id = 0;
   if (deep) cfg.depth = parts.deepest_jfr;
-  urma_jfr_t* jfr = urma_create_jfr(parts.endpoint.ctx, &cfg);
-  ASSERT_NE(jfr, nullptr);
+  const OwnedJfr jfr = urma_create_jfr(parts.endpoint.ctx, &cfg);
   look();
   parts.talk(parts.endpoint.jfs, jfr);
   look();
-  EXPECT_EQ(urma_delete_jfr(jfr), URMA_SUCCESS);
 }
 
 struct Kind {

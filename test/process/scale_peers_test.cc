@@ -44,15 +44,15 @@ void receive_letters(Channel& channel) {
   Config config;
   config.receive_depth = kReceives;
   config.events = true;
-  Endpoint endpoint(config);
   std::vector<Letter> room(kReceives);
+  std::vector<uint32_t> next(kSenders);
+  OwnedEndpoint endpoint(config);
   urma_target_seg_t* segment = endpoint.add(room.data(), room.size() * sizeof(Letter));
   const auto post = [&](uint64_t place) {
     endpoint.post_receive(segment, &room[place], sizeof(Letter), place);
   };
   for (uint64_t place = 0; place < kReceives; ++place) post(place);
   channel.send(endpoint.queue_id());
-  std::vector<uint32_t> next(kSenders);
   for (uint32_t left = kSenders * kMessages; left > 0; --left) {
     const urma_cr_t record = sleep_until_record(endpoint, endpoint.receive_jfc);
     ASSERT_EQ(record.status, URMA_CR_SUCCESS);
@@ -63,7 +63,6 @@ void receive_letters(Channel& channel) {
   }
   EXPECT_TRUE(has_nothing(endpoint.receive_jfc));
   channel.sync();
-  endpoint.close();
 }
 
 void send_letters(Channel& channel, uint32_t sender) {
@@ -71,8 +70,8 @@ void send_letters(Channel& channel, uint32_t sender) {
   Config config;
   config.rnr_retry = kForEver;
   config.events = true;
-  Endpoint endpoint(config);
   std::vector<Letter> letters(kMessages);
+  OwnedEndpoint endpoint(config);
   urma_target_seg_t* segment = endpoint.add(letters.data(), kMessages * sizeof(Letter));
   urma_target_jetty_t* queue = endpoint.import(channel.receive<QueueId>());
   channel.sync();  // all are there
@@ -87,7 +86,6 @@ void send_letters(Channel& channel, uint32_t sender) {
     EXPECT_EQ(record.user_ctx, i);
   }
   channel.sync();
-  endpoint.close();
 }
 
 TEST_F(PeersTest, TwoHundredProcessesSendToOneQueue) {
@@ -241,8 +239,8 @@ void be_idle(Channel& channel) {
 void be_busy() {
   constexpr uint64_t kRounds = 20000;
   constexpr milliseconds kLeast{300};
-  Endpoint endpoint;
   std::vector<char> memory(64);
+  OwnedEndpoint endpoint;
   urma_target_seg_t* segment = endpoint.add(memory.data(), memory.size());
   urma_target_jetty_t* self = endpoint.import(endpoint.queue_id());
   urma_sge_t from = piece(segment, memory.data(), 8);
@@ -253,7 +251,6 @@ void be_busy() {
     wait_for_success(endpoint.receive_jfc, i);
     wait_for_success(endpoint.send_jfc, i);
   }
-  endpoint.close();
 }
 
 TEST_F(PeersTest, IdlePeersUseNoCpu) {

@@ -3,13 +3,11 @@
 // Polls under callgrind, started without collection: of JFCs behind which one peer is silent, and
 // then a thousand. Dumps what they cost under a name, and prints each name with the number of its
 // polls. Ends with 3 where the library does not start.
-#include <valgrind/callgrind.h>
-
 #include <array>
-#include <cstdio>
 #include <stdexcept>
 #include <string>
 
+#include "test/process/counting.h"
 #include "test/process/endpoint.h"
 
 namespace {
@@ -55,8 +53,7 @@ class Peers {
       poll(jfc, name);
       CALLGRIND_TOGGLE_COLLECT;
     }
-    CALLGRIND_DUMP_STATS_AT(name.c_str());
-    std::printf("%s %d\n", name.c_str(), kPolls);
+    urma_test::dump(name, kPolls);
   }
   void count_all(const std::string& peers) {
     count(endpoint_.receive_jfc, "senders-of-a-jfr-" + peers);
@@ -107,26 +104,11 @@ class Peers {
 }  // namespace
 
 int main() {
-  ::testing::GTEST_FLAG(throw_on_failure) = true;
-  constexpr int kCannotStart = 3;
-  try {
-    if (urma_init(nullptr) != URMA_SUCCESS) return kCannotStart;
-    (void)urma_test::find_device();
-  } catch (const std::exception& error) {
-    std::printf("%s\n", error.what());
-    return kCannotStart;
-  }
-  (void)urma_uninit();
-  try {
+  return urma_test::count_in([] {
     Peers peers;
     peers.add();
     peers.count_all("1");
     for (uint32_t i = 1; i < kPeers; ++i) peers.add();
     peers.count_all("1000");
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 1;
-  }
-  std::fflush(stdout);
-  std::_Exit(0);
+  });
 }

@@ -4,13 +4,10 @@
 // where one is: in instructions, which are the same on any machine, however busy it is.
 #include <gtest/gtest.h>
 #include <stdlib.h>
-#include <sys/wait.h>
 
 #include <cstdio>
 #include <map>
-#include <sstream>
 #include <string>
-#include <vector>
 
 #include "test/process/callgrind.h"
 #include "test/process/harness.h"
@@ -20,44 +17,13 @@ namespace {
 
 constexpr double kMost = 2;  // times as much
 
-class PollsTest : public ProcessTest {
- protected:
-  // Instructions of a poll, by the name that the program gives them.
-  std::map<std::string, double> read_costs(const std::string& output) const {
-    std::map<std::string, int> polls;
-    std::istringstream lines(output);
-    for (std::string line; std::getline(lines, line);) {
-      std::istringstream words(line);
-      std::string name;
-      int count;
-      if (words >> name >> count && words.eof()) polls[name] = count;
-    }
-    std::map<std::string, double> costs;
-    for (const Counted& counted : read_callgrind(scratch_.path())) {
-      const auto found = polls.find(counted.name);
-      if (found == polls.end()) continue;
-      costs[counted.name] = counted.without("scale_polls_program") / found->second;
-    }
-    return costs;
-  }
-
-  ScratchDir scratch_;
-};
+using PollsTest = ProcessTest;
 
 TEST_F(PollsTest, AThousandSilentPeersCostAtMostTwice) {
-  const std::string valgrind = find_valgrind();
-  if (valgrind.empty()) GTEST_SKIP() << "valgrind is not installed; run ./dev setup";
-  std::vector<std::string> command = callgrind_command(valgrind, scratch_.path());
-  command.insert(command.end(), {"--collect-atstart=no", ::getenv("SCALE_POLLS_PROGRAM")});
-  Child child("program", command);
-  const int status = child.wait();
-  constexpr int kCannotStart = 3;
-  if (WIFEXITED(status) && WEXITSTATUS(status) == kCannotStart) {
-    GTEST_SKIP() << "the library does not start under valgrind: " << child.output();
-  }
-  ASSERT_EQ(status, 0) << child.output();
-  std::map<std::string, double> costs = read_costs(child.output());
-  ASSERT_EQ(costs.size(), 6u) << child.output();
+  const CountedRun run = count_program({::getenv("SCALE_POLLS_PROGRAM")});
+  if (!run.cannot.empty()) GTEST_SKIP() << run.cannot;
+  std::map<std::string, double> costs = run.costs("scale_polls_program");
+  ASSERT_EQ(costs.size(), 6u);
   for (const std::string name : {"senders-of-a-jfr", "jfs-of-a-jfc", "jfr-of-a-jfc"}) {
     const double one = costs[name + "-1"];
     const double many = costs[name + "-1000"];

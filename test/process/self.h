@@ -13,13 +13,14 @@ namespace urma_test {
 inline constexpr size_t kHalf = 64 << 10;
 
 // A process that talks to itself: for tests of how requests are taken apart. An RC jetty is bound
-// to itself.
+// to itself. Closed with its scope.
 struct Self {
   Endpoint endpoint;
   std::vector<char> memory = std::vector<char>(2 * kHalf);
   urma_target_seg_t* segment;
   urma_target_seg_t* remote;
   urma_target_jetty_t* queue;
+  const Closing closing{endpoint};
 
   explicit Self(const Config& config = {}) : endpoint(config) {
     segment = endpoint.add(memory.data(), memory.size());

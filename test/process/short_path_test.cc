@@ -271,7 +271,7 @@ void wait_for_service(const Endpoint& endpoint) {
 TEST_F(ProcessTest, LargeMessagesMakeNoCallAndAllocateNothing) {
   run_one([](Channel&) {
     constexpr uint64_t kBytes = 64 << 10;
-    Endpoint endpoint;
+    OwnedEndpoint endpoint;
     auto* memory = static_cast<char*>(urma_ext_alloc(2 * kBytes, 0));
     ASSERT_NE(memory, nullptr);
     urma_target_seg_t* segment = endpoint.add(memory, 2 * kBytes);
@@ -311,7 +311,6 @@ TEST_F(ProcessTest, LargeMessagesMakeNoCallAndAllocateNothing) {
     EXPECT_EQ(system_calls, 0);
     endpoint.remove(segment);
     EXPECT_EQ(urma_ext_free(memory), URMA_SUCCESS);
-    endpoint.close();
   });
   SKIP_WHERE_CALLS_ARE_NOT_SEEN();
 }
@@ -321,7 +320,7 @@ TEST_F(ProcessTest, AnImportSeenBeforeMakesNoCall) {
   SKIP_UNLESS_SHARED_MEMORY("is kept what was granted to an import");
   run_one([](Channel&) {
     constexpr uint64_t kBytes = 64 << 10;
-    Endpoint endpoint;
+    OwnedEndpoint endpoint;
     auto* memory = static_cast<char*>(urma_ext_alloc(kBytes, 0));
     ASSERT_NE(memory, nullptr);
     urma_target_seg_t* segment = endpoint.add(memory, kBytes);
@@ -350,7 +349,6 @@ TEST_F(ProcessTest, AnImportSeenBeforeMakesNoCall) {
     EXPECT_EQ(system_calls, 0);
     endpoint.remove(segment);
     EXPECT_EQ(urma_ext_free(memory), URMA_SUCCESS);
-    endpoint.close();
   });
   SKIP_WHERE_CALLS_ARE_NOT_SEEN();
 }

@@ -34,7 +34,7 @@ inline bool is_filled_with(const char* data, uint64_t bytes, uint64_t seed) {
   return true;
 }
 
-// One of two processes that do the same to each other.
+// One of two processes that do the same to each other. Closed with its scope.
 struct Party {
   explicit Party(Channel& channel, const Config& config = {}, uint32_t access = kAllAccess)
       : endpoint(config), memory(kRoom) {
@@ -71,6 +71,7 @@ struct Party {
   Offer offer;
   urma_target_jetty_t* queue;
   urma_target_seg_t* remote;
+  const Closing closing{endpoint};
 };
 
 inline void write_and_read(Party& party, Channel& channel) {

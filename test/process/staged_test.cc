@@ -65,7 +65,6 @@ TEST_P(StagedTest, EveryRequestMovesItsBytesBothWays) {
     count(party, channel);
     send_messages(party, channel);
     party.expect_staged();
-    party.endpoint.close();
   });
 }
 
@@ -101,7 +100,6 @@ TEST_F(StagedPeersTest, RefusalInTheMiddleLosesNothing) {
     refuse_copies(EPERM);
     write_and_read(party, channel);
     send_messages(party, channel);
-    party.endpoint.close();
   };
   run_two("one", body, "other", body);
 }
@@ -142,7 +140,6 @@ TEST_F(StagedPeersTest, MessagesReachThoseWhoSleep) {
       sleep_until(party.endpoint.send_jfc, round);
       channel.sync();
     }
-    party.endpoint.close();
   };
   run_two("one", body, "other", body);
 }
@@ -173,7 +170,6 @@ TEST_F(StagedPeersTest, ManyQueuesShareThePlaces) {
     channel.sync();
     EXPECT_TRUE(is_filled_with(party.in(), kQueues * kShare, 9));
     for (urma_jetty_t* queue : queues) EXPECT_EQ(urma_delete_jetty(queue), URMA_SUCCESS);
-    party.endpoint.close();
   };
   run_two("one", body, "other", body);
 }
@@ -182,8 +178,8 @@ TEST_F(StagedPeersTest, TokensAndRightsHold) {
   run_two(
       "owner",
       [](Channel& channel) {
-        Endpoint owner;
         const Pages pages(kMiB);
+        OwnedEndpoint owner;
         fill_with(pages.get(), kMiB, 3);
         channel.send(owner.queue_id());
         urma_target_seg_t* secret = owner.add(pages.get(), kMiB, kAllAccess, kToken);
@@ -197,12 +193,11 @@ TEST_F(StagedPeersTest, TokensAndRightsHold) {
         channel.sync();
         channel.sync();
         EXPECT_TRUE(is_filled_with(pages.get(), kMiB, 3));
-        owner.close();
       },
       "importer",
       [](Channel& channel) {
-        Endpoint importer;
         const Pages pages(kMiB);
+        OwnedEndpoint importer;
         urma_target_seg_t* local = importer.add(pages.get(), kMiB);
         urma_sge_t here = piece(local, pages.get(), kMiB);
         urma_target_jetty_t* queue = importer.import(channel.receive<QueueId>());
@@ -226,7 +221,6 @@ TEST_F(StagedPeersTest, TokensAndRightsHold) {
         channel.sync();
         EXPECT_EQ(end_of(read_request(queue, &here, &there)), URMA_CR_REM_ACCESS_ABORT_ERR);
         channel.sync();
-        importer.close();
       });
 }
 
@@ -245,7 +239,6 @@ TEST_F(StagedPeersTest, MemoryThatIsGoneIsAnError) {
     channel.sync();
     party.succeed(write_request(party.queue, &here, &there, 1));
     channel.sync();
-    party.endpoint.close();
   };
   run_two("one", body, "other", body);
 }
@@ -287,7 +280,6 @@ class StagedEndTest : public StagedPeersTest {
       channel.send('w');
       EXPECT_EQ(work_until_failure(party, messages), URMA_CR_ACK_TIMEOUT_ERR);
       channel.sync();
-      party.endpoint.close();
     });
     introduce_all(victim, survivor);
     survivor.channel().receive<char>();
@@ -313,8 +305,8 @@ TEST_F(StagedEndTest, SendersThatGoHoldNobodyUp) {
   for (const int signal : {SIGKILL, SIGSTOP}) {
     SCOPED_TRACE(signal);
     Child receiver("receiver", [](Channel& channel) {
-      Endpoint endpoint;
       const Pages pages(kBytes);
+      OwnedEndpoint endpoint;
       urma_target_seg_t* segment = endpoint.add(pages.get(), kBytes);
       channel.send(endpoint.queue_id());
       const auto deadline = Clock::now() + patience(seconds(30));
@@ -329,13 +321,12 @@ TEST_F(StagedEndTest, SendersThatGoHoldNobodyUp) {
         channel.send('r');
         endpoint.post_receive(segment, pages.get(), kBytes);
       }
-      endpoint.close();
     });
     const auto queue = receiver.channel().receive<QueueId>();
     const auto sender = [](uint64_t bytes) {
       return [bytes](Channel& channel) {
-        Endpoint endpoint;
         const Pages pages(kBytes);
+        OwnedEndpoint endpoint;
         urma_target_seg_t* segment = endpoint.add(pages.get(), kBytes);
         urma_target_jetty_t* target = endpoint.import(channel.receive<QueueId>());
         urma_sge_t here = piece(segment, pages.get(), bytes);
@@ -343,7 +334,6 @@ TEST_F(StagedEndTest, SendersThatGoHoldNobodyUp) {
           endpoint.post(send_request(target, &here));
           wait_for_success(endpoint.send_jfc, 0);
         } while (bytes != 8);
-        endpoint.close();
       };
     };
     Child goner("goner", sender(kBytes));

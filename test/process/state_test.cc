@@ -8,8 +8,10 @@
 #include <cerrno>
 #include <vector>
 
+#include "test/process/configs.h"
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
+#include "test/process/owned.h"
 #include "test/process/party.h"
 #include "test/process/self.h"
 
@@ -85,7 +87,6 @@ void for_each_kind(const std::function<void(Self&)>& body) {
       config.lock_free = kind % 2 == 1;
       Self self(config);
       body(self);
-      self.endpoint.close();
     });
   }
 }
@@ -233,7 +234,7 @@ TEST_F(StateTest, PeersCannotReachAJettyInError) {
   run_one([](Channel&) {
     Self self;
     urma_jetty_cfg_t cfg = self.endpoint.jetty->jetty_cfg;
-    urma_jetty_t* sender = urma_create_jetty(self.endpoint.ctx, &cfg);
+    const OwnedJetty sender = urma_create_jetty(self.endpoint.ctx, &cfg);
     const auto send_from = [&](uint64_t user_ctx) {
       urma_sge_t local = piece(self.segment, self.out(), 8);
       urma_jfs_wr_t wr = send_request(self.queue, &local, user_ctx);
@@ -272,8 +273,6 @@ TEST_F(StateTest, PeersCannotReachAJettyInError) {
     EXPECT_EQ(send_from(5), URMA_CR_SUCCESS);
     wait_for_success(self.endpoint.receive_jfc, 52);
     EXPECT_TRUE(has_nothing(self.endpoint.receive_jfc));
-    EXPECT_EQ(urma_delete_jetty(sender), URMA_SUCCESS);
-    self.endpoint.close();
   });
 }
 
@@ -296,7 +295,6 @@ TEST_F(StateTest, MarkersTakeOnePlace) {
     }
     for (uint64_t i = 2; i < 6; ++i) expect_record(self.endpoint, URMA_CR_SUCCESS, i);
     EXPECT_TRUE(has_nothing(self.endpoint.send_jfc));
-    self.endpoint.close();
   });
 }
 
@@ -304,13 +302,12 @@ TEST_F(StateTest, MarkersTakeOnePlace) {
 TEST_F(StateTest, FlushedReceivesWaitForRoom) {
   run_one([](Channel&) {
     Self self;
-    urma_jfc_cfg_t jfc_cfg = {};
-    jfc_cfg.depth = 4;
-    urma_jfc_t* jfc = urma_create_jfc(self.endpoint.ctx, &jfc_cfg);
+    urma_jfc_cfg_t jfc_cfg = jfc_config(4);
+    const OwnedJfc jfc = urma_create_jfc(self.endpoint.ctx, &jfc_cfg);
     urma_jfr_cfg_t cfg = self.endpoint.jfr->jfr_cfg;
     cfg.id = 0;
     cfg.jfc = jfc;
-    urma_jfr_t* jfr = urma_create_jfr(self.endpoint.ctx, &cfg);
+    const OwnedJfr jfr = urma_create_jfr(self.endpoint.ctx, &cfg);
     for (uint64_t i = 0; i < 30; ++i) {
       urma_jfr_wr_t wr = {};
       wr.user_ctx = i;
@@ -325,9 +322,6 @@ TEST_F(StateTest, FlushedReceivesWaitForRoom) {
       EXPECT_EQ(cr.status, URMA_CR_WR_FLUSH_ERR);
       EXPECT_EQ(cr.user_ctx, i);
     }
-    EXPECT_EQ(urma_delete_jfr(jfr), URMA_SUCCESS);
-    EXPECT_EQ(urma_delete_jfc(jfc), URMA_SUCCESS);
-    self.endpoint.close();
   });
 }
 
@@ -374,7 +368,6 @@ TEST_F(StateTest, LimitOfAJfrIsToldOnce) {
     wait_for_success(endpoint.receive_jfc, 2);
     EXPECT_FALSE(readable(endpoint.ctx->async_fd));
     EXPECT_EQ(endpoint.jfr->async_events_acked, 1u);
-    endpoint.close();
   });
 }
 
@@ -400,7 +393,6 @@ TEST_F(StateTest, DeleteWaitsForEventsThatWereHandedOut) {
     EXPECT_EQ(urma_delete_jfr(jfr), URMA_SUCCESS);
     EXPECT_FALSE(readable(endpoint.ctx->async_fd));
     EXPECT_EQ(urma_get_async_event(endpoint.ctx, &event), URMA_FAIL);
-    endpoint.close();
   });
 }
 
@@ -409,18 +401,14 @@ TEST_F(StateTest, OverflowOfAJfcLosesNothing) {
     Self self;
     Endpoint& endpoint = self.endpoint;
     constexpr uint64_t kMessages = 20;
-    urma_jfc_cfg_t jfc_cfg = {};
-    jfc_cfg.depth = 4;
-    urma_jfc_t* jfc = urma_create_jfc(endpoint.ctx, &jfc_cfg);
+    urma_jfc_cfg_t jfc_cfg = jfc_config(4);
+    const OwnedJfc jfc = urma_create_jfc(endpoint.ctx, &jfc_cfg);
     urma_jfr_cfg_t cfg = endpoint.jfr->jfr_cfg;
     cfg.id = 0;
     cfg.jfc = jfc;
-    urma_jfr_t* jfr = urma_create_jfr(endpoint.ctx, &cfg);
-    urma_rjfr_t remote = {};
-    remote.jfr_id = jfr->jfr_id;
-    remote.trans_mode = URMA_TM_RM;
-    urma_target_jetty_t* target = urma_import_jfr(endpoint.ctx, &remote, nullptr);
-    ASSERT_NE(target, nullptr);
+    const OwnedJfr jfr = urma_create_jfr(endpoint.ctx, &cfg);
+    urma_rjfr_t remote = remote_jfr(jfr->jfr_id);
+    const ImportedJfr target = urma_import_jfr(endpoint.ctx, &remote, nullptr);
     urma_sge_t local = piece(self.segment, self.out(), 8);
     for (uint64_t i = 0; i < kMessages; ++i) {
       urma_sge_t sge = piece(self.segment, self.in(), 8);
@@ -440,10 +428,6 @@ TEST_F(StateTest, OverflowOfAJfcLosesNothing) {
     for (uint64_t i = 0; i < kMessages; ++i) wait_for_success(jfc, i);
     while (sent < kMessages) wait_for_success(endpoint.send_jfc, sent++);
     EXPECT_FALSE(readable(endpoint.ctx->async_fd));
-    EXPECT_EQ(urma_unimport_jfr(target), URMA_SUCCESS);
-    EXPECT_EQ(urma_delete_jfr(jfr), URMA_SUCCESS);
-    EXPECT_EQ(urma_delete_jfc(jfc), URMA_SUCCESS);
-    endpoint.close();
   });
 }
 
@@ -484,7 +468,6 @@ TEST_F(StateTest, DeathOfABoundPeerIsAnEvent) {
         EXPECT_TRUE(has_nothing(endpoint.send_jfc));
         urma_ack_async_event(&event);
       }
-      party.close();
     });
     introduce<QueueId>(victim, survivor);
     victim.channel().sync();

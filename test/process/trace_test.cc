@@ -108,7 +108,6 @@ TEST_F(TraceTest, TellsOfEveryRequest) {
     wait_for_success(self.endpoint.receive_jfc, 7);
     wait_for_success(self.endpoint.send_jfc, 8);
     std::ofstream(std::string(::getenv("URMA_TRACE")) + ".id") << self.endpoint.sender_id();
-    self.endpoint.close();
   });
   const json all = events();
   const auto requests = requests_in(all);
@@ -143,7 +142,6 @@ TEST_F(TraceTest, RequestsWithoutRecordsEndWithTheNextOne) {
       self.endpoint.post(wr);
     }
     wait_for_success(self.endpoint.send_jfc, 0);
-    self.endpoint.close();
   });
   const auto requests = requests_in(events());
   ASSERT_EQ(requests.size(), 4U);
@@ -167,7 +165,6 @@ TEST_F(TraceTest, OnlyWhatWasAcceptedIsPosted) {
     EXPECT_NE(self.endpoint.post(chain, &bad), URMA_SUCCESS);
     EXPECT_EQ(bad, &chain[1]);
     wait_for_success(self.endpoint.send_jfc, 0);
-    self.endpoint.close();
   });
   const auto requests = requests_in(events());
   ASSERT_EQ(requests.size(), 1U);
@@ -191,7 +188,6 @@ TEST_F(TraceTest, EachProcessHasItsFile) {
         wait_for_success(self.endpoint.receive_jfc, 1);
       }
       channel.sync();
-      self.endpoint.close();
     }
     const std::string mine = scratch().path() + "/" + std::to_string(::getpid()) + ".json";
     const json all = json::parse(text_of(mine));
@@ -225,7 +221,6 @@ TEST_F(TraceTest, ThreadsHaveTracksOfTheirOwn) {
     work(5000);
     other.join();
     for (uint64_t i = 0; i < 2 * kEach; ++i) wait_for(self.endpoint.send_jfc);
-    self.endpoint.close();
   });
   const json all = events();
   const auto requests = requests_in(all);
@@ -260,10 +255,7 @@ TEST_F(TraceTest, FileIsWholeWithoutTheEndOfTheLibrary) {
 
 TEST_F(TraceTest, LibraryStartsWithoutItsFile) {
   ::setenv("URMA_TRACE", "/nowhere/at/all.json", 1);
-  Child child("child", [](Channel&) {
-    Self self;
-    self.endpoint.close();
-  });
+  Child child("child", [](Channel&) { Self self; });
   child.expect_success();
   EXPECT_NE(child.output().find("URMA_TRACE: opening /nowhere/at/all.json"), std::string::npos)
       << child.output();

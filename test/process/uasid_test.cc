@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "test/process/configs.h"
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
 
@@ -58,16 +59,11 @@ TEST_F(UasidTest, AskedForIsGivenAndToldEverywhere) {
     urma_context_t* ctx = urma_create_context(find_device(), 0);
     ASSERT_NE(ctx, nullptr);
     EXPECT_EQ(ctx->uasid, kWished);
-    urma_jfc_cfg_t jfc_cfg = {};
-    jfc_cfg.depth = 8;
+    urma_jfc_cfg_t jfc_cfg = jfc_config(8);
     urma_jfc_t* jfc = urma_create_jfc(ctx, &jfc_cfg);
     ASSERT_NE(jfc, nullptr);
     EXPECT_EQ(jfc->jfc_id.uasid, kWished);
-    urma_jfr_cfg_t jfr_cfg = {};
-    jfr_cfg.depth = 8;
-    jfr_cfg.trans_mode = URMA_TM_RM;
-    jfr_cfg.max_sge = 1;
-    jfr_cfg.jfc = jfc;
+    urma_jfr_cfg_t jfr_cfg = jfr_config(jfc, 8);
     urma_jfr_t* jfr = urma_create_jfr(ctx, &jfr_cfg);
     ASSERT_NE(jfr, nullptr);
     EXPECT_EQ(jfr->jfr_id.uasid, kWished);

@@ -59,7 +59,6 @@ TEST_P(UmTest, MessageWithoutAReceiveIsLost) {
       // What comes next is received, not what was lost.
       expect_arrives(&self, size);
     }
-    self.endpoint.close();
   });
 }
 
@@ -78,7 +77,6 @@ TEST_P(UmTest, ReceiveThatIsTooShortSaysSoToTheReceiverAlone) {
       EXPECT_EQ(std::string(self.in(), 8), maps ? std::string(8, 0) : std::string(self.out(), 8));
       expect_arrives(&self, size);
     }
-    self.endpoint.close();
   });
 }
 
@@ -93,7 +91,6 @@ TEST_P(UmTest, MessageThatIsLongerThanADatagramIsRefused) {
     wait_for_status(self.endpoint.send_jfc, URMA_CR_LOC_LEN_ERR);
     send(&self, self.queue, most);
     EXPECT_EQ(wait_for_success(self.endpoint.receive_jfc, 3).completion_len, most);
-    self.endpoint.close();
   });
 }
 
@@ -115,7 +112,6 @@ TEST_P(UmTest, QueueThatRefusesOrIsNotThereTakesEverything) {
     EXPECT_TRUE(has_nothing(self.endpoint.receive_jfc));
     send(&self, self.queue, 8);
     EXPECT_EQ(wait_for_success(self.endpoint.receive_jfc, 0).completion_len, 8u);
-    self.endpoint.close();
   });
 }
 
@@ -137,7 +133,6 @@ TEST_P(UmTest, ReceiverThatGoesIsNotMissed) {
     channel.sync();
     for (int i = 0; i < 20; ++i) send(&self, to, 8);
     send(&self, to, large(self));
-    self.endpoint.close();
   });
   sender.channel().send(receiver.channel().receive<QueueId>());
   receiver.channel().sync();
@@ -173,7 +168,6 @@ TEST_P(UmTest, ReceiverThatWasStoppedIsReachedAgain) {
       EXPECT_EQ(urma_modify_jetty(endpoint.jetty, &attr), URMA_SUCCESS);
       expect_arrives(&self, 8);
     }
-    endpoint.close();
   });
 }
 
@@ -206,7 +200,6 @@ TEST_P(UmTest, OnlyMessagesAreOffered) {
     EXPECT_EQ(*word, 0);
     self.endpoint.post(nop_request(self.queue, 7));
     EXPECT_EQ(wait_for_success(self.endpoint.send_jfc, 7).completion_len, 0u);
-    self.endpoint.close();
   });
 }
 
@@ -224,7 +217,6 @@ TEST_P(UmTest, FlagsOfOrderAreAccepted) {
       wait_for_success(self.endpoint.send_jfc, order);
       EXPECT_EQ(wait_for_success(self.endpoint.receive_jfc, order).imm_data, ~uint64_t{order});
     }
-    self.endpoint.close();
   });
 }
 
@@ -245,7 +237,6 @@ TEST_P(UmTest, ModesDoNotMix) {
       EXPECT_TRUE(has_nothing(self.endpoint.receive_jfc));
       send(&self, self.queue, 8);
       wait_for_success(self.endpoint.receive_jfc, 0);
-      self.endpoint.close();
     };
   };
   run_two("unreliable", side(config()), "reliable", side(reliable));

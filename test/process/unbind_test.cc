@@ -64,7 +64,6 @@ TEST_F(UnbindTest, UnderTraffic) {
         }
         EXPECT_GT(flushed, 0u);
         channel.sync();
-        party.close();
       },
       "other",
       [](Channel& channel) {
@@ -91,7 +90,6 @@ TEST_F(UnbindTest, UnderTraffic) {
           EXPECT_EQ(std::exchange(received, 0), completed) << round;
         }
         channel.sync();
-        party.close();
       });
 }
 
@@ -118,7 +116,6 @@ TEST_F(UnbindTest, EndsWhatWaitsForAReceive) {
       wait_for_success(party.endpoint.send_jfc, 77);
       EXPECT_EQ(urma_unbind_jetty(party.endpoint.jetty), URMA_SUCCESS);
     }
-    party.close();
   });
 }
 

@@ -10,6 +10,7 @@
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
 #include "test/process/mapping_party.h"
+#include "test/process/owned.h"
 #include "test/process/without_root.h"
 
 namespace urma_test {
@@ -56,8 +57,8 @@ class UnprivilegedTest : public WithoutRootTest {
 TEST_F(UnprivilegedTest, PrivateMemoryIsCopied) {
   run(
       [](Channel& channel) {
-        Endpoint owner;
         Pages memory(kBytes);
+        OwnedEndpoint owner;
         fill(memory.get(), kBytes);
         urma_target_seg_t* segment = owner.add(memory.get(), kBytes, kAllAccess, kToken);
         urma_target_seg_t* inbox = owner.add(memory.get(), kPage, URMA_ACCESS_LOCAL_ONLY);
@@ -74,7 +75,6 @@ TEST_F(UnprivilegedTest, PrivateMemoryIsCopied) {
         expect_filled(memory.get(), kBytes);
         channel.sync();
         channel.sync();
-        owner.close();
       },
       [](Channel& channel) {
         Importer peer(channel.receive<Offer>());
@@ -91,14 +91,13 @@ TEST_F(UnprivilegedTest, PrivateMemoryIsCopied) {
         channel.sync();
         peer.expect_refused(URMA_CR_REM_ACCESS_ABORT_ERR);
         channel.sync();
-        peer.close();
       });
 }
 
 TEST_F(UnprivilegedTest, AllocatedMemoryIsMappedWithItsRights) {
   run(
       [](Channel& channel) {
-        Endpoint owner;
+        OwnedEndpoint owner;
         auto* open = static_cast<char*>(urma_ext_alloc(kBytes, 0));
         auto* closed = static_cast<char*>(urma_ext_alloc(kBytes, 0));
         fill(closed, kBytes);
@@ -115,7 +114,6 @@ TEST_F(UnprivilegedTest, AllocatedMemoryIsMappedWithItsRights) {
         owner.remove(readable);
         EXPECT_EQ(urma_ext_free(open), URMA_SUCCESS);
         EXPECT_EQ(urma_ext_free(closed), URMA_SUCCESS);
-        owner.close();
       },
       [](Channel& channel) {
         Importer peer(channel.receive<Offer>());
@@ -136,7 +134,6 @@ TEST_F(UnprivilegedTest, AllocatedMemoryIsMappedWithItsRights) {
         EXPECT_EQ(peer.remote->mva, 0u);
         peer.expect_refused(URMA_CR_REM_ACCESS_ABORT_ERR);
         channel.sync();
-        peer.close();
       });
 }
 
@@ -144,10 +141,10 @@ TEST_F(UnprivilegedTest, AllocatedMemoryIsMappedWithItsRights) {
 TEST_F(UnprivilegedTest, RevokedMemoryStaysWithItsToken) {
   run(
       [](Channel& channel) {
-        Endpoint owner;
+        OwnedEndpoint owner;
         auto* memory = static_cast<char*>(urma_ext_alloc(kBytes, 0));
         fill(memory, kBytes);
-        urma_token_id_t* token_id = urma_alloc_token_id(owner.ctx);
+        const OwnedTokenId token_id = urma_alloc_token_id(owner.ctx);
         urma_target_seg_t* segment = add_under(owner, token_id, kToken, memory, kBytes);
         channel.send(offer_of(owner, segment, kToken));
         channel.sync();
@@ -177,8 +174,6 @@ TEST_F(UnprivilegedTest, RevokedMemoryStaysWithItsToken) {
         channel.sync();
         EXPECT_EQ(*word_at(memory, 16), 0u);
         EXPECT_EQ(urma_ext_free(memory), URMA_SUCCESS);
-        EXPECT_EQ(urma_free_token_id(token_id), URMA_SUCCESS);
-        owner.close();
       },
       [](Channel& channel) {
         Importer peer(channel.receive<Offer>());
@@ -201,7 +196,6 @@ TEST_F(UnprivilegedTest, RevokedMemoryStaysWithItsToken) {
         EXPECT_EQ(*peer.mapped_word(8), 9u);
         *peer.mapped_word(16) = 11;
         channel.sync();
-        peer.close();
       });
 }
 

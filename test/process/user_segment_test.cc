@@ -13,6 +13,7 @@
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
 #include "test/process/mapping_party.h"
+#include "test/process/owned.h"
 #include "test/process/self.h"
 
 namespace urma_test {
@@ -100,7 +101,6 @@ TEST_P(UserSegmentTest, ReadsAndWritesOfEveryKind) {
       EXPECT_EQ(std::string(self.out(), kBytes), std::string(kBytes, 'r'));
       std::memset(self.out(), 'a' + round, kHalf);
     }
-    self.endpoint.close();
   });
 }
 
@@ -127,7 +127,6 @@ TEST_P(UserSegmentTest, OnlyWhatItsOwnerGrants) {
     }
     named.self.endpoint.remove(named.segment);
     expect_refused(URMA_OPC_READ, 0, 8);
-    named.self.endpoint.close();
   });
 }
 
@@ -138,7 +137,7 @@ TEST_P(UserSegmentTest, RangesOfOneTokenIdAreToldApart) {
     Named named(config());
     Self& self = named.self;
     const Pages pages(kRanges * kEach);
-    urma_token_id_t* token_id = urma_alloc_token_id(self.endpoint.ctx);
+    const OwnedTokenId token_id = urma_alloc_token_id(self.endpoint.ctx);
     std::vector<urma_target_seg_t*> segments;
     for (uint32_t i = 0; i < kRanges; ++i) {
       segments.push_back(
@@ -170,8 +169,6 @@ TEST_P(UserSegmentTest, RangesOfOneTokenIdAreToldApart) {
     for (urma_target_seg_t* segment : segments) {
       EXPECT_EQ(urma_unregister_seg(segment), URMA_SUCCESS);
     }
-    EXPECT_EQ(urma_free_token_id(token_id), URMA_SUCCESS);
-    self.endpoint.close();
   });
 }
 
@@ -193,7 +190,6 @@ TEST_P(UserSegmentTest, IsForRemoteReadsAndWritesAlone) {
     }
     EXPECT_TRUE(has_nothing(self.endpoint.send_jfc));
     EXPECT_EQ(named.status_of(URMA_OPC_WRITE, 0, 8), URMA_CR_SUCCESS);
-    self.endpoint.close();
   });
 }
 
@@ -215,7 +211,6 @@ TEST_P(UserSegmentTest, RefusedRequestsLeaveNothingBehind) {
     EXPECT_EQ(memfd_areas(), areas);
     // Eight bytes a request: less than anything that one could leave.
     EXPECT_LT(::mallinfo2().uordblks, heap + 16000);
-    named.self.endpoint.close();
   });
 }
 

@@ -4,29 +4,26 @@
 // started without collection, and dumps what each of them cost under its name. Prints how many
 // calls each had. Ends with 3 where the library does not start.
 #include <poll.h>
-#include <valgrind/callgrind.h>
 
 #include <cstdio>
 #include <functional>
 #include <stdexcept>
 
+#include "test/process/counting.h"
 #include "test/process/endpoint.h"
 #include "test/rocm/fake_runtime.h"
 #include "urma_ext.h"
 
 namespace {
 
-using urma_test::Endpoint;
 using urma_test::FakeRuntime;
+using urma_test::OwnedEndpoint;
 using urma_test::piece;
+using urma_test::require;
 
 constexpr int kWarmUp = 100;
 constexpr int kCalls = 50;
 constexpr size_t kBytes = 65536;
-
-void require(bool holds, const char* what) {
-  if (!holds) throw std::runtime_error(what);
-}
 
 void count(const char* name, const std::function<void()>& prepare,
            const std::function<bool()>& call, const std::function<void()>& finish) {
@@ -39,14 +36,13 @@ void count(const char* name, const std::function<void()>& prepare,
     require(done, name);
     finish();
   }
-  CALLGRIND_DUMP_STATS_AT(name);
-  std::printf("%d %s\n", kCalls, name);
+  urma_test::dump(name, kCalls);
 }
 
 void run() {
   urma_test::Config config;
   config.lock_free = true;
-  Endpoint endpoint(config);
+  OwnedEndpoint endpoint(config);
   FakeRuntime fake;
   void* const memory = urma_ext_alloc_device(endpoint.ctx, URMA_EXT_POOL_COARSE, kBytes);
   void* const target = urma_ext_alloc_device(endpoint.ctx, URMA_EXT_POOL_COARSE, kBytes);
@@ -96,7 +92,6 @@ void run() {
       [] {});
   settle();
   require(poll(), "poll");
-  endpoint.close();
 }
 
 }  // namespace

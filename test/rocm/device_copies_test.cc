@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "test/process/configs.h"
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
 #include "test/rocm/fake_runtime.h"
@@ -155,7 +156,7 @@ TEST(DeviceCopies, CollectingSomeOfManyCostsWhatHasEnded) {
 TEST(DeviceCopies, AttributesAreThoseOfThePools) {
   run_one([](Channel&) {
     ::setenv("FAKE_HSA_POOL_MIB", "8", 1);
-    Endpoint endpoint;
+    OwnedEndpoint endpoint;
     urma_device_attr_t attr = {};
     ASSERT_EQ(urma_query_device(endpoint.ctx->dev, &attr), URMA_SUCCESS);
     EXPECT_EQ(attr.dev_cap.max_msg_size, 8U << 20);
@@ -164,24 +165,19 @@ TEST(DeviceCopies, AttributesAreThoseOfThePools) {
     errno = 0;
     EXPECT_EQ(urma_ext_alloc_device(endpoint.ctx, URMA_EXT_POOL_COARSE, (8 << 20) + 1), nullptr);
     EXPECT_EQ(errno, ENOMEM);
-    endpoint.close();
   });
 }
 
 TEST(DeviceCopies, WhatHasBeenFreedIsNotRegistered) {
   run_one([](Channel&) {
-    Endpoint endpoint;
+    OwnedEndpoint endpoint;
     void* const memory = urma_ext_alloc_device(endpoint.ctx, URMA_EXT_POOL_COARSE, kBytes);
     EXPECT_EQ(urma_ext_free_device(endpoint.ctx, memory), URMA_SUCCESS);
     EXPECT_EQ(urma_ext_free_device(endpoint.ctx, memory), URMA_EINVAL);
-    urma_seg_cfg_t cfg = {};
-    cfg.va = reinterpret_cast<uint64_t>(memory);
-    cfg.len = kBytes;
-    cfg.flag.bs.access = URMA_ACCESS_READ;
+    urma_seg_cfg_t cfg = seg_config(memory, kBytes, URMA_ACCESS_READ);
     errno = 0;
     EXPECT_EQ(urma_register_seg(endpoint.ctx, &cfg), nullptr);
     EXPECT_EQ(errno, EINVAL);
-    endpoint.close();
   });
 }
 

@@ -10,6 +10,7 @@
 #include <functional>
 #include <vector>
 
+#include "test/process/configs.h"
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
 #include "test/rocm/fake_runtime.h"
@@ -236,10 +237,8 @@ TEST(DeviceFaults, OneAllocationIsAttachedOnce) {
 TEST(DeviceFaults, RangesThatLeaveTheirAllocationAreRefused) {
   alone([] {
     Self self;
-    urma_seg_cfg_t cfg = {};
-    cfg.va = reinterpret_cast<uint64_t>(self.from) + kPart;
-    cfg.len = kBytes;
-    cfg.flag.bs.access = URMA_ACCESS_READ;
+    urma_seg_cfg_t cfg =
+        seg_config(reinterpret_cast<uint64_t>(self.from) + kPart, kBytes, URMA_ACCESS_READ);
     errno = 0;
     // Where another allocation happens to follow, so much is mapped memory.
     EXPECT_EQ(urma_register_seg(self.endpoint.ctx, &cfg), nullptr);
@@ -253,10 +252,7 @@ TEST(DeviceFaults, MemoryThatCannotBeLockedIsNotRegistered) {
     Self self;
     self.fake.set("FAIL_LOCK", 1);
     std::vector<char> memory(kPart);
-    urma_seg_cfg_t cfg = {};
-    cfg.va = reinterpret_cast<uint64_t>(memory.data());
-    cfg.len = memory.size();
-    cfg.flag.bs.access = URMA_ACCESS_READ;
+    urma_seg_cfg_t cfg = seg_config(memory.data(), memory.size(), URMA_ACCESS_READ);
     errno = 0;
     EXPECT_EQ(urma_register_seg(self.endpoint.ctx, &cfg), nullptr);
     EXPECT_EQ(errno, ENOMEM);

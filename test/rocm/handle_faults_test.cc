@@ -120,7 +120,7 @@ TEST(HandleFaults, AnAllocationAtTheSameAddressIsAttachedAnew) {
 TEST(HandleFaults, SegmentsThatAreLocalAreNotAttached) {
   run_one([](Channel&) {
     constexpr size_t kBytes = 64 << 10;
-    Endpoint endpoint;
+    OwnedEndpoint endpoint;
     void* const memory = urma_ext_alloc_device(endpoint.ctx, URMA_EXT_POOL_COARSE, kBytes);
     urma_target_seg_t* const open = endpoint.add(memory, kBytes / 2);
     urma_target_seg_t* const local = endpoint.add(memory, kBytes, URMA_ACCESS_LOCAL_ONLY);
@@ -132,7 +132,6 @@ TEST(HandleFaults, SegmentsThatAreLocalAreNotAttached) {
     EXPECT_EQ(urma_ext_close_memory_handle(attached), URMA_SUCCESS);
     handle.seg = local->seg;
     EXPECT_EQ(urma_ext_attach_memory_handle(endpoint.ctx, &handle, &attached, &there), URMA_FAIL);
-    endpoint.close();
   });
 }
 

@@ -105,7 +105,7 @@ TEST_F(HandlesTest, ASignalIsSeenAndChangedByBothProcesses) {
       },
       "user",
       [](Channel& channel) {
-        Endpoint endpoint;
+        OwnedEndpoint endpoint;
         const HsaLibrary hsa;
         const auto handle = channel.receive<urma_ext_signal_handle_t>();
         urma_target_seg_t* attached = nullptr;
@@ -117,7 +117,6 @@ TEST_F(HandlesTest, ASignalIsSeenAndChangedByBothProcesses) {
         EXPECT_EQ(hsa.wait(signal, 0), -7);
         EXPECT_EQ(urma_ext_close_signal_handle(attached), URMA_SUCCESS);
         channel.sync();
-        endpoint.close();
       });
 }
 
@@ -215,7 +214,7 @@ TEST_F(HandlesTest, WhatWasAttachedOutlivesItsOwner) {
   };
   Child owner("owner", own);
   Child user("user", [](Channel& channel) {
-    Endpoint endpoint;
+    OwnedEndpoint endpoint;
     const HsaLibrary hsa;
     const auto handle = channel.receive<urma_ext_signal_handle_t>();
     urma_target_seg_t* attached = nullptr;
@@ -230,7 +229,6 @@ TEST_F(HandlesTest, WhatWasAttachedOutlivesItsOwner) {
     EXPECT_EQ(hsa.load(signal), 5);
     EXPECT_EQ(attach(endpoint.ctx, handle), URMA_FAIL);
     EXPECT_EQ(urma_ext_close_signal_handle(attached), URMA_SUCCESS);
-    endpoint.close();
   });
   user.channel().send(owner.channel().receive<urma_ext_signal_handle_t>());
   user.channel().sync();
@@ -255,12 +253,11 @@ TEST_F(HandlesTest, HandlesOfAnotherStartAreRefused) {
   Child second("second owner", own);
   const auto valid = second.channel().receive<Handles>();
   Child user("user", [&](Channel&) {
-    Endpoint endpoint;
+    OwnedEndpoint endpoint;
     EXPECT_EQ(attach(endpoint.ctx, old.signal), URMA_FAIL);
     EXPECT_EQ(attach(endpoint.ctx, old.memory), URMA_FAIL);
     EXPECT_EQ(attach(endpoint.ctx, valid.signal), URMA_SUCCESS);
     EXPECT_EQ(attach(endpoint.ctx, valid.memory), URMA_SUCCESS);
-    endpoint.close();
   });
   user.expect_success();
   second.channel().send(0);

@@ -30,8 +30,8 @@ struct Ids {
 void connect(Channel& test, urma_transport_mode_t mode) {
   Config config;
   config.mode = mode;
-  Endpoint endpoint(config);
   std::array<char, kSize> memory = {};
+  OwnedEndpoint endpoint(config);
   urma_target_seg_t* segment = endpoint.add(memory.data(), memory.size());
   urma_target_jetty_t* self = endpoint.import(endpoint.queue_id());
   if (mode == URMA_TM_RC) endpoint.bind(self);
@@ -42,7 +42,6 @@ void connect(Channel& test, urma_transport_mode_t mode) {
   wait_for_success(endpoint.send_jfc, 0);
   test.send(Ids{endpoint.sender_id(), endpoint.receiver_id()});
   test.sync();
-  endpoint.close();
 }
 
 class AdminConnectionsTest : public ToolTest,

@@ -80,8 +80,8 @@ void serve(Channel& test) {
 
 // Sends the messages, writes into both segments, and writes where it must not.
 void use(Channel& test) {
-  Endpoint endpoint;
   std::vector<char> buffer(kSize);
+  OwnedEndpoint endpoint;
   urma_target_seg_t* local = endpoint.add(buffer.data(), buffer.size(), URMA_ACCESS_LOCAL_ONLY);
   const auto offer = test.receive<Offer>();
   urma_target_jetty_t* queue = endpoint.import(offer.queue);
@@ -115,7 +115,6 @@ void use(Channel& test) {
   send(kMoreMessages);
   test.sync();
   test.sync();  // the test has looked at everything
-  endpoint.close();
 }
 
 ToolResult admin(const Words& words) { return run_tool(program_path("URMA_ADMIN"), words); }
@@ -452,11 +451,10 @@ class AdminEndedTest : public ToolTest {};
 TEST_F(AdminEndedTest, PagesThatAnEndedSegmentLeavesShared) {
   Child server("server", leave_pages);
   Child client("client", [](Channel& test) {
-    Endpoint endpoint;
+    OwnedEndpoint endpoint;
     urma_target_seg_t* remote = endpoint.import(test.receive<SegmentId>(), true);
     test.send(remote->mva != 0);
     test.sync();
-    endpoint.close();
   });
   const auto segment = server.channel().receive<SegmentId>();
   client.channel().send(segment);

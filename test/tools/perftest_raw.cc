@@ -13,6 +13,7 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "test/process/configs.h"
 #include "test/tools/perftest_party.h"
 
 namespace urma_test {
@@ -325,9 +326,7 @@ void RawSide::import(const std::vector<urma_rjetty_t>& queues) {
     if (queue.type == URMA_JETTY) {
       targets_.push_back(urma_import_jetty(endpoint_.ctx, &queue, &token));
     } else {
-      urma_rjfr_t jfr = {};
-      jfr.jfr_id = queue.jetty_id;
-      jfr.trans_mode = queue.trans_mode;
+      urma_rjfr_t jfr = remote_jfr(queue.jetty_id, queue.trans_mode);
       targets_.push_back(urma_import_jfr(endpoint_.ctx, &jfr, &token));
     }
     ASSERT_NE(targets_.back(), nullptr);

@@ -73,8 +73,8 @@ TEST_F(PingLife, MoreClientsThanAreRemembered) {
     urma_eid_t eid;
     ASSERT_EQ(urma_str_to_eid(responder.eid().c_str(), &eid), 0);
     for (int i = 0; i < 300; ++i) {
-      Endpoint endpoint;
       std::vector<char> memory(128);
+      OwnedEndpoint endpoint;
       urma_target_seg_t* segment = endpoint.add(memory.data(), memory.size());
       endpoint.post_receive(segment, memory.data() + 64, 64);
       urma_target_jetty_t* target = endpoint.import(QueueId{eid, 5, kNoToken, true});
@@ -82,7 +82,6 @@ TEST_F(PingLife, MoreClientsThanAreRemembered) {
       endpoint.post(send_imm_request(target, &here, 77));
       EXPECT_EQ(wait_for(endpoint.send_jfc).status, URMA_CR_SUCCESS);
       EXPECT_EQ(wait_for(endpoint.receive_jfc).imm_data, 77u);
-      endpoint.close();
     }
   });
   expect_answers(responder.eid(), 1);
@@ -182,8 +181,8 @@ TEST_F(PingLife, OtherMessagesAreIgnored) {
   run_one([&](Channel&) {
     urma_eid_t eid;
     ASSERT_EQ(urma_str_to_eid(responder.eid().c_str(), &eid), 0);
-    Endpoint endpoint;
     std::vector<char> memory(8192);
+    OwnedEndpoint endpoint;
     urma_target_seg_t* segment = endpoint.add(memory.data(), memory.size());
     urma_target_jetty_t* target = endpoint.import(QueueId{eid, 5, kNoToken, true});
     urma_sge_t small = piece(segment, memory.data(), 8);
@@ -198,7 +197,6 @@ TEST_F(PingLife, OtherMessagesAreIgnored) {
       (void)wait_for(endpoint.send_jfc);
     }
     EXPECT_TRUE(has_nothing(endpoint.receive_jfc));
-    endpoint.close();
   });
   expect_answers(responder.eid(), 300);
 }

@@ -127,32 +127,6 @@ TEST_F(CoreApi, FlatCallsBuildOneRequest) {
   end_queues();
 }
 
-TEST_F(CoreApi, PostingHandsEverythingThrough) {
-  make_queues();
-  urma_jfs_t* jfs = urma_create_jfs(&ctx_, &jfs_cfg_);
-  urma_sge_t sge = {};
-  urma_jfs_wr_t wr = {};
-  wr.opcode = URMA_OPC_SEND;
-  wr.send.src = {&sge, 1};
-  urma_jfs_wr_t* bad = nullptr;
-  EXPECT_STATUS(urma_post_jfs_wr(nullptr, &wr, &bad), URMA_EINVAL);
-  EXPECT_STATUS(urma_post_jfs_wr(jfs, nullptr, &bad), URMA_EINVAL);
-  EXPECT_STATUS(urma_post_jfs_wr(jfs, &wr, nullptr), URMA_EINVAL);
-  EXPECT_STATUS(urma_post_jfs_wr(jfs, &wr, &bad), URMA_SUCCESS);
-  EXPECT_EQ(bad, nullptr);
-  g_provider.status = URMA_ENOMEM;
-  EXPECT_STATUS(urma_post_jfs_wr(jfs, &wr, &bad), URMA_ENOMEM);
-  EXPECT_EQ(bad, &wr);
-  g_provider.status = URMA_SUCCESS;
-  ops_.post_jfs_wr = nullptr;
-  EXPECT_STATUS(urma_post_jfs_wr(jfs, &wr, &bad), URMA_EINVAL);
-  urma_jfr_wr_t recv_wr = {}, *bad_recv = nullptr;
-  recv_wr.src = {&sge, 1};
-  EXPECT_STATUS(urma_post_jfr_wr(jfr_, &recv_wr, &bad_recv), URMA_SUCCESS);  // its own slot counts
-  EXPECT_STATUS(urma_delete_jfs(jfs), URMA_SUCCESS);
-  end_queues();
-}
-
 TEST_F(CoreApi, PollArmWaitAck) {
   make_queues();
   urma_jfce_t* jfce = urma_create_jfce(&ctx_);
@@ -187,37 +161,6 @@ TEST_F(CoreApi, PollArmWaitAck) {
   EXPECT_EQ(g_provider.calls, calls + 1);
   EXPECT_STATUS(urma_delete_jfce(jfce), URMA_SUCCESS);
   end_queues();
-}
-
-TEST_F(CoreApi, ChannelsAndAddresses) {
-  urma_tp_cfg_t tp_cfg = {};
-  urma_tp_attr_t tp_attr = {};
-  urma_get_tp_cfg_t get_cfg = {};
-  get_cfg.trans_mode = URMA_TM_RM;
-  uint32_t count = 1;
-  urma_tp_info_t info;
-  EXPECT_EQ(urma_get_tpn(nullptr), -EINVAL);
-  EXPECT_EQ(urma_modify_tp(nullptr, 0, &tp_cfg, &tp_attr, {}), URMA_EINVAL);
-  EXPECT_EQ(urma_modify_tp(&ctx_, 0, nullptr, &tp_attr, {}), URMA_EINVAL);
-  EXPECT_EQ(urma_modify_tp(&ctx_, 0, &tp_cfg, &tp_attr, {}), 0);
-  EXPECT_STATUS(urma_get_tp_list(&ctx_, &get_cfg, &count, &info), URMA_SUCCESS);
-  EXPECT_STATUS(urma_get_tp_list(&ctx_, nullptr, &count, &info), URMA_EINVAL);
-  count = 0;
-  EXPECT_STATUS(urma_get_tp_list(&ctx_, &get_cfg, &count, &info), URMA_EINVAL);
-  count = 1;
-  std::memset(&get_cfg.trans_mode, 0xff, 1);
-  EXPECT_STATUS(urma_get_tp_list(&ctx_, &get_cfg, &count, &info), URMA_EINVAL);
-  urma_tp_attr_value_t value = {};
-  EXPECT_STATUS(urma_set_tp_attr(&ctx_, 1, 2, 0x30001, &value), URMA_SUCCESS);
-  EXPECT_EQ(g_provider.bitmap, 0x20001u);
-  EXPECT_STATUS(urma_set_tp_attr(&ctx_, 1, 2, 0, nullptr), URMA_EINVAL);
-  uint8_t mac[URMA_MAC_BYTES];
-  EXPECT_STATUS(urma_get_smac(&ctx_, nullptr), URMA_EINVAL);
-  EXPECT_STATUS(urma_get_smac(nullptr, mac), URMA_EINVAL);
-  EXPECT_STATUS(urma_get_smac(&ctx_, mac), URMA_SUCCESS);
-  EXPECT_NULL(urma_get_net_addr_list(nullptr, &count), EINVAL);
-  EXPECT_NULL(urma_get_net_addr_list(&ctx_, &count), EINVAL);  // the device has none
-  urma_free_net_addr_list(nullptr);
 }
 
 TEST(CoreEid, Strings) {

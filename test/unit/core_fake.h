@@ -14,7 +14,6 @@
 #include "urma/core/process/core.h"
 #include "urma_api.h"
 #include "urma_perf.h"
-#include "urma_ubagg.h"
 
 namespace core_fake {
 
@@ -29,8 +28,6 @@ struct Provider {
   urma_sge_t src, dst;
   urma_jfr_wr_t recv_wr;
   urma_seg_cfg_t seg_cfg;
-  urma_user_ctl_in_t command;
-  uint32_t bitmap = 0;
   urma_notify_t notify;
 };
 
@@ -116,26 +113,9 @@ urma_target_seg_t* register_seg(urma_context_t*, urma_seg_cfg_t* cfg) {
   return make<urma_target_seg_t>();
 }
 
-int user_ctl(urma_context_t*, urma_user_ctl_in_t* in, urma_user_ctl_out_t* out) {
-  g_provider.command = *in;
-  out->len = 100;
-  return g_provider.status;
-}
-
-urma_status_t set_tp_attr(const urma_context_t*, const uint64_t, const uint8_t,
-                          const uint32_t bitmap, const urma_tp_attr_value_t*) {
-  g_provider.bitmap = bitmap;
-  return g_provider.status;
-}
-
 int wait_notify(urma_notifier_t*, uint32_t, urma_notify_t* notify, int) {
   *notify = g_provider.notify;
   return 1;
-}
-
-template <typename Object>
-int count_of(Object*, int count, urma_cr_t*) {
-  return g_provider.status != URMA_SUCCESS ? -g_provider.status : count;
 }
 
 urma_ops_t full_ops() {
@@ -144,19 +124,16 @@ urma_ops_t full_ops() {
   creates(ops.create_jfc), creates(ops.create_jfs), creates(ops.create_jfr);
   creates(ops.create_jetty), creates(ops.create_jetty_grp), creates(ops.create_jfce);
   creates(ops.create_notifier), creates(ops.alloc_token_id), creates(ops.alloc_token_id_ex);
-  creates(ops.import_jfr), creates(ops.import_jfr_ex), creates(ops.import_jetty);
-  creates(ops.import_jetty_ex), creates(ops.import_seg), creates(ops.import_jetty_async);
+  creates(ops.import_seg), creates(ops.import_jetty_async);
   ops.register_seg = register_seg;
   ops.delete_jfc = ops.free_jfc = unmake, ops.delete_jfs = ops.free_jfs = unmake;
   ops.delete_jfr = ops.free_jfr = unmake, ops.delete_jetty = ops.free_jetty = unmake;
   ops.delete_jetty_grp = unmake, ops.delete_jfce = unmake, ops.delete_notifier = unmake;
   ops.free_token_id = unmake, ops.unregister_seg = ops.unimport_seg = unmake;
-  ops.unimport_jfr = ops.unimport_jetty = ops.unimport_jetty_async = unmake;
+  ops.unimport_jetty_async = unmake;
   ops.delete_jfc_batch = unmake_batch, ops.delete_jfs_batch = unmake_batch;
   ops.delete_jfr_batch = unmake_batch, ops.delete_jetty_batch = unmake_batch;
   ops.alloc_jfc = alloc, ops.alloc_jfs = alloc, ops.alloc_jfr = alloc, ops.alloc_jetty = alloc;
-  answer(ops.modify_jfc), answer(ops.modify_jfs), answer(ops.modify_jfr), answer(ops.modify_jetty);
-  answer(ops.query_jfs), answer(ops.query_jfr), answer(ops.query_jetty);
   answer(ops.set_jfc_opt), answer(ops.active_jfc), answer(ops.get_jfc_opt),
       answer(ops.deactive_jfc);
   answer(ops.set_jfs_opt), answer(ops.active_jfs), answer(ops.get_jfs_opt),
@@ -166,12 +143,9 @@ urma_ops_t full_ops() {
   answer(ops.set_jetty_opt), answer(ops.active_jetty), answer(ops.get_jetty_opt);
   answer(ops.deactive_jetty), answer(ops.bind_jetty), answer(ops.unbind_jetty);
   answer(ops.bind_jetty_ex), answer(ops.bind_jetty_async), answer(ops.unbind_jetty_async);
-  answer(ops.get_tpn), answer(ops.modify_tp), answer(ops.get_tp_list), answer(ops.get_tp_attr);
-  answer(ops.get_async_event), answer(ops.ack_async_event), answer(ops.ack_notify);
+  answer(ops.ack_notify);
   answer(ops.rearm_jfc), answer(ops.wait_jfc), answer(ops.ack_jfc), answer(ops.poll_jfc);
-  answer(ops.get_eid_by_ip), answer(ops.get_ip_by_eid), answer(ops.get_smac), answer(ops.get_dmac);
-  ops.set_tp_attr = set_tp_attr, ops.user_ctl = user_ctl, ops.wait_notify = wait_notify;
-  ops.flush_jfs = count_of, ops.flush_jetty = count_of;
+  ops.wait_notify = wait_notify;
   ops.post_jfs_wr = post_send, ops.post_jfr_wr = post_receive;
   answer(ops.post_jetty_send_wr), answer(ops.post_jetty_recv_wr);
   return ops;

@@ -59,103 +59,12 @@ TEST_F(CoreApi, ExceptionsStopAtTheGuard) {
   EXPECT_STATUS(urma_delete_jfce(jfce), URMA_SUCCESS);
 }
 
-TEST_F(CoreApi, ContextEndsAfterItsChildren) {
-  urma_jfce_t* jfce = urma_create_jfce(&ctx_);
-  EXPECT_EQ(children(), 1u);
-  EXPECT_STATUS(urma_delete_context(&ctx_), URMA_EAGAIN);
-  EXPECT_STATUS(urma_delete_jfce(jfce), URMA_SUCCESS);
-  g_provider.status = URMA_FAIL;
-  EXPECT_STATUS(urma_delete_context(&ctx_), URMA_FAIL);
-  g_provider.status = URMA_SUCCESS;
-  EXPECT_STATUS(urma_delete_context(&ctx_), URMA_SUCCESS);
-  EXPECT_STATUS(urma_delete_context(nullptr), URMA_EINVAL);
-}
-
-TEST_F(CoreApi, ContextOptions) {
-  urma_context_aggr_mode_t mode = URMA_AGGR_MODE_BALANCE;
-  EXPECT_STATUS(urma_set_context_opt(&ctx_, URMA_OPT_AGGR_MODE, &mode, sizeof mode), URMA_EINVAL);
-  provider_ops_.name = "ub_agg";
-  EXPECT_STATUS(urma_set_context_opt(&ctx_, URMA_OPT_AGGR_MODE, &mode, sizeof mode), URMA_SUCCESS);
-  EXPECT_EQ(g_provider.command.opcode, 4u);
-  EXPECT_EQ(g_provider.command.addr, reinterpret_cast<uint64_t>(&mode));
-  EXPECT_STATUS(urma_set_context_opt(&ctx_, URMA_OPT_AGGR_MODE, nullptr, 4), URMA_EINVAL);
-  EXPECT_STATUS(urma_set_context_opt(&ctx_, URMA_OPT_AGGR_MODE, &mode, 8), URMA_EINVAL);
-  g_provider.status = EPERM;
-  EXPECT_STATUS(urma_set_context_opt(&ctx_, URMA_OPT_AGGR_MODE, &mode, 4), URMA_ENOPERM);
-  urma_user_ctl_in_t in = {};
-  urma_user_ctl_out_t out = {};
-  EXPECT_STATUS(urma_user_ctl(&ctx_, &in, &out), URMA_ENOPERM);
-  g_provider.status = -EINVAL;
-  EXPECT_STATUS(urma_user_ctl(&ctx_, &in, &out), URMA_FAIL);
-  EXPECT_STATUS(urma_user_ctl(&ctx_, nullptr, &out), URMA_EINVAL);
-}
-
-TEST_F(CoreApi, AsyncEvents) {
-  urma_async_event_t event = {};
-  EXPECT_STATUS(urma_get_async_event(nullptr, &event), URMA_EINVAL);
-  EXPECT_STATUS(urma_get_async_event(&ctx_, nullptr), URMA_EINVAL);
-  EXPECT_STATUS(urma_get_async_event(&ctx_, &event), URMA_SUCCESS);
-  EXPECT_EQ(event.urma_ctx, &ctx_);
-  g_provider.status = URMA_EAGAIN;
-  EXPECT_STATUS(urma_get_async_event(&ctx_, &event), URMA_FAIL);
-  const int calls = g_provider.calls;
-  urma_ack_async_event(nullptr);
-  EXPECT_EQ(g_provider.calls, calls);
-  urma_ack_async_event(&event);
-  EXPECT_EQ(g_provider.calls, calls + 1);
-}
-
-TEST_F(CoreApi, JfcCountsOnContextAndChannel) {
-  urma_jfce_t* jfce = urma_create_jfce(&ctx_);
-  jfc_cfg_.jfce = jfce;
-  urma_jfc_t* jfc = urma_create_jfc(&ctx_, &jfc_cfg_);
-  ASSERT_NE(jfc, nullptr);
-  EXPECT_TRUE(jfc->urma_jfc_opt.is_actived);
-  EXPECT_EQ(jfc->urma_ctx, &ctx_);
-  EXPECT_EQ(jfc->jfc_cfg.depth, kDepth);
-  EXPECT_EQ(children(), 2u);
-  EXPECT_EQ(jfce->ref.atomic_cnt, 2u);
-  EXPECT_STATUS(urma_delete_jfce(jfce), URMA_FAIL);
-  g_provider.status = URMA_EAGAIN;
-  EXPECT_STATUS(urma_delete_jfc(jfc), URMA_EAGAIN);
-  EXPECT_EQ(children(), 2u);
-  EXPECT_EQ(jfce->ref.atomic_cnt, 2u);
-  g_provider.status = URMA_SUCCESS;
-  EXPECT_STATUS(urma_delete_jfc(jfc), URMA_SUCCESS);
-  EXPECT_EQ(jfce->ref.atomic_cnt, 1u);
-  ops_.delete_jfce = nullptr;
-  EXPECT_STATUS(urma_delete_jfce(jfce), URMA_EINVAL);
-  ops_ = full_ops();
-  EXPECT_STATUS(urma_delete_jfce(jfce), URMA_SUCCESS);
-  EXPECT_STATUS(urma_delete_jfce(nullptr), URMA_EINVAL);
-}
-
 TEST_F(CoreApi, DepthIsCheckedAgainstTheDevice) {
   jfc_cfg_.depth = 0;
   EXPECT_NULL(urma_create_jfc(&ctx_, &jfc_cfg_), EINVAL);
   jfc_cfg_.depth = kDepth + 1;
   EXPECT_NULL(urma_create_jfc(&ctx_, &jfc_cfg_), EINVAL);
   EXPECT_EQ(g_provider.calls, 0);
-}
-
-TEST_F(CoreApi, ModifyAndQueryHandTheStatusThrough) {
-  make_queues();
-  urma_jfc_attr_t jfc_attr = {};
-  urma_jfr_attr_t jfr_attr = {};
-  urma_jfr_cfg_t cfg = {};
-  EXPECT_STATUS(urma_modify_jfc(nullptr, &jfc_attr), URMA_EINVAL);
-  EXPECT_STATUS(urma_modify_jfc(jfc_, nullptr), URMA_EINVAL);
-  EXPECT_STATUS(urma_query_jfr(jfr_, nullptr, &jfr_attr), URMA_EINVAL);
-  EXPECT_STATUS(urma_query_jfr(jfr_, &cfg, nullptr), URMA_EINVAL);
-  EXPECT_STATUS(urma_modify_jfc(jfc_, &jfc_attr), URMA_SUCCESS);
-  g_provider.status = URMA_ENOPERM;
-  EXPECT_STATUS(urma_modify_jfr(jfr_, &jfr_attr), URMA_ENOPERM);
-  g_provider.status = URMA_EAGAIN;
-  EXPECT_STATUS(urma_query_jfr(jfr_, &cfg, &jfr_attr), URMA_EAGAIN);
-  g_provider.status = URMA_SUCCESS;
-  ops_.modify_jfc = nullptr;
-  EXPECT_STATUS(urma_modify_jfc(jfc_, &jfc_attr), URMA_EINVAL);
-  end_queues();
 }
 
 TEST_F(CoreApi, OrderTypesGoWithModes) {
@@ -200,21 +109,6 @@ TEST_F(CoreApi, SendAndReceiveQueuesCheckTheirLimits) {
     EXPECT_NULL(urma_create_jfr(&ctx_, &cfg), EINVAL);
   }
   EXPECT_EQ(g_provider.calls, calls);
-  end_queues();
-}
-
-TEST_F(CoreApi, FlushChecksItsCount) {
-  make_queues();
-  urma_jfs_t* jfs = urma_create_jfs(&ctx_, &jfs_cfg_);
-  urma_cr_t cr[2];
-  EXPECT_EQ(urma_flush_jfs(nullptr, 1, cr), -EINVAL);
-  EXPECT_EQ(urma_flush_jfs(jfs, 0, cr), -EINVAL);
-  EXPECT_EQ(urma_flush_jfs(jfs, 1, nullptr), -EINVAL);
-  EXPECT_EQ(urma_flush_jfs(jfs, kDepth + 1, cr), -EINVAL);
-  EXPECT_EQ(urma_flush_jfs(jfs, 2, cr), 2);
-  ops_.flush_jfs = nullptr;
-  EXPECT_EQ(urma_flush_jfs(jfs, 2, cr), -EINVAL);
-  EXPECT_STATUS(urma_delete_jfs(jfs), URMA_SUCCESS);
   end_queues();
 }
 

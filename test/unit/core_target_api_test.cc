@@ -107,42 +107,6 @@ TEST_F(CoreApi, GroupsKnowTheirMembers) {
   end_queues();
 }
 
-TEST_F(CoreApi, Imports) {
-  urma_rjetty_t rjetty = {};
-  rjetty.trans_mode = URMA_TM_RM;
-  rjetty.type = URMA_JETTY;
-  rjetty.jetty_id.id = 9;
-  urma_token_t token = {1};
-  EXPECT_NULL(urma_import_jetty(nullptr, &rjetty, &token), EINVAL);
-  EXPECT_NULL(urma_import_jetty(&ctx_, nullptr, &token), EINVAL);
-  rjetty.tp_type = URMA_UTP;
-  EXPECT_NULL(urma_import_jetty(&ctx_, &rjetty, &token), EINVAL);
-  rjetty.tp_type = URMA_RTP;
-  urma_target_jetty_t* target = urma_import_jetty(&ctx_, &rjetty, nullptr);
-  ASSERT_NE(target, nullptr);
-  EXPECT_EQ(target->id.id, 9u);
-  EXPECT_EQ(rjetty.flag.bs.order_type, uint32_t{URMA_OI});
-  EXPECT_EQ(children(), 1u);
-  EXPECT_STATUS(urma_unimport_jetty(target), URMA_SUCCESS);
-  ops_.import_jetty = nullptr;
-  rjetty.flag.bs.share_tp = 1;
-  EXPECT_NULL(urma_import_jetty(&ctx_, &rjetty, &token), EINVAL);
-  rjetty.flag.bs.share_tp = 0;
-  target = urma_import_jetty(&ctx_, &rjetty, &token);
-  EXPECT_STATUS(urma_unimport_jetty(target), URMA_SUCCESS);
-  urma_rjfr_t rjfr = {};
-  rjfr.trans_mode = URMA_TM_RM;
-  rjfr.flag.bs.token_policy = URMA_TOKEN_PLAIN_TEXT;
-  EXPECT_NULL(urma_import_jfr(&ctx_, &rjfr, nullptr), EINVAL);
-  urma_active_tp_cfg_t channel = {};
-  EXPECT_NULL(urma_import_jfr_ex(&ctx_, &rjfr, nullptr, &channel), EINVAL);
-  EXPECT_NULL(urma_import_jfr_ex(&ctx_, &rjfr, &token, nullptr), EINVAL);
-  target = urma_import_jfr_ex(&ctx_, &rjfr, &token, &channel);
-  EXPECT_EQ(target->type, URMA_JFR);
-  EXPECT_STATUS(urma_unimport_jfr(target), URMA_SUCCESS);
-  EXPECT_STATUS(urma_unimport_jfr(nullptr), URMA_EINVAL);
-}
-
 TEST_F(CoreApi, BindingIsForRcPairs) {
   make_queues(URMA_TM_RC);
   urma_jetty_t* jetty = urma_create_jetty(&ctx_, &jetty_cfg_);
@@ -313,36 +277,6 @@ TEST_F(CoreApi, NotifierEndsItsOwnImportsAlone) {
   EXPECT_EQ(children(), 0u);
   delete pending;
   delete notifier;
-}
-
-TEST_F(CoreApi, Descriptors) {
-  make_queues();
-  urma_jetty_t* jetty = urma_create_jetty(&ctx_, &jetty_cfg_);
-  jetty->jetty_id.id = 12;
-  urma_rjetty_t* rjetty = nullptr;
-  uint32_t length = 0;
-  EXPECT_STATUS(urma_get_rjetty(nullptr, &rjetty, &length), URMA_EINVAL);
-  EXPECT_STATUS(urma_get_rjetty(jetty, nullptr, &length), URMA_EINVAL);
-  EXPECT_STATUS(urma_get_rjetty(jetty, &rjetty, nullptr), URMA_EINVAL);
-  EXPECT_STATUS(urma_get_rjetty(jetty, &rjetty, &length), URMA_SUCCESS);
-  EXPECT_EQ(length, sizeof(urma_rjetty_t));
-  EXPECT_EQ(rjetty->jetty_id.id, 12u);
-  EXPECT_EQ(rjetty->type, URMA_JETTY);
-  EXPECT_EQ(rjetty->trans_mode, URMA_TM_RM);
-  urma_put_rjetty(rjetty);
-  urma_put_rjetty(nullptr);
-  urma_put_seg_ctx(nullptr);
-  std::strcpy(device_->name, "bonding_dev_0");
-  g_provider.status = EIO;
-  EXPECT_STATUS(urma_get_rjetty(jetty, &rjetty, &length), URMA_FAIL);
-  EXPECT_EQ(rjetty, nullptr);
-  g_provider.status = 0;
-  EXPECT_STATUS(urma_get_rjetty(jetty, &rjetty, &length), URMA_SUCCESS);
-  EXPECT_EQ(g_provider.command.opcode, uint32_t{BONDP_USER_CTL_OPCODE_GET_RJETTY});
-  EXPECT_EQ(length, 100u);
-  urma_put_rjetty(rjetty);
-  EXPECT_STATUS(urma_delete_jetty(jetty), URMA_SUCCESS);
-  end_queues();
 }
 
 }  // namespace

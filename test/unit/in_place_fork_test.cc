@@ -40,8 +40,7 @@ class InPlaceFork : public testing::Test {
 
 TEST_F(InPlaceFork, TheChildHasItsOwnCopy) {
   const uint64_t bytes = 6 * kMiB;
-  PrivateMemory memory(bytes);
-  fill(memory.get(), bytes);
+  FilledMemory memory(bytes);
   SharedPages::RangeId range;
   const auto parts = shared_parts(table_, memory.get(), bytes, &range);
   PeerMapping peer(parts[0]);
@@ -69,8 +68,7 @@ TEST_F(InPlaceFork, TheChildHasItsOwnCopy) {
 }
 
 TEST_F(InPlaceFork, WhatIsKeptFromChildrenStaysSo) {
-  PrivateMemory memory(kMiB);
-  fill(memory.get(), kMiB);
+  FilledMemory memory(kMiB);
   ASSERT_EQ(::madvise(memory.get(), kMiB, MADV_DONTFORK), 0);
   SharedPages::RangeId range;
   shared_parts(table_, memory.get(), kMiB, &range);
@@ -100,8 +98,7 @@ TEST_F(InPlaceFork, AllocatedMemoryBecomesPrivate) {
 TEST_F(InPlaceFork, ForksDuringAllSteps) {
   if (kSanitized) GTEST_SKIP() << "forks of a sanitized program with threads may hang";
   const uint64_t bytes = 16 * kMiB;
-  PrivateMemory memory(bytes);
-  fill(memory.get(), bytes);
+  FilledMemory memory(bytes);
   std::atomic<bool> stop{false};
   std::thread mover([&] {
     while (!stop.load(std::memory_order_relaxed)) {
@@ -189,8 +186,7 @@ TEST_F(InPlaceFork, TheChildNeedsNoDescriptors) {
 
 // Without any way to tell what lies where, what is shared is taken from the child.
 TEST_F(InPlaceFork, WhatCannotBeCopiedIsNotThere) {
-  PrivateMemory memory(kMiB);
-  fill(memory.get(), kMiB);
+  FilledMemory memory(kMiB);
   SharedPages::RangeId range;
   shared_parts(table_, memory.get(), kMiB, &range);
   const int maps = open_descriptor(own_file("/maps"));
@@ -273,8 +269,7 @@ void linger() { ::poll(nullptr, 0, 100); }
 
 TEST_F(InPlaceFork, TheChildSeesTheMomentOfTheFork) {
   const uint64_t bytes = 6 * kMiB;
-  PrivateMemory memory(bytes);
-  fill(memory.get(), bytes);
+  FilledMemory memory(bytes);
   SharedPages::RangeId range;
   shared_parts(table_, memory.get(), bytes, &range);
   table_.before_fork();
@@ -309,8 +304,7 @@ TEST_F(InPlaceFork, AChildThatDiesIsNotWaitedFor) {
 // What is unregistered meanwhile stays in the file for it.
 TEST_F(InPlaceFork, ALateChildHasItsCopyStill) {
   const uint64_t bytes = 6 * kMiB;
-  PrivateMemory memory(bytes);
-  fill(memory.get(), bytes);
+  FilledMemory memory(bytes);
   SharedPages::RangeId whole;
   SharedPages::RangeId page;
   shared_parts(table_, memory.get(), bytes, &whole);
@@ -342,8 +336,7 @@ TEST_F(InPlaceFork, ALateChildHasItsCopyStill) {
 TEST_F(InPlaceFork, TheChildClosesWhatIsBeingRemoved) {
   if (kSanitized) GTEST_SKIP() << "forks of a sanitized program with threads may hang";
   const uint64_t bytes = 8 * kMiB;
-  PrivateMemory memory(bytes);
-  fill(memory.get(), bytes);
+  FilledMemory memory(bytes);
   std::atomic<bool> stop{false};
   std::thread mover([&] {
     while (!stop.load(std::memory_order_relaxed)) {

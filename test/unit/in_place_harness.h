@@ -63,6 +63,13 @@ inline void fill(char* data, uint64_t bytes) {
   }
 }
 
+struct FilledMemory : PrivateMemory {
+  explicit FilledMemory(uint64_t bytes, int flags = 0, uint64_t alignment = kPage)
+      : PrivateMemory(bytes, flags, alignment) {
+    fill(get(), bytes);
+  }
+};
+
 inline ::testing::AssertionResult is_filled(const char* data, uint64_t bytes) {
   for (uint64_t at = 0; at < bytes; at += kPage) {
     if (data[at] != static_cast<char>(1 + (at / kPage) % 127)) {

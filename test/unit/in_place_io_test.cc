@@ -44,8 +44,7 @@ class PatternFile {
 TEST(InPlaceIo, BuffersThatAreRegisteredWithTheKernelAreLeft) {
   SKIP_UNLESS_IN_PLACE();
   constexpr uint64_t kBytes = 4 * kMiB;
-  PrivateMemory memory(kBytes, 0, 2 * kMiB);
-  fill(memory.get(), kBytes);
+  FilledMemory memory(kBytes, 0, 2 * kMiB);
   io_uring ring;
   if (const int error = ::io_uring_queue_init(8, &ring, 0)) {
     GTEST_SKIP() << "no io_uring: " << std::strerror(-error);

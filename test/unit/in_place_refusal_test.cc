@@ -77,8 +77,7 @@ TEST(InPlaceRefusal, PeculiarAreas) {
 
 TEST(InPlaceRefusal, SealedMemory) {
   SKIP_UNLESS_IN_PLACE();
-  PrivateMemory memory(kBytes, 0, 2 * kMiB);
-  fill(memory.get(), kBytes);
+  FilledMemory memory(kBytes, 0, 2 * kMiB);
   constexpr int kGuardInstall = 102;  // MADV_GUARD_INSTALL, Linux 6.13
   if (::madvise(memory.get() + 2 * kPage, kPage, kGuardInstall) == 0) {
     expect_refused(memory.get(), URMA_EXT_REASON_SEALED, 2 * kMiB);
@@ -106,8 +105,7 @@ TEST(InPlaceRefusal, SealedMemory) {
 
 TEST(InPlaceRefusal, MemoryThatTheProgramWatches) {
   SKIP_UNLESS_IN_PLACE();
-  PrivateMemory memory(kBytes);
-  fill(memory.get(), kBytes);
+  FilledMemory memory(kBytes);
   UserFault watcher(0);
   ASSERT_GE(watcher.fd(), 0);
   uffdio_register request = {};
@@ -179,8 +177,7 @@ class Limit {
 
 TEST(InPlaceRefusal, LimitsOfTheProcess) {
   SKIP_UNLESS_IN_PLACE();
-  PrivateMemory memory(kBytes);
-  fill(memory.get(), kBytes);
+  FilledMemory memory(kBytes);
   {
     const Limit limit(RLIMIT_FSIZE, kMiB);
     expect_refused(memory.get(), URMA_EXT_REASON_LIMIT, kBytes);
@@ -216,8 +213,7 @@ TEST(InPlaceRefusal, MappingsAreLeftToTheProgram) {
 TEST(InPlaceRefusal, PagesOfALivingChildAreMoved) {
   SKIP_UNLESS_IN_PLACE();
   if (kSanitized) GTEST_SKIP() << "the sanitizers do not know of raw forks";
-  PrivateMemory memory(kBytes);
-  fill(memory.get(), kBytes);
+  FilledMemory memory(kBytes);
   int pipe[2];
   ASSERT_EQ(::pipe(pipe), 0);
   const auto child = static_cast<pid_t>(::syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0));
@@ -246,8 +242,7 @@ TEST(InPlaceRefusal, AFailedStepIsUndone) {
                           FreezeStep::kWrite, FreezeStep::kMap}) {
     for (const uint32_t skip : {0U, 1U}) {
       PageTable table;
-      PrivateMemory memory(kBytes, 0, 2 * kMiB);
-      fill(memory.get(), kBytes);
+      FilledMemory memory(kBytes, 0, 2 * kMiB);
       // Every other page, so that there are many writes.
       for (uint64_t at = 0; at < kBytes; at += 2 * kPage) {
         ::madvise(memory.get() + at, kPage, MADV_DONTNEED);
@@ -276,8 +271,7 @@ TEST(InPlaceRefusal, AFailedStepOfTheWayBackIsUndone) {
                           FreezeStep::kSwap, FreezeStep::kCopy}) {
     for (const auto& audience : {kWriters, kReaders}) {
       PageTable table;
-      PrivateMemory memory(kBytes);
-      fill(memory.get(), kBytes);
+      FilledMemory memory(kBytes);
       SharedPages::RangeId range;
       shared_parts(table, memory.get(), kBytes, &range, audience);
       table.fail_at({step, EINVAL, 0});
@@ -308,8 +302,7 @@ TEST(InPlaceRefusal, ARangeThatIsNone) {
 TEST(InPlaceRefusal, WhatCannotBeSealedIsNotHandedOut) {
   SKIP_UNLESS_IN_PLACE();
   PageTable table;
-  PrivateMemory memory(kBytes);
-  fill(memory.get(), kBytes);
+  FilledMemory memory(kBytes);
   const auto range = table.add(address(memory.get()), kBytes, kReaders);
   ASSERT_FALSE(table.share(range, 1));
   const auto first = table.parts(range);
@@ -326,8 +319,7 @@ TEST(InPlaceRefusal, WhatCannotBeSealedIsNotHandedOut) {
 TEST(InPlaceRefusal, AShortageOfDescriptorsPasses) {
   SKIP_UNLESS_IN_PLACE();
   PageTable table;
-  PrivateMemory memory(kBytes);
-  fill(memory.get(), kBytes);
+  FilledMemory memory(kBytes);
   rlimit before;
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
   const rlimit low = {3, before.rlim_max};
@@ -345,8 +337,7 @@ TEST(InPlaceRefusal, AShortageOfDescriptorsPasses) {
 // Shares, calls change(), and tells whether the pages are private afterwards.
 bool can_be_undone_after(const std::function<void()>& change) {
   PageTable table;
-  PrivateMemory memory(kBytes);
-  fill(memory.get(), kBytes);
+  FilledMemory memory(kBytes);
   SharedPages::RangeId range;
   const auto parts = shared_parts(table, memory.get(), kBytes, &range);
   const PeerMapping peer(parts[0]);

@@ -32,8 +32,7 @@ bool is_private(const char* at) {
 TEST(InPlaceRestore, InTurns) {
   SKIP_UNLESS_IN_PLACE();
   for (const bool finished_at_once : {false, true}) {
-    PrivateMemory memory(kBytes, 0, 2 * kMiB);
-    fill(memory.get(), kBytes);
+    FilledMemory memory(kBytes, 0, 2 * kMiB);
     PageTable table;
     SharedPages::RangeId range;
     ASSERT_EQ(shared_parts(table, memory.get(), kBytes, &range)[0].reason, URMA_EXT_REASON_NONE);
@@ -105,8 +104,7 @@ Fiber* fiber;
 TEST(InPlaceRestore, OnAStackThatIsMoved) {
   SKIP_UNLESS_IN_PLACE();
   if (kSanitized) GTEST_SKIP() << "the sanitizers do not know of other stacks";
-  PrivateMemory memory(kBytes);
-  fill(memory.get(), kBytes);
+  FilledMemory memory(kBytes);
   Fiber here;
   fiber = &here;
   shared_parts(here.table, memory.get(), kBytes, &here.range);
@@ -128,8 +126,7 @@ volatile uint64_t signals;
 TEST(InPlaceRestore, SignalHandlersTouchThePages) {
   SKIP_UNLESS_IN_PLACE();
   if (kSanitized) GTEST_SKIP() << "the sanitizers hold signals back";
-  PrivateMemory memory(kBytes);
-  fill(memory.get(), kBytes);
+  FilledMemory memory(kBytes);
   touched = memory.get();
   struct sigaction action = {};
   struct sigaction before;
@@ -172,8 +169,7 @@ TEST(InPlaceRestore, AnAreaThatIsDivided) {
   SKIP_UNLESS_IN_PLACE();
   for (const uint32_t skip : {0U, 3U}) {
     PageTable table;
-    PrivateMemory memory(kBytes, 0, 2 * kMiB);
-    fill(memory.get(), kBytes);
+    FilledMemory memory(kBytes, 0, 2 * kMiB);
     SharedPages::RangeId range;
     // Every other page, so that there are many copies.
     for (uint64_t at = 0; at < kBytes; at += 8 * kPage) {
@@ -220,8 +216,7 @@ TEST(InPlaceRestore, PagesComeBackFromAFailedSwitch) {
   for (const int error : {EINVAL, EBUSY, EFAULT}) {
     for (const uint32_t calls : {1U, 2U, 5U, 40U, 200U}) {
       PageTable table;
-      PrivateMemory memory(kBytes, 0, 2 * kMiB);
-      fill(memory.get(), kBytes);
+      FilledMemory memory(kBytes, 0, 2 * kMiB);
       table.fail_at({FreezeStep::kMap, EIO, 0, error, calls});
       SharedPages::RangeId range;
       auto parts = shared_parts(table, memory.get(), kBytes, &range);
@@ -243,8 +238,7 @@ TEST(InPlaceRestore, WhileFutureMemoryIsLocked) {
   SKIP_UNLESS_IN_PLACE();
   if (kSanitized) GTEST_SKIP() << "the sanitizers make mlock do nothing";
   PageTable table;
-  PrivateMemory memory(kBytes);
-  fill(memory.get(), kBytes);
+  FilledMemory memory(kBytes);
   SharedPages::RangeId range;
   const auto parts = shared_parts(table, memory.get(), kBytes, &range);
   PeerMapping peer(parts[0]);
@@ -261,8 +255,7 @@ TEST(InPlaceRestore, AfterAllMemoryWasLocked) {
   SKIP_UNLESS_IN_PLACE();
   if (kSanitized) GTEST_SKIP() << "the sanitizers make mlock do nothing";
   PageTable table;
-  PrivateMemory memory(kBytes);
-  fill(memory.get(), kBytes);
+  FilledMemory memory(kBytes);
   SharedPages::RangeId range;
   shared_parts(table, memory.get(), kBytes, &range);
   table.remove(range);
@@ -278,8 +271,7 @@ TEST(InPlaceRestore, MemoryThatCannotBeRead) {
   SKIP_UNLESS_IN_PLACE();
   for (const auto fails : {false, true}) {
     PageTable table;
-    PrivateMemory memory(kBytes);
-    fill(memory.get(), kBytes);
+    FilledMemory memory(kBytes);
     SharedPages::RangeId range;
     const auto parts = shared_parts(table, memory.get(), kBytes, &range);
     PeerMapping peer(parts[0]);
@@ -309,8 +301,7 @@ void watch(const UserFault& watcher, const char* at, uint64_t bytes) {
 // The program began to watch pages after they were shared, or their neighbours.
 TEST(InPlaceRestore, AWatcherOfTheProgramsStays) {
   SKIP_UNLESS_IN_PLACE();
-  PrivateMemory memory(kBytes, 0, 2 * kMiB);
-  fill(memory.get(), kBytes);
+  FilledMemory memory(kBytes, 0, 2 * kMiB);
   PageTable table;
   SharedPages::RangeId range;
   shared_parts(table, memory.get() + 2 * kMiB, 2 * kMiB, &range);
@@ -331,8 +322,7 @@ TEST(InPlaceRestore, AWatcherOfTheProgramsStays) {
 TEST(InPlaceRestore, PagesStayWhileBuffersAreRegisteredWithTheKernel) {
   SKIP_UNLESS_IN_PLACE();
   PageTable table;
-  PrivateMemory memory(kBytes);
-  fill(memory.get(), kBytes);
+  FilledMemory memory(kBytes);
   SharedPages::RangeId range;
   shared_parts(table, memory.get(), kBytes, &range);
   io_uring ring;
@@ -372,8 +362,7 @@ TEST(InPlaceRestore, PagesStayWhileBuffersAreRegisteredWithTheKernel) {
 TEST(InPlaceRestore, TheOldCopyIsFreed) {
   SKIP_UNLESS_IN_PLACE();
   PageTable table;
-  PrivateMemory memory(kBytes);
-  fill(memory.get(), kBytes);
+  FilledMemory memory(kBytes);
   SharedPages::RangeId range;
   const auto parts = shared_parts(table, memory.get(), kBytes, &range);
   PeerMapping peer(parts[0]);
@@ -430,8 +419,7 @@ TEST(InPlaceRestore, SharedMemoryCannotBeGrown) {
   SKIP_UNLESS_IN_PLACE();
   for (const uint64_t bytes : {2 * kPage, 16 * kPage, 3 * kMiB}) {
     PageTable table;
-    PrivateMemory memory(bytes);
-    fill(memory.get(), bytes);
+    FilledMemory memory(bytes);
     const auto end = address(memory.get()) + bytes;
     SharedPages::RangeId range;
     shared_parts(table, memory.get(), bytes, &range);

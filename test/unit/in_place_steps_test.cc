@@ -65,8 +65,7 @@ class Writer {
 
 // There and back. What lies between the marks is at the gate.
 void go_both_ways(Channel& channel) {
-  PrivateMemory memory(kBytes, 0, 2 * kMiB);
-  fill(memory.get(), kBytes);
+  FilledMemory memory(kBytes, 0, 2 * kMiB);
   Writer writer(memory.get());
   PageTable table;
   channel.send(urma_test::open_gate());

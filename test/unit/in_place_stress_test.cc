@@ -143,8 +143,7 @@ void expect_nothing_lost(const Losses& losses) {
 TEST(InPlaceStress, NoAccessIsLost) {
   SKIP_UNLESS_IN_PLACE();
   PageTable table;
-  PrivateMemory memory(kBytes);
-  fill(memory.get(), kBytes);
+  FilledMemory memory(kBytes);
   Users users(memory.get());
   share_and_restore(table, memory.get(), 12);
   expect_nothing_lost(users.stop());
@@ -167,8 +166,7 @@ TEST(InPlaceStress, NoAccessIsLostWhileTheProgramForks) {
   SKIP_UNLESS_IN_PLACE();
   if (kSanitized) GTEST_SKIP() << "the sanitizers do not know of raw forks";
   PageTable table;
-  PrivateMemory memory(kBytes);
-  fill(memory.get(), kBytes);
+  FilledMemory memory(kBytes);
   std::atomic<bool> stop{false};
   std::atomic<int> forks{0};
   std::thread forker([&] {
@@ -195,8 +193,7 @@ TEST(InPlaceStress, NoAccessIsLostWhileTheProgramForks) {
 // The same users, and a switch that freezes nothing: the test must be able to fail.
 TEST(InPlaceStress, WithoutTheFreezeWritesAreLost) {
   if (kSanitized) GTEST_SKIP() << "what is lost is lost by a race, which the sanitizers report";
-  PrivateMemory memory(kBytes);
-  fill(memory.get(), kBytes);
+  FilledMemory memory(kBytes);
   uint64_t lost = 0;
   for (int attempt = 0; attempt < 20 && lost == 0; ++attempt) {
     Users users(memory.get());

@@ -26,8 +26,7 @@ TEST(InPlace, SharesWholePagesAndGoesBack) {
   SKIP_UNLESS_IN_PLACE();
   PageTable table;
   const uint64_t bytes = 8 * kMiB;
-  PrivateMemory memory(bytes);
-  fill(memory.get(), bytes);
+  FilledMemory memory(bytes);
   const auto range = table.add(address(memory.get()) + 100, bytes - 200, kWriters);
   EXPECT_EQ(table.parts(range)[1].reason, URMA_EXT_REASON_NOT_IMPORTED);
   int turns = 1;
@@ -55,8 +54,7 @@ TEST(InPlace, SharesWholePagesAndGoesBack) {
 TEST(InPlace, WhoStillMapsSeesNoLaterData) {
   SKIP_UNLESS_IN_PLACE();
   PageTable table;
-  PrivateMemory memory(3 * kMiB);
-  fill(memory.get(), 3 * kMiB);
+  FilledMemory memory(3 * kMiB);
   SharedPages::RangeId range;
   const auto parts = shared_parts(table, memory.get(), 3 * kMiB, &range);
   PeerMapping peer(parts[0]);
@@ -69,8 +67,7 @@ TEST(InPlace, TheDescriptorIsSealedAndHoldsNothingElse) {
   SKIP_UNLESS_IN_PLACE();
   for (const Audience& audience : {kWriters, kReaders}) {
     PageTable table;
-    PrivateMemory memory(16 * kPage);
-    fill(memory.get(), 16 * kPage);
+    FilledMemory memory(16 * kPage);
     SharedPages::RangeId range;
     const auto parts = shared_parts(table, memory.get() + kPage, 8 * kPage, &range, audience);
     ASSERT_EQ(parts.size(), 1u);
@@ -127,8 +124,7 @@ TEST(InPlace, AreasBecomeOneAgain) {
   SKIP_UNLESS_IN_PLACE();
   PageTable table;
   const uint64_t bytes = 16 * kMiB;
-  PrivateMemory memory(bytes);
-  fill(memory.get(), bytes);
+  FilledMemory memory(bytes);
   const uint64_t start = address(memory.get());
   ASSERT_EQ(areas(start, start + bytes).size(), 1u);
   SharedPages::RangeId range;
@@ -164,8 +160,7 @@ TEST(InPlace, LocksAndPoliciesAreKept) {
   SKIP_UNLESS_IN_PLACE();
   if (kSanitized) GTEST_SKIP() << "the sanitizers make mlock do nothing";
   PageTable table;
-  PrivateMemory memory(kMiB);
-  fill(memory.get(), kMiB);
+  FilledMemory memory(kMiB);
   if (::mlock(memory.get(), kMiB) != 0) GTEST_SKIP() << "RLIMIT_MEMLOCK is below 1 MiB";
   const unsigned long node = 1;
   const bool bound = ::syscall(SYS_mbind, memory.get(), kMiB, MPOL_BIND, &node, 64, 0) == 0;
@@ -210,8 +205,7 @@ TEST(InPlace, WhatTheProgramMappedMeanwhileIsLeftAlone) {
   SKIP_UNLESS_IN_PLACE();
   PageTable table;
   const uint64_t bytes = 6 * kMiB;
-  PrivateMemory memory(bytes);
-  fill(memory.get(), bytes);
+  FilledMemory memory(bytes);
   SharedPages::RangeId range;
   shared_parts(table, memory.get(), bytes, &range);
   char* middle = memory.get() + 2 * kMiB;
@@ -258,8 +252,7 @@ TEST(InPlace, PagesOfTwoRangesStayUntilTheLastGoes) {
   SKIP_UNLESS_IN_PLACE();
   PageTable table;
   const uint64_t bytes = 8 * kPage;
-  PrivateMemory memory(bytes);
-  fill(memory.get(), bytes);
+  FilledMemory memory(bytes);
   SharedPages::RangeId first;
   SharedPages::RangeId second;
   const auto of_first = shared_parts(table, memory.get(), 5 * kPage, &first);
@@ -284,8 +277,7 @@ TEST(InPlace, PagesOfTwoRangesStayUntilTheLastGoes) {
 TEST(InPlace, PagesOfOneAudienceAreNotHandedToAnother) {
   SKIP_UNLESS_IN_PLACE();
   PageTable table;
-  PrivateMemory memory(8 * kPage);
-  fill(memory.get(), 8 * kPage);
+  FilledMemory memory(8 * kPage);
   SharedPages::RangeId first;
   SharedPages::RangeId second;
   shared_parts(table, memory.get(), 5 * kPage, &first);
@@ -304,8 +296,7 @@ TEST(InPlace, InterleavedTurnsComplete) {
   SKIP_UNLESS_IN_PLACE();
   PageTable table;
   const uint64_t bytes = 24 * kMiB;
-  PrivateMemory memory(bytes);
-  fill(memory.get(), bytes);
+  FilledMemory memory(bytes);
   const auto first = table.add(address(memory.get()), 16 * kMiB, kReaders);
   const auto second = table.add(address(memory.get()) + 8 * kMiB, 16 * kMiB, kReaders);
   bool first_done = false;
@@ -331,8 +322,7 @@ TEST(InPlace, ARangeThatIsHalfSharedCanBeRemoved) {
   SKIP_UNLESS_IN_PLACE();
   PageTable table;
   const uint64_t bytes = 64 * kMiB;
-  PrivateMemory memory(bytes);
-  fill(memory.get(), bytes);
+  FilledMemory memory(bytes);
   for (int round = 0; round < 4; ++round) {
     const auto range = table.add(address(memory.get()), bytes, kWriters);
     std::thread sharer([&] { share_all(table, range); });

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "jetty/ops.h"
+#include "test/process/configs.h"
 #include "urma/providers/shm/device.h"
 
 namespace urma::local {
@@ -84,9 +85,7 @@ Node::~Node() {
 urma_jfce_t* Node::make_jfce() { return keep(ops_.create_jfce(context_.get()), ops_.delete_jfce); }
 
 urma_jfc_t* Node::make_jfc(bool lock_free, urma_jfce_t* jfce) {
-  urma_jfc_cfg_t cfg = {};
-  cfg.depth = 1024;
-  cfg.jfce = jfce;
+  urma_jfc_cfg_t cfg = urma_test::jfc_config(1024, jfce);
   cfg.flag.bs.lock_free = lock_free;
   return keep(ops_.create_jfc(context_.get(), &cfg), ops_.delete_jfc);
 }
@@ -113,11 +112,8 @@ urma_target_seg_t* Node::add(void* data, uint64_t bytes, uint32_t access) {
   if (token_id_ == nullptr) {
     token_id_ = keep(ops_.alloc_token_id(context_.get()), ops_.free_token_id);
   }
-  urma_seg_cfg_t cfg = {};
-  cfg.va = reinterpret_cast<uint64_t>(data);
-  cfg.len = bytes;
+  urma_seg_cfg_t cfg = urma_test::seg_config(data, bytes, access);
   cfg.token_id = token_id_;
-  cfg.flag.bs.access = access;
   urma_target_seg_t* segment = ops_.register_seg(context_.get(), &cfg);
   if (segment == nullptr) return nullptr;
   // What the library fills in.
@@ -128,9 +124,7 @@ urma_target_seg_t* Node::add(void* data, uint64_t bytes, uint32_t access) {
 }
 
 urma_target_jetty_t* Node::import(const urma_jfr_id_t& id) {
-  urma_rjfr_t jfr = {};
-  jfr.jfr_id = id;
-  jfr.trans_mode = URMA_TM_RM;
+  urma_rjfr_t jfr = urma_test::remote_jfr(id);
   urma_token_t token = {};
   return keep(ops_.import_jfr(context_.get(), &jfr, &token), ops_.unimport_jfr);
 }

@@ -61,9 +61,7 @@ TEST(ConnectionTest, FlushSaysWhatWasReceived) {
   post_with_completions_held(&pair);
   pair.send->sender->set_state(URMA_JETTY_STATE_ERROR);
   // What is posted meanwhile has its place behind.
-  Chain late(pair.target.get());
-  late.write(pair.here->sge(0, 8), pair.there->remote_sge(0, 8), 6);
-  ASSERT_EQ(pair.post(&late), URMA_SUCCESS);
+  pair.post_write(6);
   EXPECT_EQ(statuses(&pair, 7),
             (Statuses{URMA_CR_SUCCESS, URMA_CR_SUCCESS, URMA_CR_SUCCESS, URMA_CR_WR_FLUSH_ERR,
                       URMA_CR_WR_FLUSH_ERR, URMA_CR_WR_FLUSH_ERR_DONE, URMA_CR_WR_FLUSH_ERR}));
@@ -78,9 +76,7 @@ TEST(ConnectionTest, FlushGoesOnBehindAnother) {
   Pair pair;
   post_with_completions_held(&pair);
   pair.send->sender->set_state(URMA_JETTY_STATE_SUSPENDED);
-  Chain late(pair.target.get());
-  late.write(pair.here->sge(0, 8), pair.there->remote_sge(0, 8), 6);
-  ASSERT_EQ(pair.post(&late), URMA_SUCCESS);
+  pair.post_write(6);
   pair.send->sender->set_state(URMA_JETTY_STATE_READY);
   // Nothing was answered yet.
   pair.send->sender->set_state(URMA_JETTY_STATE_ERROR);
@@ -211,9 +207,7 @@ TEST(ConnectionTest, DevicesOfOtherKindsAreNotConnected) {
   NEEDS_FAKE();
   Pair pair;
   pair.fabric.connector.other_link = LinkLayer::kIwarp;
-  Chain chain(pair.target.get());
-  chain.write(pair.here->sge(0, 8), pair.there->remote_sge(0, 8), 1);
-  ASSERT_EQ(pair.post(&chain), URMA_SUCCESS);
+  pair.post_write(1);
   EXPECT_EQ(statuses(&pair, 1), Statuses{URMA_CR_ACK_TIMEOUT_ERR});
   EXPECT_EQ(pair.fabric.connector.disconnects, 1);
 }
@@ -245,9 +239,7 @@ TEST(ConnectionTest, WhatWasMadeAheadAndHasEndedIsMadeAnew) {
   pair.fabric.settle();
   pair.receive->receiver->set_state(URMA_JFR_STATE_READY);
   ASSERT_EQ(pair.post_receive(7), URMA_SUCCESS);
-  Chain chain(pair.target.get());
-  chain.send(pair.here->sge(0, 8), 1);
-  ASSERT_EQ(pair.post(&chain), URMA_SUCCESS);
+  pair.post_send(1);
   EXPECT_EQ(pair.sent(1)[0].status, URMA_CR_SUCCESS);
   EXPECT_EQ(pair.received(1)[0].user_ctx, 7U);
   EXPECT_EQ(pair.fabric.connector.connects, 2);

@@ -4,41 +4,27 @@
 // under callgrind, started without collection, and dumps what each of them cost under its name.
 // Prints how many calls each had.
 // Ends with 3 where the library does not start.
-#include <valgrind/callgrind.h>
 
 #include <array>
-#include <cstdio>
 #include <cstring>
-#include <stdexcept>
 #include <string>
 
+#include "test/process/counting.h"
 #include "test/process/endpoint.h"
 #include "test/verbs/bare_device.h"
 
 namespace {
 
+using urma_test::call;
+using urma_test::Counting;
+using urma_test::dump;
 using urma_test::Endpoint;
 using urma_test::piece;
+using urma_test::require;
 
 constexpr int kWarmUp = 300;
 constexpr int kCalls = 200;
 constexpr int kChain = 16;
-
-// Whose cost is to be counted: each call of the round is made, and one of them counted.
-enum class Counted { kNothing, kPost, kReceivePost, kPoll, kReceivePoll };
-
-void require(bool holds, const std::string& what) {
-  if (!holds) throw std::runtime_error(what);
-}
-
-template <typename Call>
-auto call(Counted counted, Counted mine, Call&& make) {
-  if (counted != mine) return make();
-  CALLGRIND_TOGGLE_COLLECT;
-  const auto result = make();
-  CALLGRIND_TOGGLE_COLLECT;
-  return result;
-}
 
 // The same requests, so many in one call, and one poll for so many records.
 struct Work {
@@ -66,11 +52,10 @@ class Party {
  private:
   void count_work(const Work& work);
   void count_chains(Work work);
-  void count(const Work& work, Counted counted, const char* what);
-  void one_round(const Work& work, Counted counted);
+  void count(const Work& work, Counting counted, const char* what);
+  void one_round(const Work& work, Counting counted);
   void count_empty_poll(urma_jfc_t* jfc, const std::string& name);
   void fill_chain(const Work& work);
-  void dump(const std::string& name, int calls);
 
   Endpoint endpoint_;
   urma_test::BareDevice* const bare_ = urma_test_bare_device();
@@ -95,11 +80,6 @@ void Party::connect() {
   bare_->begin();
 }
 
-void Party::dump(const std::string& name, int calls) {
-  CALLGRIND_DUMP_STATS_AT(name.c_str());
-  std::printf("%d %s\n", calls, name.c_str());
-}
-
 void Party::fill_chain(const Work& work) {
   chain_.fill(work.request);
   for (int i = 0; i < work.chain; ++i) {
@@ -110,26 +90,26 @@ void Party::fill_chain(const Work& work) {
   }
 }
 
-void Party::one_round(const Work& work, Counted counted) {
+void Party::one_round(const Work& work, Counting counted) {
   urma_jfr_wr_t* bad_receive;
   urma_jfs_wr_t* bad;
   const int records = work.each ? work.chain : 1;
   const uint64_t posts = bare_->posts;
   if (work.message) {
-    require(call(counted, Counted::kReceivePost,
+    require(call(counted, Counting::kReceivePost,
                  [&] {
                    return urma_post_jetty_recv_wr(endpoint_.jetty, receives_.data(), &bad_receive);
                  }) == URMA_SUCCESS,
             "a receive is refused");
   }
-  require(call(counted, Counted::kPost,
+  require(call(counted, Counting::kPost,
                [&] { return urma_post_jetty_send_wr(endpoint_.jetty, chain_.data(), &bad); }) ==
               URMA_SUCCESS,
           "a request is refused");
   require(bare_->posts == posts + 1, "a chain is not one list of the device");
   if (work.message) {
     const uint64_t polls = bare_->polls;
-    require(call(counted, Counted::kReceivePoll,
+    require(call(counted, Counting::kReceivePoll,
                  [&] {
                    return urma_poll_jfc(endpoint_.receive_jfc, work.chain, records_.data());
                  }) == work.chain,
@@ -141,28 +121,28 @@ void Party::one_round(const Work& work, Counted counted) {
   }
   const uint64_t polls = bare_->polls;
   require(
-      call(counted, Counted::kPoll,
+      call(counted, Counting::kPoll,
            [&] { return urma_poll_jfc(endpoint_.send_jfc, records, records_.data()); }) == records,
       "requests do not end at once");
   require(bare_->polls == polls + 1, "a poll asks the device again");
   require(records_[records - 1].status == URMA_CR_SUCCESS, "a request fails");
 }
 
-void Party::count(const Work& work, Counted counted, const char* what) {
+void Party::count(const Work& work, Counting counted, const char* what) {
   const std::string name = work.name + " " + what;
   fill_chain(work);
-  for (int i = 0; i < kWarmUp; ++i) one_round(work, Counted::kNothing);
+  for (int i = 0; i < kWarmUp; ++i) one_round(work, Counting::kNothing);
   for (int i = 0; i < kCalls; ++i) one_round(work, counted);
   dump(name, kCalls * work.chain);
 }
 
 void Party::count_work(const Work& work) {
-  count(work, Counted::kPost, "post");
+  count(work, Counting::kPost, "post");
   if (work.message) {
-    count(work, Counted::kReceivePost, "post of a receive");
-    count(work, Counted::kReceivePoll, "poll of a message");
+    count(work, Counting::kReceivePost, "post of a receive");
+    count(work, Counting::kReceivePoll, "poll of a message");
   }
-  count(work, Counted::kPoll, "poll");
+  count(work, Counting::kPoll, "poll");
 }
 
 void Party::count_chains(Work work) {
@@ -179,7 +159,7 @@ void Party::count_chains(Work work) {
 // Polls that find nothing. Every 32nd looks farther, and is counted too.
 void Party::count_empty_poll(urma_jfc_t* jfc, const std::string& name) {
   for (int i = 0; i < kCalls; ++i) {
-    require(call(Counted::kPoll, Counted::kPoll,
+    require(call(Counting::kPoll, Counting::kPoll,
                  [&] { return urma_poll_jfc(jfc, 1, records_.data()); }) == 0,
             name + ": there is something");
   }
@@ -201,7 +181,7 @@ void Party::count_all() {
   for (Work work : {all[0], all[4]}) {
     work.name += " inline";
     work.request.flag.bs.inline_flag = 1;
-    count(work, Counted::kPost, "post");
+    count(work, Counting::kPost, "post");
   }
   count_empty_poll(endpoint_.send_jfc, "empty poll");
   count_empty_poll(endpoint_.receive_jfc, "empty poll for messages");
@@ -219,23 +199,5 @@ void run(bool lock_free) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 2) return 2;
-  ::testing::GTEST_FLAG(throw_on_failure) = true;
-  constexpr int kCannotStart = 3;
-  try {
-    if (urma_init(nullptr) != URMA_SUCCESS) return kCannotStart;
-    (void)urma_test::find_device();
-  } catch (const std::exception& error) {
-    std::printf("%s\n", error.what());
-    return kCannotStart;
-  }
-  (void)urma_uninit();
-  try {
-    run(std::strcmp(argv[1], "lock_free") == 0);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 1;
-  }
-  std::fflush(stdout);
-  std::_Exit(0);
+  return argc == 2 ? urma_test::count_in([&] { run(std::strcmp(argv[1], "lock_free") == 0); }) : 2;
 }

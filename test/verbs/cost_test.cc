@@ -4,14 +4,11 @@
 // callgrind: budgets that hold on any machine, however busy it is.
 #include <gtest/gtest.h>
 #include <stdlib.h>
-#include <sys/wait.h>
 
 #include <cstdio>
 #include <filesystem>
 #include <map>
-#include <sstream>
 #include <string>
-#include <vector>
 
 #include "test/process/callgrind.h"
 #include "test/process/harness.h"
@@ -35,19 +32,6 @@ struct Cost {
   std::string strangers;
 };
 
-// The calls of each kind, as the program prints them.
-std::map<std::string, int> read_calls(const std::string& output) {
-  std::map<std::string, int> calls;
-  std::istringstream lines(output);
-  for (std::string line; std::getline(lines, line);) {
-    std::istringstream words(line);
-    int count;
-    std::string name;
-    if (words >> count && std::getline(words >> std::ws, name)) calls[name] = count;
-  }
-  return calls;
-}
-
 std::string strangers_in(const Counted& counted) {
   std::string all;
   for (const auto& [object, instructions] : counted.executed) {
@@ -58,15 +42,13 @@ std::string strangers_in(const Counted& counted) {
 }
 
 // Instructions of each kind of call, without those of the program that makes it.
-std::map<std::string, Cost> read_costs(const std::string& folder,
-                                       const std::map<std::string, int>& calls) {
+std::map<std::string, Cost> costs_of(const CountedRun& run) {
   std::map<std::string, Cost> costs;
-  for (const Counted& counted : read_callgrind(folder)) {
-    const auto call = calls.find(counted.name);
-    if (call == calls.end()) continue;
+  for (const Counted& counted : run.dumps) {
     const double device = counted.of(kDevice);
-    costs[counted.name] = {(counted.without(kProgram) - device) / call->second,
-                           device / call->second, strangers_in(counted)};
+    const int calls = run.calls.at(counted.name);
+    costs[counted.name] = {(counted.without(kProgram) - device) / calls, device / calls,
+                           strangers_in(counted)};
   }
   return costs;
 }
@@ -79,35 +61,15 @@ class CostTest : public ProcessTest, public testing::WithParamInterface<const ch
     ::setenv("URMA_DEVICE", "urma_fake0", 1);
   }
 
-  // Runs the program under callgrind. Empty where it cannot run there; *why says so.
-  std::map<std::string, Cost> count(const std::string& valgrind, std::string* why) {
-    std::vector<std::string> command = callgrind_command(valgrind, scratch_.path());
-    command.insert(command.end(), {"--collect-atstart=no", ::getenv("COST_PROGRAM"), GetParam()});
-    Child child("program", command);
-    const int status = child.wait();
-    constexpr int kCannotStart = 3;
-    if (WIFEXITED(status) && WEXITSTATUS(status) == kCannotStart) {
-      *why = "the library does not start under valgrind: " + child.output();
-      return {};
-    }
-    EXPECT_EQ(status, 0) << child.output();
-    return read_costs(scratch_.path(), read_calls(child.output()));
-  }
-
   static double budget() {
     return std::string(GetParam()) == "ordinary" ? kAim + kMoreWhereOrdinary : kAim;
   }
-
- private:
-  ScratchDir scratch_;
 };
 
 TEST_P(CostTest, APostAndAPollKeepTheirBudgets) {
-  const std::string valgrind = find_valgrind();
-  if (valgrind.empty()) GTEST_SKIP() << "valgrind is not installed; run ./dev setup";
-  std::string why;
-  const std::map<std::string, Cost> costs = count(valgrind, &why);
-  if (!why.empty()) GTEST_SKIP() << why;
+  const CountedRun run = count_program({::getenv("COST_PROGRAM"), GetParam()});
+  if (!run.cannot.empty()) GTEST_SKIP() << run.cannot;
+  const std::map<std::string, Cost> costs = costs_of(run);
   EXPECT_EQ(costs.size(), 36u);
   for (const auto& [name, cost] : costs) {
     std::printf("%-28s %6.1f of %.0f instructions, and %.1f of the device\n", name.c_str(),

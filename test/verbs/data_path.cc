@@ -8,6 +8,8 @@
 #include <stdexcept>
 #include <thread>
 
+#include "test/process/configs.h"
+
 namespace urma::verbs {
 
 bool HandService::turn() {
@@ -57,8 +59,7 @@ Fabric::~Fabric() {
 }
 
 std::unique_ptr<TestJfc> Fabric::make_jfc(uint32_t depth, EventChannel* channel) {
-  urma_jfc_cfg_t cfg = {};
-  cfg.depth = depth;
+  urma_jfc_cfg_t cfg = urma_test::jfc_config(depth);
   cfg.flag.bs.lock_free = 1;
   return std::make_unique<TestJfc>(&ctx, cfg, &transport, &events, channel);
 }

@@ -11,6 +11,7 @@
 #include <memory>
 #include <vector>
 
+#include "test/process/configs.h"
 #include "test/verbs/module_fixture.h"
 
 namespace urma::verbs {
@@ -24,33 +25,20 @@ constexpr size_t kCells = 32;
 class End {
  public:
   End(urma_context_t* ctx, urma_transport_mode_t mode, uint32_t id = 0) : ctx_(ctx), mode_(mode) {
-    urma_jfc_cfg_t jfc_cfg = {};
-    jfc_cfg.depth = 64;
+    urma_jfc_cfg_t jfc_cfg = urma_test::jfc_config(64);
     sent_ = urma_create_jfc(ctx, &jfc_cfg);
     received_ = urma_create_jfc(ctx, &jfc_cfg);
-    urma_jfr_cfg_t jfr_cfg = {};
-    jfr_cfg.depth = kCells;
-    jfr_cfg.trans_mode = mode;
-    jfr_cfg.max_sge = 1;
+    urma_jfr_cfg_t jfr_cfg = urma_test::jfr_config(received_, kCells, mode);
     jfr_cfg.flag.bs.token_policy = URMA_TOKEN_PLAIN_TEXT;
     jfr_cfg.token_value.token = kToken;
-    jfr_cfg.jfc = received_;
     jfr_ = urma_create_jfr(ctx, &jfr_cfg);
-    urma_jetty_cfg_t cfg = {};
+    urma_jetty_cfg_t cfg =
+        urma_test::jetty_config(jfr_, urma_test::jfs_config(sent_, kCells, mode));
     cfg.id = id;
-    cfg.flag.bs.share_jfr = URMA_SHARE_JFR;
-    cfg.jfs_cfg.depth = kCells;
-    cfg.jfs_cfg.trans_mode = mode;
-    cfg.jfs_cfg.max_sge = 1;
     cfg.jfs_cfg.rnr_retry = 7;
     cfg.jfs_cfg.err_timeout = 14;
-    cfg.jfs_cfg.jfc = sent_;
-    cfg.shared.jfr = jfr_;
     jetty = urma_create_jetty(ctx, &cfg);
-    urma_seg_cfg_t seg_cfg = {};
-    seg_cfg.va = reinterpret_cast<uint64_t>(cells_.data());
-    seg_cfg.len = sizeof(cells_);
-    seg_cfg.flag.bs.access = kAll;
+    urma_seg_cfg_t seg_cfg = urma_test::seg_config(cells_.data(), sizeof(cells_), kAll);
     seg_cfg.flag.bs.token_policy = URMA_TOKEN_NONE;
     segment_ = urma_register_seg(ctx, &seg_cfg);
     if (jetty == nullptr || segment_ == nullptr) throw std::runtime_error("no queues");

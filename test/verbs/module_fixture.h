@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "test/process/configs.h"
 #include "test/verbs/fake_verbs.h"
 #include "urma/base/clock.h"
 #include "urma/base/host.h"
@@ -87,11 +88,8 @@ class ModuleTest : public testing::Test {
     return found;
   }
   static urma_seg_cfg_t seg_cfg(uint64_t va, uint64_t len) {
-    urma_seg_cfg_t cfg = {};
-    cfg.va = va;
-    cfg.len = len;
+    urma_seg_cfg_t cfg = urma_test::seg_config(va, len, kAll);
     cfg.flag.bs.token_policy = URMA_TOKEN_NONE;
-    cfg.flag.bs.access = kAll;
     return cfg;
   }
   static uint64_t address(const void* memory) { return reinterpret_cast<uint64_t>(memory); }
@@ -116,22 +114,13 @@ class ModuleTest : public testing::Test {
 // A JFS that sends to a JFR of the same context.
 struct Loop {
   explicit Loop(urma_context_t* ctx) : ctx(ctx) {
-    urma_jfc_cfg_t jfc_cfg = {};
-    jfc_cfg.depth = 64;
+    urma_jfc_cfg_t jfc_cfg = urma_test::jfc_config(64);
     jfc = urma_create_jfc(ctx, &jfc_cfg);
-    urma_jfr_cfg_t jfr_cfg = {};
-    jfr_cfg.depth = 16;
-    jfr_cfg.trans_mode = URMA_TM_RM;
-    jfr_cfg.max_sge = 1;
-    jfr_cfg.jfc = jfc;
+    urma_jfr_cfg_t jfr_cfg = urma_test::jfr_config(jfc, 16);
     jfr = urma_create_jfr(ctx, &jfr_cfg);
-    urma_jfs_cfg_t jfs_cfg = {};
-    jfs_cfg.depth = 16;
-    jfs_cfg.trans_mode = URMA_TM_RM;
-    jfs_cfg.max_sge = 1;
+    urma_jfs_cfg_t jfs_cfg = urma_test::jfs_config(jfc, 16);
     jfs_cfg.rnr_retry = 7;
     jfs_cfg.err_timeout = 14;
-    jfs_cfg.jfc = jfc;
     jfs = urma_create_jfs(ctx, &jfs_cfg);
     if (jfc == nullptr || jfr == nullptr || jfs == nullptr) throw std::runtime_error("no queues");
     target = import(jfr->jfr_id);
@@ -146,9 +135,7 @@ struct Loop {
   Loop& operator=(const Loop&) = delete;
 
   urma_target_jetty_t* import(const urma_jfr_id_t& id) const {
-    urma_rjfr_t remote = {};
-    remote.jfr_id = id;
-    remote.trans_mode = URMA_TM_RM;
+    urma_rjfr_t remote = urma_test::remote_jfr(id);
     remote.flag.bs.token_policy = URMA_TOKEN_NONE;
     urma_token_t token = {0};
     return urma_import_jfr(ctx, &remote, &token);

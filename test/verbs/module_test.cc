@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "jetty/context.h"
+#include "test/process/configs.h"
 #include "test/verbs/module_fixture.h"
 #include "urma/providers/verbs/transport.h"
 
@@ -173,14 +174,9 @@ TEST_F(ModuleTest, RefusalsOfTheDeviceNameTheRemedy) {
   segment_fails(ENODEV, EIO, {"64 bytes", "was removed", "urma_init"});
   const auto queue_fails = [&](const char* verb, int error, int expected,
                                const std::vector<std::string>& words) {
-    urma_jfc_cfg_t jfc_cfg = {};
-    jfc_cfg.depth = 64;
+    urma_jfc_cfg_t jfc_cfg = urma_test::jfc_config(64);
     urma_jfc_t* jfc = urma_create_jfc(ctx_, &jfc_cfg);
-    urma_jfr_cfg_t cfg = {};
-    cfg.depth = 16;
-    cfg.trans_mode = URMA_TM_RM;
-    cfg.max_sge = 1;
-    cfg.jfc = jfc;
+    urma_jfr_cfg_t cfg = urma_test::jfr_config(jfc, 16);
     fake->fail(verb, error);
     errno = 0;
     EXPECT_EQ(urma_create_jfr(ctx_, &cfg), nullptr);

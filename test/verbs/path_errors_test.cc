@@ -18,9 +18,7 @@ TEST(PathErrorsTest, QueueFullIsNoMemory) {
   pair.connect();
   pair.fabric.fake->stall_all();
   for (uint64_t i = 0; i < 16; ++i) {
-    Chain chain(pair.target.get());
-    chain.write(pair.here->sge(0, 8), pair.there->remote_sge(0, 8), i);
-    ASSERT_EQ(pair.post(&chain), URMA_SUCCESS);
+    pair.post_write(i);
   }
   Chain chain(pair.target.get());
   chain.write(pair.here->sge(0, 8), pair.there->remote_sge(0, 8), 99);
@@ -67,9 +65,7 @@ TEST(PathErrorsTest, RequestThatIsPostedAloneIsRefusedOnceOrForEver) {
     pair.connect();
     for (uint64_t i = 0; i < 3; ++i) {
       if (i == 1) pair.fabric.fake->fail("post_send", error);
-      Chain chain(pair.target.get());
-      chain.write(pair.here->sge(0, 8), pair.there->remote_sge(0, 8), i);
-      ASSERT_EQ(pair.post(&chain), URMA_SUCCESS);
+      pair.post_write(i);
       const bool fails = i == 1 && error == EINVAL;
       const urma_cr_t record = pair.sent(1)[0];
       EXPECT_EQ(record.user_ctx, i);
@@ -161,9 +157,7 @@ TEST(PathErrorsTest, ReceiverThatDoesNotAnswerFailsAllThatIsUnderWay) {
   ASSERT_EQ(pair.post(&chain), URMA_SUCCESS);
   for (const urma_cr_t& record : pair.sent(2)) EXPECT_EQ(record.status, URMA_CR_ACK_TIMEOUT_ERR);
   pair.fabric.fake->set_reachable("fake0", true);
-  Chain again(pair.target.get());
-  again.write(pair.here->sge(0, 8), pair.there->remote_sge(0, 8), 3);
-  ASSERT_EQ(pair.post(&again), URMA_SUCCESS);
+  pair.post_write(3);
   EXPECT_EQ(pair.sent(1)[0].status, URMA_CR_SUCCESS);
 }
 
@@ -177,9 +171,7 @@ TEST(PathErrorsTest, ReceiverThatIsNotReadyFailsEachMessage) {
     EXPECT_EQ(record.status, URMA_CR_RNR_RETRY_CNT_EXC_ERR);
   }
   ASSERT_EQ(pair.post_receive(4), URMA_SUCCESS);
-  Chain again(pair.target.get());
-  again.send(pair.here->sge(0, 8), 3);
-  ASSERT_EQ(pair.post(&again), URMA_SUCCESS);
+  pair.post_send(3);
   EXPECT_EQ(pair.sent(1)[0].status, URMA_CR_SUCCESS);
 }
 
@@ -209,9 +201,7 @@ TEST(PathErrorsTest, ErrorStateFlushesInOrderWithAMarker) {
   }
   ASSERT_EQ(pair.post(&chain), URMA_SUCCESS);
   pair.send->sender->set_state(URMA_JETTY_STATE_ERROR);
-  Chain late(pair.target.get());
-  late.write(pair.here->sge(0, 8), pair.there->remote_sge(0, 8), 6);
-  ASSERT_EQ(pair.post(&late), URMA_SUCCESS);
+  pair.post_write(6);
   const auto records = pair.sent(8);
   for (uint64_t i = 0; i < 6; ++i) {
     EXPECT_EQ(records[i].user_ctx, i);
@@ -228,9 +218,7 @@ TEST(PathErrorsTest, SuspendedQueueKeepsWhatIsPosted) {
   Pair pair;
   pair.connect();
   pair.send->sender->set_state(URMA_JETTY_STATE_SUSPENDED);
-  Chain chain(pair.target.get());
-  chain.write(pair.here->sge(0, 8), pair.there->remote_sge(0, 8), 1);
-  ASSERT_EQ(pair.post(&chain), URMA_SUCCESS);
+  pair.post_write(1);
   EXPECT_EQ(pair.sent(1)[0].status, URMA_CR_WR_SUSPEND_DONE);
   pair.send->sender->set_state(URMA_JETTY_STATE_READY);
   EXPECT_EQ(pair.sent(1)[0].status, URMA_CR_SUCCESS);
@@ -324,15 +312,11 @@ TEST(PathErrorsTest, ReceiverThatTurnsItsSenderAwayIsHeard) {
   Pair pair;
   pair.connect();
   pair.fabric.fake->stall_all();
-  Chain chain(pair.target.get());
-  chain.write(pair.here->sge(0, 8), pair.there->remote_sge(0, 8), 1);
-  ASSERT_EQ(pair.post(&chain), URMA_SUCCESS);
+  pair.post_write(1);
   pair.receive->receiver->set_state(URMA_JFR_STATE_ERROR);
   EXPECT_EQ(pair.sent(1)[0].status, URMA_CR_REM_ACCESS_ABORT_ERR);
   pair.fabric.fake->resume_all();
-  Chain again(pair.target.get());
-  again.write(pair.here->sge(0, 8), pair.there->remote_sge(0, 8), 2);
-  ASSERT_EQ(pair.post(&again), URMA_SUCCESS);
+  pair.post_write(2);
   EXPECT_EQ(pair.sent(1)[0].status, URMA_CR_REM_ACCESS_ABORT_ERR);
 }
 

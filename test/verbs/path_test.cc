@@ -302,9 +302,7 @@ TEST(PathTest, CompletionsComeInPostOrderWhicheverTargetIsFaster) {
   ReceiveEnd other(&pair.fabric, pair.fabric.jfr_cfg(other_jfc.get()), 2000);
   auto second_target = pair.fabric.import(2000);
   pair.fabric.fake->hold(first);
-  Chain chain(pair.target.get());
-  chain.write(pair.here->sge(0, 8), pair.there->remote_sge(0, 8), 1);
-  ASSERT_EQ(pair.post(&chain), URMA_SUCCESS);
+  pair.post_write(1);
   Chain second(second_target.get());
   second.write(pair.here->sge(0, 8), pair.there->remote_sge(8, 8), 2);
   ASSERT_EQ(pair.post(&second), URMA_SUCCESS);

@@ -132,9 +132,7 @@ TEST_P(ReceiverFaultTest, ReceiveInMemoryThatIsGoneFailsOnBothSides) {
   urma_jfr_wr_t* bad = nullptr;
   ASSERT_EQ(pair.receive->receiver->post(&wr, &bad), URMA_SUCCESS);
   gone.end();
-  Chain chain(pair.target.get());
-  chain.send(pair.here->sge(0, 8), 1);
-  ASSERT_EQ(pair.post(&chain), URMA_SUCCESS);
+  pair.post_send(1);
   EXPECT_EQ(pair.sent(1)[0].status, URMA_CR_REM_OPERATION_ERR);
   EXPECT_EQ(pair.received(1)[0].status, URMA_CR_LOC_ACCESS_ERR);
 }
@@ -194,9 +192,7 @@ TEST(ReceiverTest, ErrorGivesReceivesBackInOrder) {
   }
   pair.receive->receiver->set_state(URMA_JFR_STATE_READY);
   ASSERT_EQ(pair.post_receive(20), URMA_SUCCESS);
-  Chain again(pair.target.get());
-  again.send(pair.here->sge(0, 8), 1);
-  ASSERT_EQ(pair.post(&again), URMA_SUCCESS);
+  pair.post_send(1);
   EXPECT_EQ(pair.received(1)[0].user_ctx, 20U);
 }
 
@@ -417,9 +413,7 @@ TEST(ReceiverTest, StateThatChangesMeanwhileTurnsASenderAway) {
   // The next one comes in.
   fake->table().create_qp = create;
   ASSERT_EQ(pair.post_receive(1), URMA_SUCCESS);
-  Chain chain(pair.target.get());
-  chain.send(pair.here->sge(0, 8), 1);
-  ASSERT_EQ(pair.post(&chain), URMA_SUCCESS);
+  pair.post_send(1);
   EXPECT_EQ(pair.sent(1)[0].status, URMA_CR_SUCCESS);
   EXPECT_EQ(pair.received(1)[0].user_ctx, 1U);
 }
@@ -433,9 +427,7 @@ TEST(ReceiverTest, JettyThatIsNotBoundYetIsAskedAgain) {
   pair.fabric.connector.endpoints[1000].bond = &bond;
   pair.send->sender->bind(pair.target.get());
   ASSERT_EQ(pair.post_receive(1), URMA_SUCCESS);
-  Chain chain(pair.target.get());
-  chain.send(pair.here->sge(0, 8), 1);
-  ASSERT_EQ(pair.post(&chain), URMA_SUCCESS);
+  pair.post_send(1);
   pair.fabric.settle();
   urma_cr_t none;
   EXPECT_EQ(pair.send_jfc->poll(1, &none), 0);

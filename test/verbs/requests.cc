@@ -93,6 +93,18 @@ urma_status_t Pair::post(Chain* chain, urma_jfs_wr_t** bad) {
   return status;
 }
 
+void Pair::post_send(uint64_t user_ctx) {
+  Chain chain(target.get());
+  chain.send(here->sge(0, 8), user_ctx);
+  EXPECT_EQ(post(&chain), URMA_SUCCESS);
+}
+
+void Pair::post_write(uint64_t user_ctx) {
+  Chain chain(target.get());
+  chain.write(here->sge(0, 8), there->remote_sge(0, 8), user_ctx);
+  EXPECT_EQ(post(&chain), URMA_SUCCESS);
+}
+
 urma_status_t Pair::post_receive(uint64_t user_ctx, size_t offset, uint32_t bytes) {
   urma_sge_t sge = there->sge(offset, bytes);
   urma_jfr_wr_t wr = {};

@@ -47,6 +47,9 @@ struct Pair {
   ~Pair();
 
   urma_status_t post(Chain* chain, urma_jfs_wr_t** bad = nullptr);
+  // One request of 8 bytes, which has to be taken.
+  void post_send(uint64_t user_ctx);
+  void post_write(uint64_t user_ctx);
   urma_status_t post_receive(uint64_t user_ctx, size_t offset = 0, uint32_t bytes = 64);
   std::vector<urma_cr_t> sent(size_t count) { return fabric.poll(send_jfc.get(), count); }
   std::vector<urma_cr_t> received(size_t count) { return fabric.poll(receive_jfc.get(), count); }

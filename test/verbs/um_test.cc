@@ -67,9 +67,7 @@ TEST(UmTest, WhatIsTooLongForOnePacketFails) {
 TEST(UmTest, NobodyIsToldOfALostMessage) {
   Pair pair({}, 16, use_datagrams);
   // Nothing is posted there.
-  Chain chain(pair.target.get());
-  chain.send(pair.here->sge(0, 8), 1);
-  ASSERT_EQ(pair.post(&chain), URMA_SUCCESS);
+  pair.post_send(1);
   EXPECT_EQ(pair.sent(1)[0].status, URMA_CR_SUCCESS);
   auto nobody = pair.fabric.import(4711, URMA_TM_UM);
   Chain lost(nobody.get());
@@ -274,13 +272,9 @@ TEST(UmTest, AddressOfAnOwnerThatHasGoneStaysAsLongAsTheDeviceUsesIt) {
   expect_arrives(&pair);
   const uint32_t sends = pair.fabric.fake->queue_pairs().back();
   pair.fabric.fake->stall(sends);
-  Chain chain(pair.target.get());
-  chain.send(pair.here->sge(0, 8), 1);
-  ASSERT_EQ(pair.post(&chain), URMA_SUCCESS);
+  pair.post_send(1);
   pair.fabric.connections.lost(pair.fabric.connector.last_connection);
-  Chain behind(pair.target.get());
-  behind.send(pair.here->sge(0, 8), 2);
-  ASSERT_EQ(pair.post(&behind), URMA_SUCCESS);
+  pair.post_send(2);
   pair.fabric.settle();
   EXPECT_EQ(pair.fabric.fake->calls("destroy_ah"), 0U);
   pair.fabric.fake->resume(sends);
@@ -373,9 +367,7 @@ TEST(UmTest, SendQueueThatCannotBeOpenedAgainFailsWhatIsPosted) {
   pair.fabric.fake->raise_qp_event(pair.fabric.fake->queue_pairs().back(), IBV_EVENT_QP_FATAL);
   pair.fabric.settle();
   pair.fabric.fake->fail("modify_qp", EIO);
-  Chain chain(pair.target.get());
-  chain.send(pair.here->sge(0, 8), 1);
-  ASSERT_EQ(pair.post(&chain), URMA_SUCCESS);
+  pair.post_send(1);
   EXPECT_EQ(pair.sent(1)[0].status, URMA_CR_LOC_OPERATION_ERR);
   expect_arrives(&pair);
 }
@@ -395,9 +387,7 @@ TEST(UmTest, RequestsThatTheDeviceKeepsAreFlushed) {
   for (uint64_t i = 0; i < 2; ++i) EXPECT_EQ(records[i].status, URMA_CR_WR_FLUSH_ERR);
   EXPECT_EQ(records[2].status, URMA_CR_WR_FLUSH_ERR_DONE);
   pair.send->sender->set_state(URMA_JETTY_STATE_READY);
-  Chain next(pair.target.get());
-  next.send(pair.here->sge(0, 8), 5);
-  ASSERT_EQ(pair.post(&next), URMA_SUCCESS);
+  pair.post_send(5);
   urma_cr_t none;
   EXPECT_EQ(pair.send_jfc->poll(1, &none), 0);
   pair.fabric.fake->resume(sends);
