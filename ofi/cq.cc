@@ -68,13 +68,14 @@ int Cq::make(const fi_cq_attr& attr) {
                  attr.wait_obj);
     return -FI_ENOSYS;
   }
-  if (entry_size_ == 0 || attr.size > device.cap().max_jfc_depth) {
-    URMA_FI_WARN(FI_LOG_CQ, "format %d or size %zu of a completion queue; %u is the limit\n",
-                 attr.format, attr.size, device.cap().max_jfc_depth);
+  if (entry_size_ == 0) {
+    URMA_FI_WARN(FI_LOG_CQ, "unknown format %d of a completion queue\n", attr.format);
     return -FI_EINVAL;
   }
   if (waits && (events_ = urma_create_jfce(device.context())) == nullptr) return error_of_errno();
   urma_jfc_cfg_t cfg{};
+  // Layers ask for room for all that many endpoints may have under way. What a JFC has no room for
+  // waits with its sender.
   cfg.depth = std::min<size_t>(std::max(attr.size, kLeastDepth), device.cap().max_jfc_depth);
   cfg.jfce = events_;
   jfc_ = urma_create_jfc(device.context(), &cfg);

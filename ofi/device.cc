@@ -6,6 +6,7 @@
 #include <rdma/fi_errno.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -17,6 +18,7 @@ namespace {
 
 std::mutex library_mutex;
 bool library_started = false;  // by us
+std::atomic<int> open_count{0};
 
 // Every open device by name and EID.
 std::mutex open_mutex;
@@ -67,7 +69,8 @@ std::vector<Found> find_devices() {
 
 void end_library() {
   std::lock_guard lock(library_mutex);
-  if (library_started) urma_uninit();
+  // A program that ends with endpoints open is not to be told about it.
+  if (library_started && open_count == 0) urma_uninit();
   library_started = false;
 }
 
@@ -96,10 +99,12 @@ std::shared_ptr<Device> Device::open(const std::string& name, const urma_eid_t* 
   fcntl(context->async_fd, F_SETFL, fcntl(context->async_fd, F_GETFL) | O_NONBLOCK);
   std::shared_ptr<Device> made(new Device(context, attr.dev_cap));
   known = made;
+  open_count++;
   return made;
 }
 
 Device::~Device() {
+  open_count--;
   if (urma_delete_context(context_) != URMA_SUCCESS)
     URMA_FI_WARN(FI_LOG_DOMAIN, "a device stays open: objects of it still live\n");
 }
