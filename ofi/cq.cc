@@ -122,7 +122,7 @@ bool Cq::convert(const urma_cr_t& record, fi_cq_err_entry* entry) {
     entry->prov_errno = record.status;
   }
   if (op->counter != nullptr) op->counter->count(entry->err);
-  const bool report = op->report || entry->err != 0;
+  const bool report = op->report || (entry->err != 0 && !op->silent);
   op->pool->put(op);
   return report;
 }

@@ -24,11 +24,20 @@ std::atomic<int> open_count{0};
 std::mutex open_mutex;
 std::map<std::pair<std::string, std::string>, std::weak_ptr<Device>> open_devices;
 
+// Lines of the library are details: what fails here leaves a warning of this provider's too.
+void pass_on(int level, char* line) {
+  const fi_log_level as = level >= URMA_VLOG_LEVEL_DEBUG ? FI_LOG_DEBUG : FI_LOG_INFO;
+  FI_LOG(&provider, as, FI_LOG_CORE, "%s", line);
+}
+
 bool start_library() {
   std::lock_guard lock(library_mutex);
   if (library_started) return true;
+  urma_register_log_func(pass_on);
   const urma_status_t status = urma_init(nullptr);
   library_started = status == URMA_SUCCESS;
+  // Another part of the program has started it: the log is that one's.
+  if (!library_started) urma_unregister_log_func();
   return library_started || status == URMA_EEXIST;
 }
 
@@ -71,6 +80,7 @@ void end_library() {
   std::lock_guard lock(library_mutex);
   // A program that ends with endpoints open is not to be told about it.
   if (library_started && open_count == 0) urma_uninit();
+  if (library_started) urma_unregister_log_func();
   library_started = false;
 }
 

@@ -63,6 +63,7 @@ ssize_t Endpoint::receive(std::span<const iovec> pieces, void** descriptors, voi
   op->flags = FI_RECV | FI_MSG;
   op->counter = counters_.receive;
   op->report = report_receives_ || (flags & FI_COMPLETION) != 0;
+  op->silent = false;
   urma_jfr_wr_t request{};
   request.src = {sges, static_cast<uint32_t>(pieces.size())};
   request.user_ctx = reinterpret_cast<uintptr_t>(op);
@@ -84,6 +85,7 @@ ssize_t Endpoint::post(urma_jfs_wr_t* request, void* context, uint64_t kind, uin
   op->flags = kind;
   op->counter = counter;
   op->report = (flags & FI_COMPLETION) != 0;
+  op->silent = !op->report && (flags & FI_INJECT) != 0;
   request->flag.bs.complete_enable = URMA_COMPLETE_ENABLE;
   request->flag.bs.fence = (flags & FI_FENCE) != 0;
   if ((flags & FI_FENCE) != 0) request->flag.bs.place_order = URMA_STRONG_ORDER;

@@ -256,8 +256,10 @@ void Eq::on_undelivered(const CmMessage& message, int error, int status) {
   if (found == endpoints_.end()) return;
   Endpoint* endpoint = found->second;
   if (endpoint->state != State::kConnecting) return shut(endpoint);
-  URMA_FI_WARN(FI_LOG_EP_CTRL, "%s does not answer (%s): is a passive endpoint listening there?\n",
-               to_text(endpoint->peer).c_str(), completion_text(status));
+  // Layers try again and again.
+  FI_WARN_SPARSE(&provider, FI_LOG_EP_CTRL,
+                 "%s does not answer (%s): is a passive endpoint listening there?\n",
+                 to_text(endpoint->peer).c_str(), completion_text(status));
   push_failure(endpoint, error == FI_ECONNRESET ? FI_ECONNREFUSED : error, status, nullptr, 0);
 }
 

@@ -23,7 +23,8 @@ struct Op {
   void* buffer;    // of a receive
   uint64_t flags;  // of the completion
   Cntr* counter;   // may be NULL
-  bool report;     // also of success
+  bool report;     // of success
+  bool silent;     // of neither: it has no context by which the caller would know it
 };
 
 // As many requests as a queue has room for.
