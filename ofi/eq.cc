@@ -22,6 +22,10 @@ namespace {
 
 constexpr size_t kMaxEvents = 4096;  // beyond which requests for connections are turned away
 
+void turn_away(CmPort& port, const Address& from, uint64_t number) {
+  port.send(from, make_message(CmKind::kReject, number, 0, 0, nullptr, 0));
+}
+
 uint64_t random_number() {
   static thread_local std::random_device device;
   return static_cast<uint64_t>(device()) << 32 | device();
@@ -98,15 +102,23 @@ int Eq::listen(Passive* passive, std::unique_ptr<CmPort> port) {
 
 void Eq::stop(Passive* passive) {
   std::lock_guard lock(mutex_);
-  for (const Listening& listening : listening_)
-    if (listening.passive == passive) unwatch(listening.port->fd());
-  std::erase_if(listening_, [&](const Listening& one) { return one.passive == passive; });
+  const auto found = std::find_if(listening_.begin(), listening_.end(),
+                                  [&](const Listening& one) { return one.passive == passive; });
+  if (found == listening_.end()) return;
+  // Whoever still waits for an answer gets one.
+  found->port->poll(*this);
   std::erase_if(events_, [&](Event& event) {
     if (event.fid != &passive->fid) return false;
-    if (event.info != nullptr) delete_request(event.info->handle);
-    fi_freeinfo(event.info);
+    if (event.info != nullptr) {
+      const Request* request = request_of(event.info->handle);
+      turn_away(*found->port, request->from, request->number);
+      delete_request(event.info->handle);
+      fi_freeinfo(event.info);
+    }
     return true;
   });
+  unwatch(found->port->fd());
+  listening_.erase(found);
 }
 
 CmPort* Eq::port_of(const Device* device) {
@@ -195,13 +207,9 @@ void Eq::shut(Endpoint* endpoint) {
 void Eq::on_request(CmPort& port, const Address& from, const CmMessage& message) {
   const auto found = std::find_if(listening_.begin(), listening_.end(),
                                   [&](const Listening& one) { return one.port.get() == &port; });
-  if (found == listening_.end()) return;
-  fi_info* info =
-      events_.size() < kMaxEvents ? found->passive->request_info(from, message) : nullptr;
-  if (info == nullptr) {
-    port.send(from, make_message(CmKind::kReject, message.from, 0, 0, nullptr, 0));
-    return;
-  }
+  const bool taken = found != listening_.end() && events_.size() < kMaxEvents;
+  fi_info* info = taken ? found->passive->request_info(from, message) : nullptr;
+  if (info == nullptr) return turn_away(port, from, message.from);
   Event event;
   event.type = FI_CONNREQ;
   event.fid = &found->passive->fid;

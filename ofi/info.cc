@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "ofi/log.h"
+#include "ofi/settings.h"
 
 namespace urma_fi {
 namespace {
@@ -26,7 +27,6 @@ constexpr uint64_t kTxOpFlags =
 constexpr uint64_t kOrder = FI_ORDER_SAS | FI_ORDER_SAW | FI_ORDER_WAW | FI_ORDER_RMA_WAW;
 constexpr uint64_t kCompletionOrder = FI_ORDER_STRICT | FI_ORDER_DATA;
 constexpr uint32_t kProtocol = FI_PROV_SPECIFIC | 0x75726d61;  // "urma"
-constexpr size_t kDefaultDepth = 256;
 constexpr size_t kMaxDepth = 8192;
 
 char* copy(const std::string& text) { return strdup(text.c_str()); }
@@ -53,9 +53,8 @@ bool has_eid(const Found& found, const urma_eid_t& eid) {
                      [&](const urma_eid_info_t& info) { return same_eid(info.eid, eid); });
 }
 
-size_t depth_of(size_t wished, uint32_t most) {
-  const size_t limit = std::min<size_t>(most, kMaxDepth);
-  return wished == 0 ? std::min(limit, kDefaultDepth) : wished;
+size_t depth_of(size_t wished, size_t otherwise, uint32_t most) {
+  return wished != 0 ? wished : std::min<size_t>({otherwise, most, kMaxDepth});
 }
 
 void describe_queues(const urma_device_cap_t& cap, const fi_info* hints, fi_info* info) {
@@ -65,7 +64,7 @@ void describe_queues(const urma_device_cap_t& cap, const fi_info* hints, fi_info
   tx.comp_order = kCompletionOrder;
   tx.inject_size = cap.max_jfs_inline_len;
   tx.size = depth_of(hints != nullptr && hints->tx_attr != nullptr ? hints->tx_attr->size : 0,
-                     cap.max_jfs_depth);
+                     default_send_depth(), cap.max_jfs_depth);
   tx.iov_limit = std::min<size_t>(cap.max_jfs_sge, kMaxPieces);
   tx.rma_iov_limit = 1;
   fi_rx_attr& rx = *info->rx_attr;
@@ -74,7 +73,7 @@ void describe_queues(const urma_device_cap_t& cap, const fi_info* hints, fi_info
   rx.msg_order = kOrder;
   rx.comp_order = kCompletionOrder;
   rx.size = depth_of(hints != nullptr && hints->rx_attr != nullptr ? hints->rx_attr->size : 0,
-                     cap.max_jfr_depth);
+                     default_receive_depth(), cap.max_jfr_depth);
   rx.iov_limit = std::min<size_t>(cap.max_jfr_sge, kMaxPieces);
 }
 
@@ -178,12 +177,6 @@ bool allows_domain(const fi_domain_attr* domain, const fi_info* info) {
 bool allows(uint32_t version, const fi_info* hints, const fi_info* info) {
   if (hints == nullptr) return true;
   if ((hints->caps & ~kCaps) != 0) return false;
-  // The receive that remote data uses up is a duty of the caller's that it has to accept.
-  const bool wants_data = (hints->caps & FI_RMA) != 0 || hints->caps == 0;
-  if (wants_data && hints->mode != 0 && (hints->mode & FI_RX_CQ_DATA) == 0 &&
-      (hints->caps & FI_REMOTE_CQ_DATA) != 0) {
-    return false;
-  }
   const fi_fabric_attr* fabric = hints->fabric_attr;
   if (fabric != nullptr && fabric->name != nullptr &&
       std::strcmp(fabric->name, info->fabric_attr->name) != 0) {
@@ -246,7 +239,9 @@ int get_info(uint32_t version, const char* node, const char* service, uint64_t f
   if (has_source && !decode(format, hints->src_addr, hints->src_addrlen, &from_hints))
     return -FI_ENODATA;
   fi_info** end = info;
+  const std::string only = only_device();
   for (const Found& found : find_devices()) {
+    if (!only.empty() && found.name != only) continue;
     Address source{found.eids.front().eid, at_source ? wish.address.id : 0};
     if (at_source && wish.has_address) source.eid = wish.address.eid;
     if (has_source && !at_source) source = from_hints;

@@ -8,6 +8,7 @@
 #include "ofi/fabric.h"
 #include "ofi/info.h"
 #include "ofi/log.h"
+#include "ofi/settings.h"
 
 namespace urma_fi {
 
@@ -18,5 +19,6 @@ fi_provider provider = {
 }  // namespace urma_fi
 
 extern "C" __attribute__((visibility("default"))) fi_provider* fi_prov_ini() {
+  [[maybe_unused]] static const bool defined = (urma_fi::define_settings(), true);
   return &urma_fi::provider;
 }

@@ -4,6 +4,7 @@
 
 #include "ofi/address.h"
 #include "ofi/cm_message.h"
+#include "ofi/cm_port.h"
 #include "test/ofi/pair.h"
 #include "urma_api.h"
 
@@ -175,6 +176,19 @@ TEST_F(InfoTest, IsRejectedWithData) {
   EXPECT_EQ(fi_close(&pep->fid), 0);
 }
 
+TEST_F(InfoTest, IsTurnedAwayByOneThatCloses) {
+  fid_pep* pep = listen_at(info_);
+  fid_cq* cq = open_cq();
+  fid_ep* ep = open_ep(info_, cq);
+  const sockaddr_in6 address = address_of(pep);
+  ASSERT_EQ(fi_connect(ep, &address, nullptr, 0), 0);
+  EXPECT_EQ(fi_close(&pep->fid), 0);
+  std::string data;
+  EXPECT_EQ(next_failure(eq_, &data).err, FI_ECONNREFUSED);
+  EXPECT_EQ(fi_close(&ep->fid), 0);
+  EXPECT_EQ(fi_close(&cq->fid), 0);
+}
+
 TEST_F(InfoTest, ListensAtAChosenIdOnce) {
   fi_info* chosen = nullptr;
   ASSERT_EQ(provider().getinfo(kVersion, nullptr, "77", FI_SOURCE, hints_, &chosen), 0);
@@ -200,6 +214,44 @@ TEST_F(InfoTest, CarriesEventsOfItsUser) {
   EXPECT_EQ(fi_eq_read(eq_, &type, room, sizeof(room), 0), 4);
   EXPECT_EQ(type, 77u);
   EXPECT_EQ(std::string(room, 4), "mine");
+}
+
+class Rejects : public urma_fi::CmSink {
+ public:
+  void on_message(urma_fi::CmPort&, const urma_fi::Address&,
+                  const urma_fi::CmMessage& message) override {
+    if (message.kind == urma_fi::CmKind::kReject && message.to == 7) count++;
+  }
+  void on_undelivered(const urma_fi::CmMessage&, int, int) override { ADD_FAILURE(); }
+  int count = 0;
+};
+
+// Any process can send to a port.
+TEST_F(ConnectTest, StandsStrangeMessages) {
+  using urma_fi::CmKind;
+  int error = 0;
+  const auto device = urma_fi::Device::open("urma_shm0", nullptr, &error);
+  const auto stranger = urma_fi::CmPort::open(device, 0, &error);
+  ASSERT_NE(stranger, nullptr);
+  const sockaddr_in6 socket = address_of(pep_);
+  urma_fi::Address pep;
+  ASSERT_TRUE(urma_fi::decode(FI_SOCKADDR_IN6, &socket, sizeof(socket), &pep));
+  auto message = urma_fi::make_message(CmKind::kRequest, 0, 7, 1, "hello", 5);
+  message.magic = 0;
+  EXPECT_EQ(stranger->send(pep, message), 0);
+  for (const CmKind kind : {CmKind::kAccept, CmKind::kReject, CmKind::kReady, CmKind::kShutdown})
+    EXPECT_EQ(stranger->send(pep, urma_fi::make_message(kind, 4711, 7, 1, nullptr, 0)), 0);
+  EXPECT_EQ(stranger->send(pep, urma_fi::make_message(CmKind::kRequest, 0, 7, 1, "hello", 5)), 0);
+  CmEvent request = next_event(eq_);
+  EXPECT_EQ(request.type, static_cast<uint32_t>(FI_CONNREQ));
+  EXPECT_EQ(request.data, "hello");
+  EXPECT_EQ(fi_reject(pep_, request.info->handle, nullptr, 0), 0);
+  fi_freeinfo(request.info);
+  Rejects rejects;
+  EXPECT_TRUE(until([&] { return stranger->poll(rejects), rejects.count == 1; }));
+  ASSERT_EQ(fi_recv(b_.ep, b_.memory.data(), 8, b_.desc(), 0, nullptr), 0);
+  ASSERT_EQ(fi_inject(a_.ep, "as ever", 8, 0), 0);
+  EXPECT_EQ(next(b_).len, 8u);
 }
 
 TEST_F(ConnectTest, TellsOfTheEnd) {
