@@ -3,13 +3,14 @@
 // An MPI program that checks all it moves: point to point, collectives, one-sided.
 //
 //   mpi_program          run it all, and print "ok" on rank 0
-//   mpi_program wait     print "ready" on rank 0, then exchange messages until a signal comes
+//   mpi_program wait     print "ready" and the processes on rank 0, then go on until a signal comes
 
 #include <mpi.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { LARGEST = 1 << 20, ROUNDS = 4, BURST = 200, CELLS = 64 };
 
@@ -72,7 +73,7 @@ static void receive_out_of_order(void) {
 }
 
 static void reduce(int count) {
-  int64_t* mine = malloc((size_t)count * sizeof(int64_t));
+  int64_t* mine = calloc((size_t)count, sizeof(int64_t));
   int64_t* sum = malloc((size_t)count * sizeof(int64_t));
   for (int i = 0; i < count; i++) mine[i] = (int64_t)i * (rank + 1);
   MPI_Allreduce(mine, sum, count, MPI_INT64_T, MPI_SUM, MPI_COMM_WORLD);
@@ -136,9 +137,15 @@ static void access_windows(void) {
 }
 
 static void wait_for_the_end(void) {
-  MPI_Barrier(MPI_COMM_WORLD);
-  if (rank == 0) printf("ready\n");
-  fflush(stdout);
+  int pid = (int)getpid();
+  int* pids = calloc((size_t)size, sizeof(int));
+  MPI_Gather(&pid, 1, MPI_INT, pids, 1, MPI_INT, 0, MPI_COMM_WORLD);
+  if (rank == 0) {
+    printf("ready");
+    for (int i = 0; i < size; i++) printf(" %d", pids[i]);
+    printf("\n");
+    fflush(stdout);
+  }
   for (;;) reduce(16);
 }
 
