@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Measures the libfabric provider beside libfabric's own shm, and Open MPI over it beside Open MPI's
-own shared memory, in turns and in one run.
+"""Measures the libfabric provider beside libfabric's own shm, and Open MPI over it beside Open
+MPI's own shared memory, in turns and in one run.
 
-    mpi.py --bin DIR [--rounds N]   DIR: bazel-bin, after `bazel build //:all`
+    mpi.py --bin DIR [--rounds N] [--times N]   DIR: bazel-bin, after `bazel build //:all`
 
 Prints medians, and what each is of its counterpart. Needs two free cores, fi_pingpong (Debian's
 libfabric-bin) and NPopenmpi (netpipe-openmpi).
@@ -48,13 +48,13 @@ def ping_pong(env, provider, size, times):
     return float(client.stdout.splitlines()[-1].split()[6])
 
 
-def net_pipe(env, components, folder):
+def net_pipe(env, components, times, folder):
     """Returns the microseconds of half a round trip of 8 bytes, and of 1 MiB."""
     output = pathlib.Path(folder, 'np.out')
-    subprocess.run(['mpirun.openmpi', '-np', '2', '--bind-to', 'core', '--oversubscribe']
-                   + components + ['NPopenmpi', '-u', str(LARGE), '-p', '0', '-o', str(output)],
-                   env=env, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                   timeout=600)
+    command = ['mpirun.openmpi', '-np', '2', '--bind-to', 'core', '--oversubscribe', *components,
+               'NPopenmpi', '-u', str(LARGE), '-n', str(times), '-p', '0', '-o', str(output)]
+    subprocess.run(command, env=env, check=True, stdout=subprocess.DEVNULL,
+                   stderr=subprocess.DEVNULL, timeout=600)
     seconds = {int(line[0]): float(line[2])
                for line in map(str.split, output.read_text().splitlines())}
     return seconds[SMALL] * 1e6, seconds[LARGE] * 1e6
@@ -84,6 +84,7 @@ def main():
     parser = argparse.ArgumentParser(description='measures the libfabric provider')
     parser.add_argument('--bin', required=True)
     parser.add_argument('--rounds', type=int, default=5)
+    parser.add_argument('--times', type=int, default=10000, help='messages of 8 bytes')
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix='urma-mpi.') as folder:
         env = dict(os.environ, URMA_RUNTIME_DIR=folder, OMPI_ALLOW_RUN_AS_ROOT='1',
@@ -93,10 +94,10 @@ def main():
         mpi = {name: ([], []) for name in MPI}
         for _ in range(options.rounds):
             for name, (small, large) in fabric.items():
-                small.append(ping_pong(env, name, SMALL, 10000))
-                large.append(ping_pong(env, name, LARGE, 200))
+                small.append(ping_pong(env, name, SMALL, options.times))
+                large.append(ping_pong(env, name, LARGE, options.times // 50))
             for name, (small, large) in mpi.items():
-                first, second = net_pipe(env, MPI[name], folder)
+                first, second = net_pipe(env, MPI[name], options.times // 100, folder)
                 small.append(first)
                 large.append(second)
     show('fi_pingpong, tagged messages of reliable datagrams', fabric, 'shm')
