@@ -127,8 +127,9 @@ bool Cq::convert(const urma_cr_t& record, fi_cq_err_entry* entry) {
   return report;
 }
 
-// Writes up to `room` completions to `buffer`, as long as nothing is queued before them.
-void Cq::take_records(size_t room, char* buffer, size_t* given) {
+// Writes up to `room` completions to `buffer`, as long as nothing is queued before them. Returns
+// the number of records, of which some may have been queued, and some of no interest.
+int Cq::take_records(size_t room, char* buffer, size_t* given) {
   urma_cr_t records[kBatch];
   const int count =
       urma_poll_jfc(jfc_, static_cast<int>(std::clamp<size_t>(room, 1, kBatch)), records);
@@ -144,6 +145,7 @@ void Cq::take_records(size_t room, char* buffer, size_t* given) {
     std::memcpy(buffer + *given * entry_size_, &entry, entry_size_);
     ++*given;
   }
+  return count;
 }
 
 size_t Cq::give_queued(size_t count, char* buffer) {
@@ -168,6 +170,12 @@ void Cq::progress() {
   std::lock_guard lock(mutex_);
   size_t none = 0;
   take_records(0, nullptr, &none);
+}
+
+void Cq::drain() {
+  std::lock_guard lock(mutex_);
+  size_t none = 0;
+  while (take_records(0, nullptr, &none) > 0) continue;
 }
 
 int Cq::try_wait() {

@@ -27,6 +27,9 @@ class Cq final : public fid_cq {
   // Takes in what has completed, for counters.
   void progress();
 
+  // Takes in all that has completed: what an endpoint has left here when it is closed.
+  void drain();
+
   // -FI_EAGAIN if completions wait, else lets the descriptor become readable with the next one.
   int try_wait();
 
@@ -36,7 +39,7 @@ class Cq final : public fid_cq {
   explicit Cq(Domain* domain) : domain_(domain) {}
   int make(const fi_cq_attr& attr);
 
-  void take_records(size_t room, char* buffer, size_t* given);
+  int take_records(size_t room, char* buffer, size_t* given);
   bool convert(const urma_cr_t& record, fi_cq_err_entry* entry);
   size_t give_queued(size_t count, char* buffer);
   ssize_t take(void* buffer, size_t count);

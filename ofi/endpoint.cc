@@ -69,7 +69,11 @@ Endpoint::~Endpoint() { fi_freeinfo(info_); }
 
 int Endpoint::close(fid_t head) {
   Endpoint* endpoint = object_of<Endpoint, fid_ep>(head);
-  if (endpoint->number != 0) endpoint->say_goodbye();
+  if (endpoint->number != 0) {
+    endpoint->say_goodbye();
+    // A queue that ends drops its records, and its peer was told that its messages had arrived.
+    for (Cq* cq : {endpoint->receive_cq_, endpoint->send_cq_}) cq->drain();
+  }
   endpoint->drop_queues();
   const Counters& counters = endpoint->counters_;
   for (Cntr* cntr : {counters.send, counters.read, counters.write}) {

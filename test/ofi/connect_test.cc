@@ -281,5 +281,18 @@ TEST_F(ConnectTest, TellsOfAnEndpointThatIsClosed) {
   EXPECT_EQ(event.fid, &a_.ep->fid);
 }
 
+TEST_F(ConnectTest, LosesNothingThatCameBeforeTheEnd) {
+  ASSERT_EQ(fi_recv(a_.ep, a_.memory.data(), 8, a_.desc(), 0, &a_), 0);
+  ASSERT_EQ(fi_inject(b_.ep, "the end", 8, 0), 0);
+  EXPECT_EQ(fi_close(&b_.ep->fid), 0);
+  b_.ep = nullptr;
+  EXPECT_EQ(next_event(eq_).type, static_cast<uint32_t>(FI_SHUTDOWN));
+  EXPECT_EQ(fi_close(&a_.ep->fid), 0);
+  a_.ep = nullptr;
+  const fi_cq_data_entry last = next(a_);
+  EXPECT_EQ(last.op_context, &a_);
+  EXPECT_STREQ(a_.memory.data(), "the end");
+}
+
 }  // namespace
 }  // namespace urma_test

@@ -62,7 +62,9 @@ lists_nothing_and_says_nothing() {
 # fi_pingpong with the arguments given, at a free port.
 pingpong() {
   local port server
-  port="$(python3 -c 'import socket as s; n = s.socket(); n.bind(("", 0)); print(n.getsockname()[1])')"
+  port="$(python3 -c 'import socket
+one = socket.create_server(("", 0))
+print(one.getsockname()[1])')"
   patiently fi_pingpong -B "${port}" -I 20 -c "$@" &
   server=$!
   until patiently fi_pingpong -P "${port}" -I 20 -c "$@" 127.0.0.1; do kill -0 "${server}"; done
