@@ -51,14 +51,18 @@ pages() {
 }
 
 names="$(for file in "${out}"/*.deb; do dpkg-deb -f "${file}" Package; done | sort | xargs)"
-[[ "${names}" == "liburma-dev liburma-rocm liburma-rocm-dbgsym liburma-verbs liburma-verbs-dbgsym \
+[[ "${names}" == "libfabric-urma libfabric-urma-dbgsym liburma-dev liburma-rocm liburma-rocm-dbgsym liburma-verbs liburma-verbs-dbgsym \
 liburma0 liburma0-dbgsym urma-tools urma-tools-dbgsym" ]] || fail "packages: ${names}"
 
 expect_files liburma0 < <(
   printf "${libdir}/%s\n" lib{tpsa,urma,urma_common}.so.0 urma/liburma-shm.so
-  pages 7
+  pages 7 | grep -v /fi_urma
 )
 [[ "$(files_of liburma0)" == */urma_errors.7.gz* ]] || fail "no urma_errors(7)"
+expect_files libfabric-urma < <(
+  echo "${libdir}/libfabric/liburma-fi.so"
+  pages 7 | grep /fi_urma
+)
 expect_files liburma-verbs <<<"${libdir}/urma/liburma-verbs.so"
 expect_files liburma-rocm <<<"${libdir}/urma/liburma-rocm.so"
 expect_files urma-tools < <(
@@ -114,7 +118,7 @@ packaged() {
   dpkg --root="${root}" --log=/dev/null --force-not-root,depends,script-chrootless,bad-path "$@" \
     >"${TEST_TMPDIR}/dpkg.log" 2>&1 || { cat "${TEST_TMPDIR}/dpkg.log"; return 1; }
 }
-readonly installed=(liburma-dev liburma-rocm liburma-verbs urma-tools liburma0)
+readonly installed=(libfabric-urma liburma-dev liburma-rocm liburma-verbs urma-tools liburma0)
 mapfile -t packages < <(for name in "${installed[@]}"; do package "${name}"; done)
 packaged --no-triggers --install "${packages[@]}"
 

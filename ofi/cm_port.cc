@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "ofi/cm_port.h"
+
+#include <rdma/fabric.h>
+#include <rdma/fi_errno.h>
+
+#include <algorithm>
+
+#include "ofi/log.h"
+
+namespace urma_fi {
+namespace {
+
+constexpr size_t kReceives = 64;
+constexpr size_t kSends = 64;
+constexpr uint32_t kDepth = kReceives + kSends;
+constexpr int kBatch = 16;
+constexpr size_t kMaxWaiting = 4096;
+
+}  // namespace
+
+std::unique_ptr<CmPort> CmPort::open(std::shared_ptr<Device> device, uint32_t id, int* error) {
+  std::unique_ptr<CmPort> port(new CmPort(std::move(device)));
+  errno = 0;
+  if (port->make(id)) return port;
+  // Of all that is made here, the wished id alone can be another's.
+  *error = errno == EEXIST ? -FI_EADDRINUSE : error_of_errno();
+  URMA_FI_WARN(FI_LOG_EP_CTRL, "no queue for connections at id %u: %s\n", id, fi_strerror(-*error));
+  return nullptr;
+}
+
+bool CmPort::make(uint32_t id) {
+  if (!make_buffers() || !make_queues(id)) return false;
+  for (size_t slot = 0; slot < kReceives; slot++)
+    if (!post_receive(slot)) return false;
+  for (size_t slot = kReceives; slot < kDepth; slot++) free_.push_back(slot);
+  return true;
+}
+
+bool CmPort::make_buffers() {
+  slots_.resize(kDepth);
+  urma_seg_cfg_t cfg{};
+  cfg.va = reinterpret_cast<uintptr_t>(slots_.data());
+  cfg.len = slots_.size() * sizeof(CmMessage);
+  cfg.flag.bs.access = URMA_ACCESS_LOCAL_ONLY;
+  segment_ = urma_register_seg(device_->context(), &cfg);
+  return segment_ != nullptr;
+}
+
+bool CmPort::make_queues(uint32_t id) {
+  urma_context_t* context = device_->context();
+  if ((events_ = urma_create_jfce(context)) == nullptr) return false;
+  urma_jfc_cfg_t jfc{};
+  jfc.depth = kDepth;
+  jfc.jfce = events_;
+  if ((records_ = urma_create_jfc(context, &jfc)) == nullptr) return false;
+  urma_jfr_cfg_t jfr{};
+  jfr.depth = kReceives;
+  jfr.trans_mode = URMA_TM_RM;
+  jfr.max_sge = 1;
+  jfr.jfc = records_;
+  if ((receives_ = urma_create_jfr(context, &jfr)) == nullptr) return false;
+  urma_jetty_cfg_t cfg{};
+  cfg.id = id;
+  cfg.flag.bs.share_jfr = URMA_SHARE_JFR;
+  cfg.shared.jfr = receives_;
+  cfg.jfs_cfg.depth = kSends;
+  cfg.jfs_cfg.trans_mode = URMA_TM_RM;
+  cfg.jfs_cfg.max_sge = 1;
+  cfg.jfs_cfg.rnr_retry = URMA_TYPICAL_RNR_RETRY;
+  cfg.jfs_cfg.err_timeout = URMA_TYPICAL_ERR_TIMEOUT;
+  cfg.jfs_cfg.jfc = records_;
+  jetty_ = urma_create_jetty(context, &cfg);
+  return jetty_ != nullptr;
+}
+
+CmPort::~CmPort() {
+  if (jetty_ != nullptr) urma_delete_jetty(jetty_);
+  for (const auto& [address, target] : peers_) urma_unimport_jetty(target);
+  if (receives_ != nullptr) urma_delete_jfr(receives_);
+  if (records_ != nullptr) urma_delete_jfc(records_);
+  if (events_ != nullptr) urma_delete_jfce(events_);
+  if (segment_ != nullptr) urma_unregister_seg(segment_);
+}
+
+Address CmPort::address() const { return {jetty_->jetty_id.eid, jetty_->jetty_id.id}; }
+
+bool CmPort::post_receive(size_t slot) {
+  urma_sge_t piece{};
+  piece.addr = reinterpret_cast<uintptr_t>(&slots_[slot]);
+  piece.len = sizeof(CmMessage);
+  piece.tseg = segment_;
+  urma_jfr_wr_t request{};
+  request.src = {&piece, 1};
+  request.user_ctx = slot;
+  urma_jfr_wr_t* bad = nullptr;
+  return urma_post_jfr_wr(receives_, &request, &bad) == URMA_SUCCESS;
+}
+
+urma_target_jetty_t* CmPort::reach(const Address& peer) {
+  urma_target_jetty_t*& target = peers_[encode(FI_ADDR_STR, peer)];
+  if (target != nullptr) return target;
+  urma_rjetty_t remote{};
+  remote.jetty_id.eid = peer.eid;
+  remote.jetty_id.id = peer.id;
+  remote.trans_mode = URMA_TM_RM;
+  remote.type = URMA_JETTY;
+  return target = urma_import_jetty(device_->context(), &remote, nullptr);
+}
+
+int CmPort::send(const Address& to, const CmMessage& message) {
+  const int error = waiting_.empty() ? post(to, message) : -FI_EAGAIN;
+  if (error != -FI_EAGAIN || waiting_.size() == kMaxWaiting) return error;
+  waiting_.emplace_back(to, message);
+  return 0;
+}
+
+void CmPort::send_waiting() {
+  while (!waiting_.empty() && post(waiting_.front().first, waiting_.front().second) != -FI_EAGAIN)
+    waiting_.pop_front();
+}
+
+int CmPort::post(const Address& to, const CmMessage& message) {
+  if (free_.empty()) return -FI_EAGAIN;
+  urma_target_jetty_t* target = reach(to);
+  if (target == nullptr) return error_of_errno();
+  const size_t slot = free_.back();
+  slots_[slot] = message;
+  urma_sge_t piece{};
+  piece.addr = reinterpret_cast<uintptr_t>(&slots_[slot]);
+  piece.len = static_cast<uint32_t>(size_of(message));
+  piece.tseg = segment_;
+  urma_jfs_wr_t request{};
+  request.opcode = URMA_OPC_SEND;
+  request.flag.bs.complete_enable = URMA_COMPLETE_ENABLE;
+  request.tjetty = target;
+  request.user_ctx = slot;
+  request.send.src = {&piece, 1};
+  urma_jfs_wr_t* bad = nullptr;
+  const urma_status_t status = urma_post_jetty_send_wr(jetty_, &request, &bad);
+  if (status == URMA_ENOMEM) return -FI_EAGAIN;
+  if (status != URMA_SUCCESS) return error_of_status(status);
+  free_.pop_back();
+  return 0;
+}
+
+void CmPort::take_sent(CmSink& sink, const urma_cr_t& record) {
+  const CmMessage message = slots_[record.user_ctx];
+  free_.push_back(record.user_ctx);
+  if (record.status == URMA_CR_SUCCESS) return;
+  sink.on_undelivered(message, error_of_completion(record.status, false, false), record.status);
+}
+
+void CmPort::take_received(CmSink& sink, const urma_cr_t& record) {
+  const CmMessage message = slots_[record.user_ctx];
+  const Address from = {record.remote_id.eid, record.remote_id.id};
+  const bool flushed = record.status == URMA_CR_WR_FLUSH_ERR;
+  const bool valid = record.status == URMA_CR_SUCCESS && is_valid(message, record.completion_len);
+  if (!flushed) post_receive(record.user_ctx);
+  if (valid) {
+    sink.on_message(*this, from, message);
+  } else if (!flushed) {
+    URMA_FI_WARN(FI_LOG_EP_CTRL, "%s sent %u bytes that are no connection message; dropped\n",
+                 to_text(from).c_str(), record.completion_len);
+  }
+}
+
+void CmPort::poll(CmSink& sink) {
+  urma_cr_t records[kBatch];
+  int count;
+  while ((count = urma_poll_jfc(records_, kBatch, records)) > 0) {
+    for (int i = 0; i < count; i++) {
+      const urma_cr_t& record = records[i];
+      if (record.status == URMA_CR_WR_FLUSH_ERR_DONE) continue;
+      record.flag.bs.s_r ? take_received(sink, record) : take_sent(sink, record);
+    }
+    send_waiting();
+  }
+}
+
+void CmPort::arm() {
+  urma_jfc_t* raised = nullptr;
+  uint32_t one = 1;
+  while (urma_wait_jfc(events_, 1, 0, &raised) > 0) urma_ack_jfc(&raised, &one, 1);
+  urma_rearm_jfc(records_, false);
+}
+
+}  // namespace urma_fi

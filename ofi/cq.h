@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+
+// Completion queues: one JFC each.
+
+#ifndef OFI_CQ_H
+#define OFI_CQ_H
+
+#include <rdma/fi_eq.h>
+
+#include <deque>
+#include <mutex>
+
+#include "ofi/fid.h"
+#include "urma_types.h"
+
+namespace urma_fi {
+
+class Domain;
+
+class Cq final : public fid_cq {
+ public:
+  static int open(fid_domain* domain, fi_cq_attr* attr, fid_cq** cq, void* context);
+  ~Cq();
+
+  urma_jfc_t* jfc() const { return jfc_; }
+
+  // Takes in what has completed, for counters.
+  void progress();
+
+  // Takes in all that has completed: what an endpoint has left here when it is closed.
+  void drain();
+
+  // -FI_EAGAIN if completions wait, else lets the descriptor become readable with the next one.
+  int try_wait();
+
+  Needed users;
+
+ private:
+  explicit Cq(Domain* domain) : domain_(domain) {}
+  int make(const fi_cq_attr& attr);
+
+  int take_records(size_t room, char* buffer, size_t* given);
+  bool convert(const urma_cr_t& record, fi_cq_err_entry* entry);
+  size_t give_queued(size_t count, char* buffer);
+  ssize_t take(void* buffer, size_t count);
+
+  static Cq* of(fid_cq* cq) { return static_cast<Cq*>(cq); }
+  static int close(fid_t head);
+  static int control(fid_t head, int command, void* argument);
+  static ssize_t read(fid_cq* cq, void* buffer, size_t count);
+  static ssize_t read_from(fid_cq* cq, void* buffer, size_t count, fi_addr_t* sources);
+  static ssize_t read_error(fid_cq* cq, fi_cq_err_entry* entry, uint64_t flags);
+  static ssize_t wait(fid_cq* cq, void* buffer, size_t count, const void* condition, int timeout);
+  static ssize_t wait_from(fid_cq* cq, void* buffer, size_t count, fi_addr_t* sources,
+                           const void* condition, int timeout);
+  static const char* text(fid_cq* cq, int status, const void* data, char* buffer, size_t size);
+
+  static fi_ops fid_ops_;
+  static fi_ops_cq cq_ops_;
+
+  Domain* domain_;
+  size_t entry_size_ = 0;
+  urma_jfce_t* events_ = nullptr;  // NULL: nobody can wait
+  urma_jfc_t* jfc_ = nullptr;
+  std::mutex mutex_;
+  std::deque<fi_cq_err_entry> queue_;  // what is to be read before any record; errors have err set
+};
+
+}  // namespace urma_fi
+
+#endif  // OFI_CQ_H

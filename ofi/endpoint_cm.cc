@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT */
+
+// Endpoints: how they find, meet and leave their peer.
+
+#include "ofi/cm_message.h"
+#include "ofi/endpoint.h"
+#include "ofi/eq.h"
+#include "ofi/log.h"
+
+namespace urma_fi {
+
+fi_ops_cm Endpoint::cm_ops_ = {sizeof(fi_ops_cm),  refuse, Endpoint::get_name, Endpoint::get_peer,
+                               Endpoint::connect,  refuse, Endpoint::accept,   refuse,
+                               Endpoint::shutdown, refuse};
+
+int Endpoint::join(uint32_t peer_jetty) {
+  urma_rjetty_t remote{};
+  remote.jetty_id.eid = peer.eid;
+  remote.jetty_id.id = peer_jetty;
+  remote.trans_mode = URMA_TM_RC;
+  remote.type = URMA_JETTY;
+  target_ = urma_import_jetty(device_->context(), &remote, nullptr);
+  int error = target_ == nullptr ? error_of_errno() : 0;
+  if (error == 0) {
+    const urma_status_t status = urma_bind_jetty(jetty_, target_);
+    if (status != URMA_SUCCESS) {
+      error = error_of_status(status);
+      urma_unimport_jetty(target_);
+      target_ = nullptr;
+    }
+  }
+  if (error != 0)
+    URMA_FI_WARN(FI_LOG_EP_CTRL, "no connection to jetty %u at %s: %s\n", peer_jetty,
+                 to_text(peer).c_str(), fi_strerror(-error));
+  // Pairs with the acquire of post: who sends sees the jetty bound.
+  bound_.store(error == 0, std::memory_order_release);
+  return error;
+}
+
+int Endpoint::connect(fid_ep* ep, const void* address, const void* data, size_t size) {
+  Endpoint* self = of(ep);
+  Address to;
+  const void* bytes = address != nullptr ? address : self->info_->dest_addr;
+  // The caller gives no size, and a string ends itself.
+  const bool text = self->info_->addr_format == FI_ADDR_STR;
+  if (size > kCmDataSize ||
+      !decode(self->info_->addr_format, bytes, text ? SIZE_MAX : sizeof(sockaddr_in6), &to)) {
+    URMA_FI_WARN(FI_LOG_EP_CTRL, "no address of URMA, or %zu bytes of data exceed %zu\n", size,
+                 kCmDataSize);
+    return -FI_EINVAL;
+  }
+  const int error = self->enable();
+  if (error != 0) return error;
+  std::lock_guard lock(self->eq_->mutex());
+  if (self->state != State::kIdle) return -FI_EOPBADSTATE;
+  const CmMessage request =
+      make_message(CmKind::kRequest, 0, self->number, self->jetty_->jetty_id.id, data, size);
+  const int sent = self->eq_->send(self->device(), to, request);
+  if (sent != 0) return sent;
+  self->peer = to;
+  self->state = State::kConnecting;
+  return 0;
+}
+
+int Endpoint::accept(fid_ep* ep, const void* data, size_t size) {
+  Endpoint* self = of(ep);
+  if (self->request_ == nullptr || size > kCmDataSize) return -FI_EINVAL;
+  const int error = self->enable();
+  if (error != 0) return error;
+  std::lock_guard lock(self->eq_->mutex());
+  if (self->state != State::kIdle) return -FI_EOPBADSTATE;
+  const Request& request = *request_of(self->request_);
+  self->peer = request.from;
+  self->peer_number = request.number;
+  int failed = self->join(request.jetty);
+  if (failed != 0) return failed;
+  const CmMessage yes = make_message(CmKind::kAccept, request.number, self->number,
+                                     self->jetty_->jetty_id.id, data, size);
+  failed = self->eq_->send(self->device(), request.from, yes);
+  self->state = failed == 0 ? State::kAccepting : State::kShut;
+  delete_request(std::exchange(self->request_, nullptr));
+  return failed;
+}
+
+int Endpoint::shutdown(fid_ep* ep, uint64_t) {
+  Endpoint* self = of(ep);
+  if (self->number == 0) return -FI_EOPBADSTATE;
+  std::lock_guard lock(self->eq_->mutex());
+  if (self->state != State::kConnected && self->state != State::kAccepting) return -FI_ENOTCONN;
+  const CmMessage bye =
+      make_message(CmKind::kShutdown, self->peer_number, self->number, 0, nullptr, 0);
+  self->state = State::kShut;
+  // What is outstanding comes back flushed.
+  urma_jetty_attr_t jetty{};
+  jetty.mask = JETTY_STATE;
+  jetty.state = URMA_JETTY_STATE_ERROR;
+  urma_modify_jetty(self->jetty_, &jetty);
+  urma_jfr_attr_t jfr{};
+  jfr.mask = JFR_STATE;
+  jfr.state = URMA_JFR_STATE_ERROR;
+  urma_modify_jfr(self->jfr_, &jfr);
+  return self->eq_->send(self->device(), self->peer, bye);
+}
+
+// Tells the peer, if there is one, and takes leave of the event queue.
+void Endpoint::say_goodbye() {
+  {
+    std::lock_guard lock(eq_->mutex());
+    if (state == State::kConnected || state == State::kAccepting) {
+      const CmMessage bye = make_message(CmKind::kShutdown, peer_number, number, 0, nullptr, 0);
+      eq_->send(device(), peer, bye);
+      state = State::kShut;
+    }
+  }
+  eq_->forget(this);
+}
+
+void Endpoint::on_peer_lost() { eq_->lost(this); }
+
+int Endpoint::get_name(fid_t head, void* room, size_t* size) {
+  const Endpoint* self = object_of<Endpoint, fid_ep>(head);
+  const Address here = {self->device_->eid(),
+                        self->jetty_ == nullptr ? 0 : self->jetty_->jetty_id.id};
+  return give_address(self->info_->addr_format, here, room, size);
+}
+
+int Endpoint::get_peer(fid_ep* ep, void* room, size_t* size) {
+  Endpoint* self = of(ep);
+  if (self->number == 0) return -FI_ENOTCONN;
+  std::lock_guard lock(self->eq_->mutex());
+  if (self->state != State::kConnected) return -FI_ENOTCONN;
+  return give_address(self->info_->addr_format, self->peer, room, size);
+}
+
+}  // namespace urma_fi

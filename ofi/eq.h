@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT */
+
+// Event queues. They carry the connection messages of the endpoints bound to them.
+
+#ifndef OFI_EQ_H
+#define OFI_EQ_H
+
+#include <rdma/fi_eq.h>
+
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "ofi/cm_port.h"
+#include "ofi/deadline.h"
+#include "ofi/fid.h"
+
+namespace urma_fi {
+
+class Endpoint;
+class Fabric;
+class Passive;
+
+class Eq final : public fid_eq, private CmSink {
+ public:
+  static int open(fid_fabric* fabric, fi_eq_attr* attr, fid_eq** eq, void* context);
+  ~Eq();
+
+  Needed users;
+
+  // A passive endpoint begins, or ends, to listen here.
+  int listen(Passive* passive, std::unique_ptr<CmPort> port);
+  void stop(Passive* passive);
+
+  // Gives `endpoint` a number by which its peer calls it; forget takes it and its events away.
+  uint64_t enroll(Endpoint* endpoint, const std::shared_ptr<Device>& device, int* error);
+  void forget(Endpoint* endpoint);
+
+  // Guards the state of the endpoints that are enrolled.
+  std::mutex& mutex() { return mutex_; }
+
+  // Sends by the port of `device`, which enroll made. The caller holds mutex().
+  int send(const Device* device, const Address& to, const CmMessage& message);
+
+  // Sends by the port at which `passive` listens.
+  int reject(const Passive* passive, const Address& to, const CmMessage& message);
+
+  // Leaves FI_SHUTDOWN for `endpoint`, unless it is forgotten or has had one.
+  void lost(Endpoint* endpoint);
+
+  // -FI_EAGAIN if events wait, else lets wait_fd() become readable with the next one.
+  int try_wait();
+  int wait_fd() const { return epoll_; }
+
+ private:
+  struct Event {
+    uint32_t type = 0;
+    fid_t fid = nullptr;
+    fi_info* info = nullptr;  // of FI_CONNREQ
+    std::vector<uint8_t> data;
+    bool type_is_raw = false;  // of fi_eq_write: data is all of it
+    fi_eq_err_entry error{};   // counts if its err is not 0
+  };
+  struct Listening {
+    Passive* passive;
+    std::unique_ptr<CmPort> port;
+  };
+  explicit Eq(Fabric* fabric) : fabric_(fabric) {}
+  int make(const fi_eq_attr& attr);
+  int watch(int fd);
+  void unwatch(int fd);
+  void push(Event event);
+  CmPort* port_of(const Device* device);
+
+  void progress();
+  void shut(Endpoint* endpoint);
+  void on_message(CmPort& port, const Address& from, const CmMessage& message) override;
+  void on_undelivered(const CmMessage& message, int error, int status) override;
+  void on_request(CmPort& port, const Address& from, const CmMessage& message);
+  void on_accept(Endpoint* endpoint, const Address& from, const CmMessage& message);
+  void push_connected(Endpoint* endpoint, const CmMessage& message);
+  void push_failure(Endpoint* endpoint, int error, int status, const uint8_t* data, size_t size);
+  ssize_t take(uint32_t* type, void* buffer, size_t size, uint64_t flags);
+
+  static Eq* of(fid_eq* eq) { return static_cast<Eq*>(eq); }
+  static int close(fid_t head);
+  static int control(fid_t head, int command, void* argument);
+  static ssize_t read(fid_eq* eq, uint32_t* type, void* buffer, size_t size, uint64_t flags);
+  static ssize_t read_error(fid_eq* eq, fi_eq_err_entry* entry, uint64_t flags);
+  static ssize_t write(fid_eq* eq, uint32_t type, const void* buffer, size_t size, uint64_t flags);
+  static ssize_t wait(fid_eq* eq, uint32_t* type, void* buffer, size_t size, int timeout,
+                      uint64_t flags);
+  static const char* text(fid_eq* eq, int status, const void* data, char* buffer, size_t size);
+
+  static fi_ops fid_ops_;
+  static fi_ops_eq eq_ops_;
+
+  Fabric* fabric_;
+  int epoll_ = -1;
+  int wakeup_ = -1;   // an eventfd: an event came by another thread
+  std::mutex mutex_;  // guards what follows
+  std::vector<Listening> listening_;
+  std::vector<std::unique_ptr<CmPort>> ports_;  // one a device, for endpoints
+  std::vector<std::shared_ptr<Device>> devices_;
+  std::unordered_map<uint64_t, Endpoint*> endpoints_;
+  std::deque<Event> events_;
+  std::vector<uint8_t> error_data_;  // of the error read last
+};
+
+}  // namespace urma_fi
+
+#endif  // OFI_EQ_H

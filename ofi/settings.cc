@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "ofi/settings.h"
+
+#include <rdma/providers/fi_prov.h>
+
+#include <cstdlib>
+
+#include "ofi/log.h"
+
+namespace urma_fi {
+namespace {
+
+constexpr size_t kDefaultDepth = 256;
+
+size_t depth(const char* name) {
+  size_t value = 0;
+  return fi_param_get_size_t(&provider, name, &value) == 0 && value > 0 ? value : kDefaultDepth;
+}
+
+}  // namespace
+
+void define_settings() {
+  fi_param_define(&provider, "device", FI_PARAM_STRING,
+                  "the URMA device that alone is offered (default: all)");
+  fi_param_define(&provider, "tx_size", FI_PARAM_SIZE_T,
+                  "sends that an endpoint holds (default: %zu)", kDefaultDepth);
+  fi_param_define(&provider, "rx_size", FI_PARAM_SIZE_T,
+                  "receives that an endpoint holds (default: %zu)", kDefaultDepth);
+}
+
+std::string only_device() {
+  char* name = nullptr;
+  if (fi_param_get_str(&provider, "device", &name) != 0 || name == nullptr) return {};
+  return name;
+}
+
+size_t default_send_depth() { return depth("tx_size"); }
+
+size_t default_receive_depth() { return depth("rx_size"); }
+
+}  // namespace urma_fi

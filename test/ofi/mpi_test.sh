@@ -1,0 +1,131 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+#
+# Debian's programs on libfabric, over urma_shm0: fi_info and fi_pingpong, Open MPI with a program
+# that checks what it moves, NetPIPE and HPCC, and a job one rank of which is killed. Each is a case
+# of its own; one whose program is missing is skipped. The last line says how many.
+set -euo pipefail
+
+readonly scratch="${TEST_TMPDIR}/mpi"
+mkdir -p "${scratch}"
+# Sockets have short names.
+URMA_RUNTIME_DIR="$(mktemp -d -t urma-mpi.XXXXXX)"
+trap 'rm -rf "${URMA_RUNTIME_DIR}"' EXIT
+export URMA_RUNTIME_DIR FI_PROVIDER_PATH="${PWD}/lib/libfabric"
+# One machine, fewer processors than ranks, also as root; memory of a window goes over libfabric.
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_plm=isolated
+export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
+export OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_orte_tmpdir_base="${URMA_RUNTIME_DIR}"
+export OMPI_MCA_pml=cm OMPI_MCA_mtl=ofi OMPI_MCA_osc=pt2pt
+export OMPI_MCA_mtl_ofi_provider_include='urma;ofi_rxm'
+readonly program="${scratch}/mpi_program"
+
+passed=0 failed=0 skipped=0
+
+# Runs the case $1, a function of this name, if the programs $2... are there.
+run() {
+  local name="$1" needed
+  shift
+  for needed; do
+    command -v "${needed}" >/dev/null && continue
+    echo "SKIP: ${name}: no ${needed}"
+    skipped=$((skipped + 1))
+    return
+  done
+  if (set -e; "${name}") >"${scratch}/${name}.log" 2>&1; then
+    echo "ok ${name}"
+    passed=$((passed + 1))
+  else
+    echo "FAIL: ${name}"
+    tail -n 40 "${scratch}/${name}.log"
+    failed=$((failed + 1))
+  fi
+}
+
+# As long as no hang, however busy the machine is.
+patiently() { timeout 240 "$@"; }
+
+lists_devices() {
+  local listed
+  listed="$(fi_info -p urma)"
+  grep -A 4 '^provider: urma$' <<<"${listed}" | grep -x '    domain: urma_shm0'
+  grep -A 4 '^provider: urma;ofi_rxm$' <<<"${listed}" | grep -x '    type: FI_EP_RDM'
+}
+
+lists_nothing_and_says_nothing() {
+  local said status=0
+  said="$(URMA_RUNTIME_DIR=/proc/none fi_info -p urma 2>&1)" || status=$?
+  echo "${said}"
+  ((status != 0)) && [[ "${said}" == 'fi_getinfo: -61' ]]
+}
+
+# fi_pingpong with the arguments given, at a free port.
+pingpong() {
+  local port server
+  port="$(python3 -c 'import socket
+one = socket.create_server(("", 0))
+print(one.getsockname()[1])')"
+  patiently fi_pingpong -B "${port}" -I 20 -c "$@" &
+  server=$!
+  until patiently fi_pingpong -P "${port}" -I 20 -c "$@" 127.0.0.1; do kill -0 "${server}"; done
+  wait "${server}"
+}
+
+pingpong_by_connection() { pingpong -p urma -e msg; }
+pingpong_by_datagram() { pingpong -p 'urma;ofi_rxm' -e rdm; }
+pingpong_by_tag() { pingpong -p 'urma;ofi_rxm' -e rdm -m tagged; }
+
+two_ranks() { [[ "$(patiently mpirun.openmpi -np 2 "${program}")" == ok ]]; }
+four_ranks() { [[ "$(patiently mpirun.openmpi -np 4 "${program}")" == ok ]]; }
+
+netpipe() {
+  cd "${scratch}"
+  patiently mpirun.openmpi -np 2 NPopenmpi -u 300000 -n 3 -p 0 -o np.out
+  awk 'END { exit !($1 >= 262144) }' np.out
+}
+
+hpc_challenge() {
+  cd "${scratch}"
+  sed -E -e 's/^[0-9 ]+ Ns$/200 Ns/' -e '11s/.*/2 Ps/' -e '12s/.*/1 Qs/' \
+    /usr/share/doc/hpcc/examples/_hpccinf.txt >hpccinf.txt
+  patiently mpirun.openmpi -np 2 hpcc
+  grep 'End of HPC Challenge tests' hpccoutf.txt
+  grep '^Success=1$' hpccoutf.txt
+}
+
+killed_rank() {
+  local word pids pid job began status=0
+  mkfifo "${scratch}/job"
+  patiently mpirun.openmpi -np 4 "${program}" wait >"${scratch}/job" &
+  job=$!
+  read -r word pids <"${scratch}/job"
+  [[ "${word}" == ready ]]
+  began="${EPOCHREALTIME/./}"
+  kill -KILL "${pids##* }"
+  wait "${job}" || status=$?
+  echo "the job ended with ${status}, $(((${EPOCHREALTIME/./} - began) / 1000)) ms after the kill"
+  ((status != 0 && status != 124))
+  for pid in ${pids}; do timeout 60 tail --pid="${pid}" -f /dev/null; done
+  # The next that comes clears up.
+  fi_info -p urma >/dev/null
+  ! compgen -G "${URMA_RUNTIME_DIR}/slot-*"
+}
+
+if command -v mpicc.openmpi >/dev/null; then
+  mpicc.openmpi -O1 -o "${program}" test/ofi/mpi_program.c
+else
+  echo 'no mpicc.openmpi: nothing compiled'
+fi
+run lists_devices fi_info
+run lists_nothing_and_says_nothing fi_info
+run pingpong_by_connection fi_pingpong
+run pingpong_by_datagram fi_pingpong
+run pingpong_by_tag fi_pingpong
+run two_ranks mpicc.openmpi mpirun.openmpi
+run four_ranks mpicc.openmpi mpirun.openmpi
+run netpipe NPopenmpi mpirun.openmpi
+run hpc_challenge hpcc mpirun.openmpi
+run killed_rank fi_info mpicc.openmpi mpirun.openmpi
+grep -s 'ms after' "${scratch}/killed_rank.log" || true
+echo "${passed} passed, ${failed} failed, ${skipped} skipped"
+((failed == 0))
