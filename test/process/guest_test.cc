@@ -119,9 +119,7 @@ TEST_F(GuestTest, ThreadsAreNamedAndBlockAllSignals) {
     for (int tid : threads()) {
       if (before.count(tid) != 0) continue;
       const std::string task = "/proc/self/task/" + std::to_string(tid);
-      // The kernel's own helpers of an io_uring are threads of ours too.
       const std::string name = read_file(task + "/comm");
-      if (name.rfind("iou-", 0) == 0) continue;
       EXPECT_EQ(name.rfind("urma-", 0), 0u) << name;
       named += name == "urma-service\n";
       const std::string status = read_file(task + "/status");

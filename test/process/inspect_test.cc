@@ -270,7 +270,7 @@ TEST_F(InspectTest, SettingsTellWhereTheyComeFrom) {
       "worker",
       [](Channel& channel) {
         ::setenv("URMA_SHM_RING_SIZE", "8192", 1);
-        ::setenv("URMA_SERVICE", "nonsense", 1);
+        ::setenv("URMA_ROCM_IPC", "nonsense", 1);
         worker()(channel);
       },
       "reader", reader([](const Ids& ids) {
@@ -284,7 +284,7 @@ TEST_F(InspectTest, SettingsTellWhereTheyComeFrom) {
             EXPECT_STREQ(setting.fallback, "4096");
             EXPECT_STREQ(setting.range, "4096-1048576");
             ++seen;
-          } else if (name == "URMA_SERVICE") {
+          } else if (name == "URMA_ROCM_IPC") {
             EXPECT_EQ(setting.origin, URMA_EXT_ORIGIN_REFUSED);
             EXPECT_STREQ(setting.value, "auto");
             EXPECT_STREQ(setting.given, "nonsense");

@@ -264,53 +264,6 @@ TEST_F(RefusalsTest, HugePagesAreRefused) {
   });
 }
 
-// A sleeper is woken by a message, whatever the service thread sleeps on.
-void sleep_until_message(Channel& channel) {
-  Config config;
-  config.events = true;
-  const Pages room(kPage);
-  OwnedEndpoint endpoint(config);
-  urma_target_seg_t* segment = endpoint.add(room.get(), kPage);
-  endpoint.post_receive(segment, room.get(), kPage, 7);
-  channel.send(endpoint.queue_id());
-  urma_jfc_t* jfc = nullptr;
-  EXPECT_EQ(urma_rearm_jfc(endpoint.receive_jfc, false), URMA_SUCCESS);
-  channel.sync();
-  constexpr int kLimitMs = 10000;
-  EXPECT_EQ(urma_wait_jfc(endpoint.jfce, 1, kLimitMs, &jfc), 1);
-  EXPECT_EQ(jfc, endpoint.receive_jfc);
-  uint32_t one = 1;
-  urma_ack_jfc(&jfc, &one, 1);
-  wait_for_success(endpoint.receive_jfc, 7);
-  channel.sync();
-}
-
-TEST_F(RefusalsTest, IoUringIsRefused) {
-  Child sleeper("sleeper", [](Channel& channel) {
-    ::setenv("URMA_SERVICE", "io_uring", 1);
-    refuse(SYS_io_uring_setup, EPERM);
-    sleep_until_message(channel);
-  });
-  Child sender("sender", [](Channel& channel) {
-    const Pages room(kPage);
-    OwnedEndpoint endpoint;
-    urma_target_seg_t* segment = endpoint.add(room.get(), kPage);
-    urma_target_jetty_t* queue = endpoint.import(channel.receive<QueueId>());
-    urma_sge_t here = piece(segment, room.get(), 8);
-    channel.sync();
-    endpoint.post(send_request(queue, &here, 1));
-    wait_for_success(endpoint.send_jfc, 1);
-    channel.sync();
-  });
-  sender.channel().send(sleeper.channel().receive<QueueId>());
-  const std::string shown = admin_of(sleeper, {"show", "config"});
-  EXPECT_TRUE(has_line(shown, "URMA_SERVICE +epoll +environment")) << shown;
-  introduce<char>(sleeper, sender);
-  introduce<char>(sleeper, sender);
-  sleeper.expect_success();
-  sender.expect_success();
-}
-
 // -------------------------------------------------------------------------------------------------
 // Address space
 // -------------------------------------------------------------------------------------------------

@@ -52,7 +52,7 @@ struct Ids {
 void serve(Channel& test) {
   ::setenv("URMA_SHM_INPLACE", "0", 1);
   ::setenv("URMA_SHM_RING_SIZE", "8192", 1);
-  ::setenv("URMA_SERVICE", "bicycle", 1);
+  ::setenv("URMA_ROCM_IPC", "bicycle", 1);
   Endpoint endpoint;
   void* own = urma_ext_alloc(kOwnBytes, 0);
   // Whole pages, so that all of it has one reason.
@@ -280,7 +280,7 @@ TEST_F(AdminLiveTest, SettingsAndProvidersOfAProcess) {
   EXPECT_EQ(entry_of(settings, "name", "URMA_SHM_RING_SIZE")["value"], "8192");
   EXPECT_EQ(entry_of(settings, "name", "URMA_SHM_RING_SIZE")["origin"], "environment");
   EXPECT_EQ(entry_of(settings, "name", "URMA_LOG_SINK")["origin"], "default");
-  const json refused = entry_of(settings, "name", "URMA_SERVICE");
+  const json refused = entry_of(settings, "name", "URMA_ROCM_IPC");
   EXPECT_EQ(refused["origin"], "refused");
   EXPECT_EQ(refused["given"], "bicycle");
   EXPECT_EQ(refused["value"], "auto");

@@ -38,7 +38,7 @@ Pages::Pages(size_t bytes)
 
 Host::Host() {
   core::settings().load();
-  service_.start(core::settings().text("URMA_SERVICE"));
+  service_.start();
   service_.run(
       [this] { runtime_ = std::make_unique<core::ProcessRuntime>(service_, core::settings(), 0); });
 }

@@ -7,7 +7,6 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include <cerrno>
@@ -16,31 +15,16 @@
 #include <memory>
 #include <set>
 #include <string>
-#include <thread>
 #include <vector>
 
-#include "test/process/refusal.h"
 #include "urma/base/clock.h"
-#include "urma/base/error.h"
 #include "urma/base/fd.h"
-#include "urma/core/process/log_sink.h"
-#include "urma/core/process/uring_reactor.h"
 
 namespace urma::core {
 namespace {
 
 using Event = Reactor::Event;
 constexpr uint64_t kMillisecond = 1'000'000;
-
-// Why there is no io_uring on this machine, or nothing.
-std::string refusal() {
-  try {
-    const UringReactor probe;
-    return {};
-  } catch (const Error& error) {
-    return error.what();
-  }
-}
 
 struct Pair {
   Pair() {
@@ -61,16 +45,8 @@ std::set<int> open_descriptors() {
   return open;
 }
 
-class ReactorTest : public testing::TestWithParam<const char*> {
+class ReactorTest : public testing::Test {
  protected:
-  void SetUp() override {
-    const std::string choice = GetParam();
-    const std::string why_not = choice == "io_uring" ? refusal() : "";
-    if (!why_not.empty()) GTEST_SKIP() << "no io_uring here: " << why_not;
-    reactor_ = make_reactor(choice);
-    ASSERT_EQ(reactor_->name(), choice);
-  }
-
   // What is ready first, or nothing where nothing is for as long as that.
   std::vector<Event> wait(uint64_t for_ns) {
     std::vector<Event> events;
@@ -80,8 +56,7 @@ class ReactorTest : public testing::TestWithParam<const char*> {
     } while (events.empty() && monotonic_ns() < end);
     return events;
   }
-  // False where wait() returns again and again with nothing. The kernel may make it do so a few
-  // times, while it closes the ring that this thread used in an earlier test.
+  // False where wait() returns again and again with nothing.
   bool sleeps(uint64_t for_ns) {
     std::vector<Event> events;
     const uint64_t end = monotonic_ns() + for_ns;
@@ -93,16 +68,13 @@ class ReactorTest : public testing::TestWithParam<const char*> {
     return false;
   }
 
-  std::unique_ptr<Reactor> reactor_;
+  std::unique_ptr<Reactor> reactor_ = std::make_unique<Reactor>();
 };
 
-INSTANTIATE_TEST_SUITE_P(All, ReactorTest, testing::Values("io_uring", "epoll"),
-                         [](const auto& info) { return std::string(info.param); });
-
-TEST_P(ReactorTest, DescriptorsAreCloseOnExecAndGoWithIt) {
+TEST_F(ReactorTest, DescriptorsAreCloseOnExecAndGoWithIt) {
   reactor_.reset();
   const auto before = open_descriptors();
-  reactor_ = make_reactor(GetParam());
+  reactor_ = std::make_unique<Reactor>();
   const auto with = open_descriptors();
   EXPECT_GT(with.size(), before.size());
   for (const int fd : with) {
@@ -113,7 +85,7 @@ TEST_P(ReactorTest, DescriptorsAreCloseOnExecAndGoWithIt) {
   EXPECT_EQ(open_descriptors(), before);
 }
 
-TEST_P(ReactorTest, SleepsUntilTheDeadlineAndNoLonger) {
+TEST_F(ReactorTest, SleepsUntilTheDeadlineAndNoLonger) {
   EXPECT_TRUE(sleeps(5 * kMillisecond));
   // Not at all where the deadline has passed.
   EXPECT_TRUE(wait(0).empty());
@@ -127,7 +99,7 @@ TEST_P(ReactorTest, SleepsUntilTheDeadlineAndNoLonger) {
   }
 }
 
-TEST_P(ReactorTest, EdgesAreReportedOnceEach) {
+TEST_F(ReactorTest, EdgesAreReportedOnceEach) {
   const Fd event(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   reactor_->add(event.get(), EPOLLIN | EPOLLET, 7);
   EXPECT_TRUE(wait(0).empty());
@@ -139,7 +111,7 @@ TEST_P(ReactorTest, EdgesAreReportedOnceEach) {
 }
 
 // Only epoll leaves EPOLLRDHUP out where it is not asked for, and must not be the only one.
-TEST_P(ReactorTest, AHalfClosedSocketIsNoReasonToWakeUp) {
+TEST_F(ReactorTest, AHalfClosedSocketIsNoReasonToWakeUp) {
   const Pair pair;
   while (::write(pair.near.get(), "xxxxxxxx", 8) > 0) continue;
   ASSERT_EQ(errno, EAGAIN);
@@ -164,7 +136,7 @@ TEST_P(ReactorTest, AHalfClosedSocketIsNoReasonToWakeUp) {
   EXPECT_GE(reports, 5);
 }
 
-TEST_P(ReactorTest, ADescriptorThatWasClosedIsForgotten) {
+TEST_F(ReactorTest, ADescriptorThatWasClosedIsForgotten) {
   Fd event(::eventfd(1, EFD_NONBLOCK | EFD_CLOEXEC));
   const int number = event.get();
   reactor_->add(number, EPOLLIN, 7);
@@ -179,18 +151,18 @@ TEST_P(ReactorTest, ADescriptorThatWasClosedIsForgotten) {
 }
 
 // Whatever the thread of a process that is killed was waiting in, its descriptors close with it.
-TEST_P(ReactorTest, PeersOfAKilledProcessLearnOfItsEnd) {
+TEST_F(ReactorTest, PeersOfAKilledProcessLearnOfItsEnd) {
   for (int round = 0; round < 20; ++round) {
     Pair pair;
     Pair ready;
     const pid_t child = ::fork();
     if (child == 0) {
-      const auto reactor = make_reactor(GetParam());
-      reactor->add(pair.near.get(), EPOLLIN, 1);
+      Reactor reactor;
+      reactor.add(pair.near.get(), EPOLLIN, 1);
       std::vector<Event> events;
-      reactor->wait(0, &events);
+      reactor.wait(0, &events);
       ::send(ready.near.get(), "x", 1, MSG_NOSIGNAL);
-      for (;;) reactor->wait(Reactor::kNoDeadline, &events);
+      for (;;) reactor.wait(Reactor::kNoDeadline, &events);
     }
     pair.near.reset();
     pollfd watched = {ready.far.get(), POLLIN, 0};
@@ -200,54 +172,6 @@ TEST_P(ReactorTest, PeersOfAKilledProcessLearnOfItsEnd) {
     EXPECT_EQ(::poll(&watched, 1, 1000), 1);
     ::waitpid(child, nullptr, 0);
   }
-}
-
-struct Refusal {
-  const char* call;
-  long number;
-  int error;
-};
-
-int warnings = 0;
-
-class RefusedTest : public testing::TestWithParam<Refusal> {};
-
-TEST_P(RefusedTest, EpollTakesItsPlace) {
-  log_sink().set_callback(
-      [](int level, char* line) {
-        if (level > URMA_VLOG_LEVEL_WARNING) return;
-        ++warnings;
-        EXPECT_NE(std::string(line).find("URMA_SERVICE=io_uring"), std::string::npos) << line;
-      },
-      nullptr);
-  const auto before = open_descriptors();
-  std::thread([] {
-    urma_test::refuse(GetParam().number, GetParam().error);
-    warnings = 0;
-    EXPECT_STREQ(make_reactor("auto")->name(), "epoll");
-    EXPECT_EQ(warnings, 0);
-    EXPECT_STREQ(make_reactor("io_uring")->name(), "epoll");
-    EXPECT_EQ(warnings, 1);
-    EXPECT_STREQ(make_reactor("epoll")->name(), "epoll");
-    EXPECT_EQ(warnings, 1);
-  }).join();
-  EXPECT_EQ(open_descriptors(), before);
-  log_sink().clear_callback();
-}
-
-INSTANTIATE_TEST_SUITE_P(All, RefusedTest,
-                         testing::Values(Refusal{"setup_EPERM", SYS_io_uring_setup, EPERM},
-                                         Refusal{"setup_ENOSYS", SYS_io_uring_setup, ENOSYS},
-                                         Refusal{"setup_ENOMEM", SYS_io_uring_setup, ENOMEM},
-                                         Refusal{"setup_EINVAL", SYS_io_uring_setup, EINVAL},
-                                         Refusal{"enter_EPERM", SYS_io_uring_enter, EPERM}),
-                         [](const auto& info) { return std::string(info.param.call); });
-
-TEST(ReactorChoiceTest, AutoTakesAnIoUringThatSleepsUnnoticed) {
-  if (const auto why_not = refusal(); !why_not.empty()) GTEST_SKIP() << why_not;
-  EXPECT_STREQ(make_reactor("io_uring")->name(), "io_uring");
-  const UringReactor probe;
-  EXPECT_STREQ(make_reactor("auto")->name(), probe.sleeps_unnoticed() ? "io_uring" : "epoll");
 }
 
 }  // namespace

@@ -10,5 +10,5 @@
 int main() {
   urma::core::settings().load();
   std::printf("%s %s\n", ::getauxval(AT_SECURE) != 0 ? "secure" : "plain",
-              urma::core::settings().text("URMA_SERVICE").c_str());
+              urma::core::settings().text("URMA_ROCM_IPC").c_str());
 }

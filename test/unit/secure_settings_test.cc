@@ -30,12 +30,12 @@ TEST(SecureSettings, EnvironmentIsIgnored) {
   const ScratchDir folder;
   const std::string copy = folder.path() + "/program";
   std::filesystem::copy_file(program, copy);
-  ::setenv("URMA_SERVICE", "epoll", 1);
-  EXPECT_EQ(printed_by(copy), "plain epoll\n");
+  ::setenv("URMA_ROCM_IPC", "on", 1);
+  EXPECT_EQ(printed_by(copy), "plain on\n");
   ASSERT_EQ(::chown(copy.c_str(), kNobody, kNobody), 0);
   ASSERT_EQ(::chmod(copy.c_str(), S_ISUID | 0755), 0);
   const std::string found = printed_by(copy);
-  ::unsetenv("URMA_SERVICE");
+  ::unsetenv("URMA_ROCM_IPC");
   if (found.rfind("plain", 0) == 0) GTEST_SKIP() << "nothing is set-user-id in " << folder.path();
   EXPECT_EQ(found, "secure auto\n");
 }

@@ -21,31 +21,13 @@
 
 #include "urma/base/clock.h"
 #include "urma/base/error.h"
-#include "urma/core/process/uring_reactor.h"
 
 namespace urma::core {
 namespace {
 
-// Why there is no io_uring on this machine, or nothing.
-std::string refusal() {
-  try {
-    const UringReactor probe;
-    return {};
-  } catch (const Error& error) {
-    return error.what();
-  }
-}
-
-// With each value of URMA_SERVICE that names a reactor.
-class ServiceThreadTest : public testing::TestWithParam<const char*> {
+class ServiceThreadTest : public testing::Test {
  protected:
-  void SetUp() override {
-    if (GetParam() == std::string("io_uring")) {
-      const std::string why_not = std::async(std::launch::async, refusal).get();
-      if (!why_not.empty()) GTEST_SKIP() << "no io_uring here: " << why_not;
-    }
-    service_.start(GetParam());
-  }
+  void SetUp() override { service_.start(); }
   void TearDown() override { service_.stop(); }
 
   // Returns when the service thread has looked at all that had reached it before.
@@ -56,10 +38,7 @@ class ServiceThreadTest : public testing::TestWithParam<const char*> {
   ServiceThread service_;
 };
 
-INSTANTIATE_TEST_SUITE_P(All, ServiceThreadTest, testing::Values("io_uring", "epoll"),
-                         [](const auto& info) { return std::string(info.param); });
-
-TEST_P(ServiceThreadTest, RunsTasksInOrderOnItsOwnThread) {
+TEST_F(ServiceThreadTest, RunsTasksInOrderOnItsOwnThread) {
   std::vector<int> seen;
   for (int i = 0; i < 100; ++i) service_.post([&, i] { seen.push_back(i); });
   bool on_thread = false;
@@ -70,21 +49,21 @@ TEST_P(ServiceThreadTest, RunsTasksInOrderOnItsOwnThread) {
   for (int i = 0; i < 100; ++i) EXPECT_EQ(seen[i], i);
 }
 
-TEST_P(ServiceThreadTest, RunHandsOnExceptionsAndNests) {
+TEST_F(ServiceThreadTest, RunHandsOnExceptionsAndNests) {
   EXPECT_THROW(service_.run([] { throw std::out_of_range("here"); }), std::out_of_range);
   int depth = 0;
   service_.run([&] { service_.run([&] { depth = 2; }); });
   EXPECT_EQ(depth, 2);
 }
 
-TEST_P(ServiceThreadTest, OutlivesATaskThatThrows) {
+TEST_F(ServiceThreadTest, OutlivesATaskThatThrows) {
   service_.post([] { throw std::runtime_error("nobody waits for this"); });
   bool ran = false;
   service_.run([&] { ran = true; });
   EXPECT_TRUE(ran);
 }
 
-TEST_P(ServiceThreadTest, ThreadIsNamedAndBlocksAllSignals) {
+TEST_F(ServiceThreadTest, ThreadIsNamedAndBlocksAllSignals) {
   char name[16] = "";
   bool open_signal = false;
   service_.run([&] {
@@ -103,19 +82,19 @@ TEST_P(ServiceThreadTest, ThreadIsNamedAndBlocksAllSignals) {
   EXPECT_EQ(::sigismember(&own, SIGTERM), 0);
 }
 
-TEST_P(ServiceThreadTest, StopRunsWhatWasPostedAndDropsWhatComesLater) {
+TEST_F(ServiceThreadTest, StopRunsWhatWasPostedAndDropsWhatComesLater) {
   int ran = 0;
   for (int i = 0; i < 1000; ++i) service_.post([&] { ++ran; });
   service_.stop();
   EXPECT_EQ(ran, 1000);
   service_.post([&] { ++ran; });
   EXPECT_THROW(service_.run([&] { ++ran; }), Error);
-  service_.start(GetParam());
+  service_.start();
   service_.run([] {});
   EXPECT_EQ(ran, 1000);
 }
 
-TEST_P(ServiceThreadTest, ManyThreadsPostAndRun) {
+TEST_F(ServiceThreadTest, ManyThreadsPostAndRun) {
   uint64_t sum = 0;
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {
@@ -131,7 +110,7 @@ TEST_P(ServiceThreadTest, ManyThreadsPostAndRun) {
   EXPECT_EQ(sum, 4 * 1000u + 4 * 125u);
 }
 
-TEST_P(ServiceThreadTest, TimersFireInOrderAndNotEarly) {
+TEST_F(ServiceThreadTest, TimersFireInOrderAndNotEarly) {
   std::vector<int> order;
   std::promise<void> last;
   uint64_t early_by = 0;
@@ -158,7 +137,7 @@ TEST_P(ServiceThreadTest, TimersFireInOrderAndNotEarly) {
   EXPECT_EQ(early_by, 0u);
 }
 
-TEST_P(ServiceThreadTest, TimerOfNoDelayThatSetsItselfStarvesNobody) {
+TEST_F(ServiceThreadTest, TimerOfNoDelayThatSetsItselfStarvesNobody) {
   bool go_on = true;
   std::function<void()> again = [&] {
     if (go_on) service_.after(0, again);
@@ -169,7 +148,7 @@ TEST_P(ServiceThreadTest, TimerOfNoDelayThatSetsItselfStarvesNobody) {
   service_.stop();
 }
 
-TEST_P(ServiceThreadTest, WatchedDescriptorsAreServedUntilUnwatched) {
+TEST_F(ServiceThreadTest, WatchedDescriptorsAreServedUntilUnwatched) {
   const Fd event(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   std::promise<uint32_t> woken;
   int calls = 0;
@@ -193,7 +172,7 @@ TEST_P(ServiceThreadTest, WatchedDescriptorsAreServedUntilUnwatched) {
   });
 }
 
-TEST_P(ServiceThreadTest, RewatchChangesTheEvents) {
+TEST_F(ServiceThreadTest, RewatchChangesTheEvents) {
   int pair[2];
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
   const Fd near(pair[0]), far(pair[1]);
@@ -209,7 +188,7 @@ TEST_P(ServiceThreadTest, RewatchChangesTheEvents) {
 }
 
 // Two descriptors are ready in one batch, and whichever comes first ends the other.
-TEST_P(ServiceThreadTest, AWatchEndedInTheSameBatchIsNotCalled) {
+TEST_F(ServiceThreadTest, AWatchEndedInTheSameBatchIsNotCalled) {
   const Fd events[] = {Fd(::eventfd(1, EFD_CLOEXEC)), Fd(::eventfd(1, EFD_CLOEXEC))};
   int calls = 0;
   service_.run([&] {
@@ -229,7 +208,7 @@ TEST_P(ServiceThreadTest, AWatchEndedInTheSameBatchIsNotCalled) {
   EXPECT_EQ(calls, 1);
 }
 
-TEST_P(ServiceThreadTest, ADescriptorThatStaysReadyIsReportedAgain) {
+TEST_F(ServiceThreadTest, ADescriptorThatStaysReadyIsReportedAgain) {
   const Fd event(::eventfd(1, EFD_NONBLOCK | EFD_CLOEXEC));
   std::promise<void> fifth;
   int calls = 0;
@@ -244,7 +223,7 @@ TEST_P(ServiceThreadTest, ADescriptorThatStaysReadyIsReportedAgain) {
   EXPECT_EQ(calls, 5);
 }
 
-TEST_P(ServiceThreadTest, RewatchWorksOnADescriptorThatIsWaitedFor) {
+TEST_F(ServiceThreadTest, RewatchWorksOnADescriptorThatIsWaitedFor) {
   int pair[2];
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
   const Fd near(pair[0]), far(pair[1]);
@@ -268,7 +247,7 @@ TEST_P(ServiceThreadTest, RewatchWorksOnADescriptorThatIsWaitedFor) {
   readable.get_future().wait();
 }
 
-TEST_P(ServiceThreadTest, UnwatchDropsAnEventThatIsUnderWay) {
+TEST_F(ServiceThreadTest, UnwatchDropsAnEventThatIsUnderWay) {
   const Fd event(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   std::promise<void> second_called;
   int first = 0, second = 0;
@@ -288,7 +267,7 @@ TEST_P(ServiceThreadTest, UnwatchDropsAnEventThatIsUnderWay) {
   EXPECT_EQ(second, 1);
 }
 
-TEST_P(ServiceThreadTest, ClosingAfterUnwatchTellsTheOtherEndAtOnce) {
+TEST_F(ServiceThreadTest, ClosingAfterUnwatchTellsTheOtherEndAtOnce) {
   int pair[2];
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
   Fd near(pair[0]);
@@ -305,7 +284,7 @@ TEST_P(ServiceThreadTest, ClosingAfterUnwatchTellsTheOtherEndAtOnce) {
 }
 
 // More at once than any queue between the kernel and us has entries.
-TEST_P(ServiceThreadTest, ManyDescriptorsAreReadyAtOnce) {
+TEST_F(ServiceThreadTest, ManyDescriptorsAreReadyAtOnce) {
   constexpr size_t kCount = 1500;
   rlimit limit;
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
@@ -345,7 +324,7 @@ TEST_P(ServiceThreadTest, ManyDescriptorsAreReadyAtOnce) {
 }
 
 // The thread falls asleep again and again while it is woken; a wake-up that is lost hangs this.
-TEST_P(ServiceThreadTest, EveryWakeUpArrives) {
+TEST_F(ServiceThreadTest, EveryWakeUpArrives) {
   std::vector<std::thread> threads;
   uint64_t sum = 0;
   for (int i = 0; i < 3; ++i) {
@@ -358,7 +337,7 @@ TEST_P(ServiceThreadTest, EveryWakeUpArrives) {
 }
 
 // Calls of the program's are none of ours to end, also not when it has just let go of us.
-TEST_P(ServiceThreadTest, StoppingInterruptsNoCallOfTheOwner) {
+TEST_F(ServiceThreadTest, StoppingInterruptsNoCallOfTheOwner) {
   const Fd own(::epoll_create1(EPOLL_CLOEXEC));
   const Fd event(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   for (int i = 0; i < 20; ++i) {
@@ -367,11 +346,11 @@ TEST_P(ServiceThreadTest, StoppingInterruptsNoCallOfTheOwner) {
     service_.stop();
     epoll_event ignored;
     EXPECT_EQ(::epoll_wait(own.get(), &ignored, 1, 5), 0) << std::strerror(errno);
-    service_.start(GetParam());
+    service_.start();
   }
 }
 
-TEST_P(ServiceThreadTest, SleepsWhileNothingHappens) {
+TEST_F(ServiceThreadTest, SleepsWhileNothingHappens) {
   const Fd event(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   const auto switches = [&] {
     rusage usage{};

@@ -123,14 +123,14 @@ TEST_F(SettingsTest, UnknownNamesAreRefused) {
 }
 
 TEST_F(SettingsTest, FilesComeBehindTheEnvironment) {
-  write_system("URMA_SHM_RING_SIZE=8192\nURMA_SERVICE = epoll\nURMA_SHM_COPY=staged\n");
+  write_system("URMA_SHM_RING_SIZE=8192\nURMA_ROCM_IPC = on\nURMA_SHM_COPY=staged\n");
   write_user("# mine\n\n  URMA_SHM_RING_SIZE=16384\t\r\nURMA_SHM_COPY=kernel");
   ::setenv("URMA_SHM_COPY", "staged", 1);
   EXPECT_EQ(settings_.load(), std::vector<std::string>());
   EXPECT_EQ(settings_.number("URMA_SHM_RING_SIZE"), 16384u);
   EXPECT_EQ(origin("URMA_SHM_RING_SIZE"), URMA_EXT_ORIGIN_USER_FILE);
-  EXPECT_EQ(settings_.text("URMA_SERVICE"), "epoll");
-  EXPECT_EQ(origin("URMA_SERVICE"), URMA_EXT_ORIGIN_SYSTEM_FILE);
+  EXPECT_EQ(settings_.text("URMA_ROCM_IPC"), "on");
+  EXPECT_EQ(origin("URMA_ROCM_IPC"), URMA_EXT_ORIGIN_SYSTEM_FILE);
   EXPECT_EQ(settings_.text("URMA_SHM_COPY"), "staged");
   EXPECT_EQ(origin("URMA_SHM_COPY"), URMA_EXT_ORIGIN_ENVIRONMENT);
   EXPECT_EQ(origin("URMA_LOG_LEVEL"), URMA_EXT_ORIGIN_DEFAULT);
@@ -143,18 +143,18 @@ TEST_F(SettingsTest, TheLastLineOfAFileCounts) {
 }
 
 TEST_F(SettingsTest, WhatIsWrongInAFileIsNamedWithItsPlace) {
-  write_system("URMA_SERVICE=bicycle\nURMA_SERVCE=epoll\nepoll\n=1\n");
+  write_system("URMA_ROCM_IPC=bicycle\nURMA_ROCM_IPCC=on\non\n=1\n");
   const auto complaints = settings_.load();
   const auto place = [&](int line) { return folder_ + "/system.conf:" + std::to_string(line); };
   EXPECT_EQ(complaints, std::vector<std::string>(
                             {place(3) + " is ignored: write NAME=value",
                              place(4) + " is ignored: write NAME=value",
-                             place(2) + " is ignored: there is no setting URMA_SERVCE; see "
+                             place(2) + " is ignored: there is no setting URMA_ROCM_IPCC; see "
                                         "urma_env(7)",
-                             place(1) + ": URMA_SERVICE=bicycle is not allowed and has no effect; "
-                                        "allowed: auto|io_uring|epoll"}));
-  EXPECT_EQ(settings_.text("URMA_SERVICE"), "auto");
-  EXPECT_EQ(origin("URMA_SERVICE"), URMA_EXT_ORIGIN_REFUSED);
+                             place(1) + ": URMA_ROCM_IPC=bicycle is not allowed and has no effect; "
+                                        "allowed: auto|on|off"}));
+  EXPECT_EQ(settings_.text("URMA_ROCM_IPC"), "auto");
+  EXPECT_EQ(origin("URMA_ROCM_IPC"), URMA_EXT_ORIGIN_REFUSED);
 }
 
 // The file $XDG_CONFIG_HOME/urma.conf is not read, and the only complaint says so.
@@ -162,18 +162,18 @@ void expect_unread(EnvSettings& settings, const std::string& reason) {
   const auto complaints = settings.load();
   ASSERT_EQ(complaints.size(), 1u);
   EXPECT_NE(complaints[0].find(reason), std::string::npos) << complaints[0];
-  EXPECT_EQ(settings.text("URMA_SERVICE"), "auto");
+  EXPECT_EQ(settings.text("URMA_ROCM_IPC"), "auto");
 }
 
 TEST_F(SettingsTest, AFileThatOthersCanWriteIsNotRead) {
-  write_user("URMA_SERVICE=epoll\n");
+  write_user("URMA_ROCM_IPC=on\n");
   ASSERT_EQ(::chmod((folder_ + "/urma.conf").c_str(), 0666), 0);
   expect_unread(settings_, "every user may write to it");
 }
 
 TEST_F(SettingsTest, AFileOfAnotherUserIsNotRead) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root, to make a file of another user";
-  write_user("URMA_SERVICE=epoll\n");
+  write_user("URMA_ROCM_IPC=on\n");
   ASSERT_EQ(::chown((folder_ + "/urma.conf").c_str(), 65534, 65534), 0);
   expect_unread(settings_, "belongs to user 65534");
 }

@@ -128,9 +128,7 @@ void log_devices() {
 void start(urma_init_attr_t* conf) {
   auto& self = process();
   self.pages.set_in_place(settings().flag("URMA_SHM_INPLACE"));
-  const auto service = settings().text("URMA_SERVICE");
-  self.service.start(service);
-  if (service == "io_uring") settings().put_in_force("URMA_SERVICE", self.service.reactor());
+  self.service.start();
   self.wished_uasid = conf == nullptr ? 0 : conf->uasid;
   if (self.wished_uasid != 0) runtime();
   self.loader.load(host_table());

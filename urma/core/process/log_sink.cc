@@ -1,21 +1,14 @@
 // SPDX-License-Identifier: MIT
-//
-// The only file that knows spdlog. Its code is compiled here, so that a program with a spdlog of
-// its own never shares one registry with us, and so that nothing needs libspdlog at run time.
-#define SPDLOG_HEADER_ONLY
-#define SPDLOG_FMT_EXTERNAL 1
-#define FMT_HEADER_ONLY
 #include "urma/core/process/log_sink.h"
 
 #include <signal.h>
-#include <spdlog/logger.h>
-#include <spdlog/sinks/sink.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <syslog.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <utility>
 
@@ -49,10 +42,9 @@ void copy_text(char (&to)[kMaxLogLine], std::string_view text) {
 
 void format_line(char (&line)[kMaxLogLine], const LogSite& site, std::string_view message) {
   // The tid is asked for anew each time: after fork a cached one would be another thread's.
-  const auto end = fmt::format_to_n(
-      line, sizeof line - 1, "[URMA][liburma][thread_id={}][{}][{}:{}:{}]{}", ::syscall(SYS_gettid),
-      thread_tag, base_name(site.file), site.function, site.line, message);
-  *end.out = '\0';
+  std::snprintf(line, sizeof line, "[URMA][liburma][thread_id=%ld][%s][%s:%s:%d]%.*s",
+                ::syscall(SYS_gettid), thread_tag, base_name(site.file), site.function, site.line,
+                static_cast<int>(message.size()), message.data());
 }
 
 // A program prints what its callback gets as it is.
@@ -80,52 +72,11 @@ void write_stderr(std::string_view line) {
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
-int syslog_priority(spdlog::level::level_enum level) {
-  switch (level) {
-    case spdlog::level::critical:
-      return LOG_CRIT;
-    case spdlog::level::err:
-      return LOG_ERR;
-    case spdlog::level::warn:
-      return LOG_WARNING;
-    case spdlog::level::debug:
-      return LOG_DEBUG;
-    default:
-      return LOG_INFO;
-  }
-}
-
-spdlog::level::level_enum spdlog_level(urma_vlog_level_t level) {
-  if (level <= URMA_VLOG_LEVEL_CRIT) return spdlog::level::critical;
-  if (level == URMA_VLOG_LEVEL_ERR) return spdlog::level::err;
-  if (level == URMA_VLOG_LEVEL_WARNING) return spdlog::level::warn;
-  return level == URMA_VLOG_LEVEL_DEBUG ? spdlog::level::debug : spdlog::level::info;
-}
-
-class StderrSink : public spdlog::sinks::sink {
- public:
-  void log(const spdlog::details::log_msg& message) override {
-    write_stderr({message.payload.data(), message.payload.size()});
-  }
-  void flush() override {}
-  void set_pattern(const std::string&) override {}
-  void set_formatter(std::unique_ptr<spdlog::formatter>) override {}
-};
-
-// Without openlog, whose settings are the program's.
-class SyslogSink final : public StderrSink {
- public:
-  void log(const spdlog::details::log_msg& message) override {
-    ::syslog(LOG_USER | syslog_priority(message.level), "%.*s",
-             static_cast<int>(message.payload.size()), message.payload.data());
-  }
-};
-
-// A logger of our own: the registry and the default logger belong to the program.
-std::unique_ptr<spdlog::logger> make_logger(std::shared_ptr<spdlog::sinks::sink> sink) {
-  auto logger = std::make_unique<spdlog::logger>("urma", std::move(sink));
-  logger->set_level(spdlog::level::trace);
-  return logger;
+// The levels are those of syslog; nothing here is worse than critical, or a notice. Without
+// openlog, whose settings are the program's.
+void write_syslog(urma_vlog_level_t level, const char* line) {
+  const int priority = level == URMA_VLOG_LEVEL_NOTICE ? LOG_INFO : std::max<int>(level, LOG_CRIT);
+  ::syslog(LOG_USER | priority, "%s", line);
 }
 
 }  // namespace
@@ -141,12 +92,6 @@ LogCapture::LogCapture() { capture = this; }
 LogCapture::~LogCapture() { capture = nullptr; }
 
 void LogCapture::keep(std::string_view line) { copy_text(last_, line); }
-
-LogSink::LogSink()
-    : stderr_logger_(make_logger(std::make_shared<StderrSink>())),
-      syslog_logger_(make_logger(std::make_shared<SyslogSink>())) {}
-
-LogSink::~LogSink() = default;
 
 // The atomics stand for themselves: no other data is reached through them, so relaxed will do.
 urma_vlog_level_t LogSink::level() const { return level_.load(std::memory_order_relaxed); }
@@ -182,9 +127,11 @@ void LogSink::write(urma_vlog_level_t level, const LogSite& site, std::string_vi
   char line[kMaxLogLine];
   format_line(line, site, message);
   if ((in_callback || !call_back(level, site, message, line)) && output_takes(level)) {
-    const bool to_stderr = output_.load(std::memory_order_relaxed) == Output::kStderr;
-    (to_stderr ? stderr_logger_ : syslog_logger_)
-        ->log(spdlog_level(level), spdlog::string_view_t(line));
+    if (output_.load(std::memory_order_relaxed) == Output::kStderr) {
+      write_stderr(line);
+    } else {
+      write_syslog(level, line);
+    }
   }
   errno = saved_errno;
 }

@@ -13,10 +13,6 @@
 #include "urma/base/host.h"
 #include "urma/base/mutex.h"
 
-namespace spdlog {
-class logger;
-}
-
 namespace urma::core {
 
 // Bytes of a whole line, with the ending zero.
@@ -24,9 +20,6 @@ inline constexpr size_t kMaxLogLine = 512;
 
 class LogSink final : public Logger {
  public:
-  LogSink();
-  ~LogSink() override;
-
   bool enabled(urma_vlog_level_t level) const override;
   // Keeps errno, and never throws.
   void write(urma_vlog_level_t level, const LogSite& site, std::string_view message) override;
@@ -62,8 +55,6 @@ class LogSink final : public Logger {
   std::atomic<Output> output_{Output::kStderr};
   std::atomic<bool> verbose_{false};  // the environment asks for debug lines
   std::atomic<bool> has_callback_{false};
-  const std::unique_ptr<spdlog::logger> stderr_logger_;
-  const std::unique_ptr<spdlog::logger> syslog_logger_;
 
   Mutex mutex_;
   Condition callback_idle_;

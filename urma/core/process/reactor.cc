@@ -1,46 +1,74 @@
 // SPDX-License-Identifier: MIT
 #include "urma/core/process/reactor.h"
 
-#include <valgrind/valgrind.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
 
 #include "urma/base/error.h"
-#include "urma/base/log.h"
-#include "urma/core/process/epoll_reactor.h"
-#include "urma/core/process/uring_reactor.h"
+#include "urma/core/process/files.h"
 
 namespace urma::core {
 namespace {
 
-// The io_uring, or nothing where epoll is to be used.
-std::unique_ptr<Reactor> try_uring(bool wished) {
-  try {
-    if (RUNNING_ON_VALGRIND != 0) {
-      fail(URMA_FAIL, "valgrind lets no other thread run while one sleeps on it");
-    }
-    auto reactor = std::make_unique<UringReactor>();
-    if (wished || reactor->sleeps_unnoticed()) return reactor;
-    URMA_LOG(
-        INFO,
-        "no io_uring for the service thread: this kernel counts a thread that sleeps on one as "
-        "waiting for a disk; URMA_SERVICE=io_uring takes it all the same");
-  } catch (const Error& refusal) {
-    if (wished) {
-      URMA_LOG(WARNING, "URMA_SERVICE=io_uring has no effect: {}", refusal.what());
-    } else {
-      URMA_LOG(INFO, "no io_uring for the service thread: {}", refusal.what());
-    }
-  }
-  return nullptr;
-}
+constexpr uint64_t kClockMark = UINT64_MAX;
+constexpr int kEventsAtOnce = 64;
 
 }  // namespace
 
-std::unique_ptr<Reactor> make_reactor(const std::string& choice) {
-  std::unique_ptr<Reactor> reactor;
-  if (choice != "epoll") reactor = try_uring(choice == "io_uring");
-  if (reactor == nullptr) reactor = std::make_unique<EpollReactor>();
-  URMA_LOG(INFO, "the service thread uses {}", reactor->name());
-  return reactor;
+Reactor::Reactor()
+    : epoll_(checked_fd(::epoll_create1(EPOLL_CLOEXEC), "making the service thread's epoll")),
+      clock_(checked_fd(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK),
+                        "making the service thread's timer")) {
+  // With EPOLLET it need not be read.
+  add(clock_.get(), EPOLLIN | EPOLLET, kClockMark);
+}
+
+void Reactor::control(int operation, int fd, uint32_t events, uint64_t mark) {
+  epoll_event event{};
+  event.events = events;
+  event.data.u64 = mark;
+  if (::epoll_ctl(epoll_.get(), operation, fd, &event) != 0) {
+    fail_errno(URMA_FAIL, urma::format("watching descriptor {}", fd));
+  }
+}
+
+void Reactor::add(int fd, uint32_t events, uint64_t mark) {
+  control(EPOLL_CTL_ADD, fd, events, mark);
+}
+
+void Reactor::modify(int fd, uint32_t events, uint64_t mark) {
+  control(EPOLL_CTL_MOD, fd, events, mark);
+}
+
+void Reactor::remove(int fd) {
+  // May fail: a descriptor that is closed already has left the epoll by itself.
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
+}
+
+void Reactor::arm_clock(uint64_t deadline_ns) {
+  if (deadline_ns == clock_deadline_) return;
+  itimerspec when{};
+  if (deadline_ns != kNoDeadline) {
+    when.it_value.tv_sec = static_cast<time_t>(deadline_ns / 1'000'000'000);
+    when.it_value.tv_nsec = static_cast<long>(deadline_ns % 1'000'000'000);
+  }
+  ::timerfd_settime(clock_.get(), TFD_TIMER_ABSTIME, &when, nullptr);
+  clock_deadline_ = deadline_ns;
+}
+
+void Reactor::wait(uint64_t deadline_ns, std::vector<Event>* events) {
+  events->clear();
+  // A timer at zero would be one that is off.
+  if (deadline_ns != 0) arm_clock(deadline_ns);
+  epoll_event ready[kEventsAtOnce];
+  const int count = ::epoll_wait(epoll_.get(), ready, kEventsAtOnce, deadline_ns == 0 ? 0 : -1);
+  for (int i = 0; i < count; ++i) {
+    if (ready[i].data.u64 == kClockMark) {
+      clock_deadline_ = kNoDeadline;
+    } else {
+      events->push_back({ready[i].data.u64, ready[i].events});
+    }
+  }
 }
 
 }  // namespace urma::core

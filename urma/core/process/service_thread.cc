@@ -47,11 +47,13 @@ ServiceThread::ServiceThread() = default;
 
 ServiceThread::~ServiceThread() { stop(); }
 
-void ServiceThread::start(const std::string& choice) {
+void ServiceThread::start() {
   try {
     wake_ =
         checked_fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "making the service thread's event");
-    launch(choice);
+    reactor_ = std::make_unique<Reactor>();
+    reactor_->add(wake_.get(), EPOLLIN | EPOLLET, kWakeMark);
+    launch();
   } catch (...) {
     close_descriptors();
     throw;
@@ -65,26 +67,19 @@ void ServiceThread::close_descriptors() {
   wake_.reset();
 }
 
-void ServiceThread::launch(const std::string& choice) {
+void ServiceThread::launch() {
   last_watch_ = kWakeMark;
   {
     const MutexLock lock(mutex_);
     stopping_ = asleep_ = false;
   }
-  // The thread may still be in its last use of it when this one goes on.
-  const auto started = std::make_shared<std::promise<void>>();
   const BlockSignals block;
   try {
-    thread_ = std::thread([this, choice, started] { loop(choice, started); });
+    thread_ = std::thread([this] { loop(); });
   } catch (const std::system_error& error) {
     fail(URMA_FAIL, "starting the service thread: {}", error.what());
   }
-  try {
-    started->get_future().get();
-  } catch (...) {
-    thread_.join();
-    throw;
-  }
+  thread_id_.store(thread_.get_id(), std::memory_order_relaxed);
 }
 
 void ServiceThread::stop() {
@@ -182,19 +177,8 @@ void ServiceThread::cancel(TimerId timer) {
   deadline_of_timer_.erase(found);
 }
 
-void ServiceThread::loop(const std::string& choice,
-                         const std::shared_ptr<std::promise<void>>& started) {
+void ServiceThread::loop() {
   ::pthread_setname_np(::pthread_self(), "urma-service");
-  // Made here: when an io_uring closes, the kernel interrupts what the thread that made it is
-  // doing, and no call of the program's may end for that.
-  try {
-    reactor_ = make_reactor(choice);
-    reactor_->add(wake_.get(), EPOLLIN | EPOLLET, kWakeMark);
-  } catch (...) {
-    return started->set_exception(std::current_exception());
-  }
-  thread_id_.store(std::this_thread::get_id(), std::memory_order_relaxed);
-  started->set_value();
   while (run_posted()) {
     run_due_timers();
     wait_and_dispatch();

@@ -3,10 +3,8 @@
 #define URMA_CORE_PROCESS_SERVICE_THREAD_H_
 
 #include <atomic>
-#include <future>
 #include <map>
 #include <memory>
-#include <string>
 #include <thread>
 #include <unordered_map>
 #include <utility>
@@ -26,11 +24,8 @@ class ServiceThread final : public Service {
   ServiceThread();
   ~ServiceThread() override;
 
-  // On what URMA_SERVICE calls `choice`. Throws Error where the thread cannot be made. May follow
-  // stop().
-  void start(const std::string& choice = "auto");
-  // What it sleeps on, once it is started.
-  const char* reactor() const { return reactor_->name(); }
+  // Throws Error where the thread cannot be made. May follow stop().
+  void start();
   // Runs what was posted before, ends the thread, and forgets what was watched and timed.
   void stop();
 
@@ -51,10 +46,10 @@ class ServiceThread final : public Service {
   using Deadline = std::pair<uint64_t, TimerId>;
 
   void close_descriptors();
-  void launch(const std::string& choice);
+  void launch();
   bool enqueue(Task task);
   void wake();
-  void loop(const std::string& choice, const std::shared_ptr<std::promise<void>>& started);
+  void loop();
   bool run_posted();
   void run_due_timers();
   void wait_and_dispatch();

@@ -48,8 +48,6 @@ constexpr SettingRow kRows[] = {
      "file for a timeline of work requests, in the format of Chrome and Perfetto; %p stands for "
      "the "
      "number of the process: see docs/tracing.md"},
-    {"URMA_SERVICE", SettingType::kChoice, "auto", "auto|io_uring|epoll",
-     "what the service thread sleeps on; epoll wherever io_uring is refused, and under valgrind"},
     {"URMA_SHM_RING_SIZE", SettingType::kNumber, "4096", "4096-1048576",
      "bytes of a message ring of the shm provider, rounded down to a power of two"},
     {"URMA_SHM_INPLACE", SettingType::kBool, "1", "",
