@@ -264,8 +264,7 @@ TEST(Ring, BrokenHeadersAreRefused) {
 }
 
 // Whether a message of this header, with so much payload, is taken for one.
-Peek peek_at(uint8_t kind, uint8_t flags, uint32_t length, uint32_t payload,
-                           Message* message) {
+Peek peek_at(uint8_t kind, uint8_t flags, uint32_t length, uint32_t payload, Message* message) {
   Ends ends;
   const auto data = pattern(payload, 1);
   ends.producer.begin(payload);

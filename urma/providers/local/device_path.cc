@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "urma/providers/local/direct.h"
 #include "jetty/iovecs.h"
+#include "urma/providers/local/direct.h"
 #include "urma/providers/local/sender.h"
 #include "urma/providers/local/transport.h"
 
