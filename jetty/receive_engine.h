@@ -111,11 +111,11 @@ class ReceiveEngine : public MessageReceiver {
     std::erase_if(ways_, [&](const std::shared_ptr<Way>& way) URMA_REQUIRES(lock_) {
       if (way->target.user_data != user_data) return false;
       shut_out(way.get());
-      if (holding_ == way.get()) self()->end_parts();
+      if (holding_ == way.get()) end_own_parts();
       return true;
     });
     turns_.forget();
-    self()->ways_gone();
+    forget_ways();
     count_ways();
   }
 
@@ -150,14 +150,25 @@ class ReceiveEngine : public MessageReceiver {
  private:
   static constexpr int kMessagesPerTurn = 16;
 
+  // What `Derived` has of its own. Its lock_ is this one, which clang does not know.
   Derived* self() { return static_cast<Derived*>(this); }
+  std::optional<Step> begin_own_parts(Way* way, const Message& message, ReceiveEntry* entry,
+                                      urma_cr_status_t local, Poll* poll)
+      URMA_REQUIRES(lock_) URMA_NO_THREAD_SAFETY_ANALYSIS {
+    return self()->begin_parts(way, message, entry, local, poll);
+  }
+  Step go_on_with_parts(Way* way, Poll* poll) URMA_REQUIRES(lock_) URMA_NO_THREAD_SAFETY_ANALYSIS {
+    return self()->go_on(way, poll);
+  }
+  void end_own_parts() URMA_REQUIRES(lock_) URMA_NO_THREAD_SAFETY_ANALYSIS { self()->end_parts(); }
+  void forget_ways() URMA_REQUIRES(lock_) URMA_NO_THREAD_SAFETY_ANALYSIS { self()->ways_gone(); }
 
   void close_all() override URMA_REQUIRES(lock_) {
     for (const std::shared_ptr<Way>& way : ways_) shut_out(way.get());
-    self()->end_parts();
+    end_own_parts();
     ways_.clear();
     turns_.forget();
-    self()->ways_gone();
+    forget_ways();
   }
   static void shut_out(Way* way) {
     way->close(URMA_CR_REM_ACCESS_ABORT_ERR);
@@ -179,7 +190,7 @@ class ReceiveEngine : public MessageReceiver {
   [[gnu::cold, gnu::noinline]] void drop_finished() URMA_REQUIRES(lock_) {
     std::erase(ways_, nullptr);
     turns_.forget();
-    self()->ways_gone();
+    forget_ways();
     count_ways();
   }
   // True where the way has ended: its place is empty then.
@@ -190,7 +201,7 @@ class ReceiveEngine : public MessageReceiver {
     if (turn(way.get(), poll, moved) != Step::kFinished) return false;
     // Others may have waited for its end.
     *moved = true;
-    if (holding_ == way.get()) self()->end_parts();
+    if (holding_ == way.get()) end_own_parts();
     way.reset();
     return true;
   }
@@ -271,7 +282,7 @@ inline MessageReceiver::Step ReceiveEngine<Derived, Way>::turn(Way* way, Poll* p
   const auto told = way->told();
   Step step = Step::kBlocked;
   for (int message = 0; message < kMessagesPerTurn; ++message) {
-    step = way->in_parts() ? self()->go_on(way, poll) : advance(way, poll);
+    step = way->in_parts() ? go_on_with_parts(way, poll) : advance(way, poll);
     if (step != Step::kMoved) break;
     *moved = true;
     // A part of a large message is a turn.
@@ -334,7 +345,7 @@ inline MessageReceiver::Step ReceiveEngine<Derived, Way>::deliver(Way* way, cons
 template <typename Derived, Incoming Way>
 MessageReceiver::Step ReceiveEngine<Derived, Way>::deliver_specially(
     Way* way, const Message& message, ReceiveEntry* entry, urma_cr_status_t local, Poll* poll) {
-  if (const std::optional<Step> step = self()->begin_parts(way, message, entry, local, poll)) {
+  if (const std::optional<Step> step = begin_own_parts(way, message, entry, local, poll)) {
     return *step;
   }
   if (local != URMA_CR_SUCCESS) {

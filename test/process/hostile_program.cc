@@ -31,6 +31,8 @@
 namespace {
 
 using urma::Fd;
+using urma::kByReference;
+using urma::MessageKind;
 using urma_test::Channel;
 using urma_test::HostileAim;
 using urma_test::HostileOrder;
