@@ -173,6 +173,12 @@ urma_status_t Jetty::bind(RemoteQueue* target, const std::shared_ptr<Results>& r
     return URMA_EINVAL;
   }
   const MutexLock lock(mutex_);
+  // The caller has looked, too; another thread may have bound it since.
+  if (bound_ != nullptr && bound_ != target) {
+    URMA_LOG_LIMITED(ERR, "bind_jetty: jetty {:#x} is bound to {:#x} already; unbind it first",
+                     jetty_id.id, bound_->id.id);
+    return URMA_EEXIST;
+  }
   if (results != nullptr && std::find(told_.begin(), told_.end(), results) == told_.end()) {
     told_.push_back(results);
   }

@@ -49,6 +49,21 @@ struct Message {
   uint64_t immediate;
 };
 
+// Whether the payload of a message is what its length says: all of it has come. False for a kind
+// that does not exist, too.
+inline bool is_whole(const Message& message) {
+  switch (message.kind) {
+    case MessageKind::kSend:
+    case MessageKind::kSendImm:
+    case MessageKind::kSendInvalidate:
+      return (message.flags & kByReference) == 0 && message.payload >= prefix_of(message.kind) &&
+             message.payload - prefix_of(message.kind) == message.length;
+    case MessageKind::kWriteImm:
+      return (message.flags & kByReference) == 0 && message.payload == 0;
+  }
+  return false;
+}
+
 // What a look for the next message finds. kBroken: the sender broke the rules; close the way.
 enum class Peek { kEmpty, kMessage, kBroken };
 

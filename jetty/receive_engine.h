@@ -58,7 +58,7 @@ Invalidation invalidation_of(const Way& way, const Message& message) {
   return invalidation;
 }
 
-// `Derived` may hide what is protected and not the engine's own: begin_parts() and what follows.
+// `Derived` may hide begin_parts(), go_on(), end_parts() and ways_gone().
 template <typename Derived, Incoming Way>
 class ReceiveEngine : public MessageReceiver {
  public:

@@ -4,8 +4,9 @@
 // Order, fences, posted receives, completions, states, limits, events and imports are the engine's
 // (wire_transport.h). urma/providers/loopback is a whole provider on it.
 //
-// A wire never trusts what comes from its network: it calls the engine's judge(), accept(), grant()
-// and execute() with what a peer asks for, and these check it.
+// A wire never trusts what comes from its network. What a peer asks for goes to the engine's
+// judge(), accept(), grant() and execute(), which check it; the heads of messages and the sizes of
+// reports are checked where the engine takes them. Lengths of what it reads are the wire's own.
 #ifndef JETTY_WIRE_H_
 #define JETTY_WIRE_H_
 
@@ -110,7 +111,10 @@ class Way {
 class WireIncoming : public IncomingWay {
  public:
   virtual ~WireIncoming() = default;
-  virtual Peek peek(Message* message) = 0;
+  Peek peek(Message* message) {
+    const Peek seen = next(message);
+    return seen == Peek::kMessage && !is_whole(*message) ? Peek::kBroken : seen;
+  }
   virtual void copy(const Message& message, uint32_t offset, void* to, uint32_t bytes) const = 0;
   // The engine's: what follows is told to the sender.
   void consume(const Message& message, uint8_t status) {
@@ -133,6 +137,8 @@ class WireIncoming : public IncomingWay {
   static bool took_back(const Message& /*message*/) { return false; }
 
  private:
+  // As peek(); whether the head can be, the engine looks.
+  virtual Peek next(Message* message) = 0;
   // The first message is through, and has ended so.
   virtual void answer(uint8_t status) = 0;
 

@@ -5,6 +5,7 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 #include "jetty/wire_transport.h"
 #include "urma/base/log.h"
@@ -42,9 +43,9 @@ bool WirePath::advance() {
 void WirePath::flush() {
   reap();
   while (!idle()) sender_->queue().complete(take_next(), URMA_CR_WR_FLUSH_ERR);
-  if (way_ == nullptr || closing_) return;
-  closing_ = true;
-  way_->close();
+  if (way_ == nullptr) return;
+  flushing_ = true;
+  if (!std::exchange(closing_, true)) way_->close();
   reap();
 }
 
@@ -54,7 +55,7 @@ void WirePath::reap() {
   while (way_->reap(&report)) take_report(report);
   if (!way_->ended()) return;
   way_.reset();
-  closing_ = false;
+  closing_ = flushing_ = false;
 }
 
 void WirePath::take_report(const WireReport& report) {
@@ -63,7 +64,9 @@ void WirePath::take_report(const WireReport& report) {
   // Of a request that was given up meanwhile.
   if (part && (!part_.under_way || report.cookie != part_.cookie)) return;
   SendEntry* entry = part ? first() : &sender_->queue().at(report.cookie);
-  if (status == URMA_CR_SUCCESS && !report.bytes.empty()) status = place(entry, report.bytes);
+  if (status == URMA_CR_SUCCESS) {
+    status = place(entry, part ? part_.bytes : entry->bytes - entry->moved, report.bytes);
+  }
   if (part) {
     part_.under_way = false;
     part_.status = status;
@@ -71,12 +74,18 @@ void WirePath::take_report(const WireReport& report) {
   }
   --in_flight_;
   // What was being flushed is, however its target ends.
-  if (closing_ && status != URMA_CR_SUCCESS) status = URMA_CR_WR_FLUSH_ERR;
+  if (flushing_ && status != URMA_CR_SUCCESS) status = URMA_CR_WR_FLUSH_ERR;
   sender_->queue().complete(entry, outcome(status));
 }
 
-// What a request has fetched goes to its own memory.
-urma_cr_status_t WirePath::place(SendEntry* entry, std::span<const char> bytes) {
+// What a request has fetched, `expected` bytes of it, goes to its own memory.
+urma_cr_status_t WirePath::place(SendEntry* entry, uint64_t expected, std::span<const char> bytes) {
+  const bool fetches = entry->kind == OpKind::kRead || entry->kind == OpKind::kAtomic;
+  if (bytes.size() != (fetches ? expected : 0)) {
+    because("its owner has answered with {} bytes", bytes.size());
+    return URMA_CR_REM_RESP_LEN_ERR;
+  }
+  if (!fetches) return URMA_CR_SUCCESS;
   if (!local_memory_stands(entry)) return URMA_CR_LOC_ACCESS_ERR;
   const char* from = bytes.data();
   const IovecList into = local_pieces(entry, bytes.size());
@@ -129,15 +138,13 @@ bool WirePath::begin(const WireGrant& grant, const WireAccess& access, uint32_t 
   return !closing_ && way().access(grant, access, cookie);
 }
 
-// The last, or only, access of a request.
-RequestPath::Step WirePath::launch(SendEntry* entry, const WireGrant& grant,
-                                   const WireAccess& access) {
-  if (!begin(grant, access, sender_->queue().index_of(entry))) return Step::kWait;
+// Its last access, or its message, is on its way.
+RequestPath::Step WirePath::launched() {
   ++in_flight_;
   return Step::kInFlight;
 }
 
-RequestPath::Step WirePath::move(SendEntry* entry, bool something_follows,
+RequestPath::Step WirePath::move(SendEntry* entry, bool something_follows, uint64_t* budget,
                                  urma_cr_status_t* status) {
   const bool read = entry->kind == OpKind::kRead;
   const uint32_t rights = read ? URMA_ACCESS_READ : URMA_ACCESS_WRITE;
@@ -154,6 +161,7 @@ RequestPath::Step WirePath::move(SendEntry* entry, bool something_follows,
     if (allowed != Step::kInFlight) return allowed;
     const uint64_t bytes = std::min(entry->bytes - entry->moved, kCopyPerTurn);
     if (bytes == 0) return Step::kDone;
+    if (*budget == 0) return Step::kWait;
     const IovecList local = local_pieces(entry, bytes);
     const WireAccess access = {read ? OpKind::kRead : OpKind::kWrite,
                                entry->opcode,
@@ -161,18 +169,18 @@ RequestPath::Step WirePath::move(SendEntry* entry, bool something_follows,
                                local.bytes(),
                                {},
                                local.list()};
-    if (!something_follows && entry->moved + local.bytes() == entry->bytes) {
-      return launch(entry, *grant, access);
-    }
-    const uint32_t cookie = kFirstPart | next_part_++ % kFirstPart;
+    const bool last = !something_follows && entry->moved + local.bytes() == entry->bytes;
+    const uint32_t cookie =
+        last ? sender_->queue().index_of(entry) : kFirstPart | next_part_++ % kFirstPart;
     if (!begin(*grant, access, cookie)) return Step::kWait;
+    *budget -= std::min(*budget, local.bytes());
+    if (last) return launched();
     part_ = {cookie, local.bytes(), true, URMA_CR_SUCCESS};
   }
 }
 
-RequestPath::Step WirePath::transfer(SendEntry* entry, uint64_t* /*budget*/,
-                                     urma_cr_status_t* status) {
-  return move(entry, /*something_follows=*/false, status);
+RequestPath::Step WirePath::transfer(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status) {
+  return move(entry, /*something_follows=*/false, budget, status);
 }
 
 RequestPath::Step WirePath::atomic(SendEntry* entry, urma_cr_status_t* status) {
@@ -190,7 +198,8 @@ RequestPath::Step WirePath::atomic(SendEntry* entry, urma_cr_status_t* status) {
   if (write) collect(entry, entry->operand);
   WireAccess access = {entry->kind, entry->opcode, entry->remote_addr, entry->bytes, {}, {}};
   std::copy(std::begin(entry->operand), std::end(entry->operand), access.operand);
-  return launch(entry, *grant, access);
+  if (!begin(*grant, access, sender_->queue().index_of(entry))) return Step::kWait;
+  return launched();
 }
 
 // kInFlight once the owner of the target takes messages of this queue.
@@ -200,7 +209,9 @@ RequestPath::Step WirePath::open(urma_cr_status_t* status) {
   const std::optional<Answer> answer = way().opened(&members);
   if (!answer.has_value()) return Step::kWait;
   if (*answer == Answer::kAccepted) {
-    target()->members.store(members, std::memory_order_relaxed);
+    // Relaxed: a number.
+    target()->members.store(std::min<uint32_t>(members, URMA_MAX_JETTY_IN_JETTY_GRP),
+                            std::memory_order_relaxed);
     return Step::kInFlight;
   }
   URMA_LOG_LIMITED(WARNING, "queue {:#x} cannot send to {} {:#x}: {}", sender_->id().id,
@@ -220,8 +231,7 @@ RequestPath::Step WirePath::send_message(SendEntry* entry, MessageKind kind,
   const Outgoing message = {kind, flags, static_cast<uint32_t>(entry->bytes), entry->operand[0],
                             payload};
   if (!way().send(message, sender_->queue().index_of(entry))) return Step::kWait;
-  ++in_flight_;
-  return Step::kInFlight;
+  return launched();
 }
 
 RequestPath::Step WirePath::send(SendEntry* entry, urma_cr_status_t* status) {
@@ -246,16 +256,18 @@ RequestPath::Step WirePath::send(SendEntry* entry, urma_cr_status_t* status) {
 }
 
 // The message follows once the data was written, or not at all.
-RequestPath::Step WirePath::write_imm(SendEntry* entry, uint64_t* /*budget*/,
+RequestPath::Step WirePath::write_imm(SendEntry* entry, uint64_t* budget,
                                       urma_cr_status_t* status) {
   const Step opened = open(status);
   if (opened != Step::kInFlight) return opened;
-  const Step written = move(entry, /*something_follows=*/true, status);
+  const Step written = move(entry, /*something_follows=*/true, budget, status);
   if (written != Step::kDone || *status != URMA_CR_SUCCESS) return written;
-  return send_message(entry, MessageKind::kWriteImm, {});
+  // The way may have ended meanwhile.
+  const Step still = open(status);
+  return still == Step::kInFlight ? send_message(entry, MessageKind::kWriteImm, {}) : still;
 }
 
-RequestPath::Step WirePath::write_notify(SendEntry* entry, uint64_t* /*budget*/,
+RequestPath::Step WirePath::write_notify(SendEntry* entry, uint64_t* budget,
                                          urma_cr_status_t* status) {
   // First, so that nothing is written where nobody could be notified.
   const RemoteAccess value = {&entry->notified, entry->notified_addr, sizeof(uint64_t),
@@ -263,7 +275,7 @@ RequestPath::Step WirePath::write_notify(SendEntry* entry, uint64_t* /*budget*/,
   const WireGrant* grant;
   const Step allowed = authorize(value, &asked_notified_, &grant, status);
   if (allowed != Step::kInFlight) return allowed;
-  const Step written = move(entry, /*something_follows=*/true, status);
+  const Step written = move(entry, /*something_follows=*/true, budget, status);
   if (written != Step::kDone || *status != URMA_CR_SUCCESS) return written;
   const bool whole = entry->notified_addr % sizeof(uint64_t) == 0;
   const iovec local = {&entry->operand[0], sizeof(uint64_t)};
@@ -273,7 +285,8 @@ RequestPath::Step WirePath::write_notify(SendEntry* entry, uint64_t* /*budget*/,
                              sizeof(uint64_t),
                              {entry->operand[0]},
                              {&local, 1}};
-  return launch(entry, *grant, access);
+  if (!begin(*grant, access, sender_->queue().index_of(entry))) return Step::kWait;
+  return launched();
 }
 
 }  // namespace urma

@@ -45,23 +45,24 @@ class WirePath : public RequestPath {
                  urma_cr_status_t* status);
   // All of a transfer, part by part. The last one is on its way when the request leaves the line,
   // unless something has to follow it.
-  Step move(SendEntry* entry, bool something_follows, urma_cr_status_t* status);
+  Step move(SendEntry* entry, bool something_follows, uint64_t* budget, urma_cr_status_t* status);
   bool begin(const WireGrant& grant, const WireAccess& access, uint32_t cookie);
-  Step launch(SendEntry* entry, const WireGrant& grant, const WireAccess& access);
+  Step launched();
   Step await_part(SendEntry* entry, urma_cr_status_t* status);
   Step open(urma_cr_status_t* status);
   Step send_message(SendEntry* entry, MessageKind kind, std::span<const iovec> payload);
   Way& way();
   void reap();
   void take_report(const WireReport& report);
-  urma_cr_status_t place(SendEntry* entry, std::span<const char> bytes);
+  urma_cr_status_t place(SendEntry* entry, uint64_t expected, std::span<const char> bytes);
 
   WireSender* const sender_;
   std::unique_ptr<Way> way_;
   Part part_;
   uint32_t next_part_ = 0;
   uint32_t in_flight_ = 0;  // requests that are on their way
-  bool closing_ = false;
+  bool closing_ = false;    // the way ends once all it was given has been reported
+  bool flushing_ = false;   // because flush() has said so
 };
 
 }  // namespace urma

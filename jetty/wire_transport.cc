@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "jetty/faulty.h"
+#include "jetty/iovecs.h"
 #include "jetty/memory_access.h"
 #include "jetty/process_barrier.h"
 #include "jetty/wire_path.h"
@@ -25,13 +26,20 @@ uint32_t right_of(OpKind kind) {
 
 // What a peer asks for is what a request of ours could be.
 bool sound(const WireAccess& access) {
-  if (access.bytes == 0) return false;
+  if (access.bytes == 0 || access.bytes > kCopyPerTurn) return false;
   if (access.kind == OpKind::kAtomic || access.kind == OpKind::kWriteAtomic) {
-    return valid_width(access.opcode, access.bytes) && access.addr % access.bytes == 0;
+    const bool writes = access.opcode == URMA_OPC_WRITE_ATOMIC;
+    return writes == (access.kind == OpKind::kWriteAtomic) &&
+           valid_width(access.opcode, access.bytes) && access.addr % access.bytes == 0;
   }
   uint64_t local = 0;
   for (const iovec& piece : access.local) local += piece.iov_len;
   return access.kind == OpKind::kRead || (access.kind == OpKind::kWrite && local == access.bytes);
+}
+
+// Whether an owner can have granted this.
+bool possible(const SegmentGrant& given) {
+  return given.ref.index < kMaxSegments && given.len != 0 && given.base <= UINT64_MAX - given.len;
 }
 
 // On memory that is registered, and there.
@@ -66,19 +74,26 @@ WireSegment::WireSegment(WireTransport* engine, urma_context_t* ctx, const urma_
 }
 
 void WireSegment::ask_owner(const Wanted& wanted) {
-  engine_->wire().ask_grant(
-      {seg.ubva.eid, seg.token_id, token().token, wanted},
-      [this, wanted](Answer answer, const WireGrant& given) { finish(wanted, answer, given); });
+  try {
+    engine_->wire().ask_grant(
+        {seg.ubva.eid, seg.token_id, token().token, wanted},
+        [this, wanted](Answer answer, const WireGrant& given) { finish(wanted, answer, given); });
+  } catch (const std::exception& error) {
+    URMA_LOG_LIMITED(ERR, "asking for token id {:#x}: {}", seg.token_id, error.what());
+    finish(wanted, Answer::kNoResources, {});
+  }
 }
 
 void WireSegment::finish(const Wanted& wanted, Answer answer, const WireGrant& given) {
+  if (answer == Answer::kAccepted && !possible(given.segment)) answer = Answer::kMalformed;
   {
     const MutexLock lock(mutex_);
     const WireGrant* before = grant();
     // An answer that says nothing new needs no place again.
-    const bool known = before != nullptr && before->owner == given.owner &&
-                       before->segment.ref == given.segment.ref &&
-                       before->segment.access == given.segment.access;
+    const bool known =
+        before != nullptr && before->owner == given.owner &&
+        before->segment.ref == given.segment.ref && before->segment.base == given.segment.base &&
+        before->segment.len == given.segment.len && before->segment.access == given.segment.access;
     if (answer == Answer::kAccepted && !known) {
       grants_.push_back(std::make_unique<const WireGrant>(given));
       // SYNC(wire-grant): release pairs with the acquire in grant().
@@ -150,27 +165,37 @@ WireTransport::WireTransport(const urma_host& host, Wire* wire, uint64_t max_mes
 
 void WireTransport::stop() {
   if (stopped()) return;
-  wire_->stop();
-  service().run([this] { end_service(); });
+  service().run([this] {
+    end_service();
+    wire_->stop();
+  });
   // What was posted while that ran is done before anything it refers to goes.
   service().run([this] { cancel_timers(); });
 }
 
 Answer WireTransport::accept(const WayRequest& asked, const std::shared_ptr<WireIncoming>& way,
                              uint32_t* members) {
-  return admit(asked, members, [&](const Endpoint& endpoint) {
-    auto* receiver = static_cast<WireReceiver*>(endpoint.receiver);
-    receiver->describe(endpoint, asked, way.get());
-    return receiver->add_way(way);
-  });
+  if (asked.type > URMA_JETTY_GROUP || asked.sender.id > kMaxChosenId) return Answer::kMalformed;
+  try {
+    return admit(asked, members, [&](const Endpoint& endpoint) {
+      auto* receiver = static_cast<WireReceiver*>(endpoint.receiver);
+      receiver->describe(endpoint, asked, way.get());
+      return receiver->add_way(way);
+    });
+  } catch (const std::exception& error) {
+    URMA_LOG_LIMITED(ERR, "a way to id {:#x} is refused: {}", asked.id, error.what());
+    return Answer::kNoResources;
+  }
 }
 
-Answer WireTransport::grant(const GrantRequest& asked, const char* who, SegmentGrant* granted) {
+Answer WireTransport::grant(const GrantRequest& asked, const char* who, PeerGrants* grants,
+                            SegmentGrant* granted) {
   GrantError error;
   const auto& [va, len, access] = asked.wanted;
   const std::optional<SegmentGrant> grant = segments().grant(
       asked.eid, asked.token_id, va, len, urma_token_t{asked.token}, &error, access);
   if (grant.has_value()) {
+    grants->add(grant->ref);
     *granted = *grant;
     return Answer::kAccepted;
   }
@@ -180,10 +205,11 @@ Answer WireTransport::grant(const GrantRequest& asked, const char* who, SegmentG
   return Answer::kWrongToken;
 }
 
-urma_cr_status_t WireTransport::execute(SegmentRef segment, const WireAccess& access,
-                                        std::vector<char>* bytes) {
+urma_cr_status_t WireTransport::execute(const PeerGrants& grants, SegmentRef segment,
+                                        const WireAccess& access, std::vector<char>* bytes) {
   if (!sound(access)) return URMA_CR_REM_UNSUPPORTED_REQ_ERR;
   urma_cr_status_t status = URMA_CR_REM_ACCESS_ABORT_ERR;
+  if (!grants.has(segment)) return status;
   segments().with_grant(segment, access.addr, access.bytes, right_of(access.kind), [&] {
     if (!populate(access.addr, access.bytes, access.kind != OpKind::kRead)) return;
     execute_here(access, bytes);

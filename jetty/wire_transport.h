@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "jetty/implicit_imports.h"
@@ -85,6 +86,25 @@ class WireReceiver final : public ReceiveEngine<WireReceiver, WireIncoming> {
   friend ReceiveEngine;
 };
 
+// The registrations that one peer has been granted: it can use no others, though it could guess
+// their names. Thread-safe.
+class PeerGrants {
+ public:
+  void add(SegmentRef segment) {
+    const MutexLock lock(mutex_);
+    granted_[segment.index] = segment.generation;
+  }
+  bool has(SegmentRef segment) const {
+    const MutexLock lock(mutex_);
+    const auto found = granted_.find(segment.index);
+    return found != granted_.end() && found->second == segment.generation;
+  }
+
+ private:
+  mutable Mutex mutex_;
+  std::unordered_map<uint32_t, uint32_t> granted_ URMA_GUARDED_BY(mutex_);
+};
+
 class WireTransport final : public Transport, public SegmentInspector {
  public:
   // `max_message` is the largest message in bytes. The wire outlives it.
@@ -104,11 +124,16 @@ class WireTransport final : public Transport, public SegmentInspector {
   // Adds the receiving end of a way to the queue that it is for. Service thread.
   Answer accept(const WayRequest& asked, const std::shared_ptr<WireIncoming>& way,
                 uint32_t* members);
-  // `who` asks, for the log.
-  Answer grant(const GrantRequest& asked, const char* who, SegmentGrant* granted);
-  // On memory of this process. `bytes` are what was read, or was there before. Any thread.
-  urma_cr_status_t execute(SegmentRef segment, const WireAccess& access, std::vector<char>* bytes);
-  // Something has come for a JFC, or a report for one: wakes whoever sleeps at it. Any thread.
+  // `who` asks, for the log, and has had `grants` before. Any thread.
+  Answer grant(const GrantRequest& asked, const char* who, PeerGrants* grants,
+               SegmentGrant* granted);
+  // On memory of this process, which a peer has been granted. `bytes` are what was read, or was
+  // there before. Any thread.
+  urma_cr_status_t execute(const PeerGrants& grants, SegmentRef segment, const WireAccess& access,
+                           std::vector<char>* bytes);
+  // Something has come for a JFC, or a report for one: wakes whoever sleeps at it. Any thread. The
+  // JFC of a WireIncoming stays until its close(), that of a Way until its end: a wire that calls
+  // this from a thread of its own does so under a lock which these take.
   void arrived(const CompletionQueue& jfc);
 
   std::span<const urma_eid_t> eids() const override { return runtime_->all_eids(); }

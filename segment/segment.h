@@ -134,6 +134,8 @@ class SegmentTable {
 
   // For the process itself; peers look at their own view, with alive_in().
   bool alive(SegmentRef ref) const { return alive_in(&own_words_[0], ref); }
+  // For peers: false also once one of them has invalidated it.
+  bool granted(SegmentRef ref) const { return alive_in(words_, ref); }
   static bool alive_in(const std::atomic<uint32_t>* words, SegmentRef ref) {
     // Acquire pairs with the release stores of add() and remove().
     return words[ref.index].load(std::memory_order_acquire) == ref.generation;

@@ -27,7 +27,7 @@ cmp "${before}" "${tree}/BUILD.bazel" || fail "a name that was refused has left 
 
 "${tree}/dev" new-provider acme | grep 'liburma-acme.so' >/dev/null || fail "it does not say what it made"
 ! "${tree}/dev" new-provider acme &>/dev/null || fail "a second one of the same name"
-(($(grep -c '"lib/urma/liburma-acme.so"' "${tree}/BUILD.bazel") == 1)) || fail "the top BUILD.bazel"
+(($(grep -c '"lib/acme/liburma-acme.so"' "${tree}/BUILD.bazel") == 1)) || fail "the top BUILD.bazel"
 ! grep -rqi 'loopback' "${tree}/urma/providers/acme" "${tree}/test/acme" ||
   fail "a name was not filled in"
 lines="$(cat "${tree}"/urma/providers/acme/* | wc -l)"

@@ -19,8 +19,7 @@ class DebugLinesTest : public ProcessTest {
 
   // Each in a line of its own.
   std::vector<std::string> texts() const {
-    return {"the service thread uses ",
-            "the runtime directory is " + runtime_dir() + ", as URMA_RUNTIME_DIR says",
+    return {"the runtime directory is " + runtime_dir() + ", as URMA_RUNTIME_DIR says",
             "provider shm of ",
             "device urma_shm0 has 2 EIDs",
             "provider rocm of ",

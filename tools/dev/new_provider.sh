@@ -27,12 +27,12 @@ done
 renamed <test/loopback/BUILD.bazel >"${tests}/BUILD.bazel"
 {
   echo
-  sed -n '/^    name = "lib\/urma\/liburma-loopback.so"/,/^)/p' BUILD.bazel |
+  sed -n '/^    name = "lib\/loopback\/liburma-loopback.so"/,/^)/p' BUILD.bazel |
     sed '1s/^/cc_binary(\n/' | renamed
 } >>BUILD.bazel
 
 cat <<END
-made ${folder} and ${tests}, and lib/urma/liburma-${name}.so in BUILD.bazel. Next:
+made ${folder} and ${tests}, and lib/${name}/liburma-${name}.so in BUILD.bazel. Next:
   ./dev test ${tests}        the suite, as far as one process can ask: it passes
   ${folder}/wire.h           where bytes travel: carry them farther than this process
   test/install/BUILD.bazel   add //${folder}:sources to library_sources; then the tests there ask

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "urma/base/text.h"
 #include "urma/providers/local/transport.h"
 
 namespace urma::local {

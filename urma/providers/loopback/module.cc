@@ -5,7 +5,9 @@
 #include <memory>
 
 #include "jetty/context.h"
+#include "jetty/device_events.h"
 #include "jetty/device_limits.h"
+#include "jetty/mishaps.h"
 #include "jetty/ops.h"
 #include "jetty/wire_transport.h"
 #include "jetty/work_request.h"
@@ -64,9 +66,10 @@ class Provider {
   static constexpr char kName[] = "loopback";
 
   explicit Provider(urma_provider_ops_t* ops) {
-    const DeviceDescription device = {
+    DeviceDescription device = {
         kDeviceName, URMA_TRANSPORT_UB, attr_, eids_.data(), static_cast<uint32_t>(eids_.size()),
         &engine_};
+    device.ports = &mishaps_;
     host()->registry->add_device(ops, device);
     context_ops = make_ops(kName);
     engine_.add_post_ops(&context_ops);
@@ -79,10 +82,14 @@ class Provider {
   urma_context_t* open_context(urma_device_t* dev, uint32_t eid_index) {
     auto context = std::make_unique<Context>(&engine_, attr_, dev, eid_index);
     context->ops = &context_ops;
+    events_.add(&context->events());
+    mishaps_.begin();
     return context.release();
   }
-  static void close_context(Provider* /*provider*/, urma_context_t* ctx) {
-    delete static_cast<Context*>(ctx);
+  static void close_context(Provider* provider, urma_context_t* ctx) {
+    auto* context = static_cast<Context*>(ctx);
+    if (provider != nullptr) provider->events_.remove(&context->events());
+    delete context;
   }
 
  private:
@@ -90,6 +97,8 @@ class Provider {
   const urma_device_attr_t attr_ = describe_device(static_cast<uint32_t>(eids_.size()));
   LoopbackWire wire_;
   WireTransport engine_{*host(), &wire_, kMaxTransfer};
+  DeviceEvents events_;
+  Mishaps mishaps_{kDeviceName, &engine_, host()->registry, &events_};
 };
 
 }  // namespace

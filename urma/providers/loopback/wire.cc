@@ -8,7 +8,7 @@
 namespace urma::loopback {
 namespace {
 
-// A receiver that does not progress holds up its sender, not memory.
+// A receiver that does not progress holds up its sender, not memory: one message more at most.
 constexpr size_t kMaxMessages = 1024;
 constexpr uint64_t kMaxBytes = 16 << 20;
 
@@ -16,7 +16,7 @@ constexpr uint64_t kMaxBytes = 16 << 20;
 class Self final : public WireOwner {
  public:
   explicit Self(const WireTransport* engine) : engine_(engine) {}
-  bool stands(SegmentRef segment) const override { return engine_->segments().alive(segment); }
+  bool stands(SegmentRef segment) const override { return engine_->segments().granted(segment); }
   bool gone() const override { return false; }
 
  private:
@@ -29,6 +29,8 @@ void Pipe::answered(Answer answer, uint32_t members) {
   const MutexLock lock(mutex_);
   answer_ = answer;
   members_ = members;
+  // There is no receiver that could.
+  if (answer != Answer::kAccepted && abandoned.load()) close_locked(URMA_CR_WR_FLUSH_ERR);
 }
 
 std::optional<Answer> Pipe::answer(uint32_t* members) const {
@@ -43,7 +45,7 @@ bool Pipe::put(const Outgoing& message, uint32_t cookie) {
     reports_.push_back({cookie, static_cast<urma_cr_status_t>(closed_with_), {}});
     return true;
   }
-  if (messages_.size() == kMaxMessages || held_bytes_ >= kMaxBytes) return false;
+  if (full()) return false;
   Held held;
   for (const iovec& piece : message.payload) {
     const auto* from = static_cast<const char*>(piece.iov_base);
@@ -81,13 +83,23 @@ bool Pipe::ended() const {
   return closed_ && reports_.empty();
 }
 
-void Pipe::end_sending(bool gone) {
+// The receiver ends what it has not received; where there is none, nothing has been sent.
+void Pipe::end_sending(bool gone, bool asked) {
   abandon();
   const MutexLock lock(mutex_);
   if (gone) sender_jfc_ = nullptr;
+  const bool refused = answer_.has_value() && *answer_ != Answer::kAccepted;
+  if (!asked || refused) close_locked(URMA_CR_WR_FLUSH_ERR);
 }
 
-Peek Pipe::peek(Message* message) {
+bool Pipe::full() const { return messages_.size() == kMaxMessages || held_bytes_ >= kMaxBytes; }
+
+bool Pipe::silent() const {
+  const MutexLock lock(mutex_);
+  return messages_.empty();
+}
+
+Peek Pipe::next(Message* message) {
   const MutexLock lock(mutex_);
   if (messages_.empty()) return Peek::kEmpty;
   *message = messages_.front().head;
@@ -101,14 +113,20 @@ void Pipe::copy(const Message& /*message*/, uint32_t offset, void* to, uint32_t 
 
 void Pipe::answer(uint8_t status) {
   const MutexLock lock(mutex_);
+  const bool was_full = full();
   const Held& held = messages_.front();
   reports_.push_back({held.cookie, static_cast<urma_cr_status_t>(status), {}});
   held_bytes_ -= held.payload.size();
   messages_.pop_front();
+  if (was_full && sender_jfc_ != nullptr) engine_->arrived(*sender_jfc_);
 }
 
 void Pipe::close(uint8_t status) {
   const MutexLock lock(mutex_);
+  close_locked(status);
+}
+
+void Pipe::close_locked(uint8_t status) {
   if (std::exchange(closed_, true)) return;
   closed_with_ = status;
   for (const Held& held : messages_) {
@@ -124,31 +142,28 @@ void Pipe::wake() {
 }
 
 std::optional<Answer> LoopbackWay::opened(uint32_t* members) {
-  if (!std::exchange(asked_, true)) {
+  if (!asked_) {
     engine_->service().post([engine = engine_, pipe = pipe_, request = request_] {
       uint32_t count = 0;
       const Answer answer = engine->accept(request, pipe, &count);
-      // There is no receiver that could.
-      if (answer != Answer::kAccepted) pipe->close(URMA_CR_WR_FLUSH_ERR);
       pipe->answered(answer, count);
       engine->serve_senders();
     });
+    asked_ = true;
   }
   return pipe_->answer(members);
 }
 
 bool LoopbackWay::access(const WireGrant& grant, const WireAccess& access, uint32_t cookie) {
   WireReport report = {cookie, URMA_CR_SUCCESS, {}};
-  report.status = engine_->execute(grant.segment.ref, access, &report.bytes);
+  report.status = engine_->execute(*grants_, grant.segment.ref, access, &report.bytes);
   pipe_->report(std::move(report));
   return true;
 }
 
-// The receiver ends what it has not received; where there is none, nothing has been sent.
 void LoopbackWay::end(bool gone) {
-  pipe_->end_sending(gone);
-  if (asked_) return engine_->take_over();
-  pipe_->close(URMA_CR_WR_FLUSH_ERR);
+  pipe_->end_sending(gone, asked_);
+  engine_->take_over();
 }
 
 void LoopbackWire::start(WireTransport* engine) {
@@ -159,7 +174,7 @@ void LoopbackWire::start(WireTransport* engine) {
 void LoopbackWire::ask_grant(const GrantRequest& request,
                              std::function<void(Answer, const WireGrant&)> answered) {
   WireGrant given = {{}, self_};
-  const Answer answer = engine_->grant(request, "this process", &given.segment);
+  const Answer answer = engine_->grant(request, "this process", &grants_, &given.segment);
   answered(answer, given);
 }
 

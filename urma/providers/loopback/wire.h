@@ -31,15 +31,17 @@ class Pipe final : public WireIncoming {
   void report(WireReport report);
   bool reap(WireReport* report);
   bool ended() const;
-  // Nothing further comes from it; `gone`: nor is it told anything.
-  void end_sending(bool gone);
+  // Nothing further comes from it. `gone`: nor is it told anything; `asked`: there is, or will be,
+  // an answer of the owner.
+  void end_sending(bool gone, bool asked);
 
   // The receiving end.
-  Peek peek(Message* message) override;
   void copy(const Message& message, uint32_t offset, void* to, uint32_t bytes) const override;
   void close(uint8_t status) override;
   void wake() override;
   std::string who() const override { return "this process"; }
+
+  bool silent() const override;
 
  private:
   struct Held {
@@ -48,7 +50,10 @@ class Pipe final : public WireIncoming {
     uint32_t cookie;
   };
 
+  Peek next(Message* message) override;
   void answer(uint8_t status) override;
+  void close_locked(uint8_t status) URMA_REQUIRES(mutex_);
+  bool full() const URMA_REQUIRES(mutex_);
 
   WireTransport* const engine_;
   mutable Mutex mutex_;
@@ -64,8 +69,12 @@ class Pipe final : public WireIncoming {
 
 class LoopbackWay final : public Way {
  public:
-  LoopbackWay(WireTransport* engine, const WayRequest& request, const CompletionQueue& jfc)
-      : engine_(engine), request_(request), pipe_(std::make_shared<Pipe>(engine, &jfc)) {}
+  LoopbackWay(WireTransport* engine, const PeerGrants* grants, const WayRequest& request,
+              const CompletionQueue& jfc)
+      : engine_(engine),
+        grants_(grants),
+        request_(request),
+        pipe_(std::make_shared<Pipe>(engine, &jfc)) {}
   ~LoopbackWay() override { end(/*gone=*/true); }
 
   std::optional<Answer> opened(uint32_t* members) override;
@@ -81,6 +90,7 @@ class LoopbackWay final : public Way {
   void end(bool gone);
 
   WireTransport* const engine_;
+  const PeerGrants* const grants_;
   const WayRequest request_;
   const std::shared_ptr<Pipe> pipe_;
   bool asked_ = false;
@@ -91,7 +101,7 @@ class LoopbackWire final : public Wire {
   void start(WireTransport* engine) override;
   void stop() override {}
   std::unique_ptr<Way> make_way(const WayRequest& request, const CompletionQueue& jfc) override {
-    return std::make_unique<LoopbackWay>(engine_, request, jfc);
+    return std::make_unique<LoopbackWay>(engine_, &grants_, request, jfc);
   }
   void probe(const ProbeTarget& target, std::function<void(Answer)> answered) override {
     answered(engine_->judge(target));
@@ -105,6 +115,7 @@ class LoopbackWire final : public Wire {
 
  private:
   WireTransport* engine_ = nullptr;
+  PeerGrants grants_;  // of this process, to itself
   std::shared_ptr<const WireOwner> self_;
 };
 
