@@ -4,6 +4,7 @@
 // holds up its sender, and what ends takes along what it should, and nothing else.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <thread>
@@ -156,6 +157,67 @@ TEST_F(LoopbackTest, ALargeReadArrivesInParts) {
     self.endpoint.post(read_request(self.queue, &local, &there));
     wait_for_success(self.endpoint.send_jfc, 0);
     EXPECT_EQ(from, into);
+    self.endpoint.close();
+  });
+}
+
+// The way to a receiver that shuts its peers out ends while data is on its way.
+TEST_F(LoopbackTest, AReceiverMayGoBehindTheDataOfAWriteImm) {
+  run_one([](Channel&) {
+    constexpr size_t kSize = 3 << 20;
+    constexpr int kRounds = 20;
+    Config config;
+    config.jetty = false;
+    Self self(config);
+    std::vector<char> from(kSize, 'x'), into(kSize);
+    urma_sge_t local = piece(self.endpoint.add(from.data(), kSize), from.data(), kSize);
+    urma_target_seg_t* segment = self.endpoint.add(into.data(), kSize);
+    urma_sge_t there =
+        piece(self.endpoint.import(self.endpoint.segment_id(segment)), into.data(), kSize);
+    std::atomic<bool> done{false};
+    std::thread toggler([&] {
+      for (bool ready = false; !done.load(); ready = !ready) {
+        urma_jfr_attr_t attr = {JFR_STATE, 0, ready ? URMA_JFR_STATE_READY : URMA_JFR_STATE_RESET};
+        EXPECT_EQ(urma_modify_jfr(self.endpoint.jfr, &attr), URMA_SUCCESS);
+      }
+    });
+    for (int round = 0; round < kRounds; ++round) {
+      self.endpoint.post_receive(self.segment, self.in(), 8);
+      self.endpoint.post(write_imm_request(self.queue, &local, &there, 7));
+      urma_cr_t cr;
+      // Its receive may be forgotten before it comes, and then another one is needed.
+      while (urma_poll_jfc(self.endpoint.send_jfc, 1, &cr) == 0) {
+        urma_cr_t received;
+        if (urma_poll_jfc(self.endpoint.receive_jfc, 1, &received) == 0) {
+          urma_sge_t none = piece(self.segment, self.in(), 8);
+          urma_jfr_wr_t receive = {{&none, 1}, 0, nullptr};
+          urma_jfr_wr_t* bad = nullptr;
+          urma_post_jfr_wr(self.endpoint.jfr, &receive, &bad);
+        }
+      }
+    }
+    done.store(true);
+    toggler.join();
+    self.endpoint.close();
+  });
+}
+
+TEST_F(LoopbackTest, WhatWasInvalidatedIsAskedForAnew) {
+  run_one([](Channel&) {
+    Self self;
+    std::vector<char> other(64);
+    urma_target_seg_t* segment = self.endpoint.add(other.data(), other.size());
+    urma_target_seg_t* remote = self.endpoint.import(self.endpoint.segment_id(segment));
+    urma_sge_t local = piece(self.segment, self.out(), 8);
+    urma_sge_t there = piece(remote, other.data(), 8);
+    self.endpoint.post(write_request(self.queue, &local, &there));
+    wait_for_success(self.endpoint.send_jfc, 0);
+    self.endpoint.post_receive(self.segment, self.in(), 8);
+    self.endpoint.post(send_invalidate_request(self.queue, &local, remote));
+    wait_for_success(self.endpoint.receive_jfc, 0);
+    wait_for_success(self.endpoint.send_jfc, 0);
+    self.endpoint.post(write_request(self.queue, &local, &there));
+    wait_for_status(self.endpoint.send_jfc, URMA_CR_REM_ACCESS_ABORT_ERR);
     self.endpoint.close();
   });
 }
