@@ -25,10 +25,13 @@ std::vector<char> encode_socket(const Address& address) {
 }
 
 bool decode_socket(const void* bytes, size_t size, Address* address) {
+  // Those of other families may be shorter.
+  sa_family_t family;
+  if (size < sizeof(family)) return false;
+  std::memcpy(&family, bytes, sizeof(family));
   sockaddr_in6 socket;
-  if (size < sizeof(socket)) return false;
+  if (family != AF_INET6 || size < sizeof(socket)) return false;
   std::memcpy(&socket, bytes, sizeof(socket));
-  if (socket.sin6_family != AF_INET6) return false;
   std::memcpy(address->eid.raw, &socket.sin6_addr, URMA_EID_SIZE);
   address->id = ntohs(socket.sin6_port);
   return true;

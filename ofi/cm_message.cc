@@ -26,6 +26,10 @@ CmMessage make_message(CmKind kind, uint64_t to, uint64_t from, uint32_t jetty, 
   return message;
 }
 
+CmMessage make_shutdown(uint64_t to, uint64_t from) {
+  return make_message(CmKind::kShutdown, to, from, 0, nullptr, 0);
+}
+
 size_t size_of(const CmMessage& message) { return offsetof(CmMessage, data) + message.data_size; }
 
 bool is_valid(const CmMessage& message, size_t size) {

@@ -38,6 +38,9 @@ static_assert(sizeof(CmMessage) == 32 + kCmDataSize);
 CmMessage make_message(CmKind kind, uint64_t to, uint64_t from, uint32_t jetty, const void* data,
                        size_t size);
 
+// The end of a connection, for the endpoint that its owner calls `to`.
+CmMessage make_shutdown(uint64_t to, uint64_t from);
+
 // The bytes of a message that travel.
 size_t size_of(const CmMessage& message);
 

@@ -12,10 +12,12 @@
 namespace urma_fi {
 namespace {
 
-constexpr size_t kReceives = 64;
+constexpr size_t kReceives = 512;  // of peers that need not wait while nobody looks
 constexpr size_t kSends = 64;
 constexpr uint32_t kDepth = kReceives + kSends;
 constexpr int kBatch = 16;
+// Some seconds. A peer that takes nothing more is not to stop what goes to the others.
+constexpr uint8_t kRnrRetry = 6;
 constexpr size_t kMaxWaiting = 4096;
 
 }  // namespace
@@ -40,6 +42,7 @@ bool CmPort::make(uint32_t id) {
 
 bool CmPort::make_buffers() {
   slots_.resize(kDepth);
+  receivers_.resize(kDepth);
   urma_seg_cfg_t cfg{};
   cfg.va = reinterpret_cast<uintptr_t>(slots_.data());
   cfg.len = slots_.size() * sizeof(CmMessage);
@@ -68,7 +71,7 @@ bool CmPort::make_queues(uint32_t id) {
   cfg.jfs_cfg.depth = kSends;
   cfg.jfs_cfg.trans_mode = URMA_TM_RM;
   cfg.jfs_cfg.max_sge = 1;
-  cfg.jfs_cfg.rnr_retry = URMA_TYPICAL_RNR_RETRY;
+  cfg.jfs_cfg.rnr_retry = kRnrRetry;
   cfg.jfs_cfg.err_timeout = URMA_TYPICAL_ERR_TIMEOUT;
   cfg.jfs_cfg.jfc = records_;
   jetty_ = urma_create_jetty(context, &cfg);
@@ -77,7 +80,7 @@ bool CmPort::make_queues(uint32_t id) {
 
 CmPort::~CmPort() {
   if (jetty_ != nullptr) urma_delete_jetty(jetty_);
-  for (const auto& [address, target] : peers_) urma_unimport_jetty(target);
+  for (const auto& [name, peer] : peers_) urma_unimport_jetty(peer.target);
   if (receives_ != nullptr) urma_delete_jfr(receives_);
   if (records_ != nullptr) urma_delete_jfc(records_);
   if (events_ != nullptr) urma_delete_jfce(events_);
@@ -98,15 +101,25 @@ bool CmPort::post_receive(size_t slot) {
   return urma_post_jfr_wr(receives_, &request, &bad) == URMA_SUCCESS;
 }
 
-urma_target_jetty_t* CmPort::reach(const Address& peer) {
-  urma_target_jetty_t*& target = peers_[encode(FI_ADDR_STR, peer)];
-  if (target != nullptr) return target;
+CmPort::Peer* CmPort::reach(const Address& address, int* error) {
+  const std::string name = to_text(address);
+  const auto found = peers_.find(name);
+  if (found != peers_.end()) return &found->second;
   urma_rjetty_t remote{};
-  remote.jetty_id.eid = peer.eid;
-  remote.jetty_id.id = peer.id;
+  remote.jetty_id.eid = address.eid;
+  remote.jetty_id.id = address.id;
   remote.trans_mode = URMA_TM_RM;
   remote.type = URMA_JETTY;
-  return target = urma_import_jetty(device_->context(), &remote, nullptr);
+  urma_target_jetty_t* target = urma_import_jetty(device_->context(), &remote, nullptr);
+  if (target == nullptr) return *error = error_of_errno(), nullptr;
+  return &peers_.emplace(name, Peer{name, target, 0}).first->second;
+}
+
+// Strangers can make this port answer them: it remembers nobody.
+void CmPort::release(Peer* peer) {
+  if (peer->messages > 0) return;
+  urma_unimport_jetty(peer->target);
+  peers_.erase(std::string(peer->name));
 }
 
 int CmPort::send(const Address& to, const CmMessage& message) {
@@ -116,15 +129,31 @@ int CmPort::send(const Address& to, const CmMessage& message) {
   return 0;
 }
 
-void CmPort::send_waiting() {
-  while (!waiting_.empty() && post(waiting_.front().first, waiting_.front().second) != -FI_EAGAIN)
+void CmPort::send_waiting(CmSink& sink) {
+  while (!waiting_.empty()) {
+    const auto& [to, message] = waiting_.front();
+    const int error = post(to, message);
+    if (error == -FI_EAGAIN) return;
+    if (error != 0) sink.on_undelivered(message, -error, 0);
     waiting_.pop_front();
+  }
 }
 
 int CmPort::post(const Address& to, const CmMessage& message) {
   if (free_.empty()) return -FI_EAGAIN;
-  urma_target_jetty_t* target = reach(to);
-  if (target == nullptr) return error_of_errno();
+  int error = 0;
+  Peer* peer = reach(to, &error);
+  if (peer == nullptr) return error;
+  error = post_to(peer, message);
+  if (error == 0) {
+    peer->messages++;
+  } else {
+    release(peer);
+  }
+  return error;
+}
+
+int CmPort::post_to(Peer* peer, const CmMessage& message) {
   const size_t slot = free_.back();
   slots_[slot] = message;
   urma_sge_t piece{};
@@ -134,20 +163,24 @@ int CmPort::post(const Address& to, const CmMessage& message) {
   urma_jfs_wr_t request{};
   request.opcode = URMA_OPC_SEND;
   request.flag.bs.complete_enable = URMA_COMPLETE_ENABLE;
-  request.tjetty = target;
+  request.tjetty = peer->target;
   request.user_ctx = slot;
   request.send.src = {&piece, 1};
   urma_jfs_wr_t* bad = nullptr;
   const urma_status_t status = urma_post_jetty_send_wr(jetty_, &request, &bad);
   if (status == URMA_ENOMEM) return -FI_EAGAIN;
   if (status != URMA_SUCCESS) return error_of_status(status);
+  receivers_[slot] = peer;
   free_.pop_back();
   return 0;
 }
 
 void CmPort::take_sent(CmSink& sink, const urma_cr_t& record) {
   const CmMessage message = slots_[record.user_ctx];
+  Peer* peer = receivers_[record.user_ctx];
   free_.push_back(record.user_ctx);
+  peer->messages--;
+  release(peer);
   if (record.status == URMA_CR_SUCCESS) return;
   sink.on_undelivered(message, error_of_completion(record.status, false, false), record.status);
 }
@@ -157,26 +190,29 @@ void CmPort::take_received(CmSink& sink, const urma_cr_t& record) {
   const Address from = {record.remote_id.eid, record.remote_id.id};
   const bool flushed = record.status == URMA_CR_WR_FLUSH_ERR;
   const bool valid = record.status == URMA_CR_SUCCESS && is_valid(message, record.completion_len);
-  if (!flushed) post_receive(record.user_ctx);
+  if (!flushed && !post_receive(record.user_ctx))
+    FI_WARN_SPARSE(&provider, FI_LOG_EP_CTRL, "one receive less for connection messages\n");
   if (valid) {
     sink.on_message(*this, from, message);
   } else if (!flushed) {
-    URMA_FI_WARN(FI_LOG_EP_CTRL, "%s sent %u bytes that are no connection message; dropped\n",
-                 to_text(from).c_str(), record.completion_len);
+    FI_WARN_SPARSE(&provider, FI_LOG_EP_CTRL,
+                   "%s sent %u bytes that are no connection message; dropped\n",
+                   to_text(from).c_str(), record.completion_len);
   }
 }
 
 void CmPort::poll(CmSink& sink) {
   urma_cr_t records[kBatch];
-  int count;
-  while ((count = urma_poll_jfc(records_, kBatch, records)) > 0) {
+  int count = kBatch;
+  for (uint32_t taken = 0; count == kBatch && taken < kDepth; taken += kBatch) {
+    count = urma_poll_jfc(records_, kBatch, records);
     for (int i = 0; i < count; i++) {
       const urma_cr_t& record = records[i];
       if (record.status == URMA_CR_WR_FLUSH_ERR_DONE) continue;
       record.flag.bs.s_r ? take_received(sink, record) : take_sent(sink, record);
     }
-    send_waiting();
   }
+  send_waiting(sink);
 }
 
 void CmPort::arm() {

@@ -8,6 +8,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -22,7 +23,7 @@ class CmPort;
 class CmSink {
  public:
   virtual void on_message(CmPort& port, const Address& from, const CmMessage& message) = 0;
-  // A message that did not arrive; `error` is positive.
+  // A message that did not arrive; `error` is positive, and `status` 0 if it was never sent.
   virtual void on_undelivered(const CmMessage& message, int error, int status) = 0;
 
  protected:
@@ -45,20 +46,30 @@ class CmPort {
   // Returns 0, also if it has to wait its turn, or a negative code.
   int send(const Address& to, const CmMessage& message);
 
+  // Takes what has come, at most as much as the queue holds: others are to have their turn.
   void poll(CmSink& sink);
 
   // Lets fd() become readable with the next record, or at once if one waits.
   void arm();
 
  private:
+  // To whom messages are under way.
+  struct Peer {
+    std::string name;
+    urma_target_jetty_t* target;
+    size_t messages;
+  };
+
   explicit CmPort(std::shared_ptr<Device> device) : device_(std::move(device)) {}
   bool make(uint32_t id);
   bool make_queues(uint32_t id);
   bool make_buffers();
   bool post_receive(size_t slot);
-  urma_target_jetty_t* reach(const Address& peer);
+  Peer* reach(const Address& address, int* error);
+  void release(Peer* peer);
   int post(const Address& to, const CmMessage& message);
-  void send_waiting();
+  int post_to(Peer* peer, const CmMessage& message);
+  void send_waiting(CmSink& sink);
   void take_sent(CmSink& sink, const urma_cr_t& record);
   void take_received(CmSink& sink, const urma_cr_t& record);
 
@@ -71,7 +82,8 @@ class CmPort {
   std::vector<CmMessage> slots_;  // those to receive into, then those to send from
   std::vector<size_t> free_;      // of the latter
   std::deque<std::pair<Address, CmMessage>> waiting_;  // for one of them
-  std::map<std::vector<char>, urma_target_jetty_t*> peers_;
+  std::map<std::string, Peer> peers_;
+  std::vector<Peer*> receivers_;  // of what lies in each slot
 };
 
 }  // namespace urma_fi

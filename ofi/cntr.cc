@@ -60,12 +60,12 @@ void Cntr::progress() {
 
 uint64_t Cntr::read(fid_cntr* cntr) {
   of(cntr)->progress();
-  return of(cntr)->value_.load(std::memory_order_relaxed);
+  return of(cntr)->value();
 }
 
 uint64_t Cntr::read_errors(fid_cntr* cntr) {
   of(cntr)->progress();
-  return of(cntr)->errors_.load(std::memory_order_relaxed);
+  return of(cntr)->errors();
 }
 
 int Cntr::add(fid_cntr* cntr, uint64_t value) {
@@ -90,9 +90,9 @@ int Cntr::set_errors(fid_cntr* cntr, uint64_t value) {
 
 int Cntr::wait(fid_cntr* cntr, uint64_t threshold, int timeout) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout);
-  const uint64_t errors = of(cntr)->errors_.load(std::memory_order_relaxed);
+  const uint64_t errors = of(cntr)->errors();
   while (read(cntr) < threshold) {
-    if (of(cntr)->errors_.load(std::memory_order_relaxed) != errors) return -FI_EAVAIL;
+    if (of(cntr)->errors() != errors) return -FI_EAVAIL;
     if (timeout >= 0 && std::chrono::steady_clock::now() >= end) return -FI_ETIMEDOUT;
     sched_yield();
   }

@@ -4,6 +4,7 @@
 
 #include <rdma/fi_domain.h>
 #include <rdma/fi_errno.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -62,8 +63,9 @@ int Cq::open(fid_domain* domain, fi_cq_attr* attr, fid_cq** cq, void* context) {
 int Cq::make(const fi_cq_attr& attr) {
   const Device& device = *domain_->device();
   entry_size_ = size_of(attr.format);
+  yields_ = attr.wait_obj == FI_WAIT_YIELD;
   const bool waits = can_wait(attr.wait_obj);
-  if (!waits && attr.wait_obj != FI_WAIT_NONE && attr.wait_obj != FI_WAIT_YIELD) {
+  if (!waits && attr.wait_obj != FI_WAIT_NONE && !yields_) {
     URMA_FI_WARN(FI_LOG_CQ, "wait object %d of a completion queue; take FI_WAIT_FD\n",
                  attr.wait_obj);
     return -FI_ENOSYS;
@@ -111,7 +113,10 @@ bool Cq::convert(const urma_cr_t& record, fi_cq_err_entry* entry) {
   entry->flags = op->flags;
   entry->len = record.completion_len;
   entry->buf = op->buffer;
-  if (receive && record.status == URMA_CR_SUCCESS && record.opcode != URMA_CR_OPC_SEND) {
+  const bool told =
+      receive && record.status == URMA_CR_SUCCESS &&
+      (record.opcode == URMA_CR_OPC_SEND_WITH_IMM || record.opcode == URMA_CR_OPC_WRITE_WITH_IMM);
+  if (told) {
     entry->data = record.imm_data;
     entry->flags |= FI_REMOTE_CQ_DATA;
     if (record.opcode == URMA_CR_OPC_WRITE_WITH_IMM)
@@ -122,7 +127,8 @@ bool Cq::convert(const urma_cr_t& record, fi_cq_err_entry* entry) {
     entry->prov_errno = record.status;
   }
   if (op->counter != nullptr) op->counter->count(entry->err);
-  const bool report = op->report || (entry->err != 0 && !op->silent);
+  // The peer's data is for the queue, whatever the receive asked for.
+  const bool report = op->report || told || (entry->err != 0 && !op->silent);
   op->pool->put(op);
   return report;
 }
@@ -214,11 +220,17 @@ ssize_t Cq::wait(fid_cq* cq, void* buffer, size_t count, const void* condition, 
 
 ssize_t Cq::wait_from(fid_cq* cq, void* buffer, size_t count, fi_addr_t* sources, const void*,
                       int timeout) {
-  if (of(cq)->events_ == nullptr) return -FI_ENOSYS;
+  const bool yields = of(cq)->yields_;
+  if (of(cq)->events_ == nullptr && !yields) return -FI_ENOSYS;
   const Deadline deadline(timeout);
   while (true) {
     const ssize_t taken = read_from(cq, buffer, count, sources);
     if (taken != -FI_EAGAIN) return taken;
+    if (yields) {
+      if (deadline.is_over()) return -FI_EAGAIN;
+      sched_yield();
+      continue;
+    }
     if (of(cq)->try_wait() != 0) continue;
     if (!deadline.wait_for(of(cq)->events_->fd)) return -FI_EAGAIN;
   }

@@ -60,7 +60,8 @@ class Cq final : public fid_cq {
 
   Domain* domain_;
   size_t entry_size_ = 0;
-  urma_jfce_t* events_ = nullptr;  // NULL: nobody can wait
+  bool yields_ = false;            // whoever waits
+  urma_jfce_t* events_ = nullptr;  // NULL: nobody can wait for them
   urma_jfc_t* jfc_ = nullptr;
   std::mutex mutex_;
   std::deque<fi_cq_err_entry> queue_;  // what is to be read before any record; errors have err set

@@ -72,9 +72,11 @@ int Endpoint::close(fid_t head) {
   if (endpoint->number != 0) {
     endpoint->say_goodbye();
     // A queue that ends drops its records, and its peer was told that its messages had arrived.
-    for (Cq* cq : {endpoint->receive_cq_, endpoint->send_cq_}) cq->drain();
+    endpoint->drain();
   }
   endpoint->drop_queues();
+  // Another thread may still be at records that it took before the queues were gone.
+  if (endpoint->number != 0) endpoint->drain();
   const Counters& counters = endpoint->counters_;
   for (Cntr* cntr : {counters.send, counters.read, counters.write}) {
     if (cntr == nullptr) continue;
@@ -177,14 +179,20 @@ int Endpoint::make_queues() {
   return 0;
 }
 
+void Endpoint::drain() {
+  for (Cq* cq : {receive_cq_, send_cq_}) cq->drain();
+}
+
 void Endpoint::drop_queues() {
   if (bound_.exchange(false)) urma_unbind_jetty(jetty_);
-  if (jetty_ != nullptr) urma_delete_jetty(jetty_);
-  if (jfr_ != nullptr) urma_delete_jfr(jfr_);
-  if (target_ != nullptr) urma_unimport_jetty(target_);
+  const urma_status_t jetty = jetty_ == nullptr ? URMA_SUCCESS : urma_delete_jetty(jetty_);
+  const urma_status_t jfr = jfr_ == nullptr ? URMA_SUCCESS : urma_delete_jfr(jfr_);
+  if (jetty != URMA_SUCCESS || jfr != URMA_SUCCESS)
+    URMA_FI_WARN(FI_LOG_EP_CTRL,
+                 "queues of an endpoint stay: status %d of its jetty, %d of its jfr\n", jetty, jfr);
   jetty_ = nullptr;
   jfr_ = nullptr;
-  target_ = nullptr;
+  part();
 }
 
 int Endpoint::enable() {

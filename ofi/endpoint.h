@@ -13,6 +13,7 @@
 #include <memory>
 #include <span>
 
+#include "ofi/deadline.h"
 #include "ofi/device.h"
 #include "ofi/fid.h"
 #include "ofi/op.h"
@@ -36,12 +37,15 @@ class Endpoint final : public fid_ep, public JettyOwner {
 
   // What follows is guarded by the mutex of the event queue once the endpoint is enabled.
   State state = State::kIdle;
-  uint64_t number = 0;       // by which its peer calls it; 0: not enabled
-  uint64_t peer_number = 0;  // by which it calls its peer
-  Address peer;              // of the port that speaks for its peer
+  uint64_t number = 0;              // by which its peer calls it; 0: not enabled
+  uint64_t peer_number = 0;         // by which it calls its peer
+  Address peer;                     // of the port that speaks for its peer
+  Clock::time_point patience_ends;  // while it is connecting
 
   // Binds the jetty to the peer's. Returns 0 or a negative code, with nothing bound.
   int join(uint32_t peer_jetty);
+  // Undoes it.
+  void part();
 
   void on_peer_lost() override;
 
@@ -65,6 +69,7 @@ class Endpoint final : public fid_ep, public JettyOwner {
   int enable();
   int make_queues();
   void drop_queues();
+  void drain();
   static int close(fid_t head);
   static int bind(fid_t head, fid_t other, uint64_t flags);
   static int control(fid_t head, int command, void* argument);

@@ -37,14 +37,19 @@ int Endpoint::join(uint32_t peer_jetty) {
   return error;
 }
 
+void Endpoint::part() {
+  if (bound_.exchange(false)) urma_unbind_jetty(jetty_);
+  if (target_ != nullptr) urma_unimport_jetty(target_);
+  target_ = nullptr;
+}
+
 int Endpoint::connect(fid_ep* ep, const void* address, const void* data, size_t size) {
   Endpoint* self = of(ep);
   Address to;
   const void* bytes = address != nullptr ? address : self->info_->dest_addr;
-  // The caller gives no size, and a string ends itself.
-  const bool text = self->info_->addr_format == FI_ADDR_STR;
-  if (size > kCmDataSize ||
-      !decode(self->info_->addr_format, bytes, text ? SIZE_MAX : sizeof(sockaddr_in6), &to)) {
+  // With an address comes no size: a string ends itself, and the family of a socket tells its own.
+  const size_t length = address != nullptr ? SIZE_MAX : self->info_->dest_addrlen;
+  if (size > kCmDataSize || !decode(self->info_->addr_format, bytes, length, &to)) {
     URMA_FI_WARN(FI_LOG_EP_CTRL, "no address of URMA, or %zu bytes of data exceed %zu\n", size,
                  kCmDataSize);
     return -FI_EINVAL;
@@ -59,6 +64,7 @@ int Endpoint::connect(fid_ep* ep, const void* address, const void* data, size_t 
   if (sent != 0) return sent;
   self->peer = to;
   self->state = State::kConnecting;
+  self->eq_->expect_answer(self);
   return 0;
 }
 
@@ -77,9 +83,14 @@ int Endpoint::accept(fid_ep* ep, const void* data, size_t size) {
   const CmMessage yes = make_message(CmKind::kAccept, request.number, self->number,
                                      self->jetty_->jetty_id.id, data, size);
   failed = self->eq_->send(self->device(), request.from, yes);
-  self->state = failed == 0 ? State::kAccepting : State::kShut;
+  if (failed != 0) {
+    // The caller still has the request, and may reject it.
+    self->part();
+    return failed;
+  }
+  self->state = State::kAccepting;
   delete_request(std::exchange(self->request_, nullptr));
-  return failed;
+  return 0;
 }
 
 int Endpoint::shutdown(fid_ep* ep, uint64_t) {
@@ -87,8 +98,7 @@ int Endpoint::shutdown(fid_ep* ep, uint64_t) {
   if (self->number == 0) return -FI_EOPBADSTATE;
   std::lock_guard lock(self->eq_->mutex());
   if (self->state != State::kConnected && self->state != State::kAccepting) return -FI_ENOTCONN;
-  const CmMessage bye =
-      make_message(CmKind::kShutdown, self->peer_number, self->number, 0, nullptr, 0);
+  const CmMessage bye = make_shutdown(self->peer_number, self->number);
   self->state = State::kShut;
   // What is outstanding comes back flushed.
   urma_jetty_attr_t jetty{};
@@ -107,8 +117,7 @@ void Endpoint::say_goodbye() {
   {
     std::lock_guard lock(eq_->mutex());
     if (state == State::kConnected || state == State::kAccepting) {
-      const CmMessage bye = make_message(CmKind::kShutdown, peer_number, number, 0, nullptr, 0);
-      eq_->send(device(), peer, bye);
+      eq_->send(device(), peer, make_shutdown(peer_number, number));
       state = State::kShut;
     }
   }

@@ -6,6 +6,7 @@
 #include <rdma/fi_cm.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +17,7 @@
 #include "ofi/fabric.h"
 #include "ofi/log.h"
 #include "ofi/passive.h"
+#include "ofi/settings.h"
 
 namespace urma_fi {
 namespace {
@@ -56,8 +58,10 @@ int Eq::make(const fi_eq_attr& attr) {
   }
   epoll_ = epoll_create1(EPOLL_CLOEXEC);
   wakeup_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (epoll_ < 0 || wakeup_ < 0) return -errno;
-  return watch(wakeup_);
+  timer_ = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+  if (epoll_ < 0 || wakeup_ < 0 || timer_ < 0) return -errno;
+  const int error = watch(wakeup_);
+  return error != 0 ? error : watch(timer_);
 }
 
 Eq::~Eq() {
@@ -65,6 +69,7 @@ Eq::~Eq() {
     if (event.info != nullptr) delete_request(event.info->handle);
     fi_freeinfo(event.info);
   }
+  if (timer_ >= 0) ::close(timer_);
   if (wakeup_ >= 0) ::close(wakeup_);
   if (epoll_ >= 0) ::close(epoll_);
 }
@@ -157,6 +162,40 @@ int Eq::send(const Device* device, const Address& to, const CmMessage& message) 
   return error;
 }
 
+void Eq::expect_answer(Endpoint* endpoint) {
+  endpoint->patience_ends = Clock::now() + connect_timeout();
+  // Later ones end later: the timer goes on to them.
+  if (!timing_) ring_at(endpoint->patience_ends);
+}
+
+void Eq::ring_at(Clock::time_point when) {
+  using std::chrono::nanoseconds;
+  const auto left = std::max<nanoseconds>(when - Clock::now(), nanoseconds(1));
+  itimerspec once{};
+  once.it_value.tv_sec = left.count() / std::nano::den;
+  once.it_value.tv_nsec = left.count() % std::nano::den;
+  timing_ = timerfd_settime(timer_, 0, &once, nullptr) == 0;
+}
+
+void Eq::end_patience() {
+  uint64_t count;
+  if (::read(timer_, &count, sizeof(count)) != sizeof(count)) return;
+  timing_ = false;
+  const Clock::time_point now = Clock::now();
+  Clock::time_point next = Clock::time_point::max();
+  for (const auto& [number, endpoint] : endpoints_) {
+    if (endpoint->state != State::kConnecting) continue;
+    if (endpoint->patience_ends > now) {
+      next = std::min(next, endpoint->patience_ends);
+      continue;
+    }
+    URMA_FI_WARN(FI_LOG_EP_CTRL, "%s has not answered in time: see FI_URMA_CONNECT_TIMEOUT\n",
+                 to_text(endpoint->peer).c_str());
+    push_failure(endpoint, FI_ETIMEDOUT, 0, nullptr, 0);
+  }
+  if (next != Clock::time_point::max()) ring_at(next);
+}
+
 int Eq::reject(const Passive* passive, const Address& to, const CmMessage& message) {
   std::lock_guard lock(mutex_);
   for (const Listening& listening : listening_)
@@ -227,7 +266,11 @@ void Eq::on_accept(Endpoint* endpoint, const Address& from, const CmMessage& mes
         make_message(CmKind::kReady, message.from, endpoint->number, 0, nullptr, 0);
     error = send(endpoint->device(), from, ready);
   }
-  if (error != 0) return push_failure(endpoint, -error, 0, nullptr, 0);
+  if (error != 0) {
+    send(endpoint->device(), from, make_shutdown(message.from, endpoint->number));
+    endpoint->part();
+    return push_failure(endpoint, -error, 0, nullptr, 0);
+  }
   endpoint->state = State::kConnected;
   push_connected(endpoint, message);
 }
@@ -236,11 +279,16 @@ void Eq::on_message(CmPort& port, const Address& from, const CmMessage& message)
   if (message.kind == CmKind::kRequest) return on_request(port, from, message);
   const auto found = endpoints_.find(message.to);
   // Of an endpoint that is gone, or made up.
-  if (found == endpoints_.end() || !same_eid(found->second->peer.eid, from.eid)) return;
+  const bool known = found != endpoints_.end() && same_eid(found->second->peer.eid, from.eid);
+  if (message.kind == CmKind::kAccept && (!known || found->second->state != State::kConnecting)) {
+    port.send(from, make_shutdown(message.from, 0));
+    return;
+  }
+  if (!known) return;
   Endpoint* endpoint = found->second;
   switch (message.kind) {
     case CmKind::kAccept:
-      if (endpoint->state == State::kConnecting) on_accept(endpoint, from, message);
+      on_accept(endpoint, from, message);
       break;
     case CmKind::kReject:
       if (endpoint->state == State::kConnecting)
@@ -267,8 +315,9 @@ void Eq::on_undelivered(const CmMessage& message, int error, int status) {
   // Layers try again and again.
   FI_WARN_SPARSE(&provider, FI_LOG_EP_CTRL,
                  "%s does not answer (%s): is a passive endpoint listening there?\n",
-                 to_text(endpoint->peer).c_str(), completion_text(status));
-  push_failure(endpoint, error == FI_ECONNRESET ? FI_ECONNREFUSED : error, status, nullptr, 0);
+                 to_text(endpoint->peer).c_str(), fi_strerror(error));
+  const bool refused = error == FI_ECONNRESET || error == FI_ENORX;
+  push_failure(endpoint, refused ? FI_ECONNREFUSED : error, status, nullptr, 0);
 }
 
 void Eq::progress() {
@@ -277,6 +326,7 @@ void Eq::progress() {
     std::lock_guard lock(mutex_);
     for (const Listening& listening : listening_) listening.port->poll(*this);
     for (const std::unique_ptr<CmPort>& port : ports_) port->poll(*this);
+    end_patience();
     devices = devices_;
   }
   for (const std::shared_ptr<Device>& device : devices) device->take_events();

@@ -47,6 +47,9 @@ class Eq final : public fid_eq, private CmSink {
   // Sends by the port at which `passive` listens.
   int reject(const Passive* passive, const Address& to, const CmMessage& message);
 
+  // `endpoint` has sent a request: without an answer in time it fails. The caller holds mutex().
+  void expect_answer(Endpoint* endpoint);
+
   // Leaves FI_SHUTDOWN for `endpoint`, unless it is forgotten or has had one.
   void lost(Endpoint* endpoint);
 
@@ -72,6 +75,8 @@ class Eq final : public fid_eq, private CmSink {
   int watch(int fd);
   void unwatch(int fd);
   void push(Event event);
+  void ring_at(Clock::time_point when);
+  void end_patience();
   CmPort* port_of(const Device* device);
 
   void progress();
@@ -100,7 +105,9 @@ class Eq final : public fid_eq, private CmSink {
   Fabric* fabric_;
   int epoll_ = -1;
   int wakeup_ = -1;   // an eventfd: an event came by another thread
+  int timer_ = -1;    // a timerfd: the patience of the first who waits for an answer ends
   std::mutex mutex_;  // guards what follows
+  bool timing_ = false;
   std::vector<Listening> listening_;
   std::vector<std::unique_ptr<CmPort>> ports_;  // one a device, for endpoints
   std::vector<std::shared_ptr<Device>> devices_;

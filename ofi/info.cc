@@ -53,8 +53,9 @@ bool has_eid(const Found& found, const urma_eid_t& eid) {
                      [&](const urma_eid_info_t& info) { return same_eid(info.eid, eid); });
 }
 
+// A wish that is not met in full lets the hints fail.
 size_t depth_of(size_t wished, size_t otherwise, uint32_t most) {
-  return wished != 0 ? wished : std::min<size_t>({otherwise, most, kMaxDepth});
+  return std::min<size_t>({wished != 0 ? wished : otherwise, most, kMaxDepth});
 }
 
 void describe_queues(const urma_device_cap_t& cap, const fi_info* hints, fi_info* info) {
@@ -143,7 +144,7 @@ bool allows_queues(const fi_info* hints, const fi_info* info) {
     if ((tx->caps & ~kTxCaps & ~kDomainCaps) != 0 || (tx->msg_order & ~kOrder) != 0 ||
         (tx->comp_order & ~kCompletionOrder) != 0 || (tx->op_flags & ~kTxOpFlags) != 0 ||
         tx->inject_size > info->tx_attr->inject_size || tx->iov_limit > info->tx_attr->iov_limit ||
-        tx->rma_iov_limit > info->tx_attr->rma_iov_limit || tx->size > kMaxDepth) {
+        tx->rma_iov_limit > info->tx_attr->rma_iov_limit || tx->size > info->tx_attr->size) {
       return false;
     }
   }
@@ -151,7 +152,7 @@ bool allows_queues(const fi_info* hints, const fi_info* info) {
   return rx == nullptr ||
          ((rx->caps & ~kRxCaps & ~kDomainCaps) == 0 && (rx->msg_order & ~kOrder) == 0 &&
           (rx->comp_order & ~kCompletionOrder) == 0 && (rx->op_flags & ~FI_COMPLETION) == 0 &&
-          rx->iov_limit <= info->rx_attr->iov_limit && rx->size <= kMaxDepth &&
+          rx->iov_limit <= info->rx_attr->iov_limit && rx->size <= info->rx_attr->size &&
           rx->total_buffered_recv == 0);
 }
 
@@ -174,6 +175,8 @@ bool allows_domain(const fi_domain_attr* domain, const fi_info* info) {
          domain->auth_key_size == 0;
 }
 
+bool has_cq_data(const fi_info* hints) { return (hints->mode & FI_RX_CQ_DATA) != 0; }
+
 bool allows(uint32_t version, const fi_info* hints, const fi_info* info) {
   if (hints == nullptr) return true;
   if ((hints->caps & ~kCaps) != 0) return false;
@@ -182,18 +185,29 @@ bool allows(uint32_t version, const fi_info* hints, const fi_info* info) {
       std::strcmp(fabric->name, info->fabric_attr->name) != 0) {
     return false;
   }
+  // Who cannot give up a receive for each write with data is offered no such data.
+  if (hints->domain_attr != nullptr && hints->domain_attr->cq_data_size > 0 && !has_cq_data(hints))
+    return false;
   return allows_memory(version, hints) && allows_queues(hints, info) &&
          allows_endpoint(hints->ep_attr, info) && allows_domain(hints->domain_attr, info);
 }
 
 // What the caller asked for may be less than there is.
 void narrow(uint32_t version, const fi_info* hints, fi_info* info) {
+  const bool old = FI_VERSION_LT(version, FI_VERSION(1, 5));
+  if (old) info->domain_attr->mr_mode = FI_MR_BASIC;
+  if (old) info->mode |= FI_LOCAL_MR;
   if (hints == nullptr) return;
+  if (!has_cq_data(hints)) {
+    info->mode &= ~FI_RX_CQ_DATA;
+    info->rx_attr->mode &= ~FI_RX_CQ_DATA;
+    info->domain_attr->cq_data_size = 0;
+  }
   if (hints->caps != 0) info->caps = hints->caps | kDomainCaps;
-  if (hints->domain_attr != nullptr && hints->domain_attr->mr_mode == FI_MR_BASIC)
+  if (hints->domain_attr != nullptr && hints->domain_attr->mr_mode == FI_MR_BASIC) {
     info->domain_attr->mr_mode = FI_MR_BASIC;
-  if (FI_VERSION_LT(version, FI_VERSION(1, 5)) || info->domain_attr->mr_mode == FI_MR_BASIC)
     info->mode |= FI_LOCAL_MR;
+  }
   if (hints->tx_attr != nullptr) info->tx_attr->op_flags = hints->tx_attr->op_flags;
   if (hints->rx_attr != nullptr) info->rx_attr->op_flags = hints->rx_attr->op_flags;
   info->handle = hints->handle;
@@ -238,6 +252,11 @@ int get_info(uint32_t version, const char* node, const char* service, uint64_t f
   const bool has_source = hints != nullptr && hints->src_addr != nullptr;
   if (has_source && !decode(format, hints->src_addr, hints->src_addrlen, &from_hints))
     return -FI_ENODATA;
+  Address target;
+  const bool has_target = hints != nullptr && hints->dest_addr != nullptr;
+  if (has_target && !decode(format, hints->dest_addr, hints->dest_addrlen, &target))
+    return -FI_ENODATA;
+  if (wish.has_address && !at_source) target = wish.address;
   fi_info** end = info;
   const std::string only = only_device();
   for (const Found& found : find_devices()) {
@@ -253,13 +272,8 @@ int get_info(uint32_t version, const char* node, const char* service, uint64_t f
       continue;
     }
     narrow(version, hints, made);
-    if (wish.has_address && !at_source)
-      set_address(&made->dest_addr, &made->dest_addrlen, format, wish.address);
-    Address target;
-    if (hints != nullptr && hints->dest_addr != nullptr && made->dest_addr == nullptr &&
-        decode(format, hints->dest_addr, hints->dest_addrlen, &target)) {
+    if (has_target || (wish.has_address && !at_source))
       set_address(&made->dest_addr, &made->dest_addrlen, format, target);
-    }
     *end = made;
     end = &made->next;
   }

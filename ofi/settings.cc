@@ -12,6 +12,8 @@ namespace urma_fi {
 namespace {
 
 constexpr size_t kDefaultDepth = 256;
+// A program may compute for long before it looks at its event queue again.
+constexpr int kDefaultConnectTimeout = 600000;
 
 size_t depth(const char* name) {
   size_t value = 0;
@@ -27,6 +29,16 @@ void define_settings() {
                   "sends that an endpoint holds (default: %zu)", kDefaultDepth);
   fi_param_define(&provider, "rx_size", FI_PARAM_SIZE_T,
                   "receives that an endpoint holds (default: %zu)", kDefaultDepth);
+  fi_param_define(&provider, "connect_timeout", FI_PARAM_INT,
+                  "milliseconds in which a request for a connection is to be answered "
+                  "(default: %d)",
+                  kDefaultConnectTimeout);
+}
+
+std::chrono::milliseconds connect_timeout() {
+  int value = 0;
+  const bool set = fi_param_get_int(&provider, "connect_timeout", &value) == 0 && value > 0;
+  return std::chrono::milliseconds(set ? value : kDefaultConnectTimeout);
 }
 
 std::string only_device() {

@@ -5,6 +5,7 @@
 #ifndef OFI_SETTINGS_H
 #define OFI_SETTINGS_H
 
+#include <chrono>
 #include <cstddef>
 #include <string>
 
@@ -15,6 +16,9 @@ void define_settings();
 
 // The device that alone is offered; empty: all are.
 std::string only_device();
+
+// How long a request for a connection waits for its answer.
+std::chrono::milliseconds connect_timeout();
 
 // Requests that a queue holds where the caller does not say.
 size_t default_send_depth();

@@ -48,10 +48,39 @@ TEST_F(InfoTest, OffersNothingThatItLacks) {
   EXPECT_FALSE(offered([](fi_info* hints) { hints->caps |= FI_TAGGED; }));
   EXPECT_FALSE(offered([](fi_info* hints) { hints->domain_attr->mr_mode = 0; }));
   EXPECT_FALSE(offered([](fi_info* hints) { hints->tx_attr->inject_size = 1 << 20; }));
+  EXPECT_FALSE(offered([](fi_info* hints) { hints->tx_attr->size = 1 << 20; }));
+  EXPECT_FALSE(offered([](fi_info* hints) { hints->rx_attr->size = 1 << 20; }));
+  EXPECT_FALSE(offered([](fi_info* hints) {
+    hints->mode = 0;
+    hints->domain_attr->cq_data_size = 8;
+  }));
+  EXPECT_FALSE(offered([](fi_info* hints) {
+    hints->dest_addrlen = 4;
+    hints->dest_addr = strdup("far");
+  }));
   EXPECT_FALSE(offered([](fi_info* hints) { hints->tx_attr->msg_order = FI_ORDER_STRICT; }));
   EXPECT_FALSE(offered([](fi_info* hints) { hints->addr_format = FI_ADDR_GNI; }));
   EXPECT_FALSE(offered([](fi_info* hints) { hints->domain_attr->name = strdup("other0"); }));
   EXPECT_FALSE(offered([](fi_info* hints) { hints->fabric_attr->name = strdup("other"); }));
+}
+
+TEST_F(InfoTest, OffersNoDataToWhoCannotTakeIt) {
+  hints_->mode = 0;
+  fi_info* info = nullptr;
+  ASSERT_EQ(provider().getinfo(kVersion, nullptr, nullptr, 0, hints_, &info), 0);
+  EXPECT_EQ(info->mode, 0u);
+  EXPECT_EQ(info->rx_attr->mode, 0u);
+  EXPECT_EQ(info->domain_attr->cq_data_size, 0u);
+  fi_freeinfo(info);
+}
+
+TEST_F(InfoTest, SpeaksToOldProgramsInTheirWords) {
+  constexpr uint32_t kOld = FI_VERSION(1, 4);
+  fi_info* info = nullptr;
+  ASSERT_EQ(provider().getinfo(kOld, nullptr, nullptr, 0, nullptr, &info), 0);
+  EXPECT_EQ(info->domain_attr->mr_mode, FI_MR_BASIC);
+  EXPECT_NE(info->mode & FI_LOCAL_MR, 0u);
+  fi_freeinfo(info);
 }
 
 TEST_F(InfoTest, TakesAddressesOfUrmaAlone) {
@@ -145,9 +174,7 @@ TEST_F(InfoTest, ConnectsToNobody) {
   nowhere.sin6_port = htons(77);
   sockaddr_in foreign{};
   foreign.sin_family = AF_INET;
-  char padded[sizeof(sockaddr_in6)] = {};
-  std::memcpy(padded, &foreign, sizeof(foreign));
-  EXPECT_EQ(fi_connect(ep, padded, nullptr, 0), -FI_EINVAL);
+  EXPECT_EQ(fi_connect(ep, &foreign, nullptr, 0), -FI_EINVAL);
   ASSERT_EQ(fi_connect(ep, &nowhere, nullptr, 0), 0);
   EXPECT_EQ(fi_connect(ep, &nowhere, nullptr, 0), -FI_EOPBADSTATE);
   std::string data;

@@ -4,6 +4,9 @@
 
 #include <poll.h>
 
+#include <atomic>
+#include <thread>
+
 #include "test/ofi/pair.h"
 
 namespace urma_test {
@@ -183,6 +186,49 @@ TEST_F(DataTest, WakesWhoPollsTheDescriptor) {
   EXPECT_EQ(fi_cq_sread(unwaited, &entry, 1, nullptr, 0), -FI_ENOSYS);
   EXPECT_EQ(fi_control(&unwaited->fid, FI_GETWAIT, &fd), -FI_ENOSYS);
   EXPECT_EQ(fi_close(&unwaited->fid), 0);
+  fid_cq* yielding = open_cq(FI_WAIT_YIELD);
+  EXPECT_EQ(fi_cq_sread(yielding, &entry, 1, nullptr, 0), -FI_EAGAIN);
+  EXPECT_EQ(fi_close(&yielding->fid), 0);
+}
+
+// FI_THREAD_SAFE: a queue may be read while one of its endpoints ends.
+TEST_F(DataTest, EndsWhileAnotherThreadReads) {
+  std::atomic<bool> done{false};
+  std::thread reader([&] {
+    fi_cq_data_entry entry;
+    fi_cq_err_entry error{};
+    while (!done) {
+      for (const End* end : {&a_, &b_})
+        if (fi_cq_read(end->cq, &entry, 1) == -FI_EAVAIL) fi_cq_readerr(end->cq, &error, 0);
+    }
+  });
+  for (int round = 0; round < 20; round++) {
+    for (int i = 0; i < 64; i++) {
+      EXPECT_EQ(fi_recv(b_.ep, b_.memory.data(), 8, b_.desc(), 0, nullptr), 0);
+      EXPECT_EQ(fi_send(a_.ep, a_.memory.data(), 8, a_.desc(), 0, nullptr), 0);
+    }
+    EXPECT_EQ(fi_close(&b_.ep->fid), 0);
+    EXPECT_EQ(next_event(eq_).type, static_cast<uint32_t>(FI_SHUTDOWN));
+    EXPECT_EQ(fi_close(&a_.ep->fid), 0);
+    connect();
+  }
+  done = true;
+  reader.join();
+}
+
+class SelectiveTest : public PairTest {
+ protected:
+  SelectiveTest() { cq_flags_ = FI_SELECTIVE_COMPLETION; }
+};
+
+TEST_F(SelectiveTest, ReportsDataOfThePeerToo) {
+  for (int i = 0; i < 2; i++)
+    ASSERT_EQ(fi_recv(b_.ep, b_.memory.data(), 8, b_.desc(), 0, nullptr), 0);
+  ASSERT_EQ(fi_inject(a_.ep, "untold", 7, 0), 0);
+  ASSERT_EQ(fi_injectdata(a_.ep, "told", 5, 77, 0), 0);
+  const fi_cq_data_entry told = next(b_);
+  EXPECT_EQ(told.flags, FI_RECV | FI_MSG | FI_REMOTE_CQ_DATA);
+  EXPECT_EQ(told.data, 77u);
 }
 
 class CountTest : public PairTest {

@@ -117,7 +117,7 @@ class FabricTest : public ProcessTest {
     fid_ep* ep = nullptr;
     EXPECT_EQ(fi_endpoint(domain_, info, &ep, nullptr), 0);
     EXPECT_EQ(fi_ep_bind(ep, &eq_->fid, 0), 0);
-    EXPECT_EQ(fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV), 0);
+    EXPECT_EQ(fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV | cq_flags_), 0);
     return ep;
   }
 
@@ -145,6 +145,7 @@ class FabricTest : public ProcessTest {
     return error;
   }
 
+  uint64_t cq_flags_ = 0;
   fi_info* hints_ = nullptr;
   fi_info* info_ = nullptr;
   fid_fabric* fabric_ = nullptr;

@@ -12,6 +12,7 @@ libfabric-bin) and NPopenmpi (netpipe-openmpi).
 import argparse
 import os
 import pathlib
+import signal
 import socket
 import statistics
 import subprocess
@@ -42,8 +43,11 @@ def ping_pong(env, provider, size, times):
                 break
             if server.poll() is not None:
                 sys.exit(f'fi_pingpong -p {provider} ended with {server.returncode}')
-    finally:
         server.wait(timeout=120)
+    finally:
+        # One that has ended stays as it is.
+        server.kill()
+        server.wait()
     # bytes, sent, acknowledged, total, time, MB/sec, usec/xfer, Mxfers/sec
     return float(client.stdout.splitlines()[-1].split()[6])
 
@@ -86,6 +90,8 @@ def main():
     parser.add_argument('--rounds', type=int, default=5)
     parser.add_argument('--times', type=int, default=10000, help='messages of 8 bytes')
     options = parser.parse_args()
+    # An exception, so that the folder and the programs go too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with tempfile.TemporaryDirectory(prefix='urma-mpi.') as folder:
         env = dict(os.environ, URMA_RUNTIME_DIR=folder, OMPI_ALLOW_RUN_AS_ROOT='1',
                    FI_PROVIDER_PATH=str(pathlib.Path(options.bin).resolve() / 'lib/libfabric'),
