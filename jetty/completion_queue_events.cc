@@ -58,8 +58,8 @@ urma_status_t CompletionQueue::arm(bool solicited_only) {
   set_bell(solicited_only);
   // SYNC(bell): the bell is stored before, and everything that may have come is looked at behind.
   // Pairs with the light barriers of those who publish before they look at the bell: completed(),
-  // SendQueue::announce(), RemoteBell::ring() and WireTransport::arrived(). So either they see the bell or this thread sees
-  // what they have published.
+  // SendQueue::announce(), RemoteBell::ring() and WireTransport::arrived(). So either they see the
+  // bell or this thread sees what they have published.
   heavy_barrier(fenced_);
   bool outstanding = false;
   const bool more = move_just_armed(&outstanding);
