@@ -249,7 +249,8 @@ URMA_EXPORT urma_target_seg_t* urma_import_seg(urma_context_t* ctx, urma_seg_t* 
     if (tseg == nullptr) return nullptr;
     tseg->urma_ctx = ctx;
     tseg->token_id = nullptr;
-    if (tseg->seg.ubva.va == 0) tseg->seg = *seg;
+    // Where the provider has filled in nothing. Its own threads may look at what it has filled in.
+    if (tseg->seg.ubva.va == 0 && tseg->seg.token_id == 0) tseg->seg = *seg;
     object_made(ctx, Living::kImportedSegment);
     return tseg;
   });
