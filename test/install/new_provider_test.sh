@@ -11,7 +11,7 @@ mkdir -p "${tree}/tools/dev" "${tree}/urma/providers/shm" "${tree}/test/loopback
 cp -L dev BUILD.bazel "${tree}/"
 cp -L tools/dev/new_provider.sh "${tree}/tools/dev/"
 cp -RL urma/providers/loopback "${tree}/urma/providers/"
-cp -L test/loopback/BUILD.bazel "${tree}/test/loopback/"
+cp -L test/loopback/BUILD.bazel test/loopback/loopback_test.cc "${tree}/test/loopback/"
 readonly before="${TEST_TMPDIR}/before"
 cp "${tree}/BUILD.bazel" "${before}"
 
@@ -30,6 +30,7 @@ cmp "${before}" "${tree}/BUILD.bazel" || fail "a name that was refused has left 
 (($(grep -c '"lib/acme/liburma-acme.so"' "${tree}/BUILD.bazel") == 1)) || fail "the top BUILD.bazel"
 ! grep -rqi 'loopback' "${tree}/urma/providers/acme" "${tree}/test/acme" ||
   fail "a name was not filled in"
+[[ -s "${tree}/test/acme/acme_test.cc" ]] || fail "its own test is not there"
 lines="$(cat "${tree}"/urma/providers/acme/* | wc -l)"
 ((lines <= 500)) || fail "a whole provider in ${lines} lines"
 

@@ -25,6 +25,7 @@ for file in BUILD.bazel module.cc wire.cc wire.h; do
   renamed <"urma/providers/loopback/${file}" >"${folder}/${file}"
 done
 renamed <test/loopback/BUILD.bazel >"${tests}/BUILD.bazel"
+renamed <test/loopback/loopback_test.cc >"${tests}/${name}_test.cc"
 {
   echo
   sed -n '/^    name = "lib\/loopback\/liburma-loopback.so"/,/^)/p' BUILD.bazel |
