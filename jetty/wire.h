@@ -149,8 +149,9 @@ static_assert(Incoming<WireIncoming>);
 class Wire {
  public:
   virtual ~Wire() = default;
-  // Before all else, and behind all else.
+  // Before all else.
   virtual void start(WireTransport* engine) = 0;
+  // Nothing is asked of it any more. Service thread.
   virtual void stop() = 0;
   // With the lock of a send queue, whose requests complete into `jfc`: whoever sleeps there is
   // woken for reports, see WireTransport::arrived(). Throws Error.

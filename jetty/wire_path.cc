@@ -2,8 +2,6 @@
 #include "jetty/wire_path.h"
 
 #include <algorithm>
-#include <array>
-#include <bit>
 #include <cstring>
 #include <utility>
 
