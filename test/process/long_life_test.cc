@@ -59,8 +59,10 @@ struct Holdings {
     EXPECT_EQ(urma_ext_query_segments_of(0, nullptr, &it.segments), URMA_SUCCESS);
     return it;
   }
-  bool same(const Holdings& other) const {
-    return descriptors == other.descriptors && mappings == other.mappings &&
+  // What is left of a peer that was just killed may still be in `other`: one thing, whereas what
+  // leaks does so with each peer.
+  bool no_more_than(const Holdings& other) const {
+    return descriptors <= other.descriptors && mappings <= other.mappings &&
            queues == other.queues && segments == other.segments &&
            heap <= other.heap + kHeapSlack && bytes <= other.bytes + kSlack;
   }
@@ -70,12 +72,12 @@ struct Holdings {
 void expect_back_at(const Holdings& before) {
   const auto deadline = Clock::now() + patience(seconds(10));
   Holdings now = Holdings::now();
-  while (!now.same(before) && Clock::now() < deadline) {
+  while (!now.no_more_than(before) && Clock::now() < deadline) {
     ::sched_yield();
     now = Holdings::now();
   }
-  EXPECT_EQ(now.descriptors, before.descriptors);
-  EXPECT_EQ(now.mappings, before.mappings);
+  EXPECT_LE(now.descriptors, before.descriptors);
+  EXPECT_LE(now.mappings, before.mappings);
   EXPECT_EQ(now.queues, before.queues);
   EXPECT_EQ(now.segments, before.segments);
   EXPECT_LE(now.heap, before.heap + kHeapSlack);
