@@ -276,6 +276,11 @@ void CompletionQueue::detach(CompletionSource* source) {
   find_only_ones();
 }
 
+void CompletionQueue::let_go() {
+  const ForeignScope scope(*poll_lock_);
+  attachments_.fetch_sub(1, std::memory_order_relaxed);
+}
+
 bool CompletionQueue::attached() {
   // Relaxed: the lock orders it where it may be over.
   if (attachments_.load(std::memory_order_relaxed) != 0) return true;

@@ -184,7 +184,8 @@ class CompletionQueue : public urma_jfc_t {
   bool move();
   bool all_acked();
 
-  // True while queues complete into it. Where none does any more, detach() is through with it.
+  // True while queues complete into it or hold it. Where none does any more, they are through with
+  // it.
   bool attached();
 
   CompletionRing& ring() { return *ring_; }
@@ -200,6 +201,7 @@ class CompletionQueue : public urma_jfc_t {
  private:
   friend class Attachment;
   friend class EventChannel;
+  friend class JfcHold;
 
   struct Attached {
     CompletionSource* source;
@@ -211,6 +213,7 @@ class CompletionQueue : public urma_jfc_t {
 
   void attach(CompletionSource* source);
   void detach(CompletionSource* source);
+  void let_go();
   void find_only_ones() URMA_REQUIRES(*poll_lock_);
   [[gnu::noinline]] int poll_behind(int count, urma_cr_t* cr);
   [[gnu::noinline]] int poll_behind_guarded(int count, urma_cr_t* cr) noexcept;
@@ -279,6 +282,21 @@ class Attachment {
  private:
   CompletionQueue* jfc_;
   CompletionSource* source_;
+};
+
+// A JFC stays for as long as it is held: what ends behind its attachment may still look at it, and
+// wake whoever sleeps there.
+class JfcHold {
+ public:
+  explicit JfcHold(CompletionQueue* jfc) : jfc_(jfc) {
+    jfc_->attachments_.fetch_add(1, std::memory_order_relaxed);
+  }
+  ~JfcHold() { jfc_->let_go(); }
+  JfcHold(const JfcHold&) = delete;
+  JfcHold& operator=(const JfcHold&) = delete;
+
+ private:
+  CompletionQueue* jfc_;
 };
 
 }  // namespace urma

@@ -45,6 +45,7 @@ void Jetty::forget_peer() {
 Jetty::Body::Body(Jetty* jetty, const urma_jetty_cfg_t& cfg)
     : share(cfg.shared.jfr),
       id(&jetty->context_->transport(), IdKind::kJetty, jetty->context_->own_eid(), cfg.id),
+      held(static_cast<CompletionQueue*>(cfg.jfs_cfg.jfc)),
       sender(jetty->context_->transport().make_sender(
           cfg.jfs_cfg, {id.get(), true, reinterpret_cast<uint64_t>(jetty)},
           full_id(jetty->context_->transport(), *jetty->context_, id.get()))),

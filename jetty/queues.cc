@@ -175,6 +175,7 @@ Jfs::Body::Body(Jfs* jfs, const urma_jfs_cfg_t& cfg)
          (jfs->urma_jfs_opt.jfs_opt_mask.value & URMA_JFS_ID_MASK) != 0
              ? jfs->urma_jfs_opt.urma_jfs_id
              : 0),
+      held(queue_of(cfg.jfc)),
       sender(jfs->context_->transport().make_sender(
           cfg, {id.get(), false, reinterpret_cast<uint64_t>(jfs)},
           full_id(jfs->context_->transport(), *jfs->context_, id.get()))),
@@ -245,6 +246,7 @@ Jfr::Jfr(Context* ctx, const urma_jfr_cfg_t& cfg)
 
 Jfr::Body::Body(Jfr* jfr, const urma_jfr_cfg_t& cfg)
     : id(&jfr->context_->transport(), IdKind::kJfr, jfr->context_->own_eid(), cfg.id),
+      held(queue_of(cfg.jfc)),
       receiver(jfr->context_->transport().make_receiver(
           cfg, {id.get(), false, reinterpret_cast<uint64_t>(jfr)}, jfr->context_->eid,
           &jfr->subject_)),

@@ -176,6 +176,7 @@ class Jfs : public urma_jfs_t {
   struct Body {
     Body(Jfs* jfs, const urma_jfs_cfg_t& cfg);
     IdLease id;
+    JfcHold held;
     const std::unique_ptr<Sender> sender;
     Attachment completions;
     QueueListing listed;
@@ -216,6 +217,7 @@ class Jfr : public urma_jfr_t {
   struct Body {
     Body(Jfr* jfr, const urma_jfr_cfg_t& cfg);
     IdLease id;
+    JfcHold held;
     const std::unique_ptr<Receiver> receiver;
     // Ends behind those below: the JFC stays while peers may complete into it.
     Attachment completions;
@@ -295,6 +297,7 @@ class Jetty : public urma_jetty_t {
     Body(Jetty* jetty, const urma_jetty_cfg_t& cfg);
     JfrShare share;
     IdLease id;
+    JfcHold held;  // that of its sends
     const std::unique_ptr<Sender> sender;
     Bond bond;
     CompletionQueue* receive_jfc;
