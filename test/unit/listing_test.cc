@@ -5,11 +5,11 @@
 
 #include <vector>
 
-#include "test/unit/local_harness.h"
+#include "test/unit/shm_harness.h"
 #include "urma/base/error.h"
-#include "urma/providers/local/inspector.h"
+#include "urma/providers/shm/inspector.h"
 
-namespace urma::local {
+namespace urma::shm {
 namespace {
 
 using ListingTest = urma_test::ProcessTest;
@@ -60,4 +60,4 @@ TEST_F(ListingTest, ListOfSegmentsIsNoLongerThanItMayBe) {
 }
 
 }  // namespace
-}  // namespace urma::local
+}  // namespace urma::shm

@@ -12,11 +12,11 @@
 
 #include "urma/base/fd.h"
 #include "urma/base/service.h"
-#include "urma/providers/local/device_memory.h"
 #include "urma/providers/rocm/copies.h"
 #include "urma/providers/rocm/hsa_api.h"
 #include "urma/providers/rocm/places.h"
 #include "urma/providers/rocm/topology.h"
+#include "urma/providers/shm/device_memory.h"
 
 namespace urma::rocm {
 
@@ -59,12 +59,12 @@ class Attachments {
   ~Attachments();
 
   void attach(const std::shared_ptr<const void>& connection,
-              const local::MemoryDescription& description, uint64_t len, Fd fd,
-              local::DeviceEngine::OnAttached attached);
+              const shm::MemoryDescription& description, uint64_t len, Fd fd,
+              shm::DeviceEngine::OnAttached attached);
   // Ends all that is under way; what comes later is let go of.
   void stop();
   // Any thread. Of a view that came from here.
-  static Kind kind_of(const local::DeviceView& view);
+  static Kind kind_of(const shm::DeviceView& view);
 
  private:
   // The connection, and the generation of the peer's allocation.
@@ -72,7 +72,7 @@ class Attachments {
   struct Waiting {
     uint64_t offset;
     uint64_t len;
-    local::DeviceEngine::OnAttached attached;
+    shm::DeviceEngine::OnAttached attached;
   };
   // One call of the runtime under way.
   struct Attempt {
@@ -84,7 +84,7 @@ class Attachments {
   // What a call that outlives this still finds.
   struct Alive;
 
-  void start(const Key& key, const local::MemoryDescription& description, Fd fd);
+  void start(const Key& key, const shm::MemoryDescription& description, Fd fd);
   void finish(const Key& key, uint64_t serial, Outcome result);
   void place(PeerMemory* attachment);
   void time_out(const Key& key, uint64_t serial);

@@ -11,18 +11,18 @@
 #include <vector>
 
 #include "urma/base/mutex.h"
-#include "urma/providers/local/device_memory.h"
 #include "urma/providers/rocm/hsa_api.h"
 #include "urma/providers/rocm/places.h"
 #include "urma/providers/rocm/signals.h"
 #include "urma/providers/rocm/topology.h"
+#include "urma/providers/shm/device_memory.h"
 
 namespace urma::rocm {
 
 class Copies;
 
 // Host memory of this library that is locked to all agents.
-class Buffer final : public local::HostBuffer {
+class Buffer final : public shm::HostBuffer {
  public:
   // Throws Error.
   Buffer(const HsaApi* api, const Topology& topology, Places* places, uint64_t bytes);
@@ -39,7 +39,7 @@ class Buffer final : public local::HostBuffer {
   Places::Id place_ = 0;
 };
 
-class Copy final : public local::DeviceCopy {
+class Copy final : public shm::DeviceCopy {
  public:
   explicit Copy(Copies* copies) : copies_(copies) {}
   ~Copy() override;
@@ -74,7 +74,7 @@ class Copies {
   Copies(const HsaApi* api, const Topology* topology, Places* places, uint64_t cpu_bytes);
   ~Copies();
 
-  std::unique_ptr<Copy> begin(std::span<const local::CopyPiece> pieces, Copy* after);
+  std::unique_ptr<Copy> begin(std::span<const shm::CopyPiece> pieces, Copy* after);
   std::unique_ptr<Buffer> buffer(uint64_t bytes) const;
   // Returns when nothing is copied from or to that memory.
   void settle(uint64_t begin, uint64_t bytes);
@@ -89,9 +89,9 @@ class Copies {
     hsa_agent_t agent;
   };
 
-  void add_piece(Copy* copy, const local::CopyPiece& piece, std::span<const hsa_signal_t> after);
+  void add_piece(Copy* copy, const shm::CopyPiece& piece, std::span<const hsa_signal_t> after);
   End end_of(const Place& place, uint64_t addr) const;
-  void start(Copy* copy, const local::CopyPiece& piece, End to, End from,
+  void start(Copy* copy, const shm::CopyPiece& piece, End to, End from,
              std::span<const hsa_signal_t> after);
   uint32_t engines_between(hsa_agent_t to, hsa_agent_t from) const;
   void forget(Copy* copy);

@@ -33,7 +33,7 @@ Engine::Engine(const HsaApi* api, const Topology* topology, Service* service,
 
 Engine::~Engine() = default;
 
-void Engine::start(local::Transport* transport) {
+void Engine::start(shm::Transport* transport) {
   transport_ = transport;
   service_->run([this] {
     service_->watch(copies_.wake_fd(), EPOLLIN, [this](uint32_t) {
@@ -247,8 +247,7 @@ void Engine::freed(uint64_t base) {
 }
 
 // What was written by enter() stays as it is while the segment stands.
-bool Engine::describe(const urma::Segment& segment, local::MemoryDescription* description,
-                      int* fd) {
+bool Engine::describe(const urma::Segment& segment, shm::MemoryDescription* description, int* fd) {
   const auto& told = static_cast<const Segment&>(segment);
   if (told.signal != nullptr) {
     description->kind = kSignal;
@@ -276,17 +275,17 @@ bool Engine::describe(const urma::Segment& segment, local::MemoryDescription* de
 }
 
 void Engine::attach(const std::shared_ptr<const void>& connection,
-                    const local::MemoryDescription& description, uint64_t len, Fd fd,
+                    const shm::MemoryDescription& description, uint64_t len, Fd fd,
                     OnAttached attached) {
   if (!settings_.share) return attached(nullptr, URMA_CR_REM_UNSUPPORTED_REQ_ERR);
   attachments_.attach(connection, description, len, std::move(fd), std::move(attached));
 }
 
-std::unique_ptr<local::DeviceCopy> Engine::copy(std::span<const local::CopyPiece> pieces,
-                                                local::DeviceCopy* after) {
+std::unique_ptr<shm::DeviceCopy> Engine::copy(std::span<const shm::CopyPiece> pieces,
+                                              shm::DeviceCopy* after) {
   return copies_.begin(pieces, static_cast<Copy*>(after));
 }
 
-std::unique_ptr<local::HostBuffer> Engine::buffer(uint64_t bytes) { return copies_.buffer(bytes); }
+std::unique_ptr<shm::HostBuffer> Engine::buffer(uint64_t bytes) { return copies_.buffer(bytes); }
 
 }  // namespace urma::rocm

@@ -11,17 +11,17 @@
 #include "urma/base/guard.h"
 #include "urma/base/host.h"
 #include "urma/base/provider_module.h"
-#include "urma/providers/local/inspector.h"
-#include "urma/providers/local/process_vm_copy.h"
-#include "urma/providers/local/receiver.h"
-#include "urma/providers/local/remote.h"
-#include "urma/providers/local/sender.h"
-#include "urma/providers/local/transport.h"
 #include "urma/providers/rocm/device.h"
 #include "urma/providers/rocm/engine.h"
 #include "urma/providers/rocm/memory_calls.h"
 #include "urma/providers/rocm/pins.h"
 #include "urma/providers/rocm/runtime.h"
+#include "urma/providers/shm/inspector.h"
+#include "urma/providers/shm/process_vm_copy.h"
+#include "urma/providers/shm/receiver.h"
+#include "urma/providers/shm/remote.h"
+#include "urma/providers/shm/sender.h"
+#include "urma/providers/shm/transport.h"
 
 namespace urma::rocm {
 namespace {
@@ -54,10 +54,10 @@ struct Machinery {
 
   std::unique_ptr<HsaRuntime> runtime;
   Pins pins{&runtime->api(), &runtime->topology()};
-  local::ProcessVmCopy copy;
+  shm::ProcessVmCopy copy;
   Engine engine;
-  local::Transport transport;
-  local::Inspector inspector{&transport};
+  shm::Transport transport;
+  shm::Inspector inspector{&transport};
   std::vector<DeviceInfo> devices;
 };
 
@@ -95,9 +95,9 @@ urma_status_t query_memory(const void* address, urma_ext_address_t* info) {
 
 // Where it is attached, once that is clear; 0 where it is not, or is something else.
 uint64_t attached_as(Kind kind, urma_target_seg_t* segment) {
-  auto* const remote = static_cast<local::RemoteSegment*>(segment);
+  auto* const remote = static_cast<shm::RemoteSegment*>(segment);
   const uint64_t found = remote->wait_attached();
-  const local::Grant* const granted = remote->grant();
+  const shm::Grant* const granted = remote->grant();
   if (found == 0 || granted->device == nullptr) return 0;
   if (Attachments::kind_of(*granted->device) != kind) return 0;
   // A part of a signal is none.
@@ -138,7 +138,7 @@ class Provider {
 
   explicit Provider(urma_provider_ops_t* ops) {
     context_ops = make_ops(kName);
-    add_post_ops<local::Sender, local::Receiver>(&context_ops);
+    add_post_ops<shm::Sender, shm::Receiver>(&context_ops);
     const Settings& settings = *host()->settings;
     std::string why;
     auto runtime =

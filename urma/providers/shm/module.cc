@@ -10,12 +10,12 @@
 #include "jetty/ops.h"
 #include "urma/base/host.h"
 #include "urma/base/provider_module.h"
-#include "urma/providers/local/inspector.h"
-#include "urma/providers/local/process_vm_copy.h"
-#include "urma/providers/local/receiver.h"
-#include "urma/providers/local/sender.h"
-#include "urma/providers/local/transport.h"
 #include "urma/providers/shm/device.h"
+#include "urma/providers/shm/inspector.h"
+#include "urma/providers/shm/process_vm_copy.h"
+#include "urma/providers/shm/receiver.h"
+#include "urma/providers/shm/sender.h"
+#include "urma/providers/shm/transport.h"
 
 namespace urma::shm {
 namespace {
@@ -38,9 +38,9 @@ class Provider {
     host()->registry->add_device(ops, device);
     context_ops = make_ops(kName);
     if (transport_.faults() != nullptr) {
-      add_faulty_post_ops<local::Sender, local::QueuePath, local::Receiver>(&context_ops);
+      add_faulty_post_ops<Sender, QueuePath, Receiver>(&context_ops);
     } else {
-      add_post_ops<local::Sender, local::Receiver>(&context_ops);
+      add_post_ops<Sender, Receiver>(&context_ops);
     }
   }
   ~Provider() { transport_.stop(); }
@@ -62,9 +62,9 @@ class Provider {
   }
 
  private:
-  local::ProcessVmCopy copy_;
-  local::Transport transport_{"shm", *host(), &copy_};
-  local::Inspector inspector_{&transport_};
+  ProcessVmCopy copy_;
+  Transport transport_{"shm", *host(), &copy_};
+  Inspector inspector_{&transport_};
   const urma_device_attr_t attr_ =
       device_attr(static_cast<uint32_t>(transport_.runtime().eids().size()));
   DeviceEvents events_;

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: MIT
+//
+// What this process has imported: queues and segments of other processes. Importing is bookkeeping;
+// the owner is asked when the first request needs it, and again when it has been replaced.
+#ifndef URMA_PROVIDERS_SHM_REMOTE_H_
+#define URMA_PROVIDERS_SHM_REMOTE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "jetty/remote.h"
+#include "segment/mapped_view.h"
+#include "segment/segment.h"
+#include "urma/base/mutex.h"
+#include "urma/providers/shm/device_memory.h"
+#include "urma/providers/shm/link.h"
+
+namespace urma::shm {
+
+class Transport;
+
+// What the owner of a segment granted, over which link, and what of it this process has mapped.
+struct Grant {
+  std::shared_ptr<Link> link;
+  SegmentGrant segment;
+  std::unique_ptr<MappedView> view;  // NULL before the owner has answered what can be mapped
+  // Memory of a device, which nothing else leads to: attached once the owner has answered; else
+  // why not.
+  bool is_device = false;
+  std::shared_ptr<const DeviceView> device;
+  urma_cr_status_t device_status = URMA_CR_ACK_TIMEOUT_ERR;
+
+  // What of `view` a direct access needs, side by side; nothing where mapped_bytes is 0.
+  uint64_t begin = 0;
+  uint64_t mapped_bytes = 0;
+  char* mapped = nullptr;      // where `begin` lies here
+  uint32_t direct_access = 0;  // URMA_ACCESS_* that are granted, and that the mapping allows
+
+  Wanted wanted = {};  // what it was granted for
+
+  [[gnu::always_inline]] bool stands() const { return link->segment_alive(segment.ref); }
+  bool covers(uint64_t addr, uint64_t bytes) const { return segment.covers(addr, bytes); }
+  bool owner_gone() const { return link->gone(); }
+  // Whether it is of the memory that an import describes, and not of other memory around it; where
+  // va is 0, any is meant.
+  bool is_of(uint64_t va, uint64_t bytes) const {
+    return va == 0 || wanted == Wanted{va, bytes, 0} ||
+           (va == segment.base && bytes == segment.len);
+  }
+  bool allows(uint32_t access) const { return segment.allows(access); }
+};
+
+// When an imported segment is mapped: once its requests show that it pays, or by map() alone.
+enum class Mapped { kWhenItPays, kWhenAsked };
+
+// An imported segment: a name for all that one token id and value give of an owner's memory. It
+// keeps what was granted of one registration; what lies in others is looked up as the memory of
+// implicit imports is. Any thread may use it.
+class RemoteSegment final : public ImportedSegment {
+ public:
+  // `access` restricts what it is mapped for; 0: all that the owner grants. Throws
+  // Error(URMA_EEXIST) where attr.bs.dsva is set and the address is taken.
+  RemoteSegment(Transport* transport, urma_context_t* ctx, const urma_seg_t& imported,
+                urma_token_t token, uint32_t access, Mapped mapped = Mapped::kWhenItPays);
+  ~RemoteSegment() override;
+
+  // The newest grant, which may no longer stand; NULL where none was given yet. It stays as long as
+  // the segment is imported.
+  const Grant* grant() const {
+    // SYNC(grant): acquire pairs with the release in publish().
+    return current_.load(std::memory_order_acquire);
+  }
+
+  // It was granted once, and the grant stands no longer.
+  bool stale() const {
+    const Grant* granted = grant();
+    return granted != nullptr && !granted->stands();
+  }
+  // Whether it stands for these bytes. One that does not grant them, or not yet, is asked for with
+  // the bytes of its first request.
+  bool holds(uint64_t addr, uint64_t bytes, uint32_t access) const {
+    if (seg.ubva.va == addr && seg.len == bytes) return true;
+    const Grant* granted = grant();
+    return granted != nullptr && granted->stands() && granted->covers(addr, bytes) &&
+           granted->allows(access);
+  }
+
+  void unreferenced() override;
+  // What follows, while nobody holds it. Ends what only an import needs.
+  void rest();
+  // An import again, of what it was granted. Its owner is asked anew now and then as long as
+  // nothing of it is mapped: it may share the memory by now.
+  void wake(urma_context_t* ctx, const urma_seg_t& imported);
+  // Whether such an import need not ask. One that a program makes names a registration, and means
+  // none that overlaps it; one that a request makes wants bytes, whoever registers them.
+  bool serves(const urma_context_t* ctx, const urma_seg_t& imported, uint32_t access) const;
+  // What an import of it keeps: mappings, and address space for them.
+  uint32_t mappings() const;
+  uint64_t mapped_space() const;
+
+  // Whether it is known what of it is mapped.
+  static bool settled(const Grant& granted) { return granted.view != nullptr; }
+  // True for a moment after a grant, until the owner has said what can be mapped: a copy by the
+  // kernel would pin the very pages that the owner is about to move.
+  bool about_to_be_mapped() const;
+  // Has the owner share the memory that it granted, unless it was asked for that before.
+  void map();
+  // A request was executed. Enough of them that were copied are worth a mapping.
+  void count_use();
+  // Has it mapped, and waits until the owner has said what can be, or no more than a time that it
+  // needs to move so much memory. The address of the first byte here, or 0 where not all of it is
+  // mapped.
+  uint64_t wait_mapped() override;
+  // The same of memory of a device, which the program need not be able to touch.
+  uint64_t wait_attached();
+
+  // The ways in which its parts are reached now.
+  std::vector<urma_ext_part_t> parts() const;
+
+ private:
+  // On the service thread.
+  void ask_owner(const Wanted& wanted) override;
+  void finish(std::shared_ptr<Link> link, const Wanted& wanted, const Reply& reply);
+  bool accept(std::shared_ptr<Link> link, const Wanted& wanted, const ImportSegmentAnswer& given)
+      URMA_REQUIRES(mutex_);
+  void begin_mapping() URMA_REQUIRES(mutex_);
+  void ask_mapping();
+  void finish_mapping(const Grant* granted, const Reply& reply, Attached& fds);
+  void finish_device(const Grant* granted, const Reply& reply, Attached& fds);
+  void attached(const Grant* granted, std::shared_ptr<const DeviceView> view,
+                urma_cr_status_t status);
+  void end_mapping();
+  const Grant* wait_settled();
+  uint64_t device_address(const Grant& granted) const;
+  std::unique_ptr<MappedView> view_of(const Grant& granted, const MapSegmentAnswer& answer,
+                                      Attached& fds);
+
+  Request request_of(RequestType type, const Wanted& wanted) const;
+  const Grant* publish(std::unique_ptr<Grant> grant) URMA_REQUIRES(mutex_);
+  void log_refusal(const Wanted& wanted, Answer answer) const;
+  void log_way(const Grant& granted) const;
+
+  Transport* transport_;
+  uint32_t imports_ = 1;  // so often it was imported
+  const uint32_t access_;
+  const Mapped mapped_;
+  const bool same_address_;  // DSVA
+  // For its first mapping; a later one, of another registration, would need it again.
+  std::unique_ptr<AddressArea> area_;
+  std::atomic<const Grant*> current_{nullptr};
+  std::atomic<bool> mapping_{false};  // an answer about mapping is to come; written under mutex_
+  std::atomic<uint64_t> mapping_since_ns_{0};
+  std::atomic<bool> refused_{false};  // this side or the owner lacked the means to map it
+  std::atomic<uint32_t> copied_uses_{0};
+  Condition settled_;
+  // Older ones may be in use by requests that are under way; the last is in force.
+  std::vector<std::unique_ptr<const Grant>> grants_ URMA_GUARDED_BY(mutex_);
+  bool wanted_ URMA_GUARDED_BY(mutex_) = false;  // mapped, whether that pays or not
+};
+
+using RemoteSegmentRef = ImportRef<RemoteSegment>;
+
+}  // namespace urma::shm
+
+#endif  // URMA_PROVIDERS_SHM_REMOTE_H_
