@@ -19,7 +19,7 @@
 #include "urma/providers/rocm/hsa_api.h"
 #include "urma/providers/rocm/places.h"
 #include "urma/providers/rocm/topology.h"
-#include "urma/providers/shm/device_memory.h"
+#include "urma/providers/shm/opaque_memory.h"
 #include "urma/providers/shm/transport.h"
 
 namespace urma::rocm {
@@ -63,7 +63,7 @@ struct EngineSettings {
   uint64_t cpu_bytes;    // what the CPU copies by itself
 };
 
-class Engine final : public shm::DeviceEngine {
+class Engine final : public shm::OpaqueMemory {
  public:
   // All outlive it. Throws Error.
   Engine(const HsaApi* api, const Topology* topology, Service* service,
@@ -78,19 +78,18 @@ class Engine final : public shm::DeviceEngine {
   std::unique_ptr<SharedSignal> share_signal(hsa_signal_t signal);
   std::unique_ptr<urma::Segment> make_segment() override;
   void enter(urma::Segment* segment) override;
-  void entered(urma::Segment* segment) override;
   void leave(urma::Segment* segment) override;
-  bool describe(const urma::Segment& segment, shm::MemoryDescription* description,
-                int* fd) override;
-  void attach(const std::shared_ptr<const void>& connection,
-              const shm::MemoryDescription& description, uint64_t len, Fd fd,
+  std::unique_ptr<TargetPath> make_path(shm::Sender* sender, RemoteQueue* target,
+                                        uint32_t hint) override;
+  std::unique_ptr<shm::Landing> land(std::span<const LocalPiece> receive, uint32_t bytes) override;
+  void describe(const urma::Segment& segment,
+                const std::function<void(std::span<const int> fds)>& send) override;
+  void attach(const std::shared_ptr<shm::Link>& link, const SegmentGrant& granted, Attached& fds,
               OnAttached attached) override;
   uint64_t patience_ns() const override { return settings_.patience_ns; }
-  std::unique_ptr<shm::DeviceCopy> copy(std::span<const shm::CopyPiece> pieces,
-                                        shm::DeviceCopy* after) override;
-  std::unique_ptr<shm::HostBuffer> buffer(uint64_t bytes) override;
 
  private:
+  static bool describe(const Segment& told, MemoryDescription* description, int* fd);
   static void on_freed(void* base, void* engine);
   void freed(uint64_t base);
   void lock_host_memory(Segment* segment);

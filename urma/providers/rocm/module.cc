@@ -95,13 +95,12 @@ urma_status_t query_memory(const void* address, urma_ext_address_t* info) {
 
 // Where it is attached, once that is clear; 0 where it is not, or is something else.
 uint64_t attached_as(Kind kind, urma_target_seg_t* segment) {
-  auto* const remote = static_cast<shm::RemoteSegment*>(segment);
-  const uint64_t found = remote->wait_attached();
-  const shm::Grant* const granted = remote->grant();
-  if (found == 0 || granted->device == nullptr) return 0;
-  if (Attachments::kind_of(*granted->device) != kind) return 0;
+  const shm::Grant* const granted = static_cast<shm::RemoteSegment*>(segment)->wait_settled();
+  if (granted == nullptr) return 0;
+  const uint64_t found = granted->attached_at(segment->seg.ubva.va, segment->seg.len);
+  if (found == 0 || Attachments::kind_of(*granted->attached) != kind) return 0;
   // A part of a signal is none.
-  const bool whole = found == reinterpret_cast<uint64_t>(granted->device->start());
+  const bool whole = found == reinterpret_cast<uint64_t>(granted->attached->start());
   return kind == kMemory || whole ? found : 0;
 }
 
@@ -117,7 +116,7 @@ urma_target_seg_t* register_signal(urma_context_t* ctx, urma_seg_cfg_t* cfg, uin
     cfg->len = kSignalBytes;
     return static_cast<Context*>(ctx)->register_foreign(cfg, [&](urma::Segment* segment) {
       static_cast<Segment*>(segment)->signal = std::move(shared);
-      segment->device_len = std::exchange(segment->len, 0);
+      segment->opaque_len = std::exchange(segment->len, 0);
       machinery().transport.segments().add(segment);
     });
   });

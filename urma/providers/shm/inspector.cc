@@ -9,8 +9,8 @@ std::vector<urma_ext_part_t> Inspector::parts(const urma_target_seg_t& segment) 
   const auto& handle = static_cast<const SegmentHandle&>(segment);
   if (!handle.registered) return static_cast<const RemoteSegment&>(handle).parts();
   const auto& own = static_cast<const Segment&>(handle);
-  if (own.device_len != 0) {
-    return {{own.base, own.device_len, URMA_EXT_PATH_DEVICE, URMA_EXT_REASON_NONE}};
+  if (own.opaque_len != 0) {
+    return {{own.base, own.opaque_len, URMA_EXT_PATH_DEVICE, URMA_EXT_REASON_NONE}};
   }
   std::vector<SharedPart> shared_parts;
   if (own.pages != 0) shared_parts = transport_->pages()->parts(own.pages);

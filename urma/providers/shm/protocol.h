@@ -65,7 +65,7 @@ struct ImportSegmentRequest {
 // How the importer is to reach a segment from its first request on.
 enum class Reach : uint32_t {
   kCopied,  // until it has used the segment so often that a mapping pays
-  kDevice,  // memory of a device, which kMapSegment tells how to reach
+  kOpaque,  // no processor does, but kMapSegment tells how to reach it
   kMapped,  // a mapping pays already
 };
 
@@ -79,12 +79,12 @@ struct ImportSegmentAnswer {
 };
 
 // Comes with a sealed memory that holds `parts` PartDescriptions, and the files they name behind
-// it. Where `device` is 1, it holds a MemoryDescription instead, and at most one file follows.
+// it. Where `opaque` is 1, with what the provider's OpaqueMemory tells instead.
 struct MapSegmentAnswer {
   uint32_t parts;
   uint32_t index;
   uint32_t generation;
-  uint32_t device;
+  uint32_t opaque;
 };
 
 // How to wake who sleeps until a JFC raises an event. Where `bell` is none of kBells the JFC has no

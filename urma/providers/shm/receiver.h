@@ -14,7 +14,7 @@
 
 #include "jetty/iovecs.h"
 #include "jetty/receive_engine.h"
-#include "urma/providers/shm/device_memory.h"
+#include "urma/providers/shm/opaque_memory.h"
 #include "urma/providers/shm/peer.h"
 #include "urma/providers/shm/ring.h"
 #include "urma/providers/shm/sender_memory.h"
@@ -33,9 +33,7 @@ struct Pull {
   std::array<PayloadPiece, 256> pieces;
   uint32_t count;
   std::shared_ptr<StagedCopy> staged;  // what of it the sender was asked for
-  // Where the receive is memory of a device: the message is gathered here first, and then copied.
-  std::unique_ptr<HostBuffer> buffer;
-  std::unique_ptr<DeviceCopy> copy;
+  std::unique_ptr<Landing> landing;    // where the processor cannot write to the receive
 };
 
 // One ring that ends here. The service thread holds it too, to mark its end.
@@ -103,7 +101,7 @@ class Receiver final : public ReceiveEngine<Receiver, IncomingRing> {
  private:
   friend ReceiveEngine;
 
-  // Messages by reference, and receives in memory of a device.
+  // Messages by reference, and receives that the processor cannot write to.
   std::optional<Step> begin_parts(IncomingRing* ring, const Message& message, ReceiveEntry* entry,
                                   urma_cr_status_t local, Poll* poll) URMA_REQUIRES(lock_);
   Step go_on(IncomingRing* ring, Poll* poll) URMA_REQUIRES(lock_);
@@ -114,11 +112,9 @@ class Receiver final : public ReceiveEngine<Receiver, IncomingRing> {
 
   static Step end_unanswered(IncomingRing* ring);
   bool begin_pull(IncomingRing* ring, const Message& message) URMA_REQUIRES(lock_);
-  // For a receive in memory of a device.
-  [[gnu::noinline]] Step begin_device_pull(IncomingRing* ring, const Message& message,
-                                           ReceiveEntry* entry, Poll* poll) URMA_REQUIRES(lock_);
-  bool receives_by_device(ReceiveEntry* entry) const URMA_REQUIRES(lock_);
-  bool copy_to_device(Pull* pull, ReceiveEntry* entry, urma_cr_status_t* status)
+  // For a receive that the processor cannot write to.
+  [[gnu::noinline]] std::optional<Step> begin_landing(IncomingRing* ring, const Message& message,
+                                                      ReceiveEntry* entry, Poll* poll)
       URMA_REQUIRES(lock_);
   urma_cr_status_t pull_some(const IncomingRing& ring, Pull* pull, ReceiveEntry* entry)
       URMA_REQUIRES(lock_);
@@ -131,7 +127,6 @@ class Receiver final : public ReceiveEngine<Receiver, IncomingRing> {
   static IovecList destination(const Pull& pull, ReceiveEntry* entry, uint64_t bytes);
 
   Transport* const transport_;
-  DeviceEngine* const device_;
   SenderMemory sender_memory_ URMA_GUARDED_BY(lock_);
 };
 

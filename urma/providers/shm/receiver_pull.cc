@@ -37,6 +37,20 @@ void ask_for_part(Transport* transport, uint32_t slot, Request request,
   transport->serve_receives();
 }
 
+// What the sender says of where the message lies. False where that is not all of it.
+bool read_pieces(const IncomingRing& ring, const Message& message, Pull* pull) {
+  const uint32_t prefix = prefix_of(message.kind);
+  pull->count = (message.payload - prefix) / sizeof(PayloadPiece);
+  if (pull->count > pull->pieces.size()) return false;
+  ring.copy(message, prefix, pull->pieces.data(), message.payload - prefix);
+  uint64_t announced = 0;
+  for (uint32_t i = 0; i < pull->count; ++i) {
+    if (pull->pieces[i].len > message.length) return false;
+    announced += pull->pieces[i].len;
+  }
+  return announced == message.length;
+}
+
 }  // namespace
 
 bool Receiver::begin_pull(IncomingRing* ring, const Message& message) {
@@ -47,16 +61,8 @@ bool Receiver::begin_pull(IncomingRing* ring, const Message& message) {
   pull->moved = 0;
   pull->mapped = true;
   pull->invalidation = invalidation_of(*ring, message);
-  const uint32_t prefix = prefix_of(message.kind);
-  pull->count = (message.payload - prefix) / sizeof(PayloadPiece);
-  if (pull->count > pull->pieces.size()) return false;
-  ring->ring.copy_payload(message, prefix, pull->pieces.data(), message.payload - prefix);
-  uint64_t announced = 0;
-  for (uint32_t i = 0; i < pull->count; ++i) {
-    if (pull->pieces[i].len > message.length) return false;
-    announced += pull->pieces[i].len;
-  }
-  if (announced != message.length) return false;
+  pull->count = 0;
+  if ((message.flags & kByReference) != 0 && !read_pieces(*ring, message, pull)) return false;
   ring->pull = pull;
   holding_ = ring;
   return true;
@@ -68,7 +74,7 @@ Receiver::Step Receiver::go_on(IncomingRing* ring, Poll* poll) {
   Pull& pull = *ring->pull;
   ReceiveEntry* entry = posted_.front();
   urma_cr_status_t local = check(entry, pull.message);
-  if (pull.buffer != nullptr && local == URMA_CR_LOC_ACCESS_ERR && receives_by_device(entry)) {
+  if (local == URMA_CR_LOC_ACCESS_ERR && pull.landing != nullptr && pull.landing->stands()) {
     local = URMA_CR_SUCCESS;
   }
   urma_cr_status_t remote = URMA_CR_REM_OPERATION_ERR;
@@ -80,8 +86,8 @@ Receiver::Step Receiver::go_on(IncomingRing* ring, Poll* poll) {
     if (remote == URMA_CR_SUCCESS && pull.moved < pull.message.length) {
       return pull.moved == moved ? Step::kBlocked : Step::kMoved;
     }
-    if (remote == URMA_CR_SUCCESS && pull.buffer != nullptr) {
-      if (!copy_to_device(&pull, entry, &local)) return Step::kBlocked;
+    if (remote == URMA_CR_SUCCESS && pull.landing != nullptr) {
+      if (!pull.landing->landed(&local)) return Step::kBlocked;
       if (local != URMA_CR_SUCCESS) remote = URMA_CR_REM_OPERATION_ERR;
     }
     if (remote == URMA_CR_SUCCESS && pull.message.kind == MessageKind::kSendInvalidate &&
@@ -200,8 +206,8 @@ std::shared_ptr<StagedCopy> Receiver::ask_sender(const IncomingRing& ring, uint6
 // The next `bytes` bytes of the message.
 IovecList Receiver::destination(const Pull& pull, ReceiveEntry* entry, uint64_t bytes) {
   IovecList into;
-  if (pull.buffer != nullptr) {
-    into.add(reinterpret_cast<uint64_t>(pull.buffer->data()), pull.message.length, pull.moved,
+  if (pull.landing != nullptr) {
+    into.add(reinterpret_cast<uint64_t>(pull.landing->data()), pull.message.length, pull.moved,
              bytes);
     return into;
   }

@@ -49,8 +49,12 @@ urma_ext_path_t path_of_copies(const Grant* granted) {
                                                                   : URMA_EXT_PATH_COPIED;
 }
 
+bool is_of(const MapSegmentAnswer& answer, const Grant& granted) {
+  return SegmentRef{answer.index, answer.generation} == granted.segment.ref;
+}
+
 uint64_t hold_ns(const Grant& granted, const Transport& transport) {
-  if (granted.is_device) return transport.patience_ns() + transport.device()->patience_ns();
+  if (granted.is_opaque) return transport.patience_ns() + transport.opaque()->patience_ns();
   return granted.link->peer().reachable() ? kHoldNs : transport.patience_ns();
 }
 
@@ -69,11 +73,11 @@ RemoteSegment::RemoteSegment(Transport* transport, urma_context_t* ctx, const ur
 
 RemoteSegment::~RemoteSegment() { leave_list(); }
 
-// Memory of a device stays with its runtime, and an address that a program has asked for with the
+// Opaque memory stays with its runtime, and an address that a program has asked for with the
 // program.
 void RemoteSegment::unreferenced() {
   const Grant* granted = grant();
-  const bool lasts = granted != nullptr && granted->stands() && !granted->is_device;
+  const bool lasts = granted != nullptr && granted->stands() && !granted->is_opaque;
   if (lasts && mapped_ == Mapped::kWhenItPays && !same_address_) {
     transport_->kept_segments().keep(this);
   } else {
@@ -178,7 +182,7 @@ bool RemoteSegment::accept(std::shared_ptr<Link> link, const Wanted& wanted,
       {given.index, given.generation}, given.base, given.len, given.access, 0};
   const Grant* before = grant();
   const bool kept = says_the_same(before, link.get(), segment);
-  const bool mapped = kept && (before->mapped_bytes != 0 || before->device != nullptr ||
+  const bool mapped = kept && (before->mapped_bytes != 0 || before->attached != nullptr ||
                                mapping_.load(std::memory_order_relaxed));
   const bool map_now =
       mapped_ == Mapped::kWhenItPays && !mapped && (wanted_ || given.reach != Reach::kCopied);
@@ -190,7 +194,7 @@ bool RemoteSegment::accept(std::shared_ptr<Link> link, const Wanted& wanted,
   fresh->link = std::move(link);
   fresh->wanted = wanted;
   fresh->segment = segment;
-  fresh->is_device = given.reach == Reach::kDevice && transport_->device() != nullptr;
+  fresh->is_opaque = given.reach == Reach::kOpaque && transport_->opaque() != nullptr;
   publish(std::move(fresh));
   return map_now;
 }
@@ -204,7 +208,7 @@ void RemoteSegment::map() {
   {
     const MutexLock lock(mutex_);
     const Grant* granted = grant();
-    if (granted == nullptr || granted->view != nullptr || granted->is_device ||
+    if (granted == nullptr || granted->view != nullptr || granted->is_opaque ||
         mapping_.load(std::memory_order_relaxed)) {
       return;
     }
@@ -252,9 +256,7 @@ std::unique_ptr<MappedView> RemoteSegment::view_of(const Grant& granted,
   if (same_address_ && (area_ == nullptr || !area_->is_same(segment.base, segment.len))) {
     return nullptr;
   }
-  const bool same =
-      answer.index == segment.ref.index && answer.generation == segment.ref.generation;
-  if (!same || fds.empty() || answer.parts > kMaxParts) return nullptr;
+  if (!is_of(answer, granted) || fds.empty() || answer.parts > kMaxParts) return nullptr;
   const SharedMemory list = SharedMemory::adopt(
       std::move(fds[0]), answer.parts * sizeof(PartDescription), PeerMay::kRead);
   // A copy, since the owner can still change what lies there.
@@ -276,7 +278,7 @@ void RemoteSegment::log_way(const Grant& granted) const {
 }
 
 void RemoteSegment::finish_mapping(const Grant* granted, const Reply& reply, Attached& fds) {
-  if (granted->is_device) return finish_device(granted, reply, fds);
+  if (granted->is_opaque) return finish_opaque(granted, reply, fds);
   std::unique_ptr<MappedView> view;
   bool refused = reply.answer == Answer::kNoResources;
   try {
@@ -313,6 +315,47 @@ void RemoteSegment::finish_mapping(const Grant* granted, const Reply& reply, Att
   end_mapping();
 }
 
+void RemoteSegment::finish_opaque(const Grant* granted, const Reply& reply, Attached& fds) {
+  urma_cr_status_t status = status_of(reply.answer);
+  try {
+    if (reply.answer == Answer::kAccepted) {
+      status = URMA_CR_REM_OPERATION_ERR;
+      if (reply.map_segment.opaque != 0 && is_of(reply.map_segment, *granted)) {
+        return transport_->opaque()->attach(
+            granted->link, granted->segment, fds,
+            [this, granted](std::shared_ptr<const OpaqueView> view, urma_cr_status_t attached_as) {
+              attached(granted, std::move(view), attached_as);
+            });
+      }
+    }
+  } catch (const std::exception& error) {
+    URMA_LOG_LIMITED(WARNING, "segment at va {:#x} of token id {:#x} is not attached: {}",
+                     uint64_t{seg.ubva.va}, seg.token_id, error.what());
+  }
+  attached(granted, nullptr, status);
+}
+
+void RemoteSegment::attached(const Grant* granted, std::shared_ptr<const OpaqueView> view,
+                             urma_cr_status_t status) {
+  {
+    const MutexLock lock(mutex_);
+    // Nothing new where it cannot be attached for the reason that is known.
+    if (grant() == granted && (view != nullptr || granted->attach_status != status)) {
+      auto grant = std::make_unique<Grant>();
+      grant->link = granted->link;
+      grant->wanted = granted->wanted;
+      grant->segment = granted->segment;
+      grant->is_opaque = true;
+      grant->attached = std::move(view);
+      grant->attach_status = status;
+      publish(std::move(grant));
+    }
+    // Release pairs with the acquire in about_to_be_mapped(): who does not wait sees the view.
+    mapping_.store(false, std::memory_order_release);
+  }
+  end_mapping();
+}
+
 // Drops the reference of ask_mapping().
 void RemoteSegment::end_mapping() {
   settled_.notify_all();
@@ -329,10 +372,9 @@ bool RemoteSegment::about_to_be_mapped() const {
                                    hold_ns(*granted, *transport_);
 }
 
-// NULL where there is none in that time.
 const Grant* RemoteSegment::wait_settled() {
   const uint64_t attaching =
-      transport_->device() == nullptr ? 0 : transport_->device()->patience_ns();
+      transport_->opaque() == nullptr ? 0 : transport_->opaque()->patience_ns();
   const auto patience =
       std::chrono::nanoseconds(transport_->patience_ns() + attaching + moving_ns(seg.len));
   const MutexLock lock(mutex_);
@@ -351,8 +393,8 @@ uint64_t RemoteSegment::wait_mapped() {
   // Where the answer came before, and said nothing of that.
   map();
   const Grant* granted = wait_settled();
-  if (granted != nullptr && granted->device != nullptr) {
-    return granted->device->is_host_memory() ? device_address(*granted) : 0;
+  if (granted != nullptr && granted->attached != nullptr) {
+    return granted->attached->is_host_memory() ? granted->attached_at(seg.ubva.va, seg.len) : 0;
   }
   if (granted == nullptr || granted->view == nullptr) return 0;
   const MappedView& view = *granted->view;
@@ -370,7 +412,7 @@ std::vector<urma_ext_part_t> RemoteSegment::parts() const {
     }
     return parts;
   }
-  if (granted != nullptr && granted->is_device) {
+  if (granted != nullptr && granted->is_opaque) {
     return {{seg.ubva.va, seg.len, URMA_EXT_PATH_DEVICE, URMA_EXT_REASON_NONE}};
   }
   const auto reason = refused_.load(std::memory_order_relaxed) ? URMA_EXT_REASON_KERNEL

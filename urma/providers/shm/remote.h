@@ -15,8 +15,8 @@
 #include "segment/mapped_view.h"
 #include "segment/segment.h"
 #include "urma/base/mutex.h"
-#include "urma/providers/shm/device_memory.h"
 #include "urma/providers/shm/link.h"
+#include "urma/providers/shm/opaque_memory.h"
 
 namespace urma::shm {
 
@@ -27,11 +27,10 @@ struct Grant {
   std::shared_ptr<Link> link;
   SegmentGrant segment;
   std::unique_ptr<MappedView> view;  // NULL before the owner has answered what can be mapped
-  // Memory of a device, which nothing else leads to: attached once the owner has answered; else
-  // why not.
-  bool is_device = false;
-  std::shared_ptr<const DeviceView> device;
-  urma_cr_status_t device_status = URMA_CR_ACK_TIMEOUT_ERR;
+  // Memory that no processor reaches: attached once the owner has answered; else why not.
+  bool is_opaque = false;
+  std::shared_ptr<const OpaqueView> attached;
+  urma_cr_status_t attach_status = URMA_CR_ACK_TIMEOUT_ERR;
 
   // What of `view` a direct access needs, side by side; nothing where mapped_bytes is 0.
   uint64_t begin = 0;
@@ -51,6 +50,11 @@ struct Grant {
            (va == segment.base && bytes == segment.len);
   }
   bool allows(uint32_t access) const { return segment.allows(access); }
+  // Where these bytes are attached here, or 0.
+  uint64_t attached_at(uint64_t addr, uint64_t bytes) const {
+    if (attached == nullptr || !covers(addr, bytes)) return 0;
+    return reinterpret_cast<uint64_t>(attached->start()) + (addr - segment.base);
+  }
 };
 
 // When an imported segment is mapped: once its requests show that it pays, or by map() alone.
@@ -114,8 +118,8 @@ class RemoteSegment final : public ImportedSegment {
   // needs to move so much memory. The address of the first byte here, or 0 where not all of it is
   // mapped.
   uint64_t wait_mapped() override;
-  // The same of memory of a device, which the program need not be able to touch.
-  uint64_t wait_attached();
+  // The grant behind that wait, NULL where there is none in that time.
+  const Grant* wait_settled();
 
   // The ways in which its parts are reached now.
   std::vector<urma_ext_part_t> parts() const;
@@ -129,12 +133,10 @@ class RemoteSegment final : public ImportedSegment {
   void begin_mapping() URMA_REQUIRES(mutex_);
   void ask_mapping();
   void finish_mapping(const Grant* granted, const Reply& reply, Attached& fds);
-  void finish_device(const Grant* granted, const Reply& reply, Attached& fds);
-  void attached(const Grant* granted, std::shared_ptr<const DeviceView> view,
+  void finish_opaque(const Grant* granted, const Reply& reply, Attached& fds);
+  void attached(const Grant* granted, std::shared_ptr<const OpaqueView> view,
                 urma_cr_status_t status);
   void end_mapping();
-  const Grant* wait_settled();
-  uint64_t device_address(const Grant& granted) const;
   std::unique_ptr<MappedView> view_of(const Grant& granted, const MapSegmentAnswer& answer,
                                       Attached& fds);
 

@@ -5,7 +5,6 @@
 #include <thread>
 
 #include "urma/base/clock.h"
-#include "urma/providers/shm/device_path.h"
 #include "urma/providers/shm/transport.h"
 
 namespace urma::shm {
@@ -60,7 +59,8 @@ bool Sender::lend(const CopyMessageRequest& asked,
 }
 
 std::unique_ptr<TargetPath> Sender::make_path(RemoteQueue* target, uint32_t hint) {
-  if (transport_->device() != nullptr) return std::make_unique<DevicePath>(this, target, hint);
+  OpaqueMemory* const opaque = transport_->opaque();
+  if (opaque != nullptr) return opaque->make_path(this, target, hint);
   return std::make_unique<QueuePath>(this, target, hint);
 }
 

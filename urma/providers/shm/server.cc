@@ -234,7 +234,7 @@ void Client::import_segment(const Request& request) {
   const std::optional<SegmentGrant> granted = grant(request);
   if (!granted.has_value()) return;
   granted_[granted->ref.index] = granted->ref.generation;
-  Reach reach = granted->device ? Reach::kDevice : Reach::kCopied;
+  Reach reach = granted->opaque ? Reach::kOpaque : Reach::kCopied;
   if (granted->pages != 0 && transport_->pages()->imported(granted->pages)) reach = Reach::kMapped;
   Reply accepted = with_answer(Answer::kAccepted);
   accepted.import_segment = {granted->base,           granted->len,
@@ -253,8 +253,8 @@ void Client::end_grant(SegmentRef ref) {
 void Client::map_segment(const Request& request) {
   const std::optional<SegmentGrant> granted = grant(request);
   if (!granted.has_value()) return;
-  if (granted->device) {
-    describe_device(*granted, request.number);
+  if (granted->opaque) {
+    hand_out(*granted, request.number);
   } else if (granted->pages == 0) {
     reply(with_answer(Answer::kNoAccess), request.number);
   } else if (mapping_ == kMaxMappingsAtOnce) {
@@ -268,24 +268,35 @@ void Client::map_segment(const Request& request) {
 // One turn of making the segment's pages shareable; what remains waits behind everything else on
 // this thread. A segment that goes meanwhile has nothing to share any more.
 void Client::share_some(const SegmentGrant& grant, uint32_t number) {
-  if (transport_->pages()->share(grant.pages, kSharePerTurn)) return hand_out(grant, number);
+  if (transport_->pages()->share(grant.pages, kSharePerTurn)) {
+    --mapping_;
+    return hand_out(grant, number);
+  }
   transport_->service().post([weak = weak_from_this(), grant, number] {
     if (const auto self = weak.lock()) self->share_some(grant, number);
   });
 }
 
+// The descriptors stay open while the segment stands, and it does while they are sent.
 void Client::hand_out(const SegmentGrant& grant, uint32_t number) {
-  --mapping_;
   Reply answer = with_answer(Answer::kNoSuchObject);
+  const auto send = [&](uint32_t parts, std::span<const int> fds) {
+    answer.answer = Answer::kAccepted;
+    answer.map_segment = {parts, grant.ref.index, grant.ref.generation, grant.opaque ? 1U : 0U};
+    reply(answer, number, fds);
+  };
   try {
-    // The descriptors stay open while the segment stands, and it does while they are sent.
-    const bool sent = transport_->segments().with_grant(grant.ref, grant.base, grant.len, 0, [&] {
-      PartList list(transport_->pages()->parts(grant.pages));
-      answer.answer = Answer::kAccepted;
-      answer.map_segment = {list.count(), grant.ref.index, grant.ref.generation, 0};
-      reply(answer, number, list.fds());
+    transport_->segments().with_segment(grant.ref, [&](const Segment& segment) {
+      // Else a peer has ended it.
+      if (!transport_->segments().granted(grant.ref)) return;
+      if (!grant.opaque) {
+        const PartList list(transport_->pages()->parts(grant.pages));
+        return send(list.count(), list.fds());
+      }
+      answer.answer = Answer::kNoAccess;
+      transport_->opaque()->describe(segment, [&](std::span<const int> fds) { send(0, fds); });
     });
-    if (sent) return;
+    if (answer.answer == Answer::kAccepted) return;
   } catch (const std::exception& error) {
     URMA_LOG_LIMITED(WARNING, "process {} cannot map a segment: {}", process_->pid, error.what());
     answer.answer = Answer::kNoResources;

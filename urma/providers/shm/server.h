@@ -47,7 +47,6 @@ class Client : public std::enable_shared_from_this<Client> {
   std::optional<SegmentGrant> grant(const Request& request);
   void map_segment(const Request& request);
   void share_some(const SegmentGrant& grant, uint32_t number);
-  void describe_device(const SegmentGrant& grant, uint32_t number);
   void hand_out(const SegmentGrant& grant, uint32_t number);
   void open_ring(const Request& request, Attached& fds);
   Answer accept_ring(const OpenRingRequest& asked, Attached& fds, OpenRingAnswer* given,

@@ -51,14 +51,14 @@ size_t count_processes(int dir_fd) {
 }  // namespace
 
 Transport::Transport(const char* name, const urma_host& host, CopyEngine* copy,
-                     DeviceEngine* device)
-    : urma::Transport(host.service, device == nullptr
+                     OpaqueMemory* opaque)
+    : urma::Transport(host.service, opaque == nullptr
                                         ? Faults::parse(host.settings->text("URMA_FAULT"))
                                         : nullptr),
       name_(name),
       runtime_(host.runtime()),
       copy_(copy),
-      device_(device),
+      opaque_(opaque),
       pages_(host.pages),
       ring_bytes_(
           std::bit_floor(static_cast<uint32_t>(host.settings->number("URMA_SHM_RING_SIZE")))),
@@ -188,8 +188,7 @@ std::unique_ptr<urma::Receiver> Transport::make_receiver(const urma_jfr_cfg_t& c
 }
 
 std::unique_ptr<Segment> Transport::make_segment() {
-  if (device_ == nullptr) return urma::Transport::make_segment();
-  return device_->make_segment();
+  return opaque_ == nullptr ? urma::Transport::make_segment() : opaque_->make_segment();
 }
 
 // A right to write to what this process may not write itself would fail at the first request. A
@@ -218,10 +217,10 @@ void Transport::require_writable(const Segment& segment) {
 
 // What peers can map of it is given back unless the table takes it in.
 void Transport::enter(Segment* segment) {
-  if (device_ != nullptr) device_->enter(segment);
+  if (opaque_ != nullptr) opaque_->enter(segment);
   try {
-    if (segment->device_len == 0) require_writable(*segment);
-    if (pages_ != nullptr && segment->access != 0 && segment->device_len == 0) {
+    if (segment->opaque_len == 0) require_writable(*segment);
+    if (pages_ != nullptr && segment->access != 0 && segment->opaque_len == 0) {
       segment->pages = pages_->add(
           segment->base, segment->len,
           {segment->token_id_value, segment->token_policy, segment->token.token, segment->access});
@@ -229,10 +228,9 @@ void Transport::enter(Segment* segment) {
     segments().add(segment);
   } catch (...) {
     if (segment->pages != 0) pages_->remove(segment->pages);
-    if (device_ != nullptr) device_->leave(segment);
+    if (opaque_ != nullptr) opaque_->leave(segment);
     throw;
   }
-  if (device_ != nullptr) device_->entered(segment);
 }
 
 ImportedSegment* Transport::import_segment(urma_context_t* ctx, const urma_seg_t& seg,
@@ -299,7 +297,7 @@ void Transport::unregister(Segment* segment) {
   segments().remove(segment);
   if (segment->granted) tell_peers(segment->ref);
   quiesce();
-  if (device_ != nullptr) device_->leave(segment);
+  if (opaque_ != nullptr) opaque_->leave(segment);
   // With what a peer's invalidation has left to do.
   if (segment->pages != 0) pages_->remove(segment->pages);
 }

@@ -16,9 +16,9 @@
 #include "segment/segment.h"
 #include "urma/base/host.h"
 #include "urma/base/mutex.h"
-#include "urma/providers/shm/device_memory.h"
 #include "urma/providers/shm/kept_segments.h"
 #include "urma/providers/shm/link.h"
+#include "urma/providers/shm/opaque_memory.h"
 #include "urma/providers/shm/peer.h"
 #include "urma/providers/shm/receiver.h"
 #include "urma/providers/shm/remote.h"
@@ -32,15 +32,15 @@ class Transport final : public urma::Transport {
   // `name` tells providers apart in the runtime directory. Throws Error where the runtime directory
   // or the control socket cannot be had.
   Transport(const char* name, const urma_host& host, CopyEngine* copy,
-            DeviceEngine* device = nullptr);
+            OpaqueMemory* opaque = nullptr);
   ~Transport() override;
   // Ends all links and the server. Nothing may use a queue of this transport any more.
   void stop();
 
   Runtime& runtime() { return *runtime_; }
   CopyEngine& copy() { return *copy_; }
-  // NULL where there is no memory but the host's.
-  DeviceEngine* device() const { return device_; }
+  // NULL where the processor reaches all memory.
+  OpaqueMemory* opaque() const { return opaque_; }
   // NULL where nothing can be mapped.
   SharedPages* pages() { return pages_; }
   uint32_t ring_bytes() const { return ring_bytes_; }
@@ -113,7 +113,7 @@ class Transport final : public urma::Transport {
   const std::string name_;
   Runtime* runtime_;
   CopyEngine* copy_;
-  DeviceEngine* device_;
+  OpaqueMemory* opaque_;
   SharedPages* pages_;
   const uint32_t ring_bytes_;
   const uint64_t patience_ns_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "urma/providers/shm/device_path.h"
+#include "urma/providers/rocm/path.h"
 
 #include <algorithm>
 #include <cstring>
@@ -9,37 +9,37 @@
 #include "urma/providers/shm/sender.h"
 #include "urma/providers/shm/transport.h"
 
-namespace urma::shm {
+namespace urma::rocm {
 
-DevicePath::DevicePath(Sender* sender, RemoteQueue* target, uint32_t hint)
+Path::Path(Copies* copies, shm::Sender* sender, RemoteQueue* target, uint32_t hint)
     : QueuePath(sender, target, hint),
-      engine_(sender->transport().device()),
+      engine_(copies),
       queue_(&sender->queue()),
       transport_(&sender->transport()),
       jfc_(static_cast<const CompletionQueue*>(sender->config().jfc)) {}
 
 // What is under way reads or writes the program's memory: each copy is waited for.
-DevicePath::~DevicePath() = default;
+Path::~Path() = default;
 
-bool DevicePath::advance() {
+bool Path::advance() {
   reap_copies();
   return QueuePath::advance();
 }
 
-void DevicePath::give_up_first() {
+void Path::give_up_first() {
   current_ = {};
   QueuePath::give_up_first();
 }
 
 // What is under way ends by itself, and says how.
-void DevicePath::flush() {
+void Path::flush() {
   current_ = {};
   QueuePath::flush();
 }
 
 // From the front on: the queue gives its records out in post order anyway, so that nothing is lost
 // by not looking behind the first one that has not ended.
-void DevicePath::reap_copies() {
+void Path::reap_copies() {
   urma_cr_status_t status;
   while (!copies_.empty() && copies_.front().copy->ended(&status)) {
     SendEntry* const entry = copies_.front().entry;
@@ -50,11 +50,11 @@ void DevicePath::reap_copies() {
 }
 
 // Who polls finds out by himself.
-void DevicePath::wake_when_ended(DeviceCopy* copy) {
+void Path::wake_when_ended(Copy* copy) {
   if (jfc_->armed()) copy->wake_when_ended();
 }
 
-QueuePath::Step DevicePath::execute(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status) {
+Path::Step Path::execute(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status) {
   try {
     const Step step = execute_kind(entry, budget, status);
     if (step != Step::kWait) current_ = {};
@@ -65,14 +65,13 @@ QueuePath::Step DevicePath::execute(SendEntry* entry, uint64_t* budget, urma_cr_
   }
 }
 
-QueuePath::Step DevicePath::execute_kind(SendEntry* entry, uint64_t* budget,
-                                         urma_cr_status_t* status) {
+Path::Step Path::execute_kind(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status) {
   const bool side_by_side = entry->kind == OpKind::kWrite || entry->kind == OpKind::kRead;
   if (!side_by_side && !copies_.empty()) return Step::kWait;
   return QueuePath::execute(entry, budget, status);
 }
 
-DevicePath::Local DevicePath::local_memory(SendEntry* entry) {
+Path::Local Path::local_memory(SendEntry* entry) {
   const SegmentTable& segments = transport_->segments();
   Local found = Local::kHost;
   for (const LocalPiece& piece : SendQueue::pieces(entry)) {
@@ -80,7 +79,7 @@ DevicePath::Local DevicePath::local_memory(SendEntry* entry) {
     if (piece.valid && segments.alive(piece.ref)) continue;
     bool holds = false;
     segments.with_segment(piece.ref, [&](const Segment& segment) {
-      holds = segment.device_len != 0 && segment.holds(piece.addr, piece.len);
+      holds = segment.opaque_len != 0 && segment.holds(piece.addr, piece.len);
     });
     if (!holds) {
       because("{}", why_piece_fails(segments, piece));
@@ -92,8 +91,8 @@ DevicePath::Local DevicePath::local_memory(SendEntry* entry) {
 }
 
 // Pairs `bytes` bytes of the local side, behind the first `skip`, with as many at `other`.
-void DevicePath::collect_pieces(SendEntry* entry, uint64_t skip, uint64_t bytes, char* other,
-                                bool from_local) {
+void Path::collect_pieces(SendEntry* entry, uint64_t skip, uint64_t bytes, char* other,
+                          bool from_local) {
   IovecList local;
   if (entry->inline_bytes != 0) {
     local.add(reinterpret_cast<uint64_t>(SendQueue::inline_data(entry)), entry->inline_bytes, skip,
@@ -111,7 +110,7 @@ void DevicePath::collect_pieces(SendEntry* entry, uint64_t skip, uint64_t bytes,
   }
 }
 
-QueuePath::Step DevicePath::transfer(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status) {
+Path::Step Path::transfer(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status) {
   const Local local = local_memory(entry);
   if (local == Local::kNone) {
     *status = URMA_CR_LOC_ACCESS_ERR;
@@ -120,14 +119,14 @@ QueuePath::Step DevicePath::transfer(SendEntry* entry, uint64_t* budget, urma_cr
   const Step awaited = await_staged(status);
   if (awaited != Step::kInFlight) return awaited;
   const uint32_t rights = entry->kind == OpKind::kRead ? URMA_ACCESS_READ : URMA_ACCESS_WRITE;
-  const Grant* grant;
+  const shm::Grant* grant;
   const Step allowed = authorize({&entry->remote, entry->remote_addr, entry->bytes, rights},
                                  &asked_, &grant, status);
   if (allowed != Step::kInFlight) return allowed;
-  if (grant->is_device) {
-    *status = grant->device_status;
-    if (grant->device == nullptr) return Step::kDone;
-    return transfer_to_device(entry, *grant->device, entry->remote_addr - grant->segment.base,
+  if (grant->is_opaque) {
+    *status = grant->attach_status;
+    if (grant->attached == nullptr) return Step::kDone;
+    return transfer_to_device(entry, *grant->attached, entry->remote_addr - grant->segment.base,
                               status);
   }
   if (entry->strong && !copies_.empty()) return Step::kWait;
@@ -136,8 +135,8 @@ QueuePath::Step DevicePath::transfer(SendEntry* entry, uint64_t* budget, urma_cr
 }
 
 // Between memory of this process and what is attached: nothing in between.
-QueuePath::Step DevicePath::transfer_to_device(SendEntry* entry, const DeviceView& view,
-                                               uint64_t offset, urma_cr_status_t* status) {
+Path::Step Path::transfer_to_device(SendEntry* entry, const shm::OpaqueView& view, uint64_t offset,
+                                    urma_cr_status_t* status) {
   *status = URMA_CR_SUCCESS;
   if (entry->moved == entry->bytes) return Step::kDone;
   const bool side_by_side = entry->kind == OpKind::kWrite || entry->kind == OpKind::kRead;
@@ -146,9 +145,8 @@ QueuePath::Step DevicePath::transfer_to_device(SendEntry* entry, const DeviceVie
     if (!side_by_side) {
       begin_current(pieces_);
     } else {
-      DeviceCopy* const before =
-          entry->strong && !copies_.empty() ? copies_.back().copy.get() : nullptr;
-      auto copy = engine_->copy(pieces_, before);
+      Copy* const before = entry->strong && !copies_.empty() ? copies_.back().copy.get() : nullptr;
+      auto copy = engine_->begin(pieces_, before);
       if (copy->ended(status)) return Step::kDone;
       wake_when_ended(copy.get());
       copies_.push_back({entry, std::move(copy)});
@@ -160,12 +158,12 @@ QueuePath::Step DevicePath::transfer_to_device(SendEntry* entry, const DeviceVie
   return step;
 }
 
-void DevicePath::begin_current(std::span<const CopyPiece> pieces) {
-  current_.copy = engine_->copy(pieces, nullptr);
+void Path::begin_current(std::span<const CopyPiece> pieces) {
+  current_.copy = engine_->begin(pieces, nullptr);
 }
 
 // kDone once it has ended; then there is none any more.
-QueuePath::Step DevicePath::await_current(urma_cr_status_t* status) {
+Path::Step Path::await_current(urma_cr_status_t* status) {
   if (!current_.copy->ended(status)) {
     wake_when_ended(current_.copy.get());
     return Step::kWait;
@@ -176,8 +174,8 @@ QueuePath::Step DevicePath::await_current(urma_cr_status_t* status) {
 
 // Between memory of a device here and ordinary memory of the target: the engine reaches only its
 // own half of the way.
-QueuePath::Step DevicePath::transfer_by_buffer(SendEntry* entry, const Grant& grant,
-                                               uint64_t* budget, urma_cr_status_t* status) {
+Path::Step Path::transfer_by_buffer(SendEntry* entry, const shm::Grant& grant, uint64_t* budget,
+                                    urma_cr_status_t* status) {
   const bool read = entry->kind == OpKind::kRead;
   while (entry->moved < entry->bytes) {
     const bool gathered = !read && staged_bytes() != 0;
@@ -208,18 +206,19 @@ QueuePath::Step DevicePath::transfer_by_buffer(SendEntry* entry, const Grant& gr
 
 // Between the buffer and the target, from the front on; *moved is how many at most, and then how
 // many.
-QueuePath::Step DevicePath::move_buffer(SendEntry* entry, const Grant& grant, uint64_t* moved,
-                                        urma_cr_status_t* status) {
-  const Direction direction = entry->kind == OpKind::kRead ? Direction::kRead : Direction::kWrite;
+Path::Step Path::move_buffer(SendEntry* entry, const shm::Grant& grant, uint64_t* moved,
+                             urma_cr_status_t* status) {
+  const shm::Direction direction =
+      entry->kind == OpKind::kRead ? shm::Direction::kRead : shm::Direction::kWrite;
   const uint64_t addr = entry->remote_addr + entry->moved;
   char* mapped = nullptr;
   if (staged_bytes() == 0 && grant.view != nullptr &&
-      (direction == Direction::kRead || grant.view->writable())) {
+      (direction == shm::Direction::kRead || grant.view->writable())) {
     mapped = grant.view->at(addr, *moved, moved);
   }
   const iovec local = {current_.buffer->data(), *moved};
   if (mapped != nullptr) {
-    copy_mapped(direction, mapped, {&local, 1});
+    shm::copy_mapped(direction, mapped, {&local, 1});
     *status = URMA_CR_SUCCESS;
     return Step::kDone;
   }
@@ -227,39 +226,39 @@ QueuePath::Step DevicePath::move_buffer(SendEntry* entry, const Grant& grant, ui
 }
 
 // What the CPU executes is atomic in host memory alone: over a bus it is not.
-QueuePath::Step DevicePath::atomic(SendEntry* entry, urma_cr_status_t* status) {
+Path::Step Path::atomic(SendEntry* entry, urma_cr_status_t* status) {
   const bool write = entry->kind == OpKind::kWriteAtomic;
   if (awaits_atomic()) return QueuePath::atomic(entry, status);
   *status = URMA_CR_LOC_ACCESS_ERR;
   if (local_memory(entry) != Local::kHost) return Step::kDone;
-  const Grant* grant;
+  const shm::Grant* grant;
   const uint32_t rights = write ? URMA_ACCESS_WRITE : URMA_ACCESS_ATOMIC;
   const Step allowed = authorize({&entry->remote, entry->remote_addr, entry->bytes, rights},
                                  &asked_, &grant, status);
   if (allowed != Step::kInFlight) return allowed;
-  if (!grant->is_device) return QueuePath::atomic(entry, status);
-  *status = grant->device_status;
-  if (grant->device == nullptr) return Step::kDone;
+  if (!grant->is_opaque) return QueuePath::atomic(entry, status);
+  *status = grant->attach_status;
+  if (grant->attached == nullptr) return Step::kDone;
   *status = URMA_CR_REM_UNSUPPORTED_REQ_ERR;
-  if (!grant->device->is_host_memory() || entry->remote_addr % entry->bytes != 0) {
+  if (!grant->attached->is_host_memory() || entry->remote_addr % entry->bytes != 0) {
     because("address {:#x} is not a multiple of {}, or not memory of the host", entry->remote_addr,
             entry->bytes);
     return Step::kDone;
   }
   if (write) collect(entry, entry->operand);
-  execute_at(entry, grant->device->start() + (entry->remote_addr - grant->segment.base));
+  execute_at(entry, grant->attached->start() + (entry->remote_addr - grant->segment.base));
   *status = URMA_CR_SUCCESS;
   return Step::kDone;
 }
 
-QueuePath::Step DevicePath::write_value(const Grant& grant, uint64_t addr, uint64_t value,
-                                        urma_cr_status_t* status) {
-  if (!grant.is_device) return QueuePath::write_value(grant, addr, value, status);
-  *status = grant.device_status;
-  if (grant.device == nullptr) return Step::kDone;
+Path::Step Path::write_value(const shm::Grant& grant, uint64_t addr, uint64_t value,
+                             urma_cr_status_t* status) {
+  if (!grant.is_opaque) return QueuePath::write_value(grant, addr, value, status);
+  *status = grant.attach_status;
+  if (grant.attached == nullptr) return Step::kDone;
   *status = URMA_CR_SUCCESS;
-  char* const word = grant.device->start() + (addr - grant.segment.base);
-  if (grant.device->is_host_memory()) {
+  char* const word = grant.attached->start() + (addr - grant.segment.base);
+  if (grant.attached->is_host_memory()) {
     // Who sees the value sees all data: the copies before it have ended, and their end was loaded
     // with acquire.
     if (addr % sizeof(value) == 0) {
@@ -279,7 +278,7 @@ QueuePath::Step DevicePath::write_value(const Grant& grant, uint64_t addr, uint6
 }
 
 // A message out of memory of a device is gathered in host memory, where its receiver may take it.
-QueuePath::Step DevicePath::send(SendEntry* entry, urma_cr_status_t* status) {
+Path::Step Path::send(SendEntry* entry, urma_cr_status_t* status) {
   if (!current_.staged && current_.copy == nullptr) {
     const Local local = local_memory(entry);
     if (local == Local::kHost) return QueuePath::send(entry, status);
@@ -310,4 +309,4 @@ QueuePath::Step DevicePath::send(SendEntry* entry, urma_cr_status_t* status) {
   return Step::kInFlight;
 }
 
-}  // namespace urma::shm
+}  // namespace urma::rocm
