@@ -14,16 +14,6 @@ namespace {
 // Cookies from here on are of no entry, but of accesses that the first request waits for.
 constexpr uint32_t kFirstPart = 1U << 31;
 
-// A grant that no longer stands says nothing about the registration that is there now.
-Invalidation invalidation_of(const WireSegment& segment) {
-  const urma_seg_t& seg = segment.seg;
-  const WireGrant* grant = segment.grant();
-  const bool meant = grant != nullptr && grant->stands() &&
-                     (seg.ubva.va == 0 || grant->segment.covers(seg.ubva.va, seg.len));
-  if (!meant) return {seg.ubva.eid, seg.ubva.va, seg.len, SegmentRef{}};
-  return {seg.ubva.eid, grant->segment.base, grant->segment.len, grant->segment.ref};
-}
-
 }  // namespace
 
 WirePath::WirePath(WireSender* sender, RemoteQueue* target, uint32_t hint)
@@ -243,7 +233,7 @@ RequestPath::Step WirePath::send(SendEntry* entry, urma_cr_status_t* status) {
   IovecList payload;
   Invalidation invalidation;
   if (kind == MessageKind::kSendInvalidate) {
-    invalidation = invalidation_of(*static_cast<const WireSegment*>(entry->remote));
+    invalidation = static_cast<const WireSegment*>(entry->remote)->invalidation();
     payload.add(reinterpret_cast<uint64_t>(&invalidation), sizeof(invalidation), 0, UINT64_MAX);
   }
   const IovecList own = local_pieces(entry, entry->bytes);

@@ -103,6 +103,10 @@ struct SegmentGrant {
 
   bool covers(uint64_t va, uint64_t bytes) const { return lies_in(va, bytes, base, len); }
   bool allows(uint32_t rights) const { return (access & rights) == rights; }
+  // Whether both tell an importer the same.
+  bool says_the_same(const SegmentGrant& other) const {
+    return ref == other.ref && base == other.base && len == other.len && access == other.access;
+  }
 };
 
 enum class GrantError { kNotRegistered, kWrongToken };

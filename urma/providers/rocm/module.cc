@@ -16,7 +16,6 @@
 #include "urma/providers/rocm/memory_calls.h"
 #include "urma/providers/rocm/pins.h"
 #include "urma/providers/rocm/runtime.h"
-#include "urma/providers/shm/inspector.h"
 #include "urma/providers/shm/process_vm_copy.h"
 #include "urma/providers/shm/receiver.h"
 #include "urma/providers/shm/remote.h"
@@ -57,7 +56,6 @@ struct Machinery {
   shm::ProcessVmCopy copy;
   Engine engine;
   shm::Transport transport;
-  shm::Inspector inspector{&transport};
   std::vector<DeviceInfo> devices;
 };
 
@@ -182,7 +180,7 @@ class Provider {
                                         info.attr,
                                         eids.data(),
                                         static_cast<uint32_t>(eids.size()),
-                                        &machinery_->inspector,
+                                        &machinery_->transport,
                                         ordinary_details(),
                                         nullptr,
                                         &kMemoryCalls};

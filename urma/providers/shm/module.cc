@@ -11,7 +11,6 @@
 #include "urma/base/host.h"
 #include "urma/base/provider_module.h"
 #include "urma/providers/shm/device.h"
-#include "urma/providers/shm/inspector.h"
 #include "urma/providers/shm/process_vm_copy.h"
 #include "urma/providers/shm/receiver.h"
 #include "urma/providers/shm/sender.h"
@@ -32,7 +31,7 @@ class Provider {
                                 attr_,
                                 transport_.eids().data(),
                                 static_cast<uint32_t>(transport_.runtime().eids().size()),
-                                &inspector_};
+                                &transport_};
     device.ports = &mishaps_;
     device.aggregated_eid = device.eid_count;
     host()->registry->add_device(ops, device);
@@ -64,7 +63,6 @@ class Provider {
  private:
   ProcessVmCopy copy_;
   Transport transport_{"shm", *host(), &copy_};
-  Inspector inspector_{&transport_};
   const urma_device_attr_t attr_ =
       device_attr(static_cast<uint32_t>(transport_.runtime().eids().size()));
   DeviceEvents events_;

@@ -44,16 +44,6 @@ urma_cr_status_t checked_status(uint32_t status) {
   }
 }
 
-// A grant that no longer stands says nothing about the registration that is there now, and one of
-// other memory nothing about what was imported.
-Invalidation invalidation_of(const RemoteSegment& segment) {
-  const urma_seg_t& seg = segment.seg;
-  const Grant* grant = segment.grant();
-  const bool meant = grant != nullptr && grant->stands() && grant->is_of(seg.ubva.va, seg.len);
-  if (!meant) return {seg.ubva.eid, seg.ubva.va, seg.len, SegmentRef{}};
-  return {seg.ubva.eid, grant->segment.base, grant->segment.len, grant->segment.ref};
-}
-
 uint8_t flags_of(const SendEntry& entry) {
   uint8_t flags = entry.signalled ? kWantsAnswer : 0;
   if (entry.solicited) flags |= kSolicited;
@@ -241,7 +231,7 @@ bool QueuePath::publish(SendEntry* entry) {
   ring.begin(static_cast<uint32_t>(payload));
   if (kind == MessageKind::kSendInvalidate) {
     const Invalidation invalidation =
-        invalidation_of(*static_cast<const RemoteSegment*>(entry->remote));
+        static_cast<const RemoteSegment*>(entry->remote)->invalidation();
     ring.append(&invalidation, sizeof(invalidation));
   }
   ring.append(SendQueue::inline_data(entry), entry->inline_bytes);

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cstdint>
 #include <span>
+#include <string>
 
 #include "urma/base/fd.h"
 #include "urma_types.h"
@@ -29,6 +30,11 @@ struct PeerProcess {
     return pid != 0 && pidfd.valid() && !refused.load(std::memory_order_relaxed);
   }
 };
+
+// For the log.
+inline std::string name_of(const PeerProcess& process) {
+  return "process " + std::to_string(process.pid);
+}
 
 enum class Direction { kRead, kWrite };
 

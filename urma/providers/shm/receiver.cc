@@ -8,8 +8,6 @@
 
 namespace urma::shm {
 
-std::string IncomingRing::who() const { return "process " + std::to_string(process->pid); }
-
 Receiver::Receiver(const urma_jfr_cfg_t& cfg, const QueueIdentity& identity, EventSubject* subject,
                    Transport* transport)
     : ReceiveEngine(cfg, identity, subject, transport, &transport->segments()),

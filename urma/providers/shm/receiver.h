@@ -82,7 +82,7 @@ struct IncomingRing : IncomingWay {
   bool took_back(const Message& message) const {
     return (message.flags & kByReference) != 0 && took_back();
   }
-  std::string who() const;
+  std::string who() const { return name_of(*process); }
 
   RingConsumer ring;
   const std::shared_ptr<PeerProcess> process;

@@ -32,24 +32,12 @@ bool same_registration(const Grant* before, SegmentRef ref) {
   return before != nullptr && before->segment.ref == ref;
 }
 
-// Whether the owner has said again what it granted before.
-bool says_the_same(const Grant* before, const Link* link, const SegmentGrant& segment) {
-  return same_registration(before, segment.ref) && before->link.get() == link &&
-         before->segment.base == segment.base && before->segment.len == segment.len &&
-         before->segment.access == segment.access;
-}
-
-bool possible(const ImportSegmentAnswer& given) {
-  return given.index < kMaxSegments && given.len != 0 && given.len <= kMaxSegmentBytes &&
-         given.base <= UINT64_MAX - given.len;
-}
-
 urma_ext_path_t path_of_copies(const Grant* granted) {
   return granted != nullptr && !granted->link->peer().reachable() ? URMA_EXT_PATH_STAGED
                                                                   : URMA_EXT_PATH_COPIED;
 }
 
-bool is_of(const MapSegmentAnswer& answer, const Grant& granted) {
+bool answers_for(const MapSegmentAnswer& answer, const Grant& granted) {
   return SegmentRef{answer.index, answer.generation} == granted.segment.ref;
 }
 
@@ -62,7 +50,7 @@ uint64_t hold_ns(const Grant& granted, const Transport& transport) {
 
 RemoteSegment::RemoteSegment(Transport* transport, urma_context_t* ctx, const urma_seg_t& imported,
                              urma_token_t token, uint32_t access, Mapped mapped)
-    : ImportedSegment(transport, imported, token),
+    : GrantedSegment(transport, imported, token),
       transport_(transport),
       access_(access),
       mapped_(mapped),
@@ -88,7 +76,7 @@ void RemoteSegment::unreferenced() {
 void RemoteSegment::rest() {
   leave_list();
   const MutexLock lock(mutex_);
-  grants_.erase(grants_.begin(), grants_.end() - 1);
+  drop_older_grants();
 }
 
 void RemoteSegment::wake(urma_context_t* ctx, const urma_seg_t& imported) {
@@ -106,7 +94,7 @@ bool RemoteSegment::serves(const urma_context_t* ctx, const urma_seg_t& imported
   const Grant& granted = *grant();
   const uint64_t va = imported.ubva.va, len = imported.len;
   return access_ == access && granted.stands() &&
-         (ctx == nullptr ? granted.covers(va, len) : granted.is_of(va, len));
+         (ctx == nullptr ? granted.segment.covers(va, len) : is_of(granted, va, len));
 }
 
 uint32_t RemoteSegment::mappings() const {
@@ -145,23 +133,19 @@ void RemoteSegment::ask_owner(const Wanted& wanted) {
   finish(nullptr, wanted, Reply{0, Answer::kUnreachable, {}});
 }
 
-const Grant* RemoteSegment::publish(std::unique_ptr<Grant> grant) {
-  const Grant* published = grant.get();
-  grants_.push_back(std::move(grant));
-  // SYNC(grant): release pairs with the acquire in grant().
-  current_.store(published, std::memory_order_release);
-  return published;
-}
-
 void RemoteSegment::finish(std::shared_ptr<Link> link, const Wanted& wanted, const Reply& reply) {
-  const bool granted = reply.answer == Answer::kAccepted && possible(reply.import_segment);
+  const ImportSegmentAnswer& given = reply.import_segment;
+  const SegmentGrant segment = {
+      {given.index, given.generation}, given.base, given.len, given.access, 0};
+  const bool granted =
+      reply.answer == Answer::kAccepted && possible(segment) && segment.len <= kMaxSegmentBytes;
   bool map_now = false;
   // Nobody has asked for what is only to be mapped some day.
   if (!granted && mapped_ == Mapped::kWhenItPays) log_refusal(wanted, reply.answer);
   {
     const MutexLock lock(mutex_);
     if (granted) {
-      map_now = accept(std::move(link), wanted, reply.import_segment);
+      map_now = accept(std::move(link), wanted, segment, given.reach);
       attempt_ended(reply.answer, URMA_CR_SUCCESS);
     } else {
       const bool accepted = reply.answer == Answer::kAccepted;
@@ -177,15 +161,14 @@ void RemoteSegment::finish(std::shared_ptr<Link> link, const Wanted& wanted, con
 // True where it is to be mapped now. Requests that are refused ask as often as they like: an answer
 // that says nothing new leaves the grant, and its mapping, as they are.
 bool RemoteSegment::accept(std::shared_ptr<Link> link, const Wanted& wanted,
-                           const ImportSegmentAnswer& given) {
-  const SegmentGrant segment = {
-      {given.index, given.generation}, given.base, given.len, given.access, 0};
+                           const SegmentGrant& segment, Reach reach) {
   const Grant* before = grant();
-  const bool kept = says_the_same(before, link.get(), segment);
+  const bool kept =
+      before != nullptr && before->link == link && before->segment.says_the_same(segment);
   const bool mapped = kept && (before->mapped_bytes != 0 || before->attached != nullptr ||
                                mapping_.load(std::memory_order_relaxed));
   const bool map_now =
-      mapped_ == Mapped::kWhenItPays && !mapped && (wanted_ || given.reach != Reach::kCopied);
+      mapped_ == Mapped::kWhenItPays && !mapped && (wanted_ || reach != Reach::kCopied);
   if (map_now) begin_mapping();
   if (kept) return map_now;
   // Asked again for the same registration, its requests count on. Relaxed: a number.
@@ -194,7 +177,7 @@ bool RemoteSegment::accept(std::shared_ptr<Link> link, const Wanted& wanted,
   fresh->link = std::move(link);
   fresh->wanted = wanted;
   fresh->segment = segment;
-  fresh->is_opaque = given.reach == Reach::kOpaque && transport_->opaque() != nullptr;
+  fresh->is_opaque = reach == Reach::kOpaque && transport_->opaque() != nullptr;
   publish(std::move(fresh));
   return map_now;
 }
@@ -256,7 +239,7 @@ std::unique_ptr<MappedView> RemoteSegment::view_of(const Grant& granted,
   if (same_address_ && (area_ == nullptr || !area_->is_same(segment.base, segment.len))) {
     return nullptr;
   }
-  if (!is_of(answer, granted) || fds.empty() || answer.parts > kMaxParts) return nullptr;
+  if (!answers_for(answer, granted) || fds.empty() || answer.parts > kMaxParts) return nullptr;
   const SharedMemory list = SharedMemory::adopt(
       std::move(fds[0]), answer.parts * sizeof(PartDescription), PeerMay::kRead);
   // A copy, since the owner can still change what lies there.
@@ -320,7 +303,7 @@ void RemoteSegment::finish_opaque(const Grant* granted, const Reply& reply, Atta
   try {
     if (reply.answer == Answer::kAccepted) {
       status = URMA_CR_REM_OPERATION_ERR;
-      if (reply.map_segment.opaque != 0 && is_of(reply.map_segment, *granted)) {
+      if (reply.map_segment.opaque != 0 && answers_for(reply.map_segment, *granted)) {
         return transport_->opaque()->attach(
             granted->link, granted->segment, fds,
             [this, granted](std::shared_ptr<const OpaqueView> view, urma_cr_status_t attached_as) {

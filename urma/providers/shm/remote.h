@@ -11,7 +11,7 @@
 #include <memory>
 #include <vector>
 
-#include "jetty/remote.h"
+#include "jetty/granted_segment.h"
 #include "segment/mapped_view.h"
 #include "segment/segment.h"
 #include "urma/base/mutex.h"
@@ -41,18 +41,10 @@ struct Grant {
   Wanted wanted = {};  // what it was granted for
 
   [[gnu::always_inline]] bool stands() const { return link->segment_alive(segment.ref); }
-  bool covers(uint64_t addr, uint64_t bytes) const { return segment.covers(addr, bytes); }
   bool owner_gone() const { return link->gone(); }
-  // Whether it is of the memory that an import describes, and not of other memory around it; where
-  // va is 0, any is meant.
-  bool is_of(uint64_t va, uint64_t bytes) const {
-    return va == 0 || wanted == Wanted{va, bytes, 0} ||
-           (va == segment.base && bytes == segment.len);
-  }
-  bool allows(uint32_t access) const { return segment.allows(access); }
   // Where these bytes are attached here, or 0.
   uint64_t attached_at(uint64_t addr, uint64_t bytes) const {
-    if (attached == nullptr || !covers(addr, bytes)) return 0;
+    if (attached == nullptr || !segment.covers(addr, bytes)) return 0;
     return reinterpret_cast<uint64_t>(attached->start()) + (addr - segment.base);
   }
 };
@@ -63,34 +55,13 @@ enum class Mapped { kWhenItPays, kWhenAsked };
 // An imported segment: a name for all that one token id and value give of an owner's memory. It
 // keeps what was granted of one registration; what lies in others is looked up as the memory of
 // implicit imports is. Any thread may use it.
-class RemoteSegment final : public ImportedSegment {
+class RemoteSegment final : public GrantedSegment<Grant> {
  public:
   // `access` restricts what it is mapped for; 0: all that the owner grants. Throws
   // Error(URMA_EEXIST) where attr.bs.dsva is set and the address is taken.
   RemoteSegment(Transport* transport, urma_context_t* ctx, const urma_seg_t& imported,
                 urma_token_t token, uint32_t access, Mapped mapped = Mapped::kWhenItPays);
   ~RemoteSegment() override;
-
-  // The newest grant, which may no longer stand; NULL where none was given yet. It stays as long as
-  // the segment is imported.
-  const Grant* grant() const {
-    // SYNC(grant): acquire pairs with the release in publish().
-    return current_.load(std::memory_order_acquire);
-  }
-
-  // It was granted once, and the grant stands no longer.
-  bool stale() const {
-    const Grant* granted = grant();
-    return granted != nullptr && !granted->stands();
-  }
-  // Whether it stands for these bytes. One that does not grant them, or not yet, is asked for with
-  // the bytes of its first request.
-  bool holds(uint64_t addr, uint64_t bytes, uint32_t access) const {
-    if (seg.ubva.va == addr && seg.len == bytes) return true;
-    const Grant* granted = grant();
-    return granted != nullptr && granted->stands() && granted->covers(addr, bytes) &&
-           granted->allows(access);
-  }
 
   void unreferenced() override;
   // What follows, while nobody holds it. Ends what only an import needs.
@@ -128,8 +99,8 @@ class RemoteSegment final : public ImportedSegment {
   // On the service thread.
   void ask_owner(const Wanted& wanted) override;
   void finish(std::shared_ptr<Link> link, const Wanted& wanted, const Reply& reply);
-  bool accept(std::shared_ptr<Link> link, const Wanted& wanted, const ImportSegmentAnswer& given)
-      URMA_REQUIRES(mutex_);
+  bool accept(std::shared_ptr<Link> link, const Wanted& wanted, const SegmentGrant& segment,
+              Reach reach) URMA_REQUIRES(mutex_);
   void begin_mapping() URMA_REQUIRES(mutex_);
   void ask_mapping();
   void finish_mapping(const Grant* granted, const Reply& reply, Attached& fds);
@@ -141,7 +112,6 @@ class RemoteSegment final : public ImportedSegment {
                                       Attached& fds);
 
   Request request_of(RequestType type, const Wanted& wanted) const;
-  const Grant* publish(std::unique_ptr<Grant> grant) URMA_REQUIRES(mutex_);
   void log_refusal(const Wanted& wanted, Answer answer) const;
   void log_way(const Grant& granted) const;
 
@@ -152,14 +122,11 @@ class RemoteSegment final : public ImportedSegment {
   const bool same_address_;  // DSVA
   // For its first mapping; a later one, of another registration, would need it again.
   std::unique_ptr<AddressArea> area_;
-  std::atomic<const Grant*> current_{nullptr};
   std::atomic<bool> mapping_{false};  // an answer about mapping is to come; written under mutex_
   std::atomic<uint64_t> mapping_since_ns_{0};
   std::atomic<bool> refused_{false};  // this side or the owner lacked the means to map it
   std::atomic<uint32_t> copied_uses_{0};
   Condition settled_;
-  // Older ones may be in use by requests that are under way; the last is in force.
-  std::vector<std::unique_ptr<const Grant>> grants_ URMA_GUARDED_BY(mutex_);
   bool wanted_ URMA_GUARDED_BY(mutex_) = false;  // mapped, whether that pays or not
 };
 

@@ -19,7 +19,7 @@ bool same(const urma_eid_t& a, const urma_eid_t& b) { return std::memcmp(&a, &b,
 
 // The token id is the sender's word. Memory of another process than the sender's is none of it.
 bool usable(const Grant& grant, const PeerProcess& process) {
-  return grant.stands() && grant.allows(URMA_ACCESS_READ) && process.pid != 0 &&
+  return grant.stands() && grant.segment.allows(URMA_ACCESS_READ) && process.pid != 0 &&
          grant.link->peer().pid == process.pid;
 }
 
@@ -31,7 +31,7 @@ SenderMemory::Known* SenderMemory::look_up(const urma_eid_t& eid, const PayloadP
   const auto found = std::find_if(known_.begin(), known_.end(), [&](const Known& known) {
     const Grant* grant = known.segment->grant();
     return known.token_id == piece.token_id && same(known.eid, eid) &&
-           (grant == nullptr || grant->covers(piece.addr, piece.len));
+           (grant == nullptr || grant->segment.covers(piece.addr, piece.len));
   });
   if (found == known_.end()) return nullptr;
   std::rotate(known_.begin(), found, found + 1);

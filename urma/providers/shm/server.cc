@@ -201,25 +201,21 @@ bool Client::hello(const Request& request, Attached& fds) {
 // Nothing, after the answer, where the peer may not have it.
 std::optional<SegmentGrant> Client::grant(const Request& request) {
   const ImportSegmentRequest& asked = request.import_segment;
-  GrantError error;
-  const std::optional<SegmentGrant> grant =
-      transport_->segments().grant(asked.eid, asked.token_id, asked.va, asked.len,
-                                   urma_token_t{asked.token}, &error, asked.access);
-  if (grant.has_value()) return grant;
-  const bool token = error == GrantError::kWrongToken;
-  if (token) log_wrong_token("token id", asked.token_id);
-  reply(with_answer(token ? Answer::kWrongToken : Answer::kNoSuchObject), request.number);
+  SegmentGrant granted;
+  const Answer answer = transport_->grant(
+      {asked.eid, asked.token_id, asked.token, {asked.va, asked.len, asked.access}},
+      name_of(*process_), &granted_, &granted);
+  if (answer == Answer::kAccepted) return granted;
+  reply(with_answer(answer), request.number);
   return std::nullopt;
-}
-
-void Client::log_wrong_token(const char* kind, uint32_t id) const {
-  URMA_LOG_LIMITED(WARNING, "process {} presented a wrong token for {} {:#x}", process_->pid, kind,
-                   id);
 }
 
 // What a peer is told of the queue or group that it asks for.
 Answer Client::judged(Answer answer, const ProbeTarget& target) const {
-  if (answer == Answer::kWrongToken) log_wrong_token(target_name(target.type), target.id);
+  if (answer == Answer::kWrongToken) {
+    URMA_LOG_LIMITED(WARNING, "{} presented a wrong token for {} {:#x}", name_of(*process_),
+                     target_name(target.type), target.id);
+  }
   if (answer != Answer::kNoSuchObject || target.type == URMA_JETTY_GROUP) return answer;
   const bool jfr = target.type == URMA_JFR;
   const IdKind other = jfr ? IdKind::kJetty : IdKind::kJfr;
@@ -233,7 +229,6 @@ Answer Client::judged(Answer answer, const ProbeTarget& target) const {
 void Client::import_segment(const Request& request) {
   const std::optional<SegmentGrant> granted = grant(request);
   if (!granted.has_value()) return;
-  granted_[granted->ref.index] = granted->ref.generation;
   Reach reach = granted->opaque ? Reach::kOpaque : Reach::kCopied;
   if (granted->pages != 0 && transport_->pages()->imported(granted->pages)) reach = Reach::kMapped;
   Reply accepted = with_answer(Answer::kAccepted);
@@ -245,9 +240,8 @@ void Client::import_segment(const Request& request) {
 
 // One that reads no answers gets no news either.
 void Client::end_grant(SegmentRef ref) {
-  if (!was_granted(ref)) return;
-  granted_.erase(ref.index);
-  if (!connection_.backlog()) reply(with_answer(Answer::kNoSuchObject), /*number=*/0);
+  if (granted_.remove(ref) && !connection_.backlog())
+    reply(with_answer(Answer::kNoSuchObject), /*number=*/0);
 }
 
 void Client::map_segment(const Request& request) {

@@ -9,6 +9,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "jetty/peer_grants.h"
 #include "urma/base/message_socket.h"
 #include "urma/base/service.h"
 #include "urma/providers/shm/peer.h"
@@ -39,10 +40,6 @@ class Client : public std::enable_shared_from_this<Client> {
  private:
   bool handle(const Request& request, Attached& fds);
   bool hello(const Request& request, Attached& fds);
-  bool was_granted(SegmentRef ref) const {
-    const auto found = granted_.find(ref.index);
-    return found != granted_.end() && found->second == ref.generation;
-  }
   void import_segment(const Request& request);
   std::optional<SegmentGrant> grant(const Request& request);
   void map_segment(const Request& request);
@@ -57,15 +54,13 @@ class Client : public std::enable_shared_from_this<Client> {
   Answer take_staging(Attached& fds);
   Answer copy_segment(const CopySegmentRequest& asked);
   Answer copy_message(const CopyMessageRequest& asked);
-  void log_wrong_token(const char* kind, uint32_t id) const;
   Answer judged(Answer answer, const ProbeTarget& target) const;
   bool reply(Reply answer, uint32_t number, std::span<const int> fds = {});
 
   Transport* transport_;
   MessageSocket connection_;
   bool greeted_ = false;
-  // What it was granted: the generation at each index.
-  std::unordered_map<uint32_t, uint32_t> granted_;
+  PeerGrants granted_;
   std::optional<PeerStaging> staging_;
   uint32_t mapping_ = 0;  // answers about mapping that are to come
   bool alive_ = true;

@@ -20,7 +20,7 @@ void Client::atomic(const Request& request) {
     answer.answer = Answer::kMalformed;
   } else if (asked.va % asked.bytes != 0) {
     answer.answer = Answer::kMisaligned;
-  } else if (!was_granted({asked.index, asked.generation}) ||
+  } else if (!granted_.has({asked.index, asked.generation}) ||
              !transport_->segments().with_grant(
                  {asked.index, asked.generation}, asked.va, asked.bytes, access, [&] {
                    if (!populate(asked.va, asked.bytes, /*for_writing=*/true)) {
@@ -58,7 +58,7 @@ Answer Client::copy_segment(const CopySegmentRequest& asked) {
     return Answer::kMalformed;
   }
   Answer answer = Answer::kNoAccess;
-  if (!was_granted(ref)) return answer;
+  if (!granted_.has(ref)) return answer;
   transport_->segments().with_grant(
       ref, asked.va, asked.bytes, write ? URMA_ACCESS_WRITE : URMA_ACCESS_READ, [&] {
         const iovec own = {reinterpret_cast<void*>(asked.va), asked.bytes};

@@ -52,11 +52,9 @@ size_t count_processes(int dir_fd) {
 
 Transport::Transport(const char* name, const urma_host& host, CopyEngine* copy,
                      OpaqueMemory* opaque)
-    : urma::Transport(host.service, opaque == nullptr
-                                        ? Faults::parse(host.settings->text("URMA_FAULT"))
-                                        : nullptr),
+    : DirectoryTransport(
+          host, opaque == nullptr ? Faults::parse(host.settings->text("URMA_FAULT")) : nullptr),
       name_(name),
-      runtime_(host.runtime()),
       copy_(copy),
       opaque_(opaque),
       pages_(host.pages),
@@ -114,7 +112,7 @@ void Transport::await_openings() {
 
 std::shared_ptr<Link> Transport::link_to(IdKind kind, const urma_eid_t& eid, uint32_t id) {
   if (stopped()) return nullptr;
-  const std::optional<uint32_t> slot = runtime_->owner_slot(kind, eid, id);
+  const std::optional<uint32_t> slot = runtime().owner_slot(kind, eid, id);
   return slot.has_value() ? link_to(*slot) : nullptr;
 }
 
@@ -123,7 +121,7 @@ void Transport::log_absence(const char* kind, uint32_t id) const {
                    "nobody in {} answers for {} {:#x} (processes there: {}); see that the other "
                    "program runs, as the same user, with the same URMA_RUNTIME_DIR or "
                    "XDG_RUNTIME_DIR, and without PrivateTmp",
-                   runtime_->path(), kind, id, count_processes(runtime_->dir_fd()));
+                   runtime().path(), kind, id, count_processes(runtime().dir_fd()));
 }
 
 std::shared_ptr<Link> Transport::link_to(uint32_t slot) {
@@ -141,7 +139,7 @@ std::shared_ptr<Link> Transport::link_to(uint32_t slot) {
     });
   };
   auto link = std::make_shared<Link>(
-      &service(), runtime_, runtime_->socket_name(slot, name_.c_str()), segments().words_fd(),
+      &service(), &runtime(), runtime().socket_name(slot, name_.c_str()), segments().words_fd(),
       patience_ns_,
       Link::Calls{on_stop, [this] { take_over(); }, [this] { kept_segments_.drop_ended(); }});
   if (staged_) link->stage_copies();
@@ -159,16 +157,6 @@ void Transport::forget_channel(EventChannel* channel) {
     if (server_ != nullptr) server_->forget(channel);
     for (auto& [slot, link] : links_) link->wakeups().forget(channel);
   });
-}
-
-uint32_t Transport::take_id(IdKind kind, uint32_t eid_index, uint32_t chosen) {
-  if (chosen == 0) return runtime_->alloc_id(kind);
-  runtime_->reserve_id(kind, eid_index, chosen);
-  return chosen;
-}
-
-void Transport::free_id(IdKind kind, uint32_t eid_index, uint32_t id) {
-  runtime_->free_id(kind, eid_index, id);
 }
 
 std::unique_ptr<urma::Sender> Transport::make_sender(const urma_jfs_cfg_t& cfg,
@@ -269,8 +257,8 @@ void Transport::probe(const ProbeTarget& target, std::function<void(Answer)> ans
 void Transport::require_kind(const urma_jetty_id_t& id, urma_target_type_t type) {
   if (type == URMA_JETTY_GROUP || id.id > kMaxChosenId) return;
   const auto other = type == URMA_JFR ? URMA_JETTY : URMA_JFR;
-  if (runtime_->owner_slot(id_kind(type), id.eid, id.id).has_value() ||
-      !runtime_->owner_slot(id_kind(other), id.eid, id.id).has_value()) {
+  if (runtime().owner_slot(id_kind(type), id.eid, id.id).has_value() ||
+      !runtime().owner_slot(id_kind(other), id.eid, id.id).has_value()) {
     return;
   }
   fail(URMA_EINVAL, "import: id {:#x} is that of a {}, and not of a {}; import it as what it is",
@@ -382,6 +370,30 @@ void Transport::look_for_peers_later() {
     guarded(URMA_LOG_SITE, [this] { report_gone_peers(); });
   });
   watch_delay_ns_ = std::min(2 * watch_delay_ns_, kLastWatchNs);
+}
+
+std::vector<urma_ext_part_t> Transport::parts(const urma_target_seg_t& segment) const {
+  const auto& handle = static_cast<const SegmentHandle&>(segment);
+  if (!handle.registered) return static_cast<const RemoteSegment&>(handle).parts();
+  const auto& own = static_cast<const Segment&>(handle);
+  if (own.opaque_len != 0) {
+    return {{own.base, own.opaque_len, URMA_EXT_PATH_DEVICE, URMA_EXT_REASON_NONE}};
+  }
+  std::vector<SharedPart> shared_parts;
+  if (own.pages != 0) shared_parts = pages_->parts(own.pages);
+  if (shared_parts.empty()) {
+    // Without remote access nobody can import it, nor once a peer has invalidated it.
+    const bool allowed = own.access != 0 && own.pages == 0;
+    const auto reason = allowed ? URMA_EXT_REASON_OFF : URMA_EXT_REASON_NOT_IMPORTED;
+    return {{own.base, own.len, URMA_EXT_PATH_COPIED, reason}};
+  }
+  std::vector<urma_ext_part_t> parts;
+  for (const SharedPart& part : shared_parts) {
+    const bool shared = part.fd >= 0;
+    parts.push_back({part.va, part.len, shared ? URMA_EXT_PATH_MAPPED : URMA_EXT_PATH_COPIED,
+                     shared ? URMA_EXT_REASON_NONE : part.reason});
+  }
+  return parts;
 }
 
 }  // namespace urma::shm

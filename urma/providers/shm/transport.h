@@ -9,12 +9,11 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <span>
 #include <string>
+#include <vector>
 
-#include "jetty/transport.h"
+#include "jetty/directory_transport.h"
 #include "segment/segment.h"
-#include "urma/base/host.h"
 #include "urma/base/mutex.h"
 #include "urma/providers/shm/kept_segments.h"
 #include "urma/providers/shm/link.h"
@@ -27,7 +26,7 @@ namespace urma::shm {
 
 class Server;
 
-class Transport final : public urma::Transport {
+class Transport final : public DirectoryTransport {
  public:
   // `name` tells providers apart in the runtime directory. Throws Error where the runtime directory
   // or the control socket cannot be had.
@@ -37,7 +36,6 @@ class Transport final : public urma::Transport {
   // Ends all links and the server. Nothing may use a queue of this transport any more.
   void stop();
 
-  Runtime& runtime() { return *runtime_; }
   CopyEngine& copy() { return *copy_; }
   // NULL where the processor reaches all memory.
   OpaqueMemory* opaque() const { return opaque_; }
@@ -60,10 +58,6 @@ class Transport final : public urma::Transport {
   // The same to the process that has this slot.
   std::shared_ptr<Link> link_to(uint32_t slot);
 
-  std::span<const urma_eid_t> eids() const override { return runtime_->all_eids(); }
-  uint32_t uasid() const override { return runtime_->uasid(); }
-  uint32_t take_id(IdKind kind, uint32_t eid_index, uint32_t chosen) override;
-  void free_id(IdKind kind, uint32_t eid_index, uint32_t id) override;
   std::unique_ptr<urma::Sender> make_sender(const urma_jfs_cfg_t& cfg,
                                             const QueueIdentity& identity,
                                             const urma_jetty_id_t& id) override;
@@ -89,6 +83,7 @@ class Transport final : public urma::Transport {
   void unwatch_peer(PeerWatcher* watcher, uint64_t target) override;
   void forget_channel(EventChannel* channel) override;
   void lose_connection(const RemoteQueue& target) override;
+  std::vector<urma_ext_part_t> parts(const urma_target_seg_t& segment) const override;
 
  private:
   struct Watched {
@@ -111,7 +106,6 @@ class Transport final : public urma::Transport {
   void look_for_peers_later();
 
   const std::string name_;
-  Runtime* runtime_;
   CopyEngine* copy_;
   OpaqueMemory* opaque_;
   SharedPages* pages_;
