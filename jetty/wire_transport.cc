@@ -14,11 +14,6 @@
 namespace urma {
 namespace {
 
-uint32_t right_of(OpKind kind) {
-  if (kind == OpKind::kRead) return URMA_ACCESS_READ;
-  return kind == OpKind::kAtomic ? URMA_ACCESS_ATOMIC : URMA_ACCESS_WRITE;
-}
-
 // What a peer asks for is what a request of ours could be.
 bool sound(const WireAccess& access) {
   if (access.bytes == 0 || access.bytes > kCopyPerTurn) return false;
@@ -27,9 +22,8 @@ bool sound(const WireAccess& access) {
     return writes == (access.kind == OpKind::kWriteAtomic) &&
            valid_width(access.opcode, access.bytes) && access.addr % access.bytes == 0;
   }
-  uint64_t local = 0;
-  for (const iovec& piece : access.local) local += piece.iov_len;
-  return access.kind == OpKind::kRead || (access.kind == OpKind::kWrite && local == access.bytes);
+  return access.kind == OpKind::kRead ||
+         (access.kind == OpKind::kWrite && total(access.local) == access.bytes);
 }
 
 // On memory that is registered, and there.

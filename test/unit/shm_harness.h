@@ -30,7 +30,7 @@
 #include "urma/core/process/service_thread.h"
 #include "urma/core/process/settings.h"
 #include "urma/providers/shm/device.h"
-#include "urma/providers/shm/process_vm_copy.h"
+#include "urma/providers/shm/peer.h"
 #include "urma/providers/shm/protocol.h"
 #include "urma/providers/shm/receiver.h"
 #include "urma/providers/shm/ring.h"

@@ -15,7 +15,7 @@
 
 #include "test/unit/raw_peer.h"
 #include "test/unit/shm_harness.h"
-#include "urma/providers/shm/process_vm_copy.h"
+#include "urma/providers/shm/peer.h"
 
 namespace urma::shm {
 namespace {

@@ -16,7 +16,7 @@
 #include "urma/providers/rocm/memory_calls.h"
 #include "urma/providers/rocm/pins.h"
 #include "urma/providers/rocm/runtime.h"
-#include "urma/providers/shm/process_vm_copy.h"
+#include "urma/providers/shm/peer.h"
 #include "urma/providers/shm/receiver.h"
 #include "urma/providers/shm/remote.h"
 #include "urma/providers/shm/sender.h"

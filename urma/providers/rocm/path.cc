@@ -118,10 +118,8 @@ Path::Step Path::transfer(SendEntry* entry, uint64_t* budget, urma_cr_status_t* 
   }
   const Step awaited = await_staged(status);
   if (awaited != Step::kInFlight) return awaited;
-  const uint32_t rights = entry->kind == OpKind::kRead ? URMA_ACCESS_READ : URMA_ACCESS_WRITE;
   const shm::Grant* grant;
-  const Step allowed = authorize({&entry->remote, entry->remote_addr, entry->bytes, rights},
-                                 &asked_, &grant, status);
+  const Step allowed = authorize(entry, &grant, status);
   if (allowed != Step::kInFlight) return allowed;
   if (grant->is_opaque) {
     *status = grant->attach_status;
@@ -232,9 +230,7 @@ Path::Step Path::atomic(SendEntry* entry, urma_cr_status_t* status) {
   *status = URMA_CR_LOC_ACCESS_ERR;
   if (local_memory(entry) != Local::kHost) return Step::kDone;
   const shm::Grant* grant;
-  const uint32_t rights = write ? URMA_ACCESS_WRITE : URMA_ACCESS_ATOMIC;
-  const Step allowed = authorize({&entry->remote, entry->remote_addr, entry->bytes, rights},
-                                 &asked_, &grant, status);
+  const Step allowed = authorize(entry, &grant, status);
   if (allowed != Step::kInFlight) return allowed;
   if (!grant->is_opaque) return QueuePath::atomic(entry, status);
   *status = grant->attach_status;

@@ -11,7 +11,7 @@
 #include "urma/base/host.h"
 #include "urma/base/provider_module.h"
 #include "urma/providers/shm/device.h"
-#include "urma/providers/shm/process_vm_copy.h"
+#include "urma/providers/shm/peer.h"
 #include "urma/providers/shm/receiver.h"
 #include "urma/providers/shm/sender.h"
 #include "urma/providers/shm/transport.h"

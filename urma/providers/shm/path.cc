@@ -180,10 +180,7 @@ bool QueuePath::placed_before(const SendEntry& entry) {
 }
 
 QueuePath::Step QueuePath::send(SendEntry* entry, urma_cr_status_t* status) {
-  if (!local_memory_stands(entry)) {
-    *status = URMA_CR_LOC_ACCESS_ERR;
-    return Step::kDone;
-  }
+  if (!local_memory_stands(entry, status)) return Step::kDone;
   return prepare_ring() && publish(entry) ? Step::kInFlight : Step::kWait;
 }
 

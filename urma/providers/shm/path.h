@@ -4,7 +4,6 @@
 #ifndef URMA_PROVIDERS_SHM_PATH_H_
 #define URMA_PROVIDERS_SHM_PATH_H_
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -19,13 +18,11 @@ namespace urma::shm {
 class Sender;
 
 // A ring that the owner of the target is asked to take; shared with the service thread.
-struct RingOpening {
+struct RingOpening : Question {
   uint32_t number = 0;
   uint64_t key = 0;
   RingProducer ring;
-  std::atomic<bool> ended{false};
   // Valid once ended.
-  Answer answer = Answer::kUnreachable;
   std::shared_ptr<Link> link;
   RemoteBell bell;       // of the receiver's JFC
   uint32_t members = 0;  // of the group
@@ -34,11 +31,8 @@ struct RingOpening {
 };
 
 // An atomic, or the value of a notification, that the owner's service thread executes.
-struct AtomicCall {
-  std::atomic<bool> ended{false};
-  // Valid once ended.
-  Answer answer = Answer::kUnreachable;
-  uint64_t old_value[2] = {0, 0};
+struct AtomicCall : Question {
+  uint64_t old_value[2] = {0, 0};  // valid once ended
 };
 
 // A message of more bytes is copied once, by reference, where its receiver has mapped them. Others
@@ -84,8 +78,7 @@ class QueuePath : public RequestPath {
   virtual Step write_value(const Grant& grant, uint64_t addr, uint64_t value,
                            urma_cr_status_t* status);
 
-  Step authorize(const RemoteAccess& access, uint64_t* asked, const Grant** grant,
-                 urma_cr_status_t* status);
+  Step authorize(SendEntry* entry, const Grant** grant, urma_cr_status_t* status);
   // kInFlight once the owner has taken the ring.
   Step open_ring(urma_cr_status_t* status);
   // Into the ring, which the owner may still be asked to take. False where it has no room.

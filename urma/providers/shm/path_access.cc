@@ -23,22 +23,17 @@ char* mapped_for_writing(const Grant& grant, uint64_t addr, uint64_t bytes) {
 
 }  // namespace
 
-QueuePath::Step QueuePath::authorize(const RemoteAccess& access, uint64_t* asked,
-                                     const Grant** grant, urma_cr_status_t* status) {
-  return RequestPath::authorize(&sender_->implicit_imports(), access, asked, grant, status);
+QueuePath::Step QueuePath::authorize(SendEntry* entry, const Grant** grant,
+                                     urma_cr_status_t* status) {
+  return RequestPath::authorize(&sender_->implicit_imports(), entry, grant, status);
 }
 
 QueuePath::Step QueuePath::transfer(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status) {
-  if (!local_memory_stands(entry)) {
-    *status = URMA_CR_LOC_ACCESS_ERR;
-    return Step::kDone;
-  }
+  if (!local_memory_stands(entry, status)) return Step::kDone;
   const Step awaited = await_staged(status);
   if (awaited != Step::kInFlight) return awaited;
-  const uint32_t rights = entry->kind == OpKind::kRead ? URMA_ACCESS_READ : URMA_ACCESS_WRITE;
   const Grant* grant;
-  const Step allowed = authorize({&entry->remote, entry->remote_addr, entry->bytes, rights},
-                                 &asked_, &grant, status);
+  const Step allowed = authorize(entry, &grant, status);
   if (allowed != Step::kInFlight) return allowed;
   while (entry->moved < entry->bytes) {
     if (*budget == 0) return Step::kWait;
@@ -84,7 +79,8 @@ QueuePath::Step QueuePath::write_notify(SendEntry* entry, uint64_t* budget,
   const RemoteAccess value = {&entry->notified, entry->notified_addr, sizeof(uint64_t),
                               URMA_ACCESS_WRITE};
   const Grant* grant;
-  const Step allowed = authorize(value, &asked_notified_, &grant, status);
+  const Step allowed =
+      RequestPath::authorize(&sender_->implicit_imports(), value, &asked_notified_, &grant, status);
   if (allowed != Step::kInFlight) return allowed;
   const Step written = transfer(entry, budget, status);
   if (written != Step::kDone || *status != URMA_CR_SUCCESS) return written;
@@ -122,11 +118,8 @@ QueuePath::Step QueuePath::atomic(SendEntry* entry, urma_cr_status_t* status) {
   const bool write = entry->kind == OpKind::kWriteAtomic;
   if (atomic_call_ == nullptr) {
     const Grant* grant;
-    *status = URMA_CR_LOC_ACCESS_ERR;
-    if (!local_memory_stands(entry)) return Step::kDone;
-    const uint32_t rights = write ? URMA_ACCESS_WRITE : URMA_ACCESS_ATOMIC;
-    const Step allowed = authorize({&entry->remote, entry->remote_addr, entry->bytes, rights},
-                                   &asked_, &grant, status);
+    if (!local_memory_stands(entry, status)) return Step::kDone;
+    const Step allowed = authorize(entry, &grant, status);
     if (allowed != Step::kInFlight) return allowed;
     if (!aligned(*entry, status)) return Step::kDone;
     if (write) collect(entry, entry->operand);
@@ -147,10 +140,7 @@ QueuePath::Step QueuePath::atomic(SendEntry* entry, urma_cr_status_t* status) {
   if (call == nullptr) return Step::kWait;
   *status = outcome_of(call->answer);
   if (*status != URMA_CR_SUCCESS || write) return Step::kDone;
-  if (!local_memory_stands(entry)) {
-    *status = URMA_CR_LOC_ACCESS_ERR;
-    return Step::kDone;
-  }
+  if (!local_memory_stands(entry, status)) return Step::kDone;
   const LocalPiece& result = SendQueue::pieces(entry)[0];
   std::memcpy(reinterpret_cast<void*>(result.addr), call->old_value, result.len);
   return Step::kDone;
@@ -174,8 +164,7 @@ void QueuePath::execute_at(SendEntry* entry, char* target) {
 
 // NULL before the owner has answered.
 std::shared_ptr<AtomicCall> QueuePath::take_ended_call() {
-  // SYNC(atomic-call): acquire pairs with the release of the service thread.
-  if (!atomic_call_->ended.load(std::memory_order_acquire)) return nullptr;
+  if (!atomic_call_->has_ended()) return nullptr;
   return std::move(atomic_call_);
 }
 
@@ -187,11 +176,9 @@ void QueuePath::call_atomic(const AtomicRequest& asked, const std::shared_ptr<Li
   Transport* transport = &sender_->transport();
   transport->service().post([call, transport, link, request] {
     link->request(request, {}, [call, transport](const Reply& reply, Attached&) {
-      call->answer = reply.answer;
       std::copy(std::begin(reply.atomic.old_value), std::end(reply.atomic.old_value),
                 call->old_value);
-      // SYNC(atomic-call): release pairs with the acquire in take_ended_call().
-      call->ended.store(true, std::memory_order_release);
+      call->end(reply.answer);
       transport->serve_senders();
     });
   });

@@ -44,11 +44,8 @@ void ask_for_ring(Transport* transport, const std::shared_ptr<RingOpening>& open
   const auto end = [transport, opening](const Reply& reply, Attached& fds) {
     opening->ring.close_fd();
     opening->members = std::min<uint32_t>(reply.open_ring.members, URMA_MAX_JETTY_IN_JETTY_GRP);
-    opening->answer = reply.answer == Answer::kAccepted
-                          ? take_bell(opening.get(), reply.open_ring, fds)
-                          : reply.answer;
-    // SYNC(ring-opening): release pairs with the acquire in QueuePath::take_answer.
-    opening->ended.store(true, std::memory_order_release);
+    opening->end(reply.answer == Answer::kAccepted ? take_bell(opening.get(), reply.open_ring, fds)
+                                                   : reply.answer);
     transport->opening_ends();
     transport->serve_senders();
   };
@@ -89,10 +86,7 @@ uint64_t new_key() {
 
 // What the owner says of a ring that it was asked to take. True where it refuses one that is empty.
 bool QueuePath::take_answer() {
-  // SYNC(ring-opening): acquire pairs with the release of the service thread.
-  if (ring_ != nullptr || opening_ == nullptr || !opening_->ended.load(std::memory_order_acquire)) {
-    return false;
-  }
+  if (ring_ != nullptr || opening_ == nullptr || !opening_->has_ended()) return false;
   if (opening_->answer == Answer::kAccepted) {
     ring_ = &opening_->ring;
     URMA_LOG(DEBUG, "queue {:#x} sends to {} {:#x} through a ring of {} bytes", sender_->id().id,
@@ -124,8 +118,7 @@ bool QueuePath::prepare_ring() {
 
 // False while the larger ring has to wait for what is in the other one: messages stay in order.
 bool QueuePath::change_rings() {
-  // SYNC(ring-opening): acquire pairs with the release of the service thread.
-  if (larger_ == nullptr || !larger_->ended.load(std::memory_order_acquire)) return true;
+  if (larger_ == nullptr || !larger_->has_ended()) return true;
   if (larger_->answer != Answer::kAccepted || larger_->link->gone()) {
     larger_.reset();
     return true;

@@ -9,16 +9,6 @@
 #include "urma/providers/shm/transport.h"
 
 namespace urma::shm {
-namespace {
-
-uint64_t total(std::span<const iovec> list) {
-  uint64_t bytes = 0;
-  for (const iovec& piece : list) bytes += piece.iov_len;
-  return bytes;
-}
-
-}  // namespace
-
 QueuePath::Step QueuePath::copy_far(Direction direction, const Grant& grant, uint64_t addr,
                                     std::span<const iovec> local, uint64_t* moved,
                                     urma_cr_status_t* status) {

@@ -50,6 +50,13 @@ class CopyEngine {
                                 uint64_t* moved) = 0;
 };
 
+// Through the kernel, in the caller: the other side does nothing.
+class ProcessVmCopy final : public CopyEngine {
+ public:
+  urma_cr_status_t copy(Direction direction, const PeerProcess& peer, std::span<const iovec> local,
+                        std::span<const iovec> remote, uint64_t* moved) override;
+};
+
 }  // namespace urma::shm
 
 #endif  // URMA_PROVIDERS_SHM_PEER_H_

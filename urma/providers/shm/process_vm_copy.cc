@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT
-#include "urma/providers/shm/process_vm_copy.h"
-
 #include <poll.h>
 
 #include <cerrno>
 #include <cstring>
 
 #include "urma/base/log.h"
+#include "urma/providers/shm/peer.h"
 
 namespace urma::shm {
 namespace {

@@ -6,6 +6,7 @@
 #ifndef URMA_PROVIDERS_SHM_PROTOCOL_H_
 #define URMA_PROVIDERS_SHM_PROTOCOL_H_
 
+#include <atomic>
 #include <cstdint>
 #include <type_traits>
 
@@ -166,6 +167,23 @@ struct ProbeRequest {
   uint32_t target_type;  // urma_target_type_t
   uint32_t trans_mode;
   uint32_t token;
+};
+
+// What a queue has the service thread ask an owner for.
+struct Question {
+  Answer answer = Answer::kUnreachable;  // valid once ended
+  std::atomic<bool> ended{false};
+
+  // What comes along with the answer has been stored.
+  void end(Answer given) {
+    answer = given;
+    // SYNC(question): release pairs with the acquire in has_ended().
+    ended.store(true, std::memory_order_release);
+  }
+  bool has_ended() const {
+    // SYNC(question): acquire pairs with the release in end().
+    return ended.load(std::memory_order_acquire);
+  }
 };
 
 struct Request {

@@ -37,6 +37,16 @@ urma_ext_path_t path_of_copies(const Grant* granted) {
                                                                   : URMA_EXT_PATH_COPIED;
 }
 
+// The same grant, of which nothing is mapped or attached.
+std::unique_ptr<Grant> again(const Grant& granted) {
+  auto grant = std::make_unique<Grant>();
+  grant->link = granted.link;
+  grant->wanted = granted.wanted;
+  grant->segment = granted.segment;
+  grant->is_opaque = granted.is_opaque;
+  return grant;
+}
+
 bool answers_for(const MapSegmentAnswer& answer, const Grant& granted) {
   return SegmentRef{answer.index, answer.generation} == granted.segment.ref;
 }
@@ -279,10 +289,7 @@ void RemoteSegment::finish_mapping(const Grant* granted, const Reply& reply, Att
     const bool better =
         view != nullptr && (granted->view == nullptr || view->begin() != view->end());
     if (better && grant() == granted) {
-      auto grant = std::make_unique<Grant>();
-      grant->link = granted->link;
-      grant->wanted = granted->wanted;
-      grant->segment = granted->segment;
+      std::unique_ptr<Grant> grant = again(*granted);
       grant->begin = view->begin();
       grant->mapped_bytes = view->end() - view->begin();
       grant->mapped = reinterpret_cast<char*>(view->begin() + view->distance());
@@ -324,11 +331,7 @@ void RemoteSegment::attached(const Grant* granted, std::shared_ptr<const OpaqueV
     const MutexLock lock(mutex_);
     // Nothing new where it cannot be attached for the reason that is known.
     if (grant() == granted && (view != nullptr || granted->attach_status != status)) {
-      auto grant = std::make_unique<Grant>();
-      grant->link = granted->link;
-      grant->wanted = granted->wanted;
-      grant->segment = granted->segment;
-      grant->is_opaque = true;
+      std::unique_ptr<Grant> grant = again(*granted);
       grant->attached = std::move(view);
       grant->attach_status = status;
       publish(std::move(grant));

@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "jetty/memory_access.h"
 #include "jetty/message.h"
 #include "segment/segment.h"
 #include "segment/shared_memory.h"
@@ -85,18 +86,7 @@ struct alignas(kSlotBytes) RingRequests {
     // Else the compiler would make it a call.
     std::atomic_signal_fence(std::memory_order_release);
   }
-  if (bytes == 0) return;
-  if ((bytes & 4) != 0) {
-    std::memcpy(to, from, 4);
-    to += 4;
-    from += 4;
-  }
-  if ((bytes & 2) != 0) {
-    std::memcpy(to, from, 2);
-    to += 2;
-    from += 2;
-  }
-  if ((bytes & 1) != 0) *to = *from;
+  if (bytes != 0) copy_word(to, from, bytes);
 }
 
 inline uint32_t slots_for(uint32_t payload) {
@@ -253,26 +243,15 @@ inline bool RingProducer::publish_slot(MessageKind kind, uint8_t flags, const ch
   return true;
 }
 
-// `payload` is what lies in the ring of the message itself.
-inline bool sound_payload(const Message& message, uint32_t payload) {
-  return (message.flags & kByReference) != 0 ? payload % sizeof(PayloadPiece) == 0
-                                             : payload == message.length;
-}
-
-// False for a kind that does not exist, too.
+// Whether the lengths are those of such a message. False for a kind that does not exist, too.
 inline bool sound_lengths(const Message& message) {
-  switch (message.kind) {
-    case MessageKind::kSend:
-    case MessageKind::kSendImm:
-      return sound_payload(message, message.payload);
-    case MessageKind::kWriteImm:
-      return (message.flags & kByReference) == 0 && message.payload == 0 &&
-             message.length <= kMaxMessageBytes;
-    case MessageKind::kSendInvalidate:
-      return message.payload >= sizeof(Invalidation) &&
-             sound_payload(message, message.payload - sizeof(Invalidation));
-  }
-  return false;
+  if (message.kind == MessageKind::kWriteImm && message.length > kMaxMessageBytes) return false;
+  if ((message.flags & kByReference) == 0) [[likely]]
+    return is_whole(message);
+  const uint32_t prefix = prefix_of(message.kind);
+  return (message.kind == MessageKind::kSend || message.kind == MessageKind::kSendImm ||
+          message.kind == MessageKind::kSendInvalidate) &&
+         message.payload >= prefix && (message.payload - prefix) % sizeof(PayloadPiece) == 0;
 }
 
 class RingConsumer {

@@ -15,16 +15,6 @@
 #include "urma/providers/shm/direct.h"
 
 namespace urma::shm {
-namespace {
-
-uint64_t total(std::span<const iovec> list) {
-  uint64_t bytes = 0;
-  for (const iovec& piece : list) bytes += piece.iov_len;
-  return bytes;
-}
-
-}  // namespace
-
 StagingArea::StagingArea(std::function<void()> on_room)
     : on_room_(std::move(on_room)),
       memory_(SharedMemory::create("urma-staging", kStagingBytes, PeerMay::kWrite)) {}

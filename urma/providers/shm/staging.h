@@ -8,18 +8,17 @@
 
 #include <sys/uio.h>
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
 #include <utility>
 
-#include "jetty/remote.h"
 #include "segment/shared_memory.h"
 #include "urma/base/fd.h"
 #include "urma/base/mutex.h"
 #include "urma/providers/shm/peer.h"
+#include "urma/providers/shm/protocol.h"
 
 namespace urma::shm {
 
@@ -68,24 +67,11 @@ class StagingArea : public std::enable_shared_from_this<StagingArea> {
 };
 
 // One copy that the owner is asked for.
-struct StagedCopy {
+struct StagedCopy : Question {
   // Written before the owner is asked.
   std::unique_ptr<const StagingArea::Place> place;
   uint32_t bytes = 0;
-  std::atomic<bool> ended{false};
-  // Valid once ended.
-  Answer answer = Answer::kUnreachable;
-  bool crowded = false;  // no place was free: the owner was not asked
-
-  void end(Answer given) {
-    answer = given;
-    // SYNC(staged-copy): release pairs with the acquire in has_ended().
-    ended.store(true, std::memory_order_release);
-  }
-  bool has_ended() const {
-    // SYNC(staged-copy): acquire pairs with the release in end().
-    return ended.load(std::memory_order_acquire);
-  }
+  bool crowded = false;  // once ended: no place was free, the owner was not asked
 };
 
 // The owner's end: the memory of one peer, which may do to it what it likes.
