@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "jetty/send_queue.h"
 #include "urma/base/guard.h"
 #include "urma/base/log.h"
 
@@ -23,15 +22,7 @@ inline void go_further(ProgressDomain* domain, bool unfinished, bool sweeps) {
     domain->progress_receives();
 }
 
-// The poller's lock is held, which a pointer to a function cannot say.
-int poll_as_many(CompletionQueue* poller, int count, urma_cr_t* cr,
-                 CompletionSource* /*source*/) noexcept URMA_NO_THREAD_SAFETY_ANALYSIS {
-  return poller->poll_rest_guarded(0, count, cr);
-}
-
 }  // namespace
-
-CompletionSource::PollAlone CompletionSource::poll_alone() const { return poll_as_many; }
 
 bool CompletionRing::push(const urma_cr_t& record, bool solicited) {
   OwnerScope scope(lock_);
@@ -111,33 +102,12 @@ void CompletionQueue::overflowed() {
   subject_.raise(URMA_EVENT_JFC_ERR);
 }
 
-// What has been executed when it was posted is collected here, without a call.
-int CompletionQueue::poll(int count, urma_cr_t* cr) {
+int CompletionQueue::poll(int count, urma_cr_t* cr) noexcept {
   if (!is_open()) [[unlikely]]
     return -1;
   if (!poll_lock_->enter_at_once()) [[unlikely]]
-    return poll_behind(count, cr);
-  polls_.store(polls() + 1, std::memory_order_relaxed);
-  int got = 0;
-  auto how = Collected::kMore;
-  // Where there is nothing but a send queue, nothing lies in the ring.
-  if (only_send_queue_ != nullptr) got = only_send_queue_->collect_at_once(count, cr, &how);
-  if (how > Collected::kMore) [[unlikely]]
-    return poll_beside_others(got, count, cr, how);
-  if (how != Collected::kAll || got == 0) return poll_rest(got, count, cr);
-  counters_->by_status[URMA_CR_SUCCESS].add(static_cast<uint32_t>(got));
-  if (poll_lock_->leave_at_once()) [[unlikely]]
-    return wake_one(got);
-  return got;
-}
-
-int CompletionQueue::poll_beside_others(int got, int count, urma_cr_t* cr, Collected how) {
-  if (how == Collected::kAwaited) {
-    only_send_queue_->lock().wake_one();
-  } else {
-    give_way();
-  }
-  return poll_rest(got, count, cr);
+    return poll_behind_guarded(count, cr);
+  return poll_held(count, cr);
 }
 
 int CompletionQueue::wake_one(int got) {
@@ -146,52 +116,43 @@ int CompletionQueue::wake_one(int got) {
 }
 
 int CompletionQueue::poll_behind_guarded(int count, urma_cr_t* cr) noexcept {
-  return guarded_count(URMA_LOG_SITE, [&] { return poll_behind(count, cr); });
-}
-
-// The analysis does not know that the lambda runs here.
-int CompletionQueue::poll_rest_guarded(int got, int count,
-                                       urma_cr_t* cr) noexcept URMA_NO_THREAD_SAFETY_ANALYSIS {
-  return guarded_count(URMA_LOG_SITE,
-                       [&]() URMA_NO_THREAD_SAFETY_ANALYSIS { return poll_rest(got, count, cr); });
-}
-
-int CompletionQueue::poll_behind(int count, urma_cr_t* cr) {
   poll_lock_->enter_behind();
-  give_way();
   polls_.store(polls() + 1, std::memory_order_relaxed);
-  return poll_rest(0, count, cr);
+  return poll_behind_other(count, cr);
+}
+
+int CompletionQueue::poll_behind_other(int count, urma_cr_t* cr) noexcept {
+  give_way();
+  return poll_rest_guarded(0, count, cr);
 }
 
 // Keeps away while another thread posts: it may poll next, and would wait for this poll, which
-// waits for the lock that it posts under. The send queue may be gone once the lock is back, so each
+// waits for the lock that it posts under. The source may be gone once the lock is back, so each
 // turn looks for it anew.
 void CompletionQueue::give_way() {
   for (uint32_t pauses = kFirstPauses; pauses <= kLastPauses; pauses *= kLonger) {
-    if (only_send_queue_ == nullptr || !only_send_queue_->lock().is_contended()) return;
+    if (only_source_ == nullptr || !only_source_->contended()) return;
     poll_lock_->leave();
     pause_for(pauses);
     poll_lock_->enter();
   }
 }
 
-// `got` records are there already.
-int CompletionQueue::poll_rest(int got, int count, urma_cr_t* cr) {
-  got += only_send_queue_ != nullptr ? only_send_queue_->collect(this, count - got, cr + got)
-                                     : collect(count - got, cr + got);
+// `got` records are there already. The analysis does not know that the lambda runs here.
+int CompletionQueue::poll_rest_guarded(int got, int count,
+                                       urma_cr_t* cr) noexcept URMA_NO_THREAD_SAFETY_ANALYSIS {
+  const int more = guarded_count(URMA_LOG_SITE, [&]() URMA_NO_THREAD_SAFETY_ANALYSIS {
+    return collect(count - got, cr + got);
+  });
+  return finish_poll(got + std::max(more, 0), cr);
+}
+
+int CompletionQueue::finish_poll(int got, const urma_cr_t* cr) noexcept {
   if (got != 0) counters_->polled({cr, static_cast<size_t>(got)});
   const bool unfinished = std::exchange(unfinished_, false);
   const bool sweeps = got == 0 && polls() % kIdlePollsPerSweep == 0;
   poll_lock_->leave();
   go_further(domain_, unfinished, sweeps);
-  return got;
-}
-
-int CompletionQueue::finish_poll(int got, const urma_cr_t* cr) noexcept {
-  if (got != 0) counters_->polled({cr, static_cast<size_t>(got)});
-  const bool sweeps = got == 0 && polls() % kIdlePollsPerSweep == 0;
-  poll_lock_->leave();
-  go_further(domain_, /*unfinished=*/false, sweeps);
   return got;
 }
 
@@ -225,8 +186,11 @@ int CompletionQueue::collect_from_many(int count, urma_cr_t* cr) {
   turns_.take(
       sources_, [](Attached& attached) -> uint32_t& { return attached.silence; },
       [&](const Attached& attached) {
-        if (attached.queue != nullptr && attached.queue->empty()) return false;
-        const int records = attached.direct->collect(this, count - got, cr + got);
+        // Relaxed: a hint.
+        if (attached.fill != nullptr && attached.fill->load(std::memory_order_relaxed) == 0) {
+          return false;
+        }
+        const int records = attached.source->collect(this, count - got, cr + got);
         got += records;
         return records != 0 || attached.source->outstanding();
       },
@@ -243,7 +207,7 @@ int CompletionQueue::collect_from_sources(int count, urma_cr_t* cr) {
   }
   if (first_ >= total) first_ = 0;
   for (size_t i = 0, next = first_; i < total && got < count; ++i) {
-    got += sources_[next].direct->collect(this, count - got, cr + got);
+    got += sources_[next].source->collect(this, count - got, cr + got);
     if (++next == total) next = 0;
   }
   // A source that fills every poll must not starve the ones behind it.
@@ -258,8 +222,7 @@ void CompletionQueue::attach(CompletionSource* source) {
   if (found != sources_.end()) {
     ++found->count;
   } else {
-    CompletionSource* direct = source->direct();
-    sources_.push_back({source, direct, direct->send_queue(), 1, 0});
+    sources_.push_back({source, source->fill(), 1, 0});
     find_only_ones();
   }
   attachments_.fetch_add(1, std::memory_order_relaxed);
@@ -291,9 +254,8 @@ bool CompletionQueue::attached() {
 void CompletionQueue::find_only_ones() {
   turns_.forget();
   const bool one = sources_.size() == 1;
-  only_source_ = one ? sources_.front().direct : nullptr;
+  only_source_ = one ? sources_.front().source : nullptr;
   poll_alone_ = one ? only_source_->poll_alone() : nullptr;
-  only_send_queue_ = one ? only_source_->send_queue() : nullptr;
 }
 
 }  // namespace urma

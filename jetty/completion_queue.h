@@ -25,8 +25,6 @@
 namespace urma {
 
 class CompletionQueue;
-class SendQueue;
-enum class Collected : uint8_t;
 
 // What can give completions to a JFC when it is polled.
 class CompletionSource {
@@ -41,16 +39,17 @@ class CompletionSource {
   virtual bool move_for(CompletionQueue* waiter, bool just_armed) = 0;
   // Whether something is under way that may need to be looked after.
   virtual bool outstanding() const = 0;
-  // Itself where it is one: a JFC that has no other source polls it without a detour.
-  virtual SendQueue* send_queue() { return nullptr; }
-  // Who collects for it by a shorter way, for as long as it is attached; else itself.
-  virtual CompletionSource* direct() { return this; }
-  // Makes a whole poll of a JFC that has no other source, and nothing in its ring: with its lock
-  // held, which this leaves, see end_poll() and poll_rest(). A function that has its arguments
-  // where the provider's operation has them.
+  // The shortest way, instead of collect(): makes a whole poll of a JFC that has no other source,
+  // and nothing in its ring: with its lock held, which this leaves, see end_poll(), finish_poll()
+  // and poll_rest_guarded(). A function that has its arguments where the provider's operation has
+  // them; NULL where there is no such way.
   using PollAlone = int (*)(CompletionQueue* poller, int count, urma_cr_t* cr,
                             CompletionSource* source) noexcept;
-  virtual PollAlone poll_alone() const;
+  virtual PollAlone poll_alone() const { return nullptr; }
+  // A hint: whether another thread is there, which a poll had better not keep waiting.
+  virtual bool contended() const { return false; }
+  // A number that is 0 as long as there is nothing to collect; NULL where nothing says so.
+  virtual const std::atomic<uint32_t>* fill() const { return nullptr; }
 };
 
 // Everything that a poll which found nothing may try to move besides its own JFC's queues, and who
@@ -115,20 +114,15 @@ class CompletionQueue : public urma_jfc_t {
   bool is_open() const { return ring_.has_value(); }
 
   // -1 where it is not open.
-  int poll(int count, urma_cr_t* cr);
-  // The same for providers whose sources ask a device each time: nothing else is looked at first.
-  // The analysis does not know that poll_alone() leaves the lock.
-  [[gnu::always_inline]] int poll_device(int count,
-                                         urma_cr_t* cr) noexcept URMA_NO_THREAD_SAFETY_ANALYSIS {
+  int poll(int count, urma_cr_t* cr) noexcept;
+  // The same for providers whose sources leave the lock by end_poll(): they end the short way for
+  // all but the owner of the lock.
+  [[gnu::always_inline]] int poll_device(int count, urma_cr_t* cr) noexcept {
     if (!is_open()) [[unlikely]]
       return -1;
     if (!poll_lock_->enter_biased()) [[unlikely]]
       return poll_behind_guarded(count, cr);
-    polls_.store(polls() + 1, std::memory_order_relaxed);
-    const auto poll_alone = poll_alone_;
-    if (poll_alone == nullptr || !ring_->empty()) [[unlikely]]
-      return poll_rest_guarded(0, count, cr);
-    return poll_alone(this, count, cr, only_source_);
+    return poll_held(count, cr);
   }
   // For poll_alone(): that these records of success are all; or that others may look further.
   [[gnu::always_inline]] int end_poll(int got) URMA_RELEASE(poll_lock()) {
@@ -136,8 +130,20 @@ class CompletionQueue : public urma_jfc_t {
     poll_lock_->leave_biased();
     return got;
   }
+  // The same whoever holds the lock.
+  [[gnu::always_inline]] int end_poll_at_once(int got) URMA_RELEASE(poll_lock()) {
+    counters_->by_status[URMA_CR_SUCCESS].add(static_cast<uint32_t>(got));
+    if (poll_lock_->leave_at_once()) [[unlikely]]
+      return wake_one(got);
+    return got;
+  }
   [[gnu::noinline]] int poll_rest_guarded(int got, int count, urma_cr_t* cr) noexcept
       URMA_RELEASE(poll_lock());
+  // Another thread is at the only source: lets it leave, and looks then. The source may have gone
+  // meanwhile.
+  [[gnu::noinline]] int poll_behind_other(int count, urma_cr_t* cr) noexcept
+      URMA_RELEASE(poll_lock());
+  // These records are all.
   [[gnu::noinline]] int finish_poll(int got, const urma_cr_t* cr) noexcept
       URMA_RELEASE(poll_lock());
   // For the analysis of locks.
@@ -205,8 +211,7 @@ class CompletionQueue : public urma_jfc_t {
 
   struct Attached {
     CompletionSource* source;
-    CompletionSource* direct;  // of it
-    const SendQueue* queue;    // the same, where it is one
+    const std::atomic<uint32_t>* fill;  // of it
     uint32_t count;
     uint32_t silence;  // of turns_
   };
@@ -215,12 +220,16 @@ class CompletionQueue : public urma_jfc_t {
   void detach(CompletionSource* source);
   void let_go();
   void find_only_ones() URMA_REQUIRES(*poll_lock_);
-  [[gnu::noinline]] int poll_behind(int count, urma_cr_t* cr);
+  // The analysis does not know that poll_alone_() leaves the lock.
+  [[gnu::always_inline]] int poll_held(int count, urma_cr_t* cr) noexcept
+      URMA_RELEASE(*poll_lock_) URMA_NO_THREAD_SAFETY_ANALYSIS {
+    polls_.store(polls() + 1, std::memory_order_relaxed);
+    const auto poll_alone = poll_alone_;
+    if (poll_alone == nullptr || !ring_->empty()) [[unlikely]]
+      return poll_rest_guarded(0, count, cr);
+    return poll_alone(this, count, cr, only_source_);
+  }
   [[gnu::noinline]] int poll_behind_guarded(int count, urma_cr_t* cr) noexcept;
-  [[gnu::noinline]] int poll_rest(int got, int count, urma_cr_t* cr) URMA_RELEASE(*poll_lock_);
-  // The same where other threads use the send queue; and where the poll has ended.
-  [[gnu::noinline]] int poll_beside_others(int got, int count, urma_cr_t* cr, Collected how)
-      URMA_RELEASE(*poll_lock_);
   [[gnu::noinline]] int wake_one(int got);
   [[gnu::noinline]] int collect(int count, urma_cr_t* cr) URMA_REQUIRES(*poll_lock_);
   void give_way() URMA_REQUIRES(*poll_lock_);
@@ -242,7 +251,6 @@ class CompletionQueue : public urma_jfc_t {
   // Most have one source.
   CompletionSource* only_source_ URMA_GUARDED_BY(*poll_lock_) = nullptr;
   CompletionSource::PollAlone poll_alone_ URMA_GUARDED_BY(*poll_lock_) = nullptr;
-  SendQueue* only_send_queue_ URMA_GUARDED_BY(*poll_lock_) = nullptr;
   size_t first_ URMA_GUARDED_BY(*poll_lock_) = 0;
   Turns turns_ URMA_GUARDED_BY(*poll_lock_){2};  // where the sources are many
   bool ring_first_ URMA_GUARDED_BY(*poll_lock_) = false;

@@ -1,7 +1,18 @@
 // SPDX-License-Identifier: MIT
 #include "jetty/device_limits.h"
 
+#include <algorithm>
+#include <cstring>
+
+#include "jetty/work_request.h"
+
 namespace urma {
+namespace {
+
+constexpr uint32_t kMaxSoftwareInline = 512;
+constexpr uint32_t kMaxSoftwareSge = 16;
+
+}  // namespace
 
 void fill_priorities(urma_device_cap_t* cap) {
   for (uint32_t i = 0; i < URMA_MAX_PRIORITY_CNT; ++i) {
@@ -58,6 +69,38 @@ void fill_object_limits(urma_device_cap_t* cap) {
   cap->max_jetty = kMaxObjects;
   cap->max_jetty_grp = kMaxObjects;
   cap->max_jetty_in_jetty_grp = URMA_MAX_JETTY_IN_JETTY_GRP;
+}
+
+urma_device_attr_t software_device(const char* name, uint32_t eid_count) {
+  urma_device_attr_t attr = {};
+  std::memcpy(attr.guid.raw, name, std::min(std::strlen(name), sizeof(attr.guid.raw)));
+  urma_device_cap_t& cap = attr.dev_cap;
+  fill_object_limits(&cap);
+  fill_transport(&cap, true);
+  fill_atomics(&cap, kHasWideAtomics ? 16 : 8);
+  fill_priorities(&cap);
+  cap.max_jfc_depth = kMaxQueueDepth;
+  cap.max_jfs_depth = kMaxQueueDepth;
+  cap.max_jfr_depth = kMaxQueueDepth;
+  cap.max_jfs_inline_len = kMaxSoftwareInline;
+  cap.max_jfs_sge = kMaxSoftwareSge;
+  cap.max_jfs_rsge = kMaxSoftwareSge;
+  cap.max_jfr_sge = kMaxSoftwareSge;
+  cap.max_msg_size = kMaxSoftwareMessage;
+  cap.max_read_size = kMaxSoftwareMessage;
+  cap.max_write_size = kMaxSoftwareMessage;
+  cap.ceq_cnt = 1;
+  cap.max_eid_cnt = eid_count;
+  cap.max_netaddr_cnt = eid_count;
+  cap.feature.bs.non_pin = 1;
+  cap.feature.bs.muti_seg_per_token_id = 1;
+  cap.feature.bs.jetty_grp = 1;
+  cap.page_size_cap = 4096;
+  attr.port_cnt = 1;
+  attr.port_attr[0] = {URMA_MTU_8192, URMA_PORT_ACTIVE, URMA_LINK_X16, URMA_SP_400G, URMA_MTU_8192};
+  attr.reserved_jetty_id_min = 1;
+  attr.reserved_jetty_id_max = kMaxObjects;
+  return attr;
 }
 
 }  // namespace urma

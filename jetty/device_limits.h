@@ -24,6 +24,11 @@ void fill_atomics(urma_device_cap_t* cap, uint32_t cas_bytes);
 // How many objects there may be, by their ids.
 void fill_object_limits(urma_device_cap_t* cap);
 
+// A device that the processors are: what urma_query_device says of it. Programs size their queues,
+// and choose their priorities, by these values.
+inline constexpr uint32_t kMaxSoftwareMessage = 1U << 31;
+urma_device_attr_t software_device(const char* name, uint32_t eid_count);
+
 }  // namespace urma
 
 #endif  // JETTY_DEVICE_LIMITS_H_

@@ -14,6 +14,12 @@ namespace urma {
 // What one call copies at most; the rest is moved by later polls, or by the service thread.
 inline constexpr uint64_t kCopyPerTurn = 1 << 20;
 
+inline uint64_t total(std::span<const iovec> list) {
+  uint64_t bytes = 0;
+  for (const iovec& piece : list) bytes += piece.iov_len;
+  return bytes;
+}
+
 // A window of bytes in a list of pieces: what one turn of a transfer copies.
 class IovecList {
  public:

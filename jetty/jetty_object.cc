@@ -50,7 +50,7 @@ Jetty::Body::Body(Jetty* jetty, const urma_jetty_cfg_t& cfg)
           cfg.jfs_cfg, {id.get(), true, reinterpret_cast<uint64_t>(jetty)},
           full_id(jetty->context_->transport(), *jetty->context_, id.get()))),
       receive_jfc(receive_jfc_of(cfg)),
-      send_completions(static_cast<CompletionQueue*>(cfg.jfs_cfg.jfc), &sender->queue()),
+      send_completions(static_cast<CompletionQueue*>(cfg.jfs_cfg.jfc), sender->queue().collector()),
       receive_completions(receive_jfc, &static_cast<Jfr*>(cfg.shared.jfr)->receiver()),
       records(receive_jfc, reinterpret_cast<uint64_t>(jetty)),
       described{{id.get(), true, reinterpret_cast<uint64_t>(jetty)},

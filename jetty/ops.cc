@@ -97,6 +97,10 @@ urma_status_t free_token_id(urma_token_id_t* token) noexcept {
   return URMA_SUCCESS;
 }
 
+int poll_jfc(urma_jfc_t* jfc, int count, urma_cr_t* cr) noexcept {
+  return static_cast<CompletionQueue*>(jfc)->poll(count, cr);
+}
+
 void ack_async_event(urma_async_event_t* event) noexcept { AsyncEvents::acknowledge(*event); }
 
 }  // namespace
@@ -129,7 +133,7 @@ urma_ops_t make_ops(const char* name) {
   ops.rearm_jfc = &Slot<&CompletionQueue::arm, urma_jfc_t>::call;
   ops.wait_jfc = wait_jfc;
   ops.ack_jfc = ack_jfc;
-  ops.poll_jfc = &CountSlot<&CompletionQueue::poll, urma_jfc_t>::call;
+  ops.poll_jfc = poll_jfc;
   add_queue_ops(&ops);
   add_control_ops(&ops);
   return ops;

@@ -179,7 +179,7 @@ Jfs::Body::Body(Jfs* jfs, const urma_jfs_cfg_t& cfg)
       sender(jfs->context_->transport().make_sender(
           cfg, {id.get(), false, reinterpret_cast<uint64_t>(jfs)},
           full_id(jfs->context_->transport(), *jfs->context_, id.get()))),
-      completions(queue_of(cfg.jfc), &sender->queue()),
+      completions(queue_of(cfg.jfc), sender->queue().collector()),
       listed(&jfs->context_->transport().queues(),
              describe_send(*jfs->context_, URMA_EXT_QUEUE_JFS, id.get(), cfg),
              [this](urma_ext_queue_t* queue) { sender->queue().report(queue); }) {}

@@ -123,6 +123,10 @@ urma_seg_t describe_memory(const urma_eid_t& owner, uint64_t addr, uint64_t byte
   return described;
 }
 
+bool possible(const SegmentGrant& given) {
+  return given.ref.index < kMaxSegments && given.len != 0 && given.base <= UINT64_MAX - given.len;
+}
+
 urma_cr_status_t status_of(Answer answer) {
   switch (answer) {
     case Answer::kAccepted:

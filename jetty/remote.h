@@ -39,6 +39,8 @@ enum class Answer : uint32_t {
 const char* answer_text(Answer answer);
 // The status with which a request ends whose owner answered so.
 urma_cr_status_t status_of(Answer answer);
+// Whether an owner can have granted this.
+bool possible(const SegmentGrant& given);
 
 // "JFR", "jetty" or "group".
 const char* target_name(uint32_t target_type);
@@ -149,6 +151,8 @@ class ImportedSegment : public SegmentHandle, public Shared<ImportedSegment> {
   Answer last_answer() const;
 
   virtual void unreferenced() { delete this; }
+  // URMA_ACCESS_* that its owner has granted, as far as that is known.
+  virtual uint32_t granted_access() const { return 0; }
   // Waits until it is clear whether the whole segment is mapped here: where, or 0.
   virtual uint64_t wait_mapped() { return 0; }
 

@@ -91,11 +91,12 @@ RequestPath::Step RequestPath::execute(SendEntry* entry, uint64_t* budget,
   return Step::kDone;
 }
 
-bool RequestPath::local_memory_stands(SendEntry* entry) {
+bool RequestPath::local_memory_stands(SendEntry* entry, urma_cr_status_t* status) {
   const SegmentTable& segments = sender_->transport().segments();
   for (const LocalPiece& piece : SendQueue::pieces(entry)) {
     if (piece.len == 0 || (piece.valid && segments.alive(piece.ref))) continue;
     because("{}", why_piece_fails(segments, piece));
+    *status = URMA_CR_LOC_ACCESS_ERR;
     return false;
   }
   return true;

@@ -52,7 +52,8 @@ class RequestPath : public TargetPath {
   urma_cr_status_t outcome(urma_cr_status_t status) const;
   // How a request ends whose owner has executed it, or not.
   urma_cr_status_t outcome_of(Answer answer);
-  bool local_memory_stands(SendEntry* entry);
+  // Else *status says how the request ends.
+  bool local_memory_stands(SendEntry* entry, urma_cr_status_t* status);
   // Copies local pieces side by side.
   static void collect(SendEntry* entry, void* into);
   // So many of its local bytes, from those that were moved already on.
@@ -65,6 +66,15 @@ class RequestPath : public TargetPath {
   template <typename Import, typename Grant>
   Step authorize(ImplicitImports<Import>* imports, const RemoteAccess& access, uint64_t* asked,
                  const Grant** grant, urma_cr_status_t* status);
+
+  // The same for the bytes that a request reads, writes or changes.
+  template <typename Import, typename Grant>
+  Step authorize(ImplicitImports<Import>* imports, SendEntry* entry, const Grant** grant,
+                 urma_cr_status_t* status) {
+    return authorize(imports,
+                     {&entry->remote, entry->remote_addr, entry->bytes, right_of(entry->kind)},
+                     &asked_, grant, status);
+  }
 
   // What the first pending request waits for: the attempts for its segment, and for `notified`.
   uint64_t asked_ = 0;

@@ -3,6 +3,9 @@
 
 #include <algorithm>
 
+#include "urma/base/guard.h"
+#include "urma/base/log.h"
+
 namespace urma {
 namespace {
 
@@ -134,6 +137,56 @@ void SendQueue::announce_armed() {
     ++due;
   }
   if (due != 0) jfc_->completed(due, failed);
+}
+
+// What has been executed when it was posted is collected here without a call, where nothing is
+// under way, up to the first entry that is not a success.
+inline int SendQueue::poll_alone(CompletionQueue* poller, int count, urma_cr_t* cr) noexcept {
+  if (empty()) return poller->finish_poll(0, cr);
+  if (busy() != nullptr) return poll_rest(poller, 0, count, cr, /*awaited=*/false);
+  if (!lock_.enter_at_once()) [[unlikely]]
+    return poller->poll_behind_other(count, cr);
+  int got = 0;
+  bool all = false;
+  if (busy() == nullptr) [[likely]] {
+    uint32_t size = size_.load(std::memory_order_relaxed);
+    uint32_t place = head_;
+    for (; size != 0 && got != count; --size) {
+      const SendEntry& entry = at(place);
+      if (entry.state != SendState::kDone || entry.status != URMA_CR_SUCCESS ||
+          entry.special != 0) {
+        break;
+      }
+      if (entry.signalled) fill_record(entry, &cr[got++]);
+      --entry.path->entries;
+      place = behind(place);
+    }
+    head_ = place;
+    popped_ += size_.load(std::memory_order_relaxed) - size;
+    size_.store(size, std::memory_order_relaxed);
+    all = size == 0 || got == count;
+  }
+  if (lock_.leave_at_once()) [[unlikely]]
+    return poll_rest(poller, got, count, cr, /*awaited=*/true);
+  if (!all || got == 0) return poll_rest(poller, got, count, cr, /*awaited=*/false);
+  return poller->end_poll_at_once(got);
+}
+
+int SendQueue::poll_source(CompletionQueue* poller, int count, urma_cr_t* cr,
+                           CompletionSource* source) noexcept {
+  return static_cast<SendQueue&>(*source).poll_alone(poller, count, cr);
+}
+
+// Most polls of what is under way come here: each call in it would save the same registers again.
+// The analysis does not know that the lambda runs here.
+[[gnu::flatten]] int SendQueue::poll_rest(CompletionQueue* poller, int got, int count,
+                                          urma_cr_t* cr, bool awaited) noexcept {
+  if (awaited) [[unlikely]]
+    lock_.wake_one();
+  const int more = guarded_count(URMA_LOG_SITE, [&]() URMA_NO_THREAD_SAFETY_ANALYSIS {
+    return SendQueue::collect(poller, count - got, cr + got);
+  });
+  return poller->finish_poll(got + std::max(more, 0), cr);
 }
 
 int SendQueue::collect(CompletionQueue* poller, int count, urma_cr_t* cr) {

@@ -68,14 +68,6 @@ enum SpecialEntry : uint8_t {
   kMarker = 2,   // no request: the record that says that all before it are flushed
 };
 
-// What SendQueue::collect_at_once() leaves to do.
-enum class Collected : uint8_t {
-  kAll,      // nothing
-  kMore,     // collect() may find more
-  kAwaited,  // the same, and OwnerLock::wake_one(), as another thread sleeps
-  kBusy,     // the same, once another thread has left
-};
-
 // The way from one send queue to one target. A provider executes its requests in post order.
 class SendPath {
  public:
@@ -252,10 +244,13 @@ class SendQueue : public CompletionSource {
   void set_waiting() { waiting_.store(true, std::memory_order_relaxed); }
   int collect(CompletionQueue* poller, int count, urma_cr_t* cr) override
       URMA_REQUIRES(poller->poll_lock());
-  SendQueue* send_queue() override { return this; }
-  CompletionSource* direct() override { return direct_ != nullptr ? direct_ : this; }
-  // A sender that collects for it from a device. Before it is attached.
-  void collected_by(CompletionSource* direct) { direct_ = direct; }
+  PollAlone poll_alone() const override { return poll_source; }
+  bool contended() const override { return lock_.is_contended(); }
+  const std::atomic<uint32_t>* fill() const override { return &size_; }
+  // What a JFC polls for it: itself, or a sender that collects for it from a device, and says so
+  // before it is attached.
+  CompletionSource* collector() { return collector_; }
+  void collected_by(CompletionSource* collector) { collector_ = collector; }
   // For that one, with the lock: the first of the paths with outstanding requests; the oldest
   // request; up to so many records of those that are done.
   SendPath* busy() const { return busy_.load(std::memory_order_relaxed); }
@@ -281,15 +276,20 @@ class SendQueue : public CompletionSource {
   }
   [[gnu::always_inline]] int retire(int count, urma_cr_t* cr);
   [[gnu::always_inline]] static void fill_record(const SendEntry& entry, urma_cr_t* cr);
-  // The same where nothing is under way, up to the first entry that is not a success: makes no
-  // call.
-  [[gnu::always_inline]] int collect_at_once(int count, urma_cr_t* cr, Collected* how);
   bool move_for(CompletionQueue* waiter, bool just_armed) override;
   bool outstanding() const override { return !empty(); }
   bool empty() const { return size_.load(std::memory_order_relaxed) == 0; }
 
  private:
   void make_room();
+  // The poller's lock is held, which a pointer to a function cannot say.
+  static int poll_source(CompletionQueue* poller, int count, urma_cr_t* cr,
+                         CompletionSource* source) noexcept URMA_NO_THREAD_SAFETY_ANALYSIS;
+  [[gnu::always_inline]] int poll_alone(CompletionQueue* poller, int count, urma_cr_t* cr) noexcept
+      URMA_RELEASE(poller->poll_lock());
+  // Behind `got` records; `awaited`: another thread sleeps until the lock was left.
+  [[gnu::noinline]] int poll_rest(CompletionQueue* poller, int got, int count, urma_cr_t* cr,
+                                  bool awaited) noexcept URMA_RELEASE(poller->poll_lock());
   [[gnu::noinline]] void announce_armed();
   [[gnu::cold, gnu::noinline]] void fill_marker(const SendEntry& entry, urma_cr_t* cr) const;
   [[gnu::cold, gnu::noinline]] void vacate_special(SendEntry* entry);
@@ -378,7 +378,7 @@ class SendQueue : public CompletionSource {
   uint64_t announced_ = 0;  // up to here, counted as popped_ is, the armed JFC knows what is due
   // The paths with outstanding requests, the latest first. Written under lock_.
   std::atomic<SendPath*> busy_{nullptr};
-  CompletionSource* direct_ = nullptr;
+  CompletionSource* collector_ = this;
   uint64_t room_until_ = 0;
   QueueCounters counters_;
 };
@@ -414,37 +414,6 @@ inline int SendQueue::retire(int count, urma_cr_t* cr) {
   popped_ += before - size;
   size_.store(size, std::memory_order_relaxed);
   if (size == 0) start_over();
-  return got;
-}
-
-inline int SendQueue::collect_at_once(int count, urma_cr_t* cr, Collected* how) {
-  *how = Collected::kMore;
-  if (empty() || busy() != nullptr) return 0;
-  if (!lock_.enter_at_once()) [[unlikely]] {
-    *how = Collected::kBusy;
-    return 0;
-  }
-  int got = 0;
-  if (busy() == nullptr) [[likely]] {
-    uint32_t size = size_.load(std::memory_order_relaxed);
-    uint32_t place = head_;
-    for (; size != 0 && got != count; --size) {
-      const SendEntry& entry = at(place);
-      if (entry.state != SendState::kDone || entry.status != URMA_CR_SUCCESS ||
-          entry.special != 0) {
-        break;
-      }
-      if (entry.signalled) fill_record(entry, &cr[got++]);
-      --entry.path->entries;
-      place = behind(place);
-    }
-    head_ = place;
-    popped_ += size_.load(std::memory_order_relaxed) - size;
-    size_.store(size, std::memory_order_relaxed);
-    if (size == 0 || got == count) *how = Collected::kAll;
-  }
-  if (lock_.leave_at_once()) [[unlikely]]
-    *how = Collected::kAwaited;
   return got;
 }
 

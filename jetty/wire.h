@@ -20,11 +20,11 @@
 #include <string>
 #include <vector>
 
+#include "jetty/directory_transport.h"
 #include "jetty/message.h"
 #include "jetty/message_receiver.h"
 #include "jetty/receive_engine.h"
 #include "jetty/remote.h"
-#include "jetty/transport.h"
 #include "segment/segment.h"
 
 namespace urma {
@@ -71,17 +71,10 @@ class WireOwner {
 struct WireGrant {
   SegmentGrant segment;
   std::shared_ptr<const WireOwner> owner;
+  Wanted wanted = {};  // what it was granted for; filled in by the engine
 
   bool stands() const { return owner->stands(segment.ref); }
   bool owner_gone() const { return owner->gone(); }
-};
-
-// The bytes of an owner that are asked for.
-struct GrantRequest {
-  urma_eid_t eid;
-  uint32_t token_id;
-  uint32_t token;
-  Wanted wanted;
 };
 
 // The sending end of a way to one target. All calls with the lock of its send queue. What send()

@@ -14,16 +14,6 @@ namespace {
 // Cookies from here on are of no entry, but of accesses that the first request waits for.
 constexpr uint32_t kFirstPart = 1U << 31;
 
-// A grant that no longer stands says nothing about the registration that is there now.
-Invalidation invalidation_of(const WireSegment& segment) {
-  const urma_seg_t& seg = segment.seg;
-  const WireGrant* grant = segment.grant();
-  const bool meant = grant != nullptr && grant->stands() &&
-                     (seg.ubva.va == 0 || grant->segment.covers(seg.ubva.va, seg.len));
-  if (!meant) return {seg.ubva.eid, seg.ubva.va, seg.len, SegmentRef{}};
-  return {seg.ubva.eid, grant->segment.base, grant->segment.len, grant->segment.ref};
-}
-
 }  // namespace
 
 WirePath::WirePath(WireSender* sender, RemoteQueue* target, uint32_t hint)
@@ -84,7 +74,8 @@ urma_cr_status_t WirePath::place(SendEntry* entry, uint64_t expected, std::span<
     return URMA_CR_REM_RESP_LEN_ERR;
   }
   if (!fetches) return URMA_CR_SUCCESS;
-  if (!local_memory_stands(entry)) return URMA_CR_LOC_ACCESS_ERR;
+  urma_cr_status_t status = URMA_CR_SUCCESS;
+  if (!local_memory_stands(entry, &status)) return status;
   const char* from = bytes.data();
   const IovecList into = local_pieces(entry, bytes.size());
   for (const iovec& piece : into.list()) {
@@ -106,9 +97,9 @@ Way& WirePath::way() {
   return *way_;
 }
 
-RequestPath::Step WirePath::authorize(const RemoteAccess& access, uint64_t* asked,
-                                      const WireGrant** grant, urma_cr_status_t* status) {
-  return RequestPath::authorize(&sender_->implicit_imports(), access, asked, grant, status);
+RequestPath::Step WirePath::authorize(SendEntry* entry, const WireGrant** grant,
+                                      urma_cr_status_t* status) {
+  return RequestPath::authorize(&sender_->implicit_imports(), entry, grant, status);
 }
 
 void WirePath::look_up(SendEntry* entry) {
@@ -145,17 +136,12 @@ RequestPath::Step WirePath::launched() {
 RequestPath::Step WirePath::move(SendEntry* entry, bool something_follows, uint64_t* budget,
                                  urma_cr_status_t* status) {
   const bool read = entry->kind == OpKind::kRead;
-  const uint32_t rights = read ? URMA_ACCESS_READ : URMA_ACCESS_WRITE;
   for (;;) {
     const Step awaited = await_part(entry, status);
     if (awaited != Step::kInFlight) return awaited;
-    if (!local_memory_stands(entry)) {
-      *status = URMA_CR_LOC_ACCESS_ERR;
-      return Step::kDone;
-    }
+    if (!local_memory_stands(entry, status)) return Step::kDone;
     const WireGrant* grant;
-    const Step allowed = authorize({&entry->remote, entry->remote_addr, entry->bytes, rights},
-                                   &asked_, &grant, status);
+    const Step allowed = authorize(entry, &grant, status);
     if (allowed != Step::kInFlight) return allowed;
     const uint64_t bytes = std::min(entry->bytes - entry->moved, kCopyPerTurn);
     if (bytes == 0) return Step::kDone;
@@ -183,14 +169,9 @@ RequestPath::Step WirePath::transfer(SendEntry* entry, uint64_t* budget, urma_cr
 
 RequestPath::Step WirePath::atomic(SendEntry* entry, urma_cr_status_t* status) {
   const bool write = entry->kind == OpKind::kWriteAtomic;
-  if (!local_memory_stands(entry)) {
-    *status = URMA_CR_LOC_ACCESS_ERR;
-    return Step::kDone;
-  }
+  if (!local_memory_stands(entry, status)) return Step::kDone;
   const WireGrant* grant;
-  const uint32_t rights = write ? URMA_ACCESS_WRITE : URMA_ACCESS_ATOMIC;
-  const Step allowed = authorize({&entry->remote, entry->remote_addr, entry->bytes, rights},
-                                 &asked_, &grant, status);
+  const Step allowed = authorize(entry, &grant, status);
   if (allowed != Step::kInFlight) return allowed;
   if (!aligned(*entry, status)) return Step::kDone;
   if (write) collect(entry, entry->operand);
@@ -233,17 +214,14 @@ RequestPath::Step WirePath::send_message(SendEntry* entry, MessageKind kind,
 }
 
 RequestPath::Step WirePath::send(SendEntry* entry, urma_cr_status_t* status) {
-  if (!local_memory_stands(entry)) {
-    *status = URMA_CR_LOC_ACCESS_ERR;
-    return Step::kDone;
-  }
+  if (!local_memory_stands(entry, status)) return Step::kDone;
   const Step opened = open(status);
   if (opened != Step::kInFlight) return opened;
   const MessageKind kind = kind_of_send(entry->opcode);
   IovecList payload;
   Invalidation invalidation;
   if (kind == MessageKind::kSendInvalidate) {
-    invalidation = invalidation_of(*static_cast<const WireSegment*>(entry->remote));
+    invalidation = static_cast<const WireSegment*>(entry->remote)->invalidation();
     payload.add(reinterpret_cast<uint64_t>(&invalidation), sizeof(invalidation), 0, UINT64_MAX);
   }
   const IovecList own = local_pieces(entry, entry->bytes);
@@ -271,7 +249,8 @@ RequestPath::Step WirePath::write_notify(SendEntry* entry, uint64_t* budget,
   const RemoteAccess value = {&entry->notified, entry->notified_addr, sizeof(uint64_t),
                               URMA_ACCESS_WRITE};
   const WireGrant* grant;
-  const Step allowed = authorize(value, &asked_notified_, &grant, status);
+  const Step allowed =
+      RequestPath::authorize(&sender_->implicit_imports(), value, &asked_notified_, &grant, status);
   if (allowed != Step::kInFlight) return allowed;
   const Step written = move(entry, /*something_follows=*/true, budget, status);
   if (written != Step::kDone || *status != URMA_CR_SUCCESS) return written;

@@ -41,8 +41,7 @@ class WirePath : public RequestPath {
   void look_up(SendEntry* entry) override;
   void next_begins() override;
 
-  Step authorize(const RemoteAccess& access, uint64_t* asked, const WireGrant** grant,
-                 urma_cr_status_t* status);
+  Step authorize(SendEntry* entry, const WireGrant** grant, urma_cr_status_t* status);
   // All of a transfer, part by part. The last one is on its way when the request leaves the line,
   // unless something has to follow it.
   Step move(SendEntry* entry, bool something_follows, uint64_t* budget, urma_cr_status_t* status);

@@ -14,16 +14,6 @@
 namespace urma {
 namespace {
 
-// A wire moves the bytes; nobody maps them.
-urma_ext_part_t whole(uint64_t va, uint64_t len) {
-  return {va, len, URMA_EXT_PATH_COPIED, URMA_EXT_REASON_PEER};
-}
-
-uint32_t right_of(OpKind kind) {
-  if (kind == OpKind::kRead) return URMA_ACCESS_READ;
-  return kind == OpKind::kAtomic ? URMA_ACCESS_ATOMIC : URMA_ACCESS_WRITE;
-}
-
 // What a peer asks for is what a request of ours could be.
 bool sound(const WireAccess& access) {
   if (access.bytes == 0 || access.bytes > kCopyPerTurn) return false;
@@ -32,14 +22,8 @@ bool sound(const WireAccess& access) {
     return writes == (access.kind == OpKind::kWriteAtomic) &&
            valid_width(access.opcode, access.bytes) && access.addr % access.bytes == 0;
   }
-  uint64_t local = 0;
-  for (const iovec& piece : access.local) local += piece.iov_len;
-  return access.kind == OpKind::kRead || (access.kind == OpKind::kWrite && local == access.bytes);
-}
-
-// Whether an owner can have granted this.
-bool possible(const SegmentGrant& given) {
-  return given.ref.index < kMaxSegments && given.len != 0 && given.base <= UINT64_MAX - given.len;
+  return access.kind == OpKind::kRead ||
+         (access.kind == OpKind::kWrite && total(access.local) == access.bytes);
 }
 
 // On memory that is registered, and there.
@@ -69,7 +53,7 @@ void execute_here(const WireAccess& access, std::vector<char>* bytes) {
 
 WireSegment::WireSegment(WireTransport* engine, urma_context_t* ctx, const urma_seg_t& imported,
                          urma_token_t token)
-    : ImportedSegment(engine, imported, token), engine_(engine) {
+    : GrantedSegment(engine, imported, token), engine_(engine) {
   enter_list(ctx);
 }
 
@@ -84,20 +68,17 @@ void WireSegment::ask_owner(const Wanted& wanted) {
   }
 }
 
-void WireSegment::finish(const Wanted& wanted, Answer answer, const WireGrant& given) {
+void WireSegment::finish(const Wanted& wanted, Answer answer, WireGrant given) {
   if (answer == Answer::kAccepted && !possible(given.segment)) answer = Answer::kMalformed;
   {
     const MutexLock lock(mutex_);
     const WireGrant* before = grant();
     // An answer that says nothing new needs no place again.
-    const bool known =
-        before != nullptr && before->owner == given.owner &&
-        before->segment.ref == given.segment.ref && before->segment.base == given.segment.base &&
-        before->segment.len == given.segment.len && before->segment.access == given.segment.access;
+    const bool known = before != nullptr && before->owner == given.owner &&
+                       before->segment.says_the_same(given.segment);
     if (answer == Answer::kAccepted && !known) {
-      grants_.push_back(std::make_unique<const WireGrant>(given));
-      // SYNC(wire-grant): release pairs with the acquire in grant().
-      current_.store(grants_.back().get(), std::memory_order_release);
+      given.wanted = wanted;
+      publish(std::make_unique<const WireGrant>(std::move(given)));
     } else if (answer != Answer::kAccepted) {
       URMA_LOG_LIMITED(WARNING, "segment at va {:#x} of token id {:#x} cannot be used: {}",
                        wanted.va, seg.token_id, answer_text(answer));
@@ -155,8 +136,7 @@ void WireTransport::add_post_ops(urma_ops_t* ops) {
 }
 
 WireTransport::WireTransport(const urma_host& host, Wire* wire, uint64_t max_message)
-    : Transport(host.service, Faults::parse(host.settings->text("URMA_FAULT"))),
-      runtime_(host.runtime()),
+    : DirectoryTransport(host, Faults::parse(host.settings->text("URMA_FAULT"))),
       wire_(wire),
       max_message_(max_message) {
   enter_process_barrier();
@@ -188,23 +168,6 @@ Answer WireTransport::accept(const WayRequest& asked, const std::shared_ptr<Wire
   }
 }
 
-Answer WireTransport::grant(const GrantRequest& asked, const char* who, PeerGrants* grants,
-                            SegmentGrant* granted) {
-  GrantError error;
-  const auto& [va, len, access] = asked.wanted;
-  const std::optional<SegmentGrant> grant = segments().grant(
-      asked.eid, asked.token_id, va, len, urma_token_t{asked.token}, &error, access);
-  if (grant.has_value()) {
-    grants->add(grant->ref);
-    *granted = *grant;
-    return Answer::kAccepted;
-  }
-  if (error != GrantError::kWrongToken) return Answer::kNoSuchObject;
-  URMA_LOG_LIMITED(WARNING, "{} presented a wrong token for {} {:#x}", who, "token id",
-                   asked.token_id);
-  return Answer::kWrongToken;
-}
-
 urma_cr_status_t WireTransport::execute(const PeerGrants& grants, SegmentRef segment,
                                         const WireAccess& access, std::vector<char>* bytes) {
   if (!sound(access)) return URMA_CR_REM_UNSUPPORTED_REQ_ERR;
@@ -223,16 +186,6 @@ void WireTransport::arrived(const CompletionQueue& jfc) {
   // barrier in CompletionQueue::arm.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (jfc.armed()) take_over();
-}
-
-uint32_t WireTransport::take_id(IdKind kind, uint32_t eid_index, uint32_t chosen) {
-  if (chosen == 0) return runtime_->alloc_id(kind);
-  runtime_->reserve_id(kind, eid_index, chosen);
-  return chosen;
-}
-
-void WireTransport::free_id(IdKind kind, uint32_t eid_index, uint32_t id) {
-  runtime_->free_id(kind, eid_index, id);
 }
 
 std::unique_ptr<Sender> WireTransport::make_sender(const urma_jfs_cfg_t& cfg,
@@ -269,25 +222,18 @@ void WireTransport::probe(const ProbeTarget& target, std::function<void(Answer)>
   wire_->probe(target, std::move(answered));
 }
 
+// The public fields of a registered one are the program's. A wire moves the bytes; nobody maps
+// them.
 std::vector<urma_ext_part_t> WireTransport::parts(const urma_target_seg_t& segment) const {
-  return {whole(segment.seg.ubva.va, segment.seg.len)};
-}
-
-void WireTransport::list_queues(size_t most, std::vector<urma_ext_queue_t>* listed) const {
-  queues().append_to(listed, most);
-}
-
-void WireTransport::list_segments(size_t most, std::vector<urma_ext_segment_t>* listed) const {
-  segments().visit([&](const Segment& segment) {
-    append_parts(describe(segment), {whole(segment.base, segment.len)}, most, listed);
-  });
-  imports().visit([&](uint64_t serial, const ImportedSegment& imported) {
-    const auto& segment = static_cast<const WireSegment&>(imported);
-    const WireGrant* grant = segment.grant();
-    append_parts(
-        describe(serial, segment, segment.device(), grant == nullptr ? 0 : grant->segment.access),
-        {whole(segment.seg.ubva.va, segment.seg.len)}, most, listed);
-  });
+  const auto& handle = static_cast<const SegmentHandle&>(segment);
+  urma_ext_part_t whole = {segment.seg.ubva.va, segment.seg.len, URMA_EXT_PATH_COPIED,
+                           URMA_EXT_REASON_PEER};
+  if (handle.registered) {
+    const auto& own = static_cast<const Segment&>(handle);
+    whole.va = own.base;
+    whole.len = own.len;
+  }
+  return {whole};
 }
 
 }  // namespace urma

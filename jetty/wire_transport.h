@@ -1,21 +1,18 @@
 // SPDX-License-Identifier: MIT
 //
-// The engine over a wire: queues, imports, and what this process does for its peers. The ids and
-// EIDs are those of the runtime directory.
+// The engine over a wire: queues, imports, and what this process does for its peers.
 #ifndef JETTY_WIRE_TRANSPORT_H_
 #define JETTY_WIRE_TRANSPORT_H_
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
-#include <span>
-#include <unordered_map>
 #include <vector>
 
+#include "jetty/directory_transport.h"
+#include "jetty/granted_segment.h"
 #include "jetty/implicit_imports.h"
 #include "jetty/receive_engine.h"
 #include "jetty/sender.h"
-#include "jetty/transport.h"
 #include "jetty/wire.h"
 #include "urma/base/host.h"
 #include "urma_provider.h"
@@ -23,40 +20,21 @@
 namespace urma {
 
 // A segment of a peer.
-class WireSegment final : public ImportedSegment {
+class WireSegment final : public GrantedSegment<WireGrant> {
  public:
   WireSegment(WireTransport* engine, urma_context_t* ctx, const urma_seg_t& imported,
               urma_token_t token);
   ~WireSegment() override { leave_list(); }
 
-  // The newest grant, which may no longer stand; NULL where none was given yet.
-  const WireGrant* grant() const {
-    // SYNC(wire-grant): acquire pairs with the release in finish().
-    return current_.load(std::memory_order_acquire);
-  }
-  bool stale() const {
-    const WireGrant* granted = grant();
-    return granted != nullptr && !granted->stands();
-  }
-  // As RemoteSegment::holds().
-  bool holds(uint64_t addr, uint64_t bytes, uint32_t access) const {
-    if (seg.ubva.va == addr && seg.len == bytes) return true;
-    const WireGrant* granted = grant();
-    return granted != nullptr && granted->stands() && granted->segment.covers(addr, bytes) &&
-           granted->segment.allows(access);
-  }
   // Nothing is ever mapped.
   static bool settled(const WireGrant& /*grant*/) { return true; }
   static bool about_to_be_mapped() { return false; }
 
  private:
   void ask_owner(const Wanted& wanted) override;
-  void finish(const Wanted& wanted, Answer answer, const WireGrant& given);
+  void finish(const Wanted& wanted, Answer answer, WireGrant given);
 
   WireTransport* const engine_;
-  std::atomic<const WireGrant*> current_{nullptr};
-  // Older ones may be in use by requests that are under way.
-  std::vector<std::unique_ptr<const WireGrant>> grants_ URMA_GUARDED_BY(mutex_);
 };
 
 class WireSender : public Sender {
@@ -86,26 +64,7 @@ class WireReceiver final : public ReceiveEngine<WireReceiver, WireIncoming> {
   friend ReceiveEngine;
 };
 
-// The registrations that one peer has been granted: it can use no others, though it could guess
-// their names. Thread-safe.
-class PeerGrants {
- public:
-  void add(SegmentRef segment) {
-    const MutexLock lock(mutex_);
-    granted_[segment.index] = segment.generation;
-  }
-  bool has(SegmentRef segment) const {
-    const MutexLock lock(mutex_);
-    const auto found = granted_.find(segment.index);
-    return found != granted_.end() && found->second == segment.generation;
-  }
-
- private:
-  mutable Mutex mutex_;
-  std::unordered_map<uint32_t, uint32_t> granted_ URMA_GUARDED_BY(mutex_);
-};
-
-class WireTransport final : public Transport, public SegmentInspector {
+class WireTransport final : public DirectoryTransport {
  public:
   // `max_message` is the largest message in bytes. The wire outlives it.
   WireTransport(const urma_host& host, Wire* wire, uint64_t max_message);
@@ -124,9 +83,8 @@ class WireTransport final : public Transport, public SegmentInspector {
   // Adds the receiving end of a way to the queue that it is for. Service thread.
   Answer accept(const WayRequest& asked, const std::shared_ptr<WireIncoming>& way,
                 uint32_t* members);
-  // `who` asks, for the log, and has had `grants` before. Any thread.
-  Answer grant(const GrantRequest& asked, const char* who, PeerGrants* grants,
-               SegmentGrant* granted);
+  // And DirectoryTransport::grant().
+  //
   // On memory of this process, which a peer has been granted. `bytes` are what was read, or was
   // there before. Any thread.
   urma_cr_status_t execute(const PeerGrants& grants, SegmentRef segment, const WireAccess& access,
@@ -136,10 +94,6 @@ class WireTransport final : public Transport, public SegmentInspector {
   // this from a thread of its own does so under a lock which these take.
   void arrived(const CompletionQueue& jfc);
 
-  std::span<const urma_eid_t> eids() const override { return runtime_->all_eids(); }
-  uint32_t uasid() const override { return runtime_->uasid(); }
-  uint32_t take_id(IdKind kind, uint32_t eid_index, uint32_t chosen) override;
-  void free_id(IdKind kind, uint32_t eid_index, uint32_t id) override;
   std::unique_ptr<Sender> make_sender(const urma_jfs_cfg_t& cfg, const QueueIdentity& identity,
                                       const urma_jetty_id_t& id) override;
   std::unique_ptr<Receiver> make_receiver(const urma_jfr_cfg_t& cfg, const QueueIdentity& identity,
@@ -160,11 +114,8 @@ class WireTransport final : public Transport, public SegmentInspector {
   }
 
   std::vector<urma_ext_part_t> parts(const urma_target_seg_t& segment) const override;
-  void list_queues(size_t most, std::vector<urma_ext_queue_t>* queues) const override;
-  void list_segments(size_t most, std::vector<urma_ext_segment_t>* segments) const override;
 
  private:
-  Runtime* const runtime_;
   Wire* const wire_;
   const uint64_t max_message_;
 };

@@ -48,6 +48,11 @@ enum class OpKind : uint8_t {
 }
 OpKind kind_of(urma_opcode_t opcode);
 const char* kind_name(OpKind kind);
+// The right that a one-sided request needs, URMA_ACCESS_*.
+inline uint32_t right_of(OpKind kind) {
+  if (kind == OpKind::kRead) return URMA_ACCESS_READ;
+  return kind == OpKind::kAtomic ? URMA_ACCESS_ATOMIC : URMA_ACCESS_WRITE;
+}
 // Whether an atomic has a second operand, which takes the place of what was there.
 inline bool replaces(uint32_t opcode) { return opcode == URMA_OPC_CAS || opcode == URMA_OPC_SWAP; }
 

@@ -110,7 +110,7 @@ std::optional<SegmentGrant> SegmentTable::grant(const urma_eid_t& eid, uint32_t 
   if (segment == nullptr) return std::nullopt;
   segment->granted = true;
   return SegmentGrant{segment->ref,    segment->base,  segment->registered_len(),
-                      segment->access, segment->pages, segment->device_len != 0};
+                      segment->access, segment->pages, segment->opaque_len != 0};
 }
 
 bool SegmentTable::with_grant(SegmentRef ref, uint64_t va, uint64_t bytes, uint32_t access,

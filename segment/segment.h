@@ -79,13 +79,13 @@ struct Segment : SegmentHandle {
   const char* device;                  // the name of the device that it was registered at
   std::atomic<uint32_t> local_key{0};  // what a device knows it by
   bool foreign = false;                // no memory of this process, which must not touch it
-  // Memory that only a runtime of its own moves, as that of a GPU: so many bytes, and `len` is 0,
-  // so that whoever touches memory by itself finds none here.
-  uint64_t device_len = 0;
+  // Memory that the processor must not touch, and its provider moves: so many bytes, and `len` is
+  // 0, so that whoever touches memory by itself finds none here.
+  uint64_t opaque_len = 0;
   bool granted = false;  // to a peer, once; guarded by the table's lock until it is removed
 
   bool covers(uint64_t va, uint64_t bytes) const { return lies_in(va, bytes, base, len); }
-  uint64_t registered_len() const { return len + device_len; }
+  uint64_t registered_len() const { return len + opaque_len; }
   // The same, whoever moves it.
   bool holds(uint64_t va, uint64_t bytes) const {
     return lies_in(va, bytes, base, registered_len());
@@ -99,10 +99,14 @@ struct SegmentGrant {
   uint64_t len;
   uint32_t access;
   SharedPages::RangeId pages;
-  bool device = false;  // Segment::device_len
+  bool opaque = false;  // Segment::opaque_len
 
   bool covers(uint64_t va, uint64_t bytes) const { return lies_in(va, bytes, base, len); }
   bool allows(uint32_t rights) const { return (access & rights) == rights; }
+  // Whether both tell an importer the same.
+  bool says_the_same(const SegmentGrant& other) const {
+    return ref == other.ref && base == other.base && len == other.len && access == other.access;
+  }
 };
 
 enum class GrantError { kNotRegistered, kWrongToken };

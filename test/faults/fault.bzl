@@ -21,7 +21,7 @@ PRODUCTS = {
         options = ["-Wl,-z,nodelete"],
     ),
     "module": struct(
-        part = "//urma/providers/shm",
+        part = "//urma/providers/shm:module",
         map = "//urma/providers:module.map",
         name = "liburma-shm.so",
         options = [],

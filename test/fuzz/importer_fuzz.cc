@@ -5,9 +5,9 @@
 #include <memory>
 
 #include "segment/mapped_view.h"
-#include "test/fuzz/local_rig.h"
+#include "test/fuzz/shm_rig.h"
 
-namespace urma::local {
+namespace urma::shm {
 namespace {
 
 using urma_fuzz::Bytes;
@@ -265,12 +265,12 @@ class Attack {
 };
 
 }  // namespace
-}  // namespace urma::local
+}  // namespace urma::shm
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   [[maybe_unused]] static const bool entered = (urma_fuzz::start(), true);
   urma_fuzz::Bytes in(data, size);
-  urma::local::Attack attack(&urma::local::Rig::the());
+  urma::shm::Attack attack(&urma::shm::Rig::the());
   while (!in.empty()) attack.step(&in);
   attack.finish();
   return 0;

@@ -6,9 +6,9 @@
 #include <map>
 #include <memory>
 
-#include "test/fuzz/local_rig.h"
+#include "test/fuzz/shm_rig.h"
 
-namespace urma::local {
+namespace urma::shm {
 namespace {
 
 using urma_fuzz::Bytes;
@@ -287,14 +287,14 @@ class Attack {
 };
 
 }  // namespace
-}  // namespace urma::local
+}  // namespace urma::shm
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   [[maybe_unused]] static const bool entered = (urma_fuzz::start(), true);
-  urma::local::Rig& rig = urma::local::Rig::the();
+  urma::shm::Rig& rig = urma::shm::Rig::the();
   urma_fuzz::Bytes in(data, size);
   {
-    urma::local::Attack attack(&rig);
+    urma::shm::Attack attack(&rig);
     while (!in.empty()) attack.step(&in);
     attack.finish();
   }

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "test/fuzz/bytes.h"
-#include "urma/providers/local/ring.h"
+#include "urma/providers/shm/ring.h"
 
-namespace urma::local {
+namespace urma::shm {
 namespace {
 
 using urma_fuzz::Bytes;
@@ -158,14 +158,14 @@ class Producing {
 };
 
 }  // namespace
-}  // namespace urma::local
+}  // namespace urma::shm
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   urma_fuzz::Bytes in(data, size);
   if (in.chance(128)) {
-    urma::local::consume(&in);
+    urma::shm::consume(&in);
   } else {
-    urma::local::Producing producing;
+    urma::shm::Producing producing;
     while (!in.empty()) producing.step(&in);
   }
   return 0;

@@ -20,14 +20,14 @@
 // The sanitizer's library finds the function only among the symbols that the program exports.
 extern "C" __attribute__((visibility("default"))) const char*
 __tsan_default_suppressions() {  // NOLINT(bugprone-reserved-identifier)
-  return "race:urma::local::copy_mapped\n"
+  return "race:urma::shm::copy_mapped\n"
          "race:urma::copy_in_order\n"
-         "race:urma::local::execute_direct\n"
-         "race:urma::local::RingLayout::copy_in\n"
-         "race:urma::local::RingLayout::copy_out\n"
-         "race:urma::local::QueuePath::atomic\n"
-         "race:urma::local::Sender::fill\n"
-         "race:urma::local::ProcessVmCopy::copy\n";
+         "race:urma::shm::execute_direct\n"
+         "race:urma::shm::RingLayout::copy_in\n"
+         "race:urma::shm::RingLayout::copy_out\n"
+         "race:urma::shm::QueuePath::atomic\n"
+         "race:urma::shm::Sender::fill\n"
+         "race:urma::shm::ProcessVmCopy::copy\n";
 }
 
 namespace urma_model {

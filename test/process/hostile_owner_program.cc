@@ -25,8 +25,8 @@
 #include "test/process/hostile_orders.h"
 #include "urma/base/message_socket.h"
 #include "urma/core/process/id_file.h"
-#include "urma/providers/local/protocol.h"
-#include "urma/providers/local/ring.h"
+#include "urma/providers/shm/protocol.h"
+#include "urma/providers/shm/ring.h"
 
 namespace {
 
@@ -38,7 +38,7 @@ using urma::PeerMay;
 using urma::SharedMemory;
 using urma_test::Channel;
 using urma_test::HostileReport;
-using namespace urma::local;  // NOLINT(build/namespaces)
+using namespace urma::shm;  // NOLINT(build/namespaces)
 
 constexpr uint64_t kPage = 4096;
 constexpr uint64_t kFirstSilence = 10;  // the number of the answer

@@ -24,9 +24,9 @@
 #include "test/process/harness.h"
 #include "test/process/hostile_orders.h"
 #include "urma/base/message_socket.h"
-#include "urma/providers/local/protocol.h"
-#include "urma/providers/local/ring.h"
-#include "urma/providers/local/staging.h"
+#include "urma/providers/shm/protocol.h"
+#include "urma/providers/shm/ring.h"
+#include "urma/providers/shm/staging.h"
 
 namespace {
 
@@ -37,7 +37,7 @@ using urma_test::Channel;
 using urma_test::HostileAim;
 using urma_test::HostileOrder;
 using urma_test::HostileReport;
-using namespace urma::local;  // NOLINT(build/namespaces)
+using namespace urma::shm;  // NOLINT(build/namespaces)
 
 class Attacker {
  public:

@@ -37,15 +37,15 @@ constexpr Budget kBudgets[] = {
     {"send-post", 240},
     {"send-inline-post", 225},
     {"receive-post", 175},
-    {"receive-poll", 535},
-    {"send-poll", 390},
+    {"receive-poll", 520},
+    {"send-poll", 360},
     // An atomic is told apart from six others before it is executed.
     {"add-post", 215},
     {"cas-post", 215},
     {"-post", 200},
     // With the end of the import. What was granted is kept from the one before.
     {"import", 1650},
-    {"empty-receive-poll", 280},
+    {"empty-receive-poll", 275},
     {"empty-send-poll", kAim},
     {"-poll", kAim},
 };

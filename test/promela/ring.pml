@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The ring of urma/providers/local/ring.h: every message comes once, in order and whole, no slot is
+// The ring of urma/providers/shm/ring.h: every message comes once, in order and whole, no slot is
 // written that the other side still has, and every message ends once at its sender, whatever dies
 // when. What is plainly written before a release store is seen behind the acquire load that pairs
 // with it, so sequential consistency is no simplification here.

@@ -5,9 +5,9 @@
 
 #include <vector>
 
-#include "test/unit/local_harness.h"
+#include "test/unit/shm_harness.h"
 
-namespace urma::local {
+namespace urma::shm {
 namespace {
 
 using ArmedTest = urma_test::ProcessTest;
@@ -41,4 +41,4 @@ TEST_F(ArmedTest, LargeMessageThatWaitedForAReceive) {
 }
 
 }  // namespace
-}  // namespace urma::local
+}  // namespace urma::shm

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "urma/providers/local/direct.h"
+#include "urma/providers/shm/direct.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-namespace urma::local {
+namespace urma::shm {
 namespace {
 
 // The halves of a whole value always agree.
@@ -165,4 +165,4 @@ TEST(Direct, WidthsThatAreOffered) {
 }
 
 }  // namespace
-}  // namespace urma::local
+}  // namespace urma::shm

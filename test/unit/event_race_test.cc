@@ -10,9 +10,9 @@
 #include <thread>
 #include <vector>
 
-#include "test/unit/local_harness.h"
+#include "test/unit/shm_harness.h"
 
-namespace urma::local {
+namespace urma::shm {
 namespace {
 
 // As many rounds as this, which two free processors play in seconds; fewer where the threads take
@@ -216,4 +216,4 @@ TEST_F(TransportRaceTest, NoSendIsLostWhileItsReceiverArms) {
 }
 
 }  // namespace
-}  // namespace urma::local
+}  // namespace urma::shm

@@ -12,10 +12,10 @@
 #include <thread>
 #include <vector>
 
-#include "test/unit/local_harness.h"
 #include "test/unit/raw_peer.h"
+#include "test/unit/shm_harness.h"
 
-namespace urma::local {
+namespace urma::shm {
 namespace {
 
 constexpr uid_t kNobody = 65534;
@@ -84,4 +84,4 @@ TEST_F(ForeignUserTest, IsAskedForNothing) {
 }
 
 }  // namespace
-}  // namespace urma::local
+}  // namespace urma::shm

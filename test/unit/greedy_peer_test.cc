@@ -5,10 +5,10 @@
 
 #include <deque>
 
-#include "test/unit/local_harness.h"
 #include "test/unit/raw_peer.h"
+#include "test/unit/shm_harness.h"
 
-namespace urma::local {
+namespace urma::shm {
 namespace {
 
 using GreedyPeerTest = urma_test::ProcessTest;
@@ -42,4 +42,4 @@ TEST_F(GreedyPeerTest, WhoSaysNothingIsDisconnectedAfterASecond) {
 }
 
 }  // namespace
-}  // namespace urma::local
+}  // namespace urma::shm

@@ -9,11 +9,11 @@
 #include <cstring>
 #include <vector>
 
-#include "test/unit/local_harness.h"
 #include "test/unit/raw_peer.h"
-#include "urma/providers/local/staging.h"
+#include "test/unit/shm_harness.h"
+#include "urma/providers/shm/staging.h"
 
-namespace urma::local {
+namespace urma::shm {
 namespace {
 
 constexpr uint32_t kBytes = 2 * kPlaceBytes;
@@ -199,4 +199,4 @@ TEST_F(HostileCopyTest, MessagesAreLentToTheirReceiverAlone) {
 }
 
 }  // namespace
-}  // namespace urma::local
+}  // namespace urma::shm

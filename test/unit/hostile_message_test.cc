@@ -7,10 +7,10 @@
 #include <cstring>
 #include <vector>
 
-#include "test/unit/local_harness.h"
 #include "test/unit/raw_peer.h"
+#include "test/unit/shm_harness.h"
 
-namespace urma::local {
+namespace urma::shm {
 namespace {
 
 using HostileMessageTest = urma_test::ProcessTest;
@@ -227,4 +227,4 @@ TEST_F(HostileMessageTest, AtomicsThatDoNotExistAreRefused) {
 }
 
 }  // namespace
-}  // namespace urma::local
+}  // namespace urma::shm

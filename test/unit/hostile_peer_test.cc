@@ -13,11 +13,11 @@
 #include <thread>
 #include <vector>
 
-#include "test/unit/local_harness.h"
 #include "test/unit/raw_peer.h"
-#include "urma/providers/local/patience.h"
+#include "test/unit/shm_harness.h"
+#include "urma/providers/shm/patience.h"
 
-namespace urma::local {
+namespace urma::shm {
 namespace {
 
 using HostilePeerTest = urma_test::ProcessTest;
@@ -424,4 +424,4 @@ TEST_F(HostilePeerTest, AtomicOnMemoryThatCannotBeWrittenFailsAlone) {
 }
 
 }  // namespace
-}  // namespace urma::local
+}  // namespace urma::shm

@@ -12,10 +12,10 @@
 #include <string>
 #include <vector>
 
-#include "test/unit/local_harness.h"
 #include "test/unit/raw_peer.h"
+#include "test/unit/shm_harness.h"
 
-namespace urma::local {
+namespace urma::shm {
 namespace {
 
 // One JFR whose JFC has a JFCE, and a ring of a peer that keeps to no rule.
@@ -175,4 +175,4 @@ TEST_F(HostileWakeupTest, WakeUpsGoWithTheirJfce) {
 }
 
 }  // namespace
-}  // namespace urma::local
+}  // namespace urma::shm

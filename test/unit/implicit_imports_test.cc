@@ -7,9 +7,9 @@
 #include <memory>
 #include <vector>
 
-#include "test/unit/local_harness.h"
+#include "test/unit/shm_harness.h"
 
-namespace urma::local {
+namespace urma::shm {
 namespace {
 
 class ImplicitImportsTest : public urma_test::ProcessTest {
@@ -109,4 +109,4 @@ TEST_F(ImplicitImportsTest, RequestsOfOneSegmentWaitForOneAnswer) {
 }
 
 }  // namespace
-}  // namespace urma::local
+}  // namespace urma::shm

@@ -6,10 +6,10 @@
 #include <optional>
 #include <vector>
 
-#include "test/unit/local_harness.h"
 #include "test/unit/raw_peer.h"
+#include "test/unit/shm_harness.h"
 
-namespace urma::local {
+namespace urma::shm {
 namespace {
 
 urma_seg_t part_of(const urma_target_seg_t* registered, uint64_t offset, uint64_t bytes) {
@@ -292,4 +292,4 @@ TEST_F(KeptImportsOfRawOwners, NewsOfAnEndThatIsNoneEndNothing) {
 }
 
 }  // namespace
-}  // namespace urma::local
+}  // namespace urma::shm

@@ -5,11 +5,10 @@
 
 #include <vector>
 
-#include "test/unit/local_harness.h"
+#include "test/unit/shm_harness.h"
 #include "urma/base/error.h"
-#include "urma/providers/local/inspector.h"
 
-namespace urma::local {
+namespace urma::shm {
 namespace {
 
 using ListingTest = urma_test::ProcessTest;
@@ -29,7 +28,7 @@ TEST_F(ListingTest, ListOfQueuesIsNoLongerThanItMayBe) {
   Node node;
   node.make_jfr(node.make_jfc());
   node.make_jfc();
-  const Inspector inspector(node.transport());
+  const SegmentInspector& inspector = *node.transport();
   std::vector<urma_ext_queue_t> queues;
   EXPECT_EQ(status_of_list([&] { inspector.list_queues(2, &queues); }), URMA_ENOMEM);
   EXPECT_TRUE(queues.empty());
@@ -45,7 +44,7 @@ TEST_F(ListingTest, ListOfSegmentsIsNoLongerThanItMayBe) {
   Pages first(4096), second(4096);
   owner.add(first.data(), 4096);
   const urma_seg_t described = owner.add(second.data(), 4096)->seg;
-  const Inspector of_owner(owner.transport()), of_importer(importer.transport());
+  const SegmentInspector &of_owner = *owner.transport(), &of_importer = *importer.transport();
   std::vector<urma_ext_segment_t> segments;
   EXPECT_EQ(status_of_list([&] { of_owner.list_segments(1, &segments); }), URMA_ENOMEM);
   EXPECT_LE(segments.size(), 1u);
@@ -60,4 +59,4 @@ TEST_F(ListingTest, ListOfSegmentsIsNoLongerThanItMayBe) {
 }
 
 }  // namespace
-}  // namespace urma::local
+}  // namespace urma::shm

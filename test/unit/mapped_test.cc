@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "segment/mapped_view.h"
-#include "test/unit/local_harness.h"
+#include "test/unit/shm_harness.h"
 
-namespace urma::local {
+namespace urma::shm {
 namespace {
 
 constexpr uint64_t kPage = 4096;
@@ -442,4 +442,4 @@ TEST_F(MappedTest, SegmentThatGoesWhileItIsSharedIsNotHandedOut) {
 }
 
 }  // namespace
-}  // namespace urma::local
+}  // namespace urma::shm

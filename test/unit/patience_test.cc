@@ -10,11 +10,11 @@
 #include <memory>
 #include <utility>
 
-#include "test/unit/local_harness.h"
 #include "test/unit/raw_peer.h"
-#include "urma/providers/local/link.h"
+#include "test/unit/shm_harness.h"
+#include "urma/providers/shm/link.h"
 
-namespace urma::local {
+namespace urma::shm {
 namespace {
 
 constexpr uint64_t kNsPerMs = 1'000'000;
@@ -168,4 +168,4 @@ TEST_F(PatienceTest, WaitsForNothingOnceItHasEnded) {
 }
 
 }  // namespace
-}  // namespace urma::local
+}  // namespace urma::shm

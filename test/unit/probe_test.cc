@@ -4,10 +4,10 @@
 #include <gtest/gtest.h>
 
 #include "jetty/groups.h"
-#include "test/unit/local_harness.h"
 #include "test/unit/raw_peer.h"
+#include "test/unit/shm_harness.h"
 
-namespace urma::local {
+namespace urma::shm {
 namespace {
 
 using ProbeTest = urma_test::ProcessTest;
@@ -101,4 +101,4 @@ TEST(GroupTableTest, OneIdOfTwoEids) {
 }
 
 }  // namespace
-}  // namespace urma::local
+}  // namespace urma::shm

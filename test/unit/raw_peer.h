@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
-#include "test/unit/local_harness.h"
+#include "test/unit/shm_harness.h"
 
-namespace urma::local {
+namespace urma::shm {
 
 // One end of a control connection.
 class RawSocket {
@@ -171,6 +171,6 @@ class RawOwner : public Host {
       SharedMemory::create("urma-segments", SegmentTable::kSharedBytes, PeerMay::kRead, 0);
 };
 
-}  // namespace urma::local
+}  // namespace urma::shm
 
 #endif  // TEST_UNIT_RAW_PEER_H_

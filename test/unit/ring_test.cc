@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // The ring with both ends in one process, where the sanitizers can see both.
-#include "urma/providers/local/ring.h"
+#include "urma/providers/shm/ring.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@
 #include "urma/base/error.h"
 #include "urma_opcode.h"
 
-namespace urma::local {
+namespace urma::shm {
 namespace {
 
 constexpr uint32_t kRingBytes = kMinRingBytes;
@@ -357,4 +357,4 @@ TEST(Ring, TwoThreadsLoseNothing) {
 }
 
 }  // namespace
-}  // namespace urma::local
+}  // namespace urma::shm

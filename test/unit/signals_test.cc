@@ -13,11 +13,11 @@
 #include <thread>
 #include <vector>
 
-#include "test/unit/local_harness.h"
 #include "test/unit/raw_peer.h"
-#include "urma/providers/local/process_vm_copy.h"
+#include "test/unit/shm_harness.h"
+#include "urma/providers/shm/peer.h"
 
-namespace urma::local {
+namespace urma::shm {
 namespace {
 
 std::atomic<uint64_t> handled{0};
@@ -87,4 +87,4 @@ TEST(Signals, APeerMadeByHandWaitsForItsAnswer) {
 }
 
 }  // namespace
-}  // namespace urma::local
+}  // namespace urma::shm

@@ -11,9 +11,9 @@
 #include <thread>
 #include <vector>
 
-#include "test/unit/local_harness.h"
+#include "test/unit/shm_harness.h"
 
-namespace urma::local {
+namespace urma::shm {
 namespace {
 
 using TransportTest = urma_test::ProcessTest;
@@ -544,4 +544,4 @@ TEST_F(TransportTest, SendersShareAReceiverFairly) {
 }
 
 }  // namespace
-}  // namespace urma::local
+}  // namespace urma::shm

@@ -15,7 +15,7 @@
 namespace urma::rocm {
 namespace {
 
-class View final : public local::DeviceView {
+class View final : public shm::OpaqueView {
  public:
   View(std::shared_ptr<const PeerMemory> attachment, uint64_t offset)
       : attachment_(std::move(attachment)), offset_(offset) {}
@@ -55,7 +55,7 @@ void check_size(const HsaApi& api, uint64_t needed, Outcome* memory) {
   memory->why = urma::format("it has {} bytes, and its owner says {}", memory->bytes, needed);
 }
 
-Outcome attach_signal(const HsaApi& api, const local::MemoryDescription& description) {
+Outcome attach_signal(const HsaApi& api, const MemoryDescription& description) {
   Outcome made;
   made.kind = kSignal;
   made.bytes = kSignalBytes;
@@ -73,7 +73,7 @@ Outcome attach_signal(const HsaApi& api, const local::MemoryDescription& descrip
 
 // May take any time.
 Outcome attach_now(const HsaApi& api, std::vector<hsa_agent_t> agents,
-                   const local::MemoryDescription& description, const Fd& fd) {
+                   const MemoryDescription& description, const Fd& fd) {
   if (description.kind == kSignal) return attach_signal(api, description);
   Outcome made;
   hsa_status_t status;
@@ -132,7 +132,7 @@ Attachments::Attachments(const HsaApi* api, const Topology* topology, Places* pl
 
 Attachments::~Attachments() = default;
 
-Kind Attachments::kind_of(const local::DeviceView& view) {
+Kind Attachments::kind_of(const shm::OpaqueView& view) {
   return static_cast<const View&>(view).kind();
 }
 
@@ -160,8 +160,8 @@ void Attachments::answer(const std::shared_ptr<const PeerMemory>& attachment,
 }
 
 void Attachments::attach(const std::shared_ptr<const void>& connection,
-                         const local::MemoryDescription& description, uint64_t len, Fd fd,
-                         local::DeviceEngine::OnAttached attached) {
+                         const MemoryDescription& description, uint64_t len, Fd fd,
+                         shm::OpaqueMemory::OnAttached attached) {
   const Key key = {connection.get(), description.generation};
   Waiting waiting = {description.offset, len, std::move(attached)};
   std::erase_if(known_, [](const auto& entry) { return entry.second.expired(); });
@@ -189,7 +189,7 @@ void Attachments::attach(const std::shared_ptr<const void>& connection,
 
 // On a thread of its own, which may outlive all that it does not own: the runtime may wait for a
 // peer that does not answer.
-void Attachments::start(const Key& key, const local::MemoryDescription& description, Fd fd) {
+void Attachments::start(const Key& key, const MemoryDescription& description, Fd fd) {
   sigset_t all, before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);

@@ -7,16 +7,17 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "urma/base/fd.h"
 #include "urma/base/service.h"
-#include "urma/providers/local/device_memory.h"
 #include "urma/providers/rocm/copies.h"
 #include "urma/providers/rocm/hsa_api.h"
 #include "urma/providers/rocm/places.h"
 #include "urma/providers/rocm/topology.h"
+#include "urma/providers/shm/opaque_memory.h"
 
 namespace urma::rocm {
 
@@ -24,6 +25,18 @@ namespace urma::rocm {
 enum Kind : uint32_t { kMemory = 0, kSignal = 1 };
 // What importers see of a signal: a name of so many bytes.
 inline constexpr uint64_t kSignalBytes = 8;
+
+// What the owner of memory tells an importer, in memory that both see; a descriptor may come along.
+struct MemoryDescription {
+  uint64_t nonce;       // of the owner's start
+  uint64_t generation;  // of the allocation, never used again by that owner
+  uint64_t offset;      // of the segment in what is shared
+  uint64_t bytes;       // of what is shared
+  uint32_t handle[8];   // where no descriptor came along
+  uint32_t has_fd;
+  uint32_t kind;  // of what is shared: a Kind
+};
+static_assert(std::is_trivially_copyable_v<MemoryDescription> && sizeof(MemoryDescription) == 72);
 
 // What a runtime call on a thread of its own has found out.
 struct Outcome {
@@ -58,13 +71,12 @@ class Attachments {
               Service* service, uint64_t patience_ns);
   ~Attachments();
 
-  void attach(const std::shared_ptr<const void>& connection,
-              const local::MemoryDescription& description, uint64_t len, Fd fd,
-              local::DeviceEngine::OnAttached attached);
+  void attach(const std::shared_ptr<const void>& connection, const MemoryDescription& description,
+              uint64_t len, Fd fd, shm::OpaqueMemory::OnAttached attached);
   // Ends all that is under way; what comes later is let go of.
   void stop();
   // Any thread. Of a view that came from here.
-  static Kind kind_of(const local::DeviceView& view);
+  static Kind kind_of(const shm::OpaqueView& view);
 
  private:
   // The connection, and the generation of the peer's allocation.
@@ -72,7 +84,7 @@ class Attachments {
   struct Waiting {
     uint64_t offset;
     uint64_t len;
-    local::DeviceEngine::OnAttached attached;
+    shm::OpaqueMemory::OnAttached attached;
   };
   // One call of the runtime under way.
   struct Attempt {
@@ -84,7 +96,7 @@ class Attachments {
   // What a call that outlives this still finds.
   struct Alive;
 
-  void start(const Key& key, const local::MemoryDescription& description, Fd fd);
+  void start(const Key& key, const MemoryDescription& description, Fd fd);
   void finish(const Key& key, uint64_t serial, Outcome result);
   void place(PeerMemory* attachment);
   void time_out(const Key& key, uint64_t serial);

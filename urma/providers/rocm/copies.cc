@@ -115,7 +115,7 @@ std::unique_ptr<Buffer> Copies::buffer(uint64_t bytes) const {
   return std::make_unique<Buffer>(api_, *topology_, places_, bytes);
 }
 
-std::unique_ptr<Copy> Copies::begin(std::span<const local::CopyPiece> pieces, Copy* after) {
+std::unique_ptr<Copy> Copies::begin(std::span<const CopyPiece> pieces, Copy* after) {
   auto copy = std::make_unique<Copy>(this);
   std::vector<hsa_signal_t> behind;
   if (after != nullptr) {
@@ -127,7 +127,7 @@ std::unique_ptr<Copy> Copies::begin(std::span<const local::CopyPiece> pieces, Co
     const MutexLock lock(mutex_);
     active_.insert(copy.get());
   }
-  for (const local::CopyPiece& piece : pieces) {
+  for (const CopyPiece& piece : pieces) {
     if (piece.bytes != 0) add_piece(copy.get(), piece, behind);
   }
   return copy;
@@ -139,8 +139,7 @@ Copies::End Copies::end_of(const Place& place, uint64_t addr) const {
 
 // What is no place is memory of this library, such as inline data, that the CPU alone reaches: it
 // goes through a buffer unless the CPU copies.
-void Copies::add_piece(Copy* copy, const local::CopyPiece& piece,
-                       std::span<const hsa_signal_t> after) {
+void Copies::add_piece(Copy* copy, const CopyPiece& piece, std::span<const hsa_signal_t> after) {
   const auto to = places_->find(number(piece.to), piece.bytes);
   const auto from = places_->find(number(piece.from), piece.bytes);
   const bool over_bus = from.has_value() && topology_->find(from->agent)->gpu;
@@ -173,7 +172,7 @@ uint32_t Copies::engines_between(hsa_agent_t to, hsa_agent_t from) const {
   return api_->copy_engine_status(to, from, &mask) == HSA_STATUS_SUCCESS ? mask : 0;
 }
 
-void Copies::start(Copy* copy, const local::CopyPiece& piece, End to, End from,
+void Copies::start(Copy* copy, const CopyPiece& piece, End to, End from,
                    std::span<const hsa_signal_t> after) {
   uint32_t engines = piece.bytes < 2 * kBytesPerEngine ? 0 : engines_between(to.agent, from.agent);
   const uint32_t count =

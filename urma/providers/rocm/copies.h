@@ -11,25 +11,31 @@
 #include <vector>
 
 #include "urma/base/mutex.h"
-#include "urma/providers/local/device_memory.h"
 #include "urma/providers/rocm/hsa_api.h"
 #include "urma/providers/rocm/places.h"
 #include "urma/providers/rocm/signals.h"
 #include "urma/providers/rocm/topology.h"
+#include "urma_types.h"
 
 namespace urma::rocm {
 
 class Copies;
 
+struct CopyPiece {
+  char* to;
+  const char* from;
+  uint64_t bytes;
+};
+
 // Host memory of this library that is locked to all agents.
-class Buffer final : public local::HostBuffer {
+class Buffer {
  public:
   // Throws Error.
   Buffer(const HsaApi* api, const Topology& topology, Places* places, uint64_t bytes);
-  ~Buffer() override;
+  ~Buffer();
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
-  char* data() const override { return data_; }
+  char* data() const { return data_; }
 
  private:
   const HsaApi* const api_;
@@ -39,12 +45,18 @@ class Buffer final : public local::HostBuffer {
   Places::Id place_ = 0;
 };
 
-class Copy final : public local::DeviceCopy {
+// A list of copies under way, and the memory of this library that they need. Whoever lets go of it
+// waits until nothing is read or written any more.
+class Copy {
  public:
   explicit Copy(Copies* copies) : copies_(copies) {}
-  ~Copy() override;
-  bool ended(urma_cr_status_t* status) override;
-  void wake_when_ended() override;
+  ~Copy();
+  Copy(const Copy&) = delete;
+  Copy& operator=(const Copy&) = delete;
+  // Whether all have ended; *status then says how. Costs one load for each that has not.
+  bool ended(urma_cr_status_t* status);
+  // Has the service thread look after the queues when they have ended.
+  void wake_when_ended();
 
  private:
   friend class Copies;
@@ -74,7 +86,9 @@ class Copies {
   Copies(const HsaApi* api, const Topology* topology, Places* places, uint64_t cpu_bytes);
   ~Copies();
 
-  std::unique_ptr<Copy> begin(std::span<const local::CopyPiece> pieces, Copy* after);
+  // Begins to copy; where `after` is given, not before that has ended. Each piece is memory of a
+  // registered segment or a view, of a Buffer, or any other that the CPU may touch. Throws Error.
+  std::unique_ptr<Copy> begin(std::span<const CopyPiece> pieces, Copy* after);
   std::unique_ptr<Buffer> buffer(uint64_t bytes) const;
   // Returns when nothing is copied from or to that memory.
   void settle(uint64_t begin, uint64_t bytes);
@@ -89,9 +103,9 @@ class Copies {
     hsa_agent_t agent;
   };
 
-  void add_piece(Copy* copy, const local::CopyPiece& piece, std::span<const hsa_signal_t> after);
+  void add_piece(Copy* copy, const CopyPiece& piece, std::span<const hsa_signal_t> after);
   End end_of(const Place& place, uint64_t addr) const;
-  void start(Copy* copy, const local::CopyPiece& piece, End to, End from,
+  void start(Copy* copy, const CopyPiece& piece, End to, End from,
              std::span<const hsa_signal_t> after);
   uint32_t engines_between(hsa_agent_t to, hsa_agent_t from) const;
   void forget(Copy* copy);

@@ -9,9 +9,14 @@
 #include <utility>
 
 #include "jetty/context.h"
+#include "segment/shared_memory.h"
 #include "urma/base/error.h"
 #include "urma/base/guard.h"
 #include "urma/base/log.h"
+#include "urma/providers/rocm/landing.h"
+#include "urma/providers/rocm/path.h"
+#include "urma/providers/shm/link.h"
+#include "urma/providers/shm/sender.h"
 
 namespace urma::rocm {
 namespace {
@@ -19,6 +24,18 @@ namespace {
 Segment* of(urma::Segment* segment) { return static_cast<Segment*>(segment); }
 
 uint64_t number(const void* pointer) { return reinterpret_cast<uint64_t>(pointer); }
+
+// What the owner says, as far as it can be true. A copy, since it can still change the original.
+bool read_description(uint64_t nonce, uint64_t len, Attached& fds, MemoryDescription* description) {
+  if (fds.empty()) return false;
+  const SharedMemory memory =
+      SharedMemory::adopt(std::move(fds[0]), sizeof(*description), PeerMay::kRead);
+  std::memcpy(description, memory.data(), sizeof(*description));
+  // An owner that has been started anew since does not have that memory.
+  return description->nonce == nonce && description->offset <= description->bytes &&
+         len <= description->bytes - description->offset &&
+         fds.size() == (description->has_fd != 0 ? 2U : 1U);
+}
 
 }  // namespace
 
@@ -33,7 +50,7 @@ Engine::Engine(const HsaApi* api, const Topology* topology, Service* service,
 
 Engine::~Engine() = default;
 
-void Engine::start(local::Transport* transport) {
+void Engine::start(shm::Transport* transport) {
   transport_ = transport;
   service_->run([this] {
     service_->watch(copies_.wake_fd(), EPOLLIN, [this](uint32_t) {
@@ -115,7 +132,7 @@ void Engine::enter(urma::Segment* segment) {
     forget(std::exchange(entered->allocation, nullptr));
     throw;
   }
-  segment->device_len = std::exchange(segment->len, 0);
+  segment->opaque_len = std::exchange(segment->len, 0);
 }
 
 // For the engines, which reach nothing else.
@@ -188,8 +205,6 @@ void Engine::share(Allocation* allocation) {
   allocation->shared = true;
 }
 
-void Engine::entered(urma::Segment* /*segment*/) {}
-
 // The last segment of an allocation takes it along.
 void Engine::forget(const std::shared_ptr<Allocation>& allocation) {
   if (!allocation->segments.empty()) return;
@@ -246,10 +261,20 @@ void Engine::freed(uint64_t base) {
   copies_.settle(allocation->base, allocation->bytes);
 }
 
+std::unique_ptr<TargetPath> Engine::make_path(shm::Sender* sender, RemoteQueue* target,
+                                              uint32_t hint) {
+  return std::make_unique<Path>(&copies_, sender, target, hint);
+}
+
+std::unique_ptr<shm::Landing> Engine::land(std::span<const LocalPiece> receive, uint32_t bytes) {
+  auto landing = std::make_unique<Landing>(&copies_, &transport_->segments(), receive);
+  if (!landing->stands()) return nullptr;
+  landing->make_room(bytes);
+  return landing;
+}
+
 // What was written by enter() stays as it is while the segment stands.
-bool Engine::describe(const urma::Segment& segment, local::MemoryDescription* description,
-                      int* fd) {
-  const auto& told = static_cast<const Segment&>(segment);
+bool Engine::describe(const Segment& told, MemoryDescription* description, int* fd) {
   if (told.signal != nullptr) {
     description->kind = kSignal;
     description->generation = told.signal->generation;
@@ -260,9 +285,9 @@ bool Engine::describe(const urma::Segment& segment, local::MemoryDescription* de
   }
   const auto& allocation = told.allocation;
   // Another segment of the allocation may be there for peers: this one need not be.
-  if (!allocation->shared || segment.access == 0) return false;
+  if (!allocation->shared || told.access == 0) return false;
   description->generation = allocation->generation;
-  description->offset = segment.base - allocation->base;
+  description->offset = told.base - allocation->base;
   description->bytes = allocation->bytes;
   static_assert(sizeof(description->handle) == sizeof(allocation->handle));
   if (allocation->dmabuf.valid()) {
@@ -275,18 +300,29 @@ bool Engine::describe(const urma::Segment& segment, local::MemoryDescription* de
   return true;
 }
 
-void Engine::attach(const std::shared_ptr<const void>& connection,
-                    const local::MemoryDescription& description, uint64_t len, Fd fd,
-                    OnAttached attached) {
+void Engine::describe(const urma::Segment& segment,
+                      const std::function<void(std::span<const int> fds)>& send) {
+  MemoryDescription description = {};
+  int fd = -1;
+  if (!describe(static_cast<const Segment&>(segment), &description, &fd)) return;
+  description.nonce = transport_->runtime().nonce();
+  description.has_fd = fd >= 0 ? 1 : 0;
+  const SharedMemory memory =
+      SharedMemory::create("urma-device", sizeof(description), PeerMay::kRead);
+  std::memcpy(memory.data(), &description, sizeof(description));
+  const int fds[] = {memory.fd(), fd};
+  send({fds, fd >= 0 ? 2U : 1U});
+}
+
+void Engine::attach(const std::shared_ptr<shm::Link>& link, const SegmentGrant& granted,
+                    Attached& fds, OnAttached attached) {
+  MemoryDescription description = {};
+  if (!read_description(link->nonce(), granted.len, fds, &description)) {
+    return attached(nullptr, URMA_CR_REM_OPERATION_ERR);
+  }
   if (!settings_.share) return attached(nullptr, URMA_CR_REM_UNSUPPORTED_REQ_ERR);
-  attachments_.attach(connection, description, len, std::move(fd), std::move(attached));
+  Fd fd = fds.size() == 2 ? std::move(fds[1]) : Fd();
+  attachments_.attach(link, description, granted.len, std::move(fd), std::move(attached));
 }
-
-std::unique_ptr<local::DeviceCopy> Engine::copy(std::span<const local::CopyPiece> pieces,
-                                                local::DeviceCopy* after) {
-  return copies_.begin(pieces, static_cast<Copy*>(after));
-}
-
-std::unique_ptr<local::HostBuffer> Engine::buffer(uint64_t bytes) { return copies_.buffer(bytes); }
 
 }  // namespace urma::rocm

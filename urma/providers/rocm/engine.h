@@ -14,13 +14,13 @@
 #include "urma/base/fd.h"
 #include "urma/base/mutex.h"
 #include "urma/base/service.h"
-#include "urma/providers/local/device_memory.h"
-#include "urma/providers/local/transport.h"
 #include "urma/providers/rocm/attachments.h"
 #include "urma/providers/rocm/copies.h"
 #include "urma/providers/rocm/hsa_api.h"
 #include "urma/providers/rocm/places.h"
 #include "urma/providers/rocm/topology.h"
+#include "urma/providers/shm/opaque_memory.h"
+#include "urma/providers/shm/transport.h"
 
 namespace urma::rocm {
 
@@ -63,7 +63,7 @@ struct EngineSettings {
   uint64_t cpu_bytes;    // what the CPU copies by itself
 };
 
-class Engine final : public local::DeviceEngine {
+class Engine final : public shm::OpaqueMemory {
  public:
   // All outlive it. Throws Error.
   Engine(const HsaApi* api, const Topology* topology, Service* service,
@@ -71,26 +71,25 @@ class Engine final : public local::DeviceEngine {
   ~Engine() override;
 
   // Between these two, on any thread but the service thread.
-  void start(local::Transport* transport);
+  void start(shm::Transport* transport);
   void stop();
 
   // Makes a handle for it, which is what a segment stands for then. Throws Error.
   std::unique_ptr<SharedSignal> share_signal(hsa_signal_t signal);
   std::unique_ptr<urma::Segment> make_segment() override;
   void enter(urma::Segment* segment) override;
-  void entered(urma::Segment* segment) override;
   void leave(urma::Segment* segment) override;
-  bool describe(const urma::Segment& segment, local::MemoryDescription* description,
-                int* fd) override;
-  void attach(const std::shared_ptr<const void>& connection,
-              const local::MemoryDescription& description, uint64_t len, Fd fd,
+  std::unique_ptr<TargetPath> make_path(shm::Sender* sender, RemoteQueue* target,
+                                        uint32_t hint) override;
+  std::unique_ptr<shm::Landing> land(std::span<const LocalPiece> receive, uint32_t bytes) override;
+  void describe(const urma::Segment& segment,
+                const std::function<void(std::span<const int> fds)>& send) override;
+  void attach(const std::shared_ptr<shm::Link>& link, const SegmentGrant& granted, Attached& fds,
               OnAttached attached) override;
   uint64_t patience_ns() const override { return settings_.patience_ns; }
-  std::unique_ptr<local::DeviceCopy> copy(std::span<const local::CopyPiece> pieces,
-                                          local::DeviceCopy* after) override;
-  std::unique_ptr<local::HostBuffer> buffer(uint64_t bytes) override;
 
  private:
+  static bool describe(const Segment& told, MemoryDescription* description, int* fd);
   static void on_freed(void* base, void* engine);
   void freed(uint64_t base);
   void lock_host_memory(Segment* segment);
@@ -106,7 +105,7 @@ class Engine final : public local::DeviceEngine {
   Places places_;
   Copies copies_;
   Attachments attachments_;
-  local::Transport* transport_ = nullptr;
+  shm::Transport* transport_ = nullptr;
 
   Mutex mutex_;
   std::map<uint64_t, std::shared_ptr<Allocation>> allocations_ URMA_GUARDED_BY(mutex_);

@@ -11,17 +11,16 @@
 #include "urma/base/guard.h"
 #include "urma/base/host.h"
 #include "urma/base/provider_module.h"
-#include "urma/providers/local/inspector.h"
-#include "urma/providers/local/process_vm_copy.h"
-#include "urma/providers/local/receiver.h"
-#include "urma/providers/local/remote.h"
-#include "urma/providers/local/sender.h"
-#include "urma/providers/local/transport.h"
 #include "urma/providers/rocm/device.h"
 #include "urma/providers/rocm/engine.h"
 #include "urma/providers/rocm/memory_calls.h"
 #include "urma/providers/rocm/pins.h"
 #include "urma/providers/rocm/runtime.h"
+#include "urma/providers/shm/peer.h"
+#include "urma/providers/shm/receiver.h"
+#include "urma/providers/shm/remote.h"
+#include "urma/providers/shm/sender.h"
+#include "urma/providers/shm/transport.h"
 
 namespace urma::rocm {
 namespace {
@@ -54,10 +53,9 @@ struct Machinery {
 
   std::unique_ptr<HsaRuntime> runtime;
   Pins pins{&runtime->api(), &runtime->topology()};
-  local::ProcessVmCopy copy;
+  shm::ProcessVmCopy copy;
   Engine engine;
-  local::Transport transport;
-  local::Inspector inspector{&transport};
+  shm::Transport transport;
   std::vector<DeviceInfo> devices;
 };
 
@@ -95,13 +93,12 @@ urma_status_t query_memory(const void* address, urma_ext_address_t* info) {
 
 // Where it is attached, once that is clear; 0 where it is not, or is something else.
 uint64_t attached_as(Kind kind, urma_target_seg_t* segment) {
-  auto* const remote = static_cast<local::RemoteSegment*>(segment);
-  const uint64_t found = remote->wait_attached();
-  const local::Grant* const granted = remote->grant();
-  if (found == 0 || granted->device == nullptr) return 0;
-  if (Attachments::kind_of(*granted->device) != kind) return 0;
+  const shm::Grant* const granted = static_cast<shm::RemoteSegment*>(segment)->wait_settled();
+  if (granted == nullptr) return 0;
+  const uint64_t found = granted->attached_at(segment->seg.ubva.va, segment->seg.len);
+  if (found == 0 || Attachments::kind_of(*granted->attached) != kind) return 0;
   // A part of a signal is none.
-  const bool whole = found == reinterpret_cast<uint64_t>(granted->device->start());
+  const bool whole = found == reinterpret_cast<uint64_t>(granted->attached->start());
   return kind == kMemory || whole ? found : 0;
 }
 
@@ -117,7 +114,7 @@ urma_target_seg_t* register_signal(urma_context_t* ctx, urma_seg_cfg_t* cfg, uin
     cfg->len = kSignalBytes;
     return static_cast<Context*>(ctx)->register_foreign(cfg, [&](urma::Segment* segment) {
       static_cast<Segment*>(segment)->signal = std::move(shared);
-      segment->device_len = std::exchange(segment->len, 0);
+      segment->opaque_len = std::exchange(segment->len, 0);
       machinery().transport.segments().add(segment);
     });
   });
@@ -138,7 +135,7 @@ class Provider {
 
   explicit Provider(urma_provider_ops_t* ops) {
     context_ops = make_ops(kName);
-    add_post_ops<local::Sender, local::Receiver>(&context_ops);
+    add_post_ops<shm::Sender, shm::Receiver>(&context_ops);
     const Settings& settings = *host()->settings;
     std::string why;
     auto runtime =
@@ -183,7 +180,7 @@ class Provider {
                                         info.attr,
                                         eids.data(),
                                         static_cast<uint32_t>(eids.size()),
-                                        &machinery_->inspector,
+                                        &machinery_->transport,
                                         ordinary_details(),
                                         nullptr,
                                         &kMemoryCalls};

@@ -10,12 +10,11 @@
 #include "jetty/ops.h"
 #include "urma/base/host.h"
 #include "urma/base/provider_module.h"
-#include "urma/providers/local/inspector.h"
-#include "urma/providers/local/process_vm_copy.h"
-#include "urma/providers/local/receiver.h"
-#include "urma/providers/local/sender.h"
-#include "urma/providers/local/transport.h"
 #include "urma/providers/shm/device.h"
+#include "urma/providers/shm/peer.h"
+#include "urma/providers/shm/receiver.h"
+#include "urma/providers/shm/sender.h"
+#include "urma/providers/shm/transport.h"
 
 namespace urma::shm {
 namespace {
@@ -32,15 +31,15 @@ class Provider {
                                 attr_,
                                 transport_.eids().data(),
                                 static_cast<uint32_t>(transport_.runtime().eids().size()),
-                                &inspector_};
+                                &transport_};
     device.ports = &mishaps_;
     device.aggregated_eid = device.eid_count;
     host()->registry->add_device(ops, device);
     context_ops = make_ops(kName);
     if (transport_.faults() != nullptr) {
-      add_faulty_post_ops<local::Sender, local::QueuePath, local::Receiver>(&context_ops);
+      add_faulty_post_ops<Sender, QueuePath, Receiver>(&context_ops);
     } else {
-      add_post_ops<local::Sender, local::Receiver>(&context_ops);
+      add_post_ops<Sender, Receiver>(&context_ops);
     }
   }
   ~Provider() { transport_.stop(); }
@@ -62,9 +61,8 @@ class Provider {
   }
 
  private:
-  local::ProcessVmCopy copy_;
-  local::Transport transport_{"shm", *host(), &copy_};
-  local::Inspector inspector_{&transport_};
+  ProcessVmCopy copy_;
+  Transport transport_{"shm", *host(), &copy_};
   const urma_device_attr_t attr_ =
       device_attr(static_cast<uint32_t>(transport_.runtime().eids().size()));
   DeviceEvents events_;

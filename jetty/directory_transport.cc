@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT
+#include "jetty/directory_transport.h"
+
+#include "urma/base/log.h"
+
+namespace urma {
+
+Answer DirectoryTransport::grant(const GrantRequest& asked, const std::string& who,
+                                 PeerGrants* grants, SegmentGrant* granted) {
+  GrantError error;
+  const auto& [va, len, access] = asked.wanted;
+  const std::optional<SegmentGrant> grant = segments().grant(
+      asked.eid, asked.token_id, va, len, urma_token_t{asked.token}, &error, access);
+  if (grant.has_value()) {
+    grants->add(grant->ref);
+    *granted = *grant;
+    return Answer::kAccepted;
+  }
+  if (error != GrantError::kWrongToken) return Answer::kNoSuchObject;
+  URMA_LOG_LIMITED(WARNING, "{} presented a wrong token for {} {:#x}", who, "token id",
+                   asked.token_id);
+  return Answer::kWrongToken;
+}
+
+uint32_t DirectoryTransport::take_id(IdKind kind, uint32_t eid_index, uint32_t chosen) {
+  if (chosen == 0) return runtime_->alloc_id(kind);
+  runtime_->reserve_id(kind, eid_index, chosen);
+  return chosen;
+}
+
+void DirectoryTransport::free_id(IdKind kind, uint32_t eid_index, uint32_t id) {
+  runtime_->free_id(kind, eid_index, id);
+}
+
+void DirectoryTransport::list_queues(size_t most, std::vector<urma_ext_queue_t>* listed) const {
+  queues().append_to(listed, most);
+}
+
+void DirectoryTransport::list_segments(size_t most, std::vector<urma_ext_segment_t>* listed) const {
+  segments().visit([&](const Segment& segment) {
+    append_parts(describe(segment), parts(segment), most, listed);
+  });
+  imports().visit([&](uint64_t serial, const ImportedSegment& imported) {
+    append_parts(describe(serial, imported, imported.device(), imported.granted_access()),
+                 parts(imported), most, listed);
+  });
+}
+
+}  // namespace urma

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT
+//
+// A transport whose ids and EIDs are those of the runtime directory.
+#ifndef JETTY_DIRECTORY_TRANSPORT_H_
+#define JETTY_DIRECTORY_TRANSPORT_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "jetty/peer_grants.h"
+#include "jetty/transport.h"
+#include "urma/base/host.h"
+#include "urma/base/runtime.h"
+
+namespace urma {
+
+// The bytes of an owner that are asked for.
+struct GrantRequest {
+  urma_eid_t eid;
+  uint32_t token_id;
+  uint32_t token;
+  Wanted wanted;
+};
+
+class DirectoryTransport : public Transport, public SegmentInspector {
+ public:
+  DirectoryTransport(const urma_host& host, std::unique_ptr<Faults> faults)
+      : Transport(host.service, std::move(faults)), runtime_(host.runtime()) {}
+
+  Runtime& runtime() const { return *runtime_; }
+
+  // What `who` asks for, who is named in the log, and has had `grants` before. Any thread.
+  Answer grant(const GrantRequest& asked, const std::string& who, PeerGrants* grants,
+               SegmentGrant* granted);
+
+  std::span<const urma_eid_t> eids() const override { return runtime_->all_eids(); }
+  uint32_t uasid() const override { return runtime_->uasid(); }
+  uint32_t take_id(IdKind kind, uint32_t eid_index, uint32_t chosen) override;
+  void free_id(IdKind kind, uint32_t eid_index, uint32_t id) override;
+
+  void list_queues(size_t most, std::vector<urma_ext_queue_t>* queues) const override;
+  void list_segments(size_t most, std::vector<urma_ext_segment_t>* segments) const override;
+
+ private:
+  Runtime* const runtime_;
+};
+
+}  // namespace urma
+
+#endif  // JETTY_DIRECTORY_TRANSPORT_H_

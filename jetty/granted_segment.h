@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT
+//
+// An imported segment, and what its owner has granted of it.
+#ifndef JETTY_GRANTED_SEGMENT_H_
+#define JETTY_GRANTED_SEGMENT_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "jetty/message.h"
+#include "jetty/remote.h"
+
+namespace urma {
+
+// `Grant` has a SegmentGrant `segment`, what it was `wanted` for, and stands(). Any thread.
+template <typename Grant>
+class GrantedSegment : public ImportedSegment {
+ public:
+  using ImportedSegment::ImportedSegment;
+
+  // The newest grant, which may no longer stand; NULL where none was given yet. It stays as long as
+  // the segment is imported.
+  const Grant* grant() const {
+    // SYNC(grant): acquire pairs with the release in publish().
+    return current_.load(std::memory_order_acquire);
+  }
+  // It was granted once, and the grant stands no longer.
+  bool stale() const {
+    const Grant* granted = grant();
+    return granted != nullptr && !granted->stands();
+  }
+  // Whether it stands for these bytes. One that does not grant them, or not yet, is asked for with
+  // the bytes of its first request.
+  bool holds(uint64_t addr, uint64_t bytes, uint32_t access) const {
+    if (seg.ubva.va == addr && seg.len == bytes) return true;
+    const Grant* granted = grant();
+    return granted != nullptr && granted->stands() && granted->segment.covers(addr, bytes) &&
+           granted->segment.allows(access);
+  }
+  // Whether a grant is of the memory that an import describes, and not of other memory around it;
+  // where va is 0, any is meant.
+  static bool is_of(const Grant& granted, uint64_t va, uint64_t bytes) {
+    return va == 0 || granted.wanted == Wanted{va, bytes, 0} ||
+           (va == granted.segment.base && bytes == granted.segment.len);
+  }
+  // What a message says that ends its remote access. A grant that no longer stands says nothing
+  // about the registration that is there now, and one of other memory nothing about this import.
+  Invalidation invalidation() const {
+    const Grant* granted = grant();
+    if (granted == nullptr || !granted->stands() || !is_of(*granted, seg.ubva.va, seg.len)) {
+      return {seg.ubva.eid, seg.ubva.va, seg.len, SegmentRef{}};
+    }
+    return {seg.ubva.eid, granted->segment.base, granted->segment.len, granted->segment.ref};
+  }
+  uint32_t granted_access() const override {
+    const Grant* granted = grant();
+    return granted == nullptr ? 0 : granted->segment.access;
+  }
+
+ protected:
+  const Grant* publish(std::unique_ptr<const Grant> granted) URMA_REQUIRES(mutex_) {
+    grants_.push_back(std::move(granted));
+    // SYNC(grant): release pairs with the acquire in grant().
+    current_.store(grants_.back().get(), std::memory_order_release);
+    return grants_.back().get();
+  }
+  // While nobody holds the segment.
+  void drop_older_grants() URMA_REQUIRES(mutex_) {
+    grants_.erase(grants_.begin(), grants_.end() - 1);
+  }
+
+ private:
+  std::atomic<const Grant*> current_{nullptr};
+  // Older ones may be in use by requests that are under way; the last is in force.
+  std::vector<std::unique_ptr<const Grant>> grants_ URMA_GUARDED_BY(mutex_);
+};
+
+}  // namespace urma
+
+#endif  // JETTY_GRANTED_SEGMENT_H_

@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: MIT
+#include "urma/providers/rocm/path.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "jetty/iovecs.h"
+#include "urma/providers/shm/direct.h"
+#include "urma/providers/shm/sender.h"
+#include "urma/providers/shm/transport.h"
+
+namespace urma::rocm {
+
+Path::Path(Copies* copies, shm::Sender* sender, RemoteQueue* target, uint32_t hint)
+    : QueuePath(sender, target, hint),
+      engine_(copies),
+      queue_(&sender->queue()),
+      transport_(&sender->transport()),
+      jfc_(static_cast<const CompletionQueue*>(sender->config().jfc)) {}
+
+// What is under way reads or writes the program's memory: each copy is waited for.
+Path::~Path() = default;
+
+bool Path::advance() {
+  reap_copies();
+  return QueuePath::advance();
+}
+
+void Path::give_up_first() {
+  current_ = {};
+  QueuePath::give_up_first();
+}
+
+// What is under way ends by itself, and says how.
+void Path::flush() {
+  current_ = {};
+  QueuePath::flush();
+}
+
+// From the front on: the queue gives its records out in post order anyway, so that nothing is lost
+// by not looking behind the first one that has not ended.
+void Path::reap_copies() {
+  urma_cr_status_t status;
+  while (!copies_.empty() && copies_.front().copy->ended(&status)) {
+    SendEntry* const entry = copies_.front().entry;
+    copies_.pop_front();
+    queue_->complete(entry, status);
+  }
+  if (!copies_.empty()) wake_when_ended(copies_.front().copy.get());
+}
+
+// Who polls finds out by himself.
+void Path::wake_when_ended(Copy* copy) {
+  if (jfc_->armed()) copy->wake_when_ended();
+}
+
+Path::Step Path::execute(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status) {
+  try {
+    const Step step = execute_kind(entry, budget, status);
+    if (step != Step::kWait) current_ = {};
+    return step;
+  } catch (...) {
+    current_ = {};
+    throw;
+  }
+}
+
+Path::Step Path::execute_kind(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status) {
+  const bool side_by_side = entry->kind == OpKind::kWrite || entry->kind == OpKind::kRead;
+  if (!side_by_side && !copies_.empty()) return Step::kWait;
+  return QueuePath::execute(entry, budget, status);
+}
+
+Path::Local Path::local_memory(SendEntry* entry) {
+  const SegmentTable& segments = transport_->segments();
+  Local found = Local::kHost;
+  for (const LocalPiece& piece : SendQueue::pieces(entry)) {
+    if (piece.len == 0) continue;
+    if (piece.valid && segments.alive(piece.ref)) continue;
+    bool holds = false;
+    segments.with_segment(piece.ref, [&](const Segment& segment) {
+      holds = segment.opaque_len != 0 && segment.holds(piece.addr, piece.len);
+    });
+    if (!holds) {
+      because("{}", why_piece_fails(segments, piece));
+      return Local::kNone;
+    }
+    found = Local::kDevice;
+  }
+  return found;
+}
+
+// Pairs `bytes` bytes of the local side, behind the first `skip`, with as many at `other`.
+void Path::collect_pieces(SendEntry* entry, uint64_t skip, uint64_t bytes, char* other,
+                          bool from_local) {
+  IovecList local;
+  if (entry->inline_bytes != 0) {
+    local.add(reinterpret_cast<uint64_t>(SendQueue::inline_data(entry)), entry->inline_bytes, skip,
+              bytes);
+  }
+  for (const LocalPiece& piece : SendQueue::pieces(entry)) {
+    local.add(piece.addr, piece.len, skip, bytes);
+  }
+  pieces_.clear();
+  for (const iovec& piece : local.list()) {
+    char* const here = static_cast<char*>(piece.iov_base);
+    pieces_.push_back(from_local ? CopyPiece{other, here, piece.iov_len}
+                                 : CopyPiece{here, other, piece.iov_len});
+    other += piece.iov_len;
+  }
+}
+
+Path::Step Path::transfer(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status) {
+  const Local local = local_memory(entry);
+  if (local == Local::kNone) {
+    *status = URMA_CR_LOC_ACCESS_ERR;
+    return Step::kDone;
+  }
+  const Step awaited = await_staged(status);
+  if (awaited != Step::kInFlight) return awaited;
+  const shm::Grant* grant;
+  const Step allowed = authorize(entry, &grant, status);
+  if (allowed != Step::kInFlight) return allowed;
+  if (grant->is_opaque) {
+    *status = grant->attach_status;
+    if (grant->attached == nullptr) return Step::kDone;
+    return transfer_to_device(entry, *grant->attached, entry->remote_addr - grant->segment.base,
+                              status);
+  }
+  if (entry->strong && !copies_.empty()) return Step::kWait;
+  return local == Local::kHost ? QueuePath::transfer(entry, budget, status)
+                               : transfer_by_buffer(entry, *grant, budget, status);
+}
+
+// Between memory of this process and what is attached: nothing in between.
+Path::Step Path::transfer_to_device(SendEntry* entry, const shm::OpaqueView& view, uint64_t offset,
+                                    urma_cr_status_t* status) {
+  *status = URMA_CR_SUCCESS;
+  if (entry->moved == entry->bytes) return Step::kDone;
+  const bool side_by_side = entry->kind == OpKind::kWrite || entry->kind == OpKind::kRead;
+  if (current_.copy == nullptr) {
+    collect_pieces(entry, 0, entry->bytes, view.start() + offset, entry->kind != OpKind::kRead);
+    if (!side_by_side) {
+      begin_current(pieces_);
+    } else {
+      Copy* const before = entry->strong && !copies_.empty() ? copies_.back().copy.get() : nullptr;
+      auto copy = engine_->begin(pieces_, before);
+      if (copy->ended(status)) return Step::kDone;
+      wake_when_ended(copy.get());
+      copies_.push_back({entry, std::move(copy)});
+      return Step::kInFlight;
+    }
+  }
+  const Step step = await_current(status);
+  if (step == Step::kDone) entry->moved = entry->bytes;
+  return step;
+}
+
+void Path::begin_current(std::span<const CopyPiece> pieces) {
+  current_.copy = engine_->begin(pieces, nullptr);
+}
+
+// kDone once it has ended; then there is none any more.
+Path::Step Path::await_current(urma_cr_status_t* status) {
+  if (!current_.copy->ended(status)) {
+    wake_when_ended(current_.copy.get());
+    return Step::kWait;
+  }
+  current_.copy.reset();
+  return Step::kDone;
+}
+
+// Between memory of a device here and ordinary memory of the target: the engine reaches only its
+// own half of the way.
+Path::Step Path::transfer_by_buffer(SendEntry* entry, const shm::Grant& grant, uint64_t* budget,
+                                    urma_cr_status_t* status) {
+  const bool read = entry->kind == OpKind::kRead;
+  while (entry->moved < entry->bytes) {
+    const bool gathered = !read && staged_bytes() != 0;
+    if (current_.copy == nullptr && !gathered) {
+      if (*budget == 0) return Step::kWait;
+      current_.bytes = std::min(entry->bytes - entry->moved, kCopyPerTurn);
+      if (current_.buffer == nullptr) current_.buffer = engine_->buffer(current_.bytes);
+      if (read) {
+        const Step moved = move_buffer(entry, grant, &current_.bytes, status);
+        if (moved != Step::kDone || *status != URMA_CR_SUCCESS) return moved;
+      }
+      collect_pieces(entry, entry->moved, current_.bytes, current_.buffer->data(), !read);
+      // More pieces than a turn has room for are left to the next.
+      current_.bytes = 0;
+      for (const CopyPiece& piece : pieces_) current_.bytes += piece.bytes;
+      begin_current(pieces_);
+    }
+    Step step = gathered ? Step::kDone : await_current(status);
+    if (step != Step::kDone || *status != URMA_CR_SUCCESS) return step;
+    uint64_t moved = current_.bytes;
+    if (!read) step = move_buffer(entry, grant, &moved, status);
+    if (step != Step::kDone || *status != URMA_CR_SUCCESS) return step;
+    entry->moved += moved;
+    *budget -= std::min(*budget, moved);
+  }
+  return Step::kDone;
+}
+
+// Between the buffer and the target, from the front on; *moved is how many at most, and then how
+// many.
+Path::Step Path::move_buffer(SendEntry* entry, const shm::Grant& grant, uint64_t* moved,
+                             urma_cr_status_t* status) {
+  const shm::Direction direction =
+      entry->kind == OpKind::kRead ? shm::Direction::kRead : shm::Direction::kWrite;
+  const uint64_t addr = entry->remote_addr + entry->moved;
+  char* mapped = nullptr;
+  if (staged_bytes() == 0 && grant.view != nullptr &&
+      (direction == shm::Direction::kRead || grant.view->writable())) {
+    mapped = grant.view->at(addr, *moved, moved);
+  }
+  const iovec local = {current_.buffer->data(), *moved};
+  if (mapped != nullptr) {
+    shm::copy_mapped(direction, mapped, {&local, 1});
+    *status = URMA_CR_SUCCESS;
+    return Step::kDone;
+  }
+  return copy_far(direction, grant, addr, {&local, 1}, moved, status);
+}
+
+// What the CPU executes is atomic in host memory alone: over a bus it is not.
+Path::Step Path::atomic(SendEntry* entry, urma_cr_status_t* status) {
+  const bool write = entry->kind == OpKind::kWriteAtomic;
+  if (awaits_atomic()) return QueuePath::atomic(entry, status);
+  *status = URMA_CR_LOC_ACCESS_ERR;
+  if (local_memory(entry) != Local::kHost) return Step::kDone;
+  const shm::Grant* grant;
+  const Step allowed = authorize(entry, &grant, status);
+  if (allowed != Step::kInFlight) return allowed;
+  if (!grant->is_opaque) return QueuePath::atomic(entry, status);
+  *status = grant->attach_status;
+  if (grant->attached == nullptr) return Step::kDone;
+  *status = URMA_CR_REM_UNSUPPORTED_REQ_ERR;
+  if (!grant->attached->is_host_memory() || entry->remote_addr % entry->bytes != 0) {
+    because("address {:#x} is not a multiple of {}, or not memory of the host", entry->remote_addr,
+            entry->bytes);
+    return Step::kDone;
+  }
+  if (write) collect(entry, entry->operand);
+  execute_at(entry, grant->attached->start() + (entry->remote_addr - grant->segment.base));
+  *status = URMA_CR_SUCCESS;
+  return Step::kDone;
+}
+
+Path::Step Path::write_value(const shm::Grant& grant, uint64_t addr, uint64_t value,
+                             urma_cr_status_t* status) {
+  if (!grant.is_opaque) return QueuePath::write_value(grant, addr, value, status);
+  *status = grant.attach_status;
+  if (grant.attached == nullptr) return Step::kDone;
+  *status = URMA_CR_SUCCESS;
+  char* const word = grant.attached->start() + (addr - grant.segment.base);
+  if (grant.attached->is_host_memory()) {
+    // Who sees the value sees all data: the copies before it have ended, and their end was loaded
+    // with acquire.
+    if (addr % sizeof(value) == 0) {
+      write_whole(word, &value, sizeof(value));
+    } else {
+      std::memcpy(word, &value, sizeof(value));
+    }
+    return Step::kDone;
+  }
+  if (current_.copy == nullptr) {
+    current_.buffer = engine_->buffer(sizeof(value));
+    std::memcpy(current_.buffer->data(), &value, sizeof(value));
+    const CopyPiece piece = {word, current_.buffer->data(), sizeof(value)};
+    begin_current({&piece, 1});
+  }
+  return await_current(status);
+}
+
+// A message out of memory of a device is gathered in host memory, where its receiver may take it.
+Path::Step Path::send(SendEntry* entry, urma_cr_status_t* status) {
+  if (!current_.staged && current_.copy == nullptr) {
+    const Local local = local_memory(entry);
+    if (local == Local::kHost) return QueuePath::send(entry, status);
+    *status = URMA_CR_LOC_ACCESS_ERR;
+    if (local == Local::kNone) return Step::kDone;
+  }
+  const Step opened = open_ring(status);
+  if (opened != Step::kInFlight) return opened;
+  if (!current_.staged) {
+    if (current_.copy == nullptr) {
+      current_.buffer = engine_->buffer(entry->bytes);
+      collect_pieces(entry, 0, entry->bytes, current_.buffer->data(), true);
+      begin_current(pieces_);
+    }
+    const Step gathered = await_current(status);
+    if (gathered != Step::kDone || *status != URMA_CR_SUCCESS) return gathered;
+    current_.staged = true;
+    entry->pieces = 1;
+    SendQueue::pieces(entry)[0] = {reinterpret_cast<uint64_t>(current_.buffer->data()),
+                                   static_cast<uint32_t>(entry->bytes),
+                                   true,
+                                   {},
+                                   0};
+  }
+  if (!publish(entry)) return Step::kWait;
+  std::erase_if(staged_, [](const Staged& old) { return old.entry->state == SendState::kDone; });
+  staged_.push_back({entry, std::move(current_.buffer)});
+  return Step::kInFlight;
+}
+
+}  // namespace urma::rocm

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT
+#ifndef URMA_PROVIDERS_ROCM_PATH_H_
+#define URMA_PROVIDERS_ROCM_PATH_H_
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "urma/providers/rocm/copies.h"
+#include "urma/providers/shm/path.h"
+
+namespace urma::rocm {
+
+// What lies in memory of devices, here or at the target, is copied by their runtime while the
+// program goes on. Everything else takes the way of QueuePath.
+//
+// Reads and writes run side by side, unless one asks for the order; each of the other requests
+// waits for those before it.
+class Path final : public shm::QueuePath {
+ public:
+  Path(Copies* copies, shm::Sender* sender, RemoteQueue* target, uint32_t hint);
+  ~Path() override;
+
+  bool advance() override;
+  void give_up_first() override;
+  void flush() override;
+
+ private:
+  enum class Local { kNone, kHost, kDevice };
+
+  // A read or write under way.
+  struct Outstanding {
+    SendEntry* entry;
+    std::unique_ptr<Copy> copy;
+  };
+  // What the first pending request waits for.
+  struct Current {
+    std::unique_ptr<Copy> copy;
+    std::unique_ptr<Buffer> buffer;
+    uint64_t bytes = 0;   // of the buffer, that are in use
+    bool staged = false;  // the message lies in the buffer
+  };
+  // What a receiver may still be reading.
+  struct Staged {
+    SendEntry* entry;
+    std::unique_ptr<Buffer> buffer;
+  };
+
+  Step execute(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status) override;
+  Step transfer(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status) override;
+  Step atomic(SendEntry* entry, urma_cr_status_t* status) override;
+  Step write_value(const shm::Grant& grant, uint64_t addr, uint64_t value,
+                   urma_cr_status_t* status) override;
+  Step send(SendEntry* entry, urma_cr_status_t* status) override;
+
+  Step execute_kind(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status);
+  void reap_copies();
+  void wake_when_ended(Copy* copy);
+  Local local_memory(SendEntry* entry);
+  Step transfer_to_device(SendEntry* entry, const shm::OpaqueView& view, uint64_t offset,
+                          urma_cr_status_t* status);
+  Step transfer_by_buffer(SendEntry* entry, const shm::Grant& grant, uint64_t* budget,
+                          urma_cr_status_t* status);
+  Step move_buffer(SendEntry* entry, const shm::Grant& grant, uint64_t* moved,
+                   urma_cr_status_t* status);
+  Step await_current(urma_cr_status_t* status);
+  void begin_current(std::span<const CopyPiece> pieces);
+  void collect_pieces(SendEntry* entry, uint64_t skip, uint64_t bytes, char* other,
+                      bool from_local);
+
+  Copies* const engine_;
+  SendQueue* const queue_;
+  shm::Transport* const transport_;
+  const CompletionQueue* const jfc_;
+  std::deque<Outstanding> copies_;
+  Current current_;
+  std::vector<Staged> staged_;
+  std::vector<CopyPiece> pieces_;  // kept for the next one
+};
+
+}  // namespace urma::rocm
+
+#endif  // URMA_PROVIDERS_ROCM_PATH_H_

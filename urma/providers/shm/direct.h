@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: MIT
+//
+// The shortest ways: plain loads and stores in a peer's memory that this process has mapped, and
+// messages that fit into a ring as they are.
+#ifndef URMA_PROVIDERS_SHM_DIRECT_H_
+#define URMA_PROVIDERS_SHM_DIRECT_H_
+
+#include <sys/uio.h>
+
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+#include "jetty/iovecs.h"
+#include "jetty/memory_access.h"
+#include "jetty/work_request.h"
+#include "urma/providers/shm/remote.h"
+#include "urma_types.h"
+
+namespace urma::shm {
+
+// Copies between a mapped stretch and a list of local pieces that has as many bytes.
+inline void copy_mapped(Direction direction, char* mapped, std::span<const iovec> local) {
+  for (const iovec& piece : local) {
+    char* here = static_cast<char*>(piece.iov_base);
+    if (direction == Direction::kWrite) {
+      copy_in_order(mapped, here, piece.iov_len);
+    } else {
+      std::memcpy(here, mapped, piece.iov_len);
+    }
+    mapped += piece.iov_len;
+  }
+}
+
+// What can be executed at once.
+enum class DirectKind { kWrite, kRead, kSend, kAtomic, kWriteAtomic, kNone };
+
+[[gnu::always_inline]] inline DirectKind direct_kind_of(uint32_t opcode) {
+  if (opcode == URMA_OPC_WRITE) return DirectKind::kWrite;
+  if (opcode == URMA_OPC_SEND || opcode == URMA_OPC_SEND_IMM) return DirectKind::kSend;
+  if (opcode == URMA_OPC_READ) return DirectKind::kRead;
+  if (opcode >= URMA_OPC_CAS && opcode <= URMA_OPC_FXOR) return DirectKind::kAtomic;
+  return opcode == URMA_OPC_WRITE_ATOMIC ? DirectKind::kWriteAtomic : DirectKind::kNone;
+}
+
+// A one-sided request with one local piece whose remote side is mapped.
+struct DirectAccess {
+  char* mapped;
+  char* local;
+  uint64_t bytes;
+};
+
+// A message of at most one local piece.
+struct DirectSend {
+  const char* data;
+  uint32_t bytes;
+};
+
+// False where the remote bytes are not mapped for this access; else *mapped says where they lie.
+[[gnu::always_inline]] inline bool find_mapped(const urma_sge_t& sge, uint64_t bytes,
+                                               uint32_t access, char** mapped) {
+  if (sge.tseg == nullptr) return false;
+  const auto& handle = static_cast<const SegmentHandle&>(*sge.tseg);
+  if (handle.registered) return false;
+  const Grant* grant = static_cast<const RemoteSegment&>(handle).grant();
+  if (grant == nullptr || (grant->direct_access & access) == 0) return false;
+  const uint64_t offset = sge.addr - grant->begin;
+  if (offset >= grant->mapped_bytes || bytes > grant->mapped_bytes - offset || !grant->stands()) {
+    return false;
+  }
+  *mapped = grant->mapped + offset;
+  return true;
+}
+
+// Whether the bytes, which are some, lie in a segment registered here.
+[[gnu::always_inline]] inline bool local_stands(const urma_sge_t& sge) {
+  const auto* handle = static_cast<const SegmentHandle*>(sge.tseg);
+  if (handle == nullptr || !handle->registered) return false;
+  const auto* segment = static_cast<const Segment*>(handle);
+  const uint64_t offset = sge.addr - segment->base;
+  return offset < segment->len && sge.len <= segment->len - offset;
+}
+
+// What follows is false where anything about a request is not as it should be, or not simple: then
+// the long way finds out what. Nothing was executed.
+
+[[gnu::always_inline]] inline bool view_transfer(const urma_sg_t& local, const urma_sg_t& remote,
+                                                 uint32_t access, bool in_wr, uint32_t max_inline,
+                                                 uint32_t limit, DirectAccess* request) {
+  if (local.num_sge != 1 || remote.num_sge == 0 || local.sge == nullptr || remote.sge == nullptr) {
+    return false;
+  }
+  const urma_sge_t& piece = local.sge[0];
+  if (piece.len - 1 >= limit) return false;
+  if (in_wr) [[unlikely]] {
+    if (piece.len > max_inline) return false;
+  } else if (!local_stands(piece)) {
+    return false;
+  }
+  request->local = reinterpret_cast<char*>(piece.addr);
+  request->bytes = piece.len;
+  return find_mapped(remote.sge[0], piece.len, access, &request->mapped);
+}
+
+// cas and faa begin with the same two members.
+[[gnu::always_inline]] inline bool view_atomic(const urma_jfs_wr_t& wr, DirectAccess* request) {
+  const urma_sge_t* local = wr.cas.src;
+  const urma_sge_t* remote = wr.cas.dst;
+  if (wr.flag.bs.inline_flag != 0 || local == nullptr || remote == nullptr ||
+      (local->len != 8 && local->len != 4) || (remote->addr & (local->len - 1)) != 0 ||
+      !local_stands(*local)) {
+    return false;
+  }
+  request->local = reinterpret_cast<char*>(local->addr);
+  request->bytes = local->len;
+  return find_mapped(*remote, local->len, URMA_ACCESS_ATOMIC, &request->mapped);
+}
+
+template <DirectKind kKind>
+[[gnu::always_inline]] inline bool view_direct(const urma_jfs_wr_t& wr, uint32_t max_inline,
+                                               uint32_t limit, DirectAccess* request) {
+  const bool in_wr = wr.flag.bs.inline_flag != 0;
+  const urma_rw_wr_t& rw = wr.rw;
+  if constexpr (kKind == DirectKind::kAtomic) {
+    return view_atomic(wr, request);
+  } else if constexpr (kKind == DirectKind::kRead) {
+    return !in_wr && view_transfer(rw.dst, rw.src, URMA_ACCESS_READ, false, 0, limit, request);
+  } else {
+    return view_transfer(rw.src, rw.dst, URMA_ACCESS_WRITE, in_wr, max_inline, limit, request) &&
+           (kKind == DirectKind::kWrite ||
+            (valid_width(wr.opcode, request->bytes) && rw.dst.sge[0].addr % request->bytes == 0));
+  }
+}
+
+[[gnu::always_inline]] inline bool view_send(const urma_jfs_wr_t& wr, uint32_t max_inline,
+                                             DirectSend* request) {
+  const urma_sg_t& local = wr.send.src;
+  *request = {nullptr, 0};
+  if (local.num_sge == 0) return true;
+  if (local.num_sge != 1 || local.sge == nullptr) return false;
+  const urma_sge_t& piece = local.sge[0];
+  *request = {reinterpret_cast<const char*>(piece.addr), piece.len};
+  if (piece.len == 0) return true;
+  return wr.flag.bs.inline_flag != 0 ? piece.len <= max_inline : local_stands(piece);
+}
+
+// Of a send that was viewed: whether its bytes lie in a segment that everybody may read.
+inline bool is_open(const urma_jfs_wr_t& wr) {
+  return wr.flag.bs.inline_flag == 0 &&
+         static_cast<const Segment*>(wr.send.src.sge[0].tseg)->open_token_id != 0;
+}
+
+template <DirectKind kKind, bool kFew>
+[[gnu::always_inline]] inline void execute_direct(const urma_jfs_wr_t& wr,
+                                                  const DirectAccess& request) {
+  if constexpr (kKind == DirectKind::kWrite) {
+    copy_in_order<kFew>(request.mapped, request.local, request.bytes);
+  } else if constexpr (kKind == DirectKind::kRead) {
+    copy_in_order<kFew>(request.local, request.mapped, request.bytes);
+  } else if constexpr (kKind == DirectKind::kWriteAtomic) {
+    write_whole(request.mapped, request.local, request.bytes);
+  } else {
+    // faa.operand lies where cas.cmp_data does.
+    const uint64_t second = replaces(wr.opcode) ? wr.cas.swap_data : 0;
+    const uint64_t before = execute_atomic(
+        wr.opcode, request.mapped, static_cast<uint32_t>(request.bytes), wr.cas.cmp_data, second);
+    copy_word(request.local, reinterpret_cast<const char*>(&before), request.bytes);
+  }
+}
+
+}  // namespace urma::shm
+
+#endif  // URMA_PROVIDERS_SHM_DIRECT_H_

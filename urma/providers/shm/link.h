@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: MIT
+//
+// The importer's end of a control connection: from this process to the owner of queues and segments
+// that it uses.
+#ifndef URMA_PROVIDERS_SHM_LINK_H_
+#define URMA_PROVIDERS_SHM_LINK_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "segment/segment.h"
+#include "urma/base/message_socket.h"
+#include "urma/base/mutex.h"
+#include "urma/base/runtime.h"
+#include "urma/base/service.h"
+#include "urma/providers/shm/peer.h"
+#include "urma/providers/shm/protocol.h"
+#include "urma/providers/shm/staging.h"
+#include "urma/providers/shm/wakeup.h"
+
+namespace urma::shm {
+
+// Lives on the service thread; what other threads may call is marked. Once gone it stays gone, and
+// a new link is made for the next request.
+class Link : public std::enable_shared_from_this<Link> {
+ public:
+  // Called once, on the service thread, with the descriptors that came along. The answer is
+  // kUnreachable where the peer is gone.
+  using OnReply = std::function<void(const Reply&, Attached&)>;
+
+  struct Calls {
+    std::function<void()> on_stop;         // this link has ended
+    std::function<void()> on_room;         // there is room for a staged copy again; from any thread
+    std::function<void()> on_grant_ended;  // the owner has ended a registration
+  };
+
+  // `region` is what the owner may map of this process. An owner that lives and says nothing for
+  // `patience_ns`, in whole looks, is given up.
+  Link(Service* service, Runtime* runtime, std::string socket_name, int region,
+       uint64_t patience_ns, Calls calls);
+  ~Link();
+
+  void start();
+  // Before start(): nothing is copied by the kernel, whatever it permits.
+  void stage_copies() { peer_.refused.store(true, std::memory_order_relaxed); }
+  // The descriptors must stay open until the reply. Only a mapping may take the owner any time.
+  void request(Request request, std::vector<int> fds, OnReply on_reply);
+  // Without an answer.
+  void notify(Request request);
+  // Has the owner copy to or from the place that `copy` has; on_end() is called once it has ended.
+  void request_copy(const Request& request, std::shared_ptr<StagedCopy> copy,
+                    std::function<void()> on_end);
+  void stop();
+  // The same, as the peer's end of the connection does it.
+  void hang_up();
+  Wakeups& wakeups() { return wakeups_; }
+  // Whether it is gone because the owner is, or has ended the library.
+  bool hung_up() const { return hung_up_; }
+  const std::shared_ptr<const PeerRegion>& region() const { return region_; }
+
+  // Any thread.
+  bool gone() const {
+    // Acquire pairs with the release in stop().
+    return gone_.load(std::memory_order_acquire);
+  }
+  // Any thread. Throws Error where there is no memory for it.
+  StagingArea& staging();
+  // Any thread; the three below only once a request was accepted.
+  const PeerProcess& peer() const { return peer_; }
+  // False for all once it is gone.
+  [[gnu::always_inline]] bool segment_alive(SegmentRef ref) const {
+    // Acquire pairs with the release in stop().
+    return SegmentTable::alive_in(words_.load(std::memory_order_acquire), ref);
+  }
+  void hint_progress() const;
+  // What the owner's start is known by; once a request was accepted.
+  uint64_t nonce() const { return nonce_; }
+
+ private:
+  struct Waiting {
+    Request request;
+    std::vector<int> fds;
+    OnReply on_reply;
+  };
+  struct Asked {
+    OnReply on_reply;
+    uint32_t looks;  // that are left
+  };
+
+  void try_connect();
+  void connect();
+  void connected(Fd socket);
+  void on_ready(uint32_t events);
+  void on_hello(const Reply& reply, Attached& fds);
+  void dispatch(const Reply& reply, Attached& fds);
+  void send(Request request, std::span<const int> fds, OnReply on_reply);
+  void write(const Request& request, std::span<const int> fds = {});
+  void look_later();
+  void look();
+
+  Service* service_;
+  Runtime* runtime_;
+  const std::string socket_name_;
+  const int our_region_;
+  const uint32_t looks_;
+  const Calls calls_;
+  std::unique_ptr<MessageSocket> connection_;
+  std::vector<Waiting> before_hello_;
+  std::map<uint32_t, Asked> waiting_;  // by number
+  uint32_t next_number_ = 1;
+  uint32_t hello_looks_ = 0;
+  Service::TimerId timer_ = 0;
+  bool ready_ = false;
+  bool hung_up_ = false;
+  std::atomic<bool> gone_{false};
+  PeerProcess peer_;
+  uint64_t nonce_ = 0;
+  Wakeups wakeups_;
+  Mutex staging_mutex_;
+  std::shared_ptr<StagingArea> staging_ URMA_GUARDED_BY(staging_mutex_);  // made once, and stays
+  bool staging_lent_ = false;
+  std::shared_ptr<const PeerRegion> region_;
+  std::atomic<const std::atomic<uint32_t>*> words_{nothing_stands_};
+  // Not const, so that it takes no room in the module.
+  static std::atomic<uint32_t> nothing_stands_[kMaxSegments];
+};
+
+}  // namespace urma::shm
+
+#endif  // URMA_PROVIDERS_SHM_LINK_H_

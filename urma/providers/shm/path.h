@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT
+//
+// The way from one send queue to one imported queue: executes its requests in post order.
+#ifndef URMA_PROVIDERS_SHM_PATH_H_
+#define URMA_PROVIDERS_SHM_PATH_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "jetty/iovecs.h"
+#include "jetty/request_path.h"
+#include "urma/providers/shm/remote.h"
+#include "urma/providers/shm/ring.h"
+
+namespace urma::shm {
+
+class Sender;
+
+// A ring that the owner of the target is asked to take; shared with the service thread.
+struct RingOpening : Question {
+  uint32_t number = 0;
+  uint64_t key = 0;
+  RingProducer ring;
+  // Valid once ended.
+  std::shared_ptr<Link> link;
+  RemoteBell bell;       // of the receiver's JFC
+  uint32_t members = 0;  // of the group
+
+  RingOpening(uint32_t bytes, uint32_t as) : ring(bytes, as) {}
+};
+
+// An atomic, or the value of a notification, that the owner's service thread executes.
+struct AtomicCall : Question {
+  uint64_t old_value[2] = {0, 0};  // valid once ended
+};
+
+// A message of more bytes is copied once, by reference, where its receiver has mapped them. Others
+// are copied twice, into the ring and out of it, and arrive earlier all the same.
+inline constexpr uint32_t kMaxCopiedTwice = 512;
+
+class QueuePath : public RequestPath {
+ public:
+  // `hint` tells the paths to one group apart.
+  QueuePath(Sender* sender, RemoteQueue* target, uint32_t hint = 0);
+  ~QueuePath() override;
+
+  bool advance() override;
+  void insist() override;
+  void flush() override;
+  // Publishes a message where that needs no look at what the receiver has written: that line comes
+  // from another core, and would hold up the message. False: nothing has happened. The entry
+  // `cookie` is committed afterwards, and then the receiver woken where it waits.
+  bool publish_now(MessageKind kind, uint8_t flags, const char* data, uint32_t bytes,
+                   uint64_t immediate, uint32_t cookie);
+  // The same for one slot of the ring, without a call.
+  [[gnu::always_inline]] bool publish_slot(MessageKind kind, uint8_t flags, const char* data,
+                                           uint32_t bytes, uint64_t immediate, uint32_t cookie) {
+    return ring_ != nullptr && !closing_ &&
+           ring_->publish_slot(kind, flags, data, bytes, immediate, cookie);
+  }
+  // Whether the next message that might go through the ring or by reference should do the latter.
+  bool prefers_reference() const;
+  // Whether a message is still being copied out of the program's memory that would fit into the
+  // ring. Asks for the answer.
+  bool lends_what_fits() const;
+  // Adds where the bytes lie that the receiver asks for of a message by reference, as long as it
+  // is on its way and their memory stands. False where this path sends no such message.
+  bool lent(const CopyMessageRequest& asked, IovecList* list);
+  bool awaited(bool solicited) const { return opening_->bell.awaited(solicited); }
+  void wake();
+
+ protected:
+  Step transfer(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status) override;
+  Step atomic(SendEntry* entry, urma_cr_status_t* status) override;
+  Step send(SendEntry* entry, urma_cr_status_t* status) override;
+  // What a provider with memory of its own does in another way.
+  virtual Step write_value(const Grant& grant, uint64_t addr, uint64_t value,
+                           urma_cr_status_t* status);
+
+  Step authorize(SendEntry* entry, const Grant** grant, urma_cr_status_t* status);
+  // kInFlight once the owner has taken the ring.
+  Step open_ring(urma_cr_status_t* status);
+  // Into the ring, which the owner may still be asked to take. False where it has no room.
+  bool publish(SendEntry* entry);
+  // Executes an atomic where its target lies in this process.
+  static void execute_at(SendEntry* entry, char* target);
+  bool awaits_atomic() const { return atomic_call_ != nullptr; }
+  // Moves some bytes between the list and what the target has not mapped here, by the kernel or
+  // staged. kWait: what is under way has to be waited for, with the same list.
+  Step copy_far(Direction direction, const Grant& grant, uint64_t addr,
+                std::span<const iovec> local, uint64_t* moved, urma_cr_status_t* status);
+  // What of it is under way, staged; 0: nothing.
+  uint64_t staged_bytes() const { return copying_ == nullptr ? 0 : copying_->bytes; }
+  // kInFlight where nothing is, or what was asked for has come.
+  Step await_staged(urma_cr_status_t* status);
+  Sender* sender() const { return sender_; }
+
+ private:
+  Step write_imm(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status) override;
+  Step write_notify(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status) override;
+  bool placed_before(const SendEntry& entry) override;
+  void look_up(SendEntry* entry) override;
+  void executed(const SendEntry& entry) override;
+  void next_begins() override;
+
+  void reap();
+  [[gnu::always_inline]] bool reap_answers();
+  bool take_answer();
+  urma_cr_status_t refusal();
+  void fail_all(urma_cr_status_t status);
+  void press_if_slow(bool moved);
+
+  Step transfer_some(SendEntry* entry, const Grant& grant, uint64_t budget, uint64_t* moved,
+                     urma_cr_status_t* status);
+  void begin_staged(Direction direction, const Grant& grant, uint64_t addr,
+                    std::span<const iovec> local);
+  bool atomic_mapped(SendEntry* entry, const Grant& grant);
+  void call_atomic(const AtomicRequest& asked, const std::shared_ptr<Link>& link);
+  std::shared_ptr<AtomicCall> take_ended_call();
+
+  std::shared_ptr<RingOpening> request_ring(uint32_t bytes);
+  bool prepare_ring();
+  bool goes_by_reference(SendEntry* entry, uint64_t payload);
+  bool change_rings();
+  void note_full(uint32_t payload);
+  void publish_write(SendEntry* entry);
+  void wake_where_awaited(bool solicited);
+  bool ring_idle() const { return opening_ == nullptr || opening_->ring.idle(); }
+  void ask_to_close(const std::shared_ptr<RingOpening>& opening, bool lends);
+  void drop_ring();
+
+  Sender* sender_;
+  std::shared_ptr<AtomicCall> atomic_call_;
+  std::shared_ptr<StagedCopy> copying_;  // of the first pending request
+  std::shared_ptr<RingOpening> opening_;
+  std::shared_ptr<RingOpening> larger_;  // takes the place of opening_ once that is empty
+  RingProducer* ring_ = nullptr;         // that of opening_, once the owner has taken it
+  bool closing_ = false;                 // the owner was asked to give back what is in the ring
+  bool found_full_ = false;              // the first pending message has found no room
+  uint32_t found_full_count_ = 0;        // so many messages did of which the ring holds few
+  uint32_t tries_ = 0;                   // messages that counted for kTryEvery
+  uint32_t fruitless_ = 0;
+  uint64_t waiting_since_ns_ = 0;
+};
+
+}  // namespace urma::shm
+
+#endif  // URMA_PROVIDERS_SHM_PATH_H_

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: MIT
+//
+// One-sided requests on their way to one target, and atomics.
+#include <algorithm>
+#include <cstring>
+
+#include "jetty/iovecs.h"
+#include "urma/providers/shm/direct.h"
+#include "urma/providers/shm/path.h"
+#include "urma/providers/shm/sender.h"
+#include "urma/providers/shm/transport.h"
+
+namespace urma::shm {
+namespace {
+
+// Where the bytes are mapped for writing; NULL where they, or some of them, are not.
+char* mapped_for_writing(const Grant& grant, uint64_t addr, uint64_t bytes) {
+  if (grant.view == nullptr || !grant.view->writable()) return nullptr;
+  uint64_t run;
+  char* mapped = grant.view->at(addr, bytes, &run);
+  return run == bytes ? mapped : nullptr;
+}
+
+}  // namespace
+
+QueuePath::Step QueuePath::authorize(SendEntry* entry, const Grant** grant,
+                                     urma_cr_status_t* status) {
+  return RequestPath::authorize(&sender_->implicit_imports(), entry, grant, status);
+}
+
+QueuePath::Step QueuePath::transfer(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status) {
+  if (!local_memory_stands(entry, status)) return Step::kDone;
+  const Step awaited = await_staged(status);
+  if (awaited != Step::kInFlight) return awaited;
+  const Grant* grant;
+  const Step allowed = authorize(entry, &grant, status);
+  if (allowed != Step::kInFlight) return allowed;
+  while (entry->moved < entry->bytes) {
+    if (*budget == 0) return Step::kWait;
+    uint64_t moved = 0;
+    const Step step = transfer_some(entry, *grant, *budget, &moved, status);
+    if (step != Step::kDone || *status != URMA_CR_SUCCESS) return step;
+    entry->moved += moved;
+    *budget -= std::min(*budget, moved);
+  }
+  return Step::kDone;
+}
+
+// One stretch that is mapped, or is not.
+QueuePath::Step QueuePath::transfer_some(SendEntry* entry, const Grant& grant, uint64_t budget,
+                                         uint64_t* moved, urma_cr_status_t* status) {
+  const Direction direction = entry->kind == OpKind::kRead ? Direction::kRead : Direction::kWrite;
+  const uint64_t addr = entry->remote_addr + entry->moved;
+  const uint64_t staged = staged_bytes();
+  uint64_t turn = staged != 0 ? staged : std::min(budget, entry->bytes - entry->moved);
+  char* mapped = nullptr;
+  if (staged == 0 && grant.view != nullptr &&
+      (direction == Direction::kRead || grant.view->writable())) {
+    mapped = grant.view->at(addr, turn, &turn);
+  }
+  const IovecList local = local_pieces(entry, turn);
+  if (mapped != nullptr) {
+    copy_mapped(direction, mapped, local.list());
+    *moved = turn;
+    return Step::kDone;
+  }
+  return copy_far(direction, grant, addr, local.list(), moved, status);
+}
+
+QueuePath::Step QueuePath::write_notify(SendEntry* entry, uint64_t* budget,
+                                        urma_cr_status_t* status) {
+  if (atomic_call_ != nullptr) {
+    const std::shared_ptr<AtomicCall> call = take_ended_call();
+    if (call == nullptr) return Step::kWait;
+    *status = outcome_of(call->answer);
+    return Step::kDone;
+  }
+  // First, so that nothing is written where nobody could be notified.
+  const RemoteAccess value = {&entry->notified, entry->notified_addr, sizeof(uint64_t),
+                              URMA_ACCESS_WRITE};
+  const Grant* grant;
+  const Step allowed =
+      RequestPath::authorize(&sender_->implicit_imports(), value, &asked_notified_, &grant, status);
+  if (allowed != Step::kInFlight) return allowed;
+  const Step written = transfer(entry, budget, status);
+  if (written != Step::kDone || *status != URMA_CR_SUCCESS) return written;
+  return write_value(*grant, entry->notified_addr, entry->operand[0], status);
+}
+
+// The kernel copies bytes, so that a word which is not mapped is its owner's to write.
+QueuePath::Step QueuePath::write_value(const Grant& grant, uint64_t addr, uint64_t value,
+                                       urma_cr_status_t* status) {
+  // Release: who sees the value sees all data. Pairs with the acquire that the owner's own program
+  // makes.
+  std::atomic_thread_fence(std::memory_order_release);
+  if (char* mapped = mapped_for_writing(grant, addr, sizeof(value)); mapped != nullptr) {
+    std::memcpy(mapped, &value, sizeof(value));
+    return Step::kDone;
+  }
+  if (addr % sizeof(value) == 0) {
+    const SegmentRef ref = grant.segment.ref;
+    call_atomic({addr, {value}, ref.index, ref.generation, URMA_OPC_WRITE_ATOMIC, sizeof(value)},
+                grant.link);
+    return Step::kWait;
+  }
+  const iovec local = {&value, sizeof(value)};
+  uint64_t moved = 0;
+  const Step step = copy_far(Direction::kWrite, grant, addr, {&local, 1}, &moved, status);
+  if (step != Step::kDone) return step;
+  if (*status == URMA_CR_SUCCESS && moved != sizeof(value)) *status = URMA_CR_REM_ACCESS_ABORT_ERR;
+  if (*status == URMA_CR_REM_ACCESS_ABORT_ERR) {
+    because("the peer's memory at {:#x} is not mapped, or not for writing", addr);
+  }
+  return Step::kDone;
+}
+
+QueuePath::Step QueuePath::atomic(SendEntry* entry, urma_cr_status_t* status) {
+  const bool write = entry->kind == OpKind::kWriteAtomic;
+  if (atomic_call_ == nullptr) {
+    const Grant* grant;
+    if (!local_memory_stands(entry, status)) return Step::kDone;
+    const Step allowed = authorize(entry, &grant, status);
+    if (allowed != Step::kInFlight) return allowed;
+    if (!aligned(*entry, status)) return Step::kDone;
+    if (write) collect(entry, entry->operand);
+    if (atomic_mapped(entry, *grant)) {
+      *status = URMA_CR_SUCCESS;
+      return Step::kDone;
+    }
+    AtomicRequest asked = {entry->remote_addr,
+                           {},
+                           grant->segment.ref.index,
+                           grant->segment.ref.generation,
+                           entry->opcode,
+                           static_cast<uint32_t>(entry->bytes)};
+    std::copy(std::begin(entry->operand), std::end(entry->operand), asked.operand);
+    call_atomic(asked, grant->link);
+  }
+  const std::shared_ptr<AtomicCall> call = take_ended_call();
+  if (call == nullptr) return Step::kWait;
+  *status = outcome_of(call->answer);
+  if (*status != URMA_CR_SUCCESS || write) return Step::kDone;
+  if (!local_memory_stands(entry, status)) return Step::kDone;
+  const LocalPiece& result = SendQueue::pieces(entry)[0];
+  std::memcpy(reinterpret_cast<void*>(result.addr), call->old_value, result.len);
+  return Step::kDone;
+}
+
+// False where the word is not mapped.
+bool QueuePath::atomic_mapped(SendEntry* entry, const Grant& grant) {
+  char* mapped = mapped_for_writing(grant, entry->remote_addr, entry->bytes);
+  if (mapped == nullptr) return false;
+  execute_at(entry, mapped);
+  return true;
+}
+
+void QueuePath::execute_at(SendEntry* entry, char* target) {
+  uint64_t before[2];
+  execute_wide(entry->opcode, target, static_cast<uint32_t>(entry->bytes), entry->operand, before);
+  if (entry->kind == OpKind::kWriteAtomic) return;
+  const LocalPiece& result = SendQueue::pieces(entry)[0];
+  std::memcpy(reinterpret_cast<void*>(result.addr), before, result.len);
+}
+
+// NULL before the owner has answered.
+std::shared_ptr<AtomicCall> QueuePath::take_ended_call() {
+  if (!atomic_call_->has_ended()) return nullptr;
+  return std::move(atomic_call_);
+}
+
+void QueuePath::call_atomic(const AtomicRequest& asked, const std::shared_ptr<Link>& link) {
+  Request request = {};
+  request.type = RequestType::kAtomic;
+  request.atomic = asked;
+  auto call = std::make_shared<AtomicCall>();
+  Transport* transport = &sender_->transport();
+  transport->service().post([call, transport, link, request] {
+    link->request(request, {}, [call, transport](const Reply& reply, Attached&) {
+      std::copy(std::begin(reply.atomic.old_value), std::end(reply.atomic.old_value),
+                call->old_value);
+      call->end(reply.answer);
+      transport->serve_senders();
+    });
+  });
+  atomic_call_ = std::move(call);
+}
+
+}  // namespace urma::shm

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: MIT
+//
+// The rings of a way to one target: how the owner is asked to take them, and to give them back.
+#include <sys/random.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "urma/base/error.h"
+#include "urma/base/log.h"
+#include "urma/providers/shm/path.h"
+#include "urma/providers/shm/sender.h"
+#include "urma/providers/shm/transport.h"
+
+namespace urma::shm {
+namespace {
+
+// A ring that holds fewer messages of a size than this has their sender wait for each answer. Once
+// so many of them have found no room, another one takes its place that is so many times as large.
+constexpr uint32_t kFewMessages = 16;
+constexpr uint32_t kFoundFullToGrow = 32;
+constexpr uint32_t kGrowth = 4;
+
+// On the service thread: what the owner has answered.
+Answer take_bell(RingOpening* opening, const OpenRingAnswer& answer, Attached& fds) {
+  try {
+    opening->bell = opening->link->wakeups().accept(answer.receiver_jfc, opening->link->region(),
+                                                    fds.empty() ? Fd() : std::move(fds[0]));
+    return Answer::kAccepted;
+  } catch (const std::exception& error) {
+    URMA_LOG_LIMITED(ERR, "a ring is given back: {}", error.what());
+  }
+  Request request = {};
+  request.type = RequestType::kCloseRing;
+  request.close_ring = {opening->number, 0};
+  opening->link->notify(request);
+  return Answer::kNoResources;
+}
+
+// On the service thread. Whatever goes wrong, the opening ends.
+void ask_for_ring(Transport* transport, const std::shared_ptr<RingOpening>& opening,
+                  Request request, EventChannel* channel, uint32_t jfc_id) {
+  transport->opening_begins();
+  const auto end = [transport, opening](const Reply& reply, Attached& fds) {
+    opening->ring.close_fd();
+    opening->members = std::min<uint32_t>(reply.open_ring.members, URMA_MAX_JETTY_IN_JETTY_GRP);
+    opening->end(reply.answer == Answer::kAccepted ? take_bell(opening.get(), reply.open_ring, fds)
+                                                   : reply.answer);
+    transport->opening_ends();
+    transport->serve_senders();
+  };
+  try {
+    const OpenRingRequest& asked = request.open_ring;
+    opening->link =
+        transport->link_to(id_kind(asked.target_type), asked.target_eid, asked.target_id);
+    if (opening->link == nullptr) {
+      transport->log_absence(target_name(asked.target_type), asked.target_id);
+    }
+    if (opening->link != nullptr && !opening->link->gone()) {
+      const std::shared_ptr<const Wakeup> wakeup =
+          opening->link->wakeups().offer(channel, jfc_id, &request.open_ring.sender_jfc);
+      std::vector<int> fds = {opening->ring.memory().fd()};
+      if (wakeup != nullptr) fds.push_back(wakeup->there.get());
+      // The wake-up stays open until the answer.
+      return opening->link->request(
+          request, fds, [end, wakeup](const Reply& reply, Attached& with) { end(reply, with); });
+    }
+  } catch (const std::exception& error) {
+    URMA_LOG_LIMITED(ERR, "opening a ring to id {:#x}: {}", request.open_ring.target_id,
+                     error.what());
+  }
+  Attached none;
+  end(Reply{0, Answer::kUnreachable, {}}, none);
+}
+
+// Nobody guesses it.
+uint64_t new_key() {
+  uint64_t key;
+  if (::getrandom(&key, sizeof(key), 0) != sizeof(key)) {
+    fail_errno(URMA_FAIL, "asking for a random number");
+  }
+  return key;
+}
+
+}  // namespace
+
+// What the owner says of a ring that it was asked to take. True where it refuses one that is empty.
+bool QueuePath::take_answer() {
+  if (ring_ != nullptr || opening_ == nullptr || !opening_->has_ended()) return false;
+  if (opening_->answer == Answer::kAccepted) {
+    ring_ = &opening_->ring;
+    URMA_LOG(DEBUG, "queue {:#x} sends to {} {:#x} through a ring of {} bytes", sender_->id().id,
+             target_name(target()->type), target()->id.id, ring_->bytes());
+    target()->members.store(opening_->members, std::memory_order_relaxed);
+    // Nothing could wake the receiver when these messages were published.
+    if (!ring_->idle()) wake_where_awaited(true);
+    return false;
+  }
+  if (ring_idle()) return true;
+  fail_all(refusal());
+  return false;
+}
+
+// With one log line.
+urma_cr_status_t QueuePath::refusal() {
+  URMA_LOG_LIMITED(WARNING, "queue {:#x} cannot send to {} {:#x}: {}", sender_->id().id,
+                   target_name(target()->type), target()->id.id, answer_text(opening_->answer));
+  return outcome_of(opening_->answer);
+}
+
+// For a message. Not held up by the handshake: what has been published arrives also where this
+// queue ends now.
+bool QueuePath::prepare_ring() {
+  if (closing_ || !change_rings()) return false;
+  if (opening_ == nullptr) opening_ = request_ring(sender_->transport().ring_bytes());
+  return true;
+}
+
+// False while the larger ring has to wait for what is in the other one: messages stay in order.
+bool QueuePath::change_rings() {
+  if (larger_ == nullptr || !larger_->has_ended()) return true;
+  if (larger_->answer != Answer::kAccepted || larger_->link->gone()) {
+    larger_.reset();
+    return true;
+  }
+  if (!ring_idle()) {
+    // What has room in the other one lies there at once, as all messages do.
+    if (!found_full_) return true;
+    opening_->ring.want_answers();
+    return false;
+  }
+  const std::shared_ptr<RingOpening> larger = std::move(larger_);
+  drop_ring();
+  opening_ = larger;
+  ring_ = &opening_->ring;
+  return true;
+}
+
+// Asks for the larger ring, once for each smaller one. A group might choose another member for it.
+void QueuePath::note_full(uint32_t payload) {
+  const uint32_t larger = sender_->transport().ring_bytes() * kGrowth;
+  if (std::exchange(found_full_, true) || ring_ == nullptr || larger > kMaxRingBytes ||
+      slots_for(payload) * kSlotBytes * kFewMessages <= ring_->bytes() ||
+      target()->type == URMA_JETTY_GROUP) {
+    return;
+  }
+  if (++found_full_count_ != kFoundFullToGrow) return;
+  try {
+    larger_ = request_ring(larger);
+  } catch (const std::exception& error) {
+    URMA_LOG_LIMITED(WARNING, "queue {:#x} goes on with a ring of {} bytes: {}", sender_->id().id,
+                     ring_->bytes(), error.what());
+  }
+}
+
+QueuePath::Step QueuePath::open_ring(urma_cr_status_t* status) {
+  if (!prepare_ring()) return Step::kWait;
+  // Looked at once: the answer may come in between. Messages that the refusal has ended have taken
+  // the opening along: the next one asks anew.
+  const bool refused = take_answer();
+  if (ring_ != nullptr) return Step::kInFlight;
+  if (!refused) return Step::kWait;
+  *status = refusal();
+  opening_.reset();
+  return Step::kDone;
+}
+
+std::shared_ptr<RingOpening> QueuePath::request_ring(uint32_t bytes) {
+  Transport& transport = sender_->transport();
+  auto opening = std::make_shared<RingOpening>(bytes, transport.ring_bytes());
+  opening->number = static_cast<uint32_t>(transport.next_serial());
+  opening->key = new_key();
+  Request request = {};
+  request.type = RequestType::kOpenRing;
+  request.open_ring = {target()->id.eid,
+                       opening->key,
+                       sender_->id(),
+                       target()->id.id,
+                       static_cast<uint32_t>(target()->type),
+                       static_cast<uint32_t>(sender_->config().trans_mode),
+                       target()->token.token,
+                       opening->number,
+                       opening->ring.bytes(),
+                       sender_->config().rnr_retry,
+                       hint(),
+                       {}};
+  const auto* jfc = static_cast<const CompletionQueue*>(sender_->config().jfc);
+  transport.service().post(
+      [&transport, opening, request, channel = jfc->channel(), jfc_id = jfc->bell_index()] {
+        ask_for_ring(&transport, opening, request, channel, jfc_id);
+      });
+  return opening;
+}
+
+void QueuePath::ask_to_close(const std::shared_ptr<RingOpening>& opening, bool lends) {
+  sender_->transport().service().post([opening, lends] {
+    // An opening that is still under way ends on the service thread too, so its link is set.
+    if (opening->link == nullptr || opening->link->gone()) return;
+    Request request = {};
+    request.type = RequestType::kCloseRing;
+    request.close_ring = {opening->number, lends ? 1U : 0U};
+    opening->link->notify(request);
+  });
+}
+
+void QueuePath::drop_ring() {
+  if (opening_ == nullptr) return;
+  URMA_LOG(DEBUG, "the ring of queue {:#x} to {} {:#x} closes", sender_->id().id,
+           target_name(target()->type), target()->id.id);
+  ask_to_close(opening_, /*lends=*/false);
+  if (larger_ != nullptr) ask_to_close(std::exchange(larger_, nullptr), /*lends=*/false);
+  opening_.reset();
+  ring_ = nullptr;
+  closing_ = false;
+  found_full_count_ = 0;
+}
+
+}  // namespace urma::shm

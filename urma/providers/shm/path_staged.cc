@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT
+//
+// What is not mapped: copied by the kernel, or staged where that refuses; and what receivers are
+// lent of messages that neither of them copies for them.
+#include <algorithm>
+
+#include "urma/providers/shm/path.h"
+#include "urma/providers/shm/sender.h"
+#include "urma/providers/shm/transport.h"
+
+namespace urma::shm {
+QueuePath::Step QueuePath::copy_far(Direction direction, const Grant& grant, uint64_t addr,
+                                    std::span<const iovec> local, uint64_t* moved,
+                                    urma_cr_status_t* status) {
+  const PeerProcess& peer = grant.link->peer();
+  if (copying_ == nullptr && peer.reachable()) {
+    const iovec remote = {reinterpret_cast<void*>(addr), total(local)};
+    *status = sender_->transport().copy().copy(direction, peer, local, {&remote, 1}, moved);
+    if (*status == URMA_CR_REM_ACCESS_ABORT_ERR) {
+      because("the peer's memory from {:#x} on is not mapped, or not with that right",
+              addr + *moved);
+    }
+    if (*status == URMA_CR_SUCCESS || peer.reachable()) return Step::kDone;
+  }
+  if (copying_ == nullptr) begin_staged(direction, grant, addr, local);
+  if (copying_ == nullptr || !copying_->has_ended()) return Step::kWait;
+  const std::shared_ptr<StagedCopy> copy = std::move(copying_);
+  *status = outcome_of(copy->answer);
+  if (*status != URMA_CR_SUCCESS) return Step::kDone;
+  if (direction == Direction::kRead) copy->place->copy(direction, local, copy->bytes);
+  *moved = copy->bytes;
+  return Step::kDone;
+}
+
+// Nothing has begun where there is no room; when there is some, this request goes on.
+void QueuePath::begin_staged(Direction direction, const Grant& grant, uint64_t addr,
+                             std::span<const iovec> local) {
+  auto copy = std::make_shared<StagedCopy>();
+  copy->place = grant.link->staging().take();
+  if (copy->place == nullptr) return;
+  copy->bytes = static_cast<uint32_t>(std::min<uint64_t>(total(local), kPlaceBytes));
+  if (direction == Direction::kWrite) copy->place->copy(direction, local, copy->bytes);
+  Request request = {};
+  request.type = RequestType::kCopySegment;
+  request.copy_segment = {addr,
+                          grant.segment.ref.index,
+                          grant.segment.ref.generation,
+                          copy->place->index(),
+                          copy->bytes,
+                          static_cast<uint32_t>(direction),
+                          0};
+  Transport* transport = &sender_->transport();
+  transport->service().post([copy, transport, request, link = grant.link] {
+    link->request_copy(request, copy, [transport] { transport->serve_senders(); });
+  });
+  copying_ = std::move(copy);
+}
+
+// Before anything else is looked at: an owner that did not answer is not asked again for a grant.
+QueuePath::Step QueuePath::await_staged(urma_cr_status_t* status) {
+  if (copying_ == nullptr) return Step::kInFlight;
+  if (!copying_->has_ended()) return Step::kWait;
+  *status = outcome_of(copying_->answer);
+  return *status == URMA_CR_SUCCESS ? Step::kInFlight : Step::kDone;
+}
+
+bool QueuePath::lent(const CopyMessageRequest& asked, IovecList* list) {
+  uint32_t index;
+  if (opening_ == nullptr || opening_->key != asked.key ||
+      !opening_->ring.lent(asked.position, &index)) {
+    return false;
+  }
+  SendEntry* entry = &sender_->queue().at(index);
+  if (asked.offset > entry->bytes || asked.bytes > entry->bytes - asked.offset) return false;
+  const SegmentTable& segments = sender_->transport().segments();
+  for (const LocalPiece& piece : SendQueue::pieces(entry)) {
+    // What a path has gathered itself is of no registration.
+    if (piece.ref.generation != 0 && !segments.alive(piece.ref)) {
+      *list = {};
+      break;
+    }
+    list->add(piece.addr, piece.len, asked.offset, asked.bytes);
+  }
+  return true;
+}
+
+}  // namespace urma::shm

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT
+//
+// Another process, and how bytes are moved between its memory and ours.
+#ifndef URMA_PROVIDERS_SHM_PEER_H_
+#define URMA_PROVIDERS_SHM_PEER_H_
+
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#include <atomic>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "urma/base/fd.h"
+#include "urma_types.h"
+
+namespace urma::shm {
+
+// A process at the other end of a control connection. The pidfd is taken while the connection
+// stands, so that a recycled pid is never taken for it.
+struct PeerProcess {
+  pid_t pid = 0;  // 0: of another pid namespace
+  Fd pidfd;
+  uint32_t slot = 0;                         // where its socket is, as it says itself
+  mutable std::atomic<bool> refused{false};  // the kernel has refused once, or is not to be asked
+
+  // Whether the kernel can be asked to copy from and to its memory. Else the copies are staged.
+  bool reachable() const {
+    return pid != 0 && pidfd.valid() && !refused.load(std::memory_order_relaxed);
+  }
+};
+
+// For the log.
+inline std::string name_of(const PeerProcess& process) {
+  return "process " + std::to_string(process.pid);
+}
+
+enum class Direction { kRead, kWrite };
+
+// What is special about a transport of this family: how it reaches a peer's memory.
+class CopyEngine {
+ public:
+  virtual ~CopyEngine() = default;
+  // Moves bytes between the two lists, which are of equal length in total, from the front on, and
+  // says in *moved how many. URMA_CR_SUCCESS, also where only a part was moved; else nothing was.
+  // Where the kernel refuses, the peer is no longer reachable() afterwards.
+  virtual urma_cr_status_t copy(Direction direction, const PeerProcess& peer,
+                                std::span<const iovec> local, std::span<const iovec> remote,
+                                uint64_t* moved) = 0;
+};
+
+// Through the kernel, in the caller: the other side does nothing.
+class ProcessVmCopy final : public CopyEngine {
+ public:
+  urma_cr_status_t copy(Direction direction, const PeerProcess& peer, std::span<const iovec> local,
+                        std::span<const iovec> remote, uint64_t* moved) override;
+};
+
+}  // namespace urma::shm
+
+#endif  // URMA_PROVIDERS_SHM_PEER_H_

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+#include <poll.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "urma/base/log.h"
+#include "urma/providers/shm/peer.h"
+
+namespace urma::shm {
+namespace {
+
+// A pidfd is readable once its process has ended; only while it has not does the pid mean it.
+bool alive(const PeerProcess& peer) {
+  pollfd watched = {peer.pidfd.get(), POLLIN, 0};
+  int ready;
+  // A signal ends also a call that does not wait.
+  do {
+    ready = ::poll(&watched, 1, 0);
+  } while (ready < 0 && errno == EINTR);
+  return ready == 0;
+}
+
+urma_cr_status_t status_of_errno(int code, const PeerProcess& peer) {
+  switch (code) {
+    case ESRCH:
+      return URMA_CR_ACK_TIMEOUT_ERR;
+    case EFAULT:
+      return URMA_CR_REM_ACCESS_ABORT_ERR;
+    case ENOMEM:
+      URMA_LOG_LIMITED(ERR, "the kernel has no memory to copy from or to process {}", peer.pid);
+      return URMA_CR_REM_OPERATION_ERR;
+    default:
+      if (!peer.refused.exchange(true, std::memory_order_relaxed)) {
+        URMA_LOG_LIMITED(WARNING,
+                         "the kernel refuses access to the memory of process {}: {}; copies are "
+                         "staged, which takes longer; run both as the same user, with "
+                         "kernel.yama.ptrace_scope 0, and let them call process_vm_readv",
+                         peer.pid, std::strerror(code));
+      }
+      return URMA_CR_REM_OPERATION_ERR;
+  }
+}
+
+}  // namespace
+
+urma_cr_status_t ProcessVmCopy::copy(Direction direction, const PeerProcess& peer,
+                                     std::span<const iovec> local, std::span<const iovec> remote,
+                                     uint64_t* moved) {
+  *moved = 0;
+  if (local.empty() || remote.empty()) return URMA_CR_SUCCESS;
+  if (!alive(peer)) return URMA_CR_ACK_TIMEOUT_ERR;
+  const auto call = direction == Direction::kRead ? ::process_vm_readv : ::process_vm_writev;
+  const ssize_t done = call(peer.pid, local.data(), local.size(), remote.data(), remote.size(), 0);
+  if (done <= 0) return status_of_errno(done < 0 ? errno : EFAULT, peer);
+  *moved = static_cast<uint64_t>(done);
+  return URMA_CR_SUCCESS;
+}
+
+}  // namespace urma::shm

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: MIT
+//
+// The receiving half of a JFR: posted receives, and the rings of all peers that send to it or to
+// the jetties that share it.
+#ifndef URMA_PROVIDERS_SHM_RECEIVER_H_
+#define URMA_PROVIDERS_SHM_RECEIVER_H_
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "jetty/iovecs.h"
+#include "jetty/receive_engine.h"
+#include "urma/providers/shm/opaque_memory.h"
+#include "urma/providers/shm/peer.h"
+#include "urma/providers/shm/ring.h"
+#include "urma/providers/shm/sender_memory.h"
+#include "urma/providers/shm/staging.h"
+#include "urma/providers/shm/wakeup.h"
+
+namespace urma::shm {
+
+// A message by reference, as it was when its copy began: what the sender changes afterwards does
+// not count.
+struct Pull {
+  Message message;
+  uint64_t moved;
+  bool mapped;  // so far
+  Invalidation invalidation;
+  std::array<PayloadPiece, 256> pieces;
+  uint32_t count;
+  std::shared_ptr<StagedCopy> staged;  // what of it the sender was asked for
+  std::unique_ptr<Landing> landing;    // where the processor cannot write to the receive
+};
+
+// One ring that ends here. The service thread holds it too, to mark its end.
+struct IncomingRing : IncomingWay {
+  IncomingRing(RingConsumer consumer, std::shared_ptr<PeerProcess> sender_process)
+      : ring(std::move(consumer)), process(std::move(sender_process)) {}
+
+  // On the service thread: nothing further comes.
+  void abandon(bool still_lends) {
+    lends.store(still_lends, std::memory_order_relaxed);
+    IncomingWay::abandon();
+  }
+  // Whether the sender has gone and taken along what its messages refer to.
+  bool took_back() const {
+    // Acquire pairs with the release in IncomingWay::abandon.
+    return abandoned.load(std::memory_order_acquire) && !lends.load(std::memory_order_relaxed);
+  }
+
+  // As ReceiveEngine wants it.
+  [[gnu::always_inline]] Peek peek(Message* message) const { return ring.peek(message); }
+  void copy(const Message& message, uint32_t offset, void* to, uint32_t bytes) const {
+    ring.copy_payload(message, offset, to, bytes);
+  }
+  [[gnu::always_inline]] bool copy_at_once(const Message& message, char* to) const {
+    if (message.slots != 1 || message.kind == MessageKind::kSendInvalidate) return false;
+    ring.copy_slot(message, to);
+    return true;
+  }
+  [[gnu::always_inline]] void consume(const Message& message, uint8_t status) {
+    ring.consume(message, status);
+  }
+  void close(uint8_t status) { ring.close(status); }
+  [[gnu::always_inline]] bool silent() const { return ring.silent(); }
+  struct Told {
+    uint64_t answers;
+    uint64_t errors;
+  };
+  [[gnu::always_inline]] Told told() const { return {ring.told(), ring.errors_told()}; }
+  [[gnu::always_inline]] void after_turn(const Told& before, bool blocked) {
+    if (blocked) ring.answer_wanted();
+    // Where the sender could not be woken it finds out by itself, when it looks after its requests.
+    if (ring.told() != before.answers) bell.ring(ring.errors_told() != before.errors);
+  }
+  void wake() { bell.ring(true); }
+  [[gnu::always_inline]] bool in_parts() const { return pull != nullptr; }
+  bool took_back(const Message& message) const {
+    return (message.flags & kByReference) != 0 && took_back();
+  }
+  std::string who() const { return name_of(*process); }
+
+  RingConsumer ring;
+  const std::shared_ptr<PeerProcess> process;
+  RemoteBell bell;       // of the sender's JFC
+  Pull* pull = nullptr;  // of the first message, while it is copied in parts
+  std::unique_ptr<Pull> pull_memory;
+  uint64_t key = 0;               // of OpenRingRequest
+  std::atomic<bool> lends{true};  // what its messages by reference refer to may be read
+};
+
+class Receiver final : public ReceiveEngine<Receiver, IncomingRing> {
+ public:
+  Receiver(const urma_jfr_cfg_t& cfg, const QueueIdentity& identity, EventSubject* subject,
+           Transport* transport);
+
+ private:
+  friend ReceiveEngine;
+
+  // Messages by reference, and receives that the processor cannot write to.
+  std::optional<Step> begin_parts(IncomingRing* ring, const Message& message, ReceiveEntry* entry,
+                                  urma_cr_status_t local, Poll* poll) URMA_REQUIRES(lock_);
+  Step go_on(IncomingRing* ring, Poll* poll) URMA_REQUIRES(lock_);
+  void end_parts() URMA_REQUIRES(lock_);
+  // What nobody sends from any more must not stay mapped: the memory of a process that is gone
+  // would be kept for as long as this queue lives.
+  void ways_gone() URMA_REQUIRES(lock_);
+
+  static Step end_unanswered(IncomingRing* ring);
+  bool begin_pull(IncomingRing* ring, const Message& message) URMA_REQUIRES(lock_);
+  // For a receive that the processor cannot write to.
+  [[gnu::noinline]] std::optional<Step> begin_landing(IncomingRing* ring, const Message& message,
+                                                      ReceiveEntry* entry, Poll* poll)
+      URMA_REQUIRES(lock_);
+  urma_cr_status_t pull_some(const IncomingRing& ring, Pull* pull, ReceiveEntry* entry)
+      URMA_REQUIRES(lock_);
+  urma_cr_status_t pull_stretch(const IncomingRing& ring, Pull* pulled, ReceiveEntry* entry,
+                                uint64_t budget, uint64_t* moved) URMA_REQUIRES(lock_);
+  urma_cr_status_t pull_staged(const IncomingRing& ring, Pull* pull, ReceiveEntry* entry,
+                               uint64_t budget, uint64_t* moved) URMA_REQUIRES(lock_);
+  std::shared_ptr<StagedCopy> ask_sender(const IncomingRing& ring, uint64_t offset,
+                                         uint64_t bytes) const;
+  static IovecList destination(const Pull& pull, ReceiveEntry* entry, uint64_t bytes);
+
+  Transport* const transport_;
+  SenderMemory sender_memory_ URMA_GUARDED_BY(lock_);
+};
+
+}  // namespace urma::shm
+
+#endif  // URMA_PROVIDERS_SHM_RECEIVER_H_

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: MIT
+//
+// Messages by reference: copied from the sender's buffers into those of a receive.
+#include <algorithm>
+#include <atomic>
+#include <utility>
+
+#include "jetty/failures.h"
+#include "jetty/iovecs.h"
+#include "urma/providers/shm/direct.h"
+#include "urma/providers/shm/receiver.h"
+#include "urma/providers/shm/transport.h"
+
+namespace urma::shm {
+
+namespace {
+
+// On the service thread. Whatever goes wrong, the copy ends.
+void ask_for_part(Transport* transport, uint32_t slot, Request request,
+                  const std::shared_ptr<StagedCopy>& copy) {
+  Answer answer = Answer::kUnreachable;
+  try {
+    const std::shared_ptr<Link> link = transport->link_to(slot);
+    if (link != nullptr && !link->gone()) {
+      copy->place = link->staging().take();
+      copy->crowded = copy->place == nullptr;
+      // Who gives a place back says so.
+      if (copy->crowded) return copy->end(answer);
+      request.copy_message.place = copy->place->index();
+      return link->request_copy(request, copy, [transport] { transport->serve_receives(); });
+    }
+  } catch (const std::exception& error) {
+    URMA_LOG_LIMITED(ERR, "a message from slot {} cannot be copied: {}", slot, error.what());
+    answer = Answer::kNoResources;
+  }
+  copy->end(answer);
+  transport->serve_receives();
+}
+
+// What the sender says of where the message lies. False where that is not all of it.
+bool read_pieces(const IncomingRing& ring, const Message& message, Pull* pull) {
+  const uint32_t prefix = prefix_of(message.kind);
+  pull->count = (message.payload - prefix) / sizeof(PayloadPiece);
+  if (pull->count > pull->pieces.size()) return false;
+  ring.copy(message, prefix, pull->pieces.data(), message.payload - prefix);
+  uint64_t announced = 0;
+  for (uint32_t i = 0; i < pull->count; ++i) {
+    if (pull->pieces[i].len > message.length) return false;
+    announced += pull->pieces[i].len;
+  }
+  return announced == message.length;
+}
+
+}  // namespace
+
+bool Receiver::begin_pull(IncomingRing* ring, const Message& message) {
+  // Kept for the next one.
+  if (ring->pull_memory == nullptr) ring->pull_memory = std::make_unique<Pull>();
+  Pull* pull = ring->pull_memory.get();
+  pull->message = message;
+  pull->moved = 0;
+  pull->mapped = true;
+  pull->invalidation = invalidation_of(*ring, message);
+  pull->count = 0;
+  if ((message.flags & kByReference) != 0 && !read_pieces(*ring, message, pull)) return false;
+  ring->pull = pull;
+  holding_ = ring;
+  return true;
+}
+
+// Copies the next part of a message by reference, and finishes it with the last one.
+Receiver::Step Receiver::go_on(IncomingRing* ring, Poll* poll) {
+  if (ring->took_back()) return end_abandoned(ring);
+  Pull& pull = *ring->pull;
+  ReceiveEntry* entry = posted_.front();
+  urma_cr_status_t local = check(entry, pull.message);
+  if (local == URMA_CR_LOC_ACCESS_ERR && pull.landing != nullptr && pull.landing->stands()) {
+    local = URMA_CR_SUCCESS;
+  }
+  urma_cr_status_t remote = URMA_CR_REM_OPERATION_ERR;
+  if (local == URMA_CR_SUCCESS) {
+    const uint64_t moved = pull.moved;
+    remote = pull_some(*ring, &pull, entry);
+    // What was copied may be what the program has put there behind the end of its queue.
+    if (!ring->ring.stands()) return end_abandoned(ring);
+    if (remote == URMA_CR_SUCCESS && pull.moved < pull.message.length) {
+      return pull.moved == moved ? Step::kBlocked : Step::kMoved;
+    }
+    if (remote == URMA_CR_SUCCESS && pull.landing != nullptr) {
+      if (!pull.landing->landed(&local)) return Step::kBlocked;
+      if (local != URMA_CR_SUCCESS) remote = URMA_CR_REM_OPERATION_ERR;
+    }
+    if (remote == URMA_CR_SUCCESS && pull.message.kind == MessageKind::kSendInvalidate &&
+        !invalidate(ring->who(), pull.message, pull.invalidation)) {
+      remote = URMA_CR_REM_ACCESS_ABORT_ERR;
+    }
+  }
+  ring->pull = nullptr;
+  end_parts();
+  if (pull.count != 0 && pull.moved == pull.message.length) {
+    ring->ring.tell(pull.mapped                  ? Copies::kMapped
+                    : ring->process->reachable() ? Copies::kByKernel
+                                                 : Copies::kStaged);
+  }
+  if (local == URMA_CR_SUCCESS && remote != URMA_CR_SUCCESS) {
+    // The sender's memory failed, or its right; nothing was received and the receive stays posted.
+    if (remote == URMA_CR_ACK_TIMEOUT_ERR) return end_unanswered(ring);
+    URMA_LOG_FAILED(
+        "queue {:#x}: a message of {} bytes of id {:#x} is refused: its memory cannot be copied",
+        ring->target.id, pull.message.length, ring->sender.id);
+    ring->ring.consume(pull.message, remote);
+  } else {
+    if (local != URMA_CR_SUCCESS) log_failure(*ring, pull.message, entry, local);
+    finish(ring, pull.message, entry, local, static_cast<uint8_t>(remote), poll);
+  }
+  return Step::kMoved;
+}
+
+// Others wait for the same receives, and this sender has had its time. When it lives it finds all
+// of its messages ended, and opens another ring.
+Receiver::Step Receiver::end_unanswered(IncomingRing* ring) {
+  ring->ring.close(URMA_CR_ACK_TIMEOUT_ERR);
+  return Step::kFinished;
+}
+
+// Moves what one turn may. Where nothing was moved, that is possible in a moment.
+urma_cr_status_t Receiver::pull_some(const IncomingRing& ring, Pull* pull, ReceiveEntry* entry) {
+  uint64_t budget = std::min<uint64_t>(pull->message.length - pull->moved, kCopyPerTurn);
+  while (budget > 0) {
+    uint64_t moved = 0;
+    const urma_cr_status_t status = pull_stretch(ring, pull, entry, budget, &moved);
+    if (status != URMA_CR_SUCCESS) return status;
+    if (moved == 0) break;
+    pull->moved += moved;
+    budget -= std::min(budget, moved);
+  }
+  return URMA_CR_SUCCESS;
+}
+
+// One stretch that is mapped, or all up to the end of the turn where the next byte is not.
+urma_cr_status_t Receiver::pull_stretch(const IncomingRing& ring, Pull* pulled, ReceiveEntry* entry,
+                                        uint64_t budget, uint64_t* moved) {
+  if (pulled->staged != nullptr) return pull_staged(ring, pulled, entry, budget, moved);
+  const Pull& pull = *pulled;
+  uint32_t at = 0;
+  uint64_t offset = pull.moved;
+  while (offset >= pull.pieces[at].len) offset -= pull.pieces[at++].len;
+  const uint64_t rest = std::min(budget, pull.pieces[at].len - offset);
+  const SenderMemory::Stretch stretch =
+      sender_memory_.find(*ring.process, ring.sender.eid, pull.pieces[at], offset, rest);
+  if (stretch.soon) return URMA_CR_SUCCESS;
+  if (stretch.mapped != nullptr) {
+    const IovecList into = destination(pull, entry, stretch.bytes);
+    copy_mapped(Direction::kRead, const_cast<char*>(stretch.mapped), into.list());
+    *moved = into.bytes();
+    // Else the sender has made its memory private again meanwhile. The fence keeps the loads of the
+    // copy before this look.
+    std::atomic_thread_fence(std::memory_order_acquire);
+    if (stretch.grant->stands()) return URMA_CR_SUCCESS;
+  }
+  pulled->mapped = false;
+  const uint64_t bytes = stretch.bytes < rest ? stretch.bytes : budget;
+  IovecList from;
+  for (uint32_t i = 0; i < pull.count; ++i) {
+    from.add(pull.pieces[i].addr, pull.pieces[i].len, pull.moved, bytes);
+  }
+  if (!ring.process->reachable()) return pull_staged(ring, pulled, entry, bytes, moved);
+  const IovecList into = destination(pull, entry, bytes);
+  const urma_cr_status_t status =
+      transport_->copy().copy(Direction::kRead, *ring.process, into.list(), from.list(), moved);
+  // Where the kernel has just refused, the next turn goes the other way.
+  return ring.process->reachable() ? status : URMA_CR_SUCCESS;
+}
+
+// What was asked for before has another length than the turn.
+urma_cr_status_t Receiver::pull_staged(const IncomingRing& ring, Pull* pull, ReceiveEntry* entry,
+                                       uint64_t budget, uint64_t* moved) {
+  if (pull->staged == nullptr) {
+    pull->staged = ask_sender(ring, pull->moved, std::min<uint64_t>(budget, kPlaceBytes));
+  }
+  if (!pull->staged->has_ended()) return URMA_CR_SUCCESS;
+  const std::shared_ptr<StagedCopy> copy = std::move(pull->staged);
+  if (copy->crowded) return URMA_CR_SUCCESS;
+  if (copy->answer != Answer::kAccepted) return status_of(copy->answer);
+  const IovecList into = destination(*pull, entry, copy->bytes);
+  copy->place->copy(Direction::kRead, into.list(), copy->bytes);
+  *moved = copy->bytes;
+  return URMA_CR_SUCCESS;
+}
+
+// For a part of the first message of the ring.
+std::shared_ptr<StagedCopy> Receiver::ask_sender(const IncomingRing& ring, uint64_t offset,
+                                                 uint64_t bytes) const {
+  auto copy = std::make_shared<StagedCopy>();
+  copy->bytes = static_cast<uint32_t>(bytes);
+  Request request = {};
+  request.type = RequestType::kCopyMessage;
+  request.copy_message = {ring.key, ring.ring.position(), ring.sender.id,
+                          0,        copy->bytes,          static_cast<uint32_t>(offset)};
+  transport_->service().post([copy, request, transport = transport_, slot = ring.process->slot] {
+    ask_for_part(transport, slot, request, copy);
+  });
+  return copy;
+}
+
+// The next `bytes` bytes of the message.
+IovecList Receiver::destination(const Pull& pull, ReceiveEntry* entry, uint64_t bytes) {
+  IovecList into;
+  if (pull.landing != nullptr) {
+    into.add(reinterpret_cast<uint64_t>(pull.landing->data()), pull.message.length, pull.moved,
+             bytes);
+    return into;
+  }
+  for (const LocalPiece& piece : ReceiveQueue::pieces(entry)) {
+    into.add(piece.addr, piece.len, pull.moved, bytes);
+  }
+  return into;
+}
+
+}  // namespace urma::shm

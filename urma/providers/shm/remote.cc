@@ -1,0 +1,414 @@
+// SPDX-License-Identifier: MIT
+#include "urma/providers/shm/remote.h"
+
+#include <bit>
+#include <chrono>
+#include <cstring>
+#include <span>
+#include <tuple>
+
+#include "urma/base/clock.h"
+#include "urma/base/guard.h"
+#include "urma/base/log.h"
+#include "urma/providers/shm/patience.h"
+#include "urma/providers/shm/transport.h"
+
+namespace urma::shm {
+namespace {
+
+// How long requests wait for a mapping, before they are executed without: enough for segments of
+// some hundred MiB. Where copies are staged a mapping is worth more, and waited for as an import.
+constexpr uint64_t kHoldNs = 100'000'000;
+// What an owner can make this process map, and read a list of.
+constexpr uint64_t kMaxSegmentBytes = 1ULL << 42;
+constexpr uint32_t kMaxParts = 65536;
+// To share memory, and to take it back, costs its owner as much as the copy of eight times as many
+// bytes. Fewer requests than that have not copied as many.
+constexpr uint32_t kUsesWorthMapping = 8;
+// An owner shares a registration when so many imports have asked for it.
+constexpr uint32_t kImportsAsked = 4;
+
+bool same_registration(const Grant* before, SegmentRef ref) {
+  return before != nullptr && before->segment.ref == ref;
+}
+
+urma_ext_path_t path_of_copies(const Grant* granted) {
+  return granted != nullptr && !granted->link->peer().reachable() ? URMA_EXT_PATH_STAGED
+                                                                  : URMA_EXT_PATH_COPIED;
+}
+
+// The same grant, of which nothing is mapped or attached.
+std::unique_ptr<Grant> again(const Grant& granted) {
+  auto grant = std::make_unique<Grant>();
+  grant->link = granted.link;
+  grant->wanted = granted.wanted;
+  grant->segment = granted.segment;
+  grant->is_opaque = granted.is_opaque;
+  return grant;
+}
+
+bool answers_for(const MapSegmentAnswer& answer, const Grant& granted) {
+  return SegmentRef{answer.index, answer.generation} == granted.segment.ref;
+}
+
+uint64_t hold_ns(const Grant& granted, const Transport& transport) {
+  if (granted.is_opaque) return transport.patience_ns() + transport.opaque()->patience_ns();
+  return granted.link->peer().reachable() ? kHoldNs : transport.patience_ns();
+}
+
+}  // namespace
+
+RemoteSegment::RemoteSegment(Transport* transport, urma_context_t* ctx, const urma_seg_t& imported,
+                             urma_token_t token, uint32_t access, Mapped mapped)
+    : GrantedSegment(transport, imported, token),
+      transport_(transport),
+      access_(access),
+      mapped_(mapped),
+      same_address_(imported.attr.bs.dsva == URMA_DSVA_ENABLE),
+      area_(same_address_ ? AddressArea::same(imported.ubva.va, imported.len) : nullptr) {
+  enter_list(ctx);
+}
+
+RemoteSegment::~RemoteSegment() { leave_list(); }
+
+// Opaque memory stays with its runtime, and an address that a program has asked for with the
+// program.
+void RemoteSegment::unreferenced() {
+  const Grant* granted = grant();
+  const bool lasts = granted != nullptr && granted->stands() && !granted->is_opaque;
+  if (lasts && mapped_ == Mapped::kWhenItPays && !same_address_) {
+    transport_->kept_segments().keep(this);
+  } else {
+    delete this;
+  }
+}
+
+void RemoteSegment::rest() {
+  leave_list();
+  const MutexLock lock(mutex_);
+  drop_older_grants();
+}
+
+void RemoteSegment::wake(urma_context_t* ctx, const urma_seg_t& imported) {
+  add_ref();
+  static_cast<urma_target_seg_t&>(*this) = {};
+  seg = imported;
+  enter_list(ctx);
+  const Grant& granted = *grant();
+  const bool due = ++imports_ <= kImportsAsked || std::has_single_bit(imports_);
+  if (due && granted.mapped_bytes == 0) ask(granted.wanted);
+}
+
+bool RemoteSegment::serves(const urma_context_t* ctx, const urma_seg_t& imported,
+                           uint32_t access) const {
+  const Grant& granted = *grant();
+  const uint64_t va = imported.ubva.va, len = imported.len;
+  return access_ == access && granted.stands() &&
+         (ctx == nullptr ? granted.segment.covers(va, len) : is_of(granted, va, len));
+}
+
+uint32_t RemoteSegment::mappings() const {
+  const Grant& granted = *grant();
+  return granted.view == nullptr ? 0 : granted.view->mappings();
+}
+
+uint64_t RemoteSegment::mapped_space() const {
+  const Grant& granted = *grant();
+  return granted.view == nullptr ? 0 : granted.segment.len;
+}
+
+Request RemoteSegment::request_of(RequestType type, const Wanted& wanted) const {
+  Request request = {};
+  request.type = type;
+  request.import_segment = {seg.ubva.eid,  wanted.va,     wanted.len, seg.token_id,
+                            token().token, wanted.access, 0};
+  return request;
+}
+
+void RemoteSegment::ask_owner(const Wanted& wanted) {
+  std::shared_ptr<Link> link;
+  try {
+    link = transport_->link_to(IdKind::kToken, seg.ubva.eid, seg.token_id);
+    if (link != nullptr) {
+      link->request(
+          request_of(RequestType::kImportSegment, wanted), {},
+          [this, link, wanted](const Reply& reply, Attached&) { finish(link, wanted, reply); });
+      return;
+    }
+    if (mapped_ == Mapped::kWhenItPays) transport_->log_absence("token id", seg.token_id);
+  } catch (const std::exception& error) {
+    URMA_LOG_LIMITED(ERR, "asking for the segment of token id {:#x}: {}", seg.token_id,
+                     error.what());
+  }
+  finish(nullptr, wanted, Reply{0, Answer::kUnreachable, {}});
+}
+
+void RemoteSegment::finish(std::shared_ptr<Link> link, const Wanted& wanted, const Reply& reply) {
+  const ImportSegmentAnswer& given = reply.import_segment;
+  const SegmentGrant segment = {
+      {given.index, given.generation}, given.base, given.len, given.access, 0};
+  const bool granted =
+      reply.answer == Answer::kAccepted && possible(segment) && segment.len <= kMaxSegmentBytes;
+  bool map_now = false;
+  // Nobody has asked for what is only to be mapped some day.
+  if (!granted && mapped_ == Mapped::kWhenItPays) log_refusal(wanted, reply.answer);
+  {
+    const MutexLock lock(mutex_);
+    if (granted) {
+      map_now = accept(std::move(link), wanted, segment, given.reach);
+      attempt_ended(reply.answer, URMA_CR_SUCCESS);
+    } else {
+      const bool accepted = reply.answer == Answer::kAccepted;
+      attempt_ended(reply.answer, accepted ? URMA_CR_REM_OPERATION_ERR : status_of(reply.answer));
+    }
+  }
+  settled_.notify_all();
+  if (map_now) ask_mapping();
+  transport_->serve_senders();
+  drop_ref();
+}
+
+// True where it is to be mapped now. Requests that are refused ask as often as they like: an answer
+// that says nothing new leaves the grant, and its mapping, as they are.
+bool RemoteSegment::accept(std::shared_ptr<Link> link, const Wanted& wanted,
+                           const SegmentGrant& segment, Reach reach) {
+  const Grant* before = grant();
+  const bool kept =
+      before != nullptr && before->link == link && before->segment.says_the_same(segment);
+  const bool mapped = kept && (before->mapped_bytes != 0 || before->attached != nullptr ||
+                               mapping_.load(std::memory_order_relaxed));
+  const bool map_now =
+      mapped_ == Mapped::kWhenItPays && !mapped && (wanted_ || reach != Reach::kCopied);
+  if (map_now) begin_mapping();
+  if (kept) return map_now;
+  // Asked again for the same registration, its requests count on. Relaxed: a number.
+  if (!same_registration(before, segment.ref)) copied_uses_.store(0, std::memory_order_relaxed);
+  auto fresh = std::make_unique<Grant>();
+  fresh->link = std::move(link);
+  fresh->wanted = wanted;
+  fresh->segment = segment;
+  fresh->is_opaque = reach == Reach::kOpaque && transport_->opaque() != nullptr;
+  publish(std::move(fresh));
+  return map_now;
+}
+
+void RemoteSegment::begin_mapping() {
+  mapping_since_ns_.store(monotonic_ns(), std::memory_order_relaxed);
+  mapping_.store(true, std::memory_order_relaxed);
+}
+
+void RemoteSegment::map() {
+  {
+    const MutexLock lock(mutex_);
+    const Grant* granted = grant();
+    if (granted == nullptr || granted->view != nullptr || granted->is_opaque ||
+        mapping_.load(std::memory_order_relaxed)) {
+      return;
+    }
+    begin_mapping();
+  }
+  add_ref();  // dropped when it has been asked for
+  try {
+    transport_->service().post([this] {
+      ask_mapping();
+      // An owner that is stopped says nothing: then messages are moved without a mapping, also
+      // those that nobody polls for.
+      transport_->service().after(hold_ns(*grant(), *transport_),
+                                  [transport = transport_, ended = transport_->ended()] {
+                                    if (!*ended) transport->serve_receives();
+                                  });
+      drop_ref();
+    });
+  } catch (...) {
+    mapping_.store(false, std::memory_order_relaxed);
+    drop_ref();
+    throw;
+  }
+}
+
+void RemoteSegment::count_use() {
+  const Grant* granted = grant();
+  if (granted == nullptr || granted->view != nullptr) return;
+  // Relaxed: a number.
+  const uint32_t before = copied_uses_.fetch_add(1, std::memory_order_relaxed);
+  if (before + 1 == kUsesWorthMapping) guarded(URMA_LOG_SITE, [this] { map(); });
+}
+
+// Until the answer comes, requests are executed as well without a mapping.
+void RemoteSegment::ask_mapping() {
+  const Grant* granted = grant();
+  add_ref();  // dropped by finish_mapping()
+  granted->link->request(
+      request_of(RequestType::kMapSegment, granted->wanted), {},
+      [this, granted](const Reply& reply, Attached& fds) { finish_mapping(granted, reply, fds); });
+}
+
+std::unique_ptr<MappedView> RemoteSegment::view_of(const Grant& granted,
+                                                   const MapSegmentAnswer& answer, Attached& fds) {
+  const SegmentGrant& segment = granted.segment;
+  if (same_address_ && (area_ == nullptr || !area_->is_same(segment.base, segment.len))) {
+    return nullptr;
+  }
+  if (!answers_for(answer, granted) || fds.empty() || answer.parts > kMaxParts) return nullptr;
+  const SharedMemory list = SharedMemory::adopt(
+      std::move(fds[0]), answer.parts * sizeof(PartDescription), PeerMay::kRead);
+  // A copy, since the owner can still change what lies there.
+  std::vector<PartDescription> parts(answer.parts);
+  std::memcpy(parts.data(), list.data(), answer.parts * sizeof(PartDescription));
+  const uint32_t access = access_ == 0 ? segment.access : segment.access & access_;
+  const bool writable = (access & (URMA_ACCESS_WRITE | URMA_ACCESS_ATOMIC)) != 0;
+  return std::make_unique<MappedView>(segment.base, segment.len, parts, std::span(fds).subspan(1),
+                                      writable, std::move(area_));
+}
+
+void RemoteSegment::log_way(const Grant& granted) const {
+  const uint64_t mapped = granted.view == nullptr ? 0 : granted.mapped_bytes;
+  URMA_LOG(DEBUG,
+           "segment at va {:#x} of token id {:#x}: {} of {} bytes at {:#x} are mapped, others {}; "
+           "urma_ext_query_segment tells why",
+           uint64_t{seg.ubva.va}, seg.token_id, mapped, granted.segment.len, granted.segment.base,
+           granted.link->peer().reachable() ? "copied" : "staged");
+}
+
+void RemoteSegment::finish_mapping(const Grant* granted, const Reply& reply, Attached& fds) {
+  if (granted->is_opaque) return finish_opaque(granted, reply, fds);
+  std::unique_ptr<MappedView> view;
+  bool refused = reply.answer == Answer::kNoResources;
+  try {
+    if (reply.answer == Answer::kAccepted) view = view_of(*granted, reply.map_segment, fds);
+  } catch (const std::exception& error) {
+    URMA_LOG_LIMITED(WARNING, "segment at va {:#x} of token id {:#x} is not mapped: {}",
+                     uint64_t{seg.ubva.va}, seg.token_id, error.what());
+    refused = true;
+  }
+  // Relaxed: it is only shown.
+  refused_.store(refused, std::memory_order_relaxed);
+  {
+    const MutexLock lock(mutex_);
+    // A view in which nothing is mapped replaces no other one.
+    const bool better =
+        view != nullptr && (granted->view == nullptr || view->begin() != view->end());
+    if (better && grant() == granted) {
+      std::unique_ptr<Grant> grant = again(*granted);
+      grant->begin = view->begin();
+      grant->mapped_bytes = view->end() - view->begin();
+      grant->mapped = reinterpret_cast<char*>(view->begin() + view->distance());
+      grant->direct_access =
+          view->writable() ? granted->segment.access : granted->segment.access & URMA_ACCESS_READ;
+      grant->view = std::move(view);
+      publish(std::move(grant));
+    }
+    // Release pairs with the acquire in about_to_be_mapped(): who does not wait sees the view.
+    mapping_.store(false, std::memory_order_release);
+  }
+  log_way(*grant());
+  end_mapping();
+}
+
+void RemoteSegment::finish_opaque(const Grant* granted, const Reply& reply, Attached& fds) {
+  urma_cr_status_t status = status_of(reply.answer);
+  try {
+    if (reply.answer == Answer::kAccepted) {
+      status = URMA_CR_REM_OPERATION_ERR;
+      if (reply.map_segment.opaque != 0 && answers_for(reply.map_segment, *granted)) {
+        return transport_->opaque()->attach(
+            granted->link, granted->segment, fds,
+            [this, granted](std::shared_ptr<const OpaqueView> view, urma_cr_status_t attached_as) {
+              attached(granted, std::move(view), attached_as);
+            });
+      }
+    }
+  } catch (const std::exception& error) {
+    URMA_LOG_LIMITED(WARNING, "segment at va {:#x} of token id {:#x} is not attached: {}",
+                     uint64_t{seg.ubva.va}, seg.token_id, error.what());
+  }
+  attached(granted, nullptr, status);
+}
+
+void RemoteSegment::attached(const Grant* granted, std::shared_ptr<const OpaqueView> view,
+                             urma_cr_status_t status) {
+  {
+    const MutexLock lock(mutex_);
+    // Nothing new where it cannot be attached for the reason that is known.
+    if (grant() == granted && (view != nullptr || granted->attach_status != status)) {
+      std::unique_ptr<Grant> grant = again(*granted);
+      grant->attached = std::move(view);
+      grant->attach_status = status;
+      publish(std::move(grant));
+    }
+    // Release pairs with the acquire in about_to_be_mapped(): who does not wait sees the view.
+    mapping_.store(false, std::memory_order_release);
+  }
+  end_mapping();
+}
+
+// Drops the reference of ask_mapping().
+void RemoteSegment::end_mapping() {
+  settled_.notify_all();
+  transport_->serve_senders();
+  if (mapped_ == Mapped::kWhenAsked) transport_->serve_receives();
+  drop_ref();
+}
+
+// Acquire pairs with the releases in finish_mapping() and attached().
+bool RemoteSegment::about_to_be_mapped() const {
+  if (!mapping_.load(std::memory_order_acquire)) return false;
+  const Grant* granted = grant();
+  return granted != nullptr && monotonic_ns() - mapping_since_ns_.load(std::memory_order_relaxed) <
+                                   hold_ns(*granted, *transport_);
+}
+
+const Grant* RemoteSegment::wait_settled() {
+  const uint64_t attaching =
+      transport_->opaque() == nullptr ? 0 : transport_->opaque()->patience_ns();
+  const auto patience =
+      std::chrono::nanoseconds(transport_->patience_ns() + attaching + moving_ns(seg.len));
+  const MutexLock lock(mutex_);
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  while (is_asking() || mapping_.load(std::memory_order_relaxed)) {
+    if (!settled_.wait_until(mutex_, deadline)) break;
+  }
+  return grant();
+}
+
+uint64_t RemoteSegment::wait_mapped() {
+  {
+    const MutexLock lock(mutex_);
+    wanted_ = true;
+  }
+  // Where the answer came before, and said nothing of that.
+  map();
+  const Grant* granted = wait_settled();
+  if (granted != nullptr && granted->attached != nullptr) {
+    return granted->attached->is_host_memory() ? granted->attached_at(seg.ubva.va, seg.len) : 0;
+  }
+  if (granted == nullptr || granted->view == nullptr) return 0;
+  const MappedView& view = *granted->view;
+  const bool all = seg.ubva.va >= view.begin() && seg.ubva.va < view.end() &&
+                   seg.len <= view.end() - seg.ubva.va;
+  return all ? seg.ubva.va + view.distance() : 0;
+}
+
+std::vector<urma_ext_part_t> RemoteSegment::parts() const {
+  const Grant* granted = grant();
+  if (granted != nullptr && granted->view != nullptr) {
+    std::vector<urma_ext_part_t> parts = granted->view->parts();
+    for (urma_ext_part_t& part : parts) {
+      if (part.path == URMA_EXT_PATH_COPIED) part.path = path_of_copies(granted);
+    }
+    return parts;
+  }
+  if (granted != nullptr && granted->is_opaque) {
+    return {{seg.ubva.va, seg.len, URMA_EXT_PATH_DEVICE, URMA_EXT_REASON_NONE}};
+  }
+  const auto reason = refused_.load(std::memory_order_relaxed) ? URMA_EXT_REASON_KERNEL
+                                                               : URMA_EXT_REASON_NOT_IMPORTED;
+  return {{seg.ubva.va, seg.len, path_of_copies(granted), reason}};
+}
+
+void RemoteSegment::log_refusal(const Wanted& wanted, Answer answer) const {
+  URMA_LOG_LIMITED(WARNING, "segment at va {:#x} of token id {:#x} cannot be used: {}", wanted.va,
+                   seg.token_id, answer_text(answer));
+}
+
+}  // namespace urma::shm

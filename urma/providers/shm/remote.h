@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT
+//
+// What this process has imported: queues and segments of other processes. Importing is bookkeeping;
+// the owner is asked when the first request needs it, and again when it has been replaced.
+#ifndef URMA_PROVIDERS_SHM_REMOTE_H_
+#define URMA_PROVIDERS_SHM_REMOTE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "jetty/granted_segment.h"
+#include "segment/mapped_view.h"
+#include "segment/segment.h"
+#include "urma/base/mutex.h"
+#include "urma/providers/shm/link.h"
+#include "urma/providers/shm/opaque_memory.h"
+
+namespace urma::shm {
+
+class Transport;
+
+// What the owner of a segment granted, over which link, and what of it this process has mapped.
+struct Grant {
+  std::shared_ptr<Link> link;
+  SegmentGrant segment;
+  std::unique_ptr<MappedView> view;  // NULL before the owner has answered what can be mapped
+  // Memory that no processor reaches: attached once the owner has answered; else why not.
+  bool is_opaque = false;
+  std::shared_ptr<const OpaqueView> attached;
+  urma_cr_status_t attach_status = URMA_CR_ACK_TIMEOUT_ERR;
+
+  // What of `view` a direct access needs, side by side; nothing where mapped_bytes is 0.
+  uint64_t begin = 0;
+  uint64_t mapped_bytes = 0;
+  char* mapped = nullptr;      // where `begin` lies here
+  uint32_t direct_access = 0;  // URMA_ACCESS_* that are granted, and that the mapping allows
+
+  Wanted wanted = {};  // what it was granted for
+
+  [[gnu::always_inline]] bool stands() const { return link->segment_alive(segment.ref); }
+  bool owner_gone() const { return link->gone(); }
+  // Where these bytes are attached here, or 0.
+  uint64_t attached_at(uint64_t addr, uint64_t bytes) const {
+    if (attached == nullptr || !segment.covers(addr, bytes)) return 0;
+    return reinterpret_cast<uint64_t>(attached->start()) + (addr - segment.base);
+  }
+};
+
+// When an imported segment is mapped: once its requests show that it pays, or by map() alone.
+enum class Mapped { kWhenItPays, kWhenAsked };
+
+// An imported segment: a name for all that one token id and value give of an owner's memory. It
+// keeps what was granted of one registration; what lies in others is looked up as the memory of
+// implicit imports is. Any thread may use it.
+class RemoteSegment final : public GrantedSegment<Grant> {
+ public:
+  // `access` restricts what it is mapped for; 0: all that the owner grants. Throws
+  // Error(URMA_EEXIST) where attr.bs.dsva is set and the address is taken.
+  RemoteSegment(Transport* transport, urma_context_t* ctx, const urma_seg_t& imported,
+                urma_token_t token, uint32_t access, Mapped mapped = Mapped::kWhenItPays);
+  ~RemoteSegment() override;
+
+  void unreferenced() override;
+  // What follows, while nobody holds it. Ends what only an import needs.
+  void rest();
+  // An import again, of what it was granted. Its owner is asked anew now and then as long as
+  // nothing of it is mapped: it may share the memory by now.
+  void wake(urma_context_t* ctx, const urma_seg_t& imported);
+  // Whether such an import need not ask. One that a program makes names a registration, and means
+  // none that overlaps it; one that a request makes wants bytes, whoever registers them.
+  bool serves(const urma_context_t* ctx, const urma_seg_t& imported, uint32_t access) const;
+  // What an import of it keeps: mappings, and address space for them.
+  uint32_t mappings() const;
+  uint64_t mapped_space() const;
+
+  // Whether it is known what of it is mapped.
+  static bool settled(const Grant& granted) { return granted.view != nullptr; }
+  // True for a moment after a grant, until the owner has said what can be mapped: a copy by the
+  // kernel would pin the very pages that the owner is about to move.
+  bool about_to_be_mapped() const;
+  // Has the owner share the memory that it granted, unless it was asked for that before.
+  void map();
+  // A request was executed. Enough of them that were copied are worth a mapping.
+  void count_use();
+  // Has it mapped, and waits until the owner has said what can be, or no more than a time that it
+  // needs to move so much memory. The address of the first byte here, or 0 where not all of it is
+  // mapped.
+  uint64_t wait_mapped() override;
+  // The grant behind that wait, NULL where there is none in that time.
+  const Grant* wait_settled();
+
+  // The ways in which its parts are reached now.
+  std::vector<urma_ext_part_t> parts() const;
+
+ private:
+  // On the service thread.
+  void ask_owner(const Wanted& wanted) override;
+  void finish(std::shared_ptr<Link> link, const Wanted& wanted, const Reply& reply);
+  bool accept(std::shared_ptr<Link> link, const Wanted& wanted, const SegmentGrant& segment,
+              Reach reach) URMA_REQUIRES(mutex_);
+  void begin_mapping() URMA_REQUIRES(mutex_);
+  void ask_mapping();
+  void finish_mapping(const Grant* granted, const Reply& reply, Attached& fds);
+  void finish_opaque(const Grant* granted, const Reply& reply, Attached& fds);
+  void attached(const Grant* granted, std::shared_ptr<const OpaqueView> view,
+                urma_cr_status_t status);
+  void end_mapping();
+  std::unique_ptr<MappedView> view_of(const Grant& granted, const MapSegmentAnswer& answer,
+                                      Attached& fds);
+
+  Request request_of(RequestType type, const Wanted& wanted) const;
+  void log_refusal(const Wanted& wanted, Answer answer) const;
+  void log_way(const Grant& granted) const;
+
+  Transport* transport_;
+  uint32_t imports_ = 1;  // so often it was imported
+  const uint32_t access_;
+  const Mapped mapped_;
+  const bool same_address_;  // DSVA
+  // For its first mapping; a later one, of another registration, would need it again.
+  std::unique_ptr<AddressArea> area_;
+  std::atomic<bool> mapping_{false};  // an answer about mapping is to come; written under mutex_
+  std::atomic<uint64_t> mapping_since_ns_{0};
+  std::atomic<bool> refused_{false};  // this side or the owner lacked the means to map it
+  std::atomic<uint32_t> copied_uses_{0};
+  Condition settled_;
+  bool wanted_ URMA_GUARDED_BY(mutex_) = false;  // mapped, whether that pays or not
+};
+
+using RemoteSegmentRef = ImportRef<RemoteSegment>;
+
+}  // namespace urma::shm
+
+#endif  // URMA_PROVIDERS_SHM_REMOTE_H_

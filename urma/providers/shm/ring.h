@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: MIT
+//
+// The ring that carries messages from one send queue to one receive queue in another process: one
+// producer, one consumer, in memory that the producer made and both map.
+//
+// A message takes one or more slots of a cache line: header and up to 40 bytes in the first one, so
+// that a small message moves one line. It is published by one release store to its first word; the
+// word carries the message's position, so the consumer needs no index of the producer and writes
+// nothing into the slots. The consumer publishes its own position when the producer waits for it.
+//
+// Neither side trusts the other: positions are kept privately, and everything read from the shared
+// memory is read once and checked against private bounds.
+#ifndef URMA_PROVIDERS_SHM_RING_H_
+#define URMA_PROVIDERS_SHM_RING_H_
+
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "jetty/memory_access.h"
+#include "jetty/message.h"
+#include "segment/segment.h"
+#include "segment/shared_memory.h"
+#include "urma_opcode.h"
+#include "urma_types.h"
+
+namespace urma::shm {
+
+inline constexpr uint32_t kSlotBytes = 64;
+inline constexpr uint32_t kMinRingBytes = 4096;
+inline constexpr uint32_t kMaxRingBytes = 1 << 20;
+// What one request may move.
+inline constexpr uint32_t kMaxMessageBytes = 1U << 31;
+
+struct PayloadPiece {
+  uint64_t addr;
+  uint32_t len;
+  uint32_t token_id;  // of the segment that it lies in, where everybody may read that; else 0
+};
+
+// The first slot of a message begins with this.
+struct MessageHeader {
+  std::atomic<uint64_t> word;  // position tag, kind, flags, number of slots
+  uint32_t length;             // bytes of the message, wherever they lie
+  uint32_t payload;            // bytes that follow in the ring, with the prefix
+  uint64_t immediate;
+};
+static_assert(sizeof(MessageHeader) == 24 && std::atomic<uint64_t>::is_always_lock_free);
+
+// How a consumer copies what messages by reference name. A hint for the producer.
+enum class Copies : uint32_t {
+  kByKernel = 0,  // or not at all yet
+  kMapped = 1,
+  kStaged = 2,  // the sender's service thread has to help
+};
+
+// What the consumer writes. One line of its own; the answers of failed messages behind it.
+struct alignas(kSlotBytes) RingAnswers {
+  std::atomic<uint64_t> consumed;  // slots that the producer may use again
+  std::atomic<uint32_t> closed;    // a urma_cr_status_t: everything further ends with it
+  std::atomic<uint32_t> copies;    // a Copies: how the last message by reference was copied
+};
+
+// What the producer writes besides messages. One line of its own.
+struct alignas(kSlotBytes) RingRequests {
+  std::atomic<uint64_t> wanted;  // the position up to which the producer waits for an answer
+};
+
+// A message's first word: the low half of position + 1 (so that zeroed memory is no message), then
+// kind, flags and the number of slots.
+[[gnu::always_inline]] inline uint64_t first_word(uint64_t position, MessageKind kind,
+                                                  uint8_t flags, uint32_t slots) {
+  return static_cast<uint32_t>(position + 1) | uint64_t{static_cast<uint8_t>(kind)} << 32 |
+         uint64_t{flags} << 40 | uint64_t{slots} << 48;
+}
+
+// Without a call.
+[[gnu::always_inline]] inline void copy_payload_of_slot(char* to, const char* from,
+                                                        uint32_t bytes) {
+  if (bytes == 8) return static_cast<void>(std::memcpy(to, from, 8));
+  for (; bytes >= 8; to += 8, from += 8, bytes -= 8) {
+    std::memcpy(to, from, 8);
+    // Else the compiler would make it a call.
+    std::atomic_signal_fence(std::memory_order_release);
+  }
+  if (bytes != 0) copy_word(to, from, bytes);
+}
+
+inline uint32_t slots_for(uint32_t payload) {
+  return (sizeof(MessageHeader) + payload + kSlotBytes - 1) / kSlotBytes;
+}
+
+// Where things lie in the shared memory of a ring of `bytes` bytes of slots.
+class RingLayout {
+ public:
+  RingLayout(void* base, uint32_t bytes);
+  static uint32_t total_bytes(uint32_t bytes);
+  static bool valid_size(uint32_t bytes);
+
+  uint32_t slots() const { return slots_; }
+  // A quarter of the ring, so that large messages cannot shut out the small ones behind them.
+  uint32_t max_payload() const { return max_payload_of(slots_ * kSlotBytes); }
+  static uint32_t max_payload_of(uint32_t bytes) {
+    return bytes / 4 - static_cast<uint32_t>(sizeof(MessageHeader));
+  }
+  RingAnswers& answers() const { return *static_cast<RingAnswers*>(base_); }
+  RingRequests& requests() const { return *reinterpret_cast<RingRequests*>(&answers() + 1); }
+  std::atomic<uint8_t>& answer(uint64_t position) const {
+    char* first = reinterpret_cast<char*>(&requests() + 1);
+    return *reinterpret_cast<std::atomic<uint8_t>*>(first + (position & (slots_ - 1)));
+  }
+  MessageHeader& header(uint64_t position) const {
+    return *reinterpret_cast<MessageHeader*>(first_slot_ + (position & (slots_ - 1)) * kSlotBytes);
+  }
+  void copy_in(uint64_t position, uint32_t offset, const void* from, uint32_t bytes) const;
+  void copy_out(uint64_t position, uint32_t offset, void* to, uint32_t bytes) const;
+
+ private:
+  char* payload_at(uint64_t position, uint32_t offset, uint32_t* contiguous) const;
+
+  void* base_;
+  char* first_slot_;
+  uint32_t slots_;
+};
+
+class RingProducer {
+ public:
+  explicit RingProducer(uint32_t bytes) : RingProducer(bytes, bytes) {}
+  // It carries what one of `as` bytes does, which is less, and more of it at a time.
+  RingProducer(uint32_t bytes, uint32_t as);
+
+  const SharedMemory& memory() const { return memory_; }
+  // Once the consumer has it.
+  void close_fd() { memory_.close_fd(); }
+  uint32_t bytes() const { return bytes_; }
+  // The most payload that one message carries in the ring itself.
+  uint32_t max_payload() const { return max_payload_; }
+
+  // False where there is no room before more is reaped.
+  bool room_for(uint32_t payload) const;
+  // A message is begun, filled piece by piece, and published. Needs room_for() before. `cookie`
+  // comes back from reap().
+  void begin(uint32_t payload);
+  void append(const void* data, uint32_t bytes);
+  void publish(MessageKind kind, uint8_t flags, uint32_t length, uint64_t immediate,
+               uint32_t cookie);
+
+  // Publishes a message of one slot at once; false where that is not all there is to do. Makes no
+  // call.
+  [[gnu::always_inline]] bool publish_slot(MessageKind kind, uint8_t flags, const char* data,
+                                           uint32_t bytes, uint64_t immediate, uint32_t cookie);
+
+  // The oldest message that the consumer is through with; false where there is none. status is the
+  // urma_cr_status_t that it ended with.
+  bool reap(uint32_t* cookie, uint8_t* status) {
+    if (reaped_ == head_) return false;
+    const Sent& sent = sent_[reaped_ & (layout_.slots() - 1)];
+    const uint64_t end = reaped_ + sent.slots;
+    if (end > consumed_ && end > refresh_consumed()) return false;
+    *cookie = sent.cookie;
+    std::atomic<uint8_t>& answer = layout_.answer(reaped_);
+    // Relaxed: ordered by ring-consumed, which the consumer publishes after the answer.
+    *status = answer.load(std::memory_order_relaxed);
+    if (*status != URMA_CR_SUCCESS) [[unlikely]]
+      answer.store(URMA_CR_SUCCESS, std::memory_order_relaxed);
+    reaped_ = end;
+    return true;
+  }
+  bool idle() const { return reaped_ == head_; }
+  // Whether a message by reference begins at `position` that the consumer is not through with; then
+  // with its cookie. For a peer's word about where that is.
+  bool lent(uint64_t position, uint32_t* cookie) const;
+  // Asks the consumer for the answers that it gives lazily, where such are outstanding.
+  void want_answers();
+  // Relaxed: pairs with nothing.
+  Copies copies() const {
+    return static_cast<Copies>(layout_.answers().copies.load(std::memory_order_relaxed));
+  }
+  // Not zero once the consumer takes no more messages.
+  uint32_t closed() const;
+  // The same without regard to the consumer: for the end of the ring. What the consumer has not
+  // come to see, it sees no more.
+  bool abandon(uint32_t* cookie);
+  // Whether the consumer still has to copy a message by reference that would fit into the ring.
+  bool lends_what_fits();
+  // For the end of a ring whose messages stay: takes back those by reference that the consumer is
+  // not through with. It stops at the first of them.
+  void take_back_lent();
+
+ private:
+  struct Sent {
+    uint32_t cookie;
+    uint16_t slots;
+    bool by_reference;
+    bool fits = false;  // the ring carries messages of that size
+  };
+
+  uint32_t slots_taken(uint32_t payload) const;
+  void hide(uint64_t position);
+  uint64_t refresh_consumed() {
+    // SYNC(ring-consumed): acquire pairs with the release in RingConsumer::publish_position.
+    const uint64_t consumed = layout_.answers().consumed.load(std::memory_order_acquire);
+    // A position that runs backwards or ahead of what was sent is a lie and is not believed.
+    if (consumed > consumed_ && consumed <= head_) consumed_ = consumed;
+    return consumed_;
+  }
+
+  const uint32_t bytes_;
+  const uint32_t max_payload_;
+  SharedMemory memory_;
+  RingLayout layout_;
+  uint64_t head_ = 0;      // next slot to fill
+  uint64_t consumed_ = 0;  // last position read from the consumer, checked
+  uint64_t reaped_ = 0;
+  uint64_t begun_ = 0;  // payload bytes of the message that is being filled
+  uint32_t begun_slots_ = 0;
+  uint64_t wanted_ = 0;
+  std::vector<Sent> sent_;  // by position of the first slot
+  // By slot: whether its first word may hold payload. Bytes, since bits cost more to find.
+  std::vector<uint8_t> dirty_;
+  uint64_t dirty_until_ = 0;  // from this position on nothing in dirty_ is set
+};
+
+inline bool RingProducer::publish_slot(MessageKind kind, uint8_t flags, const char* data,
+                                       uint32_t bytes, uint64_t immediate, uint32_t cookie) {
+  // One slot more than the message, and clean: see begin().
+  if (bytes > kSlotBytes - sizeof(MessageHeader) || head_ < dirty_until_ ||
+      head_ - reaped_ + 2 > layout_.slots()) [[unlikely]] {
+    return false;
+  }
+  MessageHeader& header = layout_.header(head_);
+  header.length = bytes;
+  header.payload = bytes;
+  header.immediate = immediate;
+  copy_payload_of_slot(reinterpret_cast<char*>(&header + 1), data, bytes);
+  sent_[head_ & (layout_.slots() - 1)] = {cookie, 1, false};
+  // SYNC(ring-publish): release pairs with the acquire in RingConsumer::peek.
+  header.word.store(first_word(head_, kind, flags, 1), std::memory_order_release);
+  ++head_;
+  return true;
+}
+
+// Whether the lengths are those of such a message. False for a kind that does not exist, too.
+inline bool sound_lengths(const Message& message) {
+  if (message.kind == MessageKind::kWriteImm && message.length > kMaxMessageBytes) return false;
+  if ((message.flags & kByReference) == 0) [[likely]]
+    return is_whole(message);
+  const uint32_t prefix = prefix_of(message.kind);
+  return (message.kind == MessageKind::kSend || message.kind == MessageKind::kSendImm ||
+          message.kind == MessageKind::kSendInvalidate) &&
+         message.payload >= prefix && (message.payload - prefix) % sizeof(PayloadPiece) == 0;
+}
+
+class RingConsumer {
+ public:
+  // Maps the producer's memory. Throws Error where it is not what was announced.
+  RingConsumer(Fd fd, uint32_t bytes);
+  // On the producer's own mapping: both ends in one process.
+  explicit RingConsumer(const RingProducer& producer);
+
+  // Reads the next message's header once. kBroken: the producer broke the rules; close the ring.
+  [[gnu::always_inline]] Peek peek(Message* message) const;
+  void copy_payload(const Message& message, uint32_t offset, void* to, uint32_t bytes) const;
+  // The whole payload of a message of one slot.
+  [[gnu::always_inline]] void copy_slot(const Message& message, char* to) const {
+    copy_payload_of_slot(to, reinterpret_cast<const char*>(&layout_.header(position_) + 1),
+                         message.payload);
+  }
+  // Takes the message off the ring. `status` other than success is told to the producer.
+  [[gnu::always_inline]] void consume(const Message& message, uint8_t status) {
+    if (status != URMA_CR_SUCCESS) [[unlikely]]
+      note_error(status);
+    position_ += message.slots;
+    // Who waits learns at once; the room of all others is given back in quarters of the ring.
+    if ((message.flags & kWantsAnswer) != 0 || status != URMA_CR_SUCCESS ||
+        position_ - published_ >= layout_.slots() / 4) {
+      publish_position();
+    }
+  }
+  // Whether there is neither a message nor an answer to give. A hint: peek() decides.
+  [[gnu::always_inline]] bool silent() const {
+    // Relaxed: what is published just now is found by the next look, and read by peek().
+    const uint64_t word = layout_.header(position_).word.load(std::memory_order_relaxed);
+    return static_cast<uint32_t>(word) != static_cast<uint32_t>(position_ + 1) &&
+           (published_ == position_ ||
+            layout_.requests().wanted.load(std::memory_order_relaxed) <= published_);
+  }
+  // Gives the answers that the producer has come to wait for.
+  void answer_wanted() {
+    if (published_ == position_) return;
+    // SYNC(ring-wanted): acquire pairs with the release in RingProducer::want_answers.
+    if (layout_.requests().wanted.load(std::memory_order_acquire) > published_) publish_position();
+  }
+  // Where the next message stands.
+  uint64_t position() const { return position_; }
+  // Whether the producer has not taken back the message that peek() saw; after a copy of what that
+  // refers to, which is worth nothing else.
+  bool stands() const;
+  // Tells the producer how the message by reference was copied that came last.
+  void tell(Copies copies) {
+    if (std::exchange(copies_, copies) == copies) return;
+    // Relaxed: a hint.
+    layout_.answers().copies.store(static_cast<uint32_t>(copies), std::memory_order_relaxed);
+  }
+  // Tells the producer that everything further ends with `status`.
+  void close(uint8_t status);
+  // Changes whenever the producer is told something, and whenever that is an error.
+  uint64_t told() const { return told_; }
+  uint64_t errors_told() const { return errors_told_; }
+
+ private:
+  // The last message of a lap may take the rest of it.
+  [[gnu::always_inline]] bool sound_slots(uint32_t taken, uint32_t needed) const {
+    return taken == needed || (taken > needed && taken < 2 * needed &&
+                               ((position_ + taken) & (layout_.slots() - 1)) == 0);
+  }
+  [[gnu::always_inline]] void publish_position() {
+    published_ = position_;
+    ++told_;
+    // SYNC(ring-consumed): release pairs with the acquire in RingProducer::refresh_consumed.
+    layout_.answers().consumed.store(position_, std::memory_order_release);
+  }
+  [[gnu::cold, gnu::noinline]] void note_error(uint8_t status);
+
+  std::optional<SharedMemory> memory_;
+  RingLayout layout_;
+  uint64_t position_ = 0;
+  uint64_t published_ = 0;
+  uint64_t told_ = 0;
+  uint64_t errors_told_ = 0;
+  Copies copies_ = Copies::kByKernel;
+};
+
+inline Peek RingConsumer::peek(Message* message) const {
+  const MessageHeader& header = layout_.header(position_);
+  // SYNC(ring-publish): acquire pairs with the release in RingProducer::publish.
+  const uint64_t word = header.word.load(std::memory_order_acquire);
+  if (static_cast<uint32_t>(word) != static_cast<uint32_t>(position_ + 1)) return Peek::kEmpty;
+  message->kind = static_cast<MessageKind>(word >> 32 & 0xFF);
+  message->flags = static_cast<uint8_t>(word >> 40 & 0xFF);
+  message->slots = static_cast<uint32_t>(word >> 48);
+  message->length = const_cast<const volatile uint32_t&>(header.length);
+  message->payload = const_cast<const volatile uint32_t&>(header.payload);
+  message->immediate = const_cast<const volatile uint64_t&>(header.immediate);
+  const bool sound = message->payload <= layout_.max_payload() &&
+                     sound_slots(message->slots, slots_for(message->payload)) &&
+                     sound_lengths(*message);
+  return sound ? Peek::kMessage : Peek::kBroken;
+}
+
+}  // namespace urma::shm
+
+#endif  // URMA_PROVIDERS_SHM_RING_H_

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT
+//
+// The sending half of a JFS or jetty that reaches processes of this machine.
+#ifndef URMA_PROVIDERS_SHM_SENDER_H_
+#define URMA_PROVIDERS_SHM_SENDER_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+
+#include "jetty/implicit_imports.h"
+#include "jetty/sender.h"
+#include "urma/providers/shm/direct.h"
+#include "urma/providers/shm/path.h"
+
+namespace urma::shm {
+
+class Transport;
+
+class Sender : public urma::Sender {
+ public:
+  Sender(Transport* transport, const urma_jfs_cfg_t& cfg, const QueueIdentity& identity,
+         const urma_jetty_id_t& id);
+  ~Sender() override;
+
+  urma_status_t post(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept;
+  void finish() override;
+
+  // Calls copy() with where the bytes lie that a peer asks for of a message on its way to it, no
+  // bytes where their memory is no longer registered. False where no message is named. Service
+  // thread.
+  bool lend(const CopyMessageRequest& asked,
+            const std::function<void(std::span<const iovec>)>& copy);
+
+  Transport& transport() { return *transport_; }
+  // Needs the queue's lock.
+  ImplicitImports<RemoteSegment>& implicit_imports() { return implicit_imports_; }
+
+ private:
+  // Behind a post.
+  [[gnu::noinline]] urma_status_t finish_post(urma_status_t status) noexcept URMA_RELEASE(lock());
+  bool lends_what_fits();
+  std::unique_ptr<TargetPath> make_path(RemoteQueue* target, uint32_t hint) override;
+  // What became of a request that was to be executed at once. kNot: nothing has happened;
+  // kAwaited: it has left, and its receiver has to be woken.
+  enum class Direct { kNot, kDone, kAwaited };
+  // How much of what is simple is executed: all, or what takes no call. A call, wherever it stands,
+  // has all others save their registers.
+  enum class Reach { kAll, kWithoutCall };
+
+  [[gnu::always_inline]] bool is_simple(const urma_jfs_wr_t& wr) const URMA_REQUIRES(lock());
+  Direct post_direct(const urma_jfs_wr_t& wr) URMA_REQUIRES(lock());
+  template <DirectKind>
+  [[gnu::noinline]] urma_status_t post_run(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept
+      URMA_RELEASE(lock());
+  template <Reach, DirectKind>
+  [[gnu::always_inline]] Direct post_simple(const urma_jfs_wr_t& wr) URMA_REQUIRES(lock());
+  template <Reach>
+  [[gnu::always_inline]] Direct send_direct(const urma_jfs_wr_t& wr) URMA_REQUIRES(lock());
+  [[gnu::always_inline]] urma_status_t post_held(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept
+      URMA_RELEASE(lock());
+  [[gnu::noinline]] urma_status_t wake_one() noexcept;
+  [[gnu::noinline]] urma_status_t post_behind(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept;
+  [[gnu::noinline]] urma_status_t post_rest(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr,
+                                            Direct first) noexcept URMA_RELEASE(lock());
+  QueuePath* short_path() const URMA_REQUIRES(lock()) {
+    return static_cast<QueuePath*>(last_path());
+  }
+
+  Transport* const transport_;
+  ImplicitImports<RemoteSegment> implicit_imports_;
+};
+
+}  // namespace urma::shm
+
+#endif  // URMA_PROVIDERS_SHM_SENDER_H_

@@ -1,0 +1,476 @@
+// SPDX-License-Identifier: MIT
+#include "urma/providers/shm/server.h"
+
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+
+#include "segment/mapped_view.h"
+#include "urma/base/error.h"
+#include "urma/base/log.h"
+#include "urma/providers/shm/transport.h"
+
+namespace urma::shm {
+namespace {
+
+// More than any program needs; a bound on what one peer can make this process map.
+constexpr size_t kMaxRingsPerPeer = 16384;
+// Requests of one peer that are served before others get their turn.
+constexpr int kRequestsPerTurn = 64;
+constexpr int kAcceptsPerTurn = 64;
+// One for each provider and some that are about to close; more is no program's need.
+constexpr size_t kMaxConnectionsPerProcess = 16;
+// Of all processes in other pid namespaces together, which cannot be told apart.
+constexpr size_t kMaxConnectionsOfStrangers = 1024;
+constexpr uint64_t kHelloTimeoutNs = 1'000'000'000;
+// How long nobody is accepted where the kernel has no means for another connection.
+constexpr uint64_t kPauseNs = 10'000'000;
+
+// Pages that are made shareable before others on this thread get their turn: some milliseconds.
+constexpr uint64_t kSharePerTurn = 8 << 20;
+// Segments that one peer waits for at a time; the others are copied.
+constexpr uint32_t kMaxMappingsAtOnce = 4096;
+
+// What is told of a segment's parts, with the descriptors that go along.
+class PartList {
+ public:
+  explicit PartList(const std::vector<SharedPart>& parts)
+      : count_(static_cast<uint32_t>(parts.size())),
+        memory_(SharedMemory::create("urma-parts", parts.size() * sizeof(PartDescription),
+                                     PeerMay::kRead)) {
+    fds_.push_back(memory_.fd());
+    auto* described = static_cast<PartDescription*>(memory_.data());
+    for (const SharedPart& part : parts) {
+      *described++ = {part.va, part.len, part.offset, file_of(part.fd), part.reason};
+    }
+  }
+  uint32_t count() const { return count_; }
+  const std::vector<int>& fds() const { return fds_; }
+
+ private:
+  // What comes from more files than fit is not mapped.
+  uint32_t file_of(int fd) {
+    if (fd < 0) return kNoFile;
+    const auto known = std::find(fds_.begin() + 1, fds_.end(), fd);
+    const auto number = static_cast<uint32_t>(known - fds_.begin()) - 1;
+    if (known != fds_.end()) return number;
+    if (fds_.size() == kMaxAttached) return kNoFile;
+    fds_.push_back(fd);
+    return number;
+  }
+
+  const uint32_t count_;
+  const SharedMemory memory_;
+  std::vector<int> fds_;
+};
+
+Reply with_answer(Answer answer) {
+  Reply reply = {};
+  reply.answer = answer;
+  return reply;
+}
+
+}  // namespace
+
+Client::Client(Transport* transport, Fd socket)
+    : transport_(transport),
+      connection_(std::move(socket)),
+      process_(std::make_shared<PeerProcess>()) {
+  process_->pid = connection_.credentials().pid;
+}
+
+Client::~Client() {
+  // What the peer published before its end is delivered first.
+  for (auto& [number, ring] : rings_) ring->abandon(/*still_lends=*/false);
+  if (!rings_.empty()) transport_->serve_receives();
+}
+
+bool Client::on_ready(uint32_t events) {
+  // Nobody will ever read what is still queued.
+  if ((events & (EPOLLHUP | EPOLLERR)) != 0 && connection_.backlog()) return false;
+  if ((events & EPOLLOUT) != 0) {
+    if (connection_.flush() == MessageSocket::Sent::kClosed) return false;
+    if (connection_.backlog()) return true;
+    transport_->service().rewatch(fd(), EPOLLIN);
+  }
+  for (int turn = 0; turn < kRequestsPerTurn; ++turn) {
+    // A peer that does not read its answers gets no more of them.
+    if (connection_.backlog()) return true;
+    Request request;
+    Attached fds;
+    switch (connection_.receive(&request, sizeof(request), &fds)) {
+      case MessageSocket::Received::kMessage:
+        if (!handle(request, fds)) return false;
+        break;
+      case MessageSocket::Received::kNothing:
+        return true;
+      case MessageSocket::Received::kClosed:
+        return false;
+      case MessageSocket::Received::kMalformed:
+        URMA_LOG_LIMITED(WARNING, "process {} sent a malformed control message; it is disconnected",
+                         process_->pid);
+        return false;
+    }
+  }
+  return true;
+}
+
+bool Client::handle(const Request& request, Attached& fds) {
+  if (!greeted_) return request.type == RequestType::kHello && hello(request, fds);
+  switch (request.type) {
+    case RequestType::kImportSegment:
+      import_segment(request);
+      break;
+    case RequestType::kMapSegment:
+      map_segment(request);
+      break;
+    case RequestType::kOpenRing:
+      open_ring(request, fds);
+      break;
+    case RequestType::kCloseRing:
+      close_ring(request.close_ring);
+      break;
+    case RequestType::kAtomic:
+      atomic(request);
+      break;
+    case RequestType::kProgress:
+      transport_->serve_receives();
+      break;
+    case RequestType::kProbe:
+      probe(request);
+      break;
+    case RequestType::kStage:
+      reply(with_answer(take_staging(fds)), request.number);
+      break;
+    case RequestType::kCopySegment:
+      reply(with_answer(copy_segment(request.copy_segment)), request.number);
+      break;
+    case RequestType::kCopyMessage:
+      reply(with_answer(copy_message(request.copy_message)), request.number);
+      break;
+    default:
+      reply(with_answer(Answer::kMalformed), request.number);
+      break;
+  }
+  return alive_;
+}
+
+bool Client::hello(const Request& request, Attached& fds) {
+  const PeerCredentials credentials = connection_.credentials();
+  if (request.hello.magic != kProtocolMagic || request.hello.version != kProtocolVersion) {
+    URMA_LOG(ERR,
+             "process {} speaks version {} of the control protocol, this one {}; it is refused",
+             credentials.pid, request.hello.version, kProtocolVersion);
+    reply(with_answer(Answer::kRefusedVersion), request.number);
+    return false;
+  }
+  if (!transport_->runtime().admits(credentials.uid)) {
+    URMA_LOG_LIMITED(ERR,
+                     "process {} of user {} is refused; peers must be of the same user, or of one "
+                     "that URMA_SHM_PEERS names",
+                     credentials.pid, credentials.uid);
+    reply(with_answer(Answer::kRefusedUser), request.number);
+    return false;
+  }
+  try {
+    if (fds.size() != 1) fail(URMA_FAIL, "its greeting came with {} descriptors", fds.size());
+    region_ = std::make_shared<const PeerRegion>(std::move(fds[0]),
+                                                 (request.hello.flags & kHasProcessBarrier) != 0);
+    process_->pidfd = connection_.open_peer();
+  } catch (const Error& error) {
+    URMA_LOG_LIMITED(WARNING, "a peer is refused: {}", error.what());
+    reply(with_answer(Answer::kNoResources), request.number);
+    return false;
+  }
+  process_->slot = request.hello.slot;
+  process_->refused.store(transport_->staged(), std::memory_order_relaxed);
+  greeted_ = true;
+  Reply accepted = with_answer(Answer::kAccepted);
+  accepted.hello = {transport_->runtime().nonce(), transport_->runtime().uasid(),
+                    enter_process_barrier() ? kHasProcessBarrier : 0U};
+  const int words = transport_->segments().words_fd();
+  return reply(accepted, request.number, {&words, 1});
+}
+
+// Nothing, after the answer, where the peer may not have it.
+std::optional<SegmentGrant> Client::grant(const Request& request) {
+  const ImportSegmentRequest& asked = request.import_segment;
+  SegmentGrant granted;
+  const Answer answer = transport_->grant(
+      {asked.eid, asked.token_id, asked.token, {asked.va, asked.len, asked.access}},
+      name_of(*process_), &granted_, &granted);
+  if (answer == Answer::kAccepted) return granted;
+  reply(with_answer(answer), request.number);
+  return std::nullopt;
+}
+
+// What a peer is told of the queue or group that it asks for.
+Answer Client::judged(Answer answer, const ProbeTarget& target) const {
+  if (answer == Answer::kWrongToken) {
+    URMA_LOG_LIMITED(WARNING, "{} presented a wrong token for {} {:#x}", name_of(*process_),
+                     target_name(target.type), target.id);
+  }
+  if (answer != Answer::kNoSuchObject || target.type == URMA_JETTY_GROUP) return answer;
+  const bool jfr = target.type == URMA_JFR;
+  const IdKind other = jfr ? IdKind::kJetty : IdKind::kJfr;
+  transport_->with_endpoint(other, target.eid, target.id, [&](const Endpoint&) {
+    URMA_LOG_LIMITED(WARNING, "process {} takes {} {:#x} for a {}; import it as what it is",
+                     process_->pid, jfr ? "jetty" : "JFR", target.id, target_name(target.type));
+  });
+  return answer;
+}
+
+void Client::import_segment(const Request& request) {
+  const std::optional<SegmentGrant> granted = grant(request);
+  if (!granted.has_value()) return;
+  Reach reach = granted->opaque ? Reach::kOpaque : Reach::kCopied;
+  if (granted->pages != 0 && transport_->pages()->imported(granted->pages)) reach = Reach::kMapped;
+  Reply accepted = with_answer(Answer::kAccepted);
+  accepted.import_segment = {granted->base,           granted->len,
+                             granted->access,         granted->ref.index,
+                             granted->ref.generation, reach};
+  reply(accepted, request.number);
+}
+
+// One that reads no answers gets no news either.
+void Client::end_grant(SegmentRef ref) {
+  if (granted_.remove(ref) && !connection_.backlog())
+    reply(with_answer(Answer::kNoSuchObject), /*number=*/0);
+}
+
+void Client::map_segment(const Request& request) {
+  const std::optional<SegmentGrant> granted = grant(request);
+  if (!granted.has_value()) return;
+  if (granted->opaque) {
+    hand_out(*granted, request.number);
+  } else if (granted->pages == 0) {
+    reply(with_answer(Answer::kNoAccess), request.number);
+  } else if (mapping_ == kMaxMappingsAtOnce) {
+    reply(with_answer(Answer::kNoResources), request.number);
+  } else {
+    ++mapping_;
+    share_some(*granted, request.number);
+  }
+}
+
+// One turn of making the segment's pages shareable; what remains waits behind everything else on
+// this thread. A segment that goes meanwhile has nothing to share any more.
+void Client::share_some(const SegmentGrant& grant, uint32_t number) {
+  if (transport_->pages()->share(grant.pages, kSharePerTurn)) {
+    --mapping_;
+    return hand_out(grant, number);
+  }
+  transport_->service().post([weak = weak_from_this(), grant, number] {
+    if (const auto self = weak.lock()) self->share_some(grant, number);
+  });
+}
+
+// The descriptors stay open while the segment stands, and it does while they are sent.
+void Client::hand_out(const SegmentGrant& grant, uint32_t number) {
+  Reply answer = with_answer(Answer::kNoSuchObject);
+  const auto send = [&](uint32_t parts, std::span<const int> fds) {
+    answer.answer = Answer::kAccepted;
+    answer.map_segment = {parts, grant.ref.index, grant.ref.generation, grant.opaque ? 1U : 0U};
+    reply(answer, number, fds);
+  };
+  try {
+    transport_->segments().with_segment(grant.ref, [&](const Segment& segment) {
+      // Else a peer has ended it.
+      if (!transport_->segments().granted(grant.ref)) return;
+      if (!grant.opaque) {
+        const PartList list(transport_->pages()->parts(grant.pages));
+        return send(list.count(), list.fds());
+      }
+      answer.answer = Answer::kNoAccess;
+      transport_->opaque()->describe(segment, [&](std::span<const int> fds) { send(0, fds); });
+    });
+    if (answer.answer == Answer::kAccepted) return;
+  } catch (const std::exception& error) {
+    URMA_LOG_LIMITED(WARNING, "process {} cannot map a segment: {}", process_->pid, error.what());
+    answer.answer = Answer::kNoResources;
+  }
+  reply(answer, number);
+}
+
+void Client::open_ring(const Request& request, Attached& fds) {
+  Reply answer = {};
+  std::shared_ptr<const Wakeup> wakeup;
+  try {
+    answer.answer = accept_ring(request.open_ring, fds, &answer.open_ring, &wakeup);
+  } catch (const std::exception& error) {
+    URMA_LOG_LIMITED(WARNING, "ring of process {} is refused: {}", process_->pid, error.what());
+    answer.answer = Answer::kNoResources;
+  }
+  if (answer.answer == Answer::kAccepted && wakeup != nullptr) {
+    const int fd = wakeup->there.get();
+    reply(answer, request.number, {&fd, 1});
+  } else {
+    reply(answer, request.number);
+  }
+}
+
+Answer Client::accept_ring(const OpenRingRequest& asked, Attached& fds, OpenRingAnswer* given,
+                           std::shared_ptr<const Wakeup>* wakeup) {
+  const bool has_bell = asked.sender_jfc.bell != kNoBell;
+  const size_t descriptors = has_bell ? 2 : 1;
+  if (fds.size() < descriptors) return Answer::kNoResources;
+  if (fds.size() != descriptors || !RingLayout::valid_size(asked.ring_bytes) ||
+      asked.sender.id > kMaxChosenId || asked.target_type > URMA_JETTY_GROUP ||
+      rings_.contains(asked.ring)) {
+    return Answer::kMalformed;
+  }
+  if (rings_.size() >= kMaxRingsPerPeer) return Answer::kNoResources;
+  auto ring =
+      std::make_shared<IncomingRing>(RingConsumer(std::move(fds[0]), asked.ring_bytes), process_);
+  ring->key = asked.key;
+  if (has_bell) ring->bell = wakeups_.accept(asked.sender_jfc, region_, std::move(fds[1]));
+  const WayRequest way = {
+      {asked.target_eid, asked.target_id, asked.target_type, asked.trans_mode, asked.token},
+      asked.sender,
+      asked.rnr_retry,
+      asked.hint};
+  const Answer answer = transport_->admit(way, &given->members, [&](const Endpoint& endpoint) {
+    auto* receiver = static_cast<Receiver*>(endpoint.receiver);
+    *wakeup =
+        wakeups_.offer(endpoint.jfc->channel(), endpoint.jfc->bell_index(), &given->receiver_jfc);
+    receiver->describe(endpoint, way, ring.get());
+    return receiver->add_way(ring);
+  });
+  if (answer != Answer::kAccepted) return judged(answer, way);
+  URMA_LOG(DEBUG, "process {} sends to queue {:#x} from queue {:#x}", process_->pid,
+           asked.target_id, asked.sender.id);
+  rings_.emplace(asked.ring, std::move(ring));
+  return answer;
+}
+
+void Client::probe(const Request& request) {
+  const ProbeRequest& asked = request.probe;
+  const ProbeTarget target = {asked.target_eid, asked.target_id, asked.target_type,
+                              asked.trans_mode, asked.token};
+  reply(with_answer(judged(transport_->judge(target), target)), request.number);
+}
+
+void Client::close_ring(const CloseRingRequest& asked) {
+  auto found = rings_.find(asked.ring);
+  if (found == rings_.end()) return;
+  const bool lends = asked.lends == 1;
+  found->second->abandon(lends);
+  if (!lends) rings_.erase(found);
+  transport_->serve_receives();
+}
+
+bool Client::reply(Reply answer, uint32_t number, std::span<const int> fds) {
+  answer.number = number;
+  switch (connection_.send(&answer, sizeof(answer), fds)) {
+    case MessageSocket::Sent::kAll:
+      break;
+    case MessageSocket::Sent::kQueued:
+      transport_->service().rewatch(fd(), EPOLLOUT);
+      break;
+    case MessageSocket::Sent::kClosed:
+      alive_ = false;
+      break;
+  }
+  return alive_;
+}
+
+Server::Server(Transport* transport, const std::string& provider)
+    : transport_(transport),
+      socket_name_(transport->runtime().socket_name(transport->runtime().slot(), provider.c_str())),
+      socket_(listen_at(transport->runtime().dir_fd(), socket_name_.c_str(),
+                        transport->runtime().file_mode())),
+      spare_(::open("/dev/null", O_RDONLY | O_CLOEXEC)) {
+  transport_->service().watch(socket_.get(), EPOLLIN, [this](uint32_t) { accept_some(); });
+}
+
+Server::~Server() {
+  Service& service = transport_->service();
+  service.unwatch(socket_.get());
+  if (resume_timer_ != 0) service.cancel(resume_timer_);
+  ::unlinkat(transport_->runtime().dir_fd(), socket_name_.c_str(), 0);
+  for (auto& [fd, admitted] : clients_) {
+    service.unwatch(fd);
+    service.cancel(admitted.hello_timer);
+  }
+}
+
+void Server::forget(EventChannel* channel) {
+  for (auto& [fd, admitted] : clients_) admitted.client->forget(channel);
+}
+
+void Server::end_grant(SegmentRef ref) {
+  for (auto& [fd, admitted] : clients_) admitted.client->end_grant(ref);
+}
+
+void Server::accept_some() {
+  for (int turn = 0; turn < kAcceptsPerTurn; ++turn) {
+    Fd accepted(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (accepted.valid()) {
+      admit(std::move(accepted));
+    } else if (errno == EMFILE || errno == ENFILE) {
+      return refuse_one();
+    } else if (errno != ECONNABORTED && errno != EINTR) {
+      if (errno != EAGAIN) pause();
+      return;
+    }
+  }
+}
+
+void Server::admit(Fd socket) {
+  Service& service = transport_->service();
+  const int fd = socket.get();
+  auto client = std::make_shared<Client>(transport_, std::move(socket));
+  const auto connections = std::count_if(clients_.begin(), clients_.end(), [&](const auto& entry) {
+    return entry.second.client->pid() == client->pid();
+  });
+  const bool stranger = client->pid() == 0;
+  const size_t most = stranger ? kMaxConnectionsOfStrangers : kMaxConnectionsPerProcess;
+  if (static_cast<size_t>(connections) >= most) {
+    URMA_LOG_LIMITED(WARNING, "process {} is refused: it has {} connections already", client->pid(),
+                     connections);
+    return;
+  }
+  Client* served = client.get();
+  service.watch(fd, EPOLLIN, [this, served](uint32_t events) {
+    if (!served->on_ready(events)) drop(served->fd());
+  });
+  const Service::TimerId timer = service.after(kHelloTimeoutNs, [this, served] {
+    if (!served->greeted()) drop(served->fd());
+  });
+  clients_.emplace(fd, Admitted{std::move(client), timer});
+}
+
+// Without a free descriptor the peer could not even be told no, and would wait for its timeout.
+void Server::refuse_one() {
+  URMA_LOG_LIMITED(ERR, "a peer is refused: no descriptor is left; raise RLIMIT_NOFILE");
+  spare_.reset();
+  Fd refused(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  const bool done = refused.valid();
+  refused.reset();
+  spare_.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (!done || !spare_.valid()) pause();
+}
+
+// The listener stays ready while nothing can be accepted; looking again at once would be a spin.
+void Server::pause() {
+  transport_->service().rewatch(socket_.get(), 0);
+  resume_timer_ = transport_->service().after(kPauseNs, [this] {
+    resume_timer_ = 0;
+    transport_->service().rewatch(socket_.get(), EPOLLIN);
+  });
+}
+
+void Server::drop(int fd) {
+  const auto found = clients_.find(fd);
+  transport_->service().unwatch(fd);
+  transport_->service().cancel(found->second.hello_timer);
+  clients_.erase(found);
+}
+
+}  // namespace urma::shm

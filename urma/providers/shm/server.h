@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT
+//
+// The owner's end of the control connections: serves the peers that import from this process.
+#ifndef URMA_PROVIDERS_SHM_SERVER_H_
+#define URMA_PROVIDERS_SHM_SERVER_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+
+#include "jetty/peer_grants.h"
+#include "urma/base/message_socket.h"
+#include "urma/base/service.h"
+#include "urma/providers/shm/peer.h"
+#include "urma/providers/shm/protocol.h"
+#include "urma/providers/shm/receiver.h"
+#include "urma/providers/shm/staging.h"
+#include "urma/providers/shm/wakeup.h"
+
+namespace urma::shm {
+
+class Transport;
+
+// One peer that imports from this process. Everything it sends is checked here.
+class Client : public std::enable_shared_from_this<Client> {
+ public:
+  Client(Transport* transport, Fd socket);
+  ~Client();
+
+  int fd() const { return connection_.fd(); }
+  pid_t pid() const { return process_->pid; }
+  bool greeted() const { return greeted_; }
+  void forget(EventChannel* channel) { wakeups_.forget(channel); }
+  // A registration has ended. A peer that was granted it hears so, and lets go of what it keeps.
+  void end_grant(SegmentRef ref);
+  // False where the connection is to be ended.
+  bool on_ready(uint32_t events);
+
+ private:
+  bool handle(const Request& request, Attached& fds);
+  bool hello(const Request& request, Attached& fds);
+  void import_segment(const Request& request);
+  std::optional<SegmentGrant> grant(const Request& request);
+  void map_segment(const Request& request);
+  void share_some(const SegmentGrant& grant, uint32_t number);
+  void hand_out(const SegmentGrant& grant, uint32_t number);
+  void open_ring(const Request& request, Attached& fds);
+  Answer accept_ring(const OpenRingRequest& asked, Attached& fds, OpenRingAnswer* given,
+                     std::shared_ptr<const Wakeup>* wakeup);
+  void close_ring(const CloseRingRequest& asked);
+  void probe(const Request& request);
+  void atomic(const Request& request);
+  Answer take_staging(Attached& fds);
+  Answer copy_segment(const CopySegmentRequest& asked);
+  Answer copy_message(const CopyMessageRequest& asked);
+  Answer judged(Answer answer, const ProbeTarget& target) const;
+  bool reply(Reply answer, uint32_t number, std::span<const int> fds = {});
+
+  Transport* transport_;
+  MessageSocket connection_;
+  bool greeted_ = false;
+  PeerGrants granted_;
+  std::optional<PeerStaging> staging_;
+  uint32_t mapping_ = 0;  // answers about mapping that are to come
+  bool alive_ = true;
+  std::shared_ptr<PeerProcess> process_;
+  std::shared_ptr<const PeerRegion> region_;
+  Wakeups wakeups_;
+  std::unordered_map<uint32_t, std::shared_ptr<IncomingRing>> rings_;
+};
+
+class Server {
+ public:
+  // Throws Error where the socket cannot be had. On the service thread, as everything here.
+  Server(Transport* transport, const std::string& provider);
+  ~Server();
+  // The channel is about to end.
+  void forget(EventChannel* channel);
+  void end_grant(SegmentRef ref);
+
+ private:
+  void accept_some();
+  void admit(Fd socket);
+  void refuse_one();
+  void pause();
+  void drop(int fd);
+
+  Transport* transport_;
+  std::string socket_name_;
+  Fd socket_;
+  Service::TimerId resume_timer_ = 0;
+  Fd spare_;  // given up for a moment to refuse a peer when no descriptor is left
+  struct Admitted {
+    std::shared_ptr<Client> client;
+    Service::TimerId hello_timer;
+  };
+  std::unordered_map<int, Admitted> clients_;
+};
+
+}  // namespace urma::shm
+
+#endif  // URMA_PROVIDERS_SHM_SERVER_H_

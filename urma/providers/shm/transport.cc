@@ -1,0 +1,399 @@
+// SPDX-License-Identifier: MIT
+#include "urma/providers/shm/transport.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <chrono>
+#include <string_view>
+#include <utility>
+
+#include "jetty/faulty.h"
+#include "segment/memory_map.h"
+#include "urma/base/error.h"
+#include "urma/base/guard.h"
+#include "urma/base/log.h"
+#include "urma/providers/shm/sender.h"
+#include "urma/providers/shm/server.h"
+
+namespace urma::shm {
+namespace {
+
+// How soon, and how seldom, the owner of a bound queue is looked for that is not there.
+constexpr uint64_t kFirstWatchNs = 10'000'000;
+constexpr uint64_t kLastWatchNs = 1'000'000'000;
+// Pages that are made private before others on this thread get their turn: some milliseconds.
+constexpr uint64_t kTakeBackPerTurn = 8 << 20;
+constexpr uint64_t kNsPerMs = 1'000'000;
+// How long the end of the library waits for owners that have to take a ring. One that runs does so
+// within a millisecond.
+constexpr std::chrono::milliseconds kLastOpenings(100);
+
+// This one included. A process that was killed counts until somebody has cleared up behind it.
+size_t count_processes(int dir_fd) {
+  const int fd = ::openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const std::unique_ptr<DIR, int (*)(DIR*)> dir(fd < 0 ? nullptr : ::fdopendir(fd), ::closedir);
+  if (dir == nullptr) {
+    if (fd >= 0) ::close(fd);
+    return 0;
+  }
+  size_t count = 0;
+  while (const dirent* entry = ::readdir(dir.get())) {
+    if (std::string_view(entry->d_name).starts_with("slot-")) ++count;
+  }
+  return count;
+}
+
+}  // namespace
+
+Transport::Transport(const char* name, const urma_host& host, CopyEngine* copy,
+                     OpaqueMemory* opaque)
+    : DirectoryTransport(
+          host, opaque == nullptr ? Faults::parse(host.settings->text("URMA_FAULT")) : nullptr),
+      name_(name),
+      copy_(copy),
+      opaque_(opaque),
+      pages_(host.pages),
+      ring_bytes_(
+          std::bit_floor(static_cast<uint32_t>(host.settings->number("URMA_SHM_RING_SIZE")))),
+      patience_ns_(host.settings->number("URMA_SHM_TIMEOUT_MS") * kNsPerMs),
+      staged_(host.settings->text("URMA_SHM_COPY") == "staged") {
+  enter_process_barrier();
+  segments().set_take_back([this](SharedPages::RangeId pages) {
+    guarded(URMA_LOG_SITE, [&] { take_back_some(pages); });
+  });
+  service().run([this] { server_ = std::make_unique<Server>(this, name_); });
+}
+
+Transport::~Transport() { stop(); }
+
+void Transport::stop() {
+  if (stopped()) return;
+  await_openings();
+  kept_segments_.close();
+  service().run([this] {
+    end_service();
+    server_.reset();
+    for (auto& [slot, link] : links_) link->stop();
+    links_.clear();
+  });
+  // What was posted while that ran is done before anything it refers to goes.
+  service().run([this] {
+    cancel_timers();
+    if (watch_timer_ != 0) service().cancel(std::exchange(watch_timer_, 0));
+    watched_.clear();
+  });
+}
+
+void Transport::opening_begins() {
+  const MutexLock lock(openings_mutex_);
+  ++openings_;
+}
+
+void Transport::opening_ends() {
+  const MutexLock lock(openings_mutex_);
+  --openings_;
+  opening_ended_.notify_all();
+}
+
+// Messages in such a ring are received though their queue is gone.
+void Transport::await_openings() {
+  // All that were asked for have begun then.
+  service().run([] {});
+  const MutexLock lock(openings_mutex_);
+  const auto deadline = std::chrono::steady_clock::now() + kLastOpenings;
+  while (openings_ != 0 && opening_ended_.wait_until(openings_mutex_, deadline)) {
+  }
+}
+
+std::shared_ptr<Link> Transport::link_to(IdKind kind, const urma_eid_t& eid, uint32_t id) {
+  if (stopped()) return nullptr;
+  const std::optional<uint32_t> slot = runtime().owner_slot(kind, eid, id);
+  return slot.has_value() ? link_to(*slot) : nullptr;
+}
+
+void Transport::log_absence(const char* kind, uint32_t id) const {
+  URMA_LOG_LIMITED(WARNING,
+                   "nobody in {} answers for {} {:#x} (processes there: {}); see that the other "
+                   "program runs, as the same user, with the same URMA_RUNTIME_DIR or "
+                   "XDG_RUNTIME_DIR, and without PrivateTmp",
+                   runtime().path(), kind, id, count_processes(runtime().dir_fd()));
+}
+
+std::shared_ptr<Link> Transport::link_to(uint32_t slot) {
+  if (stopped()) return nullptr;
+  drop_gone_links();
+  const auto known = links_.find(slot);
+  if (known != links_.end()) return known->second;
+  const auto on_stop = [this] {
+    serve_senders();
+    service().post([this] {
+      // Else the last one would keep its descriptors until there is another one.
+      drop_gone_links();
+      kept_segments_.drop_ended();
+      guarded(URMA_LOG_SITE, [this] { report_gone_peers(); });
+    });
+  };
+  auto link = std::make_shared<Link>(
+      &service(), &runtime(), runtime().socket_name(slot, name_.c_str()), segments().words_fd(),
+      patience_ns_,
+      Link::Calls{on_stop, [this] { take_over(); }, [this] { kept_segments_.drop_ended(); }});
+  if (staged_) link->stage_copies();
+  links_.emplace(slot, link);
+  link->start();
+  return link;
+}
+
+void Transport::drop_gone_links() {
+  std::erase_if(links_, [](const auto& entry) { return entry.second->gone(); });
+}
+
+void Transport::forget_channel(EventChannel* channel) {
+  service().run([this, channel] {
+    if (server_ != nullptr) server_->forget(channel);
+    for (auto& [slot, link] : links_) link->wakeups().forget(channel);
+  });
+}
+
+std::unique_ptr<urma::Sender> Transport::make_sender(const urma_jfs_cfg_t& cfg,
+                                                     const QueueIdentity& identity,
+                                                     const urma_jetty_id_t& id) {
+  if (faults() != nullptr) {
+    return std::make_unique<FaultySender<Sender, QueuePath>>(faults(), this, cfg, identity, id);
+  }
+  return std::make_unique<Sender>(this, cfg, identity, id);
+}
+
+std::unique_ptr<urma::Receiver> Transport::make_receiver(const urma_jfr_cfg_t& cfg,
+                                                         const QueueIdentity& identity,
+                                                         const urma_eid_t& /*eid*/,
+                                                         EventSubject* subject) {
+  return std::make_unique<Receiver>(cfg, identity, subject, this);
+}
+
+std::unique_ptr<Segment> Transport::make_segment() {
+  return opaque_ == nullptr ? urma::Transport::make_segment() : opaque_->make_segment();
+}
+
+// A right to write to what this process may not write itself would fail at the first request. A
+// kernel before 6.11 cannot be asked quickly. An area that was writable a moment ago is taken to be
+// so still: to ask takes four times as long as all else.
+void Transport::require_writable(const Segment& segment) {
+  if ((segment.access & (URMA_ACCESS_WRITE | URMA_ACCESS_ATOMIC)) == 0) return;
+  const MutexLock lock(writable_mutex_);
+  if (lies_in(segment.base, segment.len, writable_base_, writable_len_)) return;
+  MemoryMap map;
+  const uint64_t end = segment.base + segment.len;
+  for (uint64_t va = segment.base; va < end;) {
+    const std::optional<Vma> area = map.usable() ? map.query(va) : std::nullopt;
+    if (!area.has_value()) return;
+    if ((area->protection & PROT_WRITE) == 0) {
+      fail(URMA_EINVAL,
+           "register_seg: memory at {:#x} is read-only, and access {:#x} lets peers write to it; "
+           "leave out WRITE and ATOMIC, or make it writable",
+           std::max(va, area->start), segment.access);
+    }
+    writable_base_ = area->start;
+    writable_len_ = area->end - area->start;
+    va = area->end;
+  }
+}
+
+// What peers can map of it is given back unless the table takes it in.
+void Transport::enter(Segment* segment) {
+  if (opaque_ != nullptr) opaque_->enter(segment);
+  try {
+    if (segment->opaque_len == 0) require_writable(*segment);
+    if (pages_ != nullptr && segment->access != 0 && segment->opaque_len == 0) {
+      segment->pages = pages_->add(
+          segment->base, segment->len,
+          {segment->token_id_value, segment->token_policy, segment->token.token, segment->access});
+    }
+    segments().add(segment);
+  } catch (...) {
+    if (segment->pages != 0) pages_->remove(segment->pages);
+    if (opaque_ != nullptr) opaque_->leave(segment);
+    throw;
+  }
+}
+
+ImportedSegment* Transport::import_segment(urma_context_t* ctx, const urma_seg_t& seg,
+                                           urma_token_t token, uint32_t access) {
+  RemoteSegmentRef segment = import_memory(ctx, seg, token, access);
+  // The first request finds the answer there already, as a rule. Which memory is meant by va 0 is
+  // not known before.
+  if (segment->grant() == nullptr && seg.ubva.va != 0) segment->ask();
+  return segment.release();
+}
+
+RemoteSegmentRef Transport::import_memory(urma_context_t* ctx, const urma_seg_t& seg,
+                                          urma_token_t token, uint32_t access) {
+  RemoteSegmentRef segment;
+  if (seg.attr.bs.dsva != URMA_DSVA_ENABLE) {
+    segment.reset(kept_segments_.take(ctx, seg, token, access));
+  }
+  if (segment != nullptr) {
+    segment->wake(ctx, seg);
+  } else {
+    segment.reset(new RemoteSegment(this, ctx, seg, token, access));
+  }
+  return segment;
+}
+
+void Transport::probe(const ProbeTarget& target, std::function<void(Answer)> answered) {
+  Request request = {};
+  request.type = RequestType::kProbe;
+  request.probe = {target.eid, target.id, target.type, target.trans_mode, target.token};
+  const auto link = link_to(id_kind(target.type), target.eid, target.id);
+  if (link == nullptr) return answered(Answer::kUnreachable);
+  link->request(request, {}, [answered](const Reply& reply, Attached&) { answered(reply.answer); });
+}
+
+// Chosen ids are names of files, one for each kind; of others only the owner can tell.
+void Transport::require_kind(const urma_jetty_id_t& id, urma_target_type_t type) {
+  if (type == URMA_JETTY_GROUP || id.id > kMaxChosenId) return;
+  const auto other = type == URMA_JFR ? URMA_JETTY : URMA_JFR;
+  if (runtime().owner_slot(id_kind(type), id.eid, id.id).has_value() ||
+      !runtime().owner_slot(id_kind(other), id.eid, id.id).has_value()) {
+    return;
+  }
+  fail(URMA_EINVAL, "import: id {:#x} is that of a {}, and not of a {}; import it as what it is",
+       id.id, target_name(other), target_name(type));
+}
+
+void Transport::connect_ahead(const RemoteQueue& target) {
+  service().post([this, id = target.id, kind = id_kind(target.type)] {
+    guarded(URMA_LOG_SITE, [&] { link_to(kind, id.eid, id.id); });
+  });
+}
+
+void Transport::lose_connection(const RemoteQueue& target) {
+  service().post([this, ended = ended(), kind = id_kind(target.type), id = target.id] {
+    if (*ended) return;
+    guarded(URMA_LOG_SITE, [&] {
+      const std::shared_ptr<Link> link = link_to(kind, id.eid, id.id);
+      if (link != nullptr) link->hang_up();
+    });
+  });
+}
+
+void Transport::unregister(Segment* segment) {
+  segments().remove(segment);
+  if (segment->granted) tell_peers(segment->ref);
+  quiesce();
+  if (opaque_ != nullptr) opaque_->leave(segment);
+  // With what a peer's invalidation has left to do.
+  if (segment->pages != 0) pages_->remove(segment->pages);
+}
+
+// They look before each access; this is for what they keep. Where there is no memory for it, they
+// keep it until they ask for something else.
+void Transport::tell_peers(SegmentRef ended_ref) {
+  guarded(URMA_LOG_SITE, [&] {
+    service().post([this, ended_ref, ended = ended()] {
+      if (!*ended) server_->end_grant(ended_ref);
+    });
+  });
+}
+
+// What remains waits behind everything else on this thread, or for the unregistration.
+void Transport::take_back_some(SharedPages::RangeId pages) {
+  service().post([this, pages, ended = ended()] {
+    if (*ended) return;
+    guarded(URMA_LOG_SITE, [&] {
+      if (!pages_->remove_some(pages, kTakeBackPerTurn)) take_back_some(pages);
+    });
+  });
+}
+
+void Transport::watch_peer(PeerWatcher* watcher, IdKind kind, const urma_eid_t& eid, uint32_t id,
+                           uint64_t target) {
+  service().post([=, this] {
+    guarded(URMA_LOG_SITE, [&] {
+      if (stopped()) return;
+      Watched& watched = watched_[watcher];
+      watched = {kind, eid, id, target, link_to(kind, eid, id)};
+      watch_delay_ns_ = kFirstWatchNs;
+      if (watched.link == nullptr || watched.link->gone()) look_for_peers_later();
+    });
+  });
+}
+
+void Transport::unwatch_peer(PeerWatcher* watcher) {
+  service().run([=, this] { watched_.erase(watcher); });
+}
+
+void Transport::unwatch_peer(PeerWatcher* watcher, uint64_t target) {
+  service().run([=, this] {
+    const auto found = watched_.find(watcher);
+    if (found != watched_.end() && found->second.target == target) watched_.erase(found);
+  });
+}
+
+// An owner that is not there yet, or with whom a connection ended while it lives, is looked for
+// again, ever more seldom.
+void Transport::report_gone_peers() {
+  if (stopped()) return;
+  std::vector<std::pair<PeerWatcher*, uint64_t>> gone;
+  bool missing = false;
+  for (auto& [watcher, watched] : watched_) {
+    if (watched.link != nullptr && watched.link->hung_up()) {
+      gone.emplace_back(watcher, watched.target);
+      continue;
+    }
+    if (watched.link == nullptr || watched.link->gone()) {
+      std::shared_ptr<Link> link = link_to(watched.kind, watched.eid, watched.id);
+      // There was an owner, and no living process has the id any more.
+      if (link == nullptr && watched.link != nullptr) {
+        gone.emplace_back(watcher, watched.target);
+        continue;
+      }
+      watched.link = std::move(link);
+    }
+    missing |= watched.link == nullptr || watched.link->gone();
+  }
+  for (const auto& [watcher, target] : gone) {
+    watched_.erase(watcher);
+    watcher->peer_gone(target);
+  }
+  if (missing) look_for_peers_later();
+}
+
+void Transport::look_for_peers_later() {
+  if (watch_timer_ != 0) return;
+  watch_timer_ = service().after(watch_delay_ns_, [this] {
+    watch_timer_ = 0;
+    guarded(URMA_LOG_SITE, [this] { report_gone_peers(); });
+  });
+  watch_delay_ns_ = std::min(2 * watch_delay_ns_, kLastWatchNs);
+}
+
+std::vector<urma_ext_part_t> Transport::parts(const urma_target_seg_t& segment) const {
+  const auto& handle = static_cast<const SegmentHandle&>(segment);
+  if (!handle.registered) return static_cast<const RemoteSegment&>(handle).parts();
+  const auto& own = static_cast<const Segment&>(handle);
+  if (own.opaque_len != 0) {
+    return {{own.base, own.opaque_len, URMA_EXT_PATH_DEVICE, URMA_EXT_REASON_NONE}};
+  }
+  std::vector<SharedPart> shared_parts;
+  if (own.pages != 0) shared_parts = pages_->parts(own.pages);
+  if (shared_parts.empty()) {
+    // Without remote access nobody can import it, nor once a peer has invalidated it.
+    const bool allowed = own.access != 0 && own.pages == 0;
+    const auto reason = allowed ? URMA_EXT_REASON_OFF : URMA_EXT_REASON_NOT_IMPORTED;
+    return {{own.base, own.len, URMA_EXT_PATH_COPIED, reason}};
+  }
+  std::vector<urma_ext_part_t> parts;
+  for (const SharedPart& part : shared_parts) {
+    const bool shared = part.fd >= 0;
+    parts.push_back({part.va, part.len, shared ? URMA_EXT_PATH_MAPPED : URMA_EXT_PATH_COPIED,
+                     shared ? URMA_EXT_REASON_NONE : part.reason});
+  }
+  return parts;
+}
+
+}  // namespace urma::shm

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: MIT
+//
+// What the providers that join processes of one machine share between their contexts: whom they
+// talk to.
+#ifndef URMA_PROVIDERS_SHM_TRANSPORT_H_
+#define URMA_PROVIDERS_SHM_TRANSPORT_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "jetty/directory_transport.h"
+#include "segment/segment.h"
+#include "urma/base/mutex.h"
+#include "urma/providers/shm/kept_segments.h"
+#include "urma/providers/shm/link.h"
+#include "urma/providers/shm/opaque_memory.h"
+#include "urma/providers/shm/peer.h"
+#include "urma/providers/shm/receiver.h"
+#include "urma/providers/shm/remote.h"
+
+namespace urma::shm {
+
+class Server;
+
+class Transport final : public DirectoryTransport {
+ public:
+  // `name` tells providers apart in the runtime directory. Throws Error where the runtime directory
+  // or the control socket cannot be had.
+  Transport(const char* name, const urma_host& host, CopyEngine* copy,
+            OpaqueMemory* opaque = nullptr);
+  ~Transport() override;
+  // Ends all links and the server. Nothing may use a queue of this transport any more.
+  void stop();
+
+  CopyEngine& copy() { return *copy_; }
+  // NULL where the processor reaches all memory.
+  OpaqueMemory* opaque() const { return opaque_; }
+  // NULL where nothing can be mapped.
+  SharedPages* pages() { return pages_; }
+  uint32_t ring_bytes() const { return ring_bytes_; }
+  // How long this process waits for an answer of a peer that lives.
+  uint64_t patience_ns() const { return patience_ns_; }
+  // Whether nothing is copied by the kernel, whatever it permits.
+  bool staged() const { return staged_; }
+  KeptSegments& kept_segments() { return kept_segments_; }
+
+  // An owner is asked to take a ring, which may hold messages already, and has answered. Service
+  // thread.
+  void opening_begins();
+  void opening_ends();
+
+  // The link to the owner of (EID, id); NULL where no living process has it. Service thread.
+  std::shared_ptr<Link> link_to(IdKind kind, const urma_eid_t& eid, uint32_t id);
+  // The same to the process that has this slot.
+  std::shared_ptr<Link> link_to(uint32_t slot);
+
+  std::unique_ptr<urma::Sender> make_sender(const urma_jfs_cfg_t& cfg,
+                                            const QueueIdentity& identity,
+                                            const urma_jetty_id_t& id) override;
+  std::unique_ptr<urma::Receiver> make_receiver(const urma_jfr_cfg_t& cfg,
+                                                const QueueIdentity& identity,
+                                                const urma_eid_t& eid,
+                                                EventSubject* subject) override;
+  std::unique_ptr<Segment> make_segment() override;
+  void enter(Segment* segment) override;
+  void unregister(Segment* segment) override;
+  ImportedSegment* import_segment(urma_context_t* ctx, const urma_seg_t& seg, urma_token_t token,
+                                  uint32_t access) override;
+  // The same for a request, where `ctx` is NULL; its owner may still have to be asked.
+  RemoteSegmentRef import_memory(urma_context_t* ctx, const urma_seg_t& seg, urma_token_t token,
+                                 uint32_t access);
+  void probe(const ProbeTarget& target, std::function<void(Answer)> answered) override;
+  void log_absence(const char* kind, uint32_t id) const override;
+  void require_kind(const urma_jetty_id_t& id, urma_target_type_t type) override;
+  void connect_ahead(const RemoteQueue& target) override;
+  void watch_peer(PeerWatcher* watcher, IdKind kind, const urma_eid_t& eid, uint32_t id,
+                  uint64_t target) override;
+  void unwatch_peer(PeerWatcher* watcher) override;
+  void unwatch_peer(PeerWatcher* watcher, uint64_t target) override;
+  void forget_channel(EventChannel* channel) override;
+  void lose_connection(const RemoteQueue& target) override;
+  std::vector<urma_ext_part_t> parts(const urma_target_seg_t& segment) const override;
+
+ private:
+  struct Watched {
+    IdKind kind;
+    urma_eid_t eid;
+    uint32_t id;
+    uint64_t target;
+    std::shared_ptr<Link> link;
+  };
+
+  void await_openings();
+  // Peers that were granted a registration hear of its end.
+  void tell_peers(SegmentRef ended_ref);
+  // Makes pages private again that peers may no longer map, a turn at a time.
+  void take_back_some(SharedPages::RangeId pages);
+  // Throws Error(URMA_EINVAL) where peers could write to read-only memory.
+  void require_writable(const Segment& segment);
+  void drop_gone_links();
+  void report_gone_peers();
+  void look_for_peers_later();
+
+  const std::string name_;
+  CopyEngine* copy_;
+  OpaqueMemory* opaque_;
+  SharedPages* pages_;
+  const uint32_t ring_bytes_;
+  const uint64_t patience_ns_;
+  const bool staged_;
+  KeptSegments kept_segments_;
+
+  Mutex openings_mutex_;
+  Condition opening_ended_;
+  uint32_t openings_ URMA_GUARDED_BY(openings_mutex_) = 0;  // that have begun and not ended
+
+  Mutex writable_mutex_;
+  // The area that was last found writable.
+  uint64_t writable_base_ URMA_GUARDED_BY(writable_mutex_) = 0;
+  uint64_t writable_len_ URMA_GUARDED_BY(writable_mutex_) = 0;
+
+  // On the service thread only.
+  std::unique_ptr<Server> server_;
+  std::map<uint32_t, std::shared_ptr<Link>> links_;
+  std::map<PeerWatcher*, Watched> watched_;
+  Service::TimerId watch_timer_ = 0;
+  uint64_t watch_delay_ns_ = 0;
+};
+
+}  // namespace urma::shm
+
+#endif  // URMA_PROVIDERS_SHM_TRANSPORT_H_

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT
+//
+// How two processes wake each other: the end of a wake-up that a peer has handed over, the bell
+// that says whether to use it, and what one connection has handed out.
+#ifndef URMA_PROVIDERS_SHM_WAKEUP_H_
+#define URMA_PROVIDERS_SHM_WAKEUP_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "jetty/completion_queue.h"
+#include "jetty/event_channel.h"
+#include "jetty/process_barrier.h"
+#include "segment/segment.h"
+#include "segment/shared_memory.h"
+#include "urma/base/fd.h"
+#include "urma/providers/shm/protocol.h"
+
+namespace urma::shm {
+
+// Wakes one JFCE of a peer.
+class Doorbell {
+ public:
+  // Throws Error where it is not one end of a nameless pair of stream sockets: nothing else is
+  // known to be safe to send into, whoever holds the other end.
+  explicit Doorbell(Fd socket);
+
+  // Never blocks. False where the peer has not emptied its end for long, so that it was not woken.
+  bool push() const;
+
+ private:
+  Fd socket_;
+};
+
+// What a peer shows of itself: its segment words and bells, mapped read-only.
+struct PeerRegion {
+  SharedMemory memory;
+  bool fence;  // no process barrier between it and this process
+
+  // Throws Error.
+  PeerRegion(Fd fd, bool peer_has_barrier);
+};
+
+// The bell of a peer's JFC with what wakes the peer. Without one where that JFC has no JFCE.
+class RemoteBell {
+ public:
+  RemoteBell() = default;
+  RemoteBell(std::shared_ptr<const PeerRegion> region, uint32_t bell,
+             std::shared_ptr<const Doorbell> doorbell)
+      : region_(std::move(region)),
+        bell_(&SegmentTable::bell_in(region_->memory.data(), bell)),
+        fence_(region_->fence),
+        doorbell_(std::move(doorbell)) {}
+
+  // After something was published: whether the peer waits for it.
+  [[gnu::always_inline]] bool awaited(bool solicited) const {
+    if (bell_ == nullptr) return false;
+    // SYNC(bell): what is published has been stored, and the bell is looked at behind; pairs with
+    // the barrier in the peer's CompletionQueue::arm.
+    light_barrier(fence_);
+    const Armed armed = bell_->armed.load(std::memory_order_relaxed);
+    return armed != Armed::kNo && wanted(armed, solicited);
+  }
+  // Wakes the peer. False where it could not be woken.
+  bool push() const { return doorbell_->push(); }
+
+  // After something was published: wakes the peer where its JFC is armed. False where it should
+  // have been woken, and could not be.
+  bool ring(bool solicited) const { return !awaited(solicited) || push(); }
+
+ private:
+  std::shared_ptr<const PeerRegion> region_;
+  const Bell* bell_ = nullptr;
+  bool fence_ = false;
+  std::shared_ptr<const Doorbell> doorbell_;
+};
+
+// All wake-ups of one connection. On the service thread.
+class Wakeups {
+ public:
+  Wakeups() = default;
+  ~Wakeups() { clear(); }
+  Wakeups(const Wakeups&) = delete;
+  Wakeups& operator=(const Wakeups&) = delete;
+
+  // What to tell the peer about a JFC of ours, and the wake-up whose far end goes along; NULL where
+  // the JFC has no channel. Throws Error.
+  std::shared_ptr<const Wakeup> offer(EventChannel* channel, uint32_t jfc_id, WakeupOffer* offer);
+  // The bell that a peer has offered, with the descriptor that came along. Throws Error where the
+  // offer cannot be used.
+  RemoteBell accept(const WakeupOffer& offer, std::shared_ptr<const PeerRegion> region, Fd fd);
+
+  // The channel is about to end.
+  void forget(EventChannel* channel);
+  void clear();
+
+ private:
+  std::map<EventChannel*, std::shared_ptr<Wakeup>> ours_;
+  std::map<uint64_t, std::weak_ptr<const Doorbell>> theirs_;  // by the peer's name of the channel
+};
+
+}  // namespace urma::shm
+
+#endif  // URMA_PROVIDERS_SHM_WAKEUP_H_
