@@ -8,7 +8,7 @@ set -euo pipefail
 
 readonly tree="${TEST_TMPDIR}/tree" site="${TEST_TMPDIR}/site"
 mkdir -p "${tree}/urma/core/process"
-cp -rL docs figures tools README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md "${tree}"
+cp -rL docs tools README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md "${tree}"
 cp -rL urma/include "${tree}/urma/"
 cp -L urma/core/process/settings.cc "${tree}/urma/core/process/"
 
@@ -18,12 +18,12 @@ fail() {
 }
 
 python3 tools/dev/figures.py --root "${tree}" --check || fail "a figure is not what its text says"
-for source in "${tree}"/figures/*.{flow,dot}; do
+for source in "${tree}"/docs/figures/*.{flow,dot}; do
   drawn="${source%.*}.svg"
   python3 -c 'import sys, xml.dom.minidom as d; d.parse(sys.argv[1])' "${drawn}"
   ! grep -Eo '(fill|stroke)="[^"]*"' "${drawn}" | grep -vE 'none|currentColor|transparent' ||
     fail "${drawn##*/} has a colour that does not follow light and dark"
-  grep -q "figures/${drawn##*/}" "${tree}"/docs/*.md || fail "${drawn##*/} stands in no document"
+  grep -q "figures/${drawn##*/}" "${tree}"/docs/*/*.md || fail "${drawn##*/} stands in no document"
 done
 
 python3 "${tree}/tools/dev/site.py" --root "${tree}" --out "${site}"
@@ -51,9 +51,9 @@ python3 "${TEST_TMPDIR}/links.py" "${site}" || fail "links of the site (above)"
 
 rm "${site}/errors.html"
 ! python3 "${TEST_TMPDIR}/links.py" "${site}" >/dev/null || fail "a page that is gone is not missed"
-sed -i 's/urma_rearm_jfc/urma_rearm_later/' "${tree}/figures/interrupt.flow"
+sed -i 's/urma_rearm_jfc/urma_rearm_later/' "${tree}/docs/figures/interrupt.flow"
 ! python3 tools/dev/figures.py --root "${tree}" --check >/dev/null ||
   fail "a figure that differs from its text is not noticed"
-echo "nobody -> client: hello" >>"${tree}/figures/polling.flow"
+echo "nobody -> client: hello" >>"${tree}/docs/figures/polling.flow"
 ! python3 tools/dev/figures.py --root "${tree}" --check 2>/dev/null ||
   fail "a lane that is not there is not noticed"

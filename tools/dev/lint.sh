@@ -103,7 +103,7 @@ check_length() {
   local file lines
   while read -r file; do
     case "${file}" in
-      urma/include/* | docs/errors.md | test/* | *.svg) continue ;;
+      urma/include/* | docs/reference/errors.md | test/* | *.svg) continue ;;
     esac
     grep -qI . "${file}" || continue
     lines="$(wc -l <"${file}")"

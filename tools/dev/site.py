@@ -4,7 +4,7 @@
 
     site.py [--root DIR] --out DIR
 
-A page for README.md and for each of docs/*.md and docs/man/*.md; figures lie beside them. Links to
+A page for README.md and for each of docs/*/*.md, the manual too; figures lie beside them. Links to
 documents lead to their pages. What a link leads to outside of the site stays as text.
 """
 
@@ -21,15 +21,15 @@ import man  # pylint: disable=wrong-import-position
 
 # What the navigation has, in this order; a document that is not named here is missed by nobody.
 CHAPTERS = (
-    ("Begin", ("index", "getting_started", "concepts", "porting_verbs", "porting_ucx",
+    ("Begin", ("index", "documents", "getting_started", "concepts", "porting_verbs", "porting_ucx",
                "porting_libfabric", "porting_iceoryx2", "service")),
     ("Use", ("tools", "errors", "faults", "tracing", "performance", "shm", "verbs", "rocm")),
     ("Count on", ("conformance", "specification", "security", "reliability", "abi", "vm", "release",
                   "CHANGELOG", "SECURITY_POLICY")),
     ("Work on it", ("architecture", "CONTRIBUTING")),
 )
-TOP = {"README.md": "index", "CHANGELOG.md": "CHANGELOG", "CONTRIBUTING.md": "CONTRIBUTING",
-       "SECURITY.md": "SECURITY_POLICY"}
+TOP = {"README.md": "index", "docs/README.md": "documents", "CHANGELOG.md": "CHANGELOG",
+       "CONTRIBUTING.md": "CONTRIBUTING", "SECURITY.md": "SECURITY_POLICY"}
 STYLE = """
 :root { color-scheme: light dark; --back: #ffffff; --text: #1f2328; --soft: #f3f4f6;
   --rule: #d0d7de; --link: #0550ae; }
@@ -72,7 +72,7 @@ class Site:
         for name, page in TOP.items():
             if (root / name).exists():
                 self.pages[root / name] = page
-        for path in sorted((root / "docs").glob("*.md")):
+        for path in sorted((root / "docs").glob("[!m]*/*.md")):
             self.pages[path] = path.stem
         self.manual = man.Manual(root)
         self.manual_pages = {f"{p.name}.{p.section}": p for p in self.manual.pages}
@@ -145,9 +145,8 @@ class Site:
 
     def write(self, out):
         (out / "figures").mkdir(parents=True, exist_ok=True)
-        for folder in ("figures", "docs/figures"):
-            for path in (self.root / folder).glob("*.svg"):
-                shutil.copyfile(path, out / "figures" / path.name)
+        for path in (self.root / "docs/figures").glob("*.svg"):
+            shutil.copyfile(path, out / "figures" / path.name)
         for path, name in self.pages.items():
             text = self.links(path, path.read_text())
             (out / f"{name}.html").write_text(self.page(name, self.titles[name], text))
