@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 #
-# What programs rely on in an installation (C1_01 and C1_02 of docs/conformance.md): both ways to
+# What programs rely on in an installation (C1_01 and C1_02 of docs/reference/conformance.md): both ways to
 # name the headers, -lurma, and both names to open the library by.
 set -euo pipefail
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What the tests of the list in docs/conformance.md share. A test is named by its line: S1_07b is
+// What the tests of the list in docs/reference/conformance.md share. A test is named by its line: S1_07b is
 // clause b of line 7 of section 1.
 //
 // DeviceLines run on the device that URMA_DEVICE names, else on the first one. Where a device lacks

@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 #
-# docs/architecture.md: each function is declared in the file named beside it, each folder is there,
-# no folder of the library is left out, and rooms use what the page says. What compares them notices
-# where any of this is not so.
+# docs/internals/architecture.md: each function is declared in the file named beside it, each
+# folder is there, no folder of the library is left out, and rooms use what the page says. What
+# compares them notices where any of this is not so.
 set -euo pipefail
 
-readonly tree="${TEST_TMPDIR}/tree" page="${TEST_TMPDIR}/tree/docs/architecture.md"
+readonly tree="${TEST_TMPDIR}/tree" page="${TEST_TMPDIR}/tree/docs/internals/architecture.md"
 
 fail() {
   echo "FAIL: $*"
@@ -17,7 +17,7 @@ fail() {
 restore() {
   local file
   rm -rf "${tree}/urma/later" "${tree}/jetty/later.h"
-  for file in docs/architecture.md figures/rooms.dot \
+  for file in docs/internals/architecture.md docs/figures/rooms.dot \
     jetty/BUILD.bazel jetty/event_channel.cc jetty/owner_lock.h; do
     cp -L --remove-destination "${file}" "${tree}/${file}"
   done
@@ -34,16 +34,16 @@ expect_complaint() {
 # Writes a function and its file into the page.
 claim() { printf '\n`%s` (`%s`)\n' "$1" "$2" >>"${page}"; }
 
-python3 tools/dev/architecture.py || fail "docs/architecture.md and the sources differ (above)"
+python3 tools/dev/architecture.py || fail "the page and the sources differ (above)"
 for way in send registration arm; do
-  sed -n "/^## The way of an\? ${way}$/,/^## /p" docs/architecture.md |
+  sed -n "/^## The way of an\? ${way}$/,/^## /p" docs/internals/architecture.md |
     grep -cE '^[0-9]+\. `' >"${TEST_TMPDIR}/steps" || true
   (($(cat "${TEST_TMPDIR}/steps") > 10)) || fail "the way of a ${way} has next to no steps"
 done
 (($(python3 tools/dev/architecture.py --list | wc -l) > 100)) || fail "next to no functions found"
 
 mkdir -p "${tree}"
-cp -rL docs examples figures jetty ofi packaging segment test third_party tools urma "${tree}"
+cp -rL docs examples jetty ofi packaging segment test third_party tools urma "${tree}"
 claim CompletionQueue::arm_later jetty/completion_queue_events.cc
 expect_complaint "jetty/completion_queue_events.cc does not declare CompletionQueue::arm_later"
 claim later jetty/later.cc
@@ -70,10 +70,11 @@ expect_complaint "jetty/owner_lock.h does not declare OwnerLock::enter_at_once"
 
 mkdir -p "${tree}/urma/later"
 touch "${tree}/urma/later/BUILD.bazel"
-expect_complaint "docs/architecture.md has no line for urma/later"
+expect_complaint "docs/internals/architecture.md has no line for urma/later"
 printf '\n| folder | holds |\n|---|---|\n| `later` | nothing |\n' >>"${page}"
 expect_complaint "there is no folder later"
 sed -i 's|"//segment",|"//segment",\n        "//urma/core/api",|' "${tree}/jetty/BUILD.bazel"
 expect_complaint "jetty uses segment, urma/base, urma/core/api, urma/include, says its BUILD.bazel"
-sed -i 's|"segment/inplace" -> "segment"|"segment/inplace" -> "jetty"|' "${tree}/figures/rooms.dot"
-expect_complaint "figures/rooms.dot: segment/inplace does not use jetty"
+sed -i 's|"segment/inplace" -> "segment"|"segment/inplace" -> "jetty"|' \
+  "${tree}/docs/figures/rooms.dot"
+expect_complaint "docs/figures/rooms.dot: segment/inplace does not use jetty"

@@ -11,7 +11,7 @@ mkdir -m 700 "${URMA_RUNTIME_DIR}"
 
 # Those between ``` lines, without a prompt before and a remark behind.
 commands() {
-  awk '/^```/ { inside = !inside; next } inside' README.md docs/*.md |
+  awk '/^```/ { inside = !inside; next } inside' README.md docs/*/*.md |
     sed -e 's/^\$ //' -e 's/  *# .*//' |
     grep -E '^([A-Z_]+=[^ ]+ )?urma_(perftest .*--loopback|admin show)' |
     grep -vE -e '--(batch|pid|cpu)' | sort -u

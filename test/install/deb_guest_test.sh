@@ -50,8 +50,8 @@ mapfile -t names < <(cd "${root}" && printf '/%s\n' packages/*.deb)
 apt_inside install "${names[@]}"
 rm -r "${root}/packages"
 block() { awk -v mark="\`\`\`$1" '$0 == mark { on = 1; next } /^```$/ { on = 0 } on' "$2"; }
-block c docs/getting_started.md >"${root}/tmp/hello.c"
-inside sh -euc "cd /tmp; $(block build docs/getting_started.md)"
+block c docs/guide/getting_started.md >"${root}/tmp/hello.c"
+inside sh -euc "cd /tmp; $(block build docs/guide/getting_started.md)"
 inside urma_admin show --all | grep urma_shm0 >/dev/null
 inside urma_admin show providers | grep liburma-verbs >/dev/null
 mkfifo "${TEST_TMPDIR}/told"

@@ -127,7 +127,7 @@ export LD_LIBRARY_PATH="${libraries}" PKG_CONFIG_PATH="${libraries}/pkgconfig"
 export PKG_CONFIG_SYSROOT_DIR="${root}" PKG_CONFIG_ALLOW_SYSTEM_LIBS=1
 export PKG_CONFIG_ALLOW_SYSTEM_CFLAGS=1
 cd "${TEST_TMPDIR}/source"
-awk '$0 == "```c" { on = 1; next } /^```$/ { on = 0 } on' docs/getting_started.md >hello.c
+awk '$0 == "```c" { on = 1; next } /^```$/ { on = 0 } on' docs/guide/getting_started.md >hello.c
 read -ra flags <<<"$(pkg-config --cflags --libs urma)"
 cc -std=c11 -o hello hello.c "${flags[@]}"
 status=0

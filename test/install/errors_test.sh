@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 #
-# docs/errors.md: every message that the library can log has its entry, no entry is left of a
-# message that is gone, and what compares them notices both.
+# docs/reference/errors.md: every message that the library can log has an entry, no entry is left of
+# a message that is gone, and what compares them notices both.
 set -euo pipefail
 
 readonly tree="${TEST_TMPDIR}/tree"
@@ -19,14 +19,14 @@ expect_complaint() {
   grep -qF -- "$1" <<<"${said}" || fail "instead of '$1': ${said}"
 }
 
-python3 tools/dev/errors.py --root . || fail "docs/errors.md and the sources differ (above)"
+python3 tools/dev/errors.py --root . || fail "the page and the sources differ (above)"
 (($(python3 tools/dev/errors.py --root . --list | wc -l) > 400)) || fail "next to no messages found"
 
 mkdir -p "${tree}"
 cp -rL docs urma jetty segment "${tree}"
-sed -i '/^- `post: tjetty is NULL/d' "${tree}/docs/errors.md"
+sed -i '/^- `post: tjetty is NULL/d' "${tree}/docs/reference/errors.md"
 expect_complaint "no entry for: post: tjetty is NULL"
-cp -L docs/errors.md "${tree}/docs/errors.md"
+cp -L docs/reference/errors.md "${tree}/docs/reference/errors.md"
 
 cat >"${tree}/jetty/later.cc" <<'END'
 void later(bool open) {
@@ -42,6 +42,6 @@ expect_complaint "no entry for: post it earlier"
 expect_complaint "no entry for: coming to … at all: …"
 rm "${tree}/jetty/later.cc"
 
-printf '\n## Later\n\n- `nobody says so`\n' >>"${tree}/docs/errors.md"
+printf '\n## Later\n\n- `nobody says so`\n' >>"${tree}/docs/reference/errors.md"
 expect_complaint "nothing logs this any more: nobody says so"
 expect_complaint "no answer follows: nobody says so"

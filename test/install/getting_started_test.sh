@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 #
-# docs/getting_started.md: what stands in its blocks is what is compiled and run here, against an
-# installation, and prints what the page says. Without a server the client says so, and ends.
+# docs/guide/getting_started.md: what stands in its blocks is what is compiled and run here, against
+# an installation, and prints what the page says. Without a server the client says so, and ends.
 set -euo pipefail
 
 source test/install/installed.sh
-readonly page="${PWD}/docs/getting_started.md" prefix="${TEST_TMPDIR}/installed"
+readonly page="${PWD}/docs/guide/getting_started.md" prefix="${TEST_TMPDIR}/installed"
 install_built "${prefix}"
 export URMA_RUNTIME_DIR="${TEST_TMPDIR}/runtime" LD_LIBRARY_PATH="${prefix}/lib"
 export PKG_CONFIG_PATH="${prefix}/lib/pkgconfig"

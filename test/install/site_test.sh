@@ -8,7 +8,7 @@ set -euo pipefail
 
 readonly tree="${TEST_TMPDIR}/tree" site="${TEST_TMPDIR}/site"
 mkdir -p "${tree}/urma/core/process"
-cp -rL docs figures tools README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md "${tree}"
+cp -rL docs tools README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md "${tree}"
 cp -rL urma/include "${tree}/urma/"
 cp -L urma/core/process/settings.cc "${tree}/urma/core/process/"
 
@@ -18,42 +18,58 @@ fail() {
 }
 
 python3 tools/dev/figures.py --root "${tree}" --check || fail "a figure is not what its text says"
-for source in "${tree}"/figures/*.{flow,dot}; do
+for source in "${tree}"/docs/figures/*.{flow,dot}; do
   drawn="${source%.*}.svg"
   python3 -c 'import sys, xml.dom.minidom as d; d.parse(sys.argv[1])' "${drawn}"
   ! grep -Eo '(fill|stroke)="[^"]*"' "${drawn}" | grep -vE 'none|currentColor|transparent' ||
     fail "${drawn##*/} has a colour that does not follow light and dark"
-  grep -q "figures/${drawn##*/}" "${tree}"/docs/*.md || fail "${drawn##*/} stands in no document"
+  grep -q "figures/${drawn##*/}" "${tree}"/docs/*/*.md || fail "${drawn##*/} stands in no document"
 done
 
+cp -r "${tree}" "${TEST_TMPDIR}/wrong"
+sed -i 's/urma_rearm_jfc/urma_rearm_later/' "${TEST_TMPDIR}/wrong/docs/figures/interrupt.flow"
+! python3 tools/dev/figures.py --root "${TEST_TMPDIR}/wrong" --check >/dev/null ||
+  fail "a figure that differs from its text is not noticed"
+echo "nobody -> client: hello" >>"${TEST_TMPDIR}/wrong/docs/figures/polling.flow"
+! python3 tools/dev/figures.py --root "${TEST_TMPDIR}/wrong" --check 2>/dev/null ||
+  fail "a lane that is not there is not noticed"
+
+command -v mkdocs >/dev/null || { echo "SKIP: no mkdocs"; exit 0; }
 python3 "${tree}/tools/dev/site.py" --root "${tree}" --out "${site}"
 cat >"${TEST_TMPDIR}/links.py" <<'END'
-import pathlib, re, sys
+import pathlib, posixpath, re, sys, urllib.parse
 
-site, wrong = pathlib.Path(sys.argv[1]), []
-pages = {p.name: p.read_text() for p in site.glob("*.html")}
+site, wrong, found = pathlib.Path(sys.argv[1]), [], set()
+pages = {str(p.relative_to(site)): p.read_text() for p in site.rglob("*.html")}
+pages.pop("404.html", None)
 for name, text in pages.items():
     for link in re.findall(r'(?:href|src)="([^"]+)"', text):
-        place, _, anchor = link.partition("#")
-        if re.match(r"https?:", link):
+        place, _, anchor = urllib.parse.unquote(link).partition("#")
+        if re.match(r"[a-z]+:", link):
             continue
-        if place and not (site / place).exists():
+        target = posixpath.join(posixpath.dirname(name), place) if place else name
+        target = posixpath.normpath(target)
+        if target != name:
+            found.add(target)
+        if not (site / target).exists():
             wrong.append(f"{name}: {link} leads nowhere")
-        elif anchor and f'id="{anchor}"' not in pages.get(place or name, ""):
+        elif anchor and f'id="{anchor}"' not in pages.get(target, ""):
             wrong.append(f"{name}: {link} has no such place")
-for name in pages:
-    if not any(f'href="{name}"' in text for text in pages.values()):
-        wrong.append(f"nothing leads to {name}")
+wrong += [f"nothing leads to {name}" for name in pages if name not in found]
 print("\n".join(wrong))
 sys.exit(bool(wrong) or len(pages) < 60)
 END
 python3 "${TEST_TMPDIR}/links.py" "${site}" || fail "links of the site (above)"
+for page in "${tree}"/docs/{guide,reference,internals}/*.md; do
+  grep -q "${page#"${tree}"/docs/}" "${tree}/docs/README.md" || fail "docs/README.md lacks ${page}"
+done
 
-rm "${site}/errors.html"
+rm "${site}/docs/reference/errors.html"
 ! python3 "${TEST_TMPDIR}/links.py" "${site}" >/dev/null || fail "a page that is gone is not missed"
-sed -i 's/urma_rearm_jfc/urma_rearm_later/' "${tree}/figures/interrupt.flow"
-! python3 tools/dev/figures.py --root "${tree}" --check >/dev/null ||
-  fail "a figure that differs from its text is not noticed"
-echo "nobody -> client: hello" >>"${tree}/figures/polling.flow"
-! python3 tools/dev/figures.py --root "${tree}" --check 2>/dev/null ||
-  fail "a lane that is not there is not noticed"
+sed -i 's/reference.errors.md/reference\/error.md/' "${tree}/docs/README.md"
+! python3 "${tree}/tools/dev/site.py" --root "${tree}" --out "${site}" &>/dev/null ||
+  fail "an index with a page that is not there is not noticed"
+cp -L docs/README.md "${tree}/docs/README.md"
+echo '[gone](gone.md)' >>"${tree}/docs/guide/concepts.md"
+! python3 "${tree}/tools/dev/site.py" --root "${tree}" --out "${site}" &>/dev/null ||
+  fail "a link to a page that is not there is not noticed"

@@ -253,7 +253,7 @@ TEST_F(LoopbackTest, WhatWasInvalidatedIsAskedForAnew) {
   });
 }
 
-// The rules of docs/faults.md, over any wire.
+// The rules of docs/reference/faults.md, over any wire.
 TEST_F(LoopbackTest, FaultsHappenWhereTheyAreAskedFor) {
   run_one([](Channel&) {
     ASSERT_EQ(::setenv("URMA_FAULT", "token:op=write,after=1,count=1;queue:op=read", 1), 0);

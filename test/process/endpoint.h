@@ -64,7 +64,7 @@ urma_device_t* find_device();
 // The number of its EID that URMA_EID_INDEX names, else 0.
 uint32_t find_eid_index();
 
-// What a device does in its own way: docs/verbs.md tells of those that are not shared memory.
+// What a device does in its own way: docs/reference/verbs.md has those that are not shared memory.
 struct DeviceTraits {
   bool maps;            // processes reach each other's memory without a device that moves the bytes
   size_t max_atomic;    // bytes of a CAS or a WRITE_ATOMIC; 0: it has no atomics

@@ -177,7 +177,7 @@ class CloneTest : public ProcessTest {
 };
 
 // A raw clone runs no handlers: its child has the memory that is shared at that moment in common
-// with the parent, as docs/shm.md says, and its end harms nobody.
+// with the parent, as docs/reference/shm.md says, and its end harms nobody.
 TEST_F(CloneTest, ARawCloneSharesWhatIsShared) {
   SKIP_UNLESS_IN_PLACE();
   run_two(

@@ -27,7 +27,7 @@ namespace {
 
 constexpr milliseconds kWindow{100};
 constexpr int kWindows = 9;  // of each kind
-// Nothing that a peer does or leaves undone holds up a call for longer; docs/security.md.
+// Nothing that a peer does or leaves undone holds up a call for longer; docs/reference/security.md.
 constexpr seconds kLongestWait{4};
 
 uint64_t seed_of(int round) {

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Measures the library beside UCX and beside what the machine can do; see docs/performance.md.
+"""Measures the library beside UCX and the machine; see docs/reference/performance.md.
 
 `./dev bench` builds what this needs and calls it. It ends with 0 where everything could be
 measured, whatever came out; with 1 where something could not; with 2 for a wrong option.
@@ -61,7 +61,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument('--out', type=pathlib.Path, default=ROOT / 'bench' / 'out', metavar='DIR',
                         help='where JSON and plots go (bench/out)')
     parser.add_argument('--publish', action='store_true',
-                        help='put table and plots into docs/performance.md and docs/figures')
+                        help='put table and plots into docs')
     parser.add_argument('--bin', type=pathlib.Path, required=True, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.quick:
@@ -152,7 +152,7 @@ def publish(text: str, drawn: list[str], out: pathlib.Path) -> None:
     figures.mkdir(exist_ok=True)
     for name in drawn:
         shutil.copyfile(out / f'{name}.svg', figures / f'{name}.svg')
-    report.publish(ROOT / 'docs' / 'performance.md', report.published(text, drawn))
+    report.publish(ROOT / 'docs' / 'reference' / 'performance.md', report.published(text, drawn))
 
 
 def main() -> int:

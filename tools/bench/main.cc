@@ -2,7 +2,7 @@
 //
 // urma_bench [--rounds N] [--cores A,B] [--json] [--list] [FILTER]: measures what the library
 // takes, and in the same minutes what the machine takes, and prints both in one table. See
-// docs/performance.md.
+// docs/reference/performance.md.
 
 #include <cstdio>
 #include <cstdlib>

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Compares docs/architecture.md with the sources.
+"""Compares docs/internals/architecture.md with the sources.
 
     architecture.py [--root DIR]           says what the page has that the sources lack, and which
                                            folders it lacks, and fails where there are any
@@ -15,8 +15,8 @@ import pathlib
 import re
 import sys
 
-DOCUMENT = "docs/architecture.md"
-FIGURE = "figures/rooms.dot"
+DOCUMENT = "docs/internals/architecture.md"
+FIGURE = "docs/figures/rooms.dot"
 # Where each folder with a BUILD.bazel is a room.
 ROOMS = ("jetty", "segment", "urma")
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Compares docs/errors.md with the messages that the library can log.
+"""Compares docs/reference/errors.md with the messages that the library can log.
 
     errors.py [--root DIR]           says which messages have no entry, which entries no message,
                                      and fails where there are any
@@ -16,7 +16,7 @@ import re
 import sys
 
 FOLDERS = ("urma", "jetty", "segment")
-DOCUMENT = "docs/errors.md"
+DOCUMENT = "docs/reference/errors.md"
 
 # Calls whose text reaches the log. Those of the second kind add ": " and what the system says.
 PLAIN = (

@@ -1,8 +1,12 @@
 #!/bin/bash
 #
 # Checks the sources without running them: formatting, clang-tidy, which lock guards what, length
-# of files, pairs of SYNC marks, syntax of shell scripts. Looks at files that git tracks or would
-# add. Each check of one file counts; the last line is `N passed, N failed, N skipped`.
+# of files, pairs of SYNC marks, syntax of shell scripts, how documents are written, spelling, and
+# the subjects of commits that BASE (origin/main, where there is one) lacks. Looks at files that git
+# tracks or would add. Each check of one file or commit counts; the last line is
+# `N passed, N failed, N skipped`.
+#
+#     lint.sh [BASE]
 
 set -euo pipefail
 
@@ -13,11 +17,22 @@ readonly TIDY_FLAGS='-std=c++20 -Wall -Wextra -Wthread-safety -I. -Iurma/include
 # What clang reads as one.
 readonly FILES_TOGETHER=12
 readonly MAX_LINES=800
+# How a commit begins: `area: what it does`.
+readonly SUBJECT='^[a-z0-9][a-z0-9_.-]*: .+$'
+readonly MAX_SUBJECT=60
+# Words of this project, and of interfaces, that codespell takes for mistakes.
+readonly WORDS=cna,deactive,fro,hsa,kno,kown,maxinum,mininum,nin,ot,reacher,renderd,shwo,ue,ues,upto
 
 passed=0
 failed=0
+skipped=0
 
 pass() { passed=$((passed + 1)); }
+
+skip() {
+  skipped=$((skipped + 1))
+  echo "SKIP $*"
+}
 
 fail() {
   failed=$((failed + 1))
@@ -103,7 +118,7 @@ check_length() {
   local file lines
   while read -r file; do
     case "${file}" in
-      urma/include/* | docs/errors.md | test/* | *.svg) continue ;;
+      urma/include/* | docs/reference/errors.md | test/* | *.svg) continue ;;
     esac
     grep -qI . "${file}" || continue
     lines="$(wc -l <"${file}")"
@@ -139,6 +154,44 @@ check_shell() {
   done < <(files)
 }
 
+# Counts the files on stdin by what a tool has said, $1, in lines that begin with the file's name.
+count_said() {
+  local said="$1" file lines
+  while read -r file; do
+    if lines="$(grep -F "${file}:" <<<"${said}" | grep "^${file//./\\.}:")"; then
+      fail "${lines}"
+    else
+      pass
+    fi
+  done
+}
+
+check_prose() {
+  local documents=('docs/*.md' CONTRIBUTING.md SECURITY.md)
+  count_said "$(files "${documents[@]}" | xargs tools/dev/prose.py)" < <(files "${documents[@]}")
+}
+
+check_spelling() {
+  local texts=(':!third_party' ':!*.svg' ':!*.gz')
+  count_said "$(files "${texts[@]}" | xargs codespell --ignore-words-list "${WORDS}")" \
+    < <(files "${texts[@]}")
+}
+
+check_subjects() {
+  local base="${1:-origin/main}" commit subject
+  if ! git rev-parse --quiet --verify "${base}^{commit}" >/dev/null; then
+    skip "subjects of commits: git knows no ${base}; name one: lint.sh BASE"
+    return
+  fi
+  while read -r commit subject; do
+    if ((${#subject} <= MAX_SUBJECT)) && [[ "${subject}" =~ ${SUBJECT} ]]; then
+      pass
+    else
+      fail "commit ${commit}: '${subject}' is not 'area: what it does' in ${MAX_SUBJECT} characters"
+    fi
+  done < <(git log --no-merges --format='%h %s' "${base}..HEAD")
+}
+
 main() {
   git rev-parse --git-dir >/dev/null || {
     echo "lint.sh: not a git checkout; lint looks at the files that git knows" >&2
@@ -148,8 +201,11 @@ main() {
   check_length
   check_sync
   check_shell
+  check_prose
+  check_spelling
+  check_subjects "$@"
   check_tidy
-  echo "${passed} passed, ${failed} failed, 0 skipped"
+  echo "${passed} passed, ${failed} failed, ${skipped} skipped"
   ((failed == 0 && passed > 0))
 }
 

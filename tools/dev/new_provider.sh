@@ -37,7 +37,9 @@ made ${folder} and ${tests}, and lib/${name}/liburma-${name}.so in BUILD.bazel. 
   ./dev test ${tests}        the suite, as far as one process can ask: it passes
   ${folder}/wire.h           where bytes travel: carry them farther than this process
   test/install/BUILD.bazel   add //${folder}:sources to library_sources; then the tests there ask
-                             for messages in docs/errors.md and a line in docs/architecture.md
-  docs/conformance.md        what programs may count on
+                             for messages in docs/reference/errors.md and a line in
+                             docs/internals/architecture.md
+  docs/reference/conformance.md
+                             what programs may count on
   CONTRIBUTING.md            "A new provider": what to write, in which order, and which tests
 END

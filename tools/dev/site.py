@@ -1,167 +1,133 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Makes a site of static HTML out of the documents, with lowdown.
+"""Makes a site out of the documents and the manual pages, with mkdocs.
 
     site.py [--root DIR] --out DIR
 
-A page for README.md and for each of docs/*.md and docs/man/*.md; figures lie beside them. Links to
-documents lead to their pages. What a link leads to outside of the site stays as text.
+The documents keep their places, so that links between them hold; what a link leads to outside of
+the site stays as text. The navigation is what docs/README.md lists, in its order.
 """
 
 import argparse
-import html
+import json
+import os
 import pathlib
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
 
 sys.dont_write_bytecode = True
 import man  # pylint: disable=wrong-import-position
 
-# What the navigation has, in this order; a document that is not named here is missed by nobody.
-CHAPTERS = (
-    ("Begin", ("index", "getting_started", "concepts", "porting_verbs", "porting_ucx",
-               "porting_libfabric", "porting_iceoryx2", "service")),
-    ("Use", ("tools", "errors", "faults", "tracing", "performance", "shm", "verbs", "rocm")),
-    ("Count on", ("conformance", "specification", "security", "reliability", "abi", "vm", "release",
-                  "CHANGELOG", "SECURITY_POLICY")),
-    ("Work on it", ("architecture", "CONTRIBUTING")),
-)
-TOP = {"README.md": "index", "CHANGELOG.md": "CHANGELOG", "CONTRIBUTING.md": "CONTRIBUTING",
-       "SECURITY.md": "SECURITY_POLICY"}
-STYLE = """
-:root { color-scheme: light dark; --back: #ffffff; --text: #1f2328; --soft: #f3f4f6;
-  --rule: #d0d7de; --link: #0550ae; }
-@media (prefers-color-scheme: dark) { :root { --back: #0d1117; --text: #e6edf3; --soft: #161b22;
-  --rule: #30363d; --link: #79b8ff; } }
-* { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 76rem; background: var(--back); color: var(--text);
-  font: 16px/1.55 system-ui, sans-serif; display: grid; grid-template-columns: 13rem 1fr; }
-nav { padding: 1.5rem 1rem; border-right: 1px solid var(--rule); font-size: 0.92rem; }
-nav h2 { font-size: 0.8rem; text-transform: uppercase; margin: 1.2rem 0 0.3rem; opacity: 0.7; }
-nav a { display: block; padding: 0.12rem 0; text-decoration: none; }
-nav a[aria-current] { font-weight: bold; color: var(--text); }
-main { padding: 1.5rem 2rem 4rem; min-width: 0; overflow-wrap: break-word; }
-a { color: var(--link); }
-h1 { line-height: 1.2; }
-code, pre { font: 0.88em/1.45 ui-monospace, monospace;
-  background: var(--soft); border-radius: 4px; }
-code { padding: 0.1em 0.3em; }
-pre { padding: 0.8rem; overflow-x: auto; }
-pre code { padding: 0; background: none; font-size: 1em; }
-.table { overflow-x: auto; }
-table { border-collapse: collapse; font-size: 0.92rem; }
-th, td { border: 1px solid var(--rule); padding: 0.35rem 0.6rem; text-align: left;
-  vertical-align: top; }
-td code { overflow-wrap: anywhere; }
-img { max-width: 100%; height: auto; }
-@media (max-width: 48rem) { body { display: block; }
-  nav { border: 0; border-bottom: 1px solid var(--rule); }
-  nav div { display: inline; } nav h2 { display: none; }
-  nav a { display: inline-block; margin-right: 0.8rem; } main { padding: 1rem; } }
-"""
+TOP = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
+INDEX = "docs/README.md"
+SECTIONS = {"1": "Programs", "7": "Overviews", "3": "Functions"}
+LINK = re.compile(r"(?<!!)\[((?:[^\]\[]|`[^`]*`)+)\]\(([^)\s]+)\)")
+REFERENCE = re.compile(r"(?:\*\*)?\b(urma_?\w*|fi_urma|uvs_\w+)(?:\*\*)?\((\d)\)")
+# A list begins a block of its own for mkdocs, not for those that the documents are written for.
+LIST = re.compile(r"(?m)^(?!\s*(?:[-|#>]|\d+\.)|```)(\S.*\n)(?=(?:- |1\. ))")
+
+
+def toggle(scheme, other, icon):
+    return {
+        "media": f"(prefers-color-scheme: {'dark' if scheme == 'slate' else 'light'})",
+        "scheme": scheme,
+        "primary": "indigo",
+        "toggle": {"icon": icon, "name": f"Switch to {other}"},
+    }
+
+
+CONFIG = {
+    "site_name": "liburma",
+    "use_directory_urls": False,
+    "theme": {
+        "name": "material",
+        "font": False,
+        "features": ["navigation.sections", "navigation.top", "search.highlight"],
+        "palette": [
+            toggle("default", "dark", "material/weather-night"),
+            toggle("slate", "light", "material/weather-sunny"),
+        ],
+    },
+    "plugins": ["search"],
+    "markdown_extensions": [
+        "sane_lists",
+        "tables",
+        {"toc": {"permalink": True}},
+        "pymdownx.highlight",
+        "pymdownx.superfences",
+    ],
+    "extra": {"generator": False},
+    "extra_css": ["site.css"],
+}
 
 
 class Site:
-    """All pages, and what leads from one to another."""
+    """The folder of documents that mkdocs reads."""
 
-    def __init__(self, root):
+    def __init__(self, root, docs):
         self.root = root
-        self.pages = {}  # path of a source: name of its page
-        for name, page in TOP.items():
-            if (root / name).exists():
-                self.pages[root / name] = page
-        for path in sorted((root / "docs").glob("*.md")):
-            self.pages[path] = path.stem
+        self.docs = docs
         self.manual = man.Manual(root)
-        self.manual_pages = {f"{p.name}.{p.section}": p for p in self.manual.pages}
-        self.titles = {page: title_of(path.read_text()) for path, page in self.pages.items()}
+        self.known = {f"{page.name}.{page.section}" for page in self.manual.pages}
 
-    def target(self, source, link):
-        """Returns what a link of a source leads to on the site; None: it leads out of it."""
-        if re.match(r"[a-z]+:|#", link):
-            return link
-        place, _, anchor = link.partition("#")
-        path = (source.parent / place).resolve()
-        for known, page in self.pages.items():
-            if known.resolve() == path:
-                return f"{page}.html" + (f"#{anchor}" if anchor else "")
-        if path.suffix == ".svg" and path.exists():
-            return f"figures/{path.name}"
-        return None
+    def write(self):
+        for path in [*map(self.root.__truediv__, TOP), *(self.root / "docs").rglob("*")]:
+            place = path.relative_to(self.root)
+            if path.suffix in (".md", ".svg") and place.parts[:2] != ("docs", "man"):
+                (self.docs / place).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(path, self.docs / place)
+        shutil.copyfile(pathlib.Path(__file__).with_name("site.css"), self.docs / "site.css")
+        for path in list(self.docs.rglob("*.md")):
+            path.write_text(self.adapted(path, path.read_text()))
+        (self.docs / "manual").mkdir()
+        for page in self.manual.pages:
+            path = self.docs / "manual" / f"{page.name}.{page.section}.md"
+            text = re.sub(r"(?m)^(?=#+ )", "#", page.expanded())
+            path.write_text(f"# {page.name}({page.section})\n\n{self.adapted(path, text)}")
 
-    def links(self, source, text):
-        def image(match):
-            found = self.target(source, match.group(2))
-            if found is None:
-                raise man.PageError(f"{source}: there is no figure {match.group(2)}")
-            return f"![{match.group(1)}]({found})"
+    def adapted(self, path, text):
+        """What a page says, for mkdocs."""
+        parts = re.split(r"(?ms)(^```.*?^```$)", text)
+        for i in range(0, len(parts), 2):
+            parts[i] = LIST.sub(r"\1\n", parts[i])
+            parts[i] = LINK.sub(lambda match: self.link(path, match), parts[i])
+            parts[i] = re.sub(
+                r"(?m)^#.*$|`[^`]*`|\[[^\]]*\]\([^)]*\)|" + REFERENCE.pattern,
+                lambda match: self.reference(path, match),
+                parts[i],
+            )
+        return "".join(parts)
 
-        def link(match):
-            found = self.target(source, match.group(2))
-            return f"[{match.group(1)}]({found})" if found else match.group(1)
+    def link(self, path, match):
+        """A link stays where it leads into the site, or should; mkdocs finds those that are dead."""
+        place = os.path.relpath(path.parent / match.group(2).partition("#")[0], self.docs)
+        inside = place.startswith("docs/") or (self.docs / place).exists()
+        return match.group(0) if inside or ":" in place else match.group(1)
 
-        text = re.sub(r"!\[([^\]]*)\]\(([^)]+)\)", image, text)
-        return re.sub(r"(?<!!)\[([^\]]+)\]\(([^)\s]+)\)", link, text)
+    def reference(self, path, match):
+        """The name of a manual page becomes a link to it; in a table, code needs no backslash."""
+        if match.group(1) is None:
+            return match.group(0).replace("\\|", "|")
+        name = f"{match.group(1)}.{match.group(2)}"
+        if name not in self.known:
+            return match.group(0)
+        place = os.path.relpath(self.docs / "manual", path.parent)
+        return f"[{match.group(1)}({match.group(2)})]({place}/{name}.md)"
 
-    def references(self, body):
-        """Names of manual pages become links to them."""
-
-        def reference(match):
-            page = f"{match.group(1)}.{match.group(2)}"
-            if page not in self.manual_pages:
-                return match.group(0)
-            return f'<a href="{page}.html">{match.group(1)}({match.group(2)})</a>'
-
-        return re.sub(r"(?:<strong>)?\b(urma_?\w*)(?:</strong>)?\((\d)\)", reference, body)
-
-    def navigation(self, current):
-        out = []
-        for title, names in CHAPTERS:
-            known = [n for n in names if n in self.titles]
-            links = []
-            for name in known:
-                here = ' aria-current="page"' if name == current else ""
-                label = "liburma" if name == "index" else name.replace("_", " ").lower()
-                links.append(f'<a href="{name}.html"{here}>{label}</a>')
-            out.append(f"<div><h2>{title}</h2>{''.join(links)}</div>")
-        here = ' aria-current="page"' if current == "manual" else ""
-        out.append(f'<div><h2>Manual</h2><a href="manual.html"{here}>all pages</a></div>')
-        return "<nav>" + "".join(out) + "</nav>"
-
-    def page(self, name, title, markdown):
-        body = subprocess.run(
-            ["lowdown", "-Thtml", "--out-no-smarty", "--parse-no-intraemph"],
-            input=markdown.encode(), stdout=subprocess.PIPE, check=True).stdout.decode()
-        body = body.replace("<table>", '<div class="table"><table>').replace(
-            "</table>", "</table></div>")
-        return (
-            '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-            '<meta name="viewport" content="width=device-width, initial-scale=1">'
-            f"<title>{html.escape(title)}</title><style>{STYLE}</style></head><body>"
-            f"{self.navigation(name)}<main>{self.references(body)}</main></body></html>\n"
-        )
-
-    def write(self, out):
-        (out / "figures").mkdir(parents=True, exist_ok=True)
-        for folder in ("figures", "docs/figures"):
-            for path in (self.root / folder).glob("*.svg"):
-                shutil.copyfile(path, out / "figures" / path.name)
-        for path, name in self.pages.items():
-            text = self.links(path, path.read_text())
-            (out / f"{name}.html").write_text(self.page(name, self.titles[name], text))
-        listed = ["# The manual\n"]
-        for name, page in self.manual_pages.items():
-            text = f"# {page.name}({page.section})\n\n{page.expanded()}"
-            (out / f"{name}.html").write_text(self.page("manual", page.name, text))
-            listed.append(f"- [{page.name}({page.section})]({name}.html): {page.summary}\n")
-        (out / "manual.html").write_text(self.page("manual", "The manual", "".join(listed)))
-
-
-def title_of(text):
-    match = re.search(r"(?m)^# (.*)$", text)
-    return match.group(1) if match else "liburma"
+    def navigation(self):
+        chapters = [{"Overview": "README.md"}, {"Documents": INDEX}]
+        for chapter in re.split(r"(?m)^## ", (self.root / INDEX).read_text())[1:]:
+            places = [os.path.normpath("docs/" + place) for _, place in LINK.findall(chapter)]
+            chapters.append({chapter.split(":")[0]: places})
+        chapters.append({"Project": ["CHANGELOG.md", "SECURITY.md"]})
+        pages = [
+            {title: [f"manual/{name}.md" for name in sorted(self.known) if name[-1] == section]}
+            for section, title in SECTIONS.items()
+        ]
+        return [*chapters, {"Manual": pages}]
 
 
 def main():
@@ -169,7 +135,16 @@ def main():
     parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path("."))
     parser.add_argument("--out", type=pathlib.Path, required=True)
     args = parser.parse_args()
-    Site(args.root).write(args.out)
+    with tempfile.TemporaryDirectory() as folder:
+        site = Site(args.root, pathlib.Path(folder) / "docs")
+        site.write()
+        config = pathlib.Path(folder) / "mkdocs.yml"
+        config.write_text(json.dumps({**CONFIG, "nav": site.navigation()}))
+        subprocess.run(
+            ["mkdocs", "build", "--quiet", "--strict", "--clean", "--config-file", config,
+             "--site-dir", args.out.resolve()],
+            check=True,
+        )
 
 
 if __name__ == "__main__":

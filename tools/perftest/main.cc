@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// urma_perftest TEST -d DEVICE [OPTION...] [-S HOST]: see docs/tools.md.
+// urma_perftest TEST -d DEVICE [OPTION...] [-S HOST]: see docs/reference/tools.md.
 
 #include <unistd.h>
 

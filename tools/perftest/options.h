@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The command line. What is allowed: docs/tools.md.
+// The command line. What is allowed: docs/reference/tools.md.
 #ifndef TOOLS_PERFTEST_OPTIONS_H_
 #define TOOLS_PERFTEST_OPTIONS_H_
 

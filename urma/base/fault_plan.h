@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // What URMA_FAULT says: faults that the library makes up, so that a program can be tried out with
-// them. docs/faults.md has the grammar.
+// them. docs/reference/faults.md has the grammar.
 #ifndef URMA_BASE_FAULT_PLAN_H_
 #define URMA_BASE_FAULT_PLAN_H_
 

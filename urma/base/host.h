@@ -61,7 +61,7 @@ struct DeviceMemoryCalls {
   uint64_t (*attached_signal)(urma_target_seg_t* segment);
 };
 
-// Takes what somebody has written to the file of a port's state, see docs/shm.md.
+// Takes what somebody has written to the file of a port's state, see docs/reference/shm.md.
 class PortControl {
  public:
   virtual ~PortControl() = default;

@@ -32,7 +32,7 @@ constexpr SettingRow kRows[] = {
      "/run/urma-UID, else /tmp/urma-UID"},
     {"URMA_SHM_PEERS", SettingType::kString, "", "",
      "other users whose processes may be peers, by name or number, with commas between them, or * "
-     "for all; they need the runtime directory in common: see docs/shm.md"},
+     "for all; they need the runtime directory in common: see urma_shm(7)"},
     {"URMA_PROVIDER_PATH", SettingType::kString, "", "",
      "directories with provider modules, separated by colons, searched before the library's own"},
     {"URMA_SYSFS_ROOT", SettingType::kString, "/sys/class", "",
@@ -43,11 +43,11 @@ constexpr SettingRow kRows[] = {
      "urma_ubagg.h"},
     {"URMA_ENABLE_ORCH", SettingType::kBool, "0", "", "accepted, without effect"},
     {"URMA_FAULT", SettingType::kString, "", "",
-     "faults to make up, such as seed=1;rnr:p=10;delay:ms=5,every=100: see docs/faults.md"},
+     "faults to make up, such as seed=1;rnr:p=10;delay:ms=5,every=100: see urma_faults(7)"},
     {"URMA_TRACE", SettingType::kString, "", "",
      "file for a timeline of work requests, in the format of Chrome and Perfetto; %p stands for "
      "the "
-     "number of the process: see docs/tracing.md"},
+     "number of the process: see urma_tracing(7)"},
     {"URMA_SHM_RING_SIZE", SettingType::kNumber, "4096", "4096-1048576",
      "bytes of a message ring of the shm provider, rounded down to a power of two"},
     {"URMA_SHM_INPLACE", SettingType::kBool, "1", "",
