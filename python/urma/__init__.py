@@ -15,5 +15,6 @@ from .queues import (FENCE, SIGNAL, SOLICITED, Completion, Jetty, Jfc, Jfce, Jfr
 __all__ = [
     "FENCE", "SIGNAL", "SOLICITED", "Access", "Completion", "Context", "Device", "Error", "Event",
     "EventKind", "Jetty", "Jfc", "Jfce", "Jfr", "Jfs", "Mode", "Piece", "RemoteSegment",
-    "RequestError", "Segment", "State", "Status", "Target", "devices", "ffi", "lib", "library", "open",
+    "RequestError", "Segment", "State", "Status", "Target", "devices", "ffi", "lib", "library",
+    "open",
 ]

@@ -13,7 +13,7 @@ ffi: Any = _abi.ffi
 
 
 def _open() -> Any:
-    """Opens the library of the installation that this package lies in, else what the loader finds."""
+    """Opens the library of the installation that this package lies in, else any."""
     beside = pathlib.Path(__file__).resolve().parents[3] / "liburma.so.0"
     return ffi.dlopen(str(beside) if beside.exists() else "liburma.so.0")
 

@@ -124,15 +124,24 @@ class Context(Handle, Owner):
 
     def import_segment(self, descriptor: bytes, token: Optional[int] = None, *,
                        mapped: bool = False) -> RemoteSegment:
-        """Makes memory of another process a target; `mapped` maps it too, where that is possible."""
+        """Makes memory of another process a target; `mapped` maps it too, where possible."""
         return RemoteSegment(self, descriptor, token, mapped)
 
     def import_queue(self, descriptor: bytes, token: Optional[int] = None) -> Target:
         """Makes a jetty or JFR of another process a target."""
         return Target(self, descriptor, token)
 
+    def import_jetty(self, id: int, eid: Optional[ipaddress.IPv6Address] = None,
+                     token: Optional[int] = None, *, mode: Mode = Mode.RM) -> Target:
+        """Makes the jetty with a known id a target; its `eid` is ours unless given."""
+        remote = ffi.new("urma_rjetty_t*")
+        remote.jetty_id.id, remote.trans_mode, remote.type = id, mode, lib.URMA_JETTY
+        remote.jetty_id.eid.raw = list((eid or self.eid).packed)
+        remote.flag.bs.token_policy = token is not None
+        return Target(self, bytes(ffi.buffer(remote)), token)
+
     def next_event(self, timeout: Optional[float] = None) -> Optional[Event]:
-        """Sleeps until there is an asynchronous event, and takes it; None after `timeout` seconds."""
+        """Sleeps until there is an asynchronous event, and takes it; None: none in `timeout` s."""
         poll = select.poll()
         poll.register(self.handle.async_fd, select.POLLIN)
         poll.poll(None if timeout is None else timeout * 1000)
