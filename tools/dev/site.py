@@ -21,8 +21,9 @@ import man  # pylint: disable=wrong-import-position
 
 # What the navigation has, in this order; a document that is not named here is missed by nobody.
 CHAPTERS = (
-    ("Begin", ("index", "getting_started", "python", "testing_your_program", "concepts",
-               "porting_verbs", "porting_ucx", "porting_libfabric", "porting_iceoryx2", "service")),
+    ("Begin", ("index", "getting_started", "python", "rust", "testing_your_program", "concepts",
+               "porting_verbs", "porting_ucx", "porting_libfabric", "porting_iceoryx2",
+               "service")),
     ("Use", ("tools", "errors", "faults", "tracing", "performance", "shm", "verbs", "rocm")),
     ("Count on", ("conformance", "specification", "security", "reliability", "abi", "vm", "release",
                   "CHANGELOG", "SECURITY_POLICY")),
