@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: MIT
 #
 # The Debian packages in a Debian of their own: made by debootstrap, where apt installs them with
-# what they depend on, the program of the getting-started page is compiled and talks to itself, and
-# nothing is left when they are purged. Takes minutes, root and a mirror: only where
+# what they depend on, the programs of the getting-started page and of the Python page talk, and
+# nothing is left when they are purged. Then the jobs of docs/testing_your_program.md, from the step
+# that installs on. Takes minutes, root and a mirror: only where
 # URMA_TEST_DEBOOTSTRAP is 1.
 set -euo pipefail
 
@@ -15,6 +16,7 @@ done
 
 source test/install/installed.sh
 readonly out="${TEST_TMPDIR}/out" root="${TEST_TMPDIR}/root"
+readonly read_page="${PWD}/test/install/testing_page.py"
 dev_on_built deb "${out}"
 cd "${TEST_TMPDIR}/source"
 mapfile -t packages < <(printf '%s\n' "${out}"/*.deb | grep -v dbgsym)
@@ -64,6 +66,15 @@ read -r line <&3
 [[ "$(cat <&3)" == "received 6 bytes: hello" ]]
 wait "${server}"
 
+block python docs/python.md >"${root}/tmp/hello.py"
+inside timeout 60 python3 /tmp/hello.py server >"${TEST_TMPDIR}/told" &
+server=$!
+exec 3<"${TEST_TMPDIR}/told"
+read -r line <&3
+[[ "$(inside timeout 60 python3 /tmp/hello.py client)" == sent ]]
+[[ "$(cat <&3)" == "received 5 bytes: hello" ]]
+wait "${server}"
+
 mapfile -t names < <(for package in "${packages[@]}"; do dpkg-deb -f "${package}" Package; done)
 apt_inside purge "${names[@]}"
 apt_inside autoremove --purge
@@ -71,3 +82,18 @@ files >"${TEST_TMPDIR}/after"
 left="$(comm -13 "${TEST_TMPDIR}/before" "${TEST_TMPDIR}/after")"
 [[ -z "${left}" ]] || { echo "left behind: ${left}"; exit 1; }
 echo "installed, used and purged: ${names[*]}"
+
+for service in github gitlab; do
+  [[ "${service}" == github ]] && steps=(Install Build Test) || steps=(before_script script)
+  project="${root}/tmp/${service}"
+  mkdir -p "${project}/packages"
+  cp "${packages[@]}" "${project}/packages"
+  "${read_page}" docs/testing_your_program.md block c >"${project}/probe.c"
+  "${read_page}" docs/testing_your_program.md block make >"${project}/Makefile"
+  "${read_page}" docs/testing_your_program.md steps "${service}" "${steps[@]}" \
+    >"${project}/steps.sh"
+  inside sh -euxc "cd /tmp/${service}; . ./steps.sh" >"${TEST_TMPDIR}/steps.log" 2>&1 ||
+    { tail -n 40 "${TEST_TMPDIR}/steps.log"; exit 1; }
+  inside apt-get -qq -y purge "${names[@]}" >"${TEST_TMPDIR}/apt.log" 2>&1
+  echo "the job for ${service}: green"
+done

@@ -7,9 +7,10 @@
 # and run against that, the tools run, and nothing is left when they are removed.
 set -euo pipefail
 
-for program in chrpath dh dpkg-buildpackage; do
+for program in chrpath dh dh_python3 dpkg-buildpackage; do
   command -v "${program}" >/dev/null || { echo "SKIP: no ${program}"; exit 0; }
 done
+/usr/bin/python3 -c 'import cffi' 2>/dev/null || { echo "SKIP: no python3-cffi"; exit 0; }
 
 source test/install/installed.sh
 readonly out="${TEST_TMPDIR}/out" root="${TEST_TMPDIR}/root" unpacked="${TEST_TMPDIR}/unpacked"
@@ -52,7 +53,7 @@ pages() {
 
 names="$(for file in "${out}"/*.deb; do dpkg-deb -f "${file}" Package; done | sort | xargs)"
 [[ "${names}" == "libfabric-urma libfabric-urma-dbgsym liburma-dev liburma-rocm liburma-rocm-dbgsym liburma-verbs liburma-verbs-dbgsym \
-liburma0 liburma0-dbgsym urma-tools urma-tools-dbgsym" ]] || fail "packages: ${names}"
+liburma0 liburma0-dbgsym python3-urma urma-tools urma-tools-dbgsym" ]] || fail "packages: ${names}"
 
 expect_files liburma0 < <(
   printf "${libdir}/%s\n" lib{tpsa,urma,urma_common}.so.0 urma/liburma-shm.so
@@ -65,6 +66,11 @@ expect_files libfabric-urma < <(
 )
 expect_files liburma-verbs <<<"${libdir}/urma/liburma-verbs.so"
 expect_files liburma-rocm <<<"${libdir}/urma/liburma-rocm.so"
+expect_files python3-urma < <(
+  echo usr/lib/python3/dist-packages/urma/_abi.py
+  (cd python/urma && printf 'usr/lib/python3/dist-packages/urma/%s\n' *.py py.typed)
+  (cd python/examples && printf 'usr/share/doc/python3-urma/examples/%s\n' *.py)
+)
 expect_files urma-tools < <(
   echo "${libdir}/urma/urma_run.so"
   printf 'usr/bin/%s\n' urma_{admin,perftest,ping,run}

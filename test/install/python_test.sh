@@ -1,0 +1,54 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+#
+# docs/python.md against an installation: the programs in its blocks run and print what the page
+# says, the package finds the library that it was installed with, and the examples find each other.
+# The program of README.md runs, too.
+set -euo pipefail
+
+readonly python=/usr/bin/python3
+"${python}" -c 'import cffi' 2>/dev/null || { echo "SKIP: no python3-cffi"; exit 0; }
+
+source test/install/installed.sh
+readonly page="${PWD}/docs/python.md" readme="${PWD}/README.md" prefix="${TEST_TMPDIR}/installed" demo="${PWD}/examples/demo.sh"
+install_built "${prefix}"
+export URMA_RUNTIME_DIR="${TEST_TMPDIR}/runtime"
+PYTHONPATH="$(echo "${prefix}"/lib/python3.*/dist-packages)"
+export PYTHONPATH
+mkdir "${TEST_TMPDIR}/bin"
+ln -s "${python}" "${TEST_TMPDIR}/bin/python3"
+export PATH="${TEST_TMPDIR}/bin:${PATH}"
+
+# Prints the blocks of the page, or of another FILE, that are marked with a word.
+block() {
+  local text
+  text="$(awk -v mark="\`\`\`$1" '$0 == mark { on = 1; next } /^```$/ { on = 0 } on' "${2:-${page}}")"
+  [[ -n "${text}" ]] || { echo "the page has no block $1" >&2; exit 1; }
+  echo "${text}"
+}
+
+cd "${TEST_TMPDIR}"
+block py >pieces.py
+python3 pieces.py
+
+block python >hello.py
+mkfifo told
+timeout 60 bash -c "exec $(block server)" >told &
+server=$!
+exec 3<told
+read -r line <&3
+[[ "${line}" == ready ]]
+[[ "$(timeout 60 bash -c "$(block client)")" == sent ]]
+printf '%s\n' "${line}" "$(cat <&3)" | diff <(block output) -
+wait "${server}"
+
+# Its server says nothing before it has received, so the client tries until that one is there.
+block python "${readme}" >first.py
+timeout 60 python3 first.py server >first.txt &
+server=$!
+until timeout 60 python3 first.py client 2>/dev/null; do kill -0 "${server}"; done
+wait "${server}"
+[[ "$(cat first.txt)" == 'received: hello' ]]
+
+DEMO_EXAMPLES='send_recv.py segment.py event_loop.py' DEMO_SECONDS=300 \
+  "${demo}" "${prefix}/share/doc/urma/examples/python" "${TEST_TMPDIR}"
