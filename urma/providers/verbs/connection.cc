@@ -149,6 +149,20 @@ void settle_connection(const ContextResources& resources,
   });
 }
 
+std::shared_ptr<QueuePair> make_one_sided_end(const ContextResources& resources,
+                                              std::shared_ptr<CqPump>* no_completions,
+                                              const LinkEnd& sender) {
+  const Device& device = *resources.device;
+  if (*no_completions == nullptr) {
+    *no_completions = std::make_shared<CqPump>(device, /*entries=*/1,
+                                               resources.notify->of(device, nullptr), [] {});
+  }
+  auto pair = std::make_shared<QueuePair>(device, IBV_QPT_RC, *no_completions, nullptr,
+                                          QueuePairLimits{}, resources.origin, /*qkey=*/0, [] {});
+  pair->receive_from(sender, Patience{});
+  return pair;
+}
+
 void Connections::add_holder(ConnectionHolder* holder) {
   const MutexLock lock(holders_mutex_);
   holders_.push_back(holder);

@@ -95,6 +95,13 @@ void end_connection(const ContextResources& resources,
 void settle_connection(const ContextResources& resources,
                        const std::shared_ptr<Connection>& connection);
 
+// The receiving end of a connection that brings no messages. It takes no receives from anybody, so
+// it can be made whatever the target is ready for. *no_completions is made by the first, and shared
+// by all. Not on iWARP. Throws Error.
+std::shared_ptr<QueuePair> make_one_sided_end(const ContextResources& resources,
+                                              std::shared_ptr<CqPump>* no_completions,
+                                              const LinkEnd& sender);
+
 class ConnectionHolder {
  public:
   virtual ~ConnectionHolder() = default;

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "urma/base/log.h"
-#include "urma/providers/verbs/one_sided_end.h"
 #include "urma/providers/verbs/receiver.h"
 #include "urma/providers/verbs/transport.h"
 
