@@ -118,8 +118,9 @@ urma_context_t* open_context(const urma_host& host, Inspector* inspector,
 urma_target_seg_t* register_memory_of(urma_context_t* ctx, urma_seg_cfg_t* cfg, int dmabuf,
                                       uint64_t offset) {
   auto* context = static_cast<Context*>(ctx);
-  return context->register_foreign(
-      cfg, [=](Segment* segment) { context->registrations().enter(segment, dmabuf, offset); });
+  return context->register_foreign(cfg, [=](Segment* segment) {
+    context->registrations().enter(static_cast<KeyedSegment*>(segment), dmabuf, offset);
+  });
 }
 
 void close_context(urma_context_t* ctx) { delete static_cast<Context*>(ctx); }

@@ -179,7 +179,7 @@ std::unique_ptr<urma::Receiver> Transport::make_receiver(const urma_jfr_cfg_t& c
 }
 
 void Transport::unregister(Segment* segment) {
-  registrations_.withdraw(segment);
+  registrations_.withdraw(static_cast<KeyedSegment*>(segment));
   quiesce();
   registrations_.remove(segment->ref);
 }

@@ -67,7 +67,10 @@ class Transport final : public urma::Transport {
                                                 const QueueIdentity& identity,
                                                 const urma_eid_t& eid,
                                                 EventSubject* subject) override;
-  void enter(Segment* segment) override { registrations_.enter(segment); }
+  std::unique_ptr<Segment> make_segment() override { return std::make_unique<KeyedSegment>(); }
+  void enter(Segment* segment) override {
+    registrations_.enter(static_cast<KeyedSegment*>(segment));
+  }
   void unregister(Segment* segment) override;
   ImportedSegment* import_segment(urma_context_t* ctx, const urma_seg_t& seg, urma_token_t token,
                                   uint32_t access) override;
