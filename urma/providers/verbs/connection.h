@@ -144,6 +144,8 @@ class Connections {
   void device_failed();
   // Whoever has its other end is gone. Service thread.
   void lost(uint64_t number);
+  // The same for all that lead to this target, at once. Their numbers; from any thread.
+  std::vector<uint64_t> lose(const RemoteQueue& target);
   // It broke, and this is why: false where somebody has said it already. Service thread.
   bool broke(uint64_t number, urma_cr_status_t status);
   // Every holder looks what has become of its own. Service thread.

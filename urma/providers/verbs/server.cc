@@ -154,7 +154,7 @@ std::optional<PeerRef> Server::forget(uint64_t nonce, uint64_t connection) {
 Reply Server::on_disconnect(const PeerRef& from, const DisconnectRequest& request) {
   if (!request.by_initiator) {
     // Only who has the other end may say that it has gone.
-    if (transport_->asking().leads_to(request.connection, from)) {
+    if (transport_->asking().owner_of(request.connection) == from) {
       transport_->connections().turned_away(request.connection, request.reason, request.received);
       transport_->serve_senders();
     }

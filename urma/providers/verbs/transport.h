@@ -37,7 +37,8 @@ struct TransportConfig {
 class Transport final : public urma::Transport {
  public:
   // Throws Error where the EID has no control socket.
-  Transport(std::shared_ptr<Device> device, Service* service, const TransportConfig& config);
+  Transport(std::shared_ptr<Device> device, Service* service, const TransportConfig& config,
+            std::unique_ptr<Faults> faults = nullptr);
   // Nothing may use a queue of this transport any more.
   ~Transport() override;
 
@@ -80,6 +81,7 @@ class Transport final : public urma::Transport {
                   uint64_t target) override;
   void unwatch_peer(PeerWatcher* watcher) override;
   void unwatch_peer(PeerWatcher* watcher, uint64_t target) override;
+  void lose_connection(const RemoteQueue& target) override;
 
  private:
   void open_connections(const PortAddress& address);
