@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "jetty/faulty.h"
 
+#include <utility>
+
 #include "urma/base/clock.h"
 #include "urma/base/guard.h"
 #include "urma/base/log.h"
@@ -40,7 +42,7 @@ Misfortune::Verdict Misfortune::of(const SendEntry& entry, CompletionQueue* jfc,
       return monotonic_ns() < not_before_ns_ ? Verdict::kWait : Verdict::kExecute;
     case FaultKind::kDrop:
       *status = URMA_CR_ACK_TIMEOUT_ERR;
-      return Verdict::kEndWithConnection;
+      return std::exchange(struck_, true) ? Verdict::kEnd : Verdict::kEndWithConnection;
     case FaultKind::kRnr:
       *status = URMA_CR_RNR_RETRY_CNT_EXC_ERR;
       return Verdict::kEnd;

@@ -25,14 +25,15 @@ class Misfortune {
   enum class Verdict { kExecute, kWait, kEnd, kEndWithConnection };
 
   explicit Misfortune(Faults* faults) : faults_(faults) {}
-  // *status is how it ends.
+  // *status is how it ends. The connection is to be ended once.
   Verdict of(const SendEntry& entry, CompletionQueue* jfc, urma_cr_status_t* status);
   // The first request is another one now.
-  void forget() { judged_ = false; }
+  void forget() { judged_ = struck_ = false; }
 
  private:
   Faults* const faults_;
   bool judged_ = false;
+  bool struck_ = false;  // the connection has been ended
   std::optional<Fault> fault_;
   uint64_t not_before_ns_ = 0;
 };
@@ -44,24 +45,14 @@ class FaultyPath final : public Path {
   FaultyPath(Sender* sender, RemoteQueue* target, uint32_t hint, Faults* faults)
       : Path(sender, target, hint), misfortune_(faults) {}
 
-  void give_up_first() override {
-    misfortune_.forget();
-    Path::give_up_first();
-  }
-  void flush() override {
-    misfortune_.forget();
-    Path::flush();
-  }
-
  private:
   using Step = typename Path::Step;
 
-  Step execute(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status) override {
-    const Step step = befall(entry, budget, status);
-    if (step != Step::kWait) misfortune_.forget();
-    return step;
+  void next_begins() override {
+    misfortune_.forget();
+    Path::next_begins();
   }
-  Step befall(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status) {
+  Step execute(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status) override {
     auto* jfc = static_cast<CompletionQueue*>(this->sender()->config().jfc);
     switch (misfortune_.of(*entry, jfc, status)) {
       case Misfortune::Verdict::kExecute:
@@ -80,8 +71,8 @@ class FaultyPath final : public Path {
   Misfortune misfortune_;
 };
 
-// `Own` is the provider's sender, whose paths are of the kind `Path`.
-template <typename Own, typename Path>
+// `Own` is the provider's sender, whose paths are of the kind `Path`, in mode UM of `UmPath`.
+template <typename Own, typename Path, typename UmPath = Path>
 class FaultySender final : public Own {
  public:
   template <typename... Args>
@@ -107,6 +98,9 @@ class FaultySender final : public Own {
 
  private:
   std::unique_ptr<TargetPath> make_path(RemoteQueue* target, uint32_t hint) override {
+    if (this->config().trans_mode == URMA_TM_UM) {
+      return std::make_unique<FaultyPath<UmPath>>(this, target, hint, faults_);
+    }
     return std::make_unique<FaultyPath<Path>>(this, target, hint, faults_);
   }
 
@@ -146,10 +140,11 @@ urma_status_t post_receive(Handle* handle, urma_jfr_wr_t* wr, urma_jfr_wr_t** ba
 
 }  // namespace internal
 
-// As add_post_ops(), for a transport that has faults: its senders are FaultySender<Own, Path>.
-template <typename Own, typename Path, typename Receiver>
+// As add_post_ops(), for a transport that has faults: its senders are
+// FaultySender<Own, Path, UmPath>.
+template <typename Own, typename Path, typename Receiver, typename UmPath = Path>
 void add_faulty_post_ops(urma_ops_t* ops) {
-  using Faulty = FaultySender<Own, Path>;
+  using Faulty = FaultySender<Own, Path, UmPath>;
   ops->post_jfs_wr = internal::post_send<Faulty, Jfs, urma_jfs_t>;
   ops->post_jetty_send_wr = internal::post_send<Faulty, Jetty, urma_jetty_t>;
   ops->post_jfr_wr = internal::post_receive<Receiver, Jfr, urma_jfr_t>;

@@ -34,9 +34,7 @@ bool RequestPath::execute_pending() {
 }
 
 SendEntry* RequestPath::take_next() {
-  asked_ = 0;
-  asked_notified_ = 0;
-  next_begins();
+  begin_next();
   return take_first();
 }
 
@@ -66,7 +64,7 @@ RequestPath::Step RequestPath::execute_guarded(SendEntry* entry, uint64_t* budge
 
 RequestPath::Step RequestPath::execute(SendEntry* entry, uint64_t* budget,
                                        urma_cr_status_t* status) {
-  if (entry->fence && !sender_->queue().earlier_reads_done(entry)) return Step::kWait;
+  if (entry->fence && !fence_lets(*entry)) return Step::kWait;
   if (entry->strong && !placed_before(*entry)) return Step::kWait;
   if (entry->kind != OpKind::kSend && entry->kind != OpKind::kNop) look_up(entry);
   switch (entry->kind) {
@@ -87,8 +85,31 @@ RequestPath::Step RequestPath::execute(SendEntry* entry, uint64_t* budget,
     case OpKind::kNone:
       break;
   }
+  return unsupported(status);
+}
+
+RequestPath::Step RequestPath::unsupported(urma_cr_status_t* status) {
   *status = URMA_CR_UNSUPPORTED_OPCODE_ERR;
   return Step::kDone;
+}
+
+RequestPath::Step RequestPath::transfer(SendEntry* /*entry*/, uint64_t* /*budget*/,
+                                        urma_cr_status_t* status) {
+  return unsupported(status);
+}
+
+RequestPath::Step RequestPath::atomic(SendEntry* /*entry*/, urma_cr_status_t* status) {
+  return unsupported(status);
+}
+
+RequestPath::Step RequestPath::write_imm(SendEntry* /*entry*/, uint64_t* /*budget*/,
+                                         urma_cr_status_t* status) {
+  return unsupported(status);
+}
+
+RequestPath::Step RequestPath::write_notify(SendEntry* /*entry*/, uint64_t* /*budget*/,
+                                            urma_cr_status_t* status) {
+  return unsupported(status);
 }
 
 bool RequestPath::local_memory_stands(SendEntry* entry, urma_cr_status_t* status) {

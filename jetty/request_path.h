@@ -27,13 +27,20 @@ class RequestPath : public TargetPath {
 
   // By its kind, once its fence and its order let it.
   virtual Step execute(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status);
-  // READ and WRITE; CAS and others that return the old value, and WRITE_ATOMIC; SEND*. `budget` is
-  // the bytes that this turn may still copy.
-  virtual Step transfer(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status) = 0;
-  virtual Step atomic(SendEntry* entry, urma_cr_status_t* status) = 0;
+  // The same, and what throws fails the one request.
+  Step execute_guarded(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status);
+  // Whether the reads and atomics that a fence waits for are done, or are awaited by whoever
+  // executes the request.
+  virtual bool fence_lets(const SendEntry& entry) {
+    return sender_->queue().earlier_reads_done(&entry);
+  }
+  // SEND*; READ and WRITE; CAS and others that return the old value, and WRITE_ATOMIC. `budget` is
+  // the bytes that this turn may still copy. A path of messages alone has send() only.
   virtual Step send(SendEntry* entry, urma_cr_status_t* status) = 0;
-  virtual Step write_imm(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status) = 0;
-  virtual Step write_notify(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status) = 0;
+  virtual Step transfer(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status);
+  virtual Step atomic(SendEntry* entry, urma_cr_status_t* status);
+  virtual Step write_imm(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status);
+  virtual Step write_notify(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status);
   // Whether all that was posted before has been placed at the target; for a request with
   // URMA_STRONG_ORDER.
   virtual bool placed_before(const SendEntry& entry) = 0;
@@ -41,9 +48,14 @@ class RequestPath : public TargetPath {
   virtual void look_up(SendEntry* entry) = 0;
   // It was executed, or has left.
   virtual void executed(const SendEntry& /*entry*/) {}
-  // The first request is another one now.
+  // The first request that waits is another one now.
   virtual void next_begins() {}
+  void begin_next() {
+    asked_ = asked_notified_ = 0;
+    next_begins();
+  }
 
+  static Step unsupported(urma_cr_status_t* status);
   // All that can be executed now, in order. True where some wait.
   bool execute_pending();
   SendEntry* take_next();
@@ -82,7 +94,6 @@ class RequestPath : public TargetPath {
   Sender* sender() const { return sender_; }
 
  private:
-  Step execute_guarded(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status);
   urma_cr_status_t why_refused(const ImportedSegment& segment, const RemoteAccess& access,
                                urma_cr_status_t status);
   urma_cr_status_t why_ended(const ImportedSegment& segment, bool owner_gone);
@@ -118,8 +129,9 @@ RequestPath::Step RequestPath::authorize(ImplicitImports<Import>* imports,
   if (!segment->ended(*asked, status)) return Step::kWait;
   const bool answered = *status == URMA_CR_SUCCESS || *status == URMA_CR_REM_ACCESS_ABORT_ERR;
   // What has ended was asked before this request came, for something else; or the grant came while
-  // this looked.
-  if (answered && (!segment->asked_for(wanted) || segment->grant() != *grant)) {
+  // this looked; or another request has found meanwhile that it does not stand any more.
+  const bool lost = *status == URMA_CR_SUCCESS && *grant == nullptr;
+  if (answered && (lost || !segment->asked_for(wanted) || segment->grant() != *grant)) {
     *asked = 0;
     return authorize(imports, access, asked, grant, status);
   }

@@ -23,6 +23,9 @@ class WirePath : public RequestPath {
   bool has_short_way() const override { return false; }
   void flush() override;
 
+ protected:
+  void next_begins() override;
+
  private:
   // An access that the first request waits for, of so many bytes.
   struct Part {
@@ -39,7 +42,6 @@ class WirePath : public RequestPath {
   Step write_notify(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status) override;
   bool placed_before(const SendEntry& entry) override;
   void look_up(SendEntry* entry) override;
-  void next_begins() override;
 
   Step authorize(SendEntry* entry, const WireGrant** grant, urma_cr_status_t* status);
   // All of a transfer, part by part. The last one is on its way when the request leaves the line,

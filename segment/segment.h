@@ -38,26 +38,13 @@ struct SegmentRef {
   return !__builtin_sub_overflow(len, bytes, &behind) && va - base <= behind;
 }
 
-// What the owner of a segment granted to a device.
-struct KeyGrant {
-  uint64_t base;
-  uint64_t len;
-  uint32_t access;  // URMA_ACCESS_*
-  uint32_t rkey;
-
-  bool covers(uint64_t va, uint64_t bytes) const { return lies_in(va, bytes, base, len); }
-  bool allows(uint32_t rights) const { return (access & rights) == rights; }
-};
-
 // What urma_register_seg and urma_import_seg return begins with the public struct; this tells the
-// two apart, since programs put either into an sge.
+// two apart, since programs put either into an sge. The slots are a provider's, which finds there
+// at one look whether a request may take its short way, and what it has kept of the segment.
 struct SegmentHandle : urma_target_seg_t {
   bool registered;
-  // A registered one: who may use it on the short way, and knows what Segment::local_key is; NULL:
-  // nobody, or not any more.
-  std::atomic<const void*> usable_by{nullptr};
-  // An imported one: what a device may do there; NULL: not known, or not any more.
-  std::atomic<const KeyGrant*> grant{nullptr};
+  std::atomic<const void*> own_slot{nullptr};    // of a registered one
+  std::atomic<const void*> grant_slot{nullptr};  // of an imported one
 };
 
 // A registered segment. What follows the public struct is immutable while the segment stands, and
@@ -73,12 +60,11 @@ struct Segment : SegmentHandle {
   uint32_t token_id_value;
   uint32_t token_policy;
   urma_token_t token;
-  uint32_t access;                     // URMA_ACCESS_*
-  uint32_t open_token_id;              // the token id, where everybody may read the segment; else 0
-  SharedPages::RangeId pages;          // what of it peers can map; 0: nothing
-  const char* device;                  // the name of the device that it was registered at
-  std::atomic<uint32_t> local_key{0};  // what a device knows it by
-  bool foreign = false;                // no memory of this process, which must not touch it
+  uint32_t access;             // URMA_ACCESS_*
+  uint32_t open_token_id;      // the token id, where everybody may read the segment; else 0
+  SharedPages::RangeId pages;  // what of it peers can map; 0: nothing
+  const char* device;          // the name of the device that it was registered at
+  bool foreign = false;        // no memory of this process, which must not touch it
   // Memory that the processor must not touch, and its provider moves: so many bytes, and `len` is
   // 0, so that whoever touches memory by itself finds none here.
   uint64_t opaque_len = 0;

@@ -131,7 +131,7 @@ struct Buffer {
 
   Fabric* fabric;
   std::vector<uint64_t> words;
-  Segment segment = {};
+  KeyedSegment segment = {};
   std::unique_ptr<MemoryRegion> region;
   RemoteRegion* imported = nullptr;
 };

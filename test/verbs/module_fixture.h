@@ -113,12 +113,13 @@ class ModuleTest : public testing::Test {
 
 // A JFS that sends to a JFR of the same context.
 struct Loop {
-  explicit Loop(urma_context_t* ctx) : ctx(ctx) {
+  explicit Loop(urma_context_t* ctx, urma_transport_mode_t mode = URMA_TM_RM)
+      : ctx(ctx), mode(mode) {
     urma_jfc_cfg_t jfc_cfg = urma_test::jfc_config(64);
     jfc = urma_create_jfc(ctx, &jfc_cfg);
-    urma_jfr_cfg_t jfr_cfg = urma_test::jfr_config(jfc, 16);
+    urma_jfr_cfg_t jfr_cfg = urma_test::jfr_config(jfc, 16, mode);
     jfr = urma_create_jfr(ctx, &jfr_cfg);
-    urma_jfs_cfg_t jfs_cfg = urma_test::jfs_config(jfc, 16);
+    urma_jfs_cfg_t jfs_cfg = urma_test::jfs_config(jfc, 16, mode);
     jfs_cfg.rnr_retry = 7;
     jfs_cfg.err_timeout = 14;
     jfs = urma_create_jfs(ctx, &jfs_cfg);
@@ -135,7 +136,7 @@ struct Loop {
   Loop& operator=(const Loop&) = delete;
 
   urma_target_jetty_t* import(const urma_jfr_id_t& id) const {
-    urma_rjfr_t remote = urma_test::remote_jfr(id);
+    urma_rjfr_t remote = urma_test::remote_jfr(id, mode);
     remote.flag.bs.token_policy = URMA_TOKEN_NONE;
     urma_token_t token = {0};
     return urma_import_jfr(ctx, &remote, &token);
@@ -178,6 +179,7 @@ struct Loop {
   }
 
   urma_context_t* const ctx;
+  const urma_transport_mode_t mode;
   urma_jfc_t* jfc;
   urma_jfr_t* jfr;
   urma_jfs_t* jfs;

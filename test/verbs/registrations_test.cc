@@ -24,8 +24,8 @@ class RegistrationsTest : public DeviceFixture {
     device_ = open(options);
     registrations_.emplace(device_.get(), &table_);
   }
-  struct Granted : Segment {
-    Granted(void* memory, uint32_t rights) : Segment{} {
+  struct Granted : KeyedSegment {
+    Granted(void* memory, uint32_t rights) : KeyedSegment{} {
       base = reinterpret_cast<uint64_t>(memory);
       len = kBytes;
       token_id_value = kTokenId;
@@ -62,7 +62,7 @@ class RegistrationsTest : public DeviceFixture {
     EXPECT_EQ(short_key(of), stands ? std::optional(lkey) : std::nullopt);
     return stands ? fake_.access_of_lkey(lkey) : 0;
   }
-  void end(Segment* segment) {
+  void end(KeyedSegment* segment) {
     registrations_->withdraw(segment);
     registrations_->remove(segment->ref);
   }

@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "urma/providers/verbs/one_sided_end.h"
 #include "urma/providers/verbs/receiver.h"
 
 namespace urma::verbs {

@@ -95,6 +95,7 @@ class QueuePath : public RequestPath {
   // kInFlight where nothing is, or what was asked for has come.
   Step await_staged(urma_cr_status_t* status);
   Sender* sender() const { return sender_; }
+  void next_begins() override;
 
  private:
   Step write_imm(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status) override;
@@ -102,7 +103,6 @@ class QueuePath : public RequestPath {
   bool placed_before(const SendEntry& entry) override;
   void look_up(SendEntry* entry) override;
   void executed(const SendEntry& entry) override;
-  void next_begins() override;
 
   void reap();
   [[gnu::always_inline]] bool reap_answers();

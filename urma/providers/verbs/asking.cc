@@ -143,9 +143,10 @@ std::vector<uint64_t> Asking::lose(const PeerRef& peer) {
   return connections;
 }
 
-bool Asking::leads_to(uint64_t connection, const PeerRef& peer) const {
+std::optional<PeerRef> Asking::owner_of(uint64_t connection) const {
   const auto owner = owners_.find(connection);
-  return owner != owners_.end() && owner->second.peer == peer;
+  if (owner == owners_.end()) return std::nullopt;
+  return owner->second.peer;
 }
 
 }  // namespace urma::verbs

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -48,8 +49,8 @@ class Asking final : public Connector {
   // The same, of a peer that is watched no longer. Where it comes back as it was, it is watched for
   // its new connections alone.
   std::vector<uint64_t> lose(const PeerRef& peer);
-  // Whether this peer is the one that the connection with this number leads to.
-  bool leads_to(uint64_t connection, const PeerRef& peer) const;
+  // Who has the other end of the connection with this number, where anybody has.
+  std::optional<PeerRef> owner_of(uint64_t connection) const;
 
  private:
   struct Owner {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "jetty/listing.h"
+#include "jetty/network.h"
 #include "urma/base/clock.h"
 #include "urma/base/log.h"
 #include "urma/providers/verbs/connection_list.h"
@@ -149,6 +150,20 @@ void settle_connection(const ContextResources& resources,
   });
 }
 
+std::shared_ptr<QueuePair> make_one_sided_end(const ContextResources& resources,
+                                              std::shared_ptr<CqPump>* no_completions,
+                                              const LinkEnd& sender) {
+  const Device& device = *resources.device;
+  if (*no_completions == nullptr) {
+    *no_completions = std::make_shared<CqPump>(device, /*entries=*/1,
+                                               resources.notify->of(device, nullptr), [] {});
+  }
+  auto pair = std::make_shared<QueuePair>(device, IBV_QPT_RC, *no_completions, nullptr,
+                                          QueuePairLimits{}, resources.origin, /*qkey=*/0, [] {});
+  pair->receive_from(sender, Patience{});
+  return pair;
+}
+
 void Connections::add_holder(ConnectionHolder* holder) {
   const MutexLock lock(holders_mutex_);
   holders_.push_back(holder);
@@ -229,6 +244,23 @@ void Connections::turned_away(uint64_t number, DisconnectReason reason, uint64_t
 void Connections::lost(uint64_t number) {
   const std::shared_ptr<Connection> connection = find(number);
   if (connection != nullptr) break_off(connection.get(), URMA_CR_ACK_TIMEOUT_ERR);
+}
+
+std::vector<uint64_t> Connections::lose(const RemoteQueue& target) {
+  std::vector<uint64_t> lost;
+  const MutexLock lock(mutex_);
+  for (const auto& [number, known] : connections_) {
+    const std::shared_ptr<Connection> connection = known.lock();
+    if (connection == nullptr) continue;
+    const ProbeTarget& led_to = connection->request.target;
+    if (led_to.id != target.id.id || led_to.type != static_cast<uint32_t>(target.type) ||
+        !same_eid(led_to.eid, target.id.eid)) {
+      continue;
+    }
+    connection->broken.store(URMA_CR_ACK_TIMEOUT_ERR);
+    lost.push_back(number);
+  }
+  return lost;
 }
 
 void Connections::break_off(Connection* connection, uint32_t status) {

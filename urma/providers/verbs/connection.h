@@ -95,6 +95,13 @@ void end_connection(const ContextResources& resources,
 void settle_connection(const ContextResources& resources,
                        const std::shared_ptr<Connection>& connection);
 
+// The receiving end of a connection that brings no messages. It takes no receives from anybody, so
+// it can be made whatever the target is ready for. *no_completions is made by the first, and shared
+// by all. Not on iWARP. Throws Error.
+std::shared_ptr<QueuePair> make_one_sided_end(const ContextResources& resources,
+                                              std::shared_ptr<CqPump>* no_completions,
+                                              const LinkEnd& sender);
+
 class ConnectionHolder {
  public:
   virtual ~ConnectionHolder() = default;
@@ -137,6 +144,8 @@ class Connections {
   void device_failed();
   // Whoever has its other end is gone. Service thread.
   void lost(uint64_t number);
+  // The same for all that lead to this target, at once. Their numbers; from any thread.
+  std::vector<uint64_t> lose(const RemoteQueue& target);
   // It broke, and this is why: false where somebody has said it already. Service thread.
   bool broke(uint64_t number, urma_cr_status_t status);
   // Every holder looks what has become of its own. Service thread.

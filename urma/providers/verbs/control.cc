@@ -1,11 +1,50 @@
 // SPDX-License-Identifier: MIT
 #include "urma/providers/verbs/control.h"
 
+#include <sys/epoll.h>
+#include <sys/random.h>
+
+#include <algorithm>
 #include <utility>
 
-#include "urma/providers/verbs/control_engine.h"
+#include "jetty/network.h"
+#include "urma/base/error.h"
+#include "urma/base/id_blocks.h"
+#include "urma/base/log.h"
 
 namespace urma::verbs {
+namespace {
+
+// Datagrams that are served before others on this thread get their turn.
+constexpr int kDatagramsPerTurn = 64;
+// How long well-known ports may be silent before the next ones are asked, too.
+constexpr uint64_t kNextPortNs = 5'000'000;
+
+struct Randomness {
+  uint64_t of_tickets[2];
+  uint64_t of_transactions[2];
+};
+
+Randomness make_randomness(uint64_t seed) {
+  Randomness random;
+  if (seed == 0) {
+    if (::getrandom(&random, sizeof(random), 0) != sizeof(random)) {
+      fail_errno(URMA_FAIL, "getting random numbers for a control socket");
+    }
+  } else {
+    random = {{seed, ~seed}, {seed, seed}};
+  }
+  return random;
+}
+
+template <typename... Cases>
+struct Overload : Cases... {
+  using Cases::operator()...;
+};
+template <typename... Cases>
+Overload(Cases...) -> Overload<Cases...>;
+
+}  // namespace
 
 const char* loss_text(PeerLoss loss) {
   switch (loss) {
@@ -21,32 +60,265 @@ const char* loss_text(PeerLoss loss) {
 
 Control::Control(Service* service, DatagramNetwork* network, ControlServer* server,
                  const ControlConfig& config)
-    : engine_(std::make_unique<ControlEngine>(service, network, server, config)),
-      port_(engine_->port()) {}
-
-Control::~Control() = default;
-
-void Control::reserve(IdKind kind, uint32_t id) { engine_->names().reserve(kind, id); }
-void Control::release(IdKind kind, uint32_t id) { engine_->names().release(kind, id); }
-bool Control::claim_block(uint32_t block) { return engine_->names().claim_block(block); }
-void Control::release_block(uint32_t block) { engine_->names().release_block(block); }
-bool Control::is_reserved(IdKind kind, uint32_t id) const {
-  return engine_->names().is_reserved(kind, id);
+    : server_(server),
+      config_(config),
+      wire_{service,      config.clock, network->open(address_of(config.eid, config.link_layer, 0)),
+            config.nonce, {},           0},
+      tickets_(make_randomness(config.seed).of_tickets),
+      replies_(&tickets_),
+      asker_(&wire_),
+      watch_(&wire_, config.silence_ns,
+             [this](const PeerRef& peer, PeerLoss loss) { server_->on_peer_lost(peer, loss); }),
+      names_(service, network, config.eid, wire_.socket->local(),
+             [this](DatagramSocket* socket) { on_ready(socket); }) {
+  const Randomness random = make_randomness(config.seed);
+  std::copy(std::begin(random.of_transactions), std::end(random.of_transactions), wire_.key);
+  service->watch(wire_.socket->fd(), EPOLLIN, [this](uint32_t) { on_ready(wire_.socket.get()); });
 }
-bool Control::is_claimed(uint32_t block) const { return engine_->names().is_claimed(block); }
+
+Control::~Control() {
+  wire_.service->unwatch(wire_.socket->fd());
+  for (const auto& [id, call] : calls_) wire_.service->cancel(call.timer);
+}
 
 Control::RequestId Control::request(const urma_eid_t& eid, IdKind kind, uint32_t id,
                                     const Request& request, uint64_t timeout_ns, OnReply on_reply) {
-  return engine_->request(eid, kind, id, request, timeout_ns, std::move(on_reply));
+  Call call = {};
+  call.request = request;
+  call.deadline_ns = wire_.clock() + timeout_ns;
+  call.on_reply = std::move(on_reply);
+  call.owner = address_of(eid, config_.link_layer, static_cast<uint16_t>(id >> 16));
+  call.locate = {eid, kind, id};
+  const bool can_be = id != 0 && (id > kMaxChosenId || kind != IdKind::kToken);
+  const bool reachable = call.owner.is_unicast();
+  const RequestId number = add(std::move(call));
+  if (!can_be || !reachable) {
+    const Answer answer = can_be ? Answer::kUnreachable : Answer::kNoSuchObject;
+    calls_.at(number).timer = wire_.service->after(0, [this, number, answer] {
+      finish(number, {answer, {}}, {});
+    });
+  } else if (id > kMaxChosenId) {
+    ask_owner(number, 0);
+  } else {
+    try_ports(number);
+  }
+  return number;
 }
 
 Control::RequestId Control::request(const PeerRef& peer, const Request& request,
-                                    uint64_t timeout_ns, OnReply on_reply) {
-  return engine_->request(peer, request, timeout_ns, std::move(on_reply));
+                                    uint64_t timeout_ns, Control::OnReply on_reply) {
+  Call call = {};
+  call.request = request;
+  call.deadline_ns = wire_.clock() + timeout_ns;
+  call.on_reply = std::move(on_reply);
+  call.owner = peer.address;
+  const RequestId number = add(std::move(call));
+  ask_owner(number, peer.nonce);
+  return number;
 }
 
-void Control::cancel(RequestId id) { engine_->cancel(id); }
-void Control::watch(const PeerRef& peer) { engine_->watch().watch(peer); }
-void Control::unwatch(const PeerRef& peer) { engine_->watch().unwatch(peer); }
+void Control::cancel(RequestId id) {
+  const auto found = calls_.find(id);
+  if (found == calls_.end()) return;
+  const Call call = std::move(found->second);
+  calls_.erase(found);
+  wire_.service->cancel(call.timer);
+  for (const auto asked : call.asked) asker_.cancel(asked);
+}
+
+Control::RequestId Control::add(Call call) {
+  calls_.emplace(++last_call_, std::move(call));
+  return last_call_;
+}
+
+void Control::ask_owner(RequestId id, uint64_t incarnation) {
+  Call& call = calls_.at(id);
+  call.asked.push_back(asker_.ask(
+      call.owner, incarnation, call.request, call.deadline_ns,
+      [this, id](const Reply& reply, const PeerRef& owner) { finish(id, reply, owner); }));
+}
+
+// Asks the next well-known ports, and later those behind them.
+void Control::try_ports(RequestId id) {
+  Call& call = calls_.at(id);
+  wire_.service->cancel(call.timer);
+  const uint32_t block_id = block_of(call.locate.id) * kBlockIds;
+  const uint16_t port = well_known_port(call.locate.id, call.next_port);
+  const uint16_t block_port = well_known_port(block_id, call.next_port);
+  ++call.next_port;
+  call.last_silent = 0;
+  try_port(id, block_port);
+  if (port != block_port) try_port(id, port);
+  if (call.next_port == kWellKnownPorts) return;
+  call.timer = wire_.service->after(kNextPortNs, [this, id] { try_ports(id); });
+}
+
+void Control::try_port(RequestId id, uint16_t port) {
+  Call& call = calls_.at(id);
+  NetAddress address = call.owner;
+  address.port = port;
+  ++call.silent;
+  ++call.last_silent;
+  call.asked.push_back(
+      asker_.ask(address, 0, call.locate, call.deadline_ns,
+                 [this, id, next = call.next_port](const Reply& reply, const PeerRef&) {
+                   tried(id, reply, next);
+                 }));
+}
+
+// `next_port`: as it was when the port was asked.
+void Control::tried(RequestId id, const Reply& reply, uint32_t next_port) {
+  Call& call = calls_.at(id);
+  --call.silent;
+  if (next_port == call.next_port) --call.last_silent;
+  if (const auto* located = std::get_if<LocateReply>(&reply.body)) {
+    wire_.service->cancel(call.timer);
+    for (const auto asked : std::exchange(call.asked, {})) asker_.cancel(asked);
+    call.owner.port = located->port;
+    return ask_owner(id, 0);
+  }
+  const bool late = wire_.clock() >= call.deadline_ns;
+  if (!late && call.next_port < kWellKnownPorts) {
+    // Each port that is late to answer, too, is followed by the next ones at once.
+    if (next_port != call.next_port || call.last_silent == 0) try_ports(id);
+    return;
+  }
+  // Nobody who may yet answer is left.
+  if (late || call.silent == 0) {
+    finish(id, {Answer::kUnreachable, {}}, {});
+  }
+}
+
+void Control::finish(RequestId id, const Reply& reply, const PeerRef& owner) {
+  const auto on_reply = std::move(calls_.at(id).on_reply);
+  cancel(id);
+  on_reply(reply, owner);
+}
+
+void Control::on_ready(DatagramSocket* socket) {
+  for (int i = 0; i < kDatagramsPerTurn; ++i) {
+    uint8_t buffer[kDatagramBytes + 1];
+    size_t length = 0;
+    NetAddress other;
+    const Arrival arrival = socket->receive(buffer, &length, &other);
+    if (arrival == Arrival::kNothing) return;
+    const std::span bytes(buffer, std::min(length, sizeof(buffer)));
+    if (arrival == Arrival::kRefused) {
+      const auto returned = decode_returned(bytes);
+      if (!returned.has_value() || returned->sender != config_.nonce) continue;
+      asker_.on_refused(other, returned->transaction);
+      watch_.on_refused(other, returned->transaction);
+      continue;
+    }
+    Message message;
+    const Decoded decoded = decode(bytes, &message);
+    if (decoded == Decoded::kMessage) {
+      on_message(socket, other, message);
+    } else {
+      URMA_LOG_LIMITED(WARNING, "a datagram of {} bytes from {} is {}; it is ignored", length,
+                       other.text(),
+                       decoded == Decoded::kOtherVersion
+                           ? "of another version of the control protocol: use one release of "
+                             "liburma on all machines"
+                           : "no control message");
+    }
+  }
+}
+
+void Control::on_message(DatagramSocket* socket, const NetAddress& from, const Message& message) {
+  if (!from.is_unicast() || from.port == 0) return;
+  const Header& header = message.header;
+  if (const auto* request = std::get_if<Request>(&message.body)) {
+    return on_request(socket, from, header, *request);
+  }
+  if (header.receiver != config_.nonce || socket != wire_.socket.get()) return;
+  const auto* reply = std::get_if<Reply>(&message.body);
+  if (reply == nullptr) return asker_.on_challenge(from, header);
+  asker_.on_reply(from, header, *reply);
+  watch_.on_pong(from, header);
+}
+
+void Control::on_request(DatagramSocket* socket, const NetAddress& from, const Header& header,
+                         const Request& request) {
+  // These two change nothing, and nothing is kept of them: anybody may ask.
+  if (std::holds_alternative<PingRequest>(request)) {
+    return answer(socket, from, header, {Answer::kAccepted, {}});
+  }
+  if (const auto* locate = std::get_if<LocateRequest>(&request)) {
+    if (!names_.serves(locate->eid, locate->kind, locate->id)) {
+      return answer(socket, from, header, {Answer::kNoSuchObject, {}});
+    }
+    return answer(socket, from, header, {Answer::kAccepted, LocateReply{port()}});
+  }
+  if (socket != wire_.socket.get()) return;
+  if (header.receiver == config_.nonce && tickets_.valid(header.ticket, from, header.sender)) {
+    return serve(from, header, request);
+  }
+  const Ticket ticket = tickets_.issue(from, header.sender);
+  socket->send(
+      from, encode({{config_.nonce, header.sender, ticket, header.transaction, 0}, Challenge()}));
+}
+
+void Control::serve(const NetAddress& from, const Header& header, const Request& request) {
+  const DatagramBytes* known = nullptr;
+  uint64_t replaced = 0;
+  const auto verdict = replies_.admit(from, header, wire_.clock(), &known, &replaced);
+  if (verdict == ReplyCache::Verdict::kRepeat) return wire_.socket->send(from, *known);
+  if (verdict == ReplyCache::Verdict::kFull) {
+    URMA_LOG_LIMITED(WARNING,
+                     "a request from {} waits: too many peers ({}) or unacknowledged replies ({})",
+                     from.text(), replies_.peers(), replies_.replies());
+  }
+  if (replaced != 0) {
+    const PeerRef old = {from, replaced};
+    watch_.forget(old);
+    server_->on_peer_lost(old, PeerLoss::kRestarted);
+  }
+  if (verdict != ReplyCache::Verdict::kExecute) return;
+  const Reply reply = execute({from, header.sender}, request);
+  const auto bytes =
+      encode({{config_.nonce, header.sender, Ticket(), header.transaction, 0}, reply});
+  replies_.keep(from, header.sender, header.transaction, bytes);
+  wire_.socket->send(from, bytes);
+}
+
+Reply Control::execute(const PeerRef& from, const Request& request) {
+  try {
+    Reply reply = std::visit(
+        Overload{
+            [&](const ConnectRequest& connect) {
+              // Else somebody could be sent to who did not ask for it.
+              const auto source = address_of(connect.source.eid, config_.link_layer, 0);
+              if (!same_host(source, from.address)) return Reply{Answer::kMalformed, {}};
+              if (connect.source.id > kMaxChosenId) return Reply{Answer::kMalformed, {}};
+              const bool has_end = connect.target.trans_mode != URMA_TM_UM;
+              if (has_end && !same_eid(connect.end.gid, connect.source.eid)) {
+                return Reply{Answer::kMalformed, {}};
+              }
+              return server_->on_connect(from, connect);
+            },
+            [&](const DisconnectRequest& body) { return server_->on_disconnect(from, body); },
+            [&](const SegmentRequest& body) { return server_->on_segment(from, body); },
+            [&](const FaultRequest& body) { return server_->on_fault(from, body); },
+            [&](const ProbeRequest& body) { return server_->on_probe(from, body); },
+            [](const auto&) {
+              return Reply{Answer::kMalformed, {}};
+            },
+        },
+        request);
+    if (reply.answer != Answer::kAccepted) reply.body = {};
+    return reply;
+  } catch (const std::exception& error) {
+    URMA_LOG_LIMITED(WARNING, "a request from {} is refused: {}", from.address.text(),
+                     error.what());
+    return {Answer::kNoResources, {}};
+  }
+}
+
+void Control::answer(DatagramSocket* socket, const NetAddress& to, const Header& header,
+                     const Reply& reply) const {
+  socket->send(to,
+               encode({{config_.nonce, header.sender, Ticket(), header.transaction, 0}, reply}));
+}
 
 }  // namespace urma::verbs

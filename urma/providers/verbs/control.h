@@ -15,31 +15,22 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
+#include <unordered_map>
+#include <vector>
 
 #include "urma/base/clock.h"
 #include "urma/base/runtime.h"
 #include "urma/base/service.h"
+#include "urma/providers/verbs/control_asker.h"
+#include "urma/providers/verbs/control_names.h"
+#include "urma/providers/verbs/control_replies.h"
+#include "urma/providers/verbs/control_ticket.h"
+#include "urma/providers/verbs/control_watch.h"
+#include "urma/providers/verbs/control_wire.h"
 #include "urma/providers/verbs/datagram.h"
 #include "urma/providers/verbs/messages.h"
 
 namespace urma::verbs {
-
-// One incarnation of a context: it has other nonce when its process starts anew.
-struct PeerRef {
-  NetAddress address;
-  uint64_t nonce;
-
-  // The 0 that the default compares with is none of ours. NOLINTNEXTLINE(modernize-use-nullptr)
-  auto operator<=>(const PeerRef&) const = default;
-};
-
-enum class PeerLoss {
-  kRefused,    // its host says that nobody is there
-  kSilent,     // no answer for as long as URMA_VERBS_TIMEOUT_MS
-  kRestarted,  // another incarnation is there now
-};
-const char* loss_text(PeerLoss loss);
 
 // What a context does for its peers. On the service thread. A reply's body is that of the request's
 // kind where the answer is kAccepted, and nothing else. An exception becomes kNoResources.
@@ -67,12 +58,10 @@ struct ControlConfig {
   uint64_t seed = 0;  // of what is random; 0: the kernel's randomness
 };
 
-class ControlEngine;
-
 // Made, used and destroyed on the service thread, but for what is marked.
 class Control {
  public:
-  using OnReply = std::function<void(const Reply& reply, const PeerRef& owner)>;
+  using OnReply = verbs::OnReply;
   using RequestId = uint64_t;
 
   // Throws Error where there can be no socket. The server is called from then on, until ~Control.
@@ -84,21 +73,21 @@ class Control {
   ~Control();
 
   // Any thread. Token ids of this context are port() << 16 | index, for an index of 1..65535.
-  uint16_t port() const { return port_; }
+  uint16_t port() const { return wire_.socket->local().port; }
 
   // A program's own choice of an id, 1..kMaxChosenId: others find it here until release(). Throws
   // Error(URMA_EEXIST) where a process of this machine serves it already on this EID, and
   // Error(URMA_ENOMEM) where all its well-known ports are taken. Nobody can take it in between:
   // what decides is the name of a socket in the abstract namespace, which belongs to the network
   // namespace, as the EID's address does, and goes with the process.
-  void reserve(IdKind kind, uint32_t id);
-  void release(IdKind kind, uint32_t id);
+  void reserve(IdKind kind, uint32_t id) { names_.reserve(kind, id); }
+  void release(IdKind kind, uint32_t id) { names_.release(kind, id); }
   // The same for a block of ids, which the library itself hands out. False where it is taken.
-  bool claim_block(uint32_t block);
-  void release_block(uint32_t block);
+  bool claim_block(uint32_t block) { return names_.claim_block(block); }
+  void release_block(uint32_t block) { names_.release_block(block); }
   // Any thread. Whether anybody on this machine has them on this EID.
-  bool is_reserved(IdKind kind, uint32_t id) const;
-  bool is_claimed(uint32_t block) const;
+  bool is_reserved(IdKind kind, uint32_t id) const { return names_.is_reserved(kind, id); }
+  bool is_claimed(uint32_t block) const { return names_.is_claimed(block); }
 
   // Asks whoever owns (eid, id): a kJfr, kJetty, kGroup or kToken. on_reply() is called once,
   // later, unless the request is cancelled: with kUnreachable where nobody has the id, or answered
@@ -112,12 +101,52 @@ class Control {
   void cancel(RequestId id);
 
   // Looks after a peer: on_peer_lost() tells its end. As often as unwatch().
-  void watch(const PeerRef& peer);
-  void unwatch(const PeerRef& peer);
+  void watch(const PeerRef& peer) { watch_.watch(peer); }
+  void unwatch(const PeerRef& peer) { watch_.unwatch(peer); }
 
  private:
-  std::unique_ptr<ControlEngine> engine_;
-  uint16_t port_;
+  // A request of ours. While the owner of an id is looked for, its well-known ports are asked one
+  // after the other, and with each the one of its block; also the next ones when those before take
+  // long to answer.
+  struct Call {
+    Request request;
+    uint64_t deadline_ns;
+    OnReply on_reply;
+    NetAddress owner;      // its port is 0 while it is looked for
+    LocateRequest locate;  // what is looked for
+    uint32_t next_port = 0;
+    uint32_t silent = 0;                     // ports that have not answered yet
+    uint32_t last_silent = 0;                // of those that were asked last
+    std::vector<ControlAsker::AskId> asked;  // what is to be cancelled with it
+    Service::TimerId timer = 0;
+  };
+
+  RequestId add(Call call);
+  void ask_owner(RequestId id, uint64_t incarnation);
+  void try_ports(RequestId id);
+  void try_port(RequestId id, uint16_t port);
+  void tried(RequestId id, const Reply& reply, uint32_t next_port);
+  void finish(RequestId id, const Reply& reply, const PeerRef& owner);
+
+  void on_ready(DatagramSocket* socket);
+  void on_message(DatagramSocket* socket, const NetAddress& from, const Message& message);
+  void on_request(DatagramSocket* socket, const NetAddress& from, const Header& header,
+                  const Request& request);
+  void serve(const NetAddress& from, const Header& header, const Request& request);
+  Reply execute(const PeerRef& from, const Request& request);
+  void answer(DatagramSocket* socket, const NetAddress& to, const Header& header,
+              const Reply& reply) const;
+
+  ControlServer* const server_;
+  const ControlConfig config_;
+  ControlWire wire_;
+  TicketOffice tickets_;
+  ReplyCache replies_;
+  ControlAsker asker_;
+  ControlWatch watch_;
+  ControlNames names_;
+  RequestId last_call_ = 0;
+  std::unordered_map<RequestId, Call> calls_;
 };
 
 }  // namespace urma::verbs

@@ -10,7 +10,6 @@
 #include <map>
 #include <unordered_map>
 
-#include "urma/providers/verbs/control.h"
 #include "urma/providers/verbs/control_wire.h"
 
 namespace urma::verbs {
@@ -23,7 +22,6 @@ class ControlAsker {
   // Of one peer.
   static constexpr size_t kMaxWaiting = 65536;
 
-  using OnReply = Control::OnReply;
   using AskId = uint64_t;  // never 0
 
   explicit ControlAsker(ControlWire* wire) : wire_(wire) {}

@@ -9,7 +9,6 @@
 #include <map>
 #include <set>
 
-#include "urma/providers/verbs/control.h"
 #include "urma/providers/verbs/control_wire.h"
 
 namespace urma::verbs {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What the parts of a Control share: its socket, its name and its time.
+// What the parts of a Control share: its socket, its name and its time, and how they name peers.
 #ifndef URMA_PROVIDERS_VERBS_CONTROL_WIRE_H_
 #define URMA_PROVIDERS_VERBS_CONTROL_WIRE_H_
 
@@ -15,6 +15,25 @@
 #include "urma/providers/verbs/messages.h"
 
 namespace urma::verbs {
+
+// One incarnation of a context: it has other nonce when its process starts anew.
+struct PeerRef {
+  NetAddress address;
+  uint64_t nonce;
+
+  // The 0 that the default compares with is none of ours. NOLINTNEXTLINE(modernize-use-nullptr)
+  auto operator<=>(const PeerRef&) const = default;
+};
+
+enum class PeerLoss {
+  kRefused,    // its host says that nobody is there
+  kSilent,     // no answer for as long as URMA_VERBS_TIMEOUT_MS
+  kRestarted,  // another incarnation is there now
+};
+const char* loss_text(PeerLoss loss);
+
+// What has come of a request, and who has answered.
+using OnReply = std::function<void(const Reply& reply, const PeerRef& owner)>;
 
 struct ControlWire {
   Service* service;

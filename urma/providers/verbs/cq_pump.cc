@@ -7,7 +7,7 @@
 
 #include "urma/base/error.h"
 #include "urma/base/log.h"
-#include "urma/providers/verbs/device_errors.h"
+#include "urma/providers/verbs/device.h"
 
 namespace urma::verbs {
 namespace {

@@ -131,36 +131,15 @@ ibv_sge DatagramSends::write_head(uint32_t place, const DatagramHeader& header, 
           region_.lkey()};
 }
 
-DatagramPath::DatagramPath(Sender* sender, RemoteQueue* target, uint32_t hint)
-    : OffloadedPath(&sender->queue(), target, hint), sender_(sender), tag_(sender->enter(this)) {}
-
-DatagramPath::~DatagramPath() {
-  disconnect();
-  sender_->leave(tag_);
-}
-
 bool DatagramPath::advance() {
   more = false;
   sender_->poll_completions();
-  const bool posts = goes_on(sender_->queue().state());
+  const bool posts = goes_on(queue().state());
   const bool waiting =
       posts && next_waiting() != nullptr && (!mended() || !connected() || post_waiting());
   if (doomed_ != 0 && (!posts || had_time())) flush_doomed();
   sender_->keep_armed();
   return waiting && !idle();
-}
-
-SendEntry* DatagramPath::next_waiting() const {
-  if (idle()) return nullptr;
-  if (under_way_ == 0) return first();
-  const uint32_t next = sender_->queue().at(last_under_way_).next;
-  return next == kNoEntry ? nullptr : &sender_->queue().at(next);
-}
-
-void DatagramPath::end_first(urma_cr_status_t status) {
-  if (under_way_ != 0 && --under_way_ == 0) last_under_way_ = kNoEntry;
-  if (doomed_ != 0) --doomed_;
-  sender_->queue().complete(take_first(), status);
 }
 
 // False while the queue pair is broken. Where it stays so, nothing waits any more.
@@ -173,17 +152,6 @@ bool DatagramPath::mended() {
     while (!idle()) end_first(URMA_CR_LOC_OPERATION_ERR);
     return false;
   }
-}
-
-void DatagramPath::connect() {
-  connection_ = std::make_shared<Connection>();
-  ConnectRequest& request = connection_->request;
-  request.connection = sender_->resources().connections->next_number();
-  request.source = sender_->name();
-  request.target = {target()->id.eid, target()->id.id, static_cast<uint32_t>(target()->type),
-                    URMA_TM_UM, target()->token.token};
-  request.hint = hint();
-  make_connection(sender_->resources(), connection_, /*pump=*/nullptr, {}, {});
 }
 
 // With nothing under way, which the device may need the address for.
@@ -204,7 +172,8 @@ bool DatagramPath::connected() {
   }
   if (address_ != nullptr) return true;
   if (connection_ == nullptr) {
-    connect();
+    connection_ = describe_connection();
+    make_connection(sender_->resources(), connection_, /*pump=*/nullptr, {}, {});
     return false;
   }
   if (!connection_->settled.load(std::memory_order_acquire)) return false;
@@ -225,25 +194,30 @@ bool DatagramPath::connected() {
 
 // True where requests still wait.
 bool DatagramPath::post_waiting() {
+  uint64_t budget = kCopyPerTurn;
   while (SendEntry* entry = next_waiting()) {
-    const urma_cr_status_t status = check(entry);
-    if (status != URMA_CR_SUCCESS || entry->kind == OpKind::kNop) {
-      // All that is under way completes soon.
-      if (under_way_ != 0) return true;
-      end_first(status);
+    urma_cr_status_t status = URMA_CR_SUCCESS;
+    const Step step = execute_guarded(entry, &budget, &status);
+    if (step == Step::kInFlight) {
+      set_out(entry);
+      begin_next();
       continue;
     }
-    bool refused = false;
-    if (!post(entry, &refused)) {
-      if (!refused || under_way_ != 0) return true;
-      end_first(URMA_CR_LOC_OPERATION_ERR);
-      continue;
-    }
-    entry->state = SendState::kInFlight;
-    ++under_way_;
-    last_under_way_ = sender_->queue().index_of(entry);
+    // All that is under way completes soon.
+    if (step == Step::kWait || under_way_ != 0) return true;
+    end_first(status);
   }
   return false;
+}
+
+DatagramPath::Step DatagramPath::send(SendEntry* entry, urma_cr_status_t* status) {
+  *status = check(entry);
+  if (*status != URMA_CR_SUCCESS) return Step::kDone;
+  bool refused = false;
+  if (post(entry, &refused)) return Step::kInFlight;
+  if (!refused) return Step::kWait;
+  *status = URMA_CR_LOC_OPERATION_ERR;
+  return Step::kDone;
 }
 
 urma_cr_status_t DatagramPath::check(SendEntry* entry) const {
@@ -262,7 +236,7 @@ urma_cr_status_t DatagramPath::check(SendEntry* entry) const {
 bool DatagramPath::post(SendEntry* entry, bool* refused) {
   DatagramSends& sends = sender_->datagrams();
   if (!sends.has_room() || sender_->credits() == 0) return false;
-  const uint32_t place = sender_->queue().index_of(entry);
+  const uint32_t place = queue().index_of(entry);
   const urma_jetty_id_t& id = sender_->id();
   const ConnectReply& reply = connection_->answer.reply;
   const DatagramHeader header = {id.eid,
@@ -310,13 +284,8 @@ void DatagramPath::completed(uint32_t /*mark*/, ibv_wc_status status) {
     return end_first(flushed ? URMA_CR_LOC_OPERATION_ERR : status_of(status, first()->kind));
   }
   if (++flushed_ != under_way_) return;
-  // All of them wait again.
-  for (SendEntry* entry = first(); flushed_ != 0; --flushed_) {
-    entry->state = SendState::kPending;
-    if (flushed_ != 1) entry = &sender_->queue().at(entry->next);
-  }
-  under_way_ = 0;
-  last_under_way_ = kNoEntry;
+  flushed_ = 0;
+  take_back();
 }
 
 // Of which the device says no more.
@@ -356,7 +325,7 @@ void DatagramPath::drop() {
 bool DatagramPath::linger() {
   const bool opening = connection_ != nullptr && address_ == nullptr;
   const bool leaving = doomed_ != 0 && !had_time();
-  if (!(opening || leaving) || !may_linger(sender_->queue().state())) return false;
+  if (!(opening || leaving) || !may_linger(queue().state())) return false;
   doomed_ = outstanding;
   return true;
 }

@@ -13,7 +13,7 @@
 
 #include "segment/lazy_array.h"
 #include "urma/providers/verbs/memory.h"
-#include "urma/providers/verbs/sender.h"
+#include "urma/providers/verbs/offloaded_path.h"
 
 namespace urma::verbs {
 
@@ -105,12 +105,12 @@ class DatagramSends {
 
 class DatagramPath : public OffloadedPath {
  public:
-  DatagramPath(Sender* sender, RemoteQueue* target, uint32_t hint);
-  ~DatagramPath() override;
+  DatagramPath(Sender* sender, RemoteQueue* target, uint32_t hint)
+      : OffloadedPath(sender, target, hint) {}
+  ~DatagramPath() override { disconnect(); }
 
   bool has_short_way() const override { return false; }
   bool advance() override;
-  void give_up_first() override { take_first(); }
   void flush() override;
   void drop() override;
   void completed(uint32_t mark, ibv_wc_status status) override;
@@ -118,27 +118,21 @@ class DatagramPath : public OffloadedPath {
   bool linger() override;
 
  private:
+  Step send(SendEntry* entry, urma_cr_status_t* status) override;
+
   bool mended();
   bool connected();
-  void connect();
   void disconnect();
   bool post_waiting();
   bool post(SendEntry* entry, bool* refused);
   urma_cr_status_t check(SendEntry* entry) const;
-  SendEntry* next_waiting() const;
-  void end_first(urma_cr_status_t status);
   void end_under_way(urma_cr_status_t status);
   bool had_time() const;
   void await_device();
   void flush_doomed();
 
-  Sender* const sender_;
-  uint32_t tag_;
-  std::shared_ptr<Connection> connection_;
   ibv_ah* address_ = nullptr;
-  uint32_t under_way_ = 0;  // the first ones of the list
-  uint32_t last_under_way_ = kNoEntry;
-  uint32_t flushed_ = 0;  // the first ones of these, that the device has given back
+  uint32_t flushed_ = 0;  // the first ones that are under way, and that the device has given back
 };
 
 }  // namespace urma::verbs

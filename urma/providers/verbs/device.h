@@ -55,6 +55,17 @@ struct DeviceInfo {
 // also names the first that was left out. Never throws, and logs at level INFO and below only.
 std::vector<DeviceInfo> find_devices(const Api& api, std::string* why);
 
+// The addresses of a port as they are now, the best first. Empty where the port has none, or the
+// device does not answer.
+std::vector<PortAddress> read_addresses(const Api& api, ibv_context* context, uint8_t port,
+                                        LinkLayer link_layer);
+
+// Throws Error for what a device has refused with this errno number: with the status that the
+// contract has for it, and a text that says what to do.
+[[noreturn]] void fail_device(const DeviceInfo& info, const std::string& doing, int error);
+// "65536 bytes", or "unlimited": how much memory this process may lock.
+std::string locked_limit();
+
 // Hears what befalls a port or a device. On the service thread.
 class DeviceListener {
  public:

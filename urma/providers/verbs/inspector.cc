@@ -41,9 +41,10 @@ void Inspector::list_segments(size_t most, std::vector<urma_ext_segment_t>* segm
     });
     transport->imports().visit([&](uint64_t serial, const ImportedSegment& imported) {
       const auto& region = static_cast<const RemoteRegion&>(imported);
-      const KeyGrant* grant = region.granted();
-      append_parts(describe(serial, region, region.device(), grant == nullptr ? 0 : grant->access),
-                   {whole(region.seg.ubva.va, region.seg.len)}, most, segments);
+      const KeyGrant* grant = region.grant();
+      append_parts(
+          describe(serial, region, region.device(), grant == nullptr ? 0 : grant->segment.access),
+          {whole(region.seg.ubva.va, region.seg.len)}, most, segments);
     });
   }
 }

@@ -12,21 +12,25 @@
 
 namespace urma::verbs {
 
+struct KeyedSegment : Segment {
+  std::atomic<uint32_t> lkey{0};
+};
+
 // Thread-safe. The generation lies in the same word as the key, so that one look says whether the
 // registration still stands, too.
 class LocalKeys {
  public:
   // Before requests can name the segment, and before its region ends.
-  void set(Segment* segment, uint32_t lkey) {
+  void set(KeyedSegment* segment, uint32_t lkey) {
     const SegmentRef ref = segment->ref;
     // SYNC(local-key): release pairs with the acquire in find().
     words_[ref.index].store(uint64_t{ref.generation} << 32 | lkey, std::memory_order_release);
-    segment->local_key.store(lkey, std::memory_order_relaxed);
+    segment->lkey.store(lkey, std::memory_order_relaxed);
     // SYNC(own-key): release pairs with the acquire in own_segment().
-    segment->usable_by.store(this, std::memory_order_release);
+    segment->own_slot.store(this, std::memory_order_release);
   }
   void clear(Segment* segment) {
-    segment->usable_by.store(nullptr, std::memory_order_relaxed);
+    segment->own_slot.store(nullptr, std::memory_order_relaxed);
     words_[segment->ref.index].store(0, std::memory_order_relaxed);
   }
   // False where that registration has gone.
@@ -42,12 +46,13 @@ class LocalKeys {
                                                     uint32_t* lkey) const {
     const auto* handle = static_cast<const SegmentHandle*>(piece.tseg);
     // SYNC(own-key): acquire pairs with the release in set().
-    if (handle == nullptr || handle->usable_by.load(std::memory_order_acquire) != this) {
+    if (handle == nullptr || handle->own_slot.load(std::memory_order_acquire) != this) {
       return nullptr;
     }
-    const auto* segment = static_cast<const Segment*>(handle);
+    // Only set() says so.
+    const auto* segment = static_cast<const KeyedSegment*>(handle);
     if (!lies_in(piece.addr, bytes, segment->base, segment->len)) return nullptr;
-    *lkey = segment->local_key.load(std::memory_order_relaxed);
+    *lkey = segment->lkey.load(std::memory_order_relaxed);
     return segment;
   }
   // Whether a registration that stands has this key. Slow.

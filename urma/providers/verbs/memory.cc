@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "urma/base/error.h"
-#include "urma/providers/verbs/device_errors.h"
+#include "urma/providers/verbs/device.h"
 
 namespace urma::verbs {
 namespace {

@@ -1,23 +1,36 @@
 // SPDX-License-Identifier: MIT
 //
 // The verbs provider as a module: its registration, its devices, and its contexts.
+#include <atomic>
 #include <cstring>
 #include <memory>
 #include <utility>
 #include <vector>
 
+#include "jetty/context.h"
+#include "jetty/faulty.h"
+#include "jetty/mishaps.h"
+#include "jetty/ops.h"
 #include "urma/base/error.h"
 #include "urma/base/guard.h"
 #include "urma/base/host.h"
 #include "urma/base/mutex.h"
 #include "urma/base/provider_module.h"
-#include "urma/providers/verbs/context_factory.h"
+#include "urma/providers/verbs/context_events.h"
+#include "urma/providers/verbs/datagram_queue.h"
 #include "urma/providers/verbs/device.h"
 #include "urma/providers/verbs/device_attr.h"
+#include "urma/providers/verbs/gpu_memory.h"
 #include "urma/providers/verbs/inspector.h"
+#include "urma/providers/verbs/path.h"
+#include "urma/providers/verbs/receiver.h"
+#include "urma/providers/verbs/sender.h"
 
 namespace urma::verbs {
 namespace {
+
+// Of all contexts, which may outlive the provider.
+urma_ops_t context_ops;
 
 struct Port {
   DeviceInfo info;
@@ -26,6 +39,124 @@ struct Port {
 
 urma_transport_type_t device_type() {
   return host()->settings->text("URMA_VERBS_TYPE") == "ib" ? URMA_TRANSPORT_IB : URMA_TRANSPORT_UB;
+}
+
+// Each context has its own, and counts on its own.
+std::unique_ptr<Faults> planned_faults(const urma_host& host) {
+  return Faults::parse(host.settings->text("URMA_FAULT"));
+}
+
+urma_target_seg_t* register_seg(urma_context_t* ctx, urma_seg_cfg_t* cfg);
+urma_status_t unregister_seg(urma_target_seg_t* segment);
+
+urma_ops_t make_context_ops(bool faulty) {
+  urma_ops_t ops = make_ops("verbs");
+  ops.register_seg = register_seg;
+  ops.unregister_seg = unregister_seg;
+  if (faulty) {
+    add_faulty_post_ops<Sender, Path, Receiver, DatagramPath>(&ops);
+  } else {
+    add_post_ops<Sender, Receiver>(&ops);
+  }
+  ops.poll_jfc = [](urma_jfc_t* jfc, int count, urma_cr_t* cr) {
+    return static_cast<CompletionQueue*>(jfc)->poll_device(count, cr);
+  };
+  return ops;
+}
+
+// Contexts of one process at one EID differ in their nonces, too.
+uint64_t next_nonce(const Runtime& runtime) {
+  static std::atomic<uint64_t> contexts{0};
+  constexpr uint64_t kStep = 0x9e3779b97f4a7c15;
+  const uint64_t nonce = runtime.nonce() + kStep * contexts.fetch_add(1, std::memory_order_relaxed);
+  return nonce == 0 ? kStep / 2 : nonce;
+}
+
+TransportConfig config_of(const urma_host& host, uint32_t eid_index) {
+  constexpr uint64_t kNsPerMs = 1'000'000;
+  const Runtime& runtime = *host.runtime();
+  TransportConfig config = {};
+  config.eid_index = eid_index;
+  config.nonce = next_nonce(runtime);
+  config.uasid = runtime.uasid();
+  config.silence_ns = host.settings->number("URMA_VERBS_TIMEOUT_MS") * kNsPerMs;
+  config.most_senders = static_cast<uint32_t>(host.settings->number("URMA_VERBS_MAX_CONN"));
+  return config;
+}
+
+// What has to be there before the context, and to stay until it has gone.
+struct Ground {
+  Ground(const urma_host& host, Inspector* shown_to, const std::shared_ptr<Device>& device,
+         uint32_t eid_index)
+      : mishaps(device->info().name.c_str(), &transport, host.registry, &told),
+        transport(device, host.service, config_of(host, eid_index), planned_faults(host)),
+        inspector(shown_to) {
+    inspector->add(&transport);
+  }
+  Ground(const Ground&) = delete;
+  Ground& operator=(const Ground&) = delete;
+  ~Ground() { inspector->remove(&transport); }
+
+  DeviceEvents told;  // of what is made up
+  Mishaps mishaps;
+  Transport transport;
+  Inspector* const inspector;
+};
+
+class Context final : private Ground, public urma::Context {
+ public:
+  Context(const urma_host& host, Inspector* inspector, const std::shared_ptr<Device>& device,
+          urma_device_t* dev, uint32_t eid_index)
+      : Ground(host, inspector, device, eid_index),
+        urma::Context(&static_cast<Ground*>(this)->transport, device->info().attr, dev, eid_index),
+        events_of_device_(device.get(), host.registry, &events(),
+                          &static_cast<Ground*>(this)->transport,
+                          &static_cast<Ground*>(this)->transport.connections()),
+        gpu_memory_(host.registry, &registrations(),
+                    &static_cast<Ground*>(this)->transport.segments(), &events()) {
+    told.add(&events());
+    mishaps.begin();
+  }
+  ~Context() { told.remove(&events()); }
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+
+  Registrations& registrations() { return static_cast<Ground*>(this)->transport.registrations(); }
+
+  GpuMemory& gpu_memory() { return gpu_memory_; }
+
+ private:
+  ContextEvents events_of_device_;
+  GpuMemory gpu_memory_;
+};
+
+// In memory that lies at `offset` in a dma-buf.
+urma_target_seg_t* register_memory_of(urma_context_t* ctx, urma_seg_cfg_t* cfg, int dmabuf,
+                                      uint64_t offset) {
+  auto* context = static_cast<Context*>(ctx);
+  return context->register_foreign(cfg, [=](Segment* segment) {
+    context->registrations().enter(static_cast<KeyedSegment*>(segment), dmabuf, offset);
+  });
+}
+
+urma_target_seg_t* register_seg(urma_context_t* ctx, urma_seg_cfg_t* cfg) {
+  return guarded(URMA_LOG_SITE, [&] {
+    auto* const context = static_cast<Context*>(ctx);
+    if (!context->gpu_memory().has(cfg->va)) return context->register_seg(cfg);
+    return context->gpu_memory().enter(
+        cfg->va, cfg->len, ctx->dev->name,
+        [=](int dmabuf, uint64_t offset) { return register_memory_of(ctx, cfg, dmabuf, offset); });
+  });
+}
+
+urma_status_t unregister_seg(urma_target_seg_t* segment) {
+  static const auto kUnregister = make_ops("verbs").unregister_seg;
+  return guarded(URMA_LOG_SITE, [&] {
+    const auto unpin = static_cast<Context*>(segment->urma_ctx)->gpu_memory().leave(segment);
+    const urma_status_t status = kUnregister(segment);
+    if (unpin != nullptr) unpin();
+    return status;
+  });
 }
 
 urma_target_seg_t* register_dmabuf(urma_context_t* ctx, urma_seg_cfg_t* cfg, int fd,
@@ -46,6 +177,7 @@ class Provider {
   static constexpr char kName[] = "verbs";
 
   explicit Provider(urma_provider_ops_t* ops) {
+    context_ops = make_context_ops(planned_faults(*host()) != nullptr);
     std::string why;
     for (auto& info : find_devices(system_verbs(), &why)) {
       add_device(ops, info);
@@ -59,10 +191,13 @@ class Provider {
   const urma_device_attr_t& attr_of(const urma_device_t& dev) { return port_of(dev).info.attr; }
   size_t eids_of(const urma_device_t& dev) { return port_of(dev).info.eids.size(); }
   urma_context_t* open_context(urma_device_t* dev, uint32_t eid_index) {
-    return verbs::open_context(*host(), &inspector_, open_port(&port_of(*dev)), dev, eid_index);
+    auto context =
+        std::make_unique<Context>(*host(), &inspector_, open_port(&port_of(*dev)), dev, eid_index);
+    context->ops = &context_ops;
+    return context.release();
   }
   static void close_context(Provider* /*provider*/, urma_context_t* ctx) {
-    verbs::close_context(ctx);
+    delete static_cast<Context*>(ctx);
   }
 
  private:

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// The way from one send queue to one imported queue, over a reliable connection.
-//
-// Requests stay in the path's list until they are done: first those that the device has, then those
-// that wait. So what a broken connection has not executed only has to be posted again.
+// The way from one send queue to one imported queue, over a reliable connection. What a broken one
+// has not executed only has to be posted again.
 #ifndef URMA_PROVIDERS_VERBS_PATH_H_
 #define URMA_PROVIDERS_VERBS_PATH_H_
 
@@ -14,7 +12,7 @@
 
 #include "urma/providers/verbs/atomics.h"
 #include "urma/providers/verbs/memory.h"
-#include "urma/providers/verbs/sender.h"
+#include "urma/providers/verbs/offloaded_path.h"
 
 namespace urma::verbs {
 
@@ -24,13 +22,12 @@ urma_cr_status_t status_of(ibv_wc_status status, OpKind kind);
 // Whether a request is a message, which waits for a receive of the program there.
 inline bool takes_receive(const SendEntry& entry) { return receives_for(entry.kind) != 0; }
 
-class Path final : public OffloadedPath {
+class Path : public OffloadedPath {
  public:
   Path(Sender* sender, RemoteQueue* target, uint32_t hint);
   ~Path() override;
 
   bool advance() override;
-  void give_up_first() override { take_first(); }
   void flush() override;
   void drop() override;
   void completed(uint32_t mark, ibv_wc_status status) override;
@@ -46,8 +43,8 @@ class Path final : public OffloadedPath {
   bool advise();
   void unadvise();
 
-  // The short way, in short_post.cc and short_poll.cc, is mostly the sender's. All before the mark
-  // have ended with success.
+  // The short way, in short_way.cc, is mostly the sender's. All before the mark have ended with
+  // success.
   void succeeded(uint32_t mark);
   uint32_t tag() const { return tag_; }
   // There is nothing to do but to wait for completions.
@@ -60,13 +57,12 @@ class Path final : public OffloadedPath {
   }
   void shut() { gate_ = &kShut; }
 
+ protected:
+  // A request is kInFlight once what it needs of the device is in the list, and kDone where it
+  // needs nothing: it ends when its turn comes.
+  Step execute(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status) override;
+
  private:
-  enum class Step {
-    kAdded,  // its requests are in the list
-    kFull,   // the list is
-    kEnd,    // needs no request: ends with a status when its turn comes
-    kWait,
-  };
   enum class State {
     kNone,
     kConnecting,
@@ -92,7 +88,6 @@ class Path final : public OffloadedPath {
   static constexpr uint32_t kSpareSends = 2;
   friend class Sender;
 
-  SendQueue& queue() const { return sender_->queue(); }
   // Of the request with this number.
   uint64_t wr_id(uint64_t mark) const { return tag_above_ | static_cast<uint32_t>(mark); }
   // The device is through with everything up to here.
@@ -119,31 +114,32 @@ class Path final : public OffloadedPath {
   void sign(SendEntry* entry);
 
   // What is posted, in path_post.cc.
-  SendEntry* next_waiting() const;
-  SendEntry* next_of(const SendEntry& entry) const;
+  bool fence_lets(const SendEntry& entry) override;
+  Step transfer(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status) override;
+  Step atomic(SendEntry* entry, urma_cr_status_t* status) override;
+  Step send(SendEntry* entry, urma_cr_status_t* status) override;
+  Step write_imm(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status) override;
+  Step write_notify(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status) override;
   bool post_waiting();
   Step fill_list(SendEntry* entry, urma_cr_status_t* status);
   uint32_t requests_for(const SendEntry& entry) const;
-  Step add_guarded(SendEntry* entry, urma_cr_status_t* status);
-  Step add(SendEntry* entry, urma_cr_status_t* status);
   ibv_send_wr* add_request(ibv_wr_opcode opcode);
   void add_inline(ibv_send_wr* request, const void* data, uint32_t bytes);
   bool add_pieces(ibv_send_wr* request, std::span<const LocalPiece> pieces);
-  bool add_local(ibv_send_wr* request, SendEntry* entry);
+  Step add_local(ibv_send_wr* request, SendEntry* entry, urma_cr_status_t* status);
+  // A message, or what comes behind it: with its immediate, where it has one.
+  ibv_send_wr* add_message(const SendEntry& entry, ibv_wr_opcode opcode);
   bool add_letter(const SendEntry& entry, uint32_t* immediate);
+  Step authorize(const RemoteAccess& access, uint64_t* asked, const KeyGrant** grant,
+                 urma_cr_status_t* status);
+  Step authorize(SendEntry* entry, uint32_t rights, const KeyGrant** grant,
+                 urma_cr_status_t* status);
   // Who may not access a segment may not end it either.
   Step authorize_invalidation(SendEntry* entry, urma_cr_status_t* status);
-  Step add_message(SendEntry* entry, urma_cr_status_t* status);
-  // Finds the key for an access, asking the owner where need be. *asked is the attempt that it
-  // waits for, 0: none.
-  Step authorize(const RemoteAccess& access, uint64_t* asked, uint32_t* rkey,
-                 urma_cr_status_t* status);
-  Step add_access(SendEntry* entry, urma_cr_status_t* status);
-  bool add_read(SendEntry* entry, uint32_t rkey);
-  Step add_write_imm(SendEntry* entry, uint32_t rkey, urma_cr_status_t* status);
-  Step add_write_notify(SendEntry* entry, uint32_t rkey, urma_cr_status_t* status);
-  Step add_atomic(SendEntry* entry, uint32_t rkey, urma_cr_status_t* status);
-  Step add_emulated(SendEntry* entry, uint32_t rkey, urma_cr_status_t* status);
+  Step add_read(SendEntry* entry, uint32_t rkey, urma_cr_status_t* status);
+  Step add_write(SendEntry* entry, uint32_t rkey, urma_cr_status_t* status);
+  Step add_atomic(SendEntry* entry, const KeyGrant& grant, urma_cr_status_t* status);
+  Step add_emulated(SendEntry* entry, const KeyGrant& grant, urma_cr_status_t* status);
   void set_round(ibv_send_wr* request);
   bool post_round(SendEntry* entry);
   bool post_list(SendEntry* entry);
@@ -151,20 +147,19 @@ class Path final : public OffloadedPath {
   bool post_one(ibv_send_wr* request);
   void nudge();
 
-  // How iWARP proves it, in path_proof.cc.
+  // How iWARP proves it.
   void sign_proven(SendEntry* entry);
   void set_proof(ibv_send_wr* request);
   void add_proof();
 
   // What becomes of it.
   void retire(uint64_t upto);
-  void end_first(urma_cr_status_t status);
   void failed(uint64_t at, ibv_wc_status status);
   void end_all_under_way(urma_cr_status_t status);
   [[gnu::cold]] void warn_unanswered() const;
   bool continue_emulation(SendEntry* entry);
 
-  // How a connection ends, in path_end.cc.
+  // How a connection ends.
   void follow_connection();
   void doubt_segments(const SendEntry& entry);
   bool explained() const;
@@ -184,20 +179,16 @@ class Path final : public OffloadedPath {
 
   // How one comes to be.
   void connect(bool one_sided);
-  void begin_connection();
   bool connected();
   void begin_requests();
   bool may_go_one_sided() const;
   bool leave_one_sided();
 
-  Sender* const sender_;
-  const uint32_t tag_;
   const uint64_t tag_above_;  // wr_id() of 0
   // iWARP completes what TCP has taken, whatever becomes of it then. So a READ of one word follows
   // each list, and its completion proves that all before has been executed: 1 where it does.
   const uint32_t proof_;
   State state_ = State::kNone;
-  std::shared_ptr<Connection> connection_;
   bool advised_ = false;
   bool ahead_ = false;             // the connection was made before a request needed it
   uint64_t asked_again_ns_ = 0;    // when a target that was not bound yet is asked again, 0: never
@@ -220,10 +211,6 @@ class Path final : public OffloadedPath {
   ibv_sge ready_piece_ = {};
   uint64_t messages_ = 0;  // that the connection has brought
 
-  // What the device has: the first ones of the list.
-  uint32_t under_way_ = 0;
-  uint32_t last_under_way_ = kNoEntry;
-
   bool failing_ = false;  // the queue pair is to be drained
   bool drained_ = false;
   bool cut_ = false;  // by a flush, which what is behind it outlives
@@ -234,9 +221,6 @@ class Path final : public OffloadedPath {
   uint64_t count_since_ns_ = 0;
   uint32_t fruitless_ = 0;  // connections in a row that executed nothing
 
-  // What the first waiting request waits for: the attempts for its segment, and for `notified`.
-  uint64_t asked_ = 0;
-  uint64_t asked_notified_ = 0;
   std::unique_ptr<Emulation> emulation_;
 };
 

@@ -22,33 +22,12 @@ bool needs_letter(const SendEntry& entry) {
   return carries && !fits_directly(entry.operand[0]);
 }
 
-uint32_t rights_for(OpKind kind) {
-  switch (kind) {
-    case OpKind::kRead:
-      return URMA_ACCESS_READ;
-    case OpKind::kAtomic:
-      return URMA_ACCESS_ATOMIC;
-    default:
-      return URMA_ACCESS_WRITE;
-  }
-}
-
 void set_remote(ibv_send_wr* request, uint64_t addr, uint32_t rkey) {
   request->wr.rdma.remote_addr = addr;
   request->wr.rdma.rkey = rkey;
 }
 
 }  // namespace
-
-SendEntry* Path::next_waiting() const {
-  if (idle()) return nullptr;
-  if (under_way_ == 0) return first();
-  return next_of(queue().at(last_under_way_));
-}
-
-SendEntry* Path::next_of(const SendEntry& entry) const {
-  return entry.next == kNoEntry ? nullptr : &queue().at(entry.next);
-}
 
 // True where requests still wait to be executed.
 bool Path::post_waiting() {
@@ -62,7 +41,7 @@ bool Path::post_waiting() {
     const Step step = fill_list(entry, &status);
     if (list.count != 0 && !post_list(entry)) return !idle();
     if (step == Step::kWait) return true;
-    if (step != Step::kEnd) continue;
+    if (step != Step::kDone) continue;
     if (under_way_ != 0) {
       // Said again once it is the first.
       why.clear();
@@ -74,29 +53,31 @@ bool Path::post_waiting() {
   return ends() && !idle();
 }
 
-// Puts requests into the list, and says what has stopped it.
+// Puts requests into the list, as long as it has room, and says what became of the last one.
 Path::Step Path::fill_list(SendEntry* entry, urma_cr_status_t* status) {
   RequestList& list = sender_->list();
+  // Nothing is copied here.
+  uint64_t budget = kCopyPerTurn;
   for (; entry != nullptr; entry = next_of(*entry)) {
     const uint32_t before = list.count;
     const uint32_t pieces_before = list.piece_count;
     const uint32_t needed = requests_for(*entry);
-    if (!list.has_room(needed, entry->pieces + 2U)) return Step::kFull;
+    if (!list.has_room(needed, entry->pieces + 2U)) break;
     const uint64_t held = posted_ + before - done_;
     Step step = Step::kWait;
     if (held + needed <= sends_ && before + needed + proof_ <= sender_->credits()) [[likely]] {
-      step = add_guarded(entry, status);
+      step = execute_guarded(entry, &budget, status);
     } else if (before != 0 && proof_ == 0) {
       // Nothing else tells when there is room again.
       list.requests[before - 1].send_flags |= IBV_SEND_SIGNALED;
     }
-    if (step != Step::kAdded) {
+    if (step != Step::kInFlight) {
       list.count = before;
       list.piece_count = pieces_before;
       if (before != 0) list.requests[before - 1].next = nullptr;
       return step;
     }
-    asked_ = asked_notified_ = 0;
+    begin_next();
     if (proof_ == 0) [[likely]] {
       sign(entry);
     } else {
@@ -105,7 +86,7 @@ Path::Step Path::fill_list(SendEntry* entry, urma_cr_status_t* status) {
     ++list.entries;
     if (emulating()) return Step::kWait;
   }
-  return Step::kAdded;
+  return Step::kInFlight;
 }
 
 uint32_t Path::requests_for(const SendEntry& entry) const {
@@ -117,42 +98,18 @@ uint32_t Path::requests_for(const SendEntry& entry) const {
   return std::max(1U, (entry.pieces + at_once - 1) / at_once);
 }
 
-// What this process has not the means for fails the one request.
-Path::Step Path::add_guarded(SendEntry* entry, urma_cr_status_t* status) {
-  try {
-    return add(entry, status);
-  } catch (const std::exception& error) {
-    URMA_LOG_LIMITED(ERR, "a request of queue {:#x} fails: {}", sender_->id().id, error.what());
-    *status = URMA_CR_LOC_OPERATION_ERR;
-    return Step::kEnd;
-  }
+// Those of another path are not the device's to await.
+bool Path::fence_lets(const SendEntry& entry) {
+  return RequestPath::fence_lets(entry) || !sender_->others_busy(this);
 }
 
-Path::Step Path::add(SendEntry* entry, urma_cr_status_t* status) {
-  uint32_t fence = 0;
-  if (entry->fence && !queue().earlier_reads_done(entry)) [[unlikely]] {
-    // Those of another path are not the device's to await.
-    if (sender_->others_busy(this)) return Step::kWait;
-    fence = IBV_SEND_FENCE;
-  }
+Path::Step Path::execute(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status) {
   if (state_ == State::kOneSided && takes_receive(*entry)) return Step::kWait;
   RequestList& list = sender_->list();
   const uint32_t begin = list.count;
-  Step step;
-  switch (entry->kind) {
-    case OpKind::kSend:
-      step = add_message(entry, status);
-      break;
-    case OpKind::kNop:
-      return Step::kEnd;
-    case OpKind::kNone:
-      *status = URMA_CR_UNSUPPORTED_OPCODE_ERR;
-      return Step::kEnd;
-    default:
-      step = add_access(entry, status);
-      break;
-  }
-  if (step == Step::kAdded) list.requests[begin].send_flags |= fence;
+  const Step step = RequestPath::execute(entry, budget, status);
+  if (step == Step::kInFlight && entry->fence) [[unlikely]]
+    list.requests[begin].send_flags |= IBV_SEND_FENCE;
   return step;
 }
 
@@ -192,10 +149,15 @@ bool Path::add_pieces(ibv_send_wr* request, std::span<const LocalPiece> pieces) 
   return true;
 }
 
-bool Path::add_local(ibv_send_wr* request, SendEntry* entry) {
-  if (entry->inline_bytes == 0) return add_pieces(request, SendQueue::pieces(entry));
-  add_inline(request, SendQueue::inline_data(entry), entry->inline_bytes);
-  return true;
+// The last thing that a request needs.
+Path::Step Path::add_local(ibv_send_wr* request, SendEntry* entry, urma_cr_status_t* status) {
+  if (entry->inline_bytes != 0) {
+    add_inline(request, SendQueue::inline_data(entry), entry->inline_bytes);
+  } else if (!add_pieces(request, SendQueue::pieces(entry))) {
+    *status = URMA_CR_LOC_ACCESS_ERR;
+    return Step::kDone;
+  }
+  return Step::kInFlight;
 }
 
 // What does not fit into the 32 bits that go along, to where the receiver looks for it.
@@ -217,133 +179,130 @@ bool Path::add_letter(const SendEntry& entry, uint32_t* immediate) {
   return true;
 }
 
+// NULL where the device, or the receiver, takes no such immediate.
+ibv_send_wr* Path::add_message(const SendEntry& entry, ibv_wr_opcode opcode) {
+  auto immediate = static_cast<uint32_t>(entry.operand[0]);
+  if (needs_letter(entry) && !add_letter(entry, &immediate)) return nullptr;
+  ibv_send_wr* request = add_request(opcode);
+  request->imm_data = htonl(immediate);
+  if (entry.solicited) request->send_flags |= IBV_SEND_SOLICITED;
+  return request;
+}
+
+Path::Step Path::authorize(const RemoteAccess& access, uint64_t* asked, const KeyGrant** grant,
+                           urma_cr_status_t* status) {
+  return RequestPath::authorize(&sender_->implicit_imports(), access, asked, grant, status);
+}
+
+Path::Step Path::authorize(SendEntry* entry, uint32_t rights, const KeyGrant** grant,
+                           urma_cr_status_t* status) {
+  return authorize({&entry->remote, entry->remote_addr, entry->bytes, rights}, &asked_, grant,
+                   status);
+}
+
 Path::Step Path::authorize_invalidation(SendEntry* entry, urma_cr_status_t* status) {
   const urma_seg_t& seg = entry->remote->seg;
   if (!same_eid(seg.ubva.eid, target()->id.eid)) {
     *status = URMA_CR_REM_ACCESS_ABORT_ERR;
-    return Step::kEnd;
+    return Step::kDone;
   }
-  uint32_t rkey = 0;
+  const KeyGrant* grant;
   const Step allowed =
-      authorize({&entry->remote, seg.ubva.va, seg.len, /*rights=*/0}, &asked_, &rkey, status);
+      authorize({&entry->remote, seg.ubva.va, seg.len, /*rights=*/0}, &asked_, &grant, status);
   // The owner is asked again before the next access: the grant is about to end.
-  auto* region = static_cast<RemoteRegion*>(entry->remote);
-  if (allowed == Step::kAdded) region->doubt(region->granted());
+  if (allowed == Step::kInFlight) static_cast<RemoteRegion*>(entry->remote)->doubt(grant);
   return allowed;
 }
 
-Path::Step Path::add_message(SendEntry* entry, urma_cr_status_t* status) {
+Path::Step Path::send(SendEntry* entry, urma_cr_status_t* status) {
   if (entry->opcode == URMA_OPC_SEND_INVALIDATE) {
     const Step allowed = authorize_invalidation(entry, status);
-    if (allowed != Step::kAdded) return allowed;
-  }
-  auto immediate = static_cast<uint32_t>(entry->operand[0]);
-  if (needs_letter(*entry) && !add_letter(*entry, &immediate)) {
-    *status = URMA_CR_UNSUPPORTED_OPCODE_ERR;
-    return Step::kEnd;
+    if (allowed != Step::kInFlight) return allowed;
   }
   const bool plain = entry->opcode == URMA_OPC_SEND;
-  ibv_send_wr* request = add_request(plain ? IBV_WR_SEND : IBV_WR_SEND_WITH_IMM);
-  if (!plain) request->imm_data = htonl(immediate);
-  if (entry->solicited) request->send_flags |= IBV_SEND_SOLICITED;
-  if (add_local(request, entry)) return Step::kAdded;
-  *status = URMA_CR_LOC_ACCESS_ERR;
-  return Step::kEnd;
+  ibv_send_wr* request = add_message(*entry, plain ? IBV_WR_SEND : IBV_WR_SEND_WITH_IMM);
+  return request != nullptr ? add_local(request, entry, status) : unsupported(status);
 }
 
-Path::Step Path::add_access(SendEntry* entry, urma_cr_status_t* status) {
-  sender_->implicit_imports().look_up(entry, target()->id.eid);
-  const RemoteAccess access = {&entry->remote, entry->remote_addr, entry->bytes,
-                               rights_for(entry->kind)};
-  uint32_t rkey = 0;
-  const Step allowed = authorize(access, &asked_, &rkey, status);
-  if (allowed != Step::kAdded) return allowed;
-  const bool whole = entry->kind == OpKind::kAtomic || entry->kind == OpKind::kWriteAtomic;
-  if (whole && entry->remote_addr % entry->bytes != 0) {
-    because("address {:#x} is not aligned: give a multiple of {}", entry->remote_addr,
-            entry->bytes);
-    *status = URMA_CR_REM_UNSUPPORTED_REQ_ERR;
-    return Step::kEnd;
-  }
-  bool added = false;
-  switch (entry->kind) {
-    case OpKind::kRead:
-      added = add_read(entry, rkey);
-      break;
-    case OpKind::kAtomic:
-      return add_atomic(entry, rkey, status);
-    case OpKind::kWriteImm:
-      return add_write_imm(entry, rkey, status);
-    case OpKind::kWriteNotify:
-      return add_write_notify(entry, rkey, status);
-    default: {
-      ibv_send_wr* request = add_request(IBV_WR_RDMA_WRITE);
-      set_remote(request, entry->remote_addr, rkey);
-      added = add_local(request, entry);
-      break;
-    }
-  }
-  *status = URMA_CR_LOC_ACCESS_ERR;
-  return added ? Step::kAdded : Step::kEnd;
+Path::Step Path::transfer(SendEntry* entry, uint64_t* /*budget*/, urma_cr_status_t* status) {
+  const bool reads = entry->kind == OpKind::kRead;
+  const KeyGrant* grant;
+  const Step allowed =
+      authorize(entry, reads ? URMA_ACCESS_READ : URMA_ACCESS_WRITE, &grant, status);
+  if (allowed != Step::kInFlight) return allowed;
+  return reads ? add_read(entry, grant->rkey, status) : add_write(entry, grant->rkey, status);
+}
+
+Path::Step Path::add_write(SendEntry* entry, uint32_t rkey, urma_cr_status_t* status) {
+  ibv_send_wr* request = add_request(IBV_WR_RDMA_WRITE);
+  set_remote(request, entry->remote_addr, rkey);
+  return add_local(request, entry, status);
 }
 
 // As many requests as the device needs for so many pieces.
-bool Path::add_read(SendEntry* entry, uint32_t rkey) {
+Path::Step Path::add_read(SendEntry* entry, uint32_t rkey, urma_cr_status_t* status) {
   std::span<const LocalPiece> pieces = SendQueue::pieces(entry);
   uint64_t addr = entry->remote_addr;
   do {
     const auto some = pieces.first(std::min<size_t>(pieces.size(), sender_->read_pieces()));
     ibv_send_wr* request = add_request(IBV_WR_RDMA_READ);
     set_remote(request, addr, rkey);
-    if (!add_pieces(request, some)) return false;
+    if (!add_pieces(request, some)) {
+      *status = URMA_CR_LOC_ACCESS_ERR;
+      return Step::kDone;
+    }
     for (const LocalPiece& piece : some) addr += piece.len;
     pieces = pieces.subspan(some.size());
   } while (!pieces.empty());
-  return true;
+  return Step::kInFlight;
 }
 
-Path::Step Path::add_write_imm(SendEntry* entry, uint32_t rkey, urma_cr_status_t* status) {
-  auto immediate = static_cast<uint32_t>(entry->operand[0]);
-  if (needs_letter(*entry) && !add_letter(*entry, &immediate)) {
-    *status = URMA_CR_UNSUPPORTED_OPCODE_ERR;
-    return Step::kEnd;
-  }
-  ibv_send_wr* request = add_request(IBV_WR_RDMA_WRITE_WITH_IMM);
-  set_remote(request, entry->remote_addr, rkey);
-  request->imm_data = htonl(immediate);
-  if (entry->solicited) request->send_flags |= IBV_SEND_SOLICITED;
-  if (add_local(request, entry)) return Step::kAdded;
-  *status = URMA_CR_LOC_ACCESS_ERR;
-  return Step::kEnd;
+Path::Step Path::write_imm(SendEntry* entry, uint64_t* /*budget*/, urma_cr_status_t* status) {
+  const KeyGrant* grant;
+  const Step allowed = authorize(entry, URMA_ACCESS_WRITE, &grant, status);
+  if (allowed != Step::kInFlight) return allowed;
+  ibv_send_wr* request = add_message(*entry, IBV_WR_RDMA_WRITE_WITH_IMM);
+  if (request == nullptr) return unsupported(status);
+  set_remote(request, entry->remote_addr, grant->rkey);
+  return add_local(request, entry, status);
 }
 
 // The value is written behind all data, by the same queue pair.
-Path::Step Path::add_write_notify(SendEntry* entry, uint32_t rkey, urma_cr_status_t* status) {
-  const RemoteAccess value = {&entry->notified, entry->notified_addr, sizeof(uint64_t),
-                              URMA_ACCESS_WRITE};
-  uint32_t value_rkey = 0;
-  const Step allowed = authorize(value, &asked_notified_, &value_rkey, status);
-  if (allowed != Step::kAdded) return allowed;
+Path::Step Path::write_notify(SendEntry* entry, uint64_t* /*budget*/, urma_cr_status_t* status) {
+  const KeyGrant* grant;
+  const Step allowed = authorize(entry, URMA_ACCESS_WRITE, &grant, status);
+  if (allowed != Step::kInFlight) return allowed;
+  const KeyGrant* value_grant;
+  const Step notifies =
+      authorize({&entry->notified, entry->notified_addr, sizeof(uint64_t), URMA_ACCESS_WRITE},
+                &asked_notified_, &value_grant, status);
+  if (notifies != Step::kInFlight) return notifies;
+  const Step added = add_write(entry, grant->rkey, status);
+  if (added != Step::kInFlight) return added;
   ibv_send_wr* request = add_request(IBV_WR_RDMA_WRITE);
-  set_remote(request, entry->remote_addr, rkey);
-  if (!add_local(request, entry)) {
-    *status = URMA_CR_LOC_ACCESS_ERR;
-    return Step::kEnd;
-  }
-  request = add_request(IBV_WR_RDMA_WRITE);
-  set_remote(request, entry->notified_addr, value_rkey);
+  set_remote(request, entry->notified_addr, value_grant->rkey);
   add_inline(request, &entry->operand[0], sizeof(uint64_t));
-  return Step::kAdded;
+  return Step::kInFlight;
 }
 
-Path::Step Path::add_atomic(SendEntry* entry, uint32_t rkey, urma_cr_status_t* status) {
+Path::Step Path::atomic(SendEntry* entry, urma_cr_status_t* status) {
+  const bool writes = entry->kind == OpKind::kWriteAtomic;
+  const KeyGrant* grant;
+  const Step allowed =
+      authorize(entry, writes ? URMA_ACCESS_WRITE : URMA_ACCESS_ATOMIC, &grant, status);
+  if (allowed != Step::kInFlight) return allowed;
+  if (!aligned(*entry, status)) return Step::kDone;
+  return writes ? add_write(entry, grant->rkey, status) : add_atomic(entry, *grant, status);
+}
+
+Path::Step Path::add_atomic(SendEntry* entry, const KeyGrant& grant, urma_cr_status_t* status) {
   const LocalPiece& result = SendQueue::pieces(entry)[0];
   uint32_t lkey;
   if (!result.valid || !sender_->resources().keys->find(result.ref, &lkey)) {
     *status = URMA_CR_LOC_ACCESS_ERR;
-    return Step::kEnd;
+    return Step::kDone;
   }
-  if (!native_atomic(entry->opcode, entry->bytes)) return add_emulated(entry, rkey, status);
+  if (!native_atomic(entry->opcode, entry->bytes)) return add_emulated(entry, grant, status);
   const bool swaps = entry->opcode == URMA_OPC_CAS;
   ibv_send_wr* request =
       add_request(swaps ? IBV_WR_ATOMIC_CMP_AND_SWP : IBV_WR_ATOMIC_FETCH_AND_ADD);
@@ -352,24 +311,23 @@ Path::Step Path::add_atomic(SendEntry* entry, uint32_t rkey, urma_cr_status_t* s
   request->wr.atomic.remote_addr = entry->remote_addr;
   request->wr.atomic.compare_add = entry->opcode == URMA_OPC_FSUB ? uint64_t{0} - operand : operand;
   request->wr.atomic.swap = entry->operand[2];
-  request->wr.atomic.rkey = rkey;
-  return Step::kAdded;
+  request->wr.atomic.rkey = grant.rkey;
+  return Step::kInFlight;
 }
 
 // The first round: the word around the value has to lie in the segment, too.
-Path::Step Path::add_emulated(SendEntry* entry, uint32_t rkey, urma_cr_status_t* status) {
+Path::Step Path::add_emulated(SendEntry* entry, const KeyGrant& grant, urma_cr_status_t* status) {
   if (emulation_ == nullptr) emulation_ = std::make_unique<Emulation>(*sender_->resources().device);
   emulation_->loop.emplace(entry->opcode, entry->remote_addr, static_cast<uint32_t>(entry->bytes),
                            entry->operand[0], entry->operand[2]);
-  const KeyGrant* grant = static_cast<RemoteRegion*>(entry->remote)->granted();
-  if (grant == nullptr || !grant->covers(emulation_->loop->word_addr(), sizeof(uint64_t))) {
+  if (!grant.segment.covers(emulation_->loop->word_addr(), sizeof(uint64_t))) {
     emulation_->loop.reset();
     *status = URMA_CR_REM_UNSUPPORTED_REQ_ERR;
-    return Step::kEnd;
+    return Step::kDone;
   }
-  emulation_->rkey = rkey;
+  emulation_->rkey = grant.rkey;
   set_round(add_request(IBV_WR_ATOMIC_CMP_AND_SWP));
-  return Step::kAdded;
+  return Step::kInFlight;
 }
 
 void Path::set_round(ibv_send_wr* request) {
@@ -411,9 +369,7 @@ bool Path::post_list(SendEntry* entry) {
   posted_ += taken;
   sender_->take_credits(taken);
   for (uint32_t i = 0; i < list.entries && entry->moved <= posted_; ++i) {
-    entry->state = SendState::kInFlight;
-    ++under_way_;
-    last_under_way_ = queue().index_of(entry);
+    set_out(entry);
     if (i + 1 < list.entries) entry = next_of(*entry);
   }
   if (error == 0) [[likely]]
@@ -452,6 +408,34 @@ void Path::nudge() {
   nothing.opcode = IBV_WR_RDMA_WRITE;
   if (proof_ != 0) set_proof(&nothing);
   post_one(&nothing);
+}
+
+// READs are their own proof; nobody believes the completions of others.
+void Path::sign_proven(SendEntry* entry) {
+  RequestList& list = sender_->list();
+  entry->moved = posted_ + list.count;
+  if (entry->kind != OpKind::kRead) return;
+  list.requests[list.count - 1].send_flags |= IBV_SEND_SIGNALED;
+  signalled_ = entry->moved;
+}
+
+void Path::set_proof(ibv_send_wr* request) {
+  const Mailbox& word = connection_->answer.reply.mailbox;
+  request->opcode = IBV_WR_RDMA_READ;
+  request->sg_list = sender_->proof_piece();
+  request->num_sge = 1;
+  request->wr.rdma.remote_addr = word.address;
+  request->wr.rdma.rkey = word.rkey;
+}
+
+void Path::add_proof() {
+  RequestList& list = sender_->list();
+  if (list.requests[list.count - 1].opcode != IBV_WR_RDMA_READ) {
+    ibv_send_wr* proof = add_request(IBV_WR_RDMA_READ);
+    set_proof(proof);
+    proof->send_flags = IBV_SEND_SIGNALED;
+  }
+  signalled_ = posted_ + list.count;
 }
 
 }  // namespace urma::verbs

@@ -64,6 +64,14 @@ void PeerWatches::unwatch(PeerWatcher* watcher, uint64_t target) {
   if (known != watches_.end() && known->second.target == target) unwatch(watcher);
 }
 
+void PeerWatches::take_for_lost(const PeerRef& peer) {
+  if (control_ == nullptr) return;
+  for (const auto& [watcher, watch] : watches_) {
+    if (watch.owner == peer) control_->unwatch(peer);
+  }
+  peer_lost(peer);
+}
+
 void PeerWatches::peer_lost(const PeerRef& peer) {
   std::vector<std::pair<PeerWatcher*, uint64_t>> gone;
   for (const auto& [watcher, watch] : watches_) {

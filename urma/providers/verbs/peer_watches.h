@@ -28,6 +28,8 @@ class PeerWatches {
   void unwatch(PeerWatcher* watcher);
   void unwatch(PeerWatcher* watcher, uint64_t target);
   void peer_lost(const PeerRef& peer);
+  // The same of one that Control goes on watching.
+  void take_for_lost(const PeerRef& peer);
 
  private:
   struct Watch {

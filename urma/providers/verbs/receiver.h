@@ -129,7 +129,7 @@ class Receiver final : public urma::Receiver, private QueueListener {
   bool progress(Poll* poll) URMA_REQUIRES(lock_);
   bool take(const ibv_wc& completion, Poll* poll) URMA_REQUIRES(lock_);
   void reopen_datagrams() URMA_REQUIRES(lock_);
-  // The short way, in receiver_short.cc.
+  // The short way.
   int poll_alone(CompletionQueue* poller, int count, urma_cr_t* cr) noexcept
       URMA_RELEASE(poller->poll_lock());
   [[gnu::noinline]] urma_status_t post_behind(urma_jfr_wr_t* wr, urma_jfr_wr_t** bad_wr);

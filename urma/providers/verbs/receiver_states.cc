@@ -7,7 +7,7 @@
 #include "urma/base/error.h"
 #include "urma/base/guard.h"
 #include "urma/base/log.h"
-#include "urma/providers/verbs/device_errors.h"
+#include "urma/providers/verbs/device.h"
 #include "urma/providers/verbs/receiver.h"
 
 namespace urma::verbs {

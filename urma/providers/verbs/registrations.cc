@@ -12,7 +12,7 @@ uint64_t key_of(SegmentRef ref) { return uint64_t{ref.generation} << 32 | ref.in
 
 }  // namespace
 
-void Registrations::enter(Segment* segment) {
+void Registrations::enter(KeyedSegment* segment) {
   MemoryRegion::Options options = {segment->access, segment->seg.attr.bs.non_pin != 0};
   // What the program has posted into a segment goes on when a peer invalidates it.
   options.apart = segment->access != 0 && !takes_rights_in_place(*segment);
@@ -31,12 +31,12 @@ bool Registrations::takes_rights_in_place(const Segment& segment) {
   return *in_place_;
 }
 
-void Registrations::enter(Segment* segment, int dmabuf, uint64_t offset) {
+void Registrations::enter(KeyedSegment* segment, int dmabuf, uint64_t offset) {
   const MemoryRegion::Options options = {segment->access, segment->seg.attr.bs.non_pin != 0};
   add(segment, MemoryRegion(*device_, dmabuf, offset, segment->base, segment->len, options));
 }
 
-void Registrations::add(Segment* segment, MemoryRegion region) {
+void Registrations::add(KeyedSegment* segment, MemoryRegion region) {
   // Whoever is granted the segment finds its key.
   const MutexLock lock(mutex_);
   table_->add(segment);
@@ -50,7 +50,7 @@ void Registrations::add(Segment* segment, MemoryRegion region) {
   }
 }
 
-void Registrations::withdraw(Segment* segment) {
+void Registrations::withdraw(KeyedSegment* segment) {
   table_->remove(segment);
   // A revocation may be about to name another key.
   const MutexLock lock(mutex_);

@@ -24,11 +24,11 @@ class Registrations final : public Revoker {
   LocalKeys& keys() { return keys_; }
   // Registers the segment and enters it into the table. Throws Error, and nothing has happened
   // then.
-  void enter(Segment* segment);
+  void enter(KeyedSegment* segment);
   // The same for the memory that lies at `offset` in a dma-buf.
-  void enter(Segment* segment, int dmabuf, uint64_t offset);
+  void enter(KeyedSegment* segment, int dmabuf, uint64_t offset);
   // Nobody begins to use it any more; its region stays until remove().
-  void withdraw(Segment* segment);
+  void withdraw(KeyedSegment* segment);
   void remove(SegmentRef ref);
   // What peers reach a registration with; nothing where they may not, or it has gone.
   std::optional<uint32_t> rkey(SegmentRef ref) const;
@@ -37,11 +37,11 @@ class Registrations final : public Revoker {
 
  private:
   struct Known {
-    Segment* segment;  // until it is withdrawn
+    KeyedSegment* segment;  // until it is withdrawn
     MemoryRegion region;
   };
 
-  void add(Segment* segment, MemoryRegion region);
+  void add(KeyedSegment* segment, MemoryRegion region);
   bool takes_rights_in_place(const Segment& segment);
 
   const Device* const device_;

@@ -23,7 +23,8 @@ RemoteRegion::~RemoteRegion() { leave_list(); }
 
 void RemoteRegion::doubt(const KeyGrant* refused) {
   // Relaxed: nothing is published. Where a newer one has come, that one stays.
-  grant.compare_exchange_strong(refused, nullptr, std::memory_order_relaxed);
+  const void* in_force = refused;
+  grant_slot.compare_exchange_strong(in_force, nullptr, std::memory_order_relaxed);
 }
 
 void RemoteRegion::ask_owner(const Wanted& wanted) {
@@ -37,12 +38,13 @@ void RemoteRegion::finish(const Wanted& wanted, const SegmentAnswer& answer) {
     const MutexLock lock(mutex_);
     urma_cr_status_t status = status_of(answer.answer);
     if (answer.answer == Answer::kAccepted) {
-      const KeyGrant answered = {answer.reply.base, answer.reply.len, answer.reply.access,
-                                 answer.reply.rkey};
+      const SegmentReply& reply = answer.reply;
+      const KeyGrant answered = {{reply.ref, reply.base, reply.len, reply.access, /*pages=*/0},
+                                 reply.rkey};
       // One that comes again needs no place again: an owner that is asked often stays small.
       const auto same = std::find_if(grants_.begin(), grants_.end(), [&](const auto& known) {
-        return known->base == answered.base && known->len == answered.len &&
-               known->access == answered.access && known->rkey == answered.rkey;
+        return known->segment.base == reply.base && known->segment.len == reply.len &&
+               known->segment.access == reply.access && known->rkey == reply.rkey;
       });
       const KeyGrant* kept = same != grants_.end() ? same->get() : nullptr;
       if (kept == nullptr && grants_.size() < kMaxGrants) {
@@ -55,8 +57,8 @@ void RemoteRegion::finish(const Wanted& wanted, const SegmentAnswer& answer) {
                          "segment at va {:#x} of token id {:#x} has had {} keys; import it anew",
                          uint64_t{seg.ubva.va}, seg.token_id, grants_.size());
       }
-      // SYNC(key-grant): release pairs with the acquire in granted().
-      grant.store(kept, std::memory_order_release);
+      // SYNC(key-grant): release pairs with the acquire in grant().
+      grant_slot.store(kept, std::memory_order_release);
     } else {
       URMA_LOG_LIMITED(WARNING, "segment at va {:#x} of token id {:#x} cannot be used: {}",
                        wanted.va, seg.token_id, answer_text(answer.answer));

@@ -16,6 +16,15 @@
 
 namespace urma::verbs {
 
+struct KeyGrant {
+  SegmentGrant segment;
+  uint32_t rkey;
+
+  // Until a request finds that it does not, see RemoteRegion::doubt().
+  static bool stands() { return true; }
+  static bool owner_gone() { return false; }
+};
+
 // Thread-safe.
 class RemoteRegion : public ImportedSegment {
  public:
@@ -25,18 +34,20 @@ class RemoteRegion : public ImportedSegment {
   ~RemoteRegion() override;
 
   // The newest grant, NULL where there is none in force. It stays as long as the segment does.
-  const KeyGrant* granted() const {
+  const KeyGrant* grant() const {
     // SYNC(key-grant): acquire pairs with the release in finish().
-    return grant.load(std::memory_order_acquire);
+    return static_cast<const KeyGrant*>(grant_slot.load(std::memory_order_acquire));
   }
-  // Grants stand until a request finds that one does not.
-  bool stale() const { return false; }
+  // A key needs nothing else before it can be used.
+  static bool settled(const KeyGrant& /*grant*/) { return true; }
+  static bool about_to_be_mapped() { return false; }
+  static bool stale() { return false; }
   // Whether it stands for these bytes. One that was not granted, or not yet, does for those that it
   // was asked for with.
   bool holds(uint64_t addr, uint64_t bytes, uint32_t /*access*/) const {
-    const KeyGrant* grant = granted();
-    if (grant == nullptr) return seg.ubva.va == addr && seg.len == bytes;
-    return grant->covers(addr, bytes);
+    const KeyGrant* known = grant();
+    if (known == nullptr) return seg.ubva.va == addr && seg.len == bytes;
+    return known->segment.covers(addr, bytes);
   }
   // A request with this grant was refused: the next one asks anew.
   void doubt(const KeyGrant* refused);

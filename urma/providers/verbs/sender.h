@@ -21,36 +21,8 @@
 namespace urma::verbs {
 
 class DatagramSends;
+class OffloadedPath;
 class Path;
-
-// A path whose requests are executed by a device.
-class OffloadedPath : public TargetPath {
- public:
-  OffloadedPath(SendQueue* queue, RemoteQueue* target, uint32_t hint)
-      : TargetPath(queue, target, hint) {}
-  // What it has posted under this mark has completed.
-  virtual void completed(uint32_t mark, ibv_wc_status status) = 0;
-  // Gives its connection back where others need the place, and it has nothing to do.
-  // True where its connection is unwanted, and still busy.
-  virtual bool close_unwanted() { return false; }
-  // The device does not say any more what becomes of that which is under way: it ends.
-  virtual void lose() = 0;
-  // The queue ends. What waited for its way to open is given time to get there: true as long as
-  // something is.
-  virtual bool linger() = 0;
-
- protected:
-  // What a queue in this state was given since it was suspended does not go along.
-  bool may_linger(urma_jetty_state_t state) const {
-    return outstanding != 0 && (state != URMA_JETTY_STATE_SUSPENDED || outstanding == doomed_);
-  }
-  bool goes_on(urma_jetty_state_t state) const {
-    return state == URMA_JETTY_STATE_READY || (doomed_ != 0 && outstanding == doomed_);
-  }
-
-  uint32_t doomed_ = 0;     // the first ones of the list: to end with the queue
-  uint64_t opened_ns_ = 0;  // when the way was found open
-};
 
 // A list of requests that is being put together, and posted at once. One for all paths of a sender.
 struct RequestList {
@@ -69,7 +41,7 @@ struct RequestList {
   }
 };
 
-class Sender final : public urma::Sender, private CompletionSource, private ConnectionHolder {
+class Sender : public urma::Sender, private CompletionSource, private ConnectionHolder {
  public:
   // Throws Error.
   Sender(const ContextResources& resources, const urma_jfs_cfg_t& cfg,
@@ -157,7 +129,7 @@ class Sender final : public urma::Sender, private CompletionSource, private Conn
   void device_failed() override;
   void lose_under_way() URMA_REQUIRES(lock());
 
-  // The short way of posts and polls, in short_post.cc and short_poll.cc.
+  // The short way of posts and polls, in short_way.cc.
   Path* short_path(const urma_jfs_wr_t& wr) const URMA_REQUIRES(lock());
   template <urma_opcode_t kOpcode, bool kInline>
   [[gnu::noinline]] urma_status_t post_alone(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr,

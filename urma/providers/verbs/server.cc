@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "urma/base/log.h"
-#include "urma/providers/verbs/one_sided_end.h"
 #include "urma/providers/verbs/receiver.h"
 #include "urma/providers/verbs/transport.h"
 
@@ -66,17 +65,10 @@ Reply Server::on_connect(const PeerRef& from, const ConnectRequest& request) {
   } else if (request.one_sided) {
     answer = attach_one_sided(request, known != routes_.end() ? known->second.one_sided : nullptr,
                               &reply, &route.one_sided);
-  } else if (known != routes_.end()) {
-    // The same again: it ends where it does.
-    route.place = known->second.place;
-    answer = attach(from, request, route.place, &reply);
-    if (target.type == URMA_JETTY_GROUP) {
-      reply.members = transport_->groups().members(target.eid, target.id);
-    }
-  } else if (target.type == URMA_JETTY_GROUP) {
-    answer = attach_member(from, request, &route.place, &reply);
   } else {
-    answer = attach(from, request, route.place, &reply);
+    // The same again ends where it does.
+    const Place* before = known != routes_.end() ? &known->second.place : nullptr;
+    answer = attach(from, request, before, &route.place, &reply);
   }
   if (answer != Answer::kAccepted) return with_answer(judged(from, target, answer));
   reply.member_id = route.place.id;
@@ -98,8 +90,9 @@ bool Server::has_room(const NetAddress& host) const {
 Answer Server::attach_one_sided(const ConnectRequest& request,
                                 const std::shared_ptr<QueuePair>& known, ConnectReply* reply,
                                 std::shared_ptr<QueuePair>* pair) {
-  const Answer answer = admits_peer(request.target, &reply->members);
+  const Answer answer = transport_->judge(request.target);
   if (answer != Answer::kAccepted) return answer;
+  reply->members = members_of(request.target);
   const ContextResources& resources = transport_->resources();
   // librdmacm would have to connect it.
   if (resources.device->info().iwarp()) return Answer::kNoSuchObject;
@@ -108,41 +101,36 @@ Answer Server::attach_one_sided(const ConnectRequest& request,
   return answer;
 }
 
-Answer Server::attach_member(const PeerRef& from, const ConnectRequest& request, Place* place,
-                             ConnectReply* reply) {
+Answer Server::attach(const PeerRef& from, const ConnectRequest& request, const Place* before,
+                      Place* place, ConnectReply* reply) {
   const ProbeTarget& target = request.target;
-  place->kind = IdKind::kJetty;
-  Answer answer = Answer::kNoSuchObject;
-  // A member may leave just now, or its JFR be out of use: the next one takes its place.
-  uint32_t members = 0;
-  for (uint32_t tried = 0; answer == Answer::kNoSuchObject; ++tried) {
-    if (!transport_->groups().pick(target.eid, target.id, request.hint + tried, &place->id,
-                                   &members) ||
-        tried >= members) {
-      break;
-    }
-    answer = attach(from, request, *place, reply);
+  WayRequest asked = {target,
+                      {request.source.eid, request.source.uasid, request.source.id},
+                      request.rnr_retry,
+                      request.hint};
+  if (before != nullptr) {
+    asked.type = before->kind == IdKind::kJfr ? URMA_JFR : URMA_JETTY;
+    asked.id = before->id;
   }
-  reply->members = members;
-  return answer;
-}
-
-Answer Server::attach(const PeerRef& from, const ConnectRequest& request, const Place& place,
-                      ConnectReply* reply) {
-  Answer answer = Answer::kNoSuchObject;
-  transport_->with_endpoint(place.kind, place.eid, place.id, [&](const Endpoint& endpoint) {
-    answer = admits(endpoint, request.target.trans_mode, request.target.token);
-    if (answer != Answer::kAccepted) return;
+  Answer given = Answer::kAccepted;
+  uint32_t members = 0;
+  const Answer answer = transport_->admit(asked, &members, [&](const Endpoint& endpoint) {
     std::shared_ptr<QueuePair> pair;
-    const ConnectAnswer given = receiver_of(endpoint).accept(from.nonce, request, endpoint, &pair);
-    answer = given.answer;
-    *reply = given.reply;
+    const ConnectAnswer end = receiver_of(endpoint).accept(from.nonce, request, endpoint, &pair);
+    if (end.answer == Answer::kNoSuchObject) return false;
+    given = end.answer;
+    *reply = end.reply;
+    *place = {endpoint.identity.jetty ? IdKind::kJetty : IdKind::kJfr, endpoint.eid,
+              endpoint.identity.id};
     CmAcceptor* acceptor = transport_->acceptor();
-    if (acceptor == nullptr || pair == nullptr || answer != Answer::kAccepted) return;
-    acceptor->expect(from, request, reply->end, pair);
-    reply->cm_port = acceptor->port();
+    if (acceptor != nullptr && pair != nullptr && given == Answer::kAccepted) {
+      acceptor->expect(from, request, reply->end, pair);
+      reply->cm_port = acceptor->port();
+    }
+    return true;
   });
-  return answer;
+  reply->members = members_of(target);
+  return answer == Answer::kAccepted ? given : answer;
 }
 
 void Server::remember(const PeerRef& from, const ConnectRequest& request, const ConnectReply& reply,
@@ -166,7 +154,7 @@ std::optional<PeerRef> Server::forget(uint64_t nonce, uint64_t connection) {
 Reply Server::on_disconnect(const PeerRef& from, const DisconnectRequest& request) {
   if (!request.by_initiator) {
     // Only who has the other end may say that it has gone.
-    if (transport_->asking().leads_to(request.connection, from)) {
+    if (transport_->asking().owner_of(request.connection) == from) {
       transport_->connections().turned_away(request.connection, request.reason, request.received);
       transport_->serve_senders();
     }
@@ -235,22 +223,14 @@ Reply Server::on_fault(const PeerRef& from, const FaultRequest& request) {
 }
 
 Reply Server::on_probe(const PeerRef& from, const ProbeRequest& request) {
-  ProbeReply reply = {};
-  const Answer answer = admits_peer(request.target, &reply.members);
-  return {judged(from, request.target, answer), reply};
+  const Answer answer = judged(from, request.target, transport_->judge(request.target));
+  return {answer, ProbeReply{members_of(request.target)}};
 }
 
-Answer Server::admits_peer(const ProbeTarget& target, uint32_t* members) {
-  if (target.type == URMA_JETTY_GROUP) {
-    *members = transport_->groups().members(target.eid, target.id);
-    return transport_->groups().admits(target.eid, target.id, target.trans_mode, target.token);
-  }
-  Answer answer = Answer::kNoSuchObject;
-  transport_->with_endpoint(id_kind(target.type), target.eid, target.id,
-                            [&](const Endpoint& endpoint) {
-                              answer = admits(endpoint, target.trans_mode, target.token);
-                            });
-  return answer;
+// 0 where it is no group.
+uint32_t Server::members_of(const ProbeTarget& target) {
+  if (target.type != URMA_JETTY_GROUP) return 0;
+  return transport_->groups().members(target.eid, target.id);
 }
 
 void Server::on_peer_lost(const PeerRef& peer, PeerLoss loss) {

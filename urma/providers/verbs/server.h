@@ -51,14 +51,14 @@ class Server final : public ControlServer {
 
   // For one more connection from a host.
   bool has_room(const NetAddress& host) const;
-  Answer attach(const PeerRef& from, const ConnectRequest& request, const Place& place,
-                ConnectReply* reply);
-  Answer attach_member(const PeerRef& from, const ConnectRequest& request, Place* place,
-                       ConnectReply* reply);
+  // At the target, or where the same connection ended `before`; NULL: there is none. *place is
+  // where it ends now.
+  Answer attach(const PeerRef& from, const ConnectRequest& request, const Place* before,
+                Place* place, ConnectReply* reply);
   // An end that serves what needs no queue here. Throws Error.
   Answer attach_one_sided(const ConnectRequest& request, const std::shared_ptr<QueuePair>& known,
                           ConnectReply* reply, std::shared_ptr<QueuePair>* pair);
-  Answer admits_peer(const ProbeTarget& target, uint32_t* members);
+  uint32_t members_of(const ProbeTarget& target);
   void remember(const PeerRef& from, const ConnectRequest& request, const ConnectReply& reply,
                 Route route);
 

@@ -4,9 +4,12 @@
 #include <cstring>
 #include <utility>
 
+#include "jetty/faulty.h"
 #include "urma/base/error.h"
 #include "urma/base/guard.h"
 #include "urma/base/log.h"
+#include "urma/providers/verbs/datagram_queue.h"
+#include "urma/providers/verbs/path.h"
 #include "urma/providers/verbs/receiver.h"
 #include "urma/providers/verbs/remote_region.h"
 #include "urma/providers/verbs/sender.h"
@@ -41,8 +44,8 @@ Origin origin_of(const PortAddress& address) {
 }  // namespace
 
 Transport::Transport(std::shared_ptr<Device> device, Service* service,
-                     const TransportConfig& config)
-    : urma::Transport(service),
+                     const TransportConfig& config, std::unique_ptr<Faults> faults)
+    : urma::Transport(service, std::move(faults)),
       device_(std::move(device)),
       config_(config),
       host_ids_(service),
@@ -168,7 +171,9 @@ void Transport::free_id(IdKind kind, uint32_t eid_index, uint32_t id) {
 std::unique_ptr<urma::Sender> Transport::make_sender(const urma_jfs_cfg_t& cfg,
                                                      const QueueIdentity& identity,
                                                      const urma_jetty_id_t& id) {
-  return std::make_unique<Sender>(resources_, cfg, identity, id);
+  if (faults() == nullptr) return std::make_unique<Sender>(resources_, cfg, identity, id);
+  return std::make_unique<FaultySender<Sender, Path, DatagramPath>>(faults(), resources_, cfg,
+                                                                    identity, id);
 }
 
 std::unique_ptr<urma::Receiver> Transport::make_receiver(const urma_jfr_cfg_t& cfg,
@@ -179,7 +184,7 @@ std::unique_ptr<urma::Receiver> Transport::make_receiver(const urma_jfr_cfg_t& c
 }
 
 void Transport::unregister(Segment* segment) {
-  registrations_.withdraw(segment);
+  registrations_.withdraw(static_cast<KeyedSegment*>(segment));
   quiesce();
   registrations_.remove(segment->ref);
 }
@@ -224,6 +229,23 @@ void Transport::unwatch_peer(PeerWatcher* watcher) {
 
 void Transport::unwatch_peer(PeerWatcher* watcher, uint64_t target) {
   service().run([=, this] { watches_.unwatch(watcher, target); });
+}
+
+// At once, so that no later request goes to the target the way that has ended; what else goes to
+// its process, and who watches that, follows.
+void Transport::lose_connection(const RemoteQueue& target) {
+  service().post([this, lost = connections_.lose(target), ended = ended()] {
+    if (*ended) return;
+    guarded(URMA_LOG_SITE, [&] {
+      for (const uint64_t connection : lost) {
+        const std::optional<PeerRef> owner = asking_.owner_of(connection);
+        if (!owner.has_value()) continue;
+        for (const uint64_t other : asking_.connections_to(*owner)) connections_.lost(other);
+        watches_.take_for_lost(*owner);
+      }
+      serve_senders();
+    });
+  });
 }
 
 }  // namespace urma::verbs

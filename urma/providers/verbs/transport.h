@@ -37,7 +37,8 @@ struct TransportConfig {
 class Transport final : public urma::Transport {
  public:
   // Throws Error where the EID has no control socket.
-  Transport(std::shared_ptr<Device> device, Service* service, const TransportConfig& config);
+  Transport(std::shared_ptr<Device> device, Service* service, const TransportConfig& config,
+            std::unique_ptr<Faults> faults = nullptr);
   // Nothing may use a queue of this transport any more.
   ~Transport() override;
 
@@ -67,7 +68,10 @@ class Transport final : public urma::Transport {
                                                 const QueueIdentity& identity,
                                                 const urma_eid_t& eid,
                                                 EventSubject* subject) override;
-  void enter(Segment* segment) override { registrations_.enter(segment); }
+  std::unique_ptr<Segment> make_segment() override { return std::make_unique<KeyedSegment>(); }
+  void enter(Segment* segment) override {
+    registrations_.enter(static_cast<KeyedSegment*>(segment));
+  }
   void unregister(Segment* segment) override;
   ImportedSegment* import_segment(urma_context_t* ctx, const urma_seg_t& seg, urma_token_t token,
                                   uint32_t access) override;
@@ -77,6 +81,7 @@ class Transport final : public urma::Transport {
                   uint64_t target) override;
   void unwatch_peer(PeerWatcher* watcher) override;
   void unwatch_peer(PeerWatcher* watcher, uint64_t target) override;
+  void lose_connection(const RemoteQueue& target) override;
 
  private:
   void open_connections(const PortAddress& address);
