@@ -21,7 +21,7 @@ import man  # pylint: disable=wrong-import-position
 
 # What the navigation has, in this order; a document that is not named here is missed by nobody.
 CHAPTERS = (
-    ("Begin", ("index", "getting_started", "concepts", "porting_verbs", "porting_ucx",
+    ("Begin", ("index", "getting_started", "install", "concepts", "porting_verbs", "porting_ucx",
                "porting_libfabric", "porting_iceoryx2", "service")),
     ("Use", ("tools", "errors", "faults", "tracing", "performance", "shm", "verbs", "rocm")),
     ("Count on", ("conformance", "specification", "security", "reliability", "abi", "vm", "release",
