@@ -43,9 +43,7 @@ listed() {
 tree() { (cd "$1" && find . -mindepth 1 ! -type d -printf '%P %y %m %l\n' | sort); }
 
 DESTDIR="${by_bazel}" dev_on_built install --prefix "${prefix}"
-cp -rL --remove-destination CMakeLists.txt BUILD.bazel docs jetty ofi segment third_party tools \
-  urma "${copy}"
-chmod -R u+w "${copy}"
+add_cmake_sources
 quietly cmake -S "${copy}" -B "${build}" "-DCMAKE_INSTALL_PREFIX=${prefix}" \
   -DURMA_LEFT_OUT=FATAL_ERROR
 

@@ -43,5 +43,13 @@ END
   PATH="${tools}:${PATH}" "${source}/dev" "$@"
 }
 
+# Adds what CMake reads (:cmake_sources) to that copy.
+add_cmake_sources() {
+  mkdir -p "${TEST_TMPDIR}/source"
+  cp -rL --remove-destination CMakeLists.txt BUILD.bazel docs jetty ofi segment third_party tools \
+    urma "${TEST_TMPDIR}/source"
+  chmod -R u+w "${TEST_TMPDIR}/source"
+}
+
 # Installs under the folder given.
 install_built() { dev_on_built install --prefix "$1"; }
