@@ -13,7 +13,7 @@ dev_on_built() {
   local built="${PWD}" source="${TEST_TMPDIR}/source" tools="${TEST_TMPDIR}/tools"
   local file
   mkdir -p "${source}" "${tools}"
-  for file in dev docs packaging LICENSE CHANGELOG.md tools/dev/man.py urma/core/process/settings.cc \
+  for file in dev docs packaging LICENSE CHANGELOG.md CMakeLists.txt tools/dev/man.py urma/core/process/settings.cc \
     urma/include; do
     mkdir -p "${source}/$(dirname "${file}")"
     cp -rL "${file}" "${source}/$(dirname "${file}")"
