@@ -13,7 +13,7 @@ dev_on_built() {
   local built="${PWD}" source="${TEST_TMPDIR}/source" tools="${TEST_TMPDIR}/tools"
   local file
   mkdir -p "${source}" "${tools}"
-  for file in dev docs packaging python LICENSE CHANGELOG.md tools/dev/man.py \
+  for file in dev docs packaging python LICENSE CHANGELOG.md CMakeLists.txt tools/dev/man.py \
     urma/core/process/settings.cc urma/include; do
     mkdir -p "${source}/$(dirname "${file}")"
     cp -rL "${file}" "${source}/$(dirname "${file}")"
@@ -41,6 +41,14 @@ printf 'installed %s\n' "$@"
 END
   chmod +x "${tools}/bazel" "${tools}/dpkg-query"
   PATH="${tools}:${PATH}" "${source}/dev" "$@"
+}
+
+# Adds what CMake reads (:cmake_sources) to that copy.
+add_cmake_sources() {
+  mkdir -p "${TEST_TMPDIR}/source"
+  cp -rL --remove-destination CMakeLists.txt BUILD.bazel docs jetty ofi segment third_party tools \
+    urma "${TEST_TMPDIR}/source"
+  chmod -R u+w "${TEST_TMPDIR}/source"
 }
 
 # Installs under the folder given.

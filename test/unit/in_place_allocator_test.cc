@@ -13,7 +13,7 @@ namespace {
 
 struct Allocator {
   const char* name;
-  const char* library;  // to be preloaded; empty for the C library's
+  const char* library;  // to be preloaded, one of several; empty for the C library's
   // So that pages are given up at once, and not some seconds later.
   const char* settings;
 };
@@ -24,7 +24,8 @@ const Allocator kAllocators[] = {
     {"glibc", "", "MALLOC_TRIM_THRESHOLD_=0"},
     {"jemalloc", "libjemalloc.so.2", kJemallocNow},
     {"tcmalloc", "libtcmalloc_minimal.so.4", "TCMALLOC_AGGRESSIVE_DECOMMIT=t"},
-    {"mimalloc", "libmimalloc.so.2", "MIMALLOC_RESET_DELAY=0"},
+    {"mimalloc", "libmimalloc.so.2:libmimalloc.so.3",
+     "MIMALLOC_RESET_DELAY=0 MIMALLOC_PURGE_DELAY=0"},
 };
 
 struct Outcome {

@@ -1,0 +1,106 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+#
+# The CMake build beside Bazel's: both compile the same sources with the same flags, give each
+# library the same name, the same exported symbols and the same search path, and install the same
+# files. CMake compiles nothing for that: Bazel's products stand in for its own. The long form
+# (URMA_SOAK, `./dev soak cmake`) compiles everything and compares what comes out.
+set -euo pipefail
+
+source test/install/installed.sh
+readonly copy="${TEST_TMPDIR}/source" build="${TEST_TMPDIR}/build" prefix=/usr/local
+readonly by_bazel="${TEST_TMPDIR}/by_bazel" by_cmake="${TEST_TMPDIR}/by_cmake"
+
+fail() {
+  echo "FAIL: $*"
+  exit 1
+}
+
+# Runs a command, and shows what it printed only if it fails.
+quietly() {
+  "$@" >"${TEST_TMPDIR}/log" 2>&1 || { tail -n 40 "${TEST_TMPDIR}/log"; fail "$*"; }
+}
+
+# Prints the flags of the link of FILE, each on a line of its own.
+link_flags() {
+  grep -lE -- " -o [^ ]*/${1//./\\.} " "${build}"/CMakeFiles/*.dir/link.txt | xargs cat |
+    tr -d "'\"\\\\" | tr ' ' '\n'
+}
+
+# Prints the field NAME of the dynamic section of FILE: the names in brackets.
+dynamic() { readelf -d "$2" | sed -nE "s/.*\\(($1)\\).*\\[(.*)\\]/\\2/p" | sort; }
+
+# Prints the names that FILE exports.
+exported() { nm -D --defined-only "$1" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | sort; }
+
+# Prints the names that the version script FILE exports.
+listed() {
+  sed -e 's|/\*.*\*/||' "$1" | tr -d '\n' | sed -E -e 's/.*global:(.*)local:.*/\1/' |
+    tr -s '; ' '\n' | grep . | sort
+}
+
+# Prints all below the folder DIR: names, kinds, modes and where links lead.
+tree() { (cd "$1" && find . -mindepth 1 ! -type d -printf '%P %y %m %l\n' | sort); }
+
+DESTDIR="${by_bazel}" dev_on_built install --prefix "${prefix}"
+add_cmake_sources
+quietly cmake -S "${copy}" -B "${build}" "-DCMAKE_INSTALL_PREFIX=${prefix}" \
+  -DURMA_LEFT_OUT=FATAL_ERROR
+
+sed -n 's/^  "file": "\(.*\)",\?$/\1/p' "${build}/compile_commands.json" | grep "^${copy}/" |
+  sed "s|^${copy}/||" | sort -u >"${TEST_TMPDIR}/compiled"
+sed -n -e 's|^//||' -e 's|^:||' -e 's|:|/|p' test/install/compiled_sources | sort -u |
+  diff - "${TEST_TMPDIR}/compiled" || fail "Bazel (<) and CMake (>) compile other sources"
+
+# Those of .bazelrc for every build, and of urma/link_time.bzl.
+{
+  sed -nE 's/^build --(c|cxx)opt=(-[^s].*)/\2/p' .bazelrc
+  sed -n '/^LINK_TIME_COPTS/,/^})/s/^ *"\(-.*\)",$/\1/p' urma/link_time.bzl
+} | while read -r flag; do
+  grep -F -- "/jetty/sender.cc" "${build}/compile_commands.json" | grep -F -- "${flag} " >/dev/null ||
+    fail "CMake compiles without ${flag}"
+done
+grep '/jetty/sender.cc' "${build}/compile_commands.json" | grep -e -std=c++20 >/dev/null
+
+checked=0
+while read -r library; do
+  name="${library##*/}"
+  link_flags "${name}" >"${TEST_TMPDIR}/flags"
+  [[ "$(sed -n 's/^-Wl,-soname,//p' "${TEST_TMPDIR}/flags")" == "$(dynamic SONAME "${library}")" ]] ||
+    fail "the soname of ${name}"
+  [[ "$(sed -n 's/^-Wl,-rpath,//p' "${TEST_TMPDIR}/flags" | sed 's/:*$//')" == \
+     "$(dynamic 'RUNPATH|RPATH' "${library}")" ]] || fail "the search path of ${name}"
+  map="$(sed -n 's/^-Wl,--version-script=//p' "${TEST_TMPDIR}/flags")"
+  [[ -z "${map}" ]] || diff <(listed "${map}") <(exported "${library}") ||
+    fail "CMake's version script (<) and what Bazel's ${name} exports (>)"
+  for flag in -flto=auto -Wl,-z,nodelete; do
+    [[ "$(sed -n "\|/${name}\",|,/^)/p" BUILD.bazel | grep -cE -- "\"${flag}\"|${flag/-flto=auto/LINK_TIME}")" == \
+      "$(grep -cxF -- "${flag}" "${TEST_TMPDIR}/flags")" ]] || fail "${flag} for ${name}"
+  done
+  checked=$((checked + 1))
+done < <(find "${by_bazel}${prefix}/lib" -name '*.so*' -type f)
+((checked >= 7)) || fail "only ${checked} libraries"
+
+if [[ -n "${URMA_SOAK:-}" ]]; then
+  quietly cmake --build "${build}" "-j$(nproc)"
+  URMA_RUNTIME_DIR="${TEST_TMPDIR}/runtime" quietly ctest --test-dir "${build}" --output-on-failure
+else
+  quietly cmake --build "${build}" --target manual
+  (cd "${by_bazel}${prefix}" && cp -r --parents lib/*.so* lib/urma lib/libfabric bin \
+    share/doc/urma/examples "${build}")
+fi
+DESTDIR="${by_cmake}" quietly cmake --install "${build}"
+diff <(tree "${by_bazel}") <(tree "${by_cmake}") || fail "Bazel's files (<) and CMake's (>)"
+while read -r file; do
+  if readelf -h "${by_bazel}/${file}" &>/dev/null; then
+    for field in SONAME NEEDED 'RUNPATH|RPATH'; do
+      diff <(dynamic "${field}" "${by_bazel}/${file}") <(dynamic "${field}" "${by_cmake}/${file}") ||
+        fail "${field} of ${file}, by Bazel (<) and by CMake (>)"
+    done
+    diff <(exported "${by_bazel}/${file}") <(exported "${by_cmake}/${file}") ||
+      fail "the symbols of ${file}, by Bazel (<) and by CMake (>)"
+  else
+    cmp "${by_bazel}/${file}" "${by_cmake}/${file}"
+  fi
+done < <(cd "${by_bazel}" && find . -type f)
+echo "the same sources, flags, ${checked} libraries and $(tree "${by_cmake}" | wc -l) files"

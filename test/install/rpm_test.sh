@@ -1,0 +1,124 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+#
+# The rpm packages that `./dev rpm` makes of what has been built. Each has its files, no file is in
+# two of them, what they need of each other and of libraries is found by rpm, and the tools run as
+# unpacked. The version is that of the other packages. The source package, built as its spec says,
+# by CMake, gives the same: what has been built stands in for what CMake would compile. The long
+# form (URMA_SOAK, `./dev soak rpm`) compiles it.
+set -euo pipefail
+
+for program in chrpath rpm2archive rpmbuild; do
+  command -v "${program}" >/dev/null || { echo "SKIP: no ${program}"; exit 0; }
+done
+
+source test/install/installed.sh
+readonly out="${TEST_TMPDIR}/out" root="${TEST_TMPDIR}/root"
+add_cmake_sources
+dev_on_built rpm "${out}"
+libdir="$(rpm --eval '%{_libdir}')"
+readonly libdir
+[[ "$(sed -n 's/^Version: *//p' packaging/liburma.spec)" == \
+  "$(sed -n 's/^Version: *//p' packaging/urma.pc.in)" ]]
+
+fail() {
+  echo "FAIL: $*"
+  exit 1
+}
+
+# Prints the path of the package NAME.
+package() { echo "${2:-${out}}/$1"-[0-9]*."$(uname -m)".rpm; }
+
+# Prints the files of the package NAME but build ids and folders, manual pages uncompressed.
+files_of() {
+  rpm -qp --qf '[%{FILEMODES:perms} %{FILENAMES}\n]' "$(package "$@")" |
+    sed -nE -e 's/\.gz$//' -e '/\.build-id|licenses/!s/^[^d][^ ]* //p' | sort
+}
+
+# Expects the package NAME to have the files on stdin and no other.
+expect_files() { diff <(sort) <(files_of "$1") || fail "the files of $1 (above)"; }
+
+# Expects the package NAME to need what rpm calls NEED.
+expect_need() {
+  rpm -qp --requires "$(package "$1")" >"${TEST_TMPDIR}/needs"
+  grep -qxF -- "$2" "${TEST_TMPDIR}/needs" || fail "$1 does not need $2"
+}
+
+# Prints the manual pages of SECTION that are written down as such.
+pages() {
+  local page
+  for page in docs/man/*."$1".md; do echo "/usr/share/man/man$1/$(basename "${page}" .md)"; done
+}
+
+version="$(sed -n 's/^Version: //p' packaging/urma.pc.in)-1"
+readonly packages=(libfabric-urma liburma liburma-devel liburma-rocm liburma-verbs urma-tools)
+diff <(printf '%s\n' "${packages[@]}") \
+  <(rpm -qp --qf '%{NAME}\n' "${out}"/*."$(uname -m)".rpm | sort) || fail "the packages (above)"
+[[ -e "${out}/liburma-${version}.src.rpm" ]] || fail "no source package"
+
+expect_files liburma < <(
+  printf "${libdir}/%s\n" lib{tpsa,urma,urma_common}.so.0 urma/liburma-shm.so
+  pages 7 | grep -v /fi_urma
+)
+expect_files liburma-verbs <<<"${libdir}/urma/liburma-verbs.so"
+expect_files liburma-rocm <<<"${libdir}/urma/liburma-rocm.so"
+expect_files libfabric-urma < <(
+  echo "${libdir}/libfabric/liburma-fi.so"
+  pages 7 | grep /fi_urma
+)
+expect_files urma-tools < <(
+  echo "${libdir}/urma/urma_run.so"
+  printf '/usr/bin/%s\n' urma_{admin,perftest,ping,run}
+  pages 1
+)
+files_of liburma-devel >"${TEST_TMPDIR}/devel"
+diff <(cd examples && ls -d *.* Makefile | sort) \
+  <(sed -n 's|^/usr/share/doc/urma/examples/||p' "${TEST_TMPDIR}/devel") || fail "the examples"
+diff <(pages 3) <(pages 3 | grep -xFf - "${TEST_TMPDIR}/devel") || fail "manual pages (above)"
+[[ -z "$(for name in "${packages[@]}"; do files_of "${name}"; done | sort | uniq -d)" ]] ||
+  fail "a file is in two packages"
+
+for name in libfabric-urma liburma-{devel,rocm,verbs} urma-tools; do
+  expect_need "${name}" "$(rpm --eval 'liburma%{?_isa}') = ${version}"
+done
+mark="$(rpm --eval '%{?__isa_bits:(%{__isa_bits}bit)}')"
+expect_need urma-tools "liburma.so.0(URMA_1.0)${mark}"
+expect_need liburma-verbs "libibverbs.so.1()${mark}"
+expect_need liburma-verbs "librdmacm.so.1()${mark}"
+expect_need libfabric-urma "libfabric.so.1()${mark}"
+! rpm -qp --requires "$(package liburma)" | grep -E 'ibverbs|hsa|fabric|uring' ||
+  fail "the library alone needs libraries of providers"
+
+mkdir "${root}"
+for name in "${packages[@]}"; do
+  rpm2archive - <"$(package "${name}")" | tar -xz -C "${root}"
+done
+export URMA_RUNTIME_DIR="${TEST_TMPDIR}/runtime" LD_LIBRARY_PATH="${root}${libdir}"
+[[ -z "$(find "${root}${libdir}" "${root}/usr/bin" -type f -exec readelf -d {} + 2>/dev/null |
+  grep -E 'RPATH|RUNPATH')" ]] || fail "a search path in a package"
+"${root}/usr/bin/urma_admin" show --all | grep urma_shm0 >/dev/null
+"${root}/usr/bin/urma_admin" show providers | grep liburma-verbs >/dev/null
+"${root}/usr/bin/urma_ping" --help >/dev/null
+
+readonly again="${TEST_TMPDIR}/again" tools="${TEST_TMPDIR}/bin"
+if [[ -z "${URMA_SOAK:-}" ]]; then
+  mkdir "${tools}"
+  cat >"${tools}/cmake" <<END
+#!/bin/bash
+[[ "\$1" == --build ]] || exec "$(command -v cmake)" "\$@"
+"$(command -v cmake)" --build "\$2" --target manual
+cp -r "${root}/usr/"* "\$2"
+END
+  chmod +x "${tools}/cmake"
+  # The examples' programs are in no package.
+  cp -L $(find examples -maxdepth 1 ! -name '*.*' ! -name Makefile -type l) \
+    "${root}/usr/share/doc/urma/examples"
+fi
+PATH="${tools}:${PATH}" rpmbuild --rebuild --nodeps --define "_topdir ${again}" \
+  "${out}/liburma-${version}.src.rpm" >"${TEST_TMPDIR}/log" 2>&1 ||
+  { tail -n 40 "${TEST_TMPDIR}/log"; fail "rpmbuild --rebuild"; }
+for name in "${packages[@]}"; do
+  diff <(files_of "${name}") <(files_of "${name}" "${again}/RPMS/$(uname -m)") ||
+    fail "the files of ${name}, made by CMake (>)"
+done
+echo "made, unpacked and made again: ${packages[*]}"
