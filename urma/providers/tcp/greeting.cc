@@ -17,13 +17,6 @@ std::span<const uint8_t> bytes_of(const Plain& plain) {
   return {reinterpret_cast<const uint8_t*>(&plain), sizeof(plain)};
 }
 
-// Takes as long for any two.
-bool equal(const Digest& a, std::span<const uint8_t> b) {
-  uint8_t difference = 0;
-  for (size_t i = 0; i < a.size(); ++i) difference |= a[i] ^ b[i];
-  return difference == 0;
-}
-
 bool same(const urma_eid_t& a, const urma_eid_t& b) {
   return std::memcmp(a.raw, b.raw, sizeof(a.raw)) == 0;
 }
@@ -65,9 +58,9 @@ bool Greeting::take_hello(std::string* why) {
 }
 
 bool Greeting::agrees(std::string* why) const {
-  if (theirs_.version != kGreetingVersion) {
+  if (theirs_.version != ours_.version) {
     *why = urma::format("it speaks version {} of the protocol, and this library version {}",
-                        theirs_.version, kGreetingVersion);
+                        theirs_.version, ours_.version);
   } else if ((theirs_.flags & ~kHasSecret) != 0 || theirs_.zero != 0 || theirs_.port == 0) {
     *why = urma::format("its greeting is malformed: flags {:#x}, port {}", theirs_.flags,
                         theirs_.port);
@@ -87,7 +80,9 @@ bool Greeting::agrees(std::string* why) const {
 
 bool Greeting::take_proof(std::string* why) {
   const Role their_role = role_ == Role::kBegins ? Role::kAnswers : Role::kBegins;
-  if (!equal(proof_of(their_role), in_)) {
+  Digest proof;
+  std::copy_n(in_.begin(), proof.size(), proof.begin());
+  if (!secret_->equal(proof_of(their_role), proof)) {
     *why = "its URMA_TCP_SECRET_FILE holds another secret, or it only claims to have one";
     return false;
   }

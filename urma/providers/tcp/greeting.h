@@ -44,6 +44,8 @@ class Secret {
   virtual ~Secret() = default;
   // HMAC-SHA256 of both parts, one after the other.
   virtual Digest sign(std::span<const uint8_t> first, std::span<const uint8_t> second) const = 0;
+  // Takes as long for any two.
+  virtual bool equal(const Digest& a, const Digest& b) const = 0;
 };
 
 class Greeting {
@@ -64,7 +66,7 @@ class Greeting {
   // False where the other side is not to be spoken to, but for what is left in to_send().
   bool received(size_t bytes, std::string* why);
 
-  bool done() const { return out_.empty() && wanted_ == have_; }
+  bool done() const { return wanted_ == 0 && out_.empty(); }
   // Once done.
   const Hello& theirs() const { return theirs_; }
 

@@ -85,7 +85,9 @@ class SocketCarrier final : public Carrier {
   OwnFd next_socket();
   void prepare(int fd) const;
   std::unique_ptr<Stream> make_stream(OwnFd fd, Greeting::Role role, const urma_eid_t& from,
-                                      const urma_eid_t& to, const std::string& who);
+                                      const urma_eid_t& to, const std::string& who,
+                                      std::string* why);
+  Hello hello(const urma_eid_t& from, const urma_eid_t& to) const;
 
   const CarrierConfig config_;
   std::array<uint8_t, 16> process_;
@@ -151,12 +153,18 @@ void SocketCarrier::look_at_listeners(bool look) {
 }
 
 std::unique_ptr<Stream> SocketCarrier::accept() {
-  OwnFd fd = next_socket();
-  if (!fd.valid()) return nullptr;
-  prepare(fd.get());
-  const Address here = SocketAddress::local_of(fd.get());
-  const Address there = SocketAddress::peer_of(fd.get());
-  return make_stream(std::move(fd), Greeting::Role::kAnswers, here.eid, there.eid, text_of(there));
+  for (;;) {
+    OwnFd fd = next_socket();
+    if (!fd.valid()) return nullptr;
+    prepare(fd.get());
+    const Address here = SocketAddress::local_of(fd.get());
+    const Address there = SocketAddress::peer_of(fd.get());
+    std::string why;
+    auto stream = make_stream(std::move(fd), Greeting::Role::kAnswers, here.eid, there.eid,
+                              text_of(there), &why);
+    if (stream != nullptr) return stream;
+    URMA_LOG_LIMITED(WARNING, "a connection from {} cannot begin: {}", text_of(there), why);
+  }
 }
 
 OwnFd SocketCarrier::next_socket() {
@@ -195,7 +203,7 @@ std::unique_ptr<Stream> SocketCarrier::connect(const urma_eid_t& from, const Add
     const SocketAddress address(to);
     if (bind_to(fd.get(), {from, 0}) &&
         (::connect(fd.get(), address.get(), address.size()) == 0 || errno == EINPROGRESS)) {
-      return make_stream(std::move(fd), Greeting::Role::kBegins, from, to.eid, text_of(to));
+      return make_stream(std::move(fd), Greeting::Role::kBegins, from, to.eid, text_of(to), why);
     }
   }
   *why = urma::format("connecting to it from {}: {}", text_of(from), std::strerror(errno));
@@ -211,7 +219,21 @@ void SocketCarrier::prepare(int fd) const {
 
 std::unique_ptr<Stream> SocketCarrier::make_stream(OwnFd fd, Greeting::Role role,
                                                    const urma_eid_t& from, const urma_eid_t& to,
-                                                   const std::string& who) {
+                                                   const std::string& who, std::string* why) {
+  try {
+    const bool begins = role == Greeting::Role::kBegins;
+    const Greeting greeting(role, hello(from, to), config_.secret.get());
+    auto line = config_.tls == nullptr ? std::make_unique<PlainLine>(fd.get())
+                                       : config_.tls->make_line(fd.get(), begins);
+    return std::make_unique<SocketStream>(std::move(fd), std::move(line), greeting, to, who,
+                                          newcomers_, !begins);
+  } catch (const Error& error) {
+    *why = error.what();
+    return nullptr;
+  }
+}
+
+Hello SocketCarrier::hello(const urma_eid_t& from, const urma_eid_t& to) const {
   Hello ours = {};
   ours.magic = kGreetingMagic;
   ours.version = kGreetingVersion;
@@ -220,10 +242,7 @@ std::unique_ptr<Stream> SocketCarrier::make_stream(OwnFd fd, Greeting::Role role
   draw(&ours.nonce);
   ours.from = from;
   ours.to = to;
-  auto line = std::make_unique<PlainLine>(fd.get());
-  return std::make_unique<SocketStream>(std::move(fd), std::move(line),
-                                        Greeting(role, ours, config_.secret.get()), to, who,
-                                        newcomers_, role == Greeting::Role::kAnswers);
+  return ours;
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 
 #include "urma/providers/tcp/carrier.h"
 #include "urma/providers/tcp/greeting.h"
+#include "urma/providers/tcp/tls.h"
 
 namespace urma::tcp {
 
@@ -18,8 +19,9 @@ struct CarrierConfig {
   std::vector<urma_eid_t> addresses;  // where it listens
   uint16_t first_port = 0;            // 0: any
   uint16_t last_port = 0;
-  uint64_t timeout_ms = 1000;  // of a greeting, and without an acknowledgement
-  std::shared_ptr<const Secret> secret;
+  uint64_t timeout_ms = 1000;            // of a greeting, and without an acknowledgement
+  std::shared_ptr<const Secret> secret;  // NULL: none
+  std::shared_ptr<const Tls> tls;        // NULL: the bytes travel as they are
 };
 
 // Throws Error where no port can be had.

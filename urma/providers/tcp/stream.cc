@@ -1,13 +1,21 @@
 // SPDX-License-Identifier: MIT
 #include "urma/providers/tcp/stream.h"
 
+#include <sys/socket.h>
+
+#include "urma/base/error.h"
 #include "urma/providers/tcp/address.h"
 
 namespace urma::tcp {
 
 StreamState SocketStream::progress(std::string* why) {
-  if (state_ != StreamState::kLost && !line_->progress(&why_)) lose();
-  if (state_ == StreamState::kGreeting && line_->ready()) greet();
+  try {
+    if (state_ != StreamState::kLost && !line_->progress(&why_)) lose();
+    if (state_ == StreamState::kGreeting && line_->ready()) greet();
+  } catch (const Error& error) {
+    why_ = error.what();
+    lose();
+  }
   if (state_ == StreamState::kLost) *why = why_;
   return state_;
 }
@@ -67,6 +75,8 @@ bool SocketStream::lose() {
   const char* ended = place_ ? newcomers_->ended(*place_) : nullptr;
   if (ended != nullptr) why_ = ended;
   state_ = StreamState::kLost;
+  // The other side knows it now, not when somebody lets go of this.
+  ::shutdown(fd_.get(), SHUT_RDWR);
   settle();
   return false;
 }
