@@ -86,6 +86,27 @@ TEST(Carrier, TakesAFreePortOfItsRange) {
   EXPECT_LE(next->port(), config.last_port);
 }
 
+TEST(Carrier, ListensAtFurtherPortsForAWhile) {
+  const auto a = make_socket_carrier(config_at({kIpv4, kIpv6}));
+  const auto b = make_socket_carrier(config_at({kIpv4}));
+  EXPECT_FALSE(a->listen_also(b->port()));
+  uint16_t further = b->port();
+  while (!a->listen_also(++further)) {
+  }
+  EXPECT_TRUE(a->listen_also(further));
+  std::string why;
+  const auto begins = b->connect(kIpv4, {kIpv4, further}, &why);
+  const auto answers = next_stream(*a);
+  EXPECT_EQ(greet(*begins, *answers).answers, StreamState::kOpen);
+  // Where it is known by.
+  EXPECT_EQ(begins->peer().listens_at, (Address{kIpv4, a->port()}));
+  a->stop_listening(further);
+  a->stop_listening(a->port());
+  const auto late = b->connect(kIpv4, {kIpv4, further}, &why);
+  EXPECT_TRUE(late == nullptr || finish_greeting(*late, &why) == StreamState::kLost);
+  join(*b, kIpv4, *a, kIpv4);
+}
+
 // A process that starts anew, while its connections still have the port.
 TEST(Carrier, TakesItsPortAgain) {
   auto config = config_at({kIpv4});

@@ -146,12 +146,10 @@ TEST(Trust, NoSignalComesOfAnEnd) {
 class FakeSettings final : public Settings {
  public:
   std::string text(const char* name) const override { return texts.at(name); }
-  uint64_t number(const char* name) const override { return std::stoull(texts.at(name)); }
-  bool flag(const char* name) const override { return texts.at(name) == "1"; }
+  uint64_t number(const char* /*name*/) const override { return 0; }
+  bool flag(const char* /*name*/) const override { return false; }
 
-  std::map<std::string, std::string> texts = {{"URMA_TCP_PORT", ""},
-                                              {"URMA_TCP_TIMEOUT_MS", "1000"},
-                                              {"URMA_TCP_SECRET_FILE", ""},
+  std::map<std::string, std::string> texts = {{"URMA_TCP_SECRET_FILE", ""},
                                               {"URMA_TCP_TLS", "off"}};
 };
 
@@ -163,7 +161,11 @@ class TrustSettings : public testing::Test {
     ::chmod(file_.c_str(), mode);
     settings_.texts["URMA_TCP_SECRET_FILE"] = file_;
   }
-  CarrierConfig config() { return carrier_config(settings_, {kHere}); }
+  CarrierConfig config() {
+    CarrierConfig config;
+    read_trust(settings_, &config);
+    return config;
+  }
   std::string refusal() {
     try {
       config();
@@ -181,19 +183,6 @@ TEST_F(TrustSettings, NothingIsAskedForByDefault) {
   const auto plain = config();
   EXPECT_EQ(plain.secret, nullptr);
   EXPECT_EQ(plain.tls, nullptr);
-  EXPECT_EQ(plain.first_port, 20000);
-  EXPECT_EQ(plain.last_port, 28191);
-}
-
-TEST_F(TrustSettings, PortsAreOneOrARange) {
-  settings_.texts["URMA_TCP_PORT"] = "4000";
-  EXPECT_EQ(config().last_port, 4000);
-  settings_.texts["URMA_TCP_PORT"] = "4000-4010";
-  EXPECT_EQ(config().last_port, 4010);
-  for (const char* wrong : {"0", "70000", "x", "10-", "-10", "20-10", "1-2-3", "1 "}) {
-    settings_.texts["URMA_TCP_PORT"] = wrong;
-    EXPECT_NE(refusal().find("URMA_TCP_PORT"), std::string::npos) << wrong;
-  }
 }
 
 TEST_F(TrustSettings, AnEndOfLineIsNoneOfTheSecret) {

@@ -58,11 +58,14 @@ class Stream {
   virtual std::string who() const = 0;  // for the log: address, port
 };
 
-// One for each process and device: it listens on one port, at the addresses it was given.
+// One for each process and device: it listens on a port, at the addresses it was given.
 class Carrier {
  public:
   virtual ~Carrier() = default;
   virtual uint16_t port() const = 0;
+  // At another one too, and no more. False where it cannot be had. Any thread.
+  virtual bool listen_also(uint16_t port) = 0;
+  virtual void stop_listening(uint16_t port) = 0;
   // Begins a stream to a process that listens at `to`, from the address `from`. NULL and `why`
   // where it cannot even begin. Any thread.
   virtual std::unique_ptr<Stream> connect(const urma_eid_t& from, const Address& to,

@@ -9,11 +9,13 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <map>
 #include <utility>
 
 #include "urma/base/error.h"
 #include "urma/base/fd.h"
 #include "urma/base/log.h"
+#include "urma/base/mutex.h"
 #include "urma/base/own_fd.h"
 #include "urma/providers/tcp/address.h"
 #include "urma/providers/tcp/line.h"
@@ -70,6 +72,8 @@ class SocketCarrier final : public Carrier {
   explicit SocketCarrier(const CarrierConfig& config);
 
   uint16_t port() const override { return port_; }
+  bool listen_also(uint16_t port) override;
+  void stop_listening(uint16_t port) override;
   std::unique_ptr<Stream> connect(const urma_eid_t& from, const Address& to,
                                   std::string* why) override;
   std::unique_ptr<Stream> accept() override;
@@ -78,10 +82,10 @@ class SocketCarrier final : public Carrier {
  private:
   void listen();
   // 0, or what is in the way.
-  int listen_on(uint16_t port);
+  int listen_on(uint16_t port) URMA_REQUIRES(mutex_);
   void watch(int fd, uint32_t number);
   // Whether the listeners are seen by fd(), or left alone for a moment.
-  void look_at_listeners(bool look);
+  void look_at_listeners(bool look) URMA_REQUIRES(mutex_);
   OwnFd next_socket();
   void prepare(int fd) const;
   std::unique_ptr<Stream> make_stream(OwnFd fd, Greeting::Role role, const urma_eid_t& from,
@@ -93,7 +97,8 @@ class SocketCarrier final : public Carrier {
   std::array<uint8_t, 16> process_;
   const std::shared_ptr<Newcomers> newcomers_;
   const Fd epoll_;
-  std::vector<OwnFd> listeners_;
+  Mutex mutex_;
+  std::map<uint16_t, std::vector<OwnFd>> listeners_ URMA_GUARDED_BY(mutex_);  // by port
   uint16_t port_ = 0;
 };
 
@@ -105,10 +110,10 @@ SocketCarrier::SocketCarrier(const CarrierConfig& config)
   if (!epoll_.valid()) fail_errno(URMA_FAIL, "making an epoll descriptor");
   listen();
   watch(newcomers_->fd(), kTimer);
-  for (uint32_t i = 0; i < listeners_.size(); ++i) watch(listeners_[i].get(), i);
 }
 
 void SocketCarrier::listen() {
+  const MutexLock lock(mutex_);
   const bool any = config_.first_port == 0;
   const int tries = any ? kMostOffers : config_.last_port - config_.first_port + 1;
   int error = 0;
@@ -122,16 +127,28 @@ void SocketCarrier::listen() {
 }
 
 int SocketCarrier::listen_on(uint16_t port) {
-  listeners_.clear();
+  std::vector<OwnFd> listeners;
   for (const urma_eid_t& eid : config_.addresses) {
     int error = 0;
     OwnFd fd = listen_at({eid, port}, &error);
     if (!fd.valid()) return error;
     if (port == 0) port = SocketAddress::local_of(fd.get()).port;
-    listeners_.push_back(std::move(fd));
+    listeners.push_back(std::move(fd));
   }
-  port_ = port;
+  for (const OwnFd& fd : listeners) watch(fd.get(), static_cast<uint32_t>(fd.get()));
+  listeners_[port] = std::move(listeners);
+  if (port_ == 0) port_ = port;
   return 0;
+}
+
+bool SocketCarrier::listen_also(uint16_t port) {
+  const MutexLock lock(mutex_);
+  return listeners_.contains(port) || listen_on(port) == 0;
+}
+
+void SocketCarrier::stop_listening(uint16_t port) {
+  const MutexLock lock(mutex_);
+  if (port != port_) listeners_.erase(port);
 }
 
 void SocketCarrier::watch(int fd, uint32_t number) {
@@ -144,11 +161,13 @@ void SocketCarrier::watch(int fd, uint32_t number) {
 }
 
 void SocketCarrier::look_at_listeners(bool look) {
-  for (uint32_t i = 0; i < listeners_.size(); ++i) {
-    epoll_event event = {};
-    if (look) event.events = EPOLLIN;
-    event.data.u32 = i;
-    ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, listeners_[i].get(), &event);
+  for (const auto& [port, listeners] : listeners_) {
+    for (const OwnFd& fd : listeners) {
+      epoll_event event = {};
+      if (look) event.events = EPOLLIN;
+      event.data.u32 = static_cast<uint32_t>(fd.get());
+      ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd.get(), &event);
+    }
   }
 }
 
@@ -168,6 +187,8 @@ std::unique_ptr<Stream> SocketCarrier::accept() {
 }
 
 OwnFd SocketCarrier::next_socket() {
+  // No listener goes meanwhile.
+  const MutexLock lock(mutex_);
   for (;;) {
     epoll_event event;
     if (::epoll_wait(epoll_.get(), &event, 1, 0) != 1) return OwnFd();
@@ -178,7 +199,7 @@ OwnFd SocketCarrier::next_socket() {
     }
     int error = 0;
     if (newcomers_->has_room()) {
-      OwnFd fd = OwnFd::accept(listeners_[event.data.u32].get());
+      OwnFd fd = OwnFd::accept(static_cast<int>(event.data.u32));
       if (fd.valid()) return fd;
       // Of a connection that has ended already, or that somebody else has taken.
       if (errno != EMFILE && errno != ENFILE && errno != ENOMEM && errno != ENOBUFS) continue;

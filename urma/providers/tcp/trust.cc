@@ -5,7 +5,6 @@
 #include <sys/stat.h>
 
 #include <array>
-#include <charconv>
 #include <string_view>
 
 #include "urma/base/error.h"
@@ -17,7 +16,6 @@ namespace {
 
 constexpr size_t kLeastSecret = 16;
 constexpr size_t kMostSecret = 4096;
-constexpr char kUsualPorts[] = "20000-28191";
 
 class HmacSecret final : public Secret {
  public:
@@ -65,28 +63,6 @@ std::vector<std::string> split(std::string_view text) {
   }
 }
 
-uint16_t parse_port(std::string_view text, std::string_view setting) {
-  uint16_t port = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
-  if (error != std::errc() || end != text.data() + text.size() || port == 0) {
-    fail(URMA_EINVAL, "URMA_TCP_PORT {:.32} is neither a port nor low-high, of 1 to 65535",
-         setting);
-  }
-  return port;
-}
-
-void set_ports(std::string_view setting, CarrierConfig* config) {
-  if (setting.empty()) setting = kUsualPorts;
-  const size_t dash = setting.find('-');
-  config->first_port = parse_port(setting.substr(0, dash), setting);
-  config->last_port = dash == std::string_view::npos
-                          ? config->first_port
-                          : parse_port(setting.substr(dash + 1), setting);
-  if (config->last_port < config->first_port) {
-    fail(URMA_EINVAL, "URMA_TCP_PORT {:.32} ends before it begins", setting);
-  }
-}
-
 }  // namespace
 
 std::shared_ptr<const Secret> make_secret(const std::string& bytes) {
@@ -131,14 +107,9 @@ std::shared_ptr<const Tls> read_tls(const std::string& setting, const Secret* se
   return tls_by_certificates(files[0], files[1], files[2]);
 }
 
-CarrierConfig carrier_config(const Settings& settings, const std::vector<urma_eid_t>& addresses) {
-  CarrierConfig config;
-  config.addresses = addresses;
-  set_ports(settings.text("URMA_TCP_PORT"), &config);
-  config.timeout_ms = settings.number("URMA_TCP_TIMEOUT_MS");
-  config.secret = read_secret(settings.text("URMA_TCP_SECRET_FILE"));
-  config.tls = read_tls(settings.text("URMA_TCP_TLS"), config.secret.get());
-  return config;
+void read_trust(const Settings& settings, CarrierConfig* config) {
+  config->secret = read_secret(settings.text("URMA_TCP_SECRET_FILE"));
+  config->tls = read_tls(settings.text("URMA_TCP_TLS"), config->secret.get());
 }
 
 }  // namespace urma::tcp

@@ -15,15 +15,15 @@
 
 namespace urma::tcp {
 
-// NULL where no file is named. The other functions: of a secret that is there, all of it.
+// NULL where no file is named.
 std::shared_ptr<const Secret> read_secret(const std::string& path);
 std::shared_ptr<const Secret> make_secret(const std::string& bytes);
 
 // As URMA_TCP_TLS says; NULL: off.
 std::shared_ptr<const Tls> read_tls(const std::string& setting, const Secret* secret);
 
-// As the settings say. Throws Error where they cannot be followed.
-CarrierConfig carrier_config(const Settings& settings, const std::vector<urma_eid_t>& addresses);
+// Both, as the settings say. All throw Error where that cannot be.
+void read_trust(const Settings& settings, CarrierConfig* config);
 
 }  // namespace urma::tcp
 
