@@ -69,8 +69,8 @@ bool Greeting::agrees(std::string* why) const {
                               : "it has a URMA_TCP_SECRET_FILE, and this process has none";
   } else if (!same(theirs_.from, ours_.to) || !same(theirs_.to, ours_.from)) {
     *why = urma::format(
-        "it connects {} and {}, and here these are {} and {}: addresses must not "
-        "be translated on the way",
+        "its end is {} and this one {}, it says, and here they are {} and {}; address translation "
+        "(NAT) is not supported",
         text_of(theirs_.from), text_of(theirs_.to), text_of(ours_.to), text_of(ours_.from));
   } else {
     return true;
@@ -83,7 +83,7 @@ bool Greeting::take_proof(std::string* why) {
   Digest proof;
   std::copy_n(in_.begin(), proof.size(), proof.begin());
   if (!secret_->equal(proof_of(their_role), proof)) {
-    *why = "its URMA_TCP_SECRET_FILE holds another secret, or it only claims to have one";
+    *why = "it does not know the secret of URMA_TCP_SECRET_FILE";
     return false;
   }
   expect(0);

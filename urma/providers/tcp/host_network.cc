@@ -114,10 +114,11 @@ std::vector<HostAddress> choose_addresses(const HostNetwork& network, std::strin
       if (!has_eid(chosen, address.eid)) chosen.push_back(address);
     }
     if (!found && !name.empty()) {
-      URMA_LOG(WARNING,
-               "URMA_TCP_DEVICES: {:.64} is no interface that is up, with a global address, nor "
-               "such an address",
-               name);
+      URMA_LOG(
+          WARNING,
+          "URMA_TCP_DEVICES: {:.64} is not an interface that is up and has a global address, and "
+          "not such an address",
+          name);
     }
     if (name.size() == devices.size()) break;
     devices.remove_prefix(name.size() + 1);

@@ -53,7 +53,8 @@ bool Newcomers::has_room() {
   const auto oldest = std::find_if(waiting_.begin(), waiting_.end(),
                                    [](const Newcomer& newcomer) { return newcomer.stranger; });
   if (monotonic_ns() - oldest->since_ns < kShortStayNs) return false;
-  end(oldest, "others came, and it had not finished its greeting");
+  constexpr const char* why = "it did not finish its greeting, and others came";
+  end(oldest, why);
   return true;
 }
 
@@ -64,7 +65,8 @@ void Newcomers::expire() {
   wakes_at_ns_ = 0;
   const uint64_t now = monotonic_ns();
   while (!waiting_.empty() && now - waiting_.front().since_ns >= patience_ns_) {
-    end(waiting_.begin(), "its greeting took too long");
+    constexpr const char* why = "its greeting took too long";
+    end(waiting_.begin(), why);
   }
   if (!waiting_.empty()) wake_at(waiting_.front().since_ns + patience_ns_);
 }

@@ -101,7 +101,7 @@ std::shared_ptr<const Tls> read_tls(const std::string& setting, const Secret* se
   const auto files = split(setting);
   if (files.size() != 3) {
     fail(URMA_EINVAL,
-         "URMA_TCP_TLS {:.256} is none of off, psk, and three files: certificate,key,authorities",
+         "URMA_TCP_TLS {:.256} is not off, psk, or three files: certificate,key,authorities",
          setting);
   }
   return tls_by_certificates(files[0], files[1], files[2]);
