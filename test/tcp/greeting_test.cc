@@ -147,6 +147,15 @@ TEST(Greeting, AddressesThatAreTranslatedAreRefused) {
   EXPECT_NE(outcome.answers_why.find("192.168.1.1"), std::string::npos);
 }
 
+// Who listens at another port of the same host, and passes on what is said.
+TEST(Greeting, AnotherPortIsRefused) {
+  Hello elsewhere = hello(Role::kBegins);
+  elsewhere.called = 20001;
+  Greeting begins(Role::kBegins, elsewhere, kSecret.get());
+  Greeting answers(Role::kAnswers, hello(Role::kAnswers), kSecret.get());
+  EXPECT_FALSE(run(begins, answers).answers);
+}
+
 TEST(Greeting, AReplayIsRefused) {
   Greeting begins(Role::kBegins, hello(Role::kBegins), kSecret.get());
   Greeting first(Role::kAnswers, hello(Role::kAnswers, 1), kSecret.get());

@@ -33,8 +33,9 @@ void tell(const OwnFd& fd, const std::string& bytes) {
   (void)!::send(fd.get(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-Hello right_hello() {
+Hello right_hello(const Carrier& target) {
   Hello hello = {};
+  hello.called = target.port();
   hello.magic = kGreetingMagic;
   hello.version = kGreetingVersion;
   hello.port = 20000;
@@ -43,19 +44,19 @@ Hello right_hello() {
 }
 
 // What is no greeting, or only a part of one.
-std::vector<std::string> nonsense(uint16_t flags) {
+std::vector<std::string> nonsense(const Carrier& target, uint16_t flags) {
   std::mt19937 random(29);
   std::vector<std::string> all = {"", "GET / HTTP/1.1\r\nHost: there\r\n\r\n",
                                   "\x16\x03\x01\x02\x00\x01", std::string(1 << 20, '\0'),
                                   "SSH-2.0-OpenSSH_9.2\r\n"};
-  Hello right = right_hello();
+  Hello right = right_hello(target);
   right.flags = flags;
   const std::string hello = text(&right, sizeof(right));
   for (size_t length = 1; length < hello.size(); ++length) all.push_back(hello.substr(0, length));
   // But for the process and the nonce, which are anyone's to choose, and the port.
   for (size_t at = 0; at < hello.size(); ++at) {
     const bool chosen = at >= offsetof(Hello, process) && at < offsetof(Hello, from);
-    const bool port = at >= offsetof(Hello, port) && at < offsetof(Hello, zero);
+    const bool port = at >= offsetof(Hello, port) && at < offsetof(Hello, called);
     if (chosen || port) continue;
     for (const int change : {0x01, 0x80}) {
       all.push_back(hello);
@@ -103,7 +104,7 @@ class Hostile : public testing::Test {
   }
 
   void turn_all_away(uint16_t flags) {
-    const auto all = nonsense(flags);
+    const auto all = nonsense(*target_, flags);
     EXPECT_GE(all.size(), 200U);
     for (const auto& bytes : all) turn_away(bytes);
     join(*friend_, kHere, *target_, kHere);

@@ -61,17 +61,20 @@ bool Greeting::agrees(std::string* why) const {
   if (theirs_.version != ours_.version) {
     *why = urma::format("it speaks version {} of the protocol, and this library version {}",
                         theirs_.version, ours_.version);
-  } else if ((theirs_.flags & ~kHasSecret) != 0 || theirs_.zero != 0 || theirs_.port == 0) {
+  } else if ((theirs_.flags & ~kHasSecret) != 0 || theirs_.port == 0) {
     *why = urma::format("its greeting is malformed: flags {:#x}, port {}", theirs_.flags,
                         theirs_.port);
   } else if (theirs_.flags != ours_.flags) {
     *why = secret_ != nullptr ? "it has no URMA_TCP_SECRET_FILE, and this process has one"
                               : "it has a URMA_TCP_SECRET_FILE, and this process has none";
-  } else if (!same(theirs_.from, ours_.to) || !same(theirs_.to, ours_.from)) {
+  } else if (!same(theirs_.from, ours_.to) || !same(theirs_.to, ours_.from) ||
+             theirs_.called != ours_.called) {
     *why = urma::format(
-        "its end is {} and this one {}, it says, and here they are {} and {}; address translation "
-        "(NAT) is not supported",
-        text_of(theirs_.from), text_of(theirs_.to), text_of(ours_.to), text_of(ours_.from));
+        "its end is {} and this one {}, it says, and here they are {} and {}, port {} or {}; "
+        "address "
+        "translation (NAT) is not supported",
+        text_of(theirs_.from), text_of(theirs_.to), text_of(ours_.to), text_of(ours_.from),
+        theirs_.called, ours_.called);
   } else {
     return true;
   }

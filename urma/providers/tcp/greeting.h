@@ -27,11 +27,11 @@ struct Hello {
   std::array<char, 8> magic;
   uint16_t version;
   uint16_t flags;
-  uint16_t port;  // where its sender listens
-  uint16_t zero;
+  uint16_t port;    // where its sender listens
+  uint16_t called;  // where the one that answers was found
   std::array<uint8_t, 16> process;
   std::array<uint8_t, 32> nonce;
-  urma_eid_t from;  // as its sender sees both ends
+  urma_eid_t from;  // both ends, as its sender sees them
   urma_eid_t to;
 };
 static_assert(sizeof(Hello) == 96);

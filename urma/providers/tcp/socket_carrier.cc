@@ -88,10 +88,8 @@ class SocketCarrier final : public Carrier {
   void look_at_listeners(bool look) URMA_REQUIRES(mutex_);
   OwnFd next_socket();
   void prepare(int fd) const;
-  std::unique_ptr<Stream> make_stream(OwnFd fd, Greeting::Role role, const urma_eid_t& from,
-                                      const urma_eid_t& to, const std::string& who,
-                                      std::string* why);
-  Hello hello(const urma_eid_t& from, const urma_eid_t& to) const;
+  std::unique_ptr<Stream> make_stream(OwnFd fd, Greeting::Role role, const Address& here,
+                                      const Address& there, std::string* why);
 
   const CarrierConfig config_;
   std::array<uint8_t, 16> process_;
@@ -179,8 +177,7 @@ std::unique_ptr<Stream> SocketCarrier::accept() {
     const Address here = SocketAddress::local_of(fd.get());
     const Address there = SocketAddress::peer_of(fd.get());
     std::string why;
-    auto stream = make_stream(std::move(fd), Greeting::Role::kAnswers, here.eid, there.eid,
-                              text_of(there), &why);
+    auto stream = make_stream(std::move(fd), Greeting::Role::kAnswers, here, there, &why);
     if (stream != nullptr) return stream;
     URMA_LOG_LIMITED(WARNING, "a connection from {} cannot begin: {}", text_of(there), why);
   }
@@ -224,7 +221,7 @@ std::unique_ptr<Stream> SocketCarrier::connect(const urma_eid_t& from, const Add
     const SocketAddress address(to);
     if (bind_to(fd.get(), {from, 0}) &&
         (::connect(fd.get(), address.get(), address.size()) == 0 || errno == EINPROGRESS)) {
-      return make_stream(std::move(fd), Greeting::Role::kBegins, from, to.eid, text_of(to), why);
+      return make_stream(std::move(fd), Greeting::Role::kBegins, {from, 0}, to, why);
     }
   }
   *why = urma::format("connecting to it from {}: {}", text_of(from), std::strerror(errno));
@@ -239,31 +236,28 @@ void SocketCarrier::prepare(int fd) const {
 }
 
 std::unique_ptr<Stream> SocketCarrier::make_stream(OwnFd fd, Greeting::Role role,
-                                                   const urma_eid_t& from, const urma_eid_t& to,
-                                                   const std::string& who, std::string* why) {
+                                                   const Address& here, const Address& there,
+                                                   std::string* why) {
   try {
     const bool begins = role == Greeting::Role::kBegins;
-    const Greeting greeting(role, hello(from, to), config_.secret.get());
+    Hello ours = {};
+    ours.magic = kGreetingMagic;
+    ours.version = kGreetingVersion;
+    ours.port = port_;
+    ours.called = begins ? there.port : here.port;
+    ours.process = process_;
+    draw(&ours.nonce);
+    ours.from = here.eid;
+    ours.to = there.eid;
     auto line = config_.tls == nullptr ? std::make_unique<PlainLine>(fd.get())
                                        : config_.tls->make_line(fd.get(), begins);
-    return std::make_unique<SocketStream>(std::move(fd), std::move(line), greeting, to, who,
+    return std::make_unique<SocketStream>(std::move(fd), std::move(line),
+                                          Greeting(role, ours, config_.secret.get()), there,
                                           newcomers_, !begins);
   } catch (const Error& error) {
     *why = error.what();
     return nullptr;
   }
-}
-
-Hello SocketCarrier::hello(const urma_eid_t& from, const urma_eid_t& to) const {
-  Hello ours = {};
-  ours.magic = kGreetingMagic;
-  ours.version = kGreetingVersion;
-  ours.port = port_;
-  ours.process = process_;
-  draw(&ours.nonce);
-  ours.from = from;
-  ours.to = to;
-  return ours;
 }
 
 }  // namespace

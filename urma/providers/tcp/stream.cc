@@ -4,7 +4,6 @@
 #include <sys/socket.h>
 
 #include "urma/base/error.h"
-#include "urma/providers/tcp/address.h"
 
 namespace urma::tcp {
 
@@ -29,8 +28,8 @@ void SocketStream::greet() {
   if (state_ != StreamState::kGreeting) return;
   state_ = StreamState::kOpen;
   const Hello& theirs = greeting_.theirs();
-  peer_ = {{to_, theirs.port}, theirs.process};
-  who_ = text_of(peer_.listens_at);
+  there_.port = theirs.port;
+  peer_ = {there_, theirs.process};
   settle();
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "urma/base/own_fd.h"
+#include "urma/providers/tcp/address.h"
 #include "urma/providers/tcp/carrier.h"
 #include "urma/providers/tcp/greeting.h"
 #include "urma/providers/tcp/line.h"
@@ -17,13 +18,12 @@ namespace urma::tcp {
 // Over a socket.
 class SocketStream final : public Stream {
  public:
-  SocketStream(OwnFd fd, std::unique_ptr<Line> line, const Greeting& greeting, const urma_eid_t& to,
-               const std::string& who, std::shared_ptr<Newcomers> newcomers, bool stranger)
+  SocketStream(OwnFd fd, std::unique_ptr<Line> line, const Greeting& greeting, const Address& there,
+               std::shared_ptr<Newcomers> newcomers, bool stranger)
       : fd_(std::move(fd)),
         line_(std::move(line)),
         greeting_(greeting),
-        to_(to),
-        who_(who),
+        there_(there),
         newcomers_(std::move(newcomers)),
         place_(newcomers_->add(fd_.get(), stranger)) {}
   ~SocketStream() override { settle(); }
@@ -37,7 +37,7 @@ class SocketStream final : public Stream {
     return line_->wants_room() || (state_ == StreamState::kGreeting && sends_greeting());
   }
   const Peer& peer() const override { return peer_; }
-  std::string who() const override { return who_; }
+  std::string who() const override { return text_of(there_); }
 
  private:
   bool sends_greeting() const { return !greeting_.to_send().empty(); }
@@ -51,8 +51,7 @@ class SocketStream final : public Stream {
   const OwnFd fd_;
   const std::unique_ptr<Line> line_;
   Greeting greeting_;
-  const urma_eid_t to_;
-  std::string who_;
+  Address there_;  // where it listens, once that is known
   const std::shared_ptr<Newcomers> newcomers_;
   std::optional<Newcomers::Place> place_;  // until the greeting is over
   StreamState state_ = StreamState::kGreeting;
