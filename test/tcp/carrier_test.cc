@@ -39,6 +39,18 @@ TEST(Carrier, CarriesPiecesBothWays) {
   EXPECT_EQ(receive(*ends.begins, 8), "and back");
 }
 
+TEST(Carrier, WhatIsNotAskedForDoesNotCome) {
+  const auto a = make_socket_carrier(config_at({kIpv4}));
+  const auto b = make_socket_carrier(config_at({kIpv4}));
+  const Ends ends = join(*a, kIpv4, *b, kIpv4);
+  const iovec nothing = {nullptr, 0};
+  EXPECT_EQ(ends.begins->receive({&nothing, 1}), 0U);
+  EXPECT_EQ(ends.begins->receive({}), 0U);
+  EXPECT_EQ(ends.begins->send({}), 0U);
+  std::string why;
+  EXPECT_EQ(ends.begins->progress(&why), StreamState::kOpen) << why;
+}
+
 TEST(Carrier, TellsOfRoom) {
   const auto a = make_socket_carrier(config_at({kIpv4}));
   const auto b = make_socket_carrier(config_at({kIpv4}));

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "third_party/fmt/format.h"
 #include "urma/providers/tcp/address.h"
@@ -23,8 +24,8 @@ bool same(const urma_eid_t& a, const urma_eid_t& b) {
 
 }  // namespace
 
-Greeting::Greeting(Role role, const Hello& ours, const Secret* secret)
-    : role_(role), ours_(ours), secret_(secret) {
+Greeting::Greeting(Role role, const Hello& ours, std::shared_ptr<const Secret> secret)
+    : role_(role), ours_(ours), secret_(std::move(secret)) {
   if (secret_ != nullptr) ours_.flags |= kHasSecret;
   if (role_ == Role::kBegins) say(ours_);
 }
@@ -64,6 +65,8 @@ bool Greeting::agrees(std::string* why) const {
   } else if ((theirs_.flags & ~kHasSecret) != 0 || theirs_.port == 0) {
     *why = urma::format("its greeting is malformed: flags {:#x}, port {}", theirs_.flags,
                         theirs_.port);
+  } else if (theirs_.nonce == ours_.nonce) {
+    *why = "it repeats what it is told";
   } else if (theirs_.flags != ours_.flags) {
     *why = secret_ != nullptr ? "it has no URMA_TCP_SECRET_FILE, and this process has one"
                               : "it has a URMA_TCP_SECRET_FILE, and this process has none";

@@ -9,6 +9,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -52,8 +53,8 @@ class Greeting {
  public:
   enum class Role : uint8_t { kBegins = 1, kAnswers = 2 };
 
-  // `ours` is complete but for the flag of the secret, which outlives this; NULL: there is none.
-  Greeting(Role role, const Hello& ours, const Secret* secret);
+  // `ours` is complete but for the flag of the secret; NULL: there is none.
+  Greeting(Role role, const Hello& ours, std::shared_ptr<const Secret> secret);
 
   // What binds the proofs to the ciphered stream that they travel in; before the first byte comes.
   void bind(const Digest& stream) { stream_ = stream; }
@@ -83,7 +84,7 @@ class Greeting {
   const Role role_;
   Hello ours_;
   Hello theirs_ = {};
-  const Secret* const secret_;
+  const std::shared_ptr<const Secret> secret_;
   Digest stream_ = {};
   std::vector<uint8_t> out_;
   std::array<uint8_t, sizeof(Hello)> in_;

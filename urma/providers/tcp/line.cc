@@ -66,7 +66,9 @@ std::optional<size_t> PlainLine::receive(std::span<const iovec> pieces, std::str
   message.msg_iovlen = std::min<size_t>(pieces.size(), IOV_MAX);
   const ssize_t got = ::recvmsg(fd_, &message, MSG_DONTWAIT);
   if (got > 0) return static_cast<size_t>(got);
-  if (got < 0 && later(errno)) return 0;
+  const bool asked = std::any_of(pieces.begin(), pieces.end(),
+                                 [](const iovec& piece) { return piece.iov_len != 0; });
+  if (!asked || (got < 0 && later(errno))) return 0;
   *why = got == 0 ? "it has closed the connection"
                   : urma::format("receiving from it: {}", std::strerror(errno));
   return std::nullopt;

@@ -252,8 +252,8 @@ std::unique_ptr<Stream> SocketCarrier::make_stream(OwnFd fd, Greeting::Role role
     auto line = config_.tls == nullptr ? std::make_unique<PlainLine>(fd.get())
                                        : config_.tls->make_line(fd.get(), begins);
     return std::make_unique<SocketStream>(std::move(fd), std::move(line),
-                                          Greeting(role, ours, config_.secret.get()), there,
-                                          newcomers_, !begins);
+                                          Greeting(role, ours, config_.secret), there, newcomers_,
+                                          !begins);
   } catch (const Error& error) {
     *why = error.what();
     return nullptr;

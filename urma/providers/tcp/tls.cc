@@ -10,6 +10,7 @@
 #include <cstring>
 #include <ctime>
 #include <string_view>
+#include <utility>
 
 #include "urma/base/error.h"
 #include "urma/providers/tcp/openssl.h"
@@ -61,7 +62,8 @@ class WithoutSigpipe {
 
 class TlsLine final : public Line {
  public:
-  TlsLine(SSL* ssl, int fd, bool has_secret) : ssl_(ssl), fd_(fd), has_secret_(has_secret) {}
+  TlsLine(std::shared_ptr<const Tls> tls, SSL* ssl, int fd, bool has_secret)
+      : tls_(std::move(tls)), ssl_(ssl), fd_(fd), has_secret_(has_secret) {}
   ~TlsLine() override { openssl_.SSL_free(ssl_); }
 
   bool ready() const override { return ready_; }
@@ -83,6 +85,7 @@ class TlsLine final : public Line {
   bool has_arrived() const;
 
   const OpenSsl& openssl_ = openssl();
+  const std::shared_ptr<const Tls> tls_;  // which OpenSSL asks for the key
   SSL* const ssl_;
   const int fd_;
   const bool has_secret_;
@@ -219,7 +222,7 @@ Digest TlsLine::binding() const {
   return binding;
 }
 
-class TlsContext final : public Tls {
+class TlsContext final : public Tls, public std::enable_shared_from_this<TlsContext> {
  public:
   TlsContext();
   ~TlsContext() override { openssl_.SSL_CTX_free(context_); }
@@ -279,7 +282,7 @@ void TlsContext::use_certificates(const std::string& certificate, const std::str
 std::unique_ptr<Line> TlsContext::make_line(int fd, bool begins) const {
   SSL* const ssl = openssl_.SSL_new(context_);
   check(ssl != nullptr, "beginning a stream");
-  auto line = std::make_unique<TlsLine>(ssl, fd, has_secret_);
+  auto line = std::make_unique<TlsLine>(shared_from_this(), ssl, fd, has_secret_);
   check(openssl_.SSL_set_fd(ssl, fd) == 1, "beginning a stream");
   if (begins) {
     openssl_.SSL_set_connect_state(ssl);

@@ -12,7 +12,7 @@
 
 namespace urma::tcp {
 
-// What all lines of a process have in common. Any thread; outlives its lines.
+// What all lines of a process have in common. Any thread.
 class Tls {
  public:
   virtual ~Tls() = default;
