@@ -74,8 +74,7 @@ bool Greeting::agrees(std::string* why) const {
              theirs_.called != ours_.called) {
     *why = urma::format(
         "its end is {} and this one {}, it says, and here they are {} and {}, port {} or {}; "
-        "address "
-        "translation (NAT) is not supported",
+        "address translation (NAT) is not supported",
         text_of(theirs_.from), text_of(theirs_.to), text_of(ours_.to), text_of(ours_.from),
         theirs_.called, ours_.called);
   } else {
