@@ -134,6 +134,32 @@ TEST(Carrier, TakesItsPortAgain) {
   EXPECT_NE(again.begins->peer().process, ends.begins->peer().process);
 }
 
+// One thread accepts, and opens and closes further ports, while others connect.
+TEST(Carrier, AnyThreadConnects) {
+  constexpr int kThreads = 4;
+  constexpr int kStreams = 25;
+  const auto a = make_socket_carrier(config_at({kIpv4}));
+  const auto b = make_socket_carrier(config_at({kIpv4, kOther}));
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&, from = i % 2 == 0 ? kIpv4 : kOther] {
+      for (int stream = 0; stream < kStreams; ++stream) {
+        std::string why;
+        const auto begins = b->connect(from, {kIpv4, a->port()}, &why);
+        EXPECT_EQ(finish_greeting(*begins, &why), StreamState::kOpen) << why;
+      }
+    });
+  }
+  for (int i = 0; i < kThreads * kStreams; ++i) {
+    const auto further = static_cast<uint16_t>(a->port() + 1);
+    if (a->listen_also(further)) a->stop_listening(further);
+    std::string why;
+    // It may have gone as soon as it was greeted.
+    finish_greeting(*next_stream(*a), &why);
+  }
+  for (auto& thread : threads) thread.join();
+}
+
 TEST(Carrier, TellsOfAnEnd) {
   const auto a = make_socket_carrier(config_at({kIpv4}));
   const auto b = make_socket_carrier(config_at({kIpv4}));
