@@ -129,6 +129,18 @@ TEST(Trust, BothSpeakTlsOrNeither) {
   expect_refusal(*plain, *ciphered, "TLS");
 }
 
+// The descriptor does not tell of what has been deciphered already.
+TEST(Trust, TellsOfWhatIsLeftOfARecord) {
+  const auto a = carrier(kSecret, tls_by_secret(*kSecret));
+  const auto b = carrier(kSecret, tls_by_secret(*kSecret));
+  const Ends ends = join(*a, kHere, *b, kHere);
+  send_all(*ends.begins, "0123456789");
+  EXPECT_EQ(receive(*ends.answers, 4), "0123");
+  EXPECT_TRUE(ends.answers->has_read_ahead());
+  EXPECT_EQ(receive(*ends.answers, 6), "456789");
+  EXPECT_FALSE(ends.answers->has_read_ahead());
+}
+
 // Whoever writes to a connection that has ended gets no signal.
 TEST(Trust, NoSignalComesOfAnEnd) {
   const auto a = carrier(kSecret, tls_by_secret(*kSecret));
