@@ -10,7 +10,8 @@
 # The processes share a runtime directory of their own, made in TMPDIR and
 # removed in the end, so that nothing outside is met or left behind. They use
 # the device that URMA_DEVICE names, the clients that of URMA_PEER_DEVICE if
-# it is set.
+# it is set. The servers wait at DEMO_ADDRESS, 127.0.0.1 if that is not set; what
+# DEMO_SERVER and DEMO_CLIENT say stands in front of their commands.
 set -uo pipefail
 
 usage() { echo "usage: $0 BINDIR [TMPDIR]" >&2; exit 2; }
@@ -26,6 +27,10 @@ URMA_RUNTIME_DIR=$(mktemp -d -p "${2:-${TMPDIR:-/tmp}}" urma-demo.XXXXXX) || exi
 export URMA_RUNTIME_DIR
 as_client=()
 [[ -z ${URMA_PEER_DEVICE:-} ]] || as_client=(env "URMA_DEVICE=$URMA_PEER_DEVICE")
+read -ra server_prefix <<<"${DEMO_SERVER:-}"
+read -ra client_prefix <<<"${DEMO_CLIENT:-}"
+as_client=("${client_prefix[@]}" "${as_client[@]}")
+address=${DEMO_ADDRESS:-127.0.0.1}
 trap 'rm -rf "$URMA_RUNTIME_DIR"' EXIT
 
 prefix() { sed -u "s/^/[$1] /"; }
@@ -35,7 +40,7 @@ prefix() { sed -u "s/^/[$1] /"; }
 run() {
   local program=$bindir/$1 server line port='' from_server to_screen failed=0
   echo "== $1"
-  exec {from_server}< <(exec timeout "$limit" "$program" server 0 2>&1)
+  exec {from_server}< <(exec timeout "$limit" "${server_prefix[@]}" "$program" server 0 "$address" 2>&1)
   server=$!
   while IFS= read -r line <&"$from_server"; do
     echo "[server] $line"
@@ -44,7 +49,7 @@ run() {
   prefix server <&"$from_server" &
   to_screen=$!
   if [[ $port ]]; then
-    timeout "$limit" "${as_client[@]}" "$program" client 127.0.0.1 "$port" 2>&1 | prefix client ||
+    timeout "$limit" "${as_client[@]}" "$program" client "$address" "$port" 2>&1 | prefix client ||
       { failed=1; kill "$server" 2>/dev/null; }
   fi
   wait "$server" || failed=1

@@ -23,11 +23,13 @@ void give_up(const char* what) {
   exit(EXIT_FAILURE);
 }
 
-static void wait_for_clients(const char* port, int* socks, int count) {
+static void wait_for_clients(const char* port, const char* address, int* socks, int count) {
   struct sockaddr_in addr = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(port))};
   socklen_t size = sizeof(addr);
-  // Whoever knows the ids can reach the queues and segments, so only this machine is let in.
-  addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  if (inet_pton(AF_INET, address, &addr.sin_addr) != 1) {
+    fprintf(stderr, "%s: not an IPv4 address\n", address);
+    exit(EXIT_FAILURE);
+  }
 
   int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   require(listener >= 0, "socket");
@@ -64,12 +66,14 @@ void meet_clients(int argc, char** argv, bool* is_server, int* socks, int count)
   *is_server = argc >= 2 && strcmp(argv[1], "server") == 0;
   bool is_client = argc >= 3 && strcmp(argv[1], "client") == 0;
   int port = *is_server ? 2 : 3;  // where the port stands
-  if ((!*is_server && !is_client) || argc > port + 1) {
-    fprintf(stderr, "usage: %s server [port] | client host [port]\n", argv[0]);
+  if ((!*is_server && !is_client) || argc > 4) {
+    fprintf(stderr, "usage: %s server [port [address]] | client host [port]\n", argv[0]);
     exit(EXIT_FAILURE);
   }
   const char* number = argc > port ? argv[port] : DEFAULT_PORT;
-  if (*is_server) wait_for_clients(number, socks, count);
+  // Whoever knows the ids can reach the queues and segments, so this machine alone is let in where
+  // nothing else is said.
+  if (*is_server) wait_for_clients(number, argc > 3 ? argv[3] : "127.0.0.1", socks, count);
   if (is_client) socks[0] = connect_to_server(argv[2], number);
   for (int i = 0; i < (*is_server ? count : 1); i++)
     require(setsockopt(socks[i], IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int)) == 0,

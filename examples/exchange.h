@@ -23,8 +23,9 @@ static inline void require(bool ok, const char* what) {
   if (!ok) give_up(what);
 }
 
-// Connects the two programs as the command line says: `server [port]` waits on 127.0.0.1, prints
-// the port it took (0: any free one) and accepts one client; `client host [port]` connects to it.
+// Connects the two programs as the command line says: `server [port [address]]` waits at its
+// address, 127.0.0.1 unless there is another, prints the port it took (0: any free one) and accepts
+// one client; `client host [port]` connects to it.
 // Sets *is_server and returns the socket. Wrong arguments end the program.
 int meet(int argc, char** argv, bool* is_server);
 

@@ -103,4 +103,22 @@ urma_device_attr_t software_device(const char* name, uint32_t eid_count) {
   return attr;
 }
 
+urma_speed_t speed_of(uint64_t megabits) {
+  struct Step {
+    uint64_t megabits;
+    urma_speed_t speed;
+  };
+  constexpr Step kSteps[] = {
+      {800000, URMA_SP_800G}, {400000, URMA_SP_400G}, {200000, URMA_SP_200G},
+      {100000, URMA_SP_100G}, {50000, URMA_SP_50G},   {40000, URMA_SP_40G},
+      {25000, URMA_SP_25G},   {14000, URMA_SP_14G},   {10000, URMA_SP_10G},
+      {5000, URMA_SP_5G},     {2500, URMA_SP_2_5G},   {1000, URMA_SP_1G},
+      {100, URMA_SP_100M},
+  };
+  for (const auto& step : kSteps) {
+    if (megabits >= step.megabits) return step.speed;
+  }
+  return URMA_SP_10M;
+}
+
 }  // namespace urma

@@ -23,6 +23,8 @@ void fill_transport(urma_device_cap_t* cap, bool datagrams);
 void fill_atomics(urma_device_cap_t* cap, uint32_t cas_bytes);
 // How many objects there may be, by their ids.
 void fill_object_limits(urma_device_cap_t* cap);
+// The fastest of the table that a link of so many megabits a second reaches.
+urma_speed_t speed_of(uint64_t megabits);
 
 // A device that the processors are: what urma_query_device says of it. Programs size their queues,
 // and choose their priorities, by these values.

@@ -75,6 +75,19 @@ constexpr SettingRow kRows[] = {
      "milliseconds that a peer of the verbs provider may give no answer before it counts as gone"},
     {"URMA_VERBS_MAX_CONN", SettingType::kNumber, "1024", "1-65536",
      "connections of a verbs context to send by; beyond that, those used longest ago give way"},
+    {"URMA_TCP_DEVICES", SettingType::kString, "", "",
+     "interfaces or addresses of the tcp provider's device, with commas between them, in the order "
+     "of its EIDs; not set: all interfaces that are up"},
+    {"URMA_TCP_PORT", SettingType::kString, "", "",
+     "ports that processes listen at, as one number or as low-high; not set: 20000-28191"},
+    {"URMA_TCP_TIMEOUT_MS", SettingType::kNumber, "1000", "100-600000",
+     "milliseconds that a peer of the tcp provider may give no answer before it counts as gone"},
+    {"URMA_TCP_SECRET_FILE", SettingType::kString, "", "",
+     "file with what all processes that talk over TCP have to know; not set: they talk to all that "
+     "reach them"},
+    {"URMA_TCP_TLS", SettingType::kString, "off", "",
+     "off, psk (ciphered by a key from the secret file), or the files of this host's certificate, "
+     "its private key, and the certificates of who signs those of peers, with commas between them"},
 };
 
 }  // namespace

@@ -11,7 +11,7 @@
 
 #include "urma/base/error.h"
 #include "urma/base/log.h"
-#include "urma/providers/verbs/own_fd.h"
+#include "urma/base/own_fd.h"
 
 namespace urma::verbs {
 namespace {

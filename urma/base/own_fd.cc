@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "urma/providers/verbs/own_fd.h"
+#include "urma/base/own_fd.h"
 
 #include <pthread.h>
 #include <sys/socket.h>
@@ -9,7 +9,7 @@
 
 #include "urma/base/mutex.h"
 
-namespace urma::verbs {
+namespace urma {
 namespace {
 
 // Opening and closing are done with the lock held, so that no fork comes in between.
@@ -43,13 +43,26 @@ void after_fork_in_child() URMA_NO_THREAD_SAFETY_ANALYSIS {
   own_fds().mutex.unlock();
 }
 
+// With the lock held: no child is to get a copy that it does not know of.
+int keep(OwnFds* all, int fd) URMA_REQUIRES(all->mutex) {
+  if (fd >= 0) all->fds.insert(fd);
+  return fd;
+}
+
 }  // namespace
 
 OwnFd::OwnFd(int domain, int type, int protocol) {
   OwnFds& all = own_fds();
   const MutexLock lock(all.mutex);
-  fd_ = ::socket(domain, type, protocol);
-  if (valid()) all.fds.insert(fd_);
+  fd_ = keep(&all, ::socket(domain, type, protocol));
+}
+
+OwnFd OwnFd::accept(int listener) {
+  OwnFds& all = own_fds();
+  const MutexLock lock(all.mutex);
+  OwnFd made;
+  made.fd_ = keep(&all, ::accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  return made;
 }
 
 OwnFd::~OwnFd() {
@@ -58,4 +71,4 @@ OwnFd::~OwnFd() {
   if (all.fds.erase(fd_) != 0) ::close(fd_);
 }
 
-}  // namespace urma::verbs
+}  // namespace urma

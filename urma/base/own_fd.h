@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: MIT
 //
-// Descriptors of what ends with this process though a child of a fork lives on: names and ports
-// that others take when it has gone. The child closes its copies as it begins.
-#ifndef URMA_PROVIDERS_VERBS_OWN_FD_H_
-#define URMA_PROVIDERS_VERBS_OWN_FD_H_
+// Descriptors of what ends with this process though a child of a fork lives on: names, ports and
+// connections that others take, or miss, when it has gone. The child closes its copies as it
+// begins.
+#ifndef URMA_BASE_OWN_FD_H_
+#define URMA_BASE_OWN_FD_H_
 
 #include <utility>
 
-namespace urma::verbs {
+namespace urma {
 
 class OwnFd {
  public:
+  OwnFd() = default;
   // A socket, as of socket(2); not valid() where there is none, with errno.
   OwnFd(int domain, int type, int protocol);
+  // The same of accept4(2), non-blocking.
+  static OwnFd accept(int listener);
   OwnFd(OwnFd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
   ~OwnFd();
   OwnFd(const OwnFd&) = delete;
@@ -22,9 +26,9 @@ class OwnFd {
   bool valid() const { return fd_ >= 0; }
 
  private:
-  int fd_;
+  int fd_ = -1;
 };
 
-}  // namespace urma::verbs
+}  // namespace urma
 
-#endif  // URMA_PROVIDERS_VERBS_OWN_FD_H_
+#endif  // URMA_BASE_OWN_FD_H_

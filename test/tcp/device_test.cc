@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: MIT
+//
+// The device in networks of the test's own: its EIDs and ports, and what befalls them.
+#include "urma/providers/tcp/device.h"
+
+#include <poll.h>
+
+#include <deque>
+#include <utility>
+#include <vector>
+
+#include "test/tcp/networks.h"
+#include "test/tcp/streams.h"
+#include "urma/base/error.h"
+
+namespace urma::tcp {
+namespace {
+
+// The thread of the test is the service thread.
+class OwnService final : public Service {
+ public:
+  void post(Task task) override { task(); }
+  void run(const Task& task) override { task(); }
+  bool on_thread() const override { return true; }
+  void watch(int fd, uint32_t /*events*/, Ready ready) override {
+    fd_ = fd;
+    ready_ = std::move(ready);
+  }
+  void rewatch(int /*fd*/, uint32_t /*events*/) override {}
+  void unwatch(int /*fd*/) override { fd_ = -1; }
+  TimerId after(uint64_t /*delay_ns*/, Task /*task*/) override { return 0; }
+  void cancel(TimerId /*timer*/) override {}
+
+  bool watches() const { return fd_ >= 0; }
+  void wait() {
+    wait_for(fd_, POLLIN);
+    ready_(POLLIN);
+  }
+
+ private:
+  int fd_ = -1;
+  Ready ready_;
+};
+
+class PortStates final : public Registry {
+ public:
+  void add_provider(urma_provider_ops_t* /*ops*/) override {}
+  void add_device(urma_provider_ops_t* /*ops*/, const DeviceDescription& /*device*/) override {}
+  void explain(urma_provider_ops_t* /*ops*/, const std::string& /*reason*/) override {}
+  void set_port_state(const char* /*device*/, uint32_t port, urma_port_state_t state) override {
+    states[port] = state;
+  }
+
+  std::map<uint32_t, urma_port_state_t> states;
+};
+
+using Event = std::pair<urma_async_event_type_t, uint32_t>;
+
+class DeviceTest : public TwoNetworks {
+ protected:
+  // The kernel takes a moment to say that a link is there.
+  void SetUp() override {
+    TwoNetworks::SetUp();
+    if (IsSkipped()) return;
+    NetworkNews news;
+    while (!read_host_network().running("wire")) {
+      wait_for(news.fd(), POLLIN);
+      news.read();
+    }
+  }
+  static std::vector<std::string> eids(const Device& device) {
+    std::vector<std::string> texts;
+    for (const auto& eid : device.eids()) texts.push_back(text_of(eid));
+    return texts;
+  }
+  void watch(Device& device) {
+    device.watch(&service_, &ports_,
+                 [this](auto type, auto element) { events_.emplace_back(type, element); });
+  }
+  Event next_event() {
+    while (events_.empty()) service_.wait();
+    const Event event = events_.front();
+    events_.pop_front();
+    return event;
+  }
+
+  OwnService service_;
+  PortStates ports_;
+  std::deque<Event> events_;
+};
+
+using Texts = std::vector<std::string>;
+
+TEST_F(DeviceTest, HasAnEidForEachAddress) {
+  const Device device("");
+  EXPECT_EQ(eids(device), (Texts{"10.99.0.1", "fd99::1", "127.0.0.1", "::1"}));
+  EXPECT_EQ(device.attr().dev_cap.max_eid_cnt, 4U);
+  ASSERT_EQ(device.attr().port_cnt, 1);
+  const auto& port = device.attr().port_attr[0];
+  EXPECT_EQ(port.state, URMA_PORT_ACTIVE);
+  EXPECT_EQ(port.active_speed, URMA_SP_10G);  // which is what veth says
+  EXPECT_EQ(port.active_mtu, URMA_MTU_1024);
+}
+
+TEST_F(DeviceTest, HasTheAddressesThatAreNamed) {
+  EXPECT_EQ(eids(Device("wire")), (Texts{"10.99.0.1", "fd99::1"}));
+  EXPECT_EQ(eids(Device("lo,fd99::1,wire,none")),
+            (Texts{"fd99::1", "10.99.0.1", "127.0.0.1", "::1"}));
+  EXPECT_EQ(Device("lo").attr().port_cnt, 1);
+  EXPECT_THROW(Device("none"), Error);
+}
+
+TEST_F(DeviceTest, LeavesOutWhatIsDownAndWhatIsOfOneLink) {
+  ip("link add idle type veth");
+  ip("addr add 10.98.0.1/24 dev idle");
+  ip("addr add fe80::99/64 dev wire nodad");
+  ip("addr add 169.254.1.1/16 dev wire");
+  EXPECT_EQ(eids(Device("")).size(), 4U);
+}
+
+TEST_F(DeviceTest, TellsOfAnAddressThatComesAndGoes) {
+  Device device("");
+  watch(device);
+  ip("addr del fd99::1/64 dev wire");
+  EXPECT_EQ(next_event(), (Event{URMA_EVENT_EID_CHANGE, 1}));
+  ip("addr add fd99::1/64 dev wire nodad");
+  EXPECT_EQ(next_event(), (Event{URMA_EVENT_EID_CHANGE, 1}));
+  EXPECT_TRUE(events_.empty());
+}
+
+TEST_F(DeviceTest, TellsOfALinkThatIsLostAndBack) {
+  Device device("10.99.0.1");
+  watch(device);
+  const auto set_link = [this](const char* state) {
+    there_.enter();
+    ip(std::string("link set eriw ") + state);
+    here_.enter();
+  };
+  set_link("down");
+  EXPECT_EQ(next_event(), (Event{URMA_EVENT_PORT_DOWN, 0}));
+  EXPECT_EQ(ports_.states[0], URMA_PORT_DOWN);
+  set_link("up");
+  EXPECT_EQ(next_event(), (Event{URMA_EVENT_PORT_ACTIVE, 0}));
+  EXPECT_EQ(ports_.states[0], URMA_PORT_ACTIVE);
+}
+
+TEST_F(DeviceTest, TellsOfWhatHasChangedBeforeItWatches) {
+  Device device("");
+  ip("addr del 10.99.0.1/24 dev wire");
+  watch(device);
+  EXPECT_EQ(next_event(), (Event{URMA_EVENT_EID_CHANGE, 0}));
+}
+
+TEST_F(DeviceTest, WatchesOnceAndUntilItGoes) {
+  {
+    Device device("");
+    EXPECT_FALSE(service_.watches());
+    watch(device);
+    watch(device);
+    EXPECT_TRUE(service_.watches());
+  }
+  EXPECT_FALSE(service_.watches());
+}
+
+// Of two hosts: each carrier lives in a network of its own.
+class TwoHosts : public TwoNetworks {
+ protected:
+  void make(const char* here, const char* there, uint64_t timeout_ms = kPatienceMs) {
+    auto config = config_at({eid(here)});
+    config.timeout_ms = timeout_ms;
+    a_ = make_socket_carrier(config);
+    there_.enter();
+    config.addresses = {eid(there)};
+    b_ = make_socket_carrier(config);
+    here_.enter();
+    ends_ = join(*a_, eid(here), *b_, eid(there));
+  }
+
+  std::unique_ptr<Carrier> a_, b_;
+  Ends ends_;
+};
+
+TEST_F(TwoHosts, TalkOverIpv4AndIpv6) {
+  make("10.99.0.1", "10.99.0.2");
+  send_all(*ends_.begins, "over IPv4");
+  EXPECT_EQ(receive(*ends_.answers, 9), "over IPv4");
+  make("fd99::1", "fd99::2");
+  send_all(*ends_.begins, "over IPv6");
+  EXPECT_EQ(receive(*ends_.answers, 9), "over IPv6");
+}
+
+// A cable that is pulled out tells nobody.
+TEST_F(TwoHosts, ASilentPeerIsFoundOut) {
+  make("10.99.0.1", "10.99.0.2", 400);
+  ip("link set wire down");
+  send_all(*ends_.begins, "into the dark");
+  EXPECT_EQ(wait_for_end(*ends_.begins), "receiving from it: Connection timed out");
+}
+
+TEST_F(TwoHosts, AShortGapIsNoEnd) {
+  make("10.99.0.1", "10.99.0.2");
+  ip("link set wire down");
+  send_all(*ends_.begins, "after all");
+  ip("link set wire up");
+  EXPECT_EQ(receive(*ends_.answers, 9), "after all");
+}
+
+// A port stays open at an address that is away for a while.
+TEST_F(TwoHosts, AnAddressThatComesBackIsListenedAt) {
+  make("10.99.0.1", "10.99.0.2");
+  there_.enter();
+  ip("addr del 10.99.0.2/24 dev eriw");
+  ip("addr add 10.99.0.2/24 dev eriw");
+  here_.enter();
+  join(*a_, eid("10.99.0.1"), *b_, eid("10.99.0.2"));
+}
+
+}  // namespace
+}  // namespace urma::tcp

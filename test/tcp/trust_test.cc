@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: MIT
+//
+// Secrets and TLS between two carriers, and the settings that ask for them.
+#include "urma/providers/tcp/trust.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <fstream>
+#include <map>
+
+#include "test/tcp/certificates.h"
+#include "test/tcp/streams.h"
+#include "urma/base/error.h"
+
+namespace urma::tcp {
+namespace {
+
+const urma_eid_t kHere = eid("127.0.0.1");
+const auto kSecret = make_secret("a secret of sixteen bytes, or more");
+const auto kOther = make_secret("another secret of sixteen bytes");
+
+std::unique_ptr<Carrier> carrier(std::shared_ptr<const Secret> secret,
+                                 std::shared_ptr<const Tls> tls) {
+  auto config = config_at({kHere});
+  config.secret = std::move(secret);
+  config.tls = std::move(tls);
+  return make_socket_carrier(config);
+}
+
+Greeted try_to_greet(Carrier& a, Carrier& b) {
+  std::string why;
+  const auto begins = a.connect(kHere, {kHere, b.port()}, &why);
+  const auto answers = next_stream(b);
+  return greet(*begins, *answers);
+}
+
+void expect_refusal(Carrier& a, Carrier& b, const char* part) {
+  const Greeted greeted = try_to_greet(a, b);
+  EXPECT_EQ(greeted.begins, StreamState::kLost);
+  EXPECT_EQ(greeted.answers, StreamState::kLost);
+  EXPECT_TRUE(greeted.begins_why.find(part) != std::string::npos ||
+              greeted.answers_why.find(part) != std::string::npos)
+      << greeted.begins_why << "; " << greeted.answers_why;
+}
+
+// Much more than one record, in pieces, both ways.
+void expect_talk(Carrier& a, Carrier& b) {
+  const Ends ends = join(a, kHere, b, kHere);
+  std::string much;
+  for (int i = 0; much.size() < 1 << 20; ++i) much += std::to_string(i);
+  std::string got;
+  std::string_view left = much;
+  std::array<char, 10'000> first;
+  std::array<char, 33'333> second;
+  while (got.size() < much.size()) {
+    const iovec sent[] = {
+        {const_cast<char*>(left.data()), left.size() / 3},
+        {const_cast<char*>(left.data()) + left.size() / 3, left.size() - left.size() / 3}};
+    left.remove_prefix(ends.begins->send(sent));
+    const iovec received[] = {{first.data(), first.size()}, {second.data(), second.size()}};
+    std::string why;
+    ASSERT_EQ(ends.begins->progress(&why), StreamState::kOpen) << why;
+    const size_t bytes = ends.answers->receive(received);
+    got.append(first.data(), std::min(bytes, first.size()));
+    if (bytes > first.size()) got.append(second.data(), bytes - first.size());
+  }
+  EXPECT_EQ(got, much);
+  send_all(*ends.answers, "and back");
+  EXPECT_EQ(receive(*ends.begins, 8), "and back");
+}
+
+TEST(Trust, ASecretLetsInWhoKnowsIt) {
+  const auto a = carrier(kSecret, nullptr), b = carrier(kSecret, nullptr);
+  expect_talk(*a, *b);
+}
+
+TEST(Trust, ASecretKeepsOutWhoDoesNot) {
+  const auto a = carrier(kSecret, nullptr), other = carrier(kOther, nullptr),
+             none = carrier(nullptr, nullptr);
+  expect_refusal(*other, *a, "does not know the secret");
+  expect_refusal(*none, *a, "has one");
+  expect_refusal(*a, *none, "has none");
+}
+
+TEST(Trust, TlsByTheSecret) {
+  const auto a = carrier(kSecret, tls_by_secret(*kSecret));
+  const auto b = carrier(kSecret, tls_by_secret(*kSecret));
+  expect_talk(*a, *b);
+  const auto other = carrier(kOther, tls_by_secret(*kOther));
+  expect_refusal(*other, *b, "TLS");
+}
+
+TEST(Trust, TlsByCertificates) {
+  Authority authority("one"), stranger("two");
+  const auto tls = [](const std::string& setting) { return read_tls(setting, nullptr); };
+  const auto a = carrier(nullptr, tls(authority.host("a", authority)));
+  const auto b = carrier(nullptr, tls(authority.host("b", authority)));
+  expect_talk(*a, *b);
+  // Neither is there any way round who signs, for one side or the other.
+  const auto of_stranger = carrier(nullptr, tls(stranger.host("c", authority)));
+  expect_refusal(*of_stranger, *b, "TLS");
+  expect_refusal(*b, *of_stranger, "TLS");
+  const auto trusts_stranger = carrier(nullptr, tls(authority.host("d", stranger)));
+  expect_refusal(*trusts_stranger, *b, "TLS");
+}
+
+TEST(Trust, CertificatesAndASecretTogether) {
+  Authority authority("one");
+  const auto tls = read_tls(authority.host("a", authority), nullptr);
+  const auto a = carrier(kSecret, tls), b = carrier(kSecret, tls), other = carrier(kOther, tls);
+  expect_talk(*a, *b);
+  expect_refusal(*other, *b, "does not know the secret");
+}
+
+TEST(Trust, ACertificateIsNoKey) {
+  Authority authority("one");
+  const auto by_certificate = carrier(kSecret, read_tls(authority.host("a", authority), nullptr));
+  const auto by_key = carrier(kSecret, tls_by_secret(*kSecret));
+  expect_refusal(*by_certificate, *by_key, "TLS");
+  expect_refusal(*by_key, *by_certificate, "TLS");
+}
+
+TEST(Trust, BothSpeakTlsOrNeither) {
+  const auto plain = carrier(kSecret, nullptr),
+             ciphered = carrier(kSecret, tls_by_secret(*kSecret));
+  expect_refusal(*ciphered, *plain, "it speaks TLS");
+  expect_refusal(*plain, *ciphered, "TLS");
+}
+
+// The descriptor does not tell of what has been deciphered already.
+TEST(Trust, TellsOfWhatIsLeftOfARecord) {
+  const auto a = carrier(kSecret, tls_by_secret(*kSecret));
+  const auto b = carrier(kSecret, tls_by_secret(*kSecret));
+  const Ends ends = join(*a, kHere, *b, kHere);
+  send_all(*ends.begins, "0123456789");
+  EXPECT_EQ(receive(*ends.answers, 4), "0123");
+  EXPECT_TRUE(ends.answers->has_read_ahead());
+  EXPECT_EQ(receive(*ends.answers, 6), "456789");
+  EXPECT_FALSE(ends.answers->has_read_ahead());
+}
+
+// Whoever writes to a connection that has ended gets no signal.
+TEST(Trust, NoSignalComesOfAnEnd) {
+  const auto a = carrier(kSecret, tls_by_secret(*kSecret));
+  const auto b = carrier(kSecret, tls_by_secret(*kSecret));
+  Ends ends = join(*a, kHere, *b, kHere);
+  ends.answers.reset();
+  std::string much(1 << 20, 'x'), why;
+  const iovec piece = {much.data(), much.size()};
+  while (ends.begins->progress(&why) != StreamState::kLost) ends.begins->send({&piece, 1});
+  sigset_t pending;
+  ASSERT_EQ(::sigpending(&pending), 0);
+  EXPECT_EQ(::sigismember(&pending, SIGPIPE), 0);
+}
+
+class FakeSettings final : public Settings {
+ public:
+  std::string text(const char* name) const override { return texts.at(name); }
+  uint64_t number(const char* /*name*/) const override { return 0; }
+  bool flag(const char* /*name*/) const override { return false; }
+
+  std::map<std::string, std::string> texts = {{"URMA_TCP_SECRET_FILE", ""},
+                                              {"URMA_TCP_TLS", "off"}};
+};
+
+class TrustSettings : public testing::Test {
+ protected:
+  ~TrustSettings() override { ::unlink(file_.c_str()); }
+  void write_secret(const std::string& bytes, mode_t mode) {
+    std::ofstream(file_) << bytes;
+    ::chmod(file_.c_str(), mode);
+    settings_.texts["URMA_TCP_SECRET_FILE"] = file_;
+  }
+  CarrierConfig config() {
+    CarrierConfig config;
+    read_trust(settings_, &config);
+    return config;
+  }
+  std::string refusal() {
+    try {
+      config();
+      return "";
+    } catch (const Error& error) {
+      return error.what();
+    }
+  }
+
+  FakeSettings settings_;
+  const std::string file_ = testing::TempDir() + "urma-secret-" + std::to_string(::getpid());
+};
+
+TEST_F(TrustSettings, NothingIsAskedForByDefault) {
+  const auto plain = config();
+  EXPECT_EQ(plain.secret, nullptr);
+  EXPECT_EQ(plain.tls, nullptr);
+}
+
+TEST_F(TrustSettings, AnEndOfLineIsNoneOfTheSecret) {
+  write_secret("sixteen bytes of secret\n", 0600);
+  const auto with = config().secret;
+  write_secret("sixteen bytes of secret", 0640);
+  const auto without = config().secret;
+  EXPECT_EQ(with->sign({}, {}), without->sign({}, {}));
+}
+
+TEST_F(TrustSettings, ASecretThatIsNoneIsRefused) {
+  write_secret("sixteen bytes of secret", 0644);
+  EXPECT_NE(refusal().find("open to all users"), std::string::npos);
+  write_secret("short\n", 0600);
+  EXPECT_NE(refusal().find("5 bytes"), std::string::npos);
+  write_secret(std::string(5000, 'x'), 0600);
+  EXPECT_NE(refusal().find("4097 bytes"), std::string::npos);
+  ::unlink(file_.c_str());
+  EXPECT_NE(refusal().find(file_), std::string::npos);
+}
+
+TEST_F(TrustSettings, TlsThatCannotBeIsRefused) {
+  settings_.texts["URMA_TCP_TLS"] = "psk";
+  EXPECT_NE(refusal().find("needs URMA_TCP_SECRET_FILE"), std::string::npos);
+  for (const char* wrong : {"on", "a,b", "a,b,c,d", ""}) {
+    settings_.texts["URMA_TCP_TLS"] = wrong;
+    EXPECT_NE(refusal().find("not off, psk"), std::string::npos) << wrong;
+  }
+  settings_.texts["URMA_TCP_TLS"] = "/nowhere/a,/nowhere/b,/nowhere/c";
+  EXPECT_NE(refusal().find("/nowhere/a"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace urma::tcp

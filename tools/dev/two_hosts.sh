@@ -1,0 +1,34 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+#
+# two_hosts.sh COMMAND [ARGUMENT...]: runs examples/demo.sh, or what else COMMAND
+# names, with the servers on one host and the clients on another: two network
+# namespaces with a cable between them, and a runtime directory each. Needs root,
+# or a kernel that lets users have namespaces of their own, and ip(8).
+set -euo pipefail
+
+if [[ -z ${URMA_TWO_HOSTS:-} ]]; then
+  as_root=()
+  [[ $(id -u) -eq 0 ]] || as_root=(--user --map-root-user)
+  URMA_TWO_HOSTS=1 exec unshare "${as_root[@]}" --net -- "$0" "$@"
+fi
+
+directory=$(mktemp -d)
+unshare --net -- sleep infinity &
+other=$!
+trap 'kill "${other}"; rm -rf "${directory}"' EXIT
+# Until it is in a namespace of its own.
+while [[ $(readlink "/proc/${other}/ns/net") == "$(readlink /proc/self/ns/net)" ]]; do :; done
+there=(nsenter "--net=/proc/${other}/ns/net")
+
+ip link add wire type veth peer name wire netns "${other}"
+ip link set lo up
+ip address add 10.99.0.1/24 dev wire
+ip link set wire up
+"${there[@]}" ip link set lo up
+"${there[@]}" ip address add 10.99.0.2/24 dev wire
+"${there[@]}" ip link set wire up
+
+export URMA_DEVICE=${URMA_DEVICE:-urma_net0} DEMO_ADDRESS=10.99.0.1
+export DEMO_CLIENT="env URMA_RUNTIME_DIR=${directory} ${there[*]}"
+"$@"

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT
+//
+// The device: the host's network, with an EID for each address and a port for each interface.
+#ifndef URMA_PROVIDERS_TCP_DEVICE_H_
+#define URMA_PROVIDERS_TCP_DEVICE_H_
+
+#include <functional>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "urma/base/host.h"
+#include "urma/providers/tcp/host_network.h"
+
+namespace urma::tcp {
+
+inline constexpr char kDeviceName[] = "urma_net0";
+inline constexpr uint32_t kMaxTransfer = 1U << 31;
+
+class Device {
+ public:
+  // PORT_ACTIVE, PORT_DOWN or EID_CHANGE, and the number of the port or EID.
+  using Changed = std::function<void(urma_async_event_type_t, uint32_t)>;
+
+  // Of what URMA_TCP_DEVICES names. Throws Error where there is none of it.
+  explicit Device(std::string_view chosen);
+  ~Device() { unwatch(); }
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  // As they were found: others have no index.
+  const std::vector<urma_eid_t>& eids() const { return eids_; }
+  const urma_device_attr_t& attr() const { return attr_; }
+
+  // Tells the registry of the ports as they are now, and both of what changes from now on. The
+  // first call counts; both outlive it, or its unwatch(). Any thread.
+  void watch(Service* service, Registry* registry, const Changed& changed);
+  void unwatch();
+
+ private:
+  void look();
+  void port_changed(uint32_t port, bool running);
+
+  std::vector<urma_eid_t> eids_;
+  std::vector<std::string> ports_;  // interfaces
+  urma_device_attr_t attr_ = {};
+
+  // Of the service thread from the first watch() on.
+  Service* service_ = nullptr;
+  Registry* registry_ = nullptr;
+  Changed changed_;
+  std::optional<NetworkNews> news_;
+  std::vector<bool> has_eid_;
+  std::vector<bool> running_;
+};
+
+}  // namespace urma::tcp
+
+#endif  // URMA_PROVIDERS_TCP_DEVICE_H_

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: MIT
+#include "urma/providers/tcp/greeting.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "third_party/fmt/format.h"
+#include "urma/providers/tcp/address.h"
+
+namespace urma::tcp {
+namespace {
+
+constexpr uint8_t kTlsHandshake = 0x16;
+
+template <typename Plain>
+std::span<const uint8_t> bytes_of(const Plain& plain) {
+  return {reinterpret_cast<const uint8_t*>(&plain), sizeof(plain)};
+}
+
+bool same(const urma_eid_t& a, const urma_eid_t& b) {
+  return std::memcmp(a.raw, b.raw, sizeof(a.raw)) == 0;
+}
+
+}  // namespace
+
+Greeting::Greeting(Role role, const Hello& ours, std::shared_ptr<const Secret> secret)
+    : role_(role), ours_(ours), secret_(std::move(secret)) {
+  if (secret_ != nullptr) ours_.flags |= kHasSecret;
+  if (role_ == Role::kBegins) say(ours_);
+}
+
+void Greeting::sent(size_t bytes) {
+  out_.erase(out_.begin(), out_.begin() + static_cast<ptrdiff_t>(bytes));
+}
+
+bool Greeting::received(size_t bytes, std::string* why) {
+  have_ += bytes;
+  const size_t known = std::min(have_, kGreetingMagic.size());
+  if (!has_hello_ && std::memcmp(in_.data(), kGreetingMagic.data(), known) != 0) {
+    // The first byte of TLS is the type of a record.
+    *why = in_[0] == kTlsHandshake ? "it speaks TLS, and URMA_TCP_TLS is off here; set both alike"
+                                   : "what it sends is not a greeting of this protocol";
+    return false;
+  }
+  if (have_ < wanted_) return true;
+  return has_hello_ ? take_proof(why) : take_hello(why);
+}
+
+bool Greeting::take_hello(std::string* why) {
+  std::memcpy(&theirs_, in_.data(), sizeof(theirs_));
+  has_hello_ = true;
+  // Also where it is turned away: it then knows why.
+  if (role_ == Role::kAnswers) say(ours_);
+  if (!agrees(why)) return false;
+  expect(secret_ != nullptr ? sizeof(Digest) : 0);
+  if (secret_ != nullptr && role_ == Role::kBegins) say(proof_of(role_));
+  return true;
+}
+
+bool Greeting::agrees(std::string* why) const {
+  if (theirs_.version != ours_.version) {
+    *why = urma::format("it speaks version {} of the protocol, and this library version {}",
+                        theirs_.version, ours_.version);
+  } else if ((theirs_.flags & ~kHasSecret) != 0 || theirs_.port == 0) {
+    *why = urma::format("its greeting is malformed: flags {:#x}, port {}", theirs_.flags,
+                        theirs_.port);
+  } else if (theirs_.nonce == ours_.nonce) {
+    *why = "it repeats what it is told";
+  } else if (theirs_.flags != ours_.flags) {
+    *why = secret_ != nullptr ? "it has no URMA_TCP_SECRET_FILE, and this process has one"
+                              : "it has a URMA_TCP_SECRET_FILE, and this process has none";
+  } else if (!same(theirs_.from, ours_.to) || !same(theirs_.to, ours_.from) ||
+             theirs_.called != ours_.called) {
+    *why = urma::format(
+        "its end is {} and this one {}, it says, and here they are {} and {}, port {} or {}; "
+        "address translation (NAT) is not supported",
+        text_of(theirs_.from), text_of(theirs_.to), text_of(ours_.to), text_of(ours_.from),
+        theirs_.called, ours_.called);
+  } else {
+    return true;
+  }
+  return false;
+}
+
+bool Greeting::take_proof(std::string* why) {
+  const Role their_role = role_ == Role::kBegins ? Role::kAnswers : Role::kBegins;
+  Digest proof;
+  std::copy_n(in_.begin(), proof.size(), proof.begin());
+  if (!secret_->equal(proof_of(their_role), proof)) {
+    *why = "it does not know the secret of URMA_TCP_SECRET_FILE";
+    return false;
+  }
+  expect(0);
+  if (role_ == Role::kAnswers) say(proof_of(role_));
+  return true;
+}
+
+// Both greetings are in it, with the nonces, and the role: no proof serves twice, and none is the
+// other side's.
+Digest Greeting::proof_of(Role role) const {
+  struct {
+    std::array<char, 15> purpose = {"urma tcp proof"};
+    Role role;
+    Hello begins;
+    Hello answers;
+  } const signed_bytes = {.role = role,
+                          .begins = role_ == Role::kBegins ? ours_ : theirs_,
+                          .answers = role_ == Role::kBegins ? theirs_ : ours_};
+  static_assert(sizeof(signed_bytes) == 16 + 2 * sizeof(Hello));
+  return secret_->sign(bytes_of(signed_bytes), stream_);
+}
+
+void Greeting::expect(size_t bytes) {
+  have_ = 0;
+  wanted_ = bytes;
+}
+
+template <typename Plain>
+void Greeting::say(const Plain& plain) {
+  const auto bytes = bytes_of(plain);
+  out_.insert(out_.end(), bytes.begin(), bytes.end());
+}
+
+}  // namespace urma::tcp

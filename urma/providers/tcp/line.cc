@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT
+#include "urma/providers/tcp/line.h"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "third_party/fmt/format.h"
+
+namespace urma::tcp {
+namespace {
+
+// More at once costs more than it saves: the bytes leave the cache before the kernel sends them.
+constexpr size_t kMostAtOnce = 64 << 10;
+constexpr size_t kMostPieces = 64;
+
+bool later(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
+
+// The first pieces, cut where there are too many bytes.
+class Portion {
+ public:
+  explicit Portion(std::span<const iovec> pieces) {
+    for (const iovec& piece : pieces) {
+      if (count_ == kMostPieces || bytes_ == kMostAtOnce) break;
+      const size_t length = std::min(piece.iov_len, kMostAtOnce - bytes_);
+      pieces_[count_++] = {piece.iov_base, length};
+      bytes_ += length;
+    }
+  }
+  size_t bytes() const { return bytes_; }
+  msghdr message() {
+    msghdr message = {};
+    message.msg_iov = pieces_.data();
+    message.msg_iovlen = count_;
+    return message;
+  }
+
+ private:
+  std::array<iovec, kMostPieces> pieces_;
+  size_t count_ = 0;
+  size_t bytes_ = 0;
+};
+
+}  // namespace
+
+std::optional<size_t> PlainLine::send(std::span<const iovec> pieces, std::string* why) {
+  Portion portion(pieces);
+  if (portion.bytes() == 0) return 0;
+  const msghdr message = portion.message();
+  const ssize_t sent = ::sendmsg(fd_, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+  if (sent < 0 && !later(errno)) {
+    *why = urma::format("sending to it: {}", std::strerror(errno));
+    return std::nullopt;
+  }
+  const size_t taken = sent < 0 ? 0 : static_cast<size_t>(sent);
+  full_ = taken < portion.bytes();
+  return taken;
+}
+
+std::optional<size_t> PlainLine::receive(std::span<const iovec> pieces, std::string* why) {
+  msghdr message = {};
+  message.msg_iov = const_cast<iovec*>(pieces.data());
+  message.msg_iovlen = std::min<size_t>(pieces.size(), IOV_MAX);
+  const ssize_t got = ::recvmsg(fd_, &message, MSG_DONTWAIT);
+  if (got > 0) return static_cast<size_t>(got);
+  const bool asked = std::any_of(pieces.begin(), pieces.end(),
+                                 [](const iovec& piece) { return piece.iov_len != 0; });
+  if (!asked || (got < 0 && later(errno))) return 0;
+  *why = got == 0 ? "it has closed the connection"
+                  : urma::format("receiving from it: {}", std::strerror(errno));
+  return std::nullopt;
+}
+
+}  // namespace urma::tcp

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+//
+// The bytes of a stream as they travel: as they are, or ciphered (tls.h).
+#ifndef URMA_PROVIDERS_TCP_LINE_H_
+#define URMA_PROVIDERS_TCP_LINE_H_
+
+#include <sys/uio.h>
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "urma/providers/tcp/greeting.h"
+
+namespace urma::tcp {
+
+// Over a connected, or connecting, socket that does not block and outlives it.
+class Line {
+ public:
+  virtual ~Line() = default;
+  // How many bytes; nothing where the line has ended, and *why.
+  virtual std::optional<size_t> send(std::span<const iovec> pieces, std::string* why) = 0;
+  virtual std::optional<size_t> receive(std::span<const iovec> pieces, std::string* why) = 0;
+  // What had to wait goes on. False where the line has ended.
+  virtual bool progress(std::string* /*why*/) { return true; }
+  // Whether bytes can be sent yet.
+  virtual bool ready() const { return true; }
+  // What both ends of this line have in common, and no other.
+  virtual Digest binding() const { return {}; }
+  virtual bool has_read_ahead() const { return false; }
+  // Something waits for room of the socket.
+  virtual bool wants_room() const = 0;
+};
+
+class PlainLine final : public Line {
+ public:
+  explicit PlainLine(int fd) : fd_(fd) {}
+  std::optional<size_t> send(std::span<const iovec> pieces, std::string* why) override;
+  std::optional<size_t> receive(std::span<const iovec> pieces, std::string* why) override;
+  bool wants_room() const override { return full_; }
+
+ private:
+  const int fd_;
+  bool full_ = false;
+};
+
+}  // namespace urma::tcp
+
+#endif  // URMA_PROVIDERS_TCP_LINE_H_

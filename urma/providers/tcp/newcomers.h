@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT
+//
+// The streams of a carrier that have not finished their greeting: not too many, nor for too long.
+// One that has to go is shut down, which whoever sleeps on it sees.
+#ifndef URMA_PROVIDERS_TCP_NEWCOMERS_H_
+#define URMA_PROVIDERS_TCP_NEWCOMERS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <list>
+
+#include "urma/base/fd.h"
+#include "urma/base/mutex.h"
+
+namespace urma::tcp {
+
+// Any thread.
+class Newcomers {
+ public:
+  struct Newcomer {
+    int fd;
+    bool stranger;  // has come by itself
+    uint64_t since_ns;
+    const char* ended = nullptr;  // why it had to go
+  };
+  using Place = std::list<Newcomer>::iterator;
+
+  // Throws Error where no descriptor is left.
+  explicit Newcomers(uint64_t patience_ns);
+
+  Place add(int fd, bool stranger);
+  // NULL where it may stay. It is in here either way until it leaves.
+  const char* ended(Place place) const;
+  // Before its descriptor is closed.
+  void leave(Place place);
+
+  // Whether another stranger may come in; one that has kept its place for a while without a
+  // greeting has to make room.
+  bool has_room();
+  // Ends those whose time is over. The descriptor is readable when that is to be called, and after
+  // the delay as well.
+  void expire();
+  void wake_in(uint64_t delay_ns);
+  int fd() const { return timer_.get(); }
+
+ private:
+  void wake_at(uint64_t when_ns) URMA_REQUIRES(mutex_);
+  void end(Place place, const char* why) URMA_REQUIRES(mutex_);
+
+  const uint64_t patience_ns_;
+  const Fd timer_;
+  mutable Mutex mutex_;
+  std::list<Newcomer> waiting_ URMA_GUARDED_BY(mutex_);  // the oldest first
+  std::list<Newcomer> ended_ URMA_GUARDED_BY(mutex_);
+  size_t strangers_ URMA_GUARDED_BY(mutex_) = 0;      // of those waiting
+  uint64_t wakes_at_ns_ URMA_GUARDED_BY(mutex_) = 0;  // 0: not at all
+};
+
+}  // namespace urma::tcp
+
+#endif  // URMA_PROVIDERS_TCP_NEWCOMERS_H_

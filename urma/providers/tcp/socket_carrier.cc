@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: MIT
+#include "urma/providers/tcp/socket_carrier.h"
+
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <sys/random.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <utility>
+
+#include "urma/base/error.h"
+#include "urma/base/fd.h"
+#include "urma/base/log.h"
+#include "urma/base/mutex.h"
+#include "urma/base/own_fd.h"
+#include "urma/providers/tcp/address.h"
+#include "urma/providers/tcp/line.h"
+#include "urma/providers/tcp/newcomers.h"
+#include "urma/providers/tcp/stream.h"
+
+namespace urma::tcp {
+namespace {
+
+constexpr int kBacklog = 4096;
+// Ports that the kernel offers for the first address, until one is free at all of them.
+constexpr int kMostOffers = 100;
+// What is tried again where nothing can be accepted.
+constexpr uint64_t kPauseNs = 10'000'000;
+constexpr uint32_t kTimer = UINT32_MAX;
+
+void set_option(int fd, int level, int option, int value) {
+  ::setsockopt(fd, level, option, &value, sizeof(value));
+}
+
+template <typename Bytes>
+void draw(Bytes* bytes) {
+  if (::getrandom(bytes->data(), bytes->size(), 0) != static_cast<ssize_t>(bytes->size())) {
+    fail_errno(URMA_FAIL, "drawing random bytes");
+  }
+}
+
+OwnFd make_socket(const urma_eid_t& at) {
+  const int family = is_ipv4(at) ? AF_INET : AF_INET6;
+  return OwnFd(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+}
+
+bool bind_to(int fd, const Address& at) {
+  const SocketAddress address(at);
+  return ::bind(fd, address.get(), address.size()) == 0;
+}
+
+// Not valid, with *error, where the address or the port cannot be had.
+OwnFd listen_at(const Address& at, int* error) {
+  OwnFd fd = make_socket(at.eid);
+  if (fd.valid()) {
+    // An address that goes and comes again is still listened at.
+    set_option(fd.get(), SOL_IP, IP_FREEBIND, 1);
+    // A process that starts anew takes the port that its connections still have.
+    set_option(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1);
+    if (bind_to(fd.get(), at) && ::listen(fd.get(), kBacklog) == 0) return fd;
+  }
+  *error = errno;
+  return OwnFd();
+}
+
+class SocketCarrier final : public Carrier {
+ public:
+  explicit SocketCarrier(const CarrierConfig& config);
+
+  uint16_t port() const override { return port_; }
+  bool listen_also(uint16_t port) override;
+  void stop_listening(uint16_t port) override;
+  std::unique_ptr<Stream> connect(const urma_eid_t& from, const Address& to,
+                                  std::string* why) override;
+  std::unique_ptr<Stream> accept() override;
+  int fd() const override { return epoll_.get(); }
+
+ private:
+  void listen();
+  // 0, or what is in the way.
+  int listen_on(uint16_t port) URMA_REQUIRES(mutex_);
+  void watch(int fd, uint32_t number);
+  // Whether the listeners are seen by fd(), or left alone for a moment.
+  void look_at_listeners(bool look) URMA_REQUIRES(mutex_);
+  OwnFd next_socket();
+  void prepare(int fd) const;
+  std::unique_ptr<Stream> make_stream(OwnFd fd, Greeting::Role role, const Address& here,
+                                      const Address& there, std::string* why);
+
+  const CarrierConfig config_;
+  std::array<uint8_t, 16> process_;
+  const std::shared_ptr<Newcomers> newcomers_;
+  const Fd epoll_;
+  Mutex mutex_;
+  std::map<uint16_t, std::vector<OwnFd>> listeners_ URMA_GUARDED_BY(mutex_);  // by port
+  uint16_t port_ = 0;
+};
+
+SocketCarrier::SocketCarrier(const CarrierConfig& config)
+    : config_(config),
+      newcomers_(std::make_shared<Newcomers>(config.timeout_ms * 1'000'000)),
+      epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
+  draw(&process_);
+  if (!epoll_.valid()) fail_errno(URMA_FAIL, "making an epoll descriptor");
+  listen();
+  watch(newcomers_->fd(), kTimer);
+}
+
+void SocketCarrier::listen() {
+  const MutexLock lock(mutex_);
+  const bool any = config_.first_port == 0;
+  const int tries = any ? kMostOffers : config_.last_port - config_.first_port + 1;
+  int error = 0;
+  for (int i = 0; i < tries; ++i) {
+    error = listen_on(static_cast<uint16_t>(any ? 0 : config_.first_port + i));
+    if (error == 0) return;
+    if (error != EADDRINUSE && error != EACCES) break;
+  }
+  fail(URMA_FAIL, "no port of {}-{} can be listened at: {}; see URMA_TCP_PORT and URMA_TCP_DEVICES",
+       config_.first_port, config_.last_port, std::strerror(error));
+}
+
+int SocketCarrier::listen_on(uint16_t port) {
+  std::vector<OwnFd> listeners;
+  for (const urma_eid_t& eid : config_.addresses) {
+    int error = 0;
+    OwnFd fd = listen_at({eid, port}, &error);
+    if (!fd.valid()) return error;
+    if (port == 0) port = SocketAddress::local_of(fd.get()).port;
+    listeners.push_back(std::move(fd));
+  }
+  for (const OwnFd& fd : listeners) watch(fd.get(), static_cast<uint32_t>(fd.get()));
+  listeners_[port] = std::move(listeners);
+  if (port_ == 0) port_ = port;
+  return 0;
+}
+
+bool SocketCarrier::listen_also(uint16_t port) {
+  const MutexLock lock(mutex_);
+  return listeners_.contains(port) || listen_on(port) == 0;
+}
+
+void SocketCarrier::stop_listening(uint16_t port) {
+  const MutexLock lock(mutex_);
+  if (port != port_) listeners_.erase(port);
+}
+
+void SocketCarrier::watch(int fd, uint32_t number) {
+  epoll_event event = {};
+  event.events = EPOLLIN;
+  event.data.u32 = number;
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
+    fail_errno(URMA_FAIL, "watching a port");
+  }
+}
+
+void SocketCarrier::look_at_listeners(bool look) {
+  for (const auto& [port, listeners] : listeners_) {
+    for (const OwnFd& fd : listeners) {
+      epoll_event event = {};
+      if (look) event.events = EPOLLIN;
+      event.data.u32 = static_cast<uint32_t>(fd.get());
+      ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd.get(), &event);
+    }
+  }
+}
+
+std::unique_ptr<Stream> SocketCarrier::accept() {
+  for (;;) {
+    OwnFd fd = next_socket();
+    if (!fd.valid()) return nullptr;
+    prepare(fd.get());
+    const Address here = SocketAddress::local_of(fd.get());
+    const Address there = SocketAddress::peer_of(fd.get());
+    std::string why;
+    auto stream = make_stream(std::move(fd), Greeting::Role::kAnswers, here, there, &why);
+    if (stream != nullptr) return stream;
+    URMA_LOG_LIMITED(WARNING, "a connection from {} cannot begin: {}", text_of(there), why);
+  }
+}
+
+OwnFd SocketCarrier::next_socket() {
+  // No listener goes meanwhile.
+  const MutexLock lock(mutex_);
+  for (;;) {
+    epoll_event event;
+    if (::epoll_wait(epoll_.get(), &event, 1, 0) != 1) return OwnFd();
+    if (event.data.u32 == kTimer) {
+      newcomers_->expire();
+      look_at_listeners(true);
+      continue;
+    }
+    int error = 0;
+    if (newcomers_->has_room()) {
+      OwnFd fd = OwnFd::accept(static_cast<int>(event.data.u32));
+      if (fd.valid()) return fd;
+      // Of a connection that has ended already, or that somebody else has taken.
+      if (errno != EMFILE && errno != ENFILE && errno != ENOMEM && errno != ENOBUFS) continue;
+      error = errno;
+      URMA_LOG_LIMITED(WARNING,
+                       "a connection cannot be accepted now: {}; raise the limit of "
+                       "descriptors (ulimit -n)",
+                       std::strerror(error));
+    }
+    look_at_listeners(false);
+    newcomers_->wake_in(kPauseNs);
+  }
+}
+
+std::unique_ptr<Stream> SocketCarrier::connect(const urma_eid_t& from, const Address& to,
+                                               std::string* why) {
+  OwnFd fd = make_socket(to.eid);
+  if (fd.valid()) {
+    prepare(fd.get());
+    // Otherwise the port would be taken from all connections, not only from those to this peer.
+    set_option(fd.get(), SOL_IP, IP_BIND_ADDRESS_NO_PORT, 1);
+    const SocketAddress address(to);
+    if (bind_to(fd.get(), {from, 0}) &&
+        (::connect(fd.get(), address.get(), address.size()) == 0 || errno == EINPROGRESS)) {
+      return make_stream(std::move(fd), Greeting::Role::kBegins, {from, 0}, to, why);
+    }
+  }
+  *why = urma::format("connecting to it from {}: {}", text_of(from), std::strerror(errno));
+  return nullptr;
+}
+
+// A peer that is gone without a word is found by what it does not acknowledge: that has to be known
+// before the time is over that requests are given, whose own clock goes on beside it.
+void SocketCarrier::prepare(int fd) const {
+  set_option(fd, SOL_TCP, TCP_NODELAY, 1);
+  set_option(fd, SOL_TCP, TCP_USER_TIMEOUT, static_cast<int>(config_.timeout_ms * 3 / 4));
+}
+
+std::unique_ptr<Stream> SocketCarrier::make_stream(OwnFd fd, Greeting::Role role,
+                                                   const Address& here, const Address& there,
+                                                   std::string* why) {
+  try {
+    const bool begins = role == Greeting::Role::kBegins;
+    Hello ours = {};
+    ours.magic = kGreetingMagic;
+    ours.version = kGreetingVersion;
+    ours.port = port_;
+    ours.called = begins ? there.port : here.port;
+    ours.process = process_;
+    draw(&ours.nonce);
+    ours.from = here.eid;
+    ours.to = there.eid;
+    auto line = config_.tls == nullptr ? std::make_unique<PlainLine>(fd.get())
+                                       : config_.tls->make_line(fd.get(), begins);
+    return std::make_unique<SocketStream>(std::move(fd), std::move(line),
+                                          Greeting(role, ours, config_.secret), there, newcomers_,
+                                          !begins);
+  } catch (const Error& error) {
+    *why = error.what();
+    return nullptr;
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Carrier> make_socket_carrier(const CarrierConfig& config) {
+  return std::make_unique<SocketCarrier>(config);
+}
+
+}  // namespace urma::tcp

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT
+#include "urma/providers/tcp/stream.h"
+
+#include <sys/socket.h>
+
+#include "urma/base/error.h"
+
+namespace urma::tcp {
+
+StreamState SocketStream::progress(std::string* why) {
+  try {
+    if (state_ != StreamState::kLost && !line_->progress(&why_)) lose();
+    if (state_ == StreamState::kGreeting && line_->ready()) greet();
+  } catch (const Error& error) {
+    why_ = error.what();
+    lose();
+  }
+  if (state_ == StreamState::kLost) *why = why_;
+  return state_;
+}
+
+void SocketStream::greet() {
+  if (!bound_) greeting_.bind(line_->binding());
+  bound_ = true;
+  while (state_ == StreamState::kGreeting && !greeting_.done()) {
+    if (sends_greeting() ? !send_greeting() : !receive_greeting()) return;
+  }
+  if (state_ != StreamState::kGreeting) return;
+  state_ = StreamState::kOpen;
+  const Hello& theirs = greeting_.theirs();
+  there_.port = theirs.port;
+  peer_ = {there_, theirs.process};
+  settle();
+}
+
+bool SocketStream::send_greeting() {
+  const auto bytes = greeting_.to_send();
+  const iovec piece = {const_cast<uint8_t*>(bytes.data()), bytes.size()};
+  const auto sent = line_->send({&piece, 1}, &why_);
+  if (!sent) return lose();
+  greeting_.sent(*sent);
+  return *sent != 0;
+}
+
+bool SocketStream::receive_greeting() {
+  const auto room = greeting_.to_receive();
+  const iovec piece = {room.data(), room.size()};
+  const auto got = line_->receive({&piece, 1}, &why_);
+  if (!got) return lose();
+  if (*got == 0) return false;
+  if (greeting_.received(*got, &why_)) return true;
+  // It is told as much as it may know.
+  const std::string refused = why_;
+  send_greeting();
+  why_ = refused;
+  return lose();
+}
+
+size_t SocketStream::send(std::span<const iovec> pieces) {
+  if (state_ != StreamState::kOpen) return 0;
+  const auto sent = line_->send(pieces, &why_);
+  if (!sent) lose();
+  return sent.value_or(0);
+}
+
+size_t SocketStream::receive(std::span<const iovec> pieces) {
+  if (state_ != StreamState::kOpen) return 0;
+  const auto got = line_->receive(pieces, &why_);
+  if (!got) lose();
+  return got.value_or(0);
+}
+
+bool SocketStream::lose() {
+  const char* ended = place_ ? newcomers_->ended(*place_) : nullptr;
+  if (ended != nullptr) why_ = ended;
+  state_ = StreamState::kLost;
+  // The other side knows it now, not when somebody lets go of this.
+  ::shutdown(fd_.get(), SHUT_RDWR);
+  settle();
+  return false;
+}
+
+void SocketStream::settle() {
+  if (place_) newcomers_->leave(*place_);
+  place_.reset();
+}
+
+}  // namespace urma::tcp

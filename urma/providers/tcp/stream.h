@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT
+#ifndef URMA_PROVIDERS_TCP_STREAM_H_
+#define URMA_PROVIDERS_TCP_STREAM_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "urma/base/own_fd.h"
+#include "urma/providers/tcp/address.h"
+#include "urma/providers/tcp/carrier.h"
+#include "urma/providers/tcp/greeting.h"
+#include "urma/providers/tcp/line.h"
+#include "urma/providers/tcp/newcomers.h"
+
+namespace urma::tcp {
+
+// Over a socket.
+class SocketStream final : public Stream {
+ public:
+  SocketStream(OwnFd fd, std::unique_ptr<Line> line, const Greeting& greeting, const Address& there,
+               std::shared_ptr<Newcomers> newcomers, bool stranger)
+      : fd_(std::move(fd)),
+        line_(std::move(line)),
+        greeting_(greeting),
+        there_(there),
+        newcomers_(std::move(newcomers)),
+        place_(newcomers_->add(fd_.get(), stranger)) {}
+  ~SocketStream() override { settle(); }
+
+  StreamState progress(std::string* why) override;
+  size_t send(std::span<const iovec> pieces) override;
+  size_t receive(std::span<const iovec> pieces) override;
+  bool has_read_ahead() const override { return line_->has_read_ahead(); }
+  int fd() const override { return fd_.get(); }
+  bool wants_room() const override {
+    return line_->wants_room() || (state_ == StreamState::kGreeting && sends_greeting());
+  }
+  const Peer& peer() const override { return peer_; }
+  std::string who() const override { return text_of(there_); }
+
+ private:
+  bool sends_greeting() const { return !greeting_.to_send().empty(); }
+  void greet();
+  // False where there is no more to do now.
+  bool send_greeting();
+  bool receive_greeting();
+  bool lose();  // false
+  void settle();
+
+  const OwnFd fd_;
+  const std::unique_ptr<Line> line_;
+  Greeting greeting_;
+  Address there_;  // where it listens, once that is known
+  const std::shared_ptr<Newcomers> newcomers_;
+  std::optional<Newcomers::Place> place_;  // until the greeting is over
+  StreamState state_ = StreamState::kGreeting;
+  bool bound_ = false;
+  Peer peer_ = {};
+  std::string why_;
+};
+
+}  // namespace urma::tcp
+
+#endif  // URMA_PROVIDERS_TCP_STREAM_H_

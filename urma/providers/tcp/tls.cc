@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: MIT
+#include "urma/providers/tcp/tls.h"
+
+#include <signal.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <string_view>
+#include <utility>
+
+#include "urma/base/error.h"
+#include "urma/providers/tcp/openssl.h"
+
+namespace urma::tcp {
+namespace {
+
+constexpr size_t kRecord = 16 << 10;
+constexpr size_t kMostAtOnce = 64 << 10;
+// The one suite that goes with a key of our own, and its number.
+constexpr char kSuite[] = "TLS_AES_128_GCM_SHA256";
+constexpr uint8_t kSuiteNumber[] = {0x13, 0x01};
+constexpr std::string_view kIdentity = "urma-tcp";
+constexpr std::string_view kKeyPurpose = "urma tcp tls key";
+constexpr std::string_view kBindingPurpose = "EXPORTER-urma-tcp";
+
+std::span<const uint8_t> bytes_of(std::string_view text) {
+  return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
+}
+
+// OpenSSL writes to the socket itself, and the program gets no signal by that.
+class WithoutSigpipe {
+ public:
+  WithoutSigpipe() {
+    ::sigemptyset(&pipe_);
+    ::sigaddset(&pipe_, SIGPIPE);
+    ::pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
+    sigset_t pending;
+    // The program's own, which it keeps.
+    had_one_ = ::sigismember(&before_, SIGPIPE) == 1 && ::sigpending(&pending) == 0 &&
+               ::sigismember(&pending, SIGPIPE) == 1;
+    errno = 0;
+  }
+  ~WithoutSigpipe() {
+    const int error = errno;
+    const timespec at_once = {};
+    if (error == EPIPE && !had_one_) ::sigtimedwait(&pipe_, nullptr, &at_once);
+    ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+    errno = error;
+  }
+  WithoutSigpipe(const WithoutSigpipe&) = delete;
+  WithoutSigpipe& operator=(const WithoutSigpipe&) = delete;
+
+ private:
+  sigset_t pipe_;
+  sigset_t before_;
+  bool had_one_;
+};
+
+class TlsLine final : public Line {
+ public:
+  TlsLine(std::shared_ptr<const Tls> tls, SSL* ssl, int fd, bool has_secret)
+      : tls_(std::move(tls)), ssl_(ssl), fd_(fd), has_secret_(has_secret) {}
+  ~TlsLine() override { openssl_.SSL_free(ssl_); }
+
+  bool ready() const override { return ready_; }
+  bool progress(std::string* why) override;
+  std::optional<size_t> send(std::span<const iovec> pieces, std::string* why) override;
+  std::optional<size_t> receive(std::span<const iovec> pieces, std::string* why) override;
+  Digest binding() const override;
+  bool has_read_ahead() const override { return openssl_.SSL_pending(ssl_) > 0; }
+  bool wants_room() const override { return full_; }
+
+ private:
+  enum class Outcome { kDone, kLater, kLost };
+
+  // What a call of OpenSSL that has returned so means.
+  Outcome judge(int result, std::string* why);
+  // The record that was taken, if any.
+  Outcome flush(std::string* why);
+  bool shake_hands(std::string* why);
+  bool has_arrived() const;
+
+  const OpenSsl& openssl_ = openssl();
+  const std::shared_ptr<const Tls> tls_;  // which OpenSSL asks for the key
+  SSL* const ssl_;
+  const int fd_;
+  const bool has_secret_;
+  bool ready_ = false;
+  bool full_ = false;
+  // A record that OpenSSL was given once has to stay as it is until it has left.
+  std::array<char, kRecord> record_;
+  size_t record_bytes_ = 0;
+};
+
+TlsLine::Outcome TlsLine::judge(int result, std::string* why) {
+  full_ = false;
+  if (result == 1) return Outcome::kDone;
+  const int error = errno;
+  switch (openssl_.SSL_get_error(ssl_, result)) {
+    case SSL_ERROR_WANT_WRITE:
+      full_ = true;
+      return Outcome::kLater;
+    case SSL_ERROR_WANT_READ:
+      return Outcome::kLater;
+    case SSL_ERROR_SYSCALL:
+      if (error == 0) break;
+      *why = urma::format("TLS: {}", std::strerror(error));
+      return Outcome::kLost;
+    case SSL_ERROR_SSL:
+      *why = urma::format("TLS: {}; see URMA_TCP_TLS of both", openssl_.error());
+      return Outcome::kLost;
+    default:
+      break;
+  }
+  *why = "it has closed the connection";
+  return Outcome::kLost;
+}
+
+bool TlsLine::progress(std::string* why) {
+  if (!ready_) return shake_hands(why);
+  return record_bytes_ == 0 || flush(why) != Outcome::kLost;
+}
+
+bool TlsLine::shake_hands(std::string* why) {
+  Outcome outcome;
+  {
+    const WithoutSigpipe without;
+    openssl_.ERR_clear_error();
+    outcome = judge(openssl_.SSL_do_handshake(ssl_), why);
+  }
+  if (outcome != Outcome::kDone) return outcome == Outcome::kLater;
+  // A certificate instead is nothing that a secret vouches for.
+  if (has_secret_ && openssl_.SSL_session_reused(ssl_) != 1) {
+    *why = "TLS: it did not use the key of the secret; see URMA_TCP_TLS of both";
+    return false;
+  }
+  ready_ = true;
+  return true;
+}
+
+TlsLine::Outcome TlsLine::flush(std::string* why) {
+  const WithoutSigpipe without;
+  openssl_.ERR_clear_error();
+  size_t written = 0;
+  const Outcome outcome =
+      judge(openssl_.SSL_write_ex(ssl_, record_.data(), record_bytes_, &written), why);
+  if (outcome == Outcome::kDone) record_bytes_ = 0;
+  return outcome;
+}
+
+std::optional<size_t> TlsLine::send(std::span<const iovec> pieces, std::string* why) {
+  size_t taken = 0;
+  size_t offset = 0;
+  if (record_bytes_ != 0 && flush(why) == Outcome::kLost) return std::nullopt;
+  while (record_bytes_ == 0 && taken < kMostAtOnce) {
+    while (!pieces.empty() && record_bytes_ < kRecord) {
+      const iovec& piece = pieces.front();
+      const size_t bytes = std::min(piece.iov_len - offset, kRecord - record_bytes_);
+      if (bytes != 0) {
+        std::memcpy(record_.data() + record_bytes_, static_cast<char*>(piece.iov_base) + offset,
+                    bytes);
+      }
+      record_bytes_ += bytes;
+      offset += bytes;
+      if (offset == piece.iov_len) {
+        pieces = pieces.subspan(1);
+        offset = 0;
+      }
+    }
+    if (record_bytes_ == 0) break;
+    taken += record_bytes_;
+    if (flush(why) == Outcome::kLost) return std::nullopt;
+  }
+  return taken;
+}
+
+std::optional<size_t> TlsLine::receive(std::span<const iovec> pieces, std::string* why) {
+  if (!has_arrived()) return 0;
+  const WithoutSigpipe without;
+  const bool was_full = full_;
+  size_t taken = 0;
+  for (const iovec& piece : pieces) {
+    size_t filled = 0;
+    while (filled < piece.iov_len) {
+      size_t got = 0;
+      openssl_.ERR_clear_error();
+      errno = 0;
+      const auto outcome =
+          judge(openssl_.SSL_read_ex(ssl_, static_cast<char*>(piece.iov_base) + filled,
+                                     piece.iov_len - filled, &got),
+                why);
+      full_ = full_ || was_full;
+      // What has arrived before the end counts; the end is found again.
+      if (outcome == Outcome::kLost && taken == 0) return std::nullopt;
+      if (outcome != Outcome::kDone) return taken;
+      filled += got;
+      taken += got;
+    }
+  }
+  return taken;
+}
+
+// One call of the kernel instead of three where nothing has.
+bool TlsLine::has_arrived() const {
+  if (has_read_ahead()) return true;
+  char byte;
+  return ::recv(fd_, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 ||
+         (errno != EAGAIN && errno != EWOULDBLOCK);
+}
+
+Digest TlsLine::binding() const {
+  Digest binding = {};
+  if (openssl_.SSL_export_keying_material(ssl_, binding.data(), binding.size(),
+                                          kBindingPurpose.data(), kBindingPurpose.size(), nullptr,
+                                          0, 0) != 1) {
+    fail(URMA_FAIL, "TLS: {}", openssl_.error());
+  }
+  return binding;
+}
+
+class TlsContext final : public Tls, public std::enable_shared_from_this<TlsContext> {
+ public:
+  TlsContext();
+  ~TlsContext() override { openssl_.SSL_CTX_free(context_); }
+
+  void use_secret(const Secret& secret);
+  void use_certificates(const std::string& certificate, const std::string& key,
+                        const std::string& authorities);
+  std::unique_ptr<Line> make_line(int fd, bool begins) const override;
+
+ private:
+  static int offer_key(SSL* ssl, const EVP_MD* digest, const unsigned char** identity,
+                       size_t* bytes, SSL_SESSION** session);
+  static int find_key(SSL* ssl, const unsigned char* identity, size_t bytes, SSL_SESSION** session);
+  static const TlsContext& of(SSL* ssl);
+  // A new one, which TLS calls the session that a key stands for; NULL where there is no memory.
+  SSL_SESSION* make_session(SSL* ssl) const;
+  void check(bool done, std::string_view doing) const;
+
+  const OpenSsl& openssl_ = openssl();
+  SSL_CTX* const context_ = openssl_.SSL_CTX_new(openssl_.TLS_method());
+  bool has_secret_ = false;
+  Digest key_ = {};
+};
+
+TlsContext::TlsContext() {
+  check(context_ != nullptr, "beginning");
+  openssl_.SSL_CTX_ctrl(context_, SSL_CTRL_SET_MIN_PROTO_VERSION, TLS1_3_VERSION, nullptr);
+  openssl_.SSL_CTX_set_options(context_, SSL_OP_ENABLE_KTLS | SSL_OP_NO_RENEGOTIATION);
+  // Every connection begins anew.
+  openssl_.SSL_CTX_set_num_tickets(context_, 0);
+  openssl_.SSL_CTX_ctrl(context_, SSL_CTRL_SET_SESS_CACHE_MODE, SSL_SESS_CACHE_OFF, nullptr);
+  openssl_.SSL_CTX_set_verify(context_, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
+}
+
+void TlsContext::use_secret(const Secret& secret) {
+  has_secret_ = true;
+  key_ = secret.sign(bytes_of(kKeyPurpose), {});
+  check(openssl_.SSL_CTX_set_ciphersuites(context_, kSuite) == 1, "choosing a cipher");
+  // Where peers prove who they are, a session without a name is refused.
+  check(openssl_.SSL_CTX_set_session_id_context(context_, bytes_of(kIdentity).data(),
+                                                kIdentity.size()) == 1,
+        "naming sessions");
+  openssl_.SSL_CTX_set_ex_data(context_, 0, this);
+  openssl_.SSL_CTX_set_psk_use_session_callback(context_, offer_key);
+  openssl_.SSL_CTX_set_psk_find_session_callback(context_, find_key);
+}
+
+void TlsContext::use_certificates(const std::string& certificate, const std::string& key,
+                                  const std::string& authorities) {
+  check(openssl_.SSL_CTX_use_certificate_chain_file(context_, certificate.c_str()) == 1,
+        certificate);
+  check(openssl_.SSL_CTX_use_PrivateKey_file(context_, key.c_str(), SSL_FILETYPE_PEM) == 1, key);
+  check(openssl_.SSL_CTX_check_private_key(context_) == 1, key);
+  check(openssl_.SSL_CTX_load_verify_file(context_, authorities.c_str()) == 1, authorities);
+}
+
+std::unique_ptr<Line> TlsContext::make_line(int fd, bool begins) const {
+  SSL* const ssl = openssl_.SSL_new(context_);
+  check(ssl != nullptr, "beginning a stream");
+  auto line = std::make_unique<TlsLine>(shared_from_this(), ssl, fd, has_secret_);
+  check(openssl_.SSL_set_fd(ssl, fd) == 1, "beginning a stream");
+  if (begins) {
+    openssl_.SSL_set_connect_state(ssl);
+  } else {
+    openssl_.SSL_set_accept_state(ssl);
+  }
+  return line;
+}
+
+const TlsContext& TlsContext::of(SSL* ssl) {
+  const OpenSsl& api = openssl();
+  return *static_cast<const TlsContext*>(api.SSL_CTX_get_ex_data(api.SSL_get_SSL_CTX(ssl), 0));
+}
+
+int TlsContext::offer_key(SSL* ssl, const EVP_MD* /*digest*/, const unsigned char** identity,
+                          size_t* bytes, SSL_SESSION** session) {
+  *identity = bytes_of(kIdentity).data();
+  *bytes = kIdentity.size();
+  *session = of(ssl).make_session(ssl);
+  return *session != nullptr ? 1 : 0;
+}
+
+int TlsContext::find_key(SSL* ssl, const unsigned char* identity, size_t bytes,
+                         SSL_SESSION** session) {
+  *session = nullptr;
+  const std::string_view named(reinterpret_cast<const char*>(identity), bytes);
+  if (named != kIdentity) return 1;
+  *session = of(ssl).make_session(ssl);
+  return *session != nullptr ? 1 : 0;
+}
+
+SSL_SESSION* TlsContext::make_session(SSL* ssl) const {
+  SSL_SESSION* const session = openssl_.SSL_SESSION_new();
+  const SSL_CIPHER* const suite = openssl_.SSL_CIPHER_find(ssl, kSuiteNumber);
+  if (session != nullptr && suite != nullptr &&
+      openssl_.SSL_SESSION_set1_master_key(session, key_.data(), key_.size()) == 1 &&
+      openssl_.SSL_SESSION_set_cipher(session, suite) == 1 &&
+      openssl_.SSL_SESSION_set_protocol_version(session, TLS1_3_VERSION) == 1 &&
+      openssl_.SSL_SESSION_set1_id_context(session, bytes_of(kIdentity).data(), kIdentity.size()) ==
+          1) {
+    return session;
+  }
+  openssl_.SSL_SESSION_free(session);
+  return nullptr;
+}
+
+void TlsContext::check(bool done, std::string_view doing) const {
+  if (!done) fail(URMA_FAIL, "URMA_TCP_TLS: {:.256}: {}", doing, openssl_.error());
+}
+
+}  // namespace
+
+std::shared_ptr<const Tls> tls_by_secret(const Secret& secret) {
+  auto tls = std::make_shared<TlsContext>();
+  tls->use_secret(secret);
+  return tls;
+}
+
+std::shared_ptr<const Tls> tls_by_certificates(const std::string& certificate,
+                                               const std::string& key,
+                                               const std::string& authorities) {
+  auto tls = std::make_shared<TlsContext>();
+  tls->use_certificates(certificate, key, authorities);
+  return tls;
+}
+
+}  // namespace urma::tcp
