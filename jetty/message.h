@@ -64,6 +64,12 @@ inline bool is_whole(const Message& message) {
   return false;
 }
 
+// Whether the payload of a message is still to come, behind the prefix.
+inline bool is_announced(const Message& message) {
+  return (message.flags & kByReference) != 0 && message.kind != MessageKind::kWriteImm &&
+         message.payload == prefix_of(message.kind);
+}
+
 // What a look for the next message finds. kBroken: the sender broke the rules; close the way.
 enum class Peek { kEmpty, kMessage, kBroken };
 

@@ -93,10 +93,14 @@ class Way {
   virtual bool access(const WireGrant& grant, const WireAccess& access, uint32_t cookie) = 0;
   // The next report, false where there is none.
   virtual bool reap(WireReport* report) = 0;
+  // Whatever was given leaves now; before that it may wait for more.
+  virtual void push() {}
   // Nothing further is sent, and what was not received ends with URMA_CR_WR_FLUSH_ERR.
   virtual void close() = 0;
   // Nothing can be sent on it any more, and all that it was given has been reported.
   virtual bool ended() const = 0;
+  // Whether that is because the owner of the target does not answer any more.
+  virtual bool lost() const { return false; }
 };
 
 // The receiving end of a way: see Incoming (receive_engine.h). All calls with the lock of the
@@ -106,7 +110,8 @@ class WireIncoming : public IncomingWay {
   virtual ~WireIncoming() = default;
   Peek peek(Message* message) {
     const Peek seen = next(message);
-    return seen == Peek::kMessage && !is_whole(*message) ? Peek::kBroken : seen;
+    const bool sound = is_whole(*message) || is_announced(*message);
+    return seen == Peek::kMessage && !sound ? Peek::kBroken : seen;
   }
   virtual void copy(const Message& message, uint32_t offset, void* to, uint32_t bytes) const = 0;
   // The engine's: what follows is told to the sender.
@@ -121,13 +126,20 @@ class WireIncoming : public IncomingWay {
   virtual void wake() = 0;
   virtual std::string who() const = 0;
 
+  // A message whose bytes come once there is a receive for them: they land in its pieces, until all
+  // have come or end_parts(), after which none of them is written.
+  enum class Landing { kComing, kWhole, kFailed };
+  virtual bool in_parts() const { return false; }
+  virtual void begin_parts(std::span<const LocalPiece> /*pieces*/) {}
+  virtual Landing landed() const { return Landing::kFailed; }
+  virtual void end_parts() {}
+
   bool copy_at_once(const Message& /*message*/, char* /*to*/) const { return false; }
   uint64_t told() const { return told_; }
   void after_turn(uint64_t before, bool /*blocked*/) {
     if (told_ != before) wake();
   }
-  static bool in_parts() { return false; }
-  static bool took_back(const Message& /*message*/) { return false; }
+  static bool took_back(const Message& message) { return is_announced(message); }
 
  private:
   // As peek(); whether the head can be, the engine looks.
@@ -139,11 +151,23 @@ class WireIncoming : public IncomingWay {
 };
 static_assert(Incoming<WireIncoming>);
 
+// The EIDs of a device, and who has which ids of them, where that is no matter of the runtime
+// directory. As Transport's.
+class WireNames {
+ public:
+  virtual ~WireNames() = default;
+  virtual std::span<const urma_eid_t> eids() const = 0;
+  virtual uint32_t take_id(IdKind kind, uint32_t eid_index, uint32_t chosen) = 0;
+  virtual void free_id(IdKind kind, uint32_t eid_index, uint32_t id) = 0;
+};
+
 class Wire {
  public:
   virtual ~Wire() = default;
   // Before all else.
   virtual void start(WireTransport* engine) = 0;
+  // NULL: those of the runtime directory.
+  virtual WireNames* names() { return nullptr; }
   // Nothing is asked of it any more. Service thread.
   virtual void stop() = 0;
   // With the lock of a send queue, whose requests complete into `jfc`: whoever sleeps there is
@@ -160,6 +184,12 @@ class Wire {
   virtual void unwatch(PeerWatcher* watcher, uint64_t target) = 0;
   // Something will be sent to the target soon. Any thread.
   virtual void connect_ahead(const RemoteQueue& /*target*/) {}
+  // A poll: moves what has come, so that the service thread need not. With locks of queues.
+  virtual void progress() {}
+  // Whoever polled goes to sleep. Any thread.
+  virtual void asleep() {}
+  // A registration stands no more. Any thread.
+  virtual void unregistered(SegmentRef /*segment*/) {}
 };
 
 }  // namespace urma

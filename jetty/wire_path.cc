@@ -21,8 +21,11 @@ WirePath::WirePath(WireSender* sender, RemoteQueue* target, uint32_t hint)
 
 bool WirePath::advance() {
   more = false;
+  const bool posting = sender_->posting();
+  if (!posting) sender_->wire().progress();
   reap();
   const bool waiting = !idle() && execute_pending();
+  if (!posting) push();
   // What a wire does at once is through already.
   reap();
   return waiting;
@@ -30,7 +33,10 @@ bool WirePath::advance() {
 
 void WirePath::flush() {
   reap();
-  while (!idle()) sender_->queue().complete(take_next(), URMA_CR_WR_FLUSH_ERR);
+  // What waits for a peer that has gone ends as what has left already.
+  lost_ |= way_ != nullptr && way_->lost();
+  const urma_cr_status_t status = lost_ ? outcome(URMA_CR_ACK_TIMEOUT_ERR) : URMA_CR_WR_FLUSH_ERR;
+  while (!idle()) sender_->queue().complete(take_next(), status);
   if (way_ == nullptr) return;
   flushing_ = true;
   if (!std::exchange(closing_, true)) way_->close();
@@ -42,6 +48,7 @@ void WirePath::reap() {
   WireReport report;
   while (way_->reap(&report)) take_report(report);
   if (!way_->ended()) return;
+  lost_ = way_->lost();
   way_.reset();
   closing_ = flushing_ = false;
 }
@@ -87,6 +94,7 @@ urma_cr_status_t WirePath::place(SendEntry* entry, uint64_t expected, std::span<
 
 Way& WirePath::way() {
   if (way_ == nullptr) {
+    opened_ = false;
     const urma_jfs_cfg_t& cfg = sender_->config();
     const ProbeTarget asked = {target()->id.eid, target()->id.id,
                                static_cast<uint32_t>(target()->type),
@@ -188,7 +196,9 @@ RequestPath::Step WirePath::open(urma_cr_status_t* status) {
   const std::optional<Answer> answer = way().opened(&members);
   if (!answer.has_value()) return Step::kWait;
   if (*answer == Answer::kAccepted) {
-    // Relaxed: a number.
+    lost_ = false;
+    if (std::exchange(opened_, true)) return Step::kInFlight;
+    // Once: later it may be fewer than others have learned of. Relaxed: a number.
     target()->members.store(std::min<uint32_t>(members, URMA_MAX_JETTY_IN_JETTY_GRP),
                             std::memory_order_relaxed);
     return Step::kInFlight;

@@ -22,6 +22,10 @@ class WirePath : public RequestPath {
   bool advance() override;
   bool has_short_way() const override { return false; }
   void flush() override;
+  // What was given to the way leaves.
+  void push() {
+    if (way_ != nullptr) way_->push();
+  }
 
  protected:
   void next_begins() override;
@@ -62,8 +66,10 @@ class WirePath : public RequestPath {
   Part part_;
   uint32_t next_part_ = 0;
   uint32_t in_flight_ = 0;  // requests that are on their way
+  bool opened_ = false;     // its owner has accepted the way
   bool closing_ = false;    // the way ends once all it was given has been reported
   bool flushing_ = false;   // because flush() has said so
+  bool lost_ = false;       // the target did not answer any more when it was last spoken to
 };
 
 }  // namespace urma

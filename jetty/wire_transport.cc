@@ -107,20 +107,82 @@ std::unique_ptr<TargetPath> WireSender::make_path(RemoteQueue* target, uint32_t 
   return std::make_unique<WirePath>(this, target, hint);
 }
 
+// What goes to one target leaves together.
 urma_status_t WireSender::post(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept {
   OwnerScope scope(lock());
-  for (; wr != nullptr; wr = wr->next) {
+  posting_ = true;
+  TargetPath* last = nullptr;
+  urma_status_t status = URMA_SUCCESS;
+  for (; wr != nullptr && status == URMA_SUCCESS; wr = wr->next) {
     TargetPath* path = nullptr;
-    const urma_status_t status = take_in(*wr, &path);
+    status = take_in(*wr, &path);
+    if (last != nullptr && path != last) static_cast<WirePath*>(last)->push();
+    if (path != nullptr) last = path;
     if (path != nullptr) go_on(path);
-    if (status != URMA_SUCCESS) {
+    if (status == URMA_SUCCESS) {
+      queue().count_post();
+    } else {
       queue().count_refused();
       *bad_wr = wr;
-      return status;
     }
-    queue().count_post();
   }
-  return URMA_SUCCESS;
+  if (last != nullptr) static_cast<WirePath*>(last)->push();
+  posting_ = false;
+  return status;
+}
+
+WireReceiver::WireReceiver(const urma_jfr_cfg_t& cfg, const QueueIdentity& identity,
+                           EventSubject* subject, WireTransport* engine, SegmentTable* segments)
+    : ReceiveEngine(cfg, identity, subject, engine, segments), wire_(&engine->wire()) {}
+
+int WireReceiver::collect(CompletionQueue* poller, int count, urma_cr_t* cr) {
+  wire_->progress();
+  return ReceiveEngine::collect(poller, count, cr);
+}
+
+bool WireReceiver::move_for(CompletionQueue* waiter, bool just_armed) {
+  wire_->progress();
+  if (just_armed) wire_->asleep();
+  return ReceiveEngine::move_for(waiter, just_armed);
+}
+
+std::optional<WireReceiver::Step> WireReceiver::begin_parts(WireIncoming* way,
+                                                            const Message& message,
+                                                            ReceiveEntry* entry,
+                                                            urma_cr_status_t local,
+                                                            Poll* /*poll*/) {
+  if (!is_announced(message) || local != URMA_CR_SUCCESS) return std::nullopt;
+  holding_ = way;
+  way->begin_parts(ReceiveQueue::pieces(entry));
+  return Step::kMoved;
+}
+
+WireReceiver::Step WireReceiver::go_on(WireIncoming* way, Poll* poll) {
+  Message message;
+  const auto landing = way->landed();
+  if (way->peek(&message) != Peek::kMessage) return end_abandoned(way);
+  if (landing == WireIncoming::Landing::kComing) {
+    // Acquire pairs with the release in IncomingWay::abandon.
+    return way->abandoned.load(std::memory_order_acquire) ? end_abandoned(way) : Step::kBlocked;
+  }
+  ReceiveEntry* entry = posted_.front();
+  end_parts();
+  const bool whole = landing == WireIncoming::Landing::kWhole;
+  const urma_cr_status_t local = whole ? check(entry, message) : URMA_CR_LOC_ACCESS_ERR;
+  if (local != URMA_CR_SUCCESS) {
+    log_failure(*way, message, entry, local);
+  } else if (message.kind == MessageKind::kSendInvalidate &&
+             !invalidate(way->who(), message, invalidation_of(*way, message))) {
+    way->consume(message, URMA_CR_REM_ACCESS_ABORT_ERR);
+    return Step::kMoved;
+  }
+  finish(way, message, entry, local, static_cast<uint8_t>(remote_status(local)), poll);
+  return Step::kMoved;
+}
+
+void WireReceiver::end_parts() {
+  if (holding_ != nullptr) holding_->end_parts();
+  holding_ = nullptr;
 }
 
 // -------------------------------------------------------------------------------------------------
@@ -138,6 +200,7 @@ void WireTransport::add_post_ops(urma_ops_t* ops) {
 WireTransport::WireTransport(const urma_host& host, Wire* wire, uint64_t max_message)
     : DirectoryTransport(host, Faults::parse(host.settings->text("URMA_FAULT"))),
       wire_(wire),
+      names_(wire->names()),
       max_message_(max_message) {
   enter_process_barrier();
   wire_->start(this);
@@ -188,6 +251,16 @@ void WireTransport::arrived(const CompletionQueue& jfc) {
   if (jfc.armed()) take_over();
 }
 
+uint32_t WireTransport::take_id(IdKind kind, uint32_t eid_index, uint32_t chosen) {
+  return names_ != nullptr ? names_->take_id(kind, eid_index, chosen)
+                           : DirectoryTransport::take_id(kind, eid_index, chosen);
+}
+
+void WireTransport::free_id(IdKind kind, uint32_t eid_index, uint32_t id) {
+  if (names_ != nullptr) return names_->free_id(kind, eid_index, id);
+  DirectoryTransport::free_id(kind, eid_index, id);
+}
+
 std::unique_ptr<Sender> WireTransport::make_sender(const urma_jfs_cfg_t& cfg,
                                                    const QueueIdentity& identity,
                                                    const urma_jetty_id_t& id) {
@@ -206,6 +279,7 @@ std::unique_ptr<Receiver> WireTransport::make_receiver(const urma_jfr_cfg_t& cfg
 
 void WireTransport::unregister(Segment* segment) {
   segments().remove(segment);
+  wire_->unregistered(segment->ref);
   quiesce();
 }
 

@@ -46,22 +46,36 @@ class WireSender : public Sender {
   urma_status_t post(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept;
 
   Wire& wire();
-  // Needs the queue's lock.
+  // These need the queue's lock. What is being posted leaves together.
+  bool posting() const { return posting_; }
   ImplicitImports<WireSegment>& implicit_imports() { return implicit_imports_; }
 
  private:
   std::unique_ptr<TargetPath> make_path(RemoteQueue* target, uint32_t hint) override;
 
   WireTransport* const engine_;
+  bool posting_ = false;
   ImplicitImports<WireSegment> implicit_imports_;
 };
 
 class WireReceiver final : public ReceiveEngine<WireReceiver, WireIncoming> {
  public:
-  using ReceiveEngine::ReceiveEngine;
+  WireReceiver(const urma_jfr_cfg_t& cfg, const QueueIdentity& identity, EventSubject* subject,
+               WireTransport* engine, SegmentTable* segments);
+
+  int collect(CompletionQueue* poller, int count, urma_cr_t* cr) override
+      URMA_REQUIRES(poller->poll_lock());
+  bool move_for(CompletionQueue* waiter, bool just_armed) override;
 
  private:
   friend ReceiveEngine;
+
+  std::optional<Step> begin_parts(WireIncoming* way, const Message& message, ReceiveEntry* entry,
+                                  urma_cr_status_t local, Poll* poll) URMA_REQUIRES(lock_);
+  Step go_on(WireIncoming* way, Poll* poll) URMA_REQUIRES(lock_);
+  void end_parts() URMA_REQUIRES(lock_);
+
+  Wire* const wire_;
 };
 
 class WireTransport final : public DirectoryTransport {
@@ -94,6 +108,11 @@ class WireTransport final : public DirectoryTransport {
   // this from a thread of its own does so under a lock which these take.
   void arrived(const CompletionQueue& jfc);
 
+  std::span<const urma_eid_t> eids() const override {
+    return names_ != nullptr ? names_->eids() : DirectoryTransport::eids();
+  }
+  uint32_t take_id(IdKind kind, uint32_t eid_index, uint32_t chosen) override;
+  void free_id(IdKind kind, uint32_t eid_index, uint32_t id) override;
   std::unique_ptr<Sender> make_sender(const urma_jfs_cfg_t& cfg, const QueueIdentity& identity,
                                       const urma_jetty_id_t& id) override;
   std::unique_ptr<Receiver> make_receiver(const urma_jfr_cfg_t& cfg, const QueueIdentity& identity,
@@ -112,11 +131,16 @@ class WireTransport final : public DirectoryTransport {
   void unwatch_peer(PeerWatcher* watcher, uint64_t target) override {
     wire_->unwatch(watcher, target);
   }
+  void watch_pending() override {
+    wire_->asleep();
+    Transport::watch_pending();
+  }
 
   std::vector<urma_ext_part_t> parts(const urma_target_seg_t& segment) const override;
 
  private:
   Wire* const wire_;
+  WireNames* const names_;
   const uint64_t max_message_;
 };
 

@@ -63,10 +63,12 @@ DeviceTraits traits_of(const urma_context_t* ctx) {
   EXPECT_EQ(urma_query_device(ctx->dev, &attr), URMA_SUCCESS);
   urma_ext_device_t further = {};
   EXPECT_EQ(urma_ext_query_device(ctx->dev, &further), URMA_SUCCESS);
-  DeviceTraits traits = {std::string(ctx->dev->ops->name) != "verbs", attr.dev_cap.max_cas_size,
-                         SIZE_MAX, attr.dev_cap.trans_mode, further.immediate != 0};
+  const std::string provider = ctx->dev->ops->name;
+  const bool datagrams = provider == "verbs";
+  DeviceTraits traits = {!datagrams && provider != "tcp", attr.dev_cap.max_cas_size, SIZE_MAX,
+                         attr.dev_cap.trans_mode, further.immediate != 0};
   EXPECT_TRUE(traits.immediates || !traits.maps);
-  if (!traits.maps) {
+  if (datagrams) {
     const auto steps = static_cast<uint32_t>(attr.port_attr[0].active_mtu) - URMA_MTU_256;
     traits.max_datagram = (size_t{256} << steps) - kDatagramHeader;
   }

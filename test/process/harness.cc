@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -72,12 +73,17 @@ bool is_peer(const std::string& name) {
 }
 
 // Where peers are to use another device, or another of its addresses, they find it in the place of
-// their own.
+// their own. They may also be on another host, which is a network namespace.
 void choose_device_of_peers() {
   constexpr std::pair<const char*, const char*> kSettings[] = {
       {"URMA_PEER_DEVICE", "URMA_DEVICE"}, {"URMA_PEER_EID_INDEX", "URMA_EID_INDEX"}};
   for (const auto& [theirs, own] : kSettings) {
     if (const char* value = std::getenv(theirs)) ::setenv(own, value, 1);
+  }
+  if (const char* network = std::getenv("URMA_PEER_NETWORK")) {
+    const int fd = ::open(network, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || ::setns(fd, CLONE_NEWNET) != 0) fail_with_errno(network);
+    ::close(fd);
   }
 }
 

@@ -78,7 +78,8 @@ inline constexpr char kInquirer[] = "inquirer";
 // another one. It ends by itself when it takes too long or when the test process is gone.
 // Where URMA_PEER_DEVICE is set, it is the URMA_DEVICE of every child but kInquirer, the first of a
 // test and those of the same name, so that two processes talk from one device to another; the same
-// goes for URMA_PEER_EID_INDEX and URMA_EID_INDEX.
+// goes for URMA_PEER_EID_INDEX and URMA_EID_INDEX. Those children are on another host where
+// URMA_PEER_NETWORK is set: it names the file of a network namespace.
 class Child {
  public:
   Child(std::string name, const Body& body);

@@ -1,0 +1,514 @@
+// SPDX-License-Identifier: MIT
+#include "urma/providers/tcp/connection.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "urma/base/error.h"
+#include "urma/base/log.h"
+#include "urma/providers/tcp/wire.h"
+
+namespace urma::tcp {
+namespace {
+
+constexpr size_t kInBytes = 64 << 10;
+// What is larger goes around the buffers, in either direction.
+constexpr size_t kDirectBytes = 8 << 10;
+// Requests wait where so much has not left; answers do not, so that two ends cannot block each
+// other.
+constexpr size_t kMostWaiting = 1 << 20;
+constexpr size_t kMostAnswers = 16 << 20;
+constexpr int kReadsPerTurn = 16;
+// More than so much is executed at once where a write comes bit by bit.
+constexpr size_t kWriteStep = 32 << 10;
+
+size_t bytes_of(std::span<const iovec> pieces) {
+  size_t bytes = 0;
+  for (const iovec& piece : pieces) bytes += piece.iov_len;
+  return bytes;
+}
+
+// Without the first `skip` bytes, and no more than `most`.
+IovecList window(std::span<const iovec> pieces, uint64_t skip, uint64_t most) {
+  IovecList list;
+  for (const iovec& piece : pieces) {
+    list.add(reinterpret_cast<uint64_t>(piece.iov_base), piece.iov_len, skip, most);
+  }
+  return list;
+}
+
+TargetBody body_of(const ProbeTarget& target) {
+  return {target.eid, target.id, target.type, target.trans_mode, target.token};
+}
+
+}  // namespace
+
+Connection::Connection(TcpWire* wire, uint64_t number, std::unique_ptr<Stream> stream, bool began)
+    : wire_(wire),
+      number_(number),
+      began_(began),
+      fd_(stream->fd()),
+      who_(stream->who()),
+      stream_(std::move(stream)),
+      in_(kInBytes) {}
+
+WireTransport& Connection::engine() const { return wire_->engine(); }
+
+StreamState Connection::greet(std::string* why) {
+  const MutexLock lock(mutex_);
+  if (gone()) return StreamState::kLost;
+  const StreamState state = stream_->progress(why);
+  who_ = stream_->who();
+  if (state == StreamState::kOpen) peer_ = stream_->peer();
+  return state;
+}
+
+bool Connection::wants_room() {
+  const MutexLock lock(mutex_);
+  return !gone() && stream_->wants_room();
+}
+
+// -------------------------------------------------------------------------------------------------
+// The end
+// -------------------------------------------------------------------------------------------------
+
+void Connection::end(const std::string& why) {
+  const MutexLock lock(mutex_);
+  if (gone()) return;
+  if (!why.empty()) URMA_LOG_LIMITED(WARNING, "the connection to {} has ended: {}", who_, why);
+  lose();
+}
+
+void Connection::break_off(const char* what) {
+  URMA_LOG_LIMITED(WARNING, "{} breaks the rules of a connection, which is closed: {}", who_, what);
+  lose();
+}
+
+void Connection::lose() {
+  // Release pairs with the acquire in gone().
+  lost_.store(true, std::memory_order_release);
+  wire_->leave(*this);
+  stream_.reset();
+  for (Access& access : std::exchange(accesses_, {})) {
+    access.end->done({access.cookie, URMA_CR_ACK_TIMEOUT_ERR, {}});
+  }
+  for (const auto& [way, end] : std::exchange(sending_, {})) end->lost();
+  for (const auto& [way, end] : std::exchange(incoming_, {})) end->abandon();
+  for (auto& [ticket, answered] : std::exchange(tickets_, {})) {
+    wire_->engine().service().post(
+        [answered = std::move(answered)] { answered(Answer::kUnreachable, {}); });
+  }
+  wire_->lost(shared_from_this());
+}
+
+bool Connection::awaits() {
+  const MutexLock lock(mutex_);
+  if (gone()) return false;
+  return !accesses_.empty() || !tickets_.empty() ||
+         std::any_of(sending_.begin(), sending_.end(),
+                     [](const auto& way) { return way.second->awaits_answer(); });
+}
+
+bool Connection::silent() {
+  const MutexLock lock(mutex_);
+  if (gone() || std::exchange(heard_, false)) return false;
+  put(PingBody{});
+  flush();
+  return true;
+}
+
+// -------------------------------------------------------------------------------------------------
+// Bytes that leave
+// -------------------------------------------------------------------------------------------------
+
+void Connection::put_frame(FrameKind kind, std::span<const char> body,
+                           std::span<const iovec> payload) {
+  const size_t bytes = bytes_of(payload);
+  const Head head = {static_cast<uint32_t>(body.size() + bytes), kind, {}};
+  const auto* first = reinterpret_cast<const char*>(&head);
+  out_.insert(out_.end(), first, first + sizeof(head));
+  out_.insert(out_.end(), body.begin(), body.end());
+  size_t sent = 0;
+  if (bytes >= kDirectBytes) {
+    IovecList all;
+    all.add(reinterpret_cast<uint64_t>(out_.data() + out_begin_), waiting(), 0, UINT64_MAX);
+    for (const iovec& piece : payload) {
+      all.add(reinterpret_cast<uint64_t>(piece.iov_base), piece.iov_len, 0, UINT64_MAX);
+    }
+    sent = stream_->send(all.list());
+    const size_t before = std::min(sent, waiting());
+    out_begin_ += before;
+    sent -= before;
+  }
+  const IovecList rest = window(payload, sent, bytes - sent);
+  for (const iovec& piece : rest.list()) {
+    const auto* from = static_cast<const char*>(piece.iov_base);
+    out_.insert(out_.end(), from, from + piece.iov_len);
+  }
+}
+
+bool Connection::has_room() const { return waiting() < kMostWaiting; }
+
+void Connection::flush() {
+  if (gone()) return;
+  while (waiting() != 0) {
+    const iovec all = {out_.data() + out_begin_, waiting()};
+    const size_t sent = stream_->send({&all, 1});
+    out_begin_ += sent;
+    if (sent == 0) break;
+  }
+  if (waiting() == 0) {
+    out_.clear();
+    out_begin_ = 0;
+    if (std::exchange(full_, false)) wire_->engine().take_over();
+  } else if (out_begin_ > kMostWaiting) {
+    out_.erase(out_.begin(), out_.begin() + static_cast<ptrdiff_t>(out_begin_));
+    out_begin_ = 0;
+  }
+  std::string why;
+  if (waiting() != 0 && stream_->progress(&why) == StreamState::kLost) return lose();
+  const bool wants_room = waiting() != 0 || stream_->wants_room();
+  if (wants_room != std::exchange(wants_room_, wants_room)) wire_->watch(*this, wants_room);
+}
+
+bool Connection::has_messages(bool* stuck) {
+  const MutexLock lock(mutex_);
+  bool any = false;
+  for (const auto& [way, end] : incoming_) any |= end->has_messages(stuck);
+  return any;
+}
+
+void Connection::push() {
+  const MutexLock lock(mutex_);
+  if (gone()) return;
+  put_owed();
+  flush();
+}
+
+void Connection::settle() {
+  if (!wire_->spinning()) push();
+}
+
+void Connection::owe(uint32_t way, bool urgent) {
+  {
+    const MutexLock lock(owing_mutex_);
+    owing_.push_back(way);
+  }
+  // SYNC(tcp-spinning): what is owed stands there before this look; a tick ends the spinning first,
+  // and pushes behind.
+  if (!urgent && !wire_->spinning()) {
+    wire_->engine().service().post([self = shared_from_this()] { self->push(); });
+  }
+}
+
+void Connection::put_owed() {
+  if (done_ != 0) put(DoneBody{std::exchange(done_, 0), URMA_CR_SUCCESS});
+  std::vector<uint32_t> owing;
+  {
+    const MutexLock lock(owing_mutex_);
+    owing.swap(owing_);
+  }
+  for (const uint32_t way : owing) {
+    const auto found = incoming_.find(way);
+    ReceivedBody received;
+    while (found != incoming_.end() && found->second->take_owed(&received)) put(received);
+  }
+}
+
+// -------------------------------------------------------------------------------------------------
+// Asking
+// -------------------------------------------------------------------------------------------------
+
+uint32_t Connection::add_ticket(OnAnswer answered) {
+  wire_->await();
+  const uint32_t ticket = ++last_ticket_;
+  tickets_[ticket] = std::move(answered);
+  return ticket;
+}
+
+void Connection::find(IdKind kind, const urma_eid_t& eid, uint32_t id, OnAnswer answered) {
+  const MutexLock lock(mutex_);
+  if (gone()) return answered(Answer::kUnreachable, {});
+  put(FindBody{add_ticket(std::move(answered)), static_cast<uint32_t>(kind), id, eid});
+  flush();
+}
+
+void Connection::probe(const ProbeTarget& target, OnAnswer answered) {
+  const MutexLock lock(mutex_);
+  if (gone()) return answered(Answer::kUnreachable, {});
+  put(ProbeBody{add_ticket(std::move(answered)), body_of(target)});
+  flush();
+}
+
+void Connection::ask_grant(const GrantRequest& request, OnAnswer answered) {
+  const MutexLock lock(mutex_);
+  if (gone()) return answered(Answer::kUnreachable, {});
+  const Wanted& wanted = request.wanted;
+  put(AskGrantBody{add_ticket(std::move(answered)), request.token_id, request.token, wanted.access,
+                   request.eid, wanted.va, wanted.len});
+  flush();
+}
+
+bool Connection::stands(SegmentRef segment) const {
+  if (gone()) return false;
+  // Relaxed: what is set meanwhile, the owner says itself.
+  if (!any_ended_.load(std::memory_order_relaxed)) return true;
+  const MutexLock lock(ended_mutex_);
+  return !ended_.contains({segment.index, segment.generation});
+}
+
+void Connection::tell_unregistered(SegmentRef segment) {
+  if (grants_.has(segment)) say(EndedBody{{segment.index, segment.generation}});
+}
+
+// -------------------------------------------------------------------------------------------------
+// Requests
+// -------------------------------------------------------------------------------------------------
+
+void Connection::open_way(const WayRequest& request, const std::shared_ptr<SendingEnd>& end) {
+  const MutexLock lock(mutex_);
+  if (gone()) return end->not_found(Answer::kUnreachable);
+  const uint32_t way = ++last_way_;
+  if (!end->found(shared_from_this(), way)) return;
+  sending_[way] = end;
+  wire_->await();
+  put(OpenWayBody{way, body_of(request), request.rnr_retry, request.hint, request.sender.eid,
+                  request.sender.uasid, request.sender.id});
+  flush();
+}
+
+bool Connection::send(SendingEnd* end, const Outgoing& message, uint32_t cookie) {
+  const MutexLock lock(mutex_);
+  const uint32_t prefix = prefix_of(message.kind);
+  const bool large = message.kind != MessageKind::kWriteImm && message.length > kLargestInline;
+  if (large && end->is_sending(cookie)) return go_on_sending(end, message, cookie);
+  if (!gone() && !has_room()) {
+    full_ = true;
+    return false;
+  }
+  const uint64_t payload = large ? prefix : bytes_of(message.payload);
+  switch (end->begin(payload, large ? message.length : 0, cookie)) {
+    case SendingEnd::Turn::kWait:
+      return false;
+    case SendingEnd::Turn::kEnded:
+      return true;
+    case SendingEnd::Turn::kSend:
+      break;
+  }
+  wire_->await();
+  MessageBody body = {end->way(),        message.length,
+                      message.immediate, static_cast<uint8_t>(message.kind),
+                      message.flags,     {}};
+  if (large) body.flags |= kByReference;
+  put(body, window(message.payload, 0, payload).list());
+  if (large) flush();
+  return !large;
+}
+
+bool Connection::go_on_sending(SendingEnd* end, const Outgoing& message, uint32_t cookie) {
+  uint64_t sent = 0;
+  for (;;) {
+    const SendingEnd::Turn turn = end->go_on(cookie, &sent);
+    if (turn != SendingEnd::Turn::kSend) return turn == SendingEnd::Turn::kEnded;
+    if (!has_room()) {
+      full_ = true;
+      flush();
+      return false;
+    }
+    const uint64_t bytes = std::min<uint64_t>(message.length - sent, kCopyPerTurn);
+    const IovecList part = window(message.payload, prefix_of(message.kind) + sent, bytes);
+    put(PartBody{end->way()}, part.list());
+    if (end->sent_part(part.bytes())) return true;
+  }
+}
+
+bool Connection::access(const std::shared_ptr<SendingEnd>& end, SegmentRef segment,
+                        const WireAccess& access, uint32_t cookie) {
+  const MutexLock lock(mutex_);
+  if (gone()) {
+    end->began_access();
+    end->done({cookie, URMA_CR_ACK_TIMEOUT_ERR, {}});
+    return true;
+  }
+  const bool fetches = access.kind == OpKind::kRead || access.kind == OpKind::kAtomic;
+  const uint32_t fetched = fetches ? static_cast<uint32_t>(access.bytes) : 0;
+  const bool too_much = fetched_ != 0 && fetched_ + fetched > kMostFetched;
+  if (!has_room() || too_much || accesses_.size() >= kMostAccesses) {
+    full_ = true;
+    return false;
+  }
+  wire_->await();
+  end->began_access();
+  accesses_.push_back({end, cookie, fetched});
+  fetched_ += fetched;
+  const AccessBody body = {{segment.index, segment.generation}, access.addr,
+                           static_cast<uint32_t>(access.bytes), access.opcode,
+                           static_cast<uint8_t>(access.kind),   0};
+  const iovec operands = {const_cast<uint64_t*>(access.operand), kOperandBytes};
+  if (access.kind == OpKind::kRead) {
+    put(body);
+  } else if (access.kind == OpKind::kWrite) {
+    put(body, access.local);
+  } else {
+    put(body, {&operands, 1});
+  }
+  return true;
+}
+
+bool Connection::has_accesses_of(const SendingEnd* end) {
+  const MutexLock lock(mutex_);
+  return std::any_of(accesses_.begin(), accesses_.end(),
+                     [=](const Access& access) { return access.end.get() == end; });
+}
+
+void Connection::incoming_closed(IncomingEnd* end, uint8_t status) {
+  const MutexLock lock(mutex_);
+  // Where it is not open yet, that comes first.
+  if (gone() || opening_.contains(end->way())) return;
+  put_owed();
+  put(WayClosedBody{end->way(), status});
+  flush();
+  if (end->over()) incoming_.erase(end->way());
+}
+
+// -------------------------------------------------------------------------------------------------
+// Bytes that come
+// -------------------------------------------------------------------------------------------------
+
+void Connection::progress() {
+  if (gone() || !mutex_.try_lock()) return;
+  const MutexLock lock(mutex_, std::adopt_lock);
+  for (int reads = 0; reads < kReadsPerTurn && !gone() && receive_some(); ++reads) take_frames();
+  if (gone()) return;
+  put_owed();
+  if (waiting() != 0) flush();
+}
+
+// False where nothing more comes now.
+bool Connection::receive_some() {
+  size_t wanted = 0;
+  size_t come = 0;
+  const bool bare = in_frame_ && in_begin_ == in_end_ && landing_.left >= kDirectBytes;
+  if (bare && landing_.into != nullptr) {
+    wanted = landing_.left;
+    const iovec place = {landing_.into, wanted};
+    come = stream_->receive({&place, 1});
+    landing_.into += come;
+    landing_.left -= come;
+  } else if (const auto landed = bare && landing_.way != nullptr ? land() : std::nullopt) {
+    wanted = landing_.left;
+    come = *landed;
+    landing_.left -= come;
+  } else {
+    std::copy(in_.begin() + static_cast<ptrdiff_t>(in_begin_),
+              in_.begin() + static_cast<ptrdiff_t>(in_end_), in_.begin());
+    in_end_ -= std::exchange(in_begin_, 0);
+    wanted = in_.size() - in_end_;
+    const iovec rest = {in_.data() + in_end_, wanted};
+    come = stream_->receive({&rest, 1});
+    in_end_ += come;
+  }
+  if (come != 0) {
+    heard_ = true;
+    return true;
+  }
+  std::string why;
+  if (stream_->progress(&why) == StreamState::kLost) lose();
+  return false;
+}
+
+std::optional<size_t> Connection::land() {
+  return landing_.way->land(landing_.left, [this](std::span<const iovec> places) {
+    mutex_.assume_held();
+    return stream_->receive(places);
+  });
+}
+
+void Connection::take_frames() {
+  while (!gone()) {
+    if (!in_frame_ && !begin_frame()) return;
+    if (gone() || !feed()) return;
+    in_frame_ = false;
+    if (!take(landing_.kind) && !gone()) break_off("a frame that nothing has asked for");
+    landing_.way.reset();
+    landing_.held.payload.reset();
+  }
+}
+
+// False where more has to come first.
+bool Connection::begin_frame() {
+  const size_t come = in_end_ - in_begin_;
+  Head head;
+  if (come < sizeof(head)) return false;
+  std::memcpy(&head, in_.data() + in_begin_, sizeof(head));
+  if (!plausible(head)) {
+    break_off("no such frame");
+    return true;
+  }
+  const uint32_t body = shape_of(head.kind).body;
+  if (come < sizeof(head) + body) return false;
+  std::memcpy(landing_.body, in_.data() + in_begin_ + sizeof(head), body);
+  in_begin_ += sizeof(head) + body;
+  landing_.kind = head.kind;
+  landing_.left = head.bytes - body;
+  landing_.into = nullptr;
+  in_frame_ = true;
+  if (!begin(head.kind)) break_off("a size, an id or a count that is not possible");
+  return true;
+}
+
+// True once all of the frame has come.
+bool Connection::feed() {
+  const size_t bytes = std::min<uint64_t>(in_end_ - in_begin_, landing_.left);
+  const std::span<const char> come(in_.data() + in_begin_, bytes);
+  if (landing_.into != nullptr) {
+    std::memcpy(landing_.into, come.data(), bytes);
+    landing_.into += bytes;
+  } else if (landing_.kind == FrameKind::kAccess && landing_.left != 0) {
+    return feed_write(come);
+  } else if (landing_.kind == FrameKind::kPart) {
+    feed_part(come);
+  }
+  in_begin_ += bytes;
+  landing_.left -= bytes;
+  return landing_.left == 0;
+}
+
+// Executes what has come of a write, up to a word's end where more follows.
+bool Connection::feed_write(std::span<const char> come) {
+  const auto asked = body<AccessBody>();
+  const uint64_t at = asked.addr + landing_.done;
+  size_t bytes = come.size();
+  if (bytes < landing_.left) {
+    if (bytes < kWriteStep) return false;
+    bytes -= (at + bytes) % sizeof(uint64_t);
+  }
+  const iovec local = {const_cast<char*>(come.data()), bytes};
+  const WireAccess access = {OpKind::kWrite, asked.opcode, at, bytes, {}, {&local, 1}};
+  if (landing_.status == URMA_CR_SUCCESS) {
+    landing_.status =
+        engine().execute(grants_, {asked.ref.index, asked.ref.generation}, access, &landing_.bytes);
+  }
+  landing_.done += bytes;
+  in_begin_ += bytes;
+  landing_.left -= bytes;
+  return landing_.left == 0 || feed();
+}
+
+void Connection::feed_part(std::span<const char> come) {
+  while (!come.empty()) {
+    const auto landed = landing_.way->land(come.size(), [&](std::span<const iovec> places) {
+      size_t bytes = 0;
+      for (const iovec& place : places) {
+        std::memcpy(place.iov_base, come.data() + bytes, place.iov_len);
+        bytes += place.iov_len;
+      }
+      return bytes;
+    });
+    if (!landed.has_value()) return landing_.way->skip(come.size());
+    come = come.subspan(*landed);
+  }
+}
+
+}  // namespace urma::tcp

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: MIT
+//
+// One stream to another process, for both directions and all queues: frames, in order, and what is
+// under way. Whoever progresses it executes what the peer asks for. A peer that breaks the rules
+// ends its connection, and nothing else.
+#ifndef URMA_PROVIDERS_TCP_CONNECTION_H_
+#define URMA_PROVIDERS_TCP_CONNECTION_H_
+
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <set>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "jetty/wire.h"
+#include "jetty/wire_transport.h"
+#include "urma/base/mutex.h"
+#include "urma/providers/tcp/carrier.h"
+#include "urma/providers/tcp/messages.h"
+#include "urma/providers/tcp/ways.h"
+
+namespace urma::tcp {
+
+class TcpWire;
+
+class Connection final : public WireOwner, public std::enable_shared_from_this<Connection> {
+ public:
+  using OnAnswer = std::function<void(Answer, const AnswerBody&)>;
+
+  // `began`: by this process.
+  Connection(TcpWire* wire, uint64_t number, std::unique_ptr<Stream> stream, bool began);
+
+  uint64_t number() const { return number_; }
+  bool began() const { return began_; }
+  WireTransport& engine() const;
+  TcpWire& wire() const { return *wire_; }
+  const std::string& who() const { return who_; }
+
+  // Service thread.
+  StreamState greet(std::string* why);
+  bool wants_room();
+  const Peer& peer() const { return peer_; }  // once it is open
+
+  // What the peer has sent, unless another thread is at it; and what is due leaves. Any thread.
+  void progress();
+  // What was put leaves now, as far as there is room.
+  void push();
+  // What the peer is owed leaves, soon or at once.
+  void settle();
+  bool awaits();
+  // Whether messages wait for a receiver; *stuck is set where one has since the last call.
+  bool has_messages(bool* stuck);
+  // Nothing has come since the last call, which is asked for with kPing.
+  bool silent();
+  int fd() const { return fd_; }
+  bool lost() const { return gone(); }
+  // Everything that is under way ends.
+  void end(const std::string& why);
+
+  // As the dialer: this stream is the one to keep.
+  void greet_peer() { say(HelloBody{}); }
+  void find(IdKind kind, const urma_eid_t& eid, uint32_t id, OnAnswer answered);
+  void probe(const ProbeTarget& target, OnAnswer answered);
+  void ask_grant(const GrantRequest& request, OnAnswer answered);
+  void tell_unregistered(SegmentRef segment);
+
+  // The ways of this process. The first: false where it is too late.
+  void open_way(const WayRequest& request, const std::shared_ptr<SendingEnd>& end);
+  bool send(SendingEnd* end, const Outgoing& message, uint32_t cookie);
+  bool access(const std::shared_ptr<SendingEnd>& end, SegmentRef segment, const WireAccess& access,
+              uint32_t cookie);
+  bool has_accesses_of(const SendingEnd* end);
+  void close_way(uint32_t way) { say(CloseWayBody{way}); }
+
+  // The ways of the peer. It is owed a report, which settle() follows soon where that is `urgent`.
+  void owe(uint32_t way, bool urgent);
+  void incoming_closed(IncomingEnd* end, uint8_t status);
+  void pull(uint32_t way) { say(PullBody{way}); }
+
+  // WireOwner
+  bool stands(SegmentRef segment) const override;
+  bool gone() const override {
+    // Acquire pairs with the release in lose().
+    return lost_.load(std::memory_order_acquire);
+  }
+
+ private:
+  // What comes, or has come, of a frame.
+  struct Landing {
+    FrameKind kind = FrameKind::kPing;
+    uint64_t left = 0;
+    char body[kLargestBody];
+    char* into = nullptr;  // NULL: as its kind has it
+    uint64_t operand[4];
+    uint64_t done = 0;
+    urma_cr_status_t status = URMA_CR_SUCCESS;
+    Held held;
+    std::vector<char> bytes;
+    std::shared_ptr<IncomingEnd> way;
+  };
+  struct Access {
+    std::shared_ptr<SendingEnd> end;
+    uint32_t cookie;
+    uint32_t fetches;
+  };
+
+  // The bytes that leave.
+  template <typename Body>
+  void put(const Body& body, std::span<const iovec> payload = {}) URMA_REQUIRES(mutex_) {
+    put_frame(Body::kKind, {reinterpret_cast<const char*>(&body), shape<Body>().body}, payload);
+  }
+  void put_frame(FrameKind kind, std::span<const char> body, std::span<const iovec> payload)
+      URMA_REQUIRES(mutex_);
+  template <typename Body>
+  void say(const Body& body) {
+    const MutexLock lock(mutex_);
+    if (gone()) return;
+    put(body);
+    flush();
+  }
+  void flush() URMA_REQUIRES(mutex_);
+  void put_owed() URMA_REQUIRES(mutex_);
+  bool has_room() const URMA_REQUIRES(mutex_);
+  size_t waiting() const URMA_REQUIRES(mutex_) { return out_.size() - out_begin_; }
+  bool go_on_sending(SendingEnd* end, const Outgoing& message, uint32_t cookie)
+      URMA_REQUIRES(mutex_);
+  uint32_t add_ticket(OnAnswer answered) URMA_REQUIRES(mutex_);
+
+  // The bytes that come.
+  bool receive_some() URMA_REQUIRES(mutex_);
+  std::optional<size_t> land() URMA_REQUIRES(mutex_);
+  void take_frames() URMA_REQUIRES(mutex_);
+  bool begin_frame() URMA_REQUIRES(mutex_);
+  bool feed() URMA_REQUIRES(mutex_);
+  bool feed_write(std::span<const char> come) URMA_REQUIRES(mutex_);
+  void feed_part(std::span<const char> come) URMA_REQUIRES(mutex_);
+  template <typename Body>
+  Body body() const URMA_REQUIRES(mutex_) {
+    Body body;
+    std::memcpy(&body, landing_.body, sizeof(body));
+    return body;
+  }
+
+  // What a frame means. False where it breaks the rules.
+  bool begin(FrameKind kind) URMA_REQUIRES(mutex_);
+  bool begin_message() URMA_REQUIRES(mutex_);
+  bool begin_part() URMA_REQUIRES(mutex_);
+  bool begin_access() URMA_REQUIRES(mutex_);
+  bool begin_done() URMA_REQUIRES(mutex_);
+  bool take(FrameKind kind) URMA_REQUIRES(mutex_);
+  void take_find(const FindBody& asked) URMA_REQUIRES(mutex_);
+  void take_probe(const ProbeBody& asked) URMA_REQUIRES(mutex_);
+  void take_ask_grant(const AskGrantBody& asked) URMA_REQUIRES(mutex_);
+  bool take_answer(const AnswerBody& answer) URMA_REQUIRES(mutex_);
+  bool take_open_way(const OpenWayBody& asked) URMA_REQUIRES(mutex_);
+  void accept_way(const OpenWayBody& asked);
+  bool take_way_opened(const WayOpenedBody& opened) URMA_REQUIRES(mutex_);
+  bool take_received(const ReceivedBody& received) URMA_REQUIRES(mutex_);
+  bool take_close_way(const CloseWayBody& closed) URMA_REQUIRES(mutex_);
+  bool take_way_closed(const WayClosedBody& closed) URMA_REQUIRES(mutex_);
+  void execute() URMA_REQUIRES(mutex_);
+  void answer_access(urma_cr_status_t status, std::span<const char> bytes) URMA_REQUIRES(mutex_);
+  bool take_done() URMA_REQUIRES(mutex_);
+
+  void break_off(const char* what) URMA_REQUIRES(mutex_);
+  void lose() URMA_REQUIRES(mutex_);
+
+  TcpWire* const wire_;
+  const uint64_t number_;
+  const bool began_;
+  const int fd_;
+  std::string who_;
+  Peer peer_ = {};
+  PeerGrants grants_;  // that the peer was given
+  std::atomic<bool> lost_{false};
+
+  Mutex mutex_;
+  std::unique_ptr<Stream> stream_ URMA_GUARDED_BY(mutex_);
+  bool heard_ URMA_GUARDED_BY(mutex_) = false;
+  bool full_ URMA_GUARDED_BY(mutex_) = false;        // somebody waits for room
+  bool wants_room_ URMA_GUARDED_BY(mutex_) = false;  // as the wire knows it
+  std::vector<char> out_ URMA_GUARDED_BY(mutex_);
+  size_t out_begin_ URMA_GUARDED_BY(mutex_) = 0;
+  std::vector<char> in_ URMA_GUARDED_BY(mutex_);
+  size_t in_begin_ URMA_GUARDED_BY(mutex_) = 0;
+  size_t in_end_ URMA_GUARDED_BY(mutex_) = 0;
+  bool in_frame_ URMA_GUARDED_BY(mutex_) = false;
+  Landing landing_ URMA_GUARDED_BY(mutex_);
+  uint32_t done_ URMA_GUARDED_BY(mutex_) = 0;  // accesses of the peer, well, and not told
+  std::deque<Access> accesses_ URMA_GUARDED_BY(mutex_);
+  uint64_t fetched_ URMA_GUARDED_BY(mutex_) = 0;  // bytes that they ask for
+  std::unordered_map<uint32_t, OnAnswer> tickets_ URMA_GUARDED_BY(mutex_);
+  uint32_t last_ticket_ URMA_GUARDED_BY(mutex_) = 0;
+  uint32_t asked_ URMA_GUARDED_BY(mutex_) = 0;  // by the peer, and not answered
+  uint32_t last_way_ URMA_GUARDED_BY(mutex_) = 0;
+  std::unordered_map<uint32_t, std::shared_ptr<SendingEnd>> sending_ URMA_GUARDED_BY(mutex_);
+  std::unordered_map<uint32_t, std::shared_ptr<IncomingEnd>> incoming_ URMA_GUARDED_BY(mutex_);
+  std::unordered_set<uint32_t> opening_ URMA_GUARDED_BY(mutex_);  // by the peer
+
+  Mutex owing_mutex_;                                          // taken under mutex_
+  std::vector<uint32_t> owing_ URMA_GUARDED_BY(owing_mutex_);  // ways of the peer
+  mutable Mutex ended_mutex_;                                  // taken under mutex_
+  // Registrations of the peer, by index and generation.
+  std::set<std::pair<uint32_t, uint32_t>> ended_ URMA_GUARDED_BY(ended_mutex_);
+  std::atomic<bool> any_ended_{false};
+};
+
+}  // namespace urma::tcp
+
+#endif  // URMA_PROVIDERS_TCP_CONNECTION_H_

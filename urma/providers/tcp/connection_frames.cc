@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: MIT
+//
+// What the frames of a peer mean, each checked before anything is done.
+#include <algorithm>
+#include <utility>
+
+#include "urma/base/log.h"
+#include "urma/providers/tcp/connection.h"
+#include "urma/providers/tcp/wire.h"
+
+namespace urma::tcp {
+namespace {
+
+// What a peer within its limits can ask for has less than this for an answer.
+constexpr size_t kMostAnswers = 16 << 20;
+
+ProbeTarget target_of(const TargetBody& body) {
+  return {body.eid, body.id, body.type, body.trans_mode, body.token};
+}
+
+bool is_answer(uint32_t answer) { return answer <= static_cast<uint32_t>(Answer::kUnreachable); }
+
+bool is_outcome(uint32_t status) { return status <= URMA_CR_WR_FLUSH_ERR; }
+
+bool is_target(uint32_t type) { return type <= URMA_JETTY_GROUP; }
+
+}  // namespace
+
+bool Connection::begin(FrameKind kind) {
+  switch (kind) {
+    case FrameKind::kMessage:
+      return begin_message();
+    case FrameKind::kPart:
+      return begin_part();
+    case FrameKind::kAccess:
+      return begin_access();
+    case FrameKind::kDone:
+      return begin_done();
+    default:
+      return true;
+  }
+}
+
+bool Connection::begin_message() {
+  const auto message = body<MessageBody>();
+  const auto way = incoming_.find(message.way);
+  if (way == incoming_.end() || !way->second->may_hold(landing_.left)) return false;
+  const auto bytes = static_cast<uint32_t>(landing_.left);
+  Message& head = landing_.held.head;
+  head = {static_cast<MessageKind>(message.kind),
+          message.flags,
+          1,
+          message.length,
+          bytes,
+          message.immediate};
+  const bool large = (message.flags & kByReference) != 0;
+  if (!is_whole(head) && !(is_announced(head) && head.length > kLargestInline)) return false;
+  if (large && head.kind == MessageKind::kWriteImm) return false;
+  landing_.held.payload = std::make_unique_for_overwrite<char[]>(bytes);
+  landing_.into = landing_.held.payload.get();
+  landing_.way = way->second;
+  return true;
+}
+
+bool Connection::begin_part() {
+  const auto way = incoming_.find(body<PartBody>().way);
+  if (way == incoming_.end() || !way->second->begin_part(landing_.left)) return false;
+  landing_.way = way->second;
+  return true;
+}
+
+bool Connection::begin_access() {
+  const auto asked = body<AccessBody>();
+  if (asked.ref.index >= kMaxSegments || asked.bytes == 0 || asked.bytes > kCopyPerTurn) {
+    return false;
+  }
+  landing_.done = 0;
+  landing_.status = URMA_CR_SUCCESS;
+  landing_.bytes.clear();
+  switch (static_cast<OpKind>(asked.kind)) {
+    case OpKind::kRead:
+      return landing_.left == 0;
+    case OpKind::kWrite:
+      return landing_.left == asked.bytes;
+    case OpKind::kAtomic:
+    case OpKind::kWriteAtomic:
+      landing_.into = reinterpret_cast<char*>(landing_.operand);
+      return landing_.left == kOperandBytes;
+    default:
+      return false;
+  }
+}
+
+bool Connection::begin_done() {
+  const auto done = body<DoneBody>();
+  if (done.count == 0 || done.count > accesses_.size() || !is_outcome(done.status)) return false;
+  if (landing_.left == 0) return true;
+  if (done.count != 1 || landing_.left > accesses_.front().fetches) return false;
+  landing_.bytes.resize(landing_.left);
+  landing_.into = landing_.bytes.data();
+  return true;
+}
+
+bool Connection::take(FrameKind kind) {
+  switch (kind) {
+    case FrameKind::kHello:
+      wire_->kept(shared_from_this());
+      return true;
+    case FrameKind::kPing:
+      put(PongBody{});
+      return true;
+    case FrameKind::kPong:
+      return true;
+    case FrameKind::kFind:
+      take_find(body<FindBody>());
+      return true;
+    case FrameKind::kProbe:
+      take_probe(body<ProbeBody>());
+      return true;
+    case FrameKind::kAskGrant:
+      take_ask_grant(body<AskGrantBody>());
+      return true;
+    case FrameKind::kAnswer:
+      return take_answer(body<AnswerBody>());
+    case FrameKind::kEnded: {
+      const MutexLock lock(ended_mutex_);
+      const RefBody ref = body<EndedBody>().ref;
+      ended_.insert({ref.index, ref.generation});
+      any_ended_.store(true, std::memory_order_relaxed);
+      return true;
+    }
+    case FrameKind::kOpenWay:
+      return take_open_way(body<OpenWayBody>());
+    case FrameKind::kWayOpened:
+      return take_way_opened(body<WayOpenedBody>());
+    case FrameKind::kMessage:
+      landing_.way->hold(std::move(landing_.held));
+      return true;
+    case FrameKind::kPull: {
+      const auto way = sending_.find(body<PullBody>().way);
+      return way != sending_.end() && way->second->pulled();
+    }
+    case FrameKind::kPart:
+      landing_.way->part_ended();
+      return true;
+    case FrameKind::kReceived:
+      return take_received(body<ReceivedBody>());
+    case FrameKind::kCloseWay:
+      return take_close_way(body<CloseWayBody>());
+    case FrameKind::kWayClosed:
+      return take_way_closed(body<WayClosedBody>());
+    case FrameKind::kAccess:
+      execute();
+      return true;
+    case FrameKind::kDone:
+      return take_done();
+  }
+  return false;
+}
+
+void Connection::take_find(const FindBody& asked) {
+  const bool ours =
+      asked.kind < kIdKinds && wire_->owns(static_cast<IdKind>(asked.kind), asked.eid, asked.id);
+  const Answer answer = ours ? Answer::kAccepted : Answer::kNoSuchObject;
+  put(AnswerBody{asked.ticket, static_cast<uint32_t>(answer), {}, 0, 0, 0, 0});
+}
+
+void Connection::take_probe(const ProbeBody& asked) {
+  if (asked_ >= kMostTickets) return break_off("it asks more than it may at once");
+  ++asked_;
+  wire_->engine().service().post([self = shared_from_this(), asked] {
+    const bool known = is_target(asked.target.type);
+    const Answer answer =
+        known ? self->engine().judge(target_of(asked.target)) : Answer::kMalformed;
+    const MutexLock lock(self->mutex_);
+    if (self->gone()) return;
+    --self->asked_;
+    self->put(AnswerBody{asked.ticket, static_cast<uint32_t>(answer), {}, 0, 0, 0, 0});
+    self->flush();
+  });
+}
+
+void Connection::take_ask_grant(const AskGrantBody& asked) {
+  SegmentGrant grant = {};
+  const Answer answer =
+      engine().grant({asked.eid, asked.token_id, asked.token, {asked.va, asked.len, asked.access}},
+                     who_.c_str(), &grants_, &grant);
+  put(AnswerBody{asked.ticket,
+                 static_cast<uint32_t>(answer),
+                 {grant.ref.index, grant.ref.generation},
+                 grant.base,
+                 grant.len,
+                 grant.access,
+                 0});
+}
+
+bool Connection::take_answer(const AnswerBody& answer) {
+  auto ticket = tickets_.extract(answer.ticket);
+  if (ticket.empty() || !is_answer(answer.answer)) return false;
+  wire_->engine().service().post([answered = std::move(ticket.mapped()), answer] {
+    answered(static_cast<Answer>(answer.answer), answer);
+  });
+  return true;
+}
+
+bool Connection::take_open_way(const OpenWayBody& asked) {
+  if (incoming_.contains(asked.way) || incoming_.size() + opening_.size() >= kMostWays ||
+      !opening_.insert(asked.way).second) {
+    return false;
+  }
+  wire_->engine().service().post([self = shared_from_this(), asked] { self->accept_way(asked); });
+  return true;
+}
+
+void Connection::accept_way(const OpenWayBody& asked) {
+  WayRequest request;
+  static_cast<ProbeTarget&>(request) = target_of(asked.target);
+  request.sender = {asked.sender_eid, asked.sender_uasid, asked.sender_id};
+  request.rnr_retry = asked.rnr_retry;
+  request.hint = asked.hint;
+  const auto way =
+      std::make_shared<IncomingEnd>(shared_from_this(), asked.way, &engine().segments());
+  // Before its receiver can end it.
+  {
+    const MutexLock lock(mutex_);
+    if (gone()) return;
+    incoming_[asked.way] = way;
+  }
+  uint32_t members = 0;
+  const Answer answer = engine().accept(request, way, &members);
+  const MutexLock lock(mutex_);
+  if (gone()) return way->abandon();
+  opening_.erase(asked.way);
+  if (answer != Answer::kAccepted) incoming_.erase(asked.way);
+  put(WayOpenedBody{asked.way, static_cast<uint32_t>(answer), members});
+  // Its receiver may have ended meanwhile.
+  if (const auto status = way->closed_with()) put(WayClosedBody{asked.way, *status});
+  flush();
+}
+
+bool Connection::take_way_opened(const WayOpenedBody& opened) {
+  const auto way = sending_.find(opened.way);
+  uint32_t members;
+  if (way == sending_.end() || !is_answer(opened.answer) ||
+      way->second->answer(&members).has_value()) {
+    return false;
+  }
+  const auto answer = static_cast<Answer>(opened.answer);
+  if (way->second->opened(answer, opened.members)) put(CloseWayBody{opened.way});
+  if (answer != Answer::kAccepted) sending_.erase(way);
+  wire_->serve_senders();
+  return true;
+}
+
+bool Connection::take_received(const ReceivedBody& received) {
+  const auto way = sending_.find(received.way);
+  return way != sending_.end() && received.count != 0 && is_outcome(received.status) &&
+         way->second->received(received.count, static_cast<urma_cr_status_t>(received.status));
+}
+
+bool Connection::take_close_way(const CloseWayBody& closed) {
+  const auto way = incoming_.find(closed.way);
+  if (way == incoming_.end() || !way->second->sender_closed()) return false;
+  if (way->second->over()) {
+    incoming_.erase(way);
+  } else {
+    way->second->abandon();
+    engine().take_over();
+  }
+  return true;
+}
+
+bool Connection::take_way_closed(const WayClosedBody& closed) {
+  const auto way = sending_.find(closed.way);
+  if (way == sending_.end() || !is_outcome(closed.status)) return false;
+  if (!way->second->closed(static_cast<urma_cr_status_t>(closed.status))) return false;
+  // It was told already, or is now.
+  if (way->second->close_behind()) put(CloseWayBody{closed.way});
+  sending_.erase(way);
+  return true;
+}
+
+void Connection::execute() {
+  const auto asked = body<AccessBody>();
+  const auto kind = static_cast<OpKind>(asked.kind);
+  if (kind != OpKind::kWrite) {
+    WireAccess access = {kind, asked.opcode, asked.addr, asked.bytes, {}, {}};
+    if (kind != OpKind::kRead) std::memcpy(access.operand, landing_.operand, kOperandBytes);
+    landing_.status =
+        engine().execute(grants_, {asked.ref.index, asked.ref.generation}, access, &landing_.bytes);
+  }
+  answer_access(landing_.status, landing_.bytes);
+}
+
+void Connection::answer_access(urma_cr_status_t status, std::span<const char> bytes) {
+  if (status == URMA_CR_SUCCESS && bytes.empty()) {
+    ++done_;
+    return;
+  }
+  if (waiting() > kMostAnswers) return break_off("it does not take its answers");
+  if (done_ != 0) put(DoneBody{std::exchange(done_, 0), URMA_CR_SUCCESS});
+  if (status != URMA_CR_SUCCESS) bytes = {};
+  const iovec payload = {const_cast<char*>(bytes.data()), bytes.size()};
+  put(DoneBody{1, static_cast<uint32_t>(status)}, {&payload, 1});
+}
+
+bool Connection::take_done() {
+  const auto done = body<DoneBody>();
+  const auto status = static_cast<urma_cr_status_t>(done.status);
+  for (uint32_t i = 0; i < done.count; ++i) {
+    Access access = std::move(accesses_.front());
+    accesses_.pop_front();
+    fetched_ -= access.fetches;
+    WireReport report = {access.cookie, status, {}};
+    if (landing_.into != nullptr) report.bytes = std::move(landing_.bytes);
+    access.end->done(std::move(report));
+  }
+  landing_.bytes.clear();
+  if (std::exchange(full_, false)) wire_->engine().take_over();
+  return true;
+}
+
+}  // namespace urma::tcp

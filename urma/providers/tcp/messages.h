@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: MIT
+//
+// What travels over a stream once it is open: frames, each a head with its kind and size, a body
+// that its kind has, and a payload. All of it is checked before it is used.
+#ifndef URMA_PROVIDERS_TCP_MESSAGES_H_
+#define URMA_PROVIDERS_TCP_MESSAGES_H_
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "jetty/iovecs.h"
+#include "jetty/message.h"
+#include "segment/segment.h"
+#include "urma_types.h"
+
+namespace urma::tcp {
+
+static_assert(std::endian::native == std::endian::little, "bodies travel as they lie in memory");
+
+enum class FrameKind : uint8_t {
+  kHello = 1,  // who began the stream keeps it
+  kFind,       // whose is this id?
+  kProbe,      // may it be used?
+  kAskGrant,   // what may be done with memory?
+  kAnswer,     // to one of the three
+  kEnded,      // a registration that was granted stands no more
+  kOpenWay,
+  kWayOpened,
+  kMessage,   // with its payload, unless it is large
+  kPull,      // the payload of a large one, for which there is a place now
+  kPart,      // of it
+  kReceived,  // messages of a way have ended
+  kCloseWay,  // no message follows
+  kWayClosed,
+  kAccess,  // to granted memory; with what is written
+  kDone,    // an access; with what was read
+  kPing,
+  kPong,
+};
+
+struct Head {
+  uint32_t bytes;  // that follow: body and payload
+  FrameKind kind;
+  uint8_t zero[3];
+};
+
+struct HelloBody {
+  static constexpr FrameKind kKind = FrameKind::kHello;
+};
+struct PingBody {
+  static constexpr FrameKind kKind = FrameKind::kPing;
+};
+struct PongBody {
+  static constexpr FrameKind kKind = FrameKind::kPong;
+};
+
+struct FindBody {
+  static constexpr FrameKind kKind = FrameKind::kFind;
+  uint32_t ticket;
+  uint32_t kind;  // IdKind
+  uint32_t id;
+  urma_eid_t eid;
+};
+
+// ProbeTarget
+struct TargetBody {
+  urma_eid_t eid;
+  uint32_t id;
+  uint32_t type;
+  uint32_t trans_mode;
+  uint32_t token;
+};
+
+struct ProbeBody {
+  static constexpr FrameKind kKind = FrameKind::kProbe;
+  uint32_t ticket;
+  TargetBody target;
+};
+
+struct AskGrantBody {
+  static constexpr FrameKind kKind = FrameKind::kAskGrant;
+  uint32_t ticket;
+  uint32_t token_id;
+  uint32_t token;
+  uint32_t access;
+  urma_eid_t eid;
+  uint64_t va;
+  uint64_t len;
+};
+
+struct RefBody {
+  uint32_t index;
+  uint32_t generation;
+};
+
+struct AnswerBody {
+  static constexpr FrameKind kKind = FrameKind::kAnswer;
+  uint32_t ticket;
+  uint32_t answer;  // Answer
+  // Of a grant.
+  RefBody ref;
+  uint64_t base;
+  uint64_t len;
+  uint32_t access;
+  uint32_t zero;
+};
+
+struct EndedBody {
+  static constexpr FrameKind kKind = FrameKind::kEnded;
+  RefBody ref;
+};
+
+// Ways are numbered by their senders.
+struct OpenWayBody {
+  static constexpr FrameKind kKind = FrameKind::kOpenWay;
+  uint32_t way;
+  TargetBody target;
+  uint32_t rnr_retry;
+  uint32_t hint;
+  urma_eid_t sender_eid;
+  uint32_t sender_uasid;
+  uint32_t sender_id;
+};
+
+struct WayOpenedBody {
+  static constexpr FrameKind kKind = FrameKind::kWayOpened;
+  uint32_t way;
+  uint32_t answer;  // Answer
+  uint32_t members;
+};
+
+// A large one has kByReference set, and nothing but the prefix of its kind comes with it.
+struct MessageBody {
+  static constexpr FrameKind kKind = FrameKind::kMessage;
+  uint32_t way;
+  uint32_t length;
+  uint64_t immediate;
+  uint8_t kind;  // MessageKind
+  uint8_t flags;
+  uint8_t zero[6];
+};
+
+struct PullBody {
+  static constexpr FrameKind kKind = FrameKind::kPull;
+  uint32_t way;
+};
+
+struct PartBody {
+  static constexpr FrameKind kKind = FrameKind::kPart;
+  uint32_t way;
+};
+
+// The next `count` messages of the way have ended so.
+struct ReceivedBody {
+  static constexpr FrameKind kKind = FrameKind::kReceived;
+  uint32_t way;
+  uint32_t count;
+  uint32_t status;  // urma_cr_status_t
+};
+
+struct CloseWayBody {
+  static constexpr FrameKind kKind = FrameKind::kCloseWay;
+  uint32_t way;
+};
+
+// All further messages of the way end so.
+struct WayClosedBody {
+  static constexpr FrameKind kKind = FrameKind::kWayClosed;
+  uint32_t way;
+  uint32_t status;  // urma_cr_status_t
+};
+
+// The operands of atomics are its payload.
+struct AccessBody {
+  static constexpr FrameKind kKind = FrameKind::kAccess;
+  RefBody ref;
+  uint64_t addr;
+  uint32_t bytes;
+  uint16_t opcode;
+  uint8_t kind;  // OpKind
+  uint8_t zero;
+};
+
+// Accesses are executed, and answered, in their order.
+struct DoneBody {
+  static constexpr FrameKind kKind = FrameKind::kDone;
+  uint32_t count;
+  uint32_t status;  // urma_cr_status_t
+};
+
+// Two ends let this much be under way.
+inline constexpr size_t kWayMessages = 1024;  // of one way, not received
+inline constexpr uint64_t kWayBytes = 1 << 20;
+// What is larger waits for its receive, and lands there.
+inline constexpr uint32_t kLargestInline = 1 << 20;
+inline constexpr size_t kMostAccesses = 4096;  // of one connection, not answered
+inline constexpr uint64_t kMostFetched = 4 << 20;
+inline constexpr size_t kMostTickets = 65536;
+inline constexpr size_t kMostWays = 65536;
+
+inline constexpr uint32_t kOperandBytes = 4 * sizeof(uint64_t);
+
+// How much a frame of a kind has of each: `body` 0 where there is no such kind.
+struct Shape {
+  uint32_t body;
+  uint32_t payload;  // at most
+};
+
+template <typename Body>
+constexpr Shape shape(uint32_t payload = 0) {
+  static_assert(std::is_trivially_copyable_v<Body>);
+  return {std::is_empty_v<Body> ? 0 : sizeof(Body), payload};
+}
+
+constexpr bool known(FrameKind kind) {
+  return kind >= FrameKind::kHello && kind <= FrameKind::kPong;
+}
+
+constexpr Shape shape_of(FrameKind kind) {
+  switch (kind) {
+    case FrameKind::kFind:
+      return shape<FindBody>();
+    case FrameKind::kProbe:
+      return shape<ProbeBody>();
+    case FrameKind::kAskGrant:
+      return shape<AskGrantBody>();
+    case FrameKind::kAnswer:
+      return shape<AnswerBody>();
+    case FrameKind::kEnded:
+      return shape<EndedBody>();
+    case FrameKind::kOpenWay:
+      return shape<OpenWayBody>();
+    case FrameKind::kWayOpened:
+      return shape<WayOpenedBody>();
+    case FrameKind::kMessage:
+      return shape<MessageBody>(kLargestInline + sizeof(Invalidation));
+    case FrameKind::kPull:
+      return shape<PullBody>();
+    case FrameKind::kPart:
+      return shape<PartBody>(kCopyPerTurn);
+    case FrameKind::kReceived:
+      return shape<ReceivedBody>();
+    case FrameKind::kCloseWay:
+      return shape<CloseWayBody>();
+    case FrameKind::kWayClosed:
+      return shape<WayClosedBody>();
+    case FrameKind::kAccess:
+      return shape<AccessBody>(kCopyPerTurn);
+    case FrameKind::kDone:
+      return shape<DoneBody>(kCopyPerTurn);
+    default:
+      return {0, 0};
+  }
+}
+
+inline constexpr size_t kLargestBody = sizeof(OpenWayBody);
+
+// Whether there can be such a frame.
+constexpr bool plausible(const Head& head) {
+  if (!known(head.kind)) return false;
+  const Shape shape = shape_of(head.kind);
+  return head.bytes >= shape.body && head.bytes - shape.body <= shape.payload;
+}
+
+}  // namespace urma::tcp
+
+#endif  // URMA_PROVIDERS_TCP_MESSAGES_H_

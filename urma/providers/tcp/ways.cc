@@ -1,0 +1,428 @@
+// SPDX-License-Identifier: MIT
+#include "urma/providers/tcp/ways.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "urma/providers/tcp/connection.h"
+#include "urma/providers/tcp/wire.h"
+
+namespace urma::tcp {
+
+// -------------------------------------------------------------------------------------------------
+// The sending end
+// -------------------------------------------------------------------------------------------------
+
+void SendingEnd::report(WireReport report) {
+  reports_.push_back(std::move(report));
+  tell();
+}
+
+// The JFC stays while it stands here.
+void SendingEnd::tell() {
+  if (jfc_ != nullptr) engine_->arrived(*jfc_);
+}
+
+bool SendingEnd::reap(WireReport* report) {
+  const MutexLock lock(mutex_);
+  // Its queue has not been told yet that it is under way.
+  const bool early =
+      large_.has_value() && !reports_.empty() && reports_.front().cookie == large_->cookie;
+  if (reports_.empty() || early) return false;
+  *report = std::move(reports_.front());
+  reports_.pop_front();
+  return true;
+}
+
+bool SendingEnd::ended() const {
+  const MutexLock lock(mutex_);
+  return closed_ && reports_.empty() && accesses_ == 0;
+}
+
+bool SendingEnd::is_lost() const {
+  const MutexLock lock(mutex_);
+  return lost_;
+}
+
+std::optional<Answer> SendingEnd::answer(uint32_t* members) const {
+  const MutexLock lock(mutex_);
+  *members = members_;
+  return answer_;
+}
+
+std::shared_ptr<Connection> SendingEnd::connection() const {
+  const MutexLock lock(mutex_);
+  return connection_;
+}
+
+void SendingEnd::forget_queue() {
+  const MutexLock lock(mutex_);
+  jfc_ = nullptr;
+}
+
+bool SendingEnd::close() {
+  const MutexLock lock(mutex_);
+  if (large_.has_value()) {
+    // Its queue ends it by itself.
+    const uint32_t cookie = std::exchange(large_, std::nullopt)->cookie;
+    if (!sent_.empty() && sent_.back().cookie == cookie) sent_.back().given_up = true;
+    std::erase_if(reports_, [=](const WireReport& report) { return report.cookie == cookie; });
+  }
+  if (std::exchange(closing_, true)) return false;
+  const bool accepted = answer_ == Answer::kAccepted;
+  // Where the answer is still to come, that closes it.
+  if (!accepted && (answer_.has_value() || connection_ == nullptr)) end(URMA_CR_WR_FLUSH_ERR);
+  return accepted && !closed_;
+}
+
+bool SendingEnd::found(std::shared_ptr<Connection> connection, uint32_t way) {
+  const MutexLock lock(mutex_);
+  if (closing_) return false;
+  connection_ = std::move(connection);
+  way_ = way;
+  return true;
+}
+
+void SendingEnd::not_found(Answer answer) {
+  const MutexLock lock(mutex_);
+  answer_ = answer;
+  tell();
+}
+
+bool SendingEnd::opened(Answer answer, uint32_t members) {
+  const MutexLock lock(mutex_);
+  answer_ = answer;
+  members_ = members;
+  if (closing_ && answer != Answer::kAccepted) end(URMA_CR_WR_FLUSH_ERR);
+  tell();
+  return closing_ && answer == Answer::kAccepted;
+}
+
+SendingEnd::Turn SendingEnd::begin(uint64_t bytes, uint64_t large, uint32_t cookie) {
+  const MutexLock lock(mutex_);
+  if (closed_) {
+    report({cookie, closed_with_, {}});
+    return Turn::kEnded;
+  }
+  const bool full = sent_.size() >= kWayMessages || sent_bytes_ + bytes > kWayBytes;
+  if (full && !sent_.empty()) return Turn::kWait;
+  if (large_.has_value()) return Turn::kWait;
+  sent_.push_back({cookie, bytes, false});
+  sent_bytes_ += bytes;
+  if (large != 0) large_ = {cookie, large, 0, false, false};
+  return Turn::kSend;
+}
+
+bool SendingEnd::is_sending(uint32_t cookie) const {
+  const MutexLock lock(mutex_);
+  return large_.has_value() && large_->cookie == cookie;
+}
+
+SendingEnd::Turn SendingEnd::go_on(uint32_t cookie, uint64_t* sent) {
+  const MutexLock lock(mutex_);
+  if (!large_.has_value() || large_->cookie != cookie) return Turn::kWait;
+  if (closed_ || large_->ended) {
+    large_.reset();
+    return Turn::kEnded;
+  }
+  *sent = large_->sent;
+  return large_->pulled ? Turn::kSend : Turn::kWait;
+}
+
+bool SendingEnd::sent_part(uint64_t bytes) {
+  const MutexLock lock(mutex_);
+  large_->sent += bytes;
+  if (large_->sent < large_->bytes) return false;
+  large_.reset();
+  return true;
+}
+
+bool SendingEnd::pulled() {
+  const MutexLock lock(mutex_);
+  if (!large_.has_value()) return closing_ || closed_;
+  if (large_->pulled) return false;
+  large_->pulled = true;
+  tell();
+  return true;
+}
+
+void SendingEnd::end_oldest(urma_cr_status_t status) {
+  const Sent sent = sent_.front();
+  sent_.pop_front();
+  sent_bytes_ -= sent.bytes;
+  if (large_.has_value() && large_->cookie == sent.cookie) large_->ended = true;
+  if (!sent.given_up) reports_.push_back({sent.cookie, status, {}});
+}
+
+bool SendingEnd::received(uint32_t count, urma_cr_status_t status) {
+  const MutexLock lock(mutex_);
+  if (closed_ || count > sent_.size()) return false;
+  for (uint32_t i = 0; i < count; ++i) end_oldest(status);
+  tell();
+  return true;
+}
+
+void SendingEnd::end(urma_cr_status_t status) {
+  if (std::exchange(closed_, true)) return;
+  closed_with_ = status;
+  while (!sent_.empty()) end_oldest(status);
+  tell();
+}
+
+bool SendingEnd::closed(urma_cr_status_t status) {
+  const MutexLock lock(mutex_);
+  if (closed_ || answer_ != Answer::kAccepted) return false;
+  end(status);
+  return true;
+}
+
+bool SendingEnd::close_behind() {
+  const MutexLock lock(mutex_);
+  return !std::exchange(closing_, true);
+}
+
+void SendingEnd::lost() {
+  const MutexLock lock(mutex_);
+  if (!answer_.has_value()) answer_ = Answer::kUnreachable;
+  lost_ = true;
+  end(URMA_CR_ACK_TIMEOUT_ERR);
+}
+
+void SendingEnd::began_access() {
+  const MutexLock lock(mutex_);
+  ++accesses_;
+}
+
+void SendingEnd::done(WireReport done) {
+  const MutexLock lock(mutex_);
+  --accesses_;
+  report(std::move(done));
+}
+
+bool SendingEnd::awaits_answer() const {
+  const MutexLock lock(mutex_);
+  return !closed_ && (!answer_.has_value() || !sent_.empty());
+}
+
+// -------------------------------------------------------------------------------------------------
+// A way of the engine
+// -------------------------------------------------------------------------------------------------
+
+TcpWay::TcpWay(TcpWire* wire, const WayRequest& request, const CompletionQueue& jfc)
+    : wire_(wire), request_(request), end_(std::make_shared<SendingEnd>(&wire->engine(), &jfc)) {}
+
+TcpWay::~TcpWay() {
+  close();
+  end_->forget_queue();
+}
+
+std::optional<Answer> TcpWay::opened(uint32_t* members) {
+  if (!std::exchange(asked_, true)) wire_->open_way(request_, end_);
+  return end_->answer(members);
+}
+
+// What the peer has said is looked at first, where no poll has done so just now: it may have gone,
+// and a process that took its place is to get the request.
+bool TcpWay::use(const std::shared_ptr<Connection>& connection) {
+  if (!wire_->spinning()) connection->progress();
+  if (used_ != connection) push();
+  used_ = connection;
+  return !connection->gone();
+}
+
+bool TcpWay::send(const Outgoing& message, uint32_t cookie) {
+  const std::shared_ptr<Connection> connection = end_->connection();
+  if (used_ != connection && used_ != nullptr && used_->has_accesses_of(end_.get())) return false;
+  return use(connection) && connection->send(end_.get(), message, cookie);
+}
+
+bool TcpWay::access(const WireGrant& grant, const WireAccess& access, uint32_t cookie) {
+  const auto owner = std::static_pointer_cast<const Connection>(grant.owner);
+  const auto connection = std::const_pointer_cast<Connection>(owner);
+  return use(connection) && connection->access(end_, grant.segment.ref, access, cookie);
+}
+
+void TcpWay::push() {
+  if (used_ != nullptr) used_->push();
+}
+
+void TcpWay::close() {
+  if (end_->close()) end_->connection()->close_way(end_->way());
+  push();
+}
+
+// -------------------------------------------------------------------------------------------------
+// The receiving end
+// -------------------------------------------------------------------------------------------------
+
+IncomingEnd::IncomingEnd(std::shared_ptr<Connection> connection, uint32_t way,
+                         const SegmentTable* segments)
+    : connection_(std::move(connection)), way_(way), segments_(segments) {}
+
+IncomingEnd::~IncomingEnd() = default;
+
+bool IncomingEnd::may_hold(uint64_t payload) const {
+  const MutexLock lock(mutex_);
+  const bool full = held_.size() >= kWayMessages || held_bytes_ + payload > kWayBytes;
+  return !sender_closed_ && (!full || held_.empty());
+}
+
+void IncomingEnd::hold(Held held) {
+  const MutexLock lock(mutex_);
+  if (closed_with_.has_value()) return;
+  held_bytes_ += held.head.payload;
+  held_.push_back(std::move(held));
+  // It stays while this is not closed.
+  connection_->engine().arrived(*jfc);
+  connection_->wire().messages_wait();
+}
+
+bool IncomingEnd::has_messages(bool* stuck) {
+  const MutexLock lock(mutex_);
+  if (held_.empty()) return false;
+  *stuck |= looked_at_ == taken_;
+  looked_at_ = taken_;
+  return true;
+}
+
+bool IncomingEnd::begin_part(uint64_t bytes) {
+  const MutexLock lock(mutex_);
+  if (closed_with_.has_value()) return true;
+  if (!pulled_ || bytes == 0 || bytes > held_.front().head.length - announced_) return false;
+  announced_ += bytes;
+  return true;
+}
+
+void IncomingEnd::part_ended() {
+  const MutexLock lock(mutex_);
+  if (!closed_with_.has_value() && pulled_ && landed_ == held_.front().head.length) {
+    connection_->engine().arrived(*jfc);
+  }
+}
+
+bool IncomingEnd::sender_closed() {
+  const MutexLock lock(mutex_);
+  return !std::exchange(sender_closed_, true);
+}
+
+std::optional<uint8_t> IncomingEnd::closed_with() const {
+  const MutexLock lock(mutex_);
+  return closed_with_;
+}
+
+bool IncomingEnd::over() const {
+  const MutexLock lock(mutex_);
+  return closed_with_.has_value() && sender_closed_;
+}
+
+bool IncomingEnd::silent() const {
+  const MutexLock lock(mutex_);
+  return held_.empty();
+}
+
+Peek IncomingEnd::next(Message* message) {
+  const MutexLock lock(mutex_);
+  if (held_.empty()) return Peek::kEmpty;
+  *message = held_.front().head;
+  return Peek::kMessage;
+}
+
+void IncomingEnd::copy(const Message& /*message*/, uint32_t offset, void* to,
+                       uint32_t bytes) const {
+  const MutexLock lock(mutex_);
+  std::memcpy(to, held_.front().payload.get() + offset, bytes);
+}
+
+void IncomingEnd::answer(uint8_t status) {
+  bool first;
+  bool urgent;
+  {
+    const MutexLock lock(mutex_);
+    const Message& head = held_.front().head;
+    urgent = (head.flags & kWantsAnswer) != 0 || status != URMA_CR_SUCCESS;
+    held_bytes_ -= head.payload;
+    held_.pop_front();
+    ++taken_;
+    pulled_ = wanted_ = failed_ = false;
+    announced_ = landed_ = 0;
+    first = owed_.empty();
+    if (first || owed_.back().status != status) {
+      owed_.push_back({1, status});
+    } else {
+      ++owed_.back().count;
+    }
+  }
+  if (first) connection_->owe(way_, urgent);
+}
+
+bool IncomingEnd::take_owed(ReceivedBody* received) {
+  const MutexLock lock(mutex_);
+  if (owed_.empty()) return false;
+  *received = {way_, owed_.front().count, owed_.front().status};
+  owed_.pop_front();
+  return true;
+}
+
+void IncomingEnd::close(uint8_t status) {
+  {
+    const MutexLock lock(mutex_);
+    if (closed_with_.has_value()) return;
+    closed_with_ = status;
+    held_.clear();
+    pieces_.clear();
+    pulled_ = wanted_ = false;
+  }
+  connection_->incoming_closed(this, status);
+}
+
+void IncomingEnd::wake() { connection_->settle(); }
+
+std::string IncomingEnd::who() const { return connection_->who(); }
+
+bool IncomingEnd::in_parts() const {
+  const MutexLock lock(mutex_);
+  return wanted_;
+}
+
+void IncomingEnd::begin_parts(std::span<const LocalPiece> pieces) {
+  {
+    const MutexLock lock(mutex_);
+    pieces_.assign(pieces.begin(), pieces.end());
+    wanted_ = pulled_ = true;
+  }
+  connection_->pull(way_);
+}
+
+IncomingEnd::Landing IncomingEnd::landed() const {
+  const MutexLock lock(mutex_);
+  if (closed_with_.has_value()) return Landing::kFailed;
+  if (landed_ < held_.front().head.length) return Landing::kComing;
+  return failed_ ? Landing::kFailed : Landing::kWhole;
+}
+
+void IncomingEnd::end_parts() {
+  const MutexLock lock(mutex_);
+  wanted_ = false;
+  pieces_.clear();
+}
+
+std::optional<size_t> IncomingEnd::land(uint64_t most, const Into& into) {
+  const MutexLock lock(mutex_);
+  IovecList places;
+  for (const LocalPiece& piece : pieces_) {
+    failed_ |= piece.len != 0 && !segments_->alive(piece.ref);
+    places.add(piece.addr, piece.len, landed_, most);
+  }
+  if (!wanted_ || failed_) return std::nullopt;
+  const size_t bytes = into(places.list());
+  landed_ += bytes;
+  return bytes;
+}
+
+void IncomingEnd::skip(uint64_t bytes) {
+  const MutexLock lock(mutex_);
+  landed_ += bytes;
+}
+
+}  // namespace urma::tcp

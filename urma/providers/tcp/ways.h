@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: MIT
+//
+// Both ends of a way over a connection. What is here is guarded by a lock of each end, which may be
+// taken under that of a connection, and not the other way round.
+#ifndef URMA_PROVIDERS_TCP_WAYS_H_
+#define URMA_PROVIDERS_TCP_WAYS_H_
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "jetty/wire.h"
+#include "jetty/wire_transport.h"
+#include "urma/base/mutex.h"
+#include "urma/providers/tcp/messages.h"
+
+namespace urma::tcp {
+
+class Connection;
+class TcpWire;
+
+// What the connections that a send queue uses tell it, and what it has sent by one of them.
+class SendingEnd {
+ public:
+  SendingEnd(WireTransport* engine, const CompletionQueue* jfc) : engine_(engine), jfc_(jfc) {}
+
+  // By the queue.
+  bool reap(WireReport* report);
+  bool ended() const;
+  bool is_lost() const;
+  std::optional<Answer> answer(uint32_t* members) const;
+  std::shared_ptr<Connection> connection() const;
+  // Nobody is told of anything any more.
+  void forget_queue();
+  // Nothing further is sent. True where the owner of the target is to be told so now.
+  bool close();
+
+  // By who looks for the owner of the target. False where that is too late.
+  bool found(std::shared_ptr<Connection> connection, uint32_t way);
+  void not_found(Answer answer);
+
+  // By the connection. True where the owner of the target is to be told that nothing follows.
+  bool opened(Answer answer, uint32_t members);
+  // Whether a message can be sent now; one that cannot be any more is reported.
+  enum class Turn { kWait, kSend, kEnded };
+  // `large` is how much of it follows, 0: nothing.
+  Turn begin(uint64_t bytes, uint64_t large, uint32_t cookie);
+  bool is_sending(uint32_t cookie) const;
+  // Of a large message: how many of its bytes were sent; kSend where others can be.
+  Turn go_on(uint32_t cookie, uint64_t* sent);
+  // True with the last ones.
+  bool sent_part(uint64_t bytes);
+  // These are false where the peer breaks the rules.
+  bool pulled();
+  bool received(uint32_t count, urma_cr_status_t status);
+  bool closed(urma_cr_status_t status);
+  // Behind that: whether the owner of the target is still to be told so.
+  bool close_behind();
+  void lost();
+  void began_access();
+  void done(WireReport report);
+  uint32_t way() const { return way_; }
+  bool awaits_answer() const;
+
+ private:
+  struct Sent {
+    uint32_t cookie;
+    uint64_t bytes;
+    bool given_up;  // by the queue, which has ended it
+  };
+  // A message whose bytes follow once there is a place for them.
+  struct Large {
+    uint32_t cookie;
+    uint64_t bytes;
+    uint64_t sent;
+    bool pulled;
+    bool ended;
+  };
+
+  void report(WireReport report) URMA_REQUIRES(mutex_);
+  void tell() URMA_REQUIRES(mutex_);
+  void end(urma_cr_status_t status) URMA_REQUIRES(mutex_);
+  void end_oldest(urma_cr_status_t status) URMA_REQUIRES(mutex_);
+
+  WireTransport* const engine_;
+  mutable Mutex mutex_;
+  const CompletionQueue* jfc_ URMA_GUARDED_BY(mutex_);  // NULL: nobody is told
+  std::deque<WireReport> reports_ URMA_GUARDED_BY(mutex_);
+  uint32_t accesses_ URMA_GUARDED_BY(mutex_) = 0;  // under way
+  std::shared_ptr<Connection> connection_ URMA_GUARDED_BY(mutex_);
+  uint32_t way_ = 0;
+  std::optional<Answer> answer_ URMA_GUARDED_BY(mutex_);
+  uint32_t members_ URMA_GUARDED_BY(mutex_) = 0;
+  std::deque<Sent> sent_ URMA_GUARDED_BY(mutex_);  // and not received
+  uint64_t sent_bytes_ URMA_GUARDED_BY(mutex_) = 0;
+  std::optional<Large> large_ URMA_GUARDED_BY(mutex_);
+  bool closing_ URMA_GUARDED_BY(mutex_) = false;
+  bool closed_ URMA_GUARDED_BY(mutex_) = false;
+  bool lost_ URMA_GUARDED_BY(mutex_) = false;
+  urma_cr_status_t closed_with_ URMA_GUARDED_BY(mutex_) = URMA_CR_WR_FLUSH_ERR;
+};
+
+class TcpWay final : public Way {
+ public:
+  TcpWay(TcpWire* wire, const WayRequest& request, const CompletionQueue& jfc);
+  ~TcpWay() override;
+
+  std::optional<Answer> opened(uint32_t* members) override;
+  bool send(const Outgoing& message, uint32_t cookie) override;
+  bool access(const WireGrant& grant, const WireAccess& access, uint32_t cookie) override;
+  bool reap(WireReport* report) override { return end_->reap(report); }
+  void push() override;
+  void close() override;
+  bool ended() const override { return end_->ended(); }
+  bool lost() const override { return end_->is_lost(); }
+
+ private:
+  // False where nothing can be given to it any more.
+  bool use(const std::shared_ptr<Connection>& connection);
+
+  TcpWire* const wire_;
+  const WayRequest request_;
+  const std::shared_ptr<SendingEnd> end_;
+  std::shared_ptr<Connection> used_;  // last, and to be pushed
+  uint64_t accesses_elsewhere_ = 0;
+  bool asked_ = false;
+};
+
+// A message, and what of it has come.
+struct Held {
+  Message head;
+  std::unique_ptr<char[]> payload;
+};
+
+class IncomingEnd final : public WireIncoming {
+ public:
+  IncomingEnd(std::shared_ptr<Connection> connection, uint32_t way, const SegmentTable* segments);
+  ~IncomingEnd() override;
+
+  // By the connection. False where the peer breaks the rules.
+  bool may_hold(uint64_t payload) const;
+  void hold(Held held);
+  // A part of the large message comes. False where nobody has asked for so much.
+  bool begin_part(uint64_t bytes);
+  // Gives into() the places of the next bytes of it, which tells how many have come. Nothing where
+  // they have no place any more, and are skipped.
+  using Into = std::function<size_t(std::span<const iovec>)>;
+  std::optional<size_t> land(uint64_t most, const Into& into);
+  void skip(uint64_t bytes);
+  void part_ended();
+  // As Connection's.
+  bool has_messages(bool* stuck);
+  // The sender has closed it. False where it has done so before.
+  bool sender_closed();
+  // By the receiver: how everything further ends.
+  std::optional<uint8_t> closed_with() const;
+  // Both sides have.
+  bool over() const;
+
+  // By the engine.
+  bool silent() const override;
+  void copy(const Message& message, uint32_t offset, void* to, uint32_t bytes) const override;
+  void close(uint8_t status) override;
+  void wake() override;
+  std::string who() const override;
+  bool in_parts() const override;
+  void begin_parts(std::span<const LocalPiece> pieces) override;
+  Landing landed() const override;
+  void end_parts() override;
+
+  // How many messages have ended that the sender was not told of, all alike. By the connection.
+  bool take_owed(ReceivedBody* received);
+  uint32_t way() const { return way_; }
+
+ private:
+  struct Owed {
+    uint32_t count;
+    uint8_t status;
+  };
+
+  Peek next(Message* message) override;
+  void answer(uint8_t status) override;
+
+  const std::shared_ptr<Connection> connection_;
+  const uint32_t way_;
+  const SegmentTable* const segments_;
+  mutable Mutex mutex_;
+  std::deque<Held> held_ URMA_GUARDED_BY(mutex_);
+  uint64_t held_bytes_ URMA_GUARDED_BY(mutex_) = 0;
+  uint64_t taken_ URMA_GUARDED_BY(mutex_) = 0;
+  std::optional<uint64_t> looked_at_ URMA_GUARDED_BY(mutex_);  // taken_ then
+  std::deque<Owed> owed_ URMA_GUARDED_BY(mutex_);
+  // Of the large message that is first.
+  bool pulled_ URMA_GUARDED_BY(mutex_) = false;
+  bool wanted_ URMA_GUARDED_BY(mutex_) = false;  // its receive is there
+  bool failed_ URMA_GUARDED_BY(mutex_) = false;
+  std::vector<LocalPiece> pieces_ URMA_GUARDED_BY(mutex_);
+  uint64_t announced_ URMA_GUARDED_BY(mutex_) = 0;  // by parts
+  uint64_t landed_ URMA_GUARDED_BY(mutex_) = 0;
+  std::optional<uint8_t> closed_with_ URMA_GUARDED_BY(mutex_);
+  bool sender_closed_ URMA_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace urma::tcp
+
+#endif  // URMA_PROVIDERS_TCP_WAYS_H_

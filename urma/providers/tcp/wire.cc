@@ -1,0 +1,568 @@
+// SPDX-License-Identifier: MIT
+#include "urma/providers/tcp/wire.h"
+
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "urma/base/clock.h"
+#include "urma/base/error.h"
+#include "urma/base/guard.h"
+#include "urma/base/log.h"
+#include "urma/providers/tcp/address.h"
+
+namespace urma::tcp {
+namespace {
+
+// So many polls in a row, without sleep, and the service thread leaves the sockets to them; it
+// looks again after a while whether they go on.
+constexpr uint32_t kPollsToSpin = 64;
+// More have to be in a row where a program has stopped polling and something waited for it, as one
+// does that spins on memory that a peer writes to: the service thread would come late each time.
+constexpr uint32_t kSpinsLater = 8;
+constexpr uint32_t kMostPollsToSpin = 1U << 14;
+constexpr uint64_t kTickNs = 1'000'000;
+constexpr uint64_t kLastLookNs = 16'000'000;
+// A poll reads of so many connections; where there are more it asks the kernel which have anything.
+constexpr size_t kFew = 4;
+constexpr int kEventsPerTurn = 32;
+// Somebody awaited is asked for a sign of life so often within the time that it has, and is lost
+// once it has not given one so often.
+constexpr uint64_t kBeatsPerTimeout = 4;
+constexpr uint32_t kSilentBeats = 3;
+constexpr uint64_t kFirstDelayNs = 10'000'000;
+constexpr uint64_t kLastDelayNs = 1'000'000'000;
+
+auto bytes_of(const urma_eid_t& eid) {
+  std::array<uint8_t, sizeof(urma_eid_t)> bytes;
+  std::memcpy(bytes.data(), &eid, bytes.size());
+  return bytes;
+}
+
+auto key_of(const Address& address) { return std::make_pair(bytes_of(address.eid), address.port); }
+
+// The own address that leads to another one.
+const urma_eid_t& source_for(std::span<const urma_eid_t> own, const urma_eid_t& to) {
+  const auto same = std::find_if(own.begin(), own.end(), [&](const urma_eid_t& eid) {
+    return std::memcmp(&eid, &to, sizeof(to)) == 0;
+  });
+  if (same != own.end()) return *same;
+  const auto fits = [&](const urma_eid_t& eid) {
+    return is_ipv4(eid) == is_ipv4(to) && is_loopback(eid) == is_loopback(to);
+  };
+  const auto found = std::find_if(own.begin(), own.end(), fits);
+  return found != own.end() ? *found : own.front();
+}
+
+}  // namespace
+
+TcpWire::TcpWire(std::vector<urma_eid_t> eids, const PortRange& ports, uint64_t random,
+                 uint64_t timeout_ms)
+    : timeout_ns_(timeout_ms * 1'000'000),
+      names_(std::move(eids), ports, random),
+      sockets_(::epoll_create1(EPOLL_CLOEXEC)),
+      polls_to_spin_(kPollsToSpin) {
+  if (!sockets_.valid()) fail_errno(URMA_ENOMEM, "making an epoll descriptor");
+}
+
+void TcpWire::open(const std::function<std::unique_ptr<Carrier>()>& make) {
+  service().run([&] {
+    if (carrier_ != nullptr || stopped_) return;
+    carrier_ = make();
+    names_.start(carrier_.get());
+    service().watch(carrier_->fd(), EPOLLIN, [this](uint32_t) { accept(); });
+    service().watch(sockets_.get(), EPOLLIN, [this](uint32_t) { serve(); });
+  });
+}
+
+void TcpWire::stop() {
+  stopped_ = true;
+  if (carrier_ == nullptr) return;
+  if (tick_timer_ != 0) service().cancel(tick_timer_);
+  if (beat_timer_ != 0) service().cancel(beat_timer_);
+  if (look_timer_ != 0) service().cancel(look_timer_);
+  for (const auto& [number, watched] : std::exchange(watches_, {})) {
+    if (watched.timer != 0) service().cancel(watched.timer);
+  }
+  service().unwatch(sockets_.get());
+  service().unwatch(carrier_->fd());
+  std::vector<Ref> ending;
+  for (const auto& [number, greeting] : std::exchange(greetings_, {})) {
+    service().unwatch(greeting.connection->fd());
+    ending.push_back(greeting.connection);
+  }
+  {
+    const MutexLock lock(list_mutex_);
+    const std::vector<Ref> opened = all();
+    ending.insert(ending.end(), opened.begin(), opened.end());
+  }
+  for (const Ref& connection : ending) connection->end("");
+  for (const auto& [key, search] : std::exchange(searches_, {})) {
+    for (const OnFound& told : search.told) told(Answer::kUnreachable, nullptr);
+  }
+}
+
+// -------------------------------------------------------------------------------------------------
+// Connections
+// -------------------------------------------------------------------------------------------------
+
+std::vector<TcpWire::Ref> TcpWire::all() {
+  std::vector<Ref> connections;
+  connections.reserve(open_.size());
+  for (const auto& [number, connection] : open_) connections.push_back(connection);
+  return connections;
+}
+
+TcpWire::Ref TcpWire::add(std::unique_ptr<Stream> stream, bool began) {
+  auto connection = std::make_shared<Connection>(this, ++last_number_, std::move(stream), began);
+  greetings_[connection->number()] = {connection, {}};
+  service().watch(connection->fd(), EPOLLIN | EPOLLOUT, [this, connection](uint32_t) {
+    guarded(URMA_LOG_SITE, [&] { greet(connection); });
+  });
+  return connection;
+}
+
+void TcpWire::accept() {
+  guarded(URMA_LOG_SITE, [&] {
+    while (std::unique_ptr<Stream> stream = carrier_->accept()) add(std::move(stream), false);
+  });
+}
+
+void TcpWire::reach(const Address& to, std::function<void(const Ref&)> told) {
+  const auto known = by_address_.find(key_of(to));
+  if (known != by_address_.end()) {
+    const auto greeting = greetings_.find(known->second->number());
+    if (greeting != greetings_.end()) {
+      greeting->second.told.push_back(std::move(told));
+      return;
+    }
+    const Ref connection = known->second;
+    if (!connection->gone()) return told(connection);
+    by_address_.erase(known);
+  }
+  std::string why;
+  std::unique_ptr<Stream> stream = carrier_->connect(source_for(names_.eids(), to.eid), to, &why);
+  if (stream == nullptr) {
+    URMA_LOG_LIMITED(DEBUG, "{} cannot be reached: {}", text_of(to), why);
+    return told(nullptr);
+  }
+  const Ref connection = add(std::move(stream), true);
+  by_address_[key_of(to)] = connection;
+  greetings_[connection->number()].told.push_back(std::move(told));
+  await();
+}
+
+void TcpWire::greet(const Ref& connection) {
+  std::string why;
+  const StreamState state = connection->greet(&why);
+  if (state == StreamState::kGreeting) {
+    return service().rewatch(connection->fd(),
+                             connection->wants_room() ? EPOLLIN | EPOLLOUT : EPOLLIN);
+  }
+  service().unwatch(connection->fd());
+  if (state == StreamState::kOpen) return opened(connection);
+  URMA_LOG_LIMITED(DEBUG, "no connection to {}: {}", connection->who(), why);
+  end_greeting(connection, nullptr);
+  connection->end("");
+}
+
+// Who has begun it keeps it, unless there is one to the same process already.
+void TcpWire::opened(const Ref& connection) {
+  if (!connection->began()) {
+    end_greeting(connection, connection);
+    return use(connection);
+  }
+  const auto known = by_process_.find(connection->peer().process);
+  if (known != by_process_.end() && !known->second->gone()) {
+    const Ref kept = known->second;
+    for (auto& [address, leads_to] : by_address_) {
+      if (leads_to == connection) leads_to = kept;
+    }
+    end_greeting(connection, kept);
+    return connection->end("");
+  }
+  by_process_[connection->peer().process] = connection;
+  use(connection);
+  connection->greet_peer();
+  end_greeting(connection, connection);
+}
+
+void TcpWire::end_greeting(const Ref& connection, const Ref& kept) {
+  auto greeting = greetings_.extract(connection->number());
+  if (greeting.empty()) return;
+  for (const auto& told : greeting.mapped().told) told(kept);
+}
+
+void TcpWire::use(const Ref& connection) {
+  {
+    const MutexLock lock(list_mutex_);
+    open_[connection->number()] = connection;
+  }
+  epoll_event event = {};
+  event.events = EPOLLIN;
+  event.data.u64 = connection->number();
+  if (::epoll_ctl(sockets_.get(), EPOLL_CTL_ADD, connection->fd(), &event) != 0) {
+    connection->end(std::strerror(errno));
+  }
+}
+
+void TcpWire::kept(const Ref& connection) {
+  service().post([this, connection] {
+    Ref& known = by_process_[connection->peer().process];
+    if (known == nullptr || known->gone()) known = connection;
+  });
+}
+
+void TcpWire::watch(const Connection& connection, bool wants_room) {
+  epoll_event event = {};
+  event.events = wants_room ? EPOLLIN | EPOLLOUT : EPOLLIN;
+  event.data.u64 = connection.number();
+  ::epoll_ctl(sockets_.get(), EPOLL_CTL_MOD, connection.fd(), &event);
+}
+
+void TcpWire::leave(const Connection& connection) {
+  ::epoll_ctl(sockets_.get(), EPOLL_CTL_DEL, connection.fd(), nullptr);
+}
+
+void TcpWire::lost(const Ref& connection) {
+  service().post([this, connection] { forget(connection); });
+}
+
+void TcpWire::forget(const Ref& connection) {
+  {
+    const MutexLock lock(list_mutex_);
+    open_.erase(connection->number());
+  }
+  std::erase_if(by_address_, [&](const auto& entry) { return entry.second == connection; });
+  std::erase_if(by_process_, [&](const auto& entry) { return entry.second == connection; });
+  silent_beats_.erase(connection->number());
+  if (stopped_) return;
+  std::vector<Watched> gone;
+  std::erase_if(watches_, [&](const auto& entry) {
+    if (entry.second.owner != connection) return false;
+    gone.push_back(entry.second);
+    return true;
+  });
+  for (const Watched& watched : gone) watched.watcher->peer_gone(watched.target);
+  engine_->take_over();
+}
+
+// -------------------------------------------------------------------------------------------------
+// Finding the owner of an id
+// -------------------------------------------------------------------------------------------------
+
+void TcpWire::find(IdKind kind, const urma_eid_t& eid, uint32_t id, OnFound found) {
+  if (carrier_ == nullptr || stopped_) return found(Answer::kUnreachable, nullptr);
+  const Id key = {kind, id, bytes_of(eid)};
+  const bool known = searches_.contains(key);
+  Search& search = searches_[key];
+  search.told.push_back(std::move(found));
+  if (known) return;
+  search.kind = kind;
+  search.eid = eid;
+  search.id = id;
+  search.ports = ports_of(names_.range(), kind, id);
+  search.deadline_ns = monotonic_ns() + timeout_ns_;
+  await();
+  go_on(key);
+}
+
+void TcpWire::go_on(const Id& key) {
+  const auto found = searches_.find(key);
+  if (found == searches_.end() || stopped_) return;
+  Search& search = found->second;
+  if (search.next == search.ports.size()) return end_search(key, Answer::kUnreachable, nullptr);
+  reach({search.eid, search.ports[search.next++]}, [this, key](const Ref& connection) {
+    if (connection == nullptr) return go_on(key);
+    ask(key, connection);
+  });
+}
+
+void TcpWire::ask(const Id& key, const Ref& connection) {
+  const auto found = searches_.find(key);
+  if (found == searches_.end()) return;
+  const Search& search = found->second;
+  connection->find(search.kind, search.eid, search.id,
+                   [this, key, connection](Answer answer, const AnswerBody&) {
+                     if (answer != Answer::kAccepted) return go_on(key);
+                     end_search(key, Answer::kAccepted, connection);
+                   });
+}
+
+void TcpWire::end_search(const Id& key, Answer answer, const Ref& connection) {
+  auto search = searches_.extract(key);
+  if (search.empty()) return;
+  for (const OnFound& told : search.mapped().told) told(answer, connection);
+}
+
+void TcpWire::probe(const ProbeTarget& target, std::function<void(Answer)> answered) {
+  find(id_kind(target.type), target.eid, target.id,
+       [target, answered = std::move(answered)](Answer answer, const Ref& connection) {
+         if (connection == nullptr) return answered(answer);
+         connection->probe(target, [answered](Answer said, const AnswerBody&) { answered(said); });
+       });
+}
+
+void TcpWire::ask_grant(const GrantRequest& request,
+                        std::function<void(Answer, const WireGrant&)> answered) {
+  find(IdKind::kToken, request.eid, request.token_id,
+       [request, answered = std::move(answered)](Answer answer, const Ref& connection) {
+         if (connection == nullptr) return answered(answer, {});
+         connection->ask_grant(
+             request, [answered, connection](Answer said, const AnswerBody& body) {
+               const SegmentRef ref = {body.ref.index, body.ref.generation};
+               answered(said, {{ref, body.base, body.len, body.access, 0}, connection});
+             });
+       });
+}
+
+void TcpWire::open_way(const WayRequest& request, const std::shared_ptr<SendingEnd>& end) {
+  service().post([this, request, end, ended = engine_->ended()] {
+    if (*ended) return;
+    find(id_kind(request.type), request.eid, request.id,
+         [this, request, end](Answer answer, const Ref& connection) {
+           if (connection != nullptr) return connection->open_way(request, end);
+           end->not_found(answer);
+           engine_->serve_senders();
+         });
+  });
+}
+
+void TcpWire::connect_ahead(const RemoteQueue& target) {
+  service().post([this, kind = id_kind(target.type), id = target.id, ended = engine_->ended()] {
+    if (!*ended) find(kind, id.eid, id.id, [](Answer, const Ref&) {});
+  });
+}
+
+void TcpWire::unregistered(SegmentRef segment) {
+  std::vector<Ref> connections;
+  {
+    const MutexLock lock(list_mutex_);
+    connections = all();
+  }
+  for (const Ref& connection : connections) connection->tell_unregistered(segment);
+}
+
+// -------------------------------------------------------------------------------------------------
+// Looking after owners
+// -------------------------------------------------------------------------------------------------
+
+void TcpWire::watch(PeerWatcher* watcher, IdKind kind, const urma_eid_t& eid, uint32_t id,
+                    uint64_t target) {
+  service().post([=, this, ended = engine_->ended()] {
+    if (*ended) return;
+    const uint64_t number = ++last_watch_;
+    watches_[number] = {watcher, kind, eid, id, target, kFirstDelayNs, nullptr, 0};
+    look(number);
+  });
+}
+
+void TcpWire::look(uint64_t number) {
+  Watched& watched = watches_.at(number);
+  watched.timer = 0;
+  find(watched.kind, watched.eid, watched.id,
+       [this, number](Answer, const Ref& owner) { found(number, owner); });
+}
+
+// One that nobody answers for yet is looked for again.
+void TcpWire::found(uint64_t number, const Ref& owner) {
+  const auto watched = watches_.find(number);
+  if (watched == watches_.end() || stopped_) return;
+  watched->second.owner = owner;
+  if (owner != nullptr && !owner->gone()) return;
+  uint64_t& delay = watched->second.delay_ns;
+  watched->second.timer = service().after(delay, [this, number] { look(number); });
+  delay = std::min(2 * delay, kLastDelayNs);
+}
+
+void TcpWire::unwatch(PeerWatcher* watcher, uint64_t target) {
+  service().run([=, this] {
+    std::erase_if(watches_, [&](const auto& entry) {
+      const Watched& watched = entry.second;
+      if (watched.watcher != watcher || (target != 0 && watched.target != target)) return false;
+      if (watched.timer != 0) service().cancel(watched.timer);
+      return true;
+    });
+  });
+}
+
+// -------------------------------------------------------------------------------------------------
+// Who progresses the connections
+// -------------------------------------------------------------------------------------------------
+
+void TcpWire::progress() {
+  if (service().on_thread()) return;
+  // Relaxed: that it changes is enough.
+  polls_.fetch_add(1, std::memory_order_relaxed);
+  const bool spins = spinning_.load(std::memory_order_relaxed);
+  if (!spins && polls_in_a_row_.fetch_add(1, std::memory_order_relaxed) == polls_to_spin_.load()) {
+    service().post([this, ended = engine_->ended()] {
+      if (!*ended) begin_spinning();
+    });
+  }
+  if (!list_mutex_.try_lock()) return;
+  const MutexLock lock(list_mutex_, std::adopt_lock);
+  if (open_.size() <= kFew) {
+    for (const auto& [number, connection] : open_) connection->progress();
+    return;
+  }
+  epoll_event events[kEventsPerTurn];
+  const int count = ::epoll_wait(sockets_.get(), events, kEventsPerTurn, 0);
+  for (int i = 0; i < count; ++i) {
+    const auto found = open_.find(events[i].data.u64);
+    if (found != open_.end()) found->second->progress();
+  }
+}
+
+void TcpWire::asleep() {
+  polls_in_a_row_.store(0, std::memory_order_relaxed);
+  if (!spinning()) return;
+  service().post([this, ended = engine_->ended()] {
+    if (!*ended) stop_spinning();
+  });
+}
+
+// On the service thread: nobody polls.
+void TcpWire::serve() {
+  epoll_event events[kEventsPerTurn];
+  const int count = ::epoll_wait(sockets_.get(), events, kEventsPerTurn, 0);
+  for (int i = 0; i < count; ++i) {
+    Ref connection;
+    {
+      const MutexLock lock(list_mutex_);
+      const auto found = open_.find(events[i].data.u64);
+      if (found != open_.end()) connection = found->second;
+    }
+    if (connection != nullptr) guarded(URMA_LOG_SITE, [&] { connection->progress(); });
+  }
+}
+
+void TcpWire::begin_spinning() {
+  if (spinning_.exchange(true)) return;
+  service().rewatch(sockets_.get(), 0);
+  polls_seen_ = polls_.load(std::memory_order_relaxed);
+  tick_timer_ = service().after(kTickNs, [this] { tick(); });
+}
+
+void TcpWire::tick() {
+  tick_timer_ = 0;
+  const uint64_t polls = polls_.load(std::memory_order_relaxed);
+  if (std::exchange(polls_seen_, polls) == polls) {
+    epoll_event waiting;
+    const bool late = ::epoll_wait(sockets_.get(), &waiting, 1, 0) > 0;
+    const uint32_t before = polls_to_spin_.load();
+    polls_to_spin_.store(late ? std::min(before * kSpinsLater, kMostPollsToSpin) : kPollsToSpin);
+    return stop_spinning();
+  }
+  serve_messages();
+  tick_timer_ = service().after(kTickNs, [this] { tick(); });
+}
+
+void TcpWire::stop_spinning() {
+  polls_in_a_row_.store(0, std::memory_order_relaxed);
+  // SYNC(tcp-spinning): first, so that what is owed from now on leaves by itself.
+  if (!spinning_.exchange(false)) return;
+  if (tick_timer_ != 0) service().cancel(std::exchange(tick_timer_, 0));
+  service().rewatch(sockets_.get(), EPOLLIN);
+  std::vector<Ref> connections;
+  {
+    const MutexLock lock(list_mutex_);
+    connections = all();
+  }
+  for (const Ref& connection : connections) connection->push();
+  messages_wait();
+}
+
+void TcpWire::messages_wait() {
+  if (spinning() || looking_.load() || looking_.exchange(true)) return;
+  service().post([this, ended = engine_->ended()] {
+    if (*ended) return;
+    look_delay_ns_ = kTickNs;
+    look_timer_ = service().after(look_delay_ns_, [this] { look_at_messages(); });
+  });
+}
+
+// False where none wait. Those that a program has left for a while are received for it, or end
+// because it was not ready for too long.
+bool TcpWire::serve_messages() {
+  std::vector<Ref> connections;
+  {
+    const MutexLock lock(list_mutex_);
+    connections = all();
+  }
+  bool waiting = false;
+  bool stuck = false;
+  for (const Ref& connection : connections) waiting |= connection->has_messages(&stuck);
+  if (stuck) engine_->serve_receives();
+  return waiting;
+}
+
+void TcpWire::look_at_messages() {
+  look_timer_ = 0;
+  // First: whoever brings one from now on starts it anew.
+  looking_.store(false);
+  if (spinning() || !serve_messages() || looking_.exchange(true)) return;
+  look_delay_ns_ = std::min(2 * look_delay_ns_, kLastLookNs);
+  look_timer_ = service().after(look_delay_ns_, [this] { look_at_messages(); });
+}
+
+void TcpWire::serve_senders() {
+  if (serving_senders_.exchange(true)) return;
+  service().post([this] {
+    serving_senders_.store(false);
+    engine_->serve_senders();
+  });
+}
+
+// -------------------------------------------------------------------------------------------------
+// Peers that are silent
+// -------------------------------------------------------------------------------------------------
+
+void TcpWire::await() {
+  if (beating_.load() || beating_.exchange(true)) return;
+  service().post([this, ended = engine_->ended()] {
+    if (!*ended) beat_later();
+  });
+}
+
+void TcpWire::beat_later() {
+  beat_timer_ = service().after(timeout_ns_ / kBeatsPerTimeout, [this] { beat(); });
+}
+
+void TcpWire::beat() {
+  beat_timer_ = 0;
+  // First: whoever asks from now on starts it anew.
+  beating_.store(false);
+  const uint64_t now = monotonic_ns();
+  std::vector<Id> late;
+  for (const auto& [key, search] : searches_) {
+    if (now >= search.deadline_ns) late.push_back(key);
+  }
+  for (const Id& key : late) end_search(key, Answer::kUnreachable, nullptr);
+  std::vector<Ref> connections;
+  {
+    const MutexLock lock(list_mutex_);
+    connections = all();
+  }
+  bool awaits = !searches_.empty() || !greetings_.empty();
+  for (const Ref& connection : connections) {
+    if (!connection->awaits()) {
+      silent_beats_.erase(connection->number());
+      continue;
+    }
+    awaits = true;
+    // What has come while this thread was busy counts.
+    connection->progress();
+    uint32_t& silent = silent_beats_[connection->number()];
+    silent = connection->silent() ? silent + 1 : 0;
+    if (silent > kSilentBeats) {
+      connection->end(urma::format("it has been silent for {} ms; see URMA_TCP_TIMEOUT_MS",
+                                   timeout_ns_ / 1'000'000));
+    }
+  }
+  if (awaits && !beating_.exchange(true)) beat_later();
+}
+
+}  // namespace urma::tcp

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: MIT
+//
+// The wire of urma_net0: which connections there are, how the owner of an id is found, and who
+// progresses them. Polls do, as long as a program polls; else the service thread, which sleeps on
+// all of them.
+#ifndef URMA_PROVIDERS_TCP_WIRE_H_
+#define URMA_PROVIDERS_TCP_WIRE_H_
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <unordered_map>
+#include <vector>
+
+#include "jetty/wire.h"
+#include "jetty/wire_transport.h"
+#include "urma/base/fd.h"
+#include "urma/base/mutex.h"
+#include "urma/providers/tcp/carrier.h"
+#include "urma/providers/tcp/connection.h"
+#include "urma/providers/tcp/names.h"
+
+namespace urma::tcp {
+
+class TcpWire final : public Wire {
+ public:
+  using Ref = std::shared_ptr<Connection>;
+  // The connection to who was looked for; kUnreachable where nobody answers for it.
+  using OnFound = std::function<void(Answer, const Ref&)>;
+
+  TcpWire(std::vector<urma_eid_t> eids, const PortRange& ports, uint64_t random,
+          uint64_t timeout_ms);
+
+  // Before the first queue: peers can reach this process from now on. Throws Error.
+  void open(const std::function<std::unique_ptr<Carrier>()>& make);
+
+  WireTransport& engine() const { return *engine_; }
+
+  // Wire
+  void start(WireTransport* engine) override { engine_ = engine; }
+  WireNames* names() override { return &names_; }
+  void stop() override;
+  std::unique_ptr<Way> make_way(const WayRequest& request, const CompletionQueue& jfc) override {
+    return std::make_unique<TcpWay>(this, request, jfc);
+  }
+  void probe(const ProbeTarget& target, std::function<void(Answer)> answered) override;
+  void ask_grant(const GrantRequest& request,
+                 std::function<void(Answer, const WireGrant&)> answered) override;
+  void watch(PeerWatcher* watcher, IdKind kind, const urma_eid_t& eid, uint32_t id,
+             uint64_t target) override;
+  void unwatch(PeerWatcher* watcher, uint64_t target) override;
+  void connect_ahead(const RemoteQueue& target) override;
+  void progress() override;
+  void asleep() override;
+  void unregistered(SegmentRef segment) override;
+
+  // For ways and connections; any thread.
+  void open_way(const WayRequest& request, const std::shared_ptr<SendingEnd>& end);
+  bool owns(IdKind kind, const urma_eid_t& eid, uint32_t id) const {
+    return names_.owns(kind, eid, id);
+  }
+  // Whether a program polls all the time, so that what can wait for a moment need not leave at
+  // once.
+  bool spinning() const { return spinning_.load(); }
+  // Something is asked of a peer: it has to answer, or to say at least that it lives.
+  void await();
+  void serve_senders();
+  // Messages have come for a receiver. Where its program does not take them, somebody has to.
+  void messages_wait();
+  // Its peer keeps a connection that it has begun.
+  void kept(const Ref& connection);
+  // It is lost; with its lock held.
+  void leave(const Connection& connection);
+  void lost(const Ref& connection);
+  // Whether it wants room in its socket, with its lock held.
+  void watch(const Connection& connection, bool wants_room);
+
+ private:
+  using Process = std::array<uint8_t, 16>;
+  using Id = std::tuple<IdKind, uint32_t, std::array<uint8_t, sizeof(urma_eid_t)>>;
+
+  // A search for the owner of an id, port by port.
+  struct Search {
+    IdKind kind;
+    urma_eid_t eid;
+    uint32_t id;
+    std::vector<uint16_t> ports;
+    size_t next = 0;
+    uint64_t deadline_ns = 0;
+    std::vector<OnFound> told;
+  };
+  // A connection that is being made, or greets.
+  struct Greeting {
+    Ref connection;
+    std::vector<std::function<void(const Ref&)>> told;  // NULL: there is none
+  };
+  struct Watched {
+    PeerWatcher* watcher;
+    IdKind kind;
+    urma_eid_t eid;
+    uint32_t id;
+    uint64_t target;
+    uint64_t delay_ns;
+    Ref owner;
+    Service::TimerId timer;
+  };
+
+  Service& service() const { return engine_->service(); }
+
+  // All of these on the service thread.
+  void find(IdKind kind, const urma_eid_t& eid, uint32_t id, OnFound found);
+  void go_on(const Id& key);
+  void ask(const Id& key, const Ref& connection);
+  void end_search(const Id& key, Answer answer, const Ref& connection);
+  void reach(const Address& to, std::function<void(const Ref&)> told);
+  void accept();
+  Ref add(std::unique_ptr<Stream> stream, bool began);
+  void greet(const Ref& connection);
+  void opened(const Ref& connection);
+  void end_greeting(const Ref& connection, const Ref& kept);
+  void use(const Ref& connection);
+  void forget(const Ref& connection);
+  void serve();
+  void begin_spinning();
+  void tick();
+  void stop_spinning();
+  bool serve_messages();
+  void look_at_messages();
+  void beat();
+  void beat_later();
+  void look(uint64_t number);
+  void found(uint64_t number, const Ref& owner);
+
+  std::vector<Ref> all() URMA_REQUIRES(list_mutex_);
+
+  const uint64_t timeout_ns_;
+  Names names_;
+  WireTransport* engine_ = nullptr;
+  std::unique_ptr<Carrier> carrier_;
+  const Fd sockets_;  // epoll, of what is open
+
+  Mutex list_mutex_;
+  std::unordered_map<uint64_t, Ref> open_ URMA_GUARDED_BY(list_mutex_);  // by number
+
+  std::atomic<uint64_t> polls_{0};
+  std::atomic<uint32_t> polls_in_a_row_{0};
+  std::atomic<uint32_t> polls_to_spin_;
+  std::atomic<bool> spinning_{false};
+  std::atomic<bool> beating_{false};
+  std::atomic<bool> serving_senders_{false};
+  std::atomic<bool> looking_{false};  // from time to time at messages that wait
+
+  // Of the service thread.
+  bool stopped_ = false;
+  uint64_t last_number_ = 0;
+  std::map<uint64_t, Greeting> greetings_;  // by number
+  std::map<std::pair<std::array<uint8_t, sizeof(urma_eid_t)>, uint16_t>, Ref> by_address_;
+  std::map<Process, Ref> by_process_;
+  std::map<Id, Search> searches_;
+  std::map<uint64_t, Watched> watches_;
+  uint64_t last_watch_ = 0;
+  std::map<uint64_t, uint32_t> silent_beats_;  // by number
+  uint64_t polls_seen_ = 0;
+  Service::TimerId tick_timer_ = 0;
+  Service::TimerId look_timer_ = 0;
+  uint64_t look_delay_ns_ = 0;
+  Service::TimerId beat_timer_ = 0;
+};
+
+}  // namespace urma::tcp
+
+#endif  // URMA_PROVIDERS_TCP_WIRE_H_
