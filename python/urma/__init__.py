@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""URMA, the programming interface of the UnifiedBus, for Python: docs/python.md.
+"""URMA, the programming interface of the UnifiedBus, for Python: docs/guide/python.md.
 
 Names follow the C interface: a JFC is a completion queue, a JFCE its event channel, a JFS sends, a
 JFR receives, and a jetty does both. `lib` and `ffi` give all calls that have no method here.

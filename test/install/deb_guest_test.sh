@@ -3,7 +3,7 @@
 #
 # The Debian packages in a Debian of their own: made by debootstrap, where apt installs them with
 # what they depend on, the programs of the getting-started page and of the Python page talk, and
-# nothing is left when they are purged. Then the jobs of docs/testing_your_program.md, from the step
+# nothing is left when they are purged. Then the jobs of docs/guide/testing_your_program.md, from the step
 # that installs on. Takes minutes, root and a mirror: only where
 # URMA_TEST_DEBOOTSTRAP is 1.
 set -euo pipefail
@@ -66,7 +66,7 @@ read -r line <&3
 [[ "$(cat <&3)" == "received 6 bytes: hello" ]]
 wait "${server}"
 
-block python docs/python.md >"${root}/tmp/hello.py"
+block python docs/guide/python.md >"${root}/tmp/hello.py"
 inside timeout 60 python3 /tmp/hello.py server >"${TEST_TMPDIR}/told" &
 server=$!
 exec 3<"${TEST_TMPDIR}/told"
@@ -88,9 +88,9 @@ for service in github gitlab; do
   project="${root}/tmp/${service}"
   mkdir -p "${project}/packages"
   cp "${packages[@]}" "${project}/packages"
-  "${read_page}" docs/testing_your_program.md block c >"${project}/probe.c"
-  "${read_page}" docs/testing_your_program.md block make >"${project}/Makefile"
-  "${read_page}" docs/testing_your_program.md steps "${service}" "${steps[@]}" \
+  "${read_page}" docs/guide/testing_your_program.md block c >"${project}/probe.c"
+  "${read_page}" docs/guide/testing_your_program.md block make >"${project}/Makefile"
+  "${read_page}" docs/guide/testing_your_program.md steps "${service}" "${steps[@]}" \
     >"${project}/steps.sh"
   inside sh -euxc "cd /tmp/${service}; . ./steps.sh" >"${TEST_TMPDIR}/steps.log" 2>&1 ||
     { tail -n 40 "${TEST_TMPDIR}/steps.log"; exit 1; }

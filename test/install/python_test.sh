@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 #
-# docs/python.md against an installation: the programs in its blocks run and print what the page
+# docs/guide/python.md against an installation: the programs in its blocks run and print what the page
 # says, the package finds the library that it was installed with, and the examples find each other.
 # The program of README.md runs, too.
 set -euo pipefail
@@ -10,7 +10,8 @@ readonly python=/usr/bin/python3
 "${python}" -c 'import cffi' 2>/dev/null || { echo "SKIP: no python3-cffi"; exit 0; }
 
 source test/install/installed.sh
-readonly page="${PWD}/docs/python.md" readme="${PWD}/README.md" prefix="${TEST_TMPDIR}/installed" demo="${PWD}/examples/demo.sh"
+readonly page="${PWD}/docs/guide/python.md" readme="${PWD}/README.md"
+readonly prefix="${TEST_TMPDIR}/installed" demo="${PWD}/examples/demo.sh"
 install_built "${prefix}"
 export URMA_RUNTIME_DIR="${TEST_TMPDIR}/runtime"
 PYTHONPATH="$(echo "${prefix}"/lib/python3.*/dist-packages)"

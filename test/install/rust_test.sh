@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 #
-# docs/rust.md with what Debian has of Rust: bindgen's tests of the layout pass, and the client of
+# docs/guide/rust.md with what Debian has of Rust: bindgen's tests of the layout pass, and the client of
 # the page talks to the server of the getting-started page.
 set -euo pipefail
 
@@ -11,7 +11,7 @@ for program in bindgen rustc; do
 done
 
 source test/install/installed.sh
-readonly page="${PWD}/docs/rust.md" start="${PWD}/docs/getting_started.md"
+readonly page="${PWD}/docs/guide/rust.md" start="${PWD}/docs/guide/getting_started.md"
 readonly prefix="${TEST_TMPDIR}/installed"
 install_built "${prefix}"
 export URMA_RUNTIME_DIR="${TEST_TMPDIR}/runtime" LD_LIBRARY_PATH="${prefix}/lib"

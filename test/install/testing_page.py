@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-"""Reads docs/testing_your_program.md for the tests that run it.
+"""Reads docs/guide/testing_your_program.md for the tests that run it.
 
     testing_page.py PAGE block WORD            prints the block that is marked with the word
     testing_page.py PAGE console               runs what follows `$ `, and compares what it prints

@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 #
-# docs/testing_your_program.md against an installation: each command prints what the page says, and
-# the jobs' steps that build and test are green. What installs packages is run by deb_guest_test.
+# docs/guide/testing_your_program.md against an installation: each command prints what the page
+# says, and the jobs' steps that build and test are green. What installs packages is run by deb_guest_test.
 set -euo pipefail
 
 source test/install/installed.sh
-readonly prefix="${TEST_TMPDIR}/installed" page="${PWD}/docs/testing_your_program.md"
+readonly prefix="${TEST_TMPDIR}/installed" page="${PWD}/docs/guide/testing_your_program.md"
 readonly read_page="${PWD}/test/install/testing_page.py" work="${TEST_TMPDIR}/work"
 for program in cmake make valgrind; do
   command -v "${program}" >/dev/null || { echo "SKIP: no ${program}"; exit 0; }

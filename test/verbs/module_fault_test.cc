@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The faults of URMA_FAULT over a device: the rules of docs/faults.md.
+// The faults of URMA_FAULT over a device: the rules of docs/reference/faults.md.
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
