@@ -17,7 +17,7 @@ fail() {
 restore() {
   local file
   rm -rf "${tree}/urma/later" "${tree}/jetty/later.h"
-  for file in docs/internals/architecture.md docs/figures/rooms.dot \
+  for file in docs/internals/architecture.md figures/rooms.dot \
     jetty/BUILD.bazel jetty/event_channel.cc jetty/owner_lock.h; do
     cp -L --remove-destination "${file}" "${tree}/${file}"
   done
@@ -76,5 +76,5 @@ expect_complaint "there is no folder later"
 sed -i 's|"//segment",|"//segment",\n        "//urma/core/api",|' "${tree}/jetty/BUILD.bazel"
 expect_complaint "jetty uses segment, urma/base, urma/core/api, urma/include, says its BUILD.bazel"
 sed -i 's|"segment/inplace" -> "segment"|"segment/inplace" -> "jetty"|' \
-  "${tree}/docs/figures/rooms.dot"
-expect_complaint "docs/figures/rooms.dot: segment/inplace does not use jetty"
+  "${tree}/figures/rooms.dot"
+expect_complaint "figures/rooms.dot: segment/inplace does not use jetty"

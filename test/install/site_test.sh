@@ -18,7 +18,7 @@ fail() {
 }
 
 python3 tools/dev/figures.py --root "${tree}" --check || fail "a figure is not what its text says"
-for source in "${tree}"/docs/figures/*.{flow,dot}; do
+for source in "${tree}"/figures/*.{flow,dot}; do
   drawn="${source%.*}.svg"
   python3 -c 'import sys, xml.dom.minidom as d; d.parse(sys.argv[1])' "${drawn}"
   ! grep -Eo '(fill|stroke)="[^"]*"' "${drawn}" | grep -vE 'none|currentColor|transparent' ||
@@ -27,10 +27,10 @@ for source in "${tree}"/docs/figures/*.{flow,dot}; do
 done
 
 cp -r "${tree}" "${TEST_TMPDIR}/wrong"
-sed -i 's/urma_rearm_jfc/urma_rearm_later/' "${TEST_TMPDIR}/wrong/docs/figures/interrupt.flow"
+sed -i 's/urma_rearm_jfc/urma_rearm_later/' "${TEST_TMPDIR}/wrong/figures/interrupt.flow"
 ! python3 tools/dev/figures.py --root "${TEST_TMPDIR}/wrong" --check >/dev/null ||
   fail "a figure that differs from its text is not noticed"
-echo "nobody -> client: hello" >>"${TEST_TMPDIR}/wrong/docs/figures/polling.flow"
+echo "nobody -> client: hello" >>"${TEST_TMPDIR}/wrong/figures/polling.flow"
 ! python3 tools/dev/figures.py --root "${TEST_TMPDIR}/wrong" --check 2>/dev/null ||
   fail "a lane that is not there is not noticed"
 

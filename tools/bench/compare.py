@@ -148,7 +148,7 @@ def write_json(path: pathlib.Path, machine: report.Machine, rounds: int, outcome
 
 
 def publish(text: str, drawn: list[str], out: pathlib.Path) -> None:
-    figures = ROOT / 'docs' / 'figures'
+    figures = ROOT / 'figures'
     figures.mkdir(exist_ok=True)
     for name in drawn:
         shutil.copyfile(out / f'{name}.svg', figures / f'{name}.svg')

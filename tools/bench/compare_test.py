@@ -105,7 +105,7 @@ class ReportTest(unittest.TestCase):
                 report.publish(document, text)
             said = document.read_text(encoding='utf-8')
             self.assertEqual(said, f'a\n{report.BEGIN}\n\n```\nmachine\n```\n\n| table |\n\n'
-                                   f'![latency](../figures/latency.svg)\n\n{report.END}\nz\n')
+                                   f'![latency](../../figures/latency.svg)\n\n{report.END}\nz\n')
             document.write_text('no marks', encoding='utf-8')
             with self.assertRaises(RunFailed):
                 report.publish(document, text)

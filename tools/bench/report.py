@@ -137,7 +137,7 @@ def full_text(machine: str, duels: list[Result], points: list[Result], limits: l
 
 def published(text: str, plots: list[str]) -> str:
     machine, *rest = text.split('\n\n')
-    images = [f'![{name}](../figures/{name}.svg)' for name in plots]
+    images = [f'![{name}](../../figures/{name}.svg)' for name in plots]
     return '\n\n'.join([BEGIN, f'```\n{machine}\n```', *rest, *images, END])
 
 

@@ -16,7 +16,7 @@ import re
 import sys
 
 DOCUMENT = "docs/internals/architecture.md"
-FIGURE = "docs/figures/rooms.dot"
+FIGURE = "figures/rooms.dot"
 # Where each folder with a BUILD.bazel is a room.
 ROOMS = ("jetty", "segment", "urma")
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Draws docs/figures/*.{flow,dot} as SVG beside them, in one style, for light and dark.
+"""Draws figures/*.{flow,dot} as SVG beside them, in one style, for light and dark.
 
     figures.py [--root DIR] [--check]   with --check: says which flows are not drawn as they stand
 
@@ -130,7 +130,7 @@ def main():
     parser.add_argument("--check", action="store_true")
     args = parser.parse_args()
     wrong = 0
-    for path in sorted((args.root / "docs/figures").glob("*.flow")):
+    for path in sorted((args.root / "figures").glob("*.flow")):
         target, drawn = path.with_suffix(".svg"), draw_flow(path)
         if not args.check:
             target.write_text(drawn)
@@ -138,7 +138,7 @@ def main():
             wrong += 1
             print(f"{target} is not what {path.name} says; run tools/dev/figures.py")
     if not args.check:
-        for path in sorted((args.root / "docs/figures").glob("*.dot")):
+        for path in sorted((args.root / "figures").glob("*.dot")):
             path.with_suffix(".svg").write_text(draw_graph(path))
     return wrong
 

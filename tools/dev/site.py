@@ -74,7 +74,9 @@ class Site:
         self.known = {f"{page.name}.{page.section}" for page in self.manual.pages}
 
     def write(self):
-        for path in [*map(self.root.__truediv__, TOP), *(self.root / "docs").rglob("*")]:
+        folders = (self.root / "docs", self.root / "figures")
+        inside = [path for folder in folders for path in folder.rglob("*")]
+        for path in [*map(self.root.__truediv__, TOP), *inside]:
             place = path.relative_to(self.root)
             if path.suffix in (".md", ".svg") and place.parts[:2] != ("docs", "man"):
                 (self.docs / place).parent.mkdir(parents=True, exist_ok=True)
@@ -104,7 +106,7 @@ class Site:
     def link(self, path, match):
         """A link stays where it leads into the site, or should; mkdocs finds those that are dead."""
         place = os.path.relpath(path.parent / match.group(2).partition("#")[0], self.docs)
-        inside = place.startswith("docs/") or (self.docs / place).exists()
+        inside = place.startswith(("docs/", "figures/")) or (self.docs / place).exists()
         return match.group(0) if inside or ":" in place else match.group(1)
 
     def reference(self, path, match):
