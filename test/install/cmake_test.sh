@@ -43,6 +43,8 @@ listed() {
 tree() { (cd "$1" && find . -mindepth 1 ! -type d -printf '%P %y %m %l\n' | sort); }
 
 DESTDIR="${by_bazel}" dev_on_built install --prefix "${prefix}"
+# The Python binding is not CMake's to install.
+rm -rf "${by_bazel}${prefix}"/lib/python3* "${by_bazel}${prefix}/share/doc/urma/examples/python"
 add_cmake_sources
 quietly cmake -S "${copy}" -B "${build}" "-DCMAKE_INSTALL_PREFIX=${prefix}" \
   -DURMA_LEFT_OUT=FATAL_ERROR

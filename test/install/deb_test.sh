@@ -52,7 +52,7 @@ pages() {
 }
 
 names="$(for file in "${out}"/*.deb; do dpkg-deb -f "${file}" Package; done | sort | xargs)"
-[[ "${names}" == "libfabric-urma libfabric-urma-dbgsym liburma-dev liburma-rocm liburma-rocm-dbgsym liburma-verbs liburma-verbs-dbgsym \
+[[ "${names}" == "libfabric-urma libfabric-urma-dbgsym liburma-dev liburma-rocm liburma-rocm-dbgsym liburma-tcp liburma-tcp-dbgsym liburma-verbs liburma-verbs-dbgsym \
 liburma0 liburma0-dbgsym python3-urma urma-tools urma-tools-dbgsym" ]] || fail "packages: ${names}"
 
 expect_files liburma0 < <(
@@ -66,6 +66,7 @@ expect_files libfabric-urma < <(
 )
 expect_files liburma-verbs <<<"${libdir}/urma/liburma-verbs.so"
 expect_files liburma-rocm <<<"${libdir}/urma/liburma-rocm.so"
+expect_files liburma-tcp <<<"${libdir}/urma/liburma-tcp.so"
 expect_files python3-urma < <(
   echo usr/lib/python3/dist-packages/urma/_abi.py
   (cd python/urma && printf 'usr/lib/python3/dist-packages/urma/%s\n' *.py py.typed)
@@ -124,7 +125,7 @@ packaged() {
   dpkg --root="${root}" --log=/dev/null --force-not-root,depends,script-chrootless,bad-path "$@" \
     >"${TEST_TMPDIR}/dpkg.log" 2>&1 || { cat "${TEST_TMPDIR}/dpkg.log"; return 1; }
 }
-readonly installed=(libfabric-urma liburma-dev liburma-rocm liburma-verbs urma-tools liburma0)
+readonly installed=(libfabric-urma liburma-dev liburma-rocm liburma-tcp liburma-verbs urma-tools liburma0)
 mapfile -t packages < <(for name in "${installed[@]}"; do package "${name}"; done)
 packaged --no-triggers --install "${packages[@]}"
 

@@ -51,7 +51,7 @@ pages() {
 }
 
 version="$(sed -n 's/^Version: //p' packaging/urma.pc.in)-1"
-readonly packages=(libfabric-urma liburma liburma-devel liburma-rocm liburma-verbs urma-tools)
+readonly packages=(libfabric-urma liburma liburma-devel liburma-rocm liburma-tcp liburma-verbs urma-tools)
 diff <(printf '%s\n' "${packages[@]}") \
   <(rpm -qp --qf '%{NAME}\n' "${out}"/*."$(uname -m)".rpm | sort) || fail "the packages (above)"
 [[ -e "${out}/liburma-${version}.src.rpm" ]] || fail "no source package"
@@ -62,6 +62,7 @@ expect_files liburma < <(
 )
 expect_files liburma-verbs <<<"${libdir}/urma/liburma-verbs.so"
 expect_files liburma-rocm <<<"${libdir}/urma/liburma-rocm.so"
+expect_files liburma-tcp <<<"${libdir}/urma/liburma-tcp.so"
 expect_files libfabric-urma < <(
   echo "${libdir}/libfabric/liburma-fi.so"
   pages 7 | grep /fi_urma
@@ -78,15 +79,16 @@ diff <(pages 3) <(pages 3 | grep -xFf - "${TEST_TMPDIR}/devel") || fail "manual 
 [[ -z "$(for name in "${packages[@]}"; do files_of "${name}"; done | sort | uniq -d)" ]] ||
   fail "a file is in two packages"
 
-for name in libfabric-urma liburma-{devel,rocm,verbs} urma-tools; do
+for name in libfabric-urma liburma-{devel,rocm,tcp,verbs} urma-tools; do
   expect_need "${name}" "$(rpm --eval 'liburma%{?_isa}') = ${version}"
 done
 mark="$(rpm --eval '%{?__isa_bits:(%{__isa_bits}bit)}')"
 expect_need urma-tools "liburma.so.0(URMA_1.0)${mark}"
 expect_need liburma-verbs "libibverbs.so.1()${mark}"
 expect_need liburma-verbs "librdmacm.so.1()${mark}"
+expect_need liburma-tcp "libssl.so.3()${mark}"
 expect_need libfabric-urma "libfabric.so.1()${mark}"
-! rpm -qp --requires "$(package liburma)" | grep -E 'ibverbs|hsa|fabric|uring' ||
+! rpm -qp --requires "$(package liburma)" | grep -E 'ibverbs|hsa|fabric|ssl|uring' ||
   fail "the library alone needs libraries of providers"
 
 mkdir "${root}"
