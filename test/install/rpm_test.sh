@@ -86,7 +86,6 @@ mark="$(rpm --eval '%{?__isa_bits:(%{__isa_bits}bit)}')"
 expect_need urma-tools "liburma.so.0(URMA_1.0)${mark}"
 expect_need liburma-verbs "libibverbs.so.1()${mark}"
 expect_need liburma-verbs "librdmacm.so.1()${mark}"
-expect_need liburma-tcp "libssl.so.3()${mark}"
 expect_need libfabric-urma "libfabric.so.1()${mark}"
 ! rpm -qp --requires "$(package liburma)" | grep -E 'ibverbs|hsa|fabric|ssl|uring' ||
   fail "the library alone needs libraries of providers"
