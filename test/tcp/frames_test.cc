@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: MIT
+//
+// A process that breaks the rules of a connection, in hundreds of ways: each ends that connection
+// alone. The process that it talks to lives, and no request of an innocent one is lost.
+#include <gtest/gtest.h>
+#include <sched.h>
+
+#include <cstring>
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "test/process/endpoint.h"
+#include "test/process/harness.h"
+#include "test/tcp/streams.h"
+#include "urma/base/runtime.h"
+#include "urma/providers/tcp/messages.h"
+
+namespace urma_test {
+namespace {
+
+using namespace urma::tcp;  // NOLINT: what it speaks
+
+constexpr size_t kSize = 4096;
+constexpr uint16_t kFirstPort = 20000;
+constexpr uint32_t kPorts = 8192;
+constexpr uint32_t kBlock = 16;
+
+template <typename Body>
+std::string frame(const Body& body, std::string payload = "") {
+  const uint32_t size = shape<Body>().body;
+  const Head head = {static_cast<uint32_t>(size + payload.size()), Body::kKind, {}};
+  std::string bytes(reinterpret_cast<const char*>(&head), sizeof(head));
+  bytes.append(reinterpret_cast<const char*>(&body), size);
+  return bytes + payload;
+}
+
+std::string head_of(uint32_t bytes, uint8_t kind) {
+  const Head head = {bytes, static_cast<FrameKind>(kind), {}};
+  return {reinterpret_cast<const char*>(&head), sizeof(head)};
+}
+
+template <typename Body>
+Body receive_body(Stream& stream) {
+  Head head = {};
+  const std::string bytes = receive(stream, sizeof(head) + sizeof(Body));
+  Body body = {};
+  if (bytes.size() < sizeof(head) + sizeof(Body)) return body;
+  std::memcpy(&head, bytes.data(), sizeof(head));
+  EXPECT_EQ(head.kind, Body::kKind);
+  std::memcpy(&body, bytes.data() + sizeof(head), sizeof(body));
+  return body;
+}
+
+// Connections to the process that serves a queue.
+class Stranger {
+ public:
+  explicit Stranger(const QueueId& victim) : victim_(victim) {
+    carrier_ = make_socket_carrier(config_at({eid("127.0.0.1")}));
+    for (uint32_t i = 0; i < 8 && port_ == 0; ++i) {
+      const uint32_t first = victim.id / kBlock * kBlock;
+      port_ = static_cast<uint16_t>(kFirstPort + (first + 977 * i) % kPorts);
+      if (!serves()) port_ = 0;
+    }
+    EXPECT_NE(port_, 0);
+  }
+
+  std::unique_ptr<Stream> connect() {
+    std::string why;
+    auto stream = carrier_->connect(eid("127.0.0.1"), {victim_.eid, port_}, &why);
+    EXPECT_NE(stream, nullptr) << why;
+    if (finish_greeting(*stream, &why) != StreamState::kOpen) return nullptr;
+    return stream;
+  }
+  const QueueId& victim() const { return victim_; }
+
+ private:
+  bool serves() {
+    const auto stream = connect();
+    if (stream == nullptr) return false;
+    const urma::IdKind kind = victim_.jetty ? urma::IdKind::kJetty : urma::IdKind::kJfr;
+    send_all(*stream, frame(FindBody{7, static_cast<uint32_t>(kind), victim_.id, victim_.eid}));
+    const auto answer = receive_body<AnswerBody>(*stream);
+    return answer.ticket == 7 && answer.answer == 0;
+  }
+
+  const QueueId victim_;
+  std::unique_ptr<Carrier> carrier_;
+  uint16_t port_ = 0;
+};
+
+// What no process of ours would send, each the first frame of a connection.
+std::vector<std::string> malformed() {
+  std::vector<std::string> all;
+  for (int kind = 0; kind < 256; ++kind) {
+    const auto shape = shape_of(static_cast<FrameKind>(kind));
+    if (!known(static_cast<FrameKind>(kind))) {
+      all.push_back(head_of(0, static_cast<uint8_t>(kind)));
+      continue;
+    }
+    const auto of_kind = static_cast<uint8_t>(kind);
+    if (shape.body != 0) all.push_back(head_of(shape.body - 1, of_kind));
+    all.push_back(head_of(shape.body + shape.payload + 1, of_kind));
+    all.push_back(head_of(UINT32_MAX, of_kind));
+    all.push_back(head_of(INT32_MAX, of_kind));
+  }
+  for (const uint32_t way : {0U, 1U, 7U, UINT32_MAX}) {
+    all.push_back(frame(MessageBody{way, 8, 0, 1, 0, {}}, std::string(8, 'x')));
+    all.push_back(frame(MessageBody{way, 1U << 30, 0, 1, 4, {}}));
+    all.push_back(frame(PullBody{way}));
+    all.push_back(frame(PartBody{way}, std::string(100, 'x')));
+    all.push_back(frame(ReceivedBody{way, 1, 0}));
+    all.push_back(frame(CloseWayBody{way}));
+    all.push_back(frame(WayClosedBody{way, 0}));
+    all.push_back(frame(WayOpenedBody{way, 0, 0}));
+    all.push_back(frame(AnswerBody{way, 0, {1, 1}, 0, UINT64_MAX, 0, 0}));
+  }
+  for (const uint32_t count : {0U, 1U, 2U, UINT32_MAX}) {
+    all.push_back(frame(DoneBody{count, 0}));
+    all.push_back(frame(DoneBody{count, UINT32_MAX}, std::string(64, 'x')));
+  }
+  for (int kind = 0; kind < 16; ++kind) {
+    const auto of_kind = static_cast<uint8_t>(kind);
+    const auto access = [&](uint32_t index, uint32_t bytes, size_t payload) {
+      all.push_back(
+          frame(AccessBody{{index, 1}, 4096, bytes, 0, of_kind, 0}, std::string(payload, 'x')));
+    };
+    access(UINT32_MAX, 8, 8);
+    access(1, 0, 0);
+    access(1, UINT32_MAX, 8);
+    access(1, 8, 9);
+  }
+  return all;
+}
+
+// Bytes that are no frames at all, or frames of which a part is missing.
+std::string noise(uint32_t seed) {
+  std::mt19937 random(seed);
+  std::string bytes(random() % 300 + 1, '\0');
+  for (char& byte : bytes) byte = static_cast<char>(random());
+  return bytes;
+}
+
+void expect_refused(Stranger& stranger, const std::string& bytes, size_t index) {
+  const auto stream = stranger.connect();
+  ASSERT_NE(stream, nullptr) << index;
+  send_all(*stream, bytes);
+  wait_for_end(*stream);
+}
+
+// Until the test says something.
+bool goes_on(const Channel& channel) {
+  pollfd said = {channel.fd(), POLLIN, 0};
+  return ::poll(&said, 1, 0) == 0;
+}
+
+// Receives all that is sent to it, and answers for its memory.
+void victim(Channel& channel) {
+  OwnedEndpoint endpoint;
+  std::vector<char> memory(2 * kSize);
+  urma_target_seg_t* segment = endpoint.add(memory.data(), memory.size());
+  channel.send(offer_of(endpoint, segment));
+  channel.send(endpoint.queue_id());
+  for (int i = 0; i < 16; ++i) endpoint.post_receive(segment, memory.data(), kSize);
+  while (goes_on(channel)) {
+    urma_cr_t crs[16];
+    const int got = urma_poll_jfc(endpoint.receive_jfc, 16, crs);
+    ASSERT_GE(got, 0);
+    for (int i = 0; i < got; ++i) {
+      ASSERT_EQ(crs[i].status, URMA_CR_SUCCESS);
+      endpoint.post_receive(segment, memory.data(), kSize);
+    }
+    ::sched_yield();
+  }
+}
+
+// Sends and writes all the time, until it is told to stop.
+void innocent(Channel& channel) {
+  OwnedEndpoint endpoint;
+  std::vector<char> memory(kSize);
+  urma_target_seg_t* segment = endpoint.add(memory.data(), memory.size());
+  const auto offer = channel.receive<Offer>();
+  urma_target_jetty_t* queue = endpoint.import(offer.queue);
+  urma_target_seg_t* theirs = endpoint.import(offer.segment);
+  urma_sge_t local = piece(segment, memory.data(), 64);
+  urma_sge_t remote = piece(theirs, offer.segment.va + kSize, 64);
+  channel.send('b');
+  while (goes_on(channel)) {
+    endpoint.post(send_request(queue, &local, 1));
+    wait_for_success(endpoint.send_jfc, 1);
+    endpoint.post(write_request(queue, &local, &remote, 2));
+    wait_for_success(endpoint.send_jfc, 2);
+  }
+}
+
+class HostileTest : public ProcessTest {
+ protected:
+  // Runs attack(stranger) while an innocent process talks to the victim.
+  void run(const std::function<void(Stranger&)>& attack) {
+    Child target("victim", victim);
+    const auto offer = target.channel().receive<Offer>();
+    const auto queue = target.channel().receive<QueueId>();
+    Child peer("innocent", innocent);
+    peer.channel().send(offer);
+    peer.channel().receive<char>();
+    {
+      Stranger stranger(queue);
+      attack(stranger);
+    }
+    peer.channel().send('e');
+    peer.expect_success();
+    target.channel().send('e');
+    target.expect_success();
+  }
+};
+
+TEST_F(HostileTest, AFrameThatBreaksTheRulesEndsItsConnectionAlone) {
+  const std::vector<std::string> all = malformed();
+  ASSERT_GE(all.size(), 200U);
+  run([&](Stranger& stranger) {
+    for (size_t i = 0; i < all.size(); ++i) expect_refused(stranger, all[i], i);
+  });
+}
+
+TEST_F(HostileTest, NoiseEndsItsConnectionAlone) {
+  run([&](Stranger& stranger) {
+    for (uint32_t seed = 0; seed < 200; ++seed) {
+      const auto stream = stranger.connect();
+      ASSERT_NE(stream, nullptr) << seed;
+      send_all(*stream, noise(seed));
+    }
+  });
+}
+
+// The refusals of what was not granted are answers: the connection stays.
+TEST_F(HostileTest, MemoryThatWasNotGrantedIsNotTouched) {
+  run([&](Stranger& stranger) {
+    const auto stream = stranger.connect();
+    ASSERT_NE(stream, nullptr);
+    for (uint32_t index = 0; index < 64; ++index) {
+      for (uint32_t generation = 1; generation < 8; generation += 2) {
+        const AccessBody access = {
+            {index, generation}, 4096, 8, 0, static_cast<uint8_t>(urma::OpKind::kRead), 0};
+        send_all(*stream, frame(access));
+        const auto done = receive_body<DoneBody>(*stream);
+        ASSERT_EQ(done.status, static_cast<uint32_t>(URMA_CR_REM_ACCESS_ABORT_ERR));
+      }
+    }
+  });
+}
+
+// The payload of a large message, for a way that was opened by the rules.
+TEST_F(HostileTest, WhoSendsWhatNobodyHasAskedForIsCutOff) {
+  run([&](Stranger& stranger) {
+    const auto stream = stranger.connect();
+    ASSERT_NE(stream, nullptr);
+    const QueueId& victim = stranger.victim();
+    OpenWayBody open = {};
+    open.way = 5;
+    open.target = {victim.eid, victim.id, victim.jetty ? URMA_JETTY : URMA_JFR, URMA_TM_RM, 0};
+    open.sender_eid = victim.eid;
+    open.sender_id = 9;
+    send_all(*stream, frame(open));
+    const auto opened = receive_body<WayOpenedBody>(*stream);
+    ASSERT_EQ(opened.answer, 0U);
+    send_all(*stream, frame(PartBody{5}, std::string(100, 'x')));
+    wait_for_end(*stream);
+  });
+}
+
+}  // namespace
+}  // namespace urma_test
