@@ -567,7 +567,7 @@ void TcpWire::beat() {
     connection->progress();
     uint32_t& silent = silent_beats_[connection->number()];
     silent = connection->silent() ? silent + 1 : 0;
-    if (silent > kSilentBeats) {
+    if (silent >= kSilentBeats) {
       connection->end(urma::format("it has been silent for {} ms; see URMA_TCP_TIMEOUT_MS",
                                    timeout_ns_ / 1'000'000));
     }
