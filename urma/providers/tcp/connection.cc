@@ -186,10 +186,6 @@ void Connection::push() {
   flush();
 }
 
-void Connection::settle() {
-  if (!wire_->spinning()) push();
-}
-
 void Connection::owe(uint32_t way, bool urgent) {
   {
     const MutexLock lock(owing_mutex_);

@@ -53,8 +53,6 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
   void progress();
   // What was put leaves now, as far as there is room.
   void push();
-  // What the peer is owed leaves, soon or at once.
-  void settle();
   bool awaits();
   // Whether messages wait for a receiver; *stuck is set where one has since the last call.
   bool has_messages(bool* stuck);
@@ -80,7 +78,7 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
   bool has_accesses_of(const SendingEnd* end);
   void close_way(uint32_t way) { say(CloseWayBody{way}); }
 
-  // The ways of the peer. It is owed a report, which settle() follows soon where that is `urgent`.
+  // The ways of the peer. It is owed a report, which push() follows where that is `urgent`.
   void owe(uint32_t way, bool urgent);
   void incoming_closed(IncomingEnd* end, uint8_t status);
   void pull(uint32_t way) { say(PullBody{way}); }

@@ -376,7 +376,8 @@ void IncomingEnd::close(uint8_t status) {
   connection_->incoming_closed(this, status);
 }
 
-void IncomingEnd::wake() { connection_->settle(); }
+// At once: a program that has been told of a message may end.
+void IncomingEnd::wake() { connection_->push(); }
 
 std::string IncomingEnd::who() const { return connection_->who(); }
 

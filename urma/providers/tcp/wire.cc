@@ -286,9 +286,19 @@ void TcpWire::ask(const Id& key, const Ref& connection) {
   const Search& search = found->second;
   connection->find(search.kind, search.eid, search.id,
                    [this, key, connection](Answer answer, const AnswerBody&) {
+                     if (answer == Answer::kUnreachable) return look_again(key);
                      if (answer != Answer::kAccepted) return go_on(key);
                      end_search(key, Answer::kAccepted, connection);
                    });
+}
+
+// The connection was that of a process that has gone: another one may listen there by now.
+void TcpWire::look_again(const Id& key) {
+  const auto found = searches_.find(key);
+  if (found == searches_.end()) return;
+  Search& search = found->second;
+  if (!std::exchange(search.again, true)) --search.next;
+  go_on(key);
 }
 
 void TcpWire::end_search(const Id& key, Answer answer, const Ref& connection) {
@@ -557,7 +567,7 @@ void TcpWire::beat() {
     connection->progress();
     uint32_t& silent = silent_beats_[connection->number()];
     silent = connection->silent() ? silent + 1 : 0;
-    if (silent > kSilentBeats) {
+    if (silent >= kSilentBeats) {
       connection->end(urma::format("it has been silent for {} ms; see URMA_TCP_TIMEOUT_MS",
                                    timeout_ns_ / 1'000'000));
     }

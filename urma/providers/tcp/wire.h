@@ -91,6 +91,7 @@ class TcpWire final : public Wire {
     uint32_t id;
     std::vector<uint16_t> ports;
     size_t next = 0;
+    bool again = false;  // a port was asked twice
     uint64_t deadline_ns = 0;
     std::vector<OnFound> told;
   };
@@ -116,6 +117,7 @@ class TcpWire final : public Wire {
   void find(IdKind kind, const urma_eid_t& eid, uint32_t id, OnFound found);
   void go_on(const Id& key);
   void ask(const Id& key, const Ref& connection);
+  void look_again(const Id& key);
   void end_search(const Id& key, Answer answer, const Ref& connection);
   void reach(const Address& to, std::function<void(const Ref&)> told);
   void accept();
