@@ -133,6 +133,7 @@ RequestPath::Step RequestPath::authorize(ImplicitImports<Import>* imports,
   const bool lost = *status == URMA_CR_SUCCESS && *grant == nullptr;
   if (answered && (lost || !segment->asked_for(wanted) || segment->grant() != *grant)) {
     *asked = 0;
+    *status = URMA_CR_SUCCESS;
     return authorize(imports, access, asked, grant, status);
   }
   *status = *status == URMA_CR_SUCCESS && !stands ? why_ended(*segment, (*grant)->owner_gone())

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "jetty/wire_transport.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -107,6 +108,11 @@ std::unique_ptr<TargetPath> WireSender::make_path(RemoteQueue* target, uint32_t 
   return std::make_unique<WirePath>(this, target, hint);
 }
 
+bool WireSender::has_path(const TargetPath* path) const {
+  return std::any_of(paths().begin(), paths().end(),
+                     [=](const auto& other) { return other.get() == path; });
+}
+
 // What goes to one target leaves together.
 urma_status_t WireSender::post(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept {
   OwnerScope scope(lock());
@@ -116,6 +122,8 @@ urma_status_t WireSender::post(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexce
   for (; wr != nullptr && status == URMA_SUCCESS; wr = wr->next) {
     TargetPath* path = nullptr;
     status = take_in(*wr, &path);
+    // One that has nothing left may have made room for another.
+    if (last != path && !has_path(last)) last = nullptr;
     if (last != nullptr && path != last) static_cast<WirePath*>(last)->push();
     if (path != nullptr) last = path;
     if (path != nullptr) go_on(path);

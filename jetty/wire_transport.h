@@ -52,6 +52,7 @@ class WireSender : public Sender {
 
  private:
   std::unique_ptr<TargetPath> make_path(RemoteQueue* target, uint32_t hint) override;
+  bool has_path(const TargetPath* path) const URMA_REQUIRES(lock());
 
   WireTransport* const engine_;
   bool posting_ = false;

@@ -16,7 +16,7 @@ constexpr size_t kInBytes = 64 << 10;
 // What is larger goes around the buffers, in either direction.
 constexpr size_t kDirectBytes = 8 << 10;
 // Requests wait where so much has not left; answers do not, so that two ends cannot block each
-// other.
+// other. What a peer within its limits can ask for has less than the second for an answer.
 constexpr size_t kMostWaiting = 1 << 20;
 constexpr size_t kMostAnswers = 16 << 20;
 constexpr int kReadsPerTurn = 16;
@@ -90,8 +90,13 @@ void Connection::lose() {
   lost_.store(true, std::memory_order_release);
   wire_->leave(*this);
   stream_.reset();
+  landing_.way.reset();
+  landing_.held.payload.reset();
+  in_ = {};
+  out_ = {};
+  out_begin_ = in_begin_ = in_end_ = 0;
   for (Access& access : std::exchange(accesses_, {})) {
-    access.end->done({access.cookie, URMA_CR_ACK_TIMEOUT_ERR, {}});
+    access.end->done({access.cookie, URMA_CR_ACK_TIMEOUT_ERR, {}}, access.elsewhere);
   }
   for (const auto& [way, end] : std::exchange(sending_, {})) end->lost();
   for (const auto& [way, end] : std::exchange(incoming_, {})) end->abandon();
@@ -107,7 +112,9 @@ bool Connection::awaits() {
   if (gone()) return false;
   return !accesses_.empty() || !tickets_.empty() ||
          std::any_of(sending_.begin(), sending_.end(),
-                     [](const auto& way) { return way.second->awaits_answer(); });
+                     [](const auto& way) { return way.second->awaits_answer(); }) ||
+         std::any_of(incoming_.begin(), incoming_.end(),
+                     [](const auto& way) { return way.second->in_parts(); });
 }
 
 bool Connection::silent() {
@@ -182,8 +189,11 @@ bool Connection::has_messages(bool* stuck) {
 void Connection::push() {
   const MutexLock lock(mutex_);
   if (gone()) return;
-  put_owed();
-  flush();
+  ending_where_it_fails([&] {
+    mutex_.assume_held();
+    put_owed();
+    flush();
+  });
 }
 
 void Connection::owe(uint32_t way, bool urgent) {
@@ -251,11 +261,16 @@ bool Connection::stands(SegmentRef segment) const {
   // Relaxed: what is set meanwhile, the owner says itself.
   if (!any_ended_.load(std::memory_order_relaxed)) return true;
   const MutexLock lock(ended_mutex_);
-  return !ended_.contains({segment.index, segment.generation});
+  const auto ended = ended_.find(segment.index);
+  return ended == ended_.end() || is_newer(segment.generation, ended->second);
 }
 
+// Behind the lock nothing lands in that memory any more, and no grant of it is on its way.
 void Connection::tell_unregistered(SegmentRef segment) {
-  if (grants_.has(segment)) say(EndedBody{{segment.index, segment.generation}});
+  const MutexLock lock(mutex_);
+  if (gone() || !grants_.has(segment)) return;
+  put(EndedBody{{segment.index, segment.generation}});
+  flush();
 }
 
 // -------------------------------------------------------------------------------------------------
@@ -297,8 +312,11 @@ bool Connection::send(SendingEnd* end, const Outgoing& message, uint32_t cookie)
                       message.immediate, static_cast<uint8_t>(message.kind),
                       message.flags,     {}};
   if (large) body.flags |= kByReference;
-  put(body, window(message.payload, 0, payload).list());
-  if (large) flush();
+  ending_where_it_fails([&] {
+    mutex_.assume_held();
+    put(body, window(message.payload, 0, payload).list());
+    if (large) flush();
+  });
   return !large;
 }
 
@@ -323,8 +341,8 @@ bool Connection::access(const std::shared_ptr<SendingEnd>& end, SegmentRef segme
                         const WireAccess& access, uint32_t cookie) {
   const MutexLock lock(mutex_);
   if (gone()) {
-    end->began_access();
-    end->done({cookie, URMA_CR_ACK_TIMEOUT_ERR, {}});
+    const bool elsewhere = end->began_access(this);
+    end->done({cookie, URMA_CR_ACK_TIMEOUT_ERR, {}}, elsewhere);
     return true;
   }
   const bool fetches = access.kind == OpKind::kRead || access.kind == OpKind::kAtomic;
@@ -335,27 +353,34 @@ bool Connection::access(const std::shared_ptr<SendingEnd>& end, SegmentRef segme
     return false;
   }
   wire_->await();
-  end->began_access();
-  accesses_.push_back({end, cookie, fetched});
+  accesses_.push_back({end, cookie, fetched, false});
+  accesses_.back().elsewhere = end->began_access(this);
   fetched_ += fetched;
   const AccessBody body = {{segment.index, segment.generation}, access.addr,
                            static_cast<uint32_t>(access.bytes), access.opcode,
                            static_cast<uint8_t>(access.kind),   0};
   const iovec operands = {const_cast<uint64_t*>(access.operand), kOperandBytes};
-  if (access.kind == OpKind::kRead) {
-    put(body);
-  } else if (access.kind == OpKind::kWrite) {
-    put(body, access.local);
-  } else {
-    put(body, {&operands, 1});
-  }
+  ending_where_it_fails([&] {
+    mutex_.assume_held();
+    if (access.kind == OpKind::kRead) {
+      put(body);
+    } else if (access.kind == OpKind::kWrite) {
+      put(body, access.local);
+    } else {
+      put(body, {&operands, 1});
+    }
+  });
   return true;
 }
 
-bool Connection::has_accesses_of(const SendingEnd* end) {
-  const MutexLock lock(mutex_);
-  return std::any_of(accesses_.begin(), accesses_.end(),
-                     [=](const Access& access) { return access.end.get() == end; });
+void Connection::close_way(uint32_t way) {
+  wire_->await();
+  say(CloseWayBody{way});
+}
+
+void Connection::pull(uint32_t way) {
+  wire_->await();
+  say(PullBody{way});
 }
 
 void Connection::incoming_closed(IncomingEnd* end, uint8_t status) {
@@ -363,9 +388,13 @@ void Connection::incoming_closed(IncomingEnd* end, uint8_t status) {
   // Where it is not open yet, that comes first.
   if (gone() || opening_.contains(end->way())) return;
   put_owed();
+  // Its sender may have closed it meanwhile, so that it stands in no list any more.
+  ReceivedBody received;
+  while (end->take_owed(&received)) put(received);
   put(WayClosedBody{end->way(), status});
+  const auto found = incoming_.find(end->way());
+  if (found != incoming_.end() && found->second.get() == end && end->over()) incoming_.erase(found);
   flush();
-  if (end->over()) incoming_.erase(end->way());
 }
 
 // -------------------------------------------------------------------------------------------------
@@ -375,10 +404,17 @@ void Connection::incoming_closed(IncomingEnd* end, uint8_t status) {
 void Connection::progress() {
   if (gone() || !mutex_.try_lock()) return;
   const MutexLock lock(mutex_, std::adopt_lock);
-  for (int reads = 0; reads < kReadsPerTurn && !gone() && receive_some(); ++reads) take_frames();
-  if (gone()) return;
-  put_owed();
-  if (waiting() != 0) flush();
+  ending_where_it_fails([&] {
+    mutex_.assume_held();
+    for (int reads = 0; reads < kReadsPerTurn && !gone() && receive_some(); ++reads) take_frames();
+    if (gone()) return;
+    put_owed();
+    if (waiting() != 0) flush();
+    // The descriptor does not tell of it.
+    if (!gone() && stream_->has_read_ahead()) {
+      engine().service().post([self = shared_from_this()] { self->progress(); });
+    }
+  });
 }
 
 // False where nothing more comes now.
@@ -397,9 +433,11 @@ bool Connection::receive_some() {
     come = *landed;
     landing_.left -= come;
   } else {
-    std::copy(in_.begin() + static_cast<ptrdiff_t>(in_begin_),
-              in_.begin() + static_cast<ptrdiff_t>(in_end_), in_.begin());
-    in_end_ -= std::exchange(in_begin_, 0);
+    if (in_begin_ != 0) {
+      std::copy(in_.begin() + static_cast<ptrdiff_t>(in_begin_),
+                in_.begin() + static_cast<ptrdiff_t>(in_end_), in_.begin());
+      in_end_ -= std::exchange(in_begin_, 0);
+    }
     wanted = in_.size() - in_end_;
     const iovec rest = {in_.data() + in_end_, wanted};
     come = stream_->receive({&rest, 1});
@@ -427,6 +465,7 @@ void Connection::take_frames() {
     if (gone() || !feed()) return;
     in_frame_ = false;
     if (!take(landing_.kind) && !gone()) break_off("a frame that nothing has asked for");
+    if (waiting() > kMostAnswers && !gone()) break_off("it does not take its answers");
     landing_.way.reset();
     landing_.held.payload.reset();
   }

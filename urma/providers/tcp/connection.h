@@ -10,9 +10,9 @@
 #include <cstdint>
 #include <cstring>
 #include <deque>
+#include <exception>
 #include <functional>
 #include <memory>
-#include <set>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -75,13 +75,12 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
   bool send(SendingEnd* end, const Outgoing& message, uint32_t cookie);
   bool access(const std::shared_ptr<SendingEnd>& end, SegmentRef segment, const WireAccess& access,
               uint32_t cookie);
-  bool has_accesses_of(const SendingEnd* end);
-  void close_way(uint32_t way) { say(CloseWayBody{way}); }
+  void close_way(uint32_t way);
 
   // The ways of the peer. It is owed a report, which push() follows where that is `urgent`.
   void owe(uint32_t way, bool urgent);
   void incoming_closed(IncomingEnd* end, uint8_t status);
-  void pull(uint32_t way) { say(PullBody{way}); }
+  void pull(uint32_t way);
 
   // WireOwner
   bool stands(SegmentRef segment) const override;
@@ -108,6 +107,7 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
     std::shared_ptr<SendingEnd> end;
     uint32_t cookie;
     uint32_t fetches;
+    bool elsewhere;  // as SendingEnd calls it
   };
 
   // The bytes that leave.
@@ -157,6 +157,7 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
   void take_find(const FindBody& asked) URMA_REQUIRES(mutex_);
   void take_probe(const ProbeBody& asked) URMA_REQUIRES(mutex_);
   void take_ask_grant(const AskGrantBody& asked) URMA_REQUIRES(mutex_);
+  bool take_ended(const RefBody& ref) URMA_REQUIRES(mutex_);
   bool take_answer(const AnswerBody& answer) URMA_REQUIRES(mutex_);
   bool take_open_way(const OpenWayBody& asked) URMA_REQUIRES(mutex_);
   void accept_way(const OpenWayBody& asked);
@@ -168,6 +169,15 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
   void answer_access(urma_cr_status_t status, std::span<const char> bytes) URMA_REQUIRES(mutex_);
   bool take_done() URMA_REQUIRES(mutex_);
 
+  // Calls `work`. Where there is no memory for it, the connection ends, and all that is under way.
+  template <typename Work>
+  void ending_where_it_fails(const Work& work) URMA_REQUIRES(mutex_) {
+    try {
+      work();
+    } catch (const std::exception& failure) {
+      if (!gone()) break_off(failure.what());
+    }
+  }
   void break_off(const char* what) URMA_REQUIRES(mutex_);
   void lose() URMA_REQUIRES(mutex_);
 
@@ -183,6 +193,7 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
   Mutex mutex_;
   std::unique_ptr<Stream> stream_ URMA_GUARDED_BY(mutex_);
   bool heard_ URMA_GUARDED_BY(mutex_) = false;
+  bool greeted_ URMA_GUARDED_BY(mutex_) = false;     // the peer keeps this one
   bool full_ URMA_GUARDED_BY(mutex_) = false;        // somebody waits for room
   bool wants_room_ URMA_GUARDED_BY(mutex_) = false;  // as the wire knows it
   std::vector<char> out_ URMA_GUARDED_BY(mutex_);
@@ -206,8 +217,8 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
   Mutex owing_mutex_;                                          // taken under mutex_
   std::vector<uint32_t> owing_ URMA_GUARDED_BY(owing_mutex_);  // ways of the peer
   mutable Mutex ended_mutex_;                                  // taken under mutex_
-  // Registrations of the peer, by index and generation.
-  std::set<std::pair<uint32_t, uint32_t>> ended_ URMA_GUARDED_BY(ended_mutex_);
+  // Of the peer's registrations: the last generation of each index that has ended.
+  std::unordered_map<uint32_t, uint32_t> ended_ URMA_GUARDED_BY(ended_mutex_);
   std::atomic<bool> any_ended_{false};
 };
 

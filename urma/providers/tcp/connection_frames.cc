@@ -11,9 +11,6 @@
 namespace urma::tcp {
 namespace {
 
-// What a peer within its limits can ask for has less than this for an answer.
-constexpr size_t kMostAnswers = 16 << 20;
-
 ProbeTarget target_of(const TargetBody& body) {
   return {body.eid, body.id, body.type, body.trans_mode, body.token};
 }
@@ -44,7 +41,8 @@ bool Connection::begin(FrameKind kind) {
 bool Connection::begin_message() {
   const auto message = body<MessageBody>();
   const auto way = incoming_.find(message.way);
-  if (way == incoming_.end() || !way->second->may_hold(landing_.left)) return false;
+  if (way == incoming_.end() || opening_.contains(message.way)) return false;
+  if (!way->second->may_hold(landing_.left)) return false;
   const auto bytes = static_cast<uint32_t>(landing_.left);
   Message& head = landing_.held.head;
   head = {static_cast<MessageKind>(message.kind),
@@ -104,6 +102,7 @@ bool Connection::begin_done() {
 bool Connection::take(FrameKind kind) {
   switch (kind) {
     case FrameKind::kHello:
+      if (began_ || std::exchange(greeted_, true)) return false;
       wire_->kept(shared_from_this());
       return true;
     case FrameKind::kPing:
@@ -122,13 +121,8 @@ bool Connection::take(FrameKind kind) {
       return true;
     case FrameKind::kAnswer:
       return take_answer(body<AnswerBody>());
-    case FrameKind::kEnded: {
-      const MutexLock lock(ended_mutex_);
-      const RefBody ref = body<EndedBody>().ref;
-      ended_.insert({ref.index, ref.generation});
-      any_ended_.store(true, std::memory_order_relaxed);
-      return true;
-    }
+    case FrameKind::kEnded:
+      return take_ended(body<EndedBody>().ref);
     case FrameKind::kOpenWay:
       return take_open_way(body<OpenWayBody>());
     case FrameKind::kWayOpened:
@@ -184,7 +178,7 @@ void Connection::take_ask_grant(const AskGrantBody& asked) {
   SegmentGrant grant = {};
   const Answer answer =
       engine().grant({asked.eid, asked.token_id, asked.token, {asked.va, asked.len, asked.access}},
-                     who_.c_str(), &grants_, &grant);
+                     who_, &grants_, &grant);
   put(AnswerBody{asked.ticket,
                  static_cast<uint32_t>(answer),
                  {grant.ref.index, grant.ref.generation},
@@ -200,6 +194,15 @@ bool Connection::take_answer(const AnswerBody& answer) {
   wire_->engine().service().post([answered = std::move(ticket.mapped()), answer] {
     answered(static_cast<Answer>(answer.answer), answer);
   });
+  return true;
+}
+
+bool Connection::take_ended(const RefBody& ref) {
+  if (ref.index >= kMaxSegments) return false;
+  const MutexLock lock(ended_mutex_);
+  const auto [last, first] = ended_.try_emplace(ref.index, ref.generation);
+  if (!first && is_newer(ref.generation, last->second)) last->second = ref.generation;
+  any_ended_.store(true, std::memory_order_relaxed);
   return true;
 }
 
@@ -260,7 +263,8 @@ bool Connection::take_received(const ReceivedBody& received) {
 
 bool Connection::take_close_way(const CloseWayBody& closed) {
   const auto way = incoming_.find(closed.way);
-  if (way == incoming_.end() || !way->second->sender_closed()) return false;
+  if (way == incoming_.end() || opening_.contains(closed.way)) return false;
+  if (!way->second->sender_closed()) return false;
   if (way->second->over()) {
     incoming_.erase(way);
   } else {
@@ -273,9 +277,9 @@ bool Connection::take_close_way(const CloseWayBody& closed) {
 bool Connection::take_way_closed(const WayClosedBody& closed) {
   const auto way = sending_.find(closed.way);
   if (way == sending_.end() || !is_outcome(closed.status)) return false;
-  if (!way->second->closed(static_cast<urma_cr_status_t>(closed.status))) return false;
-  // It was told already, or is now.
-  if (way->second->close_behind()) put(CloseWayBody{closed.way});
+  bool untold = false;
+  if (!way->second->closed(static_cast<urma_cr_status_t>(closed.status), &untold)) return false;
+  if (untold) put(CloseWayBody{closed.way});
   sending_.erase(way);
   return true;
 }
@@ -297,7 +301,6 @@ void Connection::answer_access(urma_cr_status_t status, std::span<const char> by
     ++done_;
     return;
   }
-  if (waiting() > kMostAnswers) return break_off("it does not take its answers");
   if (done_ != 0) put(DoneBody{std::exchange(done_, 0), URMA_CR_SUCCESS});
   if (status != URMA_CR_SUCCESS) bytes = {};
   const iovec payload = {const_cast<char*>(bytes.data()), bytes.size()};
@@ -313,7 +316,7 @@ bool Connection::take_done() {
     fetched_ -= access.fetches;
     WireReport report = {access.cookie, status, {}};
     if (landing_.into != nullptr) report.bytes = std::move(landing_.bytes);
-    access.end->done(std::move(report));
+    access.end->done(std::move(report), access.elsewhere);
   }
   landing_.bytes.clear();
   if (std::exchange(full_, false)) wire_->engine().take_over();

@@ -107,6 +107,11 @@ struct AnswerBody {
   uint32_t zero;
 };
 
+// Generations of one index go up, and around.
+constexpr bool is_newer(uint32_t generation, uint32_t than) {
+  return static_cast<int32_t>(generation - than) > 0;
+}
+
 struct EndedBody {
   static constexpr FrameKind kKind = FrameKind::kEnded;
   RefBody ref;

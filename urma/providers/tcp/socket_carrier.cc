@@ -32,6 +32,8 @@ constexpr int kMostOffers = 100;
 constexpr uint64_t kPauseNs = 10'000'000;
 constexpr uint32_t kTimer = UINT32_MAX;
 
+constexpr int kKeepIdleSeconds = 10;
+
 void set_option(int fd, int level, int option, int value) {
   ::setsockopt(fd, level, option, &value, sizeof(value));
 }
@@ -233,6 +235,10 @@ std::unique_ptr<Stream> SocketCarrier::connect(const urma_eid_t& from, const Add
 void SocketCarrier::prepare(int fd) const {
   set_option(fd, SOL_TCP, TCP_NODELAY, 1);
   set_option(fd, SOL_TCP, TCP_USER_TIMEOUT, static_cast<int>(config_.timeout_ms * 3 / 4));
+  // A peer that nothing is asked of, and that has lost its power, is found out by the kernel.
+  set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+  set_option(fd, SOL_TCP, TCP_KEEPIDLE, kKeepIdleSeconds);
+  set_option(fd, SOL_TCP, TCP_KEEPINTVL, kKeepIdleSeconds);
 }
 
 std::unique_ptr<Stream> SocketCarrier::make_stream(OwnFd fd, Greeting::Role role,

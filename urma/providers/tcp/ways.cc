@@ -170,16 +170,12 @@ void SendingEnd::end(urma_cr_status_t status) {
   tell();
 }
 
-bool SendingEnd::closed(urma_cr_status_t status) {
+bool SendingEnd::closed(urma_cr_status_t status, bool* untold) {
   const MutexLock lock(mutex_);
   if (closed_ || answer_ != Answer::kAccepted) return false;
   end(status);
+  *untold = !std::exchange(closing_, true);
   return true;
-}
-
-bool SendingEnd::close_behind() {
-  const MutexLock lock(mutex_);
-  return !std::exchange(closing_, true);
 }
 
 void SendingEnd::lost() {
@@ -189,20 +185,29 @@ void SendingEnd::lost() {
   end(URMA_CR_ACK_TIMEOUT_ERR);
 }
 
-void SendingEnd::began_access() {
+bool SendingEnd::began_access(const Connection* by) {
   const MutexLock lock(mutex_);
   ++accesses_;
+  if (by == connection_.get()) return false;
+  ++elsewhere_;
+  return true;
 }
 
-void SendingEnd::done(WireReport done) {
+void SendingEnd::done(WireReport done, bool elsewhere) {
   const MutexLock lock(mutex_);
   --accesses_;
+  if (elsewhere) --elsewhere_;
   report(std::move(done));
+}
+
+bool SendingEnd::has_accesses_elsewhere() const {
+  const MutexLock lock(mutex_);
+  return elsewhere_ != 0;
 }
 
 bool SendingEnd::awaits_answer() const {
   const MutexLock lock(mutex_);
-  return !closed_ && (!answer_.has_value() || !sent_.empty());
+  return !closed_ && (closing_ || !answer_.has_value() || !sent_.empty());
 }
 
 // -------------------------------------------------------------------------------------------------
@@ -232,8 +237,8 @@ bool TcpWay::use(const std::shared_ptr<Connection>& connection) {
 }
 
 bool TcpWay::send(const Outgoing& message, uint32_t cookie) {
+  if (end_->has_accesses_elsewhere()) return false;
   const std::shared_ptr<Connection> connection = end_->connection();
-  if (used_ != connection && used_ != nullptr && used_->has_accesses_of(end_.get())) return false;
   return use(connection) && connection->send(end_.get(), message, cookie);
 }
 

@@ -57,12 +57,13 @@ class SendingEnd {
   // These are false where the peer breaks the rules.
   bool pulled();
   bool received(uint32_t count, urma_cr_status_t status);
-  bool closed(urma_cr_status_t status);
-  // Behind that: whether the owner of the target is still to be told so.
-  bool close_behind();
+  // *untold: the owner of the target is still to be told that nothing follows.
+  bool closed(urma_cr_status_t status, bool* untold);
   void lost();
-  void began_access();
-  void done(WireReport report);
+  // By any connection. True where it is not that of the target, whose messages wait for it.
+  bool began_access(const Connection* by);
+  void done(WireReport report, bool elsewhere);
+  bool has_accesses_elsewhere() const;
   uint32_t way() const { return way_; }
   bool awaits_answer() const;
 
@@ -90,7 +91,8 @@ class SendingEnd {
   mutable Mutex mutex_;
   const CompletionQueue* jfc_ URMA_GUARDED_BY(mutex_);  // NULL: nobody is told
   std::deque<WireReport> reports_ URMA_GUARDED_BY(mutex_);
-  uint32_t accesses_ URMA_GUARDED_BY(mutex_) = 0;  // under way
+  uint32_t accesses_ URMA_GUARDED_BY(mutex_) = 0;   // under way
+  uint32_t elsewhere_ URMA_GUARDED_BY(mutex_) = 0;  // of them, by other connections
   std::shared_ptr<Connection> connection_ URMA_GUARDED_BY(mutex_);
   uint32_t way_ = 0;
   std::optional<Answer> answer_ URMA_GUARDED_BY(mutex_);
@@ -126,7 +128,6 @@ class TcpWay final : public Way {
   const WayRequest request_;
   const std::shared_ptr<SendingEnd> end_;
   std::shared_ptr<Connection> used_;  // last, and to be pushed
-  uint64_t accesses_elsewhere_ = 0;
   bool asked_ = false;
 };
 

@@ -43,6 +43,8 @@ auto bytes_of(const urma_eid_t& eid) {
 
 auto key_of(const Address& address) { return std::make_pair(bytes_of(address.eid), address.port); }
 
+auto process_of(const Peer& peer) { return std::make_pair(peer.process, key_of(peer.listens_at)); }
+
 // The own address that leads to another one.
 const urma_eid_t& source_for(std::span<const urma_eid_t> own, const urma_eid_t& to) {
   const auto same = std::find_if(own.begin(), own.end(), [&](const urma_eid_t& eid) {
@@ -174,7 +176,7 @@ void TcpWire::opened(const Ref& connection) {
     end_greeting(connection, connection);
     return use(connection);
   }
-  const auto known = by_process_.find(connection->peer().process);
+  const auto known = by_process_.find(process_of(connection->peer()));
   if (known != by_process_.end() && !known->second->gone()) {
     const Ref kept = known->second;
     for (auto& [address, leads_to] : by_address_) {
@@ -183,7 +185,7 @@ void TcpWire::opened(const Ref& connection) {
     end_greeting(connection, kept);
     return connection->end("");
   }
-  by_process_[connection->peer().process] = connection;
+  by_process_[process_of(connection->peer())] = connection;
   use(connection);
   connection->greet_peer();
   end_greeting(connection, connection);
@@ -196,21 +198,20 @@ void TcpWire::end_greeting(const Ref& connection, const Ref& kept) {
 }
 
 void TcpWire::use(const Ref& connection) {
-  {
-    const MutexLock lock(list_mutex_);
-    open_[connection->number()] = connection;
-  }
   epoll_event event = {};
   event.events = EPOLLIN;
   event.data.u64 = connection->number();
+  // First: polls can lose it, and close its descriptor, from when it is listed.
   if (::epoll_ctl(sockets_.get(), EPOLL_CTL_ADD, connection->fd(), &event) != 0) {
-    connection->end(std::strerror(errno));
+    return connection->end(std::strerror(errno));
   }
+  const MutexLock lock(list_mutex_);
+  open_[connection->number()] = connection;
 }
 
 void TcpWire::kept(const Ref& connection) {
   service().post([this, connection] {
-    Ref& known = by_process_[connection->peer().process];
+    Ref& known = by_process_[process_of(connection->peer())];
     if (known == nullptr || known->gone()) known = connection;
   });
 }

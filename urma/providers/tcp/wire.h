@@ -15,6 +15,7 @@
 #include <string>
 #include <tuple>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "jetty/wire.h"
@@ -81,7 +82,9 @@ class TcpWire final : public Wire {
   void watch(const Connection& connection, bool wants_room);
 
  private:
-  using Process = std::array<uint8_t, 16>;
+  using At = std::pair<std::array<uint8_t, sizeof(urma_eid_t)>, uint16_t>;
+  // What it calls itself, and where it listens: another host cannot claim to be there.
+  using Process = std::pair<std::array<uint8_t, 16>, At>;
   using Id = std::tuple<IdKind, uint32_t, std::array<uint8_t, sizeof(urma_eid_t)>>;
 
   // A search for the owner of an id, port by port.
@@ -161,7 +164,7 @@ class TcpWire final : public Wire {
   bool stopped_ = false;
   uint64_t last_number_ = 0;
   std::map<uint64_t, Greeting> greetings_;  // by number
-  std::map<std::pair<std::array<uint8_t, sizeof(urma_eid_t)>, uint16_t>, Ref> by_address_;
+  std::map<At, Ref> by_address_;
   std::map<Process, Ref> by_process_;
   std::map<Id, Search> searches_;
   std::map<uint64_t, Watched> watches_;

@@ -257,7 +257,9 @@ std::vector<uint64_t> Connections::lose(const RemoteQueue& target) {
         !same_eid(led_to.eid, target.id.eid)) {
       continue;
     }
-    connection->broken.store(URMA_CR_ACK_TIMEOUT_ERR);
+    // What the own device has said before stays.
+    uint32_t intact = URMA_CR_SUCCESS;
+    connection->broken.compare_exchange_strong(intact, URMA_CR_ACK_TIMEOUT_ERR);
     lost.push_back(number);
   }
   return lost;
