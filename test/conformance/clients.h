@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What programs rely on beyond what the interface says; docs/reference/conformance.md has the list. A test is
-// named by the section and the number that it stands under there.
+// What programs rely on beyond what the interface says; docs/reference/conformance.md has the list.
+// A test is named by the section and the number that it stands under there.
 #ifndef TEST_CONFORMANCE_CLIENTS_H_
 #define TEST_CONFORMANCE_CLIENTS_H_
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What the tests of the list in docs/reference/conformance.md share. A test is named by its line: S1_07b is
-// clause b of line 7 of section 1.
+// What the tests of the list in docs/reference/conformance.md share. A test is named by its line:
+// S1_07b is clause b of line 7 of section 1.
 //
 // DeviceLines run on the device that URMA_DEVICE names, else on the first one. Where a device lacks
 // what a line is about, the test is skipped and says what is missing. ProviderLines run on devices

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Section 2 of the list in docs/reference/conformance.md: two processes, each with one queue to send and one
-// to receive, in every mode. Both do the same at the same time.
+// Section 2 of the list in docs/reference/conformance.md: two processes, each with one queue to
+// send and one to receive, in every mode. Both do the same at the same time.
 #include <algorithm>
 #include <array>
 #include <cstring>

@@ -310,22 +310,24 @@ TEST_F(InspectTest, ProvidersTellWhyTheyAreNotLoaded) {
       },
       "reader", reader([](const Ids& ids) {
         const auto listed = providers(ids.pid);
-        ASSERT_EQ(listed.size(), 4u);
+        ASSERT_EQ(listed.size(), 5u);
         EXPECT_STREQ(listed[0].name, "shm");
         EXPECT_EQ(listed[0].loaded, 1u);
         EXPECT_EQ(listed[0].devices, 1u);
         EXPECT_STREQ(listed[0].reason, "");
         EXPECT_NE(std::string(listed[0].path).find("liburma-shm.so"), std::string::npos);
         EXPECT_STREQ(listed[1].name, "rocm");
-        EXPECT_STREQ(listed[2].name, "verbs");
-        for (const int i : {1, 2}) {
+        EXPECT_STREQ(listed[2].name, "tcp");
+        EXPECT_STREQ(listed[3].name, "verbs");
+        for (const int i : {1, 2, 3}) {
           EXPECT_EQ(listed[i].loaded, 1u);
-          // Most machines have neither a GPU nor an RDMA device.
+          // Most machines have neither a GPU nor an RDMA device; which addresses count is a
+          // setting.
           EXPECT_TRUE(listed[i].devices != 0 || listed[i].reason[0] != '\0');
         }
-        EXPECT_STREQ(listed[3].name, "liburma-broken.so");
-        EXPECT_EQ(listed[3].loaded, 0u);
-        EXPECT_STRNE(listed[3].reason, "");
+        EXPECT_STREQ(listed[4].name, "liburma-broken.so");
+        EXPECT_EQ(listed[4].loaded, 0u);
+        EXPECT_STRNE(listed[4].reason, "");
       }));
 }
 
@@ -334,13 +336,16 @@ TEST_F(InspectTest, AProviderThatDoesNotStartSaysWhy) {
     EXPECT_EQ(::chmod(dir.c_str(), 0755), 0);
     urma_init(nullptr);
     const auto listed = providers(0);
-    ASSERT_EQ(listed.size(), 3u);
+    ASSERT_EQ(listed.size(), 4u);
     EXPECT_STREQ(listed[0].name, "rocm");
     EXPECT_STREQ(listed[1].name, "verbs");
     EXPECT_STREQ(listed[2].name, "shm");
-    EXPECT_EQ(listed[2].loaded, 0u);
-    EXPECT_NE(std::string(listed[2].reason).find("mode 0755"), std::string::npos)
-        << listed[2].reason;
+    EXPECT_STREQ(listed[3].name, "tcp");
+    for (const int i : {2, 3}) {
+      EXPECT_EQ(listed[i].loaded, 0u);
+      EXPECT_NE(std::string(listed[i].reason).find("mode 0755"), std::string::npos)
+          << listed[i].reason;
+    }
     urma_uninit();
     EXPECT_EQ(::chmod(dir.c_str(), 0700), 0);
   });

@@ -107,7 +107,8 @@ TEST_F(DeviceTest, HasTheAddressesThatAreNamed) {
   EXPECT_EQ(eids(Device("lo,fd99::1,wire,none")),
             (Texts{"fd99::1", "10.99.0.1", "127.0.0.1", "::1"}));
   EXPECT_EQ(Device("lo").attr().port_cnt, 1);
-  EXPECT_THROW(Device("none"), Error);
+  EXPECT_THROW(Device("nowhere"), Error);
+  EXPECT_TRUE(Device("none").eids().empty());
 }
 
 TEST_F(DeviceTest, LeavesOutWhatIsDownAndWhatIsOfOneLink) {

@@ -201,7 +201,8 @@ SendEnd::SendEnd(Fabric* fabric, const urma_jfs_cfg_t& cfg) {
   id.uasid = fabric->transport.uasid();
   id.id = fabric->transport.take_id(IdKind::kJfs, 0, 0);
   sender = std::make_unique<Sender>(fabric->resources, cfg, QueueIdentity{id.id, false, 0}, id);
-  attachment = std::make_unique<Attachment>(static_cast<TestJfc*>(cfg.jfc), &sender->queue());
+  attachment =
+      std::make_unique<Attachment>(static_cast<TestJfc*>(cfg.jfc), sender->queue().collector());
 }
 
 ReceiveEnd::ReceiveEnd(Fabric* of, const urma_jfr_cfg_t& cfg, uint32_t number)

@@ -139,7 +139,10 @@ std::vector<std::string> device_names() {
 void default_device(Config& config) {
   if (!config.device.empty()) return;
   std::vector<std::string> names = device_names();
-  std::erase_if(names, [](const std::string& name) { return name.starts_with("bonding"); });
+  // These are others' second names, and a network, which is measured where it is named.
+  std::erase_if(names, [](const std::string& name) {
+    return name.starts_with("bonding") || name.starts_with("urma_net");
+  });
   if (names.size() == 1) {
     config.device = names.front();
     return;

@@ -77,7 +77,7 @@ constexpr SettingRow kRows[] = {
      "connections of a verbs context to send by; beyond that, those used longest ago give way"},
     {"URMA_TCP_DEVICES", SettingType::kString, "", "",
      "interfaces or addresses of the tcp provider's device, with commas between them, in the order "
-     "of its EIDs; not set: all interfaces that are up"},
+     "of its EIDs; none: there is no such device; not set: all interfaces that are up"},
     {"URMA_TCP_PORT", SettingType::kString, "", "",
      "ports that processes listen at, as one number or as low-high; not set: 20000-28191"},
     {"URMA_TCP_TIMEOUT_MS", SettingType::kNumber, "1000", "100-600000",

@@ -22,7 +22,8 @@ class Device {
   // PORT_ACTIVE, PORT_DOWN or EID_CHANGE, and the number of the port or EID.
   using Changed = std::function<void(urma_async_event_type_t, uint32_t)>;
 
-  // Of what URMA_TCP_DEVICES names. Throws Error where there is none of it.
+  // Of what URMA_TCP_DEVICES names; without EIDs where it says none, or the host has no address.
+  // Throws Error where there is nothing of what it names.
   explicit Device(std::string_view chosen);
   ~Device() { unwatch(); }
   Device(const Device&) = delete;

@@ -46,6 +46,7 @@ class Provider {
   static constexpr char kName[] = "tcp";
 
   explicit Provider(urma_provider_ops_t* ops) {
+    if (!has_devices()) return;
     DeviceDescription device = {kDeviceName,
                                 URMA_TRANSPORT_UB,
                                 device_.attr(),
@@ -62,7 +63,7 @@ class Provider {
     engine_.stop();
   }
 
-  bool has_devices() const { return true; }
+  bool has_devices() const { return !device_.eids().empty(); }
   const urma_device_attr_t& attr_of(const urma_device_t& /*dev*/) const { return device_.attr(); }
   size_t eids_of(const urma_device_t& /*dev*/) const { return device_.eids().size(); }
   urma_context_t* open_context(urma_device_t* dev, uint32_t eid_index) {
