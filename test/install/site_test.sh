@@ -8,7 +8,7 @@ set -euo pipefail
 
 readonly tree="${TEST_TMPDIR}/tree" site="${TEST_TMPDIR}/site"
 mkdir -p "${tree}/urma/core/process"
-cp -rL docs tools README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md "${tree}"
+cp -rL docs figures tools README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md "${tree}"
 cp -rL urma/include "${tree}/urma/"
 cp -L urma/core/process/settings.cc "${tree}/urma/core/process/"
 
