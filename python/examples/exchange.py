@@ -13,13 +13,17 @@ PORT = 7471
 
 
 def arguments() -> Tuple[bool, str, int]:
-    """Reads `server [port] | client host [port]`: whether it is the server, the host, the port."""
+    """Reads `server [port [address]] | client host [port]`.
+
+    Returns whether it is the server, the host or address, and the port.
+    """
     words = sys.argv[1:]
-    if words[:1] == ["server"] and len(words) <= 2:
-        return True, "127.0.0.1", int(words[1]) if words[1:] else PORT
+    if words[:1] == ["server"] and len(words) <= 3:
+        address = words[2] if words[2:] else "127.0.0.1"
+        return True, address, int(words[1]) if words[1:] else PORT
     if words[:1] == ["client"] and 2 <= len(words) <= 3:
         return False, words[1], int(words[2]) if words[2:] else PORT
-    sys.exit(f"usage: {sys.argv[0]} server [port] | client host [port]")
+    sys.exit(f"usage: {sys.argv[0]} server [port [address]] | client host [port]")
 
 
 def meet() -> Tuple[bool, socket.socket]:

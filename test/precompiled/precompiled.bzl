@@ -93,19 +93,22 @@ NOT_SANITIZED = [
 def _precompiled(copts = [], deps = [], **attributes):
     return dict(attributes, copts = _COPTS + copts, deps = deps + _DEPS)
 
-def cc_test(name, srcs = None, deps = [], **attributes):
+def cc_test(name, srcs = None, deps = [], env = {}, **attributes):
     """A native cc_test in C++ that begins with the precompiled header, and has GoogleTest's main().
 
     Args:
       name: of the test.
       srcs: NAME.cc, if nothing is said.
       deps: besides GoogleTest.
+      env: of the test. There is no network but for tests that say otherwise: which addresses a
+        machine has is its own affair.
       **attributes: of the native rule.
     """
     native.cc_test(**_precompiled(
         name = name,
         srcs = [name + ".cc"] if srcs == None else srcs,
         deps = deps + ["@system//:gtest_main"],
+        env = dict({"URMA_TCP_DEVICES": "none"}, **env),
         **attributes
     ))
 

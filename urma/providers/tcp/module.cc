@@ -3,6 +3,7 @@
 // The tcp provider as a module: its registration, its device, and its contexts.
 #include <charconv>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "jetty/context.h"
@@ -41,31 +42,28 @@ PortRange parse_ports(const std::string& text) {
 
 urma_ops_t context_ops;
 
-class Provider {
+// What stands behind the device, where there is one.
+class Network {
  public:
-  static constexpr char kName[] = "tcp";
-
-  explicit Provider(urma_provider_ops_t* ops) {
-    if (!has_devices()) return;
-    DeviceDescription device = {kDeviceName,
-                                URMA_TRANSPORT_UB,
-                                device_.attr(),
-                                device_.eids().data(),
-                                static_cast<uint32_t>(device_.eids().size()),
-                                &engine_};
-    device.ports = &mishaps_;
-    host()->registry->add_device(ops, device);
-    context_ops = make_ops(kName);
+  Network(urma_provider_ops_t* ops, Device* device) : device_(*device) {
+    DeviceDescription description = {kDeviceName,
+                                     URMA_TRANSPORT_UB,
+                                     device_.attr(),
+                                     device_.eids().data(),
+                                     static_cast<uint32_t>(device_.eids().size()),
+                                     &engine_};
+    description.ports = &mishaps_;
+    host()->registry->add_device(ops, description);
+    context_ops = make_ops("tcp");
     engine_.add_post_ops(&context_ops);
   }
-  ~Provider() {
+  ~Network() {
     device_.unwatch();
     engine_.stop();
   }
+  Network(const Network&) = delete;
+  Network& operator=(const Network&) = delete;
 
-  bool has_devices() const { return !device_.eids().empty(); }
-  const urma_device_attr_t& attr_of(const urma_device_t& /*dev*/) const { return device_.attr(); }
-  size_t eids_of(const urma_device_t& /*dev*/) const { return device_.eids().size(); }
   urma_context_t* open_context(urma_device_t* dev, uint32_t eid_index) {
     wire_.open([this] { return make_carrier(); });
     auto context = std::make_unique<Context>(&engine_, device_.attr(), dev, eid_index);
@@ -77,11 +75,7 @@ class Provider {
         [this](urma_async_event_type_t type, uint32_t element) { events_.raise(type, element); });
     return context.release();
   }
-  static void close_context(Provider* provider, urma_context_t* ctx) {
-    auto* context = static_cast<Context*>(ctx);
-    if (provider != nullptr) provider->events_.remove(&context->events());
-    delete context;
-  }
+  void leave(Context* context) { events_.remove(&context->events()); }
 
  private:
   std::unique_ptr<Carrier> make_carrier() const {
@@ -94,13 +88,38 @@ class Provider {
     return make_socket_carrier(config);
   }
 
-  Device device_{host()->settings->text("URMA_TCP_DEVICES")};
+  Device& device_;
   const PortRange ports_ = parse_ports(host()->settings->text("URMA_TCP_PORT"));
   const uint64_t timeout_ms_ = host()->settings->number("URMA_TCP_TIMEOUT_MS");
   TcpWire wire_{device_.eids(), ports_, host()->runtime()->nonce(), timeout_ms_};
   WireTransport engine_{*host(), &wire_, kMaxTransfer};
   DeviceEvents events_;
   Mishaps mishaps_{kDeviceName, &engine_, host()->registry, &events_};
+};
+
+class Provider {
+ public:
+  static constexpr char kName[] = "tcp";
+
+  explicit Provider(urma_provider_ops_t* ops) {
+    if (has_devices()) network_.emplace(ops, &device_);
+  }
+
+  bool has_devices() const { return !device_.eids().empty(); }
+  const urma_device_attr_t& attr_of(const urma_device_t& /*dev*/) const { return device_.attr(); }
+  size_t eids_of(const urma_device_t& /*dev*/) const { return device_.eids().size(); }
+  urma_context_t* open_context(urma_device_t* dev, uint32_t eid_index) {
+    return network_->open_context(dev, eid_index);
+  }
+  static void close_context(Provider* provider, urma_context_t* ctx) {
+    auto* context = static_cast<Context*>(ctx);
+    if (provider != nullptr) provider->network_->leave(context);
+    delete context;
+  }
+
+ private:
+  Device device_{host()->settings->text("URMA_TCP_DEVICES")};
+  std::optional<Network> network_;
 };
 
 }  // namespace
