@@ -10,7 +10,7 @@
 #include "jetty/queues.h"
 #include "jetty/wire_transport.h"
 #include "test/process/configs.h"
-#include "test/unit/local_harness.h"
+#include "test/unit/shm_harness.h"
 #include "urma/providers/shm/device.h"
 
 namespace urma {
@@ -75,7 +75,7 @@ class WatchfulWire final : public Wire {
 };
 
 TEST(WireEndTest, AJfcStaysUntilItsSendersWaysHaveEnded) {
-  local::Host host;
+  shm::Host host;
   static Runtime* current;
   current = &host.runtime();
   urma_host table = *urma::host();

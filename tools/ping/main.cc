@@ -40,7 +40,15 @@ int run(const Settings& settings) {
   Library library;
   std::vector<Place> places = list_places();
   if (settings.local) places = {find_place(places, *settings.local)};
-  if (settings.listen) return listen(settings, places, &signals);
+  if (settings.listen) {
+    // No port is opened to the network that nobody has asked for.
+    if (!settings.local) {
+      std::erase_if(places, [](const Place& place) {
+        return std::string_view(place.device->name).starts_with("urma_net");
+      });
+    }
+    return listen(settings, places, &signals);
+  }
   return Pinger(settings, pick_place(places, settings.destination), &signals).run();
 }
 
