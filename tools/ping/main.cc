@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <exception>
 #include <string>
+#include <string_view>
 
 #include "tools/ping/pinger.h"
 #include "tools/ping/place.h"
