@@ -102,8 +102,11 @@ class Provider {
   static constexpr char kName[] = "tcp";
 
   explicit Provider(urma_provider_ops_t* ops) {
-    if (!has_devices()) return host()->registry->explain(ops, "no address, or none is wanted");
-    network_.emplace(ops, &device_);
+    if (has_devices()) {
+      network_.emplace(ops, &device_);
+    } else {
+      host()->registry->explain(ops, "the host has no address, or URMA_TCP_DEVICES=none");
+    }
   }
 
   bool has_devices() const { return !device_.eids().empty(); }
