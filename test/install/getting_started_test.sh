@@ -6,18 +6,11 @@
 set -euo pipefail
 
 source test/install/installed.sh
+source test/install/page.sh
 readonly page="${PWD}/docs/guide/getting_started.md" prefix="${TEST_TMPDIR}/installed"
 install_built "${prefix}"
 export URMA_RUNTIME_DIR="${TEST_TMPDIR}/runtime" LD_LIBRARY_PATH="${prefix}/lib"
 export PKG_CONFIG_PATH="${prefix}/lib/pkgconfig"
-
-# Prints the one block of the page that is marked with a word.
-block() {
-  local text
-  text="$(awk -v mark="\`\`\`$1" '$0 == mark { on = 1; next } /^```$/ { on = 0 } on' "${page}")"
-  [[ -n "${text}" ]] || { echo "the page has no block $1" >&2; exit 1; }
-  echo "${text}"
-}
 
 cd "${TEST_TMPDIR}"
 block c >hello.c
@@ -29,12 +22,4 @@ timeout 60 bash -c "$(block client)" >alone || status=$?
 ((status == 1)) || { echo "without a server the client ended with ${status}"; exit 1; }
 grep -q 'the request failed: peer not reachable' alone
 
-mkfifo told
-timeout 60 bash -c "exec $(block server)" >told &
-server=$!
-exec 3<told
-read -r line <&3
-[[ "${line}" == ready ]]
-[[ "$(timeout 60 bash -c "$(block client)")" == sent ]]
-printf '%s\n' "${line}" "$(cat <&3)" | diff <(block output) -
-wait "${server}"
+expect_server_and_client

@@ -10,6 +10,7 @@ readonly python=/usr/bin/python3
 "${python}" -c 'import cffi' 2>/dev/null || { echo "SKIP: no python3-cffi"; exit 0; }
 
 source test/install/installed.sh
+source test/install/page.sh
 readonly page="${PWD}/docs/guide/python.md" readme="${PWD}/README.md"
 readonly prefix="${TEST_TMPDIR}/installed" demo="${PWD}/examples/demo.sh"
 install_built "${prefix}"
@@ -20,28 +21,12 @@ mkdir "${TEST_TMPDIR}/bin"
 ln -s "${python}" "${TEST_TMPDIR}/bin/python3"
 export PATH="${TEST_TMPDIR}/bin:${PATH}"
 
-# Prints the blocks of the page, or of another FILE, that are marked with a word.
-block() {
-  local text
-  text="$(awk -v mark="\`\`\`$1" '$0 == mark { on = 1; next } /^```$/ { on = 0 } on' "${2:-${page}}")"
-  [[ -n "${text}" ]] || { echo "the page has no block $1" >&2; exit 1; }
-  echo "${text}"
-}
-
 cd "${TEST_TMPDIR}"
 block py >pieces.py
 python3 pieces.py
 
 block python >hello.py
-mkfifo told
-timeout 60 bash -c "exec $(block server)" >told &
-server=$!
-exec 3<told
-read -r line <&3
-[[ "${line}" == ready ]]
-[[ "$(timeout 60 bash -c "$(block client)")" == sent ]]
-printf '%s\n' "${line}" "$(cat <&3)" | diff <(block output) -
-wait "${server}"
+expect_server_and_client
 
 # Its server says nothing before it has received, so the client tries until that one is there.
 block python "${readme}" >first.py

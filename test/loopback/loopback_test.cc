@@ -223,6 +223,53 @@ TEST_F(LoopbackTest, AReceiverMayGoBehindTheDataOfAWriteImm) {
   });
 }
 
+// The paths to a group's members are cleared away from time to time, also that which a post used
+// last. The queue holds one request, so that each has left its path as the next one is posted.
+TEST_F(LoopbackTest, APathMayGoWhileAChainIsPosted) {
+  run_one([](Channel&) {
+    constexpr size_t kChain = 300;  // turns of the group
+    Self self;
+    urma_jetty_grp_cfg_t group_cfg = {};
+    std::strcpy(group_cfg.name, "one");
+    group_cfg.policy = URMA_JETTY_GRP_POLICY_RR;
+    urma_jetty_grp_t* group = urma_create_jetty_grp(self.endpoint.ctx, &group_cfg);
+    ASSERT_NE(group, nullptr);
+    urma_jetty_cfg_t member_cfg = self.endpoint.jetty->jetty_cfg;
+    member_cfg.id = 0;
+    member_cfg.jetty_grp = group;
+    urma_jetty_t* member = urma_create_jetty(self.endpoint.ctx, &member_cfg);
+    ASSERT_NE(member, nullptr);
+    urma_rjetty_t described = remote_jetty(group->jetty_grp_id, URMA_TM_RM, URMA_JETTY_GROUP);
+    described.policy = URMA_JETTY_GRP_POLICY_RR;
+    urma_token_t token = {};
+    urma_target_jetty_t* target = urma_import_jetty(self.endpoint.ctx, &described, &token);
+    ASSERT_NE(target, nullptr);
+    urma_jfs_cfg_t jfs_cfg = jfs_config(self.endpoint.send_jfc, 1);
+    urma_jfs_t* jfs = urma_create_jfs(self.endpoint.ctx, &jfs_cfg);
+    ASSERT_NE(jfs, nullptr);
+    urma_sge_t local = piece(self.segment, self.out(), 8);
+    urma_sge_t there = piece(self.remote, self.in() + 64, 8);
+    // Its answer tells how many members there are.
+    self.endpoint.post_receive(self.segment, self.in(), 8);
+    urma_jfs_wr_t first = send_request(target, &local), *bad = nullptr;
+    ASSERT_EQ(urma_post_jfs_wr(jfs, &first, &bad), URMA_SUCCESS);
+    wait_for_success(self.endpoint.receive_jfc, 0);
+    wait_for_success(self.endpoint.send_jfc, 0);
+    std::vector<urma_jfs_wr_t> chain(kChain, write_request(target, &local, &there));
+    for (size_t i = 0; i < kChain; ++i) {
+      chain[i].flag.bs.complete_enable = i + 1 == kChain;
+      chain[i].next = i + 1 < kChain ? &chain[i + 1] : nullptr;
+    }
+    EXPECT_EQ(urma_post_jfs_wr(jfs, chain.data(), &bad), URMA_SUCCESS);
+    wait_for_success(self.endpoint.send_jfc, 0);
+    EXPECT_EQ(urma_delete_jfs(jfs), URMA_SUCCESS);
+    EXPECT_EQ(urma_unimport_jetty(target), URMA_SUCCESS);
+    EXPECT_EQ(urma_delete_jetty(member), URMA_SUCCESS);
+    EXPECT_EQ(urma_delete_jetty_grp(group), URMA_SUCCESS);
+    self.endpoint.close();
+  });
+}
+
 // An import goes on with what is registered anew under its token id.
 TEST_F(LoopbackTest, WhatWasInvalidatedIsAskedForAnew) {
   run_one([](Channel&) {

@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -59,10 +60,14 @@ struct Holdings {
     EXPECT_EQ(urma_ext_query_segments_of(0, nullptr, &it.segments), URMA_SUCCESS);
     return it;
   }
-  // What is left of a peer that was just killed may still be in `other`: one thing, whereas what
-  // leaks does so with each peer.
-  bool no_more_than(const Holdings& other) const {
-    return descriptors <= other.descriptors && mappings <= other.mappings &&
+  // Right behind a peer that was killed something of it may still be there, which is no part of
+  // what has to stay.
+  void take_less(const Holdings& other) {
+    descriptors = std::min(descriptors, other.descriptors);
+    mappings = std::min(mappings, other.mappings);
+  }
+  bool same(const Holdings& other) const {
+    return descriptors == other.descriptors && mappings == other.mappings &&
            queues == other.queues && segments == other.segments &&
            heap <= other.heap + kHeapSlack && bytes <= other.bytes + kSlack;
   }
@@ -72,12 +77,12 @@ struct Holdings {
 void expect_back_at(const Holdings& before) {
   const auto deadline = Clock::now() + patience(seconds(10));
   Holdings now = Holdings::now();
-  while (!now.no_more_than(before) && Clock::now() < deadline) {
+  while (!now.same(before) && Clock::now() < deadline) {
     ::sched_yield();
     now = Holdings::now();
   }
-  EXPECT_LE(now.descriptors, before.descriptors);
-  EXPECT_LE(now.mappings, before.mappings);
+  EXPECT_EQ(now.descriptors, before.descriptors);
+  EXPECT_EQ(now.mappings, before.mappings);
   EXPECT_EQ(now.queues, before.queues);
   EXPECT_EQ(now.segments, before.segments);
   EXPECT_LE(now.heap, before.heap + kHeapSlack);
@@ -177,6 +182,7 @@ void live_long(Channel& channel) {
     if (round < 0) break;
     live_round(endpoint, memory, channel, static_cast<End>(round % kEnds));
     if (round == kWarmUp - 1) before = Holdings::now();
+    if (round >= kWarmUp) before.take_less(Holdings::now());
     channel.send('r');
   }
   expect_back_at(before);

@@ -116,6 +116,8 @@ std::vector<std::string> malformed() {
     all.push_back(frame(WayOpenedBody{way, 0, 0}));
     all.push_back(frame(AnswerBody{way, 0, {1, 1}, 0, UINT64_MAX, 0, 0}));
   }
+  all.push_back(frame(HelloBody{}) + frame(HelloBody{}));
+  all.push_back(frame(EndedBody{{UINT32_MAX, 1}}));
   for (const uint32_t count : {0U, 1U, 2U, UINT32_MAX}) {
     all.push_back(frame(DoneBody{count, 0}));
     all.push_back(frame(DoneBody{count, UINT32_MAX}, std::string(64, 'x')));
@@ -250,18 +252,49 @@ TEST_F(HostileTest, MemoryThatWasNotGrantedIsNotTouched) {
   });
 }
 
+OpenWayBody way_to(const QueueId& victim, uint32_t way) {
+  OpenWayBody open = {};
+  open.way = way;
+  open.target = {victim.eid, victim.id, victim.jetty ? URMA_JETTY : URMA_JFR, URMA_TM_RM, 0};
+  open.sender_eid = victim.eid;
+  open.sender_id = 9;
+  return open;
+}
+
+// The owner of the queue looks at it meanwhile.
+TEST_F(HostileTest, WhoSendsBeforeItsWayIsOpenIsCutOff) {
+  run([&](Stranger& stranger) {
+    const std::string message = frame(MessageBody{5, 8, 0, 1, 0, {}}, std::string(8, 'x'));
+    for (size_t round = 0; round < 100; ++round) {
+      expect_refused(stranger, frame(way_to(stranger.victim(), 5)) + message, round);
+      expect_refused(stranger, frame(way_to(stranger.victim(), 5)) + frame(CloseWayBody{5}), round);
+    }
+  });
+}
+
+// Each ping is answered, and the answers are not read.
+TEST_F(HostileTest, WhoDoesNotTakeItsAnswersIsCutOff) {
+  run([&](Stranger& stranger) {
+    const auto stream = stranger.connect();
+    ASSERT_NE(stream, nullptr);
+    std::string pings;
+    for (int i = 0; i < 8192; ++i) pings += frame(PingBody{});
+    std::string why;
+    for (size_t sent = 0; stream->progress(&why) == StreamState::kOpen;) {
+      // Goes on in the middle of a frame where the last call ended there.
+      const size_t skip = sent % sizeof(Head);
+      const iovec piece = {pings.data() + skip, pings.size() - skip};
+      sent += stream->send({&piece, 1});
+    }
+  });
+}
+
 // The payload of a large message, for a way that was opened by the rules.
 TEST_F(HostileTest, WhoSendsWhatNobodyHasAskedForIsCutOff) {
   run([&](Stranger& stranger) {
     const auto stream = stranger.connect();
     ASSERT_NE(stream, nullptr);
-    const QueueId& victim = stranger.victim();
-    OpenWayBody open = {};
-    open.way = 5;
-    open.target = {victim.eid, victim.id, victim.jetty ? URMA_JETTY : URMA_JFR, URMA_TM_RM, 0};
-    open.sender_eid = victim.eid;
-    open.sender_id = 9;
-    send_all(*stream, frame(open));
+    send_all(*stream, frame(way_to(stranger.victim(), 5)));
     const auto opened = receive_body<WayOpenedBody>(*stream);
     ASSERT_EQ(opened.answer, 0U);
     send_all(*stream, frame(PartBody{5}, std::string(100, 'x')));

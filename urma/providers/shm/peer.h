@@ -38,7 +38,7 @@ inline std::string name_of(const PeerProcess& process) {
 
 enum class Direction { kRead, kWrite };
 
-// What is special about a transport of this family: how it reaches a peer's memory.
+// How a transport reaches a peer's memory.
 class CopyEngine {
  public:
   virtual ~CopyEngine() = default;

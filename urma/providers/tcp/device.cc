@@ -4,10 +4,8 @@
 #include <sys/epoll.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "jetty/device_limits.h"
-#include "jetty/work_request.h"
 #include "urma/base/error.h"
 #include "urma/base/guard.h"
 #include "urma/base/log.h"
@@ -15,42 +13,6 @@
 
 namespace urma::tcp {
 namespace {
-
-constexpr uint32_t kMaxInline = 512;
-constexpr uint32_t kMaxSge = 16;
-
-void fill_queues(urma_device_cap_t* cap) {
-  fill_object_limits(cap);
-  cap->max_jfc_depth = kMaxQueueDepth;
-  cap->max_jfs_depth = kMaxQueueDepth;
-  cap->max_jfr_depth = kMaxQueueDepth;
-  cap->max_jfs_inline_len = kMaxInline;
-  cap->max_jfs_sge = kMaxSge;
-  cap->max_jfs_rsge = kMaxSge;
-  cap->max_jfr_sge = kMaxSge;
-  cap->max_msg_size = kMaxTransfer;
-  cap->max_read_size = kMaxTransfer;
-  cap->max_write_size = kMaxTransfer;
-  cap->ceq_cnt = 1;
-}
-
-urma_device_attr_t describe(uint32_t eid_count) {
-  urma_device_attr_t attr = {};
-  std::memcpy(attr.guid.raw, kDeviceName, sizeof(kDeviceName));
-  fill_queues(&attr.dev_cap);
-  fill_transport(&attr.dev_cap, true);
-  fill_atomics(&attr.dev_cap, kHasWideAtomics ? 16 : 8);
-  fill_priorities(&attr.dev_cap);
-  attr.dev_cap.max_eid_cnt = eid_count;
-  attr.dev_cap.max_netaddr_cnt = eid_count;
-  attr.dev_cap.feature.bs.non_pin = 1;
-  attr.dev_cap.feature.bs.muti_seg_per_token_id = 1;
-  attr.dev_cap.feature.bs.jetty_grp = 1;
-  attr.dev_cap.page_size_cap = 4096;
-  attr.reserved_jetty_id_min = 1;
-  attr.reserved_jetty_id_max = kMaxObjects;
-  return attr;
-}
 
 // The interfaces of the addresses. That of loopback addresses says nothing of a network, and counts
 // where there is no other.
@@ -77,7 +39,7 @@ Device::Device(std::string_view chosen) {
   }
   for (const HostAddress& address : addresses) eids_.push_back(address.eid);
   ports_ = ports_of(addresses);
-  attr_ = describe(static_cast<uint32_t>(eids_.size()));
+  attr_ = software_device(kDeviceName, static_cast<uint32_t>(eids_.size()));
   attr_.port_cnt = static_cast<uint8_t>(ports_.size());
   for (size_t i = 0; i < ports_.size(); ++i) {
     running_.push_back(network.running(ports_[i]));

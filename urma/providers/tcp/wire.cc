@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "jetty/network.h"
 #include "urma/base/clock.h"
 #include "urma/base/error.h"
 #include "urma/base/guard.h"
@@ -47,9 +48,8 @@ auto process_of(const Peer& peer) { return std::make_pair(peer.process, key_of(p
 
 // The own address that leads to another one.
 const urma_eid_t& source_for(std::span<const urma_eid_t> own, const urma_eid_t& to) {
-  const auto same = std::find_if(own.begin(), own.end(), [&](const urma_eid_t& eid) {
-    return std::memcmp(&eid, &to, sizeof(to)) == 0;
-  });
+  const auto same = std::find_if(own.begin(), own.end(),
+                                 [&](const urma_eid_t& eid) { return same_eid(eid, to); });
   if (same != own.end()) return *same;
   const auto fits = [&](const urma_eid_t& eid) {
     return is_ipv4(eid) == is_ipv4(to) && is_loopback(eid) == is_loopback(to);
