@@ -21,9 +21,9 @@ inline constexpr bool kSanitized =
 inline constexpr bool kSanitized = false;
 #endif
 
-// How often a test does what differs by chance alone: less often where each time takes five times
-// as long.
-constexpr uint64_t repetitions(uint64_t count) { return kSanitized ? (count + 4) / 5 : count; }
+// How often a test does what differs by chance alone: less often where each time takes five to ten
+// times as long.
+constexpr uint64_t repetitions(uint64_t count) { return kSanitized ? (count + 9) / 10 : count; }
 
 // While one lives, its thread leaves handles behind, as careless programs do; no leaks are told.
 #if defined(__SANITIZE_ADDRESS__)

@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "test/process/sanitized.h"
 #include "test/unit/shm_harness.h"
 
 namespace urma::shm {
@@ -343,7 +344,7 @@ __attribute__((noinline, no_sanitize("thread"))) char now_at(const volatile char
   return *byte;
 }
 
-constexpr int kRounds = 6;
+constexpr int kRounds = urma_test::kSanitized ? 2 : 6;
 constexpr size_t kEach = 4096;  // a mark stands at the end of each page
 
 // What a program may do at once with memory that it has unregistered: one thing or the other.

@@ -5,6 +5,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cstddef>
+#include <new>
 #include <set>
 
 #include "urma/base/mutex.h"
@@ -22,11 +24,12 @@ void before_fork();
 void after_fork_in_parent();
 void after_fork_in_child();
 
-// Never destroyed: a fork may come at any time. Its handlers go with the module.
+// Never destroyed: a fork may come at any time. It goes with the module, as its handlers do.
 OwnFds& own_fds() {
+  alignas(OwnFds) static std::byte room[sizeof(OwnFds)];
   static auto& all = *[] {
     ::pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
-    return new OwnFds;
+    return new (room) OwnFds;
   }();
   return all;
 }
