@@ -302,7 +302,7 @@ TEST_F(LogSinkTest, ChildForkedWhileOthersLogCanLog) {
   other.join();
 }
 
-TEST_F(LogSinkTest, VersionIsTold) { EXPECT_STREQ(urma_ext_version(), "0.1.0"); }
+TEST_F(LogSinkTest, VersionIsTold) { EXPECT_STREQ(urma_ext_version(), "0.2.0"); }
 
 }  // namespace
 }  // namespace urma::core

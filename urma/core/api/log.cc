@@ -84,4 +84,4 @@ URMA_EXPORT bool urma_log_drop(urma_vlog_level_t level) {
   return static_cast<unsigned>(level) > static_cast<unsigned>(log_sink().level());
 }
 
-URMA_EXPORT const char* urma_ext_version() { return "0.1.0"; }
+URMA_EXPORT const char* urma_ext_version() { return "0.2.0"; }
