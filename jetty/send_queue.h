@@ -114,8 +114,8 @@ class SendQueue : public CompletionSource {
   // What the records of a path share.
   urma_cr_t record_of(const urma_jetty_id_t& remote_id, uint32_t tpn) const;
 
-  // Everything below needs the lock, except collect(), which takes it, and empty(). The next free
-  // entry, or NULL where the queue is full. Nothing is posted until commit().
+  // Everything below needs the lock, except collect(), which takes it, and empty().
+  // The next free entry, or NULL where the queue is full. Nothing is posted until commit().
   SendEntry* reserve();
   // The same, but also NULL where that needs more than a look.
   [[gnu::always_inline]] SendEntry* reserve_now() {

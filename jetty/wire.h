@@ -113,7 +113,7 @@ class WireIncoming : public IncomingWay {
     return seen == Peek::kMessage && !sound ? Peek::kBroken : seen;
   }
   virtual void copy(const Message& message, uint32_t offset, void* to, uint32_t bytes) const = 0;
-  // Called by the engine, which counts the answers that the sender is told of.
+  // For the engine. Counts the answers that the sender is told of.
   void consume(const Message& message, uint8_t status) {
     told_ += (message.flags & kWantsAnswer) != 0 || status != URMA_CR_SUCCESS ? 1 : 0;
     answer(status);
@@ -150,8 +150,8 @@ class WireIncoming : public IncomingWay {
 };
 static_assert(Incoming<WireIncoming>);
 
-// The EIDs of a device, and which process has which ids, where the runtime directory does not know.
-// As Transport's.
+// The EIDs of a device, and which process has which ids, where the runtime directory does not hold
+// them. As Transport's.
 class WireNames {
  public:
   virtual ~WireNames() = default;

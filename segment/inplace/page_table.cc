@@ -18,7 +18,7 @@ constexpr uint64_t kPageMask = kernel::kPageBytes - 1;
 // much as a thousand small copies.
 constexpr uint32_t kImportsWorthSharing = 4;
 
-// Parts that differ in nothing but their place are told as one.
+// Merges parts that are equal but for their place.
 void push(std::vector<SharedPart>* parts, const SharedPart& part) {
   if (part.len == 0) return;
   if (!parts->empty()) {
@@ -80,7 +80,7 @@ PageTable::RangeId PageTable::add(uint64_t va, uint64_t len, const Audience& aud
   range.first = (va + kPageMask) & ~kPageMask;
   range.last = (va + len) & ~kPageMask;
   range.audience = audience;
-  // What lies behind the bytes that were asked for is nobody else's.
+  // The bytes after those asked for belong to nobody else.
   const auto* block = own_.at_or_after(va + len - 1);
   if (block != nullptr && block->va < va + len && block->va + block->bytes <= va + len) {
     range.last = std::max(range.last, (va + len + kPageMask) & ~kPageMask);
