@@ -298,7 +298,7 @@ long restore_chunk(const MoverTools& tools, const Chunk& given, const RestoredAr
   }
   const uint64_t moved = huge ? move_in(calls, chunk, scratch) : 0;
   uint64_t done = chunk.va + moved;
-  // Asked again, now that nobody can write to holes.
+  // Asked again, now that nobody can write into holes.
   result = each_extent(chunk.fd, chunk.offset + moved, chunk.offset + chunk.len, &hint,
                        [&](uint64_t begin, uint64_t end) {
                          return copy_in(calls, uffd, chunk.va + (begin - chunk.offset),
