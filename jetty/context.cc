@@ -29,12 +29,12 @@ void require_range(uint64_t va, uint64_t len) {
   }
 }
 
-// Memory that is not there would fail at the first access; hardware would refuse to pin it now.
+// Unmapped memory would fail at the first access; hardware would refuse to pin it now.
 void require_mapped(uint64_t va, uint64_t len) {
   require_range(va, len);
   const uint64_t page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
   const uint64_t first = va / page * page;
-  // Memcheck believes that msync reads the whole page, also what malloc has not given out.
+  // Memcheck assumes that msync reads the whole page, also the part that malloc has not given out.
   VALGRIND_DISABLE_ERROR_REPORTING;
   const int missing = ::msync(reinterpret_cast<void*>(first), va + len - first, MS_ASYNC);
   VALGRIND_ENABLE_ERROR_REPORTING;
@@ -64,7 +64,7 @@ urma_jfce_t* Context::create_jfce() {
   return std::make_unique<EventChannel>(this, transport_->next_serial()).release();
 }
 
-// What has arrived may be what there is to tell of, and its program may be waiting just here.
+// An event may have to be raised by what has arrived, and its program may be waiting here.
 urma_status_t Context::get_async_event(urma_async_event_t* event) {
   if (events_.take(event)) return URMA_SUCCESS;
   if (events_.blocking()) {
@@ -155,8 +155,8 @@ urma_token_id_t* Context::alloc_token_id_ex(urma_token_id_flag_t flag) {
   return token.release();
 }
 
-// All of a segment but its `ref`, and what programs may read: whoever called fills that in. Only
-// the attributes are there from the beginning, as a provider looks at them.
+// Fills in a segment except its `ref` and what programs may read: the caller does that. Of the
+// latter, only the attributes are filled in, since a provider looks at them.
 std::unique_ptr<Segment> Context::describe(const urma_seg_cfg_t& cfg) {
   require_token_policy("register_seg", cfg.flag.bs.token_policy);
   if (cfg.token_id == nullptr) fail(URMA_EINVAL, "register_seg: token_id is NULL; allocate one");

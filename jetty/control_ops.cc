@@ -76,7 +76,7 @@ urma_status_t get_tp_attr(const urma_context_t* ctx, uint64_t handle, uint8_t* c
   });
 }
 
-// Nothing stands behind a channel that could change, so what is allowed just succeeds.
+// A channel has no device behind it that could change, so every allowed call succeeds.
 int modify_tp(urma_context_t* ctx, uint32_t number, urma_tp_cfg_t* /*cfg*/, urma_tp_attr_t* attr,
               urma_tp_attr_mask_t mask) noexcept {
   return guarded(URMA_LOG_SITE, [&] {
@@ -108,8 +108,8 @@ struct PickedChannel {
   ChannelUse use;
 };
 
-// The channel that a program has picked for a target; nothing where it leaves that to us. Taken
-// into use here, before anything is done: this can fail.
+// The channel that a program has picked for a target; nothing where it did not pick one. Taken into
+// use here, before anything is done: this can fail.
 std::optional<PickedChannel> picked(urma_context_t* ctx, const urma_active_tp_cfg_t& cfg,
                                     const urma_eid_t& peer, urma_transport_mode_t mode) {
   if (cfg.tp_handle == 0) return std::nullopt;
@@ -210,7 +210,7 @@ urma_status_t bind_jetty_async(urma_notifier_t* notifier, urma_jetty_t* jetty,
   return guarded(URMA_LOG_SITE, [&] {
     auto* own = static_cast<Jetty*>(jetty);
     const std::shared_ptr<Results> results = results_of(notifier).shared_from_this();
-    // Before the bind, so that unbinding finds it whenever it comes.
+    // Before the bind, so that an unbind finds it at any time.
     const uint64_t serial = results->add(&queue_of(target), jetty, user_ctx);
     bool anew = false;
     try {
@@ -260,7 +260,7 @@ urma_status_t delete_jetty_grp(urma_jetty_grp_t* group) noexcept {
   });
 }
 
-// Throws Error where the EID is none of the device's, which it shares with all its peers.
+// Throws Error where the EID is not one of the device's, which it shares with all its peers.
 const urma_eid_t& require_known(const urma_context_t* ctx, const urma_eid_t& eid) {
   const auto eids = context_of(ctx).transport().eids();
   const auto known =
@@ -316,7 +316,7 @@ urma_status_t advise(Queue* queue, urma_target_jetty_t* target) noexcept {
   });
 }
 
-// The owner is asked behind that: it has the last word on whether a connection can be made.
+// The owner is asked afterwards: it decides whether a connection can be made.
 urma_status_t advise_jfr_async(urma_jfs_t* jfs, urma_target_jetty_t* target,
                                urma_advise_async_cb_func done, void* arg) noexcept {
   return guarded(URMA_LOG_SITE, [&] {

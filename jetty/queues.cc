@@ -133,7 +133,7 @@ urma_status_t Jfc::activate() {
     listed_.emplace(&transport.queues(), described,
                     [this](urma_ext_queue_t* queue) { report(queue); });
   } catch (...) {
-    // Whoever sleeps on the JFCE must not find it any more.
+    // Threads that sleep on the JFCE must not find it any more.
     end_events();
     shut();
     throw;
@@ -151,7 +151,7 @@ urma_status_t Jfc::deactivate() {
   return ended;
 }
 
-// Closes what end_events() has made silent, or what was never opened whole.
+// Closes a JFC that end_events() has silenced, or that was never opened completely.
 void Jfc::shut() {
   listed_.reset();
   close();

@@ -53,7 +53,7 @@ urma_status_t view_transfer(const urma_sg_t& local, const urma_sg_t* remote,
   return URMA_SUCCESS;
 }
 
-// The second remote element is where the value goes.
+// The value goes to the second remote element.
 urma_status_t view_notify(const urma_jfs_wr_t& wr, const SendLimits& limits, RequestView* view) {
   if (refuse_list("the remote side of WRITE_NOTIFY", wr.rw.dst, 2, UINT32_MAX) ||
       refuse_remote(wr.rw.dst.sge[1])) {
