@@ -44,7 +44,7 @@ void let_go(const HsaApi& api, const Outcome& memory) {
   }
 }
 
-// What the runtime says of the size is believed, what the peer says is not.
+// The runtime's size is trusted, the peer's is not.
 void check_size(const HsaApi& api, uint64_t needed, Outcome* memory) {
   hsa_amd_pointer_info_t info = {};
   info.size = sizeof(info);
@@ -107,7 +107,7 @@ Outcome attach_now(const HsaApi& api, std::vector<hsa_agent_t> agents,
 
 struct Attachments::Alive {
   Mutex mutex;
-  Service* service URMA_GUARDED_BY(mutex);  // NULL once nobody waits any more
+  Service* service URMA_GUARDED_BY(mutex);  // NULL once nobody waits
 };
 
 PeerMemory::~PeerMemory() {
@@ -187,8 +187,8 @@ void Attachments::attach(const std::shared_ptr<const void>& connection,
   }
 }
 
-// On a thread of its own, which may outlive all that it does not own: the runtime may wait for a
-// peer that does not answer.
+// On a thread of its own, which may outlive everything that it does not own: the runtime may wait
+// for a peer that does not answer.
 void Attachments::start(const Key& key, const MemoryDescription& description, Fd fd) {
   sigset_t all, before;
   ::sigfillset(&all);
@@ -213,7 +213,7 @@ void Attachments::start(const Key& key, const MemoryDescription& description, Fd
 
 void Attachments::finish(const Key& key, uint64_t serial, Outcome result) {
   const auto found = attempts_.find(key);
-  // It has come too late.
+  // It came too late.
   if (found == attempts_.end() || found->second.serial != serial) return let_go(*api_, result);
   Attempt attempt = std::move(found->second);
   attempts_.erase(found);
@@ -240,14 +240,14 @@ void Attachments::finish(const Key& key, uint64_t serial, Outcome result) {
   for (const Waiting& waiting : attempt.waiting) answer(attachment, waiting);
 }
 
-// Tells the engines of memory that was attached.
+// Tells the engines of attached memory.
 void Attachments::place(PeerMemory* attachment) {
   const Outcome& memory = attachment->memory;
   hsa_amd_pointer_info_t info = {};
   info.size = sizeof(info);
   api_->hsa_amd_pointer_info(memory.base, &info, nullptr, nullptr, nullptr);
   const Agent* owner = topology_->find(info.agentOwner);
-  // Memory of a GPU is left to the engines: what is attached need not be mapped for the CPU.
+  // Memory of a GPU is left to the engines: attached memory need not be mapped for the CPU.
   attachment->host_memory = owner != nullptr && !owner->gpu && !memory.interop;
   const hsa_agent_t agent = owner != nullptr ? owner->handle : topology_->engines().front();
   attachment->place =
