@@ -20,7 +20,7 @@ bool possible(const urma_jfc_attr_t& attr) {
     return false;
   }
   if ((attr.mask & JFC_MODERATE_COUNT) != 0 && attr.moderate_count > kMaxModerateCount) {
-    URMA_LOG_LIMITED(ERR, "modify_jfc: moderate_count {} is not possible; pass 0 to {}",
+    URMA_LOG_LIMITED(ERR, "modify_jfc: moderate_count {} is not supported; pass 0 to {}",
                      attr.moderate_count, kMaxModerateCount);
     return false;
   }
@@ -28,8 +28,8 @@ bool possible(const urma_jfc_attr_t& attr) {
       std::find(kModeratePeriods.begin(), kModeratePeriods.end(), attr.moderate_period) ==
           kModeratePeriods.end()) {
     URMA_LOG_LIMITED(ERR,
-                     "modify_jfc: moderate_period {} is not possible; pass 0, or a power of 4 from "
-                     "4 to 16384 us",
+                     "modify_jfc: moderate_period {} is not supported; pass 0, or a power of 4 "
+                     "from 4 to 16384 us",
                      attr.moderate_period);
     return false;
   }

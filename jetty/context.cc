@@ -18,14 +18,14 @@ namespace {
 
 void require_token_policy(const char* what, uint32_t policy) {
   if (policy > URMA_TOKEN_PLAIN_TEXT) {
-    fail(URMA_EINVAL, "{}: token_policy {} is not offered; use NONE (0) or PLAIN_TEXT (1)", what,
+    fail(URMA_EINVAL, "{}: token_policy {} is not supported; use NONE (0) or PLAIN_TEXT (1)", what,
          policy);
   }
 }
 
 void require_range(uint64_t va, uint64_t len) {
   if (len == 0 || va + len < va) {
-    fail(URMA_EINVAL, "register_seg: {} bytes at {:#x} are no range of memory", len, va);
+    fail(URMA_EINVAL, "register_seg: invalid range: {} bytes at {:#x}", len, va);
   }
 }
 
@@ -77,7 +77,7 @@ urma_status_t Context::get_async_event(urma_async_event_t* event) {
 
 urma_jfs_cfg_t Context::effective(const urma_jfs_cfg_t& asked) const {
   if (asked.priority > URMA_MAX_PRIORITY) {
-    fail(URMA_EINVAL, "priority {} is not offered; use one of 0 to {}", asked.priority,
+    fail(URMA_EINVAL, "priority {} is not supported; use 0 to {}", asked.priority,
          URMA_MAX_PRIORITY);
   }
   urma_jfs_cfg_t cfg = asked;
@@ -100,7 +100,7 @@ urma_target_jetty_t* Context::import_queue(const urma_jetty_id_t& id, urma_targe
                                            const urma_token_t* token) {
   if (mode != URMA_TM_RM && mode != URMA_TM_RC && mode != URMA_TM_UM) {
     fail(URMA_EINVAL,
-         "import: trans_mode {} is not offered by {}; use URMA_TM_RM (1), URMA_TM_RC (2) or "
+         "import: trans_mode {} is not supported by {}; use URMA_TM_RM (1), URMA_TM_RC (2) or "
          "URMA_TM_UM (4)",
          static_cast<int>(mode), dev->name);
   }

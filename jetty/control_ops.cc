@@ -50,7 +50,7 @@ urma_status_t get_tp_list(urma_context_t* ctx, urma_get_tp_cfg_t* cfg, uint32_t*
               .handle;
     }
     if (found == 0) {
-      fail(URMA_EINVAL, "get_tp_list: flag {:#x} asks for no channel type of trans_mode {}",
+      fail(URMA_EINVAL, "get_tp_list: flag {:#x} has no channel type of trans_mode {}",
            cfg->flag.value, static_cast<uint32_t>(cfg->trans_mode));
     }
     *count = found;
@@ -81,14 +81,14 @@ int modify_tp(urma_context_t* ctx, uint32_t number, urma_tp_cfg_t* /*cfg*/, urma
               urma_tp_attr_mask_t mask) noexcept {
   return guarded(URMA_LOG_SITE, [&] {
     if (!context_of(ctx).channels().in_use(number)) {
-      fail(URMA_EINVAL, "modify_tp: {} is the tpn of no channel of this context", number);
+      fail(URMA_EINVAL, "modify_tp: tpn {} is not a channel of this context", number);
     }
     if (mask.bs.reserved != 0) {
-      fail(URMA_EINVAL, "modify_tp: mask {:#x} has bits that mean nothing; see urma_tp_attr_mask_t",
+      fail(URMA_EINVAL, "modify_tp: mask {:#x} has undefined bits; see urma_tp_attr_mask_t",
            mask.value);
     }
     if (mask.bs.state != 0 && static_cast<uint32_t>(attr->state) > URMA_TP_STATE_ERROR) {
-      fail(URMA_EINVAL, "modify_tp: state {} is none; the highest is URMA_TP_STATE_ERROR ({})",
+      fail(URMA_EINVAL, "modify_tp: invalid state {}; the highest is URMA_TP_STATE_ERROR ({})",
            static_cast<uint32_t>(attr->state), static_cast<uint32_t>(URMA_TP_STATE_ERROR));
     }
     return static_cast<int>(URMA_SUCCESS);
@@ -115,7 +115,7 @@ std::optional<PickedChannel> picked(urma_context_t* ctx, const urma_active_tp_cf
   if (cfg.tp_handle == 0) return std::nullopt;
   ChannelTable::Channel channel = context_of(ctx).channels().at(cfg.tp_handle);
   if (!same_eid(channel.key.peer, peer) || channel.key.mode != mode) {
-    fail(URMA_EINVAL, "tp_handle {:#x} leads to another EID, or is for trans_mode {} and not {}",
+    fail(URMA_EINVAL, "tp_handle {:#x} leads to another EID, or is for trans_mode {}, not {}",
          cfg.tp_handle, static_cast<uint32_t>(channel.key.mode), static_cast<uint32_t>(mode));
   }
   return PickedChannel{channel, context_of(ctx).use_channel(channel.number)};
@@ -266,7 +266,7 @@ const urma_eid_t& require_known(const urma_context_t* ctx, const urma_eid_t& eid
   const auto known =
       std::find_if(eids.begin(), eids.end(), [&](const auto& one) { return same_eid(one, eid); });
   if (known == eids.end()) {
-    fail(URMA_FAIL, "the address is none of device {}; see urma_get_eid_list", ctx->dev->name);
+    fail(URMA_FAIL, "the address is not one of device {}; see urma_get_eid_list", ctx->dev->name);
   }
   return *known;
 }

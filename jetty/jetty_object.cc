@@ -128,14 +128,15 @@ bool Jetty::check_limit(const urma_jetty_attr_t& attr) {
   if ((attr.mask & JETTY_RX_THRESHOLD) == 0) return true;
   const uint32_t depth = jetty_cfg.shared.jfr->jfr_cfg.depth;
   if (attr.rx_threshold > depth) {
-    URMA_LOG_LIMITED(ERR, "modify_jetty: rx_threshold {} is over the depth of its JFR, {}",
+    URMA_LOG_LIMITED(ERR,
+                     "modify_jetty: rx_threshold {} exceeds the depth of its JFR, {}; lower it",
                      attr.rx_threshold, depth);
     return false;
   }
   // Zero asks for nothing, which every receiver can do.
   if (attr.rx_threshold == 0 || receiver().limits_jetties()) return true;
   URMA_LOG_LIMITED(ERR,
-                   "modify_jetty: {} has no rx_threshold of a jetty; use that of its JFR "
+                   "modify_jetty: {} does not support rx_threshold of a jetty; use that of its JFR "
                    "(urma_modify_jfr)",
                    context_->dev->name);
   return false;

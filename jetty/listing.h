@@ -23,7 +23,7 @@ struct Segment;
 // Throws Error(URMA_ENOMEM) where a list would exceed `most` entries with `added` more.
 template <typename Record>
 void require_room(const std::vector<Record>& records, size_t added, size_t most) {
-  if (added > most - records.size()) fail(URMA_ENOMEM, "there is more to list than {}", most);
+  if (added > most - records.size()) fail(URMA_ENOMEM, "more than {} entries", most);
 }
 
 // Describes a registered segment, except how its parts are reached.

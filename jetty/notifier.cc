@@ -101,7 +101,7 @@ class Probe : public std::enable_shared_from_this<Probe> {
   }
 
   void log_refusal() const {
-    URMA_LOG_LIMITED(WARNING, "id {:#x} is no target for this process: {}", target_.id,
+    URMA_LOG_LIMITED(WARNING, "id {:#x} cannot be used as a target: {}", target_.id,
                      answer_text(last_));
   }
 

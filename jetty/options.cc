@@ -52,7 +52,7 @@ class Buffer {
  private:
   bool fits(size_t bytes) const {
     if (bytes == length_) return true;
-    URMA_LOG_LIMITED(ERR, "get_opt: len {} is not that of option {:#x}, {}", length_, option_,
+    URMA_LOG_LIMITED(ERR, "get_opt: len {} does not match option {:#x}; pass {}", length_, option_,
                      bytes);
     return false;
   }

@@ -71,7 +71,7 @@ bool check_active(const char* call, bool active) {
 
 bool check_mask(const char* call, uint32_t mask, uint32_t known, uint32_t needed) {
   if ((mask & known) != 0 && (mask & needed) == needed) return true;
-  URMA_LOG_LIMITED(ERR, "{}: mask {:#x} does not name what can be changed, {:#x}", call, mask,
+  URMA_LOG_LIMITED(ERR, "{}: mask {:#x} is not valid; set bits of {:#x}", call, mask,
                    needed != 0 ? needed : known);
   return false;
 }
@@ -299,13 +299,13 @@ urma_status_t Jfr::modify(urma_jfr_attr_t* attr) {
   }
   const bool limit = (attr->mask & JFR_RX_THRESHOLD) != 0;
   if (limit && attr->rx_threshold > jfr_cfg.depth) {
-    URMA_LOG_LIMITED(ERR, "modify_jfr: rx_threshold {} is over the depth, {}", attr->rx_threshold,
-                     jfr_cfg.depth);
+    URMA_LOG_LIMITED(ERR, "modify_jfr: rx_threshold {} exceeds the depth, {}; lower it",
+                     attr->rx_threshold, jfr_cfg.depth);
     return URMA_EINVAL;
   }
   if ((attr->mask & JFR_STATE) != 0) {
     if (bits_of(attr->state) > URMA_JFR_STATE_ERROR) {
-      URMA_LOG_LIMITED(ERR, "modify_jfr: there is no state {}; see urma_jfr_state_t",
+      URMA_LOG_LIMITED(ERR, "modify_jfr: invalid state {}; see urma_jfr_state_t",
                        bits_of(attr->state));
       return URMA_EINVAL;
     }

@@ -71,7 +71,7 @@ MemoryMap& PageTable::memory_map() {
 PageTable::RangeId PageTable::add(uint64_t va, uint64_t len, const Audience& audience) {
   if (len == 0 || len > UINT64_MAX - kernel::kPageBytes ||
       va > UINT64_MAX - kernel::kPageBytes - len) {
-    fail(URMA_EINVAL, "{} bytes at {:#x} are no range of memory", len, va);
+    fail(URMA_EINVAL, "invalid range: {} bytes at {:#x}", len, va);
   }
   const MutexLock lock(mutex_);
   Range range = {};

@@ -40,7 +40,8 @@ void let_go(const HsaApi& api, const Outcome& memory) {
                             : api.hsa_amd_ipc_memory_detach(memory.base);
   }
   if (status != HSA_STATUS_SUCCESS) {
-    URMA_LOG_LIMITED(WARNING, "detaching what is a peer's: {}", status_text(api, status));
+    URMA_LOG_LIMITED(WARNING, "detaching memory or a signal of a peer: {}",
+                     status_text(api, status));
   }
 }
 
@@ -182,7 +183,7 @@ void Attachments::attach(const std::shared_ptr<const void>& connection,
   });
   if (status != URMA_SUCCESS) {
     Outcome none;
-    none.why = "no thread is to be had";
+    none.why = "no thread can be started";
     finish(key, serials_, none);
   }
 }
@@ -221,8 +222,8 @@ void Attachments::finish(const Key& key, uint64_t serial, Outcome result) {
   if (result.base == nullptr) {
     URMA_LOG_LIMITED(
         WARNING,
-        "what a peer shares cannot be attached: {}; both processes need the same pid and "
-        "network namespaces, and see HSA_ENABLE_IPC_MODE_LEGACY",
+        "memory or a signal of a peer cannot be attached: {}; both processes need the same pid "
+        "and network namespaces, and see HSA_ENABLE_IPC_MODE_LEGACY",
         result.why);
     for (const Waiting& waiting : attempt.waiting) {
       waiting.attached(nullptr, URMA_CR_REM_ACCESS_ABORT_ERR);
@@ -261,8 +262,8 @@ void Attachments::time_out(const Key& key, uint64_t serial) {
   Attempt attempt = std::move(found->second);
   attempts_.erase(found);
   URMA_LOG_LIMITED(WARNING,
-                   "what a peer shares was not attached within {} ms (URMA_ROCM_TIMEOUT_MS): the "
-                   "requests that need it end",
+                   "memory or a signal of a peer was not attached within {} ms "
+                   "(URMA_ROCM_TIMEOUT_MS); requests that need it end",
                    patience_ns_ / 1'000'000);
   for (const Waiting& waiting : attempt.waiting) {
     waiting.attached(nullptr, URMA_CR_ACK_TIMEOUT_ERR);

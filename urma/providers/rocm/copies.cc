@@ -155,8 +155,7 @@ void Copies::add_piece(Copy* copy, const CopyPiece& piece, std::span<const hsa_s
     return start(copy, piece, end_of(*to, number(piece.to)), end_of(*from, number(piece.from)),
                  after);
   }
-  if (!to.has_value())
-    fail(URMA_FAIL, "a copy to {:#x}, which no engine reaches", number(piece.to));
+  if (!to.has_value()) fail(URMA_FAIL, "a copy to {:#x}: no engine reaches it", number(piece.to));
   copy->buffers_.push_back(buffer(piece.bytes));
   char* const between = copy->buffers_.back()->data();
   const Place place = *places_->find(number(between), piece.bytes);
@@ -213,8 +212,8 @@ void Copies::settle(uint64_t begin, uint64_t bytes) {
   const MutexLock lock(mutex_);
   for (Copy* const copy : active_) {
     if (copy->touches(begin, bytes) && !copy->wait()) {
-      URMA_LOG_LIMITED(ERR, "memory at {:#x} goes while a copy of the HSA runtime does not end",
-                       begin);
+      URMA_LOG_LIMITED(
+          ERR, "memory at {:#x} goes away, but a copy of the HSA runtime still uses it", begin);
     }
   }
 }

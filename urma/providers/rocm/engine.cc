@@ -113,8 +113,7 @@ void Engine::enter(urma::Segment* segment) {
   }
   const Agent* const owner = topology_->find(info.agentOwner);
   if (owner == nullptr) {
-    fail(URMA_EINVAL, "register_seg: the agent that owns va {:#x} is none with memory",
-         segment->base);
+    fail(URMA_EINVAL, "register_seg: the agent that owns va {:#x} has no memory", segment->base);
   }
   // Without a way to share it, host memory is like any other.
   if (!settings_.share && !owner->gpu) return;

@@ -158,7 +158,7 @@ class Provider {
         if (info.name == dev.name) return info;
       }
     }
-    fail(URMA_EINVAL, "{} is no device of the rocm provider", dev.name);
+    fail(URMA_EINVAL, "{} is not a device of the rocm provider", dev.name);
   }
   const urma_device_attr_t& attr_of(const urma_device_t& dev) const { return info_of(dev).attr; }
   size_t eids_of(const urma_device_t& dev) const { return attr_of(dev).dev_cap.max_eid_cnt; }

@@ -90,7 +90,7 @@ int Pins::make(uint64_t va, uint64_t bytes, urma_ext_pinned_t** pinned,
                void (*free_callback)(void*), void* client_priv) {
   hsa_amd_pointer_info_t info;
   if (!find(va, bytes, &info)) {
-    URMA_LOG_LIMITED(ERR, "{} bytes at va {:#x} are no memory of one GPU allocation", bytes, va);
+    URMA_LOG_LIMITED(ERR, "{} bytes at va {:#x} are not memory of one GPU allocation", bytes, va);
     return -EINVAL;
   }
   if (api_->export_dmabuf == nullptr) {

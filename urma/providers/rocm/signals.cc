@@ -27,7 +27,7 @@ bool on_signal(hsa_signal_value_t /*value*/, void* arg) {
 }  // namespace
 
 Signals::Signals(const HsaApi* api) : api_(api), wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  if (!wake_.valid()) fail_errno(URMA_ENOMEM, "making the descriptor that copies wake by");
+  if (!wake_.valid()) fail_errno(URMA_ENOMEM, "making the descriptor that wakes for copies");
   while (free_.size() < kMadeAhead) free_.push_back(make());
 }
 

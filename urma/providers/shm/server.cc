@@ -220,7 +220,7 @@ Answer Client::judged(Answer answer, const ProbeTarget& target) const {
   const bool jfr = target.type == URMA_JFR;
   const IdKind other = jfr ? IdKind::kJetty : IdKind::kJfr;
   transport_->with_endpoint(other, target.eid, target.id, [&](const Endpoint&) {
-    URMA_LOG_LIMITED(WARNING, "process {} takes {} {:#x} for a {}; import it as what it is",
+    URMA_LOG_LIMITED(WARNING, "process {} imports {} {:#x} as a {}; import it as its own kind",
                      process_->pid, jfr ? "jetty" : "JFR", target.id, target_name(target.type));
   });
   return answer;

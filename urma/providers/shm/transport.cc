@@ -261,8 +261,8 @@ void Transport::require_kind(const urma_jetty_id_t& id, urma_target_type_t type)
       !runtime().owner_slot(id_kind(other), id.eid, id.id).has_value()) {
     return;
   }
-  fail(URMA_EINVAL, "import: id {:#x} is that of a {}, and not of a {}; import it as what it is",
-       id.id, target_name(other), target_name(type));
+  fail(URMA_EINVAL, "import: id {:#x} is a {}, not a {}; import it as its own kind", id.id,
+       target_name(other), target_name(type));
 }
 
 void Transport::connect_ahead(const RemoteQueue& target) {
