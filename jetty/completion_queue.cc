@@ -126,9 +126,9 @@ int CompletionQueue::poll_behind_other(int count, urma_cr_t* cr) noexcept {
   return poll_rest_guarded(0, count, cr);
 }
 
-// Waits while another thread posts: it may poll next, and would wait for this poll, which waits for
-// the lock that it posts under. The source may be gone once the lock is back, so each turn looks
-// for it again.
+// Leaves the lock for a while where another thread posts: it may poll next, and would wait for this
+// poll, which waits for the lock that it posts under. The source may be gone once the lock is back,
+// so each turn looks for it again.
 void CompletionQueue::give_way() {
   for (uint32_t pauses = kFirstPauses; pauses <= kLastPauses; pauses *= kLonger) {
     if (only_source_ == nullptr || !only_source_->contended()) return;

@@ -170,7 +170,7 @@ class CompletionQueue : public urma_jfc_t {
   uint64_t arming() const { return arming_.load(std::memory_order_relaxed); }
   // `count` completions are due now; solicited or failed. What made them due has been stored.
   void completed(uint32_t count, bool solicited) {
-    // SYNC(bell): the store before, and the load behind it; see arm().
+    // SYNC(bell): between the store before and the load that follows; see arm().
     light_barrier(fenced_);
     if (armed()) [[unlikely]]
       completed_armed(count, solicited);

@@ -42,7 +42,7 @@ namespace urma {
   const char* const last = from + (bytes - tail);
   for (; last - from >= 8; to += 8, from += 8) {
     std::memcpy(to, from, 8);
-    // Else the compiler would make it a call.
+    // Otherwise the compiler would make it a call.
     std::atomic_signal_fence(std::memory_order_release);
   }
   const uint64_t rest = last - from;

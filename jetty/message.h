@@ -17,7 +17,7 @@ enum class MessageKind : uint8_t {
   kSend = 1,
   kSendImm,
   kWriteImm,        // no payload: the data already lies in a segment; `length` is its size
-  kSendInvalidate,  // an Invalidation, and the payload behind it; `immediate` is a TokenKey
+  kSendInvalidate,  // an Invalidation, then the payload; `immediate` is a TokenKey
 };
 
 enum MessageFlag : uint8_t {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The public queue objects of a provider, with what stands behind each of them.
+// The public queue objects of a provider, with the parts behind each of them.
 #ifndef JETTY_QUEUES_H_
 #define JETTY_QUEUES_H_
 

@@ -15,7 +15,7 @@ namespace {
 // Rounds in which a receiver can be asked, and answer.
 constexpr uint32_t kRoundsInFlight = 8;
 
-// The operands of WRITE_NOTIFY, and of CAS of 16 bytes.
+// Fills in the operands of an atomic, and the immediate of other requests.
 void fill_operands(const urma_jfs_wr_t& wr, const RequestView& view, SendEntry* entry) {
   if (view.kind != OpKind::kAtomic) {
     entry->operand[0] = view.immediate;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Work requests as the library keeps them, and the reasons of the contract to refuse some.
+// Work requests as the library keeps them, and the contract's reasons to refuse some.
 #ifndef JETTY_WORK_REQUEST_H_
 #define JETTY_WORK_REQUEST_H_
 

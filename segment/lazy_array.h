@@ -26,7 +26,7 @@ class LazyMemory {
       data_ = nullptr;
       throw std::bad_alloc();
     }
-    // Else the first entry may cost 2 MiB. Fails where the kernel has no huge pages at all.
+    // Otherwise the first entry may cost 2 MiB. Fails where the kernel has no huge pages at all.
     ::madvise(data_, bytes, MADV_NOHUGEPAGE);
   }
   LazyMemory(LazyMemory&& other) noexcept

@@ -11,7 +11,7 @@
 
 namespace urma {
 
-// True where nobody can resize the memory behind the descriptor, so that no access to it faults: a
+// True where nobody can resize the memory of the descriptor, so that no access to it faults: a
 // sealed memfd, not of the pool of huge pages, which can be empty when a page is needed.
 bool sealed_size(int fd);
 

@@ -18,7 +18,7 @@ constexpr uint64_t kPageMask = kernel::kPageBytes - 1;
 // much as a thousand small copies.
 constexpr uint32_t kImportsWorthSharing = 4;
 
-// Merges parts that are equal but for their place.
+// Merges parts that are equal apart from their place.
 void push(std::vector<SharedPart>* parts, const SharedPart& part) {
   if (part.len == 0) return;
   if (!parts->empty()) {

@@ -38,7 +38,7 @@ class Sender : public urma::Sender {
   ImplicitImports<RemoteSegment>& implicit_imports() { return implicit_imports_; }
 
  private:
-  // Behind a post.
+  // After a post.
   [[gnu::noinline]] urma_status_t finish_post(urma_status_t status) noexcept URMA_RELEASE(lock());
   bool lends_what_fits();
   std::unique_ptr<TargetPath> make_path(RemoteQueue* target, uint32_t hint) override;
