@@ -15,7 +15,7 @@
 
 namespace urma {
 
-// Blocking, as the program expects of it until it says otherwise.
+// Blocking, as the program expects until it changes that.
 AsyncEvents::AsyncEvents() : fd_(::eventfd(0, EFD_CLOEXEC)) {
   if (!fd_.valid()) fail_errno(URMA_ENOMEM, "create_context: making async_fd");
 }
@@ -40,7 +40,7 @@ void AsyncEvents::raise(urma_async_event_type_t type, uint32_t element) {
   settle_fd();
 }
 
-// Readable exactly while an event waits.
+// Makes fd_ readable exactly while an event waits.
 void AsyncEvents::settle_fd() {
   const bool wanted = !pending_.empty();
   if (std::exchange(readable_, wanted) == wanted) return;
@@ -83,7 +83,7 @@ bool AsyncEvents::take(urma_async_event_t* event) {
   }
   next.subject->events_->mutex_.assume_held();
   ++next.subject->handed_out_;
-  // The union holds a pointer to the object, whatever its kind is.
+  // The union holds a pointer to the object, whatever its kind.
   std::memcpy(&event->element, &next.subject->element_, sizeof(next.subject->element_));
   return true;
 }
@@ -113,7 +113,7 @@ bool EventSubject::end(bool non_blocking) {
     std::erase_if(events_->pending_,
                   [this](const AsyncEvents::Pending& event) { return event.subject == this; });
     events_->settle_fd();
-    // Nothing is handed out any more.
+    // No further event is handed out.
     handed_out = handed_out_;
   }
   ::pthread_mutex_lock(mutex_);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The asynchronous events of a context: what happens to its objects without their asking.
+// The asynchronous events of a context: what happens to its objects without a request of theirs.
 #ifndef JETTY_ASYNC_EVENTS_H_
 #define JETTY_ASYNC_EVENTS_H_
 
@@ -28,10 +28,10 @@ class AsyncEvents {
   int fd() const { return fd_.get(); }
   // urma_get_async_event. Waits for an event unless fd() is non-blocking; then URMA_FAIL.
   urma_status_t get(urma_async_event_t* event);
-  // What befalls no object, but a port, an EID or the device: `element` is its number. Needs no
-  // acknowledgement. One of each type and number waits, as the newest of all.
+  // An event of a port, an EID or the device, not of an object: `element` is its number. Needs no
+  // acknowledgement. At most one of each type and number waits, as the newest of all.
   void raise(urma_async_event_type_t type, uint32_t element);
-  // False where none waits.
+  // False where no event waits.
   bool take(urma_async_event_t* event);
   bool blocking() const;
   // urma_ack_async_event.
@@ -43,7 +43,7 @@ class AsyncEvents {
   struct Pending {
     EventSubject* subject;  // NULL where it is about no object
     urma_async_event_type_t type;
-    uint32_t element;  // of what is no object
+    uint32_t element;  // where it is about no object
   };
 
   void add(EventSubject* subject, urma_async_event_type_t type);
@@ -55,8 +55,9 @@ class AsyncEvents {
   bool readable_ URMA_GUARDED_BY(mutex_) = false;
 };
 
-// An object that events can be about. What the program has acknowledged is counted in the object's
-// public struct, what it was handed out here: whoever ends the object waits until they are equal.
+// An object that events can be about. The object's public struct counts the events that the program
+// has acknowledged, this class those that it was handed; ending the object waits until they are
+// equal.
 class EventSubject {
  public:
   // All four belong to the same object.
@@ -72,8 +73,9 @@ class EventSubject {
 
   // An event of one type waits at most once.
   void raise(urma_async_event_type_t type) { events_->add(this, type); }
-  // Raises nothing any more, takes back what was not handed out, and waits until the rest is
-  // acknowledged. Where that is not so yet and `non_blocking` is set: false, and nothing happened.
+  // Raises no further event, drops those that were not handed out, and waits until the rest is
+  // acknowledged. With `non_blocking`, where some are not acknowledged yet: false, and nothing
+  // changed.
   bool end(bool non_blocking);
   // After end(): raises again.
   void begin();

@@ -97,7 +97,7 @@ ChannelTable::Channel ChannelTable::at(const ChannelKey& key) {
 ChannelTable::Channel* ChannelTable::find(uint64_t handle) {
   const uint64_t index = (handle & UINT32_MAX) - 1;
   if (index >= channels_.size() || channels_[index].handle != handle) {
-    fail(URMA_EINVAL, "tp_handle {:#x} is no channel of this context; take one of urma_get_tp_list",
+    fail(URMA_EINVAL, "tp_handle {:#x} is not a channel of this context; see urma_get_tp_list",
          handle);
   }
   return &channels_[index];
@@ -110,8 +110,8 @@ ChannelTable::Channel ChannelTable::at(uint64_t handle) {
 
 void ChannelTable::set(uint64_t handle, uint32_t bitmap, const urma_tp_attr_value_t& attr) {
   if ((bitmap & ~members()) != 0) {
-    fail(URMA_EINVAL, "tp_attr_bitmap {:#x} names members that are none; the highest bit is {}",
-         bitmap, kMembers - 1);
+    fail(URMA_EINVAL, "tp_attr_bitmap {:#x} has undefined bits; the highest bit is {}", bitmap,
+         kMembers - 1);
   }
   const MutexLock lock(mutex_);
   merge(bitmap, attr, &find(handle)->attr);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // The transport channels of a context, as programs see them. Messages go through shared memory
-// whatever a channel says; it is a name that imports can share, and keeps what is set on it.
+// whatever a channel says; a channel is a name that imports can share, and keeps what is set on it.
 #ifndef JETTY_CHANNELS_H_
 #define JETTY_CHANNELS_H_
 
@@ -16,7 +16,7 @@
 
 namespace urma {
 
-// What a channel leads from and to. There is one for each such combination.
+// The two ends of a channel. There is one channel for each such combination.
 struct ChannelKey {
   urma_eid_t local;
   urma_eid_t peer;
@@ -24,7 +24,7 @@ struct ChannelKey {
   urma_tp_type_t type;
 };
 
-// The channel type that urma_get_tp_list and the imports of a mode can have.
+// Whether urma_get_tp_list, and the imports of a mode, can have this channel type.
 bool type_allowed(urma_transport_mode_t mode, urma_tp_type_t type);
 
 // Any thread.
@@ -37,20 +37,20 @@ class ChannelTable {
     urma_tp_attr_value_t attr;
   };
 
-  // `serial` tells the handles of this table from those of every other one.
+  // `serial` tells the handles of this table from those of every other table.
   explicit ChannelTable(uint64_t serial) : serial_(serial) {}
 
-  // The channel of a key, made by the first who asks.
+  // The channel of a key; the first call makes it.
   Channel at(const ChannelKey& key);
-  // The channel of a handle. Throws Error(URMA_EINVAL) where this table has given no such handle.
+  // The channel of a handle. Throws Error(URMA_EINVAL) for a handle that is not of this table.
   Channel at(uint64_t handle);
 
   // Sets the members of the channel's attributes that the bitmap names. Throws Error(URMA_EINVAL).
   void set(uint64_t handle, uint32_t bitmap, const urma_tp_attr_value_t& attr);
-  // The members that there are, as a bitmap.
+  // The members that exist, as a bitmap.
   static uint32_t members();
 
-  // Whether a channel, or an import by itself, has this number.
+  // Whether a channel, or an import without one, has this number.
   bool in_use(uint32_t number) const;
 
  private:

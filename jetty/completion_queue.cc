@@ -10,11 +10,11 @@
 namespace urma {
 namespace {
 
-// A poll that found nothing looks beyond its own queues once in so many times: often enough that
+// A poll that found nothing looks beyond its own queues once in this many times: often enough that
 // two peers which each poll only their send JFC both complete, seldom enough to cost nothing.
 constexpr uint64_t kIdlePollsPerSweep = 32;
 
-// Behind a poll, with no lock held.
+// After a poll, with no lock held.
 inline void go_further(ProgressDomain* domain, bool unfinished, bool sweeps) {
   if (unfinished) [[unlikely]]
     domain->take_over();
@@ -126,9 +126,9 @@ int CompletionQueue::poll_behind_other(int count, urma_cr_t* cr) noexcept {
   return poll_rest_guarded(0, count, cr);
 }
 
-// Keeps away while another thread posts: it may poll next, and would wait for this poll, which
-// waits for the lock that it posts under. The source may be gone once the lock is back, so each
-// turn looks for it anew.
+// Leaves the lock for a while where another thread posts: it may poll next, and would wait for this
+// poll, which waits for the lock that it posts under. The source may be gone once the lock is back,
+// so each turn looks for it again.
 void CompletionQueue::give_way() {
   for (uint32_t pauses = kFirstPauses; pauses <= kLastPauses; pauses *= kLonger) {
     if (only_source_ == nullptr || !only_source_->contended()) return;
@@ -168,7 +168,7 @@ int CompletionQueue::collect(int count, urma_cr_t* cr) {
     ring_first_ = got == count;
     return got == count ? got : got + take_from_ring(count - got, cr + got);
   }
-  // Whichever side filled a poll alone, the other one comes first in the next.
+  // After a poll that one side filled alone, the next begins with the other side.
   int got = ring_first_ ? take_from_ring(count, cr) : 0;
   ring_first_ = false;
   if (got == count) return got;
@@ -180,7 +180,7 @@ int CompletionQueue::collect(int count, urma_cr_t* cr) {
   return got + take_from_ring(count - got, cr + got);
 }
 
-// One that waits for something is looked at each time: a poll may be what it waits for.
+// A source that waits for something is looked at each time: it may be waiting for a poll.
 int CompletionQueue::collect_from_many(int count, urma_cr_t* cr) {
   int got = 0;
   turns_.take(
@@ -201,7 +201,7 @@ int CompletionQueue::collect_from_many(int count, urma_cr_t* cr) {
 int CompletionQueue::collect_from_sources(int count, urma_cr_t* cr) {
   const size_t total = sources_.size();
   int got = 0;
-  // Whoever waits for events polls seldom, and counts on finding what an event has told of.
+  // A program that waits for events polls seldom, and expects to find what an event has announced.
   if (total > Turns::kFew && ((got = collect_from_many(count, cr)) != 0 || channel_ == nullptr)) {
     return got;
   }
@@ -210,7 +210,7 @@ int CompletionQueue::collect_from_sources(int count, urma_cr_t* cr) {
     got += sources_[next].source->collect(this, count - got, cr + got);
     if (++next == total) next = 0;
   }
-  // A source that fills every poll must not starve the ones behind it.
+  // A source that fills every poll must not starve the next ones.
   if (got == count) ++first_;
   return got;
 }

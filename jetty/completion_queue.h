@@ -3,7 +3,7 @@
 // A JFC: where a program collects completion records.
 //
 // Send completions stay in their send queue until a poll collects them; receive completions wait in
-// the JFC's own ring. So queues of different threads meet nowhere on the way.
+// the JFC's own ring. So queues of different threads share nothing on the way.
 #ifndef JETTY_COMPLETION_QUEUE_H_
 #define JETTY_COMPLETION_QUEUE_H_
 
@@ -26,34 +26,34 @@ namespace urma {
 
 class CompletionQueue;
 
-// What can give completions to a JFC when it is polled.
+// What gives completions to a JFC when it is polled.
 class CompletionSource {
  public:
   virtual ~CompletionSource() = default;
-  // Moves what can be moved for a poll of `poller`, and writes up to `count` records that are due;
-  // returns how many. Records may also go to the poller's ring.
+  // Moves what it can for a poll of `poller`, writes up to `count` records that are due, and
+  // returns their number. Records may also go to the poller's ring.
   virtual int collect(CompletionQueue* poller, int count, urma_cr_t* cr) = 0;
-  // Moves one turn of what can be moved for the armed JFC `waiter`, which nobody polls, and tells
-  // it of what is due: of all of it where `just_armed`, else of what is due since. True where there
-  // is more to move at once.
+  // Moves one turn of work for the armed JFC `waiter`, which nobody polls, and tells it of the
+  // completions that are due: all of them with `just_armed`, else those since the last call. True
+  // where more can be moved at once.
   virtual bool move_for(CompletionQueue* waiter, bool just_armed) = 0;
-  // Whether something is under way that may need to be looked after.
+  // Whether something is in flight that may need attention.
   virtual bool outstanding() const = 0;
-  // The shortest way, instead of collect(): makes a whole poll of a JFC that has no other source,
-  // and nothing in its ring: with its lock held, which this leaves, see end_poll(), finish_poll()
-  // and poll_rest_guarded(). A function that has its arguments where the provider's operation has
-  // them; NULL where there is no such way.
+  // The shortest way, instead of collect(): a whole poll of a JFC that has no other source, and
+  // nothing in its ring. Called with its lock held, and leaves it: see end_poll(), finish_poll()
+  // and poll_rest_guarded(). A function with its arguments where the provider's operation has them;
+  // NULL where there is no such way.
   using PollAlone = int (*)(CompletionQueue* poller, int count, urma_cr_t* cr,
                             CompletionSource* source) noexcept;
   virtual PollAlone poll_alone() const { return nullptr; }
-  // A hint: whether another thread is there, which a poll had better not keep waiting.
+  // A hint: whether another thread uses this source; a poll should not keep it waiting.
   virtual bool contended() const { return false; }
-  // A number that is 0 as long as there is nothing to collect; NULL where nothing says so.
+  // A number that is 0 while there is nothing to collect; NULL where there is no such number.
   virtual const std::atomic<uint32_t>* fill() const { return nullptr; }
 };
 
-// Everything that a poll which found nothing may try to move besides its own JFC's queues, and who
-// goes on where nobody polls. From any thread.
+// What a poll that found nothing may try to move besides its own JFC's queues, and what goes on
+// where nobody polls. Any thread.
 class ProgressDomain {
  public:
   virtual ~ProgressDomain() = default;
@@ -64,26 +64,26 @@ class ProgressDomain {
   virtual void take_over() = 0;
   // Looks after the requests of armed JFCs from time to time.
   virtual void watch_pending() = 0;
-  // Calls jfc->raise_delayed(arming) after so many microseconds, unless forget() comes before.
+  // Calls jfc->raise_delayed(arming) after `us` microseconds, unless forget() is called before.
   virtual void delay_event(CompletionQueue* jfc, uint64_t arming, uint32_t us) = 0;
   virtual void forget_delayed(CompletionQueue* jfc) = 0;
 };
 
-// Receive completions that wait for a poll. Guarded by a lock of its own, since a shared JFR may
-// complete into the JFC of another thread.
+// Receive completions that wait for a poll. Has a lock of its own, since a shared JFR may complete
+// into the JFC of another thread.
 class CompletionRing {
  public:
   explicit CompletionRing(uint32_t depth) : records_(depth) {}
 
-  // Only a hint where other threads push; what this thread saw free stays free for it alone if it
-  // is the only one to push.
+  // Only a hint where other threads push; room that this thread saw stays, if no other thread
+  // pushes.
   bool has_room() const { return size_.load(std::memory_order_relaxed) < records_.size(); }
   bool empty() const { return size() == 0; }
   uint32_t size() const { return size_.load(std::memory_order_relaxed); }
   // False where the ring is full.
   bool push(const urma_cr_t& record, bool solicited);
   int pop(int count, urma_cr_t* cr);
-  // How many wait, and whether one of them may be solicited.
+  // The number of waiting records, and whether one of them may be solicited.
   uint32_t waiting(bool* solicited);
   // Drops the records of one queue; called when it is deleted.
   void purge(uint64_t user_data);
@@ -109,14 +109,14 @@ class CompletionQueue : public urma_jfc_t {
 
   // As jfc_cfg says.
   void open();
-  // Nothing completes into it any more. What waits in it is lost.
+  // Nothing completes into it afterwards. Records that wait in it are lost.
   void close();
   bool is_open() const { return ring_.has_value(); }
 
   // -1 where it is not open.
   int poll(int count, urma_cr_t* cr) noexcept;
-  // The same for providers whose sources leave the lock by end_poll(): they end the short way for
-  // all but the owner of the lock.
+  // The same for providers whose sources leave the lock by end_poll(): only the owner of the lock
+  // may take the inline way.
   [[gnu::always_inline]] int poll_device(int count, urma_cr_t* cr) noexcept {
     if (!is_open()) [[unlikely]]
       return -1;
@@ -124,13 +124,13 @@ class CompletionQueue : public urma_jfc_t {
       return poll_behind_guarded(count, cr);
     return poll_held(count, cr);
   }
-  // For poll_alone(): that these records of success are all; or that others may look further.
+  // For poll_alone(): these `got` records, all successes, are all of this poll.
   [[gnu::always_inline]] int end_poll(int got) URMA_RELEASE(poll_lock()) {
     counters_->by_status[URMA_CR_SUCCESS].add(static_cast<uint32_t>(got));
     poll_lock_->leave_biased();
     return got;
   }
-  // The same whoever holds the lock.
+  // The same for any holder of the lock.
   [[gnu::always_inline]] int end_poll_at_once(int got) URMA_RELEASE(poll_lock()) {
     counters_->by_status[URMA_CR_SUCCESS].add(static_cast<uint32_t>(got));
     if (poll_lock_->leave_at_once()) [[unlikely]]
@@ -139,11 +139,11 @@ class CompletionQueue : public urma_jfc_t {
   }
   [[gnu::noinline]] int poll_rest_guarded(int got, int count, urma_cr_t* cr) noexcept
       URMA_RELEASE(poll_lock());
-  // Another thread is at the only source: lets it leave, and looks then. The source may have gone
+  // Another thread uses the only source: lets it leave, then looks. The source may have gone
   // meanwhile.
   [[gnu::noinline]] int poll_behind_other(int count, urma_cr_t* cr) noexcept
       URMA_RELEASE(poll_lock());
-  // These records are all.
+  // These records are all of this poll.
   [[gnu::noinline]] int finish_poll(int got, const urma_cr_t* cr) noexcept
       URMA_RELEASE(poll_lock());
   // For the analysis of locks.
@@ -152,50 +152,49 @@ class CompletionQueue : public urma_jfc_t {
   // urma_rearm_jfc, and the moderation of urma_modify_jfc.
   urma_status_t arm(bool solicited_only);
   urma_status_t modify(urma_jfc_attr_t* attr);
-  // Before it is deleted: no event comes any more, and the program has acknowledged those that it
-  // got. Waits for that, unless the JFC is non_blocking: then URMA_EAGAIN, and all is as before.
+  // Before it is deleted: no further event comes, and the program has acknowledged those that it
+  // got. Waits for that, unless the JFC is non_blocking: then URMA_EAGAIN, and nothing changed.
   urma_status_t end_events();
   void ack_events(uint32_t count);
-  // A completion finds no room. The program is told once; nothing is lost where the queue that
-  // completes can wait.
+  // A completion finds no room. The program is told once; no completion is lost where its queue can
+  // wait.
   void overflowed();
-  // What stands behind it has given up: completions are lost.
+  // The queue or device behind it has failed: completions are lost.
   void failed() { subject_.raise(URMA_EVENT_JFC_ERR); }
 
   bool armed() const { return bell_->armed.load(std::memory_order_relaxed) != Armed::kNo; }
   bool armed_for_solicited() const {
     return bell_->armed.load(std::memory_order_relaxed) == Armed::kForSolicited;
   }
-  // Another number after each arm().
+  // A number that changes with each arm().
   uint64_t arming() const { return arming_.load(std::memory_order_relaxed); }
-  // So many completions are due now; solicited or failed. What made them due has been stored.
+  // `count` completions are due now; solicited or failed. What made them due has been stored.
   void completed(uint32_t count, bool solicited) {
-    // SYNC(bell): the store before, and the load behind it; see arm().
+    // SYNC(bell): between the store before and the load that follows; see arm().
     light_barrier(fenced_);
     if (armed()) [[unlikely]]
       completed_armed(count, solicited);
   }
-  // For a source that a poll, moving a part, has left with more; called from its collect().
+  // For a source that a poll left with more to move; called from its collect().
   void leave_unfinished() URMA_REQUIRES(poll_lock()) { unfinished_ = true; }
   void raise_delayed(uint64_t arming);
 
   EventChannel* channel() const { return channel_; }
-  // Whether those who publish to it fence before they look at its bell: see light_barrier().
+  // Whether publishers fence before they look at its bell: see light_barrier().
   bool fenced() const { return fenced_; }
-  // Its own bell, for as long as queues complete into it.
+  // Its own bell, while queues complete into it.
   const Bell& bell() const { return *bell_; }
-  // Which of this process's bells that is.
+  // The index of that bell in this process.
   uint32_t bell_index() const { return bell_index_; }
   // For the channel.
   bool move();
   bool all_acked();
 
-  // True while queues complete into it or hold it. Where none does any more, they are through with
-  // it.
+  // True while queues complete into it or hold it. Once false, they no longer use it.
   bool attached();
 
   CompletionRing& ring() { return *ring_; }
-  // Changes whenever the JFC is polled: how the service thread knows that somebody does.
+  // Changes whenever the JFC is polled: tells the service thread that the program polls.
   uint64_t polls() const { return polls_.load(std::memory_order_relaxed); }
   // What it has done and how full it is, from any thread while it is open.
   void report(urma_ext_queue_t* queue) const;
@@ -211,9 +210,9 @@ class CompletionQueue : public urma_jfc_t {
 
   struct Attached {
     CompletionSource* source;
-    const std::atomic<uint32_t>* fill;  // of it
+    const std::atomic<uint32_t>* fill;  // of the source
     uint32_t count;
-    uint32_t silence;  // of turns_
+    uint32_t silence;  // for turns_
   };
 
   void attach(CompletionSource* source);
@@ -244,7 +243,7 @@ class CompletionQueue : public urma_jfc_t {
   void raise();
 
   ProgressDomain* domain_;
-  // Both while open.
+  // Both while it is open.
   std::optional<OwnerLock> poll_lock_;
   std::optional<CompletionRing> ring_;
   std::vector<Attached> sources_ URMA_GUARDED_BY(*poll_lock_);
@@ -257,9 +256,9 @@ class CompletionQueue : public urma_jfc_t {
   bool unfinished_ URMA_GUARDED_BY(*poll_lock_) = false;
   std::atomic<uint32_t> attachments_{0};
   std::atomic<uint64_t> polls_{0};
-  std::optional<QueueCounters> counters_;  // while open
+  std::optional<QueueCounters> counters_;  // while it is open
 
-  static Bell silent_bell_;  // of all that have no channel
+  static Bell silent_bell_;  // for all JFCs without a channel
   Bell* bell_ = &silent_bell_;
   uint32_t bell_index_ = 0;
   bool fenced_ = false;
@@ -267,7 +266,7 @@ class CompletionQueue : public urma_jfc_t {
   EventSubject subject_;
   std::atomic<bool> overflow_told_{false};
   // Guarded by the channel.
-  bool listed_ = false;  // there
+  bool listed_ = false;  // in the channel's list
   bool event_pending_ = false;
   uint32_t reported_ = 0;                    // events handed out
   std::atomic<uint64_t> arming_{0};          // counts them
@@ -277,7 +276,7 @@ class CompletionQueue : public urma_jfc_t {
   std::atomic<uint32_t> moderate_period_{0};
 };
 
-// A source is polled with its JFC as long as one attachment of it stands.
+// A source is polled with its JFC while it has at least one attachment.
 class Attachment {
  public:
   Attachment(CompletionQueue* jfc, CompletionSource* source) : jfc_(jfc), source_(source) {
@@ -292,8 +291,8 @@ class Attachment {
   CompletionSource* source_;
 };
 
-// A JFC stays for as long as it is held: what ends behind its attachment may still look at it, and
-// wake whoever sleeps there.
+// A JFC stays while it is held: what ends after its attachment may still look at it, and wake the
+// threads that sleep there.
 class JfcHold {
  public:
   explicit JfcHold(CompletionQueue* jfc) : jfc_(jfc) {

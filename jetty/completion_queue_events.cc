@@ -20,7 +20,7 @@ bool possible(const urma_jfc_attr_t& attr) {
     return false;
   }
   if ((attr.mask & JFC_MODERATE_COUNT) != 0 && attr.moderate_count > kMaxModerateCount) {
-    URMA_LOG_LIMITED(ERR, "modify_jfc: moderate_count {} is not possible; pass 0 to {}",
+    URMA_LOG_LIMITED(ERR, "modify_jfc: moderate_count {} is not supported; pass 0 to {}",
                      attr.moderate_count, kMaxModerateCount);
     return false;
   }
@@ -28,8 +28,8 @@ bool possible(const urma_jfc_attr_t& attr) {
       std::find(kModeratePeriods.begin(), kModeratePeriods.end(), attr.moderate_period) ==
           kModeratePeriods.end()) {
     URMA_LOG_LIMITED(ERR,
-                     "modify_jfc: moderate_period {} is not possible; pass 0, or a power of 4 from "
-                     "4 to 16384 us",
+                     "modify_jfc: moderate_period {} is not supported; pass 0, or a power of 4 "
+                     "from 4 to 16384 us",
                      attr.moderate_period);
     return false;
   }
@@ -45,19 +45,19 @@ void CompletionQueue::raise_at(EventChannel* channel, Bell* bell, uint32_t bell_
   channel_ = channel;
   bell_ = bell;
   bell_index_ = bell_index;
-  // A fence for each that publishes is cheap beside a system call for each that arms; but to make
-  // peers fence would slow those down that nobody sleeps for.
+  // A fence for each publication is cheap compared with a system call for each arming; but it would
+  // slow down peers for which nobody sleeps.
   fenced_ = !domain_->has_remote_bells() || !has_process_barrier();
 }
 
 urma_status_t CompletionQueue::arm(bool solicited_only) {
-  // Without a channel nobody could be told.
+  // Without a channel nobody can be told.
   if (channel_ == nullptr) return URMA_SUCCESS;
   counted_.store(0, std::memory_order_relaxed);
   arming_.fetch_add(1, std::memory_order_relaxed);
   set_bell(solicited_only);
-  // SYNC(bell): the bell is stored before, and everything that may have come is looked at behind.
-  // Pairs with the light barriers of those who publish before they look at the bell: completed(),
+  // SYNC(bell): the bell is stored before everything that may have come is looked at. Pairs with
+  // the light barriers of those who publish before they look at the bell: completed(),
   // SendQueue::announce(), RemoteBell::ring() and WireTransport::arrived(). So either they see the
   // bell or this thread sees what they have published.
   heavy_barrier(fenced_);
@@ -79,7 +79,7 @@ void CompletionQueue::set_bell(bool solicited_only) {
     bell_->armed.store(Armed::kForAny, std::memory_order_relaxed);
     return;
   }
-  // Who waits for any completion already, goes on to.
+  // An arming for any completion stays in force.
   Armed before = Armed::kNo;
   bell_->armed.compare_exchange_strong(before, Armed::kForSolicited, std::memory_order_relaxed);
 }
@@ -122,8 +122,8 @@ void CompletionQueue::raise_delayed(uint64_t arming) {
 }
 
 void CompletionQueue::raise() {
-  // Of all that see the bell one disarms. Relaxed: what the event tells of is ordered by the locks
-  // that guard it, and by those of the channel.
+  // Of all threads that see the bell one disarms. Relaxed: the locks that guard what the event
+  // tells of order it, and those of the channel.
   if (bell_->armed.exchange(Armed::kNo, std::memory_order_relaxed) != Armed::kNo) {
     counters_->wakeups.add_shared(1);
     channel_->fire(this);
@@ -169,7 +169,7 @@ urma_status_t CompletionQueue::end_events() {
   channel_->remove(this);
   bell_->armed.store(Armed::kNo, std::memory_order_relaxed);
   domain_->forget_delayed(this);
-  // Nothing is handed out any more, so reported_ stays as it is.
+  // Nothing further is handed out, so reported_ stays as it is.
   ::pthread_mutex_lock(&event_mutex);
   while (static_cast<int32_t>(reported_ - comp_events_acked) > 0) {
     ::pthread_cond_wait(&event_cond, &event_mutex);

@@ -18,23 +18,23 @@ namespace {
 
 void require_token_policy(const char* what, uint32_t policy) {
   if (policy > URMA_TOKEN_PLAIN_TEXT) {
-    fail(URMA_EINVAL, "{}: token_policy {} is not offered; use NONE (0) or PLAIN_TEXT (1)", what,
+    fail(URMA_EINVAL, "{}: token_policy {} is not supported; use NONE (0) or PLAIN_TEXT (1)", what,
          policy);
   }
 }
 
 void require_range(uint64_t va, uint64_t len) {
   if (len == 0 || va + len < va) {
-    fail(URMA_EINVAL, "register_seg: {} bytes at {:#x} are no range of memory", len, va);
+    fail(URMA_EINVAL, "register_seg: invalid range: {} bytes at {:#x}", len, va);
   }
 }
 
-// Memory that is not there would fail at the first access; hardware would refuse to pin it now.
+// Unmapped memory would fail at the first access; hardware would refuse to pin it now.
 void require_mapped(uint64_t va, uint64_t len) {
   require_range(va, len);
   const uint64_t page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
   const uint64_t first = va / page * page;
-  // Memcheck believes that msync reads the whole page, also what malloc has not given out.
+  // Memcheck assumes that msync reads the whole page, also the part that malloc has not given out.
   VALGRIND_DISABLE_ERROR_REPORTING;
   const int missing = ::msync(reinterpret_cast<void*>(first), va + len - first, MS_ASYNC);
   VALGRIND_ENABLE_ERROR_REPORTING;
@@ -64,7 +64,7 @@ urma_jfce_t* Context::create_jfce() {
   return std::make_unique<EventChannel>(this, transport_->next_serial()).release();
 }
 
-// What has arrived may be what there is to tell of, and its program may be waiting just here.
+// An event may have to be raised by what has arrived, and its program may be waiting here.
 urma_status_t Context::get_async_event(urma_async_event_t* event) {
   if (events_.take(event)) return URMA_SUCCESS;
   if (events_.blocking()) {
@@ -77,7 +77,7 @@ urma_status_t Context::get_async_event(urma_async_event_t* event) {
 
 urma_jfs_cfg_t Context::effective(const urma_jfs_cfg_t& asked) const {
   if (asked.priority > URMA_MAX_PRIORITY) {
-    fail(URMA_EINVAL, "priority {} is not offered; use one of 0 to {}", asked.priority,
+    fail(URMA_EINVAL, "priority {} is not supported; use 0 to {}", asked.priority,
          URMA_MAX_PRIORITY);
   }
   urma_jfs_cfg_t cfg = asked;
@@ -100,7 +100,7 @@ urma_target_jetty_t* Context::import_queue(const urma_jetty_id_t& id, urma_targe
                                            const urma_token_t* token) {
   if (mode != URMA_TM_RM && mode != URMA_TM_RC && mode != URMA_TM_UM) {
     fail(URMA_EINVAL,
-         "import: trans_mode {} is not offered by {}; use URMA_TM_RM (1), URMA_TM_RC (2) or "
+         "import: trans_mode {} is not supported by {}; use URMA_TM_RM (1), URMA_TM_RC (2) or "
          "URMA_TM_UM (4)",
          static_cast<int>(mode), dev->name);
   }
@@ -155,8 +155,8 @@ urma_token_id_t* Context::alloc_token_id_ex(urma_token_id_flag_t flag) {
   return token.release();
 }
 
-// All of a segment but its `ref`, and what programs may read: whoever called fills that in. Only
-// the attributes are there from the beginning, as a provider looks at them.
+// Fills in a segment except its `ref` and what programs may read: the caller does that. Of the
+// latter, only the attributes are filled in, since a provider looks at them.
 std::unique_ptr<Segment> Context::describe(const urma_seg_cfg_t& cfg) {
   require_token_policy("register_seg", cfg.flag.bs.token_policy);
   if (cfg.token_id == nullptr) fail(URMA_EINVAL, "register_seg: token_id is NULL; allocate one");

@@ -26,8 +26,8 @@ class Context : public urma_context_t {
   urma_token_id_t* alloc_token_id();
   urma_token_id_t* alloc_token_id_ex(urma_token_id_flag_t flag);
   urma_target_seg_t* register_seg(urma_seg_cfg_t* cfg);
-  // The same for memory that is not this process's; `enter` does what Transport::enter() does for
-  // other segments. Throws Error.
+  // The same for memory of another owner; `enter` does what Transport::enter() does for other
+  // segments. Throws Error.
   urma_target_seg_t* register_foreign(urma_seg_cfg_t* cfg,
                                       const std::function<void(Segment*)>& enter);
   urma_target_seg_t* import_seg(urma_seg_t* seg, urma_token_t* token, uint64_t addr,
@@ -35,8 +35,8 @@ class Context : public urma_context_t {
 
   urma_status_t get_async_event(urma_async_event_t* event);
 
-  // What a queue gets that asks for this: what the device gives where nothing in particular was
-  // asked for. Throws Error where it cannot have it.
+  // The configuration that a queue gets: as `asked`, with the device's defaults for what was left
+  // open. Throws Error where the device cannot provide it.
   urma_jfs_cfg_t effective(const urma_jfs_cfg_t& asked) const;
   urma_jfr_cfg_t effective(const urma_jfr_cfg_t& asked) const;
 
@@ -46,7 +46,7 @@ class Context : public urma_context_t {
   uint32_t own_eid() const { return own_eid_; }
   AsyncEvents& events() { return events_; }
   ChannelTable& channels() { return *channels_; }
-  // The number of a channel, in use by an import from now on.
+  // The number of a channel, used by an import from now on.
   ChannelUse use_channel(uint32_t number) { return {channels_, number}; }
 
  private:

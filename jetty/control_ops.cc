@@ -50,7 +50,7 @@ urma_status_t get_tp_list(urma_context_t* ctx, urma_get_tp_cfg_t* cfg, uint32_t*
               .handle;
     }
     if (found == 0) {
-      fail(URMA_EINVAL, "get_tp_list: flag {:#x} asks for no channel type of trans_mode {}",
+      fail(URMA_EINVAL, "get_tp_list: flag {:#x} has no channel type of trans_mode {}",
            cfg->flag.value, static_cast<uint32_t>(cfg->trans_mode));
     }
     *count = found;
@@ -76,19 +76,19 @@ urma_status_t get_tp_attr(const urma_context_t* ctx, uint64_t handle, uint8_t* c
   });
 }
 
-// Nothing stands behind a channel that could change, so what is allowed just succeeds.
+// A channel has no device behind it that could change, so every allowed call succeeds.
 int modify_tp(urma_context_t* ctx, uint32_t number, urma_tp_cfg_t* /*cfg*/, urma_tp_attr_t* attr,
               urma_tp_attr_mask_t mask) noexcept {
   return guarded(URMA_LOG_SITE, [&] {
     if (!context_of(ctx).channels().in_use(number)) {
-      fail(URMA_EINVAL, "modify_tp: {} is the tpn of no channel of this context", number);
+      fail(URMA_EINVAL, "modify_tp: tpn {} is not a channel of this context", number);
     }
     if (mask.bs.reserved != 0) {
-      fail(URMA_EINVAL, "modify_tp: mask {:#x} has bits that mean nothing; see urma_tp_attr_mask_t",
+      fail(URMA_EINVAL, "modify_tp: mask {:#x} has undefined bits; see urma_tp_attr_mask_t",
            mask.value);
     }
     if (mask.bs.state != 0 && static_cast<uint32_t>(attr->state) > URMA_TP_STATE_ERROR) {
-      fail(URMA_EINVAL, "modify_tp: state {} is none; the highest is URMA_TP_STATE_ERROR ({})",
+      fail(URMA_EINVAL, "modify_tp: invalid state {}; the highest is URMA_TP_STATE_ERROR ({})",
            static_cast<uint32_t>(attr->state), static_cast<uint32_t>(URMA_TP_STATE_ERROR));
     }
     return static_cast<int>(URMA_SUCCESS);
@@ -108,14 +108,14 @@ struct PickedChannel {
   ChannelUse use;
 };
 
-// The channel that a program has picked for a target; nothing where it leaves that to us. Taken
-// into use here, before anything is done: this can fail.
+// The channel that a program has picked for a target; nothing where it did not pick one. Taken into
+// use here, before anything is done: this can fail.
 std::optional<PickedChannel> picked(urma_context_t* ctx, const urma_active_tp_cfg_t& cfg,
                                     const urma_eid_t& peer, urma_transport_mode_t mode) {
   if (cfg.tp_handle == 0) return std::nullopt;
   ChannelTable::Channel channel = context_of(ctx).channels().at(cfg.tp_handle);
   if (!same_eid(channel.key.peer, peer) || channel.key.mode != mode) {
-    fail(URMA_EINVAL, "tp_handle {:#x} leads to another EID, or is for trans_mode {} and not {}",
+    fail(URMA_EINVAL, "tp_handle {:#x} leads to another EID, or is for trans_mode {}, not {}",
          cfg.tp_handle, static_cast<uint32_t>(channel.key.mode), static_cast<uint32_t>(mode));
   }
   return PickedChannel{channel, context_of(ctx).use_channel(channel.number)};
@@ -210,7 +210,7 @@ urma_status_t bind_jetty_async(urma_notifier_t* notifier, urma_jetty_t* jetty,
   return guarded(URMA_LOG_SITE, [&] {
     auto* own = static_cast<Jetty*>(jetty);
     const std::shared_ptr<Results> results = results_of(notifier).shared_from_this();
-    // Before the bind, so that unbinding finds it whenever it comes.
+    // Before the bind, so that an unbind finds it at any time.
     const uint64_t serial = results->add(&queue_of(target), jetty, user_ctx);
     bool anew = false;
     try {
@@ -260,13 +260,13 @@ urma_status_t delete_jetty_grp(urma_jetty_grp_t* group) noexcept {
   });
 }
 
-// Throws Error where the EID is none of the device's, which it shares with all its peers.
+// Throws Error where the EID is not one of the device's, which it shares with all its peers.
 const urma_eid_t& require_known(const urma_context_t* ctx, const urma_eid_t& eid) {
   const auto eids = context_of(ctx).transport().eids();
   const auto known =
       std::find_if(eids.begin(), eids.end(), [&](const auto& one) { return same_eid(one, eid); });
   if (known == eids.end()) {
-    fail(URMA_FAIL, "the address is none of device {}; see urma_get_eid_list", ctx->dev->name);
+    fail(URMA_FAIL, "the address is not one of device {}; see urma_get_eid_list", ctx->dev->name);
   }
   return *known;
 }
@@ -316,7 +316,7 @@ urma_status_t advise(Queue* queue, urma_target_jetty_t* target) noexcept {
   });
 }
 
-// The owner is asked behind that: it has the last word on whether a connection can be made.
+// The owner is asked afterwards: it decides whether a connection can be made.
 urma_status_t advise_jfr_async(urma_jfs_t* jfs, urma_target_jetty_t* target,
                                urma_advise_async_cb_func done, void* arg) noexcept {
   return guarded(URMA_LOG_SITE, [&] {

@@ -15,14 +15,14 @@
 
 namespace urma {
 
-// Written by one thread at a time, which holds the lock of the queue, and read by any. Relaxed: a
-// count stands for itself.
+// Written by one thread at a time, which holds the lock of the queue; read by any thread. Relaxed:
+// a count orders nothing else.
 class Counter {
  public:
   [[gnu::always_inline]] void add(uint64_t amount) {
     value_.store(value_.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
   }
-  // For what several threads may count at once.
+  // For counts that several threads may add to at once.
   void add_shared(uint64_t amount) { value_.fetch_add(amount, std::memory_order_relaxed); }
   uint64_t get() const { return value_.load(std::memory_order_relaxed); }
 
@@ -30,9 +30,9 @@ class Counter {
   std::atomic<uint64_t> value_{0};
 };
 
-// What the short path writes comes first, and in one cache line.
+// The members that the short path writes come first, in one cache line.
 struct alignas(64) QueueCounters {
-  Counter posts;    // but for those that are in `at_once`
+  Counter posts;    // without those in `at_once`
   Counter at_once;  // requests that had ended with success when their post returned
   Counter bytes;
   std::array<Counter, URMA_EXT_MAX_STATUS> by_status;
@@ -47,7 +47,7 @@ struct alignas(64) QueueCounters {
     by_status[URMA_CR_SUCCESS].add(1);
     bytes.add(moved);
   }
-  // A request has ended with success before it was posted.
+  // A request ended with success when it was posted.
   [[gnu::always_inline]] void executed(uint64_t moved) {
     at_once.add(1);
     bytes.add(moved);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What befalls a device as a whole: told to every context that is open on it.
+// Events of a whole device: told to every context that is open on it.
 #ifndef JETTY_DEVICE_EVENTS_H_
 #define JETTY_DEVICE_EVENTS_H_
 

@@ -13,7 +13,7 @@ Answer DirectoryTransport::grant(const GrantRequest& asked, const std::string& w
       asked.eid, asked.token_id, va, len, urma_token_t{asked.token}, &error, access);
   if (grant.has_value()) {
     grants->add(grant->ref);
-    // Whoever has ended it meanwhile may not have found it among the grants.
+    // A peer that ended it meanwhile may not have found it among the grants.
     if (!segments().granted(grant->ref)) return Answer::kNoSuchObject;
     *granted = *grant;
     return Answer::kAccepted;

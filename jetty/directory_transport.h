@@ -17,7 +17,7 @@
 
 namespace urma {
 
-// The bytes of an owner that are asked for.
+// The bytes that an owner is asked to grant.
 struct GrantRequest {
   urma_eid_t eid;
   uint32_t token_id;
@@ -32,7 +32,7 @@ class DirectoryTransport : public Transport, public SegmentInspector {
 
   Runtime& runtime() const { return *runtime_; }
 
-  // What `who` asks for, who is named in the log, and has had `grants` before. Any thread.
+  // Grants what `who` asks for; `grants` are its earlier grants, and the log names it. Any thread.
   Answer grant(const GrantRequest& asked, const std::string& who, PeerGrants* grants,
                SegmentGrant* granted);
 

@@ -17,10 +17,10 @@ namespace urma {
 namespace {
 
 constexpr uint32_t kMaxEventsPerWait = 16;
-// A socket takes some hundred bytes that nobody reads; its peer sends few for each arming.
+// A socket holds some hundred bytes that nobody reads; its peer sends few for each arming.
 constexpr uint32_t kCallsPerDrain = 64;
-// How often a wait looks for more at once before it gives its caller's deadline a chance, and how
-// often without a deadline: peers can make it look for as long as they like.
+// How often a wait looks for more before it checks its caller's deadline, and how often without a
+// deadline: peers can make it look indefinitely.
 constexpr int kPassesPerCollect = 8;
 constexpr int kLooksPerWait = 64;
 constexpr uint64_t kNsPerMs = 1'000'000;
@@ -33,7 +33,7 @@ void add_wakeup(int epoll, int fd) {
   }
 }
 
-// The part of a timeout that is left, rounded up.
+// The rest of a timeout, rounded up.
 int remaining_ms(uint64_t deadline_ns) {
   const uint64_t now = monotonic_ns();
   if (now >= deadline_ns) return 0;
@@ -81,16 +81,16 @@ void EventChannel::fire(CompletionQueue* jfc) {
     const MutexLock lock(mutex_);
     if (!jfc->listed_ || std::exchange(jfc->event_pending_, true)) return;
     pending_.push_back(jfc);
-    // Whoever made the list not empty has woken those that sleep.
+    // The thread that made the list non-empty has woken those that sleep.
     if (pending_.size() > 1) return;
   }
-  // Relaxed: a thread only ever finds its own id here where it has put it there itself.
+  // Relaxed: a thread finds its own id here only where it has put it there itself.
   if (collector_.load(std::memory_order_relaxed) != ::pthread_self()) wake_up();
 }
 
 void EventChannel::wake_up() {
   const uint64_t one = 1;
-  // An edge whatever its count is; that is never read, and would be full in some centuries.
+  // Any count is an edge; it is never read, and would overflow after centuries.
   [[maybe_unused]] ssize_t written = ::write(own_.get(), &one, sizeof(one));
 }
 
@@ -105,7 +105,7 @@ uint32_t EventChannel::take(uint32_t count, urma_jfc_t** jfcs) {
     jfcs[i] = jfc;
   }
   pending_.erase(pending_.begin(), pending_.begin() + taken);
-  // The edge that told of them all may be gone.
+  // The edge that announced all of them may be gone.
   if (taken != 0 && !pending_.empty()) wake_up();
   return taken;
 }
@@ -130,7 +130,7 @@ int EventChannel::wait(uint32_t count, int timeout_ms, urma_jfc_t** jfcs) {
   }
 }
 
-// Moves what has arrived for the armed JFCs, so that what is due raises its event.
+// Moves what has arrived for the armed JFCs, so that completions that are due raise their events.
 void EventChannel::collect() {
   const MutexLock collecting(collect_mutex_);
   struct Collector {
@@ -179,7 +179,7 @@ void EventChannel::drop_wakeup(const std::shared_ptr<Wakeup>& wakeup) {
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, wakeup->here.get(), nullptr);
 }
 
-// Closing its descriptor ends the watch, so one that has gone is only forgotten here.
+// Closing its descriptor ends the watch, so one that has gone is only dropped here.
 void EventChannel::watch(const std::shared_ptr<WakeSource>& source) {
   const MutexLock lock(mutex_);
   std::erase_if(sources_, [](const auto& known) { return known.expired(); });
@@ -214,7 +214,7 @@ void EventChannel::drain_seldom() {
   {
     const MutexLock lock(mutex_);
     for (const auto& wakeup : wakeups_) {
-      // One call is enough: what one peer has sent since the last time is less.
+      // One call is enough: a peer has sent less than this since the last one.
       drained |= ::recv(wakeup->here.get(), unread, sizeof(unread), MSG_DONTWAIT) > 0;
     }
   }

@@ -20,11 +20,11 @@ namespace urma {
 class CompletionQueue;
 
 // What one peer wakes one JFCE with: a byte sent into a connected pair of sockets. Each end is an
-// open file of its own, so neither process can block the other one or change how its end works,
-// which two processes that share an eventfd could. Nothing needs to be read: each byte is an edge.
+// open file of its own, so that neither process can block the other or change how its end works, as
+// two processes that share an eventfd could. Nothing needs to be read: each byte is an edge.
 struct Wakeup {
   Fd here;   // watched by the JFCE
-  Fd there;  // for the peer; kept, since it is handed out once for each ring
+  Fd there;  // for the peer; kept, since each ring hands it out again
 };
 
 // A descriptor that becomes readable when there may be completions, for a provider whose peers do
@@ -33,23 +33,23 @@ class WakeSource {
  public:
   virtual ~WakeSource() = default;
   virtual int fd() const = 0;
-  // Reads what has come. The JFCs of the channel, as far as they are armed, are moved after it.
+  // Reads what has come. The armed JFCs of the channel are moved afterwards.
   virtual void drain() = 0;
 };
 
-// fd is an epoll instance over the wake-ups of all peers and one of our own. Thread-safe.
+// fd is an epoll instance over the wake-ups of all peers and an eventfd of its own. Thread-safe.
 class EventChannel : public urma_jfce_t {
  public:
-  // `key` tells it apart from every other channel that this process ever has. Throws Error.
+  // `key` distinguishes it from every other channel of this process, past ones too. Throws Error.
   EventChannel(urma_context_t* ctx, uint64_t key);
 
   uint64_t key() const { return key_; }
 
   // The JFCs that raise their events here.
   void add(CompletionQueue* jfc);
-  // Also takes back the events that were not handed out yet.
+  // Also takes back events that were not handed out yet.
   void remove(CompletionQueue* jfc);
-  // Whether the program has acknowledged all that it was handed out.
+  // Whether the program has acknowledged all events that it was handed.
   bool all_acked(CompletionQueue* jfc);
   // An event of one of them.
   void fire(CompletionQueue* jfc);
@@ -57,13 +57,13 @@ class EventChannel : public urma_jfce_t {
   // urma_wait_jfc.
   int wait(uint32_t count, int timeout_ms, urma_jfc_t** jfcs);
 
-  // Makes what a peer can wake this channel with. Throws Error.
+  // Makes a wake-up for one peer. Throws Error.
   std::shared_ptr<Wakeup> make_wakeup();
   void drop_wakeup(const std::shared_ptr<Wakeup>& wakeup);
-  // Once in so many calls: makes room in the sockets of all peers.
+  // Every kCallsPerDrain calls: makes room in the sockets of all peers.
   void drain_seldom();
 
-  // Also sleeps on `source`; the same once more changes nothing. Throws Error.
+  // Also sleeps on `source`; a second call with the same source changes nothing. Throws Error.
   void watch(const std::shared_ptr<WakeSource>& source);
 
  private:
@@ -77,11 +77,11 @@ class EventChannel : public urma_jfce_t {
   Fd epoll_;
   Fd own_;  // an eventfd
 
-  // Held by the one thread that moves things for waiting threads. A thread waits for it only while
-  // another one of this process copies.
+  // Held by the one thread that moves work for waiting threads. A thread waits for it only while
+  // another thread of this process copies.
   Mutex collect_mutex_;
   std::vector<CompletionQueue*> jfcs_ URMA_GUARDED_BY(collect_mutex_);
-  std::atomic<pthread_t> collector_{0};  // who holds collect_mutex_ to move things
+  std::atomic<pthread_t> collector_{0};  // the thread that holds collect_mutex_ to move work
   Mutex mutex_;
   std::vector<CompletionQueue*> pending_
       URMA_GUARDED_BY(mutex_);  // with an event that was not handed out yet

@@ -8,12 +8,12 @@
 
 namespace urma {
 
-// Whether anybody reads why a request has failed.
+// Whether the log level shows why a request failed.
 inline bool failures_are_read() { return log_enabled(URMA_VLOG_LEVEL_INFO); }
 
 }  // namespace urma
 
-// Why a request has failed: a line for each where the level is debug, else rate-limited ones.
+// Logs why a request failed: a line for each at level debug, else rate-limited lines.
 #define URMA_LOG_FAILED(...)                          \
   do {                                                \
     if (::urma::log_enabled(URMA_VLOG_LEVEL_DEBUG)) { \

@@ -38,7 +38,7 @@ uint32_t Faults::of_op(OpKind kind) {
     case OpKind::kSend:
       return kFaultSend;
     case OpKind::kWriteImm:
-      // It uses up a receive as well.
+      // It also uses up a receive.
       return kFaultSend | kFaultWrite;
     case OpKind::kWrite:
     case OpKind::kWriteNotify:
@@ -58,7 +58,7 @@ Faults::Group Faults::group_of(FaultKind kind) {
   return kind == FaultKind::kReceive ? kOfReceivers : kOfRequests;
 }
 
-// Relaxed: the numbers need only differ.
+// Relaxed: the numbers only have to differ.
 bool Faults::Rule::hit() {
   const uint64_t number = candidates.fetch_add(1, std::memory_order_relaxed);
   if (number < what.after || (number - what.after) % what.every != 0) return false;
@@ -66,7 +66,7 @@ bool Faults::Rule::hit() {
   return hits.fetch_add(1, std::memory_order_relaxed) < what.count;
 }
 
-// The first rule that hits; the others do not count this one.
+// The first rule that hits; the later rules do not count this candidate.
 std::optional<Fault> Faults::find(uint32_t op, Group group) {
   for (const auto& rule : rules_) {
     if (group_of(rule->what.kind) != group || (rule->what.ops & op) == 0) continue;

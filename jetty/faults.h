@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Decides when a fault of URMA_FAULT happens. There is one such object for a provider, and none
-// where the variable is not set.
+// Decides when a fault of URMA_FAULT happens. A provider has one such object, or none where the
+// variable is not set.
 #ifndef JETTY_FAULTS_H_
 #define JETTY_FAULTS_H_
 
@@ -22,26 +22,26 @@ struct Fault {
   uint64_t ms;  // of a delay
 };
 
-// Thread-safe. What befalls the n-th candidate of a rule follows from seed, rule and n alone.
+// Thread-safe. Whether the n-th candidate of a rule is hit depends on seed, rule and n alone.
 class Faults {
  public:
   explicit Faults(const FaultPlan& plan);
   // NULL where the text is empty. Throws Error.
   static std::unique_ptr<Faults> parse(std::string_view text);
 
-  // What is to happen to a request that is about to be executed, if anything.
+  // The fault of a request that is about to be executed, if any.
   std::optional<Fault> of_request(OpKind kind) { return find(of_op(kind), kOfRequests); }
-  // Whether the queue fails behind this request, which was just posted to it.
+  // Whether the queue fails after this request, which was just posted to it.
   bool fails_queue(OpKind kind) { return find(of_op(kind), kOfQueues).has_value(); }
-  // Whether the JFR fails behind this receive.
+  // Whether the JFR fails after this receive.
   bool fails_receiver() { return find(kFaultAny, kOfReceivers).has_value(); }
-  // The rules that go by the clock.
+  // The rules that depend on time.
   const std::vector<FaultRule>& timed() const { return timed_; }
 
   // While the port is down no request reaches anybody.
   bool port_down() const { return port_down_.load(std::memory_order_relaxed); }
   void set_port_down(bool down) { port_down_.store(down, std::memory_order_relaxed); }
-  // Once failed, a device executes nothing any more.
+  // Once failed, a device executes nothing.
   bool device_failed() const { return device_failed_.load(std::memory_order_relaxed); }
   void fail_device() { device_failed_.store(true, std::memory_order_relaxed); }
 

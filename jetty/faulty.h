@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// The faults of URMA_FAULT, on the way of requests of any provider that executes them by a
-// RequestPath. Where the variable is not set none of this is used: it takes the places of the
-// ordinary senders and posts.
+// The faults of URMA_FAULT, for any provider that executes requests by a RequestPath. Used only
+// where the variable is set, in place of the ordinary senders and posts.
 #ifndef JETTY_FAULTY_H_
 #define JETTY_FAULTY_H_
 
@@ -19,15 +18,15 @@
 
 namespace urma {
 
-// What befalls the first request of a path, which is looked at again and again.
+// The fault of the first request of a path, which is looked at again and again.
 class Misfortune {
  public:
   enum class Verdict { kExecute, kWait, kEnd, kEndWithConnection };
 
   explicit Misfortune(Faults* faults) : faults_(faults) {}
-  // *status is how it ends. The connection is to be ended once.
+  // *status is how the request ends. A connection is to be ended only once.
   Verdict of(const SendEntry& entry, CompletionQueue* jfc, urma_cr_status_t* status);
-  // The first request is another one now.
+  // Another request is the first now.
   void forget() { judged_ = struck_ = false; }
 
  private:
@@ -71,14 +70,14 @@ class FaultyPath final : public Path {
   Misfortune misfortune_;
 };
 
-// `Own` is the provider's sender, whose paths are of the kind `Path`, in mode UM of `UmPath`.
+// `Own` is the provider's sender, whose paths are of type `Path`, in mode UM of type `UmPath`.
 template <typename Own, typename Path, typename UmPath = Path>
 class FaultySender final : public Own {
  public:
   template <typename... Args>
   explicit FaultySender(Faults* faults, const Args&... args) : Own(args...), faults_(faults) {}
 
-  // Every request goes the long way, on which it can be held up. *fails: the queue has to fail now.
+  // Every request takes the long way, where it can be delayed. *fails: the queue has to fail now.
   urma_status_t post(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr, bool* fails) noexcept {
     OwnerScope scope(this->lock());
     for (; wr != nullptr; wr = wr->next) {
@@ -112,7 +111,7 @@ namespace internal {
 void fail_now(Jfs* jfs) noexcept;
 void fail_now(Jfr* jfr) noexcept;
 void fail_now(Jetty* jetty) noexcept;
-// One of the receives that were just posted makes the JFR fail. The caller uses it, so it stands.
+// One of the receives just posted makes the JFR fail. The caller uses the JFR, so it stays.
 void judge_receives(Jfr* jfr, const urma_jfr_wr_t* first, const urma_jfr_wr_t* end) noexcept;
 inline Jfr* receives_of(Jfr* jfr) { return jfr; }
 inline Jfr* receives_of(Jetty* jetty) { return static_cast<Jfr*>(jetty->jetty_cfg.shared.jfr); }
@@ -140,8 +139,7 @@ urma_status_t post_receive(Handle* handle, urma_jfr_wr_t* wr, urma_jfr_wr_t** ba
 
 }  // namespace internal
 
-// As add_post_ops(), for a transport that has faults: its senders are
-// FaultySender<Own, Path, UmPath>.
+// As add_post_ops(), for a transport with faults: its senders are FaultySender<Own, Path, UmPath>.
 template <typename Own, typename Path, typename Receiver, typename UmPath = Path>
 void add_faulty_post_ops(urma_ops_t* ops) {
   using Faulty = FaultySender<Own, Path, UmPath>;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// An imported segment, and what its owner has granted of it.
+// An imported segment, with the grants of its owner.
 #ifndef JETTY_GRANTED_SEGMENT_H_
 #define JETTY_GRANTED_SEGMENT_H_
 
@@ -15,39 +15,39 @@
 
 namespace urma {
 
-// `Grant` has a SegmentGrant `segment`, what it was `wanted` for, and stands(). Any thread.
+// `Grant` has a SegmentGrant `segment`, the Wanted it was `wanted` for, and stands(). Any thread.
 template <typename Grant>
 class GrantedSegment : public ImportedSegment {
  public:
   using ImportedSegment::ImportedSegment;
 
-  // The newest grant, which may no longer stand; NULL where none was given yet. It stays as long as
-  // the segment is imported.
+  // The newest grant, which may no longer stand; NULL before the first. It stays while the segment
+  // is imported.
   const Grant* grant() const {
     // SYNC(grant): acquire pairs with the release in publish().
     return current_.load(std::memory_order_acquire);
   }
-  // It was granted once, and the grant stands no longer.
+  // It was granted once, and that grant no longer stands.
   bool stale() const {
     const Grant* granted = grant();
     return granted != nullptr && !granted->stands();
   }
-  // Whether it stands for these bytes. One that does not grant them, or not yet, is asked for with
-  // the bytes of its first request.
+  // Whether the grant stands for these bytes. A grant that lacks them is asked for anew, with the
+  // bytes of the first request that needs them.
   bool holds(uint64_t addr, uint64_t bytes, uint32_t access) const {
     if (seg.ubva.va == addr && seg.len == bytes) return true;
     const Grant* granted = grant();
     return granted != nullptr && granted->stands() && granted->segment.covers(addr, bytes) &&
            granted->segment.allows(access);
   }
-  // Whether a grant is of the memory that an import describes, and not of other memory around it;
-  // where va is 0, any is meant.
+  // Whether a grant covers the memory that an import describes, and not other memory around it;
+  // with va 0, any memory.
   static bool is_of(const Grant& granted, uint64_t va, uint64_t bytes) {
     return va == 0 || granted.wanted == Wanted{va, bytes, 0} ||
            (va == granted.segment.base && bytes == granted.segment.len);
   }
-  // What a message says that ends its remote access. A grant that no longer stands says nothing
-  // about the registration that is there now, and one of other memory nothing about this import.
+  // The Invalidation of a message that ends its remote access. A grant that no longer stands says
+  // nothing about the current registration, and one of other memory says nothing about this import.
   Invalidation invalidation() const {
     const Grant* granted = grant();
     if (granted == nullptr || !granted->stands() || !is_of(*granted, seg.ubva.va, seg.len)) {
@@ -74,7 +74,7 @@ class GrantedSegment : public ImportedSegment {
 
  private:
   std::atomic<const Grant*> current_{nullptr};
-  // Older ones may be in use by requests that are under way; the last is in force.
+  // Requests in flight may use older ones; the last is in force.
   std::vector<std::unique_ptr<const Grant>> grants_ URMA_GUARDED_BY(mutex_);
 };
 

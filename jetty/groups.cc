@@ -106,12 +106,12 @@ bool GroupTable::pick(const urma_eid_t& eid, uint32_t id, uint32_t hint, uint32_
 
 urma_jetty_grp_t* make_group(Context* context, const urma_jetty_grp_cfg_t& cfg) {
   if (cfg.policy != URMA_JETTY_GRP_POLICY_RR && cfg.policy != URMA_JETTY_GRP_POLICY_HASH_HINT) {
-    fail(URMA_EINVAL, "create_jetty_grp: policy {} is none of RR (0) and HASH_HINT (1)",
+    fail(URMA_EINVAL, "create_jetty_grp: policy {} is not supported; use RR (0) or HASH_HINT (1)",
          static_cast<uint32_t>(cfg.policy));
   }
   if (cfg.flag.bs.token_policy > URMA_TOKEN_PLAIN_TEXT) {
     fail(URMA_EINVAL,
-         "create_jetty_grp: token_policy {} is not offered; use NONE (0) or PLAIN_TEXT (1)",
+         "create_jetty_grp: token_policy {} is not supported; use NONE (0) or PLAIN_TEXT (1)",
          uint32_t{cfg.flag.bs.token_policy});
   }
   return std::make_unique<JettyGroup>(context, cfg).release();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Jetty groups of this process: who sends to one names a hint, and the owner picks the member.
+// Jetty groups of this process: the sender names a hint, and the owner picks the member.
 #ifndef JETTY_GROUPS_H_
 #define JETTY_GROUPS_H_
 
@@ -22,15 +22,16 @@ class GroupTable {
  public:
   void add(const urma_jetty_grp_t& group);
   void remove(const urma_jetty_grp_t& group);
-  // Does nothing for an endpoint that belongs to no group. Members count from 0 on as they join.
+  // Does nothing for an endpoint without a group. Members are numbered from 0 in the order in which
+  // they join.
   void join(const Endpoint& member);
   void leave(const Endpoint& member);
 
   // Whether a peer may send to the group.
   Answer admits(const urma_eid_t& eid, uint32_t id, uint32_t trans_mode, uint32_t token) const;
-  // How many there are.
+  // The number of members.
   uint32_t members(const urma_eid_t& eid, uint32_t id) const;
-  // The member that a hint stands for, and how many there are. False where there is none.
+  // The member that a hint selects, and the number of members. False where there is none.
   bool pick(const urma_eid_t& eid, uint32_t id, uint32_t hint, uint32_t* member,
             uint32_t* members) const;
 

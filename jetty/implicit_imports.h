@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // Segments that requests name by a user_tseg, or by an import that was granted other memory of the
-// token id: imported when the first request needs them, and kept for the next ones.
+// token id: imported for the first request that needs them, and kept for the next.
 #ifndef JETTY_IMPLICIT_IMPORTS_H_
 #define JETTY_IMPLICIT_IMPORTS_H_
 
@@ -21,17 +21,17 @@ namespace urma {
 
 // What a request wants of a segment.
 struct RemoteAccess {
-  ImportedSegment** segment;  // where that does not grant it, and another one may: replaced
+  ImportedSegment** segment;  // replaced where another segment may grant the access
   uint64_t addr;
   uint64_t bytes;
   uint32_t rights;  // URMA_ACCESS_*
 };
 
-// Of one send queue, and guarded by its lock. `Import` is the provider's kind of imported segment.
+// Of one send queue, guarded by its lock. `Import` is the provider's type of imported segment.
 template <typename Import>
 class ImplicitImports {
  public:
-  // Imports what is described, for nobody in particular. Throws Error.
+  // Imports the described segment, for no program. Throws Error.
   using Make = std::function<ImportRef<Import>(const urma_seg_t& described, urma_token_t token)>;
 
   explicit ImplicitImports(Make make) : make_(std::move(make)) {}
@@ -47,7 +47,7 @@ class ImplicitImports {
     }
   }
 
-  // Another registration of the token id may grant what the one that was imported does not.
+  // Another registration of the token id may grant what the imported one does not.
   void look_elsewhere(const RemoteAccess& access) {
     ImportedSegment* const segment = *access.segment;
     *access.segment = find(segment->seg.ubva.eid, {segment->seg.token_id, segment->token().token},
@@ -66,7 +66,7 @@ class ImplicitImports {
   };
 
   // The segment that holds `bytes` bytes at `addr` and allows `access`, with a reference for the
-  // caller. Whether it exists, and may be used, shows when it is used, as with every import.
+  // caller. As with every import, use shows whether it exists and may be used.
   Import* find(const urma_eid_t& owner, const TokenKey& key, uint64_t addr, uint64_t bytes,
                uint32_t access) {
     const auto found = std::find_if(known_.begin(), known_.end(), [&](const Known& known) {
@@ -83,7 +83,7 @@ class ImplicitImports {
   }
 
   void import(const urma_eid_t& owner, const TokenKey& key, uint64_t addr, uint64_t bytes) {
-    // What was registered anew is asked for by where it is used now: it may begin elsewhere.
+    // Memory that was registered anew is asked for at the address used now: it may begin elsewhere.
     std::erase_if(known_, [](const Known& known) { return known.segment->stale(); });
     if (known_.size() == kMaxKnown) known_.pop_back();
     ImportRef<Import> segment =
@@ -92,7 +92,7 @@ class ImplicitImports {
   }
 
   const Make make_;
-  std::vector<Known> known_;  // the one that was used last comes first
+  std::vector<Known> known_;  // most recently used first
 };
 
 }  // namespace urma

@@ -11,7 +11,7 @@
 
 namespace urma {
 
-// What one call copies at most; the rest is moved by later polls, or by the service thread.
+// The most that one call copies; later polls, or the service thread, move the rest.
 inline constexpr uint64_t kCopyPerTurn = 1 << 20;
 
 inline uint64_t total(std::span<const iovec> list) {
@@ -23,8 +23,8 @@ inline uint64_t total(std::span<const iovec> list) {
 // A window of bytes in a list of pieces: what one turn of a transfer copies.
 class IovecList {
  public:
-  // Adds what of the next piece lies in the window of `window` bytes that begins `skip` bytes into
-  // all pieces together. Pieces beyond the capacity are left for the next turn.
+  // Adds the part of the next piece that lies in the window of `window` bytes, which begins `skip`
+  // bytes into all pieces together. Pieces beyond the capacity are left for the next turn.
   void add(uint64_t addr, uint64_t len, uint64_t skip, uint64_t window) {
     const uint64_t begin = std::max(seen_, skip);
     const uint64_t end = std::min(seen_ + len, skip + window);

@@ -123,19 +123,20 @@ urma_status_t Jetty::modify(urma_jetty_attr_t* attr) {
   return URMA_SUCCESS;
 }
 
-// False, with a log line, where the mask names a threshold that cannot be.
+// False, with a log line, where the mask names an invalid threshold.
 bool Jetty::check_limit(const urma_jetty_attr_t& attr) {
   if ((attr.mask & JETTY_RX_THRESHOLD) == 0) return true;
   const uint32_t depth = jetty_cfg.shared.jfr->jfr_cfg.depth;
   if (attr.rx_threshold > depth) {
-    URMA_LOG_LIMITED(ERR, "modify_jetty: rx_threshold {} is over the depth of its JFR, {}",
+    URMA_LOG_LIMITED(ERR,
+                     "modify_jetty: rx_threshold {} exceeds the depth of its JFR, {}; lower it",
                      attr.rx_threshold, depth);
     return false;
   }
   // Zero asks for nothing, which every receiver can do.
   if (attr.rx_threshold == 0 || receiver().limits_jetties()) return true;
   URMA_LOG_LIMITED(ERR,
-                   "modify_jetty: {} has no rx_threshold of a jetty; use that of its JFR "
+                   "modify_jetty: {} does not support rx_threshold of a jetty; use that of its JFR "
                    "(urma_modify_jfr)",
                    context_->dev->name);
   return false;
@@ -144,11 +145,11 @@ bool Jetty::check_limit(const urma_jetty_attr_t& attr) {
 // Peers reach it only while it can take their messages.
 void Jetty::set_state(urma_jetty_state_t state) {
   const bool reachable = state == URMA_JETTY_STATE_READY || state == URMA_JETTY_STATE_SUSPENDED;
-  // What can fail comes before what cannot be undone.
+  // Steps that can fail come before those that cannot be undone.
   if (reachable && !body_->known.has_value()) {
     body_->known.emplace(&context_->transport(), IdKind::kJetty, body_->described);
   }
-  // First, so that what it has sent to itself comes back flushed like everything else.
+  // First, so that what it has sent to itself is flushed like everything else.
   live_->set_state(state);
   if (!reachable) body_->known.reset();
   if (state == URMA_JETTY_STATE_RESET) {
@@ -174,7 +175,7 @@ urma_status_t Jetty::bind(RemoteQueue* target, const std::shared_ptr<Results>& r
     return URMA_EINVAL;
   }
   const MutexLock lock(mutex_);
-  // The caller has looked, too; another thread may have bound it since.
+  // The caller has looked too; another thread may have bound it since.
   if (bound_ != nullptr && bound_ != target) {
     URMA_LOG_LIMITED(ERR, "bind_jetty: jetty {:#x} is bound to {:#x} already; unbind it first",
                      jetty_id.id, bound_->id.id);
@@ -192,7 +193,7 @@ urma_status_t Jetty::bind(RemoteQueue* target, const std::shared_ptr<Results>& r
   }
   bound_ = target;
   if (anew != nullptr) *anew = true;
-  // The import may end by itself while the jetty is bound, where it was one in the background.
+  // A background import may end by itself while the jetty is bound.
   target->add_ref();
   target->tp.tpn = target->channel.number();
   sender().bind(target);
@@ -220,8 +221,8 @@ urma_status_t Jetty::unbind() {
     const MutexLock lock(mutex_);
     told = told_;
   }
-  // Before another bind can stand that their results would be taken for. Unlocked, as a result that
-  // is being acted upon needs the lock.
+  // Before another bind could stand that their results would be applied to. Unlocked, since a
+  // result that is being acted upon needs the lock.
   for (const auto& results : told) results->undo(this);
   return disconnect();
 }
@@ -249,7 +250,7 @@ urma_status_t Jetty::disconnect() {
 void Jetty::peer_gone(uint64_t target) {
   const MutexLock lock(mutex_);
   if (bound_ == nullptr || bound_->serial != target) return;
-  // Else by the program itself.
+  // Otherwise the program itself stopped it.
   if (is_stopped(live_->state())) return;
   URMA_LOG(WARNING, "jetty {:#x}: the process of its peer {:#x} is gone; the jetty is in ERROR now",
            jetty_id.id, bound_->id.id);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What a provider has to show to tools: its active queues and its imported segments.
-// Each is entered for as long as it lives, under locks that nothing else takes.
+// What a provider shows to tools: its active queues and its imported segments.
 #ifndef JETTY_LISTING_H_
 #define JETTY_LISTING_H_
 
@@ -21,15 +20,15 @@ namespace urma {
 class ImportedSegment;
 struct Segment;
 
-// Throws Error(URMA_ENOMEM) where a list that has no more than `most` would have more with `added`.
+// Throws Error(URMA_ENOMEM) where a list would exceed `most` entries with `added` more.
 template <typename Record>
 void require_room(const std::vector<Record>& records, size_t added, size_t most) {
-  if (added > most - records.size()) fail(URMA_ENOMEM, "there is more to list than {}", most);
+  if (added > most - records.size()) fail(URMA_ENOMEM, "more than {} entries", most);
 }
 
-// What is told of a registered segment, but for the ways in which its parts are reached.
+// Describes a registered segment, except how its parts are reached.
 urma_ext_segment_t describe(const Segment& segment);
-// The same of an imported one. Its handle is counted apart from those of registered ones.
+// The same for an imported one. Its handles are counted apart from those of registered ones.
 urma_ext_segment_t describe(uint64_t serial, const ImportedSegment& segment, const char* device,
                             uint32_t access);
 // Lists a segment once for each part. Throws as require_room() does.
@@ -56,7 +55,7 @@ class QueueList {
   std::list<Entry> entries_ URMA_GUARDED_BY(mutex_);
 };
 
-// Shows a queue for as long as it lives. To be ended before anything that its report reads.
+// Shows a queue while it lives. Must end before anything that its report reads.
 class QueueListing {
  public:
   QueueListing(QueueList* list, const urma_ext_queue_t& fixed, QueueList::Report report)
@@ -72,7 +71,7 @@ class QueueListing {
 
 class ImportList {
  public:
-  // Both by the segment itself: when it is complete, and before anything of it goes.
+  // The segment calls both: add when it is complete, remove before any part of it goes.
   void add(uint64_t serial, const ImportedSegment* segment);
   void remove(uint64_t serial);
   // Calls visit(serial, segment) for each.

@@ -17,7 +17,7 @@ __attribute__((no_sanitize("thread"))) void store_whole(void* target, const void
   __atomic_store_n(static_cast<Word*>(target), value, __ATOMIC_RELEASE);
 }
 
-// Replaces 16 bytes where they are as expected, and leaves in `expected` what was there before. The
+// Replaces 16 bytes where they are as expected, and leaves the old value in `expected`. The
 // compiler would call a library for it, whose lock other processes do not share.
 bool compare_and_swap_16(void* target, uint64_t expected[2], const uint64_t desired[2]) {
 #if defined(__x86_64__)
@@ -40,7 +40,7 @@ bool compare_and_swap_16(void* target, uint64_t expected[2], const uint64_t desi
   std::memcpy(expected, &before, sizeof(before));
   return before == wanted;
 #else
-  // valid_width() lets nobody come here.
+  // Unreachable: valid_width() refuses it.
   (void)target, (void)expected, (void)desired;
   return true;
 #endif
@@ -74,7 +74,7 @@ void write_whole(void* target, const void* from, uint64_t bytes) {
     default: {
       uint64_t value[2];
       std::memcpy(value, from, sizeof(value));
-      // A first guess; each look tells what is there.
+      // A first guess; each attempt returns the actual value.
       uint64_t expected[2] = {0, 0};
       while (!compare_and_swap_16(target, expected, value)) {
       }
@@ -84,7 +84,7 @@ void write_whole(void* target, const void* from, uint64_t bytes) {
 
 bool populate(uint64_t va, uint64_t bytes, bool for_writing) {
   const uint64_t page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
-  // A kernel before 5.14 cannot tell: it refuses the advice for no memory at all, too.
+  // A kernel before 5.14 cannot tell: it refuses the advice even for no memory.
   static const bool can_tell = ::madvise(nullptr, 0, MADV_POPULATE_WRITE) == 0;
   const uint64_t first = va / page * page;
   return !can_tell || ::madvise(reinterpret_cast<void*>(first), va + bytes - first,

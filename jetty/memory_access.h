@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What the processor does to memory that others look at, or change, at the same time: copies that
+// Accesses of the processor to memory that others read or change at the same time: copies that
 // arrive in order, and atomics.
 #ifndef JETTY_MEMORY_ACCESS_H_
 #define JETTY_MEMORY_ACCESS_H_
@@ -13,13 +13,13 @@
 
 namespace urma {
 
-// Up to 8 bytes, in stores of one, two, four or eight of them: a word is written as a whole.
+// Up to 8 bytes, in stores of one, two, four or eight: a word is written as a whole.
 [[gnu::always_inline]] inline void copy_word(char* to, const char* from, uint64_t bytes) {
   if (bytes == 8) {
     std::memcpy(to, from, 8);
     return;
   }
-  // Each of a size that the compiler knows, so that it is one store.
+  // Each copy has a constant size, so that it is one store.
   if ((bytes & 4) != 0) {
     std::memcpy(to, from, 4);
     to += 4;
@@ -36,13 +36,13 @@ namespace urma {
   if ((bytes & 1) != 0) *to = *from;
 }
 
-// More than 8 bytes, as copy_in_order(), and without a call.
+// More than 8 bytes, as copy_in_order(), without a call.
 [[gnu::always_inline]] inline void copy_few_words(char* to, const char* from, uint64_t bytes) {
   const uint64_t tail = (reinterpret_cast<uint64_t>(to) + bytes - 1) % 8 + 1;
   const char* const last = from + (bytes - tail);
   for (; last - from >= 8; to += 8, from += 8) {
     std::memcpy(to, from, 8);
-    // Else the compiler would make it a call.
+    // Otherwise the compiler would make it a call.
     std::atomic_signal_fence(std::memory_order_release);
   }
   const uint64_t rest = last - from;
@@ -61,10 +61,10 @@ inline void copy_words(char* to, const char* from, uint64_t bytes) {
   copy_word(to + (bytes - tail), from + (bytes - tail), tail);
 }
 
-// So many are copied by what makes no call.
+// Up to this size, bytes are copied without a call.
 inline constexpr uint32_t kFewBytes = 64;
 
-// Copies so that the last word is the last to arrive: the owner may be spinning on it.
+// Copies so that the last word arrives last: the owner may be spinning on it.
 template <bool kFew = false>
 [[gnu::always_inline]] inline void copy_in_order(char* to, const char* from, uint64_t bytes) {
   if (bytes == 8) {
@@ -78,8 +78,8 @@ template <bool kFew = false>
   }
 }
 
-// The order between the owner's own accesses and these is made by the programs, through the peer,
-// where the thread sanitizer cannot see it.
+// The programs order the owner's own accesses and these, through the peer, where the thread
+// sanitizer cannot see it.
 #if defined(__SANITIZE_THREAD__)
 #define URMA_ATOMIC_OF_A_PEER __attribute__((no_sanitize("thread")))
 #else
@@ -112,23 +112,24 @@ URMA_ATOMIC_OF_A_PEER inline uint64_t execute_on(uint32_t opcode, void* target, 
   }
 }
 
-// Returns what was there before. `width` is 4 or 8, and the target aligned to it. `first` is
-// compared with the old value or changes it, `second` replaces it.
+// Returns the old value. `width` is 4 or 8, and the target aligned to it. `first` is compared with
+// the old value or changes it; `second` replaces it.
 [[gnu::always_inline]] inline uint64_t execute_atomic(uint32_t opcode, void* target, uint32_t width,
                                                       uint64_t first, uint64_t second) {
   return width == 4 ? execute_on<uint32_t>(opcode, target, first, second)
                     : execute_on<uint64_t>(opcode, target, first, second);
 }
 
-// The same for every opcode and width that valid_width() knows: 16 bytes of each operand.
+// The same for every opcode and width that valid_width() accepts, with 16 bytes per operand.
 void execute_wide(uint32_t opcode, void* target, uint32_t width, const uint64_t operand[4],
                   uint64_t before[2]);
 
-// 1, 2, 4, 8 or 16 bytes that the target, aligned to as much, shows all or none of.
+// Writes 1, 2, 4, 8 or 16 bytes, of which others see all or none. The target is aligned to that
+// size.
 void write_whole(void* target, const void* from, uint64_t bytes);
 
-// Whether all bytes at va can be read, or written to, and makes them be there: a fault in an access
-// on behalf of a peer would be this process's end. True also where the kernel cannot tell.
+// Whether all bytes at va can be read, or written, and backs them: a fault in an access on behalf
+// of a peer would end this process. True also where the kernel cannot tell.
 bool populate(uint64_t va, uint64_t bytes, bool for_writing);
 
 }  // namespace urma

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What travels to a posted receive, whatever carries it.
+// Messages for posted receives, whatever carries them.
 #ifndef JETTY_MESSAGE_H_
 #define JETTY_MESSAGE_H_
 
@@ -16,8 +16,8 @@ namespace urma {
 enum class MessageKind : uint8_t {
   kSend = 1,
   kSendImm,
-  kWriteImm,  // no payload: the data already lies in a segment, `length` only says how much it is
-  kSendInvalidate,  // an Invalidation, and the payload behind it; `immediate` is a TokenKey
+  kWriteImm,        // no payload: the data already lies in a segment; `length` is its size
+  kSendInvalidate,  // an Invalidation, then the payload; `immediate` is a TokenKey
 };
 
 enum MessageFlag : uint8_t {
@@ -34,7 +34,7 @@ struct Invalidation {
   SegmentRef ref = {};  // the registration that the sender was granted, if any
 };
 
-// What comes before a message's own payload.
+// The bytes before a message's own payload.
 inline uint32_t prefix_of(MessageKind kind) {
   return kind == MessageKind::kSendInvalidate ? sizeof(Invalidation) : 0;
 }
@@ -43,14 +43,14 @@ inline uint32_t prefix_of(MessageKind kind) {
 struct Message {
   MessageKind kind;
   uint8_t flags;     // MessageFlag
-  uint32_t slots;    // how much it takes of what carries it
+  uint32_t slots;    // how much of the carrier it takes
   uint32_t length;   // bytes of the message, wherever they lie
   uint32_t payload;  // bytes that have come with it, with the prefix
   uint64_t immediate;
 };
 
-// Whether the payload of a message is what its length says: all of it has come. False for a kind
-// that does not exist, too.
+// Whether all of a message has come: its payload is as long as `length` says. False also for a kind
+// that does not exist.
 inline bool is_whole(const Message& message) {
   switch (message.kind) {
     case MessageKind::kSend:
@@ -73,7 +73,7 @@ inline bool is_announced(const Message& message) {
 // What a look for the next message finds. kBroken: the sender broke the rules; close the way.
 enum class Peek { kEmpty, kMessage, kBroken };
 
-// That of the record of its receive.
+// The opcode in the record of its receive.
 inline urma_cr_opcode_t opcode_of(MessageKind kind) {
   switch (kind) {
     case MessageKind::kSendImm:
@@ -87,7 +87,7 @@ inline urma_cr_opcode_t opcode_of(MessageKind kind) {
   }
 }
 
-// That of a SEND*.
+// The kind of a SEND*.
 inline MessageKind kind_of_send(uint16_t opcode) {
   switch (opcode) {
     case URMA_OPC_SEND_IMM:

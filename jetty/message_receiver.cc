@@ -19,10 +19,10 @@ constexpr std::array<uint32_t, 32> kRnrTimer = {
     2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
 constexpr uint64_t kRnrUnitNs = 10'000;
 constexpr uint32_t kRnrForEver = 7;
-// Since when a message waits that has no limit: nobody asks.
+// The time at which a message without limit began to wait: not needed.
 constexpr uint64_t kWaitsForEver = 1;
 
-// How long a message of a peer that was quicker waits for the bind of this side.
+// How long a message of a faster peer waits for the bind of this side.
 constexpr uint64_t kBindPatienceNs = 4'000'000'000;
 
 }  // namespace
@@ -52,7 +52,7 @@ urma_status_t MessageReceiver::post(urma_jfr_wr_t* wr, urma_jfr_wr_t** bad_wr) n
   if (!in_state(URMA_JFR_STATE_READY)) [[unlikely]]
     turn_away();
   if (status != URMA_SUCCESS) return status;
-  // Nobody polls, and nobody rings for a message that lies there already.
+  // Nobody polls, and nobody rings for a message that is already there.
   if (starved_) [[unlikely]]
     guarded(URMA_LOG_SITE, [this] {
       lock_.assume_held();
@@ -105,7 +105,7 @@ void MessageReceiver::describe(const Endpoint& endpoint, const WayRequest& asked
   way->jfc = endpoint.jfc;
   way->bond = endpoint.bond;
   way->messages_only = endpoint.trans_mode == URMA_TM_UM;
-  // In mode UM a message that finds no receive is lost.
+  // In mode UM a message without a posted receive is lost.
   way->rnr_limit_ns = way->messages_only ? 0 : rnr_limit_ns(asked.rnr_retry);
   way->record.flag.bs.s_r = 1;
   way->record.flag.bs.jetty = way->target.jetty ? 1 : 0;

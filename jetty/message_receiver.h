@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // The receiving half of a JFR to which messages are handed over: the posted receives, and what is
-// the same whatever carries the messages. How they are taken is in receive_engine.h.
+// the same for every carrier of messages. How messages are taken is in receive_engine.h.
 #ifndef JETTY_MESSAGE_RECEIVER_H_
 #define JETTY_MESSAGE_RECEIVER_H_
 
@@ -18,9 +18,9 @@
 
 namespace urma {
 
-// A way from a send queue that ends here. What carries the messages derives from it.
+// A way from a send queue that ends here. Each carrier of messages derives from it.
 struct IncomingWay {
-  // Nothing further comes. By the service thread, or whoever ends the other end.
+  // Nothing further comes. Called by the service thread, or by the thread that ends the other end.
   void abandon() {
     // Release pairs with the acquire in ReceiveEngine::advance.
     abandoned.store(true, std::memory_order_release);
@@ -30,12 +30,12 @@ struct IncomingWay {
   CompletionQueue* jfc = nullptr;
   urma_jetty_id_t sender = {};
   bool messages_only = false;     // mode UM
-  urma_cr_t record = {};          // what all receives from it have in common
+  urma_cr_t record = {};          // what the records of all its receives share
   const Bond* bond = nullptr;     // of the target, where it is an RC jetty
-  uint64_t unbound_since_ns = 0;  // when the first message began to wait for a bind, 0: none does
-  uint64_t rnr_limit_ns = 0;      // how long a message waits for a receive; UINT64_MAX: for ever
-  uint64_t rnr_since_ns = 0;      // when the first message began to wait, 0: none does
-  uint32_t silence = 0;           // of ReceiveEngine's turns
+  uint64_t unbound_since_ns = 0;  // when a message began to wait for a bind; 0: none does
+  uint64_t rnr_limit_ns = 0;      // a message's wait for a receive; UINT64_MAX: unlimited
+  uint64_t rnr_since_ns = 0;      // when a message began to wait for a receive; 0: none does
+  uint32_t silence = 0;           // for ReceiveEngine's turns
   std::atomic<bool> abandoned{false};
 };
 
@@ -52,13 +52,13 @@ class MessageReceiver : public Receiver {
   uint64_t consumed() override;
   void set_bond(Bond* bond, const Bond& peer) override;
 
-  // Fills in what a way that is to end here takes from the endpoint and from its sender.
+  // Fills in what a way takes from the endpoint where it ends and from its sender.
   void describe(const Endpoint& endpoint, const WayRequest& asked, IncomingWay* way) const;
 
  protected:
   enum class Step { kMoved, kBlocked, kFinished };
 
-  // Moves what has arrived, for nobody in particular. True where something moved.
+  // Moves what has arrived, for no particular JFC. True where something moved.
   virtual bool move_any() URMA_REQUIRES(lock_) = 0;
 
   uint32_t count_posted() const override URMA_REQUIRES(lock_) { return posted_.size(); }
@@ -66,7 +66,7 @@ class MessageReceiver : public Receiver {
   uint64_t oldest_posted() const override URMA_REQUIRES(lock_) { return posted_.front()->user_ctx; }
   void drop_oldest() override URMA_REQUIRES(lock_) { posted_.pop(); }
 
-  // How a receive ends that takes a message.
+  // How a receive ends that takes this message.
   urma_cr_status_t check(ReceiveEntry* entry, const Message& message) const {
     // Its data has gone where the sender chose; the receive is used up, not filled.
     if (message.kind == MessageKind::kWriteImm) return URMA_CR_SUCCESS;
@@ -78,16 +78,15 @@ class MessageReceiver : public Receiver {
     }
     return URMA_CR_SUCCESS;
   }
-  // False where the message ends the access to a segment that its sender may not access. `who` is
-  // the sender.
+  // False where the message ends the access to a segment that its sender may not access. `who`
+  // names the sender.
   bool invalidate(const std::string& who, const Message& message, const Invalidation& invalidation);
-  // How a message ends for which no receive is posted; URMA_CR_SUCCESS as long as its sender lets
-  // it wait.
+  // How a message without a posted receive ends; URMA_CR_SUCCESS while its sender lets it wait.
   urma_cr_status_t refusal_of_waiting(IncomingWay* way, const Message& message)
       URMA_REQUIRES(lock_);
-  // How a message ends for its sender whose receive ends so.
+  // How a message ends for its sender, given how its receive ends.
   static urma_cr_status_t remote_status(urma_cr_status_t local);
-  // Whether an RC message comes from the bound peer. Where it does not: *refusal is how it ends,
+  // Whether an RC message comes from the bound peer. Where not, *refusal is how it ends, or
   // URMA_CR_SUCCESS while it may wait for a bind.
   static bool from_peer(IncomingWay* way, urma_cr_status_t* refusal);
   [[gnu::cold]] void log_failure(const IncomingWay& way, const Message& message,

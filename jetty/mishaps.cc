@@ -9,7 +9,7 @@
 namespace urma {
 namespace {
 
-// Of the milliseconds that rules are given in.
+// Nanoseconds of the milliseconds in which rules are given.
 constexpr uint64_t kNsPerMs = 1'000'000;
 
 }  // namespace
@@ -56,7 +56,7 @@ void Mishaps::set_port(uint32_t port, bool up) {
   if (std::exchange(port_up_, up) == up) return;
   URMA_LOG(WARNING, "port 0 of {} is {} now", device_, up ? "up" : "down");
   if (transport_->faults() != nullptr) transport_->faults()->set_port_down(!up);
-  // What is asked for after the event is as the event says.
+  // A query after the event shows the new state.
   registry_->set_port_state(device_, 0, up ? URMA_PORT_ACTIVE : URMA_PORT_DOWN);
   events_->raise(up ? URMA_EVENT_PORT_ACTIVE : URMA_EVENT_PORT_DOWN, 0);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What befalls the device: its port, its EIDs, all of it.
+// Failures of the device: of its port, its EIDs, or all of it.
 #ifndef JETTY_MISHAPS_H_
 #define JETTY_MISHAPS_H_
 
@@ -17,11 +17,11 @@ namespace urma {
 
 class Mishaps final : public PortControl {
  public:
-  // All outlive it; `device` is the name.
+  // `transport`, `registry` and `events` outlive it; `device` is the name.
   Mishaps(const char* device, Transport* transport, Registry* registry, DeviceEvents* events)
       : device_(device), transport_(transport), registry_(registry), events_(events) {}
 
-  // The first context was made: the clock of the faults that go by it starts.
+  // The first context was made: starts the clock of the timed faults.
   void begin() noexcept;
   // There is one port, 0.
   void set_port(uint32_t port, bool up) override;

@@ -72,7 +72,7 @@ urma_eid_t eid_of(const urma_net_addr_t& address) {
       std::memcpy(eid.raw, &address.in6, sizeof(eid.raw));
       return eid;
     default:
-      fail(URMA_EINVAL, "sin_family {} is none of AF_INET ({}) and AF_INET6 ({})",
+      fail(URMA_EINVAL, "sin_family {} is not supported; use AF_INET ({}) or AF_INET6 ({})",
            address.sin_family, AF_INET, AF_INET6);
   }
 }

@@ -14,10 +14,10 @@ namespace urma {
 
 using Mac = std::array<uint8_t, URMA_MAC_BYTES>;
 
-// Of no card in the world: locally administered, and the same in every process.
+// Belongs to no real card: locally administered, and the same in every process.
 Mac mac_of(const urma_eid_t& eid);
 
-// Both throw Error(URMA_EINVAL) where the argument can be no address.
+// Both throw Error(URMA_EINVAL) for an argument that is not an address.
 urma_net_addr_t address_of(const urma_eid_t& eid);
 urma_eid_t eid_of(const urma_net_addr_t& address);
 

@@ -17,13 +17,13 @@
 namespace urma {
 namespace {
 
-// Results of one call, as the kernel of a UB device has it.
+// Results of one call, as the kernel of a UB device limits them.
 constexpr uint32_t kMaxResults = 16;
 constexpr uint64_t kNsPerMs = 1'000'000;
 constexpr uint64_t kFirstPauseNs = 1'000'000;
 constexpr uint64_t kLongestPauseNs = 20'000'000;
 
-// A target that is not there yet may come; who is refused stays refused.
+// A target that does not exist yet may come; a refused sender stays refused.
 bool may_change(Answer answer) {
   return answer == Answer::kNoSuchObject || answer == Answer::kUnreachable ||
          answer == Answer::kNoResources;
@@ -67,7 +67,7 @@ class Probe : public std::enable_shared_from_this<Probe> {
     }
     ask();
   }
-  // No result comes any more.
+  // No result follows.
   void cancel() {
     if (deadline_ != 0) service_->cancel(std::exchange(deadline_, 0));
     if (pause_ != 0) service_->cancel(std::exchange(pause_, 0));
@@ -101,7 +101,7 @@ class Probe : public std::enable_shared_from_this<Probe> {
   }
 
   void log_refusal() const {
-    URMA_LOG_LIMITED(WARNING, "id {:#x} is no target for this process: {}", target_.id,
+    URMA_LOG_LIMITED(WARNING, "id {:#x} cannot be used as a target: {}", target_.id,
                      answer_text(last_));
   }
 
@@ -207,7 +207,8 @@ std::vector<Results::Operation> Results::take(uint32_t count, int timeout_ms) {
   while (!ended_.empty() && taken.size() < count) {
     taken.push_back(ended_.front());
     ended_.pop_front();
-    // Under the lock: whoever ends the import finds either its result here or the import ended.
+    // Under the lock: a thread that ends the import finds either its result here or the import
+    // ended.
     if (failed_import(taken.back())) release(taken.back());
     if (failed_bind(taken.back())) settling_.push_back(taken.back().jetty);
   }
@@ -227,7 +228,7 @@ void Results::settle(Operation* operation, urma_notify_t* notify) {
   notify->user_ctx = operation->user_ctx;
   if (!operation->is_bind) {
     notify->type = URMA_IMPORT_JETTY_NOTIFY;
-    notify->tjetty = operation->target;  // only named where it has failed
+    notify->tjetty = operation->target;  // named only where it has failed
     return;
   }
   notify->type = URMA_BIND_JETTY_NOTIFY;
@@ -236,7 +237,7 @@ void Results::settle(Operation* operation, urma_notify_t* notify) {
   release(*operation);
 }
 
-// Unlocked, because it waits for the service thread. Until it is done the jetty stays: undo()
+// Unlocked, because it waits for the service thread. The jetty stays until it is done: undo()
 // waits.
 void Results::disconnect(Jetty* jetty) {
   guarded(URMA_LOG_SITE, [&] { return jetty->disconnect(); });

@@ -18,35 +18,34 @@
 
 namespace urma {
 
-// What a call in the background ends with where the owner of its target says this.
+// The result of a background call whose owner answered this.
 urma_status_t result_of(Answer answer);
 
 class Jetty;
 class Probe;
 class Transport;
 
-// What is under way for one notifier, and the results that wait. The questions to owners hold it
-// too, so it outlives the notifier where one of them is not answered yet.
+// The operations of one notifier in progress, and the results that wait. Questions to owners hold
+// it too, so it outlives the notifier where one is not answered yet.
 class Results : public std::enable_shared_from_this<Results> {
  public:
   // Throws Error.
   explicit Results(Transport* transport);
 
   int fd();
-  // Takes up an operation and returns its serial. `jetty` is what is bound to the target, NULL for
-  // an import.
+  // Enters an operation and returns its serial. `jetty` is bound to the target; NULL for an import.
   uint64_t add(RemoteQueue* target, urma_jetty_t* jetty, uint64_t user_ctx);
   // Asks the owner of its target.
   void ask(uint64_t serial, int timeout_ms);
   // Ends it with a result.
   void end(uint64_t serial, urma_status_t status);
-  // It has not begun after all: no result of it will be there.
+  // The operation did not begin after all: no result of it will follow.
   void drop(uint64_t serial);
   // Takes up to `count` results out; see urma_wait_notify.
   int wait(uint32_t count, urma_notify_t* notify, int timeout_ms);
-  // The program has ended the import by itself: no result of it will be there.
+  // The program has ended the import itself: no result of it will follow.
   void forget(const RemoteQueue* target);
-  // The program unbinds the jetty by itself: results about that are failures that name it no more.
+  // The program unbinds the jetty itself: results about that are failures that no longer name it.
   // When this returns, none is acted upon.
   void undo(const urma_jetty_t* jetty);
   // Ends everything. Nothing of it is touched afterwards.
@@ -58,7 +57,7 @@ class Results : public std::enable_shared_from_this<Results> {
  private:
   struct Operation {
     RemoteQueue* target;  // with a reference: the import's own, or one more for a bind
-    urma_jetty_t* jetty;  // of a bind that stands
+    urma_jetty_t* jetty;  // of a bind
     bool is_bind;
     uint64_t user_ctx;
     urma_status_t status;

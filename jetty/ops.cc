@@ -75,7 +75,7 @@ urma_status_t unimport_seg(urma_target_seg_t* target) noexcept {
   const bool same_address = target->seg.attr.bs.dsva == URMA_DSVA_ENABLE;
   static_cast<ImportedSegment*>(static_cast<SegmentHandle*>(target))->drop_ref();
   if (!same_address) return URMA_SUCCESS;
-  // The address is free when this returns: the service thread may just be letting go of the
+  // The address is free when this returns: the service thread may still be letting go of the
   // segment.
   return guarded(URMA_LOG_SITE, [ctx] {
     ctx->transport().service().run([] {});

@@ -10,8 +10,8 @@
 
 namespace urma {
 
-// The table for urma_context_t::ops under the provider's name, but for posting: what is posted
-// takes the shortest way to the provider's own class, see add_post_ops().
+// The table for urma_context_t::ops under the provider's name, without posting: posts take the
+// shortest way to the provider's own class, see add_post_ops().
 urma_ops_t make_ops(const char* name);
 
 inline uint32_t id_of(const urma_jfs_t& jfs) { return jfs.jfs_id.id; }
@@ -29,7 +29,7 @@ template <typename Handle, typename Wr>
   });
 }
 
-// What was deactivated, or not activated yet, executes nothing.
+// An object that was deactivated, or not activated yet, executes nothing.
 template <typename Half, auto half_of, typename Object, typename Handle, typename Wr>
 urma_status_t post(Handle* handle, Wr* wr, Wr** bad_wr) noexcept {
   auto* half = static_cast<Half*>((static_cast<Object*>(handle)->*half_of)());
@@ -38,7 +38,8 @@ urma_status_t post(Handle* handle, Wr* wr, Wr** bad_wr) noexcept {
   return half->post(wr, bad_wr);
 }
 
-// `OwnSender` and `OwnReceiver` are what make_sender() and make_receiver() of the provider make.
+// `OwnSender` and `OwnReceiver` are the types that the provider's make_sender() and make_receiver()
+// make.
 template <typename OwnSender, typename OwnReceiver>
 void add_post_ops(urma_ops_t* ops) {
   ops->post_jfs_wr = post<OwnSender, &Jfs::sending_half, Jfs, urma_jfs_t, urma_jfs_wr_t>;

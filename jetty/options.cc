@@ -10,12 +10,12 @@
 namespace urma {
 namespace {
 
-// Sizes that programs know of the records which URMA_*_FULL_CTX reads.
+// Sizes that programs know of the records that URMA_*_FULL_CTX reads.
 constexpr uint32_t kJfcContextBytes = 128;
 constexpr uint32_t kJfrContextBytes = 64;
 constexpr uint32_t kSendContextBytes = 256;
 
-// What such a record holds; the rest of it is 0.
+// The members of such a record; the rest of it is 0.
 struct FullContext {
   uint32_t id;
   uint32_t depth;
@@ -25,7 +25,7 @@ struct FullContext {
   uint64_t consumer;
 };
 
-// The buffer that the program gave for one value.
+// The program's buffer for one value.
 class Buffer {
  public:
   Buffer(uint64_t option, void* data, uint32_t length)
@@ -52,7 +52,7 @@ class Buffer {
  private:
   bool fits(size_t bytes) const {
     if (bytes == length_) return true;
-    URMA_LOG_LIMITED(ERR, "get_opt: len {} is not that of option {:#x}, {}", length_, option_,
+    URMA_LOG_LIMITED(ERR, "get_opt: len {} does not match option {:#x}; pass {}", length_, option_,
                      bytes);
     return false;
   }
@@ -62,7 +62,7 @@ class Buffer {
   const uint32_t length_;
 };
 
-// The options that JFS and jetty have in common. `sender` is NULL while they are inactive.
+// The options that JFS and jetty share. `sender` is NULL while they are inactive.
 urma_status_t put_send_option(const Buffer& buffer, uint64_t option, const urma_jfs_cfg_t& cfg,
                               const urma_jfs_opt_t& opt, uint32_t id, Sender* sender) {
   const bool live = sender != nullptr;

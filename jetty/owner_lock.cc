@@ -22,8 +22,8 @@ bool have_membarrier() {
   return registered;
 }
 
-// For where the kernel refuses it after all: a filter may have come later. No processor keeps a
-// store to itself for so long.
+// For a kernel that refuses it later, by a filter installed since. No processor delays a store for
+// so long.
 void await_stores() { std::this_thread::sleep_for(std::chrono::milliseconds(1)); }
 
 }  // namespace
@@ -41,21 +41,21 @@ void OwnerLock::enter_behind() URMA_NO_THREAD_SAFETY_ANALYSIS {
   const pthread_t owner = owner_.load(std::memory_order_relaxed);
   if (owner == kNobody) return;
   if (owner == kUnclaimed || owner == this_thread()) {
-    // Those who have the mutex next see it, and wait.
+    // The next holders of the mutex see it, and wait.
     owner_.store(this_thread(), std::memory_order_relaxed);
     busy_.store(true, std::memory_order_relaxed);
     mutex_.unlock();
     return;
   }
   shut_out_owner();
-  // foreign_ stays set, for an owner that has read owner_ before and comes in after this.
+  // foreign_ stays set, for an owner that has read owner_ before and enters after this.
   owner_.store(kNobody, std::memory_order_relaxed);
 }
 
 // Until foreign_ is cleared.
 void OwnerLock::shut_out_owner() {
   foreign_.store(true, std::memory_order_relaxed);
-  // After it, an owner that did not see foreign_ has made its busy_ visible.
+  // Afterwards an owner that did not see foreign_ has made its busy_ visible.
   OwnerBarrier().pass();
   await_owner();
 }
@@ -64,7 +64,7 @@ void OwnerLock::await_owner() const {
   // Acquire pairs with the releases in leave_biased() and enter_biased(): what the owner did is
   // visible.
   for (int looks = 0; busy_.load(std::memory_order_acquire); ++looks) {
-    // To yield does not help an owner of lower priority.
+    // Yielding does not help an owner of lower priority.
     looks < kQuickLooks ? (void)::sched_yield() : std::this_thread::sleep_for(kBetweenLooks);
   }
 }

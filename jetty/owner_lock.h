@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
 // The lock of a queue. It is biased to the first thread that uses the queue: that thread pays two
-// plain stores, and whoever else must reach into the queue (the library's own thread, above all)
-// pays for both. A second thread of the program ends the bias for good; from then on each use costs
-// two atomics.
+// plain stores, and any other thread that must reach into the queue (above all the library's own)
+// pays for both. A second thread of the program ends the bias permanently; from then on each use
+// costs two atomics.
 #ifndef JETTY_OWNER_LOCK_H_
 #define JETTY_OWNER_LOCK_H_
 
@@ -16,8 +16,8 @@
 
 namespace urma {
 
-// Behind it, whoever has a bias has shown that it is inside, or sees what was stored before. One
-// serves for any number of locks.
+// After a pass(), an owner of a bias has either shown that it is inside, or sees what was stored
+// before. One serves any number of locks.
 class OwnerBarrier {
  public:
   void pass();
@@ -37,8 +37,8 @@ class URMA_CAPABILITY("queue lock") OwnerLock {
     if (!enter_at_once()) [[unlikely]]
       enter_behind();
   }
-  // The two halves of it: false where it takes the other one, or else a call would stand in the
-  // middle of the short path, and have all registers saved. The first one never waits.
+  // The two halves of it: false where the other half is needed. Otherwise a call would stand in the
+  // middle of the short path, and save all registers. The first half never waits.
   [[gnu::always_inline]] bool enter_at_once() URMA_TRY_ACQUIRE(true) {
     return enter_biased() ||
            (owner_.load(std::memory_order_relaxed) == kNobody && mutex_.try_lock());
@@ -53,7 +53,8 @@ class URMA_CAPABILITY("queue lock") OwnerLock {
     // Acquire pairs with the release in leave_foreign().
     if (!foreign_.load(std::memory_order_acquire)) [[likely]]
       return true;
-    // Release pairs with the acquire in await_owner(): who is there, or will be, may go on.
+    // Release pairs with the acquire in await_owner(): the thread that waits there, or will, may go
+    // on.
     busy_.store(false, std::memory_order_release);
     return false;
   }
@@ -79,10 +80,10 @@ class URMA_CAPABILITY("queue lock") OwnerLock {
   // For the library's own thread, and for what a program does seldom: the bias stays.
   void enter_foreign() URMA_ACQUIRE();
   void leave_foreign() URMA_RELEASE();
-  // Returns when whoever is inside has left, without keeping others out. Whoever comes in meanwhile
-  // sees what was stored before.
+  // Returns when the thread inside has left, without keeping others out. Threads that enter
+  // meanwhile see what was stored before.
   void await_others(OwnerBarrier* barrier);
-  // A hint: whether one of several threads that use it is here.
+  // A hint: whether one of several threads that use it is inside.
   bool is_contended() const {
     return owner_.load(std::memory_order_relaxed) == kNobody && mutex_.is_held();
   }
@@ -90,8 +91,8 @@ class URMA_CAPABILITY("queue lock") OwnerLock {
   void assume_held() const URMA_ASSERT_CAPABILITY(this) {}
 
  private:
-  // Names the calling thread, without a call where the compiler knows how. A thread that has the
-  // name of one that has ended inherits its bias.
+  // Names the calling thread, without a call where the compiler knows how. A thread that gets the
+  // name of an ended thread inherits its bias.
   static pthread_t this_thread() {
 #if defined(__x86_64__) && defined(__has_builtin)
 #if __has_builtin(__builtin_thread_pointer)
@@ -103,8 +104,8 @@ class URMA_CAPABILITY("queue lock") OwnerLock {
   void shut_out_owner() URMA_REQUIRES(mutex_);
   void await_owner() const;
 
-  static constexpr pthread_t kNobody = 0;     // no bias: everybody takes the mutex
-  static constexpr pthread_t kUnclaimed = 1;  // no address of a thread
+  static constexpr pthread_t kNobody = 0;     // no bias: all threads take the mutex
+  static constexpr pthread_t kUnclaimed = 1;  // not the address of any thread
 
   std::atomic<pthread_t> owner_;  // written under mutex_
   std::atomic<bool> busy_{false};
@@ -115,7 +116,7 @@ class URMA_CAPABILITY("queue lock") OwnerLock {
 class URMA_SCOPED_CAPABILITY OwnerScope {
  public:
   explicit OwnerScope(OwnerLock& lock) URMA_ACQUIRE(lock) : lock_(lock) { lock_.enter(); }
-  // Takes over what enter_at_once() got.
+  // Takes over the lock that enter_at_once() got.
   OwnerScope(OwnerLock& lock, std::adopt_lock_t) URMA_REQUIRES(lock) : lock_(lock) {}
   ~OwnerScope() URMA_RELEASE() { lock_.leave(); }
   OwnerScope(const OwnerScope&) = delete;

@@ -10,8 +10,8 @@
 
 namespace urma {
 
-// The registrations that one peer has been granted: it can use no others, though it could guess
-// their names. Thread-safe.
+// The registrations granted to one peer: it can use no others, even if it guesses their names.
+// Thread-safe.
 class PeerGrants {
  public:
   void add(SegmentRef segment) {

@@ -18,7 +18,7 @@ bool enter_process_barrier() {
 }
 
 void heavy_barrier(bool fenced) {
-  // Also for those that fence themselves.
+  // Also for publishers that fence themselves.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (!fenced) ::syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
 }

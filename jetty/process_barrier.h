@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// A memory barrier with all its cost on one side. Who publishes something and then looks whether
-// somebody waits for it, does so very often; who begins to wait and then looks whether there is
+// A memory barrier with all its cost on one side. Publishers store something and then look whether
+// a thread waits for it, very often; waiters begin to wait and then look whether there is
 // something, seldom. Each has to order its store before its load, or both miss each other. The
 // waiting side makes the kernel execute a barrier in every other thread that takes part, in any
 // process, so that the publishing side only has to keep the compiler from reordering.
@@ -12,8 +12,8 @@
 
 namespace urma {
 
-// Enters this process; before the first use of the two below. Where the kernel refuses, both sides
-// execute a fence each instead. Returns whether others need none for this process.
+// Enters this process; call before the two below. Where the kernel refuses, both sides execute a
+// fence each instead. Returns whether others need no fence for this process.
 bool enter_process_barrier();
 
 namespace internal {
@@ -30,13 +30,13 @@ inline void light_barrier(bool fence) {
   }
 }
 
-// Whether this process could enter.
+// Whether this process has entered.
 inline bool has_process_barrier() {
   // Relaxed: written once, before there is anything to wait for.
   return internal::process_barrier.load(std::memory_order_relaxed);
 }
 
-// Between the waiting side's store and its load. `fenced` where all who publish to it fence.
+// Between the waiting side's store and its load. `fenced` where all publishers to it fence.
 void heavy_barrier(bool fenced);
 
 }  // namespace urma

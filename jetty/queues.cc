@@ -71,7 +71,7 @@ bool check_active(const char* call, bool active) {
 
 bool check_mask(const char* call, uint32_t mask, uint32_t known, uint32_t needed) {
   if ((mask & known) != 0 && (mask & needed) == needed) return true;
-  URMA_LOG_LIMITED(ERR, "{}: mask {:#x} does not name what can be changed, {:#x}", call, mask,
+  URMA_LOG_LIMITED(ERR, "{}: mask {:#x} is not valid; set bits of {:#x}", call, mask,
                    needed != 0 ? needed : known);
   return false;
 }
@@ -133,7 +133,7 @@ urma_status_t Jfc::activate() {
     listed_.emplace(&transport.queues(), described,
                     [this](urma_ext_queue_t* queue) { report(queue); });
   } catch (...) {
-    // Whoever sleeps on the JFCE must not find it any more.
+    // Threads that sleep on the JFCE must not find it any more.
     end_events();
     shut();
     throw;
@@ -151,7 +151,7 @@ urma_status_t Jfc::deactivate() {
   return ended;
 }
 
-// Closes what end_events() has made silent, or what was never opened whole.
+// Closes a JFC that end_events() has silenced, or that was never opened completely.
 void Jfc::shut() {
   listed_.reset();
   close();
@@ -299,13 +299,13 @@ urma_status_t Jfr::modify(urma_jfr_attr_t* attr) {
   }
   const bool limit = (attr->mask & JFR_RX_THRESHOLD) != 0;
   if (limit && attr->rx_threshold > jfr_cfg.depth) {
-    URMA_LOG_LIMITED(ERR, "modify_jfr: rx_threshold {} is over the depth, {}", attr->rx_threshold,
-                     jfr_cfg.depth);
+    URMA_LOG_LIMITED(ERR, "modify_jfr: rx_threshold {} exceeds the depth, {}; lower it",
+                     attr->rx_threshold, jfr_cfg.depth);
     return URMA_EINVAL;
   }
   if ((attr->mask & JFR_STATE) != 0) {
     if (bits_of(attr->state) > URMA_JFR_STATE_ERROR) {
-      URMA_LOG_LIMITED(ERR, "modify_jfr: there is no state {}; see urma_jfr_state_t",
+      URMA_LOG_LIMITED(ERR, "modify_jfr: invalid state {}; see urma_jfr_state_t",
                        bits_of(attr->state));
       return URMA_EINVAL;
     }

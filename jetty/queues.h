@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The public queue objects of a provider, with what stands behind each of them.
+// The public queue objects of a provider, with the parts behind each of them.
 #ifndef JETTY_QUEUES_H_
 #define JETTY_QUEUES_H_
 
@@ -24,10 +24,10 @@ namespace urma {
 class Context;
 class Results;
 
-// An id for as long as an object lives: the program's own where it chose one, else a fresh one.
+// An id while an object lives: the one that the program chose, else a fresh one.
 class IdLease {
  public:
-  // Throws Error(URMA_EEXIST) where the chosen id is taken, (URMA_EINVAL) where it cannot be
+  // Throws Error(URMA_EEXIST) where the chosen id is taken, Error(URMA_EINVAL) where it cannot be
   // chosen.
   IdLease(Transport* transport, IdKind kind, uint32_t eid_index, uint32_t chosen);
   ~IdLease();
@@ -42,7 +42,7 @@ class IdLease {
   uint32_t id_;
 };
 
-// Makes a queue known to peers for as long as it lives.
+// Makes a queue known to peers while it lives.
 class EndpointLease {
  public:
   EndpointLease(Transport* transport, IdKind kind, const Endpoint& endpoint);
@@ -56,7 +56,7 @@ class EndpointLease {
   const Endpoint endpoint_;
 };
 
-// Lets the transport move the receives of a receiver for as long as it lives.
+// Lets the transport move the receives of a receiver while it lives.
 class ReceiverLease {
  public:
   ReceiverLease(Transport* transport, Receiver* receiver);
@@ -69,7 +69,7 @@ class ReceiverLease {
   Receiver* receiver_;
 };
 
-// Forgets the records of a queue when it goes: none of it is polled once it is deleted.
+// Drops the records of a queue when it goes: none is polled once the queue is deleted.
 class RecordsLease {
  public:
   RecordsLease(CompletionQueue* jfc, uint64_t user_data) : jfc_(jfc), user_data_(user_data) {}
@@ -82,31 +82,32 @@ class RecordsLease {
   const uint64_t user_data_;
 };
 
-// True once no asynchronous event of an object is left that the program has not acknowledged. Waits
-// for that, unless non_blocking: then false, with a log line, and all is as before.
+// True once the program has acknowledged all asynchronous events of an object. Waits for that,
+// unless non_blocking: then false, with a log line, and nothing changed.
 bool may_end(EventSubject* subject, const char* what, uint32_t id, bool non_blocking);
 
 // Throws Error where the JFC `name` is not active.
 void require_open(const char* what, const char* name, urma_jfc_t* jfc);
-// What a call gets for a queue that is not active, with a log line.
+// The result of a call on a queue that is not active, with a log line.
 urma_status_t refuse_inactive(const char* call);
 // False, with that line, where a queue is not active.
 bool check_active(const char* call, bool active);
 
-// What urma_modify_* may be asked for; false with a log line. `needed` has to be in the mask.
+// Whether urma_modify_* may be asked for this mask; false with a log line. The mask must have
+// `needed`.
 bool check_mask(const char* call, uint32_t mask, uint32_t known, uint32_t needed);
 bool check_change(const char* call, urma_jetty_state_t from, const urma_jetty_state_t& to);
 
 urma_jetty_id_t full_id(const Transport& transport, const Context& ctx, uint32_t id);
 
-// What tools are shown of a queue and does not change.
+// The parts of a queue's description for tools that never change.
 urma_ext_queue_t describe(const urma_context_t& ctx, urma_ext_queue_kind_t kind, uint32_t id,
                           uint32_t depth, bool lock_free);
 urma_ext_queue_t describe_send(const urma_context_t& ctx, urma_ext_queue_kind_t kind, uint32_t id,
                                const urma_jfs_cfg_t& cfg);
 
-// The bits of an enum that a caller filled in: reading a value that is no enumerator as its enum
-// would be undefined.
+// The bits of an enum that a caller filled in: reading a value that is not an enumerator as its
+// enum would be undefined.
 template <typename Enum>
 uint32_t bits_of(const Enum& value) {
   static_assert(sizeof(Enum) == sizeof(uint32_t));
@@ -115,7 +116,7 @@ uint32_t bits_of(const Enum& value) {
   return bits;
 }
 
-// What a jetty is told of the receives that it shares: nothing any more, once it goes.
+// Limit events of the receives that a jetty shares: none once it goes.
 class LimitLease {
  public:
   LimitLease(Receiver* receiver, EventSubject* jetty) : receiver_(receiver), jetty_(jetty) {}
@@ -128,9 +129,9 @@ class LimitLease {
   EventSubject* jetty_;
 };
 
-// Each of the four is made inactive, with its configuration in the public struct. What it has only
-// while it is active stands in its Body. All of activate() throw Error and change nothing then;
-// deactivate() returns URMA_EAGAIN where something still uses the object.
+// Each of the four is made inactive, with its configuration in the public struct. Its Body holds
+// what exists only while it is active. All of activate() throw Error and change nothing then;
+// deactivate() returns URMA_EAGAIN while something still uses the object.
 
 class Jfc : public CompletionQueue {
  public:
@@ -165,11 +166,11 @@ class Jfs : public urma_jfs_t {
   int flush(int count, urma_cr_t* cr);
 
   bool active() const { return live_ != nullptr; }
-  // Of an active one.
+  // Call only while it is active.
   Sender& sender() { return *live_; }
   // NULL where it is not active.
   Sender* sending_half() const { return live_; }
-  // What executes its requests has given up: to ERROR, with an event.
+  // Its requests can no longer be executed: to ERROR, with an event.
   void break_down();
 
  private:
@@ -197,12 +198,12 @@ class Jfr : public urma_jfr_t {
   urma_status_t deactivate();
   urma_status_t modify(urma_jfr_attr_t* attr);
   urma_status_t query(urma_jfr_cfg_t* cfg, urma_jfr_attr_t* attr);
-  // Where it is active already, core asks for room for more receives: URMA_JFR_DEPTH.
+  // Where it is active already, core asks for more receives: URMA_JFR_DEPTH.
   urma_status_t set_option(uint64_t option, void* value, uint32_t length);
   urma_status_t get_option(uint64_t option, void* value, uint32_t length);
 
   bool active() const { return live_ != nullptr; }
-  // Of an active one.
+  // Call only while it is active.
   Receiver& receiver() { return *live_; }
   // NULL where it is not active.
   Receiver* receiving_half() const { return live_; }
@@ -219,7 +220,7 @@ class Jfr : public urma_jfr_t {
     IdLease id;
     JfcHold held;
     const std::unique_ptr<Receiver> receiver;
-    // Ends behind those below: the JFC stays while peers may complete into it.
+    // Ends after those below: the JFC stays while peers may complete into it.
     Attachment completions;
     RecordsLease records;
     ReceiverLease known_receiver;
@@ -235,7 +236,7 @@ class Jfr : public urma_jfr_t {
   Receiver* live_ = nullptr;  // of body_
 };
 
-// A share of a JFR: it outlives all that hold one.
+// A share of a JFR: the JFR outlives all holders of one.
 class JfrShare {
  public:
   explicit JfrShare(urma_jfr_t* jfr) : jfr_(static_cast<Jfr*>(jfr)) { jfr_->share(); }
@@ -262,7 +263,7 @@ class Jetty : public urma_jetty_t {
   int flush(int count, urma_cr_t* cr);
 
   bool active() const { return live_ != nullptr; }
-  // Of an active one.
+  // Call only while it is active.
   Sender& sender() { return *live_; }
   // NULL where it is not active.
   Sender* sending_half() const { return live_; }
@@ -270,17 +271,16 @@ class Jetty : public urma_jetty_t {
   Receiver* receiving_half() const { return active() ? body_->described.receiver : nullptr; }
 
   // RC. URMA_EINVAL where another jetty is bound to the target, URMA_EEXIST where this one has
-  // another peer. Nothing is asked of the peer: what it sends before waits, see
-  // Receiver::set_bond.
-  // `results` are where a result about it will be, where it is asked for in the background; *anew
-  // is set where the two were not bound to each other before.
+  // another peer. Nothing is asked of the peer: what it sends before waits, see Receiver::set_bond.
+  // `results` receives the result of a bind in the background; *anew is set where the two were not
+  // bound to each other before.
   urma_status_t bind(RemoteQueue* target, const std::shared_ptr<Results>& results = nullptr,
                      bool* anew = nullptr);
-  // Behind a bind, and once its channel is known: see Sender::connect_ahead.
+  // After a bind, once its channel is known: see Sender::connect_ahead.
   void connect_ahead() noexcept;
   // URMA_EINVAL where it has no peer.
   urma_status_t unbind();
-  // The same for a result that says that the bind has failed.
+  // Unbinds for a result that says that the bind has failed.
   urma_status_t disconnect();
   // As that of a JFS.
   void break_down();
@@ -297,11 +297,11 @@ class Jetty : public urma_jetty_t {
     Body(Jetty* jetty, const urma_jetty_cfg_t& cfg);
     JfrShare share;
     IdLease id;
-    JfcHold held;  // that of its sends
+    JfcHold held;  // the hold on the JFC of its sends
     const std::unique_ptr<Sender> sender;
     Bond bond;
     CompletionQueue* receive_jfc;
-    // End behind those below: the JFCs stay while peers may complete into them.
+    // End after those below: the JFCs stay while peers may complete into them.
     Attachment send_completions;
     Attachment receive_completions;
     RecordsLease records;
@@ -323,7 +323,7 @@ class Jetty : public urma_jetty_t {
   Watcher watcher_{this};
   Mutex mutex_;                                           // held while the state changes
   RemoteQueue* bound_ URMA_GUARDED_BY(mutex_) = nullptr;  // with a reference
-  std::vector<std::shared_ptr<Results>> told_ URMA_GUARDED_BY(mutex_);  // of this bind
+  std::vector<std::shared_ptr<Results>> told_ URMA_GUARDED_BY(mutex_);  // results of this bind
   bool ever_bound_ = false;
   std::optional<Body> body_;
   Sender* live_ = nullptr;  // of body_

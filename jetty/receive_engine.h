@@ -21,36 +21,36 @@
 
 namespace urma {
 
-// What carries messages to a receiver: the receiving half of a wire (jetty/wire.h says of what).
+// What carries messages to a receiver: the receiving half of a wire, see jetty/wire.h.
 template <typename Way>
 concept Incoming = std::derived_from<Way, IncomingWay> &&
     requires(Way& way, const Message& message, Message* head, void* into) {
   // The next message, which stays until consume().
   { way.peek(head) } -> std::same_as<Peek>;
-  // From its `offset` on, so many bytes.
+  // Copies bytes of a message from an offset on.
   way.copy(message, uint32_t{}, into, uint32_t{});
-  // All of it; false where that takes more than one copy.
+  // Copies all of it; false where that takes more than one copy.
   { way.copy_at_once(message, static_cast<char*>(into)) } -> std::same_as<bool>;
-  // It is through, and ends so for its sender.
+  // The message is through, and ends with this status for its sender.
   way.consume(message, uint8_t{});
-  // Nothing further is taken: all else ends so for the sender.
+  // Takes nothing further: everything else ends with this status for the sender.
   way.close(uint8_t{});
-  // Whether peek() would find nothing, and nothing is to be told. A hint.
+  // A hint: whether peek() would find nothing, and the sender needs no answer.
   { way.silent() } -> std::same_as<bool>;
-  // What the sender was told before a turn; behind one, it is woken where it was
-  // told more. `blocked`: nothing more could be taken.
+  // told(): what the sender was told before a turn. After a turn, a sender that was told more is
+  // woken. `blocked`: nothing more could be taken.
   way.after_turn(way.told(), bool{});
   // Wakes a sender that sleeps.
   way.wake();
-  // Whether the first message has begun, and what it takes has to go on.
+  // Whether the first message has begun, and has to go on.
   { way.in_parts() } -> std::same_as<bool>;
-  // Whether what a message refers to went with a sender that has gone.
+  // Whether the bytes that a message refers to are gone with its sender.
   { way.took_back(message) } -> std::same_as<bool>;
   // The sender, for the log.
   { way.who() } -> std::convertible_to<std::string>;
 };
 
-// What the sender wants ended by a message.
+// The access that the sender ends by a message.
 template <Incoming Way>
 Invalidation invalidation_of(const Way& way, const Message& message) {
   Invalidation invalidation = {};
@@ -97,7 +97,7 @@ class ReceiveEngine : public MessageReceiver {
     return move_any();
   }
 
-  // One that describe() has filled in. False where no messages are taken now.
+  // Adds a way that describe() has filled in. False where no messages are taken now.
   bool add_way(std::shared_ptr<Way> way) {
     ForeignScope scope(lock_);
     if (!in_state(URMA_JFR_STATE_READY)) return false;
@@ -120,26 +120,27 @@ class ReceiveEngine : public MessageReceiver {
   }
 
  protected:
-  // What a message does that does not lie whole in its way, or goes where the processor cannot
-  // write: nothing where it is not one of these, else how far it came. `local` is what check() says
-  // of the receive. Then in_parts() of the way tells whether more is to come, from go_on().
+  // Begins a message that does not lie whole in its way, or whose receive the processor cannot
+  // write: nothing for any other message, else how far it came. `local` is the result of check()
+  // for the receive. The way's in_parts() then tells whether go_on() has more to do.
   std::optional<Step> begin_parts(Way* /*way*/, const Message& /*message*/, ReceiveEntry* /*entry*/,
                                   urma_cr_status_t /*local*/, Poll* /*poll*/) URMA_REQUIRES(lock_) {
     return std::nullopt;
   }
   Step go_on(Way* /*way*/, Poll* /*poll*/) URMA_REQUIRES(lock_) { return Step::kBlocked; }
-  // Nothing of the receive is written any more when this returns.
+  // The receive is not written any more when this returns.
   void end_parts() URMA_REQUIRES(lock_) { holding_ = nullptr; }
-  // Some ways are no more.
+  // Some ways are gone.
   void ways_gone() URMA_REQUIRES(lock_) {}
 
-  // The sender has gone, or has closed the way. One that lives learns from the answers what was
+  // The sender has gone, or has closed the way. A living sender learns from the answers what was
   // received, and that nothing else was.
   Step end_abandoned(Way* way) URMA_REQUIRES(lock_) {
     way->close(URMA_CR_WR_FLUSH_ERR);
     return Step::kFinished;
   }
-  // The message is received: the record of its receive. `remote` is how it ends for its sender.
+  // The message is received: makes the record of its receive. `remote` is how it ends for its
+  // sender.
   void finish(Way* way, const Message& message, ReceiveEntry* entry, urma_cr_status_t local,
               uint8_t remote, Poll* poll) URMA_REQUIRES(lock_);
 
@@ -150,7 +151,7 @@ class ReceiveEngine : public MessageReceiver {
  private:
   static constexpr int kMessagesPerTurn = 16;
 
-  // What `Derived` has of its own. Its lock_ is this one, which clang does not know.
+  // `Derived` with its own members. Its lock_ is this one, which clang does not know.
   Derived* self() { return static_cast<Derived*>(this); }
   std::optional<Step> begin_own_parts(Way* way, const Message& message, ReceiveEntry* entry,
                                       urma_cr_status_t local, Poll* poll)
@@ -175,7 +176,7 @@ class ReceiveEngine : public MessageReceiver {
     way->wake();
   }
   void note_flush() override URMA_REQUIRES(lock_) { count_ways(); }
-  // So that a poll looks here also where no peer does.
+  // Counted so that a poll looks here also where no peer does.
   void count_ways() URMA_REQUIRES(lock_) {
     const uint32_t flushing = to_flush_ != 0 ? 1 : 0;
     busy_.store(static_cast<uint32_t>(ways_.size()) + flushing, std::memory_order_relaxed);
@@ -193,13 +194,13 @@ class ReceiveEngine : public MessageReceiver {
     forget_ways();
     count_ways();
   }
-  // True where the way has ended: its place is empty then.
+  // True where the way has ended: its place is then empty.
   [[gnu::always_inline]] bool progress_way(size_t index, Poll* poll, bool* moved)
       URMA_REQUIRES(lock_) {
     std::shared_ptr<Way>& way = ways_[index];
     if (holding_ != nullptr && holding_ != way.get()) return false;
     if (turn(way.get(), poll, moved) != Step::kFinished) return false;
-    // Others may have waited for its end.
+    // Other messages may have waited for its end.
     *moved = true;
     if (holding_ == way.get()) end_own_parts();
     way.reset();
@@ -213,7 +214,7 @@ class ReceiveEngine : public MessageReceiver {
     way->close(URMA_CR_REM_OPERATION_ERR);
     return Step::kFinished;
   }
-  // A kind of message that the mode has not is as bad as none of the kinds.
+  // A kind of message that the mode lacks is as bad as an unknown kind.
   static bool is_foreign(const Way& way, const Message& message) {
     return way.messages_only && message.kind != MessageKind::kSend &&
            message.kind != MessageKind::kSendImm;
@@ -240,10 +241,10 @@ bool ReceiveEngine<Derived, Way>::progress(Poll* poll) {
     if (to_flush_ != 0) return moved;
   }
   if (count == 0) return moved;
-  // Whoever does not poll wants to know of all.
+  // A caller that does not poll needs to know of all.
   if (count > Turns::kFew && poll->room != 0) [[unlikely]]
     return progress_many(poll) || moved;
-  // Each time from another way on: where receives, or places for records, are scarce, the first
+  // Begins with another way each time: where receives, or places for records, are scarce, the first
   // way takes most of them.
   if (++first_way_ >= count) first_way_ = 0;
   size_t index = first_way_;
@@ -288,15 +289,15 @@ inline MessageReceiver::Step ReceiveEngine<Derived, Way>::turn(Way* way, Poll* p
     // A part of a large message is a turn.
     if (way->in_parts() || poll->full()) break;
   }
-  // Also behind a message that waits for something: who waits for the answers may be the one that
-  // could end that.
+  // Also after a message that waits for something: the sender that waits for the answers may be the
+  // one that can end that wait.
   way->after_turn(told, step == Step::kBlocked);
   return step;
 }
 
 template <typename Derived, Incoming Way>
 inline MessageReceiver::Step ReceiveEngine<Derived, Way>::advance(Way* way, Poll* poll) {
-  // Before the look for a message: what was published before its end is still delivered.
+  // Looked at before the next message: what was published before its end is still delivered.
   // Acquire pairs with the release in IncomingWay::abandon.
   const bool abandoned = way->abandoned.load(std::memory_order_acquire);
   Message message;
@@ -316,7 +317,7 @@ inline MessageReceiver::Step ReceiveEngine<Derived, Way>::advance(Way* way, Poll
   }
   ReceiveEntry* entry = posted_.front();
   const bool ready = entry != nullptr && way->jfc->ring().has_room();
-  // A sender that has gone waits for nobody.
+  // A sender that has gone waits for nothing.
   if (abandoned && (!ready || way->took_back(message))) return end_abandoned(way);
   if (entry == nullptr) {
     refusal = refusal_of_waiting(way, message);

@@ -29,7 +29,7 @@ class ReceiveQueue {
   // The oldest posted receive, or NULL.
   ReceiveEntry* front() const { return size_ == 0 ? nullptr : &at(head_); }
   void pop();
-  // Holds so many from now on, where it held fewer.
+  // Holds at least `depth` receives from now on.
   void make_room(uint32_t depth);
   uint32_t size() const { return size_; }
   uint64_t popped() const { return popped_; }
@@ -39,7 +39,7 @@ class ReceiveQueue {
   }
 
  private:
-  // Of the n-th receive from the oldest on.
+  // The place of the n-th receive, from the oldest on.
   uint32_t place_of(uint32_t n) const {
     return n < depth_ - head_ ? head_ + n : head_ - (depth_ - n);
   }

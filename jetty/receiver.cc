@@ -63,7 +63,7 @@ bool Receiver::flush_posted(Poll* poll) {
 void Receiver::report(urma_ext_queue_t* queue) const {
   counters_.report(queue);
   queue->state = state_.load(std::memory_order_relaxed);
-  // Counted while they change, so what has gone may be more than what has come.
+  // Counts change during the reads, so more may appear to have gone than to have come.
   const uint64_t gone = queue->completions + dropped_.get();
   queue->fill = queue->posts > gone ? static_cast<uint32_t>(queue->posts - gone) : 0;
 }
@@ -108,8 +108,8 @@ void Receiver::reach_limits(uint32_t posted) {
   find_highest_limit();
 }
 
-// There was room before the copy, and where another thread has taken it since, the program let its
-// JFC overflow.
+// There was room before the copy; if another thread has taken it since, the program let its JFC
+// overflow.
 void Receiver::lost(CompletionQueue* jfc, const QueueIdentity& queue) {
   URMA_LOG_LIMITED(ERR,
                    "jfc {}: overflow, the completion of a receive on queue {} is lost; make the "

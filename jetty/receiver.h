@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// The receiving half of a JFR, and of the jetties that share it: its states, its limits, and what
-// becomes of posted receives that no message takes. How messages come is the provider's.
+// The receiving half of a JFR, and of the jetties that share it: its states, its limits, and the
+// end of posted receives that no message takes. Providers deliver the messages.
 #ifndef JETTY_RECEIVER_H_
 #define JETTY_RECEIVER_H_
 
@@ -24,26 +24,26 @@ class Receiver;
 
 // The peer that an RC jetty is bound to, if any. Guarded by the lock of the jetty's receiver.
 using Bond = std::optional<urma_jetty_id_t>;
-// Whether that is this one. Importers know no uasid.
+// Compares EID and id; importers may leave uasid 0.
 inline bool bound_to(const Bond& bond, const urma_eid_t& eid, uint32_t id) {
   return bond.has_value() && bond->id == id && std::memcmp(&bond->eid, &eid, sizeof(eid)) == 0;
 }
 
-// On whose behalf messages are moved. A poll of a JFC takes its own records at once, without a
-// detour over the JFC's ring; whoever else moves them leaves them there.
+// The caller for which messages are moved. A poll of a JFC takes its own records at once, past the
+// JFC's ring; any other caller leaves them there.
 struct Poll {
-  CompletionQueue* jfc = nullptr;  // whose caller this is, NULL: nobody's
+  CompletionQueue* jfc = nullptr;  // whose caller this is; NULL: none
   urma_cr_t* cr = nullptr;         // room for records
   int room = 0;
   int got = 0;
 
-  // Where there is no more room, everything else waits for the next poll.
+  // Without room for more, everything else waits for the next poll.
   bool full() const { return room != 0 && got == room; }
-  // Where the next record of `target` goes; NULL: to its ring, behind those that are there.
+  // Where the next record of `target` goes; NULL: to its ring, after those already there.
   urma_cr_t* place(CompletionQueue* target) {
     return target == jfc && got < room && target->ring().empty() ? &cr[got++] : nullptr;
   }
-  // Leaves a record there that has no such place. False where the ring is full.
+  // Leaves a record without such a place in the ring. False where the ring is full.
   bool leave(CompletionQueue* target, const urma_cr_t& record, bool solicited) const {
     return target->ring().push(record, solicited);
   }
@@ -59,7 +59,7 @@ struct Endpoint {
   Receiver* receiver;
   CompletionQueue* jfc;  // where receives that are addressed to it complete
   const Bond* bond;      // of an RC jetty, else NULL
-  uint32_t group = 0;    // the id of the group that it is a member of, 0: none
+  uint32_t group = 0;    // the id of its group; 0: none
 };
 
 class Receiver : public CompletionSource {
@@ -69,11 +69,11 @@ class Receiver : public CompletionSource {
 
   bool outstanding() const override { return false; }
 
-  // By the poll of another JFC, unless another thread uses the queue.
+  // Called by the poll of another JFC; does nothing while another thread uses the queue.
   virtual void try_progress() {}
-  // By the service thread: one turn. True where something moved.
+  // One turn for the service thread. True where something moved.
   virtual bool serve() { return false; }
-  // Returns when nobody uses memory for it that is no longer registered.
+  // Returns when unregistered memory is no longer used for it.
   virtual void quiesce(OwnerBarrier* /*barrier*/) {}
 
   // Peers may send to this endpoint, until close_ways().
@@ -81,22 +81,22 @@ class Receiver : public CompletionSource {
   // Ends the ways that lead to one endpoint: their senders get REM_ACCESS_ABORT_ERR.
   virtual void close_ways(uint64_t user_data) = 0;
 
-  // ERROR gives all posted receives back, RESET forgets them; peers are shut out by both.
+  // ERROR gives all posted receives back, RESET drops them; both shut peers out.
   void set_state(urma_jfr_state_t state);
   urma_jfr_state_t state();
-  // One event once fewer receives than that are posted; 0: none.
+  // Raises one event once fewer than `limit` receives are posted; 0: none.
   void set_limit(uint32_t limit);
   uint32_t limit() { return limit_of(subject_); }
-  // The same for a jetty that shares the JFR, told to its own subject, where that can be.
+  // The same for a jetty that shares the JFR, raised for its own subject, where supported.
   virtual bool limits_jetties() const { return false; }
   void set_limit_of(EventSubject* jetty, uint32_t limit);
   uint32_t limit_of(const EventSubject* subject);
-  // Room for so many posted receives where there was less. False where that cannot be.
+  // Makes room for this many posted receives, if there was less. False where it cannot.
   virtual bool make_room(uint32_t /*receives*/) { return false; }
-  // Receives that were ever posted, and that are through.
+  // Receives that were ever posted, and those that have ended.
   virtual uint64_t posted() = 0;
   virtual uint64_t consumed() = 0;
-  // What it has done and how full it is, from any thread.
+  // Its counts and how full it is; any thread.
   void report(urma_ext_queue_t* queue) const;
 
   // Binds an RC jetty that shares this JFR, or unbinds it.
@@ -107,32 +107,32 @@ class Receiver : public CompletionSource {
     return state_.load(std::memory_order_relaxed) == state;
   }
 
-  // What a provider does when the state changes: it takes messages again, or never again; open()
-  // may throw Error, and the state is as it was then.
+  // A provider's work when the state changes: it takes messages again, or never again; open() may
+  // throw Error, and the state then stays as it was.
   virtual void open() URMA_REQUIRES(lock_) {}
   virtual void close_all() URMA_REQUIRES(lock_) = 0;
-  // Its posted receives: how many, the user_ctx of the oldest, which may be dropped then. To look
-  // for the oldest is allowed behind list_posted(), which counts them, too.
+  // Its posted receives: their number, and the user_ctx of the oldest, which may then be dropped.
+  // The oldest may be looked at after list_posted(), which counts them, too.
   virtual uint32_t count_posted() const URMA_REQUIRES(lock_) = 0;
   virtual uint32_t list_posted() URMA_REQUIRES(lock_) = 0;
   virtual uint64_t oldest_posted() const URMA_REQUIRES(lock_) = 0;
   virtual void drop_oldest() URMA_REQUIRES(lock_) = 0;
-  // to_flush_ has changed: whether a poll has to look here.
+  // to_flush_ has changed: updates whether a poll has to look here.
   virtual void note_flush() URMA_REQUIRES(lock_) = 0;
-  // The limit of the JFR has been set: limit_, 0 where it is reached already.
+  // The limit of the JFR was set to limit_; 0: it is reached already.
   virtual void arm_limit() URMA_REQUIRES(lock_) {}
 
-  // What is posted to a queue that is not READY.
+  // Handles what is posted to a queue that is not READY.
   void turn_away() URMA_REQUIRES(lock_);
-  // As many as the JFC has room for; a poll of it goes on.
+  // Flushes as many as the JFC has room for; a poll of it goes on.
   bool flush_posted(Poll* poll) URMA_REQUIRES(lock_);
-  // Fewer receives are posted.
+  // Fewer receives are posted now.
   [[gnu::always_inline]] void watch_limit(uint32_t posted) URMA_REQUIRES(lock_) {
     if (posted < limit_) [[unlikely]]
       reach_limits(posted);
   }
   [[gnu::noinline]] void reach_limits(uint32_t posted) URMA_REQUIRES(lock_);
-  // The record of a receive of `queue` could neither be placed nor left.
+  // The record of a receive of `queue` could be neither placed nor left.
   [[gnu::cold, gnu::noinline]] static void lost(CompletionQueue* jfc, const QueueIdentity& queue);
 
   const QueueIdentity identity_;
@@ -156,7 +156,7 @@ class Receiver : public CompletionSource {
 
   std::atomic<urma_jfr_state_t> state_{URMA_JFR_STATE_READY};  // written under lock_
   std::vector<Limit> limits_ URMA_GUARDED_BY(lock_);
-  Counter dropped_;  // receives that a reset has forgotten
+  Counter dropped_;  // receives that a reset has dropped
 };
 
 }  // namespace urma

@@ -21,7 +21,7 @@ namespace urma {
 class Results;
 class Transport;
 
-// What the owner of something says to who wants to use it.
+// The answer of an owner to a process that wants to use something of its.
 enum class Answer : uint32_t {
   kAccepted,
   kRefusedVersion,
@@ -33,25 +33,25 @@ enum class Answer : uint32_t {
   kWrongMode,
   kNoAccess,
   kMisaligned,
-  kOtherDevice,  // of another kind, which the asker's cannot be connected to
+  kOtherDevice,  // of another kind of device, which cannot connect to the asker's
   kUnreachable,  // never sent: the peer is gone or did not answer in time
 };
 const char* answer_text(Answer answer);
-// The status with which a request ends whose owner answered so.
+// The status of a request whose owner answered so.
 urma_cr_status_t status_of(Answer answer);
 // Whether an owner can have granted this.
 bool possible(const SegmentGrant& given);
 
 // "JFR", "jetty" or "group".
 const char* target_name(uint32_t target_type);
-// The ids of what a target stands for.
+// The kind of id that a target type has.
 inline IdKind id_kind(uint32_t target_type) {
   if (target_type == URMA_JETTY_GROUP) return IdKind::kGroup;
   return target_type == URMA_JFR ? IdKind::kJfr : IdKind::kJetty;
 }
 
-// Numbers for imported queues. Imports of one queue that stand at the same time share theirs, so
-// that what a queue sends to any of them goes one way and stays in order.
+// Numbers for imported queues. Simultaneous imports of one queue share a number, so that what a
+// queue sends to any of them goes one way and stays in order.
 class QueueSerials {
  public:
   struct Key {
@@ -60,7 +60,7 @@ class QueueSerials {
     uint32_t type;
     uint32_t token;
   };
-  // `fresh` becomes the number where no other import of this queue stands.
+  // Returns the number of this queue; `fresh` becomes it where no other import stands.
   uint64_t take(const Key& key, uint64_t fresh);
   void give_back(const Key& key);
 
@@ -87,7 +87,7 @@ class Shared {
       static_cast<Derived*>(this)->unreferenced();
     }
   }
-  // Nobody holds it any more.
+  // The last reference is gone.
   void unreferenced() { delete static_cast<Derived*>(this); }
 
  private:
@@ -103,13 +103,13 @@ struct RemoteQueue : urma_target_jetty_t, Shared<RemoteQueue> {
   std::atomic<const urma_jetty_t*> bound{nullptr};  // RC: the jetty that is bound to it
   ChannelUse channel;
   std::shared_ptr<Results> results;    // where an import in the background tells how it went
-  std::atomic<uint32_t> members{0};    // of a group, as its owner last said; 0: it has not
+  std::atomic<uint32_t> members{0};    // of a group, as its owner last said; 0: not said yet
   std::atomic<uint32_t> next_turn{0};  // of a group with URMA_JETTY_GRP_POLICY_RR
 
   QueueSerials::Key key() const {
     return {id.eid, id.id, static_cast<uint32_t>(type), token.token};
   }
-  // Once: the import is no more, though requests may still need it.
+  // Call once: the import is gone, though requests may still need the object.
   void end_import();
 };
 
@@ -122,7 +122,7 @@ struct Wanted {
   bool operator==(const Wanted&) const = default;
 };
 
-// An imported segment, and how often its owner was asked what it grants. Any thread may use it.
+// An imported segment, and how often its owner was asked for a grant. Any thread may use it.
 class ImportedSegment : public SegmentHandle, public Shared<ImportedSegment> {
  public:
   ImportedSegment(Transport* transport, const urma_seg_t& imported, urma_token_t token)
@@ -134,35 +134,36 @@ class ImportedSegment : public SegmentHandle, public Shared<ImportedSegment> {
   ImportedSegment& operator=(const ImportedSegment&) = delete;
 
   urma_token_t token() const { return token_; }
-  // Whether a request imported it by itself.
+  // Whether a request, not a program, imported it.
   bool implicit() const { return urma_ctx == nullptr; }
-  // The name of the device that it was imported at; "" where a request imported it by itself.
+  // The name of the device where it was imported; "" where a request imported it.
   const char* device() const { return device_; }
 
-  // Asks the owner, unless that is under way, and returns the number of the attempt.
+  // Asks the owner, unless a question is in progress, and returns the number of the attempt.
   uint64_t ask(const Wanted& wanted);
-  // For all that it describes.
+  // Asks for all that the import describes.
   uint64_t ask() { return ask({seg.ubva.va, seg.len, 0}); }
   // Whether the newest attempt was for this.
   bool asked_for(const Wanted& wanted) const;
   // True once the attempt has ended; *status then says how, URMA_CR_SUCCESS with a new grant.
   bool ended(uint64_t attempt, urma_cr_status_t* status) const;
-  // Of the last attempt that has ended.
+  // The answer to the last attempt that has ended.
   Answer last_answer() const;
 
   virtual void unreferenced() { delete this; }
-  // URMA_ACCESS_* that its owner has granted, as far as that is known.
+  // URMA_ACCESS_* that its owner has granted, as far as known.
   virtual uint32_t granted_access() const { return 0; }
-  // Waits until it is clear whether the whole segment is mapped here: where, or 0.
+  // Waits until it is known whether the whole segment is mapped here: its address, or 0.
   virtual uint64_t wait_mapped() { return 0; }
 
  protected:
-  // On the service thread. With the answer come attempt_ended(), and drop_ref() behind all else.
+  // Service thread. The answer calls attempt_ended(), and drop_ref() last.
   virtual void ask_owner(const Wanted& wanted) = 0;
   void attempt_ended(Answer answer, urma_cr_status_t status) URMA_REQUIRES(mutex_);
   bool is_asking() const URMA_REQUIRES(mutex_) { return asked_ != ended_; }
 
-  // Tools are shown it: by whoever derives, once it is complete and before anything of it goes.
+  // Shows it to tools. The derived class calls these, once it is complete and before any part of it
+  // goes.
   void enter_list(urma_context_t* ctx);
   void leave_list();
 
@@ -175,7 +176,7 @@ class ImportedSegment : public SegmentHandle, public Shared<ImportedSegment> {
   const char* device_ = "";
   uint64_t asked_ URMA_GUARDED_BY(mutex_) = 0;
   uint64_t ended_ URMA_GUARDED_BY(mutex_) = 0;
-  Wanted asked_range_ URMA_GUARDED_BY(mutex_) = {};  // by the newest attempt
+  Wanted asked_range_ URMA_GUARDED_BY(mutex_) = {};  // of the newest attempt
   urma_cr_status_t last_status_ URMA_GUARDED_BY(mutex_) = URMA_CR_SUCCESS;
   Answer last_answer_ URMA_GUARDED_BY(mutex_) = Answer::kUnreachable;
 };
@@ -186,7 +187,7 @@ struct DropRef {
 template <typename Import>
 using ImportRef = std::unique_ptr<Import, DropRef>;
 
-// An import that a request needs, and no program has asked for: of `bytes` bytes at `addr`.
+// An import for a request, not for a program: `bytes` bytes at `addr`.
 urma_seg_t describe_memory(const urma_eid_t& owner, uint64_t addr, uint64_t bytes,
                            uint32_t token_id);
 

@@ -48,7 +48,7 @@ urma_cr_status_t RequestPath::outcome_of(Answer answer) {
   return status_of(answer);
 }
 
-// What this process has not the means for, memory or descriptors, fails the one request.
+// Out of memory or descriptors: fails this request only.
 RequestPath::Step RequestPath::execute_guarded(SendEntry* entry, uint64_t* budget,
                                                urma_cr_status_t* status) {
   try {
@@ -152,7 +152,7 @@ bool RequestPath::aligned(const SendEntry& entry, urma_cr_status_t* status) {
   return false;
 }
 
-// One that was asked for, and that is not enough.
+// Asked for, but not sufficient.
 urma_cr_status_t RequestPath::why_refused(const ImportedSegment& segment,
                                           const RemoteAccess& access, urma_cr_status_t status) {
   const std::string what =

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // The way of requests from one send queue to one target: in post order, with fences, to memory that
-// its owner has granted; the same whatever executes them.
+// its owner has granted. It is the same for every way of executing them.
 #ifndef JETTY_REQUEST_PATH_H_
 #define JETTY_REQUEST_PATH_H_
 
@@ -15,27 +15,27 @@ namespace urma {
 
 class RequestPath : public TargetPath {
  public:
-  // `hint` tells the paths to one group apart.
+  // `hint` distinguishes the paths to one group.
   RequestPath(Sender* sender, RemoteQueue* target, uint32_t hint)
       : TargetPath(&sender->queue(), target, hint), sender_(sender) {}
 
   void give_up_first() override { take_next(); }
 
  protected:
-  // What became of the first request: it has ended, with a status; it is on its way; or it waits.
+  // What became of the first request: it has ended, with a status; it is in flight; or it waits.
   enum class Step { kDone, kInFlight, kWait };
 
-  // By its kind, once its fence and its order let it.
+  // Executes a request by its kind, once its fence and its order permit.
   virtual Step execute(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status);
-  // The same, and what throws fails the one request.
+  // The same; an exception fails this request only.
   Step execute_guarded(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status);
-  // Whether the reads and atomics that a fence waits for are done, or are awaited by whoever
-  // executes the request.
+  // Whether the reads and atomics that a fence waits for are done, or the executor of the request
+  // awaits them.
   virtual bool fence_lets(const SendEntry& entry) {
     return sender_->queue().earlier_reads_done(&entry);
   }
   // SEND*; READ and WRITE; CAS and others that return the old value, and WRITE_ATOMIC. `budget` is
-  // the bytes that this turn may still copy. A path of messages alone has send() only.
+  // the bytes that this turn may still copy. A path for messages only has send() only.
   virtual Step send(SendEntry* entry, urma_cr_status_t* status) = 0;
   virtual Step transfer(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status);
   virtual Step atomic(SendEntry* entry, urma_cr_status_t* status);
@@ -46,9 +46,9 @@ class RequestPath : public TargetPath {
   virtual bool placed_before(const SendEntry& entry) = 0;
   // Finds the segments that it names by user_tsegs.
   virtual void look_up(SendEntry* entry) = 0;
-  // It was executed, or has left.
+  // The request was executed, or is in flight.
   virtual void executed(const SendEntry& /*entry*/) {}
-  // The first request that waits is another one now.
+  // Another waiting request is the first now.
   virtual void next_begins() {}
   void begin_next() {
     asked_ = asked_notified_ = 0;
@@ -56,25 +56,24 @@ class RequestPath : public TargetPath {
   }
 
   static Step unsupported(urma_cr_status_t* status);
-  // All that can be executed now, in order. True where some wait.
+  // Executes all that can be executed now, in order. True where some wait.
   bool execute_pending();
   SendEntry* take_next();
-  // What the program learns of how a request ended. In mode UM nobody is told what became of a
-  // message that has left.
+  // The result that the program sees. In mode UM nobody is told what became of a message in flight.
   urma_cr_status_t outcome(urma_cr_status_t status) const;
-  // How a request ends whose owner has executed it, or not.
+  // How a request ends whose owner answered so.
   urma_cr_status_t outcome_of(Answer answer);
-  // Else *status says how the request ends.
+  // False: *status says how the request ends.
   bool local_memory_stands(SendEntry* entry, urma_cr_status_t* status);
-  // Copies local pieces side by side.
+  // Copies the local pieces into one buffer, one after the other.
   static void collect(SendEntry* entry, void* into);
-  // So many of its local bytes, from those that were moved already on.
+  // `bytes` of its local bytes, from the first that was not moved yet.
   static IovecList local_pieces(SendEntry* entry, uint64_t bytes);
-  // Whether an atomic's address is a multiple of its width; else *status says how it ends.
+  // Whether an atomic's address is a multiple of its width; false: *status says how it ends.
   bool aligned(const SendEntry& entry, urma_cr_status_t* status);
 
-  // Finds the grant for an access, asking the owner where need be: kInFlight where there is one.
-  // *asked is the attempt that it waits for, 0: none.
+  // Finds the grant for an access, asking the owner if needed: kInFlight where there is one. *asked
+  // is the attempt that it waits for; 0: none.
   template <typename Import, typename Grant>
   Step authorize(ImplicitImports<Import>* imports, const RemoteAccess& access, uint64_t* asked,
                  const Grant** grant, urma_cr_status_t* status);
@@ -101,7 +100,7 @@ class RequestPath : public TargetPath {
   Sender* const sender_;
 };
 
-// Whether an owner's grant is for all of an access.
+// Whether an owner's grant covers all of an access.
 bool suffices(const SegmentGrant& grant, const RemoteAccess& access);
 
 template <typename Import, typename Grant>
@@ -115,7 +114,7 @@ RequestPath::Step RequestPath::authorize(ImplicitImports<Import>* imports,
   if (stands && suffices((*grant)->segment, access)) {
     if (segment->settled(**grant)) return Step::kInFlight;
     if (segment->about_to_be_mapped()) return Step::kWait;
-    // The one before may be older than the answer that was waited for.
+    // The grant that was read may be older than the answer that was waited for.
     if (segment->grant() != *grant) return authorize(imports, access, asked, grant, status);
     return Step::kInFlight;
   }
@@ -128,8 +127,8 @@ RequestPath::Step RequestPath::authorize(ImplicitImports<Import>* imports,
   }
   if (!segment->ended(*asked, status)) return Step::kWait;
   const bool answered = *status == URMA_CR_SUCCESS || *status == URMA_CR_REM_ACCESS_ABORT_ERR;
-  // What has ended was asked before this request came, for something else; or the grant came while
-  // this looked; or another request has found meanwhile that it does not stand any more.
+  // The attempt that ended was for an earlier request, for something else; or the grant came during
+  // this look; or another request has found meanwhile that the grant no longer stands.
   const bool lost = *status == URMA_CR_SUCCESS && *grant == nullptr;
   if (answered && (lost || !segment->asked_for(wanted) || segment->grant() != *grant)) {
     *asked = 0;

@@ -44,7 +44,7 @@ void SendQueue::report(urma_ext_queue_t* queue) const {
 
 urma_cr_t SendQueue::record_of(const urma_jetty_id_t& remote_id, uint32_t tpn) const {
   urma_cr_t record = {};
-  // None of the enum's values, so that no program takes a send for a received message.
+  // No value of the enum, so that no program takes a send for a received message.
   constexpr uint32_t kNoOpcode = 0xFF;
   std::memcpy(&record.opcode, &kNoOpcode, sizeof(record.opcode));
   record.flag.bs.jetty = identity_.jetty ? 1 : 0;
@@ -55,7 +55,7 @@ urma_cr_t SendQueue::record_of(const urma_jetty_id_t& remote_id, uint32_t tpn) c
   return record;
 }
 
-// Requests that nobody asked a completion of leave their places when others need them.
+// Requests without a requested completion leave their places when others need them.
 void SendQueue::make_room() {
   advance_paths();
   retire(0, nullptr);
@@ -113,7 +113,7 @@ bool SendQueue::advance_paths() {
   bool waiting = false;
   more_ = false;
   for (SendPath* path = busy(); path != nullptr;) {
-    // A path that becomes idle is none of them any more.
+    // A path that becomes idle leaves the list.
     SendPath* const earlier = path->earlier;
     waiting |= path->advance();
     more_ |= path->more;
@@ -139,8 +139,8 @@ void SendQueue::announce_armed() {
   if (due != 0) jfc_->completed(due, failed);
 }
 
-// What has been executed when it was posted is collected here without a call, where nothing is
-// under way, up to the first entry that is not a success.
+// Requests that were executed when posted are collected here without a call, while nothing is in
+// flight, up to the first entry that is not a success.
 inline int SendQueue::poll_alone(CompletionQueue* poller, int count, urma_cr_t* cr) noexcept {
   if (empty()) return poller->finish_poll(0, cr);
   if (busy() != nullptr) return poll_rest(poller, 0, count, cr, /*awaited=*/false);
@@ -177,7 +177,7 @@ int SendQueue::poll_source(CompletionQueue* poller, int count, urma_cr_t* cr,
   return static_cast<SendQueue&>(*source).poll_alone(poller, count, cr);
 }
 
-// Most polls of what is under way come here: each call in it would save the same registers again.
+// Most polls of requests in flight come here: each call in it would save the same registers again.
 // The analysis does not know that the lambda runs here.
 [[gnu::flatten]] int SendQueue::poll_rest(CompletionQueue* poller, int got, int count,
                                           urma_cr_t* cr, bool awaited) noexcept {
@@ -192,7 +192,7 @@ int SendQueue::poll_source(CompletionQueue* poller, int count, urma_cr_t* cr,
 int SendQueue::collect(CompletionQueue* poller, int count, urma_cr_t* cr) {
   if (empty()) return 0;
   OwnerScope scope(lock_);
-  // Without a path that is busy, nothing has become due since it was announced.
+  // Without a busy path, nothing has become due since the last announcement.
   if (busy() != nullptr) {
     advance_paths();
     if (more_ && poller->armed()) [[unlikely]]

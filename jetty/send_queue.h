@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // The sending half of a JFS or jetty: work requests in post order, and their completions in the
-// same order, however the paths to the targets execute them.
+// same order, whatever paths execute them.
 #ifndef JETTY_SEND_QUEUE_H_
 #define JETTY_SEND_QUEUE_H_
 
@@ -28,7 +28,7 @@ inline constexpr uint32_t kNoEntry = UINT32_MAX;
 
 enum class SendState : uint8_t { kPending, kInFlight, kDone };
 
-// What the short ways write of an entry with two stores.
+// The part of an entry that the short ways write with two stores.
 struct EntryForm {
   SendState state;
   uint8_t special;  // SpecialEntry; 0 in a place that is free
@@ -50,8 +50,7 @@ struct SendEntry : EntryForm {
   uint64_t moved;  // bytes that a transfer in pieces has already moved
   uint64_t remote_addr;
   // Atomics: what is compared with the old value or changes it, and what replaces it, 16 bytes
-  // each;
-  // *_IMM and WRITE_NOTIFY: the immediate; WRITE_ATOMIC: its bytes, once they are collected.
+  // each; *_IMM and WRITE_NOTIFY: the immediate; WRITE_ATOMIC: its bytes, once they are collected.
   uint64_t operand[4];
   ImportedSegment* remote;  // with a reference held
   SendPath* path;
@@ -62,7 +61,7 @@ struct SendEntry : EntryForm {
   uint64_t notified_addr;
 };
 
-// What the states of a queue make of an entry.
+// How the states of a queue mark an entry.
 enum SpecialEntry : uint8_t {
   kDropped = 1,  // leaves without a record: its queue was reset
   kMarker = 2,   // no request: the record that says that all before it are flushed
@@ -77,19 +76,19 @@ class SendPath {
   virtual ~SendPath() = default;
   // Moves what can be moved now. True where requests still wait to be executed.
   virtual bool advance() = 0;
-  // Forgets the first request that waits to be executed.
+  // Drops the first request that waits to be executed.
   virtual void give_up_first() = 0;
-  // What the request has met that is about to fail, for its line in the log.
+  // Keeps what the request that is about to fail has met, for its line in the log.
   template <typename... Args>
   [[gnu::cold, gnu::noinline]] void because(fmt::string_view text, const Args&... args) {
     if (failures_are_read()) why = format_args(text, fmt::make_format_args(args...));
   }
 
-  bool more = false;  // the last advance() did not wait for anybody, but had done enough at once
-  const urma_cr_t record;       // what all its completion records have in common
+  bool more = false;            // the last advance() did not wait, but had done enough at once
+  const urma_cr_t record;       // what all its completion records share
   uint32_t outstanding = 0;     // requests that are not done
   uint32_t entries = 0;         // requests whose completion was not collected
-  SendPath* earlier = nullptr;  // among the busy ones of the queue, while this is one
+  SendPath* earlier = nullptr;  // among the busy paths of the queue, while this is one
   SendPath* later = nullptr;
   std::string why;  // see because(); "": the status tells all
 };
@@ -109,16 +108,16 @@ class SendQueue : public CompletionSource {
   const OwnerLock& lock() const URMA_RETURN_CAPABILITY(lock_) { return lock_; }
   const SendLimits& limits() const { return limits_; }
 
-  // What it has done and how full it is, from any thread.
+  // Its counts and how full it is; any thread.
   void report(urma_ext_queue_t* queue) const;
 
-  // What the records of a path have in common.
+  // What the records of a path share.
   urma_cr_t record_of(const urma_jetty_id_t& remote_id, uint32_t tpn) const;
 
-  // Everything below needs the lock, but for collect(), which takes it, and empty().
+  // Everything below needs the lock, except collect(), which takes it, and empty().
   // The next free entry, or NULL where the queue is full. Nothing is posted until commit().
   SendEntry* reserve();
-  // The same, but NULL already where that needs more than a look.
+  // The same, but also NULL where that needs more than a look.
   [[gnu::always_inline]] SendEntry* reserve_now() {
     const uint32_t size = size_.load(std::memory_order_relaxed);
     if (size >= easy_) [[unlikely]]
@@ -126,10 +125,10 @@ class SendQueue : public CompletionSource {
     if (size == 0) start_over();
     return &at(tail_);
   }
-  // Where the entry reserved is.
+  // The place of the reserved entry.
   uint32_t reserved() const { return tail_; }
   void commit(SendEntry* entry);
-  // The same, behind reserve_now(), for a request with a completion that is executed already.
+  // The same, after reserve_now(), for a request with a completion that is executed already.
   [[gnu::always_inline]] void commit_done(SendEntry* entry) {
     entry->state = SendState::kDone;
     entry->kind = OpKind::kNone;
@@ -140,7 +139,7 @@ class SendQueue : public CompletionSource {
     grow();
   }
   // The same for a request that a path gives to its device, and whose form says so. True where it
-  // is the only one that this path has outstanding.
+  // is the only one outstanding on this path.
   [[gnu::always_inline]] bool commit_in_flight(SendEntry* entry, uint32_t place, SendPath* path) {
     entry->next = kNoEntry;
     tail_ = behind(place);
@@ -150,17 +149,17 @@ class SendQueue : public CompletionSource {
     if (only) make_busy(path);
     return only;
   }
-  // How many more reserve_now() finds a place for at least.
+  // The least number of further reserve_now() calls that find a place.
   uint32_t easy_room() const {
     const uint32_t size = size_.load(std::memory_order_relaxed);
     return size < easy_ ? easy_ - size : 0;
   }
-  // For a provider: as long as its count of requests on the path of the last one is below this,
-  // there is room for one more wherever it needs some, unless others were posted meanwhile.
+  // For a provider: while its count of requests on the path of the last one is below this, there is
+  // room for one more wherever it needs some, unless others were posted meanwhile.
   uint64_t& room_until() { return room_until_; }
-  // The next free entry, where there was room for it.
+  // The next free entry, where room is known to be there.
   SendEntry* reserve_known() { return &at(tail_); }
-  // The same for a message that is on its way already.
+  // The same for a message in flight.
   [[gnu::always_inline]] void commit_sent(SendEntry* entry, bool signalled) {
     entry->state = SendState::kInFlight;
     entry->kind = OpKind::kSend;
@@ -183,20 +182,20 @@ class SendQueue : public CompletionSource {
   }
   // A request was executed when it was posted.
   [[gnu::always_inline]] void count_executed(uint64_t bytes) { counters_.executed(bytes); }
-  // A request was taken from the program.
+  // The program posted a request.
   void count_post() { count_posts(1); }
   [[gnu::always_inline]] void count_posts(uint32_t count) { counters_.posts.add(count); }
   void count_refused() { counters_.refused.add(1); }
 
-  // The state, and what it does to the records. The paths are the provider's to flush, before.
+  // The state, and its effect on the records. The provider flushes the paths first.
   urma_jetty_state_t state() const { return state_.load(std::memory_order_relaxed); }
   // READY again. What was posted to a suspended queue lies in its paths and goes on.
   void resume();
-  // ERROR or SUSPENDED: puts the marker behind all that is outstanding.
+  // ERROR or SUSPENDED: puts the marker after all that is outstanding.
   void stop(urma_jetty_state_t state);
-  // RESET: nothing that is here leaves a record.
+  // RESET: no entry leaves a record.
   void reset();
-  // urma_flush_*: once the marker was polled, requests that were posted after it.
+  // urma_flush_*: once the marker was polled, returns requests that were posted after it.
   int hand_back(int count, urma_cr_t* cr);
   // All that were ever posted, and all that left: the producer and the consumer index.
   uint64_t posted() const { return popped_ + size_.load(std::memory_order_relaxed); }
@@ -219,27 +218,27 @@ class SendQueue : public CompletionSource {
 
   // Advances every path with outstanding requests; true where some still wait to be executed.
   bool advance_paths();
-  // Whether a path had more to do at once when they were last advanced.
+  // Whether a path could have moved more when they were last advanced.
   bool more() const { return more_; }
   // Whether the JFC is armed, after something has become due, or has begun.
   [[gnu::always_inline]] bool armed() const {
-    // SYNC(bell): what is done, or that the queue is not empty, has been stored, and the bell is
-    // looked at behind; pairs with the barrier in CompletionQueue::arm.
+    // SYNC(bell): what is done, or that the queue is not empty, was stored before this look at the
+    // bell; pairs with the barrier in CompletionQueue::arm.
     light_barrier(fenced_);
     return bell_.armed.load(std::memory_order_relaxed) != Armed::kNo;
   }
-  // The same, and true also where that look needs a fence before it.
+  // The same, and also true where that look needs a fence before it.
   [[gnu::always_inline]] bool may_be_armed() const {
     // SYNC(bell): as in armed().
     std::atomic_signal_fence(std::memory_order_seq_cst);
     return watched_.armed.load(std::memory_order_relaxed) != Armed::kNo;
   }
-  // Tells an armed JFC of the completions that have become due.
+  // Tells an armed JFC of the completions that are now due.
   void announce() {
     if (armed()) [[unlikely]]
       announce_armed();
   }
-  // What advance_paths() last returned; a hint without the lock.
+  // The last result of advance_paths(); a hint without the lock.
   bool waiting() const { return waiting_.load(std::memory_order_relaxed); }
   void set_waiting() { waiting_.store(true, std::memory_order_relaxed); }
   int collect(CompletionQueue* poller, int count, urma_cr_t* cr) override
@@ -247,16 +246,16 @@ class SendQueue : public CompletionSource {
   PollAlone poll_alone() const override { return poll_source; }
   bool contended() const override { return lock_.is_contended(); }
   const std::atomic<uint32_t>* fill() const override { return &size_; }
-  // What a JFC polls for it: itself, or a sender that collects for it from a device, and says so
-  // before it is attached.
+  // The source that a JFC polls for it: itself, or a sender that collects for it from a device,
+  // which calls collected_by() before it is attached.
   CompletionSource* collector() { return collector_; }
   void collected_by(CompletionSource* collector) { collector_ = collector; }
-  // For that one, with the lock: the first of the paths with outstanding requests; the oldest
-  // request; up to so many records of those that are done.
+  // For that sender, with the lock: the first path with outstanding requests; the oldest request;
+  // up to a number of records of requests that are done.
   SendPath* busy() const { return busy_.load(std::memory_order_relaxed); }
   SendEntry* oldest() const { return &at(head_); }
-  // The oldest one, which is under way, ends with success and leaves at once, with its record. No
-  // path but its own is busy.
+  // The oldest entry, in flight, ends with success and leaves at once, with its record. No path but
+  // its own is busy.
   [[gnu::always_inline]] void leave_at_once(const SendEntry* entry, SendPath* path, urma_cr_t* cr) {
     static_assert(URMA_CR_SUCCESS == 0);
     *cr = path->record;
@@ -282,12 +281,12 @@ class SendQueue : public CompletionSource {
 
  private:
   void make_room();
-  // The poller's lock is held, which a pointer to a function cannot say.
+  // The poller's lock is held, which a pointer to a function cannot express.
   static int poll_source(CompletionQueue* poller, int count, urma_cr_t* cr,
                          CompletionSource* source) noexcept URMA_NO_THREAD_SAFETY_ANALYSIS;
   [[gnu::always_inline]] int poll_alone(CompletionQueue* poller, int count, urma_cr_t* cr) noexcept
       URMA_RELEASE(poller->poll_lock());
-  // Behind `got` records; `awaited`: another thread sleeps until the lock was left.
+  // After `got` records; `awaited`: another thread sleeps until the lock is left.
   [[gnu::noinline]] int poll_rest(CompletionQueue* poller, int got, int count, urma_cr_t* cr,
                                   bool awaited) noexcept URMA_RELEASE(poller->poll_lock());
   [[gnu::noinline]] void announce_armed();
@@ -302,7 +301,7 @@ class SendQueue : public CompletionSource {
     tail_ = behind(tail_);
     size_.store(size_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
-  // One more request of a path is under way.
+  // One more request of a path is in flight.
   [[gnu::always_inline]] void begin(SendPath* path) {
     if (path->outstanding++ == 0) make_busy(path);
     ++path->entries;
@@ -345,7 +344,7 @@ class SendQueue : public CompletionSource {
   static bool leaves_record(const SendEntry& entry) {
     return (entry.signalled || entry.status != URMA_CR_SUCCESS) && (entry.special & kDropped) == 0;
   }
-  // The place of the entry so far behind the oldest one.
+  // The place of the entry at `offset` from the oldest.
   uint32_t nth(uint32_t offset) const {
     return offset < places_ - head_ ? head_ + offset : head_ - (places_ - offset);
   }
@@ -360,12 +359,12 @@ class SendQueue : public CompletionSource {
   const uint32_t depth_;
   const uint32_t places_;          // one more than the depth, for the marker
   const uint32_t overflow_above_;  // the depth of the JFC
-  const uint32_t easy_;            // so many need no more than a look: neither is reached
+  const uint32_t easy_;            // up to this size a look is enough: neither limit is reached
   const size_t stride_;
   LazyMemory memory_;
   std::atomic<urma_jetty_state_t> state_{URMA_JETTY_STATE_READY};  // written under lock_
   bool flushed_ = false;                                           // the marker was polled
-  // What count_towards_overflow() has counted, since popped_ had this value.
+  // What count_towards_overflow() has counted since popped_ had this value.
   uint64_t counted_since_ = 0;
   uint32_t counted_ = 0;
   uint32_t counted_due_ = 0;
@@ -375,7 +374,7 @@ class SendQueue : public CompletionSource {
   std::atomic<bool> waiting_{false};
   bool more_ = false;
   uint64_t popped_ = 0;     // all that ever left
-  uint64_t announced_ = 0;  // up to here, counted as popped_ is, the armed JFC knows what is due
+  uint64_t announced_ = 0;  // the armed JFC knows of all that is due before this count
   // The paths with outstanding requests, the latest first. Written under lock_.
   std::atomic<SendPath*> busy_{nullptr};
   CompletionSource* collector_ = this;
@@ -383,7 +382,7 @@ class SendQueue : public CompletionSource {
   QueueCounters counters_;
 };
 
-// What follows is most of what a poll costs.
+// The rest is most of the cost of a poll.
 
 inline void SendQueue::fill_record(const SendEntry& entry, urma_cr_t* cr) {
   *cr = entry.path->record;

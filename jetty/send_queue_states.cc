@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What the states of a send queue do to its records: the marker, what is posted to a queue that is
-// not READY, and what urma_flush_* hands back.
+// Effects of the states of a send queue on its records: the marker, what is posted to a queue that
+// is not READY, and what urma_flush_* hands back.
 #include "jetty/send_queue.h"
 
 namespace urma {
@@ -29,10 +29,10 @@ void SendQueue::reset() {
   retire(0, nullptr);
 }
 
-// The records before it may have to wait for a peer, and it behind them.
+// The records before it may have to wait for a peer, and then the marker waits too.
 void SendQueue::put_marker(urma_cr_status_t status) {
   const uint32_t size = size_.load(std::memory_order_relaxed);
-  // In the place of one that nothing was posted behind: so there always is one.
+  // In the place of a marker that nothing was posted after: so there always is a place.
   const bool again = size != 0 && (at(nth(size - 1)).special & kMarker) != 0;
   SendEntry* marker = &at(again ? nth(size - 1) : tail_);
   *marker = {};
@@ -42,7 +42,7 @@ void SendQueue::put_marker(urma_cr_status_t status) {
   if (!again) grow();
 }
 
-// A queue that goes on, or stops once more, has no use for the marker of before.
+// A queue that goes on, or stops again, has no use for the earlier marker.
 void SendQueue::silence_marker() {
   for (uint32_t i = 0; i < size_.load(std::memory_order_relaxed); ++i) {
     SendEntry& entry = at(nth(i));
@@ -71,8 +71,8 @@ int SendQueue::hand_back(int count, urma_cr_t* cr) {
   return got;
 }
 
-// More records wait than the JFC was made for. They lie here, so none is lost. Counts on from where
-// it was as long as nothing was collected: a post must not cost more the longer the queue is.
+// More records wait than the JFC was made for. They lie here, so none is lost. Goes on counting
+// while nothing was collected: a post must not cost more the longer the queue is.
 void SendQueue::count_towards_overflow() {
   if (counted_since_ != popped_) {
     counted_since_ = popped_;

@@ -12,10 +12,10 @@
 namespace urma {
 namespace {
 
-// Enough for a receiver to be asked, and to answer.
+// Rounds in which a receiver can be asked, and answer.
 constexpr uint32_t kRoundsInFlight = 8;
 
-// What WRITE_NOTIFY, and CAS of 16 bytes, work with.
+// Fills in the operands of an atomic, and the immediate of other requests.
 void fill_operands(const urma_jfs_wr_t& wr, const RequestView& view, SendEntry* entry) {
   if (view.kind != OpKind::kAtomic) {
     entry->operand[0] = view.immediate;
@@ -30,7 +30,7 @@ void fill_operands(const urma_jfs_wr_t& wr, const RequestView& view, SendEntry* 
 }
 
 // Takes a reference, dropped when the path is through with the request, to an imported segment; or
-// the key of one that the path looks up. False, with one log line, where it is none.
+// the key of one that the path looks up. False, with one log line, where it is neither.
 bool name_segment(const urma_sge_t& sge, ImportedSegment** segment, TokenKey* key) {
   if (sge.tseg == nullptr) {
     *key = {sge.user_tseg->token_id, sge.user_tseg->token_value.token};
@@ -49,13 +49,13 @@ bool name_segment(const urma_sge_t& sge, ImportedSegment** segment, TokenKey* ke
   return true;
 }
 
-// From so many on, a path to members of a group that has nothing to do is given up for a new one:
-// a program may use any number of hints.
+// From this number on, an idle path to members of a group is dropped for a new one: a program may
+// use any number of hints.
 constexpr size_t kMaxIdlePaths = 64;
-// So often does a sender that takes the members of a group in turn ask anew who they are.
+// A sender that takes the members of a group in turn asks who they are once in this many turns.
 constexpr uint32_t kTurnsPerLook = 64;
 
-// Atomics have no place for a hint.
+// Atomics have no field for a hint.
 uint8_t hint_of(const urma_jfs_wr_t& wr) {
   switch (wr.opcode) {
     case URMA_OPC_SEND:
@@ -98,7 +98,7 @@ Sender::Sender(Transport* transport, const urma_jfs_cfg_t& cfg, const QueueIdent
   transport_->add_sender(this);
 }
 
-// Nobody else is here any more.
+// Nobody else uses it any more.
 void Sender::end() URMA_NO_THREAD_SAFETY_ANALYSIS {
   transport_->remove_sender(this);
   paths_.clear();
@@ -159,7 +159,7 @@ void Sender::look_after() {
   if (!pending_.exchange(true)) transport_->watch_pending();
 }
 
-// True, with one log line, where the queue's mode has no such request.
+// True, with one log line, where the queue's mode does not support the request.
 bool Sender::refuses(const urma_jfs_wr_t& wr) const {
   if (cfg_.trans_mode != URMA_TM_UM || wr.opcode == URMA_OPC_SEND ||
       wr.opcode == URMA_OPC_SEND_IMM || wr.opcode == URMA_OPC_NOP) {
@@ -189,7 +189,7 @@ RemoteQueue* Sender::target_of(const urma_jfs_wr_t& wr) const {
 void Sender::bind(RemoteQueue* target) {
   ForeignScope scope(lock());
   bound_ = target;
-  // A path that an earlier bind has left would tell the number of that bind's channel.
+  // A path left from an earlier bind would name the number of that bind's channel.
   shut_short_way();
   for (const auto& path : paths_) path->retire();
 }
@@ -252,7 +252,7 @@ urma_status_t Sender::fill_remote(const urma_jfs_wr_t& wr, const RequestView& vi
 TargetPath* Sender::path_to(RemoteQueue* target) {
   if (last_path_ != nullptr && last_path_->serial() == target->serial) return last_path_;
   for (const auto& path : paths_) {
-    // The import that the path was made for; others of the same queue are told by their serial.
+    // The import that the path was made for; others of the same queue are found by their serial.
     if (path->serial() == target->serial) {
       return take_short_way(path.get(), path->leads_to(target) ? target : &kNobody);
     }
@@ -263,7 +263,7 @@ TargetPath* Sender::path_to(RemoteQueue* target) {
   return take_short_way(paths_.back().get(), target);
 }
 
-// One path for each hint. What it leads to, the owner decides when the path needs a ring.
+// One path for each hint. The owner decides where it leads when the path needs a ring.
 TargetPath* Sender::path_to_member(RemoteQueue* group, uint32_t hint) {
   // Relaxed: the turns of concurrent senders may come in any order.
   bool look = false;
@@ -288,7 +288,7 @@ TargetPath* Sender::path_to_member(RemoteQueue* group, uint32_t hint) {
   return take_short_way(paths_.back().get(), &kNobody);
 }
 
-// Gives up the oldest path to a group that has nothing to do, where there are many.
+// Drops the oldest idle path to a group, where there are many.
 void Sender::make_room(const RemoteQueue* group) {
   const auto paths = std::count_if(paths_.begin(), paths_.end(),
                                    [=](const auto& path) { return path->leads_to(group); });
@@ -306,7 +306,7 @@ bool Sender::serve() {
   if (polls != polls_seen_) {
     polls_seen_ = polls;
     if (queue_.waiting()) return true;
-    // What is in flight is looked after by the program.
+    // The program looks after what is in flight.
     if (rounds_in_flight_ != 0 && !asleep) {
       rounds_in_flight_ = 0;
       pending_.store(false);
@@ -315,8 +315,8 @@ bool Sender::serve() {
   }
   ForeignScope scope(lock());
   for (const auto& path : paths_) path->insist();
-  // Requests in flight of a program that sleeps are looked after, too, and for a while those that
-  // were published here: their receiver may need a hint.
+  // Requests in flight of a sleeping program are looked after too, and for a while those that were
+  // published here: their receiver may need a hint.
   const bool unfinished = queue_.advance_paths() || (jfc().armed() && !queue_.empty());
   rounds_in_flight_ = unfinished || queue_.empty() ? 0 : rounds_in_flight_ + 1;
   const bool waiting =

@@ -22,7 +22,7 @@ class Transport;
 // A path to an imported queue, with the requests that wait to be executed in post order.
 class TargetPath : public SendPath {
  public:
-  // `hint` tells the paths to one group apart.
+  // `hint` distinguishes the paths to one group.
   TargetPath(SendQueue* queue, RemoteQueue* target, uint32_t hint);
   ~TargetPath() override;
   TargetPath(const TargetPath&) = delete;
@@ -31,22 +31,22 @@ class TargetPath : public SendPath {
   // Whether requests that follow another one to the same target may take the provider's short way.
   virtual bool has_short_way() const { return true; }
   void enqueue(SendEntry* entry) { enqueue_at(queue_->index_of(entry)); }
-  // Of a request that is through, or is never to be executed.
+  // For a request that has ended, or will never be executed.
   [[gnu::always_inline]] static void drop_segments(SendEntry* entry) {
     if (entry->remote != nullptr) entry->remote->drop_ref();
     if (entry->notified != nullptr) [[unlikely]]
       entry->notified->drop_ref();
   }
-  // The next look is one of many in vain: for those who look seldom.
+  // The caller looks seldom: the next look counts as many unsuccessful ones.
   virtual void insist() {}
   // Ends all requests: those that the target has received with success, the others with
   // WR_FLUSH_ERR, which may take until the owner has answered. The path can be used again.
   virtual void flush() = 0;
-  // The same for a queue that forgets them: nobody is told when one ends later.
+  // The same for a queue that drops them: nobody is told when one ends later.
   virtual void drop() { flush(); }
   // True where nothing needs this path any more: it may be deleted.
   bool unused() const { return entries == 0 && (serial_ == 0 || !target_->imported.load()); }
-  // That of the target; 0: no further request takes this path.
+  // The serial of the target; 0: no further request takes this path.
   uint64_t serial() const { return serial_; }
   void retire() { serial_ = 0; }
   bool leads_to(const RemoteQueue* target) const { return target_ == target; }
@@ -69,9 +69,9 @@ class TargetPath : public SendPath {
     first_pending_ = first->next;
     drop_segments(first);
   }
-  // Behind all others.
+  // Enqueues after all others.
   void enqueue_at(uint32_t index) { enqueue_at(index, idle()); }
-  // The same for who knows whether there are others.
+  // The same for a caller that knows whether there are others.
   [[gnu::always_inline]] void enqueue_at(uint32_t index, bool alone) {
     (alone ? first_pending_ : queue_->at(last_pending_).next) = index;
     last_pending_ = index;
@@ -92,14 +92,14 @@ class Sender {
  public:
   Sender(Transport* transport, const urma_jfs_cfg_t& cfg, const QueueIdentity& identity,
          const urma_jetty_id_t& id, uint64_t max_message);
-  // Whoever derives calls end() in its own destructor.
+  // Derived classes call end() in their destructor.
   virtual ~Sender() = default;
   Sender(const Sender&) = delete;
   Sender& operator=(const Sender&) = delete;
 
-  // RC: where everything that is posted from now on goes. `target` stays until unbind().
+  // RC: the target of everything posted from now on. `target` stays until unbind().
   void bind(RemoteQueue* target);
-  // Where a connection has to be made, the first request need not wait for it then.
+  // Connects now, so that the first request need not wait for it.
   virtual void connect_ahead(RemoteQueue* /*target*/) {}
   // Ends what is outstanding: what the peer has received with success, the rest with WR_FLUSH_ERR.
   void unbind();
@@ -112,21 +112,21 @@ class Sender {
   uint64_t posted();
   uint64_t retired();
 
-  // By the service thread, once a while: goes on with what waits to be executed, unless the program
-  // polls. True where something still waits.
+  // Service thread, from time to time: goes on with requests that wait to be executed, unless the
+  // program polls. True where some still wait.
   bool serve();
-  // By the service thread, at once, where the JFC is armed: nobody polls. True where there is more
-  // to do at once.
+  // Service thread, at once, where the JFC is armed: nobody polls. True where more can be done at
+  // once.
   bool serve_armed();
 
   // A hint: something will be sent to the target soon. Throws Error.
   virtual urma_status_t advise(RemoteQueue* target);
   virtual urma_status_t unadvise(RemoteQueue* /*target*/) { return URMA_SUCCESS; }
 
-  // The queue ends: gives what is on its way the time that it may take. The JFC still stands.
+  // The queue ends: gives what is in flight its time to finish. The JFC still stands.
   virtual void finish() {}
 
-  // Returns when nobody is copying from or to memory that is no longer registered.
+  // Returns when unregistered memory is no longer copied from or to.
   void quiesce(OwnerBarrier* barrier);
 
   SendQueue& queue() { return queue_; }
@@ -139,24 +139,24 @@ class Sender {
 
  protected:
   virtual std::unique_ptr<TargetPath> make_path(RemoteQueue* target, uint32_t hint) = 0;
-  // True, with one log line, where the queue has no such request.
+  // True, with one log line, where the queue does not support the request.
   virtual bool refuses(const urma_jfs_wr_t& wr) const;
 
-  // Nothing of this sender is used any more, and its paths are gone.
+  // This sender is no longer used, and its paths are gone.
   void end();
   // Checks a request and takes it in: *path has to go on with it, see go_on(); NULL where it needs
-  // no more. Does not throw. Where it fails, nothing has happened.
+  // nothing more. Does not throw. Where it fails, nothing has happened.
   [[gnu::noinline]] urma_status_t take_in(const urma_jfs_wr_t& wr, TargetPath** path) noexcept
       URMA_REQUIRES(lock());
   // Executes what can be executed now of what a path has taken.
   void go_on(TargetPath* path) URMA_REQUIRES(lock());
   // Lets the service thread go on where nobody polls.
   void look_after() URMA_REQUIRES(lock());
-  // The one of a target that is no group. Throws Error.
+  // The path to a target that is not a group. Throws Error.
   TargetPath* path_to(RemoteQueue* target) URMA_REQUIRES(lock());
   const CompletionQueue& jfc() const { return *static_cast<const CompletionQueue*>(cfg_.jfc); }
-  // Where the last request went, and to which target, where the next may follow by a shorter way;
-  // else NULL, and no target of any request.
+  // The path and the target of the last request, where the next may follow by a shorter way; else
+  // NULL, and a target that no request has.
   TargetPath* last_path() const URMA_REQUIRES(lock()) { return last_path_; }
   const urma_target_jetty_t* last_target() const URMA_REQUIRES(lock()) { return last_target_; }
   const RemoteQueue* bound() const URMA_REQUIRES(lock()) { return bound_; }
@@ -192,7 +192,7 @@ class Sender {
   SendQueue queue_;
   std::vector<std::unique_ptr<TargetPath>> paths_ URMA_GUARDED_BY(lock());
   TargetPath* last_path_ URMA_GUARDED_BY(lock()) = nullptr;
-  // One that stays as long as the path does.
+  // A target that stays as long as its path does.
   const urma_target_jetty_t* last_target_ URMA_GUARDED_BY(lock()) = &kNobody;
   static const urma_target_jetty_t kNobody;
   RemoteQueue* bound_ URMA_GUARDED_BY(lock()) = nullptr;  // RC
@@ -200,7 +200,7 @@ class Sender {
 
 // Whether urma_modify_* may lead from one state of a send queue to another.
 bool change_allowed(urma_jetty_state_t from, urma_jetty_state_t to);
-// Whether a queue in this state executes nothing until the program says otherwise.
+// Whether a queue in this state executes nothing until the program changes it.
 inline bool is_stopped(urma_jetty_state_t state) {
   return state == URMA_JETTY_STATE_ERROR || state == URMA_JETTY_STATE_RESET;
 }

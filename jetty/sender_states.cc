@@ -35,7 +35,8 @@ void Sender::set_state(urma_jetty_state_t state) {
     queue_.stop(state);
   }
   queue_.announce();
-  // What a peer has to answer before is asked for by whoever polls, or else from time to time.
+  // Polls, or otherwise the service thread from time to time, ask for what a peer has to answer
+  // first.
   if (!queue_.empty()) look_after();
 }
 
@@ -67,7 +68,7 @@ void Sender::drop_paths() {
   for (const auto& path : paths_) path->drop();
 }
 
-// A suspended queue keeps it for later, any other one gives it back.
+// A suspended queue keeps the request for later, any other queue gives it back.
 void Sender::post_stopped(SendEntry* entry, TargetPath* path) {
   shut_short_way();
   queue_.commit(entry);

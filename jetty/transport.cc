@@ -114,7 +114,7 @@ Answer Transport::admit(const WayRequest& asked, uint32_t* members,
     ask(id_kind(asked.type), asked.id);
     return answer;
   }
-  // A member may leave just now, or its JFR be out of use: the next one takes its place.
+  // A member may be leaving, or its JFR be out of use: the next one takes its place.
   uint32_t member;
   for (uint32_t tried = 0; answer == Answer::kNoSuchObject; ++tried) {
     if (!groups_.pick(asked.eid, asked.id, asked.hint + tried, &member, members) ||
@@ -140,7 +140,7 @@ void Transport::serve_receives() {
   service_->post([this] { serve_round(); });
 }
 
-// One turn for each receiver; what remains waits behind everything else on this thread.
+// One turn for each receiver; the rest waits after everything else on this thread.
 void Transport::serve_round() {
   serving_ = false;
   bool moved = false;

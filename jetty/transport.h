@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Everything that one provider shares between its contexts: what it owns and serves, and the
-// background work on the service thread. What differs from provider to provider is virtual.
+// What one provider shares between its contexts: the objects that it owns and serves, and the
+// background work on the service thread. What differs between providers is virtual.
 #ifndef JETTY_TRANSPORT_H_
 #define JETTY_TRANSPORT_H_
 
@@ -29,7 +29,7 @@ namespace urma {
 class EventChannel;
 class Sender;
 
-// Wants to know when the process that owns a remote queue is gone.
+// Is told when the process that owns a remote queue is gone.
 class PeerWatcher {
  public:
   virtual ~PeerWatcher() = default;
@@ -37,7 +37,7 @@ class PeerWatcher {
   virtual void peer_gone(uint64_t target) = 0;
 };
 
-// Whether a target is there, and may be used.
+// A target, to be asked whether it exists and may be used.
 struct ProbeTarget {
   urma_eid_t eid;
   uint32_t id;
@@ -46,19 +46,19 @@ struct ProbeTarget {
   uint32_t token;
 };
 
-// Who asks to send to a target, and how.
+// A sender's request for a way to a target.
 struct WayRequest : ProbeTarget {
   urma_jetty_id_t sender;
   uint32_t rnr_retry;
   uint32_t hint;  // of a group: which member
 };
 
-// Whether a peer that shows this token may send to an endpoint in this mode.
+// Whether a peer with this token may send to an endpoint in this mode.
 Answer admits(const Endpoint& endpoint, uint32_t trans_mode, uint32_t token);
 
 class Transport : public ProgressDomain {
  public:
-  // `faults`: as Faults::parse() gives them.
+  // `faults`: as Faults::parse() returns them.
   explicit Transport(Service* service, std::unique_ptr<Faults> faults = nullptr)
       : service_(service), faults_(std::move(faults)) {}
 
@@ -71,7 +71,7 @@ class Transport : public ProgressDomain {
   const QueueList& queues() const { return queues_; }
   ImportList& imports() { return imports_; }
   const ImportList& imports() const { return imports_; }
-  // Becomes true on the service thread when this transport stops; for what may run later.
+  // Becomes true on the service thread when this transport stops; for tasks that may run later.
   std::shared_ptr<const bool> ended() const { return ended_; }
   QueueSerials& queue_serials() { return queue_serials_; }
   uint64_t next_serial() { return serial_.fetch_add(1, std::memory_order_relaxed); }
@@ -80,12 +80,12 @@ class Transport : public ProgressDomain {
   virtual std::span<const urma_eid_t> eids() const = 0;
   virtual uint32_t uasid() const = 0;
   const urma_eid_t& eid(uint32_t index) const { return eids()[index]; }
-  // An id that no other object of this kind has: the program's own choice, or any where `chosen` is
-  // 0. Throws Error(URMA_EEXIST) where the chosen one is taken.
+  // An id that no other object of this kind has: the program's choice, or any where `chosen` is 0.
+  // Throws Error(URMA_EEXIST) where the chosen one is taken.
   virtual uint32_t take_id(IdKind kind, uint32_t eid_index, uint32_t chosen) = 0;
   virtual void free_id(IdKind kind, uint32_t eid_index, uint32_t id) = 0;
 
-  // What stands behind a queue. All throw Error.
+  // The provider's halves of queues. All throw Error.
   virtual std::unique_ptr<Sender> make_sender(const urma_jfs_cfg_t& cfg,
                                               const QueueIdentity& identity,
                                               const urma_jetty_id_t& id) = 0;
@@ -93,13 +93,13 @@ class Transport : public ProgressDomain {
                                                   const QueueIdentity& identity,
                                                   const urma_eid_t& eid, EventSubject* subject) = 0;
 
-  // Takes a segment in that is filled in but for `ref`, and what the provider keeps of it.
-  // `segment` is as make_segment() gave it. Throws Error, and nothing has happened then.
+  // Registers a segment that is filled in except `ref` and what the provider keeps of it. `segment`
+  // is from make_segment(). Throws Error, and nothing has happened then.
   virtual std::unique_ptr<Segment> make_segment() { return std::make_unique<Segment>(); }
   virtual void enter(Segment* segment) = 0;
-  // Removes it. Returns when nothing is done with its memory any more.
+  // Removes it. Returns when its memory is no longer used.
   virtual void unregister(Segment* segment) = 0;
-  // The owner is asked at once. `access` restricts what it is mapped for; 0: all that is granted.
+  // Asks the owner at once. `access` restricts the mapping; 0: all that is granted.
   virtual ImportedSegment* import_segment(urma_context_t* ctx, const urma_seg_t& seg,
                                           urma_token_t token, uint32_t access) = 0;
 
@@ -107,25 +107,26 @@ class Transport : public ProgressDomain {
   virtual void probe(const ProbeTarget& target, std::function<void(Answer)> answered) = 0;
   // Logs that nobody answers for an id, and where it was looked for.
   virtual void log_absence(const char* kind, uint32_t id) const;
-  // Throws Error(URMA_EINVAL) where it is known already that the id is of another kind.
+  // Throws Error(URMA_EINVAL) where the id is already known to be of another kind.
   virtual void require_kind(const urma_jetty_id_t& /*id*/, urma_target_type_t /*type*/) {}
   // A hint: something will be sent to the target soon.
   virtual void connect_ahead(const RemoteQueue& target) = 0;
-  // Looks after the owner of (EID, id) for `watcher`, until it is gone or unwatch_peer(). From any
-  // thread; `target` is only passed on.
+  // Watches the owner of (EID, id) for `watcher`, until it is gone or unwatch_peer(). Any thread;
+  // `target` is only passed on.
   virtual void watch_peer(PeerWatcher* watcher, IdKind kind, const urma_eid_t& eid, uint32_t id,
                           uint64_t target) = 0;
-  // Returns when no call of the watcher is under way. With no lock held that peer_gone() takes.
+  // Returns when no call of the watcher is in progress. Call with no lock held that peer_gone()
+  // takes.
   virtual void unwatch_peer(PeerWatcher* watcher) = 0;
-  // The same, only of what was given with `target`.
+  // The same, only for what was given with `target`.
   virtual void unwatch_peer(PeerWatcher* watcher, uint64_t target) = 0;
   // The channel is about to end.
   virtual void forget_channel(EventChannel* /*channel*/) {}
 
-  // NULL where none were asked for.
+  // NULL where no faults were asked for.
   Faults* faults() { return faults_.get(); }
-  // As if the process that owns the target had ended: everything that is under way to it ends,
-  // where there is a connection. The next request connects anew.
+  // As if the process that owns the target had ended: everything in flight to it ends, where there
+  // is a connection. The next request connects anew.
   virtual void lose_connection(const RemoteQueue& /*target*/) {}
 
   // What peers may send to. The receiver of an endpoint must be added before.
@@ -138,12 +139,12 @@ class Transport : public ProgressDomain {
   bool with_endpoint(IdKind kind, const urma_eid_t& eid, uint32_t id,
                      const std::function<void(const Endpoint&)>& with_endpoint);
 
-  // What a peer is told that asks whether it may use a queue or group of this process. Service
+  // The answer to a peer that asks whether it may use a queue or group of this process. Service
   // thread.
   Answer judge(const ProbeTarget& target);
-  // The same of one that asks for a way: take(endpoint) is called where it may send, and returns
-  // false where no messages are taken there now. Of a group, the member that the hint stands for,
-  // or the next one that takes messages; *members is how many there are.
+  // The same for a peer that asks for a way: take(endpoint) is called where it may send, and
+  // returns false where no messages are taken there now. For a group, the endpoint is the member
+  // that the hint selects, or the next one that takes messages; *members is their number.
   Answer admit(const WayRequest& asked, uint32_t* members,
                const std::function<bool(const Endpoint&)>& take);
 
@@ -155,28 +156,28 @@ class Transport : public ProgressDomain {
   void add_sender(Sender* sender);
   void remove_sender(Sender* sender);
 
-  // Moves the receives of this process: by a poll that found nothing, or on a peer's request.
+  // Moves the receives of this process: for a poll that found nothing, or a peer's request.
   void progress_receives() override;
   // True is never wrong, but costs a system call for each arming.
   bool has_remote_bells() const override { return true; }
   void serve_receives();
-  // Goes on with the requests of armed JFCs: something they may have waited for has come. Service
+  // Goes on with the requests of armed JFCs: something that they may wait for has come. Service
   // thread.
   void serve_senders();
   void take_over() override;
   // A request could not be executed at once. Polls of its JFC go on with it; where nobody polls,
-  // the service thread does. From any thread, with the sender's lock held.
+  // the service thread does. Any thread, with the sender's lock held.
   void watch_pending() override;
   void delay_event(CompletionQueue* jfc, uint64_t arming, uint32_t us) override;
   void forget_delayed(CompletionQueue* jfc) override;
 
  protected:
-  // Nothing begins any more; on the service thread. Later, when what was posted there has run:
-  // cancel_timers().
+  // Nothing begins any more. Service thread. Call cancel_timers() later, when all that was posted
+  // there has run.
   void end_service();
   void cancel_timers();
   bool stopped() const { return *ended_; }
-  // Returns when no copy from or to memory that is no longer registered is under way.
+  // Returns when no copy from or to unregistered memory is in progress.
   void quiesce();
 
  private:
@@ -196,7 +197,7 @@ class Transport : public ProgressDomain {
   std::multimap<EndpointKey, Endpoint> endpoints_ URMA_GUARDED_BY(endpoints_mutex_);
   std::vector<Receiver*> receivers_ URMA_GUARDED_BY(endpoints_mutex_);
   size_t next_receiver_ URMA_GUARDED_BY(endpoints_mutex_) =
-      0;  // whose turn it is in progress_receives()
+      0;  // the next receiver in progress_receives()
 
   Mutex senders_mutex_;
   std::vector<Sender*> senders_ URMA_GUARDED_BY(senders_mutex_);

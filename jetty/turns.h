@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// In which order a poll looks at many places of which most have nothing: a look at each of them
-// would be all that the poll costs.
+// The order in which a poll looks at many places of which most have nothing: looking at each of
+// them would be most of the cost of the poll.
 #ifndef JETTY_TURNS_H_
 #define JETTY_TURNS_H_
 
@@ -13,23 +13,23 @@
 
 namespace urma {
 
-// Places that had something lately stand in front, and have their turn each time. Of the others
-// some have theirs; all of them for a while once one of them had something. Not thread-safe.
+// Places that had something lately stand in front, and are looked at each time. Of the others only
+// some are; all of them for a while once one had something. Not thread-safe.
 class Turns {
  public:
-  // Lists that are no longer than this are gone through as a whole, without turns.
+  // Lists up to this length are looked at as a whole, without turns.
   static constexpr size_t kFew = 64;
 
-  // Of the silent ones, so many have their turn at a time.
+  // `at_once` of the silent places are looked at each time.
   explicit Turns(size_t at_once) : at_once_(at_once) {}
 
   // Calls look(place), which tells whether it had something, until enough() is true. Places change
-  // their order. silence_of(place) is a counter of this object's; it is not asked for behind a look
+  // their order. silence_of(place) is a counter of this object's; it is not asked for after a look
   // that had nothing and after which enough() is true.
   template <typename Place, typename SilenceOf, typename Look, typename Enough>
   void take(std::vector<Place>& list, const SilenceOf& silence_of, const Look& look,
             const Enough& enough) {
-    // First, so that those in front, which may fill every poll, do not starve them.
+    // Before those in front, which may fill every poll and starve them.
     const size_t most = eager_ != 0 ? list.size() : at_once_;
     eager_ -= eager_ != 0 ? 1 : 0;
     for (size_t left = std::min(most, list.size() - lively_); left > 0; --left) {
@@ -44,13 +44,13 @@ class Turns {
     }
     if (lively_ != 0) take_lively(list, silence_of, look, enough);
   }
-  // The list is not what it was.
+  // The list has changed.
   void forget() { lively_ = 0; }
 
  private:
-  // Turns for which all have theirs.
+  // Turns in which all places are looked at.
   static constexpr uint32_t kEager = 64;
-  // Looks that a place in front may have in vain.
+  // Unsuccessful looks that a place in front may have.
   static constexpr uint32_t kPatience = 256;
 
   template <typename Place, typename SilenceOf, typename Look, typename Enough>
@@ -73,10 +73,10 @@ class Turns {
   }
 
   const size_t at_once_;
-  uint32_t eager_ = 0;  // of kEager, so many are left
-  size_t lively_ = 0;   // so many stand in front
-  size_t first_ = 0;    // of them, where the next turn begins
-  size_t next_ = 0;     // the silent one whose turn it is; never one of those in front
+  uint32_t eager_ = 0;  // of kEager turns, the number left
+  size_t lively_ = 0;   // places that stand in front
+  size_t first_ = 0;    // where the next turn begins among them
+  size_t next_ = 0;     // the silent place to look at next; never one of those in front
 };
 
 }  // namespace urma

@@ -4,9 +4,9 @@
 // Order, fences, posted receives, completions, states, limits, events and imports are the engine's
 // (wire_transport.h). urma/providers/loopback is a whole provider on it.
 //
-// A wire never trusts what comes from its network. What a peer asks for goes to the engine's
-// judge(), accept(), grant() and execute(), which check it; the heads of messages and the sizes of
-// reports are checked where the engine takes them. Lengths of what it reads are the wire's own.
+// A wire never trusts what comes from its network. A peer's requests go to the engine's judge(),
+// accept(), grant() and execute(), which check them; the engine checks the heads of messages and
+// the sizes of reports where it takes them. The wire checks the lengths of what it reads.
 #ifndef JETTY_WIRE_H_
 #define JETTY_WIRE_H_
 
@@ -31,7 +31,7 @@ namespace urma {
 
 class WireTransport;
 
-// A message as it leaves: all of `payload` counts, an Invalidation in front where the kind has one.
+// A message to be sent: all of `payload` counts, with an Invalidation first where the kind has one.
 struct Outgoing {
   MessageKind kind;
   uint8_t flags;  // MessageFlag, without kByReference
@@ -40,7 +40,7 @@ struct Outgoing {
   std::span<const iovec> payload;
 };
 
-// What a request does to memory that an owner has granted: kRead, kWrite, kAtomic or kWriteAtomic.
+// What a request does to granted memory: kRead, kWrite, kAtomic or kWriteAtomic.
 struct WireAccess {
   OpKind kind;
   uint16_t opcode;
@@ -50,24 +50,24 @@ struct WireAccess {
   std::span<const iovec> local;  // of a write: its bytes
 };
 
-// How something has ended that a way was given.
+// How a message or an access that a way was given has ended.
 struct WireReport {
   uint32_t cookie;
   urma_cr_status_t status;
-  std::vector<char> bytes;  // what was read, or was there before an atomic
+  std::vector<char> bytes;  // what was read, or the old value of an atomic
 };
 
 // The process that has granted something.
 class WireOwner {
  public:
   virtual ~WireOwner() = default;
-  // Whether that registration still stands, as far as is known here. Any thread.
+  // Whether that registration still stands, as far as known here. Any thread.
   virtual bool stands(SegmentRef segment) const = 0;
-  // It does not answer any more. Any thread.
+  // It no longer answers. Any thread.
   virtual bool gone() const = 0;
 };
 
-// A grant, and who has given it.
+// A grant, and the process that gave it.
 struct WireGrant {
   SegmentGrant segment;
   std::shared_ptr<const WireOwner> owner;
@@ -77,33 +77,32 @@ struct WireGrant {
   bool owner_gone() const { return owner->gone(); }
 };
 
-// The sending end of a way to one target. All calls with the lock of its send queue. What send()
-// and access() were given and have taken is reported exactly once; messages in order, and after all
-// accesses before them have been executed.
+// The sending end of a way to one target. All calls hold the lock of its send queue. What send()
+// and access() have taken is reported exactly once; messages in order, and after all accesses
+// before them have been executed.
 class Way {
  public:
   // What was sent still arrives, though nobody is told.
   virtual ~Way() = default;
-  // What the owner of the target says to messages of this way: asked at the first call, and nothing
-  // until it has answered, which whoever waits is told by WireTransport::serve_senders().
-  // *members: of a group.
+  // The owner's answer to messages of this way. The first call asks; nothing until it has answered,
+  // and WireTransport::serve_senders() then tells those who wait. *members: of a group.
   virtual std::optional<Answer> opened(uint32_t* members) = 0;
-  // False where there is no room now. The bytes are the caller's again when it returns.
+  // False where there is no room now. The caller may reuse the bytes when it returns.
   virtual bool send(const Outgoing& message, uint32_t cookie) = 0;
   virtual bool access(const WireGrant& grant, const WireAccess& access, uint32_t cookie) = 0;
-  // The next report, false where there is none.
+  // The next report; false where there is none.
   virtual bool reap(WireReport* report) = 0;
-  // Whatever was given leaves now; before that it may wait for more.
+  // What was given leaves now; before that it may wait for more.
   virtual void push() {}
-  // Nothing further is sent, and what was not received ends with URMA_CR_WR_FLUSH_ERR.
+  // Sends nothing further; what was not received ends with URMA_CR_WR_FLUSH_ERR.
   virtual void close() = 0;
-  // Nothing can be sent on it any more, and all that it was given has been reported.
+  // Nothing can be sent on it any more, and everything that it was given has been reported.
   virtual bool ended() const = 0;
-  // Whether that is because the owner of the target does not answer any more.
+  // Whether that is because the owner of the target no longer answers.
   virtual bool lost() const { return false; }
 };
 
-// The receiving end of a way: see Incoming (receive_engine.h). All calls with the lock of the
+// The receiving end of a way: see Incoming (receive_engine.h). All calls hold the lock of the
 // receiver.
 class WireIncoming : public IncomingWay {
  public:
@@ -114,7 +113,7 @@ class WireIncoming : public IncomingWay {
     return seen == Peek::kMessage && !sound ? Peek::kBroken : seen;
   }
   virtual void copy(const Message& message, uint32_t offset, void* to, uint32_t bytes) const = 0;
-  // The engine's: what follows is told to the sender.
+  // For the engine. Counts the answers that the sender is told of.
   void consume(const Message& message, uint8_t status) {
     told_ += (message.flags & kWantsAnswer) != 0 || status != URMA_CR_SUCCESS ? 1 : 0;
     answer(status);
@@ -126,8 +125,8 @@ class WireIncoming : public IncomingWay {
   virtual void wake() = 0;
   virtual std::string who() const = 0;
 
-  // A message whose bytes come once there is a receive for them: they land in its pieces, until all
-  // have come or end_parts(), after which none of them is written.
+  // A message whose bytes come once there is a receive for them: they land in its pieces until all
+  // have come, or until end_parts(), after which no piece is written.
   enum class Landing { kComing, kWhole, kFailed };
   virtual bool in_parts() const { return false; }
   virtual void begin_parts(std::span<const LocalPiece> /*pieces*/) {}
@@ -142,17 +141,17 @@ class WireIncoming : public IncomingWay {
   static bool took_back(const Message& message) { return is_announced(message); }
 
  private:
-  // As peek(); whether the head can be, the engine looks.
+  // As peek(); the engine checks the head.
   virtual Peek next(Message* message) = 0;
-  // The first message is through, and has ended so.
+  // The first message has ended with this status.
   virtual void answer(uint8_t status) = 0;
 
   uint64_t told_ = 0;
 };
 static_assert(Incoming<WireIncoming>);
 
-// The EIDs of a device, and who has which ids of them, where that is no matter of the runtime
-// directory. As Transport's.
+// The EIDs of a device, and which process has which ids, where the runtime directory does not hold
+// them. As Transport's.
 class WireNames {
  public:
   virtual ~WireNames() = default;
@@ -164,13 +163,13 @@ class WireNames {
 class Wire {
  public:
   virtual ~Wire() = default;
-  // Before all else.
+  // Called before all else.
   virtual void start(WireTransport* engine) = 0;
   // NULL: those of the runtime directory.
   virtual WireNames* names() { return nullptr; }
-  // Nothing is asked of it any more. Service thread.
+  // It is no longer used. Service thread.
   virtual void stop() = 0;
-  // With the lock of a send queue, whose requests complete into `jfc`: whoever sleeps there is
+  // With the lock of a send queue whose requests complete into `jfc`: threads that sleep there are
   // woken for reports, see WireTransport::arrived(). Throws Error.
   virtual std::unique_ptr<Way> make_way(const WayRequest& request, const CompletionQueue& jfc) = 0;
   // Asks the owner of a target, or of memory. Service thread, as the answer.
@@ -180,15 +179,15 @@ class Wire {
   // Tells the watcher once nobody owns (EID, id) any more; see Transport::watch_peer. Any thread.
   virtual void watch(PeerWatcher* watcher, IdKind kind, const urma_eid_t& eid, uint32_t id,
                      uint64_t target) = 0;
-  // `target` 0: whatever it watches. Returns when no call of it is under way.
+  // `target` 0: all that it watches. Returns when no call of the watcher is in progress.
   virtual void unwatch(PeerWatcher* watcher, uint64_t target) = 0;
   // Something will be sent to the target soon. Any thread.
   virtual void connect_ahead(const RemoteQueue& /*target*/) {}
-  // A poll: moves what has come, so that the service thread need not. With locks of queues.
+  // For a poll: moves what has come, so that the service thread need not. With locks of queues.
   virtual void progress() {}
-  // Whoever polled goes to sleep. Any thread.
+  // A thread that polled goes to sleep. Any thread.
   virtual void asleep() {}
-  // A registration stands no more. Any thread.
+  // A registration no longer stands. Any thread.
   virtual void unregistered(SegmentRef /*segment*/) {}
 };
 

@@ -11,7 +11,7 @@
 namespace urma {
 namespace {
 
-// Cookies from here on are of no entry, but of accesses that the first request waits for.
+// Cookies from here on are not of entries, but of accesses that the first request waits for.
 constexpr uint32_t kFirstPart = 1U << 31;
 
 }  // namespace
@@ -26,14 +26,14 @@ bool WirePath::advance() {
   reap();
   const bool waiting = !idle() && execute_pending();
   if (!posting) push();
-  // What a wire does at once is through already.
+  // What a wire does at once has already ended.
   reap();
   return waiting;
 }
 
 void WirePath::flush() {
   reap();
-  // What waits for a peer that has gone ends as what has left already.
+  // Requests that wait for a peer that has gone end like those in flight.
   lost_ |= way_ != nullptr && way_->lost();
   const urma_cr_status_t status = lost_ ? outcome(URMA_CR_ACK_TIMEOUT_ERR) : URMA_CR_WR_FLUSH_ERR;
   while (!idle()) sender_->queue().complete(take_next(), status);
@@ -56,7 +56,7 @@ void WirePath::reap() {
 void WirePath::take_report(const WireReport& report) {
   urma_cr_status_t status = report.status;
   const bool part = report.cookie >= kFirstPart;
-  // Of a request that was given up meanwhile.
+  // For a request that was given up meanwhile.
   if (part && (!part_.under_way || report.cookie != part_.cookie)) return;
   SendEntry* entry = part ? first() : &sender_->queue().at(report.cookie);
   if (status == URMA_CR_SUCCESS) {
@@ -68,12 +68,12 @@ void WirePath::take_report(const WireReport& report) {
     return;
   }
   --in_flight_;
-  // What was being flushed is, however its target ends.
+  // A flush ends as a flush, however its target ends.
   if (flushing_ && status != URMA_CR_SUCCESS) status = URMA_CR_WR_FLUSH_ERR;
   sender_->queue().complete(entry, outcome(status));
 }
 
-// What a request has fetched, `expected` bytes of it, goes to its own memory.
+// The bytes that a request has fetched, `expected` of them, go to its own memory.
 urma_cr_status_t WirePath::place(SendEntry* entry, uint64_t expected, std::span<const char> bytes) {
   const bool fetches = entry->kind == OpKind::kRead || entry->kind == OpKind::kAtomic;
   if (bytes.size() != (fetches ? expected : 0)) {
@@ -116,7 +116,7 @@ void WirePath::look_up(SendEntry* entry) {
 
 void WirePath::next_begins() { part_ = {}; }
 
-// A way keeps the order of messages, and executes accesses before those that follow them.
+// A way keeps messages in order, and executes accesses before those that follow them.
 bool WirePath::placed_before(const SendEntry& entry) {
   return entry.kind == OpKind::kSend || in_flight_ == 0;
 }
@@ -135,7 +135,7 @@ bool WirePath::begin(const WireGrant& grant, const WireAccess& access, uint32_t 
   return !closing_ && way().access(grant, access, cookie);
 }
 
-// Its last access, or its message, is on its way.
+// Its last access, or its message, is in flight.
 RequestPath::Step WirePath::launched() {
   ++in_flight_;
   return Step::kInFlight;
@@ -198,7 +198,7 @@ RequestPath::Step WirePath::open(urma_cr_status_t* status) {
   if (*answer == Answer::kAccepted) {
     lost_ = false;
     if (std::exchange(opened_, true)) return Step::kInFlight;
-    // Once: later it may be fewer than others have learned of. Relaxed: a number.
+    // Only once: a later number may be smaller than others have learned. Relaxed: a number.
     target()->members.store(std::min<uint32_t>(members, URMA_MAX_JETTY_IN_JETTY_GRP),
                             std::memory_order_relaxed);
     return Step::kInFlight;
@@ -206,7 +206,7 @@ RequestPath::Step WirePath::open(urma_cr_status_t* status) {
   URMA_LOG_LIMITED(WARNING, "queue {:#x} cannot send to {} {:#x}: {}", sender_->id().id,
                    target_name(target()->type), target()->id.id, answer_text(*answer));
   *status = outcome_of(*answer);
-  // The next one asks anew; what is under way is reported before.
+  // The next request asks anew; those in flight are reported before.
   way_->close();
   closing_ = true;
   reap();
@@ -241,7 +241,7 @@ RequestPath::Step WirePath::send(SendEntry* entry, urma_cr_status_t* status) {
   return send_message(entry, kind, payload.list());
 }
 
-// The message follows once the data was written, or not at all.
+// The message follows after the data was written, or not at all.
 RequestPath::Step WirePath::write_imm(SendEntry* entry, uint64_t* budget,
                                       urma_cr_status_t* status) {
   const Step opened = open(status);

@@ -22,7 +22,7 @@ class WirePath : public RequestPath {
   bool advance() override;
   bool has_short_way() const override { return false; }
   void flush() override;
-  // What was given to the way leaves.
+  // Sends what was given to the way.
   void push() {
     if (way_ != nullptr) way_->push();
   }
@@ -31,7 +31,7 @@ class WirePath : public RequestPath {
   void next_begins() override;
 
  private:
-  // An access that the first request waits for, of so many bytes.
+  // An access of `bytes` bytes that the first request waits for.
   struct Part {
     uint32_t cookie = 0;
     uint64_t bytes = 0;
@@ -48,7 +48,7 @@ class WirePath : public RequestPath {
   void look_up(SendEntry* entry) override;
 
   Step authorize(SendEntry* entry, const WireGrant** grant, urma_cr_status_t* status);
-  // All of a transfer, part by part. The last one is on its way when the request leaves the line,
+  // All of a transfer, part by part. The last part is in flight when the request leaves the line,
   // unless something has to follow it.
   Step move(SendEntry* entry, bool something_follows, uint64_t* budget, urma_cr_status_t* status);
   bool begin(const WireGrant& grant, const WireAccess& access, uint32_t cookie);
@@ -65,11 +65,11 @@ class WirePath : public RequestPath {
   std::unique_ptr<Way> way_;
   Part part_;
   uint32_t next_part_ = 0;
-  uint32_t in_flight_ = 0;  // requests that are on their way
+  uint32_t in_flight_ = 0;  // requests in flight
   bool opened_ = false;     // its owner has accepted the way
-  bool closing_ = false;    // the way ends once all it was given has been reported
-  bool flushing_ = false;   // because flush() has said so
-  bool lost_ = false;       // the target did not answer any more when it was last spoken to
+  bool closing_ = false;    // the way ends once everything that it was given is reported
+  bool flushing_ = false;   // because of flush()
+  bool lost_ = false;       // the target did not answer when it was last asked
 };
 
 }  // namespace urma

@@ -15,7 +15,7 @@
 namespace urma {
 namespace {
 
-// What a peer asks for is what a request of ours could be.
+// Whether a peer asks for something that a request of this library could be.
 bool sound(const WireAccess& access) {
   if (access.bytes == 0 || access.bytes > kCopyPerTurn) return false;
   if (access.kind == OpKind::kAtomic || access.kind == OpKind::kWriteAtomic) {
@@ -27,7 +27,7 @@ bool sound(const WireAccess& access) {
          (access.kind == OpKind::kWrite && total(access.local) == access.bytes);
 }
 
-// On memory that is registered, and there.
+// On memory that is registered, and backed.
 void execute_here(const WireAccess& access, std::vector<char>* bytes) {
   char* own = reinterpret_cast<char*>(access.addr);
   if (access.kind == OpKind::kRead) {
@@ -74,7 +74,7 @@ void WireSegment::finish(const Wanted& wanted, Answer answer, WireGrant given) {
   {
     const MutexLock lock(mutex_);
     const WireGrant* before = grant();
-    // An answer that says nothing new needs no place again.
+    // An answer that says nothing new needs no new place.
     const bool known = before != nullptr && before->owner == given.owner &&
                        before->segment.says_the_same(given.segment);
     if (answer == Answer::kAccepted && !known) {
@@ -113,7 +113,7 @@ bool WireSender::has_path(const TargetPath* path) const {
                      [=](const auto& other) { return other.get() == path; });
 }
 
-// What goes to one target leaves together.
+// Requests to one target leave together.
 urma_status_t WireSender::post(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept {
   OwnerScope scope(lock());
   posting_ = true;
@@ -122,7 +122,7 @@ urma_status_t WireSender::post(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexce
   for (; wr != nullptr && status == URMA_SUCCESS; wr = wr->next) {
     TargetPath* path = nullptr;
     status = take_in(*wr, &path);
-    // One that has nothing left may have made room for another.
+    // A path without requests may have made room for another.
     if (last != path && !has_path(last)) last = nullptr;
     if (last != nullptr && path != last) static_cast<WirePath*>(last)->push();
     if (path != nullptr) last = path;
@@ -253,8 +253,8 @@ urma_cr_status_t WireTransport::execute(const PeerGrants& grants, SegmentRef seg
 }
 
 void WireTransport::arrived(const CompletionQueue& jfc) {
-  // SYNC(bell): what has come was stored before, and the bell is looked at behind; pairs with the
-  // barrier in CompletionQueue::arm.
+  // SYNC(bell): what has come was stored before this look at the bell; pairs with the barrier in
+  // CompletionQueue::arm.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (jfc.armed()) take_over();
 }
@@ -291,8 +291,8 @@ void WireTransport::unregister(Segment* segment) {
   quiesce();
 }
 
-// The first request finds the answer there already, as a rule. Which memory is meant by va 0 is not
-// known before.
+// The first request usually finds the answer there. With va 0 it is not known yet which memory is
+// meant.
 ImportedSegment* WireTransport::import_segment(urma_context_t* ctx, const urma_seg_t& seg,
                                                urma_token_t token, uint32_t /*access*/) {
   ImportRef<WireSegment> segment(new WireSegment(this, ctx, seg, token));
@@ -304,7 +304,7 @@ void WireTransport::probe(const ProbeTarget& target, std::function<void(Answer)>
   wire_->probe(target, std::move(answered));
 }
 
-// The public fields of a registered one are the program's. A wire moves the bytes; nobody maps
+// The public fields of a registered segment are the program's. A wire moves the bytes; nobody maps
 // them.
 std::vector<urma_ext_part_t> WireTransport::parts(const urma_target_seg_t& segment) const {
   const auto& handle = static_cast<const SegmentHandle&>(segment);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The engine over a wire: queues, imports, and what this process does for its peers.
+// The engine over a wire: queues, imports, and the service of this process for its peers.
 #ifndef JETTY_WIRE_TRANSPORT_H_
 #define JETTY_WIRE_TRANSPORT_H_
 
@@ -46,7 +46,7 @@ class WireSender : public Sender {
   urma_status_t post(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept;
 
   Wire& wire();
-  // These need the queue's lock. What is being posted leaves together.
+  // These need the queue's lock. Requests that are posted together leave together.
   bool posting() const { return posting_; }
   ImplicitImports<WireSegment>& implicit_imports() { return implicit_imports_; }
 
@@ -84,7 +84,7 @@ class WireTransport final : public DirectoryTransport {
   // `max_message` is the largest message in bytes. The wire outlives it.
   WireTransport(const urma_host& host, Wire* wire, uint64_t max_message);
   ~WireTransport() override { stop(); }
-  // Nothing may use a queue of this transport any more.
+  // No queue of this transport may be used any more.
   void stop();
 
   Wire& wire() { return *wire_; }
@@ -93,20 +93,20 @@ class WireTransport final : public DirectoryTransport {
   // The posting functions of the table of its contexts.
   void add_post_ops(urma_ops_t* ops);
 
-  // What a wire calls for its peers; all check what the peer asks for.
+  // Calls of a wire for its peers; all check what the peer asks for.
   //
   // Adds the receiving end of a way to the queue that it is for. Service thread.
   Answer accept(const WayRequest& asked, const std::shared_ptr<WireIncoming>& way,
                 uint32_t* members);
   // And DirectoryTransport::grant().
   //
-  // On memory of this process, which a peer has been granted. `bytes` are what was read, or was
-  // there before. Any thread.
+  // Accesses memory of this process that a peer was granted. `bytes` are what was read, or the old
+  // value. Any thread.
   urma_cr_status_t execute(const PeerGrants& grants, SegmentRef segment, const WireAccess& access,
                            std::vector<char>* bytes);
-  // Something has come for a JFC, or a report for one: wakes whoever sleeps at it. Any thread. The
-  // JFC of a WireIncoming stays until its close(), that of a Way until its end: a wire that calls
-  // this from a thread of its own does so under a lock which these take.
+  // Something has come for a JFC, or a report for one: wakes the threads that sleep at it. Any
+  // thread. The JFC of a WireIncoming stays until its close(), that of a Way until its end: a wire
+  // that calls this from a thread of its own does so under a lock that these take.
   void arrived(const CompletionQueue& jfc);
 
   std::span<const urma_eid_t> eids() const override {

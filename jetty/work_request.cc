@@ -29,7 +29,7 @@ uint64_t sum_lengths(std::span<const urma_sge_t> list) {
 bool refuse_remote(const urma_sge_t& sge) {
   if (sge.tseg != nullptr || sge.user_tseg != nullptr) return false;
   URMA_LOG_LIMITED(ERR,
-                   "post: a remote sge has neither tseg nor user_tseg; import the segment, or say "
+                   "post: a remote sge has neither tseg nor user_tseg; import the segment, or give "
                    "its token id and token");
   return true;
 }
@@ -46,14 +46,14 @@ urma_status_t view_transfer(const urma_sg_t& local, const urma_sg_t* remote,
   view->remote = remote != nullptr ? &remote->sge[0] : nullptr;
   view->bytes = sum_lengths(view->local);
   if (view->bytes > limits.max_message) {
-    URMA_LOG_LIMITED(ERR, "post: {} bytes are over the limit of {}; split the request", view->bytes,
+    URMA_LOG_LIMITED(ERR, "post: {} bytes exceed the limit of {}; split the request", view->bytes,
                      limits.max_message);
     return URMA_EINVAL;
   }
   return URMA_SUCCESS;
 }
 
-// The second remote element is where the value goes.
+// The value goes to the second remote element.
 urma_status_t view_notify(const urma_jfs_wr_t& wr, const SendLimits& limits, RequestView* view) {
   if (refuse_list("the remote side of WRITE_NOTIFY", wr.rw.dst, 2, UINT32_MAX) ||
       refuse_remote(wr.rw.dst.sge[1])) {
@@ -129,7 +129,7 @@ urma_status_t check_inline(const urma_jfs_wr_t& wr, const SendLimits& limits,
     return URMA_EINVAL;
   }
   if (view.bytes <= limits.max_inline) return URMA_SUCCESS;
-  URMA_LOG_LIMITED(ERR, "post: {} inline bytes are over the queue's max_inline_data of {}",
+  URMA_LOG_LIMITED(ERR, "post: {} inline bytes exceed the queue's max_inline_data of {}",
                    view.bytes, limits.max_inline);
   return URMA_EINVAL;
 }
@@ -243,8 +243,8 @@ urma_status_t view_request(const urma_jfs_wr_t& wr, const SendLimits& limits, Re
       break;
     case OpKind::kNone:
       URMA_LOG_LIMITED(ERR,
-                       "post: opcode {:#x} is not offered; see urma_opcode_t, which is offered but "
-                       "for FLUSH_DMA",
+                       "post: unsupported opcode {:#x} (of urma_opcode_t, only FLUSH_DMA is not "
+                       "supported)",
                        static_cast<int>(wr.opcode));
       break;
   }
@@ -324,13 +324,13 @@ const char* failure_text(urma_cr_status_t status) {
     case URMA_CR_REM_RESP_LEN_ERR:
       return "the peer's receive is too short";
     case URMA_CR_REM_UNSUPPORTED_REQ_ERR:
-      return "the peer cannot execute it so";
+      return "the peer does not support it";
     case URMA_CR_REM_OPERATION_ERR:
       return "the peer could not finish it";
     case URMA_CR_REM_ACCESS_ABORT_ERR:
       return "the peer refuses the access";
     case URMA_CR_RNR_RETRY_CNT_EXC_ERR:
-      return "the peer had no receive posted as often as rnr_retry allows";
+      return "the peer posted no receive within the retries of rnr_retry";
     default:
       return nullptr;
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Work requests as the library keeps them, and what the contract says of those that it refuses.
+// Work requests as the library keeps them, and the contract's reasons to refuse some.
 #ifndef JETTY_WORK_REQUEST_H_
 #define JETTY_WORK_REQUEST_H_
 
@@ -13,8 +13,8 @@
 
 namespace urma {
 
-// A piece of local memory. `ref` says of which registration, so that one that has gone by the time
-// of the copy is noticed; `valid` is false where the piece never lay inside its segment.
+// A piece of local memory. `ref` names its registration, so that one that has ended by the time of
+// the copy is noticed; `valid` is false where the piece never lay inside its segment.
 struct LocalPiece {
   uint64_t addr;
   uint32_t len;
@@ -38,7 +38,7 @@ enum class OpKind : uint8_t {
   kAtomic,
   kNop,
   kNone,
-  // From here on those for which a receive has to be there.
+  // From here on, kinds that need a posted receive.
   kSend = 8,
   kWriteImm = 9,
 };
@@ -53,20 +53,20 @@ inline uint32_t right_of(OpKind kind) {
   if (kind == OpKind::kRead) return URMA_ACCESS_READ;
   return kind == OpKind::kAtomic ? URMA_ACCESS_ATOMIC : URMA_ACCESS_WRITE;
 }
-// Whether an atomic has a second operand, which takes the place of what was there.
+// Whether an atomic has a second operand, which replaces the old value.
 inline bool replaces(uint32_t opcode) { return opcode == URMA_OPC_CAS || opcode == URMA_OPC_SWAP; }
 
-// Whether 16 bytes can be changed at once. A library that did it under a lock of its own would not
+// Whether 16 bytes can be changed at once. A library that used a lock of its own for it would not
 // be atomic with other processes.
 #if defined(__x86_64__) || defined(__GCC_HAVE_SYNC_COMPARE_AND_SWAP_16)
 inline constexpr bool kHasWideAtomics = true;
 #else
 inline constexpr bool kHasWideAtomics = false;
 #endif
-// Whether an atomic or a WRITE_ATOMIC may be so wide; false for every other opcode.
+// Whether an atomic or a WRITE_ATOMIC may have this width; false for every other opcode.
 bool valid_width(uint32_t opcode, uint64_t bytes);
 
-// How a user_tseg names a segment. Its owner is the one of the target.
+// How a user_tseg names a segment. The segment's owner is that of the target.
 struct TokenKey {
   uint32_t token_id;
   uint32_t token;
@@ -84,12 +84,11 @@ struct RequestView {
   uint64_t immediate;          // of SEND_IMM, WRITE_IMM and WRITE_NOTIFY, else 0
 };
 
-// Takes a work request apart, or returns URMA_EINVAL after one log line that says which argument
-// was refused, its value and the limit.
+// Takes a work request apart, or returns URMA_EINVAL after one log line with the refused argument,
+// its value and the limit.
 urma_status_t view_request(const urma_jfs_wr_t& wr, const SendLimits& limits, RequestView* view);
 
-// Resolves one sge of local memory against its registration. False, with one log line, where it has
-// none.
+// Finds the registration of one sge of local memory. False, with one log line, where it has none.
 bool local_piece(const urma_sge_t& sge, LocalPiece* piece);
 
 // Why a piece cannot be used; "" where it can.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What kernels offer and the C library's headers may be too old to name.
+// Interfaces of kernels that the C library's headers may be too old to name.
 #ifndef SEGMENT_KERNEL_ABI_H_
 #define SEGMENT_KERNEL_ABI_H_
 
@@ -50,7 +50,7 @@ inline constexpr uint64_t kPageZero = 1 << 5;
 inline constexpr uint64_t kPageHuge = 1 << 6;
 inline constexpr unsigned long kPagemapScan = _IOWR('f', 16, PagemapScan);
 
-// Linux 6.8: moves pages to another address, unless somebody else holds them.
+// Linux 6.8: moves pages to another address, unless they are held elsewhere.
 struct UffdMove {
   uint64_t dst;
   uint64_t src;
@@ -65,7 +65,7 @@ inline constexpr uint64_t kFeatureMove = 1 << 16;
 inline constexpr unsigned long kUffdioMove = _IOWR(UFFDIO, 0x05, UffdMove);
 inline constexpr unsigned long kUserfaultNew = _IO(0xAA, 0x00);
 
-// Linux 6.11: what /proc/PID/maps tells of one address.
+// Linux 6.11: the line of /proc/PID/maps about one address.
 struct ProcmapQuery {
   uint64_t size;
   uint64_t query_flags;

@@ -20,7 +20,7 @@ namespace {
 
 constexpr uint64_t kHugePage = 2ULL << 20;
 constexpr int kReserved = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-// A process has some ten thousand, and needs them for other things.
+// A process may have some ten thousand, and needs them for other things.
 constexpr uint32_t kMaxMappings = 1024;
 
 uint64_t page_size() {
@@ -48,7 +48,7 @@ std::unique_ptr<AddressArea> AddressArea::same(uint64_t va, uint64_t len) {
   void* const wished = reinterpret_cast<void*>(first);
   void* area = ::mmap(wished, bytes, PROT_NONE, kReserved | MAP_FIXED_NOREPLACE, -1, 0);
   const bool elsewhere = area != MAP_FAILED && area != wished;
-  // A kernel before 4.17 takes the address for a hint.
+  // A kernel before 4.17 takes the address as a hint.
   if (elsewhere) ::munmap(area, bytes);
   if (elsewhere || (area == MAP_FAILED && errno == EEXIST)) {
     fail(URMA_EEXIST,
@@ -77,7 +77,7 @@ MappedView::MappedView(uint64_t base, uint64_t len, std::span<const PartDescript
   if (area_ == nullptr) reserve();
   uint64_t next = base;
   for (const PartDescription& part : parts) {
-    // A list with gaps, or one that goes beyond the segment, ends where it does not hold.
+    // A list with gaps, or one that exceeds the segment, ends at the first bad part.
     if (part.va != next || part.len == 0 || part.len > base + len - next) break;
     add(part, files);
     next += part.len;
@@ -120,7 +120,7 @@ void MappedView::add(const PartDescription& part, std::span<Fd> files) {
 }
 
 // Only whole pages of sealed shared memory that holds the part are mapped, so that no access can
-// fault later; the last page of the segment may be one that nothing else is on.
+// fault later; the segment may end within a page that holds nothing else.
 bool MappedView::map(const PartDescription& part, std::span<Fd> files) {
   const uint64_t first = round_down(part.va, page_size());
   const uint64_t last = round_up(part.va + part.len, page_size());
@@ -139,7 +139,8 @@ bool MappedView::map(const PartDescription& part, std::span<Fd> files) {
   return map_pages(first, last - first, fd, offset);
 }
 
-// Moved to its place only when it is there: a mapping that fails at a fixed place leaves a hole.
+// Mapped elsewhere first and then moved to its place: a mapping that fails at a fixed address
+// leaves a hole.
 bool MappedView::map_pages(uint64_t va, uint64_t bytes, int fd, uint64_t offset) {
   const int protection = writable_ ? PROT_READ | PROT_WRITE : PROT_READ;
   void* data = ::mmap(nullptr, bytes, protection, MAP_SHARED, fd, static_cast<off_t>(offset));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Memory of another process as this one has mapped it: the parts of an imported segment that its
-// owner shares, at one distance from where they lie there.
+// Memory of another process as mapped here: the parts of an imported segment that its owner shares,
+// all at one distance from the owner's addresses.
 #ifndef SEGMENT_MAPPED_VIEW_H_
 #define SEGMENT_MAPPED_VIEW_H_
 
@@ -25,12 +25,12 @@ struct PartDescription {
 };
 inline constexpr uint32_t kNoFile = UINT32_MAX;
 
-// Address space that is kept free for a mapping.
+// Address space that is reserved for a mapping.
 class AddressArea {
  public:
   // Anywhere. Throws Error(URMA_ENOMEM).
   explicit AddressArea(uint64_t bytes);
-  // Of the pages of [va, va + len), where they lie at their owner's. Throws Error(URMA_EEXIST)
+  // For the pages of [va, va + len), at the addresses of their owner. Throws Error(URMA_EEXIST)
   // where something of this process lies there; NULL, with a log line, where no process can have
   // it.
   static std::unique_ptr<AddressArea> same(uint64_t va, uint64_t len);
@@ -39,7 +39,7 @@ class AddressArea {
   AddressArea& operator=(const AddressArea&) = delete;
 
   uint64_t start() const { return start_; }
-  // Whether this is what same() gives for the segment.
+  // Whether this is the area that same() gives for the segment.
   bool is_same(uint64_t va, uint64_t len) const;
 
  private:
@@ -51,23 +51,23 @@ class AddressArea {
 
 class MappedView {
  public:
-  // Maps what can be mapped of the segment [base, base + len), for reading or for writing too.
-  // Nothing that the owner says is trusted: parts that are no sealed shared memory of the size, or
-  // out of order, are not mapped. Throws Error where there is no address space.
-  // With `same`, which is_same() for the segment, everything lies where it lies at the owner's.
+  // Maps what can be mapped of the segment [base, base + len), for reading or also for writing.
+  // Nothing that the owner says is trusted: parts that are not sealed shared memory of the size, or
+  // are out of order, are not mapped. Throws Error where there is no address space. With `same`,
+  // which is_same() for the segment, everything lies at the owner's addresses.
   MappedView(uint64_t base, uint64_t len, std::span<const PartDescription> parts,
              std::span<Fd> files, bool writable, std::unique_ptr<AddressArea> same = nullptr);
   MappedView(const MappedView&) = delete;
   MappedView& operator=(const MappedView&) = delete;
 
-  // Where the bytes from va on lie here, and how many of them, up to `bytes`; NULL where the byte
-  // at va is not mapped, and then how many are not.
+  // The address here of the bytes from va on, and their number, up to `bytes`, in *run; NULL where
+  // the byte at va is not mapped, and *run is then the number of bytes that are not.
   char* at(uint64_t va, uint64_t bytes, uint64_t* run) const;
 
-  // The longest mapped stretch, for those who look at nothing else; empty where begin == end.
+  // The longest mapped stretch, for callers that look at no other; empty where begin == end.
   uint64_t begin() const { return begin_; }
   uint64_t end() const { return end_; }
-  // Here minus there.
+  // The address here minus the owner's.
   uint64_t distance() const { return distance_; }
   bool writable() const { return writable_; }
   uint32_t mappings() const { return mappings_; }

@@ -38,7 +38,7 @@ void each_line(int fd, Line line) {
       if (line(std::string_view(buffer + from, size))) return;
       from += size + 1;
     }
-    if (from == 0) return;  // no line is so long
+    if (from == 0) return;  // no line is this long
     held -= from;
     std::memmove(buffer, buffer + from, held);
   }

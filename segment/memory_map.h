@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What lies where in this process's address space, as the kernel tells it.
+// The areas of this process's address space, as the kernel reports them.
 #ifndef SEGMENT_MEMORY_MAP_H_
 #define SEGMENT_MEMORY_MAP_H_
 
@@ -20,7 +20,7 @@ struct Vma {
   uint64_t page_bytes;
   uint64_t offset;
   uint64_t inode;
-  uint64_t device;  // as stat() tells it
+  uint64_t device;  // as stat() reports it
   char name[64];    // begins with '[' where it names a special area
 
   bool is_file() const { return inode != 0 || name[0] == '/'; }
@@ -35,11 +35,11 @@ class MemoryMap {
   bool usable() const { return maps_.valid(); }
   // The area at `va`, else the next above it.
   std::optional<Vma> find(uint64_t va);
-  // The same in one call of the kernel; nothing also where that has no such call, before 6.11.
+  // The same in one system call; also nothing where the kernel lacks that call, before 6.11.
   std::optional<Vma> query(uint64_t va);
   // Counts all areas.
   uint64_t count();
-  // After a fork the descriptor tells of the parent.
+  // After a fork the descriptor describes the parent.
   void close() { maps_.reset(); }
   int fd() const { return maps_.get(); }
 
@@ -50,7 +50,7 @@ class MemoryMap {
   bool has_query_ = true;
 };
 
-// Why private pages of this area cannot be moved, as far as the area itself tells; NONE: they can.
+// Why private pages of this area cannot be moved, as far as the area itself shows; NONE: they can.
 urma_ext_reason_t refusal(const Vma& vma);
 
 }  // namespace urma

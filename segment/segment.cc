@@ -61,7 +61,7 @@ bool SegmentTable::invalidate(const urma_eid_t& eid, uint32_t token_id, uint64_t
   GrantError error;
   const Segment* segment = find_first(eid, token_id, va, len, token, 0, ref, &error);
   if (segment == nullptr || segment->access == 0) return false;
-  // First: nobody may write to pages that are no longer the program's. Release pairs with the
+  // First: nobody may write to pages that no longer belong to the program. Release pairs with the
   // acquire in alive_in().
   words_[segment->ref.index].store(segment->ref.generation + 1, std::memory_order_release);
   if (segment->pages != 0) take_back_(segment->pages);
@@ -71,7 +71,7 @@ bool SegmentTable::invalidate(const urma_eid_t& eid, uint32_t token_id, uint64_t
 Segment* SegmentTable::find(const urma_eid_t& eid, uint32_t token_id, uint64_t va, uint64_t len,
                             urma_token_t token, uint32_t access, SegmentRef ref,
                             GrantError* error) const {
-  // Of several, one that allows what is wanted; then the one that was described is meant.
+  // Of several, one that allows the wanted access; then the one that was described.
   const auto rank = [&](const Segment& segment) {
     return ((segment.access & access) == access ? 2 : 0) +
            (segment.base == va && segment.registered_len() == len ? 1 : 0);

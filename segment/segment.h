@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Registered segments: who may do what to which bytes, and which registrations still stand.
+// Registered segments: which rights hold for which bytes, and which registrations still stand.
 #ifndef SEGMENT_SEGMENT_H_
 #define SEGMENT_SEGMENT_H_
 
@@ -23,7 +23,7 @@ namespace urma {
 
 inline constexpr uint32_t kMaxSegments = 65536;
 
-// Names one registration for ever: the generation changes when the place is used again.
+// Names one registration permanently: the generation changes when the place is used again.
 struct SegmentRef {
   uint32_t index;
   uint32_t generation;  // 0: none
@@ -38,19 +38,20 @@ struct SegmentRef {
   return !__builtin_sub_overflow(len, bytes, &behind) && va - base <= behind;
 }
 
-// What urma_register_seg and urma_import_seg return begins with the public struct; this tells the
-// two apart, since programs put either into an sge. The slots are a provider's, which finds there
-// at one look whether a request may take its short way, and what it has kept of the segment.
+// What urma_register_seg and urma_import_seg return begins with the public struct; this
+// distinguishes the two, since programs put either into an sge. The slots are for a provider, which
+// finds there at one look whether a request may take its short way, and what it keeps for the
+// segment.
 struct SegmentHandle : urma_target_seg_t {
   bool registered;
   std::atomic<const void*> own_slot{nullptr};    // of a registered one
   std::atomic<const void*> grant_slot{nullptr};  // of an imported one
 };
 
-// A registered segment. What follows the public struct is immutable while the segment stands, and
-// all that is looked at on behalf of a peer: the public fields are the program's.
+// A registered segment. The members after the public struct are immutable while the segment stands,
+// and only they are used on behalf of a peer: the program may write to the public fields.
 struct Segment : SegmentHandle {
-  // Providers have more to keep with it.
+  // Providers keep more with it.
   virtual ~Segment() = default;
 
   SegmentRef ref;
@@ -62,23 +63,23 @@ struct Segment : SegmentHandle {
   urma_token_t token;
   uint32_t access;             // URMA_ACCESS_*
   uint32_t open_token_id;      // the token id, where everybody may read the segment; else 0
-  SharedPages::RangeId pages;  // what of it peers can map; 0: nothing
-  const char* device;          // the name of the device that it was registered at
-  bool foreign = false;        // no memory of this process, which must not touch it
-  // Memory that the processor must not touch, and its provider moves: so many bytes, and `len` is
-  // 0, so that whoever touches memory by itself finds none here.
+  SharedPages::RangeId pages;  // the part that peers can map; 0: nothing
+  const char* device;          // the name of the device where it was registered
+  bool foreign = false;        // not memory of this process, which must not touch it
+  // The size of memory that the processor must not touch, and that its provider moves; `len` is
+  // then 0, so that code that touches memory itself finds none here.
   uint64_t opaque_len = 0;
   bool granted = false;  // to a peer, once; guarded by the table's lock until it is removed
 
   bool covers(uint64_t va, uint64_t bytes) const { return lies_in(va, bytes, base, len); }
   uint64_t registered_len() const { return len + opaque_len; }
-  // The same, whoever moves it.
+  // The same, whatever moves it.
   bool holds(uint64_t va, uint64_t bytes) const {
     return lies_in(va, bytes, base, registered_len());
   }
 };
 
-// What the owner tells an importer whose token it has checked.
+// The owner's answer to an importer whose token it has checked.
 struct SegmentGrant {
   SegmentRef ref;
   uint64_t base;
@@ -89,7 +90,7 @@ struct SegmentGrant {
 
   bool covers(uint64_t va, uint64_t bytes) const { return lies_in(va, bytes, base, len); }
   bool allows(uint32_t rights) const { return (access & rights) == rights; }
-  // Whether both tell an importer the same.
+  // Whether both give an importer the same answer.
   bool says_the_same(const SegmentGrant& other) const {
     return ref == other.ref && base == other.base && len == other.len && access == other.access;
   }
@@ -99,10 +100,11 @@ enum class GrantError { kNotRegistered, kWrongToken };
 
 // The registrations of one process at one provider. Thread-safe.
 //
-// One word per place says which generation stands there (odd) or that none does (even). The words
-// lie in memory that importers map read-only, so that they see an unregistration before each access
-// without asking. The bells of the process's JFCs lie behind them. Another word per place says the
-// same to the process itself: a registration that a peer has invalidated still stands there.
+// One word per place holds the generation that stands there (odd), or an even number where none
+// does. The words lie in memory that importers map read-only, so that they see an unregistration
+// before each access without asking. The bells of the process's JFCs lie after them. Another word
+// per place holds the same for the process itself: a registration that a peer has invalidated still
+// stands there.
 class SegmentTable {
  public:
   SegmentTable();
@@ -113,11 +115,11 @@ class SegmentTable {
 
   // Ends what peers may do with the registration that they would be granted for this; the process
   // itself goes on using it. False where there is none, or none that peers may access; where `ref`
-  // is one, all others are none: the place may have been registered again.
+  // is set, only that registration counts: the place may have been registered again.
   bool invalidate(const urma_eid_t& eid, uint32_t token_id, uint64_t va, uint64_t len,
                   urma_token_t token, SegmentRef ref = {});
-  // Takes back what peers can map of a registration that was invalidated, soon; does not throw.
-  // The owner's unregistration removes what is left of it. To be set once, before there are peers.
+  // Takes back what peers can map of an invalidated registration, soon; does not throw. The owner's
+  // unregistration removes the rest. To be set once, before there are peers.
   void set_take_back(std::function<void(SharedPages::RangeId)> take_back) {
     take_back_ = std::move(take_back);
   }
@@ -140,7 +142,7 @@ class SegmentTable {
   // What peers map: words and bells.
   static constexpr size_t kSharedBytes = kWordBytes + kBells * sizeof(Bell);
 
-  // Looks up by token id and range, then compares the token's value. Where no registration covers
+  // Finds a registration by token id and range, then compares the token's value. Where none covers
   // the whole range, the one in which it begins is granted, with its own bounds. Of several, one
   // that allows `access` is preferred.
   std::optional<SegmentGrant> grant(const urma_eid_t& eid, uint32_t token_id, uint64_t va,
@@ -151,10 +153,10 @@ class SegmentTable {
   bool with_grant(SegmentRef ref, uint64_t va, uint64_t bytes, uint32_t access,
                   const std::function<void()>& access_memory) const;
 
-  // Calls visit(segment) where the registration is there, and stands for the process itself; it
-  // cannot go meanwhile. False where it does not.
+  // Calls visit(segment) where the registration stands for the process itself; it cannot go
+  // meanwhile. False where it does not.
   bool with_segment(SegmentRef ref, const std::function<void(const Segment&)>& visit) const;
-  // The memory of a registration has gone: it stands for nobody any more. Its unregistration is
+  // The memory of a registration has gone: it no longer stands for anybody. Its unregistration is
   // still to come.
   void end(SegmentRef ref);
 
@@ -167,7 +169,7 @@ class SegmentTable {
   Segment* find(const urma_eid_t& eid, uint32_t token_id, uint64_t va, uint64_t len,
                 urma_token_t token, uint32_t access, SegmentRef ref, GrantError* error) const
       URMA_REQUIRES(mutex_);
-  // The one that covers the range, else the one in which it begins.
+  // The registration that covers the range, else the one in which it begins.
   Segment* find_first(const urma_eid_t& eid, uint32_t token_id, uint64_t va, uint64_t len,
                       urma_token_t token, uint32_t access, SegmentRef ref, GrantError* error) const
       URMA_REQUIRES(mutex_);
@@ -182,7 +184,7 @@ class SegmentTable {
   std::unordered_multimap<uint32_t, Segment*> by_token_ URMA_GUARDED_BY(mutex_);
 };
 
-// A token id of ours: the public struct only.
+// A token id of this library: the public struct only.
 struct TokenId : urma_token_id_t {};
 
 }  // namespace urma

@@ -50,7 +50,7 @@ SharedMemory SharedMemory::create(const char* name, size_t bytes, PeerMay peer, 
   Fd fd(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd.valid()) fail_errno(URMA_ENOMEM, urma::format("making shared memory '{}'", name));
   if (over_file_limit(bytes)) {
-    fail(URMA_ENOMEM, "shared memory '{}' of {} bytes is over RLIMIT_FSIZE; raise it", name, bytes);
+    fail(URMA_ENOMEM, "shared memory '{}' of {} bytes exceeds RLIMIT_FSIZE; raise it", name, bytes);
   }
   // Reserved now, so that a full memory is an error here and not a signal at first touch.
   if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0 ||
@@ -78,7 +78,8 @@ SharedMemory SharedMemory::adopt(Fd fd, size_t bytes, PeerMay this_side) {
   }
   struct stat status;
   if (::fstat(fd.get(), &status) != 0 || static_cast<uint64_t>(status.st_size) != bytes) {
-    fail(URMA_FAIL, "shared memory from a peer has not the {} bytes that it announced", bytes);
+    fail(URMA_FAIL, "shared memory from a peer does not have the {} bytes that it announced",
+         bytes);
   }
   const int protection = this_side == PeerMay::kRead ? PROT_READ : PROT_READ | PROT_WRITE;
   void* data = map(fd.get(), bytes, protection);

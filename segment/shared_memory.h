@@ -11,11 +11,11 @@
 
 namespace urma {
 
-// True where nobody can resize the memory behind the descriptor, so that no access to it faults:
-// a sealed memfd, not of the pool of huge pages, which can be empty when a page is needed.
+// True where nobody can resize the memory of the descriptor, so that no access to it faults: a
+// sealed memfd, not of the pool of huge pages, which can be empty when a page is needed.
 bool sealed_size(int fd);
 
-// True where the kernel kills a process that makes a file so long (RLIMIT_FSIZE).
+// True where the kernel kills a process that makes a file this long (RLIMIT_FSIZE).
 bool over_file_limit(uint64_t bytes);
 
 enum class PeerMay { kRead, kWrite };
@@ -24,20 +24,20 @@ enum class PeerMay { kRead, kWrite };
 class SharedMemory {
  public:
   // New zeroed memory, mapped here for reading and writing. Sealed: nobody can resize it, and with
-  // PeerMay::kRead nobody that gets the descriptor can write it. All of it is backed by memory from
+  // PeerMay::kRead no receiver of the descriptor can write it. All of it is backed by memory from
   // the start. Throws Error.
   static SharedMemory create(const char* name, size_t bytes, PeerMay peer);
-  // The same with only its first `backed` bytes backed; what else is used needs back() before.
+  // The same with only the first `backed` bytes backed; call back() before using others.
   static SharedMemory create(const char* name, size_t bytes, PeerMay peer, size_t backed);
-  // Maps what a peer handed over. Refused (Error URMA_FAIL) unless it is a memfd of exactly `bytes`
-  // bytes whose size is sealed, so that no truncation can fault this process later.
+  // Maps what a peer handed over. Refuses it (Error URMA_FAIL) unless it is a memfd of exactly
+  // `bytes` bytes whose size is sealed, so that no truncation can fault this process later.
   static SharedMemory adopt(Fd fd, size_t bytes, PeerMay this_side);
 
   SharedMemory(SharedMemory&& other) noexcept;
   SharedMemory& operator=(SharedMemory&&) = delete;
   ~SharedMemory();
 
-  // Backs a part of it; needs the descriptor. Throws Error where there is no memory.
+  // Backs a part of it; needs the descriptor. Throws Error where memory is short.
   void back(size_t offset, size_t bytes) const;
 
   void* data() const { return data_; }

@@ -14,7 +14,7 @@ namespace {
 
 constexpr uint64_t kNsPerMs = 1'000'000;
 
-// A word, or the end of all who could write one.
+// Reads a word, or the end of all processes that could write one.
 bool has_told(int fd, int timeout_ms) {
   pollfd watched = {fd, POLLIN, 0};
   return ::poll(&watched, 1, timeout_ms) > 0;
@@ -60,7 +60,7 @@ void ChildCopies::wait_in_parent(uint64_t limit_ns) {
   }
 }
 
-// A word, since others than this child may have inherited the pipe.
+// Writes a word, since other processes than this child may have inherited the pipe.
 void ChildCopies::say_in_child() {
   if (tell_.valid()) static_cast<void>(!::write(tell_.get(), "c", 1));
   *this = ChildCopies();

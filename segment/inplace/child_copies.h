@@ -15,27 +15,27 @@ namespace urma {
 // Not thread-safe.
 class ChildCopies {
  public:
-  // Makes the pipe for the next fork, unless there is one or there are no descriptors for it. Made
-  // early, it is there when the program has come to its limit.
+  // Makes the pipe for the next fork, unless there is one or no descriptor is left. It is made
+  // early, so that a program at its limit of descriptors has it.
   void prepare();
-  // Without forks in sight.
+  // Call when no fork is expected.
   void drop();
 
-  // After the fork. Without a pipe nobody waits. Until the child has its copies nothing of the
-  // object is written: it may lie in shared pages.
+  // After the fork. Without a pipe there is no wait. Until the child has its copies the object is
+  // not written: it may lie in shared pages.
   void wait_in_parent(uint64_t limit_ns);
   // The child has its copies.
   void say_in_child();
-  // Closes, in the child, what came from the parent but for the way to tell it.
+  // Closes, in the child, the parent's descriptors, except the one that tells the parent.
   void close_in_child() const;
 
-  // Whether a child that was not waited for any longer has none yet.
+  // Whether a child that is no longer waited for still lacks its copies.
   bool any_missing() const;
 
  private:
   Fd told_;
   Fd tell_;
-  // Of children that were not waited for any longer.
+  // Pipes of children that are no longer waited for.
   mutable std::array<Fd, 16> late_;
 };
 

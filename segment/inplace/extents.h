@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Which pages are shared memory of ours at present, and which ranges need them to be.
+// Which pages are shared memory at present, and which ranges need them.
 #ifndef SEGMENT_INPLACE_EXTENTS_H_
 #define SEGMENT_INPLACE_EXTENTS_H_
 
@@ -32,12 +32,11 @@ class Extents {
   Map::iterator end() { return map_.end(); }
   const Map& map() const { return map_; }
 
-  // Becomes one with the extent before it where they differ in nothing.
-  // Throws nothing.
+  // Merges with the extent before it where both are equal apart from their place. Does not throw.
   void insert(Map::node_type node);
   // For insert().
   static Map::node_type make(uint64_t start, Extent extent);
-  // Cuts so that an extent begins at `va`, where one holds it.
+  // Cuts the extent that holds `va`, if any, so that one begins there.
   void cut(uint64_t va);
   Map::iterator erase(Map::iterator extent) { return map_.erase(extent); }
   void clear() { map_.clear(); }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What a fork does to shared pages: the child gets a copy of its own.
+// A fork with shared pages: the child gets a copy of its own.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -52,15 +52,15 @@ bool replace_by_copy(const PageMemory& memory, uint64_t start, uint64_t end, int
   return true;
 }
 
-// Without memory for a copy: one that is made page by page as the child writes.
+// Without memory for a copy: the kernel copies page by page as the child writes.
 bool replace_by_view(const PageMemory& memory, uint64_t start, uint64_t end, int protection) {
   return ::mmap(reinterpret_cast<void*>(start), end - start, protection,
                 MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, memory.fd(),
                 static_cast<off_t>(memory.offset(start))) != MAP_FAILED;
 }
 
-// What cannot be copied must not stay: the child would write into the parent's memory. Returns the
-// number of bytes.
+// Unmaps what cannot be copied: the child would write into the parent's memory. Returns the number
+// of bytes.
 uint64_t cut_off(uint64_t start, uint64_t end) {
   if (::munmap(reinterpret_cast<void*>(start), end - start) != 0) ::_exit(127);
   return end - start;
@@ -75,7 +75,7 @@ uint64_t replace(const PageMemory& memory, uint64_t start, uint64_t end, int pro
   return cut_off(start, end);
 }
 
-// What the program keeps from its children is in the parent's map only.
+// Memory that the program keeps from its children is mapped in the parent only.
 bool is_mapped(uint64_t va) {
   unsigned char there;
   return ::mincore(reinterpret_cast<void*>(va), kernel::kPageBytes, &there) == 0;
@@ -92,7 +92,7 @@ uint64_t PageTable::copy_in_child(uint64_t start, uint64_t end, const PageMemory
     if (!vma || vma->start >= end) break;
     const uint64_t from = std::max(va, vma->start);
     va = std::min(end, vma->end);
-    // Not what the program has mapped there since.
+    // Skips what the program has mapped there since.
     if (!memory.is_mapped_by(*vma) || !is_mapped(from)) continue;
     lost += replace(memory, from, va, vma->protection, attributes);
   }
@@ -110,8 +110,8 @@ uint64_t PageTable::copy_own_in_child(const OwnMemory::Block& block, MemoryMap* 
   return lost;
 }
 
-// The parent's map will do where the child can open none of its own, for lack of descriptors or of
-// rights: the parent waits, and what it maps is mapped here.
+// The parent's map serves where the child cannot open its own, for lack of descriptors or rights:
+// the parent waits, and its mappings are mapped here.
 uint64_t PageTable::copy_all_in_child() {
   if (extents_.map().empty() && own_.map().empty()) return 0;
   MemoryMap own_map;
@@ -133,24 +133,24 @@ void PageTable::before_fork() {
   if (!extents_.map().empty() || !own_.map().empty()) child_copies_.prepare();
 }
 
-// What this thread writes after the fork is not for the child to see, and what it unregisters must
-// not be punched out of the file before the child has read it.
+// The child must not see what this thread writes after the fork, and what this thread unregisters
+// must not be punched out of the file before the child has read it.
 void PageTable::after_fork_in_parent() {
   child_copies_.wait_in_parent(child_wait_ns_);
   if (!extents_.map().empty()) child_copies_.prepare();
   mutex_.unlock_after_fork();
 }
 
-// Only the numbers are used: the objects close them once more when there are copies of these. None
-// is used for anything else meanwhile, since this is the child's only thread.
+// Closes only the numbers: the objects close them once more when there are copies of these. No
+// number is reused meanwhile, since this is the child's only thread.
 void PageTable::close_in_child() const {
   child_copies_.close_in_child();
   if (pagemap_.valid()) ::close(pagemap_.get());
   for (const int fd : passing_fds_) ::close(fd);
 }
 
-// Until the copies are made, what is written to a shared page is seen by the parent: so nothing is
-// written but to this stack, which is never shared.
+// Until the copies are made, the parent sees writes to a shared page: so nothing is written except
+// this stack, which is never shared.
 uint64_t PageTable::after_fork_in_child() {
   close_in_child();
   const uint64_t lost = copy_all_in_child();

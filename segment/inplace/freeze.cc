@@ -62,7 +62,7 @@ long FreezeCalls::scan(Pages which, uint64_t va, uint64_t end, PageRegion* regio
   request.end = end;
   request.vec = reinterpret_cast<uint64_t>(regions);
   request.vec_len = count;
-  // Whoever asks for one wants to know where it begins, and not to wait for its end to be found.
+  // A caller that asks for one region needs to know where it begins, not where it ends.
   request.max_pages = count == 1 ? 1 : 0;
   if (which == Pages::kWithContents) {
     request.category_inverted = kernel::kPageZero;

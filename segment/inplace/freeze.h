@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 //
-// Pages held still through userfaultfd: an access to one of them, by any thread or by the kernel on
-// behalf of one, sleeps until they are thawed.
+// Freezing of pages through userfaultfd: an access to a frozen page, by any thread or by the kernel
+// on behalf of one, sleeps until the page is thawed.
 //
 // Between the first freeze and the last thaw a thread of the program may sleep while it holds any
-// lock there is, that of malloc among them. So the code in between makes raw system calls only, and
-// reads and writes nothing but its own stack.
+// lock, that of malloc among them. So the code in between makes raw system calls only, and reads
+// and writes only its own stack.
 #ifndef SEGMENT_INPLACE_FREEZE_H_
 #define SEGMENT_INPLACE_FREEZE_H_
 
@@ -34,8 +34,8 @@ enum class FreezeStep : uint8_t {
   kUndo,
 };
 
-// For tests: in each chunk the call number `skip` of `step` fails with `error`, once; and the first
-// calls that undo what was done do with `undo_error`.
+// For tests: in each chunk the call number `skip` of `step` fails with `error`, once; the first
+// calls that undo what was done fail with `undo_error`.
 struct FailPoint {
   FreezeStep step = FreezeStep::kNone;
   int error = 0;
@@ -44,8 +44,8 @@ struct FailPoint {
   uint32_t undo_calls = 0;
 };
 
-// Where somebody has only read, the page of zeros is there: without contents, but a write to it
-// does not fault as one to an absent page does, so it does not sleep.
+// Memory that was only read holds the page of zeros: it has no contents, but a write to it does not
+// fault as one to an absent page does, so it does not sleep.
 enum class Pages { kThere, kWithContents };
 
 // The system calls of one switch. Lives on the stack.
@@ -67,17 +67,17 @@ class FreezeCalls {
     return raw_syscall(number, args...);
   }
 
-  // From here on an access to a page that is not there sleeps.
+  // Afterwards an access to an absent page sleeps.
   long freeze_absent(FreezeStep step, uint64_t va, uint64_t len);
-  // Undoes it, and wakes whoever sleeps.
+  // Undoes it, and wakes all threads that sleep.
   void thaw(uint64_t va, uint64_t len);
   void wake(uint64_t va, uint64_t len);
 
   // Moves the pages of [src, src + len), which need not all exist, to `dst`, where an access to an
-  // absent page must sleep. *moved tells how far it came. Returns 0 or -errno: -EBUSY where
-  // somebody else holds a page.
+  // absent page must sleep. *moved is how far it came. Returns 0 or -errno: -EBUSY where something
+  // else holds a page.
   long move_pages(FreezeStep step, uint64_t dst, uint64_t src, uint64_t len, uint64_t* moved);
-  // The regions of such pages in [va, end), as many as fit. *next tells where to go on. Returns the
+  // The regions of such pages in [va, end), as many as fit. *next is where to go on. Returns the
   // number, or -errno.
   long scan(Pages which, uint64_t va, uint64_t end, kernel::PageRegion* regions, uint32_t count,
             uint64_t* next);
@@ -90,8 +90,8 @@ class FreezeCalls {
   FailPoint fail_;
 };
 
-// A userfaultfd that holds accesses by the kernel too. Without the right to have one the error is
-// EPERM; EINVAL where the kernel lacks the feature.
+// A userfaultfd that also holds accesses by the kernel. The error is EPERM without the right to
+// have one, and EINVAL where the kernel lacks the feature.
 class UserFault {
  public:
   // `features` are UFFD_FEATURE_*.

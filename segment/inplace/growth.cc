@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT
 //
-// What keeps mremap() from growing an area of shared memory, behind whose end there is nothing: the
-// call would succeed, and the first access be a SIGBUS. The kernel grows no more than one area, so
-// the last piece of a range is made another one while it is shared, by an advice on the order of
-// accesses that means nothing for memory. Callers such as realloc() then copy.
+// Keeps mremap() from growing an area of shared memory, with nothing after its end: the call would
+// succeed, and the first access raise SIGBUS. The kernel grows only a single area, so the last
+// piece of a shared range is made an area of its own, by an advice on the order of accesses that
+// has no effect on memory. Callers such as realloc() then copy.
 #include <sys/mman.h>
 
 #include "segment/inplace/page_table.h"
 #include "segment/kernel_abi.h"
 
 namespace urma {
-// The extent that the range ends with, and where in it the last piece begins; end() where there is
-// nothing to keep apart: the range ends with private memory, or is one page.
+// The extent at the end of the range, and where its last piece begins; end() where none is kept
+// apart: the range ends with private memory, or is one page.
 PageTable::ExtentMap::iterator PageTable::end_piece(const Range& range, uint64_t* va) {
   if (range.parts.empty() || range.parts.back().fd < 0) return extents_.end();
   const uint64_t start = range.parts.back().va;
@@ -19,7 +19,7 @@ PageTable::ExtentMap::iterator PageTable::end_piece(const Range& range, uint64_t
   const auto* block = own_.at_or_after(range.last - 1);
   const bool own = block != nullptr && block->va < range.last;
   if (extent == extents_.end() || extent->first >= range.last || own) return extents_.end();
-  // No huge page is divided.
+  // Splits no huge page.
   *va = extent->second.attributes.huge ? (range.last - 1) & ~kernel::kHugeMask
                                        : range.last - kernel::kPageBytes;
   return *va > start ? extent : extents_.end();

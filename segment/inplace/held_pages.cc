@@ -18,10 +18,10 @@ using kernel::kHugeMask;
 using kernel::kHugePageBytes;
 using kernel::kPageBytes;
 
-// Others may look at a page just now.
+// Others may use a page briefly.
 constexpr int kTries = 3;
 
-// A mapping of what one huge page would hold of a file, whose size is sealed.
+// A mapping of one huge page's worth of a file, whose size is sealed.
 class Window {
  public:
   Window(const PageMemory& memory, uint64_t offset)
@@ -47,7 +47,7 @@ class Window {
     const auto filled = std::count_if(there.begin(), there.end(), [](auto c) { return c & 1; });
     return 2 * static_cast<uint64_t>(filled) * kPageBytes >= bytes_;
   }
-  // `contents` is an offset into it where there are some.
+  // `contents` is the offset of some contents in it.
   bool has_small_pages(uint64_t contents, int pagemap) const {
     const uint64_t page = at_ + contents;
     kernel::PageRegion region = {};
@@ -81,7 +81,7 @@ bool may_be_held(const PageMemory& memory, uint64_t va, uint64_t len, int pagema
     const off_t data = ::lseek(memory.fd(), static_cast<off_t>(offset), SEEK_DATA);
     if (data < 0 && errno == ENXIO) return false;
     if (data < 0) return true;
-    // What has no contents nobody holds.
+    // Memory without contents is not held.
     offset = static_cast<uint64_t>(data) & ~kHugeMask;
     if (offset >= end) return false;
     const Window window(memory, offset);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 //
-// Whether somebody holds pages of shared memory: a buffer registered with io_uring or a network
-// card, which goes on writing to them when the program has others in their place.
+// Whether pages of shared memory are held: by a buffer registered with io_uring or a network card,
+// which goes on writing to them after the program has other pages in their place.
 //
-// The kernel says how many pages a process has pinned, but not which. It makes one huge page of
-// small ones only where nothing but page tables and the file refer to them, though, and that is
-// tried here. Where it was not small pages, where most of it would be filled with nothing but
-// zeros, or where there is no memory, it cannot be told.
+// The kernel says how many pages a process has pinned, but not which. It makes a huge page of small
+// ones only where nothing but page tables and the file refer to them, and that is tried here. The
+// answer is not known where the pages are not small, where most of the huge page would be filled
+// with zeros, or where memory is short.
 #ifndef SEGMENT_INPLACE_HELD_PAGES_H_
 #define SEGMENT_INPLACE_HELD_PAGES_H_
 
@@ -16,7 +16,7 @@
 
 namespace urma {
 
-// True too where it cannot be told. `pagemap` is /proc/self/pagemap. The contents stay.
+// True also where it is not known. `pagemap` is /proc/self/pagemap. The contents stay.
 bool may_be_held(const PageMemory& memory, uint64_t va, uint64_t len, int pagemap);
 
 }  // namespace urma

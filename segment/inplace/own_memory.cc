@@ -16,7 +16,7 @@ using kernel::kHugeMask;
 using kernel::kHugePageBytes;
 using kernel::kPageBytes;
 
-// Address space whose first byte lies as an offset 0 of a file wants it; 0 with errno.
+// Address space whose first byte is aligned as offset 0 of a file needs it; 0 with errno.
 uint64_t reserve(uint64_t bytes) {
   const uint64_t slack = bytes >= kHugePageBytes ? kHugePageBytes : 0;
   void* const data =
@@ -37,7 +37,7 @@ bool map_over(uint64_t va, uint64_t bytes, int fd) {
                 fd, 0) != MAP_FAILED;
 }
 
-// A huge page is made where one small page is, which reading brings about.
+// A huge page is made from a small one, which a read provides.
 void make_huge(uint64_t va, uint64_t bytes) {
   ::madvise(reinterpret_cast<void*>(va), bytes, MADV_HUGEPAGE);
   for (uint64_t at = va; at < va + bytes; at += kHugePageBytes) {
@@ -63,8 +63,8 @@ OwnMemory::Block* OwnMemory::allocate(uint64_t bytes, bool huge) {
   const uint64_t whole = (bytes + unit - 1) & ~(unit - 1);
   const uint64_t va = reserve(whole);
   if (va == 0) return nullptr;
-  // Not from the pool of huge pages: importers map nothing of it, since it can be empty when a page
-  // is needed.
+  // Not from the pool of huge pages: it can be empty when a page is needed, so importers map
+  // nothing of it.
   std::shared_ptr<PageMemory> memory = make_at(va, whole);
   if (huge && memory != nullptr) make_huge(va, whole);
   if (memory == nullptr) {

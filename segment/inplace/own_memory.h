@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Memory that is shareable from the beginning.
+// Memory that is shareable from its allocation on.
 #ifndef SEGMENT_INPLACE_OWN_MEMORY_H_
 #define SEGMENT_INPLACE_OWN_MEMORY_H_
 
@@ -14,7 +14,7 @@
 
 namespace urma {
 
-// What the allocator has given out. Not thread-safe.
+// The memory that the allocator has given out. Not thread-safe.
 class OwnMemory {
  public:
   struct Block {
@@ -22,9 +22,9 @@ class OwnMemory {
     uint64_t bytes;  // asked for
     uint64_t end;    // of the last page
     std::shared_ptr<PageMemory> memory;
-    // Which the contents are being moved to, or some of them have been.
+    // The memory to which the contents are being moved, or some were moved.
     std::shared_ptr<PageMemory> renewed = nullptr;
-    // Whoever got the descriptor last, where the contents could not be moved away from it.
+    // The last audience of the descriptor, where the contents could not be moved away from it.
     std::optional<Audience> exposed_to;
     bool being_renewed = false;
     bool broken = false;  // lies in more than one descriptor

@@ -57,7 +57,7 @@ uint32_t parse_flags(const char* text) {
 void PageAttributes::apply(uint64_t va, uint64_t len) const {
   auto* const at = reinterpret_cast<void*>(va);
   for (const Advice& known : kAdvice) {
-    // Refused where it has no meaning for the pages that are there now; it is kept for later.
+    // An advice without meaning for the current pages is refused; the flag is kept for later ones.
     if ((flags & known.flag) != 0) ::madvise(at, len, known.advice);
   }
   if (policy != MPOL_DEFAULT) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What a program has told the kernel about its memory, and what is lost when other pages are mapped
-// there: to be told again.
+// What a program has told the kernel about its memory. It is lost when other pages are mapped
+// there, and has to be told again.
 #ifndef SEGMENT_INPLACE_PAGE_ATTRIBUTES_H_
 #define SEGMENT_INPLACE_PAGE_ATTRIBUTES_H_
 
@@ -26,7 +26,7 @@ enum VmFlag : uint32_t {
   kVmLocked = 1U << 7,
   kVmLockOnFault = 1U << 8,
   kVmNoReserve = 1U << 9,
-  // What follows makes an area unfit.
+  // The flags below make an area unfit.
   kVmHugetlb = 1U << 10,
   kVmWipeOnFork = 1U << 11,
   kVmUserfault = 1U << 12,
@@ -44,18 +44,18 @@ struct PageAttributes {
 
   bool operator==(const PageAttributes&) const = default;
 
-  // What can be told before there are pages.
+  // Tells what can be told before there are pages.
   void apply(uint64_t va, uint64_t len) const;
-  // Locks that were there. Not to be called while pages are frozen.
+  // Locks pages that were locked. Not to be called while pages are frozen.
   void lock(uint64_t va, uint64_t len) const;
 };
 
 // The flags of the areas in one range, read once: the kernel walks all pages of the areas that it
-// tells of.
+// reports.
 class FlagSnapshot {
  public:
   FlagSnapshot(uint64_t start, uint64_t end);
-  // Nothing where the snapshot does not hold the whole area.
+  // Nothing where the snapshot does not cover the whole area.
   std::optional<uint32_t> find(uint64_t start, uint64_t end) const;
 
  private:
@@ -69,7 +69,7 @@ class FlagSnapshot {
   std::vector<Area> areas_;
 };
 
-// Why an area with these flags is unfit; NONE: it is not.
+// Why an area with these flags is unfit; NONE: it is fit.
 urma_ext_reason_t refusal(uint32_t flags);
 
 // Reads the NUMA policy at `va`.

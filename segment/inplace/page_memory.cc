@@ -16,7 +16,7 @@
 namespace urma {
 namespace {
 
-// A program at its limit fails in places that have nothing to do with us.
+// A program at its limit of descriptors fails in places unrelated to this library.
 bool would_starve_program(int fd) {
   rlimit limit;
   return ::getrlimit(RLIMIT_NOFILE, &limit) != 0 ||

@@ -13,28 +13,28 @@
 
 namespace urma {
 
-// Whether somebody in this audience may write.
+// Whether a process of this audience may write.
 bool may_write(const Audience& audience);
 
 class PageMemory {
  public:
-  // For the pages of [start, end), which lie in it where they lie in the address space, modulo the
-  // size of a huge page. Its size cannot change. NULL with errno where there is none to be had;
-  // EMFILE too where the process would run short of descriptors.
+  // For the pages of [start, end). Modulo the size of a huge page, they have the same position in
+  // it as in the address space. Its size cannot change. NULL with errno where it cannot be made;
+  // also EMFILE where the process would run short of descriptors.
   static std::shared_ptr<PageMemory> create(uint64_t start, uint64_t end);
 
   int fd() const { return fd_.get(); }
   uint64_t bytes() const { return bytes_; }
   uint64_t offset(uint64_t va) const { return va - base_; }
-  // True where the area maps this memory, and each address where it belongs.
+  // True where the area maps this memory, each address at its offset.
   bool is_mapped_by(const Vma& vma) const;
 
-  // No more seals after this one; nobody in `audience` who must not write can from now on, nor can
-  // this process but through what it has mapped already. False where that is not so: then the
-  // descriptor is nobody's to have.
+  // Adds the last seals: from then on only those of `audience` who may write can, and this process
+  // only through existing mappings. False where that failed: the descriptor must then not be handed
+  // out.
   bool seal(const Audience& audience);
   bool sealed() const { return sealed_; }
-  // The memory stays while somebody maps it.
+  // The memory stays while it is mapped.
   void close() { fd_.reset(); }
 
  private:

@@ -19,8 +19,8 @@ constexpr uint32_t kRegions = 64;
 
 bool failed(long result) { return result < 0 && result > -4096; }
 
-// Empty, and not locked, whatever mlockall() has made of it. An access to it must sleep: what is
-// there afterwards would not be ours.
+// Empties it, and unlocks it, whatever mlockall() has done. An access to it must sleep, not bring
+// in a page of its own.
 void empty(uint64_t va, uint64_t len) {
   raw_syscall(SYS_munlock, va, len);
   raw_syscall(SYS_madvise, va, len, MADV_DONTNEED);
@@ -29,13 +29,13 @@ void empty(uint64_t va, uint64_t len) {
 bool map_scratch(uint64_t va, uint64_t len) {
   const long result = raw_syscall(SYS_mmap, va, len, PROT_READ | PROT_WRITE,
                                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-  // The kernel must not make a huge page of what is there for a moment: pages that nobody put there
-  // would be left.
+  // The kernel must not make a huge page of what is there briefly: pages that nobody put there
+  // would remain.
   raw_syscall(SYS_madvise, va, len, MADV_NOHUGEPAGE);
   return !failed(result);
 }
 
-// Where the kernel puts neither the page nor a copy of it back: the mapping itself.
+// Moves the mapping itself, where the kernel puts back neither the page nor a copy of it.
 void put_page_back(uint64_t to, uint64_t from) {
   const long result =
       raw_syscall(SYS_mremap, from, kPageBytes, kPageBytes, MREMAP_MAYMOVE | MREMAP_FIXED, to);
@@ -43,8 +43,8 @@ void put_page_back(uint64_t to, uint64_t from) {
 }
 
 // Returns the bytes that are back. A fork while pages are aside gives them to the child too, so
-// that they cannot be moved any more but copied; and neither can be done across the border of two
-// areas, which any thread may make meanwhile.
+// that they can only be copied, not moved. Neither works across the border of two areas, which any
+// thread may create meanwhile.
 uint64_t put_some_back(FreezeCalls& calls, int uffd, uint64_t to, uint64_t from, uint64_t len) {
   for (;;) {
     uint64_t moved = 0;
@@ -53,26 +53,26 @@ uint64_t put_some_back(FreezeCalls& calls, int uffd, uint64_t to, uint64_t from,
     uffdio_copy request = {to, from, len, UFFDIO_COPY_MODE_DONTWAKE, 0};
     const long result = calls.call(FreezeStep::kUndo, SYS_ioctl, uffd, UFFDIO_COPY, &request);
     if (request.copy > 0) return static_cast<uint64_t>(request.copy);
-    // Without memory it is tried again: what was not copied would be lost.
+    // Out of memory: tries again, since what is not copied would be lost.
     if (result == -EAGAIN || result == -ENOMEM) continue;
     if (len > kPageBytes) {
       len = (len / 2) & ~(kPageBytes - 1);
       continue;
     }
-    // Something else than the program's old memory is there now.
+    // Something other than the program's old memory is there now.
     if (result != -ENOENT) put_page_back(to, from);
     return len;
   }
 }
 
-// The pages of [from, from + len) that have contents, one region after the other.
+// Puts back the pages of [from, from + len) that have contents, one region after the other.
 void put_rest_back(FreezeCalls& calls, int uffd, uint64_t to, uint64_t from, uint64_t len) {
   PageRegion regions[kRegions];
   const uint64_t end = from + len;
   for (uint64_t at = from; at < end;) {
     uint64_t next = at;
     const long found = calls.scan(Pages::kWithContents, at, end, regions, kRegions, &next);
-    // What cannot be looked up is all put back.
+    // Where the contents cannot be looked up, everything is put back.
     if (found < 0) {
       regions[0] = {at, end, 0};
       next = end;
@@ -92,7 +92,7 @@ void move_back(FreezeCalls& calls, int uffd, const Chunk& chunk, uint64_t scratc
   calls.move_pages(FreezeStep::kUndo, chunk.va, scratch, moved, &back);
   if (back < moved) {
     put_rest_back(calls, uffd, chunk.va + back, scratch + back, moved - back);
-    // Pages that got another mapping are not thawed by the thaw.
+    // The thaw does not thaw pages that got another mapping.
     calls.wake(chunk.va, chunk.len);
   }
   empty(scratch, chunk.len);
@@ -100,8 +100,7 @@ void move_back(FreezeCalls& calls, int uffd, const Chunk& chunk, uint64_t scratc
 
 }  // namespace
 
-// [guard | pages | parking | guard], so that no area of the program grows together with one of
-// ours.
+// [guard | pages | parking | guard], so that no area of the program merges with one of these.
 void Scratch::reserve() {
   if (start_ != 0) return;
   void* const data =
@@ -129,8 +128,8 @@ long share_chunk(const MoverTools& tools, const Chunk& given) {
   const Chunk chunk = given;
   const uint64_t scratch = tools.scratch->pages(chunk.va);
   FreezeCalls calls(tools.uffd, tools.pagemap, tools.fail);
-  // One area again, whatever parts of it were registered before: Linux 6.12 moves no pages across
-  // the border of two, and does not always join them.
+  // Maps one area again, whatever parts of it were registered before: Linux 6.12 moves no pages
+  // across the border of two, and does not always join them.
   map_scratch(scratch & ~kHugeMask, kHugePageBytes);
   long result = calls.freeze_absent(FreezeStep::kRegisterScratch, scratch, chunk.len);
   if (result < 0) return result;
@@ -180,8 +179,8 @@ long share_gap(const MoverTools& tools, const Chunk& given) {
   return 0;
 }
 
-// Where one small page is a huge page can be made. Made beforehand, so that the contents are copied
-// once, and not while they are frozen.
+// A huge page can be made from one small page. It is made beforehand, so that the contents are
+// copied once, and not while they are frozen.
 void make_huge(const MoverTools& tools, const Chunk& chunk) {
   const uint64_t at = tools.scratch->parking(chunk.va);
   raw_syscall(SYS_mmap, at, chunk.len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, chunk.fd,

@@ -23,8 +23,8 @@ bool is_huge(const Chunk& chunk, const RestoredArea& area) {
   return area.attributes->huge && chunk.len == kHugePageBytes;
 }
 
-// The chunk's own mapping, moved aside: it can be read there, and put back where something fails,
-// even when no new mapping could be written to. The old place still shows the same memory.
+// The chunk's own mapping, moved aside: it can be read there, and put back after a failure, even
+// when a new mapping could not be written to. The old place still shows the same memory.
 struct Parked {
   uint64_t va;
   int protection;  // of the chunk
@@ -54,8 +54,8 @@ void unpark(const Parked& parked, uint64_t len) {
   }
 }
 
-// Puts [from, va + len) of the chunk's mapping back; its pages show the shared memory again. While
-// the kernel has no memory for that it is tried again: what comes then would be lost.
+// Puts [from, va + len) of the chunk's mapping back; its pages show the shared memory again.
+// Retries while the kernel is out of memory: later writes there would be lost.
 long put_back(const Chunk& chunk, const Parked& parked, uint64_t from) {
   const uint64_t rest = chunk.va + chunk.len - from;
   const uint64_t at = parked.va + (from - chunk.va);
@@ -81,14 +81,14 @@ long put_back(const Chunk& chunk, const Parked& parked, uint64_t from) {
   return 0;
 }
 
-// Untouched private memory with pages of nothing on either side, so that it has no history with any
-// other area and can become one with the chunk's neighbours.
+// Untouched private memory between empty pages, so that it has no history with another area and can
+// merge with the chunk's neighbours.
 class Spare {
  public:
   long make(FreezeCalls& calls, const Chunk& chunk, const RestoredArea& area) {
     const bool lazy = (area.attributes->flags & kVmNoReserve) != 0;
-    // A huge page can be moved only to where no table of small pages is; one that is shared with a
-    // neighbour would come along.
+    // A huge page can be moved only to a place without a table of small pages; a table shared with
+    // a neighbour would be in the way.
     const uint64_t border = is_huge(chunk, area) ? kHugePageBytes : kPageBytes;
     len_ = chunk.len;
     whole_ = len_ + 2 * border;
@@ -97,7 +97,7 @@ class Spare {
     if (failed(at)) return at;
     start_ = static_cast<uint64_t>(at);
     va_ = (start_ + border) & ~(border - 1);
-    // What mlockall(MCL_FUTURE) has locked would be filled at once.
+    // Memory that mlockall(MCL_FUTURE) has locked would be filled at once.
     raw_syscall(SYS_munlock, start_, whole_);
     const long result = raw_syscall(SYS_mprotect, va_, len_, area.protection);
     if (failed(result)) {
@@ -107,7 +107,7 @@ class Spare {
     area.attributes->apply(va_, len_);
     return 0;
   }
-  // Whoever fills it sleeps from now on; an access to a page that is there would not.
+  // From now on an access that would fill it sleeps; an access to a page that exists would not.
   long watch(FreezeCalls& calls) {
     long result = calls.freeze_absent(FreezeStep::kRegister, va_, len_);
     if (result != 0) return result;
@@ -115,7 +115,7 @@ class Spare {
     return raw_syscall(SYS_madvise, va_, len_, MADV_DONTNEED);
   }
   void drop() { raw_syscall(SYS_munmap, start_, whole_); }
-  // Once the middle has been moved away.
+  // Call once the middle has been moved away.
   void drop_borders() {
     raw_syscall(SYS_munmap, start_, va_ - start_);
     raw_syscall(SYS_munmap, va_ + len_, start_ + whole_ - va_ - len_);
@@ -137,7 +137,7 @@ long each_extent(int fd, uint64_t from, uint64_t end, uint64_t* data_end, Copy c
     if (data == -ENXIO || (data >= 0 && static_cast<uint64_t>(data) >= end)) return 0;
     if (data < 0) return data;
     const auto begin = static_cast<uint64_t>(data);
-    // Looked up again only behind the last hint: the kernel walks to the end of the contents.
+    // Looked up again only after the last hint: the kernel walks to the end of the contents.
     if (*data_end <= begin) {
       const long hole = raw_syscall(SYS_lseek, fd, begin, SEEK_HOLE);
       if (hole < 0) return hole;
@@ -151,8 +151,9 @@ long each_extent(int fd, uint64_t from, uint64_t end, uint64_t* data_end, Copy c
   return 0;
 }
 
-// Returns 0 or -errno; *done is where it came to. Any thread may divide the area meanwhile, and
-// nothing is copied across a border; a single page that cannot be found is not ours any more.
+// Returns 0 or -errno; *done is where it stopped. Any thread may divide the area meanwhile, and
+// nothing is copied across a border; a single page that is not found no longer belongs to this
+// chunk.
 long copy_in(FreezeCalls& calls, int uffd, uint64_t to, uint64_t from, uint64_t len,
              uint64_t* done) {
   uffdio_copy request = {};
@@ -181,7 +182,7 @@ long copy_in(FreezeCalls& calls, int uffd, uint64_t to, uint64_t from, uint64_t 
 }
 
 // One huge page: filled aside, then moved in as a whole; where huge pages have run out, as many
-// small ones. Returns how many bytes are in place.
+// small ones. Returns the number of bytes in place.
 uint64_t move_in(FreezeCalls& calls, const Chunk& chunk, uint64_t scratch) {
   uint64_t moved = 0;
   uint64_t at = 0;
@@ -198,8 +199,9 @@ uint64_t move_in(FreezeCalls& calls, const Chunk& chunk, uint64_t scratch) {
   return moved;
 }
 
-// An area that differs in nothing becomes one with its neighbour; being frozen is a difference.
-// One that cannot be, as the program watches it itself, is none from then on.
+// The kernel merges equal areas that adjoin, and the chunk's new area is frozen: so its neighbours
+// are frozen, too. One that cannot be frozen, since the program watches it, does not count as a
+// neighbour.
 void freeze_neighbours(FreezeCalls& calls, const Chunk& chunk, RestoredArea* area) {
   if (area->before != 0 &&
       calls.freeze_absent(FreezeStep::kNone, chunk.va - area->before, area->before) != 0) {
@@ -225,19 +227,19 @@ void populate(const Chunk& chunk, const Parked& parked, uint64_t* data_end) {
               });
 }
 
-// Pages that the program watches itself cannot be watched by us: -EEXIST. It would wait in vain for
-// what is to be told of them.
+// -EEXIST for pages that the program itself watches: they cannot be watched twice, and the program
+// would wait for its events unsuccessfully.
 long look_for_watcher(FreezeCalls& calls, const Chunk& chunk) {
   const long result = calls.freeze_absent(FreezeStep::kNone, chunk.va, chunk.len);
   if (result == 0) calls.thaw(chunk.va, chunk.len);
   return result == -EBUSY ? -EEXIST : 0;
 }
 
-// What needs no freeze: a place to read from, and memory to put there.
+// Prepares what needs no freeze: a place to read from, and memory to put there.
 long prepare(FreezeCalls& calls, const MoverTools& tools, const Chunk& chunk,
              const RestoredArea& area, Parked* parked, Spare* spare, uint64_t* data_end) {
   long result = park(calls, tools, chunk, area.protection, parked);
-  // The program has changed the mapping since it was looked up.
+  // The program has changed the mapping since the look-up.
   if (result == -EFAULT || result == -EINVAL) return -EIO;
   if (result != 0) return result;
   result = spare->make(calls, chunk, area);
@@ -260,12 +262,12 @@ long prepare(FreezeCalls& calls, const MoverTools& tools, const Chunk& chunk,
   return 0;
 }
 
-// From here on every access to the chunk sleeps.
+// Afterwards every access to the chunk sleeps.
 long swap_in(FreezeCalls& calls, const Chunk& chunk, const Parked& parked, Spare* spare) {
   const long result = calls.call(FreezeStep::kSwap, SYS_mremap, spare->va(), chunk.len, chunk.len,
                                  MREMAP_MAYMOVE | MREMAP_FIXED, chunk.va);
   if (!failed(result)) return 0;
-  // The kernel unmaps what is there before it can fail.
+  // The kernel unmaps the old memory before it can fail.
   const long back = put_back(chunk, parked, chunk.va);
   spare->drop();
   return back == 0 ? result : -ENOTRECOVERABLE;
@@ -296,7 +298,7 @@ long restore_chunk(const MoverTools& tools, const Chunk& given, const RestoredAr
   }
   const uint64_t moved = huge ? move_in(calls, chunk, scratch) : 0;
   uint64_t done = chunk.va + moved;
-  // Asked again, now that nobody can write where nothing was.
+  // Asked again, now that nobody can write into holes.
   result = each_extent(chunk.fd, chunk.offset + moved, chunk.offset + chunk.len, &hint,
                        [&](uint64_t begin, uint64_t end) {
                          return copy_in(calls, uffd, chunk.va + (begin - chunk.offset),

@@ -18,7 +18,7 @@ constexpr uint64_t kPageMask = kernel::kPageBytes - 1;
 // much as a thousand small copies.
 constexpr uint32_t kImportsWorthSharing = 4;
 
-// Parts that differ in nothing but their place are told as one.
+// Merges parts that are equal apart from their place.
 void push(std::vector<SharedPart>* parts, const SharedPart& part) {
   if (part.len == 0) return;
   if (!parts->empty()) {
@@ -71,7 +71,7 @@ MemoryMap& PageTable::memory_map() {
 PageTable::RangeId PageTable::add(uint64_t va, uint64_t len, const Audience& audience) {
   if (len == 0 || len > UINT64_MAX - kernel::kPageBytes ||
       va > UINT64_MAX - kernel::kPageBytes - len) {
-    fail(URMA_EINVAL, "{} bytes at {:#x} are no range of memory", len, va);
+    fail(URMA_EINVAL, "invalid range: {} bytes at {:#x}", len, va);
   }
   const MutexLock lock(mutex_);
   Range range = {};
@@ -80,7 +80,7 @@ PageTable::RangeId PageTable::add(uint64_t va, uint64_t len, const Audience& aud
   range.first = (va + kPageMask) & ~kPageMask;
   range.last = (va + len) & ~kPageMask;
   range.audience = audience;
-  // What lies behind the bytes that were asked for is nobody else's.
+  // The bytes after those asked for belong to nobody else.
   const auto* block = own_.at_or_after(va + len - 1);
   if (block != nullptr && block->va < va + len && block->va + block->bytes <= va + len) {
     range.last = std::max(range.last, (va + len + kPageMask) & ~kPageMask);

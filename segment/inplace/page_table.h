@@ -2,9 +2,9 @@
 //
 // The pages of this process that peers map.
 //
-// A range is moved when it is first wanted, chunk by chunk, into a memfd of its own. Pages that two
-// ranges have in common are moved once, where both are for one audience, and stay until neither
-// needs them; the pages of one audience are never handed to another.
+// A range is moved when it is first wanted, chunk by chunk, into a memfd of its own. Pages in two
+// ranges are moved once, where both have the same audience, and stay until neither range needs
+// them; the pages of one audience are never handed to another.
 #ifndef SEGMENT_INPLACE_PAGE_TABLE_H_
 #define SEGMENT_INPLACE_PAGE_TABLE_H_
 
@@ -32,7 +32,7 @@ namespace urma {
 
 class PageTable final : public SharedPages {
  public:
-  // Whether private memory may be moved; it may until told otherwise.
+  // Whether private memory may be moved; true by default.
   void set_in_place(bool on);
 
   RangeId add(uint64_t va, uint64_t len, const Audience& audience) override;
@@ -41,7 +41,7 @@ class PageTable final : public SharedPages {
   std::vector<SharedPart> parts(RangeId range) const override;
   void remove(RangeId range) override;
   bool remove_some(RangeId range, uint64_t budget) override;
-  // What ranges that are gone have left shared: former importers may still map it.
+  // Pages of removed ranges that stay shared: former importers may still map them.
   struct LeftPages {
     uint64_t va;
     uint64_t len;
@@ -50,13 +50,13 @@ class PageTable final : public SharedPages {
   std::vector<LeftPages> left_pages();
   void* allocate(uint64_t bytes, uint32_t flags) override;
   bool deallocate(void* memory) override;
-  // Forgets all ranges, and closes what is kept open for the next one.
+  // Drops all ranges, and closes what is kept open for the next one.
   void clear();
 
-  // To be called around fork(). The child gets private copies of all that is shared here, and
-  // forgets the table; nothing of the parent's is changed. The parent waits until the child has its
-  // copies, but not for ever. The child is told how many bytes it could not copy, which are not
-  // mapped there any more.
+  // To be called around fork(). The child gets private copies of all that is shared here, and drops
+  // the table; the parent's memory is unchanged. The parent waits until the child has its copies,
+  // up to a limit. The child is told how many bytes it could not copy; they are no longer mapped
+  // there.
   void before_fork() URMA_ACQUIRE(mutex_);
   void after_fork_in_parent() URMA_RELEASE(mutex_);
   uint64_t after_fork_in_child() URMA_RELEASE(mutex_);
@@ -66,20 +66,20 @@ class PageTable final : public SharedPages {
   void set_child_wait(uint64_t limit_ns);
 
  private:
-  // What a removal remembers from turn to turn.
+  // The state of a removal between its turns.
   struct Leaving {
     struct Renewal {
       uint64_t block;
-      uint64_t free;  // up to here nobody holds a page
-      uint64_t at;    // up to here it is done
+      uint64_t free;  // up to here no page is held
+      uint64_t at;    // done up to here
       std::shared_ptr<PageMemory> to;
     };
-    uint64_t va = 0;    // up to here it is done
-    bool busy = false;  // a thread is at it
+    uint64_t va = 0;    // done up to here
+    bool busy = false;  // a thread works on it
     int tries = 0;
     uint64_t stuck = 0;  // bytes that stay shared
     std::string why;
-    std::shared_ptr<PageMemory> lost;  // that something was found no more of
+    std::shared_ptr<PageMemory> lost;  // of which some pages were not found
     std::optional<Renewal> renewal;
   };
   struct Range {
@@ -88,10 +88,10 @@ class PageTable final : public SharedPages {
     uint64_t first;  // whole pages
     uint64_t last;
     Audience audience;
-    uint64_t cursor;                // up to here it is known what is shared
+    uint64_t cursor;                // up to here the shared parts are known
     std::vector<SharedPart> parts;  // of [first, cursor)
     std::shared_ptr<PageMemory> memory;
-    std::vector<std::shared_ptr<PageMemory>> used;  // that parts lie in
+    std::vector<std::shared_ptr<PageMemory>> used;  // memory of the parts
     std::optional<FlagSnapshot> flags;
     urma_ext_reason_t memory_refusal = URMA_EXT_REASON_NONE;
     uint64_t busy_until_ns = 0;  // 0: no page was held by others yet
@@ -103,7 +103,7 @@ class PageTable final : public SharedPages {
   struct Removal;
   using ExtentMap = Extents::Map;
 
-  // Sharing. step() returns a measure of what it did.
+  // Sharing. step() returns a measure of its work.
   uint64_t step(RangeId id, Range& range, Turn& turn) URMA_REQUIRES(mutex_);
   uint64_t adopt(RangeId id, Range& range, ExtentMap::iterator extent) URMA_REQUIRES(mutex_);
   uint64_t adopt_own(RangeId id, Range& range, OwnMemory::Block& block) URMA_REQUIRES(mutex_);
@@ -122,13 +122,13 @@ class PageTable final : public SharedPages {
   void append(Range& range, uint64_t end, const std::shared_ptr<PageMemory>& memory,
               urma_ext_reason_t reason) URMA_REQUIRES(mutex_);
   void withhold(Range& range, const PageMemory& memory) URMA_REQUIRES(mutex_);
-  // All that takes memory is done by the first: no moved pages may be missing in the table.
+  // make_entry() allocates all memory that is needed: no moved page may be missing in the table.
   ExtentMap::node_type make_entry(RangeId id, Range& range, uint64_t end,
                                   const std::shared_ptr<PageMemory>& memory,
                                   const PageAttributes& attributes) URMA_REQUIRES(mutex_);
   void enter(Range& range, ExtentMap::node_type entry) URMA_REQUIRES(mutex_);
   bool finish(RangeId id, Range& range, Turn& turn) URMA_REQUIRES(mutex_);
-  // Between them mremap() cannot grow the range's memory, but fails.
+  // Between these calls mremap() of the range's memory to a larger size fails.
   void forbid_growth(const Range& range) URMA_REQUIRES(mutex_);
   void permit_growth(const Range& range) URMA_REQUIRES(mutex_);
   Extents::Map::iterator end_piece(const Range& range, uint64_t* va) URMA_REQUIRES(mutex_);
@@ -149,24 +149,24 @@ class PageTable final : public SharedPages {
       URMA_REQUIRES(mutex_);
   RestoredArea surroundings(const Chunk& chunk, const Vma& vma, const PageAttributes& attributes)
       URMA_REQUIRES(mutex_);
-  // The way back. False where there is none to be had.
+  // The way back. False where there is none.
   bool secure_way_back() URMA_REQUIRES(mutex_);
-  // NULL with errno; EAGAIN: others have the only one.
+  // NULL with errno; EAGAIN: the only one is lent.
   std::unique_ptr<WayBack> borrow_way_back() URMA_REQUIRES(mutex_);
   void return_way_back(std::unique_ptr<WayBack> way) URMA_REQUIRES(mutex_);
   std::unique_ptr<WayBack> make_way_back() URMA_REQUIRES(mutex_);
   void close_way_back(std::unique_ptr<WayBack> way) URMA_REQUIRES(mutex_);
-  // Closes what is of use only while something is shared.
+  // Closes what is needed only while something is shared.
   void settle() URMA_REQUIRES(mutex_);
 
-  // While one is, nothing may be punched out of memory that it may be reading.
+  // While a child is copying, nothing may be punched out of memory that it may read.
   bool child_is_copying() const URMA_REQUIRES(mutex_) { return child_copies_.any_missing(); }
-  // Whether the kernel's pages are as large as ours.
+  // Whether the kernel's page size is kPageBytes.
   static bool knows_pages();
-  // Of this process. Tried again where it could not be opened before.
+  // The map of this process. Retries where it could not be opened before.
   MemoryMap& memory_map() URMA_REQUIRES(mutex_);
 
-  // In a child. Each tells how many bytes could not be copied.
+  // In a child. Each returns the number of bytes that could not be copied.
   uint64_t copy_in_child(uint64_t start, uint64_t end, const PageMemory& memory,
                          const PageAttributes& attributes, MemoryMap* map) URMA_REQUIRES(mutex_);
   uint64_t copy_own_in_child(const OwnMemory::Block& block, MemoryMap* map) URMA_REQUIRES(mutex_);
@@ -177,14 +177,14 @@ class PageTable final : public SharedPages {
   mutable TurnMutex mutex_;
   bool in_place_ URMA_GUARDED_BY(mutex_) = true;
   std::map<RangeId, Range> ranges_ URMA_GUARDED_BY(mutex_);
-  std::map<RangeId, Range> going_ URMA_GUARDED_BY(mutex_);  // that remove_some() works on
+  std::map<RangeId, Range> going_ URMA_GUARDED_BY(mutex_);  // those that remove_some() works on
   RangeId next_id_ URMA_GUARDED_BY(mutex_) = 1;
   Extents extents_ URMA_GUARDED_BY(mutex_);
   OwnMemory own_ URMA_GUARDED_BY(mutex_);
   Scratch scratch_ URMA_GUARDED_BY(mutex_);
   std::optional<MemoryMap> map_ URMA_GUARDED_BY(mutex_);
   Fd pagemap_ URMA_GUARDED_BY(mutex_);
-  std::set<int> passing_fds_ URMA_GUARDED_BY(mutex_);  // that a child must close too
+  std::set<int> passing_fds_ URMA_GUARDED_BY(mutex_);  // a child must close them too
   std::unique_ptr<WayBack> way_back_ URMA_GUARDED_BY(mutex_);
   int ways_lent_ URMA_GUARDED_BY(mutex_) = 0;
   ChildCopies child_copies_ URMA_GUARDED_BY(mutex_);

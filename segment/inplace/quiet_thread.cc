@@ -15,18 +15,18 @@ constexpr size_t kGuardBytes = 4096;
 // The thread-local data of all modules lie there too, and untouched pages cost nothing.
 constexpr size_t kStackBytes = 2 << 20;
 constexpr size_t kUsedBytes = QuietThread::kMailboxBytes + kStackBytes;
-// [guard | mailbox | stack | guard], so that no area of the program grows together with ours.
+// [guard | mailbox | stack | guard], so that no area of the program merges with this one.
 constexpr size_t kWholeBytes = kUsedBytes + 2 * kGuardBytes;
 
 }  // namespace
 
-// Not a stack of the C library's store: pages of one could be what is to be moved.
+// Not a stack from the C library's cache: its pages could be those to be moved.
 QuietThread::QuietThread() {
   void* const memory =
       ::mmap(nullptr, kWholeBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) fail_errno(URMA_ENOMEM, "mapping a stack");
   char* const used = static_cast<char*>(memory) + kGuardBytes;
-  // What mlockall(MCL_FUTURE) has locked would be filled at once.
+  // Memory that mlockall(MCL_FUTURE) has locked would be filled at once.
   ::munlock(used, kUsedBytes);
   if (::mprotect(used, kUsedBytes, PROT_READ | PROT_WRITE) != 0) {
     const int error = errno;

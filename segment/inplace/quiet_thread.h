@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// A thread that goes on while pages of the program are frozen: it blocks all signals, and neither
-// its stack nor its mailbox is memory that anybody could register.
+// A thread that runs while pages of the program are frozen: it blocks all signals, and neither its
+// stack nor its mailbox is memory that a program could register.
 #ifndef SEGMENT_INPLACE_QUIET_THREAD_H_
 #define SEGMENT_INPLACE_QUIET_THREAD_H_
 
@@ -21,9 +21,9 @@ class QuietThread {
   // Waits for the thread's end.
   ~QuietThread();
 
-  // Zeros at first. All that the thread reads and writes besides its stack.
+  // Zeros at first. Besides its stack, the thread reads and writes only this.
   void* mailbox() const;
-  // Throws Error where there is no thread to be had. `body` gets the mailbox.
+  // Throws Error where no thread can be started. `body` gets the mailbox.
   void start(void* (*body)(void* mailbox));
 
  private:

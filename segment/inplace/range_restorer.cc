@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// How a range that goes gets its private pages back.
+// Gives a removed range its private pages back.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/sysmacros.h>
@@ -32,11 +32,11 @@ using kernel::kHugePageBytes;
 using kernel::kPageBytes;
 
 constexpr uint64_t kSmallestChunk = 64 * 1024;
-// Other threads may change the mapping between a look at it and what is done with it.
+// Other threads may change the mapping between a look at it and its use.
 constexpr int kTries = 16;
 
-// Where a chunk at `va` ends: with the huge page that has contents, or before the next one that
-// has.
+// The end of a chunk at `va`: that of its huge page where this has contents, else the begin of the
+// next huge page with contents.
 uint64_t chunk_end(const PageMemory& memory, uint64_t va, uint64_t end) {
   const auto offset = static_cast<off_t>(memory.offset(va));
   const off_t data = ::lseek(memory.fd(), offset, SEEK_DATA);
@@ -46,8 +46,7 @@ uint64_t chunk_end(const PageMemory& memory, uint64_t va, uint64_t end) {
   return std::min(end, block > va ? block : (va & ~kHugeMask) + kHugePageBytes);
 }
 
-// How many bytes the program has mapped of this memory where they do not belong: mremap() has moved
-// them.
+// The bytes of this memory that the program has moved by mremap(), to where they do not belong.
 uint64_t moved_bytes(const PageMemory& memory) {
   uint64_t bytes = 0;
   std::ifstream maps("/proc/self/maps");
@@ -76,11 +75,11 @@ std::string describe(long result) {
 
 }  // namespace
 
-// What one call of remove_some() uses.
+// The state of one call of remove_some().
 struct PageTable::Removal {
   Removal(PageTable* table, RangeId id, Range* range)
       : table(table), id(id), range(range), left(range->leaving) {}
-  // The range may go with it.
+  // The range may be destroyed with it.
   ~Removal() {
     const MutexLock lock(table->mutex_);
     left.busy = false;
@@ -96,7 +95,7 @@ struct PageTable::Removal {
   Removal(const Removal&) = delete;
   Removal& operator=(const Removal&) = delete;
 
-  // Where others have the only way back they are done with it some time.
+  // True while others have the only way back; they will return it.
   bool must_wait() {
     table->mutex_.assume_held();
     if (way == nullptr) way = table->borrow_way_back();
@@ -121,7 +120,7 @@ struct PageTable::Removal {
     table->mutex_.assume_held();
     return {way->uffd(), table->pagemap_.get(), &table->scratch_, table->fail_};
   }
-  // Whether somebody may hold pages at `va`, once it is open.
+  // Whether pages at `va` may be held. Call after open().
   bool is_held(const PageMemory& memory, uint64_t va, uint64_t len) {
     table->mutex_.assume_held();
     if (!pinned || !may_be_held(memory, va, len, table->pagemap_.get())) return false;
@@ -131,7 +130,7 @@ struct PageTable::Removal {
     return true;
   }
 
-  // Restores *len bytes, or less where there is no memory for as many.
+  // Restores *len bytes, or fewer where memory is short.
   long restore(const PageMemory& memory, const Vma& vma, const PageAttributes& attributes,
                uint64_t start, uint64_t* len) {
     table->mutex_.assume_held();
@@ -171,16 +170,16 @@ struct PageTable::Removal {
   Range* const range;
   Leaving& left;
   bool over = false;
-  bool pinned = false;  // somebody holds pages of the process
+  bool pinned = false;  // some pages of the process are held
   uint64_t data_end = 0;
   const PageMemory* data_end_of = nullptr;
   std::unique_ptr<WayBack> way;
   std::optional<RestoreThread> restorer;
-  std::optional<RemapDrain> drain;  // set last: all is there
+  std::optional<RemapDrain> drain;  // set last: everything is there
 };
 
 void PageTable::remove(RangeId id) {
-  // Another thread may be at it.
+  // Another thread may be working on it.
   while (!remove_some(id, UINT64_MAX)) std::this_thread::yield();
 }
 
@@ -230,7 +229,7 @@ void PageTable::report_stuck(Range& range) {
                    left.stuck, range.va, left.why);
 }
 
-// Works on one chunk at most. False once nothing is left.
+// Works on at most one chunk. False once nothing is left.
 bool PageTable::release_some(RangeId id, const Range& range, Removal& removal) {
   if (removal.left.renewal) {
     renew_some(removal);
@@ -282,7 +281,7 @@ void PageTable::restore_some(ExtentMap::iterator extent, Removal& removal) {
   const uint64_t end = chunk_end(*memory, va, std::min(extent->second.end, vma->end));
   uint64_t len = end - va;
   const long result = removal.restore(*memory, *vma, attributes, va, &len);
-  // Some of the pages may be back, which the next look tells.
+  // Some of the pages may be back; the next look tells.
   if (result == -EIO && ++removal.left.tries < kTries) return;
   removal.left.tries = 0;
   removal.left.va = va + len;
@@ -292,15 +291,15 @@ void PageTable::restore_some(ExtentMap::iterator extent, Removal& removal) {
   punch(*memory, va, len);
 }
 
-// Nobody needs the old copy, but a child that may be copying it. What nobody may write to any more
-// stays until it is closed.
+// Only a child that is copying needs the old copy. Memory that is sealed against writing stays
+// until it is closed.
 void PageTable::punch(const PageMemory& memory, uint64_t va, uint64_t len) {
   if (child_is_copying()) return;
   ::fallocate(memory.fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
               static_cast<off_t>(memory.offset(va)), static_cast<off_t>(len));
 }
 
-// Stays entered: a child of a fork must get its copy.
+// The extent stays entered: a child of a fork must get its copy.
 void PageTable::strand(uint64_t start, uint64_t end, Removal& removal) {
   removal.left.va = end;
   removal.left.stuck += end - start;
@@ -335,7 +334,7 @@ RestoredArea PageTable::surroundings(const Chunk& chunk, const Vma& vma,
   return area;
 }
 
-// The allocator's memory moves to a new descriptor once nobody needs any of it.
+// The allocator's memory moves to a new descriptor once none of it is needed.
 void PageTable::release_own(ExtentMap::iterator extent, RangeId id, Removal& removal) {
   OwnMemory::Block& block = *own_.at_or_after(extent->first);
   std::erase(extent->second.claims, id);
@@ -397,7 +396,7 @@ void PageTable::renew_some(Removal& removal) {
   end_renewal(block, removal);
 }
 
-// In all of it first: a block that lies in two descriptors is of no use any more.
+// Looks at all of it first: a block in two descriptors is unusable.
 void PageTable::look_for_holders(OwnMemory::Block& block, Removal& removal) {
   auto& renewal = *removal.left.renewal;
   const uint64_t end = chunk_end(*block.memory, renewal.free, block.end);
@@ -420,7 +419,7 @@ bool PageTable::is_claimed(const OwnMemory::Block& block) {
   return extent != extents_.end() && extent->first < block.end;
 }
 
-// But for what the program has unmapped since, as far as that can be told.
+// Except what the program has unmapped since, as far as known.
 void PageTable::append_left(uint64_t va, const Extent& extent, std::vector<LeftPages>* left) {
   if (!memory_map().usable()) return left->push_back({va, extent.end - va, extent.audience});
   bool adjoins = false;

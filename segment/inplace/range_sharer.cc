@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// How a range becomes shared: step by step, so that whoever waits for the table's lock waits for
-// one chunk at most.
+// How a range becomes shared: step by step, so that a thread that waits for the table's lock waits
+// for at most one chunk.
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/mman.h>
@@ -24,13 +24,13 @@ using kernel::kHugeMask;
 using kernel::kHugePageBytes;
 using kernel::PageRegion;
 
-// What looking at an area costs, in bytes that could be moved meanwhile.
+// The cost of a look at an area, in bytes that could be moved meanwhile.
 constexpr uint64_t kStepCost = 64 * 1024;
-// Pages that a child of a fork has too are tried again once they have a copy of their own.
+// Tries for pages that a child of a fork has too, while they get a copy of their own.
 constexpr int kCopyTries = 10;
 constexpr uint32_t kLooksPerTurn = 4;
-// How long a range waits in all for pages that somebody else holds. A copy by the kernel holds them
-// for a moment; a device, which does for long, must not hold up the rest.
+// A range's total wait for pages that others hold. A copy by the kernel holds them briefly; a
+// device, which holds them for long, must not delay the rest.
 constexpr uint64_t kBusyNs = 100'000'000;
 // Mappings that are left to the program.
 constexpr uint64_t kAreaReserve = 1000;
@@ -62,7 +62,7 @@ struct Span {
   uint64_t end;
 };
 
-// The stack that this thread runs on, if the kernel does not name it.
+// The stack of this thread, if the kernel does not name it.
 Span own_stack() {
   Span span = {};
   if (::gettid() == ::getpid()) return span;
@@ -77,7 +77,7 @@ Span own_stack() {
   return span;
 }
 
-// After mlockall(MCL_FUTURE) all that is mapped is filled: what nobody ever touched too.
+// After mlockall(MCL_FUTURE) everything that is mapped is filled, untouched memory too.
 bool is_future_memory_locked() {
   void* const page = ::mmap(nullptr, kernel::kPageBytes, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -96,7 +96,7 @@ uint64_t max_areas() {
 
 }  // namespace
 
-// What one call of share() uses.
+// The state of one call of share().
 struct PageTable::Turn {
   explicit Turn(PageTable* table) : table(table), stack(own_stack()) {}
   ~Turn() {
@@ -119,7 +119,7 @@ struct PageTable::Turn {
   PageTable* const table;
   const Span stack;
   std::optional<UserFault> fault;
-  // Flags of all areas are read anew where areas have changed meanwhile, which takes long.
+  // The flags of all areas are read again after areas have changed, which takes long.
   uint32_t looks = 0;
   bool over = false;
 };
@@ -179,7 +179,7 @@ uint64_t PageTable::step(RangeId id, Range& range, Turn& turn) {
   return move(id, range, limit, attributes, turn);
 }
 
-// Pages that another range has moved already, or that were until the program mapped others there.
+// Pages that another range has moved already; the program may have mapped others there since.
 uint64_t PageTable::adopt(RangeId id, Range& range, ExtentMap::iterator extent) {
   if (!memory_map().usable()) {
     return refuse(range, std::min(extent->second.end, range.last), URMA_EXT_REASON_KERNEL);
@@ -218,14 +218,14 @@ uint64_t PageTable::adopt_own(RangeId id, Range& range, OwnMemory::Block& block)
   }
   auto entry = make_entry(id, range, end, block.memory, {});
   block.exposed_to = range.audience;
-  // Without one it stays where it is, for this audience.
+  // Without a way back it stays where it is, for this audience.
   static_cast<void>(secure_way_back());
   static_cast<void>(memory_map());
   enter(range, std::move(entry));
   return kStepCost;
 }
 
-// Whether the area can be moved, and what is to be told again afterwards.
+// Whether the area can be moved, and the attributes to be told again afterwards.
 urma_ext_reason_t PageTable::judge(Range& range, const Vma& vma, uint64_t* limit,
                                    PageAttributes* attributes, Turn& turn) {
   const auto by_area = refusal(vma);
@@ -309,7 +309,7 @@ uint64_t PageTable::move_gap(RangeId id, Range& range, const PageAttributes& fou
   }
   auto entry = make_entry(id, range, end, range.memory, found);
   const long result = share_gap(turn.tools(), chunk);
-  // Contents came up meanwhile: the next step finds them.
+  // Contents have appeared meanwhile: the next step finds them.
   if (result == -EAGAIN) return kStepCost;
   if (result != 0) return refuse(range, end, reason_of(result));
   found.apply(chunk.va, chunk.len);
@@ -324,7 +324,7 @@ uint64_t PageTable::move_chunk(RangeId id, Range& range, const PageAttributes& f
                        range.memory->offset(range.cursor)};
   const bool locked = (found.flags & kVmLocked) != 0;
   auto entry = make_entry(id, range, end, range.memory, found);
-  // Pages move between areas that are both locked or both not.
+  // Pages move only between two locked areas or two unlocked ones.
   if (locked) ::munlock(reinterpret_cast<void*>(chunk.va), chunk.len);
   if (found.huge) make_huge(turn.tools(), chunk);
   long result = share_chunk(turn.tools(), chunk);
@@ -393,15 +393,15 @@ void PageTable::enter(Range& range, ExtentMap::node_type entry) {
   append(range, end, memory, URMA_EXT_REASON_NONE);
 }
 
-// What could not be sealed is not handed out; it becomes private with the end of the range.
+// Memory that could not be sealed is not handed out; it becomes private at the end of the range.
 void PageTable::withhold(Range& range, const PageMemory& memory) {
   for (SharedPart& part : range.parts) {
     if (part.fd == memory.fd()) part = {part.va, part.len, -1, 0, URMA_EXT_REASON_KERNEL};
   }
 }
 
-// Seals what was used. Memory that another range still moves pages into is completed first: a
-// sealed descriptor cannot be mapped for writing any more.
+// Seals the used memory. Memory that another range still moves pages into is completed first: a
+// sealed descriptor cannot be mapped for writing.
 bool PageTable::finish(RangeId id, Range& range, Turn& turn) {
   for (const auto& memory : range.used) {
     if (memory->sealed()) continue;

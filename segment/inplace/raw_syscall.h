@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// System calls without anything that the C library does around them. While pages of the program are
-// frozen, whoever touches one of them sleeps until they are thawed: the thread that is to thaw them
-// must not read errno's neighbours, bind a symbol late or enter a cancellation point meanwhile.
+// System calls without the C library's work around them. While pages of the program are frozen, any
+// thread that touches one sleeps until they are thawed: the thread that has to thaw them must not
+// read errno's neighbours, bind a symbol late or enter a cancellation point meanwhile.
 #ifndef SEGMENT_INPLACE_RAW_SYSCALL_H_
 #define SEGMENT_INPLACE_RAW_SYSCALL_H_
 
@@ -15,7 +15,7 @@
 
 namespace urma {
 
-// Returns what the kernel returns: a result, or -errno.
+// Returns the kernel's result, or -errno.
 inline long raw_syscall6(long number, long a, long b, long c, long d, long e, long f) {
 #if defined(__x86_64__)
   long result;

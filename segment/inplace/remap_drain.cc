@@ -23,7 +23,7 @@ RemapDrain::RemapDrain(int uffd, int stop) : stop_(stop) {
   thread_.emplace();
   auto* const box = new (thread_->mailbox()) Mailbox{uffd, stop};
   thread_->start(&RemapDrain::run);
-  // A thread that begins may allocate memory; afterwards that could be frozen.
+  // Waits for the thread's start: it may allocate memory, which could be frozen later.
   // SYNC(drain-started): acquire pairs with the release in RemapDrain::run.
   box->started.wait(0, std::memory_order_acquire);
 }
@@ -32,11 +32,11 @@ RemapDrain::~RemapDrain() {
   uint64_t one = 1;
   raw_syscall(SYS_write, stop_, &one, sizeof one);
   thread_.reset();
-  // For the next one.
+  // Resets the eventfd for the next drain.
   raw_syscall(SYS_read, stop_, &one, sizeof one);
 }
 
-// Only raw calls, this stack and the mailbox: everything else may be frozen.
+// Uses only raw calls, this stack and the mailbox: everything else may be frozen.
 void* RemapDrain::run(void* mailbox) {
   auto* const box = static_cast<Mailbox*>(mailbox);
   raw_syscall(SYS_prctl, PR_SET_NAME, "urma-unshare", 0, 0, 0);

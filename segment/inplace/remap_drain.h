@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// mremap() of memory that a userfaultfd watches returns once somebody has read the event of it.
+// mremap() of memory that a userfaultfd watches returns once the event of it has been read.
 #ifndef SEGMENT_INPLACE_REMAP_DRAIN_H_
 #define SEGMENT_INPLACE_REMAP_DRAIN_H_
 
@@ -13,8 +13,8 @@ namespace urma {
 // Reads all events of a userfaultfd on a thread of its own while it lives.
 class RemapDrain {
  public:
-  // `uffd` must be non-blocking. Throws Error where there is no thread to be had.
-  // `stop` is an eventfd, and is as it was afterwards.
+  // `uffd` must be non-blocking. `stop` is an eventfd, and is unchanged afterwards. Throws Error
+  // where no thread can be started.
   RemapDrain(int uffd, int stop);
   RemapDrain(const RemapDrain&) = delete;
   RemapDrain& operator=(const RemapDrain&) = delete;

@@ -21,7 +21,7 @@ struct RestoreThread::Mailbox {
   Chunk chunk;
   RestoredArea area;
   PageAttributes attributes;
-  int new_fd;  // -1: private memory takes the place
+  int new_fd;  // -1: private memory replaces it
   uint64_t data_end;
   long result;
 };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // The way back runs on a thread of its own. The program's thread that asks for it may run on a
-// stack that is to be moved, and a signal handler on it may touch frozen pages: it sleeps then
-// until somebody else has thawed them.
+// stack that is to be moved, and a signal handler on it may touch frozen pages: it then sleeps
+// until another thread has thawed them.
 #ifndef SEGMENT_INPLACE_RESTORE_THREAD_H_
 #define SEGMENT_INPLACE_RESTORE_THREAD_H_
 
@@ -16,13 +16,13 @@ namespace urma {
 // One caller at a time.
 class RestoreThread {
  public:
-  // Throws Error where there is no thread to be had.
+  // Throws Error where no thread can be started.
   RestoreThread();
   RestoreThread(const RestoreThread&) = delete;
   RestoreThread& operator=(const RestoreThread&) = delete;
   ~RestoreThread();
 
-  // restore_chunk() and replace_chunk(), there.
+  // restore_chunk() and replace_chunk(), on that thread.
   long restore(const MoverTools& tools, const Chunk& chunk, const RestoredArea& area,
                uint64_t* data_end);
   long replace(const MoverTools& tools, const Chunk& chunk, int protection, int new_fd,

@@ -6,8 +6,8 @@
 
 namespace urma {
 
-// A mutex that a thread cannot take again at once while another waits for it: whoever works in a
-// loop, a turn at a time, lets others in between.
+// A mutex that a thread cannot take again at once while another waits for it: a thread that works
+// in a loop, a turn at a time, lets others in between.
 class URMA_CAPABILITY("mutex") TurnMutex {
  public:
   void lock() URMA_ACQUIRE() {
@@ -16,7 +16,7 @@ class URMA_CAPABILITY("mutex") TurnMutex {
   }
   void unlock() URMA_RELEASE() { mutex_.unlock(); }
 
-  // Around fork(): no thread that the child lacks may hold either.
+  // Around fork(): no thread that the child lacks may hold either mutex.
   void lock_for_fork() URMA_ACQUIRE() {
     queue_.lock();
     mutex_.lock();
@@ -30,7 +30,7 @@ class URMA_CAPABILITY("mutex") TurnMutex {
   void assume_held() const URMA_ASSERT_CAPABILITY(this) {}
 
  private:
-  Mutex queue_;  // held by the one that waits for mutex_
+  Mutex queue_;  // held by the thread that waits for mutex_
   Mutex mutex_;
 };
 

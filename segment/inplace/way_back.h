@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What it takes to make shared pages private again. It is kept from the first page that is shared
-// to the last that is not: by then the process may have given up its rights, or have come to its
-// limit of descriptors.
+// What is needed to make shared pages private again. It is kept while any page is shared: by then
+// the process may have given up its rights, or have reached its limit of descriptors.
 #ifndef SEGMENT_INPLACE_WAY_BACK_H_
 #define SEGMENT_INPLACE_WAY_BACK_H_
 
@@ -19,10 +18,10 @@ class WayBack {
   static std::unique_ptr<WayBack> make();
 
   int uffd() const { return fault_.fd(); }
-  // An eventfd, that tells a RemapDrain to stop.
+  // An eventfd that tells a RemapDrain to stop.
   int stop_fd() const { return stop_.get(); }
   int status_fd() const { return status_.get(); }
-  // Somebody holds pages of the process, whichever.
+  // Whether some pages of the process, not known which, are held.
   bool pages_are_pinned() const;
 
  private:

@@ -8,7 +8,7 @@
 namespace urma::loopback {
 namespace {
 
-// A receiver that does not progress holds up its sender, not memory: one message more at most.
+// A receiver that does not progress holds up its sender, not memory: one more message at most.
 constexpr size_t kMaxMessages = 1024;
 constexpr uint64_t kMaxBytes = 16 << 20;
 
@@ -29,7 +29,7 @@ void Pipe::answered(Answer answer, uint32_t members) {
   const MutexLock lock(mutex_);
   answer_ = answer;
   members_ = members;
-  // There is no receiver that could.
+  // No receiver exists that could.
   if (answer != Answer::kAccepted && abandoned.load()) close_locked(URMA_CR_WR_FLUSH_ERR);
 }
 
@@ -60,7 +60,7 @@ bool Pipe::put(const Outgoing& message, uint32_t cookie) {
   held.cookie = cookie;
   held_bytes_ += held.payload.size();
   messages_.push_back(std::move(held));
-  // It stays while the pipe is not closed.
+  // The JFC stays while the pipe is not closed.
   engine_->arrived(*jfc);
   return true;
 }
@@ -83,7 +83,7 @@ bool Pipe::ended() const {
   return closed_ && reports_.empty();
 }
 
-// The receiver ends what it has not received; where there is none, nothing has been sent.
+// The receiver ends what it has not received; without a receiver, nothing was sent.
 void Pipe::end_sending(bool gone, bool asked) {
   abandon();
   const MutexLock lock(mutex_);

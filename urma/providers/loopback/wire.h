@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The shortest wire there is: from one queue to another of the same process.
+// The shortest wire: from one queue to another of the same process.
 #ifndef URMA_PROVIDERS_LOOPBACK_WIRE_H_
 #define URMA_PROVIDERS_LOOPBACK_WIRE_H_
 
@@ -18,7 +18,7 @@
 
 namespace urma::loopback {
 
-// What lies between both ends of a way, each of which holds it.
+// What lies between both ends of a way, which both hold it.
 class Pipe final : public WireIncoming {
  public:
   Pipe(WireTransport* engine, const CompletionQueue* sender_jfc)
@@ -31,8 +31,8 @@ class Pipe final : public WireIncoming {
   void report(WireReport report);
   bool reap(WireReport* report);
   bool ended() const;
-  // Nothing further comes from it. `gone`: nor is it told anything; `asked`: there is, or will be,
-  // an answer of the owner.
+  // Nothing further comes from it. `gone`: it is told nothing, either; `asked`: the owner has
+  // answered, or will.
   void end_sending(bool gone, bool asked);
 
   // The receiving end.

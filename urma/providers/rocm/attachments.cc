@@ -40,11 +40,12 @@ void let_go(const HsaApi& api, const Outcome& memory) {
                             : api.hsa_amd_ipc_memory_detach(memory.base);
   }
   if (status != HSA_STATUS_SUCCESS) {
-    URMA_LOG_LIMITED(WARNING, "detaching what is a peer's: {}", status_text(api, status));
+    URMA_LOG_LIMITED(WARNING, "detaching memory or a signal of a peer: {}",
+                     status_text(api, status));
   }
 }
 
-// What the runtime says of the size is believed, what the peer says is not.
+// The runtime's size is trusted, the peer's is not.
 void check_size(const HsaApi& api, uint64_t needed, Outcome* memory) {
   hsa_amd_pointer_info_t info = {};
   info.size = sizeof(info);
@@ -107,7 +108,7 @@ Outcome attach_now(const HsaApi& api, std::vector<hsa_agent_t> agents,
 
 struct Attachments::Alive {
   Mutex mutex;
-  Service* service URMA_GUARDED_BY(mutex);  // NULL once nobody waits any more
+  Service* service URMA_GUARDED_BY(mutex);  // NULL once nobody waits
 };
 
 PeerMemory::~PeerMemory() {
@@ -182,13 +183,13 @@ void Attachments::attach(const std::shared_ptr<const void>& connection,
   });
   if (status != URMA_SUCCESS) {
     Outcome none;
-    none.why = "no thread is to be had";
+    none.why = "no thread can be started";
     finish(key, serials_, none);
   }
 }
 
-// On a thread of its own, which may outlive all that it does not own: the runtime may wait for a
-// peer that does not answer.
+// On a thread of its own, which may outlive everything that it does not own: the runtime may wait
+// for a peer that does not answer.
 void Attachments::start(const Key& key, const MemoryDescription& description, Fd fd) {
   sigset_t all, before;
   ::sigfillset(&all);
@@ -213,7 +214,7 @@ void Attachments::start(const Key& key, const MemoryDescription& description, Fd
 
 void Attachments::finish(const Key& key, uint64_t serial, Outcome result) {
   const auto found = attempts_.find(key);
-  // It has come too late.
+  // It came too late.
   if (found == attempts_.end() || found->second.serial != serial) return let_go(*api_, result);
   Attempt attempt = std::move(found->second);
   attempts_.erase(found);
@@ -221,8 +222,8 @@ void Attachments::finish(const Key& key, uint64_t serial, Outcome result) {
   if (result.base == nullptr) {
     URMA_LOG_LIMITED(
         WARNING,
-        "what a peer shares cannot be attached: {}; both processes need the same pid and "
-        "network namespaces, and see HSA_ENABLE_IPC_MODE_LEGACY",
+        "memory or a signal of a peer cannot be attached: {}; both processes need the same pid "
+        "and network namespaces, and see HSA_ENABLE_IPC_MODE_LEGACY",
         result.why);
     for (const Waiting& waiting : attempt.waiting) {
       waiting.attached(nullptr, URMA_CR_REM_ACCESS_ABORT_ERR);
@@ -240,14 +241,14 @@ void Attachments::finish(const Key& key, uint64_t serial, Outcome result) {
   for (const Waiting& waiting : attempt.waiting) answer(attachment, waiting);
 }
 
-// Tells the engines of memory that was attached.
+// Tells the engines of attached memory.
 void Attachments::place(PeerMemory* attachment) {
   const Outcome& memory = attachment->memory;
   hsa_amd_pointer_info_t info = {};
   info.size = sizeof(info);
   api_->hsa_amd_pointer_info(memory.base, &info, nullptr, nullptr, nullptr);
   const Agent* owner = topology_->find(info.agentOwner);
-  // Memory of a GPU is left to the engines: what is attached need not be mapped for the CPU.
+  // Memory of a GPU is left to the engines: attached memory need not be mapped for the CPU.
   attachment->host_memory = owner != nullptr && !owner->gpu && !memory.interop;
   const hsa_agent_t agent = owner != nullptr ? owner->handle : topology_->engines().front();
   attachment->place =
@@ -261,8 +262,8 @@ void Attachments::time_out(const Key& key, uint64_t serial) {
   Attempt attempt = std::move(found->second);
   attempts_.erase(found);
   URMA_LOG_LIMITED(WARNING,
-                   "what a peer shares was not attached within {} ms (URMA_ROCM_TIMEOUT_MS): the "
-                   "requests that need it end",
+                   "memory or a signal of a peer was not attached within {} ms "
+                   "(URMA_ROCM_TIMEOUT_MS); requests that need it end",
                    patience_ns_ / 1'000'000);
   for (const Waiting& waiting : attempt.waiting) {
     waiting.attached(nullptr, URMA_CR_ACK_TIMEOUT_ERR);

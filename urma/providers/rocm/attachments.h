@@ -23,10 +23,11 @@ namespace urma::rocm {
 
 // MemoryDescription::kind.
 enum Kind : uint32_t { kMemory = 0, kSignal = 1 };
-// What importers see of a signal: a name of so many bytes.
+// Importers see a signal as a segment of this size.
 inline constexpr uint64_t kSignalBytes = 8;
 
-// What the owner of memory tells an importer, in memory that both see; a descriptor may come along.
+// The owner's description of memory for an importer, in memory that both see; a descriptor may come
+// along.
 struct MemoryDescription {
   uint64_t nonce;       // of the owner's start
   uint64_t generation;  // of the allocation, never used again by that owner
@@ -38,12 +39,12 @@ struct MemoryDescription {
 };
 static_assert(std::is_trivially_copyable_v<MemoryDescription> && sizeof(MemoryDescription) == 72);
 
-// What a runtime call on a thread of its own has found out.
+// The result of a runtime call on a thread of its own.
 struct Outcome {
   void* base = nullptr;  // of a signal: its handle
   uint64_t bytes = 0;
   uint32_t kind = kMemory;
-  bool interop = false;  // how it is to be let go of
+  bool interop = false;  // how it must be released
   std::string why;       // where it could not be attached
 };
 
@@ -52,7 +53,7 @@ struct PeerMemory {
   const HsaApi* api;
   Places* places;
   Copies* copies;
-  // Its address names it as long as this is here.
+  // Its address identifies the connection while this is here.
   std::shared_ptr<const void> connection;
   Outcome memory;
   bool host_memory = false;
@@ -64,7 +65,7 @@ struct PeerMemory {
   ~PeerMemory();
 };
 
-// On the service thread, all of it.
+// All on the service thread.
 class Attachments {
  public:
   Attachments(const HsaApi* api, const Topology* topology, Places* places, Copies* copies,
@@ -73,9 +74,9 @@ class Attachments {
 
   void attach(const std::shared_ptr<const void>& connection, const MemoryDescription& description,
               uint64_t len, Fd fd, shm::OpaqueMemory::OnAttached attached);
-  // Ends all that is under way; what comes later is let go of.
+  // Ends all attempts in progress; what comes later is released.
   void stop();
-  // Any thread. Of a view that came from here.
+  // Any thread. For a view that came from here.
   static Kind kind_of(const shm::OpaqueView& view);
 
  private:
@@ -86,14 +87,14 @@ class Attachments {
     uint64_t len;
     shm::OpaqueMemory::OnAttached attached;
   };
-  // One call of the runtime under way.
+  // One call of the runtime in progress.
   struct Attempt {
     std::shared_ptr<const void> connection;
     uint64_t serial;
     Service::TimerId timer;
     std::vector<Waiting> waiting;
   };
-  // What a call that outlives this still finds.
+  // Shared with calls that outlive this object.
   struct Alive;
 
   void start(const Key& key, const MemoryDescription& description, Fd fd);

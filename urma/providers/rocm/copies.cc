@@ -16,12 +16,12 @@ namespace urma::rocm {
 namespace {
 
 constexpr uint64_t kPage = 4096;
-// A part that is worth an engine of its own.
+// A part of this size is worth an engine of its own.
 constexpr uint64_t kBytesPerEngine = 8 << 20;
 constexpr uint32_t kMostEngines = 4;
 // Loads through a bus take about a microsecond for each cache line.
 constexpr uint64_t kReadOverBus = 256;
-// How long the end of a copy is waited for. Beyond that its memory is left to it.
+// The longest wait for the end of a copy. Afterwards its memory is left to it.
 constexpr uint64_t kEndPatienceNs = 10'000'000'000;
 constexpr uint64_t kWaitSliceNs = 10'000'000;
 
@@ -59,10 +59,10 @@ Buffer::~Buffer() {
   ::munmap(data_, bytes_);
 }
 
-// The engine cannot be stopped: its memory, and this one's buffers, stay until it is through.
+// The engine cannot be stopped: its memory, and the buffers of this copy, stay until it is through.
 Copy::~Copy() {
   const bool through = wait();
-  // Before the signals are others'.
+  // Before the signals are reused.
   copies_->forget(this);
   if (through) {
     for (const Part& part : parts_) copies_->signals_.give_back(part.signal);
@@ -76,7 +76,7 @@ bool Copy::ended(urma_cr_status_t* status) {
   for (; ended_ != parts_.size(); ++ended_) {
     const auto value = copies_->api_->hsa_signal_load_scacquire(parts_[ended_].signal->handle);
     if (value > 0) return false;
-    // So the runtime says that a copy has failed.
+    // The runtime reports a failed copy by a negative value.
     if (value < 0) status_ = URMA_CR_LOC_OPERATION_ERR;
   }
   *status = status_;
@@ -137,8 +137,8 @@ Copies::End Copies::end_of(const Place& place, uint64_t addr) const {
   return {place.for_agent + (addr - place.begin), place.agent};
 }
 
-// What is no place is memory of this library, such as inline data, that the CPU alone reaches: it
-// goes through a buffer unless the CPU copies.
+// Memory without a place belongs to this library, such as inline data, and only the CPU reaches it:
+// it goes through a buffer unless the CPU copies.
 void Copies::add_piece(Copy* copy, const CopyPiece& piece, std::span<const hsa_signal_t> after) {
   const auto to = places_->find(number(piece.to), piece.bytes);
   const auto from = places_->find(number(piece.from), piece.bytes);
@@ -147,7 +147,7 @@ void Copies::add_piece(Copy* copy, const CopyPiece& piece, std::span<const hsa_s
   const uint64_t most = over_bus ? std::min(cpu_bytes_, kReadOverBus) : cpu_bytes_;
   if (by_cpu && after.empty() && piece.bytes <= most) {
     std::memcpy(piece.to, piece.from, piece.bytes);
-    // What was written to a bus has left the processor when others are told.
+    // Writes to a bus have left the processor when others are told.
     std::atomic_thread_fence(std::memory_order_seq_cst);
     return;
   }
@@ -155,8 +155,7 @@ void Copies::add_piece(Copy* copy, const CopyPiece& piece, std::span<const hsa_s
     return start(copy, piece, end_of(*to, number(piece.to)), end_of(*from, number(piece.from)),
                  after);
   }
-  if (!to.has_value())
-    fail(URMA_FAIL, "a copy to {:#x}, which no engine reaches", number(piece.to));
+  if (!to.has_value()) fail(URMA_FAIL, "a copy to {:#x}: no engine reaches it", number(piece.to));
   copy->buffers_.push_back(buffer(piece.bytes));
   char* const between = copy->buffers_.back()->data();
   const Place place = *places_->find(number(between), piece.bytes);
@@ -165,7 +164,7 @@ void Copies::add_piece(Copy* copy, const CopyPiece& piece, std::span<const hsa_s
   start(copy, {piece.to, between, piece.bytes}, end_of(*to, number(piece.to)), middle, after);
 }
 
-// A mask of those that can; 0 where the runtime chooses.
+// A mask of the engines that can; 0 where the runtime chooses.
 uint32_t Copies::engines_between(hsa_agent_t to, hsa_agent_t from) const {
   if (api_->copy_on_engine == nullptr || api_->copy_engine_status == nullptr) return 0;
   uint32_t mask = 0;
@@ -213,8 +212,8 @@ void Copies::settle(uint64_t begin, uint64_t bytes) {
   const MutexLock lock(mutex_);
   for (Copy* const copy : active_) {
     if (copy->touches(begin, bytes) && !copy->wait()) {
-      URMA_LOG_LIMITED(ERR, "memory at {:#x} goes while a copy of the HSA runtime does not end",
-                       begin);
+      URMA_LOG_LIMITED(
+          ERR, "memory at {:#x} goes away, but a copy of the HSA runtime still uses it", begin);
     }
   }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Copies by the runtime's engines, and by the CPU where that is sooner done.
+// Copies by the runtime's engines, and by the CPU where that is faster.
 #ifndef URMA_PROVIDERS_ROCM_COPIES_H_
 #define URMA_PROVIDERS_ROCM_COPIES_H_
 
@@ -45,8 +45,8 @@ class Buffer {
   Places::Id place_ = 0;
 };
 
-// A list of copies under way, and the memory of this library that they need. Whoever lets go of it
-// waits until nothing is read or written any more.
+// A list of copies in progress, and the memory of this library that they need. Destroying it waits
+// until nothing is read or written any more.
 class Copy {
  public:
   explicit Copy(Copies* copies) : copies_(copies) {}
@@ -55,13 +55,13 @@ class Copy {
   Copy& operator=(const Copy&) = delete;
   // Whether all have ended; *status then says how. Costs one load for each that has not.
   bool ended(urma_cr_status_t* status);
-  // Has the service thread look after the queues when they have ended.
+  // Has the service thread look at the queues when all have ended.
   void wake_when_ended();
 
  private:
   friend class Copies;
 
-  // What is under way, with the memory that it touches.
+  // A copy in progress, with the memory that it uses.
   struct Part {
     Signal* signal;
     uint64_t to;
@@ -69,7 +69,7 @@ class Copy {
     uint64_t bytes;
   };
   bool touches(uint64_t begin, uint64_t bytes) const;
-  // False where it takes longer than anything should.
+  // False where it takes longer than any copy should.
   bool wait();
 
   Copies* const copies_;
@@ -81,13 +81,13 @@ class Copy {
 
 class Copies {
  public:
-  // All outlive it. What the CPU may touch, and has up to `cpu_bytes` bytes, it copies. Throws
+  // All outlive it. The CPU copies pieces of up to `cpu_bytes` bytes that it may touch. Throws
   // Error.
   Copies(const HsaApi* api, const Topology* topology, Places* places, uint64_t cpu_bytes);
   ~Copies();
 
-  // Begins to copy; where `after` is given, not before that has ended. Each piece is memory of a
-  // registered segment or a view, of a Buffer, or any other that the CPU may touch. Throws Error.
+  // Begins to copy; with `after`, once that has ended. Each piece is memory of a registered segment
+  // or a view, of a Buffer, or other memory that the CPU may touch. Throws Error.
   std::unique_ptr<Copy> begin(std::span<const CopyPiece> pieces, Copy* after);
   std::unique_ptr<Buffer> buffer(uint64_t bytes) const;
   // Returns when nothing is copied from or to that memory.
@@ -97,7 +97,7 @@ class Copies {
  private:
   friend class Copy;
 
-  // An end of a piece, as the engine calls it.
+  // One end of a piece, as the engine addresses it.
   struct End {
     uint64_t addr;
     hsa_agent_t agent;

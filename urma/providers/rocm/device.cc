@@ -23,7 +23,7 @@ uint32_t max_transfer(const Agent& agent) {
   return static_cast<uint32_t>(largest == 0 ? kMaxTransfer : std::min(largest, kMaxTransfer));
 }
 
-// What all pools can give out, as a mask of powers of two.
+// The page sizes of all pools, as a mask of powers of two.
 uint32_t page_sizes(const Agent& agent) {
   uint64_t sizes = 0;
   for (const Pool& pool : agent.pools) sizes |= pool.granule;

@@ -18,7 +18,7 @@ struct DeviceInfo {
   urma_device_attr_t attr;
 };
 
-// GPU agents as urma_rocm0 and so on, and where `with_cpus` CPU agents as urma_hsa0 and so on.
+// GPU agents as urma_rocm0 and so on; with `with_cpus` also CPU agents as urma_hsa0 and so on.
 std::vector<DeviceInfo> list_devices(const Topology& topology, bool with_cpus, uint32_t eid_count);
 
 }  // namespace urma::rocm

@@ -25,13 +25,14 @@ Segment* of(urma::Segment* segment) { return static_cast<Segment*>(segment); }
 
 uint64_t number(const void* pointer) { return reinterpret_cast<uint64_t>(pointer); }
 
-// What the owner says, as far as it can be true. A copy, since it can still change the original.
+// The owner's description, if it can be true. A copy, since the owner can still change the
+// original.
 bool read_description(uint64_t nonce, uint64_t len, Attached& fds, MemoryDescription* description) {
   if (fds.empty()) return false;
   const SharedMemory memory =
       SharedMemory::adopt(std::move(fds[0]), sizeof(*description), PeerMay::kRead);
   std::memcpy(description, memory.data(), sizeof(*description));
-  // An owner that has been started anew since does not have that memory.
+  // An owner that was started anew since no longer has that memory.
   return description->nonce == nonce && description->offset <= description->bytes &&
          len <= description->bytes - description->offset &&
          fds.size() == (description->has_fd != 0 ? 2U : 1U);
@@ -89,7 +90,7 @@ std::unique_ptr<SharedSignal> Engine::share_signal(hsa_signal_t signal) {
 
 std::unique_ptr<urma::Segment> Engine::make_segment() { return std::make_unique<Segment>(); }
 
-// The runtime decides whose memory it is: what it does not know is the program's own.
+// The runtime decides whose memory it is: memory that it does not know is the program's own.
 void Engine::enter(urma::Segment* segment) {
   Segment* const entered = of(segment);
   hsa_amd_pointer_info_t info = {};
@@ -112,10 +113,9 @@ void Engine::enter(urma::Segment* segment) {
   }
   const Agent* const owner = topology_->find(info.agentOwner);
   if (owner == nullptr) {
-    fail(URMA_EINVAL, "register_seg: the agent that owns va {:#x} is none with memory",
-         segment->base);
+    fail(URMA_EINVAL, "register_seg: the agent that owns va {:#x} has no memory", segment->base);
   }
-  // Without a way to share it, host memory is as any other.
+  // Without a way to share it, host memory is like any other.
   if (!settings_.share && !owner->gpu) return;
   if (segment->access != 0 && (!settings_.share || info.type != HSA_EXT_POINTER_TYPE_HSA)) {
     fail(URMA_EINVAL,
@@ -135,7 +135,7 @@ void Engine::enter(urma::Segment* segment) {
   segment->opaque_len = std::exchange(segment->len, 0);
 }
 
-// For the engines, which reach nothing else.
+// Locks it for the engines, which reach nothing else.
 void Engine::lock_host_memory(Segment* segment) {
   auto agents = topology_->handles();
   void* const memory = reinterpret_cast<void*>(segment->base);
@@ -178,8 +178,8 @@ std::shared_ptr<Allocation> Engine::allocation_of(const hsa_amd_pointer_info_t& 
   return made;
 }
 
-// A dma-buf where the runtime exports one, since it goes over our own connection;
-// else the runtime's own handle.
+// A dma-buf where the runtime exports one, since it goes over the provider's own connection; else
+// the runtime's own handle.
 void Engine::share(Allocation* allocation) {
   if (allocation->shared) return;
   void* const base = reinterpret_cast<void*>(allocation->base);
@@ -205,12 +205,12 @@ void Engine::share(Allocation* allocation) {
   allocation->shared = true;
 }
 
-// The last segment of an allocation takes it along.
+// The last segment of an allocation removes it.
 void Engine::forget(const std::shared_ptr<Allocation>& allocation) {
   if (!allocation->segments.empty()) return;
   places_.remove(allocation->base, allocation->place);
   const auto known = allocations_.find(allocation->base);
-  // Else it has been freed.
+  // Otherwise it has been freed.
   if (known == allocations_.end() || known->second != allocation) return;
   allocations_.erase(known);
   api_->hsa_amd_deregister_deallocation_callback(reinterpret_cast<void*>(allocation->base),
@@ -237,8 +237,8 @@ void Engine::on_freed(void* base, void* engine) {
   guarded(URMA_LOG_SITE, [&] { static_cast<Engine*>(engine)->freed(number(base)); });
 }
 
-// In the call that frees the memory, before it goes: afterwards nobody may touch it. The callback
-// leaves the runtime's list by itself.
+// Runs in the call that frees the memory, before it goes: afterwards nobody may touch it. The
+// callback leaves the runtime's list by itself.
 void Engine::freed(uint64_t base) {
   std::shared_ptr<Allocation> allocation;
   {
@@ -273,7 +273,7 @@ std::unique_ptr<shm::Landing> Engine::land(std::span<const LocalPiece> receive, 
   return landing;
 }
 
-// What was written by enter() stays as it is while the segment stands.
+// What enter() has written stays unchanged while the segment stands.
 bool Engine::describe(const Segment& told, MemoryDescription* description, int* fd) {
   if (told.signal != nullptr) {
     description->kind = kSignal;
@@ -284,7 +284,7 @@ bool Engine::describe(const Segment& told, MemoryDescription* description, int* 
     return true;
   }
   const auto& allocation = told.allocation;
-  // Another segment of the allocation may be there for peers: this one need not be.
+  // The allocation may be shared for another segment: this one need not be for peers.
   if (!allocation->shared || told.access == 0) return false;
   description->generation = allocation->generation;
   description->offset = told.base - allocation->base;

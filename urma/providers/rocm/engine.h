@@ -26,7 +26,7 @@ namespace urma::rocm {
 
 struct Segment;
 
-// Memory that the runtime has allocated, as long as it is not freed.
+// Memory that the runtime has allocated, until it is freed.
 struct Allocation {
   uint64_t base = 0;
   uint64_t bytes = 0;
@@ -34,7 +34,7 @@ struct Allocation {
   hsa_agent_t agent = {};
   bool host_memory = false;
   Places::Id place = 0;
-  // How others reach it; made when the first segment grants them anything.
+  // How others reach it; made when the first segment grants something.
   bool shared = false;
   hsa_amd_ipc_memory_t handle = {};
   Fd dmabuf;
@@ -47,20 +47,20 @@ struct Allocation {
 struct SharedSignal {
   hsa_amd_ipc_signal_t handle = {};
   uint64_t generation = 0;
-  alignas(kSignalBytes) char name[kSignalBytes] = {};  // its address is what peers call it
+  alignas(kSignalBytes) char name[kSignalBytes] = {};  // its address is the name that peers use
 };
 
 struct Segment : urma::Segment {
   std::shared_ptr<Allocation> allocation;  // of device memory
-  std::unique_ptr<SharedSignal> signal;    // where it is no memory at all
-  void* locked = nullptr;                  // host memory, as the program calls it
+  std::unique_ptr<SharedSignal> signal;    // where it is not memory at all
+  void* locked = nullptr;                  // host memory, at the program's address
   Places::Id place = 0;
 };
 
 struct EngineSettings {
   bool share;            // whether memory may be shared with other processes
   uint64_t patience_ns;  // for an attach
-  uint64_t cpu_bytes;    // what the CPU copies by itself
+  uint64_t cpu_bytes;    // the CPU copies up to this size itself
 };
 
 class Engine final : public shm::OpaqueMemory {
@@ -70,11 +70,11 @@ class Engine final : public shm::OpaqueMemory {
          const EngineSettings& settings);
   ~Engine() override;
 
-  // Between these two, on any thread but the service thread.
+  // Used between these two, which may be called on any thread but the service thread.
   void start(shm::Transport* transport);
   void stop();
 
-  // Makes a handle for it, which is what a segment stands for then. Throws Error.
+  // Makes a handle for it, which a segment then stands for. Throws Error.
   std::unique_ptr<SharedSignal> share_signal(hsa_signal_t signal);
   std::unique_ptr<urma::Segment> make_segment() override;
   void enter(urma::Segment* segment) override;

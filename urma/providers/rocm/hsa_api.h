@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // The functions of libhsa-runtime64 that this provider calls, found with dlsym: a machine without
-// the library lacks this provider's devices, and nothing else.
+// the library lacks only this provider's devices.
 #ifndef URMA_PROVIDERS_ROCM_HSA_API_H_
 #define URMA_PROVIDERS_ROCM_HSA_API_H_
 
@@ -13,7 +13,7 @@
 
 namespace urma::rocm {
 
-// What every runtime has that can be used.
+// Functions that every usable runtime has.
 #define URMA_ROCM_FUNCTIONS(X)              \
   X(hsa_init)                               \
   X(hsa_shut_down)                          \
@@ -48,7 +48,7 @@ namespace urma::rocm {
   X(hsa_amd_register_deallocation_callback) \
   X(hsa_amd_deregister_deallocation_callback)
 
-// Those that Debian 12's headers do not know.
+// Functions that Debian 12's headers lack.
 using ExportDmabuf = hsa_status_t (*)(const void* ptr, size_t size, int* dmabuf, uint64_t* offset);
 using CloseDmabuf = hsa_status_t (*)(int dmabuf);
 using CopyOnEngine = hsa_status_t (*)(void* dst, hsa_agent_t dst_agent, const void* src,
@@ -70,11 +70,11 @@ struct HsaApi {
   CopyEngineStatus copy_engine_status = nullptr;
 };
 
-// Opens the library, and keeps it: its threads may outlive whatever would close it. False where it
-// cannot be used, and *why says so.
+// Opens the library, and keeps it open: its threads may outlive the code that would close it. False
+// where it cannot be used; *why says why.
 bool load_hsa(const char* library, HsaApi* api, std::string* why);
 
-// What the runtime calls a status.
+// The runtime's text for a status.
 std::string status_text(const HsaApi& api, hsa_status_t status);
 
 }  // namespace urma::rocm

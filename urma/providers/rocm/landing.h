@@ -14,7 +14,7 @@
 
 namespace urma::rocm {
 
-// A message for memory of a device: it is gathered in host memory, and then copied there.
+// A message for memory of a device: gathered in host memory, and then copied there.
 class Landing final : public shm::Landing {
  public:
   // All outlive it.

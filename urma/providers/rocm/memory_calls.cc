@@ -48,11 +48,11 @@ void* allocate(const HsaApi& api, const Topology& topology, const Agent& agent,
     fail(URMA_ENOMEM, "ext_alloc_device: {} bytes from a pool of {}: {}", bytes, from->bytes,
          status_text(api, status));
   }
-  // The list replaces the one that was in force: it has to name everybody.
+  // The list replaces the one in force: it has to name all agents.
   const auto agents = topology.handles();
   const auto allowed = api.hsa_amd_agents_allow_access(static_cast<uint32_t>(agents.size()),
                                                        agents.data(), nullptr, memory);
-  // A CPU that can never access the pool is none that may be named.
+  // A CPU that can never access the pool must not be named.
   if (allowed != HSA_STATUS_SUCCESS) {
     const auto engines = topology.engines();
     const auto status = api.hsa_amd_agents_allow_access(static_cast<uint32_t>(engines.size()),

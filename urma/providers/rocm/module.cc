@@ -35,7 +35,7 @@ EngineSettings read_settings(const Settings& settings, const Topology& topology)
           settings.number("URMA_ROCM_CPU_COPY")};
 }
 
-// Where there are devices. All of them share what leads to other processes.
+// Exists where there are devices. All of them share the connections to other processes.
 struct Machinery {
   Machinery(const urma_host& host, std::unique_ptr<HsaRuntime> opened)
       : runtime(std::move(opened)),
@@ -61,7 +61,7 @@ struct Machinery {
 
 urma_ops_t context_ops;
 
-// The provider's, for calls that have no context at hand.
+// The provider's, for calls without a context.
 Machinery& machinery();
 const DeviceInfo& info_of(const urma_device_t& dev);
 
@@ -91,13 +91,13 @@ urma_status_t query_memory(const void* address, urma_ext_address_t* info) {
   });
 }
 
-// Where it is attached, once that is clear; 0 where it is not, or is something else.
+// Its address here once attached; 0 where it is not attached, or is of another kind.
 uint64_t attached_as(Kind kind, urma_target_seg_t* segment) {
   const shm::Grant* const granted = static_cast<shm::RemoteSegment*>(segment)->wait_settled();
   if (granted == nullptr) return 0;
   const uint64_t found = granted->attached_at(segment->seg.ubva.va, segment->seg.len);
   if (found == 0 || Attachments::kind_of(*granted->attached) != kind) return 0;
-  // A part of a signal is none.
+  // Part of a signal is not a signal.
   const bool whole = found == reinterpret_cast<uint64_t>(granted->attached->start());
   return kind == kMemory || whole ? found : 0;
 }
@@ -158,7 +158,7 @@ class Provider {
         if (info.name == dev.name) return info;
       }
     }
-    fail(URMA_EINVAL, "{} is no device of the rocm provider", dev.name);
+    fail(URMA_EINVAL, "{} is not a device of the rocm provider", dev.name);
   }
   const urma_device_attr_t& attr_of(const urma_device_t& dev) const { return info_of(dev).attr; }
   size_t eids_of(const urma_device_t& dev) const { return attr_of(dev).dev_cap.max_eid_cnt; }

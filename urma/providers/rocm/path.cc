@@ -18,7 +18,7 @@ Path::Path(Copies* copies, shm::Sender* sender, RemoteQueue* target, uint32_t hi
       transport_(&sender->transport()),
       jfc_(static_cast<const CompletionQueue*>(sender->config().jfc)) {}
 
-// What is under way reads or writes the program's memory: each copy is waited for.
+// Copies in progress use the program's memory: each one is waited for.
 Path::~Path() = default;
 
 bool Path::advance() {
@@ -31,14 +31,14 @@ void Path::give_up_first() {
   QueuePath::give_up_first();
 }
 
-// What is under way ends by itself, and says how.
+// Copies in progress end by themselves, and say how.
 void Path::flush() {
   current_ = {};
   QueuePath::flush();
 }
 
-// From the front on: the queue gives its records out in post order anyway, so that nothing is lost
-// by not looking behind the first one that has not ended.
+// From the front on: the queue gives its records out in post order anyway, so nothing is lost by
+// not looking past the first one that has not ended.
 void Path::reap_copies() {
   urma_cr_status_t status;
   while (!copies_.empty() && copies_.front().copy->ended(&status)) {
@@ -49,7 +49,7 @@ void Path::reap_copies() {
   if (!copies_.empty()) wake_when_ended(copies_.front().copy.get());
 }
 
-// Who polls finds out by himself.
+// A program that polls finds out by itself.
 void Path::wake_when_ended(Copy* copy) {
   if (jfc_->armed()) copy->wake_when_ended();
 }
@@ -90,7 +90,7 @@ Path::Local Path::local_memory(SendEntry* entry) {
   return found;
 }
 
-// Pairs `bytes` bytes of the local side, behind the first `skip`, with as many at `other`.
+// Pairs `bytes` bytes of the local side, after the first `skip`, with as many at `other`.
 void Path::collect_pieces(SendEntry* entry, uint64_t skip, uint64_t bytes, char* other,
                           bool from_local) {
   IovecList local;
@@ -132,7 +132,7 @@ Path::Step Path::transfer(SendEntry* entry, uint64_t* budget, urma_cr_status_t* 
                                : transfer_by_buffer(entry, *grant, budget, status);
 }
 
-// Between memory of this process and what is attached: nothing in between.
+// Directly between memory of this process and attached memory.
 Path::Step Path::transfer_to_device(SendEntry* entry, const shm::OpaqueView& view, uint64_t offset,
                                     urma_cr_status_t* status) {
   *status = URMA_CR_SUCCESS;
@@ -160,7 +160,7 @@ void Path::begin_current(std::span<const CopyPiece> pieces) {
   current_.copy = engine_->begin(pieces, nullptr);
 }
 
-// kDone once it has ended; then there is none any more.
+// kDone once it has ended; then there is none.
 Path::Step Path::await_current(urma_cr_status_t* status) {
   if (!current_.copy->ended(status)) {
     wake_when_ended(current_.copy.get());
@@ -170,8 +170,8 @@ Path::Step Path::await_current(urma_cr_status_t* status) {
   return Step::kDone;
 }
 
-// Between memory of a device here and ordinary memory of the target: the engine reaches only its
-// own half of the way.
+// Between memory of a device here and ordinary memory of the target: the engine reaches only this
+// process's end.
 Path::Step Path::transfer_by_buffer(SendEntry* entry, const shm::Grant& grant, uint64_t* budget,
                                     urma_cr_status_t* status) {
   const bool read = entry->kind == OpKind::kRead;
@@ -186,7 +186,7 @@ Path::Step Path::transfer_by_buffer(SendEntry* entry, const shm::Grant& grant, u
         if (moved != Step::kDone || *status != URMA_CR_SUCCESS) return moved;
       }
       collect_pieces(entry, entry->moved, current_.bytes, current_.buffer->data(), !read);
-      // More pieces than a turn has room for are left to the next.
+      // Pieces that a turn has no room for are left to the next.
       current_.bytes = 0;
       for (const CopyPiece& piece : pieces_) current_.bytes += piece.bytes;
       begin_current(pieces_);
@@ -202,8 +202,8 @@ Path::Step Path::transfer_by_buffer(SendEntry* entry, const shm::Grant& grant, u
   return Step::kDone;
 }
 
-// Between the buffer and the target, from the front on; *moved is how many at most, and then how
-// many.
+// Moves from the front on, between the buffer and the target; *moved is the limit, and then the
+// number of bytes.
 Path::Step Path::move_buffer(SendEntry* entry, const shm::Grant& grant, uint64_t* moved,
                              urma_cr_status_t* status) {
   const shm::Direction direction =
@@ -223,7 +223,7 @@ Path::Step Path::move_buffer(SendEntry* entry, const shm::Grant& grant, uint64_t
   return copy_far(direction, grant, addr, {&local, 1}, moved, status);
 }
 
-// What the CPU executes is atomic in host memory alone: over a bus it is not.
+// Atomics of the CPU are atomic in host memory only, not over a bus.
 Path::Step Path::atomic(SendEntry* entry, urma_cr_status_t* status) {
   const bool write = entry->kind == OpKind::kWriteAtomic;
   if (awaits_atomic()) return QueuePath::atomic(entry, status);
@@ -255,8 +255,8 @@ Path::Step Path::write_value(const shm::Grant& grant, uint64_t addr, uint64_t va
   *status = URMA_CR_SUCCESS;
   char* const word = grant.attached->start() + (addr - grant.segment.base);
   if (grant.attached->is_host_memory()) {
-    // Who sees the value sees all data: the copies before it have ended, and their end was loaded
-    // with acquire.
+    // A reader that sees the value sees all data: the copies before it have ended, and their end
+    // was loaded with acquire.
     if (addr % sizeof(value) == 0) {
       write_whole(word, &value, sizeof(value));
     } else {

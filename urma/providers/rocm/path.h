@@ -12,11 +12,11 @@
 
 namespace urma::rocm {
 
-// What lies in memory of devices, here or at the target, is copied by their runtime while the
-// program goes on. Everything else takes the way of QueuePath.
+// The runtime copies memory of devices, here or at the target, while the program goes on.
+// Everything else takes the way of QueuePath.
 //
-// Reads and writes run side by side, unless one asks for the order; each of the other requests
-// waits for those before it.
+// Reads and writes run side by side, unless one asks for order; each other request waits for those
+// before it.
 class Path final : public shm::QueuePath {
  public:
   Path(Copies* copies, shm::Sender* sender, RemoteQueue* target, uint32_t hint);
@@ -29,7 +29,7 @@ class Path final : public shm::QueuePath {
  private:
   enum class Local { kNone, kHost, kDevice };
 
-  // A read or write under way.
+  // A read or write in progress.
   struct Outstanding {
     SendEntry* entry;
     std::unique_ptr<Copy> copy;
@@ -38,10 +38,10 @@ class Path final : public shm::QueuePath {
   struct Current {
     std::unique_ptr<Copy> copy;
     std::unique_ptr<Buffer> buffer;
-    uint64_t bytes = 0;   // of the buffer, that are in use
+    uint64_t bytes = 0;   // bytes of the buffer in use
     bool staged = false;  // the message lies in the buffer
   };
-  // What a receiver may still be reading.
+  // A buffer that a receiver may still be reading.
   struct Staged {
     SendEntry* entry;
     std::unique_ptr<Buffer> buffer;
@@ -76,7 +76,7 @@ class Path final : public shm::QueuePath {
   std::deque<Outstanding> copies_;
   Current current_;
   std::vector<Staged> staged_;
-  std::vector<CopyPiece> pieces_;  // kept for the next one
+  std::vector<CopyPiece> pieces_;  // kept for the next request
 };
 
 }  // namespace urma::rocm

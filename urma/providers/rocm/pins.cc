@@ -30,7 +30,7 @@ Pins::Pins(const HsaApi* api, const Topology* topology) : api_(api), topology_(t
   the_pins.store(this);
 }
 
-// Who has not unpinned by now has a handle that says so.
+// A program that has not unpinned by now has a handle that says so.
 Pins::~Pins() { the_pins.store(nullptr); }
 
 const urma_ext_rdma_interface_t* Pins::interface() {
@@ -85,12 +85,12 @@ int Pins::pin_1_0(uint64_t va, uint64_t bytes, urma_ext_pinned_t** pinned,
   return pin(va, bytes, nullptr, pinned, free_callback, client_priv);
 }
 
-// A dma-buf is mapped for whichever device imports it; the offset is that of the address passed.
+// A dma-buf is mapped for any device that imports it; the offset is that of the address passed.
 int Pins::make(uint64_t va, uint64_t bytes, urma_ext_pinned_t** pinned,
                void (*free_callback)(void*), void* client_priv) {
   hsa_amd_pointer_info_t info;
   if (!find(va, bytes, &info)) {
-    URMA_LOG_LIMITED(ERR, "{} bytes at va {:#x} are no memory of one GPU allocation", bytes, va);
+    URMA_LOG_LIMITED(ERR, "{} bytes at va {:#x} are not memory of one GPU allocation", bytes, va);
     return -EINVAL;
   }
   if (api_->export_dmabuf == nullptr) {
@@ -131,7 +131,7 @@ int Pins::end(Pin* pin) {
   if (pins_.erase(pin) == 0) return -EINVAL;
   const bool last = std::none_of(pins_.begin(), pins_.end(),
                                  [=](const Pin* other) { return other->base == pin->base; });
-  // 0: it has been freed, and the runtime has forgotten the callback.
+  // 0: it was freed, and the runtime has dropped the callback.
   if (last && pin->base != 0) {
     api_->hsa_amd_deregister_deallocation_callback(pointer(pin->base), on_freed);
   }

@@ -14,7 +14,7 @@
 
 namespace urma::rocm {
 
-// Thread-safe. There is one in a process at most.
+// Thread-safe. A process has at most one.
 class Pins {
  public:
   // Both outlive it.
@@ -37,7 +37,7 @@ class Pins {
   static int va_page_size(uint64_t va, uint64_t bytes, unsigned long* page_size) noexcept;
   static void on_freed(void* base, void* pins);
 
-  // False where it is no memory of a GPU, or the range leaves its allocation.
+  // False where it is not memory of a GPU, or the range leaves its allocation.
   bool find(uint64_t va, uint64_t bytes, hsa_amd_pointer_info_t* info) const;
   int make(uint64_t va, uint64_t bytes, urma_ext_pinned_t** pinned, void (*free_callback)(void*),
            void* client_priv);
@@ -46,7 +46,7 @@ class Pins {
 
   const HsaApi* const api_;
   const Topology* const topology_;
-  // Recursive: who is told that memory goes may unpin it at once.
+  // Recursive: a program that is told that memory goes may unpin it at once.
   RecursiveMutex mutex_;
   std::set<Pin*> pins_ URMA_GUARDED_BY(mutex_);
 };

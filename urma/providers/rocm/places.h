@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Which memory of this process the runtime's engines reach, and as what.
+// Which memory of this process the runtime's engines reach, and at which address.
 #ifndef URMA_PROVIDERS_ROCM_PLACES_H_
 #define URMA_PROVIDERS_ROCM_PLACES_H_
 
@@ -17,10 +17,10 @@ namespace urma::rocm {
 
 // A stretch of memory.
 struct Place {
-  uint64_t begin;  // as programs call it
+  uint64_t begin;  // the program's address
   uint64_t bytes;
-  uint64_t for_agent;  // `begin`, as the engines call it
-  hsa_agent_t agent;   // that owns it
+  uint64_t for_agent;  // the engines' address of `begin`
+  hsa_agent_t agent;   // its owner
   bool cpu;            // the CPU may touch it
 
   bool covers(uint64_t addr, uint64_t count) const {
@@ -50,14 +50,14 @@ class Places {
     }
   }
 
-  // One that has all of the bytes.
+  // A place that has all of the bytes.
   std::optional<Place> find(uint64_t addr, uint64_t bytes) const {
     const SharedMutexLock lock(mutex_);
     auto entry = places_.upper_bound(addr);
     while (entry != places_.begin()) {
       const Place& place = (--entry)->second.second;
       if (place.covers(addr, bytes)) return place;
-      // Those that begin before may reach further, but none further than the longest.
+      // A place that begins earlier may reach further, but not beyond the longest.
       if (addr - place.begin >= longest_) break;
     }
     return std::nullopt;

@@ -18,7 +18,7 @@ constexpr char kUsualLibrary[] = "libhsa-runtime64.so.1";
 constexpr char kDriver[] = "/dev/kfd";
 constexpr char kNodesOfDriver[] = "/sys/class/kfd/kfd/topology/nodes/*/gpu_id";
 
-// Why the runtime has not found what it needs: nearly always something that can be seen from here.
+// Why the runtime has not found what it needs: the machine nearly always shows it.
 std::string look_at_machine() {
   if (::access(kDriver, F_OK) != 0) {
     return "there is no /dev/kfd: load the kernel module amdgpu";
@@ -42,7 +42,7 @@ std::string look_at_machine() {
   return found;
 }
 
-// Whether the driver names its nodes, and none of them is a GPU. What may not be read may be one.
+// Whether the driver names its nodes, and none is a GPU. A node that cannot be read may be one.
 bool driver_has_no_gpu() {
   glob_t nodes = {};
   const bool found = ::glob(kNodesOfDriver, 0, nullptr, &nodes) == 0;
@@ -71,7 +71,7 @@ std::unique_ptr<HsaRuntime> HsaRuntime::open(const std::string& library, bool wi
     *why = "this machine has no AMD GPU: there is no /dev/kfd (kernel module amdgpu)";
     return nullptr;
   }
-  // Where it has nothing to do the runtime is not started: it makes threads, and prints.
+  // Without work for it the runtime is not started: it makes threads, and prints.
   if (library.empty() && !with_cpus && driver_has_no_gpu()) {
     *why =
         "this machine has no AMD GPU: the kernel module amdgpu knows none (URMA_ROCM_CPU=1 makes "

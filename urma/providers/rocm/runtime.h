@@ -12,11 +12,11 @@
 
 namespace urma::rocm {
 
-// Initialised as long as it is there.
+// The runtime is initialised while this object exists.
 class HsaRuntime {
  public:
-  // NULL where it has nothing to offer, and *why says why not. `library` is "" for the usual one,
-  // which is not even looked for where the kernel has no driver. Throws Error.
+  // NULL where it has nothing to offer; *why says why. `library` is "" for the usual one, which is
+  // not even looked for where the kernel has no driver. Throws Error.
   static std::unique_ptr<HsaRuntime> open(const std::string& library, bool with_cpus,
                                           std::string* why);
   ~HsaRuntime();

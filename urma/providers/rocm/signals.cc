@@ -10,14 +10,14 @@
 namespace urma::rocm {
 namespace {
 
-// As many as a program with a deep queue has under way soon.
+// As many as a program with a deep queue soon has in flight.
 constexpr size_t kMadeAhead = 64;
 
 // On the runtime's thread. False: it is not called again.
 bool on_signal(hsa_signal_value_t /*value*/, void* arg) {
   auto* const signal = static_cast<Signal*>(arg);
   const int fd = signal->wake_fd;
-  // Release pairs with the acquire in Signals::take(): after this the signal is somebody else's.
+  // Release pairs with the acquire in Signals::take(): afterwards the signal may be reused.
   signal->awaited.store(false, std::memory_order_release);
   const uint64_t one = 1;
   [[maybe_unused]] const ssize_t written = ::write(fd, &one, sizeof(one));
@@ -27,11 +27,11 @@ bool on_signal(hsa_signal_value_t /*value*/, void* arg) {
 }  // namespace
 
 Signals::Signals(const HsaApi* api) : api_(api), wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  if (!wake_.valid()) fail_errno(URMA_ENOMEM, "making the descriptor that copies wake by");
+  if (!wake_.valid()) fail_errno(URMA_ENOMEM, "making the descriptor that wakes for copies");
   while (free_.size() < kMadeAhead) free_.push_back(make());
 }
 
-// One that the runtime still waits for is left to it.
+// A signal that the runtime still waits for is left to it.
 Signals::~Signals() {
   for (auto& signal : all_) {
     if (signal->awaited.load(std::memory_order_acquire)) {
@@ -84,7 +84,7 @@ void Signals::wake_when_ended(Signal* signal) {
                                                          on_signal, signal);
   if (status == HSA_STATUS_SUCCESS) return;
   signal->awaited.store(false);
-  // The service thread looks every now and then anyway.
+  // The service thread looks from time to time anyway.
   URMA_LOG_LIMITED(WARNING, "hsa_amd_signal_async_handler: {}; completions are found later",
                    status_text(*api_, status));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Completion signals, made once and used again.
+// Completion signals, made once and reused.
 #ifndef URMA_PROVIDERS_ROCM_SIGNALS_H_
 #define URMA_PROVIDERS_ROCM_SIGNALS_H_
 
@@ -24,7 +24,7 @@ struct Signal {
 // Thread-safe.
 class Signals {
  public:
-  // Throws Error where the first of them cannot be had. `api` outlives it.
+  // Throws Error where the first of them cannot be made. `api` outlives it.
   explicit Signals(const HsaApi* api);
   ~Signals();
   Signals(const Signals&) = delete;
@@ -32,10 +32,10 @@ class Signals {
 
   // One with the value 1. Throws Error.
   Signal* take();
-  // Nobody waits for it, and nothing is to change it any more.
+  // Nobody waits for it, and nothing will change it.
   void give_back(Signal* signal);
 
-  // Makes wake_fd() readable once the signal is below 1. Does nothing but that in the runtime's one
+  // Makes wake_fd() readable once the signal is below 1. Does nothing else on the runtime's one
   // thread for callbacks.
   void wake_when_ended(Signal* signal);
   int wake_fd() const { return wake_.get(); }
@@ -48,7 +48,7 @@ class Signals {
   Mutex mutex_;
   std::vector<std::unique_ptr<Signal>> all_ URMA_GUARDED_BY(mutex_);
   std::vector<Signal*> free_ URMA_GUARDED_BY(mutex_);
-  std::vector<Signal*> resting_ URMA_GUARDED_BY(mutex_);  // given back, and awaited still
+  std::vector<Signal*> resting_ URMA_GUARDED_BY(mutex_);  // given back, but still awaited
 };
 
 }  // namespace urma::rocm

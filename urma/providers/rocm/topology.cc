@@ -10,7 +10,7 @@
 namespace urma::rocm {
 namespace {
 
-// What the runtime's callbacks, which must not throw, are given.
+// The argument of the runtime's callbacks, which must not throw.
 template <typename Handle>
 hsa_status_t collect(Handle handle, void* list) noexcept {
   try {
@@ -25,7 +25,7 @@ void require(const HsaApi& api, const char* call, hsa_status_t status) {
   if (status != HSA_STATUS_SUCCESS) fail(URMA_FAIL, "{}: {}", call, status_text(api, status));
 }
 
-// A pool of global memory that can be allocated from; nothing where it is another.
+// A pool of global memory that can be allocated from; nothing for another pool.
 std::optional<Pool> look_at(const HsaApi& api, hsa_amd_memory_pool_t handle) {
   const auto info = [&](hsa_amd_memory_pool_info_t what, void* value) {
     require(api, "hsa_amd_memory_pool_get_info",

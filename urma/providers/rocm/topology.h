@@ -28,7 +28,7 @@ struct Agent {
   hsa_agent_t handle;
   bool gpu;
   uint32_t node;
-  std::string name;         // as the runtime has it
+  std::string name;         // the runtime's name
   std::vector<Pool> pools;  // those that can be allocated from
 };
 
@@ -40,9 +40,9 @@ struct Topology {
   // The first CPU agent; NULL where there is none.
   const Agent* cpu() const;
   std::vector<hsa_agent_t> handles() const;
-  // Those of the GPUs; where there is none, of all.
+  // The GPU agents; without any, all agents.
   std::vector<hsa_agent_t> engines() const;
-  // Whether the CPU can reach what the agent owns, whatever its pools.
+  // Whether the CPU can reach the owner's memory, by the flags of its pool.
   bool cpu_reaches(hsa_agent_t owner, uint32_t flags) const;
 };
 

@@ -19,7 +19,7 @@
 
 namespace urma::shm {
 
-// Copies between a mapped stretch and a list of local pieces that has as many bytes.
+// Copies between a mapped stretch and a list of local pieces of the same total size.
 inline void copy_mapped(Direction direction, char* mapped, std::span<const iovec> local) {
   for (const iovec& piece : local) {
     char* here = static_cast<char*>(piece.iov_base);
@@ -32,7 +32,7 @@ inline void copy_mapped(Direction direction, char* mapped, std::span<const iovec
   }
 }
 
-// What can be executed at once.
+// Requests that can be executed at once.
 enum class DirectKind { kWrite, kRead, kSend, kAtomic, kWriteAtomic, kNone };
 
 [[gnu::always_inline]] inline DirectKind direct_kind_of(uint32_t opcode) {
@@ -72,7 +72,7 @@ struct DirectSend {
   return true;
 }
 
-// Whether the bytes, which are some, lie in a segment registered here.
+// Whether the bytes, at least one, lie in a segment registered here.
 [[gnu::always_inline]] inline bool local_stands(const urma_sge_t& sge) {
   const auto* handle = static_cast<const SegmentHandle*>(sge.tseg);
   if (handle == nullptr || !handle->registered) return false;
@@ -81,8 +81,8 @@ struct DirectSend {
   return offset < segment->len && sge.len <= segment->len - offset;
 }
 
-// What follows is false where anything about a request is not as it should be, or not simple: then
-// the long way finds out what. Nothing was executed.
+// The functions below return false where a request is invalid or not simple: the long way then
+// finds out what is wrong. Nothing was executed.
 
 [[gnu::always_inline]] inline bool view_transfer(const urma_sg_t& local, const urma_sg_t& remote,
                                                  uint32_t access, bool in_wr, uint32_t max_inline,
@@ -144,7 +144,7 @@ template <DirectKind kKind>
   return wr.flag.bs.inline_flag != 0 ? piece.len <= max_inline : local_stands(piece);
 }
 
-// Of a send that was viewed: whether its bytes lie in a segment that everybody may read.
+// For a send that was viewed: whether its bytes lie in a segment that everybody may read.
 inline bool is_open(const urma_jfs_wr_t& wr) {
   return wr.flag.bs.inline_flag == 0 &&
          static_cast<const Segment*>(wr.send.src.sge[0].tseg)->open_token_id != 0;

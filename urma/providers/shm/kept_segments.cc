@@ -13,14 +13,14 @@ namespace {
 constexpr size_t kMaxKept = 256;
 // Of the 65530 that the kernel gives a process by default.
 constexpr uint64_t kMaxMappings = 2048;
-// Of address space: what of it was touched costs page tables, a 512th of it.
+// Address space: what of it was touched costs page tables, a 512th of it.
 constexpr uint64_t kMaxMappedSpace = 64ULL << 30;
 
 }  // namespace
 
 KeptSegments::KeptSegments() {
   const MutexLock lock(mutex_);
-  // Nothing is allocated when one is kept.
+  // So that keeping one allocates nothing.
   kept_.reserve(kMaxKept + 1);
 }
 
@@ -60,7 +60,7 @@ void KeptSegments::keep(RemoteSegment* segment) {
                 segment->mapped_space()};
   {
     const MutexLock lock(mutex_);
-    // It may have ended since it was looked at; then drop_ended() has been here for it already.
+    // It may have ended since it was looked at; drop_ended() then ran too early for it.
     if (closed_ || fresh.segment->stale()) return;
     mappings_ += fresh.mappings;
     mapped_space_ += fresh.mapped_space;
@@ -73,7 +73,7 @@ void KeptSegments::keep(RemoteSegment* segment) {
   }
 }
 
-// The one that was used last may be as large as it likes.
+// The most recently used one may have any size.
 bool KeptSegments::too_many() const {
   return kept_.size() > 1 &&
          (kept_.size() > kMaxKept || mappings_ > kMaxMappings || mapped_space_ > kMaxMappedSpace);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What owners have granted to imports that have ended. It is kept for the next import of the same
-// memory with the same token, which then asks and maps nothing.
+// Grants of imports that have ended. A grant is kept for the next import of the same memory with
+// the same token, which then asks and maps nothing.
 #ifndef URMA_PROVIDERS_SHM_KEPT_SEGMENTS_H_
 #define URMA_PROVIDERS_SHM_KEPT_SEGMENTS_H_
 
@@ -17,7 +17,7 @@ namespace urma::shm {
 
 class RemoteSegment;
 
-// Thread-safe. The segments in it have no references; nobody else knows them.
+// Thread-safe. The segments in it have no references; nothing else knows them.
 class KeptSegments {
  public:
   KeptSegments();
@@ -25,15 +25,15 @@ class KeptSegments {
   KeptSegments(const KeptSegments&) = delete;
   KeptSegments& operator=(const KeptSegments&) = delete;
 
-  // One that serves such an import, and is kept no longer; else NULL. A grant that no longer stands
-  // serves nobody. `ctx` is NULL where a request imports by itself.
+  // Takes out one that serves such an import; else NULL. A grant that no longer stands serves none.
+  // `ctx` is NULL where a request imports.
   RemoteSegment* take(const urma_context_t* ctx, const urma_seg_t& imported, urma_token_t token,
                       uint32_t access);
-  // Where there are too many, those that were kept first go.
+  // Where there are too many, the oldest are dropped.
   void keep(RemoteSegment* segment);
-  // Lets go of what no longer stands.
+  // Drops the grants that no longer stand.
   void drop_ended();
-  // Lets go of all, and keeps nothing any more.
+  // Drops all, and keeps nothing any more.
   void close();
 
  private:
@@ -49,7 +49,7 @@ class KeptSegments {
   bool too_many() const URMA_REQUIRES(mutex_);
 
   Mutex mutex_;
-  List kept_ URMA_GUARDED_BY(mutex_);  // the one that was used last comes first
+  List kept_ URMA_GUARDED_BY(mutex_);  // most recently used first
   uint64_t mappings_ URMA_GUARDED_BY(mutex_) = 0;
   uint64_t mapped_space_ URMA_GUARDED_BY(mutex_) = 0;
   bool closed_ URMA_GUARDED_BY(mutex_) = false;

@@ -13,14 +13,14 @@
 namespace urma::shm {
 namespace {
 
-// A live peer answers within microseconds; only one that is stopped or overrun is looked for so
-// often. Each look is that long after the one before: where the machine has so much to do that this
+// A live peer answers within microseconds; only a stopped or overloaded one is looked for this
+// often. Each look comes this long after the one before: on an overloaded machine, where this
 // thread is late, the peer, which waits for a processor as well, gets more time.
 constexpr uint64_t kLookNs = 100'000'000;
-// For an answer that may take any time.
+// For an answer without a time limit.
 constexpr uint32_t kNoLook = 0;
 constexpr uint64_t kConnectRetryNs = 1'000'000;
-// Answers that are taken before others on the service thread get their turn.
+// Answers taken before other work on the service thread gets its turn.
 constexpr int kAnswersPerTurn = 64;
 
 Reply unreachable() {
@@ -50,7 +50,7 @@ void Link::start() {
   try_connect();
 }
 
-// Whatever goes wrong, those who wait get their answer.
+// On any failure, the waiting requests still get their answer.
 void Link::try_connect() {
   if (gone()) return;
   try {
@@ -128,7 +128,7 @@ void Link::send(Request request, std::span<const int> fds, OnReply on_reply) {
   request.number = next_number_;
   if (++next_number_ == 0) next_number_ = 1;
   const bool patient = request.type == RequestType::kMapSegment;
-  // A look that is due already, for requests before this one, comes too early for it.
+  // A look that is already due, for earlier requests, comes too early for this one.
   const uint32_t looks = timer_ != 0 ? looks_ + 1 : looks_;
   waiting_.emplace(request.number, Asked{std::move(on_reply), patient ? kNoLook : looks});
   if (!patient) look_later();
@@ -143,7 +143,7 @@ void Link::write(const Request& request, std::span<const int> fds) {
       service_->rewatch(connection_->fd(), EPOLLIN | EPOLLOUT);
       break;
     case MessageSocket::Sent::kClosed:
-      // Not at once: the caller may be in the middle of a list of requests.
+      // Later: the caller may be in the middle of a list of requests.
       service_->post([self = shared_from_this()] { self->hang_up(); });
       break;
   }
@@ -182,7 +182,7 @@ void Link::dispatch(const Reply& reply, Attached& fds) {
   if (!ready_) return on_hello(reply, fds);
   if (reply.number == 0) return calls_.on_grant_ended();
   auto found = waiting_.find(reply.number);
-  // An answer to nothing is the peer's mistake; it costs nobody anything.
+  // An answer without a request is the peer's mistake, and harmless.
   if (found == waiting_.end()) return;
   const OnReply on_reply = std::move(found->second.on_reply);
   waiting_.erase(found);
@@ -226,7 +226,7 @@ void Link::look_later() {
   timer_ = service_->after(kLookNs, [self = shared_from_this()] { self->look(); });
 }
 
-// A peer that has had all of its looks is given up.
+// Gives up a peer that has had all of its looks.
 void Link::look() {
   timer_ = 0;
   if (gone()) return;
@@ -264,7 +264,7 @@ void Link::stop() {
   wakeups_.clear();
   if (connection_ != nullptr) {
     service_->unwatch(connection_->fd());
-    // The owner learns at once, also where others still hold this link and with it the descriptor.
+    // Tells the owner at once, also where others still hold this link and its descriptor.
     ::shutdown(connection_->fd(), SHUT_RDWR);
   }
   auto waiting = std::exchange(waiting_, {});

@@ -26,8 +26,8 @@
 
 namespace urma::shm {
 
-// Lives on the service thread; what other threads may call is marked. Once gone it stays gone, and
-// a new link is made for the next request.
+// Lives on the service thread; functions for other threads are marked. A link that is gone stays
+// gone; the next request makes a new one.
 class Link : public std::enable_shared_from_this<Link> {
  public:
   // Called once, on the service thread, with the descriptors that came along. The answer is
@@ -40,27 +40,27 @@ class Link : public std::enable_shared_from_this<Link> {
     std::function<void()> on_grant_ended;  // the owner has ended a registration
   };
 
-  // `region` is what the owner may map of this process. An owner that lives and says nothing for
-  // `patience_ns`, in whole looks, is given up.
+  // `region` is the memory of this process that the owner may map. A live owner that says nothing
+  // for `patience_ns`, rounded up to whole looks, is given up.
   Link(Service* service, Runtime* runtime, std::string socket_name, int region,
        uint64_t patience_ns, Calls calls);
   ~Link();
 
   void start();
-  // Before start(): nothing is copied by the kernel, whatever it permits.
+  // Call before start(): the kernel copies nothing, even where it would permit it.
   void stage_copies() { peer_.refused.store(true, std::memory_order_relaxed); }
-  // The descriptors must stay open until the reply. Only a mapping may take the owner any time.
+  // The descriptors must stay open until the reply. Only a mapping has no time limit.
   void request(Request request, std::vector<int> fds, OnReply on_reply);
-  // Without an answer.
+  // A request without an answer.
   void notify(Request request);
-  // Has the owner copy to or from the place that `copy` has; on_end() is called once it has ended.
+  // Has the owner copy to or from the place of `copy`; on_end() is called once that has ended.
   void request_copy(const Request& request, std::shared_ptr<StagedCopy> copy,
                     std::function<void()> on_end);
   void stop();
-  // The same, as the peer's end of the connection does it.
+  // The same, where the peer has closed the connection.
   void hang_up();
   Wakeups& wakeups() { return wakeups_; }
-  // Whether it is gone because the owner is, or has ended the library.
+  // Whether it is gone because the owner is gone, or has ended the library.
   bool hung_up() const { return hung_up_; }
   const std::shared_ptr<const PeerRegion>& region() const { return region_; }
 
@@ -69,7 +69,7 @@ class Link : public std::enable_shared_from_this<Link> {
     // Acquire pairs with the release in stop().
     return gone_.load(std::memory_order_acquire);
   }
-  // Any thread. Throws Error where there is no memory for it.
+  // Any thread. Throws Error where memory is short.
   StagingArea& staging();
   // Any thread; the three below only once a request was accepted.
   const PeerProcess& peer() const { return peer_; }
@@ -79,7 +79,7 @@ class Link : public std::enable_shared_from_this<Link> {
     return SegmentTable::alive_in(words_.load(std::memory_order_acquire), ref);
   }
   void hint_progress() const;
-  // What the owner's start is known by; once a request was accepted.
+  // Identifies the owner's start; valid once a request was accepted.
   uint64_t nonce() const { return nonce_; }
 
  private:
@@ -90,7 +90,7 @@ class Link : public std::enable_shared_from_this<Link> {
   };
   struct Asked {
     OnReply on_reply;
-    uint32_t looks;  // that are left
+    uint32_t looks;  // looks that are left
   };
 
   void try_connect();
@@ -123,7 +123,7 @@ class Link : public std::enable_shared_from_this<Link> {
   uint64_t nonce_ = 0;
   Wakeups wakeups_;
   Mutex staging_mutex_;
-  std::shared_ptr<StagingArea> staging_ URMA_GUARDED_BY(staging_mutex_);  // made once, and stays
+  std::shared_ptr<StagingArea> staging_ URMA_GUARDED_BY(staging_mutex_);  // made once; stays
   bool staging_lent_ = false;
   std::shared_ptr<const PeerRegion> region_;
   std::atomic<const std::atomic<uint32_t>*> words_{nothing_stands_};

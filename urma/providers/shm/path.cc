@@ -14,20 +14,20 @@
 namespace urma::shm {
 namespace {
 
-// After so long without an answer the receiver's service thread is asked to look: its program may
-// be computing, or poll nothing.
+// After this long without an answer the receiver's service thread is asked to look: its program may
+// be computing, or not polling.
 constexpr uint64_t kPatienceNs = 1'000'000;
-// Looks at the receiver's answers in vain before the clock is read, and the receiver asked for the
-// answers that it gives lazily. The question takes a cache line from it, which a program that
-// expects a reply does not want moved.
+// Unsuccessful looks for the receiver's answers before the clock is read, and the receiver is asked
+// for the answers that it gives lazily. The question takes a cache line from the receiver, which
+// delays a program that expects a reply.
 constexpr uint32_t kPatientLooks = 16;
 
-// One of so many messages of more than kMaxCopiedTwice bytes that fit into the ring goes by
-// reference: it finds out whether they are mapped, or brings them nearer to that.
+// One of this many messages of more than kMaxCopiedTwice bytes that fit into the ring goes by
+// reference: it finds out whether they are mapped, or brings that nearer.
 constexpr uint32_t kTryEvery = 128;
 
-// What a peer writes is believed where a receiver can have found it: no marker, and nothing that
-// would be of this side.
+// A peer's status is accepted where a receiver can have found it: not a marker, and not a status of
+// this side.
 urma_cr_status_t checked_status(uint32_t status) {
   switch (status) {
     case URMA_CR_SUCCESS:
@@ -55,7 +55,7 @@ uint8_t flags_of(const SendEntry& entry) {
 QueuePath::QueuePath(Sender* sender, RemoteQueue* target, uint32_t hint)
     : RequestPath(sender, target, hint), sender_(sender) {}
 
-// What lies in the ring still arrives; what its messages only refer to is the program's again.
+// Messages in the ring still arrive; the memory that they refer to belongs to the program again.
 QueuePath::~QueuePath() {
   if (opening_ != nullptr) opening_->ring.take_back_lent();
   drop_ring();
@@ -68,7 +68,7 @@ bool QueuePath::lends_what_fits() const {
 }
 
 // Also true while messages lie in a ring that the owner has not answered about, be it the first or
-// behind a lost one: whoever goes on has to wake it then.
+// the one after a lost ring: the receiver has to be woken then.
 bool QueuePath::advance() {
   more = false;
   if (ring_ == nullptr) [[unlikely]]
@@ -93,16 +93,16 @@ void QueuePath::flush() {
   if (ring_idle()) {
     drop_ring();
   } else if (!closing_) {
-    // The receiver may be copying out of the program's buffers: only its answer ends that. Where it
-    // has not taken the ring yet, it finds the messages there when it does.
+    // The receiver may be copying out of the program's buffers: only its answer ends that. A
+    // receiver that has not taken the ring yet finds the messages there when it does.
     ask_to_close(opening_, /*lends=*/true);
     closing_ = true;
   }
 }
 
-// Completes what the receiver is through with, and everything in flight once it is gone.
+// Completes messages that the receiver is through with, and all in flight once it is gone.
 void QueuePath::reap() {
-  // Before the answers: those that were given before the end are still true.
+  // Read before the answers: those that were given before the end are still true.
   const uint32_t closed = ring_->closed();
   const bool gone = opening_->link->gone();
   const bool moved = reap_answers();
@@ -130,9 +130,9 @@ inline bool QueuePath::reap_answers() {
 
 // Ends all messages in flight and the ring with them; the next send asks for a new one.
 void QueuePath::fail_all(urma_cr_status_t status) {
-  // Also an owner whose answer has come too late, or to nothing, may have received some.
+  // An owner whose answer came too late, or not at all, may also have received some.
   reap_answers();
-  // What was being flushed is, however its target ends.
+  // A flush ends as a flush, however its target ends.
   if (closing_) status = URMA_CR_WR_FLUSH_ERR;
   uint32_t index;
   while (opening_->ring.abandon(&index)) {
@@ -158,7 +158,7 @@ void QueuePath::press_if_slow(bool moved) {
   }
 }
 
-// Enough of them that were copied are worth a mapping.
+// Enough copied requests make a mapping worthwhile.
 void QueuePath::executed(const SendEntry& entry) {
   if (entry.kind == OpKind::kSend) return;
   for (ImportedSegment* segment : {entry.remote, entry.notified}) {
@@ -171,7 +171,7 @@ void QueuePath::look_up(SendEntry* entry) {
 }
 
 // Whether all that was posted before has been placed at the target. Messages stay in order among
-// each other, and everything else is placed when its turn is over.
+// each other, and everything else is placed at the end of its turn.
 bool QueuePath::placed_before(const SendEntry& entry) {
   const bool message = entry.kind == OpKind::kSend;
   if (message || ring_idle()) return true;
@@ -185,8 +185,8 @@ QueuePath::Step QueuePath::send(SendEntry* entry, urma_cr_status_t* status) {
 }
 
 QueuePath::Step QueuePath::write_imm(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status) {
-  // First, so that nothing is written for a target that refuses this sender, and nothing is asked
-  // twice of the segment while the ring is full.
+  // First, so that nothing is written for a target that refuses this sender, and the segment is not
+  // asked for twice while the ring is full.
   const Step opened = open_ring(status);
   if (opened != Step::kInFlight) return opened;
   if (!ring_->room_for(0)) return Step::kWait;

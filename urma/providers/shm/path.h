@@ -35,22 +35,22 @@ struct AtomicCall : Question {
   uint64_t old_value[2] = {0, 0};  // valid once ended
 };
 
-// A message of more bytes is copied once, by reference, where its receiver has mapped them. Others
-// are copied twice, into the ring and out of it, and arrive earlier all the same.
+// Larger messages are copied once, by reference, where their receiver has mapped them. Others are
+// copied twice, into the ring and out of it, and still arrive earlier.
 inline constexpr uint32_t kMaxCopiedTwice = 512;
 
 class QueuePath : public RequestPath {
  public:
-  // `hint` tells the paths to one group apart.
+  // `hint` distinguishes the paths to one group.
   QueuePath(Sender* sender, RemoteQueue* target, uint32_t hint = 0);
   ~QueuePath() override;
 
   bool advance() override;
   void insist() override;
   void flush() override;
-  // Publishes a message where that needs no look at what the receiver has written: that line comes
-  // from another core, and would hold up the message. False: nothing has happened. The entry
-  // `cookie` is committed afterwards, and then the receiver woken where it waits.
+  // Publishes a message where that needs no look at what the receiver has written: that cache line
+  // comes from another core, and would delay the message. False: nothing has happened. The entry
+  // `cookie` is committed afterwards, and then a receiver that waits is woken.
   bool publish_now(MessageKind kind, uint8_t flags, const char* data, uint32_t bytes,
                    uint64_t immediate, uint32_t cookie);
   // The same for one slot of the ring, without a call.
@@ -59,13 +59,14 @@ class QueuePath : public RequestPath {
     return ring_ != nullptr && !closing_ &&
            ring_->publish_slot(kind, flags, data, bytes, immediate, cookie);
   }
-  // Whether the next message that might go through the ring or by reference should do the latter.
+  // Whether the next message that could take either way should go by reference, not through the
+  // ring.
   bool prefers_reference() const;
-  // Whether a message is still being copied out of the program's memory that would fit into the
-  // ring. Asks for the answer.
+  // Whether a message that would fit into the ring is still being copied out of the program's
+  // memory. Asks for the answer.
   bool lends_what_fits() const;
-  // Adds where the bytes lie that the receiver asks for of a message by reference, as long as it
-  // is on its way and their memory stands. False where this path sends no such message.
+  // Adds the bytes of a message by reference that the receiver asks for, while it is in flight and
+  // their memory stands. False where this path sends no such message.
   bool lent(const CopyMessageRequest& asked, IovecList* list);
   bool awaited(bool solicited) const { return opening_->bell.awaited(solicited); }
   void wake();
@@ -74,25 +75,25 @@ class QueuePath : public RequestPath {
   Step transfer(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status) override;
   Step atomic(SendEntry* entry, urma_cr_status_t* status) override;
   Step send(SendEntry* entry, urma_cr_status_t* status) override;
-  // What a provider with memory of its own does in another way.
+  // Overridden by a provider with memory of its own.
   virtual Step write_value(const Grant& grant, uint64_t addr, uint64_t value,
                            urma_cr_status_t* status);
 
   Step authorize(SendEntry* entry, const Grant** grant, urma_cr_status_t* status);
   // kInFlight once the owner has taken the ring.
   Step open_ring(urma_cr_status_t* status);
-  // Into the ring, which the owner may still be asked to take. False where it has no room.
+  // Publishes into the ring, which the owner may not have taken yet. False where it has no room.
   bool publish(SendEntry* entry);
-  // Executes an atomic where its target lies in this process.
+  // Executes an atomic whose target lies in this process.
   static void execute_at(SendEntry* entry, char* target);
   bool awaits_atomic() const { return atomic_call_ != nullptr; }
-  // Moves some bytes between the list and what the target has not mapped here, by the kernel or
-  // staged. kWait: what is under way has to be waited for, with the same list.
+  // Moves some bytes between the list and target memory that is not mapped here, by the kernel or
+  // staged. kWait: wait for what is in progress, with the same list.
   Step copy_far(Direction direction, const Grant& grant, uint64_t addr,
                 std::span<const iovec> local, uint64_t* moved, urma_cr_status_t* status);
-  // What of it is under way, staged; 0: nothing.
+  // The bytes of a staged copy in progress; 0: none.
   uint64_t staged_bytes() const { return copying_ == nullptr ? 0 : copying_->bytes; }
-  // kInFlight where nothing is, or what was asked for has come.
+  // kInFlight where no copy was asked for, or it has come.
   Step await_staged(urma_cr_status_t* status);
   Sender* sender() const { return sender_; }
   void next_begins() override;
@@ -134,11 +135,11 @@ class QueuePath : public RequestPath {
   std::shared_ptr<AtomicCall> atomic_call_;
   std::shared_ptr<StagedCopy> copying_;  // of the first pending request
   std::shared_ptr<RingOpening> opening_;
-  std::shared_ptr<RingOpening> larger_;  // takes the place of opening_ once that is empty
+  std::shared_ptr<RingOpening> larger_;  // replaces opening_ once that is empty
   RingProducer* ring_ = nullptr;         // that of opening_, once the owner has taken it
   bool closing_ = false;                 // the owner was asked to give back what is in the ring
-  bool found_full_ = false;              // the first pending message has found no room
-  uint32_t found_full_count_ = 0;        // so many messages did of which the ring holds few
+  bool found_full_ = false;              // the first pending message found no room
+  uint32_t found_full_count_ = 0;        // messages without room, of a size of which it holds few
   uint32_t tries_ = 0;                   // messages that counted for kTryEvery
   uint32_t fruitless_ = 0;
   uint64_t waiting_since_ns_ = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// One-sided requests on their way to one target, and atomics.
+// One-sided requests to one target, and atomics.
 #include <algorithm>
 #include <cstring>
 
@@ -13,7 +13,7 @@
 namespace urma::shm {
 namespace {
 
-// Where the bytes are mapped for writing; NULL where they, or some of them, are not.
+// Where the bytes are mapped for writing; NULL where some of them are not.
 char* mapped_for_writing(const Grant& grant, uint64_t addr, uint64_t bytes) {
   if (grant.view == nullptr || !grant.view->writable()) return nullptr;
   uint64_t run;
@@ -46,7 +46,7 @@ QueuePath::Step QueuePath::transfer(SendEntry* entry, uint64_t* budget, urma_cr_
   return Step::kDone;
 }
 
-// One stretch that is mapped, or is not.
+// Moves one stretch that is mapped, or one that is not.
 QueuePath::Step QueuePath::transfer_some(SendEntry* entry, const Grant& grant, uint64_t budget,
                                          uint64_t* moved, urma_cr_status_t* status) {
   const Direction direction = entry->kind == OpKind::kRead ? Direction::kRead : Direction::kWrite;
@@ -87,11 +87,11 @@ QueuePath::Step QueuePath::write_notify(SendEntry* entry, uint64_t* budget,
   return write_value(*grant, entry->notified_addr, entry->operand[0], status);
 }
 
-// The kernel copies bytes, so that a word which is not mapped is its owner's to write.
+// The kernel copies bytes, not words, so an unmapped word is written by its owner.
 QueuePath::Step QueuePath::write_value(const Grant& grant, uint64_t addr, uint64_t value,
                                        urma_cr_status_t* status) {
-  // Release: who sees the value sees all data. Pairs with the acquire that the owner's own program
-  // makes.
+  // Release: a reader that sees the value sees all data. Pairs with the acquire that the owner's
+  // own program makes.
   std::atomic_thread_fence(std::memory_order_release);
   if (char* mapped = mapped_for_writing(grant, addr, sizeof(value)); mapped != nullptr) {
     std::memcpy(mapped, &value, sizeof(value));

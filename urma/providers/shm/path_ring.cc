@@ -15,13 +15,13 @@
 namespace urma::shm {
 namespace {
 
-// A ring that holds fewer messages of a size than this has their sender wait for each answer. Once
-// so many of them have found no room, another one takes its place that is so many times as large.
+// With fewer messages of a size in the ring than this, their sender waits for each answer. Once
+// kFoundFullToGrow of them found no room, a ring kGrowth times as large replaces it.
 constexpr uint32_t kFewMessages = 16;
 constexpr uint32_t kFoundFullToGrow = 32;
 constexpr uint32_t kGrowth = 4;
 
-// On the service thread: what the owner has answered.
+// On the service thread: takes the bell from the owner's answer.
 Answer take_bell(RingOpening* opening, const OpenRingAnswer& answer, Attached& fds) {
   try {
     opening->bell = opening->link->wakeups().accept(answer.receiver_jfc, opening->link->region(),
@@ -37,7 +37,7 @@ Answer take_bell(RingOpening* opening, const OpenRingAnswer& answer, Attached& f
   return Answer::kNoResources;
 }
 
-// On the service thread. Whatever goes wrong, the opening ends.
+// On the service thread. On any failure, the opening ends.
 void ask_for_ring(Transport* transport, const std::shared_ptr<RingOpening>& opening,
                   Request request, EventChannel* channel, uint32_t jfc_id) {
   transport->opening_begins();
@@ -73,7 +73,7 @@ void ask_for_ring(Transport* transport, const std::shared_ptr<RingOpening>& open
   end(Reply{0, Answer::kUnreachable, {}}, none);
 }
 
-// Nobody guesses it.
+// Nobody can guess it.
 uint64_t new_key() {
   uint64_t key;
   if (::getrandom(&key, sizeof(key), 0) != sizeof(key)) {
@@ -84,7 +84,7 @@ uint64_t new_key() {
 
 }  // namespace
 
-// What the owner says of a ring that it was asked to take. True where it refuses one that is empty.
+// Takes the owner's answer about a ring. True where it refuses one that is empty.
 bool QueuePath::take_answer() {
   if (ring_ != nullptr || opening_ == nullptr || !opening_->has_ended()) return false;
   if (opening_->answer == Answer::kAccepted) {
@@ -108,15 +108,15 @@ urma_cr_status_t QueuePath::refusal() {
   return outcome_of(opening_->answer);
 }
 
-// For a message. Not held up by the handshake: what has been published arrives also where this
-// queue ends now.
+// Prepares the ring for a message. Does not wait for the handshake: published messages arrive even
+// if this queue ends now.
 bool QueuePath::prepare_ring() {
   if (closing_ || !change_rings()) return false;
   if (opening_ == nullptr) opening_ = request_ring(sender_->transport().ring_bytes());
   return true;
 }
 
-// False while the larger ring has to wait for what is in the other one: messages stay in order.
+// False while the larger ring has to wait until the other one is empty: messages stay in order.
 bool QueuePath::change_rings() {
   if (larger_ == nullptr || !larger_->has_ended()) return true;
   if (larger_->answer != Answer::kAccepted || larger_->link->gone()) {
@@ -136,7 +136,8 @@ bool QueuePath::change_rings() {
   return true;
 }
 
-// Asks for the larger ring, once for each smaller one. A group might choose another member for it.
+// Asks for the larger ring, once for each smaller one. Not for a group, which might choose another
+// member for it.
 void QueuePath::note_full(uint32_t payload) {
   const uint32_t larger = sender_->transport().ring_bytes() * kGrowth;
   if (std::exchange(found_full_, true) || ring_ == nullptr || larger > kMaxRingBytes ||
@@ -155,8 +156,8 @@ void QueuePath::note_full(uint32_t payload) {
 
 QueuePath::Step QueuePath::open_ring(urma_cr_status_t* status) {
   if (!prepare_ring()) return Step::kWait;
-  // Looked at once: the answer may come in between. Messages that the refusal has ended have taken
-  // the opening along: the next one asks anew.
+  // Looked at once, since the answer may come in between. Messages that the refusal has ended have
+  // ended the opening too: the next one asks anew.
   const bool refused = take_answer();
   if (ring_ != nullptr) return Step::kInFlight;
   if (!refused) return Step::kWait;
@@ -194,7 +195,7 @@ std::shared_ptr<RingOpening> QueuePath::request_ring(uint32_t bytes) {
 
 void QueuePath::ask_to_close(const std::shared_ptr<RingOpening>& opening, bool lends) {
   sender_->transport().service().post([opening, lends] {
-    // An opening that is still under way ends on the service thread too, so its link is set.
+    // An opening in progress ends on the service thread too, so its link is set.
     if (opening->link == nullptr || opening->link->gone()) return;
     Request request = {};
     request.type = RequestType::kCloseRing;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What is not mapped: copied by the kernel, or staged where that refuses; and what receivers are
-// lent of messages that neither of them copies for them.
+// Memory that is not mapped: copied by the kernel, or staged where that refuses; and the bytes of
+// messages that receivers have the sender copy for them.
 #include <algorithm>
 
 #include "urma/providers/shm/path.h"
@@ -32,7 +32,7 @@ QueuePath::Step QueuePath::copy_far(Direction direction, const Grant& grant, uin
   return Step::kDone;
 }
 
-// Nothing has begun where there is no room; when there is some, this request goes on.
+// Begins nothing where there is no room; this request goes on when there is some.
 void QueuePath::begin_staged(Direction direction, const Grant& grant, uint64_t addr,
                              std::span<const iovec> local) {
   auto copy = std::make_shared<StagedCopy>();
@@ -56,7 +56,7 @@ void QueuePath::begin_staged(Direction direction, const Grant& grant, uint64_t a
   copying_ = std::move(copy);
 }
 
-// Before anything else is looked at: an owner that did not answer is not asked again for a grant.
+// Looked at first: an owner that did not answer is not asked again for a grant.
 QueuePath::Step QueuePath::await_staged(urma_cr_status_t* status) {
   if (copying_ == nullptr) return Step::kInFlight;
   if (!copying_->has_ended()) return Step::kWait;
@@ -74,7 +74,7 @@ bool QueuePath::lent(const CopyMessageRequest& asked, IovecList* list) {
   if (asked.offset > entry->bytes || asked.bytes > entry->bytes - asked.offset) return false;
   const SegmentTable& segments = sender_->transport().segments();
   for (const LocalPiece& piece : SendQueue::pieces(entry)) {
-    // What a path has gathered itself is of no registration.
+    // Memory that a path has gathered itself has no registration.
     if (piece.ref.generation != 0 && !segments.alive(piece.ref)) {
       *list = {};
       break;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// How long this process waits for what an owner has to do first, beyond its answer: see
+// How long this process waits for the work of an owner, in addition to its answer: see
 // Transport::patience_ns().
 #ifndef URMA_PROVIDERS_SHM_PATIENCE_H_
 #define URMA_PROVIDERS_SHM_PATIENCE_H_
@@ -12,8 +12,8 @@
 
 namespace urma::shm {
 
-// For bytes that an owner may have to move. No owner moves more than the machine has memory,
-// whatever it says of its segment.
+// For bytes that an owner may have to move: at most as many as the machine has memory, whatever the
+// owner says of its segment.
 inline uint64_t moving_ns(uint64_t bytes) {
   constexpr uint64_t kNsPerByte = 10;
   static const uint64_t memory = static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) *

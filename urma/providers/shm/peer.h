@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Another process, and how bytes are moved between its memory and ours.
+// Another process, and how bytes move between its memory and that of this process.
 #ifndef URMA_PROVIDERS_SHM_PEER_H_
 #define URMA_PROVIDERS_SHM_PEER_H_
 
@@ -25,7 +25,7 @@ struct PeerProcess {
   uint32_t slot = 0;                         // where its socket is, as it says itself
   mutable std::atomic<bool> refused{false};  // the kernel has refused once, or is not to be asked
 
-  // Whether the kernel can be asked to copy from and to its memory. Else the copies are staged.
+  // Whether the kernel can be asked to copy from and to its memory. If not, copies are staged.
   bool reachable() const {
     return pid != 0 && pidfd.valid() && !refused.load(std::memory_order_relaxed);
   }
@@ -42,9 +42,9 @@ enum class Direction { kRead, kWrite };
 class CopyEngine {
  public:
   virtual ~CopyEngine() = default;
-  // Moves bytes between the two lists, which are of equal length in total, from the front on, and
-  // says in *moved how many. URMA_CR_SUCCESS, also where only a part was moved; else nothing was.
-  // Where the kernel refuses, the peer is no longer reachable() afterwards.
+  // Moves bytes between the two lists, which have the same total length, from the front on; *moved
+  // is how many. URMA_CR_SUCCESS, also where only a part was moved; otherwise none was. Where the
+  // kernel refuses, the peer is no longer reachable() afterwards.
   virtual urma_cr_status_t copy(Direction direction, const PeerProcess& peer,
                                 std::span<const iovec> local, std::span<const iovec> remote,
                                 uint64_t* moved) = 0;

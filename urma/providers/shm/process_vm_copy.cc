@@ -10,11 +10,11 @@
 namespace urma::shm {
 namespace {
 
-// A pidfd is readable once its process has ended; only while it has not does the pid mean it.
+// A pidfd is readable once its process has ended; until then the pid still names it.
 bool alive(const PeerProcess& peer) {
   pollfd watched = {peer.pidfd.get(), POLLIN, 0};
   int ready;
-  // A signal ends also a call that does not wait.
+  // A signal also ends a call that does not wait.
   do {
     ready = ::poll(&watched, 1, 0);
   } while (ready < 0 && errno == EINTR);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// What two processes say to each other on the control socket: fixed messages on SOCK_SEQPACKET, so
-// that each arrives whole. The importer asks, the owner answers each request exactly once. By
-// itself it says one thing, with number 0: a registration that it granted to this peer has ended.
+// The messages of the control socket between two processes: of fixed size, on SOCK_SEQPACKET, so
+// that each arrives whole. The importer asks, the owner answers each request exactly once. Unasked
+// the owner says one thing, with number 0: a registration that it granted to this peer has ended.
 #ifndef URMA_PROVIDERS_SHM_PROTOCOL_H_
 #define URMA_PROVIDERS_SHM_PROTOCOL_H_
 
@@ -29,12 +29,12 @@ enum class RequestType : uint32_t {
   kProbe,        // whether a target is there and takes what this process would send
   kStage,        // hands over the staging area, with its descriptor
   kCopySegment,  // between a place of the staging area and a segment
-  kCopyMessage,  // from a message by reference that is on its way to this process
+  kCopyMessage,  // from a message by reference that is in flight to this process
 };
 
 // Both ways, with the descriptor of the sender's segment words and bells.
 enum HelloFlag : uint32_t {
-  kHasProcessBarrier = 1,  // who looks at its bells needs no fence of his own
+  kHasProcessBarrier = 1,  // peers need no fence before they look at its bells
 };
 
 struct HelloRequest {
@@ -59,7 +59,7 @@ struct ImportSegmentRequest {
   uint64_t len;
   uint32_t token_id;
   uint32_t token;
-  uint32_t access;  // what is wanted there, as far as that is known: URMA_ACCESS_*
+  uint32_t access;  // the access wanted there, as far as known: URMA_ACCESS_*
   uint32_t reserved;
 };
 
@@ -79,8 +79,8 @@ struct ImportSegmentAnswer {
   Reach reach;
 };
 
-// Comes with a sealed memory that holds `parts` PartDescriptions, and the files they name behind
-// it. Where `opaque` is 1, with what the provider's OpaqueMemory tells instead.
+// Comes with a sealed memory of `parts` PartDescriptions, followed by the files that they name.
+// Where `opaque` is 1, with the descriptors of the provider's OpaqueMemory instead.
 struct MapSegmentAnswer {
   uint32_t parts;
   uint32_t index;
@@ -88,10 +88,10 @@ struct MapSegmentAnswer {
   uint32_t opaque;
 };
 
-// How to wake who sleeps until a JFC raises an event. Where `bell` is none of kBells the JFC has no
-// JFCE; else a descriptor comes along, the same one for all of one channel.
+// How to wake a process that sleeps until a JFC raises an event. Where `bell` is not below kBells
+// the JFC has no JFCE; else a descriptor comes along, the same one for all of one channel.
 struct WakeupOffer {
-  uint64_t channel;  // names the JFCE, for ever
+  uint64_t channel;  // names the JFCE permanently
   uint32_t bell;     // index of the JFC's
   uint32_t reserved;
 };
@@ -99,13 +99,13 @@ struct WakeupOffer {
 // With the ring's descriptor, and that of the wake-up for the sender's JFC.
 struct OpenRingRequest {
   urma_eid_t target_eid;
-  uint64_t key;  // nobody else knows it; for kCopyMessage
+  uint64_t key;  // known to nobody else; for kCopyMessage
   urma_jetty_id_t sender;
   uint32_t target_id;
   uint32_t target_type;  // urma_target_type_t
   uint32_t trans_mode;
   uint32_t token;
-  uint32_t ring;  // the sender's name for it, for kCloseRing
+  uint32_t ring;  // the sender's number of it, for kCloseRing
   uint32_t ring_bytes;
   uint32_t rnr_retry;
   uint32_t hint;  // of a group: which member
@@ -115,18 +115,18 @@ struct OpenRingRequest {
 // With the descriptor of the wake-up for the receiver's JFC.
 struct OpenRingAnswer {
   WakeupOffer receiver_jfc;
-  uint32_t members;  // of the group, 0 where the target is none
+  uint32_t members;  // of the group; 0 where the target is not one
   uint32_t reserved;
 };
 
 // Nothing further comes. The sender may go on lending what its messages by reference refer to,
-// until another one of these, or its end.
+// until another of these requests, or its end.
 struct CloseRingRequest {
   uint32_t ring;
   uint32_t lends;  // 1 or 0
 };
 
-// WRITE_ATOMIC too.
+// Also for WRITE_ATOMIC.
 struct AtomicRequest {
   uint64_t va;
   uint64_t operand[4];  // as in SendEntry
@@ -140,7 +140,7 @@ struct AtomicAnswer {
   uint64_t old_value[2];
 };
 
-// Of a segment that this process was granted.
+// For a segment that this process was granted.
 struct CopySegmentRequest {
   uint64_t va;
   uint32_t index;
@@ -151,7 +151,7 @@ struct CopySegmentRequest {
   uint32_t reserved;
 };
 
-// `offset` is into the message, which is named by its ring and where it stands there.
+// `offset` is into the message, which is named by its ring and its position there.
 struct CopyMessageRequest {
   uint64_t key;
   uint64_t position;
@@ -174,7 +174,7 @@ struct Question {
   Answer answer = Answer::kUnreachable;  // valid once ended
   std::atomic<bool> ended{false};
 
-  // What comes along with the answer has been stored.
+  // Call when everything that comes with the answer has been stored.
   void end(Answer given) {
     answer = given;
     // SYNC(question): release pairs with the acquire in has_ended().

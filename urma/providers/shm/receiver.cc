@@ -30,7 +30,7 @@ std::optional<Receiver::Step> Receiver::begin_parts(IncomingRing* ring, const Me
   }
   if (local != URMA_CR_SUCCESS || (message.flags & kByReference) == 0) return std::nullopt;
   if (begin_pull(ring, message)) return go_on(ring, poll);
-  // What the sender described is not what it announced: nothing was received.
+  // The sender's description differs from its announcement: nothing was received.
   ring->ring.consume(message, URMA_CR_REM_RESP_LEN_ERR);
   return Step::kMoved;
 }
@@ -60,7 +60,7 @@ std::optional<Receiver::Step> Receiver::begin_landing(IncomingRing* ring, const 
   return go_on(ring, poll);
 }
 
-// Nothing of the receive is written any more when this returns.
+// The receive is no longer written when this returns.
 void Receiver::end_parts() {
   if (holding_ == nullptr) return;
   holding_->pull_memory->staged.reset();

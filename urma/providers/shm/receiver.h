@@ -23,8 +23,7 @@
 
 namespace urma::shm {
 
-// A message by reference, as it was when its copy began: what the sender changes afterwards does
-// not count.
+// A message by reference, as it was when its copy began: later changes by the sender do not count.
 struct Pull {
   Message message;
   uint64_t moved;
@@ -32,7 +31,7 @@ struct Pull {
   Invalidation invalidation;
   std::array<PayloadPiece, 256> pieces;
   uint32_t count;
-  std::shared_ptr<StagedCopy> staged;  // what of it the sender was asked for
+  std::shared_ptr<StagedCopy> staged;  // the part that the sender was asked for
   std::unique_ptr<Landing> landing;    // where the processor cannot write to the receive
 };
 
@@ -46,7 +45,7 @@ struct IncomingRing : IncomingWay {
     lends.store(still_lends, std::memory_order_relaxed);
     IncomingWay::abandon();
   }
-  // Whether the sender has gone and taken along what its messages refer to.
+  // Whether the sender has gone and took back what its messages refer to.
   bool took_back() const {
     // Acquire pairs with the release in IncomingWay::abandon.
     return abandoned.load(std::memory_order_acquire) && !lends.load(std::memory_order_relaxed);
@@ -74,7 +73,7 @@ struct IncomingRing : IncomingWay {
   [[gnu::always_inline]] Told told() const { return {ring.told(), ring.errors_told()}; }
   [[gnu::always_inline]] void after_turn(const Told& before, bool blocked) {
     if (blocked) ring.answer_wanted();
-    // Where the sender could not be woken it finds out by itself, when it looks after its requests.
+    // A sender that could not be woken finds out by itself, when it looks after its requests.
     if (ring.told() != before.answers) bell.ring(ring.errors_told() != before.errors);
   }
   void wake() { bell.ring(true); }
@@ -106,8 +105,8 @@ class Receiver final : public ReceiveEngine<Receiver, IncomingRing> {
                                   urma_cr_status_t local, Poll* poll) URMA_REQUIRES(lock_);
   Step go_on(IncomingRing* ring, Poll* poll) URMA_REQUIRES(lock_);
   void end_parts() URMA_REQUIRES(lock_);
-  // What nobody sends from any more must not stay mapped: the memory of a process that is gone
-  // would be kept for as long as this queue lives.
+  // Memory of a process without a sending queue must not stay mapped: it would be kept as long as
+  // this queue lives.
   void ways_gone() URMA_REQUIRES(lock_);
 
   static Step end_unanswered(IncomingRing* ring);

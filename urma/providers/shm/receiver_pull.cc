@@ -15,7 +15,7 @@ namespace urma::shm {
 
 namespace {
 
-// On the service thread. Whatever goes wrong, the copy ends.
+// On the service thread. On any failure, the copy ends.
 void ask_for_part(Transport* transport, uint32_t slot, Request request,
                   const std::shared_ptr<StagedCopy>& copy) {
   Answer answer = Answer::kUnreachable;
@@ -24,7 +24,7 @@ void ask_for_part(Transport* transport, uint32_t slot, Request request,
     if (link != nullptr && !link->gone()) {
       copy->place = link->staging().take();
       copy->crowded = copy->place == nullptr;
-      // Who gives a place back says so.
+      // The thread that gives a place back calls on_room.
       if (copy->crowded) return copy->end(answer);
       request.copy_message.place = copy->place->index();
       return link->request_copy(request, copy, [transport] { transport->serve_receives(); });
@@ -37,7 +37,7 @@ void ask_for_part(Transport* transport, uint32_t slot, Request request,
   transport->serve_receives();
 }
 
-// What the sender says of where the message lies. False where that is not all of it.
+// Reads where the sender says that the message lies. False where that is not all of it.
 bool read_pieces(const IncomingRing& ring, const Message& message, Pull* pull) {
   const uint32_t prefix = prefix_of(message.kind);
   pull->count = (message.payload - prefix) / sizeof(PayloadPiece);
@@ -54,7 +54,7 @@ bool read_pieces(const IncomingRing& ring, const Message& message, Pull* pull) {
 }  // namespace
 
 bool Receiver::begin_pull(IncomingRing* ring, const Message& message) {
-  // Kept for the next one.
+  // Kept for the next message.
   if (ring->pull_memory == nullptr) ring->pull_memory = std::make_unique<Pull>();
   Pull* pull = ring->pull_memory.get();
   pull->message = message;
@@ -81,7 +81,7 @@ Receiver::Step Receiver::go_on(IncomingRing* ring, Poll* poll) {
   if (local == URMA_CR_SUCCESS) {
     const uint64_t moved = pull.moved;
     remote = pull_some(*ring, &pull, entry);
-    // What was copied may be what the program has put there behind the end of its queue.
+    // The copied bytes may be others, which the program stored there after the end of its queue.
     if (!ring->ring.stands()) return end_abandoned(ring);
     if (remote == URMA_CR_SUCCESS && pull.moved < pull.message.length) {
       return pull.moved == moved ? Step::kBlocked : Step::kMoved;
@@ -103,7 +103,7 @@ Receiver::Step Receiver::go_on(IncomingRing* ring, Poll* poll) {
                                                  : Copies::kStaged);
   }
   if (local == URMA_CR_SUCCESS && remote != URMA_CR_SUCCESS) {
-    // The sender's memory failed, or its right; nothing was received and the receive stays posted.
+    // The sender's memory, or its right, failed; nothing was received and the receive stays posted.
     if (remote == URMA_CR_ACK_TIMEOUT_ERR) return end_unanswered(ring);
     URMA_LOG_FAILED(
         "queue {:#x}: a message of {} bytes of id {:#x} is refused: its memory cannot be copied",
@@ -116,14 +116,14 @@ Receiver::Step Receiver::go_on(IncomingRing* ring, Poll* poll) {
   return Step::kMoved;
 }
 
-// Others wait for the same receives, and this sender has had its time. When it lives it finds all
-// of its messages ended, and opens another ring.
+// Other messages wait for the same receives, and this sender has had its time. A sender that lives
+// finds all of its messages ended, and opens another ring.
 Receiver::Step Receiver::end_unanswered(IncomingRing* ring) {
   ring->ring.close(URMA_CR_ACK_TIMEOUT_ERR);
   return Step::kFinished;
 }
 
-// Moves what one turn may. Where nothing was moved, that is possible in a moment.
+// Moves as much as one turn may. Where nothing was moved, it can be a moment later.
 urma_cr_status_t Receiver::pull_some(const IncomingRing& ring, Pull* pull, ReceiveEntry* entry) {
   uint64_t budget = std::min<uint64_t>(pull->message.length - pull->moved, kCopyPerTurn);
   while (budget > 0) {
@@ -137,7 +137,7 @@ urma_cr_status_t Receiver::pull_some(const IncomingRing& ring, Pull* pull, Recei
   return URMA_CR_SUCCESS;
 }
 
-// One stretch that is mapped, or all up to the end of the turn where the next byte is not.
+// Moves one mapped stretch, or all up to the end of the turn where the next byte is not mapped.
 urma_cr_status_t Receiver::pull_stretch(const IncomingRing& ring, Pull* pulled, ReceiveEntry* entry,
                                         uint64_t budget, uint64_t* moved) {
   if (pulled->staged != nullptr) return pull_staged(ring, pulled, entry, budget, moved);
@@ -172,7 +172,7 @@ urma_cr_status_t Receiver::pull_stretch(const IncomingRing& ring, Pull* pulled, 
   return ring.process->reachable() ? status : URMA_CR_SUCCESS;
 }
 
-// What was asked for before has another length than the turn.
+// A copy that was asked for before has another length than the turn.
 urma_cr_status_t Receiver::pull_staged(const IncomingRing& ring, Pull* pull, ReceiveEntry* entry,
                                        uint64_t budget, uint64_t* moved) {
   if (pull->staged == nullptr) {
@@ -188,7 +188,7 @@ urma_cr_status_t Receiver::pull_staged(const IncomingRing& ring, Pull* pull, Rec
   return URMA_CR_SUCCESS;
 }
 
-// For a part of the first message of the ring.
+// Asks for a part of the first message of the ring.
 std::shared_ptr<StagedCopy> Receiver::ask_sender(const IncomingRing& ring, uint64_t offset,
                                                  uint64_t bytes) const {
   auto copy = std::make_shared<StagedCopy>();
@@ -203,7 +203,7 @@ std::shared_ptr<StagedCopy> Receiver::ask_sender(const IncomingRing& ring, uint6
   return copy;
 }
 
-// The next `bytes` bytes of the message.
+// Where the next `bytes` bytes of the message go.
 IovecList Receiver::destination(const Pull& pull, ReceiveEntry* entry, uint64_t bytes) {
   IovecList into;
   if (pull.landing != nullptr) {

@@ -16,16 +16,17 @@
 namespace urma::shm {
 namespace {
 
-// How long requests wait for a mapping, before they are executed without: enough for segments of
-// some hundred MiB. Where copies are staged a mapping is worth more, and waited for as an import.
+// How long requests wait for a mapping before they are executed without: enough for segments of
+// some hundred MiB. Where copies are staged a mapping is worth more, and its wait is that of an
+// import.
 constexpr uint64_t kHoldNs = 100'000'000;
-// What an owner can make this process map, and read a list of.
+// The most that an owner can make this process map, and read a list of.
 constexpr uint64_t kMaxSegmentBytes = 1ULL << 42;
 constexpr uint32_t kMaxParts = 65536;
-// To share memory, and to take it back, costs its owner as much as the copy of eight times as many
-// bytes. Fewer requests than that have not copied as many.
+// Sharing memory and taking it back costs its owner as much as copying eight times as many bytes.
+// With fewer requests than that, copies have cost less.
 constexpr uint32_t kUsesWorthMapping = 8;
-// An owner shares a registration when so many imports have asked for it.
+// An owner shares a registration once this many imports have asked for it.
 constexpr uint32_t kImportsAsked = 4;
 
 bool same_registration(const Grant* before, SegmentRef ref) {
@@ -37,7 +38,7 @@ urma_ext_path_t path_of_copies(const Grant* granted) {
                                                                   : URMA_EXT_PATH_COPIED;
 }
 
-// The same grant, of which nothing is mapped or attached.
+// The same grant, with nothing mapped or attached.
 std::unique_ptr<Grant> again(const Grant& granted) {
   auto grant = std::make_unique<Grant>();
   grant->link = granted.link;
@@ -71,8 +72,7 @@ RemoteSegment::RemoteSegment(Transport* transport, urma_context_t* ctx, const ur
 
 RemoteSegment::~RemoteSegment() { leave_list(); }
 
-// Opaque memory stays with its runtime, and an address that a program has asked for with the
-// program.
+// Opaque memory stays with its runtime, and an address that a program asked for with the program.
 void RemoteSegment::unreferenced() {
   const Grant* granted = grant();
   const bool lasts = granted != nullptr && granted->stands() && !granted->is_opaque;
@@ -150,7 +150,7 @@ void RemoteSegment::finish(std::shared_ptr<Link> link, const Wanted& wanted, con
   const bool granted =
       reply.answer == Answer::kAccepted && possible(segment) && segment.len <= kMaxSegmentBytes;
   bool map_now = false;
-  // Nobody has asked for what is only to be mapped some day.
+  // Logs nothing for an import that is only to be mapped: no program asked for it.
   if (!granted && mapped_ == Mapped::kWhenItPays) log_refusal(wanted, reply.answer);
   {
     const MutexLock lock(mutex_);
@@ -168,8 +168,8 @@ void RemoteSegment::finish(std::shared_ptr<Link> link, const Wanted& wanted, con
   drop_ref();
 }
 
-// True where it is to be mapped now. Requests that are refused ask as often as they like: an answer
-// that says nothing new leaves the grant, and its mapping, as they are.
+// True where it is to be mapped now. Refused requests ask as often as they like: an answer that
+// says nothing new leaves the grant, and its mapping, as they are.
 bool RemoteSegment::accept(std::shared_ptr<Link> link, const Wanted& wanted,
                            const SegmentGrant& segment, Reach reach) {
   const Grant* before = grant();
@@ -181,7 +181,7 @@ bool RemoteSegment::accept(std::shared_ptr<Link> link, const Wanted& wanted,
       mapped_ == Mapped::kWhenItPays && !mapped && (wanted_ || reach != Reach::kCopied);
   if (map_now) begin_mapping();
   if (kept) return map_now;
-  // Asked again for the same registration, its requests count on. Relaxed: a number.
+  // A new grant of the same registration goes on counting. Relaxed: a number.
   if (!same_registration(before, segment.ref)) copied_uses_.store(0, std::memory_order_relaxed);
   auto fresh = std::make_unique<Grant>();
   fresh->link = std::move(link);
@@ -211,8 +211,8 @@ void RemoteSegment::map() {
   try {
     transport_->service().post([this] {
       ask_mapping();
-      // An owner that is stopped says nothing: then messages are moved without a mapping, also
-      // those that nobody polls for.
+      // A stopped owner says nothing: then messages are moved without a mapping, also those that no
+      // program polls for.
       transport_->service().after(hold_ns(*grant(), *transport_),
                                   [transport = transport_, ended = transport_->ended()] {
                                     if (!*ended) transport->serve_receives();
@@ -234,7 +234,7 @@ void RemoteSegment::count_use() {
   if (before + 1 == kUsesWorthMapping) guarded(URMA_LOG_SITE, [this] { map(); });
 }
 
-// Until the answer comes, requests are executed as well without a mapping.
+// Until the answer comes, requests are also executed without a mapping.
 void RemoteSegment::ask_mapping() {
   const Grant* granted = grant();
   add_ref();  // dropped by finish_mapping()
@@ -252,7 +252,7 @@ std::unique_ptr<MappedView> RemoteSegment::view_of(const Grant& granted,
   if (!answers_for(answer, granted) || fds.empty() || answer.parts > kMaxParts) return nullptr;
   const SharedMemory list = SharedMemory::adopt(
       std::move(fds[0]), answer.parts * sizeof(PartDescription), PeerMay::kRead);
-  // A copy, since the owner can still change what lies there.
+  // A copy, since the owner can still change the original.
   std::vector<PartDescription> parts(answer.parts);
   std::memcpy(parts.data(), list.data(), answer.parts * sizeof(PartDescription));
   const uint32_t access = access_ == 0 ? segment.access : segment.access & access_;
@@ -281,11 +281,11 @@ void RemoteSegment::finish_mapping(const Grant* granted, const Reply& reply, Att
                      uint64_t{seg.ubva.va}, seg.token_id, error.what());
     refused = true;
   }
-  // Relaxed: it is only shown.
+  // Relaxed: only shown to tools.
   refused_.store(refused, std::memory_order_relaxed);
   {
     const MutexLock lock(mutex_);
-    // A view in which nothing is mapped replaces no other one.
+    // A view without anything mapped does not replace another one.
     const bool better =
         view != nullptr && (granted->view == nullptr || view->begin() != view->end());
     if (better && grant() == granted) {
@@ -298,7 +298,8 @@ void RemoteSegment::finish_mapping(const Grant* granted, const Reply& reply, Att
       grant->view = std::move(view);
       publish(std::move(grant));
     }
-    // Release pairs with the acquire in about_to_be_mapped(): who does not wait sees the view.
+    // Release pairs with the acquire in about_to_be_mapped(): a request that does not wait sees the
+    // view.
     mapping_.store(false, std::memory_order_release);
   }
   log_way(*grant());
@@ -329,14 +330,15 @@ void RemoteSegment::attached(const Grant* granted, std::shared_ptr<const OpaqueV
                              urma_cr_status_t status) {
   {
     const MutexLock lock(mutex_);
-    // Nothing new where it cannot be attached for the reason that is known.
+    // Publishes nothing where it cannot be attached for the reason already known.
     if (grant() == granted && (view != nullptr || granted->attach_status != status)) {
       std::unique_ptr<Grant> grant = again(*granted);
       grant->attached = std::move(view);
       grant->attach_status = status;
       publish(std::move(grant));
     }
-    // Release pairs with the acquire in about_to_be_mapped(): who does not wait sees the view.
+    // Release pairs with the acquire in about_to_be_mapped(): a request that does not wait sees the
+    // view.
     mapping_.store(false, std::memory_order_release);
   }
   end_mapping();
@@ -376,7 +378,7 @@ uint64_t RemoteSegment::wait_mapped() {
     const MutexLock lock(mutex_);
     wanted_ = true;
   }
-  // Where the answer came before, and said nothing of that.
+  // The answer may have come before, without a mapping.
   map();
   const Grant* granted = wait_settled();
   if (granted != nullptr && granted->attached != nullptr) {

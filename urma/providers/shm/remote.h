@@ -22,7 +22,7 @@ namespace urma::shm {
 
 class Transport;
 
-// What the owner of a segment granted, over which link, and what of it this process has mapped.
+// What the owner of a segment granted, over which link, and what this process has mapped of it.
 struct Grant {
   std::shared_ptr<Link> link;
   SegmentGrant segment;
@@ -32,11 +32,11 @@ struct Grant {
   std::shared_ptr<const OpaqueView> attached;
   urma_cr_status_t attach_status = URMA_CR_ACK_TIMEOUT_ERR;
 
-  // What of `view` a direct access needs, side by side; nothing where mapped_bytes is 0.
+  // What a direct access needs of `view`, side by side; nothing where mapped_bytes is 0.
   uint64_t begin = 0;
   uint64_t mapped_bytes = 0;
   char* mapped = nullptr;      // where `begin` lies here
-  uint32_t direct_access = 0;  // URMA_ACCESS_* that are granted, and that the mapping allows
+  uint32_t direct_access = 0;  // URMA_ACCESS_* that are granted and that the mapping allows
 
   Wanted wanted = {};  // what it was granted for
 
@@ -52,27 +52,27 @@ struct Grant {
 // When an imported segment is mapped: once its requests show that it pays, or by map() alone.
 enum class Mapped { kWhenItPays, kWhenAsked };
 
-// An imported segment: a name for all that one token id and value give of an owner's memory. It
-// keeps what was granted of one registration; what lies in others is looked up as the memory of
-// implicit imports is. Any thread may use it.
+// An imported segment: a name for all memory of an owner with one token id and value. It keeps the
+// grant of one registration; other registrations are looked up as implicit imports are. Any thread
+// may use it.
 class RemoteSegment final : public GrantedSegment<Grant> {
  public:
-  // `access` restricts what it is mapped for; 0: all that the owner grants. Throws
-  // Error(URMA_EEXIST) where attr.bs.dsva is set and the address is taken.
+  // `access` restricts the mapping; 0: all that the owner grants. Throws Error(URMA_EEXIST) where
+  // attr.bs.dsva is set and the address is taken.
   RemoteSegment(Transport* transport, urma_context_t* ctx, const urma_seg_t& imported,
                 urma_token_t token, uint32_t access, Mapped mapped = Mapped::kWhenItPays);
   ~RemoteSegment() override;
 
   void unreferenced() override;
-  // What follows, while nobody holds it. Ends what only an import needs.
+  // Call the functions below while nobody holds it. Ends what only an import needs.
   void rest();
-  // An import again, of what it was granted. Its owner is asked anew now and then as long as
-  // nothing of it is mapped: it may share the memory by now.
+  // An import again, with its old grant. While nothing of it is mapped, its owner is asked anew now
+  // and then: it may share the memory by now.
   void wake(urma_context_t* ctx, const urma_seg_t& imported);
-  // Whether such an import need not ask. One that a program makes names a registration, and means
-  // none that overlaps it; one that a request makes wants bytes, whoever registers them.
+  // Whether such an import need not ask. An import by a program names a registration, and not one
+  // that overlaps it; an import by a request wants bytes, whichever registration holds them.
   bool serves(const urma_context_t* ctx, const urma_seg_t& imported, uint32_t access) const;
-  // What an import of it keeps: mappings, and address space for them.
+  // The cost of keeping it for an import: mappings, and address space for them.
   uint32_t mappings() const;
   uint64_t mapped_space() const;
 
@@ -81,15 +81,14 @@ class RemoteSegment final : public GrantedSegment<Grant> {
   // True for a moment after a grant, until the owner has said what can be mapped: a copy by the
   // kernel would pin the very pages that the owner is about to move.
   bool about_to_be_mapped() const;
-  // Has the owner share the memory that it granted, unless it was asked for that before.
+  // Has the owner share the granted memory, unless it was asked before.
   void map();
-  // A request was executed. Enough of them that were copied are worth a mapping.
+  // A request was executed. Enough copied requests make a mapping worthwhile.
   void count_use();
-  // Has it mapped, and waits until the owner has said what can be, or no more than a time that it
-  // needs to move so much memory. The address of the first byte here, or 0 where not all of it is
-  // mapped.
+  // Has it mapped, and waits until the owner has said what can be, at most for the time needed to
+  // move this much memory. The address of the first byte here, or 0 where not all of it is mapped.
   uint64_t wait_mapped() override;
-  // The grant behind that wait, NULL where there is none in that time.
+  // The grant after that wait; NULL where none came in time.
   const Grant* wait_settled();
 
   // The ways in which its parts are reached now.
@@ -116,7 +115,7 @@ class RemoteSegment final : public GrantedSegment<Grant> {
   void log_way(const Grant& granted) const;
 
   Transport* transport_;
-  uint32_t imports_ = 1;  // so often it was imported
+  uint32_t imports_ = 1;  // how often it was imported
   const uint32_t access_;
   const Mapped mapped_;
   const bool same_address_;  // DSVA
@@ -124,10 +123,10 @@ class RemoteSegment final : public GrantedSegment<Grant> {
   std::unique_ptr<AddressArea> area_;
   std::atomic<bool> mapping_{false};  // an answer about mapping is to come; written under mutex_
   std::atomic<uint64_t> mapping_since_ns_{0};
-  std::atomic<bool> refused_{false};  // this side or the owner lacked the means to map it
+  std::atomic<bool> refused_{false};  // one side lacked memory or descriptors to map it
   std::atomic<uint32_t> copied_uses_{0};
   Condition settled_;
-  bool wanted_ URMA_GUARDED_BY(mutex_) = false;  // mapped, whether that pays or not
+  bool wanted_ URMA_GUARDED_BY(mutex_) = false;  // to be mapped, whether that pays or not
 };
 
 using RemoteSegmentRef = ImportRef<RemoteSegment>;

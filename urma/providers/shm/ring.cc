@@ -14,8 +14,8 @@ uint32_t answers_bytes(uint32_t slots) {
 
 void fetch_to_write(const void* line) {
 #if defined(__x86_64__)
-  // The compiler makes it a fetch to read, since not every processor has the other. Those without
-  // take it for nothing.
+  // The compiler would emit a fetch to read, since not every processor has this one. Those without
+  // it ignore it.
   asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(line)));
 #else
   __builtin_prefetch(line, 1);
@@ -60,7 +60,7 @@ void RingLayout::copy_in(uint64_t position, uint32_t offset, const void* from,
 }
 
 void RingLayout::copy_out(uint64_t position, uint32_t offset, void* to, uint32_t bytes) const {
-  // The rest of a message's first slot lies in one piece.
+  // The rest of a message's first slot is contiguous.
   if (offset + bytes <= kSlotBytes - sizeof(MessageHeader)) {
     std::memcpy(to, reinterpret_cast<const char*>(&header(position) + 1) + offset, bytes);
     return;
@@ -80,8 +80,8 @@ RingProducer::RingProducer(uint32_t bytes, uint32_t as)
       sent_(layout_.slots()),
       dirty_(layout_.slots()) {}
 
-// A message behind which another one of its size has no room up to the end of the ring takes the
-// rest, too. So messages of one size begin at the same slots in every lap, see begin().
+// A message takes all slots up to the end of the ring where another of its size would not fit after
+// it. So messages of one size begin at the same slots in every lap, see begin().
 uint32_t RingProducer::slots_taken(uint32_t payload) const {
   const uint32_t slots = slots_for(payload);
   const uint64_t rest = layout_.slots() - (head_ & (layout_.slots() - 1));
@@ -89,16 +89,16 @@ uint32_t RingProducer::slots_taken(uint32_t payload) const {
 }
 
 bool RingProducer::room_for(uint32_t payload) const {
-  // One slot more than the message: its first word must not look like a message (see begin()).
-  // What is consumed but not reaped still needs its answer and its cookie.
+  // One slot more than the message: its first word must not look like a message (see begin()). A
+  // message that is consumed but not reaped still needs its answer and its cookie.
   return head_ - reaped_ + slots_taken(payload) + 1 <= layout_.slots();
 }
 
 void RingProducer::begin(uint32_t payload) {
   begun_ = 0;
   begun_slots_ = slots_taken(payload);
-  // The consumer will look at the word behind this message next. Where payload of an earlier lap
-  // lies there it might pass for a message.
+  // The consumer looks at the word after this message next. Payload of an earlier lap there might
+  // pass for a message.
   const uint64_t next = head_ + begun_slots_;
   const uint64_t mask = layout_.slots() - 1;
   if (dirty_[next & mask] != 0) [[unlikely]] {
@@ -106,7 +106,7 @@ void RingProducer::begin(uint32_t payload) {
     dirty_[next & mask] = 0;
   }
   for (uint64_t slot = head_ + 1; slot < next; ++slot) dirty_[slot & mask] = 1;
-  // In the lap after this one they are found.
+  // The next lap finds them.
   if (begun_slots_ > 1) dirty_until_ = next + layout_.slots();
   dirty_[head_ & mask] = 0;
 }
@@ -128,9 +128,9 @@ void RingProducer::publish(MessageKind kind, uint8_t flags, uint32_t length, uin
   // SYNC(ring-publish): release pairs with the acquire in RingConsumer::peek.
   header.word.store(first_word(head_, kind, flags, begun_slots_), std::memory_order_release);
   head_ += begun_slots_;
-  // The consumer has the lines of the lap before. Those of the next message, if it is like this
-  // one, come back while nobody waits for them; but for the first, at which the consumer looks, and
-  // the one that processors fetch with it.
+  // The consumer holds the cache lines of the lap before. Those of the next message, if it is like
+  // this one, are fetched now, while nobody waits for them; except the first, at which the consumer
+  // looks, and the one that processors fetch with it.
   const uint32_t filled = slots_for(static_cast<uint32_t>(begun_));
   for (uint32_t i = 2; i < filled; ++i) fetch_to_write(&layout_.header(head_ + i));
 }
@@ -169,11 +169,11 @@ bool RingProducer::lends_what_fits() {
   return false;
 }
 
-// A consumer that comes late finds nothing there; one that copies just now finds out behind that.
+// A consumer that comes later finds nothing there; one that is copying finds out afterwards.
 void RingProducer::hide(uint64_t position) {
   layout_.header(position).word.store(0, std::memory_order_relaxed);
-  // SYNC(ring-hidden): this release fence, before what the program does with its memory, pairs with
-  // the acquire fence in RingConsumer::stands.
+  // SYNC(ring-hidden): this release fence, before the program uses its memory again, pairs with the
+  // acquire fence in RingConsumer::stands.
   std::atomic_thread_fence(std::memory_order_release);
 }
 
@@ -207,7 +207,7 @@ void RingConsumer::copy_payload(const Message& message, uint32_t offset, void* t
 }
 
 bool RingConsumer::stands() const {
-  // SYNC(ring-hidden): this acquire fence, behind the copy, pairs with the release fence in
+  // SYNC(ring-hidden): this acquire fence, after the copy, pairs with the release fence in
   // RingProducer::hide.
   std::atomic_thread_fence(std::memory_order_acquire);
   const uint64_t word = layout_.header(position_).word.load(std::memory_order_relaxed);

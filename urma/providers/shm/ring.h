@@ -4,9 +4,9 @@
 // producer, one consumer, in memory that the producer made and both map.
 //
 // A message takes one or more slots of a cache line: header and up to 40 bytes in the first one, so
-// that a small message moves one line. It is published by one release store to its first word; the
-// word carries the message's position, so the consumer needs no index of the producer and writes
-// nothing into the slots. The consumer publishes its own position when the producer waits for it.
+// that a small message moves one line. One release store to its first word publishes it; that word
+// carries the message's position, so the consumer needs no index of the producer and writes nothing
+// into the slots. The consumer publishes its own position when the producer waits for it.
 //
 // Neither side trusts the other: positions are kept privately, and everything read from the shared
 // memory is read once and checked against private bounds.
@@ -32,7 +32,7 @@ namespace urma::shm {
 inline constexpr uint32_t kSlotBytes = 64;
 inline constexpr uint32_t kMinRingBytes = 4096;
 inline constexpr uint32_t kMaxRingBytes = 1 << 20;
-// What one request may move.
+// The most that one request may move.
 inline constexpr uint32_t kMaxMessageBytes = 1U << 31;
 
 struct PayloadPiece {
@@ -50,21 +50,21 @@ struct MessageHeader {
 };
 static_assert(sizeof(MessageHeader) == 24 && std::atomic<uint64_t>::is_always_lock_free);
 
-// How a consumer copies what messages by reference name. A hint for the producer.
+// How a consumer copies the bytes of messages by reference. A hint for the producer.
 enum class Copies : uint32_t {
   kByKernel = 0,  // or not at all yet
   kMapped = 1,
   kStaged = 2,  // the sender's service thread has to help
 };
 
-// What the consumer writes. One line of its own; the answers of failed messages behind it.
+// Written by the consumer. One cache line of its own; the answers of failed messages after it.
 struct alignas(kSlotBytes) RingAnswers {
   std::atomic<uint64_t> consumed;  // slots that the producer may use again
   std::atomic<uint32_t> closed;    // a urma_cr_status_t: everything further ends with it
   std::atomic<uint32_t> copies;    // a Copies: how the last message by reference was copied
 };
 
-// What the producer writes besides messages. One line of its own.
+// Written by the producer, besides messages. One cache line of its own.
 struct alignas(kSlotBytes) RingRequests {
   std::atomic<uint64_t> wanted;  // the position up to which the producer waits for an answer
 };
@@ -83,7 +83,7 @@ struct alignas(kSlotBytes) RingRequests {
   if (bytes == 8) return static_cast<void>(std::memcpy(to, from, 8));
   for (; bytes >= 8; to += 8, from += 8, bytes -= 8) {
     std::memcpy(to, from, 8);
-    // Else the compiler would make it a call.
+    // Otherwise the compiler would make it a call.
     std::atomic_signal_fence(std::memory_order_release);
   }
   if (bytes != 0) copy_word(to, from, bytes);
@@ -93,7 +93,7 @@ inline uint32_t slots_for(uint32_t payload) {
   return (sizeof(MessageHeader) + payload + kSlotBytes - 1) / kSlotBytes;
 }
 
-// Where things lie in the shared memory of a ring of `bytes` bytes of slots.
+// The layout of the shared memory of a ring with `bytes` bytes of slots.
 class RingLayout {
  public:
   RingLayout(void* base, uint32_t bytes);
@@ -129,31 +129,30 @@ class RingLayout {
 class RingProducer {
  public:
   explicit RingProducer(uint32_t bytes) : RingProducer(bytes, bytes) {}
-  // It carries what one of `as` bytes does, which is less, and more of it at a time.
+  // Carries the same messages as a smaller ring of `as` bytes, but more of them at a time.
   RingProducer(uint32_t bytes, uint32_t as);
 
   const SharedMemory& memory() const { return memory_; }
-  // Once the consumer has it.
+  // Call once the consumer has it.
   void close_fd() { memory_.close_fd(); }
   uint32_t bytes() const { return bytes_; }
   // The most payload that one message carries in the ring itself.
   uint32_t max_payload() const { return max_payload_; }
 
-  // False where there is no room before more is reaped.
+  // False where there is no room until more is reaped.
   bool room_for(uint32_t payload) const;
-  // A message is begun, filled piece by piece, and published. Needs room_for() before. `cookie`
-  // comes back from reap().
+  // A message is begun, filled piece by piece, and published. Needs room_for() before. reap()
+  // returns `cookie`.
   void begin(uint32_t payload);
   void append(const void* data, uint32_t bytes);
   void publish(MessageKind kind, uint8_t flags, uint32_t length, uint64_t immediate,
                uint32_t cookie);
 
-  // Publishes a message of one slot at once; false where that is not all there is to do. Makes no
-  // call.
+  // Publishes a message of one slot at once; false where more is to be done. Makes no call.
   [[gnu::always_inline]] bool publish_slot(MessageKind kind, uint8_t flags, const char* data,
                                            uint32_t bytes, uint64_t immediate, uint32_t cookie);
 
-  // The oldest message that the consumer is through with; false where there is none. status is the
+  // The oldest message that the consumer is through with; false where there is none. *status is the
   // urma_cr_status_t that it ended with.
   bool reap(uint32_t* cookie, uint8_t* status) {
     if (reaped_ == head_) return false;
@@ -170,24 +169,24 @@ class RingProducer {
     return true;
   }
   bool idle() const { return reaped_ == head_; }
-  // Whether a message by reference begins at `position` that the consumer is not through with; then
-  // with its cookie. For a peer's word about where that is.
+  // Whether a message by reference that the consumer is not through with begins at `position`; then
+  // sets its cookie. For a position that a peer claims.
   bool lent(uint64_t position, uint32_t* cookie) const;
-  // Asks the consumer for the answers that it gives lazily, where such are outstanding.
+  // Asks the consumer for the answers that it gives lazily, where some are outstanding.
   void want_answers();
   // Relaxed: pairs with nothing.
   Copies copies() const {
     return static_cast<Copies>(layout_.answers().copies.load(std::memory_order_relaxed));
   }
-  // Not zero once the consumer takes no more messages.
+  // Non-zero once the consumer takes no more messages.
   uint32_t closed() const;
-  // The same without regard to the consumer: for the end of the ring. What the consumer has not
-  // come to see, it sees no more.
+  // As reap(), regardless of the consumer: for the end of the ring. The consumer no longer sees
+  // what it has not looked at yet.
   bool abandon(uint32_t* cookie);
   // Whether the consumer still has to copy a message by reference that would fit into the ring.
   bool lends_what_fits();
-  // For the end of a ring whose messages stay: takes back those by reference that the consumer is
-  // not through with. It stops at the first of them.
+  // For the end of a ring whose messages stay: takes back messages by reference that the consumer
+  // is not through with. The consumer stops at the first of them.
   void take_back_lent();
 
  private:
@@ -203,7 +202,7 @@ class RingProducer {
   uint64_t refresh_consumed() {
     // SYNC(ring-consumed): acquire pairs with the release in RingConsumer::publish_position.
     const uint64_t consumed = layout_.answers().consumed.load(std::memory_order_acquire);
-    // A position that runs backwards or ahead of what was sent is a lie and is not believed.
+    // A position that runs backwards or ahead of what was sent is false, and ignored.
     if (consumed > consumed_ && consumed <= head_) consumed_ = consumed;
     return consumed_;
   }
@@ -243,7 +242,7 @@ inline bool RingProducer::publish_slot(MessageKind kind, uint8_t flags, const ch
   return true;
 }
 
-// Whether the lengths are those of such a message. False for a kind that does not exist, too.
+// Whether the lengths fit such a message. False also for a kind that does not exist.
 inline bool sound_lengths(const Message& message) {
   if (message.kind == MessageKind::kWriteImm && message.length > kMaxMessageBytes) return false;
   if ((message.flags & kByReference) == 0) [[likely]]
@@ -256,7 +255,7 @@ inline bool sound_lengths(const Message& message) {
 
 class RingConsumer {
  public:
-  // Maps the producer's memory. Throws Error where it is not what was announced.
+  // Maps the producer's memory. Throws Error where it differs from what was announced.
   RingConsumer(Fd fd, uint32_t bytes);
   // On the producer's own mapping: both ends in one process.
   explicit RingConsumer(const RingProducer& producer);
@@ -269,12 +268,12 @@ class RingConsumer {
     copy_payload_of_slot(to, reinterpret_cast<const char*>(&layout_.header(position_) + 1),
                          message.payload);
   }
-  // Takes the message off the ring. `status` other than success is told to the producer.
+  // Takes the message off the ring. Tells the producer a `status` other than success.
   [[gnu::always_inline]] void consume(const Message& message, uint8_t status) {
     if (status != URMA_CR_SUCCESS) [[unlikely]]
       note_error(status);
     position_ += message.slots;
-    // Who waits learns at once; the room of all others is given back in quarters of the ring.
+    // A producer that waits learns at once; other room is given back in quarters of the ring.
     if ((message.flags & kWantsAnswer) != 0 || status != URMA_CR_SUCCESS ||
         position_ - published_ >= layout_.slots() / 4) {
       publish_position();
@@ -282,13 +281,13 @@ class RingConsumer {
   }
   // Whether there is neither a message nor an answer to give. A hint: peek() decides.
   [[gnu::always_inline]] bool silent() const {
-    // Relaxed: what is published just now is found by the next look, and read by peek().
+    // Relaxed: a message published during this look is found by the next one, and read by peek().
     const uint64_t word = layout_.header(position_).word.load(std::memory_order_relaxed);
     return static_cast<uint32_t>(word) != static_cast<uint32_t>(position_ + 1) &&
            (published_ == position_ ||
             layout_.requests().wanted.load(std::memory_order_relaxed) <= published_);
   }
-  // Gives the answers that the producer has come to wait for.
+  // Gives the answers that the producer now waits for.
   void answer_wanted() {
     if (published_ == position_) return;
     // SYNC(ring-wanted): acquire pairs with the release in RingProducer::want_answers.
@@ -296,10 +295,10 @@ class RingConsumer {
   }
   // Where the next message stands.
   uint64_t position() const { return position_; }
-  // Whether the producer has not taken back the message that peek() saw; after a copy of what that
-  // refers to, which is worth nothing else.
+  // Whether the producer has not taken back the message that peek() saw; after a copy of the bytes
+  // that it refers to, which is worthless otherwise.
   bool stands() const;
-  // Tells the producer how the message by reference was copied that came last.
+  // Tells the producer how the last message by reference was copied.
   void tell(Copies copies) {
     if (std::exchange(copies_, copies) == copies) return;
     // Relaxed: a hint.
@@ -307,7 +306,8 @@ class RingConsumer {
   }
   // Tells the producer that everything further ends with `status`.
   void close(uint8_t status);
-  // Changes whenever the producer is told something, and whenever that is an error.
+  // told() changes whenever the producer is told something, errors_told() whenever that is an
+  // error.
   uint64_t told() const { return told_; }
   uint64_t errors_told() const { return errors_told_; }
 

@@ -13,7 +13,7 @@ namespace {
 // How long the end of a queue waits for a receiver that takes nothing.
 constexpr uint64_t kLastCopiesNs = 100'000'000;
 
-// Also what is no order at all.
+// Covers fence and strong order.
 [[gnu::always_inline]] inline bool is_ordered(urma_jfs_wr_flag_t flag) {
   urma_jfs_wr_flag_t orders = {};
   orders.bs.fence = 1;
@@ -64,7 +64,7 @@ std::unique_ptr<TargetPath> Sender::make_path(RemoteQueue* target, uint32_t hint
   return std::make_unique<QueuePath>(this, target, hint);
 }
 
-// Most requests are simple. All of their way stands here and in post_run(), and makes no call.
+// Most requests are simple. All of their way is here and in post_run(), and makes no call.
 urma_status_t Sender::post(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept {
   if (!lock().enter_at_once()) [[unlikely]]
     return post_behind(wr, bad_wr);
@@ -91,8 +91,7 @@ inline urma_status_t Sender::post_held(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr
   }
 }
 
-// Requests of one kind have few enough variables for the
-// registers that need not be saved.
+// Requests of one kind have few enough variables for the registers that need not be saved.
 template <DirectKind kKind>
 urma_status_t Sender::post_run(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept {
   do {
@@ -113,7 +112,7 @@ urma_status_t Sender::wake_one() noexcept {
   return URMA_SUCCESS;
 }
 
-// `first` is what became of the first one already.
+// `first` is the result of the first request.
 urma_status_t Sender::post_rest(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr, Direct first) noexcept {
   urma_status_t status = URMA_SUCCESS;
   for (Direct done = first; wr != nullptr; wr = wr->next, done = Direct::kNot) {
@@ -145,7 +144,7 @@ urma_status_t Sender::finish_post(urma_status_t status) noexcept {
   return status;
 }
 
-// Behind requests that wait, and where others must be awaited first, it is not.
+// Not simple after requests that wait, or where others must be awaited first.
 inline bool Sender::is_simple(const urma_jfs_wr_t& wr) const {
   const urma_target_jetty_t* target = config().trans_mode == URMA_TM_RC ? bound() : wr.tjetty;
   if (target != last_target()) [[unlikely]] {

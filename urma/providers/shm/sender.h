@@ -27,9 +27,9 @@ class Sender : public urma::Sender {
   urma_status_t post(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept;
   void finish() override;
 
-  // Calls copy() with where the bytes lie that a peer asks for of a message on its way to it, no
-  // bytes where their memory is no longer registered. False where no message is named. Service
-  // thread.
+  // Calls copy() with the places of the bytes that a peer asks for of a message in flight to it;
+  // with no bytes where their memory is no longer registered. False where no message is named.
+  // Service thread.
   bool lend(const CopyMessageRequest& asked,
             const std::function<void(std::span<const iovec>)>& copy);
 
@@ -38,15 +38,15 @@ class Sender : public urma::Sender {
   ImplicitImports<RemoteSegment>& implicit_imports() { return implicit_imports_; }
 
  private:
-  // Behind a post.
+  // After a post.
   [[gnu::noinline]] urma_status_t finish_post(urma_status_t status) noexcept URMA_RELEASE(lock());
   bool lends_what_fits();
   std::unique_ptr<TargetPath> make_path(RemoteQueue* target, uint32_t hint) override;
-  // What became of a request that was to be executed at once. kNot: nothing has happened;
-  // kAwaited: it has left, and its receiver has to be woken.
+  // The result of a request that was to be executed at once. kNot: nothing has happened; kAwaited:
+  // it is in flight, and its receiver has to be woken.
   enum class Direct { kNot, kDone, kAwaited };
-  // How much of what is simple is executed: all, or what takes no call. A call, wherever it stands,
-  // has all others save their registers.
+  // Which simple requests are executed: all, or those that take no call. A call, wherever it
+  // stands, makes all others save their registers.
   enum class Reach { kAll, kWithoutCall };
 
   [[gnu::always_inline]] bool is_simple(const urma_jfs_wr_t& wr) const URMA_REQUIRES(lock());

@@ -9,15 +9,15 @@ namespace {
 
 // Each may keep memory of a sender mapped.
 constexpr size_t kMaxKnown = 16;
-// Messages out of more segments than that must not cost an import each.
+// Messages out of more segments than kMaxKnown must not cost an import each.
 constexpr uint32_t kMissesPerPlace = 64;
-// To share memory costs its owner as much as the copy of eight times as many bytes. It is asked for
-// when a good part of that has been spent on copies.
+// Sharing memory costs its owner as much as copying eight times as many bytes. The owner is asked
+// once copies have cost a good part of that.
 constexpr uint64_t kCopiesWorthMapping = 2;
 
 bool same(const urma_eid_t& a, const urma_eid_t& b) { return std::memcmp(&a, &b, sizeof(a)) == 0; }
 
-// The token id is the sender's word. Memory of another process than the sender's is none of it.
+// The sender names the token id. It must be for memory of the sender's own process.
 bool usable(const Grant& grant, const PeerProcess& process) {
   return grant.stands() && grant.segment.allows(URMA_ACCESS_READ) && process.pid != 0 &&
          grant.link->peer().pid == process.pid;
@@ -25,8 +25,7 @@ bool usable(const Grant& grant, const PeerProcess& process) {
 
 }  // namespace
 
-// Where nothing was granted, nothing will be: what lies elsewhere under that token is not asked for
-// either.
+// A refused grant stays refused: other memory under that token is not asked for either.
 SenderMemory::Known* SenderMemory::look_up(const urma_eid_t& eid, const PayloadPiece& piece) {
   const auto found = std::find_if(known_.begin(), known_.end(), [&](const Known& known) {
     const Grant* grant = known.segment->grant();
@@ -48,7 +47,7 @@ void SenderMemory::ask_for(pid_t sender, const urma_eid_t& eid, const PayloadPie
 }
 
 // Whether it was granted yet or not: the grant of an owner that is gone would come too late to be
-// thrown away.
+// dropped.
 void SenderMemory::keep(const std::function<bool(pid_t)>& sends) {
   std::erase_if(known_,
                 [&](const Known& known) { return known.segment->stale() || !sends(known.sender); });
@@ -78,7 +77,7 @@ SenderMemory::Stretch SenderMemory::find(const PeerProcess& process, const urma_
       known->segment->map();
     }
     if (known->segment->about_to_be_mapped()) return {bytes, nullptr, nullptr, true};
-    // The one before may be older than the answer that was waited for.
+    // The grant that was read may be older than the answer that was waited for.
     grant = known->segment->grant();
     if (grant->view == nullptr || !usable(*grant, process)) return {bytes};
   }

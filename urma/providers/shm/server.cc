@@ -19,25 +19,25 @@
 namespace urma::shm {
 namespace {
 
-// More than any program needs; a bound on what one peer can make this process map.
+// More than any program needs; limits what one peer can make this process map.
 constexpr size_t kMaxRingsPerPeer = 16384;
 // Requests of one peer that are served before others get their turn.
 constexpr int kRequestsPerTurn = 64;
 constexpr int kAcceptsPerTurn = 64;
-// One for each provider and some that are about to close; more is no program's need.
+// One for each provider and some that are about to close; no program needs more.
 constexpr size_t kMaxConnectionsPerProcess = 16;
-// Of all processes in other pid namespaces together, which cannot be told apart.
+// Of all processes in other pid namespaces together, which cannot be distinguished.
 constexpr size_t kMaxConnectionsOfStrangers = 1024;
 constexpr uint64_t kHelloTimeoutNs = 1'000'000'000;
-// How long nobody is accepted where the kernel has no means for another connection.
+// How long none is accepted where the kernel lacks memory or descriptors for another connection.
 constexpr uint64_t kPauseNs = 10'000'000;
 
-// Pages that are made shareable before others on this thread get their turn: some milliseconds.
+// Bytes of pages made shareable before other work on this thread gets its turn: some milliseconds.
 constexpr uint64_t kSharePerTurn = 8 << 20;
-// Segments that one peer waits for at a time; the others are copied.
+// Segments that one peer may wait for at a time; the others are copied.
 constexpr uint32_t kMaxMappingsAtOnce = 4096;
 
-// What is told of a segment's parts, with the descriptors that go along.
+// The description of a segment's parts, with the descriptors that go along.
 class PartList {
  public:
   explicit PartList(const std::vector<SharedPart>& parts)
@@ -54,7 +54,7 @@ class PartList {
   const std::vector<int>& fds() const { return fds_; }
 
  private:
-  // What comes from more files than fit is not mapped.
+  // Parts from more files than fit are not mapped.
   uint32_t file_of(int fd) {
     if (fd < 0) return kNoFile;
     const auto known = std::find(fds_.begin() + 1, fds_.end(), fd);
@@ -92,7 +92,7 @@ Client::~Client() {
 }
 
 bool Client::on_ready(uint32_t events) {
-  // Nobody will ever read what is still queued.
+  // Nobody will read what is still queued.
   if ((events & (EPOLLHUP | EPOLLERR)) != 0 && connection_.backlog()) return false;
   if ((events & EPOLLOUT) != 0) {
     if (connection_.flush() == MessageSocket::Sent::kClosed) return false;
@@ -198,7 +198,7 @@ bool Client::hello(const Request& request, Attached& fds) {
   return reply(accepted, request.number, {&words, 1});
 }
 
-// Nothing, after the answer, where the peer may not have it.
+// Returns nothing, after the answer, where the peer may not have it.
 std::optional<SegmentGrant> Client::grant(const Request& request) {
   const ImportSegmentRequest& asked = request.import_segment;
   SegmentGrant granted;
@@ -210,7 +210,7 @@ std::optional<SegmentGrant> Client::grant(const Request& request) {
   return std::nullopt;
 }
 
-// What a peer is told of the queue or group that it asks for.
+// The answer to a peer about the queue or group that it asks for.
 Answer Client::judged(Answer answer, const ProbeTarget& target) const {
   if (answer == Answer::kWrongToken) {
     URMA_LOG_LIMITED(WARNING, "{} presented a wrong token for {} {:#x}", name_of(*process_),
@@ -220,7 +220,7 @@ Answer Client::judged(Answer answer, const ProbeTarget& target) const {
   const bool jfr = target.type == URMA_JFR;
   const IdKind other = jfr ? IdKind::kJetty : IdKind::kJfr;
   transport_->with_endpoint(other, target.eid, target.id, [&](const Endpoint&) {
-    URMA_LOG_LIMITED(WARNING, "process {} takes {} {:#x} for a {}; import it as what it is",
+    URMA_LOG_LIMITED(WARNING, "process {} imports {} {:#x} as a {}; import it as its own kind",
                      process_->pid, jfr ? "jetty" : "JFR", target.id, target_name(target.type));
   });
   return answer;
@@ -238,7 +238,7 @@ void Client::import_segment(const Request& request) {
   reply(accepted, request.number);
 }
 
-// One that reads no answers gets no news either.
+// A peer that reads no answers gets no news either.
 void Client::end_grant(SegmentRef ref) {
   if (granted_.remove(ref) && !connection_.backlog())
     reply(with_answer(Answer::kNoSuchObject), /*number=*/0);
@@ -259,8 +259,8 @@ void Client::map_segment(const Request& request) {
   }
 }
 
-// One turn of making the segment's pages shareable; what remains waits behind everything else on
-// this thread. A segment that goes meanwhile has nothing to share any more.
+// One turn of making the segment's pages shareable; the rest waits after everything else on this
+// thread. A segment that goes meanwhile has nothing left to share.
 void Client::share_some(const SegmentGrant& grant, uint32_t number) {
   if (transport_->pages()->share(grant.pages, kSharePerTurn)) {
     --mapping_;
@@ -281,7 +281,7 @@ void Client::hand_out(const SegmentGrant& grant, uint32_t number) {
   };
   try {
     transport_->segments().with_segment(grant.ref, [&](const Segment& segment) {
-      // Else a peer has ended it.
+      // Otherwise a peer has ended it.
       if (!transport_->segments().granted(grant.ref)) return;
       if (!grant.opaque) {
         const PartList list(transport_->pages()->parts(grant.pages));
@@ -446,7 +446,7 @@ void Server::admit(Fd socket) {
   clients_.emplace(fd, Admitted{std::move(client), timer});
 }
 
-// Without a free descriptor the peer could not even be told no, and would wait for its timeout.
+// Without a free descriptor the peer could not even be refused, and would wait for its timeout.
 void Server::refuse_one() {
   URMA_LOG_LIMITED(ERR, "a peer is refused: no descriptor is left; raise RLIMIT_NOFILE");
   spare_.reset();
@@ -457,7 +457,7 @@ void Server::refuse_one() {
   if (!done || !spare_.valid()) pause();
 }
 
-// The listener stays ready while nothing can be accepted; looking again at once would be a spin.
+// The listener stays ready while nothing can be accepted; without a pause this thread would spin.
 void Server::pause() {
   transport_->service().rewatch(socket_.get(), 0);
   resume_timer_ = transport_->service().after(kPauseNs, [this] {

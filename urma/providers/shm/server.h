@@ -32,7 +32,7 @@ class Client : public std::enable_shared_from_this<Client> {
   pid_t pid() const { return process_->pid; }
   bool greeted() const { return greeted_; }
   void forget(EventChannel* channel) { wakeups_.forget(channel); }
-  // A registration has ended. A peer that was granted it hears so, and lets go of what it keeps.
+  // A registration has ended. A peer that was granted it is told, and drops what it keeps of it.
   void end_grant(SegmentRef ref);
   // False where the connection is to be ended.
   bool on_ready(uint32_t events);
@@ -90,7 +90,7 @@ class Server {
   std::string socket_name_;
   Fd socket_;
   Service::TimerId resume_timer_ = 0;
-  Fd spare_;  // given up for a moment to refuse a peer when no descriptor is left
+  Fd spare_;  // closed for a moment to refuse a peer when no descriptor is left
   struct Admitted {
     std::shared_ptr<Client> client;
     Service::TimerId hello_timer;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What the owner does to its own memory for a peer: atomics, and staged copies for one that the
-// kernel keeps out of it.
+// What the owner does to its own memory for a peer: atomics, and staged copies where the kernel
+// refuses the peer access.
 #include "jetty/memory_access.h"
 #include "urma/base/error.h"
 #include "urma/base/log.h"
@@ -35,7 +35,7 @@ void Client::atomic(const Request& request) {
   reply(answer, request.number);
 }
 
-// Once: a peer could else have this process hold ever more.
+// Only once: otherwise a peer could have this process hold ever more.
 Answer Client::take_staging(Attached& fds) {
   if (staging_.has_value()) return Answer::kMalformed;
   if (fds.size() != 1) return Answer::kNoResources;
@@ -48,7 +48,8 @@ Answer Client::take_staging(Attached& fds) {
   }
 }
 
-// The registration cannot end meanwhile. A peer that was not granted it could guess its name.
+// The registration cannot end meanwhile. A peer could guess the name of one that it was not
+// granted.
 Answer Client::copy_segment(const CopySegmentRequest& asked) {
   const auto direction = static_cast<Direction>(asked.direction);
   const bool write = direction == Direction::kWrite;
@@ -67,8 +68,8 @@ Answer Client::copy_segment(const CopySegmentRequest& asked) {
   return answer;
 }
 
-// A message names memory that its receiver has no right to but this one, as long as it is on its
-// way; the key says that the peer is this receiver.
+// A message gives its receiver alone the right to the memory that it names, while it is in flight;
+// the key says that the peer is that receiver.
 Answer Client::copy_message(const CopyMessageRequest& asked) {
   if (!staging_.has_value()) return Answer::kNoResources;
   if (!valid_place(asked.place, asked.bytes)) return Answer::kMalformed;

@@ -61,8 +61,8 @@ PeerStaging::PeerStaging(Fd fd) : fd_(std::move(fd)) {
 
 Answer PeerStaging::copy(Direction direction, uint32_t place, std::span<const iovec> own) const {
   const uint64_t offset = uint64_t{place} * kPlaceBytes;
-  // Not the functions of the C library: those would be accesses of this program to the thread
-  // sanitizer, and this is one of the peer, as if a device made it.
+  // Not the functions of the C library: to the thread sanitizer they would be accesses of this
+  // program, and this is an access of the peer, as if a device made it.
   const auto call = direction == Direction::kWrite ? SYS_preadv : SYS_pwritev;
   const ssize_t done = ::syscall(call, fd_.get(), own.data(), own.size(), offset, 0);
   if (done >= 0) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Staged copies: how bytes move between two processes where the kernel lets neither copy from and
-// to the other's memory. Who wants them shares some memory with their owner, and the owner's
+// Staged copies: how bytes move between two processes where the kernel refuses both to copy from
+// and to the other's memory. The requester shares some memory with the owner, and the owner's
 // service thread copies between that and its own memory, after its own checks.
 #ifndef URMA_PROVIDERS_SHM_STAGING_H_
 #define URMA_PROVIDERS_SHM_STAGING_H_
@@ -22,8 +22,8 @@
 
 namespace urma::shm {
 
-// What one request copies at most, and how many are under way at a time: all that a connection
-// takes of memory.
+// The most that one request copies, and how many may be in progress: this limits the memory of a
+// connection.
 inline constexpr uint32_t kPlaceBytes = 256 << 10;
 inline constexpr uint32_t kPlaces = 4;
 inline constexpr uint32_t kStagingBytes = kPlaces * kPlaceBytes;
@@ -31,7 +31,7 @@ inline constexpr uint32_t kStagingBytes = kPlaces * kPlaceBytes;
 // The requester's end. Any thread.
 class StagingArea : public std::enable_shared_from_this<StagingArea> {
  public:
-  // Some bytes of it that nobody else uses.
+  // Bytes of the area that nothing else uses.
   class Place {
    public:
     Place(std::shared_ptr<StagingArea> area, uint32_t index)
@@ -74,21 +74,21 @@ struct StagedCopy : Question {
   bool crowded = false;  // once ended: no place was free, the owner was not asked
 };
 
-// The owner's end: the memory of one peer, which may do to it what it likes.
+// The owner's end: memory shared with one peer, which may write anything to it.
 class PeerStaging {
  public:
   // Throws Error where it is not what a StagingArea makes.
   explicit PeerStaging(Fd fd);
 
-  // Writes what lies in a place to the list, or reads it from there: so many bytes as the list has.
-  // The kernel does it, for whom memory that cannot be touched is no more than an error.
+  // Writes the bytes of a place to the list, or reads them from there: as many bytes as the list
+  // has. The kernel copies, so memory that cannot be accessed is only an error.
   Answer copy(Direction direction, uint32_t place, std::span<const iovec> own) const;
 
  private:
   const Fd fd_;
 };
 
-// Whether a peer may ask for so much.
+// Whether a peer may ask for this place and size.
 inline bool valid_place(uint32_t place, uint32_t bytes) {
   return place < kPlaces && bytes != 0 && bytes <= kPlaceBytes;
 }

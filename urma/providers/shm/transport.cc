@@ -23,17 +23,17 @@
 namespace urma::shm {
 namespace {
 
-// How soon, and how seldom, the owner of a bound queue is looked for that is not there.
+// The first and the longest delay between looks for the missing owner of a bound queue.
 constexpr uint64_t kFirstWatchNs = 10'000'000;
 constexpr uint64_t kLastWatchNs = 1'000'000'000;
-// Pages that are made private before others on this thread get their turn: some milliseconds.
+// Bytes of pages made private before other work on this thread gets its turn: some milliseconds.
 constexpr uint64_t kTakeBackPerTurn = 8 << 20;
 constexpr uint64_t kNsPerMs = 1'000'000;
-// How long the end of the library waits for owners that have to take a ring. One that runs does so
+// How long the end of the library waits for owners that have to take a ring. A running one does so
 // within a millisecond.
 constexpr std::chrono::milliseconds kLastOpenings(100);
 
-// This one included. A process that was killed counts until somebody has cleared up behind it.
+// This one included. A process that was killed counts until it is cleaned up.
 size_t count_processes(int dir_fd) {
   const int fd = ::openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   const std::unique_ptr<DIR, int (*)(DIR*)> dir(fd < 0 ? nullptr : ::fdopendir(fd), ::closedir);
@@ -100,9 +100,9 @@ void Transport::opening_ends() {
   opening_ended_.notify_all();
 }
 
-// Messages in such a ring are received though their queue is gone.
+// Messages in such a ring are received even if their queue is gone.
 void Transport::await_openings() {
-  // All that were asked for have begun then.
+  // Afterwards all that were asked for have begun.
   service().run([] {});
   const MutexLock lock(openings_mutex_);
   const auto deadline = std::chrono::steady_clock::now() + kLastOpenings;
@@ -132,7 +132,7 @@ std::shared_ptr<Link> Transport::link_to(uint32_t slot) {
   const auto on_stop = [this] {
     serve_senders();
     service().post([this] {
-      // Else the last one would keep its descriptors until there is another one.
+      // Otherwise the last one would keep its descriptors until there is another one.
       drop_gone_links();
       kept_segments_.drop_ended();
       guarded(URMA_LOG_SITE, [this] { report_gone_peers(); });
@@ -179,9 +179,9 @@ std::unique_ptr<Segment> Transport::make_segment() {
   return opaque_ == nullptr ? urma::Transport::make_segment() : opaque_->make_segment();
 }
 
-// A right to write to what this process may not write itself would fail at the first request. A
-// kernel before 6.11 cannot be asked quickly. An area that was writable a moment ago is taken to be
-// so still: to ask takes four times as long as all else.
+// A right to write memory that this process itself may not write would fail at the first request. A
+// kernel before 6.11 cannot be asked quickly. An area that was writable a moment ago is assumed to
+// still be: asking takes four times as long as everything else.
 void Transport::require_writable(const Segment& segment) {
   if ((segment.access & (URMA_ACCESS_WRITE | URMA_ACCESS_ATOMIC)) == 0) return;
   const MutexLock lock(writable_mutex_);
@@ -224,8 +224,8 @@ void Transport::enter(Segment* segment) {
 ImportedSegment* Transport::import_segment(urma_context_t* ctx, const urma_seg_t& seg,
                                            urma_token_t token, uint32_t access) {
   RemoteSegmentRef segment = import_memory(ctx, seg, token, access);
-  // The first request finds the answer there already, as a rule. Which memory is meant by va 0 is
-  // not known before.
+  // The first request usually finds the answer there. With va 0 it is not known yet which memory is
+  // meant.
   if (segment->grant() == nullptr && seg.ubva.va != 0) segment->ask();
   return segment.release();
 }
@@ -253,7 +253,7 @@ void Transport::probe(const ProbeTarget& target, std::function<void(Answer)> ans
   link->request(request, {}, [answered](const Reply& reply, Attached&) { answered(reply.answer); });
 }
 
-// Chosen ids are names of files, one for each kind; of others only the owner can tell.
+// Chosen ids are names of files, one for each kind; for others only the owner knows.
 void Transport::require_kind(const urma_jetty_id_t& id, urma_target_type_t type) {
   if (type == URMA_JETTY_GROUP || id.id > kMaxChosenId) return;
   const auto other = type == URMA_JFR ? URMA_JETTY : URMA_JFR;
@@ -261,8 +261,8 @@ void Transport::require_kind(const urma_jetty_id_t& id, urma_target_type_t type)
       !runtime().owner_slot(id_kind(other), id.eid, id.id).has_value()) {
     return;
   }
-  fail(URMA_EINVAL, "import: id {:#x} is that of a {}, and not of a {}; import it as what it is",
-       id.id, target_name(other), target_name(type));
+  fail(URMA_EINVAL, "import: id {:#x} is a {}, not a {}; import it as its own kind", id.id,
+       target_name(other), target_name(type));
 }
 
 void Transport::connect_ahead(const RemoteQueue& target) {
@@ -286,12 +286,12 @@ void Transport::unregister(Segment* segment) {
   if (segment->granted) tell_peers(segment->ref);
   quiesce();
   if (opaque_ != nullptr) opaque_->leave(segment);
-  // With what a peer's invalidation has left to do.
+  // Together with the rest of a peer's invalidation.
   if (segment->pages != 0) pages_->remove(segment->pages);
 }
 
-// They look before each access; this is for what they keep. Where there is no memory for it, they
-// keep it until they ask for something else.
+// Peers look before each access; this is for what they keep. Where memory is short, they keep it
+// until they ask for something else.
 void Transport::tell_peers(SegmentRef ended_ref) {
   guarded(URMA_LOG_SITE, [&] {
     service().post([this, ended_ref, ended = ended()] {
@@ -300,7 +300,7 @@ void Transport::tell_peers(SegmentRef ended_ref) {
   });
 }
 
-// What remains waits behind everything else on this thread, or for the unregistration.
+// The rest waits after everything else on this thread, or for the unregistration.
 void Transport::take_back_some(SharedPages::RangeId pages) {
   service().post([this, pages, ended = ended()] {
     if (*ended) return;
@@ -334,8 +334,8 @@ void Transport::unwatch_peer(PeerWatcher* watcher, uint64_t target) {
   });
 }
 
-// An owner that is not there yet, or with whom a connection ended while it lives, is looked for
-// again, ever more seldom.
+// An owner that is not there yet, or whose connection ended while it lives, is looked for again, at
+// growing intervals.
 void Transport::report_gone_peers() {
   if (stopped()) return;
   std::vector<std::pair<PeerWatcher*, uint64_t>> gone;
@@ -382,7 +382,7 @@ std::vector<urma_ext_part_t> Transport::parts(const urma_target_seg_t& segment) 
   std::vector<SharedPart> shared_parts;
   if (own.pages != 0) shared_parts = pages_->parts(own.pages);
   if (shared_parts.empty()) {
-    // Without remote access nobody can import it, nor once a peer has invalidated it.
+    // Nobody can import it without remote access, nor after a peer has invalidated it.
     const bool allowed = own.access != 0 && own.pages == 0;
     const auto reason = allowed ? URMA_EXT_REASON_OFF : URMA_EXT_REASON_NOT_IMPORTED;
     return {{own.base, own.len, URMA_EXT_PATH_COPIED, reason}};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What the providers that join processes of one machine share between their contexts: whom they
-// talk to.
+// What providers that join processes of one machine share between their contexts: the connections
+// to other processes.
 #ifndef URMA_PROVIDERS_SHM_TRANSPORT_H_
 #define URMA_PROVIDERS_SHM_TRANSPORT_H_
 
@@ -28,12 +28,12 @@ class Server;
 
 class Transport final : public DirectoryTransport {
  public:
-  // `name` tells providers apart in the runtime directory. Throws Error where the runtime directory
-  // or the control socket cannot be had.
+  // `name` distinguishes providers in the runtime directory. Throws Error where the runtime
+  // directory or the control socket is not available.
   Transport(const char* name, const urma_host& host, CopyEngine* copy,
             OpaqueMemory* opaque = nullptr);
   ~Transport() override;
-  // Ends all links and the server. Nothing may use a queue of this transport any more.
+  // Ends all links and the server. No queue of this transport may be used any more.
   void stop();
 
   CopyEngine& copy() { return *copy_; }
@@ -42,20 +42,20 @@ class Transport final : public DirectoryTransport {
   // NULL where nothing can be mapped.
   SharedPages* pages() { return pages_; }
   uint32_t ring_bytes() const { return ring_bytes_; }
-  // How long this process waits for an answer of a peer that lives.
+  // How long this process waits for an answer of a live peer.
   uint64_t patience_ns() const { return patience_ns_; }
-  // Whether nothing is copied by the kernel, whatever it permits.
+  // Whether the kernel copies nothing, even where it would permit it.
   bool staged() const { return staged_; }
   KeptSegments& kept_segments() { return kept_segments_; }
 
-  // An owner is asked to take a ring, which may hold messages already, and has answered. Service
-  // thread.
+  // An owner is asked to take a ring, which may hold messages already; opening_ends(): it has
+  // answered. Service thread.
   void opening_begins();
   void opening_ends();
 
   // The link to the owner of (EID, id); NULL where no living process has it. Service thread.
   std::shared_ptr<Link> link_to(IdKind kind, const urma_eid_t& eid, uint32_t id);
-  // The same to the process that has this slot.
+  // The same for the process with this slot.
   std::shared_ptr<Link> link_to(uint32_t slot);
 
   std::unique_ptr<urma::Sender> make_sender(const urma_jfs_cfg_t& cfg,
@@ -95,9 +95,9 @@ class Transport final : public DirectoryTransport {
   };
 
   void await_openings();
-  // Peers that were granted a registration hear of its end.
+  // Tells peers that were granted a registration of its end.
   void tell_peers(SegmentRef ended_ref);
-  // Makes pages private again that peers may no longer map, a turn at a time.
+  // Makes pages that peers may no longer map private again, a turn at a time.
   void take_back_some(SharedPages::RangeId pages);
   // Throws Error(URMA_EINVAL) where peers could write to read-only memory.
   void require_writable(const Segment& segment);
@@ -116,7 +116,7 @@ class Transport final : public DirectoryTransport {
 
   Mutex openings_mutex_;
   Condition opening_ended_;
-  uint32_t openings_ URMA_GUARDED_BY(openings_mutex_) = 0;  // that have begun and not ended
+  uint32_t openings_ URMA_GUARDED_BY(openings_mutex_) = 0;  // those that have begun and not ended
 
   Mutex writable_mutex_;
   // The area that was last found writable.

@@ -10,7 +10,7 @@
 namespace urma::shm {
 namespace {
 
-// Of one peer; a bound on the descriptors that it can make this process hold.
+// Of one peer; limits the descriptors that it can make this process hold.
 constexpr size_t kMaxDoorbells = 128;
 
 bool has_option(int socket, int option, int value) {
@@ -63,7 +63,7 @@ RemoteBell Wakeups::accept(const WakeupOffer& offer, std::shared_ptr<const PeerR
                            Fd fd) {
   if (offer.bell == kNoBell) return {};
   if (offer.bell >= kBells) fail(URMA_FAIL, "bell {} of a peer does not exist", offer.bell);
-  // A channel that is used again has the same wake-up, but for one that has gone meanwhile.
+  // A channel that is used again has the same wake-up, except one that has gone meanwhile.
   std::erase_if(theirs_, [](const auto& entry) { return entry.second.expired(); });
   std::shared_ptr<const Doorbell> doorbell = theirs_[offer.channel].lock();
   if (doorbell == nullptr) {

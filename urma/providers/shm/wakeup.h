@@ -24,7 +24,7 @@ namespace urma::shm {
 class Doorbell {
  public:
   // Throws Error where it is not one end of a nameless pair of stream sockets: nothing else is
-  // known to be safe to send into, whoever holds the other end.
+  // known to be safe to send into, whatever process holds the other end.
   explicit Doorbell(Fd socket);
 
   // Never blocks. False where the peer has not emptied its end for long, so that it was not woken.
@@ -34,7 +34,7 @@ class Doorbell {
   Fd socket_;
 };
 
-// What a peer shows of itself: its segment words and bells, mapped read-only.
+// The memory that a peer shows: its segment words and bells, mapped read-only.
 struct PeerRegion {
   SharedMemory memory;
   bool fence;  // no process barrier between it and this process
@@ -43,7 +43,7 @@ struct PeerRegion {
   PeerRegion(Fd fd, bool peer_has_barrier);
 };
 
-// The bell of a peer's JFC with what wakes the peer. Without one where that JFC has no JFCE.
+// The bell of a peer's JFC with what wakes the peer; without the latter where that JFC has no JFCE.
 class RemoteBell {
  public:
   RemoteBell() = default;
@@ -57,8 +57,8 @@ class RemoteBell {
   // After something was published: whether the peer waits for it.
   [[gnu::always_inline]] bool awaited(bool solicited) const {
     if (bell_ == nullptr) return false;
-    // SYNC(bell): what is published has been stored, and the bell is looked at behind; pairs with
-    // the barrier in the peer's CompletionQueue::arm.
+    // SYNC(bell): the published data was stored before this look at the bell; pairs with the
+    // barrier in the peer's CompletionQueue::arm.
     light_barrier(fence_);
     const Armed armed = bell_->armed.load(std::memory_order_relaxed);
     return armed != Armed::kNo && wanted(armed, solicited);
@@ -85,8 +85,8 @@ class Wakeups {
   Wakeups(const Wakeups&) = delete;
   Wakeups& operator=(const Wakeups&) = delete;
 
-  // What to tell the peer about a JFC of ours, and the wake-up whose far end goes along; NULL where
-  // the JFC has no channel. Throws Error.
+  // What to tell the peer about a JFC of this process, and the wake-up whose far end goes along;
+  // NULL where the JFC has no channel. Throws Error.
   std::shared_ptr<const Wakeup> offer(EventChannel* channel, uint32_t jfc_id, WakeupOffer* offer);
   // The bell that a peer has offered, with the descriptor that came along. Throws Error where the
   // offer cannot be used.
