@@ -89,7 +89,7 @@ void CmChannel::read_events() {
     auto* listening = got->listen_id;
     auto* handler = static_cast<CmHandler*>((listening != nullptr ? listening : got->id)->context);
     CmEvent event = copy_event(*got);
-    // Before: whoever ends an id waits until all its events are acknowledged.
+    // Before the handler: destroying an id waits until all its events are acknowledged.
     api().cm_ack_event(got);
     guarded(URMA_LOG_SITE, [&] { handler->cm_event(event); });
   }

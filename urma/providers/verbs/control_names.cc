@@ -85,7 +85,7 @@ bool ControlNames::is_claimed(uint32_t block) const {
   return network_->is_claimed(name_of_block(block));
 }
 
-// 0 where none is left.
+// 0 if none is left.
 uint16_t ControlNames::take_port(uint32_t id) {
   for (uint32_t i = 0; i < kWellKnownPorts; ++i) {
     const uint16_t port = well_known_port(id, i);
