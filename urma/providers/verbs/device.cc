@@ -30,14 +30,14 @@ bool is_zero(const uint8_t* raw) {
   return std::all_of(raw, raw + URMA_EID_SIZE, [](uint8_t byte) { return byte == 0; });
 }
 
-// Of this machine only: iWARP's connections have no route to it.
+// Only for peers on this machine: iWARP's connections have no route to it.
 bool is_loopback(const uint8_t* raw) {
   if (is_ipv4(raw)) return raw[12] == 127;
   return std::all_of(raw, raw + URMA_EID_SIZE - 1, [](uint8_t byte) { return byte == 0; }) &&
          raw[15] == 1;
 }
 
-// Smaller is better: what is reached from most places.
+// Smaller is better: reachable from more places.
 int rank(const PortAddress& address) {
   if (is_ipv4(address.eid.raw)) return 0;
   return is_link_local(address.eid.raw) ? 2 : 1;
@@ -75,8 +75,8 @@ std::vector<PortAddress> of_type(const std::vector<ibv_gid_entry>& gids, uint32_
   return addresses;
 }
 
-// The one GID of an iWARP port is the MAC of its interface, and its addresses are those that the
-// interface has. Kernels before 6.4 do not tell which interface that is.
+// The one GID of an iWARP port is the MAC of its interface; its addresses are those of the
+// interface. Kernels before 6.4 do not tell which interface that is.
 std::vector<PortAddress> iwarp_addresses(const Api& api, const std::vector<ibv_gid_entry>& gids) {
   std::vector<PortAddress> addresses;
   if (gids.empty()) return addresses;
@@ -120,7 +120,7 @@ void make_nonblocking(int fd) {
   }
 }
 
-// Nothing where the event is not one of a queue.
+// Nothing if the event is not one of a queue.
 std::optional<QueueListener*> listener_of(const ibv_async_event& event) {
   switch (event.event_type) {
     case IBV_EVENT_CQ_ERR:
@@ -232,8 +232,8 @@ void Device::dispatch(const ibv_async_event& event) {
     case IBV_EVENT_GID_CHANGE:
       return tell([](DeviceListener* listener) { listener->addresses_changed(); });
     default:
-      // Subnet managers come and go: the device sees to that itself. A new LID is that of each
-      // connection made from now on; those that led to the old one break, and are made anew.
+      // Subnet managers come and go: the device handles that itself. Connections made from now on
+      // use a new LID; those to the old one break, and are made anew.
       URMA_LOG(DEBUG, "{}: event {} changes nothing here", info_.name,
                static_cast<int>(event.event_type));
   }
@@ -270,7 +270,7 @@ std::vector<PortAddress> read_addresses(const Api& api, ibv_context* context, ui
       addresses = iwarp_addresses(api, gids);
       break;
     case LinkLayer::kInfiniband:
-      // In the order of the device: all of them begin alike.
+      // In the order of the device: all have the same rank.
       return of_type(gids, IBV_GID_TYPE_IB);
     case LinkLayer::kRoce:
       addresses = of_type(gids, IBV_GID_TYPE_ROCE_V2);

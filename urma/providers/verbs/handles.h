@@ -12,7 +12,7 @@
 
 namespace urma::verbs {
 
-// Owns one object; `Destroy` is the member of Api that ends it. What a driver does not want to
+// Owns one object; `Destroy` is the member of Api that ends it. An object that a driver refuses to
 // destroy stays, with a line in the log.
 template <typename Object, int (*Api::*Destroy)(Object*)>
 class Handle {
