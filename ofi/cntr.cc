@@ -41,7 +41,7 @@ int Cntr::close(fid_t head) {
   return 0;
 }
 
-// A queue is followed once for each endpoint.
+// A queue is added once for each endpoint.
 void Cntr::follow(Cq* cq) {
   std::lock_guard lock(mutex_);
   queues_.push_back(cq);

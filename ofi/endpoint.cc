@@ -71,11 +71,11 @@ int Endpoint::close(fid_t head) {
   Endpoint* endpoint = object_of<Endpoint, fid_ep>(head);
   if (endpoint->number != 0) {
     endpoint->say_goodbye();
-    // A queue that ends drops its records, and its peer was told that its messages had arrived.
+    // A destroyed queue drops its records, but its peer was told that its messages had arrived.
     endpoint->drain();
   }
   endpoint->drop_queues();
-  // Another thread may still be at records that it took before the queues were gone.
+  // Another thread may still process records that it took before the queues were destroyed.
   if (endpoint->number != 0) endpoint->drain();
   const Counters& counters = endpoint->counters_;
   for (Cntr* cntr : {counters.send, counters.read, counters.write}) {

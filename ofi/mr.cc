@@ -14,7 +14,7 @@
 namespace urma_fi {
 namespace {
 
-// Those of the layers above; they ask for nothing.
+// Flags of the layers above; they have no meaning here.
 constexpr uint64_t kPrivateFlags = 15ULL << 60;
 constexpr uint64_t kRemote = FI_REMOTE_READ | FI_REMOTE_WRITE;
 
@@ -23,7 +23,7 @@ uint32_t random_token() {
   return device();
 }
 
-// URMA lets nobody write who may not read.
+// In URMA, write access needs read access.
 uint32_t access_of(uint64_t access) {
   if ((access & FI_REMOTE_WRITE) != 0) return URMA_ACCESS_READ | URMA_ACCESS_WRITE;
   return (access & FI_REMOTE_READ) != 0 ? URMA_ACCESS_READ : URMA_ACCESS_LOCAL_ONLY;

@@ -12,7 +12,7 @@ namespace urma_fi {
 namespace {
 
 constexpr size_t kDefaultDepth = 256;
-// A program may compute for long before it looks at its event queue again.
+// A program may compute for long before it reads its event queue again.
 constexpr int kDefaultConnectTimeout = 600000;
 
 size_t depth(const char* name) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What the frames of a peer mean, each checked before anything is done.
+// The meaning of a peer's frames; each is checked before anything is done.
 #include <algorithm>
 #include <utility>
 

@@ -50,7 +50,7 @@ bool Greeting::received(size_t bytes, std::string* why) {
 bool Greeting::take_hello(std::string* why) {
   std::memcpy(&theirs_, in_.data(), sizeof(theirs_));
   has_hello_ = true;
-  // Also where it is turned away: it then knows why.
+  // Even if the other side is turned away: it then knows why.
   if (role_ == Role::kAnswers) say(ours_);
   if (!agrees(why)) return false;
   expect(secret_ != nullptr ? sizeof(Digest) : 0);
@@ -96,8 +96,8 @@ bool Greeting::take_proof(std::string* why) {
   return true;
 }
 
-// Both greetings are in it, with the nonces, and the role: no proof serves twice, and none is the
-// other side's.
+// Covers both greetings with their nonces, and the role: no proof is valid twice, or for the other
+// side.
 Digest Greeting::proof_of(Role role) const {
   struct {
     std::array<char, 15> purpose = {"urma tcp proof"};

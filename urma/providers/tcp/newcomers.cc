@@ -12,7 +12,7 @@
 namespace urma::tcp {
 namespace {
 
-// A thousand peers may begin at once, each of which is through within a few round trips.
+// A thousand peers may start at once; each is done within a few round trips.
 constexpr size_t kMaxStrangers = 256;
 constexpr uint64_t kShortStayNs = 100'000'000;
 

@@ -69,7 +69,7 @@ std::shared_ptr<const Secret> make_secret(const std::string& bytes) {
   return std::make_shared<HmacSecret>(bytes);
 }
 
-// An editor's end of line is none of it.
+// Without the final newline that an editor adds.
 std::shared_ptr<const Secret> read_secret(const std::string& path) {
   if (path.empty()) return nullptr;
   const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
