@@ -31,7 +31,7 @@ def meet() -> Tuple[bool, socket.socket]:
     is_server, host, port = arguments()
     if not is_server:
         return False, socket.create_connection((host, port))
-    # Whoever knows the descriptors can reach the queues, so only this machine is let in.
+    # Descriptors give access to the queues, so only this machine may connect.
     with socket.create_server((host, port)) as listener:
         print("listening on port", listener.getsockname()[1], flush=True)
         return True, listener.accept()[0]

@@ -49,9 +49,9 @@ std::string parse_choice(const std::string& name, const std::string& text,
                              CLI::ExitCodes::ValidationError);
 }
 
-// One that a device can have.
+// An EID that a device can have.
 std::string parse_eid(const std::string& name, const std::string& text) {
-  // What is wrong is said in one line, not in the log as well.
+  // An error is reported in one line, not also in the log.
   const urma_vlog_level_t level = urma_log_get_level();
   urma_log_set_level(URMA_VLOG_LEVEL_EMERG);
   urma_eid_t eid;
@@ -67,7 +67,7 @@ std::string parse_eid(const std::string& name, const std::string& text) {
   return eid_text(eid);
 }
 
-// What a word does that is no command without another one.
+// Help for a word that is a command only together with another one.
 std::string group_help(std::string_view word) {
   static constexpr std::pair<std::string_view, const char*> kGroups[] = {
       {"perf", "measure the calls of the data path in processes"},
@@ -92,7 +92,7 @@ class CommandTree {
   std::string help() const { return app_.help(); }
   const CLI::App* deepest() const;
   const Command* command_of(const CLI::App* app) const;
-  // What may stand where `app` is.
+  // The words allowed after `app`.
   std::string allowed(const CLI::App* app) const;
   std::string example(const CLI::App* app) const;
 
@@ -105,7 +105,7 @@ class CommandTree {
 
   Options* options_;
   CLI::App app_{"Shows the devices of this machine, and what processes of this user do with them."};
-  std::map<std::pair<const CLI::App*, std::string>, CLI::App*> words_;  // and what is behind them
+  std::map<std::pair<const CLI::App*, std::string>, CLI::App*> words_;  // by parent and word
   std::map<const CLI::App*, const Command*> commands_;
 };
 
@@ -269,8 +269,8 @@ std::string line(const std::string& reason, int argc, const char* const* argv,
   return text;
 }
 
-// The documented options are taken with every command, as getopt does; those of our own only where
-// they mean something.
+// The documented options are accepted with every command, as getopt does; our own only where they
+// have a meaning.
 std::string misplaced_option(const Command& command, const Options& options) {
   const std::string_view known = command.options;
   const auto misplaced = [&](const char* name, bool given) {

@@ -11,7 +11,7 @@
 namespace admin {
 namespace {
 
-// What --resource_type calls a kind of object. The numbers are UMDK's.
+// The kinds of object that --resource_type takes. The numbers are UMDK's.
 struct ResourceType {
   uint64_t number;
   const char* kind;

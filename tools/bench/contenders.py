@@ -56,7 +56,7 @@ class Ucx:
                   '-R', f'{self.rank:g}', *self.arguments)
         if self.is_uct:
             return Pair(server, client + ('-d', 'memory', '-x', self.transport, '-D', self.layout))
-        # cma takes the large messages; without it they are copied twice.
+        # cma carries the large messages; without it they are copied twice.
         return Pair(server, client, {'UCX_TLS': f'{self.transport},cma,self'})
 
 

@@ -55,13 +55,13 @@ def latency(test: str, size: int, iterations: int, *more: str) -> Ours:
     return Ours(test, common(size, iterations) + more)
 
 
-# A completion for every 16th request.
+# Every 16th request is signalled.
 def rate(test: str, size: int, iterations: int) -> Ours:
     receives = ('-r', '16') if test == 'send_bw' else ()
     return Ours(test, common(size, iterations) + ('-l', '16', '-Q', '16', *receives))
 
 
-# Each is completed.
+# All are signalled.
 def bandwidth(test: str, size: int, iterations: int) -> Ours:
     return Ours(test, common(size, iterations) + ('-Q', '1'))
 

@@ -17,7 +17,7 @@ import sys
 
 DOCUMENT = "docs/internals/architecture.md"
 FIGURE = "figures/rooms.dot"
-# Where each folder with a BUILD.bazel is a room.
+# Folders where each subfolder with a BUILD.bazel is a room.
 ROOMS = ("jetty", "segment", "urma")
 
 FUNCTION = re.compile(r"`([~\w:]+)`\s+\(`([\w./]+)`\)")
@@ -25,7 +25,7 @@ NAMES = re.compile(r"`([\w/]+)`")
 LABEL = re.compile(r'"//((?:%s)(?:/\w+)*)"' % "|".join(ROOMS))
 EDGE = re.compile(r'"([\w/]+)" -> "([\w/]+)"')
 IGNORED = re.compile(r'//.*$|"(?:[^"\\\n]|\\.)*"|\[\[.*?\]\] *', re.M)
-# What stands before the name of a function that a line declares.
+# What precedes the name of a function on a line that declares it.
 TYPE = r"(?!(?:return|else|throw|new|delete|case)\b)\w[\w:<>,*& ]*[*& ]"
 
 

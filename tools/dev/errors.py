@@ -18,7 +18,8 @@ import sys
 FOLDERS = ("urma", "jetty", "segment")
 DOCUMENT = "docs/reference/errors.md"
 
-# Calls whose text reaches the log. Those of the second kind add ": " and what the system says.
+# Calls whose text reaches the log. Those of the second kind append ": " and the system's error
+# text.
 PLAIN = (
     r"URMA_LOG|URMA_LOG_LIMITED|URMA_LOG_FAILED|log_line|fail|refuse|damaged|skip|remember|"
     r"leave_out|because|push_back|urma_log_loc"

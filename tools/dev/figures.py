@@ -23,7 +23,7 @@ import subprocess
 import sys
 
 LANE, STEP, TOP, MARGIN = 264, 46, 84, 105
-PER_LETTER = 6.6  # how wide a letter is, about
+PER_LETTER = 6.6  # approximate width of a letter
 STYLE = """<style>
 svg { color: #1f2328; font: 13px sans-serif; }
 @media (prefers-color-scheme: dark) { svg { color: #e6edf3; } }

@@ -287,9 +287,9 @@ class Page:
             stdout=subprocess.PIPE,
             check=True,
         ).stdout.decode()
-        # Indexers look for the name of a section on the line of its macro; terminals have no
-        # typewriter font; lines that are not filled with spaces are easier to read; and what is
-        # searched for must not be split (each macro turns hyphenation on again, unless HY is 0).
+        # Indexers expect the name of a section on its macro's line; terminals have no typewriter
+        # font; ragged lines are easier to read; and search words must not be hyphenated (each macro
+        # turns hyphenation on again, unless HY is 0).
         made = re.sub(r"(?m)^\.(S[HS])\n", r".\1 ", made)
         made = re.sub(r"(?m)^(\.S[HS] .*\n)\.[LP]P\n", r"\1", made)
         made = re.sub(r"(?m)^\.[LP]P\n(?=\.(S[HS]|[LP]P))", "", made)

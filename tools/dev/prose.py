@@ -17,7 +17,7 @@ import sys
 
 WIDTH, WORDS = 100, 100
 ITEM = re.compile(r"\s*(?:[-*+]|\d+\.)\s+")
-# What no line is broken in, and what would mean something at the begin of a line.
+# Where lines are not broken, and words with a meaning at the start of a line.
 WHOLE = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)|!?\[[^\]]*\]\([^)]*\)")
 MARKER = re.compile(r"[-+*#>|]|\d+[.)]$|```")
 GLUE = "\0"

@@ -26,7 +26,7 @@ INDEX = "docs/README.md"
 SECTIONS = {"1": "Programs", "7": "Overviews", "3": "Functions"}
 LINK = re.compile(r"(?<!!)\[((?:[^\]\[]|`[^`]*`)+)\]\(([^)\s]+)\)")
 REFERENCE = re.compile(r"(?:\*\*)?\b(urma_?\w*|fi_urma|uvs_\w+)(?:\*\*)?\((\d)\)")
-# A list begins a block of its own for mkdocs, not for those that the documents are written for.
+# mkdocs wants an empty line before a list; the documents are not written so.
 LIST = re.compile(r"(?m)^(?!\s*(?:[-|#>]|\d+\.)|```)(\S.*\n)(?=(?:- |1\. ))")
 
 
