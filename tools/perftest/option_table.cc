@@ -31,7 +31,7 @@ class Group {
     app_.add_flag_callback(names, std::move(take), help)->group(title_);
   }
 
-  // What `take` gets is the text after the option.
+  // `take` gets the text after the option.
   template <class Take>
   CLI::Option* value(const std::string& names, const char* type, const std::string& help,
                      Take take) {
