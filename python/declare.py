@@ -86,7 +86,7 @@ def define(ffi: cffi.FFI, text: str, sizes: dict) -> None:
 
 
 def texts(header: str, numbers: dict) -> dict:
-    """What the helpers of urma_types_str.h say of results of calls and of requests, by number."""
+    """The texts of urma_types_str.h for results of calls and of requests, by number."""
     table = re.search(r"g_urma_cr_status_str\[\] = \{(.*?)\};", header, re.DOTALL)[1]
     body = re.search(r"urma_status_to_string\(urma_status_t status\) \{(.*?)\n\}", header,
                      re.DOTALL)[1]

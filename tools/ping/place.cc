@@ -44,7 +44,7 @@ std::optional<uint64_t> parse_number(const std::string& text) {
   return number;
 }
 
-// urma_str_to_eid logs what it cannot read, and takes no number of less than 3 characters.
+// urma_str_to_eid logs what it cannot read, and rejects numbers of less than 3 characters.
 std::optional<urma_eid_t> parse_eid(const std::string& text) {
   urma_eid_t eid = {};
   in_addr ipv4;

@@ -19,7 +19,7 @@ namespace {
 constexpr char kVersion[] = "0.0.1";
 constexpr double kMaxSeconds = 1e9;
 
-// What was typed, before it is looked at.
+// The raw options, before validation.
 struct Texts {
   std::string destination;
   std::string local;
@@ -33,7 +33,7 @@ struct Texts {
 [[noreturn]] void refuse(const std::string& given, const std::string& allowed,
                          const std::string& example) {
   std::string line = given + ": " + allowed + "; for example: urma_ping " + example;
-  // One line, whatever was typed.
+  // Keeps any input on one line.
   std::replace_if(
       line.begin(), line.end(), [](unsigned char c) { return std::iscntrl(c) != 0; }, ' ');
   throw WrongInput(line);
@@ -90,7 +90,7 @@ void add_options(CLI::App* app, Texts* texts, Settings* settings) {
   app->add_flag("--listen", settings->listen, "answer pings, on all EIDs or on that of -I");
 }
 
-// Options that say how to ping say nothing to one that answers.
+// Options of a pinging side have no meaning for an answering one.
 void check_listen(const CLI::App& app) {
   for (const char* option : {"-c", "-i", "-s", "-w", "-W", "destination"}) {
     if (app.count(option) == 0) continue;
