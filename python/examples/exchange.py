@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What the examples need besides URMA: a TCP connection over which two programs swap descriptors.
 
-URMA does not mind how descriptors travel; TCP is what most programs use.
+Descriptors may travel in any way; most programs use TCP.
 """
 
 import socket

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What is compared with what: the rows of the table, and the curves of the plots."""
+"""The comparisons: the rows of the table, and the curves of the plots."""
 
 import dataclasses
 
@@ -19,7 +19,7 @@ SWEEP_BYTES = 1 << 30
 
 @dataclasses.dataclass(frozen=True)
 class Duel:
-    """Our test against every way in which UCX does the same; of those the best counts."""
+    """Our test against every way in which UCX does the same; the best of those counts."""
     name: str
     unit: Unit
     ours: Ours
@@ -153,7 +153,7 @@ def rate_curves() -> list[Curve]:
 
 
 def percentile_curves() -> list[Curve]:
-    """Every rank is a run of its own: ucx_perftest prints one at a time."""
+    """Every rank takes a separate run: ucx_perftest prints one at a time."""
     curves = []
     n = LATENCY_ITERATIONS
     for name, ours, theirs in (('write', 'write_lat', 'put_lat'), ('send', 'send_lat', 'am_lat')):
