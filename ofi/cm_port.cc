@@ -191,12 +191,12 @@ void CmPort::take_received(CmSink& sink, const urma_cr_t& record) {
   const bool flushed = record.status == URMA_CR_WR_FLUSH_ERR;
   const bool valid = record.status == URMA_CR_SUCCESS && is_valid(message, record.completion_len);
   if (!flushed && !post_receive(record.user_ctx))
-    FI_WARN_SPARSE(&provider, FI_LOG_EP_CTRL, "one receive less for connection messages\n");
+    FI_WARN_SPARSE(&provider, FI_LOG_EP_CTRL, "a receive for connection messages is lost\n");
   if (valid) {
     sink.on_message(*this, from, message);
   } else if (!flushed) {
     FI_WARN_SPARSE(&provider, FI_LOG_EP_CTRL,
-                   "%s sent %u bytes that are no connection message; dropped\n",
+                   "%s sent %u bytes that are not a connection message; dropped\n",
                    to_text(from).c_str(), record.completion_len);
   }
 }

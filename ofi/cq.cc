@@ -66,7 +66,8 @@ int Cq::make(const fi_cq_attr& attr) {
   yields_ = attr.wait_obj == FI_WAIT_YIELD;
   const bool waits = can_wait(attr.wait_obj);
   if (!waits && attr.wait_obj != FI_WAIT_NONE && !yields_) {
-    URMA_FI_WARN(FI_LOG_CQ, "wait object %d of a completion queue; take FI_WAIT_FD\n",
+    URMA_FI_WARN(FI_LOG_CQ,
+                 "wait object %d of a completion queue is not supported; use FI_WAIT_FD\n",
                  attr.wait_obj);
     return -FI_ENOSYS;
   }

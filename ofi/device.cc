@@ -116,7 +116,7 @@ std::shared_ptr<Device> Device::open(const std::string& name, const urma_eid_t* 
 Device::~Device() {
   open_count--;
   if (urma_delete_context(context_) != URMA_SUCCESS)
-    URMA_FI_WARN(FI_LOG_DOMAIN, "a device stays open: objects of it still live\n");
+    URMA_FI_WARN(FI_LOG_DOMAIN, "a device stays open: some of its objects still exist\n");
 }
 
 void Device::take_events() {

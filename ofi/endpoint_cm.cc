@@ -50,7 +50,7 @@ int Endpoint::connect(fid_ep* ep, const void* address, const void* data, size_t 
   // Addresses have no size argument: a string has an end, and a socket address its family.
   const size_t length = address != nullptr ? SIZE_MAX : self->info_->dest_addrlen;
   if (size > kCmDataSize || !decode(self->info_->addr_format, bytes, length, &to)) {
-    URMA_FI_WARN(FI_LOG_EP_CTRL, "no address of URMA, or %zu bytes of data exceed %zu\n", size,
+    URMA_FI_WARN(FI_LOG_EP_CTRL, "not a URMA address, or %zu bytes of data exceed %zu\n", size,
                  kCmDataSize);
     return -FI_EINVAL;
   }

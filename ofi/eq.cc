@@ -53,7 +53,8 @@ int Eq::open(fid_fabric* fabric, fi_eq_attr* attr, fid_eq** eq, void* context) {
 int Eq::make(const fi_eq_attr& attr) {
   if (attr.wait_obj == FI_WAIT_SET || attr.wait_obj == FI_WAIT_MUTEX_COND ||
       attr.wait_obj == FI_WAIT_POLLFD) {
-    URMA_FI_WARN(FI_LOG_EQ, "wait object %d of an event queue; take FI_WAIT_FD\n", attr.wait_obj);
+    URMA_FI_WARN(FI_LOG_EQ, "wait object %d of an event queue is not supported; use FI_WAIT_FD\n",
+                 attr.wait_obj);
     return -FI_ENOSYS;
   }
   epoll_ = epoll_create1(EPOLL_CLOEXEC);

@@ -229,7 +229,7 @@ int open_device(const fi_info* info, std::shared_ptr<Device>* device, Address* a
   Address source;
   const bool has_source = info->src_addr != nullptr;
   if (has_source && !decode(info->addr_format, info->src_addr, info->src_addrlen, &source)) {
-    URMA_FI_WARN(FI_LOG_EP_CTRL, "source address is not one of URMA\n");
+    URMA_FI_WARN(FI_LOG_EP_CTRL, "source address is not a URMA address\n");
     return -FI_EINVAL;
   }
   int error = 0;

@@ -64,8 +64,10 @@ int Mr::make(const iovec& memory, uint64_t access) {
 int Mr::open(fid_t domain, const fi_mr_attr* attr, uint64_t flags, fid_mr** mr) {
   if (domain->fclass != FI_CLASS_DOMAIN || attr->iov_count != 1 || (flags & ~kPrivateFlags) != 0 ||
       attr->auth_key_size != 0) {
-    URMA_FI_WARN(FI_LOG_MR, "registration with %zu pieces and flags %#llx: one piece of memory\n",
-                 attr->iov_count, static_cast<unsigned long long>(flags));
+    URMA_FI_WARN(
+        FI_LOG_MR,
+        "registration with %zu pieces and flags %#llx; only one piece without flags is supported\n",
+        attr->iov_count, static_cast<unsigned long long>(flags));
     return -FI_EINVAL;
   }
   std::unique_ptr<Mr> made(new Mr(object_of<Domain, fid_domain>(domain)));

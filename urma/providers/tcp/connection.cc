@@ -81,7 +81,7 @@ void Connection::end(const std::string& why) {
 }
 
 void Connection::break_off(const char* what) {
-  URMA_LOG_LIMITED(WARNING, "{} breaks the rules of a connection, which is closed: {}", who_, what);
+  URMA_LOG_LIMITED(WARNING, "{} violates the protocol, connection closed: {}", who_, what);
   lose();
 }
 
@@ -464,7 +464,7 @@ void Connection::take_frames() {
     if (!in_frame_ && !begin_frame()) return;
     if (gone() || !feed()) return;
     in_frame_ = false;
-    if (!take(landing_.kind) && !gone()) break_off("a frame that nothing has asked for");
+    if (!take(landing_.kind) && !gone()) break_off("unrequested frame");
     if (waiting() > kMostAnswers && !gone()) break_off("it does not take its answers");
     landing_.way.reset();
     landing_.held.payload.reset();
@@ -478,7 +478,7 @@ bool Connection::begin_frame() {
   if (come < sizeof(head)) return false;
   std::memcpy(&head, in_.data() + in_begin_, sizeof(head));
   if (!plausible(head)) {
-    break_off("no such frame");
+    break_off("unknown frame");
     return true;
   }
   const uint32_t body = shape_of(head.kind).body;
@@ -489,7 +489,7 @@ bool Connection::begin_frame() {
   landing_.left = head.bytes - body;
   landing_.into = nullptr;
   in_frame_ = true;
-  if (!begin(head.kind)) break_off("a size, an id or a count that is not possible");
+  if (!begin(head.kind)) break_off("invalid size, id or count");
   return true;
 }
 

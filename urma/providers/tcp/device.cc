@@ -34,7 +34,7 @@ Device::Device(std::string_view chosen) {
   const std::vector<HostAddress> addresses = choose_addresses(network, chosen);
   if (addresses.empty()) {
     if (chosen.empty()) return;
-    fail(URMA_FAIL, "no interface is up and has a global address that URMA_TCP_DEVICES names");
+    fail(URMA_FAIL, "URMA_TCP_DEVICES names no interface that is up and has a global address");
   }
   for (const HostAddress& address : addresses) eids_.push_back(address.eid);
   ports_ = ports_of(addresses);

@@ -114,11 +114,10 @@ std::vector<HostAddress> choose_addresses(const HostNetwork& network, std::strin
       if (!has_eid(chosen, address.eid)) chosen.push_back(address);
     }
     if (!found && !name.empty()) {
-      URMA_LOG(
-          WARNING,
-          "URMA_TCP_DEVICES: {:.64} is not an interface that is up and has a global address, and "
-          "not such an address",
-          name);
+      URMA_LOG(WARNING,
+               "URMA_TCP_DEVICES: {:.64} is neither an interface that is up and has a global "
+               "address, nor such an address",
+               name);
     }
     if (name.size() == devices.size()) break;
     devices.remove_prefix(name.size() + 1);
@@ -142,7 +141,7 @@ NetworkNews::NetworkNews()
   address.nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR;
   if (!fd_.valid() ||
       ::bind(fd_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
-    fail_errno(URMA_FAIL, "asking the kernel to tell of the host's addresses");
+    fail_errno(URMA_FAIL, "watching the host's addresses");
   }
 }
 

@@ -149,7 +149,7 @@ bool Names::join(uint32_t block) { return !is_held(name_of_block(block)); }
 
 void Names::reserve(IdKind kind, uint32_t eid_index, uint32_t id) {
   if (id == 0 || id > kMaxChosenId) {
-    fail(URMA_EINVAL, "id {} cannot be chosen by a program; 1 to {} can", id, kMaxChosenId);
+    fail(URMA_EINVAL, "id {} is out of range; choose 1 to {}", id, kMaxChosenId);
   }
   const MutexLock lock(mutex_);
   Name name = {hold(name_of(kind, id, eids_[eid_index])), 0};
@@ -161,8 +161,8 @@ void Names::reserve(IdKind kind, uint32_t eid_index, uint32_t id) {
     name.port = take_port(id);
     if (name.port == 0) {
       fail(URMA_ENOMEM,
-           "all {} ports at which id {} can be asked for ({} and others) are taken by other "
-           "processes of this machine; choose another id",
+           "all {} ports of id {} ({} and others) are taken by other processes of this machine; "
+           "choose another id",
            kPortsOfId, id, port_of(range_, id, 0));
     }
   }

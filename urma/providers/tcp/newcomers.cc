@@ -53,7 +53,7 @@ bool Newcomers::has_room() {
   const auto oldest = std::find_if(waiting_.begin(), waiting_.end(),
                                    [](const Newcomer& newcomer) { return newcomer.stranger; });
   if (monotonic_ns() - oldest->since_ns < kShortStayNs) return false;
-  constexpr const char* why = "it did not finish its greeting, and others came";
+  constexpr const char* why = "its greeting was unfinished, and others needed the place";
   end(oldest, why);
   return true;
 }

@@ -122,7 +122,7 @@ void SocketCarrier::listen() {
     if (error == 0) return;
     if (error != EADDRINUSE && error != EACCES) break;
   }
-  fail(URMA_FAIL, "no port of {}-{} can be listened at: {}; see URMA_TCP_PORT and URMA_TCP_DEVICES",
+  fail(URMA_FAIL, "cannot listen on any port of {}-{}: {}; see URMA_TCP_PORT and URMA_TCP_DEVICES",
        config_.first_port, config_.last_port, std::strerror(error));
 }
 
@@ -181,7 +181,7 @@ std::unique_ptr<Stream> SocketCarrier::accept() {
     std::string why;
     auto stream = make_stream(std::move(fd), Greeting::Role::kAnswers, here, there, &why);
     if (stream != nullptr) return stream;
-    URMA_LOG_LIMITED(WARNING, "a connection from {} cannot begin: {}", text_of(there), why);
+    URMA_LOG_LIMITED(WARNING, "a connection from {} failed: {}", text_of(there), why);
   }
 }
 

@@ -111,7 +111,7 @@ TlsLine::Outcome TlsLine::judge(int result, std::string* why) {
       *why = urma::format("TLS: {}", std::strerror(error));
       return Outcome::kLost;
     case SSL_ERROR_SSL:
-      *why = urma::format("TLS: {}; see URMA_TCP_TLS of both", openssl_.error());
+      *why = urma::format("TLS: {}; compare URMA_TCP_TLS on both sides", openssl_.error());
       return Outcome::kLost;
     default:
       break;
@@ -135,7 +135,7 @@ bool TlsLine::shake_hands(std::string* why) {
   if (outcome != Outcome::kDone) return outcome == Outcome::kLater;
   // The secret does not vouch for a certificate.
   if (has_secret_ && openssl_.SSL_session_reused(ssl_) != 1) {
-    *why = "TLS: it did not use the key of the secret; see URMA_TCP_TLS of both";
+    *why = "TLS: it did not use the key of the secret; compare URMA_TCP_TLS on both sides";
     return false;
   }
   ready_ = true;

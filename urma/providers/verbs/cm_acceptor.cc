@@ -138,7 +138,7 @@ void CmAcceptor::cm_event(const CmEvent& event) {
       ticket.has_value() ? ends_.find({ticket->caller, ticket->connection}) : ends_.end();
   const int error = known == ends_.end() ? ENOENT : known->second->accept(&id, *ticket);
   if (error == 0) return;
-  URMA_LOG_LIMITED(WARNING, "iWARP: {} calls at port {} and is refused: {}",
+  URMA_LOG_LIMITED(WARNING, "iWARP: connection from {} to port {} refused: {}",
                    peer_address(*id.get()).text(), port_,
                    error == ENOENT ? "it is not expected" : std::strerror(error));
   const auto refusal =

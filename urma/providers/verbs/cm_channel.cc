@@ -99,8 +99,8 @@ void require_device(const Device& device, const rdma_cm_id& id) {
   const char* found = id.verbs == nullptr ? "none" : device.api().get_device_name(id.verbs->device);
   if (device.info().ibdev == found) return;
   fail(URMA_FAIL,
-       "librdmacm takes RDMA device {} for the address of {}; remove one of both from the network "
-       "interface",
+       "librdmacm picks RDMA device {} for the address of {}; remove one of the two from the "
+       "network interface",
        found, device.info().name);
 }
 

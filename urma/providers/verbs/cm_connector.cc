@@ -225,17 +225,17 @@ void CmConnector::Link::confirmed(bool there) {
 }
 
 void CmConnector::Link::expire() {
-  if (state_ == State::kResolving) return fail(Answer::kUnreachable, "it is not found in time");
+  if (state_ == State::kResolving)
+    return fail(Answer::kUnreachable, "its address was not resolved in time");
   if (state_ == State::kConfirming) return fail(Answer::kUnreachable, "it gives no answer");
   // Otherwise calls would pile up, each waiting for those before it.
   if (calling_ && owner_->caller_.withdraw(host_, request_.connection)) {
     calling_ = false;
     return fail(Answer::kUnreachable, "TCP to its host still waits for an answer to another call");
   }
-  URMA_LOG_LIMITED(WARNING,
-                   "iWARP: {} gives no answer in time; see that no firewall is in the way of TCP "
-                   "to that port",
-                   host_.text());
+  URMA_LOG_LIMITED(
+      WARNING, "iWARP: {} did not answer in time; check that no firewall blocks TCP to that port",
+      host_.text());
   give(Answer::kUnreachable);
 }
 

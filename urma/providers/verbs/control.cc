@@ -49,11 +49,11 @@ Overload(Cases...) -> Overload<Cases...>;
 const char* loss_text(PeerLoss loss) {
   switch (loss) {
     case PeerLoss::kRefused:
-      return "its host says that it has ended";
+      return "its host reports that it has ended";
     case PeerLoss::kSilent:
       return "it does not answer";
     case PeerLoss::kRestarted:
-      return "it has been started anew";
+      return "it was restarted";
   }
   return "unknown";
 }
@@ -215,12 +215,11 @@ void Control::on_ready(DatagramSocket* socket) {
     if (decoded == Decoded::kMessage) {
       on_message(socket, other, message);
     } else {
-      URMA_LOG_LIMITED(WARNING, "a datagram of {} bytes from {} is {}; it is ignored", length,
-                       other.text(),
+      URMA_LOG_LIMITED(WARNING, "ignored a datagram of {} bytes from {}: {}", length, other.text(),
                        decoded == Decoded::kOtherVersion
-                           ? "of another version of the control protocol: use one release of "
-                             "liburma on all machines"
-                           : "no control message");
+                           ? "another version of the control protocol; use one release of liburma "
+                             "on all machines"
+                           : "not a control message");
     }
   }
 }

@@ -105,14 +105,13 @@ void CqPump::queue_event(ibv_event_type type) {
 // Some devices report a lost queue in no other way.
 void CqPump::cannot_poll(int result) {
   if (lost()) return;
-  URMA_LOG(ERR, "a completion queue is lost: polling it gives {}", result);
+  URMA_LOG(ERR, "a completion queue is lost: polling returned {}", result);
   lose();
 }
 
 void CqPump::require() const {
   if (!lost()) return;
-  fail(URMA_FAIL,
-       "the completion queue is lost; delete the JFS or JFR and its JFC, and make others");
+  fail(URMA_FAIL, "the completion queue is lost; delete and recreate the JFS or JFR and its JFC");
 }
 
 void CqPump::lose() {

@@ -207,8 +207,7 @@ NetAddress address_of(const urma_eid_t& eid, LinkLayer link_layer, uint16_t port
 
 std::unique_ptr<DatagramSocket> UdpNetwork::open(const NetAddress& local) {
   if (!local.is_unicast()) {
-    fail(URMA_EINVAL, "there can be no control socket at {}: it is not one host's address",
-         local.text());
+    fail(URMA_EINVAL, "no control socket at {}: not the address of one host", local.text());
   }
   SocketAddress address;
   socklen_t length = to_socket_address(local, netdev_, &address);
@@ -221,8 +220,7 @@ std::unique_ptr<DatagramSocket> UdpNetwork::open(const NetAddress& local) {
   if (::bind(fd.get(), &address.any, length) != 0) {
     if (errno == EADDRINUSE && local.port != 0) return nullptr;
     fail_errno(URMA_FAIL,
-               urma::format("binding a control socket to {} (interface {}), which is the "
-                            "address that the EID stands for",
+               urma::format("binding a control socket to {} (interface {}), the address of the EID",
                             local.text(), netdev_));
   }
   length = sizeof(address);

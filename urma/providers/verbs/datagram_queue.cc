@@ -184,7 +184,7 @@ bool DatagramPath::connected() {
     address_ = resources.device->api().create_ah(resources.device->pd(), &attr);
     opened_ns_ = monotonic_ns();
     if (address_ != nullptr) return true;
-    URMA_LOG_LIMITED(ERR, "queue {:#x}: the device knows no way to id {:#x}", sender_->id().id,
+    URMA_LOG_LIMITED(ERR, "queue {:#x}: the device has no route to id {:#x}", sender_->id().id,
                      target()->id.id);
   }
   disconnect();

@@ -204,7 +204,7 @@ void Device::read_events() {
     const int error = api_->get_async_event(context_.get(), &event);
     if (error == EAGAIN || error == EINTR) return;
     if (error != 0) {
-      URMA_LOG(WARNING, "{} tells of no more events: {}; close its contexts", info_.name,
+      URMA_LOG(WARNING, "{} reports no more events: {}; close its contexts", info_.name,
                std::strerror(error));
       stop_events();
       return;
@@ -234,8 +234,7 @@ void Device::dispatch(const ibv_async_event& event) {
     default:
       // Subnet managers come and go: the device handles that itself. Connections made from now on
       // use a new LID; those to the old one break, and are made anew.
-      URMA_LOG(DEBUG, "{}: event {} changes nothing here", info_.name,
-               static_cast<int>(event.event_type));
+      URMA_LOG(DEBUG, "{}: event {} has no effect", info_.name, static_cast<int>(event.event_type));
   }
 }
 
@@ -293,20 +292,20 @@ void fail_device(const DeviceInfo& info, const std::string& doing, int error) {
     case ENOMEM:
     case EAGAIN:
       fail(URMA_ENOMEM,
-           "{}: {} has no room left, or no more memory may be locked for it: `ulimit -l` allows "
-           "{}; raise it, or delete what is not used",
+           "{}: {} has no room left, or no more memory may be locked (`ulimit -l` allows {}); "
+           "raise the limit, or delete unused objects",
            doing, info.name, locked_limit());
     case EACCES:
     case EPERM:
       fail(URMA_ENOPERM,
-           "{}: this user may not; give it read and write access to /dev/infiniband/uverbs*, and "
-           "see what a container or cgroup (rdma.max) leaves it",
+           "{}: permission denied; give this user read and write access to "
+           "/dev/infiniband/uverbs*, and check the limits of its container or cgroup (rdma.max)",
            doing);
     case EIO:
     case ENODEV:
     case ENXIO:
       fail(URMA_FAIL,
-           "{}: {} has failed, or was removed; delete its contexts, and call urma_init anew once "
+           "{}: {} has failed, or was removed; delete its contexts, and call urma_init again once "
            "it is back",
            doing, info.name);
     default:

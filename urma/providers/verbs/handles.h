@@ -40,7 +40,7 @@ class Handle {
     if (object_ == nullptr) return;
     const int error = (api_->*Destroy)(std::exchange(object_, nullptr));
     if (error != 0) {
-      URMA_LOG(WARNING, "an RDMA object could not be ended and stays until the program ends: {}",
+      URMA_LOG(WARNING, "an RDMA object cannot be destroyed and stays until the program exits: {}",
                std::strerror(error));
     }
   }

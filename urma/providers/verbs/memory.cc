@@ -37,11 +37,11 @@ void MemoryRegion::fail_registering(const DeviceInfo& info, int error) const {
   switch (error) {
     case ENOMEM:
       fail(URMA_ENOMEM,
-           "{}: no memory for it may be locked; `ulimit -l` allows {}: raise it, or give "
-           "CAP_IPC_LOCK; the device {} regions",
+           "{}: no more memory may be locked; `ulimit -l` allows {}: raise it, or give "
+           "CAP_IPC_LOCK; the device allows {} regions",
            what, locked_limit(), info.limits.orig_attr.max_mr);
     case EFAULT:
-      fail(URMA_EINVAL, "{}: it is not all mapped, or is memory that devices cannot reach", what);
+      fail(URMA_EINVAL, "{}: not all of it is mapped, or devices cannot reach it", what);
     case EOPNOTSUPP:
       if (dmabuf_.valid()) {
         fail(EOPNOTSUPP,
@@ -51,7 +51,7 @@ void MemoryRegion::fail_registering(const DeviceInfo& info, int error) const {
       }
       fail(URMA_EINVAL, "{}: the device cannot reach memory of this kind", what);
     case EBADF:
-      fail(URMA_EINVAL, "{}: the descriptor is none of a dma-buf; export the memory as one", what);
+      fail(URMA_EINVAL, "{}: the descriptor is not a dma-buf; export the memory as one", what);
     case EINVAL:
       fail(URMA_EINVAL, "{}: the device refuses it; its largest region has {} bytes{}", what,
            info.limits.orig_attr.max_mr_size,
@@ -107,8 +107,8 @@ MemoryRegion::MemoryRegion(const Device& device, int dmabuf, uint64_t offset, ui
   const auto page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
   if (va % page != offset % page) {
     fail(URMA_EINVAL,
-         "registering a dma-buf: va {:#x} and offset {:#x} lie at different places of a page of {} "
-         "bytes; choose a va that ends as the offset does",
+         "registering a dma-buf: va {:#x} and offset {:#x} differ modulo the page size {}; choose "
+         "a va that equals the offset modulo that",
          va, offset, page);
   }
   make(device, options);

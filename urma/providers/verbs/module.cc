@@ -219,7 +219,7 @@ class Provider {
     for (auto& port : ports_) {
       if (port.info.name == dev.name) return port;
     }
-    fail(URMA_EINVAL, "{} is no device of the verbs provider", dev.name);
+    fail(URMA_EINVAL, "{} is not a device of the verbs provider", dev.name);
   }
 
   // One for all contexts of the port.

@@ -72,8 +72,8 @@ bool has_result(const SendEntry& entry) { return entry.kind == OpKind::kRead || 
 const char* refusal_text(const ConnectAnswer& answer) {
   if (answer.later()) return "it is not bound";
   if (answer.answer != Answer::kUnreachable) return answer_text(answer.answer);
-  return "its owner is gone or does not answer within URMA_VERBS_TIMEOUT_MS; see that it runs, "
-         "that UDP to its host is let through and the link is up, and what urma_ping says";
+  return "its owner is gone or does not answer within URMA_VERBS_TIMEOUT_MS; check that it runs, "
+         "the link is up and no firewall blocks UDP to its host, and try urma_ping";
 }
 
 }  // namespace
@@ -170,13 +170,12 @@ void Path::failed(uint64_t at, ibv_wc_status status) {
 
 void Path::warn_unanswered() const {
   const DeviceInfo& info = sender_->device();
-  URMA_LOG_LIMITED(WARNING,
-                   "queue {:#x}: the device of id {:#x} at {} has not answered {} for as long as "
-                   "err_timeout {} stands for; see that its process runs and the link is up, and "
-                   "what urma_ping says",
-                   sender_->id().id, target()->id.id,
-                   address_of(target()->id.eid, info.link_layer, 0).text(), info.name,
-                   sender_->config().err_timeout);
+  URMA_LOG_LIMITED(
+      WARNING,
+      "queue {:#x}: the device of id {:#x} at {} has not answered {} within the time of "
+      "err_timeout {}; check that its process runs and the link is up, and try urma_ping",
+      sender_->id().id, target()->id.id, address_of(target()->id.eid, info.link_layer, 0).text(),
+      info.name, sender_->config().err_timeout);
 }
 
 // Their owner is asked anew before the next access.
@@ -318,7 +317,7 @@ bool Path::continue_emulation(SendEntry* entry) {
       break;
     case AtomicLoop::Next::kHopeless:
       URMA_LOG_LIMITED(WARNING,
-                       "an atomic of queue {:#x} at {:#x} lost against others too often and fails",
+                       "queue {:#x}: an atomic at {:#x} failed; peers changed the value each time",
                        sender_->id().id, entry->remote_addr);
       status = URMA_CR_REM_OPERATION_ERR;
       break;

@@ -402,7 +402,7 @@ void Receiver::open_letter(const Incoming& incoming, uint32_t slot, urma_cr_t* r
     URMA_LOG_LIMITED(WARNING, "queue {:#x} may not invalidate va {:#x} of token id {:#x}",
                      incoming.request.source.id, letter->va, key.token_id);
   } else {
-    URMA_LOG_LIMITED(ERR, "queue {:#x} broke the rules of its mailbox at queue {:#x}",
+    URMA_LOG_LIMITED(ERR, "queue {:#x} misused its mailbox at queue {:#x}",
                      incoming.request.source.id, incoming.target.id);
   }
   record->status = URMA_CR_LOC_OPERATION_ERR;

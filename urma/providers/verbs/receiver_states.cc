@@ -385,8 +385,8 @@ void Receiver::arm_limit() {
   attr.srq_limit = limit_;
   const int error = resources_.device->api().modify_srq(srq_.get(), &attr, IBV_SRQ_LIMIT);
   if (error != 0) {
-    URMA_LOG(INFO, "JFR {:#x}: the device watches no limit (errno {}); polls do", identity_.id,
-             error);
+    URMA_LOG(INFO, "JFR {:#x}: the device cannot watch the limit (errno {}); polls do",
+             identity_.id, error);
   }
 }
 

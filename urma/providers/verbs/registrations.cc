@@ -86,8 +86,8 @@ bool Registrations::revoke(const urma_eid_t& eid, const TokenKey& key, uint64_t 
   } else {
     keys_.clear(segment);
     URMA_LOG(ERR,
-             "the {} bytes at {:#x} were invalidated by a peer, and {} registers them no more for "
-             "this process; register the segment again, see `ulimit -l`",
+             "the {} bytes at {:#x} were invalidated by a peer, and {} cannot register them for "
+             "this process again; register the segment again, see `ulimit -l`",
              region.bytes(), region.va(), device_->info().name);
   }
   return true;

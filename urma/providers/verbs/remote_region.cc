@@ -54,7 +54,7 @@ void RemoteRegion::finish(const Wanted& wanted, const SegmentAnswer& answer) {
       if (kept == nullptr) {
         status = URMA_CR_REM_OPERATION_ERR;
         URMA_LOG_LIMITED(WARNING,
-                         "segment at va {:#x} of token id {:#x} has had {} keys; import it anew",
+                         "segment at va {:#x} of token id {:#x} has had {} keys; import it again",
                          uint64_t{seg.ubva.va}, seg.token_id, grants_.size());
       }
       // SYNC(key-grant): release pairs with the acquire in grant().

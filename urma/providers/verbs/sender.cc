@@ -32,8 +32,8 @@ bool writes_foreign(const urma_jfs_wr_t& wr) {
     return false;
   }
   URMA_LOG_LIMITED(ERR,
-                   "post: opcode {:#x} of {} bytes is emulated here, and its result cannot be put "
-                   "into a dma-buf; give an src in memory of this process",
+                   "post: opcode {:#x} of {} bytes is emulated here and cannot return its result "
+                   "in a dma-buf; give an src in memory of this process",
                    static_cast<int>(wr.opcode), wr.cas.src->len);
   return true;
 }
@@ -48,8 +48,8 @@ bool lacks_inline(const urma_jfs_wr_t& wr, const DeviceInfo& info) {
   if (letter) needed = sizeof(Letter);
   if (needed <= info.max_inline) return false;
   URMA_LOG_LIMITED(ERR,
-                   "post: opcode {:#x} takes {} bytes of inline data with it, and {} has {}; use "
-                   "SEND or WRITE, or immediate data below 2^31",
+                   "post: opcode {:#x} needs {} bytes of inline data, and {} has {}; use SEND or "
+                   "WRITE, or immediate data below 2^31",
                    static_cast<int>(wr.opcode), needed, info.name, info.max_inline);
   return true;
 }
@@ -173,7 +173,8 @@ bool Sender::refuses(const urma_jfs_wr_t& wr) const {
   const bool immediate = wr.opcode == URMA_OPC_SEND_IMM || wr.opcode == URMA_OPC_WRITE_IMM ||
                          wr.opcode == URMA_OPC_SEND_INVALIDATE;
   if (immediate && !info.has_immediates()) {
-    URMA_LOG_LIMITED(ERR, "post: opcode {:#x} needs immediate data, which {} has not; use SEND",
+    URMA_LOG_LIMITED(ERR,
+                     "post: opcode {:#x} needs immediate data, which {} does not support; use SEND",
                      static_cast<int>(wr.opcode), info.name);
     return true;
   }
@@ -182,17 +183,17 @@ bool Sender::refuses(const urma_jfs_wr_t& wr) const {
   // TCP may split the data of such a WRITE.
   const bool is_whole = kind == OpKind::kAtomic || (kind == OpKind::kWriteAtomic && info.iwarp());
   if (is_whole && !info.has_atomics()) {
-    URMA_LOG_LIMITED(
-        ERR,
-        "post: opcode {:#x} is an atomic, which {} has not; use a device whose max_cas_size is not "
-        "0",
-        static_cast<int>(wr.opcode), info.name);
+    URMA_LOG_LIMITED(ERR,
+                     "post: opcode {:#x} is an atomic, which {} does not support; use a device "
+                     "whose max_cas_size is not 0",
+                     static_cast<int>(wr.opcode), info.name);
     return true;
   }
   const bool wide = kind == OpKind::kAtomic && wr.cas.src->len > sizeof(uint64_t);
   const bool wide_write = kind == OpKind::kWriteAtomic && bytes_of(wr.rw.src) > sizeof(uint64_t);
   if (!wide && !wide_write) return false;
-  URMA_LOG_LIMITED(ERR, "post: an atomic of more than 8 bytes, which {} has not", info.name);
+  URMA_LOG_LIMITED(ERR, "post: an atomic of more than 8 bytes, which {} does not support",
+                   info.name);
   return true;
 }
 

@@ -268,8 +268,8 @@ void Server::on_peer_lost(const PeerRef& peer, PeerLoss loss) {
     for (const uint64_t connection : lost) transport_->connections().lost(connection);
     if (!lost.empty()) {
       URMA_LOG_LIMITED(WARNING,
-                       "{} {}: requests over {} connections to it end with ACK_TIMEOUT; start it "
-                       "again where it should run, urma_ping tells whether it answers",
+                       "{} {}: requests over {} connections to it end with ACK_TIMEOUT; check with "
+                       "urma_ping whether it answers, and restart it",
                        peer.address.text(), loss_text(loss), lost.size());
     }
     transport_->serve_senders();

@@ -26,8 +26,8 @@ PortAddress address_at(const Device& device, uint32_t eid_index) {
   const auto address = device.find_address(eid);
   if (!address.has_value()) {
     fail(URMA_EINVAL,
-         "create_context: {} has lost the address of eid_index {}; give it back, or "
-         "start the program again",
+         "create_context: {} has lost the address of eid_index {}; restore it, or restart the "
+         "program",
          device.info().name, eid_index);
   }
   return *address;
