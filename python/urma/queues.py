@@ -171,7 +171,7 @@ class Jfc(Handle):
     async def arrived(self, at_most: int = 16) -> List[Completion]:
         """Sleeps in asyncio until there are completions, and takes them. Needs a JFCE."""
         if self.jfce is None:
-            raise ValueError("the queue was made without a jfce, which tells of completions")
+            raise ValueError("the queue was made without a jfce, so it has no events")
         while not (found := self.poll(at_most)):
             event = self.jfce.event(self)
             self.arm()
@@ -376,7 +376,7 @@ class SendQueue(Handle):
 
 def _here(piece: Local) -> Any:
     if piece.remote:
-        raise TypeError("a piece of an imported segment stands where a local one belongs")
+        raise TypeError("a piece of an imported segment in place of a local one")
     if piece.segment.closed:
         raise ValueError("the segment is closed")
     return piece.sge
@@ -384,7 +384,7 @@ def _here(piece: Local) -> Any:
 
 def _there(piece: Local) -> Any:
     if not piece.remote:
-        raise TypeError("a piece of a registered segment stands where an imported one belongs")
+        raise TypeError("a piece of a registered segment in place of an imported one")
     if piece.segment.closed:
         raise ValueError("the segment is closed")
     return piece.sge

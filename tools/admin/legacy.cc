@@ -29,10 +29,10 @@ std::string kind_of(const Options& options, std::span<const ResourceType> types)
   }
   if (!options.resource_type) {
     throw UsageError(
-        urma::format("--resource_type is missing, and takes {}", joined(allowed, ", ")));
+        urma::format("--resource_type is missing; it takes {}", joined(allowed, ", ")));
   }
-  throw UsageError(urma::format("--resource_type is given '{}', and takes {}",
-                                *options.resource_type, joined(allowed, ", ")));
+  throw UsageError(urma::format("--resource_type '{}' is not one of {}", *options.resource_type,
+                                joined(allowed, ", ")));
 }
 
 Report show_kind(Options options, const std::string& kind, std::optional<uint64_t> id) {

@@ -133,7 +133,7 @@ Report show_devices(const Options& options) {
 Report show_topology(const Options& options) {
   const Library library;
   if (options.node.value_or(0) != 0) {
-    throw Failure(urma::format("there is no node {}; there is: 0, this machine", *options.node));
+    throw Failure(urma::format("no node {}; there is: 0, this machine", *options.node));
   }
   Report report{{{"nodes", Json::array()}}, "node 0 (this machine)\n"};
   Json devices = Json::array();

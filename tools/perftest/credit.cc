@@ -17,9 +17,10 @@ CreditTaken::CreditTaken(const Session& session)
   // The receiver may hold back all but one of the messages of a notice.
   const uint32_t needed = config.credit_notify_count + config.jfs_post_list - 1;
   if (threshold_ < needed) {
-    throw UsageError("--credit_threshold " + std::to_string(threshold_) +
-                     " would stop the sender for ever; allowed: --credit_notify_cnt + -l - 1 = " +
-                     std::to_string(needed) + " and more");
+    throw UsageError(
+        "--credit_threshold " + std::to_string(threshold_) +
+        " would stop the sender indefinitely; allowed: --credit_notify_cnt + -l - 1 = " +
+        std::to_string(needed) + " and more");
   }
 }
 

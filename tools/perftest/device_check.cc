@@ -147,7 +147,7 @@ void default_device(Config& config) {
     config.device = names.front();
     return;
   }
-  throw refusal("no device", "-d with one of those that there are: " + list_devices(),
+  throw refusal("no device", "-d with one of: " + list_devices(),
                 config.test + " -d " + (names.empty() ? "urma_shm0" : names.front()));
 }
 
@@ -176,7 +176,7 @@ std::string list_devices() {
 
 UsageError unknown_device(const Config& config) {
   const std::string devices = list_devices();
-  return refusal("-d " + config.device, "the devices that there are: " + devices,
+  return refusal("-d " + config.device, "one of: " + devices,
                  config.test + " -d " + devices.substr(0, devices.find(',')));
 }
 

@@ -40,7 +40,7 @@ bool Sleeper::sleep() {
     waited += slice;
     if (limit > 0 && waited >= limit) {
       throw RunError("no completion event came within " + std::to_string(limit) +
-                     " ms (--wait_jfc_timeout; -1 waits for ever)");
+                     " ms (--wait_jfc_timeout; -1: no limit)");
     }
   }
 }

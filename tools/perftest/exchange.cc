@@ -85,7 +85,8 @@ std::span<uint8_t> receive_some(int socket, std::span<uint8_t> in) {
   if (received > 0) return in.subspan(static_cast<size_t>(received));
   if (received == 0 || errno == ECONNRESET) vanished();
   if (errno == ETIMEDOUT) throw RunError("the peer vanished: its machine does not answer");
-  if (!is_transient()) throw RunError(std::string("cannot hear the peer: ") + strerror(errno));
+  if (!is_transient())
+    throw RunError(std::string("cannot receive from the peer: ") + strerror(errno));
   return in;
 }
 
@@ -171,8 +172,8 @@ void Exchange::sync_time(std::string_view tag) {
     std::string got(in.begin(), in.end());
     std::replace_if(
         got.begin(), got.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
-    throw RunError("the peer is elsewhere: it sent '" + got + "' where '" + std::string(tag) +
-                   "' is due");
+    throw RunError("the peer is out of step: it sent '" + got + "' in place of '" +
+                   std::string(tag) + "'");
   }
 }
 

@@ -75,7 +75,7 @@ std::vector<Place> list_places() {
       urma_get_device_list(&count), urma_free_device_list);
   std::vector<Place> places;
   for (int i = 0; devices != nullptr && i < count; ++i) add_places(devices[i], &places);
-  if (places.empty()) throw Failure("there is no device with an EID on this machine");
+  if (places.empty()) throw Failure("no device of this machine has an EID");
   return places;
 }
 

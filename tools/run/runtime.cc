@@ -93,7 +93,7 @@ std::string runtime_directory() {
   (void)urma_ext_query_settings(0, nullptr, &count);
   std::vector<urma_ext_setting_t> settings(count);
   if (urma_ext_query_settings(0, settings.data(), &count) != URMA_SUCCESS) {
-    throw Failure("the library does not say what its settings are");
+    throw Failure("the library does not report its settings");
   }
   for (const urma_ext_setting_t& setting : settings) {
     if (std::strcmp(setting.name, "URMA_RUNTIME_DIR") != 0) continue;
@@ -103,7 +103,7 @@ std::string runtime_directory() {
     throw Failure(std::string("the runtime directory \"") + setting.value +
                   "\" is not found: " + error.message());
   }
-  throw Failure("the library does not say what its runtime directory is");
+  throw Failure("the library does not report its runtime directory");
 }
 
 }  // namespace run
