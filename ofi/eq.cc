@@ -22,7 +22,7 @@
 namespace urma_fi {
 namespace {
 
-constexpr size_t kMaxEvents = 4096;  // more connection requests are rejected
+constexpr size_t kMaxEvents = 4096;  // beyond it, connection requests are rejected
 
 void turn_away(CmPort& port, const Address& from, uint64_t number) {
   port.send(from, make_message(CmKind::kReject, number, 0, 0, nullptr, 0));

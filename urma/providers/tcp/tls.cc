@@ -251,7 +251,7 @@ TlsContext::TlsContext() {
   check(context_ != nullptr, "beginning");
   openssl_.SSL_CTX_ctrl(context_, SSL_CTRL_SET_MIN_PROTO_VERSION, TLS1_3_VERSION, nullptr);
   openssl_.SSL_CTX_set_options(context_, SSL_OP_ENABLE_KTLS | SSL_OP_NO_RENEGOTIATION);
-  // No session is resumed.
+  // No session is kept for a later connection.
   openssl_.SSL_CTX_set_num_tickets(context_, 0);
   openssl_.SSL_CTX_ctrl(context_, SSL_CTRL_SET_SESS_CACHE_MODE, SSL_SESS_CACHE_OFF, nullptr);
   openssl_.SSL_CTX_set_verify(context_, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);

@@ -269,7 +269,7 @@ std::vector<PortAddress> read_addresses(const Api& api, ibv_context* context, ui
       addresses = iwarp_addresses(api, gids);
       break;
     case LinkLayer::kInfiniband:
-      // In the order of the device: all have the same rank.
+      // In the order of the device: all have the same prefix.
       return of_type(gids, IBV_GID_TYPE_IB);
     case LinkLayer::kRoce:
       addresses = of_type(gids, IBV_GID_TYPE_ROCE_V2);
