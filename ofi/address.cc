@@ -25,7 +25,7 @@ std::vector<char> encode_socket(const Address& address) {
 }
 
 bool decode_socket(const void* bytes, size_t size, Address* address) {
-  // Those of other families may be shorter.
+  // Addresses of other families may be shorter.
   sa_family_t family;
   if (size < sizeof(family)) return false;
   std::memcpy(&family, bytes, sizeof(family));

@@ -14,7 +14,7 @@
 
 namespace urma_fi {
 
-// Where a passive endpoint listens. An id of 0 leaves the choice to the device.
+// The address of a passive endpoint. With id 0 the device chooses.
 struct Address {
   urma_eid_t eid{};
   uint32_t id = 0;
@@ -22,20 +22,20 @@ struct Address {
 
 bool same_eid(const urma_eid_t& a, const urma_eid_t& b);
 
-// FI_SOCKADDR_IN6 and FI_SOCKADDR: the EID as the IPv6 address and the id as the port, which is how
-// layers of libfabric take them. FI_ADDR_STR: urma://EID/ID.
+// FI_SOCKADDR_IN6 and FI_SOCKADDR: the EID as the IPv6 address and the id as the port, which is
+// what layers on libfabric expect. FI_ADDR_STR: urma://EID/ID.
 bool is_format(uint32_t format);
 
 // The bytes of `address` in `format`, a string with its ending zero.
 std::vector<char> encode(uint32_t format, const Address& address);
 
-// Reads the `size` bytes at `bytes`. False: they are no address of this format.
+// Reads the `size` bytes at `bytes`. False: not an address of this format.
 bool decode(uint32_t format, const void* bytes, size_t size, Address* address);
 
-// Reads urma://EID/ID, urma://EID or an EID. False: it is none of them.
+// Reads urma://EID/ID, urma://EID or an EID. False: anything else.
 bool parse(const std::string& text, Address* address);
 
-// Reads an id in decimal, 0 to 65535. False: it is none.
+// Reads an id in decimal, 0 to 65535. False: anything else.
 bool parse_id(const std::string& text, uint32_t* id);
 
 std::string to_text(const Address& address);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-// Messages that set up and end connections: what they look like, and whether one that arrived can
-// be believed.
+// Messages that set up and end connections: their layout and validation.
 
 #ifndef OFI_CM_MESSAGE_H
 #define OFI_CM_MESSAGE_H
@@ -15,9 +14,9 @@ constexpr size_t kCmDataSize = 256;  // private data of a message
 
 enum class CmKind : uint8_t {
   kRequest = 1,  // to a passive endpoint: connect
-  kAccept = 2,   // the answer
-  kReject = 3,   // the other answer
-  kReady = 4,    // to who accepted: messages can be sent
+  kAccept = 2,   // accepts a request
+  kReject = 3,   // rejects a request
+  kReady = 4,    // to the accepting side: messages can be sent
   kShutdown = 5,
 };
 
@@ -26,9 +25,9 @@ struct CmMessage {
   uint8_t version;
   CmKind kind;
   uint16_t data_size;
-  uint64_t to;     // number of the endpoint that is meant; 0 in a request
-  uint64_t from;   // number of the endpoint that speaks; 0 in a reject
-  uint32_t jetty;  // its id, in a request and an accept
+  uint64_t to;     // number of the destination endpoint; 0 in a request
+  uint64_t from;   // number of the sending endpoint; 0 in a reject
+  uint32_t jetty;  // id of its jetty, in a request and an accept
   uint32_t reserved;
   uint8_t data[kCmDataSize];
 };
@@ -38,13 +37,13 @@ static_assert(sizeof(CmMessage) == 32 + kCmDataSize);
 CmMessage make_message(CmKind kind, uint64_t to, uint64_t from, uint32_t jetty, const void* data,
                        size_t size);
 
-// The end of a connection, for the endpoint that its owner calls `to`.
+// The end of a connection; the destination's owner calls it `to`.
 CmMessage make_shutdown(uint64_t to, uint64_t from);
 
-// The bytes of a message that travel.
+// The bytes of a message that are sent.
 size_t size_of(const CmMessage& message);
 
-// Whether the `size` bytes that arrived are a message that its kind allows.
+// Whether the `size` bytes received are a message valid for its kind.
 bool is_valid(const CmMessage& message, size_t size);
 
 }  // namespace urma_fi

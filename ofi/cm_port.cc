@@ -12,11 +12,11 @@
 namespace urma_fi {
 namespace {
 
-constexpr size_t kReceives = 512;  // of peers that need not wait while nobody looks
+constexpr size_t kReceives = 512;  // peers that need not wait while nobody polls
 constexpr size_t kSends = 64;
 constexpr uint32_t kDepth = kReceives + kSends;
 constexpr int kBatch = 16;
-// Some seconds. A peer that takes nothing more is not to stop what goes to the others.
+// Some seconds. A peer that stops receiving must not block messages to others.
 constexpr uint8_t kRnrRetry = 6;
 constexpr size_t kMaxWaiting = 4096;
 
@@ -26,7 +26,7 @@ std::unique_ptr<CmPort> CmPort::open(std::shared_ptr<Device> device, uint32_t id
   std::unique_ptr<CmPort> port(new CmPort(std::move(device)));
   errno = 0;
   if (port->make(id)) return port;
-  // Of all that is made here, the wished id alone can be another's.
+  // Of everything made here, only the requested id can belong to another process.
   *error = errno == EEXIST ? -FI_EADDRINUSE : error_of_errno();
   URMA_FI_WARN(FI_LOG_EP_CTRL, "no queue for connections at id %u: %s\n", id, fi_strerror(-*error));
   return nullptr;
@@ -115,7 +115,7 @@ CmPort::Peer* CmPort::reach(const Address& address, int* error) {
   return &peers_.emplace(name, Peer{name, target, 0}).first->second;
 }
 
-// Strangers can make this port answer them: it remembers nobody.
+// Any stranger can make this port answer, so it keeps no state between messages.
 void CmPort::release(Peer* peer) {
   if (peer->messages > 0) return;
   urma_unimport_jetty(peer->target);
@@ -191,12 +191,12 @@ void CmPort::take_received(CmSink& sink, const urma_cr_t& record) {
   const bool flushed = record.status == URMA_CR_WR_FLUSH_ERR;
   const bool valid = record.status == URMA_CR_SUCCESS && is_valid(message, record.completion_len);
   if (!flushed && !post_receive(record.user_ctx))
-    FI_WARN_SPARSE(&provider, FI_LOG_EP_CTRL, "one receive less for connection messages\n");
+    FI_WARN_SPARSE(&provider, FI_LOG_EP_CTRL, "a receive for connection messages is lost\n");
   if (valid) {
     sink.on_message(*this, from, message);
   } else if (!flushed) {
     FI_WARN_SPARSE(&provider, FI_LOG_EP_CTRL,
-                   "%s sent %u bytes that are no connection message; dropped\n",
+                   "%s sent %u bytes that are not a connection message; dropped\n",
                    to_text(from).c_str(), record.completion_len);
   }
 }

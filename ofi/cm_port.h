@@ -19,11 +19,11 @@ namespace urma_fi {
 
 class CmPort;
 
-// Takes what a port has received.
+// Gets what a port has received.
 class CmSink {
  public:
   virtual void on_message(CmPort& port, const Address& from, const CmMessage& message) = 0;
-  // A message that did not arrive; `error` is positive, and `status` 0 if it was never sent.
+  // A message was not delivered; `error` is positive, and `status` 0 if it was never sent.
   virtual void on_undelivered(const CmMessage& message, int error, int status) = 0;
 
  protected:
@@ -33,7 +33,7 @@ class CmSink {
 // One thread at a time may use a port.
 class CmPort {
  public:
-  // With id 0 the device chooses one. NULL and *error negative: it cannot be made.
+  // With id 0 the device chooses one. NULL and *error negative on failure.
   static std::unique_ptr<CmPort> open(std::shared_ptr<Device> device, uint32_t id, int* error);
   ~CmPort();
   CmPort(const CmPort&) = delete;
@@ -43,17 +43,17 @@ class CmPort {
   Address address() const;
   int fd() const { return events_->fd; }
 
-  // Returns 0, also if it has to wait its turn, or a negative code.
+  // Returns 0, also if it has to wait, or a negative code.
   int send(const Address& to, const CmMessage& message);
 
-  // Takes what has come, at most as much as the queue holds: others are to have their turn.
+  // Takes arrived messages, at most one queue's worth: others get their turn.
   void poll(CmSink& sink);
 
   // Lets fd() become readable with the next record, or at once if one waits.
   void arm();
 
  private:
-  // To whom messages are under way.
+  // A peer with messages in flight.
   struct Peer {
     std::string name;
     urma_target_jetty_t* target;
@@ -79,11 +79,11 @@ class CmPort {
   urma_jfr_t* receives_ = nullptr;
   urma_jetty_t* jetty_ = nullptr;
   urma_target_seg_t* segment_ = nullptr;
-  std::vector<CmMessage> slots_;  // those to receive into, then those to send from
-  std::vector<size_t> free_;      // of the latter
-  std::deque<std::pair<Address, CmMessage>> waiting_;  // for one of them
+  std::vector<CmMessage> slots_;                       // first receive slots, then send slots
+  std::vector<size_t> free_;                           // free send slots
+  std::deque<std::pair<Address, CmMessage>> waiting_;  // for a free send slot
   std::map<std::string, Peer> peers_;
-  std::vector<Peer*> receivers_;  // of what lies in each slot
+  std::vector<Peer*> receivers_;  // for the message in each slot
 };
 
 }  // namespace urma_fi

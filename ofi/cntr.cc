@@ -22,7 +22,8 @@ fi_ops_cntr Cntr::cntr_ops_ = {sizeof(fi_ops_cntr), Cntr::read,      Cntr::read_
 int Cntr::open(fid_domain* domain, fi_cntr_attr* attr, fid_cntr** cntr, void* context) {
   if (attr != nullptr && attr->wait_obj != FI_WAIT_NONE && attr->wait_obj != FI_WAIT_UNSPEC &&
       attr->wait_obj != FI_WAIT_YIELD) {
-    URMA_FI_WARN(FI_LOG_CNTR, "wait object %d of a counter; take FI_WAIT_UNSPEC\n", attr->wait_obj);
+    URMA_FI_WARN(FI_LOG_CNTR, "wait object %d of a counter is not supported; use FI_WAIT_UNSPEC\n",
+                 attr->wait_obj);
     return -FI_ENOSYS;
   }
   auto* made = new Cntr(static_cast<Domain*>(domain));
@@ -41,7 +42,7 @@ int Cntr::close(fid_t head) {
   return 0;
 }
 
-// A queue is followed once for each endpoint.
+// A queue is added once for each endpoint.
 void Cntr::follow(Cq* cq) {
   std::lock_guard lock(mutex_);
   queues_.push_back(cq);

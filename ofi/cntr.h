@@ -22,10 +22,10 @@ class Cntr final : public fid_cntr {
  public:
   static int open(fid_domain* domain, fi_cntr_attr* attr, fid_cntr** cntr, void* context);
 
-  // Called with each request that has ended. Release pairs with the acquire of value and errors.
+  // Called with each completed request. Release pairs with the acquire of value and errors.
   void count(int error) { (error == 0 ? value_ : errors_).fetch_add(1, std::memory_order_release); }
 
-  // Completions at `cq` are what this counter counts.
+  // Counts the completions at `cq`.
   void follow(Cq* cq);
   void leave(Cq* cq);
 
@@ -34,7 +34,7 @@ class Cntr final : public fid_cntr {
  private:
   explicit Cntr(Domain* domain) : domain_(domain) {}
   void progress();
-  // Acquire pairs with the release of count: what was counted is there.
+  // Acquire pairs with the release of count: the effects of counted requests are visible.
   uint64_t value() const { return value_.load(std::memory_order_acquire); }
   uint64_t errors() const { return errors_.load(std::memory_order_acquire); }
 
@@ -52,7 +52,7 @@ class Cntr final : public fid_cntr {
   static fi_ops_cntr cntr_ops_;
 
   Domain* domain_;
-  // Who reads them uses what the requests have moved; set and add move nothing.
+  // Readers use the data of counted requests; set and add have no data.
   std::atomic<uint64_t> value_{0};
   std::atomic<uint64_t> errors_{0};
   std::mutex mutex_;  // guards queues_

@@ -24,8 +24,8 @@ namespace {
 constexpr size_t kBatch = 16;
 constexpr size_t kLeastDepth = 4096;  // several endpoints share a queue
 
-// 0: no such format. Each entry begins with the members of the one before it, and so does that of
-// an error.
+// 0: unknown format. Each entry begins with the members of the smaller ones, and so does an error
+// entry.
 size_t size_of(fi_cq_format format) {
   switch (format) {
     case FI_CQ_FORMAT_UNSPEC:
@@ -66,7 +66,8 @@ int Cq::make(const fi_cq_attr& attr) {
   yields_ = attr.wait_obj == FI_WAIT_YIELD;
   const bool waits = can_wait(attr.wait_obj);
   if (!waits && attr.wait_obj != FI_WAIT_NONE && !yields_) {
-    URMA_FI_WARN(FI_LOG_CQ, "wait object %d of a completion queue; take FI_WAIT_FD\n",
+    URMA_FI_WARN(FI_LOG_CQ,
+                 "wait object %d of a completion queue is not supported; use FI_WAIT_FD\n",
                  attr.wait_obj);
     return -FI_ENOSYS;
   }
@@ -76,8 +77,8 @@ int Cq::make(const fi_cq_attr& attr) {
   }
   if (waits && (events_ = urma_create_jfce(device.context())) == nullptr) return error_of_errno();
   urma_jfc_cfg_t cfg{};
-  // Layers ask for room for all that many endpoints may have under way. What a JFC has no room for
-  // waits with its sender.
+  // Layers request room for everything that many endpoints may have in flight. Completions beyond
+  // the JFC's depth wait at their sender.
   cfg.depth = std::min<size_t>(std::max(attr.size, kLeastDepth), device.cap().max_jfc_depth);
   cfg.jfce = events_;
   jfc_ = urma_create_jfc(device.context(), &cfg);
@@ -104,7 +105,7 @@ int Cq::control(fid_t head, int command, void* argument) {
   return 0;
 }
 
-// False: the caller wants to hear nothing of it.
+// False: the caller wants no report of it.
 bool Cq::convert(const urma_cr_t& record, fi_cq_err_entry* entry) {
   Op* op = reinterpret_cast<Op*>(record.user_ctx);
   const bool receive = record.flag.bs.s_r;
@@ -127,14 +128,14 @@ bool Cq::convert(const urma_cr_t& record, fi_cq_err_entry* entry) {
     entry->prov_errno = record.status;
   }
   if (op->counter != nullptr) op->counter->count(entry->err);
-  // The peer's data is for the queue, whatever the receive asked for.
+  // The peer's data goes to the queue, whatever the receive asked for.
   const bool report = op->report || told || (entry->err != 0 && !op->silent);
   op->pool->put(op);
   return report;
 }
 
-// Writes up to `room` completions to `buffer`, as long as nothing is queued before them. Returns
-// the number of records, of which some may have been queued, and some of no interest.
+// Writes up to `room` completions to `buffer`, unless some are queued before them. Returns the
+// number of records; some may have been queued, and some not be reported.
 int Cq::take_records(size_t room, char* buffer, size_t* given) {
   urma_cr_t records[kBatch];
   const int count =

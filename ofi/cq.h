@@ -24,10 +24,10 @@ class Cq final : public fid_cq {
 
   urma_jfc_t* jfc() const { return jfc_; }
 
-  // Takes in what has completed, for counters.
+  // Takes completions, for counters.
   void progress();
 
-  // Takes in all that has completed: what an endpoint has left here when it is closed.
+  // Takes all completions: those that a closing endpoint has left here.
   void drain();
 
   // -FI_EAGAIN if completions wait, else lets the descriptor become readable with the next one.
@@ -60,11 +60,11 @@ class Cq final : public fid_cq {
 
   Domain* domain_;
   size_t entry_size_ = 0;
-  bool yields_ = false;            // whoever waits
-  urma_jfce_t* events_ = nullptr;  // NULL: nobody can wait for them
+  bool yields_ = false;            // while waiting
+  urma_jfce_t* events_ = nullptr;  // NULL: waiting is not possible
   urma_jfc_t* jfc_ = nullptr;
   std::mutex mutex_;
-  std::deque<fi_cq_err_entry> queue_;  // what is to be read before any record; errors have err set
+  std::deque<fi_cq_err_entry> queue_;  // read before any record; errors have err set
 };
 
 }  // namespace urma_fi

@@ -24,7 +24,7 @@ std::atomic<int> open_count{0};
 std::mutex open_mutex;
 std::map<std::pair<std::string, std::string>, std::weak_ptr<Device>> open_devices;
 
-// Lines of the library are details: what fails here leaves a warning of this provider's too.
+// The library's log lines are details: each failure here also logs a warning of this provider.
 void pass_on(int level, char* line) {
   const fi_log_level as = level >= URMA_VLOG_LEVEL_DEBUG ? FI_LOG_DEBUG : FI_LOG_INFO;
   FI_LOG(&provider, as, FI_LOG_CORE, "%s", line);
@@ -36,7 +36,7 @@ bool start_library() {
   urma_register_log_func(pass_on);
   const urma_status_t status = urma_init(nullptr);
   library_started = status == URMA_SUCCESS;
-  // Another part of the program has started it: the log is that one's.
+  // Another part of the program has started it: the log belongs to that part.
   if (!library_started) urma_unregister_log_func();
   return library_started || status == URMA_EEXIST;
 }
@@ -78,7 +78,7 @@ std::vector<Found> find_devices() {
 
 void end_library() {
   std::lock_guard lock(library_mutex);
-  // A program that ends with endpoints open is not to be told about it.
+  // No complaint if a program exits with open endpoints.
   if (library_started && open_count == 0) urma_uninit();
   if (library_started) urma_unregister_log_func();
   library_started = false;
@@ -105,7 +105,7 @@ std::shared_ptr<Device> Device::open(const std::string& name, const urma_eid_t* 
                  fi_strerror(-*error));
     return nullptr;
   }
-  // Events are taken in passing.
+  // Events are polled, never waited for.
   fcntl(context->async_fd, F_SETFL, fcntl(context->async_fd, F_GETFL) | O_NONBLOCK);
   std::shared_ptr<Device> made(new Device(context, attr.dev_cap));
   known = made;
@@ -116,7 +116,7 @@ std::shared_ptr<Device> Device::open(const std::string& name, const urma_eid_t* 
 Device::~Device() {
   open_count--;
   if (urma_delete_context(context_) != URMA_SUCCESS)
-    URMA_FI_WARN(FI_LOG_DOMAIN, "a device stays open: objects of it still live\n");
+    URMA_FI_WARN(FI_LOG_DOMAIN, "a device stays open: some of its objects still exist\n");
 }
 
 void Device::take_events() {
@@ -124,7 +124,7 @@ void Device::take_events() {
   while (urma_get_async_event(context_, &event) == URMA_SUCCESS) {
     if (event.event_type == URMA_EVENT_JETTY_ERR) {
       const uint64_t owner = event.element.jetty->jetty_cfg.user_ctx;
-      // Jettys that carry connection messages have no owner.
+      // Jettys for connection messages have no owner.
       if (owner != 0) reinterpret_cast<JettyOwner*>(owner)->on_peer_lost();
     }
     urma_ack_async_event(&event);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-// Devices of URMA: which there are, and those that are open.
+// URMA devices: all, and the open ones.
 
 #ifndef OFI_DEVICE_H
 #define OFI_DEVICE_H
@@ -14,23 +14,23 @@
 
 namespace urma_fi {
 
-// What there is to say of a device before it is opened.
+// What is known of a device before it is opened.
 struct Found {
   std::string name;
   urma_device_attr_t attr;
   std::vector<urma_eid_info_t> eids;  // not empty
 };
 
-// Starts the library at the first call. Devices that cannot be used are left out.
+// Starts the library at the first call. Leaves out unusable devices.
 std::vector<Found> find_devices();
 
 // Ends the library if find_devices started it.
 void end_library();
 
-// An open device with one of its EIDs. All that use the same share one.
+// An open device with one of its EIDs, shared by all users of that pair.
 class Device {
  public:
-  // NULL and *error negative: there is none, or it cannot be opened.
+  // NULL and *error negative: it does not exist, or cannot be opened.
   static std::shared_ptr<Device> open(const std::string& name, const urma_eid_t* eid, int* error);
   ~Device();
   Device(const Device&) = delete;
@@ -41,7 +41,7 @@ class Device {
   const urma_eid_t& eid() const { return context_->eid; }
   int event_fd() const { return context_->async_fd; }
 
-  // Hands each event that waits to the endpoint it is about. Hold no lock of an event queue.
+  // Delivers each waiting event to its endpoint. Hold no lock of an event queue.
   void take_events();
 
  private:
@@ -51,7 +51,7 @@ class Device {
   urma_device_cap_t cap_;
 };
 
-// What endpoints give as user_ctx of their jettys.
+// The user_ctx of endpoints' jettys.
 class JettyOwner {
  public:
   virtual void on_peer_lost() = 0;

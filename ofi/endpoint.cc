@@ -44,7 +44,7 @@ fi_ops_atomic Endpoint::atomic_ops_ = {sizeof(fi_ops_atomic),
 int Endpoint::open(fid_domain* domain, fi_info* info, fid_ep** ep, void* context) {
   if (info == nullptr || info->ep_attr == nullptr || info->tx_attr == nullptr ||
       info->rx_attr == nullptr || info->ep_attr->type != FI_EP_MSG) {
-    URMA_FI_WARN(FI_LOG_EP_CTRL, "endpoint of another type than FI_EP_MSG\n");
+    URMA_FI_WARN(FI_LOG_EP_CTRL, "endpoint type is not FI_EP_MSG\n");
     return -FI_EINVAL;
   }
   std::unique_ptr<Endpoint> made(new Endpoint(static_cast<Domain*>(domain)));
@@ -71,11 +71,11 @@ int Endpoint::close(fid_t head) {
   Endpoint* endpoint = object_of<Endpoint, fid_ep>(head);
   if (endpoint->number != 0) {
     endpoint->say_goodbye();
-    // A queue that ends drops its records, and its peer was told that its messages had arrived.
+    // A destroyed queue drops its records, but its peer was told that its messages had arrived.
     endpoint->drain();
   }
   endpoint->drop_queues();
-  // Another thread may still be at records that it took before the queues were gone.
+  // Another thread may still process records that it took before the queues were destroyed.
   if (endpoint->number != 0) endpoint->drain();
   const Counters& counters = endpoint->counters_;
   for (Cntr* cntr : {counters.send, counters.read, counters.write}) {
@@ -119,7 +119,8 @@ int Endpoint::bind_counter(Cntr* cntr, uint64_t flags) {
   constexpr uint64_t kKnown = FI_SEND | FI_RECV | FI_READ | FI_WRITE;
   if (flags == 0 || (flags & ~kKnown) != 0) {
     URMA_FI_WARN(FI_LOG_EP_CTRL,
-                 "counter for %#llx; sends, receives, reads and writes are counted\n",
+                 "counter flags %#llx are not supported; only sends, receives, reads and writes "
+                 "are counted\n",
                  static_cast<unsigned long long>(flags));
     return -FI_ENOSYS;
   }
@@ -189,7 +190,8 @@ void Endpoint::drop_queues() {
   const urma_status_t jfr = jfr_ == nullptr ? URMA_SUCCESS : urma_delete_jfr(jfr_);
   if (jetty != URMA_SUCCESS || jfr != URMA_SUCCESS)
     URMA_FI_WARN(FI_LOG_EP_CTRL,
-                 "queues of an endpoint stay: status %d of its jetty, %d of its jfr\n", jetty, jfr);
+                 "queues of an endpoint were not deleted: status %d of its jetty, %d of its jfr\n",
+                 jetty, jfr);
   jetty_ = nullptr;
   jfr_ = nullptr;
   part();

@@ -35,16 +35,16 @@ class Endpoint final : public fid_ep, public JettyOwner {
 
   const Device* device() const { return device_.get(); }
 
-  // What follows is guarded by the mutex of the event queue once the endpoint is enabled.
+  // The following is guarded by the mutex of the event queue once the endpoint is enabled.
   State state = State::kIdle;
-  uint64_t number = 0;              // by which its peer calls it; 0: not enabled
-  uint64_t peer_number = 0;         // by which it calls its peer
-  Address peer;                     // of the port that speaks for its peer
+  uint64_t number = 0;              // the peer's name for it; 0: not enabled
+  uint64_t peer_number = 0;         // its name for the peer
+  Address peer;                     // of the port that speaks for the peer
   Clock::time_point patience_ends;  // while it is connecting
 
   // Binds the jetty to the peer's. Returns 0 or a negative code, with nothing bound.
   int join(uint32_t peer_jetty);
-  // Undoes it.
+  // Unbinds it.
   void part();
 
   void on_peer_lost() override;
@@ -117,15 +117,15 @@ class Endpoint final : public fid_ep, public JettyOwner {
   static ssize_t inject_writedata(fid_ep*, const void*, size_t, uint64_t, fi_addr_t, uint64_t,
                                   uint64_t);
 
-  // What a call without flags means, and one with them.
+  // The flags of a call without any, and of one with some.
   uint64_t call_flags() const { return message_flags(info_->tx_attr->op_flags); }
   uint64_t message_flags(uint64_t flags) const {
     return report_sends_ ? flags | FI_COMPLETION : flags;
   }
-  // Fills `sges` from the pieces. Returns their bytes, or a negative code.
+  // Fills `sges` from the pieces. Returns the total size, or a negative code.
   ssize_t gather(std::span<const iovec> pieces, void** descriptors, bool by_value,
                  urma_sge_t* sges) const;
-  // Whether the bytes travel with the post, so that the memory needs no registration.
+  // Whether the bytes travel inline, so that the memory needs no registration.
   bool by_value(std::span<const iovec> pieces, void** descriptors, uint64_t flags) const;
   ssize_t post(urma_jfs_wr_t* request, void* context, uint64_t kind, uint64_t flags, Cntr* counter);
 
@@ -142,7 +142,7 @@ class Endpoint final : public fid_ep, public JettyOwner {
   Domain* domain_;
   std::shared_ptr<Device> device_;
   fi_info* info_ = nullptr;
-  fid_t request_ = nullptr;  // that it is to answer
+  fid_t request_ = nullptr;  // the connection request to answer
   Eq* eq_ = nullptr;
   Cq* send_cq_ = nullptr;
   Cq* receive_cq_ = nullptr;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-// Endpoints: how they find, meet and leave their peer.
+// Endpoints: connecting and disconnecting.
 
 #include "ofi/cm_message.h"
 #include "ofi/endpoint.h"
@@ -32,7 +32,7 @@ int Endpoint::join(uint32_t peer_jetty) {
   if (error != 0)
     URMA_FI_WARN(FI_LOG_EP_CTRL, "no connection to jetty %u at %s: %s\n", peer_jetty,
                  to_text(peer).c_str(), fi_strerror(-error));
-  // Pairs with the acquire of post: who sends sees the jetty bound.
+  // Pairs with the acquire of post: a sender sees the jetty bound.
   bound_.store(error == 0, std::memory_order_release);
   return error;
 }
@@ -47,10 +47,10 @@ int Endpoint::connect(fid_ep* ep, const void* address, const void* data, size_t 
   Endpoint* self = of(ep);
   Address to;
   const void* bytes = address != nullptr ? address : self->info_->dest_addr;
-  // With an address comes no size: a string ends itself, and the family of a socket tells its own.
+  // Addresses have no size argument: a string has an end, and a socket address its family.
   const size_t length = address != nullptr ? SIZE_MAX : self->info_->dest_addrlen;
   if (size > kCmDataSize || !decode(self->info_->addr_format, bytes, length, &to)) {
-    URMA_FI_WARN(FI_LOG_EP_CTRL, "no address of URMA, or %zu bytes of data exceed %zu\n", size,
+    URMA_FI_WARN(FI_LOG_EP_CTRL, "not a URMA address, or %zu bytes of data exceed %zu\n", size,
                  kCmDataSize);
     return -FI_EINVAL;
   }
@@ -100,7 +100,7 @@ int Endpoint::shutdown(fid_ep* ep, uint64_t) {
   if (self->state != State::kConnected && self->state != State::kAccepting) return -FI_ENOTCONN;
   const CmMessage bye = make_shutdown(self->peer_number, self->number);
   self->state = State::kShut;
-  // What is outstanding comes back flushed.
+  // Outstanding requests come back flushed.
   urma_jetty_attr_t jetty{};
   jetty.mask = JETTY_STATE;
   jetty.state = URMA_JETTY_STATE_ERROR;
@@ -112,7 +112,7 @@ int Endpoint::shutdown(fid_ep* ep, uint64_t) {
   return self->eq_->send(self->device(), self->peer, bye);
 }
 
-// Tells the peer, if there is one, and takes leave of the event queue.
+// Tells the peer, if there is one, and leaves the event queue.
 void Endpoint::say_goodbye() {
   {
     std::lock_guard lock(eq_->mutex());

@@ -22,7 +22,7 @@
 namespace urma_fi {
 namespace {
 
-constexpr size_t kMaxEvents = 4096;  // beyond which requests for connections are turned away
+constexpr size_t kMaxEvents = 4096;  // beyond it, connection requests are rejected
 
 void turn_away(CmPort& port, const Address& from, uint64_t number) {
   port.send(from, make_message(CmKind::kReject, number, 0, 0, nullptr, 0));
@@ -53,7 +53,8 @@ int Eq::open(fid_fabric* fabric, fi_eq_attr* attr, fid_eq** eq, void* context) {
 int Eq::make(const fi_eq_attr& attr) {
   if (attr.wait_obj == FI_WAIT_SET || attr.wait_obj == FI_WAIT_MUTEX_COND ||
       attr.wait_obj == FI_WAIT_POLLFD) {
-    URMA_FI_WARN(FI_LOG_EQ, "wait object %d of an event queue; take FI_WAIT_FD\n", attr.wait_obj);
+    URMA_FI_WARN(FI_LOG_EQ, "wait object %d of an event queue is not supported; use FI_WAIT_FD\n",
+                 attr.wait_obj);
     return -FI_ENOSYS;
   }
   epoll_ = epoll_create1(EPOLL_CLOEXEC);
@@ -110,7 +111,7 @@ void Eq::stop(Passive* passive) {
   const auto found = std::find_if(listening_.begin(), listening_.end(),
                                   [&](const Listening& one) { return one.passive == passive; });
   if (found == listening_.end()) return;
-  // Whoever still waits for an answer gets one.
+  // Requests that still wait get an answer.
   found->port->poll(*this);
   std::erase_if(events_, [&](Event& event) {
     if (event.fid != &passive->fid) return false;
@@ -164,7 +165,7 @@ int Eq::send(const Device* device, const Address& to, const CmMessage& message) 
 
 void Eq::expect_answer(Endpoint* endpoint) {
   endpoint->patience_ends = Clock::now() + connect_timeout();
-  // Later ones end later: the timer goes on to them.
+  // Later ones end later: the timer moves on to them.
   if (!timing_) ring_at(endpoint->patience_ends);
 }
 
@@ -278,7 +279,7 @@ void Eq::on_accept(Endpoint* endpoint, const Address& from, const CmMessage& mes
 void Eq::on_message(CmPort& port, const Address& from, const CmMessage& message) {
   if (message.kind == CmKind::kRequest) return on_request(port, from, message);
   const auto found = endpoints_.find(message.to);
-  // Of an endpoint that is gone, or made up.
+  // Unknown: the endpoint is gone, or never existed.
   const bool known = found != endpoints_.end() && same_eid(found->second->peer.eid, from.eid);
   if (message.kind == CmKind::kAccept && (!known || found->second->state != State::kConnecting)) {
     port.send(from, make_shutdown(message.from, 0));
@@ -312,7 +313,7 @@ void Eq::on_undelivered(const CmMessage& message, int error, int status) {
   if (found == endpoints_.end()) return;
   Endpoint* endpoint = found->second;
   if (endpoint->state != State::kConnecting) return shut(endpoint);
-  // Layers try again and again.
+  // Sparse: layers retry again and again.
   FI_WARN_SPARSE(&provider, FI_LOG_EP_CTRL,
                  "%s does not answer (%s): is a passive endpoint listening there?\n",
                  to_text(endpoint->peer).c_str(), fi_strerror(error));

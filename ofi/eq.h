@@ -30,27 +30,27 @@ class Eq final : public fid_eq, private CmSink {
 
   Needed users;
 
-  // A passive endpoint begins, or ends, to listen here.
+  // A passive endpoint starts, or stops, listening here.
   int listen(Passive* passive, std::unique_ptr<CmPort> port);
   void stop(Passive* passive);
 
-  // Gives `endpoint` a number by which its peer calls it; forget takes it and its events away.
+  // Gives `endpoint` a number, by which its peer calls it; forget removes it and its events.
   uint64_t enroll(Endpoint* endpoint, const std::shared_ptr<Device>& device, int* error);
   void forget(Endpoint* endpoint);
 
-  // Guards the state of the endpoints that are enrolled.
+  // Guards the state of enrolled endpoints.
   std::mutex& mutex() { return mutex_; }
 
-  // Sends by the port of `device`, which enroll made. The caller holds mutex().
+  // Sends through the port of `device`, which enroll made. The caller holds mutex().
   int send(const Device* device, const Address& to, const CmMessage& message);
 
-  // Sends by the port at which `passive` listens.
+  // Sends through the port at which `passive` listens.
   int reject(const Passive* passive, const Address& to, const CmMessage& message);
 
-  // `endpoint` has sent a request: without an answer in time it fails. The caller holds mutex().
+  // `endpoint` has sent a request, which fails without an answer in time. The caller holds mutex().
   void expect_answer(Endpoint* endpoint);
 
-  // Leaves FI_SHUTDOWN for `endpoint`, unless it is forgotten or has had one.
+  // Queues FI_SHUTDOWN for `endpoint`, unless it is forgotten or already has one.
   void lost(Endpoint* endpoint);
 
   // -FI_EAGAIN if events wait, else lets wait_fd() become readable with the next one.
@@ -64,7 +64,7 @@ class Eq final : public fid_eq, private CmSink {
     fi_info* info = nullptr;  // of FI_CONNREQ
     std::vector<uint8_t> data;
     bool type_is_raw = false;  // of fi_eq_write: data is all of it
-    fi_eq_err_entry error{};   // counts if its err is not 0
+    fi_eq_err_entry error{};   // valid if its err is not 0
   };
   struct Listening {
     Passive* passive;
@@ -104,16 +104,16 @@ class Eq final : public fid_eq, private CmSink {
 
   Fabric* fabric_;
   int epoll_ = -1;
-  int wakeup_ = -1;   // an eventfd: an event came by another thread
-  int timer_ = -1;    // a timerfd: the patience of the first who waits for an answer ends
+  int wakeup_ = -1;   // an eventfd: another thread has queued an event
+  int timer_ = -1;    // a timerfd: the earliest deadline of an answer
   std::mutex mutex_;  // guards what follows
   bool timing_ = false;
   std::vector<Listening> listening_;
-  std::vector<std::unique_ptr<CmPort>> ports_;  // one a device, for endpoints
+  std::vector<std::unique_ptr<CmPort>> ports_;  // one for each device, for endpoints
   std::vector<std::shared_ptr<Device>> devices_;
   std::unordered_map<uint64_t, Endpoint*> endpoints_;
   std::deque<Event> events_;
-  std::vector<uint8_t> error_data_;  // of the error read last
+  std::vector<uint8_t> error_data_;  // of the last error read
 };
 
 }  // namespace urma_fi

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-// What every object of libfabric needs: its head, and operations that are not offered.
+// The common parts of libfabric's objects: their head, and unsupported operations.
 
 #ifndef OFI_FID_H
 #define OFI_FID_H
@@ -12,7 +12,7 @@
 
 namespace urma_fi {
 
-// Any operation that is not offered.
+// Any unsupported operation.
 template <typename Result, typename... Arguments>
 Result refuse(Arguments...) {
   return static_cast<Result>(-FI_ENOSYS);
@@ -24,11 +24,11 @@ Object* object_of(fid* head) {
   return static_cast<Object*>(reinterpret_cast<Fid*>(head));
 }
 
-// Counts the objects that need this one; it cannot be closed before them.
+// Counts the objects that need this one; they must be closed first.
 class Needed {
  public:
   void take() { count_.fetch_add(1, std::memory_order_relaxed); }
-  // Release pairs with the acquire of in_use: whoever closes sees all that its users did.
+  // Release pairs with the acquire of in_use: a closer sees everything that the users did.
   void drop() { count_.fetch_sub(1, std::memory_order_release); }
   bool in_use() const { return count_.load(std::memory_order_acquire) != 0; }
 

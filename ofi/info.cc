@@ -23,7 +23,7 @@ constexpr uint64_t kDomainCaps = FI_LOCAL_COMM | FI_REMOTE_COMM;
 constexpr uint64_t kCaps = kTxCaps | kRxCaps | kDomainCaps;
 constexpr uint64_t kTxOpFlags =
     FI_INJECT | FI_COMPLETION | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE;
-// A message waits for its receive; one-sided requests behind it do not wait for both.
+// A message waits for its receive; later one-sided requests wait for neither.
 constexpr uint64_t kOrder = FI_ORDER_SAS | FI_ORDER_SAW | FI_ORDER_WAW | FI_ORDER_RMA_WAW;
 constexpr uint64_t kCompletionOrder = FI_ORDER_STRICT | FI_ORDER_DATA;
 constexpr uint32_t kProtocol = FI_PROV_SPECIFIC | 0x75726d61;  // "urma"
@@ -31,7 +31,7 @@ constexpr size_t kMaxDepth = 8192;
 
 char* copy(const std::string& text) { return strdup(text.c_str()); }
 
-// Where the caller wants to be, or to go: what node and service say.
+// The source or destination that node and service name.
 struct Wish {
   bool has_address = false;
   Address address;
@@ -53,7 +53,7 @@ bool has_eid(const Found& found, const urma_eid_t& eid) {
                      [&](const urma_eid_info_t& info) { return same_eid(info.eid, eid); });
 }
 
-// A wish that is not met in full lets the hints fail.
+// A depth smaller than wished makes the hints fail.
 size_t depth_of(size_t wished, size_t otherwise, uint32_t most) {
   return std::min<size_t>({wished != 0 ? wished : otherwise, most, kMaxDepth});
 }
@@ -185,14 +185,14 @@ bool allows(uint32_t version, const fi_info* hints, const fi_info* info) {
       std::strcmp(fabric->name, info->fabric_attr->name) != 0) {
     return false;
   }
-  // Who cannot give up a receive for each write with data is offered no such data.
+  // Data with writes consume a receive; callers that forbid that get no such data.
   if (hints->domain_attr != nullptr && hints->domain_attr->cq_data_size > 0 && !has_cq_data(hints))
     return false;
   return allows_memory(version, hints) && allows_queues(hints, info) &&
          allows_endpoint(hints->ep_attr, info) && allows_domain(hints->domain_attr, info);
 }
 
-// What the caller asked for may be less than there is.
+// The caller may have asked for less than there is.
 void narrow(uint32_t version, const fi_info* hints, fi_info* info) {
   const bool old = FI_VERSION_LT(version, FI_VERSION(1, 5));
   if (old) info->domain_attr->mr_mode = FI_MR_BASIC;
@@ -229,7 +229,7 @@ int open_device(const fi_info* info, std::shared_ptr<Device>* device, Address* a
   Address source;
   const bool has_source = info->src_addr != nullptr;
   if (has_source && !decode(info->addr_format, info->src_addr, info->src_addrlen, &source)) {
-    URMA_FI_WARN(FI_LOG_EP_CTRL, "source address is not one of URMA\n");
+    URMA_FI_WARN(FI_LOG_EP_CTRL, "source address is not a URMA address\n");
     return -FI_EINVAL;
   }
   int error = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-// What the provider says of itself: one fi_info a device, as far as the hints allow.
+// The provider's offer: one fi_info for each device, limited by the hints.
 
 #ifndef OFI_INFO_H
 #define OFI_INFO_H
@@ -22,10 +22,10 @@ int get_info(uint32_t version, const char* node, const char* service, uint64_t f
              const fi_info* hints, fi_info** info);
 
 // Opens the device that `info` names, at the EID of its source address if it has one; *address gets
-// both. Returns 0 or a negative code.
+// the EID and id. Returns 0 or a negative code.
 int open_device(const fi_info* info, std::shared_ptr<Device>* device, Address* address);
 
-// Replaces one of the addresses of an fi_info.
+// Replaces one address of an fi_info.
 void set_address(void** place, size_t* size, uint32_t format, const Address& address);
 
 }  // namespace urma_fi

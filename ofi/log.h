@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-// Errors of URMA in libfabric's words, and the one line that each of them leaves in its log.
+// Errors of URMA as libfabric's codes, and the log line of each.
 
 #ifndef OFI_LOG_H
 #define OFI_LOG_H

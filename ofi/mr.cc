@@ -14,7 +14,7 @@
 namespace urma_fi {
 namespace {
 
-// Those of the layers above; they ask for nothing.
+// Flags of the layers above; they have no meaning here.
 constexpr uint64_t kPrivateFlags = 15ULL << 60;
 constexpr uint64_t kRemote = FI_REMOTE_READ | FI_REMOTE_WRITE;
 
@@ -23,7 +23,7 @@ uint32_t random_token() {
   return device();
 }
 
-// URMA lets nobody write who may not read.
+// In URMA, write access needs read access.
 uint32_t access_of(uint64_t access) {
   if ((access & FI_REMOTE_WRITE) != 0) return URMA_ACCESS_READ | URMA_ACCESS_WRITE;
   return (access & FI_REMOTE_READ) != 0 ? URMA_ACCESS_READ : URMA_ACCESS_LOCAL_ONLY;
@@ -64,8 +64,10 @@ int Mr::make(const iovec& memory, uint64_t access) {
 int Mr::open(fid_t domain, const fi_mr_attr* attr, uint64_t flags, fid_mr** mr) {
   if (domain->fclass != FI_CLASS_DOMAIN || attr->iov_count != 1 || (flags & ~kPrivateFlags) != 0 ||
       attr->auth_key_size != 0) {
-    URMA_FI_WARN(FI_LOG_MR, "registration with %zu pieces and flags %#llx: one piece of memory\n",
-                 attr->iov_count, static_cast<unsigned long long>(flags));
+    URMA_FI_WARN(
+        FI_LOG_MR,
+        "registration with %zu pieces and flags %#llx; only one piece without flags is supported\n",
+        attr->iov_count, static_cast<unsigned long long>(flags));
     return -FI_EINVAL;
   }
   std::unique_ptr<Mr> made(new Mr(object_of<Domain, fid_domain>(domain)));

@@ -14,8 +14,7 @@ namespace urma_fi {
 
 class Domain;
 
-// A key is the token id of a segment and the token value that its owner asks for: whoever has it
-// needs nothing else to reach the memory.
+// A key is the token id of a segment and its token value: the key alone gives access to the memory.
 uint64_t make_key(uint32_t token_id, uint32_t token);
 urma_user_tseg_t target_of_key(uint64_t key);
 

@@ -15,7 +15,7 @@ namespace urma_fi {
 class Cntr;
 class OpPool;
 
-// A request between its post and its completion record, which bears its address.
+// A request, from its post until its completion record, which carries its address.
 struct Op {
   OpPool* pool;
   Op* next;  // while it is free
@@ -23,11 +23,11 @@ struct Op {
   void* buffer;    // of a receive
   uint64_t flags;  // of the completion
   Cntr* counter;   // may be NULL
-  bool report;     // of success
-  bool silent;     // of neither: it has no context by which the caller would know it
+  bool report;     // report success
+  bool silent;     // report neither: it has no context that the caller would recognize
 };
 
-// As many requests as a queue has room for.
+// One entry for each request that a queue has room for.
 class OpPool {
  public:
   void make(size_t count) {

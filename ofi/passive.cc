@@ -92,7 +92,7 @@ int Passive::bind(fid_t head, fid_t other, uint64_t) {
   return 0;
 }
 
-// The backlog is as large as an event queue.
+// The backlog is that of an event queue.
 int Passive::control(fid_t, int command, void*) { return command == FI_BACKLOG ? 0 : -FI_ENOSYS; }
 
 int Passive::listen(fid_pep* pep) {

@@ -19,7 +19,7 @@ namespace urma_fi {
 class Eq;
 class Fabric;
 
-// What fi_info.handle of an FI_CONNREQ event leads to.
+// What fi_info.handle of an FI_CONNREQ event points to.
 struct Request {
   fid head;
   Address from;
@@ -27,7 +27,7 @@ struct Request {
   uint32_t jetty;
 };
 
-// The request that `handle` stands for, NULL if it is none.
+// The request of `handle`, NULL if it is not one.
 Request* request_of(fid_t handle);
 void delete_request(fid_t handle);
 
@@ -36,7 +36,7 @@ class Passive final : public fid_pep {
   static int open(fid_fabric* fabric, fi_info* info, fid_pep** pep, void* context);
   ~Passive();
 
-  // Information for the endpoint that is to answer `message`, with a Request as its handle. NULL:
+  // The fi_info for the endpoint that is to answer `message`, with a Request as its handle. NULL:
   // out of memory.
   fi_info* request_info(const Address& from, const CmMessage& message) const;
 
@@ -61,11 +61,11 @@ class Passive final : public fid_pep {
   Eq* eq_ = nullptr;
   fi_info* info_ = nullptr;
   std::shared_ptr<Device> device_;
-  Address address_;  // with its id once it listens
+  Address address_;  // with its id, once it listens
   bool listening_ = false;
 };
 
-// Copies an address to its caller; -FI_ETOOSMALL if it does not fit, and *size tells what it needs.
+// Copies an address to the caller; -FI_ETOOSMALL if it does not fit, and *size is the size needed.
 int give_address(uint32_t format, const Address& address, void* room, size_t* size);
 
 // FI_OPT_CM_DATA_SIZE is the only option.

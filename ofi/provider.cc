@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-// What libfabric looks up in liburma-fi.so.
+// The entry point that libfabric looks up in liburma-fi.so.
 
 #include <rdma/providers/fi_prov.h>
 

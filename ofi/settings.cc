@@ -12,7 +12,7 @@ namespace urma_fi {
 namespace {
 
 constexpr size_t kDefaultDepth = 256;
-// A program may compute for long before it looks at its event queue again.
+// A program may compute for long before it reads its event queue again.
 constexpr int kDefaultConnectTimeout = 600000;
 
 size_t depth(const char* name) {
@@ -24,14 +24,13 @@ size_t depth(const char* name) {
 
 void define_settings() {
   fi_param_define(&provider, "device", FI_PARAM_STRING,
-                  "the URMA device that alone is offered (default: all)");
+                  "the only URMA device to offer (default: all)");
   fi_param_define(&provider, "tx_size", FI_PARAM_SIZE_T,
                   "sends that an endpoint holds (default: %zu)", kDefaultDepth);
   fi_param_define(&provider, "rx_size", FI_PARAM_SIZE_T,
                   "receives that an endpoint holds (default: %zu)", kDefaultDepth);
   fi_param_define(&provider, "connect_timeout", FI_PARAM_INT,
-                  "milliseconds in which a request for a connection is to be answered "
-                  "(default: %d)",
+                  "timeout of a connection request in milliseconds (default: %d)",
                   kDefaultConnectTimeout);
 }
 

@@ -11,16 +11,16 @@
 
 namespace urma_fi {
 
-// Makes the settings known to libfabric, which lists them by `fi_info -e`. Once.
+// Registers the settings with libfabric, which lists them by `fi_info -e`. Once.
 void define_settings();
 
-// The device that alone is offered; empty: all are.
+// The only device offered; empty: all are.
 std::string only_device();
 
-// How long a request for a connection waits for its answer.
+// Timeout of a connection request.
 std::chrono::milliseconds connect_timeout();
 
-// Requests that a queue holds where the caller does not say.
+// Default depth of a queue, in requests.
 size_t default_send_depth();
 size_t default_receive_depth();
 

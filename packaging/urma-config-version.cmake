@@ -1,4 +1,4 @@
-# Versions with the same first number are compatible, from the one that was asked for on.
+# Compatible: versions with the same first number, not older than the requested one.
 set(PACKAGE_VERSION "0.2.0")
 
 if(PACKAGE_FIND_VERSION VERSION_GREATER PACKAGE_VERSION)

@@ -22,7 +22,8 @@ import cffi
 
 HEADERS = ("urma_opcode.h", "urma_types.h", "urma_api.h")
 
-# What the headers take from others. The locks are opaque; only their size and alignment count.
+# Definitions that the headers use from elsewhere. The locks are opaque; only their size and
+# alignment count.
 FOREIGN = f"""
 typedef unsigned short sa_family_t;
 typedef unsigned long atomic_ulong;
@@ -33,8 +34,8 @@ typedef union {{ char bytes[{48 if platform.machine() == "aarch64" else 40}]; lo
 typedef union {{ char bytes[48]; long long align; }} pthread_cond_t;
 """
 
-# libffi passes no unions by value. These have 32 bits, which the calling conventions of Linux pass
-# as they pass a uint32_t; calls with a larger one are left out.
+# libffi passes no unions by value. These have 32 bits, which Linux calling conventions pass like a
+# uint32_t; calls with a larger union are left out.
 FLAGS_BY_VALUE = re.compile(r"\burma_\w+_(?:flag|mask)_t(?= \w+[,)])")
 LEFT_OUT = re.compile(r"\(urma_eid_t |\burma_tp_attr_value\b|\burma_tp_attr_value_t\b")
 
@@ -85,7 +86,7 @@ def define(ffi: cffi.FFI, text: str, sizes: dict) -> None:
 
 
 def texts(header: str, numbers: dict) -> dict:
-    """What the helpers of urma_types_str.h say of results of calls and of requests, by number."""
+    """The texts of urma_types_str.h for results of calls and of requests, by number."""
     table = re.search(r"g_urma_cr_status_str\[\] = \{(.*?)\};", header, re.DOTALL)[1]
     body = re.search(r"urma_status_to_string\(urma_status_t status\) \{(.*?)\n\}", header,
                      re.DOTALL)[1]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What the examples need besides URMA: a TCP connection over which two programs swap descriptors.
 
-URMA does not mind how descriptors travel; TCP is what most programs use.
+Descriptors may travel in any way; most programs use TCP.
 """
 
 import socket
@@ -31,7 +31,7 @@ def meet() -> Tuple[bool, socket.socket]:
     is_server, host, port = arguments()
     if not is_server:
         return False, socket.create_connection((host, port))
-    # Whoever knows the descriptors can reach the queues, so only this machine is let in.
+    # Descriptors give access to the queues, so only this machine may connect.
     with socket.create_server((host, port)) as listener:
         print("listening on port", listener.getsockname()[1], flush=True)
         return True, listener.accept()[0]

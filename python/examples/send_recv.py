@@ -35,7 +35,7 @@ def main() -> None:
 
 
 def ping_pong(is_server, sock, jetty, target, place, sent, arrived) -> None:
-    """Sends a number to and fro. Pieces are made once, and used again."""
+    """Sends a number to and fro. Pieces are made once and reused."""
     piece = place[:8]
     times = []
     jetty.receive(piece)

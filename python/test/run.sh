@@ -21,7 +21,7 @@ case "$1" in
   *) "$@" ;;
 esac 2>&1 | tee "${output}"
 
-# As unittest says it: a case that is skipped has run.
+# As unittest counts: a skipped case has run.
 ran="$(sed -n 's/^Ran \([0-9]*\) tests\? in .*/\1/p' "${output}")"
 skipped="$(sed -n 's/^OK (skipped=\([0-9]*\))$/\1/p' "${output}")"
 echo "$((${ran:-1} - ${skipped:-0})) passed, 0 failed, ${skipped:-0} skipped"

@@ -250,9 +250,9 @@ class Memory(Case):
 
     def test_ends_of_a_request_are_not_mixed_up(self):
         _, there = self.remote()
-        with self.assertRaisesRegex(TypeError, "imported segment stands where a local one"):
+        with self.assertRaisesRegex(TypeError, "imported segment in place of a local one"):
             self.jetty.write(there[:8], there[:8], self.target)
-        with self.assertRaisesRegex(TypeError, "registered segment stands where an imported one"):
+        with self.assertRaisesRegex(TypeError, "registered segment in place of an imported one"):
             self.jetty.read(self.segment[:8], self.segment[:8], self.target)
         with self.assertRaisesRegex(ValueError, "first <= end"):
             self.segment[0:8:2]

@@ -13,7 +13,7 @@ ffi: Any = _abi.ffi
 
 
 def _open() -> Any:
-    """Opens the library of the installation that this package lies in, else any."""
+    """Opens the library of this package's installation, else any."""
     beside = pathlib.Path(__file__).resolve().parents[3] / "liburma.so.0"
     return ffi.dlopen(str(beside) if beside.exists() else "liburma.so.0")
 
@@ -61,7 +61,7 @@ class Status(enum.IntEnum):
 
     @property
     def text(self) -> str:
-        """In words, as urma_cr_status_to_string has it: "remote access refused"."""
+        """The text of urma_cr_status_to_string: "remote access refused"."""
         return _abi.REQUEST_TEXTS[self]
 
 
@@ -75,7 +75,7 @@ class State(enum.IntEnum):
 
 
 class EventKind(enum.IntEnum):
-    """What an asynchronous event of a context tells."""
+    """Kind of an asynchronous event of a context."""
 
     JFC_ERR = 0
     JFS_ERR = 1
@@ -93,7 +93,7 @@ class EventKind(enum.IntEnum):
 
 
 class Error(OSError):
-    """A call failed. `errno` is its status; the log of the library says more."""
+    """A call failed. `errno` is its status; the library's log has details."""
 
     def __init__(self, call: str, status: int) -> None:
         text = _abi.CALL_TEXTS.get(status) or os.strerror(status)
@@ -101,7 +101,7 @@ class Error(OSError):
 
 
 class RequestError(Exception):
-    """A request that was posted failed. `completion` is its record, `status` how it ended."""
+    """A posted request failed. `completion` is its record, `status` how it ended."""
 
     def __init__(self, completion: Any) -> None:
         self.completion = completion
@@ -116,14 +116,14 @@ def check(status: int, call: str) -> None:
 
 
 def made(pointer: Any, call: str) -> Any:
-    """Returns what a call has made, or raises the Error that errno stands for."""
+    """Returns the object that a call made, or raises the Error for errno."""
     if not pointer:
         raise Error(call, ffi.errno)
     return pointer
 
 
 class Owner:
-    """What ends the objects that were made of it, the last one first."""
+    """Ends the objects made from it, the last one first."""
 
     def __init__(self) -> None:
         self.owned: List["Handle"] = []
@@ -134,7 +134,7 @@ class Owner:
 
 
 class Handle:
-    """An object of the library. It ends with `close`, with its `with` block, or with its owner.
+    """An object of the library. It ends by `close`, with its `with` block, or with its owner.
 
     `handle` is the pointer that `urma.lib` takes, for calls that have no method here.
     """
@@ -162,7 +162,7 @@ class Handle:
 
 
 class Library(Owner):
-    """The library itself. It starts with the first device that is asked for."""
+    """The library. It starts at the first request for a device."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Devices, and contexts, of which everything else is made."""
+"""Devices, and contexts, from which everything else is made."""
 
 import asyncio
 import ipaddress
@@ -23,7 +23,7 @@ class Device:
         return f"<urma.Device {self.name}>"
 
     def eids(self) -> List[ipaddress.IPv6Address]:
-        """Its addresses, in their order; Device.open takes the place of one."""
+        """Its addresses, in order; Device.open takes the index of one."""
         count = ffi.new("uint32_t*")
         entries = made(lib.urma_get_eid_list(self.handle, count), "urma_get_eid_list")
         found = [ipaddress.IPv6Address(bytes(ffi.buffer(entries[i].eid.raw)))
@@ -68,7 +68,7 @@ class Event(NamedTuple):
 
 
 class Context(Handle, Owner):
-    """An open device. What is made of it ends with it, the last one first."""
+    """An open device. Objects made from it end with it, the last one first."""
 
     _end = "urma_delete_context"
 
@@ -92,12 +92,12 @@ class Context(Handle, Owner):
         return Jfce(self)
 
     def create_jfc(self, depth: int = 64, jfce: Optional[Jfce] = None) -> Jfc:
-        """A completion queue of `depth` records; with events where it has a `jfce`."""
+        """A completion queue of `depth` records; with events if it has a `jfce`."""
         return Jfc(self, depth, jfce)
 
     def create_jfr(self, jfc: Jfc, depth: int = 16, *, mode: Mode = Mode.RM,
                    token: Optional[int] = None, id: int = 0, max_sge: int = 1) -> Jfr:
-        """A receive queue. With a `token`, those who import it have to know it."""
+        """A receive queue. Importers must know its `token`, if it has one."""
         return Jfr(self, jfc, depth, mode, token, id, max_sge)
 
     def create_jfs(self, jfc: Jfc, depth: int = 16, *, mode: Mode = Mode.RM, max_sge: int = 1,
@@ -110,7 +110,7 @@ class Context(Handle, Owner):
     def create_jetty(self, jfc: Jfc, jfr: Jfr, depth: int = 16, *, id: int = 0,
                      mode: Mode = Mode.RM, max_sge: int = 1, rnr_retry: int = TYPICAL_RNR_RETRY,
                      err_timeout: int = TYPICAL_ERR_TIMEOUT) -> Jetty:
-        """A send queue that receives through `jfr`. An `id` of one's own is known to all."""
+        """A send queue that receives through `jfr`. A chosen `id` is known to peers."""
         return Jetty(self, jfc, jfr, id, depth=depth, mode=mode, max_sge=max_sge,
                      rnr_retry=rnr_retry, err_timeout=err_timeout)
 
@@ -118,13 +118,13 @@ class Context(Handle, Owner):
                  token: Optional[int] = None) -> Segment:
         """Registers a writable buffer, such as a bytearray, an mmap or an array of numpy.
 
-        With a `token`, those who import it have to know it.
+        Importers must know its `token`, if it has one.
         """
         return Segment(self, buffer, Access(access), token)
 
     def import_segment(self, descriptor: bytes, token: Optional[int] = None, *,
                        mapped: bool = False) -> RemoteSegment:
-        """Makes memory of another process a target; `mapped` maps it too, where possible."""
+        """Makes memory of another process a target; `mapped` also maps it, if possible."""
         return RemoteSegment(self, descriptor, token, mapped)
 
     def import_queue(self, descriptor: bytes, token: Optional[int] = None) -> Target:
@@ -141,7 +141,7 @@ class Context(Handle, Owner):
         return Target(self, bytes(ffi.buffer(remote)), token)
 
     def next_event(self, timeout: Optional[float] = None) -> Optional[Event]:
-        """Sleeps until there is an asynchronous event, and takes it; None: none in `timeout` s."""
+        """Sleeps until an asynchronous event, and takes it; None: none within `timeout` s."""
         poll = select.poll()
         poll.register(self.handle.async_fd, select.POLLIN)
         poll.poll(None if timeout is None else timeout * 1000)

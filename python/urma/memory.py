@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Segments: memory that is registered here, or imported from others, and pieces of it."""
+"""Segments: registered or imported memory, and pieces of it."""
 
 import functools
 from typing import Any, Optional
@@ -8,7 +8,7 @@ from ._library import Access, Handle, check, ffi, lib, made
 
 
 class Piece:
-    """A part of a segment, local or remote: what requests read and write. It can be used again."""
+    """A part of a segment, local or remote, that requests read and write. It is reusable."""
 
     __slots__ = ("segment", "sge", "remote")
 
@@ -20,7 +20,7 @@ class Piece:
 
 
 class AnySegment(Handle):
-    """What both kinds of segment have in common. A segment stands for all of it as one piece."""
+    """Base of both kinds of segment. A segment also serves as a piece: all of it."""
 
     remote = False
     closed = False
@@ -54,9 +54,9 @@ class AnySegment(Handle):
 
 
 class Segment(AnySegment):
-    """Memory of this process that is registered, from Context.register.
+    """Registered memory of this process, from Context.register.
 
-    It keeps the buffer: neither is it freed nor can it be resized before the segment is closed.
+    It keeps the buffer, which is not freed and cannot be resized before the segment is closed.
     """
 
     _end = "urma_unregister_seg"
@@ -109,7 +109,7 @@ class RemoteSegment(AnySegment):
 
     @property
     def memory(self) -> Optional[memoryview]:
-        """The memory itself where it is mapped, for plain loads and stores; else None.
+        """The memory itself if it is mapped, for plain loads and stores; else None.
 
         It must not be used once the segment is closed.
         """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Queues: what is posted, where completions come out, and the events that tell of them."""
+"""Queues, the requests posted to them, their completions, and completion events."""
 
 import asyncio
 import os
@@ -59,7 +59,7 @@ def _address(pointer: Any) -> int:
 
 
 class Jfce(Handle):
-    """Event channel: sleeps until a queue that is armed has a completion. select and poll take it.
+    """Event channel: sleeps until an armed queue has a completion. select and poll accept it.
 
     In asyncio, await Jfc.arrived instead.
     """
@@ -139,7 +139,7 @@ class Jfc(Handle):
             jfce.queues[_address(self.handle)] = self
 
     def poll(self, at_most: int = 16) -> List[Completion]:
-        """Takes the completions that are there, without waiting; also those of failed requests."""
+        """Takes waiting completions, without blocking; also those of failed requests."""
         spare = self._spare
         records = spare.pop() if spare else ffi.new("urma_cr_t[]", MOST_RECORDS)
         count = _poll(self.handle, at_most if at_most < MOST_RECORDS else MOST_RECORDS, records)
@@ -165,13 +165,13 @@ class Jfc(Handle):
         return found[0].check()
 
     def arm(self, solicited_only: bool = False) -> None:
-        """Has the next completion, or one that is there already, raise one event at the JFCE."""
+        """Makes the next completion, or one that waits already, raise one event at the JFCE."""
         check(lib.urma_rearm_jfc(self.handle, solicited_only), "urma_rearm_jfc")
 
     async def arrived(self, at_most: int = 16) -> List[Completion]:
         """Sleeps in asyncio until there are completions, and takes them. Needs a JFCE."""
         if self.jfce is None:
-            raise ValueError("the queue was made without a jfce, which tells of completions")
+            raise ValueError("the queue was made without a jfce, so it has no events")
         while not (found := self.poll(at_most)):
             event = self.jfce.event(self)
             self.arm()
@@ -179,7 +179,7 @@ class Jfc(Handle):
         return found
 
     async def __aiter__(self) -> AsyncIterator[Completion]:
-        """async for completion in jfc: one after another, without end."""
+        """async for completion in jfc: one after another, endlessly."""
         while True:
             for completion in await self.arrived(1):
                 yield completion
@@ -212,7 +212,7 @@ class _Receive:
 
 
 class ReceiveQueue(Handle):
-    """What a JFR and a jetty have in common."""
+    """Base of JFRs and jettys."""
 
     _post_receive: Any
 
@@ -233,7 +233,7 @@ class ReceiveQueue(Handle):
 
 
 class _Send:
-    """A send request with room for pieces, and with its parts at hand: a look at each costs."""
+    """A send request with room for pieces. Keeps its parts, as each lookup has a cost."""
 
     def __init__(self) -> None:
         self.local = ffi.new("urma_sge_t[]", MOST_PIECES)
@@ -245,7 +245,7 @@ class _Send:
 
 
 class Target(Handle):
-    """A queue of another process, from Context.import_queue; what requests are sent to."""
+    """A queue of another process, from Context.import_queue; the target of requests."""
 
     def __init__(self, context: Any, descriptor: bytes, token: Optional[int]) -> None:
         if len(descriptor) < ffi.sizeof("urma_rjetty_t"):
@@ -266,10 +266,10 @@ class Target(Handle):
 
 
 class SendQueue(Handle):
-    """What a JFS and a jetty have in common.
+    """Base of JFSs and jettys.
 
-    Every request names a `target`, but that of a bound jetty (RC). Its `user_ctx` comes back in the
-    completion; with `flags` 0 it leaves none if it succeeds, and see SIGNAL, FENCE, SOLICITED.
+    Every request names a `target`, except on a bound jetty (RC). Its `user_ctx` comes back in the
+    completion. With `flags` 0, success leaves no completion; see SIGNAL, FENCE, SOLICITED.
     """
 
     _post_send: Any
@@ -294,7 +294,7 @@ class SendQueue(Handle):
               user_ctx: int = 0, flags: int = SIGNAL, immediate: Optional[int] = None) -> None:
         """Posts a write of local pieces, or bytes, to remote memory.
 
-        `immediate` uses up a receive of the target, and shows it these 64 bits.
+        `immediate` consumes a receive of the target, and delivers these 64 bits.
         """
         slot = self._slot(target, user_ctx, flags)
         if immediate is None:
@@ -336,7 +336,7 @@ class SendQueue(Handle):
         self._post(slot)
 
     def _slot(self, target: Optional[Target], user_ctx: int, flags: int) -> _Send:
-        """A request that no other thread fills in, with what all kinds have in common."""
+        """A request of this thread alone, with its common fields set."""
         spare = self._spare_sends
         slot = spare.pop() if spare else _Send()
         slot.flag.value = flags
@@ -345,7 +345,7 @@ class SendQueue(Handle):
         return slot
 
     def _gather(self, slot: _Send, place: Any, data: Data) -> None:
-        """Has `place`, a urma_sg_t, name the local pieces."""
+        """Makes `place`, a urma_sg_t, refer to the local pieces."""
         if isinstance(data, (Piece, AnySegment)):
             place.sge, place.num_sge = _here(data), 1
         elif isinstance(data, (bytes, bytearray, memoryview)):
@@ -376,7 +376,7 @@ class SendQueue(Handle):
 
 def _here(piece: Local) -> Any:
     if piece.remote:
-        raise TypeError("a piece of an imported segment stands where a local one belongs")
+        raise TypeError("a piece of an imported segment in place of a local one")
     if piece.segment.closed:
         raise ValueError("the segment is closed")
     return piece.sge
@@ -384,7 +384,7 @@ def _here(piece: Local) -> Any:
 
 def _there(piece: Local) -> Any:
     if not piece.remote:
-        raise TypeError("a piece of a registered segment stands where an imported one belongs")
+        raise TypeError("a piece of a registered segment in place of an imported one")
     if piece.segment.closed:
         raise ValueError("the segment is closed")
     return piece.sge
@@ -470,7 +470,7 @@ class Jetty(SendQueue, ReceiveQueue):
             lib.urma_put_rjetty(found[0])
 
     def bind(self, target: Target) -> None:
-        """Connects a jetty of mode RC with the one it sends to."""
+        """Connects a jetty of mode RC to its peer."""
         check(lib.urma_bind_jetty(self.handle, target.handle), "urma_bind_jetty")
 
     def unbind(self) -> None:

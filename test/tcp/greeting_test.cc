@@ -179,7 +179,7 @@ TEST(Greeting, AReflectionIsRefused) {
     Greeting begins(Role::kBegins, alone, secret);
     std::string why;
     EXPECT_FALSE(give(begins, take(begins), &why));
-    EXPECT_EQ(why, "it repeats what it is told");
+    EXPECT_EQ(why, "it echoes the greeting");
     EXPECT_FALSE(begins.done());
   }
 }

@@ -221,7 +221,7 @@ TEST_F(TrustSettings, TlsThatCannotBeIsRefused) {
   EXPECT_NE(refusal().find("needs URMA_TCP_SECRET_FILE"), std::string::npos);
   for (const char* wrong : {"on", "a,b", "a,b,c,d", ""}) {
     settings_.texts["URMA_TCP_TLS"] = wrong;
-    EXPECT_NE(refusal().find("not off, psk"), std::string::npos) << wrong;
+    EXPECT_NE(refusal().find("allowed are off, psk"), std::string::npos) << wrong;
   }
   settings_.texts["URMA_TCP_TLS"] = "/nowhere/a,/nowhere/b,/nowhere/c";
   EXPECT_NE(refusal().find("/nowhere/a"), std::string::npos);

@@ -186,7 +186,7 @@ TEST_F(AdminTest, EveryDocumentedCommandIsThere) {
   const std::vector<Case> cases = {
       {{"show", "topo"}, 0, "node 0"},
       {{"show", "topo", "0"}, 0, "node 0"},
-      {{"show", "topo", "7"}, 1, "there is no node 7"},
+      {{"show", "topo", "7"}, 1, "no node 7"},
       {{"show", "dev", kDevice, "jfc"}, 0, "no other process"},
       {{"show", "dev", kDevice, "jfs"}, 0, "no other process"},
       {{"show", "dev", kDevice, "jfr"}, 0, "no other process"},
@@ -224,7 +224,7 @@ TEST_F(AdminTest, EveryDocumentedCommandIsThere) {
       {{"system", "set", "dev_sharing", "off"}, 1, "network namespace"},
       {{"system", "set", "eid_sharing", "on"}, 0, "already"},
       {{"system", "set", "eid_sharing", "off"}, 1, "network namespace"},
-      {{"agg", "add", "fd00::1", "bonding_dev_0"}, 1, "bonding_dev_0 is there already"},
+      {{"agg", "add", "fd00::1", "bonding_dev_0"}, 1, "bonding_dev_0 already exists"},
       {{"agg", "add", "fd00::1", "bonding_dev_1"}, 1, "no device has the EID fd00"},
       {{"agg", "del", "fd00::1"}, 1, "URMA_DEVICE_ALIAS"},
       {{"agg", "expose", "fd00::1", "/proc/1/ns/net"}, 1, "URMA_DEVICE_ALIAS"},
@@ -266,8 +266,7 @@ TEST_F(AdminTest, OldWordsWorkWithAWarning) {
       {{"set_dev_ns", "-d", kDevice, "-n", "/proc/1/ns/net"}, 1, "network namespace"}};
   for (const auto& example : cases) {
     expect_case(example);
-    EXPECT_TRUE(
-        has_line(admin(example.words).err, "^urma_admin: warning: [a-z_]+ is a word of old"))
+    EXPECT_TRUE(has_line(admin(example.words).err, "^urma_admin: warning: [a-z_]+ is obsolete"))
         << joined(example.words);
   }
 }
@@ -310,29 +309,31 @@ TEST_F(AdminTest, WrongWordsAndValues) {
       {{"show", "perf"}, 2, "perf"},
       {{"eid"}, 2, "allowed: eid add, eid del, eid set"},
       {{"eid", "add", kDevice}, 2, "IDX is required"},
-      {{"eid", "add", kDevice, "x", "fd00::1"}, 2, "IDX is given 'x', and takes .* 0 to 1023"},
-      {{"eid", "add", kDevice, "2", "x"}, 2, "EID is given 'x'"},
-      {{"eid", "add", kDevice, "2", "::"}, 2, "EID is given '::'"},
-      {{"eid", "set", kDevice, "0", "mode", "wild"}, 2, "'wild', and takes static or dynamic"},
-      {{"show", "dev", kDevice, "cow"}, 2, "'cow', and takes jfc.jfs.jfr"},
+      {{"eid", "add", kDevice, "x", "fd00::1"}, 2, "IDX 'x' is not a number from 0 to 1023"},
+      {{"eid", "add", kDevice, "2", "x"}, 2, "EID 'x' is not"},
+      {{"eid", "add", kDevice, "2", "::"}, 2, "EID '::' is not"},
+      {{"eid", "set", kDevice, "0", "mode", "wild"}, 2, "'wild' is not static or dynamic"},
+      {{"show", "dev", kDevice, "cow"}, 2, "'cow' is not one of jfc.jfs.jfr"},
       {{"show", "dev", kDevice, "jetty", "-1"}, 2, "'-1'"},
-      {{"show", "-i", "1024"}, 2, "--idx is given '1024', and takes a number from 0 to 1023"},
-      {{"show", "-p", "16"}, 2, "--priority is given '16'"},
-      {{"show", "-M", "2"}, 2, "--ns_mode is given '2', and takes 0.1.exclusive.shared"},
+      {{"show", "-i", "1024"}, 2, "--idx '1024' is not a number from 0 to 1023"},
+      {{"show", "-p", "16"}, 2, "--priority '16' is not"},
+      {{"show", "-M", "2"}, 2, "--ns_mode '2' is not one of 0.1.exclusive.shared"},
       {{"show", "--dev"}, 2, "--dev"},
       {{"show", "--wrong"}, 2, "--wrong"},
       {{"show", "-a", "-b"}, 2, "exclude each other"},
       {{"show", "--pid", "1"}, 2, "--pid means nothing here"},
       {{"show", "config", "--watch", "1"}, 2, "--watch means nothing here"},
-      {{"show", "queues", "--pid", "0"}, 2, "--pid is given '0'"},
-      {{"show", "queues", "--watch", "0"}, 2, "--watch is given '0'"},
+      {{"show", "queues", "--pid", "0"}, 2, "--pid '0' is not"},
+      {{"show", "queues", "--watch", "0"}, 2, "--watch '0' is not"},
       {{"show", "queues", "--count", "2"}, 2, "--count needs --watch"},
       {{"dev", "set", kDevice, "sl", "--sl", "1"}, 2, "--priority is missing"},
       {{"dev", "set", kDevice, "ns"}, 2, "NETNS is missing"},
-      {{"system", "set", "dev_sharing", "maybe"}, 2, "'maybe', and takes on.off"},
-      {{"show_res", "-d", kDevice, "-R", "3", "-k", "1"}, 2, "'3', and takes 5 .jfs., 6 .jfr."},
+      {{"system", "set", "dev_sharing", "maybe"}, 2, "'maybe' is not one of on.off"},
+      {{"show_res", "-d", kDevice, "-R", "3", "-k", "1"}, 2, "'3' is not one of 5 .jfs., 6 .jfr."},
       {{"show_res", "-d", kDevice, "-R", "7"}, 2, "--key is missing"},
-      {{"show_stats", "-d", kDevice, "-R", "7"}, 2, "'7', and takes 4 .jfs., 5 .jfr., 6 .jetty."},
+      {{"show_stats", "-d", kDevice, "-R", "7"},
+       2,
+       "'7' is not one of 4 .jfs., 5 .jfr., 6 .jetty."},
       {{"list_res", "-R", "7"}, 2, "--dev is missing"}};
   for (const auto& example : cases) {
     SCOPED_TRACE(joined(example.words));
@@ -352,7 +353,7 @@ TEST_F(AdminTest, UnknownDeviceGivesTheList) {
                                                {"eid", "add", "mlx5_0", "2", "fd00::1"},
                                                {"dev", "expose", "mlx5_0", "x"},
                                                {"list_res", "-d", "mlx5_0", "-R", "5"}}) {
-    expect_case({words, 1, "there is no device 'mlx5_0'; there are: urma_shm0, bonding_dev_0$"});
+    expect_case({words, 1, "no device 'mlx5_0'; there are: urma_shm0, bonding_dev_0$"});
   }
   const ToolResult result = admin({"show", "--dev", "mlx5_0", "--json"});
   EXPECT_EQ(result.status, 1);

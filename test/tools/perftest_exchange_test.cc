@@ -87,7 +87,7 @@ TEST_F(PerftestExchange, MeetsAtTags) {
 TEST_F(PerftestExchange, NamesTheTagThatCameInstead) {
   std::thread peer([&] { EXPECT_NE(error_of([&] { peers_->sync_time("End_ test"); }), ""); });
   EXPECT_EQ(error_of([&] { mine_->sync_time("Start tes"); }),
-            "the peer is elsewhere: it sent 'End_ test' where 'Start tes' is due");
+            "the peer is out of step: it sent 'End_ test' in place of 'Start tes'");
   peer.join();
 }
 

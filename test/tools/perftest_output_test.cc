@@ -263,7 +263,7 @@ TEST_F(PerftestOutput, DeviceIsTheOnlyOne) {
   const ToolResult two = run_tool(perftest_program(), line, {{"URMA_DEVICE_ALIAS=-,a0=urma_shm0"}});
   EXPECT_EQ(two.status, 2);
   EXPECT_TRUE(has_line(two.err,
-                       "no device; allowed: -d with one of those that there are: "
+                       "no device; allowed: -d with one of: "
                        "(urma_shm0, a0|a0, urma_shm0);"))
       << two.err;
 }

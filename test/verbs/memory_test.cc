@@ -148,7 +148,7 @@ TEST_P(RefusalTest, SaysWhatToDo) {
 
 INSTANTIATE_TEST_SUITE_P(Errors, RefusalTest,
                          testing::Values(Refusal{ENOMEM, URMA_ENOMEM, "ulimit -l"},
-                                         Refusal{EFAULT, URMA_EINVAL, "not all mapped"},
+                                         Refusal{EFAULT, URMA_EINVAL, "not all of it is mapped"},
                                          Refusal{EOPNOTSUPP, URMA_EINVAL, "of this kind"},
                                          Refusal{EINVAL, URMA_EINVAL, "largest region"},
                                          Refusal{EBUSY, EBUSY, "busy"}));

@@ -71,12 +71,12 @@ TEST_F(ModuleTest, WhatIsNoDmabufIsRefused) {
   refused(kPage, -1, 0, EINVAL);
   EXPECT_TRUE(logged({"fd -1", "export"}));
   refused(kPage + 1, buffer.get(), 0, EINVAL);
-  EXPECT_TRUE(logged({"0x1001", "places of a page", "choose"}));
+  EXPECT_TRUE(logged({"0x1001", "modulo the page size", "choose"}));
   refused(0, buffer.get(), 0, EINVAL);
   EXPECT_TRUE(logged({"va is 0"}));
   fake->fail("reg_dmabuf_mr", EBADF);
   refused(kPage, buffer.get(), 0, EINVAL);
-  EXPECT_TRUE(logged({"none of a dma-buf", "export"}));
+  EXPECT_TRUE(logged({"not a dma-buf", "export"}));
   fake->fail("reg_dmabuf_mr", ENOMEM);
   refused(kPage, buffer.get(), 0, ENOMEM);
   EXPECT_TRUE(logged({"ulimit -l"}));

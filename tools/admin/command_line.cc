@@ -34,7 +34,7 @@ uint64_t parse_number(const std::string& name, const std::string& text, uint64_t
   const auto [stopped, error] = std::from_chars(begin, end, value, hex ? 16 : 10);
   if (error != std::errc() || stopped != end || value < min || value > max) {
     throw CLI::ValidationError(
-        urma::format("{} is given '{}', and takes a number from {} to {}", name, text, min, max),
+        urma::format("{} '{}' is not a number from {} to {}", name, text, min, max),
         CLI::ExitCodes::ValidationError);
   }
   return value;
@@ -45,13 +45,13 @@ std::string parse_choice(const std::string& name, const std::string& text,
   for (const auto& choice : split(choices, '|')) {
     if (choice == text) return text;
   }
-  throw CLI::ValidationError(urma::format("{} is given '{}', and takes {}", name, text, choices),
+  throw CLI::ValidationError(urma::format("{} '{}' is not one of {}", name, text, choices),
                              CLI::ExitCodes::ValidationError);
 }
 
-// One that a device can have.
+// An EID that a device can have.
 std::string parse_eid(const std::string& name, const std::string& text) {
-  // What is wrong is said in one line, not in the log as well.
+  // An error is reported in one line, not also in the log.
   const urma_vlog_level_t level = urma_log_get_level();
   urma_log_set_level(URMA_VLOG_LEVEL_EMERG);
   urma_eid_t eid;
@@ -59,15 +59,14 @@ std::string parse_eid(const std::string& name, const std::string& text) {
   urma_log_set_level(level);
   if (!valid || (eid.in6.subnet_prefix == 0 && eid.in6.interface_id == 0)) {
     throw CLI::ValidationError(
-        urma::format("{} is given '{}', and takes an IPv6 address, an IPv4 address or a number, "
-                     "other than 0",
+        urma::format("{} '{}' is not an IPv6 address, an IPv4 address or a number other than 0",
                      name, text),
         CLI::ExitCodes::ValidationError);
   }
   return eid_text(eid);
 }
 
-// What a word does that is no command without another one.
+// Help for a word that is a command only together with another one.
 std::string group_help(std::string_view word) {
   static constexpr std::pair<std::string_view, const char*> kGroups[] = {
       {"perf", "measure the calls of the data path in processes"},
@@ -92,7 +91,7 @@ class CommandTree {
   std::string help() const { return app_.help(); }
   const CLI::App* deepest() const;
   const Command* command_of(const CLI::App* app) const;
-  // What may stand where `app` is.
+  // The words allowed after `app`.
   std::string allowed(const CLI::App* app) const;
   std::string example(const CLI::App* app) const;
 
@@ -105,7 +104,7 @@ class CommandTree {
 
   Options* options_;
   CLI::App app_{"Shows the devices of this machine, and what processes of this user do with them."};
-  std::map<std::pair<const CLI::App*, std::string>, CLI::App*> words_;  // and what is behind them
+  std::map<std::pair<const CLI::App*, std::string>, CLI::App*> words_;  // by parent and word
   std::map<const CLI::App*, const Command*> commands_;
 };
 
@@ -131,8 +130,8 @@ void CommandTree::add_options() {
                         std::string("Version: 0.0.1\nliburma ") + urma_ext_version());
   app_.add_flag("-a,--all", options_->all, "all devices, also beside aggregated ones");
   app_.add_flag("-b,--brief", options_->brief, "one line for each EID (default)");
-  app_.add_flag("-w,--whole", options_->whole, "all that the devices tell");
-  app_.add_option("-d,--dev", options_->device, "this device alone")->type_name("D");
+  app_.add_flag("-w,--whole", options_->whole, "all about the devices");
+  app_.add_option("-d,--dev", options_->device, "only this device")->type_name("D");
   app_.add_option_function<std::string>(
           "-e,--eid", [this](const std::string& text) { options_->eid = parse_eid("--eid", text); },
           "an EID")
@@ -170,11 +169,11 @@ void CommandTree::add_options() {
             options_->json = format == "json";
             options_->prometheus = format == "prometheus";
           },
-          "how it is printed; prometheus: the totals, once")
+          "output format; prometheus: the totals, once")
       ->type_name("text|json|prometheus");
-  add_number("--pid", &options_->pid, 1, kMaxPid, "this process alone");
+  add_number("--pid", &options_->pid, 1, kMaxPid, "only this process");
   add_number("--watch", &options_->watch, 1, kMaxWatchSeconds, "seconds between two reports");
-  add_number("--count", &options_->count, 1, UINT32_MAX, "of reports");
+  add_number("--count", &options_->count, 1, UINT32_MAX, "number of reports");
 }
 
 void CommandTree::add_command(const Command& command) {
@@ -269,8 +268,8 @@ std::string line(const std::string& reason, int argc, const char* const* argv,
   return text;
 }
 
-// The documented options are taken with every command, as getopt does; those of our own only where
-// they mean something.
+// The documented options are accepted with every command, as getopt does; our own only where they
+// have a meaning.
 std::string misplaced_option(const Command& command, const Options& options) {
   const std::string_view known = command.options;
   const auto misplaced = [&](const char* name, bool given) {

@@ -9,20 +9,20 @@
 
 namespace admin {
 
-// What was asked for.
+// The parsed command line.
 struct Request {
   const Command* command = nullptr;
   Options options;
-  std::string answer;  // help or version, where these were asked for instead
+  std::string answer;  // help or version, if requested instead
 };
 
 // Throws UsageError, with the whole line for the user.
 Request parse_command_line(int argc, const char* const* argv);
 
-// What may be given to a command.
+// The usage of a command.
 std::string usage_of(const Command& command);
 
-// The line for a user who has given `command` something that it does not take.
+// The error for an argument that `command` does not accept.
 std::string complaint(const std::string& reason, int argc, const char* const* argv,
                       const Command& command);
 

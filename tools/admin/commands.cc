@@ -18,7 +18,7 @@ namespace {
 constexpr char kPid[] = "[--pid P]";
 
 constexpr Command kCommands[] = {
-    {"show", "[--dev D] [--brief|--all] [--whole]", "list the devices, or all that they tell",
+    {"show", "[--dev D] [--brief|--all] [--whole]", "list the devices, or all about them",
      "show --dev urma_shm0 --whole", show_devices},
     {"show topo [NODE]", "", "the machines that the devices connect", "show topo", show_topology},
     {"show dev D [jfc|jfs|jfr|jetty|jetty_group|rc|seg|tp|tpreuse] [ID]", kPid,
@@ -37,10 +37,10 @@ constexpr Command kCommands[] = {
      "what queues are doing, the busiest first, again and again", "top --pid 4711", show_top},
     {"show processes", "", "the processes of this user that use the library", "show processes",
      show_processes},
-    {"perf start", kPid, "forget what was measured, and measure the calls of the data path",
+    {"perf start", kPid, "discard earlier results, and measure the calls of the data path",
      "perf start --pid 4711", perf_start},
-    {"perf stop", kPid, "measure no more", "perf stop --pid 4711", perf_stop},
-    {"perf show", kPid, "what was measured", "perf show --pid 4711", perf_show},
+    {"perf stop", kPid, "stop measuring", "perf stop --pid 4711", perf_stop},
+    {"perf show", kPid, "the measured times", "perf show --pid 4711", perf_show},
 
     {"eid add D IDX EID", "[--ns NS] [--mode static|dynamic]", "add an entry to the EID table",
      "eid add urma_shm0 2 fd00::1", eid_add},
@@ -54,7 +54,7 @@ constexpr Command kCommands[] = {
      "dev expose urma_shm0 /proc/4711/ns/net", device_expose},
     {"dev unexpose D NETNS", "", "hide a device in a namespace",
      "dev unexpose urma_shm0 /proc/4711/ns/net", device_expose},
-    {"main_ue_eid insert EID MAIN", "", "say which main EID an EID belongs to",
+    {"main_ue_eid insert EID MAIN", "", "set the main EID of an EID",
      "main_ue_eid insert fd00::1 fd00::2", main_eid_change},
     {"main_ue_eid delete EID", "", "forget the main EID of an EID", "main_ue_eid delete fd00::1",
      main_eid_change},
@@ -67,7 +67,7 @@ constexpr Command kCommands[] = {
      "system set dev_sharing on", system_set},
     {"agg add EID NAME", "", "make an aggregated device", "agg add fd00::1 bonding_dev_0",
      aggregate_add},
-    {"agg del EID", "", "end an aggregated device", "agg del fd00::1", aggregate_change},
+    {"agg del EID", "", "delete an aggregated device", "agg del fd00::1", aggregate_change},
     {"agg expose EID NETNS", "", "show an aggregated device in a namespace",
      "agg expose fd00::1 /proc/4711/ns/net", aggregate_change},
 

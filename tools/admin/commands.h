@@ -13,17 +13,17 @@ using Action = Report (*)(const Options&);
 
 // A command of the tool.
 struct Command {
-  // Its names, then what stands behind them: in capitals, or as the words to choose from; what may
-  // be left out is in brackets.
+  // Its names, then its arguments: in capitals, or as the words to choose from; optional ones in
+  // brackets.
   const char* words;
-  const char* options;  // those that mean something to it
+  const char* options;  // those that it uses
   const char* help;
   const char* example;
   Action action;
-  const char* instead = "";  // of a word of old: the one that replaces it
+  const char* instead = "";  // replacement of an obsolete word
 };
 
-// All of them, in the order in which the manual tells of them.
+// All commands, in the order of the manual.
 std::span<const Command> commands();
 
 }  // namespace admin

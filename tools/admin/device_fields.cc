@@ -8,7 +8,8 @@
 namespace admin {
 namespace {
 
-// urma_types_str.h knows the first of them, as UMDK's does; these are as in urma_device_feature_t.
+// urma_types_str.h names the first of them, as UMDK's does; these are named as in
+// urma_device_feature_t.
 const char* feature_name(uint8_t bit) {
   static constexpr const char* kFurther[] = {
       "LIVE_MIGRATE",  "DCA",    "JETTY_GRP", "ERROR_SUSPEND",
@@ -66,7 +67,7 @@ class Fields {
 void add_identity(const Device& device, Fields* fields) {
   fields->word("name", device.name);
   fields->word("tp_type", urma_tp_type_to_string(device.handle->type));
-  // A guid is printed as an EID is.
+  // A guid is printed like an EID.
   urma_eid_t guid;
   static_assert(sizeof guid.raw == sizeof device.attr.guid.raw);
   std::copy(std::begin(device.attr.guid.raw), std::end(device.attr.guid.raw), guid.raw);
@@ -107,7 +108,7 @@ void add_size_limits(const urma_device_cap_t& cap, Fields* fields) {
   fields->bits("atomic_feature", cap.atomic_feat.value, urma_atomic_feat_to_string);
 }
 
-// What the library says beyond the attributes.
+// What the library knows beyond the attributes.
 void add_further(const Device& device, Fields* fields) {
   const urma_ext_device_t& further = device.further;
   fields->bits("emulated_atomics", further.emulated_atomics.value, urma_atomic_feat_to_string);

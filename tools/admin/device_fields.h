@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Everything that a device tells of itself.
+// Everything known of a device.
 #ifndef TOOLS_ADMIN_DEVICE_FIELDS_H_
 #define TOOLS_ADMIN_DEVICE_FIELDS_H_
 
@@ -18,9 +18,9 @@ struct Field {
   Json json;
 };
 
-// In the order in which they are shown; those of a port come behind its "portN".
+// In the order of display; a port's fields follow its "portN".
 std::vector<Field> fields_of(const Device& device);
-// What each priority stands for.
+// The meaning of each priority.
 std::string priority_table(const Device& device);
 Json whole_json(const Device& device);
 

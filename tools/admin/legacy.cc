@@ -11,7 +11,7 @@
 namespace admin {
 namespace {
 
-// What --resource_type calls a kind of object. The numbers are UMDK's.
+// The kinds of object that --resource_type takes. The numbers are UMDK's.
 struct ResourceType {
   uint64_t number;
   const char* kind;
@@ -29,10 +29,10 @@ std::string kind_of(const Options& options, std::span<const ResourceType> types)
   }
   if (!options.resource_type) {
     throw UsageError(
-        urma::format("--resource_type is missing, and takes {}", joined(allowed, ", ")));
+        urma::format("--resource_type is missing; it takes {}", joined(allowed, ", ")));
   }
-  throw UsageError(urma::format("--resource_type is given '{}', and takes {}",
-                                *options.resource_type, joined(allowed, ", ")));
+  throw UsageError(urma::format("--resource_type '{}' is not one of {}", *options.resource_type,
+                                joined(allowed, ", ")));
 }
 
 Report show_kind(Options options, const std::string& kind, std::optional<uint64_t> id) {

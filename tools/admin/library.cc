@@ -12,7 +12,7 @@ Device describe(urma_device_t* handle) {
   Device device = {handle, handle->name, {}, {}, {}};
   const urma_status_t status = urma_query_device(handle, &device.attr);
   if (status != URMA_SUCCESS) {
-    throw Failure(urma::format("device {} cannot be asked what it can do (status {})", device.name,
+    throw Failure(urma::format("querying device {} failed (status {})", device.name,
                                static_cast<int>(status)));
   }
   urma_ext_query_device(handle, &device.further);
@@ -56,9 +56,9 @@ Device Library::device(const std::string& name) const {
     names.push_back(device.name);
   }
   if (names.empty()) {
-    throw Failure(urma::format("there is no device '{}', nor any other: see show providers", name));
+    throw Failure(urma::format("no device '{}', nor any other: see show providers", name));
   }
-  throw Failure(urma::format("there is no device '{}'; there are: {}", name, joined(names, ", ")));
+  throw Failure(urma::format("no device '{}'; there are: {}", name, joined(names, ", ")));
 }
 
 }  // namespace admin

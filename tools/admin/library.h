@@ -20,7 +20,7 @@ struct Device {
   bool aggregated() const;
 };
 
-// The library, started as long as this lives.
+// The library, running while this lives.
 class Library {
  public:
   Library();  // throws Failure
@@ -29,7 +29,7 @@ class Library {
   Library& operator=(const Library&) = delete;
 
   std::vector<Device> devices() const;
-  // Throws Failure, with the names of those that there are.
+  // Throws Failure, with the names of the existing ones.
   Device device(const std::string& name) const;
 };
 

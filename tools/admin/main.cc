@@ -28,7 +28,7 @@ int run(int argc, const char* const* argv) {
   const Command& command = *request.command;
   if (*command.instead != '\0') {
     std::cerr << "urma_admin: warning: " << command.words
-              << " is a word of old; use: " << command.instead << '\n';
+              << " is obsolete; use: " << command.instead << '\n';
   }
   try {
     print(command.action(request.options), request.options.json);

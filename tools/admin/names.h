@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What the numbers are called that processes tell of their queues.
+// Names of the numbers that processes report of their queues.
 #ifndef TOOLS_ADMIN_NAMES_H_
 #define TOOLS_ADMIN_NAMES_H_
 

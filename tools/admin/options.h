@@ -8,8 +8,8 @@
 
 namespace admin {
 
-// What the command line says apart from the command itself: the options, which may stand anywhere,
-// and the words behind the command.
+// The command line without the command itself: the options, which may stand anywhere, and the
+// arguments of the command.
 struct Options {
   bool json = false;
   bool prometheus = false;
@@ -35,11 +35,11 @@ struct Options {
   std::optional<uint64_t> watch;  // seconds between two reports
   std::optional<uint64_t> count;  // of reports
 
-  std::string kind;              // of the objects asked for
-  std::optional<uint64_t> id;    // of the one asked for
+  std::string kind;              // of the requested objects
+  std::optional<uint64_t> id;    // of the requested one
   std::optional<uint64_t> node;  // of the topology
-  std::string what;              // what shall be set
-  std::string value;             // to what
+  std::string what;              // name of the setting to change
+  std::string value;             // its new value
   std::string name;              // of an aggregated device, or a main EID
 };
 

@@ -50,7 +50,7 @@ std::string without_controls(std::string text) {
   return text;
 }
 
-// Does `ask` in each process that the options name, and reports what it says.
+// Calls `ask` in each process that the options name, and reports the answers.
 Report for_processes(const Options& options,
                      const std::function<void(uint32_t pid, Json* json, std::string* text)>& ask) {
   const Library library;

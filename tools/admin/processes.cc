@@ -72,7 +72,7 @@ std::vector<urma_ext_process_t> asked_processes(const Options& options) {
 
 void for_each_at_once(size_t count, const std::function<void(size_t)>& ask) {
   for (size_t begin = 0; begin < count; begin += kMaxThreads) {
-    std::vector<std::jthread> threads;  // joined, also where one cannot be started
+    std::vector<std::jthread> threads;  // joined, even if starting one fails
     for (size_t i = begin; i < std::min(count, begin + kMaxThreads); ++i) {
       threads.emplace_back(ask, i);
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Asking running processes.
+// Queries to running processes.
 #ifndef TOOLS_ADMIN_PROCESSES_H_
 #define TOOLS_ADMIN_PROCESSES_H_
 
@@ -17,8 +17,8 @@
 
 namespace admin {
 
-// All entries of a list that `query` gives, as those of urma_ext.h do. Throws Failure, with the
-// reason that the status means for process `pid`.
+// All entries of a list that `query` returns, like those of urma_ext.h. Throws Failure, with the
+// meaning of the status for process `pid`.
 template <typename Entry>
 std::vector<Entry> fetch_all(const std::function<urma_status_t(Entry*, uint32_t*)>& query,
                              uint32_t pid);
@@ -26,7 +26,7 @@ std::vector<Entry> fetch_all(const std::function<urma_status_t(Entry*, uint32_t*
 // The processes that the options ask about: one, or all but this one.
 std::vector<urma_ext_process_t> asked_processes(const Options& options);
 
-// What a process has answered, or why it has not.
+// The answer of a process, or the reason why there is none.
 template <typename Entry>
 struct Answer {
   urma_ext_process_t process;
@@ -35,17 +35,17 @@ struct Answer {
 };
 
 std::string no_answer_reason(uint32_t pid, urma_status_t status);
-// The start of what is told of a process.
+// The common start of each process's report.
 Json process_json(const urma_ext_process_t& process);
 std::string process_text(const urma_ext_process_t& process);
 
-// Calls `ask` for every process at the same time, since each may need a second to be given up.
+// Calls `ask` for all processes at the same time, since each may take a second to time out.
 void for_each_at_once(size_t count, const std::function<void(size_t)>& ask);
 
 template <typename Entry>
 std::vector<Entry> fetch_all(const std::function<urma_status_t(Entry*, uint32_t*)>& query,
                              uint32_t pid) {
-  // The list may grow between two questions; one that never stops to grow is cut.
+  // The list may grow between two calls; one that keeps growing is cut.
   constexpr uint32_t kSpare = 16;
   constexpr int kAttempts = 3;
   std::vector<Entry> entries;
@@ -61,7 +61,7 @@ std::vector<Entry> fetch_all(const std::function<urma_status_t(Entry*, uint32_t*
   return entries;
 }
 
-// Asks each process. Where one alone was asked for, its silence is a Failure.
+// Asks each process. If only one was requested, its silence is a Failure.
 template <typename Entry>
 std::vector<Answer<Entry>> ask_processes(const Options& options,
                                          urma_status_t (*query)(uint32_t, Entry*, uint32_t*)) {
@@ -80,7 +80,7 @@ std::vector<Answer<Entry>> ask_processes(const Options& options,
   return answers;
 }
 
-// What is said where there is no process to ask.
+// The text if there is no process to ask.
 extern const char kNoProcess[];
 
 Report show_processes(const Options& options);

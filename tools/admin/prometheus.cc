@@ -19,11 +19,9 @@ struct Metric {
 };
 
 constexpr Metric kCounters[] = {
-    {"urma_queue_posts_total", "counter", "Work requests that were taken.",
-     &urma_ext_queue_t::posts},
-    {"urma_queue_refused_total", "counter", "Work requests that were refused.",
-     &urma_ext_queue_t::refused},
-    {"urma_queue_bytes_total", "counter", "Bytes of requests that ended with success.",
+    {"urma_queue_posts_total", "counter", "Work requests accepted.", &urma_ext_queue_t::posts},
+    {"urma_queue_refused_total", "counter", "Work requests refused.", &urma_ext_queue_t::refused},
+    {"urma_queue_bytes_total", "counter", "Bytes of successful requests.",
      &urma_ext_queue_t::bytes},
     {"urma_queue_rnr_total", "counter", "Messages that found no receive posted.",
      &urma_ext_queue_t::rnr},
@@ -91,8 +89,8 @@ std::string prometheus_text(const QueueAnswers& answers) {
   text += urma::format("urma_processes {}\n", answers.size() - silent);
   head("urma_silent_processes", "gauge", "Processes that have not answered.", &text);
   text += urma::format("urma_silent_processes {}\n", silent);
-  add_gauge("urma_queue_fill", "Places that are taken.", &urma_ext_queue_t::fill, answers, &text);
-  add_gauge("urma_queue_depth", "Places there are.", &urma_ext_queue_t::depth, answers, &text);
+  add_gauge("urma_queue_fill", "Places in use.", &urma_ext_queue_t::fill, answers, &text);
+  add_gauge("urma_queue_depth", "Places in all.", &urma_ext_queue_t::depth, answers, &text);
   head("urma_queue_completions_total", "counter", "Requests that have ended, by status.", &text);
   add_queues(answers, completion_lines, &text);
   for (const auto& metric : kCounters) {

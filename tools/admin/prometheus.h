@@ -11,7 +11,7 @@
 
 namespace admin {
 
-// Totals since each queue was made. A process that does not answer is missing, and counted.
+// Totals since each queue was made. Processes that do not answer are left out, and counted.
 std::string prometheus_text(const QueueAnswers& answers);
 
 }  // namespace admin

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What the queues of running processes had done at one moment, and what they did between two.
+// What the queues of running processes had done at one moment, and between two.
 #ifndef TOOLS_ADMIN_QUEUE_SAMPLES_H_
 #define TOOLS_ADMIN_QUEUE_SAMPLES_H_
 
@@ -28,10 +28,10 @@ struct Sample {
   QueueAnswers answers;
 };
 
-// Asks the processes of the options, and keeps the queues that pass the filter.
+// Asks the processes that the options name, and keeps the queues that pass the filter.
 Sample take_sample(const Options& options, const QueueFilter& filter);
 double seconds_between(const Sample& before, const Sample& now);
-// Those of the device of the options, or all.
+// Queues of the device that the options name, or all.
 QueueFilter device_filter(const Options& options);
 
 // Process, device, kind and id.
@@ -40,19 +40,19 @@ std::map<QueueKey, urma_ext_queue_t> queues_by_key(const QueueAnswers& answers);
 
 std::string state_name(const urma_ext_queue_t& queue);
 std::string device_of(const urma_ext_queue_t& queue);
-// Completions that are no success.
+// Completions with an error.
 uint64_t errors_of(const urma_ext_queue_t& queue);
 
-// In a second.
+// Per second.
 struct Rates {
   double posts, completions, errors, bytes, rnr, wakeups, polls;
 };
 
-// A queue that was made anew under the same id counts from 0.
+// A queue made anew with the same id counts from 0.
 Rates rates_between(const urma_ext_queue_t& old, const urma_ext_queue_t& queue, double seconds);
 
-// Waits for the end of an interval, or for Ctrl-C, which shall not leave traces in the runtime
-// directory. Returns whether to go on.
+// Waits for the end of an interval, or for Ctrl-C, which must not leave files in the runtime
+// directory. Returns whether to continue.
 class Interval {
  public:
   explicit Interval(uint64_t seconds) : length_{static_cast<time_t>(seconds), 0} {

@@ -91,8 +91,7 @@ Report eid_delete(const Options& options) {
 Report eid_set(const Options& options) {
   const bool mode = options.what == "mode";
   if (mode && options.value != "static" && options.value != "dynamic") {
-    throw UsageError(
-        urma::format("mode is given '{}', and takes static or dynamic", options.value));
+    throw UsageError(urma::format("mode '{}' is not static or dynamic", options.value));
   }
   const Library library;
   const Device device = library.device(options.device);
@@ -164,8 +163,7 @@ Report aggregate_add(const Options& options) {
   const Library library;
   std::vector<std::string> known;
   for (const auto& device : library.devices()) {
-    if (device.name == options.name)
-      throw Failure(urma::format("{} is there already", device.name));
+    if (device.name == options.name) throw Failure(urma::format("{} already exists", device.name));
     for (const auto& info : device.eids) {
       if (eid_text(info.eid) == options.eid) {
         refuse(

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// What is changed in the kernel where there is UnifiedBus hardware. Here there is no kernel module:
-// each command checks what it is given, succeeds where nothing has to change, and else throws
-// Failure with the reason and what to do instead.
+// Commands that change the kernel's state where there is UnifiedBus hardware. Here there is no
+// kernel module: each command checks its arguments, succeeds if nothing has to change, and
+// otherwise throws Failure with the reason and an alternative.
 #ifndef TOOLS_ADMIN_REFUSED_H_
 #define TOOLS_ADMIN_REFUSED_H_
 

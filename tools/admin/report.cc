@@ -12,7 +12,7 @@ constexpr int kOneLine = -1;
 void print(const Report& report, bool json, int indent) {
   if (report.json.is_null()) return;
   if (json) {
-    // Names come from other processes too, and need not be UTF-8.
+    // Names may come from other processes, and need not be UTF-8.
     std::cout << report.json.dump(indent, ' ', false, Json::error_handler_t::replace) << '\n';
   } else {
     std::cout << report.text;

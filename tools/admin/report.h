@@ -10,25 +10,25 @@ namespace admin {
 
 using Json = nlohmann::ordered_json;
 
-// What a command has found out, in both forms. The text has its line ends. Nothing is printed where
-// the JSON is null.
+// The result of a command, in both forms. The text includes its newlines. If the JSON is null,
+// nothing is printed.
 struct Report {
   Json json;
   std::string text;
 };
 
-// Prints one of the forms on stdout. Throws Failure.
+// Prints one form on stdout. Throws Failure.
 void print(const Report& report, bool json);
-// The same where others follow: the JSON takes one line.
+// The same for one of several reports: the JSON takes one line.
 void print_one_of_many(const Report& report, bool json);
 
-// Words or values that a command does not take. The message is one line that says which.
+// Words or values that a command does not accept. The message is one line that names them.
 class UsageError : public std::runtime_error {
  public:
   using runtime_error::runtime_error;
 };
 
-// Something that could not be done. The message is one line that says why.
+// A failed operation. The message is one line with the reason.
 class Failure : public std::runtime_error {
  public:
   using runtime_error::runtime_error;

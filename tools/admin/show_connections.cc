@@ -67,7 +67,7 @@ std::vector<std::string> connection_row(const Connection& connection) {
           urma::format("{}", connection.peer_number)};
 }
 
-// The object that queues_report() has made of the process, or a new one.
+// The object that queues_report() made for the process, or a new one.
 Json* process_of(const urma_ext_process_t& process, Report* report) {
   Json& all = report->json["processes"];
   for (Json& known : all) {

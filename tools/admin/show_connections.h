@@ -10,7 +10,7 @@
 namespace admin {
 
 // The RC jettys of processes on a device, and the reliable connections of all its queues; with an
-// id those of that queue. Where there is none of it, `missing` is the Failure, unless it is empty.
+// id, those of that queue. If there are none, `missing` is the Failure, unless it is empty.
 Report show_connections(const Options& options, const std::string& missing);
 
 }  // namespace admin

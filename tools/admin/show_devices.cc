@@ -16,19 +16,19 @@ namespace {
 constexpr size_t kFieldWidth = 27;
 const std::string kBlockEnd(87, '>');
 
-// An aggregated device works as long as one member does, so it has no state of its own.
+// An aggregated device works while one member does, so it has no state of its own.
 std::string link_of(const Device& device) {
   if (device.aggregated()) return "ACTIVE";
   return urma_port_state_to_string(device.attr.port_attr[0].state);
 }
 
-// An aggregated device has the GUID of the one that it stands for, and an EID of its own.
+// An aggregated device has the GUID of its member, and an EID of its own.
 bool is_member(const Device& device, const Device& aggregated) {
   return !device.aggregated() && std::memcmp(device.attr.guid.raw, aggregated.attr.guid.raw,
                                              sizeof device.attr.guid.raw) == 0;
 }
 
-// The devices that the options ask for. Programs use an aggregated one in place of its members.
+// The devices that the options select. Programs use an aggregated one in place of its members.
 std::vector<Device> asked_devices(const Library& library, const Options& options) {
   if (!options.device.empty()) return {library.device(options.device)};
   auto devices = library.devices();
@@ -43,7 +43,7 @@ std::vector<Device> asked_devices(const Library& library, const Options& options
   return shown;
 }
 
-// The devices that an aggregated one stands for.
+// The members of an aggregated device.
 std::vector<std::string> members_of(const Library& library, const Device& device) {
   std::vector<std::string> names;
   for (const auto& other : library.devices()) {
@@ -133,7 +133,7 @@ Report show_devices(const Options& options) {
 Report show_topology(const Options& options) {
   const Library library;
   if (options.node.value_or(0) != 0) {
-    throw Failure(urma::format("there is no node {}; there is: 0, this machine", *options.node));
+    throw Failure(urma::format("no node {}; there is: 0, this machine", *options.node));
   }
   Report report{{{"nodes", Json::array()}}, "node 0 (this machine)\n"};
   Json devices = Json::array();

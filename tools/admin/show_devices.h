@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What devices there are and what they can do.
+// The devices, and what they can do.
 #ifndef TOOLS_ADMIN_SHOW_DEVICES_H_
 #define TOOLS_ADMIN_SHOW_DEVICES_H_
 

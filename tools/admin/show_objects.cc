@@ -12,7 +12,7 @@
 namespace admin {
 namespace {
 
-// Whether `kind` is what the user calls this queue.
+// Whether the user's `kind` includes this queue.
 bool is_of_kind(const urma_ext_queue_t& queue, const std::string& kind) {
   switch (queue.kind) {
     case URMA_EXT_QUEUE_JFC:
@@ -53,7 +53,7 @@ Report show_queues_of_device(const Options& options) {
       missing_text(options));
 }
 
-// There is nothing behind the transport channels of our devices, so none of them is ever there.
+// Transport channels of our devices have no state, so none exists.
 Report show_channels(const Options& options) {
   if (options.id) throw Failure(missing_text(options));
   const std::string note = urma::format(

@@ -75,7 +75,7 @@ std::vector<std::string> queue_row(const urma_ext_queue_t& queue) {
           number_or_dash(jfc, queue.polls)};
 }
 
-// What failed, and how often, under the table.
+// The errors and their counts, below the table.
 std::string error_lines(const std::vector<urma_ext_queue_t>& queues) {
   std::string text;
   for (const auto& queue : queues) {

@@ -13,12 +13,12 @@
 
 namespace admin {
 
-// Once; or with --watch again and again, with what was done in each second since the last time.
+// Once; with --watch again and again, with rates since the last time.
 Report show_queues(const Options& options);
 
 using QueueFilter = std::function<bool(const urma_ext_queue_t&)>;
-// Those that pass the filter. Throws Failure where none does and `missing` says what was looked
-// for.
+// Queues that pass the filter. If there is none, throws Failure with `missing`, what was looked
+// for, unless that is empty.
 Report queues_report(const Options& options, const QueueFilter& filter, const std::string& missing);
 
 }  // namespace admin

@@ -15,7 +15,7 @@ const char* path_name(urma_ext_path_t path) {
   return static_cast<size_t>(path) < std::size(kNames) ? kNames[path] : "unknown";
 }
 
-// Of urma_ext_reason_t, for programs that read the JSON.
+// The names in urma_ext_reason_t, for programs that read the JSON.
 const char* reason_name(urma_ext_reason_t reason) {
   static constexpr const char* kNames[] = {
       "NONE",        "NOT_IMPORTED", "OFF",    "RAGGED",    "NO_FREEZE", "FILE",    "SHARED",
@@ -39,7 +39,7 @@ std::string device_of(const urma_ext_segment_t& segment) {
   return printable(segment.device, sizeof segment.device);
 }
 
-// What a segment that is gone has left shared. It is of no device any more.
+// Pages left shared by a segment that is gone. They belong to no device any more.
 bool has_ended(const urma_ext_segment_t& segment) {
   return segment.part.reason == URMA_EXT_REASON_ENDED;
 }
@@ -69,7 +69,7 @@ Json part_json(const urma_ext_part_t& part) {
           {"reason_text", why(part.reason)}};
 }
 
-// A row for each part; what is the same for all of a segment stands in its first one.
+// A row for each part; values common to the segment are in its first row.
 std::vector<std::string> part_row(const urma_ext_segment_t& segment, bool first) {
   std::vector<std::string> row(6);
   if (first) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The segments of running processes: which way each part is reached, and why.
+// The segments of running processes: how each part is reached, and why.
 #ifndef TOOLS_ADMIN_SHOW_SEGMENTS_H_
 #define TOOLS_ADMIN_SHOW_SEGMENTS_H_
 
@@ -16,8 +16,8 @@ namespace admin {
 Report show_segments(const Options& options);
 
 using SegmentFilter = std::function<bool(const urma_ext_segment_t&)>;
-// Those that pass the filter. Throws Failure where none does and `missing` says what was looked
-// for.
+// Segments that pass the filter. If there is none, throws Failure with `missing`, what was looked
+// for, unless that is empty.
 Report segments_report(const Options& options, const SegmentFilter& filter,
                        const std::string& missing);
 

@@ -10,7 +10,7 @@
 namespace admin {
 namespace {
 
-// What the process that the options name says, else this one.
+// The answer of the process that the options name, else of this one.
 template <typename Entry>
 std::vector<Entry> ask_one(const Options& options,
                            urma_status_t (*query)(uint32_t, Entry*, uint32_t*)) {
@@ -68,7 +68,7 @@ Json provider_json(const urma_ext_provider_t& provider) {
           {"reason", printable(provider.reason, sizeof provider.reason)}};
 }
 
-// Started as far as it goes: why a provider was not loaded is asked above all where none was.
+// Starts as far as possible: users ask why a provider was not loaded above all when none was.
 class LibraryIfAny {
  public:
   LibraryIfAny() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What the library was told, and what it has loaded: in this process, or in another one.
+// The library's settings and loaded providers: in this process, or in another one.
 #ifndef TOOLS_ADMIN_SHOW_SETTINGS_H_
 #define TOOLS_ADMIN_SHOW_SETTINGS_H_
 

@@ -94,7 +94,7 @@ std::vector<std::string> line_row(const Line& line) {
           whole(line.rates.rnr)};
 }
 
-// The lines of a screen that queues can take; all where stdout is no terminal.
+// The terminal lines left for queues; all if stdout is not a terminal.
 size_t room_for_lines() {
   winsize size = {};
   if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row == 0) return SIZE_MAX;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What the queues of running processes are doing, again and again.
+// Activity of the queues of running processes, again and again.
 #ifndef TOOLS_ADMIN_SHOW_TOP_H_
 #define TOOLS_ADMIN_SHOW_TOP_H_
 
@@ -9,8 +9,7 @@
 
 namespace admin {
 
-// The busiest queues first. On a terminal each report takes the place of the one before, and as
-// many lines as there are.
+// The busiest queues first. On a terminal each report replaces the one before, and fits the screen.
 Report show_top(const Options& options);
 
 }  // namespace admin

@@ -26,8 +26,7 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-// The text in a member of a struct from another process: its end may be missing, and what is in it
-// may command the terminal.
+// The text in a struct from another process: it may lack its end, and may contain terminal escapes.
 std::string printable(const char* text, size_t room);
 
 std::string eid_text(const urma_eid_t& eid);

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 """Measures the library beside UCX and the machine; see docs/reference/performance.md.
 
-`./dev bench` builds what this needs and calls it. It ends with 0 where everything could be
-measured, whatever came out; with 1 where something could not; with 2 for a wrong option.
+`./dev bench` builds what this needs and calls it. Exits with 0 if everything could be measured,
+whatever the results; with 1 if something could not; with 2 for a wrong option.
 """
 
 import argparse
@@ -40,7 +40,7 @@ def positive(text: str) -> int:
 
 
 class Parser(argparse.ArgumentParser):
-    """Says in one line what is wrong, without the usage."""
+    """Reports an error in one line, without the usage."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f'{self.prog}: {message}; {self.prog} --help lists the arguments\n')
@@ -111,7 +111,7 @@ def selected(items: list[Duel], text: str) -> list[Duel]:
 
 
 def selected_curves(options: argparse.Namespace) -> list[Curve]:
-    """Those of which at least one point has the filter in its name, with these points."""
+    """The curves with at least one point whose name contains the filter, with these points."""
     if options.quick or options.limits:
         return []
     found = []

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Tests what ./dev bench makes of what the tools print. Runs none of them."""
+"""Tests how ./dev bench handles the output of the tools. Runs none of them."""
 
 import pathlib
 import sys

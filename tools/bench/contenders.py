@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The two tools that are compared: how each is called, and where its figures stand."""
+"""The two compared tools: their command lines, and the place of their figures."""
 
 import csv
 import dataclasses
@@ -20,7 +20,7 @@ class Unit(enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class Ours:
-    """A test of urma_perftest, without what is the same for all."""
+    """A test of urma_perftest, without the common options."""
     test: str
     arguments: tuple[str, ...]
     rank: float = 50.0  # of the percentile
@@ -56,7 +56,7 @@ class Ucx:
                   '-R', f'{self.rank:g}', *self.arguments)
         if self.is_uct:
             return Pair(server, client + ('-d', 'memory', '-x', self.transport, '-D', self.layout))
-        # cma takes the large messages; without it they are copied twice.
+        # cma carries the large messages; without it they are copied twice.
         return Pair(server, client, {'UCX_TLS': f'{self.transport},cma,self'})
 
 
@@ -91,7 +91,7 @@ def ours_figure(output: str, unit: Unit, rank: float) -> float:
 
 
 def ucx_figure(output: str, unit: Unit) -> float:
-    """Of the line of numbers behind the last line of names."""
+    """The figure in the line of numbers after the last line of names."""
     lines = [line for line in csv.reader(output.splitlines()) if len(line) > 1]
     if len(lines) < 2 or lines[-2][0] != 'iterations':
         raise RunFailed('ucx_perftest printed no figures')

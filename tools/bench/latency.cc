@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// How long 8 bytes take: written, sent, fetched, counted, and with both sides asleep.
+// Latency of 8 bytes: written, sent, fetched, counted, and with both sides asleep.
 
 #include <cstring>
 #include <string>
@@ -16,10 +16,10 @@ namespace {
 
 constexpr uint32_t kBytes = 8;
 constexpr size_t kLine = 64;
-constexpr uint32_t kPeriod = 16;    // of the SENDs that leave a completion
+constexpr uint32_t kPeriod = 16;    // SENDs per signalled one
 constexpr uint32_t kReceives = 32;  // posted at a time
 
-// Where things lie in the memory of both sides, on pages of their own.
+// Offsets in the memory of both sides, on separate pages.
 constexpr size_t kIn = 0;
 constexpr size_t kOut = 16 << 10;
 
@@ -52,7 +52,7 @@ class WriteEnd {
     poster_.post(wr_);
   }
   void await(uint64_t i) {
-    poster_.poll();  // while the byte is under way
+    poster_.poll();  // while the byte is in flight
     while (*last_ != mark(i)) {
     }
   }
@@ -89,7 +89,7 @@ class SendEnd {
     poster_.post(wr_);
   }
   void await(uint64_t i) {
-    if (i > 0) post_receive(i - 1 + kReceives);  // while the message is under way
+    if (i > 0) post_receive(i - 1 + kReceives);  // while the message is in flight
     poster_.poll();
     urma_cr_t cr;
     do {
@@ -127,7 +127,7 @@ class SendEnd {
   urma_jfs_wr_t wr_ = {};
 };
 
-// Runs a ping-pong of `End` in both processes; `share` of the round trip count as one figure.
+// Runs a ping-pong of `End` in both processes; reports `share` of the round trip as one figure.
 template <typename End>
 Measure ping_pong(const std::string& name, SessionOptions options, Batches batches, int share,
                   const std::string& beside = "line") {
@@ -196,7 +196,7 @@ void check_add(OneSided& request, uint64_t i) {
   if (*request.old != i) throw Failure("a fetch-add brought a wrong value");
 }
 
-// The next one compares with what this one has stored.
+// The next request compares with the value that this one has stored.
 void check_swap(OneSided& request, uint64_t i) {
   if (*request.old != i) throw Failure("a compare-and-swap brought a wrong value");
   request.wr.cas.cmp_data = i + 1;

@@ -35,7 +35,8 @@ struct alignas(kLine) Line {
   std::atomic<uint64_t> turn{0};
 };
 
-// One side: it writes the numbers from `first` on, in steps of two, and the other side the others.
+// One side: it writes the numbers from `first` on, in steps of two; the other side writes the
+// others.
 class LineEnd {
  public:
   LineEnd(Line& line, bool leads) : line_(line), mine_(leads ? 1 : 2), theirs_(leads ? 2 : 1) {}

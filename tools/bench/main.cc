@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// urma_bench [--rounds N] [--cores A,B] [--json] [--list] [FILTER]: measures what the library
-// takes, and in the same minutes what the machine takes, and prints both in one table. See
-// docs/reference/performance.md.
+// urma_bench [--rounds N] [--cores A,B] [--json] [--list] [FILTER]: measures the library, and in
+// the same minutes the machine, and prints both in one table. See docs/reference/performance.md.
 
 #include <cstdio>
 #include <cstdlib>
@@ -104,7 +103,7 @@ void measure_once(const Measure& measure, Cores cores, Results& results,
   }
 }
 
-// Measures the bare ones of `measure`, and returns their figures.
+// Runs the bare measurements of `measure`, and returns their figures.
 std::map<std::string, double> measure_beside(const Measure& measure, Cores cores, Results& results,
                                              const std::map<std::string, Measure>& bare) {
   std::map<std::string, double> figures;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// A measurement: what one or two processes do, and the figures that come out.
+// A measurement: what one or two processes do, and the resulting figures.
 #ifndef TOOLS_BENCH_MEASURE_H_
 #define TOOLS_BENCH_MEASURE_H_
 
@@ -13,28 +13,28 @@
 
 namespace bench {
 
-// What a measurement found out in one round.
+// The result of a measurement in one round.
 struct Outcome {
   std::vector<double> values;  // one for each of Measure::figures
-  std::string note;            // if not empty: why they are not what the targets are about
+  std::string note;            // if not empty: why the targets do not apply
 };
 
 struct Measure {
   std::string name;
   std::vector<std::string> figures;  // times in ns, or amounts per second
-  // Run in a process each, pinned to a core each. The second one may be empty.
+  // Each runs in its own process, pinned to its own core. The second one may be empty.
   std::function<Outcome(Channel&)> first;
   std::function<void(Channel&)> second;
-  // The bare measurements that it is compared with. They run right before it each time, because the
-  // pace of a virtual machine changes within seconds.
+  // The bare measurements to compare with. They run right before it each time, because the speed of
+  // a virtual machine changes within seconds.
   std::vector<std::string> beside = {};
 };
 
-// What the machine can do. Each is named by the `beside` of another measurement.
+// The machine's own speed. Another measurement names each in its `beside`.
 std::vector<Measure> limit_measures();  // a line, a ring, eventfds, memcpy
 std::vector<Measure> page_measures();   // pages that change between private and shared
 
-// What the library does on it.
+// The library's speed on it.
 std::vector<Measure> latency_measures();
 std::vector<Measure> rate_measures();
 std::vector<Measure> sharing_measures();

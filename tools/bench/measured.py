@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the rounds brought, and what is made of it: medians, the better UCX way, ratios."""
+"""The results of the rounds, and what follows: medians, the better UCX way, ratios."""
 
 import dataclasses
 import statistics
@@ -13,7 +13,7 @@ from rows import Duel
 
 @dataclasses.dataclass(frozen=True)
 class Bench:
-    """Where and how everything runs."""
+    """Where and how to run everything."""
     perftest: str
     device: str
     cores: Cores
@@ -22,7 +22,7 @@ class Bench:
 
 @dataclasses.dataclass
 class Samples:
-    """Of one tool, a value for each round; or why there are none."""
+    """One tool's value for each round; or why there are none."""
     values: list[float] = dataclasses.field(default_factory=list)
     error: str = ''
 
@@ -63,7 +63,7 @@ class Result:
 
     @property
     def reached(self) -> bool | None:
-        """None where there is no target, or no ratio to judge."""
+        """Whether the target is reached; None if there is no target, or no ratio to judge."""
         if not self.duel.target or self.ratio is None:
             return None
         return (self.ratio <= self.duel.target if self.duel.unit is Unit.TIME
@@ -85,7 +85,7 @@ def measure_ucx(bench: Bench, ucx: Ucx, unit: Unit) -> float:
 
 
 def measure_round(bench: Bench, results: list[Result], number: int, rounds: int) -> None:
-    """Ours and theirs in turns. Every other round begins with theirs."""
+    """Measures ours and theirs in turn. Every other round begins with theirs."""
     for done, result in enumerate(results):
         print(f'round {number} of {rounds}, {done + 1} of {len(results)}: {result.duel.name}',
               file=sys.stderr)

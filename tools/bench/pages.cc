@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What it takes to turn 1 GiB of private memory into shared memory in place, and back, with bare
-// system calls: no other thread may write meanwhile, nothing is checked, nobody is told.
+// The cost of turning 1 GiB of private memory into shared memory in place, and back, with bare
+// system calls: without concurrent writers, checks or notifications.
 
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
@@ -39,7 +39,7 @@ void move_over(char* chunk, char* at) {
   }
 }
 
-// The memory in question, with a mark in each page, and the file whose pages take its place.
+// The memory, with a mark in each page, and the file whose pages replace it.
 class Range {
  public:
   Range() : base_(map(nullptr, kBytes, kPrivate, -1, 0)) {
@@ -70,7 +70,7 @@ class Range {
   int fd_;
 };
 
-// Runs `move` on each chunk and returns the time of all.
+// Runs `move` on each chunk and returns the total time.
 template <typename Move>
 double time_chunks(Range& range, Move&& move) {
   const double start = now_ns();

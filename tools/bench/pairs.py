@@ -17,7 +17,7 @@ LISTENING = '0A'  # the state as /proc/net/tcp has it
 
 
 class RunFailed(Exception):
-    """A run gave no figures; the text says why in one line."""
+    """A run produced no figures; the text is the reason in one line."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Pair:
 
 
 def siblings(core: int) -> set[int]:
-    """The cores that are threads of the same one."""
+    """The logical CPUs of the same core."""
     path = pathlib.Path(f'/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list')
     found: set[int] = set()
     try:
@@ -48,7 +48,7 @@ def siblings(core: int) -> set[int]:
 
 
 def pick_cores() -> Cores:
-    """The first core that may be used, and the next one that is not a thread of it."""
+    """The first allowed CPU, and the next one on another core."""
     cores = sorted(os.sched_getaffinity(0))
     others = [core for core in cores if core not in siblings(cores[0])] or cores[1:]
     if not others:
@@ -63,7 +63,7 @@ def free_port() -> int:
 
 
 def is_listening(port: int) -> bool:
-    """Looks without connecting: a server would take that for its client."""
+    """Checks without connecting: a server would take that for its client."""
     suffix = f':{port:04X}'
     for name in ('tcp', 'tcp6'):
         with open(f'/proc/net/{name}', encoding='ascii') as table:
@@ -106,7 +106,7 @@ def run_client(command: list[str], core: int, environment: dict[str, str]) -> st
 
 
 def end_server(server: subprocess.Popen[str]) -> None:
-    """It ends with its client; where it does not, it is killed."""
+    """A server ends with its client; if it does not, it is killed."""
     try:
         server.wait(END_LIMIT_S)
     except subprocess.TimeoutExpired:
@@ -115,7 +115,7 @@ def end_server(server: subprocess.Popen[str]) -> None:
 
 
 def run_pair(pair: Pair, cores: Cores) -> str:
-    """What the client prints. Raises RunFailed."""
+    """Returns what the client prints. Raises RunFailed."""
     port = free_port()
     environment = os.environ | pair.environment
     pin = functools.partial(os.sched_setaffinity, 0, {cores.server})

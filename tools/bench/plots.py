@@ -42,7 +42,7 @@ def x_of(plot: str, x: float) -> float:
 
 
 def figures(curve: Curve, results: dict[str, Result], ours: bool) -> list[tuple[float, float]]:
-    """The points of one line. What could not be measured is left out."""
+    """The points of one line. Points that could not be measured are left out."""
     found = []
     for x, duel in curve.points:
         result = results[duel.name]
@@ -54,7 +54,7 @@ def figures(curve: Curve, results: dict[str, Result], ours: bool) -> list[tuple[
 
 def lines_of(curves: list[Curve], results: dict[str, Result],
              scale: float) -> tuple[str, list[str]]:
-    """The data blocks, and what `plot` says of each."""
+    """The data blocks, and the arguments of `plot` for each."""
     blocks, clauses = '', []
     for curve in curves:
         for ours in (True, False):
@@ -83,7 +83,7 @@ def script_of(plot: Plot, blocks: str, clauses: list[str], terminal: str,
 
 
 def draw(name: str, curves: list[Curve], results: dict[str, Result], out: pathlib.Path) -> bool:
-    """False where there is nothing to draw."""
+    """False if there is nothing to draw."""
     plot = PLOTS[name]
     blocks, clauses = lines_of(curves, results, plot.scale)
     if not clauses:
@@ -98,6 +98,6 @@ def draw(name: str, curves: list[Curve], results: dict[str, Result], out: pathli
 
 
 def draw_all(curves: list[Curve], results: dict[str, Result], out: pathlib.Path) -> list[str]:
-    """The names of the plots that were drawn."""
+    """Returns the names of the plots drawn."""
     return [name for name in PLOTS
             if draw(name, [curve for curve in curves if curve.plot == name], results, out)]

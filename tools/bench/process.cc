@@ -27,7 +27,7 @@ constexpr size_t kMaxValues = 8;
 
 int g_other_core = -1;
 
-// How a process tells the one that started it how it went.
+// How a process reports its result to the one that started it.
 struct Verdict {
   enum Kind { kDone, kFailed, kPeerGone } kind;
   size_t count;
@@ -61,10 +61,10 @@ Verdict attempt(Body&& body) {
   }
 }
 
-// A process that was started, and the channel on which its verdict comes.
+// A started process, and the channel for its verdict.
 class Child {
  public:
-  // Ends with the calling process, also if that is killed.
+  // Ends with the calling process, even if that is killed.
   template <typename Body>
   Child(Cores cores, Body&& body) : Child(Channel::pair(), cores, std::forward<Body>(body)) {}
   Child(const Child&) = delete;
@@ -76,7 +76,7 @@ class Child {
 
   int fd() const { return channel_.fd(); }
 
-  // Its verdict, as soon as fd() is readable.
+  // Its verdict, once fd() is readable.
   Verdict receive() {
     try {
       return channel_.receive<Verdict>();
@@ -107,8 +107,7 @@ class Child {
   pid_t pid_;
 };
 
-// Waits for every child, and returns what the first one reports, or a failure that explains all
-// others.
+// Waits for every child. Returns the first one's report, or a failure that explains all others.
 Verdict collect(std::vector<Child*> children) {
   const Child* const reporter = children.front();
   std::optional<Verdict> done, gone;
@@ -133,7 +132,7 @@ Verdict collect(std::vector<Child*> children) {
   return gone ? *gone : *done;
 }
 
-// The threads of the core that `core` is a thread of, as the kernel lists them.
+// The sibling threads of `core`, as the kernel lists them.
 std::string siblings(int core) {
   std::ifstream file("/sys/devices/system/cpu/cpu" + std::to_string(core) +
                      "/topology/thread_siblings_list");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Pinned processes, and what they tell each other besides what is measured.
+// Pinned processes, and their communication beside the measured one.
 #ifndef TOOLS_BENCH_PROCESS_H_
 #define TOOLS_BENCH_PROCESS_H_
 
@@ -15,19 +15,19 @@ namespace bench {
 struct Measure;
 struct Outcome;
 
-// Says why something could not be measured.
+// The reason why something could not be measured.
 class Failure : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// The other process is gone; why, it has said itself.
+// The other process is gone; it has reported the reason itself.
 class PeerGone : public Failure {
  public:
   using Failure::Failure;
 };
 
-// Throws a Failure with what errno says.
+// Throws a Failure with the text of errno.
 [[noreturn]] void fail_errno(const std::string& what);
 
 // Throws a Failure unless `holds`.
@@ -35,7 +35,7 @@ inline void require(bool holds, const std::string& what) {
   if (!holds) throw Failure(what);
 }
 
-// One end of a connection of two processes. Waiting for the other side sleeps.
+// One end of a connection between two processes. Waiting for the other side sleeps.
 class Channel {
  public:
   explicit Channel(int fd) : fd_(fd) {}
@@ -61,7 +61,7 @@ class Channel {
     send(mine);
     return receive<T>();
   }
-  // Waits until the other process has come this far too.
+  // Waits until the other process has reached this point too.
   void sync() { (void)swap('.'); }
 
   int fd() const { return fd_; }
@@ -81,14 +81,14 @@ struct Cores {
 };
 Cores pick_cores();
 
-// Keeps the calling thread, and those that it starts, on one core.
+// Pins the calling thread, and those that it starts, to one core.
 void pin(int core);
 
-// The core of the other process of a measurement, for one that runs two threads instead.
+// The core of the measurement's other process, for a measurement with two threads instead.
 int other_core();
 
 // Runs a measurement once. Throws a Failure if a process fails, is killed or hangs. Leaves no
-// process behind, and its processes end with this one.
+// process behind; its processes end with this one.
 Outcome run(const Measure& measure, Cores cores);
 
 }  // namespace bench

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// How much goes through: small messages, small writes, and large ones of each kind.
+// Throughput: small messages, small writes, and large transfers of each kind.
 
 #include <algorithm>
 #include <array>
@@ -18,9 +18,9 @@ namespace {
 
 constexpr uint32_t kBytes = 8;
 constexpr size_t kLine = 64;
-constexpr uint32_t kPeriod = 16;        // of the requests that leave a completion
-constexpr uint32_t kBulk = 32;          // arrivals taken, and receives posted, in one call
-constexpr uint32_t kLargeReceives = 2;  // buffers that large messages arrive in
+constexpr uint32_t kPeriod = 16;        // requests per signalled one
+constexpr uint32_t kBulk = 32;          // arrivals taken, and receives posted, per call
+constexpr uint32_t kLargeReceives = 2;  // buffers for large messages
 constexpr uint64_t kMark = 0x5eed5eed5eed5eed;
 
 constexpr size_t kIn = 0;
@@ -90,7 +90,7 @@ Outcome send_chains(Channel& peer) {
   return {{1e9 / time}, {}};
 }
 
-// Takes messages in bulk, and posts as many receives once all of a bulk have been read.
+// Takes messages in bulk, and posts as many receives once a whole bulk has been read.
 class Receiver {
  public:
   explicit Receiver(const Session& session) : session_(session) {
@@ -114,7 +114,7 @@ class Receiver {
   uint64_t posted_ = 0;
   std::array<urma_cr_t, kBulk> cr_;
   int bulk_ = 0;
-  int left_ = 0;  // of the bulk
+  int left_ = 0;  // unread, of the bulk
 };
 
 void take_messages(Channel& peer) {
@@ -126,7 +126,7 @@ void take_messages(Channel& peer) {
 }
 
 // ------------------------------------------------------------------------------------------------
-// Large messages: each goes from the one buffer of the sender to the next one of the receiver.
+// Large messages: each goes from the sender's one buffer to the receiver's next one.
 // ------------------------------------------------------------------------------------------------
 
 uint64_t& word_at(const Session& session, size_t offset) {
@@ -191,8 +191,8 @@ Measure large_send(const std::string& name, uint32_t bytes, const std::string& b
 // WRITE and READ.
 // ------------------------------------------------------------------------------------------------
 
-// Moves `bytes` bytes again and again, each time from and to the next `slots`th place, and leaves
-// `period` requests to complete together.
+// Moves `bytes` bytes repeatedly, each time between the next of `slots` places; `period` requests
+// complete together.
 struct Access {
   std::string name;
   urma_opcode_t opcode;
@@ -201,7 +201,7 @@ struct Access {
   uint32_t slots;
   uint32_t period;
   std::string beside;
-  // In which the half that the other side uses lies before the own one.
+  // The half that the other side uses lies before the own one.
   size_t memory() const { return 2 * slots * std::max<size_t>(bytes, kLine); }
 };
 
@@ -233,7 +233,7 @@ Outcome run_access(Channel& peer, const Access& access) {
   return {{time}, std::move(note)};
 }
 
-// The figure is `unit` of each request per second.
+// The figure is requests per second times `unit`.
 Measure access_measure(const Access& access, double unit) {
   return {access.name,
           {access.name},

@@ -23,9 +23,9 @@ namespace {
 
 enum class Unit { kTime, kMessages, kBytes };
 
-// One line of the table: a figure, the bare figures it is compared with (the best one counts), and
-// what is aimed at: a ratio, at most for times and at least for others, or a time where there is
-// nothing to compare with.
+// One line of the table: a figure, the bare figures to compare with (the best one counts), and the
+// target: a ratio, a maximum for times and a minimum for others, or a time if there is nothing to
+// compare with.
 struct Row {
   std::string figure;
   std::string title;
@@ -112,7 +112,7 @@ std::string show(double value, Unit unit) {
 struct Limit {
   std::string name;
   double value;
-  double ratio;  // of ours, as measured beside it
+  double ratio;  // of our figure to the one beside it
 };
 
 std::optional<Limit> compare(const Samples& samples, const std::string& name) {
@@ -127,7 +127,7 @@ std::optional<Limit> compare(const Samples& samples, const std::string& name) {
   return Limit{name, median(values), median(ratios)};
 }
 
-// Of several bare ways to do the same, the fastest one counts.
+// Of several bare alternatives the fastest one counts.
 std::optional<Limit> find_limit(const Samples& samples, const Row& row) {
   std::optional<Limit> best;
   for (const std::string& name : row.limits) {
@@ -137,16 +137,16 @@ std::optional<Limit> find_limit(const Samples& samples, const Row& row) {
   return best;
 }
 
-// What one row says.
+// The contents of one row.
 struct Line {
   const Row* row;
-  std::string error;  // if not empty: why there is nothing else
+  std::string error;  // if not empty: why there is no figure
   std::string note;   // see Outcome::note
   double ours = 0;
   std::optional<Limit> limit = {};
-  std::optional<bool> reached = {};  // nothing where there is no target, or nothing to judge by
+  std::optional<bool> reached = {};  // nothing if there is no target, or no figure to judge
 
-  // One of the machine's own figures.
+  // A figure of the machine itself.
   bool bare() const { return row->limits.empty() && row->target_ns == 0; }
 };
 

@@ -12,7 +12,7 @@
 
 namespace bench {
 
-// What came out for one figure, over the rounds.
+// The results for one figure, over the rounds.
 struct Samples {
   std::vector<double> values;
   std::vector<std::map<std::string, double>> bare;  // for each value, the bare figures beside it
@@ -21,7 +21,7 @@ struct Samples {
 };
 using Results = std::map<std::string, Samples>;
 
-// Prints where and when this was measured.
+// Prints the place and time of the measurement.
 void print_machine(Cores cores, int rounds);
 
 // Prints a row for each figure that is in `results`: for people, or for programs.

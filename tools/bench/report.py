@@ -44,7 +44,7 @@ def ucx_version() -> str:
 
 
 def look_at_machine() -> Machine:
-    """Before the first round: the load is that of others."""
+    """Call before the first round: the load is then that of other programs."""
     system = platform.uname()
     return Machine(processor(), os.cpu_count() or 0,
                    f'{system.system} {system.release} {system.machine}',
@@ -87,7 +87,7 @@ def duel_cells(result: Result) -> tuple[str, ...]:
 
 
 def limit_cells(row: dict) -> tuple[str, ...]:
-    """Of a row as urma_bench writes it."""
+    """The cells of a row as urma_bench writes it."""
     unit = Unit(row['unit'])
     if row['error']:
         return (row['title'], 'not measured', row['error'], '', '', '')
@@ -142,7 +142,7 @@ def published(text: str, plots: list[str]) -> str:
 
 
 def publish(document: pathlib.Path, text: str) -> None:
-    """Puts `text`, with its marks, in the place of what stands between them."""
+    """Replaces the text between the marks with `text`, which includes them."""
     old = document.read_text(encoding='utf-8')
     if old.count(BEGIN) != 1 or old.count(END) != 1 or old.index(BEGIN) > old.index(END):
         raise RunFailed(f'{document} lacks the marks {BEGIN} and {END}, each once and in order')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What is compared with what: the rows of the table, and the curves of the plots."""
+"""The comparisons: the rows of the table, and the curves of the plots."""
 
 import dataclasses
 
@@ -19,7 +19,7 @@ SWEEP_BYTES = 1 << 30
 
 @dataclasses.dataclass(frozen=True)
 class Duel:
-    """Our test against every way in which UCX does the same; of those the best counts."""
+    """Our test against every way in which UCX does the same; the best of those counts."""
     name: str
     unit: Unit
     ours: Ours
@@ -55,13 +55,13 @@ def latency(test: str, size: int, iterations: int, *more: str) -> Ours:
     return Ours(test, common(size, iterations) + more)
 
 
-# A completion for every 16th request.
+# Every 16th request is signalled.
 def rate(test: str, size: int, iterations: int) -> Ours:
     receives = ('-r', '16') if test == 'send_bw' else ()
     return Ours(test, common(size, iterations) + ('-l', '16', '-Q', '16', *receives))
 
 
-# Each is completed.
+# All are signalled.
 def bandwidth(test: str, size: int, iterations: int) -> Ours:
     return Ours(test, common(size, iterations) + ('-Q', '1'))
 
@@ -153,7 +153,7 @@ def rate_curves() -> list[Curve]:
 
 
 def percentile_curves() -> list[Curve]:
-    """Every rank is a run of its own: ucx_perftest prints one at a time."""
+    """Every rank takes a separate run: ucx_perftest prints one at a time."""
     curves = []
     n = LATENCY_ITERATIONS
     for name, ours, theirs in (('write', 'write_lat', 'put_lat'), ('send', 'send_lat', 'am_lat')):

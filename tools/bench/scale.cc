@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// What several threads get through: each with a jetty of its own, and all with one; and what one
-// thread gets through several jetties that complete into one JFC. Small writes into the memory of
-// another process, in chains of which the last request leaves a completion.
+// Throughput of several threads: each with a jetty of its own, and all with one; and of one thread
+// over several jettys that complete into one JFC. Small writes into the memory of another process,
+// in chains whose last request is signalled.
 
 #include <sched.h>
 
@@ -50,7 +50,7 @@ const std::vector<int>& allowed_cores() {
 using Jfc = Handle<urma_jfc_t, urma_delete_jfc>;
 using Jetty = Handle<urma_jetty_t, urma_delete_jetty>;
 
-// As the session's, which are lock_free, or for several threads.
+// Like the session's, either lock_free or for several threads.
 Jfc make_jfc(const Session& session, uint32_t depth, bool lock_free) {
   urma_jfc_cfg_t cfg = session.sent()->jfc_cfg;
   cfg.depth = depth;
@@ -88,7 +88,7 @@ class Chain {
   Chain(const Chain&) = delete;
   Chain& operator=(const Chain&) = delete;
 
-  // With as many completions as chains, whoever else takes and leaves some.
+  // Takes one completion for its chain, no matter whose.
   void write(urma_jetty_t* jetty, urma_jfc_t* jfc) {
     urma_jfs_wr_t* bad;
     const urma_status_t status = urma_post_jetty_send_wr(jetty, requests_.data(), &bad);
@@ -103,8 +103,8 @@ class Chain {
   std::array<urma_jfs_wr_t, kChain> requests_ = {};
 };
 
-// The time from when all threads have begun until all have ended. `work` is called with the number
-// of a thread, each on a core of its own as far as there are so many.
+// The time from the start of all threads to the end of the last. `work` is called with the number
+// of a thread, each on its own core if there are enough.
 template <typename Work>
 double time_threads(size_t threads, const Work& work) {
   std::atomic<size_t> ready{0};
@@ -133,7 +133,7 @@ double time_threads(size_t threads, const Work& work) {
   return time;
 }
 
-// Writes for each second of `threads` threads, of which thread i uses queue i, or all the first.
+// Writes per second of `threads` threads; thread i uses queue i, or all use the first.
 double rate_of(const Session& session, size_t threads, bool shared) {
   const size_t queues = shared ? 1 : threads;
   const auto depth = static_cast<uint32_t>(kChain * (shared ? threads : 1));

@@ -20,13 +20,13 @@ T* made(T* object, const char* what) {
   return object;
 }
 
-// Extensions are looked up, so that this program also measures other libraries.
+// Extensions are looked up at run time, so that this program also measures other libraries.
 template <typename Function>
 Function* extension(const char* name) {
   return reinterpret_cast<Function*>(::dlsym(RTLD_DEFAULT, name));
 }
 
-// What the other process needs to reach this one.
+// The data that the other process needs to reach this one.
 struct Offer {
   urma_jetty_id_t jetty;
   urma_seg_t seg;
@@ -98,7 +98,7 @@ Segment register_memory(const Device& device, void* memory, size_t bytes) {
   urma_seg_cfg_t cfg = {};
   cfg.va = reinterpret_cast<uintptr_t>(memory);
   cfg.len = bytes;
-  // Large messages come out of mapped memory only where everybody may read it.
+  // Large messages are copied from mapped memory only if everybody may read it.
   cfg.flag.bs.token_policy = URMA_TOKEN_NONE;
   cfg.flag.bs.access = URMA_ACCESS_READ | URMA_ACCESS_WRITE | URMA_ACCESS_ATOMIC;
   return Segment(made(urma_register_seg(device.context(), &cfg), "urma_register_seg"));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What a measurement of the library needs: a device, queues that reach those of the other process,
-// and memory that both can use.
+// What a measurement of the library needs: a device, queues connected to those of the other
+// process, and memory that both can use.
 #ifndef TOOLS_BENCH_SESSION_H_
 #define TOOLS_BENCH_SESSION_H_
 
@@ -30,7 +30,7 @@ using Segment = Handle<urma_target_seg_t, urma_unregister_seg>;
 using Import = Handle<urma_target_seg_t, urma_unimport_seg>;
 using Memory = std::unique_ptr<char, decltype(&::free)>;
 
-// Throws a Failure unless the call `what` succeeded.
+// Throws a Failure if the call `what` failed.
 void ok(urma_status_t status, const char* what);
 
 // The library, started, with a context on the device that URMA_DEVICE names, else the first one.
@@ -51,7 +51,7 @@ class Device {
   Handle<urma_context_t, urma_delete_context> ctx_;
 };
 
-// Private zeroed memory on a page boundary, written to once.
+// Private zeroed page-aligned memory, written to once.
 Memory make_memory(size_t bytes);
 
 // Registers memory so that other processes may read, write and count in it.
@@ -60,7 +60,7 @@ Segment register_memory(const Device& device, void* memory, size_t bytes);
 // Imports a segment of register_memory.
 Import import_segment(const Device& device, urma_seg_t seg, uint32_t mapping);
 
-// Says why an import is not, or not all, reached by plain loads and stores; empty if it is.
+// The reason why an import is not fully reached by plain loads and stores; empty if it is.
 std::string why_not_mapped(const urma_target_seg_t& import);
 
 struct SessionOptions {
@@ -69,7 +69,7 @@ struct SessionOptions {
   size_t bytes = 64 << 10;  // of memory at each side
 };
 
-// A lock_free jetty, connected with that of the other process, which makes the same Session.
+// A lock_free jetty, connected to that of the other process, which makes an equal Session.
 class Session {
  public:
   static constexpr uint32_t kSendDepth = 64;
@@ -117,21 +117,21 @@ class Session {
 // Takes up to `count` completions into `cr`. Throws a Failure if a request failed.
 int poll(urma_jfc_t* jfc, int count, urma_cr_t* cr);
 
-// Posts send requests. Each `period`th leaves a completion, which takes the ones before it along.
+// Posts send requests. Each `period`th is signalled; its completion covers those before it.
 class Poster {
  public:
-  // The buffer of a request may be used again for the one that comes so much later.
+  // The buffer of a request is free again for the one that comes this much later.
   static constexpr uint32_t kSlots = Session::kSendDepth;
 
   Poster(const Session& session, uint32_t period) : session_(session), period_(period) {}
 
   // Posts `wr`, and waits until there is room for another request and its buffer.
   void post(urma_jfs_wr_t& wr);
-  // The same for a chain of `period` requests, in one call; the last one leaves a completion.
+  // The same for a chain of `period` requests, in one call; the last one is signalled.
   void post_chain(urma_jfs_wr_t* first, urma_jfs_wr_t* last);
-  // Takes a completion, if one is due and there. Makes no call if none is due.
+  // Takes a completion if one is due and ready. Makes no call if none is due.
   void poll();
-  // Waits for all that are due.
+  // Waits for all due completions.
   void drain();
 
  private:
@@ -139,7 +139,7 @@ class Poster {
 
   const Session& session_;
   const uint32_t period_;
-  uint32_t since_ = 0;        // requests since the last one that leaves a completion
+  uint32_t since_ = 0;        // requests since the last signalled one
   uint32_t outstanding_ = 0;  // requests that may still use their buffers
   uint32_t due_ = 0;          // completions to come
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// How long it takes until memory of another process can be used by plain loads and stores, and
-// until it is private again.
+// The time until memory of another process can be used by plain loads and stores, and until it is
+// private again.
 
 #include <sched.h>
 #include <sys/mman.h>
@@ -45,7 +45,7 @@ void check_marks(char* memory, const char* where) {
   }
 }
 
-// Waits until all of an import can be reached by loads and stores.
+// Waits until loads and stores reach all of an import.
 void await_mapped(const urma_target_seg_t& import) {
   const double deadline = now_ns() + kPatienceNs;
   while (true) {
@@ -57,7 +57,7 @@ void await_mapped(const urma_target_seg_t& import) {
   }
 }
 
-// The importer: it returns the time that import takes, and what the owner says of its own calls.
+// The importer: it returns the time of the import, and what the owner reports of its own calls.
 Outcome import_memory(Channel& peer, bool touched) {
   const Device device;
   const auto seg = peer.receive<urma_seg_t>();

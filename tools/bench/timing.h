@@ -27,19 +27,19 @@ inline double median(std::vector<double> values) {
   return *middle;
 }
 
-// How often something is done: in batches that are short against a time slice of the scheduler, so
-// that most of them are undisturbed, and long against the clock.
+// The number of repetitions: in batches that are short compared to a scheduler time slice, so that
+// most are undisturbed, and long compared to the clock.
 struct Batches {
   uint64_t count;
   uint64_t steps;  // of a batch
   uint64_t total() const { return count * steps; }
 };
 
-// For steps that move so many bytes each: 4 MiB in a batch.
+// For steps that move this many bytes each: 4 MiB in a batch.
 inline Batches large_batches(uint64_t bytes) { return {60, (4 << 20) / bytes}; }
 
-// Takes step(0), step(1), ... and returns the time of one step: the median over the batches. The
-// first tenth of the batches only warms up. Fewer batches have to do after `budget_ns`.
+// Runs step(0), step(1), ... and returns the time of one step: the median over the batches. The
+// first tenth of the batches only warms up. After `budget_ns`, fewer batches have to do.
 template <typename Step>
 double time_steps(Batches batches, Step&& step,
                   double budget_ns = std::numeric_limits<double>::infinity()) {
@@ -57,7 +57,7 @@ double time_steps(Batches batches, Step&& step,
   return median(std::move(times));
 }
 
-// The two sides of a ping-pong. An `End` can send(i) and await(i). lead() returns the time of a
+// The two sides of a ping-pong. An `End` has send(i) and await(i). lead() returns the time of a
 // round trip.
 template <typename End>
 double lead(End& end, Batches batches) {

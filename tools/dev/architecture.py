@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: MIT
 """Compares docs/internals/architecture.md with the sources.
 
-    architecture.py [--root DIR]           says what the page has that the sources lack, and which
-                                           folders it lacks, and fails where there are any
-    architecture.py [--root DIR] --list    prints every function of the page, and its file
+    architecture.py [--root DIR]           lists names on the page that the sources lack, and
+                                           folders that the page lacks; fails if there are any
+    architecture.py [--root DIR] --list    prints every function on the page, and its file
 
-A function stands on the page as `name` (`file`), a member as `Class::name`. It has to be declared
-or defined in that file; that the file calls it, or names it in a comment, is not enough.
+The page has a function as `name` (`file`), a member as `Class::name`. That file must declare or
+define it; a call, or its name in a comment, is not enough.
 """
 
 import argparse
@@ -17,7 +17,7 @@ import sys
 
 DOCUMENT = "docs/internals/architecture.md"
 FIGURE = "figures/rooms.dot"
-# Where each folder with a BUILD.bazel is a room.
+# Folders where each subfolder with a BUILD.bazel is a room.
 ROOMS = ("jetty", "segment", "urma")
 
 FUNCTION = re.compile(r"`([~\w:]+)`\s+\(`([\w./]+)`\)")
@@ -25,12 +25,12 @@ NAMES = re.compile(r"`([\w/]+)`")
 LABEL = re.compile(r'"//((?:%s)(?:/\w+)*)"' % "|".join(ROOMS))
 EDGE = re.compile(r'"([\w/]+)" -> "([\w/]+)"')
 IGNORED = re.compile(r'//.*$|"(?:[^"\\\n]|\\.)*"|\[\[.*?\]\] *', re.M)
-# What stands before the name of a function that a line declares.
+# What precedes the name of a function on a line that declares it.
 TYPE = r"(?!(?:return|else|throw|new|delete|case)\b)\w[\w:<>,*& ]*[*& ]"
 
 
 def body_of(text, name):
-    """Returns what the definition of a class has between its braces, "" where there is none."""
+    """Returns the body of a class definition, "" if there is none."""
     match = re.search(rf"\b(?:class|struct)\s[^;:{{}}]*?\b{name}\b[^;{{}}()]*{{", text)
     if match is None:
         return ""
@@ -42,7 +42,7 @@ def body_of(text, name):
 
 
 def declares(source, name):
-    """Whether a source declares or defines a function. What is not in a class is not indented."""
+    """Whether a source declares or defines a function. Names outside classes are not indented."""
     text = IGNORED.sub("", source)
     owner, _, own = name.rpartition("::")
     if not owner:
@@ -64,7 +64,7 @@ def check_functions(root, page):
 
 
 def rooms_of(page):
-    """Returns {folder: the folders that it uses, or None where the page does not say}."""
+    """Returns {folder: the folders that it uses, or None if the page does not say}."""
     rooms = {}
     header = []
     for line in page.splitlines():

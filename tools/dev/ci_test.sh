@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 #
-# Runs .ci/run over a ./dev that says what it is told to: what fails by chance, what fails again,
-# and what is one too many.
+# Runs .ci/run over a fake ./dev with scripted results: a failure by chance, a lasting one, and one
+# too many.
 set -uo pipefail
 
 ci="${PWD}/.ci/run"
@@ -13,8 +13,8 @@ cp "${ci}" "${tree}/.ci/run"
 passed=0
 failed=0
 
-# Prints what the file of this name in ${tree} says; the status is 1 where it counts a failure. A
-# part without a file passes. What is repeated passes if the file `steady` has its arguments.
+# Prints the contents of ${tree}'s file of this name; the status is 1 if it counts a failure. A part
+# without a file passes. A repeated part passes if the file `steady` has its arguments.
 cat >"${tree}/dev" <<'DEV'
 #!/bin/bash
 echo "$*" >>calls
@@ -29,8 +29,8 @@ cat "${part// /_}" 2>/dev/null || echo '5 passed, 0 failed, 0 skipped'
 DEV
 chmod +x "${tree}/dev"
 
-# Runs .ci/run, whose status has to be 1 if one test counts as failed, the number $1, else 0. Each
-# part has five.
+# Runs .ci/run; its status must be 1 if one test counts as failed, the number $1, else 0. Each part
+# has five.
 run_ci() {
   output="$(cd "${tree}" && bash .ci/run 2>&1)"
   local status=$? total
@@ -40,7 +40,7 @@ run_ci() {
     grep -qxF "$((total - $1)) passed, $1 failed, 0 skipped"; echo $?)"
 }
 
-# Counts one fact, which holds if $2 is 0.
+# Counts one fact, which is true if $2 is 0.
 expect() {
   if [[ "$2" == 0 ]]; then
     ((++passed))

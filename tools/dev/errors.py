@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: MIT
 """Compares docs/reference/errors.md with the messages that the library can log.
 
-    errors.py [--root DIR]           says which messages have no entry, which entries no message,
-                                     and fails where there are any
-    errors.py [--root DIR] --list    prints every message, and where it is written
+    errors.py [--root DIR]           lists messages without an entry, and entries without a message;
+                                     fails if there are any
+    errors.py [--root DIR] --list    prints every message, and its places in the sources
 
-What varies in a message stands as `…`. An entry of the document is a list of messages, each alone
-between backticks on a line of the list, and a paragraph behind it.
+Variable parts of a message appear as `…`. An entry of the document is a list of messages, each
+alone between backticks on a line of the list, followed by a paragraph.
 """
 
 import argparse
@@ -18,7 +18,8 @@ import sys
 FOLDERS = ("urma", "jetty", "segment")
 DOCUMENT = "docs/reference/errors.md"
 
-# Calls whose text reaches the log. Those of the second kind add ": " and what the system says.
+# Calls whose text reaches the log. Those of the second kind append ": " and the system's error
+# text.
 PLAIN = (
     r"URMA_LOG|URMA_LOG_LIMITED|URMA_LOG_FAILED|log_line|fail|refuse|damaged|skip|remember|"
     r"leave_out|because|push_back|urma_log_loc"
@@ -33,7 +34,7 @@ ANY = "…"
 
 
 def arguments(text, start):
-    """Returns what stands between the bracket before `start` and the one that closes it."""
+    """Returns the text between the bracket before `start` and its closing one."""
     depth, i, quoted = 1, start, False
     while depth:
         c = text[i]
@@ -51,7 +52,7 @@ def arguments(text, start):
 
 
 def literals(text):
-    """Returns the string literals of a piece of source, those side by side as one."""
+    """Returns the string literals of a piece of source, adjacent ones joined."""
     joined = re.sub(r'(?<!\\)"\s+"', "", text)
     return [m.group(1).replace('\\"', '"') for m in LITERAL.finditer(joined)]
 
@@ -66,7 +67,7 @@ def is_message(text):
 
 
 def is_reason(text):
-    """A text that stands in for one of the `…` of another, and tells something by itself."""
+    """A text that replaces a `…` of another message, and has a meaning by itself."""
     return text.count(" ") >= 2 and re.match(rf"[A-Za-z{ANY}]", text) is not None
 
 
@@ -108,7 +109,7 @@ def messages(root):
 
 
 def entries(text):
-    """Returns the messages that have an entry, and complaints about entries that say nothing."""
+    """Returns the messages that have an entry, and complaints about entries without text."""
     found, complaints, pending = [], [], []
     for line in text.splitlines():
         match = re.match(r"- (`+) ?(.*?) ?\1$", line)
@@ -126,7 +127,7 @@ def entries(text):
 
 
 def compare(root):
-    """Returns what is wrong with the document."""
+    """Returns the errors of the document."""
     logged = messages(root)
     listed, complaints = entries((root / DOCUMENT).read_text())
     for text, places in sorted(logged.items()):

@@ -2,17 +2,17 @@
 # SPDX-License-Identifier: MIT
 """Draws figures/*.{flow,dot} as SVG beside them, in one style, for light and dark.
 
-    figures.py [--root DIR] [--check]   with --check: says which flows are not drawn as they stand
+    figures.py [--root DIR] [--check]   with --check: lists flows whose drawing is out of date
 
 A flow is a sequence of steps between lanes, from top to bottom:
 
     title: TEXT
     example: FILE                       whose text the figure goes with
     lanes: A | B | C
-    A -> B: TEXT                        an arrow; `-->`: an answer; A -> A: something that A does
-    A, C: TEXT                          something that both do
+    A -> B: TEXT                        an arrow; `-->`: an answer; A -> A: an action of A
+    A, C: TEXT                          an action of both
 
-Graphs are drawn by graphviz, which is asked for only where one has changed.
+Graphviz draws graphs; it is needed only if one has changed.
 """
 
 import argparse
@@ -23,7 +23,7 @@ import subprocess
 import sys
 
 LANE, STEP, TOP, MARGIN = 264, 46, 84, 105
-PER_LETTER = 6.6  # how wide a letter is, about
+PER_LETTER = 6.6  # approximate width of a letter
 STYLE = """<style>
 svg { color: #1f2328; font: 13px sans-serif; }
 @media (prefers-color-scheme: dark) { svg { color: #e6edf3; } }
@@ -41,7 +41,7 @@ MARKER = (
 
 
 class FlowError(Exception):
-    """What cannot be drawn."""
+    """An input that cannot be drawn."""
 
 
 def read_flow(path):

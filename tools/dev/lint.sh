@@ -14,13 +14,13 @@ cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
 
 # The flags of the build, as far as clang needs them; the packages' include path is `.`.
 readonly TIDY_FLAGS='-std=c++20 -Wall -Wextra -Wthread-safety -I. -Iurma/include'
-# What clang reads as one.
+# Files that clang reads as one.
 readonly FILES_TOGETHER=12
 readonly MAX_LINES=800
-# How a commit begins: `area: what it does`.
+# The start of a commit subject: `area: what it does`.
 readonly SUBJECT='^[a-z0-9][a-z0-9_.-]*: .+$'
 readonly MAX_SUBJECT=60
-# Words of this project, and of interfaces, that codespell takes for mistakes.
+# Words of this project, and of interfaces, that codespell takes for misspellings.
 readonly WORDS=cna,deactive,fro,hsa,kno,kown,maxinum,mininum,nin,ot,reacher,renderd,shwo,ue,ues,upto
 
 passed=0
@@ -59,9 +59,9 @@ check_format() {
   done < <(files '*.c' '*.cc' '*.h' '*.hpp')
 }
 
-# Has clang read the files behind $1 as if they were one: most of what it reads for each are the
-# same headers. Where it finds something, or names of the files clash, it reads each half again.
-# What it says of a single file is left in the folder $1, in a file named after that one.
+# Lets clang read the files after $1 as one, since most read the same headers. If it finds
+# something, or names of the files clash, it reads each half separately. Its output for a single
+# file is left in the folder $1, in a file named after that one.
 tidy_together() {
   local folder="$1" whole output
   shift
@@ -77,8 +77,8 @@ tidy_together() {
   fi
 }
 
-# Prints lines of files to read together. Each takes some from everywhere, since neighbours name
-# their constants alike; examples, which all do, are read alone.
+# Prints lines of files to read together. Each line takes some from everywhere, since neighbours
+# have constants of the same name; examples, which all do, are read alone.
 lots() {
   files 'examples/*.cc'
   files '*.cc' ':!test/*' ':!examples/*' | awk -v together="${FILES_TOGETHER}" '
@@ -93,8 +93,8 @@ lots() {
     }'
 }
 
-# The library and the tools, for clang-tidy and for what urma/base/mutex.h lets them say about their
-# locks; the tests' macros cost minutes and show nothing of ours.
+# The library and the tools, for clang-tidy and for the lock annotations of urma/base/mutex.h; the
+# tests' macros cost minutes and show nothing of ours.
 check_tidy() {
   local folder file
   folder="$(mktemp -d)"
@@ -112,8 +112,7 @@ check_tidy() {
   rm -rf "${folder}"
 }
 
-# The ABI is as long as it is, and a test as it needs; production code that is longer than a reader
-# can hold is split.
+# The ABI and tests may be of any length; production code that is too long for a reader is split.
 check_length() {
   local file lines
   while read -r file; do
@@ -130,7 +129,7 @@ check_length() {
   done < <(files)
 }
 
-# A mark SYNC with a name stands at each of the places that must change together.
+# Places that must change together share a named SYNC mark.
 check_sync() {
   local count mark
   while read -r count mark; do
@@ -154,7 +153,7 @@ check_shell() {
   done < <(files)
 }
 
-# Counts the files on stdin by what a tool has said, $1, in lines that begin with the file's name.
+# Counts the files on stdin by a tool's output, $1, whose lines begin with the file's name.
 count_said() {
   local said="$1" file lines
   while read -r file; do

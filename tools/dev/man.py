@@ -6,20 +6,20 @@
     man.py [--root DIR] --list          prints each name that has a page of section 3
     man.py [--root DIR] --examples DIR  writes each example of a page as a C file
 
-A page NAME.SECTION.md begins with `# NAME(SECTION): what it is`. What stands elsewhere already is
-taken from there, by a comment on a line of its own:
+A page NAME.SECTION.md begins with `# NAME(SECTION): what it is`. Text from elsewhere is included
+by a comment on a line of its own:
 
     <!-- functions HEADER: NAME... -->  prototypes, descriptions, results and rules for threads of
-                                        functions, as the header has them; sections before the first
-                                        `##` of the page come first, the others behind it
+                                        functions, from the header; sections before the first `##`
+                                        of the page come first, the others after it
     <!-- types HEADER: NAME... -->      definitions of structs and enums, with their comments
     <!-- banner HEADER: TITLE -->       a comment of a header, from the line on that begins with TITLE
     <!-- settings -->                   the table of settings
     <!-- include FILE: TITLE -->        a section of a document; `-TITLE`: all but these sections,
                                         separated by `;`
 
-The text of functions comes from their headers, so that there is one place to mend. lowdown makes
-roff of it.
+The text of functions comes from their headers, so there is one place to correct. lowdown converts
+it to roff.
 """
 
 import argparse
@@ -35,11 +35,11 @@ DIRECTIVE = re.compile(r"<!-- (functions|types|banner|settings|include)(?: ([\w.
 
 
 class PageError(Exception):
-    """What a page asks for and cannot get."""
+    """A page refers to something that does not exist."""
 
 
 def escape(text):
-    """Marks up the plain text of a comment: what is between backticks stays."""
+    """Marks up the plain text of a comment, except between backticks."""
     parts = text.split("`")
     for i in range(0, len(parts), 2):
         parts[i] = re.sub(r"([*_<\[\]])", r"\\\1", parts[i])
@@ -120,7 +120,7 @@ THREADS = r"(Not thread-safe|Thread-safe|Any thread|Calls for the same|All calls
 
 
 class Manual:
-    """All pages, and what they are made of."""
+    """All pages, and their sources."""
 
     def __init__(self, root):
         self.root = root
@@ -181,7 +181,7 @@ class Page:
                 self.names += names.split()
 
     def expanded(self):
-        """The page as Markdown, with everything that it takes from elsewhere."""
+        """The page as Markdown, with all included text."""
         body = self.source.split("\n", 1)[1]
         wanted = [(h, n.split()) for k, h, n in DIRECTIVE.findall(body) if k == "functions"]
         body = re.sub(r"<!-- functions.*?-->\n*", "", body, flags=re.S)
@@ -287,9 +287,9 @@ class Page:
             stdout=subprocess.PIPE,
             check=True,
         ).stdout.decode()
-        # Indexers look for the name of a section on the line of its macro; terminals have no
-        # typewriter font; lines that are not filled with spaces are easier to read; and what is
-        # searched for must not be split (each macro turns hyphenation on again, unless HY is 0).
+        # Indexers expect the name of a section on its macro's line; terminals have no typewriter
+        # font; ragged lines are easier to read; and search words must not be hyphenated (each macro
+        # turns hyphenation on again, unless HY is 0).
         made = re.sub(r"(?m)^\.(S[HS])\n", r".\1 ", made)
         made = re.sub(r"(?m)^(\.S[HS] .*\n)\.[LP]P\n", r"\1", made)
         made = re.sub(r"(?m)^\.[LP]P\n(?=\.(S[HS]|[LP]P))", "", made)

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 #
-# new_provider.sh NAME: adds a provider to the tree, in which it is run: a copy of the loopback
-# provider under that name, whose queues work within one process, and the suite over it.
-# ./dev new-provider does.
+# new_provider.sh NAME: adds a provider to the tree it runs in: a copy of the loopback provider
+# under that name, whose queues work within one process, and its test suite. Called by ./dev
+# new-provider.
 set -euo pipefail
 
 [[ $# -eq 1 && "$1" =~ ^[a-z][a-z0-9]{0,23}$ ]] || {
@@ -15,7 +15,7 @@ for place in "${folder}" "${tests}"; do
   [[ ! -e "${place}" ]] || { echo "${place} is there already; choose another name" >&2; exit 1; }
 done
 
-# Prints stdin with the name of the provider in place of that of loopback.
+# Prints stdin with loopback's name replaced by the provider's.
 renamed() {
   sed -e "s/LOOPBACK/${name^^}/g" -e "s/Loopback/${name^}/g" -e "s/loopback/${name}/g"
 }

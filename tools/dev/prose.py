@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: MIT
 """Checks how documents are written.
 
-    prose.py FILE...           says which lines are longer than 100 characters, and which paragraphs
-                               have more than 100 words, and fails where there are any
-    prose.py --wrap FILE...    breaks the paragraphs of such lines anew
+    prose.py FILE...           lists lines of more than 100 characters and paragraphs of more than
+                               100 words; fails if there are any
+    prose.py --wrap FILE...    wraps the paragraphs of such lines
 
-Tables, blocks of code and headings may be wider, and so may what cannot be broken: code between
-backticks and links.
+Tables, blocks of code and headings may be wider, and so may unbreakable text: code between
+backticks, and links.
 """
 
 import argparse
@@ -17,7 +17,7 @@ import sys
 
 WIDTH, WORDS = 100, 100
 ITEM = re.compile(r"\s*(?:[-*+]|\d+\.)\s+")
-# What no line is broken in, and what would mean something at the begin of a line.
+# Where lines are not broken, and words with a meaning at the start of a line.
 WHOLE = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)|!?\[[^\]]*\]\([^)]*\)")
 MARKER = re.compile(r"[-+*#>|]|\d+[.)]$|```")
 GLUE = "\0"
@@ -65,7 +65,7 @@ def complaints(lines):
 
 
 def wrap(lines):
-    """Returns the lines with paragraphs broken anew that have one that is too long."""
+    """Returns the lines; paragraphs with a line that is too long are wrapped."""
     out, done = [], 0
     for start, part in paragraphs(lines):
         if any(len(line) > WIDTH for line in part):

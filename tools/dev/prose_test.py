@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Tests prose.py: what is complained about, and that wrapping mends it and changes no word."""
+"""Tests prose.py: its complaints, and that wrapping fixes them and changes no word."""
 
 import sys
 import unittest

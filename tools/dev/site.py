@@ -4,8 +4,8 @@
 
     site.py [--root DIR] --out DIR
 
-The documents keep their places, so that links between them hold; what a link leads to outside of
-the site stays as text. The navigation is what docs/README.md lists, in its order.
+The documents keep their places, so links between them stay valid; links that leave the site become
+text. The navigation follows docs/README.md, in its order.
 """
 
 import argparse
@@ -26,7 +26,7 @@ INDEX = "docs/README.md"
 SECTIONS = {"1": "Programs", "7": "Overviews", "3": "Functions"}
 LINK = re.compile(r"(?<!!)\[((?:[^\]\[]|`[^`]*`)+)\]\(([^)\s]+)\)")
 REFERENCE = re.compile(r"(?:\*\*)?\b(urma_?\w*|fi_urma|uvs_\w+)(?:\*\*)?\((\d)\)")
-# A list begins a block of its own for mkdocs, not for those that the documents are written for.
+# mkdocs wants an empty line before a list; the documents are not written so.
 LIST = re.compile(r"(?m)^(?!\s*(?:[-|#>]|\d+\.)|```)(\S.*\n)(?=(?:- |1\. ))")
 
 
@@ -91,7 +91,7 @@ class Site:
             path.write_text(f"# {page.name}({page.section})\n\n{self.adapted(path, text)}")
 
     def adapted(self, path, text):
-        """What a page says, for mkdocs."""
+        """The text of a page, adapted for mkdocs."""
         parts = re.split(r"(?ms)(^```.*?^```$)", text)
         for i in range(0, len(parts), 2):
             parts[i] = LIST.sub(r"\1\n", parts[i])
@@ -104,13 +104,13 @@ class Site:
         return "".join(parts)
 
     def link(self, path, match):
-        """A link stays where it leads into the site, or should; mkdocs finds those that are dead."""
+        """Keeps a link that leads into the site, or should; mkdocs finds dead ones."""
         place = os.path.relpath(path.parent / match.group(2).partition("#")[0], self.docs)
         inside = place.startswith(("docs/", "figures/")) or (self.docs / place).exists()
         return match.group(0) if inside or ":" in place else match.group(1)
 
     def reference(self, path, match):
-        """The name of a manual page becomes a link to it; in a table, code needs no backslash."""
+        """Turns the name of a manual page into a link; in a table, code needs no backslash."""
         if match.group(1) is None:
             return match.group(0).replace("\\|", "|")
         name = f"{match.group(1)}.{match.group(2)}"

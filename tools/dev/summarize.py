@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Tells what became of the tests of one Bazel run, from the results themselves.
+"""Summarizes the tests of one Bazel run from their results.
 
 Reads the events that Bazel wrote (--build_event_json_file) and the test.xml and
 test.log of each target. GoogleTest cases are counted one by one. Another test
-counts as what its last line `N passed, N failed, N skipped` says, else as one.
+counts as its last line `N passed, N failed, N skipped` says, else as one.
 A target that did not build, crashed, timed out or left no result counts as at
 least one failure. Prints every failure and every skip with its reason, and as
-the last line the totals. Ends with 0 if something passed and nothing failed.
+the last line the totals. Exits with 0 if something passed and nothing failed.
 """
 
 import argparse
@@ -45,7 +45,7 @@ class Report:
 
 
 class Target:
-    """What the events say of one label."""
+    """The events of one label."""
 
     def __init__(self):
         self.is_test = False
@@ -54,7 +54,7 @@ class Target:
 
 
 def read_events(path):
-    """Returns the targets by label, and the messages of what was aborted elsewhere."""
+    """Returns the targets by label, and the messages of other aborted events."""
     targets, problems = {}, []
     try:
         with open(path, encoding='utf-8') as file:
@@ -95,7 +95,7 @@ def add_result(target, key, result):
 
 
 def read_text(path):
-    """Returns what a file holds, less the head that Bazel puts on a test.log; '' without a file."""
+    """Returns the text of a file without Bazel's head of a test.log; '' if there is no file."""
     try:
         with open(path, encoding='utf-8', errors='replace') as file:
             return LOG_HEAD.sub('', file.read())
@@ -133,7 +133,7 @@ def count_cases(report, label, cases, log):
 
 
 def explain(text, log):
-    """Returns what failed, then the end of the log, which may hold it too far up to be shown."""
+    """Returns the failures, then the end of the log, where they may be too far up to be shown."""
     shown = log.rstrip().splitlines()[-TAIL_LINES:]
     if all(line in shown for line in text.splitlines()):
         return log
@@ -142,14 +142,14 @@ def explain(text, log):
 
 
 def case_log(log, case):
-    """Returns what the log holds between the start and the end of one case."""
+    """Returns the log between the start and the end of one case."""
     name = re.escape(f'{case.get("classname", "")}.{case.get("name", "")}')
     found = re.search(rf'^\[ RUN      \] {name}$\n(.*?)^\[  FAILED  \] {name}', log, re.M | re.S)
     return found.group(1) if found else ''
 
 
 def count_log(report, label, status, log):
-    """Counts a test that is no GoogleTest: by its own totals, else as one."""
+    """Counts a test other than GoogleTest: by its own totals, else as one."""
     lines = log.rstrip().splitlines()
     found = next((TOTALS.match(line) for line in reversed(lines) if TOTALS.match(line)), None)
     if not found:

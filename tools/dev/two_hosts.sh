@@ -1,10 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 #
-# two_hosts.sh COMMAND [ARGUMENT...]: runs examples/demo.sh, or what else COMMAND
-# names, with the servers on one host and the clients on another: two network
-# namespaces with a cable between them, and a runtime directory each. Needs root,
-# or a kernel that lets users have namespaces of their own, and ip(8).
+# two_hosts.sh COMMAND [ARGUMENT...]: runs examples/demo.sh, or another COMMAND, with the servers on
+# one host and the clients on another: two network namespaces with a cable between them, each with a
+# runtime directory. Needs root, or a kernel with unprivileged user namespaces, and ip(8).
 set -euo pipefail
 
 if [[ -z ${URMA_TWO_HOSTS:-} ]]; then

@@ -13,7 +13,7 @@
 namespace perftest {
 namespace {
 
-// The tag of the exchange before a test: those of messages, WRITE_IMM among them, post receives.
+// The tag of the exchange before a test: tests of messages, including WRITE_IMM, post receives.
 std::string first_tag(const Session& session) {
   if (!session.two_sided()) return "before_" + session.config.test;
   const bool infinite = session.config.ends_by == EndsBy::kUser;
@@ -51,8 +51,8 @@ void add_jetty_rows(const SendPlan& plan, const Sender<Post>& sender, uint64_t s
   }
 }
 
-// Requests of each lane before the measured ones. Both sides know the number where the other one
-// has to receive them.
+// Requests of each lane before the measured ones. Both sides know the number if the peer has to
+// receive them.
 uint64_t warm_up_requests(const Session& session, const SendPlan& plan) {
   const Config& config = session.config;
   if (!config.warm_up || (session.two_sided() && !config.warmup_iterations)) return 0;

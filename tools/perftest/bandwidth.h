@@ -29,14 +29,14 @@ class BandwidthTest {
   Row measure(uint32_t size);
   template <typename Post>
   void measure_with(const SendPlan& plan, Row& row);
-  // False: it was cut short.
+  // False: it was interrupted.
   template <typename Post>
   bool warm_up(const SendPlan& plan);
 
   Session& session_;
   std::unique_ptr<Receiver> receiver_;
   std::unique_ptr<CreditTaken> credit_;
-  std::unique_ptr<VerifiedTest> verified_;  // made where --verify asks for it
+  std::unique_ptr<VerifiedTest> verified_;  // set with --verify
 };
 
 }  // namespace perftest

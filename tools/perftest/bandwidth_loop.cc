@@ -4,7 +4,7 @@
 namespace perftest {
 namespace {
 
-// How often a loop looks around that always has something to do.
+// How often a loop that always has work checks for an end.
 constexpr double kLookMs = 20;
 
 }  // namespace

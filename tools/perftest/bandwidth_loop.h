@@ -14,7 +14,7 @@
 
 namespace perftest {
 
-// How many messages went through in which time.
+// How many messages were moved in which time.
 struct Span {
   uint64_t start = 0;  // ticks
   uint64_t end = 0;
@@ -25,19 +25,19 @@ struct Span {
   double seconds() const { return static_cast<double>(end - start) / ticks_per_us() / 1e6; }
 };
 
-// What is counted, when. Both sides of a test have one; the counts of a side that posts nothing are
-// of its arrivals.
+// What to count, and when. Both sides of a test have one; on a side that posts nothing, the counts
+// are those of its arrivals.
 class Schedule {
  public:
-  // `total`: messages after which all is done; 0: unknown.
+  // `total`: messages after which the test is done; 0: unknown.
   Schedule(Session& session, const SendPlan& plan, EndsBy ends_by, uint64_t total);
 
   void start(uint64_t now);
-  // Whether the time has come for tick().
+  // Whether it is time for tick().
   bool due(uint64_t now) const { return now >= next_; }
-  // Marks what has to be marked. False: stop posting.
+  // Updates the marks. False: stop posting.
   bool tick(uint64_t now, uint64_t count);
-  // Nothing comes any more.
+  // Nothing more arrives.
   void finish(uint64_t now, uint64_t count);
 
   const Span& span() const { return span_; }
@@ -61,7 +61,7 @@ Bandwidth bandwidth_of(double bytes, uint64_t messages, double seconds);
 template <typename Post>
 class BandwidthLoop {
  public:
-  // `sender` and `receiver` are NULL where this side does not do that. `expected`: arrivals after
+  // `sender` and `receiver` are NULL if this side does not do that. `expected`: arrivals after
   // which the receiver is done, or kNoLimit.
   BandwidthLoop(Session& session, Sender<Post>* sender, Receiver* receiver, uint64_t expected,
                 Schedule* schedule)
@@ -73,7 +73,7 @@ class BandwidthLoop {
         may_sleep_(session.sleeper.enabled() && !session.config.rate_limited &&
                    !session.config.credit) {}
 
-  // Returns whether all was done: not where it was cut short by Ctrl-C or by the peer.
+  // Returns whether all was done: false if Ctrl-C or the peer ended it early.
   bool run();
 
  private:
@@ -154,14 +154,14 @@ bool BandwidthLoop<Post>::wait() {
   const bool may_be_lost = session_.config.mode == URMA_TM_UM && sender_ != nullptr;
   const bool sent = sender_ != nullptr && (sent_all() || (may_be_lost && sender_->done()));
   if (sent && nothing_more_comes()) return false;
-  // What is lost wakes nobody.
+  // Lost messages wake nobody.
   if (may_be_lost && sent) return !session_.watch.idle();
   if (may_sleep_ && (receiver_ != nullptr || sender_->waiting())) return session_.sleeper.sleep();
   return !session_.watch.idle();
 }
 
-// Both sides of a bidirectional test stop by their own clocks, and wait for what the other one had
-// under way. In mode UM it may not come.
+// Each side of a bidirectional test stops by its own clock, and then waits for the peer's messages
+// in flight. In mode UM they may be lost.
 template <typename Post>
 bool BandwidthLoop<Post>::nothing_more_comes() {
   constexpr double kQuietMs = 200;

@@ -15,12 +15,12 @@ namespace {
 constexpr size_t kMaxRuns = 10000;
 
 struct Line {
-  std::string place;  // "FILE:3", for refusals
+  std::string place;  // "FILE:3", for error messages
   std::string name;
   std::vector<std::string> options;
 };
 
-// Empty lines and those that start with # are skipped.
+// Skips empty lines and those that start with #.
 std::vector<Line> read_batch(const std::string& path) {
   std::ifstream file(path);
   std::vector<Line> lines;
@@ -65,7 +65,7 @@ Config parse_combination(const std::vector<std::vector<Line>>& files,
   }
 }
 
-// Counts `chosen` up, the last digit fastest; false when it has come round.
+// Increments `chosen`, the last digit fastest; false after the last combination.
 bool advance(std::vector<size_t>& chosen, const std::vector<std::vector<Line>>& files) {
   for (size_t i = files.size(); i-- > 0;) {
     if (++chosen[i] < files[i].size()) return true;

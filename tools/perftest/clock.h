@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Time as cheaply as the machine has it: its time stamp counter where that runs at one speed for
-// ever, else CLOCK_MONOTONIC in nanoseconds.
+// Time at the lowest cost: the machine's time stamp counter if its rate never changes, else
+// CLOCK_MONOTONIC in nanoseconds.
 #ifndef TOOLS_PERFTEST_CLOCK_H_
 #define TOOLS_PERFTEST_CLOCK_H_
 
@@ -14,7 +14,7 @@
 
 namespace perftest {
 
-// Whether ticks are those of an invariant time stamp counter.
+// Whether ticks come from an invariant time stamp counter.
 extern const bool kInvariantCounter;
 
 inline uint64_t monotonic_ns() {

@@ -36,7 +36,7 @@ void add_bandwidth(const Config& config, const Row& row, std::vector<Column>& co
     unit = "GB/sec";
     factor = 1.0 / 1024;
   }
-  // CSV is for programs: one unit, whatever --bw_unit says.
+  // CSV is for programs: one unit, regardless of --bw_unit.
   if (config.format != Format::kText) factor = 1;
   const Bandwidth& bandwidth = row.bandwidth;
   columns.push_back({"BW peak[" + unit + "]", "bw_peak_mbs", bandwidth.peak_mbs * factor, 2});

@@ -18,7 +18,7 @@ struct Column {
   int digits = 0;  // after the point
 };
 
-// The columns of a row; of a row of zeroes for their names.
+// The columns of a row; a row of zeroes gives their names.
 std::vector<Column> columns_of(const Config& config, const Row& row);
 
 // "1234.50", or "1,234.50".

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What a run of urma_perftest is asked to do: every option, decoded. parse_options (options.h)
-// makes it, with the defaults of the test filled in; everything else only reads it.
+// The configuration of a run of urma_perftest: every option, decoded. parse_options (options.h)
+// makes it, with the test's defaults; everything else only reads it.
 #ifndef TOOLS_PERFTEST_CONFIG_H_
 #define TOOLS_PERFTEST_CONFIG_H_
 
@@ -15,12 +15,12 @@
 
 namespace perftest {
 
-// A wrong option, value or combination; the text is the one line for the user. Exit code 2.
+// A wrong option, value or combination; the text is one line for the user. Exit code 2.
 struct UsageError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// What went wrong in a run; the text is the one line for the user. Exit code 1.
+// A failure of a run; the text is one line for the user. Exit code 1.
 struct RunError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -33,10 +33,10 @@ enum class JettyMode : uint32_t { kSimplex = 0, kDuplex = 1 };
 enum class RateUnit : uint32_t { kMegabytes = 0, kGigabits = 1, kKilopackets = 2 };
 enum class BwUnit : uint32_t { kKilobytes = 0, kMegabytes = 1, kGigabytes = 2 };
 
-// What ends a test: a number of iterations, a time (-D), or the user (-y).
+// How a test ends: after a number of iterations, after a time (-D), or by the user (-y).
 enum class EndsBy { kIterations, kDuration, kUser };
 
-// Where the bytes of a message lie when it is posted (--layout).
+// The memory of a message when it is posted (--layout).
 enum class Layout {
   kDefault,  // as -I says: inline up to that size, registered memory above
   kShort,    // inline, whatever -I says; sizes above the device's limit are refused
@@ -48,13 +48,13 @@ enum class Format { kText, kCsv, kJson };
 enum class HugePages { kNone, k2Mb, k1Gb, kAny };
 
 constexpr uint8_t kAutoPriority = 255;
-constexpr uint32_t kTokenValue = 0xABCDEF;     // of every segment and jetty, as UMDK's tool has it
+constexpr uint32_t kTokenValue = 0xABCDEF;     // of every segment and jetty, as in UMDK's tool
 constexpr uint64_t kImmediate = 0x20230416;    // of --enable_imm
 constexpr uint64_t kAllSizesBuffer = 8 << 20;  // -a sizes the buffer for this, whatever the order
 constexpr uint64_t kBandwidthIterations = 50000;  // without -n
 constexpr int kWaitForever = -1;
 
-// There is one of it, and its order is that of the options.
+// There is only one, and its order is that of the options.
 // NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding)
 struct Config {
   // The test, from its name.
@@ -63,7 +63,7 @@ struct Config {
   Kind kind = Kind::kLatency;
   AtomicType atomic_type = AtomicType::kCas;
 
-  // Where, and with whom.
+  // Devices and peers.
   std::string device;                 // -d
   uint32_t eid_index = 0;             // --eid_idx
   std::optional<std::string> server;  // -S; without it this side is the server (see is_client)
@@ -73,7 +73,7 @@ struct Config {
   uint32_t pair_num = 1;              // --pair_num
   bool pairs = false;                 // --pair_num was given
 
-  // What is moved.
+  // Messages.
   uint32_t size = 0;                 // -s; of one work request
   bool all_sizes = false;            // -a
   uint32_t order = 0;                // -a: sizes 2^1 to 2^order
@@ -88,7 +88,7 @@ struct Config {
   Layout layout = Layout::kDefault;  // --layout
   bool verify = false;               // --verify: check every byte moved
 
-  // How long.
+  // Duration.
   EndsBy ends_by = EndsBy::kIterations;
   uint64_t iterations = 0;                    // -n; 0 unless ends_by is kIterations
   uint32_t duration_s = 5;                    // -D: D/4 warm-up, D/2 measured, D/4 tail
@@ -113,7 +113,7 @@ struct Config {
   uint32_t jfc_depth = 0;                     // -C
   uint32_t jfs_post_list = 1;                 // -l
   uint32_t jfr_post_list = 1;                 // -r
-  uint32_t cq_mod = 0;                        // -Q: a completion every so many requests
+  uint32_t cq_mod = 0;                        // signal every cq_mod-th request
   uint32_t window = 0;      // --window: requests posted and not yet completed, per jetty; jfs_depth
                             // unless given, never more
   bool jfc_inline = false;  // -c
@@ -195,22 +195,21 @@ struct Config {
   // The sizes to measure, one report row each, the largest last.
   std::vector<uint32_t> sizes() const;
 
-  // Bytes of the buffer of one jetty: the size, or kAllSizesBuffer.
+  // Buffer size of one jetty: the size, or kAllSizesBuffer.
   uint64_t buffer_size() const;
 };
 
-// Finds the device, and calls check_against_device. main.cc does this before it waits for a peer.
+// Finds the device, and calls check_against_device. main.cc does this before waiting for a peer.
 // Throws UsageError.
 void check_device(const Config& config);
 
-// Ends a run before it starts if the device cannot do it: throws UsageError with the limit.
+// Rejects what the device cannot do, before a run starts: throws UsageError with the limit.
 void check_against_device(const Config& config, const urma_device_attr_t& attributes);
 
-// The names of all devices there are, "urma_shm0, urma_shm1", or "none". urma_init must have been
-// called.
+// The names of all devices, "urma_shm0, urma_shm1", or "none". urma_init must have been called.
 std::string list_devices();
 
-// What the engine throws where config.device does not exist: names the devices that there are.
+// The error if config.device does not exist: names the existing devices.
 UsageError unknown_device(const Config& config);
 
 }  // namespace perftest

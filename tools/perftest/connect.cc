@@ -28,7 +28,7 @@ std::span<const uint8_t> bytes_of(const void* data, size_t size) {
   return {static_cast<const uint8_t*>(data), size};
 }
 
-// A descriptor may say that more follows it; the library then reads that too.
+// A descriptor may announce more data after it, which the library then reads too.
 void check_descriptor(const std::vector<uint8_t>& blob, size_t base, bool extended,
                       const char* what) {
   const auto fail = [what] {
@@ -134,7 +134,7 @@ std::vector<Links::Blob> Links::swap_segment_contexts() {
   return segments;
 }
 
-// A structure for each lane, as an array to each peer.
+// A structure for each lane; each peer gets an array.
 template <typename T>
 std::vector<T> Links::swap_array(const std::function<T(uint32_t lane)>& own) {
   std::vector<T> all(config_.jettys);
@@ -238,8 +238,8 @@ void Links::import_segments(const std::vector<Blob>& segments) {
   }
 }
 
-// Of what arrives for a lane, in a segment of `length` bytes: in its first half. UMDK's slots are
-// smaller where the size is not one of whole pages.
+// The offset of a lane's arrivals in a segment of `length` bytes, in the first half. UMDK's slots
+// are smaller if the size is not a multiple of pages.
 uint64_t Links::in_offset(uint32_t lane, uint64_t length) const {
   const bool own = config_.segment_per_jetty || config_.pairs;
   const uint64_t apart = std::min(memory_.lane_bytes(), length / (own ? 2 : 2 * config_.jettys));
@@ -322,7 +322,7 @@ void Links::bind_in_background() {
   await(static_cast<uint32_t>(links_.size()));
 }
 
-// An import that failed is gone once it was reported, and those under way end with the notifier.
+// A failed import is gone once reported; those in flight end with the notifier.
 void Links::await(uint32_t count) {
   std::vector<urma_notify_t> notify(count);
   uint32_t done = 0;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// How the queues and segments of the two sides get to know each other: steps 2 to 6 of the
-// documented exchange.
+// How the two sides exchange queues and segments: steps 2 to 6 of the documented exchange.
 #ifndef TOOLS_PERFTEST_CONNECT_H_
 #define TOOLS_PERFTEST_CONNECT_H_
 
@@ -18,7 +17,7 @@
 
 namespace perftest {
 
-// What a lane sends to.
+// The target of a lane.
 struct Link {
   urma_target_jetty_t* target = nullptr;
   urma_target_seg_t* segment = nullptr;
@@ -30,7 +29,7 @@ struct Link {
 
 class Links {
  public:
-  // `credit` and `notify` are NULL where they are not asked for.
+  // `credit` and `notify` are NULL if not requested.
   Links(const Device& device, const Config& config, const Queues& queues, const Memory& memory,
         const Words* credit, const Words* notify, Exchange& exchange);
   ~Links();
@@ -39,7 +38,7 @@ class Links {
 
   const Link& operator[](uint32_t lane) const { return links_[lane]; }
 
-  // Lets go of what the peer's queues are to this side; its segments stay.
+  // Unimports the peer's queues; its segments stay.
   void disconnect();
   // Connects the queues that both sides have made since.
   void reconnect();
@@ -47,7 +46,7 @@ class Links {
  private:
   using Blob = std::vector<uint8_t>;
   using Target = std::unique_ptr<urma_target_jetty_t, urma_status_t (*)(urma_target_jetty_t*)>;
-  // What the peer told of the queues of one lane.
+  // The peer's data about the queues of one lane.
   struct Offer {
     Blob jetty;  // a urma_rjetty_t; empty with -b
     urma_jfr_id_t receive_queue = {};
@@ -56,7 +55,7 @@ class Links {
 
   template <typename T>
   std::vector<T> swap_array(const std::function<T(uint32_t lane)>& own);
-  // A urma_seg_t for each lane, with what may follow it, or without (-b).
+  // A urma_seg_t for each lane: with the data after it, or without (-b).
   std::vector<Blob> swap_segment_contexts();
   std::vector<Blob> swap_segments();
   std::vector<Offer> swap_targets();

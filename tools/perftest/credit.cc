@@ -12,14 +12,15 @@ CreditTaken::CreditTaken(const Session& session)
   const Config& config = session.config;
   for (uint32_t lane = 0; lane < config.jettys; lane++) {
     words_.push_back(session.credit->at(lane));
-    *words_.back() = 0;  // the peer counts anew, too
+    *words_.back() = 0;  // the peer restarts its count too
   }
-  // The receiver may keep all but one of a notice's messages to itself.
+  // The receiver may hold back all but one of the messages of a notice.
   const uint32_t needed = config.credit_notify_count + config.jfs_post_list - 1;
   if (threshold_ < needed) {
-    throw UsageError("--credit_threshold " + std::to_string(threshold_) +
-                     " would stop the sender for ever; allowed: --credit_notify_cnt + -l - 1 = " +
-                     std::to_string(needed) + " and more");
+    throw UsageError(
+        "--credit_threshold " + std::to_string(threshold_) +
+        " would stop the sender indefinitely; allowed: --credit_notify_cnt + -l - 1 = " +
+        std::to_string(needed) + " and more");
   }
 }
 
@@ -67,7 +68,7 @@ void CreditGiven::take_completions() {
   }
 }
 
-// Where too many are under way, a later one will say it all.
+// If too many are in flight, a later one covers this.
 void CreditGiven::notify(uint32_t lane) {
   if (under_way_ == kMostUnderWay) return;
   const Link& link = session_.links[lane];

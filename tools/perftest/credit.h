@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // --enable_credit: a receiver writes how many messages it has taken into a word of the sender's
-// memory, so that the sender never has more under way than there are receives.
+// memory, so that the sender never has more in flight than there are receives.
 #ifndef TOOLS_PERFTEST_CREDIT_H_
 #define TOOLS_PERFTEST_CREDIT_H_
 
@@ -18,13 +18,13 @@ class CreditTaken {
  public:
   explicit CreditTaken(const Session& session);
 
-  // How many more of a lane may go out, which has posted `posted` in this round.
+  // How many more requests a lane may post, after `posted` in this round.
   uint64_t room(uint32_t lane, uint64_t posted) const;
-  // The round is over; the next one counts from 0 again.
+  // Ends the round; the next one counts from 0 again.
   void end_round(uint32_t lane, uint64_t posted) { before_[lane] += posted; }
 
  private:
-  std::vector<volatile uint64_t*> words_;  // where the peers tell what they have taken
+  std::vector<volatile uint64_t*> words_;  // the peers write here what they have taken
   const uint32_t threshold_;
   std::vector<uint64_t> before_;  // posted in earlier rounds
 };
@@ -34,14 +34,14 @@ class CreditGiven {
  public:
   explicit CreditGiven(Session& session);
 
-  // Counts an arrival, and tells the sender when it is time.
+  // Counts an arrival, and notifies the sender when it is time.
   void count(const urma_cr_t& record);
   // A notice was delivered.
   void delivered() { under_way_--; }
   void take_completions();
 
  private:
-  static constexpr uint32_t kMostUnderWay = 16;  // the room that queues have for notices
+  static constexpr uint32_t kMostUnderWay = 16;  // room for notices in the queues
 
   uint32_t lane_of(const urma_cr_t& record) const;
   void notify(uint32_t lane);

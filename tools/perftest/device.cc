@@ -32,7 +32,7 @@ const char* channel_name(urma_tp_type_t type) {
   return "?";
 }
 
-// Whether a priority carries this type of channel and no other.
+// Whether a priority carries only this type of channel.
 bool carries(const urma_sl_info& priority, urma_tp_type_t type) {
   return priority.tp_type.value == 1U << type;
 }
@@ -73,7 +73,7 @@ std::string Device::transport() const {
 void Device::choose_channel(const Config& config) {
   channel_type_ = wanted_channel(config);
   const bool asked = config.priority != kAutoPriority;
-  // A provider without this call has no types of channels to choose from.
+  // A provider without this call has no channel types.
   if (context_->ops->import_jetty_ex == nullptr) {
     priority_ = asked ? config.priority : 0;
     return;

@@ -13,7 +13,7 @@ namespace perftest {
 
 class Device {
  public:
-  // Throws UsageError: there is no such device, or it cannot do what is asked for.
+  // Throws UsageError if the device does not exist, or lacks a requested feature.
   explicit Device(const Config& config);
 
   urma_context_t* context() const { return context_.get(); }
@@ -21,7 +21,7 @@ class Device {
   bool unified_bus() const { return device_->type == URMA_TRANSPORT_UB; }
   std::string transport() const;
 
-  // What queues and imports of this test use.
+  // Common settings of the queues and imports of this test.
   urma_tp_type_t channel_type() const { return channel_type_; }
   uint8_t priority() const { return priority_; }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What only the device can tell about the options.
+// Options that only the device can judge.
 
 #include <algorithm>
 #include <array>
@@ -95,7 +95,7 @@ bool has_ctp(const Config& config, const urma_device_cap_t& cap) {
   return false;
 }
 
-// UMDK's tool wants a priority of exactly the channel type of the run.
+// UMDK's tool requires a priority with exactly the channel type of the run.
 bool has_priority(const Config& config, const urma_device_cap_t& cap) {
   if (config.priority == kAutoPriority) return true;
   const auto& types = cap.priority_info[config.priority].tp_type.bs;
@@ -139,7 +139,7 @@ std::vector<std::string> device_names() {
 void default_device(Config& config) {
   if (!config.device.empty()) return;
   std::vector<std::string> names = device_names();
-  // These are others' second names, and a network, which is measured where it is named.
+  // Excludes aliases of devices, and a network, which is measured only by name.
   std::erase_if(names, [](const std::string& name) {
     return name.starts_with("bonding") || name.starts_with("urma_net");
   });
@@ -147,12 +147,12 @@ void default_device(Config& config) {
     config.device = names.front();
     return;
   }
-  throw refusal("no device", "-d with one of those that there are: " + list_devices(),
+  throw refusal("no device", "-d with one of: " + list_devices(),
                 config.test + " -d " + (names.empty() ? "urma_shm0" : names.front()));
 }
 
 void check_device(const Config& config) {
-  std::string name = config.device;  // the library takes no constant
+  std::string name = config.device;  // the library takes no const char*
   urma_device_t* device = urma_get_device_by_name(name.data());
   if (device == nullptr) throw unknown_device(config);
   urma_device_attr_t attributes = {};
@@ -176,7 +176,7 @@ std::string list_devices() {
 
 UsageError unknown_device(const Config& config) {
   const std::string devices = list_devices();
-  return refusal("-d " + config.device, "the devices that there are: " + devices,
+  return refusal("-d " + config.device, "one of: " + devices,
                  config.test + " -d " + devices.substr(0, devices.find(',')));
 }
 

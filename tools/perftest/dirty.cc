@@ -9,7 +9,7 @@ namespace {
 
 constexpr uint64_t kPage = 4096;
 
-// What is there stays there, so that a message which is being copied stays whole.
+// Keeps the contents, so that a message being copied stays intact.
 void dirty_page(uint8_t* page) { std::atomic_ref<uint8_t>(*page).fetch_or(0); }
 
 }  // namespace

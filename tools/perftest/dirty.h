@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// --enable_write_dirty: somebody else uses the memory too.
+// --enable_write_dirty: a concurrent writer to the memory.
 #ifndef TOOLS_PERFTEST_DIRTY_H_
 #define TOOLS_PERFTEST_DIRTY_H_
 
@@ -12,8 +12,8 @@
 
 namespace perftest {
 
-// Writes to each page that this side sends from, every config.write_dirty_ms, until it ends. Does
-// nothing where that was not asked for.
+// Writes to each page that this side sends from, every config.write_dirty_ms, until destroyed. Does
+// nothing without the option.
 class DirtyWriter {
  public:
   explicit DirtyWriter(const Session& session);

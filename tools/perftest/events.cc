@@ -9,12 +9,12 @@
 namespace perftest {
 namespace {
 
-// A peer that vanishes while this side sleeps is noticed so soon.
+// How soon a sleeping side notices that its peer has vanished.
 constexpr int kSliceMs = 100;
 
 }  // namespace
 
-// What has come since the last poll raises its event at once.
+// Completions since the last poll raise the event at once.
 void Sleeper::arm() {
   for (urma_jfc_t* jfc : unarmed_) ok(urma_rearm_jfc(jfc, false), "urma_rearm_jfc");
   unarmed_.clear();
@@ -40,7 +40,7 @@ bool Sleeper::sleep() {
     waited += slice;
     if (limit > 0 && waited >= limit) {
       throw RunError("no completion event came within " + std::to_string(limit) +
-                     " ms (--wait_jfc_timeout; -1 waits for ever)");
+                     " ms (--wait_jfc_timeout; -1: no limit)");
     }
   }
 }

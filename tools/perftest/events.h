@@ -19,15 +19,14 @@ class Sleeper {
 
   bool enabled() const { return config_.events; }
 
-  // The queues have been made anew.
+  // The queues were made anew.
   void forget() { unarmed_.clear(); }
 
-  // Completions of this queue end the sleeps that follow.
+  // The following sleeps end with completions of this queue.
   void watch(urma_jfc_t* jfc) { unarmed_.push_back(jfc); }
 
-  // Sleeps until a queue has completions, and acknowledges the event; it has to be polled then.
-  // False: stop waiting, see Watch. Throws RunError where no event comes in the time of
-  // --wait_jfc_timeout.
+  // Sleeps until a queue has completions, and acknowledges the event; poll it then. False: stop
+  // waiting, see Watch. Throws RunError if no event comes within --wait_jfc_timeout.
   bool sleep();
 
  private:
@@ -36,7 +35,7 @@ class Sleeper {
   const Config& config_;
   const Queues& queues_;
   Watch& watch_;
-  // Armed only to sleep: what is found by polling costs no event.
+  // Armed only before sleeping: completions found by polling cost no event.
   std::vector<urma_jfc_t*> unarmed_;
 };
 

@@ -19,9 +19,9 @@
 namespace perftest {
 namespace {
 
-constexpr int kSliceMs = 100;          // how often a wait looks whether the user interrupted
+constexpr int kSliceMs = 100;          // how often a wait checks for an interrupt
 constexpr int64_t kLookEveryMs = 100;  // how often measuring loops ask the kernel about the peer
-constexpr int64_t kGraceMs = 2000;     // what a wait may still take once the user has interrupted
+constexpr int64_t kGraceMs = 2000;     // what a wait may still take after an interrupt
 
 int64_t now_ms() {
   timespec now = {};
@@ -31,8 +31,8 @@ int64_t now_ms() {
 
 [[noreturn]] void vanished() { throw RunError("the peer vanished: it closed its connection"); }
 
-// A peer whose machine is gone answers no keep-alive, and 2 s are enough. Fails for the sockets of
-// --loopback, which need none of this.
+// A vanished machine answers no keep-alive; 2 s are enough. Fails for the sockets of --loopback,
+// which do not need it.
 void tune(int socket) {
   const int on = 1;
   const int second = 1;
@@ -47,7 +47,7 @@ void tune(int socket) {
 
 bool is_transient() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
 
-// The limit of one wait, which a Ctrl-C shortens.
+// The limit of one wait; Ctrl-C shortens it.
 class Deadline {
  public:
   explicit Deadline(std::chrono::milliseconds timeout)
@@ -74,7 +74,7 @@ class Deadline {
 std::span<const uint8_t> send_some(int socket, std::span<const uint8_t> out) {
   const ssize_t sent = send(socket, out.data(), out.size(), MSG_NOSIGNAL);
   if (sent >= 0) return out.subspan(static_cast<size_t>(sent));
-  // What the peer sent before it went may still tell why: the receiving half finds its end.
+  // The peer may have sent the reason before it went: the receiving half finds its end.
   if (errno == EPIPE || errno == ECONNRESET) return {};
   if (!is_transient()) throw RunError(std::string("cannot send to the peer: ") + strerror(errno));
   return out;
@@ -85,7 +85,8 @@ std::span<uint8_t> receive_some(int socket, std::span<uint8_t> in) {
   if (received > 0) return in.subspan(static_cast<size_t>(received));
   if (received == 0 || errno == ECONNRESET) vanished();
   if (errno == ETIMEDOUT) throw RunError("the peer vanished: its machine does not answer");
-  if (!is_transient()) throw RunError(std::string("cannot hear the peer: ") + strerror(errno));
+  if (!is_transient())
+    throw RunError(std::string("cannot receive from the peer: ") + strerror(errno));
   return in;
 }
 
@@ -118,7 +119,7 @@ std::pair<Exchange, Exchange> Exchange::make_pair() {
   return {Exchange({ends[0]}), Exchange({ends[1]})};
 }
 
-// Both directions at once: two sides that both send a large blob first would wait for each other.
+// Both directions at once: two sides that each first send a large blob would wait for each other.
 void Exchange::transfer(int socket, std::span<const uint8_t> out, std::span<uint8_t> in) {
   Deadline deadline(timeout_);
   while (!out.empty() || !in.empty()) {
@@ -134,7 +135,7 @@ void Exchange::transfer(int socket, std::span<const uint8_t> out, std::span<uint
 }
 
 void Exchange::sync_data(const void* out, void* in, size_t size, size_t pair) {
-  // `in` may be `out`, and what comes must not go out again.
+  // `in` may be `out`, and received bytes must not be sent back.
   const auto* bytes = static_cast<const uint8_t*>(out);
   const std::vector<uint8_t> copy(bytes, bytes + size);
   transfer(sockets_.at(pair), copy, {static_cast<uint8_t*>(in), size});
@@ -171,8 +172,8 @@ void Exchange::sync_time(std::string_view tag) {
     std::string got(in.begin(), in.end());
     std::replace_if(
         got.begin(), got.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
-    throw RunError("the peer is elsewhere: it sent '" + got + "' where '" + std::string(tag) +
-                   "' is due");
+    throw RunError("the peer is out of step: it sent '" + got + "' in place of '" +
+                   std::string(tag) + "'");
   }
 }
 
@@ -183,7 +184,7 @@ bool Exchange::due() {
   return true;
 }
 
-// Only where a quit notice may come is a 'Q' one: else it is the first byte of something else.
+// A 'Q' is a quit notice only where one may come: elsewhere it is the first byte of other data.
 void Exchange::look(bool quit_may_come) {
   data_waiting_ = true;
   for (const int socket : sockets_) {

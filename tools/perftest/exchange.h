@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
-// The side channel of the two sides: one TCP connection for each pair, or a socket pair within one
-// process (--loopback). main.cc connects it and swaps the configurations; the engine does the rest
-// of the documented order. All of it throws RunError: the peer vanished, sent something else than
-// was agreed, or did not answer in time.
+// The side channel: one TCP connection for each pair, or a socket pair within one process
+// (--loopback). main.cc connects it and swaps the configurations; the engine does the rest of the
+// documented order. All of it throws RunError if the peer vanished, sent unexpected data, or did
+// not answer in time.
 #ifndef TOOLS_PERFTEST_EXCHANGE_H_
 #define TOOLS_PERFTEST_EXCHANGE_H_
 
@@ -22,10 +22,10 @@ namespace perftest {
 
 class Exchange {
  public:
-  // Limits of the waits, unless set_timeout sets another. A peer that closes its end or whose
-  // machine does not answer ends every wait at once, or within 2 s.
+  // Limits of the waits, unless set_timeout sets another. If the peer closes its end, every wait
+  // ends at once; if its machine does not answer, within 2 s.
   static constexpr std::chrono::milliseconds kTimeout{30000};
-  // No limit but the life of the peer: for a server that waits until the client has measured.
+  // Limited only by the life of the peer: for a server that waits for the client to measure.
   static constexpr std::chrono::milliseconds kWhilePeerLives{-1};
   // The longest blob that a peer may announce.
   static constexpr uint32_t kMaxBlob = 1 << 20;
@@ -48,40 +48,40 @@ class Exchange {
   // Sends `size` bytes and receives as many from the same peer. `out` and `in` may be the same.
   void sync_data(const void* out, void* in, size_t size, size_t pair = 0);
 
-  // Swaps blobs of unequal length, as UMDK's tool does: the lengths (u32), then as many bytes as
-  // the longer one has, zero padded. Returns the peer's blob; its length was checked.
+  // Swaps blobs of unequal length, like UMDK's tool: the lengths (u32), then as many bytes as the
+  // longer one has, zero padded. Returns the peer's blob, with its length checked.
   std::vector<uint8_t> sync_blob(std::span<const uint8_t> blob, size_t pair = 0);
 
-  // Waits until all peers have come to the same point: swaps the bytes of `tag` with each and
-  // compares them. Eats a quit notice that lies before the tag.
+  // Waits until all peers have reached the same point: swaps the bytes of `tag` with each and
+  // compares them. Consumes a quit notice before the tag.
   void sync_time(std::string_view tag);
 
-  // Whether no peer has closed its connection. Made for measuring loops: asks the kernel at most
-  // every 100 ms, else costs a read of the coarse clock. Call it between batches and whenever a
-  // poll came out empty for long, and give up where it answers false.
+  // Whether all peers still have their connection open. Made for measuring loops: asks the kernel
+  // at most every 100 ms, else costs a read of the coarse clock. Call it between batches and after
+  // long runs of empty polls; stop if it returns false.
   bool peer_alive();
 
   // Throws RunError with the usual text if peer_alive() says no.
   void check_peer();
 
-  // Ctrl-C in the middle of a test: tells the peers with a 'Q' each; they see it by quit_seen()
-  // (asks the kernel at most every 100 ms) or in their next sync_time. A 'Q' must be followed by a
-  // sync_time before any other data.
+  // Ctrl-C in the middle of a test: sends a 'Q' to each peer, which sees it in quit_seen() (asks
+  // the kernel at most every 100 ms) or in its next sync_time. After a 'Q' must come a sync_time,
+  // before any other data.
   void notify_quit();
   bool quit_seen();
 
-  // Whether all peers have sent what nobody has received yet: they are through with their part of
+  // Whether all peers have sent data that was not received yet: they have finished their part of
   // the test and wait. Asks the kernel at most every 100 ms.
   bool data_waiting();
 
-  // Waits until a peer has sent something, or has gone. False: the user interrupted the wait.
+  // Waits until a peer has sent something, or is gone. False: interrupted by the user.
   bool wait_for_data();
 
   // Of the following calls; kTimeout at first.
   void set_timeout(std::chrono::milliseconds timeout) { timeout_ = timeout; }
 
-  // Whether the peer is this tool, and not UMDK's: only then it knows about 'Q' outside of the
-  // infinite mode. Set by negotiate (wire.h).
+  // Whether the peer is this tool, not UMDK's: only then it knows 'Q' outside the infinite mode.
+  // Set by negotiate (wire.h).
   bool extended() const { return extended_; }
   void set_extended(bool extended) { extended_ = extended; }
 
@@ -105,8 +105,8 @@ class Exchange {
 // The server's end of the TCP connections.
 class Listener {
  public:
-  // Listens on config.bind_ip, on config.port, and with --pair_num on those that follow: UMDK's
-  // clients come to one after the other. Port 0 lets the kernel choose.
+  // Listens on config.bind_ip, on config.port, and with --pair_num on the following ports, which
+  // UMDK's clients use one after the other. Port 0 lets the kernel choose.
   explicit Listener(const Config& config);
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
@@ -114,8 +114,8 @@ class Listener {
 
   uint16_t port() const { return port_; }
 
-  // Waits for the clients of all pairs, without limit: until the user interrupts, and then throws
-  // Interrupted (run.h).
+  // Waits for the clients of all pairs, without limit. If the user interrupts, throws Interrupted
+  // (run.h).
   Exchange accept_clients();
 
  private:

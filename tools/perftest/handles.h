@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Objects of the library that end with their owner, and what to say where a call fails.
+// Owners of the library's objects, and the error for a failed call.
 #ifndef TOOLS_PERFTEST_HANDLES_H_
 #define TOOLS_PERFTEST_HANDLES_H_
 
@@ -34,7 +34,7 @@ using Segment = Handle<urma_target_seg_t, urma_unregister_seg>;
 using ImportedSegment = Handle<urma_target_seg_t, urma_unimport_seg>;
 using Notifier = Handle<urma_notifier_t, urma_delete_notifier>;
 
-// Throws a RunError with errno: the call `what` failed.
+// Throws a RunError with errno for the call `what`.
 [[noreturn]] void fail_errno(const std::string& what);
 
 template <typename T>
@@ -43,7 +43,7 @@ T* made(T* object, const char* what) {
   return object;
 }
 
-// Throws a RunError unless the call `what` succeeded.
+// Throws a RunError if the call `what` failed.
 void ok(urma_status_t status, const char* what);
 
 // "remote access refused (cr_status 8)".

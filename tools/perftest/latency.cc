@@ -23,7 +23,7 @@ Stamps::Stamps(const Session& session, uint64_t skipped, uint64_t counted)
   next_ = 0;
 }
 
-// The first quarter of -D warms up, two are measured, one more keeps the peer busy.
+// -D: the first quarter warms up, two are measured, one keeps the peer busy.
 bool Stamps::next_phase(uint64_t i, uint64_t now) {
   switch (phase_++) {
     case 0:
@@ -102,8 +102,8 @@ void LatencyTest::run(uint32_t size) {
       LatencyLoop<decltype(post)> loop(session_, size, receiver_.get());
       steps = ping_pong() ? loop.ping_pong(wanted, stamps) : loop.one_sided(wanted, stamps);
     });
-    // So that the peer, which has as many samples, sorts them in the same time: this side does not
-    // wait for long any more.
+    // Before summarizing: the peer, which has as many samples, then sorts them at the same time,
+    // and this side does not wait much longer.
     if (ping_pong() && !timed && interrupted && steps < wanted) session_.exchange.notify_quit();
     stamps.summarize(steps, row);
     row.partial = timed ? interrupted.load() : steps < wanted;
@@ -112,7 +112,7 @@ void LatencyTest::run(uint32_t size) {
     session_.be_passive();
   }
   if (config.verify && config.api == Api::kAtomic) swap_counter(session_, steps);
-  // Else the owner could go on to what the next size shall read.
+  // Otherwise the owner could already change the data of this size for the next one.
   if (config.verify && config.api == Api::kRead) session_.exchange.sync_time("verify_done");
   if (session_.client() || ping_pong()) session_.reporter.row(config, row);
 }

@@ -19,7 +19,7 @@ class LatencyTest {
   void run(uint32_t size);
 
  private:
-  // Whether both sides send in turn; else the client alone does something.
+  // Whether both sides send in turn; otherwise only the client is active.
   bool ping_pong() const {
     return session_.config.api == Api::kWrite || session_.config.api == Api::kSend;
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What happens in one step of a test of latency: a request, its completion, the answer.
+// One step of a test of latency: a request, its completion, the answer.
 #ifndef TOOLS_PERFTEST_LATENCY_LOOP_H_
 #define TOOLS_PERFTEST_LATENCY_LOOP_H_
 
@@ -19,12 +19,12 @@
 
 namespace perftest {
 
-// When the steps began, and which of them count.
+// The start times of the steps, and which of them count.
 class Stamps {
  public:
   Stamps(const Session& session, uint64_t skipped, uint64_t counted);
 
-  // Step `i` begins now. False: the time of -D is over.
+  // Step `i` begins now. False: the time of -D is up.
   bool add(uint64_t i, uint64_t now) {
     if (!timed_ && i > skipped_) samples_[i - skipped_ - 1] = now - last_;
     last_ = now;
@@ -32,12 +32,12 @@ class Stamps {
       return next_phase(i, now);
     return true;
   }
-  // Makes room for the steps after `i`, some thousands at least: a page that is touched for the
-  // first time takes as long as a step.
+  // Makes room for the steps after `i`, some thousands at least: touching a new page takes as long
+  // as a step.
   void make_room(uint64_t i);
-  // Time that belongs to no step.
+  // Excludes this time from all steps.
   void leave_out(uint64_t duration) { last_ += duration; }
-  // `steps` began in all. Fills in what is to be reported.
+  // `steps` were begun in all. Fills in the results.
   void summarize(uint64_t steps, Row& row);
 
  private:
@@ -62,10 +62,10 @@ class Stamps {
 template <typename Post>
 class LatencyLoop {
  public:
-  // `receiver` is NULL where nothing arrives, or where the last byte of a write tells that it has.
+  // `receiver` is NULL if nothing is received, or if the last byte of a write shows its arrival.
   LatencyLoop(Session& session, uint32_t size, Receiver* receiver);
 
-  // Return how many steps were begun; fewer than `steps` where something ended them early.
+  // Return the number of steps begun; fewer than `steps` if ended early.
   uint64_t ping_pong(uint64_t steps, Stamps& stamps);
   uint64_t one_sided(uint64_t steps, Stamps& stamps);
 
@@ -124,7 +124,7 @@ LatencyLoop<Post>::LatencyLoop(Session& session, uint32_t size, Receiver* receiv
 
 template <typename Post>
 uint64_t LatencyLoop<Post>::ping_pong(uint64_t steps, Stamps& stamps) {
-  // The client sends the first message; but where bytes are polled, the server writes first.
+  // The client sends the first message; but if bytes are polled, the server writes first.
   const bool first = session_.client() == (receiver_ != nullptr);
   if (receiver_ != nullptr && session_.sleeper.enabled()) {
     session_.sleeper.watch(session_.queues.arrived());
@@ -132,7 +132,7 @@ uint64_t LatencyLoop<Post>::ping_pong(uint64_t steps, Stamps& stamps) {
   for (uint64_t i = 0; i < steps; i++) {
     if (!first && !await(i)) return i;
     if (!stamps.add(i, ticks()) || !send(i)) return i;
-    // While the message is under way.
+    // While the message is in flight.
     if (receiver_ != nullptr) receiver_->repost();
     if (under_way_ >= batch_) (void)try_completion();
     if (first && !await(i)) return i;
@@ -159,7 +159,7 @@ uint64_t LatencyLoop<Post>::one_sided(uint64_t steps, Stamps& stamps) {
   return steps;
 }
 
-// The buffer is free: what was sent before has been answered.
+// The buffer is free: the message before was answered.
 template <typename Post>
 void LatencyLoop<Post>::fill(uint64_t i) {
   if (verify_) {
@@ -198,7 +198,7 @@ bool LatencyLoop<Post>::await(uint64_t i) {
   return came;
 }
 
-// Only a poll moves on what one post could not do, as with a large message.
+// Only a poll continues what one post could not finish, such as a large message.
 template <typename Post>
 bool LatencyLoop<Post>::await_byte(uint8_t mark) {
   const uint32_t spins = session_.watch.spins();
@@ -219,7 +219,7 @@ bool LatencyLoop<Post>::await_byte(uint8_t mark) {
 template <typename Post>
 bool LatencyLoop<Post>::await_arrival() {
   while (receiver_->poll(1) == 0) {
-    // It comes before the answer does.
+    // The completion comes before the answer.
     if (under_way_ >= batch_ && try_completion()) continue;
     if (session_.sleeper.enabled() ? !session_.sleeper.sleep() : session_.watch.idle()) {
       return false;
@@ -259,7 +259,7 @@ bool LatencyLoop<Post>::look(uint64_t i, uint64_t steps, Stamps& stamps) {
   return !stop;
 }
 
-// What a READ leaves alone must not look right.
+// Memory that a READ fails to write must not look right.
 template <typename Post>
 void LatencyLoop<Post>::prepare_one_sided(uint64_t i) {
   if (session_.config.api == Api::kAtomic) {

@@ -31,7 +31,7 @@ constexpr int kFailed = 1;
 constexpr int kMisused = 2;
 constexpr int kInterrupted = 130;
 
-// Each line of the text with the tool's name before it, as every line on stderr.
+// Prefixes each line of the text with the tool's name, like every line on stderr.
 void complain(const std::string& text) {
   for (size_t start = 0; start <= text.size();) {
     const size_t end = std::min(text.find('\n', start), text.size());
@@ -40,7 +40,7 @@ void complain(const std::string& text) {
   }
 }
 
-// Prints what `error` says, and returns the exit code for it.
+// Prints the text of `error`, and returns its exit code.
 int explain(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
@@ -56,7 +56,7 @@ int explain(const std::exception_ptr& error) {
   }
 }
 
-// Ctrl-C is how a run without an end of its own ends.
+// Ctrl-C is the normal end of a run without limit.
 void finish(const Config& config, Reporter& reporter, Outcome outcome) {
   if (config.ends_by == EndsBy::kUser) outcome.partial = false;
   reporter.end(outcome);
@@ -78,7 +78,7 @@ class Library {
   ~Library() { urma_uninit(); }
 };
 
-// A pair of threads of which the first to fail tells why: the other one only sees its peer vanish.
+// Two threads; the first to fail tells the reason, as the other only sees its peer vanish.
 class Failure {
  public:
   void note(std::exception_ptr error) {
@@ -97,7 +97,7 @@ class Failure {
 void run_loopback(const Config& config, Reporter& reporter) {
   auto ends = Exchange::make_pair();
   Failure failure;
-  // Takes its end along, so that it is closed when the thread is through.
+  // Owns its end, which closes when the thread is done.
   std::thread server([&config, &failure, end = std::move(ends.first)]() mutable {
     Exchange exchange = std::move(end);
     try {
@@ -120,7 +120,7 @@ void run_loopback(const Config& config, Reporter& reporter) {
   } catch (...) {
     failure.note(std::current_exception());
   }
-  exchange.reset();  // else a server that still waits would wait for ever
+  exchange.reset();  // else a server that still waits would wait indefinitely
   server.join();
   failure.rethrow();
   finish(config, reporter, *outcome);
@@ -132,7 +132,7 @@ void run_connected(const Config& config, Exchange exchange, ReportStream& stream
   finish(config, *reporter, run_test(config, exchange, *reporter));
 }
 
-// To stderr where stdout is for the figures alone.
+// To stderr if stdout is for figures only.
 void say_waiting(const Config& config, ReportStream& stream) {
   const bool beside = config.format != Format::kText || config.final_only;
   if (!beside) print_rule(stream.out());
@@ -141,7 +141,7 @@ void say_waiting(const Config& config, ReportStream& stream) {
   std::fflush(out);
 }
 
-// Whatever one client did, the next one is served.
+// A failed client does not end the server.
 int serve_forever(const Config& config, ReportStream& stream) {
   Listener listener(config);
   while (!interrupted) {
@@ -157,8 +157,8 @@ int serve_forever(const Config& config, ReportStream& stream) {
   return kSuccess;
 }
 
-// Where the clients of a server come to. The runs of a batch share it, so that a client that is
-// through with a run before its server is finds it for the next one.
+// Where clients connect. The runs of a batch share it, so that a client that finishes a run before
+// its server finds it open for the next one.
 class Door {
  public:
   Listener& open(const Config& config) {

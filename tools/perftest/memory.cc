@@ -16,9 +16,9 @@ namespace perftest {
 namespace {
 
 constexpr uint64_t kMiB = 1 << 20;
-// Regions of memory that is shareable from the beginning take a file descriptor each.
+// Each region of memory that is shareable from the beginning takes a file descriptor.
 constexpr uint32_t kMostShareable = 128;
-// What the slots of one jetty may take in all, for --verify and for --layout bcopy.
+// Limit of all slots of one jetty, for --verify and for --layout bcopy.
 constexpr uint64_t kVerifyBytes = 32 * kMiB;
 constexpr uint64_t kStagingBytes = 256 * kMiB;
 
@@ -43,13 +43,13 @@ HugePage huge_page(HugePages kind) {
   return {};
 }
 
-// Extensions are looked up, so that the tool runs on other libraries too.
+// Extensions are looked up at run time, so that the tool runs on other libraries too.
 template <typename Function>
 Function* extension(const char* name) {
   return reinterpret_cast<Function*>(::dlsym(RTLD_DEFAULT, name));
 }
 
-// Where nothing is said about the memory, it is such that peers can map it at once.
+// By default, memory that peers can map at once.
 bool wants_shareable(const Config& config) {
   const auto system_page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
   const bool region_per_jetty = config.segment_per_jetty || config.credit || config.notify;
@@ -137,7 +137,7 @@ Memory::Memory(urma_context_t* context, const Config& config)
   if (config.layout == Layout::kBcopy) {
     const uint64_t most = std::max<uint64_t>(kStagingBytes / slot_bytes_, 2);
     const uint64_t wanted = std::max(config.window, config.jfs_depth);
-    // One that leaves a completion and one that leaves none have a slot each: see SendPlan.
+    // Signalled and unsignalled requests have a slot each: see SendPlan.
     staging_slots_ = static_cast<uint32_t>(std::clamp<uint64_t>(wanted, 2, most));
   }
   const uint64_t part_bytes = 2 * lane_bytes() + staging_slots_ * slot_bytes_;
@@ -154,7 +154,7 @@ uint8_t* Memory::staging_base(uint32_t jetty) const {
   return region(jetty).base() + 2 * half() + place(jetty) * staging_slots_ * slot_bytes_;
 }
 
-// A page that is touched for the first time while a message moves would be part of the figure.
+// Otherwise the first touch of a page would be part of the figure.
 void Memory::touch(const Config& config) const {
   const uint64_t used = std::clamp<uint64_t>(config.sizes().back(), 8, slot_bytes_);
   for (uint32_t jetty = 0; jetty < jettys_; jetty++) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Registered memory, and where in it the messages of each jetty lie.
+// Registered memory, and the place of each jetty's messages in it.
 #ifndef TOOLS_PERFTEST_MEMORY_H_
 #define TOOLS_PERFTEST_MEMORY_H_
 
@@ -14,7 +14,7 @@
 
 namespace perftest {
 
-// Gives memory back the way it was got.
+// Frees memory the way it was allocated.
 struct MemoryRelease {
   enum class How { kUnmap, kExtension } how = How::kUnmap;
   size_t bytes = 0;
@@ -24,7 +24,7 @@ struct MemoryRelease {
 // Zeroed memory, registered as one segment.
 class Region {
  public:
-  // `va` is where it shall lie; 0: anywhere.
+  // `va` is its address; 0: any.
   Region(urma_context_t* context, const Config& config, uint64_t bytes, uint64_t va = 0);
 
   uint8_t* base() const { return base_; }
@@ -44,14 +44,14 @@ class Region {
   Segment segment_;
 };
 
-// A word of 64 bits for each jetty, which its peer writes, each in a segment of its own.
+// A 64-bit word for each jetty, which its peer writes, each in its own segment.
 class Words {
  public:
-  // `offset` is where in its segment a word lies.
+  // `offset` is the word's offset in its segment.
   Words(urma_context_t* context, const Config& config, uint32_t offset);
 
   uint64_t* at(uint32_t lane) const { return word(lane, offset_); }
-  // Where a word that is on its way to the peer lies. Needs an offset.
+  // Where the outgoing copy of a word lies. Needs an offset.
   uint64_t* source(uint32_t lane) const { return word(lane, 0); }
   urma_target_seg_t* segment(uint32_t lane) const { return regions_[lane]->segment(); }
   uint32_t offset() const { return offset_; }
@@ -95,7 +95,7 @@ class Memory {
 
  private:
   const Region& region(uint32_t jetty) const { return *regions_[segment_per_jetty_ ? jetty : 0]; }
-  // The number of a jetty among those of its region.
+  // The index of a jetty within its region.
   uint64_t place(uint32_t jetty) const { return segment_per_jetty_ ? 0 : jetty; }
   uint64_t half() const { return (segment_per_jetty_ ? 1 : jettys_) * lane_bytes(); }
   uint8_t* staging_base(uint32_t jetty) const;

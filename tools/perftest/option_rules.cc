@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The defaults of each test, and what does not go together.
+// The defaults of each test, and conflicts of options.
 
 #include <unistd.h>
 
@@ -18,9 +18,9 @@ namespace {
 constexpr uint32_t kLargestAtomic = 8;
 constexpr uint32_t kLargestCtpMessage = 4096;
 constexpr uint32_t kCtpOrder = 12;
-constexpr uint64_t kPeakIterations = 50000;  // more have no room for the time of each
+constexpr uint64_t kPeakIterations = 50000;  // above that, peaks are off
 
-// What an example line of a refusal starts with.
+// The start of an example line in an error.
 std::string example(const Config& config, const std::string& options) {
   return config.test + " -d " + (config.device.empty() ? "urma_shm0" : config.device) +
          (options.empty() ? "" : " " + options);
@@ -31,14 +31,14 @@ void refuse_if(bool wrong, const std::string& given, const std::string& allowed,
   if (wrong) throw refusal(given, allowed, example_line);
 }
 
-// Refuses an option that a test does not have.
+// Rejects an option that a test does not have.
 void only_for(const Draft& draft, const char* option, bool allowed, const std::string& where,
               const std::string& example_line) {
   refuse_if(draft.has(option) && !allowed,
             "--" + std::string(option) + " with " + draft.config.test, where, example_line);
 }
 
-// Refuses two options that exclude each other.
+// Rejects two options that exclude each other.
 void not_both(const Draft& draft, const char* one, const char* other) {
   refuse_if(draft.has(one) && draft.has(other),
             "--" + std::string(one) + " and --" + std::string(other), "only one of them",
@@ -166,7 +166,7 @@ void check_process(const Draft& draft) {
   not_both(draft, "loopback", "server");
   not_both(draft, "loopback", "accept-forever");
   not_both(draft, "loopback", "pair_num");
-  // Both sides would take the same one.
+  // Both sides would use the same value.
   not_both(draft, "loopback", "jetty_id");
   not_both(draft, "loopback", "va");
   not_both(draft, "server", "accept-forever");
@@ -220,14 +220,14 @@ void default_sizes(Draft& draft) {
     config.size = atomic ? kLargestAtomic : config.latency() ? 2 : 65536;
     if (config.ctp && config.api == Api::kSend)
       config.size = std::min(config.size, kLargestCtpMessage);
-    // The default gives way to the number of pieces, which the user did ask for.
+    // Rounds the default to a multiple of the number of pieces, which the user gave.
     if (!atomic) config.size += (config.sge_num - config.size % config.sge_num) % config.sge_num;
   }
   if (config.order == 0) config.order = config.api == Api::kSend ? kCtpOrder : 16;
   config.random_sizes = draft.has("min_size") && draft.has("max_size");
 }
 
-// Requests come in chains of both lengths, of which none is 0.
+// Requests come in chains of both lengths; neither is 0.
 uint64_t chain_step(const Config& config) {
   const uint64_t step = std::lcm<uint64_t>(config.jfs_post_list, config.jfr_post_list);
   assert(step != 0);

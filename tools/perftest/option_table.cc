@@ -31,7 +31,7 @@ class Group {
     app_.add_flag_callback(names, std::move(take), help)->group(title_);
   }
 
-  // What `take` gets is the text after the option.
+  // `take` gets the text after the option.
   template <class Take>
   CLI::Option* value(const std::string& names, const char* type, const std::string& help,
                      Take take) {
@@ -86,8 +86,8 @@ void take_name(std::string& target, const std::string& option, const std::string
 }
 
 void add_place(CLI::App& app, Config& config) {
-  Group group(app, "Where, and with whom");
-  group.value("-d,--dev", "NAME", "device (default: the only one there is)",
+  Group group(app, "Devices and peers");
+  group.value("-d,--dev", "NAME", "device (default: the only one)",
               [&config](const std::string& text) {
                 take_name(config.device, "-d", text, URMA_MAX_DEV_NAME - 1, "urma_shm0");
               });
@@ -117,7 +117,7 @@ void add_place(CLI::App& app, Config& config) {
 }
 
 void add_messages(CLI::App& app, Config& config) {
-  Group group(app, "What is moved");
+  Group group(app, "Messages");
   group.number("-s,--size", config.size, 1, uint64_t{1} << 31, "65536",
                "bytes of a message (latency 2, bandwidth 65536, atomic 8)");
   group
@@ -148,7 +148,7 @@ void add_messages(CLI::App& app, Config& config) {
 }
 
 void add_length(CLI::App& app, Config& config) {
-  Group group(app, "How long");
+  Group group(app, "Duration");
   group.value("-n,--iters", "N", "iterations (latency 10000, bandwidth 50000)",
               [&config](const std::string& text) {
                 config.iterations = parse_number("-n", text, 5, 100000000, "1000");
@@ -227,7 +227,7 @@ void add_queues(CLI::App& app, Config& config) {
 
 void add_flow(CLI::App& app, Config& config) {
   Group group(app, "Flow");
-  group.value("--rate_limit", "X", "at most so much (bandwidth, not atomic)",
+  group.value("--rate_limit", "X", "limit of the rate (bandwidth, not atomic)",
               [&config](const std::string& text) {
                 config.rate_limit = parse_positive("--rate_limit", text, "0.5");
                 config.rate_limited = true;
@@ -308,7 +308,7 @@ void add_output(CLI::App& app, Config& config) {
                        {{"text", Format::kText}, {"csv", Format::kCsv}, {"json", Format::kJson}},
                        "of the report (text)");
   group.flag("--thousands", config.thousands, "1,234,567 in the text report");
-  group.flag("--final", config.final_only, "the final figures alone");
+  group.flag("--final", config.final_only, "only the final figures");
   group.value("--percentiles", "LIST", "percentiles of choice (99,99.9,99.99,99.999; latency)",
               [&config](const std::string& text) {
                 config.percentiles = parse_percentiles("--percentiles", text);
@@ -321,10 +321,9 @@ void add_output(CLI::App& app, Config& config) {
   app.add_flag_function(
          "-v,--verbose",
          [&config](int64_t times) { config.verbosity = static_cast<uint32_t>(times); },
-         "say more; more so with every one")
+         "more of the library's log; repeatable")
       ->group("Output");
-  group.flag("--stdout", config.log_to_stdout,
-             "say all there is, the library's log too, on stdout");
+  group.flag("--stdout", config.log_to_stdout, "all of the library's log, on stdout");
   group.flag("-F,--cpu_freq_f", config.cpu_frequency_check, "warn if the clock of the CPU changes");
 }
 

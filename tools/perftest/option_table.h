@@ -8,10 +8,10 @@
 
 namespace perftest {
 
-// Stands for the value of an option that may have one and came without.
+// Stands for the missing value of an option that may have one.
 constexpr const char* kNoValue = "default";
 
-// Makes `app` understand every option, and write what it finds into `config`.
+// Adds every option to `app`, which writes the values to `config`.
 void add_options(CLI::App& app, Config& config);
 
 }  // namespace perftest

@@ -36,9 +36,8 @@ std::string test_names() {
   return names;
 }
 
-// Takes the command line apart as getopt_long does, which CLI11 does otherwise: -p1, -bLs8, -a20
-// but not -a 20, --iters=9, --iter 9. Gives CLI11 long options, each with its value, if it has one,
-// as the next word.
+// Parses the command line like getopt_long, unlike CLI11: -p1, -bLs8, -a20 but not -a 20,
+// --iters=9, --iter 9. Gives CLI11 long options, each with its value, if any, as the next word.
 class Normalizer {
  public:
   Normalizer(const CLI::App& app, const std::vector<std::string>& words)
@@ -103,15 +102,15 @@ class Normalizer {
     out_.push_back(value);
   }
 
-  // The number after --enable_write_dirty, of which the texts on UMDK's tool do not tell whether
-  // it must be attached. -a and -y take none.
+  // Whether the next word is the number of --enable_write_dirty: the texts on UMDK's tool do not
+  // say whether it must be attached. -a and -y take none.
   std::string next_number(const CLI::Option& option) {
     const bool may_follow = option.get_snames().empty() && next_ < words_.size();
     if (!may_follow || words_[next_].starts_with("-")) return kNoValue;
     return words_[next_++];
   }
 
-  // As getopt_long does, takes the beginning of a name if it is that of no other.
+  // Like getopt_long, accepts an unambiguous prefix of a name.
   const CLI::Option& find_long(const std::string& name) const {
     const CLI::Option* found = nullptr;
     std::string candidates;
@@ -160,7 +159,7 @@ std::string help_text(const CLI::App& app) {
          test_names() + ".\n" + CLI::Formatter().make_groups(&app, CLI::AppFormatMode::Normal);
 }
 
-// Looks for help and version among words that are options; an operand may well be "-h".
+// Looks for help and version among words that are options; an operand may be "-h" too.
 bool asks_for(const std::vector<std::string>& normalized, const std::string& option) {
   return std::find(normalized.begin(), normalized.end(), option) != normalized.end();
 }
@@ -205,7 +204,7 @@ Parsed parse_options(const std::vector<std::string>& arguments) {
   CLI::App app;
   app.set_help_flag();
   add_options(app, draft.config);
-  bool unused = false;  // the words are looked for before CLI11 sees them
+  bool unused = false;  // CLI11 does not see these words
   app.add_flag("-h,--help", unused, "print this")->group("The process");
   app.add_flag("-V,--version", unused, "print the version")->group("The process");
   const std::string version = std::string("urma_perftest ") + urma_ext_version() + "\n";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The command line. What is allowed: docs/reference/tools.md.
+// The command line. Documented in docs/reference/tools.md.
 #ifndef TOOLS_PERFTEST_OPTIONS_H_
 #define TOOLS_PERFTEST_OPTIONS_H_
 
@@ -13,7 +13,7 @@
 
 namespace perftest {
 
-// What the command line came to: a run, or a text to print (help, version).
+// The result of the command line: a run, or a text to print (help, version).
 struct Parsed {
   std::optional<Config> config;
   std::string text;
@@ -22,16 +22,16 @@ struct Parsed {
 // `arguments` are those after the program's name: the test's name first. Throws UsageError.
 Parsed parse_options(const std::vector<std::string>& arguments);
 
-// What a command line means with its batch files: one Config for each combination of a line of
-// every file, in the order of the files' lines, the last file's turning fastest; `config` alone if
-// it names no file. Throws UsageError.
+// The runs of a command line with batch files: one Config for each combination of a line of every
+// file, in the order of the lines, the last file's changing fastest; `config` alone if it names no
+// file. Throws UsageError.
 std::vector<Config> expand_batches(const Config& config, const std::vector<std::string>& arguments);
 
-// Where -d is missing: the one device there is, aggregated ones left out. Throws UsageError where
+// The device if -d is missing: the only one, not counting aggregated ones. Throws UsageError if
 // there are several, or none. urma_init must have been called.
 void default_device(Config& config);
 
-// A Config under way: with the options that were given, by their long names.
+// A Config under construction: with the given options, by their long names.
 struct Draft {
   Config config;
   std::set<std::string> given;
@@ -39,10 +39,10 @@ struct Draft {
   bool has(const char* name) const { return given.contains(name); }
 };
 
-// Takes the meaning of a test's name into the Config. Throws UsageError.
+// Decodes a test's name into the Config. Throws UsageError.
 void set_test(Config& config, const std::string& name);
 
-// Fills in the defaults of the test and refuses what does not go together. Throws UsageError.
+// Sets the defaults of the test and rejects conflicts. Throws UsageError.
 void resolve(Draft& draft);
 
 }  // namespace perftest

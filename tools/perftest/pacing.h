@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// --rate_limit: how many requests may go out now.
+// --rate_limit: how many requests may be posted now.
 #ifndef TOOLS_PERFTEST_PACING_H_
 #define TOOLS_PERFTEST_PACING_H_
 
@@ -15,7 +15,7 @@ class Pacer {
   // For requests of `bytes` bytes, counted over all jettys.
   Pacer(const Config& config, double bytes);
 
-  // A burst is let out as a whole, and the next one when its time has come. A side that fell behind
+  // Releases a burst as a whole, and the next one when its time has come. A side that fell behind
   // does not catch up.
   uint64_t allowance(uint64_t now) {
     if (left_ == 0 && now >= next_) {

@@ -9,7 +9,7 @@
 namespace perftest {
 namespace {
 
-// Differs between neighbours of all kinds: bytes, lines, pages, messages, jettys, sizes.
+// Differs between neighbouring bytes, lines, pages, messages, jettys and sizes.
 uint8_t byte_at(size_t index, uint32_t base) {
   return static_cast<uint8_t>(base + index * 13 + (index >> 6) * 7 + (index >> 12) * 5);
 }

@@ -49,7 +49,7 @@ std::string allowed_cpus() {
   return list;
 }
 
-// The fastest CPU's clock, 0 where the kernel does not tell.
+// The clock of the fastest CPU, 0 if the kernel does not report it.
 double clock_mhz() {
   std::ifstream file("/proc/cpuinfo");
   double fastest = 0;

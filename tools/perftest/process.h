@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What concerns the whole process: signals, CPUs, the log.
+// The process: signals, CPUs, the log.
 #ifndef TOOLS_PERFTEST_PROCESS_H_
 #define TOOLS_PERFTEST_PROCESS_H_
 
@@ -14,13 +14,13 @@ namespace perftest {
 // Ctrl-C and SIGTERM set `interrupted` (run.h); the second one ends the process at once.
 void catch_signals();
 
-// Keeps the calling thread on one CPU. Throws UsageError with the CPUs that may be used.
+// Pins the calling thread to one CPU. Throws UsageError with the allowed CPUs.
 void pin(const std::optional<uint32_t>& cpu);
 
-// Sends the library's log where -v and --stdout say: else errors only, to stderr.
+// Sends the library's log to where -v and --stdout say: by default errors only, to stderr.
 void set_up_log(const Config& config);
 
-// -F: notes the clock of the CPUs, and warns on stderr at the end of its life if it has changed.
+// -F: records the clock of the CPUs, and warns on stderr at destruction if it has changed.
 class FrequencyWatch {
  public:
   explicit FrequencyWatch(const Config& config);
@@ -29,7 +29,7 @@ class FrequencyWatch {
   ~FrequencyWatch();
 
  private:
-  double before_mhz_ = 0;  // 0: not wanted, or not known
+  double before_mhz_ = 0;  // 0: not requested, or unknown
 };
 
 }  // namespace perftest

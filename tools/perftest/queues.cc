@@ -7,11 +7,11 @@
 namespace perftest {
 namespace {
 
-// Room for the writes that tell the peer its credit, beside the messages.
+// Room for credit notices, besides the messages.
 constexpr uint32_t kCreditRequests = 16;
 
 uint32_t lanes_per_receive_queue(const Device& device, const Config& config) {
-  // A jetty of its own receive queue is one that shares it with nobody.
+  // A jetty with its own receive queue shares it with nobody.
   const bool share = config.share_jfr || device.unified_bus() || !config.duplex();
   if (!share) return 1;
   return config.jettys_per_jfr == 0 ? config.jettys
@@ -75,7 +75,7 @@ void Queues::create_receive_queues(const Config& config) {
   cfg.token_value = {kTokenValue};
   const uint32_t count = (config.jettys + lanes_per_jfr_ - 1) / lanes_per_jfr_;
   for (uint32_t i = 0; i < count; i++) {
-    // --jetty_id is about what peers send to.
+    // --jetty_id is the id of the object that peers send to.
     if (!config.duplex() && config.jetty_id != 0) cfg.id = config.jetty_id + i;
     jfrs_.emplace_back(made(urma_create_jfr(device_.context(), &cfg), "urma_create_jfr"));
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// The queues of one side: jettys, or send and receive queues of their own (-b), and what their
-// completions go to.
+// The queues of one side: jettys, or separate send and receive queues (-b), with their completion
+// queues.
 #ifndef TOOLS_PERFTEST_QUEUES_H_
 #define TOOLS_PERFTEST_QUEUES_H_
 
@@ -18,31 +18,31 @@ class Queues {
  public:
   Queues(const Device& device, const Config& config);
 
-  // Ends all queues, and makes others.
+  // Deletes all queues, and makes new ones.
   void renew(const Config& config);
 
   urma_jfce_t* channel() const { return channel_.get(); }  // NULL without -e
   urma_jfc_t* sent() const { return sent_.get(); }
   urma_jfc_t* arrived() const { return arrived_.get(); }
 
-  // Where the `lane`th stream of requests is posted. Exactly one of the two is not NULL.
+  // Where requests of stream `lane` are posted. Exactly one of the two is not NULL.
   urma_jetty_t* send_jetty(uint32_t lane) const {
     return jettys_.empty() ? nullptr : jettys_[share_jfs_ ? 0 : lane].get();
   }
   urma_jfs_t* send_jfs(uint32_t lane) const {
     return jfss_.empty() ? nullptr : jfss_[share_jfs_ ? 0 : lane].get();
   }
-  // What the peer of the lane sends to.
+  // The target for the peer of the lane.
   urma_jetty_t* jetty(uint32_t lane) const { return jettys_[lane].get(); }
   uint32_t receive_index(uint32_t lane) const { return lane / lanes_per_jfr_; }
   urma_jfr_t* receive_queue(uint32_t index) const { return jfrs_[index].get(); }
   uint32_t receive_queues() const { return static_cast<uint32_t>(jfrs_.size()); }
-  // One that posts to the receive queue; NULL with -b.
+  // A jetty that posts to the receive queue; NULL with -b.
   urma_jetty_t* receiving_jetty(uint32_t index) const {
     return jettys_.empty() ? nullptr : jettys_[index * lanes_per_jfr_].get();
   }
 
-  // The id that completions of the lane's requests show.
+  // The id in completions of the lane's requests.
   uint32_t send_id(uint32_t lane) const;
 
  private:

@@ -31,7 +31,7 @@ Receiver::Receiver(Session& session) : session_(session) {
     queue.missing = config.jfr_depth / count * count;
     queue.places.resize(count);
     queue.list.resize(count);
-    // The lanes of a receive queue take turns in the memory of the first of them.
+    // The lanes of a receive queue share the memory of the first of them in turns.
     uint32_t lane = 0;
     while (session.queues.receive_index(lane) != i) lane++;
     for (uint32_t k = 0; k < count; k++) {
@@ -67,10 +67,10 @@ void Receiver::count_each(int n) {
     queues_.at(records_[i].user_ctx).missing++;
   }
   if (!credit_) return;
-  // The receives come first: the sender may go on as soon as it has read the credit.
+  // The receives come first: the sender may continue once it has read the credit.
   repost();
   for (int i = 0; i < n; i++) credit_->count(records_[i]);
-  // Else the notices complete among this side's own messages.
+  // On active sides, notices complete among the messages.
   if (!session_.active()) credit_->take_completions();
 }
 

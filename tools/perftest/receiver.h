@@ -14,7 +14,7 @@
 
 namespace perftest {
 
-// --verify: throws a RunError unless the record says what the peer's test sends.
+// --verify: throws a RunError unless the record matches the peer's test.
 void check_record(const urma_cr_t& record, const Config& config, uint32_t size);
 
 class Receiver {
@@ -24,26 +24,25 @@ class Receiver {
   Receiver(const Receiver&) = delete;
   Receiver& operator=(const Receiver&) = delete;
 
-  // Posts as many receives as the queues take.
+  // Posts as many receives as the queues hold.
   void fill();
 
-  // Takes what has arrived, and posts as many receives again, in lists. Returns how many there
-  // were.
+  // Takes arrived messages, and posts as many receives again, in lists. Returns their number.
   int take() {
     const int n = poll(kMost);
     if (n > 0) repost();
     return n;
   }
-  // The two halves of it, of which the second can wait.
+  // Its two halves; the second can wait.
   int poll(int most);
   void repost() {
     for (Queue& queue : queues_) post_lists(queue);
   }
 
   uint64_t received() const { return received_; }
-  // Counts anew, what came beyond the first `counted` included.
+  // Restarts the count, including messages beyond the first `counted`.
   void forget(uint64_t counted) { received_ -= counted; }
-  // --verify: checks what the record that poll(1) has taken says.
+  // --verify: checks the record that poll(1) has taken.
   void check_last(uint32_t size) const;
   CreditGiven* credit() { return credit_.get(); }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // A line of names, and a line for each row. The names are the keys of report_json.cc; with --batch
-// the first is `batch`, with --enable_sync_stream `jetty` follows it.
+// the first is `batch`; with --enable_sync_stream `jetty` follows it.
 
 #include <optional>
 #include <string>
@@ -59,7 +59,7 @@ class CsvReporter : public Reporter {
     line += config.test + "," + config.device + ",";
     if (config.sync_stream) line += jetty + ",";
     for (const Column& column : columns_of(config, row)) {
-      // Times of some ten nanoseconds keep more than the two digits of the text.
+      // Times of tens of nanoseconds need more than the two digits of the text.
       const int digits = column.digits == 2 ? 4 : column.digits;
       line += format_number(column.value, digits, false) + ",";
     }

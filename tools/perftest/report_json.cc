@@ -102,7 +102,7 @@ class JsonReporter : public Reporter {
   void end(const Outcome& outcome) override {
     document_["verified"] = outcome.verified;
     document_["partial"] = outcome.partial;
-    // A name that is not UTF-8 must not cost the whole report.
+    // An invalid UTF-8 name must not spoil the whole report.
     stream_.put_document(
         document_.dump(indent_, ' ', false, nlohmann::json::error_handler_t::replace));
   }

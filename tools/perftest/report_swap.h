@@ -9,12 +9,12 @@
 
 namespace perftest {
 
-// Whether this test has that step, as UMDK's tool has it: tests of messages, where the receiver
-// counts too, only with -B, and then not with -D. None with -y.
+// Whether this test has that step, as in UMDK's tool: tests of messages, where the receiver counts
+// too, only with -B, and then not with -D. Never with -y.
 bool reports_are_swapped(const Session& session);
 
-// Swaps rows with all peers. Returns what this side shall print: its own figures, those of the
-// peers where only they have some, or the sum in a bidirectional test.
+// Swaps rows with all peers. Returns the row that this side prints: its own figures, the peers' if
+// only they have some, or the sum in a bidirectional test.
 Row swap_reports(Session& session, const Row& own);
 
 }  // namespace perftest

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The report as UMDK's tool prints it, and the reporters' common parts.
+// The report in the format of UMDK's tool, and the common parts of reporters.
 
 #include "tools/perftest/report_text.h"
 
@@ -38,10 +38,10 @@ std::string title(const Config& config) {
   return text;
 }
 
-// A value takes so much at least, as UMDK's formats have it; a longer one pushes the rest along.
+// Minimum width of a value, as in UMDK's formats; a longer one shifts the rest.
 size_t width_of(const Column& column) { return column.key == "iterations" ? 10 : kWidth; }
 
-// Titles are two blanks apart, and a value of the usual width starts below its title.
+// Two blanks between titles; a value of the usual width starts below its title.
 std::string heading(const std::vector<Column>& columns) {
   std::string line = " " + pad(columns[0].title, kWidth) + " ";
   for (size_t i = 1; i < columns.size(); i++) {

@@ -11,7 +11,7 @@
 
 namespace perftest {
 
-// "1200 of 50000", overwritten in place; nothing where the stream is no terminal.
+// "1200 of 50000", overwritten in place; nothing if the stream is not a terminal.
 class ProgressLine {
  public:
   explicit ProgressLine(ReportStream& stream) : stream_(stream) {}
@@ -21,7 +21,7 @@ class ProgressLine {
  private:
   ReportStream& stream_;
   bool shown_ = false;
-  // A run that is over before this needs none.
+  // Shorter runs need none.
   std::chrono::steady_clock::time_point next_ =
       std::chrono::steady_clock::now() + std::chrono::seconds(1);
 };

@@ -11,14 +11,14 @@
 
 namespace perftest {
 
-// In user_ctx of a request: its lane, and these.
-constexpr uint64_t kSignalled = uint64_t{1} << 32;  // leaves a completion where it succeeds
+// user_ctx of a request: its lane, and these.
+constexpr uint64_t kSignalled = uint64_t{1} << 32;  // leaves a completion on success
 constexpr uint64_t kCredit = uint64_t{1} << 33;     // tells the peer its credit
 constexpr uint64_t kLaneMask = kSignalled - 1;
 
 class Requests {
  public:
-  // `count` requests as the test of `session` asks for, not signalled, not chained.
+  // `count` requests for the test of `session`, unsignalled, not chained.
   Requests(const Session& session, uint32_t lane, uint32_t count);
   Requests(const Requests&) = delete;
   Requests& operator=(const Requests&) = delete;
@@ -39,16 +39,16 @@ class Requests {
 
   const Session& session_;
   const uint32_t lane_;
-  const uint32_t pieces_;  // entries of a request in `pieces`: the local ones, then two remote ones
+  const uint32_t pieces_;  // entries in `pieces` per request: local ones, then two remote ones
   std::vector<urma_jfs_wr_t> requests_;
   std::vector<urma_sge_t> places_;
   std::vector<uint32_t> sizes_;
 };
 
-// Largest size that goes inline.
+// Largest inline size.
 uint32_t inline_limit(const Config& config);
 
-// The ways to post. Each is a type, so that the loops around them have no indirect call.
+// The ways to post. Each is a type, so that the loops have no indirect call.
 struct JettyPost {
   static urma_status_t post(urma_jetty_t* jetty, urma_jfs_t*, urma_jfs_wr_t* wr) {
     urma_jfs_wr_t* bad;
@@ -87,7 +87,7 @@ struct FlatPost {
   }
 };
 
-// Calls `run` with the one that the test uses.
+// Calls `run` with the way that the test uses.
 template <typename Run>
 auto with_post(const Config& config, Run run) {
   if (config.duplex()) return run(JettyPost());

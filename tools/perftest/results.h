@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What a run measures and who prints it. The engine fills Rows and hands them to a Reporter; the
-// reporters (text, CSV, JSON) belong to the front.
+// The results of a run, and their output. The engine fills Rows and hands them to a Reporter; the
+// reporters (text, CSV, JSON) belong to the front end.
 #ifndef TOOLS_PERFTEST_RESULTS_H_
 #define TOOLS_PERFTEST_RESULTS_H_
 
@@ -18,21 +18,21 @@ namespace perftest {
 
 struct LatencySummary {
   double min_us = 0;
-  double max_us = 0;  // the value just past the trimmed range, as UMDK's tool has it
+  double max_us = 0;  // the value just past the trimmed range, as in UMDK's tool
   double median_us = 0;
   double avg_us = 0;
   double stdev_us = 0;
   std::vector<std::pair<double, double>> percentiles;  // percent, microseconds
 };
 
-// Sums up the times between consecutive posts. `cycles` is sorted in place. `divisor` is 2 where a
-// sample is a whole round trip and half of it is wanted (write_lat, send_lat), else 1. The two
-// largest are left out of all but the maximum; fewer than three samples are taken as they are.
+// Summarizes the times between consecutive posts. `cycles` is sorted in place. `divisor` is 2 if a
+// sample is a whole round trip and half of it is reported (write_lat, send_lat), else 1. The two
+// largest only count for the maximum; fewer than three samples are used as they are.
 LatencySummary summarize_latency(std::vector<uint64_t>& cycles, double cycles_per_us, int divisor,
                                  const std::vector<double>& percents);
 
 struct Bandwidth {
-  double peak_mbs = 0;  // 2^20 bytes per second; 0: not taken
+  double peak_mbs = 0;  // 2^20 bytes per second; 0: not measured
   double avg_mbs = 0;
   double msg_rate_mpps = 0;  // 10^6 messages per second
 };
@@ -70,29 +70,29 @@ class Reporter {
   // Once, when both sides are connected and the queues exist.
   virtual void begin(const Config& config, const HeaderFacts& facts) = 0;
 
-  // For each size (each period with -y) when its figures are final. The unidirectional server of a
+  // For each size (each period with -y) once its figures are final. The unidirectional server of a
   // bandwidth test reports the client's figures.
   virtual void row(const Config& config, const Row& row) = 0;
 
-  // Tells how far a long run is, as often as the engine likes between batches, but not in the
-  // measured path more than once per 1000 messages or so: prints at most twice a second, and only
-  // where stdout is a terminal. `total` is 0 where it is not known.
+  // Reports the progress of a long run. The engine may call it between batches at any rate, but on
+  // the measured path at most once per 1000 messages or so: it prints at most twice a second, and
+  // only if stdout is a terminal. `total` is 0 if unknown.
   virtual void progress(uint64_t done, uint64_t total) = 0;
 
   // Once, after run_test has returned.
   virtual void end(const Outcome& outcome) = 0;
 };
 
-// Where reports go; one for all runs of a process.
+// The output of all runs of a process.
 class ReportStream {
  public:
-  // `list`: several runs are to come, and the JSON documents make up an array.
+  // `list`: there are several runs, and the JSON documents form an array.
   ReportStream(FILE* out, bool terminal, bool list) : out_(out), terminal_(terminal), list_(list) {}
 
   FILE* out() const { return out_; }
   bool terminal() const { return terminal_; }
 
-  // Whether this CSV header has to be printed: not the same again.
+  // Whether to print this CSV header: not twice in a row.
   bool is_new_header(const std::string& header);
 
   void put_document(const std::string& json);

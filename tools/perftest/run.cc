@@ -26,10 +26,10 @@ template <typename Test>
 void run_sizes(Session& session) {
   std::optional<Test> test;
   for (const uint32_t size : session.config.sizes()) {
-    // A Ctrl-C that came between two sizes; one that came within has been noticed there.
+    // A Ctrl-C between two sizes; one within a size is noticed there.
     if (interrupted) session.partial = true;
     if (session.partial) return;
-    // As UMDK's tool does it: what is left of a size is gone.
+    // Like UMDK's tool: leftovers of a size are dropped.
     if (test && session.two_sided()) {
       test.reset();
       session.renew_queues();
@@ -46,7 +46,7 @@ Outcome run_test(const Config& config, Exchange& exchange, Reporter& reporter) {
   Session session(config, exchange, reporter);
   reporter.begin(config, facts_of(session));
   exchange.sync_time("Start test");
-  // From here on, one side may have to wait until the other one has measured.
+  // From here on, a side may have to wait for the other one to measure.
   exchange.set_timeout(Exchange::kWhilePeerLives);
   if (config.latency()) {
     run_sizes<LatencyTest>(session);

@@ -26,25 +26,24 @@ struct Lane {
   urma_jfs_t* jfs;
   uint32_t index;
   std::unique_ptr<Requests> requests;
-  uint32_t next = 0;   // request to be posted, where they are posted in turn
-  uint32_t since = 0;  // requests since the last one that leaves a completion
+  uint32_t next = 0;   // request to post, if posted in turn
+  uint32_t since = 0;  // requests since the last signalled one
   uint32_t due = 0;    // completions to come
   uint64_t posted = 0;
   uint64_t completed = 0;
   uint64_t finished_at = 0;  // when the last one completed
 };
 
-// How sizes and buffers of a lane follow each other. What the loops have to know of a test, worked
-// out beforehand.
+// The sequence of sizes and buffers of a lane. Precomputed for the loops.
 class SendPlan {
  public:
   SendPlan(const Session& session, uint32_t size);
 
-  uint32_t window;  // requests of a lane that may be under way
-  uint32_t list;    // posted in one call
-  uint32_t batch;   // one of so many leaves a completion
-  bool in_turn;     // requests differ, so they are posted one after the other
-  bool copies;      // each from a staging buffer of its own
+  uint32_t window;  // requests of a lane that may be in flight
+  uint32_t list;    // posted per call
+  uint32_t batch;   // requests per signalled one
+  bool in_turn;     // requests differ, so each is posted in turn
+  bool copies;      // each goes out of its own staging buffer
 
   Lane make_lane(const Session& session, uint32_t index) const;
   // Of the first `messages` messages of a lane.
@@ -65,20 +64,20 @@ class Sender {
   Sender(Session& session, const SendPlan& plan, uint64_t limit, CreditTaken* credit_taken,
          CreditGiven* credit_given, bool keep_times);
 
-  // Posts what there is room for. True if there was some.
+  // Posts as much as there is room for. True if there was any.
   bool fill();
-  // Takes completions. True if there were some.
+  // Takes completions. True if there were any.
   bool take();
-  // Instead of fill(), to end without a limit: posts only what leaves a completion for all that
-  // were posted. False: there was no room for that yet.
+  // Replaces fill() to end without a limit: posts only what makes all posted requests complete.
+  // False: no room for that yet.
   bool finish();
 
   bool done() const { return due_ == 0 && completed() == limit_ * lanes_.size(); }
   bool waiting() const { return due_ > 0; }
   uint64_t completed() const { return completed_; }
   const std::vector<Lane>& lanes() const { return lanes_; }
-  // With keep_times: when the first request of each batch was posted, when it completed, and how
-  // many requests had completed then. The last batch of a lane may be a short one.
+  // With keep_times: when the first request of each batch was posted, when the batch completed, and
+  // how many requests had completed by then. The last batch of a lane may be short.
   const std::vector<uint64_t>& posted_at() const { return posted_at_; }
   const std::vector<uint64_t>& completed_at() const { return completed_at_; }
   const std::vector<uint64_t>& completed_until() const { return completed_until_; }
@@ -177,7 +176,7 @@ void Sender<Post>::fill(Lane& lane, uint64_t room) {
   }
 }
 
-// The two requests differ only in that the second one leaves a completion.
+// The two requests differ only in that the second one is signalled.
 template <typename Post>
 void Sender<Post>::post_same(Lane& lane, uint64_t room) {
   urma_jfs_wr_t* const plain = &(*lane.requests)[0];
@@ -251,8 +250,7 @@ void Sender<Post>::complete(const urma_cr_t& record) {
     return;
   }
   const uint64_t index = record.user_ctx & kLaneMask;
-  // A request that was to leave no completion and has failed: the next one that leaves one counts
-  // it too.
+  // An unsignalled request that failed: the next signalled one counts it too.
   if ((record.user_ctx & kSignalled) == 0 || index >= lanes_.size()) [[unlikely]]
     return;
   Lane& lane = lanes_[index];

@@ -9,10 +9,10 @@
 namespace perftest {
 namespace {
 
-// With --enable_err_continue, so many failures are told one by one.
+// With --enable_err_continue, at most this many failures are reported singly.
 constexpr uint64_t kMostToldFailures = 10;
 
-// Where in their segments the words lie.
+// Offsets of the words in their segments.
 constexpr uint32_t kCreditOffset = 8;
 constexpr uint32_t kNotifyOffset = 0;
 
@@ -36,7 +36,7 @@ Session::Session(const Config& config, Exchange& exchange, Reporter& reporter)
       watch(config, exchange),
       sleeper(config, queues, watch) {}
 
-// The tags are those of UMDK's tool. The peer's queues are unimported before it ends them.
+// The tags are those of UMDK's tool. The peer's queues are unimported before it deletes them.
 void Session::renew_queues() {
   links.disconnect();
   exchange.sync_time("recreate_jetty_disconnect");
@@ -46,8 +46,8 @@ void Session::renew_queues() {
   exchange.sync_time("recreate_jetty_connect");
 }
 
-// What a peer says while only this side measures is a tag, and never begins as a quit notice does;
-// UMDK's tool sends that in tests without an end alone.
+// While only this side measures, a peer sends tags, none of which begins like a quit notice; UMDK's
+// tool sends a notice only in tests without an end.
 void Session::expect(bool peer_finishes) {
   watch.expect_peer_to_finish(peer_finishes);
   const bool tags_only = !peer_finishes && !config.verify;
@@ -62,7 +62,7 @@ void Session::be_passive() {
 }
 
 void Session::failed(const urma_cr_t& record) {
-  // A peer that is gone fails requests before its connection is seen to be closed.
+  // After the peer goes, requests fail before its connection is seen to close.
   if (!config.error_continue) {
     std::this_thread::sleep_for(std::chrono::milliseconds(150));
     exchange.check_peer();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Everything that a test needs once both sides are connected, in the order in which it is made; it
-// ends in the opposite order.
+// Everything that a test needs once both sides are connected, in the order of construction;
+// destroyed in reverse.
 #ifndef TOOLS_PERFTEST_SESSION_H_
 #define TOOLS_PERFTEST_SESSION_H_
 
@@ -32,7 +32,7 @@ struct Session {
   Queues queues;
   Memory memory;
   std::optional<Words> credit;  // how much the peer has received
-  std::optional<Words> notify;  // what WRITE_NOTIFY leaves
+  std::optional<Words> notify;  // the value written by WRITE_NOTIFY
   Links links;
   Watch watch;
   Sleeper sleeper;
@@ -40,32 +40,32 @@ struct Session {
   uint64_t failures = 0;  // with --enable_err_continue
 
   bool client() const { return config.is_client(); }
-  // Whether requests of the peer use up receives here.
+  // Whether requests of the peer consume receives here.
   bool two_sided() const {
     return config.api == Api::kSend || (config.api == Api::kWrite && config.immediate);
   }
-  // Whether this side posts the requests that are measured.
+  // Whether this side posts the measured requests.
   bool active() const { return client() || config.bidirectional; }
-  // Whether this side has arrivals to poll.
+  // Whether this side polls for arrivals.
   bool receives() const { return two_sided() && (!client() || config.bidirectional); }
 
   size_t pair_of(uint32_t lane) const { return config.pairs ? lane : 0; }
-  // Which lane of its peer a lane is connected with, of those that the peer has for us.
+  // The peer's lane that a lane is connected with, counted among the peer's lanes for us.
   uint32_t peer_lane(uint32_t lane) const { return config.pairs ? 0 : lane; }
 
-  // Makes all queues anew, as the peer does, and connects them.
+  // Makes all queues anew, like the peer, and connects them.
   void renew_queues();
 
-  // Tells Watch what the peer may say during a test.
+  // Sets in Watch what the peer may send during a test.
   void expect(bool peer_finishes);
-  // The passive side of a one-sided test: waits until the active side has measured, and tells it if
-  // the user does not want to.
+  // The passive side of a one-sided test: waits until the active side has measured, and notifies it
+  // if the user interrupts.
   void be_passive();
 
-  // Says in one line that a request failed. Throws, unless --enable_err_continue was given.
+  // Reports a failed request in one line. Throws, unless --enable_err_continue was given.
   void failed(const urma_cr_t& record);
 
-  // Takes up to `count` completions. Throws RunError where the library fails.
+  // Takes up to `count` completions. Throws RunError if the library fails.
   static int poll(urma_jfc_t* jfc, int count, urma_cr_t* records) {
     const int n = urma_poll_jfc(jfc, count, records);
     if (n < 0) [[unlikely]]

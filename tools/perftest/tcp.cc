@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// How the two sides find each other.
+// How the two sides connect.
 
 #include <fcntl.h>
 #include <netdb.h>
@@ -21,8 +21,8 @@ namespace perftest {
 namespace {
 
 constexpr int kTries = 5;
-constexpr int kPauseMs = 100;     // times the number of the try
-constexpr int kConnectMs = 2000;  // of one try
+constexpr int kPauseMs = 100;     // times the number of the attempt
+constexpr int kConnectMs = 2000;  // of one attempt
 constexpr int kSliceMs = 100;
 
 using Addresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
@@ -50,7 +50,7 @@ void pause_for(int milliseconds) {
   }
 }
 
-// Waits until a connection is made, and returns 0 or an errno.
+// Waits until a connection is made, and returns 0 or an errno number.
 int finish_connect(int socket) {
   for (int waited = 0; waited < kConnectMs; waited += kSliceMs) {
     if (interrupted) return EINTR;
@@ -70,7 +70,7 @@ int bind_source(const Config& config, int socket) {
   return bind(socket, source->ai_addr, source->ai_addrlen) == 0 ? 0 : errno;
 }
 
-// Returns a socket, or the negative of an errno.
+// Returns a socket, or a negative errno number.
 int try_address(const Config& config, const addrinfo& address) {
   const int type = address.ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK;
   const int socket = ::socket(address.ai_family, type, address.ai_protocol);
@@ -94,8 +94,8 @@ int try_host(const Config& config, uint16_t port) {
   return result;
 }
 
-// The connection of one pair. UMDK's server takes it on the port of the pair; one that listens on
-// the first port alone gets it there.
+// The connection of one pair. UMDK's server accepts it on the port of the pair; a server that
+// listens only on the first port accepts it there.
 int connect_pair(const Config& config, uint32_t pair) {
   int result = -ECONNREFUSED;
   for (int attempt = 1; attempt <= kTries; attempt++) {
@@ -132,7 +132,7 @@ uint16_t port_of(int socket) {
   sockaddr_storage address = {};
   socklen_t size = sizeof(address);
   getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size);
-  // The port lies at the same place in both families.
+  // Both families have the port at the same offset.
   return ntohs(reinterpret_cast<sockaddr_in*>(&address)->sin_port);
 }
 
@@ -155,7 +155,7 @@ Listener::Listener(const Config& config) : pairs_(config.pair_num) {
   listeners_.push_back(first);
   port_ = port_of(first);
   for (uint32_t pair = 1; pair < pairs_ && config.port != 0; pair++) {
-    // A port that is taken is no error: the client falls back to the first.
+    // A port in use is no error: the client falls back to the first.
     const int next = listen_on(config, static_cast<uint16_t>(config.port + pair));
     listeners_.push_back(next);
   }
@@ -167,10 +167,10 @@ Listener::~Listener() {
   }
 }
 
-// Puts a connection of the listener of one pair to that pair, else to the first that has none.
+// Gives a connection from the listener of one pair to that pair, or to the first without one.
 void Listener::accept_one(size_t listener, std::vector<int>& sockets) {
   const int socket = accept4(listeners_[listener], nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-  if (socket < 0) return;  // it has gone again
+  if (socket < 0) return;  // already gone again
   const auto wished = sockets.begin() + static_cast<std::ptrdiff_t>(listener);
   const auto place = *wished < 0 ? wished : std::find(sockets.begin(), sockets.end(), -1);
   if (place == sockets.end()) {

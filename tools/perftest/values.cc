@@ -38,7 +38,7 @@ std::optional<double> read_fraction(const std::string& text) {
 UsageError refusal(const std::string& given, const std::string& allowed,
                    const std::string& example) {
   std::string line = "given " + given + "; allowed: " + allowed + "; example: " + example;
-  // One line, whatever was typed.
+  // Keeps any input on one line.
   std::replace_if(
       line.begin(), line.end(), [](unsigned char c) { return std::iscntrl(c) != 0; }, ' ');
   return UsageError(line);

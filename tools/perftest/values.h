@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Values of options, and the line for one that is wrong.
+// Values of options, and the error line for a wrong one.
 #ifndef TOOLS_PERFTEST_VALUES_H_
 #define TOOLS_PERFTEST_VALUES_H_
 
@@ -12,12 +12,12 @@
 
 namespace perftest {
 
-// "given X; allowed: Y; example: Z": what every refusal says.
+// "given X; allowed: Y; example: Z": the form of every error.
 UsageError refusal(const std::string& given, const std::string& allowed,
                    const std::string& example);
 
-// Numbers as strtoul reads them with base 0 (decimal, 0x hexadecimal, 0 octal), of digits alone.
-// `option` is the option as the user would write it, for the refusal.
+// Numbers as strtoul reads them with base 0 (decimal, 0x hexadecimal, 0 octal), but digits only.
+// `option` is how the user writes the option, for the error.
 uint64_t parse_number(const std::string& option, const std::string& text, uint64_t min,
                       uint64_t max, const std::string& example);
 

@@ -14,7 +14,7 @@
 namespace perftest {
 namespace {
 
-// In place of the number of messages of a round: the user of that side ends the test.
+// Replaces the number of messages of a round: that side's user ends the test.
 constexpr uint64_t kStop = UINT64_MAX;
 
 uint64_t word_at(const uint8_t* memory) {
@@ -93,13 +93,13 @@ uint64_t VerifiedTest::messages_of_round(uint64_t deadline) const {
   if (config.ends_by == EndsBy::kDuration && ticks() >= deadline) return 0;
   uint64_t count =
       std::min({slots_, config.window == 0 ? config.jfs_depth : config.window, config.jfs_depth});
-  // What has no receive is lost in this mode.
+  // In this mode, messages without a receive are lost.
   if (config.mode == URMA_TM_UM) count = std::max<uint64_t>(count / config.jettys, 1);
   if (config.ends_by != EndsBy::kIterations) return count;
   return std::min<uint64_t>(count, config.iterations - streams_[0].sent);
 }
 
-// What the peer will read in the next round.
+// Prepares what the peer reads in the next round.
 void VerifiedTest::offer_reads() {
   for (uint32_t lane = 0; lane < streams_.size(); lane++) {
     for (uint32_t slot = 0; slot < slots_; slot++) {
@@ -110,7 +110,7 @@ void VerifiedTest::offer_reads() {
   }
 }
 
-// False: nobody sends anything any more, or one of the users has ended the test.
+// False: neither side sends more, or a user has ended the test.
 bool VerifiedTest::swap_round(uint64_t mine) {
   if (session_.config.api == Api::kRead) offer_reads();
   bool more = mine > 0;
@@ -159,7 +159,7 @@ void VerifiedTest::fill(Stream& stream, uint32_t lane, uint32_t slot) {
       requests[slot].cas.swap_data = sequence + 1;
     }
   } else if (config.api == Api::kRead) {
-    // What a READ leaves alone must not look right.
+    // Memory that a READ fails to write must not look right.
     fill_pattern(out, size, sequence, session_.peer_lane(lane));
     for (uint32_t i = 0; i < size; i++) out[i] = static_cast<uint8_t>(~out[i]);
   } else {
@@ -215,7 +215,7 @@ void VerifiedTest::await_round() {
   }
 }
 
-// A sender that was slow has finished by now: what is still missing is lost.
+// Even a slow sender has finished by now: missing messages are lost.
 void VerifiedTest::take_late() {
   if (!session_.two_sided()) return;
   while (take_arrived()) {
@@ -292,8 +292,8 @@ bool VerifiedTest::take_arrived() {
   return n > 0;
 }
 
-// A message is the next one of one of the jettys that use this receive queue; where messages can be
-// lost, a later one. Which it is, its bytes tell.
+// A message is the next one of one of the jettys that use this receive queue, or a later one if
+// messages can be lost. Its bytes tell which.
 void VerifiedTest::check_message(const urma_cr_t& record) {
   const auto queue = static_cast<uint32_t>(record.user_ctx / slots_);
   const auto slot = static_cast<uint32_t>(record.user_ctx % slots_);
@@ -332,7 +332,7 @@ void VerifiedTest::check_message(const urma_cr_t& record) {
 }
 
 // ------------------------------------------------------------------------------------------------
-// One-sided requests: all of a round are checked when both sides have finished it.
+// One-sided requests: those of a round are checked once both sides have finished it.
 // ------------------------------------------------------------------------------------------------
 
 void VerifiedTest::check_landed(uint64_t mine) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// --verify for tests of bandwidth: rounds of messages, of which none is overwritten before the side
-// where it landed has checked each byte.
+// --verify for tests of bandwidth: rounds of messages; none is overwritten before the receiving
+// side has checked each byte.
 #ifndef TOOLS_PERFTEST_VERIFIED_H_
 #define TOOLS_PERFTEST_VERIFIED_H_
 
@@ -19,14 +19,14 @@ namespace perftest {
 void check_counter(const uint8_t* memory, uint64_t expected, const std::string& what);
 
 // After a test of atomics: tells the peers how often this side counted in their memory, and checks
-// how often they did in ours.
+// how often they counted in ours.
 void swap_counter(Session& session, uint64_t steps);
 
 class VerifiedTest {
  public:
   explicit VerifiedTest(Session& session);
 
-  // Moves messages of one size, checks them, and returns figures, which contain the checks.
+  // Moves messages of one size, checks them, and returns figures, which include the checks.
   Row run(uint32_t size);
 
  private:
@@ -34,12 +34,12 @@ class VerifiedTest {
     std::unique_ptr<Requests> requests;
     uint64_t sent = 0;      // messages of earlier rounds
     uint64_t arrived = 0;   // the same, of the peer
-    uint64_t expected = 0;  // messages of the peer in this round
-    uint64_t next = 0;      // the next one of them to come
+    uint64_t expected = 0;  // the peer's messages in this round
+    uint64_t next = 0;      // the next of them to arrive
     uint32_t under_way = 0;
   };
 
-  // Messages of a lane that this side reports: those it has sent, or else those that came.
+  // Messages of a lane that this side reports: those sent, or else those received.
   uint64_t counted() const { return session_.active() ? streams_[0].sent : streams_[0].arrived; }
   uint64_t messages_of_round(uint64_t deadline) const;
   void offer_reads();

@@ -10,10 +10,10 @@
 namespace perftest {
 namespace {
 
-// What the peer completed last may still have to be polled here.
+// The peer's last completions may have yet to be polled here.
 constexpr uint64_t kGraceNs = 100'000'000;
 
-// A peer that lives and does nothing for so long has lost something.
+// A live peer that does nothing for this long has lost something.
 constexpr uint64_t kStallNs = 30'000'000'000;
 
 }  // namespace
@@ -25,9 +25,8 @@ Watch::Watch(const Config& config, Exchange& exchange)
       one_processor_(::sysconf(_SC_NPROCESSORS_ONLN) == 1),
       random_(static_cast<uint32_t>(::getpid())) {}
 
-// Not each time, and not at the same time in each wait: two sides that do the same could go on for
-// ever in a step in which each waits for the other to give way. Once they are out of it, the kernel
-// runs the one that a message has come for.
+// Not each time, and not at the same time in each wait: two sides in step could go on indefinitely,
+// each waiting for the other to give way. Out of step, the kernel runs the one that has a message.
 void Watch::maybe_give_way() {
   if (random_() % 4 == 0) ::sched_yield();
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What ends a wait, apart from what is waited for: Ctrl-C, and a peer that has gone or has
-// finished.
+// What else ends a wait: Ctrl-C, and a peer that is gone or has finished.
 #ifndef TOOLS_PERFTEST_WATCH_H_
 #define TOOLS_PERFTEST_WATCH_H_
 
@@ -17,39 +16,38 @@ class Watch {
  public:
   Watch(const Config& config, Exchange& exchange);
 
-  // Whether the next that the peer says may be that its user wants to stop.
+  // Whether the peer's next message may be a quit notice.
   void expect_quit(bool expect) { quit_may_come_ = expect; }
 
-  // Whether the peer goes on in the exchange only after its part of the measurement: where it does
-  // so and nothing arrives any more, it has stopped early.
+  // Whether the peer continues the exchange only after its part of the measurement: if it does, and
+  // nothing more arrives, it has stopped early.
   void expect_peer_to_finish(bool expect) { peer_finishes_ = expect; }
 
-  // To be called when a poll was empty; looks around now and then. True: stop waiting. Throws
-  // RunError where the peer has vanished.
+  // Call after an empty poll; checks now and then. True: stop waiting. Throws RunError if the peer
+  // has vanished.
   bool idle() { return idle_for(1); }
-  // The same after so many of them.
+  // The same after that many empty polls.
   bool idle_for(uint32_t polls) {
     idle_ += polls;
     if (one_processor_ && idle_ % kTurn < polls) [[unlikely]]
       maybe_give_way();
     return idle_ % kPolls < polls && look();
   }
-  // To be called when one was not.
+  // Call after a poll that was not empty.
   void busy() {
     idle_ = 0;
     finished_since_ns_ = 0;
     idle_since_ns_ = 0;
   }
-  // Nothing need come for as long as it likes.
+  // Allows any wait for the next arrival.
   void be_patient() { idle_since_ns_ = 0; }
 
-  // The same after spins() looks at memory, which cost nothing: fewer of them where they keep the
-  // peer from running.
+  // The same after spins() reads of memory, which are cheap: fewer if they keep the peer from
+  // running.
   bool idle_after_spins() { return idle_for(one_processor_ ? kTurn : spins()); }
   uint32_t spins() const { return one_processor_ ? 2048 : 2 * kPolls; }
 
-  // The look itself, for callers with a rhythm of their own: as idle(), and as often as it is
-  // called.
+  // The check itself, for callers with their own rhythm: like idle(), but on every call.
   bool look();
   // The same between two messages: only the user can end the test there.
   bool look_for_stop() {
@@ -71,7 +69,7 @@ class Watch {
   Exchange& exchange_;
   bool quit_may_come_;
   const bool patient_;
-  // Then nothing arrives while this process polls, until the kernel takes the processor away.
+  // While this process polls, nothing arrives until the kernel preempts it.
   const bool one_processor_;
   std::minstd_rand random_;
   bool peer_finishes_ = false;

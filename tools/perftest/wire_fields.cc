@@ -36,8 +36,8 @@ uint64_t of(const Config& config) {
   return static_cast<uint64_t>(config.*Member);
 }
 
-// The documented offsets, and what this tool writes there. What lies between is padding, or
-// pointers of UMDK's process.
+// The documented offsets, and this tool's values. The gaps are padding, or pointers of UMDK's
+// process.
 constexpr Field kFields[] = {
     {"cmd", 0, 4, "test", command},
     {"type", 4, 4, nullptr, of<&Config::kind>},

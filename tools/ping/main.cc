@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// urma_ping: whether another EID can be reached, and how long a message takes there and back.
+// urma_ping: whether another EID can be reached, and the round trip time of a message.
 
 #include <cstdio>
 #include <exception>
@@ -17,7 +17,7 @@
 namespace ping {
 namespace {
 
-// The library, from start to end.
+// The library, running while this lives.
 class Library {
  public:
   Library() {
@@ -28,7 +28,7 @@ class Library {
   ~Library() { (void)urma_uninit(); }
 };
 
-// The place to ping from, where none is asked for: the pinged one itself, if it is on this machine.
+// The default place to ping from: the pinged one itself, if it is on this machine.
 Place pick_place(const std::vector<Place>& places, const urma_eid_t& destination) {
   for (const Place& place : places) {
     if (same(place.eid, destination)) return place;
@@ -42,7 +42,7 @@ int run(const Settings& settings) {
   std::vector<Place> places = list_places();
   if (settings.local) places = {find_place(places, *settings.local)};
   if (settings.listen) {
-    // No port is opened to the network that nobody has asked for.
+    // Opens no port to the network without a request.
     if (!settings.local) {
       std::erase_if(places, [](const Place& place) {
         return std::string_view(place.device->name).starts_with("urma_net");
@@ -71,7 +71,7 @@ int guarded_main(int argc, char** argv) {
 }  // namespace ping
 
 int main(int argc, char** argv) {
-  // Whoever reads the lines through a pipe wants them when they are there.
+  // Line buffered: readers of a pipe want each line at once.
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   return ping::guarded_main(argc, argv);
 }

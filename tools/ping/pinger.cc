@@ -10,9 +10,9 @@ namespace ping {
 namespace {
 
 constexpr uint32_t kSlots = 64;
-constexpr auto kRetry = std::chrono::milliseconds(100);  // where a packet could not be posted
+constexpr auto kRetry = std::chrono::milliseconds(100);  // after a packet could not be posted
 
-// A limit of a duration; a duration of zero has none.
+// A limit of a duration; zero means none.
 Clock::time_point limit_of(Clock::duration duration) {
   return duration == Clock::duration::zero() ? Clock::time_point::max() : Clock::now() + duration;
 }
@@ -98,7 +98,7 @@ void Pinger::take_records() {
   }
 }
 
-// Replies to packets that are given up already count as lost.
+// Packets given up count as lost even if a reply comes.
 void Pinger::take_reply(const urma_cr_t& record) {
   const double ms = std::chrono::duration<double, std::milli>(Clock::now() - sent_).count();
   port_.receive(static_cast<uint32_t>(record.user_ctx));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The side that asks.
+// The asking side.
 #ifndef TOOLS_PING_PINGER_H_
 #define TOOLS_PING_PINGER_H_
 
@@ -18,7 +18,7 @@ class Pinger {
  public:
   Pinger(const Settings& settings, const Place& place, Signals* signals);
 
-  // Pings until the count, the deadline or a signal is reached. Gives the exit status.
+  // Pings until the count, the deadline or a signal is reached. Returns the exit status.
   int run();
 
  private:
@@ -35,13 +35,13 @@ class Pinger {
   Signals* const signals_;
   Port port_;
   Target target_;
-  bool target_failed_ = false;  // it is replaced when nothing is under way to it
+  bool target_failed_ = false;  // replaced once nothing is in flight to it
   uint32_t under_way_ = 0;
   const std::string destination_;
   const Clock::time_point end_;
   Summary summary_;
 
-  uint32_t seq_ = 0;  // of the packet that a reply is awaited for
+  uint32_t seq_ = 0;  // of the packet that awaits a reply
   Clock::time_point sent_;
   bool is_sent_ = false;
   bool is_over_ = false;

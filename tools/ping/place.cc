@@ -44,7 +44,7 @@ std::optional<uint64_t> parse_number(const std::string& text) {
   return number;
 }
 
-// urma_str_to_eid logs what it cannot read, and takes no number of less than 3 characters.
+// urma_str_to_eid logs what it cannot read, and rejects numbers of less than 3 characters.
 std::optional<urma_eid_t> parse_eid(const std::string& text) {
   urma_eid_t eid = {};
   in_addr ipv4;
@@ -75,7 +75,7 @@ std::vector<Place> list_places() {
       urma_get_device_list(&count), urma_free_device_list);
   std::vector<Place> places;
   for (int i = 0; devices != nullptr && i < count; ++i) add_places(devices[i], &places);
-  if (places.empty()) throw Failure("there is no device with an EID on this machine");
+  if (places.empty()) throw Failure("no device of this machine has an EID");
   return places;
 }
 

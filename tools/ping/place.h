@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// EIDs as people write them, and where on this machine they are.
+// EIDs as people write them, and their places on this machine.
 #ifndef TOOLS_PING_PLACE_H_
 #define TOOLS_PING_PLACE_H_
 
@@ -14,24 +14,24 @@
 
 namespace ping {
 
-// Options or values that cannot be taken.
+// Invalid options or values.
 class WrongInput : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// Something that failed while the tool ran.
+// A failure at run time.
 class Failure : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// Reads a number as strtoul does with base 0: decimal, hexadecimal or octal. None if there is
-// anything else.
+// Reads a number like strtoul with base 0: decimal, hexadecimal or octal. Nothing if there is other
+// text.
 std::optional<uint64_t> parse_number(const std::string& text);
 
-// Reads an EID: an IPv6 address, a dotted IPv4 address or a number of 32 bits. None if the text is
-// something else, or zero.
+// Reads an EID: an IPv6 address, a dotted IPv4 address or a number of 32 bits. Nothing for other
+// text, or zero.
 std::optional<urma_eid_t> parse_eid(const std::string& text);
 std::string to_text(const urma_eid_t& eid);
 bool same(const urma_eid_t& a, const urma_eid_t& b);
@@ -43,10 +43,10 @@ struct Place {
   urma_eid_t eid;
 };
 
-// All places of this machine, none of whose EIDs occurs twice. The library has to be started.
+// All places of this machine, each EID once. The library must be started.
 std::vector<Place> list_places();
 
-// The place with this EID. Throws WrongInput, with the EIDs that there are.
+// The place with this EID. Throws WrongInput, with the existing EIDs.
 Place find_place(const std::vector<Place>& places, const urma_eid_t& eid);
 
 }  // namespace ping

@@ -11,7 +11,7 @@ namespace {
 constexpr uint8_t kUsualPriority = 6;
 constexpr uint32_t kSendDepth = 64;
 
-// Whoever pings has a receive posted; who has none is not waited for.
+// A pinging side has a receive posted; do not wait for others.
 constexpr uint8_t kRnrRetry = 1;
 
 void require(bool holds, const Place& place, const std::string& what) {
@@ -22,8 +22,8 @@ void require(bool holds, const Place& place, const std::string& what) {
 
 }  // namespace
 
-// The priority that UMDK's tool takes, where the compact channel that it takes is there, else the
-// first one with it, else one with the reliable channel.
+// The priority that UMDK's tool uses, if it has the compact channel that the tool uses, else the
+// first one with that channel, else one with the reliable channel.
 Port::Lane Port::pick_lane(urma_device_t* device) {
   urma_device_attr_t attr;
   if (urma_query_device(device, &attr) != URMA_SUCCESS) {

@@ -26,8 +26,8 @@ struct End {
 using Target = std::unique_ptr<urma_target_jetty_t, End<urma_unimport_jetty>>;
 using SendQueue = std::unique_ptr<urma_jfs_t, End<urma_delete_jfs>>;
 
-// Takes messages into slots of memory of its own, which receive from the beginning. One more slot,
-// the spare one, does not.
+// Takes messages into its own memory slots, for all of which a receive is posted at the start. One
+// more slot, the spare one, has none.
 class Port {
  public:
   // `id` 0: the library chooses. Throws Failure.
@@ -43,14 +43,14 @@ class Port {
   Target import(const urma_eid_t& eid, uint32_t id, urma_target_type_t type) const;
   SendQueue make_send_queue(uint32_t depth) const;
 
-  // A SEND_IMM request of the first bytes of a slot. Its list points at `sge`.
+  // A SEND_IMM request for the first bytes of a slot. Its list points to `sge`.
   urma_jfs_wr_t request(uint32_t slot, uint32_t size, uint64_t immediate,
                         urma_target_jetty_t* target, urma_sge_t* sge) const;
   void receive(uint32_t slot);
   uint8_t* slot_memory(uint32_t slot) { return memory_.data() + size_t{slot} * kMaxSize; }
 
   bool poll(urma_cr_t* record);
-  // Asks for an event at fd(), which comes at once where records are waiting.
+  // Requests an event at fd(), which comes at once if records wait.
   void arm();
   // Takes the event, if there is one.
   void disarm();

@@ -8,7 +8,7 @@ namespace ping {
 namespace {
 
 constexpr uint32_t kSlots = 256;
-constexpr uint32_t kClientDepth = 16;  // replies that may be under way to one client
+constexpr uint32_t kClientDepth = 16;  // replies in flight to one client
 constexpr size_t kMaxClients = 256;
 
 }  // namespace
@@ -28,7 +28,7 @@ void Responder::serve() {
   }
 }
 
-// A slot receives again when its reply has been sent, or at once if there is none.
+// A slot receives again once its reply was sent, or at once if there is none.
 void Responder::answer(const urma_cr_t& record) {
   if (record.status == URMA_CR_SUCCESS && record.opcode == URMA_CR_OPC_SEND_WITH_IMM) {
     if (reply(record)) return;
@@ -88,7 +88,7 @@ Responder::Client* Responder::add_client(const Key& key, const urma_jetty_id_t& 
   return &clients_.front();
 }
 
-// Forgets the client that was silent for longest, of those to which nothing is under way.
+// Forgets the client that was silent longest, among those without replies in flight.
 bool Responder::make_room() {
   if (clients_.size() < kMaxClients) return true;
   for (auto client = clients_.end(); client != clients_.begin();) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The side that answers.
+// The answering side.
 #ifndef TOOLS_PING_RESPONDER_H_
 #define TOOLS_PING_RESPONDER_H_
 
@@ -18,14 +18,14 @@
 
 namespace ping {
 
-// Answers at one EID: sends each message back with its immediate. A client that does not take its
-// replies loses them, and holds up nobody else: each has a send queue of its own.
+// Answers at one EID: returns each message with its immediate. A client that does not take its
+// replies loses them, and delays nobody else: each has its own send queue.
 class Responder {
  public:
   Responder(const Settings& settings, const Place& place);
 
   const Port& port() const { return port_; }
-  // Answers what is there, and asks for an event for what is not yet.
+  // Answers waiting messages, and requests an event for later ones.
   void serve();
   void disarm() { port_.disarm(); }
   uint64_t answered() const { return answered_; }
@@ -40,7 +40,7 @@ class Responder {
     uint32_t under_way = 0;
     bool failed = false;
   };
-  using Clients = std::list<Client>;  // the one heard of last is the first
+  using Clients = std::list<Client>;  // most recently heard first
 
   void answer(const urma_cr_t& record);
   bool reply(const urma_cr_t& record);
@@ -59,7 +59,7 @@ class Responder {
   uint64_t lost_ = 0;
 };
 
-// Answers at all places until a signal comes. Gives the exit status.
+// Answers at all places until a signal comes. Returns the exit status.
 int listen(const Settings& settings, const std::vector<Place>& places, Signals* signals);
 
 }  // namespace ping

@@ -19,7 +19,7 @@ namespace {
 constexpr char kVersion[] = "0.0.1";
 constexpr double kMaxSeconds = 1e9;
 
-// What was typed, before it is looked at.
+// The raw options, before validation.
 struct Texts {
   std::string destination;
   std::string local;
@@ -33,7 +33,7 @@ struct Texts {
 [[noreturn]] void refuse(const std::string& given, const std::string& allowed,
                          const std::string& example) {
   std::string line = given + ": " + allowed + "; for example: urma_ping " + example;
-  // One line, whatever was typed.
+  // Keeps any input on one line.
   std::replace_if(
       line.begin(), line.end(), [](unsigned char c) { return std::iscntrl(c) != 0; }, ' ');
   throw WrongInput(line);
@@ -78,19 +78,19 @@ void add_options(CLI::App* app, Texts* texts, Settings* settings) {
   app->add_option("destination", texts->destination,
                   "EID to ping: IPv6, dotted IPv4 or a number, not zero")
       ->type_name("EID");
-  text("-c", &texts->count, "N", "stop after so many packets; default: no end");
+  text("-c", &texts->count, "N", "stop after N packets; default: no end");
   text("-I", &texts->local, "EID", "local EID; default: the first that fits");
   text("-i", &texts->interval, "SEC", "seconds between a reply and the next packet; default: 1");
   text("-s", &texts->size, "BYTES", "bytes of data, 1 to 4096; default: 4");
-  text("-w", &texts->deadline, "SEC", "end after so many seconds; default: 0, no end");
-  text("-W", &texts->reply_timeout, "SEC", "wait so long for a reply; default: 1; 0: for ever");
+  text("-w", &texts->deadline, "SEC", "stop after SEC seconds; default: 0, no end");
+  text("-W", &texts->reply_timeout, "SEC", "seconds to wait for a reply; default: 1; 0: no limit");
   app->add_flag("-q", settings->quiet, "no line for each packet");
   app->add_flag("-v,--verbose", settings->verbose, "more lines");
   app->add_flag("--json", settings->json, "the summary as JSON, and nothing else");
   app->add_flag("--listen", settings->listen, "answer pings, on all EIDs or on that of -I");
 }
 
-// Options that say how to ping say nothing to one that answers.
+// Options of a pinging side have no meaning for an answering one.
 void check_listen(const CLI::App& app) {
   for (const char* option : {"-c", "-i", "-s", "-w", "-W", "destination"}) {
     if (app.count(option) == 0) continue;
@@ -124,19 +124,18 @@ void take_values(const CLI::App& app, const Texts& texts, Settings* settings) {
     settings->interval = seconds_of("-i", texts.interval, "an interval of 0 or more seconds");
   }
   if (app.count("-w") != 0) {
-    settings->deadline = seconds_of("-w", texts.deadline, "0 for no end, or seconds until it");
+    settings->deadline = seconds_of("-w", texts.deadline, "0 for no end, or seconds until the end");
   }
   if (app.count("-W") != 0) {
     settings->reply_timeout =
-        seconds_of("-W", texts.reply_timeout, "0 for ever, or seconds to wait for a reply");
+        seconds_of("-W", texts.reply_timeout, "0 for no limit, or seconds to wait for a reply");
   }
 }
 
 }  // namespace
 
 std::variant<Settings, int> parse_settings(int argc, char** argv) {
-  CLI::App app("Sends messages to a URMA responder, and tells how long the replies take.",
-               "urma_ping");
+  CLI::App app("Sends messages to a URMA responder, and measures the round trips.", "urma_ping");
   app.footer("Exit status: 0, 1 if nobody replied or the tool failed, 2 for wrong input.");
   Texts texts;
   Settings settings;

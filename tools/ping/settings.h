@@ -31,8 +31,8 @@ struct Settings {
   bool json = false;
 };
 
-// Reads the command line. Gives an exit status where it asked for help or for the version, which
-// are printed. Throws WrongInput.
+// Reads the command line. Returns an exit status if help or the version was requested, after
+// printing it. Throws WrongInput.
 std::variant<Settings, int> parse_settings(int argc, char** argv);
 
 }  // namespace ping

@@ -37,7 +37,7 @@ void Signals::wait(const std::vector<int>& fds, Clock::time_point until) const {
   std::vector<pollfd> entries = {{fd_, POLLIN, 0}};
   for (const int fd : fds) entries.push_back({fd, POLLIN, 0});
   const auto left = std::chrono::duration_cast<std::chrono::nanoseconds>(until - Clock::now());
-  constexpr int64_t kLongest = 3600;  // so that no sum of times is too large for the kernel
+  constexpr int64_t kLongest = 3600;  // keeps the sum of times within the kernel's range
   const int64_t seconds = std::min<int64_t>(left.count() / 1'000'000'000, kLongest);
   const timespec limit = {seconds, left.count() % 1'000'000'000};
   if (left.count() <= 0) return;

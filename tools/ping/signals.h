@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// SIGINT and SIGTERM, as something to wait for.
+// SIGINT and SIGTERM as events to wait for.
 #ifndef TOOLS_PING_SIGNALS_H_
 #define TOOLS_PING_SIGNALS_H_
 
@@ -10,8 +10,8 @@
 
 namespace ping {
 
-// Takes the signals from the process. Made before the library starts its threads, which else would
-// be ended by them.
+// Takes the signals from the process. Construct it before the library starts its threads, which the
+// signals would otherwise end.
 class Signals {
  public:
   Signals();
@@ -21,7 +21,7 @@ class Signals {
 
   // Whether one of them has come.
   bool raised();
-  // Waits until one of them comes, one of the descriptors becomes readable, or time is over.
+  // Waits until a signal comes, a descriptor becomes readable, or time is up.
   void wait(const std::vector<int>& fds, Clock::time_point until) const;
 
  private:

@@ -27,7 +27,7 @@ double Summary::elapsed_ms() const {
 }
 
 double Summary::deviation() const {
-  // Rounding can bring the difference below zero.
+  // Rounding can make the difference negative.
   return std::sqrt(std::max(0.0, sum_of_squares_ / received_ - average() * average()));
 }
 

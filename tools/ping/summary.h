@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What is counted while pinging, and what is said of it in the end.
+// The counts while pinging, and their summary.
 #ifndef TOOLS_PING_SUMMARY_H_
 #define TOOLS_PING_SUMMARY_H_
 
@@ -21,7 +21,7 @@ class Summary {
 
   uint32_t received() const { return received_; }
 
-  // The lines of UMDK's tool. Those of the round trips are there only if there was one.
+  // The lines of UMDK's tool. Those about round trips appear only if there was one.
   std::string text() const;
   std::string json(const Settings& settings, const std::string& local) const;
 

@@ -12,7 +12,7 @@
 namespace run {
 namespace {
 
-// What the kernel sends, such as Ctrl-C on a terminal, has gone to the child too.
+// Signals from the kernel, such as Ctrl-C on a terminal, went to the child too.
 void pass_on(pid_t child, const siginfo_t& signal) {
   if (signal.si_code == SI_KERNEL) return;
   if (signal.si_code == SI_QUEUE) {
@@ -26,7 +26,7 @@ bool is_job_control(int signal) {
   return signal == SIGTSTP || signal == SIGTTIN || signal == SIGTTOU;
 }
 
-// Waits for the end of the child, and stops where it is stopped, for the shell to see it.
+// Waits for the end of the child, and stops when it stops, so that the shell sees that.
 int follow(pid_t child, const sigset_t& all) {
   for (;;) {
     siginfo_t signal;
@@ -49,7 +49,7 @@ int attend(const std::function<int()>& body) {
   sigset_t all, before;
   sigfillset(&all);
   ::sigprocmask(SIG_SETMASK, &all, &before);
-  // One that is ignored leaves no status behind.
+  // An ignored SIGCHLD would discard the child's status.
   struct sigaction ignored, usual = {};
   usual.sa_handler = SIG_DFL;
   ::sigaction(SIGCHLD, &usual, &ignored);
@@ -65,7 +65,7 @@ int attend(const std::function<int()>& body) {
 
 void end_as(int status) {
   if (!WIFSIGNALED(status)) ::_exit(WEXITSTATUS(status));
-  // The core is the child's.
+  // The core dump is the child's.
   const rlimit no_core = {0, 0};
   ::setrlimit(RLIMIT_CORE, &no_core);
   const int number = WTERMSIG(status);

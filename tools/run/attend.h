@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Running the program as a child, where something is to be done after its end.
+// Running the program as a child, if something remains to be done after its end.
 #ifndef TOOLS_RUN_ATTEND_H_
 #define TOOLS_RUN_ATTEND_H_
 
@@ -8,12 +8,12 @@
 
 namespace run {
 
-// Runs `body` in a child, which ends with the status that it gives unless it executes a program.
-// Signals that come for this process alone are passed on to the child, which dies with this
-// process. Gives the child's wait status. Throws Failure.
+// Runs `body` in a child, which exits with the status it returns unless it executes a program.
+// Passes signals for this process alone on to the child, which dies with this process. Returns the
+// child's wait status. Throws Failure.
 int attend(const std::function<int()>& body);
 
-// Ends this process as the child has ended.
+// Ends this process as the child ended.
 [[noreturn]] void end_as(int status);
 
 }  // namespace run

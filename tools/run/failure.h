@@ -9,13 +9,13 @@
 
 namespace run {
 
-// Why urma_run cannot do what it was asked, in one line.
+// The reason why urma_run failed, in one line.
 class Failure : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// Throws Failure unless `done`, with the text of errno.
+// If not `done`, throws Failure with the text of errno.
 inline void check(bool done, const std::string& what) {
   if (!done) throw Failure(what + ": " + std::strerror(errno));
 }

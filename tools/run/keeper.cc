@@ -22,9 +22,9 @@
 namespace run {
 namespace {
 
-// The first byte of its one message; a path or a reason follows.
+// The first byte of its only message; a path or a reason follows.
 constexpr char kReady = '+', kFailed = '-';
-// Where it has its end of the socket.
+// The descriptor of its end of the socket.
 constexpr int kSocket = 3;
 
 void answer(char kind, const std::string& text) {
@@ -32,7 +32,7 @@ void answer(char kind, const std::string& text) {
   (void)!::send(kSocket, message.data(), message.size(), MSG_NOSIGNAL);
 }
 
-// Nothing of the program's is held: not its pipes, not its terminal, not its folder.
+// Holds nothing of the program: not its pipes, terminal or folder.
 void let_go() {
   const int nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   for (int fd = 0; fd <= 2; ++fd) ::dup2(nothing, fd);
@@ -40,8 +40,8 @@ void let_go() {
   (void)!::chdir("/");
 }
 
-// Until the process behind the descriptor has ended, or, where it is to be told so, closes its end
-// of the socket. An exec closes that, too.
+// Waits until the process of the pidfd has ended or, with `by_socket`, has closed its end of the
+// socket. An exec also closes that.
 void wait_for_end(int process, bool by_socket) {
   pollfd ends[] = {{process, POLLIN, 0}, {by_socket ? kSocket : -1, POLLIN, 0}};
   while (::poll(ends, 2, -1) < 0 && errno == EINTR) continue;
@@ -50,7 +50,7 @@ void wait_for_end(int process, bool by_socket) {
 void keep(const Options& options, pid_t watched, bool by_socket) {
   const auto process = static_cast<int>(::syscall(SYS_pidfd_open, watched, 0));
   check(process >= 0, "watching the process (pidfd_open, Linux 5.3)");
-  // They are the program's.
+  // These are for the program.
   ::unsetenv("URMA_FAULT");
   ::unsetenv("URMA_TRACE");
   offer_eids(options.eids);
@@ -99,7 +99,7 @@ Keeper::Keeper(const Options& options, const std::string& directory) : directory
   const pid_t child = ::fork();
   check(child >= 0, "making a process");
   if (child == 0) {
-    // Nobody's child, and not of the terminal.
+    // An orphan, detached from the terminal.
     ::setsid();
     if (::fork() == 0) run_keeper(options, directory, self, ends[1]);
     ::_exit(0);
@@ -119,7 +119,7 @@ Keeper::Keeper(const Options& options, const std::string& directory) : directory
 Keeper::~Keeper() {
   ::shutdown(socket_, SHUT_WR);
   char byte;
-  // Its end is closed when it is gone.
+  // The keeper's end closes when it is gone.
   while (!directory_.empty() && ::recv(socket_, &byte, 1, 0) < 0 && errno == EINTR) continue;
   ::close(socket_);
 }

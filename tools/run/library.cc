@@ -6,7 +6,7 @@
 namespace run {
 
 Library::Library() {
-  if (urma_init(nullptr) != URMA_SUCCESS) throw Failure("urma_init failed; its log says why");
+  if (urma_init(nullptr) != URMA_SUCCESS) throw Failure("urma_init failed; see its log");
 }
 
 char* device_to_extend() {

@@ -8,7 +8,7 @@
 
 namespace run {
 
-// The library, from start to end.
+// The library, running while this lives.
 class Library {
  public:
   Library();  // throws Failure
@@ -17,13 +17,13 @@ class Library {
   ~Library() { (void)urma_uninit(); }
 };
 
-// The device that --name and --eid are about.
+// The device for --name and --eid.
 char* device_to_extend();
 
-// In the order of the library; none where the device is NULL.
+// In the order of the library; none if the device is NULL.
 std::vector<urma_eid_t> eids_of(urma_device_t* device);
 
-// Those of the library's providers. Devices that the kernel shows are not among them.
+// Devices of the library's providers, without those that the kernel shows.
 std::vector<urma_device_t*> own_devices();
 
 }  // namespace run

@@ -19,7 +19,7 @@
 namespace run {
 namespace {
 
-// As of env(1) and timeout(1).
+// Like env(1) and timeout(1).
 constexpr int kOwnFailure = 125, kCannotRun = 126, kNotFound = 127;
 
 void say(const std::string& line) { std::fprintf(stderr, "urma_run: %s\n", line.c_str()); }
@@ -45,7 +45,7 @@ Way choose_way(const Options& options, const std::string& view) {
   throw Failure("no way works: " + reasons);
 }
 
-// Returns only where the program cannot be executed.
+// Returns only if the program cannot be executed.
 int become_program(Way way, const std::string& view, char** program) {
   try {
     enter(way, view);
@@ -59,8 +59,8 @@ int become_program(Way way, const std::string& view, char** program) {
   return code == ENOENT ? kNotFound : kCannotRun;
 }
 
-// The wait status of the program, which this process takes over where nothing is left to do after
-// the program's end.
+// The wait status of the program. If nothing remains to be done after its end, the program replaces
+// this process.
 int run(const Options& options) {
   set_environment(options);
   const std::string directory = options.isolated ? make_private_directory() : "";

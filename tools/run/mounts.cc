@@ -18,8 +18,8 @@ namespace {
 
 constexpr unsigned long kFlags = MS_NOSUID | MS_NOEXEC;
 
-// Goes to a folder, and back in the end: by its path, since that may lead into a new mount, else
-// to the very folder.
+// Enters a folder, and finally goes back: by path, since that may lead into a new mount, else to
+// the original folder.
 class WorkingFolder {
  public:
   explicit WorkingFolder(const std::string& path)
@@ -65,7 +65,7 @@ void copy_link(const std::string& from, const std::string& to) {
   check(::symlink(target, to.c_str()) == 0, "making the link " + to);
 }
 
-// Makes an entry of this folder, which a mount covers, visible again.
+// Makes an entry of this folder visible again under a mount that covers it.
 void uncover(const std::string& name, const std::string& folder) {
   const std::string to = folder + "/" + name;
   struct stat info;
@@ -77,10 +77,10 @@ void uncover(const std::string& name, const std::string& folder) {
   bind(name, to);
 }
 
-// A folder in which nobody can make one, such as /sys/class, is covered by a copy in memory, whose
-// entries lead to those below.
+// A folder where nobody can create entries, such as /sys/class, is covered by a copy in memory,
+// whose entries lead to those below.
 void cover(const std::string& folder, const std::string& addition) {
-  // What is relative goes on leading below the cover.
+  // Relative links keep leading below the cover.
   const WorkingFolder below(folder);
   const auto names = entries_here();
   check(::mount("urma_run", folder.c_str(), "tmpfs", kFlags, "mode=0755") == 0,
@@ -103,14 +103,14 @@ void show(const std::string& from, const std::string& folder, const std::string&
 }  // namespace
 
 void show_by_mounts(const std::string& view) {
-  // Slave: what is mounted outside later on appears here too, and nothing from here outside.
+  // Slave: later mounts outside appear here too, but none from here outside.
   check(::mount(nullptr, "/", nullptr, MS_REC | MS_SLAVE, nullptr) == 0,
         "making the mounts private");
   const mode_t mask = ::umask(0);
   show(view + "/ubcore", "/sys/class", "ubcore");
   show(view + "/uburma", "/dev", "uburma");
   ::umask(mask);
-  // As little can be made in it as in the one below. One that is not covered has other flags.
+  // Read-only, like the one below. One that is not covered has other flags.
   (void)::mount(nullptr, "/sys/class", nullptr, MS_REMOUNT | MS_BIND | MS_RDONLY | kFlags, nullptr);
 }
 

@@ -7,7 +7,7 @@
 namespace run {
 
 // In a mount namespace of this process alone: shows the folders ubcore and uburma of `view` in
-// /sys/class and /dev. All that is there already stays what it is. Throws Failure.
+// /sys/class and /dev. Existing entries stay as they are. Throws Failure.
 void show_by_mounts(const std::string& view);
 
 }  // namespace run

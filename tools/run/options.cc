@@ -83,7 +83,7 @@ Way parse_way(const std::string& text) {
 std::variant<Options, int> parse_options(int argc, char** argv) {
   Options options;
   opterr = 0;
-  // The plus ends the options at the first word that is none: what follows is the program's.
+  // The plus stops at the first word that is not an option: what follows is the program's.
   for (int c = 0; (c = ::getopt_long(argc, argv, "+vhV", kOptions, nullptr)) != -1;) {
     switch (c) {
       case kName:

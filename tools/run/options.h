@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The command line of urma_run: options, then the program and what belongs to it.
+// The command line of urma_run: options, then the program and its arguments.
 #ifndef TOOLS_RUN_OPTIONS_H_
 #define TOOLS_RUN_OPTIONS_H_
 
@@ -21,10 +21,10 @@ struct Options {
   std::optional<Way> way;  // else the first one that works
   bool isolated = false;
   bool verbose = false;
-  char** program = nullptr;  // as execvp() takes it
+  char** program = nullptr;  // in the form of execvp()
 };
 
-// The options, or the exit status where there is nothing left to do. Throws Failure.
+// The options, or the exit status if nothing remains to be done. Throws Failure.
 std::variant<Options, int> parse_options(int argc, char** argv);
 
 }  // namespace run

@@ -17,7 +17,7 @@
 namespace run {
 namespace {
 
-// The library takes no table with fewer.
+// The library rejects shorter tables.
 constexpr size_t kFewestEids = 2;
 
 std::string text_of(const urma_eid_t& eid) {
@@ -33,7 +33,7 @@ std::string list_of(const std::vector<urma_eid_t>& eids) {
 
 bool same(const urma_eid_t& a, const urma_eid_t& b) { return std::memcmp(&a, &b, sizeof a) == 0; }
 
-// One line for each; a table that is too short goes on counting.
+// One line for each EID; a table that is too short is extended by counting up.
 std::string table_of(std::vector<urma_eid_t> eids) {
   while (eids.size() < kFewestEids) {
     eids.push_back(eids.back());
@@ -69,7 +69,7 @@ void offer_eids(const std::vector<urma_eid_t>& eids) {
   const std::string text = table_of(eids);
   const bool written = ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
   ::close(fd);
-  // Complete from the first moment; a table that is there already stays.
+  // Appears complete at once; an existing table stays.
   const bool done = written && (::link(made.c_str(), place.c_str()) == 0 || errno == EEXIST);
   const int code = errno;
   ::unlink(made.c_str());
@@ -93,7 +93,7 @@ std::string runtime_directory() {
   (void)urma_ext_query_settings(0, nullptr, &count);
   std::vector<urma_ext_setting_t> settings(count);
   if (urma_ext_query_settings(0, settings.data(), &count) != URMA_SUCCESS) {
-    throw Failure("the library does not say what its settings are");
+    throw Failure("the library does not report its settings");
   }
   for (const urma_ext_setting_t& setting : settings) {
     if (std::strcmp(setting.name, "URMA_RUNTIME_DIR") != 0) continue;
@@ -103,7 +103,7 @@ std::string runtime_directory() {
     throw Failure(std::string("the runtime directory \"") + setting.value +
                   "\" is not found: " + error.message());
   }
-  throw Failure("the library does not say what its runtime directory is");
+  throw Failure("the library does not report its runtime directory");
 }
 
 }  // namespace run

@@ -11,17 +11,17 @@
 
 namespace run {
 
-// A directory that nobody else uses, named by URMA_RUNTIME_DIR from now on. Throws Failure.
+// A private directory, named by URMA_RUNTIME_DIR from now on. Throws Failure.
 std::string make_private_directory();
 
-// Gives the directory that URMA_RUNTIME_DIR names these EIDs, where it has none yet. Throws
+// Gives these EIDs to the directory that URMA_RUNTIME_DIR names, if it has none yet. Throws
 // Failure.
 void offer_eids(const std::vector<urma_eid_t>& eids);
 
-// Throws Failure where urma_shm0 has other EIDs than these. The library has started.
+// Throws Failure if urma_shm0 has other EIDs. The library must be started.
 void expect_eids(const std::vector<urma_eid_t>& eids);
 
-// The directory in use. The library has started.
+// The directory in use. The library must be started.
 std::string runtime_directory();
 
 }  // namespace run

@@ -29,7 +29,7 @@ std::vector<std::string> names_in(const fs::path& folder) {
   return names;
 }
 
-// The device of whose attributes the one of this name is another view.
+// The device with files whose attributes the one of this name shares.
 std::string device_behind(urma_device_t* named, const std::vector<std::string>& with_files) {
   const auto eids = eids_of(named);
   for (const std::string& name : with_files) {
@@ -86,12 +86,12 @@ void View::fill() {
     }
     for (size_t i = with_files; i < names.size(); ++i) add_named(names[i]);
   }
-  // They can be opened, and refuse every command, for there is no kernel module.
+  // They can be opened, and reject every command: there is no kernel module.
   fs::create_directory(nodes);
   for (const std::string& name : names) fs::create_symlink("/dev/null", nodes / name);
 }
 
-// A further name has the files of its device, but for those that say what it is called.
+// A further name has the files of its device, except those that contain the name.
 void View::add_named(const std::string& name) {
   std::string copy = name;
   urma_device_t* device = urma_get_device_by_name(copy.data());
@@ -102,7 +102,7 @@ void View::add_named(const std::string& name) {
     if (file != "ubdev" && file != "driver_name") fs::create_symlink(from / file, to / file);
   }
   write_line(to / "ubdev", name);
-  // Not the name of its provider, which would take the folder for a device of the kernel.
+  // Not the name of its provider, which would take the folder for that of a kernel device.
   const urma_device_t* base = urma_get_device_by_name(behind.data());
   const std::string driver = device->ops->name;
   write_line(to / "driver_name", base != nullptr && driver == base->ops->name ? "alias" : driver);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What the program is to see: two folders, ubcore and uburma.
+// The program's view: two folders, ubcore and uburma.
 #ifndef TOOLS_RUN_VIEW_H_
 #define TOOLS_RUN_VIEW_H_
 
@@ -8,8 +8,8 @@
 
 namespace run {
 
-// Lies in the folder `class` of the runtime directory, from which the library removes what nobody
-// needs any more. The library has started, and ends after it.
+// Lies in the folder `class` of the runtime directory, which the library cleans up. The library
+// must be started, and must outlive it.
 class View {
  public:
   View();  // throws Failure

@@ -51,7 +51,7 @@ void leave_user_namespace() {
   write_text("/proc/self/gid_map", group + " " + group + " 1");
 }
 
-// The library to preload lies where the providers' modules are.
+// The library to preload lies beside the providers' modules.
 std::string preloaded_library() {
   namespace fs = std::filesystem;
   Dl_info info{};
@@ -70,7 +70,7 @@ std::string preloaded_library() {
   return path.string();
 }
 
-// Behind what is preloaded already: a sanitizer's library has to be the first.
+// After existing entries: a sanitizer's library must be the first.
 void preload(const std::string& view) {
   const char* before = std::getenv("LD_PRELOAD");
   const std::string list = before == nullptr || *before == '\0' ? "" : before + std::string(":");

@@ -20,8 +20,8 @@
 
 #include "tools/run/preload/shown.h"
 
-/* Defines `type name(parameters)` that calls the function of that name behind this library. The
- * arguments name `shown_path` where `path`, relative to `dirfd`, was given. */
+/* Defines `type name(parameters)`, which calls the next function of that name. The arguments have
+ * `shown_path` in place of `path`, which is relative to `dirfd`. */
 #define CALL_AT(type, name, dirfd, parameters, arguments)      \
   URMA_RUN_EXPORT type name parameters {                       \
     char buffer[PATH_MAX];                                     \
@@ -30,7 +30,7 @@
   }
 #define CALL(type, name, parameters, arguments) CALL_AT(type, name, AT_FDCWD, parameters, arguments)
 
-/* The mode of a call that may make a file. */
+/* The mode of a call that may create a file. */
 static mode_t mode_of(int flags, va_list arguments) {
   const bool makes = (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE;
   return makes ? va_arg(arguments, mode_t) : 0;
@@ -60,7 +60,7 @@ OPEN(open64)
 OPENAT(openat)
 OPENAT(openat64)
 
-/* What _FORTIFY_SOURCE makes of them. */
+/* Their names under _FORTIFY_SOURCE. */
 int __open_2(const char* path, int flags);
 int __open64_2(const char* path, int flags);
 int __openat_2(int dirfd, const char* path, int flags);
@@ -140,7 +140,7 @@ CALL(ssize_t, listxattr, (const char* path, char* list, size_t size), (shown_pat
 CALL(ssize_t, llistxattr, (const char* path, char* list, size_t size), (shown_path, list, size))
 CALL(int, inotify_add_watch, (int fd, const char* path, uint32_t mask), (fd, shown_path, mask))
 
-/* A path that leads to what is shown is told as the program knows it. */
+/* A path to a shown folder is returned as the program knows it. */
 URMA_RUN_EXPORT char* realpath(const char* path, char* resolved) {
   char buffer[PATH_MAX], real[PATH_MAX];
   if (NEXT(realpath)(shown(AT_FDCWD, path, buffer), real) == NULL) return NULL;
@@ -148,7 +148,7 @@ URMA_RUN_EXPORT char* realpath(const char* path, char* resolved) {
   return resolved == NULL ? strdup(real) : strcpy(resolved, real);
 }
 
-/* A room that is too small ends the program, as it does without this library. */
+/* A buffer that is too small ends the program, as it does without this library. */
 URMA_RUN_EXPORT char* __realpath_chk(const char* path, char* resolved, size_t room) {
   if (room < PATH_MAX) return NEXT(__realpath_chk)(path, resolved, room);
   return realpath(path, resolved);

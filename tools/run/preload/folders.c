@@ -16,13 +16,13 @@
 
 #include "tools/run/preload/shown.h"
 
-/* Both forms of an entry are the same here, so that one list serves the functions of both names. */
+/* Both forms of an entry are the same here, so one list serves the functions of both names. */
 _Static_assert(sizeof(struct dirent) == sizeof(struct dirent64), "one form of entries");
 _Static_assert(offsetof(struct dirent, d_name) == offsetof(struct dirent64, d_name),
                "one form of entries");
 
-/* Folders whose additional entry has been given. With more of them open at once, those beyond show
- * none: nothing is allocated here, for a child of a fork may be listing. */
+/* Folders whose additional entry was returned. With more of them open at once, the others show
+ * none: nothing is allocated here, since a child of a fork may be listing. */
 enum { kMostListed = 256 };
 static struct listed {
   DIR* folder;
@@ -52,14 +52,14 @@ static struct listed* take(DIR* folder) {
   return NULL;
 }
 
-/* The entry to give at the end of a folder; NULL where there is none, or no more. errno stays. */
+/* The entry to return at the end of a folder, or NULL. errno stays. */
 static struct dirent* one_more(DIR* folder) {
   const int code = errno;
   struct stat info, there;
   struct dirent* entry = NULL;
   const int fd = dirfd(folder);
   const char* name = fd >= 0 && fstat(fd, &info) == 0 ? added_entry(&info) : NULL;
-  /* A real one has been listed already. */
+  /* A real entry was listed already. */
   if (name != NULL && find(folder) == NULL && NEXT(fstatat)(fd, name, &there, 0) != 0) {
     struct listed* place = take(folder);
     if (place != NULL) {
@@ -93,7 +93,7 @@ URMA_RUN_EXPORT struct dirent64* readdir64(DIR* folder) {
   return (struct dirent64*)readdir(folder);
 }
 
-/* Both are called by programs that were written long ago. */
+/* Old programs call these two. */
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 URMA_RUN_EXPORT int readdir_r(DIR* folder, struct dirent* entry, struct dirent** result) {
   const int status = NEXT(readdir_r)(folder, entry, result);
@@ -197,7 +197,7 @@ URMA_RUN_EXPORT int scandir64(const char* path, struct dirent64*** list, filter6
   return scandirat64(AT_FDCWD, path, list, filter, order);
 }
 
-/* glob() takes functions for what it would else call by itself. */
+/* glob() takes functions to call in place of its own. */
 static void* open_for_glob(const char* path) { return opendir(path); }
 static struct dirent* read_for_glob(void* folder) { return readdir(folder); }
 static void close_for_glob(void* folder) { closedir(folder); }

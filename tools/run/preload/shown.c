@@ -89,7 +89,7 @@ const char* shown(int dirfd, const char* path, char buffer[PATH_MAX]) {
     const size_t length = strlen(entry->name);
     for (const char* at = path; (at = strstr(at, entry->name)) != NULL; at += length) {
       if (!is_shown(dirfd, path, at, entry)) continue;
-      /* The dot leads behind the link that the folder may be. */
+      /* The dot follows the link that the folder may be. */
       const int made = snprintf(buffer, PATH_MAX, "%s/%s/.%s", view(), entry->name, at + length);
       if (made < PATH_MAX) result = buffer;
       break;

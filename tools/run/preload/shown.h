@@ -12,7 +12,7 @@
 
 #define URMA_RUN_EXPORT __attribute__((visibility("default")))
 
-/* The function of this name behind this library. */
+/* The next function of this name, after this library. */
 #define NEXT(name)                                         \
   ({                                                       \
     static void* next_##name;                              \
@@ -20,15 +20,15 @@
   })
 void* next_function(void** place, const char* name);
 
-/* The entry that is added to the folder with this status; NULL where none is. */
+/* The entry added to the folder with this status, or NULL. */
 const char* added_entry(const struct stat* folder);
 
-/* The path to use instead of one that leads to what is shown, made in `buffer`; else the path
- * itself. A path that is relative belongs to `dirfd`. errno stays. */
+/* The path to use instead of one that leads to a shown folder, made in `buffer`; else the path
+ * itself. A relative path belongs to `dirfd`. errno stays. */
 const char* shown(int dirfd, const char* path, char buffer[PATH_MAX]);
 
-/* Writes a path of what is shown back into the one that the program knows, in a buffer of PATH_MAX.
- */
+/* Turns a path of a shown folder back into the one that the program knows, in place, in a buffer of
+ * PATH_MAX. */
 void hide(char* path);
 
 #endif /* TOOLS_RUN_PRELOAD_SHOWN_H_ */

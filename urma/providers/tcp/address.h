@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// EIDs as the addresses that they are.
+// EIDs as IP addresses.
 #ifndef URMA_PROVIDERS_TCP_ADDRESS_H_
 #define URMA_PROVIDERS_TCP_ADDRESS_H_
 
@@ -16,14 +16,14 @@ namespace urma::tcp {
 bool is_ipv4(const urma_eid_t& eid);
 // Of this machine only.
 bool is_loopback(const urma_eid_t& eid);
-// Means something on one link only, which an EID does not name.
+// Valid on one link only, which an EID does not name.
 bool is_link_local(const urma_eid_t& eid);
 urma_eid_t mapped(const in_addr& ipv4);
 
 std::string text_of(const urma_eid_t& eid);
 std::string text_of(const Address& address);
 
-// As the kernel wants it: IPv4 by itself, which works without IPv6, too.
+// In the kernel's form: IPv4 as such, so that it works without IPv6.
 class SocketAddress {
  public:
   explicit SocketAddress(const Address& address);

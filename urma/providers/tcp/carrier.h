@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What carries the messages of this wire: a stream of bytes to each other process, and nothing of
-// URMA. Today that is TCP by the kernel, with TLS where it is asked for (socket_carrier.h).
+// Carries the messages of this wire: a stream of bytes to each other process, without any URMA.
+// Today that is the kernel's TCP, with TLS on request (socket_carrier.h).
 #ifndef URMA_PROVIDERS_TCP_CARRIER_H_
 #define URMA_PROVIDERS_TCP_CARRIER_H_
 
@@ -28,29 +28,28 @@ struct Address {
   bool operator==(const Address& other) const;
 };
 
-// Who is at the other end, as its greeting says. The port is where it listens, so that two
-// processes that connect to each other at once keep the same one of both streams.
+// The other end, as its greeting describes it. The port is where it listens, so that two processes
+// that connect to each other at once keep the same one of the two streams.
 struct Peer {
   Address listens_at;
-  std::array<uint8_t, 16> process;  // drawn at its start: another one is another process
+  std::array<uint8_t, 16> process;  // drawn at its start: a restarted process has another one
 };
 
 enum class StreamState { kGreeting, kOpen, kLost };
 
-// A stream to another process. One thread at a time, which its user's lock sees to. Nothing of what
-// it was given is kept when a call returns, and no call waits.
+// A stream to another process. One thread at a time: its user's lock ensures that. A call keeps
+// none of its arguments, and does not wait.
 class Stream {
  public:
   virtual ~Stream() = default;
-  // Where it stands; goes on with its greeting first. `why` names what has ended it.
+  // Its state, after continuing its greeting. `why` tells what has ended it.
   virtual StreamState progress(std::string* why) = 0;
-  // How many bytes of all pieces together were taken, or brought; 0 where none can be now, or it is
-  // not open.
+  // The bytes taken or delivered, of all pieces together; 0 if none can be now, or it is not open.
   virtual size_t send(std::span<const iovec> pieces) = 0;
   virtual size_t receive(std::span<const iovec> pieces) = 0;
-  // Bytes lie here that the descriptor does not tell of (read ahead of a record's end).
+  // Bytes wait here that the descriptor does not report (read ahead to a record's end).
   virtual bool has_read_ahead() const = 0;
-  // What to sleep on, for EPOLLIN and where `wants_room` for EPOLLOUT too.
+  // To sleep on, for EPOLLIN, and if `wants_room` for EPOLLOUT too.
   virtual int fd() const = 0;
   virtual bool wants_room() const = 0;
   // Of an open one.
@@ -58,21 +57,22 @@ class Stream {
   virtual std::string who() const = 0;  // for the log: address, port
 };
 
-// One for each process and device: it listens on a port, at the addresses it was given.
+// One for each process and device: it listens on a port, at its addresses.
 class Carrier {
  public:
   virtual ~Carrier() = default;
   virtual uint16_t port() const = 0;
-  // At another one too, and no more. False where it cannot be had. Any thread.
+  // On one more port, at most. False if it cannot be had. Any thread.
   virtual bool listen_also(uint16_t port) = 0;
   virtual void stop_listening(uint16_t port) = 0;
-  // Begins a stream to a process that listens at `to`, from the address `from`. NULL and `why`
-  // where it cannot even begin. Any thread.
+  // Starts a stream from the address `from` to a process that listens at `to`. NULL and `why` if it
+  // cannot even start. Any thread.
   virtual std::unique_ptr<Stream> connect(const urma_eid_t& from, const Address& to,
                                           std::string* why) = 0;
-  // The next one that somebody else began, still greeting; NULL where there is none. One thread.
+  // The next stream that another process started, still greeting; NULL if there is none. One
+  // thread.
   virtual std::unique_ptr<Stream> accept() = 0;
-  // Readable where accept() has one.
+  // Readable when accept() has one.
   virtual int fd() const = 0;
 };
 

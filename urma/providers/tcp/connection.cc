@@ -13,14 +13,14 @@ namespace urma::tcp {
 namespace {
 
 constexpr size_t kInBytes = 64 << 10;
-// What is larger goes around the buffers, in either direction.
+// Larger data bypass the buffers, in both directions.
 constexpr size_t kDirectBytes = 8 << 10;
-// Requests wait where so much has not left; answers do not, so that two ends cannot block each
-// other. What a peer within its limits can ask for has less than the second for an answer.
+// Requests wait while this many bytes have not left; answers do not, so that two ends cannot block
+// each other. All answers that a peer within its limits can request fit into kMostAnswers.
 constexpr size_t kMostWaiting = 1 << 20;
 constexpr size_t kMostAnswers = 16 << 20;
 constexpr int kReadsPerTurn = 16;
-// More than so much is executed at once where a write comes bit by bit.
+// A write that arrives in parts is executed in steps of at least this size.
 constexpr size_t kWriteStep = 32 << 10;
 
 size_t bytes_of(std::span<const iovec> pieces) {
@@ -29,7 +29,7 @@ size_t bytes_of(std::span<const iovec> pieces) {
   return bytes;
 }
 
-// Without the first `skip` bytes, and no more than `most`.
+// Without the first `skip` bytes, and at most `most`.
 IovecList window(std::span<const iovec> pieces, uint64_t skip, uint64_t most) {
   IovecList list;
   for (const iovec& piece : pieces) {
@@ -81,7 +81,7 @@ void Connection::end(const std::string& why) {
 }
 
 void Connection::break_off(const char* what) {
-  URMA_LOG_LIMITED(WARNING, "{} breaks the rules of a connection, which is closed: {}", who_, what);
+  URMA_LOG_LIMITED(WARNING, "{} violates the protocol, connection closed: {}", who_, what);
   lose();
 }
 
@@ -201,8 +201,8 @@ void Connection::owe(uint32_t way, bool urgent) {
     const MutexLock lock(owing_mutex_);
     owing_.push_back(way);
   }
-  // SYNC(tcp-spinning): what is owed stands there before this look; a tick ends the spinning first,
-  // and pushes behind.
+  // SYNC(tcp-spinning): the debt is recorded before this look; a tick first ends the spinning, then
+  // pushes.
   if (!urgent && !wire_->spinning()) {
     wire_->engine().service().post([self = shared_from_this()] { self->push(); });
   }
@@ -258,14 +258,14 @@ void Connection::ask_grant(const GrantRequest& request, OnAnswer answered) {
 
 bool Connection::stands(SegmentRef segment) const {
   if (gone()) return false;
-  // Relaxed: what is set meanwhile, the owner says itself.
+  // Relaxed: the owner itself reports registrations that end meanwhile.
   if (!any_ended_.load(std::memory_order_relaxed)) return true;
   const MutexLock lock(ended_mutex_);
   const auto ended = ended_.find(segment.index);
   return ended == ended_.end() || is_newer(segment.generation, ended->second);
 }
 
-// Behind the lock nothing lands in that memory any more, and no grant of it is on its way.
+// Once the lock is held, nothing lands in that memory any more, and no grant of it is on its way.
 void Connection::tell_unregistered(SegmentRef segment) {
   const MutexLock lock(mutex_);
   if (gone() || !grants_.has(segment)) return;
@@ -385,10 +385,10 @@ void Connection::pull(uint32_t way) {
 
 void Connection::incoming_closed(IncomingEnd* end, uint8_t status) {
   const MutexLock lock(mutex_);
-  // Where it is not open yet, that comes first.
+  // If it is not open yet, opening it comes first.
   if (gone() || opening_.contains(end->way())) return;
   put_owed();
-  // Its sender may have closed it meanwhile, so that it stands in no list any more.
+  // If its sender has closed it meanwhile, it is in no list any more.
   ReceivedBody received;
   while (end->take_owed(&received)) put(received);
   put(WayClosedBody{end->way(), status});
@@ -410,14 +410,14 @@ void Connection::progress() {
     if (gone()) return;
     put_owed();
     if (waiting() != 0) flush();
-    // The descriptor does not tell of it.
+    // The descriptor does not report these bytes.
     if (!gone() && stream_->has_read_ahead()) {
       engine().service().post([self = shared_from_this()] { self->progress(); });
     }
   });
 }
 
-// False where nothing more comes now.
+// False if nothing more arrives now.
 bool Connection::receive_some() {
   size_t wanted = 0;
   size_t come = 0;
@@ -464,21 +464,21 @@ void Connection::take_frames() {
     if (!in_frame_ && !begin_frame()) return;
     if (gone() || !feed()) return;
     in_frame_ = false;
-    if (!take(landing_.kind) && !gone()) break_off("a frame that nothing has asked for");
+    if (!take(landing_.kind) && !gone()) break_off("unrequested frame");
     if (waiting() > kMostAnswers && !gone()) break_off("it does not take its answers");
     landing_.way.reset();
     landing_.held.payload.reset();
   }
 }
 
-// False where more has to come first.
+// False if more has to arrive first.
 bool Connection::begin_frame() {
   const size_t come = in_end_ - in_begin_;
   Head head;
   if (come < sizeof(head)) return false;
   std::memcpy(&head, in_.data() + in_begin_, sizeof(head));
   if (!plausible(head)) {
-    break_off("no such frame");
+    break_off("unknown frame");
     return true;
   }
   const uint32_t body = shape_of(head.kind).body;
@@ -489,11 +489,11 @@ bool Connection::begin_frame() {
   landing_.left = head.bytes - body;
   landing_.into = nullptr;
   in_frame_ = true;
-  if (!begin(head.kind)) break_off("a size, an id or a count that is not possible");
+  if (!begin(head.kind)) break_off("invalid size, id or count");
   return true;
 }
 
-// True once all of the frame has come.
+// True once the whole frame has arrived.
 bool Connection::feed() {
   const size_t bytes = std::min<uint64_t>(in_end_ - in_begin_, landing_.left);
   const std::span<const char> come(in_.data() + in_begin_, bytes);
@@ -510,7 +510,7 @@ bool Connection::feed() {
   return landing_.left == 0;
 }
 
-// Executes what has come of a write, up to a word's end where more follows.
+// Executes the part of a write that has arrived, up to the end of a word if more follows.
 bool Connection::feed_write(std::span<const char> come) {
   const auto asked = body<AccessBody>();
   const uint64_t at = asked.addr + landing_.done;

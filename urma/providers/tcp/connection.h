@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// One stream to another process, for both directions and all queues: frames, in order, and what is
-// under way. Whoever progresses it executes what the peer asks for. A peer that breaks the rules
-// ends its connection, and nothing else.
+// One stream to another process, for both directions and all queues: frames, in order, and the
+// requests in flight. Progressing it executes what the peer requests. A peer that breaks the rules
+// ends only its own connection.
 #ifndef URMA_PROVIDERS_TCP_CONNECTION_H_
 #define URMA_PROVIDERS_TCP_CONNECTION_H_
 
@@ -35,7 +35,7 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
  public:
   using OnAnswer = std::function<void(Answer, const AnswerBody&)>;
 
-  // `began`: by this process.
+  // `began`: this process started it.
   Connection(TcpWire* wire, uint64_t number, std::unique_ptr<Stream> stream, bool began);
 
   uint64_t number() const { return number_; }
@@ -49,35 +49,36 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
   bool wants_room();
   const Peer& peer() const { return peer_; }  // once it is open
 
-  // What the peer has sent, unless another thread is at it; and what is due leaves. Any thread.
+  // Processes what the peer has sent, unless another thread does, and sends what is due. Any
+  // thread.
   void progress();
-  // What was put leaves now, as far as there is room.
+  // Sends buffered bytes now, as far as there is room.
   void push();
   bool awaits();
-  // Whether messages wait for a receiver; *stuck is set where one has since the last call.
+  // Whether messages wait for a receiver; *stuck is set if one has since the last call.
   bool has_messages(bool* stuck);
-  // Nothing has come since the last call, which is asked for with kPing.
+  // Nothing has arrived since the last call; kPing asks for a sign of life.
   bool silent();
   int fd() const { return fd_; }
   bool lost() const { return gone(); }
-  // Everything that is under way ends.
+  // Ends everything in flight.
   void end(const std::string& why);
 
-  // As the dialer: this stream is the one to keep.
+  // Called by the dialer: this stream is the one to keep.
   void greet_peer() { say(HelloBody{}); }
   void find(IdKind kind, const urma_eid_t& eid, uint32_t id, OnAnswer answered);
   void probe(const ProbeTarget& target, OnAnswer answered);
   void ask_grant(const GrantRequest& request, OnAnswer answered);
   void tell_unregistered(SegmentRef segment);
 
-  // The ways of this process. The first: false where it is too late.
+  // The ways of this process.
   void open_way(const WayRequest& request, const std::shared_ptr<SendingEnd>& end);
   bool send(SendingEnd* end, const Outgoing& message, uint32_t cookie);
   bool access(const std::shared_ptr<SendingEnd>& end, SegmentRef segment, const WireAccess& access,
               uint32_t cookie);
   void close_way(uint32_t way);
 
-  // The ways of the peer. It is owed a report, which push() follows where that is `urgent`.
+  // The ways of the peer. The peer is owed a report; push() follows if that is `urgent`.
   void owe(uint32_t way, bool urgent);
   void incoming_closed(IncomingEnd* end, uint8_t status);
   void pull(uint32_t way);
@@ -90,12 +91,12 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
   }
 
  private:
-  // What comes, or has come, of a frame.
+  // The part of a frame that has arrived.
   struct Landing {
     FrameKind kind = FrameKind::kPing;
     uint64_t left = 0;
     char body[kLargestBody];
-    char* into = nullptr;  // NULL: as its kind has it
+    char* into = nullptr;  // NULL: determined by the kind
     uint64_t operand[4];
     uint64_t done = 0;
     urma_cr_status_t status = URMA_CR_SUCCESS;
@@ -110,7 +111,7 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
     bool elsewhere;  // as SendingEnd calls it
   };
 
-  // The bytes that leave.
+  // Sending.
   template <typename Body>
   void put(const Body& body, std::span<const iovec> payload = {}) URMA_REQUIRES(mutex_) {
     put_frame(Body::kKind, {reinterpret_cast<const char*>(&body), shape<Body>().body}, payload);
@@ -132,7 +133,7 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
       URMA_REQUIRES(mutex_);
   uint32_t add_ticket(OnAnswer answered) URMA_REQUIRES(mutex_);
 
-  // The bytes that come.
+  // Receiving.
   bool receive_some() URMA_REQUIRES(mutex_);
   std::optional<size_t> land() URMA_REQUIRES(mutex_);
   void take_frames() URMA_REQUIRES(mutex_);
@@ -147,7 +148,7 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
     return body;
   }
 
-  // What a frame means. False where it breaks the rules.
+  // Handle frames. False if the peer breaks the rules.
   bool begin(FrameKind kind) URMA_REQUIRES(mutex_);
   bool begin_message() URMA_REQUIRES(mutex_);
   bool begin_part() URMA_REQUIRES(mutex_);
@@ -169,7 +170,7 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
   void answer_access(urma_cr_status_t status, std::span<const char> bytes) URMA_REQUIRES(mutex_);
   bool take_done() URMA_REQUIRES(mutex_);
 
-  // Calls `work`. Where there is no memory for it, the connection ends, and all that is under way.
+  // Calls `work`. Out of memory: ends the connection, and everything in flight.
   template <typename Work>
   void ending_where_it_fails(const Work& work) URMA_REQUIRES(mutex_) {
     try {
@@ -187,14 +188,14 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
   const int fd_;
   std::string who_;
   Peer peer_ = {};
-  PeerGrants grants_;  // that the peer was given
+  PeerGrants grants_;  // given to the peer
   std::atomic<bool> lost_{false};
 
   Mutex mutex_;
   std::unique_ptr<Stream> stream_ URMA_GUARDED_BY(mutex_);
   bool heard_ URMA_GUARDED_BY(mutex_) = false;
   bool greeted_ URMA_GUARDED_BY(mutex_) = false;     // the peer keeps this one
-  bool full_ URMA_GUARDED_BY(mutex_) = false;        // somebody waits for room
+  bool full_ URMA_GUARDED_BY(mutex_) = false;        // a request waits for room
   bool wants_room_ URMA_GUARDED_BY(mutex_) = false;  // as the wire knows it
   std::vector<char> out_ URMA_GUARDED_BY(mutex_);
   size_t out_begin_ URMA_GUARDED_BY(mutex_) = 0;
@@ -203,12 +204,12 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
   size_t in_end_ URMA_GUARDED_BY(mutex_) = 0;
   bool in_frame_ URMA_GUARDED_BY(mutex_) = false;
   Landing landing_ URMA_GUARDED_BY(mutex_);
-  uint32_t done_ URMA_GUARDED_BY(mutex_) = 0;  // accesses of the peer, well, and not told
+  uint32_t done_ URMA_GUARDED_BY(mutex_) = 0;  // successful accesses of the peer, not reported
   std::deque<Access> accesses_ URMA_GUARDED_BY(mutex_);
-  uint64_t fetched_ URMA_GUARDED_BY(mutex_) = 0;  // bytes that they ask for
+  uint64_t fetched_ URMA_GUARDED_BY(mutex_) = 0;  // requested by them
   std::unordered_map<uint32_t, OnAnswer> tickets_ URMA_GUARDED_BY(mutex_);
   uint32_t last_ticket_ URMA_GUARDED_BY(mutex_) = 0;
-  uint32_t asked_ URMA_GUARDED_BY(mutex_) = 0;  // by the peer, and not answered
+  uint32_t asked_ URMA_GUARDED_BY(mutex_) = 0;  // requests of the peer without an answer
   uint32_t last_way_ URMA_GUARDED_BY(mutex_) = 0;
   std::unordered_map<uint32_t, std::shared_ptr<SendingEnd>> sending_ URMA_GUARDED_BY(mutex_);
   std::unordered_map<uint32_t, std::shared_ptr<IncomingEnd>> incoming_ URMA_GUARDED_BY(mutex_);
@@ -217,7 +218,7 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
   Mutex owing_mutex_;                                          // taken under mutex_
   std::vector<uint32_t> owing_ URMA_GUARDED_BY(owing_mutex_);  // ways of the peer
   mutable Mutex ended_mutex_;                                  // taken under mutex_
-  // Of the peer's registrations: the last generation of each index that has ended.
+  // The latest generation that has ended, for each index of the peer's registrations.
   std::unordered_map<uint32_t, uint32_t> ended_ URMA_GUARDED_BY(ended_mutex_);
   std::atomic<bool> any_ended_{false};
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What the frames of a peer mean, each checked before anything is done.
+// The meaning of a peer's frames; each is checked before anything is done.
 #include <algorithm>
 #include <utility>
 
@@ -160,7 +160,7 @@ void Connection::take_find(const FindBody& asked) {
 }
 
 void Connection::take_probe(const ProbeBody& asked) {
-  if (asked_ >= kMostTickets) return break_off("it asks more than it may at once");
+  if (asked_ >= kMostTickets) return break_off("too many requests at once");
   ++asked_;
   wire_->engine().service().post([self = shared_from_this(), asked] {
     const bool known = is_target(asked.target.type);

@@ -14,8 +14,7 @@
 namespace urma::tcp {
 namespace {
 
-// The interfaces of the addresses. That of loopback addresses says nothing of a network, and counts
-// where there is no other.
+// The interfaces of the addresses. Loopback is no network, and counts only if there is no other.
 std::vector<std::string> ports_of(const std::vector<HostAddress>& addresses) {
   std::vector<std::string> ports;
   for (const HostAddress& address : addresses) {
@@ -35,7 +34,7 @@ Device::Device(std::string_view chosen) {
   const std::vector<HostAddress> addresses = choose_addresses(network, chosen);
   if (addresses.empty()) {
     if (chosen.empty()) return;
-    fail(URMA_FAIL, "no interface is up and has a global address that URMA_TCP_DEVICES names");
+    fail(URMA_FAIL, "URMA_TCP_DEVICES names no interface that is up and has a global address");
   }
   for (const HostAddress& address : addresses) eids_.push_back(address.eid);
   ports_ = ports_of(addresses);
@@ -93,7 +92,7 @@ void Device::port_changed(uint32_t port, bool running) {
   running_[port] = running;
   URMA_LOG(INFO, "port {} of {}, {}, is {}", port, kDeviceName, ports_[port],
            running ? "up" : "down");
-  // What is asked for after the event is as the event says.
+  // Queries after the event agree with it.
   registry_->set_port_state(kDeviceName, port, running ? URMA_PORT_ACTIVE : URMA_PORT_DOWN);
   changed_(running ? URMA_EVENT_PORT_ACTIVE : URMA_EVENT_PORT_DOWN, port);
 }

@@ -22,18 +22,18 @@ class Device {
   // PORT_ACTIVE, PORT_DOWN or EID_CHANGE, and the number of the port or EID.
   using Changed = std::function<void(urma_async_event_type_t, uint32_t)>;
 
-  // Of what URMA_TCP_DEVICES names; without EIDs where it says none, or the host has no address.
-  // Throws Error where there is nothing of what it names.
+  // The addresses that URMA_TCP_DEVICES selects; without EIDs if it says none, or if it is empty
+  // and the host has no address. Throws Error if nothing matches it.
   explicit Device(std::string_view chosen);
   ~Device() { unwatch(); }
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
-  // As they were found: others have no index.
+  // As found at the start: other addresses have no index.
   const std::vector<urma_eid_t>& eids() const { return eids_; }
   const urma_device_attr_t& attr() const { return attr_; }
 
-  // Tells the registry of the ports as they are now, and both of what changes from now on. The
+  // Reports the current state of the ports to the registry, and later changes to both. Only the
   // first call counts; both outlive it, or its unwatch(). Any thread.
   void watch(Service* service, Registry* registry, const Changed& changed);
   void unwatch();
@@ -46,7 +46,7 @@ class Device {
   std::vector<std::string> ports_;  // interfaces
   urma_device_attr_t attr_ = {};
 
-  // Of the service thread from the first watch() on.
+  // For the service thread only, from the first watch() on.
   Service* service_ = nullptr;
   Registry* registry_ = nullptr;
   Changed changed_;

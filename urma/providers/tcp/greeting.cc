@@ -40,7 +40,7 @@ bool Greeting::received(size_t bytes, std::string* why) {
   if (!has_hello_ && std::memcmp(in_.data(), kGreetingMagic.data(), known) != 0) {
     // The first byte of TLS is the type of a record.
     *why = in_[0] == kTlsHandshake ? "it speaks TLS, and URMA_TCP_TLS is off here; set both alike"
-                                   : "what it sends is not a greeting of this protocol";
+                                   : "it does not speak this protocol";
     return false;
   }
   if (have_ < wanted_) return true;
@@ -50,7 +50,7 @@ bool Greeting::received(size_t bytes, std::string* why) {
 bool Greeting::take_hello(std::string* why) {
   std::memcpy(&theirs_, in_.data(), sizeof(theirs_));
   has_hello_ = true;
-  // Also where it is turned away: it then knows why.
+  // Even if the other side is turned away: it then knows why.
   if (role_ == Role::kAnswers) say(ours_);
   if (!agrees(why)) return false;
   expect(secret_ != nullptr ? sizeof(Digest) : 0);
@@ -60,20 +60,20 @@ bool Greeting::take_hello(std::string* why) {
 
 bool Greeting::agrees(std::string* why) const {
   if (theirs_.version != ours_.version) {
-    *why = urma::format("it speaks version {} of the protocol, and this library version {}",
-                        theirs_.version, ours_.version);
+    *why = urma::format("it speaks protocol version {}, this library version {}", theirs_.version,
+                        ours_.version);
   } else if ((theirs_.flags & ~kHasSecret) != 0 || theirs_.port == 0) {
     *why = urma::format("its greeting is malformed: flags {:#x}, port {}", theirs_.flags,
                         theirs_.port);
   } else if (theirs_.nonce == ours_.nonce) {
-    *why = "it repeats what it is told";
+    *why = "it echoes the greeting";
   } else if (theirs_.flags != ours_.flags) {
     *why = secret_ != nullptr ? "it has no URMA_TCP_SECRET_FILE, and this process has one"
                               : "it has a URMA_TCP_SECRET_FILE, and this process has none";
   } else if (!same(theirs_.from, ours_.to) || !same(theirs_.to, ours_.from) ||
              theirs_.called != ours_.called) {
     *why = urma::format(
-        "its end is {} and this one {}, it says, and here they are {} and {}, port {} or {}; "
+        "it reports its end as {} and this one as {}, seen here as {} and {}, port {} or {}; "
         "address translation (NAT) is not supported",
         text_of(theirs_.from), text_of(theirs_.to), text_of(ours_.to), text_of(ours_.from),
         theirs_.called, ours_.called);
@@ -96,8 +96,8 @@ bool Greeting::take_proof(std::string* why) {
   return true;
 }
 
-// Both greetings are in it, with the nonces, and the role: no proof serves twice, and none is the
-// other side's.
+// Covers both greetings with their nonces, and the role: no proof is valid twice, or for the other
+// side.
 Digest Greeting::proof_of(Role role) const {
   struct {
     std::array<char, 15> purpose = {"urma tcp proof"};

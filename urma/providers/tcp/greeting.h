@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// How two processes begin a stream: each says who it is, and proves that it knows the secret where
-// there is one. Who began proves first, so that a stranger who reaches the port learns nothing.
-// Bytes only: neither sockets nor time.
+// How two processes start a stream: each says who it is, and proves that it knows the secret, if
+// there is one. The starting side proves first, so that a stranger who reaches the port learns
+// nothing. Bytes only: no sockets, no clock.
 #ifndef URMA_PROVIDERS_TCP_GREETING_H_
 #define URMA_PROVIDERS_TCP_GREETING_H_
 
@@ -23,13 +23,13 @@ inline constexpr std::array<char, 8> kGreetingMagic = {'U', 'R', 'M', 'A', '-', 
 
 enum HelloFlag : uint16_t { kHasSecret = 1 };
 
-// In the order of bytes of the machine. Magic, version and size stay, whatever the version.
+// In the machine's byte order. Magic, version and size have the same place in every version.
 struct Hello {
   std::array<char, 8> magic;
   uint16_t version;
   uint16_t flags;
   uint16_t port;    // where its sender listens
-  uint16_t called;  // where the one that answers was found
+  uint16_t called;  // where the answering side was found
   std::array<uint8_t, 16> process;
   std::array<uint8_t, 32> nonce;
   urma_eid_t from;  // both ends, as its sender sees them
@@ -39,13 +39,13 @@ static_assert(sizeof(Hello) == 96);
 
 using Digest = std::array<uint8_t, 32>;
 
-// What both sides know and nobody else. Any thread.
+// A secret that both sides know and nobody else. Any thread.
 class Secret {
  public:
   virtual ~Secret() = default;
-  // HMAC-SHA256 of both parts, one after the other.
+  // HMAC-SHA256 of the two parts, concatenated.
   virtual Digest sign(std::span<const uint8_t> first, std::span<const uint8_t> second) const = 0;
-  // Takes as long for any two.
+  // In constant time.
   virtual bool equal(const Digest& a, const Digest& b) const = 0;
 };
 
@@ -53,18 +53,18 @@ class Greeting {
  public:
   enum class Role : uint8_t { kBegins = 1, kAnswers = 2 };
 
-  // `ours` is complete but for the flag of the secret; NULL: there is none.
+  // `ours` is complete except for the flag of the secret; NULL: there is none.
   Greeting(Role role, const Hello& ours, std::shared_ptr<const Secret> secret);
 
-  // What binds the proofs to the ciphered stream that they travel in; before the first byte comes.
+  // Binds the proofs to the encrypted stream that carries them; call before the first byte arrives.
   void bind(const Digest& stream) { stream_ = stream; }
 
-  // What is to be sent now; how much of it was.
+  // The bytes to send now; sent() says how many were.
   std::span<const uint8_t> to_send() const { return out_; }
   void sent(size_t bytes);
-  // Where the next bytes go, and how many at most; empty where none are expected.
+  // The place of the next bytes; empty if none are expected.
   std::span<uint8_t> to_receive() { return std::span(in_).subspan(have_, wanted_ - have_); }
-  // False where the other side is not to be spoken to, but for what is left in to_send().
+  // False if the other side is rejected; send only what is left in to_send().
   bool received(size_t bytes, std::string* why);
 
   bool done() const { return wanted_ == 0 && out_.empty(); }
@@ -75,7 +75,7 @@ class Greeting {
   bool take_hello(std::string* why);
   bool agrees(std::string* why) const;
   bool take_proof(std::string* why);
-  // What the side of that role proves itself by.
+  // The proof of the side with that role.
   Digest proof_of(Role role) const;
   void expect(size_t bytes);
   template <typename Plain>

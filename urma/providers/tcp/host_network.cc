@@ -26,11 +26,11 @@
 namespace urma::tcp {
 namespace {
 
-// Of a link that does not say how fast it is, as that of most virtual machines.
+// Assumed for links that do not report their speed, as most of virtual machines.
 constexpr uint64_t kUsualMegabits = 10'000;
 constexpr int kUsualMtu = 1500;
 
-// False where it is no address of an EID.
+// False if it is not an address of an EID.
 bool take_address(const sockaddr* address, urma_eid_t* eid) {
   if (address == nullptr) return false;
   if (address->sa_family == AF_INET) {
@@ -44,7 +44,7 @@ bool take_address(const sockaddr* address, urma_eid_t* eid) {
   return !is_link_local(*eid);
 }
 
-// Asks an interface; false where it does not tell.
+// Queries an interface; false if it does not answer.
 bool ask(const std::string& interface, unsigned long what, ifreq* request) {
   const Fd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   copy_text(request->ifr_name, interface);
@@ -114,11 +114,10 @@ std::vector<HostAddress> choose_addresses(const HostNetwork& network, std::strin
       if (!has_eid(chosen, address.eid)) chosen.push_back(address);
     }
     if (!found && !name.empty()) {
-      URMA_LOG(
-          WARNING,
-          "URMA_TCP_DEVICES: {:.64} is not an interface that is up and has a global address, and "
-          "not such an address",
-          name);
+      URMA_LOG(WARNING,
+               "URMA_TCP_DEVICES: {:.64} is neither an interface that is up and has a global "
+               "address, nor such an address",
+               name);
     }
     if (name.size() == devices.size()) break;
     devices.remove_prefix(name.size() + 1);
@@ -142,11 +141,11 @@ NetworkNews::NetworkNews()
   address.nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR;
   if (!fd_.valid() ||
       ::bind(fd_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
-    fail_errno(URMA_FAIL, "asking the kernel to tell of the host's addresses");
+    fail_errno(URMA_FAIL, "watching the host's addresses");
   }
 }
 
-// What it was is asked for anew. An overrun is an error that is told once.
+// The contents do not matter: the state is queried anew. An overrun is an error reported once.
 void NetworkNews::read() {
   std::array<char, 8192> message;
   while (::recv(fd_.get(), message.data(), message.size(), MSG_DONTWAIT) > 0 || errno == ENOBUFS) {

@@ -21,12 +21,12 @@ struct HostAddress {
 };
 
 struct HostInterface {
-  bool up;       // somebody has switched it on
-  bool running;  // and its link is there
+  bool up;       // administratively up
+  bool running;  // link present
 };
 
 struct HostNetwork {
-  std::vector<HostAddress> addresses;  // those that mean the same on every link; IPv4 first
+  std::vector<HostAddress> addresses;  // those valid on every link; IPv4 first
   std::map<std::string, HostInterface> interfaces;
 
   bool has(const urma_eid_t& eid) const;
@@ -36,14 +36,14 @@ struct HostNetwork {
 // Throws Error.
 HostNetwork read_host_network();
 
-// Of interfaces that are up, those that URMA_TCP_DEVICES names, as it is ordered: names or
-// addresses, separated by commas; all where it is empty. Loopback addresses come last. What names
-// nothing is logged.
+// The interfaces that are up and that URMA_TCP_DEVICES selects, in its order: names or addresses,
+// separated by commas; all if it is empty. Loopback addresses come last. Logs entries that match
+// nothing.
 std::vector<HostAddress> choose_addresses(const HostNetwork& network, std::string_view devices);
 
 urma_port_attr_t port_attr(const std::string& interface, bool running);
 
-// Readable when something has changed, until read.
+// Readable after a change, until read.
 class NetworkNews {
  public:
   NetworkNews();  // throws Error

@@ -13,13 +13,13 @@
 namespace urma::tcp {
 namespace {
 
-// More at once costs more than it saves: the bytes leave the cache before the kernel sends them.
+// More at once is slower: the bytes leave the cache before the kernel sends them.
 constexpr size_t kMostAtOnce = 64 << 10;
 constexpr size_t kMostPieces = 64;
 
 bool later(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
 
-// The first pieces, cut where there are too many bytes.
+// The first pieces, cut if there are too many bytes.
 class Portion {
  public:
   explicit Portion(std::span<const iovec> pieces) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The bytes of a stream as they travel: as they are, or ciphered (tls.h).
+// The bytes of a stream on the wire: plain, or encrypted (tls.h).
 #ifndef URMA_PROVIDERS_TCP_LINE_H_
 #define URMA_PROVIDERS_TCP_LINE_H_
 
@@ -15,21 +15,21 @@
 
 namespace urma::tcp {
 
-// Over a connected, or connecting, socket that does not block and outlives it.
+// Over a connected or connecting non-blocking socket, which outlives it.
 class Line {
  public:
   virtual ~Line() = default;
-  // How many bytes; nothing where the line has ended, and *why.
+  // How many bytes; nothing if the line has ended, and *why.
   virtual std::optional<size_t> send(std::span<const iovec> pieces, std::string* why) = 0;
   virtual std::optional<size_t> receive(std::span<const iovec> pieces, std::string* why) = 0;
-  // What had to wait goes on. False where the line has ended.
+  // Continues what had to wait. False if the line has ended.
   virtual bool progress(std::string* /*why*/) { return true; }
-  // Whether bytes can be sent yet.
+  // Whether bytes can be sent already.
   virtual bool ready() const { return true; }
-  // What both ends of this line have in common, and no other.
+  // A value that both ends of this line share, and no other line has.
   virtual Digest binding() const { return {}; }
   virtual bool has_read_ahead() const { return false; }
-  // Something waits for room of the socket.
+  // Something waits for room in the socket.
   virtual bool wants_room() const = 0;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What travels over a stream once it is open: frames, each a head with its kind and size, a body
-// that its kind has, and a payload. All of it is checked before it is used.
+// What a stream carries once it is open: frames, each a head with its kind and size, a body fixed
+// by the kind, and a payload. All of it is checked before use.
 #ifndef URMA_PROVIDERS_TCP_MESSAGES_H_
 #define URMA_PROVIDERS_TCP_MESSAGES_H_
 
@@ -20,22 +20,22 @@ namespace urma::tcp {
 static_assert(std::endian::native == std::endian::little, "bodies travel as they lie in memory");
 
 enum class FrameKind : uint8_t {
-  kHello = 1,  // who began the stream keeps it
+  kHello = 1,  // the starter of the stream keeps it
   kFind,       // whose is this id?
   kProbe,      // may it be used?
   kAskGrant,   // what may be done with memory?
-  kAnswer,     // to one of the three
-  kEnded,      // a registration that was granted stands no more
+  kAnswer,     // to the three above
+  kEnded,      // a granted registration has ended
   kOpenWay,
   kWayOpened,
-  kMessage,   // with its payload, unless it is large
-  kPull,      // the payload of a large one, for which there is a place now
-  kPart,      // of it
+  kMessage,   // with its payload, unless that is large
+  kPull,      // requests the payload of a large one, which has a receive now
+  kPart,      // of the payload
   kReceived,  // messages of a way have ended
-  kCloseWay,  // no message follows
+  kCloseWay,  // no more messages follow
   kWayClosed,
-  kAccess,  // to granted memory; with what is written
-  kDone,    // an access; with what was read
+  kAccess,  // to granted memory; with the data to write
+  kDone,    // an access; with the data read
   kPing,
   kPong,
 };
@@ -107,7 +107,7 @@ struct AnswerBody {
   uint32_t zero;
 };
 
-// Generations of one index go up, and around.
+// Generations of one index increase, and wrap around.
 constexpr bool is_newer(uint32_t generation, uint32_t than) {
   return static_cast<int32_t>(generation - than) > 0;
 }
@@ -136,7 +136,7 @@ struct WayOpenedBody {
   uint32_t members;
 };
 
-// A large one has kByReference set, and nothing but the prefix of its kind comes with it.
+// A large message has kByReference set; only the prefix of its kind follows it.
 struct MessageBody {
   static constexpr FrameKind kKind = FrameKind::kMessage;
   uint32_t way;
@@ -157,7 +157,7 @@ struct PartBody {
   uint32_t way;
 };
 
-// The next `count` messages of the way have ended so.
+// The next `count` messages of the way have ended with this status.
 struct ReceivedBody {
   static constexpr FrameKind kKind = FrameKind::kReceived;
   uint32_t way;
@@ -170,14 +170,14 @@ struct CloseWayBody {
   uint32_t way;
 };
 
-// All further messages of the way end so.
+// All further messages of the way end with this status.
 struct WayClosedBody {
   static constexpr FrameKind kKind = FrameKind::kWayClosed;
   uint32_t way;
   uint32_t status;  // urma_cr_status_t
 };
 
-// The operands of atomics are its payload.
+// The payload of atomics is their operands.
 struct AccessBody {
   static constexpr FrameKind kKind = FrameKind::kAccess;
   RefBody ref;
@@ -195,19 +195,19 @@ struct DoneBody {
   uint32_t status;  // urma_cr_status_t
 };
 
-// Two ends let this much be under way.
-inline constexpr size_t kWayMessages = 1024;  // of one way, not received
+// What two ends may have in flight.
+inline constexpr size_t kWayMessages = 1024;  // of one way, not yet received
 inline constexpr uint64_t kWayBytes = 1 << 20;
-// What is larger waits for its receive, and lands there.
+// A larger message waits for its receive, and lands there.
 inline constexpr uint32_t kLargestInline = 1 << 20;
-inline constexpr size_t kMostAccesses = 4096;  // of one connection, not answered
+inline constexpr size_t kMostAccesses = 4096;  // of one connection, without an answer
 inline constexpr uint64_t kMostFetched = 4 << 20;
 inline constexpr size_t kMostTickets = 65536;
 inline constexpr size_t kMostWays = 65536;
 
 inline constexpr uint32_t kOperandBytes = 4 * sizeof(uint64_t);
 
-// How much a frame of a kind has of each: `body` 0 where there is no such kind.
+// The sizes of a frame of a kind; `body` is 0 for an unknown kind.
 struct Shape {
   uint32_t body;
   uint32_t payload;  // at most
@@ -262,7 +262,7 @@ constexpr Shape shape_of(FrameKind kind) {
 
 inline constexpr size_t kLargestBody = sizeof(OpenWayBody);
 
-// Whether there can be such a frame.
+// Whether such a frame can exist.
 constexpr bool plausible(const Head& head) {
   if (!known(head.kind)) return false;
   const Shape shape = shape_of(head.kind);

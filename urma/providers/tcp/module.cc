@@ -42,7 +42,7 @@ PortRange parse_ports(const std::string& text) {
 
 urma_ops_t context_ops;
 
-// What stands behind the device, where there is one.
+// The wire behind the device, if there is one.
 class Network {
  public:
   Network(urma_provider_ops_t* ops, Device* device) : device_(*device) {

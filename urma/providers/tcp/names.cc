@@ -15,7 +15,7 @@
 namespace urma::tcp {
 namespace {
 
-// As many processes of a machine may serve ids that share a port.
+// This many processes of a machine may serve ids that share a port.
 constexpr uint32_t kPortsOfId = 8;
 constexpr uint32_t kPortStep = 977;
 constexpr uint32_t kMostTokens = 65535;
@@ -28,7 +28,7 @@ bool is_asked_for(IdKind kind) {
   return kind == IdKind::kJfr || kind == IdKind::kJetty || kind == IdKind::kGroup;
 }
 
-// A name in the network of this process, that one of its processes can hold.
+// A name in the network namespace of this process, held by one process at a time.
 struct AbstractName {
   explicit AbstractName(const std::string& name) {
     address.sun_family = AF_UNIX;
@@ -48,7 +48,7 @@ OwnFd name_socket() {
   return fd;
 }
 
-// Not valid where another process holds it.
+// Not valid if another process holds it.
 OwnFd hold(const std::string& name) {
   OwnFd fd = name_socket();
   const AbstractName address(name);
@@ -149,7 +149,7 @@ bool Names::join(uint32_t block) { return !is_held(name_of_block(block)); }
 
 void Names::reserve(IdKind kind, uint32_t eid_index, uint32_t id) {
   if (id == 0 || id > kMaxChosenId) {
-    fail(URMA_EINVAL, "id {} cannot be chosen by a program; 1 to {} can", id, kMaxChosenId);
+    fail(URMA_EINVAL, "id {} is out of range; choose 1 to {}", id, kMaxChosenId);
   }
   const MutexLock lock(mutex_);
   Name name = {hold(name_of(kind, id, eids_[eid_index])), 0};
@@ -161,8 +161,8 @@ void Names::reserve(IdKind kind, uint32_t eid_index, uint32_t id) {
     name.port = take_port(id);
     if (name.port == 0) {
       fail(URMA_ENOMEM,
-           "all {} ports at which id {} can be asked for ({} and others) are taken by other "
-           "processes of this machine; choose another id",
+           "all {} ports of id {} ({} and others) are taken by other processes of this machine; "
+           "choose another id",
            kPortsOfId, id, port_of(range_, id, 0));
     }
   }
@@ -182,7 +182,7 @@ bool Names::reserved_elsewhere(IdKind kind, uint32_t id) {
                      [&](const urma_eid_t& eid) { return is_held(name_of(kind, id, eid)); });
 }
 
-// 0 where none is left.
+// 0 if none is left.
 uint16_t Names::take_port(uint32_t id) {
   for (uint32_t index = 0; index < kPortsOfId; ++index) {
     const uint16_t port = port_of(range_, id, index);

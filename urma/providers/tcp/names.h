@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// Who has which ids on this machine. An id has a few ports that follow from it, and its owner
-// listens at one of them: so an EID and an id lead to the process. Those of a block's first id are
-// the block's. A token id is the port of its process, and an index.
+// The owners of ids on this machine. A few ports follow from an id, and its owner listens at one of
+// them: so an EID and an id lead to the process. The ports of a block's first id are the block's. A
+// token id is the port of its process, and an index.
 #ifndef URMA_PROVIDERS_TCP_NAMES_H_
 #define URMA_PROVIDERS_TCP_NAMES_H_
 
@@ -30,7 +30,7 @@ struct PortRange {
   uint32_t size() const { return uint32_t{last} - first + 1; }
 };
 
-// Where the owner of an id may listen, in the order of a search.
+// Where the owner of an id may listen, in search order.
 std::vector<uint16_t> ports_of(const PortRange& range, IdKind kind, uint32_t id);
 
 // Any thread.
@@ -42,7 +42,7 @@ class Names final : public WireNames, private IdClaims {
   void start(Carrier* carrier) { carrier_ = carrier; }
   const PortRange& range() const { return range_; }
 
-  // Whether this process answers for the id.
+  // Whether this process owns the id.
   bool owns(IdKind kind, const urma_eid_t& eid, uint32_t id) const;
   bool is_own(const urma_eid_t& eid) const;
 

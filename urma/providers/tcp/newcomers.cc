@@ -12,7 +12,7 @@
 namespace urma::tcp {
 namespace {
 
-// A thousand peers may begin at once, each of which is through within a few round trips.
+// A thousand peers may start at once; each is done within a few round trips.
 constexpr size_t kMaxStrangers = 256;
 constexpr uint64_t kShortStayNs = 100'000'000;
 
@@ -53,7 +53,7 @@ bool Newcomers::has_room() {
   const auto oldest = std::find_if(waiting_.begin(), waiting_.end(),
                                    [](const Newcomer& newcomer) { return newcomer.stranger; });
   if (monotonic_ns() - oldest->since_ns < kShortStayNs) return false;
-  constexpr const char* why = "it did not finish its greeting, and others came";
+  constexpr const char* why = "its greeting was unfinished, and others needed the place";
   end(oldest, why);
   return true;
 }

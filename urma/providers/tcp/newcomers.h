@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// The streams of a carrier that have not finished their greeting: not too many, nor for too long.
-// One that has to go is shut down, which whoever sleeps on it sees.
+// The streams of a carrier that have not finished their greeting; limits their number and time. A
+// stream that has to go is shut down, which wakes whoever sleeps on it.
 #ifndef URMA_PROVIDERS_TCP_NEWCOMERS_H_
 #define URMA_PROVIDERS_TCP_NEWCOMERS_H_
 
@@ -19,26 +19,26 @@ class Newcomers {
  public:
   struct Newcomer {
     int fd;
-    bool stranger;  // has come by itself
+    bool stranger;  // started by a peer
     uint64_t since_ns;
     const char* ended = nullptr;  // why it had to go
   };
   using Place = std::list<Newcomer>::iterator;
 
-  // Throws Error where no descriptor is left.
+  // Throws Error if no descriptor is left.
   explicit Newcomers(uint64_t patience_ns);
 
   Place add(int fd, bool stranger);
-  // NULL where it may stay. It is in here either way until it leaves.
+  // NULL if it may stay. It stays in the list until it leaves.
   const char* ended(Place place) const;
-  // Before its descriptor is closed.
+  // Call before its descriptor is closed.
   void leave(Place place);
 
-  // Whether another stranger may come in; one that has kept its place for a while without a
-  // greeting has to make room.
+  // Whether another stranger may enter; one that has been here for a while without a greeting has
+  // to make room.
   bool has_room();
-  // Ends those whose time is over. The descriptor is readable when that is to be called, and after
-  // the delay as well.
+  // Ends those whose time is over. The descriptor becomes readable when it is time to call this,
+  // and after the delay.
   void expire();
   void wake_in(uint64_t delay_ns);
   int fd() const { return timer_.get(); }

@@ -29,7 +29,7 @@ OpenSsl load() {
 #define URMA_TCP_FIND(name) find(library, #name, &found.name);
   URMA_TCP_OPENSSL_FUNCTIONS(URMA_TCP_FIND)
 #undef URMA_TCP_FIND
-  // A thread of this library may use it while the program ends.
+  // A thread of this library may use it while the program exits.
   found.OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr);
   return found;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// The functions of OpenSSL that this provider calls, found with dlsym where a secret or TLS is
-// asked for: no other program has the library in it.
+// The functions of OpenSSL that this provider calls, found with dlsym once a secret or TLS is
+// configured: other programs do not load the library.
 #ifndef URMA_PROVIDERS_TCP_OPENSSL_H_
 #define URMA_PROVIDERS_TCP_OPENSSL_H_
 
@@ -65,11 +65,11 @@ struct OpenSsl {
   URMA_TCP_OPENSSL_FUNCTIONS(URMA_TCP_MEMBER)
 #undef URMA_TCP_MEMBER
 
-  // What went wrong in this thread, which is forgotten then; "" where it is not known.
+  // The error of this thread, which is cleared; "" if there is none.
   std::string error() const;
 };
 
-// Opened once, and kept. Throws Error where it is not there.
+// Opened once, and kept. Throws Error if it is missing.
 const OpenSsl& openssl();
 
 }  // namespace urma::tcp

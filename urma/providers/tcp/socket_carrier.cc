@@ -26,9 +26,9 @@ namespace urma::tcp {
 namespace {
 
 constexpr int kBacklog = 4096;
-// Ports that the kernel offers for the first address, until one is free at all of them.
+// Ports to try that the kernel offers for the first address, until one is free at all of them.
 constexpr int kMostOffers = 100;
-// What is tried again where nothing can be accepted.
+// Pause after a failed accept, before the next try.
 constexpr uint64_t kPauseNs = 10'000'000;
 constexpr uint32_t kTimer = UINT32_MAX;
 
@@ -55,13 +55,13 @@ bool bind_to(int fd, const Address& at) {
   return ::bind(fd, address.get(), address.size()) == 0;
 }
 
-// Not valid, with *error, where the address or the port cannot be had.
+// Not valid, with *error, if the address or the port cannot be had.
 OwnFd listen_at(const Address& at, int* error) {
   OwnFd fd = make_socket(at.eid);
   if (fd.valid()) {
-    // An address that goes and comes again is still listened at.
+    // Keeps listening at an address that goes and comes back.
     set_option(fd.get(), SOL_IP, IP_FREEBIND, 1);
-    // A process that starts anew takes the port that its connections still have.
+    // A restarted process can take the port that its old connections still use.
     set_option(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1);
     if (bind_to(fd.get(), at) && ::listen(fd.get(), kBacklog) == 0) return fd;
   }
@@ -83,10 +83,10 @@ class SocketCarrier final : public Carrier {
 
  private:
   void listen();
-  // 0, or what is in the way.
+  // 0, or the error.
   int listen_on(uint16_t port) URMA_REQUIRES(mutex_);
   void watch(int fd, uint32_t number);
-  // Whether the listeners are seen by fd(), or left alone for a moment.
+  // Whether fd() reports the listeners, or ignores them for a moment.
   void look_at_listeners(bool look) URMA_REQUIRES(mutex_);
   OwnFd next_socket();
   void prepare(int fd) const;
@@ -122,7 +122,7 @@ void SocketCarrier::listen() {
     if (error == 0) return;
     if (error != EADDRINUSE && error != EACCES) break;
   }
-  fail(URMA_FAIL, "no port of {}-{} can be listened at: {}; see URMA_TCP_PORT and URMA_TCP_DEVICES",
+  fail(URMA_FAIL, "cannot listen on any port of {}-{}: {}; see URMA_TCP_PORT and URMA_TCP_DEVICES",
        config_.first_port, config_.last_port, std::strerror(error));
 }
 
@@ -181,12 +181,12 @@ std::unique_ptr<Stream> SocketCarrier::accept() {
     std::string why;
     auto stream = make_stream(std::move(fd), Greeting::Role::kAnswers, here, there, &why);
     if (stream != nullptr) return stream;
-    URMA_LOG_LIMITED(WARNING, "a connection from {} cannot begin: {}", text_of(there), why);
+    URMA_LOG_LIMITED(WARNING, "a connection from {} failed: {}", text_of(there), why);
   }
 }
 
 OwnFd SocketCarrier::next_socket() {
-  // No listener goes meanwhile.
+  // Keeps the listeners alive meanwhile.
   const MutexLock lock(mutex_);
   for (;;) {
     epoll_event event;
@@ -200,7 +200,7 @@ OwnFd SocketCarrier::next_socket() {
     if (newcomers_->has_room()) {
       OwnFd fd = OwnFd::accept(static_cast<int>(event.data.u32));
       if (fd.valid()) return fd;
-      // Of a connection that has ended already, or that somebody else has taken.
+      // The connection has ended already, or another thread has taken it.
       if (errno != EMFILE && errno != ENFILE && errno != ENOMEM && errno != ENOBUFS) continue;
       error = errno;
       URMA_LOG_LIMITED(WARNING,
@@ -230,12 +230,12 @@ std::unique_ptr<Stream> SocketCarrier::connect(const urma_eid_t& from, const Add
   return nullptr;
 }
 
-// A peer that is gone without a word is found by what it does not acknowledge: that has to be known
-// before the time is over that requests are given, whose own clock goes on beside it.
+// A peer that vanishes is detected by its missing acknowledgements: before the time of requests is
+// over, whose own clock runs beside it.
 void SocketCarrier::prepare(int fd) const {
   set_option(fd, SOL_TCP, TCP_NODELAY, 1);
   set_option(fd, SOL_TCP, TCP_USER_TIMEOUT, static_cast<int>(config_.timeout_ms * 3 / 4));
-  // A peer that nothing is asked of, and that has lost its power, is found out by the kernel.
+  // The kernel detects an idle peer that has lost its power.
   set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
   set_option(fd, SOL_TCP, TCP_KEEPIDLE, kKeepIdleSeconds);
   set_option(fd, SOL_TCP, TCP_KEEPINTVL, kKeepIdleSeconds);

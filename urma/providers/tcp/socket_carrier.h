@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// TCP by the kernel. Sockets never block, end with the process though its children live on, and
-// tell of a peer that is silent for too long while it owes an acknowledgement.
+// The kernel's TCP. Sockets never block, end with the process even if its children live on, and
+// report a peer that owes an acknowledgement for too long.
 #ifndef URMA_PROVIDERS_TCP_SOCKET_CARRIER_H_
 #define URMA_PROVIDERS_TCP_SOCKET_CARRIER_H_
 
@@ -19,12 +19,12 @@ struct CarrierConfig {
   std::vector<urma_eid_t> addresses;  // where it listens
   uint16_t first_port = 0;            // 0: any
   uint16_t last_port = 0;
-  uint64_t timeout_ms = 1000;            // of a greeting, and without an acknowledgement
+  uint64_t timeout_ms = 1000;            // of a greeting, and of a missing acknowledgement
   std::shared_ptr<const Secret> secret;  // NULL: none
-  std::shared_ptr<const Tls> tls;        // NULL: the bytes travel as they are
+  std::shared_ptr<const Tls> tls;        // NULL: no encryption
 };
 
-// Throws Error where no port can be had.
+// Throws Error if no port can be had.
 std::unique_ptr<Carrier> make_socket_carrier(const CarrierConfig& config);
 
 }  // namespace urma::tcp

@@ -49,7 +49,7 @@ bool SocketStream::receive_greeting() {
   if (!got) return lose();
   if (*got == 0) return false;
   if (greeting_.received(*got, &why_)) return true;
-  // It is told as much as it may know.
+  // Tell the peer as much as it may know.
   const std::string refused = why_;
   send_greeting();
   why_ = refused;
@@ -74,7 +74,7 @@ bool SocketStream::lose() {
   const char* ended = place_ ? newcomers_->ended(*place_) : nullptr;
   if (ended != nullptr) why_ = ended;
   state_ = StreamState::kLost;
-  // The other side knows it now, not when somebody lets go of this.
+  // The other side learns of it now, not when the last owner lets go.
   ::shutdown(fd_.get(), SHUT_RDWR);
   settle();
   return false;

@@ -42,7 +42,7 @@ class SocketStream final : public Stream {
  private:
   bool sends_greeting() const { return !greeting_.to_send().empty(); }
   void greet();
-  // False where there is no more to do now.
+  // False if there is nothing more to do now.
   bool send_greeting();
   bool receive_greeting();
   bool lose();  // false
@@ -51,7 +51,7 @@ class SocketStream final : public Stream {
   const OwnFd fd_;
   const std::unique_ptr<Line> line_;
   Greeting greeting_;
-  Address there_;  // where it listens, once that is known
+  Address there_;  // where it listens, once known
   const std::shared_ptr<Newcomers> newcomers_;
   std::optional<Newcomers::Place> place_;  // until the greeting is over
   StreamState state_ = StreamState::kGreeting;

@@ -20,7 +20,7 @@ namespace {
 
 constexpr size_t kRecord = 16 << 10;
 constexpr size_t kMostAtOnce = 64 << 10;
-// The one suite that goes with a key of our own, and its number.
+// The one cipher suite for a key of our own, and its number.
 constexpr char kSuite[] = "TLS_AES_128_GCM_SHA256";
 constexpr uint8_t kSuiteNumber[] = {0x13, 0x01};
 constexpr std::string_view kIdentity = "urma-tcp";
@@ -31,7 +31,7 @@ std::span<const uint8_t> bytes_of(std::string_view text) {
   return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
 }
 
-// OpenSSL writes to the socket itself, and the program gets no signal by that.
+// OpenSSL writes to the socket itself; keep its SIGPIPE from the program.
 class WithoutSigpipe {
  public:
   WithoutSigpipe() {
@@ -39,7 +39,7 @@ class WithoutSigpipe {
     ::sigaddset(&pipe_, SIGPIPE);
     ::pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
     sigset_t pending;
-    // The program's own, which it keeps.
+    // The program's own pending signal, which it keeps.
     had_one_ = ::sigismember(&before_, SIGPIPE) == 1 && ::sigpending(&pending) == 0 &&
                ::sigismember(&pending, SIGPIPE) == 1;
     errno = 0;
@@ -77,21 +77,21 @@ class TlsLine final : public Line {
  private:
   enum class Outcome { kDone, kLater, kLost };
 
-  // What a call of OpenSSL that has returned so means.
+  // The meaning of this result of an OpenSSL call.
   Outcome judge(int result, std::string* why);
-  // The record that was taken, if any.
+  // Sends the pending record, if there is one.
   Outcome flush(std::string* why);
   bool shake_hands(std::string* why);
   bool has_arrived() const;
 
   const OpenSsl& openssl_ = openssl();
-  const std::shared_ptr<const Tls> tls_;  // which OpenSSL asks for the key
+  const std::shared_ptr<const Tls> tls_;  // OpenSSL asks it for the key
   SSL* const ssl_;
   const int fd_;
   const bool has_secret_;
   bool ready_ = false;
   bool full_ = false;
-  // A record that OpenSSL was given once has to stay as it is until it has left.
+  // A record passed to OpenSSL once must stay unchanged until it has left.
   std::array<char, kRecord> record_;
   size_t record_bytes_ = 0;
 };
@@ -111,7 +111,7 @@ TlsLine::Outcome TlsLine::judge(int result, std::string* why) {
       *why = urma::format("TLS: {}", std::strerror(error));
       return Outcome::kLost;
     case SSL_ERROR_SSL:
-      *why = urma::format("TLS: {}; see URMA_TCP_TLS of both", openssl_.error());
+      *why = urma::format("TLS: {}; compare URMA_TCP_TLS on both sides", openssl_.error());
       return Outcome::kLost;
     default:
       break;
@@ -133,9 +133,9 @@ bool TlsLine::shake_hands(std::string* why) {
     outcome = judge(openssl_.SSL_do_handshake(ssl_), why);
   }
   if (outcome != Outcome::kDone) return outcome == Outcome::kLater;
-  // A certificate instead is nothing that a secret vouches for.
+  // The secret does not vouch for a certificate.
   if (has_secret_ && openssl_.SSL_session_reused(ssl_) != 1) {
-    *why = "TLS: it did not use the key of the secret; see URMA_TCP_TLS of both";
+    *why = "TLS: it did not use the key of the secret; compare URMA_TCP_TLS on both sides";
     return false;
   }
   ready_ = true;
@@ -194,7 +194,7 @@ std::optional<size_t> TlsLine::receive(std::span<const iovec> pieces, std::strin
                                      piece.iov_len - filled, &got),
                 why);
       full_ = full_ || was_full;
-      // What has arrived before the end counts; the end is found again.
+      // Bytes before the end count; the next call finds the end again.
       if (outcome == Outcome::kLost && taken == 0) return std::nullopt;
       if (outcome != Outcome::kDone) return taken;
       filled += got;
@@ -204,7 +204,7 @@ std::optional<size_t> TlsLine::receive(std::span<const iovec> pieces, std::strin
   return taken;
 }
 
-// One call of the kernel instead of three where nothing has.
+// If nothing has arrived, this is one system call instead of three.
 bool TlsLine::has_arrived() const {
   if (has_read_ahead()) return true;
   char byte;
@@ -237,7 +237,7 @@ class TlsContext final : public Tls, public std::enable_shared_from_this<TlsCont
                        size_t* bytes, SSL_SESSION** session);
   static int find_key(SSL* ssl, const unsigned char* identity, size_t bytes, SSL_SESSION** session);
   static const TlsContext& of(SSL* ssl);
-  // A new one, which TLS calls the session that a key stands for; NULL where there is no memory.
+  // A new session, in TLS's terms, for a key; NULL if out of memory.
   SSL_SESSION* make_session(SSL* ssl) const;
   void check(bool done, std::string_view doing) const;
 
@@ -251,7 +251,7 @@ TlsContext::TlsContext() {
   check(context_ != nullptr, "beginning");
   openssl_.SSL_CTX_ctrl(context_, SSL_CTRL_SET_MIN_PROTO_VERSION, TLS1_3_VERSION, nullptr);
   openssl_.SSL_CTX_set_options(context_, SSL_OP_ENABLE_KTLS | SSL_OP_NO_RENEGOTIATION);
-  // Every connection begins anew.
+  // No session is kept for a later connection.
   openssl_.SSL_CTX_set_num_tickets(context_, 0);
   openssl_.SSL_CTX_ctrl(context_, SSL_CTRL_SET_SESS_CACHE_MODE, SSL_SESS_CACHE_OFF, nullptr);
   openssl_.SSL_CTX_set_verify(context_, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
@@ -261,7 +261,7 @@ void TlsContext::use_secret(const Secret& secret) {
   has_secret_ = true;
   key_ = secret.sign(bytes_of(kKeyPurpose), {});
   check(openssl_.SSL_CTX_set_ciphersuites(context_, kSuite) == 1, "choosing a cipher");
-  // Where peers prove who they are, a session without a name is refused.
+  // If peers authenticate, OpenSSL refuses a session without an id context.
   check(openssl_.SSL_CTX_set_session_id_context(context_, bytes_of(kIdentity).data(),
                                                 kIdentity.size()) == 1,
         "naming sessions");

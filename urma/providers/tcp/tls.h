@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// TLS 1.3 by OpenSSL, in the kernel where that has it. Both sides prove who they are.
+// TLS 1.3 by OpenSSL, in the kernel if that supports it. Both sides authenticate.
 #ifndef URMA_PROVIDERS_TCP_TLS_H_
 #define URMA_PROVIDERS_TCP_TLS_H_
 
@@ -12,16 +12,16 @@
 
 namespace urma::tcp {
 
-// What all lines of a process have in common. Any thread.
+// Common to all lines of a process. Any thread.
 class Tls {
  public:
   virtual ~Tls() = default;
-  // Throws Error where there is no memory for it.
+  // Throws Error if out of memory.
   virtual std::unique_ptr<Line> make_line(int fd, bool begins) const = 0;
 };
 
-// Both throw Error where it cannot be: by a key that follows from the secret, or by certificates
-// of one of the authorities.
+// Both throw Error on failure: with a key derived from the secret, or with certificates of one of
+// the authorities.
 std::shared_ptr<const Tls> tls_by_secret(const Secret& secret);
 std::shared_ptr<const Tls> tls_by_certificates(const std::string& certificate,
                                                const std::string& key,

@@ -69,7 +69,7 @@ std::shared_ptr<const Secret> make_secret(const std::string& bytes) {
   return std::make_shared<HmacSecret>(bytes);
 }
 
-// An editor's end of line is none of it.
+// Without the final newline that an editor adds.
 std::shared_ptr<const Secret> read_secret(const std::string& path) {
   if (path.empty()) return nullptr;
   const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
@@ -85,8 +85,8 @@ std::shared_ptr<const Secret> read_secret(const std::string& path) {
   while (!secret.empty() && (secret.back() == '\n' || secret.back() == '\r')) secret.pop_back();
   if (secret.size() < kLeastSecret || secret.size() > kMostSecret) {
     fail(URMA_EINVAL,
-         "URMA_TCP_SECRET_FILE: {:.256} has {} bytes, of {} to {}; make one with openssl rand -hex "
-         "32",
+         "URMA_TCP_SECRET_FILE: {:.256} has {} bytes, allowed are {} to {}; make one with openssl "
+         "rand -hex 32",
          path, secret.size(), kLeastSecret, kMostSecret);
   }
   return make_secret(secret);
@@ -95,13 +95,13 @@ std::shared_ptr<const Secret> read_secret(const std::string& path) {
 std::shared_ptr<const Tls> read_tls(const std::string& setting, const Secret* secret) {
   if (setting == "off") return nullptr;
   if (setting == "psk") {
-    if (secret == nullptr) fail(URMA_EINVAL, "URMA_TCP_TLS is psk, and needs URMA_TCP_SECRET_FILE");
+    if (secret == nullptr) fail(URMA_EINVAL, "URMA_TCP_TLS=psk needs URMA_TCP_SECRET_FILE");
     return tls_by_secret(*secret);
   }
   const auto files = split(setting);
   if (files.size() != 3) {
     fail(URMA_EINVAL,
-         "URMA_TCP_TLS {:.256} is not off, psk, or three files: certificate,key,authorities",
+         "URMA_TCP_TLS={:.256}: allowed are off, psk, or three files: certificate,key,authorities",
          setting);
   }
   return tls_by_certificates(files[0], files[1], files[2]);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Whom a process talks to over TCP, and how: the secret and TLS, as the settings name them. Nothing
-// that is wrong with either is passed over: the device is not there then.
+// Which peers a process trusts over TCP, and how: the secret and TLS, from the settings. An error
+// in either is not ignored: the device does not exist then.
 #ifndef URMA_PROVIDERS_TCP_TRUST_H_
 #define URMA_PROVIDERS_TCP_TRUST_H_
 
@@ -15,14 +15,14 @@
 
 namespace urma::tcp {
 
-// NULL where no file is named.
+// NULL if no file is set.
 std::shared_ptr<const Secret> read_secret(const std::string& path);
 std::shared_ptr<const Secret> make_secret(const std::string& bytes);
 
 // As URMA_TCP_TLS says; NULL: off.
 std::shared_ptr<const Tls> read_tls(const std::string& setting, const Secret* secret);
 
-// Both, as the settings say. All throw Error where that cannot be.
+// Both, from the settings. All throw Error on failure.
 void read_trust(const Settings& settings, CarrierConfig* config);
 
 }  // namespace urma::tcp

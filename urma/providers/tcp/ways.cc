@@ -19,14 +19,14 @@ void SendingEnd::report(WireReport report) {
   tell();
 }
 
-// The JFC stays while it stands here.
+// The JFC lives while it is set here.
 void SendingEnd::tell() {
   if (jfc_ != nullptr) engine_->arrived(*jfc_);
 }
 
 bool SendingEnd::reap(WireReport* report) {
   const MutexLock lock(mutex_);
-  // Its queue has not been told yet that it is under way.
+  // Its queue does not know yet that it is in flight.
   const bool early =
       large_.has_value() && !reports_.empty() && reports_.front().cookie == large_->cookie;
   if (reports_.empty() || early) return false;
@@ -64,14 +64,14 @@ void SendingEnd::forget_queue() {
 bool SendingEnd::close() {
   const MutexLock lock(mutex_);
   if (large_.has_value()) {
-    // Its queue ends it by itself.
+    // Its queue ends it itself.
     const uint32_t cookie = std::exchange(large_, std::nullopt)->cookie;
     if (!sent_.empty() && sent_.back().cookie == cookie) sent_.back().given_up = true;
     std::erase_if(reports_, [=](const WireReport& report) { return report.cookie == cookie; });
   }
   if (std::exchange(closing_, true)) return false;
   const bool accepted = answer_ == Answer::kAccepted;
-  // Where the answer is still to come, that closes it.
+  // An answer still to come closes it.
   if (!accepted && (answer_.has_value() || connection_ == nullptr)) end(URMA_CR_WR_FLUSH_ERR);
   return accepted && !closed_;
 }
@@ -227,8 +227,8 @@ std::optional<Answer> TcpWay::opened(uint32_t* members) {
   return end_->answer(members);
 }
 
-// What the peer has said is looked at first, where no poll has done so just now: it may have gone,
-// and a process that took its place is to get the request.
+// Process what the peer has said first, unless a poll just did: it may be gone, and a process that
+// took its place must get the request.
 bool TcpWay::use(const std::shared_ptr<Connection>& connection) {
   if (!wire_->spinning()) connection->progress();
   if (used_ != connection) push();
@@ -278,7 +278,7 @@ void IncomingEnd::hold(Held held) {
   if (closed_with_.has_value()) return;
   held_bytes_ += held.head.payload;
   held_.push_back(std::move(held));
-  // It stays while this is not closed.
+  // The JFC lives while this is not closed.
   connection_->engine().arrived(*jfc);
   connection_->wire().messages_wait();
 }
@@ -381,7 +381,7 @@ void IncomingEnd::close(uint8_t status) {
   connection_->incoming_closed(this, status);
 }
 
-// At once: a program that has been told of a message may end.
+// At once: the program may exit once it has a message.
 void IncomingEnd::wake() { connection_->push(); }
 
 std::string IncomingEnd::who() const { return connection_->who(); }

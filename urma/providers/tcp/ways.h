@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Both ends of a way over a connection. What is here is guarded by a lock of each end, which may be
-// taken under that of a connection, and not the other way round.
+// Both ends of a way over a connection. Each end has a lock, which may be taken while a
+// connection's is held, not the other way round.
 #ifndef URMA_PROVIDERS_TCP_WAYS_H_
 #define URMA_PROVIDERS_TCP_WAYS_H_
 
@@ -23,44 +23,44 @@ namespace urma::tcp {
 class Connection;
 class TcpWire;
 
-// What the connections that a send queue uses tell it, and what it has sent by one of them.
+// What a send queue has sent by one way, and what its connections report about that.
 class SendingEnd {
  public:
   SendingEnd(WireTransport* engine, const CompletionQueue* jfc) : engine_(engine), jfc_(jfc) {}
 
-  // By the queue.
+  // Called by the queue.
   bool reap(WireReport* report);
   bool ended() const;
   bool is_lost() const;
   std::optional<Answer> answer(uint32_t* members) const;
   std::shared_ptr<Connection> connection() const;
-  // Nobody is told of anything any more.
+  // No more reports.
   void forget_queue();
-  // Nothing further is sent. True where the owner of the target is to be told so now.
+  // No more messages. True if the owner of the target must be told now.
   bool close();
 
-  // By who looks for the owner of the target. False where that is too late.
+  // Called by the search for the owner of the target. False if that is too late.
   bool found(std::shared_ptr<Connection> connection, uint32_t way);
   void not_found(Answer answer);
 
-  // By the connection. True where the owner of the target is to be told that nothing follows.
+  // Called by the connection. True if the owner of the target must be told that nothing follows.
   bool opened(Answer answer, uint32_t members);
-  // Whether a message can be sent now; one that cannot be any more is reported.
+  // Whether a message can be sent now; one that never can is reported.
   enum class Turn { kWait, kSend, kEnded };
-  // `large` is how much of it follows, 0: nothing.
+  // `large`: bytes that follow; 0: none.
   Turn begin(uint64_t bytes, uint64_t large, uint32_t cookie);
   bool is_sending(uint32_t cookie) const;
-  // Of a large message: how many of its bytes were sent; kSend where others can be.
+  // For a large message: how many of its bytes were sent; kSend if more can be.
   Turn go_on(uint32_t cookie, uint64_t* sent);
-  // True with the last ones.
+  // True for the last bytes.
   bool sent_part(uint64_t bytes);
-  // These are false where the peer breaks the rules.
+  // These return false if the peer breaks the rules.
   bool pulled();
   bool received(uint32_t count, urma_cr_status_t status);
-  // *untold: the owner of the target is still to be told that nothing follows.
+  // *untold: the owner of the target has yet to be told that nothing follows.
   bool closed(urma_cr_status_t status, bool* untold);
   void lost();
-  // By any connection. True where it is not that of the target, whose messages wait for it.
+  // Called by any connection. True if it is not that of the target, whose messages wait for it.
   bool began_access(const Connection* by);
   void done(WireReport report, bool elsewhere);
   bool has_accesses_elsewhere() const;
@@ -73,7 +73,7 @@ class SendingEnd {
     uint64_t bytes;
     bool given_up;  // by the queue, which has ended it
   };
-  // A message whose bytes follow once there is a place for them.
+  // A message whose bytes follow once it has a receive.
   struct Large {
     uint32_t cookie;
     uint64_t bytes;
@@ -89,10 +89,10 @@ class SendingEnd {
 
   WireTransport* const engine_;
   mutable Mutex mutex_;
-  const CompletionQueue* jfc_ URMA_GUARDED_BY(mutex_);  // NULL: nobody is told
+  const CompletionQueue* jfc_ URMA_GUARDED_BY(mutex_);  // NULL: no reports
   std::deque<WireReport> reports_ URMA_GUARDED_BY(mutex_);
-  uint32_t accesses_ URMA_GUARDED_BY(mutex_) = 0;   // under way
-  uint32_t elsewhere_ URMA_GUARDED_BY(mutex_) = 0;  // of them, by other connections
+  uint32_t accesses_ URMA_GUARDED_BY(mutex_) = 0;   // in flight
+  uint32_t elsewhere_ URMA_GUARDED_BY(mutex_) = 0;  // those on other connections
   std::shared_ptr<Connection> connection_ URMA_GUARDED_BY(mutex_);
   uint32_t way_ = 0;
   std::optional<Answer> answer_ URMA_GUARDED_BY(mutex_);
@@ -121,17 +121,17 @@ class TcpWay final : public Way {
   bool lost() const override { return end_->is_lost(); }
 
  private:
-  // False where nothing can be given to it any more.
+  // False if it can take nothing any more.
   bool use(const std::shared_ptr<Connection>& connection);
 
   TcpWire* const wire_;
   const WayRequest request_;
   const std::shared_ptr<SendingEnd> end_;
-  std::shared_ptr<Connection> used_;  // last, and to be pushed
+  std::shared_ptr<Connection> used_;  // the last one, to be pushed
   bool asked_ = false;
 };
 
-// A message, and what of it has come.
+// A message, as far as it has arrived.
 struct Held {
   Message head;
   std::unique_ptr<char[]> payload;
@@ -142,27 +142,27 @@ class IncomingEnd final : public WireIncoming {
   IncomingEnd(std::shared_ptr<Connection> connection, uint32_t way, const SegmentTable* segments);
   ~IncomingEnd() override;
 
-  // By the connection. False where the peer breaks the rules.
+  // Called by the connection. False if the peer breaks the rules.
   bool may_hold(uint64_t payload) const;
   void hold(Held held);
-  // A part of the large message comes. False where nobody has asked for so much.
+  // A part of the large message begins. False if that many bytes were not requested.
   bool begin_part(uint64_t bytes);
-  // Gives into() the places of the next bytes of it, which tells how many have come. Nothing where
-  // they have no place any more, and are skipped.
+  // Calls into() with the places of its next bytes; into() returns how many have arrived. Nothing
+  // if they have no place any more: skip them.
   using Into = std::function<size_t(std::span<const iovec>)>;
   std::optional<size_t> land(uint64_t most, const Into& into);
   void skip(uint64_t bytes);
   void part_ended();
   // As Connection's.
   bool has_messages(bool* stuck);
-  // The sender has closed it. False where it has done so before.
+  // The sender has closed it. False if it had before.
   bool sender_closed();
-  // By the receiver: how everything further ends.
+  // Set by the receiver: the status of all further messages.
   std::optional<uint8_t> closed_with() const;
-  // Both sides have.
+  // Both sides have closed it.
   bool over() const;
 
-  // By the engine.
+  // Called by the engine.
   bool silent() const override;
   void copy(const Message& message, uint32_t offset, void* to, uint32_t bytes) const override;
   void close(uint8_t status) override;
@@ -173,7 +173,8 @@ class IncomingEnd final : public WireIncoming {
   Landing landed() const override;
   void end_parts() override;
 
-  // How many messages have ended that the sender was not told of, all alike. By the connection.
+  // Returns a number of ended messages with one status, not yet reported to the sender. Called by
+  // the connection.
   bool take_owed(ReceivedBody* received);
   uint32_t way() const { return way_; }
 
@@ -193,9 +194,9 @@ class IncomingEnd final : public WireIncoming {
   std::deque<Held> held_ URMA_GUARDED_BY(mutex_);
   uint64_t held_bytes_ URMA_GUARDED_BY(mutex_) = 0;
   uint64_t taken_ URMA_GUARDED_BY(mutex_) = 0;
-  std::optional<uint64_t> looked_at_ URMA_GUARDED_BY(mutex_);  // taken_ then
+  std::optional<uint64_t> looked_at_ URMA_GUARDED_BY(mutex_);  // taken_ at that time
   std::deque<Owed> owed_ URMA_GUARDED_BY(mutex_);
-  // Of the large message that is first.
+  // State of the large message at the front.
   bool pulled_ URMA_GUARDED_BY(mutex_) = false;
   bool wanted_ URMA_GUARDED_BY(mutex_) = false;  // its receive is there
   bool failed_ URMA_GUARDED_BY(mutex_) = false;

@@ -17,20 +17,21 @@
 namespace urma::tcp {
 namespace {
 
-// So many polls in a row, without sleep, and the service thread leaves the sockets to them; it
-// looks again after a while whether they go on.
+// After this many polls in a row, without sleep, the service thread leaves the sockets to them; it
+// checks from time to time whether they go on.
 constexpr uint32_t kPollsToSpin = 64;
-// More have to be in a row where a program has stopped polling and something waited for it, as one
-// does that spins on memory that a peer writes to: the service thread would come late each time.
+// Needs more polls in a row after a program stopped polling while something waited for it, such as
+// a program that spins on memory that a peer writes to: each time, the service thread would come
+// late.
 constexpr uint32_t kSpinsLater = 8;
 constexpr uint32_t kMostPollsToSpin = 1U << 14;
 constexpr uint64_t kTickNs = 1'000'000;
 constexpr uint64_t kLastLookNs = 16'000'000;
-// A poll reads of so many connections; where there are more it asks the kernel which have anything.
+// A poll reads from this many connections; beyond that it asks the kernel which have data.
 constexpr size_t kFew = 4;
 constexpr int kEventsPerTurn = 32;
-// Somebody awaited is asked for a sign of life so often within the time that it has, and is lost
-// once it has not given one so often.
+// An awaited peer is pinged this many times within its timeout, and is lost after so many pings
+// without an answer.
 constexpr uint64_t kBeatsPerTimeout = 4;
 constexpr uint32_t kSilentBeats = 3;
 constexpr uint64_t kFirstDelayNs = 10'000'000;
@@ -46,7 +47,7 @@ auto key_of(const Address& address) { return std::make_pair(bytes_of(address.eid
 
 auto process_of(const Peer& peer) { return std::make_pair(peer.process, key_of(peer.listens_at)); }
 
-// The own address that leads to another one.
+// The own address that leads to the given one.
 const urma_eid_t& source_for(std::span<const urma_eid_t> own, const urma_eid_t& to) {
   const auto same = std::find_if(own.begin(), own.end(),
                                  [&](const urma_eid_t& eid) { return same_eid(eid, to); });
@@ -170,7 +171,7 @@ void TcpWire::greet(const Ref& connection) {
   connection->end("");
 }
 
-// Who has begun it keeps it, unless there is one to the same process already.
+// The side that started it keeps it, unless there is one to the same process already.
 void TcpWire::opened(const Ref& connection) {
   if (!connection->began()) {
     end_greeting(connection, connection);
@@ -201,7 +202,7 @@ void TcpWire::use(const Ref& connection) {
   epoll_event event = {};
   event.events = EPOLLIN;
   event.data.u64 = connection->number();
-  // First: polls can lose it, and close its descriptor, from when it is listed.
+  // First: once it is listed, polls can lose it and close its descriptor.
   if (::epoll_ctl(sockets_.get(), EPOLL_CTL_ADD, connection->fd(), &event) != 0) {
     return connection->end(std::strerror(errno));
   }
@@ -293,7 +294,7 @@ void TcpWire::ask(const Id& key, const Ref& connection) {
                    });
 }
 
-// The connection was that of a process that has gone: another one may listen there by now.
+// The connection was that of a process that is gone: another one may listen there by now.
 void TcpWire::look_again(const Id& key) {
   const auto found = searches_.find(key);
   if (found == searches_.end()) return;
@@ -377,7 +378,7 @@ void TcpWire::look(uint64_t number) {
        [this, number](Answer, const Ref& owner) { found(number, owner); });
 }
 
-// One that nobody answers for yet is looked for again.
+// An owner not found yet is looked up again.
 void TcpWire::found(uint64_t number, const Ref& owner) {
   const auto watched = watches_.find(number);
   if (watched == watches_.end() || stopped_) return;
@@ -405,7 +406,7 @@ void TcpWire::unwatch(PeerWatcher* watcher, uint64_t target) {
 
 void TcpWire::progress() {
   if (service().on_thread()) return;
-  // Relaxed: that it changes is enough.
+  // Relaxed: any change suffices.
   polls_.fetch_add(1, std::memory_order_relaxed);
   const bool spins = spinning_.load(std::memory_order_relaxed);
   if (!spins && polls_in_a_row_.fetch_add(1, std::memory_order_relaxed) == polls_to_spin_.load()) {
@@ -473,7 +474,7 @@ void TcpWire::tick() {
 
 void TcpWire::stop_spinning() {
   polls_in_a_row_.store(0, std::memory_order_relaxed);
-  // SYNC(tcp-spinning): first, so that what is owed from now on leaves by itself.
+  // SYNC(tcp-spinning): first, so that debts from now on are sent by themselves.
   if (!spinning_.exchange(false)) return;
   if (tick_timer_ != 0) service().cancel(std::exchange(tick_timer_, 0));
   service().rewatch(sockets_.get(), EPOLLIN);
@@ -495,8 +496,8 @@ void TcpWire::messages_wait() {
   });
 }
 
-// False where none wait. Those that a program has left for a while are received for it, or end
-// because it was not ready for too long.
+// False if no messages wait. Receives those that a program has left for a while, or ends them if it
+// was not ready for too long.
 bool TcpWire::serve_messages() {
   std::vector<Ref> connections;
   {
@@ -512,7 +513,7 @@ bool TcpWire::serve_messages() {
 
 void TcpWire::look_at_messages() {
   look_timer_ = 0;
-  // First: whoever brings one from now on starts it anew.
+  // First: a message from now on restarts it.
   looking_.store(false);
   if (spinning() || !serve_messages() || looking_.exchange(true)) return;
   look_delay_ns_ = std::min(2 * look_delay_ns_, kLastLookNs);
@@ -544,7 +545,7 @@ void TcpWire::beat_later() {
 
 void TcpWire::beat() {
   beat_timer_ = 0;
-  // First: whoever asks from now on starts it anew.
+  // First: a request from now on restarts it.
   beating_.store(false);
   const uint64_t now = monotonic_ns();
   std::vector<Id> late;
@@ -564,7 +565,7 @@ void TcpWire::beat() {
       continue;
     }
     awaits = true;
-    // What has come while this thread was busy counts.
+    // Data that arrived while this thread was busy count.
     connection->progress();
     uint32_t& silent = silent_beats_[connection->number()];
     silent = connection->silent() ? silent + 1 : 0;

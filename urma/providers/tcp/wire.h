@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// The wire of urma_net0: which connections there are, how the owner of an id is found, and who
-// progresses them. Polls do, as long as a program polls; else the service thread, which sleeps on
-// all of them.
+// The wire of urma_net0: its connections, the search for the owner of an id, and the progress of
+// connections. Polls progress them while a program polls; otherwise the service thread, which
+// sleeps on all of them.
 #ifndef URMA_PROVIDERS_TCP_WIRE_H_
 #define URMA_PROVIDERS_TCP_WIRE_H_
 
@@ -31,7 +31,7 @@ namespace urma::tcp {
 class TcpWire final : public Wire {
  public:
   using Ref = std::shared_ptr<Connection>;
-  // The connection to who was looked for; kUnreachable where nobody answers for it.
+  // The connection to the owner; kUnreachable if nobody answers for the id.
   using OnFound = std::function<void(Answer, const Ref&)>;
 
   TcpWire(std::vector<urma_eid_t> eids, const PortRange& ports, uint64_t random,
@@ -65,25 +65,25 @@ class TcpWire final : public Wire {
   bool owns(IdKind kind, const urma_eid_t& eid, uint32_t id) const {
     return names_.owns(kind, eid, id);
   }
-  // Whether a program polls all the time, so that what can wait for a moment need not leave at
-  // once.
+  // Whether a program polls all the time, so that sending can wait for its next poll.
   bool spinning() const { return spinning_.load(); }
-  // Something is asked of a peer: it has to answer, or to say at least that it lives.
+  // A request is in flight to a peer: it must answer, or at least show that it lives.
   void await();
   void serve_senders();
-  // Messages have come for a receiver. Where its program does not take them, somebody has to.
+  // Messages have arrived for a receiver. If its program does not take them, the service thread
+  // must.
   void messages_wait();
-  // Its peer keeps a connection that it has begun.
+  // The peer keeps a connection that it has started.
   void kept(const Ref& connection);
-  // It is lost; with its lock held.
+  // It is lost; called with its lock held.
   void leave(const Connection& connection);
   void lost(const Ref& connection);
-  // Whether it wants room in its socket, with its lock held.
+  // Whether it wants room in its socket; called with its lock held.
   void watch(const Connection& connection, bool wants_room);
 
  private:
   using At = std::pair<std::array<uint8_t, sizeof(urma_eid_t)>, uint16_t>;
-  // What it calls itself, and where it listens: another host cannot claim to be there.
+  // The process from its greeting, and where it listens: another host cannot claim to be there.
   using Process = std::pair<std::array<uint8_t, 16>, At>;
   using Id = std::tuple<IdKind, uint32_t, std::array<uint8_t, sizeof(urma_eid_t)>>;
 
@@ -98,7 +98,7 @@ class TcpWire final : public Wire {
     uint64_t deadline_ns = 0;
     std::vector<OnFound> told;
   };
-  // A connection that is being made, or greets.
+  // A connection being made, or greeting.
   struct Greeting {
     Ref connection;
     std::vector<std::function<void(const Ref&)>> told;  // NULL: there is none
@@ -147,7 +147,7 @@ class TcpWire final : public Wire {
   Names names_;
   WireTransport* engine_ = nullptr;
   std::unique_ptr<Carrier> carrier_;
-  const Fd sockets_;  // epoll, of what is open
+  const Fd sockets_;  // epoll, over the open ones
 
   Mutex list_mutex_;
   std::unordered_map<uint64_t, Ref> open_ URMA_GUARDED_BY(list_mutex_);  // by number
@@ -158,7 +158,7 @@ class TcpWire final : public Wire {
   std::atomic<bool> spinning_{false};
   std::atomic<bool> beating_{false};
   std::atomic<bool> serving_senders_{false};
-  std::atomic<bool> looking_{false};  // from time to time at messages that wait
+  std::atomic<bool> looking_{false};  // checks waiting messages from time to time
 
   // Of the service thread.
   bool stopped_ = false;

@@ -30,7 +30,7 @@ int checked(Args... args) {
   return positive_errno(Function(args...));
 }
 
-// The same for what stands on the way of each request: errno is looked at only where it fails.
+// The same for the path of each request: reads errno only after a failure.
 template <auto Function, typename... Args>
 int checked_failure(Args... args) {
   const int result = Function(args...);
@@ -103,7 +103,8 @@ void fill_memory(Api* api) {
     return ibv_reg_mr(pd, address, length, access);
   };
   api->reg_dmabuf_mr = ::ibv_reg_dmabuf_mr;
-  // Its own numbers say what has become of the region; here that is: it is to be ended.
+  // rereg_mr's own return values tell the state of the region; here the caller ends the region
+  // after any failure.
   api->rereg_mr = [](ibv_mr* mr, int flags, ibv_pd* pd, void* address, size_t length, int access) {
     errno = 0;
     if (::ibv_rereg_mr(mr, flags, pd, address, length, access) == 0) return 0;
@@ -128,7 +129,7 @@ void fill_completions(Api* api) {
   api->ack_cq_events = ::ibv_ack_cq_events;
 }
 
-// Whether it is blocked or not, a SIGPIPE that comes to this thread meanwhile is taken away.
+// Consumes a SIGPIPE raised for this thread meanwhile, whether the signal is blocked or not.
 int post_send_quietly(ibv_qp* qp, ibv_send_wr* first, ibv_send_wr** bad) {
   sigset_t pipe;
   sigset_t before;

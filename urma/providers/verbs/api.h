@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Everything that this provider asks of libibverbs, librdmacm and the network, as one table of
-// functions. The real one is system_verbs(); tests bring one of their own.
+// Every function of libibverbs, librdmacm and the network that this provider calls, as one table.
+// The real one is system_verbs(); tests have their own.
 #ifndef URMA_PROVIDERS_VERBS_API_H_
 #define URMA_PROVIDERS_VERBS_API_H_
 
@@ -22,11 +22,10 @@ struct InterfaceAddress {
   uint8_t ip[16];  // network order; an IPv4 address is mapped: ::ffff:a.b.c.d
 };
 
-// Members are named like the verb without its prefix; librdmacm's begin with cm_. They differ from
-// the libraries' own in one respect: whatever returns int, returns 0 or a positive errno number.
-// Exceptions, as in the originals: poll_cq gives a count or a negative number, query_gid_table a
-// count or a negative errno number. Pointers are NULL with errno set. Safe from any thread, as far
-// as the verb itself is.
+// Members are named like the verb without its prefix; librdmacm's begin with cm_. One difference
+// from the libraries: functions that return int return 0 or a positive errno number. Exceptions, as
+// in the originals: poll_cq returns a count or a negative number, query_gid_table a count or a
+// negative errno number. Pointers are NULL with errno set. Thread-safe where the verb itself is.
 struct Api {
   // Devices.
   ibv_device** (*get_device_list)(int* count);
@@ -82,8 +81,8 @@ struct Api {
   int (*query_qp)(ibv_qp* qp, ibv_qp_attr* attr, int mask, ibv_qp_init_attr* init_attr);
   int (*destroy_qp)(ibv_qp* qp);
   int (*post_send)(ibv_qp* qp, ibv_send_wr* first, ibv_send_wr** bad);
-  // The same, and where the kernel tells this thread with SIGPIPE that a connection of Soft-iWARP
-  // has ended, nobody hears of it.
+  // The same, but discards the SIGPIPE by which the kernel tells this thread that a connection of
+  // Soft-iWARP has ended.
   int (*post_send_quietly)(ibv_qp* qp, ibv_send_wr* first, ibv_send_wr** bad);
   int (*post_recv)(ibv_qp* qp, ibv_recv_wr* first, ibv_recv_wr** bad);
 
@@ -91,8 +90,8 @@ struct Api {
   ibv_ah* (*create_ah)(ibv_pd* pd, ibv_ah_attr* attr);
   int (*destroy_ah)(ibv_ah* ah);
 
-  // Connections of iWARP. Soft-iWARP's cm_connect blocks until TCP is through, and cm_destroy_id
-  // while a connection is being made.
+  // Connections of iWARP. Soft-iWARP's cm_connect blocks until TCP is connected; cm_destroy_id
+  // blocks while a connection is being made.
   rdma_event_channel* (*cm_create_event_channel)();
   void (*cm_destroy_event_channel)(rdma_event_channel* channel);
   int (*cm_create_id)(rdma_event_channel* channel, rdma_cm_id** id, void* context);

@@ -25,7 +25,7 @@ void Asking::ask(const urma_eid_t& eid, IdKind kind, uint32_t id, const Request&
   control_->request(eid, kind, id, request, patience_ns_, wait_for_answer(std::move(answered)));
 }
 
-// So that it is called once, by what this returns or by stop().
+// `answered` is called once: by the returned function or by stop().
 Control::OnReply Asking::wait_for_answer(Control::OnReply answered) {
   const uint64_t number = ++last_ask_;
   waiting_.emplace(number, std::move(answered));
@@ -64,7 +64,7 @@ void Asking::disconnect(const ConnectRequest& request, DisconnectReason reason) 
   const auto owner = owners_.extract(request.connection);
   if (owner.empty() || control_ == nullptr) return;
   unwatch(owner.mapped());
-  // There, datagrams have no end that knows of them.
+  // Datagrams have no end at the peer that knows of them.
   if (request.target.trans_mode == URMA_TM_UM) return;
   tell(owner.mapped().peer, {request.connection, /*by_initiator=*/true, reason, /*received=*/0});
 }

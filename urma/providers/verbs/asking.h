@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What the queues and imports of a context ask of other contexts, by its control socket.
+// What the queues and imports of a context ask of other contexts, over its control socket.
 #ifndef URMA_PROVIDERS_VERBS_ASKING_H_
 #define URMA_PROVIDERS_VERBS_ASKING_H_
 
@@ -24,7 +24,7 @@ class Asking final : public Connector {
 
   // Both stay until stop().
   void start(Control* control, Server* server);
-  // Everything that waits for an answer gets kUnreachable, and so does what is asked afterwards.
+  // Pending and later questions get kUnreachable.
   void stop();
 
   void connect(const std::shared_ptr<QueuePair>& pair, const ConnectRequest& request,
@@ -44,12 +44,12 @@ class Asking final : public Connector {
   void ask(const urma_eid_t& eid, IdKind kind, uint32_t id, const Request& request,
            Control::OnReply answered);
 
-  // But for those that lose() has named.
+  // Without those that lose() has returned.
   std::vector<uint64_t> connections_to(const PeerRef& peer) const;
-  // The same, of a peer that is watched no longer. Where it comes back as it was, it is watched for
-  // its new connections alone.
+  // The same, and stops watching the peer. If it comes back unchanged, only its new connections are
+  // watched.
   std::vector<uint64_t> lose(const PeerRef& peer);
-  // Who has the other end of the connection with this number, where anybody has.
+  // The owner of the other end of the connection with this number, if there is one.
   std::optional<PeerRef> owner_of(uint64_t connection) const;
 
  private:

@@ -6,12 +6,12 @@
 namespace urma::verbs {
 namespace {
 
-// Each round that is lost, somebody else has won. Far more than any number of peers that take
-// turns; a bound for those that do not.
+// Each lost round is one that a peer has won. Far more rounds than any number of peers that take
+// turns need; a bound for peers that do not.
 constexpr uint32_t kMaxRounds = 100'000;
 constexpr uint32_t kWordBytes = 8;
 
-// Where a value of so many bytes lies in the word around it.
+// Where a value of this many bytes lies in the word around it.
 uint32_t shift_of(uint64_t addr, uint32_t bytes) {
   const auto offset = static_cast<uint32_t>(addr % kWordBytes);
   const uint32_t from_low =

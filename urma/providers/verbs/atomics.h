@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Atomics that no device has, made of those that all have: compare and swap of 8 bytes.
+// Atomics that no device has, made of the one that all have: compare and swap of 8 bytes.
 #ifndef URMA_PROVIDERS_VERBS_ATOMICS_H_
 #define URMA_PROVIDERS_VERBS_ATOMICS_H_
 
@@ -14,7 +14,7 @@ namespace urma::verbs {
 bool native_atomic(uint32_t opcode, uint64_t bytes);
 
 // One atomic on 4 or 8 bytes at `addr`. It begins with a guess of the word around them; each
-// compare and swap tells what the word was, until it was what was guessed.
+// compare and swap returns the word found, until that equals the guess.
 class AtomicLoop {
  public:
   // `operand` and `replacement` as a work request has them.
@@ -27,7 +27,7 @@ class AtomicLoop {
   uint64_t swap() const;
 
   enum class Next { kDone, kAgain, kHopeless };
-  // What compare and swap has found there. kHopeless: others were quicker too often.
+  // The word that compare and swap has found. kHopeless: peers were quicker too often.
   Next found(uint64_t word);
   // Once done: what lay at `addr`.
   uint64_t old_value() const { return value_in(guess_); }

@@ -13,12 +13,12 @@
 namespace urma::verbs {
 namespace {
 
-// Of calls that nobody has looked at yet.
+// Calls not yet looked at.
 constexpr int kBacklog = 1024;
 
 }  // namespace
 
-// One that is expected, or has come.
+// A called end: expected, or connected.
 class CmAcceptor::End final : public CmHandler {
  public:
   End(CmAcceptor* owner, const PeerRef& from, const CmTicket& ticket, uint8_t reads,
@@ -28,7 +28,7 @@ class CmAcceptor::End final : public CmHandler {
     if (timer_ != 0) service().cancel(timer_);
   }
 
-  // Takes the id over where it does. 0 or an errno number, ENOENT: it is not for this one.
+  // Takes the id over if the call is for this end. 0 or an errno number; ENOENT: it is not.
   int accept(CmId* id, const CmTicket& ticket);
   void finish(std::function<void()> ended);
   void cm_event(const CmEvent& event) override;
@@ -59,7 +59,7 @@ int CmAcceptor::End::accept(CmId* id, const CmTicket& ticket) {
   param.initiator_depth = reads_;
   param.qp_num = pair->number();
   param.srq = 1;
-  // So that its number stays its own.
+  // Keeps its number from being reused.
   pair->hold();
   id->get()->context = static_cast<CmHandler*>(this);
   const int error =
@@ -85,7 +85,7 @@ void CmAcceptor::End::finish(std::function<void()> ended) {
   });
 }
 
-// Nothing comes any more.
+// Nothing more arrives.
 void CmAcceptor::End::over() {
   id_.reset();
   if (ended_ == nullptr) return;
@@ -138,7 +138,7 @@ void CmAcceptor::cm_event(const CmEvent& event) {
       ticket.has_value() ? ends_.find({ticket->caller, ticket->connection}) : ends_.end();
   const int error = known == ends_.end() ? ENOENT : known->second->accept(&id, *ticket);
   if (error == 0) return;
-  URMA_LOG_LIMITED(WARNING, "iWARP: {} calls at port {} and is refused: {}",
+  URMA_LOG_LIMITED(WARNING, "iWARP: connection from {} to port {} refused: {}",
                    peer_address(*id.get()).text(), port_,
                    error == ENOENT ? "it is not expected" : std::strerror(error));
   const auto refusal =

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// The called ends of iWARP's connections. Only what the control messages have agreed on before is
-// accepted. A called end sends nothing of its own, so the caller's message is the first, as MPA
-// wants it.
+// The called ends of iWARP's connections. Accepts only what the control messages have agreed on
+// before. A called end sends nothing of its own, so the caller's message is the first, as MPA
+// requires.
 #ifndef URMA_PROVIDERS_VERBS_CM_ACCEPTOR_H_
 #define URMA_PROVIDERS_VERBS_CM_ACCEPTOR_H_
 
@@ -18,23 +18,23 @@
 
 namespace urma::verbs {
 
-// On the service thread, but for where it is made and destroyed.
+// On the service thread, except construction and destruction.
 class CmAcceptor final : private CmHandler {
  public:
-  // Throws Error where the EID's address cannot be listened at.
+  // Throws Error if it cannot listen at the EID's address.
   CmAcceptor(CmChannel* channel, const CmConfig& config);
   ~CmAcceptor() override;
 
   // Where it listens.
   uint16_t port() const { return port_; }
 
-  // A peer was answered with `end`, which is that of `pair`, and will call. Again: nothing changes.
+  // A peer was answered with `end`, that of `pair`, and will call. A second call changes nothing.
   void expect(const PeerRef& from, const ConnectRequest& request, const LinkEnd& end,
               const std::shared_ptr<QueuePair>& pair);
-  // The end of this connection of the context with this nonce is gone here.
+  // This end of the connection, of the context with this nonce, is gone.
   void forget(uint64_t nonce, uint64_t connection);
-  // The caller has closed it. What it had sent before may be on its way: `ended` is called, perhaps
-  // at once, when all has come.
+  // The caller has closed it. What it sent before may still be on its way: `ended` is called,
+  // perhaps at once, when all of it has arrived.
   void finish(uint64_t nonce, uint64_t connection, std::function<void()> ended);
 
  private:

@@ -16,7 +16,7 @@ NetAddress without_port(const NetAddress& host) {
   return key;
 }
 
-// A thread that takes no signals of the program's.
+// A thread that takes none of the program's signals.
 std::thread make_thread(std::function<void()> body) {
   sigset_t all;
   sigset_t before;
@@ -38,7 +38,7 @@ CmCaller::~CmCaller() {
   {
     const MutexLock lock(mutex_);
     ending_ = true;
-    // Each of them could take minutes, one after the other.
+    // Each of them could take minutes.
     waiting_.clear();
   }
   changed_.notify_all();
@@ -53,7 +53,7 @@ void CmCaller::call(const NetAddress& host, uint64_t number, Call call) {
     try {
       threads_.push_back(make_thread([this] { work(); }));
     } catch (...) {
-      // Those that are there take it in turn.
+      // The threads that exist take turns.
       if (!threads_.empty()) return;
       waiting_.clear();
       throw;
@@ -71,7 +71,7 @@ bool CmCaller::withdraw(const NetAddress& host, uint64_t number) {
   return there;
 }
 
-// A host that nobody is calling now.
+// A host that no thread is calling now.
 CmCaller::Waiting::iterator CmCaller::next() {
   return std::find_if(waiting_.begin(), waiting_.end(),
                       [this](const auto& entry)

@@ -26,13 +26,13 @@ class CmCaller {
   CmCaller() = default;
   CmCaller(const CmCaller&) = delete;
   CmCaller& operator=(const CmCaller&) = delete;
-  // Waits until those calls have returned that have begun; the others are dropped.
+  // Waits until the calls that have begun return; drops the others.
   ~CmCaller();
 
-  // Runs it on another thread; those to one host one after the other, so that one that is silent
-  // holds up no other. Throws where there can be no thread.
+  // Runs it on another thread. Calls to one host run one after the other, so that a silent host
+  // delays no other. Throws if no thread can be started.
   void call(const NetAddress& host, uint64_t number, Call call);
-  // Drops the one with this number. False where it has begun.
+  // Drops the call with this number. False if it has begun.
   bool withdraw(const NetAddress& host, uint64_t number);
 
  private:

@@ -89,7 +89,7 @@ void CmChannel::read_events() {
     auto* listening = got->listen_id;
     auto* handler = static_cast<CmHandler*>((listening != nullptr ? listening : got->id)->context);
     CmEvent event = copy_event(*got);
-    // Before: whoever ends an id waits until all its events are acknowledged.
+    // Before the handler: destroying an id waits until all its events are acknowledged.
     api().cm_ack_event(got);
     guarded(URMA_LOG_SITE, [&] { handler->cm_event(event); });
   }
@@ -99,8 +99,8 @@ void require_device(const Device& device, const rdma_cm_id& id) {
   const char* found = id.verbs == nullptr ? "none" : device.api().get_device_name(id.verbs->device);
   if (device.info().ibdev == found) return;
   fail(URMA_FAIL,
-       "librdmacm takes RDMA device {} for the address of {}; remove one of both from the network "
-       "interface",
+       "librdmacm picks RDMA device {} for the address of {}; remove one of the two from the "
+       "network interface",
        found, device.info().name);
 }
 

@@ -19,11 +19,11 @@ class CmChannel;
 struct CmEvent {
   rdma_cm_event_type type;
   int error;                  // 0 or a positive errno number
-  rdma_cm_id* caller;         // who calls: a new id, the handler's to own; NULL in other events
-  std::vector<uint8_t> data;  // what came along
+  rdma_cm_id* caller;         // the caller's new id, owned by the handler; NULL in other events
+  std::vector<uint8_t> data;  // private data
 };
 
-// Hears what befalls one id. On the service thread; it may end its id.
+// Hears the events of one id. On the service thread; it may end its id.
 class CmHandler {
  public:
   virtual ~CmHandler() = default;
@@ -34,9 +34,9 @@ class CmHandler {
 class CmId {
  public:
   CmId() = default;
-  // A new one; its events are for `handler`. Throws Error.
+  // A new id, whose events go to `handler`. Throws Error.
   CmId(CmChannel* channel, CmHandler* handler);
-  // One that came with an event.
+  // An id that came with an event.
   CmId(const Api* api, rdma_cm_id* id, CmHandler* handler);
   CmId(CmId&& other) noexcept : api_(other.api_), id_(std::exchange(other.id_, nullptr)) {}
   CmId& operator=(CmId&& other) noexcept;
@@ -46,8 +46,8 @@ class CmId {
 
   rdma_cm_id* get() const { return id_; }
   explicit operator bool() const { return id_ != nullptr; }
-  // A connection that it stands for ends at once. Blocks while one is being made: until that has
-  // succeeded or failed.
+  // Ends its connection at once. Blocks while one is being made, until that has succeeded or
+  // failed.
   void reset();
 
  private:
@@ -62,10 +62,10 @@ class CmChannel {
   explicit CmChannel(const Device& device);
   CmChannel(const CmChannel&) = delete;
   CmChannel& operator=(const CmChannel&) = delete;
-  // All ids are gone.
+  // Destroyed after all ids.
   ~CmChannel();
 
-  // Between these two, events reach their handlers.
+  // Between these two, handlers get their events.
   void start();
   void stop();
 
@@ -81,10 +81,10 @@ class CmChannel {
   bool watched_ = false;
 };
 
-// The device that librdmacm takes for the address of an id may be another one at the same network
-// interface. Throws Error then.
+// librdmacm may take another device at the same network interface for the id's address. Throws
+// Error then.
 void require_device(const Device& device, const rdma_cm_id& id);
-// How many READs may be under way between this device and the other end.
+// How many READs may be in flight between this device and the other end.
 uint8_t reads_at_a_time(const Device& device, const LinkEnd& other);
 // The other end of an id; the port is where it calls from.
 NetAddress peer_address(const rdma_cm_id& id);

@@ -46,7 +46,7 @@ const char* failure_text(rdma_cm_event_type type) {
 
 }  // namespace
 
-// One connection, from the owner's answer until one of both ends goes.
+// One connection, from the owner's answer until either end goes.
 class CmConnector::Link final : public CmHandler {
  public:
   Link(CmConnector* owner, std::shared_ptr<QueuePair> pair, const ConnectRequest& request,
@@ -66,9 +66,9 @@ class CmConnector::Link final : public CmHandler {
   void begin();
   // rdma_connect has returned.
   void called(int error);
-  // Its owner has answered behind that, or not.
+  // After that, its owner has answered, or not.
   void confirmed(bool there);
-  // The end of the process's context: nobody waits any more.
+  // The context ends: nobody waits for the connection any more.
   void abandon() { give(Answer::kUnreachable); }
   void cm_event(const CmEvent& event) override;
 
@@ -77,7 +77,7 @@ class CmConnector::Link final : public CmHandler {
  private:
   enum class State {
     kResolving,
-    kConnecting,  // the kernel has it: the id cannot be ended without waiting
+    kConnecting,  // the kernel has it: ending the id would block
     kConfirming,
     kConnected,
     kOver,
@@ -139,7 +139,7 @@ void CmConnector::Link::cm_event(const CmEvent& event) {
     case RDMA_CM_EVENT_ROUTE_RESOLVED:
       return call();
     case RDMA_CM_EVENT_ESTABLISHED:
-      // The thread that calls is still to come back from it.
+      // The calling thread has yet to return from rdma_connect.
       if (calling_) {
         early_ = true;
         return;
@@ -181,7 +181,7 @@ void CmConnector::Link::call() {
   auto report = [owner = owner_, stopped = owner_->stopped_,
                  connection = request_.connection](int error) {
     if (*stopped) return;
-    // It stays as long as it is called.
+    // The link lives at least until the call returns.
     owner->links_.at(connection)->called(error);
   };
   state_ = State::kConnecting;
@@ -215,9 +215,9 @@ void CmConnector::Link::established() {
   owner_->confirm(request_);
 }
 
-// Soft-iWARP says that a connection is established while the other end's rdma_accept is still at
-// work. Data that come before that has returned lie unread there until others come behind them. The
-// owner answers on the thread that accepts, and so after that.
+// Soft-iWARP reports a connection as established while the other end's rdma_accept still runs. Data
+// that arrive before that returns stay unread there until more arrive. The owner answers on the
+// thread that accepts, and so after it returned.
 void CmConnector::Link::confirmed(bool there) {
   if (!there) return fail(Answer::kUnreachable, "it gives no answer");
   state_ = State::kConnected;
@@ -225,21 +225,21 @@ void CmConnector::Link::confirmed(bool there) {
 }
 
 void CmConnector::Link::expire() {
-  if (state_ == State::kResolving) return fail(Answer::kUnreachable, "it is not found in time");
+  if (state_ == State::kResolving)
+    return fail(Answer::kUnreachable, "its address was not resolved in time");
   if (state_ == State::kConfirming) return fail(Answer::kUnreachable, "it gives no answer");
-  // Or calls would pile up that each wait for those before them.
+  // Otherwise calls would pile up, each waiting for those before it.
   if (calling_ && owner_->caller_.withdraw(host_, request_.connection)) {
     calling_ = false;
     return fail(Answer::kUnreachable, "TCP to its host still waits for an answer to another call");
   }
-  URMA_LOG_LIMITED(WARNING,
-                   "iWARP: {} gives no answer in time; see that no firewall is in the way of TCP "
-                   "to that port",
-                   host_.text());
+  URMA_LOG_LIMITED(
+      WARNING, "iWARP: {} did not answer in time; check that no firewall blocks TCP to that port",
+      host_.text());
   give(Answer::kUnreachable);
 }
 
-// Without a connection. What the kernel still has under way, it is left to.
+// Ends without a connection. What the kernel still has in flight stays with the kernel.
 void CmConnector::Link::fail(Answer answer, const char* why) {
   if (answered_ != nullptr) URMA_LOG_LIMITED(WARNING, "iWARP: calling {}: {}", host_.text(), why);
   state_ = State::kOver;
@@ -251,7 +251,7 @@ void CmConnector::Link::give(Answer answer) {
   cancel_timer();
   const auto answered = std::exchange(answered_, nullptr);
   if (answered == nullptr) return;
-  // Whoever gets it may end this connection at once.
+  // `answered` may end this connection at once.
   const ConnectAnswer accepted = answer_;
   if (answer == Answer::kAccepted) return answered(accepted);
   owner_->asking_->disconnect(request_, DisconnectReason::kFailed);

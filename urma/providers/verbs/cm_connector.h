@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// The calling ends of iWARP's connections: what the control messages have agreed on, librdmacm
-// connects.
+// The calling ends of iWARP's connections: librdmacm connects what the control messages have agreed
+// on.
 #ifndef URMA_PROVIDERS_VERBS_CM_CONNECTOR_H_
 #define URMA_PROVIDERS_VERBS_CM_CONNECTOR_H_
 
@@ -24,17 +24,17 @@ struct CmConfig {
   uint64_t patience_ns;  // how long a peer may take to answer
 };
 
-// Asks as another connector does, and connects behind that. On the service thread, but for where it
-// is made and destroyed.
+// Asks as another connector does, then connects. On the service thread, except construction and
+// destruction.
 class CmConnector final : public Connector {
  public:
-  // `broke` hears of connections that have ended without disconnect().
+  // `broke` hears of connections that end without disconnect().
   CmConnector(CmChannel* channel, Connector* asking, const CmConfig& config,
               std::function<void(const ConnectRequest& request)> broke);
-  // After stop(). Waits until what the kernel is calling has succeeded or failed.
+  // After stop(). Waits until calls in the kernel have succeeded or failed.
   ~CmConnector() override;
 
-  // What is being connected gets kUnreachable, and so does what is asked afterwards.
+  // Connections being made get kUnreachable, and so do later questions.
   void stop();
 
   void connect(const std::shared_ptr<QueuePair>& pair, const ConnectRequest& request,
@@ -76,7 +76,7 @@ class CmConnector final : public Connector {
   const std::function<void(const ConnectRequest& request)> broke_;
   const std::shared_ptr<bool> stopped_ = std::make_shared<bool>(false);
   std::unordered_map<uint64_t, std::unique_ptr<Link>> links_;
-  CmCaller caller_;  // ends first: its calls use the links' ids
+  CmCaller caller_;  // ends first: its calls use the ids of the links
 };
 
 }  // namespace urma::verbs

@@ -14,7 +14,7 @@
 namespace urma::verbs {
 namespace {
 
-// Sequentially consistent, as in end_connection(): one of both closes what is not wanted.
+// Sequentially consistent, as in end_connection(): one of the two closes an unwanted connection.
 void settle(const ContextResources& resources, const std::shared_ptr<Connection>& connection,
             urma_cr_status_t status) {
   connection->status = status;
@@ -69,7 +69,7 @@ void ask_owner(const ContextResources& resources, const std::shared_ptr<Connecti
       const auto device_failed = [weak, transport = resources.transport,
                                   iwarp = resources.device->info().iwarp()] {
         const std::shared_ptr<Connection> broken = weak.lock();
-        // The connection manager of iWARP tells of its end, too, and that is explained.
+        // The connection manager of iWARP reports its end too, and that report is explained.
         if (broken == nullptr || iwarp) return;
         broken->broken.store(URMA_CR_REM_OPERATION_ERR);
         transport->serve_senders();
@@ -139,7 +139,7 @@ void settle_connection(const ContextResources& resources,
         connection->received.store(answer.received, std::memory_order_relaxed);
         count = Count::kKnown;
       } else if (answer.answer != Answer::kUnreachable) {
-        // Where it does not know the connection any more, it is about to say so itself.
+        // A receiver that no longer knows the connection is about to say so itself.
         count = Count::kLater;
       }
       // Unless the receiver has said it unasked.
@@ -209,7 +209,7 @@ void Connections::append_to(std::vector<urma_ext_connection_t>* connections, siz
   }
 }
 
-// Asks one to give way. It may take a while to have nothing to do; the new one does not wait.
+// Asks one connection to give way. It may take a while to become idle; the new one does not wait.
 void Connections::make_room() {
   std::shared_ptr<Connection> oldest;
   for (const auto& [number, known] : connections_) {
@@ -257,7 +257,7 @@ std::vector<uint64_t> Connections::lose(const RemoteQueue& target) {
         !same_eid(led_to.eid, target.id.eid)) {
       continue;
     }
-    // What the own device has said before stays.
+    // An error of this side's device stays.
     uint32_t intact = URMA_CR_SUCCESS;
     connection->broken.compare_exchange_strong(intact, URMA_CR_ACK_TIMEOUT_ERR);
     lost.push_back(number);
@@ -266,7 +266,7 @@ std::vector<uint64_t> Connections::lose(const RemoteQueue& target) {
 }
 
 void Connections::break_off(Connection* connection, uint32_t status) {
-  // What the peer says once the own device has failed, follows from that.
+  // Once this side's device has failed, what the peer says only follows from that.
   if (connection->broken.load() == URMA_CR_LOC_OPERATION_ERR) return;
   connection->broken.store(status);
   attend();

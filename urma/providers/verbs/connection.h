@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The sending ends of connections: how one comes to be, and which of them stay where there are too
-// many.
+// The sending ends of connections: how one is made, and which ones stay when there are too many.
 #ifndef URMA_PROVIDERS_VERBS_CONNECTION_H_
 #define URMA_PROVIDERS_VERBS_CONNECTION_H_
 
@@ -23,15 +22,15 @@ namespace urma::verbs {
 
 class Connections;
 
-// Ends what peers may do with registrations of this process.
+// Ends peers' access to registrations of this process.
 class Revoker {
  public:
   virtual ~Revoker() = default;
-  // The one that a peer would be granted for this. False where there is none.
+  // The registration that a peer would be granted for this. False if there is none.
   virtual bool revoke(const urma_eid_t& eid, const TokenKey& key, uint64_t va, uint64_t len) = 0;
 };
 
-// What all queues of a context stand on. All of it outlives them.
+// What all queues of a context share. All of it outlives them.
 struct ContextResources {
   urma::Transport* transport;
   const Device* device;
@@ -43,38 +42,38 @@ struct ContextResources {
   Revoker* revoker;
 };
 
-// Of the messages of a connection that has ended.
+// How many messages of an ended connection were received.
 enum class Count : uint8_t {
   kNone,     // nobody was asked
   kAsked,    // the receiver is
-  kLater,    // it is to be asked again
+  kLater,    // ask again
   kKnown,    // it has said how many it has received
-  kUnknown,  // nobody can say
+  kUnknown,  // cannot be known
 };
 
-// Stands in Connection::broken for a connection whose other end has gone without harm: what was not
-// received is for the next one.
+// The value of Connection::broken for a connection whose other end has gone without harm: messages
+// not received go by the next one.
 inline constexpr uint32_t kPostAgain = UINT32_MAX;
 
 // Shared by its path and the service thread.
 struct Connection {
   ConnectRequest request = {};
-  uint64_t begun_ns = 0;              // when it was asked for
+  uint64_t begun_ns = 0;              // when it was requested
   std::shared_ptr<QueuePair> pair;    // set before `settled`; NULL in mode UM
-  std::atomic<bool> settled{false};   // whether it could be made is known
-  std::atomic<bool> given_up{false};  // the path is not interested any more
-  // Valid once settled: URMA_CR_SUCCESS, or what its requests end with.
+  std::atomic<bool> settled{false};   // it is known whether it could be made
+  std::atomic<bool> given_up{false};  // its path is no longer interested
+  // Valid once settled: URMA_CR_SUCCESS, or the status that its requests end with.
   urma_cr_status_t status = URMA_CR_SUCCESS;
   ConnectAnswer answer;
-  // What the receiver or the device says that requests under way end with; 0: it stands.
+  // The status that requests in flight end with, from the receiver or the device; 0: it is intact.
   std::atomic<uint32_t> broken{URMA_CR_SUCCESS};
   // SYNC(received): kKnown is stored behind it, with release, and pairs with the path's acquire.
   std::atomic<uint64_t> received{0};
   std::atomic<Count> count{Count::kNone};
-  // What the receiver says of the message that its device has refused; 0: it was not asked.
+  // What the receiver says of the message that its device refused; 0: it was not asked.
   std::atomic<uint32_t> fault{0};
   static constexpr uint32_t kFaultAsked = UINT32_MAX;
-  std::atomic<bool> unwanted{false};  // others need its place: to end once nothing is under way
+  std::atomic<bool> unwanted{false};  // others need its place: ends once it is idle
   std::atomic<uint64_t> used{0};      // Connections::clock() at its last completion
 };
 
@@ -83,21 +82,21 @@ void make_connection(const ContextResources& resources,
                      const std::shared_ptr<Connection>& connection,
                      const std::shared_ptr<CqPump>& pump, const QueuePairLimits& limits,
                      const Patience& patience);
-// Asks its receiver what was wrong with a message, in the background.
+// Asks its receiver in the background what was wrong with a message.
 void ask_for_fault(const ContextResources& resources,
                    const std::shared_ptr<Connection>& connection);
-// Ends it, with nothing of it left in use when it returns.
+// Ends it; nothing of it is in use on return.
 void end_connection(const ContextResources& resources,
                     const std::shared_ptr<Connection>& connection);
 
-// The same, with its queue pair closed already, where how many messages were received is to be
-// known before: `count` will say so.
+// The same for a closed queue pair, if the number of received messages must be known first: `count`
+// will say so.
 void settle_connection(const ContextResources& resources,
                        const std::shared_ptr<Connection>& connection);
 
-// The receiving end of a connection that brings no messages. It takes no receives from anybody, so
-// it can be made whatever the target is ready for. *no_completions is made by the first, and shared
-// by all. Not on iWARP. Throws Error.
+// The receiving end of a connection that carries no messages. It takes no receives, so it can be
+// made whatever the state of the target. *no_completions is made by the first call, and shared by
+// all. Not on iWARP. Throws Error.
 std::shared_ptr<QueuePair> make_one_sided_end(const ContextResources& resources,
                                               std::shared_ptr<CqPump>* no_completions,
                                               const LinkEnd& sender);
@@ -105,50 +104,51 @@ std::shared_ptr<QueuePair> make_one_sided_end(const ContextResources& resources,
 class ConnectionHolder {
  public:
   virtual ~ConnectionHolder() = default;
-  // Closes those of its connections that are unwanted, each as soon as it has nothing to do.
+  // Closes those of its connections that are unwanted, each as soon as it is idle.
   virtual void close_unwanted() = 0;
-  // Some may have been broken off. What they leave is gone on with, though nobody polls.
+  // Some may have been broken off. Continues with their requests, even if nobody polls.
   virtual void attend() = 0;
-  // What the device has does not complete any more.
+  // What the device holds does not complete any more.
   virtual void device_failed() = 0;
 };
 
 // The connections that the queues of a context send over. Thread-safe.
 class Connections {
  public:
-  // Where there are more than `most`, those give way that were used longest ago.
+  // Beyond `most`, those used longest ago give way.
   Connections(Service* service, uint32_t most) : service_(service), most_(most) {}
 
-  // No call of a holder is under way once it is removed. With no lock held that it takes.
+  // On return from remove, no call of the holder is in flight. Call it without a lock that the
+  // holder takes.
   void add_holder(ConnectionHolder* holder);
   void remove_holder(ConnectionHolder* holder);
 
   uint64_t next_number() { return number_.fetch_add(1, std::memory_order_relaxed); }
-  // Goes on with each new connection, and as queues turn to another one: so to say when one was
-  // used costs its path nothing.
+  // Advances with each new connection, and when a queue turns to another one: recording when one
+  // was used costs its path nothing.
   uint64_t clock() const { return clock_.load(std::memory_order_relaxed); }
-  // A queue turns to another connection. While there is room, nobody asks which was used last.
+  // A queue turns to another connection. While there is room, the order of use does not matter.
   void turn() {
     if (full_.load(std::memory_order_relaxed)) clock_.fetch_add(1, std::memory_order_relaxed);
   }
-  // One of mode UM is told of its owner's end, and else not among them: there is nothing to it.
+  // One of mode UM is told when its owner ends, but does not count: it takes no place.
   void add(const std::shared_ptr<Connection>& connection);
   void remove(uint64_t number);
   size_t count();
-  // But for the device. Throws Error(URMA_ENOMEM) where there would be more than `most`.
+  // Without the device. Throws Error(URMA_ENOMEM) for more than `most`.
   void append_to(std::vector<urma_ext_connection_t>* connections, size_t most);
 
   // The receiver has given up the connection with this number. Service thread.
   void turned_away(uint64_t number, DisconnectReason reason, uint64_t received);
-  // The device carries nothing any more. Service thread.
+  // The device carries nothing more. Service thread.
   void device_failed();
-  // Whoever has its other end is gone. Service thread.
+  // The owner of its other end is gone. Service thread.
   void lost(uint64_t number);
-  // The same for all that lead to this target, at once. Their numbers; from any thread.
+  // The same for all that lead to this target, at once. Returns their numbers; from any thread.
   std::vector<uint64_t> lose(const RemoteQueue& target);
-  // It broke, and this is why: false where somebody has said it already. Service thread.
+  // It broke with this status; false if a status is already known. Service thread.
   bool broke(uint64_t number, urma_cr_status_t status);
-  // Every holder looks what has become of its own. Service thread.
+  // Every holder checks its own connections. Service thread.
   void attend();
 
  private:

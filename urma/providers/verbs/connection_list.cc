@@ -15,7 +15,7 @@ urma_ext_queue_kind_t source_kind(const QueueName& source) {
   return source.is_jetty ? URMA_EXT_QUEUE_JETTY : URMA_EXT_QUEUE_JFS;
 }
 
-// What a sender's connection is like, once it is known whether it could be made.
+// The entry of a sender's connection, once it is known whether it could be made.
 void describe_settled(const Connection& connection, urma_ext_connection_t* described) {
   const auto broken = connection.broken.load();
   if (connection.status != URMA_CR_SUCCESS || broken != URMA_CR_SUCCESS) {
@@ -49,7 +49,8 @@ urma_ext_connection_t describe_sending(const Connection& connection) {
   described.handle = request.connection;
   described.age_ns = monotonic_ns() - connection.begun_ns;
   described.state = URMA_EXT_CONNECTION_CONNECTING;
-  // Sequentially consistent, as where it is set: all that the service thread wrote before is there.
+  // Sequentially consistent, as where it is set: all earlier writes of the service thread are
+  // visible.
   if (connection.settled.load()) describe_settled(connection, &described);
   return described;
 }

@@ -17,22 +17,22 @@
 
 namespace urma::verbs {
 
-// The sending end, but for the device. The caller keeps `connection` from being removed.
+// The sending end, without the device. The caller keeps `connection` from being removed.
 urma_ext_connection_t describe_sending(const Connection& connection);
 
 // The receiving ends. Written on the service thread, read from any.
 class IncomingList {
  public:
-  // A connection that begins at `peer` ends here now, at the queue `id`.
+  // A connection from `peer` now ends here, at the queue `id`.
   void add(const PeerRef& peer, const ConnectRequest& request, const ConnectReply& reply,
            IdKind kind, uint32_t id);
   void remove(uint64_t nonce, uint64_t connection);
-  // But for the device. Throws Error(URMA_ENOMEM) where there would be more than `most`.
+  // Without the device. Throws Error(URMA_ENOMEM) for more than `most`.
   void append_to(std::vector<urma_ext_connection_t>* connections, size_t most) const;
 
  private:
   mutable Mutex mutex_;
-  // With the time of the beginning as the age.
+  // With the time of creation as the age.
   std::map<std::pair<uint64_t, uint64_t>, urma_ext_connection_t> known_ URMA_GUARDED_BY(mutex_);
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What the queues of a context want told to other contexts, and asked of them.
+// What the queues of a context tell and ask other contexts.
 #ifndef URMA_PROVIDERS_VERBS_CONNECTOR_H_
 #define URMA_PROVIDERS_VERBS_CONNECTOR_H_
 
@@ -16,22 +16,21 @@ namespace urma::verbs {
 
 class QueuePair;
 
-// What comes back is the owner's, or kUnreachable where it has given no answer for too long.
+// The owner's answer, or kUnreachable if it gave none for too long.
 struct ConnectAnswer {
   Answer answer = Answer::kUnreachable;
   ConnectReply reply = {};
-  uint64_t owner = 0;  // the nonce of the context that has answered
+  uint64_t owner = 0;  // the nonce of the context that answered
 
-  // There is no other end yet: the target is an RC jetty that its program has not bound. To be
-  // asked again.
+  // There is no other end yet: the target is an RC jetty that its program has not bound. Ask again.
   bool later() const {
     return answer == Answer::kAccepted && reply.end.qpn == 0 && reply.cm_port == 0;
   }
 };
 
-// How many messages a connection has brought; no further one will come.
+// How many messages a connection has brought; no more will come.
 struct CountAnswer {
-  Answer answer = Answer::kUnreachable;  // kNoResources: to be asked again
+  Answer answer = Answer::kUnreachable;  // kNoResources: ask again
   uint64_t received = 0;
 };
 
@@ -40,30 +39,30 @@ struct SegmentAnswer {
   SegmentReply reply = {};
 };
 
-// All on the service thread. Each answer comes exactly once, after the call has returned, on the
-// service thread, too.
+// All on the service thread. Each answer comes exactly once, also on the service thread, after the
+// call has returned.
 class Connector {
  public:
   virtual ~Connector() = default;
 
   // Asks the owner of the target to make its end. `pair` is in INIT; on iWARP it is connected when
-  // the answer comes, elsewhere whoever gets the answer does that. NULL in mode UM.
+  // the answer comes, elsewhere the receiver of the answer connects it. NULL in mode UM.
   virtual void connect(const std::shared_ptr<QueuePair>& pair, const ConnectRequest& request,
                        std::function<void(const ConnectAnswer&)> answered) = 0;
-  // The sender gives up a connection that `answered` has told it of: its other end may go.
+  // The sender gives up a connection that `answered` has reported: its other end may go.
   virtual void disconnect(const ConnectRequest& request, DisconnectReason reason) = 0;
-  // The same, where it matters how many messages have been received.
+  // The same, if the number of received messages matters.
   virtual void settle(const ConnectRequest& request,
                       std::function<void(const CountAnswer&)> answered) = 0;
-  // The receiver gives one up, of the process with this nonce, after so many messages.
+  // The receiver gives one up after this many messages; its sender is the process with this nonce.
   virtual void turn_away(uint64_t nonce, const ConnectRequest& request, DisconnectReason reason,
                          uint64_t received) = 0;
-  // Asks the receiver of a connection that `answered` has told of why its device refused a message.
-  // True: it was too long for its receive.
+  // Asks the receiver of a connection that `answered` has reported why its device refused a
+  // message. True: the message was too long for its receive.
   virtual void ask_for_fault(const ConnectRequest& request,
                              std::function<void(bool too_long)> answered) = 0;
-  // Whether the owner of the other end answers. What its service thread had begun before, it has
-  // finished then.
+  // Whether the owner of the other end answers. By then it has finished what its service thread had
+  // begun before.
   virtual void ask_for_sign(const ConnectRequest& request,
                             std::function<void(bool there)> answered) = 0;
   virtual void ask_for_segment(const SegmentRequest& request,

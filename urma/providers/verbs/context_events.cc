@@ -27,7 +27,7 @@ ContextEvents::ContextEvents(Device* device, Registry* registry, AsyncEvents* ev
       transport_(transport),
       connections_(connections),
       present_(present()) {
-  // Before the events, of which the latest has the last word.
+  // Before any event: the latest one decides.
   ibv_port_attr port = {};
   if (device_->api().query_port(device_->context(), device_->port(), &port) == 0) {
     registry_->set_port_state(device_->info().name.c_str(), kPort, state_of(port.state));
@@ -39,7 +39,7 @@ ContextEvents::~ContextEvents() { device_->remove_listener(this); }
 
 void ContextEvents::port_changed(bool active) {
   URMA_LOG(INFO, "the port of {} is {}", device_->info().name, active ? "up" : "down");
-  // What is asked for after the event is as the event says.
+  // Queries after the event agree with it.
   registry_->set_port_state(device_->info().name.c_str(), kPort,
                             active ? URMA_PORT_ACTIVE : URMA_PORT_DOWN);
   events_->raise(active ? URMA_EVENT_PORT_ACTIVE : URMA_EVENT_PORT_DOWN, kPort);
@@ -56,7 +56,7 @@ std::vector<bool> ContextEvents::present() const {
   return present;
 }
 
-// The EIDs of a device are those that urma_init has found. Others have no index.
+// EIDs of a device are those that urma_init has found. Others have no index.
 void ContextEvents::addresses_changed() {
   std::vector<bool> now = present();
   for (size_t i = 0; i < now.size(); ++i) {
@@ -69,8 +69,8 @@ void ContextEvents::addresses_changed() {
 
 void ContextEvents::device_failed() {
   events_->raise(URMA_EVENT_DEV_FATAL, kDevice);
-  // Behind this event: a queue that is destroyed just now may wait until it is dealt with, with
-  // its lock held.
+  // After this event: a queue being destroyed just now may wait, with its lock held, until the
+  // event is handled.
   transport_->service().post(
       [transport = transport_, connections = connections_, ended = transport_->ended()] {
         if (*ended) return;

@@ -13,11 +13,11 @@
 
 namespace urma::verbs {
 
-// Tells the program of a context what befalls the port, the addresses and the device that it is
-// at, and ends what cannot go on. What befalls a queue, the queue tells.
+// Reports to the program what happens to the port, the addresses and the device of a context, and
+// ends what cannot continue. Queues report their own events.
 class ContextEvents final : public DeviceListener {
  public:
-  // All outlive it. `registry` is told of the port's state, as it is now and as it becomes.
+  // All outlive it. `registry` is told the port's state, now and at each change.
   ContextEvents(Device* device, Registry* registry, AsyncEvents* events, urma::Transport* transport,
                 Connections* connections);
   ~ContextEvents() override;

@@ -15,9 +15,9 @@
 namespace urma::verbs {
 namespace {
 
-// Datagrams that are served before others on this thread get their turn.
+// Datagrams served before other work of this thread gets its turn.
 constexpr int kDatagramsPerTurn = 64;
-// How long well-known ports may be silent before the next ones are asked, too.
+// How long well-known ports may be silent before the next ones are asked too.
 constexpr uint64_t kNextPortNs = 5'000'000;
 
 struct Randomness {
@@ -49,11 +49,11 @@ Overload(Cases...) -> Overload<Cases...>;
 const char* loss_text(PeerLoss loss) {
   switch (loss) {
     case PeerLoss::kRefused:
-      return "its host says that it has ended";
+      return "its host reports that it has ended";
     case PeerLoss::kSilent:
       return "it does not answer";
     case PeerLoss::kRestarted:
-      return "it has been started anew";
+      return "it was restarted";
   }
   return "unknown";
 }
@@ -138,7 +138,7 @@ void Control::ask_owner(RequestId id, uint64_t incarnation) {
       [this, id](const Reply& reply, const PeerRef& owner) { finish(id, reply, owner); }));
 }
 
-// Asks the next well-known ports, and later those behind them.
+// Asks the next well-known ports, and later those after them.
 void Control::try_ports(RequestId id) {
   Call& call = calls_.at(id);
   wire_.service->cancel(call.timer);
@@ -166,7 +166,7 @@ void Control::try_port(RequestId id, uint16_t port) {
                  }));
 }
 
-// `next_port`: as it was when the port was asked.
+// `next_port`: its value when the port was asked.
 void Control::tried(RequestId id, const Reply& reply, uint32_t next_port) {
   Call& call = calls_.at(id);
   --call.silent;
@@ -179,11 +179,11 @@ void Control::tried(RequestId id, const Reply& reply, uint32_t next_port) {
   }
   const bool late = wire_.clock() >= call.deadline_ns;
   if (!late && call.next_port < kWellKnownPorts) {
-    // Each port that is late to answer, too, is followed by the next ones at once.
+    // A late answer from an earlier port lets the next ones be asked at once.
     if (next_port != call.next_port || call.last_silent == 0) try_ports(id);
     return;
   }
-  // Nobody who may yet answer is left.
+  // Nobody is left who may answer.
   if (late || call.silent == 0) {
     finish(id, {Answer::kUnreachable, {}}, {});
   }
@@ -215,12 +215,11 @@ void Control::on_ready(DatagramSocket* socket) {
     if (decoded == Decoded::kMessage) {
       on_message(socket, other, message);
     } else {
-      URMA_LOG_LIMITED(WARNING, "a datagram of {} bytes from {} is {}; it is ignored", length,
-                       other.text(),
+      URMA_LOG_LIMITED(WARNING, "ignored a datagram of {} bytes from {}: {}", length, other.text(),
                        decoded == Decoded::kOtherVersion
-                           ? "of another version of the control protocol: use one release of "
-                             "liburma on all machines"
-                           : "no control message");
+                           ? "another version of the control protocol; use one release of liburma "
+                             "on all machines"
+                           : "not a control message");
     }
   }
 }
@@ -240,7 +239,7 @@ void Control::on_message(DatagramSocket* socket, const NetAddress& from, const M
 
 void Control::on_request(DatagramSocket* socket, const NetAddress& from, const Header& header,
                          const Request& request) {
-  // These two change nothing, and nothing is kept of them: anybody may ask.
+  // These two change nothing and leave no state: anybody may ask.
   if (std::holds_alternative<PingRequest>(request)) {
     return answer(socket, from, header, {Answer::kAccepted, {}});
   }
@@ -287,7 +286,7 @@ Reply Control::execute(const PeerRef& from, const Request& request) {
     Reply reply = std::visit(
         Overload{
             [&](const ConnectRequest& connect) {
-              // Else somebody could be sent to who did not ask for it.
+              // Otherwise traffic could be directed to a host that did not ask for it.
               const auto source = address_of(connect.source.eid, config_.link_layer, 0);
               if (!same_host(source, from.address)) return Reply{Answer::kMalformed, {}};
               if (connect.source.id > kMaxChosenId) return Reply{Answer::kMalformed, {}};

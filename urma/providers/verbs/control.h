@@ -3,13 +3,13 @@
 // How the contexts of different processes and machines meet: requests and replies on UDP sockets,
 // one per context, bound to the address that its EID stands for.
 //
-// (EID, id) leads to its owner: ids of queues and groups are looked for at well-known ports, and
+// (EID, id) leads to its owner: ids of queues and groups are looked up at well-known ports, and
 // port P of that socket is the upper half of every token id of this context.
 //
 // The network may lose, repeat, delay and reorder datagrams, and anybody may send any. A request is
-// executed at most once; who asks in another's name gets no further than a challenge of the same
-// size. But nothing is encrypted, and whoever can read or change what travels between two hosts can
-// read tokens and keys, and answer in the owner's place.
+// executed at most once; a request with a forged source address gets only a challenge of the same
+// size. But nothing is encrypted: whoever can read or change the traffic between two hosts can read
+// tokens and keys, and answer in the owner's place.
 #ifndef URMA_PROVIDERS_VERBS_CONTROL_H_
 #define URMA_PROVIDERS_VERBS_CONTROL_H_
 
@@ -32,8 +32,8 @@
 
 namespace urma::verbs {
 
-// What a context does for its peers. On the service thread. A reply's body is that of the request's
-// kind where the answer is kAccepted, and nothing else. An exception becomes kNoResources.
+// What a context does for its peers. On the service thread. If the answer is kAccepted, the reply's
+// body is of the request's kind; else there is none. An exception becomes kNoResources.
 class ControlServer {
  public:
   virtual ~ControlServer() = default;
@@ -43,8 +43,8 @@ class ControlServer {
   virtual Reply on_segment(const PeerRef& from, const SegmentRequest& request) = 0;
   virtual Reply on_fault(const PeerRef& from, const FaultRequest& request) = 0;
   virtual Reply on_probe(const PeerRef& from, const ProbeRequest& request) = 0;
-  // Once for each peer that is watched, which then is so no longer; and for each other one that was
-  // served here and has been replaced by a new incarnation. What it had here is no more.
+  // Once for each watched peer, which is no longer watched then; and for each other peer that was
+  // served here and has been replaced by a new incarnation. What it had here is gone.
   virtual void on_peer_lost(const PeerRef& peer, PeerLoss loss) = 0;
 };
 
@@ -52,19 +52,19 @@ struct ControlConfig {
   urma_eid_t eid;
   LinkLayer link_layer;
   uint64_t nonce;  // Runtime::nonce()
-  // How long a peer that is watched may be silent: URMA_VERBS_TIMEOUT_MS.
+  // How long a watched peer may be silent: URMA_VERBS_TIMEOUT_MS.
   uint64_t silence_ns = 1'000'000'000;
   std::function<uint64_t()> clock = monotonic_ns;
-  uint64_t seed = 0;  // of what is random; 0: the kernel's randomness
+  uint64_t seed = 0;  // seed of the random numbers; 0: the kernel's randomness
 };
 
-// Made, used and destroyed on the service thread, but for what is marked.
+// Made, used and destroyed on the service thread, except where marked.
 class Control {
  public:
   using OnReply = verbs::OnReply;
   using RequestId = uint64_t;
 
-  // Throws Error where there can be no socket. The server is called from then on, until ~Control.
+  // Throws Error if there can be no socket. The server is called from then on, until ~Control.
   Control(Service* service, DatagramNetwork* network, ControlServer* server,
           const ControlConfig& config);
   Control(const Control&) = delete;
@@ -82,42 +82,41 @@ class Control {
   // namespace, as the EID's address does, and goes with the process.
   void reserve(IdKind kind, uint32_t id) { names_.reserve(kind, id); }
   void release(IdKind kind, uint32_t id) { names_.release(kind, id); }
-  // The same for a block of ids, which the library itself hands out. False where it is taken.
+  // The same for a block of ids, which the library itself hands out. False if it is taken.
   bool claim_block(uint32_t block) { return names_.claim_block(block); }
   void release_block(uint32_t block) { names_.release_block(block); }
-  // Any thread. Whether anybody on this machine has them on this EID.
+  // Any thread. Whether a process of this machine has them on this EID.
   bool is_reserved(IdKind kind, uint32_t id) const { return names_.is_reserved(kind, id); }
   bool is_claimed(uint32_t block) const { return names_.is_claimed(block); }
 
-  // Asks whoever owns (eid, id): a kJfr, kJetty, kGroup or kToken. on_reply() is called once,
-  // later, unless the request is cancelled: with kUnreachable where nobody has the id, or answered
-  // in time, and kNoSuchObject where nobody can have it. It may use and destroy anything but this
-  // object.
+  // Asks the owner of (eid, id): a kJfr, kJetty, kGroup or kToken. on_reply() is called once,
+  // later, unless the request is cancelled: with kUnreachable if nobody has the id or answered in
+  // time, and kNoSuchObject if nobody can have it. It may use and destroy anything but this object.
   RequestId request(const urma_eid_t& eid, IdKind kind, uint32_t id, const Request& request,
                     uint64_t timeout_ns, OnReply on_reply);
-  // Asks this very incarnation; kUnreachable where it is no more.
+  // Asks exactly this incarnation; kUnreachable if it is gone.
   RequestId request(const PeerRef& peer, const Request& request, uint64_t timeout_ns,
                     OnReply on_reply);
   void cancel(RequestId id);
 
-  // Looks after a peer: on_peer_lost() tells its end. As often as unwatch().
+  // Watches a peer: on_peer_lost() reports its end. Needs as many unwatch() calls.
   void watch(const PeerRef& peer) { watch_.watch(peer); }
   void unwatch(const PeerRef& peer) { watch_.unwatch(peer); }
 
  private:
-  // A request of ours. While the owner of an id is looked for, its well-known ports are asked one
-  // after the other, and with each the one of its block; also the next ones when those before take
-  // long to answer.
+  // A request of ours. While the owner of an id is looked up, its well-known ports are asked in
+  // turn, each together with that of its block; the next ones too, when earlier ones take long to
+  // answer.
   struct Call {
     Request request;
     uint64_t deadline_ns;
     OnReply on_reply;
-    NetAddress owner;      // its port is 0 while it is looked for
-    LocateRequest locate;  // what is looked for
+    NetAddress owner;      // its port is 0 during the lookup
+    LocateRequest locate;  // what is looked up
     uint32_t next_port = 0;
     uint32_t silent = 0;                     // ports that have not answered yet
-    uint32_t last_silent = 0;                // of those that were asked last
-    std::vector<ControlAsker::AskId> asked;  // what is to be cancelled with it
+    uint32_t last_silent = 0;                // of those asked last
+    std::vector<ControlAsker::AskId> asked;  // cancelled with it
     Service::TimerId timer = 0;
   };
 

@@ -9,7 +9,7 @@
 namespace urma::verbs {
 namespace {
 
-// Peers whose tickets are kept although nothing is asked of them.
+// Peers whose tickets are kept while nothing is asked of them.
 constexpr size_t kMaxIdlePeers = 4096;
 
 }  // namespace
@@ -79,7 +79,7 @@ void ControlAsker::on_challenge(const NetAddress& from, const Header& header) {
     return finish(id, {Answer::kUnreachable, {}}, 0);
   }
   Peer& peer = peers_.at(from);
-  // A challenge that comes again must not make requests that were sent with its ticket go again.
+  // A repeated challenge must not resend requests that were sent with its ticket.
   if (peer.nonce == header.sender && peer.ticket.number >= header.ticket.number) return;
   peer.nonce = header.sender;
   peer.ticket = header.ticket;

@@ -16,7 +16,7 @@ namespace urma::verbs {
 
 class ControlAsker {
  public:
-  // How long until a request is sent again: at first, and at last.
+  // Interval between repeats of a request: the first, and the longest.
   static constexpr uint64_t kFirstDelayNs = 5'000'000;
   static constexpr uint64_t kLastDelayNs = 1'000'000'000;
   // Of one peer.
@@ -27,15 +27,15 @@ class ControlAsker {
   explicit ControlAsker(ControlWire* wire) : wire_(wire) {}
   ~ControlAsker();
 
-  // `incarnation` is the only one that may answer; 0: any may. on_reply() is called later, once.
+  // Only `incarnation` may answer; 0: any may. on_reply() is called later, once.
   AskId ask(const NetAddress& to, uint64_t incarnation, const Request& request,
             uint64_t deadline_ns, OnReply on_reply);
-  // Does nothing where it was answered already.
+  // Does nothing if it was answered already.
   void cancel(AskId id);
 
   void on_challenge(const NetAddress& from, const Header& header);
   void on_reply(const NetAddress& from, const Header& header, const Reply& reply);
-  // The peer's host says that nobody has the port.
+  // The peer's host reports that the port is closed.
   void on_refused(const NetAddress& to, uint64_t transaction);
 
  private:
@@ -53,14 +53,14 @@ class ControlAsker {
     uint64_t nonce = 0;
     Ticket ticket;
     std::map<uint64_t, AskId> window;  // by transaction; 0: it has ended
-    std::deque<AskId> waiting;         // may hold some that have ended
+    std::deque<AskId> waiting;         // may hold requests that have ended
   };
 
   void start(AskId id);
   void transmit(AskId id);
   void on_timer(AskId id);
   void finish(AskId id, const Reply& reply, uint64_t nonce);
-  // Takes it out, and lets those behind it go.
+  // Takes it out, and sends those behind it.
   Asked remove(AskId id);
   AskId find(const NetAddress& peer, uint64_t transaction) const;
 

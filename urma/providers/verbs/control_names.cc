@@ -41,7 +41,7 @@ ControlNames::~ControlNames() {
 
 void ControlNames::reserve(IdKind kind, uint32_t id) {
   if (id == 0 || id > kMaxChosenId) {
-    fail(URMA_EINVAL, "id {} cannot be chosen by a program; 1 to {} can", id, kMaxChosenId);
+    fail(URMA_EINVAL, "id {} is out of range; choose 1 to {}", id, kMaxChosenId);
   }
   Name name = {network_->claim(name_of(kind, id)), 0};
   if (name.claim == nullptr) {
@@ -52,8 +52,8 @@ void ControlNames::reserve(IdKind kind, uint32_t id) {
     name.port = take_port(id);
     if (name.port == 0) {
       fail(URMA_ENOMEM,
-           "all {} UDP ports at which id {} can be asked for ({} and others) are taken by other "
-           "processes of this machine; choose another id",
+           "all {} UDP ports of id {} ({} and others) are taken by other processes of this "
+           "machine; choose another id",
            kWellKnownPorts, id, well_known_port(id, 0));
     }
   }
@@ -85,7 +85,7 @@ bool ControlNames::is_claimed(uint32_t block) const {
   return network_->is_claimed(name_of_block(block));
 }
 
-// 0 where none is left.
+// 0 if none is left.
 uint16_t ControlNames::take_port(uint32_t id) {
   for (uint32_t i = 0; i < kWellKnownPorts; ++i) {
     const uint16_t port = well_known_port(id, i);

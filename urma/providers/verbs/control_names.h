@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Which ids are whose on this machine, and the ports where others ask for them.
+// The owners of ids on this machine, and the ports where others ask for them.
 #ifndef URMA_PROVIDERS_VERBS_CONTROL_NAMES_H_
 #define URMA_PROVIDERS_VERBS_CONTROL_NAMES_H_
 
@@ -19,8 +19,8 @@
 namespace urma::verbs {
 
 // An id has this many well-known ports, so that several processes of a machine can serve ids that
-// share one. Those of a block's first id are the block's: as many blocks share them as there are,
-// and no others, so that each may be another process's.
+// share one. The ports of a block's first id are the block's: as many blocks share them as there
+// are ports, and no others, so that each block may belong to another process.
 inline constexpr uint32_t kWellKnownPorts = 8;
 uint16_t well_known_port(uint32_t id, uint32_t index);
 
@@ -40,7 +40,7 @@ class ControlNames {
   void release_block(uint32_t block);
   bool serves(const urma_eid_t& eid, IdKind kind, uint32_t id) const;
 
-  // Any thread. Whether anybody on this machine, this context too, has the id as a program's
+  // Any thread. Whether any context on this machine, including this one, has the id as a program's
   // choice, or the block.
   bool is_reserved(IdKind kind, uint32_t id) const;
   bool is_claimed(uint32_t block) const;

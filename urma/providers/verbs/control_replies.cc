@@ -18,8 +18,8 @@ ReplyCache::Verdict ReplyCache::admit(const NetAddress& from, const Header& head
   if (peer == nullptr) return verdict;
   peer->heard_ns = now_ns;
   peer->ticket = std::max(peer->ticket, header.ticket.number);
-  // What the asker has given up must not be executed by a datagram that comes late: what follows
-  // from it may have been taken back already.
+  // A late datagram must not execute what the asker has given up: its effects may have been undone
+  // already.
   if (header.transaction < peer->oldest) return Verdict::kIgnore;
   drop_replies(from, peer, header.oldest);
   const auto known = peer->replies.find(header.transaction);
@@ -52,13 +52,13 @@ ReplyCache::Peer* ReplyCache::find(const NetAddress& from, const Header& header,
   *replaced = 0;
   auto found = peers_.find(from);
   if (found != peers_.end() && found->second.nonce != header.sender) {
-    // Whose ticket is the later one, lives; the other's datagram was long under way.
+    // The later ticket wins; the other datagram was delayed for long.
     if (header.ticket.number <= found->second.ticket) {
       *verdict = Verdict::kIgnore;
       return nullptr;
     }
     *replaced = found->second.nonce;
-    // Its tickets need not expire: whatever comes with one is older than the new one's first.
+    // Its tickets need not expire: they are all older than the first one of the new incarnation.
     forget(found);
     found = peers_.end();
   }
@@ -91,7 +91,7 @@ void ReplyCache::forget_silent(uint64_t now_ns) {
       ++peer;
       continue;
     }
-    // Else a datagram that comes very late could be taken for a new request.
+    // Otherwise a datagram that is very late could be taken for a new request.
     tickets_->expire(peer->second.ticket);
     peer = forget(peer);
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What a context remembers of whom it served, so that a request which comes again gets the same
-// reply and is not executed again. Bounded, whatever others send.
+// What a context remembers of the peers it served, so that a repeated request gets the same reply
+// and is not executed again. Bounded, whatever others send.
 #ifndef URMA_PROVIDERS_VERBS_CONTROL_REPLIES_H_
 #define URMA_PROVIDERS_VERBS_CONTROL_REPLIES_H_
 
@@ -16,12 +16,12 @@
 
 namespace urma::verbs {
 
-// Requests that an asker may have sent, from the oldest on that it still waits for.
+// Requests that an asker may have in flight, from the oldest one that it still waits for.
 inline constexpr size_t kRequestWindow = 64;
 
 class ReplyCache {
  public:
-  // Peers that are remembered, and replies of theirs. One host may have a quarter of both, for all
+  // Peers that are remembered, and replies to them. One host may have a quarter of both, for all
   // its ports together.
   static constexpr size_t kMaxPeers = 16384;
   static constexpr size_t kMaxReplies = 65536;
@@ -31,14 +31,14 @@ class ReplyCache {
   enum class Verdict {
     kExecute,  // then keep() its reply
     kRepeat,   // send *reply again
-    kIgnore,   // an old one that came late
-    kFull,     // it may come again when there is room
+    kIgnore,   // an old one that is late
+    kFull,     // no room now; it may come again
   };
 
   explicit ReplyCache(TicketOffice* tickets) : tickets_(tickets) {}
 
-  // A request with a ticket that is valid. *replaced is the nonce of the incarnation that was
-  // served at this address before, 0 where there was no other.
+  // A request with a valid ticket. *replaced is the nonce of the incarnation served at this address
+  // before, 0 if there was no other.
   Verdict admit(const NetAddress& from, const Header& header, uint64_t now_ns,
                 const DatagramBytes** reply, uint64_t* replaced);
   void keep(const NetAddress& to, uint64_t nonce, uint64_t transaction, const DatagramBytes& reply);
@@ -62,7 +62,7 @@ class ReplyCache {
   };
   using Peers = std::map<NetAddress, Peer>;
 
-  // NULL where there is no room, or the request is an older incarnation's.
+  // NULL if there is no room, or the request is of an older incarnation.
   Peer* find(const NetAddress& from, const Header& header, uint64_t now_ns, Verdict* verdict,
              uint64_t* replaced);
   Peers::iterator forget(Peers::iterator peer);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Tickets: who shows one has received it at the address that it was made out to.
+// Tickets: showing one proves that it was received at the address it was made for.
 #ifndef URMA_PROVIDERS_VERBS_CONTROL_TICKET_H_
 #define URMA_PROVIDERS_VERBS_CONTROL_TICKET_H_
 
@@ -15,7 +15,7 @@ namespace urma::verbs {
 // SipHash-2-4.
 uint64_t keyed_hash(const uint64_t (&key)[2], std::span<const uint8_t> bytes);
 
-// Keeps nothing of the tickets it makes.
+// Stores none of the tickets it makes.
 class TicketOffice {
  public:
   explicit TicketOffice(const uint64_t (&key)[2]) : key_{key[0], key[1]} {}

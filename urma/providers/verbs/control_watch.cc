@@ -11,7 +11,7 @@ void ControlWatch::watch(const PeerRef& peer) {
   Watched& watched = peers_[peer];
   if (watched.uses++ != 0) return;
   watched.heard_ns = wire_->clock();
-  // Not at once: who is watched has just been heard of.
+  // Not at once: a watched peer has just been heard.
   watched.timer =
       wire_->service->after(silence_ns_ / kPingsPerSilence, [this, peer] { ping(peer); });
 }
@@ -31,7 +31,7 @@ void ControlWatch::forget(const PeerRef& peer) {
 void ControlWatch::ping(const PeerRef& peer) {
   const auto found = peers_.find(peer);
   Watched& watched = found->second;
-  // Only while a ping waits: a service thread that was held up itself has not listened either.
+  // Only while a ping waits: a service thread that was delayed has not listened either.
   if (!watched.pings.empty() && wire_->clock() - watched.heard_ns >= silence_ns_ &&
       watched.pings.size() >= kPingsPerSilence - 1) {
     return lose(found, PeerLoss::kSilent);

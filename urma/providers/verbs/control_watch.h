@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Tells when peers are gone, by asking them again and again whether they are there.
+// Detects lost peers by pinging them.
 #ifndef URMA_PROVIDERS_VERBS_CONTROL_WATCH_H_
 #define URMA_PROVIDERS_VERBS_CONTROL_WATCH_H_
 
@@ -15,7 +15,7 @@ namespace urma::verbs {
 
 class ControlWatch {
  public:
-  // How often a peer is asked while it may be silent.
+  // How many pings a peer gets within the time it may be silent.
   static constexpr uint64_t kPingsPerSilence = 5;
 
   using OnLost = std::function<void(const PeerRef&, PeerLoss)>;
@@ -26,7 +26,7 @@ class ControlWatch {
 
   void watch(const PeerRef& peer);
   void unwatch(const PeerRef& peer);
-  // Without a word about it.
+  // Without a report.
   void forget(const PeerRef& peer);
 
   void on_pong(const NetAddress& from, const Header& header);
@@ -36,7 +36,7 @@ class ControlWatch {
   struct Watched {
     uint64_t uses = 0;
     uint64_t heard_ns = 0;
-    std::set<uint64_t> pings;  // transactions that are not answered
+    std::set<uint64_t> pings;  // transactions without an answer
     Service::TimerId timer = 0;
   };
   using Peers = std::map<PeerRef, Watched>;

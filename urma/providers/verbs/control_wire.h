@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What the parts of a Control share: its socket, its name and its time, and how they name peers.
+// What the parts of a Control share: its socket, name and clock, and how they name peers.
 #ifndef URMA_PROVIDERS_VERBS_CONTROL_WIRE_H_
 #define URMA_PROVIDERS_VERBS_CONTROL_WIRE_H_
 
@@ -16,7 +16,7 @@
 
 namespace urma::verbs {
 
-// One incarnation of a context: it has other nonce when its process starts anew.
+// One incarnation of a context: a restarted process has another nonce.
 struct PeerRef {
   NetAddress address;
   uint64_t nonce;
@@ -26,13 +26,13 @@ struct PeerRef {
 };
 
 enum class PeerLoss {
-  kRefused,    // its host says that nobody is there
+  kRefused,    // its host reports that the port is closed
   kSilent,     // no answer for as long as URMA_VERBS_TIMEOUT_MS
   kRestarted,  // another incarnation is there now
 };
 const char* loss_text(PeerLoss loss);
 
-// What has come of a request, and who has answered.
+// The outcome of a request, and who has answered.
 using OnReply = std::function<void(const Reply& reply, const PeerRef& owner)>;
 
 struct ControlWire {
@@ -43,13 +43,13 @@ struct ControlWire {
   uint64_t key[2];  // of the numbers of transactions
   uint64_t last_transaction = 0;
 
-  // Of the transactions with one peer each is greater than those before. What one peer gets to see
-  // tells nothing of the others' numbers: else it could answer in their place.
+  // Transactions with one peer have increasing numbers. Those that one peer sees reveal nothing of
+  // the others' numbers: otherwise it could answer in their place.
   uint64_t next_transaction(const NetAddress& to) {
     uint8_t bytes[sizeof(to.ip) + sizeof(to.port)];
     std::memcpy(bytes, to.ip, sizeof(to.ip));
     std::memcpy(bytes + sizeof(to.ip), &to.port, sizeof(to.port));
-    // Half of the range is left to count on.
+    // Half of the range is left for counting.
     return (keyed_hash(key, bytes) >> 1) + ++last_transaction;
   }
 

@@ -12,7 +12,7 @@
 namespace urma::verbs {
 namespace {
 
-// So that what was left behind never becomes much.
+// Bounds how many events are left behind.
 constexpr uint32_t kDrainsToTheEnd = 64;
 
 }  // namespace
@@ -30,9 +30,8 @@ NotifyChannel::NotifyChannel(const Device& device)
 
 NotifyChannel::~NotifyChannel() { api_->destroy_comp_channel(channel_); }
 
-// As soon as all have rung that could, nobody needs to be told that there are no more: that would
-// be a system call. A queue that was armed twice may have left an event behind, which counts for
-// the next time.
+// Stops once all armed queues have rung: to learn that there are no more events would take a system
+// call. A queue armed twice may have left an event behind, which counts for the next time.
 void NotifyChannel::drain() {
   const MutexLock lock(mutex_);
   const bool to_the_end = ++drains_ % kDrainsToTheEnd == 0;
@@ -78,7 +77,7 @@ CqPump::CqPump(const Device& device, uint32_t entries, std::shared_ptr<NotifyCha
 }
 
 CqPump::~CqPump() {
-  // So that no event names it any more.
+  // No event names it after this.
   const MutexLock lock(channel_->mutex_);
   channel_->armed_ -= armed_ ? 1 : 0;
   const int error = api_->destroy_cq(cq_);
@@ -86,8 +85,8 @@ CqPump::~CqPump() {
 }
 
 void CqPump::arm(bool solicited_only) {
-  // Before the request: what rings behind it must not be forgotten. Acquire pairs with the release
-  // in drain().
+  // Before the request: a later ring must not be forgotten. Acquire pairs with the release in
+  // drain().
   rang_.exchange(false, std::memory_order_acq_rel);
   {
     const MutexLock lock(channel_->mutex_);
@@ -103,17 +102,16 @@ void CqPump::queue_event(ibv_event_type type) {
   lose();
 }
 
-// Some devices say nothing else.
+// Some devices report a lost queue in no other way.
 void CqPump::cannot_poll(int result) {
   if (lost()) return;
-  URMA_LOG(ERR, "a completion queue is lost: polling it gives {}", result);
+  URMA_LOG(ERR, "a completion queue is lost: polling returned {}", result);
   lose();
 }
 
 void CqPump::require() const {
   if (!lost()) return;
-  fail(URMA_FAIL,
-       "the completion queue is lost; delete the JFS or JFR and its JFC, and make others");
+  fail(URMA_FAIL, "the completion queue is lost; delete and recreate the JFS or JFR and its JFC");
 }
 
 void CqPump::lose() {

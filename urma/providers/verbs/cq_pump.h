@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// The completion queue of one send or receive queue, and what wakes who sleeps on it. It has room
-// for all that its queue can have under way, so it never overflows, and it is polled with the lock
-// of that queue.
+// The completion queue of one send or receive queue, and what wakes those who sleep on it. It has
+// room for all that its queue can have in flight, so it never overflows, and it is polled with the
+// lock of that queue held.
 #ifndef URMA_PROVIDERS_VERBS_CQ_PUMP_H_
 #define URMA_PROVIDERS_VERBS_CQ_PUMP_H_
 
@@ -20,7 +20,7 @@ namespace urma::verbs {
 
 class CqPump;
 
-// A completion channel. Those who sleep on a JFCE sleep on its descriptor.
+// A completion channel. Sleeping on a JFCE means sleeping on its descriptor.
 class NotifyChannel : public WakeSource {
  public:
   // Throws Error.
@@ -38,17 +38,17 @@ class NotifyChannel : public WakeSource {
   bool take_event() URMA_REQUIRES(mutex_);
 
   const Api* const api_;
-  Mutex mutex_;  // held while a completion queue may be named by an event
+  Mutex mutex_;  // held while an event may name a completion queue
   ibv_comp_channel* channel_;
-  uint32_t armed_ URMA_GUARDED_BY(mutex_) = 0;  // queues whose event is to come, or lies there
+  uint32_t armed_ URMA_GUARDED_BY(mutex_) = 0;  // queues whose event is to come, or is unread
   uint32_t drains_ URMA_GUARDED_BY(mutex_) = 0;
 };
 
-// One channel for each JFCE, so that a program's descriptors do not grow with its queues.
+// One channel for each JFCE, so that the number of descriptors does not grow with the queues.
 // Thread-safe.
 class NotifyChannels {
  public:
-  // NULL stands for queues of JFCs that have none; somebody may come to sleep on them nevertheless.
+  // NULL: queues of JFCs without a JFCE; a program may sleep on them nevertheless.
   std::shared_ptr<NotifyChannel> of(const Device& device, const EventChannel* channel);
 
  private:
@@ -58,8 +58,8 @@ class NotifyChannels {
 
 class CqPump : public QueueListener {
  public:
-  // `failed` is called once, where the device gives the queue up: by whoever notices, with the lock
-  // of the queue that polls it held or not. Throws Error.
+  // `failed` is called once, if the device gives the queue up: by whichever thread notices, with or
+  // without the lock of the polling queue. Throws Error.
   CqPump(const Device& device, uint32_t entries, std::shared_ptr<NotifyChannel> channel,
          std::function<void()> failed);
   ~CqPump() override;
@@ -70,7 +70,7 @@ class CqPump : public QueueListener {
   uint32_t entries() const { return static_cast<uint32_t>(cq_->cqe); }
   const std::shared_ptr<NotifyChannel>& channel() const { return channel_; }
 
-  // How many it has written to `completions`.
+  // How many completions it has written.
   int poll(ibv_wc* completions, int count) {
     const int got = poll_cq_(cq_, count, completions);
     if (got >= 0) [[likely]]
@@ -78,19 +78,19 @@ class CqPump : public QueueListener {
     cannot_poll(got);
     return 0;
   }
-  // What it has not told of by now, it never will.
+  // Completions not reported by now are never reported.
   bool lost() const { return lost_.load(); }
-  // Throws Error where it is lost: nothing new may depend on it.
+  // Throws Error if it is lost: nothing new may depend on it.
   void require() const;
 
-  // The next completion wakes who sleeps. What came before does not: to be polled behind it.
+  // The next completion wakes the sleepers. Earlier ones do not: poll after this.
   void arm(bool solicited_only);
-  // What arm() has asked for has come: to be armed again, where somebody still waits.
+  // The event that arm() asked for has come: arm again if somebody still waits.
   bool rang() const { return rang_.load(std::memory_order_relaxed); }
 
   void queue_event(ibv_event_type type) override;
-  // `failed` is not called once this has returned. A connection that is still being made may keep
-  // the queue for longer.
+  // `failed` is not called after this returns. A connection that is still being made may keep the
+  // queue for longer.
   void forget_owner();
 
  private:
@@ -106,7 +106,7 @@ class CqPump : public QueueListener {
   std::function<void()> failed_ URMA_GUARDED_BY(owner_mutex_);
   ibv_cq* cq_;
   std::atomic<bool> rang_{false};
-  std::atomic<bool> lost_{false};  // once it is, it stays so
+  std::atomic<bool> lost_{false};  // never reset
   bool armed_ URMA_GUARDED_BY(channel_->mutex_) = false;
 };
 

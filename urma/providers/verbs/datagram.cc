@@ -18,10 +18,10 @@ namespace {
 
 constexpr uint8_t kMappedPrefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
 constexpr uint8_t kLinkLocalPrefix[8] = {0xfe, 0x80};
-// Room for what arrives while the service thread does something else; the kernel may grant less.
+// Room for datagrams that arrive while the service thread is busy; the kernel may grant less.
 constexpr int kReceiveBytes = 1 << 20;
 
-// Whether the control data tells of a port that nobody has open.
+// Whether the control data reports a closed port.
 bool tells_refusal(msghdr* message) {
   for (cmsghdr* part = CMSG_FIRSTHDR(message); part != nullptr; part = CMSG_NXTHDR(message, part)) {
     const bool is_error = (part->cmsg_level == SOL_IP && part->cmsg_type == IP_RECVERR) ||
@@ -47,9 +47,9 @@ class UdpSocket final : public DatagramSocket {
   void send(const NetAddress& to, std::span<const uint8_t> bytes) override {
     SocketAddress address;
     const socklen_t length = to_socket_address(to, netdev_, &address);
-    // The other family cannot be reached from here.
+    // The other address family cannot be reached from this socket.
     if (to.is_ipv4() != local_.is_ipv4()) return;
-    // Twice: the first call may only tell of an error that an earlier datagram met.
+    // Twice: the first call may only return the error of an earlier datagram.
     for (int i = 0; i < 2; ++i) {
       if (api_->send_datagram(fd_.get(), bytes.data(), bytes.size(), &address.any, length) >= 0) {
         return;
@@ -70,7 +70,7 @@ class UdpSocket final : public DatagramSocket {
     for (;;) {
       bool refused;
       if (take(0, buffer, length, other, &refused)) return Arrival::kDatagram;
-      // What an earlier datagram met; the queue of errors has it, too.
+      // The error of an earlier datagram; the error queue has it too.
       if (errno == EAGAIN || errno == EWOULDBLOCK) return Arrival::kNothing;
       if (errno == EBADF || errno == ENOTSOCK || errno == EFAULT || errno == ENOMEM) {
         return Arrival::kNothing;
@@ -179,7 +179,7 @@ bool NetAddress::is_link_local() const {
 }
 
 bool NetAddress::is_unicast() const {
-  // 0.0.0.0/8 is no host's, and from 224.0.0.0 on there are groups and the broadcast.
+  // 0.0.0.0/8 is no host; from 224.0.0.0 on lie multicast and broadcast.
   if (is_ipv4()) return ip[12] != 0 && ip[12] < 224;
   return ip[0] != 0xff && std::any_of(std::begin(ip), std::end(ip), [](uint8_t b) { return b; });
 }
@@ -207,8 +207,7 @@ NetAddress address_of(const urma_eid_t& eid, LinkLayer link_layer, uint16_t port
 
 std::unique_ptr<DatagramSocket> UdpNetwork::open(const NetAddress& local) {
   if (!local.is_unicast()) {
-    fail(URMA_EINVAL, "there can be no control socket at {}: it is not one host's address",
-         local.text());
+    fail(URMA_EINVAL, "no control socket at {}: not the address of one host", local.text());
   }
   SocketAddress address;
   socklen_t length = to_socket_address(local, netdev_, &address);
@@ -221,8 +220,7 @@ std::unique_ptr<DatagramSocket> UdpNetwork::open(const NetAddress& local) {
   if (::bind(fd.get(), &address.any, length) != 0) {
     if (errno == EADDRINUSE && local.port != 0) return nullptr;
     fail_errno(URMA_FAIL,
-               urma::format("binding a control socket to {} (interface {}), which is the "
-                            "address that the EID stands for",
+               urma::format("binding a control socket to {} (interface {}), the address of the EID",
                             local.text(), netdev_));
   }
   length = sizeof(address);
@@ -251,7 +249,7 @@ bool UdpNetwork::is_claimed(const std::string& name) {
   const OwnFd fd = abstract_socket();
   if (::connect(fd.get(), address.get(), address.length()) == 0) return true;
   if (errno == ECONNREFUSED) return false;
-  // Somebody holds it with a socket that is connected elsewhere.
+  // A socket connected elsewhere holds it.
   if (errno == EPERM) return true;
   fail_errno(URMA_FAIL, urma::format("looking for the name {}", full_name(name)));
 }

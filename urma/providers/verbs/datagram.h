@@ -19,7 +19,7 @@
 
 namespace urma::verbs {
 
-// An address of UDP over IPv4 or IPv6. The scope of a link-local one is the socket's own.
+// An address of UDP over IPv4 or IPv6. The scope of a link-local one is that of the socket.
 struct NetAddress {
   uint8_t ip[16];  // network order; an IPv4 address is mapped: ::ffff:a.b.c.d
   uint16_t port;   // host order
@@ -28,15 +28,15 @@ struct NetAddress {
   auto operator<=>(const NetAddress&) const = default;
   bool is_ipv4() const;
   bool is_link_local() const;
-  // One host's: neither unspecified, nor multicast, nor broadcast.
+  // The address of one host: not unspecified, multicast or broadcast.
   bool is_unicast() const;
   std::string text() const;  // "10.0.0.1:4000", "[fe80::1]:4000"
 };
 
-// Whatever the ports are.
+// Ignores the ports.
 bool same_host(const NetAddress& a, const NetAddress& b);
 
-// Where the control sockets of an EID are. On InfiniBand that is the IPoIB interface of the port:
+// The address of the control sockets of an EID. On InfiniBand that is the port's IPoIB interface:
 // its link-local address follows from the GID (RFC 4391, section 8). Never run on InfiniBand.
 NetAddress address_of(const urma_eid_t& eid, LinkLayer link_layer, uint16_t port);
 
@@ -45,7 +45,7 @@ union SocketAddress {
   sockaddr_in v4;
   sockaddr_in6 v6;
 };
-// `netdev` is the scope where the address is a link-local one. How long it is.
+// `netdev` is the scope if the address is link-local. Returns the length.
 socklen_t to_socket_address(const NetAddress& from, uint32_t netdev, SocketAddress* to);
 NetAddress from_socket_address(const SocketAddress& from);
 
@@ -53,7 +53,7 @@ NetAddress from_socket_address(const SocketAddress& from);
 enum class Arrival {
   kNothing,
   kDatagram,
-  kRefused,  // the bytes are the beginning of a datagram of ours that nobody took there
+  kRefused,  // the bytes are the beginning of a datagram of ours to a closed port
 };
 
 // Never blocks. On the service thread.
@@ -62,22 +62,22 @@ class DatagramSocket {
   virtual ~DatagramSocket() = default;
   virtual int fd() const = 0;
   virtual NetAddress local() const = 0;
-  // What cannot be sent is lost, as what the network loses is.
+  // A datagram that cannot be sent is lost, like one that the network loses.
   virtual void send(const NetAddress& to, std::span<const uint8_t> bytes) = 0;
-  // A datagram that is longer than the buffer fills it and says its whole length in *length. Of a
-  // refused one, *other is where it was sent to.
+  // A datagram longer than the buffer fills it, and *length is its whole length. For a refused one,
+  // *other is its destination.
   virtual Arrival receive(std::span<uint8_t> buffer, size_t* length, NetAddress* other) = 0;
 };
 
 class DatagramNetwork {
  public:
   virtual ~DatagramNetwork() = default;
-  // On port 0: on any that is free. NULL where another socket has the port; throws Error else.
+  // Port 0: any free one. NULL if another socket has the port; throws Error on other failures.
   virtual std::unique_ptr<DatagramSocket> open(const NetAddress& local) = 0;
-  // Holds a name that only one process may hold on this network and machine, until the pointer
-  // goes. NULL where another holds it; throws Error else.
+  // Holds a name that one process of this network and machine may hold, while the pointer lives.
+  // NULL if another holds it; throws Error on other failures.
   virtual std::shared_ptr<void> claim(const std::string& name) = 0;
-  // Whether anybody holds it. Any thread; throws Error where that cannot be known.
+  // Whether anybody holds it. Any thread; throws Error if that cannot be determined.
   virtual bool is_claimed(const std::string& name) = 0;
 };
 

@@ -20,7 +20,7 @@ namespace {
 constexpr uint32_t kMtuOf256 = 1;  // IBV_MTU_256
 constexpr uint64_t kFlushNs = 100'000'000;
 
-// Who does not know it cannot send here. The upper half of all keys is the kernel's.
+// A peer that does not know it cannot send here. The upper half of all keys is the kernel's.
 uint32_t random_qkey() {
   uint32_t qkey = 0;
   if (::getrandom(&qkey, sizeof(qkey), 0) != sizeof(qkey)) fail_errno(URMA_FAIL, "getrandom");
@@ -90,7 +90,7 @@ ConnectReply DatagramReceives::reply() const {
 DatagramSends::DatagramSends(const ContextResources& resources, const std::shared_ptr<CqPump>& pump,
                              const QueuePairLimits& limits, const urma_jfs_cfg_t& cfg)
     : stride_(sizeof(DatagramHeader) + cfg.max_inline_data),
-      // One more than the depth: the marker of a send queue has a place, too.
+      // One more than the depth: the marker of a send queue takes a place too.
       headers_((size_t{cfg.depth} + 1) * stride_),
       region_(*resources.device, address_of(headers_), headers_.bytes(), {}),
       pair_(*resources.device, IBV_QPT_UD, pump, nullptr, limits, resources.origin, random_qkey(),
@@ -102,13 +102,13 @@ DatagramSends::DatagramSends(const ContextResources& resources, const std::share
 bool DatagramSends::completed(ibv_wc_status status) {
   --under_way_;
   if (status == IBV_WC_SUCCESS) return true;
-  // Where nobody else has broken it, the first one that comes back is taken for the culprit, so
-  // that no request is sent again for ever.
+  // If no other request has broken it, the first one that comes back counts as the culprit, so that
+  // no request is resent indefinitely.
   return !broken_.exchange(true) || status != IBV_WC_WR_FLUSH_ERR;
 }
 
 bool DatagramSends::mend() {
-  // Relaxed: what breaks just now is told by completions.
+  // Relaxed: completions report what breaks meanwhile.
   if (!broken_.load(std::memory_order_relaxed)) [[likely]]
     return true;
   if (under_way_ != 0) return false;
@@ -142,7 +142,7 @@ bool DatagramPath::advance() {
   return waiting && !idle();
 }
 
-// False while the queue pair is broken. Where it stays so, nothing waits any more.
+// False while the queue pair is broken. If it stays broken, the waiting requests end.
 bool DatagramPath::mended() {
   try {
     return sender_->datagrams().mend();
@@ -154,7 +154,7 @@ bool DatagramPath::mended() {
   }
 }
 
-// With nothing under way, which the device may need the address for.
+// With nothing in flight that the device may need the address for.
 void DatagramPath::disconnect() {
   if (connection_ != nullptr) end_connection(sender_->resources(), connection_);
   connection_.reset();
@@ -162,7 +162,7 @@ void DatagramPath::disconnect() {
   sender_->resources().device->api().destroy_ah(std::exchange(address_, nullptr));
 }
 
-// False while the target's owner is asked. Nobody is told what became of a message that finds no
+// False while the target's owner is asked. Nobody is told what became of a message without a
 // target.
 bool DatagramPath::connected() {
   if (connection_ != nullptr && connection_->broken.load() != URMA_CR_SUCCESS) [[unlikely]] {
@@ -184,7 +184,7 @@ bool DatagramPath::connected() {
     address_ = resources.device->api().create_ah(resources.device->pd(), &attr);
     opened_ns_ = monotonic_ns();
     if (address_ != nullptr) return true;
-    URMA_LOG_LIMITED(ERR, "queue {:#x}: the device knows no way to id {:#x}", sender_->id().id,
+    URMA_LOG_LIMITED(ERR, "queue {:#x}: the device has no route to id {:#x}", sender_->id().id,
                      target()->id.id);
   }
   disconnect();
@@ -192,7 +192,7 @@ bool DatagramPath::connected() {
   return false;
 }
 
-// True where requests still wait.
+// True if requests still wait.
 bool DatagramPath::post_waiting() {
   uint64_t budget = kCopyPerTurn;
   while (SendEntry* entry = next_waiting()) {
@@ -203,7 +203,7 @@ bool DatagramPath::post_waiting() {
       begin_next();
       continue;
     }
-    // All that is under way completes soon.
+    // All requests in flight complete soon.
     if (step == Step::kWait || under_way_ != 0) return true;
     end_first(status);
   }
@@ -232,7 +232,7 @@ urma_cr_status_t DatagramPath::check(SendEntry* entry) const {
   return URMA_CR_SUCCESS;
 }
 
-// False where there is no room, or where the device refuses it for good.
+// False if there is no room, or if the device refuses it for good.
 bool DatagramPath::post(SendEntry* entry, bool* refused) {
   DatagramSends& sends = sender_->datagrams();
   if (!sends.has_room() || sender_->credits() == 0) return false;
@@ -288,18 +288,18 @@ void DatagramPath::completed(uint32_t /*mark*/, ibv_wc_status status) {
   take_back();
 }
 
-// Of which the device says no more.
+// For requests of which the device reports no more.
 void DatagramPath::end_under_way(urma_cr_status_t status) {
   const uint32_t lost = under_way_ - std::exchange(flushed_, 0);
   sender_->give_credits(lost);
   sender_->datagrams().lose(lost);
-  // What still completes is nobody's.
+  // Later completions belong to nobody.
   sender_->leave(tag_);
   tag_ = sender_->enter(this);
   while (under_way_ != 0) end_first(status);
 }
 
-// What it has leaves at once.
+// Its requests leave at once.
 void DatagramPath::await_device() {
   const uint64_t deadline = monotonic_ns() + kFlushNs;
   for (sender_->poll_completions(); under_way_ != 0 && monotonic_ns() < deadline;
@@ -321,7 +321,7 @@ void DatagramPath::drop() {
   flush_doomed();
 }
 
-// Until the owner has answered, and what waited for that has left.
+// Until the owner has answered, and the requests that waited for that have left.
 bool DatagramPath::linger() {
   const bool opening = connection_ != nullptr && address_ == nullptr;
   const bool leaving = doomed_ != 0 && !had_time();
@@ -335,7 +335,7 @@ bool DatagramPath::had_time() const {
 }
 
 void DatagramPath::flush_doomed() {
-  // What was posted behind them since does not end with them.
+  // Requests posted after the doomed ones do not end with them.
   if (under_way_ > doomed_) return;
   if (under_way_ != 0) end_under_way(URMA_CR_WR_FLUSH_ERR);
   while (doomed_ != 0) end_first(URMA_CR_WR_FLUSH_ERR);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Mode UM: messages as datagrams. Each carries a header of ours before the program's bytes, since a
-// datagram says of its sender only which queue pair of which port it was.
+// Mode UM: messages as datagrams. Each has a header of ours before the program's bytes, since a
+// datagram tells only the sender's queue pair and port.
 #ifndef URMA_PROVIDERS_VERBS_DATAGRAM_QUEUE_H_
 #define URMA_PROVIDERS_VERBS_DATAGRAM_QUEUE_H_
 
@@ -28,15 +28,15 @@ struct DatagramHeader {
 };
 static_assert(sizeof(DatagramHeader) == 40);
 
-// The device puts this before what was sent.
+// The device puts this before the sent bytes.
 inline constexpr uint32_t kRoutingHeader = 40;
 
 // How many bytes of a program one datagram takes.
 uint32_t max_datagram(const DeviceInfo& info);
 
-// The receiving end, of all targets of one receiver. To each receive it adds a piece in front, for
-// the headers, and one behind, for what the program has no room for: a device would drop a message
-// that is too long, or give up the queue pair, and its receiver is to be told.
+// The receiving end of all targets of one receiver. It adds to each receive a piece in front, for
+// the headers, and one behind, for bytes beyond the program's buffers: a device would drop a
+// message that is too long, or fail the queue pair, but its receiver must be told.
 class DatagramReceives {
  public:
   static constexpr uint32_t kPieces = 2;
@@ -46,16 +46,16 @@ class DatagramReceives {
                    uint32_t depth, uint32_t max_pieces);
 
   int post(ibv_recv_wr* first, ibv_recv_wr** bad);
-  // A receive in memory that is gone ends the queue pair. All receives are to be posted again.
-  // Whoever knew it before, reaches it again. Throws Error.
+  // A receive in memory that is gone ends the queue pair. All receives must be posted again. Peers
+  // that knew it before reach it again. Throws Error.
   void reopen() { pair_.reopen(); }
-  // Until reopen(), what is sent here is lost. False where the device refuses.
+  // Messages sent here before reopen() are lost. False if the device refuses.
   bool shut() { return pair_.shut(); }
   // Where the headers of the receive in this place go.
   ibv_sge header_piece(uint32_t place) const;
-  // Where goes what is too long, of all receives: nobody looks at it.
+  // Where the excess of all receives goes: nobody reads it.
   ibv_sge rest_piece() const;
-  // What was received there, read once.
+  // The header received there, read once.
   DatagramHeader header(uint32_t place) const;
   // For senders.
   ConnectReply reply() const;
@@ -80,16 +80,14 @@ class DatagramSends {
   ibv_qp* pair() const { return pair_.handle(); }
   bool has_room() const { return under_way_ < sends_; }
   void sent() { ++under_way_; }
-  // False where it was only flushed, behind the one that has broken the queue pair: to be sent
-  // again.
+  // False if it was only flushed, behind the one that broke the queue pair: send it again.
   bool completed(ibv_wc_status status);
-  // Opens a queue pair again that has broken, as soon as nothing of it is under way: false before.
-  // Throws Error.
+  // Reopens a broken queue pair once it has nothing in flight: false before. Throws Error.
   bool mend();
-  // So many of those under way are not waited for any more: the queue pair is broken.
+  // Stops waiting for this many requests in flight: the queue pair is broken.
   void lose(uint32_t count);
-  // What goes out first with the request in this place of the send queue: the header, and bytes
-  // that were given inline.
+  // The first bytes of the request in this place of the send queue: the header, and the program's
+  // inline data.
   ibv_sge write_head(uint32_t place, const DatagramHeader& header, const void* data,
                      uint32_t bytes) const;
 
@@ -97,7 +95,7 @@ class DatagramSends {
   const size_t stride_;
   LazyMemory headers_;
   MemoryRegion region_;
-  std::atomic<bool> broken_{false};  // its completions say so, or the device at any time
+  std::atomic<bool> broken_{false};  // set by its completions, or by the device at any time
   QueuePair pair_;
   const uint32_t sends_;
   uint32_t under_way_ = 0;
@@ -132,7 +130,7 @@ class DatagramPath : public OffloadedPath {
   void flush_doomed();
 
   ibv_ah* address_ = nullptr;
-  uint32_t flushed_ = 0;  // the first ones that are under way, and that the device has given back
+  uint32_t flushed_ = 0;  // the first ones in flight, which the device has given back
 };
 
 }  // namespace urma::verbs

@@ -30,14 +30,14 @@ bool is_zero(const uint8_t* raw) {
   return std::all_of(raw, raw + URMA_EID_SIZE, [](uint8_t byte) { return byte == 0; });
 }
 
-// Of this machine only: iWARP's connections have no route to it.
+// Only for peers on this machine: iWARP's connections have no route to it.
 bool is_loopback(const uint8_t* raw) {
   if (is_ipv4(raw)) return raw[12] == 127;
   return std::all_of(raw, raw + URMA_EID_SIZE - 1, [](uint8_t byte) { return byte == 0; }) &&
          raw[15] == 1;
 }
 
-// Smaller is better: what is reached from most places.
+// Smaller is better: reachable from more places.
 int rank(const PortAddress& address) {
   if (is_ipv4(address.eid.raw)) return 0;
   return is_link_local(address.eid.raw) ? 2 : 1;
@@ -75,8 +75,8 @@ std::vector<PortAddress> of_type(const std::vector<ibv_gid_entry>& gids, uint32_
   return addresses;
 }
 
-// The one GID of an iWARP port is the MAC of its interface, and its addresses are those that the
-// interface has. Kernels before 6.4 do not tell which interface that is.
+// The one GID of an iWARP port is the MAC of its interface; its addresses are those of the
+// interface. Kernels before 6.4 do not tell which interface that is.
 std::vector<PortAddress> iwarp_addresses(const Api& api, const std::vector<ibv_gid_entry>& gids) {
   std::vector<PortAddress> addresses;
   if (gids.empty()) return addresses;
@@ -120,7 +120,7 @@ void make_nonblocking(int fd) {
   }
 }
 
-// Nothing where the event is not one of a queue.
+// Nothing if the event is not one of a queue.
 std::optional<QueueListener*> listener_of(const ibv_async_event& event) {
   switch (event.event_type) {
     case IBV_EVENT_CQ_ERR:
@@ -204,7 +204,7 @@ void Device::read_events() {
     const int error = api_->get_async_event(context_.get(), &event);
     if (error == EAGAIN || error == EINTR) return;
     if (error != 0) {
-      URMA_LOG(WARNING, "{} tells of no more events: {}; close its contexts", info_.name,
+      URMA_LOG(WARNING, "{} reports no more events: {}; close its contexts", info_.name,
                std::strerror(error));
       stop_events();
       return;
@@ -232,10 +232,9 @@ void Device::dispatch(const ibv_async_event& event) {
     case IBV_EVENT_GID_CHANGE:
       return tell([](DeviceListener* listener) { listener->addresses_changed(); });
     default:
-      // Subnet managers come and go: the device sees to that itself. A new LID is that of each
-      // connection made from now on; those that led to the old one break, and are made anew.
-      URMA_LOG(DEBUG, "{}: event {} changes nothing here", info_.name,
-               static_cast<int>(event.event_type));
+      // Subnet managers come and go: the device handles that itself. Connections made from now on
+      // use a new LID; those to the old one break, and are made anew.
+      URMA_LOG(DEBUG, "{}: event {} has no effect", info_.name, static_cast<int>(event.event_type));
   }
 }
 
@@ -270,7 +269,7 @@ std::vector<PortAddress> read_addresses(const Api& api, ibv_context* context, ui
       addresses = iwarp_addresses(api, gids);
       break;
     case LinkLayer::kInfiniband:
-      // In the order of the device: all of them begin alike.
+      // In the order of the device: all have the same prefix.
       return of_type(gids, IBV_GID_TYPE_IB);
     case LinkLayer::kRoce:
       addresses = of_type(gids, IBV_GID_TYPE_ROCE_V2);
@@ -293,20 +292,20 @@ void fail_device(const DeviceInfo& info, const std::string& doing, int error) {
     case ENOMEM:
     case EAGAIN:
       fail(URMA_ENOMEM,
-           "{}: {} has no room left, or no more memory may be locked for it: `ulimit -l` allows "
-           "{}; raise it, or delete what is not used",
+           "{}: {} has no room left, or no more memory may be locked (`ulimit -l` allows {}); "
+           "raise the limit, or delete unused objects",
            doing, info.name, locked_limit());
     case EACCES:
     case EPERM:
       fail(URMA_ENOPERM,
-           "{}: this user may not; give it read and write access to /dev/infiniband/uverbs*, and "
-           "see what a container or cgroup (rdma.max) leaves it",
+           "{}: permission denied; give this user read and write access to "
+           "/dev/infiniband/uverbs*, and check the limits of its container or cgroup (rdma.max)",
            doing);
     case EIO:
     case ENODEV:
     case ENXIO:
       fail(URMA_FAIL,
-           "{}: {} has failed, or was removed; delete its contexts, and call urma_init anew once "
+           "{}: {} has failed, or was removed; delete its contexts, and call urma_init again once "
            "it is back",
            doing, info.name);
     default:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// RDMA devices: what there is, what it can do, and one that is open.
+// RDMA devices: which exist, what each can do, and one that is open.
 #ifndef URMA_PROVIDERS_VERBS_DEVICE_H_
 #define URMA_PROVIDERS_VERBS_DEVICE_H_
 
@@ -27,7 +27,7 @@ struct PortAddress {
 enum class LinkLayer { kRoce, kInfiniband, kIwarp };
 const char* link_text(LinkLayer link_layer);
 
-// What one port of one RDMA device is and can do. Beside what the attributes say:
+// Limits and abilities of one port of one RDMA device. Besides the attributes:
 struct DeviceInfo {
   std::string name;  // of the URMA device: urma_<ibdev>, or urma_<ibdev>_<port> beyond port 1
   std::string ibdev;
@@ -37,11 +37,11 @@ struct DeviceInfo {
   std::vector<PortAddress> eids;  // RoCE v2 by IP first, link-local last
   ibv_device_attr_ex limits;
   ibv_port_attr port_attr;
-  uint32_t max_inline;  // bytes that a queue pair of ours is granted
+  uint32_t max_inline;  // bytes that a queue pair of ours gets
   bool has_dmabuf;
 
   bool iwarp() const { return link_layer == LinkLayer::kIwarp; }
-  // siw, by the number of who made it. It sends in the kernel, for whoever posts.
+  // siw, by its vendor's number. It sends in the kernel, on the poster's thread.
   bool soft_iwarp() const { return iwarp() && limits.orig_attr.vendor_id == 0x626d74; }
   bool has_immediates() const { return !iwarp(); }
   bool has_solicited() const { return !iwarp(); }
@@ -51,22 +51,22 @@ struct DeviceInfo {
   bool has_on_demand() const { return attr.dev_cap.feature.bs.non_pin != 0; }
 };
 
-// The ports that can be used. Where there is none, *why says so in one line for urma_admin; it
-// also names the first that was left out. Never throws, and logs at level INFO and below only.
+// The usable ports. If there are none, *why says so in one line for urma_admin; it also names the
+// first one left out. Never throws; logs at level INFO and below only.
 std::vector<DeviceInfo> find_devices(const Api& api, std::string* why);
 
-// The addresses of a port as they are now, the best first. Empty where the port has none, or the
-// device does not answer.
+// The current addresses of a port, the best first. Empty if the port has none, or the device does
+// not answer.
 std::vector<PortAddress> read_addresses(const Api& api, ibv_context* context, uint8_t port,
                                         LinkLayer link_layer);
 
-// Throws Error for what a device has refused with this errno number: with the status that the
-// contract has for it, and a text that says what to do.
+// Throws Error for what a device has refused with this errno number: with the status of the
+// contract, and a text that says what to do.
 [[noreturn]] void fail_device(const DeviceInfo& info, const std::string& doing, int error);
 // "65536 bytes", or "unlimited": how much memory this process may lock.
 std::string locked_limit();
 
-// Hears what befalls a port or a device. On the service thread.
+// Hears events of a port or a device. On the service thread.
 class DeviceListener {
  public:
   virtual ~DeviceListener() = default;
@@ -76,10 +76,10 @@ class DeviceListener {
   virtual void device_failed() = 0;
 };
 
-// Hears what befalls one queue. The cq_context, qp_context and srq_context of everything made on a
+// Hears events of one queue. The cq_context, qp_context and srq_context of everything made on a
 // Device point to one of these (cast to this very class), or are NULL. On the service thread. The
-// destroy verb of the queue waits until the call has returned, so the listener has to live until
-// then only, and must not destroy the queue itself: it posts that.
+// destroy verb of the queue waits until the call has returned, so the listener has to live only
+// until then, and must not destroy the queue itself: it posts that.
 class QueueListener {
  public:
   virtual ~QueueListener() = default;
@@ -93,7 +93,7 @@ class Device {
   Device(const Api* api, Service* service, const DeviceInfo& info);
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
-  // Everything made on it is gone.
+  // Destroyed after everything made on it.
   ~Device();
 
   const Api& api() const { return *api_; }
@@ -103,12 +103,12 @@ class Device {
   ibv_pd* pd() const { return pd_.get(); }
   uint8_t port() const { return info_.port; }
 
-  // As the port has it now; none where that EID is no longer there.
+  // The current state of that EID; none if it is gone.
   std::optional<PortAddress> find_address(const urma_eid_t& eid) const;
-  // The table as it is now, in the order of DeviceInfo::eids.
+  // The current table, in the order of DeviceInfo::eids.
   std::vector<PortAddress> addresses() const;
 
-  // From any thread. After remove_listener() has returned, the listener is not called.
+  // From any thread. The listener is not called after remove_listener() returns.
   void add_listener(DeviceListener* listener);
   void remove_listener(DeviceListener* listener);
 

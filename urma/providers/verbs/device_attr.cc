@@ -13,8 +13,8 @@ namespace {
 
 constexpr uint32_t kMaxSge = 16;
 constexpr uint32_t kMaxTransfer = 1U << 31;
-// What comes with a datagram of ours lies in front of the program's own buffers; at its receiver
-// there is a piece behind them, too.
+// The pieces of a datagram's own: one in front of the program's buffers, and at the receiver one
+// behind them too.
 constexpr uint32_t kSentDatagramSge = 1;
 constexpr uint32_t kReceivedDatagramSge = 2;
 
@@ -60,7 +60,7 @@ uint32_t lanes(uint8_t encoded) {
   }
 }
 
-// There is no width of twelve lanes here.
+// Without a width of twelve lanes.
 urma_link_width_t width_of(uint32_t count) {
   if (count >= 8) return URMA_LINK_X8;
   if (count >= 4) return URMA_LINK_X4;
@@ -75,7 +75,7 @@ urma_mtu_t mtu_of(ibv_mtu mtu) {
 urma_port_attr_t describe_port(const ibv_port_attr& port) {
   urma_port_attr_t attr = {};
   attr.active_mtu = mtu_of(port.active_mtu);
-  // Soft-iWARP says a largest unit that is smaller than the one in use.
+  // Soft-iWARP reports a largest unit smaller than the one in use.
   attr.max_mtu = std::max(mtu_of(port.max_mtu), attr.active_mtu);
   attr.state = state_of(port.state);
   attr.active_width = width_of(lanes(port.active_width));
@@ -85,14 +85,14 @@ urma_port_attr_t describe_port(const ibv_port_attr& port) {
 
 void limit_objects(const ibv_device_attr& limits, urma_device_cap_t* cap) {
   fill_object_limits(cap);
-  // Each JFS and JFR has a completion queue of its own, and a JFC has none. A queue pair is the
-  // least that a JFS needs to send anything.
+  // Each JFS and JFR has its own completion queue, and a JFC has none. A JFS needs at least a queue
+  // pair to send.
   cap->max_jfs = limited(std::min(limits.max_cq, limits.max_qp), kMaxObjects);
   cap->max_jfr = limited(std::min(limits.max_cq, limits.max_srq), kMaxObjects);
   cap->max_jetty = std::min(cap->max_jfs, cap->max_jfr);
   cap->max_jfc_depth = limited(limits.max_cqe, kMaxQueueDepth);
   cap->max_jfs_depth = limited(limits.max_qp_wr, kMaxQueueDepth);
-  // All that is posted has room in one completion queue.
+  // All posted receives have room in one completion queue.
   cap->max_jfr_depth = limited(std::min(limits.max_srq_wr, limits.max_cqe), kMaxQueueDepth);
 }
 
@@ -102,8 +102,8 @@ void limit_requests(const DeviceInfo& info, urma_device_cap_t* cap) {
   const uint32_t received = info.has_datagrams() ? kReceivedDatagramSge : 0;
   cap->max_jfs_inline_len = info.max_inline;
   cap->max_jfs_sge = limited(int64_t{limits.max_sge} - sent, kMaxSge);
-  // Requests have one remote piece, WRITE_NOTIFY a second one; programs that list more than they
-  // use may do so.
+  // Requests have one remote piece, WRITE_NOTIFY a second one; programs may list more than they
+  // use.
   cap->max_jfs_rsge = kMaxSge;
   cap->max_jfr_sge =
       limited(std::min<int64_t>(limits.max_srq_sge, int64_t{limits.max_sge} - received), kMaxSge);
@@ -112,7 +112,7 @@ void limit_requests(const DeviceInfo& info, urma_device_cap_t* cap) {
   cap->max_write_size = static_cast<uint32_t>(cap->max_msg_size);
 }
 
-// The kinds of request that have to work on memory which is not pinned.
+// The kinds of request that must work on memory that is not pinned.
 bool has_on_demand(const ibv_odp_caps& odp) {
   constexpr uint32_t kRequests =
       IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Looks for the devices, and at what each can do. A device is closed again: only a context holds
-// one open, so that a program that does not use it keeps nobody from removing it.
+// Finds the devices and what each can do. Devices are closed again: only a context holds one open,
+// so that an unused device can be removed.
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -17,7 +17,7 @@
 namespace urma::verbs {
 namespace {
 
-// What posting copies at most, tried from the top: drivers refuse more than they can do.
+// Sizes of inline data to try, from the top: drivers refuse more than they support.
 constexpr uint32_t kInlineSizes[] = {512, 256, 128, 64};
 
 ibv_qp_init_attr probe_attr(ibv_cq* cq, uint32_t inline_bytes) {

@@ -10,7 +10,7 @@
 
 namespace urma::verbs {
 
-// A pin, and the registration behind it once that is there.
+// A pin, and its registration once there is one.
 struct GpuMemory::Pinned {
   explicit Pinned(GpuMemory* gpu_memory) : owner(gpu_memory) {}
 
@@ -20,7 +20,7 @@ struct GpuMemory::Pinned {
   const Segment* segment URMA_GUARDED_BY(mutex) = nullptr;
   bool freed URMA_GUARDED_BY(mutex) = false;
 
-  // Once both are known: neither peers nor this process use it any more.
+  // Once both are known: neither peers nor this process use the memory any more.
   void end() URMA_REQUIRES(mutex) {
     const TokenKey key = {segment->token_id_value, segment->token.token};
     owner->registrations_->revoke(segment->eid, key, segment->base, segment->len);
@@ -91,11 +91,11 @@ std::function<void()> GpuMemory::leave(const urma_target_seg_t* segment) {
     pinned_.erase(found);
   }
   {
-    // Who frees it from now on finds nothing to end.
+    // A later free finds nothing to end.
     const MutexLock lock(left->mutex);
     left->segment = nullptr;
   }
-  // Where the other provider has ended, nothing is pinned any more.
+  // If the other provider has ended, nothing is pinned any more.
   return [left, registry = registry_] {
     const auto* const rdma = registry->rdma_interface();
     if (rdma != nullptr) rdma->unpin(&left->pin);

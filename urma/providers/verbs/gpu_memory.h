@@ -28,10 +28,11 @@ class GpuMemory {
 
   bool has(uint64_t va) const;
   // Pins memory of a GPU, and registers it by `enter`, which takes a dma-buf and the offset there.
-  // NULL with errno, or Error, where either fails; then nothing has happened.
+  // NULL with errno, or Error, if either fails; nothing has changed then.
   using Enter = std::function<urma_target_seg_t*(int dmabuf, uint64_t offset)>;
   urma_target_seg_t* enter(uint64_t va, uint64_t bytes, const char* device, const Enter& enter);
-  // Before the segment is unregistered: what unpins it, for afterwards; empty where it is another.
+  // Call before the segment is unregistered. Returns what unpins it, to call afterwards; empty for
+  // other memory.
   std::function<void()> leave(const urma_target_seg_t* segment);
 
  private:

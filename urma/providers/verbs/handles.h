@@ -12,7 +12,7 @@
 
 namespace urma::verbs {
 
-// Owns one object; `Destroy` is the member of Api that ends it. What a driver does not want to
+// Owns one object; `Destroy` is the member of Api that ends it. An object that a driver refuses to
 // destroy stays, with a line in the log.
 template <typename Object, int (*Api::*Destroy)(Object*)>
 class Handle {
@@ -40,7 +40,7 @@ class Handle {
     if (object_ == nullptr) return;
     const int error = (api_->*Destroy)(std::exchange(object_, nullptr));
     if (error != 0) {
-      URMA_LOG(WARNING, "an RDMA object could not be ended and stays until the program ends: {}",
+      URMA_LOG(WARNING, "an RDMA object cannot be destroyed and stays until the program exits: {}",
                std::strerror(error));
     }
   }

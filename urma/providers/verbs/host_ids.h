@@ -10,14 +10,14 @@
 
 namespace urma::verbs {
 
-// Who has which ids of an EID on this machine, by names and ports of its network. Nothing stands
-// for "somebody has chosen an id of this block"; instead each side first takes what it wants, then
-// looks whether the other has: who chooses an id for its block, and who has claimed a block for
-// each id before it is handed out.
+// The owners of an EID's ids on this machine, by names and ports of its network. No name stands for
+// "a context has chosen an id of this block"; instead each side first takes its own, then checks
+// the other: one that chooses an id checks its block, and the owner of a block checks each id
+// before handing it out.
 class HostIds final : public IdClaims {
  public:
   explicit HostIds(Service* service) : service_(service) {}
-  // Before anything else; stays as long as anything is called.
+  // Before anything else; stays while anything is called.
   void start(Control* control) { control_ = control; }
 
   bool claim(uint32_t block) override {

@@ -7,7 +7,7 @@
 namespace urma::verbs {
 namespace {
 
-// A device moves the bytes; nobody maps them.
+// A device moves the bytes; peers do not map them.
 urma_ext_part_t whole(uint64_t va, uint64_t len) {
   return {va, len, URMA_EXT_PATH_COPIED, URMA_EXT_REASON_PEER};
 }

@@ -14,7 +14,7 @@ namespace urma::verbs {
 class Inspector final : public SegmentInspector {
  public:
   void add(Transport* transport);
-  // Nobody looks at it any more when this returns.
+  // On return, nobody looks at it any more.
   void remove(Transport* transport);
 
   std::vector<urma_ext_part_t> parts(const urma_target_seg_t& segment) const override;

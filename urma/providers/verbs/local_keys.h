@@ -16,8 +16,8 @@ struct KeyedSegment : Segment {
   std::atomic<uint32_t> lkey{0};
 };
 
-// Thread-safe. The generation lies in the same word as the key, so that one look says whether the
-// registration still stands, too.
+// Thread-safe. The generation and the key share one word, so that one load also tells whether the
+// registration is still valid.
 class LocalKeys {
  public:
   // Before requests can name the segment, and before its region ends.
@@ -33,14 +33,14 @@ class LocalKeys {
     segment->own_slot.store(nullptr, std::memory_order_relaxed);
     words_[segment->ref.index].store(0, std::memory_order_relaxed);
   }
-  // False where that registration has gone.
+  // False if that registration is gone.
   bool find(SegmentRef ref, uint32_t* lkey) const {
     // SYNC(local-key): acquire pairs with the release in set().
     const uint64_t word = words_[ref.index].load(std::memory_order_acquire);
     *lkey = static_cast<uint32_t>(word);
     return ref.generation != 0 && word >> 32 == ref.generation;
   }
-  // The registered segment that a piece, of so many bytes, lies in whole, and its key; NULL where
+  // The registered segment that contains all of a piece of this many bytes, and its key; NULL if
   // there is none.
   [[gnu::always_inline]] const Segment* own_segment(const urma_sge_t& piece, uint64_t bytes,
                                                     uint32_t* lkey) const {
@@ -55,10 +55,10 @@ class LocalKeys {
     *lkey = segment->lkey.load(std::memory_order_relaxed);
     return segment;
   }
-  // Whether a registration that stands has this key. Slow.
+  // Whether a valid registration has this key. Slow.
   bool has(uint32_t lkey) const {
     for (uint32_t i = 0; i < kMaxSegments; ++i) {
-      // Relaxed: says nothing of a registration that comes or goes just now.
+      // Relaxed: registrations that come or go meanwhile do not matter.
       const uint64_t word = words_[i].load(std::memory_order_relaxed);
       if (word != 0 && static_cast<uint32_t>(word) == lkey) return true;
     }

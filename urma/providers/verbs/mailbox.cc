@@ -6,8 +6,7 @@
 namespace urma::verbs {
 namespace {
 
-// As many as receives can hold messages that were not looked at, and one for the message that
-// waits for a receive.
+// As many as receives can hold unread messages, and one for the message that waits for a receive.
 uint32_t slots_for(uint32_t depth) { return depth + 1; }
 
 }  // namespace

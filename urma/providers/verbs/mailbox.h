@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // A message carries 32 immediate bits, a work request 64 or more. What fits into 31 goes directly;
-// of the rest the bits name a place at the receiver, written just before by the same queue pair.
+// otherwise the bits name a place at the receiver, which the same queue pair has written just
+// before.
 #ifndef URMA_PROVIDERS_VERBS_MAILBOX_H_
 #define URMA_PROVIDERS_VERBS_MAILBOX_H_
 
@@ -27,15 +28,15 @@ static_assert(sizeof(Letter) == 32);
 inline constexpr uint32_t kInMailbox = 1U << 31;
 inline bool fits_directly(uint64_t immediate) { return immediate < kInMailbox; }
 
-// The receiver's places for one connection. There are more than messages can wait at the receiver,
-// so that the sender takes them in turn without asking.
+// The receiver's places for one connection. There are more of them than messages can wait at the
+// receiver, so the sender takes them in turn without asking.
 class MailboxSlots {
  public:
-  // For a receiver where up to `depth` messages wait. Throws Error.
+  // For a receiver with up to `depth` waiting messages. Throws Error.
   MailboxSlots(const Device& device, uint32_t depth);
 
   Mailbox address() const;
-  // What the sender has written there, read once; nothing where there is no such place.
+  // What the sender has written there, read once; nothing if there is no such place.
   std::optional<Letter> read(uint32_t slot) const;
 
  private:

@@ -16,8 +16,8 @@ namespace {
 
 constexpr uint32_t kRemoteRights = URMA_ACCESS_READ | URMA_ACCESS_WRITE | URMA_ACCESS_ATOMIC;
 
-// Owners may always write their own memory, and what peers may write, the device requires owners to
-// be able to.
+// Owners may always write their own memory; for memory that peers may write, the device requires
+// that.
 int granted_access(const DeviceInfo& info, uint32_t access) {
   int flags = IBV_ACCESS_LOCAL_WRITE;
   if ((access & URMA_ACCESS_READ) != 0) flags |= IBV_ACCESS_REMOTE_READ;
@@ -37,11 +37,11 @@ void MemoryRegion::fail_registering(const DeviceInfo& info, int error) const {
   switch (error) {
     case ENOMEM:
       fail(URMA_ENOMEM,
-           "{}: no memory for it may be locked; `ulimit -l` allows {}: raise it, or give "
-           "CAP_IPC_LOCK; the device {} regions",
+           "{}: no more memory may be locked; `ulimit -l` allows {}: raise it, or give "
+           "CAP_IPC_LOCK; the device allows {} regions",
            what, locked_limit(), info.limits.orig_attr.max_mr);
     case EFAULT:
-      fail(URMA_EINVAL, "{}: it is not all mapped, or is memory that devices cannot reach", what);
+      fail(URMA_EINVAL, "{}: not all of it is mapped, or devices cannot reach it", what);
     case EOPNOTSUPP:
       if (dmabuf_.valid()) {
         fail(EOPNOTSUPP,
@@ -51,7 +51,7 @@ void MemoryRegion::fail_registering(const DeviceInfo& info, int error) const {
       }
       fail(URMA_EINVAL, "{}: the device cannot reach memory of this kind", what);
     case EBADF:
-      fail(URMA_EINVAL, "{}: the descriptor is none of a dma-buf; export the memory as one", what);
+      fail(URMA_EINVAL, "{}: the descriptor is not a dma-buf; export the memory as one", what);
     case EINVAL:
       fail(URMA_EINVAL, "{}: the device refuses it; its largest region has {} bytes{}", what,
            info.limits.orig_attr.max_mr_size,
@@ -61,7 +61,7 @@ void MemoryRegion::fail_registering(const DeviceInfo& info, int error) const {
   }
 }
 
-// NULL with errno where the device refuses.
+// NULL with errno if the device refuses.
 MrHandle MemoryRegion::attempt(const Device& device, int flags) const {
   const Api& api = device.api();
   errno = 0;
@@ -70,20 +70,19 @@ MrHandle MemoryRegion::attempt(const Device& device, int flags) const {
                     : api.reg_mr(device.pd(), reinterpret_cast<void*>(va_), bytes_, flags)};
 }
 
-// Each region counts against the limit of locked memory: one serves this process and its peers,
-// where the device can tell them apart.
+// Each region counts against the limit of locked memory: one serves both this process and its
+// peers, if the device can tell them apart.
 void MemoryRegion::make(const Device& device, const Options& options) {
   const auto& info = device.info();
   const uint32_t rights = options.access & kRemoteRights;
   const int common = options.non_pin && info.has_on_demand() ? IBV_ACCESS_ON_DEMAND : 0;
   const int granted = granted_access(info, rights) | common;
-  // The answer to a READ is a write of the peer's for iWARP.
+  // On iWARP, the answer to a READ is a write by the peer.
   own_flags_ = IBV_ACCESS_LOCAL_WRITE | common | (info.iwarp() ? IBV_ACCESS_REMOTE_WRITE : 0);
   const bool apart = rights != 0 && (options.apart || (own_flags_ & ~granted) != 0);
   remote_ = rights != 0;
   local_ = attempt(device, apart ? own_flags_ : own_flags_ | granted);
-  // EFAULT is also what memory gets that is mapped for reading only, and that serves well as long
-  // as nobody writes it.
+  // Memory mapped for reading only also gets EFAULT; it works as long as nobody writes to it.
   if (!local_ && errno == EFAULT && (rights & ~URMA_ACCESS_READ) == 0) {
     own_flags_ = common;
     local_ = attempt(device, granted & ~IBV_ACCESS_LOCAL_WRITE);
@@ -108,8 +107,8 @@ MemoryRegion::MemoryRegion(const Device& device, int dmabuf, uint64_t offset, ui
   const auto page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
   if (va % page != offset % page) {
     fail(URMA_EINVAL,
-         "registering a dma-buf: va {:#x} and offset {:#x} lie at different places of a page of {} "
-         "bytes; choose a va that ends as the offset does",
+         "registering a dma-buf: va {:#x} and offset {:#x} differ modulo the page size {}; choose "
+         "a va that equals the offset modulo that",
          va, offset, page);
   }
   make(device, options);
@@ -124,7 +123,7 @@ MrHandle MemoryRegion::revoke(const Device& device) {
   if (error == 0) return {};
   MrHandle other = attempt(device, own_flags_);
   if (!other) {
-    // Both at the same time may be too much.
+    // Both at once may exceed a limit.
     local_.reset();
     other = attempt(device, own_flags_);
   }
@@ -139,7 +138,7 @@ std::optional<uint32_t> MemoryRegion::rkey() const {
 bool has_dmabuf(const Api& api, ibv_pd* pd) {
   errno = 0;
   const MrHandle none(&api, api.reg_dmabuf_mr(pd, 0, 4096, 0, -1, IBV_ACCESS_LOCAL_WRITE));
-  // The descriptor is looked at only by devices that can do it.
+  // Only devices with dma-buf support look at the descriptor.
   return none || errno == EBADF;
 }
 

@@ -10,21 +10,21 @@
 
 namespace urma::verbs {
 
-// Memory that an RDMA device may reach. Ending it kills its keys at once. It must not outlive the
-// Device.
+// Memory that an RDMA device may reach. Destruction invalidates its keys at once. Must not outlive
+// the Device.
 class MemoryRegion {
  public:
   struct Options {
     uint32_t access = URMA_ACCESS_LOCAL_ONLY;  // bits of URMA_ACCESS_*
-    bool non_pin = false;                      // where the device can; else the pages are pinned
-    bool apart = false;  // this process and its peers have regions of their own in any case
+    bool non_pin = false;  // if the device supports it; else the pages are pinned
+    bool apart = false;    // always separate regions for this process and its peers
   };
 
   // Registers [va, va + bytes) of this process. Throws Error, with nothing registered.
   MemoryRegion(const Device& device, uint64_t va, uint64_t bytes, const Options& options);
   // Registers [offset, offset + bytes) of a dma-buf; requests address its first byte as `va`, which
-  // lies where `offset` does in its page. The descriptor may be closed afterwards. Throws Error:
-  // EOPNOTSUPP where the device cannot do it.
+  // has the same offset in its page as `offset`. The descriptor may be closed afterwards. Throws
+  // Error: EOPNOTSUPP if the device does not support it.
   MemoryRegion(const Device& device, int dmabuf, uint64_t offset, uint64_t va, uint64_t bytes,
                const Options& options);
 
@@ -32,15 +32,15 @@ class MemoryRegion {
   uint64_t bytes() const { return bytes_; }
   // For this process's own requests.
   uint32_t lkey() const { return local_->lkey; }
-  // For peers: it lets them do what `access` says. None where that is nothing.
+  // For peers: allows what `access` says. None if that is nothing.
   std::optional<uint32_t> rkey() const;
-  // False where the memory is mapped for reading only, and is no place to receive into.
+  // False if the memory is mapped for reading only, so nothing can be received into it.
   bool writable() const { return writable_; }
 
-  // Ends what peers may do; this process goes on. Devices that cannot take rights from a region get
-  // another one in its place, with another lkey(). The old one is what is returned: to be ended at
-  // once, since its key still opens it, but not before lkey() is what requests begin to name. Those
-  // that the device has already, fail then. False in usable(): there was no memory for another one.
+  // Ends peers' access; this process goes on. A device that cannot take rights from a region gets a
+  // new one in its place, with another lkey(). Returns the old one: end it at once, since its key
+  // still grants access, but only after requests name the new lkey(). Requests already at the
+  // device fail then. False in usable(): there was no memory for a new one.
   [[nodiscard]] MrHandle revoke(const Device& device);
   bool usable() const { return static_cast<bool>(local_); }
 
@@ -57,7 +57,7 @@ class MemoryRegion {
   bool writable_ = true;
   int own_flags_ = 0;  // what the device needs for this process alone
   MrHandle local_;
-  MrHandle granted_;  // where peers may do less than the region that serves as a READ's sink
+  MrHandle granted_;  // if peers may do less than the region that receives READs
 };
 
 // Whether the device registers dma-bufs.

@@ -29,7 +29,7 @@ constexpr std::array<uint32_t, 256> make_crc_table() {
   return table;
 }
 
-// CRC-32C of the datagram, with its own place taken as 0.
+// CRC-32C of the datagram, with the checksum itself taken as 0.
 uint32_t checksum(std::span<const uint8_t> bytes) {
   static constexpr auto kTable = make_crc_table();
   uint32_t crc = ~0U;
@@ -40,7 +40,7 @@ uint32_t checksum(std::span<const uint8_t> bytes) {
   return ~crc;
 }
 
-// Writer and Reader go over the same description of the fields.
+// Writer and Reader use the same description of the fields.
 class Writer {
  public:
   explicit Writer(std::span<uint8_t> bytes) : bytes_(bytes) {}
@@ -79,7 +79,7 @@ class Reader {
   }
   void require(bool right) { right_ = right_ && right; }
 
-  // Whether all was right, and nothing follows.
+  // Whether every check passed, and only zeroes follow.
   bool finished() const {
     for (const uint8_t byte : bytes_.subspan(at_)) {
       if (byte != 0) return false;
@@ -127,7 +127,7 @@ void fields(Archive& archive, LinkEnd& end) {
   // Datagrams need no end at the sender, and a queue that is not bound yet has none.
   archive.require(end.mtu != 0 || end.qpn == 0);
   archive.number(end.rd_atomic);
-  // A device would wait for ever with what reads.
+  // With 0, a READ would wait in the device indefinitely.
   archive.require(end.rd_atomic != 0 || end.qpn == 0);
 }
 
@@ -251,7 +251,7 @@ void fields(Archive& archive, Header& header) {
   archive.number(header.oldest);
 }
 
-// What comes before the header proper.
+// What precedes the header proper.
 struct Prefix {
   uint32_t magic = kMagic;
   uint16_t version = kVersion;
@@ -273,7 +273,7 @@ void fields(Archive& archive, Prefix& prefix) {
 
 static_assert(kHeaderBytes == 16 + sizeof(Header));
 
-// The variant with its alternative number `index`, made of nothing; false where there is none.
+// The variant with its alternative number `index`, default constructed; false if there is none.
 template <typename Variant, size_t I = 0>
 bool choose(size_t index, Variant* variant) {
   if constexpr (I == std::variant_size_v<Variant>) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What contexts say to each other before, beside and after their queue pairs: datagrams of one
-// size, little-endian. Who needs something asks its owner; each request has one reply.
+// What contexts tell each other before, beside and after their queue pairs: datagrams of one size,
+// little-endian. A request goes to the owner of what is needed and has one reply.
 //
 // Nothing here is encrypted, and nobody is authenticated: see control.h.
 #ifndef URMA_PROVIDERS_VERBS_MESSAGES_H_
@@ -21,7 +21,7 @@
 
 namespace urma::verbs {
 
-// A queue as the other end names it.
+// A queue, as the other end names it.
 struct QueueName {
   urma_eid_t eid;
   uint32_t uasid;  // 24 bits
@@ -29,35 +29,35 @@ struct QueueName {
   bool is_jetty;
 };
 
-// One end of a connection, as the other end has to know it.
+// One end of a connection, as the other end must know it.
 struct LinkEnd {
   urma_eid_t gid;
-  uint32_t qpn;  // 24 bits; 0 where rdma_cm connects
+  uint32_t qpn;  // 24 bits; 0 if rdma_cm connects
   uint32_t psn;  // 24 bits
   uint16_t lid;  // InfiniBand's, else 0
   LinkLayer link_layer;
   uint8_t mtu;        // an ibv_mtu: 1..5
-  uint8_t rd_atomic;  // requests that read, which this end serves at a time
+  uint8_t rd_atomic;  // READs and atomics that this end serves at a time
 };
 
-// Memory of the receiver for what an immediate has no room for. Slots of 32 bytes. On iWARP: a word
-// to be read, see ProofWord.
+// The receiver's memory for data that do not fit into an immediate. Slots of 32 bytes. On iWARP: a
+// word to read, see ProofWord.
 struct Mailbox {
   uint64_t address;
   uint32_t rkey;
-  uint32_t slots;  // 0: there is none
+  uint32_t slots;  // 0: none
 };
 
-// A queue pair is to be connected to a target. For URMA_TM_UM: where to send datagrams to.
+// A request to connect a queue pair to a target. For URMA_TM_UM: asks where to send datagrams.
 struct ConnectRequest {
-  uint64_t connection;  // the initiator's number for it, not 0; rdma_cm's private data has it too
+  uint64_t connection;  // the initiator's number for it, not 0; also in rdma_cm's private data
   QueueName source;
   LinkEnd end;
   ProbeTarget target;
   uint32_t hint;        // of a group: which member
   uint8_t rnr_retry;    // 0..7
   uint8_t ack_timeout;  // 0..31
-  // No message is sent by it: an RC jetty that is not bound gives it an end, and so does a group
+  // It sends no messages: an RC jetty that is not bound gives it an end, and so does a group
   // without members.
   bool one_sided;
 };
@@ -65,29 +65,29 @@ struct ConnectReply {
   LinkEnd end;
   Mailbox mailbox;
   uint32_t member_id;     // of a group: the jetty it leads to, else the target's id
-  uint32_t members;       // of a group, 0 where the target is none
+  uint32_t members;       // of a group; 0 if the target is not one
   uint32_t qkey;          // URMA_TM_UM
   uint16_t cm_port;       // iWARP: where rdma_cm listens, else 0
   uint8_t min_rnr_timer;  // 0..31
 };
 
-// One end has ended a connection; what it sends is not to be waited for.
+// One end has ended a connection; do not wait for what it sends.
 enum class DisconnectReason : uint8_t {
-  kClosed,   // the queue is deleted, or does not need it any more
-  kIdle,     // to make room; it may be made anew at once
+  kClosed,   // the queue is deleted, or no longer needs it
+  kIdle,     // to make room; may be made anew at once
   kFailed,   // its queue pair is in error
-  kFlushed,  // its requests are, and how many messages were received is to be known
+  kFlushed,  // its requests are flushed; the number of received messages is needed
   kUnbound,  // by the receiver's program; its jetty may be bound again
 };
 struct DisconnectRequest {
   uint64_t connection;
-  bool by_initiator;  // else the receiver's end says it, and the number is of the one it is told to
+  bool by_initiator;  // else the receiver's end says it; the number is that of the end that is told
   DisconnectReason reason;
-  uint64_t received;  // as the receiver's end says: of its messages, 0 where the initiator says it
+  uint64_t received;  // messages, as the receiver's end counts them; 0 if the initiator says it
 };
-// To kFlushed. kNoResources asks to come again: what has arrived is still looked at.
+// Reply to kFlushed. kNoResources: ask again, arrived messages are still being processed.
 struct DisconnectReply {
-  uint64_t received;  // messages; no further one will be
+  uint64_t received;  // messages; no more will be received
 };
 
 // The key of a segment.
@@ -101,20 +101,20 @@ struct SegmentRequest {
 struct SegmentReply {
   uint64_t base;
   uint64_t len;
-  SegmentRef ref;  // as long as the segment stands, the same
+  SegmentRef ref;  // the same while the segment is registered
   uint32_t rkey;
   uint32_t access;  // URMA_ACCESS_*
 };
 
-// The device of the one that is asked has refused a message, and did not say why.
+// The device of the asked context has refused a message without saying why.
 struct FaultRequest {
   uint64_t connection;  // the asker's number for it
 };
 struct FaultReply {
-  bool too_long;  // for its receive; else there was something else wrong with that
+  bool too_long;  // for its receive; else something else was wrong with it
 };
 
-// Whether a target is there and may be used.
+// Whether a target exists and may be used.
 struct ProbeRequest {
   ProbeTarget target;
 };
@@ -137,7 +137,7 @@ struct PingRequest {};
 using Request = std::variant<ConnectRequest, DisconnectRequest, SegmentRequest, FaultRequest,
                              ProbeRequest, LocateRequest, PingRequest>;
 
-// What comes with kAccepted; nothing where the answer says it all.
+// The body that comes with kAccepted; empty if the answer says it all.
 using ReplyBody = std::variant<std::monostate, ConnectReply, SegmentReply, ProbeReply, LocateReply,
                                FaultReply, DisconnectReply>;
 struct Reply {
@@ -145,20 +145,20 @@ struct Reply {
   ReplyBody body;
 };
 
-// Who asks proves with a ticket that it receives what is sent to its address. The receiver made it,
-// and takes it from nobody else.
+// Proof that the asker receives what is sent to its address. The receiver made the ticket, and
+// accepts it from nobody else.
 struct Ticket {
-  uint64_t number = 0;  // counts on, so that a later one is known; 0: none yet
+  uint64_t number = 0;  // increasing, so that a later one can be told; 0: none yet
   uint64_t seal = 0;
 };
 
 // Before every message.
 struct Header {
-  uint64_t sender;    // boot nonce, not 0
-  uint64_t receiver;  // the same, 0 where it is not known yet
-  Ticket ticket;  // of a request: the receiver's; of a challenge: a new one for whom it is sent to
+  uint64_t sender;       // boot nonce, not 0
+  uint64_t receiver;     // the same; 0 if not known yet
+  Ticket ticket;         // of a request: the receiver's; of a challenge: a new one for the asker
   uint64_t transaction;  // of a reply: the request's
-  uint64_t oldest;  // of a request: the sender has given up, or got the reply of, everything before
+  uint64_t oldest;       // of a request: everything before was answered or given up
 };
 
 // Instead of a reply: ask again with this ticket.
@@ -169,25 +169,25 @@ struct Message {
   std::variant<Request, Reply, Challenge> body;
 };
 
-// No message is longer, or shorter: no reply is worth asking for in somebody else's name.
+// All messages have the same length: no reply is worth requesting in another's name.
 inline constexpr size_t kDatagramBytes = 256;
 using DatagramBytes = std::array<uint8_t, kDatagramBytes>;
 
 DatagramBytes encode(const Message& message);
 
 enum class Decoded { kMessage, kMalformed, kOtherVersion };
-// Everything is checked that can be checked without knowing more: each length, enum, flag and
-// range, and that all bytes that mean nothing are 0.
+// Checks everything that needs no further context: each length, enum, flag and range, and that all
+// unused bytes are 0.
 Decoded decode(std::span<const uint8_t> bytes, Message* message);
-// Of the first bytes of a request that came back: whose it was, and which. Nothing where they are
-// too few, or not a request's.
+// From the first bytes of a request that came back: its sender and transaction. Nothing if they are
+// too few, or not those of a request.
 struct Returned {
   uint64_t sender;
   uint64_t transaction;
 };
 std::optional<Returned> decode_returned(std::span<const uint8_t> beginning);
 
-// The index in ReplyBody that an accepted request gets.
+// The index in ReplyBody of the reply to an accepted request.
 size_t body_of(const Request& request);
 
 }  // namespace urma::verbs

@@ -29,19 +29,19 @@
 namespace urma::verbs {
 namespace {
 
-// Of all contexts, which may outlive the provider.
+// For all contexts, which may outlive the provider.
 urma_ops_t context_ops;
 
 struct Port {
   DeviceInfo info;
-  std::weak_ptr<Device> open;  // by its contexts
+  std::weak_ptr<Device> open;  // owned by its contexts
 };
 
 urma_transport_type_t device_type() {
   return host()->settings->text("URMA_VERBS_TYPE") == "ib" ? URMA_TRANSPORT_IB : URMA_TRANSPORT_UB;
 }
 
-// Each context has its own, and counts on its own.
+// Each context has its own planned faults and counts.
 std::unique_ptr<Faults> planned_faults(const urma_host& host) {
   return Faults::parse(host.settings->text("URMA_FAULT"));
 }
@@ -84,7 +84,7 @@ TransportConfig config_of(const urma_host& host, uint32_t eid_index) {
   return config;
 }
 
-// What has to be there before the context, and to stay until it has gone.
+// What must exist before the context, and until it has gone.
 struct Ground {
   Ground(const urma_host& host, Inspector* shown_to, const std::shared_ptr<Device>& device,
          uint32_t eid_index)
@@ -97,7 +97,7 @@ struct Ground {
   Ground& operator=(const Ground&) = delete;
   ~Ground() { inspector->remove(&transport); }
 
-  DeviceEvents told;  // of what is made up
+  DeviceEvents told;  // of injected faults
   Mishaps mishaps;
   Transport transport;
   Inspector* const inspector;
@@ -164,7 +164,7 @@ urma_target_seg_t* register_dmabuf(urma_context_t* ctx, urma_seg_cfg_t* cfg, int
   return guarded(URMA_LOG_SITE, [&] { return register_memory_of(ctx, cfg, fd, offset); });
 }
 
-// Before memory is registered, where the kernel does not copy pinned pages for children itself.
+// Before memory is registered, if the kernel does not copy pinned pages for children itself.
 void prepare_for_fork(const Api& api) {
   const int error = api.fork_init();
   if (error != 0) {
@@ -219,7 +219,7 @@ class Provider {
     for (auto& port : ports_) {
       if (port.info.name == dev.name) return port;
     }
-    fail(URMA_EINVAL, "{} is no device of the verbs provider", dev.name);
+    fail(URMA_EINVAL, "{} is not a device of the verbs provider", dev.name);
   }
 
   // One for all contexts of the port.

@@ -33,7 +33,7 @@ void OffloadedPath::end_first(urma_cr_status_t status) {
   } else if (--under_way_ == 0) {
     last_under_way_ = kNoEntry;
   }
-  // Whoever has polled: this path may have had its turn.
+  // In this poll, the path's own turn may be over.
   if (doomed_ != 0 && --doomed_ == 0) sender_->close_later();
   queue().complete(take_first(), outcome(status));
 }

@@ -20,15 +20,15 @@ class OffloadedPath : public RequestPath {
   OffloadedPath(Sender* sender, RemoteQueue* target, uint32_t hint);
   ~OffloadedPath() override;
 
-  // What it has posted under this mark has completed.
+  // The requests posted with this mark have completed.
   virtual void completed(uint32_t mark, ibv_wc_status status) = 0;
-  // Gives its connection back where others need the place, and it has nothing to do.
-  // True where its connection is unwanted, and still busy.
+  // Gives its connection back if others need the place and it is idle. True if its connection is
+  // unwanted, and still busy.
   virtual bool close_unwanted() { return false; }
-  // The device does not say any more what becomes of that which is under way: it ends.
+  // The device no longer reports the fate of requests in flight: they end.
   virtual void lose() = 0;
-  // The queue ends. What waited for its way to open is given time to get there: true as long as
-  // something is.
+  // The queue ends. Gives requests that waited for a connection time to arrive: true while there
+  // are any.
   virtual bool linger() = 0;
 
  protected:
@@ -42,12 +42,12 @@ class OffloadedPath : public RequestPath {
   void set_out(SendEntry* entry);
   // Completes the oldest request.
   void end_first(urma_cr_status_t status);
-  // Nothing is with the device any more: what was and has not ended waits again.
+  // The device holds nothing any more: its unfinished requests wait again.
   void take_back();
-  // A connection that is to be made.
+  // A description of the connection to make.
   std::shared_ptr<Connection> describe_connection() const;
 
-  // What a queue in this state was given since it was suspended does not go along.
+  // A suspended queue does not linger for requests posted since its suspension.
   bool may_linger(urma_jetty_state_t state) const {
     return outstanding != 0 && (state != URMA_JETTY_STATE_SUSPENDED || outstanding == doomed_);
   }
@@ -58,11 +58,11 @@ class OffloadedPath : public RequestPath {
   Sender* const sender_;
   uint32_t tag_;
   std::shared_ptr<Connection> connection_;
-  // What the device has: the first ones of the list.
+  // at the device: the first ones of the list
   uint32_t under_way_ = 0;
   uint32_t last_under_way_ = kNoEntry;
-  uint32_t doomed_ = 0;     // the first ones of the list: to end with the queue
-  uint64_t opened_ns_ = 0;  // when the way was found open
+  uint32_t doomed_ = 0;     // the first ones of the list: they end with the queue
+  uint64_t opened_ns_ = 0;  // when the connection was found open
 };
 
 }  // namespace urma::verbs

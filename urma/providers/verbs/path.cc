@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// A path's connection, and what becomes of the requests.
+// A path's connection, and the fate of its requests.
 #include "urma/providers/verbs/path.h"
 
 #include <sched.h>
@@ -17,17 +17,17 @@
 namespace urma::verbs {
 namespace {
 
-// How often a target is asked that its program has not bound yet, and for how long.
+// How often, and for how long, to ask a target that its program has not bound yet.
 constexpr uint64_t kAskAgainNs = 5'000'000;
 constexpr uint64_t kBindPatienceNs = 4'000'000'000;
-// What a broken queue pair has to say comes within this time, or never.
+// A broken queue pair delivers its completions within this time, or never.
 constexpr uint64_t kDrainNs = 100'000'000;
 constexpr uint32_t kMaxFruitless = 3;
-// So long after its way has opened, a message that finds a receive has got there.
+// A message that finds a receive arrives within this time after its connection opened.
 constexpr uint64_t kLingerNs = 100'000'000;
-// How long the reason for which a connection of iWARP broke is waited for.
+// How long to wait for the reason why a connection of iWARP broke.
 constexpr uint64_t kExplainNs = 4'000'000'000;
-// How often a receiver that cannot say yet what it has received is asked, and for how long.
+// How often, and for how long, to ask a receiver that cannot say yet what it has received.
 constexpr uint64_t kCountAgainNs = 2'000'000;
 constexpr uint64_t kCountPatienceNs = 500'000'000;
 
@@ -45,7 +45,7 @@ urma_cr_status_t status_of(ibv_wc_status status, OpKind kind) {
     case IBV_WC_WR_FLUSH_ERR:
       return URMA_CR_WR_FLUSH_ERR;
     case IBV_WC_REM_INV_REQ_ERR:
-      // The receiver of a message refuses its length, that of another request the request itself.
+      // The receiver refuses the length of a message; for other requests, the request itself.
       return kind == OpKind::kSend ? URMA_CR_REM_RESP_LEN_ERR : URMA_CR_REM_UNSUPPORTED_REQ_ERR;
     case IBV_WC_REM_ACCESS_ERR:
       return URMA_CR_REM_ACCESS_ABORT_ERR;
@@ -66,14 +66,14 @@ namespace {
 
 bool is_atomic(const SendEntry& entry) { return entry.kind == OpKind::kAtomic; }
 
-// Whether more than its having been executed is to be known of a request.
+// Whether a request has a result beyond having been executed.
 bool has_result(const SendEntry& entry) { return entry.kind == OpKind::kRead || is_atomic(entry); }
 
 const char* refusal_text(const ConnectAnswer& answer) {
   if (answer.later()) return "it is not bound";
   if (answer.answer != Answer::kUnreachable) return answer_text(answer.answer);
-  return "its owner is gone or does not answer within URMA_VERBS_TIMEOUT_MS; see that it runs, "
-         "that UDP to its host is let through and the link is up, and what urma_ping says";
+  return "its owner is gone or does not answer within URMA_VERBS_TIMEOUT_MS; check that it runs, "
+         "the link is up and no firewall blocks UDP to its host, and try urma_ping";
 }
 
 }  // namespace
@@ -112,7 +112,7 @@ bool Path::advance_slowly() {
 
 void Path::completed(uint32_t mark, ibv_wc_status status) {
   const uint64_t at = done_ + static_cast<uint32_t>(mark - static_cast<uint32_t>(done_));
-  // Of a connection that has gone; what it had posted counts as done.
+  // Of an earlier connection, whose requests already count as done.
   if (at > posted_ || at == done_) [[unlikely]]
     return;
   if (status == IBV_WC_SUCCESS) [[likely]] {
@@ -122,12 +122,12 @@ void Path::completed(uint32_t mark, ibv_wc_status status) {
   }
 }
 
-// The device is through with everything up to here.
+// The device has completed everything up to here.
 void Path::retire(uint64_t upto) {
   if (upto == done_) return;
   through(upto);
   while (under_way_ != 0 && first()->moved <= upto) {
-    // An emulated atomic is the last one under way: nothing is posted behind it.
+    // An emulated atomic is the last one in flight: nothing is posted after it.
     if (under_way_ == 1 && emulating()) [[unlikely]] {
       if (continue_emulation(first())) return;
       continue;
@@ -138,7 +138,7 @@ void Path::retire(uint64_t upto) {
 }
 
 void Path::failed(uint64_t at, ibv_wc_status status) {
-  // Soft-iWARP says LOC_QP_OP_ERR of what TCP did not take any more.
+  // Soft-iWARP reports LOC_QP_OP_ERR for requests that TCP did not take any more.
   const bool iwarp = proof_ != 0;
   const bool flushed = status == IBV_WC_WR_FLUSH_ERR || (status == IBV_WC_LOC_QP_OP_ERR && iwarp);
   if (flushed && (failing_ || ends())) {
@@ -148,9 +148,9 @@ void Path::failed(uint64_t at, ibv_wc_status status) {
   if (!iwarp) retire(at - 1);
   failing_ = true;
   shut();
-  // What was flushed was not executed, and is for the next connection; but see explained().
+  // Flushed requests were not executed and go by the next connection; but see explained().
   if (under_way_ == 0 || flushed) return;
-  // Nobody knows how much a receiver that does not answer has got.
+  // How much a receiver that does not answer has received is unknown.
   if (status == IBV_WC_RETRY_EXC_ERR) {
     warn_unanswered();
     return end_all_under_way(URMA_CR_ACK_TIMEOUT_ERR);
@@ -160,7 +160,8 @@ void Path::failed(uint64_t at, ibv_wc_status status) {
   if (status == IBV_WC_REM_ACCESS_ERR) doubt_segments(*entry);
   if (emulation_ != nullptr) emulation_->loop.reset();
   fruitless_ = 0;
-  // Not every device says so where a receive was too short. It ends with what its owner says.
+  // Not every device reports a receive that was too short. The request ends with what its owner
+  // says.
   if (status == IBV_WC_REM_OP_ERR && entry->kind == OpKind::kSend) {
     return ask_for_fault(sender_->resources(), connection_);
   }
@@ -169,13 +170,12 @@ void Path::failed(uint64_t at, ibv_wc_status status) {
 
 void Path::warn_unanswered() const {
   const DeviceInfo& info = sender_->device();
-  URMA_LOG_LIMITED(WARNING,
-                   "queue {:#x}: the device of id {:#x} at {} has not answered {} for as long as "
-                   "err_timeout {} stands for; see that its process runs and the link is up, and "
-                   "what urma_ping says",
-                   sender_->id().id, target()->id.id,
-                   address_of(target()->id.eid, info.link_layer, 0).text(), info.name,
-                   sender_->config().err_timeout);
+  URMA_LOG_LIMITED(
+      WARNING,
+      "queue {:#x}: the device of id {:#x} at {} has not answered {} within the time of "
+      "err_timeout {}; check that its process runs and the link is up, and try urma_ping",
+      sender_->id().id, target()->id.id, address_of(target()->id.eid, info.link_layer, 0).text(),
+      info.name, sender_->config().err_timeout);
 }
 
 // Their owner is asked anew before the next access.
@@ -191,7 +191,7 @@ void Path::end_all_under_way(urma_cr_status_t status) {
   while (under_way_ != 0) end_first(status);
 }
 
-// What this process has not the means for fails what waits.
+// Out of memory or descriptors: fails the waiting requests.
 void Path::connect(bool one_sided) {
   try {
     connection_ = describe_connection();
@@ -209,7 +209,7 @@ void Path::connect(bool one_sided) {
   }
 }
 
-// False while the connection is made. Where it cannot be, nothing waits any more.
+// False while the connection is being made. If that fails, the waiting requests end.
 bool Path::connected() {
   if (carries()) [[likely]]
     return true;
@@ -224,7 +224,7 @@ bool Path::connected() {
     begin_requests();
     return true;
   }
-  // What was refused then need not be refused to a request. Silence is waited for once by an end.
+  // A refusal in advance need not hold now. An ending queue waits for a silent peer only once.
   const bool silent = connection_->answer.answer == Answer::kUnreachable;
   if (std::exchange(ahead_, false) && !(lingers_ && silent)) {
     drop_connection();
@@ -286,7 +286,7 @@ void Path::begin_requests() {
   target()->members.store(connection_->answer.reply.members, std::memory_order_relaxed);
 }
 
-// Where the target takes no messages: it is not bound yet, or a group without members.
+// If the target takes no messages: it is not bound yet, or a group without members.
 bool Path::may_go_one_sided() const {
   if (connection_->request.one_sided || takes_receive(*first()) || sender_->device().iwarp()) {
     return false;
@@ -296,7 +296,7 @@ bool Path::may_go_one_sided() const {
          (target()->type == URMA_JETTY_GROUP && answer == Answer::kNoSuchObject);
 }
 
-// The first one that waits is a message. False while those before it are under way.
+// The first waiting request is a message. False while those before it are in flight.
 bool Path::leave_one_sided() {
   if (under_way_ != 0) {
     nudge();
@@ -306,7 +306,7 @@ bool Path::leave_one_sided() {
   return true;
 }
 
-// True where another round is under way.
+// True if another round is in flight.
 bool Path::continue_emulation(SendEntry* entry) {
   Emulation& emulation = *emulation_;
   urma_cr_status_t status = URMA_CR_SUCCESS;
@@ -317,7 +317,7 @@ bool Path::continue_emulation(SendEntry* entry) {
       break;
     case AtomicLoop::Next::kHopeless:
       URMA_LOG_LIMITED(WARNING,
-                       "an atomic of queue {:#x} at {:#x} lost against others too often and fails",
+                       "queue {:#x}: an atomic at {:#x} failed; peers changed the value each time",
                        sender_->id().id, entry->remote_addr);
       status = URMA_CR_REM_OPERATION_ERR;
       break;
@@ -354,28 +354,28 @@ void Path::follow_connection() {
   if (state_ == State::kSettling) return follow_count();
   if (state_ != State::kDraining) return;
   if (!drained_ && monotonic_ns() - drain_since_ns_ < kDrainNs) return;
-  // The answer comes, or that there is none.
+  // An answer comes, or the report that there is none.
   if (connection_->fault.load() == Connection::kFaultAsked) return;
   if (explained()) end_drain();
 }
 
-// Of what is not proven, a device of iWARP cannot say how much was executed, nor why the connection
-// has ended. Somebody else finds that out, and says it by `broken`.
+// After a break, a device of iWARP cannot say which unproven requests were executed, nor why the
+// connection ended. Another component finds out, and sets `broken`.
 bool Path::explained() const {
   return proof_ == 0 || under_way_ == 0 || connection_->broken.load() != URMA_CR_SUCCESS ||
          monotonic_ns() - drain_since_ns_ >= kExplainNs;
 }
 
-// Everything that the queue pair has is flushed; a mark behind it says when.
+// Flushes everything that the queue pair holds; a mark behind it tells when that is done.
 void Path::begin_drain() {
-  // Or a poll that takes the short way never sees what becomes of it.
+  // Otherwise polls that take the short way never notice.
   shut();
   state_ = State::kDraining;
   failing_ = drained_ = false;
   drain_since_ns_ = monotonic_ns();
   drain_mark_ = 0;
   QueuePair& pair = *connection_->pair;
-  // A queue pair of iWARP takes requests then, and forgets them.
+  // A queue pair of iWARP would take requests then, and drop them.
   if (!pair.fail() || proof_ != 0 || sender_->pump()->lost()) {
     drained_ = true;
     return;
@@ -388,11 +388,11 @@ void Path::begin_drain() {
 
 void Path::end_drain() {
   connection_->pair->close();
-  // What completed before, and has not been looked at.
+  // Earlier completions that have not been looked at.
   sender_->poll_completions();
   forget_requests();
   const bool standing = connection_->broken.load() == URMA_CR_SUCCESS && proof_ == 0;
-  // A message may have been received though this end does not know.
+  // A message may have been received without this side knowing.
   if ((doomed_ != 0 || cut_) && standing && have_under_way(takes_receive)) return ask_count();
   conclude();
 }
@@ -420,9 +420,9 @@ void Path::follow_count() {
   conclude();
 }
 
-// The queue pair is closed, and all that can be known of its requests is.
+// The queue pair is closed, and all that can be known of its requests is known.
 void Path::conclude() {
-  // SYNC(received): acquire pairs with the release of who has stored kKnown.
+  // SYNC(received): acquire pairs with the release of the kKnown store.
   const bool counted = connection_->count.load(std::memory_order_acquire) == Count::kKnown;
   if (counted) end_received(connection_->received.load(std::memory_order_relaxed));
   uint32_t broken = connection_->broken.load();
@@ -437,7 +437,7 @@ void Path::conclude() {
   if (!flushing && fault != URMA_CR_SUCCESS && under_way_ != 0) end_first(fault);
   end_doomed();
   if (broken == kPostAgain || (cut_ && broken == URMA_CR_SUCCESS)) {
-    // Whether an atomic was executed, nobody can say; nor, uncounted, whether a message was
+    // Nobody can say whether an atomic was executed; nor, uncounted, whether a message was
     // received.
     const bool doubtful = have_under_way(is_atomic) || (!counted && have_under_way(takes_receive));
     if (doubtful) end_all_under_way(URMA_CR_REM_OPERATION_ERR);
@@ -451,7 +451,7 @@ void Path::conclude() {
   drop_connection();
 }
 
-// Messages are received in order, and behind all that was posted before them.
+// Messages are received in order, and after all that was posted before them.
 void Path::end_received(uint64_t total) {
   uint64_t more = total > messages_ ? total - messages_ : 0;
   uint32_t through = 0;
@@ -470,7 +470,7 @@ void Path::end_received(uint64_t total) {
   }
 }
 
-// A peer that is gone ends them before the flush does.
+// The loss of the peer ends them before the flush does.
 void Path::end_doomed() {
   const bool lost = connection_ != nullptr && connection_->broken.load() == URMA_CR_ACK_TIMEOUT_ERR;
   while (doomed_ != 0) end_first(lost ? URMA_CR_ACK_TIMEOUT_ERR : URMA_CR_WR_FLUSH_ERR);
@@ -485,7 +485,7 @@ bool Path::have_under_way(bool (*which)(const SendEntry&)) const {
   return false;
 }
 
-// With nothing under way that is still of interest.
+// Nothing of interest is in flight.
 void Path::drop_connection() {
   if (connection_ != nullptr) {
     URMA_LOG(DEBUG, "the connection of queue {:#x} to id {:#x} closes", sender_->id().id,
@@ -500,7 +500,7 @@ void Path::drop_connection() {
   take_back();
 }
 
-// Of a queue pair that has gone. What still completes is nobody's.
+// The queue pair is gone. Later completions belong to nobody.
 void Path::forget_requests() {
   sender_->give_credits(static_cast<uint32_t>(posted_ - done_));
   done_ = signalled_ = posted_;
@@ -511,14 +511,14 @@ void Path::flush() {
   if (!linger()) drop();
 }
 
-// The device has none of them any more behind that.
+// The device holds none of them after that.
 void Path::drop() {
   sender_->poll_completions();
   doomed_ = outstanding;
   flush_doomed();
 }
 
-// An opening under way ends by itself: within URMA_VERBS_TIMEOUT_MS where the peer is silent.
+// An opening in flight ends by itself: within URMA_VERBS_TIMEOUT_MS if the peer is silent.
 bool Path::linger() {
   const bool leaving = carries() && intact() && (lingers_ || done_ < waited_upto_) &&
                        monotonic_ns() - opened_ns_ < kLingerNs;
@@ -531,7 +531,7 @@ bool Path::linger() {
 }
 
 void Path::follow_last() {
-  // What broke meanwhile tells what was received.
+  // The end of a broken connection tells what was received.
   if (ends()) return;
   if (doomed_ == 0) {
     end_lingering();
@@ -542,7 +542,7 @@ void Path::follow_last() {
   }
 }
 
-// All that was doomed has ended. Not while completions are handed out.
+// All doomed requests have ended. Not while completions are handed out.
 void Path::end_lingering() {
   if (!lingers_ || doomed_ != 0 || ends()) return;
   lingers_ = false;
@@ -551,7 +551,7 @@ void Path::end_lingering() {
 
 void Path::flush_doomed() {
   lingers_ = false;
-  // Those behind what is being counted end with it.
+  // Requests after those being counted end with them.
   if (state_ == State::kSettling) return;
   if (under_way_ == 0) {
     end_doomed();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// How requests become those of the device, and reach it.
+// How requests become those of the device, and get posted.
 #include <arpa/inet.h>
 
 #include <algorithm>
@@ -33,7 +33,7 @@ void set_remote(ibv_send_wr* request, uint64_t addr, uint32_t rkey) {
 bool Path::post_waiting() {
   while (SendEntry* entry = next_waiting()) {
     if (emulating()) return true;
-    // Broken, if only on purpose: what waits goes by the next connection.
+    // Broken, perhaps on purpose: waiting requests go by the next connection.
     if (carries() && !intact()) return true;
     if (state_ == State::kOneSided && takes_receive(*entry) && !leave_one_sided()) return true;
     if (!carries() && (ends() || entry->kind != OpKind::kNop) && !connected()) return !idle();
@@ -45,7 +45,7 @@ bool Path::post_waiting() {
     if (step == Step::kWait) return true;
     if (step != Step::kDone) continue;
     if (under_way_ != 0) {
-      // Said again once it is the first.
+      // Reported again once it is the first.
       why.clear();
       nudge();
       return true;
@@ -55,7 +55,7 @@ bool Path::post_waiting() {
   return ends() && !idle();
 }
 
-// Puts requests into the list, as long as it has room, and says what became of the last one.
+// Puts requests into the list while it has room. Returns the step of the last one.
 Path::Step Path::fill_list(SendEntry* entry, urma_cr_status_t* status) {
   RequestList& list = sender_->list();
   // Nothing is copied here.
@@ -70,7 +70,7 @@ Path::Step Path::fill_list(SendEntry* entry, urma_cr_status_t* status) {
     if (held + needed <= sends_ && before + needed + proof_ <= sender_->credits()) [[likely]] {
       step = execute_guarded(entry, &budget, status);
     } else if (before != 0 && proof_ == 0) {
-      // Nothing else tells when there is room again.
+      // Nothing else reports when there is room again.
       list.requests[before - 1].send_flags |= IBV_SEND_SIGNALED;
     }
     if (step != Step::kInFlight) {
@@ -92,7 +92,7 @@ Path::Step Path::fill_list(SendEntry* entry, urma_cr_status_t* status) {
 }
 
 uint32_t Path::requests_for(const SendEntry& entry) const {
-  // Nothing goes to the device, which there need not be a connection to.
+  // Nothing goes to the device, so no connection is needed.
   if (entry.kind == OpKind::kNop) return 0;
   if (entry.kind == OpKind::kWriteNotify || needs_letter(entry)) return 2;
   if (entry.kind != OpKind::kRead) return 1;
@@ -100,7 +100,7 @@ uint32_t Path::requests_for(const SendEntry& entry) const {
   return std::max(1U, (entry.pieces + at_once - 1) / at_once);
 }
 
-// Those of another path are not the device's to await.
+// The device does not order requests after those of other paths.
 bool Path::fence_lets(const SendEntry& entry) {
   return RequestPath::fence_lets(entry) || !sender_->others_busy(this);
 }
@@ -127,7 +127,7 @@ ibv_send_wr* Path::add_request(ibv_wr_opcode opcode) {
   return request;
 }
 
-// A few bytes that are copied at once.
+// A few bytes, copied at once.
 void Path::add_inline(ibv_send_wr* request, const void* data, uint32_t bytes) {
   RequestList& list = sender_->list();
   list.pieces[list.piece_count++] = {reinterpret_cast<uint64_t>(data), bytes, 0};
@@ -135,7 +135,7 @@ void Path::add_inline(ibv_send_wr* request, const void* data, uint32_t bytes) {
   request->send_flags |= IBV_SEND_INLINE;
 }
 
-// So many of the local pieces; false where one of them is no registered memory any more.
+// Adds the local pieces; false if the registration of one of them is gone.
 bool Path::add_pieces(ibv_send_wr* request, std::span<const LocalPiece> pieces) {
   RequestList& list = sender_->list();
   for (const LocalPiece& piece : pieces) {
@@ -151,7 +151,7 @@ bool Path::add_pieces(ibv_send_wr* request, std::span<const LocalPiece> pieces) 
   return true;
 }
 
-// The last thing that a request needs.
+// Comes last for each request.
 Path::Step Path::add_local(ibv_send_wr* request, SendEntry* entry, urma_cr_status_t* status) {
   if (entry->inline_bytes != 0) {
     add_inline(request, SendQueue::inline_data(entry), entry->inline_bytes);
@@ -162,7 +162,7 @@ Path::Step Path::add_local(ibv_send_wr* request, SendEntry* entry, urma_cr_statu
   return Step::kInFlight;
 }
 
-// What does not fit into the 32 bits that go along, to where the receiver looks for it.
+// Data that do not fit into the immediate's 32 bits go to a place that the receiver looks at.
 bool Path::add_letter(const SendEntry& entry, uint32_t* immediate) {
   const Mailbox& mailbox = connection_->answer.reply.mailbox;
   if (mailbox.slots == 0 || connection_->pair->inline_bytes() < sizeof(Letter)) return false;
@@ -181,7 +181,7 @@ bool Path::add_letter(const SendEntry& entry, uint32_t* immediate) {
   return true;
 }
 
-// NULL where the device, or the receiver, takes no such immediate.
+// NULL if the device, or the receiver, takes no such immediate.
 ibv_send_wr* Path::add_message(const SendEntry& entry, ibv_wr_opcode opcode) {
   auto immediate = static_cast<uint32_t>(entry.operand[0]);
   if (needs_letter(entry) && !add_letter(entry, &immediate)) return nullptr;
@@ -211,7 +211,7 @@ Path::Step Path::authorize_invalidation(SendEntry* entry, urma_cr_status_t* stat
   const KeyGrant* grant;
   const Step allowed =
       authorize({&entry->remote, seg.ubva.va, seg.len, /*rights=*/0}, &asked_, &grant, status);
-  // The owner is asked again before the next access: the grant is about to end.
+  // The next access asks the owner again: the grant is about to end.
   if (allowed == Step::kInFlight) static_cast<RemoteRegion*>(entry->remote)->doubt(grant);
   return allowed;
 }
@@ -241,7 +241,7 @@ Path::Step Path::add_write(SendEntry* entry, uint32_t rkey, urma_cr_status_t* st
   return add_local(request, entry, status);
 }
 
-// As many requests as the device needs for so many pieces.
+// As many device requests as the number of pieces takes.
 Path::Step Path::add_read(SendEntry* entry, uint32_t rkey, urma_cr_status_t* status) {
   std::span<const LocalPiece> pieces = SendQueue::pieces(entry);
   uint64_t addr = entry->remote_addr;
@@ -269,7 +269,7 @@ Path::Step Path::write_imm(SendEntry* entry, uint64_t* /*budget*/, urma_cr_statu
   return add_local(request, entry, status);
 }
 
-// The value is written behind all data, by the same queue pair.
+// The value is written after all data, by the same queue pair.
 Path::Step Path::write_notify(SendEntry* entry, uint64_t* /*budget*/, urma_cr_status_t* status) {
   const KeyGrant* grant;
   const Step allowed = authorize(entry, URMA_ACCESS_WRITE, &grant, status);
@@ -317,7 +317,7 @@ Path::Step Path::add_atomic(SendEntry* entry, const KeyGrant& grant, urma_cr_sta
   return Step::kInFlight;
 }
 
-// The first round: the word around the value has to lie in the segment, too.
+// The first round: the segment must contain the whole word around the value.
 Path::Step Path::add_emulated(SendEntry* entry, const KeyGrant& grant, urma_cr_status_t* status) {
   if (emulation_ == nullptr) emulation_ = std::make_unique<Emulation>(*sender_->resources().device);
   emulation_->loop.emplace(entry->opcode, entry->remote_addr, static_cast<uint32_t>(entry->bytes),
@@ -343,7 +343,8 @@ void Path::set_round(ibv_send_wr* request) {
   request->wr.atomic.rkey = emulation_->rkey;
 }
 
-// While completions are handed out, so without the list. False where the device refuses it.
+// Called while completions are handed out, so it does not use the list. False if the device refuses
+// it.
 bool Path::post_round(SendEntry* entry) {
   ibv_sge piece;
   ibv_send_wr request = {};
@@ -355,8 +356,8 @@ bool Path::post_round(SendEntry* entry) {
   return true;
 }
 
-// The first ones of the list may be all that the device takes. False where it has no room, or
-// refuses one: that one has to be the oldest of all to be failed.
+// The device may take only the first ones of the list. False if it has no room, or refuses one:
+// that one can only be failed as the oldest of all.
 bool Path::post_list(SendEntry* entry) {
   RequestList& list = sender_->list();
   if (proof_ != 0) [[unlikely]]
@@ -381,7 +382,7 @@ bool Path::post_list(SendEntry* entry) {
 }
 
 void Path::refused(int error) {
-  // What was to be signalled may be among what was refused.
+  // The refused requests may include signalled ones.
   signalled_ = std::min(signalled_, done_);
   if (emulation_ != nullptr) emulation_->loop.reset();
   if (error == ENOMEM || error == EAGAIN) return nudge();
@@ -403,7 +404,7 @@ bool Path::post_one(ibv_send_wr* request) {
   return true;
 }
 
-// Something waits for all that is under way, the last of which nobody wanted a completion of.
+// A caller waits for all requests in flight, and the last of them was not signalled.
 void Path::nudge() {
   if (signalled_ == posted_ || !carries()) return;
   ibv_send_wr nothing = {};
@@ -412,7 +413,7 @@ void Path::nudge() {
   post_one(&nothing);
 }
 
-// READs are their own proof; nobody believes the completions of others.
+// READs are their own proof; completions of other requests do not count.
 void Path::sign_proven(SendEntry* entry) {
   RequestList& list = sender_->list();
   entry->moved = posted_ + list.count;

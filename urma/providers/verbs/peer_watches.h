@@ -22,13 +22,13 @@ class PeerWatches {
   void start(Control* control) { control_ = control; }
   void stop();
 
-  // An owner that is not there yet is looked for again, ever more seldom.
+  // An owner not found yet is looked up again, at growing intervals.
   void watch(PeerWatcher* watcher, IdKind kind, const urma_eid_t& eid, uint32_t id,
              uint64_t target);
   void unwatch(PeerWatcher* watcher);
   void unwatch(PeerWatcher* watcher, uint64_t target);
   void peer_lost(const PeerRef& peer);
-  // The same of one that Control goes on watching.
+  // The same for a peer that Control goes on watching.
   void take_for_lost(const PeerRef& peer);
 
  private:
@@ -37,7 +37,7 @@ class PeerWatches {
     urma_eid_t eid;
     uint32_t id;
     uint64_t target;
-    uint64_t number;  // so that a late answer about another one is known
+    uint64_t number;  // identifies a late answer about another watch
     uint64_t delay_ns;
     std::optional<PeerRef> owner;
     Service::TimerId timer = 0;

@@ -8,8 +8,8 @@
 
 namespace urma::verbs {
 
-// What READs go from and to that only prove that what was sent before has been executed. Not of
-// nothing: behind others, Soft-iWARP answers those with bytes that nobody has asked for.
+// Source and target of READs that only prove that earlier requests were executed. Not of length 0:
+// after others, Soft-iWARP answers those with bytes that were not requested.
 struct ProofWord {
   // `access` is for peers: URMA_ACCESS_*.
   ProofWord(const Device& device, uint32_t access)

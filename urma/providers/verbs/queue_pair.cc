@@ -15,11 +15,11 @@ namespace urma::verbs {
 namespace {
 
 constexpr uint32_t kPsnMask = 0xFFFFFF;
-// 7 would be for ever on Soft-RoCE: a peer that has given the connection up while the network was
-// away would be sent to without an end.
+// 7 would be indefinite on Soft-RoCE: it would go on sending to a peer that gave the connection up
+// while the network was down.
 constexpr uint8_t kRetries = 6;
 constexpr uint8_t kHopLimit = 64;
-// 0 would be for ever.
+// 0 would be indefinite.
 constexpr uint8_t kDefaultTimeout = 17;
 
 uint32_t random_psn() {
@@ -28,7 +28,7 @@ uint32_t random_psn() {
   return psn & kPsnMask;
 }
 
-// A subnet manager may have given the port another one since urma_init.
+// A subnet manager may have changed it since urma_init.
 uint16_t lid_of(const Device& device) {
   ibv_port_attr port = {};
   const bool may_change = device.info().link_layer == LinkLayer::kInfiniband;
@@ -47,7 +47,7 @@ ibv_ah_attr address_vector(const Device& device, const Origin& origin, const Lin
   ibv_ah_attr attr = {};
   attr.is_global = 1;
   std::memcpy(&attr.grh.dgid, &peer.gid, sizeof(attr.grh.dgid));
-  // An address that went and came back may stand elsewhere in the table.
+  // An address that went and came back may have another index in the table.
   urma_eid_t own;
   std::memcpy(&own, &origin.gid, sizeof(own));
   const auto address = device.find_address(own);
@@ -116,7 +116,7 @@ void QueuePair::initialize() {
     mask |= IBV_QP_QKEY;
   } else {
     attr.qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
-    // What iWARP has not.
+    // iWARP has no atomics.
     if (!device_->info().iwarp()) attr.qp_access_flags |= IBV_ACCESS_REMOTE_ATOMIC;
     mask |= IBV_QP_ACCESS_FLAGS;
   }

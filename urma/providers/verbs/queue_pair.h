@@ -14,32 +14,32 @@
 
 namespace urma::verbs {
 
-// Where the packets of a context come from.
+// The source of a context's packets.
 struct Origin {
   ibv_gid gid;
-  uint32_t gid_index;  // as it was at first
+  uint32_t gid_index;  // initial index
 };
 
 struct QueuePairLimits {
   uint32_t sends = 1;
   uint32_t send_sges = 1;
   uint32_t inline_bytes = 0;
-  uint32_t receives = 0;  // where it has no shared receive queue
+  uint32_t receives = 0;  // if it has no shared receive queue
   uint32_t receive_sges = 0;
 };
 
 // How long a sender tries.
 struct Patience {
-  uint8_t timeout;        // 4.096 us << timeout, each of eight times
-  uint8_t rnr_retry;      // 7: for ever
-  uint8_t min_rnr_timer;  // what the receiving end asks for
+  uint8_t timeout;        // 4.096 us << timeout, for each of eight tries
+  uint8_t rnr_retry;      // 7: indefinitely
+  uint8_t min_rnr_timer;  // requested by the receiving end
   uint8_t service_level;
 };
 
 // A queue pair, in INIT. Thread-safe but for post().
 class QueuePair : public QueueListener {
  public:
-  // `broken` is called on the service thread where the device says that it has failed. `pump` stays
+  // `broken` is called on the service thread if the device reports that it failed. `pump` stays
   // until the queue pair is gone. Throws Error.
   QueuePair(const Device& device, ibv_qp_type type, std::shared_ptr<CqPump> pump, ibv_srq* srq,
             const QueuePairLimits& limits, const Origin& origin, uint32_t qkey,
@@ -48,7 +48,7 @@ class QueuePair : public QueueListener {
   QueuePair(const QueuePair&) = delete;
   QueuePair& operator=(const QueuePair&) = delete;
 
-  // For whoever leads it through its states, or posts; NULL once it is closed.
+  // For changing its state, or posting; NULL once it is closed.
   ibv_qp* handle() const { return qp_; }
   uint32_t number() const { return number_; }
   const LinkEnd& address() const { return address_; }
@@ -59,19 +59,18 @@ class QueuePair : public QueueListener {
   // RC: can receive from `peer`, and then send to it. Throw Error.
   void receive_from(const LinkEnd& peer, const Patience& patience);
   void send_to(const LinkEnd& peer, const Patience& patience);
-  // UD: can receive and send.
+  // UD: makes it ready to receive and send.
   void open();
-  // UD: the same once it has failed, or was shut. What was posted is forgotten. Throws Error.
+  // UD: the same after it failed, or was shut. Drops posted requests. Throws Error.
   void reopen();
-  // UD: neither receives nor sends, and what was posted is forgotten. False where the device
-  // refuses.
+  // UD: stops receiving and sending, and drops posted requests. False if the device refuses.
   bool shut();
-  // What is under way is flushed. False where the device refuses.
+  // Flushes requests in flight. False if the device refuses.
   bool fail();
-  // Gives it back to the device: nothing of it touches memory any more.
+  // Returns it to the device: it does not touch memory any more.
   void close();
-  // While librdmacm connects it, closing would wait for the other end: close() comes to pass with
-  // let_go() then.
+  // While librdmacm connects it, closing would wait for the other end: after hold(), close() takes
+  // effect with let_go().
   void hold();
   void let_go();
 

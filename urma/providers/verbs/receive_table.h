@@ -35,12 +35,12 @@ class ReceiveTable {
   uint32_t size() const { return size_; }
   uint64_t taken() const { return taken_; }
 
-  // A free place, or NULL. It is taken by take() only.
+  // A free place, or NULL. Only take() takes it.
   PostedReceive* free_place() const {
     const uint32_t index = free_index();
     return index == depth_ ? nullptr : &at(index);
   }
-  // The same; the depth where there is none.
+  // The same; the depth if there is none.
   uint32_t free_index() const { return first_free_ != 0 ? first_free_ - 1 : untouched_; }
   void take(PostedReceive* place) {
     if (first_free_ != 0) {
@@ -54,13 +54,13 @@ class ReceiveTable {
   void free(PostedReceive* place) { free(place, index_of(place)); }
   void free(PostedReceive* place, uint32_t index) {
     place->number = 0;
-    // The one that was used last comes next, while the cache has it.
+    // Reuse the latest place first, while it is in the cache.
     place->next_free = first_free_;
     first_free_ = index + 1;
     --size_;
   }
 
-  // NULL where nothing is posted there.
+  // NULL if nothing is posted there.
   PostedReceive* find(uint64_t index) const {
     if (index >= untouched_ || at(static_cast<uint32_t>(index)).number == 0) return nullptr;
     return &at(static_cast<uint32_t>(index));
@@ -87,10 +87,10 @@ class ReceiveTable {
   const uint32_t depth_;
   const size_t stride_;
   LazyMemory memory_;
-  uint32_t untouched_ = 0;   // from here on no place was ever used
+  uint32_t untouched_ = 0;   // places from here on were never used
   uint32_t first_free_ = 0;  // one more than its index; 0: none
   uint32_t size_ = 0;
-  uint64_t taken_ = 0;  // all that ever were
+  uint64_t taken_ = 0;  // total ever taken
 };
 
 }  // namespace urma::verbs

@@ -14,8 +14,8 @@
 namespace urma::verbs {
 namespace {
 
-// No key that a device has ever given: memory that is not registered fails the message, as the
-// contract says, not the post.
+// A key that no device ever returns: unregistered memory then fails the message, as the contract
+// requires, not the post.
 constexpr uint32_t kNoKey = UINT32_MAX;
 
 urma_cr_status_t status_of(ibv_wc_status status) {
@@ -38,7 +38,7 @@ urma_cr_status_t status_of(ibv_wc_status status) {
 
 }  // namespace
 
-// What precedes `wr` from `first_listed` on is listed already.
+// The requests from `first_listed` up to `wr` are listed already.
 urma_status_t Receiver::post_rest(urma_jfr_wr_t* first_listed, urma_jfr_wr_t* wr,
                                   urma_jfr_wr_t** bad_wr) {
   urma_status_t status = URMA_SUCCESS;
@@ -122,7 +122,7 @@ void Receiver::list(PostedReceive* place) {
   ++listed_;
 }
 
-// Hands over what is listed; *posted is how many of them the device has taken.
+// Hands over the listed receives; *posted is how many of them the device has taken.
 urma_status_t Receiver::post_listed(uint32_t* posted) {
   *posted = std::exchange(listed_, 0);
   if (*posted == 0) return URMA_SUCCESS;
@@ -132,7 +132,7 @@ urma_status_t Receiver::post_listed(uint32_t* posted) {
   }
   ibv_recv_wr* bad = nullptr;
   const uint32_t count = *posted;
-  // The short way leaves that open.
+  // The short way leaves it set.
   requests_[count - 1].next = nullptr;
   const int error = post_list(requests_.data(), &bad);
   if (error == 0) [[likely]] {
@@ -159,12 +159,12 @@ int Receiver::post_list(ibv_recv_wr* first, ibv_recv_wr** bad) {
   return srq_ == nullptr ? ENOMEM : resources_.device->api().post_srq_recv(srq_.get(), first, bad);
 }
 
-// A receive that the device has given back without a message.
+// A receive that the device returned without a message.
 void Receiver::post_again(PostedReceive* place) {
   ibv_recv_wr request = {table_.index_of(place), nullptr, ReceiveTable::pieces(place),
                          static_cast<int>(place->pieces)};
   ibv_recv_wr* bad = nullptr;
-  // It had room for it before.
+  // The device had room for it before.
   const int error = post_list(&request, &bad);
   if (error != 0) {
     URMA_LOG_LIMITED(ERR, "a receive of JFR {:#x} is lost: errno {}", identity_.id, error);
@@ -177,14 +177,15 @@ bool Receiver::move_for(CompletionQueue* waiter, bool just_armed) {
     if (waiter->channel() != nullptr) waiter->channel()->watch(pump_->channel());
     arm(waiter);
   }
-  // Whether it was a solicited message that has rung, only the device knows.
+  // Only the device knows whether a solicited message has rung.
   const bool rang = !just_armed && pump_->rang();
   Poll nobody = {{waiter}, /*solicited=*/just_armed || rang};
   const uint32_t untold = untold_ ? take_untold(waiter) : 0;
   bool more = progress(&nobody);
-  // Who has just armed was told of all that waits. Only so many are there still.
+  // A JFC that has just armed was told of all waiting messages. Only this many are still in the
+  // ring.
   if (untold != 0 && rang) waiter->completed(std::min(untold, waiter->ring().size()), true);
-  // Most have got now what they wait for, and need no bell. The others look once more behind it.
+  // Most have got what they wait for, and need no event. The others look once more after arming.
   if (rang && waiter->armed()) {
     arm(waiter);
     more = progress(&nobody);
@@ -192,7 +193,7 @@ bool Receiver::move_for(CompletionQueue* waiter, bool just_armed) {
   return more;
 }
 
-// How many messages lie in the JFC's ring that whoever took them in could not call solicited.
+// How many messages in the JFC's ring could not be reported as solicited when they were taken.
 uint32_t Receiver::take_untold(const CompletionQueue* jfc) {
   uint32_t taken = 0;
   uint32_t left = 0;
@@ -205,7 +206,7 @@ uint32_t Receiver::take_untold(const CompletionQueue* jfc) {
 }
 
 void Receiver::arm(CompletionQueue* jfc) {
-  // As long as one JFC waits for any message, those that wait for solicited ones take what comes.
+  // While one JFC waits for any message, those that wait for solicited ones get every message.
   const bool all_before = armed_for_all_ && !pump_->rang();
   armed_for_all_ =
       all_before || !jfc->armed_for_solicited() || !resources_.device->info().has_solicited();
@@ -219,7 +220,7 @@ void Receiver::try_progress() {
   progress(&nobody);
 }
 
-// True where there may be more.
+// True if there may be more.
 bool Receiver::progress(Poll* poll) {
   if (to_flush_ != 0) [[unlikely]] {
     flush_posted(poll);
@@ -242,7 +243,7 @@ bool Receiver::progress(Poll* poll) {
   return true;
 }
 
-// The device has forgotten all receives; they are still posted here.
+// The device has dropped all receives; they are still posted here.
 void Receiver::reopen_datagrams() {
   datagrams_broken_ = false;
   try {
@@ -256,16 +257,16 @@ void Receiver::reopen_datagrams() {
   }
 }
 
-// False where its record finds no room: it waits where it is.
+// False if there is no room for its record: it stays in place.
 bool Receiver::take(const ibv_wc& completion, Poll* poll) {
   PostedReceive* place = table_.find(completion.wr_id);
   if (place == nullptr) return true;
   DatagramHeader header = {};
   Incoming* incoming = find_sender(completion, place, &header);
-  // Opened again once all that it had is looked at.
+  // Reopened once all its completions are looked at.
   datagrams_broken_ |= is_datagram() && completion.status != IBV_WC_SUCCESS;
   if (completion.status == IBV_WC_WR_FLUSH_ERR || incoming == nullptr) [[unlikely]] {
-    // A queue for datagrams that has failed gets all back when it is open again.
+    // After a failure, a queue for datagrams gets all receives back when it reopens.
     if (!is_datagram() || completion.status == IBV_WC_SUCCESS) post_again(place);
     return true;
   }
@@ -300,7 +301,7 @@ bool Receiver::take(const ibv_wc& completion, Poll* poll) {
   } else {
     lost(incoming->jfc, incoming->target);
   }
-  // It has told its sender so, who may ask why, and takes nothing more.
+  // The device has reported it to the sender, which may ask why, and takes nothing more.
   if (completion.status != IBV_WC_SUCCESS && !is_datagram()) [[unlikely]] {
     incoming->broken = true;
     incoming->too_long |= status == URMA_CR_LOC_LEN_ERR;
@@ -309,7 +310,7 @@ bool Receiver::take(const ibv_wc& completion, Poll* poll) {
   return true;
 }
 
-// Whose message it is; NULL where that is nobody that this process still knows.
+// The sender of the message; NULL if this process no longer knows it.
 Incoming* Receiver::find_sender(const ibv_wc& completion, PostedReceive* place,
                                 DatagramHeader* header) {
   if (datagrams_ != nullptr) {
@@ -347,7 +348,7 @@ void Receiver::fill_record(const ibv_wc& completion, const Incoming& incoming, P
                            const DatagramHeader& header, urma_cr_t* record) {
   *record = incoming.record;
   record->status = status_of(completion.status);
-  // Soft-RoCE says no more than that it could not use the receive.
+  // Soft-RoCE only reports that it could not use the receive.
   if (completion.status == IBV_WC_LOC_QP_OP_ERR && memory_stands(place)) [[unlikely]]
     record->status = URMA_CR_LOC_LEN_ERR;
   if (record->status != URMA_CR_SUCCESS) return;
@@ -401,7 +402,7 @@ void Receiver::open_letter(const Incoming& incoming, uint32_t slot, urma_cr_t* r
     URMA_LOG_LIMITED(WARNING, "queue {:#x} may not invalidate va {:#x} of token id {:#x}",
                      incoming.request.source.id, letter->va, key.token_id);
   } else {
-    URMA_LOG_LIMITED(ERR, "queue {:#x} broke the rules of its mailbox at queue {:#x}",
+    URMA_LOG_LIMITED(ERR, "queue {:#x} misused its mailbox at queue {:#x}",
                      incoming.request.source.id, incoming.target.id);
   }
   record->status = URMA_CR_LOC_OPERATION_ERR;
@@ -414,17 +415,17 @@ void Receiver::queue_event(ibv_event_type type) {
     subject_->raise(URMA_EVENT_JFR_ERR);
     return;
   }
-  // The lock may be held by whoever destroys the queue, and waits for this call.
+  // The destroyer of the queue may hold the lock, and waits for this call.
   limit_reached_.store(true, std::memory_order_relaxed);
   resources_.transport->serve_receives();
 }
 
 // -------------------------------------------------------------------------------------------------
-// The short way: one piece of memory that is registered, and messages without immediate data from
-// peers that have sent before. It makes no call but those of the device.
+// The short way: one registered piece of memory, and messages without immediate data from known
+// senders. It calls nothing but the device.
 // -------------------------------------------------------------------------------------------------
 
-// Puts a receive behind those that are listed. False where it is not so simple.
+// Appends a receive to the list. False if it does not fit the short way.
 [[gnu::always_inline]] inline bool Receiver::add_short(const urma_jfr_wr_t& wr) {
   const urma_sge_t* piece = wr.src.sge;
   uint32_t lkey;
@@ -443,7 +444,7 @@ void Receiver::queue_event(ibv_event_type type) {
   *listed = {piece->addr, piece->len, lkey};
   table_.take(place);
   ibv_recv_wr& request = requests_[listed_];
-  // The one behind it is there only if it is added, see post().
+  // The next one exists only if it is added, see post().
   request = {index, &request + 1, listed, 1};
   ++listed_;
   return true;
@@ -490,7 +491,7 @@ urma_status_t Receiver::post_behind(urma_jfr_wr_t* wr, urma_jfr_wr_t** bad_wr) {
   return post_rest(wr, wr, bad_wr);
 }
 
-// False where it is not so simple, and nothing has happened.
+// False if it does not fit the short way; nothing has changed then.
 [[gnu::always_inline]] inline bool Receiver::take_short(const ibv_wc& completion,
                                                         const CompletionQueue* poller,
                                                         urma_cr_t* record) {
@@ -512,7 +513,7 @@ urma_status_t Receiver::post_behind(urma_jfr_wr_t* wr, urma_jfr_wr_t** bad_wr) {
   return true;
 }
 
-// Where nobody waits for an event, messages become records without a stop.
+// If no JFC waits for an event, messages become records directly.
 [[gnu::always_inline]] inline int Receiver::poll_alone(CompletionQueue* poller, int count,
                                                        urma_cr_t* cr) noexcept {
   if (!busy_.load(std::memory_order_relaxed)) return poller->finish_poll(0, cr);
@@ -543,7 +544,7 @@ int Receiver::collect(CompletionQueue* poller, int count, urma_cr_t* cr) {
   if (!busy_.load(std::memory_order_relaxed)) return 0;
   OwnerScope scope(lock_);
   Poll poll = {{poller, cr, count}, /*solicited=*/false};
-  // Before: what comes meanwhile does not ring.
+  // First: messages that arrive meanwhile do not ring.
   if (poller->armed() && pump_->rang()) [[unlikely]]
     arm(poller);
   progress(&poll);

@@ -2,7 +2,7 @@
 //
 // The receiving half of a JFR, and of the jetties that share it: posted receives, and the
 // connections that end here. Messages of modes RM and RC take receives from one shared receive
-// queue, whichever connection they come by; those of mode UM from one queue pair for datagrams.
+// queue, whatever their connection; those of mode UM from one queue pair for datagrams.
 #ifndef URMA_PROVIDERS_VERBS_RECEIVER_H_
 #define URMA_PROVIDERS_VERBS_RECEIVER_H_
 
@@ -23,7 +23,7 @@
 
 namespace urma::verbs {
 
-// The receiving end of one connection, or one target of datagrams, whoever sends them.
+// The receiving end of one connection, or one target of datagrams from any sender.
 struct Incoming {
   uint64_t nonce = 0;  // of the sender's process
   ConnectRequest request = {};
@@ -35,13 +35,13 @@ struct Incoming {
   ConnectReply reply = {};
   const Bond* bond = nullptr;  // of an RC jetty
   uint64_t received = 0;       // messages
-  bool broken = false;         // its device says so, to both sides
-  bool too_long = false;       // that is what broke it
-  bool ended = false;          // its sender has given it up
-  bool unbound = false;        // its program has; the sender is to be told
-  uint32_t untold = 0;         // messages that may have been solicited, and lie in the JFC's ring
+  bool broken = false;         // its device has reported it to both sides
+  bool too_long = false;       // the reason for that
+  bool ended = false;          // its sender has closed it
+  bool unbound = false;        // by its program; the sender is to be told
+  uint32_t untold = 0;         // messages in the JFC's ring that may have been solicited
   uint32_t number = 0;         // of the queue pair
-  urma_cr_t record = {};       // what the records of all its messages have in common
+  urma_cr_t record = {};       // common part of all its messages' records
 };
 
 class Receiver final : public urma::Receiver, private QueueListener {
@@ -54,7 +54,7 @@ class Receiver final : public urma::Receiver, private QueueListener {
   urma_status_t post(urma_jfr_wr_t* wr, urma_jfr_wr_t** bad_wr) noexcept;
 
   int collect(CompletionQueue* poller, int count, urma_cr_t* cr) override;
-  // The poller's lock is held, which a pointer to a function cannot say.
+  // The poller's lock is held, which a function pointer cannot express.
   static int poll_source(CompletionQueue* poller, int count, urma_cr_t* cr,
                          CompletionSource* source) noexcept URMA_NO_THREAD_SAFETY_ANALYSIS;
   PollAlone poll_alone() const override { return poll_source; }
@@ -68,37 +68,36 @@ class Receiver final : public urma::Receiver, private QueueListener {
   uint64_t consumed() override;
   void set_bond(Bond* bond, const Bond& peer) override;
 
-  // The following are for the service thread.
+  // The following are called on the service thread.
 
-  // Makes the receiving end for a sender that `endpoint`, which is one of this receiver's, admits;
-  // the sender's process has this nonce.
-  // The same request again gets the same answer. *pair, if not NULL, is what librdmacm has to
-  // connect; it is NULL in mode UM. Throws Error.
+  // Makes the receiving end for a sender that `endpoint`, one of this receiver's, admits; the
+  // sender's process has this nonce. A repeated request gets the same answer. *pair, if not NULL,
+  // is what librdmacm has to connect; it is NULL in mode UM. Throws Error.
   ConnectAnswer accept(uint64_t nonce, const ConnectRequest& request, const Endpoint& endpoint,
                        std::shared_ptr<QueuePair>* pair);
   // Whether its device has refused a message of this connection as too long for its receive.
   bool found_too_long(uint64_t nonce, uint64_t connection);
-  // The sender has given the connection up: what it has sent before is still received.
+  // The sender has closed the connection: messages sent before are still received.
   void disconnected(uint64_t nonce, uint64_t connection);
-  // The same; how many messages it has brought. Nothing while the JFC has no room for all of them,
-  // and it has not ended then; and nothing where it ended before.
+  // The same; returns how many messages it has brought. Nothing while the JFC lacks room for all of
+  // them, and then the connection has not ended; nothing if it ended before.
   std::optional<uint64_t> settle(uint64_t nonce, uint64_t connection);
   // Nothing is received any more.
   void device_failed();
-  // The same, if it is this one's completion queue that the device has given up.
+  // The same, if the device has given up this receiver's completion queue.
   void check_completions();
-  // The process with this nonce is gone, and all its connections with it.
+  // The process with this nonce is gone, with all its connections.
   void peer_gone(uint64_t nonce);
 
  private:
   static constexpr int kBatch = 16;
-  // Nonce and number of a connection; of a target of datagrams whether it is a jetty, and its id.
+  // Nonce and number of a connection; for a target of datagrams: whether it is a jetty, and its id.
   using Key = std::pair<uint64_t, uint64_t>;
 
   struct Poll : urma::Poll {
-    bool solicited = true;  // what is taken may have rung for that
+    bool solicited = true;  // messages taken now may have rung as solicited
 
-    // How many completions may be taken at a time.
+    // How many completions to take at a time.
     int batch() const { return cr == nullptr ? kBatch : std::min(kBatch, room - got); }
   };
 
@@ -120,7 +119,7 @@ class Receiver final : public urma::Receiver, private QueueListener {
   urma_status_t add(const urma_jfr_wr_t& wr) URMA_REQUIRES(lock_);
   urma_status_t fill(const urma_jfr_wr_t& wr, PostedReceive* place) URMA_REQUIRES(lock_);
   urma_status_t post_listed(uint32_t* posted) URMA_REQUIRES(lock_);
-  // Frees the places of those that the device has refused.
+  // Frees the places of the receives that the device refused.
   urma_status_t refuse_listed(int error, const ibv_recv_wr* bad, uint32_t count, uint32_t* posted)
       URMA_REQUIRES(lock_);
   void list(PostedReceive* place) URMA_REQUIRES(lock_);
@@ -175,22 +174,21 @@ class Receiver final : public urma::Receiver, private QueueListener {
   bool datagrams_broken_ URMA_GUARDED_BY(lock_) = false;
   bool armed_for_all_ URMA_GUARDED_BY(lock_) = false;  // not for solicited messages alone
   bool untold_ URMA_GUARDED_BY(lock_) = false;         // by some of incoming_
-  Incoming unknown_
-      URMA_GUARDED_BY(lock_);  // whose message it is that could not be received at all
-  std::array<ibv_recv_wr, kBatch> requests_ URMA_GUARDED_BY(lock_);  // that are put together
+  Incoming unknown_ URMA_GUARDED_BY(lock_);  // a sender whose message could not be received at all
+  std::array<ibv_recv_wr, kBatch> requests_ URMA_GUARDED_BY(lock_);  // being put together
   uint32_t listed_ URMA_GUARDED_BY(lock_) = 0;
   std::array<ibv_wc, kBatch> completions_ URMA_GUARDED_BY(lock_);
   int have_ URMA_GUARDED_BY(lock_) = 0;
-  int next_ URMA_GUARDED_BY(lock_) = 0;  // those before it are through
+  int next_ URMA_GUARDED_BY(lock_) = 0;  // those before it are done
   std::unordered_map<uint32_t, Incoming*> by_number_ URMA_GUARDED_BY(lock_);  // of the queue pair
   std::map<Key, std::unique_ptr<Incoming>> incoming_ URMA_GUARDED_BY(lock_);
   std::array<Incoming*, 16> recent_
-      URMA_GUARDED_BY(lock_) = {};  // those of the last messages, by parts of their numbers
+      URMA_GUARDED_BY(lock_) = {};  // of the last messages, by parts of their numbers
   std::vector<Incoming*> ended_ URMA_GUARDED_BY(lock_);
   std::vector<std::unique_ptr<Incoming>> closed_ URMA_GUARDED_BY(lock_);  // see close_ways()
   std::vector<PostedReceive*> flushed_ URMA_GUARDED_BY(lock_);  // to_flush_, the next one last
-  std::atomic<bool> busy_{false};           // there may be something to take, or to flush
-  std::atomic<bool> limit_reached_{false};  // as the device says
+  std::atomic<bool> busy_{false};           // there may be something to take or to flush
+  std::atomic<bool> limit_reached_{false};  // reported by the device
   uint64_t consumed_ URMA_GUARDED_BY(lock_) = 0;
 };
 

@@ -13,8 +13,8 @@
 namespace urma::verbs {
 namespace {
 
-// Whether an RC jetty takes messages of this one; every other one does. With kAccepted and without
-// an end, the answer is: later.
+// Whether an RC jetty takes messages of this sender; other targets take all. kAccepted without an
+// end means: later.
 bool bound_to_source(const Endpoint& endpoint, const ConnectRequest& request, Answer* answer) {
   if (endpoint.bond == nullptr) return true;
   if (!endpoint.bond->has_value()) return false;
@@ -23,7 +23,7 @@ bool bound_to_source(const Endpoint& endpoint, const ConnectRequest& request, An
   return false;
 }
 
-// Later: whoever has noticed may hold the lock of one.
+// Later: the caller may hold the lock of a receiver.
 void check_receivers(urma::Transport* transport) {
   transport->service().post([transport, ended = transport->ended()] {
     if (*ended) return;
@@ -41,7 +41,7 @@ Receiver::Receiver(const ContextResources& resources, const urma_jfr_cfg_t& cfg,
     : urma::Receiver(cfg, identity, subject),
       resources_(resources),
       cfg_(cfg),
-      // What is posted completes once, and its place is free again when that was looked at.
+      // Each posted receive completes once, and its place is free after that was looked at.
       pump_(std::make_shared<CqPump>(*resources.device, cfg.depth,
                                      resources.notify->of(*resources.device, jfc_->channel()),
                                      [jfc = jfc_, transport = resources.transport] {
@@ -89,7 +89,7 @@ void Receiver::open_queue() {
           }};
 }
 
-// Who sends datagrams is not told: they have to go to the same queue pair when it is open again.
+// Senders of datagrams are not told: they must reach the same queue pair when it reopens.
 void Receiver::close_queue() {
   if (datagrams_ != nullptr && !datagrams_->shut()) datagrams_.reset();
   srq_.reset();
@@ -101,7 +101,7 @@ ConnectAnswer Receiver::accept(uint64_t nonce, const ConnectRequest& request,
   if (is_datagram()) return accept_datagrams();
   const Key key = {nonce, request.connection};
   ConnectAnswer answer;
-  // Held: the state may change while the device makes what is to stand on it.
+  // Held: the state may change while the device makes what depends on it.
   std::shared_ptr<ibv_srq> srq;
   {
     ForeignScope scope(lock_);
@@ -147,7 +147,7 @@ std::unique_ptr<Incoming> Receiver::make_incoming(uint64_t nonce, const ConnectR
   if (proof_ != nullptr) made->reply.mailbox = {proof_->piece.addr, *proof_->region.rkey(), 0};
   made->pair = std::make_shared<QueuePair>(device, IBV_QPT_RC, pump_, srq, QueuePairLimits{},
                                            resources_.origin, 0,
-                                           // Its sender finds out, and gives it up.
+                                           // Its sender finds out, and closes it.
                                            [] {});
   if (!device.info().iwarp()) {
     Patience patience = {};
@@ -168,7 +168,7 @@ ConnectAnswer Receiver::accept_datagrams() {
   return {Answer::kAccepted, datagrams_->reply()};
 }
 
-// Connections make their ends themselves.
+// Connections make their own ends.
 void Receiver::open_ways(const Endpoint& endpoint) {
   if (!is_datagram()) return;
   auto target = std::make_unique<Incoming>();
@@ -182,7 +182,7 @@ void Receiver::open_ways(const Endpoint& endpoint) {
 
 bool Receiver::found_too_long(uint64_t nonce, uint64_t connection) {
   ForeignScope scope(lock_);
-  // Nobody may have polled for a while.
+  // There may have been no poll for a while.
   Poll nobody;
   while (progress(&nobody)) {
   }
@@ -207,7 +207,7 @@ std::optional<uint64_t> Receiver::settle(uint64_t nonce, uint64_t connection) {
     const auto known = incoming_.find({nonce, connection});
     if (known == incoming_.end() || known->second->ended) return std::nullopt;
     Incoming* incoming = known->second.get();
-    // Nothing more arrives; what has, is taken out.
+    // Nothing more arrives; take out what has.
     incoming->pair->fail();
     Poll nobody;
     while (progress(&nobody)) {
@@ -230,7 +230,7 @@ void Receiver::peer_gone(uint64_t nonce) {
   resources_.transport->serve_receives();
 }
 
-// No message comes by it any more. What has come is still looked at, see serve().
+// It brings no more messages. Earlier ones are still looked at, see serve().
 void Receiver::end_incoming(Incoming* incoming) {
   if (std::exchange(incoming->ended, true)) return;
   incoming->pair->fail();
@@ -242,7 +242,7 @@ bool Receiver::serve() {
   bool more = false;
   {
     ForeignScope scope(lock_);
-    // All of them: the device knows.
+    // All of them: the device has reported it.
     if (limit_reached_.exchange(false, std::memory_order_relaxed)) reach_limits(0);
     if (!busy_.load(std::memory_order_relaxed)) return false;
     const size_t ended = ended_.size();
@@ -285,7 +285,7 @@ void Receiver::set_bond(Bond* bond, const Bond& peer) {
       [transport = resources_.transport] { transport->serve_receives(); });
 }
 
-// Tells the sender, and gives back what the device has for it.
+// Tells the sender, and returns the device's resources.
 void Receiver::close_incoming(Incoming* incoming) {
   if (incoming->pair == nullptr) return;
   by_number_.erase(incoming->pair->number());
@@ -301,7 +301,7 @@ void Receiver::close_incoming(Incoming* incoming) {
 
 void Receiver::close_ways(uint64_t user_data) {
   ForeignScope scope(lock_);
-  // What has come before is received, and nothing comes behind it that is not.
+  // Earlier messages are received, and nothing arrives after them unreceived.
   for (const auto& [key, incoming] : incoming_) {
     if (incoming->target.user_data == user_data && incoming->pair != nullptr) {
       incoming->pair->fail();
@@ -319,8 +319,8 @@ void Receiver::close_ways(uint64_t user_data) {
     }
     close_incoming(incoming);
     std::erase(ended_, incoming);
-    // What lies unread is known by the number of its queue pair, which must not be another one's
-    // before all that is through.
+    // Unread messages are known by the number of their queue pair, which another one must not get
+    // before they are done.
     if (next_ != have_ && incoming->pair != nullptr) {
       incoming->unbound = false;  // its sender is told
       closed_.push_back(std::move(entry->second));
@@ -340,7 +340,7 @@ void Receiver::close_all() {
   for (auto& [key, incoming] : incoming_) close_incoming(incoming.get());
   closed_.clear();
   close_queue();
-  // What the end of the queue pairs has flushed stays posted here.
+  // Receives flushed by the end of the queue pairs stay posted here.
   while (pump_->poll(completions_.data(), kBatch) != 0) {
   }
   have_ = next_ = 0;
@@ -348,7 +348,7 @@ void Receiver::close_all() {
   recent_ = {};
   ended_.clear();
   by_number_.clear();
-  // The targets of datagrams are there as long as their endpoints.
+  // The targets of datagrams live as long as their endpoints.
   if (!is_datagram()) incoming_.clear();
 }
 
@@ -378,15 +378,15 @@ void Receiver::drop_oldest() {
   ++consumed_;
 }
 
-// The device sees messages that nobody has polled yet; what is polled is seen here.
+// The device counts messages that nobody has polled yet; polled ones are counted here.
 void Receiver::arm_limit() {
   if (limit_ == 0 || srq_ == nullptr) return;
   ibv_srq_attr attr = {};
   attr.srq_limit = limit_;
   const int error = resources_.device->api().modify_srq(srq_.get(), &attr, IBV_SRQ_LIMIT);
   if (error != 0) {
-    URMA_LOG(INFO, "JFR {:#x}: the device watches no limit (errno {}); polls do", identity_.id,
-             error);
+    URMA_LOG(INFO, "JFR {:#x}: the device cannot watch the limit (errno {}); polls do",
+             identity_.id, error);
   }
 }
 

@@ -19,8 +19,8 @@ void Registrations::enter(KeyedSegment* segment) {
   add(segment, MemoryRegion(*device_, segment->base, segment->len, options));
 }
 
-// Whether the device takes the peers' rights from a region that stands. Soft-RoCE does not. Tried
-// once, with the first segment, so that what the device refuses is said of that.
+// Whether the device can take the peers' rights from an existing region. Soft-RoCE cannot. Tried
+// once, with the first segment, so that an error names that segment.
 bool Registrations::takes_rights_in_place(const Segment& segment) {
   const MutexLock lock(in_place_mutex_);
   if (!in_place_.has_value()) {
@@ -37,7 +37,7 @@ void Registrations::enter(KeyedSegment* segment, int dmabuf, uint64_t offset) {
 }
 
 void Registrations::add(KeyedSegment* segment, MemoryRegion region) {
-  // Whoever is granted the segment finds its key.
+  // A peer that is granted the segment finds its key.
   const MutexLock lock(mutex_);
   table_->add(segment);
   try {
@@ -52,7 +52,7 @@ void Registrations::add(KeyedSegment* segment, MemoryRegion region) {
 
 void Registrations::withdraw(KeyedSegment* segment) {
   table_->remove(segment);
-  // A revocation may be about to name another key.
+  // A revocation may be about to change the key.
   const MutexLock lock(mutex_);
   keys_.clear(segment);
 }
@@ -86,8 +86,8 @@ bool Registrations::revoke(const urma_eid_t& eid, const TokenKey& key, uint64_t 
   } else {
     keys_.clear(segment);
     URMA_LOG(ERR,
-             "the {} bytes at {:#x} were invalidated by a peer, and {} registers them no more for "
-             "this process; register the segment again, see `ulimit -l`",
+             "the {} bytes at {:#x} were invalidated by a peer, and {} cannot register them for "
+             "this process again; register the segment again, see `ulimit -l`",
              region.bytes(), region.va(), device_->info().name);
   }
   return true;

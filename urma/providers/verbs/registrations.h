@@ -22,15 +22,14 @@ class Registrations final : public Revoker {
   Registrations(const Device* device, SegmentTable* table) : device_(device), table_(table) {}
 
   LocalKeys& keys() { return keys_; }
-  // Registers the segment and enters it into the table. Throws Error, and nothing has happened
-  // then.
+  // Registers the segment and enters it into the table. Throws Error; nothing has changed then.
   void enter(KeyedSegment* segment);
-  // The same for the memory that lies at `offset` in a dma-buf.
+  // The same for memory at `offset` in a dma-buf.
   void enter(KeyedSegment* segment, int dmabuf, uint64_t offset);
-  // Nobody begins to use it any more; its region stays until remove().
+  // No new use begins; its region stays until remove().
   void withdraw(KeyedSegment* segment);
   void remove(SegmentRef ref);
-  // What peers reach a registration with; nothing where they may not, or it has gone.
+  // How peers reach a registration; nothing if they may not, or it is gone.
   std::optional<uint32_t> rkey(SegmentRef ref) const;
 
   bool revoke(const urma_eid_t& eid, const TokenKey& key, uint64_t va, uint64_t len) override;
@@ -48,7 +47,7 @@ class Registrations final : public Revoker {
   SegmentTable* const table_;
   LocalKeys keys_;
   Mutex in_place_mutex_;
-  std::optional<bool> in_place_ URMA_GUARDED_BY(in_place_mutex_);  // once the device was tried
+  std::optional<bool> in_place_ URMA_GUARDED_BY(in_place_mutex_);  // set once the device was tried
   mutable Mutex mutex_;  // guards the next one; taken before the table's
   std::map<uint64_t, Known> known_ URMA_GUARDED_BY(mutex_);  // by SegmentRef
 };

@@ -8,7 +8,7 @@
 namespace urma::verbs {
 namespace {
 
-// Of one import. They stay as long as it does; an owner that registers anew now and then has few.
+// Of one import. They live as long as it does; an owner that registers anew now and then needs few.
 constexpr size_t kMaxGrants = 4096;
 
 }  // namespace
@@ -22,7 +22,7 @@ RemoteRegion::RemoteRegion(urma::Transport* transport, Connector* connector, urm
 RemoteRegion::~RemoteRegion() { leave_list(); }
 
 void RemoteRegion::doubt(const KeyGrant* refused) {
-  // Relaxed: nothing is published. Where a newer one has come, that one stays.
+  // Relaxed: publishes nothing. A newer grant stays.
   const void* in_force = refused;
   grant_slot.compare_exchange_strong(in_force, nullptr, std::memory_order_relaxed);
 }
@@ -41,7 +41,7 @@ void RemoteRegion::finish(const Wanted& wanted, const SegmentAnswer& answer) {
       const SegmentReply& reply = answer.reply;
       const KeyGrant answered = {{reply.ref, reply.base, reply.len, reply.access, /*pages=*/0},
                                  reply.rkey};
-      // One that comes again needs no place again: an owner that is asked often stays small.
+      // A repeated grant takes no new place: the list stays short though an owner is asked often.
       const auto same = std::find_if(grants_.begin(), grants_.end(), [&](const auto& known) {
         return known->segment.base == reply.base && known->segment.len == reply.len &&
                known->segment.access == reply.access && known->rkey == reply.rkey;
@@ -54,7 +54,7 @@ void RemoteRegion::finish(const Wanted& wanted, const SegmentAnswer& answer) {
       if (kept == nullptr) {
         status = URMA_CR_REM_OPERATION_ERR;
         URMA_LOG_LIMITED(WARNING,
-                         "segment at va {:#x} of token id {:#x} has had {} keys; import it anew",
+                         "segment at va {:#x} of token id {:#x} has had {} keys; import it again",
                          uint64_t{seg.ubva.va}, seg.token_id, grants_.size());
       }
       // SYNC(key-grant): release pairs with the acquire in grant().

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// An imported segment: its key is asked for when the first request needs it, and again when a
-// request has found that it is none any more.
+// An imported segment: its key is requested by the first request that needs it, and again after a
+// request has found it invalid.
 #ifndef URMA_PROVIDERS_VERBS_REMOTE_REGION_H_
 #define URMA_PROVIDERS_VERBS_REMOTE_REGION_H_
 
@@ -20,7 +20,7 @@ struct KeyGrant {
   SegmentGrant segment;
   uint32_t rkey;
 
-  // Until a request finds that it does not, see RemoteRegion::doubt().
+  // Until a request finds that it is not, see RemoteRegion::doubt().
   static bool stands() { return true; }
   static bool owner_gone() { return false; }
 };
@@ -33,23 +33,23 @@ class RemoteRegion : public ImportedSegment {
                const urma_seg_t& imported, urma_token_t token);
   ~RemoteRegion() override;
 
-  // The newest grant, NULL where there is none in force. It stays as long as the segment does.
+  // The newest grant, NULL if none is valid. It lives as long as the segment.
   const KeyGrant* grant() const {
     // SYNC(key-grant): acquire pairs with the release in finish().
     return static_cast<const KeyGrant*>(grant_slot.load(std::memory_order_acquire));
   }
-  // A key needs nothing else before it can be used.
+  // A key can be used at once.
   static bool settled(const KeyGrant& /*grant*/) { return true; }
   static bool about_to_be_mapped() { return false; }
   static bool stale() { return false; }
-  // Whether it stands for these bytes. One that was not granted, or not yet, does for those that it
-  // was asked for with.
+  // Whether it covers these bytes. A grant that was refused, or not yet given, covers those that it
+  // was requested for.
   bool holds(uint64_t addr, uint64_t bytes, uint32_t /*access*/) const {
     const KeyGrant* known = grant();
     if (known == nullptr) return seg.ubva.va == addr && seg.len == bytes;
     return known->segment.covers(addr, bytes);
   }
-  // A request with this grant was refused: the next one asks anew.
+  // A request with this grant was refused: the next request asks anew.
   void doubt(const KeyGrant* refused);
 
  private:
@@ -58,7 +58,7 @@ class RemoteRegion : public ImportedSegment {
 
   urma::Transport* const transport_;
   Connector* const connector_;
-  // Older ones may be in use by requests that are under way.
+  // Older ones may be in use by requests in flight.
   std::vector<std::unique_ptr<const KeyGrant>> grants_ URMA_GUARDED_BY(mutex_);
 };
 

@@ -22,7 +22,7 @@ uint64_t bytes_of(const urma_sg_t& list) {
   return bytes;
 }
 
-// Whether this process would have to write to memory that is not its own.
+// Whether this process would have to write to memory of another process.
 bool writes_foreign(const urma_jfs_wr_t& wr) {
   if (kind_of(wr.opcode) != OpKind::kAtomic || native_atomic(wr.opcode, wr.cas.src->len)) {
     return false;
@@ -32,13 +32,13 @@ bool writes_foreign(const urma_jfs_wr_t& wr) {
     return false;
   }
   URMA_LOG_LIMITED(ERR,
-                   "post: opcode {:#x} of {} bytes is emulated here, and its result cannot be put "
-                   "into a dma-buf; give an src in memory of this process",
+                   "post: opcode {:#x} of {} bytes is emulated here and cannot return its result "
+                   "in a dma-buf; give an src in memory of this process",
                    static_cast<int>(wr.opcode), wr.cas.src->len);
   return true;
 }
 
-// Whether the device does not take along what the request carries beside its data.
+// Whether the device lacks room for the request's inline extras.
 bool lacks_inline(const urma_jfs_wr_t& wr, const DeviceInfo& info) {
   uint32_t needed = 0;
   if (wr.opcode == URMA_OPC_WRITE_NOTIFY) needed = sizeof(uint64_t);
@@ -48,19 +48,19 @@ bool lacks_inline(const urma_jfs_wr_t& wr, const DeviceInfo& info) {
   if (letter) needed = sizeof(Letter);
   if (needed <= info.max_inline) return false;
   URMA_LOG_LIMITED(ERR,
-                   "post: opcode {:#x} takes {} bytes of inline data with it, and {} has {}; use "
-                   "SEND or WRITE, or immediate data below 2^31",
+                   "post: opcode {:#x} needs {} bytes of inline data, and {} has {}; use SEND or "
+                   "WRITE, or immediate data below 2^31",
                    static_cast<int>(wr.opcode), needed, info.name, info.max_inline);
   return true;
 }
 
-// One queue pair is no deeper: what a program posts beyond that waits here.
+// A queue pair is no deeper: further requests of the program wait here.
 constexpr uint32_t kMaxSends = 1024;
-// Completion queue entries beyond one for each request of the program: most requests take one of
-// the device, and each connection that ends a mark.
+// Completion queue entries beyond one for each request of the program: most requests take one
+// request of the device, and each ending connection one mark.
 constexpr uint32_t kSpareCompletions = 64;
 
-// Requests of the device for one of the program's: see Path::proof_.
+// Device requests for one of the program's: see Path::proof_.
 uint32_t requests_for_each(const DeviceInfo& info) { return info.iwarp() ? 2 : 1; }
 
 uint32_t completions_for(const ContextResources& resources, uint32_t depth) {
@@ -71,7 +71,7 @@ uint32_t completions_for(const ContextResources& resources, uint32_t depth) {
 }
 
 uint32_t pieces_of_read(const DeviceInfo& info) {
-  // 0 where the device does not say.
+  // 0 if the device does not say.
   const int at_once = info.limits.orig_attr.max_sge_rd;
   return at_once > 0 ? static_cast<uint32_t>(at_once) : 1;
 }
@@ -124,7 +124,7 @@ Sender::~Sender() {
   pump_->forget_owner();
 }
 
-// Its memory is the program's again behind that. Not on the thread that opens the way.
+// After this, its memory is the program's again. Not on the thread that opens connections.
 void Sender::finish() {
   constexpr std::chrono::microseconds kBetweenLooks(50);
   if (resources_.transport->service().on_thread()) return;
@@ -149,10 +149,10 @@ QueuePairLimits Sender::limits() const {
   QueuePairLimits limits;
   const uint32_t requests = config().depth * requests_for_each(device());
   const uint32_t usual = std::min(requests + config().depth / 4, kMaxSends);
-  // Its requests go together, or never.
+  // Its requests are posted all or none.
   const uint32_t longest_read = (config().max_sge + read_pieces_ - 1) / read_pieces_;
   limits.sends = std::min(std::max(usual, longest_read) + 8, most);
-  // One for a header of ours, in mode UM.
+  // One for our header, in mode UM.
   limits.send_sges = std::min(config().max_sge + 1U, most_pieces);
   limits.inline_bytes = std::min(inline_bytes, device().max_inline);
   return limits;
@@ -173,26 +173,27 @@ bool Sender::refuses(const urma_jfs_wr_t& wr) const {
   const bool immediate = wr.opcode == URMA_OPC_SEND_IMM || wr.opcode == URMA_OPC_WRITE_IMM ||
                          wr.opcode == URMA_OPC_SEND_INVALIDATE;
   if (immediate && !info.has_immediates()) {
-    URMA_LOG_LIMITED(ERR, "post: opcode {:#x} needs immediate data, which {} has not; use SEND",
+    URMA_LOG_LIMITED(ERR,
+                     "post: opcode {:#x} needs immediate data, which {} does not support; use SEND",
                      static_cast<int>(wr.opcode), info.name);
     return true;
   }
   if (lacks_inline(wr, info)) return true;
   const OpKind kind = kind_of(wr.opcode);
-  // TCP may part what such a WRITE brings.
+  // TCP may split the data of such a WRITE.
   const bool is_whole = kind == OpKind::kAtomic || (kind == OpKind::kWriteAtomic && info.iwarp());
   if (is_whole && !info.has_atomics()) {
-    URMA_LOG_LIMITED(
-        ERR,
-        "post: opcode {:#x} is an atomic, which {} has not; use a device whose max_cas_size is not "
-        "0",
-        static_cast<int>(wr.opcode), info.name);
+    URMA_LOG_LIMITED(ERR,
+                     "post: opcode {:#x} is an atomic, which {} does not support; use a device "
+                     "whose max_cas_size is not 0",
+                     static_cast<int>(wr.opcode), info.name);
     return true;
   }
   const bool wide = kind == OpKind::kAtomic && wr.cas.src->len > sizeof(uint64_t);
   const bool wide_write = kind == OpKind::kWriteAtomic && bytes_of(wr.rw.src) > sizeof(uint64_t);
   if (!wide && !wide_write) return false;
-  URMA_LOG_LIMITED(ERR, "post: an atomic of more than 8 bytes, which {} has not", info.name);
+  URMA_LOG_LIMITED(ERR, "post: an atomic of more than 8 bytes, which {} does not support",
+                   info.name);
   return true;
 }
 
@@ -200,7 +201,7 @@ uint32_t Sender::enter(OffloadedPath* path) {
   uint32_t index;
   if (free_tags_.empty()) {
     if (tags_.size() == 1U << kTagBits) fail(URMA_ENOMEM, "a queue has {} paths", tags_.size());
-    // So that leave() needs no memory.
+    // So that leave() allocates nothing.
     free_tags_.reserve(tags_.size() + 1);
     index = static_cast<uint32_t>(tags_.size());
     tags_.push_back({nullptr, index});
@@ -214,7 +215,7 @@ uint32_t Sender::enter(OffloadedPath* path) {
 
 void Sender::leave(uint32_t tag) {
   const uint32_t index = tag & ((1U << kTagBits) - 1);
-  // What still comes under the old one is nobody's.
+  // Later completions with the old tag belong to nobody.
   tags_[index] = {nullptr, tag + (1U << kTagBits)};
   free_tags_.push_back(index);
 }
@@ -238,7 +239,7 @@ void Sender::arm() {
   armed_for_ = arming;
   pump_->arm(/*solicited_only=*/false);
   poll_completions();
-  // What is through already does not ring any more.
+  // Earlier completions do not ring any more.
   queue().announce();
 }
 
@@ -266,7 +267,7 @@ void Sender::device_failed() {
 
 void Sender::lose_under_way() {
   for (const auto& path : paths()) static_cast<OffloadedPath*>(path.get())->lose();
-  // Where there is no path yet, its requests find that out.
+  // Requests without a path yet find that out themselves.
   if (datagrams_ != nullptr) datagrams_->lose(0);
 }
 
@@ -275,7 +276,7 @@ void Sender::connect_ahead(RemoteQueue* target) {
   static_cast<Path*>(path_to(target))->connect_ahead();
 }
 
-// Of a group, the first request says which member.
+// For a group, the first request chooses the member.
 urma_status_t Sender::advise(RemoteQueue* target) {
   if (config().trans_mode == URMA_TM_UM || target->type == URMA_JETTY_GROUP) {
     return urma::Sender::advise(target);
@@ -297,7 +298,7 @@ void Sender::close_unwanted() {
   close_idle();
 }
 
-// Those that are still busy are looked at again with each poll.
+// Each poll looks again at those still busy.
 void Sender::close_idle() {
   has_unwanted_ = false;
   for (const auto& path : paths()) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // The sending half of a JFS or jetty: posts chains of requests, and takes their completions from
-// the device. All of its paths share one completion queue, guarded by the queue's lock.
+// the device. All its paths share one completion queue, guarded by the queue's lock.
 #ifndef URMA_PROVIDERS_VERBS_SENDER_H_
 #define URMA_PROVIDERS_VERBS_SENDER_H_
 
@@ -24,16 +24,16 @@ class DatagramSends;
 class OffloadedPath;
 class Path;
 
-// A list of requests that is being put together, and posted at once. One for all paths of a sender.
+// A list of requests under construction, posted at once. One for all paths of a sender.
 struct RequestList {
   static constexpr uint32_t kRequests = 32;
 
-  std::array<ibv_send_wr, kRequests + 1> requests;  // room for a path's own behind them
+  std::array<ibv_send_wr, kRequests + 1> requests;  // with room for a path's own after them
   std::array<Letter, kRequests> letters;
   std::vector<ibv_sge> pieces;
   uint32_t count = 0;
   uint32_t piece_count = 0;
-  uint32_t entries = 0;  // of the send queue, that they stand for
+  uint32_t entries = 0;  // entries of the send queue that they stand for
 
   void clear() { count = piece_count = entries = 0; }
   bool has_room(uint32_t more, uint32_t more_pieces) const {
@@ -64,7 +64,7 @@ class Sender : public urma::Sender, private CompletionSource, private Connection
 
   // Everything below needs the queue's lock.
 
-  // What names the completions of a path: the upper half of wr_id.
+  // Identifies the completions of a path: the upper half of wr_id.
   uint32_t enter(OffloadedPath* path);
   void leave(uint32_t tag);
   static uint64_t wr_id(uint32_t tag, uint32_t mark) { return uint64_t{tag} << 32 | mark; }
@@ -76,21 +76,21 @@ class Sender : public urma::Sender, private CompletionSource, private Connection
     queue().room_until() = 0;
   }
   void give_credits(uint32_t count) { credits_ += count; }
-  // So that requests nobody wants a completion of never hold all of it.
+  // Keeps unsignalled requests from taking all of it.
   bool few_credits() const { return credits_ < half_credits_; }
 
   // Takes completions from the device and tells the paths.
   void poll_completions();
-  // Behind that, and behind a post: whoever sleeps on the JFC is woken by the next completion.
+  // After that, and after a post: the next completion wakes those who sleep on the JFC.
   void keep_armed() {
-    // SYNC(bell): what was posted lies in the queue, and the bell is looked at behind; pairs with
-    // the barrier in CompletionQueue::arm.
+    // SYNC(bell): the posted requests are in the queue before the bell is read; pairs with the
+    // barrier in CompletionQueue::arm.
     light_barrier(jfc().fenced());
     if (jfc().armed()) [[unlikely]]
       arm();
   }
 
-  // By a path whose connection is to close once no completions are being handed out.
+  // Called by a path whose connection is to close once no completions are being handed out.
   void close_later() { has_unwanted_ = true; }
 
   RequestList& list() { return list_; }
@@ -103,7 +103,7 @@ class Sender : public urma::Sender, private CompletionSource, private Connection
   // Whether a path but this one has requests under way.
   bool others_busy(const SendPath* path) const;
   ImplicitImports<RemoteRegion>& implicit_imports() { return implicit_imports_; }
-  // Where proofs are read to; of iWARP only.
+  // Where proofs are read to; iWARP only.
   ibv_sge* proof_piece() { return &proof_->piece; }
   // In mode UM only.
   DatagramSends& datagrams() { return *datagrams_; }
@@ -113,13 +113,13 @@ class Sender : public urma::Sender, private CompletionSource, private Connection
   bool refuses(const urma_jfs_wr_t& wr) const override;
 
  private:
-  // More than most polls ask for, so that one look at the device is enough for them.
+  // More than most polls ask for, so that one look at the device suffices.
   static constexpr int kBatch = 32;
   static constexpr uint32_t kTagBits = 16;
 
   struct Tag {
     OffloadedPath* path;
-    uint32_t tag;  // its index, and above it how often it was given
+    uint32_t tag;  // its index, and above it how often it was used
   };
 
   void arm();
@@ -148,7 +148,7 @@ class Sender : public urma::Sender, private CompletionSource, private Connection
   urma_jfs_wr_t* add_short(Path* path, urma_jfs_wr_t* wr, uint32_t room) URMA_REQUIRES(lock());
   bool post_short(Path* path, urma_jfs_wr_t** wr) URMA_REQUIRES(lock());
   bool take_oldest(Path* path, const ibv_wc& completion, urma_cr_t* cr) URMA_REQUIRES(lock());
-  // The poller's lock is held, which a pointer to a function cannot say.
+  // The poller's lock is held, which a function pointer cannot express.
   static int poll_source(CompletionQueue* poller, int count, urma_cr_t* cr,
                          CompletionSource* source) noexcept URMA_NO_THREAD_SAFETY_ANALYSIS;
   PollAlone poll_alone() const override { return poll_source; }
@@ -166,7 +166,7 @@ class Sender : public urma::Sender, private CompletionSource, private Connection
   }
   bool outstanding() const override { return !queue().empty(); }
   bool take_completions();
-  // NULL where nobody waits for it any more.
+  // NULL if nobody waits for it any more.
   OffloadedPath* path_of(const ibv_wc& completion) const {
     const auto tag = static_cast<uint32_t>(completion.wr_id >> 32);
     const uint32_t index = tag & ((1U << kTagBits) - 1);
@@ -178,7 +178,7 @@ class Sender : public urma::Sender, private CompletionSource, private Connection
   int (*const post_send_)(ibv_qp* pair, ibv_send_wr* first, ibv_send_wr** bad);
   const uint32_t read_pieces_;
   const bool has_atomics_;
-  const uint32_t atomic_right_;  // what a grant says of them; 0 where the device has none
+  const uint32_t atomic_right_;  // rights that a grant has for them; 0 if the device has none
   const std::shared_ptr<CqPump> pump_;
   const uint32_t all_credits_;
   const uint32_t half_credits_;
@@ -189,7 +189,7 @@ class Sender : public urma::Sender, private CompletionSource, private Connection
   std::vector<uint32_t> free_tags_;
   std::array<ibv_wc, kBatch> completions_;
   RequestList list_;
-  ibv_send_wr* bad_ = nullptr;  // a request that was posted alone, if anything
+  ibv_send_wr* bad_ = nullptr;  // the request that was refused, if any
   ImplicitImports<RemoteRegion> implicit_imports_;
   std::unique_ptr<DatagramSends> datagrams_;  // UM
   std::unique_ptr<ProofWord> proof_;          // iWARP

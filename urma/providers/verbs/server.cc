@@ -11,8 +11,8 @@
 namespace urma::verbs {
 namespace {
 
-// More than any program needs; a bound on what peers can make this process hold. One host may have
-// a quarter of it, for all its ports together.
+// More than any program needs; bounds what peers can make this process hold. One host may have a
+// quarter of it, for all its ports together.
 constexpr size_t kMaxRoutes = 65536;
 
 Reply with_answer(Answer answer) { return {answer, {}}; }
@@ -40,7 +40,7 @@ Reply Server::on_connect(const PeerRef& from, const ConnectRequest& request) {
   const ProbeTarget& target = request.target;
   if (target.type > URMA_JETTY_GROUP) return with_answer(Answer::kMalformed);
   const LinkLayer own = transport_->device().info().link_layer;
-  // Datagrams need no end there.
+  // Datagrams need no end at the sender.
   if (target.trans_mode != URMA_TM_UM && request.end.link_layer != own) {
     URMA_LOG_LIMITED(WARNING,
                      "{} is refused: its device is {}, and {} is {}; both sides need the same kind "
@@ -53,8 +53,8 @@ Reply Server::on_connect(const PeerRef& from, const ConnectRequest& request) {
   ConnectReply reply = {};
   Route route = {from, {id_kind(target.type), target.eid, target.id}, nullptr};
   Answer answer = Answer::kNoResources;
-  // Another peer may have that number, and this one call itself by a foreign nonce. Or it asks for
-  // the other kind of end, and would get a second one, of which nobody keeps account.
+  // Another peer may have that number, and this one use a foreign nonce. Or it asks for the other
+  // kind of end, and would get a second one that is not recorded.
   const bool other_way =
       known != routes_.end() && request.one_sided != (known->second.one_sided != nullptr);
   if (known != routes_.end() && (known->second.peer != from || other_way)) {
@@ -66,7 +66,7 @@ Reply Server::on_connect(const PeerRef& from, const ConnectRequest& request) {
     answer = attach_one_sided(request, known != routes_.end() ? known->second.one_sided : nullptr,
                               &reply, &route.one_sided);
   } else {
-    // The same again ends where it does.
+    // A repeated request gets the same end.
     const Place* before = known != routes_.end() ? &known->second.place : nullptr;
     answer = attach(from, request, before, &route.place, &reply);
   }
@@ -94,7 +94,7 @@ Answer Server::attach_one_sided(const ConnectRequest& request,
   if (answer != Answer::kAccepted) return answer;
   reply->members = members_of(request.target);
   const ContextResources& resources = transport_->resources();
-  // librdmacm would have to connect it.
+  // On iWARP, librdmacm would have to connect it.
   if (resources.device->info().iwarp()) return Answer::kNoSuchObject;
   *pair = known != nullptr ? known : make_one_sided_end(resources, &no_completions_, request.end);
   reply->end = (*pair)->address();
@@ -153,7 +153,7 @@ std::optional<PeerRef> Server::forget(uint64_t nonce, uint64_t connection) {
 
 Reply Server::on_disconnect(const PeerRef& from, const DisconnectRequest& request) {
   if (!request.by_initiator) {
-    // Only who has the other end may say that it has gone.
+    // Only the owner of the other end may say that it is gone.
     if (transport_->asking().owner_of(request.connection) == from) {
       transport_->connections().turned_away(request.connection, request.reason, request.received);
       transport_->serve_senders();
@@ -171,7 +171,7 @@ Reply Server::on_disconnect(const PeerRef& from, const DisconnectRequest& reques
     return {Answer::kAccepted, DisconnectReply{}};
   }
   if (request.reason == DisconnectReason::kFlushed) {
-    // Where its receiver has ended it, that one is about to say so itself.
+    // If its receiver has ended it, the receiver is about to say so itself.
     std::optional<uint64_t> received;
     transport_->with_endpoint(place.kind, place.eid, place.id, [&](const Endpoint& endpoint) {
       received = receiver_of(endpoint).settle(key.first, key.second);
@@ -227,7 +227,7 @@ Reply Server::on_probe(const PeerRef& from, const ProbeRequest& request) {
   return {answer, ProbeReply{members_of(request.target)}};
 }
 
-// 0 where it is no group.
+// 0 if it is not a group.
 uint32_t Server::members_of(const ProbeTarget& target) {
   if (target.type != URMA_JETTY_GROUP) return 0;
   return transport_->groups().members(target.eid, target.id);
@@ -257,9 +257,8 @@ void Server::on_peer_lost(const PeerRef& peer, PeerLoss loss) {
     URMA_LOG_LIMITED(INFO, "{} {}: its {} connections end", peer.address.text(), loss_text(loss),
                      ended);
   }
-  // The device of one that is only silent goes on: what it does not answer, the device says. That
-  // of iWARP leaves it to TCP, which waits for many minutes, or for ever where nothing is on its
-  // way.
+  // If a peer is only silent, RDMA devices go on: they report requests without an answer. iWARP
+  // leaves that to TCP, which waits for many minutes, or indefinitely if it has nothing in flight.
   if (loss == PeerLoss::kSilent && !transport_->device().info().iwarp()) {
     for (size_t i = transport_->asking().connections_to(peer).size(); i != 0; --i) {
       transport_->control().watch(peer);
@@ -269,8 +268,8 @@ void Server::on_peer_lost(const PeerRef& peer, PeerLoss loss) {
     for (const uint64_t connection : lost) transport_->connections().lost(connection);
     if (!lost.empty()) {
       URMA_LOG_LIMITED(WARNING,
-                       "{} {}: requests over {} connections to it end with ACK_TIMEOUT; start it "
-                       "again where it should run, urma_ping tells whether it answers",
+                       "{} {}: requests over {} connections to it end with ACK_TIMEOUT; check with "
+                       "urma_ping whether it answers, and restart it",
                        peer.address.text(), loss_text(loss), lost.size());
     }
     transport_->serve_senders();

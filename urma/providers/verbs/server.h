@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What a context does for its peers: lets them connect, and grants them its segments. Everything
-// that a peer says is checked here.
+// What a context does for its peers: lets them connect, and grants them its segments. Checks
+// everything that a peer says.
 #ifndef URMA_PROVIDERS_VERBS_SERVER_H_
 #define URMA_PROVIDERS_VERBS_SERVER_H_
 
@@ -31,8 +31,8 @@ class Server final : public ControlServer {
   Reply on_probe(const PeerRef& from, const ProbeRequest& request) override;
   void on_peer_lost(const PeerRef& peer, PeerLoss loss) override;
 
-  // The receiver's end of a connection has gone: whose the other one is. Nothing where there was
-  // none.
+  // The receiver's end of a connection is gone. Returns the owner of the other end; nothing if
+  // there was none.
   std::optional<PeerRef> forget(uint64_t nonce, uint64_t connection);
 
  private:
@@ -45,17 +45,17 @@ class Server final : public ControlServer {
   struct Route {
     PeerRef peer;
     Place place;
-    std::shared_ptr<QueuePair> one_sided;  // what has an end of its own, and none at a receiver
+    std::shared_ptr<QueuePair> one_sided;  // the end of a connection without a receiver
   };
   using Key = std::pair<uint64_t, uint64_t>;  // the peer's nonce, and its number
 
   // For one more connection from a host.
   bool has_room(const NetAddress& host) const;
-  // At the target, or where the same connection ended `before`; NULL: there is none. *place is
-  // where it ends now.
+  // At the target, or at the end `before` of the same connection; NULL: there is none. *place is
+  // its end now.
   Answer attach(const PeerRef& from, const ConnectRequest& request, const Place* before,
                 Place* place, ConnectReply* reply);
-  // An end that serves what needs no queue here. Throws Error.
+  // An end for requests that need no queue here. Throws Error.
   Answer attach_one_sided(const ConnectRequest& request, const std::shared_ptr<QueuePair>& known,
                           ConnectReply* reply, std::shared_ptr<QueuePair>* pair);
   uint32_t members_of(const ProbeTarget& target);

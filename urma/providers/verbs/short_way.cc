@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// The short way of requests that most programs post most of the time: one piece of memory that is
-// registered, or a few bytes inline, over a connection that stands, with nothing to wait for; and
-// that of their completions. Both make no call but that of the device.
+// The short way of the most frequent requests: one registered piece of memory, or a few bytes
+// inline, over an open connection, with nothing to wait for; and of their completions. Both call
+// nothing but the device.
 #include <algorithm>
 #include <cstring>
 
@@ -16,7 +16,7 @@ constexpr bool is_atomic(urma_opcode_t opcode) {
   return opcode == URMA_OPC_CAS || opcode == URMA_OPC_FADD;
 }
 
-// What a request works on: one piece here, and one there, or none for messages.
+// What a request works on: one local piece and one remote one, or none for messages.
 struct ShortView {
   const urma_sge_t* local;
   const urma_sge_t* remote;
@@ -65,7 +65,7 @@ constexpr ibv_wr_opcode opcode_of(urma_opcode_t opcode) {
   }
 }
 
-// What short requests differ in: of one that is posted alone, known while this is compiled.
+// The differences between short requests: for one posted alone, known at compile time.
 template <bool kInline>
 struct FlagsAlone {
   static constexpr unsigned kSendFlags = IBV_SEND_SIGNALED;
@@ -100,17 +100,17 @@ inline bool is_unordered(urma_jfs_wr_flag_t flag) {
   return (flag.value & looked_at) == flag_bits(false, false, false, kInline);
 }
 
-// Most requests want a completion, and nothing else of what a flag may say; some are inline.
+// Most requests want a completion, and no other flag; some are inline.
 inline uint32_t wishes(urma_jfs_wr_flag_t flag) {
   return flag.value & (flag_bits(true, true, true, true) | URMA_STRONG_ORDER);
 }
 inline uint32_t plain() { return flag_bits(true, false, false, false); }
 inline uint32_t plain_inline() { return flag_bits(true, false, false, true); }
 
-// Nothing at all takes the long way.
+// Length 0 takes the long way.
 inline bool lies_within(uint64_t bytes, uint64_t most) { return bytes - 1 < most; }
 
-// The imported segment of a piece, where it grants what is wanted.
+// The imported segment of a piece, if it grants the access.
 [[gnu::always_inline]] inline ImportedSegment* granted(const urma_sge_t& remote, uint64_t bytes,
                                                        uint32_t rights, uint32_t* rkey) {
   auto* handle = static_cast<SegmentHandle*>(remote.tseg);
@@ -129,7 +129,7 @@ inline bool lies_within(uint64_t bytes, uint64_t most) { return bytes - 1 < most
 
 }  // namespace
 
-// Comes last, and looks up again what to copy, so that nothing has to be kept for it.
+// Comes last, and looks up the source again, so that nothing has to be kept for it.
 template <urma_opcode_t kOpcode>
 [[gnu::always_inline]] inline void copy_inline(const urma_jfs_wr_t& wr, const ibv_sge& piece) {
   const urma_sge_t* source = kOpcode == URMA_OPC_SEND ? wr.send.src.sge : wr.rw.src.sge;
@@ -137,8 +137,8 @@ template <urma_opcode_t kOpcode>
               piece.length);
 }
 
-// What stands on the short way of every request, where there is room for it. NULL where it is not
-// so simple: nothing has happened then. The request is complete but for its number.
+// The short way of every request, if there is room for it. NULL if the request does not fit:
+// nothing has changed then. The request is complete except for its number.
 template <urma_opcode_t kOpcode, typename Flags>
 [[gnu::always_inline]] inline SendEntry* Sender::take_short(Path* path, const urma_jfs_wr_t& wr,
                                                             const Flags& flags,
@@ -148,7 +148,7 @@ template <urma_opcode_t kOpcode, typename Flags>
   const uint64_t bytes = view.local->len;
   const uint64_t local_addr = view.local->addr;
   SendEntry* entry;
-  // Nobody minds what is written to a free place.
+  // Writing to a free place is harmless.
   if (flags.is_inline) {
     constexpr bool kNever = kOpcode == URMA_OPC_READ || is_atomic(kOpcode);
     if (kNever || !lies_within(bytes, queue().limits().max_inline)) return nullptr;
@@ -161,7 +161,7 @@ template <urma_opcode_t kOpcode, typename Flags>
     if (segment == nullptr) return nullptr;
     if (!is_atomic(kOpcode) && !lies_within(bytes, queue().limits().max_message)) return nullptr;
     entry = queue().reserve_known();
-    // For another connection, should this one break.
+    // For the next connection, if this one breaks.
     auto* kept = reinterpret_cast<LocalPiece*>(entry + 1);
     kept->addr = local_addr;
     kept->len = static_cast<uint32_t>(bytes);
@@ -211,7 +211,7 @@ template <urma_opcode_t kOpcode, typename Flags>
   request->send_flags = Flags::kSendFlags | (flags.is_inline ? IBV_SEND_INLINE : 0) |
                         (kOpcode == URMA_OPC_SEND && flags.solicited ? IBV_SEND_SOLICITED : 0);
   const uint32_t place = queue().reserved();
-  // It is open: all that is outstanding is in its list.
+  // It is open: all outstanding requests are in its list.
   path->enqueue_at(place, queue().commit_in_flight(entry, place, path));
   path->last_under_way_ = place;
   ++path->under_way_;
@@ -221,7 +221,7 @@ template <urma_opcode_t kOpcode, typename Flags>
 
 // How many requests the path could take now.
 inline uint32_t Sender::room_of(const Path& path) {
-  // A nudge may lie where a request could.
+  // A nudge may take the place of a request.
   const auto held = static_cast<uint32_t>(path.posted_ - path.done_);
   const uint32_t places = held < path.sends_ ? path.sends_ - held : 0;
   return std::min({places, credits_, queue().easy_room()});
@@ -240,7 +240,7 @@ template <urma_opcode_t kOpcode, bool kInline>
   request->wr_id = path->wr_id(mark);
   queue().count_posts(1);
   const int error = post_send_(path->pair_, request, &bad_);
-  // From here on no request is refused, so that nobody asks for bad_wr.
+  // From here on no request is refused, so bad_wr is not needed.
   if (error != 0) [[unlikely]] {
     path->post_refused(error, 1);
     return post_rest(path, nullptr, nullptr);
@@ -253,7 +253,7 @@ template <urma_opcode_t kOpcode, bool kInline>
   return URMA_SUCCESS;
 }
 
-// Puts requests of one kind behind those of the list, and returns what follows them.
+// Appends requests of one kind to the list, and returns the one after them.
 template <urma_opcode_t kOpcode, bool kInline>
 [[gnu::noinline]] urma_jfs_wr_t* Sender::add_short(Path* path, urma_jfs_wr_t* wr, uint32_t room) {
   const urma_target_jetty_t* target = wr->tjetty;
@@ -267,7 +267,7 @@ template <urma_opcode_t kOpcode, bool kInline>
     if (entry == nullptr) break;
     list_.count = ++count;
     request->wr_id = path->wr_id(path->posted_ + count);
-    // The one behind it is there only if it is added, see post_shortly().
+    // The next one exists only if it is added, see post_shortly().
     request->next = request + 1;
     request->sg_list = piece;
     request->num_sge = 1;
@@ -298,8 +298,8 @@ template <urma_opcode_t kOpcode, bool kInline>
   }
 }
 
-// Takes requests of a chain in and posts them, up to the first one that is not so simple, which *wr
-// is then. False where some of them wait.
+// Takes requests of a chain and posts them, up to the first one that does not fit, which *wr is
+// then. False if some of them wait.
 inline bool Sender::post_short(Path* path, urma_jfs_wr_t** wr) {
   if (!path->is_open()) return true;
   list_.clear();
@@ -329,7 +329,7 @@ bool Path::post_shortly() {
   return error == 0 || post_refused(error, count - taken);
 }
 
-// So many of the last ones wait. The caller goes on with the path.
+// That many of the last ones wait. The caller continues with the path.
 bool Path::post_refused(int error, uint32_t refused_count) {
   shut();
   under_way_ -= refused_count;
@@ -345,9 +345,9 @@ bool Path::post_refused(int error, uint32_t refused_count) {
   return false;
 }
 
-// Everything that was posted is with the device. Proofs take the long way.
+// Everything posted is at the device. Proofs take the long way.
 void Path::reopen() {
-  // One that is unwanted takes the way on which it is looked whether it has become idle.
+  // An unwanted one takes the long way, which checks whether it is idle.
   if (proof_ != 0 || connection_->unwanted.load(std::memory_order_relaxed)) return;
   gate_ = &connection_->broken;
   pair_ = connection_->pair->handle();
@@ -356,7 +356,7 @@ void Path::reopen() {
   ready_.num_sge = 1;
 }
 
-// Where the last request went, if this one goes there, too.
+// The path of the last request, if this one has the same target.
 Path* Sender::short_path(const urma_jfs_wr_t& wr) const {
   if (config().trans_mode == URMA_TM_UM || last_path() == nullptr) return nullptr;
   auto* const path = static_cast<Path*>(last_path());
@@ -377,7 +377,7 @@ urma_status_t Sender::post_inline(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr, Pat
   }
 }
 
-// One that is posted alone, over an open path with room for it.
+// A request posted alone, over an open path with room for it.
 [[gnu::always_inline]] inline urma_status_t Sender::post_kind(urma_jfs_wr_t* wr,
                                                               urma_jfs_wr_t** bad_wr,
                                                               Path* path) noexcept {
@@ -385,7 +385,7 @@ urma_status_t Sender::post_inline(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr, Pat
   const uint32_t wished = wishes(wr->flag);
   if (wished == plain_inline()) return post_inline(wr, bad_wr, path);
   if (wished != plain()) return post_rest(nullptr, wr, bad_wr);
-  // First comes what there is most to do for.
+  // The order is by cost: those with the most work first.
   const urma_opcode_t opcode = wr->opcode;
   if (opcode == URMA_OPC_CAS) return post_alone<URMA_OPC_CAS, false>(wr, bad_wr, path);
   if (opcode == URMA_OPC_READ) return post_alone<URMA_OPC_READ, false>(wr, bad_wr, path);
@@ -424,8 +424,8 @@ urma_status_t Sender::post_behind(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noe
   return post_rest(nullptr, wr, bad_wr);
 }
 
-// Requests in a row that take the same path become one list
-// of the device; `behind` is the path that requests wait in already.
+// Consecutive requests for the same path become one list of the device; `behind` is a path with
+// waiting requests.
 urma_status_t Sender::post_rest(TargetPath* behind, urma_jfs_wr_t* wr,
                                 urma_jfs_wr_t** bad_wr) noexcept {
   urma_status_t status = URMA_SUCCESS;
@@ -466,7 +466,7 @@ urma_status_t Sender::post_rest(TargetPath* behind, urma_jfs_wr_t* wr,
 
 [[gnu::always_inline]] inline void Path::succeeded(uint32_t mark) {
   const uint64_t at = done_ + static_cast<uint32_t>(mark - static_cast<uint32_t>(done_));
-  // Of a connection that has gone; its last request bears the number that all went up to.
+  // Of an earlier connection; its last request had the final count of all.
   if (at > posted_ || at == done_) [[unlikely]]
     return;
   through(at);
@@ -477,8 +477,8 @@ urma_status_t Sender::post_rest(TargetPath* behind, urma_jfs_wr_t* wr,
   }
 }
 
-// The only busy path has all requests of the queue. False where more than one of them has ended, or
-// a special one: nothing has happened then.
+// The only busy path has all requests of the queue. False if more than one of them has ended, or a
+// special one: nothing has changed then.
 [[gnu::always_inline]] inline bool Sender::take_oldest(Path* path, const ibv_wc& completion,
                                                        urma_cr_t* cr) {
   SendEntry* entry = queue().oldest();
@@ -496,7 +496,7 @@ urma_status_t Sender::post_rest(TargetPath* behind, urma_jfs_wr_t* wr,
   return true;
 }
 
-// Those of the last look from this one on.
+// Those of the last poll, from this one on.
 void Sender::take_rest(int from, int got) {
   for (int i = from; i < got; ++i) {
     const ibv_wc& completion = completions_[i];
@@ -512,7 +512,7 @@ void Sender::take_rest(int from, int got) {
   }
 }
 
-// True where that is all that there was to do.
+// True if there was nothing else to do.
 inline bool Sender::take_completions() {
   for (const SendPath* path = queue().busy(); path != nullptr; path = path->earlier) {
     if (!static_cast<const Path*>(path)->is_open()) return false;
@@ -528,7 +528,7 @@ inline bool Sender::take_completions() {
 int Sender::collect(CompletionQueue* /*poller*/, int count, urma_cr_t* cr) {
   if (queue().empty()) return 0;
   OwnerScope scope(lock());
-  // What was found by an earlier look is handed out first.
+  // Requests found by an earlier poll are handed out first.
   if (queue().oldest()->state != SendState::kDone && !take_completions()) [[unlikely]]
     queue().advance_paths();
   if (has_unwanted_) [[unlikely]]
@@ -536,7 +536,7 @@ int Sender::collect(CompletionQueue* /*poller*/, int count, urma_cr_t* cr) {
   return queue().retire(count, cr);
 }
 
-// Where one path has all requests, what the device says becomes a record without a stop.
+// If one path has all requests, the device's completions become records directly.
 [[gnu::always_inline]] inline int Sender::poll_alone(CompletionQueue* poller, int count,
                                                      urma_cr_t* cr) noexcept {
   if (!lock().enter_biased()) [[unlikely]]
@@ -557,7 +557,7 @@ int Sender::collect(CompletionQueue* /*poller*/, int count, urma_cr_t* cr) {
     return poller->end_poll(got);
   }
   take_rest(got, found);
-  // What was found by an earlier look is handed out, too.
+  // Requests found by an earlier poll are handed out too.
   got += queue().retire(count - got, cr + got);
   lock().leave_biased();
   return poller->finish_poll(got, cr);

@@ -17,7 +17,7 @@
 namespace urma::verbs {
 namespace {
 
-// How long a receiver that has ended may take to say so, and how many messages it has received.
+// How long an ended receiver may take to say so, and how many messages it has received.
 constexpr uint64_t kLastWordNs = 500'000'000;
 constexpr uint32_t kMaxTokens = 65535;
 
@@ -26,8 +26,8 @@ PortAddress address_at(const Device& device, uint32_t eid_index) {
   const auto address = device.find_address(eid);
   if (!address.has_value()) {
     fail(URMA_EINVAL,
-         "create_context: {} has lost the address of eid_index {}; give it back, or "
-         "start the program again",
+         "create_context: {} has lost the address of eid_index {}; restore it, or restart the "
+         "program",
          device.info().name, eid_index);
   }
   return *address;
@@ -84,7 +84,7 @@ Transport::Transport(std::shared_ptr<Device> device, Service* service,
   host_ids_.start(control_.get());
 }
 
-// Before anybody can call.
+// Before any call can come.
 void Transport::open_connections(const PortAddress& address) {
   if (!device_->info().iwarp()) return;
   const CmConfig config = {address.eid, address.netdev, config_.nonce, config_.silence_ns};
@@ -96,7 +96,7 @@ void Transport::open_connections(const PortAddress& address) {
   resources_.connector = connector_.get();
 }
 
-// All that iWARP tells is that a connection has ended. Why, its owner says, or says no more.
+// iWARP reports only that a connection has ended. Its owner says why, or is gone.
 void Transport::explain_break(const ConnectRequest& request) {
   probe(request.target, [this, request](Answer answer) {
     if (answer != Answer::kNoSuchObject) return end_broken(request, answer);
@@ -119,7 +119,7 @@ void Transport::end_broken(const ConnectRequest& request, Answer answer) {
   serve_senders();
 }
 
-// Not on the service thread: what is being connected is waited for.
+// Not on the service thread: waits for connections being made.
 void Transport::close_connections() {
   connector_.reset();
   channel_.reset();
@@ -139,7 +139,7 @@ Transport::~Transport() {
     for (const auto& [connection, timer] : last_words_) this->service().cancel(timer);
   });
   close_connections();
-  // What was posted while that ran is done before anything it refers to goes.
+  // Run what was posted meanwhile before anything it refers to goes.
   service().run([this] { cancel_timers(); });
   service().run([] {});
 }
@@ -192,8 +192,7 @@ void Transport::unregister(Segment* segment) {
 ImportedSegment* Transport::import_segment(urma_context_t* ctx, const urma_seg_t& seg,
                                            urma_token_t token, uint32_t /*access*/) {
   auto segment = std::make_unique<RemoteRegion>(this, &asking_, ctx, seg, token);
-  // The first request finds the answer there already, as a rule. Which memory is meant by va 0 is
-  // not known before.
+  // Usually answered before the first request. The memory meant by va 0 is not known yet.
   if (seg.ubva.va != 0) segment->ask();
   return segment.release();
 }
@@ -205,7 +204,7 @@ void Transport::probe(const ProbeTarget& target, std::function<void(Answer)> ans
               });
 }
 
-// Which queue will send is not known yet, but where the owner is will be.
+// The sending queue is not known yet, but this finds the owner.
 void Transport::connect_ahead(const RemoteQueue& target) {
   const ProbeTarget asked = {target.id.eid, target.id.id, static_cast<uint32_t>(target.type),
                              static_cast<uint32_t>(target.trans_mode), target.token.token};
@@ -231,8 +230,8 @@ void Transport::unwatch_peer(PeerWatcher* watcher, uint64_t target) {
   service().run([=, this] { watches_.unwatch(watcher, target); });
 }
 
-// At once, so that no later request goes to the target the way that has ended; what else goes to
-// its process, and who watches that, follows.
+// At once, so that no later request to the target uses the ended connection; other requests to its
+// process, and its watchers, follow.
 void Transport::lose_connection(const RemoteQueue& target) {
   service().post([this, lost = connections_.lose(target), ended = ended()] {
     if (*ended) return;

@@ -28,21 +28,21 @@ namespace urma::verbs {
 
 struct TransportConfig {
   uint32_t eid_index;
-  uint64_t nonce;  // random; no other context has it
+  uint64_t nonce;  // random, unique to the context
   uint32_t uasid;
-  uint64_t silence_ns;    // how long a peer may give no answer: URMA_VERBS_TIMEOUT_MS
-  uint32_t most_senders;  // connections that stay: URMA_VERBS_MAX_CONN
+  uint64_t silence_ns;    // how long a peer may be silent: URMA_VERBS_TIMEOUT_MS
+  uint32_t most_senders;  // limit of connections: URMA_VERBS_MAX_CONN
 };
 
 class Transport final : public urma::Transport {
  public:
-  // Throws Error where the EID has no control socket.
+  // Throws Error if the EID has no control socket.
   Transport(std::shared_ptr<Device> device, Service* service, const TransportConfig& config,
             std::unique_ptr<Faults> faults = nullptr);
-  // Nothing may use a queue of this transport any more.
+  // No queue of this transport may be used any more.
   ~Transport() override;
 
-  // For who serves peers, on the service thread.
+  // For the server of peers, on the service thread.
   Control& control() { return *control_; }
   Asking& asking() { return asking_; }
   // Of iWARP, else NULL.
@@ -53,7 +53,7 @@ class Transport final : public urma::Transport {
   const Device& device() const { return *device_; }
   Registrations& registrations() { return registrations_; }
   const ContextResources& resources() const { return resources_; }
-  // Of iWARP: finds out why a connection has ended that this process has made.
+  // iWARP: finds out why a connection made by this process has ended.
   void explain_break(const ConnectRequest& request);
 
   std::span<const urma_eid_t> eids() const override { return eids_; }
@@ -106,7 +106,7 @@ class Transport final : public urma::Transport {
   PeerWatches watches_;
   Server server_;
   std::unique_ptr<Control> control_;
-  // By connection: until when its receiver may say why it has ended.
+  // By connection: until when its receiver may say why it ended.
   std::map<uint64_t, Service::TimerId> last_words_;
   uint16_t port_ = 0;  // of control_; for any thread
 
