@@ -31,8 +31,8 @@ int uvs_get_route_list(const uvs_route_t* route, uvs_route_list_t* out);
 // Writes the name of the first device of urma_get_device_list that has the address into the `len`
 // bytes at `buf`, with an ending zero. Thread-safe.
 // Returns 0; -EINVAL: an argument is NULL or `len` is 0; -ENODEV: no device has it, or urma_init
-// was not called; -ERANGE: the name is longer. After an error `buf` is unchanged. Specification:
-// none, of UMDK's libtpsa.
+// was not called; -ERANGE: the name is longer. After an error `buf` is unchanged.
+// Specification: none, of UMDK's libtpsa.
 int uvs_get_device_name_by_eid(uvs_eid_t* eid, char* buf, size_t len);
 
 // Would make an aggregated device; use URMA_DEVICE_ALIAS. Thread-safe.

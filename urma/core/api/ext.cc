@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The extensions that are about memory.
+// The extensions for memory.
 #include <cerrno>
 
 #include "urma/base/guard.h"

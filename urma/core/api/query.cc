@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Extensions that ask a provider of ours.
+// Extensions that query one of our providers.
 #include <algorithm>
 
 #include "urma/core/api/checks.h"
