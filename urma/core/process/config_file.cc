@@ -26,7 +26,7 @@ std::string_view trim(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
 }
 
-// Why an open file is not read; "" where it is.
+// Why an open file is not read; "" if it is.
 std::string why_not(int fd, const std::string& path) {
   struct stat info;
   if (::fstat(fd, &info) != 0) return urma::format("{}: {}", path, std::strerror(errno));
@@ -84,7 +84,7 @@ std::string user_config_path() {
 ConfigFile read_config_file(const std::string& path) {
   ConfigFile file;
   if (path.empty()) return file;
-  // Without waiting for the other end, should it be a pipe.
+  // Does not wait for the other end if it is a pipe.
   const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!fd.valid()) {
     if (errno != ENOENT && errno != ENOTDIR) {

@@ -40,7 +40,7 @@ urma_ext_provider_t describe(const urma_provider_ops_t* ops) {
   return provider;
 }
 
-// True where the provider has started, else *reason says why not.
+// True if the provider has started; else *reason says why not.
 bool start(const urma_provider_ops_t& ops, urma_init_attr_t* conf, std::string* reason) {
   const LogCapture lines;
   const urma_status_t status =
@@ -175,7 +175,7 @@ urma_sysfs_dev* DeviceTable::named(const std::string& name) const {
   return nullptr;
 }
 
-// Does nothing where the name is taken, or the device is not there yet.
+// Does nothing if the name is taken or the device does not exist yet.
 void DeviceTable::add_alias(const Alias& alias) {
   auto* device = named(alias.device);
   if (device == nullptr || named(alias.name) != nullptr) return;
@@ -206,7 +206,7 @@ void DeviceTable::add_aliases(std::vector<Alias> aliases, std::vector<std::strin
   std::erase_if(aliases_, [&](const Alias& alias) URMA_REQUIRES(mutex_) {
     const bool taken = named(alias.name) != nullptr;
     if (!alias.asked_for) {
-      // It is a matter of course, and nothing to tell.
+      // The default alias: no log line.
     } else if (taken) {
       complaints->push_back(
           urma::format("{}={} is left out, there is a device {}; choose another name", alias.name,
@@ -462,7 +462,7 @@ std::optional<urma_eid_info_t> DeviceTable::provider_eid(const urma_device_t* de
   return std::nullopt;
 }
 
-// Not those of an aggregated device over it, which has one.
+// Not those of an aggregated device over it, which has its own.
 uint32_t DeviceTable::eid_slots(const urma_device_t* device) const {
   const MutexLock lock(mutex_);
   return entry_of(device)->attrs.back()->dev_cap.max_eid_cnt;

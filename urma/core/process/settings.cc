@@ -113,7 +113,7 @@ bool equal_ignoring_case(std::string_view a, std::string_view b) {
   return a.size() == b.size() && ::strncasecmp(a.data(), b.data(), a.size()) == 0;
 }
 
-// The word of "a|b|c" that the text is, as the table spells it.
+// The word of "a|b|c" that matches the text, as the table spells it.
 std::optional<std::string> find_choice(std::string_view choices, std::string_view text) {
   while (!choices.empty()) {
     const auto word = choices.substr(0, choices.find('|'));
@@ -140,7 +140,7 @@ bool is_separator(std::string_view text) {
   return text.size() <= 7 && text.find_first_not_of("|,;:-/.~#") == std::string_view::npos;
 }
 
-// What is wrong with a text that is more than a word; "" where nothing is.
+// What is wrong with a text that has a syntax; "": nothing.
 std::string what_is_wrong(const SettingRow& row, std::string_view text) {
   const std::string_view name = row.name;
   try {
@@ -152,7 +152,7 @@ std::string what_is_wrong(const SettingRow& row, std::string_view text) {
   }
 }
 
-// The text in the form that is compared, or nothing where the row does not allow it.
+// The text in the form that is compared, or nothing if the row does not allow it.
 std::optional<std::string> normalise(const SettingRow& row, std::string_view text) {
   switch (row.type) {
     case SettingType::kChoice:
@@ -176,7 +176,7 @@ std::optional<std::string> normalise(const SettingRow& row, std::string_view tex
   return std::nullopt;
 }
 
-// What would be, for a text that is not.
+// What is allowed, for a text that is not.
 std::string allowed(const SettingRow& row, std::string_view text) {
   if (auto wrong = what_is_wrong(row, text); !wrong.empty()) return wrong;
   if (row.type == SettingType::kBool) return "allowed: 0 or 1";
@@ -185,7 +185,7 @@ std::string allowed(const SettingRow& row, std::string_view text) {
 
 }  // namespace
 
-// What one file says.
+// The settings of one file.
 struct EnvSettings::Source {
   ConfigFile file;
   urma_ext_origin_t origin;
@@ -242,7 +242,7 @@ EnvSettings::Value EnvSettings::decide(const SettingRow& row, const std::vector<
 std::vector<std::string> EnvSettings::load() {
   std::vector<std::string> complaints;
   std::vector<Value> values;
-  // Whoever starts a set-user-id program must not steer it.
+  // The caller of a set-user-id program must not control it.
   if (::getauxval(AT_SECURE) != 0) {
     for (const auto& row : kRows) {
       const bool set = std::getenv(row.name) != nullptr;
