@@ -61,7 +61,7 @@ constexpr OptionRow kOptions[] = {
     {"index", kIndex, 0, 1023},
 };
 
-// Takes the next part of the text, up to the separator, away from it.
+// Removes and returns the next part of the text, up to the separator.
 std::string_view take(std::string_view* text, char separator) {
   const size_t end = text->find(separator);
   const std::string_view part = text->substr(0, end);
@@ -78,7 +78,7 @@ uint64_t number(std::string_view name, std::string_view text, uint64_t min, uint
   return value;
 }
 
-// A percentage with up to four digits behind the point.
+// A percentage with at most 4 decimals.
 uint32_t millionths(std::string_view text) {
   constexpr uint64_t kWhole = 100;
   std::string_view rest = text;

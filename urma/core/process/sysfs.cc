@@ -94,7 +94,7 @@ constexpr AttrFile kAttrFiles[] = {
 
 #undef ATTR_FILE
 
-// This library runs on little-endian machines only.
+// read_sysfs_attr() copies the low bytes of a number, which come first on little-endian machines.
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
 
 void read_ports(const std::string& path, urma_device_attr_t* attr) {
