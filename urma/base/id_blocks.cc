@@ -134,7 +134,7 @@ void IdBlocks::choose(IdKind kind, uint32_t eid_index, uint32_t id) {
   try {
     if (!admit(kind, id)) {
       fail(URMA_EEXIST,
-           "id {} is one that a running process gives to its own objects; choose one below {}", id,
+           "id {} is reserved by a running process for its own objects; choose one below {}", id,
            kFirstBlock * kBlockIds);
     }
     chosen_.insert({kind, id, eid_index});

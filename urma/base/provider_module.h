@@ -60,8 +60,8 @@ class Module {
     return guarded(URMA_LOG_SITE, [=] {
       const size_t eids = provider().eids_of(*dev);
       if (eid_index >= eids) {
-        fail(URMA_EINVAL, "create_context: eid_index {} is over the device's {} EIDs", eid_index,
-             eids);
+        fail(URMA_EINVAL, "create_context: eid_index {} is out of range; the device has {} EIDs",
+             eid_index, eids);
       }
       return provider_->open_context(dev, eid_index);
     });

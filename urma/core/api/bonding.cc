@@ -123,14 +123,15 @@ int describe_jetty(const urma_user_ctl_in_t& in, urma_user_ctl_out_t* out) {
   const auto* jetty = object_of<urma_jetty_t>(in);
   if (jetty == nullptr || jetty->jetty_cfg.flag.bs.share_jfr != URMA_SHARE_JFR ||
       jetty->jetty_cfg.shared.jfr == nullptr) {
-    return refuse(in, "it is no jetty with a shared JFR");
+    return refuse(in, "its input is not a jetty with a shared JFR");
   }
   return hand_over(in, out, describe(*jetty));
 }
 
 int describe_segment(const urma_user_ctl_in_t& in, urma_user_ctl_out_t* out) {
   const auto* segment = object_of<urma_target_seg_t>(in);
-  return segment == nullptr ? refuse(in, "it is no segment") : hand_over(in, out, segment->seg);
+  return segment == nullptr ? refuse(in, "its input is not a segment")
+                            : hand_over(in, out, segment->seg);
 }
 
 int execute(urma_context_t* ctx, urma_user_ctl_in_t* in, urma_user_ctl_out_t* out) {

@@ -36,7 +36,8 @@ bool known(const char* call, const urma_device_t* device) {
     report_not_started(call);
     return false;
   }
-  URMA_LOG_LIMITED(ERR, "{}: dev {} is no device of the library; pass one of urma_get_device_list",
+  URMA_LOG_LIMITED(ERR,
+                   "{}: dev {} is not a device of the library; pass one of urma_get_device_list",
                    call, static_cast<const void*>(device));
   return false;
 }
@@ -153,7 +154,7 @@ URMA_EXPORT urma_device_t* urma_get_device_by_name(char* dev_name) {
   return entry(__func__, [&](const char* call) -> urma_device_t* {
     if (!given(call, "dev_name", dev_name)) return no_result(EINVAL);
     if (::strnlen(dev_name, URMA_MAX_DEV_NAME) >= URMA_MAX_DEV_NAME) {
-      URMA_LOG_LIMITED(ERR, "{}: dev_name has {} or more characters; names are shorter", call,
+      URMA_LOG_LIMITED(ERR, "{}: dev_name has {} or more characters; shorten it", call,
                        URMA_MAX_DEV_NAME);
       return no_result(EINVAL);
     }

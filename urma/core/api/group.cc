@@ -75,7 +75,7 @@ namespace {
 
 bool check_group_cfg(const char* call, const urma_context_t* ctx, const urma_jetty_grp_cfg_t& cfg) {
   if (strnlen(cfg.name, sizeof cfg.name) == sizeof cfg.name) {
-    URMA_LOG_LIMITED(ERR, "{}: the name has no ending zero within {} bytes; shorten it", call,
+    URMA_LOG_LIMITED(ERR, "{}: the name is not zero-terminated within {} bytes; shorten it", call,
                      sizeof cfg.name);
     return false;
   }

@@ -85,7 +85,7 @@ std::vector<Record> records_of(const char* call, uint32_t pid, Topic topic) {
   auto records = ask_records<Record>(*runtime(), pid, topic);
   const bool all = std::all_of(records.begin(), records.end(),
                                [](const Record& record) { return credible(record); });
-  if (!all) urma::fail(URMA_FAIL, "{}: process {} answered what cannot be true", call, pid);
+  if (!all) urma::fail(URMA_FAIL, "{}: process {} sent an invalid answer", call, pid);
   return records;
 }
 
@@ -196,7 +196,7 @@ URMA_EXPORT urma_status_t urma_ext_perf(uint32_t pid, urma_ext_perf_op_t op, cha
                                         uint32_t* len) {
   return entry(__func__, [&](const char* call) -> urma_status_t {
     if (!up_to(op, URMA_EXT_PERF_SHOW)) {
-      URMA_LOG_LIMITED(ERR, "{}: op is none of START (0), STOP (1) and SHOW (2)", call);
+      URMA_LOG_LIMITED(ERR, "{}: op is unknown; use START (0), STOP (1) or SHOW (2)", call);
       return URMA_EINVAL;
     }
     require_not_forked(call);

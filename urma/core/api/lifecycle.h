@@ -136,7 +136,7 @@ void adopt(urma_context_t* ctx, const typename Kind::Config& config, typename Ki
 template <typename Kind>
 bool check_active(const char* call, typename Kind::Object& object, bool wanted) {
   if (Kind::options(object).is_actived == wanted) return true;
-  URMA_LOG_LIMITED(ERR, "{}: the object is {}; call urma_{} before", call,
+  URMA_LOG_LIMITED(ERR, "{}: the object is {}; call urma_{} first", call,
                    wanted ? "not active" : "active", wanted ? "active_*" : "deactive_*");
   return false;
 }
@@ -407,8 +407,7 @@ urma_status_t get_option(const char* call, typename Kind::Object* object, uint64
   return entry(call, [&](const char*) -> urma_status_t {
     if (!given(call, "buf", value)) return URMA_EINVAL;
     if (option == 0 || length == 0) {
-      URMA_LOG_LIMITED(ERR, "{}: opt {:#x} with len {} is not possible; neither may be 0", call,
-                       option, length);
+      URMA_LOG_LIMITED(ERR, "{}: opt {:#x}, len {}: neither may be 0", call, option, length);
       return URMA_EINVAL;
     }
     return status_call<Kind::kGetOpt>(call, object, object, option, value, length);
@@ -468,7 +467,7 @@ int flush(const char* call, Object* object, uint32_t depth, int count, urma_cr_t
   return count_entry(call, [&](const char*) {
     if (!given(call, "the queue", object) || !given(call, "cr", records)) return -URMA_EINVAL;
     if (count <= 0 || static_cast<uint32_t>(count) > depth) {
-      URMA_LOG_LIMITED(ERR, "{}: cr_cnt {} is not possible; pass 1 up to the depth, {}", call,
+      URMA_LOG_LIMITED(ERR, "{}: cr_cnt {} is out of range; pass 1 up to the depth, {}", call,
                        count, depth);
       return -URMA_EINVAL;
     }

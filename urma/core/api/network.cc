@@ -63,8 +63,8 @@ URMA_EXPORT int urma_str_to_eid(const char* buf, urma_eid_t* eid) {
       }
     }
     URMA_LOG_LIMITED(ERR,
-                     "{}: '{}' is no EID; pass an IPv6 or IPv4 address, or a number "
-                     "of at most 32 bits and at least {} characters",
+                     "{}: '{}' is not an EID; pass an IPv6 or IPv4 address, or a number of at most "
+                     "32 bits and at least {} characters",
                      call, buf, kMinEidText);
     return -EINVAL;
   });

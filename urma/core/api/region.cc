@@ -58,7 +58,7 @@ uint32_t eid_place(const urma_context_t* ctx) {
 urma::Runtime& runtime_for(const char* call, const urma_context_t* ctx) {
   urma::Runtime& made = *runtime();
   if (eid_place(ctx) == made.all_eids().size()) {
-    urma::fail(URMA_EINVAL, "{}: regions are of devices of shared memory, and {} is none", call,
+    urma::fail(URMA_EINVAL, "{}: device {} has no regions; use a device of shared memory", call,
                ctx->dev->name);
   }
   return made;
@@ -67,7 +67,8 @@ urma::Runtime& runtime_for(const char* call, const urma_context_t* ctx) {
 bool check_name(const char* call, const char* name) {
   if (!given(call, "name", name)) return false;
   if (valid_region_name(name)) return true;
-  URMA_LOG_LIMITED(ERR, "{}: the name has not 1 to {} bytes", call, UR_NAME_MAX_LEN - 1);
+  URMA_LOG_LIMITED(ERR, "{}: the length of the name is not 1 to {} bytes", call,
+                   UR_NAME_MAX_LEN - 1);
   return false;
 }
 
@@ -75,8 +76,8 @@ RegionRecord find_or_fail(const char* call, const urma::Runtime& runtime, const 
                           const char* name) {
   const auto region = find_region(runtime, eid_place(ctx), name);
   if (!region) {
-    urma::fail(URMA_EINVAL, "{}: there is no region \"{}\" of this EID; urma_get_ur_list has all",
-               call, name);
+    urma::fail(URMA_EINVAL, "{}: no region \"{}\" of this EID; urma_get_ur_list lists all", call,
+               name);
   }
   return *region;
 }
@@ -112,12 +113,12 @@ void check_rights(const RegionRecord& region,
   for (const auto* segment : segments) {
     const uint32_t access = segment->seg.attr.bs.access;
     if ((access & kAllRights) == 0) {
-      urma::fail(URMA_ENOPERM, "attach_ur: the segment at {:#x} grants nobody anything",
+      urma::fail(URMA_ENOPERM, "attach_ur: the segment at {:#x} grants no rights",
                  uint64_t{segment->seg.ubva.va});
     }
     if (region.access != 0 && (access & ~region.access) != 0) {
       urma::fail(URMA_ENOPERM,
-                 "attach_ur: the segment at {:#x} grants {:#x}, region \"{}\" has room for {:#x}",
+                 "attach_ur: the segment at {:#x} grants {:#x}, region \"{}\" allows {:#x}",
                  uint64_t{segment->seg.ubva.va}, access, region.name, region.access);
     }
   }
@@ -203,7 +204,7 @@ URMA_EXPORT urma_status_t urma_create_ur(urma_context_t* ctx, const urma_ur_t* u
       return URMA_EINVAL;
     }
     if ((ur->attr.value & ~kAllRights) != 0) {
-      URMA_LOG_LIMITED(ERR, "{}: attr {:#x} has bits that are no rights; use those of {:#x}", call,
+      URMA_LOG_LIMITED(ERR, "{}: attr {:#x} has bits that are not rights; use those of {:#x}", call,
                        ur->attr.value, kAllRights);
       return URMA_EINVAL;
     }

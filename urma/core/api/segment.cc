@@ -204,7 +204,8 @@ URMA_EXPORT urma_target_seg_t* urma_ext_register_dmabuf(urma_context_t* ctx,
   return pointer_entry(__func__, [&](const char* call) -> urma_target_seg_t* {
     if (!open_gate(call, ctx)) return refused();
     if (fd < 0) {
-      URMA_LOG_LIMITED(ERR, "{}: fd {} is no descriptor; export the memory as a dma-buf", call, fd);
+      URMA_LOG_LIMITED(ERR, "{}: fd {} is not a descriptor; export the memory as a dma-buf", call,
+                       fd);
       return refused();
     }
     const auto op = device_table().dmabufs_of(ctx->dev);

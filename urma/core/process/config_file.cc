@@ -30,7 +30,7 @@ std::string_view trim(std::string_view text) {
 std::string why_not(int fd, const std::string& path) {
   struct stat info;
   if (::fstat(fd, &info) != 0) return urma::format("{}: {}", path, std::strerror(errno));
-  if (!S_ISREG(info.st_mode)) return urma::format("{} is not read: it is no regular file", path);
+  if (!S_ISREG(info.st_mode)) return urma::format("{} is not read: it is not a regular file", path);
   if (info.st_uid != 0 && info.st_uid != ::geteuid()) {
     return urma::format("{} is not read: it belongs to user {}; give it to root or to user {}",
                         path, info.st_uid, ::geteuid());

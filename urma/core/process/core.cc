@@ -227,9 +227,9 @@ bool in_use() { return process().in_use.load(std::memory_order_relaxed); }
 
 const char* not_started_text() {
   return process().ended.load(std::memory_order_relaxed)
-             ? "urma_init comes first again: urma_uninit has ended the library, and all that was "
+             ? "call urma_init again first: urma_uninit has ended the library, and all that was "
                "made before"
-             : "urma_init comes first";
+             : "call urma_init first";
 }
 
 Runtime* runtime() {

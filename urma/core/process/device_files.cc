@@ -72,7 +72,7 @@ void read_port(const std::string& file, uint32_t port, PortControl* control) {
   if (*state == "1" || *state == "4") {
     control->set_port(port, *state == "4");
   } else if (!state->empty()) {
-    URMA_LOG_LIMITED(WARNING, "{}: '{:.32}' is no state; write 1 (down) or 4 (active)", file,
+    URMA_LOG_LIMITED(WARNING, "{}: '{:.32}' is not a state; write 1 (down) or 4 (active)", file,
                      *state);
   }
 }

@@ -78,9 +78,9 @@ urma_sysfs_dev* DeviceTable::add(urma_provider_ops_t* ops, const std::string& na
 void DeviceTable::add_device(urma_provider_ops_t* ops, const DeviceDescription& device) {
   const std::string name = device.name;
   if (name.empty() || name.size() >= URMA_MAX_DEV_NAME) {
-    fail(URMA_EINVAL, "\"{}\" cannot be the name of a device", name);
+    fail(URMA_EINVAL, "invalid device name \"{}\"", name);
   }
-  if (find(name) != nullptr) fail(URMA_EEXIST, "there are two devices of the name {}", name);
+  if (find(name) != nullptr) fail(URMA_EEXIST, "duplicate device name {}", name);
   const MutexLock lock(mutex_);
   auto* entry = add(ops, name, device.type, device.attr);
   entry->made_by_provider = true;
@@ -155,7 +155,7 @@ bool DeviceTable::uninit_providers() {
     const bool done = provider.ops->uninit != nullptr && guarded(URMA_LOG_SITE, [&] {
                                                            return provider.ops->uninit();
                                                          }) == URMA_SUCCESS;
-    if (!done) URMA_LOG(WARNING, "provider {} did not end as it should", provider.ops->name);
+    if (!done) URMA_LOG(WARNING, "provider {} failed to end", provider.ops->name);
     all = all && done;
   }
   return all;
@@ -208,9 +208,8 @@ void DeviceTable::add_aliases(std::vector<Alias> aliases, std::vector<std::strin
     if (!alias.asked_for) {
       // The default alias: no log line.
     } else if (taken) {
-      complaints->push_back(
-          urma::format("{}={} is left out, there is a device {}; choose another name", alias.name,
-                       alias.device, alias.name));
+      complaints->push_back(urma::format("{}={} is left out: device {} exists; choose another name",
+                                         alias.name, alias.device, alias.name));
     } else if (named(alias.device) == nullptr) {
       complaints->push_back(
           urma::format("{}={} has no effect until there is a device {}; see urma_get_device_list "
@@ -237,8 +236,7 @@ void DeviceTable::rescan() {
   look_again(&hidden);
   for (const auto& name : hidden) {
     URMA_LOG(WARNING,
-             "URMA_DEVICE_ALIAS: {} is the name of a device that has appeared, and no further name "
-             "as long as that is there; choose another name",
+             "URMA_DEVICE_ALIAS: {} is hidden by a new device of that name; choose another name",
              name);
   }
 }

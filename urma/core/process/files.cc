@@ -58,8 +58,8 @@ bool try_flock(int fd, int operation, const std::string& path) {
   if (::flock(fd, operation | LOCK_NB) == 0) return true;
   if (errno == EWOULDBLOCK) return false;
   fail(URMA_FAIL,
-       "locking {}: {}; let filters of system calls permit flock, or set URMA_RUNTIME_DIR to a "
-       "directory whose file system has locks",
+       "locking {}: {}; allow flock in seccomp filters, or set URMA_RUNTIME_DIR to a directory "
+       "whose file system has locks",
        path, std::strerror(errno));
 }
 

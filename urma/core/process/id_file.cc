@@ -58,7 +58,7 @@ bool IdFile::lock(short type, off_t place, off_t bytes) {
   if (errno == EAGAIN) return false;
   fail(URMA_FAIL,
        "{}: locking a range of it fails: {}; set URMA_RUNTIME_DIR to a directory in memory "
-       "(tmpfs), and let filters of system calls permit fcntl(F_OFD_SETLK)",
+       "(tmpfs), and allow fcntl(F_OFD_SETLK) in seccomp filters",
        path_, std::strerror(errno));
 }
 

@@ -119,7 +119,8 @@ void InspectServer::admit(Fd socket) {
   MessageSocket connection(std::move(socket));
   const PeerCredentials peer = connection.credentials();
   if (peer.uid != ::geteuid()) {
-    URMA_LOG_LIMITED(WARNING, "process {} of user {} may not look at this one; only its own user",
+    URMA_LOG_LIMITED(WARNING,
+                     "process {} of user {} may not inspect this one; only its own user may",
                      peer.pid, peer.uid);
     return;
   }

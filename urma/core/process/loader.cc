@@ -112,7 +112,7 @@ void Loader::load_dir(const std::string& dir, const urma_host* table) {
     } else if (!fs::is_regular_file(real, error)) {
       continue;
     } else if (!is_elf_file(real.string())) {
-      URMA_LOG(INFO, "{} is no provider module: not an ELF file", path);
+      URMA_LOG(INFO, "{} is not a provider module: not an ELF file", path);
       if (path.ends_with(".so")) remember(path, "not an ELF file");
     } else {
       load_module(real.string(), table);

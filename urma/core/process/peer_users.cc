@@ -27,7 +27,7 @@ uid_t user_of(std::string_view text) {
   passwd* found = nullptr;
   ::getpwnam_r(std::string(text).c_str(), &info, entry.data(), entry.size(), &found);
   if (found == nullptr) {
-    fail(URMA_EINVAL, "there is no user '{:.32}'; allowed: names and numbers of users, or *", text);
+    fail(URMA_EINVAL, "unknown user '{:.32}'; allowed: names and numbers of users, or *", text);
   }
   return found->pw_uid;
 }

@@ -236,7 +236,7 @@ void Regions::attach(Runtime& runtime, uint32_t eid_index, const RegionRecord& r
   // After the pending ones, so that one that stops being pending meanwhile is counted.
   add_members(runtime, region, kMemberMark, &all);
   if (is_over(all, region.size)) {
-    fail(URMA_ENOMEM, "attach_ur: region \"{}\" takes {} bytes and no more; detach some first",
+    fail(URMA_ENOMEM, "attach_ur: region \"{}\" is limited to {} bytes; detach some segments first",
          region.name, region.size);
   }
   for (const auto& [pending, final_name] : undo.files) {

@@ -128,7 +128,7 @@ uint32_t ProcessRuntime::reserve_uasid(uint32_t wished) {
   for (int i = 0; i < kUasidTries; ++i) {
     const auto number =
         wished != 0 ? wished : static_cast<uint32_t>(random_number() % kMaxUasid + 1);
-    if (number > kMaxUasid) fail(URMA_EINVAL, "uasid {:#x} is over 24 bits", number);
+    if (number > kMaxUasid) fail(URMA_EINVAL, "uasid {:#x} exceeds 24 bits", number);
     try {
       reserve_uasid_number(number);
       return number;

@@ -60,7 +60,7 @@ std::string choose_path(const Settings& settings) {
       return path;
     }
   }
-  const char* const why = xdg == nullptr ? "is not set" : "is no directory of this user's";
+  const char* const why = xdg == nullptr ? "is not set" : "is not a directory of this user";
   for (const char* parent : {"/run", "/tmp"}) {
     auto path = urma::format("{}/urma-{}", parent, ::geteuid());
     if (!make_dir(path)) continue;
@@ -137,10 +137,10 @@ std::vector<urma_eid_t> parse_eids(std::string_view text, const std::string& pat
     if (end == std::string_view::npos) damaged("ends in the middle of a line");
     urma_eid_t eid;
     if (::inet_pton(AF_INET6, std::string(text.substr(0, end)).c_str(), eid.raw) != 1) {
-      damaged("has a line that is no IPv6 address");
+      damaged("has a line that is not an IPv6 address");
     }
     if (has_eid({urma_eid_t{}}, eid) || has_eid(eids, eid)) {
-      damaged("has an address that is zero or stands there twice");
+      damaged("has an address that is zero or listed twice");
     }
     eids.push_back(eid);
     text.remove_prefix(end + 1);
@@ -237,11 +237,10 @@ void check_runtime_dir(const RuntimeDir& dir, const PeerUsers& peers, bool share
   const mode_t mode = info.st_mode & 07777;
   if ((mode & 0777) == kOwnMode || (shared && mode == kGroupMode)) return;
   if (shared) {
-    fail(
-        URMA_FAIL,
-        "runtime directory {} has mode {:04o}, not {:04o} as one that users share: give it a group "
-        "that all of them are in, and run \"chmod {:04o} {}\"",
-        dir.path, mode, kGroupMode, kGroupMode, dir.path);
+    fail(URMA_FAIL,
+         "runtime directory {} has mode {:04o}, not {:04o} for several users: give it a group that "
+         "all of them are in, and run \"chmod {:04o} {}\"",
+         dir.path, mode, kGroupMode, kGroupMode, dir.path);
   }
   fail(URMA_FAIL, "runtime directory {} has mode {:04o}, not 0700: run \"chmod 0700 {}\"", dir.path,
        mode, dir.path);

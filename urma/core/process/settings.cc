@@ -101,7 +101,7 @@ size_t row_index(const char* name) {
   for (size_t i = 0; i < std::size(kRows); ++i) {
     if (std::strcmp(kRows[i].name, name) == 0) return i;
   }
-  fail(URMA_EINVAL, "there is no setting {}", name);
+  fail(URMA_EINVAL, "unknown setting {}", name);
 }
 
 bool has_row(std::string_view name) {
@@ -212,8 +212,8 @@ std::vector<EnvSettings::Source> EnvSettings::read_files(const std::string& syst
     for (const auto& complaint : source.file.complaints) complaints->push_back(complaint);
     for (const auto& line : source.file.lines) {
       if (has_row(line.name)) continue;
-      complaints->push_back(urma::format(
-          "{} is ignored: there is no setting {:.64}; see urma_env(7)", line.place, line.name));
+      complaints->push_back(urma::format("{} is ignored: unknown setting {:.64}; see urma_env(7)",
+                                         line.place, line.name));
     }
   }
   return files;

@@ -296,8 +296,7 @@ void stop() {
   });
   if (self.lost != 0) {
     URMA_LOG(WARNING,
-             "URMA_TRACE: {} moments were lost, faster than they could be written; trace fewer "
-             "requests",
+             "URMA_TRACE: {} moments were lost, recorded faster than written; trace fewer requests",
              std::exchange(self.lost, 0));
   }
 }
