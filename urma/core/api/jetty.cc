@@ -25,15 +25,15 @@ bool check_share(const char* call, const urma_context_t* ctx, uint32_t share_jfr
 // Both halves of a jetty have the same mode and order.
 bool check_halves(const char* call, const urma_jfs_cfg_t& send, const urma_jfr_cfg_t& receive) {
   if (bits_of(send.trans_mode) != bits_of(receive.trans_mode)) {
-    URMA_LOG_LIMITED(ERR, "{}: trans_mode of the JFS is {}, of the JFR {}; they have to be equal",
+    URMA_LOG_LIMITED(ERR, "{}: trans_mode of the JFS is {}, of the JFR {}; both must be equal",
                      call, bits_of(send.trans_mode), bits_of(receive.trans_mode));
     return false;
   }
   const auto send_order = resolve_order(send.trans_mode, send.flag.bs.order_type);
   const auto receive_order = resolve_order(receive.trans_mode, receive.flag.bs.order_type);
   if (send_order == receive_order) return true;
-  URMA_LOG_LIMITED(ERR, "{}: order_type of the JFS is {}, of the JFR {}; they have to be equal",
-                   call, *send_order, *receive_order);
+  URMA_LOG_LIMITED(ERR, "{}: order_type of the JFS is {}, of the JFR {}; both must be equal", call,
+                   *send_order, *receive_order);
   return false;
 }
 

@@ -29,18 +29,15 @@ urma_status_t check_bind(const char* call, const urma_jetty_t& jetty,
                          const urma_target_jetty_t& target) {
   const urma_jfs_cfg_t& send = jetty.jetty_cfg.jfs_cfg;
   if (bits_of(send.trans_mode) != URMA_TM_RC || bits_of(target.trans_mode) != URMA_TM_RC) {
-    URMA_LOG_LIMITED(ERR,
-                     "{}: trans_mode of the jetty is {}, of the target {}; both have to be "
-                     "URMA_TM_RC (2)",
-                     call, bits_of(send.trans_mode), bits_of(target.trans_mode));
+    URMA_LOG_LIMITED(
+        ERR, "{}: trans_mode of the jetty is {}, of the target {}; both must be URMA_TM_RC (2)",
+        call, bits_of(send.trans_mode), bits_of(target.trans_mode));
     return URMA_ENOPERM;
   }
   const auto own = resolve_order(send.trans_mode, send.flag.bs.order_type);
   const auto other = resolve_order(target.trans_mode, target.flag.bs.order_type);
   if (own != other) {
-    URMA_LOG_LIMITED(ERR,
-                     "{}: order_type of the jetty is {}, of the target {}; they have to be "
-                     "equal",
+    URMA_LOG_LIMITED(ERR, "{}: order_type of the jetty is {}, of the target {}; both must be equal",
                      call, *own, *other);
     return URMA_ENOPERM;
   }
@@ -160,10 +157,9 @@ bool check_advise(const char* call, const Queue* queue, const urma_target_jetty_
   if (bits_of(mode_of(*queue)) == URMA_TM_RM && bits_of(target->trans_mode) == URMA_TM_RM) {
     return true;
   }
-  URMA_LOG_LIMITED(ERR,
-                   "{}: trans_mode of the queue is {}, of the target {}; both have to be "
-                   "URMA_TM_RM (1)",
-                   call, bits_of(mode_of(*queue)), bits_of(target->trans_mode));
+  URMA_LOG_LIMITED(
+      ERR, "{}: trans_mode of the queue is {}, of the target {}; both must be URMA_TM_RM (1)", call,
+      bits_of(mode_of(*queue)), bits_of(target->trans_mode));
   return false;
 }
 

@@ -71,8 +71,8 @@ void after_fork_in_child() URMA_NO_THREAD_SAFETY_ANALYSIS {
   log_sink().after_fork_in_child();
   if (lost != 0) {
     URMA_LOG(ERR,
-             "{} bytes of registered memory could not be copied for this child of a fork, and are "
-             "not mapped in it: it needs memory, and descriptors or /proc",
+             "{} bytes of registered memory could not be copied for this forked child, and are not "
+             "mapped in it; give it memory, and descriptors or /proc",
              lost);
   }
   if (process().in_use.load(std::memory_order_relaxed)) {
@@ -204,7 +204,7 @@ urma_status_t uninit() {
   auto& self = process();
   const MutexLock lock(self.mutex);
   if (!self.in_use.load(std::memory_order_relaxed)) {
-    URMA_LOG(WARNING, "urma_uninit without urma_init before");
+    URMA_LOG(WARNING, "urma_uninit without urma_init");
     return URMA_SUCCESS;
   }
   const bool all = end();

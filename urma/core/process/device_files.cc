@@ -83,7 +83,7 @@ DeviceFiles::DeviceFiles(Janitor& janitor, const std::string& runtime_path, uint
                          const std::vector<ShownDevice>& devices)
     : janitor_(janitor), path_(runtime_path + "/class"), slot_(slot) {
   for (int i = 0; !try_hold(); ++i) {
-    if (i == kTries) fail(URMA_FAIL, "{} stays locked by a process that ends", path_);
+    if (i == kTries) fail(URMA_FAIL, "{} stays locked by a process that is ending", path_);
     ::nanosleep(&kBetweenTries, nullptr);
   }
   make_folder(path_ + "/ubcore");
