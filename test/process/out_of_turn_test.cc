@@ -98,7 +98,7 @@ TEST_F(OutOfTurnTest, WhatOutlivesTheLibraryIsNamedAndRefusesCalls) {
     EXPECT_LINE("urma_uninit: a context of device", "still lives, with " + living);
     left.expect_refused();
     EXPECT_GE(
-        LogLines::count({"urma_poll_jfc", "urma_init comes first again", "urma_uninit has ended"}),
+        LogLines::count({"urma_poll_jfc", "call urma_init again first", "urma_uninit has ended"}),
         1u)
         << LogLines::all();
     // A later start is no start of what was made before.
@@ -127,37 +127,37 @@ TEST_F(OutOfTurnTest, CallsBeforeUrmaInitSayThatItComesFirst) {
     char name[] = "urma_shm0";
     EXPECT_EQ(urma_get_device_by_name(name), nullptr);
     EXPECT_EQ(errno, ENODEV);
-    EXPECT_LINE("urma_get_device_by_name: urma_init comes first");
+    EXPECT_LINE("urma_get_device_by_name: call urma_init first");
     int devices = 7;
     EXPECT_EQ(urma_get_device_list(&devices), nullptr);
     EXPECT_EQ(errno, ENODEV);
     EXPECT_EQ(devices, 0);
-    EXPECT_LINE("urma_get_device_list: urma_init comes first");
+    EXPECT_LINE("urma_get_device_list: call urma_init first");
     EXPECT_EQ(urma_get_device_by_eid({}, URMA_TRANSPORT_UB), nullptr);
     EXPECT_EQ(errno, ENODEV);
-    EXPECT_LINE("urma_get_device_by_eid: urma_init comes first");
+    EXPECT_LINE("urma_get_device_by_eid: call urma_init first");
     urma_device_t device = {};
     EXPECT_EQ(urma_create_context(&device, 0), nullptr);
-    EXPECT_LINE("urma_create_context: urma_init comes first");
+    EXPECT_LINE("urma_create_context: call urma_init first");
     urma_device_attr_t attr;
     EXPECT_NE(urma_query_device(&device, &attr), URMA_SUCCESS);
-    EXPECT_LINE("urma_query_device: urma_init comes first");
+    EXPECT_LINE("urma_query_device: call urma_init first");
     uint32_t count;
     EXPECT_EQ(urma_get_eid_list(&device, &count), nullptr);
-    EXPECT_LINE("urma_get_eid_list: urma_init comes first");
+    EXPECT_LINE("urma_get_eid_list: call urma_init first");
     EXPECT_EQ(urma_create_jfce(nullptr), nullptr);
-    EXPECT_LINE("urma_create_jfce: urma_init comes first");
+    EXPECT_LINE("urma_create_jfce: call urma_init first");
     EXPECT_EQ(urma_ext_alloc(4096, 0), nullptr);
-    EXPECT_LINE("ext_alloc: urma_init comes first");
+    EXPECT_LINE("ext_alloc: call urma_init first");
     urma_ext_device_t details;
     EXPECT_NE(urma_ext_query_device(&device, &details), URMA_SUCCESS);
-    EXPECT_LINE("urma_ext_query_device: urma_init comes first");
+    EXPECT_LINE("urma_ext_query_device: call urma_init first");
     urma_ext_process_t processes[1];
     count = 1;
     EXPECT_NE(urma_ext_list_processes(processes, &count), URMA_SUCCESS);
-    EXPECT_LINE("urma_ext_list_processes: urma_init comes first");
+    EXPECT_LINE("urma_ext_list_processes: call urma_init first");
     EXPECT_NE(urma_get_uasid(&count), URMA_SUCCESS);
-    EXPECT_EQ(LogLines::count({"urma_init comes first"}), 11u) << LogLines::all();
+    EXPECT_EQ(LogLines::count({"call urma_init first"}), 11u) << LogLines::all();
     EXPECT_EQ(LogLines::count({"urma_uninit"}), 0u) << LogLines::all();
   });
 }

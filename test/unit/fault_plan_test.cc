@@ -46,23 +46,23 @@ TEST(FaultPlan, TakesEveryKindAndOption) {
 
 TEST(FaultPlan, SaysWhatIsWrong) {
   const std::vector<std::pair<std::string, std::string>> wrong = {
-      {"slow", "slow is none of"},
+      {"slow", "slow: use seed=N"},
       {"delay", "needs ms="},
-      {"delay:ms=0", "ms=0 is no number"},
-      {"delay:ms=5x", "ms=5x is no number"},
+      {"delay:ms=0", "ms=0: not a number"},
+      {"delay:ms=5x", "ms=5x: not a number"},
       {"rnr:op=read", "rnr has no option op"},
       {"drop:ms=4", "drop has no option ms"},
-      {"drop:p=0", "p=0 is no percentage"},
-      {"drop:p=100.1", "p=100.1 is no percentage"},
-      {"drop:p=1.23456", "behind the point"},
-      {"drop:p=", "p= is no number"},
-      {"drop:op=both", "op=both is none of"},
+      {"drop:p=0", "p=0: not a percentage"},
+      {"drop:p=100.1", "p=100.1: not a percentage"},
+      {"drop:p=1.23456", "p=1.23456: use 1 to 4 decimals"},
+      {"drop:p=", "p=: not a number"},
+      {"drop:op=both", "op=both: use send"},
       {"drop:", ""},
-      {"drop:every=0", "every=0 is no number"},
+      {"drop:every=0", "every=0: not a number"},
       {"drop:colour=red", "drop has no option colour"},
       {"port:p=4", "port has no option p"},
-      {"seed=", "seed= is no number"},
-      {";", " is none of"},
+      {"seed=", "seed=: not a number"},
+      {";", ": use seed=N"},
   };
   for (const auto& [text, why] : wrong) {
     try {

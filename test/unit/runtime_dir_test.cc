@@ -584,7 +584,7 @@ TEST_F(RuntimeDirTest, RefusedLocksEndTheStartAndAreSaid) {
           const std::string text = error.what();
           told = text.find(path_) != std::string::npos &&
                  text.find(std::strerror(EPERM)) != std::string::npos &&
-                 text.find("filters of system calls") != std::string::npos;
+                 text.find("seccomp filters") != std::string::npos;
         }
       });
       return told;

@@ -101,9 +101,9 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Bad{"URMA_LOG_LEVEL", "loud", "fatal|error|warning|info|debug"},
                     Bad{"URMA_LOG_LEVEL", "fatal|error", "fatal|error"},
                     Bad{"URMA_LOG_SINK", "", "stderr|syslog|off"},
-                    Bad{"URMA_SHM_PEERS", "no such user", "there is no user 'no such user'"},
-                    Bad{"URMA_SHM_PEERS", "0,,1", "there is no user ''"},
-                    Bad{"URMA_SHM_PEERS", "4294967295", "there is no user '4294967295'"},
+                    Bad{"URMA_SHM_PEERS", "no such user", "unknown user 'no such user'"},
+                    Bad{"URMA_SHM_PEERS", "0,,1", "unknown user ''"},
+                    Bad{"URMA_SHM_PEERS", "4294967295", "unknown user '4294967295'"},
                     Bad{"URMA_SHM_RING_SIZE", "4095", "4096-1048576"},
                     Bad{"URMA_SHM_RING_SIZE", "1048577", "4096-1048576"},
                     Bad{"URMA_SHM_RING_SIZE", "-1", "4096-1048576"},
@@ -114,7 +114,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Bad{"URMA_SHM_TIMEOUT_MS", "600001", "100-600000"},
                     Bad{"URMA_LOG_SEPARATOR", "a", "|,;:-/.~#"},
                     Bad{"URMA_LOG_SEPARATOR", "||||||||", "7 characters"},
-                    Bad{"URMA_FAULT", "rnr;drop:p=often", "p=often is no number of 0 to 100"},
+                    Bad{"URMA_FAULT", "rnr;drop:p=often", "p=often: not a number from 0 to 100"},
                     Bad{"URMA_ENABLE_ORCH", "maybe", "0 or 1"}));
 
 TEST_F(SettingsTest, UnknownNamesAreRefused) {
@@ -149,7 +149,7 @@ TEST_F(SettingsTest, WhatIsWrongInAFileIsNamedWithItsPlace) {
   EXPECT_EQ(complaints, std::vector<std::string>(
                             {place(3) + " is ignored: write NAME=value",
                              place(4) + " is ignored: write NAME=value",
-                             place(2) + " is ignored: there is no setting URMA_ROCM_IPCC; see "
+                             place(2) + " is ignored: unknown setting URMA_ROCM_IPCC; see "
                                         "urma_env(7)",
                              place(1) + ": URMA_ROCM_IPC=bicycle is not allowed and has no effect; "
                                         "allowed: auto|on|off"}));
@@ -180,7 +180,7 @@ TEST_F(SettingsTest, AFileOfAnotherUserIsNotRead) {
 
 TEST_F(SettingsTest, APipeIsNotWaitedFor) {
   ASSERT_EQ(::mkfifo((folder_ + "/urma.conf").c_str(), 0600), 0);
-  expect_unread(settings_, "no regular file");
+  expect_unread(settings_, "not a regular file");
 }
 
 TEST_F(SettingsTest, AFileThatIsTooLongIsNotRead) {

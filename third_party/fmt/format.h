@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// fmt::format, with the code behind it in one file: to compile it in each that logs takes several
-// times as long as the file itself.
+// fmt::format, implemented in one file: compiling it in each file that logs takes several times as
+// long as the file itself.
 #ifndef THIRD_PARTY_FMT_FORMAT_H_
 #define THIRD_PARTY_FMT_FORMAT_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What most files include. Each includes what it uses all the same: not every compiler gets this.
+// What most files include. Each file still includes what it uses: not every compiler gets this.
 #ifndef THIRD_PARTY_PRECOMPILED_HEADERS_H_
 #define THIRD_PARTY_PRECOMPILED_HEADERS_H_
 

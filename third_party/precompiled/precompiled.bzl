@@ -17,8 +17,8 @@ def _precompiled_header_impl(ctx):
         unsupported_features = ctx.disabled_features,
     )
 
-    # No header of this name lies among the sources: there the compiler would find it first, and
-    # nothing precompiled beside it.
+    # No header of this name is among the sources: the compiler would find that first, without
+    # anything precompiled beside it.
     text = ctx.actions.declare_file(ctx.attr.out)
     made = ctx.actions.declare_file(ctx.attr.out + ".gch")
     ctx.actions.symlink(output = text, target_file = ctx.file.hdr)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// How a failure travels inside the library: as an exception that carries the status the contract
-// names, caught once at the boundary (guard.h). Nothing on the short path throws.
+// How failures travel inside the library: as an exception that carries the status of the contract,
+// caught once at the boundary (guard.h). Nothing on the short path throws.
 #ifndef URMA_BASE_ERROR_H_
 #define URMA_BASE_ERROR_H_
 

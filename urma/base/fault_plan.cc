@@ -61,7 +61,7 @@ constexpr OptionRow kOptions[] = {
     {"index", kIndex, 0, 1023},
 };
 
-// Takes the next part of the text, up to the separator, away from it.
+// Removes and returns the next part of the text, up to the separator.
 std::string_view take(std::string_view* text, char separator) {
   const size_t end = text->find(separator);
   const std::string_view part = text->substr(0, end);
@@ -73,12 +73,12 @@ uint64_t number(std::string_view name, std::string_view text, uint64_t min, uint
   uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || value < min || value > max) {
-    fail(URMA_EINVAL, "{}={} is no number of {} to {}", name, text, min, max);
+    fail(URMA_EINVAL, "{}={}: not a number from {} to {}", name, text, min, max);
   }
   return value;
 }
 
-// A percentage with up to four digits behind the point.
+// A percentage with at most 4 decimals.
 uint32_t millionths(std::string_view text) {
   constexpr uint64_t kWhole = 100;
   std::string_view rest = text;
@@ -86,12 +86,12 @@ uint32_t millionths(std::string_view text) {
   const uint64_t whole = number("p", take(&rest, '.'), 0, kWhole);
   std::string digits(rest);
   if (has_point && (digits.empty() || digits.size() > 4)) {
-    fail(URMA_EINVAL, "p={} has not 1 to 4 digits behind the point", text);
+    fail(URMA_EINVAL, "p={}: use 1 to 4 decimals", text);
   }
   digits.resize(4, '0');
   const uint64_t value = whole * 10'000 + number("p", digits, 0, 9'999);
   if (value == 0 || value > 1'000'000) {
-    fail(URMA_EINVAL, "p={} is no percentage above 0 and up to 100", text);
+    fail(URMA_EINVAL, "p={}: not a percentage above 0 and up to 100", text);
   }
   return static_cast<uint32_t>(value);
 }
@@ -102,7 +102,7 @@ uint32_t ops(std::string_view text) {
   if (text == "read") return kFaultRead;
   if (text == "atomic") return kFaultAtomic;
   if (text == "any") return kFaultAny;
-  fail(URMA_EINVAL, "op={} is none of send, write, read, atomic and any", text);
+  fail(URMA_EINVAL, "op={}: use send, write, read, atomic or any", text);
 }
 
 void store(Option option, uint64_t value, FaultRule* rule) {
@@ -165,8 +165,8 @@ FaultRule read_rule(std::string_view text) {
     if ((seen & kind.needed) != kind.needed) fail(URMA_EINVAL, "{} needs ms=", name);
     return rule;
   }
-  fail(URMA_EINVAL,
-       "{} is none of seed=N, delay, drop, rnr, token, jfc, queue, jfr, port, eid and fatal", name);
+  fail(URMA_EINVAL, "{}: use seed=N, delay, drop, rnr, token, jfc, queue, jfr, port, eid or fatal",
+       name);
 }
 
 }  // namespace

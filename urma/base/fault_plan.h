@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What URMA_FAULT says: faults that the library makes up, so that a program can be tried out with
-// them. docs/reference/faults.md has the grammar.
+// The plan of URMA_FAULT: faults that the library injects, to test a program with them.
+// docs/reference/faults.md has the grammar.
 #ifndef URMA_BASE_FAULT_PLAN_H_
 #define URMA_BASE_FAULT_PLAN_H_
 
@@ -15,7 +15,7 @@ enum class FaultKind {
   kDelay,    // a request is executed later
   kDrop,     // the connection to the peer breaks
   kRnr,      // the peer answers that it has no receive
-  kToken,    // the request shows a wrong token
+  kToken,    // the request carries a wrong token
   kJfc,      // the JFC of the request overflows
   kQueue,    // the JFS or jetty fails
   kReceive,  // the JFR fails, as a receive is posted to it
@@ -24,7 +24,7 @@ enum class FaultKind {
   kFatal,    // the device fails
 };
 
-// What of a request a rule looks for.
+// The kind of request that a rule matches.
 enum FaultOp : uint32_t {
   kFaultSend = 1,
   kFaultWrite = 2,
@@ -37,12 +37,12 @@ struct FaultRule {
   FaultKind kind;
   uint32_t ops = kFaultAny;
   uint32_t millionths = 1'000'000;  // the chance that a candidate is hit
-  uint64_t after = 0;               // candidates that are let go by before
-  uint64_t every = 1;               // then each one of so many
-  uint64_t count = UINT64_MAX;      // hits at most
+  uint64_t after = 0;               // candidates skipped first
+  uint64_t every = 1;               // then one in this many
+  uint64_t count = UINT64_MAX;      // most hits
   uint64_t ms = 0;                  // delay: how long
   uint64_t at_ms = 0;               // port, eid, fatal: after the first context was made
-  uint64_t for_ms = 0;              // port: for how long; 0: for ever
+  uint64_t for_ms = 0;              // port: for how long; 0: for good
   uint32_t index = 0;               // eid: which
 };
 
@@ -51,7 +51,7 @@ struct FaultPlan {
   std::vector<FaultRule> rules;
 };
 
-// "" is no plan. Throws Error(URMA_EINVAL), which says what is wrong where.
+// "": no plan. Throws Error(URMA_EINVAL), which names the fault in the text.
 FaultPlan parse_faults(std::string_view text);
 
 }  // namespace urma

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// The boundary between C callers and C++ code. No exception passes it; each becomes the status that
-// it carries, one log line, and for calls that return a pointer NULL with errno set.
+// The boundary between C callers and C++ code. No exception passes it; each becomes its status, one
+// log line, and, for calls that return a pointer, NULL with errno set.
 #ifndef URMA_BASE_GUARD_H_
 #define URMA_BASE_GUARD_H_
 
@@ -38,7 +38,7 @@ auto guarded(const LogSite& site, Body&& body) noexcept -> decltype(body()) {
   }
 }
 
-// The same for calls of the kind "int, count or negative": a failure is minus the status.
+// The same for calls that return a count: a failure is minus the status.
 template <typename Body>
 int guarded_count(const LogSite& site, Body&& body) noexcept {
   try {

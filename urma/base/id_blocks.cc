@@ -9,19 +9,19 @@
 namespace urma {
 namespace {
 
-// A process may hold so many ids more than it uses, so that one that makes and ends objects all the
-// time comes by an id again only after all others, and 1000 processes fit nevertheless.
+// Most ids that a process holds beyond those it uses: enough that a process that keeps making and
+// ending objects reuses an id late, few enough that 1000 processes fit.
 constexpr uint32_t kSpareIds = 64;
-// Blocks that are looked at for a claim that is not needed.
+// Blocks that are tried for a claim that is not needed.
 constexpr uint32_t kFewTries = 8;
 
 constexpr uint32_t kHalf = kBlocks / 2;
-// Blocks that follow each other in the search are this many apart, so that over a network all of
-// them may share one port: see well_known_port().
+// Consecutive blocks of the search are kLaneBlocks apart, so that over a network all of them may
+// share one port: see well_known_port().
 constexpr uint32_t kLanes = 4;
 constexpr uint32_t kLaneBlocks = kHalf / kLanes;
 
-// The upper half comes first, since programs rather choose small ids.
+// The upper half comes first, since programs tend to choose small ids.
 constexpr uint32_t block_at(uint32_t half, uint32_t place) {
   return (half == 0 ? kHalf : 0) + place % kLanes * kLaneBlocks + place / kLanes;
 }
@@ -46,7 +46,7 @@ std::optional<uint32_t> IdBlocks::take(IdKind kind) {
       state.next = {at->first + 1, 0};
       continue;
     }
-    // All have had their turn. The blocks of others are asked for before own ids come again.
+    // All blocks had their turn. Claim another block before reusing own ids.
     const auto spare = static_cast<uint32_t>(blocks_.size()) * kBlockIds - state.used;
     const bool needed = spare == 0 || round;
     if (needed ? claim_one(true) : spare + kBlockIds <= kSpareIds && claim_spare()) {
@@ -78,7 +78,7 @@ std::optional<uint32_t> IdBlocks::take_from(Block* block, IdKind kind) {
   return std::nullopt;
 }
 
-// Looks at a few blocks, or, where one is needed, at all.
+// Tries a few blocks, or all if one is needed.
 bool IdBlocks::claim_one(bool needed) {
   if (!needed) half_ = 0;
   for (uint32_t lap = 0; lap < (needed ? 2 : 1); ++lap) {
@@ -91,7 +91,7 @@ bool IdBlocks::claim_one(bool needed) {
   return false;
 }
 
-// Own ids do where the process has not the means for a claim, as no descriptor for it.
+// Own ids suffice if the claim fails, for instance without a free descriptor.
 bool IdBlocks::claim_spare() {
   try {
     return claim_one(/*needed=*/false);
@@ -108,7 +108,7 @@ bool IdBlocks::claim(uint32_t block) {
   const uint64_t before = last_turn_++;
   blocks_[last_turn_] = {block};
   turns_[block] = last_turn_;
-  // The one that was kept although nothing of it is in use.
+  // The block that was kept although none of its ids is in use.
   const auto kept = blocks_.find(before);
   if (kept != blocks_.end() && kept->second.empty()) release(turns_.find(kept->second.number));
   return true;
@@ -134,7 +134,7 @@ void IdBlocks::choose(IdKind kind, uint32_t eid_index, uint32_t id) {
   try {
     if (!admit(kind, id)) {
       fail(URMA_EEXIST,
-           "id {} is one that a running process gives to its own objects; choose one below {}", id,
+           "id {} is reserved by a running process for its own objects; choose one below {}", id,
            kFirstBlock * kBlockIds);
     }
     chosen_.insert({kind, id, eid_index});
@@ -144,7 +144,7 @@ void IdBlocks::choose(IdKind kind, uint32_t eid_index, uint32_t id) {
   }
 }
 
-// False where an object that has not chosen it has the id, or may get it in another process.
+// False if an object that did not choose the id has it, or may get it in another process.
 bool IdBlocks::admit(IdKind kind, uint32_t id) {
   const auto turn = turns_.find(block_of(id));
   if (turn == turns_.end()) {
@@ -175,7 +175,7 @@ void IdBlocks::give_back(IdKind kind, uint32_t eid_index, uint32_t id) {
   }
 }
 
-// Of an own block. The newest one is kept, for what is made next.
+// For an id of an own block. Keeps the newest block for the next objects.
 void IdBlocks::dismiss(IdKind kind, uint32_t id) {
   const auto turn = turns_.find(block_of(id));
   if (turn == turns_.end()) return;

@@ -20,25 +20,25 @@ namespace urma {
 
 inline constexpr uint32_t kBlockIds = 16;
 inline constexpr uint32_t kBlocks = (kMaxChosenId + 1) / kBlockIds;
-// Ids below 1024, and those of the last block, are only ever chosen by programs.
+// Ids below 1024, and those of the last block, are reserved for choice by programs.
 inline constexpr uint32_t kFirstBlock = 1024 / kBlockIds;
 inline constexpr uint32_t kLastBlock = kBlocks - 2;
 inline constexpr uint32_t kClaimableIds = (kLastBlock - kFirstBlock + 1) * kBlockIds;
 
 constexpr uint32_t block_of(uint32_t id) { return id / kBlockIds; }
 
-// What the processes that share ids say to each other about them. Whatever a process holds is free
-// when it ends, however that comes. All throw Error where something else is wrong.
+// Claims on ids among the processes that share them. The claims of a process end with it, however
+// it ends. All throw Error on other failures.
 class IdClaims {
  public:
   virtual ~IdClaims() = default;
-  // The block is this process's alone. False where another has claimed or joined it.
+  // Makes the block this process's alone. False if another has claimed or joined it.
   virtual bool claim(uint32_t block) = 0;
   virtual void release(uint32_t block) = 0;
-  // Ids of the block are chosen by programs. False where another process has claimed it.
+  // For ids of the block that programs choose. False if another process has claimed it.
   virtual bool join(uint32_t block) = 0;
   virtual void leave(uint32_t block) = 0;
-  // One id, which a program has chosen. Throws Error(URMA_EEXIST) where another process has it.
+  // For one id that a program has chosen. Throws Error(URMA_EEXIST) if another process has it.
   virtual void reserve(IdKind kind, uint32_t eid_index, uint32_t id) = 0;
   virtual void unreserve(IdKind kind, uint32_t eid_index, uint32_t id) = 0;
   // Whether a process may have reserved this id of a block that this process has claimed.
@@ -48,19 +48,19 @@ class IdClaims {
 // The ids of one process. Thread-safe.
 class IdBlocks {
  public:
-  // `random` says where the search for blocks begins, so that a dead process's ids come late.
+  // `random` sets where the search for blocks begins, so that a dead process's ids are reused late.
   IdBlocks(IdClaims* claims, uint64_t random);
   IdBlocks(const IdBlocks&) = delete;
   IdBlocks& operator=(const IdBlocks&) = delete;
 
-  // Nothing where all are in use, here and elsewhere.
+  // Nothing if all are in use, here and elsewhere.
   std::optional<uint32_t> take(IdKind kind);
-  // The program's own choice, of 1..kMaxChosenId. Throws Error(URMA_EEXIST) where it is in use, or
+  // An id that the program chose, 1..kMaxChosenId. Throws Error(URMA_EEXIST) if it is in use, or
   // another process may hand it out.
   void choose(IdKind kind, uint32_t eid_index, uint32_t id);
-  // What either has given. Nothing happens where it is free already.
+  // Frees an id of either. Does nothing if it is free already.
   void give_back(IdKind kind, uint32_t eid_index, uint32_t id);
-  // Whether nobody but this process can have it.
+  // Whether only this process can have it.
   bool owns(IdKind kind, uint32_t eid_index, uint32_t id);
 
  private:

@@ -10,13 +10,13 @@
 
 namespace urma {
 
-// Of token ids: the numbers 1..max, handed out in turn, so that a freed one comes again as late as
+// Token ids: the numbers 1..max, handed out in turn, so that a freed one is reused as late as
 // possible.
 class IdPool {
  public:
   explicit IdPool(uint32_t max) : used_(max + 1), max_(max) {}
 
-  // Nothing where all are in use.
+  // Nothing if all are in use.
   std::optional<uint32_t> take() {
     const MutexLock lock(mutex_);
     if (in_use_ == max_) return std::nullopt;

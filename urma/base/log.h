@@ -21,15 +21,15 @@ struct LogSite {
   int line;
 };
 
-// True where a line of this level would reach the sink or a callback.
+// True if a line of this level would reach the sink or a callback.
 bool log_enabled(urma_vlog_level_t level);
 void log_line(urma_vlog_level_t level, const LogSite& site, std::string_view message);
 
-// Lets a burst through, then one line per interval, and tells how many were left out. One object
-// stands at each call site of a message that a program can provoke at will.
+// Passes a burst, then one line per interval, and counts those left out. One object for each call
+// site of a message that a program can provoke at will.
 class LogThrottle {
  public:
-  // True where this line may be written; *dropped is then the number left out since the last one.
+  // True if this line may be written; *dropped is then the number left out since the last one.
   bool admit(uint64_t* dropped);
 
  private:

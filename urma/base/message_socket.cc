@@ -18,10 +18,11 @@ namespace urma {
 namespace {
 
 constexpr int kBacklog = 1024;
-// A peer that lets so much pile up does not read at all.
+// A peer with this much queued does not read at all.
 constexpr size_t kMaxQueued = 65536;
 
-// sun_path holds 107 bytes, a runtime directory's path may be longer; /proc/self/fd is short.
+// sun_path holds 107 bytes and the path of a runtime directory may be longer; /proc/self/fd is
+// short.
 sockaddr_un address_in(int dir_fd, const char* name) {
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
@@ -52,7 +53,7 @@ Fd MessageSocket::open_peer() const {
   const pid_t pid = credentials().pid;
   if (pid == 0) return Fd();
   Fd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
-  // A filter of system calls says EPERM, too.
+  // EPERM may also come from a seccomp filter.
   if (!process.valid() && errno != ENOSYS && errno != EPERM) {
     fail_errno(URMA_FAIL, urma::format("opening process {}", pid));
   }
@@ -118,7 +119,7 @@ MessageSocket::Received MessageSocket::receive(void* message, size_t bytes, Atta
   header.msg_iov = &part;
   header.msg_iovlen = 1;
   header.msg_control = control;
-  // Room to the byte: with padding the kernel could hand out one descriptor more.
+  // Exact size: with padding the kernel could return one descriptor more.
   header.msg_controllen = CMSG_LEN(kMaxAttached * sizeof(int));
   fds->clear();
   const ssize_t got = ::recvmsg(socket_.get(), &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
@@ -135,15 +136,15 @@ MessageSocket::Received MessageSocket::receive(void* message, size_t bytes, Atta
     }
   }
   if (got == 0) return Received::kClosed;
-  // Cut off with all places taken, there were more; else this process has no room for them, and
-  // whoever handles the message finds one missing.
+  // Truncated with all places taken: there were more. Otherwise this process has no descriptors
+  // left, and the handler of the message finds one missing.
   const bool too_many = (header.msg_flags & MSG_CTRUNC) != 0 && fds->size() == kMaxAttached;
   const bool whole = static_cast<size_t>(got) == bytes && (header.msg_flags & MSG_TRUNC) == 0;
   return whole && !too_many ? Received::kMessage : Received::kMalformed;
 }
 
 void send_hint(int socket, const void* message, size_t bytes) {
-  // A full queue means that the peer has hints enough; a closed one is noticed elsewhere.
+  // A full queue means that the peer has enough hints; a closed one is noticed elsewhere.
   [[maybe_unused]] ssize_t sent = ::send(socket, message, bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
@@ -154,7 +155,7 @@ Fd listen_at(int dir_fd, const char* name, mode_t mode) {
   if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
     fail_errno(URMA_FAIL, urma::format("binding control socket {}", name));
   }
-  // The directory keeps other users out already; the socket's own mode is a second wall.
+  // The directory already keeps other users out; the socket's own mode is a second barrier.
   if (::fchmodat(dir_fd, name, mode, 0) != 0) {
     fail_errno(URMA_FAIL, urma::format("setting the mode of control socket {}", name));
   }

@@ -15,7 +15,7 @@
 
 namespace urma {
 
-// Who is at the other end, as the kernel says.
+// The process at the other end, from the kernel.
 struct PeerCredentials {
   pid_t pid;  // 0: a process of another pid namespace
   uid_t uid;
@@ -33,12 +33,12 @@ class MessageSocket {
   int fd() const { return socket_.get(); }
   Fd release() { return std::move(socket_); }
   PeerCredentials credentials() const;
-  // Opens the process at the other end. Throws Error where that fails, or the peer has gone
-  // meanwhile, so that its pid may mean another process; invalid where the kernel gives no pidfd.
+  // Opens the process at the other end. Throws Error if that fails, or if the peer has ended, since
+  // its pid may then be another process; invalid if the kernel gives no pidfd.
   Fd open_peer() const;
 
   enum class Sent { kAll, kQueued, kClosed };
-  // Takes up to kMaxAttached descriptors along; a queued message keeps duplicates of them.
+  // Attaches up to kMaxAttached descriptors; a queued message keeps duplicates of them.
   Sent send(const void* message, size_t bytes, std::span<const int> fds = {});
   Sent flush();
   bool backlog() const { return !queue_.empty(); }

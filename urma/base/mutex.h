@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// The standard mutexes, with what clang's analysis of locks wants to know of them: which member is
-// guarded by which mutex, and which function needs it held. tools/dev/lint.sh runs the analysis;
-// gcc sees none of it, and everything here compiles to what the standard types compile to.
+// The standard mutexes, annotated for clang's thread safety analysis: which mutex guards which
+// member, and which function needs it held. tools/dev/lint.sh runs the analysis; gcc ignores it,
+// and everything here compiles to the same code as the standard types.
 #ifndef URMA_BASE_MUTEX_H_
 #define URMA_BASE_MUTEX_H_
 
@@ -22,7 +22,7 @@
 #define URMA_SCOPED_CAPABILITY URMA_THREAD_ATTRIBUTE(scoped_lockable)
 // Of members and variables.
 #define URMA_GUARDED_BY(mutex) URMA_THREAD_ATTRIBUTE(guarded_by(mutex))
-// Of functions and lambdas: what is to be held, and what they take and let go of.
+// Of functions and lambdas: what must be held, and what they take and release.
 #define URMA_REQUIRES(...) URMA_THREAD_ATTRIBUTE(requires_capability(__VA_ARGS__))
 #define URMA_ACQUIRE(...) URMA_THREAD_ATTRIBUTE(acquire_capability(__VA_ARGS__))
 #define URMA_ACQUIRE_SHARED(...) URMA_THREAD_ATTRIBUTE(acquire_shared_capability(__VA_ARGS__))
@@ -41,7 +41,7 @@ class URMA_CAPABILITY("mutex") Mutex {
   void lock() URMA_ACQUIRE() { mutex_.lock(); }
   void unlock() URMA_RELEASE() { mutex_.unlock(); }
   bool try_lock() URMA_TRY_ACQUIRE(true) { return mutex_.try_lock(); }
-  // For the analysis: it is held, by a caller that has another name for it, or around a lambda.
+  // Tells the analysis that it is held: by a caller under another name, or around a lambda.
   void assume_held() const URMA_ASSERT_CAPABILITY(this) {}
 
  private:
@@ -70,7 +70,7 @@ class URMA_CAPABILITY("mutex") SharedMutex {
   std::shared_mutex mutex_;
 };
 
-// Holds any of them for as long as it lives.
+// Holds any of them until it is destroyed.
 template <typename Lockable>
 class URMA_SCOPED_CAPABILITY MutexLock {
  public:
@@ -99,15 +99,14 @@ class URMA_SCOPED_CAPABILITY SharedMutexLock {
   SharedMutex& mutex_;
 };
 
-// Waits in a loop that tests what it waits for: a predicate would be a function of its own to the
-// analysis.
+// Wait in a loop that tests the condition: for the analysis, a predicate is a separate function.
 class Condition {
  public:
   void wait(Mutex& mutex) URMA_REQUIRES(mutex) {
     Borrowed borrowed(mutex);
     condition_.wait(borrowed.lock);
   }
-  // False where the time has come.
+  // False on timeout.
   template <typename Clock, typename Duration>
   bool wait_until(Mutex& mutex, const std::chrono::time_point<Clock, Duration>& time)
       URMA_REQUIRES(mutex) {
@@ -118,7 +117,7 @@ class Condition {
   void notify_all() { condition_.notify_all(); }
 
  private:
-  // Stays locked behind it, also where the thread is cancelled meanwhile.
+  // Locked again afterwards, even if the thread is cancelled meanwhile.
   struct Borrowed {
     explicit Borrowed(Mutex& mutex) : lock(mutex.mutex_, std::adopt_lock) {}
     ~Borrowed() { lock.release(); }

@@ -14,7 +14,7 @@
 namespace urma {
 namespace {
 
-// Opening and closing are done with the lock held, so that no fork comes in between.
+// Descriptors are opened and closed with the lock held, so that no fork comes in between.
 struct OwnFds {
   Mutex mutex;
   std::set<int> fds URMA_GUARDED_BY(mutex);
@@ -24,7 +24,7 @@ void before_fork();
 void after_fork_in_parent();
 void after_fork_in_child();
 
-// Never destroyed: a fork may come at any time. It goes with the module, as its handlers do.
+// Never destroyed: a fork may come at any time. Unloaded with the module, like its handlers.
 OwnFds& own_fds() {
   alignas(OwnFds) static std::byte room[sizeof(OwnFds)];
   static auto& all = *[] {
@@ -34,19 +34,19 @@ OwnFds& own_fds() {
   return all;
 }
 
-// The three are called one after another, which the analysis of locks does not know.
+// The three run in order, which the analysis of locks does not know.
 void before_fork() URMA_NO_THREAD_SAFETY_ANALYSIS { own_fds().mutex.lock(); }
 
 void after_fork_in_parent() URMA_NO_THREAD_SAFETY_ANALYSIS { own_fds().mutex.unlock(); }
 
-// Whoever owns one there has none any more: its number may be another's soon.
+// The owners lose theirs: the number may soon belong to another file.
 void after_fork_in_child() URMA_NO_THREAD_SAFETY_ANALYSIS {
   for (const int fd : own_fds().fds) ::close(fd);
   own_fds().fds.clear();
   own_fds().mutex.unlock();
 }
 
-// With the lock held: no child is to get a copy that it does not know of.
+// With the lock held: no child may get a copy that it does not know of.
 int keep(OwnFds* all, int fd) URMA_REQUIRES(all->mutex) {
   if (fd >= 0) all->fds.insert(fd);
   return fd;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Descriptors of what ends with this process though a child of a fork lives on: names, ports and
-// connections that others take, or miss, when it has gone. The child closes its copies as it
-// begins.
+// Descriptors that must end with this process even if a forked child lives on: names, ports and
+// connections that others take over, or miss, when it ends. The child closes its copies at once.
 #ifndef URMA_BASE_OWN_FD_H_
 #define URMA_BASE_OWN_FD_H_
 
@@ -13,7 +12,7 @@ namespace urma {
 class OwnFd {
  public:
   OwnFd() = default;
-  // A socket, as of socket(2); not valid() where there is none, with errno.
+  // A socket, as of socket(2); on failure not valid(), with errno.
   OwnFd(int domain, int type, int protocol);
   // The same of accept4(2), non-blocking.
   static OwnFd accept(int listener);

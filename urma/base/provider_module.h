@@ -14,7 +14,7 @@
 
 namespace urma {
 
-// `Provider` is what stands between init and uninit. All of it may throw Error, but for its end:
+// `Provider` exists between init and uninit. All of it may throw Error, except its destructor:
 //
 //   static constexpr char kName[];
 //   explicit Provider(urma_provider_ops_t* ops);  // adds its devices
@@ -26,7 +26,7 @@ namespace urma {
 template <typename Provider>
 class Module {
  public:
-  // What the exported function of the module does, and returns.
+  // The body of the module's exported function.
   static int enter(uint32_t version, const urma_host* table) {
     return enter_module(version, table, &ops_);
   }
@@ -60,8 +60,8 @@ class Module {
     return guarded(URMA_LOG_SITE, [=] {
       const size_t eids = provider().eids_of(*dev);
       if (eid_index >= eids) {
-        fail(URMA_EINVAL, "create_context: eid_index {} is over the device's {} EIDs", eid_index,
-             eids);
+        fail(URMA_EINVAL, "create_context: eid_index {} is out of range; the device has {} EIDs",
+             eid_index, eids);
       }
       return provider_->open_context(dev, eid_index);
     });
@@ -94,7 +94,7 @@ class Module {
   }
 
   static inline urma_provider_ops_t ops_ = make_ops();
-  // Never destroyed by exit(): the service thread may be using it.
+  // Not destroyed by exit(): the service thread may be using it.
   static inline Provider* provider_ = nullptr;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What the process holds in the runtime directory, as modules see it: its slot, its ids, the EID
-// table. Whoever shares the directory shares the EIDs and finds each other by (EID, id).
+// The process's part of the runtime directory, as modules see it: its slot, its ids, the EID table.
+// Processes that share the directory share the EIDs and find each other by (EID, id).
 #ifndef URMA_BASE_RUNTIME_H_
 #define URMA_BASE_RUNTIME_H_
 
@@ -30,7 +30,7 @@ class Runtime {
 
   virtual int dir_fd() const = 0;  // open on the runtime directory
   virtual const std::string& path() const = 0;
-  // The mode of what is made in it, a socket or a file.
+  // The mode of sockets and files made in it.
   virtual mode_t file_mode() const = 0;
   // Whether a process of this user may be a peer.
   virtual bool admits(uid_t user) const = 0;
@@ -39,20 +39,20 @@ class Runtime {
   virtual uint64_t nonce() const = 0;  // random, one per start of the library
   // Of devices; the index is the eid_index.
   virtual std::span<const urma_eid_t> eids() const = 0;
-  // The same, and behind them the one of aggregated devices.
+  // The same, then the one of aggregated devices.
   virtual std::span<const urma_eid_t> all_eids() const = 0;
 
   // An id that no living object of this kind has, in any process that shares the directory; throws
-  // Error(URMA_ENOMEM) when none is left. Freed ids are handed out again as late as possible, so
-  // that a stale id meets nobody.
+  // Error(URMA_ENOMEM) if none is left. Freed ids are reused as late as possible, so that a stale
+  // id names no object.
   virtual uint32_t alloc_id(IdKind kind) = 0;
-  // Reserves an id of 1..kMaxChosenId for this process and EID; throws Error(URMA_EEXIST) where it
-  // is taken, or another process may hand it out. Not of kToken.
+  // Reserves an id of 1..kMaxChosenId for this process and EID; throws Error(URMA_EEXIST) if it is
+  // taken, or another process may hand it out. Not for kToken.
   virtual void reserve_id(IdKind kind, uint32_t eid_index, uint32_t id) = 0;
-  // Gives back what either of the two above gave.
+  // Frees an id of either of the two above.
   virtual void free_id(IdKind kind, uint32_t eid_index, uint32_t id) = 0;
 
-  // The slot of the process that owns (EID, id); nothing where no living process has it.
+  // The slot of the process that owns (EID, id); nothing if no living process has it.
   virtual std::optional<uint32_t> owner_slot(IdKind kind, const urma_eid_t& eid, uint32_t id) = 0;
 
   // Name in dir_fd() of the socket that the process in `slot` serves for `provider`.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// Every URMA_* setting, in one table. Values come from the environment and from the files of
-// operators, at each urma_init (log settings also when the library is loaded); a set-user-id
-// program ignores them all.
+// Every URMA_* setting, in one table. Values come from the environment and from configuration
+// files, at each urma_init (log settings also when the library is loaded); a set-user-id program
+// ignores them all.
 #ifndef URMA_BASE_SETTINGS_H_
 #define URMA_BASE_SETTINGS_H_
 
@@ -18,7 +18,7 @@ enum class SettingType { kString, kChoice, kNumber, kBool };
 struct SettingRow {
   const char* name;
   SettingType type;
-  const char* fallback;  // the value where the variable is not set
+  const char* fallback;  // the value if the variable is not set
   const char* range;     // "a|b|c" for a choice, "min-max" for a number, else ""
   const char* help;
 };
@@ -30,8 +30,8 @@ std::span<const SettingRow> setting_rows();
 class Settings {
  public:
   virtual ~Settings() = default;
-  // The value's text: what the environment or a file says where it is valid, else the table's. The
-  // name must stand in the table.
+  // The text of the value: from the environment or a file if valid, else from the table. The name
+  // must be in the table.
   virtual std::string text(const char* name) const = 0;
   virtual uint64_t number(const char* name) const = 0;
   virtual bool flag(const char* name) const = 0;

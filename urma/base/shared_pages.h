@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Pages of this process that peers map, as modules see them. There is one table of them in a
-// process, whatever provider shares them, since a page can be moved into shared memory only once.
+// Pages of this process that peers map, as modules see them. A process has one table for all
+// providers, since a page can be moved into shared memory only once.
 #ifndef URMA_BASE_SHARED_PAGES_H_
 #define URMA_BASE_SHARED_PAGES_H_
 
@@ -12,18 +12,17 @@
 
 namespace urma {
 
-// Whom pages are shared with. A descriptor that is handed out holds pages of one audience only.
+// With whom pages are shared. A descriptor that is handed out holds pages of one audience only.
 struct Audience {
   uint32_t token_id;
   uint32_t token_policy;
   uint32_t token;
-  uint32_t
-      access;  // URMA_ACCESS_*; without WRITE and ATOMIC nobody that gets the pages writes them
+  uint32_t access;  // URMA_ACCESS_*; without WRITE and ATOMIC no peer writes them
 
   bool operator==(const Audience&) const = default;
 };
 
-// A part of a range of memory. The parts of a range cover it in ascending order without gaps.
+// A part of a range of memory. The parts cover the range in ascending order without gaps.
 struct SharedPart {
   uint64_t va;
   uint64_t len;
@@ -39,28 +38,29 @@ class SharedPages {
 
   virtual ~SharedPages() = default;
 
-  // Takes note of a range that may be shared later. Nothing is moved yet. Throws Error.
+  // Adds a range that may be shared later. Moves nothing yet. Throws Error.
   virtual RangeId add(uint64_t va, uint64_t len, const Audience& audience) = 0;
-  // Counts an import by a peer. True where it pays to share() now: the range is imported for the
-  // fourth time, or nothing has to be moved.
+  // Counts an import by a peer. True if share() pays off now: at the fourth import of the range, or
+  // if nothing has to be moved.
   virtual bool imported(RangeId range) = 0;
-  // Moves up to about `budget` bytes of it into shared memory. True once all that can be shared is,
-  // and the descriptors are sealed; false: call again. Never fails: what cannot be shared stays as
-  // it is, with its reason. Other threads may use the memory meanwhile; none of their accesses is
-  // lost, and the longest that one waits is the time to move one chunk of 2 MiB.
+  // Moves up to about `budget` bytes of it into shared memory. True once everything that can be
+  // shared is, and the descriptors are sealed; false: call again. Never fails: what cannot be
+  // shared stays as it is, with its reason. Other threads may use the memory meanwhile; no access
+  // is lost, and one waits at most while one chunk of 2 MiB moves.
   virtual bool share(RangeId range, uint64_t budget) = 0;
-  // The parts as they are now. Where nothing was shared yet the reason is NOT_IMPORTED.
+  // The parts as they are now. If nothing was shared yet, the reason is NOT_IMPORTED.
   virtual std::vector<SharedPart> parts(RangeId range) const = 0;
-  // Forgets the range, and moves what it shared back to private memory, but for pages that another
-  // range shares with the same audience. Whoever still maps the shared memory sees no later change.
+  // Removes the range, and moves its shared pages back to private memory, except those that another
+  // range shares with the same audience. Peers that still map the shared memory see no later
+  // change.
   virtual void remove(RangeId range) = 0;
-  // The same of about `budget` bytes of it. True once nothing is left, as for a range that is not
-  // there; false: call again, or remove() for the rest.
+  // The same for about `budget` bytes of it. True once nothing is left, or for an unknown range;
+  // false: call again, or remove() for the rest.
   virtual bool remove_some(RangeId range, uint64_t budget) = 0;
 
-  // Memory for urma_ext_alloc and back; NULL where there is none.
+  // Memory for urma_ext_alloc; NULL if there is none.
   virtual void* allocate(uint64_t bytes, uint32_t flags) = 0;
-  // False where `memory` is not what allocate() returned.
+  // False if `memory` is not from allocate().
   virtual bool deallocate(void* memory) = 0;
 };
 

@@ -12,11 +12,11 @@ void pause_for(uint32_t pauses) {
   }
 }
 
-// False where it was never found free.
+// False if it was never free.
 bool ShortMutex::spin(uint32_t taken) {
   for (uint32_t pauses = kFirstPauses; pauses <= kLastPauses; pauses *= kLonger) {
     pause_for(pauses);
-    // A look first: it leaves the line with the core that holds the mutex.
+    // Reads first: this leaves the cache line with the core that holds the mutex.
     if (word_.load(std::memory_order_relaxed) == kFree && move(kFree, taken)) return true;
   }
   return false;
@@ -25,7 +25,7 @@ bool ShortMutex::spin(uint32_t taken) {
 bool ShortMutex::sleep() {
   if (move(kFree, kAwaited) || move(kHanded, kAwaited)) return true;
   uint32_t held = kHeld;
-  // Relaxed: this takes nothing.
+  // Relaxed: this does not take the mutex.
   word_.compare_exchange_strong(held, kAwaited, std::memory_order_relaxed);
   word_.wait(kAwaited, std::memory_order_relaxed);
   return false;
@@ -33,7 +33,7 @@ bool ShortMutex::sleep() {
 
 void ShortMutex::lock_behind() URMA_NO_THREAD_SAFETY_ANALYSIS {
   if (spin(kHeld)) return;
-  // Only one was woken, so whoever has slept leaves the mutex awaited for the others.
+  // Only one thread was woken, so a thread that slept keeps the mutex awaited for the others.
   while (!sleep() && !spin(kAwaited)) {
   }
 }

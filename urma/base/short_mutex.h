@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
-// A mutex for what takes less than a microsecond. Uncontended it is two atomics and no call. A
-// thread that has to wait spins first, with pauses that grow: so the one that holds it gets through
-// many times before the memory that it guards moves to another core. Then it sleeps, and is handed
-// the mutex from time to time, so that nobody waits for ever.
+// A mutex for sections below a microsecond. Uncontended it costs two atomics and no call. A waiting
+// thread spins first, with growing pauses: so the holder can take it many times before the guarded
+// memory moves to another core. Then the thread sleeps; from time to time a sleeper is handed the
+// mutex, so that none starves.
 #ifndef URMA_BASE_SHORT_MUTEX_H_
 #define URMA_BASE_SHORT_MUTEX_H_
 
@@ -14,14 +14,13 @@
 
 namespace urma {
 
-// Executes so many pause instructions, which let the other thread of the core run.
+// Executes this many pause instructions, which let the core's other thread run.
 void pause_for(uint32_t pauses);
 
-// Who waits for another thread to be through pauses for longer each time, from half a microsecond
-// to some tens.
+// A waiting thread pauses for longer each time, from half a microsecond to some tens.
 inline constexpr uint32_t kFirstPauses = 16;
 inline constexpr uint32_t kLastPauses = 1024;
-inline constexpr uint32_t kLonger = 4;  // times the pauses before
+inline constexpr uint32_t kLonger = 4;  // factor of growth
 
 class URMA_CAPABILITY("mutex") ShortMutex {
  public:
@@ -34,14 +33,14 @@ class URMA_CAPABILITY("mutex") ShortMutex {
       lock_behind();
   }
   [[gnu::always_inline]] bool try_lock() URMA_TRY_ACQUIRE(true) { return move(kFree, kHeld); }
-  // A hint: whether somebody holds it now.
+  // A hint: whether a thread holds it now.
   bool is_held() const { return word_.load(std::memory_order_relaxed) != kFree; }
   [[gnu::always_inline]] void unlock() URMA_RELEASE() {
     if (unlock_at_once()) [[unlikely]]
       wake_one();
   }
-  // The two halves of it, the first of which makes no call. True where somebody may be asleep, who
-  // has to be woken; wake_one() needs nothing but the address.
+  // The two halves of unlock(); the first makes no call. True if a thread may be asleep and must be
+  // woken; wake_one() needs only the address.
   [[nodiscard, gnu::always_inline]] bool unlock_at_once() URMA_RELEASE() {
     uint32_t held = kHeld;
     // Release pairs with the acquire in move().
@@ -49,8 +48,8 @@ class URMA_CAPABILITY("mutex") ShortMutex {
                                       std::memory_order_relaxed)) [[likely]] {
       return false;
     }
-    // Where nobody sleeps after all, who comes next takes what is handed over. Sequentially
-    // consistent: wake_one() looks whether somebody waits, behind it.
+    // If no thread sleeps after all, the next one takes the mutex handed over. Sequentially
+    // consistent: wake_one() checks for waiters after it.
     word_.store(++wakes_ % kWakesPerHandOver == 0 ? kHanded : kFree);
     return true;
   }
@@ -60,12 +59,12 @@ class URMA_CAPABILITY("mutex") ShortMutex {
   enum : uint32_t {
     kFree,
     kHeld,
-    kAwaited,  // held, and somebody may be asleep
-    kHanded,   // given to one that sleeps, whichever comes first
+    kAwaited,  // held, and a thread may be asleep
+    kHanded,   // handed to whichever sleeper comes first
   };
 
-  // Of so many wake-ups, one hands it over. A thread that runs takes a free one before one that has
-  // to wake first, which is what makes it quick, but could go on for ever.
+  // One wake-up in this many hands the mutex over. A running thread takes a free mutex before one
+  // that must wake up: fast, but it could starve the sleeper.
   static constexpr uint32_t kWakesPerHandOver = 32;
 
   [[gnu::always_inline]] bool move(uint32_t from, uint32_t to) {
@@ -78,7 +77,7 @@ class URMA_CAPABILITY("mutex") ShortMutex {
   bool sleep();
 
   std::atomic<uint32_t> word_{kFree};
-  uint32_t wakes_ = 0;  // written by who holds it
+  uint32_t wakes_ = 0;  // written by the holder
 };
 
 }  // namespace urma

@@ -9,7 +9,7 @@
 
 namespace urma {
 
-// Into a field of a public struct: cut where it is longer, with zeros behind it.
+// Copies into a field of a public struct: cut if longer, padded with zeros.
 template <size_t Bytes>
 void copy_text(char (&field)[Bytes], std::string_view text) {
   const size_t length = std::min(text.size(), Bytes - 1);

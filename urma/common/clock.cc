@@ -31,7 +31,7 @@ struct Moment {
   uint64_t ticks;
 };
 
-// The one of several readings that was interrupted least.
+// Of several readings, the one that was interrupted least.
 Moment moment() {
   Moment best = {};
   uint64_t shortest = UINT64_MAX;

@@ -14,7 +14,7 @@ namespace {
 constexpr size_t k2Mb = size_t{1} << 21;
 constexpr size_t k1Gb = size_t{1} << 30;
 
-// What was given, since it is given back without its length.
+// The allocations with their lengths, since they are freed without one.
 struct Given {
   std::mutex mutex;
   std::map<void*, size_t> lengths;

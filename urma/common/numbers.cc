@@ -11,7 +11,7 @@
 
 namespace {
 
-// Takes the mark of a base off a number.
+// Removes the base prefix of a number.
 int base_of(std::string_view* digits) {
   if (digits->starts_with("0x") || digits->starts_with("0X")) {
     digits->remove_prefix(2);

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT
 //
-// URMA for C++17 and newer: handles that end what they own, and ranges over what calls list. There
-// is no second way to do things: objects are made, used and asked by the functions of urma_api.h,
-// whose pages say all there is to say; a handle stands wherever its pointer is expected.
+// URMA for C++17 and newer: handles that end what they own, and ranges over what calls list.
+// Objects are made, used and queried by the functions of urma_api.h, whose pages document them; a
+// handle can be passed wherever its pointer is expected.
 //
 //   urma::Library library;
 //   urma::Context context(urma_create_context(device, 0));
 //   urma::Jfc jfc(urma_create_jfc(context, &cfg));
 //   for (const urma_cr_t& record : urma::Completions<16>(jfc)) handle(record);
 //
-// What was made last goes first, so handles are best members or locals in the order in which they
-// are made. Failure is the only exception; a completion with an error throws none until its status
-// is checked.
+// End objects in reverse order: declare handles as members or locals in the order in which they are
+// made. Failure is the only exception; a completion with an error throws only when its status is
+// checked.
 #ifndef URMA_HPP
 #define URMA_HPP
 
@@ -30,7 +30,7 @@
 
 namespace urma {
 
-// A call or a request has failed; what() names it. The line in the log says more.
+// A call or a request has failed; what() names it. The log line says more.
 class Failure : public std::runtime_error {
  public:
   Failure(const std::string& what, int status)
@@ -40,7 +40,7 @@ class Failure : public std::runtime_error {
   // Of a completion: "write: remote access refused".
   Failure(const std::string& what, urma_cr_status_t status)
       : std::runtime_error(what + ": " + urma_cr_status_to_string(status)), status_(status) {}
-  // A URMA status, which is an errno number or URMA_FAIL; of a completion its urma_cr_status_t.
+  // A URMA status (an errno number or URMA_FAIL); of a completion, its urma_cr_status_t.
   int status() const noexcept { return status_; }
 
  private:
@@ -57,13 +57,13 @@ inline void check(urma_cr_status_t status, const char* what) {
   if (status != URMA_CR_SUCCESS) throw Failure(what, status);
 }
 
-// Owns one object, and ends it when it goes. Can be moved, not copied.
+// Owns one object, and ends it in the destructor. Can be moved, not copied.
 template <typename Object, urma_status_t (*End)(Object*)>
 class Handle {
  public:
   Handle() noexcept = default;
 
-  // Takes what a call has made. Throws, with what errno says, where that is NULL.
+  // Takes the result of a call. Throws, with errno, if it is NULL.
   explicit Handle(Object* made) : object_(made) {
     if (made == nullptr) throw Failure("a call returned NULL", errno);
   }
@@ -75,10 +75,10 @@ class Handle {
     return *this;
   }
 
-  // An object that refuses to end, because others still use it, stays; the log names the reason.
+  // An object that others still use stays; the log names the reason.
   ~Handle() { end(); }
 
-  // Ends the object now. Where that fails it is kept.
+  // Ends the object now. Keeps it if that fails.
   urma_status_t end() noexcept {
     if (object_ == nullptr) return URMA_SUCCESS;
     const urma_status_t status = End(object_);
@@ -124,7 +124,7 @@ class Library {
   ~Library() { urma_uninit(); }
 };
 
-// A list that a call returned, freed when it goes. May be empty.
+// A list that a call returned, freed by the destructor. May be empty.
 template <typename Element, void (*Free)(Element*)>
 class List {
  public:
@@ -148,21 +148,21 @@ class List {
 using DeviceList = List<urma_device_t*, urma_free_device_list>;
 using EidList = List<urma_eid_info_t, urma_free_eid_list>;
 
-// All devices, as urma_get_device_list has them; they outlive the list.
+// All devices, as urma_get_device_list returns them; they outlive the list.
 inline DeviceList devices() {
   int count = 0;
   urma_device_t** list = urma_get_device_list(&count);
   return {list, static_cast<std::size_t>(count)};
 }
 
-// The EIDs of a device, as urma_get_eid_list has them.
+// The EIDs of a device, as urma_get_eid_list returns them.
 inline EidList eids(urma_device_t* device) {
   std::uint32_t count = 0;
   urma_eid_info_t* list = urma_get_eid_list(device, &count);
   return {list, count};
 }
 
-// The records of one poll, at most Most. Empty where nothing is done yet.
+// The records of one poll, at most Most. Empty if nothing has completed yet.
 template <std::size_t Most>
 class Completions {
  public:
@@ -180,8 +180,8 @@ class Completions {
   int size_;
 };
 
-// The JFCs that raised an event, at most Most, waited for as urma_wait_jfc does and acknowledged
-// when this goes. Empty where none came in time.
+// The JFCs that raised an event, at most Most, as urma_wait_jfc returns them; acknowledged by the
+// destructor. Empty after a timeout.
 template <std::size_t Most>
 class Events {
  public:
@@ -208,7 +208,7 @@ class Events {
   int size_;
 };
 
-// The next asynchronous event of a context, acknowledged when this goes; false where there is none.
+// The next asynchronous event of a context, acknowledged by the destructor; false if there is none.
 class AsyncEvent {
  public:
   explicit AsyncEvent(urma_context_t* context)

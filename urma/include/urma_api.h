@@ -3,17 +3,16 @@
 // The calls of the URMA interface.
 //
 // What holds for every call, unless its own comment says otherwise:
-// - A call that returns a pointer returns NULL on failure, with errno set. EINVAL then also means
-//   that the provider of the device does not have the operation.
+// - A call that returns a pointer returns NULL on failure, with errno set. EINVAL also means that
+//   the provider of the device does not support the operation.
 // - A call that returns urma_status_t returns URMA_SUCCESS or the reason of the failure and leaves
-//   errno alone. URMA_EINVAL then also means that the provider does not have the operation.
+//   errno alone. URMA_EINVAL also means that the provider does not support the operation.
 //   URMA_FAIL and other values may come from the provider.
-// - Handles are taken as the library made them: a NULL handle is refused, a stale one is not
-//   noticed.
+// - A NULL handle is refused; a stale handle is not detected.
 // - "Thread-safe" means: any number of threads may make this and other calls at the same time, also
-//   on the same object, as long as none of them ends an object that another one is using.
-// - Configurations and descriptors belong to the caller and are read during the call only. Where an
-//   order_type is URMA_DEF_ORDER, the call writes the default of the transport mode in its place.
+//   on the same object, as long as no thread ends an object that another thread is using.
+// - Configurations and descriptors belong to the caller and are read during the call only. A call
+//   replaces URMA_DEF_ORDER in an order_type by the default of the transport mode.
 // - A process that holds URMA objects must not use them in a child that it forked.
 // - Signal handlers must make no call, and no thread may be cancelled (pthread_cancel) during one.
 
@@ -35,24 +34,24 @@ extern "C" {
 // Library and devices
 // -------------------------------------------------------------------------------------------------
 
-// Starts the library: loads the providers and finds the devices. `conf` may be NULL; its uasid asks
-// for a process number (24 bits, 0: chosen at random). Every other call needs this one first, apart
-// from the log calls and the conversions of EIDs. Not thread-safe.
-// Returns URMA_SUCCESS, also with no device; URMA_EEXIST: started already, nothing changed, or the
-// wished uasid is taken; URMA_FAIL: no provider could be loaded, may be tried again.
+// Starts the library: loads the providers and finds the devices. `conf` may be NULL; its uasid
+// requests a process number (24 bits, 0: chosen at random). Must come before every other call,
+// except the log calls and the conversions of EIDs. Not thread-safe.
+// Returns URMA_SUCCESS, also with no device; URMA_EEXIST: already started, nothing changed, or the
+// requested uasid is taken; URMA_FAIL: no provider could be loaded, may be retried.
 // Specification: Context Management.
 urma_status_t urma_init(urma_init_attr_t* conf);
 
-// Ends the library: all devices become invalid, the providers are unloaded. Every context has to be
-// deleted before; one line in the log names what still lives. Calls on that answer URMA_EINVAL, -1
-// or NULL from then on, also after the next urma_init. urma_init may follow. Not thread-safe.
-// Returns URMA_SUCCESS, also if the library was not started, or objects still live; URMA_FAIL: a
-// provider failed to end, the rest was cleaned up all the same.
+// Ends the library: all devices become invalid, the providers are unloaded. Delete every context
+// first; one log line names the objects that still exist. Calls on those return URMA_EINVAL, -1 or
+// NULL from then on, also after the next urma_init. urma_init may follow. Not thread-safe.
+// Returns URMA_SUCCESS, also if the library was not started, or objects still exist; URMA_FAIL: a
+// provider failed to end, the rest was cleaned up.
 // Specification: Context Management.
 urma_status_t urma_uninit(void);
 
 // Looks for devices again and lists them. `num_devices` receives their number. The caller frees the
-// array with urma_free_device_list; it has no ending NULL. The devices belong to the library.
+// array with urma_free_device_list; it is not NULL-terminated. The devices belong to the library.
 // Thread-safe.
 // Returns the array, or NULL with errno EINVAL: num_devices is NULL; ENODEV: there is no device,
 // and *num_devices is 0.
@@ -82,13 +81,13 @@ void urma_free_eid_list(urma_eid_info_t* eid_list);
 urma_device_t* urma_get_device_by_name(char* dev_name);
 
 // Finds the first device of transport type `type` in the list that has `eid` in its table. An
-// aggregated device over urma_shm0 has an EID of its own; every other further name of a device
-// shares that one's, which is found. Thread-safe.
+// aggregated device over urma_shm0 has its own EID; every other alias shares the EID of its device,
+// and the device is found. Thread-safe.
 // Returns the device, which belongs to the library, or NULL with errno ENODEV: not found.
 // Specification: Context Management.
 urma_device_t* urma_get_device_by_eid(urma_eid_t eid, urma_transport_type_t type);
 
-// Reads the attributes and port states of a device afresh into `dev_attr`. Thread-safe.
+// Reads the current attributes and port states of a device into `dev_attr`. Thread-safe.
 // Returns URMA_SUCCESS; URMA_EINVAL, with errno EINVAL too: an argument is NULL; URMA_FAIL: the
 // device cannot be reached.
 // Specification: Device Attributes.
@@ -105,16 +104,16 @@ urma_status_t urma_query_device(urma_device_t* dev, urma_device_attr_t* dev_attr
 // Specification: Context Management.
 urma_context_t* urma_create_context(urma_device_t* dev, uint32_t eid_index);
 
-// Closes a context. Everything made from it has to be gone: queues, event channels, groups,
+// Closes a context. Everything made from it must be ended first: queues, event channels, groups,
 // notifiers, imports, token ids and segments. Thread-safe.
-// Returns URMA_SUCCESS; URMA_EINVAL: ctx is NULL; URMA_EAGAIN: an object still lives, nothing
+// Returns URMA_SUCCESS; URMA_EINVAL: ctx is NULL; URMA_EAGAIN: an object still exists, nothing
 // changed; or the status of the provider, and the context stays valid.
 // Specification: Context Management.
 urma_status_t urma_delete_context(urma_context_t* ctx);
 
 // Sets an option of an aggregated device. The only one is URMA_OPT_AGGR_MODE, with a
-// urma_context_aggr_mode_t in `opt_value` and its size in `opt_len`; it has to be set before the
-// context has objects. Thread-safe.
+// urma_context_aggr_mode_t in `opt_value` and its size in `opt_len`; set it before the context has
+// objects. Thread-safe.
 // Returns URMA_SUCCESS; URMA_EINVAL: ctx or opt_value is NULL, the option or length is unknown, or
 // the device is not aggregated; URMA_ENOPERM: forbidden; URMA_FAIL: too late, or the provider
 // failed.
@@ -126,8 +125,8 @@ urma_status_t urma_set_context_opt(urma_context_t* ctx, urma_opt_name_t opt_name
 // Completion queues (JFC)
 // -------------------------------------------------------------------------------------------------
 
-// Makes a completion queue of `depth` records, ready for use. It counts on the context and on
-// cfg.jfce. The caller ends it with urma_delete_jfc. Thread-safe.
+// Makes a completion queue of `depth` records, ready for use. It counts as a reference to the
+// context and to cfg.jfce. The caller ends it with urma_delete_jfc. Thread-safe.
 // Returns the queue, or NULL with errno EINVAL: an argument is NULL, or depth is 0 or above
 // max_jfc_depth; or what the provider set.
 // Specification: Jetty Management.
@@ -140,9 +139,9 @@ urma_jfc_t* urma_create_jfc(urma_context_t* ctx, urma_jfc_cfg_t* jfc_cfg);
 // Specification: Jetty Management.
 urma_status_t urma_modify_jfc(urma_jfc_t* jfc, urma_jfc_attr_t* attr);
 
-// Ends a completion queue made by urma_create_jfc or urma_active_jfc. The queues that use it have
-// to be gone. Waits until every event obtained for it is acknowledged, unless flag.bs.non_blocking
-// is set.
+// Ends a completion queue made by urma_create_jfc or urma_active_jfc. Delete the queues that use it
+// first. Waits until every event obtained for it is acknowledged, unless flag.bs.non_blocking is
+// set.
 // Returns URMA_SUCCESS; URMA_EINVAL: NULL or not active; URMA_EAGAIN: still used, or events not
 // acknowledged; or the status of the provider. After a failure the queue stays valid.
 // Specification: Jetty Management.
@@ -158,8 +157,8 @@ urma_status_t urma_alloc_jfc(urma_context_t* urma_ctx, urma_jfc_cfg_t* cfg, urma
 
 // Sets option `opt`, one of URMA_JFC_*, of an inactive queue from the `len` bytes at `buf`. Calls
 // for the same queue must not overlap.
-// Returns URMA_SUCCESS; URMA_EINVAL: a NULL argument, an unknown option, a length that is not
-// exactly that of the option, or an active queue; or the status of the provider.
+// Returns URMA_SUCCESS; URMA_EINVAL: a NULL argument, an unknown option, a length other than that
+// of the option, or an active queue; or the status of the provider.
 // Specification: Jetty Management.
 urma_status_t urma_set_jfc_opt(urma_jfc_t* jfc, uint64_t opt, void* buf, uint32_t len);
 
@@ -190,8 +189,8 @@ urma_status_t urma_free_jfc(urma_jfc_t* jfc);
 // Ends the `jfc_num` completion queues of `jfc_arr`, all of one context, as urma_delete_jfc does
 // one. `bad_jfc` is written on failure only.
 // Returns URMA_SUCCESS; URMA_EINVAL: an argument is NULL, jfc_num is not positive, or an element is
-// broken (then *bad_jfc is the first element and none is gone); or the status of the provider (then
-// *bad_jfc is the first one that is not gone; the ones before it are).
+// invalid (then *bad_jfc is the first element and nothing was deleted); or the status of the
+// provider (then *bad_jfc is the first one that was not deleted; those before it were).
 // Specification: Jetty Management.
 urma_status_t urma_delete_jfc_batch(urma_jfc_t** jfc_arr, int jfc_num, urma_jfc_t** bad_jfc);
 
@@ -199,8 +198,8 @@ urma_status_t urma_delete_jfc_batch(urma_jfc_t** jfc_arr, int jfc_num, urma_jfc_
 // Send queues (JFS)
 // -------------------------------------------------------------------------------------------------
 
-// Makes a send queue, ready for use; cfg->jfc takes its completions and has to outlive it. The
-// limits in jfs->jfs_cfg are those in effect. The caller ends it with urma_delete_jfs. Thread-safe.
+// Makes a send queue, ready for use; cfg->jfc takes its completions and must outlive it. The limits
+// in jfs->jfs_cfg are those in effect. The caller ends it with urma_delete_jfs. Thread-safe.
 // Returns the queue, or NULL with errno EINVAL: an argument or cfg->jfc is NULL, trans_mode is not
 // one mode, order_type does not go with it, depth is 0, or a value exceeds the device; or what the
 // provider set.
@@ -210,7 +209,7 @@ urma_jfs_t* urma_create_jfs(urma_context_t* ctx, urma_jfs_cfg_t* jfs_cfg);
 // Changes the state of a send queue: attr->mask has JFS_STATE. ERROR flushes the queue, RESET
 // empties it, READY puts it back into use. Thread-safe.
 // Returns URMA_SUCCESS; URMA_EINVAL: an argument is NULL or the mask is empty; or the status of the
-// provider, such as URMA_FAIL for a change of state that is not possible.
+// provider, such as URMA_FAIL for a state change that is not possible.
 // Specification: Jetty Management.
 urma_status_t urma_modify_jfs(urma_jfs_t* jfs, urma_jfs_attr_t* attr);
 
@@ -219,8 +218,8 @@ urma_status_t urma_modify_jfs(urma_jfs_t* jfs, urma_jfs_attr_t* attr);
 // Specification: Jetty Management.
 urma_status_t urma_query_jfs(urma_jfs_t* jfs, urma_jfs_cfg_t* cfg, urma_jfs_attr_t* attr);
 
-// Ends a send queue. Its completions that nobody polled are dropped. Waits until every event
-// obtained for it is acknowledged, unless flag.bs.non_blocking is set.
+// Ends a send queue. Completions that were not polled are dropped. Waits until every event obtained
+// for it is acknowledged, unless flag.bs.non_blocking is set.
 // Returns URMA_SUCCESS; URMA_EINVAL: NULL or not active; URMA_EAGAIN: events not acknowledged; or
 // the status of the provider. After a failure the queue stays valid.
 // Specification: Jetty Management.
@@ -229,8 +228,8 @@ urma_status_t urma_delete_jfs(urma_jfs_t* jfs);
 // Ends the `jfs_num` send queues of `jfs_arr`, all of one context, as urma_delete_jfs does one.
 // `bad_jfs` is written on failure only.
 // Returns URMA_SUCCESS; URMA_EINVAL: an argument is NULL, jfs_num is not positive, or an element is
-// broken (then *bad_jfs is the first element and none is gone); or the status of the provider (then
-// *bad_jfs is the first one that is not gone; the ones before it are).
+// invalid (then *bad_jfs is the first element and nothing was deleted); or the status of the
+// provider (then *bad_jfs is the first one that was not deleted; those before it were).
 // Specification: Jetty Management.
 urma_status_t urma_delete_jfs_batch(urma_jfs_t** jfs_arr, int jfs_num, urma_jfs_t** bad_jfs);
 
@@ -253,13 +252,13 @@ urma_status_t urma_alloc_jfs(urma_context_t* urma_ctx, urma_jfs_cfg_t* cfg, urma
 
 // Sets option `opt`, one of URMA_JFS_*, of an inactive queue from the `len` bytes at `buf`. Calls
 // for the same queue must not overlap.
-// Returns URMA_SUCCESS; URMA_EINVAL: a NULL argument, an unknown option, a length that is not
-// exactly that of the option, or an active queue; or the status of the provider.
+// Returns URMA_SUCCESS; URMA_EINVAL: a NULL argument, an unknown option, a length other than that
+// of the option, or an active queue; or the status of the provider.
 // Specification: Jetty Management.
 urma_status_t urma_set_jfs_opt(urma_jfs_t* jfs, uint64_t opt, void* buf, uint32_t len);
 
-// Makes an allocated queue ready for use, after checking what urma_create_jfs checks. Its JFC has
-// to be active. Calls for the same queue must not overlap.
+// Makes an allocated queue ready for use, after checking what urma_create_jfs checks. Its JFC must
+// be active. Calls for the same queue must not overlap.
 // Returns URMA_SUCCESS; URMA_EINVAL: NULL, active already, inactive JFC, or a setting out of range;
 // or the status of the provider.
 // Specification: Jetty Management.
@@ -286,12 +285,12 @@ urma_status_t urma_free_jfs(urma_jfs_t* jfs);
 // Receive queues (JFR)
 // -------------------------------------------------------------------------------------------------
 
-// Makes a receive queue, ready for use; cfg->jfc takes its completions and has to outlive it.
-// cfg->id asks for a well-known id, 0 lets the system choose. The caller ends it with
-// urma_delete_jfr. Thread-safe.
+// Makes a receive queue, ready for use; cfg->jfc takes its completions and must outlive it. cfg->id
+// asks for a well-known id, 0 lets the system choose. The caller ends it with urma_delete_jfr.
+// Thread-safe.
 // Returns the queue, or NULL with errno EINVAL: an argument or cfg->jfc is NULL, trans_mode is not
-// one mode, depth is 0, or depth or max_sge exceeds the device; or what the provider set, as for an
-// id that is taken.
+// one mode, depth is 0, or depth or max_sge exceeds the device; or what the provider set, for
+// instance when the id is taken.
 // Specification: Jetty Management.
 urma_jfr_t* urma_create_jfr(urma_context_t* ctx, urma_jfr_cfg_t* jfr_cfg);
 
@@ -307,7 +306,7 @@ urma_status_t urma_modify_jfr(urma_jfr_t* jfr, urma_jfr_attr_t* attr);
 // Specification: Jetty Management.
 urma_status_t urma_query_jfr(urma_jfr_t* jfr, urma_jfr_cfg_t* cfg, urma_jfr_attr_t* attr);
 
-// Ends a receive queue. Jetties that receive through it have to be gone. Waits until every event
+// Ends a receive queue. Delete the jetties that receive through it first. Waits until every event
 // obtained for it is acknowledged, unless flag.bs.non_blocking is set.
 // Returns URMA_SUCCESS; URMA_EINVAL: NULL or not active; URMA_EAGAIN: events not acknowledged; or
 // the status of the provider. After a failure the queue stays valid.
@@ -317,8 +316,8 @@ urma_status_t urma_delete_jfr(urma_jfr_t* jfr);
 // Ends the `jfr_num` receive queues of `jfr_arr`, all of one context, as urma_delete_jfr does one.
 // `bad_jfr` is written on failure only.
 // Returns URMA_SUCCESS; URMA_EINVAL: an argument is NULL, jfr_num is not positive, or an element is
-// broken (then *bad_jfr is the first element and none is gone); or the status of the provider (then
-// *bad_jfr is the first one that is not gone; the ones before it are).
+// invalid (then *bad_jfr is the first element and nothing was deleted); or the status of the
+// provider (then *bad_jfr is the first one that was not deleted; those before it were).
 // Specification: Jetty Management.
 urma_status_t urma_delete_jfr_batch(urma_jfr_t** jfr_arr, int jfr_num, urma_jfr_t** bad_jfr);
 
@@ -326,7 +325,7 @@ urma_status_t urma_delete_jfr_batch(urma_jfr_t** jfr_arr, int jfr_num, urma_jfr_
 // owner set; it may be NULL under URMA_TOKEN_NONE. A wrong token shows at the first request. The
 // caller ends the import with urma_unimport_jfr. Thread-safe.
 // Returns the target, or NULL with errno EINVAL: ctx or rjfr is NULL, the token is missing, or
-// share_tp is set and the provider has no such import; or what the provider set.
+// share_tp is set and the provider does not support it; or what the provider set.
 // Specification: Jetty Management.
 urma_target_jetty_t* urma_import_jfr(urma_context_t* ctx, urma_rjfr_t* rjfr,
                                      urma_token_t* token_value);
@@ -375,13 +374,13 @@ urma_status_t urma_alloc_jfr(urma_context_t* urma_ctx, urma_jfr_cfg_t* cfg, urma
 
 // Sets option `opt`, one of URMA_JFR_*, of an inactive queue from the `len` bytes at `buf`. Calls
 // for the same queue must not overlap.
-// Returns URMA_SUCCESS; URMA_EINVAL: a NULL argument, an unknown option, a length that is not
-// exactly that of the option, or an active queue; or the status of the provider.
+// Returns URMA_SUCCESS; URMA_EINVAL: a NULL argument, an unknown option, a length other than that
+// of the option, or an active queue; or the status of the provider.
 // Specification: Jetty Management.
 urma_status_t urma_set_jfr_opt(urma_jfr_t* jfr, uint64_t opt, void* buf, uint32_t len);
 
-// Makes an allocated queue ready for use, after checking what urma_create_jfr checks. Its JFC has
-// to be active. Calls for the same queue must not overlap.
+// Makes an allocated queue ready for use, after checking what urma_create_jfr checks. Its JFC must
+// be active. Calls for the same queue must not overlap.
 // Returns URMA_SUCCESS; URMA_EINVAL: NULL, active already, inactive JFC, or a setting out of range;
 // or the status of the provider.
 // Specification: Jetty Management.
@@ -409,11 +408,11 @@ urma_status_t urma_free_jfr(urma_jfr_t* jfr);
 // -------------------------------------------------------------------------------------------------
 
 // Makes a jetty, ready for use: a send queue from cfg->jfs_cfg that receives through
-// cfg->shared.jfr. The JFR and JFCs have to outlive it. cfg->id asks for a well-known id, 0 lets
-// the system choose. The caller ends it with urma_delete_jetty. Thread-safe.
-// Returns the jetty, or NULL with errno EINVAL: an argument, the JFC or the JFR is NULL, a UB
-// device without share_jfr, a mode or order that is wrong or differs between the halves, a group of
-// other mode or token, depth 0, or a value above the device; EPERM: the group is full; or what the
+// cfg->shared.jfr. The JFR and JFCs must outlive it. cfg->id asks for a well-known id, 0 lets the
+// system choose. The caller ends it with urma_delete_jetty. Thread-safe.
+// Returns the jetty, or NULL with errno EINVAL: an argument, the JFC or the JFR is NULL, share_jfr
+// is 0 on a UB device, mode or order is wrong or differs between JFS and JFR, the group has another
+// mode or token, depth is 0, or a value exceeds the device; EPERM: the group is full; or what the
 // provider set.
 // Specification: Jetty Management.
 urma_jetty_t* urma_create_jetty(urma_context_t* ctx, urma_jetty_cfg_t* jetty_cfg);
@@ -431,8 +430,8 @@ urma_status_t urma_modify_jetty(urma_jetty_t* jetty, urma_jetty_attr_t* attr);
 // Specification: Jetty Management.
 urma_status_t urma_query_jetty(urma_jetty_t* jetty, urma_jetty_cfg_t* cfg, urma_jetty_attr_t* attr);
 
-// Ends a jetty. Its completions that nobody polled are dropped. Waits until every event obtained
-// for it is acknowledged, unless flag.bs.non_blocking is set.
+// Ends a jetty. Completions that were not polled are dropped. Waits until every event obtained for
+// it is acknowledged, unless flag.bs.non_blocking is set.
 // Returns URMA_SUCCESS; URMA_EINVAL: NULL or not active; URMA_ENOPERM: an RC jetty that is still
 // bound; URMA_EAGAIN: events not acknowledged; or the status of the provider. After a failure it
 // stays valid.
@@ -442,8 +441,9 @@ urma_status_t urma_delete_jetty(urma_jetty_t* jetty);
 // Ends the `jetty_num` jetties of `jetty_arr`, all of one context, as urma_delete_jetty does one.
 // `bad_jetty` is written on failure only.
 // Returns URMA_SUCCESS; URMA_EINVAL: an argument is NULL, jetty_num is not positive, or an element
-// is broken; URMA_ENOPERM: one of them is bound (after both *bad_jetty is the first element and
-// none is gone); or the status of the provider (then *bad_jetty is the first one that is not gone).
+// is invalid; URMA_ENOPERM: one of them is bound (in both cases *bad_jetty is the first element and
+// nothing was deleted); or the status of the provider (then *bad_jetty is the first one that was
+// not deleted).
 // Specification: Jetty Management.
 urma_status_t urma_delete_jetty_batch(urma_jetty_t** jetty_arr, int jetty_num,
                                       urma_jetty_t** bad_jetty);
@@ -525,7 +525,7 @@ urma_status_t urma_get_rjetty(urma_jetty_t* jetty, urma_rjetty_t** rjetty, uint3
 void urma_put_rjetty(urma_rjetty_t* rjetty);
 
 // Starts urma_import_jetty without waiting. The target may be used only after urma_wait_notify
-// reported success with `user_ctx`; after `timeout` ms, -1: never, the import has failed. The
+// reported success with `user_ctx`. The import fails after `timeout` ms (-1: no timeout). The
 // caller ends it with urma_unimport_jetty_async; a failed one ends by itself. Thread-safe.
 // Returns the target, or NULL with errno EINVAL: an argument is NULL; or what the provider set.
 // Specification: Jetty Management.
@@ -539,7 +539,7 @@ urma_target_jetty_t* urma_import_jetty_async(urma_notifier_t* notifier, const ur
 urma_status_t urma_unimport_jetty_async(urma_target_jetty_t* tjetty);
 
 // Starts urma_bind_jetty without waiting; urma_wait_notify reports the result with `user_ctx`, a
-// failure after `timeout` ms at the latest, -1: never. Thread-safe.
+// failure at the latest after `timeout` ms (-1: no timeout). Thread-safe.
 // Returns URMA_SUCCESS: started; URMA_EINVAL, URMA_ENOPERM or URMA_EEXIST as urma_bind_jetty; or
 // the status of the provider.
 // Specification: Jetty Management.
@@ -575,14 +575,13 @@ urma_status_t urma_alloc_jetty(urma_context_t* urma_ctx, urma_jetty_cfg_t* cfg,
 // Sets option `opt`, one of URMA_JETTY_* or URMA_JFS_*, of an inactive jetty from the `len` bytes
 // at `buf`. URMA_JETTY_BIND_JTG moves it to another group. Calls for the same jetty must not
 // overlap.
-// Returns URMA_SUCCESS; URMA_EINVAL: a NULL argument, an unknown option, a length that is not
-// exactly that of the option, an active jetty, or a UB jetty without share_jfr; or the status of
-// the provider.
+// Returns URMA_SUCCESS; URMA_EINVAL: a NULL argument, an unknown option, a length other than that
+// of the option, an active jetty, or a UB jetty without share_jfr; or the status of the provider.
 // Specification: Jetty Management.
 urma_status_t urma_set_jetty_opt(urma_jetty_t* jetty, uint64_t opt, void* buf, uint32_t len);
 
 // Makes an allocated jetty ready for use, after checking what urma_create_jetty checks. Its JFR and
-// JFCs have to be active. Calls for the same jetty must not overlap.
+// JFCs must be active. Calls for the same jetty must not overlap.
 // Returns URMA_SUCCESS; URMA_EINVAL: NULL, active already, an inactive JFR or JFC, or a setting out
 // of range; or the status of the provider.
 // Specification: Jetty Management.
@@ -608,16 +607,16 @@ urma_status_t urma_deactive_jetty(urma_jetty_t* jetty);
 urma_status_t urma_free_jetty(urma_jetty_t* jetty);
 
 // Takes up to `cnt` results of *_async calls into `notify`, waiting up to `timeout` ms for the
-// first one (0: not at all, -1: for ever). An import that is reported as failed is gone.
+// first one (0: not at all, -1: indefinitely). An import that is reported as failed has ended.
 // Thread-safe.
 // Returns the number of results, 0: none in time or cnt is 0; -1: notifier or notify is NULL (errno
-// EINVAL) or waiting failed; -URMA_EINVAL: the provider has no such operation.
+// EINVAL) or waiting failed; -URMA_EINVAL: the provider does not support it.
 // Specification: Jetty Management.
 int urma_wait_notify(urma_notifier_t* notifier, uint32_t cnt, urma_notify_t* notify, int timeout);
 
 // Does nothing: urma_wait_notify acknowledges by itself. Kept for older programs. Thread-safe.
-// Returns URMA_SUCCESS; URMA_EINVAL: an argument is NULL; -URMA_EINVAL: the provider has no such
-// operation.
+// Returns URMA_SUCCESS; URMA_EINVAL: an argument is NULL; -URMA_EINVAL: the provider does not
+// support it.
 // Specification: Jetty Management.
 urma_status_t urma_ack_notify(urma_context_t* ctx, uint32_t cnt, urma_notify_t* notify);
 
@@ -627,13 +626,13 @@ urma_status_t urma_ack_notify(urma_context_t* ctx, uint32_t cnt, urma_notify_t* 
 
 // Makes a group that RM jetties join through their configuration. The caller ends it with
 // urma_delete_jetty_grp. Thread-safe.
-// Returns the group, or NULL with errno EINVAL: an argument is NULL, the name has no ending zero,
-// or the device has no groups or a limit above URMA_MAX_JETTY_IN_JETTY_GRP; or what the provider
-// set.
+// Returns the group, or NULL with errno EINVAL: an argument is NULL, the name is not
+// zero-terminated, or the device has no groups or a limit above URMA_MAX_JETTY_IN_JETTY_GRP; or
+// what the provider set.
 // Specification: Jetty Management.
 urma_jetty_grp_t* urma_create_jetty_grp(urma_context_t* ctx, urma_jetty_grp_cfg_t* cfg);
 
-// Ends a group. Its members have to be gone.
+// Ends a group. Delete its members first.
 // Returns URMA_SUCCESS; URMA_EINVAL: NULL; URMA_ENOPERM: it still has members; or the status of the
 // provider.
 // Specification: Jetty Management.
@@ -645,7 +644,7 @@ urma_status_t urma_delete_jetty_grp(urma_jetty_grp_t* jetty_grp);
 // Specification: Jetty Management.
 urma_jfce_t* urma_create_jfce(urma_context_t* ctx);
 
-// Ends an event channel. The JFCs that use it have to be gone.
+// Ends an event channel. Delete the JFCs that use it first.
 // Returns URMA_SUCCESS; URMA_EINVAL: NULL; URMA_FAIL: a JFC still uses it; or the status of the
 // provider.
 // Specification: Jetty Management.
@@ -656,14 +655,14 @@ urma_status_t urma_delete_jfce(urma_jfce_t* jfce);
 // -------------------------------------------------------------------------------------------------
 
 // Takes the next asynchronous event of a context into `event`, waiting for one unless ctx->async_fd
-// is non-blocking. The fd can be polled. Every event has to be given to urma_ack_async_event.
+// is non-blocking. The fd can be polled. Acknowledge every event with urma_ack_async_event.
 // Thread-safe.
 // Returns URMA_SUCCESS; URMA_EINVAL: an argument is NULL; URMA_FAIL: no event, or interrupted.
 // Specification: Exceptional Events.
 urma_status_t urma_get_async_event(urma_context_t* ctx, urma_async_event_t* event);
 
-// Acknowledges an event, once. An object can only be deleted after all of its events are. NULL is
-// ignored. Thread-safe.
+// Acknowledges an event, once. An object can only be deleted after all of its events are
+// acknowledged. NULL is ignored. Thread-safe.
 // Specification: Exceptional Events.
 void urma_ack_async_event(urma_async_event_t* event);
 
@@ -684,14 +683,14 @@ urma_token_id_t* urma_alloc_token_id(urma_context_t* ctx);
 // Specification: Segment Management.
 urma_token_id_t* urma_alloc_token_id_ex(urma_context_t* ctx, urma_token_id_flag_t flag);
 
-// Ends a token id. The segments registered under it have to be gone.
+// Ends a token id. Unregister the segments under it first.
 // Returns URMA_SUCCESS; URMA_EINVAL: NULL or still used; or the status of the provider.
 // Specification: Segment Management.
 urma_status_t urma_free_token_id(urma_token_id_t* token_id);
 
-// Makes `len` bytes at `va` known to the device, for local use and, as far as the access bits say,
-// for others. The memory stays the caller's and has to stay mapped. Send the seg of the result to
-// importers, or see urma_get_seg_ctx. The caller ends it with urma_unregister_seg. Thread-safe.
+// Makes `len` bytes at `va` known to the device, for local use and, as far as the access bits
+// allow, for others. The memory stays the caller's and must stay mapped. Send the seg of the result
+// to importers, or see urma_get_seg_ctx. The caller ends it with urma_unregister_seg. Thread-safe.
 // Returns the segment, or NULL with errno EINVAL: an argument is NULL, va is 0, token_id and
 // token_id_valid disagree (UB only), LOCAL_ONLY comes with other access bits, WRITE without READ,
 // or ATOMIC without both; or what the provider set.
@@ -706,21 +705,21 @@ urma_status_t urma_unregister_seg(urma_target_seg_t* target_seg);
 
 // Makes the remote segment described by `seg` a target of reads, writes and atomics. `token_value`
 // is what its owner set; it may be NULL under URMA_TOKEN_NONE. A wrong token shows at the first
-// access. Requests reach all that the owner's registrations of seg->token_id grant under this token
-// value, with the owner's ranges and rights: also beyond seg->len bytes at seg->ubva.va, and where
-// that va is 0. With flag.bs.mapping the memory is also mapped if that is possible, for no more
-// than flag.bs.access where that is not 0, and mva tells where; 0: not mapped. With
-// seg->attr.bs.dsva set and flag.bs.mapping, or `addr`, it is mapped at the address that it has at
-// its owner's; `addr` is that address, or 0. Else `addr` has no effect. The caller ends it with
+// access. Requests reach everything that the owner's registrations of seg->token_id grant under
+// this token value, within the owner's ranges and rights; seg->len and seg->ubva.va, which may be
+// 0, do not limit them. With flag.bs.mapping the memory is also mapped if possible, with at most
+// the rights of flag.bs.access (0: no limit); mva is its address, 0: not mapped. With
+// seg->attr.bs.dsva and either flag.bs.mapping or `addr`, it is mapped at its owner's address;
+// `addr` is that address, or 0. Otherwise `addr` has no effect. The caller ends it with
 // urma_unimport_seg. Thread-safe.
 // Returns the segment, or NULL with errno EINVAL: ctx or seg is NULL, the token is missing, the
-// policy is not supported, or addr is another one; EEXIST: with dsva, the address is taken; or what
-// the provider set.
+// policy is not supported, or addr is not the owner's address; EEXIST: with dsva, the address is in
+// use; or what the provider set.
 // Specification: Segment Management.
 urma_target_seg_t* urma_import_seg(urma_context_t* ctx, urma_seg_t* seg, urma_token_t* token_value,
                                    uint64_t addr, urma_import_seg_flag_t flag);
 
-// Ends an import; its mva is not to be used any more. No request to it may be under way. What the
+// Ends an import; its mva must not be used any more. No request to it may be under way. What the
 // owner granted may be kept for the next import (over shared memory: urma_shm(7)).
 // Returns URMA_SUCCESS; URMA_EINVAL: NULL; or the status of the provider.
 // Specification: Segment Management.
@@ -743,7 +742,7 @@ void urma_put_seg_ctx(urma_seg_t* seg);
 
 // The calls of this section return once the request is in its queue; a completion record tells how
 // it ended. Buffers belong to the device until then, except for inline data, which is copied at
-// once. The caller sees to it that the JFC has room. Requests, their lists and pieces may be reused
+// once. The caller makes sure that the JFC has room. Requests, their lists and pieces may be reused
 // after the call.
 
 // Posts the list of send requests `wr` in order. On failure `*bad_wr` is the first one that was not
@@ -754,7 +753,7 @@ void urma_put_seg_ctx(urma_seg_t* seg);
 // Specification: Unilateral Operations, Bidirectional Operations.
 urma_status_t urma_post_jfs_wr(urma_jfs_t* jfs, urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr);
 
-// Posts the list of receive requests `wr` in order; messages use them up in this order. On failure
+// Posts the list of receive requests `wr` in order; messages consume them in this order. On failure
 // `*bad_wr` is the first one that was not posted. Thread-safe, unless flag.bs.lock_free is set.
 // Returns URMA_SUCCESS; URMA_EINVAL: an argument is NULL or there are too many pieces; URMA_ENOMEM:
 // the queue is full; or the status of the provider.
@@ -776,9 +775,9 @@ urma_status_t urma_post_jetty_recv_wr(urma_jetty_t* jetty, urma_jfr_wr_t* wr,
                                       urma_jfr_wr_t** bad_wr);
 
 // Posts a WRITE of `len` bytes from local `src` in `src_tseg` to remote `dst` in the imported
-// `dst_tseg`. src_tseg may be NULL for inline data. `user_ctx` comes back in the completion record,
-// which success leaves only if flag.bs.complete_enable is set. Thread-safe, unless the queue is
-// lock_free.
+// `dst_tseg`. src_tseg may be NULL for inline data. `user_ctx` comes back in the completion record;
+// a request that succeeds leaves one only if flag.bs.complete_enable is set. Thread-safe, unless
+// the queue is lock_free.
 // Returns URMA_SUCCESS; URMA_EINVAL: jfs, target_jfr or dst_tseg is NULL, or a length is not
 // possible; URMA_ENOMEM: the queue is full; or the status of the provider.
 // Specification: Unilateral Operations.
@@ -826,16 +825,15 @@ urma_status_t urma_recv(urma_jfr_t* jfr, urma_target_seg_t* recv_tseg, uint64_t 
 int urma_poll_jfc(urma_jfc_t* jfc, int cr_cnt, urma_cr_t* cr);
 
 // Arms a JFC: its next completion raises one event at its JFCE, or at once if records are waiting.
-// With `solicited_only` only a solicited or failed request counts. The event disarms the JFC.
+// With `solicited_only`, only a solicited or failed request counts. The event disarms the JFC.
 // Thread-safe.
 // Returns URMA_SUCCESS; URMA_EINVAL: NULL; or the status of the provider.
 // Specification: Completion Record.
 urma_status_t urma_rearm_jfc(urma_jfc_t* jfc, bool solicited_only);
 
-// Waits up to `time_out` ms (0: not at all, -1: for ever) for events and puts up to `jfc_cnt` JFCs
-// that raised one into `jfc`. Each event has to be acknowledged with urma_ack_jfc. Then poll until
-// empty, and arm again; acknowledging, arming and polling may come in any order after it.
-// Thread-safe.
+// Waits up to `time_out` ms (0: not at all, -1: indefinitely) for events and puts up to `jfc_cnt`
+// JFCs that raised one into `jfc`. Acknowledge each event with urma_ack_jfc. Then poll until empty,
+// and arm again; acknowledging, arming and polling may come in any order after it. Thread-safe.
 // Returns the number of JFCs, 0: none in time; -1: an argument is NULL, jfc_cnt is 0, or waiting
 // failed or was interrupted (errno).
 // Specification: Completion Record.
@@ -856,9 +854,9 @@ void urma_ack_jfc(urma_jfc_t** jfc, uint32_t* nevents, uint32_t jfc_cnt);
 // Specification: Context Management.
 urma_status_t urma_get_uasid(uint32_t* uasid);
 
-// Sends a command to the provider of a context; `in->opcode` is the provider's, urma_ubagg.h has
-// those of aggregated devices. The buffers named by `in` and `out` belong to the caller.
-// Thread-safe.
+// Sends a command to the provider of a context; `in->opcode` is defined by the provider;
+// urma_ubagg.h has those of aggregated devices. The buffers named by `in` and `out` belong to the
+// caller. Thread-safe.
 // Returns URMA_SUCCESS; URMA_EINVAL: an argument is NULL; URMA_ENOPERM: forbidden; URMA_FAIL: every
 // other failure of the provider.
 // Specification: Context Management.
@@ -868,15 +866,15 @@ urma_status_t urma_user_ctl(urma_context_t* ctx, urma_user_ctl_in_t* in, urma_us
 // Log
 // -------------------------------------------------------------------------------------------------
 
-// Sends the log to `func` in place of syslog, and drops a function of urma_register_loc_log_func.
-// Each text ends with a newline.
-// May be called before urma_init. Thread-safe; the function may be called from any thread.
+// Sends the log to `func` instead of syslog, and drops a function of urma_register_loc_log_func.
+// Each text ends with a newline. May be called before urma_init. Thread-safe; the function may be
+// called from any thread.
 // Returns URMA_SUCCESS; URMA_EINVAL: NULL.
 // Specification: Context Management.
 urma_status_t urma_register_log_func(urma_log_cb_t func);
 
-// As urma_register_log_func, for a function that also takes the place in the source. The one
-// registered last counts. Thread-safe.
+// As urma_register_log_func, for a function that also gets the source location. The last
+// registration counts. Thread-safe.
 // Returns URMA_SUCCESS; URMA_EINVAL: NULL.
 // Specification: Context Management.
 urma_status_t urma_register_loc_log_func(urma_loc_log_cb func);
@@ -887,8 +885,8 @@ urma_status_t urma_register_loc_log_func(urma_loc_log_cb func);
 // Specification: Context Management.
 urma_status_t urma_unregister_log_func(void);
 
-// Tells the level up to which lines are logged: URMA_VLOG_LEVEL_INFO, or what URMA_LOG_LEVEL in the
-// environment said at start. Thread-safe.
+// Reads the level up to which lines are logged: URMA_VLOG_LEVEL_INFO, or what URMA_LOG_LEVEL said
+// at start. Thread-safe.
 // Returns the level.
 // Specification: Context Management.
 urma_vlog_level_t urma_log_get_level(void);
@@ -898,7 +896,7 @@ urma_vlog_level_t urma_log_get_level(void);
 // Specification: Context Management.
 void urma_log_set_level(urma_vlog_level_t level);
 
-// Reads the tag that the log lines of the calling thread bear, "-" at first. Thread-safe.
+// Reads the tag that the log lines of the calling thread carry, "-" at first. Thread-safe.
 // Returns a string that belongs to the library and to this thread; urma_log_set_thread_tag
 // overwrites it.
 // Specification: Context Management.
@@ -936,7 +934,7 @@ int urma_modify_tp(urma_context_t* ctx, uint32_t tpn, urma_tp_cfg_t* cfg, urma_t
                    urma_tp_attr_mask_t mask);
 
 // Lists the channels between two EIDs that `cfg` allows, for the *_ex calls. `*tp_cnt` is the room
-// in `tp_list`, and then the number of channels in it. Thread-safe.
+// in `tp_list`, and becomes the number of channels in it. Thread-safe.
 // Returns URMA_SUCCESS; URMA_EINVAL: an argument is NULL, *tp_cnt is 0, or trans_mode is not one
 // mode; or the status of the provider.
 // Specification: Jetty Management.
@@ -951,8 +949,8 @@ urma_status_t urma_set_tp_attr(const urma_context_t* ctx, const uint64_t tp_hand
                                const uint8_t tp_attr_cnt, const uint32_t tp_attr_bitmap,
                                const urma_tp_attr_value_t* tp_attr);
 
-// Reads the attributes of a channel of urma_get_tp_list; `*tp_attr_bitmap` and `*tp_attr_cnt` tell
-// which members of `tp_attr` are valid, and how many. Thread-safe.
+// Reads the attributes of a channel of urma_get_tp_list; `*tp_attr_bitmap` and `*tp_attr_cnt`
+// become the valid members of `tp_attr` and their number. Thread-safe.
 // Returns URMA_SUCCESS; URMA_EINVAL: an argument is NULL; or the status of the provider.
 // Specification: Jetty Management.
 urma_status_t urma_get_tp_attr(const urma_context_t* ctx, const uint64_t tp_handle,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-// Extensions of this library to the URMA interface. A program that is to run on other libraries too
+// Extensions of this library to the URMA interface. A program that must also run on other libraries
 // looks these functions up with dlsym.
 
 #ifndef URMA_EXT_H
@@ -21,8 +21,8 @@ extern "C" {
 const char* urma_ext_version(void);
 
 // Writes a line to the log, as the library itself does: with the level, the thread tag, `function`
-// and `line`, and the text made from the printf `format`. Lines above the level in effect, see
-// urma_log_get_level, are dropped; long ones are cut. The strings stay the caller's. Thread-safe,
+// and `line`, and the text made from the printf `format`. Lines above the level in effect
+// (urma_log_get_level) are dropped; long lines are cut. The strings stay the caller's. Thread-safe,
 // also before urma_init.
 // Specification: none, offered for programs that log next to the library.
 void urma_log(const char* function, int line, urma_vlog_level_t level, const char* format, ...)
@@ -49,14 +49,14 @@ typedef enum urma_ext_path {
 
 // Why bytes are not mapped.
 typedef enum urma_ext_reason {
-  URMA_EXT_REASON_NONE = 0,          // they are
+  URMA_EXT_REASON_NONE = 0,          // mapped
   URMA_EXT_REASON_NOT_IMPORTED = 1,  // not imported yet, or too little used: pages move later
   URMA_EXT_REASON_OFF = 2,           // URMA_SHM_INPLACE=0
-  URMA_EXT_REASON_RAGGED = 3,        // of a page that the segment does not cover whole
+  URMA_EXT_REASON_RAGGED = 3,        // on a page that the segment covers only in part
   URMA_EXT_REASON_NO_FREEZE = 4,     // no userfaultfd: other threads could lose writes
   URMA_EXT_REASON_FILE = 5,          // pages of a file, or of .data
   URMA_EXT_REASON_SHARED = 6,        // memory that the program shares itself
-  URMA_EXT_REASON_HUGETLB = 7,       // of the pool of huge pages
+  URMA_EXT_REASON_HUGETLB = 7,       // from the pool of huge pages
   URMA_EXT_REASON_PINNED = 8,        // a device or a child process holds the pages
   URMA_EXT_REASON_SEALED = 9,        // mseal or guard pages
   URMA_EXT_REASON_PROTECTED = 10,    // not readable and writable, executable, or behind a key
@@ -64,12 +64,12 @@ typedef enum urma_ext_reason {
   URMA_EXT_REASON_WATCHED = 12,      // the program has a userfaultfd on them
   URMA_EXT_REASON_LIMIT = 13,        // a limit of the process: files, descriptors, mappings, memory
   URMA_EXT_REASON_OTHER_TOKEN = 14,  // shared already, under another token or other rights
-  URMA_EXT_REASON_STACK = 15,        // of a stack
+  URMA_EXT_REASON_STACK = 15,        // on a stack
   URMA_EXT_REASON_KERNEL = 16,       // the kernel is too old, or refuses
-  URMA_EXT_REASON_UNMAPPED = 17,     // no memory is there any more
+  URMA_EXT_REASON_UNMAPPED = 17,     // nothing is mapped there any more
   URMA_EXT_REASON_PART = 18,         // only a part of what urma_ext_alloc returned was registered
   URMA_EXT_REASON_PEER = 19,         // the importer could not map them
-  URMA_EXT_REASON_ENDED = 20,        // of a segment that has ended: they could not be taken back
+  URMA_EXT_REASON_ENDED = 20,        // segment has ended; pages could not be taken back
 } urma_ext_reason_t;
 
 // A part of a segment.
@@ -80,13 +80,13 @@ typedef struct urma_ext_part {
   urma_ext_reason_t reason;
 } urma_ext_part_t;
 
-// Tells how the parts of a segment are reached. `tseg` was registered here, and the answer says
-// what the owner can hand out; or it was imported, and the answer says which way a work request of
-// this process takes. At most *count parts are written to `parts`, which may be NULL where *count
-// is 0; *count becomes the number that there are. They cover the segment in ascending order.
-// Thread-safe; the segment must stand.
-// Returns URMA_SUCCESS, or URMA_EINVAL: an argument is NULL, or the segment belongs to a provider
-// that cannot tell.
+// Tells how the parts of a segment are reached. For a registered `tseg` they tell what the owner
+// can hand out; for an imported one, which way a work request of this process takes. At most *count
+// parts are written to `parts`, which may be NULL if *count is 0; *count becomes the number of all
+// parts. They cover the segment in ascending order. Thread-safe; the segment must not end
+// meanwhile.
+// Returns URMA_SUCCESS, or URMA_EINVAL: an argument is NULL, or the provider of the segment cannot
+// tell.
 // Specification: none, an extension.
 urma_status_t urma_ext_query_segment(const urma_target_seg_t* tseg, urma_ext_part_t* parts,
                                      uint32_t* count);
@@ -95,12 +95,12 @@ urma_status_t urma_ext_query_segment(const urma_target_seg_t* tseg, urma_ext_par
 // Specification: none, an extension.
 const char* urma_ext_reason_text(urma_ext_reason_t reason);
 
-// Huge pages, where the machine has some; else as without.
+// Huge pages if the machine has some; else ordinary pages.
 #define URMA_EXT_ALLOC_HUGE 1U
 
-// Allocates `bytes` bytes of zeroed memory, on a page boundary, that can be mapped by peers without
-// being moved first: also where private memory cannot be shared in place. Register all of it as one
-// segment. Thread-safe, between urma_init and urma_uninit.
+// Allocates `bytes` bytes of zeroed memory, on a page boundary, that peers can map without moving
+// it first, even where private memory cannot be shared in place. Register all of it as one segment.
+// Thread-safe, between urma_init and urma_uninit.
 // Returns the memory, to be freed with urma_ext_free, or NULL with errno: EINVAL (bytes is 0, or
 // unknown flags), ENOMEM.
 // Specification: none, an extension.
@@ -112,14 +112,14 @@ void* urma_ext_alloc(uint64_t bytes, uint32_t flags);
 // Specification: none, an extension.
 urma_status_t urma_ext_free(void* memory);
 
-// Registers memory of another device, such as that of a GPU, which a dma-buf stands for. As
-// urma_register_seg, and ended by urma_unregister_seg, but that seg_cfg->va need not be an address
-// of this process: it is what work requests and peers call the byte at `offset` of the dma-buf.
-// Both lie at the same place of a page. `fd` may be closed afterwards. Only the RDMA device touches
-// this memory: it is no place for inline data, nor for the result of an atomic that is emulated
+// Registers memory of another device, such as a GPU, through a dma-buf. As urma_register_seg, and
+// ended by urma_unregister_seg, except that seg_cfg->va need not be an address of this process: it
+// is the address that work requests and peers use for the byte at `offset` of the dma-buf. Both
+// must have the same offset within a page. `fd` may be closed afterwards. Only the RDMA device
+// accesses this memory: it cannot hold inline data or the result of an emulated atomic
 // (urma_ext_query_device). Thread-safe.
-// Returns the segment, or NULL with errno: EINVAL, one of the arguments cannot be; EOPNOTSUPP, the
-// device takes no dma-bufs; ENOMEM. One line in the log says which, and what to do.
+// Returns the segment, or NULL with errno: EINVAL, an argument is invalid; EOPNOTSUPP, the device
+// does not support dma-bufs; ENOMEM. One log line says which, and what to do.
 // Specification: none, an extension.
 urma_target_seg_t* urma_ext_register_dmabuf(urma_context_t* ctx, urma_seg_cfg_t* seg_cfg, int fd,
                                             uint64_t offset);
@@ -135,26 +135,27 @@ typedef enum urma_ext_pool {
   URMA_EXT_POOL_HOST = 2,    // host memory, fine-grained, that all agents reach
 } urma_ext_pool_t;
 
-// Allocates `bytes` bytes from a pool of the context's device, which all agents may access. Whether
-// the CPU can touch them, urma_ext_query_address says. Thread-safe.
+// Allocates `bytes` bytes from a pool of the context's device, which all agents may access.
+// urma_ext_query_address tells whether the CPU can access them. Thread-safe.
 // Returns the memory, to be freed with urma_ext_free_device, or NULL with errno: EINVAL (bytes is
-// 0, or the device has no such pool), EOPNOTSUPP (the device is no agent), ENOMEM.
+// 0, or the device has no such pool), EOPNOTSUPP (the device is not an agent), ENOMEM.
 // Specification: none, an extension.
 void* urma_ext_alloc_device(urma_context_t* ctx, urma_ext_pool_t pool, uint64_t bytes);
 
 // Frees what urma_ext_alloc_device returned; NULL is ignored. Segments in it end: their requests
 // fail, and each raises URMA_EVENT_ELR_ERR whose element.port_id is its token id. Thread-safe.
-// Returns URMA_SUCCESS, or URMA_EINVAL: the memory is no such memory, or the device no agent.
+// Returns URMA_SUCCESS, or URMA_EINVAL: the memory is not from urma_ext_alloc_device, or the device
+// is not an agent.
 // Specification: none, an extension.
 urma_status_t urma_ext_free_device(urma_context_t* ctx, void* memory);
 
-// What the HSA runtime knows of an address. What is reserved is zero.
+// What the HSA runtime knows of an address. Reserved members are zero.
 typedef struct urma_ext_address {
   uint32_t allocated;              // 1: from the HSA stack; 0: nothing below is known
   uint32_t attached;               // 1: memory of another process
-  char device[URMA_MAX_DEV_NAME];  // of the agent that owns it; "" where that is no device
+  char device[URMA_MAX_DEV_NAME];  // of the agent that owns it; "": not a device
   urma_ext_pool_t pool;
-  uint32_t cpu;    // 1: the CPU may touch it
+  uint32_t cpu;    // 1: the CPU may access it
   uint64_t base;   // of the allocation
   uint64_t bytes;  // of the allocation
   uint64_t page_bytes;
@@ -162,45 +163,45 @@ typedef struct urma_ext_address {
 } urma_ext_address_t;
 
 // Tells what the HSA runtime knows of an address of this process. Thread-safe.
-// Returns URMA_SUCCESS; URMA_EINVAL: an argument is NULL, or the device is no agent; URMA_FAIL: the
-// runtime refuses.
+// Returns URMA_SUCCESS; URMA_EINVAL: an argument is NULL, or the device is not an agent; URMA_FAIL:
+// the runtime refuses.
 // Specification: remote device programming, hsa_amd_get_address_info.
 urma_status_t urma_ext_query_address(urma_context_t* ctx, const void* address,
                                      urma_ext_address_t* info);
 
-// Names memory for another process of the same user. Plain bytes, to be sent over a channel of the
-// program's own; whoever has them may read and write the memory.
+// Names memory for another process of the same user. Plain bytes, which the program sends over its
+// own channel; a process that has them may read and write the memory.
 typedef struct urma_ext_memory_handle {
   urma_seg_t seg;
   urma_token_t token;
   uint32_t reserved[3];
 } urma_ext_memory_handle_t;
 
-// Makes a handle for `bytes` bytes of memory of a device. *owned is the segment behind it: the
-// handle is good until urma_unregister_seg. Thread-safe.
-// Returns URMA_SUCCESS; URMA_EINVAL: an argument is NULL, or the device is no agent; URMA_FAIL: the
-// memory cannot be registered, one line in the log says why.
+// Makes a handle for `bytes` bytes of memory of a device. *owned is its segment: the handle is
+// valid until urma_unregister_seg. Thread-safe.
+// Returns URMA_SUCCESS; URMA_EINVAL: an argument is NULL, or the device is not an agent; URMA_FAIL:
+// the memory cannot be registered; one log line says why.
 // Specification: remote device programming, hsa_amd_ipc_get_memory_handle.
 urma_status_t urma_ext_create_memory_handle(urma_context_t* ctx, void* memory, uint64_t bytes,
                                             urma_ext_memory_handle_t* handle,
                                             urma_target_seg_t** owned);
 
-// Attaches what a handle names, within URMA_ROCM_TIMEOUT_MS and some seconds for the owner's
-// answer: *memory is where this process, or its device alone, reaches it. Thread-safe.
-// Returns URMA_SUCCESS; URMA_EINVAL: an argument is NULL, or the device is no agent; URMA_FAIL: the
-// owner is gone, has unregistered it, or cannot share it.
+// Attaches the memory of a handle; waits at most URMA_ROCM_TIMEOUT_MS plus some seconds for the
+// owner's answer. *memory is its address for this process, or for its device only. Thread-safe.
+// Returns URMA_SUCCESS; URMA_EINVAL: an argument is NULL, or the device is not an agent; URMA_FAIL:
+// the owner is gone, has unregistered it, or cannot share it.
 // Specification: remote device programming, hsa_amd_ipc_open_memory_handle.
 urma_status_t urma_ext_attach_memory_handle(urma_context_t* ctx,
                                             const urma_ext_memory_handle_t* handle,
                                             urma_target_seg_t** attached, void** memory);
 
-// Ends what urma_ext_attach_memory_handle has begun. Thread-safe.
+// Ends an attachment of urma_ext_attach_memory_handle. Thread-safe.
 // Returns as urma_unimport_seg.
 // Specification: remote device programming, hsa_amd_ipc_close_memory_handle.
 urma_status_t urma_ext_close_memory_handle(urma_target_seg_t* attached);
 
 // Names a signal of the HSA runtime for another process of the same user. As
-// urma_ext_memory_handle; whoever has it may wait for the signal, and change it.
+// urma_ext_memory_handle; a process that has it may wait for the signal, and change it.
 typedef struct urma_ext_signal_handle {
   urma_seg_t seg;
   urma_token_t token;
@@ -208,49 +209,49 @@ typedef struct urma_ext_signal_handle {
 } urma_ext_signal_handle_t;
 
 // Makes a handle for a signal: `signal` is the `handle` of an hsa_signal_t that
-// hsa_amd_signal_create has made with HSA_AMD_SIGNAL_IPC. It stays the program's. *owned is what
-// stands behind the handle: the handle is good until urma_unregister_seg, and the signal must not
-// be destroyed before. Thread-safe.
-// Returns URMA_SUCCESS; URMA_EINVAL: an argument is NULL or 0, or the device is no agent;
-// URMA_FAIL: the runtime cannot share the signal, one line in the log says why.
+// hsa_amd_signal_create has made with HSA_AMD_SIGNAL_IPC. The signal stays the program's. *owned is
+// the segment of the handle, which is valid until urma_unregister_seg; the signal must not be
+// destroyed before. Thread-safe.
+// Returns URMA_SUCCESS; URMA_EINVAL: an argument is NULL or 0, or the device is not an agent;
+// URMA_FAIL: the runtime cannot share the signal; one log line says why.
 // Specification: remote device programming, hsa_amd_ipc_get_signal_handle.
 urma_status_t urma_ext_create_signal_handle(urma_context_t* ctx, uint64_t signal,
                                             urma_ext_signal_handle_t* handle,
                                             urma_target_seg_t** owned);
 
-// Attaches what a handle names, within URMA_ROCM_TIMEOUT_MS and some seconds for the owner's
-// answer: *signal is the `handle` of an hsa_signal_t of this process, for the runtime's calls, but
-// not for hsa_signal_destroy. What was attached stays good when the owner ends. Thread-safe.
-// Returns URMA_SUCCESS; URMA_EINVAL: an argument is NULL, or the device is no agent; URMA_FAIL: the
-// owner is gone, has ended the handle, or cannot share the signal.
+// Attaches the signal of a handle; waits at most URMA_ROCM_TIMEOUT_MS plus some seconds for the
+// owner's answer. *signal is the `handle` of an hsa_signal_t of this process, for every call of the
+// runtime except hsa_signal_destroy. It stays valid when the owner ends. Thread-safe.
+// Returns URMA_SUCCESS; URMA_EINVAL: an argument is NULL, or the device is not an agent; URMA_FAIL:
+// the owner is gone, has ended the handle, or cannot share the signal.
 // Specification: remote device programming, hsa_amd_ipc_open_signal_handle.
 urma_status_t urma_ext_attach_signal_handle(urma_context_t* ctx,
                                             const urma_ext_signal_handle_t* handle,
                                             urma_target_seg_t** attached, uint64_t* signal);
 
-// Ends what urma_ext_attach_signal_handle has begun; nobody may wait for the signal any more.
+// Ends an attachment of urma_ext_attach_signal_handle; no thread may wait for the signal any more.
 // Thread-safe.
 // Returns as urma_unimport_seg.
 // Specification: remote device programming, hsa_amd_ipc_close_signal_handle.
 urma_status_t urma_ext_close_signal_handle(urma_target_seg_t* attached);
 
-// Memory that another device may access while it is pinned. What is reserved is zero.
+// Memory that another device may access while it is pinned. Reserved members are zero.
 typedef struct urma_ext_pinned {
   uint64_t va;
   uint64_t bytes;
-  int dmabuf;  // stands for it; closed by unpin
+  int dmabuf;  // of the memory; closed by unpin
   uint32_t reserved32;
   uint64_t offset;  // of va in the dma-buf
   void* priv;       // private to the library
 } urma_ext_pinned_t;
 
-// amd_rdma in user space. All return 0, or a negative error number, but for is_device_va.
+// amd_rdma in user space. All except is_device_va return 0 or a negative error number.
 typedef struct urma_ext_rdma_interface {
   uint32_t major;  // 2
   uint32_t minor;  // 0
   // Makes [va, va + bytes) accessible for the device of that name, NULL: any. `free_callback` is
-  // called at most once, when the memory goes before unpin: all access has to end before it
-  // returns. unpin is still due.
+  // called at most once, when the memory is freed before unpin: all access must end before it
+  // returns. unpin must still be called.
   int (*pin)(uint64_t va, uint64_t bytes, const char* device, urma_ext_pinned_t** pinned,
              void (*free_callback)(void* client_priv), void* client_priv);
   int (*unpin)(urma_ext_pinned_t** pinned);
@@ -262,24 +263,24 @@ typedef struct urma_ext_rdma_interface {
                  void (*free_callback)(void* client_priv), void* client_priv);
 } urma_ext_rdma_interface_t;
 
-// Hands out the interface, which stays until urma_uninit. Thread-safe.
+// Gets the interface, which is valid until urma_uninit. Thread-safe.
 // Returns 0, or -EINVAL: `rdma` is NULL, or -ENODEV: there is no GPU.
 // Specification: remote device programming, amdkfd_query_rdma_interface.
 int urma_ext_query_rdma_interface(const urma_ext_rdma_interface_t** rdma);
 
-// What there is to know of a device beyond urma_query_device. What is reserved is zero.
+// Properties of a device beyond urma_query_device. Reserved members are zero.
 typedef struct urma_ext_device {
-  char provider[URMA_MAX_DEV_NAME];  // "" where it has none that runs
-  // Atomics that the sender executes as compare and swaps, again and again until one succeeds:
-  // slower than others, and atomic only for who goes through RDMA devices. Of 8 and of 4 bytes.
+  char provider[URMA_MAX_DEV_NAME];  // "": none that runs
+  // Atomics that the sender emulates by repeating compare and swap until it succeeds: slower than
+  // others, and atomic only among accesses through RDMA devices. Of 8 and of 4 bytes.
   urma_atomic_feature_t emulated_atomics;
   urma_atomic_feature_t emulated_atomics_4;
-  uint32_t dmabuf;     // 1: urma_ext_register_dmabuf works there
-  uint32_t immediate;  // 1: WRITE_IMM, SEND_IMM and SEND_INVALIDATE are there; 0: iWARP
+  uint32_t dmabuf;     // 1: urma_ext_register_dmabuf is supported
+  uint32_t immediate;  // 1: supports WRITE_IMM, SEND_IMM and SEND_INVALIDATE; 0: iWARP
   uint64_t reserved[8];
 } urma_ext_device_t;
 
-// Tells of a device that urma_get_device_list has named. Thread-safe.
+// Reads the properties of a device of urma_get_device_list. Thread-safe.
 // Returns URMA_SUCCESS, or URMA_EINVAL: an argument is NULL, or there is no such device.
 // Specification: none, an extension.
 urma_status_t urma_ext_query_device(const urma_device_t* dev, urma_ext_device_t* device);
@@ -287,24 +288,23 @@ urma_status_t urma_ext_query_device(const urma_device_t* dev, urma_ext_device_t*
 // -------------------------------------------------------------------------------------------------
 // What the processes of one user do
 //
-// A process that uses the library can be looked at by others of its own effective user, and by
-// nobody else, not even root, through a socket in the runtime directory (URMA_RUNTIME_DIR). What
-// they get is a copy of that moment; nothing but urma_ext_perf changes anything there. `pid` 0, or
-// the caller's own, is the calling process itself.
+// A process that uses the library can be inspected by processes of the same effective user, and by
+// no others, not even root, through a socket in the runtime directory (URMA_RUNTIME_DIR). They get
+// a copy of its state at that moment; only urma_ext_perf changes anything there. `pid` 0, or the
+// caller's own, is the calling process itself.
 //
-// Lists: at most *count entries are written to the array, which may be NULL where *count is 0;
-// *count becomes the number that there are. So ask for the number, make room for some more, and
-// ask again.
+// Lists: at most *count entries are written to the array, which may be NULL if *count is 0; *count
+// becomes the number of all entries. So ask for the number, make room for some more, and ask again.
 //
 // All calls are thread-safe, between urma_init and urma_uninit, and end within about a second. They
-// return URMA_SUCCESS; URMA_EINVAL: an argument is NULL, or not one of those that there are;
-// URMA_ENOPERM: no process of this user and this runtime directory has that pid; URMA_ETIMEOUT: the
-// process does not answer, it may be stopped; URMA_ENOMEM: the list would take more than 256 MiB;
-// URMA_FAIL: urma_init comes first, or the process has ended, has no memory for the answer, uses
-// another version of the library, or answered something that cannot be true; one line in the log
-// says which. After a failure *count is unchanged.
+// return URMA_SUCCESS; URMA_EINVAL: an argument is NULL, or not a valid value; URMA_ENOPERM: no
+// process of this user and this runtime directory has that pid; URMA_ETIMEOUT: the process does not
+// answer, it may be stopped; URMA_ENOMEM: the list would take more than 256 MiB; URMA_FAIL:
+// urma_init was not called, or the process has ended, lacks memory for the answer, uses another
+// version of the library, or sent an invalid answer; one log line says which. After a failure
+// *count is unchanged.
 //
-// What is reserved is zero, and grows into new members; the size of each struct stays.
+// Reserved members are zero and may become new members; the size of each struct stays the same.
 // -------------------------------------------------------------------------------------------------
 
 // A process that uses the library.
@@ -312,7 +312,7 @@ typedef struct urma_ext_process {
   uint32_t pid;
   uint32_t uasid;          // 0: not known
   uint32_t uid;            // effective user
-  uint32_t slot;           // upper 16 bits of the ids that it has on shared memory
+  uint32_t slot;           // upper 16 bits of its token ids on shared memory
   uint64_t start_time_ns;  // of the process, since 1970; 0: not known
   char program[64];        // its name, as ps shows it
   uint64_t reserved[8];
@@ -341,23 +341,23 @@ typedef struct urma_ext_queue {
   uint32_t state;       // JFS, jetty: urma_jetty_state_t; JFR: urma_jfr_state_t; JFC: 1
   uint32_t trans_mode;  // urma_transport_mode_t; JFC: 0
   uint32_t depth;
-  // Places of `depth` that are taken now. JFS, jetty: requests whose end was not collected; JFR:
-  // posted receives; JFC: completions of receives that were not polled, those of sends wait in
-  // their own queue.
+  // Entries in use now. JFS, jetty: requests whose completion was not collected; JFR: posted
+  // receives; JFC: receive completions that were not polled (send completions wait in their own
+  // queue).
   uint32_t fill;
   uint32_t jfc_id;       // where it completes: JFS, jetty: sends; JFR: receives; JFC: 0
   uint32_t jfr_id;       // jetty: where its receives are posted; else 0
   uint32_t recv_jfc_id;  // jetty: where its receives complete; else 0
   uint32_t lock_free;    // 1: declared to be used by one thread at a time
-  // Work requests that were taken, and that were refused with an error. JFC: 0.
+  // Work requests accepted, and refused with an error. JFC: 0.
   uint64_t posts;
   uint64_t refused;
   // JFS, jetty: requests that have ended, also those that leave no completion record; JFR: receives
-  // that were used up or given back; JFC: completion records that polls returned.
+  // that were consumed or given back; JFC: completion records that polls returned.
   uint64_t completions;
-  // The same by urma_cr_status_t; together they are `completions`. URMA_CR_SUCCESS is the first.
+  // `completions`, by urma_cr_status_t.
   uint64_t by_status[URMA_EXT_MAX_STATUS];
-  // Of those that ended with success: what was sent, written, read or received. JFC: 0.
+  // Bytes sent, written, read or received by those that succeeded. JFC: 0.
   uint64_t bytes;
   // JFR: messages that found no receive posted; JFS, jetty: requests that ended for that reason.
   uint64_t rnr;
@@ -367,14 +367,14 @@ typedef struct urma_ext_queue {
 } urma_ext_queue_t;
 
 // Lists the active queues of a process, in the order of device, kind and id. The counters of one
-// queue are read one after the other while it works on.
+// queue are read one after another while it keeps working.
 // Specification: none, an extension.
 urma_status_t urma_ext_query_queues(uint32_t pid, urma_ext_queue_t* queues, uint32_t* count);
 
 // One part of a segment, as urma_ext_query_segment tells of it.
 typedef struct urma_ext_segment {
   char device[URMA_MAX_DEV_NAME];
-  uint64_t handle;  // the same for all parts of one segment, and for no other one of the process
+  uint64_t handle;  // names the segment within its process: the same for all its parts
   uint64_t va;      // of the segment, in its owner's address space
   uint64_t len;
   uint32_t token_id;
@@ -387,9 +387,9 @@ typedef struct urma_ext_segment {
   uint64_t reserved[8];
 } urma_ext_segment_t;
 
-// Lists the registered and imported segments of a process: an entry for each part, those of one
-// segment in ascending order behind each other. Behind them, with URMA_EXT_REASON_ENDED and no
-// device, what segments that have ended left shared: former importers may still reach those bytes.
+// Lists the registered and imported segments of a process: one entry per part, the parts of a
+// segment together and in ascending order. Last come, with URMA_EXT_REASON_ENDED and no device,
+// bytes that ended segments left shared: former importers may still reach them.
 // Specification: none, an extension.
 urma_status_t urma_ext_query_segments_of(uint32_t pid, urma_ext_segment_t* segments,
                                          uint32_t* count);
@@ -398,12 +398,11 @@ typedef enum urma_ext_connection_state {
   URMA_EXT_CONNECTION_CONNECTING = 0,  // the peer has not answered yet
   URMA_EXT_CONNECTION_WAITING = 1,     // the peer is a jetty that its program has not bound yet
   URMA_EXT_CONNECTION_READY = 2,
-  URMA_EXT_CONNECTION_CLOSING = 3,  // ends once nothing is under way: others need its place
-  URMA_EXT_CONNECTION_FAILED = 4,   // it could not be made, or has broken
+  URMA_EXT_CONNECTION_CLOSING = 3,  // ends once nothing is in flight: others need its place
+  URMA_EXT_CONNECTION_FAILED = 4,   // could not be made, or has broken
 } urma_ext_connection_state_t;
 
-// One end of a reliable connection, which a provider makes between a queue that sends and one that
-// receives.
+// One end of a reliable connection, made by a provider between a sending and a receiving queue.
 typedef struct urma_ext_connection {
   char device[URMA_MAX_DEV_NAME];
   urma_eid_t eid;
@@ -418,12 +417,13 @@ typedef struct urma_ext_connection {
   uint32_t status;      // FAILED: urma_cr_status_t; else 0
   uint32_t number;      // of the device's queue pair, 0: not known yet
   uint32_t peer_number;
-  uint64_t handle;  // the sending process has no other connection with the same
+  uint64_t handle;  // unique within the sending process
   uint64_t age_ns;  // since it was asked for
   uint64_t reserved[8];
 } urma_ext_connection_t;
 
-// Lists the connections of a process. Providers that need none, as shared memory, have none.
+// Lists the connections of a process. Providers without connections, such as shared memory, list
+// none.
 // Specification: none, an extension.
 urma_status_t urma_ext_query_connections(uint32_t pid, urma_ext_connection_t* connections,
                                          uint32_t* count);
@@ -438,7 +438,7 @@ typedef enum urma_ext_origin {
   URMA_EXT_ORIGIN_USER_FILE = 5,    // $XDG_CONFIG_HOME/urma.conf, else ~/.config/urma.conf
 } urma_ext_origin_t;
 
-// One of the URMA_* variables. Texts that are longer are cut.
+// One of the URMA_* variables. Longer texts are cut.
 typedef struct urma_ext_setting {
   char name[64];
   char value[1024];   // in force; "" where there is none
@@ -455,18 +455,18 @@ typedef struct urma_ext_setting {
 // Specification: none, an extension.
 urma_status_t urma_ext_query_settings(uint32_t pid, urma_ext_setting_t* settings, uint32_t* count);
 
-// A provider, or a file that was taken for one.
+// A provider, or a module file that was not loaded.
 typedef struct urma_ext_provider {
-  char name[URMA_MAX_DEV_NAME];  // "shm"; where it was not loaded that of the file
-  char path[1024];               // of the module; cut where it is longer
-  char reason[512];              // why it is not in use, or has no device; else ""
+  char name[URMA_MAX_DEV_NAME];  // "shm"; not loaded: of the file
+  char path[1024];               // of the module; cut if longer
+  char reason[512];              // why it is not in use, or lacks devices; else ""
   uint32_t loaded;               // 1: in use
-  uint32_t devices;              // that it has
+  uint32_t devices;              // their number
   uint64_t reserved[8];
 } urma_ext_provider_t;
 
-// Lists the providers that the last urma_init of a process found, those in use first. Of the
-// calling process it may also be asked after an urma_init that failed.
+// Lists the providers that the last urma_init of a process found, those in use first. For the
+// calling process it also works after an urma_init that failed.
 // Specification: none, an extension.
 urma_status_t urma_ext_query_providers(uint32_t pid, urma_ext_provider_t* providers,
                                        uint32_t* count);
@@ -478,30 +478,30 @@ typedef enum urma_ext_perf_op {
 } urma_ext_perf_op_t;
 
 // Calls one of the functions of urma_perf.h in a process. SHOW writes the table into the *len bytes
-// at `text`, and *len becomes its size with the ending zero, also where it does not fit: then the
-// answer is URMA_EINVAL. With START and STOP `text` and `len` are not used and may be NULL.
+// at `text`, and *len becomes its size with the ending zero, even if it does not fit: the result is
+// then URMA_EINVAL. With START and STOP `text` and `len` are not used and may be NULL.
 // Specification: none, an extension.
 urma_status_t urma_ext_perf(uint32_t pid, urma_ext_perf_op_t op, char* text, uint32_t* len);
 
 // -------------------------------------------------------------------------------------------------
 // Atomics in one call, as urma_write and urma_read are WRITE and READ in one call
 //
-// `dst`, in the segment `dst_tseg` of the peer, is what is changed, and a multiple of `len`, which
-// is 4 or 8. What was there before comes to `src`, in the registered segment `src_tseg`. They
-// always leave a completion record: flag.bs.complete_enable counts as set. Thread-safe, unless the
-// JFS is lock_free. They return what urma_post_jfs_wr returns for the one request; URMA_EINVAL
-// where a pointer is NULL.
+// `dst` is the address to change, in the segment `dst_tseg` of the peer; it is a multiple of `len`,
+// which is 4 or 8. The old value goes to `src`, in the registered segment `src_tseg`. They always
+// leave a completion record: flag.bs.complete_enable counts as set. Thread-safe, unless the JFS is
+// lock_free. They return what urma_post_jfs_wr returns for one request; URMA_EINVAL if a pointer is
+// NULL.
 // -------------------------------------------------------------------------------------------------
 
-// Stores `swap` where `dst` holds `compare`. Of 16 bytes too, where max_cas_size says so: `compare`
-// and `swap` are the addresses of the values then.
+// Stores `swap` if `dst` holds `compare`. `len` may also be 16 if max_cas_size allows it: `compare`
+// and `swap` are then the addresses of the values.
 // Specification: Data Plane, 3. Completion Record.
 urma_status_t urma_cas(urma_jfs_t* jfs, urma_target_jetty_t* target_jfr,
                        urma_target_seg_t* dst_tseg, urma_target_seg_t* src_tseg, uint64_t dst,
                        uint64_t src, uint32_t len, uint64_t compare, uint64_t swap,
                        urma_jfs_wr_flag_t flag, uint64_t user_ctx);
 
-// Adds `operand` to what `dst` holds.
+// Adds `operand` to the value at `dst`.
 // Specification: Data Plane, 3. Completion Record, under the name below.
 urma_status_t urma_faa(urma_jfs_t* jfs, urma_target_jetty_t* target_jfr,
                        urma_target_seg_t* dst_tseg, urma_target_seg_t* src_tseg, uint64_t dst,
@@ -519,53 +519,54 @@ urma_status_t urma_fao(urma_jfs_t* jfs, urma_target_jetty_t* target_jfr,
 // URMA regions
 //
 // A region (UR) is a name under which segments of several processes are found. It belongs to the
-// process that creates it and ends with it, however that ends. Processes attach segments of theirs;
-// a segment leaves the region when it is detached, or its process has ended. Names have 1 to 255
-// bytes; they are those of one user, runtime directory (URMA_RUNTIME_DIR) and EID, that of the
-// context. Regions are of devices of shared memory; elsewhere each call is refused with EINVAL.
+// process that creates it and ends with that process, however it ends. Processes attach their
+// segments; a segment leaves the region when it is detached or its process ends. Names have 1 to
+// 255 bytes; each user, runtime directory (URMA_RUNTIME_DIR) and EID of a context has its own. Only
+// devices of shared memory have regions; on others each call fails with EINVAL.
 //
-// Whoever attaches or imports shows the region's token. Its lower 32 bits are the token value of
-// the segments that have one: register those with it.
+// Attaching and importing need the region's token. Its lower 32 bits are the token value of the
+// segments that have one: register those with it.
 //
-// All calls are thread-safe, between urma_init and urma_uninit. Besides what stands there, they
-// return URMA_EINVAL: a pointer is NULL, or the name cannot be; URMA_FAIL: the runtime directory
-// cannot be written or read. One line in the log says which.
+// All calls are thread-safe, between urma_init and urma_uninit. Besides the results named there,
+// they return URMA_EINVAL: a pointer is NULL, or the name is invalid; URMA_FAIL: the runtime
+// directory cannot be written or read. One log line says which.
 // -------------------------------------------------------------------------------------------------
 
-// Creates the region ur->name. ur->size: so many bytes may its segments have together, 0: any;
-// ur->attr.value: such rights (URMA_ACCESS_*) may they grant at most, and importers get no more; 0:
-// any. ur->user_ctx is the caller's. End it with urma_destroy_ur.
+// Creates the region ur->name. ur->size limits the bytes of its segments together, 0: no limit;
+// ur->attr.value limits the rights (URMA_ACCESS_*) that they may grant and importers get, 0: no
+// limit. ur->user_ctx is the caller's. End it with urma_destroy_ur.
 // Returns URMA_SUCCESS; URMA_EINVAL: attr has other bits; URMA_EEXIST: a living process has a
 // region of this name.
 // Specification: 1.5 URMA Region.
 urma_status_t urma_create_ur(urma_context_t* ctx, const urma_ur_t* ur);
 
-// Ends a region. Who has imported it is told, see urma_ext_ur_fd.
+// Ends a region. Importers are told, see urma_ext_ur_fd.
 // Returns URMA_SUCCESS; URMA_EINVAL: this process has not created it.
 // Specification: 1.5 URMA Region.
 urma_status_t urma_destroy_ur(urma_context_t* ctx, const char* name);
 
 // Adds 1 to URMA_MAX_SEGS_PER_UR_OPT segments, which were registered with `ctx`, to a region of any
 // process: all of them, or none. Detach them before they are unregistered.
-// Returns URMA_SUCCESS; URMA_EINVAL: there is no such region, or one is no registered segment;
-// URMA_ENOPERM: the token is another one, or one grants more than the region allows, or nothing;
-// URMA_EEXIST: one is there already; URMA_ENOMEM: they are too large, together with the others
-// there, and with those of processes that attach just now.
+// Returns URMA_SUCCESS; URMA_EINVAL: there is no such region, or a segment is not registered;
+// URMA_ENOPERM: the token is wrong, or a segment grants more than the region allows, or nothing;
+// URMA_EEXIST: a segment is there already; URMA_ENOMEM: they exceed ur->size, together with the
+// segments that are there or are being attached by other processes.
 // Specification: 1.5 URMA Region.
 urma_status_t urma_attach_ur(urma_context_t* ctx, const char* name, uint64_t token,
                              urma_target_seg_t** segments, uint32_t count);
 
-// Takes segments of this process out of a region: all of them, or none. Also of one that has ended.
-// Returns URMA_SUCCESS; URMA_EINVAL: one is not in it.
+// Takes segments of this process out of a region: all of them, or none. Works also after the region
+// has ended.
+// Returns URMA_SUCCESS; URMA_EINVAL: a segment is not in it.
 // Specification: 1.5 URMA Region.
 urma_status_t urma_detach_ur(urma_context_t* ctx, const char* name, urma_target_seg_t** segments,
                              uint32_t count);
 
-// Imports all segments of a region, in the order in which they were attached. With
-// flag.bs.mapping they are mapped where that is possible, as urma_import_seg does it. End it with
-// urma_unimport_ur, before the context.
-// Returns the region, or NULL with errno: EINVAL, there is none; EPERM, the token is another one;
-// ENOMEM.
+// Imports all segments of a region, in the order in which they were attached. With flag.bs.mapping
+// they are mapped if possible, as by urma_import_seg. End it with urma_unimport_ur, before the
+// context.
+// Returns the region, or NULL with errno: EINVAL, there is no such region; EPERM, the token is
+// wrong; ENOMEM.
 // Specification: 1.5 URMA Region.
 urma_target_ur_t* urma_import_ur(urma_context_t* ctx, const char* name, uint64_t token,
                                  urma_import_ur_flag_t flag);
@@ -575,28 +576,28 @@ urma_target_ur_t* urma_import_ur(urma_context_t* ctx, const char* name, uint64_t
 // Specification: 1.5 URMA Region.
 urma_status_t urma_unimport_ur(urma_target_ur_t* ur);
 
-// Tells what is in a region. `info` has room for *count entries of seg_list; it may be NULL where
-// *count is 0. *count becomes the number that there are, info->cnt that of those written.
+// Tells what is in a region. `info` has room for *count entries of seg_list; it may be NULL if
+// *count is 0. *count becomes the number of all segments, info->cnt the number written.
 // Returns URMA_SUCCESS; URMA_EINVAL: there is no such region.
 // Specification: 1.5 URMA Region.
 urma_status_t urma_lookup_ur(urma_context_t* ctx, const char* name, urma_ur_info_t* info,
                              uint32_t* count);
 
 // Lists the regions of the EID by their names. At most *count are written to `list`, which may be
-// NULL where *count is 0; *count becomes the number that there are. Tokens are not told.
+// NULL if *count is 0; *count becomes the number of all regions. Tokens are not listed.
 // Returns URMA_SUCCESS.
 // Specification: 1.5 URMA Region.
 urma_status_t urma_get_ur_list(urma_context_t* ctx, urma_ur_t* list, uint32_t* count);
 
-// How importers learn that segments have come or gone, or the region has ended: a descriptor that
-// becomes readable then, and now and then without a reason. Call urma_ext_refresh_ur when it is. It
-// belongs to the import.
+// Gets a descriptor that becomes readable when segments come or go or the region ends, and
+// sometimes without a reason. Call urma_ext_refresh_ur when it is readable. It belongs to the
+// import.
 // Returns the descriptor, or -1: `ur` is NULL.
 // Specification: none, an extension.
 int urma_ext_ur_fd(const urma_target_ur_t* ur);
 
 // Brings an import up to date: segments that have left are unimported, new ones imported, and
-// tseg_list and cnt say what is there. No request may be under way to what has left. Not to be
+// tseg_list and cnt are updated. No request may be in flight to segments that have left. Not to be
 // called by two threads at once for one import.
 // Returns URMA_SUCCESS; URMA_FAIL: the region has ended, and cnt is 0.
 // Specification: none, an extension.

@@ -3,9 +3,9 @@
 // Opt-in: the access rights under the names that the specification was written with, for programs
 // whose source uses these. Include it beside urma_api.h; nothing else includes it.
 //
-// The numbers differ from those of old: what was LOCAL_WRITE is LOCAL_ONLY today. Local access is
-// always full now, so LOCAL_WRITE says nothing, and that a remote write or atomic needs it holds by
-// itself. What a remote right needs beside it today is part of its name here.
+// The numbers differ from the old ones: what was LOCAL_WRITE is LOCAL_ONLY today. Local access is
+// always full now, so LOCAL_WRITE is 0, and remote writes and atomics need no other local right.
+// Each remote right here includes the rights that it needs today.
 //
 // Programs that were compiled against the old numbers and set LOCAL_WRITE with remote rights are
 // refused: urma_register_seg returns NULL with errno EINVAL.

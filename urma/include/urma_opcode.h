@@ -18,8 +18,8 @@ extern "C" {
 // How the owner of a queue or segment checks those who import it (flag.bs.token_policy).
 #define URMA_TOKEN_NONE 0           // no check
 #define URMA_TOKEN_PLAIN_TEXT 1     // the importer presents the 32-bit token value
-#define URMA_TOKEN_SIGNED 2         // defined, not offered by any provider here
-#define URMA_TOKEN_ALL_ENCRYPTED 3  // defined, not offered by any provider here
+#define URMA_TOKEN_SIGNED 2         // defined, not supported by any provider here
+#define URMA_TOKEN_ALL_ENCRYPTED 3  // defined, not supported by any provider here
 #define URMA_TOKEN_RESERVED 4
 
 // Whether urma_seg_cfg_t.token_id names a token id of the caller (flag.bs.token_id_valid).
@@ -112,7 +112,7 @@ typedef enum urma_place_order {
 // What a work request does.
 typedef enum urma_opcode {
   URMA_OPC_WRITE = 0x00,            // one-sided write
-  URMA_OPC_WRITE_IMM = 0x01,        // write; uses up a receive of the target and shows it 64 bits
+  URMA_OPC_WRITE_IMM = 0x01,        // write; consumes a receive of the target, brings 64 bits
   URMA_OPC_WRITE_NOTIFY = 0x02,     // write, then 8 bytes at a second address of the target
   URMA_OPC_READ = 0x10,             // one-sided read
   URMA_OPC_CAS = 0x20,              // compare and swap
@@ -135,14 +135,14 @@ typedef enum urma_opcode {
 // Results of calls
 // -------------------------------------------------------------------------------------------------
 
-// Result of a call: 0, an errno value, or URMA_FAIL. An operation that a provider does not have is
-// reported as URMA_EINVAL.
+// Result of a call: 0, an errno value, or URMA_FAIL. An operation that a provider does not support
+// returns URMA_EINVAL.
 typedef int urma_status_t;
 #define URMA_SUCCESS 0
 #define URMA_EAGAIN EAGAIN            // in use, or would block
 #define URMA_ENOMEM ENOMEM            // out of memory, or the queue is full
 #define URMA_ENOPERM EPERM            // the state or mode of an object forbids it
-#define URMA_ETIMEOUT ETIMEDOUT       // not done in time
+#define URMA_ETIMEOUT ETIMEDOUT       // timed out
 #define URMA_EINVAL EINVAL            // wrong argument, or operation not supported
 #define URMA_EEXIST EEXIST            // exists already
 #define URMA_EINPROGRESS EINPROGRESS  // under way
@@ -173,7 +173,7 @@ typedef enum urma_cr_status {
   URMA_CR_REM_DATA_POISON = 16,  // remote memory is damaged
 } urma_cr_status_t;
 
-// What a receive was used up by. Completions of sends hold none of these values.
+// What consumed a receive. Completions of sends hold none of these values.
 typedef enum urma_cr_opcode {
   URMA_CR_OPC_SEND = 0,            // SEND
   URMA_CR_OPC_SEND_WITH_IMM = 1,   // SEND_IMM, see urma_cr_t.imm_data
@@ -182,7 +182,7 @@ typedef enum urma_cr_opcode {
   URMA_CR_OPC_FLUSH_WRITE = 4,     // a write that was made durable
 } urma_cr_opcode_t;
 
-// What an asynchronous event tells; it selects the member of urma_async_event_t.element.
+// Type of an asynchronous event; it selects the member of urma_async_event_t.element.
 typedef enum urma_async_event_type {
   URMA_EVENT_JFC_ERR = 0,        // jfc: overflow or loss
   URMA_EVENT_JFS_ERR = 1,        // jfs: now in the error state
@@ -210,7 +210,7 @@ typedef enum urma_jfc_state {
 typedef enum urma_jetty_state {
   URMA_JETTY_STATE_RESET = 0,      // empty, carries out nothing
   URMA_JETTY_STATE_READY = 1,      // in use; the state after creation
-  URMA_JETTY_STATE_SUSPENDED = 2,  // stopped by a transport fault; goes on when made READY
+  URMA_JETTY_STATE_SUSPENDED = 2,  // stopped by a transport fault; resumes when set to READY
   URMA_JETTY_STATE_ERROR = 3,      // everything posted comes back flushed
 } urma_jetty_state_t;
 
@@ -226,7 +226,7 @@ typedef enum urma_jfr_state {
 // -------------------------------------------------------------------------------------------------
 
 // Option numbers for urma_set_*_opt and urma_get_*_opt. The comment is the type of the value; its
-// size has to match exactly. A FULL_CTX option is read only and as long as its provider makes it.
+// size has to match exactly. A FULL_CTX option is read only; its provider sets its length.
 
 // Send queue. urma_set_jetty_opt and urma_get_jetty_opt take these too.
 #define URMA_JFS_DEPTH 0x0001            // uint32_t

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-// What a provider, the module that drives one kind of device, and the library need of each other.
+// What the library and a provider, the module that drives one kind of device, need of each other.
 
 #ifndef URMA_PROVIDER_H
 #define URMA_PROVIDER_H
@@ -40,8 +40,8 @@ typedef struct {
   size_t size;    // of the value, in bytes; no other length is accepted
 } opt_map_t;
 
-// Options of each kind of object, and how many entries a table has. The jetty table has the options
-// of its send queue too. Options that are read only are in no table.
+// Options of each kind of object, and the number of entries of each table. The jetty table also has
+// the options of its send queue. Options that are read only are in no table.
 extern const opt_map_t JFS_OPT_TABLE[];
 extern const size_t JFS_OPT_MAP_COUNT;
 extern const opt_map_t JFR_OPT_TABLE[];
@@ -61,7 +61,7 @@ typedef struct urma_match_entry {
   uint16_t device_id;
 } urma_match_entry_t;
 
-// Data that a call hands through between the two halves of a driver.
+// Data that a call passes between the two halves of a driver.
 typedef struct urma_udrv {
   uint64_t in_addr;   // 0: none
   uint32_t in_len;    // bytes
@@ -71,8 +71,8 @@ typedef struct urma_udrv {
 
 // Operations on an open device, one for each call of urma_api.h that has the same name. The library
 // checks the arguments that it can check without the device, and counts references; the operation
-// does the rest and returns what the call shall return. A provider leaves out, as NULL, what it
-// does not do: the call then reports URMA_EINVAL. A create operation returns an object whose public
+// does the rest and returns the result of the call. An operation that a provider does not support
+// is NULL: the call then returns URMA_EINVAL. A create operation returns an object whose public
 // struct comes first in memory, filled in; the matching delete operation frees it. What urma_api.h
 // says of threads holds for the operations too.
 typedef struct urma_ops {
@@ -187,7 +187,7 @@ typedef struct urma_ops {
   void (*ack_async_event)(urma_async_event_t*);
   int (*user_ctl)(urma_context_t*, urma_user_ctl_in_t*, urma_user_ctl_out_t*);
 
-  // Data path. The library adds no lock around these, and does not stop what they throw.
+  // Data path. The library adds no lock around these, and does not catch their exceptions.
   urma_status_t (*post_jfs_wr)(urma_jfs_t*, urma_jfs_wr_t*, urma_jfs_wr_t**);
   urma_status_t (*post_jfr_wr)(urma_jfr_t*, urma_jfr_wr_t*, urma_jfr_wr_t**);
   urma_status_t (*post_jetty_send_wr)(urma_jetty_t*, urma_jfs_wr_t*, urma_jfs_wr_t**);
@@ -222,7 +222,7 @@ typedef struct urma_provider_attr {
   urma_transport_type_t transport_type;  // of its devices
 } urma_provider_attr_t;
 
-// A provider. It has to stay in place until it is unregistered.
+// A provider. It must stay in place until it is unregistered.
 typedef struct urma_provider_ops {
   const char* name;  // as in driver_name of its devices
   urma_provider_attr_t attr;

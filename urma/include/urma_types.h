@@ -92,7 +92,7 @@ extern "C" {
 // Argument of urma_init.
 typedef struct urma_init_attr {
   uint64_t token;  // not used
-  uint32_t uasid;  // wished process number, 24 bits; 0: chosen at random
+  uint32_t uasid;  // requested process number, 24 bits; 0: chosen at random
 } urma_init_attr_t;
 
 // Largest transfer unit of a port, in bytes.
@@ -355,7 +355,7 @@ typedef struct urma_device_attr {
   uint32_t reserved_jetty_id_max;  // to here; both UINT32_MAX: none
 } urma_device_attr_t;
 
-// What an importer presents: 32 bits that the owner chose.
+// What an importer presents: 32 bits chosen by the owner.
 typedef struct urma_token {
   uint32_t token;
 } urma_token_t;
@@ -485,7 +485,7 @@ typedef union urma_jfc_flag {
   struct {
     uint32_t lock_free : 1;     // no lock: the caller lets one thread at a time poll it
     uint32_t jfc_inline : 1;    // small receives travel inside the completion
-    uint32_t non_blocking : 1;  // deleting with unacknowledged events fails, not waits
+    uint32_t non_blocking : 1;  // deleting with unacknowledged events fails instead of waiting
     uint32_t has_drv_ext : 1;   // the configuration is followed by data for the provider
     uint32_t reserved : 28;
   } bs;
@@ -501,7 +501,7 @@ typedef struct urma_jfc_cfg {
   uint64_t user_ctx;  // for the caller
 } urma_jfc_cfg_t;
 
-// Members of urma_jfc_attr_t that urma_modify_jfc shall use.
+// Members of urma_jfc_attr_t that urma_modify_jfc applies.
 typedef enum urma_jfc_attr_mask {
   JFC_MODERATE_COUNT = 1 << 0,
   JFC_MODERATE_PERIOD = 1 << 1,
@@ -589,7 +589,7 @@ typedef union urma_jfs_flag {
     uint32_t order_type : 8;     // urma_order_type_t
     uint32_t multi_path : 1;     // the traffic may use several paths
     uint32_t ctp_rc_mul_path_mode : 1;
-    uint32_t non_blocking : 1;  // deleting with unacknowledged events fails, not waits
+    uint32_t non_blocking : 1;  // deleting with unacknowledged events fails instead of waiting
     uint32_t has_drv_ext : 1;   // the configuration is followed by data for the provider
     uint32_t reserved : 17;
   } bs;
@@ -653,7 +653,7 @@ typedef struct urma_jfs {
   urma_jfs_opt_t urma_jfs_opt;
 } urma_jfs_t;
 
-// Members of urma_jfs_attr_t that urma_modify_jfs shall use.
+// Members of urma_jfs_attr_t that urma_modify_jfs applies.
 typedef enum urma_jfs_attr_mask {
   JFS_STATE = 1 << 0,
 } urma_jfs_attr_mask_t;
@@ -678,7 +678,7 @@ typedef union urma_jfr_flag {
     uint32_t lock_free : 1;     // no lock: the caller lets one thread at a time post
     uint32_t order_type : 8;    // urma_order_type_t
     uint32_t has_drv_ext : 1;   // the configuration is followed by data for the provider
-    uint32_t non_blocking : 1;  // deleting with unacknowledged events fails, not waits
+    uint32_t non_blocking : 1;  // deleting with unacknowledged events fails instead of waiting
     uint32_t reserved : 17;
   } bs;
   uint32_t value;
@@ -715,7 +715,7 @@ typedef struct urma_jfr_opt {
 
 // Configuration of a receive queue. URMA_DEF_ORDER in flag is replaced in place by the default.
 typedef struct urma_jfr_cfg {
-  uint32_t id;     // wished id, a well-known one; 0: chosen by the system
+  uint32_t id;     // requested id, a well-known one; 0: chosen by the system
   uint32_t depth;  // work requests, 1 to max_jfr_depth
   urma_jfr_flag_t flag;
   urma_transport_mode_t trans_mode;
@@ -726,7 +726,7 @@ typedef struct urma_jfr_cfg {
   uint64_t user_ctx;         // for the caller
 } urma_jfr_cfg_t;
 
-// Members of urma_jfr_attr_t that urma_modify_jfr shall use.
+// Members of urma_jfr_attr_t that urma_modify_jfr applies.
 typedef enum urma_jfr_attr_mask {
   JFR_RX_THRESHOLD = 1 << 0,
   JFR_STATE = 1 << 1,
@@ -797,7 +797,7 @@ typedef struct urma_tp {
 typedef union urma_jetty_flag {
   struct {
     uint32_t share_jfr : 1;      // URMA_SHARE_JFR: it receives through a JFR of its own
-    uint32_t non_blocking : 1;   // deleting with unacknowledged events fails, not waits
+    uint32_t non_blocking : 1;   // deleting with unacknowledged events fails instead of waiting
     uint32_t has_drv_ext : 1;    // the configuration is followed by data for the provider
     uint32_t has_user_info : 1;  // its descriptor is followed by a urma_ext_t
     uint32_t reserved : 28;
@@ -807,9 +807,9 @@ typedef union urma_jetty_flag {
 
 typedef struct urma_jetty_grp urma_jetty_grp_t;
 
-// Configuration of a jetty. Both halves have to agree in trans_mode and order_type.
+// Configuration of a jetty. Both halves must have the same trans_mode and order_type.
 typedef struct urma_jetty_cfg {
-  uint32_t id;  // wished id, a well-known one; 0: chosen by the system
+  uint32_t id;  // requested id, a well-known one; 0: chosen by the system
   urma_jetty_flag_t flag;
   urma_jfs_cfg_t jfs_cfg;  // its sending half
   __extension__ union {
@@ -860,7 +860,7 @@ typedef struct urma_rjetty {
   urma_jetty_grp_policy_t policy;    // of a group
   urma_target_type_t type;
   urma_import_jetty_flag_t flag;
-  urma_tp_type_t tp_type;  // wished channel type
+  urma_tp_type_t tp_type;  // requested channel type
 } urma_rjetty_t;
 
 // An imported JFR, jetty or group; the target of work requests.
@@ -876,7 +876,7 @@ typedef struct urma_target_jetty {
   urma_tp_type_t tp_type;
 } urma_target_jetty_t;
 
-// Members of urma_jetty_attr_t that urma_modify_jetty shall use.
+// Members of urma_jetty_attr_t that urma_modify_jetty applies.
 typedef enum urma_jetty_attr_mask {
   JETTY_RX_THRESHOLD = 1 << 0,
   JETTY_STATE = 1 << 1,
@@ -946,7 +946,7 @@ typedef struct urma_notify {
 // Settings of a jetty group.
 typedef union urma_jetty_grp_flag {
   struct {
-    uint32_t token_policy : 3;  // the members have to have the same
+    uint32_t token_policy : 3;  // the members must have the same
     uint32_t reserved : 29;
   } bs;
   uint32_t value;
@@ -956,8 +956,8 @@ typedef union urma_jetty_grp_flag {
 typedef struct urma_jetty_grp_cfg {
   char name[URMA_MAX_NAME];  // ends with a zero
   urma_jetty_grp_flag_t flag;
-  urma_token_t token_value;  // the members have to have the same
-  uint32_t id;               // wished id; 0: chosen by the system
+  urma_token_t token_value;  // the members must have the same
+  uint32_t id;               // requested id; 0: chosen by the system
   urma_jetty_grp_policy_t policy;
   uint64_t user_ctx;  // for the caller
 } urma_jetty_grp_cfg_t;
@@ -1024,7 +1024,7 @@ typedef union urma_import_seg_flag {
   struct {
     uint32_t cacheable : 1;  // URMA_CACHEABLE
     uint32_t access : 6;     // bits of URMA_ACCESS_*
-    uint32_t mapping : 1;    // URMA_SEG_MAPPED: also map it, where that is possible
+    uint32_t mapping : 1;    // URMA_SEG_MAPPED: also map it if possible
     uint32_t reserved : 24;
   } bs;
   uint32_t value;
@@ -1095,7 +1095,7 @@ typedef struct urma_user_ctl_out {
   uint32_t reserved;
 } urma_user_ctl_out_t;
 
-// What a request has to know of a remote segment that is not imported.
+// What a request needs to know of a remote segment that is not imported.
 typedef struct urma_user_target_seg {
   urma_seg_attr_t attr;      // of its descriptor
   uint32_t token_id;         // of its descriptor
@@ -1156,7 +1156,7 @@ typedef struct urma_send_wr {
   urma_sg_t src;            // message; zero pieces make an empty one
   uint8_t target_hint;      // picks the member of a group
   uint64_t imm_data;        // SEND_IMM: for the completion record
-  urma_target_seg_t* tseg;  // SEND_INVALIDATE: segment of the peer that shall end
+  urma_target_seg_t* tseg;  // SEND_INVALIDATE: segment of the peer to end
 } urma_send_wr_t;
 
 // CAS and SWAP, of 4, 8 or (CAS) 16 bytes as src->len says. Above 8 bytes the *_addr members count.
@@ -1231,7 +1231,7 @@ typedef struct urma_cr_token {
 typedef struct urma_cr {
   urma_cr_status_t status;
   uint64_t user_ctx;        // of the work request
-  urma_cr_opcode_t opcode;  // of a receive; none of the enumerators for a send
+  urma_cr_opcode_t opcode;  // of a receive; not an enumerator for a send
   urma_cr_flag_t flag;
   uint32_t completion_len;    // bytes moved
   uint32_t local_id;          // queue of the request
@@ -1354,7 +1354,7 @@ typedef struct urma_tp_cfg {
   uint32_t oor_cnt;      // out-of-order window, in packets
 } urma_tp_cfg_t;
 
-// Members of urma_tp_attr_t that urma_modify_tp shall use.
+// Members of urma_tp_attr_t that urma_modify_tp applies.
 typedef union urma_tp_attr_mask {
   struct {
     uint32_t flag : 1;
@@ -1443,7 +1443,7 @@ typedef struct urma_tp_attr {
   urma_transport_type_t peer_trans_type;
 } urma_tp_attr_t;
 
-// Which channels urma_get_tp_list shall report.
+// Which channels urma_get_tp_list lists.
 typedef union urma_get_tp_cfg_flag {
   struct {
     uint32_t ctp : 1;
@@ -1479,7 +1479,7 @@ typedef struct urma_active_tp_attr {
   uint64_t reserved;
 } urma_active_tp_attr_t;
 
-// Channel that an *_ex call shall use.
+// Channel that an *_ex call uses.
 typedef struct urma_active_tp_cfg {
   uint64_t tp_handle;       // of this side, from urma_get_tp_list
   uint64_t peer_tp_handle;  // of the other side

@@ -28,9 +28,9 @@ extern "C" {
 // Commands of urma_user_ctl
 // -------------------------------------------------------------------------------------------------
 
-// Commands that change a setting have to come before the context has objects. The comment names the
-// type of the input and, after an arrow, of the output. The length of the input is that of its
-// type, 0 where there is nothing.
+// Send commands that change a setting before the context has objects. The comment names the type of
+// the input and, after an arrow, of the output. The length of the input is that of its type, 0 for
+// nothing.
 typedef enum bondp_user_ctl_opcode {
   BONDP_USER_CTL_SET_BONDING_MODE_LEGACY = 4,  // urma_context_aggr_mode_t
   BONDP_USER_CTL_ENABLE_SEG_CACHE = 5,         // nothing
@@ -38,8 +38,8 @@ typedef enum bondp_user_ctl_opcode {
   BONDP_USER_CTL_SET_BONDING_MODE = 7,         // bondp_set_bonding_mode_in_t
   // bondp_get_jfce_fd_list_in_t -> bondp_get_jfce_fd_list_out_t
   BONDP_USER_CTL_GET_JFCE_FD_LIST = 8,
-  // urma_jetty_t -> urma_rjetty_t; into an output of 8 bytes goes a pointer to it, which the caller
-  // gives to free()
+  // urma_jetty_t -> urma_rjetty_t; an output of 8 bytes gets a pointer to it, which the caller
+  // frees with free()
   BONDP_USER_CTL_OPCODE_GET_RJETTY = 9,
   // urma_target_seg_t -> urma_seg_t, in the same ways
   BONDP_USER_CTL_OPCODE_GET_SEG_CTX = 10,
@@ -75,7 +75,7 @@ typedef struct bondp_set_bonding_mode_in {
   bondp_bonding_level_t bonding_level;
 } bondp_set_bonding_mode_in_t;
 
-// Queue whose ports are asked for.
+// Queue whose ports are queried.
 typedef struct bondp_query_port_in {
   union {
     urma_jfr_t* jfr;
@@ -91,7 +91,7 @@ typedef struct bondp_query_port_out {
   uint32_t active_count;
 } bondp_query_port_out_t;
 
-// Event channel whose file descriptors are asked for.
+// Event channel whose file descriptors are queried.
 typedef struct bondp_get_jfce_fd_list_in {
   urma_jfce_t* jfce;
 } bondp_get_jfce_fd_list_in_t;
@@ -118,9 +118,9 @@ typedef union bondp_port_id {
 } bondp_port_id_t;
 
 // The base is given to the create call with flag.bs.has_drv_ext set. `port_ids` has `port_count`
-// entries, up to URMA_UBAGG_DEV_MAX_NUM, and is read during the call only. A JFR holds its depth in
-// receives for each port, as far as max_jfr_depth goes, and so does the JFR of a jetty; a JFC holds
-// its depth in completions for each.
+// entries, up to URMA_UBAGG_DEV_MAX_NUM, and is read during the call only. A JFR, also that of a
+// jetty, holds its depth in receives for each port, up to max_jfr_depth together; a JFC holds its
+// depth in completions for each.
 typedef struct bondp_jfs_cfg {
   urma_jfs_cfg_t base;
   const bondp_port_id_t* port_ids;

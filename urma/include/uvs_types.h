@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-// Types of libtpsa, which tells programs by what paths two addresses reach each other.
+// Types of libtpsa, which lists the paths between two addresses.
 
 #ifndef UVS_TYPES_H
 #define UVS_TYPES_H

@@ -13,8 +13,8 @@ static_assert(sizeof(uvs_eid_t) == sizeof(urma_eid_t));
 
 namespace {
 
-// What programs find in the topologies that they know: the first chip and die, and the first port
-// that carries traffic.
+// What programs find in real topologies: the first chip and die, and the first port that carries
+// traffic.
 constexpr uint8_t kChip = 1;
 constexpr uint8_t kDie = 1;
 constexpr uint8_t kPort = 4;

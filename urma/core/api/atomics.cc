@@ -18,7 +18,7 @@ urma_sge_t piece(urma_target_seg_t* segment, uint64_t address, uint32_t length) 
   return sge;
 }
 
-// What follows wr.src and wr.dst is the caller's to fill in, through `fill`.
+// `fill` sets the members after wr.src and wr.dst.
 template <typename Fill>
 urma_status_t post_atomic(const char* call, urma_opcode_t opcode, urma_jfs_t* jfs,
                           urma_target_jetty_t* target, urma_sge_t remote, urma_sge_t local,

@@ -36,7 +36,7 @@ int refuse(const urma_user_ctl_in_t& in, const char* why) {
   return -EINVAL;
 }
 
-// Nothing where the buffer is missing, or of another size.
+// Nothing if the buffer is missing or has another size.
 template <typename Input>
 std::optional<Input> input_of(const urma_user_ctl_in_t& in) {
   if (in.addr == 0 || in.len != sizeof(Input)) return std::nullopt;
@@ -55,8 +55,8 @@ int answer(const urma_user_ctl_in_t& in, urma_user_ctl_out_t* out, const Output&
   return 0;
 }
 
-// The same for what UMDK's provider gives as a pointer to memory that the program frees; a buffer
-// with room for it gets it without.
+// The same for output that UMDK's provider returns as a pointer to memory that the program frees; a
+// buffer with enough room gets the output itself.
 template <typename Output>
 int hand_over(const urma_user_ctl_in_t& in, urma_user_ctl_out_t* out, const Output& output) {
   if (out->addr == 0 || out->len != sizeof(void*)) return answer(in, out, output);
@@ -67,7 +67,7 @@ int hand_over(const urma_user_ctl_in_t& in, urma_user_ctl_out_t* out, const Outp
   return 0;
 }
 
-// A setting of the whole context comes before its objects.
+// Settings of the whole context must come before its objects.
 int set(const urma_context_t& ctx, const urma_user_ctl_in_t& in, bool possible) {
   if (refs(ctx.ref) > 1) {
     refuse(in, "the context has objects already; set it before anything is created");
@@ -113,7 +113,7 @@ int list_descriptors(const urma_user_ctl_in_t& in, urma_user_ctl_out_t* out) {
   return answer(in, out, list);
 }
 
-// An object of the program's as the input itself.
+// The input is an object of the program itself.
 template <typename Object>
 const Object* object_of(const urma_user_ctl_in_t& in) {
   return in.len == sizeof(Object) ? reinterpret_cast<const Object*>(in.addr) : nullptr;
@@ -123,14 +123,15 @@ int describe_jetty(const urma_user_ctl_in_t& in, urma_user_ctl_out_t* out) {
   const auto* jetty = object_of<urma_jetty_t>(in);
   if (jetty == nullptr || jetty->jetty_cfg.flag.bs.share_jfr != URMA_SHARE_JFR ||
       jetty->jetty_cfg.shared.jfr == nullptr) {
-    return refuse(in, "it is no jetty with a shared JFR");
+    return refuse(in, "its input is not a jetty with a shared JFR");
   }
   return hand_over(in, out, describe(*jetty));
 }
 
 int describe_segment(const urma_user_ctl_in_t& in, urma_user_ctl_out_t* out) {
   const auto* segment = object_of<urma_target_seg_t>(in);
-  return segment == nullptr ? refuse(in, "it is no segment") : hand_over(in, out, segment->seg);
+  return segment == nullptr ? refuse(in, "its input is not a segment")
+                            : hand_over(in, out, segment->seg);
 }
 
 int execute(urma_context_t* ctx, urma_user_ctl_in_t* in, urma_user_ctl_out_t* out) {

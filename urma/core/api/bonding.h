@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// Devices that are called bonding_dev... answer like aggregated devices: there is one member, the
-// device itself, so every setting of the aggregation is checked and means nothing. Of ports that a
-// queue is made for only their number counts: a queue of each port would have the full depth.
+// Devices named bonding_dev... behave like aggregated devices with one member, the device itself,
+// so every setting of the aggregation is checked and has no effect. Of the ports that a queue is
+// made for only the number counts: each port would have a queue of full depth.
 #ifndef URMA_CORE_API_BONDING_H_
 #define URMA_CORE_API_BONDING_H_
 
@@ -12,11 +12,11 @@
 
 namespace urma::core {
 
-// Gives the context operations that know the commands of urma_ubagg.h, and otherwise are those of
+// Gives the context operations that handle the commands of urma_ubagg.h and otherwise are those of
 // its provider.
 void aggregate(urma_context_t* ctx);
 
-// What an aggregated context knows of its objects; NULL for any other context.
+// The objects of an aggregated context; NULL for any other context.
 ObjectPorts* object_ports(const urma_context_t* ctx);
 
 // The context as its provider knows it, while this lives: with its own device and operations.

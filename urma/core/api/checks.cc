@@ -10,8 +10,8 @@ namespace {
 bool check_limit(const char* call, const char* name, uint32_t value, uint32_t limit,
                  const char* limit_name) {
   if (value <= limit) return true;
-  URMA_LOG_LIMITED(ERR, "{}: {} {} is above the limit {} of the device, {}; ask for less", call,
-                   name, value, limit, limit_name);
+  URMA_LOG_LIMITED(ERR, "{}: {} {} exceeds the limit {} of the device, {}; lower it", call, name,
+                   value, limit, limit_name);
   return false;
 }
 
@@ -38,7 +38,7 @@ void log_unusable(const char* call, const urma_context_t* ctx) {
                      "urma_create_context, was deleted, or urma_uninit has ended it",
                      call);
   } else {
-    URMA_LOG_LIMITED(ERR, "{}: provider {} of device {} does not offer this; use another device",
+    URMA_LOG_LIMITED(ERR, "{}: provider {} of device {} does not support this; use another device",
                      call, ctx->ops->name == nullptr ? "?" : ctx->ops->name, ctx->dev->name);
   }
 }
@@ -143,8 +143,7 @@ const urma_device_cap_t* caps_of(const urma_context_t* ctx) {
 bool check_depth(const char* call, const urma_context_t* ctx, uint32_t depth,
                  uint32_t urma_device_cap_t::*limit, const char* limit_name) {
   if (depth == 0) {
-    URMA_LOG_LIMITED(ERR, "{}: depth 0 is not possible; ask for 1 or more, up to {}", call,
-                     limit_name);
+    URMA_LOG_LIMITED(ERR, "{}: depth is 0; use 1 to {}", call, limit_name);
     return false;
   }
   const urma_device_cap_t* caps = caps_of(ctx);

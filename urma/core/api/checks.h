@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// What every entry point does before it calls a provider: find the operation, refuse bad arguments
-// with one log line, and afterwards count references. `call` is always the name of the entry point.
+// What every entry point does around the call of a provider: find the operation, refuse bad
+// arguments with one log line, and afterwards count references. `call` is always the name of the
+// entry point.
 #ifndef URMA_CORE_API_CHECKS_H_
 #define URMA_CORE_API_CHECKS_H_
 
@@ -42,7 +43,7 @@ inline bool usable(const urma_context_t* ctx) {
 // Logs that urma_init has not been called, or urma_uninit has.
 [[gnu::cold]] void report_not_started(const char* call) noexcept;
 
-// usable(), with a log line where it is not.
+// usable(), with a log line if not.
 inline bool open_gate(const char* call, const urma_context_t* ctx) {
   if (usable(ctx)) [[likely]]
     return true;
@@ -60,7 +61,7 @@ OpPointer<Op> find_slot(const Owner* owner) {
   return usable(ctx) ? ctx->ops->*Op : nullptr;
 }
 
-// The same for an operation that the call cannot do without.
+// The same for an operation that the call needs.
 template <auto Op, typename Owner>
 OpPointer<Op> slot(const char* call, const Owner* owner) {
   OpPointer<Op> op = find_slot<Op>(owner);
@@ -81,8 +82,8 @@ inline std::nullptr_t refused(int error = EINVAL) {
   return nullptr;
 }
 
-// The whole of a call stands in one of these three: the guard, which also catches what checking and
-// logging may throw. `body` gets the name of the call.
+// Each call runs inside one of these three guards, which also catch what checking and logging
+// throw. `body` gets the name of the call.
 template <typename Body>
 auto entry(const char* call, Body&& body) {
   return guarded(site_of(call), [&] { return body(call); });
@@ -94,8 +95,8 @@ int count_entry(const char* call, Body&& body) {
   return guarded_count(site_of(call), [&] { return body(call); });
 }
 
-// For calls that return a pointer. Each NULL leaves errno set, to EINVAL where the provider did not
-// say more; success leaves errno alone.
+// For calls that return a pointer. A NULL result sets errno, to EINVAL if the provider did not set
+// it; success leaves errno alone.
 template <typename Body>
 auto pointer_entry(const char* call, Body&& body) {
   const int before = errno;
@@ -109,7 +110,7 @@ auto pointer_entry(const char* call, Body&& body) {
   return result;
 }
 
-// A status call that has nothing to check but the gate.
+// A status call that checks only the gate.
 template <auto Op, typename Owner, typename... Args>
 urma_status_t status_call(const char* call, const Owner* owner, Args... args) {
   auto* op = slot<Op>(call, owner);
@@ -129,7 +130,7 @@ int count_call(const char* call, const Owner* owner, Args... args) {
 // Ends
 // -------------------------------------------------------------------------------------------------
 
-// Ends a child of a context. The provider frees the object, so its context is read before.
+// Ends a child of a context. The provider frees the object, so its context is read first.
 template <auto Op, Living Kind, typename Object>
 urma_status_t end_child(const char* call, Object* object) {
   return entry(call, [&](const char*) -> urma_status_t {
@@ -165,7 +166,7 @@ class Rollback {
 
 [[gnu::cold]] void report_null(const char* call, const char* name) noexcept;
 
-// False, with a log line, where a pointer is NULL.
+// False, with a log line, if a pointer is NULL.
 inline bool given(const char* call, const char* name, const void* argument) {
   if (argument != nullptr) [[likely]]
     return true;
@@ -173,8 +174,8 @@ inline bool given(const char* call, const char* name, const void* argument) {
   return false;
 }
 
-// The bits of an enum that a caller filled in: reading a value that is no enumerator as its enum
-// would be undefined.
+// The bits of an enum that a caller filled in: reading a value that is not an enumerator as its
+// enum is undefined.
 template <typename Enum>
 uint32_t bits_of(const Enum& value) {
   static_assert(sizeof(Enum) == sizeof(uint32_t));
@@ -186,14 +187,14 @@ uint32_t bits_of(const Enum& value) {
 // Exactly one of RM, RC and UM.
 bool check_mode(const char* call, const urma_transport_mode_t& mode);
 
-// What an order type means in a mode: DEF is the default of the mode. Nothing where DEF meets a
-// mode that has none.
+// The effective order type in a mode: DEF is the default of the mode. Nothing if the mode has no
+// default.
 std::optional<uint32_t> resolve_order(const urma_transport_mode_t& mode, uint32_t order_type);
 
 // check_mode, and that the order type goes with the mode.
 bool check_order(const char* call, const urma_transport_mode_t& mode, uint32_t order_type);
 
-// That DEF has a meaning here, where nothing more is asked of mode and order.
+// Checks only that DEF has a meaning in this mode.
 bool check_default_order(const char* call, const urma_transport_mode_t& mode, uint32_t order_type);
 
 // Replaces DEF in the flag of a checked configuration.
@@ -207,17 +208,17 @@ void settle_order(Config& config) {
 bool check_tp_type(const char* call, const urma_transport_mode_t& mode,
                    const urma_tp_type_t& tp_type);
 
-// A token is there unless the policy is NONE.
+// A token is given unless the policy is NONE.
 bool check_token(const char* call, uint32_t policy, const urma_token_t* token);
 
-// The limits of a device; NULL where they are not known, and then no limit is checked.
+// The limits of a device; NULL if they are not known: then no limit is checked.
 const urma_device_cap_t* caps_of(const urma_context_t* ctx);
 
 // A depth is 1 or more, and up to the limit `limit` of the device.
 bool check_depth(const char* call, const urma_context_t* ctx, uint32_t depth,
                  uint32_t urma_device_cap_t::*limit, const char* limit_name);
 
-// All that create and active check of a send queue and of a receive queue, pointers apart.
+// All that create and active check of a send queue and of a receive queue, except pointers.
 bool check_send_cfg(const char* call, const urma_context_t* ctx, const urma_jfs_cfg_t& cfg);
 bool check_receive_cfg(const char* call, const urma_context_t* ctx, const urma_jfr_cfg_t& cfg);
 

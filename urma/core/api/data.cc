@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// The data path: posting, polling, arming, waiting. Up to the call of the provider this is a few
-// comparisons; whatever ends a call early stands in functions of its own.
+// The data path: posting, polling, arming, waiting. Up to the call of the provider there are only a
+// few comparisons; what ends a call early is in separate functions.
 #include "urma/core/api/checks.h"
 #include "urma/core/api/export.h"
 #include "urma/core/process/perf.h"
@@ -11,8 +11,8 @@ namespace {
 
 using namespace urma::core;  // NOLINT(build/namespaces)
 
-// The short form of the gate: a queue that a program holds has a context with a device. Says
-// nothing of forks, see has_detours().
+// The short form of the gate: the queue has a context with a device. Does not check for forks, see
+// has_detours().
 template <auto Op, typename Queue>
 inline OpPointer<Op> hot_slot(const Queue* queue) {
   if (queue == nullptr || queue->urma_ctx == nullptr) [[unlikely]]
@@ -222,7 +222,7 @@ URMA_EXPORT int urma_wait_jfc(urma_jfce_t* jfce, uint32_t jfc_cnt, int time_out,
 
 URMA_EXPORT void urma_ack_jfc(urma_jfc_t** jfc, uint32_t* nevents, uint32_t jfc_cnt) {
   if (jfc == nullptr || nevents == nullptr || jfc_cnt == 0) return;
-  // Entries that are NULL or have no event are skipped, also where the provider is looked for.
+  // Entries that are NULL or have no event are skipped, also when looking for the provider.
   for (uint32_t i = 0; i < jfc_cnt; ++i) {
     if (jfc[i] == nullptr || nevents[i] == 0) continue;
     auto* op = find_slot<&urma_ops_t::ack_jfc>(jfc[i]);

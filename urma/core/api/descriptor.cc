@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
 // Descriptors: what a program sends to its peer so that the peer can import a jetty or a segment.
-// On an aggregated device the provider makes them, since more than one jetty or segment stands
-// behind each. It gets user_ctl with in = {the object, its size, opcode 9 or 10} and out = {a
-// zeroed buffer, kMaxDescriptor}, writes the descriptor, and sets out.len to its length.
+// On an aggregated device the provider makes them, since each stands for several jetties or
+// segments. It gets user_ctl with in = {the object, its size, opcode 9 or 10} and out = {a zeroed
+// buffer, kMaxDescriptor}, writes the descriptor, and sets out.len to its length.
 #include <cstdlib>
 #include <cstring>
 

@@ -24,7 +24,7 @@ std::nullptr_t no_result(int code) {
   return nullptr;
 }
 
-// False, with a log line, where the library has no such device.
+// False, with a log line, if the library has no such device.
 bool known(const char* call, const urma_device_t* device) {
   if (is_forked()) {
     report_unusable(call, nullptr);
@@ -36,12 +36,13 @@ bool known(const char* call, const urma_device_t* device) {
     report_not_started(call);
     return false;
   }
-  URMA_LOG_LIMITED(ERR, "{}: dev {} is no device of the library; pass one of urma_get_device_list",
+  URMA_LOG_LIMITED(ERR,
+                   "{}: dev {} is not a device of the library; pass one of urma_get_device_list",
                    call, static_cast<const void*>(device));
   return false;
 }
 
-// NULL where there is no device, and a log line where there can be none yet.
+// NULL if there is no device, with a log line if there can be none yet.
 urma_device_t* device_or_none(const char* call, urma_device_t* device) {
   if (device != nullptr) return device;
   if (!in_use()) report_not_started(call);
@@ -55,7 +56,7 @@ Type* allocate_array(size_t count) {
   return array;
 }
 
-// The uasid is of no use to providers that have devices of their own; their contexts exist without.
+// Providers with devices of their own do not need the uasid; their contexts exist without one.
 uint32_t uasid_if_any() {
   try {
     return runtime()->uasid();
@@ -74,7 +75,7 @@ urma_context_t* create_context(urma_device_t* dev, uint32_t eid_index) {
   }
   const auto slot = table.provider_eid(dev, eid_index);
   if (!slot) {
-    // A device that reads its table from the kernel may still get this entry.
+    // A device that reads its table from the kernel may get this entry later.
     fail(table.is_from_sysfs(dev) ? URMA_FAIL : URMA_EINVAL, "device {} has no EID {}", dev->name,
          eid_index);
   }
@@ -96,7 +97,7 @@ urma_context_t* create_context(urma_device_t* dev, uint32_t eid_index) {
   ctx->uasid = uasid_if_any();
   ctx->aggr_mode = URMA_AGGR_MODE_STANDALONE;
   ::pthread_mutex_init(&ctx->mutex, nullptr);
-  // Relaxed: nobody else has the context yet.
+  // Relaxed: no other thread has the context yet.
   ctx->ref.atomic_cnt.store(1, std::memory_order_relaxed);
   context_made(ctx);
   return ctx;
@@ -153,7 +154,7 @@ URMA_EXPORT urma_device_t* urma_get_device_by_name(char* dev_name) {
   return entry(__func__, [&](const char* call) -> urma_device_t* {
     if (!given(call, "dev_name", dev_name)) return no_result(EINVAL);
     if (::strnlen(dev_name, URMA_MAX_DEV_NAME) >= URMA_MAX_DEV_NAME) {
-      URMA_LOG_LIMITED(ERR, "{}: dev_name has {} or more characters; names are shorter", call,
+      URMA_LOG_LIMITED(ERR, "{}: dev_name has {} or more characters; shorten it", call,
                        URMA_MAX_DEV_NAME);
       return no_result(EINVAL);
     }
@@ -173,7 +174,7 @@ URMA_EXPORT urma_status_t urma_query_device(urma_device_t* dev, urma_device_attr
       errno = EINVAL;
       return URMA_EINVAL;
     }
-    // A device from before urma_uninit is memory that is gone: nothing of it may be read.
+    // A device from before urma_uninit is freed memory: it must not be read.
     if (attr_of(dev) == nullptr && !in_use()) {
       report_not_started(call);
       return URMA_FAIL;

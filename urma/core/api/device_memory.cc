@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The extensions that are about memory of devices.
+// The extensions for memory of devices.
 #include <sys/random.h>
 
 #include <cerrno>
@@ -16,7 +16,7 @@ using namespace urma::core;  // NOLINT(build/namespaces)
 
 namespace {
 
-// NULL, with one log line, where the context is none, or its device has no memory.
+// NULL, with one log line, if the context is invalid or its device has no memory.
 const urma::DeviceMemoryCalls* memory_of(const char* call, const urma_context_t* ctx, int* error) {
   *error = EINVAL;
   if (!open_gate(call, ctx)) return nullptr;
@@ -29,14 +29,14 @@ const urma::DeviceMemoryCalls* memory_of(const char* call, const urma_context_t*
   return memory;
 }
 
-// Nobody guesses it.
+// Random: no process can guess it.
 bool draw_token(const char* call, urma_token_t* token) {
   if (::getrandom(token, sizeof(*token), 0) == sizeof(*token)) return true;
   URMA_LOG_LIMITED(ERR, "{}: the kernel has no random number for the token", call);
   return false;
 }
 
-// What a handle stands for, as far as peers may use it.
+// The segment of a handle, with the rights of peers.
 urma_seg_cfg_t behind_token(urma_token_t token, const void* address, uint64_t bytes,
                             uint32_t access) {
   urma_seg_cfg_t cfg = {};
@@ -48,7 +48,7 @@ urma_seg_cfg_t behind_token(urma_token_t token, const void* address, uint64_t by
   return cfg;
 }
 
-// Imports what a handle names. NULL where that cannot be.
+// Imports the segment of a handle. NULL if that fails.
 template <typename Handle>
 urma_target_seg_t* import_handle(urma_context_t* ctx, const Handle& handle, uint32_t access) {
   urma_seg_t described = handle.seg;
@@ -163,7 +163,7 @@ URMA_EXPORT urma_status_t urma_ext_create_signal_handle(urma_context_t* ctx, uin
     }
     *handle = {};
     if (!draw_token(call, &handle->token)) return URMA_FAIL;
-    // Requests of peers find nothing in it that they may touch.
+    // Requests of peers may access nothing in it.
     urma_seg_cfg_t cfg = behind_token(handle->token, handle, 1, URMA_ACCESS_LOCAL_ONLY);
     urma_target_seg_t* const segment = register_checked(
         call, ctx, &cfg,

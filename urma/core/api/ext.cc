@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The extensions that are about memory.
+// The extensions for memory.
 #include <cerrno>
 
 #include "urma/base/guard.h"
@@ -16,9 +16,9 @@ using urma::core::shared_pages;
 
 void* allocate(uint64_t bytes, uint32_t flags) {
   if (bytes == 0 || (flags & ~URMA_EXT_ALLOC_HUGE) != 0) {
-    URMA_LOG_LIMITED(ERR,
-                     "ext_alloc: {} bytes with flags {:#x}; at least 1 byte, and no flag but {:#x}",
-                     bytes, flags, URMA_EXT_ALLOC_HUGE);
+    URMA_LOG_LIMITED(
+        ERR, "ext_alloc: {} bytes with flags {:#x}; pass at least 1 byte, and no flag but {:#x}",
+        bytes, flags, URMA_EXT_ALLOC_HUGE);
     errno = EINVAL;
     return nullptr;
   }
@@ -31,8 +31,8 @@ void* allocate(uint64_t bytes, uint32_t flags) {
   if (memory == nullptr) {
     const int error = errno;
     URMA_LOG_LIMITED(ERR,
-                     "ext_alloc: {} bytes are not to be had as shared memory; see RLIMIT_FSIZE, "
-                     "RLIMIT_NOFILE and the limit of memory",
+                     "ext_alloc: no shared memory of {} bytes; see RLIMIT_FSIZE, RLIMIT_NOFILE and "
+                     "the memory limit",
                      bytes);
     errno = error;
   }
@@ -44,11 +44,11 @@ const char* reason_text(urma_ext_reason_t reason) {
     case URMA_EXT_REASON_NONE:
       return "mapped";
     case URMA_EXT_REASON_NOT_IMPORTED:
-      return "nobody has imported the segment yet, or used it much";
+      return "not imported yet, or too little used";
     case URMA_EXT_REASON_OFF:
       return "URMA_SHM_INPLACE is 0";
     case URMA_EXT_REASON_RAGGED:
-      return "of a page that the segment does not cover whole";
+      return "on a page that the segment covers only in part";
     case URMA_EXT_REASON_NO_FREEZE:
       return "no right to use userfaultfd, without which other threads could lose writes";
     case URMA_EXT_REASON_FILE:
@@ -56,7 +56,7 @@ const char* reason_text(urma_ext_reason_t reason) {
     case URMA_EXT_REASON_SHARED:
       return "memory that the program shares itself";
     case URMA_EXT_REASON_HUGETLB:
-      return "of the pool of huge pages";
+      return "from the pool of huge pages";
     case URMA_EXT_REASON_PINNED:
       return "a device or a child process holds the pages";
     case URMA_EXT_REASON_SEALED:
@@ -72,11 +72,11 @@ const char* reason_text(urma_ext_reason_t reason) {
     case URMA_EXT_REASON_OTHER_TOKEN:
       return "shared already, under another token or other rights";
     case URMA_EXT_REASON_STACK:
-      return "of a stack";
+      return "on a stack";
     case URMA_EXT_REASON_KERNEL:
       return "the kernel is too old, or refuses";
     case URMA_EXT_REASON_UNMAPPED:
-      return "no memory is there any more";
+      return "nothing is mapped there any more";
     case URMA_EXT_REASON_PART:
       return "only a part of what urma_ext_alloc returned was registered";
     case URMA_EXT_REASON_PEER:

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // Jetty groups. Core keeps jetty_list, jetty_cnt and list_mutex; the rest of a group is the
-// provider's. jetty_cnt counts a member from before its provider is asked to make it until it is
-// gone; its place in the list is NULL while the provider is at it, so that the list never shows a
-// jetty that is not whole.
+// provider's. jetty_cnt counts a member from before its provider makes it until after the provider
+// ended it; meanwhile its place in the list is NULL, so the list never shows an incomplete jetty.
 #include <cstdlib>
 #include <cstring>
 
@@ -27,7 +26,7 @@ class ListLock {
   pthread_mutex_t& mutex_;
 };
 
-// Never 0 and never above URMA_MAX_JETTY_IN_JETTY_GRP: the device was asked when the group was
+// Never 0 and never above URMA_MAX_JETTY_IN_JETTY_GRP: the device was checked when the group was
 // made.
 uint32_t max_members(const urma_jetty_grp_t& group) {
   const urma_device_cap_t* caps = caps_of(group.urma_ctx);
@@ -76,7 +75,7 @@ namespace {
 
 bool check_group_cfg(const char* call, const urma_context_t* ctx, const urma_jetty_grp_cfg_t& cfg) {
   if (strnlen(cfg.name, sizeof cfg.name) == sizeof cfg.name) {
-    URMA_LOG_LIMITED(ERR, "{}: the name has no ending zero within {} bytes; shorten it", call,
+    URMA_LOG_LIMITED(ERR, "{}: the name is not zero-terminated within {} bytes; shorten it", call,
                      sizeof cfg.name);
     return false;
   }
@@ -113,7 +112,8 @@ URMA_EXPORT urma_jetty_grp_t* urma_create_jetty_grp(urma_context_t* ctx,
     undo.dismiss();
     group->urma_ctx = ctx;
     if (group->cfg.name[0] == '\0') {
-      // The provider has filled in nothing, or the group has no name; the id is its own either way.
+      // The provider filled in nothing, or the group has no name; the id is the provider's either
+      // way.
       const uint32_t id = group->cfg.id != 0 ? group->cfg.id : cfg->id;
       group->cfg = *cfg;
       group->cfg.id = id;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The extensions that tell what a process does.
+// The extensions that inspect processes.
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ using namespace urma::core;  // NOLINT(build/namespaces)
 
 bool is_self(uint32_t pid) { return pid == 0 || pid == static_cast<uint32_t>(::getpid()); }
 
-// In a child that was forked, locks may be held by threads that are not there.
+// In a forked child, locks may be held by threads that do not exist there.
 void require_not_forked(const char* call) {
   if (!is_forked()) return;
   urma::fail(URMA_FAIL, "{}: this process was forked while its parent used the library; exec first",
@@ -36,7 +36,7 @@ void require_init(const char* call) {
 }
 
 // -------------------------------------------------------------------------------------------------
-// What another process says: texts end, and each enum has one of its values.
+// Answers of other processes: texts are terminated, and each enum has one of its values.
 // -------------------------------------------------------------------------------------------------
 
 template <size_t Bytes>
@@ -85,7 +85,7 @@ std::vector<Record> records_of(const char* call, uint32_t pid, Topic topic) {
   auto records = ask_records<Record>(*runtime(), pid, topic);
   const bool all = std::all_of(records.begin(), records.end(),
                                [](const Record& record) { return credible(record); });
-  if (!all) urma::fail(URMA_FAIL, "{}: process {} answered what cannot be true", call, pid);
+  if (!all) urma::fail(URMA_FAIL, "{}: process {} sent an invalid answer", call, pid);
   return records;
 }
 
@@ -113,7 +113,7 @@ urma_status_t list(const char* name, uint32_t pid, Topic topic, const Here& here
   });
 }
 
-// The same for what is there between urma_init and urma_uninit only.
+// The same for what exists only between urma_init and urma_uninit.
 template <typename Record>
 auto while_in_use(std::vector<Record> (*now)()) {
   return [now](const char* call) {
@@ -126,7 +126,7 @@ std::string perf_table(const char* call, uint32_t pid) {
   if (is_self(pid)) return perf::table();
   require_init(call);
   const std::vector<char> table = ask_process(*runtime(), pid, Topic::kPerfShow, sizeof(char));
-  // What lies behind an early end is not text.
+  // Bytes behind an early end are not text.
   return std::string(table.data(), ::strnlen(table.data(), table.size()));
 }
 
@@ -196,7 +196,7 @@ URMA_EXPORT urma_status_t urma_ext_perf(uint32_t pid, urma_ext_perf_op_t op, cha
                                         uint32_t* len) {
   return entry(__func__, [&](const char* call) -> urma_status_t {
     if (!up_to(op, URMA_EXT_PERF_SHOW)) {
-      URMA_LOG_LIMITED(ERR, "{}: op is none of START (0), STOP (1) and SHOW (2)", call);
+      URMA_LOG_LIMITED(ERR, "{}: op is unknown; use START (0), STOP (1) or SHOW (2)", call);
       return URMA_EINVAL;
     }
     require_not_forked(call);

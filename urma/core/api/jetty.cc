@@ -22,18 +22,18 @@ bool check_share(const char* call, const urma_context_t* ctx, uint32_t share_jfr
   return false;
 }
 
-// Both halves of a jetty speak the same mode and order.
+// Both halves of a jetty have the same mode and order.
 bool check_halves(const char* call, const urma_jfs_cfg_t& send, const urma_jfr_cfg_t& receive) {
   if (bits_of(send.trans_mode) != bits_of(receive.trans_mode)) {
-    URMA_LOG_LIMITED(ERR, "{}: trans_mode of the JFS is {}, of the JFR {}; they have to be equal",
+    URMA_LOG_LIMITED(ERR, "{}: trans_mode of the JFS is {}, of the JFR {}; both must be equal",
                      call, bits_of(send.trans_mode), bits_of(receive.trans_mode));
     return false;
   }
   const auto send_order = resolve_order(send.trans_mode, send.flag.bs.order_type);
   const auto receive_order = resolve_order(receive.trans_mode, receive.flag.bs.order_type);
   if (send_order == receive_order) return true;
-  URMA_LOG_LIMITED(ERR, "{}: order_type of the JFS is {}, of the JFR {}; they have to be equal",
-                   call, *send_order, *receive_order);
+  URMA_LOG_LIMITED(ERR, "{}: order_type of the JFS is {}, of the JFR {}; both must be equal", call,
+                   *send_order, *receive_order);
   return false;
 }
 
@@ -132,8 +132,8 @@ bool Jetty::check_parts(const char* call, const Object& jetty) {
          (jfc == nullptr || check_part(call, "shared.jfc", jfc, jfc->urma_jfc_opt.is_actived));
 }
 
-// Its receives are those of the JFR that it shares, which may have been made for fewer ports, and
-// keeps its room where its device cannot make more.
+// Its receives are those of its shared JFR, which may have been made for fewer ports; the JFR keeps
+// its room if its device cannot give more.
 uint32_t Jetty::settle_ports(const urma_context_t* ctx, const Config& config, uint32_t ports) {
   const ObjectPorts* table = object_ports(ctx);
   const bool shared = config.flag.bs.share_jfr == URMA_SHARE_JFR;

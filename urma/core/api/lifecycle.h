@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
 //
 // The life cycles of JFC, JFS, JFR and jetty, written once: create and delete, batches of deletes,
-// and alloc, set_opt, active, get_opt, deactive, free. Each kind says in a struct of its own (see
-// QueueKind) what differs.
+// and alloc, set_opt, active, get_opt, deactive, free. Each kind has a struct (see QueueKind) for
+// what differs.
 //
-// Who fills in a new object: the provider allocates it, gives it its id and whatever it needs for
-// itself, and frees it. Core then sets urma_ctx and is_actived, initialises event_mutex, event_cond
-// and the counters of acknowledged events, sets remote_jetty of a jetty to NULL, and copies the
-// configuration where the provider left its depth at 0. Core destroys nothing of this, since the
-// memory is the provider's. A provider that raises values above what was asked for writes them, and
-// the rest of the configuration, into the object itself.
+// Who fills in a new object: the provider allocates it, sets its id and its own members, and frees
+// it. Core then sets urma_ctx and is_actived, initialises event_mutex, event_cond and the counters
+// of acknowledged events, sets remote_jetty of a jetty to NULL, and copies the configuration if the
+// provider left its depth at 0. Core destroys nothing of this, since the memory is the provider's.
+// A provider that raises requested values writes them, and the rest of the configuration, into the
+// object itself.
 //
 // On failure everything is as it was before the call.
 #ifndef URMA_CORE_API_LIFECYCLE_H_
@@ -28,7 +28,7 @@
 namespace urma::core {
 
 // -------------------------------------------------------------------------------------------------
-// Hubs: what a queue belongs to beside its context. A hub that is NULL takes part in nothing.
+// Hubs: what a queue belongs to besides its context. A NULL hub is ignored.
 //   acquire: room for one member, before the provider is asked; it is counted from now on.
 //   attach, detach: the member itself.
 //   release: gives the room back.
@@ -42,7 +42,7 @@ template <typename Object>
 void detach(NoHub*, Object*) {}
 inline void release(NoHub*) {}
 
-// The event channel of a JFC counts its JFCs and does not know them.
+// The event channel of a JFC only counts its JFCs.
 inline urma_status_t acquire(const char*, urma_jfce_t* jfce) {
   if (jfce != nullptr) add_ref(jfce->ref);
   return URMA_SUCCESS;
@@ -63,7 +63,7 @@ void release(urma_jetty_grp_t* group);
 // Kinds
 // -------------------------------------------------------------------------------------------------
 
-// What a kind has when it says nothing else. Beyond this each kind has
+// Defaults of a kind. Besides these each kind has
 //   Object, Config                        its types
 //   kLiving                               how it is counted
 //   kCreate ... kFree                     its operations
@@ -78,7 +78,7 @@ void release(urma_jetty_grp_t* group);
 struct QueueKind {
   using Hub = NoHub;
   static constexpr uint64_t kHubOption = 0;
-  // Whether the provider is asked about an option that is in no table.
+  // Whether the provider is called for an option that is in no table.
   static constexpr bool kForeignOptions = false;
 
   template <typename Config>
@@ -103,7 +103,7 @@ struct QueueKind {
   static uint32_t* port_depth(Config&) {
     return nullptr;
   }
-  // The ports that an object has of which so many were asked for.
+  // The number of ports that an object gets of those requested.
   template <typename Config>
   static uint32_t settle_ports(const urma_context_t*, const Config&, uint32_t ports) {
     return ports;
@@ -120,7 +120,7 @@ void init_events(Object& object) {
   pthread_cond_init(&object.event_cond, nullptr);
 }
 
-// Makes a child of the context of what the provider returned.
+// Makes what the provider returned a child of the context.
 template <typename Kind>
 void adopt(urma_context_t* ctx, const typename Kind::Config& config, typename Kind::Object& object,
            bool active) {
@@ -132,16 +132,16 @@ void adopt(urma_context_t* ctx, const typename Kind::Config& config, typename Ki
   object_made(ctx, Kind::kLiving);
 }
 
-// False, with a log line, where the object is not in the state that the call needs.
+// False, with a log line, if the object is not in the state that the call needs.
 template <typename Kind>
 bool check_active(const char* call, typename Kind::Object& object, bool wanted) {
   if (Kind::options(object).is_actived == wanted) return true;
-  URMA_LOG_LIMITED(ERR, "{}: the object is {}; call urma_{} before", call,
+  URMA_LOG_LIMITED(ERR, "{}: the object is {}; call urma_{} first", call,
                    wanted ? "not active" : "active", wanted ? "active_*" : "deactive_*");
   return false;
 }
 
-// False, with a log line, where a queue that another one needs is NULL or not active.
+// False, with a log line, if a queue that another one needs is NULL or not active.
 inline bool check_part(const char* call, const char* name, const void* part, bool active) {
   if (!given(call, name, part)) return false;
   if (active) return true;
@@ -211,7 +211,7 @@ urma_status_t alloc(const char* call, urma_context_t* ctx, typename Kind::Config
   });
 }
 
-// What core has to remember of an object while its provider frees it.
+// What core remembers of an object while its provider frees it.
 template <typename Kind>
 class Departure {
  public:
@@ -234,7 +234,7 @@ class Departure {
     attach(hub_, object_);
     if (!ports_.empty()) object_ports(ctx_)->add(std::move(ports_));
   }
-  // The object is gone.
+  // The object is freed.
   void complete() {
     object_ = nullptr;
     release(hub_);
@@ -305,7 +305,7 @@ urma_status_t delete_batch(const char* call, typename Kind::Object** objects, in
     std::vector<Departure<Kind>> departures;
     departures.reserve(batch.size());
     for (typename Kind::Object* object : batch) departures.emplace_back(object);
-    // Where the provider names none, none counts as deleted.
+    // If the provider names none, none counts as deleted.
     typename Kind::Object* survivor = batch[0];
     status = op(objects, count, &survivor);
     const auto first_left =
@@ -330,7 +330,7 @@ const opt_map_t* find_option(uint64_t option) {
   return nullptr;
 }
 
-// Writes the value of a known option where its table says.
+// Writes the value of a known option to its place in the table.
 template <typename Kind>
 void store_option(typename Kind::Object& object, const opt_map_t& row, const void* value) {
   char* base = nullptr;
@@ -349,7 +349,7 @@ void store_option(typename Kind::Object& object, const opt_map_t& row, const voi
   std::memcpy(base + row.offset, value, row.size);
 }
 
-// The option that names the hub moves the object from its present hub to the new one.
+// The option that sets the hub moves the object from its present hub to the new one.
 template <typename Kind>
 urma_status_t move_to_hub(const char* call, typename Kind::Object* object, const opt_map_t& row,
                           void* value, OpPointer<Kind::kSetOpt> op) {
@@ -407,8 +407,7 @@ urma_status_t get_option(const char* call, typename Kind::Object* object, uint64
   return entry(call, [&](const char*) -> urma_status_t {
     if (!given(call, "buf", value)) return URMA_EINVAL;
     if (option == 0 || length == 0) {
-      URMA_LOG_LIMITED(ERR, "{}: opt {:#x} with len {} is not possible; neither may be 0", call,
-                       option, length);
+      URMA_LOG_LIMITED(ERR, "{}: opt {:#x}, len {}: neither may be 0", call, option, length);
       return URMA_EINVAL;
     }
     return status_call<Kind::kGetOpt>(call, object, object, option, value, length);
@@ -468,7 +467,7 @@ int flush(const char* call, Object* object, uint32_t depth, int count, urma_cr_t
   return count_entry(call, [&](const char*) {
     if (!given(call, "the queue", object) || !given(call, "cr", records)) return -URMA_EINVAL;
     if (count <= 0 || static_cast<uint32_t>(count) > depth) {
-      URMA_LOG_LIMITED(ERR, "{}: cr_cnt {} is not possible; pass 1 up to the depth, {}", call,
+      URMA_LOG_LIMITED(ERR, "{}: cr_cnt {} is out of range; pass 1 up to the depth, {}", call,
                        count, depth);
       return -URMA_EINVAL;
     }

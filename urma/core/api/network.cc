@@ -15,7 +15,7 @@ namespace {
 using namespace urma::core;  // NOLINT(build/namespaces)
 
 constexpr size_t kMinEidText = 3;
-constexpr uint32_t kLockedTpAttr = 1u << 16;  // not for programs to set
+constexpr uint32_t kLockedTpAttr = 1u << 16;  // programs may not set it
 
 // A number of at most 32 bits that fills the whole string.
 bool parse_number(const char* text, uint32_t* number) {
@@ -63,8 +63,8 @@ URMA_EXPORT int urma_str_to_eid(const char* buf, urma_eid_t* eid) {
       }
     }
     URMA_LOG_LIMITED(ERR,
-                     "{}: '{}' is no EID; pass an IPv6 or IPv4 address, or a number "
-                     "of at most 32 bits and at least {} characters",
+                     "{}: '{}' is not an EID; pass an IPv6 or IPv4 address, or a number of at most "
+                     "32 bits and at least {} characters",
                      call, buf, kMinEidText);
     return -EINVAL;
   });
@@ -97,7 +97,7 @@ URMA_EXPORT urma_status_t urma_get_dmac(const urma_context_t* ctx, const urma_ne
 // Network addresses
 // -------------------------------------------------------------------------------------------------
 
-// No operation lists the addresses of a device, so the list is the one of the context's own EID.
+// No operation lists the addresses of a device, so the list has only that of the context's EID.
 URMA_EXPORT urma_net_addr_info_t* urma_get_net_addr_list(urma_context_t* ctx, uint32_t* cnt) {
   return pointer_entry(__func__, [&](const char* call) -> urma_net_addr_info_t* {
     if (!open_gate(call, ctx) || !given(call, "cnt", cnt)) return refused();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Importing and binding in the background, and the notifier that tells how it went.
+// Importing and binding in the background, and the notifier that reports the results.
 #include <algorithm>
 #include <unordered_map>
 #include <utility>
@@ -16,8 +16,8 @@ namespace {
 
 using namespace urma::core;  // NOLINT(build/namespaces)
 
-// The imports under way. The reference of each on its context is dropped by whoever ends it: the
-// program, or the library where the import fails or its notifier is deleted.
+// The imports under way. Each holds a reference to its context until it is ended: by the program,
+// or by the library if it fails or its notifier is deleted.
 class PendingImports {
  public:
   using Table = std::unordered_multimap<const urma_target_jetty_t*, const urma_notifier_t*>;
@@ -26,7 +26,7 @@ class PendingImports {
   template <typename Start>
   urma_target_jetty_t* start(urma_notifier_t* notifier, const urma_rjetty_t& remote, Start begin) {
     const urma::MutexLock lock(mutex_);
-    // What can fail for want of memory comes before the import.
+    // Allocate first: nothing may fail after the import.
     Table entry{{nullptr, notifier}};
     notifiers_.reserve(notifiers_.size() + 1);
     urma_target_jetty_t* target = begin();
@@ -38,8 +38,8 @@ class PendingImports {
     return target;
   }
 
-  // Ends an import, which may be none of these. Under the lock, so that no other one gets its
-  // address before it is forgotten.
+  // Ends an import, listed here or not. Under the lock, so that no other import gets its address
+  // before it is removed.
   template <typename End>
   urma_status_t end(const urma_target_jetty_t* target, End op) {
     const urma::MutexLock lock(mutex_);
@@ -48,7 +48,7 @@ class PendingImports {
     return status;
   }
 
-  // The result of an import was taken.
+  // Called when the result of an import was taken.
   void forget(const urma_target_jetty_t* target, const urma_notifier_t* notifier) {
     const urma::MutexLock lock(mutex_);
     // The address of an import that failed may already be that of another one.
@@ -85,7 +85,7 @@ PendingImports& pending() {
   return imports;
 }
 
-// What a result means for the objects it is about.
+// Applies a result to its objects.
 void settle_result(const urma_notifier_t* notifier, const urma_notify_t& result) {
   if (result.type == URMA_IMPORT_JETTY_NOTIFY) {
     pending().forget(result.tjetty, notifier);
@@ -129,7 +129,7 @@ URMA_EXPORT urma_status_t urma_delete_notifier(urma_notifier_t* notifier) {
     auto* op = slot<&urma_ops_t::delete_notifier>(call, notifier);
     if (op == nullptr) return URMA_EINVAL;
     urma_context_t* ctx = notifier->urma_ctx;
-    // Before: afterwards a new notifier may have its address, and imports.
+    // First: afterwards a new notifier with imports may have its address.
     auto ended = pending().take_all(notifier);
     const urma_status_t status = op(notifier);
     if (status != URMA_SUCCESS) {
@@ -168,7 +168,7 @@ URMA_EXPORT urma_status_t urma_bind_jetty_async(urma_notifier_t* notifier, urma_
                                                 int timeout) {
   auto* op = slot<&urma_ops_t::bind_jetty_async>(__func__, notifier);
   if (op == nullptr) return URMA_EINVAL;
-  // The provider tells the notifier also of a pair that is bound already.
+  // The provider also notifies for a pair that is already bound.
   return bind(
       __func__, jetty, tjetty, [&] { return op(notifier, jetty, tjetty, user_ctx, timeout); },
       Again::kConnect);

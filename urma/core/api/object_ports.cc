@@ -72,8 +72,8 @@ std::optional<uint32_t> check_ports(const char* call, const bondp_port_id_t* por
   if (count <= URMA_UBAGG_DEV_MAX_NUM && (count == 0 || ports != nullptr)) {
     return std::max(count, 1U);
   }
-  URMA_LOG_LIMITED(ERR, "{}: port_count {} with port_ids {}; up to {} ports can be named", call,
-                   count, static_cast<const void*>(ports), URMA_UBAGG_DEV_MAX_NUM);
+  URMA_LOG_LIMITED(ERR, "{}: port_count {} with port_ids {}; list up to {} ports", call, count,
+                   static_cast<const void*>(ports), URMA_UBAGG_DEV_MAX_NUM);
   return std::nullopt;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// For how many ports the objects of an aggregated context were made, and which targets were
-// imported for one of its jetties.
+// The number of ports of each object of an aggregated context, and the targets imported for its
+// jetties.
 #ifndef URMA_CORE_API_OBJECT_PORTS_H_
 #define URMA_CORE_API_OBJECT_PORTS_H_
 
@@ -15,7 +15,7 @@
 
 namespace urma::core {
 
-// Thread-safe. What enters it brings its memory along, so that nothing fails once an object is
+// Thread-safe. Entries are allocated before they are added, so that nothing fails once an object is
 // made.
 class ObjectPorts {
  public:
@@ -31,14 +31,14 @@ class ObjectPorts {
 
   void add(Objects::node_type node, const void* object, urma_jetty_t* jetty);
   void add(Objects::node_type node);
-  // Empty where the object is not there.
+  // Empty if the object is not listed.
   Objects::node_type remove(const void* object);
-  // 1 for an object that is not there.
+  // 1 for an object that is not listed.
   uint32_t of(const void* object) const;
-  // The jetty that lies there, or NULL.
+  // The jetty at this address, or NULL.
   urma_jetty_t* jetty_at(const void* object) const;
 
-  // The target becomes the peer of its jetty; and no longer is it, where it still was.
+  // Make the target the peer of its jetty, and undo that if it still is.
   void pair(Pairs::node_type node, urma_target_jetty_t* target);
   Pairs::node_type part(urma_target_jetty_t* target);
 
@@ -49,7 +49,7 @@ class ObjectPorts {
 };
 
 // The length of a list of ports behind a configuration, 1 for an empty one. Nothing, with a log
-// line, where it cannot be.
+// line, if it is invalid.
 std::optional<uint32_t> check_ports(const char* call, const bondp_port_id_t* ports, uint32_t count);
 
 }  // namespace urma::core

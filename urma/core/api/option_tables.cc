@@ -8,8 +8,8 @@
 
 #include "urma_provider.h"
 
-// Exports the tables, whatever the compiler is told about the rest. GCC wants this on a declaration
-// that comes before the definition.
+// Exports the tables, whatever the default visibility is. GCC needs this on a declaration before
+// the definition.
 #define EXPORT_TABLE(kind)                                                              \
   extern "C" __attribute__((visibility("default"))) const opt_map_t kind##_OPT_TABLE[]; \
   extern "C" __attribute__((visibility("default"))) const size_t kind##_OPT_MAP_COUNT

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Extensions that ask a provider of ours.
+// Extensions that query one of our providers.
 #include <algorithm>
 
 #include "urma/core/api/checks.h"
@@ -19,7 +19,8 @@ URMA_EXPORT urma_status_t urma_ext_query_segment(const urma_target_seg_t* tseg,
     }
     const auto* inspector = device_table().inspector_of(tseg->urma_ctx->dev);
     if (inspector == nullptr) {
-      URMA_LOG_LIMITED(ERR, "{}: device {} cannot tell", call, tseg->urma_ctx->dev->name);
+      URMA_LOG_LIMITED(ERR, "{}: device {} does not support this; use a device of shared memory",
+                       call, tseg->urma_ctx->dev->name);
       return URMA_EINVAL;
     }
     const std::vector<urma_ext_part_t> found = inspector->parts(*tseg);
@@ -39,7 +40,8 @@ URMA_EXPORT urma_status_t urma_ext_query_device(const urma_device_t* dev,
       return URMA_EINVAL;
     }
     if (!details.has_value()) {
-      URMA_LOG_LIMITED(ERR, "{}: dev is no device of this process; see urma_get_device_list", call);
+      URMA_LOG_LIMITED(ERR, "{}: dev is not a device of this process; see urma_get_device_list",
+                       call);
       return URMA_EINVAL;
     }
     *device = *details;

@@ -16,7 +16,7 @@
 
 namespace urma::core {
 
-// Nothing, with a log line, where the list of ports cannot be.
+// Nothing, with a log line, if the list of ports is invalid.
 template <typename Kind>
 std::optional<uint32_t> ports_asked(const char* call, const urma_context_t* ctx,
                                     const typename Kind::Config& config) {
@@ -25,7 +25,7 @@ std::optional<uint32_t> ports_asked(const char* call, const urma_context_t* ctx,
   return check_ports(call, list.port_ids, list.port_count);
 }
 
-// The depths of all ports together, as far as the device goes.
+// The depths of all ports together, up to the limit of the device.
 inline uint32_t depth_of_ports(const urma_context_t* ctx, uint32_t depth, uint32_t ports,
                                uint32_t urma_device_cap_t::*limit) {
   const urma_device_cap_t* caps = caps_of(ctx);
@@ -54,7 +54,7 @@ class DepthOfPorts {
   uint32_t asked_ = 0;
 };
 
-// What the provider makes for so many ports; it shows the depth that was asked for.
+// What the provider makes for this many ports; it shows the requested depth.
 template <typename Kind, typename Op>
 typename Kind::Object* make(Op* op, urma_context_t* ctx, typename Kind::Config* config,
                             uint32_t ports) {
@@ -71,7 +71,7 @@ typename Kind::Object* make(Op* op, urma_context_t* ctx, typename Kind::Config* 
   return object;
 }
 
-// The place of an object that is about to be made among those of its context.
+// The entry of an object that is about to be made, among those of its context.
 template <typename Kind>
 class PortsPlace {
  public:

@@ -44,8 +44,8 @@ struct TargetRegion : urma_target_ur_t {
   std::vector<urma_target_seg_t*> list;
 };
 
-// The index of the context's EID among those of the runtime directory; behind the last of them
-// where its device has others.
+// The index of the context's EID among those of the runtime directory; past the last one if its
+// device has other EIDs.
 uint32_t eid_place(const urma_context_t* ctx) {
   const auto eids = runtime()->all_eids();
   const auto found = std::find_if(eids.begin(), eids.end(), [&](const urma_eid_t& eid) {
@@ -54,11 +54,11 @@ uint32_t eid_place(const urma_context_t* ctx) {
   return static_cast<uint32_t>(found - eids.begin());
 }
 
-// The context's device has to be one whose EIDs are those of the runtime directory.
+// The EIDs of the context's device must be those of the runtime directory.
 urma::Runtime& runtime_for(const char* call, const urma_context_t* ctx) {
   urma::Runtime& made = *runtime();
   if (eid_place(ctx) == made.all_eids().size()) {
-    urma::fail(URMA_EINVAL, "{}: regions are of devices of shared memory, and {} is none", call,
+    urma::fail(URMA_EINVAL, "{}: device {} has no regions; use a device of shared memory", call,
                ctx->dev->name);
   }
   return made;
@@ -67,7 +67,8 @@ urma::Runtime& runtime_for(const char* call, const urma_context_t* ctx) {
 bool check_name(const char* call, const char* name) {
   if (!given(call, "name", name)) return false;
   if (valid_region_name(name)) return true;
-  URMA_LOG_LIMITED(ERR, "{}: the name has not 1 to {} bytes", call, UR_NAME_MAX_LEN - 1);
+  URMA_LOG_LIMITED(ERR, "{}: the length of the name is not 1 to {} bytes", call,
+                   UR_NAME_MAX_LEN - 1);
   return false;
 }
 
@@ -75,8 +76,8 @@ RegionRecord find_or_fail(const char* call, const urma::Runtime& runtime, const 
                           const char* name) {
   const auto region = find_region(runtime, eid_place(ctx), name);
   if (!region) {
-    urma::fail(URMA_EINVAL, "{}: there is no region \"{}\" of this EID; urma_get_ur_list has all",
-               call, name);
+    urma::fail(URMA_EINVAL, "{}: no region \"{}\" of this EID; urma_get_ur_list lists all", call,
+               name);
   }
   return *region;
 }
@@ -90,7 +91,7 @@ RegionRecord find_with_token(const char* call, const urma::Runtime& runtime,
   return region;
 }
 
-// What a call of attach or detach is about.
+// The segments of a call of attach or detach.
 std::vector<const urma_target_seg_t*> check_segments(const char* call, const urma_context_t* ctx,
                                                      urma_target_seg_t** segments, uint32_t count) {
   if (count == 0 || count > URMA_MAX_SEGS_PER_UR_OPT) {
@@ -112,18 +113,18 @@ void check_rights(const RegionRecord& region,
   for (const auto* segment : segments) {
     const uint32_t access = segment->seg.attr.bs.access;
     if ((access & kAllRights) == 0) {
-      urma::fail(URMA_ENOPERM, "attach_ur: the segment at {:#x} grants nobody anything",
+      urma::fail(URMA_ENOPERM, "attach_ur: the segment at {:#x} grants no rights",
                  uint64_t{segment->seg.ubva.va});
     }
     if (region.access != 0 && (access & ~region.access) != 0) {
       urma::fail(URMA_ENOPERM,
-                 "attach_ur: the segment at {:#x} grants {:#x}, region \"{}\" has room for {:#x}",
+                 "attach_ur: the segment at {:#x} grants {:#x}, region \"{}\" allows {:#x}",
                  uint64_t{segment->seg.ubva.va}, access, region.name, region.access);
     }
   }
 }
 
-// What wakes a program that waits for changes: the segments' files come and go by these.
+// Wakes a program that waits for changes: these events show segments' files that come and go.
 Fd watch_changes(const urma::Runtime& runtime) {
   Fd fd(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
   if (!fd.valid()) urma::fail_errno(URMA_ENOMEM, "import_ur: watching for changes");
@@ -155,7 +156,7 @@ void unimport_all(TargetRegion* region) {
 
 urma_target_seg_t* import_member(const TargetRegion& region, const Member& member) {
   urma_seg_t seg = member.seg;
-  // Nobody else says where it is mapped here.
+  // The descriptor must not choose the address here.
   seg.attr.bs.dsva = URMA_DSVA_DISABLE;
   urma_token_t token = region.token_value;
   urma_import_seg_flag_t flag = {};
@@ -164,7 +165,7 @@ urma_target_seg_t* import_member(const TargetRegion& region, const Member& membe
   return urma_import_seg(region.ctx, &seg, &token, 0, flag);
 }
 
-// Brings the imported segments to what the region holds now, in its order.
+// Updates the imported segments to those of the region now, in its order.
 void bring_up_to_date(TargetRegion* region, const std::vector<Member>& members) {
   std::vector<Imported> now;
   for (const Member& member : members) {
@@ -203,7 +204,7 @@ URMA_EXPORT urma_status_t urma_create_ur(urma_context_t* ctx, const urma_ur_t* u
       return URMA_EINVAL;
     }
     if ((ur->attr.value & ~kAllRights) != 0) {
-      URMA_LOG_LIMITED(ERR, "{}: attr {:#x} has bits that are no rights; use those of {:#x}", call,
+      URMA_LOG_LIMITED(ERR, "{}: attr {:#x} has bits that are not rights; use those of {:#x}", call,
                        ur->attr.value, kAllRights);
       return URMA_EINVAL;
     }
@@ -261,7 +262,7 @@ URMA_EXPORT urma_target_ur_t* urma_import_ur(urma_context_t* ctx, const char* na
     region->generation = record.generation;
     region->token_value = {static_cast<uint32_t>(token)};
     region->access = record.access;
-    // Before the first look, so that no change is missed.
+    // Before the first listing, so that no change is missed.
     region->changes = watch_changes(here);
     const std::vector<Member> members = members_of(here, record);
     bring_up_to_date(region.get(), members);

@@ -53,8 +53,8 @@ urma_token_id_t* adopt_token(urma_context_t* ctx, urma_token_id_t* token_id,
   return token_id;
 }
 
-// The bits of urma_reg_seg_flag_t and urma_seg_attr_t have the same places. user_token_id then says
-// whose the token id is, and what the provider says of data after the descriptor stays.
+// The bits of urma_reg_seg_flag_t and urma_seg_attr_t have the same places. user_token_id then
+// tells who owns the token id; has_user_info stays as the provider set it.
 urma_seg_attr_t attr_of_registration(urma_reg_seg_flag_t flag, urma_seg_attr_t provider) {
   urma_seg_attr_t attr;
   attr.value = flag.value;
@@ -64,8 +64,8 @@ urma_seg_attr_t attr_of_registration(urma_reg_seg_flag_t flag, urma_seg_attr_t p
   return attr;
 }
 
-// What programs may read of a segment that was asked for with this flag, and registered so. A
-// provider may have filled in itself where it lies.
+// Fills in what programs may read of a segment registered with this flag. The provider may have set
+// its address itself.
 void fill_registration(urma_context_t* ctx, urma_reg_seg_flag_t asked, const urma_seg_cfg_t& cfg,
                        urma_target_seg_t& tseg) {
   tseg.urma_ctx = ctx;
@@ -95,8 +95,8 @@ urma_target_seg_t* register_under(urma_context_t* ctx, urma_seg_cfg_t& cfg,
   return tseg;
 }
 
-// A token id that lives as long as its one segment. It belongs to the segment, so it is no child of
-// the context.
+// A token id that lives as long as its one segment. It belongs to the segment, so it is not a child
+// of the context.
 urma_target_seg_t* register_under_private(const char* call, urma_context_t* ctx,
                                           urma_seg_cfg_t& cfg, const Register& do_register) {
   auto* alloc = slot<&urma_ops_t::alloc_token_id>(call, ctx);
@@ -204,7 +204,8 @@ URMA_EXPORT urma_target_seg_t* urma_ext_register_dmabuf(urma_context_t* ctx,
   return pointer_entry(__func__, [&](const char* call) -> urma_target_seg_t* {
     if (!open_gate(call, ctx)) return refused();
     if (fd < 0) {
-      URMA_LOG_LIMITED(ERR, "{}: fd {} is no descriptor; export the memory as a dma-buf", call, fd);
+      URMA_LOG_LIMITED(ERR, "{}: fd {} is not a descriptor; export the memory as a dma-buf", call,
+                       fd);
       return refused();
     }
     const auto op = device_table().dmabufs_of(ctx->dev);
@@ -249,7 +250,7 @@ URMA_EXPORT urma_target_seg_t* urma_import_seg(urma_context_t* ctx, urma_seg_t* 
     if (tseg == nullptr) return nullptr;
     tseg->urma_ctx = ctx;
     tseg->token_id = nullptr;
-    // Where the provider has filled in nothing. Its own threads may look at what it has filled in.
+    // Only if the provider filled in nothing: its threads may read what it filled in.
     if (tseg->seg.ubva.va == 0 && tseg->seg.token_id == 0) tseg->seg = *seg;
     object_made(ctx, Living::kImportedSegment);
     return tseg;

@@ -29,25 +29,22 @@ urma_status_t check_bind(const char* call, const urma_jetty_t& jetty,
                          const urma_target_jetty_t& target) {
   const urma_jfs_cfg_t& send = jetty.jetty_cfg.jfs_cfg;
   if (bits_of(send.trans_mode) != URMA_TM_RC || bits_of(target.trans_mode) != URMA_TM_RC) {
-    URMA_LOG_LIMITED(ERR,
-                     "{}: trans_mode of the jetty is {}, of the target {}; both have to be "
-                     "URMA_TM_RC (2)",
-                     call, bits_of(send.trans_mode), bits_of(target.trans_mode));
+    URMA_LOG_LIMITED(
+        ERR, "{}: trans_mode of the jetty is {}, of the target {}; both must be URMA_TM_RC (2)",
+        call, bits_of(send.trans_mode), bits_of(target.trans_mode));
     return URMA_ENOPERM;
   }
   const auto own = resolve_order(send.trans_mode, send.flag.bs.order_type);
   const auto other = resolve_order(target.trans_mode, target.flag.bs.order_type);
   if (own != other) {
-    URMA_LOG_LIMITED(ERR,
-                     "{}: order_type of the jetty is {}, of the target {}; they have to be "
-                     "equal",
+    URMA_LOG_LIMITED(ERR, "{}: order_type of the jetty is {}, of the target {}; both must be equal",
                      call, *own, *other);
     return URMA_ENOPERM;
   }
   return URMA_SUCCESS;
 }
 
-// The peer is only compared: another thread may end it.
+// Only compares the peer: another thread may end it.
 urma_status_t check_bound(const char* call, const urma_jetty_t& jetty,
                           const urma_target_jetty_t* peer, const urma_target_jetty_t& target) {
   if (peer == &target) return URMA_SUCCESS;
@@ -69,14 +66,14 @@ urma_status_t check_unbind(const char* call, urma_jetty_t& jetty) {
 
 namespace {
 
-// A shared channel is for a provider that picks channels itself.
+// Only a provider that picks channels itself supports a shared channel.
 bool check_share_tp(const char* call, const urma_import_jetty_flag_t& flag) {
   if (flag.bs.share_tp == 0) return true;
   URMA_LOG_LIMITED(ERR, "{}: share_tp 1 is not possible with this provider; use 0", call);
   return false;
 }
 
-// A JFR is a target like a jetty, with less to say.
+// A JFR is a target like a jetty, with fewer members.
 urma_rjetty_t as_rjetty(const urma_rjfr_t& rjfr) {
   urma_rjetty_t rjetty;
   std::memset(&rjetty, 0, sizeof rjetty);
@@ -89,7 +86,7 @@ urma_rjetty_t as_rjetty(const urma_rjfr_t& rjfr) {
 }
 const urma_rjetty_t& as_rjetty(const urma_rjetty_t& rjetty) { return rjetty; }
 
-// The queue that is to send to the target, behind its descriptor.
+// The queue that will send to the target, behind its descriptor.
 const void* local_queue(const urma_rjetty_t& remote) {
   return reinterpret_cast<const bondp_rjetty_t&>(remote).jetty;
 }
@@ -97,7 +94,7 @@ const void* local_queue(const urma_rjfr_t& remote) {
   return reinterpret_cast<const bondp_rjfr_t&>(remote).jetty;
 }
 
-// The jetty of an aggregated context that an import is for, in mode RM: the target becomes its
+// In mode RM, the jetty of an aggregated context that the import is for: the target becomes its
 // peer.
 template <typename Remote>
 urma_jetty_t* jetty_to_pair(const ObjectPorts* table, const Remote& remote) {
@@ -122,7 +119,7 @@ urma_target_jetty_t* import_target(urma_context_t* ctx, Remote* remote, Import i
   return target;
 }
 
-// import_* of the provider, else import_*_ex over a channel that leaves everything to it.
+// import_* of the provider, else import_*_ex with an empty channel.
 template <auto Op, auto ExOp, typename Remote>
 urma_target_jetty_t* import_plain(const char* call, urma_context_t* ctx, Remote* remote,
                                   urma_token_t* token) {
@@ -160,16 +157,15 @@ bool check_advise(const char* call, const Queue* queue, const urma_target_jetty_
   if (bits_of(mode_of(*queue)) == URMA_TM_RM && bits_of(target->trans_mode) == URMA_TM_RM) {
     return true;
   }
-  URMA_LOG_LIMITED(ERR,
-                   "{}: trans_mode of the queue is {}, of the target {}; both have to be "
-                   "URMA_TM_RM (1)",
-                   call, bits_of(mode_of(*queue)), bits_of(target->trans_mode));
+  URMA_LOG_LIMITED(
+      ERR, "{}: trans_mode of the queue is {}, of the target {}; both must be URMA_TM_RM (1)", call,
+      bits_of(mode_of(*queue)), bits_of(target->trans_mode));
   return false;
 }
 
 bool is_ub(const urma_context_t* ctx) { return ctx->dev->type == URMA_TRANSPORT_UB; }
 
-// A UB device needs no advice, so the call cannot fail there; a provider that connects underneath
+// A UB device needs no advice, so the call cannot fail there; a provider that makes connections
 // takes it as a hint.
 template <auto Op, typename Queue>
 urma_status_t hint(const char* call, Queue* queue, urma_target_jetty_t* target) {

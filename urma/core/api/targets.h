@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What importing and binding at once and in the background share.
+// Shared by importing and binding at once and in the background.
 #ifndef URMA_CORE_API_TARGETS_H_
 #define URMA_CORE_API_TARGETS_H_
 
@@ -14,7 +14,7 @@ namespace urma::core {
 // 0; then the target gets what its descriptor says.
 void adopt_target(urma_context_t* ctx, urma_target_jetty_t& target, const urma_rjetty_t& remote);
 
-// Ends an import with `op` of its provider, also one in the background whose result is to come.
+// Ends an import with `op` of its provider, also one in the background without a result yet.
 urma_status_t end_import(urma_target_jetty_t* target, urma_status_t (*op)(urma_target_jetty_t*));
 
 template <auto Op>
@@ -25,7 +25,7 @@ urma_status_t unimport(const char* call, urma_target_jetty_t* target) {
   });
 }
 
-// What an RC jetty is bound to. Any thread may bind and unbind it.
+// The peer of an RC jetty. Any thread may bind and unbind it.
 inline std::atomic_ref<urma_target_jetty_t*> peer_of(urma_jetty_t& jetty) {
   return std::atomic_ref(jetty.remote_jetty);
 }
@@ -34,14 +34,14 @@ inline std::atomic_ref<urma_target_jetty_t*> peer_of(urma_jetty_t& jetty) {
 urma_status_t check_bind(const char* call, const urma_jetty_t& jetty,
                          const urma_target_jetty_t& target);
 
-// URMA_SUCCESS where `peer`, to which the jetty is bound, is the target.
+// URMA_SUCCESS if `peer`, to which the jetty is bound, is the target.
 urma_status_t check_bound(const char* call, const urma_jetty_t& jetty,
                           const urma_target_jetty_t* peer, const urma_target_jetty_t& target);
 
 // Whether the jetty can be unbound.
 urma_status_t check_unbind(const char* call, urma_jetty_t& jetty);
 
-// Whether a pair that is bound already is the provider's business too.
+// Whether the provider is also called for a pair that is bound already.
 enum class Again { kIgnore, kConnect };
 
 // The checks of bind, then `connect`, which reaches the provider.

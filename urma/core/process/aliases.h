@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Further names of devices, for programs that look for names which the device does not have.
+// Further names of devices, for programs that look for a device by another name.
 #ifndef URMA_CORE_PROCESS_ALIASES_H_
 #define URMA_CORE_PROCESS_ALIASES_H_
 
@@ -13,18 +13,18 @@ namespace urma::core {
 struct Alias {
   std::string name;
   std::string device;
-  bool asked_for = true;  // else it is there by itself, and nothing is said where it cannot be
+  bool asked_for = true;  // false: it exists by default; no log line if it cannot
 };
 
-// bonding_dev_0 over urma_shm0, and behind it the entries of URMA_DEVICE_ALIAS,
-// "name=device,name2=device2". An entry "-", or one of its name, takes the first away. One line
-// goes to the log for each that is none; the others count.
+// bonding_dev_0 over urma_shm0, then the entries of URMA_DEVICE_ALIAS, "name=device,name2=device2".
+// An entry "-", or one with its name, removes the first. Logs one line for each invalid entry; the
+// others count.
 std::vector<Alias> parse_aliases(std::string_view text);
 
 // The name of the provider of aggregated devices.
 inline constexpr char kAggregatingProvider[] = "ub_agg";
 
-// Whether programs take a device of this name for an aggregated one.
+// Whether programs treat a device of this name as aggregated.
 bool is_aggregated_name(std::string_view name);
 
 }  // namespace urma::core

@@ -26,11 +26,11 @@ std::string_view trim(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
 }
 
-// Why an open file is not read; "" where it is.
+// Why an open file is not read; "" if it is.
 std::string why_not(int fd, const std::string& path) {
   struct stat info;
   if (::fstat(fd, &info) != 0) return urma::format("{}: {}", path, std::strerror(errno));
-  if (!S_ISREG(info.st_mode)) return urma::format("{} is not read: it is no regular file", path);
+  if (!S_ISREG(info.st_mode)) return urma::format("{} is not read: it is not a regular file", path);
   if (info.st_uid != 0 && info.st_uid != ::geteuid()) {
     return urma::format("{} is not read: it belongs to user {}; give it to root or to user {}",
                         path, info.st_uid, ::geteuid());
@@ -84,7 +84,7 @@ std::string user_config_path() {
 ConfigFile read_config_file(const std::string& path) {
   ConfigFile file;
   if (path.empty()) return file;
-  // Without waiting for the other end, should it be a pipe.
+  // Does not wait for the other end if it is a pipe.
   const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!fd.valid()) {
     if (errno != ENOENT && errno != ENOTDIR) {

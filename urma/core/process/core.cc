@@ -31,7 +31,7 @@ namespace {
 struct Process {
   Mutex mutex;                      // of urma_init and urma_uninit
   std::atomic<bool> in_use{false};  // from the beginning of urma_init to the end of urma_uninit
-  std::atomic<bool> ended{false};   // urma_uninit has been there
+  std::atomic<bool> ended{false};   // urma_uninit was called
   uint32_t wished_uasid = 0;
   ServiceThread service;
   std::atomic<ProcessRuntime*> runtime{nullptr};  // stored on the service thread only
@@ -53,7 +53,7 @@ const urma_host* host_table() {
   return &table;
 }
 
-// The three are called one after another, which the analysis of locks does not know.
+// The three run in order, which the analysis of locks does not know.
 void before_fork() URMA_NO_THREAD_SAFETY_ANALYSIS {
   process().pages.before_fork();
   log_sink().before_fork();
@@ -64,15 +64,15 @@ void after_fork_in_parent() URMA_NO_THREAD_SAFETY_ANALYSIS {
   process().pages.after_fork_in_parent();
 }
 
-// Relaxed, here and below: a flag that the forking thread itself reads, and that stays.
+// Relaxed, here and below: the forking thread itself reads the flag, which never changes back.
 void after_fork_in_child() URMA_NO_THREAD_SAFETY_ANALYSIS {
-  // First: until then what the child writes to shared pages is seen by its parent.
+  // First: until then the parent sees what the child writes to shared pages.
   const uint64_t lost = process().pages.after_fork_in_child();
   log_sink().after_fork_in_child();
   if (lost != 0) {
     URMA_LOG(ERR,
-             "{} bytes of registered memory could not be copied for this child of a fork, and are "
-             "not mapped in it: it needs memory, and descriptors or /proc",
+             "{} bytes of registered memory could not be copied for this forked child, and are not "
+             "mapped in it; give it memory, and descriptors or /proc",
              lost);
   }
   if (process().in_use.load(std::memory_order_relaxed)) {
@@ -82,7 +82,7 @@ void after_fork_in_child() URMA_NO_THREAD_SAFETY_ANALYSIS {
   if (made != nullptr) made->leave_to_parent();
 }
 
-// Lines can be written from here on, and callbacks registered.
+// From here on, lines can be logged and callbacks registered.
 __attribute__((constructor)) void on_load() {
   settings().load();
   log_sink().configure(settings());
@@ -100,7 +100,7 @@ void refuse_after_fork(const char* call) {
   }
 }
 
-// The process works as well without them; why there are none is in the log.
+// The process works without them; the log says why there are none.
 void show_devices() {
   auto& self = process();
   auto* made = self.runtime.load(std::memory_order_relaxed);
@@ -113,7 +113,7 @@ void show_devices() {
   });
 }
 
-// Why a module is not used is in a line of its own.
+// A separate line says why a module is not used.
 void log_devices() {
   auto& devices = process().devices;
   for (const auto& provider : devices.providers()) {
@@ -145,11 +145,11 @@ void start(urma_init_attr_t* conf) {
   trace::start(settings().text("URMA_TRACE"), &self.service);
 }
 
-// Threads end before the modules go whose code they run.
+// Threads end before the modules whose code they run are unloaded.
 bool end() {
   auto& self = process();
   guarded(URMA_LOG_SITE, [] { trace::stop(); });
-  // First: nobody may look at what ends.
+  // First: no other process may inspect what ends.
   if (self.runtime.load(std::memory_order_relaxed) != nullptr) {
     guarded(URMA_LOG_SITE, [&] {
       self.service.run([&] {
@@ -163,7 +163,7 @@ bool end() {
   if (self.runtime.load(std::memory_order_relaxed) != nullptr) {
     guarded(URMA_LOG_SITE, [&] {
       self.service.run([&] {
-        // A provider may have been the first to ask for the runtime, as it ended.
+        // A provider may have made the runtime only as it ended.
         self.inspect.reset();
         regions().clear(self.runtime.load(std::memory_order_relaxed)->dir_fd());
         delete self.runtime.exchange(nullptr, std::memory_order_relaxed);
@@ -204,7 +204,7 @@ urma_status_t uninit() {
   auto& self = process();
   const MutexLock lock(self.mutex);
   if (!self.in_use.load(std::memory_order_relaxed)) {
-    URMA_LOG(WARNING, "urma_uninit without urma_init before");
+    URMA_LOG(WARNING, "urma_uninit without urma_init");
     return URMA_SUCCESS;
   }
   const bool all = end();
@@ -227,9 +227,9 @@ bool in_use() { return process().in_use.load(std::memory_order_relaxed); }
 
 const char* not_started_text() {
   return process().ended.load(std::memory_order_relaxed)
-             ? "urma_init comes first again: urma_uninit has ended the library, and all that was "
+             ? "call urma_init again first: urma_uninit has ended the library, and all that was "
                "made before"
-             : "urma_init comes first";
+             : "call urma_init first";
 }
 
 Runtime* runtime() {
@@ -237,14 +237,15 @@ Runtime* runtime() {
   // Acquire pairs with the release below.
   if (auto* made = self.runtime.load(std::memory_order_acquire)) return made;
   if (!self.in_use.load(std::memory_order_relaxed)) fail(URMA_FAIL, "{}", not_started_text());
-  // Made on the service thread, so that two who ask at once need no lock that could hold up it.
+  // Made on the service thread: two callers at once then need no lock, which could block that
+  // thread.
   self.service.run([&] {
     if (self.runtime.load(std::memory_order_relaxed) != nullptr) return;
     auto* made = new ProcessRuntime(self.service, settings(), self.wished_uasid);
     self.runtime.store(made, std::memory_order_release);
-    // Tools ask which directory was chosen where none is set.
+    // Tools query the chosen directory if none is set.
     settings().put_in_force("URMA_RUNTIME_DIR", made->path());
-    // The process works as well where nobody can look at it; why not is in the log.
+    // The process works even if it cannot be inspected; the log says why.
     guarded(URMA_LOG_SITE,
             [&] { self.inspect = std::make_unique<InspectServer>(self.service, *made); });
   });

@@ -14,25 +14,25 @@ namespace urma::core {
 urma_status_t init(urma_init_attr_t* conf);
 urma_status_t uninit();
 
-// The number of this process, or one that a provider gives. Throws Error where there is neither.
+// The number of this process, or one that a provider gives. Throws Error if there is neither.
 uint32_t uasid();
 
 DeviceTable& device_table();
 Loader& loader();
 
-// The attributes of a device of this process; NULL where it has no such device. They stay where
-// they are until urma_uninit.
+// The attributes of a device of this process; NULL if it has no such device. Valid until
+// urma_uninit.
 const urma_device_attr_t* attr_of(const urma_device_t* device);
 
-// The runtime of the process, made by the first who asks. Throws Error where it cannot be made.
+// The runtime of the process, made by the first caller. Throws Error if it cannot be made.
 Runtime* runtime();
 
-// The pages that peers map. Stands from the loading of the library on.
+// The pages that peers map. Exists once the library is loaded.
 PageTable& shared_pages();
 
 // True between urma_init and urma_uninit.
 bool in_use();
-// What a call is told that needs it.
+// The error text of calls that need it.
 const char* not_started_text();
 
 }  // namespace urma::core

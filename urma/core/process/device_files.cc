@@ -20,12 +20,12 @@
 namespace urma::core {
 namespace {
 
-// Whoever clears up holds the folder for some milliseconds.
+// A process that cleans up holds the folder for some milliseconds.
 constexpr int kTries = 200;
 constexpr timespec kBetweenTries{0, 1'000'000};
 constexpr mode_t kGroupFolder = 02770;
 
-// Of the folder's group, where the folder around it is.
+// Belongs to the group of the parent folder if that is shared.
 void make_folder(const std::string& path) {
   struct stat around;
   const auto parent = std::filesystem::path(path).parent_path();
@@ -33,7 +33,7 @@ void make_folder(const std::string& path) {
       ::stat(parent.c_str(), &around) == 0 && (around.st_mode & 07777) == kGroupFolder;
   const mode_t mode = shared ? kGroupFolder : 0700;
   if (::mkdir(path.c_str(), mode) == 0) {
-    // The program's umask may have taken bits away.
+    // The program's umask may have removed bits.
     ::chmod(path.c_str(), mode);
   } else if (errno != EEXIST) {
     fail_errno(URMA_FAIL, urma::format("making {}", path));
@@ -72,7 +72,7 @@ void read_port(const std::string& file, uint32_t port, PortControl* control) {
   if (*state == "1" || *state == "4") {
     control->set_port(port, *state == "4");
   } else if (!state->empty()) {
-    URMA_LOG_LIMITED(WARNING, "{}: '{:.32}' is no state; write 1 (down) or 4 (active)", file,
+    URMA_LOG_LIMITED(WARNING, "{}: '{:.32}' is not a state; write 1 (down) or 4 (active)", file,
                      *state);
   }
 }
@@ -83,7 +83,7 @@ DeviceFiles::DeviceFiles(Janitor& janitor, const std::string& runtime_path, uint
                          const std::vector<ShownDevice>& devices)
     : janitor_(janitor), path_(runtime_path + "/class"), slot_(slot) {
   for (int i = 0; !try_hold(); ++i) {
-    if (i == kTries) fail(URMA_FAIL, "{} stays locked by a process that ends", path_);
+    if (i == kTries) fail(URMA_FAIL, "{} stays locked by a process that is ending", path_);
     ::nanosleep(&kBetweenTries, nullptr);
   }
   make_folder(path_ + "/ubcore");
@@ -91,7 +91,8 @@ DeviceFiles::DeviceFiles(Janitor& janitor, const std::string& runtime_path, uint
   watch(devices);
 }
 
-// Alone with the folder, nobody needs what is in it any more. False where somebody else is at it.
+// If no other process holds the folder, its content is stale. False if another process is changing
+// it.
 bool DeviceFiles::try_hold() {
   make_folder(path_);
   held_ = checked_fd(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW),
@@ -109,7 +110,7 @@ DeviceFiles::~DeviceFiles() {
   });
 }
 
-// Nobody ever sees half of it: it gets its name when it is complete.
+// It gets its name when it is complete, so that no process sees half of it.
 void DeviceFiles::write_device(const ShownDevice& device) {
   const auto place = urma::format("{}/ubcore/{}", path_, device.name);
   std::error_code error;
@@ -142,7 +143,7 @@ void DeviceFiles::watch(const std::vector<ShownDevice>& devices) {
         continue;
       }
       watched_.push_back(watched);
-      // What was written before holds for who comes later, too.
+      // A state written earlier also applies to this process.
       read();
     }
   }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// The attributes of devices as files, where programs and people look for them with cat: what
-// /sys/class/ubcore/<device> is for devices of the kernel, <runtime
-// directory>/class/ubcore/<device> is for those that a provider has made.
+// The attributes of devices as files, for programs, scripts and cat: as /sys/class/ubcore/<device>
+// for devices of the kernel, <runtime directory>/class/ubcore/<device> for those of providers.
 #ifndef URMA_CORE_PROCESS_DEVICE_FILES_H_
 #define URMA_CORE_PROCESS_DEVICE_FILES_H_
 
@@ -16,17 +15,17 @@
 
 namespace urma::core {
 
-// A device, as it is written down.
+// A device, as it is written to files.
 struct ShownDevice {
   std::string name;
   std::vector<AttributeFile> files;
   uint32_t ports;
-  PortControl* control;  // NULL: nothing of it can be written
+  PortControl* control;  // NULL: nothing can be written
 };
 
-// The files are there as long as one process that shares the directory holds them; the last one
-// takes them away. What a process has left that was killed goes with the next one that comes. To be
-// made and destroyed on the service thread.
+// The files exist while any process that shares the directory holds them; the last one removes
+// them. The next process removes those of a killed one. To be made and destroyed on the service
+// thread.
 class DeviceFiles {
  public:
   // Throws Error.

@@ -40,7 +40,7 @@ urma_ext_provider_t describe(const urma_provider_ops_t* ops) {
   return provider;
 }
 
-// True where the provider has started, else *reason says why not.
+// True if the provider has started; else *reason says why not.
 bool start(const urma_provider_ops_t& ops, urma_init_attr_t* conf, std::string* reason) {
   const LogCapture lines;
   const urma_status_t status =
@@ -78,9 +78,9 @@ urma_sysfs_dev* DeviceTable::add(urma_provider_ops_t* ops, const std::string& na
 void DeviceTable::add_device(urma_provider_ops_t* ops, const DeviceDescription& device) {
   const std::string name = device.name;
   if (name.empty() || name.size() >= URMA_MAX_DEV_NAME) {
-    fail(URMA_EINVAL, "\"{}\" cannot be the name of a device", name);
+    fail(URMA_EINVAL, "invalid device name \"{}\"", name);
   }
-  if (find(name) != nullptr) fail(URMA_EEXIST, "there are two devices of the name {}", name);
+  if (find(name) != nullptr) fail(URMA_EEXIST, "duplicate device name {}", name);
   const MutexLock lock(mutex_);
   auto* entry = add(ops, name, device.type, device.attr);
   entry->made_by_provider = true;
@@ -155,7 +155,7 @@ bool DeviceTable::uninit_providers() {
     const bool done = provider.ops->uninit != nullptr && guarded(URMA_LOG_SITE, [&] {
                                                            return provider.ops->uninit();
                                                          }) == URMA_SUCCESS;
-    if (!done) URMA_LOG(WARNING, "provider {} did not end as it should", provider.ops->name);
+    if (!done) URMA_LOG(WARNING, "provider {} failed to end", provider.ops->name);
     all = all && done;
   }
   return all;
@@ -175,7 +175,7 @@ urma_sysfs_dev* DeviceTable::named(const std::string& name) const {
   return nullptr;
 }
 
-// Does nothing where the name is taken, or the device is not there yet.
+// Does nothing if the name is taken or the device does not exist yet.
 void DeviceTable::add_alias(const Alias& alias) {
   auto* device = named(alias.device);
   if (device == nullptr || named(alias.name) != nullptr) return;
@@ -206,11 +206,10 @@ void DeviceTable::add_aliases(std::vector<Alias> aliases, std::vector<std::strin
   std::erase_if(aliases_, [&](const Alias& alias) URMA_REQUIRES(mutex_) {
     const bool taken = named(alias.name) != nullptr;
     if (!alias.asked_for) {
-      // It is a matter of course, and nothing to tell.
+      // The default alias: no log line.
     } else if (taken) {
-      complaints->push_back(
-          urma::format("{}={} is left out, there is a device {}; choose another name", alias.name,
-                       alias.device, alias.name));
+      complaints->push_back(urma::format("{}={} is left out: device {} exists; choose another name",
+                                         alias.name, alias.device, alias.name));
     } else if (named(alias.device) == nullptr) {
       complaints->push_back(
           urma::format("{}={} has no effect until there is a device {}; see urma_get_device_list "
@@ -237,8 +236,7 @@ void DeviceTable::rescan() {
   look_again(&hidden);
   for (const auto& name : hidden) {
     URMA_LOG(WARNING,
-             "URMA_DEVICE_ALIAS: {} is the name of a device that has appeared, and no further name "
-             "as long as that is there; choose another name",
+             "URMA_DEVICE_ALIAS: {} is hidden by a new device of that name; choose another name",
              name);
   }
 }
@@ -462,7 +460,7 @@ std::optional<urma_eid_info_t> DeviceTable::provider_eid(const urma_device_t* de
   return std::nullopt;
 }
 
-// Not those of an aggregated device over it, which has one.
+// Not those of an aggregated device over it, which has its own.
 uint32_t DeviceTable::eid_slots(const urma_device_t* device) const {
   const MutexLock lock(mutex_);
   return entry_of(device)->attrs.back()->dev_cap.max_eid_cnt;

@@ -23,20 +23,20 @@
 struct urma_sysfs_dev {
   urma_device_t device{};
   bool made_by_provider = false;  // else found in sysfs
-  bool present = true;            // still in sysfs; of an alias: no device has its name
+  bool present = true;            // still in sysfs; alias: no device has its name
   const urma::SegmentInspector* inspector = nullptr;
   urma_ext_device_t details = urma::ordinary_details();
   urma::RegisterDmabuf register_dmabuf = nullptr;
   const urma::DeviceMemoryCalls* memory = nullptr;
   urma::PortControl* ports = nullptr;
   std::vector<urma_eid_info_t> eids;
-  // That of aggregated devices over it, as its provider counts; else the first of the above.
+  // That of aggregated devices over it, with the provider's index; else the first of the above.
   std::optional<urma_eid_info_t> aggregated_eid;
-  // The last one is in force. Older ones are kept, for callers that are reading them.
+  // The last one is in force. Older ones are kept for callers that still read them.
   std::vector<std::unique_ptr<const urma_device_attr_t>> attrs;
-  // Of an alias: the device that it stands for, which alone has any of the above but the struct.
+  // Of an alias: its device. Only that has the members above, except the struct.
   urma_sysfs_dev* base = nullptr;
-  // Of an alias that is taken for an aggregated device, which has attributes of its own.
+  // Of an alias that is treated as an aggregated device, which has its own attributes.
   urma_provider_ops_t aggregated_ops{};
 
   bool aggregated() const { return aggregated_ops.name != nullptr; }
@@ -59,76 +59,75 @@ class DeviceTable final : public Registry {
   void set_port_state(const char* device, uint32_t port, urma_port_state_t state) override;
 
   bool has_providers() const;
-  // Drops each provider whose init fails; afterwards the devices are there.
+  // Drops each provider whose init fails; afterwards the devices exist.
   void init_providers(urma_init_attr_t* conf);
-  // False where one of them failed.
+  // False if one of them failed.
   bool uninit_providers();
   // Forgets all devices and providers.
   void clear();
 
-  // Further names from now on, also of devices that appear later. One line goes to the log for each
-  // that names no device now, or is a device's own.
+  // Sets the aliases, also of devices that appear later. Logs one line for each that names no
+  // device now, or has the name of a device.
   void set_aliases(std::vector<Alias> aliases);
 
-  // Looks again which devices sysfs shows.
+  // Reads the devices of sysfs again.
   void rescan();
   std::vector<urma_device_t*> list() const;
   urma_device_t* find(const std::string& name) const;
   urma_device_t* find(const urma_eid_t& eid, urma_transport_type_t type) const;
 
-  // NULL for a device that is none of ours; no field of an unknown struct is read.
+  // NULL for an unknown device, whose struct is not read.
   const urma_device_attr_t* attr_of(const urma_device_t* device) const;
   // NULL for a device that cannot tell.
   const SegmentInspector* inspector_of(const urma_device_t* device) const;
-  // NULL for a device that takes none.
+  // NULL for a device that does not support them.
   RegisterDmabuf dmabufs_of(const urma_device_t* device) const;
   // NULL for a device without memory.
   const DeviceMemoryCalls* memory_of(const urma_device_t* device) const;
-  // Nothing for a device that is none of ours.
+  // Nothing for an unknown device.
   std::optional<urma_ext_device_t> details_of(const urma_device_t* device) const;
   // Of all devices, each once.
   std::vector<const SegmentInspector*> inspectors() const;
-  // The providers in use, and behind them those whose init has failed in the last init_providers().
+  // The providers in use, then those whose init failed in the last init_providers().
   std::vector<urma_ext_provider_t> providers() const;
   bool is_from_sysfs(const urma_device_t* device) const;
-  // What an alias stands for; every other device itself.
+  // The device of an alias; any other device itself.
   urma_device_t* real_device(urma_device_t* device) const;
-  // Reads attributes and EIDs of a sysfs device anew. Throws Error where it cannot be reached.
+  // Reads attributes and EIDs of a sysfs device again. Throws Error if it cannot be reached.
   void refresh(urma_device_t* device);
   std::vector<urma_eid_info_t> eids_of(const urma_device_t* device) const;
-  // The EID of this index, with the index that it has for the provider; nothing where there is
-  // none.
+  // The EID of this index, with the provider's index; nothing if there is none.
   std::optional<urma_eid_info_t> provider_eid(const urma_device_t* device,
                                               uint32_t eid_index) const;
-  // The same, read anew for a sysfs device.
+  // The same, read again for a sysfs device.
   std::vector<urma_eid_info_t> current_eids(const urma_device_t* device);
 
-  // What is written down of the devices that providers have made.
+  // The files of devices that providers have made.
   std::vector<ShownDevice> shown() const;
 
-  // A uasid that a provider gives; nothing where none does.
+  // A uasid from a provider; nothing if none gives one.
   std::optional<uint32_t> provider_uasid() const;
 
  private:
   struct Provider {
     urma_provider_ops_t* ops;
     bool ready;  // its init has succeeded
-    // Made while the program waits in urma_init: the dynamic linker may hold up whoever asks it,
-    // and the service thread must not be.
+    // Made in urma_init: asking the dynamic linker may block, and the service thread must not.
     urma_ext_provider_t described;
   };
 
   urma_sysfs_dev* listed(const urma_device_t* device) const URMA_REQUIRES(mutex_);
-  // Of an alias that of its device.
+  // Of an alias: that of its device.
   urma_sysfs_dev* entry_of(const urma_device_t* device) const URMA_REQUIRES(mutex_);
   // How many EIDs the real device has room for.
   uint32_t eid_slots(const urma_device_t* device) const;
-  // Its EIDs with the indexes that they have for the provider.
+  // Its EIDs with the provider's indexes.
   std::vector<urma_eid_info_t> provider_eids(const urma_device_t* device) const
       URMA_REQUIRES(mutex_);
-  // rescan() without its log lines: the aliases that a device of their name hides from now on.
+  // rescan() without log lines: *hidden gets the aliases that a device of their name hides from now
+  // on.
   void look_again(std::vector<std::string>* hidden);
-  // Whether there is a device of this name now that is no alias.
+  // Whether there is a device of this name now that is not an alias.
   bool has_device(const std::string& name) const URMA_REQUIRES(mutex_);
   // Whether the setting has an alias of this name.
   bool asked_for(const std::string& name) const URMA_REQUIRES(mutex_);
@@ -150,7 +149,7 @@ class DeviceTable final : public Registry {
   std::atomic<const urma_ext_rdma_interface_t*> rdma_interface_{nullptr};
 };
 
-// The kernel's end of a sysfs device. Throws Error where it cannot be opened.
+// The kernel's end of a sysfs device. Throws Error if it cannot be opened.
 Fd open_char_device(const urma_device_t* device);
 
 }  // namespace urma::core

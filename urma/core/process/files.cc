@@ -17,12 +17,12 @@
 namespace urma::core {
 namespace {
 
-// How often a name that seems taken is tried again. Those who look whether an owner lives, or who
-// clear up, hold the lock of a dead owner's file for some microseconds.
+// How often a name that seems taken is tried again. A process that checks for an owner or cleans up
+// holds the lock of a dead owner's file for some microseconds.
 constexpr int kTries = 50;
 constexpr timespec kBetweenTries{0, 200'000};
 
-// False where somebody has unlinked the file, or put another one in its place, since it was opened.
+// False if the file was unlinked or replaced since it was opened.
 bool is_still_named(int dir, const std::string& name, const Fd& fd) {
   struct stat opened, named;
   return ::fstat(fd.get(), &opened) == 0 &&
@@ -30,7 +30,7 @@ bool is_still_named(int dir, const std::string& name, const Fd& fd) {
          opened.st_ino == named.st_ino && opened.st_dev == named.st_dev;
 }
 
-// Read-only: closing a descriptor that may write would wake all who watch the directory.
+// Read-only: closing a writable descriptor would wake all watchers of the directory.
 Fd open_to_look(int dir, const std::string& name) {
   return Fd(::openat(dir, name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
 }
@@ -58,8 +58,8 @@ bool try_flock(int fd, int operation, const std::string& path) {
   if (::flock(fd, operation | LOCK_NB) == 0) return true;
   if (errno == EWOULDBLOCK) return false;
   fail(URMA_FAIL,
-       "locking {}: {}; let filters of system calls permit flock, or set URMA_RUNTIME_DIR to a "
-       "directory whose file system has locks",
+       "locking {}: {}; allow flock in seccomp filters, or set URMA_RUNTIME_DIR to a directory "
+       "whose file system has locks",
        path, std::strerror(errno));
 }
 
@@ -94,7 +94,7 @@ bool is_held(int dir, const std::string& name) {
 }
 
 void remove_if_abandoned(int dir, const std::string& name) {
-  // Locked until it is gone, so that no new owner can have taken it in between.
+  // Locked until it is removed, so that no new owner can take it in between.
   if (const auto lock = lock_abandoned(dir, name)) ::unlinkat(dir, name.c_str(), 0);
 }
 
@@ -117,13 +117,13 @@ void LockedFile::create() {
     fd_ = checked_fd(::openat(dir_, temporary_name_.c_str(),
                               O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, mode),
                      doing);
-    // One that clears up may find it before it is locked; then it is made again.
+    // A process that cleans up may remove it before it is locked; then it is made again.
     if (!try_flock(fd_.get(), LOCK_EX, temporary_name_) ||
         !is_still_named(dir_, temporary_name_, fd_)) {
       ::nanosleep(&kBetweenTries, nullptr);
       continue;
     }
-    // The program's umask may have taken bits away.
+    // The program's umask may have removed bits.
     ::fchmod(fd_.get(), mode);
     if (::write(fd_.get(), content_.data(), content_.size()) !=
         static_cast<ssize_t>(content_.size())) {

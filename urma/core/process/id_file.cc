@@ -14,13 +14,12 @@ namespace urma::core {
 namespace {
 
 constexpr char kName[] = "ids";
-// From one place to the next: more than 1 + kMaxSlot, so that locks never touch, which the kernel
-// would join.
+// Distance of places: more than 1 + kMaxSlot, since the kernel would join adjacent locks.
 constexpr off_t kPlaceBytes = 2 * (off_t{kMaxSlot} + 1);
 
 constexpr off_t place_of_block(uint32_t block) { return block * kPlaceBytes; }
 
-// Behind those of the blocks. Beside the device's EIDs there may be that of its aggregate.
+// Behind those of the blocks. Besides the device's EIDs there may be that of its aggregate.
 constexpr off_t place_of_id(IdKind kind, uint32_t eid_index, uint32_t id) {
   const off_t list = off_t{static_cast<uint32_t>(kind)} * (URMA_MAX_EID_CNT + 1) + eid_index;
   return (kBlocks + list * (kMaxChosenId + 1) + id) * kPlaceBytes;
@@ -30,7 +29,7 @@ Fd open_file(const RuntimeDir& dir, const std::string& temporary_name) {
   constexpr int kFlags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
   Fd fd(::openat(dir.fd.get(), kName, kFlags));
   if (!fd.valid() && errno == ENOENT) {
-    // Only one link succeeds; the others open what that one made.
+    // Only one link succeeds; the other processes open that file.
     LockedFile(dir.fd.get(), temporary_name, "").link_as(kName);
     fd.reset(::openat(dir.fd.get(), kName, kFlags));
   }
@@ -44,11 +43,11 @@ IdFile::IdFile(const RuntimeDir& dir, const std::string& temporary_name, uint32_
     : path_(urma::format("{}/{}", dir.path, kName)),
       locked_bytes_(1 + off_t{slot}),
       fd_(open_file(dir, temporary_name)) {
-  // Where such locks are refused, that is said at the start, and not by the first queue.
+  // Fails here if such locks are refused, not at the first queue.
   if (join(kBlocks - 1)) leave(kBlocks - 1);
 }
 
-// False where another process has a lock that is in the way.
+// False if another process holds a conflicting lock.
 bool IdFile::lock(short type, off_t place, off_t bytes) {
   struct flock range = {};
   range.l_type = type;
@@ -59,7 +58,7 @@ bool IdFile::lock(short type, off_t place, off_t bytes) {
   if (errno == EAGAIN) return false;
   fail(URMA_FAIL,
        "{}: locking a range of it fails: {}; set URMA_RUNTIME_DIR to a directory in memory "
-       "(tmpfs), and let filters of system calls permit fcntl(F_OFD_SETLK)",
+       "(tmpfs), and allow fcntl(F_OFD_SETLK) in seccomp filters",
        path_, std::strerror(errno));
 }
 
@@ -92,7 +91,7 @@ std::optional<uint32_t> IdFile::owner(IdKind kind, uint32_t eid_index, uint32_t 
   return slot ? slot : slot_at(place_of_id(kind, eid_index, id));
 }
 
-// Own locks are not seen.
+// Does not see own locks.
 std::optional<uint32_t> IdFile::slot_at(off_t place) const {
   struct flock range = {};
   range.l_type = F_RDLCK;

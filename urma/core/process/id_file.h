@@ -14,14 +14,14 @@
 
 namespace urma::core {
 
-// The file `ids` of the runtime directory, which stays empty: who has which ids is said by locks on
-// ranges of it (F_OFD_SETLK), so that the kernel itself takes back what a dead process had. A block
-// or a chosen id is a place of the file, locked for writing over 1 + slot bytes, from which others
-// learn the owner's slot. Who has chosen ids of a block that no process has claimed locks the first
-// byte of the block's place for reading.
+// The file `ids` of the runtime directory, which stays empty: locks on its ranges (F_OFD_SETLK)
+// tell which process owns which ids, so that the kernel frees those of a dead process. A block or a
+// chosen id is a place of the file, locked for writing over 1 + slot bytes, which tells others the
+// owner's slot. A process with chosen ids in a block that none has claimed locks the first byte of
+// the block's place for reading.
 class IdFile final : public IdClaims {
  public:
-  // temporary_name is a name that only the caller uses. Throws Error where the file cannot be made.
+  // temporary_name is a name that only the caller uses. Throws Error if the file cannot be made.
   IdFile(const RuntimeDir& dir, const std::string& temporary_name, uint32_t slot);
 
   bool claim(uint32_t block) override;
@@ -35,8 +35,8 @@ class IdFile final : public IdClaims {
   // The slot of another living process that has the id.
   std::optional<uint32_t> owner(IdKind kind, uint32_t eid_index, uint32_t id) const;
 
-  // In the child of a fork: else the locks would last as long as the child. Nothing can be claimed
-  // from then on.
+  // In a forked child: else the locks would last as long as the child. Nothing can be claimed from
+  // then on.
   void leave_to_parent() { fd_.reset(); }
 
  private:

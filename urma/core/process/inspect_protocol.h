@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// How one process looks at another: a connection to the socket "SLOT.core" in the runtime
-// directory, one request, one answer. What was asked for lies in a sealed memfd that comes along
-// with the answer, so that whoever reads it holds up nobody.
+// How one process inspects another: a connection to the socket "SLOT.core" in the runtime
+// directory, one request, one answer. The answer carries a sealed memfd with the records, so that a
+// slow reader blocks no one.
 #ifndef URMA_CORE_PROCESS_INSPECT_PROTOCOL_H_
 #define URMA_CORE_PROCESS_INSPECT_PROTOCOL_H_
 
@@ -12,7 +12,7 @@
 
 namespace urma::core {
 
-// The place of a provider's name in the name of the socket.
+// Stands in the socket's name where others have the provider's name.
 inline constexpr char kInspectName[] = "core";
 inline constexpr uint32_t kInspectMagic = 0x75727669;
 // Changes whenever a record of urma_ext.h does.
@@ -44,10 +44,10 @@ struct InspectAnswer {
   Topic topic;
   InspectResult result;
   uint32_t record_bytes;
-  uint32_t count;  // of records; 0: no memfd comes along
+  uint32_t count;  // of records; 0: no memfd
 };
 
-// What neither side makes or takes more of, nor a process lists of itself.
+// Limit for both sides, and for what a process lists of itself.
 inline constexpr uint64_t kMaxInspectBytes = 256 << 20;
 inline constexpr int kInspectSeals = F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 

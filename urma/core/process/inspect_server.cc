@@ -22,10 +22,10 @@ namespace {
 constexpr size_t kMaxGuests = 8;
 constexpr uint64_t kPatienceNs = 1'000'000'000;
 constexpr int kAcceptsPerTurn = 16;
-// How long nobody is accepted where this process has no descriptor left.
+// How long to accept no connection when this process has no descriptor left.
 constexpr uint64_t kPauseNs = 100'000'000;
 
-// A copy that nobody can change any more.
+// A copy that no process can change any more.
 Fd sealed_copy(const void* data, size_t bytes) {
   Fd fd(::memfd_create("urma-inspect", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd.valid()) fail_errno(URMA_ENOMEM, "making memory for an answer");
@@ -58,7 +58,7 @@ Fd pack(const std::vector<Record>& records, InspectAnswer* answer) {
   return pack(std::span<const Record>(records), answer);
 }
 
-// Does what is asked for; what goes along with the answer, if anything does.
+// Executes the request; returns the descriptor that goes with the answer, if any.
 Fd look(Topic topic, InspectAnswer* answer) {
   switch (topic) {
     case Topic::kQueues:
@@ -119,11 +119,12 @@ void InspectServer::admit(Fd socket) {
   MessageSocket connection(std::move(socket));
   const PeerCredentials peer = connection.credentials();
   if (peer.uid != ::geteuid()) {
-    URMA_LOG_LIMITED(WARNING, "process {} of user {} may not look at this one; only its own user",
+    URMA_LOG_LIMITED(WARNING,
+                     "process {} of user {} may not inspect this one; only its own user may",
                      peer.pid, peer.uid);
     return;
   }
-  // As a rule the request is there already.
+  // Usually the request has arrived already.
   const uint64_t number = ++last_number_;
   const int fd = connection.fd();
   const auto guest =
@@ -142,7 +143,7 @@ void InspectServer::admit(Fd socket) {
   if (guests_.size() > kMaxGuests) drop(least_entitled());
 }
 
-// The oldest guest of the process that has most of them: so whoever holds many connections open
+// The oldest guest of the process that has most of them: a process that keeps many connections open
 // only shuts itself out.
 InspectServer::Guests::iterator InspectServer::least_entitled() {
   const auto connections = [this](pid_t pid) {
@@ -188,7 +189,7 @@ void InspectServer::answer(MessageSocket* connection, const InspectRequest& requ
     answer.count = 0;
   }
   const int fd = records.get();
-  // Once and without waiting: what finds no room is lost, with its connection.
+  // Sent once, without waiting: if there is no room, answer and connection are dropped.
   connection->send(&answer, sizeof(answer),
                    records.valid() ? std::span<const int>(&fd, 1) : std::span<const int>());
 }
@@ -199,7 +200,7 @@ void InspectServer::drop(Guests::iterator guest) {
   guests_.erase(guest);
 }
 
-// The listener stays ready while nothing can be accepted; looking again at once would be a spin.
+// The listener stays ready while nothing can be accepted; polling it at once would spin.
 void InspectServer::pause() {
   service_.rewatch(socket_.get(), 0);
   resume_timer_ = service_.after(kPauseNs, [this] {

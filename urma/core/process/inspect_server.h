@@ -17,8 +17,8 @@
 
 namespace urma::core {
 
-// Shows this process to others of its user. Nothing here waits for a guest: each has one request,
-// gets one answer or none, and goes. To be made and destroyed on the service thread.
+// Shows this process to others of its user. Never waits for a guest: each sends one request, gets
+// one answer or none, and is disconnected. To be made and destroyed on the service thread.
 class InspectServer {
  public:
   InspectServer(Service& service, const Runtime& runtime);

@@ -16,8 +16,7 @@
 namespace urma::core {
 namespace {
 
-// A slot that a process closed but that is still locked is tried again: somebody may have looked at
-// it at that moment.
+// A closed slot that is still locked is tried again: another process may have been checking it.
 constexpr int kRetries = 8;
 constexpr uint64_t kRetryNs = 100'000'000;
 

@@ -13,8 +13,8 @@
 
 namespace urma::core {
 
-// Removes what dead processes leave in the runtime directory, as soon as they die: the kernel
-// closes a dead process's slot file, and the directory's watchers hear of that. To be made and
+// Removes files of dead processes from the runtime directory as soon as they die: the kernel closes
+// a dead process's slot file, which notifies the watchers of the directory. To be made and
 // destroyed on the service thread.
 class Janitor {
  public:
@@ -23,9 +23,9 @@ class Janitor {
   Janitor& operator=(const Janitor&) = delete;
   ~Janitor();
 
-  // Calls changed() whenever a file in the folder was written and closed, until unwatch(); by the
-  // same descriptor as everything else here: the kernel gives a user few of them. Returns a number
-  // for unwatch(), or -1 where the folder cannot be watched.
+  // Calls changed() whenever a file in the folder was written and closed, until unwatch(). Shares
+  // the one inotify descriptor: the kernel gives a user few of them. Returns a number for
+  // unwatch(), or -1 if the folder cannot be watched.
   int watch(const std::string& folder, std::function<void()> changed);
   void unwatch(int number);
 

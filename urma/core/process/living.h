@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What lives of each open context, counted by kind as objects are made and ended; and the reference
-// counts of objects.
+// The living objects of each open context, counted by kind; and the reference counts of objects.
 #ifndef URMA_CORE_PROCESS_LIVING_H_
 #define URMA_CORE_PROCESS_LIVING_H_
 
@@ -13,7 +12,7 @@
 namespace urma::core {
 
 inline void add_ref(urma_ref_t& ref) { ref.atomic_cnt.fetch_add(1, std::memory_order_relaxed); }
-// Pairs with the acquire load of whoever wants to end the object.
+// Pairs with the acquire load of the thread that ends the object.
 inline void drop_ref(urma_ref_t& ref) { ref.atomic_cnt.fetch_sub(1, std::memory_order_release); }
 inline unsigned long refs(const urma_ref_t& ref) {
   return ref.atomic_cnt.load(std::memory_order_acquire);
@@ -33,7 +32,7 @@ enum class Living : uint8_t {
   kNotifier,
 };
 
-// Of urma_create_context and urma_delete_context.
+// Called by urma_create_context and urma_delete_context.
 void context_made(urma_context_t* ctx);
 void context_ended(urma_context_t* ctx);
 
@@ -44,8 +43,8 @@ void object_ended(urma_context_t* ctx, Living kind);
 // As "2 JFC, 1 jetty".
 std::string living_objects(urma_context_t* ctx);
 
-// Of urma_uninit: names what still lives, and shuts the gate for all calls on it. The providers
-// have ended; devices are still there.
+// Called by urma_uninit: logs what still lives, and shuts the gate for all calls on it. The
+// providers have ended; the devices still exist.
 void abandon_living();
 
 }  // namespace urma::core

@@ -50,7 +50,7 @@ std::vector<std::string> module_dirs() {
   return dirs;
 }
 
-// True where dlclose has left the file loaded, or somebody else has loaded it.
+// True if dlclose left the file loaded, or the program loaded it too.
 bool is_loaded(const std::string& path) {
   void* handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
   if (handle == nullptr) return false;
@@ -67,14 +67,15 @@ const std::string& library_path() {
 
 namespace {
 
-// What lies beside the modules (build leftovers, notes) is passed over without noise.
+// Other files beside the modules (build leftovers, notes) are skipped silently.
 bool is_elf_file(const std::string& path) {
   char magic[4] = {};
   std::ifstream file(path, std::ios::binary);
   return file.read(magic, sizeof(magic)) && std::memcmp(magic, "\177ELF", sizeof(magic)) == 0;
 }
 
-// Whether dlopen failed for want of another library: its text names that one, not the module.
+// Whether dlopen failed because another library is missing: its text names that library, not the
+// module.
 bool lacks_library(const std::string& path, const std::string& reason) {
   return reason.find("cannot open shared object file") != std::string::npos &&
          reason.rfind(path, 0) != 0;
@@ -100,8 +101,7 @@ void Loader::load_dir(const std::string& dir, const urma_host* table) {
     }
   }
   if (error) URMA_LOG(INFO, "no provider modules in {}: {}", dir, error.message());
-  // So that providers come in the same order everywhere, and the default, which programs take that
-  // open the first device, before all others.
+  // Same order everywhere, and the default provider first, for programs that open the first device.
   std::sort(paths.begin(), paths.end(), [](const std::string& a, const std::string& b) {
     return std::pair(!a.ends_with(kDefaultModule), a) < std::pair(!b.ends_with(kDefaultModule), b);
   });
@@ -112,7 +112,7 @@ void Loader::load_dir(const std::string& dir, const urma_host* table) {
     } else if (!fs::is_regular_file(real, error)) {
       continue;
     } else if (!is_elf_file(real.string())) {
-      URMA_LOG(INFO, "{} is no provider module: not an ELF file", path);
+      URMA_LOG(INFO, "{} is not a provider module: not an ELF file", path);
       if (path.ends_with(".so")) remember(path, "not an ELF file");
     } else {
       load_module(real.string(), table);
@@ -124,7 +124,7 @@ void Loader::load_module(const std::string& path, const urma_host* table) {
   struct stat info, own;
   if (::stat(path.c_str(), &info) != 0) return;
   const FileId file{info.st_dev, info.st_ino};
-  // A directory of providers may be that of the library itself.
+  // The directory of providers may be that of the library itself.
   if (::stat(library_path().c_str(), &own) == 0 && file == FileId{own.st_dev, own.st_ino}) return;
   for (const auto& module : modules_) {
     if (module.file == file) return;

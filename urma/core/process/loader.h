@@ -16,20 +16,20 @@
 namespace urma::core {
 
 // Absolute path of the file that this code was loaded from. First called when the library is
-// loaded: the dynamic linker's answer may be relative to the working directory of that moment.
+// loaded: the dynamic linker may return a path relative to the working directory at that time.
 const std::string& library_path();
 
 // The provider modules, and the providers that registered themselves.
 class Loader {
  public:
-  // Opens every module that is found, and calls those of ours. Failures are logged and skipped.
+  // Opens every module found, and calls our own. Logs and skips failures.
   void load(const urma_host* table);
   void unload();
-  // The files that the last load() did not take, with the reasons.
+  // The files that the last load() skipped, with the reasons.
   std::vector<urma_ext_provider_t> skipped() const;
 
   // Providers of foreign modules, and of the program itself. They outlive unload() unless their
-  // module really goes, because a constructor does not run again in a module that stays.
+  // module is really unloaded: a constructor does not run again in a module that stays.
   std::vector<urma_provider_ops_t*> foreign_providers() const;
   void add_foreign(urma_provider_ops_t* ops);
   void remove_foreign(urma_provider_ops_t* ops);
@@ -48,7 +48,7 @@ class Loader {
 
   void load_dir(const std::string& dir, const urma_host* table);
   void load_module(const std::string& path, const urma_host* table);
-  // The second one without a line in the log.
+  // The second without a log line.
   void skip(const std::string& path, const std::string& reason);
   void remember(const std::string& path, const std::string& reason);
   bool has_foreign_of(const FileId& file) const;

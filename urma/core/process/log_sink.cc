@@ -15,7 +15,7 @@
 namespace urma::core {
 namespace {
 
-// Lines of a callback's own doing go to the built-in output, else it would call itself for ever.
+// Lines logged by a callback go to the built-in output; else it would recurse without end.
 thread_local bool in_callback = false;
 thread_local LogCapture* capture = nullptr;
 thread_local char thread_tag[URMA_MAX_NAME] = "-";
@@ -41,7 +41,7 @@ void copy_text(char (&to)[kMaxLogLine], std::string_view text) {
 }
 
 void format_line(char (&line)[kMaxLogLine], const LogSite& site, std::string_view message) {
-  // The tid is asked for anew each time: after fork a cached one would be another thread's.
+  // The tid is read each time: after fork a cached one would be another thread's.
   std::snprintf(line, sizeof line, "[URMA][liburma][thread_id=%ld][%s][%s:%s:%d]%.*s",
                 ::syscall(SYS_gettid), thread_tag, base_name(site.file), site.function, site.line,
                 static_cast<int>(message.size()), message.data());
@@ -54,8 +54,8 @@ void end_with_newline(char (&text)[kMaxLogLine]) {
   text[length + 1] = '\0';
 }
 
-// One write, so that lines of several threads and processes never mix. A reader of stderr that has
-// gone away must not kill the program through a SIGPIPE of ours.
+// One write, so that lines of several threads and processes never mix. A closed stderr must not
+// kill the program by a SIGPIPE of the library.
 void write_stderr(std::string_view line) {
   sigset_t pipe_only, before, pending;
   ::sigemptyset(&pipe_only);
@@ -72,8 +72,8 @@ void write_stderr(std::string_view line) {
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
-// The levels are those of syslog; nothing here is worse than critical, or a notice. Without
-// openlog, whose settings are the program's.
+// The levels are those of syslog, without notice and above critical. No openlog: its settings
+// belong to the program.
 void write_syslog(urma_vlog_level_t level, const char* line) {
   const int priority = level == URMA_VLOG_LEVEL_NOTICE ? LOG_INFO : std::max<int>(level, LOG_CRIT);
   ::syslog(LOG_USER | priority, "%s", line);
@@ -93,7 +93,7 @@ LogCapture::~LogCapture() { capture = nullptr; }
 
 void LogCapture::keep(std::string_view line) { copy_text(last_, line); }
 
-// The atomics stand for themselves: no other data is reached through them, so relaxed will do.
+// Relaxed: no other data is reached through these atomics.
 urma_vlog_level_t LogSink::level() const { return level_.load(std::memory_order_relaxed); }
 
 void LogSink::set_level(urma_vlog_level_t level) {
@@ -122,7 +122,7 @@ void LogSink::write(urma_vlog_level_t level, const LogSite& site, std::string_vi
   if (capture != nullptr && level <= URMA_VLOG_LEVEL_WARNING) capture->keep(message);
   if (!wanted(level)) return;
   const int saved_errno = errno;
-  // Lines end here, whether the program has ended them or not.
+  // Adds the newline if the program did not.
   while (message.ends_with('\n')) message.remove_suffix(1);
   char line[kMaxLogLine];
   format_line(line, site, message);
@@ -136,7 +136,7 @@ void LogSink::write(urma_vlog_level_t level, const LogSite& site, std::string_vi
   errno = saved_errno;
 }
 
-// False where no callback is registered.
+// False if no callback is registered.
 bool LogSink::call_back(urma_vlog_level_t level, const LogSite& site, std::string_view message,
                         char (&line)[kMaxLogLine]) {
   std::shared_ptr<Callback> callback;
@@ -167,7 +167,7 @@ bool LogSink::call_back(urma_vlog_level_t level, const LogSite& site, std::strin
       callback->located(level, base_name(site.file), site.function, site.line, text);
     }
   } catch (const std::exception&) {
-    // A program's callback that throws has no caller of its own to tell.
+    // No caller could handle what the program's callback throws.
   }
   return true;
 }
@@ -176,7 +176,7 @@ void LogSink::replace_callback(std::shared_ptr<Callback> next) {
   const MutexLock lock(mutex_);
   const auto old = std::exchange(callback_, std::move(next));
   has_callback_.store(callback_ != nullptr, std::memory_order_relaxed);
-  // From inside a callback this would wait for its own end.
+  // Inside a callback this would wait for itself.
   if (old == nullptr || in_callback) return;
   while (old->running != 0) callback_idle_.wait(mutex_);
 }
@@ -222,7 +222,7 @@ void LogSink::before_fork() { mutex_.lock(); }
 void LogSink::after_fork_in_parent() { mutex_.unlock(); }
 
 void LogSink::after_fork_in_child() {
-  // The parent's other threads are not here to end their calls.
+  // The parent's other threads do not exist here and cannot end their calls.
   if (callback_ != nullptr) callback_->running = in_callback ? 1 : 0;
   mutex_.unlock();
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The one sink of the process: a callback of the program where one is registered, else stderr or
-// syslog.
+// The one sink of the process: the program's callback if one is registered, else stderr or syslog.
 #ifndef URMA_CORE_PROCESS_LOG_SINK_H_
 #define URMA_CORE_PROCESS_LOG_SINK_H_
 
@@ -24,19 +23,19 @@ class LogSink final : public Logger {
   // Keeps errno, and never throws.
   void write(urma_vlog_level_t level, const LogSite& site, std::string_view message) override;
 
-  // Takes over what has changed in the settings since the last time, so that a level set by the
-  // program outlives an urma_init.
+  // Applies only settings that changed since the last time, so that a level set by the program
+  // outlives an urma_init.
   void configure(const Settings& settings);
 
   urma_vlog_level_t level() const;
   void set_level(urma_vlog_level_t level);
 
   // Exactly one of the two is given. On return no other thread is in an earlier callback, unless
-  // the caller itself is called from one.
+  // this is called from a callback.
   void set_callback(urma_log_cb_t plain, urma_loc_log_cb located);
   void clear_callback();
 
-  // To be called around fork(), so that the child's lock is free.
+  // Called around fork(), so that the child's lock is free.
   void before_fork() URMA_ACQUIRE(mutex_);
   void after_fork_in_parent() URMA_RELEASE(mutex_);
   void after_fork_in_child() URMA_RELEASE(mutex_);
@@ -63,8 +62,8 @@ class LogSink final : public Logger {
   std::string separator_ URMA_GUARDED_BY(mutex_) = "|";
 };
 
-// Keeps the last line of WARNING or worse that this thread writes while it lives, whatever the log
-// does with it. Not to be nested.
+// Keeps the last line of WARNING or worse that this thread logs while it exists, even if the log
+// drops it. Not to be nested.
 class LogCapture {
  public:
   LogCapture();
@@ -78,7 +77,7 @@ class LogCapture {
   char last_[kMaxLogLine] = "";
 };
 
-// The tag that this thread's lines carry; one of URMA_MAX_NAME or more characters is not taken.
+// The tag of this thread's lines; tags of URMA_MAX_NAME or more characters are ignored.
 const char* thread_log_tag();
 void set_thread_log_tag(std::string_view tag);
 

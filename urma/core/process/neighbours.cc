@@ -26,9 +26,9 @@ namespace {
 constexpr uint64_t kPatienceNs = 1'000'000'000;
 constexpr uint64_t kNsPerSecond = 1'000'000'000;
 constexpr uint64_t kNsPerMs = 1'000'000;
-// Between two tries to connect to a process whose queue of connections is full.
+// Between two attempts to connect to a process whose queue of connections is full.
 constexpr timespec kBetweenTries{0, 1'000'000};
-// Which of the numbers behind the name in /proc/PID/stat is the start, in ticks since the boot.
+// Index of the start time (ticks since boot) among the numbers behind the name in /proc/PID/stat.
 constexpr int kStartField = 19;
 
 struct Neighbour {
@@ -43,7 +43,7 @@ uint64_t clock_ns(clockid_t clock) {
   return static_cast<uint64_t>(now.tv_sec) * kNsPerSecond + static_cast<uint64_t>(now.tv_nsec);
 }
 
-// Nothing where nobody serves this slot, or not before the deadline.
+// Nothing if no process serves this slot before the deadline.
 std::optional<Neighbour> connect_to_slot(const Runtime& runtime, uint32_t slot, uint64_t deadline) {
   Neighbour found = {slot, {}, Fd()};
   for (;;) {
@@ -56,7 +56,7 @@ std::optional<Neighbour> connect_to_slot(const Runtime& runtime, uint32_t slot, 
   MessageSocket connection(std::move(found.socket));
   found.peer = connection.credentials();
   found.socket = connection.release();
-  // A pid of another namespace cannot be named.
+  // A process of another pid namespace has no pid here.
   if (found.peer.uid != ::geteuid() || found.peer.pid <= 0) return std::nullopt;
   return found;
 }
@@ -87,7 +87,7 @@ std::map<uint32_t, uint32_t> uasids(int dir) {
   return found;
 }
 
-// Name and start, as the kernel says.
+// Name and start time from the kernel.
 void describe(pid_t pid, urma_ext_process_t* process) {
   const auto stat = read_small_file(AT_FDCWD, urma::format("/proc/{}/stat", pid));
   if (!stat) return;
@@ -118,8 +118,7 @@ urma_ext_process_t describe(uint32_t slot, pid_t pid, const std::map<uint32_t, u
 }
 
 Neighbour find(const Runtime& runtime, uint32_t pid, uint64_t deadline) {
-  // One that is stopped, with its queue of connections full, must not use up the time of the
-  // others.
+  // A stopped process with a full queue of connections must not use up the time for the others.
   for (const uint64_t patience : {uint64_t{0}, deadline}) {
     for (const uint32_t slot : slots_in_use(runtime)) {
       auto neighbour = connect_to_slot(runtime, slot, patience);
@@ -145,7 +144,7 @@ void wait_readable(int fd, uint32_t pid, uint64_t deadline) {
   fail(URMA_ETIMEOUT, "process {} does not answer; it may be stopped", pid);
 }
 
-// What lies in a memfd that nobody can change any more.
+// The content of a memfd that no process can change any more.
 std::vector<char> read_sealed(const Fd& fd, uint64_t bytes, uint32_t pid) {
   const int seals = ::fcntl(fd.get(), F_GET_SEALS);
   struct stat info;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// The other processes of the runtime directory, and what they answer. Any wait ends at a deadline,
-// and nothing that comes from there is believed before it is checked.
+// The other processes of the runtime directory, and their answers. Each wait has a deadline, and
+// answers are checked before use.
 #ifndef URMA_CORE_PROCESS_NEIGHBOURS_H_
 #define URMA_CORE_PROCESS_NEIGHBOURS_H_
 
@@ -19,11 +19,11 @@
 
 namespace urma::core {
 
-// All processes of this user that share the directory, this one among them, by pid.
+// All processes of this user that share the directory, including this one, by pid.
 std::vector<urma_ext_process_t> list_processes(const Runtime& runtime);
 
-// The bytes of what process `pid` answers, whole records of `record_bytes`. Throws Error with the
-// status that urma_ext.h tells of.
+// The answer of process `pid`: whole records of `record_bytes`. Throws Error with the status that
+// urma_ext.h documents.
 std::vector<char> ask_process(const Runtime& runtime, uint32_t pid, Topic topic,
                               uint32_t record_bytes);
 

@@ -13,21 +13,21 @@
 namespace urma::core {
 namespace {
 
-// The longest entry of a user that is looked at.
+// The longest entry of a user that is read.
 constexpr size_t kEntryBytes = 16 << 10;
 
 uid_t user_of(std::string_view text) {
   uid_t user = 0;
   const char* end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, user);
-  // The highest number stands for nobody at all.
+  // The highest number means no user.
   if (error == std::errc() && stop == end && user != static_cast<uid_t>(-1)) return user;
   std::vector<char> entry(kEntryBytes);
   passwd info;
   passwd* found = nullptr;
   ::getpwnam_r(std::string(text).c_str(), &info, entry.data(), entry.size(), &found);
   if (found == nullptr) {
-    fail(URMA_EINVAL, "there is no user '{:.32}'; allowed: names and numbers of users, or *", text);
+    fail(URMA_EINVAL, "unknown user '{:.32}'; allowed: names and numbers of users, or *", text);
   }
   return found->pw_uid;
 }

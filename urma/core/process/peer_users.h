@@ -9,16 +9,16 @@
 
 namespace urma::core {
 
-// Whose processes may be peers of this one: those of its own user and root's always, and those
-// that URMA_SHM_PEERS names.
+// The users whose processes may be peers of this one: its own user and root always, and those in
+// URMA_SHM_PEERS.
 class PeerUsers {
  public:
-  // Users by name or number, with commas between them; "*" for all. Throws Error(URMA_EINVAL) for
-  // one that there is not.
+  // Users by name or number, separated by commas; "*": all. Throws Error(URMA_EINVAL) for an
+  // unknown user.
   explicit PeerUsers(std::string_view text);
 
   bool contains(uid_t user) const;
-  // Whether anybody is named.
+  // Whether any user is named.
   bool wide() const { return all_ || !users_.empty(); }
 
  private:

@@ -20,8 +20,8 @@ constexpr std::array<const char*, URMA_PERF_RECORD_TYPE_MAX> kNames = {
     "UB_ACK_JFC",         "UB_REARM_JFC",         "BOND_REARM_JFC",
 };
 
-// What one thread measured of one kind of call. Only that thread writes it, save for start(), which
-// may lose a record of a call that is under way.
+// What one thread measured of one kind of call. Only that thread writes it, except start(), which
+// may lose the record of a call in progress.
 struct Histogram {
   std::atomic<uint64_t> sum;
   std::atomic<uint64_t> min;  // 0: nothing yet
@@ -33,10 +33,10 @@ struct alignas(64) ThreadRecord {
   std::array<Histogram, URMA_PERF_RECORD_TYPE_MAX> types;
 };
 
-// Zero until a thread writes to its own, so that nobody pays for them who does not measure.
+// Zero pages until a thread writes its own: no cost without measuring.
 std::array<ThreadRecord, URMA_PERF_THREAD_MAX_NUM> g_records;
 
-// Round of measuring in the upper half, threads that took a record in it in the lower.
+// Upper half: round of measuring; lower half: threads that took a record in it.
 std::atomic<uint64_t> g_round{uint64_t{1} << 32};
 
 void clear(Histogram& histogram) {
@@ -46,7 +46,7 @@ void clear(Histogram& histogram) {
   for (auto& bucket : histogram.buckets) bucket.store(0, std::memory_order_relaxed);
 }
 
-// The record of the calling thread in this round; NULL where more threads measure than fit.
+// The record of the calling thread in this round; NULL if too many threads measure.
 ThreadRecord* own_record() {
   thread_local uint32_t round = 0;
   thread_local uint32_t index = 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// Looks at the calls of the data path: how long they take, while urma_start_perf is in force, and
-// what becomes of their requests, where there is a timeline. Otherwise a call costs one load and
-// one branch more.
+// Observes the calls of the data path: how long they take, between urma_start_perf and
+// urma_stop_perf, and what becomes of their requests, if there is a timeline. Otherwise a call
+// costs one load and one branch more.
 #ifndef URMA_CORE_PROCESS_PERF_H_
 #define URMA_CORE_PROCESS_PERF_H_
 
@@ -23,8 +23,7 @@ void record(urma_perf_record_type_t type, uint64_t ns);
 // The results as a table.
 std::string table();
 
-// Takes the operation and its arguments as they are, so that the short path need not prepare
-// anything for this one.
+// Takes the operation and its arguments unchanged, so that the short path prepares nothing for it.
 template <urma_perf_record_type_t Type, typename Op, typename... Args>
 [[gnu::noinline]] auto watched(Op op, Args... args) {
   struct Stopwatch {
@@ -34,12 +33,12 @@ template <urma_perf_record_type_t Type, typename Op, typename... Args>
       if (runs) record(Type, monotonic_ns() - start);
     }
   } stopwatch;
-  // Also for a call that began before there was a timeline: it is put down nowhere.
+  // A call that began before there was a timeline is not recorded.
   return trace::call(op, args...);
 }
 
-// Calls a slot of the data path. These do not throw; where one does all the same, the program ends
-// here instead of carrying the exception into C code.
+// Calls a slot of the data path. These must not throw; if one does, the program ends here and the
+// exception does not reach C code.
 template <urma_perf_record_type_t Type, typename Op, typename... Args>
 inline auto call(Op op, Args... args) noexcept {
   if (has_detours()) [[unlikely]] {

@@ -58,7 +58,7 @@ void Reactor::arm_clock(uint64_t deadline_ns) {
 
 void Reactor::wait(uint64_t deadline_ns, std::vector<Event>* events) {
   events->clear();
-  // A timer at zero would be one that is off.
+  // A timer set to zero would be off.
   if (deadline_ns != 0) arm_clock(deadline_ns);
   epoll_event ready[kEventsAtOnce];
   const int count = ::epoll_wait(epoll_.get(), ready, kEventsAtOnce, deadline_ns == 0 ? 0 : -1);

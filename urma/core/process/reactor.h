@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What the service thread sleeps on: epoll, with a timerfd for deadlines, since epoll_wait counts
+// The service thread sleeps in this: epoll, with a timerfd for deadlines, since epoll_wait counts
 // in milliseconds.
 #ifndef URMA_CORE_PROCESS_REACTOR_H_
 #define URMA_CORE_PROCESS_REACTOR_H_
@@ -13,8 +13,8 @@
 namespace urma::core {
 
 // Watches descriptors. `events` are EPOLLIN and the like: a descriptor is reported again and again
-// while it is ready, with EPOLLET once each time it becomes so. Each report carries the mark that
-// the descriptor was added with. For one thread at a time.
+// while it is ready, with EPOLLET once each time it becomes so. Each report carries the mark given
+// with the descriptor. For one thread at a time.
 class Reactor {
  public:
   struct Event {
@@ -23,18 +23,18 @@ class Reactor {
   };
   static constexpr uint64_t kNoDeadline = UINT64_MAX;
 
-  // Throws Error where the kernel gives no descriptors.
+  // Throws Error if the kernel gives no descriptors.
   Reactor();
 
-  // Throw Error where the descriptor cannot be watched.
+  // Throw Error if the descriptor cannot be watched.
   void add(int fd, uint32_t events, uint64_t mark);
   void modify(int fd, uint32_t events, uint64_t mark);
-  // On return nothing here keeps the descriptor's file open. What wait() has returned already may
-  // still carry its mark.
+  // On return nothing here keeps the descriptor's file open. Events that wait() already returned
+  // may still carry its mark.
   void remove(int fd);
 
-  // Replaces *events by what is ready. Sleeps until something is, but not past the deadline of
-  // monotonic_ns(); may return early with nothing.
+  // Replaces *events by the ready ones. Sleeps until there is one, but not past the deadline of
+  // monotonic_ns(); may return early without any.
   void wait(uint64_t deadline_ns, std::vector<Event>* events);
 
  private:

@@ -22,12 +22,12 @@ namespace {
 
 constexpr uint64_t kRegionMagic = 0x31'6e6f'6967'6572;
 constexpr uint64_t kMemberMagic = 0x31'7265'626d'656d;
-// Segments that are believed in: somebody may have filled the directory.
+// Most segments that are read: a process may have filled the directory.
 constexpr size_t kMaxMembers = 65536;
 constexpr std::string_view kMemberMark = ".urseg-";
 constexpr std::string_view kPendingMark = ".urnew-";
 
-// FNV-1a. Two names with one hash cannot be regions at the same time.
+// FNV-1a. Names with the same hash cannot be regions at the same time.
 uint64_t hash_of(const std::string& name) {
   uint64_t hash = 0xcbf29ce484222325;
   for (const char c : name) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3;
@@ -50,7 +50,7 @@ std::optional<Record> read_record(int dir, const std::string& file, uint64_t mag
   return record;
 }
 
-// Of a file that a living process holds.
+// Reads a file that a living process holds.
 std::optional<RegionRecord> read_region(int dir, const std::string& file) {
   if (!is_held(dir, file)) return std::nullopt;
   auto record = read_record<RegionRecord>(dir, file, kRegionMagic);
@@ -91,8 +91,8 @@ void add_members(const Runtime& runtime, const RegionRecord& region, std::string
   }
 }
 
-// True where a sum of lengths that others wrote is over the limit. One that has just stopped being
-// pending may be there twice.
+// True if the sum of lengths, which others wrote, exceeds the limit. A segment that just stopped
+// being pending may be listed twice.
 bool is_over(const std::vector<Member>& members, uint64_t limit) {
   uint64_t sum = 0;
   std::set<std::pair<uint32_t, std::string>> seen;
@@ -114,7 +114,7 @@ void write_record(int dir, const std::string& file, const MemberRecord& record) 
   }
 }
 
-// Takes files away again unless it is dismissed.
+// Removes files again unless it is dismissed.
 class Undo {
  public:
   explicit Undo(int dir) : dir_(dir) {}
@@ -222,8 +222,8 @@ void Regions::write_pending(Runtime& runtime, const RegionRecord& region,
   }
 }
 
-// Who wants to attach says so first, and looks then: of two at the same time at least one sees the
-// other, so that no more is ever attached than there is room for.
+// Announces the attach first, then checks: of two at the same time at least one sees the other, so
+// the limit is never exceeded.
 void Regions::attach(Runtime& runtime, uint32_t eid_index, const RegionRecord& region,
                      const std::vector<const urma_target_seg_t*>& segments) {
   const int dir = runtime.dir_fd();
@@ -233,10 +233,10 @@ void Regions::attach(Runtime& runtime, uint32_t eid_index, const RegionRecord& r
   write_pending(runtime, region, segments, &undo.files);
   std::vector<Member> all;
   add_members(runtime, region, kPendingMark, &all);
-  // Second, so that one which stops being pending meanwhile is counted.
+  // After the pending ones, so that one that stops being pending meanwhile is counted.
   add_members(runtime, region, kMemberMark, &all);
   if (is_over(all, region.size)) {
-    fail(URMA_ENOMEM, "attach_ur: region \"{}\" takes {} bytes and no more; detach some first",
+    fail(URMA_ENOMEM, "attach_ur: region \"{}\" is limited to {} bytes; detach some segments first",
          region.name, region.size);
   }
   for (const auto& [pending, final_name] : undo.files) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 //
-// URMA regions: names under which processes of one user leave segments for each other. There is no
-// broker: a region, and each segment in it, is a small file in the runtime directory. A region's
-// file is locked by the process that made it, and counts as long as that lives; that of a segment
-// carries the slot of its process, and goes with the slot. What stands in a file may have been
-// written by anybody of this user, and is checked before it is believed.
+// URMA regions: names under which processes of one user offer segments to each other. There is no
+// broker: a region, and each segment in it, is a small file in the runtime directory. The process
+// that made a region locks its file, which is valid while that process lives; a segment's file
+// carries the slot of its process, and is removed with the slot. Any process of this user may have
+// written a file, so its content is checked before use.
 #ifndef URMA_CORE_PROCESS_REGIONS_H_
 #define URMA_CORE_PROCESS_REGIONS_H_
 
@@ -22,10 +22,10 @@
 
 namespace urma::core {
 
-// What a region's file says.
+// The content of a region's file.
 struct RegionRecord {
   uint64_t magic;
-  uint64_t generation;  // of this region; another one of the same name has another
+  uint64_t generation;  // unique, also among regions of the same name
   uint64_t size;        // most bytes; 0: no limit
   uint64_t token;
   uint32_t access;  // most rights; 0: no limit
@@ -33,7 +33,7 @@ struct RegionRecord {
   char name[UR_NAME_MAX_LEN];
 };
 
-// What a segment's file says.
+// The content of a segment's file.
 struct MemberRecord {
   uint64_t magic;
   uint64_t generation;  // of the region
@@ -52,20 +52,20 @@ struct Member {
 // Whether the name has 1 to 255 bytes.
 bool valid_region_name(const char* name);
 
-// Those of one process. Thread-safe. All throw Error.
+// The regions of one process. Thread-safe. All throw Error.
 class Regions {
  public:
-  // (URMA_EEXIST) where the name is taken.
+  // (URMA_EEXIST) if the name is taken.
   void create(Runtime& runtime, uint32_t eid_index, const urma_ur_t& region);
-  // (URMA_EINVAL) where this process has no such region.
+  // (URMA_EINVAL) if this process has no such region.
   void destroy(Runtime& runtime, uint32_t eid_index, const std::string& name);
-  // All or none. (URMA_EEXIST) where one is in it already, (URMA_ENOMEM) where they are too large.
+  // All or none. (URMA_EEXIST) if one is in it already, (URMA_ENOMEM) if they are too large.
   void attach(Runtime& runtime, uint32_t eid_index, const RegionRecord& region,
               const std::vector<const urma_target_seg_t*>& segments);
-  // All or none. (URMA_EINVAL) where one is not in it.
+  // All or none. (URMA_EINVAL) if one is not in it.
   void detach(Runtime& runtime, uint32_t eid_index, const std::string& name,
               const std::vector<const urma_target_seg_t*>& segments);
-  // Forgets all, whose files go with the slot.
+  // Forgets all; their files are removed with the slot.
   void clear(int dir);
 
  private:
@@ -92,7 +92,7 @@ class Regions {
   uint64_t next_number_ URMA_GUARDED_BY(mutex_) = 0;
 };
 
-// The region of this name, where the process that made it lives.
+// The region of this name, if the process that made it lives.
 std::optional<RegionRecord> find_region(const Runtime& runtime, uint32_t eid_index,
                                         const std::string& name);
 // All of an EID, in the order of their names.
@@ -100,7 +100,7 @@ std::vector<RegionRecord> list_regions(const Runtime& runtime, uint32_t eid_inde
 // Its segments whose processes live, in the order in which they were attached.
 std::vector<Member> members_of(const Runtime& runtime, const RegionRecord& region);
 
-// Those of this process.
+// The regions of this process.
 Regions& regions();
 
 }  // namespace urma::core

@@ -35,16 +35,16 @@ RuntimeDir open_swept(const Settings& settings, const PeerUsers& peers) {
   return dir;
 }
 
-// The descriptor with the slot's lock; not valid where another process has the slot.
+// The descriptor with the slot's lock; not valid if another process has the slot.
 Fd try_slot(const RuntimeDir& dir, const std::string& name) {
-  // Open for writing: closing such a descriptor is what the janitors of others hear.
+  // Open for writing: closing such a descriptor notifies the janitors of others.
   const mode_t mode = file_mode(dir.fd.get());
   constexpr int kFlags = O_RDWR | O_CLOEXEC | O_NOFOLLOW;
   Fd fd(::openat(dir.fd.get(), name.c_str(), kFlags | O_CREAT | O_EXCL, mode));
   const bool made = fd.valid();
   if (!made && errno == EEXIST) {
     fd.reset(::openat(dir.fd.get(), name.c_str(), kFlags));
-    // Removed meanwhile, or what this process cannot open: not to be had, but others may be.
+    // Removed meanwhile, or not openable by this process: try another slot.
     constexpr int kTaken[] = {ENOENT, EACCES, ELOOP, EISDIR, ENXIO};
     if (!fd.valid() && std::ranges::count(kTaken, errno) != 0) return Fd();
   }
@@ -55,7 +55,7 @@ Fd try_slot(const RuntimeDir& dir, const std::string& name) {
     if (made) ::unlinkat(dir.fd.get(), name.c_str(), 0);
     throw;
   }
-  // Whoever clears up may have removed the file between the opening and the locking.
+  // A process that cleans up may have removed the file between opening and locking.
   struct stat opened, named;
   const bool same = ::fstat(fd.get(), &opened) == 0 &&
                     ::fstatat(dir.fd.get(), name.c_str(), &named, AT_SYMLINK_NOFOLLOW) == 0 &&
@@ -65,8 +65,8 @@ Fd try_slot(const RuntimeDir& dir, const std::string& name) {
   return fd;
 }
 
-// A socket whose name nobody else in this network namespace can have while it is open; not valid
-// where somebody has it.
+// A socket whose name is unique in this network namespace while it is open; not valid if the name
+// is taken.
 Fd bind_abstract(const std::string& name) {
   Fd fd = checked_fd(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0), "making a socket");
   sockaddr_un address = {};
@@ -105,7 +105,7 @@ ProcessRuntime::~ProcessRuntime() {
 }
 
 ProcessRuntime::Slot ProcessRuntime::take_slot(const RuntimeDir& dir) {
-  // From a random place, so that ids of a process that has ended seldom meet a new one.
+  // From a random slot, so that a new process seldom gets the ids of one that ended.
   const auto start = static_cast<uint32_t>(random_number() % kMaxSlot);
   for (uint32_t i = 0; i < kMaxSlot; ++i) {
     const uint32_t number = (start + i) % kMaxSlot + 1;
@@ -119,7 +119,7 @@ ProcessRuntime::Slot ProcessRuntime::take_slot(const RuntimeDir& dir) {
 }
 
 std::string ProcessRuntime::temporary_name() {
-  // Relaxed: the number need only differ.
+  // Relaxed: the number only has to differ.
   return urma::format("tmp-{}-{}", slot_.number,
                       temporary_names_.fetch_add(1, std::memory_order_relaxed));
 }
@@ -128,7 +128,7 @@ uint32_t ProcessRuntime::reserve_uasid(uint32_t wished) {
   for (int i = 0; i < kUasidTries; ++i) {
     const auto number =
         wished != 0 ? wished : static_cast<uint32_t>(random_number() % kMaxUasid + 1);
-    if (number > kMaxUasid) fail(URMA_EINVAL, "uasid {:#x} is over 24 bits", number);
+    if (number > kMaxUasid) fail(URMA_EINVAL, "uasid {:#x} exceeds 24 bits", number);
     try {
       reserve_uasid_number(number);
       return number;
@@ -139,7 +139,7 @@ uint32_t ProcessRuntime::reserve_uasid(uint32_t wished) {
   fail(URMA_FAIL, "no free uasid was found in {}", dir_.path);
 }
 
-// Processes of other users, and of other directories, see the name too.
+// Processes of other users and other directories also see the name.
 void ProcessRuntime::reserve_uasid_number(uint32_t number) {
   Fd name = bind_abstract(urma::format("urma-uasid-{:06x}", number));
   const auto what = urma::format("uasid {:#x}", number);

@@ -24,7 +24,7 @@ namespace urma::core {
 // destroying it removes all that it made.
 class ProcessRuntime final : public Runtime {
  public:
-  // uasid 0: one is chosen at random. Throws Error(URMA_EEXIST) where the wished one is taken.
+  // uasid 0: chosen at random. Throws Error(URMA_EEXIST) if the requested one is taken.
   ProcessRuntime(Service& service, const Settings& settings, uint32_t uasid);
   ~ProcessRuntime() override;
 
@@ -38,13 +38,13 @@ class ProcessRuntime final : public Runtime {
   std::span<const urma_eid_t> eids() const override { return all_eids().first(eids_.size() - 1); }
   std::span<const urma_eid_t> all_eids() const override { return eids_; }
 
-  // In the child of a fork: what is to be the parent's alone, as long as the child lives.
+  // In a forked child: closes what belongs to the parent only.
   void leave_to_parent() {
     uasid_name_.reset();
     id_file_.leave_to_parent();
   }
 
-  // Service thread, as all of it.
+  // On the service thread, like everything here.
   Janitor& janitor() { return janitor_; }
 
   uint32_t alloc_id(IdKind kind) override;
@@ -54,7 +54,7 @@ class ProcessRuntime final : public Runtime {
   std::string socket_name(uint32_t slot, const char* provider) const override;
 
  private:
-  // A file of the directory that is held, and removed in the end.
+  // A locked file of the directory, removed at the end.
   struct Held {
     Held(const RuntimeDir& dir, std::string name, Fd fd);
     Held(Held&&) = default;
@@ -73,15 +73,15 @@ class ProcessRuntime final : public Runtime {
   uint32_t reserve_uasid(uint32_t wished);
   void reserve_uasid_number(uint32_t number);
 
-  // The order is that of making; in the end the slot goes last, with its lock kept till then.
+  // In order of creation; the slot is removed last and stays locked until then.
   const PeerUsers peers_;
   RuntimeDir dir_;
   Slot slot_;
   std::atomic<uint64_t> temporary_names_{0};
   const uint64_t nonce_;
   const std::vector<urma_eid_t> eids_;
-  Fd uasid_name_;                   // bound: its alone on this host
-  std::optional<Held> uasid_file_;  // for those who look at this directory
+  Fd uasid_name_;                   // bound: unique on this host
+  std::optional<Held> uasid_file_;  // for processes of this directory
   uint32_t uasid_;
   IdFile id_file_;
   IdBlocks ids_;

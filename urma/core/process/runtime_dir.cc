@@ -31,15 +31,15 @@ constexpr std::string_view kTemporaryPrefix = "tmp-";
 
 bool make_dir(const std::string& path) {
   if (::mkdir(path.c_str(), 0700) == 0) {
-    // The program's umask may have taken bits away.
+    // The program's umask may have removed bits.
     ::chmod(path.c_str(), 0700);
     return true;
   }
   return errno == EEXIST;
 }
 
-// The specification of XDG_RUNTIME_DIR has it owned by the user; after su or sudo it may still be
-// somebody else's, and a directory that root made in there would shut its owner out.
+// By specification the user owns XDG_RUNTIME_DIR; after su or sudo it may still be another user's,
+// and a directory that root made in there would lock its owner out.
 bool is_own_dir(const char* path) {
   struct stat info;
   return ::stat(path, &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == ::geteuid();
@@ -60,7 +60,7 @@ std::string choose_path(const Settings& settings) {
       return path;
     }
   }
-  const char* const why = xdg == nullptr ? "is not set" : "is no directory of this user's";
+  const char* const why = xdg == nullptr ? "is not set" : "is not a directory of this user";
   for (const char* parent : {"/run", "/tmp"}) {
     auto path = urma::format("{}/urma-{}", parent, ::geteuid());
     if (!make_dir(path)) continue;
@@ -79,7 +79,7 @@ uint64_t mix(uint64_t value) {
   return value ^ (value >> 31);
 }
 
-// 64 bits made from the 128 of the machine id, which is not to be told to others.
+// 64 bits derived from the 128 of the machine id, which must not be disclosed.
 uint64_t machine_number() {
   const auto id = read_small_file(AT_FDCWD, "/etc/machine-id");
   if (!id || id->size() < 32) return random_number();
@@ -115,7 +115,7 @@ bool has_eid(const std::vector<urma_eid_t>& eids, const urma_eid_t& eid) {
   });
 }
 
-// The EID of aggregated devices follows from the last one, so that all processes find the same.
+// The EID of aggregated devices is derived from the last one, so that all processes get the same.
 urma_eid_t aggregated_eid(const std::vector<urma_eid_t>& eids) {
   uint64_t number;
   std::memcpy(&number, eids.back().raw + 8, sizeof number);
@@ -137,10 +137,10 @@ std::vector<urma_eid_t> parse_eids(std::string_view text, const std::string& pat
     if (end == std::string_view::npos) damaged("ends in the middle of a line");
     urma_eid_t eid;
     if (::inet_pton(AF_INET6, std::string(text.substr(0, end)).c_str(), eid.raw) != 1) {
-      damaged("has a line that is no IPv6 address");
+      damaged("has a line that is not an IPv6 address");
     }
     if (has_eid({urma_eid_t{}}, eid) || has_eid(eids, eid)) {
-      damaged("has an address that is zero or stands there twice");
+      damaged("has an address that is zero or listed twice");
     }
     eids.push_back(eid);
     text.remove_prefix(end + 1);
@@ -160,7 +160,7 @@ bool is_reservation(std::string_view name) {
          has_prefix(name, "ur-");
 }
 
-// What one listing of the directory has shown.
+// The result of one listing of the directory.
 struct Listing {
   std::set<uint32_t> slots;
   std::multimap<uint32_t, std::string> sockets;  // by slot
@@ -181,8 +181,8 @@ Listing list(int dir) {
   return listing;
 }
 
-// Whether it is a temporary file of a process that lives. Such a file may just not be locked yet,
-// and many that clear up would keep its owner from ever locking it.
+// Whether it is a temporary file of a living process. It may not be locked yet, and many processes
+// that clean up would keep its owner from ever locking it.
 bool is_being_made(int dir, std::string_view name) {
   if (!has_prefix(name, kTemporaryPrefix)) return false;
   name.remove_prefix(kTemporaryPrefix.size());
@@ -197,7 +197,7 @@ void remove_sockets(int dir, const Listing& listing, uint32_t slot) {
   }
 }
 
-// False where the slot is, or seems, in use.
+// False if the slot is, or seems, in use.
 bool sweep_slot(int dir, const Listing& listing, uint32_t slot) {
   const auto name = slot_name(slot);
   const auto lock = lock_abandoned(dir, name);
@@ -218,11 +218,11 @@ std::set<uint32_t> sweep(int dir, const Listing& listing, const std::set<uint32_
   return in_use;
 }
 
-// One directory for several users is that of a group, and so is all that is made in it.
+// A directory for several users belongs to a group, and so does everything made in it.
 constexpr mode_t kOwnMode = 0700;
 constexpr mode_t kGroupMode = 02770;
 
-// `shared`: several users may be meant to use it.
+// `shared`: it may be meant for several users.
 void check_runtime_dir(const RuntimeDir& dir, const PeerUsers& peers, bool shared) {
   struct stat info;
   if (::fstat(dir.fd.get(), &info) != 0) {
@@ -237,11 +237,10 @@ void check_runtime_dir(const RuntimeDir& dir, const PeerUsers& peers, bool share
   const mode_t mode = info.st_mode & 07777;
   if ((mode & 0777) == kOwnMode || (shared && mode == kGroupMode)) return;
   if (shared) {
-    fail(
-        URMA_FAIL,
-        "runtime directory {} has mode {:04o}, not {:04o} as one that users share: give it a group "
-        "that all of them are in, and run \"chmod {:04o} {}\"",
-        dir.path, mode, kGroupMode, kGroupMode, dir.path);
+    fail(URMA_FAIL,
+         "runtime directory {} has mode {:04o}, not {:04o} for several users: give it a group that "
+         "all of them are in, and run \"chmod {:04o} {}\"",
+         dir.path, mode, kGroupMode, kGroupMode, dir.path);
   }
   fail(URMA_FAIL, "runtime directory {} has mode {:04o}, not 0700: run \"chmod 0700 {}\"", dir.path,
        mode, dir.path);
@@ -260,10 +259,10 @@ RuntimeDir open_runtime_dir(const Settings& settings, const PeerUsers& peers) {
          dir.path);
   }
   dir.fd = checked_fd(fd, urma::format("opening the runtime directory {}", dir.path));
-  // One that nobody has named may have been put there by anybody.
+  // A directory that no setting names may have been made by any user.
   check_runtime_dir(dir, peers, peers.wide() && !settings.text("URMA_RUNTIME_DIR").empty());
-  // systemd-tmpfiles leaves alone what is below a locked directory, however old. Where locks are
-  // refused, that is known before anything is made.
+  // systemd-tmpfiles keeps everything below a locked directory, however old. If locks are refused,
+  // this fails before anything is made.
   try_flock(fd, LOCK_SH, dir.path);
   return dir;
 }
@@ -271,7 +270,7 @@ RuntimeDir open_runtime_dir(const Settings& settings, const PeerUsers& peers) {
 std::vector<urma_eid_t> load_eid_table(const RuntimeDir& dir, const std::string& temporary_name) {
   auto text = read_small_file(dir.fd.get(), kEidFile);
   if (!text) {
-    // Only one link succeeds; the others read what that one made.
+    // Only one link succeeds; the other processes read that file.
     LockedFile(dir.fd.get(), temporary_name, make_eid_text()).link_as(kEidFile);
     text = read_small_file(dir.fd.get(), kEidFile);
   }
@@ -312,7 +311,7 @@ void sweep_all(int dir) {
 
 uint64_t random_number() {
   uint64_t number = 0;
-  // Can fail only before the kernel has gathered randomness, in the first moments after boot.
+  // Fails only before the kernel has gathered randomness, right after boot.
   if (::getrandom(&number, sizeof number, GRND_NONBLOCK) != sizeof number) {
     number = mix(monotonic_ns() ^ (static_cast<uint64_t>(::getpid()) << 32));
   }

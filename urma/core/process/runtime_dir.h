@@ -23,23 +23,23 @@ struct RuntimeDir {
   std::string path;
 };
 
-// Opens the directory that the settings and the environment name, and makes it where it is missing.
-// Throws Error where others than this user and the peers can get at it.
+// Opens the directory that the settings and the environment name, and makes it if it is missing.
+// Throws Error if others than this user and the peers can access it.
 RuntimeDir open_runtime_dir(const Settings& settings, const PeerUsers& peers);
 
-// The EIDs of whoever shares the directory; made by the first who asks. Throws Error where the
+// The EIDs of all processes that share the directory; made by the first caller. Throws Error if the
 // table is damaged. temporary_name is a name that only the caller uses.
 std::vector<urma_eid_t> load_eid_table(const RuntimeDir& dir, const std::string& temporary_name);
 
 std::string slot_name(uint32_t slot);
 std::optional<uint32_t> parse_slot_name(std::string_view name);
-// The number of 1..max that the text is, in plain decimal.
+// Parses a plain decimal number of 1..max.
 std::optional<uint32_t> parse_decimal(std::string_view text, uint32_t max);
 
-// Removes what dead processes left, by one listing of the directory: under these slots, and every
-// reservation whose owner is gone. Returns those of the slots that are, or seem, in use.
+// Removes files of dead processes, by one listing of the directory: those of these slots, and every
+// reservation whose owner has ended. Returns the slots that are, or seem, in use.
 std::set<uint32_t> sweep_slots(int dir, const std::set<uint32_t>& slots);
-// The same of all slots.
+// The same for all slots.
 void sweep_all(int dir);
 // Removes the sockets of a slot; the caller holds the slot's lock.
 void remove_sockets(int dir, uint32_t slot);

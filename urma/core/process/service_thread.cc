@@ -18,10 +18,10 @@
 namespace urma::core {
 namespace {
 
-// The mark of our own descriptor; watches count on from it.
+// The mark of our own descriptor; those of watches follow it.
 constexpr uint64_t kWakeMark = 0;
 
-// All signals are the program's own; its handlers must not run on a thread of ours.
+// Signals are the program's: its handlers must not run on our thread.
 class BlockSignals {
  public:
   BlockSignals() {
@@ -35,7 +35,7 @@ class BlockSignals {
   sigset_t before_;
 };
 
-// An exception that nobody waits for is logged, and the thread goes on.
+// Logs an exception that no caller waits for; the thread goes on.
 template <typename Body>
 void run_guarded(const Body& body) {
   guarded(URMA_LOG_SITE, [&] { body(); });
@@ -109,7 +109,7 @@ bool ServiceThread::enqueue(Task task) {
 
 void ServiceThread::wake() {
   const uint64_t one = 1;
-  // Nobody reads the event: it is watched for changes. It would be full after 2^64 wake-ups.
+  // The eventfd is never read, only watched for changes. It would be full after 2^64 wake-ups.
   [[maybe_unused]] const auto written = ::write(wake_.get(), &one, sizeof one);
 }
 
@@ -117,7 +117,7 @@ void ServiceThread::post(Task task) { enqueue(std::move(task)); }
 
 void ServiceThread::run(const Task& task) {
   if (on_thread()) return task();
-  // The exception is let go of here, before the caller is told: its last owner is the caller.
+  // Releases the exception before the caller is notified: the caller is its last owner.
   std::exception_ptr error;
   auto done = std::make_shared<std::promise<void>>();
   auto finished = done->get_future();
@@ -187,7 +187,7 @@ void ServiceThread::loop() {
   thread_id_.store({}, std::memory_order_relaxed);
 }
 
-// False once the thread is to end and has nothing posted left.
+// False once the thread should end and nothing posted is left.
 bool ServiceThread::run_posted() {
   std::vector<Task> tasks;
   {
@@ -200,7 +200,8 @@ bool ServiceThread::run_posted() {
 }
 
 void ServiceThread::run_due_timers() {
-  // Timers that a task sets are for the next round, else one of no delay would starve all others.
+  // Timers that a task sets wait for the next round; else one without delay would starve all
+  // others.
   const Deadline last{monotonic_ns(), last_timer_};
   while (!timers_.empty() && timers_.begin()->first <= last) {
     const auto timer = timers_.extract(timers_.begin());
@@ -226,7 +227,7 @@ void ServiceThread::wait_and_dispatch() {
   }
   for (const auto& event : events_) {
     const auto found = watches_.find(event.mark);
-    // An earlier event of this batch may have ended the watch. The wake-up's mark has none.
+    // An earlier event of this batch may have ended the watch. The wake-up's mark has no watch.
     if (found == watches_.end()) continue;
     const auto watch = found->second;
     run_guarded([&] { watch->ready(event.events); });

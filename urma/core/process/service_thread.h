@@ -24,9 +24,9 @@ class ServiceThread final : public Service {
   ServiceThread();
   ~ServiceThread() override;
 
-  // Throws Error where the thread cannot be made. May follow stop().
+  // Throws Error if the thread cannot be made. May follow stop().
   void start();
-  // Runs what was posted before, ends the thread, and forgets what was watched and timed.
+  // Runs what was posted before, ends the thread, and drops all watches and timers.
   void stop();
 
   void post(Task task) override;
@@ -59,7 +59,7 @@ class ServiceThread final : public Service {
 
   Mutex mutex_;
   std::vector<Task> posted_ URMA_GUARDED_BY(mutex_);
-  bool open_ URMA_GUARDED_BY(mutex_) = false;  // tasks are taken
+  bool open_ URMA_GUARDED_BY(mutex_) = false;  // tasks are accepted
   bool asleep_ URMA_GUARDED_BY(mutex_) =
       false;  // the thread will not look at posted_ without a wake-up
   bool stopping_ URMA_GUARDED_BY(mutex_) = false;

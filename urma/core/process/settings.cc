@@ -23,71 +23,71 @@ constexpr SettingRow kRows[] = {
     {"URMA_LOG_LEVEL", SettingType::kChoice, "info", "fatal|error|warning|info|debug",
      "the least urgent level that is logged"},
     {"URMA_LOG_SINK", SettingType::kChoice, "stderr", "stderr|syslog|off",
-     "where lines go while no callback is registered; stderr prints from warning on, and all where "
-     "URMA_LOG_LEVEL is debug"},
+     "where lines go while no callback is registered; stderr gets warnings and worse, and all "
+     "lines with URMA_LOG_LEVEL=debug"},
     {"URMA_LOG_SEPARATOR", SettingType::kString, "|", "",
      "at most 7 characters of |,;:-/.~# for the line that ends a log callback"},
     {"URMA_RUNTIME_DIR", SettingType::kString, "", "",
      "directory through which processes find each other; not set: $XDG_RUNTIME_DIR/urma, else "
      "/run/urma-UID, else /tmp/urma-UID"},
     {"URMA_SHM_PEERS", SettingType::kString, "", "",
-     "other users whose processes may be peers, by name or number, with commas between them, or * "
-     "for all; they need the runtime directory in common: see urma_shm(7)"},
+     "other users whose processes may be peers, by name or number, separated by commas, or * for "
+     "all; they need the same runtime directory: see urma_shm(7)"},
     {"URMA_PROVIDER_PATH", SettingType::kString, "", "",
      "directories with provider modules, separated by colons, searched before the library's own"},
     {"URMA_SYSFS_ROOT", SettingType::kString, "/sys/class", "",
      "where the device classes ubcore and uburma are looked for"},
     {"URMA_DEVICE_ALIAS", SettingType::kString, "", "",
-     "further names of devices, as name=device,name2=device2, beside bonding_dev_0 for urma_shm0, "
-     "which - takes away; a device whose name begins with bonding_dev answers the commands of "
+     "further names of devices, as name=device,name2=device2, besides bonding_dev_0 for urma_shm0, "
+     "which - removes; a device whose name begins with bonding_dev answers the commands of "
      "urma_ubagg.h"},
     {"URMA_ENABLE_ORCH", SettingType::kBool, "0", "", "accepted, without effect"},
     {"URMA_FAULT", SettingType::kString, "", "",
-     "faults to make up, such as seed=1;rnr:p=10;delay:ms=5,every=100: see urma_faults(7)"},
+     "faults to inject, such as seed=1;rnr:p=10;delay:ms=5,every=100: see urma_faults(7)"},
     {"URMA_TRACE", SettingType::kString, "", "",
      "file for a timeline of work requests, in the format of Chrome and Perfetto; %p stands for "
-     "the "
-     "number of the process: see urma_tracing(7)"},
+     "the process id: see urma_tracing(7)"},
     {"URMA_SHM_RING_SIZE", SettingType::kNumber, "4096", "4096-1048576",
      "bytes of a message ring of the shm provider, rounded down to a power of two"},
     {"URMA_SHM_INPLACE", SettingType::kBool, "1", "",
      "whether private memory is moved into shared memory once a peer uses it enough"},
     {"URMA_SHM_COPY", SettingType::kChoice, "kernel", "kernel|staged",
-     "who copies what is not mapped: the importer through the kernel, where that permits it, or "
-     "the owner after checks of its own"},
+     "who copies what is not mapped: the importer through the kernel, if that permits it, or the "
+     "owner after its own checks"},
     {"URMA_SHM_TIMEOUT_MS", SettingType::kNumber, "3000", "100-600000",
-     "milliseconds that a peer of the same machine that lives may give no answer, as one that a "
-     "debugger has stopped, before its requests end"},
+     "milliseconds that a living peer on this machine, for instance one stopped by a debugger, may "
+     "be silent before its requests end"},
     {"URMA_ROCM_CPU", SettingType::kBool, "0", "",
      "whether the CPU agents of the HSA runtime are devices, urma_hsa0 and so on"},
     {"URMA_ROCM_LIBRARY", SettingType::kString, "", "",
-     "the HSA runtime to open; not set: libhsa-runtime64.so.1, where there is /dev/kfd"},
+     "the HSA runtime to open; not set: libhsa-runtime64.so.1, if there is /dev/kfd"},
     {"URMA_ROCM_TIMEOUT_MS", SettingType::kNumber, "3000", "10-600000",
      "milliseconds that attaching a peer's GPU memory may take"},
     {"URMA_ROCM_IPC", SettingType::kChoice, "auto", "auto|on|off",
-     "whether memory of HSA agents is shared with other processes; auto: where there is a GPU"},
+     "whether memory of HSA agents is shared with other processes; auto: if there is a GPU"},
     {"URMA_ROCM_CPU_COPY", SettingType::kNumber, "16384", "0-1073741824",
      "bytes up to which the CPU copies memory of HSA agents that it can reach"},
     {"URMA_VERBS_TYPE", SettingType::kChoice, "ub", "ub|ib",
-     "transport type of the verbs provider's devices: ub, so that every program takes them, or ib, "
-     "which is what they are"},
+     "transport type of the verbs provider's devices: ub, so that every program accepts them, or "
+     "ib, their real type"},
     {"URMA_VERBS_TIMEOUT_MS", SettingType::kNumber, "1000", "100-600000",
-     "milliseconds that a peer of the verbs provider may give no answer before it counts as gone"},
+     "milliseconds that a peer of the verbs provider may be silent before it counts as gone"},
     {"URMA_VERBS_MAX_CONN", SettingType::kNumber, "1024", "1-65536",
-     "connections of a verbs context to send by; beyond that, those used longest ago give way"},
+     "connections for sending of a verbs context; beyond that, the least recently used give way"},
     {"URMA_TCP_DEVICES", SettingType::kString, "", "",
-     "interfaces or addresses of the tcp provider's device, with commas between them, in the order "
-     "of its EIDs; none: there is no such device; not set: all interfaces that are up"},
+     "interfaces or addresses of the tcp provider's device, separated by commas, in the order of "
+     "its EIDs; none: no such device; not set: all interfaces that are up"},
     {"URMA_TCP_PORT", SettingType::kString, "", "",
-     "ports that processes listen at, as one number or as low-high; not set: 20000-28191"},
+     "ports that processes listen on, as one number or as low-high; not set: 20000-28191"},
     {"URMA_TCP_TIMEOUT_MS", SettingType::kNumber, "1000", "100-600000",
-     "milliseconds that a peer of the tcp provider may give no answer before it counts as gone"},
+     "milliseconds that a peer of the tcp provider may be silent before it counts as gone"},
     {"URMA_TCP_SECRET_FILE", SettingType::kString, "", "",
-     "file with what all processes that talk over TCP have to know; not set: they talk to all that "
-     "reach them"},
+     "file with the secret that all processes talking over TCP must share; not set: they talk to "
+     "any peer that reaches them"},
     {"URMA_TCP_TLS", SettingType::kString, "off", "",
-     "off, psk (ciphered by a key from the secret file), or the files of this host's certificate, "
-     "its private key, and the certificates of who signs those of peers, with commas between them"},
+     "off, psk (encrypted with a key from the secret file), or the files of this host's "
+     "certificate, its private key, and the certificates of the signers of peers, separated by "
+     "commas"},
 };
 
 }  // namespace
@@ -101,7 +101,7 @@ size_t row_index(const char* name) {
   for (size_t i = 0; i < std::size(kRows); ++i) {
     if (std::strcmp(kRows[i].name, name) == 0) return i;
   }
-  fail(URMA_EINVAL, "there is no setting {}", name);
+  fail(URMA_EINVAL, "unknown setting {}", name);
 }
 
 bool has_row(std::string_view name) {
@@ -113,7 +113,7 @@ bool equal_ignoring_case(std::string_view a, std::string_view b) {
   return a.size() == b.size() && ::strncasecmp(a.data(), b.data(), a.size()) == 0;
 }
 
-// The word of "a|b|c" that the text is, as the table spells it.
+// The word of "a|b|c" that matches the text, as the table spells it.
 std::optional<std::string> find_choice(std::string_view choices, std::string_view text) {
   while (!choices.empty()) {
     const auto word = choices.substr(0, choices.find('|'));
@@ -140,7 +140,7 @@ bool is_separator(std::string_view text) {
   return text.size() <= 7 && text.find_first_not_of("|,;:-/.~#") == std::string_view::npos;
 }
 
-// What is wrong with a text that is more than a word; "" where nothing is.
+// What is wrong with a text that has a syntax; "": nothing.
 std::string what_is_wrong(const SettingRow& row, std::string_view text) {
   const std::string_view name = row.name;
   try {
@@ -152,7 +152,7 @@ std::string what_is_wrong(const SettingRow& row, std::string_view text) {
   }
 }
 
-// The text in the form that is compared, or nothing where the row does not allow it.
+// The text in the form that is compared, or nothing if the row does not allow it.
 std::optional<std::string> normalise(const SettingRow& row, std::string_view text) {
   switch (row.type) {
     case SettingType::kChoice:
@@ -176,7 +176,7 @@ std::optional<std::string> normalise(const SettingRow& row, std::string_view tex
   return std::nullopt;
 }
 
-// What would be, for a text that is not.
+// What is allowed, for a text that is not.
 std::string allowed(const SettingRow& row, std::string_view text) {
   if (auto wrong = what_is_wrong(row, text); !wrong.empty()) return wrong;
   if (row.type == SettingType::kBool) return "allowed: 0 or 1";
@@ -185,7 +185,7 @@ std::string allowed(const SettingRow& row, std::string_view text) {
 
 }  // namespace
 
-// What one file says.
+// The settings of one file.
 struct EnvSettings::Source {
   ConfigFile file;
   urma_ext_origin_t origin;
@@ -212,8 +212,8 @@ std::vector<EnvSettings::Source> EnvSettings::read_files(const std::string& syst
     for (const auto& complaint : source.file.complaints) complaints->push_back(complaint);
     for (const auto& line : source.file.lines) {
       if (has_row(line.name)) continue;
-      complaints->push_back(urma::format(
-          "{} is ignored: there is no setting {:.64}; see urma_env(7)", line.place, line.name));
+      complaints->push_back(urma::format("{} is ignored: unknown setting {:.64}; see urma_env(7)",
+                                         line.place, line.name));
     }
   }
   return files;
@@ -242,7 +242,7 @@ EnvSettings::Value EnvSettings::decide(const SettingRow& row, const std::vector<
 std::vector<std::string> EnvSettings::load() {
   std::vector<std::string> complaints;
   std::vector<Value> values;
-  // Whoever starts a set-user-id program must not steer it.
+  // The caller of a set-user-id program must not control it.
   if (::getauxval(AT_SECURE) != 0) {
     for (const auto& row : kRows) {
       const bool set = std::getenv(row.name) != nullptr;

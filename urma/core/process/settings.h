@@ -16,15 +16,15 @@ class EnvSettings final : public Settings {
  public:
   EnvSettings();
 
-  // Reads the environment anew, then the user's file, then the system's: the first that names a
-  // setting counts. Returns one line for each value that is not allowed, where the setting then has
-  // its fallback, and for what is wrong with a file.
+  // Reads the environment, then the user's file, then the system's: the first that names a setting
+  // counts. Returns one line for each value that is not allowed, whose setting then has its
+  // fallback, and for each fault of a file.
   std::vector<std::string> load();
 
-  // Has the next load() read another file instead of kSystemConfig.
+  // Makes the next load() read another file instead of kSystemConfig.
   void read_system_config(std::string path) { system_config_ = std::move(path); }
 
-  // What is in force instead of what was asked for, until the next load().
+  // Sets the value in force instead of the requested one, until the next load().
   void put_in_force(const char* name, const std::string& text);
 
   std::string text(const char* name) const override;
@@ -38,7 +38,7 @@ class EnvSettings final : public Settings {
   struct Value {
     std::string text;  // in the form that is compared
     urma_ext_origin_t origin = URMA_EXT_ORIGIN_DEFAULT;
-    std::string refused;  // what somebody says and is not allowed
+    std::string refused;  // a given value that is not allowed
   };
   struct Source;
 

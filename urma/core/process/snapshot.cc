@@ -15,7 +15,7 @@ namespace {
 template <typename Record>
 constexpr size_t kMost = kMaxInspectBytes / sizeof(Record);
 
-// Apart from the handles that providers give.
+// Disjoint from the handles of providers.
 constexpr uint64_t kEnded = 1ULL << 62;
 
 urma_ext_segment_t describe(const PageTable::LeftPages& pages) {

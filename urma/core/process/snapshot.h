@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What this process has, as the calls of urma_ext.h list it: copies of this moment. From any
-// thread. Throw Error(URMA_ENOMEM) rather than make a list of more than kMaxInspectBytes.
+// The objects of this process, as the calls of urma_ext.h list them: copies of this moment. From
+// any thread. Throw Error(URMA_ENOMEM) if the list would exceed kMaxInspectBytes.
 #ifndef URMA_CORE_PROCESS_SNAPSHOT_H_
 #define URMA_CORE_PROCESS_SNAPSHOT_H_
 

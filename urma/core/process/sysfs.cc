@@ -25,7 +25,7 @@ ssize_t read_sysfs_file(const char* dir, const char* file, char* buf, size_t siz
   if (length < 0 || static_cast<size_t>(length) >= sizeof path) return -1;
   const Fd fd(::open(path, O_RDONLY | O_CLOEXEC));
   ssize_t got = fd.valid() ? ::read(fd.get(), buf, size) : -1;
-  // A buffer that is exactly full may hold half of the value, and has no room for the ending zero.
+  // An exactly full buffer may hold half of the value, and has no room for the ending zero.
   if (got <= 0 || static_cast<size_t>(got) == size) return -1;
   if (buf[got - 1] == '\n') --got;
   buf[got] = '\0';
@@ -36,7 +36,7 @@ namespace {
 
 constexpr size_t kMaxValue = 256;
 
-// "" where the file is missing.
+// "" if the file is missing.
 std::string read_text(const std::string& dir, const std::string& file) {
   char text[kMaxValue];
   return read_sysfs_file(dir.c_str(), file.c_str(), text, sizeof text) < 0 ? "" : text;
@@ -94,7 +94,7 @@ constexpr AttrFile kAttrFiles[] = {
 
 #undef ATTR_FILE
 
-// The low bytes of a number are its first on every machine that this library runs on.
+// read_sysfs_attr() copies the low bytes of a number, which come first on little-endian machines.
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
 
 void read_ports(const std::string& path, urma_device_attr_t* attr) {
@@ -164,7 +164,7 @@ std::vector<SysfsDevice> list_sysfs_devices(const std::string& root) {
   auto entries = std::filesystem::directory_iterator(root + "/ubcore", error);
   if (error) entries = std::filesystem::directory_iterator(root + "/uburma", error);
   std::vector<SysfsDevice> devices;
-  // An error in the middle ends the list, as a vanished directory does.
+  // An error ends the list, like a directory that vanished.
   for (; !error && entries != std::filesystem::directory_iterator(); entries.increment(error)) {
     const auto path = entries->path().string();
     SysfsDevice device{};
@@ -185,7 +185,7 @@ std::vector<SysfsDevice> list_sysfs_devices(const std::string& root) {
 
 urma_device_attr_t read_sysfs_attr(const std::string& path) {
   urma_device_attr_t attr;
-  // Not by an initialiser: attributes are compared as bytes, padding too.
+  // memset, not an initialiser: attributes are compared as bytes, padding included.
   std::memset(&attr, 0, sizeof attr);
   for (const auto& file : kAttrFiles) {
     const uint64_t value = read_number(path, file.name);

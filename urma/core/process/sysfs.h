@@ -26,11 +26,11 @@ struct SysfsDevice {
 // The devices of <root>/ubcore, else <root>/uburma.
 std::vector<SysfsDevice> list_sysfs_devices(const std::string& root);
 
-// What urma_read_sysfs_file does: the bytes that were read, -1 where there is no such file, or
-// `size` is not enough for it and an ending zero.
+// As urma_read_sysfs_file: the bytes that were read; -1 if there is no such file, or `size` is too
+// small for it and an ending zero.
 ssize_t read_sysfs_file(const char* dir, const char* file, char* buf, size_t size);
 
-// A file that is missing counts as 0.
+// A missing file counts as 0.
 urma_device_attr_t read_sysfs_attr(const std::string& path);
 // A file of a device's folder, as read_sysfs_attr() reads it.
 struct AttributeFile {
@@ -39,13 +39,13 @@ struct AttributeFile {
   bool writable;
 };
 
-// What is to be written down of a device. States of ports are writable where `ports_writable`.
+// The files of a device. States of ports are writable if `ports_writable`.
 std::vector<AttributeFile> sysfs_files(const std::string& name, const std::string& driver,
                                        urma_transport_type_t type, const urma_device_attr_t& attr,
                                        const std::vector<urma_eid_info_t>& eids,
                                        bool ports_writable);
 
-// The entries that are not zero.
+// The nonzero entries.
 std::vector<urma_eid_info_t> read_sysfs_eids(const std::string& path, uint32_t max_eid_cnt);
 
 }  // namespace urma::core

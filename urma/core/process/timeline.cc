@@ -16,7 +16,7 @@
 namespace urma::core::trace {
 namespace {
 
-// A queue whose requests ask for no completions would be remembered for ever.
+// Limit: the requests of a queue without completions would be kept without end.
 constexpr size_t kMaxOutstanding = 1 << 17;
 
 constexpr std::pair<uint8_t, std::string_view> kOpcodes[] = {
@@ -61,7 +61,7 @@ std::string_view received_name(uint8_t opcode) {
   }
 }
 
-// Each %p stands for the number of the process, so that several can have the same setting.
+// Each %p becomes the process id, so that several processes can have the same setting.
 std::string with_pid(std::string file) {
   const std::string pid = std::to_string(::getpid());
   for (size_t at = 0; (at = file.find("%p", at)) != std::string::npos; at += pid.size()) {
@@ -70,7 +70,7 @@ std::string with_pid(std::string file) {
   return file;
 }
 
-// As the kernel knows a process or thread; without what JSON would need to be told.
+// The kernel's name of a process or thread, without characters that JSON must escape.
 std::string name_in(const std::string& file) {
   std::string name;
   std::getline(std::ifstream(file), name);
@@ -103,7 +103,7 @@ void Timeline::add_number(uint64_t number, int base) {
   text_.append(digits, result.ptr);
 }
 
-// In microseconds, as the format wants it.
+// In microseconds, as the format requires.
 void Timeline::add_time(uint64_t ns) {
   add_number(ns / 1000);
   text_ += '.';
@@ -197,7 +197,7 @@ void Timeline::write_end(const Request& request, const Entry& entry, uint8_t sta
   }
 }
 
-// Records come in the order of their requests, and end those before that asked for none.
+// Records come in the order of their requests, and also end earlier requests without completion.
 bool Timeline::write_completed(const Entry& entry) {
   const Moment& moment = entry.moment;
   auto& requests = outstanding_[moment.queue];
@@ -232,8 +232,8 @@ void Timeline::write(std::span<const Entry> entries, uint64_t now_ticks, uint64_
     ns_per_tick_ =
         static_cast<double>(now_ns - first_ns_) / static_cast<double>(now_ticks - first_ticks_);
   }
-  // A request may be put down just behind its completion, by another thread: they are tried once
-  // more, and then have none, as the markers of a flush have.
+  // Another thread may record a request just after its completion: such completions are tried once
+  // more, then they count as having no request, like the markers of a flush.
   const std::vector<Entry> again = std::exchange(early_, {});
   for (const Entry& entry : entries) {
     name_thread(entry.thread);
@@ -263,7 +263,7 @@ bool Timeline::put(std::string_view text) {
   return true;
 }
 
-// The bracket is written over by what comes next.
+// The next write overwrites the bracket.
 bool Timeline::flush() {
   if (text_.empty() || failed_) return true;
   const size_t length = text_.size();

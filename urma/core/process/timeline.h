@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What threads put down of their requests, and the file that it is written to.
+// What threads record of their requests, and the file it is written to.
 #ifndef URMA_CORE_PROCESS_TIMELINE_H_
 #define URMA_CORE_PROCESS_TIMELINE_H_
 
@@ -25,7 +25,7 @@ struct Moment {
   uint64_t ticks;  // when the call returned
   uint64_t user_ctx;
   uint64_t bytes;
-  uint64_t queue;  // address of the public object: a name, never looked into
+  uint64_t queue;  // address of the public object: a name, never dereferenced
   urma_eid_t peer_eid;
   uint32_t queue_id;
   uint32_t peer_id;
@@ -37,24 +37,24 @@ struct Moment {
 };
 static_assert(sizeof(Moment) == 64);
 
-// A moment and the thread that had it.
+// A moment and its thread.
 struct Entry {
   Moment moment;
   int32_t thread;
 };
 
-// Turns moments into events, and finds for each completion the request that it is of. The file is
-// complete after each write.
+// Turns moments into events, and finds the request of each completion. The file is complete after
+// each write.
 class Timeline {
  public:
-  // Throws Error where the file cannot be made.
+  // Throws Error if the file cannot be made.
   explicit Timeline(const std::string& file);
 
   // In the order of time, with `now_ticks` and `now_ns` read together.
   void write(std::span<const Entry> entries, uint64_t now_ticks, uint64_t now_ns);
-  // What was lost before it could be written.
+  // The number of moments lost before they could be written.
   void write_lost(uint64_t count);
-  // False, once, after a write that failed: nothing more is written then.
+  // False, once, after a failed write: nothing more is written then.
   bool flush();
 
  private:
@@ -74,7 +74,7 @@ class Timeline {
   void add_what(const Moment& moment);
   void name_thread(int32_t thread);
   void write_posted(const Entry& entry);
-  // False where its request is not known yet.
+  // False if its request is not known yet.
   bool write_completed(const Entry& entry);
   void write_received(const Entry& entry);
   void write_end(const Request& request, const Entry& entry, uint8_t status);
@@ -89,7 +89,7 @@ class Timeline {
   double ns_per_tick_ = 0;
   uint64_t requests_ = 0;
   std::unordered_map<uint64_t, std::deque<Request>> outstanding_;  // by queue
-  std::vector<Entry> early_;  // completions whose request had not been put down
+  std::vector<Entry> early_;  // completions whose request was not recorded yet
   std::vector<int32_t> named_;
 };
 

@@ -22,10 +22,10 @@
 namespace urma::core::trace {
 namespace {
 
-constexpr uint64_t kMoments = 1 << 16;  // of a thread, between two visits of the service thread
+constexpr uint64_t kMoments = 1 << 16;  // per thread, between two turns of the service thread
 constexpr uint64_t kPeriodNs = 10'000'000;
 
-// One thread puts moments down, the service thread takes them away.
+// One thread writes moments, the service thread takes them.
 class Buffer {
  public:
   Buffer()
@@ -39,7 +39,7 @@ class Buffer {
   Buffer& operator=(const Buffer&) = delete;
   ~Buffer() { ::munmap(moments_, kMoments * sizeof(Moment)); }
 
-  // Where the next moment goes; NULL where there is no room.
+  // Where the next moment goes; NULL if there is no room.
   Moment* reserve() {
     if (next_ - free_from_ == kMoments) [[unlikely]] {
       // SYNC(trace-room): what was there has been read; pairs with the release in take().
@@ -66,7 +66,7 @@ class Buffer {
 
   const int32_t thread;
   std::atomic<uint64_t> lost{0};
-  std::atomic<bool> ended{false};  // the thread is gone, or has another one
+  std::atomic<bool> ended{false};  // the thread has ended, or has another buffer
 
  private:
   Moment* const moments_;
@@ -94,18 +94,18 @@ Tracer& tracer() {
 
 std::atomic<uint32_t> current_round{0};  // odd while there is a timeline
 
-// Keeps what a thread has of its own, until the thread ends.
+// Keeps a thread's buffer until the thread ends.
 struct Keeper {
   ~Keeper() { leave(); }
   void leave() {
-    // Relaxed: what was put down before is taken by put_.
+    // Relaxed: take() reads what was written before through put_.
     if (buffer != nullptr) buffer->ended.store(true, std::memory_order_relaxed);
     buffer.reset();
   }
   std::shared_ptr<Buffer> buffer;
 };
 thread_local Keeper keeper;
-// The same, for a look without a call: where there are destructors, each look asks whether they are
+// The same, to be read without a call: with a destructor, each access checks whether it is
 // registered.
 constinit thread_local Buffer* own = nullptr;
 constinit thread_local uint32_t own_round = 0;
@@ -138,7 +138,7 @@ uint64_t bytes_of(const urma_sg_t& list) {
   return bytes;
 }
 
-// The request was accepted, so it is as it has to be.
+// The request was accepted, so it is valid.
 uint64_t bytes_of(const urma_jfs_wr_t& wr) {
   switch (wr.opcode) {
     case URMA_OPC_READ:
@@ -160,7 +160,7 @@ uint64_t bytes_of(const urma_jfs_wr_t& wr) {
   }
 }
 
-// `peer` is that of a queue that is bound to one; else the requests name theirs.
+// `peer` is that of a bound queue; else the requests name theirs.
 void put_posts(const void* queue, uint32_t id, const urma_target_jetty_t* peer,
                const urma_jfs_wr_t* wr, const urma_jfs_wr_t* end, uint64_t began) {
   Buffer* buffer = own_buffer();
@@ -186,15 +186,15 @@ void put_posts(const void* queue, uint32_t id, const urma_target_jetty_t* peer,
   }
 }
 
-// All that has been put down up to now. Moments of threads that put them down just now may come
-// with the next turn, so what is younger than the beginning of this one waits for that.
+// Writes everything recorded so far. Moments being recorded now may come with the next turn, so
+// those younger than the start of this turn wait for it.
 void write_out(bool all) {
   Tracer& self = tracer();
   const uint64_t now = ticks(), ns = monotonic_ns();
   {
     const MutexLock lock(self.mutex);
     std::erase_if(self.buffers, [&self](const std::shared_ptr<Buffer>& buffer) {
-      // Relaxed: the flag is only a hint; a thread that ends has put everything down before.
+      // Relaxed: the flag is only a hint; a thread that ends has recorded everything before.
       const bool ended = buffer->ended.load(std::memory_order_relaxed);
       buffer->take(&self.entries);
       self.lost += buffer->lost.exchange(0, std::memory_order_relaxed);
@@ -274,7 +274,7 @@ void start(const std::string& file, Service* service) {
     self.service = service;
     // The rate of the clock is known from the second turn on.
     self.timeline->write({}, ticks(), monotonic_ns());
-    // Relaxed: calls that do not see it are not put down.
+    // Relaxed: calls that do not see it are not recorded.
     current_round.fetch_add(1, std::memory_order_relaxed);
     begin_detour(kTraced);
     service->after(kPeriodNs, take_turn);
@@ -283,7 +283,7 @@ void start(const std::string& file, Service* service) {
 
 void stop() {
   Tracer& self = tracer();
-  // Relaxed: start() and stop() hold the same lock of their callers.
+  // Relaxed: the callers of start() and stop() hold the same lock.
   if (current_round.load(std::memory_order_relaxed) % 2 == 0) return;
   end_detour(kTraced);
   self.service->run([&] {
@@ -296,8 +296,7 @@ void stop() {
   });
   if (self.lost != 0) {
     URMA_LOG(WARNING,
-             "URMA_TRACE: {} moments were lost, faster than they could be written; trace fewer "
-             "requests",
+             "URMA_TRACE: {} moments were lost, recorded faster than written; trace fewer requests",
              std::exchange(self.lost, 0));
   }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // A timeline of work requests in the format that Chrome and Perfetto read, in the file that
-// URMA_TRACE names. The threads that post and poll put down what they do in buffers of their own;
-// the service thread writes it out.
+// URMA_TRACE names. The threads that post and poll record what they do in their own buffers; the
+// service thread writes them out.
 #ifndef URMA_CORE_PROCESS_TRACE_H_
 #define URMA_CORE_PROCESS_TRACE_H_
 
@@ -20,12 +20,12 @@
 
 namespace urma::core::trace {
 
-// Begins a timeline. Without a name, or where the file cannot be made, which is logged, there is
-// none. Both are for urma_init and urma_uninit.
+// Begins a timeline. There is none without a name, or if the file cannot be made, which is logged.
+// Both are for urma_init and urma_uninit.
 void start(const std::string& file, Service* service);
 void stop();
 
-// The cheapest clock there is; its rate is found out as time passes.
+// The cheapest clock; its rate is measured as time passes.
 inline uint64_t ticks() {
 #if defined(__x86_64__)
   return __rdtsc();
@@ -42,7 +42,7 @@ void posted(const urma_jetty_t* jetty, const urma_jfs_wr_t* wr, const urma_jfs_w
 // Records were polled.
 void polled(const urma_cr_t* records, int count);
 
-// Makes the call, and puts down what came of it.
+// Makes the call, and records its result.
 template <typename Op, typename... Args>
 inline auto call(Op op, Args... args) {
   return op(args...);
