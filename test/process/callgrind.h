@@ -37,7 +37,7 @@ std::vector<Counted> read_callgrind(const std::string& folder);
 struct CountedRun {
   std::string cannot;  // why it failed; else empty
   std::map<std::string, int> calls;
-  std::vector<Counted> dumps;  // by name
+  std::vector<Counted> dumps;  // those named in `calls`
 
   // Instructions per call, without those of the program itself.
   std::map<std::string, double> costs(const std::string& program) const;
