@@ -21,7 +21,7 @@ namespace {
 constexpr uint64_t kBytes = 64 * kPage;
 // Free in all of these processes.
 #ifdef __SANITIZE_THREAD__
-char* const kPlace = reinterpret_cast<char*>(0x5600'0000'0000);  // one that the sanitizer allows
+char* const kPlace = reinterpret_cast<char*>(0x5600'0000'0000);  // allowed by the sanitizer
 #else
 char* const kPlace = reinterpret_cast<char*>(0x5100'0000'0000);
 #endif

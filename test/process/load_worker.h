@@ -27,7 +27,7 @@ struct Slot {
   LoadOffer offer;              // of that life
   std::atomic<uint64_t> moved;  // bytes, of all lives
   std::atomic<uint64_t> messages;
-  std::atomic<uint64_t> strays;   // messages for the one before, of which the sender did not know
+  std::atomic<uint64_t> strays;   // for the previous life, whose end the sender did not know of
   std::atomic<uint64_t> drained;  // the life with nothing outstanding any more
   struct Sent {
     std::atomic<uint64_t> to_life;
