@@ -14,10 +14,10 @@ class Case:
     limit: int = 10
     environment: dict = dataclasses.field(default_factory=dict)
     label: str = ''   # Of a Bazel test, which needs no command.
-    config: str = ''  # The --config that what Bazel builds for it is built with.
+    config: str = ''  # The --config of the Bazel build for it.
     only: str = '*'      # Of a Bazel test: its test cases, as a filter of GoogleTest,
     leave_out: dict = dataclasses.field(default_factory=dict)  # but for these, by guest.
-    # What else Bazel has to build. In the command, {bin} stands for the folder it is built into.
+    # What else Bazel must build. In the command, {bin} stands for the folder of the results.
     needs: list = dataclasses.field(default_factory=list)
 
 
@@ -27,10 +27,10 @@ class Job:
     name: str
     guests: list
     cases: list
-    devices: bool = False  # Whether devices.sh comes first,
+    devices: bool = False  # Whether to run devices.sh first,
     kfd: bool = False      # or kfd.sh.
     seconds: int = 300
-    alone: bool = False  # Whether it measures, so that no other guest may run beside it.
+    alone: bool = False  # Whether it measures, so that no other guest may run at the same time.
 
 
 def command(name, text, limit=10, needs=(), **environment):

@@ -28,15 +28,15 @@ SERVER, CLIENT, HOST = 'rxe0', 'rxe1', '127.0.0.1'
 PORT = 18600
 LIMIT = 12  # seconds, of one run
 
-# What is read of a test, and the column of it, the same of both programs.
+# The value to read of a test, and its column, the same for both programs.
 LEAST_AND_TYPICAL = [('least', 2), ('typical', 4)]
 TYPICAL = [('typical', 4)]
 AVERAGE = [('average', 3)]
 LATENCY = ('us', 1.10)  # unit, target
 BANDWIDTH = ('MiB/s', 0.95)
 
-# What, the test of ours, that of perftest, the options of both, what is read, unit and target, and
-# how many times the rounds.
+# Name, our test, the test of perftest, the options of both, the value read, unit and target, and
+# the factor of rounds.
 ROWS = [
     ('write latency, 8 B', 'write_lat', 'ib_write_lat', '-s 8 -n 2000', LEAST_AND_TYPICAL, LATENCY,
      1),
@@ -100,7 +100,7 @@ def run(server, client, port, columns):
                if len(row) > max(columns) and row[0].isdigit() and row[1].isdigit()]
     if done.returncode == 0 and numbers:
         values = [float(numbers[-1][column]) for column in columns]
-        # perftest says infinity, or 0, where its own measurement of the frequency was disturbed.
+        # perftest prints infinity or 0 if its measurement of the frequency was disturbed.
         if all(math.isfinite(value) and value > 0 for value in values):
             return values
     print(f'compare: {" ".join(client)} ends with {done.returncode}\n{done.stdout}{done.stderr}',
@@ -144,7 +144,7 @@ def measure(program, rounds):
             for turn, into in turns if number % 2 == 0 else reversed(turns):
                 port += 1
                 found = turn(port)
-                if found is None and into is theirs:  # Not ours to mend.
+                if found is None and into is theirs:  # Not for us to fix.
                     found = turn(port + 500) or turn(port + 1000)
                 into.append(found)
     return values

@@ -81,7 +81,7 @@ class Guest:
         self.kind, self.job, self.folder = kind, job, folder
         self.first = [case for case, wanted in [(DEVICES, job.devices), (KFD, job.kfd)] if wanted]
         self.cases = self.first + job.cases
-        self.ended = ''  # Why there can be no results any more.
+        self.ended = ''  # Why no more results can come.
 
     def name(self, case):
         return f'{self.kind} {self.job.name} {case.name}'
@@ -103,14 +103,14 @@ class Guest:
         """Runs the job. User Mode Linux reads and makes files as root only."""
         as_root = []
         if self.kind == 'uml' and os.geteuid() != 0:
-            # Else the kernel would be made as root.
+            # Otherwise the kernel would be built as root.
             subprocess.run([os.path.join(HERE, 'kernel_uml.sh')], check=False,
                            stdout=subprocess.DEVNULL)
             as_root = ['sudo', '--preserve-env=HOME,URMA_VM_CACHE']
         boot = [*as_root, os.path.join(HERE, 'boot.sh'), self.kind, self.folder,
                 str(self.job.seconds)]
-        # The kernel of User Mode Linux and the programs in it take turns. Where the one wakes the
-        # other on another processor, and that is idle, a system call takes five times as long.
+        # The kernel of User Mode Linux and its programs alternate. If one wakes the other on
+        # another idle processor, a system call takes five times as long.
         boot += [str(processor)] if self.kind == 'uml' else []
         status = subprocess.run(boot, check=False).returncode
         if status:
@@ -131,8 +131,8 @@ class Guest:
                 append(files['test.log'], f'no test case is like "{case.only}"\n')
                 status = '1'
             elif status == '0' and test_filter != '*' and case in self.first:
-                continue  # Where only some test cases are meant, it is none of them.
-            # What a case measures is shown, whatever became of it.
+                continue  # If only some test cases are selected, it is none of them.
+            # The measurements of a case are shown, whatever its result.
             print(''.join(line for line in read(files['test.log']).splitlines(keepends=True)
                           if line.startswith('|')), end='', flush=True)
             yield {
@@ -215,8 +215,8 @@ def boot_all(guests):
                 return
             guest.boot(processor)
 
-    # One from each end: so there is mostly one guest of QEMU, with threads for two processors, and
-    # one of User Mode Linux.
+    # One from each end: mostly one guest of QEMU, with threads for two processors, runs beside one
+    # of User Mode Linux.
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         list(pool.map(boot_from, [waiting.popleft, waiting.pop], [processors[0], processors[-1]]))
     for guest in guests:
@@ -250,7 +250,7 @@ def run(pairs, bins, test_filter):
         print(f'vm: logs are kept in {folder}', file=sys.stderr, flush=True)
     else:
         shutil.rmtree(folder)
-    # The totals are the last line of all.
+    # The totals are the very last line.
     sys.stdout.buffer.write(done.stdout)
     return done.returncode
 
