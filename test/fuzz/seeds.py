@@ -38,7 +38,7 @@ def write(inputs):
             member = tarfile.TarInfo(path)
             member.size = len(data)
             archive.addfile(member, io.BytesIO(data))
-    # Beside, and then in its place: whoever is stopped leaves the old one whole.
+    # Written next to the old one, then renamed: an interrupted run leaves the old one intact.
     with open(ARCHIVE + '.new', 'wb') as file:
         file.write(gzip.compress(packed.getvalue(), mtime=0))
     os.replace(ARCHIVE + '.new', ARCHIVE)
