@@ -12,7 +12,7 @@ TAGS = [
     "no-tsan",
 ]
 
-# The library and the module: what they consist of, and how they are linked.
+# The sources of the library and the module, and how they are linked.
 PRODUCTS = {
     "library": struct(
         part = "//urma/core/api",
@@ -28,7 +28,7 @@ PRODUCTS = {
     ),
 }
 
-# Where each room of the house is, and which product it is in.
+# The location of each room, and its product.
 ROOMS = {
     "api": ("//urma/core/api", "library"),
     "jetty": ("//jetty", "module"),

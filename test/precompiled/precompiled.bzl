@@ -3,8 +3,8 @@
 
 load("//third_party/precompiled:precompiled.bzl", "begin_with")
 
-# Tags of what no sanitizer sees: it has memory, threads, calls or instructions of its own, or runs
-# programs that know nothing of a sanitizer's libraries.
+# Tags for tests that run under no sanitizer: a sanitizer has its own memory, threads, calls or
+# instructions, or the test runs programs that know nothing of its libraries.
 NOT_SANITIZED = [
     "no-asan",
     "no-tsan",
