@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A fuzzer, and the test that runs what it has found."""
+"""A fuzzer, and the test that runs its findings."""
 
 load("//urma:link_time.bzl", "ORDINARY_CODE_LINKOPTS")
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs fuzzers, and tells what became of each.
+"""Runs fuzzers, and prints the result of each.
 
 Each begins with its inputs of the archive (seeds.py) and those that earlier runs have left in
 out/fuzz/NAME/found. An input that ends a fuzzer is kept in out/fuzz/NAME. The last line is
@@ -52,7 +52,7 @@ def command(binary, name, *more):
 
 
 def run(binary, name, seconds, seed):
-    """Returns whether it went well, and a line about it."""
+    """Returns whether it succeeded, and a line about it."""
     with tempfile.TemporaryDirectory() as corpus:
         seeds.unpack(name, corpus)
         return run_from(corpus, binary, name, seconds, seed)
@@ -83,7 +83,7 @@ def run_from(corpus, binary, name, seconds, seed):
 
 
 def merge(binary, name):
-    """Makes the fuzzer's inputs of the archive anew."""
+    """Recreates the inputs of the fuzzer in the archive."""
     with tempfile.TemporaryDirectory() as corpus, tempfile.TemporaryDirectory() as kept:
         seeds.unpack(name, corpus)
         subprocess.run(command(binary, name, '-set_cover_merge=1', '-use_counters=0', kept,

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The inputs that fuzzers begin with: test/fuzz/corpus.tar.gz, in it corpus/NAME/HASH.
+"""The initial inputs of fuzzers: test/fuzz/corpus.tar.gz, which has corpus/NAME/HASH.
 
     seeds.py add NAME FILE...  puts inputs in, for the fuzzer NAME
     seeds.py list              says how many each fuzzer has
@@ -60,7 +60,7 @@ def unpack(name, folder):
 
 
 def replace(name, paths):
-    """Gives a fuzzer these inputs instead of those that it has."""
+    """Replaces the inputs of a fuzzer."""
     write({**read(), name: read_files(paths)})
 
 

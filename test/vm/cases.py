@@ -1,4 +1,4 @@
-"""What a table of jobs is made of (jobs.py)."""
+"""The parts of a table of jobs (jobs.py)."""
 
 import dataclasses
 import shlex
@@ -8,7 +8,7 @@ GUESTS = {'qemu': 20, 'uml': 5}  # How many times slower than the machine itself
 
 @dataclasses.dataclass
 class Case:
-    """A command that has to end with 0 within LIMIT seconds, as measured outside of a guest."""
+    """A command that must exit with 0 within LIMIT seconds, as measured outside a guest."""
     name: str
     command: list = ()
     limit: int = 10
@@ -23,7 +23,7 @@ class Case:
 
 @dataclasses.dataclass
 class Job:
-    """Cases that share one guest of each kind, which has to be done within SECONDS."""
+    """Cases that share one guest of each kind, which must finish within SECONDS."""
     name: str
     guests: list
     cases: list
@@ -34,7 +34,7 @@ class Job:
 
 
 def command(name, text, limit=10, needs=(), **environment):
-    """A command line. What follows is set in its environment."""
+    """A command line. Further arguments are set in its environment."""
     return Case(name, shlex.split(text), limit, environment, needs=list(needs))
 
 
@@ -50,7 +50,7 @@ def both_ends(name, text, limit=10):
 
 
 def test(label, where='', environment=None, **options):
-    """A Bazel test, by its label; WHERE is what its name tells of its environment."""
+    """A Bazel test, by its label; WHERE is the part of its name for its environment."""
     remarks = ', '.join(filter(None, [where, options.get('config')]))
     name = f'{label} ({remarks})' if remarks else label
     return Case(name, environment=environment or {}, label=label, **options)

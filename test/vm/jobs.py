@@ -59,7 +59,7 @@ def connects_on(device, address):
 
 
 def on_siw():
-    """Programs of the field on Soft-iWARP."""
+    """Common programs on Soft-iWARP."""
     return [connects_on('siw0', '10.77.3.1'),
             pair('write on siw0', 'ib_write_bw -d siw0 -R -n 100 -s 65536 -F',
                  'ib_write_bw -d siw0 -R -n 100 -s 65536 -F 10.77.3.1')]

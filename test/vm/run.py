@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the jobs of jobs.py in guests, and tells what became of each case.
+"""Runs the jobs of jobs.py in guests, and prints the result of each case.
 
 FILTER chooses the cases that have it in their name `GUEST JOB CASE`; if none has, all Bazel tests
 are run with those test cases that have it in theirs. The last line is `N passed, N failed,
@@ -35,7 +35,7 @@ KERNEL_LOG_LINES = 38
 
 
 def choose(jobs, text):
-    """Returns what FILTER means: (guest, Job) pairs, and the filter for test cases."""
+    """Returns what FILTER selects: (guest, Job) pairs, and the filter for test cases."""
     def reduce(keep):
         pairs = []
         for job in jobs:
@@ -119,7 +119,7 @@ class Guest:
                 self.ended = f'the limit of {self.job.seconds} s for this guest is over'
 
     def events(self, test_filter):
-        """Yields what became of each case, in the form of Bazel's events."""
+        """Yields the result of each case, in the form of Bazel's events."""
         log_shown = False
         for number, case in enumerate(self.cases):
             files = {'test.log': self.path(f'{number}.log'), 'test.xml': self.path(f'{number}.xml')}
@@ -147,7 +147,7 @@ class Guest:
             }
 
     def why_missing(self, first):
-        """Returns what is to be said of a case without a status; the kernel's log only once."""
+        """Returns the message for a case without a status; the kernel's log only once."""
         if not first:
             return 'was not run: see the first case that failed\n'
         log = read(self.path('kernel.log')).splitlines()[-KERNEL_LOG_LINES:]
@@ -178,7 +178,7 @@ def runs_nothing(files):
 
 
 def append(path, text):
-    """Appends to a file that may be root's, in a folder of ours."""
+    """Appends to a file that may belong to root, in a folder of this user."""
     text = read(path) + text
     if os.path.exists(path):
         os.unlink(path)
@@ -196,14 +196,14 @@ def read(path):
 
 
 def cannot_boot(kind):
-    """Returns why this user can boot no guest of KIND; '' where that can be done."""
+    """Returns why this user can boot no guest of KIND; '' if it can."""
     if kind == 'uml' and os.geteuid() != 0 and not shutil.which('sudo'):
         return 'User Mode Linux needs root, and there is no sudo; run ./dev vm as root'
     return ''
 
 
 def boot_all(guests):
-    """Boots the guests, two at a time, and last those that are to be alone."""
+    """Boots the guests, two at a time, and last those that must run alone."""
     waiting = collections.deque(guest for guest in guests if not guest.job.alone)
     processors = sorted(os.sched_getaffinity(0))
 
