@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Copies of the library with a fault in it, which the tests must find.
 
-A fault is a piece of text in one source file and what stands there instead. Only that file is
-compiled again, in a hurry; the linker takes its symbols and leaves the ones of the ordinary object aside.
+A fault is a piece of text in one source file and its replacement. Only that file is compiled
+again, without optimisation; the linker takes its symbols instead of those of the ordinary object.
 """
 
 load("//urma:link_time.bzl", "ORDINARY_CODE_LINKOPTS")
