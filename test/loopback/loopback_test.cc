@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // Tests of the suite for two processes, within one: a sleeper is woken, a receiver without receives
-// holds up its sender, and an object that ends takes along what it should, and nothing else.
+// holds up its sender, and the end of an object ends what it should, and nothing else.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

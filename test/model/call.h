@@ -39,7 +39,7 @@ enum class Kind : uint8_t {
 
 inline constexpr int kNull = -1;
 inline constexpr size_t kSlots = 512;
-inline constexpr size_t kArena = 8192;  // the memory of a process that segments lie in
+inline constexpr size_t kArena = 8192;  // the memory of a process that has the segments
 inline constexpr size_t kRequests = 3;
 inline constexpr size_t kRecords = 32;
 inline constexpr uint8_t kTooMany = 99;  // pieces

@@ -45,7 +45,7 @@ struct Holdings {
 Holdings count_holdings() {
   Holdings found;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
-    // Opened when memory of the process first moves, in whichever round; not counted.
+    // Opened when memory of the process first moves, in any round; not counted.
     std::error_code gone;
     const std::string target = std::filesystem::read_symlink(entry.path(), gone).string();
     found.descriptors += target.rfind("/proc/", 0) == 0 ? 0 : 1;

@@ -205,7 +205,7 @@ TEST_F(GroupTest, AnotherMemberTakesOver) {
         } while (cr.status == URMA_CR_REM_ACCESS_ABORT_ERR);
         EXPECT_EQ(cr.status, URMA_CR_SUCCESS);
         channel.sync();
-        channel.sync();  // nobody is left
+        channel.sync();  // no one is left
         for (int i = 0; i < 3; ++i) {
           send_to(party, group, 1, 3);
           wait_for_status(party.endpoint.send_jfc, URMA_CR_REM_ACCESS_ABORT_ERR);

@@ -74,7 +74,7 @@ struct State {
   std::multimap<uint64_t, uint64_t> locked;  // bytes by address
   std::deque<Task> tasks;
   std::vector<Handler> handlers;
-  std::map<Signal*, int> shared_signals;  // with the descriptor of the page that each lies in
+  std::map<Signal*, int> shared_signals;  // with the descriptor of the page of each
   int initialised = 0;
   bool threads = false;
 };

@@ -120,7 +120,7 @@ TEST_F(InPlaceLimits, TheWayBackTakesSmallerSteps) {
   if (kSanitized) GTEST_SKIP() << "the sanitizers map memory of their own";
   share_everything();
   ASSERT_EQ(bytes_in_memfds(memory_.get(), kBytes), kBytes);
-  // The mappings of the two threads that take memory back come first.
+  // The mappings of the two threads that restore pages come first.
   constexpr uint64_t kThread = (2 << 20) + 3 * kPage;
   {
     const TightAddressSpace tight(2 * kThread + kMiB);

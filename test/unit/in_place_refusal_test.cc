@@ -369,7 +369,7 @@ TEST(InPlaceRefusal, TheWayBackNeedsNoRights) {
   EXPECT_EQ(status, 0);
 }
 
-// Without a second helper to take memory back, callers take turns.
+// Without descriptors for a second WayBack, callers take turns.
 TEST(InPlaceRefusal, OneWayBackDoesForSeveral) {
   SKIP_UNLESS_IN_PLACE();
   PageTable table;
@@ -395,7 +395,7 @@ TEST(InPlaceRefusal, OneWayBackDoesForSeveral) {
   EXPECT_TRUE(is_filled(second.get(), kBytes));
 }
 
-// The helpers that take memory back are closed with the last shared page.
+// The WayBack is closed with the last shared page.
 TEST(InPlaceRefusal, NothingStaysOpen) {
   SKIP_UNLESS_IN_PLACE();
   const auto open_descriptors = [] {

@@ -414,7 +414,7 @@ class LogKeeper : public Logger {
   std::string said_;
 };
 
-// There is nothing behind the end of shared memory; an access would raise SIGBUS.
+// There is nothing after the end of shared memory; an access would raise SIGBUS.
 TEST(InPlaceRestore, SharedMemoryCannotBeGrown) {
   SKIP_UNLESS_IN_PLACE();
   for (const uint64_t bytes : {2 * kPage, 16 * kPage, 3 * kMiB}) {

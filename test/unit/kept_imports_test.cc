@@ -252,7 +252,7 @@ TEST_F(KeptImportsOfRawOwners, OwnersAreAskedNowAndThenWhileNothingIsMapped) {
     if (request.has_value()) {
       EXPECT_EQ(request->type, RequestType::kImportSegment);
       asked_at.push_back(use);
-      // Its word is 0, which is what stands there.
+      // The word at its index is 0, the granted generation.
       import.grant(*request, {4096, 4096, kAllAccess, 3, 0, Reach::kMapped});
     }
     import.end();

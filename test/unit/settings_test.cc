@@ -81,7 +81,7 @@ TEST_F(SettingsTest, EnvironmentIsReadAtEachLoad) {
 struct Bad {
   const char* name;
   const char* value;
-  const char* allowed;  // must stand in the complaint
+  const char* allowed;  // must be in the log line
 };
 
 class BadSettingTest : public SettingsTest, public testing::WithParamInterface<Bad> {};

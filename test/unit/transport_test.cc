@@ -345,7 +345,7 @@ __attribute__((noinline, no_sanitize("thread"))) char now_at(const volatile char
 }
 
 constexpr int kRounds = urma_test::kSanitized ? 2 : 6;
-constexpr size_t kEach = 4096;  // a mark stands at the end of each page
+constexpr size_t kEach = 4096;  // a mark is at the end of each page
 
 // What a program may do at once with memory that it has unregistered, one way or the other.
 void use_otherwise(Pages* pages, int round) {
