@@ -16,7 +16,7 @@ constexpr size_t kMessages = 4;  // at a time to one partner
 constexpr size_t kMessageBytes = 16 * 1024;
 constexpr size_t kBlockBytes = 256 * 1024;
 constexpr size_t kLaneBytes =
-    kBlockBytes + 4096;  // of a sender; the block, and a counter after it
+    kBlockBytes + 4096;  // of a sender; the block, and the counter after it
 constexpr uint64_t kReceives = 64;
 
 struct Header {
