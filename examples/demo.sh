@@ -2,16 +2,16 @@
 # SPDX-License-Identifier: MIT
 #
 # demo.sh BINDIR [TMPDIR]: runs every example as two processes, a server and a
-# client (which may start more), and shows what they print. Succeeds if all of
-# them did. BINDIR holds the programs, itself or in its folder examples. Each has
-# DEMO_SECONDS to be done, 60 if that is not set. DEMO_EXAMPLES names those that
-# are run instead of all.
+# client (which may start more), and shows their output. Succeeds if all of them
+# do. The programs are in BINDIR or in its folder examples. Each may take
+# DEMO_SECONDS, 60 by default. DEMO_EXAMPLES names the examples to run instead of
+# all.
 #
-# The processes share a runtime directory of their own, made in TMPDIR and
-# removed in the end, so that nothing outside is met or left behind. They use
-# the device that URMA_DEVICE names, the clients that of URMA_PEER_DEVICE if
-# it is set. The servers wait at DEMO_ADDRESS, 127.0.0.1 if that is not set; what
-# DEMO_SERVER and DEMO_CLIENT say stands in front of their commands.
+# The processes share a private runtime directory, made in TMPDIR and removed at
+# the end, so that they affect nothing outside. They use the device that
+# URMA_DEVICE names; the clients use that of URMA_PEER_DEVICE if set. The servers
+# listen at DEMO_ADDRESS, 127.0.0.1 by default. DEMO_SERVER and DEMO_CLIENT are
+# prefixes of their commands.
 set -uo pipefail
 
 usage() { echo "usage: $0 BINDIR [TMPDIR]" >&2; exit 2; }
@@ -35,8 +35,8 @@ trap 'rm -rf "$URMA_RUNTIME_DIR"' EXIT
 
 prefix() { sed -u "s/^/[$1] /"; }
 
-# Runs one example. The server takes any free port and says which, so the
-# client starts when, and only when, it can be answered.
+# Runs one example. The server takes any free port and prints it; the client starts once the server
+# can answer.
 run() {
   local program=$bindir/$1 server line port='' from_server to_screen failed=0
   echo "== $1"

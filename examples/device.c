@@ -33,7 +33,7 @@ urma_context_t* open_device(void) {
   ok(urma_init(NULL), "urma_init");
   urma_device_t* device = choose_device();
 
-  // Entry 0 of the device's EID table is as good an address as any.
+  // Entry 0 of the EID table of the device is as good an address as any.
   urma_context_t* ctx = urma_create_context(device, 0);
   require(ctx != NULL, "urma_create_context");
   printf("device %s, EID " EID_FMT "\n", device->name, EID_ARGS(ctx->eid));

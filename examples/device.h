@@ -11,28 +11,28 @@
 extern "C" {
 #endif
 
-// Ends the program with a message that names `what`, unless `status` is URMA_SUCCESS.
+// Exits with a message that names `what`, unless `status` is URMA_SUCCESS.
 void ok(urma_status_t status, const char* what);
 
-// The device that the environment variable URMA_DEVICE names, else the first one found. Ends the
-// program where there is none.
+// The device that the environment variable URMA_DEVICE names, else the first one found. Exits if
+// there is none.
 urma_device_t* choose_device(void);
 
-// Starts the library and opens choose_device(). Prints its name. Ends the program on failure.
+// Starts the library and opens choose_device(). Prints its name. Exits on failure.
 urma_context_t* open_device(void);
 
-// Ends the program with a message that names `what`, unless the request has succeeded. Returns how
-// many bytes it moved.
+// Exits with a message that names `what`, unless the request has succeeded. Returns the number of
+// bytes it moved.
 uint32_t succeeded(const urma_cr_t* record, const char* what);
 
-// Polls `jfc` until something is done. Returns the number of records, at most `count`.
+// Polls `jfc` until something completes. Returns the number of records, at most `count`.
 int poll_some(urma_jfc_t* jfc, urma_cr_t* records, int count);
 
-// Polls `jfc` until a request is done, and returns how many bytes it moved. Ends the program if the
+// Polls `jfc` until a request completes, and returns the number of bytes it moved. Exits if the
 // request failed.
 uint32_t wait_for(urma_jfc_t* jfc);
 
-// Closes the device, from which nothing may be left, and ends the library.
+// Closes the device, whose objects must all be gone, and ends the library.
 void close_device(urma_context_t* ctx);
 
 #ifdef __cplusplus

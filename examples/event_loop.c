@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 
 // An event loop: one thread serves 64 jetties of four clients. It sleeps in io_uring until a
-// message has arrived at any of them, or a client says that it is done.
+// message arrives at any of them, or a client says that it is done.
 //
 //   event_loop server [port] | client host [port]
 //
 // `client` starts the four. All completion queues (JFC) of the server have one event channel
-// (JFCE), whose fd stands in the loop beside the sockets. Where io_uring is refused, poll() does
-// the same.
+// (JFCE), whose fd is in the loop with the sockets. Without io_uring, poll() does the same.
 
 #include <errno.h>
 #include <liburing.h>
@@ -27,7 +26,7 @@ enum { AT_ONCE = 16, PATIENCE_S = 10, EVENTS = CLIENTS, SOURCES };  // a socket 
 static struct line lines[LINES];
 static urma_jfce_t* events;
 
-// What the loop sleeps on. Each entry of `watched` has the fd, or -1 while nobody waits for it.
+// What the loop sleeps on. Each entry of `watched` has the fd, or -1 if it is not watched.
 static struct pollfd watched[SOURCES];
 static struct io_uring ring;
 static bool with_uring;
@@ -38,7 +37,7 @@ static void open_loop(void) {
   if (!with_uring) printf("io_uring is refused (%s): poll() instead\n", strerror(-refused));
 }
 
-// Asks to be told once when `fd` is readable.
+// Asks for one notification when `fd` is readable.
 static void watch(int source, int fd) {
   watched[source] = (struct pollfd){.fd = fd, .events = POLLIN};
   if (!with_uring) return;
@@ -66,7 +65,7 @@ static int next_of_poll(void) {
   return source;
 }
 
-// Sleeps until something is readable that was watched; from then on it no longer is.
+// Sleeps until a watched fd is readable, which ends its watch.
 static int next_source(void) {
   int source = with_uring ? next_of_uring() : next_of_poll();
   watched[source].fd = -1;
@@ -88,8 +87,8 @@ static void serve_line(struct line* line) {
   require(n == 0, "urma_poll_jfc");
 }
 
-// Takes all events that wait. A queue is armed again before it is polled: what arrives after the
-// poll raises the next event.
+// Takes all pending events. A queue is armed again before it is polled: what arrives after the poll
+// raises the next event.
 static void take_events(void) {
   urma_jfc_t* fired[AT_ONCE];
   int n;

@@ -39,7 +39,7 @@ static void wait_for_clients(const char* port, const char* address, int* socks, 
   require(listen(listener, count) == 0, "listen");
   require(getsockname(listener, (struct sockaddr*)&addr, &size) == 0, "getsockname");
   printf("listening on port %u\n", ntohs(addr.sin_port));
-  fflush(stdout);  // whoever starts the client may be waiting for this line
+  fflush(stdout);  // the process that starts the client may wait for this line
 
   for (int i = 0; i < count; i++) {
     socks[i] = accept(listener, NULL, NULL);
@@ -65,14 +65,14 @@ static int connect_to_server(const char* host, const char* port) {
 void meet_clients(int argc, char** argv, bool* is_server, int* socks, int count) {
   *is_server = argc >= 2 && strcmp(argv[1], "server") == 0;
   bool is_client = argc >= 3 && strcmp(argv[1], "client") == 0;
-  int port = *is_server ? 2 : 3;  // where the port stands
+  int port = *is_server ? 2 : 3;  // the index of the port in argv
   if ((!*is_server && !is_client) || argc > 4) {
     fprintf(stderr, "usage: %s server [port [address]] | client host [port]\n", argv[0]);
     exit(EXIT_FAILURE);
   }
   const char* number = argc > port ? argv[port] : DEFAULT_PORT;
-  // Whoever knows the ids can reach the queues and segments, so this machine alone is let in where
-  // nothing else is said.
+  // Anyone with the ids can reach the queues and segments, so by default only this machine may
+  // connect.
   if (*is_server) wait_for_clients(number, argc > 3 ? argv[3] : "127.0.0.1", socks, count);
   if (is_client) socks[0] = connect_to_server(argv[2], number);
   for (int i = 0; i < (*is_server ? count : 1); i++)

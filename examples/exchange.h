@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
-// What the examples need besides URMA: a TCP connection over which two programs tell each other
-// where their queues and segments are, and small things that would hide the flow if each example
-// had its own. URMA does not mind how ids travel; TCP is what most programs use.
+// What the examples need besides URMA: a TCP connection over which two programs exchange the
+// addresses of their queues and segments, and helpers that would hide the flow of each example.
+// URMA does not care how ids travel; most programs use TCP.
 
 #ifndef EXAMPLES_EXCHANGE_H
 #define EXAMPLES_EXCHANGE_H
@@ -15,47 +15,46 @@
 extern "C" {
 #endif
 
-// Ends the program with a message that names `what`, and what errno says.
+// Exits with a message that names `what`, and the text of errno.
 __attribute__((noreturn)) void give_up(const char* what);
 
-// Gives up unless `ok`.
+// Exits unless `ok`.
 static inline void require(bool ok, const char* what) {
   if (!ok) give_up(what);
 }
 
-// Connects the two programs as the command line says: `server [port [address]]` waits at its
-// address, 127.0.0.1 unless there is another, prints the port it took (0: any free one) and accepts
-// one client; `client host [port]` connects to it.
-// Sets *is_server and returns the socket. Wrong arguments end the program.
+// Connects the two programs as the command line says: `server [port [address]]` listens at its
+// address, 127.0.0.1 by default, prints its port (0: any free one) and accepts one client; `client
+// host [port]` connects to it. Sets *is_server and returns the socket. Exits on wrong arguments.
 int meet(int argc, char** argv, bool* is_server);
 
-// The same for a server of `count` clients: it gets a socket for each, a client gets socks[0].
+// The same for a server with `count` clients: it gets a socket for each, a client gets socks[0].
 void meet_clients(int argc, char** argv, bool* is_server, int* socks, int count);
 
-// Sends `size` bytes at `mine` and receives as many into `theirs`. Neither program gets out before
-// the other has come in, so this also keeps them in step.
+// Sends `size` bytes at `mine` and receives as many into `theirs`. Returns only after the other
+// program has called it, so it also synchronizes the two.
 void swap_over(int sock, const void* mine, void* theirs, size_t size);
 
-// Waits until the other program has come this far too.
+// Waits until the other program has reached this point too.
 void in_step(int sock);
 
-// To be called when a poll found nothing, with the number of such polls in a row. Polls go on at
-// once at first; later others get the core, for the two programs may have to share one. Ends the
-// program if nothing has happened for seconds: the other one is probably gone.
+// Called after a poll without result, with the number of such polls in a row. The first polls
+// repeat at once; later ones yield the core, which the two programs may share. Exits if nothing has
+// happened for seconds: the other program is probably gone.
 void idle(uint64_t polls);
 
 // A clock, in nanoseconds.
 uint64_t now_ns(void);
 
-// Fills `size` bytes, at least 8, with a text that differs for each size and side, and ends it with
-// a checksum.
+// Writes a text of `size` bytes, at least 8, that differs for each size and side and ends with a
+// checksum.
 void write_text(char* message, uint32_t size, const char* side);
 
-// Ends the program unless `message` is as write_text made it; prints its size and how it begins.
+// Exits unless `message` is as write_text wrote it; prints its size and how it begins.
 void check_text(const char* message, uint32_t size);
 
-// Prints the median of `count` times, which it sorts. Both sides poll: where they share a core,
-// each waits for the other to give it up.
+// Prints the median of `count` times, which it sorts. Both sides poll: if they share a core, each
+// waits until the other yields it.
 void print_latency(const char* what, uint64_t* times, size_t count);
 
 #ifdef __cplusplus

@@ -13,7 +13,7 @@ void post_receive(struct line* line) {
   ok(urma_post_jetty_recv_wr(line->jetty, &wr, &bad), "urma_post_jetty_recv_wr");
 }
 
-// Inline: the number is copied while posting, so it may lie anywhere.
+// Inline: the number is copied while posting, so it may be anywhere.
 void send_number(struct line* line, uint32_t number) {
   urma_sge_t sge = {.addr = (uintptr_t)&number, .len = sizeof(number)};
   urma_jfs_wr_t wr = {.opcode = URMA_OPC_SEND, .tjetty = line->peer}, *bad;
@@ -60,7 +60,7 @@ void open_line(struct line* line, urma_context_t* ctx, urma_jfce_t* events, int 
 
 void take_answer(struct line* line, uint32_t expected) {
   wait_for(line->jfc);
-  wait_for(line->jfc);  // one record for each direction, in any order
+  wait_for(line->jfc);  // one record per direction, in any order
   require(line->in == expected, "an answer");
   post_receive(line);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-// What event_loop.c has many of: a jetty with queues of its own, over which numbers go to and fro.
+// The unit of event_loop.c: a jetty with queues of its own, over which numbers go back and forth.
 
 #ifndef EXAMPLES_LINE_H
 #define EXAMPLES_LINE_H
@@ -15,12 +15,12 @@ struct line {
   urma_jetty_t* jetty;
   urma_target_jetty_t* peer;
   urma_target_seg_t* seg;
-  uint32_t in;        // the number that came last
+  uint32_t in;        // the last number received
   uint32_t answered;  // for the server
 };
 
-// Makes the queues, posts one receive, and finds the jetty of the process at the other end of
-// `sock`, which makes the same call. Events go to `events`, armed for the first; NULL: none.
+// Creates the queues, posts one receive, and finds the jetty of the process at the other end of
+// `sock`, which makes the same call. Events go to `events`, armed for the first; NULL: no events.
 void open_line(struct line* line, urma_context_t* ctx, urma_jfce_t* events, int sock);
 
 // Posts a receive for the next number.
@@ -29,7 +29,7 @@ void post_receive(struct line* line);
 // Sends a number.
 void send_number(struct line* line, uint32_t number);
 
-// Waits until a number is sent and its answer has come, which is to be `expected`.
+// Waits until a number is sent and its answer, which must be `expected`, has come.
 void take_answer(struct line* line, uint32_t expected);
 
 void close_line(struct line* line);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 
-// Mapped segments: the client works in the memory of the server with plain loads and stores.
+// Mapped segments: the client accesses the memory of the server with plain loads and stores.
 //
 //   mapped server [port] | client host [port]
 //
-// The server registers ordinary memory from the heap. The client imports it with URMA_SEG_MAPPED
-// and finds at `mva` where it can use it as its own. Where a device cannot map, mva is 0, and the
-// same bytes travel by work requests, as in segment.c; a program that is to run anywhere does both.
+// The server registers ordinary memory from the heap. The client imports it with URMA_SEG_MAPPED;
+// `mva` is then its address in the client. If a device cannot map, mva is 0, and work requests move
+// the same bytes, as in segment.c; a portable program handles both.
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -21,11 +21,11 @@
 enum { PAGE = 4096, TEXT = (1 << 20) - 8, DEPTH = 16, ADDS = 1000 };
 
 struct shared {
-  _Atomic uint64_t counter;  // first: atomics want an address that is a multiple of their size
+  _Atomic uint64_t counter;  // first: atomics need an address that is a multiple of their size
   char data[TEXT];
 };
 
-// What the server tells the client, and all that the client needs to reach it.
+// What the server tells the client: all that the client needs to reach it.
 struct offer {
   urma_seg_t seg;
   urma_token_t token;
@@ -66,7 +66,7 @@ static void serve(int sock) {
   require(getrandom(&offer.token, sizeof(offer.token), 0) == sizeof(offer.token), "getrandom");
   set_up(URMA_ACCESS_READ | URMA_ACCESS_WRITE | URMA_ACCESS_ATOMIC, offer.token);
   urma_jfr_cfg_t cfg = {.depth = DEPTH, .trans_mode = URMA_TM_RM, .max_sge = 1, .jfc = jfc};
-  urma_jfr_t* jfr = urma_create_jfr(ctx, &cfg);  // target of work requests, if it comes to that
+  urma_jfr_t* jfr = urma_create_jfr(ctx, &cfg);  // target of work requests, if needed
   require(jfr != NULL, "urma_create_jfr");
   offer.seg = local->seg;
   offer.queue = jfr->jfr_id;
@@ -82,7 +82,7 @@ static void serve(int sock) {
   tear_down();
 }
 
-// The memory of the server, used as our own.
+// The memory of the server, used like local memory.
 static void use_mapped(int sock, struct shared* theirs) {
   printf("mapped: loads and stores at %p\n", (void*)theirs);
   write_text(theirs->data, TEXT, "client");
@@ -94,7 +94,7 @@ static void use_mapped(int sock, struct shared* theirs) {
   }
 }
 
-// The same by work requests, which take what is in our own memory.
+// The same with work requests, whose data is in local memory.
 static void use_requests(int sock, urma_jfs_t* jfs, urma_target_jetty_t* queue,
                          urma_target_seg_t* remote) {
   printf("not mapped (mva is 0; the log has the reason): work requests\n");

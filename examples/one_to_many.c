@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 
-// One to many: one send queue (JFS) of the server reaches receive queues (JFR) of several
+// One to many: one send queue (JFS) of the server sends to receive queues (JFR) of several
 // processes.
 //
 //   one_to_many server [port] | client host [port]
 //
-// `client` starts four receivers, each a process with a JFR of its own. In mode RM a queue needs no
-// connection: each request names its target. Messages to one target arrive in the order in which
-// they were posted, and the completions of a JFS come in that order too, whatever the targets.
+// `client` starts four receivers, each a process with its own JFR. In mode RM a queue needs no
+// connection: each request names its target. Messages to one target arrive in the order of posting,
+// and the completions of a JFS come in that order too, for all targets.
 
 #include <stdio.h>
 #include <string.h>
@@ -26,7 +26,7 @@ struct message {
 
 struct offer {  // what the sender and a receiver tell each other
   urma_jetty_id_t queue;
-  uint32_t receiver, unused;  // without it the bytes behind the number would be sent unset
+  uint32_t receiver, unused;  // without it the bytes after the number would be sent uninitialized
 };
 
 static urma_context_t* ctx;

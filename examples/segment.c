@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 
-// Segments: the client reads, writes and counts in the memory of the server, which takes no part.
+// Segments: the client reads, writes and counts in the memory of the server, which stays passive.
 //
 //   segment server [port] | client host [port]
 //
-// The server registers memory and tells where it is, with the token that opens it. The client
+// The server registers memory and sends its address, with the token that opens it. The client
 // imports it. Its requests go from a send queue (JFS) to a receive queue (JFR) of the server.
 
 #include <stdio.h>
@@ -19,11 +19,11 @@
 enum { PAGE = 4096, BYTES = (1 << 20) - 8, DEPTH = 16, ADDS = 1000, SWAPS = 1000, ROUNDS = 2000 };
 
 struct shared {
-  uint64_t counter;  // first: atomics want an address that is a multiple of their size
+  uint64_t counter;  // first: atomics need an address that is a multiple of their size
   char data[BYTES];
 };
 
-// What the server tells the client, and all that the client needs to reach it.
+// What the server tells the client: all that the client needs to reach it.
 struct offer {
   urma_seg_t seg;
   urma_token_t token;
@@ -38,7 +38,7 @@ static urma_target_seg_t *local, *remote;
 static urma_jfs_t* jfs;             // of the client
 static urma_target_jetty_t* queue;  // of the server, as the client sees it
 
-// Whole pages, since these are reached without a system call.
+// Whole pages, because these are reached without a system call.
 static void set_up(uint32_t access, urma_token_t token) {
   ctx = open_device();
   urma_jfc_cfg_t jfc_cfg = {.depth = DEPTH};
@@ -100,7 +100,7 @@ static void write_and_read(void) {
   print_latency("a write of 8 bytes", times, ROUNDS);
 }
 
-// Counts in steps of 1, then of 2. Both operations bring back the old value, here to our counter.
+// Counts in steps of 1, then of 2. Both operations return the old value, here to our counter.
 static void count(void) {
   urma_sge_t there = {.addr = remote->seg.ubva.va, .len = sizeof(uint64_t), .tseg = remote};
   urma_sge_t old = {.addr = (uintptr_t)&memory->counter, .len = sizeof(uint64_t), .tseg = local};

@@ -4,7 +4,7 @@
 //
 //   segment_cc server [port] | client host [port]
 //
-// The memory is of urma_ext_alloc, so that clients can map it always.
+// The memory comes from urma_ext_alloc, so that clients can always map it.
 #include <cstddef>
 #include <cstdio>
 #include <cstring>
@@ -19,18 +19,18 @@ namespace {
 constexpr uint32_t kBytes = (1 << 20) - 8, kDepth = 16, kAdds = 1000;
 
 struct Shared {
-  uint64_t counter;  // first: atomics want an address that is a multiple of their size
+  uint64_t counter;  // first: atomics need an address that is a multiple of their size
   char data[kBytes];
 };
 
-// What the server tells the client, and all that the client needs to reach it.
+// What the server tells the client: all that the client needs to reach it.
 struct Offer {
   urma_seg_t seg;
   urma_token_t token;
   urma_jfr_id_t queue;
 };
 
-// What both sides have. Everything ends in the opposite order.
+// What both sides have. Destroyed in reverse order.
 struct Side {
   Side(uint32_t access, urma_token_t token)
       : context(urma_create_context(choose_device(), 0)),

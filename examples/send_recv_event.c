@@ -4,9 +4,9 @@
 //
 //   send_recv_event server [port] | client host [port]
 //
-// As in send_recv_polling, each has a jetty and two completion queues (JFC). The one that tells of
-// arrivals raises events at an event channel (JFCE), one each time it is armed: arm, wait,
-// acknowledge, poll. A program that waits for other things too gives the channel's fd to epoll.
+// As in send_recv_polling, each has a jetty and two completion queues (JFC). The one for received
+// messages raises events at an event channel (JFCE), one each time it is armed: arm, wait,
+// acknowledge, poll. A program that also waits for other things gives the channel's fd to epoll.
 
 #include <errno.h>
 #include <stdio.h>
@@ -78,8 +78,8 @@ static void send_message(uint32_t size) {
   wait_for(sent);
 }
 
-// Asks for an event, and sleeps until it comes. If something has arrived before, it comes at once,
-// so a message between the poll that found nothing and this call is not missed.
+// Arms an event, and sleeps until it comes. If something has arrived before, the event comes at
+// once, so a message between the empty poll and this call is not missed.
 static void sleep_until_event(void) {
   urma_jfc_t* woken = NULL;
   ok(urma_rearm_jfc(arrived, false), "urma_rearm_jfc");
@@ -97,7 +97,7 @@ static void receive_message(uint32_t size) {
   require(succeeded(&cr, "a receive") == size, "the size of a message");
 }
 
-// The client speaks first. Whoever answers has posted the next receive before.
+// The client speaks first. The other side has posted its next receive before it answers.
 static void talk(bool is_server) {
   for (uint32_t size = 64; size <= MAX_MESSAGE; size *= 8) {
     write_text(buffer->out, size, is_server ? "server" : "client");

@@ -4,7 +4,7 @@
 //
 //   send_recv_event_cc server [port] | client host [port]
 //
-// Arm, wait, poll; the events are acknowledged when urma::Events goes.
+// Arm, wait, poll; the destructor of urma::Events acknowledges the events.
 
 #include <array>
 #include <cstdio>
@@ -22,7 +22,7 @@ struct Buffer {
   std::array<char, kMaxMessage> in, out;
 };
 
-// Everything in the order in which it is made, so that it ends in the opposite one.
+// Everything in the order of creation; destroyed in reverse order.
 struct Side {
   Side(urma_context_t* context, Buffer* memory)
       : buffer(memory),

@@ -5,7 +5,7 @@
 //   send_recv_polling server [port] | client host [port]
 //
 // Each has a jetty, which is a send queue (JFS) and a receive queue (JFR) under one id, and two
-// completion queues (JFC): one tells of finished sends, the other of messages that have arrived.
+// completion queues (JFC): one for finished sends, the other for received messages.
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,7 +53,7 @@ static void create_queues(void) {
   require(jetty != NULL, "urma_create_jetty");
 }
 
-// Ordinary memory will do, but messages may only lie in memory that the device knows.
+// Ordinary memory will do, but messages must be in registered memory.
 static void register_buffer(void) {
   buffer = malloc(sizeof(*buffer));
   require(buffer != NULL, "malloc");
@@ -76,7 +76,7 @@ static void post_receive(void) {
   ok(urma_post_jetty_recv_wr(jetty, &wr, &bad), "urma_post_jetty_recv_wr");
 }
 
-// Sends what lies in the buffer; it belongs to the device until the completion has been polled.
+// Sends the contents of the buffer; it belongs to the device until the completion has been polled.
 static void send_message(uint32_t size) {
   urma_sge_t sge = {.addr = (uintptr_t)buffer->out, .len = size, .tseg = seg};
   urma_jfs_wr_t wr = {.opcode = URMA_OPC_SEND,
@@ -88,8 +88,8 @@ static void send_message(uint32_t size) {
   wait_for(sent);
 }
 
-// The client speaks first. Whoever answers has posted the next receive before, so a message never
-// arrives where no receive is posted.
+// The client speaks first. The other side has posted its next receive before it answers, so a
+// message always finds a receive.
 static void talk(bool is_server) {
   for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
     write_text(buffer->out, sizes[i], is_server ? "server" : "client");
@@ -114,7 +114,7 @@ static void measure(bool is_server) {
   if (!is_server) print_latency("half a round trip of 8 bytes", times, ROUNDS);
 }
 
-// What was made last goes first; nothing may go while something still uses it.
+// The newest object is destroyed first; none may be destroyed while it is in use.
 static void close_all(void) {
   ok(urma_unimport_jetty(peer), "urma_unimport_jetty");
   ok(urma_delete_jetty(jetty), "urma_delete_jetty");

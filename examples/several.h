@@ -11,10 +11,10 @@
 extern "C" {
 #endif
 
-// Connects a server to `count` clients. `client host [port]` starts that many processes, which go
-// on from here, and ends with success when all of them have; each gets the socks[0] of its own.
-// `server [port]` gets them all. To be called first: a process that uses URMA must not be forked.
-// Returns whether this is the server.
+// Connects a server to `count` clients. `client host [port]` starts that many processes, which
+// return from here, and exits with success when all of them have; each has its connection in
+// socks[0]. `server [port]` gets them all. Must be called first: a process that uses URMA must not
+// be forked. Returns whether this is the server.
 bool meet_several(int argc, char** argv, int* socks, int count);
 
 #ifdef __cplusplus

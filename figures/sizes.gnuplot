@@ -1,4 +1,4 @@
-# Draws sizes.svg: gnuplot sizes.gnuplot. Where the figures are from: docs/reference/performance.md,
+# Draws sizes.svg: gnuplot sizes.gnuplot. Source of the figures: docs/reference/performance.md,
 # "Messages from 64 bytes to 2 KiB".
 set terminal svg size 900,420 dynamic background 'white' font 'sans-serif,14'
 set output 'sizes.svg'

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Holds the C interface of liburma to its inventory, urma_abi.json; libtpsa's is uvs_abi.json.
+"""Compares the C interface of liburma with its inventory, urma_abi.json; libtpsa's is uvs_abi.json.
 
     abi_test.py --include DIR [--map FILE] [--lib FILE] [--inventory FILE]
 
@@ -88,7 +88,7 @@ class Compiler:
             capture_output=True, text=True, check=False)
 
     def assertions(self, command, language, standard, prelude, entries):
-        """Checks (description, expression) entries in one compilation, and tells which ones fail.
+        """Checks (description, expression) entries in one compilation, and reports which ones fail.
 
         Every entry is on a line of its own, so that the place of an error names the entry.
         """
@@ -115,7 +115,7 @@ def pointer_to(function):
 
 
 def is_liburma(inventory):
-    """Whether there are headers beside those of the inventory."""
+    """Whether there are headers that the inventory lacks."""
     return "urma_api.h" in inventory["headers"]
 
 
@@ -191,7 +191,7 @@ def function_entries(inventory):
 
 
 def run_bit_fields(compiler, command, inventory, prelude):
-    """Sets each bit-field to ones, and looks which bits of its structure changed."""
+    """Sets each bit-field to ones, and checks which bits of its structure change."""
     fields = [(name, *bits) for name, record in inventory["records"].items()
               for bits in record.get("bits", [])]
     source = prelude + PROBE_MAIN

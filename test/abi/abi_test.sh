@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Runs abi_test.py with what the build gives: the test, a header, the version script, the library,
-# the inventory.
+# Runs abi_test.py with files of the build: the test, a header, the version script, the library, the
+# inventory.
 set -eu
 
 test=$1

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What programs rely on beyond what the interface says; docs/reference/conformance.md has the list.
-// A test is named by the section and the number that it stands under there.
+// What programs rely on beyond the interface; docs/reference/conformance.md has the list. The name
+// of a test has its section and its number there.
 #ifndef TEST_CONFORMANCE_CLIENTS_H_
 #define TEST_CONFORMANCE_CLIENTS_H_
 
@@ -26,14 +26,14 @@ inline Config config_of(urma_transport_mode_t mode, bool jetty = true) {
   return config;
 }
 
-// A process with a buffer for what arrives and one for what it sends.
+// A process with a receive buffer and a send buffer.
 struct Speaker {
   explicit Speaker(const Config& config = {}, size_t bytes = 4096)
       : endpoint(config), in(bytes, 'i'), out(bytes, 'o') {
     in_segment = endpoint.add(in.data(), in.size());
     out_segment = endpoint.add(out.data(), out.size());
   }
-  // What requests name as their target: nothing in RC, where both sides bind.
+  // The target of requests: none in RC, where both sides bind.
   void meet(Channel& channel) {
     peer = endpoint.import(channel.swap(endpoint.queue_id()));
     remote = endpoint.import(channel.swap(endpoint.segment_id(in_segment)));

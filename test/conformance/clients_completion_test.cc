@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What programs rely on in completion records, and in the events that tell of them.
+// What programs rely on in completion records and in completion events.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/epoll.h>
@@ -22,7 +22,7 @@ constexpr uint64_t kImmediate = 0xfedcba9876543210;
 // 5. Completions
 // -------------------------------------------------------------------------------------------------
 
-// A record in which every byte was something else, so that fields that are left alone are seen.
+// A record filled with other bytes, to detect fields that are not set.
 urma_cr_t poll_into(urma_jfc_t* jfc, uint8_t fill) {
   const auto deadline = Clock::now() + patience(seconds(10));
   urma_cr_t cr;
@@ -41,7 +41,7 @@ void expect_sent(const Endpoint& endpoint, uint64_t user_ctx, size_t length, uin
   EXPECT_EQ(cr.flag.bs.jetty, endpoint.config.jetty ? 1 : 0);
   EXPECT_EQ(cr.completion_len, length);
   EXPECT_EQ(cr.local_id, endpoint.sender_id());
-  // None of the enum's: programs that look at it take it for a receive otherwise.
+  // No value of the enum: programs that check it would take the record for a receive.
   EXPECT_TRUE(static_cast<unsigned>(cr.opcode) > URMA_CR_OPC_FLUSH_WRITE) << cr.opcode;
   EXPECT_EQ(cr.user_data, endpoint.jetty != nullptr ? reinterpret_cast<uintptr_t>(endpoint.jetty)
                                                     : reinterpret_cast<uintptr_t>(endpoint.jfs));
@@ -119,8 +119,8 @@ TEST_F(Clients, C5_01_FieldsOnBothSides) {
   }
 }
 
-// Requests of all sizes and ways, of which a completion may overtake none: user_ctx counts, with 0
-// among them.
+// Requests of all sizes and paths, whose completions must not overtake each other: user_ctx counts
+// from 0.
 TEST_F(Clients, C5_02_FirstInFirstOut) {
   for (const auto mode : {URMA_TM_RM, URMA_TM_RC}) {
     constexpr uint64_t kRounds = 40;
@@ -280,13 +280,13 @@ TEST_F(Clients, C6_01_ArmingWithCompletionsThereFiresAtOnce) {
     endpoint.post_receive(self.segment, self.in(), 64, 1);
     endpoint.post(send_request(self.queue, &here, 2));
     wait_for_success(endpoint.send_jfc, 2);
-    EXPECT_EQ(urma_wait_jfc(endpoint.jfce, 4, 0, fired), 0);  // nobody has armed
+    EXPECT_EQ(urma_wait_jfc(endpoint.jfce, 4, 0, fired), 0);  // not armed
     arm(endpoint.receive_jfc);
     pollfd readable = {endpoint.jfce->fd, POLLIN, 0};
     EXPECT_EQ(::poll(&readable, 1, 0), 1);
     EXPECT_EQ(urma_wait_jfc(endpoint.jfce, 4, 0, fired), 1);
     EXPECT_EQ(fired[0], endpoint.receive_jfc);  // the very pointer that was created
-    // Dry: whoever asks until nothing is left is done.
+    // Dry: a program that asks until nothing is left is done.
     EXPECT_EQ(urma_wait_jfc(endpoint.jfce, 4, 0, fired), 0);
     ack(endpoint.receive_jfc);
     EXPECT_EQ(endpoint.receive_jfc->comp_events_acked, 1u);
@@ -324,7 +324,7 @@ class Sleeper {
   }
   ~Sleeper() { ::close(epoll_); }
 
-  // Some of what has fired; NULL: ask again.
+  // Some of the fired JFCs; NULL: ask again.
   urma_jfc_t* next() {
     urma_jfc_t* fired = nullptr;
     const int limit = static_cast<int>(patience(seconds(10)).count());
@@ -332,7 +332,7 @@ class Sleeper {
       EXPECT_EQ(urma_wait_jfc(jfce_, 1, limit, &fired), 1);
       return fired;
     }
-    // An edge is told once, so nobody may sleep before the library says that it is dry.
+    // An edge is reported once, so no one may sleep before the library reports that it is dry.
     if (urma_wait_jfc(jfce_, 1, 0, &fired) == 1) return fired;
     epoll_event event;
     pollfd entry = {jfce_->fd, POLLIN, 0};
@@ -352,7 +352,7 @@ Body ball_player(Order order, Sleep sleep, bool serves) {
   return [=](Channel& channel) {
     constexpr uint32_t kRounds = kSanitized ? 100 : 1000;
     Config config = with_events();
-    config.send_depth = kRounds;  // a whole game may pass before the sends are looked at
+    config.send_depth = kRounds;  // a whole game may pass before the sends are polled
     Speaker speaker(config);
     Endpoint& endpoint = speaker.endpoint;
     speaker.post_receive(0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // What programs rely on when they look for the library and for a device, and in the ids that they
-// hand to each other.
+// exchange.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -67,8 +67,8 @@ std::string name_of_device() {
   return name;
 }
 
-// From here on this process uses the device under the name that some programs insist on.
-// Returns the name of the device that it stands for.
+// From now on this process uses the device under the name that some programs require. Returns the
+// name of the device behind it.
 std::string use_alias() {
   std::string real = name_of_device();
   const std::string alias = "bonding_dev_0=" + real;
@@ -200,7 +200,7 @@ TEST_F(Clients, C2_01_EachPriorityCarriesOneBit) {
   });
 }
 
-// A queue of that priority sends a message to the endpoint's own queue.
+// A queue of that priority sends a message to the queue of the endpoint.
 void send_with_priority(Self& self, uint8_t priority, urma_tp_type_t tp_type) {
   SCOPED_TRACE(static_cast<int>(priority));
   Endpoint& endpoint = self.endpoint;
@@ -321,7 +321,7 @@ TEST_F(Clients, C2_03_DepthCostsNoMemory) {
       jfss.push_back(urma_create_jfs(endpoint.ctx, &jfs_cfg));
       ASSERT_NE(jfss.back(), nullptr);
     }
-    // The queues of a device are in memory that is its own, and never untouched.
+    // The queues of a device are in its own memory, all of it touched.
     if (maps) {
       EXPECT_LT(resident_bytes() - before, size_t{2} << 20);
     }

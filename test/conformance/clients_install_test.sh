@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 #
-# What programs rely on in an installation (C1_01 and C1_02 of docs/reference/conformance.md): both ways to
-# name the headers, -lurma, and both names to open the library by.
+# What programs rely on in an installation (C1_01 and C1_02 of docs/reference/conformance.md): both
+# include paths of the headers, -lurma, and both names of the library for dlopen.
 set -euo pipefail
 
 source test/install/installed.sh
@@ -20,7 +20,7 @@ export PKG_CONFIG_PATH="${prefix}/lib/pkgconfig" LD_LIBRARY_PATH="${prefix}/lib"
 export URMA_RUNTIME_DIR="${TEST_TMPDIR}/runtime"
 read -ra flags <<<"$(pkg-config --cflags --libs urma)"
 
-# A program that is linked with -lurma, with the headers under each of their names.
+# A program linked with -lurma, with the headers under each include path.
 for include in '"urma_api.h"' '<ub/umdk/urma/urma_api.h>'; do
   cat >"${TEST_TMPDIR}/linked.c" <<END
 #include ${include}
@@ -37,7 +37,7 @@ END
   c++ -std=c++20 -x c++ -fsyntax-only "${TEST_TMPDIR}/linked.c" "${flags[@]}"
 done
 
-# A program that opens it itself, under each of its names, and wants every function at once.
+# A program that opens the library itself, under each name, and resolves all functions at once.
 cat >"${TEST_TMPDIR}/opened.c" <<'END'
 #include <dlfcn.h>
 #include <stddef.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What programs rely on when queues fail and end, and what they read directly from the structs.
+// What programs rely on when queues fail and end, and in the fields of structs that they read
+// directly.
 #include <poll.h>
 #include <sys/mman.h>
 
@@ -56,7 +57,7 @@ void expect_marker(const Endpoint& endpoint) {
   EXPECT_EQ(cr.flag.bs.flush_err_done, 1);
 }
 
-// Nothing more comes, asked often enough for a late record to show itself.
+// No more records come; polls often enough to see a late one.
 void expect_silence(urma_jfc_t* jfc) {
   for (int i = 0; i < 1000; ++i) EXPECT_TRUE(has_nothing(jfc));
 }
@@ -112,7 +113,7 @@ TEST_F(Clients, C7_01_EverythingComesBackAndThenTheMarker) {
     for (const bool jetty : {true, false}) {
       if (mode == URMA_TM_RC && !jetty) continue;
       for (const Count count : {Count{0, 0}, Count{3, 0}, Count{0, 5}, Count{20, 20}}) {
-        // What waits for a receive, where messages do.
+        // Requests that wait for a receive, on devices where messages do.
         if (count.sends > 0 && !device_traits().immediates) continue;
         SCOPED_TRACE(std::to_string(mode) + (jetty ? " jetty " : " JFS and JFR ") +
                      std::to_string(count.receives) + "/" + std::to_string(count.sends));
@@ -122,7 +123,7 @@ TEST_F(Clients, C7_01_EverythingComesBackAndThenTheMarker) {
   }
 }
 
-// What is posted to a failed queue comes back: by poll, or from flush once the marker is polled.
+// Requests posted to a failed queue are returned: by poll, or by flush once the marker is polled.
 TEST_F(Clients, C7_01_FlushUntilNothingIsLeft) {
   run_one([](Channel&) {
     for (const bool jetty : {true, false}) {
@@ -272,7 +273,7 @@ TEST_F(Clients, C7_03_StartsAndEndsAgainAndAgain) {
           char unknown[] = "no such device";
           EXPECT_EQ(urma_get_device_by_name(unknown), nullptr);
           EXPECT_EQ(urma_get_device_by_name(nullptr), nullptr);
-          EXPECT_GT(lines_seen, before);  // of this, at least
+          EXPECT_GT(lines_seen, before);  // of these, at least
           EXPECT_EQ(urma_uninit(), URMA_SUCCESS);
           Speaker speaker;
           speaker.post_receive(1);
@@ -313,7 +314,7 @@ TEST_F(Clients, C7_03_DevicesOutliveTheirList) {
   });
 }
 
-// Programs ask for a channel first, and go on without one where none is offered.
+// Programs ask for a channel first, and continue without one if none is supported.
 TEST_F(Clients, C7_04_ImportWithAChannelOrWithout) {
   run_one([](Channel&) {
     Self self;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What programs rely on in the ids that they hand to each other, and in registered memory.
+// What programs rely on in the ids that they exchange, and in registered memory.
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -23,7 +23,7 @@ constexpr size_t kSize = 4096;
 // 3. Ids
 // -------------------------------------------------------------------------------------------------
 
-// What two programs send each other as raw bytes.
+// Raw bytes that two programs exchange.
 struct Raw {
   urma_jetty_id_t queue;
   urma_seg_t segment;
@@ -124,7 +124,7 @@ TEST_F(Clients, C3_02_WellKnownIdsAreFoundWithoutBeingTold) {
           "server",
           [=, &kIds](Channel& channel) {
             for (const uint32_t id : kIds) serve_under(id, config_of(mode, jetty), channel);
-            serve_under(kIds[0], config_of(mode, jetty), channel);  // given back, taken again
+            serve_under(kIds[0], config_of(mode, jetty), channel);  // freed, allocated again
           },
           "client",
           [=, &kIds](Channel& channel) {
@@ -171,7 +171,7 @@ TEST_F(Clients, C3_04_IdsAreSmallAndDifferInAllProcesses) {
   run_two("one", body, "other", body);
 }
 
-// Segments on one token id, `stride` bytes apart, each with a value of its own.
+// Segments under one token id, `stride` bytes apart, each with its own value.
 constexpr uint32_t kSegments = 32;
 constexpr uint32_t value_of(uint32_t i) { return 0x1000 + 7 * i; }
 
@@ -202,10 +202,10 @@ void own_segments(Channel& channel, size_t length, size_t stride) {
   }
   channel.send(endpoint.queue_id());
   channel.send(Shared{endpoint.ctx->eid, reinterpret_cast<uint64_t>(memory), token_id->token_id});
-  channel.sync();  // all that is refused was tried
+  channel.sync();  // all refused requests were tried
   for (size_t i = 0; i < kSegments * stride; ++i) ASSERT_EQ(memory[i], 0x11) << i;
   channel.sync();
-  channel.sync();  // all that is granted was done
+  channel.sync();  // all granted requests were done
   for (uint32_t i = 0; i < kSegments; ++i) {
     for (size_t k = 0; k < stride; ++k) {
       ASSERT_EQ(memory[i * stride + k], k < length ? 0x80 + i : 0x11) << i << ", " << k;
@@ -217,7 +217,7 @@ void own_segments(Channel& channel, size_t length, size_t stride) {
   std::free(memory);
 }
 
-// The other side: what it holds must not change either when it is refused.
+// The other side: its memory must not change, not even when requests are refused.
 struct Reader {
   explicit Reader(Channel& channel, size_t bytes) : buffer(bytes) {
     local = endpoint.add(buffer.data(), buffer.size(), URMA_ACCESS_LOCAL_ONLY);
@@ -257,7 +257,7 @@ struct Reader {
               static_cast<ptrdiff_t>(buffer.size()));
   }
   uint64_t va(uint32_t i, size_t stride) const { return shared.va + i * stride; }
-  // By an import of `described` bytes at `at`.
+  // Through an import of `described` bytes at `at`.
   void fill(uint32_t i, size_t length, size_t stride, uint64_t at, size_t described) {
     const ImportedSegment segment = import(at, described, value_of(i), URMA_TOKEN_PLAIN_TEXT);
     std::fill(buffer.begin(), buffer.end(), static_cast<uint8_t>(0x80 + i));
@@ -287,10 +287,10 @@ void reach_segments(Channel& channel, size_t length, size_t stride) {
     reader.expect_refused(va, length, value_of((i + 1) % kSegments), va, 8);  // a neighbour's
     reader.expect_refused(va, length, 0, va, 8);
     reader.expect_refused(va, length, 0, va, 8, URMA_TOKEN_NONE);
-    reader.expect_refused(va, length, value, va + length, 8);      // behind its end
-    reader.expect_refused(va, length, value, va + length - 4, 8);  // over its end
+    reader.expect_refused(va, length, value, va + length, 8);      // after its end
+    reader.expect_refused(va, length, value, va + length - 4, 8);  // across its end
     reader.expect_refused(va, length, value, va, length + 1);
-    // The importer says that it is longer than it is.
+    // The importer claims that it is longer than it is.
     reader.expect_refused(va, stride, value, va + length, 8);
     reader.expect_refused(va, stride, value, va, stride);
     reader.expect_refused(va + length, 8, value, va + length, 8);  // nothing registered there
@@ -349,8 +349,8 @@ uint8_t* mapped(size_t size, int flags = 0) {
 uint8_t* numa(size_t size) {
   constexpr int kPreferred = 1;
   uint8_t* memory = mapped(size);
-  unsigned long nodes = 1;  // the first one, which every machine has
-  // Where a sandbox refuses it, this is memory like any other.
+  unsigned long nodes = 1;  // the first one, which all machines have
+  // If a sandbox refuses it, this is ordinary memory.
   static_cast<void>(::syscall(SYS_mbind, memory, size, kPreferred, &nodes, 8 * sizeof(nodes), 0));
   return memory;
 }
@@ -358,7 +358,7 @@ uint8_t* numa(size_t size) {
 uint8_t* guest_ram(size_t size) {
   uint8_t* memory = mapped(size, MAP_NORESERVE);
   EXPECT_EQ(::madvise(memory, size, MADV_DONTFORK), 0);
-  static_cast<void>(::madvise(memory, size, MADV_MERGEABLE));  // where the kernel has it
+  static_cast<void>(::madvise(memory, size, MADV_MERGEABLE));  // if the kernel has it
   return memory;
 }
 
@@ -374,12 +374,12 @@ std::vector<Memory> memories() {
   };
 }
 
-// The places that are looked at: both ends, and some between.
+// The places that are checked: both ends, and some in between.
 std::vector<size_t> places(size_t size) {
   return {0, 8192, size / 2 / 8 * 8, size / 4 * 3 / 8 * 8, (size - 4096) / 8 * 8};
 }
 
-// Returns with `bytes` changed by the peer at every place, without a call in between.
+// Returns once the peer has changed `bytes` at every place, without a call in between.
 void spin_on_last_byte(uint8_t* bytes, size_t size) {
   const auto deadline = Clock::now() + patience(seconds(10));
   std::atomic_ref<uint8_t> last(bytes[size - 1]);
@@ -400,7 +400,7 @@ void silent_target(Channel& channel) {
     memory.bytes[memory.size - 1] = 0;
     urma_target_seg_t* segment = endpoint.add(memory.bytes, memory.size);
     channel.send(endpoint.segment_id(segment));
-    channel.sync();  // asleep in a read until the peer is through
+    channel.sync();  // asleep in a read until the peer is done
     for (const size_t place : places(memory.size)) {
       uint64_t word;
       std::memcpy(&word, memory.bytes + place, sizeof(word));
@@ -429,7 +429,7 @@ void busy_peer(Channel& channel) {
     for (const size_t place : places(id.len)) {
       uint64_t word = 0;
       urma_sge_t here = piece(local, buffer.data(), 8);
-      // Atomics want an address that is a multiple of their size, which malloc'ed memory has too.
+      // Atomics need an address that is a multiple of their size, which memory from malloc has too.
       urma_sge_t there = piece(remote, id.va + place, 8);
       endpoint.post(read_request(queue, &here, &there, 1));
       wait_for_success(endpoint.send_jfc, 1);
@@ -463,7 +463,7 @@ TEST_F(Clients, C4_01_OrdinaryMemoryOfATargetThatMakesNoCall) {
   run_two("target", silent_target, "peer", busy_peer);
 }
 
-// The receive that lost its memory fails, and nothing is written there any more; the queues go on.
+// The receive without memory fails, and nothing is written there any more; the queues go on.
 TEST_F(Clients, C4_02_SegmentsGoWhileReceivesAreStillPosted) {
   for (const bool jetty : {true, false}) {
     run_two(
@@ -479,7 +479,7 @@ TEST_F(Clients, C4_02_SegmentsGoWhileReceivesAreStillPosted) {
           channel.sync();
           const urma_cr_t cr = wait_for(endpoint.receive_jfc);
           EXPECT_EQ(cr.user_ctx, 1u);
-          // Soft-iWARP does not say why.
+          // Soft-iWARP does not report why.
           EXPECT_EQ(cr.status, traits_of(endpoint.ctx).immediates ? URMA_CR_LOC_ACCESS_ERR
                                                                   : URMA_CR_LOC_OPERATION_ERR);
           EXPECT_EQ(std::string(gone.data(), kSize), std::string(kSize, 'g'));
@@ -487,7 +487,7 @@ TEST_F(Clients, C4_02_SegmentsGoWhileReceivesAreStillPosted) {
           speaker.post_receive(2);
           channel.sync();
           wait_for_success(endpoint.receive_jfc, 2);
-          // And the way in which programs end: receives posted, memory gone, queues deleted.
+          // The order in which programs end: receives posted, memory unregistered, queues deleted.
           segment = endpoint.add(gone.data(), gone.size());
           for (int i = 0; i < 16; ++i) endpoint.post_receive(segment, gone.data(), 64);
           endpoint.remove(segment);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Every operation with its completions taken by polling, or after an event: of both ends, in the
-// order that programs use, and in sizes that travel in different ways.
+// Every operation with its completions found by polling or after an event: at both ends, in the
+// order that programs use, and in sizes that take different paths.
 #include <alloca.h>
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@
 namespace urma_test {
 namespace {
 
-// The largest one still fits on the stack, and takes several turns to move.
+// The largest one still fits on the stack, and is moved in several turns.
 constexpr size_t kSizes[] = {1, 64, 4096, 65537, 3 << 20};
 
 enum class Queues { kJfsJfr, kJetty, kRcJetty };
@@ -39,7 +39,7 @@ class Completions {
       urma_ack_jfc(&fired, &events, 1);
     }
     urma_cr_t cr = {};
-    // An event says that a completion is there, so one poll finds it.
+    // An event means that a completion is there, so one poll finds it.
     const int got = jfce_ != nullptr ? urma_poll_jfc(jfc_, 1, &cr) : (cr = wait_for(jfc_), 1);
     EXPECT_EQ(got, 1);
     EXPECT_EQ(cr.status, URMA_CR_SUCCESS);
@@ -64,7 +64,7 @@ size_t offset_of(Operation operation, uint64_t va) {
   return is_atomic(operation) ? (8 - va % 8) % 8 : 0;
 }
 
-// What requests name as their target: nothing in RC, where both sides bind.
+// The target of requests: none in RC, where both sides bind.
 urma_target_jetty_t* reach(Channel& channel, Endpoint& endpoint) {
   urma_target_jetty_t* queue = endpoint.import(channel.swap(endpoint.queue_id()));
   if (endpoint.config.mode != URMA_TM_RC) return queue;
@@ -72,7 +72,7 @@ urma_target_jetty_t* reach(Channel& channel, Endpoint& endpoint) {
   return nullptr;
 }
 
-// Makes each step of the target when it is told the kind of memory.
+// Executes each step of the target when told the kind of memory.
 __attribute__((noinline)) void serve(Channel& channel, Operation operation, const Config& config,
                                      size_t size) {
   Endpoint endpoint(config);
@@ -168,7 +168,7 @@ __attribute__((noinline)) void initiate(Channel& channel, Operation operation, c
 using Parameters = std::tuple<Operation, Queues, Learns, Learns>;
 class EventMatrixTest : public ProcessTest, public testing::WithParamInterface<Parameters> {};
 
-// One pair of processes for all of them: to start one costs more than what it is to do.
+// One pair of processes for all of them: starting one takes longer than its work.
 std::vector<size_t> sizes_of(Operation operation) {
   if (is_atomic(operation)) return {8};
   return {std::begin(kSizes), std::end(kSizes)};

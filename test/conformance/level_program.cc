@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Ends with the level of the log that the library has taken from the environment while it was
-// loaded.
+// Exits with the log level that the library has taken from the environment when loaded.
 #include "urma_api.h"
 
 int main() { return urma_log_get_level(); }

@@ -101,7 +101,7 @@ urma_jfs_t* Lines::make_jfs(urma_jfc_t* jfc) const {
 void DeviceLines::SetUp() {
   ASSERT_EQ(urma_init(nullptr), URMA_SUCCESS);
   open(find_device());
-  // A new provider's device has nothing yet. Those that have a part are asked for it test by test.
+  // The device of a new provider supports nothing yet. Each test checks for further operations.
   if (ctx_ != nullptr) NEEDS_OPERATION(create_jfc);
 }
 
@@ -137,7 +137,7 @@ void ProviderLines::reopen(const char* device) {
 
 namespace {
 
-// Everything is made with configurations that a device accepts.
+// Created with configurations that every device accepts.
 template <typename T>
 T* made(T* object) {
   EXPECT_NE(object, nullptr);

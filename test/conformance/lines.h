@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 //
-// What the tests of the list in docs/reference/conformance.md share. A test is named by its line:
-// S1_07b is clause b of line 7 of section 1.
+// Shared parts of the tests of the list in docs/reference/conformance.md. A test has the name of
+// its
+// line: S1_07b is clause b of line 7 of section 1.
 //
-// DeviceLines run on the device that URMA_DEVICE names, else on the first one. Where a device lacks
-// what a line is about, the test is skipped and says what is missing. ProviderLines run on devices
-// of the module of this folder, whose answers the test chooses; see module.h.
+// DeviceLines run on the device that URMA_DEVICE names, else on the first one. If a device lacks
+// the
+// subject of a line, the test is skipped and says what is missing. ProviderLines run on devices of
+// the module of this folder, whose answers the test chooses; see module.h.
 #ifndef TEST_CONFORMANCE_LINES_H_
 #define TEST_CONFORMANCE_LINES_H_
 
@@ -23,7 +25,7 @@
 
 namespace urma_test {
 
-// The library is there, and not started.
+// The library is loaded, but not started.
 class LibraryLines : public ProcessTest {
  protected:
   ~LibraryLines() override { EXPECT_EQ(urma_uninit(), URMA_SUCCESS); }
@@ -33,7 +35,7 @@ class LibraryLines : public ProcessTest {
 class Lines : public ProcessTest {
  protected:
   void open(urma_device_t* device);
-  // Every object has to have been ended before.
+  // Every object must have been destroyed before.
   void close();
   void TearDown() override;
 
@@ -65,21 +67,21 @@ class ProviderLines : public Lines {
   ProviderLines();
   ~ProviderLines() override;
   void SetUp() override;
-  // Goes on with another device of the module.
+  // Continues with another device of the module.
   void reopen(const char* device);
 
   ModuleControl* module_ = nullptr;
 };
 
-// Queues of one mode that send to themselves, by a jetty or by JFS and JFR.
+// Queues of one mode that send to themselves, as a jetty or as JFS and JFR.
 struct Loop {
   explicit Loop(urma_context_t* context, urma_transport_mode_t mode = URMA_TM_RM,
                 bool with_jetty = true);
   Loop(const Loop&) = delete;
   ~Loop() { end(); }
-  // Ends all in the order that always works, once.
+  // Destroys everything in an order that always works, once.
   void end();
-  // A message goes round: what a call has refused has left everything usable.
+  // Sends a message to itself: refused calls have left everything usable.
   void check();
 
   urma_rjetty_t remote_jetty() const;
@@ -95,7 +97,7 @@ struct Loop {
   urma_transport_mode_t mode;
   urma_jfc_t* jfc = nullptr;
   urma_jfr_t* jfr = nullptr;
-  urma_jetty_t* jetty = nullptr;  // this
+  urma_jetty_t* jetty = nullptr;  // either this
   urma_jfs_t* jfs = nullptr;      // or this
   urma_target_seg_t* segment = nullptr;
   urma_target_seg_t* imported = nullptr;
@@ -108,11 +110,10 @@ struct Loop {
 
 urma_rjetty_t rjetty_of(const urma_jetty_t& jetty);
 
-// The value of errno before a call, so that one who does not set it is found out, and so is one who
-// does.
+// The value of errno before a call, to detect a call that sets it, or one that does not.
 inline constexpr int kErrnoBefore = EPROTO;
 
-// The call returns NULL with this errno, and no reference is counted.
+// The call returns NULL with this errno, and counts no reference.
 #define EXPECT_NULL_WITH(call, error)         \
   do {                                        \
     const unsigned long before = refs();      \
@@ -138,7 +139,7 @@ inline constexpr int kErrnoBefore = EPROTO;
   } while (0)
 #define EXPECT_EINVAL(call) EXPECT_ANSWER(call, URMA_EINVAL)
 
-// As above for calls that say in errno why they return -1.
+// As above for calls that return -1 with the reason in errno.
 #define EXPECT_MINUS_ONE(call)           \
   do {                                   \
     const unsigned long before = refs(); \
@@ -148,7 +149,7 @@ inline constexpr int kErrnoBefore = EPROTO;
     EXPECT_EQ(refs(), before) << #call;  \
   } while (0)
 
-// The call succeeds and changes the count of references of the context by so much.
+// The call succeeds and changes the reference count of the context by `change`.
 #define EXPECT_CHANGE(call, change)                                                      \
   do {                                                                                   \
     const unsigned long before = refs();                                                 \
@@ -156,7 +157,7 @@ inline constexpr int kErrnoBefore = EPROTO;
     EXPECT_EQ(static_cast<long>(refs()) - static_cast<long>(before), (change)) << #call; \
   } while (0)
 
-// Bytes that a call may not touch, compared in the end.
+// Bytes that a call must not touch, compared at the end.
 #define EXPECT_UNTOUCHED(type, name) \
   type name;                         \
   const ::urma_test::Untouched name##_untouched(&name, sizeof(name), #name)
@@ -173,7 +174,7 @@ class Untouched {
   const char* name_;
 };
 
-// Does `check` while the provider lacks an operation.
+// Runs `check` while the provider lacks an operation.
 #define WITHOUT(slot, check)                \
   do {                                      \
     const auto slot_kept = ctx_->ops->slot; \

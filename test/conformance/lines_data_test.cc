@@ -126,7 +126,7 @@ TEST_F(DeviceLines, S1_31g_RecvWithoutArguments) {
   EXPECT_EINVAL(urma_recv(nullptr, loop.segment, loop.in(), kSize, 1));
   EXPECT_EINVAL(urma_recv(loop.jfr, nullptr, loop.in(), kSize, 1));
   EXPECT_ANSWER(urma_recv(loop.jfr, loop.segment, 0, kSize, 1), URMA_FAIL);
-  // A receive that had been posted would be the first to be used up.
+  // A receive that had been posted would be consumed first.
   loop.check();
 }
 
@@ -279,7 +279,7 @@ TEST_F(ProviderLines, S1_33b_PostAnswersWithTheProvider) {
   EXPECT_EINVAL(urma_post_jetty_recv_wr(with_jetty.jetty, &first_receive, &bad_receive));
 }
 
-// The one before is posted, the bad one and the one behind it are not.
+// The one before is posted; the invalid one and the one after it are not.
 void post_a_list(Loop& loop) {
   urma_jfr_wr_t receiving = loop.receive(51), *bad_receive = nullptr;
   EXPECT_EQ(loop.jetty != nullptr ? urma_post_jetty_recv_wr(loop.jetty, &receiving, &bad_receive)

@@ -133,7 +133,7 @@ TEST_F(DeviceLines, S1_02f_QueryDeviceAnswers) {
   EXPECT_GT(attr.port_cnt, 0);
 }
 
-// A device that sysfs shows, and whose character device is not there.
+// A device in sysfs without its character device.
 class SysfsLines : public ProviderLines {
  protected:
   SysfsLines() { ::setenv("URMA_SYSFS_ROOT", root_.path().c_str(), 1); }
@@ -313,7 +313,7 @@ TEST_F(DeviceLines, S1_06a_SetContextOptIsForAggregatedDevices) {
     EXPECT_EINVAL(urma_set_context_opt(ctx_, URMA_OPT_AGGR_MODE, nullptr, kModeSize));
     EXPECT_EINVAL(urma_set_context_opt(ctx_, URMA_OPT_AGGR_MODE, &mode, kModeSize + 1));
     EXPECT_EQ(urma_set_context_opt(ctx_, URMA_OPT_AGGR_MODE, &mode, kModeSize), URMA_SUCCESS);
-    // It has to come before the objects.
+    // Must come before the objects.
     const OwnedJfc jfc = make_jfc();
     EXPECT_EQ(urma_set_context_opt(ctx_, URMA_OPT_AGGR_MODE, &mode, kModeSize), URMA_FAIL);
   }
@@ -373,7 +373,7 @@ TEST_F(LibraryLines, S1_07b_RegisterProviderOps) {
   ops.name = "registered";
   EXPECT_EQ(urma_unregister_provider_ops(&ops), 0);
   EXPECT_EQ(urma_register_provider_ops(&ops), 0);
-  // It has no init, so it is left out, and the others work.
+  // It has no init, so it is skipped, and the others work.
   EXPECT_EQ(urma_init(nullptr), URMA_SUCCESS);
   EXPECT_NE(find_device(), nullptr);
   EXPECT_EQ(urma_uninit(), URMA_SUCCESS);

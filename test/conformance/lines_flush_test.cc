@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Lines 16 and 17: handing back requests, and activating send and receive queues.
+// Lines 16 and 17: returning requests, and activating send and receive queues.
 #include <array>
 
 #include "test/conformance/lines.h"
@@ -64,7 +64,7 @@ TEST_F(DeviceLines, S1_16d_FlushWithNothingToHandBack) {
   with_jfs.check();
 }
 
-// What a poll gives after the queue has been put into ERROR: first the two requests, then the
+// What polls return after the queue has been put into ERROR: first the two requests, then the
 // marker.
 void expect_drained(urma_jfc_t* jfc, uint32_t id, bool with_jetty) {
   for (const uint64_t user_ctx : {21u, 22u}) {
@@ -83,7 +83,7 @@ void expect_drained(urma_jfc_t* jfc, uint32_t id, bool with_jetty) {
   EXPECT_TRUE(has_nothing(jfc));
 }
 
-// Posted after the marker: handed back by a flush, and not polled any more.
+// Posted after the marker: returned by a flush, and not polled any more.
 void expect_handed_back(Loop& loop) {
   urma_jfs_wr_t late = loop.message(23), *bad = nullptr;
   EXPECT_EQ(loop.post(&late, &bad), URMA_SUCCESS);
@@ -146,15 +146,15 @@ TEST_F(DeviceLines, S1_16f_FlushJettyAfterTheMarker) {
 // Line 17
 // -------------------------------------------------------------------------------------------------
 
-// Sets an option of a queue that is not active.
+// Sets an option of an inactive queue.
 template <typename Queue, typename Value>
 void set(urma_status_t (*call)(Queue*, uint64_t, void*, uint32_t), Queue* queue, uint64_t option,
          Value value) {
   EXPECT_EQ(call(queue, option, &value, sizeof value), URMA_SUCCESS) << std::hex << option;
 }
 
-// What both kinds of test do with a JFS: every line of configuration that cannot be activated. It
-// ends inactive with a good one.
+// What both kinds of test do with a JFS: each field of the configuration that prevents activation.
+// In the end it is inactive with a valid one.
 void refuse_to_activate(urma_jfs_t* jfs, const urma_device_cap_t& caps) {
   const auto refs = [jfs] { return jfs->urma_ctx->ref.atomic_cnt.load(); };
   const auto mode = jfs->jfs_cfg.trans_mode;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The rest of line 22, and line 24: groups of jetties, and the number of the channel of a jetty.
+// The rest of line 22, and line 24: groups of jetties, and the channel number of a jetty.
 #include <cstring>
 #include <vector>
 
@@ -10,7 +10,7 @@
 namespace urma_test {
 namespace {
 
-// Members of a group, and what they need.
+// Members of a group, and their queues.
 struct Members {
   explicit Members(urma_context_t* context) : ctx(context) {
     urma_jfc_cfg_t jfc_cfg = jfc_config(64);

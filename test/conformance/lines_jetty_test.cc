@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Lines 21 to 23: making, deleting and activating jetties.
+// Lines 21 to 23: creating, deleting and activating jetties.
 #include <array>
 
 #include "test/conformance/lines.h"
@@ -45,7 +45,7 @@ struct Parts {
 
   urma_jfc_t* jfc = nullptr;
   urma_jfr_t* jfr = nullptr;
-  urma_jfr_cfg_t receive = {};  // for a jetty that shares no JFR
+  urma_jfr_cfg_t receive = {};  // for a jetty without a shared JFR
   urma_jetty_cfg_t cfg = {};
 };
 
@@ -163,7 +163,7 @@ TEST_F(ProviderLines, S1_21g_CreateJettyWithAReceivingHalfOfItsOwn) {
   const OwnedJetty jetty = urma_create_jetty(ctx_, &cfg);
 }
 
-// A jetty that cannot join a group: its token, its policy or its mode is another one.
+// A jetty that cannot join a group: its token, its policy or its mode differs.
 void expect_no_member(urma_context_t* ctx, urma_jetty_grp_t* group) {
   const auto refs = [ctx] { return ctx->ref.atomic_cnt.load(); };
   Parts parts(ctx), connected(ctx, URMA_TM_RC);

@@ -178,7 +178,7 @@ TEST_F(ProviderLines, S1_11c_DeleteJfcBatchThatTheProviderRefuses) {
   EXPECT_ANSWER(urma_delete_jfc_batch(jfcs.data(), 3, &bad), URMA_EAGAIN);
   EXPECT_EQ(bad, jfcs[0]);
   EXPECT_EQ(refs_of(jfce), 4u);
-  // The first is gone then, and counts no more.
+  // The first one is gone then, and no longer counts.
   module_->survivor = 1;
   EXPECT_EQ(urma_delete_jfc_batch(jfcs.data(), 3, &bad), URMA_EAGAIN);
   EXPECT_EQ(bad, jfcs[1]);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Lines 13 to 15: making, changing and deleting send and receive queues.
+// Lines 13 to 15: creating, modifying and deleting send and receive queues.
 #include <array>
 
 #include "test/conformance/lines.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Line 35: the log, and measuring.
+// Line 35: the log, and performance measurement.
 #include <sys/wait.h>
 
 #include <atomic>
@@ -30,14 +30,14 @@ std::atomic<int> g_lines, g_located_lines;
 void take(int, char*) { ++g_lines; }
 void take_located(int, const char*, const char*, int, char*) { ++g_located_lines; }
 
-// Something that is logged each time.
+// A call that logs each time.
 void complain() { EXPECT_EQ(urma_uninit(), URMA_SUCCESS); }
 
 TEST_F(LogLines, S1_35a_RegisterOfNothing) {
   ASSERT_EQ(urma_register_log_func(take), URMA_SUCCESS);
   EXPECT_EINVAL(urma_register_log_func(nullptr));
   EXPECT_EINVAL(urma_register_loc_log_func(nullptr));
-  // The one before stays.
+  // The previous one stays.
   const int before = g_lines;
   complain();
   EXPECT_GT(g_lines, before);

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kTimeout = 5000;  // ms
 
-// Waits for the one result that is under way.
+// Waits for the only pending result.
 urma_notify_t result_of(urma_notifier_t* notifier) {
   urma_notify_t notify = {};
   EXPECT_EQ(urma_wait_notify(notifier, 1, &notify, kTimeout), 1);
@@ -114,7 +114,7 @@ TEST_F(ProviderLines, S1_28i_ImportAsyncThatFailsLater) {
   EXPECT_EQ(urma_wait_notify(notifier, 1, &notify, 0), 1);
   EXPECT_EQ(notify.status, URMA_ETIMEOUT);
   EXPECT_EQ(refs(), before);
-  delete target;  // the module leaves it to this test
+  delete target;  // the module leaves it to the test
   EXPECT_CHANGE(urma_delete_notifier(notifier), -1);
 }
 

@@ -10,7 +10,7 @@
 namespace urma_test {
 namespace {
 
-// The calls of one kind of object, whose type they forget.
+// The calls for one kind of object, without its type.
 struct Kind {
   const char* name;
   uint64_t depth_option;
@@ -95,7 +95,7 @@ class Configs {
   urma_jetty_cfg_t jetty_ = {};
 };
 
-// Takes an operation away for as long as it lives.
+// Removes an operation during its lifetime.
 class Without {
  public:
   Without(urma_context_t* ctx, size_t slot) : place_(reinterpret_cast<char*>(ctx->ops) + slot) {
@@ -166,7 +166,7 @@ TEST_F(ProviderLines, S1_18c_AllocJfcThatSucceedsWithNothing) {
 // Line 19
 // -------------------------------------------------------------------------------------------------
 
-// What is the same with every provider, on an object that was just allocated.
+// What is the same with every provider, on a newly allocated object.
 void check_arguments(const Kind& kind, urma_context_t* ctx, void* object) {
   const auto refs = [ctx] { return ctx->ref.atomic_cnt.load(); };
   uint32_t depth = 8;
@@ -217,7 +217,7 @@ TEST_F(DeviceLines, S1_19a_LifeCycleInTwoSteps) {
   }
 }
 
-// Calls test(kind, object) with an object of each kind that was just allocated, and frees it.
+// Calls test(kind, object) with a newly allocated object of each kind, and frees it.
 template <typename Test>
 void with_each_kind(urma_context_t* ctx, const Test& test) {
   const auto refs = [ctx] { return ctx->ref.atomic_cnt.load(); };
@@ -304,7 +304,7 @@ TEST_F(ProviderLines, S1_20b_UnknownOptionsAreRefused) {
   with_each_kind(ctx_, [&](const Kind& kind, void* object) {
     uint32_t value = 1;
     EXPECT_EINVAL(kind.set(object, kUnknownOption, &value, sizeof value));
-    // Only of a JFC the provider is asked first.
+    // Only for a JFC the provider is asked first.
     module_->status = URMA_FAIL;
     EXPECT_ANSWER(kind.set(object, kUnknownOption, &value, sizeof value),
                   kind.alloc == kAll[kJfc].alloc ? URMA_FAIL : URMA_EINVAL);

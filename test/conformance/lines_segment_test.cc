@@ -36,7 +36,7 @@ TEST_F(DeviceLines, S1_29a_DescriptorsWithoutArguments) {
   loop.check();
 }
 
-// A plain device has no more to say; an aggregated one may.
+// A plain device adds nothing; an aggregated one may.
 void expect_length(const urma_device_t* device, uint32_t length, size_t plain) {
   if (is_aggregated(device)) {
     EXPECT_GE(length, plain);

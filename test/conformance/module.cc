@@ -17,7 +17,7 @@ urma_ops_t operations;
 urma_provider_ops_t provider, aggregating;
 
 // -------------------------------------------------------------------------------------------------
-// Operations of whatever signature
+// Operations of any signature
 // -------------------------------------------------------------------------------------------------
 
 template <typename Slot>
@@ -85,7 +85,7 @@ urma_status_t post(Queue*, Wr* wr, Wr** bad_wr) {
 }
 
 // -------------------------------------------------------------------------------------------------
-// Operations that tell what they have seen
+// Operations that record what they have seen
 // -------------------------------------------------------------------------------------------------
 
 urma_status_t post_send(urma_jfs_t* jfs, urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) {

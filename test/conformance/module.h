@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// The provider module of the conformance tests: devices that are made by hand, whose operations
-// answer what a test asks for. The operations themselves stand in ctx->ops and dev->ops, where a
-// test can take them away.
+// The provider module of the conformance tests: handwritten devices, whose operations answer what a
+// test chooses. The operations are in ctx->ops and dev->ops, where a test can remove them.
 #ifndef TEST_CONFORMANCE_MODULE_H_
 #define TEST_CONFORMANCE_MODULE_H_
 
@@ -21,7 +20,7 @@ inline constexpr char kModuleBonding[] = "bonding_dev_conformance";  // aggregat
 inline constexpr uint32_t kModuleDepth = 64;                         // limit of every queue
 inline constexpr uint32_t kModuleMembers = 2;                        // of a group
 
-// What the provider does next, and what it has seen. The module has one of it.
+// What the provider does next, and what it has seen. The module has one instance.
 struct ModuleControl {
   int status;         // of every operation that returns a number
   int error;          // what a failing create leaves in errno
@@ -39,7 +38,7 @@ struct ModuleControl {
 
 }  // namespace urma_test
 
-// Where the module keeps it, to be looked up by dlsym.
+// Where the module keeps it, for dlsym.
 extern "C" typedef urma_test::ModuleControl* urma_conformance_control_fn();
 inline constexpr char kModuleControl[] = "urma_conformance_control";
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What a device offers of the products of operations and sizes: devices between machines have less
-// than shared memory.
+// What a device supports of the products of operations and sizes: devices between machines have
+// less than shared memory.
 #ifndef TEST_CONFORMANCE_OFFERED_H_
 #define TEST_CONFORMANCE_OFFERED_H_
 
@@ -14,10 +14,10 @@
 
 namespace urma_test {
 
-// A UM message is one packet; those of each network have room for as much.
+// A UM message is one packet; its size depends on the network.
 inline constexpr size_t kAnyPacket = 128;
 
-// Devices whose peers are processes of one machine.
+// Devices whose peers are processes on one machine.
 inline bool is_shared_memory(const urma_context_t* ctx) {
   for (const char* prefix : {"urma_shm", "urma_rocm", "urma_hsa"}) {
     if (std::strncmp(ctx->dev->name, prefix, std::strlen(prefix)) == 0) return true;
@@ -31,7 +31,7 @@ inline urma_device_cap_t cap_of(const urma_context_t* ctx) {
   return attr.dev_cap;
 }
 
-// The largest operand of an atomic; of other requests there is no limit that a test reaches.
+// The largest operand of an atomic; other requests have no limit that a test reaches.
 inline size_t largest_operand(const urma_device_cap_t& cap, urma_opcode_t opcode) {
   switch (opcode) {
     case URMA_OPC_WRITE_ATOMIC:

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// Every operation, from every kind of memory to every kind of memory, in many sizes, through a
-// jetty and through a JFS/JFR pair, between two processes and within one. The target looks at each
-// byte that may have changed and at those around it.
+// Every operation, between all kinds of memory, in many sizes, through a jetty and through a
+// JFS/JFR pair, between two processes and within one. The target checks each byte that may have
+// changed and those around it.
 #include <alloca.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -31,11 +31,11 @@ namespace {
 
 constexpr uint32_t kToken = 0x5eed1234;
 constexpr size_t kSizes[] = {0, 1, 8, 63, 64, 65, 4095, 4096, 65537};
-// Moved in several turns; the second one is also more than is shared in one.
+// Moved in several turns; the second one is also larger than what is shared at once.
 constexpr size_t kLarge = 2 << 20;
 constexpr size_t kVeryLarge = 9 << 20;
 
-// Of every branch, and often enough to see the order of data and value.
+// For every branch, and often enough to see the order of data and value.
 constexpr size_t kNotifySizes[] = {0, 8, 4095, 65537};
 
 enum class Queues { kJfsJfr, kJetty, kRcJetty, kUmJfsJfr, kUmJetty };
@@ -56,7 +56,7 @@ struct Case {
     config.token = token();
     return config;
   }
-  // Those that the device of `ctx` offers.
+  // Those that the device of `ctx` supports.
   std::vector<size_t> sizes(const urma_context_t* ctx) const {
     std::vector<size_t> sizes = all_sizes();
     std::erase_if(sizes, [&](size_t size) {
@@ -84,7 +84,7 @@ struct Case {
   }
 };
 
-// What a request names as its target: nothing in RC, where the peer that is bound counts.
+// The target of a request: none in RC, where the bound peer counts.
 urma_target_jetty_t* reach(const Case& test, Endpoint& endpoint, const QueueId& id) {
   urma_target_jetty_t* queue = endpoint.import(id);
   if (test.queues != Queues::kRcJetty) return queue;
@@ -92,7 +92,7 @@ urma_target_jetty_t* reach(const Case& test, Endpoint& endpoint, const QueueId& 
   return nullptr;
 }
 
-// The stack has to hold two of the largest segments.
+// The stack must hold two of the largest segments.
 void raise_stack_limit() {
   rlimit limit;
   ASSERT_EQ(::getrlimit(RLIMIT_STACK, &limit), 0);
@@ -114,8 +114,8 @@ SegmentIds ids_of(Regions& regions) {
   return ids;
 }
 
-// This suite runs with memory that is mapped where that is possible, with copies by the kernel, and
-// with staged ones.
+// This suite runs with memory that is mapped if possible, with copies by the kernel, and with
+// staged copies.
 bool in_place() {
   const char* setting = std::getenv("URMA_SHM_INPLACE");
   return setting == nullptr || std::string(setting) != "0";
@@ -127,8 +127,8 @@ urma_ext_path_t path_of_copies() {
                                                                 : URMA_EXT_PATH_COPIED;
 }
 
-// Whole pages of private memory are mapped, unless the kernel lets nobody hold them still. Between
-// machines there is nothing to map.
+// Whole pages of private memory are mapped, unless the kernel lets no one hold up their writers.
+// Between machines there is nothing to map.
 void expect_path(urma_target_seg_t* segment, size_t length) {
   if (length < 4096) return;
   std::array<urma_ext_part_t, 4> parts;
@@ -260,7 +260,7 @@ INSTANTIATE_TEST_SUITE_P(
                        ::testing::Bool(), ::testing::Bool()),
     name_of);
 
-// What differs from those in little.
+// Operations that differ little from the above.
 INSTANTIATE_TEST_SUITE_P(
     More, OpcodeMatrix,
     ::testing::Combine(::testing::Values(Operation::kWriteNotify, Operation::kSwap,
@@ -270,7 +270,7 @@ INSTANTIATE_TEST_SUITE_P(
                        ::testing::Values(true)),
     name_of);
 
-// Messages only, and each of them arrives while its receive is posted.
+// Messages only, each of which arrives while its receive is posted.
 INSTANTIATE_TEST_SUITE_P(Um, OpcodeMatrix,
                          ::testing::Combine(::testing::Values(Operation::kSend,
                                                               Operation::kSendImm),

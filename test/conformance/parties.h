@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// The two sides of one request: the one that posts it, and the one whose memory and receives it
-// reaches. Each looks at every byte that may have changed and at those around it.
+// The two sides of one request: the one that posts it, and the one that owns the memory and
+// receives. Each checks every byte that may have changed and those around it.
 #ifndef TEST_CONFORMANCE_PARTIES_H_
 #define TEST_CONFORMANCE_PARTIES_H_
 
@@ -39,7 +39,7 @@ const char* const kOperationNames[] = {"Write",   "WriteImm", "WriteNotify", "Re
                                        "SendImm", "Cas",      "Swap",        "Fadd",       "Fsub",
                                        "Fand",    "For",      "Fxor",        "WriteAtomic"};
 
-// On one word, that nobody may see half of.
+// On one word, of which no half value may be seen.
 inline bool is_atomic(Operation operation) { return operation >= Operation::kCas; }
 inline urma_opcode_t opcode_of_atomic(Operation operation) {
   constexpr urma_opcode_t kOpcodes[] = {URMA_OPC_CAS,  URMA_OPC_SWAP, URMA_OPC_FADD, URMA_OPC_FSUB,
@@ -56,37 +56,37 @@ inline bool offers(const DeviceTraits& device, Operation operation) {
 inline bool is_send(Operation operation) {
   return operation == Operation::kSend || operation == Operation::kSendImm;
 }
-// The target learns of it.
+// The target is notified.
 inline bool is_message(Operation operation) {
   return is_send(operation) || operation == Operation::kWriteImm;
 }
-// All 64 bits of an immediate have to arrive.
+// All 64 bits of an immediate must arrive.
 inline uint64_t immediate_of(uint64_t seed) { return ~seed * 0x9e3779b97f4a7c15u; }
-// Where WRITE_NOTIFY puts its value: behind the data, at any address.
+// Where WRITE_NOTIFY puts its value: after the data, at any address.
 inline size_t notify_offset(size_t size) { return size + 3; }
 
 // One request, as both sides see it.
 struct Step {
   Operation operation;
   size_t kind;      // of the target's memory
-  size_t size;      // bytes that are moved
+  size_t size;      // bytes moved
   size_t offset;    // within the target's segment
-  Value before;     // atomics: what the target's memory holds
-  Value after;      // atomics: what it has to hold then
+  Value before;     // atomics: initial value of the target's memory
+  Value after;      // atomics: the expected value afterwards
   uint64_t seed;    // the others: of the data
-  uint32_t sender;  // id, uasid and EID that a receiver has to see
+  uint32_t sender;  // id, uasid and EID that a receiver must see
   uint32_t uasid;
   urma_eid_t eid;
 };
 
-// Size of the segments for requests of `size` bytes: atomics get room to be misaligned in, and a
-// page, which can be mapped where it is a whole one.
+// The size of the segments for requests of `size` bytes: atomics get room to be misaligned, and a
+// page, which can be mapped if it is a whole one.
 inline size_t segment_size(Operation operation, size_t size) {
   if (operation == Operation::kWriteNotify) return notify_offset(size) + sizeof(uint64_t);
   return is_atomic(operation) ? 4096 : std::max<size_t>(size, 1);
 }
 
-// The side whose memory and receives are reached.
+// The side that owns the memory and receives.
 class Target {
  public:
   Target(Endpoint& endpoint, Regions& regions)
@@ -152,7 +152,7 @@ class Target {
 
   Endpoint& endpoint_;
   Regions& regions_;
-  std::array<uint8_t, 8> unused_{};  // what WRITE_IMM uses up a receive for
+  std::array<uint8_t, 8> unused_{};  // the receive that WRITE_IMM consumes
   urma_target_seg_t* unused_segment_;
 };
 
@@ -256,10 +256,10 @@ class Initiator {
 
   void count_once(Operation operation, size_t kind, size_t remote_kind, size_t size, size_t offset,
                   urma_cr_status_t status) {
-    // Small operands wrap around, and may touch nothing beside them when they do.
+    // Small operands wrap around, and must not touch the bytes beside them.
     const Value mask = size == 16 ? ~Value{0} : (Value{1} << size * 8) - 1;
     const Value before = (~Value{0} - 0x0ff0ff00ff0fu + ++seed_ % 16) & mask;
-    // Every third comparison finds another value, in the half that is looked at last.
+    // Every third comparison finds another value, in the half that is compared last.
     const bool equal = operation != Operation::kCas || seed_ % 3 != 0;
     const Value other = before ^ (Value{1} << (size * 8 - 1));
     const Value operand = ((Value{0x99aabbccddeeff00u} << 64) + 0x1122334455667788u) & mask;

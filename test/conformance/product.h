@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The steps of the product test: what each operation is, and what it has to do to the bytes.
+// The steps of the product test: what each operation is, and its effect on the bytes.
 #ifndef TEST_CONFORMANCE_PRODUCT_H_
 #define TEST_CONFORMANCE_PRODUCT_H_
 
@@ -13,7 +13,7 @@
 
 namespace urma_test {
 
-// More than one turn copies; less where a sanitizer looks at each byte, too.
+// More than is copied in one turn; less where a sanitizer also checks each byte.
 inline constexpr size_t kLargest = (kSanitized ? 1 << 18 : 1 << 20) + 1;
 inline constexpr size_t kGuard = 64;
 inline constexpr size_t kSpace = kLargest + 4 * kGuard;
@@ -68,7 +68,7 @@ struct Step {
   bool aligned() const {
     return operation.kind == Operation::kAtomic || operation.opcode == URMA_OPC_WRITE_ATOMIC;
   }
-  // Behind the guard, and odd in memory from malloc.
+  // After the guard, and odd in memory from malloc.
   uint64_t place(size_t kind, uint64_t base) const {
     const uint64_t at = base + kGuard + (kMemories[kind] == Memory::kMalloc ? 1 : 0);
     return aligned() ? (at + 15) & ~uint64_t{15} : at;

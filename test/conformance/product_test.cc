@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // The product: every operation, in every mode and kind of queue, with and without locks, by polling
-// and by events, from every kind of memory to every kind of memory, in sizes that travel in
-// different ways. Both processes know the steps beforehand, and each looks at every byte that may
-// have changed and at those around it.
+// and by events, between all kinds of memory, in sizes that take different paths. Both processes
+// know the steps in advance, and each checks every byte that may have changed and those around it.
 #include "test/conformance/product.h"
 
 #include <gtest/gtest.h>
@@ -54,7 +53,7 @@ class Memories {
     return reinterpret_cast<uint8_t*>(step.place(kind, reinterpret_cast<uint64_t>(bases_[kind])));
   }
 
-  // Puts `bytes` there, or poison, with guards around it; or compares.
+  // Writes `bytes` there, or poison, with guards around it; or compares.
   static void put(uint8_t* place, const void* bytes, size_t size) {
     std::memset(place - kGuard, kPoison, size + 2 * kGuard);
     if (bytes != nullptr) std::memcpy(place, bytes, size);
@@ -72,7 +71,7 @@ class Memories {
   std::array<urma_target_seg_t*, kKinds> segments_;
 };
 
-// Completions of one JFC, taken by polling or after an event.
+// Completions of one JFC, found by polling or after an event.
 urma_cr_t take(Endpoint& endpoint, urma_jfc_t* jfc) {
   if (endpoint.jfce == nullptr) return wait_for(jfc);
   urma_jfc_t* fired = nullptr;
@@ -90,7 +89,7 @@ void expect_one(Endpoint& endpoint, urma_jfc_t* jfc) {
   EXPECT_EQ(urma_rearm_jfc(jfc, false), URMA_SUCCESS);
 }
 
-// What a receiver has to see of the sender.
+// What a receiver must see of the sender.
 struct Sender {
   uint32_t uasid, id;
 };
@@ -123,7 +122,7 @@ void for_each_step(const urma_context_t* ctx, urma_transport_mode_t mode, const 
   }
 }
 
-// The side whose memory and receives are reached.
+// The side that owns the memory and receives.
 class Target {
  public:
   Target(Channel& channel, const Config& config, uint8_t* stack)
@@ -256,7 +255,7 @@ class Initiator {
                               : data(step.seed),
                     step.size);
   }
-  // What a mode, or the device, does not offer is refused when it is posted.
+  // What a mode or the device does not support is refused when posted.
   void refuse(const Operation& operation) {
     SCOPED_TRACE(operation.name);
     const Step step = {operation, operation.sizes.back(), 1, 1, 1};
@@ -274,7 +273,7 @@ class Initiator {
   }
 
  private:
-  // What a request points at.
+  // What a request points to.
   struct Pieces {
     urma_sge_t here, there[2];
     Wide compare, swap;
@@ -331,7 +330,7 @@ class Initiator {
     return wr;
   }
 
-  // The segment that a message has ended, whose token is still right.
+  // The segment that a message has ended, whose token is still valid.
   void expect_refused(urma_target_seg_t* victim) {
     urma_sge_t here = piece(memories_.segment(1),
                             memories_.at(Step{operations()[0], 8, 1, 1, 1}, 1), sizeof(uint64_t));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Memory of every kind that programs register, with guards around it that nobody may touch.
+// Every kind of memory that programs register, with guards around it that no one may touch.
 #ifndef TEST_CONFORMANCE_REGIONS_H_
 #define TEST_CONFORMANCE_REGIONS_H_
 
@@ -19,14 +19,14 @@
 
 namespace urma_test {
 
-inline constexpr size_t kGuard = 64;  // bytes before and after a segment that nobody may touch
+inline constexpr size_t kGuard = 64;  // bytes before and after a segment that must not change
 inline constexpr size_t kGuards = 2 * kGuard;
 inline constexpr uint8_t kPoison = 0xa5;
 inline constexpr size_t kKinds = 4;
 inline constexpr size_t kMemalign = 1;
 const char* const kKindNames[kKinds] = {"malloc", "memalign", "mmap", "stack"};
 
-// As wide as an atomic can be.
+// As wide as the widest atomic.
 using Value = unsigned __int128;
 
 using SegmentIds = std::array<SegmentId, kKinds>;
@@ -68,11 +68,11 @@ class Region {
     if (kind_ == 2) ::munmap(base_, total_);
   }
 
-  // Memalign'ed memory starts with its segment, the others with a guard.
+  // Memory from memalign starts with its segment, the others with a guard.
   uint8_t* data() const { return kind_ == 1 ? bytes_ : bytes_ + kGuard; }
   size_t size() const { return size_; }
 
-  // What the region has to look like is prepared first, then put there or compared.
+  // The expected contents are prepared first, then written there or compared.
   void expect_poison() { expected_.assign(total_, kPoison); }
   void expect_pattern(size_t size, uint64_t seed) {
     expect_poison();
@@ -82,7 +82,7 @@ class Region {
     expect_poison();
     add_value(offset, value, size);
   }
-  // Beside what is expected already.
+  // In addition to what is already expected.
   void add_value(size_t offset, Value value, size_t size) {
     std::memcpy(expected_.data() + (data() - bytes_) + offset, &value, size);
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // Many threads on one queue: every completion comes once, in the order in which its thread posted.
-// And whoever deletes an object waits for the events of this object, and for nothing else.
+// Also: deleting an object waits for the events of this object, and for nothing else.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -25,7 +25,7 @@ constexpr uint32_t kEach = kSanitized ? 400 : 4000;  // requests of one thread
 constexpr uint32_t kBatch = 16;
 constexpr uint32_t kMessages = kThreads * kEach / 4;
 
-// What a request is, by its number within its thread; a READ instead of what a device lacks.
+// The kind of a request, by its number within its thread; a READ for what a device lacks.
 constexpr urma_opcode_t kKinds[] = {URMA_OPC_SEND, URMA_OPC_WRITE, URMA_OPC_READ, URMA_OPC_FADD};
 urma_opcode_t kind_of(uint32_t number, const DeviceTraits& device) {
   const urma_opcode_t kind = kKinds[number % 4];
@@ -36,11 +36,11 @@ uint64_t name_of(uint32_t thread, uint32_t number) { return uint64_t{thread} << 
 uint32_t thread_of(uint64_t name) { return static_cast<uint32_t>(name >> 32); }
 uint32_t number_of(uint64_t name) { return static_cast<uint32_t>(name); }
 
-// What has been seen, by all threads together.
+// What all threads together have seen.
 class Ledger {
  public:
   // `last` holds what the calling thread has seen of each poster: records come to it in the order
-  // in which they were posted, whatever other threads take in between.
+  // of posting, whatever other threads take in between.
   void enter(uint64_t name, std::array<int64_t, kThreads>* last) {
     const uint32_t thread = thread_of(name), number = number_of(name);
     if (thread >= kThreads || number >= kEach) {
@@ -64,15 +64,15 @@ class Ledger {
   std::atomic<uint32_t> total_{0}, wrong_{0}, disordered_{0};
 };
 
-// One shared memory of the target: a counter, a word for each thread that it writes, and one that
-// it reads.
+// Shared memory of the target: a counter, a word for each thread that it writes, and one that it
+// reads.
 struct Board {
   alignas(64) uint64_t counter;
   uint64_t written[kThreads];
   uint64_t read[kThreads];
 };
 
-// What a thread has of its own on the posting side.
+// The data of a thread on the posting side.
 struct Slot {
   uint64_t out, in;
 };
@@ -83,7 +83,7 @@ void together(const std::function<void(uint32_t)>& body) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// Takes what is there. Only what is counted may fail: an exception would end the process unheard.
+// Takes what is there. Only counts failures: an exception would end the process silently.
 class Poller {
  public:
   Poller(urma_jfc_t* jfc, std::function<uint64_t(const urma_cr_t&)> name, Ledger* ledger)
@@ -113,7 +113,7 @@ std::atomic<uint32_t> Poller::failed{0};
 Config config_of_threads(urma_transport_mode_t mode) {
   Config config = config_of(mode);
   config.send_depth = 256;
-  // Receives are posted again while messages come, and all beforehand where none waits for one.
+  // Receives are posted again while messages arrive, or all in advance if messages do not wait.
   config.receive_depth = device_traits().immediates ? 256 : kMessages;
   return config;
 }
@@ -178,8 +178,8 @@ void post_all(Endpoint& endpoint, urma_target_jetty_t* queue, urma_target_seg_t*
   EXPECT_TRUE(has_nothing(endpoint.send_jfc));
 }
 
-// Every receive has a place of its own, given back as soon as it has been looked at. `ready` is
-// called once all are posted.
+// Every receive has its own place, returned as soon as it has been checked. `ready` is called once
+// all are posted.
 void receive_all(Endpoint& endpoint, const std::function<void()>& ready) {
   std::vector<uint64_t> places(endpoint.config.receive_depth);
   urma_target_seg_t* segment = endpoint.add(places.data(), places.size() * 8);
@@ -252,7 +252,7 @@ INSTANTIATE_TEST_SUITE_P(All, Threads, testing::Values(URMA_TM_RM, URMA_TM_RC),
 
 using DeleteTest = ProcessTest;
 
-// Runs `remove` in a thread: it may not come back before `acknowledge`, and has to afterwards.
+// Runs `remove` in a thread: it must not return before `acknowledge`, and must return after it.
 void expect_to_wait(const std::function<urma_status_t()>& remove,
                     const std::function<void()>& acknowledge) {
   std::atomic<bool> gone{false};
@@ -261,7 +261,7 @@ void expect_to_wait(const std::function<urma_status_t()>& remove,
     status = remove();
     gone = true;
   });
-  // It may not have begun yet; then this proves less, and never fails wrongly.
+  // It may not have started yet; then this proves less but never fails wrongly.
   for (int i = 0; i < 1000; ++i) {
     EXPECT_FALSE(gone);
     ::sched_yield();
@@ -307,7 +307,7 @@ void raise_event(Endpoint& endpoint, urma_jfc_t* jfc, urma_target_seg_t* segment
       urma_wait_jfc(endpoint.jfce, 1, static_cast<int>(patience(seconds(10)).count()), &fired), 1);
   EXPECT_EQ(fired, jfc);
   EXPECT_EQ(urma_unimport_jfr(target), URMA_SUCCESS);
-  EXPECT_EQ(urma_delete_jfr(jfr), URMA_SUCCESS);  // its messages are still to be polled
+  EXPECT_EQ(urma_delete_jfr(jfr), URMA_SUCCESS);  // its messages are still unpolled
 }
 
 TEST_F(DeleteTest, AJfcWaitsForItsOwnEvents) {
@@ -321,7 +321,7 @@ TEST_F(DeleteTest, AJfcWaitsForItsOwnEvents) {
     urma_jfc_t* quiet = create_jfc(endpoint);
     urma_jfc_t* unasked = create_jfc(endpoint);
     raise_event(endpoint, fired, segment, memory.data());
-    // Neither another one's event holds these up, nor that one of them is armed.
+    // Neither an event of another object holds these up, nor that one of them is armed.
     EXPECT_EQ(urma_rearm_jfc(quiet, false), URMA_SUCCESS);
     EXPECT_EQ(urma_delete_jfc(quiet), URMA_SUCCESS);
     EXPECT_EQ(urma_delete_jfc(unasked), URMA_SUCCESS);
@@ -357,7 +357,7 @@ TEST_F(DeleteTest, AJfrWaitsForItsOwnAsyncEvents) {
       EXPECT_EQ(event.event_type, URMA_EVENT_JFR_LIMIT);
       EXPECT_EQ(event.element.jfr, limited);
       EXPECT_EQ(event.urma_ctx, endpoint.ctx);
-      // An event that nobody has fetched goes with its object.
+      // An unfetched event goes with its object.
       ask_for_limit(unheard);
       EXPECT_EQ(urma_delete_jfr(unheard), URMA_SUCCESS);
       EXPECT_EQ(urma_delete_jfr(quiet), URMA_SUCCESS);
@@ -375,7 +375,7 @@ TEST_F(DeleteTest, AJfrWaitsForItsOwnAsyncEvents) {
   });
 }
 
-// Bound to somebody who is going to die.
+// Bound to a process that is going to die.
 void doomed(Channel& channel) {
   Speaker speaker(config_of(URMA_TM_RC));
   speaker.post_receive(1);

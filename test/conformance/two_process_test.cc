@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Section 2 of the list in docs/reference/conformance.md: two processes, each with one queue to
-// send and one to receive, in every mode. Both do the same at the same time.
+// Section 2 of the list in docs/reference/conformance.md: two processes, each with one send queue
+// and one receive queue, in every mode. Both do the same at the same time.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -171,7 +171,7 @@ class Peer {
     expect_bytes(index, static_cast<char>('A' + static_cast<int>(index)), kSizes[index]);
   }
 
-  // So many bytes of a receive buffer have changed, and none behind them.
+  // `bytes` bytes of a receive buffer have changed, and none after them.
   void expect_bytes(size_t index, char expected, uint32_t size) {
     const char* buffer = receive_buffer(index);
     for (uint32_t i = 0; i < kRoom; ++i) {

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Copies of the library with a fault in it, which the tests have to find.
+"""Copies of the library with a fault in it, which the tests must find.
 
-A fault is a piece of text in one source file and what stands there instead. Only that file is
-compiled again, in a hurry; the linker takes its symbols and leaves the ones of the ordinary object aside.
+A fault is a piece of text in one source file and its replacement. Only that file is compiled
+again, without optimisation; the linker takes its symbols instead of those of the ordinary object.
 """
 
 load("//urma:link_time.bzl", "ORDINARY_CODE_LINKOPTS")
@@ -12,7 +12,7 @@ TAGS = [
     "no-tsan",
 ]
 
-# The library and the module: what they consist of, and how they are linked.
+# The sources of the library and the module, and how they are linked.
 PRODUCTS = {
     "library": struct(
         part = "//urma/core/api",
@@ -28,7 +28,7 @@ PRODUCTS = {
     ),
 }
 
-# Where each room of the house is, and which product it is in.
+# The location of each room, and its product.
 ROOMS = {
     "api": ("//urma/core/api", "library"),
     "jetty": ("//jetty", "module"),
@@ -66,14 +66,14 @@ def _test(name, expected, library, module, finders):
     )
 
 def fault_test(name, file, old, new, finders):
-    """A fault that one of the finders has to find.
+    """A fault that one of the finders must find.
 
     Args:
       name: what is wrong.
       file: the source file, as ROOM/FILE.
-      old: the text that is replaced, which stands there exactly once.
-      new: what stands there instead.
-      finders: tests that are run in this order, as LABEL or LABEL=FILTER.
+      old: the text to replace, which occurs exactly once.
+      new: its replacement.
+      finders: tests to run in this order, as LABEL or LABEL=FILTER.
     """
     room, source = file.split("/")
     part, kind = ROOMS[room]
@@ -111,7 +111,7 @@ def fault_test(name, file, old, new, finders):
           ":" + module if kind == "module" else module, finders)
 
 def control_test(name, finders):
-    """The same without a fault: all of the finders pass."""
+    """The same without a fault: all finders pass."""
     for kind in PRODUCTS:
         _product("%s/%s" % (name, PRODUCTS[kind].name), kind, [])
     _test(name + "_test", "passes", ":%s/liburma.so.0" % name, ":%s/liburma-shm.so" % name, finders)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The faults: name, file, what stands there, what stands there instead, and who is to find it."""
+"""The faults: name, file, original text, replacement, and the tests that must find it."""
 
 MODEL = "//test/model:model_copied_test"
 MAPPED_MODEL = "//test/model:model_mapped_test"

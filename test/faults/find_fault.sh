@@ -4,13 +4,13 @@
 # usage: find_fault.sh found|passes LIBRARY MODULE FINDER...
 #
 # Runs tests with these copies of the library and its module in place of the real ones. A FINDER is
-# PROGRAM or PROGRAM=FILTER, a filter of GoogleTest. found: one of them has to fail, by saying so:
-# a copy that cannot be loaded, or a test that never ends, finds nothing. passes: all have to pass.
+# PROGRAM or PROGRAM=FILTER, a filter of GoogleTest. found: one of them must fail and report it; a
+# copy that cannot be loaded, or a test that never ends, does not count. passes: all must pass.
 set -euo pipefail
 
 readonly LIMIT_S=100
 
-# What the programs find is not what this test has to report, nor is what it was asked to run.
+# The programs must neither write the report of this test nor use its filter.
 unset XML_OUTPUT_FILE TEST_PREMATURE_EXIT_FILE TESTBRIDGE_TEST_ONLY
 
 expected="$1"

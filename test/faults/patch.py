@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Replaces a piece of text in a source file, where it has to stand exactly once."""
+"""Replaces a piece of text in a source file, where it must occur exactly once."""
 
 import sys
 

@@ -17,7 +17,7 @@
 
 namespace urma_fuzz {
 
-// Starts the library in a runtime directory of its own, and makes a context.
+// Starts the library in its own runtime directory, and creates a context.
 inline urma_context_t* start_library() {
   enter_runtime_dir();
   require(urma_init(nullptr) == URMA_SUCCESS, "the library starts");
@@ -28,7 +28,7 @@ inline urma_context_t* start_library() {
   return ctx;
 }
 
-// Pages between two that cannot be touched.
+// Pages between two inaccessible ones.
 inline char* fenced_pages(size_t bytes) {
   constexpr size_t kPage = 4096;
   void* all = ::mmap(nullptr, bytes + 2 * kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -38,7 +38,7 @@ inline char* fenced_pages(size_t bytes) {
   return data;
 }
 
-// Numbers of the input in a struct, at places that the input chooses.
+// Numbers of the input in a struct, at offsets that the input chooses.
 template <typename Struct>
 void patch(Bytes* in, Struct* object) {
   for (uint32_t patches = in->below(5); patches > 0; --patches) {

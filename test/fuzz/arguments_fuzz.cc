@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Calls with anything in their arguments but the pointers: configurations, attributes, options,
-// requests. Handles are NULL, or objects that are there. Nothing is expected of the answers but
-// that all that was made can be ended.
+// Calls with arbitrary arguments except pointers: configurations, attributes, options, requests.
+// Handles are NULL or existing objects. The only check is that everything created can be destroyed.
 #include <cerrno>
 #include <memory>
 #include <vector>
@@ -16,8 +15,8 @@ using urma_fuzz::Bytes;
 using urma_fuzz::patch;
 using urma_fuzz::require;
 
-// The one half is what requests use here, the other one what is imported: a request that copied a
-// place over itself would be the program's mistake.
+// Requests use one half locally and import the other: a request that copied a place onto itself
+// would be an error of the program.
 constexpr uint32_t kHalf = 8192, kBytes = 2 * kHalf;
 
 struct Rig {
@@ -29,7 +28,7 @@ struct Rig {
   char* memory = urma_fuzz::fenced_pages(kBytes);
 };
 
-// What a program would say, before the input changes it.
+// The values of a sensible program, before the input changes them.
 template <typename Cfg>
 Cfg usual() {
   Cfg cfg = {};
@@ -50,7 +49,7 @@ class Objects {
   void add(T* object) {
     if (object != nullptr) all_.push_back(object);
   }
-  // NULL now and then.
+  // Sometimes NULL.
   T* one(Bytes* in) const {
     if (all_.empty() || in->chance(8)) return nullptr;
     return all_[in->below(static_cast<uint32_t>(all_.size()))];
@@ -251,7 +250,7 @@ class Program {
       urma_modify_jfc(jfcs_.one(in), &attr);
     }
   }
-  // The value has as many bytes as the call is told, on the heap.
+  // The value has exactly as many bytes as the call is told, on the heap.
   void set_option(Bytes* in) {
     const uint64_t option = in->chance(192) ? in->take<uint16_t>() : in->take<uint64_t>();
     const auto given = in->some(64);
@@ -282,7 +281,7 @@ class Program {
     if (in->chance(16)) sge.len = in->take<uint32_t>();
     return sge;
   }
-  // Local memory is looked at only after its segment was checked, but for inline data.
+  // Local memory is accessed only after its segment was checked, except for inline data.
   void post_send(Bytes* in) {
     urma_sge_t here[2] = {place(in, false), place(in, false)};
     urma_sge_t there[2] = {place(in, true), place(in, true)};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What a fuzzer's input means: numbers and texts, one after the other.
+// Reads a fuzzer's input: numbers and texts, one after the other.
 #ifndef TEST_FUZZ_BYTES_H_
 #define TEST_FUZZ_BYTES_H_
 
@@ -16,7 +16,7 @@
 
 namespace urma_fuzz {
 
-// Ends the program where the code under test broke a promise: the fuzzer keeps the input.
+// Ends the program if the code under test broke a promise: the fuzzer keeps the input.
 inline void require(bool holds, const char* promise) {
   if (holds) return;
   std::fprintf(stderr, "broken: %s\n", promise);
@@ -29,7 +29,7 @@ class Bytes {
 
   bool empty() const { return left_.empty(); }
 
-  // Where the input ends, all is 0.
+  // After the end of the input, everything is 0.
   template <typename T>
   T take() {
     static_assert(std::is_trivially_copyable_v<T>);
@@ -42,7 +42,7 @@ class Bytes {
     return (limit <= 256 ? take<uint8_t>() : take<uint32_t>()) % limit;
   }
   bool chance(uint32_t of_256) { return take<uint8_t>() < of_256; }
-  // Up to so many bytes; the next one of the input says how many.
+  // Up to `most` bytes; the next byte of the input says how many.
   std::span<const uint8_t> some(size_t most) { return some_of(std::min<size_t>(below(256), most)); }
   std::span<const uint8_t> rest() { return some_of(left_.size()); }
   // Up to the next `end`, or to the end of the input.
@@ -65,7 +65,7 @@ class Bytes {
 
 }  // namespace urma_fuzz
 
-// The fuzzer's way in, and what it calls once before.
+// The fuzzer's entry point, and what it calls once before.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
 #endif  // TEST_FUZZ_BYTES_H_

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // Sequences of calls of every function of urma_api.h, legal and illegal, in two processes, against
-// the model of the contract: what test/model draws from a seed is spelled out by the input here.
-// Calls that the contract leaves undefined are left out.
+// the model of the contract: the input spells out what test/model draws from a seed. Calls that the
+// contract leaves undefined are left out.
 #include <dlfcn.h>
 #include <link.h>
 #include <sys/mman.h>
@@ -26,7 +26,7 @@ namespace {
 using urma_fuzz::Bytes;
 using urma_fuzz::require;
 
-constexpr size_t kLongest = 60;  // calls of a sequence
+constexpr size_t kLongest = 60;  // calls per sequence
 
 bool is_atomic(urma_opcode_t opcode) { return opcode >= URMA_OPC_CAS && opcode <= URMA_OPC_FXOR; }
 
@@ -158,7 +158,7 @@ class Decoder {
         c.non_blocking = false;
     }
   }
-  // What its owner would have told, or nearly.
+  // What its owner would have reported, or almost.
   void fill_import(Call* call) {
     Kind kind = shape_of(call->fn).other;
     if (call->number == URMA_JETTY_GROUP) kind = Kind::kGroup;
@@ -250,8 +250,8 @@ void* map_memory(size_t bytes, int sharing) {
   return memory;
 }
 
-// The fuzzer counts in memory of each module, wherever that was when it was first loaded: what
-// urma_uninit unloads may be loaded elsewhere, and other memory lie there by then.
+// The fuzzer's counters are in memory of each module, at the address of its first load: a module
+// that urma_uninit unloads may be loaded elsewhere, with other memory at the old address.
 void keep_modules() {
   std::vector<std::string> paths;
   ::dl_iterate_phdr(
@@ -283,7 +283,7 @@ Runner& runner() {
       try {
         serve(ends.second, arena);
       } catch (const std::exception&) {
-        // The fuzzer has gone.
+        // The fuzzer is gone.
       }
       ::_exit(0);
     }
@@ -298,8 +298,8 @@ Runner& runner() {
 }  // namespace
 }  // namespace urma_model
 
-// Before the fuzzer has threads: one of them could hold a lock of the sanitizer while this process
-// forks, which nobody would release in the other one.
+// Before the fuzzer has threads: one of them could hold a lock of the sanitizer during the fork,
+// which no one would release in the child.
 extern "C" int LLVMFuzzerInitialize(int* /*argc*/, char*** /*argv*/) {
   urma_model::runner();
   return 0;

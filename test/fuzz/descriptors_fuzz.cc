@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Descriptors as programs exchange them, with anything in them, given to the calls that import, and
-// what is imported used; and texts given as EIDs.
+// Descriptors as programs exchange them, with arbitrary contents, passed to the calls that import,
+// whose results are used; and texts given as EIDs.
 #include <memory>
 #include <vector>
 
@@ -16,7 +16,7 @@ using urma_fuzz::require;
 
 constexpr uint32_t kBytes = 4096, kToken = 0x1234;
 
-// All that outlives an input: what there is to import.
+// Everything that outlives an input: the objects to import.
 struct Rig {
   static Rig& the() {
     static Rig& rig = *new Rig;
@@ -49,11 +49,10 @@ struct Rig {
   urma_target_seg_t* local;
 };
 
-// Descriptors are of the heap and no longer than they have to be: what is read behind them is
-// found.
+// Descriptors are on the heap and have the minimum size, to detect reads past the end.
 class Import {
  public:
-  // A message may end the access to a segment, so that each input has a new one.
+  // A message may end the access to a segment, so each input has a new one.
   explicit Import(Rig* rig)
       : rig_(rig),
         offered_(rig->add(rig->memory, URMA_ACCESS_READ | URMA_ACCESS_WRITE | URMA_ACCESS_ATOMIC)) {
@@ -144,7 +143,7 @@ class Import {
   T* one_of(Bytes* in, const std::vector<T*>& all) {
     return all.empty() ? nullptr : all[in->below(static_cast<uint32_t>(all.size()))];
   }
-  // Local memory is right; what the imports lead to need not be.
+  // Local memory is valid; the targets of the imports need not be.
   void post(Bytes* in) {
     urma_target_jetty_t* target = one_of(in, in->chance(128) ? jfrs_ : jetties_);
     urma_target_seg_t* remote = one_of(in, segments_);

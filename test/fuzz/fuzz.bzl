@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A fuzzer, and the test that runs what it has found."""
+"""A fuzzer, and the test that runs its findings."""
 
 load("//urma:link_time.bzl", "ORDINARY_CODE_LINKOPTS")
 
@@ -13,7 +13,7 @@ def _seeds_impl(ctx):
     )
     return [DefaultInfo(files = depset([folder]), runfiles = ctx.runfiles([folder]))]
 
-# What lies in the archive, in the folder that has the name of this target there.
+# The files in the archive, in the folder named after this target.
 seeds = rule(
     implementation = _seeds_impl,
     attrs = {"archive": attr.label(allow_single_file = True, mandatory = True)},
@@ -36,7 +36,7 @@ def fuzz_target(name, deps, size = "small", tags = [], data = []):
         testonly = True,
         srcs = sources,
         data = data,
-        # -rdynamic: counters of shared libraries are the program's.
+        # -rdynamic: counters of shared libraries belong to the program.
         linkopts = [
             "-fsanitize=fuzzer",
             "-rdynamic",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What a stranger says where a greeting of the tcp provider is due: whatever it is, in portions of
-// any size, nobody who does not know the secret is let in.
+// What a stranger sends when the tcp provider expects a greeting: whatever it is, in portions of
+// any size, no one without the secret is let in.
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,7 +16,7 @@ using urma_fuzz::Bytes;
 using urma_fuzz::require;
 using Role = Greeting::Role;
 
-// Not to be guessed by whoever makes up inputs, and quick.
+// Impossible to guess for inputs, and fast.
 class Sum final : public Secret {
  public:
   Digest sign(std::span<const uint8_t> first, std::span<const uint8_t> second) const override {
@@ -28,7 +28,7 @@ class Sum final : public Secret {
     std::memcpy(digest.data(), &sum, sizeof(sum));
     return digest;
   }
-  // Not by a comparison that the fuzzer would learn from.
+  // Without a comparison that the fuzzer could learn from.
   bool equal(const Digest& a, const Digest& b) const override {
     uint8_t difference = 0;
     for (size_t i = 0; i < a.size(); ++i) difference |= a[i] ^ b[i];
@@ -51,7 +51,7 @@ std::vector<uint8_t> take(Greeting* from) {
   return bytes;
 }
 
-// False where it is refused.
+// False if it is refused.
 bool give(Bytes* in, std::span<const uint8_t> bytes, Greeting* to) {
   while (!bytes.empty()) {
     const auto room = to->to_receive();
@@ -68,7 +68,7 @@ bool give(Bytes* in, std::span<const uint8_t> bytes, Greeting* to) {
   return true;
 }
 
-// One side by itself, and a stranger.
+// One side alone, and a stranger.
 void strange(Bytes* in, Role role, const std::shared_ptr<const Secret>& secret) {
   Greeting greeting(role, hello(role), secret);
   std::vector<uint8_t> said;
@@ -93,7 +93,7 @@ void strange(Bytes* in, Role role, const std::shared_ptr<const Secret>& secret) 
   require(secret == nullptr || !greeting.done(), "a stranger is not let in");
 }
 
-// Two who know the secret, and somebody who changes what travels between them.
+// Two sides that know the secret, and an attacker that changes what they exchange.
 void tampered(Bytes* in, const std::shared_ptr<const Secret>& secret) {
   Greeting begins(Role::kBegins, hello(Role::kBegins), secret);
   Greeting answers(Role::kAnswers, hello(Role::kAnswers), secret);

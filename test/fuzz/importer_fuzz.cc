@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Who imports queues and segments, from an owner that answers what it likes: on the control socket,
-// in the rings that it is lent, and with the memory that it says its segments lie in.
+// A process that imports queues and segments, from an owner with arbitrary answers: on the control
+// socket, in the rings that it is lent, and with the memory that it offers as segments.
 #include <memory>
 
 #include "segment/mapped_view.h"
@@ -17,14 +17,14 @@ using urma_fuzz::require;
 
 constexpr uint32_t kBytes = 4096;
 
-// What the owner has got on one connection.
+// What the owner has received on one connection.
 class Connected {
  public:
   explicit Connected(Fd socket) : socket_(std::move(socket)) {}
 
   RawSocket& socket() { return socket_; }
   const Request& asked() const { return asked_; }
-  // The next request, with what comes along; false where there is none.
+  // The next request, with its descriptors; false if there is none.
   bool take() {
     iovec part = {&asked_, sizeof(asked_)};
     alignas(cmsghdr) char control[CMSG_SPACE(4 * sizeof(int))];
@@ -43,7 +43,7 @@ class Connected {
     }
     return true;
   }
-  // The ring that was lent last, or the staging area: whatever can be written.
+  // The ring that was lent last, or the staging area: any memory that can be written.
   void scribble(Bytes* in) {
     if (lent_ == nullptr) return;
     const auto at = in->below(static_cast<uint32_t>(lent_->bytes()));
@@ -51,7 +51,7 @@ class Connected {
     if (bytes.empty()) return;
     std::memcpy(static_cast<char*>(lent_->data()) + at, bytes.data(), bytes.size());
   }
-  // As a receiver that has taken some messages, and found some of them bad.
+  // Like a receiver that has taken some messages and rejected some of them.
   void answer_messages(Bytes* in) {
     if (lent_ == nullptr || asked_.type != RequestType::kOpenRing) return;
     const RingLayout layout(lent_->data(), kMinRingBytes);
@@ -73,13 +73,13 @@ class Connected {
   std::unique_ptr<SharedMemory> lent_;
 };
 
-// All that outlives an input.
+// Everything that outlives an input.
 struct Rig {
   static Rig& the() {
     static Rig& rig = *new Rig;
     return rig;
   }
-  // What it grants stands.
+  // What it grants stays granted.
   Rig() { *static_cast<uint32_t*>(words.data()) = 1; }
   urma_jfr_id_t queue() { return {owner.runtime().eids()[0], owner.runtime().uasid(), id}; }
   urma_seg_t segment() {
@@ -135,7 +135,7 @@ class Attack {
         return say(in);
     }
   }
-  // The owner goes, again and again: then all that was asked of it ends.
+  // The owner goes away repeatedly; then everything requested of it ends.
   void finish() {
     peer_.reset();
     const bool ended = eventually([&] {
@@ -189,7 +189,7 @@ class Attack {
       require(pending_-- > 0, "a request ends once");
     }
   }
-  // Whoever connects is greeted, mostly as it should be.
+  // A process that connects is greeted, mostly correctly.
   void accept(Bytes* in) {
     Fd socket(::accept4(rig_->listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
     if (!socket.valid()) return;
@@ -212,7 +212,7 @@ class Attack {
             reinterpret_cast<uint64_t>(rig_->memory.data()),
             uint64_t{1} << 32};
   }
-  // What would grant all that is asked for, but for what the input puts into it.
+  // Grants everything that is requested, except for what the input changes.
   void answer(Bytes* in) {
     if (peer_ == nullptr || !peer_->take()) return;
     Reply reply = {};
@@ -237,7 +237,7 @@ class Attack {
     descriptors.insert(descriptors.end(), more.begin(), more.end());
     peer_->socket().send(&reply, sizeof(reply), descriptors);
   }
-  // In memory that stays the owner's to write.
+  // In memory that the owner can still write.
   uint32_t describe_parts(Bytes* in) {
     const uint32_t count = in->below(4);
     auto* parts = static_cast<PartDescription*>(rig_->parts.data());

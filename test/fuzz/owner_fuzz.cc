@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// The owner of queues and segments, with a peer that says what it likes on the control socket,
-// writes what it likes into its rings, and hands over any descriptor; and with an honest one, which
-// has to be served whatever the other did.
+// The owner of queues and segments, with a peer that sends arbitrary requests on the control
+// socket, writes anything into its rings, and passes any descriptor; and with an honest peer, which
+// must be served whatever the other one did.
 #include <map>
 #include <memory>
 
@@ -48,14 +48,14 @@ struct Inbox {
   size_t posted = 0;
 };
 
-// All that outlives an input.
+// Everything that outlives an input.
 struct Rig {
   static Rig& the() {
     static Rig& rig = *new Rig;
     return rig;
   }
 
-  // One message of a process that keeps to the rules.
+  // One message of an honest process.
   void serve_the_honest() {
     require(
         honest.send(honest_jfs, honest_target, piece(source, bytes.data(), 8), 3) == URMA_SUCCESS,
@@ -86,7 +86,7 @@ struct Rig {
 
 class Attack {
  public:
-  // A peer may end the access to segments, so that each attack gets new ones.
+  // A peer may end the access to segments, so each attack gets new ones.
   explicit Attack(Rig* rig)
       : rig_(rig),
         written_(rig->owner.add(rig->memory.data(), Fenced::kPage)),
@@ -153,7 +153,7 @@ class Attack {
             reinterpret_cast<uint64_t>(rig_->bytes.data()),
             UINT64_MAX};
   }
-  // A request that would be served, but for what the input puts into it.
+  // A valid request, except for what the input changes.
   void ask(Bytes* in) {
     Request request = RawPeer::request(static_cast<RequestType>(in->below(12)));
     const urma_jfr_t& jfr = *rig_->inboxes[0].jfr;
@@ -216,7 +216,7 @@ class Attack {
     const auto found = rings_.find(in->below(4));
     return found == rings_.end() ? nullptr : found->second.get();
   }
-  // A message that is sound where it lies in the ring. What it refers to need not be.
+  // A message that is valid in the ring. What it refers to need not be.
   void publish(Bytes* in) {
     RingProducer* producer = ring(in);
     if (producer == nullptr) return;
@@ -263,7 +263,7 @@ class Attack {
     if (bytes.empty()) return;
     std::memcpy(static_cast<char*>(producer->memory().data()) + at, bytes.data(), bytes.size());
   }
-  // The header of a slot near the begin, where most rings are.
+  // The header of a slot near the beginning, where most rings are.
   void forge(Bytes* in) {
     const RingProducer* producer = ring(in);
     if (producer == nullptr) return;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The side channel of urma_perftest with a peer that says what it likes, and its command line.
+// The side channel of urma_perftest with a peer that sends anything, and its command line.
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -21,13 +21,13 @@ using perftest::Exchange;
 using urma_fuzz::Bytes;
 using urma_fuzz::require;
 
-// The peer says all that it has to say, and goes.
+// The peer sends everything at once, and closes.
 Exchange peer_that_says(std::span<const uint8_t> words) {
   int ends[2] = {};
   require(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0, "a pair of sockets");
   static_cast<void>(::send(ends[1], words.data(), words.size(), MSG_DONTWAIT | MSG_NOSIGNAL));
   ::shutdown(ends[1], SHUT_WR);
-  // What is sent to it is kept as long as this end is open.
+  // Received bytes are kept while this end is open.
   Exchange exchange({ends[0]});
   ::close(ends[1]);
   exchange.set_timeout(std::chrono::milliseconds(200));
@@ -64,7 +64,7 @@ void talk(Bytes* script, Exchange* exchange) {
 }
 
 void negotiate(std::span<const uint8_t> words) {
-  // The block of a tool like this one, but for what the input changes.
+  // The block of a tool like this one, except for what the input changes.
   perftest::Block block = perftest::encode(perftest::Config());
   for (size_t i = 0; i + 2 < words.size(); i += 3) {
     block[(words[i] << 8 | words[i + 1]) % block.size()] = words[i + 2];
@@ -80,7 +80,7 @@ void negotiate(std::span<const uint8_t> words) {
 void parse(Bytes* in) {
   std::vector<std::string> arguments;
   while (!in->empty()) arguments.push_back(in->text('\n'));
-  // A file of the machine is none of the input.
+  // A file of the machine must not be an input.
   for (const std::string& argument : arguments) {
     if (argument.find('/') != std::string::npos) return;
   }
@@ -110,9 +110,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         parse(&in);
     }
   } catch (const perftest::RunError&) {
-    // The peer is not what it should be.
+    // The peer is invalid.
   } catch (const perftest::UsageError&) {
-    // Neither is the command line.
+    // So is the command line.
   }
   return 0;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // The files of regions and of their segments in the runtime directory, which every process of the
-// user can write, with anything in them.
+// user can write, with arbitrary contents.
 #include <unistd.h>
 
 #include <cstring>
@@ -24,7 +24,7 @@ constexpr char kName[] = "region";
 constexpr uint64_t kToken = 7;
 constexpr uint32_t kBytes = 4096;
 
-// Two segments of this process in a region, as they are before somebody writes into the files.
+// Two segments of this process in a region, before anything is written to the files.
 class Region {
  public:
   explicit Region(urma_context_t* ctx) : ctx_(ctx) {
@@ -49,8 +49,8 @@ class Region {
     }
     require(files_.size() == 3, "a file of the region and one of each segment");
   }
-  // What others wrote may keep the region's own process from finding what it has attached; what is
-  // left goes with the names of the files.
+  // Such writes may keep the region's own process from finding its attachments; the rest goes with
+  // the names of the files.
   ~Region() {
     urma_detach_ur(ctx_, kName, segments_, 2);
     require(urma_destroy_ur(ctx_, kName) == URMA_SUCCESS, "a region ends with who made it");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Runs each input of the folders named, once: what fuzzers have found, as an ordinary test.
+// Runs each input of the given folders once: findings of fuzzers, as an ordinary test.
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -31,7 +31,7 @@ int main(int count, char** places) {
     for (const std::string& input : inputs_of(places[i])) {
       std::ifstream file(input, std::ios::binary);
       const std::string text((std::istreambuf_iterator<char>(file)), {});
-      // Said before: an input that ends the program is the last one.
+      // Printed before: an input that ends the program is the last one.
       std::printf("%s\n", input.c_str());
       std::fflush(stdout);
       // A copy on the heap, so that the address sanitizer knows its end.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// A message ring whose other end writes what it likes, where it likes, whenever it likes.
+// A message ring whose other end writes anything, anywhere, at any time.
 #include <fcntl.h>
 
 #include <deque>
@@ -16,7 +16,7 @@ namespace {
 using urma_fuzz::Bytes;
 using urma_fuzz::require;
 
-// Anywhere in the ring, also across its end, which is what the peer has mapped too.
+// Anywhere in the ring, and across its end, which the peer has mapped too.
 void scribble(Bytes* in, const RingProducer& producer) {
   const uint32_t total = RingLayout::total_bytes(producer.bytes());
   const uint32_t at = in->below(total);
@@ -26,7 +26,7 @@ void scribble(Bytes* in, const RingProducer& producer) {
   }
 }
 
-// A header that is looked at: with the tag of the position that is next.
+// A header that is examined: with the tag of the next position.
 void forge(Bytes* in, const RingProducer& producer, const RingConsumer& consumer) {
   const RingLayout layout(producer.memory().data(), producer.bytes());
   MessageHeader& header = layout.header(consumer.position());
@@ -92,7 +92,7 @@ struct Sent {
   bool by_reference;
 };
 
-// What the producer hands back is what it was given, in that order, whatever the consumer says.
+// What the producer returns is what it was given, in that order, whatever the consumer says.
 class Producing {
  public:
   void step(Bytes* in) {

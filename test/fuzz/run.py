@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs fuzzers, and tells what became of each.
+"""Runs fuzzers, and prints the result of each.
 
 Each begins with its inputs of the archive (seeds.py) and those that earlier runs have left in
 out/fuzz/NAME/found. An input that ends a fuzzer is kept in out/fuzz/NAME. The last line is
@@ -25,9 +25,9 @@ TOGETHER = 420  # Seconds of wall time for all, so that with starts and ends it 
 LONGEST = 2048  # Bytes of an input.
 MOST_INPUTS = 40  # Of a fuzzer in the archive.
 TAIL_LINES = 60
-# Of the library, and of the fuzzer while all is well: not why it ended.
+# Lines of the library, and of a fuzzer without a finding: not why it ended.
 PROGRESS = re.compile(r'\[URMA\]|#\d+\s|\s*NEW_FUNC')
-# Why it ended, and on what: said first, since of a long output only the begin may be seen.
+# Why it ended, and on what: printed first, since only the beginning of a long output may be shown.
 REASON = re.compile(r'\s*WRONG:|broken: |terminate called|\s*what\(\):|.*runtime error:|'
                     r'==\d+==\s*ERROR|SUMMARY:|ALARM:|Base64:')
 FIGURES = re.compile(r'^#(\d+)\s+(?:DONE|pulse|NEW|REDUCE|RELOAD|INITED)\s.*?cov: (\d+) ft: (\d+)'
@@ -46,13 +46,13 @@ def folder(name, *more):
 
 
 def command(binary, name, *more):
-    # Long inputs from the start: what takes many steps takes many bytes.
+    # Long inputs from the start: many steps take many bytes.
     return [binary, f'-max_len={LONGEST}', '-len_control=0', '-timeout=25', '-rss_limit_mb=4096',
             f'-artifact_prefix={folder(name)}/', *more]
 
 
 def run(binary, name, seconds, seed):
-    """Returns whether it went well, and a line about it."""
+    """Returns whether it succeeded, and a line about it."""
     with tempfile.TemporaryDirectory() as corpus:
         seeds.unpack(name, corpus)
         return run_from(corpus, binary, name, seconds, seed)
@@ -83,7 +83,7 @@ def run_from(corpus, binary, name, seconds, seed):
 
 
 def merge(binary, name):
-    """Makes the fuzzer's inputs of the archive anew."""
+    """Recreates the inputs of the fuzzer in the archive."""
     with tempfile.TemporaryDirectory() as corpus, tempfile.TemporaryDirectory() as kept:
         seeds.unpack(name, corpus)
         subprocess.run(command(binary, name, '-set_cover_merge=1', '-use_counters=0', kept,

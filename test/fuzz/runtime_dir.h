@@ -12,8 +12,8 @@
 
 namespace urma_fuzz {
 
-// Called once, before anything of the library: a runtime directory of its own, which goes with the
-// program, and no log.
+// Called once, before the library: a runtime directory of its own, removed with the program, and no
+// log.
 inline void enter_runtime_dir() {
   static std::string dir = "/tmp/urma-fuzz-XXXXXX";
   require(::mkdtemp(dir.data()) != nullptr, "a directory");

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The inputs that fuzzers begin with: test/fuzz/corpus.tar.gz, in it corpus/NAME/HASH.
+"""The initial inputs of fuzzers: test/fuzz/corpus.tar.gz, which has corpus/NAME/HASH.
 
     seeds.py add NAME FILE...  puts inputs in, for the fuzzer NAME
     seeds.py list              says how many each fuzzer has
@@ -38,7 +38,7 @@ def write(inputs):
             member = tarfile.TarInfo(path)
             member.size = len(data)
             archive.addfile(member, io.BytesIO(data))
-    # Beside, and then in its place: whoever is stopped leaves the old one whole.
+    # Written next to the old one, then renamed: an interrupted run leaves the old one intact.
     with open(ARCHIVE + '.new', 'wb') as file:
         file.write(gzip.compress(packed.getvalue(), mtime=0))
     os.replace(ARCHIVE + '.new', ARCHIVE)
@@ -60,7 +60,7 @@ def unpack(name, folder):
 
 
 def replace(name, paths):
-    """Gives a fuzzer these inputs instead of those that it has."""
+    """Replaces the inputs of a fuzzer."""
     write({**read(), name: read_files(paths)})
 
 

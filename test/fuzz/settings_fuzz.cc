@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What stands in the environment: every setting, and the grammar of URMA_FAULT.
+// The environment: every setting, and the grammar of URMA_FAULT.
 #include <cstdlib>
 #include <string>
 
@@ -54,7 +54,7 @@ void load(Bytes* in) {
   for (const SettingRow& row : rows) ::unsetenv(row.name);
 }
 
-// A plan that is taken counts as it should: no rule hits more often than it may.
+// An accepted plan counts correctly: no rule hits more often than it may.
 void plan(Bytes* in) {
   const std::string text = in->text('\n');
   urma::FaultPlan plan;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What the fuzzers of the providers of one machine stand on: a runtime directory of their own,
-// memory between pages that nobody may touch, and descriptors of all kinds.
+// The base of the fuzzers for the providers of one machine: a runtime directory of their own,
+// memory between inaccessible pages, and descriptors of all kinds.
 #ifndef TEST_FUZZ_SHM_RIG_H_
 #define TEST_FUZZ_SHM_RIG_H_
 
@@ -22,13 +22,13 @@
 
 namespace urma_fuzz {
 
-// Called once, before anything of the library.
+// Called once, before the library.
 inline void start() {
   enter_runtime_dir();
   GTEST_FLAG_SET(break_on_failure, true);
 }
 
-// Pages between two that cannot be touched. The second half of it is nobody's but this process's.
+// Pages between two inaccessible ones. Only this process uses the second half.
 class Fenced {
  public:
   static constexpr size_t kPage = 4096, kBytes = 4 * kPage;
@@ -57,7 +57,7 @@ class Fenced {
   char* data_;
 };
 
-// Memory as the protocol wants it, and not quite so.
+// Memory as the protocol requires it, or almost.
 inline urma::Fd memory(size_t bytes, int seals) {
   urma::Fd fd(::memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   require(fd.valid() && ::ftruncate(fd.get(), static_cast<off_t>(bytes)) == 0, "a memfd");
@@ -67,7 +67,7 @@ inline urma::Fd memory(size_t bytes, int seals) {
 
 inline constexpr int kSizeSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
-// One of each kind, which live as long as the program.
+// One of each kind; they live as long as the program.
 class Descriptors {
  public:
   Descriptors() {
@@ -104,7 +104,7 @@ class Descriptors {
   std::vector<urma::Fd> fds_;
 };
 
-// Puts numbers of the input, and those that mean something, into a message.
+// Puts numbers of the input, and meaningful ones, into a message.
 template <typename Message, size_t kNumbers>
 void patch(Bytes* in, Message* message, const std::array<uint64_t, kNumbers>& numbers) {
   auto* bytes = reinterpret_cast<char*>(message);

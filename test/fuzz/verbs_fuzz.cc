@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What comes over the network to the control of a verbs context: datagrams of peers and strangers,
-// right ones, changed ones, and those of somebody else again; and what goes along when iWARP
-// connections are made.
+// The network input of the control of a verbs context: datagrams of peers and strangers, valid,
+// changed, or replayed from others; and the data exchanged when iWARP connections are made.
 #include <array>
 #include <functional>
 #include <memory>
@@ -18,7 +17,7 @@ namespace {
 using urma_fuzz::Bytes;
 using urma_fuzz::require;
 
-// As the sender of a datagram would: nobody has to guess a checksum.
+// Computed as by the sender of a datagram: no one needs to guess a checksum.
 void seal(DatagramBytes* bytes) {
   constexpr size_t kAt = 8;
   uint32_t crc = ~0U;
@@ -48,7 +47,7 @@ void decode_all(std::span<const uint8_t> given) {
   static_cast<void>(decode_refusal(given));
 }
 
-// One of each kind, with what the input says in it.
+// One of each kind, with values from the input.
 Message message_of(Bytes* in, const std::vector<urma_eid_t>& eids) {
   const auto eid = [&] { return eids[in->below(static_cast<uint32_t>(eids.size()))]; };
   const auto number = [&] { return in->take<uint32_t>(); };
@@ -94,7 +93,7 @@ Message message_of(Bytes* in, const std::vector<urma_eid_t>& eids) {
   return message;
 }
 
-// Two contexts that keep to the rules, and one who hears all and sends anything as anybody.
+// Two honest contexts, and an attacker that hears everything and sends anything as anyone.
 class Wire {
  public:
   Wire() {
@@ -155,7 +154,7 @@ class Wire {
                             connect_request(number + 1, from.eid, to.eid), kSecond, count);
     }
   }
-  // What was heard, to anybody, with some of its bytes changed.
+  // A recorded datagram, to anyone, with some bytes changed.
   void replay(Bytes* in) {
     if (heard_.empty()) return;
     Heard again = heard_[in->below(static_cast<uint32_t>(heard_.size()))];
@@ -172,7 +171,7 @@ class Wire {
     const NetAddress from = in->chance(128) ? again.from : somebody(in);
     network_.inject(from, in->chance(128) ? again.to : somebody(in), again.bytes);
   }
-  // A whole message, with the names and the tickets that were last heard.
+  // A whole message, with the names and tickets that were heard last.
   void forge(Bytes* in) {
     Message message = message_of(in, {parties_[0].eid, parties_[1].eid, eid_of(3)});
     Message last;

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 #
-# docs/internals/architecture.md: each function is declared in the file named beside it, each
-# folder is there, no folder of the library is left out, and rooms use what the page says. What
-# compares them notices where any of this is not so.
+# docs/internals/architecture.md: each function is declared in the file named with it, each folder
+# exists, no folder of the library is missing, and rooms use what the page says. The comparison
+# detects each violation.
 set -euo pipefail
 
 readonly tree="${TEST_TMPDIR}/tree" page="${TEST_TMPDIR}/tree/docs/internals/architecture.md"
@@ -13,7 +13,7 @@ fail() {
   exit 1
 }
 
-# Takes back what was changed in the copy of the tree.
+# Undoes the changes in the copy of the tree.
 restore() {
   local file
   rm -rf "${tree}/urma/later" "${tree}/jetty/later.h"
@@ -31,7 +31,7 @@ expect_complaint() {
   restore
 }
 
-# Writes a function and its file into the page.
+# Adds a function and its file to the page.
 claim() { printf '\n`%s` (`%s`)\n' "$1" "$2" >>"${page}"; }
 
 python3 tools/dev/architecture.py || fail "the page and the sources differ (above)"
@@ -49,7 +49,7 @@ expect_complaint "jetty/completion_queue_events.cc does not declare CompletionQu
 claim later jetty/later.cc
 expect_complaint "later: there is no file jetty/later.cc"
 
-# Calls, comments, and members of other classes are no declarations.
+# Calls, comments, and members of other classes do not count as declarations.
 claim heavy_barrier jetty/completion_queue_events.cc
 expect_complaint "jetty/completion_queue_events.cc does not declare heavy_barrier"
 claim enter_module urma/providers/shm/module.cc

@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 #
-# The CMake build beside Bazel's: both compile the same sources with the same flags, give each
-# library the same name, the same exported symbols and the same search path, and install the same
-# files. CMake compiles nothing for that: Bazel's products stand in for its own. The long form
-# (URMA_SOAK, `./dev soak cmake`) compiles everything and compares what comes out.
+# The CMake build compared with Bazel's: both compile the same sources with the same flags, give
+# each library the same name, exported symbols and search path, and install the same files. CMake
+# compiles nothing: Bazel's products replace its own. The long form (URMA_SOAK, `./dev soak cmake`)
+# compiles everything and compares the result.
 set -euo pipefail
 
 source test/install/installed.sh
@@ -16,12 +16,12 @@ fail() {
   exit 1
 }
 
-# Runs a command, and shows what it printed only if it fails.
+# Runs a command, and shows its output only if it fails.
 quietly() {
   "$@" >"${TEST_TMPDIR}/log" 2>&1 || { tail -n 40 "${TEST_TMPDIR}/log"; fail "$*"; }
 }
 
-# Prints the flags of the link of FILE, each on a line of its own.
+# Prints the link flags of FILE, one per line.
 link_flags() {
   grep -lE -- " -o [^ ]*/${1//./\\.} " "${build}"/CMakeFiles/*.dir/link.txt | xargs cat |
     tr -d "'\"\\\\" | tr ' ' '\n'
@@ -39,11 +39,11 @@ listed() {
     tr -s '; ' '\n' | grep . | sort
 }
 
-# Prints all below the folder DIR: names, kinds, modes and where links lead.
+# Prints everything below the folder DIR: names, kinds, modes and link targets.
 tree() { (cd "$1" && find . -mindepth 1 ! -type d -printf '%P %y %m %l\n' | sort); }
 
 DESTDIR="${by_bazel}" dev_on_built install --prefix "${prefix}"
-# The Python binding is not CMake's to install.
+# CMake does not install the Python binding.
 rm -rf "${by_bazel}${prefix}"/lib/python3* "${by_bazel}${prefix}/share/doc/urma/examples/python"
 add_cmake_sources
 quietly cmake -S "${copy}" -B "${build}" "-DCMAKE_INSTALL_PREFIX=${prefix}" \

@@ -1,15 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 #
-# Runs the command lines of the documents that need neither a peer nor files nor a process of
-# somebody else: each has to succeed as it stands there.
+# Runs the command lines of the documents that need neither a peer, nor files, nor another process:
+# each must succeed as written.
 set -euo pipefail
 
 export URMA_RUNTIME_DIR="${TEST_TMPDIR}/runtime"
 export PATH="${PWD}/tools/admin:${PWD}/tools/perftest:${PATH}"
 mkdir -m 700 "${URMA_RUNTIME_DIR}"
 
-# Those between ``` lines, without a prompt before and a remark behind.
+# Those in ``` blocks, without prompts and remarks.
 commands() {
   awk '/^```/ { inside = !inside; next } inside' README.md docs/*/*.md |
     sed -e 's/^\$ //' -e 's/  *# .*//' |

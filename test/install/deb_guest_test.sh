@@ -1,11 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 #
-# The Debian packages in a Debian of their own: made by debootstrap, where apt installs them with
-# what they depend on, the programs of the getting-started page and of the Python page talk, and
-# nothing is left when they are purged. Then the jobs of docs/guide/testing_your_program.md, from the step
-# that installs on. Takes minutes, root and a mirror: only where
-# URMA_TEST_DEBOOTSTRAP is 1.
+# The Debian packages in a separate Debian made by debootstrap: apt installs them with their
+# dependencies, the programs of the getting-started page and of the Python page talk, and nothing is
+# left after a purge. Then the jobs of docs/guide/testing_your_program.md, from the install step on.
+# Takes minutes, root and a mirror: only if URMA_TEST_DEBOOTSTRAP is 1.
 set -euo pipefail
 
 [[ "${URMA_TEST_DEBOOTSTRAP:-0}" == 1 ]] || { echo "SKIP: URMA_TEST_DEBOOTSTRAP is not 1"; exit 0; }
@@ -39,7 +38,8 @@ apt_inside() {
 }
 apt_inside update
 apt_inside install gcc libc6-dev pkg-config
-# All programs and libraries, and what bears our name: other packages leave copies of /etc/group.
+# All programs and libraries, and everything with our name: other packages leave copies of
+# /etc/group.
 files() {
   (cd "${root}" && { find usr ! -type d ! -path '*/__pycache__/*'; find etc var -name '*urma*'; } |
     sort)

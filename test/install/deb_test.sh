@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 #
-# The Debian packages that `./dev deb` makes of what has been built. Each has its files, the debug
-# information lies beside them, the symbols file says what the libraries export, and the source
-# package can be unpacked. They install with dpkg into a root of their own, a program is compiled
-# and run against that, the tools run, and nothing is left when they are removed.
+# The Debian packages that `./dev deb` makes of the build. Each has its files, debug information is
+# separate, the symbols file lists the exports of the libraries, and the source package can be
+# unpacked. They install with dpkg into a private root, a program is compiled and run against that,
+# the tools run, and nothing is left after removal.
 set -euo pipefail
 
 for program in chrpath dh dh_python3 dpkg-buildpackage; do
@@ -33,16 +33,16 @@ fail() {
 # Prints the path of the package NAME.
 package() { echo "${out}/$1"_*.deb; }
 
-# Prints the files of the package NAME but those that every package has.
+# Prints the files of the package NAME, except those that every package has.
 files_of() {
   dpkg-deb -c "$(package "$1")" | awk '$1 !~ /^d/ { print substr($6, 3) }' |
     grep -vE "^usr/share/doc/$1/(copyright|changelog.gz)\$" | sort
 }
 
-# Expects the package NAME to have the files on stdin and no other.
+# Expects the package NAME to have exactly the files on stdin.
 expect_files() { diff <(sort) <(files_of "$1") || fail "the files of $1 (above)"; }
 
-# Prints the manual pages of SECTION that are written down as such, as a package has them.
+# Prints the manual pages of SECTION that exist as source files, as a package has them.
 pages() {
   local page
   for page in docs/man/*."$1".md; do
@@ -87,7 +87,7 @@ diff <(printf "${libdir}/%s\n" cmake/urma/urma-config{,-version}.cmake pkgconfig
   lib{tpsa,urma,urma_common}.so | sort) \
   <(grep -v -e ^usr/include/ -e ^usr/share/man/man3/ -e ^usr/share/doc/ "${TEST_TMPDIR}/dev")
 
-# Debug information belongs to what is stripped in the package.
+# Debug information must belong to the stripped files in the package.
 mkdir "${root}"
 for name in liburma0 liburma0-dbgsym; do dpkg-deb -x "$(package "${name}")" "${root}"; done
 for library in "${root}/${libdir}"/*.so.0 "${root}/${libdir}"/urma/*; do
@@ -97,7 +97,7 @@ for library in "${root}/${libdir}"/*.so.0 "${root}/${libdir}"/urma/*; do
     fail "no debug information of ${library##*/}"
 done
 
-# The source package, and the symbols file in it: a symbol more or less than it says is noticed.
+# The source package and its symbols file: a missing or additional symbol is detected.
 dpkg-source -x "${out}"/*.dsc "${unpacked}" >/dev/null
 [[ -x "${unpacked}/dev" && -x "${unpacked}/debian/rules" ]] || fail "the source package"
 cmp LICENSE "${unpacked}/LICENSE"

@@ -1,13 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 #
-# What README.md shows of ./dev demo is what the examples print: the same lines, in that order, and
-# the same last line. Figures may differ; the page gives ranges of latencies.
+# README.md shows of ./dev demo what the examples print: the same lines, in that order, and the same
+# last line. Figures may differ; the page gives ranges of latencies.
 set -euo pipefail
 
 shown() { awk '/^== send_recv_polling$/ { on = 1 } /^```$/ { on = 0 } on' README.md; }
 
-# Numbers and addresses stand for any, and poll() for io_uring, which a kernel may refuse.
+# Numbers and addresses match any, and poll() matches io_uring, which a kernel may refuse.
 forms() {
   sed -E -e 's/[0-9]+ to [0-9]+ /0 /' -e 's/0x[0-9a-f]+/ADDRESS/' -e '/^demo:/!s/[0-9]+/N/g' \
     -e 's/by poll\(\):/by io_uring:/'
@@ -22,7 +22,7 @@ if shown | grep ' latency ' | grep -vE ' latency [0-9]+ to [0-9]+ ns \(needs two
   echo 'README.md shows a latency without a range, or without what it needs'
   exit 1
 fi
-# Each line of the page is found behind the one before it.
+# Each line of the page is found after the one before it.
 shown | forms | awk -v printed="${TEST_TMPDIR}/printed_forms" '
   {
     do {

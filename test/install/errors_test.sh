@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 #
-# docs/reference/errors.md: every message that the library can log has an entry, no entry is left of
-# a message that is gone, and what compares them notices both.
+# docs/reference/errors.md: every message that the library can log has an entry, no entry is
+# obsolete, and the comparison detects both.
 set -euo pipefail
 
 readonly tree="${TEST_TMPDIR}/tree"
@@ -12,7 +12,7 @@ fail() {
   exit 1
 }
 
-# Expects the comparison to fail, with a line that has TEXT.
+# Expects the comparison to fail, with a line that contains TEXT.
 expect_complaint() {
   local said
   ! said="$(python3 tools/dev/errors.py --root "${tree}")" || fail "nobody misses: $1"

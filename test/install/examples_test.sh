@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 #
-# The installed examples: they lie with the documents, not among the tools, find the library where
-# they lie, and are built of their installed sources against the installed library, in another
-# folder, after which both programs talk to each other.
+# The installed examples: they are with the documents, not with the tools, and find the library from
+# there. They also build from their installed sources against the installed library, in another
+# folder, after which the two programs talk to each other.
 set -euo pipefail
 
 source test/install/installed.sh
@@ -26,7 +26,7 @@ make --silent -j 2 -f "${examples}/Makefile" CFLAGS='-O0 -Wall -Werror' CXXFLAGS
 export LD_LIBRARY_PATH="${prefix}/lib"
 DEMO_EXAMPLES='segment segment_cc event_loop' "${examples}/demo.sh" "${work}" "${TEST_TMPDIR}"
 
-# As examples/README.md has it done by hand.
+# As examples/README.md describes by hand.
 cp "${examples}"/*.[ch] "${TEST_TMPDIR}"
 cd "${TEST_TMPDIR}"
 bash -euc "$(grep '^cc ' "${examples}/README.md")"

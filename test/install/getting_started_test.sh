@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 #
-# docs/guide/getting_started.md: what stands in its blocks is what is compiled and run here, against
-# an installation, and prints what the page says. Without a server the client says so, and ends.
+# docs/guide/getting_started.md: its blocks are compiled and run here against an installation, and
+# print what the page says. Without a server the client says so, and exits.
 set -euo pipefail
 
 source test/install/installed.sh

@@ -1,8 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 #
-# Compiles each public header by itself, as programs do that ask for warnings: no compiler may have
-# anything to say.
+# Compiles each public header by itself, with warnings enabled: no compiler may print anything.
 #
 #   headers_test.sh FOLDER/urma_api.h
 set -euo pipefail

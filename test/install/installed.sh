@@ -1,14 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 #
-# To be sourced by tests that look at an installation: runs the real `./dev` on what has been built,
-# with stand-ins for the two programs that it would ask.
+# To be sourced by tests of an installation: runs the real `./dev` on the existing build, with stubs
+# for the two programs that it would call.
 
 # Prints the Bazel labels of the files on stdin.
 as_labels() { sed -E -e 's|^|//|' -e 's|^//lib/|//:lib/|' -e '/:/!s|/([^/]*)$|:\1|'; }
 
-# Runs `./dev ARGUMENT...` in a copy of what it reads. The test has //:install_sources, the table of
-# settings, and the products that are to be installed at hand.
+# Runs `./dev ARGUMENT...` in a copy of the files that it reads. The test needs //:install_sources,
+# the table of settings, and the products to be installed.
 dev_on_built() {
   local built="${PWD}" source="${TEST_TMPDIR}/source" tools="${TEST_TMPDIR}/tools"
   local file

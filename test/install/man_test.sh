@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 #
-# The manual: no exported name lacks its page, every page renders without a warning and without a
+# The manual: every exported name has its page, every page renders without a warning and without a
 # split word, every example compiles as C11 against the public headers, every reference leads
-# somewhere, and urma_env(7) says of each setting what the library says.
+# somewhere, and urma_env(7) agrees with the library on each setting.
 set -euo pipefail
 
 readonly pages="${TEST_TMPDIR}/pages" examples="${TEST_TMPDIR}/examples"

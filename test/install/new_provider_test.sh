@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 #
-# `./dev new-provider` in a scratch copy of what it touches: the module that it makes compiles,
-# links without an open symbol, loads, and has a device over which the suite passes as far as one
-# process can ask, and skips nothing. Wrong names, and names that are taken, change nothing.
+# `./dev new-provider` in a scratch copy of the files that it touches: the new module compiles,
+# links without undefined symbols, loads, and has a device that passes the suite as far as one
+# process can test, without skips. Invalid names, and names in use, change nothing.
 set -euo pipefail
 
 readonly tree="${TEST_TMPDIR}/tree" modules="${TEST_TMPDIR}/modules" root="${PWD}"

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 #
-# Programs outside of the tree against an installation: found by pkg-config and by CMake, in C and
-# in C++, after which the installation is moved, since the CMake package says where things are
-# relative to itself. Looks at the manual pages and at the versions too.
+# Programs outside the tree against an installation: found by pkg-config and by CMake, in C and in
+# C++. Then the installation is moved, since the CMake package has relative paths. Also checks the
+# manual pages and the versions.
 set -euo pipefail
 
 source test/install/installed.sh
@@ -40,7 +40,7 @@ c++ -std=c++17 -Wall -Werror -o "${work}/in_cxx" "${work}/program.cc" "${flags[@
 [[ "$("${work}/in_cxx")" == "${version}" ]]
 
 # urma.hpp: one message from a jetty to itself, asleep until it arrives. Handles move, end once, and
-# throw where a call has returned NULL; an event that is not waited for is none.
+# throw if a call returned NULL; a wait without an event returns none.
 cat >"${work}/guest.cc" <<'END'
 #include <cstdio>
 
@@ -163,7 +163,7 @@ for standard in c++17 c++20; do
   "${work}/guest"
 done
 
-# The rest against an installation that was moved: what CMake finds has to go along.
+# The rest uses a moved installation: what CMake finds must move along.
 mv "${prefix}" "${prefix}.moved"
 export LD_LIBRARY_PATH="${prefix}.moved/lib"
 cat >"${work}/CMakeLists.txt" <<END
@@ -181,7 +181,7 @@ cmake --build "${work}/build" >"${work}/make.log" || { cat "${work}/make.log"; e
 [[ "$("${work}/build/cmake_c")" == "${version}" ]]
 [[ "$("${work}/build/cmake_cxx")" == "${version}" ]]
 
-# A version that is not there is not found.
+# A version that does not exist is not found.
 sed -i "s/urma ${version} REQUIRED/urma 99.0 REQUIRED/" "${work}/CMakeLists.txt"
 ! cmake -S "${work}" -B "${work}/other" -DCMAKE_PREFIX_PATH="${prefix}.moved" &>"${work}/cmake.log"
 grep -q '99.0' "${work}/cmake.log"

@@ -10,7 +10,7 @@ block() {
   echo "${text}"
 }
 
-# Runs the page's server and its client, in this folder: both say what the page says.
+# Runs the page's server and its client, in this folder: both print what the page says.
 expect_server_and_client() {
   local line
   mkfifo told

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 #
-# docs/guide/python.md against an installation: the programs in its blocks run and print what the page
-# says, the package finds the library that it was installed with, and the examples find each other.
-# The program of README.md runs, too.
+# docs/guide/python.md against an installation: the programs in its blocks run and print what the
+# page says, the package finds the library that it was installed with, and the examples find each
+# other. The program of README.md runs, too.
 set -euo pipefail
 
 readonly python=/usr/bin/python3
@@ -28,7 +28,7 @@ python3 pieces.py
 block python >hello.py
 expect_server_and_client
 
-# Its server says nothing before it has received, so the client tries until that one is there.
+# Its server prints nothing before it has received, so the client retries until it is there.
 block python "${readme}" >first.py
 timeout 60 python3 first.py server >first.txt &
 server=$!

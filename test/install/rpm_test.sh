@@ -1,11 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 #
-# The rpm packages that `./dev rpm` makes of what has been built. Each has its files, no file is in
-# two of them, what they need of each other and of libraries is found by rpm, and the tools run as
-# unpacked. The version is that of the other packages. The source package, built as its spec says,
-# by CMake, gives the same: what has been built stands in for what CMake would compile. The long
-# form (URMA_SOAK, `./dev soak rpm`) compiles it.
+# The rpm packages that `./dev rpm` makes of the build. Each has its files, no file is in two of
+# them, rpm finds their dependencies on each other and on libraries, and the unpacked tools run. The
+# version is that of the other packages. The source package, built by its spec with CMake, gives the
+# same: the existing build replaces what CMake would compile. The long form (URMA_SOAK, `./dev soak
+# rpm`) compiles it.
 set -euo pipefail
 
 for program in chrpath rpm2archive rpmbuild; do
@@ -29,22 +29,23 @@ fail() {
 # Prints the path of the package NAME.
 package() { echo "${2:-${out}}/$1"-[0-9]*."$(uname -m)".rpm; }
 
-# Prints the files of the package NAME but build ids and folders, manual pages uncompressed.
+# Prints the files of the package NAME, except build ids and folders, with manual pages
+# uncompressed.
 files_of() {
   rpm -qp --qf '[%{FILEMODES:perms} %{FILENAMES}\n]' "$(package "$@")" |
     sed -nE -e 's/\.gz$//' -e '/\.build-id|licenses/!s/^[^d][^ ]* //p' | sort
 }
 
-# Expects the package NAME to have the files on stdin and no other.
+# Expects the package NAME to have exactly the files on stdin.
 expect_files() { diff <(sort) <(files_of "$1") || fail "the files of $1 (above)"; }
 
-# Expects the package NAME to need what rpm calls NEED.
+# Expects the package NAME to require NEED, as named by rpm.
 expect_need() {
   rpm -qp --requires "$(package "$1")" >"${TEST_TMPDIR}/needs"
   grep -qxF -- "$2" "${TEST_TMPDIR}/needs" || fail "$1 does not need $2"
 }
 
-# Prints the manual pages of SECTION that are written down as such.
+# Prints the manual pages of SECTION that exist as source files.
 pages() {
   local page
   for page in docs/man/*."$1".md; do echo "/usr/share/man/man$1/$(basename "${page}" .md)"; done
@@ -111,7 +112,7 @@ if [[ -z "${URMA_SOAK:-}" ]]; then
 cp -r "${root}/usr/"* "\$2"
 END
   chmod +x "${tools}/cmake"
-  # The examples' programs are in no package.
+  # The programs of the examples are in no package.
   cp -L $(find examples -maxdepth 1 ! -name '*.*' ! -name Makefile -type l) \
     "${root}/usr/share/doc/urma/examples"
 fi

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 #
-# docs/guide/rust.md with what Debian has of Rust: bindgen's tests of the layout pass, and the client of
-# the page talks to the server of the getting-started page.
+# docs/guide/rust.md with Debian's Rust packages: bindgen's layout tests pass, and the client of the
+# page talks to the server of the getting-started page.
 set -euo pipefail
 
 export PATH="/usr/bin:${PATH}"

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 #
-# The figures and the site: each flow is drawn as its text says, figures have no colour of their
-# own, each stands in a document; every document has a page that the navigation leads to, and every
-# link of the site leads somewhere. Things that are wrong are noticed.
+# The figures and the site: each flow is drawn as its text says, figures have no colours of their
+# own, each is in a document; every document has a page in the navigation, and every link of the
+# site leads somewhere. Errors are detected.
 set -euo pipefail
 
 readonly tree="${TEST_TMPDIR}/tree" site="${TEST_TMPDIR}/site"

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 #
 # docs/guide/testing_your_program.md against an installation: each command prints what the page
-# says, and the jobs' steps that build and test are green. What installs packages is run by deb_guest_test.
+# says, and the steps of the jobs that build and test succeed. deb_guest_test runs the steps that
+# install packages.
 set -euo pipefail
 
 source test/install/installed.sh
@@ -14,7 +15,7 @@ done
 install_built "${prefix}"
 export PATH="${prefix}/bin:${PATH}" LD_LIBRARY_PATH="${prefix}/lib"
 export PKG_CONFIG_PATH="${prefix}/lib/pkgconfig" CMAKE_PREFIX_PATH="${prefix}"
-# The thread sanitizer cannot place its shadow under kernels that randomise widely.
+# The thread sanitizer cannot place its shadow memory under kernels that randomise widely.
 plain=()
 ! setarch -R true 2>/dev/null || plain=(setarch -R)
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What the suite asks two processes for, within one: who sleeps is woken, who does not receive
-// holds up its sender, and what ends takes along what it should, and nothing else.
+// Tests of the suite for two processes, within one: a sleeper is woken, a receiver without receives
+// holds up its sender, and the end of an object ends what it should, and nothing else.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -20,7 +20,7 @@ namespace {
 
 using LoopbackTest = ProcessTest;
 
-constexpr uint32_t kMany = 3000;  // more than a way holds
+constexpr uint32_t kMany = 3000;  // more than a path holds
 
 void arm(urma_jfc_t* jfc) { ASSERT_EQ(urma_rearm_jfc(jfc, false), URMA_SUCCESS); }
 
@@ -100,7 +100,7 @@ TEST_F(LoopbackTest, WithoutAReceiveAMessageIsRefused) {
     config.rnr_retry = 0;
     Self self(config);
     send(self, 8);
-    // Its receiver learns of it as it polls.
+    // Its receiver learns of it when it polls.
     urma_cr_t cr;
     while (urma_poll_jfc(self.endpoint.send_jfc, 1, &cr) == 0) {
       EXPECT_TRUE(has_nothing(self.endpoint.receive_jfc));
@@ -128,7 +128,7 @@ TEST_F(LoopbackTest, AnErrorStateFlushesWhatWasNotReceived) {
   });
 }
 
-// Memory of its own, and how a WRITE to it ends.
+// A private memory, and the status of a WRITE to it.
 struct Written {
   explicit Written(Self* self_process) : self(*self_process) {}
 
@@ -141,7 +141,7 @@ struct Written {
 
   Self& self;
   std::vector<char> memory = std::vector<char>(64);
-  urma_target_seg_t* remote = nullptr;  // what it is imported as
+  urma_target_seg_t* remote = nullptr;  // its import
 };
 
 TEST_F(LoopbackTest, AnUnregisteredSegmentIsReachedByNobody) {
@@ -174,12 +174,12 @@ TEST_F(LoopbackTest, ALargeReadArrivesInParts) {
   });
 }
 
-// Data that is being written: its first byte is there. The thread sanitizer sees no order here.
+// Data being written: its first byte is there. The thread sanitizer sees no order here.
 __attribute__((no_sanitize("thread"))) bool has_begun(const char* into, char value) {
   return *static_cast<const volatile char*>(into) == value;
 }
 
-// The way to a receiver that shuts its peers out ends while data is on its way.
+// The path to a receiver that rejects its peers ends while data is in flight.
 TEST_F(LoopbackTest, AReceiverMayGoBehindTheDataOfAWriteImm) {
   run_one([](Channel&) {
     constexpr size_t kSize = 1 << 20;  // in one turn
@@ -211,7 +211,7 @@ TEST_F(LoopbackTest, AReceiverMayGoBehindTheDataOfAWriteImm) {
         urma_poll_jfc(self.endpoint.receive_jfc, 1, &received);
       }
       toggler.join();
-      // Its receive was there, or forgotten; the data was written before.
+      // Its receive was there, or dropped; the data was written before.
       EXPECT_TRUE(sent.status == URMA_CR_SUCCESS || sent.status == URMA_CR_REM_ACCESS_ABORT_ERR ||
                   sent.status == URMA_CR_RNR_RETRY_CNT_EXC_ERR)
           << sent.status;
@@ -223,8 +223,9 @@ TEST_F(LoopbackTest, AReceiverMayGoBehindTheDataOfAWriteImm) {
   });
 }
 
-// The paths to a group's members are cleared away from time to time, also that which a post used
-// last. The queue holds one request, so that each has left its path as the next one is posted.
+// The paths to the members of a group are cleaned up from time to time, including the one that a
+// post used last. The queue holds one request, so that each has left its path when the next one is
+// posted.
 TEST_F(LoopbackTest, APathMayGoWhileAChainIsPosted) {
   run_one([](Channel&) {
     constexpr size_t kChain = 300;  // turns of the group
@@ -249,7 +250,7 @@ TEST_F(LoopbackTest, APathMayGoWhileAChainIsPosted) {
     ASSERT_NE(jfs, nullptr);
     urma_sge_t local = piece(self.segment, self.out(), 8);
     urma_sge_t there = piece(self.remote, self.in() + 64, 8);
-    // Its answer tells how many members there are.
+    // Its answer has the number of members.
     self.endpoint.post_receive(self.segment, self.in(), 8);
     urma_jfs_wr_t first = send_request(target, &local), *bad = nullptr;
     ASSERT_EQ(urma_post_jfs_wr(jfs, &first, &bad), URMA_SUCCESS);
@@ -270,7 +271,7 @@ TEST_F(LoopbackTest, APathMayGoWhileAChainIsPosted) {
   });
 }
 
-// An import goes on with what is registered anew under its token id.
+// An import continues with what is registered anew under its token id.
 TEST_F(LoopbackTest, WhatWasInvalidatedIsAskedForAnew) {
   run_one([](Channel&) {
     Self self;

@@ -8,7 +8,7 @@
 namespace urma_model {
 namespace {
 
-// What differs from the usual.
+// What differs from the default.
 std::string describe(const Config& c) {
   static const Config kPlain;
   std::string text;

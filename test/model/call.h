@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// One call of a sequence as plain data: it can be printed, sent to another process, made again and
-// left out. Objects are named by slots, numbers that a sequence gives out and never uses twice.
+// One call of a sequence as plain data: it can be printed, sent to another process, repeated and
+// left out. Objects are named by slots, numbers that a sequence assigns and never reuses.
 #ifndef TEST_MODEL_CALL_H_
 #define TEST_MODEL_CALL_H_
 
@@ -39,14 +39,15 @@ enum class Kind : uint8_t {
 
 inline constexpr int kNull = -1;
 inline constexpr size_t kSlots = 512;
-inline constexpr size_t kArena = 8192;  // the memory of a process that segments lie in
+inline constexpr size_t kArena = 8192;  // the memory of a process that has the segments
 inline constexpr size_t kRequests = 3;
 inline constexpr size_t kRecords = 32;
 inline constexpr uint8_t kTooMany = 99;  // pieces
 // Bits of Call::nulls: the pointers after the handle, in order.
 inline constexpr uint32_t kFirstNull = 1, kSecondNull = 2, kThirdNull = 4;
 
-// What a creating, importing or configuring call says; each kind of object uses some of it.
+// The arguments of a call that creates, imports or configures; each kind of object uses some of
+// them.
 struct Config {
   uint32_t depth = 64;
   uint32_t mode = URMA_TM_RM;
@@ -80,14 +81,14 @@ struct Request {
 struct Call {
   Fn fn = Fn::urma_init;
   int process = 0;
-  int made = kNull;  // the slot of what the call makes
-  int on = kNull;    // the handle it is about
+  int made = kNull;  // the slot of the created object
+  int on = kNull;    // the handle
   int other = kNull, more = kNull, extra = kNull, group = kNull;
   uint32_t nulls = 0;
   int64_t number = 0;  // a count, a state, an option, a timeout, the number of a case
   uint64_t value = 0;
-  uint32_t remote_id = 0;  // filled in just before the call, from `other`
-  int wait_for = 0;        // records that a poll is repeated for
+  uint32_t remote_id = 0;  // set just before the call, from `other`
+  int wait_for = 0;        // records that a poll repeats for
   Config config;
   size_t requests = 0;
   std::array<Request, kRequests> request;
@@ -106,9 +107,9 @@ struct Record {
 };
 
 struct Result {
-  int64_t value = 0;  // the status or the count; of a pointer: 1, or 0 for NULL
-  int error = 0;      // errno of a NULL
-  int bad = kNull;    // index of what *bad points to, kNull where it was left alone
+  int64_t value = 0;  // the status or the count; for a pointer: 1, or 0 for NULL
+  int error = 0;      // errno with NULL
+  int bad = kNull;    // index of what *bad points to, kNull if unchanged
   uint32_t id = 0, uasid = 0;
   uint64_t out = 0, out2 = 0;  // what the call reads
   uint64_t refs = 0;           // of the context, after the call

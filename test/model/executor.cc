@@ -163,8 +163,8 @@ bool Executor::delete_batch(const Call& c, Result* r) {
   return true;
 }
 
-// The cases of set and get: 0 depth, 1 and 4 wrong lengths or the option 0, 2 unknown, 3 user_ctx,
-// 5 the whole context, 6 that with a wrong length.
+// The cases of set and get: 0 depth, 1 and 4 wrong length or option 0, 2 unknown, 3 user_ctx, 5 the
+// whole context, 6 the whole context with a wrong length.
 template <typename Queue>
 bool Executor::set_option(const Call& c, Result* r) {
   static constexpr uint64_t kOption[] = {Queue::kDepth, Queue::kDepth, 0x7777, Queue::kUser,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Makes calls: turns what a Call says into arguments, and what the library returns into a Result.
-// It judges nothing.
+// Makes calls: translates a Call into arguments, and what the library returns into a Result. It
+// does not judge.
 #ifndef TEST_MODEL_EXECUTOR_H_
 #define TEST_MODEL_EXECUTOR_H_
 
@@ -22,7 +22,7 @@ class Executor {
   Result run(const Call& call);
 
  private:
-  // Each returns false for calls that are not of its kind.
+  // Each returns false for calls of another kind.
   bool run_queue(const Call& c, Result* r);
   bool run_life_cycle(const Call& c, Result* r);
   bool run_target(const Call& c, Result* r);
@@ -38,7 +38,7 @@ class Executor {
   T* at(int slot) const {
     return slot == kNull ? nullptr : static_cast<T*>(objects_[static_cast<size_t>(slot)]);
   }
-  // The object itself, or its address by a slot: what a call with this bit in `nulls` gets is NULL.
+  // The object itself, or its address by slot: a call with this bit in `nulls` gets NULL.
   template <typename T>
   static T* unless_null(const Call& c, uint32_t bit, T* argument) {
     return (c.nulls & bit) != 0 ? nullptr : argument;
@@ -55,7 +55,7 @@ class Executor {
     return true;
   }
 
-  // Each signal that is handled meanwhile ends a wait, and a fuzzer has a timer.
+  // Each signal handled meanwhile ends a wait, and a fuzzer has a timer.
   template <typename Wait>
   static int64_t uninterrupted(const Wait& wait) {
     while (true) {
@@ -99,7 +99,7 @@ class Executor {
   std::array<void*, kSlots> objects_;
   std::unordered_map<const void*, int> slots_;
   std::set<int> contexts_;
-  urma_async_event_t event_ = {};  // obtained and not acknowledged
+  urma_async_event_t event_ = {};  // fetched and not acknowledged
 };
 
 template <typename T>

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kRecordsLimit{4000};
 
-// What a work request points at.
+// What a work request points to.
 struct Pieces {
   std::array<urma_sge_t, 20> local = {};
   std::array<urma_sge_t, 2> remote = {};

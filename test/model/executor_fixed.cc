@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The calls whose result depends on little but their arguments: Call::number says which case.
+// The calls whose result depends on little except their arguments: Call::number selects the case.
 #include <fcntl.h>
 
 #include <cerrno>
@@ -12,7 +12,7 @@ namespace urma_model {
 namespace {
 
 constexpr char kDevice[] = "urma_shm0";
-// Made by URMA_DEVICE_ALIAS, which the tests set.
+// Created by URMA_DEVICE_ALIAS, which the tests set.
 constexpr char kAggregated[] = "bonding_dev_0";
 
 void drop_line(int, char*) {}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The calls on what belongs to others: targets and segments; and those that import and bind in the
+// The calls for remote objects, targets and segments; and those that import and bind in the
 // background.
 #include <cerrno>
 #include <cstring>
@@ -32,7 +32,7 @@ urma_rjetty_t Executor::remote_of(const Call& c) const {
   return remote;
 }
 
-// What a caller of the *_ex calls picks: the first channel of the mode and type.
+// The choice of a caller of the *_ex calls: the first channel of the mode and type.
 uint64_t Executor::find_channel(const Call& c) const {
   auto* ctx = at<urma_context_t>(c.group);
   if (ctx == nullptr) return 0;

@@ -8,7 +8,7 @@
 namespace urma_model {
 namespace {
 
-constexpr int kMutation = 4;     // percent of what makes sense that is replaced by something else
+constexpr int kMutation = 4;     // percent of sensible choices that are replaced
 constexpr size_t kContexts = 2;  // of a process
 constexpr uint32_t kTokens[] = {0x11, 0x22};
 constexpr uint32_t kWellKnownId = 77;
@@ -26,7 +26,7 @@ bool posts_receives(Fn fn) {
 bool uses_config(Fn fn) {
   return fn == Fn::urma_modify_jfc || fn == Fn::urma_modify_jfr || fn == Fn::urma_get_tp_list;
 }
-// Whether it has requests that are not through, or will have them.
+// Whether it has unfinished requests, or will have them.
 bool holds(const Object& o) {
   const bool sends = o.kind == Kind::kJfs || o.kind == Kind::kJetty;
   return sends && o.active && (!o.waiting.empty() || o.state == URMA_JETTY_STATE_SUSPENDED);
@@ -39,7 +39,7 @@ bool is_flat(Fn fn) {
 
 Generator::Generator(uint64_t seed, const Model* model) : random_(seed), model_(model) {
   mode_ = chance(60) ? URMA_TM_RM : chance(65) ? URMA_TM_RC : URMA_TM_UM;
-  if (chance(8)) return;  // then nothing is there at first
+  if (chance(8)) return;  // then nothing exists at first
   const bool jetties = mode_ == URMA_TM_RC || chance(60);
   const auto both = [this](Fn fn) {
     start_.push_back({fn, 0});
@@ -129,7 +129,7 @@ void Generator::fill_config(Call* call) {
     c.mode = jfr->config.mode;
     c.order = jfr->config.order;
   }
-  // A JFC has to have room for all that its queues complete.
+  // A JFC needs room for all completions of its queues.
   const bool jfc = call->fn == Fn::urma_create_jfc || call->fn == Fn::urma_alloc_jfc;
   c.depth = one_of<uint32_t>({64, 64, 64, jfc ? 128u : 4u});
   c.policy = chance(60) ? URMA_TOKEN_NONE : URMA_TOKEN_PLAIN_TEXT;
@@ -159,12 +159,12 @@ void Generator::fill_config(Call* call) {
   if (strange()) c.token_given = !c.token_given;
 }
 
-// Often where the owner looks at it: of few imports more than one request comes through.
+// Often, if the owner checks it: few imports get more than one request through.
 void Generator::mistake_token(Config* c) {
   if (chance(c->policy == URMA_TOKEN_NONE ? 4 : 35)) c->token ^= 0x100;
 }
 
-// What its owner would have told.
+// What its owner would have reported.
 void Generator::fill_import(Call* call) {
   Kind kind = shape_of(call->fn).other;
   if (call->number == URMA_JETTY_GROUP) kind = Kind::kGroup;
@@ -195,7 +195,7 @@ void Generator::place(int segment, uint32_t length, uint32_t* at) {
   const Object* found = model_->find(segment);
   if (found == nullptr) return;
   const Config& c = found->config;
-  // Also just beyond the end, and not always on a whole word.
+  // Also just beyond the end, and not always word-aligned.
   const uint32_t room = c.length > length ? c.length - length : 0;
   *at = c.at + static_cast<uint32_t>(below(room / 8 + 1)) * 8;
   if (calm_) return;
@@ -216,7 +216,7 @@ void Generator::fill_requests(Call* call) {
     if (r.pieces != 1) r.length = 8;
     r.pieces = 1;
   }
-  // Most lists are of the same target.
+  // Most lists have one target.
   for (size_t i = 1; i < call->requests; ++i) {
     if (chance(90)) call->request[i].target = call->request[0].target;
   }
@@ -319,7 +319,7 @@ bool Generator::propose_end(Call* call) {
   return false;
 }
 
-// What keeps an object from being ended; false where there is nothing.
+// What prevents the end of an object; false if nothing does.
 bool Generator::loosen(int slot, const Object& object, Call* call) {
   *call = {};
   call->process = object.process;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Proposes calls. It knows which arguments a call takes, and leans towards those that make sense;
-// what they lead to only the model knows.
+// Proposes calls. It knows which arguments a call takes, and prefers sensible ones; only the model
+// knows their effect.
 #ifndef TEST_MODEL_GENERATOR_H_
 #define TEST_MODEL_GENERATOR_H_
 
@@ -19,11 +19,11 @@ class Generator {
  public:
   Generator(uint64_t seed, const Model* model);
 
-  // The calls that give both processes something to work with, one at a time; false at their end.
+  // The calls that create the first objects in both processes, one at a time; false at their end.
   bool propose_start(Call* call);
   // Any call.
   Call propose();
-  // The calls that end everything that is left, in the order that always works; false at the end.
+  // The calls that destroy everything left, in an order that always works; false at the end.
   bool propose_end(Call* call);
 
  private:
@@ -35,7 +35,7 @@ class Generator {
   T one_of(std::initializer_list<T> choices) {
     return choices.begin()[below(choices.size())];
   }
-  // An object of a kind, kNull where there is none.
+  // An object of a kind, kNull if there is none.
   int pick(Kind kind, int process);
   size_t count(Kind kind, int process) const;
 
@@ -46,17 +46,17 @@ class Generator {
   void fill_requests(Call* call);
   Request send_request(const Call& call);
   Request receive_request(int process);
-  // A place within a segment, as a rule.
+  // An address, usually within a segment.
   void place(int segment, uint32_t length, uint32_t* at);
   bool loosen(int slot, const Object& object, Call* call);
   static Fn end_of(const Object& object);
 
   std::mt19937_64 random_;
   const Model* const model_;
-  uint32_t mode_ = 0;                      // that most of the sequence is about
+  uint32_t mode_ = 0;                      // the mode of most of the sequence
   std::vector<std::pair<Fn, int>> start_;  // and the process
   size_t step_ = 0;
-  bool calm_ = false;  // only what makes sense
+  bool calm_ = false;  // only sensible choices
   int slots_ = 1;
   uint64_t user_ctx_ = 1;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The frame of the model, and the calls that are about the library, devices and contexts.
+// The frame of the model, and the calls for the library, devices and contexts.
 #include "test/model/model.h"
 
 #include <algorithm>
@@ -97,15 +97,15 @@ void Model::complete(Call* call) const {
   }
 }
 
-// Requests of one queue can be posted and polled one after the other while they are under way;
-// whatever else happens could overtake them.
+// Requests of one queue can be posted and polled in order while they are in flight; anything else
+// could overtake them.
 bool Model::wants_quiet(const Call& call) const {
   switch (call.fn) {
     case Fn::urma_poll_jfc:
       return false;
     case Fn::urma_flush_jfs:
     case Fn::urma_flush_jetty: {
-      // To hand back what was posted in the error state, before it is polled.
+      // To return what was posted in the error state, before it is polled.
       const Object* queue = find(call.on);
       return queue == nullptr || !queue->marker_polled;
     }
@@ -352,7 +352,7 @@ Answer Model::network(const Call& c) {
       const bool refused = c.on == kNull || c.nulls != 0 || c.number == 1 ||
                            (!one_mode && c.config.mode != URMA_TM_UM);
       if (refused) return refuse({URMA_EINVAL});
-      // RTP is asked for, which goes with no UM.
+      // Asks for RTP, which UM does not allow.
       if (!one_mode) return undefined();
       Answer answer = succeed();
       answer.check = [](const Result& r) { return r.out == 0 ? "no channel; " : ""; };

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 //
-// The contract as a small machine: what objects there are in two processes, what each call has to
-// answer, and what completes, in which order, with which memory after it.
+// The contract as a small machine: the objects in two processes, the answer to each call, and which
+// requests complete, in which order, with which memory afterwards.
 //
-// Where the contract leaves a choice, an answer holds all that is allowed: several values, several
-// statuses of a record, or bytes of memory that are not known until they are seen. What the
-// contract calls undefined, or what two processes would race for, is marked as undefined, and such
-// a call is never made.
+// Where the contract leaves a choice, an answer holds everything that is allowed: several values,
+// several statuses of a record, or bytes of memory that are unknown until they are seen. A call
+// that
+// the contract leaves undefined, or that two processes would race for, is marked as undefined and
+// never made.
 #ifndef TEST_MODEL_MODEL_H_
 #define TEST_MODEL_MODEL_H_
 
@@ -26,26 +27,26 @@ namespace urma_model {
 // What a call may answer.
 struct Answer {
   bool undefined = false;
-  bool refused = false;  // the call fails, and changes nothing
+  bool refused = false;  // the call fails and changes nothing
   std::vector<int64_t> values = {0};
-  int error = 0;                                         // errno of a NULL; 0: not looked at
+  int error = 0;                                         // errno with NULL; 0: not checked
   int bad = kNull;                                       // index of the bad element
-  std::function<void(const Result&)> effect = {};        // where it succeeds
-  std::function<std::string(const Result&)> check = {};  // what else is wrong with the result
+  std::function<void(const Result&)> effect = {};        // on success
+  std::function<std::string(const Result&)> check = {};  // anything else wrong with the result
 };
 
-// A record that has to come. Records of one queue come in order.
+// An expected record. Records of one queue come in order.
 struct Due {
   Record record;
   std::vector<int> statuses;  // allowed
   bool solicited = false;
 };
 
-// A send request that is not through: it waits for a receive, or for its suspended queue.
+// An unfinished send request: it waits for a receive, or for its suspended queue.
 struct Waiting {
   Request request;
-  int target = kNull;            // the queue that it goes to
-  std::vector<uint8_t> payload;  // as it was when it was posted
+  int target = kNull;            // the target queue
+  std::vector<uint8_t> payload;  // as it was when posted
 };
 
 struct Receive {
@@ -55,7 +56,7 @@ struct Receive {
   bool covered = false;  // by its segment
 };
 
-// Of any kind; each uses what it needs.
+// Of any kind; each uses the fields it needs.
 struct Object {
   Kind kind = Kind::kNone;
   int process = 0;
@@ -64,30 +65,30 @@ struct Object {
   bool active = true;
   uint32_t id = 0;
   uint64_t user_ctx = 0;
-  // What it was made with.
+  // Its configuration.
   int jfc = kNull, receive_jfc = kNull, jfr = kNull, jfce = kNull, group = kNull, token = kNull;
   int state = URMA_JETTY_STATE_READY;
   uint32_t threshold = 0;
-  // Jetties and targets: whom it is bound to. Targets and imports: what was imported.
+  // Jetties and targets: the bound peer. Targets and imports: what was imported.
   int bound = kNull, original = kNull, original_process = 0;
   Kind original_kind = Kind::kNone;
-  bool in_background = false;  // imported or bound so
-  bool notified = true;        // and the program knows
+  bool in_background = false;  // imported or bound this way
+  bool notified = true;        // and known to the program
   bool imported_as_jfr = false;
   bool aggregated = false;
   bool invalidated = false;  // a segment, by SEND_INVALIDATE
   // Send queues.
   std::deque<Waiting> waiting;
   bool marker_polled = false;
-  std::set<uint64_t> silent;  // user_ctx of requests that leave no record, and may be under way
+  std::set<uint64_t> silent;  // user_ctx of requests that leave no record and may be in flight
   // Receive queues.
   std::deque<Receive> receives;
-  bool haunted = false;  // by messages whose queue ended without a record, and that may still come
+  bool haunted = false;  // by messages whose queue ended without a record and that may still arrive
   // JFCs.
   std::vector<Due> due;
   int armed = 0;                // 1: for solicited records, 2: for all
-  int events = 0, unacked = 0;  // to be told, and told but not acknowledged
-  // Notifiers: what wait_notify has to tell. Contexts: asynchronous events.
+  int events = 0, unacked = 0;  // pending, and fetched but not acknowledged
+  // Notifiers: pending results of wait_notify. Contexts: asynchronous events.
   std::deque<Record> news;
 };
 
@@ -95,7 +96,7 @@ struct Process {
   bool started = true;
   int level = URMA_VLOG_LEVEL_EMERG;
   int64_t tag = 1;
-  int held_event = kNull;  // the object of an event that is not acknowledged
+  int held_event = kNull;  // the object of an unacknowledged event
   bool event_is_held = false;
   std::array<uint8_t, kArena> memory{};
   std::array<bool, kArena> known{};
@@ -105,15 +106,15 @@ class Model {
  public:
   Model();
 
-  // What `call` may answer now.
+  // The allowed answers to `call` now.
   Answer predict(const Call& call);
-  // Fills in what only a model knows: ids, and how long to wait.
+  // Sets what only a model knows: ids, and how long to wait.
   void complete(Call* call) const;
-  // Whether everything that was posted has to be through before the call is made.
+  // Whether all requests must have finished before the call is made.
   bool wants_quiet(const Call& call) const;
-  // Compares memory, and takes over what was not known.
+  // Compares memory, and adopts what was unknown.
   std::string compare_memory(int process, const uint8_t* actual);
-  // The sum of the references on all contexts of a process.
+  // The sum of the reference counts of all contexts of a process.
   uint64_t refs(int process) const;
 
   const Object* find(int slot) const;
@@ -121,13 +122,13 @@ class Model {
 
   std::map<int, Object> objects;
   std::array<Process, 2> processes;
-  // Whose requests may not be through, and the last one.
+  // Senders with possibly unfinished requests, and the last one.
   int last_sender = kNull;
   Request last_request;
 
  private:
   bool alive(int slot, Kind kind, int process) const;
-  // The handle of the call: NULL, or an object of this kind of the calling process.
+  // The handle of the call: NULL, or an object of this kind in the calling process.
   bool usable(int slot, Kind kind, const Call& c) const {
     return slot == kNull || alive(slot, kind, c.process);
   }
@@ -148,7 +149,7 @@ class Model {
   Answer get_option(const Call& c, Kind kind);
   Answer end_queue(const Call& c, Kind kind, bool active);
   Answer end_batch(const Call& c, Kind kind);
-  // What deleting one queue answers, beyond its being active.
+  // The answer to deleting a queue, apart from its being active.
   Answer removable(int slot);
   Answer life_cycle(const Call& c, bool* handled);
   Answer modify(const Call& c);
@@ -183,7 +184,7 @@ class Model {
   Answer data(const Call& c);
 
   int refusal(int queue, const Request& r) const;
-  // `before`: requests of the same list that come first.
+  // `before`: earlier requests of the same list.
   bool undefined_request(int queue, const Request& r, size_t before) const;
   bool undefined_route(int queue, const Request& r, size_t before) const;
   bool undefined_import(int queue, const Request& r, int process) const;
@@ -211,7 +212,7 @@ class Model {
   Answer rearm(const Call& c);
   Answer wait(const Call& c);
   Answer async_event(const Call& c);
-  // All that an object holds ends.
+  // Ends everything that an object holds.
   void retire(int slot);
   void drop_waiting(int queue);
   void add_due(int jfc, Due due);
@@ -223,7 +224,7 @@ class Model {
   std::vector<uint8_t> bytes_at(int process, uint32_t at, uint32_t length) const;
   std::string take(int jfc, const Record& record);
   std::string compare(const Due& due, const Record& got) const;
-  // Whether a send that waits goes through this target, or from this segment.
+  // Whether a waiting send goes through this target, or from this segment.
   bool waits_for(int slot) const;
   int children(int context) const;
   bool has_event(int jfce) const;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Posting and polling: which requests are refused, and which records have to come.
+// Posting and polling: which requests are refused, and which records must come.
 
 #include <algorithm>
 
@@ -58,7 +58,7 @@ int Model::target_of(int queue, const Request& r) const {
   return target == nullptr ? kNull : target->original;
 }
 
-// The status with which a request is refused when it is posted; 0 where it is not.
+// The status with which a posted request is refused; 0 if it is not.
 int Model::refusal(int queue, const Request& r) const {
   const Object& q = *find(queue);
   const uint32_t max_inline = q.config.inline_data == 0 ? kDeviceInline : q.config.inline_data;
@@ -85,7 +85,7 @@ bool Model::undefined_request(int queue, const Request& r, size_t before) const 
       !own(r.remote, Kind::kImport)) {
     return true;
   }
-  // The pieces say how long a request is, and some kinds have one only.
+  // The pieces determine the length of a request, and some kinds take only one.
   const bool one_piece = is_atomic(r.opcode) || r.opcode == URMA_OPC_WRITE_ATOMIC;
   if ((r.pieces == 0 && r.length != 0) || (one_piece && r.pieces != 1)) return true;
   if (r.pieces == kTooMany && r.local == kNull && !r.inlined) return true;
@@ -94,7 +94,7 @@ bool Model::undefined_request(int queue, const Request& r, size_t before) const 
   if (r.at + r.length > kArena || r.remote_at + r.length > kArena) return true;
   if (q.state == URMA_JETTY_STATE_ERROR || q.state == URMA_JETTY_STATE_RESET) return false;
   if (r.opcode == URMA_OPC_NOP) return before != 0 || !q.waiting.empty();
-  // Nothing would tell when it is through.
+  // Nothing would show when it is done.
   if (!r.signalled && !is_message(r.opcode) && r.length < kVisible) return true;
   if (q.state == URMA_JETTY_STATE_SUSPENDED && !is_send(r.opcode)) return true;
   return undefined_route(queue, r, before);
@@ -127,7 +127,7 @@ bool Model::undefined_route(int queue, const Request& r, size_t before) const {
     return true;
   }
   if (!q.waiting.empty() && (!is_send(r.opcode) || q.waiting.back().target != member)) return true;
-  // A request that fails by itself, behind others that wait, may be flushed or fail.
+  // A request that fails by itself, after others that wait, may be flushed or fail.
   const bool behind = before != 0 || !q.waiting.empty();
   if (behind && !r.inlined && r.length != 0 && !covered(r.local, r.at, r.length)) {
     return true;
@@ -138,7 +138,7 @@ bool Model::undefined_route(int queue, const Request& r, size_t before) const {
     const bool may_wait =
         is_send(r.opcode) && (original == nullptr || original->kind != Kind::kGroup);
     if (r.opcode != URMA_OPC_WRITE && !may_wait && ready <= before) return true;
-    // Nothing tells when a datagram that meets no receive is dropped.
+    // Nothing shows when a datagram without a receive is dropped.
     if (q.config.mode == URMA_TM_UM && !r.signalled && ready <= before) return true;
     // Two senders that wait for the same receives.
     for (const auto& [slot, object] : objects) {
@@ -154,7 +154,7 @@ bool Model::undefined_route(int queue, const Request& r, size_t before) const {
 bool Model::undefined_import(int queue, const Request& r, int process) const {
   const Object& import = *find(r.remote);
   const Object* original = find(import.original);
-  // Whether memory can be reached through a queue that takes no messages is not said.
+  // Whether memory can be reached through a queue that takes no messages is unspecified.
   if (import.original_process != process || !reachable(queue, r)) return true;
   if (original == nullptr) {
     for (const auto& [slot, object] : objects) {
@@ -164,14 +164,14 @@ bool Model::undefined_import(int queue, const Request& r, int process) const {
     }
   }
   const bool faulty = original == nullptr || !remote_faults(r).empty();
-  // Whether a request that moves nothing is looked at so closely is not said.
+  // Whether an empty request is checked this closely is unspecified.
   if (r.length == 0 && (faulty || import.config.length == 0)) return true;
   if (r.opcode == URMA_OPC_WRITE_NOTIFY) {
     return r.swap % 8 != 0 || r.swap < import.config.at ||
            r.swap + 8 > import.config.at + import.config.length || faulty;
   }
   if (r.opcode == URMA_OPC_SEND_INVALIDATE) {
-    // Nor what it means for a segment that no peer can reach, or with a token that nobody asks for.
+    // So is a segment that no peer can reach, or a token that no one asks for.
     return faulty || original->config.access == URMA_ACCESS_LOCAL_ONLY ||
            original->config.token != import.config.token;
   }
@@ -222,7 +222,7 @@ Answer Model::data(const Call& c) {
   }
 }
 
-// The rest of a flat call is as in a list of one.
+// The rest of a flat call is like in a list of one.
 Answer Model::flat_send(const Call& c) {
   const Request& r = c.request[0];
   const urma_opcode_t opcode = c.fn == Fn::urma_write  ? URMA_OPC_WRITE
@@ -264,7 +264,7 @@ Answer Model::post_sends(const Call& c, Kind kind) {
     } else if (status == 0 && q.waiting.size() + unpolled + accepted >= q.config.depth) {
       return undefined();
     }
-    // Requests of a list may overtake each other where they take different ways, or read.
+    // Requests of a list may overtake each other if they take different paths, or read.
     if (accepted != 0 && status == 0 && !follows(c.on, c.request[accepted - 1], r)) {
       return undefined();
     }
@@ -282,12 +282,12 @@ Answer Model::post_sends(const Call& c, Kind kind) {
   return answer;
 }
 
-// Whether one request is certain to be through before the next one begins.
+// Whether one request is certain to finish before the next one begins.
 bool Model::follows(int queue, const Request& first, const Request& second) const {
   if (first.target != second.target) return false;
   const Object* to = find(target_of(queue, second));
   if (to != nullptr && to->process == find(queue)->process) return false;
-  // A message is placed when its receiver takes it, which other requests do not wait for.
+  // A message is placed when its receiver takes it; other requests do not wait for that.
   if (is_message(first.opcode) && names_remote(second.opcode)) return false;
   const bool reads = first.opcode == URMA_OPC_READ || is_atomic(first.opcode);
   return !reads || second.fence;
@@ -365,11 +365,11 @@ Answer Model::poll(const Call& c) {
   return answer;
 }
 
-// Finds what a record answers, and takes it from what is due.
+// Finds the expectation for a record, and removes it.
 std::string Model::take(int jfc, const Record& got) {
   std::vector<Due>& due = objects[jfc].due;
   Object* sender = got.receive ? nullptr : find(got.owner);
-  // A request without a record that was still under way when its queue stopped has one after all.
+  // A request without a record that was still in flight when its queue stopped has one after all.
   if (sender != nullptr && got.status == URMA_CR_WR_FLUSH_ERR &&
       sender->silent.erase(got.user_ctx) != 0) {
     return {};
@@ -385,7 +385,7 @@ std::string Model::take(int jfc, const Record& got) {
   const Due one = *found;
   due.erase(found);
   const std::string wrong = compare(one, got);
-  // What was posted before it is through.
+  // Requests posted before it are done.
   if (sender != nullptr) {
     sender->silent.erase(sender->silent.begin(), sender->silent.lower_bound(got.user_ctx));
   }

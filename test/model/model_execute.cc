@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Carrying out requests: what they do to memory, and how they end.
+// The execution of requests: their effect on memory, and their status.
 #include <algorithm>
 #include <cstring>
 
@@ -49,8 +49,8 @@ void Model::copy(int from, uint32_t at, int to, uint32_t into, uint32_t length) 
   std::copy_n(source.known.begin() + at, length, target.known.begin() + into);
 }
 
-// Whether messages reach the queue through this target: it is there, takes them, and the token is
-// the right one.
+// Whether messages reach the queue through this target: it exists, takes them, and the token is
+// valid.
 bool Model::reachable(int queue, const Request& r) const {
   const Object& q = *find(queue);
   const Object* target = find(q.config.mode == URMA_TM_RC ? q.bound : r.target);
@@ -189,7 +189,7 @@ void Model::invalidate(const Request& r, Record* record) {
   record->immediate = uint64_t{token} << 32 | segment.id;
 }
 
-// A payload that was changed after it was posted may arrive either way.
+// A payload that was changed after posting may arrive either way.
 void Model::receive_payload(int from, const Request& r, const std::vector<uint8_t>& payload, int to,
                             const Receive& receive) {
   const Process source = processes[static_cast<size_t>(from)];
@@ -295,7 +295,7 @@ void Model::add_due(int slot, Due due) {
   jfc.due.push_back(std::move(due));
 }
 
-// What waits for a queue that is gone or takes nothing any more.
+// Requests that wait for a queue that is gone or takes nothing any more.
 void Model::fail_senders_to(int queue) {
   for (auto& [slot, sender] : objects) {
     if (sender.waiting.empty() || sender.state != URMA_JETTY_STATE_READY) continue;

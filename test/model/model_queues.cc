@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Making, configuring and ending queues: what is refused, and what ends with them.
+// Creation, configuration and end of queues: what is refused, and what ends with them.
 #include <algorithm>
 #include <cerrno>
 #include <set>
@@ -71,7 +71,7 @@ Object Model::describe(const Call& c, Kind kind) const {
   return o;
 }
 
-// Parts are NULL, or alive and of the same context: everything else is undefined.
+// Parts are NULL, or alive and in the same context: everything else is undefined.
 bool Model::parts_usable(const Call& c, Kind kind) const {
   const auto fits = [&](int slot, Kind wanted) {
     return usable(slot, wanted, c) &&
@@ -128,12 +128,12 @@ Answer Model::create(const Call& c, Kind kind, bool alloc) {
   }
   const Object o = describe(c, kind);
   if (alloc) {
-    // The rest is looked at when it is activated; nobody says who looks at the policy.
+    // The rest is checked on activation; who checks the policy is unspecified.
     if (!c.config.share_jfr || c.config.policy > URMA_TOKEN_PLAIN_TEXT) return undefined();
     const bool needs_jfc = kind == Kind::kJfs || kind == Kind::kJfr;
     const bool needs_mode = kind == Kind::kJfs || (kind != Kind::kJfc && c.config.order == 0);
     if ((needs_jfc && o.jfc == kNull) || (needs_mode && !is_mode(c.config.mode))) return refusal;
-    // A group or a mode that does not fit may be found here or later.
+    // A group or a mode that does not fit may be detected here or later.
     if (o.group != kNull || !is_mode(c.config.mode)) return undefined();
   } else {
     for (const int part : {o.jfc, o.jfr, o.receive_jfc}) {
@@ -207,7 +207,7 @@ Answer Model::get_option(const Call& c, Kind kind) {
   return answer;
 }
 
-// What keeps an object from being ended.
+// What prevents the end of an object.
 Answer Model::removable(int slot) {
   const Object& o = objects[slot];
   bool used = false, used_by_inactive = false;
@@ -285,7 +285,7 @@ Answer Model::end_batch(const Call& c, Kind kind) {
   const std::vector<int> batch(all.begin(), all.begin() + c.number);
   Answer refusal = refuse({URMA_EINVAL});
   refusal.bad = c.on == kNull ? kNull : 0;
-  // The same object twice is undefined, and so is an order in which two checks fail.
+  // The same object twice is undefined, and so is the order of two failing checks.
   std::set<int> distinct;
   bool bound = false, broken = false;
   for (const int slot : batch) {

@@ -37,7 +37,7 @@ Answer Model::modify(const Call& c) {
     return refuse({URMA_EINVAL});
   if (!objects[c.on].active) return undefined();
   const bool count_fits = (c.value & JFC_MODERATE_COUNT) == 0 || c.number <= kMaxCount;
-  // 0 and the shortest: events that come later would have to be waited for.
+  // 0 and the shortest: later events would have to be waited for.
   const bool period_fits = (c.value & JFC_MODERATE_PERIOD) == 0 || c.config.length % 4 == 0;
   return count_fits && period_fits ? succeed() : refuse({URMA_EINVAL});
 }
@@ -105,7 +105,7 @@ Answer Model::modify_jfr(const Call& c) {
     return refuse({URMA_EINVAL});
   }
   const auto state = sets_state ? static_cast<int>(c.number) : o.state;
-  // Whether emptying a queue counts as running low is not said.
+  // Whether emptying a queue counts as running low is unspecified.
   if (state != URMA_JFR_STATE_READY && (sets_threshold || o.threshold != 0)) return undefined();
   return succeed([this, c, state, sets_threshold](const Result&) {
     Object& jfr = objects[c.on];
@@ -119,7 +119,7 @@ Answer Model::modify_jfr(const Call& c) {
   });
 }
 
-// A receive queue that is not READY holds nothing, and nobody reaches it.
+// A receive queue that is not READY holds nothing, and no one reaches it.
 void Model::flush_receives(int slot) {
   Object& jfr = objects[slot];
   if (jfr.state == URMA_JFR_STATE_READY) return;
@@ -251,7 +251,7 @@ Answer Model::event(const Call& c) {
 Answer Model::rearm(const Call& c) {
   if (!usable(c.on, Kind::kJfc, c)) return undefined();
   if (c.on == kNull) return refuse({URMA_EINVAL});
-  // Whether an event that nobody has fetched yet is one with the next is not said.
+  // Whether an unfetched event merges with the next is unspecified.
   if (!objects[c.on].active || objects[c.on].events != 0) return undefined();
   return succeed([this, c](const Result&) {
     Object& jfc = objects[c.on];

@@ -139,7 +139,7 @@ Answer Model::bind(const Call& c, int on, int to, bool background) {
   };
   if (jetty.bound == to) {
     if (!background) return succeed();
-    // Which of two that are under way is told first is open.
+    // Which of two pending results is reported first is open.
     return jetty.notified ? succeed(tell) : undefined();
   }
   if (jetty.bound != kNull) return refuse({URMA_EEXIST});
@@ -164,7 +164,7 @@ Answer Model::unbind(const Call& c, bool background) {
   if (c.on == kNull || objects[c.on].bound == kNull) return refuse({URMA_EINVAL});
   const Object& jetty = objects[c.on];
   if (jetty.in_background != background || !jetty.notified) return undefined();
-  // What its peer has sent would wait for a new bind, for some time.
+  // Messages of its peer would wait for a new bind, for some time.
   const bool awaited = std::any_of(objects.begin(), objects.end(), [&](const auto& entry) {
     return std::any_of(entry.second.waiting.begin(), entry.second.waiting.end(),
                        [&](const Waiting& one) { return one.target == c.on; });
@@ -204,7 +204,7 @@ Answer Model::target(const Call& c) {
       const bool tpn = c.fn == Fn::urma_get_tpn;
       if (c.on == kNull || c.nulls != 0) return refuse({tpn ? -URMA_EINVAL : URMA_EINVAL});
       if (!objects[c.on].active) return undefined();
-      // Only what is bound has a channel of its own.
+      // Only bound ones have a channel of their own.
       if (tpn && objects[c.on].bound == kNull) return refuse({-URMA_EINVAL});
       Answer answer = succeed();
       if (tpn) answer.values.clear();
@@ -228,7 +228,7 @@ Answer Model::notify(const Call& c) {
                      1);
     case Fn::urma_delete_notifier: {
       const Object* notifier = find(c.on);
-      // Whether an import that has just succeeded still counts as under way is not known.
+      // Whether an import that has just succeeded still counts as pending is unknown.
       if (notifier != nullptr && !notifier->news.empty()) return undefined();
       return simple_end(c, Kind::kNotifier, URMA_EAGAIN, false);
     }
@@ -254,7 +254,7 @@ Answer Model::notify(const Call& c) {
   }
 }
 
-// Whether this jetty is certain to be found by who asks for it in the background.
+// Whether a background request is certain to find this jetty.
 bool Model::answers_probes(int jetty, const Config& asked) const {
   const Object& o = *find(jetty);
   const Object& jfr = *find(o.jfr);
@@ -263,7 +263,7 @@ bool Model::answers_probes(int jetty, const Config& asked) const {
          jfr.config.token == asked.token;
 }
 
-// Whether somebody asks for it just now.
+// Whether someone asks for it just now.
 bool Model::probed(int slot) const {
   return std::any_of(objects.begin(), objects.end(), [&](const auto& entry) {
     if (entry.second.notified) return false;
@@ -282,7 +282,7 @@ Answer Model::import_in_background(const Call& c) {
     return undefined();
   }
   if (!is_mode(c.config.mode) || !order_fits(c.config) || !channel_fits(c.config)) return null();
-  // What is wrong with the jetty or the token may be told here, or at the first request.
+  // What is wrong with the jetty or the token may be reported here, or at the first request.
   if (!answers_probes(c.other, c.config)) return undefined();
   return succeed(
       [this, c](const Result&) {
@@ -383,7 +383,7 @@ Answer Model::register_segment(const Call& c) {
   const bool shared = std::any_of(objects.begin(), objects.end(), [&](const auto& entry) {
     return token != nullptr && entry.second.token == c.other;
   });
-  // Whether a second segment is refused where the token id is for one only is not said.
+  // Whether a second segment is refused if the token id is for one only is unspecified.
   if (shared && token->config.depth == 1) return undefined();
   return succeed(
       [this, c](const Result& r) {

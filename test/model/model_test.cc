@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// Sequences of legal and illegal calls, drawn from a seed, in two processes, against the model.
-// MODEL_SEED runs a single one; MODEL_FIRST and MODEL_SEQUENCES say which are run otherwise, and
-// MODEL_SHRINKING for how many seconds a failed one is made shorter.
+// Sequences of legal and illegal calls, drawn from a seed, in two processes, checked against the
+// model. MODEL_SEED runs a single one; MODEL_FIRST and MODEL_SEQUENCES select the others, and
+// MODEL_SHRINKING is the number of seconds for shortening a failed one.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
@@ -15,9 +15,9 @@
 #include "test/process/harness.h"
 #include "test/process/sanitized.h"
 
-// The sequences let requests that are under way meet in one buffer, and the library copies what its
-// program says: the memory of the program, and that alone, the thread sanitizer shall not look at.
-// The sanitizer's library finds the function only among the symbols that the program exports.
+// In the sequences, concurrent requests may use one buffer, and the library copies what its program
+// says: the thread sanitizer must ignore the memory of the program, and only that. The library of
+// the sanitizer finds the function only among the symbols that the program exports.
 extern "C" __attribute__((visibility("default"))) const char*
 __tsan_default_suppressions() {  // NOLINT(bugprone-reserved-identifier)
   return "race:urma::shm::copy_mapped\n"
@@ -59,7 +59,7 @@ class ModelTest : public urma_test::ProcessTest {
     ::munmap(report_, sizeof(Report));
   }
 
-  // Runs a part in two fresh processes. Returns what the first of them has to say.
+  // Runs a part in two fresh processes. Returns what the first one reports.
   std::string in_two_processes(const std::function<std::string(Runner&)>& part) {
     auto [end_a, end_b] = Channel::pair();
     Child a("A", std::move(end_a), [&](Channel& channel) {
@@ -71,7 +71,7 @@ class ModelTest : public urma_test::ProcessTest {
     Child b("B", std::move(end_b), [&](Channel& channel) { serve(channel, arena_); });
     const int status = a.wait();
     std::string said = a.output();
-    // Ended by a signal or a failure of its own.
+    // Ended by a signal or its own failure.
     if (status != 0 && said.empty()) {
       said = "A ended with status " + std::to_string(status) + " in the last of these:\n";
       for (size_t i = 0; i < report_->count; ++i) said += describe(report_->sequence[i]) + "\n";
@@ -96,7 +96,7 @@ class ModelTest : public urma_test::ProcessTest {
         [&](Runner& runner) { return runner.replay(seed, calls) ? std::string() : runner.text(); });
   }
 
-  // Leaves out call after call, as long as what is left still fails.
+  // Leaves out call after call, while the rest still fails.
   std::string shrink(std::string text) {
     const uint64_t seed = report_->failed_seed;
     std::vector<Call> calls(report_->sequence.begin(),

@@ -14,7 +14,7 @@
 namespace urma_model {
 namespace {
 
-constexpr int kCalls = 30;       // proposed in each sequence, beside its start and its end
+constexpr int kCalls = 30;       // proposed in each sequence, besides its start and end
 constexpr int kProposals = 500;  // for one call, since many are undefined
 constexpr std::chrono::milliseconds kMemoryLimit{4000};
 
@@ -43,8 +43,8 @@ std::string one_of(const std::vector<int64_t>& values) {
 
 namespace {
 
-// What was done to the memory before is ordered through the other process, where the thread
-// sanitizer cannot see it. Byte by byte, since it looks into memcpy.
+// Earlier accesses to the memory are ordered through the other process, which the thread sanitizer
+// cannot see. Byte by byte, since it intercepts memcpy.
 __attribute__((no_sanitize("thread"))) std::array<uint8_t, kArena> look_at(const uint8_t* arena) {
   std::array<uint8_t, kArena> seen;
   for (size_t i = 0; i < kArena; ++i) seen[i] = static_cast<const volatile uint8_t*>(arena)[i];
@@ -134,7 +134,7 @@ bool Runner::replay(uint64_t seed, const std::vector<Call>& calls) {
   return tidy(&generator);
 }
 
-// Ends all that is left; then the processes are as at the start.
+// Ends everything left; then the processes are as at the start.
 bool Runner::tidy(Generator* generator) {
   if (!failed_) settle();
   if (!failed_) poll_until_dry();
@@ -210,8 +210,7 @@ void Runner::fail(const std::string& why) {
   text_ += "  WRONG: " + why + "\n";
 }
 
-// Waits until all that was posted is through. Receivers come first, since their polling is what
-// lets senders get on.
+// Waits until all posted requests are done. Receivers come first: their polls let senders progress.
 void Runner::settle() {
   for (const bool receivers : {true, false}) {
     std::vector<int> jfcs;
@@ -249,7 +248,7 @@ void Runner::poll_until_dry() {
   }
 }
 
-// What leaves no record may still be under way.
+// Requests without a record may still be in flight.
 void Runner::expect_memory() {
   const auto deadline = urma_test::Clock::now() + urma_test::patience(kMemoryLimit);
   std::string difference = memory_difference();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Runs sequences in two processes and holds each answer against the model.
+// Runs sequences in two processes and checks each answer against the model.
 #ifndef TEST_MODEL_RUNNER_H_
 #define TEST_MODEL_RUNNER_H_
 
@@ -18,14 +18,14 @@ namespace urma_model {
 
 inline constexpr size_t kMostCalls = 128;
 
-// What the processes of a test leave for the test itself; in shared memory.
+// What the processes of a test leave for the test; in shared memory.
 struct Report {
   // How often each function was called, and was refused.
   std::array<std::array<uint32_t, 2>, kFunctions> calls;
   uint64_t sequences;
   uint64_t failed_seed;
   bool failed;
-  // The sequence that failed, without what the runner adds by itself.
+  // The failed sequence, without what the runner adds by itself.
   size_t count;
   std::array<Call, kMostCalls> sequence;
 };
@@ -37,16 +37,16 @@ class Runner {
  public:
   Runner(urma_test::Channel* partner, uint8_t* arena, Report* report);
 
-  // False where an answer was wrong; text() then says which, and what led to it.
+  // False on a wrong answer; text() then shows it, and what led to it.
   bool run(uint64_t seed);
-  // The same calls again, or those of them that still are defined.
+  // The same calls again, or those of them that are still defined.
   bool replay(uint64_t seed, const std::vector<Call>& calls);
   void end();
   const std::string& text() const { return text_; }
 
  private:
   void begin(uint64_t seed);
-  // False where the call is undefined, and was not made.
+  // False if the call is undefined; it was not made.
   bool step(Call call);
   bool tidy(Generator* generator);
   bool end_stuck(const Call& call);

@@ -14,7 +14,7 @@ namespace urma_model {
 
 struct Shape {
   Fn fn;
-  int weight;  // how often it is proposed, beside the others
+  int weight;  // how often it is proposed, relative to the others
   Kind makes = Kind::kNone;
   Kind on = Kind::kNone, other = Kind::kNone, more = Kind::kNone, extra = Kind::kNone,
        group = Kind::kNone;

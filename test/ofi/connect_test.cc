@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-// What the provider lists, and how endpoints meet and part.
+// The list of the provider, and how endpoints connect and disconnect.
 
 #include "ofi/address.h"
 #include "ofi/cm_message.h"

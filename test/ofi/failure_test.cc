@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-// What becomes of connections when calls of the library fail, or a peer does not answer.
+// What happens to connections when calls of the library fail, or a peer does not answer.
 
 #include <dlfcn.h>
 
@@ -15,7 +15,7 @@
 
 namespace {
 
-// Calls that are to fail before the next that succeeds. One thread sets and reads them.
+// Calls that fail before the next success. One thread sets and reads them.
 int failing_sends = 0;
 int failing_binds = 0;
 
@@ -26,7 +26,7 @@ Function library(const char* name) {
 
 }  // namespace
 
-// They stand before the library's.
+// These override those of the library.
 extern "C" urma_status_t urma_post_jetty_send_wr(urma_jetty_t* jetty, urma_jfs_wr_t* wr,
                                                  urma_jfs_wr_t** bad_wr) {
   static const auto real = library<decltype(&urma_post_jetty_send_wr)>("urma_post_jetty_send_wr");
@@ -145,7 +145,7 @@ TEST_F(FailureTest, TellsOfAMessageThatWaitedInVain) {
   const sockaddr_in6 socket = address_of(pep_);
   urma_fi::Address pep;
   ASSERT_TRUE(urma_fi::decode(FI_SOCKADDR_IN6, &socket, sizeof(socket), &pep));
-  // More than can be under way at once.
+  // More than can be in flight at once.
   const auto message = urma_fi::make_message(urma_fi::CmKind::kReject, 4711, 0, 0, nullptr, 0);
   for (int i = 0; i < 100; i++) ASSERT_EQ(port->send(pep, message), 0);
   failing_sends = 1;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
-// An MPI program that checks all it moves: point to point, collectives, one-sided.
+// An MPI program that checks everything it moves: point to point, collectives, one-sided.
 //
-//   mpi_program          run it all, and print "ok" on rank 0
+//   mpi_program          run everything, and print "ok" on rank 0
 //   mpi_program wait     print "ready" and the processes on rank 0, then go on until a signal comes
 
 #include <mpi.h>
@@ -56,7 +56,7 @@ static void exchange_in_a_ring(void) {
   free(in);
 }
 
-// Messages that come before their receive, tagged, and taken in the opposite order.
+// Messages that arrive before their receive, tagged, and taken in the opposite order.
 static void receive_out_of_order(void) {
   int next = (rank + 1) % size, previous = (rank + size - 1) % size;
   int sent[BURST], got[BURST];

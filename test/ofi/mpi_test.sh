@@ -2,15 +2,15 @@
 # SPDX-License-Identifier: MIT
 #
 # Debian's programs on libfabric, over urma_shm0: fi_info and fi_pingpong, Open MPI with a program
-# that checks what it moves, NetPIPE and HPCC, and a job one rank of which is killed. Each is a case
-# of its own; one whose program is missing is skipped. The last line says how many.
+# that checks what it moves, NetPIPE and HPCC, and a job in which one rank is killed. Each is a
+# separate case, skipped if its program is missing. The last line has the counts.
 set -euo pipefail
 
 readonly scratch="${TEST_TMPDIR}/mpi"
 mkdir -p "${scratch}"
 # Sockets have short names.
 URMA_RUNTIME_DIR="$(mktemp -d -t urma-mpi.XXXXXX)"
-# Ends whatever runs below the process $1. timeout has a process group of its own.
+# Kills everything that runs below the process $1. timeout has its own process group.
 end_below() {
   local child
   for child in $(<"/proc/$1/task/$1/children"); do
@@ -21,7 +21,7 @@ end_below() {
 trap 'end_below $$; rm -rf "${URMA_RUNTIME_DIR}"' EXIT
 trap 'exit 143' INT TERM
 export URMA_RUNTIME_DIR FI_PROVIDER_PATH="${PWD}/lib/libfabric"
-# One machine, fewer processors than ranks, also as root; memory of a window goes over libfabric.
+# One machine, fewer processors than ranks, also as root; memory of a window goes through libfabric.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_plm=isolated
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
 export OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_orte_tmpdir_base="${URMA_RUNTIME_DIR}"
@@ -32,7 +32,7 @@ readonly program="${scratch}/mpi_program"
 passed=0 failed=0 skipped=0
 readonly skip=77
 
-# Runs the case $1, a function of this name, if the programs $2... are there.
+# Runs the case $1, a function of this name, if the programs $2... exist.
 run() {
   local name="$1" needed status=0
   shift
@@ -42,8 +42,8 @@ run() {
     skipped=$((skipped + 1))
     return
   done
-  # In a condition the shell would go on after a command that fails; and it hears of no signal
-  # before what runs in the foreground ends.
+  # In a condition, the shell would continue after a failing command; and it handles no signal
+  # before a foreground command ends.
   set +e
   (
     set -e
@@ -66,7 +66,7 @@ run() {
   fi
 }
 
-# As long as no hang, however busy the machine is.
+# Only a hang takes this long, on any machine.
 patiently() { timeout 60 "$@"; }
 
 lists_devices() {
@@ -83,7 +83,7 @@ lists_nothing_and_says_nothing() {
   ((status != 0)) && [[ "${said}" == 'fi_getinfo: -61' ]]
 }
 
-# fi_pingpong with the arguments given, at a free port.
+# fi_pingpong with the given arguments, at a free port.
 pingpong() {
   local port server
   port="$(python3 -c 'import socket
@@ -144,7 +144,7 @@ killed_rank() {
   echo "the job ended with ${status}, $(((${EPOCHREALTIME/./} - began) / 1000)) ms after the kill"
   ((status != 0 && status != 124))
   for pid in ${pids}; do timeout 60 tail --pid="${pid}" -f /dev/null; done
-  # The next that comes clears up.
+  # The next process cleans up.
   fi_info -p urma >/dev/null
   ! compgen -G "${URMA_RUNTIME_DIR}/slot-*"
 }

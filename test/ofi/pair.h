@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-// Two connected endpoints of the libfabric provider within one process, made without libfabric's
-// registry, so that the sanitizers see all of the provider.
+// Two connected endpoints of the libfabric provider within one process, made without the registry
+// of libfabric, so that the sanitizers see the whole provider.
 
 #ifndef TEST_OFI_PAIR_H_
 #define TEST_OFI_PAIR_H_
@@ -32,7 +32,7 @@ namespace urma_test {
 inline constexpr uint32_t kVersion = FI_VERSION(1, 17);
 inline constexpr size_t kMessage = 1 << 20;
 
-// Returns whether `done` came true within a patience that only a hang exceeds.
+// Returns whether `done` became true within a limit that only a hang exceeds.
 inline bool until(const std::function<bool()>& done) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
   while (!done()) {
@@ -42,7 +42,7 @@ inline bool until(const std::function<bool()>& done) {
   return true;
 }
 
-// Hints for all that the provider offers.
+// Hints for everything that the provider supports.
 inline fi_info* all_hints() {
   fi_info* hints = fi_dupinfo(nullptr);
   hints->ep_attr->type = FI_EP_MSG;
@@ -52,7 +52,7 @@ inline fi_info* all_hints() {
   return hints;
 }
 
-// An event of an event queue, with the private data behind it.
+// An event of an event queue, followed by its private data.
 struct CmEvent {
   uint32_t type = 0;
   fid_t fid = nullptr;
@@ -134,7 +134,7 @@ class FabricTest : public ProcessTest {
     return event;
   }
 
-  // The error that comes next, after no event before it.
+  // The next error, with no event before it.
   fi_eq_err_entry next_failure(fid_eq* eq, std::string* data) {
     uint32_t type;
     char room[256];
@@ -212,7 +212,7 @@ class PairTest : public FabricTest {
     EXPECT_EQ(second.fid, &b_.ep->fid);
   }
 
-  // What else an endpoint is to be bound to.
+  // Other objects to bind an endpoint to.
   virtual void prepare(End&) {}
 
   static fi_cq_data_entry next(const End& end) {

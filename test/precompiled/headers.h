@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What most tests include. A test includes what it uses all the same: not every compiler gets this.
+// What most tests include. Tests still include what they use: not every compiler gets this.
 #ifndef TEST_PRECOMPILED_HEADERS_H_
 #define TEST_PRECOMPILED_HEADERS_H_
 

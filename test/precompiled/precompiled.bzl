@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""What tests have in common: GoogleTest and the standard library are read once for all of them."""
+"""Rules for tests: GoogleTest and the standard library are precompiled once for all of them."""
 
 load("//third_party/precompiled:precompiled.bzl", "begin_with")
 
-# Tags of what no sanitizer sees: it has memory, threads, calls or instructions of its own, or runs
-# programs that know nothing of a sanitizer's libraries.
+# Tags for tests that run under no sanitizer: a sanitizer has its own memory, threads, calls or
+# instructions, or the test runs programs that know nothing of its libraries.
 NOT_SANITIZED = [
     "no-asan",
     "no-tsan",
@@ -18,10 +18,10 @@ def cc_test(name, srcs = None, deps = [], env = {}, **attributes):
 
     Args:
       name: of the test.
-      srcs: NAME.cc, if nothing is said.
+      srcs: NAME.cc by default.
       deps: besides GoogleTest.
-      env: of the test. There is no network but for tests that say otherwise: which addresses a
-        machine has is its own affair.
+      env: of the test. Tests have no network unless they say otherwise: the addresses of a machine
+        vary.
       **attributes: of the native rule.
     """
     native.cc_test(**_precompiled(
@@ -33,13 +33,13 @@ def cc_test(name, srcs = None, deps = [], env = {}, **attributes):
     ))
 
 def cc_tests(names, srcs = [], tags = [], soak = [], **attributes):
-    """Tests that differ in NAME.cc alone.
+    """Tests that differ only in NAME.cc.
 
     Args:
       names: of the tests.
-      srcs: what each has besides NAME.cc.
+      srcs: of each, besides NAME.cc.
       tags: of each.
-      soak: those that have a long form.
+      soak: those with a long form.
       **attributes: of each.
     """
     for name in names:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// A program says in advance whom it will send to.
+// A program advises the library which peers it will send to.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -13,13 +13,13 @@ namespace {
 
 using AdviseTest = ProcessTest;
 
-// Sends to a peer that it has told of before, and to one that it no longer tells of.
+// Sends to a peer that was advised, and to one that no longer is.
 void advise_and_send(Channel& channel, bool jetty, bool as_infiniband) {
   if (as_infiniband) ::setenv("URMA_VERBS_TYPE", "ib", 1);
   Config config;
   config.jetty = jetty;
   OwnedEndpoint endpoint(config);
-  // Empty messages: a device of type IB wants a token id of the program's for any memory.
+  // Empty messages: a device of type IB needs a token id of the program for any memory.
   for (uint64_t i = 0; i < 2; ++i) {
     urma_jfr_wr_t receive = {};
     receive.user_ctx = i;
@@ -36,7 +36,7 @@ void advise_and_send(Channel& channel, bool jetty, bool as_infiniband) {
   };
   for (uint64_t round = 0; round < 2; ++round) {
     EXPECT_EQ(advise(), URMA_SUCCESS);
-    // Only a device that says it connects can say that it has.
+    // Only a device with connections can report one.
     EXPECT_EQ(advise(), as_infiniband ? URMA_EEXIST : URMA_SUCCESS);
     if (round == 1) {
       EXPECT_EQ(unadvise(), URMA_SUCCESS);

@@ -10,7 +10,7 @@
 
 namespace urma_test {
 
-// Uses bonding_dev_0, which is there by itself; `plain` is another name of urma_shm0.
+// Uses bonding_dev_0, which exists without any setting; `plain` is another name of urma_shm0.
 class AliasTest : public ProcessTest {
  protected:
   AliasTest() {

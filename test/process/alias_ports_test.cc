@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Queues of an aggregated device that are made for several ports, and imports for one of its
+// Queues of an aggregated device that are created for several ports, and imports for one of their
 // jetties.
 #include <gtest/gtest.h>
 
@@ -35,7 +35,7 @@ TEST_F(AliasTest, PortsOfQueues) {
   });
 }
 
-// What a program has that makes queues for several ports.
+// The objects of a program that creates queues for several ports.
 struct Ported {
   static constexpr uint32_t kDepth = 16;
 
@@ -78,7 +78,7 @@ struct Ported {
     EXPECT_EQ(ports.enabled_count, ports.active_count);
     return ports;
   }
-  // Posts until it is full; returns how many there was room for.
+  // Posts until the queue is full; returns the number of requests posted.
   template <typename Post>
   uint32_t fill(Post post) {
     urma_jfr_wr_t wr = {};
@@ -118,7 +118,7 @@ TEST_F(AliasTest, JfrHoldsItsDepthForEachPort) {
       EXPECT_EQ(cfg.base.depth, Ported::kDepth);
       EXPECT_EQ(jfr->jfr_cfg.depth, Ported::kDepth);
       EXPECT_EQ(rig.ports_of(jfr).enabled_count, expected);
-      // A jetty that names none has those of its JFR.
+      // A jetty without ports of its own has those of its JFR.
       urma_jetty_cfg_t plain = rig.jetty_cfg(jfr).base;
       plain.flag.bs.has_drv_ext = 0;
       urma_jetty_t* jetty = urma_create_jetty(rig.endpoint.ctx, &plain);
@@ -132,7 +132,7 @@ TEST_F(AliasTest, JfrHoldsItsDepthForEachPort) {
   }
 }
 
-// Also when the JFR that it shares was made for fewer, and holds receives already.
+// Also when its shared JFR was created for fewer ports and already holds receives.
 TEST_F(AliasTest, JettyHoldsTheDepthForEachPort) {
   run_one([](Channel&) {
     Ported rig(3);
@@ -152,7 +152,8 @@ TEST_F(AliasTest, JettyHoldsTheDepthForEachPort) {
   });
 }
 
-// Made in two steps; and an object at the same place has no ports of one before it.
+// Created in two steps; and an object at a reused address does not inherit the ports of the
+// previous one.
 TEST_F(AliasTest, PortsGoWithTheirObject) {
   run_one([](Channel&) {
     Ported rig(2);
@@ -205,7 +206,7 @@ TEST_F(AliasTest, ImportForAJettyMakesItsPeer) {
     urma_target_jetty_t* second = urma_import_jetty(endpoint.ctx, &remote.base, &token);
     EXPECT_EQ(endpoint.jetty->remote_jetty, second);
     EXPECT_EQ(urma_unbind_jetty(endpoint.jetty), URMA_ENOPERM);
-    // What is no jetty of the context is left alone.
+    // An object that is not a jetty of the context is left alone.
     char other[sizeof(urma_jetty_t)] = {};
     remote.jetty = reinterpret_cast<urma_jetty_t*>(other);
     urma_target_jetty_t* third = urma_import_jetty(endpoint.ctx, &remote.base, &token);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// A device under the name of an aggregated one: everything works on it, and it answers what
-// programs ask of such a device.
+// A device under the name of an aggregated one: everything works on it, and it answers the queries
+// that programs send to such a device.
 #include "test/process/alias.h"
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ urma_status_t set_mode(urma_context_t* ctx, uint32_t mode, uint32_t level) {
   return command(ctx, BONDP_USER_CTL_SET_BONDING_MODE, wanted, sizeof wanted);
 }
 
-// As a program does that was written for such a device, up to the first message.
+// Does what a program written for such a device does up to its first message.
 TEST_F(AliasTest, ProgramsRunOnIt) {
   const auto side = [](bool sends) {
     return [sends](Channel& channel) {
@@ -151,7 +151,7 @@ TEST_F(AliasTest, IsThereWithoutASetting) {
   });
 }
 
-// Of its own, so that it is found by it, as the real device is by each of its own.
+// Its own EID, by which programs find it, as they find the real device by each of its EIDs.
 TEST_F(AliasTest, HasOneEid) {
   run_one([](Channel&) {
     ASSERT_EQ(urma_init(nullptr), URMA_SUCCESS);
@@ -278,7 +278,7 @@ TEST_F(AliasTest, PlainAliasTakesNoCommands) {
   });
 }
 
-// An alias and its device reach each other, and a child of a fork gets clean errors.
+// An alias and its device reach each other, and a forked child gets clean errors.
 TEST_F(AliasTest, IsOneDeviceWithItsOwn) {
   run_two(
       "alias",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Atomics of many processes on the same words, whatever way each of them takes: mapped, through
-// the owner, or the owner's own instructions.
+// Atomics of many processes on the same words, on every path: mapped memory, requests to the owner,
+// and the instructions of the owner itself.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -22,24 +22,24 @@ namespace {
 
 constexpr int kProcesses = 3;
 constexpr uint64_t kTurns = 400;
-// Each on lines of its own.
+// Each in cache lines of its own.
 constexpr uint64_t kCounter = 0, kBits = 64, kTicket = 128, kWide = 192, kWhole = 256;
 
-// The device that a process asks says what is offered; 16 bytes where the processor has them.
+// Ask the device: 16-byte atomics need support in the processor.
 bool has_wide(const Endpoint& endpoint) {
   urma_device_attr_t attr;
   EXPECT_EQ(urma_query_device(endpoint.ctx->dev, &attr), URMA_SUCCESS);
   return attr.dev_cap.max_cas_size == 16;
 }
 
-// The halves of what is swapped in as a whole always agree.
+// The two halves of a value that is swapped in as a whole always agree.
 struct Wide {
   uint64_t count;
   uint64_t inverse;
   bool whole() const { return inverse == ~count; }
 };
 
-// One process that works on the words of another one.
+// A process that works on the words of another one.
 class Worker {
  public:
   explicit Worker(const Offer& offer)
@@ -72,7 +72,7 @@ class Worker {
     for (uint64_t turn = 0; turn < kTurns; ++turn) {
       fetch(URMA_OPC_FADD, kCounter, 3);
       fetch(URMA_OPC_FSUB, kCounter, 1);
-      // Each process has a bit of its own, which the others leave as it is.
+      // Each process owns one bit, which the others leave unchanged.
       const uint64_t bit = uint64_t{1} << number;
       EXPECT_EQ(fetch(URMA_OPC_FOR, kBits, bit) & bit, 0u);
       EXPECT_EQ(fetch(URMA_OPC_FAND, kBits, ~bit) & bit, bit);
@@ -89,7 +89,7 @@ class Worker {
       write_whole({turn, ~turn});
     }
   }
-  // Of all tickets that it got.
+  // The sum of all tickets drawn.
   uint64_t sum() const { return sum_; }
   void close() { endpoint_.close(); }
 
@@ -109,8 +109,8 @@ class Worker {
 
 class AtomicsTest : public ProcessTest, public testing::WithParamInterface<bool> {};
 
-// `shared`: where the words lie, registered as a whole page, and as the words alone, which makes
-// every second worker go through the owner.
+// `shared`: where the words are. Registered as a whole page and as the words alone, so that every
+// second worker goes through the owner.
 void own(Channel& channel) {
   const Pages pages(kPage);
   OwnedEndpoint endpoint;
@@ -128,7 +128,7 @@ void own(Channel& channel) {
   const auto sum = channel.receive<uint64_t>();
   EXPECT_EQ(*pages.word(kCounter), 2 * kTurns * (kProcesses + 1));
   EXPECT_EQ(*pages.word(kBits), 0u);
-  // Every ticket was taken by one, but for the last.
+  // Every ticket was taken once, except the last.
   EXPECT_EQ(sum + *pages.word(kTicket), kProcesses * kTurns * (kTurns + 1) / 2);
   EXPECT_TRUE(wide->whole() && whole->whole());
   if (has_16) {
@@ -161,7 +161,7 @@ TEST_P(AtomicsTest, OfAllKindsAndWaysMeetOnTheSameWords) {
   owner.expect_success();
 }
 
-// 16 bytes take their operands by address.
+// 16-byte operands are passed by address.
 TEST_P(AtomicsTest, WideOperandsMustBeGiven) {
   ::setenv("URMA_SHM_INPLACE", GetParam() ? "1" : "0", 1);
   run_one([](Channel&) {
@@ -177,7 +177,7 @@ TEST_P(AtomicsTest, WideOperandsMustBeGiven) {
       EXPECT_EQ(self.endpoint.post(&wr, &bad), URMA_EINVAL);
       EXPECT_EQ(bad, &wr);
     }
-    // Taken when posted.
+    // The value at the time of posting.
     std::memset(self.in(), 0, kHalf);
     Wide compare = {0, 0}, swap = {3, 4};
     urma_jfs_wr_t wr = cas_request(self.queue, &here, &there, reinterpret_cast<uint64_t>(&compare),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Mode RC: jetties that are bound to each other, one to one.
+// Mode RC: jetties bound one to one.
 #include <gtest/gtest.h>
 #include <sched.h>
 
@@ -17,7 +17,7 @@ namespace {
 
 using BindTest = ProcessTest;
 
-// Each side binds and sends without a word of the other; every second round its bind comes late.
+// Each side binds and sends without synchronization; every second round one bind comes late.
 TEST_F(BindTest, BothSidesAtOnce) {
   const auto side = [](bool first) {
     return [first](Channel& channel) {
@@ -49,7 +49,7 @@ TEST_F(BindTest, BothSidesAtOnce) {
   run_two("first", side(true), "second", side(false));
 }
 
-// What a quick side sends waits for the bind of the other, and is received in order then.
+// Messages sent before the peer has bound wait for its bind and are then received in order.
 TEST_F(BindTest, MessagesWaitForTheOtherBind) {
   constexpr uint64_t kMessages = 20;
   run_two(
@@ -59,8 +59,8 @@ TEST_F(BindTest, MessagesWaitForTheOtherBind) {
         party.endpoint.bind(party.endpoint.import(channel.swap(party.endpoint.queue_id())));
         urma_target_seg_t* remote = party.endpoint.import(channel.receive<SegmentId>());
         for (uint64_t i = 0; i < kMessages; ++i) party.send(i % 4 == 0 ? kBufferSize : 8, i);
-        // Over shared memory it passes the messages: they are on their way when the other side sees
-        // it. Over a network it comes behind them.
+        // Over shared memory this write overtakes the messages: they are in flight when the other
+        // side sees it. Over a network it arrives after them.
         urma_sge_t here = piece(party.segment, party.memory.data(), 1);
         urma_sge_t flag = piece(remote, remote->seg.ubva.va + kBufferSize, 1);
         party.memory[0] = 1;
@@ -102,7 +102,8 @@ TEST_F(BindTest, PeerThatNeverBindsIsGivenUp) {
     urma_jetty_t* later = party.add_jetty();
     EXPECT_EQ(urma_bind_jetty(later, party.import(party.add_jetty()->jetty_id.id)), URMA_SUCCESS);
     for (uint64_t i = 0; i < 10; ++i) party.send(8, i);
-    // All of them together, not one after the other: before one that is sent when the first ends.
+    // All end at the same time, not one after another: before a request that is posted when the
+    // first one ends.
     for (uint64_t i = 0; i <= 10; ++i) {
       const urma_cr_t record = wait_for(party.endpoint.send_jfc);
       EXPECT_EQ(record.status, URMA_CR_ACK_TIMEOUT_ERR);
@@ -113,7 +114,7 @@ TEST_F(BindTest, PeerThatNeverBindsIsGivenUp) {
       EXPECT_EQ(urma_post_jetty_send_wr(later, &wr, &bad), URMA_SUCCESS);
     }
     EXPECT_TRUE(has_nothing(party.endpoint.receive_jfc));
-    // It is not too late for the next one.
+    // Messages reach the peer once it has bound.
     EXPECT_EQ(urma_bind_jetty(other, party.import(party.endpoint.jetty->jetty_id.id)),
               URMA_SUCCESS);
     party.send(8, 10);
@@ -202,7 +203,7 @@ TEST_F(BindTest, ModesAndOrdersThatDoNotGoTogether) {
     EXPECT_EQ(urma_unimport_jetty(of_rm), URMA_SUCCESS);
     EXPECT_EQ(urma_unimport_jetty(of_other_order), URMA_SUCCESS);
 
-    // A JFS alone, and a JFR alone, have nobody to be bound to.
+    // A JFS alone or a JFR alone cannot be bound.
     errno = 0;
     urma_jfs_cfg_t jfs_cfg = jetty->jetty_cfg.jfs_cfg;
     EXPECT_EQ(urma_create_jfs(party.endpoint.ctx, &jfs_cfg), nullptr);
@@ -214,7 +215,7 @@ TEST_F(BindTest, ModesAndOrdersThatDoNotGoTogether) {
   });
 }
 
-// A jetty of the other mode is not reached, whatever it was imported as.
+// A jetty of the other mode is not reached, no matter how it was imported.
 TEST_F(BindTest, ModesOfTheTwoSidesDiffer) {
   run_two(
       "RC",
@@ -243,7 +244,7 @@ TEST_F(BindTest, ModesOfTheTwoSidesDiffer) {
       });
 }
 
-// One-sided requests need the peer's process, not its bind.
+// One-sided requests need the process of the peer, not its bind.
 TEST_F(BindTest, OneSidedRequestsDoNotWaitForTheOtherBind) {
   run_one([](Channel&) {
     Party party;
@@ -260,7 +261,7 @@ TEST_F(BindTest, OneSidedRequestsDoNotWaitForTheOtherBind) {
   });
 }
 
-// The other side's unbind: what it does not know any more waits for its next bind.
+// The other side unbinds: messages it no longer accepts wait for its next bind.
 TEST_F(BindTest, OtherSideUnbindsAndBindsAgain) {
   run_one([](Channel&) {
     Party party;
@@ -291,7 +292,7 @@ TEST_F(BindTest, PeerThatDiesEndsTheRequests) {
     urma_target_jetty_t* peer = party.endpoint.import(channel.swap(party.endpoint.queue_id()));
     party.endpoint.bind(peer);
     for (uint64_t i = 0; i < 8; ++i) party.send(i % 2 == 0 ? 8 : kBufferSize);
-    // The first one is known to have reached the peer.
+    // The first message is known to have reached the peer.
     wait_for_success(party.endpoint.send_jfc, 0);
     channel.sync();
     for (int i = 0; i < 7; ++i) wait_for_status(party.endpoint.send_jfc, URMA_CR_ACK_TIMEOUT_ERR);
@@ -307,7 +308,7 @@ TEST_F(BindTest, PeerThatDiesEndsTheRequests) {
     party.endpoint.unimport(peer);
     urma_jetty_attr_t ready = {JETTY_STATE, 0, URMA_JETTY_STATE_READY};
     EXPECT_EQ(urma_modify_jetty(party.endpoint.jetty, &ready), URMA_SUCCESS);
-    // There are others.
+    // It can be bound to another jetty.
     urma_jetty_t* other = party.add_jetty();
     party.endpoint.bind(party.import(other->jetty_id.id));
     EXPECT_EQ(urma_bind_jetty(other, party.import(party.endpoint.jetty->jetty_id.id)),

@@ -19,15 +19,15 @@ namespace {
 
 constexpr char kFilePrefix[] = "callgrind.";
 
-// What stands behind `key` in a line that begins with it.
+// The text after `key` in a line that begins with `key`.
 bool value_of(const std::string& line, const std::string& key, std::string* value) {
   if (!line.starts_with(key)) return false;
   *value = line.substr(key.size());
   return true;
 }
 
-// Lines of costs begin with a position and end with a count. The one behind "calls=" says what a
-// called function has cost, which is counted where it stands.
+// Lines of costs begin with a position and end with a count. The line after "calls=" has the cost
+// of a called function, which is counted in that function.
 Counted read_dump(const std::filesystem::path& path) {
   Counted counted;
   std::ifstream file(path);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Instructions, as valgrind's callgrind counts them: the same on any machine, however busy it is.
+// Instruction counts of valgrind's callgrind: the same on any machine, whatever its load.
 #ifndef TEST_PROCESS_CALLGRIND_H_
 #define TEST_PROCESS_CALLGRIND_H_
 
@@ -10,41 +10,40 @@
 
 namespace urma_test {
 
-// The path of valgrind; empty where it is not installed.
+// The path of valgrind; empty if not installed.
 std::string find_valgrind();
 
-// What a program has to be started with: valgrind with its options, for results in `folder`.
+// The command that starts a program: valgrind with its options, for results in `folder`.
 std::vector<std::string> callgrind_command(const std::string& valgrind, const std::string& folder);
 
 // One dump of a program.
 struct Counted {
   std::string name;  // as the program has named it, or ""
-  // How often each instruction was executed: by the name of its library or program, and its
-  // address.
+  // How often each instruction was executed, by library or program and address.
   std::map<std::string, std::map<std::string, double>> executed;
 
-  // Of all files but the one that has this name.
+  // Of all files except the one with this name.
   double without(const std::string& file) const;
   // Of one file alone.
   double of(const std::string& file) const { return often(file, 0); }
-  // Of one file, and of it what was executed at least so often: what a loop does each time.
+  // Of one file, only instructions executed at least `least` times: what a loop does in each round.
   double often(const std::string& file, double least) const;
 };
 
 // All dumps in a folder.
 std::vector<Counted> read_callgrind(const std::string& folder);
 
-// What a program of counting.h has counted.
+// The counts of a program that uses counting.h.
 struct CountedRun {
-  std::string cannot;  // why it has not; else empty
+  std::string cannot;  // why it failed; else empty
   std::map<std::string, int> calls;
-  std::vector<Counted> dumps;  // of these names
+  std::vector<Counted> dumps;  // those named in `calls`
 
-  // Instructions a call, without those of the program itself.
+  // Instructions per call, without those of the program itself.
   std::map<std::string, double> costs(const std::string& program) const;
 };
 
-// Runs it under callgrind; it has to end well, unless the library does not start there.
+// Runs it under callgrind; it must succeed, unless the library does not start there.
 CountedRun count_program(const std::vector<std::string>& program);
 
 }  // namespace urma_test

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Transport channels and network addresses: names that are given out, kept and checked.
+// Transport channels and network addresses: names are assigned, held and checked.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 
@@ -69,7 +69,7 @@ TEST_F(ChannelTest, ListGivesTheSameHandlesAgain) {
     EXPECT_EQ(urma_get_tp_list(endpoint.ctx, &cfg, &count, &other), URMA_SUCCESS);
     EXPECT_NE(other.tp_handle, all[0].tp_handle);
 
-    // An unreliable channel is nothing for RM, and the context has one EID only.
+    // RM does not take an unreliable channel, and the context has only one EID.
     cfg.flag.bs.utp = 1;
     EXPECT_EQ(urma_get_tp_list(endpoint.ctx, &cfg, &count, &other), URMA_EINVAL);
     cfg.flag.bs.utp = 0;
@@ -102,7 +102,7 @@ TEST_F(ChannelTest, AttributesAreKeptMemberByMember) {
     after.data_udp_srcport = before.data_udp_srcport;
     EXPECT_EQ(std::memcmp(&after, &before, sizeof after), 0);
 
-    // All of them, but for the one that is not for programs.
+    // All of them, except the one that programs cannot use.
     EXPECT_EQ(urma_set_tp_attr(endpoint.ctx, handle, 19, kAllMembers, &wanted), URMA_SUCCESS);
     EXPECT_EQ(urma_get_tp_attr(endpoint.ctx, handle, &count, &bitmap, &after), URMA_SUCCESS);
     EXPECT_EQ(after.udp_global_en, before.udp_global_en);
@@ -122,7 +122,7 @@ TEST_F(ChannelTest, AttributesAreKeptMemberByMember) {
   });
 }
 
-// As programs do it: ask for one channel, and import over it.
+// Like programs: ask for one channel, and import over it.
 TEST_F(ChannelTest, ImportOverAListedChannelSends) {
   run_two(
       "sender",
@@ -178,7 +178,7 @@ TEST_F(ChannelTest, SharedChannelsHaveOneNumber) {
     EXPECT_NE(targets[0]->tp.tpn, targets[1]->tp.tpn);
     EXPECT_EQ(targets[2]->tp.tpn, targets[3]->tp.tpn);
 
-    // Known while somebody uses it; a shared one stays.
+    // Valid while in use; a shared one stays.
     const uint32_t own = targets[0]->tp.tpn, shared = targets[2]->tp.tpn;
     urma_tp_cfg_t cfg = {};
     urma_tp_attr_t attr = {};
@@ -221,7 +221,7 @@ TEST_F(ChannelTest, BoundJettyHasANumber) {
   });
 }
 
-// A record tells the number of the channel that its request went over.
+// A completion record has the number of the channel of its request.
 TEST_F(ChannelTest, RecordsTellTheChannelOfTheLastBind) {
   run_one([](Channel&) {
     Party party;
@@ -290,7 +290,7 @@ TEST_F(ChannelTest, AddressesFollowFromTheEid) {
     EXPECT_EQ(std::memcmp(own, other, sizeof own), 0);
     EXPECT_EQ(own[0] & 3, 2);  // locally administered, of one card
 
-    // An address that nobody has, one of no family, and none at all.
+    // An address that no one has, one of no family, and an empty one.
     urma_net_addr_t unknown = {};
     unknown.sin_family = AF_INET;
     ASSERT_EQ(::inet_pton(AF_INET, "203.0.113.7", &unknown.in4), 1);

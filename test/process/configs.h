@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Configurations and descriptors as most tests want them; what is said otherwise is set after.
+// Configurations and descriptors with the values that most tests want; a test sets the others
+// itself.
 #ifndef TEST_PROCESS_CONFIGS_H_
 #define TEST_PROCESS_CONFIGS_H_
 
@@ -37,7 +38,7 @@ inline urma_jfs_cfg_t jfs_config(urma_jfc_t* jfc, uint32_t depth,
   return cfg;
 }
 
-// A jetty that shares a JFR.
+// A jetty with a shared JFR.
 inline urma_jetty_cfg_t jetty_config(urma_jfr_t* jfr, const urma_jfs_cfg_t& send) {
   urma_jetty_cfg_t cfg = {};
   cfg.flag.bs.share_jfr = URMA_SHARE_JFR;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Processes of different containers: they share the runtime directory, and nothing else.
+// Processes in different containers, which share only the runtime directory.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -20,7 +20,7 @@
 namespace urma_test {
 namespace {
 
-// More than one process of this pid namespace may hold.
+// More than a process of this pid namespace may hold.
 constexpr int kNeighbours = 20;
 
 bool write_text(const char* path, const std::string& text) {
@@ -30,8 +30,8 @@ bool write_text(const char* path, const std::string& text) {
   return done;
 }
 
-// Leaves all namespaces of this process but that of its files; the user keeps his number. Children
-// made afterwards are in the new pid namespace.
+// Leaves all namespaces of this process except its mount namespace; the user keeps the uid.
+// Children created afterwards are in the new pid namespace.
 bool leave_namespaces() {
   const std::string user = std::to_string(::geteuid()), group = std::to_string(::getegid());
   return ::unshare(CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS |
@@ -94,7 +94,7 @@ TEST_P(ContainerTest, ContainerAndHostReachEachOther) {
   run_two("container", contained(do_everything), "host", do_everything);
 }
 
-// None of them can be told from another by its pid.
+// All have the same pid, so the pid cannot tell them apart.
 TEST_P(ContainerTest, ManyProcessesOfAContainerReachOneQueue) {
   Child owner("owner", contained([](Channel& channel) {
                 Config config;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What programs are made of whose calls callgrind counts, started without collection: they dump
-// what a kind of call has cost under its name, and print how many calls that were.
+// The parts of a program whose calls callgrind counts. The program starts without collection, dumps
+// the cost of each kind of call under its name, and prints the number of calls.
 #ifndef TEST_PROCESS_COUNTING_H_
 #define TEST_PROCESS_COUNTING_H_
 
@@ -18,7 +18,7 @@
 
 namespace urma_test {
 
-// Whose cost is to be counted: each call of a round is made, and one of them counted.
+// The functions to count: each round makes all calls, and one of them is counted.
 enum class Counting { kNothing, kPost, kReceivePost, kPoll, kReceivePoll };
 
 inline void require(bool holds, const std::string& what) {
@@ -39,7 +39,7 @@ inline void dump(const std::string& name, int calls) {
   std::printf("%d %s\n", calls, name.c_str());
 }
 
-// The main() of such a program. Its end is not counted, and takes nothing down.
+// The main() of such a program. Exit is not counted, and tears nothing down.
 template <typename Run>
 int count_in(const Run& run) {
   ::testing::GTEST_FLAG(throw_on_failure) = true;

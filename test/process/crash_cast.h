@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// Who takes part where processes are killed at random instructions: survivors, which talk to one
-// victim after the other and to each other, and victims, each busy with one part of the library
-// until it dies.
+// The processes of the tests that kill at random instructions: survivors, which talk to one victim
+// after the other and to each other, and victims, each busy with one part of the library until it
+// dies.
 #ifndef TEST_PROCESS_CRASH_CAST_H_
 #define TEST_PROCESS_CRASH_CAST_H_
 
@@ -19,12 +19,12 @@ namespace urma_test {
 
 enum class Role : uint32_t {
   kSender,     // messages, inline and large
-  kReceiver,   // receives them
+  kReceiver,   // receives these messages
   kAccessor,   // READ, WRITE and atomics
-  kImporter,   // imports and unimports queues and segments, over and over
-  kRegistrar,  // registers private memory, has it mapped and unregisters it, over and over
-  kBinder,     // binds and unbinds a jetty of mode RC, over and over
-  kStarter,    // starts and ends the library, over and over
+  kImporter,   // imports and unimports queues and segments in a loop
+  kRegistrar,  // registers private memory, has it mapped and unregisters it, in a loop
+  kBinder,     // binds and unbinds a jetty of mode RC, in a loop
+  kStarter,    // starts and ends the library, in a loop
 };
 inline constexpr std::array kRoles = {Role::kSender,   Role::kReceiver,  Role::kAccessor,
                                       Role::kImporter, Role::kRegistrar, Role::kBinder,
@@ -32,9 +32,9 @@ inline constexpr std::array kRoles = {Role::kSender,   Role::kReceiver,  Role::k
 const char* name_of(Role role);
 
 inline constexpr size_t kSurvivors = 3;
-inline constexpr size_t kSlotBytes = 128 * 1024;  // of a receive; more than fits into a ring
+inline constexpr size_t kSlotBytes = 128 * 1024;  // of a receive; more than fits in a ring
 inline constexpr size_t kSharedBytes = 256 * 1024;
-inline constexpr uint32_t kVictimId = 4711;  // each victim is the one before it, started again
+inline constexpr uint32_t kVictimId = 4711;  // each victim restarts the previous one
 
 // The first words of every message.
 enum class Kind : uint64_t { kNoise, kHello, kSegment };
@@ -42,39 +42,40 @@ struct Message {
   Kind kind = Kind::kNoise;
   uint64_t from = 0;      // kHello: number of the survivor
   uint64_t round = 0;     // kHello
-  SegmentId memory = {};  // kSegment: to be used as long as it is there
+  SegmentId memory = {};  // kSegment: used while it exists
 };
 
-// What others have to know of a survivor or a victim.
+// What others need to know of a survivor or a victim.
 struct CrashOffer {
   QueueId queue;
   QueueId bound_queue;  // mode RC
-  SegmentId segment;    // kSharedBytes of private memory; nobody writes to its first page
+  SegmentId segment;    // kSharedBytes of private memory; no one writes to its first page
 };
 
-// What the test tells survivors of the next victim.
+// What the test tells survivors about the next victim.
 struct Round {
   uint64_t number;
   Role role;
-  bool at_end;  // no victim any more
+  bool at_end;  // no more victims
   CrashOffer victim;
 };
 
-// What a survivor tells when a victim is dead and forgotten. Times are of the clock of all.
+// What a survivor reports once a victim is dead and cleaned up. Times are those of a system-wide
+// clock.
 struct Report {
   int64_t first_error_ns;
   int64_t last_error_ns;
-  int64_t longest_pause_ns;  // in which it was not given a processor, or was held up by a call
-  uint64_t requests;         // that have ended with an error
-  CrashOffer offer;          // its segment is another one than before
+  int64_t longest_pause_ns;  // without a processor, or inside a slow call
+  uint64_t requests;         // that ended with an error
+  CrashOffer offer;          // its segment differs from the previous one
 };
 
 inline int64_t now_ns() { return Clock::now().time_since_epoch().count(); }
 
-// From a death until everybody knows and everything is gone.
+// The limit from a death until all survivors know and everything is freed.
 inline milliseconds crash_limit() { return promised(seconds(1)); }
 
-// A jetty of mode RC with a JFR of its own, in the context and on the JFCs of an endpoint.
+// A jetty of mode RC with its own JFR, in the context and on the JFCs of an endpoint.
 class BoundQueue {
  public:
   explicit BoundQueue(Endpoint& endpoint);
@@ -94,7 +95,7 @@ class BoundQueue {
 // Talks to the victims that the test names over the channel, until there are no more.
 void survive(Channel& channel, uint64_t index);
 
-// Works with the survivors until it is killed. Begins with its CrashOffer, a starter with a word.
+// Works with the survivors until it is killed. Sends its CrashOffer first; a starter sends a word.
 Body victim(Role role, const std::vector<CrashOffer>& survivors, uint64_t seed);
 
 }  // namespace urma_test

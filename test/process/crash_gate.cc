@@ -55,7 +55,7 @@ void answer(int listener, uint64_t id, int verdict) {
   } else {
     response.error = -verdict;
   }
-  // A thread that has ended meanwhile wants no answer.
+  // A thread that has ended in the meantime needs no answer.
   static_cast<void>(::ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, &response));
 }
 

@@ -15,9 +15,9 @@
 namespace urma_test {
 namespace {
 
-constexpr int64_t kStopNs = 20'000'000;  // a thread in the kernel may take its time to stop
+constexpr int64_t kStopNs = 20'000'000;  // a thread in the kernel may stop late
 constexpr int64_t kStepNs = 2'000'000;   // and one that sleeps there makes no step
-constexpr int64_t kSpinNs = 50'000;      // shorter than a turn of those who would run instead
+constexpr int64_t kSpinNs = 50'000;      // shorter than a time slice of the waiting threads
 constexpr uint64_t kMostSteps = 256;
 
 int64_t now_ns() { return Clock::now().time_since_epoch().count(); }
@@ -81,7 +81,7 @@ Death kill_at_random(Child& child, Method method, milliseconds longest, std::mt1
   }
   const int64_t killed = now_ns();
   ::kill(child.pid(), SIGKILL);
-  // Its process is gone only when its tracer knows; of the first thread Child::kill() takes note.
+  // Its process is only gone once its tracer knows; Child::kill() reaps the first thread.
   int status = 0;
   while (thread != 0 && thread != child.pid() && ::waitpid(thread, &status, __WALL) == thread &&
          WIFSTOPPED(status)) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // An owner is killed at each system call that it makes while its private memory becomes shared
-// memory, and private again. Its importer is held up nowhere, keeps nothing, and reads the owner's
-// contents or nothing at all; and an owner that is not killed has all of its data.
+// memory, and private again. Its importer never hangs, leaks nothing, and reads either the owner's
+// contents or nothing; an owner that is not killed keeps all its data.
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <signal.h>
@@ -23,7 +23,7 @@ namespace {
 
 constexpr int kReadsThatPay = 9;
 constexpr uint64_t kBytes = 2 * kMiB + 64 * 1024;  // two chunks
-constexpr uint64_t kDoneAt = kBytes - 8;           // the importer writes here that it is through
+constexpr uint64_t kDoneAt = kBytes - 8;           // the importer writes here when it is done
 constexpr uint64_t kDone = 4711;
 constexpr int kMostCalls = 2000;
 constexpr uint64_t kNormalVisits = 4;
@@ -38,7 +38,7 @@ struct Holdings {
 };
 Holdings count_holdings() { return {open_descriptors(), memfd_areas()}; }
 
-// Has its memory mapped, unregisters it and looks at it.
+// Has its memory mapped, then unregisters and checks it.
 void owner(Channel& channel) {
   const Pages pages(kBytes);
   fill(pages.get(), kBytes);
@@ -68,7 +68,8 @@ class Visitor {
     segment_ = import_if_there(offer.segment);
     if (segment_ != nullptr) {
       bool there = true;
-      // So many that the owner shares the memory, also where the import has not asked for that.
+      // Enough requests for the owner to share the memory, even if the import has not asked for
+      // that.
       for (int i = 0; there && i < kReadsThatPay; ++i) there = read_all();
       if (there) there = write_done();
       while (there) there = read_all();
@@ -83,8 +84,8 @@ class Visitor {
     channel_.sync();
   }
 
-  // Nothing of an owner is left a second after its end. What is normal is learnt from the first
-  // ones, when they have had that second too.
+  // Nothing of an owner is left a second after its end. The first rounds, after the same second,
+  // set the baseline.
   void settle() {
     if (visits_ < kNormalVisits) return;
     const auto deadline = Clock::now() + limit();
@@ -118,7 +119,7 @@ class Visitor {
     return urma_import_seg(endpoint_.ctx, &remote, &token, 0, flag);
   }
 
-  // Whether the owner is still there, with its memory.
+  // Whether the owner still runs, with its memory.
   bool ends_well(const urma_jfs_wr_t& wr) {
     endpoint_.post(wr);
     const urma_cr_status_t status = wait_for(endpoint_.send_jfc).status;
@@ -140,7 +141,7 @@ class Visitor {
     urma_sge_t there = piece(segment_, segment_->seg.ubva.va + kDoneAt, 8);
     return ends_well(write_request(queue_, &here, &there));
   }
-  // What an importer has mapped it can read, whatever has become of the owner.
+  // An importer can read what it has mapped, whatever happens to the owner.
   void look_at_mapping() {
     const auto* const mapped = reinterpret_cast<const volatile char*>(segment_->mva);
     if (mapped == nullptr) return;
@@ -167,7 +168,7 @@ class CrashShareTest : public ProcessTest {
     if (!why.empty()) GTEST_SKIP() << why;
   }
 
-  // The owner dies at its call number `last`; returns whether it made so many.
+  // The owner dies at its system call number `last`; returns whether it made that many.
   bool visit(Child& visitor, int last) {
     SCOPED_TRACE("killed at call " + std::to_string(last));
     Child dying("owner", owner);

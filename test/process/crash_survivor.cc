@@ -28,13 +28,14 @@ constexpr size_t kPage = 4096;
 constexpr size_t kWorkBytes = (kReceives + kBoundReceives + 2) * kSlotBytes;
 constexpr uint32_t kWorkToken = 77;
 constexpr unsigned kRoundSeconds = 60;
-// Rounds after which everything is there that survivors make once and keep.
+// Rounds after which a survivor has made everything that it makes once and keeps.
 constexpr uint64_t kWarmUp = 4 * kRoles.size();
-// What malloc and the kernel's accounting by pages may differ by, however many peers have died.
+// What malloc and the page accounting of the kernel may differ by, regardless of the number of dead
+// peers.
 constexpr uint64_t kSlackBytes = 1 << 20;
 constexpr int64_t kSlackAreas = 8;
 
-// What a process holds.
+// The resources of a process.
 struct Holdings {
   int64_t descriptors = 0;
   int64_t memfd_areas = 0;
@@ -44,7 +45,7 @@ struct Holdings {
 Holdings count_holdings() {
   Holdings found;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
-    // Not of the process itself: they are opened when its memory first moves, in whichever round.
+    // Opened when memory of the process first moves, in any round; not counted.
     std::error_code gone;
     const std::string target = std::filesystem::read_symlink(entry.path(), gone).string();
     found.descriptors += target.rfind("/proc/", 0) == 0 ? 0 : 1;
@@ -57,7 +58,7 @@ Holdings count_holdings() {
   return found;
 }
 
-// What they are, for whoever has too many.
+// Their names, to report a leak.
 std::string descriptors() {
   std::string found;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
@@ -72,7 +73,7 @@ std::string descriptors() {
   return found;
 }
 
-// A fixed size, so that every survivor has it whatever malloc does.
+// A fixed size, so that every survivor has the same mapping whatever malloc does.
 char* map_pages(size_t bytes) {
   void* const data =
       ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -93,7 +94,7 @@ class Survivor {
   Survivor(Channel& channel, uint64_t index)
       : channel_(channel), index_(index), endpoint_(survivor_config()), bound_(endpoint_) {
     EXPECT_EQ(::fcntl(endpoint_.ctx->async_fd, F_SETFL, O_NONBLOCK), 0);
-    // Under a token, so that it is never shared: that would be for good, and look like a leak.
+    // Under a token, so that it is never shared: sharing is permanent and would look like a leak.
     work_segment_ = endpoint_.add(work_, kWorkBytes, kAllAccess, kWorkToken);
     for (uint64_t i = 0; i < kReceives + kBoundReceives; ++i) post_receive(i);
     offer_again();
@@ -122,14 +123,14 @@ class Survivor {
   }
 
  private:
-  // What a request was for: its user_ctx.
+  // The purpose of a request, in its user_ctx.
   enum Purpose : uint64_t { kToVictim, kToFriend, kToGuest, kFirst };
 
   CrashOffer offer() {
     return {endpoint_.queue_id(), bound_.id(), endpoint_.segment_id(shared_segment_)};
   }
 
-  // So that memory is shared, and becomes private again, while victims die.
+  // Makes memory shared, and private again, while victims die.
   void offer_again() {
     if (shared_segment_ != nullptr) endpoint_.remove(shared_segment_);
     shared_segment_ = endpoint_.add(shared_, kSharedBytes);
@@ -153,7 +154,7 @@ class Survivor {
   }
   char* sent_memory() { return work_ + (kReceives + kBoundReceives) * kSlotBytes; }
 
-  // Takes what has come.
+  // Handles everything that has arrived.
   void pump() {
     urma_cr_t records[16];
     const int64_t now = now_ns();
@@ -175,7 +176,7 @@ class Survivor {
     if (record.user_ctx == kToFriend || record.user_ctx == kFirst) {
       EXPECT_EQ(record.status, URMA_CR_SUCCESS);
     } else if (record.user_ctx == kToVictim && record.status != URMA_CR_SUCCESS) {
-      // A jetty in ERROR gives back what its peer has not received.
+      // A jetty in ERROR returns what its peer has not received.
       EXPECT_TRUE(
           record.status == URMA_CR_ACK_TIMEOUT_ERR ||
           (record.local_id == bound_.jetty->jetty_id.id && record.status == URMA_CR_WR_FLUSH_ERR))
@@ -187,7 +188,7 @@ class Survivor {
     }
   }
 
-  // A message may have been cut off by the death of its sender.
+  // The death of the sender may have cut off a message.
   void note_received(const urma_cr_t& record) {
     if (record.status == URMA_CR_SUCCESS) {
       Message message;
@@ -217,7 +218,7 @@ class Survivor {
     }
     report_ = {};
     last_pump_ns_ = now_ns();
-    // The one before it had the same id; this one is there at once.
+    // The previous victim had the same id; this one is reachable at once.
     write_to_victim(kFirst, 64, false);
     pump_until("the first request", crash_limit(), [this] { return in_flight_[kFirst] == 0; });
     channel_.send('r');
@@ -226,7 +227,7 @@ class Survivor {
       pump();
       if (guest_) visit_guest();
     }
-    // What is posted now ends as well.
+    // Requests posted now also complete.
     write_to_victim(kToVictim, 64, false);
     pump_until("the last error", patience(seconds(10)),
                [this] { return in_flight_[kToVictim] == 0; });
@@ -272,7 +273,7 @@ class Survivor {
     ++in_flight_[purpose];
   }
 
-  // Memory of a registrar, which may be there no more, as may be the registrar.
+  // Memory of a registrar; both may be gone.
   void visit_guest() {
     urma_seg_t remote = {};
     remote.ubva.eid = guest_->eid;
@@ -338,8 +339,8 @@ class Survivor {
     for (size_t i = 0; i < kPage; ++i) ASSERT_EQ(shared_[i], 's') << "byte " << i;
   }
 
-  // Nothing of a victim is left once the limit is over. What is normal is learnt from the first
-  // rounds, once they have had a second too.
+  // After the limit, nothing of a victim is left. The first rounds, after a second too, set the
+  // baseline.
   void settle(uint64_t round) {
     if (round + 1 < kWarmUp) return;
     Holdings now = count_holdings();

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Processes are killed at random instructions, whatever they are doing. Those that talked to them
-// learn of it within a second, keep nothing of them, and go on with everybody else and with the
-// next process of the same name.
+// Processes are killed at random instructions, whatever they do. Their peers learn of it within a
+// second, leak nothing, and go on with all others and with the next process of the same name.
 //
 // URMA_SEED repeats the choices of a run. With URMA_SOAK there are 10,000 kills instead of 300.
 #include <gtest/gtest.h>
@@ -130,7 +129,7 @@ class CrashTest : public ProcessTest, public ::testing::WithParamInterface<Metho
   std::vector<CrashOffer> offers_;
   std::vector<std::string> alone_;  // the entries of the survivors
   std::map<Role, int> kills_;
-  std::vector<int64_t> known_ns_;  // from each death until each survivor's last error
+  std::vector<int64_t> known_ns_;  // from each death to the last error of each survivor
 };
 
 TEST_P(CrashTest, SurvivorsGoOn) {

@@ -16,7 +16,7 @@ constexpr uint64_t kReceives = 16;
 constexpr uint64_t kWindow = 8;  // requests in flight
 constexpr size_t kPage = 4096;
 
-// Memory that is moved when somebody imports it.
+// Memory that is moved when a peer imports it.
 class PrivateMemory {
  public:
   explicit PrivateMemory(size_t bytes) : bytes_(bytes) {
@@ -110,7 +110,7 @@ class Victim {
     endpoint_.post(wr);
     ++in_flight_;
   }
-  // Until at most so many requests are in flight.
+  // Until at most this many requests are in flight.
   void drain(uint64_t most) {
     while (in_flight_ > most) {
       urma_cr_t record;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// A process with very many jetties, each connected with one of another process.
+// A process with many jetties, each connected to one of another process.
 #ifndef TEST_PROCESS_CROWD_H_
 #define TEST_PROCESS_CROWD_H_
 
@@ -17,8 +17,8 @@ namespace urma_test {
 
 inline constexpr uint32_t kCrowd = 1000;
 
-// Waits for a record of `jfc`, asleep: hundreds that spin would keep each other from their turn.
-// The endpoint has events.
+// Waits for a record of `jfc`, asleep: hundreds of spinning processes would starve each other. The
+// endpoint has events.
 inline urma_cr_t sleep_until_record(const Endpoint& endpoint, urma_jfc_t* jfc) {
   constexpr int kNapMs = 1000;
   const auto deadline = Clock::now() + patience(seconds(20));
@@ -40,13 +40,13 @@ inline Config crowd_config() {
   return config;
 }
 
-// RC jetties with a JFR each; the JFCs are the endpoint's.
+// RC jetties with a JFR each; they use the JFCs of the endpoint.
 class Crowd {
  public:
   Crowd() : endpoint(crowd_config()) { segment_ = endpoint.add(memory_.data(), memory_.size()); }
 
-  // Both sides call it: makes so many more jetties, binds each to one of the peer, and has each
-  // send a message and receive one.
+  // Called by both sides: creates `count` more jetties, binds each to one of the peer, and has each
+  // send and receive one message.
   void meet(Channel& channel, uint32_t count) {
     const size_t first = jetties_.size();
     for (uint32_t i = 0; i < count; ++i) add_jetty();
@@ -105,7 +105,7 @@ class Crowd {
   std::vector<urma_jetty_t*> jetties_;
 };
 
-// In the test process, while both are in meet().
+// Called by the test process while both are in meet().
 inline void introduce_crowds(Child& a, Child& b, uint32_t count) {
   for (uint32_t i = 0; i < count; ++i) introduce<QueueId>(a, b);
   introduce<char>(a, b);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// URMA_LOG_LEVEL=debug: what the library has found and done, on stderr.
+// URMA_LOG_LEVEL=debug: the library logs to stderr what it finds and does.
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
@@ -17,7 +17,7 @@ class DebugLinesTest : public ProcessTest {
  protected:
   void SetUp() override { SKIP_UNLESS_SHARED_MEMORY("has rings"); }
 
-  // Each in a line of its own.
+  // One line each.
   std::vector<std::string> texts() const {
     return {"the runtime directory is " + runtime_dir() + ", as URMA_RUNTIME_DIR says",
             "provider shm of ",
@@ -30,7 +30,7 @@ class DebugLinesTest : public ProcessTest {
             "the ring of queue "};
   }
 
-  // What a process prints that sends to itself and writes its own memory.
+  // The output of a process that sends to itself and writes to its own memory.
   static std::string output_at(const char* level) {
     Child child("program", [level](Channel&) {
       if (level != nullptr) ::setenv("URMA_LOG_LEVEL", level, 1);

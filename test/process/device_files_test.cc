@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The attributes of a device as files: read with cat, written with echo, gone with the last
+// The attributes of a device as files: read with cat, written with echo, removed with the last
 // process.
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -30,7 +30,7 @@ std::string folder_here() {
   return std::string(std::getenv("URMA_RUNTIME_DIR")) + "/class/ubcore/urma_shm0";
 }
 
-// As a person would do it.
+// Like a user in a shell.
 std::string cat(const std::string& file) {
   const std::string command = "cat " + folder_here() + "/" + file;
   FILE* pipe = ::popen(command.c_str(), "r");
@@ -114,7 +114,7 @@ TEST_F(DeviceFilesTest, StayWithTheLastProcess) {
   EXPECT_FALSE(std::filesystem::exists(runtime_dir() + "/class"));
 }
 
-// Whoever comes next clears up, and whoever leaves last.
+// The next process cleans up, and so does the last to leave.
 TEST_F(DeviceFilesTest, OfAProcessThatWasKilledGoWithTheNext) {
   Child killed("killed", user);
   killed.channel().sync();
@@ -141,7 +141,7 @@ TEST_F(DeviceFilesTest, OfAProcessThatWasKilledGoWithTheNext) {
   EXPECT_FALSE(there());
 }
 
-// Two processes, one of which comes while the port is down.
+// Two processes; the port is down when one of them starts.
 TEST_F(DeviceFilesTest, PortStateCanBeWritten) {
   run_two(
       "early",
@@ -165,7 +165,7 @@ TEST_F(DeviceFilesTest, PortStateCanBeWritten) {
         EXPECT_EQ(attr_of(endpoint.ctx).port_attr[0].state, URMA_PORT_DOWN);
         EXPECT_EQ(cat("port0/state"), "1\n");
         peer.sync();
-        // What is no state changes nothing.
+        // An invalid state changes nothing.
         ASSERT_EQ(echo("up", "port0/state"), 0);
         ASSERT_EQ(echo("44", "port0/state"), 0);
         ASSERT_EQ(echo("4", "port0/state"), 0);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Programs that open liburma.so.0 themselves, privately and after they have started. Nothing here
-// is linked with the library.
+// Programs that dlopen liburma.so.0 privately after start. Nothing here is linked with the library.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -62,7 +61,7 @@ struct Offer {
   urma_seg_t segment;
 };
 
-// One side of a conversation: a message each way, and a write each way.
+// One side of an exchange: a message each way, and a write each way.
 class Side {
  public:
   explicit Side(const Api& api) : api_(api), memory_(3 * kSize, 'm') {
@@ -81,7 +80,7 @@ class Side {
     segment_ = check(api_.urma_register_seg(ctx_, &cfg), "urma_register_seg");
   }
 
-  // The first third of the memory receives, the second is written to, the third is sent.
+  // The first third of the memory is for receives, the second is written to, the third is sent.
   void converse(Channel& channel, char mine, char theirs) {
     std::memset(memory_.data() + 2 * kSize, mine, kSize);
     urma_sge_t inbox = piece(segment_, 0), outbox = piece(segment_, 2 * kSize);
@@ -196,7 +195,7 @@ TEST_F(DlopenTest, EveryFunctionIsThere) {
   run_one([](Channel&) {
     Library library;
     EXPECT_EQ(library.functions(), 128);
-    // RTLD_LOCAL keeps it from everybody else.
+    // RTLD_LOCAL hides it from everything else.
     EXPECT_EQ(::dlsym(RTLD_DEFAULT, "urma_init"), nullptr);
     library.close();
   });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Segments at the same address on both sides (DSVA), and what may be done through mva.
+// Segments at the same address on both sides (DSVA), and what a program may do through mva.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
@@ -19,9 +19,9 @@ namespace urma_test {
 namespace {
 
 constexpr uint64_t kBytes = 64 * kPage;
-// Nothing lies there in any of these processes.
+// Free in all of these processes.
 #ifdef __SANITIZE_THREAD__
-char* const kPlace = reinterpret_cast<char*>(0x5600'0000'0000);  // one that the sanitizer allows
+char* const kPlace = reinterpret_cast<char*>(0x5600'0000'0000);  // allowed by the sanitizer
 #else
 char* const kPlace = reinterpret_cast<char*>(0x5100'0000'0000);
 #endif
@@ -41,7 +41,7 @@ char* map_at(char* place, uint64_t bytes) {
   return static_cast<char*>(memory);
 }
 
-// An import that asks for the owner's own address.
+// An import at the address of the owner.
 struct Import {
   uint64_t addr = 0;
   uint32_t mapping = URMA_SEG_MAPPED;
@@ -64,7 +64,7 @@ urma_target_seg_t* import(const Endpoint& endpoint, const SegmentId& id, const I
   return urma_import_seg(endpoint.ctx, &remote, &token, how.addr, flag);
 }
 
-// The owner of `kBytes` at kPlace, and one who imports them.
+// The owner of `kBytes` at kPlace, and an importer.
 void run_with_owner(uint32_t access, const std::function<void(Endpoint&, const SegmentId&)>& body,
                     const std::function<void(char*)>& check) {
   run_two(
@@ -102,9 +102,9 @@ TEST_F(DsvaTest, LiesWhereItLiesAtItsOwners) {
         *word_at(kPlace, 8) = reinterpret_cast<uint64_t>(kPlace + 2 * kPage);
         expect_all_mapped(segment);
         EXPECT_EQ(urma_unimport_seg(segment), URMA_SUCCESS);
-        // Its place is free again.
+        // Its address is free again.
         ::munmap(map_at(kPlace, kBytes), kBytes);
-        // At once, however often.
+        // Immediately, any number of times.
         for (int i = 0; i < 200; ++i) {
           segment = import(endpoint, id, {});
           ASSERT_NE(segment, nullptr);
@@ -129,13 +129,13 @@ TEST_F(DsvaTest, TakenAddressIsTheOnlyThingThatFailsAnImport) {
         EXPECT_EQ(import(endpoint, id, {}), nullptr);
         EXPECT_EQ(errno, EEXIST);
         EXPECT_EQ(*last, 'x');
-        // Elsewhere it can be mapped all the same.
+        // It can still be mapped at another address.
         const ImportedSegment elsewhere = import(endpoint, id, {.dsva = false});
         EXPECT_NE(elsewhere->mva, 0u);
         EXPECT_NE(elsewhere->mva, id.va);
         expect_filled(reinterpret_cast<char*>(elsewhere->mva), kBytes);
         ::munmap(last, kPage);
-        // Of two imports, one has the place.
+        // Of two imports, one gets the address.
         const ImportedSegment first = import(endpoint, id, {});
         EXPECT_EQ(import(endpoint, id, {}), nullptr);
         EXPECT_EQ(errno, EEXIST);
@@ -149,7 +149,7 @@ TEST_F(DsvaTest, OnlyTheOwnersAddressCanBeAskedFor) {
       [](Endpoint& endpoint, const SegmentId& id) {
         EXPECT_EQ(import(endpoint, id, {.addr = id.va + kPage}), nullptr);
         EXPECT_EQ(errno, EINVAL);
-        // Where nobody asks for a mapping, the attribute says nothing.
+        // Without a request to map, the attribute has no effect.
         const ImportedSegment segment = import(endpoint, id, {.mapping = URMA_SEG_NOMAP});
         EXPECT_EQ(segment->mva, 0u);
         EXPECT_EQ(segment->seg.attr.bs.dsva, uint32_t{URMA_DSVA_DISABLE});
@@ -157,7 +157,7 @@ TEST_F(DsvaTest, OnlyTheOwnersAddressCanBeAskedFor) {
       nothing);
 }
 
-// What is not mapped for another reason is imported, and reached by requests.
+// Memory that is not mapped for another reason is imported, and accessed by requests.
 TEST_F(DsvaTest, WhatCannotBeMappedIsImportedAllTheSame) {
   run_one([](Channel&) {
     OwnedEndpoint endpoint;
@@ -199,7 +199,7 @@ TEST_F(DsvaTest, RightsHoldThere) {
       [](char* memory) { expect_filled(memory, kBytes); });
 }
 
-// The importer may give up rights that it was granted.
+// The importer may drop rights that it was granted.
 TEST_F(DsvaTest, ImporterMayAskForLess) {
   run_with_owner(
       kAllAccess,

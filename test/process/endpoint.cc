@@ -23,7 +23,7 @@ uint32_t policy_of(uint32_t token) {
   return token == kNoToken ? URMA_TOKEN_NONE : URMA_TOKEN_PLAIN_TEXT;
 }
 
-// A call that returns NULL has to say why; the message shows it.
+// A call that returns NULL must set errno; the message shows it.
 template <typename T>
 T* made(T* object, const char* call) {
   if (object == nullptr) throw std::runtime_error(std::string(call) + ": " + std::strerror(errno));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What one process of a test holds of URMA: a context, queues, segments and imports. Every call is
-// checked where it stands, so that a test reads as what it is about.
+// The URMA objects of one process of a test: a context, queues, segments and imports. Each function
+// checks its own calls, so that a test shows only what it is about.
 #ifndef TEST_PROCESS_ENDPOINT_H_
 #define TEST_PROCESS_ENDPOINT_H_
 
@@ -20,10 +20,10 @@ inline constexpr uint32_t kNoToken = 0;
 inline constexpr uint32_t kAllAccess = URMA_ACCESS_READ | URMA_ACCESS_WRITE | URMA_ACCESS_ATOMIC;
 
 struct Config {
-  bool jetty = true;  // else a JFS and a JFR
+  bool jetty = true;  // false: a JFS and a JFR
   urma_transport_mode_t mode = URMA_TM_RM;
   bool lock_free = false;
-  uint32_t id = 0;  // of the receive queue; 0: the library chooses
+  uint32_t id = 0;  // of the receive queue; 0: chosen by the library
   uint8_t max_sge = 1;
   uint32_t max_inline = 0;
   uint32_t send_depth = 64;
@@ -32,10 +32,10 @@ struct Config {
   uint8_t rnr_retry = URMA_TYPICAL_RNR_RETRY;
   uint8_t err_timeout = URMA_TYPICAL_ERR_TIMEOUT;
   bool events = false;        // both JFCs raise events at one JFCE
-  bool non_blocking = false;  // the JFCs
+  bool non_blocking = false;  // both JFCs
 };
 
-// What importers get of a receive queue: as programs do it, EID and id only, no uasid.
+// What importers need to reach a receive queue: EID and id, and no uasid, as in programs.
 struct QueueId {
   urma_eid_t eid;
   uint32_t id;
@@ -43,7 +43,7 @@ struct QueueId {
   bool jetty;
 };
 
-// What importers get of a segment.
+// What importers need to reach a segment.
 struct SegmentId {
   urma_eid_t eid;
   uint64_t va;
@@ -52,61 +52,61 @@ struct SegmentId {
   uint32_t token;
 };
 
-// Whether the device under test is one of shared memory, where processes look into each other's:
-// the one that URMA_DEVICE names, or the default. The library need not be started.
+// Whether the device under test is a shared memory device, whose processes access each other's
+// memory. That is the device that URMA_DEVICE names, or the default. Needs no urma_init.
 bool over_shared_memory();
-// At the begin of a test of what only shared memory has.
+// At the beginning of a test for shared memory only.
 #define SKIP_UNLESS_SHARED_MEMORY(what) \
   if (!over_shared_memory()) GTEST_SKIP() << "only over shared memory " what
 
-// Opens the device that URMA_DEVICE names, else the first one found. The library has to be started.
+// Opens the device that URMA_DEVICE names, else the first one found. Needs urma_init.
 urma_device_t* find_device();
-// The number of its EID that URMA_EID_INDEX names, else 0.
+// The index of its EID: URMA_EID_INDEX, else 0.
 uint32_t find_eid_index();
 
-// What a device does in its own way: docs/reference/verbs.md has those that are not shared memory.
+// What differs between devices; docs/reference/verbs.md describes those that are not shared memory.
 struct DeviceTraits {
-  bool maps;            // processes reach each other's memory without a device that moves the bytes
-  size_t max_atomic;    // bytes of a CAS or a WRITE_ATOMIC; 0: it has no atomics
+  bool maps;            // processes access each other's memory; no device moves the bytes
+  size_t max_atomic;    // bytes of a CAS or a WRITE_ATOMIC; 0: no atomics
   size_t max_datagram;  // bytes of a message in mode UM
-  uint32_t modes;       // URMA_TM_RM and others, as bits
-  bool immediates;      // else it is of iWARP, and a message waits for no receive either
+  uint32_t modes;       // URMA_TM_RM and others, as a bit mask
+  bool immediates;      // false: an iWARP device, whose messages do not wait for a receive either
 
   bool has_mode(urma_transport_mode_t mode) const { return (modes & mode) != 0; }
 };
 DeviceTraits traits_of(const urma_context_t* ctx);
-// Of the device that find_device() returns, from a process that has not started the library: asks
-// another one, once.
+// The traits of the device that find_device() returns, for a process that has not started the
+// library. Asks a child process, once.
 const DeviceTraits& device_traits();
-// At the begin of a test of what not every device has.
+// At the beginning of a test for something that not every device supports.
 #define SKIP_WITHOUT(condition, what) \
   if (!(condition)) GTEST_SKIP() << "the device has no " << (what)
 
-// Waits for one completion record of `jfc`; throws when none comes in time.
+// Waits for one completion record of `jfc`; throws on timeout.
 urma_cr_t wait_for(urma_jfc_t* jfc, milliseconds limit = seconds(10));
-// As above, and it has to tell of the success of the request `user_ctx`.
+// As above; the record must report success of the request `user_ctx`.
 urma_cr_t wait_for_success(urma_jfc_t* jfc, uint64_t user_ctx);
-// As above, and it has to have this status.
+// As above; the record must have this status.
 void wait_for_status(urma_jfc_t* jfc, urma_cr_status_t status);
 bool has_nothing(urma_jfc_t* jfc);
 
-// Everything in a process: starts the library when made. An object that is dropped without close()
-// leaves all to the end of the process, as after a failure.
+// All URMA objects of a process. The constructor starts the library. Without close(), everything
+// stays until the process ends, as after a failure.
 class Endpoint {
  public:
   explicit Endpoint(const Config& config = {});
   Endpoint(const Endpoint&) = delete;
 
-  // Ends everything in the order that always works, and the library.
+  // Destroys all objects in an order that always works, and ends the library.
   void close();
-  // Not closed yet, and nothing has been thrown.
+  // Not closed yet, and no exception is in flight.
   bool wants_closing() const { return !closed_ && std::uncaught_exceptions() == 0; }
-  // The same but for the library; open_queues() may follow.
+  // The same without ending the library; open_queues() may follow.
   void close_queues();
   void open_queues();
 
   QueueId queue_id() const;
-  // The id that a receiver sees as the sender's.
+  // The id that a receiver sees as that of the sender.
   uint32_t sender_id() const { return jetty ? jetty->jetty_id.id : jfs->jfs_id.id; }
   uint32_t receiver_id() const { return jetty ? jetty->jetty_id.id : jfr->jfr_id.id; }
 
@@ -130,11 +130,11 @@ class Endpoint {
 
   Config config;
   urma_context_t* ctx = nullptr;
-  urma_jfce_t* jfce = nullptr;  // with config.events
+  urma_jfce_t* jfce = nullptr;  // if config.events
   urma_jfc_t* send_jfc = nullptr;
   urma_jfc_t* receive_jfc = nullptr;
   urma_jfr_t* jfr = nullptr;
-  urma_jetty_t* jetty = nullptr;  // this
+  urma_jetty_t* jetty = nullptr;  // either this
   urma_jfs_t* jfs = nullptr;      // or this
 
  private:
@@ -145,7 +145,7 @@ class Endpoint {
   std::vector<urma_target_jetty_t*> imported_queues_;
 };
 
-// The last member of what has an endpoint and its memory, so that it is closed with that.
+// The last member of a class that has an endpoint and its memory; closes the endpoint.
 class Closing {
  public:
   explicit Closing(Endpoint& endpoint) : endpoint_(endpoint) {}
@@ -158,7 +158,7 @@ class Closing {
   Endpoint& endpoint_;
 };
 
-// What an importer has to know.
+// What an importer needs to know.
 struct Offer {
   QueueId queue;
   SegmentId segment;
@@ -168,7 +168,7 @@ inline Offer offer_of(const Endpoint& owner, const urma_target_seg_t* segment,
   return {owner.queue_id(), owner.segment_id(segment, token)};
 }
 
-// Closed with its scope. Its memory has to live longer.
+// Closed at the end of its scope. Its memory must outlive it.
 class OwnedEndpoint : public Endpoint {
  public:
   using Endpoint::Endpoint;
@@ -183,13 +183,13 @@ inline urma_sge_t piece(urma_target_seg_t* segment, const void* address, size_t 
   return piece(segment, reinterpret_cast<uint64_t>(address), size);
 }
 
-// Requests that leave a completion record. They point at the pieces, which have to live until the
+// Requests that leave a completion record. They point to the pieces, which must live until the
 // request is posted.
 urma_jfs_wr_t write_request(urma_target_jetty_t* queue, urma_sge_t* local, urma_sge_t* remote,
                             uint64_t user_ctx = 0);
 urma_jfs_wr_t write_imm_request(urma_target_jetty_t* queue, urma_sge_t* local, urma_sge_t* remote,
                                 uint64_t immediate, uint64_t user_ctx = 0);
-// Two remote pieces: where the data goes, and where the value.
+// Two remote pieces: one for the data, one for the value.
 urma_jfs_wr_t write_notify_request(urma_target_jetty_t* queue, urma_sge_t* local,
                                    urma_sge_t* remote, uint64_t value, uint64_t user_ctx = 0);
 urma_jfs_wr_t write_atomic_request(urma_target_jetty_t* queue, urma_sge_t* local,
@@ -206,7 +206,7 @@ urma_jfs_wr_t cas_request(urma_target_jetty_t* queue, urma_sge_t* old, urma_sge_
                           uint64_t compare, uint64_t swap, uint64_t user_ctx = 0);
 urma_jfs_wr_t add_request(urma_target_jetty_t* queue, urma_sge_t* old, urma_sge_t* remote,
                           uint64_t operand, uint64_t user_ctx = 0);
-// FADD and its like, and SWAP.
+// FADD and similar operations, and SWAP.
 urma_jfs_wr_t fetch_request(urma_opcode_t opcode, urma_target_jetty_t* queue, urma_sge_t* old,
                             urma_sge_t* remote, uint64_t operand, uint64_t user_ctx = 0);
 

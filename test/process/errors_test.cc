@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What is refused, how it is reported, and that nothing has moved then and nothing is lost: after
-// every error a good request still works.
+// What is refused and how it is reported. A refused request moves and loses nothing: after every
+// error a good request still works.
 #include <gtest/gtest.h>
 
 #include <cerrno>
@@ -26,7 +26,7 @@ struct Order {
   uint64_t value;
 };
 
-// A process with one segment of kSize bytes in the middle of more, which does as it is told.
+// A process with one segment of kSize bytes in the middle of a larger buffer; follows orders.
 Body target(const Config& config, uint32_t access, uint32_t token) {
   return [=](Channel& channel) {
     Endpoint endpoint(config);
@@ -79,8 +79,8 @@ class Poster {
     endpoint.close();
   }
 
-  // Carries out one operation of 8 bytes on `segment` and returns how it ended. Where it failed,
-  // the local buffer must not have changed either.
+  // Runs one operation of 8 bytes on `segment` and returns its status. If it failed, the local
+  // buffer must be unchanged too.
   urma_cr_status_t status_of(urma_opcode_t opcode, urma_target_seg_t* segment, uint64_t va,
                              size_t size = 8) {
     std::memset(buffer_.data(), static_cast<int>(kLocalFill & 0xff), kSize);
@@ -168,7 +168,7 @@ TEST_F(ErrorsTest, OutOfRange) {
       "poster",
       [](Channel& channel) {
         Poster poster(channel);
-        // An importer may believe in a larger segment; its owner knows better.
+        // An importer may claim a larger segment; the owner checks.
         SegmentId larger = poster.offer.segment;
         larger.va -= kSize;
         larger.len += 2 * kSize;
@@ -208,7 +208,7 @@ TEST_P(RightsTest, OnlyWhatIsGranted) {
       if (!granted) poster.tell(Order::kExpectUntouched);
       poster.tell(Order::kTouch);
     };
-    // Twice, so that a right is not won by having been granted another one.
+    // Twice, so that a granted right does not imply another one.
     for (int round = 0; round < 2; ++round) {
       expect(URMA_OPC_READ, right.read);
       expect(URMA_OPC_WRITE, right.write);
@@ -238,7 +238,7 @@ TEST_F(ErrorsTest, UnregisteredUnderTraffic) {
     channel.send(Order{Order::kUnregister, 0});
     while (poster.status_of(URMA_OPC_WRITE, poster.remote, va) == URMA_CR_SUCCESS) continue;
     channel.sync();
-    // Whatever has arrived had done so before the segment went.
+    // Everything that has arrived did so before the segment was unregistered.
     poster.tell(Order::kTouch);
     for (int i = 0; i < 50; ++i) poster.expect_refused(poster.remote, va);
     poster.expect_refused(poster.endpoint.import(poster.offer.segment), va);
@@ -269,7 +269,7 @@ TEST_P(QueueErrorsTest, WrongTokenOfAQueue) {
       wrong.token = token;
       EXPECT_EQ(poster.send(poster.endpoint.import(wrong), 100), URMA_CR_REM_ACCESS_ABORT_ERR);
     }
-    // The receive is still there for the right one.
+    // The receive is still there for the right message.
     EXPECT_EQ(poster.send(poster.queue, 100), URMA_CR_SUCCESS);
     EXPECT_EQ(poster.poll_target().completion_len, 100u);
     poster.end();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Events where a JFC has many sources, of which a poll need not look at each: what an event has
-// told of is found by the next poll all the same.
+// Events where a JFC has many sources and a poll need not look at all of them: the next poll after
+// an event still finds its record.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kJetties = 100;
 constexpr size_t kRounds = 200;
 
-// Many jetties whose requests complete into one JFC, and which reach one JFR of the same process.
+// Many jetties that complete into one JFC and send to one JFR of the same process.
 struct Crowd {
   Crowd() : endpoint(with_events()), memory(2 * 4096) {
     segment = endpoint.add(memory.data(), memory.size());
@@ -33,12 +33,12 @@ struct Crowd {
     EXPECT_EQ(urma_post_jetty_send_wr(jetties[jetty], &wr, &bad), URMA_SUCCESS);
   }
   void arm(urma_jfc_t* jfc) { EXPECT_EQ(urma_rearm_jfc(jfc, false), URMA_SUCCESS); }
-  // Polls in vain for so long that each jetty counts as silent.
+  // Polls without result until each jetty counts as silent.
   void be_bored(urma_jfc_t* jfc) {
     urma_cr_t cr;
     for (int i = 0; i < 1000; ++i) ASSERT_EQ(urma_poll_jfc(jfc, 1, &cr), 0);
   }
-  // Sleeps until something is done, and takes it with one poll.
+  // Sleeps until a completion, and takes it with one poll.
   void take_one(urma_jfc_t* jfc, uint64_t user_ctx) {
     urma_jfc_t* fired = nullptr;
     ASSERT_EQ(urma_wait_jfc(endpoint.jfce, 1, kForEver, &fired), 1);
@@ -96,8 +96,8 @@ TEST_F(EventManyTest, OnePollFindsTheMessageThatAnEventToldOf) {
   });
 }
 
-// Arm first, poll then: where the poll finds nothing, an event follows; where the record was there
-// before, the poll has to find it, or the program would go round for as long as it does not.
+// Arm first, then poll. If the poll finds nothing, an event follows; a record that was already
+// there must be found by the poll, or the program would loop until it is.
 TEST_F(EventManyTest, APollBehindAnArmingLeavesNothing) {
   run_one([](Channel&) {
     Crowd crowd;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// A process of a test of completion events, and a peer that sends what it is told to.
+// A process that tests completion events, and a peer that sends on command.
 #ifndef TEST_PROCESS_EVENT_PARTY_H_
 #define TEST_PROCESS_EVENT_PARTY_H_
 
@@ -22,7 +22,7 @@ inline Config with_events(bool lock_free = false) {
   return config;
 }
 
-// A process with a JFCE, its memory, and the queue of its peer. Closed with its scope.
+// A process with a JFCE, its memory, and the queue of its peer. Closed at the end of its scope.
 struct Party {
   explicit Party(Channel& channel, const Config& config = with_events(), size_t bytes = 4096)
       : endpoint(config), memory(2 * bytes), size(bytes) {
@@ -41,7 +41,7 @@ struct Party {
   void arm(urma_jfc_t* jfc, bool solicited_only = false) {
     EXPECT_EQ(urma_rearm_jfc(jfc, solicited_only), URMA_SUCCESS);
   }
-  // The next event, unacknowledged; NULL where none comes in time.
+  // The next event, unacknowledged; NULL on timeout.
   urma_jfc_t* wait(int timeout_ms = kForEver) {
     urma_jfc_t* jfc = nullptr;
     const int n = urma_wait_jfc(endpoint.jfce, 1, timeout_ms, &jfc);
@@ -62,7 +62,7 @@ struct Party {
   const Closing closing{endpoint};
 };
 
-// The number of records that one JFC gives now.
+// The number of records that a JFC returns now.
 inline int drain(urma_jfc_t* jfc) {
   urma_cr_t cr[16];
   int total = 0;
@@ -73,7 +73,7 @@ inline int drain(urma_jfc_t* jfc) {
   return total;
 }
 
-// The peer of most tests: sends what it is told to, polls until that is done, and tells the status.
+// The peer in most tests: sends on command, polls until that is done, and reports the status.
 inline void obey(Channel& channel, const Config& config = Config(), size_t bytes = 4096) {
   Party party(channel, config, bytes);
   for (;;) {

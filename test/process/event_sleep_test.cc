@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Programs that sleep in every way that the descriptor of a JFCE allows, and what has to wake them:
-// their messages, their own requests, and the end of a peer.
+// Programs that sleep in every way that the descriptor of a JFCE allows, and what must wake them:
+// messages, their own requests, and the end of a peer.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <liburing.h>
@@ -68,8 +68,8 @@ class Uring {
 enum class Way { kPoll, kLevel, kEdge, kUring };
 enum class Then { kWaits, kPolls };
 
-// Sleeps by means of its own, then asks the library, or only polls. Readiness without an event is
-// allowed, an event without readiness is not.
+// Sleeps in its own way, then asks the library, or only polls. Readiness without an event is
+// allowed; an event without readiness is not.
 void sleep_on_fd(Channel& channel, Way way, Then then) {
   Party party(channel);
   urma_jfc_t* const jfc = party.endpoint.receive_jfc;
@@ -124,7 +124,7 @@ INSTANTIATE_TEST_SUITE_P(Ways, FdTest,
                                           testing::Values(Then::kWaits, Then::kPolls)),
                          name_of);
 
-// Both ends asleep: the one for its message, the other one until it is delivered.
+// Both ends sleep: one until its message arrives, the other until it is delivered.
 void both_asleep(size_t bytes) {
   run_two(
       "receiver",
@@ -166,7 +166,7 @@ TEST_F(SleepTest, ALargeMessageReachesWhoOnlyPollsAfterTheDescriptor) {
         order(channel, kLarge);
         while (drain(party.endpoint.receive_jfc) == 0) {
           sleep_in_poll(party.endpoint.jfce->fd);
-          // As a program does that takes its events later: only the descriptor is emptied.
+          // Like a program that takes its events later: only the descriptor is emptied.
           epoll_event events[8];
           ::epoll_wait(party.endpoint.jfce->fd, events, 8, 0);
         }
@@ -177,7 +177,7 @@ TEST_F(SleepTest, ALargeMessageReachesWhoOnlyPollsAfterTheDescriptor) {
       "peer", [](Channel& channel) { obey(channel, Config(), kLarge); });
 }
 
-// One-sided requests are done by the sleeper's own library.
+// The library of the sleeping process completes one-sided requests.
 TEST_F(SleepTest, ALargeWriteEndsWhileItsProgramSleeps) {
   run_two(
       "owner",
@@ -212,8 +212,8 @@ TEST_F(SleepTest, ALargeWriteEndsWhileItsProgramSleeps) {
       });
 }
 
-// A message that has to open another ring, since the one before is closed: its sender makes no
-// further call, and the receiver sleeps.
+// A message that needs a new ring because the old one is closed: its sender makes no further call,
+// and the receiver sleeps.
 TEST_F(SleepTest, AMessageBehindALostRingWakesWhoSleeps) {
   run_two(
       "sleeper",
@@ -221,7 +221,7 @@ TEST_F(SleepTest, AMessageBehindALostRingWakesWhoSleeps) {
         Party party(channel);
         urma_jfc_t* const jfc = party.endpoint.receive_jfc;
         for (int i = 0; i < 20; ++i) {
-          // Its own JFR keeps what is posted.
+          // Its own JFR keeps posted receives.
           for (const urma_jetty_state_t state : {URMA_JETTY_STATE_RESET, URMA_JETTY_STATE_READY}) {
             urma_jetty_attr_t attr = {};
             attr.mask = JETTY_STATE;
@@ -246,7 +246,7 @@ TEST_F(SleepTest, AMessageBehindALostRingWakesWhoSleeps) {
           channel.sync();
           urma_sge_t here = piece(party.segment, party.memory.data(), 8);
           urma_jfs_wr_t wr = send_request(party.peer, &here, 0);
-          // Looks at the ring first, as whatever has to wait does.
+          // Looks at the ring first, like every waiter.
           wr.flag.bs.fence = 1;
           party.endpoint.post(wr);
           channel.sync();
@@ -256,8 +256,8 @@ TEST_F(SleepTest, AMessageBehindALostRingWakesWhoSleeps) {
       });
 }
 
-// Where processes map each other's memory, the message itself rings, and the receive finds it at
-// once. A device refuses it until there is a receive, and its sender tries again.
+// Where processes map each other's memory, the message itself wakes the receiver, and the receive
+// finds it at once. A device refuses the message until there is a receive, and its sender retries.
 TEST_F(SleepTest, AReceivePostedBehindItsMessageRaisesTheEvent) {
   constexpr int kRounds = 20;
   const bool maps = device_traits().maps;
@@ -325,7 +325,7 @@ TEST_F(SleepTest, TheDeathOfAPeerWakesItsSleepingSender) {
   sleeper.expect_success();
 }
 
-// What a peer sent before this side was bound to it waits for the bind, and so does the sleeper.
+// What a peer sent before this side bound waits for the bind, and so does the sleeper.
 TEST_F(SleepTest, BindWakesForWhatWasSentBefore) {
   Config config = with_events();
   config.jetty = true;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Completion events between processes: whoever sleeps is woken, once, by what it armed for, however
-// it sleeps.
+// Completion events between processes: a sleeper is woken exactly once, by what it armed for, no
+// matter how it sleeps.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -24,7 +24,7 @@ constexpr int kRounds = 200;
 
 enum class Order { kWaitPollAckArm, kWaitAckArmPoll };
 
-// One message each way a round, both asleep in between.
+// One message each way per round; both sleep in between.
 Body ping_pong(Order order, bool first, bool lock_free) {
   return [=](Channel& channel) {
     Party party(channel, with_events(lock_free));
@@ -84,7 +84,7 @@ TEST_F(EventTest, ArmingWithCompletionsPresentFiresAtOnce) {
         urma_jfc_t* const jfc = party.endpoint.receive_jfc;
         for (int i = 0; i < 3; ++i) party.post_receive();
         EXPECT_EQ(party.wait(0), nullptr);
-        // Delivered, since the sender was told so; nobody had armed.
+        // Delivered, as the sender knows, but not armed.
         order(channel, 8);
         while (has_nothing(party.endpoint.receive_jfc)) {
         }
@@ -95,7 +95,7 @@ TEST_F(EventTest, ArmingWithCompletionsPresentFiresAtOnce) {
         party.arm(jfc);
         EXPECT_EQ(party.wait(0), jfc);
         party.ack(jfc);
-        // Disarmed now; and so again.
+        // Disarmed now; check again.
         EXPECT_EQ(party.wait(0), nullptr);
         party.arm(jfc);
         EXPECT_EQ(party.wait(0), jfc);
@@ -123,12 +123,12 @@ TEST_F(EventTest, SolicitedOnlyWaitsForOneThatIs) {
         EXPECT_EQ(party.wait(), jfc);
         party.ack(jfc);
         channel.receive<char>();
-        // Still there, unpolled.
+        // Still unpolled.
         party.arm(jfc, true);
         EXPECT_EQ(party.wait(0), jfc);
         party.ack(jfc);
         EXPECT_EQ(drain(jfc), 2);
-        // A failed one counts, too.
+        // A failed request counts too.
         party.arm(jfc, true);
         party.endpoint.post_receive(party.segment, party.memory.data(), 4);
         order(channel, 8);
@@ -180,7 +180,7 @@ TEST_F(EventTest, ASignalEndsAWait) {
   });
 }
 
-// A JFC with a JFR and a JFS of its own that reach each other.
+// A JFC, and a JFR and a JFS on it that reach each other.
 struct Queues {
   urma_jfc_t* jfc;
   urma_jfr_t* jfr;
@@ -207,7 +207,7 @@ TEST_F(EventTest, ManyJfcsOfOneJfceAreToldApart) {
           channel.send(QueueId{queues.back().jfr->jfr_id.eid, queues.back().jfr->jfr_id.id,
                                kNoToken, false});
         }
-        // Never more than 16 at once, all of them in the end, each once.
+        // Never more than 16 at once; in the end all, each once.
         std::vector<urma_jfc_t*> fired;
         while (fired.size() < kJfcs) {
           urma_jfc_t* some[kJfcs];
@@ -259,7 +259,7 @@ TEST_F(EventTest, AJfcWaitsForItsAcknowledgementsBeforeItGoes) {
       EXPECT_EQ(jfc, endpoint.receive_jfc);
       wait_for_success(endpoint.send_jfc, 0);
       EXPECT_EQ(urma_delete_jfce(endpoint.jfce), URMA_FAIL);
-      EXPECT_EQ(urma_delete_jfc(jfc), URMA_EAGAIN);  // its queues still stand
+      EXPECT_EQ(urma_delete_jfc(jfc), URMA_EAGAIN);  // its queues still exist
       endpoint.unimport(self);
       EXPECT_EQ(urma_delete_jetty(endpoint.jetty), URMA_SUCCESS);
       EXPECT_EQ(urma_delete_jfr(endpoint.jfr), URMA_SUCCESS);
@@ -274,7 +274,7 @@ TEST_F(EventTest, AJfcWaitsForItsAcknowledgementsBeforeItGoes) {
           EXPECT_EQ(urma_delete_jfc(jfc), URMA_SUCCESS);
           gone = true;
         });
-        // It may not have begun yet; then this proves less, and never fails wrongly.
+        // It may not have started yet; then this proves less but never fails wrongly.
         for (int i = 0; i < 100; ++i) {
           EXPECT_FALSE(gone);
           std::this_thread::yield();
@@ -315,7 +315,7 @@ TEST_F(EventTest, ModerationHoldsEventsBack) {
         EXPECT_EQ(party.wait(), jfc);
         party.ack(jfc);
         EXPECT_EQ(drain(jfc), 4);
-        // What is there already counts.
+        // Existing records count.
         EXPECT_EQ(modify(JFC_MODERATE_COUNT, 2, 0), URMA_SUCCESS);
         for (int i = 0; i < 2; ++i) {
           order(channel, 8);
@@ -325,7 +325,7 @@ TEST_F(EventTest, ModerationHoldsEventsBack) {
         EXPECT_EQ(party.wait(), jfc);
         party.ack(jfc);
         EXPECT_EQ(drain(jfc), 2);
-        // The period ends the wait for more.
+        // The timeout ends the wait for more.
         EXPECT_EQ(modify(JFC_MODERATE_COUNT | JFC_MODERATE_PERIOD, 100, 16384), URMA_SUCCESS);
         party.arm(jfc);
         const auto start = Clock::now();

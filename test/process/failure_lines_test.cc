@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// A request that fails says why, on the side that knows: queue, user_ctx, address, length, and what
-// they met.
+// A failing request is logged by the side that knows why: queue, user_ctx, address, length, and
+// what they hit.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -28,7 +28,7 @@ class FailureLinesTest : public ProcessTest {
   void SetUp() override { SKIP_UNLESS_SHARED_MEMORY("are all statuses found by the library"); }
 };
 
-// A queue and two segments; does nothing but what the test tells it in its own process.
+// A queue and two segments; only does what the test tells it.
 struct Target {
   explicit Target(const Config& config = {}) : endpoint(config), memory(2 * kSize) {
     readable = endpoint.add(memory.data(), kSize, URMA_ACCESS_READ);
@@ -64,7 +64,7 @@ struct Poster {
   urma_target_jetty_t* queue;
 };
 
-// Requests that the poster's own side finds out.
+// Failures that the poster's own side detects.
 void post_one_sided(Poster& poster, const Offer& offer) {
   urma_sge_t here = piece(poster.local, poster.buffer.data(), 8);
   urma_sge_t there = piece(poster.readable, offer.readable.va + 16, 8);
@@ -122,7 +122,7 @@ TEST_F(FailureLinesTest, TheReceiverSaysWhyAMessageFails) {
         wait_for_status(endpoint.receive_jfc, URMA_CR_LOC_ACCESS_ERR);
         EXPECT_LINE("a receive of 8 bytes, user_ctx 0x62", "status 4", "was unregistered");
         channel.sync();
-        // The third has found no receive.
+        // The third message has found no receive.
         EXPECT_TRUE(has_nothing(endpoint.receive_jfc));
         EXPECT_LINE("a message of 8 bytes", "no receive was posted");
       },
@@ -206,7 +206,7 @@ TEST_F(FailureLinesTest, AnIdThatNobodyHasNamesTheDirectoryAndItsProcesses) {
   run_one([dir = runtime_dir()](Channel&) {
     Target target;
     Offer offer = target.offer();
-    // Of a slot that is not this process's, the only one here.
+    // In a slot that does not belong to this process, the only one here.
     offer.queue.id ^= 0x10000;
     offer.open.token_id ^= 0x10000;
     const LogLines lines;

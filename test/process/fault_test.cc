@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What URMA_FAULT does to programs that know nothing of it.
+// The effect of URMA_FAULT on programs that do not know of it.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -23,11 +23,11 @@ class FaultTest : public ProcessTest {
 
 struct Sides {
   Config config;
-  std::string faults;  // of the one that sends
+  std::string faults;  // of the sender
 };
 
-// A process that sends, with faults, and one that receives. The receiver offers its whole buffer
-// and stays until the sender has said all.
+// A sender with faults, and a receiver, which offers its whole buffer and stays until the sender is
+// done.
 void run_sides(const Sides& sides, const std::function<void(Party&, const Offer&)>& send,
                const std::function<void(Party&)>& prepare,
                const std::function<void(Party&)>& check) {
@@ -57,7 +57,7 @@ void run_sides(const Sides& sides, const std::function<void(Party&, const Offer&
 
 void nothing(Party&) {}
 
-// A WRITE of eight bytes to the begin of the other's buffer, from the end of one's own.
+// A WRITE of eight bytes from the end of the own buffer to the beginning of the peer's.
 struct Writer {
   Writer(Party& own, const Offer& offer)
       : party(own),
@@ -120,7 +120,7 @@ TEST_F(FaultTest, DelayHoldsARequestBack) {
       nothing, nothing);
 }
 
-// Also where nobody polls, and the program sleeps.
+// Also when no one polls and the program sleeps.
 TEST_F(FaultTest, DelayEndsForASleeper) {
   Config config;
   config.events = true;
@@ -151,7 +151,7 @@ TEST_F(FaultTest, RnrFailsOneMessage) {
         EXPECT_EQ(record.status, URMA_CR_RNR_RETRY_CNT_EXC_ERR);
         EXPECT_EQ(record.user_ctx, 2u);
         wait_for_success(writer.jfc(), 3);
-        // It is about messages alone.
+        // Affects messages only.
         writer.write(4);
         wait_for_success(writer.jfc(), 4);
       },
@@ -232,7 +232,7 @@ TEST_F(FaultTest, JfcOverflowIsAnEvent) {
       nothing, nothing);
 }
 
-// An event that the program has not acknowledged holds up the end of its queue.
+// An unacknowledged event holds up the end of its queue.
 TEST_F(FaultTest, FailedJfsIsInErrorAndStaysUntilAcknowledged) {
   Config config;
   config.jetty = false;
@@ -272,7 +272,7 @@ TEST_F(FaultTest, FailedJettyFlushesAndComesBack) {
         EXPECT_EQ(event.element.jetty, party.endpoint.jetty);
         urma_ack_async_event(&event);
         writer.message(2);
-        // The first one may have been received before.
+        // The first message may have been received before.
         const urma_cr_t first = wait_for(writer.jfc());
         EXPECT_TRUE(first.status == URMA_CR_SUCCESS || first.status == URMA_CR_WR_FLUSH_ERR);
         EXPECT_EQ(first.user_ctx, 1u);
@@ -326,7 +326,7 @@ TEST_F(FaultTest, PortStaysDown) {
       nothing, [](Party& party) { EXPECT_EQ(first_word(party), 0u); });
 }
 
-// How long that takes in between is up to the machine.
+// The time in between depends on the machine.
 TEST_F(FaultTest, PortGoesDownAndComesBack) {
   run_sides(
       {{}, "port:at=20,for=50"},
@@ -356,7 +356,7 @@ TEST_F(FaultTest, EidAndDeviceComeAsEvents) {
       nothing, [](Party& party) { EXPECT_EQ(first_word(party), 0u); });
 }
 
-// The same numbers of the requests, each time.
+// The same request numbers each time.
 TEST_F(FaultTest, SameSeedMeetsTheSameRequests) {
   constexpr int kRequests = 200;
   std::string first, second, other;
@@ -395,7 +395,7 @@ TEST_F(FaultTest, TextThatIsNoPlanHasNoEffect) {
       nothing, [](Party& party) { EXPECT_EQ(first_word(party), 77u); });
 }
 
-// The limit of a jetty that shares a JFR, and that of the JFR itself.
+// The limit of a jetty with a shared JFR, and the limit of the JFR itself.
 TEST_F(FaultTest, LimitOfAJettyIsToldOnceAndToItAlone) {
   run_one([](Channel&) {
     Party party{Config()};
@@ -429,7 +429,7 @@ TEST_F(FaultTest, LimitOfAJettyIsToldOnceAndToItAlone) {
     EXPECT_EQ(urma_query_jetty(other, &cfg, &attr), URMA_SUCCESS);
     EXPECT_EQ(attr.rx_threshold, 0u);
     urma_ack_async_event(&event);
-    // One that goes takes its limit along.
+    // A jetty that is deleted takes its limit along.
     attr = {JETTY_STATE | JETTY_RX_THRESHOLD, 2, URMA_JETTY_STATE_READY};
     EXPECT_EQ(urma_modify_jetty(other, &attr), URMA_SUCCESS);
     EXPECT_EQ(urma_delete_jetty(other), URMA_SUCCESS);

@@ -23,7 +23,7 @@ Config send_queue() {
   return config;
 }
 
-// A process that asks for atomics on another one's words.
+// A process that runs atomics on the words of another one.
 class Caller {
  public:
   explicit Caller(const Offer& offer)
@@ -78,7 +78,7 @@ TEST_F(FlatAtomicsTest, ChangeThePeersWordsAndAlwaysLeaveARecord) {
       "caller",
       [](Channel& peer) {
         Caller caller(peer.receive<Offer>());
-        // No flag asks for a record.
+        // No flag asks for a completion record.
         ASSERT_EQ(caller.cas(0, 8, kStart, 5, 1), URMA_SUCCESS);
         wait_for_success(caller.jfc(), 1);
         EXPECT_EQ(caller.old(), kStart);

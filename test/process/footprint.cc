@@ -42,12 +42,12 @@ std::vector<Mapping> read_mappings() {
   return all;
 }
 
-// The pages of a file that this mapping shows and that are there, by their offset.
+// The pages of a file present in this mapping, by offset.
 void find_resident(const Mapping& mapping, std::set<uint64_t>* offsets) {
   std::vector<unsigned char> pages((mapping.end - mapping.begin) / kPageBytes);
   if (::mincore(reinterpret_cast<void*>(mapping.begin), mapping.end - mapping.begin,
                 pages.data()) != 0) {
-    return;  // unmapped meanwhile
+    return;  // unmapped in the meantime
   }
   for (size_t i = 0; i < pages.size(); ++i) {
     if ((pages[i] & 1) != 0) offsets->insert(mapping.offset + i * kPageBytes);
@@ -97,7 +97,7 @@ void Footprint::add(const Footprint& other) {
   for (const auto& [inode, bytes] : other.shared) shared[inode] = std::max(shared[inode], bytes);
 }
 
-// Pages of files, such as code, are everybody's: their Pss changes with who else runs.
+// Pages of files, such as code, are shared: their Pss depends on the other processes.
 Footprint take_footprint() {
   return {read_rollup("Pss_Anon:"), read_rollup("Anonymous:"), find_shared()};
 }

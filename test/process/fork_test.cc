@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Children of a process that uses the library: whatever they write to registered memory, whatever
-// they call, and however they end, the parent and its peers go on unharmed.
+// Children of a process that uses the library: no write of theirs to registered memory, no call and
+// no kind of exit harms the parent or its peers.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/syscall.h>
@@ -24,7 +24,7 @@ constexpr uint64_t kScribble = 0x6b6b6b6b6b6b6b6b;
 
 enum class Way { kUnderscoreExit, kExit, kExec, kKilled };
 
-// What each side has: private memory and memory of the library's, and both of the peer.
+// Each side has private memory and memory of the library, and imports both of the peer.
 struct Side {
   Endpoint endpoint;
   const Pages memory{kBytes};
@@ -44,7 +44,7 @@ struct Side {
     remote_own = endpoint.import(second.segment, true);
     channel.sync();
   }
-  // Messages both ways, and everything one-sided, in the last page.
+  // Messages both ways, and all one-sided operations, in the last page.
   void have_traffic(Channel& channel, uint64_t number) {
     endpoint.post_receive(segment, memory.get() + kBytes - kPage + 64, 8, number);
     channel.sync();
@@ -82,7 +82,7 @@ void scribble(char* memory) {
   for (uint64_t at = 0; at < kBytes; at += 8) *word_at(memory, at) = kScribble;
 }
 
-// What a child does. Returns whether each call has said that it does not work here.
+// The child. Returns whether each call has failed as it must here.
 bool misbehave(const Side& side) {
   scribble(side.memory.get());
   scribble(side.own);
@@ -176,8 +176,8 @@ class CloneTest : public ProcessTest {
   }
 };
 
-// A raw clone runs no handlers: its child has the memory that is shared at that moment in common
-// with the parent, as docs/reference/shm.md says, and its end harms nobody.
+// A raw clone runs no handlers: its child shares memory that is shared at that moment with the
+// parent, as docs/reference/shm.md says, and its exit harms no one.
 TEST_F(CloneTest, ARawCloneSharesWhatIsShared) {
   SKIP_UNLESS_IN_PLACE();
   run_two(

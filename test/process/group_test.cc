@@ -56,7 +56,7 @@ struct Owner : Party {
     EXPECT_EQ(urma_delete_jetty(more[index]), URMA_SUCCESS);
     more.erase(more.begin() + static_cast<ptrdiff_t>(index));
   }
-  // Which member the next message has reached.
+  // The member that the next message reaches.
   size_t next_receiver() {
     const urma_cr_t cr = wait_for(endpoint.receive_jfc);
     EXPECT_EQ(cr.status, URMA_CR_SUCCESS);
@@ -88,7 +88,7 @@ urma_target_jetty_t* import_group(Party& party, const urma_jetty_id_t& id,
   return target;
 }
 
-// One of this process.
+// A group of this process.
 urma_target_jetty_t* import_group(Party& party, uint32_t id,
                                   urma_jetty_grp_policy_t policy = URMA_JETTY_GRP_POLICY_HASH_HINT,
                                   uint32_t token_value = kNoToken) {
@@ -102,7 +102,7 @@ void send_to(Party& party, urma_target_jetty_t* group, uint8_t hint, uint64_t us
   party.endpoint.post(wr);
 }
 
-// The inodes of all rings that this process maps.
+// The inodes of all rings that this process has mapped.
 std::set<std::string> ring_files() {
   std::set<std::string> found;
   std::ifstream maps("/proc/self/maps");
@@ -116,7 +116,7 @@ std::set<std::string> ring_files() {
   return found;
 }
 
-// What is sent with a hint, one after the other, and the member of a group of three that gets it.
+// Messages with hints, one after the other, and the member of a group of three that gets each.
 struct Sent {
   uint8_t hint;
   size_t member;
@@ -161,7 +161,7 @@ TEST_F(GroupTest, TurnsGoRound) {
   send_to_members(URMA_JETTY_GRP_POLICY_RR, messages);
 }
 
-// Who joins is noticed after some turns.
+// A new member is noticed after some rounds.
 TEST_F(GroupTest, TurnsReachWhoJoins) {
   run_one([](Channel&) {
     Owner owner(2);
@@ -197,7 +197,7 @@ TEST_F(GroupTest, AnotherMemberTakesOver) {
         wait_for_success(party.endpoint.send_jfc, 1);
         channel.sync();  // member 1 goes
         channel.sync();
-        // Its ring has closed; whether that costs one request is a matter of who is first.
+        // Its ring has closed; whether that costs one request is a race.
         urma_cr_t cr;
         do {
           send_to(party, group, 1, 2);
@@ -205,7 +205,7 @@ TEST_F(GroupTest, AnotherMemberTakesOver) {
         } while (cr.status == URMA_CR_REM_ACCESS_ABORT_ERR);
         EXPECT_EQ(cr.status, URMA_CR_SUCCESS);
         channel.sync();
-        channel.sync();  // nobody is left
+        channel.sync();  // no one is left
         for (int i = 0; i < 3; ++i) {
           send_to(party, group, 1, 3);
           wait_for_status(party.endpoint.send_jfc, URMA_CR_REM_ACCESS_ABORT_ERR);
@@ -276,7 +276,7 @@ TEST_F(GroupTest, MembersThatAreOutOfUseGetNothing) {
   });
 }
 
-// A member whose own JFR takes nothing is passed over.
+// A member whose own JFR is in ERROR is skipped.
 TEST_F(GroupTest, MemberWhoseReceiverIsOutOfUseIsPassedOver) {
   run_one([](Channel&) {
     Owner owner(2);
@@ -311,7 +311,7 @@ TEST_F(GroupTest, MemberWhoseReceiverIsOutOfUseIsPassedOver) {
   });
 }
 
-// Whoever sends to many others keeps the paths to a group that it uses.
+// A sender with many targets keeps the paths to a group that it uses.
 TEST_F(GroupTest, PathsStayWhereThereAreManyOthers) {
   SKIP_UNLESS_SHARED_MEMORY("do rings tell the paths apart");
   run_one([](Channel&) {
@@ -324,7 +324,7 @@ TEST_F(GroupTest, PathsStayWhereThereAreManyOthers) {
     };
     for (uint32_t i = 0; i < 70; ++i) {
       urma_jfs_wr_t wr = owner.message(8, 7);
-      // With a token of its own, which the owner does not ask for, each import has its own path.
+      // With its own token, which the owner does not require, each import has its own path.
       QueueId receiver = owner.endpoint.queue_id();
       receiver.token = i;
       wr.tjetty = owner.endpoint.import(receiver);
@@ -347,7 +347,7 @@ TEST_F(GroupTest, PathsStayWhereThereAreManyOthers) {
   });
 }
 
-// Requests that wait for an answer keep their path, all others make room for new ones.
+// Requests that wait for an answer keep their path; all others make room for new ones.
 TEST_F(GroupTest, EveryHintAtOnce) {
   run_one([](Channel&) {
     Owner owner(5);

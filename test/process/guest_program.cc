@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // guest_program exit|return|quick_exit|thread: starts the library, has traffic with itself, leaves
-// more under way, and ends as its argument says, without urma_uninit.
+// more in flight, and exits as its argument says, without urma_uninit.
 #include <cstdlib>
 #include <cstring>
 #include <thread>
@@ -11,7 +11,7 @@
 
 namespace {
 
-// Both outlive main() and all destructors, as the traffic does.
+// Both outlive main() and all destructors, like the traffic.
 urma_test::Endpoint* endpoint;
 std::vector<char>& memory = *new std::vector<char>(1 << 20);
 

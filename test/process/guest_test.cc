@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// The library is a guest in somebody else's process: how it leaves when told to and when not, what
-// it holds while it is there, and what it must not touch.
+// The library is a guest in the process of a program: how it leaves, on request or not, what it
+// holds meanwhile, and what it must not touch.
 #include <dirent.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -33,8 +33,7 @@
 namespace urma_test {
 namespace {
 
-// Numbers that name the entries of a directory of /proc/self, apart from the descriptor that reads
-// it.
+// The numbers of the entries in a directory of /proc/self, without the descriptor that reads it.
 std::set<int> numbers_in(const char* path) {
   std::set<int> numbers;
   DIR* dir = ::opendir(path);
@@ -63,14 +62,14 @@ std::string name_of(int thread) {
 std::set<int> threads() {
   std::set<int> all = numbers_in("/proc/self/task");
 #ifdef __SANITIZE_THREAD__
-  // The thread sanitizer starts one of its own when it likes to.
+  // The thread sanitizer may start a thread at any time.
   std::erase_if(all,
                 [](int tid) { return tid != ::getpid() && name_of(tid).rfind("urma-", 0) != 0; });
 #endif
   return all;
 }
 
-// Waits until the threads are those of before: one that has been joined may still be shown.
+// Waits until the threads are the same as before: a joined one may still be listed.
 void expect_threads(const std::set<int>& before) {
   const auto deadline = Clock::now() + patience(seconds(20));
   while (threads() != before && Clock::now() < deadline) continue;
@@ -126,7 +125,7 @@ TEST_F(GuestTest, ThreadsAreNamedAndBlockAllSignals) {
       const size_t at = status.find("SigBlk:\t");
       ASSERT_NE(at, std::string::npos);
       const uint64_t blocked = std::stoull(status.substr(at + 8, 16), nullptr, 16);
-      // All signals that can be blocked: not KILL and STOP, and not the two that libc keeps.
+      // All signals that can be blocked: not KILL and STOP, and not the two reserved by libc.
       for (int signal = 1; signal <= 64; ++signal) {
         if (signal == SIGKILL || signal == SIGSTOP || signal == 32 || signal == 33) continue;
         EXPECT_NE(blocked & 1ull << (signal - 1), 0u) << name << " does not block " << signal;
@@ -232,7 +231,7 @@ TEST_F(GuestTest, LeavesTheSurroundingsAlone) {
   });
 }
 
-// Opens descriptors until no more than `left` can be opened; they close with the object.
+// Opens descriptors until only `left` more can be opened; closes them on destruction.
 class Exhaustion {
  public:
   explicit Exhaustion(int left) {
@@ -259,7 +258,7 @@ void set_fd_limit(rlim_t limit) {
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &both), 0);
 }
 
-// All of the life of an endpoint with only `left` descriptors; whatever fails has to say so.
+// The whole life of an endpoint with only `left` descriptors; each failure must be reported.
 void try_with(int left, std::vector<char>& memory) {
   const std::set<int> before = open_fds(), threads_before = threads();
   {
@@ -300,7 +299,7 @@ TEST_F(GuestTest, NoDescriptorsLeft) {
     set_fd_limit(few + 200);
     OwnedEndpoint endpoint;
     have_traffic(endpoint, memory);
-    // Nothing that goes on needs new descriptors, and what is refused does not spoil it.
+    // Running traffic needs no new descriptors, and refused calls do not disturb it.
     {
       Exhaustion exhaustion(0);
       for (int i = 0; i < 100; ++i) {
@@ -324,8 +323,8 @@ void keep_line(int level, char* text) {
   if (level <= URMA_VLOG_LEVEL_WARNING) lines.emplace_back(text);
 }
 
-// Without its directory the library starts all the same, but without devices of shared memory, and
-// says why once.
+// Without its directory the library still starts, but without shared memory devices, and logs why
+// once.
 void expect_no_devices(const std::string& path) {
   run_one([&path](Channel&) {
     ::setenv("URMA_RUNTIME_DIR", path.c_str(), 1);

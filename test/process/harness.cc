@@ -39,8 +39,8 @@ constexpr seconds kChildLimit{45};
   throw std::system_error(errno, std::generic_category(), what);
 }
 
-// All ends of channels in this process, so that a child can close those of others: only then does
-// a channel end with the process at its other end.
+// All ends of channels in this process. A child closes those of others, so that a channel ends with
+// the process at its other end.
 std::set<int>& open_channels() {
   static std::set<int> fds;
   return fds;
@@ -58,8 +58,8 @@ void wait_ready(int fd, short events, const char* what) {
   }
 }
 
-// Whether a child of this name is another than the first one of its test, and not named like it.
-// Who only asks what the device is like is neither.
+// Whether the child is on the peer side: it is not kInquirer, not the first child of its test, and
+// not named like the first one.
 bool is_peer(const std::string& name) {
   if (name == kInquirer) return false;
   static const ::testing::TestInfo* test = nullptr;
@@ -72,8 +72,8 @@ bool is_peer(const std::string& name) {
   return name != first;
 }
 
-// Where peers are to use another device, or another of its addresses, they find it in the place of
-// their own. They may also be on another host, which is a network namespace.
+// URMA_PEER_DEVICE and URMA_PEER_EID_INDEX replace the variables of the child itself. The child may
+// also run in another network namespace, as on another host.
 void choose_device_of_peers() {
   constexpr std::pair<const char*, const char*> kSettings[] = {
       {"URMA_PEER_DEVICE", "URMA_DEVICE"}, {"URMA_PEER_EID_INDEX", "URMA_EID_INDEX"}};
@@ -89,7 +89,7 @@ void choose_device_of_peers() {
 
 int run_body(const Body& body, Channel& channel) {
   ::testing::GTEST_FLAG(throw_on_failure) = true;
-  // Of an earlier child of the same test: that one has told of it.
+  // A failure of an earlier child of the same test is already reported.
   const bool failed_before = ::testing::Test::HasFailure();
   int result = 0;
   try {
@@ -208,7 +208,7 @@ void Child::start(const std::function<int()>& main) {
 
 Child::~Child() {
   if (pid_ > 0 && !ended_) kill();
-  // The test was left in the middle, maybe because of this child.
+  // The test was left early, maybe because of this child.
   if (std::uncaught_exceptions() > 0)
     std::fprintf(stderr, "%s:\n%s", name_.c_str(), output().c_str());
   if (pidfd_ >= 0) ::close(pidfd_);
@@ -225,7 +225,7 @@ void Child::kill() {
 void Child::stop() {
   siginfo_t info;
   if (::kill(pid_, SIGSTOP) != 0) fail_with_errno("kill");
-  // kill() returns while threads of it still run.
+  // kill() returns while threads of the process still run.
   if (::waitid(P_PID, static_cast<id_t>(pid_), &info, WSTOPPED | WNOWAIT) != 0) {
     fail_with_errno("waitid");
   }
@@ -278,9 +278,9 @@ void run_one(const Body& body) {
   child.expect_success();
 }
 
-// In memory where that is possible, as a runtime directory mostly is. On a disk, a fifth of the
-// time of the opcode matrix went into making files, and a process that makes one can be held up for
-// seconds by what compilers write.
+// In memory where possible, like most runtime directories. On a disk, the opcode matrix spent a
+// fifth of its time creating files, and writes of a compiler can delay a process that creates one
+// for seconds.
 ScratchDir::ScratchDir() {
   constexpr char kMemory[] = "/dev/shm";
   const char* base = ::access(kMemory, W_OK) == 0 ? kMemory : std::getenv("TEST_TMPDIR");

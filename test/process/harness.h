@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// Tests of several processes. A test forks a child for each part and gives it a function to run;
-// parts talk over channels. The test process itself makes no URMA call, so that its children start
-// as fresh programs do. Nothing here waits without a deadline.
+// Tests of several processes. A test forks one child per part and gives it a function to run; parts
+// talk over channels. The test process itself makes no URMA call, so its children start like fresh
+// programs. Every wait has a deadline.
 #ifndef TEST_PROCESS_HARNESS_H_
 #define TEST_PROCESS_HARNESS_H_
 
@@ -23,12 +23,11 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// A duration that a test allows: longer where a sanitizer slows everything down, and so many times
-// as long as URMA_TEST_PATIENCE says.
+// A duration that a test allows. Longer under a sanitizer, and multiplied by URMA_TEST_PATIENCE.
 milliseconds patience(milliseconds limit);
 
 // One end of a connection between two processes. Every call throws when the other end is gone or
-// the deadline is over, which fails the test and says why.
+// the deadline has passed; the test then fails and says why.
 class Channel {
  public:
   Channel() = default;
@@ -56,7 +55,7 @@ class Channel {
     send(mine);
     return receive<T>();
   }
-  // Returns when the other end has called it too.
+  // Returns once the other end has called it too.
   void sync() { swap('s'); }
 
   int fd() const { return fd_; }
@@ -70,16 +69,16 @@ class Channel {
 
 using Body = std::function<void(Channel&)>;
 
-// The name of a child that only asks what the device is like: it is no party to the test.
+// The name of a child that only queries the device; it takes no part in the test.
 inline constexpr char kInquirer[] = "inquirer";
 
-// A process that runs `body`. Inside, the first failed EXPECT or ASSERT ends it; what it printed
-// is shown by the test if it does not end well. Its channel leads to the parent, unless it is given
-// another one. It ends by itself when it takes too long or when the test process is gone.
-// Where URMA_PEER_DEVICE is set, it is the URMA_DEVICE of every child but kInquirer, the first of a
-// test and those of the same name, so that two processes talk from one device to another; the same
-// goes for URMA_PEER_EID_INDEX and URMA_EID_INDEX. Those children are on another host where
-// URMA_PEER_NETWORK is set: it names the file of a network namespace.
+// A process that runs `body`. The first failed EXPECT or ASSERT ends it. If it fails, the test
+// shows its output. Its channel leads to the parent unless another one is given. It ends by itself
+// when it runs too long or when the test process is gone.
+// URMA_PEER_DEVICE replaces URMA_DEVICE in every child except kInquirer, the first child of a test
+// and children of the same name as the first, so that two processes talk from one device to
+// another. URMA_PEER_EID_INDEX replaces URMA_EID_INDEX in the same children. URMA_PEER_NETWORK
+// names the file of a network namespace; these children then run in it, as on another host.
 class Child {
  public:
   Child(std::string name, const Body& body);
@@ -87,16 +86,16 @@ class Child {
   // A program with its arguments. It has no channel.
   Child(std::string name, const std::vector<std::string>& program);
   Child(const Child&) = delete;
-  ~Child();  // kills it if it still runs
+  ~Child();  // kills it if it is still running
 
   pid_t pid() const { return pid_; }
   Channel& channel() { return channel_; }
 
   void kill();  // with SIGKILL; returns when it is gone
-  void stop();  // with SIGSTOP; returns when all of its threads stand still
-  // Waits until it has ended and returns its wait status; kills it at the deadline.
+  void stop();  // with SIGSTOP; returns when all its threads have stopped
+  // Waits for its end and returns its wait status; kills it at the deadline.
   int wait(milliseconds limit = seconds(50));
-  // Waits until it has ended, and fails the test with its output if it did not end well.
+  // Waits for its end; fails the test and shows its output unless it succeeded.
   void expect_success(milliseconds limit = seconds(50));
   std::string output() const;
 
@@ -112,9 +111,9 @@ class Child {
   Channel channel_;
 };
 
-// Runs two bodies, each in a process of its own, with a channel between them.
+// Runs two bodies, each in its own process, connected by a channel.
 void run_two(const std::string& name_a, const Body& a, const std::string& name_b, const Body& b);
-// Runs one body in a process of its own.
+// Runs one body in its own process.
 void run_one(const Body& body);
 
 // Passes one value of each child to the other.
@@ -124,7 +123,7 @@ void introduce(Child& a, Child& b) {
   b.channel().send(a.channel().receive<T>());
 }
 
-// Directory for a test's own files, unique and removed with the object.
+// A unique directory for the files of a test, removed with the object.
 class ScratchDir {
  public:
   ScratchDir();
@@ -135,14 +134,14 @@ class ScratchDir {
   std::string path_;
 };
 
-// A fixture with a runtime directory of its own, named by URMA_RUNTIME_DIR and removed in the end.
+// A fixture with its own runtime directory, named by URMA_RUNTIME_DIR and removed at the end.
 class ProcessTest : public ::testing::Test {
  protected:
   ProcessTest();
   ~ProcessTest() override;
 
   const std::string& runtime_dir() const { return scratch_.path(); }
-  // The names of everything in it.
+  // The names of all its entries.
   std::vector<std::string> runtime_entries() const;
 
  private:

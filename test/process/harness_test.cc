@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// A harness that misses failures would make every test on it worthless.
+// A harness that misses failures would make all tests based on it worthless.
 #include "test/process/harness.h"
 
 #include <gtest/gtest-spi.h>
@@ -18,7 +18,7 @@
 namespace urma_test {
 namespace {
 
-// Children whose failures are expected must not outlive the statement that expects them.
+// Children that are expected to fail must not outlive the statement that expects the failure.
 void fail_with(const Body& body) {
   Child child("child", body);
   child.expect_success();

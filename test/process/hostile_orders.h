@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What a test tells its hostile peer.
+// The orders of a test to its hostile peer.
 #ifndef TEST_PROCESS_HOSTILE_ORDERS_H_
 #define TEST_PROCESS_HOSTILE_ORDERS_H_
 
@@ -10,14 +10,14 @@
 
 namespace urma_test {
 
-// Where the hostile owner is found.
+// Where to find the hostile owner.
 inline constexpr uint32_t kHostileSlot = 777;
 inline constexpr char kHostileSlotFile[] = "slot-777";
 inline constexpr char kHostileSocket[] = "777.shm";
 inline constexpr uint32_t kHostileQueue = 5;
 inline constexpr uint32_t kHostileToken = kHostileSlot << 16 | 1;
 
-// Of what the victim owns.
+// Objects of the victim.
 struct HostileAim {
   urma_eid_t eid;
   uint32_t queue;
@@ -27,11 +27,11 @@ struct HostileAim {
   uint64_t seed;
 };
 
-// One after the other, each until the next one comes; each is answered as it begins.
+// Each lasts until the next one comes, and is answered when it begins.
 enum class HostileOrder : uint32_t {
   kRest,    // waits
-  kBurn,    // keeps a processor busy, and harms nobody
-  kAttack,  // all kinds of attack, as chance has it
+  kBurn,    // keeps a processor busy and does nothing else
+  kAttack,  // all kinds of attack, chosen at random
   kFlood,   // as many requests as the control socket takes
   kEnd,     // answered by a report
 };

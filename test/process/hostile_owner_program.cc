@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// hostile_owner_program DESCRIPTOR: an owner of queues and segments that are not there. It has a
-// slot of the runtime directory and takes connections; what it answers is sound, or nearly, or not
-// at all, as chance has it. The seed comes over the channel behind the descriptor.
+// hostile_owner_program DESCRIPTOR: an owner of queues and segments that do not exist. It has a
+// slot of the runtime directory and accepts connections. Its answers are valid, almost valid, or
+// missing, at random. The seed comes over the channel behind the descriptor.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/file.h>
@@ -48,7 +48,7 @@ struct Guest {
   explicit Guest(Fd socket) : connection(std::move(socket)) {}
   MessageSocket connection;
   std::list<SharedMemory> lent;  // rings
-  bool ignored = false;          // it gets no answer any more
+  bool ignored = false;          // it gets no more answers
 };
 
 class Owner {
@@ -63,7 +63,7 @@ class Owner {
         words_(SharedMemory::create("words", urma::SegmentTable::kSharedBytes, PeerMay::kRead, 0)),
         parts_(SharedMemory::create("parts", kPage, PeerMay::kWrite)),
         pages_(SharedMemory::create("pages", 2 * kPage, PeerMay::kWrite)) {
-    // What it grants stands.
+    // What it grants stays granted.
     auto* generations = static_cast<uint32_t*>(words_.data());
     generations[0] = generations[1] = 1;
     if (::flock(slot_.get(), LOCK_EX | LOCK_NB) != 0) throw std::runtime_error("the slot is taken");
@@ -86,7 +86,7 @@ class Owner {
  private:
   uint64_t below(uint64_t limit) { return random_() % limit; }
 
-  // False where the connection ends.
+  // False when the connection ends.
   bool serve(Guest* guest) {
     for (SharedMemory& ring : guest->lent) scribble(&ring);
     Request request;
@@ -123,7 +123,7 @@ class Owner {
         descriptors = {short_lived.back().get()};
         break;
       case RequestType::kImportSegment:
-        // As it says itself, and mostly of addresses where nothing is.
+        // What the request itself claims, mostly for addresses with nothing there.
         reply.import_segment = {request.import_segment.va,
                                 request.import_segment.len,
                                 0xf,
@@ -147,23 +147,23 @@ class Owner {
         break;
     }
     change(&reply);
-    // Silence costs its peer the time that it waits for every answer: it comes early, and seldom.
+    // Silence costs the peer its full timeout: it comes early, and rarely.
     const bool early = !silent_once_ && report_.attacks >= kFirstSilence;
     if (early || below(1000) == 0) silent_once_ = guest->ignored = true;
     if (guest->ignored) return true;
     if (below(24) == 0) return false;
     guest->connection.send(&reply, sizeof(reply), descriptors);
-    // Again, which answers nothing; and what no answer looks like, which ends the connection.
+    // Answers nothing again, or sends an invalid answer, which ends the connection.
     if (below(8) == 0) guest->connection.send(&reply, sizeof(reply));
     if (below(32) == 0) guest->connection.send(&reply, 1 + below(sizeof(reply) - 1));
-    // Behind the back of whoever has mapped it nevertheless.
+    // Behind the back of a process that has mapped it.
     for (const Fd& fd : short_lived) static_cast<void>(::ftruncate(fd.get(), 0) == 0);
     return true;
   }
   void change(Reply* reply) {
     for (uint64_t changes = below(8) == 0 ? 1 + below(3) : 0; changes > 0; --changes) {
       const uint64_t word = below(2) == 0 ? random_() : below(5);
-      // Without the number, which would make it the answer to nothing, and so silence.
+      // Never the number: a reply with a wrong one answers nothing, which is the same as silence.
       std::memcpy(reinterpret_cast<char*>(reply) + 4 + 4 * below(sizeof(*reply) / 4 - 1), &word, 4);
     }
   }

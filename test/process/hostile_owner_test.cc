@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// A process that imports from an owner which lies (hostile_owner_program.cc): every request ends,
-// with whatever status, in the time that a peer is given, and nothing else is harmed.
-// URMA_TEST_SEED repeats a run; with URMA_SOAK=1 there are many.
+// A process that imports from an owner that lies (hostile_owner_program.cc): every request ends
+// within the timeout for peers, with any status, and nothing else is harmed. URMA_TEST_SEED repeats
+// a run; URMA_SOAK=1 runs many.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -49,10 +49,10 @@ class Importer {
     fill(memory.get() + kBytes, kBytes);
   }
 
-  // Imports, one request of each kind, and the end of the imports.
+  // Imports, makes one request of each kind, and unimports.
   void visit(Totals* totals) {
     const QueueId queue = {endpoint.ctx->eid, kHostileQueue, kNoToken, false};
-    // Nothing is at that address here or there.
+    // No memory at that address on either side.
     const SegmentId segment = {endpoint.ctx->eid, 16 * kPage, kBytes, kHostileToken, kNoToken};
     urma_target_jetty_t* target = endpoint.import(queue);
     urma_target_seg_t* remote = endpoint.import(segment);
@@ -74,7 +74,7 @@ class Importer {
     endpoint.unimport(remote);
     endpoint.unimport(target);
   }
-  // What no request was about is as it was.
+  // Memory outside the request is unchanged.
   void check() const { expect_filled(memory.get() + kBytes, kBytes); }
 
   Endpoint endpoint;
@@ -82,7 +82,7 @@ class Importer {
 
  private:
   urma_cr_t end_of_one() {
-    // Each of the questions to an owner may end by its timeout, one after the other.
+    // Each question to an owner may time out, one after the other.
     const auto deadline = Clock::now() + patience(seconds(15));
     urma_cr_t record = {};
     while (urma_poll_jfc(endpoint.send_jfc, 1, &record) == 0) {
@@ -99,13 +99,13 @@ void be_importer(Channel& channel) {
   channel.sync();
   Importer importer;
   Totals totals = {};
-  // On a busy machine the silence may take most of the time.
+  // On a busy machine most of the time may be spent waiting for silent answers.
   const auto begun = Clock::now();
   do {
     importer.visit(&totals);
   } while (Clock::now() < begun + (totals.succeeded != 0 ? kLasting : 4 * kLasting));
   importer.check();
-  // Then it talks to itself, as if nothing had been.
+  // Then it talks to itself as usual.
   urma_target_jetty_t* self = importer.endpoint.import(importer.endpoint.queue_id());
   urma_target_seg_t* segment = importer.endpoint.add(importer.memory.get(), 64);
   importer.endpoint.post_receive(segment, importer.memory.get(), 64, 2);

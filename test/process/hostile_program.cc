@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// hostile_program DESCRIPTOR: a peer that speaks the protocol of processes of one machine and keeps
-// to none of its rules. What it is to do comes over the channel behind the descriptor; all that it
-// does by chance follows from the seed.
+// hostile_program DESCRIPTOR: a peer that speaks the protocol between processes of a machine and
+// breaks all its rules. Its orders come over the channel behind the descriptor; everything random
+// follows from the seed.
 #include <fcntl.h>
 #include <linux/falloc.h>
 #include <poll.h>
@@ -132,8 +132,8 @@ class Attacker {
     sent_[below(sent_.size())] = request;
     send_bytes(&request, sizeof(request), fds);
   }
-  // Descriptors that nobody asked for, and that are closed here at once. Memory of the right size
-  // that is not sealed is made shorter behind the victim's back.
+  // Descriptors that no one asked for, closed here at once. Memory of the right size that is not
+  // sealed is truncated behind the victim's back.
   std::vector<Fd> some_descriptors() {
     std::vector<Fd> fds;
     for (uint64_t count = below(4); count > 0; --count) {
@@ -159,7 +159,7 @@ class Attacker {
     std::vector<int> numbers;
     for (const Fd& fd : fds) numbers.push_back(fd.get());
     send_bytes(bytes, size, numbers);
-    // Pipes take it as badly as it is meant.
+    // Fails for pipes, which does no harm.
     for (const Fd& fd : fds) static_cast<void>(::ftruncate(fd.get(), 0) == 0);
   }
 
@@ -170,7 +170,7 @@ class Attacker {
     const size_t sizes[] = {sizeof(Request), sizeof(Request), 0, 1, sizeof(Request) - 1, 200};
     send_with_descriptors(bytes.data(), sizes[below(std::size(sizes))]);
   }
-  // A request that makes sense, but for one of its words.
+  // A valid request except for one of its words.
   void send_changed() {
     Request request = sound_request();
     if (below(2) == 0) {
@@ -187,7 +187,7 @@ class Attacker {
         request.import_segment = {aim_.eid, aim_.va, aim_.len, aim_.token_id, 0, 0, 0};
         break;
       case RequestType::kAtomic:
-        // Of memory that was not granted: behind the segment, and before it.
+        // Of memory that was not granted: after and before the segment.
         request.atomic.va = aim_.va + (below(2) == 0 ? aim_.len : -uint64_t{8});
         request.atomic.bytes = 8;
         request.atomic.opcode = URMA_OPC_FADD;
@@ -253,7 +253,7 @@ class Attacker {
       std::memcpy(memory + 8 * below(ring->memory().bytes() / 8), &word, sizeof(word));
     }
   }
-  // The memory stays as long as it is, and what was in it is gone.
+  // The memory keeps its length and loses its contents.
   void punch() {
     const RingProducer* ring = this->ring();
     if (ring == nullptr) return;
@@ -272,7 +272,7 @@ class Attacker {
     header.word.store(first_word(position, static_cast<MessageKind>(below(6)),
                                  static_cast<uint8_t>(below(8)), slots_for(payload)));
   }
-  // Sound in the ring, and a list of places that are anywhere.
+  // Valid in the ring, with a list of arbitrary addresses.
   void publish() {
     RingProducer* ring = this->ring();
     if (ring == nullptr) return;
@@ -329,8 +329,8 @@ void obey(Channel* channel) {
 
 int main(int argc, char** argv) {
   if (argc != 2) return 2;
-  // It takes what the others leave of the processors: what it does to them is looked at, and not
-  // that it is there.
+  // It only takes the processor time that others leave: the test measures what it does to them, not
+  // its presence.
   if (::setpriority(PRIO_PROCESS, 0, 10) != 0) return 2;
   try {
     Channel channel(std::atoi(argv[1]));

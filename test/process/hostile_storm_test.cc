@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// A process with queues and segments, an honest peer that uses them, and a hostile one that does
-// its worst (hostile_program.cc): to rings, to the control socket, with descriptors and with
-// memory. URMA_TEST_SEED repeats a run; with URMA_SOAK=1 there are many.
+// A process with queues and segments, an honest peer that uses them, and a hostile one that attacks
+// (hostile_program.cc): rings, the control socket, descriptors and memory. URMA_TEST_SEED repeats a
+// run; URMA_SOAK=1 runs many.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -27,7 +27,7 @@ namespace {
 
 constexpr milliseconds kWindow{100};
 constexpr int kWindows = 9;  // of each kind
-// Nothing that a peer does or leaves undone holds up a call for longer; docs/reference/security.md.
+// No peer delays a call for longer, whatever it does; docs/reference/security.md.
 constexpr seconds kLongestWait{4};
 
 uint64_t seed_of(int round) {
@@ -40,7 +40,7 @@ uint64_t seed_of(int round) {
 
 int rounds() { return is_soak() ? 40 : 1; }
 
-// Pages between two that nobody can touch: what peers are granted, and what they are not.
+// Pages between two inaccessible ones: those granted to peers and those that are not.
 class Fenced {
  public:
   static constexpr size_t kGranted = 2 * kPage, kOwn = 2 * kPage;
@@ -68,7 +68,7 @@ bool has_news(const Channel& channel) {
   return ::poll(&waiting, 1, 0) > 0;
 }
 
-// Receives what comes, until it is told to stop.
+// Receives messages until told to stop.
 void be_victim(Channel& channel) {
   Endpoint endpoint;
   const Fenced remote, inbox;
@@ -86,7 +86,7 @@ void be_victim(Channel& channel) {
       longest = std::max(longest, Clock::now() - begun);
       ASSERT_GE(got, 0);
       for (int i = 0; i < got; ++i) post();
-      // Else others wait for whole slices of time where processors are few.
+      // Else others wait for whole time slices when there are few processors.
       if (got == 0) ::sched_yield();
     }
   }
@@ -108,7 +108,7 @@ void expect_done(urma_jfc_t* jfc, uint64_t user_ctx) {
   ASSERT_EQ(record.user_ctx, user_ctx);
 }
 
-// As many messages and reads as there is time for, again and again.
+// As many messages and reads as time allows, repeatedly.
 void be_honest(Channel& channel) {
   const auto offer = channel.receive<Offer>();
   std::vector<char> memory(4096, 'h');
@@ -143,7 +143,7 @@ class Hostile {
         std::vector<std::string>{std::getenv("HOSTILE_PROGRAM"), std::to_string(its.fd())});
     channel_.send(aim);
   }
-  // Returns as it begins.
+  // Returns when it begins.
   void order(HostileOrder what) { channel_.swap(what); }
   HostileReport end() {
     channel_.send(HostileOrder::kEnd);
@@ -164,9 +164,9 @@ uint32_t median(std::vector<uint32_t> values) {
 
 class HostileStormTest : public ProcessTest {
  protected:
-  // Windows with and without the attack take turns, so that what else the machine does meets both.
-  // Without it the hostile peer keeps a processor just as busy.
-  // True where the honest peer keeps half of its speed at least.
+  // Windows with and without the attack alternate, so that other load on the machine affects both.
+  // In those without it, the hostile peer keeps a processor just as busy. True if the honest peer
+  // keeps at least half of its speed.
   bool compare(Hostile* hostile, Child* honest, HostileOrder attack, const char* name) {
     std::vector<uint32_t> calm, stormy;
     const auto window = [&](HostileOrder order, std::vector<uint32_t>* done) {
@@ -182,7 +182,7 @@ class HostileStormTest : public ProcessTest {
                 median(stormy), static_cast<int>(kWindow.count()), median(calm));
     return kSanitized || 2 * median(stormy) >= median(calm);
   }
-  // What the machine does besides can spoil one comparison, or two.
+  // Other load on the machine can spoil a comparison or two.
   void expect_fair(Hostile* hostile, Child* honest, HostileOrder attack, const char* name) {
     bool fair = false;
     for (int attempt = 0; attempt < 3 && !fair; ++attempt) {

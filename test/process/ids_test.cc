@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Ids of jettys, JFS, JFR and groups: small, different in all processes, late to come again, and
-// free as soon as their process is dead.
+// Ids of jettys, JFS, JFR and groups: small, distinct in all processes, reused as late as possible,
+// and free as soon as their process is dead.
 #include <errno.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -45,7 +45,7 @@ void delete_all(const std::vector<urma_jetty_t*>& jettys) {
   for (auto* jetty : jettys) EXPECT_EQ(urma_delete_jetty(jetty), URMA_SUCCESS);
 }
 
-// Programs index arrays by an id that is below this.
+// Programs index arrays by ids below this.
 uint32_t limit_of(const Endpoint& endpoint) {
   urma_device_attr_t attr = {};
   EXPECT_EQ(urma_query_device(endpoint.ctx->dev, &attr), URMA_SUCCESS);
@@ -54,7 +54,7 @@ uint32_t limit_of(const Endpoint& endpoint) {
 
 using Many = std::array<uint32_t, kMany>;
 
-// Has many jettys until it is told to end, or is killed.
+// Has many jettys until it is told to end or is killed.
 void be_one_of_several(Channel& test) {
   OwnedEndpoint endpoint;
   const auto jettys = make_jettys(endpoint, kMany);
@@ -135,7 +135,7 @@ TEST_F(IdsTest, OfAKilledProcessAreFreeAtOnce) {
   heir.expect_success();
 }
 
-// A process that is in the way of all others locks the whole file.
+// A process that locks the whole file takes the ids of all others.
 TEST_F(IdsTest, AllTakenIsNoMemoryAndSaid) {
   SKIP_UNLESS_SHARED_MEMORY("are ids those of a runtime directory");
   Child child("child", [](Channel& test) {
@@ -161,7 +161,7 @@ TEST_F(IdsTest, AllTakenIsNoMemoryAndSaid) {
   child.channel().sync();
   const int file = ::open((runtime_dir() + "/ids").c_str(), O_RDWR | O_CLOEXEC);
   ASSERT_GE(file, 0);
-  constexpr off_t kPlace = 131072;  // of a block, in which one byte is enough
+  constexpr off_t kPlace = 131072;  // of a block; one byte is enough
   for (off_t block = 0; block < 4096; ++block) {
     struct flock range = {};
     range.l_type = F_WRLCK;

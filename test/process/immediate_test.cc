@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Requests that carry 64 bits for the receiver's completion record: SEND_IMM, and WRITE_IMM, whose
-// data is in its place when the record is polled.
+// Requests with 64 bits for the receiver's completion record: SEND_IMM, and WRITE_IMM, whose data
+// is in place when the record is polled.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -73,7 +73,7 @@ TEST_P(ImmediateTest, EmptyMessagesUseUpAReceive) {
   });
 }
 
-// Only the immediate is received: where the receive lies, and how long it is, does not matter.
+// Only the immediate is received: address and length of the receive do not matter.
 TEST_P(ImmediateTest, WriteLeavesTheReceiveItselfAlone) {
   run_one([](Channel&) {
     Self self(config());
@@ -139,7 +139,7 @@ TEST_P(ImmediateTest, InlineAndInPieces) {
   });
 }
 
-// The second of a chain wants no completion, the fourth is bad, the fifth is not posted.
+// The second of a chain wants no completion, the fourth is invalid, the fifth is not posted.
 TEST_P(ImmediateTest, ChainEndsAtTheBadRequest) {
   run_one([](Channel&) {
     Self self(config());
@@ -184,8 +184,8 @@ TEST_P(ImmediateTest, ReceiverThatIsNotReady) {
   });
 }
 
-// A patient one waits as long as it takes, and completes no sooner. More of them than fit into the
-// ring are all written once.
+// A sender with unlimited retries waits as long as needed, and completes no sooner. More of them
+// than fit in the ring are all written exactly once.
 TEST_P(ImmediateTest, WriteCompletesWithAReceiveAndNotBefore) {
   run_one([](Channel&) {
     constexpr uint64_t kRequests = 200;
@@ -207,7 +207,7 @@ TEST_P(ImmediateTest, WriteCompletesWithAReceiveAndNotBefore) {
   });
 }
 
-// The write goes after the read that fills its buffer.
+// The write is ordered after the read that fills its buffer.
 TEST_P(ImmediateTest, FencedWriteWaitsForEarlierReads) {
   run_one([](Channel&) {
     Self self(config());
@@ -231,7 +231,7 @@ TEST_P(ImmediateTest, FencedWriteWaitsForEarlierReads) {
   });
 }
 
-// What is refused writes nothing, is received by nobody, and leaves the receive to the next one.
+// A refused request writes nothing, is not received, and leaves the receive to the next one.
 TEST_P(ImmediateTest, RefusedWriteIsNotReceived) {
   run_one([](Channel&) {
     Config secret = config();
@@ -271,7 +271,7 @@ TEST_P(ImmediateTest, RefusedWriteIsNotReceived) {
   });
 }
 
-// The queue refuses the message, so no byte may move either.
+// The queue refuses the message, so no byte may be written either.
 TEST_P(ImmediateTest, WrongTokenOfTheQueueWritesNothing) {
   run_one([](Channel&) {
     Config secret = config();
@@ -295,7 +295,7 @@ TEST_P(ImmediateTest, WrongTokenOfTheQueueWritesNothing) {
   });
 }
 
-// What the writer of WritesAreInPlaceWhenReceived tells the receiver.
+// What the writer in WritesAreInPlaceWhenReceived tells the receiver.
 constexpr size_t kLarge = 24 << 20;
 constexpr uint64_t kSmallRounds = repetitions(300);
 constexpr uint64_t kRounds = kSmallRounds + repetitions(6);
@@ -305,7 +305,7 @@ size_t size_of(uint64_t round) {
 }
 char fill_of(uint64_t round) { return static_cast<char>('A' + round % 50); }
 
-// Large writes are moved in parts, by polls; the record comes after the last of them.
+// Polls move large writes in parts; the record follows the last part.
 TEST_P(ImmediateTest, WritesAreInPlaceWhenReceived) {
   const auto receiver = [](Channel& channel) {
     std::vector<char> memory(kLarge);

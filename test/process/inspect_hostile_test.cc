@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Those who ask and those who answer may keep to no rule. Both sides are written here by hand.
+// Clients and servers of inspection may break all rules. Both sides are written here by hand.
 #include <fcntl.h>
 #include <grp.h>
 #include <gtest/gtest.h>
@@ -46,7 +46,7 @@ void require(bool holds, const char* what) {
   if (!holds) throw std::runtime_error(std::string(what) + ": " + std::strerror(errno));
 }
 
-// Names are relative to the runtime directory, which its user has changed to.
+// Names are relative to the runtime directory, which is the working directory.
 int raw_socket(const std::string& name, int (*attach)(int, const sockaddr*, socklen_t)) {
   const int fd = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
   sockaddr_un address = {};
@@ -66,7 +66,7 @@ bool ended(int fd) {
 
 class InspectHostileTest : public ProcessTest {
  protected:
-  // Of the only process that has one.
+  // The slot of the only process that has one.
   std::string socket_name() const {
     for (const auto& name : runtime_entries()) {
       if (name.size() > 5 && name.compare(name.size() - 5, 5, ".core") == 0) return name;
@@ -81,7 +81,7 @@ struct Known {
   QueueId queue;
 };
 
-// Waits for nobody, so that its service thread alone serves.
+// Waits for no one, so that its service thread alone serves.
 Body owner() {
   return [](Channel& channel) {
     std::vector<char> memory(4096);
@@ -117,7 +117,7 @@ TEST_F(InspectHostileTest, WhoAsksForNonsenseIsDisconnected) {
     int fd = raw_socket(name, ::connect);
     require(::send(fd, &garbage, sizeof(garbage), 0) > 0, "send");
     EXPECT_TRUE(ended(fd));
-    // Half a request is one of a wrong size.
+    // Half a request is a request of a wrong size.
     fd = raw_socket(name, ::connect);
     require(::send(fd, &garbage, 5, 0) > 0, "send");
     EXPECT_TRUE(ended(fd));
@@ -156,7 +156,7 @@ TEST_F(InspectHostileTest, AnotherUserIsRefused) {
   Child target("owner", owner());
   const auto known = target.channel().receive<Known>();
   const std::string name = socket_name();
-  // The walls of the directory and of the socket's mode are taken down.
+  // Removes the protection of the modes of directory and socket.
   ASSERT_EQ(::chmod(runtime_dir().c_str(), 0755), 0);
   ASSERT_EQ(::chmod((runtime_dir() + "/" + name).c_str(), 0666), 0);
   Child stranger("stranger", [&](Channel& channel) {
@@ -282,8 +282,8 @@ std::vector<Lie> lies() {
 
 constexpr int kSilence = -1;
 
-// Tells each that asks the lie that its channel has named last. Those that only look who is there
-// make no request.
+// Answers each client with the lie that its channel has named last. Clients that only look for
+// peers make no request.
 void lie(Channel& channel) {
   const int slot = ::open(kLiarsSlot, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   require(::flock(slot, LOCK_EX | LOCK_NB) == 0, "flock");

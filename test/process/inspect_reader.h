@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Asking other processes, as tools do.
+// Queries other processes, as tools do.
 #ifndef TEST_PROCESS_INSPECT_READER_H_
 #define TEST_PROCESS_INSPECT_READER_H_
 
@@ -19,7 +19,7 @@
 
 namespace urma_test {
 
-// Asks again while a machine that is busy lets the answer come too late.
+// Retries while a busy machine delays the answer too long.
 template <typename Call>
 urma_status_t ask(const Call& call) {
   const auto deadline = Clock::now() + patience(seconds(10));
@@ -57,7 +57,7 @@ inline std::vector<urma_ext_setting_t> settings(uint32_t pid) {
   return all<urma_ext_setting_t>(
       [=](auto* array, uint32_t* count) { return urma_ext_query_settings(pid, array, count); });
 }
-// Without what the build has left beside the modules.
+// Without files that the build has left next to the modules.
 inline std::vector<urma_ext_provider_t> providers(uint32_t pid) {
   auto listed = all<urma_ext_provider_t>(
       [=](auto* array, uint32_t* count) { return urma_ext_query_providers(pid, array, count); });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// One process works, and another one asks what it does.
+// One process works, and another one inspects it.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -65,8 +65,8 @@ struct Worker {
   }
   void find_no_receive() {
     send();
-    // The first polls wait for the ring; then the message is seen, and seen again. What a device
-    // turns away, only the device sees.
+    // The first polls wait for the ring; then the message is seen, and seen again. A message that a
+    // device rejects is seen by the device only.
     while (maps && queue(URMA_EXT_QUEUE_JFR, endpoint.jfr->jfr_id.id).rnr == 0) {
       EXPECT_TRUE(has_nothing(endpoint.receive_jfc));
       EXPECT_TRUE(has_nothing(endpoint.send_jfc));
@@ -202,7 +202,7 @@ TEST_F(InspectTest, AnotherProcessReadsTheExactCounters) {
           }));
 }
 
-// A write that asks for no completion record leaves none, and is counted.
+// A write without a completion record leaves none, and is counted.
 TEST_F(InspectTest, RequestsWithoutARecordAreCounted) {
   run_one([](Channel&) {
     Worker worker;
@@ -211,7 +211,7 @@ TEST_F(InspectTest, RequestsWithoutARecordAreCounted) {
     urma_target_seg_t* remote = worker.endpoint.import(worker.endpoint.segment_id(segment), true);
     urma_sge_t here = piece(segment, memory, 16), there = piece(remote, memory + 4096, 16);
     urma_jfs_wr_t wr = write_request(worker.self, &here, &there);
-    // A device tells of those without a record with the next one that has one.
+    // A device reports requests without a record with the next one that has one.
     std::vector<bool> records = {true, false, false};
     if (!worker.maps) records.push_back(true);
     for (const bool recorded : records) {
@@ -395,7 +395,7 @@ TEST_F(InspectTest, TheDeadAreNotListedAndTheStoppedDoNotAnswer) {
     ASSERT_EQ(urma_init(nullptr), URMA_SUCCESS);
     EXPECT_TRUE(is_listed(ids.pid));
     channel.sync();
-    channel.sync();  // it is stopped now
+    channel.sync();  // it has stopped
     urma_ext_queue_t queue;
     uint32_t count = 1;
     EXPECT_EQ(urma_ext_query_queues(ids.pid, &queue, &count), URMA_ETIMEOUT);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
 // instructions_program lock_free|ordinary|shared: runs posts and polls under callgrind, started
-// without collection, and dumps what each of them cost under its name. Prints how many requests
-// each had. Queues that are shared were used by another thread before. Ends with 3 where the
-// library does not start.
+// without collection, and dumps the cost of each under its name. Prints the number of requests of
+// each. Shared queues were used by another thread before. Exits with 3 if the library does not
+// start.
 
 #include <array>
 #include <string>
@@ -27,7 +27,7 @@ constexpr int kCalls = 200;
 constexpr int kChain = 16;
 constexpr uint64_t kBytes = 64 << 10;
 
-// Everything that the requests use, in memory that is shared without being moved.
+// Everything that the requests use, in memory that can be shared without being moved.
 struct Party {
   Endpoint endpoint;
   char* memory;
@@ -57,7 +57,7 @@ void require_mapped(const urma_target_seg_t* segment) {
           std::string("the segment is not mapped: ") + urma_ext_reason_text(parts[0].reason));
 }
 
-// One request and its completions, each at the first poll. False where it goes otherwise.
+// One request and its completions, each found by the first poll. False otherwise.
 bool one_round(Party& party, urma_jfs_wr_t* wr, bool message, Counting counted) {
   Endpoint& endpoint = party.endpoint;
   urma_jfr_wr_t receive = {{&party.into, 1}, 7, nullptr};
@@ -92,7 +92,7 @@ void count(Party& party, urma_jfs_wr_t* wr, bool message, Counting counted,
   dump(name, kCalls);
 }
 
-// The first rounds take the long way: the ring is opened, and the short way found.
+// The first rounds take the long path: they open the ring and find the short path.
 void warm_up(Party& party, urma_jfs_wr_t* wr, bool message) {
   if (message) party.endpoint.post_receive(party.segment, party.memory + 8192, 64, 7);
   party.endpoint.post(*wr);
@@ -114,7 +114,7 @@ void count_sends(Party& party) {
   count(party, &wr, true, Counting::kPost, "send-inline-post");
 }
 
-// Polls that find nothing. Every 32nd looks farther, and is counted too.
+// Polls without result. Every 32nd looks further, and is counted too.
 void count_empty_poll(urma_jfc_t* jfc, const std::string& name) {
   urma_cr_t record;
   for (int i = 0; i < kCalls; ++i) {
@@ -165,14 +165,14 @@ void count_one_sided(Party& party, urma_jfs_wr_t wr, const std::string& name) {
   count_chain(party, wr, true, Counting::kPoll, name + "-chain-poll");
 }
 
-// An import of what was imported before, and its end.
+// An import of a segment that was imported before, and its end.
 void count_imports(Party& party) {
   urma_seg_t part = party.segment->seg;
   part.len = 2048;
   urma_test::SegmentId mapped = party.endpoint.segment_id(party.segment);
   mapped.len = part.len;
-  // The library's own thread lets go of the first one some time after it has said that it is
-  // mapped, but before it answers the second one: from then on there is one that is kept.
+  // The library's thread releases the first import after it has said that it is mapped, but before
+  // it answers the second one: from then on one import is kept.
   for (int i = 0; i < 2; ++i) party.endpoint.unimport(party.endpoint.import(mapped, true));
   for (int i = 0; i < kWarmUp + kCalls; ++i) {
     const Counting counted = i < kWarmUp ? Counting::kNothing : Counting::kPost;
@@ -186,7 +186,7 @@ void count_imports(Party& party) {
   dump("import", kCalls);
 }
 
-// Which has the bias of all locks then, until the next one comes.
+// This thread then has the bias of all locks, until the next one comes.
 void use_in_another_thread(Party& party) {
   std::thread([&] {
     urma_jfs_wr_t wr = urma_test::send_request(party.self, &party.here);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What a post and a poll cost, counted in instructions by callgrind: budgets that hold on any
-// machine, however busy it is.
+// The cost of a post and a poll in instructions, counted by callgrind: budgets that hold on any
+// machine under any load.
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
@@ -15,8 +15,8 @@
 namespace urma_test {
 namespace {
 
-// What is aimed at for each of them: of a request in a chain of 16, the last of which leaves a
-// record, of a record where as many are polled, and of calls for one request or one record.
+// The goals: for a request in a chain of 16 whose last one leaves a record, for a record in a poll
+// of 16, and for calls with one request or one record.
 constexpr double kAim = 150;
 
 struct Budget {
@@ -24,12 +24,12 @@ struct Budget {
   double instructions;
 };
 
-// What those of an ordinary queue may take more than those of a lock_free one; and what they may
-// once several threads have used it, as locks are atomics then.
+// What an ordinary queue may cost beyond a lock_free one; and one that several threads have used,
+// whose locks are atomics.
 constexpr double kMoreWhereOrdinary = 15;
 constexpr double kMoreWhereShared = 20;
 
-// The first that fits counts. Where it is above the aim, it keeps what was reached.
+// The first match counts. A budget above the goal keeps what was reached.
 constexpr Budget kBudgets[] = {
     {"-chain-post", kAim},
     {"-chain-poll", kAim},
@@ -39,11 +39,11 @@ constexpr Budget kBudgets[] = {
     {"receive-post", 175},
     {"receive-poll", 520},
     {"send-poll", 360},
-    // An atomic is told apart from six others before it is executed.
+    // An atomic is distinguished from six others before it runs.
     {"add-post", 215},
     {"cas-post", 215},
     {"-post", 200},
-    // With the end of the import. What was granted is kept from the one before.
+    // Includes the end of the import. The grant is kept from the previous one.
     {"import", 1650},
     {"empty-receive-poll", 275},
     {"empty-send-poll", kAim},

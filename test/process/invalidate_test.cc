@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// SEND_INVALIDATE: a message that ends what peers may do with a segment, and nothing else.
+// SEND_INVALIDATE: a message that ends the access of peers to one segment, and nothing else.
 #include <gtest/gtest.h>
 #include <sched.h>
 
@@ -23,7 +23,7 @@ namespace {
 constexpr uint32_t kToken = 4711, kOtherToken = 4712;
 constexpr size_t kBytes = 8 * kPage;
 
-// Segments under one token id: the one that is ended, and others that are not.
+// Segments under one token id: the one that is invalidated, and others that are not.
 struct Segments {
   QueueId queue;
   SegmentId victim, neighbour, other_token;
@@ -34,7 +34,7 @@ class InvalidateTest : public ProcessTest, public testing::WithParamInterface<bo
   InvalidateTest() { ::setenv("URMA_SHM_INPLACE", GetParam() ? "1" : "0", 1); }
 };
 
-// The importer's side of one segment.
+// The side of the importer of one segment.
 class Reacher {
  public:
   Reacher(Self* self, urma_target_jetty_t* queue) : self_(self), queue_(queue) {}
@@ -98,7 +98,7 @@ void own(Channel& channel) {
   for (const size_t bytes : kMessages) {
     std::memset(pages.get(), 0, kBytes);
     const OwnedSegment victim = add_under(endpoint, token_id, kToken, pages.get(), kBytes);
-    // A local use that was posted before goes on.
+    // A local use that was posted before continues.
     endpoint.post_receive(self.segment, self.in(), kHalf, 1);
     endpoint.post_receive(victim, pages.get() + kPage, kPage, 2);
     channel.send(Segments{endpoint.queue_id(), endpoint.segment_id(victim, kToken),
@@ -139,7 +139,7 @@ void end_segments(Channel& channel) {
     }
     EXPECT_EQ(reacher.send(victim, bytes, bytes == 100), URMA_CR_SUCCESS);
     channel.sync();
-    // Who keeps the mapping changes nothing.
+    // A peer that keeps the mapping changes nothing.
     if (victim->mva != 0) *reinterpret_cast<volatile uint64_t*>(victim->mva) = 77;
     reacher.expect_refused(victim);
     reacher.expect_refused(self.endpoint.import(ids.victim));
@@ -157,7 +157,7 @@ TEST_P(InvalidateTest, EndsOneSegmentForAllPeers) {
   run_two("owner", own, "importer", end_segments);
 }
 
-// What may not be ended is not, and the message that asked for it is not received.
+// A segment that may not be invalidated stays, and the message that asked for it is not received.
 TEST_P(InvalidateTest, WhatTheSenderMayNotAccessIsNotEnded) {
   run_one([](Channel&) {
     Self self;
@@ -189,7 +189,7 @@ TEST_P(InvalidateTest, WhatTheSenderMayNotAccessIsNotEnded) {
       EXPECT_TRUE(has_nothing(self.endpoint.receive_jfc));
       EXPECT_EQ(reacher.write(granted), URMA_CR_SUCCESS);
     }
-    // The receive is still there for the one that may. A second one ends nothing more.
+    // The receive is still there for the message that may. A second one ends nothing more.
     EXPECT_EQ(reacher.send(granted, 8), URMA_CR_SUCCESS);
     expect_ended(wait_for_success(self.endpoint.receive_jfc, 9), victim, 8);
     self.endpoint.post_receive(self.segment, self.in(), kHalf, 10);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What an import reaches, and what is kept of it when it has ended: between processes, over every
-// device.
+// What an import reaches, and what is kept after its end: between processes, over every device.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -21,8 +20,8 @@ constexpr uint32_t kOther = kToken + 1;
 
 using KeptImportTest = ProcessTest;
 
-// Three registrations of one token id, one after the other in memory with a page between them; the
-// last one has another token value.
+// Three registrations of one token id, with a page between them in memory; the last one has a
+// different token value.
 struct Neighbours {
   static constexpr uint64_t kEach = kMiB, kStep = kEach + kPage, kCount = 3;
 
@@ -69,7 +68,7 @@ TEST_F(KeptImportTest, AnImportReachesWhatItsTokenGrants) {
         nowhere.va = 0;
         for (const SegmentId& id : {narrow, nowhere, narrow}) {
           peer.import_again(id, /*mapped=*/false);
-          // Offsets are from what was described.
+          // Offsets start at the address in the descriptor.
           const uint64_t first = base - id.va;
           for (int round = 0; round < 3; ++round) {
             EXPECT_EQ(peer.read(first), 1u);
@@ -122,7 +121,7 @@ TEST_F(KeptImportTest, EndsWithTheRegistration) {
       [](Channel& channel) {
         Pages pages(kBytes);
         OwnedEndpoint owner;
-        // The same token id for all, and another value each time.
+        // The same token id for all, with different values.
         const OwnedTokenId token_id = urma_alloc_token_id(owner.ctx);
         for (uint32_t round = 1; round <= 4; ++round) {
           urma_target_seg_t* segment = add_under(owner, token_id, round, pages.get(), kBytes);
@@ -155,7 +154,7 @@ TEST_F(KeptImportTest, EndsWithTheRegistration) {
       });
 }
 
-// What is kept of one that covers it, and grants less, does not stand in for it.
+// A kept import that covers it but grants less does not replace it.
 TEST_F(KeptImportTest, OverlappingRegistrationsAreToldApart) {
   SKIP_UNLESS_SHARED_MEMORY("is memory mapped");
   SKIP_UNLESS_IN_PLACE();
@@ -189,14 +188,14 @@ TEST_F(KeptImportTest, OverlappingRegistrationsAreToldApart) {
         Importer peer(offer);
         EXPECT_NE(signal_of_a_store(peer.mapped_word(0)), 0);
         peer.import_again(part);
-        // Pages that are shared for one of them may not be for the other.
+        // Pages that are shared for one may not be shared for the other.
         EXPECT_TRUE(peer.mva() == nullptr || signal_of_a_store(peer.mapped_word(0)) == 0);
         peer.write(8, 7);
         channel.sync();
       });
 }
 
-// Mappings in this process of memory that others own.
+// Mappings in this process of memory of other owners.
 bool nothing_is_mapped_of(const char* mva) { return memfd_areas(mva, kBytes) == 0; }
 
 TEST_F(KeptImportTest, GoesWithItsOwner) {

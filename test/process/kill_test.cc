@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// A process is killed in the middle of traffic, again and again, at random points. Whoever talked
-// to it learns of it at once, goes on with others, and nothing of the dead one stays.
+// A process is killed in the middle of traffic, repeatedly, at random points. Its peers learn of it
+// at once, go on with others, and keep nothing of the dead process.
 #include <gtest/gtest.h>
 #include <sched.h>
 
@@ -22,13 +22,13 @@ constexpr size_t kSize = 1 << 20;
 constexpr int kRounds = 20;
 constexpr uint64_t kInFlight = 8;
 constexpr uint64_t kReceives = 48;
-// From a death until it is known everywhere. Over a network it may be silence that tells, after
-// URMA_VERBS_TIMEOUT_MS, and then the device.
+// From a death until all know of it. Over a network, silence may tell: after URMA_VERBS_TIMEOUT_MS,
+// then by the device.
 milliseconds limit() { return promised(over_shared_memory() ? seconds(1) : seconds(3)); }
 
 enum class Traffic { kOneSided, kTwoSided, kBothDirections };
 
-// What the survivor tells of a round.
+// What the survivor reports per round.
 struct Report {
   int64_t first_error;  // time of the first request that failed
   int64_t last_error;   // time of the last request in flight
@@ -59,7 +59,7 @@ struct Party {
     urma_sge_t here = piece(segment, memory.data() + kSize, size);
     endpoint.post(send_request(queue, &here));
   }
-  // Takes what has arrived and posts as many receives again; returns whether `sender` was among
+  // Handles what has arrived and posts as many receives again; returns whether `sender` was among
   // the senders.
   bool receive_from(uint32_t sender) {
     urma_cr_t crs[16];
@@ -86,7 +86,7 @@ struct Party {
   const Closing closing{endpoint};
 };
 
-// Answers one message of the survivor a round.
+// Answers one message of the survivor per round.
 void third(Channel& channel) {
   Party party;
   const Offer survivor = channel.swap(party.offer());
@@ -135,7 +135,7 @@ class Survivor {
   }
 
  private:
-  // Tells the parent when it is time to kill the victim, and goes on until requests fail.
+  // Tells the parent when to kill the victim, and goes on until requests fail.
   void outlive_one() {
     channel_.send(party_.offer());
     const Offer offer = channel_.receive<Offer>();
@@ -219,7 +219,7 @@ class KillTest : public ProcessTest, public ::testing::WithParamInterface<Traffi
     survivor.channel().sync();
   }
 
-  // Nothing that came with the dead process may stay.
+  // Nothing that came with the dead process may remain.
   void expect_gone(const std::vector<std::string>& before, const std::vector<std::string>& others) {
     std::vector<std::string> its;
     std::set_difference(before.begin(), before.end(), others.begin(), others.end(),

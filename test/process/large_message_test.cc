@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Messages that do not fit into a ring: taken out of the sender's memory, by plain loads where
-// everybody may read it, by the kernel elsewhere.
+// Messages that do not fit in a ring. The receiver reads them from the sender's memory: with plain
+// loads if it is mapped, through the kernel otherwise.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -20,7 +20,7 @@ namespace {
 constexpr uint64_t kRoom = 16 * kPage;
 constexpr uint32_t kToken = 0x70ce;
 
-// Another pattern for each message.
+// A different pattern for each message.
 char byte_of(uint64_t message, uint64_t i) {
   return static_cast<char>(message * 31 + i * 7 + (i >> 8));
 }
@@ -29,14 +29,14 @@ void write_message(char* into, uint64_t bytes, uint64_t message) {
   for (uint64_t i = 0; i < bytes; ++i) into[i] = byte_of(message, i);
 }
 
-// The first byte that is another than it should be, or `bytes`.
+// The index of the first wrong byte, or `bytes`.
 uint64_t first_wrong(const char* data, uint64_t bytes, uint64_t message) {
   uint64_t i = 0;
   while (i < bytes && data[i] == byte_of(message, i)) ++i;
   return i;
 }
 
-// Takes messages until one is empty.
+// Receives messages until an empty one.
 void receive_all(Channel& channel) {
   std::vector<char> room(kRoom);
   OwnedEndpoint endpoint;
@@ -135,8 +135,8 @@ TEST_F(LargeMessageTest, OutOfMemoryThatNotEverybodyMayReadIsNeverMapped) {
   });
 }
 
-// The ends of ordinary memory share their pages with other data: they are copied, what lies between
-// them is not.
+// The ends of ordinary memory share their pages with other data: they are copied, the pages between
+// are not.
 TEST_F(LargeMessageTest, RaggedEndsAndSeveralPieces) {
   run([](Sender& sender) {
     std::vector<char> memory(3 * kRoom);
@@ -148,7 +148,7 @@ TEST_F(LargeMessageTest, RaggedEndsAndSeveralPieces) {
   });
 }
 
-// What was mapped of one registration says nothing about the next one at the same place.
+// A mapping of one registration says nothing about the next one at the same address.
 TEST_F(LargeMessageTest, RegisteredAnew) {
   run([](Sender& sender) {
     for (int registration = 0; registration < 6; ++registration) {
@@ -177,7 +177,7 @@ TEST_F(LargeMessageTest, OutOfManySegments) {
   });
 }
 
-// How many segments this process has imported with a grant of their owner.
+// The number of segments that this process has imported with a grant of their owner.
 int granted() {
   urma_ext_segment_t segments[64];
   uint32_t count = std::size(segments);
@@ -195,8 +195,8 @@ void await_granted(int wanted, urma_jfc_t* polled) {
   }
 }
 
-// The one that is to map its sender's memory, and cannot, is not held up by that: nor is a program
-// that sleeps.
+// A receiver that cannot map the memory of its sender is not delayed by that, nor is a program that
+// sleeps.
 TEST_F(LargeMessageTest, OfASenderThatIsStopped) {
   SKIP_UNLESS_SHARED_MEMORY("does a receiver take messages out of its senders' memory");
   Child receiver("receiver", [](Channel& channel) {
@@ -212,7 +212,7 @@ TEST_F(LargeMessageTest, OfASenderThatIsStopped) {
       wait_for_success(endpoint.receive_jfc, message);
       await_granted(1, endpoint.receive_jfc);
     }
-    // With this one copies have cost as much as is worth a mapping.
+    // With this message, copies have cost as much as a mapping.
     endpoint.post_receive(segment, room.data(), room.size(), 2);
     channel.sync();
     channel.sync();
@@ -242,7 +242,7 @@ TEST_F(LargeMessageTest, OfASenderThatIsStopped) {
     receiver.channel().sync();
     peer.channel().sync();
   }
-  // Posted, and not looked at yet.
+  // Posted, but not examined yet.
   peer.channel().sync();
   peer.stop();
   receiver.channel().sync();
@@ -252,7 +252,7 @@ TEST_F(LargeMessageTest, OfASenderThatIsStopped) {
   peer.expect_success();
 }
 
-// The memory of a process that has died is not kept.
+// Memory of a dead process is not kept.
 TEST_F(LargeMessageTest, OfASenderThatDies) {
   SKIP_UNLESS_SHARED_MEMORY("does a receiver take messages out of its senders' memory");
   Child receiver("receiver", [](Channel& channel) {

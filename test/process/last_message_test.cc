@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// A message that is the first on its way to a queue, and whose own queue ends right behind it: what
-// the peer can receive arrives, whatever the handshake is at.
+// A message that is the first to a queue, and whose own queue ends right after it: the peer
+// receives what it can, at any stage of the handshake.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -44,7 +44,7 @@ class LastMessageTest : public ProcessTest, public ::testing::WithParamInterface
 using StoppedPeerTest = ProcessTest;
 using LastCopiesTest = ProcessTest;
 
-// An endpoint whose queues are made anew for each round, and whose memory stays.
+// An endpoint whose queues are recreated each round while its memory stays.
 struct Side {
   explicit Side(const Config& config) : endpoint(config) {}
 
@@ -76,7 +76,7 @@ struct Side {
   urma_target_jetty_t* peer = nullptr;
 };
 
-// Returns what became of the message, where that is said.
+// Returns the status of the message, if reported.
 urma_cr_status_t end(Side* side, End how) {
   urma_cr_status_t status = URMA_CR_SUCCESS;
   switch (how) {
@@ -109,7 +109,7 @@ void close_rest(Side* side, End how) {
   if (how != End::kContext) side->endpoint.close_queues();
 }
 
-// All of them, each time over a way that no message has gone before.
+// All messages, each over a connection that no message has used before.
 TEST_P(LastMessageTest, Arrives) {
   const End how = GetParam().end;
   SKIP_WITHOUT(device_traits().has_mode(GetParam().mode), "such mode");
@@ -149,7 +149,7 @@ TEST_P(LastMessageTest, Arrives) {
       });
 }
 
-// Also where they are copied out of memory that the receiver has mapped, and might be taken back.
+// Also when they are copied out of memory that the receiver has mapped and that might be withdrawn.
 TEST_F(LastCopiesTest, OfWhatFitsIntoTheRingArrive) {
   SKIP_UNLESS_IN_PLACE();
   constexpr uint64_t kLarge = 16;
@@ -195,8 +195,8 @@ TEST_F(LastCopiesTest, OfWhatFitsIntoTheRingArrive) {
       });
 }
 
-// A peer that is dead, or stands still, was never met: everything ends all the same, the message
-// with an error.
+// A peer that is dead or stopped before the first contact: everything still ends, the message with
+// an error.
 TEST_P(LastMessageTest, WaitsForNoPeerThatIsSilent) {
   const End how = GetParam().end;
   SKIP_UNLESS_SHARED_MEMORY("is a peer known by its process");
@@ -225,7 +225,7 @@ TEST_P(LastMessageTest, WaitsForNoPeerThatIsSilent) {
   }
 }
 
-// What is met for the first time while it stands still is waited for as long as the setting says.
+// A peer that is stopped at first contact is waited for as long as the setting says.
 TEST_F(StoppedPeerTest, IsWaitedForAsLongAsSaid) {
   SKIP_UNLESS_SHARED_MEMORY("is a peer known by its process");
   for (const bool goes_on : {false, true}) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Objects that are made inactive, set up option by option, activated, and more than once; batches.
+// Objects created inactive, configured option by option and activated, more than once; batches.
 #include <gtest/gtest.h>
 #include <poll.h>
 
@@ -70,7 +70,7 @@ TEST_F(LifecycleTest, QueuesLiveTwice) {
   EXPECT_EQ(ctx_->ref.atomic_cnt.load(), 4u);
   EXPECT_EQ(jfr->jfr_id.id, 0u);
   for (uint32_t round = 0; round < 3; ++round) {
-    // Nothing works before.
+    // Nothing works before activation.
     urma_jfr_wr_t receive = {};
     urma_jfr_wr_t* bad = nullptr;
     EXPECT_EQ(urma_post_jfr_wr(jfr, &receive, &bad), URMA_EINVAL);
@@ -145,7 +145,7 @@ TEST_F(LifecycleTest, AJettyIsMadeOfItsParts) {
   EXPECT_EQ(urma_active_jetty(jetty), URMA_SUCCESS);
   EXPECT_EQ(jetty->jetty_id.id, 77u);
   EXPECT_EQ(urma_deactive_jfr(jfr), URMA_EAGAIN);
-  // The id is taken as long as the jetty is active.
+  // The id is taken while the jetty is active.
   urma_jetty_t* other = nullptr;
   cfg.id = 77;
   ASSERT_EQ(urma_alloc_jetty(ctx_, &cfg, &other), URMA_SUCCESS);
@@ -162,7 +162,7 @@ TEST_F(LifecycleTest, AJettyIsMadeOfItsParts) {
   EXPECT_EQ(urma_delete_jfr(jfr), URMA_SUCCESS);
 }
 
-// A completion, of no message.
+// A completion without a message.
 void complete_one(urma_jfs_t* jfs) {
   urma_jfs_attr_t attr = {JFS_STATE, URMA_JETTY_STATE_ERROR};
   EXPECT_EQ(urma_modify_jfs(jfs, &attr), URMA_SUCCESS);

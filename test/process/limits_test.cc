@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Limits of the process that the library runs into: a request fails, or the start of the library,
-// and nothing else.
+// Limits of the process that the library hits: they fail a request or the start of the library, and
+// nothing else.
 #include <errno.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@
 namespace urma_test {
 namespace {
 
-// Enough for what is logged, and not for a ring.
+// Enough for log lines, but not for a ring.
 constexpr rlim_t kFileBytes = 4000;
 
 void limit(int resource, rlim_t most) {
@@ -32,7 +32,8 @@ void limit(int resource, rlim_t most) {
   ASSERT_EQ(::setrlimit(static_cast<__rlimit_resource>(resource), &both), 0);
 }
 
-// The library does not start, or without a device, and says so in time; the process goes on.
+// The library fails to start, or starts without a device, and says so in time; the process
+// continues.
 void expect_no_start() {
   const urma_status_t status = urma_init(nullptr);
   if (status != URMA_SUCCESS) return;
@@ -84,7 +85,7 @@ TEST_F(LimitsTest, NoMemfdFailsTheMessage) {
 
 TEST_F(LimitsTest, NoAddressSpaceFailsTheMessage) {
   if (kSanitized) GTEST_SKIP() << "a sanitizer ends a program that runs out of address space";
-  // Less than is used already.
+  // Less than is in use already.
   send_under([] { limit(RLIMIT_AS, kMiB); }, URMA_CR_LOC_OPERATION_ERR);
 }
 
@@ -123,7 +124,7 @@ bool may_mount_at(const std::string& directory) {
   return child > 0 && ::waitpid(child, &status, 0) == child && status == 0;
 }
 
-// The library starts where the runtime directory is a file system that is full or read-only.
+// The library starts with a runtime directory on a full or read-only file system.
 void start_in_file_system(const std::string& directory, unsigned long flags, bool full) {
   ASSERT_TRUE(mount_at(directory, flags));
   if (full) {

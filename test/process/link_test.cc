@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// The link between two devices goes down and comes up again under traffic. URMA_TEST_LINK names the
-// network device that is switched, URMA_DEVICE and URMA_PEER_DEVICE the devices at its two ends.
+// The link between two devices goes down and up again under traffic. URMA_TEST_LINK names the
+// network device to switch, URMA_DEVICE and URMA_PEER_DEVICE the devices at its two ends.
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sched.h>
@@ -45,7 +45,7 @@ class LinkTest : public ProcessTest {
   std::string link_;
 };
 
-// Receives until it is told to stop.
+// Receives until told to stop.
 void receiver(Channel& channel) {
   std::vector<char> memory(2 * kSize);
   OwnedEndpoint endpoint;
@@ -62,7 +62,7 @@ void receiver(Channel& channel) {
   }
 }
 
-// Keeps requests under way, and says what became of them.
+// Keeps requests in flight, and reports their status.
 class Traffic {
  public:
   explicit Traffic(Channel& channel) {
@@ -89,7 +89,7 @@ class Traffic {
       }
     }
   }
-  // Ends one request: it survived, or its peer was out of reach.
+  // Ends one request: it survived, or its peer was unreachable.
   bool end_one() {
     const urma_cr_t record = wait_for(endpoint.send_jfc, kLimit);
     --outstanding_;
@@ -127,17 +127,17 @@ class Traffic {
   uint64_t posted_ = 0;
 };
 
-// Has the link go down under traffic, and come up again, as often as told.
+// Takes the link down under traffic and up again, repeatedly.
 void LinkTest::interrupt(int rounds, const Step& while_down, const Step& once_up) {
   Child other("receiver", receiver);
   Child client("client", [&](Channel& channel) {
     Traffic traffic(channel);
     for (int round = 0; round < rounds; ++round) {
       traffic.run(100);
-      channel.sync();  // it goes down
+      channel.sync();  // goes down
       channel.sync();
       while_down(traffic);
-      channel.sync();  // it comes up
+      channel.sync();  // comes up
       channel.sync();
       once_up(traffic);
       traffic.run(100);
@@ -159,7 +159,7 @@ void LinkTest::interrupt(int rounds, const Step& while_down, const Step& once_up
   other.expect_success();
 }
 
-// Shorter than the device's patience: what is under way may survive, and what follows does.
+// Shorter than the timeout of the device: requests in flight may survive, later ones do.
 TEST_F(LinkTest, ShortOutage) {
   interrupt(
       3, [](Traffic& traffic) { traffic.fill(); },
@@ -169,7 +169,7 @@ TEST_F(LinkTest, ShortOutage) {
       });
 }
 
-// Longer than anybody's patience: all that is under way, and posted meanwhile, ends.
+// Longer than all timeouts: requests in flight, or posted meanwhile, all end.
 TEST_F(LinkTest, LongOutage) {
   interrupt(
       2,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
 // Many processes, each of which sends to several others, writes into their memory, reads it back
-// and counts in it, while one after the other is killed and started again. Every message bears
-// numbers and a pattern: what was completed with success has arrived, once, in order, and
-// unchanged; and nothing fails but towards the dead.
+// and counts in it, while one after the other is killed and restarted. Every message has a number
+// and a pattern: a request that completed with success has arrived, once, in order and unchanged;
+// and only requests to the dead process fail.
 //
 // With URMA_SOAK it is 200 processes and 100 GiB instead of 12 and 1 GiB.
 #include <gtest/gtest.h>
@@ -41,7 +41,7 @@ class LoadTest : public ProcessTest {
     ASSERT_NE(memory, MAP_FAILED);
     board_ = new (memory) Board{};
     random_.seed(announced_seed());
-    // Each process has the descriptors of those that were there before it.
+    // Each process inherits the descriptors of those started before it.
     rlimit limit;
     ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
     limit.rlim_cur = limit.rlim_max;
@@ -104,7 +104,7 @@ class LoadTest : public ProcessTest {
 
   void kill_one() {
     const size_t index = random_() % processes_;
-    if (slot(index).life.load() == 0) return;  // is just being started
+    if (slot(index).life.load() == 0) return;  // is being started
     slot(index).life.store(0);
     workers_[index]->kill();
     EXPECT_TRUE(WIFSIGNALED(workers_[index]->wait())) << workers_[index]->output();
@@ -114,7 +114,7 @@ class LoadTest : public ProcessTest {
     if (!HasFailure()) start(index);
   }
 
-  // What the dead one was told to be through has arrived, or will.
+  // What the dead process knew to be complete has arrived or will.
   void expect_all_received(size_t index) {
     for (size_t distance = 0; distance < kPartners && !HasFailure(); ++distance) {
       const Slot::Sent& sent = slot(index).sent[distance];

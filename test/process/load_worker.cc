@@ -16,7 +16,7 @@ constexpr size_t kMessages = 4;  // at a time to one partner
 constexpr size_t kMessageBytes = 16 * 1024;
 constexpr size_t kBlockBytes = 256 * 1024;
 constexpr size_t kLaneBytes =
-    kBlockBytes + 4096;  // of a sender; the block, and a counter behind it
+    kBlockBytes + 4096;  // of a sender; the block, and the counter after it
 constexpr uint64_t kReceives = 64;
 
 struct Header {
@@ -83,8 +83,8 @@ class Worker {
         idle &= partners_[i].in_flight == 0;
       }
       take_records();
-      // A turn for the others, of whom there are many for each processor: those who never sleep
-      // would wait for each other longer than a peer may take for an answer.
+      // Yields to the others, of which there are many per processor: without sleeping, they would
+      // wait for each other longer than a peer may take to answer.
       ::poll(nullptr, 0, 1);
       if (stop && idle && !drained) {
         drained = true;
@@ -100,14 +100,14 @@ class Worker {
   enum class Job { kMessages, kBlock, kCount };
   struct Partner {
     size_t slot = 0;
-    uint64_t life = 0;  // 0: none that is known
+    uint64_t life = 0;  // 0: none known
     urma_target_jetty_t* queue = nullptr;
     urma_target_seg_t* segment = nullptr;
     Job job = Job::kMessages;
     uint64_t in_flight = 0;
     bool failed = false;
     uint64_t sent = 0;     // messages
-    uint64_t counted = 0;  // what the counter has to say
+    uint64_t counted = 0;  // the expected value of the counter
     bool counter_known = false;
   };
 
@@ -140,7 +140,7 @@ class Worker {
     }
   }
 
-  // Whether the partner is there.
+  // Whether the partner is running.
   bool meet(size_t index) {
     Partner& partner = partners_[index];
     Slot& slot = board_->slots[partner.slot];
@@ -217,7 +217,7 @@ class Worker {
     post(index, add_request(partner.queue, &here, &there, 1));
   }
 
-  // Whether there was anything.
+  // Whether anything was found.
   bool take_records() {
     urma_cr_t records[16];
     const int ended = urma_poll_jfc(endpoint_.send_jfc, 16, records);
@@ -242,7 +242,7 @@ class Worker {
       partner.failed = true;
       EXPECT_NE(board_->slots[partner.slot].life.load(), partner.life)
           << "a request to a process that lives: " << record.status;
-      // The one that came after the dead one knows nothing of its memory.
+      // The successor of the dead process knows nothing of its memory.
       EXPECT_TRUE(record.status == URMA_CR_ACK_TIMEOUT_ERR ||
                   record.status == URMA_CR_REM_ACCESS_ABORT_ERR)
           << record.status;
@@ -289,7 +289,7 @@ class Worker {
     post_receive(record.user_ctx);
   }
 
-  // Each life of a sender counts from 0, and leaves out nothing.
+  // Each life of a sender counts from 0, without gaps.
   void tally(const Header& header) {
     Slot::Received& received = own_.received[header.distance];
     if (received.from_life.load() != header.from_life) {

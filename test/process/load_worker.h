@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // A process under load: it sends to several others, writes into their memory, reads it back and
-// counts in it, and looks at all that it gets.
+// counts in it, and checks everything that it gets.
 #ifndef TEST_PROCESS_LOAD_WORKER_H_
 #define TEST_PROCESS_LOAD_WORKER_H_
 
@@ -14,21 +14,21 @@
 namespace urma_test {
 
 inline constexpr size_t kMostProcesses = 200;
-inline constexpr size_t kPartners = 4;  // that each sends to: those that follow it
+inline constexpr size_t kPartners = 4;  // that each sends to: the next ones
 
 struct LoadOffer {
   QueueId queue;
   SegmentId segment;
 };
 
-// What a process tells of its traffic, in memory that outlives it. Lives are counted from 1.
+// What a process reports about its traffic, in memory that outlives it. Lives count from 1.
 struct Slot {
-  std::atomic<uint64_t> life;   // 0: not there
+  std::atomic<uint64_t> life;   // 0: not running
   LoadOffer offer;              // of that life
   std::atomic<uint64_t> moved;  // bytes, of all lives
   std::atomic<uint64_t> messages;
-  std::atomic<uint64_t> strays;   // messages for the one before, of which the sender did not know
-  std::atomic<uint64_t> drained;  // the life that has nothing outstanding any more
+  std::atomic<uint64_t> strays;   // for the previous life, whose end the sender did not know of
+  std::atomic<uint64_t> drained;  // the life with nothing outstanding any more
   struct Sent {
     std::atomic<uint64_t> to_life;
     std::atomic<uint64_t> completed;
@@ -46,7 +46,7 @@ struct Board {
   std::array<Slot, kMostProcesses> slots;
 };
 
-// The process `index`, until Board::stop is set and all have nothing outstanding any more.
+// Process `index`, until Board::stop is set and none has anything outstanding.
 void work(Board* board, size_t processes, size_t index, uint64_t life, uint64_t seed);
 
 }  // namespace urma_test

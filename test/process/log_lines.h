@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The lines of the library's log, for tests of what they say.
+// The lines of the library's log, for tests of their text.
 #ifndef TEST_PROCESS_LOG_LINES_H_
 #define TEST_PROCESS_LOG_LINES_H_
 
@@ -14,7 +14,7 @@
 
 namespace urma_test {
 
-// Takes the lines of this process while it lives. One at a time.
+// Captures the lines of this process during its lifetime. One at a time.
 class LogLines {
  public:
   LogLines() { urma_register_log_func(take); }
@@ -22,7 +22,7 @@ class LogLines {
   LogLines(const LogLines&) = delete;
   LogLines& operator=(const LogLines&) = delete;
 
-  // How many lines have all of these texts in them.
+  // The number of lines that contain all of these texts.
   static size_t count(std::initializer_list<std::string> texts) {
     const std::lock_guard lock(mutex_);
     return static_cast<size_t>(
@@ -32,7 +32,7 @@ class LogLines {
           });
         }));
   }
-  // All of them, for the message of a test that fails.
+  // All lines, for the message of a failing test.
   static std::string all() {
     const std::lock_guard lock(mutex_);
     std::string text;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// A process that lives long while its peers come and go, in good order and otherwise: it ends with
-// the descriptors, mappings, memory and ids that it had. With URMA_SOAK=1 for ten minutes.
+// A process that lives long while its peers come and go, orderly or not: it ends with the
+// descriptors, mappings, memory and ids that it started with. URMA_SOAK=1 runs it for ten minutes.
 #include <gtest/gtest.h>
 #include <malloc.h>
 #include <sched.h>
@@ -28,10 +28,10 @@ constexpr uint32_t kId = 4711;  // the same in each round
 constexpr int kWarmUp = 12;
 constexpr int kRounds = 48;
 constexpr int kMessages = 20;
-// A log line that is being written, and the like.
+// A log line being written, and the like.
 constexpr uint64_t kHeapSlack = 16 << 10;
-// Of malloc's own, and for a table of 512 KiB with a place for each id: since an id that was freed
-// comes again as late as possible, its pages are touched one after the other.
+// For malloc itself, and for a table of 512 KiB with an entry per id: a freed id is reused as late
+// as possible, so its pages are touched one after the other.
 constexpr uint64_t kSlack = (128 + 512) << 10;
 
 enum class End : int { kClean, kKilled, kKilledInTraffic };
@@ -42,14 +42,14 @@ bool soaks() {
   return soak != nullptr && std::strcmp(soak, "1") == 0;
 }
 
-// What a long life must leave as it was.
+// What must not change over a long life.
 struct Holdings {
   size_t descriptors;
   size_t mappings;
   uint32_t queues;
   uint32_t segments;
   uint64_t heap;   // in use
-  uint64_t bytes;  // taken of the machine
+  uint64_t bytes;  // of the machine
 
   static Holdings now() {
     const struct mallinfo2 heap = mallinfo2();
@@ -60,8 +60,7 @@ struct Holdings {
     EXPECT_EQ(urma_ext_query_segments_of(0, nullptr, &it.segments), URMA_SUCCESS);
     return it;
   }
-  // Right behind a peer that was killed something of it may still be there, which is no part of
-  // what has to stay.
+  // Right after a kill, something of the peer may still be there; only what remains counts.
   void take_less(const Holdings& other) {
     descriptors = std::min(descriptors, other.descriptors);
     mappings = std::min(mappings, other.mappings);
@@ -73,7 +72,7 @@ struct Holdings {
   }
 };
 
-// What belonged to a peer that is gone goes soon.
+// Everything that belonged to a dead peer is removed soon.
 void expect_back_at(const Holdings& before) {
   const auto deadline = Clock::now() + patience(seconds(10));
   Holdings now = Holdings::now();
@@ -97,7 +96,7 @@ Config round_config() {
   return config;
 }
 
-// One side of a connection: RC jetties that are bound to each other, and memory of the other side.
+// One side of a connection: bound RC jetties, and memory of the other side.
 struct Side {
   Side(Endpoint& endpoint, const Pages& memory, Channel& channel)
       : endpoint(endpoint), memory(memory), segment(endpoint.add(memory.get(), kBytes)) {
@@ -157,7 +156,7 @@ void be_peer(Channel& channel, End end) {
   }
 }
 
-// One connection of the process that lives long, in a context of its own.
+// One connection of the long-lived process, in a context of its own.
 void live_round(Endpoint& endpoint, const Pages& memory, Channel& channel, End end) {
   endpoint.open_queues();
   Side side(endpoint, memory, channel);
@@ -172,7 +171,7 @@ void live_round(Endpoint& endpoint, const Pages& memory, Channel& channel, End e
 }
 
 void live_long(Channel& channel) {
-  ::alarm(0);  // the harness lets nobody live as long as a soak
+  ::alarm(0);  // the harness allows no child to live as long as a soak
   Endpoint endpoint(round_config());
   endpoint.close_queues();
   const Pages memory(kBytes);
@@ -226,7 +225,7 @@ TEST_F(LongLifeTest, PeersComeAndGo) {
   }
 }
 
-// The library ends and begins again in one process.
+// The library starts and ends repeatedly in one process.
 TEST_F(LongLifeTest, TheLibraryComesAndGoes) {
   run_one([](Channel&) {
     const Pages memory(kBytes);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Processes that end, fork or leave the library while memory is mapped.
+// Processes that exit, fork or end the library while memory is mapped.
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -24,14 +24,14 @@ namespace {
 
 constexpr int kRounds = 20;
 constexpr uint64_t kLarge = 32 * kMiB;
-constexpr uint32_t kMovingUs = 60000;  // so long at least it takes to move it on a busy machine
+constexpr uint32_t kMovingUs = 60000;  // moving it takes at least this long on a busy machine
 constexpr uint64_t kBytes = 3 * kMiB;
 
 int64_t now_ns() { return Clock::now().time_since_epoch().count(); }
 
 using MappingEndTest = ProcessTest;
 
-// Registers touched memory and waits for its end.
+// Registers touched memory and waits to be ended.
 void dying_owner(Channel& channel) {
   Endpoint owner;
   Pages memory(kLarge);
@@ -40,7 +40,7 @@ void dying_owner(Channel& channel) {
   channel.receive<char>();
 }
 
-// Requests may succeed in what is mapped until the death is known, and never again after that.
+// Requests may succeed in mapped memory until the death is known, and never after that.
 void expect_requests_to_end(Importer& peer) {
   urma_cr_status_t status = URMA_CR_SUCCESS;
   const auto deadline = Clock::now() + patience(seconds(10));
@@ -49,7 +49,7 @@ void expect_requests_to_end(Importer& peer) {
   peer.expect_refused(URMA_CR_ACK_TIMEOUT_ERR);
 }
 
-// Imports while the owner dies at any point, and goes on using what it has got.
+// Imports while the owner dies at any point, and goes on using what it has.
 void survivor_of_owners(Channel& channel) {
   std::optional<Importer> peer;
   for (int round = 0; round < kRounds; ++round) {
@@ -58,7 +58,7 @@ void survivor_of_owners(Channel& channel) {
     channel.send('k');
     peer->turn_to(offer);
     const int64_t imported = now_ns();
-    channel.sync();  // the owner is dead now
+    channel.sync();  // the owner is dead by now
     expect_requests_to_end(*peer);
     channel.send(imported);
     channel.send(now_ns());
@@ -74,7 +74,7 @@ TEST_F(MappingEndTest, OwnerIsKilledWhileItsPagesMove) {
   std::mt19937 random(4711);
   Child survivor("survivor", survivor_of_owners);
   wait_long_for_answers();
-  // From a death until it is known everywhere.
+  // From a death until all know of it.
   const int64_t limit = std::chrono::nanoseconds(promised(seconds(1))).count();
   for (int round = 0; round < kRounds; ++round) {
     SCOPED_TRACE("round " + std::to_string(round));
@@ -131,7 +131,7 @@ TEST_F(MappingEndTest, ImporterIsKilled) {
   owner.expect_success();
 }
 
-// Every call that a child may try ends at once, and says that it does not work.
+// Every call that a child may try returns at once with an error.
 void expect_memory_calls_refused(Endpoint& owner, urma_target_seg_t* segment, const Pages& memory,
                                  const Offer& itself) {
   urma_context_t* ctx = owner.ctx;
@@ -173,12 +173,12 @@ void expect_object_calls_refused(const Endpoint& owner) {
   EXPECT_NE(urma_init(nullptr), URMA_SUCCESS);
 }
 
-// The child of the owner: it has a snapshot, and its stores are its own.
+// The child of the owner: it has a snapshot, and its stores are private.
 void be_forked(Channel& channel, Endpoint& owner, urma_target_seg_t* segment, const Pages& memory,
                char* own, const Offer& itself) {
   EXPECT_EQ(memfd_areas(memory.get(), kBytes), 0);
   EXPECT_EQ(memfd_areas(own, kPage), 0);
-  channel.sync();  // the parent and the peer have written since
+  channel.sync();  // the parent and the peer have written in the meantime
   EXPECT_EQ(*memory.word(8), 1u);
   EXPECT_EQ(*memory.word(16), 0u);
   EXPECT_EQ(*memory.word(24), 0u);
@@ -261,7 +261,7 @@ TEST_F(MappingEndTest, ForkedChildHasASnapshot) {
       });
 }
 
-// The parent goes on at once: what it does then is not for the child to see.
+// The parent goes on at once; the child must not see what it does then.
 TEST_F(MappingEndTest, ForkedChildKeepsWhatTheParentTakesBack) {
   SKIP_UNLESS_IN_PLACE();
   if (kSanitized) GTEST_SKIP() << "forks of a sanitized program with threads may hang";
@@ -297,7 +297,7 @@ TEST_F(MappingEndTest, ForkedChildKeepsWhatTheParentTakesBack) {
       });
 }
 
-// A program that is careless about what it has registered. Each cycle is followed by another one.
+// A program that leaks what it has registered. Each cycle is followed by another one.
 TEST_F(MappingEndTest, UninitTakesBackWhatIsStillRegistered) {
   SKIP_UNLESS_IN_PLACE();
   constexpr int kCycles = 3;
@@ -308,7 +308,7 @@ TEST_F(MappingEndTest, UninitTakesBackWhatIsStillRegistered) {
       fill(memory.get(), kBytes);
       for (uint64_t cycle = 1; cycle <= kCycles; ++cycle) {
         SCOPED_TRACE(cycle);
-        auto* owner = new Endpoint;  // never closed: what it holds goes with the library
+        auto* owner = new Endpoint;  // never closed: the end of the library frees it
         urma_target_seg_t* segment = owner->add(memory.get(), kBytes);
         const auto offer = channel.swap(offer_of(*owner, segment));
         urma_target_seg_t* remote = owner->import(offer.segment, true);
@@ -329,7 +329,7 @@ TEST_F(MappingEndTest, UninitTakesBackWhatIsStillRegistered) {
   run_two("one", side(1), "two", side(2));
 }
 
-// Three programs' lives in one process, with traffic in each.
+// The lives of three programs in one process, with traffic in each.
 TEST_F(MappingEndTest, LibraryIsStartedAgain) {
   SKIP_UNLESS_IN_PLACE();
   const auto side = [](uint64_t mine) {

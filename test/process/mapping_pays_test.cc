@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// When the pages of an imported segment move into shared memory: not for a few requests, which cost
-// less than moving pages there and back.
+// When the pages of an imported segment are moved into shared memory: not for a few requests, which
+// cost less than moving pages there and back.
 #include <gtest/gtest.h>
 #include <sched.h>
 
@@ -17,7 +17,7 @@ namespace {
 using std::chrono::steady_clock;
 
 constexpr uint64_t kBytes = 128 * 1024;
-// As the provider has them.
+// The values of the provider.
 constexpr int kUsesWorthMapping = 8;
 constexpr int kImportsWorthSharing = 4;
 
@@ -27,14 +27,14 @@ bool is_mapped(const urma_target_seg_t* segment) {
   return parts_of(segment).front().path == URMA_EXT_PATH_MAPPED;
 }
 
-// No request is needed for that any more.
+// That needs no further request.
 void wait_until_mapped(const urma_target_seg_t* segment) {
   const auto deadline = steady_clock::now() + std::chrono::seconds(20);
   while (!is_mapped(segment) && steady_clock::now() < deadline) ::sched_yield();
   expect_all_mapped(segment);
 }
 
-// One registration, import and request after the other moves no page.
+// A sequence of registrations, each with an import and one request, moves no page.
 TEST_F(MappingPaysTest, ARegistrationForOneRequestStaysPrivate) {
   run_two(
       "owner",
@@ -96,7 +96,7 @@ TEST_F(MappingPaysTest, TheEighthRequestOfAnImportHasItMapped) {
       });
 }
 
-// Imports that each serve one request: the fourth of one registration finds it mapped.
+// Imports with one request each: the fourth one of a registration finds it mapped.
 TEST_F(MappingPaysTest, TheFourthImportOfARegistrationHasItMapped) {
   SKIP_UNLESS_IN_PLACE();
   run_two(
@@ -130,7 +130,7 @@ TEST_F(MappingPaysTest, TheFourthImportOfARegistrationHasItMapped) {
       });
 }
 
-// What is shared already, for another importer or from the beginning, costs nothing to map.
+// Memory that is already shared, for another importer or from the start, costs nothing to map.
 TEST_F(MappingPaysTest, WhatIsSharedAlreadyIsMappedAtOnce) {
   SKIP_UNLESS_IN_PLACE();
   run_two(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What a peer that maps memory can do with it, against the owner's will too.
+// What a peer that maps memory can do with it, even against the will of the owner.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -22,7 +22,7 @@ namespace {
 constexpr uint64_t kBytes = 3 * kMiB;
 constexpr uint32_t kToken = 4711;
 
-// The name in /proc/self/map_files of the area that begins at or before `address`.
+// The name in /proc/self/map_files of the mapping that begins at or before `address`.
 std::string map_file_of(const void* address) {
   const auto wanted = reinterpret_cast<uint64_t>(address);
   std::ifstream maps("/proc/self/maps");
@@ -38,7 +38,8 @@ std::string map_file_of(const void* address) {
   return "";
 }
 
-// Opens the memory behind a mapping as only root can; every way to more than was given has to fail.
+// Opens the memory behind a mapping as only root can; every attempt to get more than was granted
+// must fail.
 void expect_sealed(char* mva, bool may_write) {
   const std::string path = map_file_of(mva);
   const int fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
@@ -150,7 +151,7 @@ TEST_P(MappingRightsTest, WriterCannotResize) {
       });
 }
 
-// Not even a descriptor comes: what the importer does not hold, it cannot find.
+// Not even a descriptor arrives: the importer cannot find what it does not hold.
 TEST_P(MappingRightsTest, WrongTokenGetsNothing) {
   SKIP_UNLESS_IN_PLACE();
   run_two(
@@ -174,7 +175,7 @@ TEST_P(MappingRightsTest, WrongTokenGetsNothing) {
       },
       "importer",
       [](Channel& channel) {
-        // The two processes know each other already when it is counted.
+        // Count only after the two processes have met.
         Importer peer(channel.receive<Offer>());
         Offer offer = channel.receive<Offer>();
         peer.write(0, 1);
@@ -213,7 +214,7 @@ TEST_P(MappingRightsTest, FormerImporterNeitherChangesNorSeesAnything) {
         EXPECT_EQ(*word_at(memory, 8), 1u);
         EXPECT_EQ(*word_at(memory, 16), 0u);
         EXPECT_EQ(*word_at(memory, kBytes - 8), 1u);
-        // It can be registered again, and the former importer has no part in that.
+        // It can be registered again, and the former importer has no access.
         segment = owner.add(memory, kBytes, kAllAccess, kToken + 1);
         channel.send(offer_of(owner, segment, kToken + 1));
         channel.sync();

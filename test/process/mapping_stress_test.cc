@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Nothing is lost while memory changes between private and shared under the hands of its users, and
-// atomics of all paths are atomic with each other.
+// Nothing is lost while memory in use changes between private and shared, and atomics of all paths
+// are atomic with each other.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -22,17 +22,16 @@ namespace {
 constexpr int kRounds = 12;
 constexpr uint64_t kPages = 1024;
 constexpr uint64_t kSegment = kPages * kPage;
-constexpr uint64_t kStride = 8;  // one of so many pages is the peer's target in a round
+constexpr uint64_t kStride = 8;  // one of this many pages is the target of the peer in a round
 
-// Where in each page the words of each writer lie.
+// Where the words of each writer are in each page.
 constexpr uint64_t kStores = 0;
 constexpr uint64_t kReads = 512;
 constexpr uint64_t kAdds = 1024;
 constexpr uint64_t kWrites = 2048;
 constexpr uint64_t kMappedStores = 3072;
 
-// A thread that counts in one word of each page. It is the only one that does, so it knows what it
-// must find there.
+// A thread that counts in one word of each page. No one else writes them, so it knows their values.
 class Writer {
  public:
   Writer(const Pages& memory, uint64_t offset, bool by_read)
@@ -40,7 +39,7 @@ class Writer {
   ~Writer() { stop(); }
   Writer(const Writer&) = delete;
 
-  // Each writer has come round once more.
+  // Each writer has completed another round.
   void wait_for_a_round() const {
     const uint64_t before = rounds_.load(std::memory_order_relaxed);
     const auto deadline = Clock::now() + patience(seconds(10));
@@ -162,7 +161,7 @@ INSTANTIATE_TEST_SUITE_P(All, ChangingMemoryTest, testing::Bool(), [](const auto
   return std::string(info.param ? "Mapped" : "Copied");
 });
 
-// The pages of the words, and where those of 4 and of 8 bytes lie.
+// The pages of the words, and the offsets of those of 4 and of 8 bytes.
 constexpr uint64_t kAtomicBytes = 4 * kPage;
 constexpr uint64_t kWide = kPage + 64;
 constexpr uint64_t kNarrow = kPage + 128;
@@ -190,7 +189,7 @@ void cas_locally(void* word) {
   }
 }
 
-// Counts with requests, which are executed in another way for each importer.
+// Counts with requests, which take a different path for each importer.
 void add_by_requests(Importer& peer, uint64_t offset, uint32_t width) {
   for (uint64_t i = 0; i < kCount; ++i) peer.add(offset, 1, width);
 }
@@ -212,11 +211,11 @@ void owner_of_words(Channel& channel) {
   Pages memory(kAtomicBytes);
   OwnedEndpoint owner;
   urma_target_seg_t* whole = owner.add(memory.get(), kAtomicBytes);
-  // It covers no page whole, so nothing of it can be mapped.
+  // It contains no whole page, so nothing of it can be mapped.
   urma_target_seg_t* ragged = owner.add(memory.get() + kPage + 8, kPage - 8);
   char* const wide = memory.get() + kWide;
   char* const narrow = memory.get() + kNarrow;
-  // Other bits of the narrow word's surroundings must not change.
+  // The bits around the narrow word must not change.
   *memory.word(kNarrow) = uint64_t{0xabcdef} << 32 | (UINT32_MAX - 5);
   channel.send(AtomicOffer{offer_of(owner, whole), offer_of(owner, ragged)});
   channel.sync();
@@ -228,7 +227,7 @@ void owner_of_words(Channel& channel) {
   add_locally<uint32_t>(narrow);
   cas_locally<uint32_t>(narrow);
   channel.sync();
-  // Adding and comparing: of the owner; of the first importer, in two ways; of the second.
+  // Adding and comparing: by the owner, by the first importer in two ways, and by the second.
   constexpr uint64_t kAll = (2 + 4 + 2) * kCount;
   EXPECT_EQ(*memory.word(kWide), kAll);
   EXPECT_EQ(*memory.word(kNarrow), uint64_t{0xabcdef} << 32 | (kAll - 6));

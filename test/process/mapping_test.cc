@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Segments that another process maps: which of their bytes it gets, and that all the ways to reach
-// them lead to the same memory.
+// Segments that another process maps: which bytes are mapped, and that all paths to them reach the
+// same memory.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
@@ -17,7 +17,7 @@
 namespace urma_test {
 namespace {
 
-constexpr uint64_t kBytes = 3 * kMiB;  // more than is moved at once
+constexpr uint64_t kBytes = 3 * kMiB;  // more than is moved in one step
 constexpr uint32_t kToken = 4711;
 
 std::atomic<int> warnings{0};
@@ -103,7 +103,7 @@ INSTANTIATE_TEST_SUITE_P(All, MappingKindTest,
 
 using MappingTest = ProcessTest;
 
-constexpr uint64_t kRagged = 104;  // bytes before the first whole page, and behind the last
+constexpr uint64_t kRagged = 104;  // bytes before the first whole page and after the last
 
 void expect_ragged_parts(const urma_target_seg_t* segment) {
   const std::vector<urma_ext_part_t> parts = parts_of(segment);
@@ -121,7 +121,7 @@ void expect_ragged_parts(const urma_target_seg_t* segment) {
   EXPECT_EQ(parts[2].va, parts[1].va + parts[1].len);
 }
 
-// A request that crosses from one part into the next goes both ways.
+// A request that crosses from one part into the next uses both paths.
 void cross_all_parts(Importer& peer, uint64_t bytes) {
   std::vector<char> out(bytes), in(bytes);
   for (uint64_t i = 0; i < bytes; ++i) out[i] = static_cast<char>(i * 7 % 127);
@@ -185,7 +185,7 @@ TEST_F(MappingTest, NeighboursInTheSameMappingStayPrivate) {
         channel.send(offer_of(owner, segment));
         channel.sync();
         EXPECT_EQ(memfd_areas(memory.get(), 4 * kPage), 0);
-        // The last page is an area of its own, so that mremap cannot grow the memory.
+        // The last page is a mapping of its own, so that mremap cannot grow the memory.
         EXPECT_EQ(memfd_areas(memory.get() + 4 * kPage, 4 * kPage), 2);
         EXPECT_EQ(memfd_areas(memory.get() + 8 * kPage, 8 * kPage), 0);
         EXPECT_EQ(*memory.word(4 * kPage + 8), 5u);
@@ -235,7 +235,7 @@ TEST_F(MappingTest, TwoImportersShareOneMemory) {
   for (Child* child : {&owner, &first, &second}) child->expect_success();
 }
 
-// An import that does not ask for an address comes before one that does, and outlives it.
+// An import without a fixed address precedes one with it, and outlives it.
 TEST_F(MappingTest, ImportsOfOneSegmentAreIndependent) {
   SKIP_UNLESS_IN_PLACE();
   run_two(
@@ -275,7 +275,7 @@ TEST_F(MappingTest, ImportsOfOneSegmentAreIndependent) {
       });
 }
 
-// Under one token id two segments overlap. The common pages stay shared until both are gone.
+// Two segments under one token id overlap. The common pages stay shared until both are gone.
 TEST_F(MappingTest, SegmentsOfOneTokenShareTheirPages) {
   SKIP_UNLESS_IN_PLACE();
   run_two(
@@ -324,7 +324,7 @@ TEST_F(MappingTest, SegmentsOfOneTokenShareTheirPages) {
       });
 }
 
-// Whoever has only one of two tokens must not get pages of the other.
+// A process with only one of two tokens must not get pages of the other.
 TEST_F(MappingTest, CommonPagesAreNotMappedUnderAnotherToken) {
   SKIP_UNLESS_IN_PLACE();
   run_two(

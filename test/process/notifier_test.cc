@@ -113,13 +113,13 @@ TEST_F(NotifierTest, ImportedTargetTakesMessages) {
       });
 }
 
-// The target process starts while the import is under way.
+// The target process starts while the import is in progress.
 TEST_F(NotifierTest, TargetMayComeLater) {
   run_two(
       "importer",
       [](Channel& channel) {
         Importer importer;
-        // Non-blocking or not, the timeout of the call counts.
+        // The timeout of the call counts, non-blocking or not.
         ASSERT_EQ(::fcntl(importer.notifier->fd, F_SETFL, O_NONBLOCK), 0);
         urma_target_jetty_t* target = importer.begin(kWellKnown, 1, kForEver);
         EXPECT_TRUE(importer.idle());
@@ -167,7 +167,7 @@ TEST_F(NotifierTest, RefusalsAndTimeouts) {
     EXPECT_NE(urma_import_jetty_async(importer.notifier, &remote, &token, 4, kForEver), nullptr);
     EXPECT_EQ(importer.next().status, URMA_EINVAL);
 
-    // What failed is gone: nothing of it keeps the context.
+    // The failed request is freed: it holds no reference to the context.
     urma_target_jetty_t* target = importer.begin(own, 5, 0, kSecret);
     EXPECT_EQ(importer.next().status, URMA_SUCCESS);
     EXPECT_EQ(urma_unimport_jetty_async(target), URMA_SUCCESS);
@@ -222,7 +222,7 @@ TEST_F(NotifierTest, DeletedNotifierEndsItsImports) {
           EXPECT_EQ(urma_unimport_jetty_async(told.tjetty), URMA_SUCCESS);
         }
       }
-      // An import that has succeeded, but that nobody was told of, ends too.
+      // A successful import that no one was told of ends too.
       EXPECT_EQ(urma_delete_notifier(std::exchange(importer.notifier, nullptr)), URMA_SUCCESS);
     }
   });
@@ -243,7 +243,7 @@ TEST_F(NotifierTest, ImportThatIsEndedEarlyTellsNothing) {
   });
 }
 
-// However it is ended: neither a result nor the notifier's end comes back to it.
+// However it ends, neither its result nor the end of the notifier touches it again.
 TEST_F(NotifierTest, ImportThatIsEndedBeforeItsResultIsTakenIsGone) {
   run_one([](Channel&) {
     Importer importer;
@@ -316,10 +316,10 @@ TEST_F(NotifierTest, BindTellsWhetherThePeerIsThere) {
   });
 }
 
-// Nothing of them is left to happen in the next life of the library.
+// Nothing of them happens in the next life of the library.
 TEST_F(NotifierTest, LibraryEndsWithImportsUnderWay) {
   run_one([](Channel&) {
-    // The program does not keep to the order, so nothing of it is given back.
+    // The program breaks the order, so nothing of it is freed.
     static auto& left = *new std::vector<Importer*>;
     for (int round = 0; round < 5; ++round) {
       left.push_back(new Importer);
@@ -336,7 +336,7 @@ TEST_F(NotifierTest, LibraryEndsWithImportsUnderWay) {
   });
 }
 
-// A result about a jetty that is gone names it no more.
+// A result about a deleted jetty does not name it.
 TEST_F(NotifierTest, BindThatIsUndoneFails) {
   run_one([](Channel&) {
     Importer importer(rc_config());
@@ -357,7 +357,7 @@ TEST_F(NotifierTest, UndoneBindLeavesTheNextOneAlone) {
     Importer importer(rc_config());
     urma_jetty_t* jetty = importer.endpoint.jetty;
     urma_target_jetty_t* nobody = importer.import(kWellKnown);
-    // Nothing is asked any more, so the result does not wait for the timeout.
+    // No more requests are sent, so the result does not wait for the timeout.
     for (const int timeout : {0, 1, kForEver}) {
       EXPECT_EQ(urma_bind_jetty_async(importer.notifier, jetty, nobody, 1, timeout), URMA_SUCCESS);
       if (timeout == 1) {
@@ -397,7 +397,7 @@ TEST_F(NotifierTest, BindOfABoundPairSucceeds) {
   });
 }
 
-// Every bind is told of once, whether its result or the program undoes it.
+// Every bind is reported once, whether its result or the program undoes it.
 TEST_F(NotifierTest, UnbindingMeetsTheResult) {
   run_one([](Channel&) {
     constexpr int kBinds = 100;
@@ -425,7 +425,7 @@ TEST_F(NotifierTest, UnbindingMeetsTheResult) {
   });
 }
 
-// An owner that is stopped answers nothing, and a dead one never will.
+// A stopped owner does not answer yet, and a dead one never will.
 TEST_F(NotifierTest, SilentAndDeadOwners) {
   Child owner("owner", [](Channel& channel) {
     Endpoint endpoint;

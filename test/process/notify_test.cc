@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// WRITE_NOTIFY: the value comes behind all data, and neither of them where one is refused.
+// WRITE_NOTIFY: the value follows all data; if one is refused, neither is written.
 #include <gtest/gtest.h>
 #include <sched.h>
 
@@ -20,16 +20,16 @@ namespace {
 
 constexpr size_t kDataBytes = 3 * kMiB;
 constexpr uint64_t kRounds = 40;
-// One that is moved in several turns, too.
+// One size that is moved in several turns, too.
 constexpr size_t kSizes[] = {8, 1000, 65536, kDataBytes};
 
-// Where the data and the value lie: in pages that are mapped, or in memory that is copied.
+// Where data and value are: in mapped pages, or in memory that is copied.
 struct Ways {
   const char* name;
   bool data_mapped, value_mapped;
 };
 
-// Memory of 8 bytes has no whole page, so it is copied always.
+// Memory of 8 bytes contains no whole page, so it is always copied.
 struct Target {
   explicit Target(const Ways& ways) : data(kDataBytes + kPage), word(8), ways_(ways) {}
   char* bytes() { return ways_.data_mapped ? data.get() : data.get() + 1; }
@@ -46,7 +46,7 @@ struct Target {
 
 void wait_for_value(const uint64_t* word, uint64_t value) {
   const auto deadline = Clock::now() + patience(seconds(10));
-  // Acquire: what was written before the value is seen, too.
+  // Acquire: data that was written before the value is visible.
   while (__atomic_load_n(word, __ATOMIC_ACQUIRE) != value) {
     if (Clock::now() > deadline) throw std::runtime_error("nobody notifies");
     ::sched_yield();
@@ -66,7 +66,7 @@ TEST_P(NotifyOrderTest, ValueComesBehindAllData) {
         urma_target_seg_t* data = endpoint.add(target.bytes(), kDataBytes);
         urma_target_seg_t* value =
             endpoint.add(target.value(), ways.value_mapped ? kPage : sizeof(uint64_t));
-        // Nobody uses it up.
+        // It consumes no receive.
         endpoint.post_receive(data, target.bytes(), 8);
         channel.send(offer_of(endpoint, data));
         channel.send(endpoint.segment_id(value));
@@ -114,7 +114,7 @@ class NotifyTest : public ProcessTest, public testing::WithParamInterface<bool> 
   NotifyTest() { ::setenv("URMA_SHM_INPLACE", GetParam() ? "1" : "0", 1); }
 };
 
-// What one request does to memory of its own.
+// The effect of one request on memory of its own.
 struct Notification {
   explicit Notification(Self* self) : self(self), here(piece(self->segment, self->out(), kBytes)) {}
 
@@ -198,7 +198,7 @@ TEST_P(NotifyTest, NeedsASecondAddress) {
   });
 }
 
-// Inline data, and none at all.
+// Inline data, and no data.
 TEST_P(NotifyTest, DataMayBeInlineOrMissing) {
   run_one([](Channel&) {
     Self self;

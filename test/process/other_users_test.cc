@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Processes of several users, in a runtime directory of a group that all of them are in: those that
-// name each other in URMA_SHM_PEERS are peers, others are not.
+// Processes of several users, in the runtime directory of a group that all are in: users that name
+// each other in URMA_SHM_PEERS are peers, others are not.
 #include <gtest/gtest.h>
 #include <sched.h>
 
@@ -24,7 +24,7 @@ constexpr gid_t kGroup = 54323;
 constexpr uint64_t kBytes = 64 * kPage;
 constexpr uint32_t kToken = 4711;
 
-// A process of this user, who takes those for peers.
+// A process of this user, with these peers.
 Body process_of(uid_t user, const char* peers, const Body& body) {
   return [=](Channel& channel) {
     become(user, kGroup);
@@ -49,7 +49,7 @@ class OtherUsersTest : public WithoutRootTest {
   }
 };
 
-// Memory that is mapped, and memory that one of them only copies for the other.
+// Mapped memory, and memory that one of them only copies for the other.
 void own(Channel& channel) {
   Endpoint owner;
   Pages copied(kBytes);
@@ -132,7 +132,7 @@ TEST_F(OtherUsersTest, WhoIsNotNamedIsRefused) {
   run_two("Anna", process_of(kAnna, "*", refusing), "Bert", process_of(kBert, "nobody", refused));
 }
 
-// Who is killed leaves files that belong to another user.
+// A killed process leaves files of another user.
 TEST_F(OtherUsersTest, ClearUpBehindEachOther) {
   Child survivor("Anna", process_of(kAnna, "*", [](Channel& channel) {
                    OwnedEndpoint endpoint;

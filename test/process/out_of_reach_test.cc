@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Memory that the kernel does not let the importer copy: it is used once it is mapped.
+// Memory that the kernel does not let the importer copy: requests use it once it is mapped.
 #include <gtest/gtest.h>
 #include <sys/syscall.h>
 
@@ -15,7 +15,7 @@
 namespace urma_test {
 namespace {
 
-// Longer to move than requests wait where the kernel would copy.
+// Moving this much takes longer than requests wait where the kernel could copy.
 constexpr uint64_t kBytes = 512 * kMiB;
 constexpr uint64_t kSegments = 200;
 
@@ -37,7 +37,7 @@ TEST_F(OutOfReachTest, FirstRequestsWaitForTheMapping) {
       },
       "importer",
       [](Channel& channel) {
-        // As in kernels before 5.3, and under programs that look at every system call.
+        // Like kernels before 5.3, and programs that filter system calls.
         refuse(SYS_pidfd_open, ENOSYS);
         Importer peer(channel.receive<Offer>(), /*mapped=*/false);
         EXPECT_EQ(peer.try_write(kBytes - 8, 4711), URMA_CR_SUCCESS);
@@ -45,14 +45,14 @@ TEST_F(OutOfReachTest, FirstRequestsWaitForTheMapping) {
       });
 }
 
-// Each of them is posted while the owner maps, and is looked at again and again until it has.
+// Each is posted while the owner maps, and retried until it is mapped.
 TEST_F(OutOfReachTest, NoRequestMissesTheMappingThatItWaitsFor) {
   SKIP_UNLESS_IN_PLACE();
   run_two(
       "owner",
       [](Channel& channel) {
         Endpoint owner;
-        // Memory that need not be moved, and is mapped at its first import.
+        // Memory that need not be moved, mapped at its first import.
         std::vector<char*> pages;
         std::vector<urma_target_seg_t*> segments;
         for (uint64_t i = 0; i < kSegments; ++i) {
@@ -71,7 +71,7 @@ TEST_F(OutOfReachTest, NoRequestMissesTheMappingThatItWaitsFor) {
       [](Channel& channel) {
         refuse(SYS_pidfd_open, ENOSYS);
         Importer peer(channel.receive<Offer>(), /*mapped=*/false);
-        // A request that missed its mapping would be staged otherwise, and fails now.
+        // A request that missed its mapping would otherwise be staged; here it fails.
         refuse(SYS_memfd_create, ENOSYS);
         ASSERT_EQ(peer.try_write(0, 1), URMA_CR_SUCCESS);
         for (uint64_t i = 1; i < kSegments; ++i) {

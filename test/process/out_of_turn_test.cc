@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Calls before urma_init and after urma_uninit: an error and a line that says so, and no crash.
+// Calls before urma_init and after urma_uninit: an error and a log line, and no crash.
 #include <gtest/gtest.h>
 
 #include <cerrno>
@@ -19,7 +19,7 @@ namespace {
 
 class OutOfTurnTest : public ProcessTest {};
 
-// What a program still holds when it ends the library.
+// Objects that a program still holds when it ends the library.
 struct Left {
   explicit Left(Endpoint& endpoint) : endpoint(endpoint), buffer(4096) {
     segment = endpoint.add(buffer.data(), buffer.size());
@@ -101,7 +101,7 @@ TEST_F(OutOfTurnTest, WhatOutlivesTheLibraryIsNamedAndRefusesCalls) {
         LogLines::count({"urma_poll_jfc", "call urma_init again first", "urma_uninit has ended"}),
         1u)
         << LogLines::all();
-    // A later start is no start of what was made before.
+    // A later start does not revive older objects.
     ASSERT_EQ(urma_init(nullptr), URMA_SUCCESS);
     left.expect_refused();
     EXPECT_GE(LogLines::count({"urma_poll_jfc", "urma_uninit has ended it"}), 1u)
@@ -120,7 +120,7 @@ TEST_F(OutOfTurnTest, NothingIsSaidWhereAllHasEnded) {
   });
 }
 
-// Each call, and the errno that it leaves.
+// Each call with its errno.
 TEST_F(OutOfTurnTest, CallsBeforeUrmaInitSayThatItComesFirst) {
   run_one([](Channel&) {
     const LogLines lines;

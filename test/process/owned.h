@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Objects that end with their scope, the newest first.
+// Objects destroyed at the end of their scope, the newest first.
 #ifndef TEST_PROCESS_OWNED_H_
 #define TEST_PROCESS_OWNED_H_
 
@@ -15,7 +15,7 @@
 
 namespace urma_test {
 
-// Takes what a call has made, which may not be NULL. Stands for its pointer; its end has to
+// Owns the result of a call, which must not be NULL. Converts to its pointer; destruction must
 // succeed.
 template <typename Object, urma_status_t (*End)(Object*)>
 class Owned {

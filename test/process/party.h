@@ -18,7 +18,7 @@ inline Config rc_config() {
   return config;
 }
 
-// A process with RC jetties that share one JFR, and a buffer. Closed with its scope.
+// A process with RC jetties that share one JFR, and a buffer. Closed at the end of its scope.
 struct Party {
   explicit Party(const Config& config = rc_config()) : endpoint(config), memory(2 * kBufferSize) {
     segment = endpoint.add(memory.data(), memory.size());
@@ -35,7 +35,7 @@ struct Party {
     }
     endpoint.close();
   }
-  // One more that is like the endpoint's own.
+  // Another jetty like that of the endpoint.
   urma_jetty_t* add_jetty() {
     urma_jetty_cfg_t cfg = endpoint.jetty->jetty_cfg;
     cfg.id = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Who has to call what for things to go on, and in which order completions come.
+// Who must call what to make progress, and the order of completions.
 #include <gtest/gtest.h>
 #include <sched.h>
 
@@ -17,7 +17,7 @@ namespace {
 
 constexpr size_t kSize = 1 << 20;
 
-// One process with memory that both reach each other's half of: data goes from `out` to `in`.
+// A process with memory; both processes access half of each other's: data goes from `out` to `in`.
 struct Party {
   explicit Party(const Config& config = {}) : endpoint(config), memory(2 * kSize) {
     segment = endpoint.add(memory.data(), memory.size());
@@ -26,7 +26,7 @@ struct Party {
   uint8_t* in() { return memory.data(); }
   uint8_t* out() { return memory.data() + kSize; }
 
-  // Tells the other process what it may reach, and learns the same of it.
+  // Tells the other process what it may access, and learns the same.
   void meet(Channel& channel) {
     const Offer theirs = channel.swap(offer_of(endpoint, segment));
     queue = endpoint.import(theirs.queue);
@@ -60,7 +60,7 @@ milliseconds since(Clock::time_point start) {
 
 using ProgressTest = ProcessTest;
 
-// Both send and look at their send completions only; nobody ever polls for what arrives.
+// Both send and poll their send completions only; no one polls for received messages.
 TEST_F(ProgressTest, PeersThatPollTheirSendsOnly) {
   constexpr int kMessages = 200;
   Config config;
@@ -80,8 +80,8 @@ TEST_F(ProgressTest, PeersThatPollTheirSendsOnly) {
   run_two("first", body, "second", body);
 }
 
-// The receiver makes no URMA call from before the message is sent until it has been told that the
-// message is complete: it computes for a second, or as long as that takes.
+// The receiver makes no URMA call from before the message is sent until it is told that the message
+// is complete: it computes for a second, or as long as that takes.
 TEST_F(ProgressTest, ReceiverThatMakesNoCall) {
   auto sender = [](Channel& channel) {
     Party party;
@@ -110,7 +110,7 @@ TEST_F(ProgressTest, ReceiverThatMakesNoCall) {
   run_two("sender", sender, "receiver", receiver);
 }
 
-// The target waits for the end in its channel, that is, outside URMA.
+// The target waits for the end on its channel, that is, outside URMA.
 TEST_F(ProgressTest, OneSidedWhileTheTargetMakesNoCall) {
   constexpr uint64_t kRounds = 200;
   auto initiator = [](Channel& channel) {
@@ -200,7 +200,7 @@ TEST_F(ProgressTest, UnsignalledRequestsLeaveNoRecord) {
     party.meet(channel);
     channel.sync();
     for (uint64_t i = 0; i < kMessages; ++i) {
-      // One in ten is signalled, and frees the places of those before it.
+      // One in ten is signalled, and frees the entries of those before it.
       const bool signalled = i % 10 == 9;
       std::memcpy(party.out() + 16 * (i % 32), &i, sizeof(i));
       urma_sge_t here = piece(party.segment, party.out() + 16 * (i % 32), 8);
@@ -228,8 +228,8 @@ TEST_F(ProgressTest, UnsignalledRequestsLeaveNoRecord) {
   run_two("sender", sender, "receiver", receiver);
 }
 
-// Receives are used up in the order in which they were posted, each with the message meant for it,
-// small and large mixed.
+// Receives are consumed in the order of posting, each by the message meant for it, small and large
+// mixed.
 TEST_F(ProgressTest, ReceivesCompleteFirstInFirstOut) {
   constexpr uint64_t kMessages = 400, kSlots = 32, kSlot = kSize / kSlots;
   auto size_of = [](uint64_t i) -> size_t { return i % 5 == 0 ? kSlot : 9 + i % 200; };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Kernels that know fewer system calls than this one.
+// Simulates kernels without certain system calls.
 #ifndef TEST_PROCESS_REFUSAL_H_
 #define TEST_PROCESS_REFUSAL_H_
 
@@ -17,7 +17,7 @@
 
 namespace urma_test {
 
-// Has a system call fail from now on, for the calling thread and those that it starts.
+// Makes a system call fail from now on, in the calling thread and threads that it starts.
 inline void refuse(long call, int error) {
   sock_filter program[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
@@ -30,7 +30,7 @@ inline void refuse(long call, int error) {
   ASSERT_EQ(::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter), 0);
 }
 
-// The same where an argument, of 32 bits, has one value, and for all threads of the process.
+// The same if a 32-bit argument has one value, and in all threads of the process.
 inline void refuse_where(long call, unsigned argument, uint32_t value, int error) {
   const auto place = static_cast<uint32_t>(offsetof(seccomp_data, args) + argument * 8);
   sock_filter program[] = {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Processes whose memory is limited by a cgroup: what is shared in place needs no room for twice,
-// and where the kernel kills a process for want of memory, its peers learn of it.
+// Processes whose memory a cgroup limits: in-place sharing needs no memory for copies, and the
+// peers of a process killed for lack of memory learn of it.
 #include <errno.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -20,7 +20,7 @@ namespace urma_test {
 namespace {
 
 constexpr uint64_t kBytes = 64 * kMiB;
-// Less than a process takes by itself and twice as much as is shared.
+// Less than the process itself plus twice the shared memory.
 constexpr uint64_t kLimit = 112 * kMiB;
 
 bool write_file(const std::string& path, const std::string& text) {
@@ -30,7 +30,7 @@ bool write_file(const std::string& path, const std::string& text) {
   return file.good();
 }
 
-// A memory cgroup of the test's own, of version 1 or 2.
+// A memory cgroup of the test, of version 1 or 2.
 class MemoryCgroup {
  public:
   MemoryCgroup() {
@@ -56,7 +56,7 @@ class MemoryCgroup {
   MemoryCgroup& operator=(const MemoryCgroup&) = delete;
 
   bool made() const { return !path_.empty(); }
-  // For the calling process; false where that is refused.
+  // Limits the calling process; false if refused.
   bool enter() const { return write_file(path_ + "/cgroup.procs", std::to_string(::getpid())); }
 
  private:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What a kernel, or whoever runs a program, may refuse: each costs speed at most, or is an error
-// with a status, and urma_admin says which.
+// What a kernel or an administrator may refuse: each refusal only costs speed or is an error with a
+// status, and urma_admin reports it.
 #include <errno.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -83,7 +83,7 @@ void import_copied(Channel& channel, urma_ext_reason_t reason) {
   channel.sync();
 }
 
-// `shown_by` are those whom urma_admin can ask.
+// `shown_by`: the processes that urma_admin can ask.
 enum class ShownBy { kBoth, kImporter };
 void expect_copied(const Refusal& before, const Refusal& after, urma_ext_reason_t reason,
                    ShownBy shown_by = ShownBy::kBoth) {
@@ -114,12 +114,11 @@ TEST_F(RefusalsTest, UserfaultfdIsRefused) {
 TEST_F(RefusalsTest, SealsAreRefused) {
   SKIP_UNLESS_IN_PLACE();
   const auto refusal = [] { refuse_where(SYS_fcntl, 1, F_ADD_SEALS, EPERM); };
-  // What the tool is told goes through sealed memory, too.
+  // The reply to the tool goes through sealed memory, too.
   expect_copied(nullptr, refusal, URMA_EXT_REASON_KERNEL, ShownBy::kImporter);
 }
 
-// Mappings of the program's own, up to so many below the limit of the kernel. They end with the
-// process.
+// Mappings of the program, up to `left` below the limit of the kernel. They end with the process.
 void map_all_but(size_t left) {
   size_t limit = 0;
   std::ifstream("/proc/sys/vm/max_map_count") >> limit;
@@ -151,8 +150,8 @@ TEST_F(MappingsTest, AreLeftToTheProgram) {
       nullptr, [] { map_all_but(600); }, URMA_EXT_REASON_LIMIT);
 }
 
-// A message needs a ring, and a ring a mapping: without one it ends with an error, with one again
-// it arrives.
+// A message needs a ring, and a ring a mapping: without it the message ends with an error; once it
+// is possible again, a message arrives.
 TEST_F(MappingsTest, NoneIsLeftForARing) {
   run_two(
       "receiver",
@@ -174,7 +173,7 @@ TEST_F(MappingsTest, NoneIsLeftForARing) {
         urma_sge_t here = piece(segment, room.get(), 8);
         std::vector<void*> taken;
         map_all_but(200);
-        // Neighbours of the same kind would be one mapping.
+        // Adjacent mappings of the same kind would be merged.
         for (int i = 0;; ++i) {
           const int protection = i % 2 == 0 ? PROT_NONE : PROT_READ;
           void* page = ::mmap(nullptr, kPage, protection, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -195,7 +194,7 @@ TEST_F(MappingsTest, NoneIsLeftForARing) {
 // Without shared memory there is no device
 // -------------------------------------------------------------------------------------------------
 
-// What a process learns that starts under a refusal: no device, and a reason in which `why` stands.
+// What a process sees that starts under a refusal: no device, and a reason that contains `why`.
 void expect_no_device(const std::string& why) {
   EXPECT_EQ(urma_init(nullptr), URMA_SUCCESS);
   char name[] = "urma_shm0";
@@ -208,7 +207,7 @@ void expect_no_device(const std::string& why) {
     return std::string(provider.reason).find(why) != std::string::npos;
   })) << admin({"show", "providers"});
   EXPECT_EQ(urma_uninit(), URMA_SUCCESS);
-  // The tool, under the same refusal.
+  // The tool under the same refusal.
   const std::string shown = admin({"show", "providers"});
   EXPECT_NE(shown.find(why), std::string::npos) << shown;
 }
@@ -231,7 +230,7 @@ TEST_F(RefusalsTest, SharedMemoryIsRefusedFromTheStart) {
 // What only speeds things up
 // -------------------------------------------------------------------------------------------------
 
-// Allocates with huge pages, and has a peer map and use it.
+// Allocates with huge pages, and lets a peer map and use it.
 void use_own_memory(const Refusal& refusal) {
   run_two(
       "owner",
@@ -303,7 +302,7 @@ TEST_F(AddressSpaceTest, IsShortAtTheStart) {
   });
 }
 
-// An importer that has no room for what the owner shares copies it.
+// An importer without room for the shared memory of the owner copies it.
 TEST_F(AddressSpaceTest, IsShortAtTheImporter) {
   run_two(
       "owner",
@@ -322,7 +321,7 @@ TEST_F(AddressSpaceTest, IsShortAtTheImporter) {
       },
       "importer",
       [](Channel& channel) {
-        // With a ring, a link and a mapping already: what is refused is the next mapping.
+        // With a ring, a link and a mapping in place: the next mapping is refused.
         Importer peer(channel.receive<Offer>());
         const auto offer = channel.receive<Offer>();
         peer.endpoint.unimport(peer.remote);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What could only fail later is refused by the call that asks for it, with its true limit.
+// A request that could only fail later is refused by its call, with the true limit.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/utsname.h>
@@ -26,7 +26,7 @@ class RefusedAtTheCallTest : public ProcessTest {
   void SetUp() override { SKIP_UNLESS_SHARED_MEMORY("has the library look at areas"); }
 };
 
-// The kernel can be asked about one area from 6.11 on.
+// The kernel can be asked about one mapping since 6.11.
 bool areas_are_known() {
   utsname name;
   int major = 0, minor = 0;
@@ -113,7 +113,7 @@ TEST_F(RefusedAtTheCallTest, AnIdThatWasChosenForAnotherKind) {
       EXPECT_EQ(import_as(endpoint, 4711, !jetty), nullptr);
       EXPECT_EQ(errno, EINVAL);
       EXPECT_LINE("id 0x1267 is that of a ", jetty ? "not of a JFR" : "not of a jetty");
-      // One that nobody has yet may still come.
+      // An id that no one has yet may still appear.
       for (const uint32_t id : {4711U, 4712U}) {
         const ImportedJetty target = import_as(endpoint, id, jetty);
       }
@@ -121,7 +121,8 @@ TEST_F(RefusedAtTheCallTest, AnIdThatWasChosenForAnotherKind) {
   }
 }
 
-// Ids of both kinds that the library chooses are counted apart, so that only the owner can tell.
+// The library chooses the ids of both kinds from separate counters, so only the owner can tell them
+// apart.
 TEST_F(RefusedAtTheCallTest, AJettyTakenForAJfrIsNamedByBothSides) {
   run_one([](Channel&) {
     Endpoint endpoint;

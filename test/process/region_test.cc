@@ -39,7 +39,7 @@ urma_ur_t region(const std::string& name = kName, uint64_t size = 0, uint32_t ac
   return ur;
 }
 
-// A process with segments of one page, each with its number in the first word.
+// A process with one-page segments, each with its number in the first word.
 class Member {
  public:
   explicit Member(uint32_t segments, uint32_t access = kAllAccess, uint64_t first = 0)
@@ -67,7 +67,7 @@ class Member {
   const Closing closing_{endpoint};
 };
 
-// One who imports a region, and reads and writes its segments by requests.
+// An importer of a region, which reads and writes its segments by requests.
 class Importer {
  public:
   explicit Importer(const QueueId& anybody) : queue_(endpoint.import(anybody)) {
@@ -115,7 +115,7 @@ bool becomes_readable(int fd) {
   return ::poll(&ready, 1, 10'000) == 1;
 }
 
-// Waits until the import has so many segments; they may come and go one after the other.
+// Waits until the import has `count` segments; they may come and go one by one.
 urma_status_t wait_for_count(urma_target_ur_t* ur, uint32_t count) {
   urma_status_t status;
   while ((status = urma_ext_refresh_ur(ur)) == URMA_SUCCESS && ur->cnt != count) {
@@ -124,7 +124,7 @@ urma_status_t wait_for_count(urma_target_ur_t* ur, uint32_t count) {
   return status;
 }
 
-// A process that attaches so many segments, numbered from `first` on.
+// A process that attaches `segments` segments, numbered from `first`.
 Body member(uint32_t segments, uint64_t first, uint32_t access = kAllAccess) {
   return [=](Channel& test) {
     Member self(segments, access, first);
@@ -178,7 +178,7 @@ TEST_F(RegionTest, HoldsSegmentsOfSeveralProcesses) {
   });
 }
 
-// Its segments go; those of the others, and the region, stay; importers are told.
+// Its segments go; those of the others and the region stay; importers are notified.
 TEST_F(RegionTest, DropsTheSegmentsOfAMemberThatDies) {
   run_one([](Channel&) {
     Child dying("dying", member(2, 10)), other("other", member(1, 20));
@@ -233,7 +233,7 @@ TEST_F(RegionTest, EndsWithTheProcessThatCreatedIt) {
     EXPECT_EQ(self.attach(), URMA_EINVAL);
     EXPECT_EQ(urma_import_ur(self.endpoint.ctx, kName, kToken, {}), nullptr);
     EXPECT_EQ(errno, EINVAL);
-    // What was attached to it can leave, and its name is free.
+    // Its attached segments can be detached, and its name is free.
     EXPECT_EQ(self.detach(), URMA_SUCCESS);
     ASSERT_EQ(urma_create_ur(self.endpoint.ctx, &ur), URMA_SUCCESS);
     uint32_t count = 0;
@@ -257,7 +257,7 @@ TEST_F(RegionTest, HasALimitRightsAndAToken) {
     EXPECT_EQ(urma_attach_ur(ctx, kName, kToken, self.list.data(), 3), URMA_SUCCESS);
     EXPECT_EQ(urma_attach_ur(ctx, kName, kToken, self.list.data() + 3, 1), URMA_ENOMEM);
     EXPECT_EQ(urma_attach_ur(ctx, kName, kToken, self.list.data(), 1), URMA_EEXIST);
-    // A detach of one that is not there takes none out.
+    // A detach of a segment that is not attached removes none.
     EXPECT_EQ(self.detach(), URMA_EINVAL);
     EXPECT_EQ(urma_detach_ur(ctx, kName, self.list.data(), 1), URMA_SUCCESS);
     EXPECT_EQ(urma_attach_ur(ctx, kName, kToken, self.list.data() + 3, 1), URMA_SUCCESS);
@@ -359,7 +359,7 @@ TEST_F(RegionTest, NamesAreListedByEid) {
     count = 0;
     EXPECT_EQ(urma_get_ur_list(other, nullptr, &count), URMA_SUCCESS);
     EXPECT_EQ(count, 1u);
-    // Names and attributes that cannot be.
+    // Invalid names and attributes.
     urma_ur_t bad = region("");
     EXPECT_EQ(urma_create_ur(endpoint.ctx, &bad), URMA_EINVAL);
     std::memset(bad.name, 'x', sizeof(bad.name));
@@ -374,7 +374,7 @@ TEST_F(RegionTest, NamesAreListedByEid) {
   });
 }
 
-// What somebody else has written there is no region, and no segment of one.
+// Garbage that someone else has written is neither a region nor a segment.
 TEST_F(RegionTest, BelievesNoFileThatIsNone) {
   run_one([](Channel&) {
     Member self(1, kAllAccess, 5);
@@ -391,7 +391,7 @@ TEST_F(RegionTest, BelievesNoFileThatIsNone) {
     const std::string tail = segment.substr(segment.find('.'));
     std::ifstream file(dir + "/" + segment, std::ios::binary);
     const std::string content((std::istreambuf_iterator<char>(file)), {});
-    // Of a slot that nobody has, of none at all, too short, and of another kind.
+    // Of an unused slot, of none, too short, and of another kind.
     const uint32_t slot = static_cast<uint32_t>(std::stoul(segment));
     std::ofstream(dir + "/" + std::to_string(slot == 7 ? 8 : 7) + tail) << content;
     std::ofstream(dir + "/x" + tail) << content;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// The shapes that a request can have: lists of pieces, inline data, chains, no completion wanted,
-// flat calls, ids that the program chose, receivers that are not ready.
+// The forms of a request: lists of pieces, inline data, chains, no completion, flat calls, ids
+// chosen by the program, receivers that are not ready.
 #include <gtest/gtest.h>
 
 #include <cerrno>
@@ -61,7 +61,7 @@ TEST_P(RequestTest, GathersAndScattersPieces) {
   });
 }
 
-// The buffer is free at once, needs no segment, and a write can be inline too.
+// The buffer is free at once and needs no segment; a write can be inline too.
 TEST_P(RequestTest, InlineDataIsTakenAtPost) {
   run_one([config = config()](Channel&) {
     Self self(config);
@@ -77,14 +77,14 @@ TEST_P(RequestTest, InlineDataIsTakenAtPost) {
       self.endpoint.post(wr);
       std::memset(word, 'y', sizeof(word));
       wait_for_success(self.endpoint.send_jfc, 1);
-      // A receive's memory is its own until its record is there.
+      // A receive owns its memory until its record arrives.
       if (send) {
         EXPECT_EQ(wait_for(self.endpoint.receive_jfc).completion_len, sizeof(word));
       }
       EXPECT_EQ(std::string(self.in() + (send ? 0 : 1000), sizeof(word)),
                 std::string(sizeof(word), 'x'));
     }
-    // Longer than the queue's max_inline_data: refused at once, nothing posted.
+    // Longer than max_inline_data of the queue: refused at once, nothing posted.
     urma_device_attr_t attr;
     ASSERT_EQ(urma_query_device(self.endpoint.ctx->dev, &attr), URMA_SUCCESS);
     from = piece(nullptr, self.out(), attr.dev_cap.max_jfs_inline_len + 1);
@@ -97,7 +97,7 @@ TEST_P(RequestTest, InlineDataIsTakenAtPost) {
   });
 }
 
-// Those before the bad one are posted, it and those behind it are not.
+// The requests before the invalid one are posted; it and those after it are not.
 TEST_P(RequestTest, ChainEndsAtTheBadRequest) {
   run_one([config = config()](Channel&) {
     Self self(config);
@@ -146,7 +146,7 @@ TEST_P(RequestTest, ReceiverThatIsNotReadyIsToldOfByItsRetries) {
   });
 }
 
-// The send goes another way than the read, whose segment its owner still has to be asked for.
+// The send takes a different path than the read, whose segment needs an answer of the owner first.
 TEST_P(RequestTest, FencedRequestWaitsForEarlierReads) {
   run_one([config = config()](Channel&) {
     Self self(config);
@@ -175,7 +175,7 @@ TEST_P(RequestTest, NopCompletesInItsTurn) {
     Self self(config);
     self.endpoint.post(nop_request(self.queue, 1));
     EXPECT_EQ(wait_for_success(self.endpoint.send_jfc, 1).completion_len, 0u);
-    // Behind a message that waits for its receive.
+    // After a message that waits for its receive.
     urma_sge_t from = piece(self.segment, self.out(), 8);
     self.endpoint.post(send_request(self.queue, &from, 2));
     self.endpoint.post(nop_request(self.queue, 3));
@@ -190,7 +190,7 @@ TEST_P(RequestTest, NopCompletesInItsTurn) {
   });
 }
 
-// Two imports of one queue are one way to it.
+// Two imports of one queue share one path to it.
 TEST_P(RequestTest, MessagesByWayOfTwoImportsStayInOrder) {
   run_one([config = config()](Channel&) {
     Self self(config);
@@ -209,8 +209,7 @@ TEST_P(RequestTest, MessagesByWayOfTwoImportsStayInOrder) {
   });
 }
 
-// A request that is refused leads to its target like any other; the next one is not executed
-// either.
+// A refused request still leads to its target; the next one is not executed either.
 TEST_P(RequestTest, RefusedRequestOpensNoWayOutOfAStoppedQueue) {
   run_one([config = config()](Channel&) {
     Self self(config);
@@ -237,7 +236,7 @@ TEST_P(RequestTest, RefusedRequestOpensNoWayOutOfAStoppedQueue) {
   });
 }
 
-// One remote piece is all that the protocol has; others are as if they were not there.
+// The protocol has one remote piece; others are ignored.
 TEST_P(RequestTest, FurtherRemotePiecesAreIgnored) {
   run_one([config = config()](Channel&) {
     Self self(config);
@@ -258,7 +257,7 @@ TEST_P(RequestTest, FurtherRemotePiecesAreIgnored) {
   });
 }
 
-// No memory is needed to see that it would be too much.
+// It is too long whether or not there is memory.
 TEST_P(RequestTest, MoreThanTheDeviceMovesAtOnceIsRefused) {
   run_one([config = config()](Channel&) {
     Self self(config);
@@ -276,7 +275,7 @@ TEST_P(RequestTest, MoreThanTheDeviceMovesAtOnceIsRefused) {
                                write_notify_request(self.queue, here, there, 1)};
     for (urma_jfs_wr_t& wr : refused) {
       SCOPED_TRACE(static_cast<int>(wr.opcode));
-      // The local lists of both lie at the same place.
+      // The local lists of both have the same address.
       wr.rw.src.num_sge = 2;
       urma_jfs_wr_t* bad = nullptr;
       EXPECT_EQ(self.endpoint.post(&wr, &bad), URMA_EINVAL);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// A server is killed and started again with the same id: its client keeps what it has imported of
-// the queue, and goes on.
+// A server is killed and restarted with the same id: its client keeps its import of the queue, and
+// goes on.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -21,9 +21,9 @@ namespace {
 constexpr uint32_t kServerId = 4711;
 constexpr size_t kSize = 4096;
 constexpr uint64_t kReceives = 4;
-constexpr uint64_t kTooMany = 6;  // so many messages find no receive
+constexpr uint64_t kTooMany = 6;  // this many messages find no receive
 constexpr int kRounds = 4;
-// A silent peer is gone after one second, a device that gets no answer gives up after five.
+// A silent peer is given up after one second; a device without an answer gives up after five.
 constexpr milliseconds kLimit{20000};
 
 using RestartTest = ProcessTest;
@@ -42,7 +42,7 @@ Config config_in(urma_transport_mode_t mode) {
   return config;
 }
 
-// Receives as many messages as it has receives for, and waits to be killed.
+// Receives as many messages as it has receives for, then waits to be killed.
 void serve(Channel& channel, urma_transport_mode_t mode) {
   Config config = config_in(mode);
   config.id = kServerId;
@@ -71,7 +71,7 @@ class Client {
     urma_sge_t local = piece(segment_, memory_.data(), 64);
     endpoint.post(send_request(queue_, &local, user_ctx));
   }
-  // Its queue was imported once, what its memory is called is new each time.
+  // Its queue was imported once; the descriptor of its memory is new each time.
   void meet_server() {
     const auto offer = channel_.receive<Offer>();
     if (queue_ == nullptr) queue_ = endpoint.import(offer.queue);
@@ -96,7 +96,7 @@ class Client {
   const Closing closing_{endpoint};
 };
 
-// What is under way ends with the server; what is posted when the next one is there, reaches it.
+// Requests in flight end with the server; requests posted to the next server reach it.
 TEST_F(RestartTest, ClientGoesOnWithTheNextServer) {
   Child client("client", [](Channel& channel) {
     Client self(channel);
@@ -152,7 +152,7 @@ TEST_F(RestartTest, DatagramsFindTheNextServer) {
   client.expect_success();
 }
 
-// What a program starts has nothing of what the library has open.
+// A child program inherits no open file of the library.
 TEST_F(RestartTest, NoDescriptorOutlivesAnExec) {
   run_one([](Channel&) {
     const std::set<int> before = open_descriptors();
@@ -170,7 +170,7 @@ TEST_F(RestartTest, NoDescriptorOutlivesAnExec) {
     for (const int fd : open_descriptors()) {
       if (before.count(fd) != 0) continue;
       const int flags = ::fcntl(fd, F_GETFD);
-      if (flags < 0) continue;  // that of the list itself
+      if (flags < 0) continue;  // the descriptor of the listing itself
       EXPECT_NE(flags & FD_CLOEXEC, 0) << "descriptor " << fd;
       ++own;
     }
@@ -178,7 +178,7 @@ TEST_F(RestartTest, NoDescriptorOutlivesAnExec) {
   });
 }
 
-// The next one is there before the client knows that the old one is gone.
+// The next server runs before the client knows that the old one is gone.
 TEST_F(RestartTest, ServerIsBackAtOnce) {
   Child client("client", [](Channel& channel) {
     Client self(channel);

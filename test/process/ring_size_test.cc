@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// A ring of messages grows where it holds few of those that go through it, and only there.
+// A ring grows when it holds few of the messages that go through it, and only then.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -23,7 +23,7 @@ constexpr uint64_t kPlace = 1024;
 constexpr uint64_t kPage = 4096;
 constexpr uint64_t kBytes = 64 * kPlace;
 
-// The bytes of this process's rings, each with the page of answers beside it.
+// The bytes of this process's rings, each with its adjacent page of answers.
 std::multiset<uint64_t> rings() {
   std::multiset<uint64_t> found;
   std::ifstream maps("/proc/self/maps");
@@ -37,7 +37,7 @@ std::multiset<uint64_t> rings() {
   return found;
 }
 
-// Sends as fast as it can; every message says its number in its first and last bytes.
+// Sends as fast as possible; every message has its number in its first and last bytes.
 void send_all(Endpoint& endpoint, urma_target_jetty_t* peer, urma_target_seg_t* segment,
               char* memory, uint32_t bytes) {
   uint64_t done = 0;
@@ -99,7 +99,7 @@ class Memory {
 
 class RingSizesTest : public ProcessTest, public ::testing::WithParamInterface<Sizes> {};
 
-// In order, each once, also where the ring is exchanged meanwhile.
+// In order, each once, even when the ring is replaced in the meantime.
 TEST_P(RingSizesTest, FollowsTheMessages) {
   SKIP_UNLESS_SHARED_MEMORY("are there rings");
   if (GetParam().mapped) SKIP_UNLESS_IN_PLACE();
@@ -117,7 +117,7 @@ TEST_P(RingSizesTest, FollowsTheMessages) {
           channel.sync();
           send_all(endpoint, peer, segment, memory.get(), kPlace);
         }
-        // The peer may be late to take the larger one.
+        // The peer may be slow to accept the larger one.
         while (again) {
           channel.sync();
           send_all(endpoint, peer, segment, memory.get(), GetParam().bytes);
@@ -148,8 +148,8 @@ TEST_P(RingSizesTest, FollowsTheMessages) {
       });
 }
 
-// Up to four slots of 64 bytes a message, 16 of them find room. By reference it is one slot; that
-// is how more than 512 bytes go out of memory that the receiver has mapped.
+// With up to four slots of 64 bytes per message, 16 messages fit. A message by reference takes one
+// slot; messages of more than 512 bytes take that path from memory that the receiver has mapped.
 constexpr Sizes kSizes[] = {
     {"OneSlot", 8, 4096},
     {"FourSlots", 232, 4096},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What a test leaves out where a sanitizer looks on.
+// What tests skip under a sanitizer.
 #ifndef TEST_PROCESS_SANITIZED_H_
 #define TEST_PROCESS_SANITIZED_H_
 
@@ -21,11 +21,11 @@ inline constexpr bool kSanitized =
 inline constexpr bool kSanitized = false;
 #endif
 
-// How often a test does what differs by chance alone: less often where each time takes five to ten
-// times as long.
+// How often a test repeats what varies by chance: less often when each time takes five to ten times
+// as long.
 constexpr uint64_t repetitions(uint64_t count) { return kSanitized ? (count + 9) / 10 : count; }
 
-// While one lives, its thread leaves handles behind, as careless programs do; no leaks are told.
+// During its lifetime the thread may leak handles, like careless programs; leaks are not reported.
 #if defined(__SANITIZE_ADDRESS__)
 using CarelessThread = __lsan::ScopedDisabler;
 #else

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Memory is paid for when it is used, not when it is promised: what queues of the greatest depth
-// take, and what a thousand connections take.
+// Memory is used when it is needed, not when it is promised: the cost of queues of the maximum
+// depth, and of a thousand connections.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -30,7 +30,7 @@ Config parts_config() {
   return config;
 }
 
-// A process that talks to itself, from a JFS to a JFR.
+// A process that sends to itself, from a JFS to a JFR.
 struct Parts {
   Endpoint endpoint{parts_config()};
   std::vector<char> memory = std::vector<char>(2 * kBytes);
@@ -44,7 +44,7 @@ struct Parts {
     deepest_jfs = attr.dev_cap.max_jfs_depth;
     deepest_jfr = attr.dev_cap.max_jfr_depth;
   }
-  // One message from here to there, and its records.
+  // One message, and its records.
   void talk(urma_jfs_t* jfs, urma_jfr_t* jfr) {
     urma_target_jetty_t* queue = endpoint.import(QueueId{endpoint.ctx->eid, jfr->jfr_id.id, 0, 0});
     urma_sge_t room = piece(segment, memory.data(), kBytes);
@@ -105,7 +105,7 @@ class DeepQueueTest : public ProcessTest, public testing::WithParamInterface<Kin
 TEST_P(DeepQueueTest, CostsLittleUntilItIsFilled) {
   Child child("child", [](Channel& channel) {
     Parts parts;
-    // So that what every queue needs, code above all, is there already.
+    // Touches what every queue needs, mostly code, beforehand.
     GetParam().live_with(parts, /*deep=*/false, [] { take_footprint(); });
     const Footprint before = take_footprint();
     GetParam().live_with(parts, /*deep=*/true,
@@ -121,7 +121,7 @@ TEST_P(DeepQueueTest, CostsLittleUntilItIsFilled) {
   EXPECT_LT(used, kMostOfAQueue);
 }
 
-// With huge pages for everybody the first entry would cost 2 MiB.
+// With huge pages everywhere the first entry would cost 2 MiB.
 TEST_P(DeepQueueTest, TakesNoHugePages) {
   if (::access("/sys/kernel/mm/transparent_hugepage", F_OK) != 0) {
     GTEST_SKIP() << "this kernel has no huge pages to keep away";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Very many peers: of one queue, of one process, and on one device.
+// Many peers: of one queue, of one process, and on one device.
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/resource.h>
@@ -28,7 +28,7 @@ constexpr uint32_t kOwners = 20;
 constexpr uint32_t kQueuesOfAnOwner = kCrowd / kOwners;
 constexpr uint32_t kJetties = 10000;
 
-// Two hundred processes may have to wait for a processor longer than an answer is waited for.
+// With two hundred processes, one may wait longer for a processor than the timeout of an answer.
 class PeersTest : public ProcessTest {
  protected:
   PeersTest() { wait_long_for_answers(); }
@@ -39,7 +39,7 @@ struct Letter {
   uint32_t number;
 };
 
-// Receives all letters, each sender's in order.
+// Receives all letters, those of each sender in order.
 void receive_letters(Channel& channel) {
   Config config;
   config.receive_depth = kReceives;
@@ -74,7 +74,7 @@ void send_letters(Channel& channel, uint32_t sender) {
   OwnedEndpoint endpoint(config);
   urma_target_seg_t* segment = endpoint.add(letters.data(), kMessages * sizeof(Letter));
   urma_target_jetty_t* queue = endpoint.import(channel.receive<QueueId>());
-  channel.sync();  // all are there
+  channel.sync();  // all have arrived
   for (uint32_t i = 0; i < kMessages; ++i) {
     letters[i] = {sender, i};
     urma_sge_t from = piece(segment, &letters[i], sizeof(Letter));
@@ -105,7 +105,7 @@ TEST_F(PeersTest, TwoHundredProcessesSendToOneQueue) {
   receiver.expect_success();
 }
 
-// A process with some queues that somebody sends a message each.
+// A process with some queues that gets a message for each.
 void own_queues(Channel& channel) {
   Config config;
   config.events = true;
@@ -131,7 +131,7 @@ void own_queues(Channel& channel) {
   endpoint.close();
 }
 
-// Has all queues imported at once; what a peer takes of descriptors is what its process takes.
+// Imports all queues at once; a peer costs as many descriptors as its process.
 void import_thousand(Channel& channel) {
   Endpoint endpoint;
   std::vector<char> memory(64);
@@ -202,7 +202,7 @@ TEST_F(PeersTest, TenThousandJettiesOnOneDevice) {
   });
 }
 
-// What a process has used of the CPUs, and how often it was switched to.
+// CPU time of a process, and its context switches.
 struct CpuUse {
   int64_t ns;
   int64_t switches;
@@ -216,7 +216,7 @@ CpuUse cpu_use() {
   return {time.tv_sec * 1'000'000'000 + time.tv_nsec, usage.ru_nvcsw};
 }
 
-// Connected with very many peers, and asleep.
+// Connected with many peers, and asleep.
 void be_idle(Channel& channel) {
   Crowd crowd;
   crowd.meet(channel, kCrowd);
@@ -234,8 +234,7 @@ void be_idle(Channel& channel) {
   crowd.close();
 }
 
-// The window: what two others do meanwhile. A thread that looked around each millisecond would be
-// seen in so many milliseconds.
+// The window: two others work in it. A thread that woke up each millisecond would show up.
 void be_busy() {
   constexpr uint64_t kRounds = 20000;
   constexpr milliseconds kLeast{300};

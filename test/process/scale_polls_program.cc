@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// Polls under callgrind, started without collection: of JFCs behind which one peer is silent, and
-// then a thousand. Dumps what they cost under a name, and prints each name with the number of its
-// polls. Ends with 3 where the library does not start.
+// Polls under callgrind, started without collection: JFCs with one silent peer, then with a
+// thousand. Dumps the costs under names, and prints each name with the number of its polls. Exits
+// with 3 if the library does not start.
 #include <array>
 #include <stdexcept>
 #include <string>
@@ -17,7 +17,7 @@ using urma_test::piece;
 
 constexpr uint32_t kPeers = 1000;
 constexpr int kPolls = 3200;
-// Until what had something is silent for good.
+// Until sources that had something count as silent for good.
 constexpr int kWarmUp = 2000;
 
 urma_test::Config parts_config() {
@@ -27,13 +27,13 @@ urma_test::Config parts_config() {
   return config;
 }
 
-// One process that is all of them.
+// One process that plays all peers.
 class Peers {
  public:
   Peers() { segment_ = endpoint_.add(memory_.data(), memory_.size()); }
 
-  // One more JFS and one more JFR. The JFS sends to the endpoint's JFR, where all peers meet, and
-  // to the new one.
+  // Adds a JFS and a JFR. The JFS sends to the JFR of the endpoint, which all peers share, and to
+  // the new one.
   void add() {
     urma_jfs_cfg_t jfs_cfg = endpoint_.jfs->jfs_cfg;
     jfs_cfg.jfc = of_senders;

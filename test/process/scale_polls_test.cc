@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What a poll that finds nothing costs where a thousand peers are silent, beside what it costs
-// where one is: in instructions, which are the same on any machine, however busy it is.
+// The cost of a poll without result with a thousand silent peers, compared to one: in instructions,
+// which are the same on any machine under any load.
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
@@ -17,7 +17,7 @@ namespace urma_test {
 namespace {
 
 constexpr double kMost = 2;  // times as much
-// Where one costs so little that twice as much is hardly more than the call: instructions.
+// If one costs this little, a factor is hardly more than the call: instructions.
 constexpr double kLittle = 240;
 
 using PollsTest = ProcessTest;

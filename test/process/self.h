@@ -12,8 +12,8 @@ namespace urma_test {
 
 inline constexpr size_t kHalf = 64 << 10;
 
-// A process that talks to itself: for tests of how requests are taken apart. An RC jetty is bound
-// to itself. Closed with its scope.
+// A process that sends to itself, for tests of how requests are split. An RC jetty is bound to
+// itself. Closed at the end of its scope.
 struct Self {
   Endpoint endpoint;
   std::vector<char> memory = std::vector<char>(2 * kHalf);

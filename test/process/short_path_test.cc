@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// A post or poll that succeeds makes no system call, allocates nothing and logs nothing. System
-// calls are caught by the kernel's user dispatch, allocations by this program's own malloc. What a
-// device's own library writes to the device is not the library's call: some ring in that way.
+// A successful post or poll makes no system call, allocates nothing and logs nothing. The user
+// dispatch of the kernel catches system calls, and the malloc of this program catches allocations.
+// Writes of a device's own library to the device do not count: some devices have such a doorbell.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -63,14 +63,14 @@ namespace {
 constexpr int kWarmUp = 300;
 constexpr int kRounds = 2000;
 
-// The call is not made: its caller gets -1, which is enough to be counted.
+// The call is not made: its caller gets -1, and the call is counted.
 void on_sigsys(int, siginfo_t* info, void*) {
   dispatch = SYSCALL_DISPATCH_FILTER_ALLOW;
   system_calls.fetch_add(1);
   std::fprintf(stderr, "system call %d on the short path\n", info->si_syscall);
 }
 
-// From here to its end, this thread's calls and allocations are counted.
+// Counts the calls and allocations of this thread during its lifetime.
 class Watch {
  public:
   Watch() {
@@ -111,7 +111,7 @@ bool can_dispatch() {
   return ::prctl(PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_OFF, 0, 0, 0) == 0;
 }
 
-// Kernels with RDMA devices in software need not have it. Behind all that is checked without it.
+// Kernels with software RDMA devices may lack it. The rest is checked without it.
 #define SKIP_WHERE_CALLS_ARE_NOT_SEEN()                                                    \
   if (!device_traits().maps && !can_dispatch())                                            \
   GTEST_SKIP() << "no allocation is made; this kernel dispatches no system calls to user " \
@@ -129,7 +129,7 @@ struct Loop {
   }
 };
 
-// One message to ourselves, without any of gtest's own work in it. True where all went well.
+// Sends one message to itself, without any work of gtest. True on success.
 bool round_trip(Loop& loop, uint32_t size) {
   urma_sge_t into = {reinterpret_cast<uint64_t>(loop.memory.data()), 2048, loop.segment, nullptr};
   urma_jfr_wr_t receive = {{&into, 1}, 7, nullptr};
@@ -176,7 +176,7 @@ TEST_P(ShortPathTest, MakesNoCallAndAllocatesNothing) {
     config.lock_free = queues.lock_free;
     Loop loop(config);
     if (queues.shared) std::thread([&] { EXPECT_TRUE(round_trip(loop, 8)); }).join();
-    // The service thread looks after what has waited for the ring, under the queue's lock.
+    // The service thread handles what waited for the ring, under the lock of the queue.
     const auto looked_after = Clock::now() + patience(milliseconds(100));
     for (int i = 0; i < kWarmUp || Clock::now() < looked_after; ++i) {
       ASSERT_TRUE(round_trip(loop, 8));
@@ -198,7 +198,7 @@ TEST_P(ShortPathTest, MakesNoCallAndAllocatesNothing) {
   SKIP_WHERE_CALLS_ARE_NOT_SEEN();
 }
 
-// One request and its completion, without any of gtest's own work in it. True where all went well.
+// One request and its completion, without any work of gtest. True on success.
 bool complete(Endpoint& endpoint, urma_jfs_wr_t* wr) {
   urma_jfs_wr_t* bad;
   if (urma_post_jetty_send_wr(endpoint.jetty, wr, &bad) != URMA_SUCCESS) return false;
@@ -209,8 +209,7 @@ bool complete(Endpoint& endpoint, urma_jfs_wr_t* wr) {
   return record.status == URMA_CR_SUCCESS && record.opcode != URMA_CR_OPC_SEND;
 }
 
-// On memory that is mapped: nothing waits, so that the service thread has nothing to look after,
-// which it would do under the queue's lock.
+// In mapped memory: nothing waits, so the service thread does not take the lock of the queue.
 TEST_F(ProcessTest, OneSidedRequestsMakeNoCallAndAllocateNothing) {
   run_one([](Channel&) {
     constexpr uint64_t kBytes = 64 << 10;
@@ -233,7 +232,8 @@ TEST_F(ProcessTest, OneSidedRequestsMakeNoCallAndAllocateNothing) {
       requests.push_back(cas_request(self, &wide, there, operand, operand));
       requests.push_back(write_atomic_request(self, &wide, there));
     }
-    // One that a device has not is several requests of it, which the service thread looks after.
+    // A request that a device lacks takes several of its requests, which the service thread
+    // handles.
     const std::vector<urma_opcode_t> native = {URMA_OPC_FADD, URMA_OPC_FSUB};
     const std::vector<urma_opcode_t> all = {URMA_OPC_SWAP, URMA_OPC_FADD, URMA_OPC_FSUB,
                                             URMA_OPC_FAND, URMA_OPC_FOR,  URMA_OPC_FXOR};
@@ -260,14 +260,14 @@ TEST_F(ProcessTest, OneSidedRequestsMakeNoCallAndAllocateNothing) {
   SKIP_WHERE_CALLS_ARE_NOT_SEEN();
 }
 
-// Returns behind what the service thread does, and behind what that makes it do next.
+// Returns after what the service thread does, and what that makes it do next.
 void wait_for_service(const Endpoint& endpoint) {
   for (int i = 0; i < 2; ++i) {
     EXPECT_EQ(urma_delete_jfce(urma_create_jfce(endpoint.ctx)), URMA_SUCCESS);
   }
 }
 
-// Large ones too, out of memory that everybody may read, once it is mapped.
+// Large messages too, from memory that all may read, once it is mapped.
 TEST_F(ProcessTest, LargeMessagesMakeNoCallAndAllocateNothing) {
   run_one([](Channel&) {
     constexpr uint64_t kBytes = 64 << 10;
@@ -353,8 +353,8 @@ TEST_F(ProcessTest, AnImportSeenBeforeMakesNoCall) {
   SKIP_WHERE_CALLS_ARE_NOT_SEEN();
 }
 
-// A send to a JFC that is armed makes one call, which wakes it; none before, and none after. Of a
-// device, the receiver's end wakes.
+// A send to an armed JFC makes one system call, the wakeup; none before, and none after. With a
+// device, the receiver's side wakes.
 TEST_F(ProcessTest, AnEventCostsItsSenderOneCall) {
   run_one([](Channel&) {
     Config config;
@@ -392,7 +392,7 @@ TEST_F(ProcessTest, AnEventCostsItsSenderOneCall) {
   SKIP_WHERE_CALLS_ARE_NOT_SEEN();
 }
 
-// What would be found if there were anything: the checks themselves work.
+// What would be found: the checks themselves work.
 TEST_F(ProcessTest, TheWatchSeesCallsAndAllocations) {
   run_one([](Channel&) {
     void* volatile kept;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Tests with a long form, which `./dev soak` asks for, and with choices made by chance.
+// Tests with a long form, run by `./dev soak`, and with random choices.
 #ifndef TEST_PROCESS_SOAK_H_
 #define TEST_PROCESS_SOAK_H_
 
@@ -15,16 +15,16 @@ namespace urma_test {
 
 inline bool is_soak() { return std::getenv("URMA_SOAK") != nullptr; }
 
-// A time that is promised. Only the long form, which has the machine to itself, holds the library
-// to it. The short form waits for the same to happen, however late it is given a processor.
+// A promised time limit. Only the long form, which has the machine to itself, enforces it. The
+// short form waits for the same event, however late it gets a processor.
 inline milliseconds promised(milliseconds limit) {
   return patience(is_soak() ? limit : 20 * limit);
 }
 
-// What comes to an end from now on does so because a death is known, not since no answer came.
+// From now on, waits end because a death is known, not because an answer is missing.
 inline void wait_long_for_answers() { ::setenv("URMA_SHM_TIMEOUT_MS", "600000", 1); }
 
-// URMA_SEED, else one of this run. Prints it, so that the run can be repeated.
+// URMA_SEED, else a random seed. Prints it, so that the run can be repeated.
 inline uint64_t announced_seed() {
   const char* const given = std::getenv("URMA_SEED");
   const uint64_t seed =

@@ -16,9 +16,9 @@
 
 namespace urma_test {
 
-// Many turns, and no whole number of places of a staging area.
+// Many turns, and not a multiple of the size of a staging area.
 inline constexpr uint64_t kBytes = 3 * kMiB + 4321;
-// Half of the memory is the peer's to write, the other one what this side sends.
+// The peer writes to one half of the memory; this side sends from the other.
 inline constexpr uint64_t kRoom = 2 * kBytes;
 
 inline void stay_in_place() { ::setenv("URMA_SHM_INPLACE", "0", 1); }
@@ -34,7 +34,7 @@ inline bool is_filled_with(const char* data, uint64_t bytes, uint64_t seed) {
   return true;
 }
 
-// One of two processes that do the same to each other. Closed with its scope.
+// One of two processes that do the same to each other. Closed at the end of its scope.
 struct Party {
   explicit Party(Channel& channel, const Config& config = {}, uint32_t access = kAllAccess)
       : endpoint(config), memory(kRoom) {
@@ -100,7 +100,7 @@ inline void write_with_immediate(Party& party, Channel& channel) {
   channel.sync();
 }
 
-// The value lies behind the data, or between words.
+// The value is after the data, or between words.
 inline void write_and_notify(Party& party, Channel& channel) {
   for (const uint64_t at : {kMiB, kMiB + 3}) {
     std::fill_n(party.in() + at, 8, 0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Memory that is neither mapped nor to be copied by the kernel: every request moves its bytes all
-// the same, through memory that its owner copies to and from.
+// Memory that can be neither mapped nor copied by the kernel: every request still moves its bytes,
+// through memory that its owner copies to and from.
 #include <errno.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -84,7 +84,7 @@ class StagedPeersTest : public ProcessTest {
   }
 };
 
-// What the kernel permitted before.
+// What the kernel allowed before.
 TEST_F(StagedPeersTest, RefusalInTheMiddleLosesNothing) {
   ::unsetenv("URMA_SHM_COPY");
   const Body body = [](Channel& channel) {
@@ -96,7 +96,7 @@ TEST_F(StagedPeersTest, RefusalInTheMiddleLosesNothing) {
       EXPECT_EQ(part.path, URMA_EXT_PATH_COPIED);
     }
     channel.sync();
-    // Of this thread; the service thread copies nothing for those who poll.
+    // Of this thread; the service thread copies nothing for polling threads.
     refuse_copies(EPERM);
     write_and_read(party, channel);
     send_messages(party, channel);
@@ -104,7 +104,7 @@ TEST_F(StagedPeersTest, RefusalInTheMiddleLosesNothing) {
   run_two("one", body, "other", body);
 }
 
-// Nobody polls: the service threads move the parts.
+// No one polls: the service threads move the parts.
 TEST_F(StagedPeersTest, MessagesReachThoseWhoSleep) {
   const Body body = [](Channel& channel) {
     Config config;
@@ -224,7 +224,7 @@ TEST_F(StagedPeersTest, TokensAndRightsHold) {
       });
 }
 
-// The owner's program has taken away what it registered: its service thread must not fall over it.
+// The program of the owner has unmapped what it registered: its service thread must not crash.
 TEST_F(StagedPeersTest, MemoryThatIsGoneIsAnError) {
   const Body body = [](Channel& channel) {
     Party party(channel);
@@ -257,7 +257,7 @@ urma_cr_status_t work_until_failure(Party& party, bool messages) {
 
 class StagedEndTest : public StagedPeersTest {
  protected:
-  // What becomes of the requests of one process when the other one gets a signal amid them.
+  // What happens to the requests of a process when the other one gets a signal in the middle.
   void end_with(int signal, bool messages) {
     Child victim("victim", [](Channel& channel) {
       Party party(channel);
@@ -300,7 +300,7 @@ TEST_F(StagedEndTest, OwnerIsKilled) { end_with(SIGKILL, /*messages=*/false); }
 TEST_F(StagedEndTest, OwnerIsStopped) { end_with(SIGSTOP, /*messages=*/false); }
 TEST_F(StagedEndTest, ReceiverIsKilled) { end_with(SIGKILL, /*messages=*/true); }
 
-// A sender that stops or dies while its message is taken keeps the receives from nobody for long.
+// A sender that stops or dies while its message is being received blocks the receives only briefly.
 TEST_F(StagedEndTest, SendersThatGoHoldNobodyUp) {
   for (const int signal : {SIGKILL, SIGSTOP}) {
     SCOPED_TRACE(signal);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The states of queues, what becomes of their requests, and the events that tell of it.
+// The states of queues, their effect on requests, and the events that report them.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -20,7 +20,7 @@ namespace {
 
 using StateTest = ProcessTest;
 
-constexpr size_t kLarge = 64 << 10;  // too much for a ring: it lies in the sender's buffer
+constexpr size_t kLarge = 64 << 10;  // too large for a ring: it stays in the sender's buffer
 
 urma_status_t enter(Endpoint& endpoint, urma_jetty_state_t state) {
   if (endpoint.jetty == nullptr) {
@@ -118,7 +118,7 @@ TEST_F(StateTest, ErrorGivesBackWhatNobodyReceived) {
     for (uint64_t i = 1; i < 6; ++i) expect_record(endpoint, URMA_CR_WR_FLUSH_ERR, i);
     expect_marker(endpoint, URMA_CR_WR_FLUSH_ERR_DONE);
     EXPECT_EQ(flush(endpoint, 1, &cr), 0);
-    // Nothing comes through any more: what is posted now comes back, one way or the other.
+    // Nothing passes any more: new requests are returned, one way or the other.
     for (uint64_t i = 10; i < 14; ++i) send(self, i);
     expect_record(endpoint, URMA_CR_WR_FLUSH_ERR, 10);
     urma_cr_t back[8];
@@ -161,7 +161,7 @@ TEST_F(StateTest, MarkerComesAlsoBehindNothingAndInAFullQueue) {
   });
 }
 
-// A strongly ordered request is not placed before what was posted before it.
+// A strongly ordered request is not placed before earlier ones.
 TEST_F(StateTest, StrongOrderWaitsForMessages) {
   for_each_kind([](Self& self) {
     Endpoint& endpoint = self.endpoint;
@@ -254,7 +254,7 @@ TEST_F(StateTest, PeersCannotReachAJettyInError) {
     EXPECT_EQ(enter(self.endpoint, URMA_JETTY_STATE_READY), URMA_SUCCESS);
     EXPECT_EQ(send_from(3), URMA_CR_SUCCESS);
     wait_for_success(self.endpoint.receive_jfc, 1);
-    // The JFR that it shares shuts them out as well.
+    // The shared JFR rejects them as well.
     EXPECT_EQ(enter(self.endpoint.jfr, URMA_JFR_STATE_ERROR), URMA_SUCCESS);
     for (uint64_t i = 2; i < 4; ++i) {
       const urma_cr_t cr = wait_for(self.endpoint.receive_jfc);
@@ -276,7 +276,7 @@ TEST_F(StateTest, PeersCannotReachAJettyInError) {
   });
 }
 
-// However often a queue fails and goes on, the marker takes one place.
+// However often a queue fails and recovers, the marker takes one entry.
 TEST_F(StateTest, MarkersTakeOnePlace) {
   run_one([](Channel&) {
     Config config;
@@ -287,7 +287,7 @@ TEST_F(StateTest, MarkersTakeOnePlace) {
       EXPECT_EQ(enter(self.endpoint, URMA_JETTY_STATE_ERROR), URMA_SUCCESS);
       EXPECT_EQ(enter(self.endpoint, URMA_JETTY_STATE_READY), URMA_SUCCESS);
     }
-    // Before there is a receive, which it would still take.
+    // Checked here: once a receive is posted, the message would take it.
     expect_record(self.endpoint, URMA_CR_WR_FLUSH_ERR, 1);
     for (uint64_t i = 2; i < 6; ++i) {
       receive(self, i);
@@ -298,7 +298,7 @@ TEST_F(StateTest, MarkersTakeOnePlace) {
   });
 }
 
-// A JFR gives back more receives than its JFC has room for, as the program polls.
+// A JFR returns more receives than its JFC has room for, as the program polls.
 TEST_F(StateTest, FlushedReceivesWaitForRoom) {
   run_one([](Channel&) {
     Self self;
@@ -315,7 +315,7 @@ TEST_F(StateTest, FlushedReceivesWaitForRoom) {
       EXPECT_EQ(urma_post_jfr_wr(jfr, &wr, &bad), URMA_SUCCESS);
     }
     EXPECT_EQ(enter(jfr, URMA_JFR_STATE_ERROR), URMA_SUCCESS);
-    // All of them, also where the JFR is in use again by then.
+    // All of them, even if the JFR is in use again by then.
     EXPECT_EQ(enter(jfr, URMA_JFR_STATE_READY), URMA_SUCCESS);
     for (uint64_t i = 0; i < 30; ++i) {
       const urma_cr_t cr = wait_for(jfc);
@@ -387,7 +387,7 @@ TEST_F(StateTest, DeleteWaitsForEventsThatWereHandedOut) {
     event = expect_event(endpoint, URMA_EVENT_JFR_LIMIT, jfr);
     EXPECT_EQ(urma_delete_jfr(jfr), URMA_EAGAIN);
     urma_ack_async_event(&event);
-    // One that nobody has seen goes with its object.
+    // An event that no one has fetched goes with its object.
     EXPECT_EQ(urma_modify_jfr(jfr, &limit), URMA_SUCCESS);
     EXPECT_TRUE(readable(endpoint.ctx->async_fd));
     EXPECT_EQ(urma_delete_jfr(jfr), URMA_SUCCESS);
@@ -417,7 +417,7 @@ TEST_F(StateTest, OverflowOfAJfcLosesNothing) {
       EXPECT_EQ(urma_post_jfr_wr(jfr, &wr, &bad), URMA_SUCCESS);
       endpoint.post(send_request(target, &local, i));
     }
-    // A device keeps the records until somebody looks: here, the polls of another JFC do.
+    // A device keeps the records until the next poll: here, of another JFC.
     uint64_t sent = 0;
     while (!over_shared_memory() && !readable(endpoint.ctx->async_fd)) {
       if (sent < kMessages) wait_for_success(endpoint.send_jfc, sent++);
@@ -431,7 +431,7 @@ TEST_F(StateTest, OverflowOfAJfcLosesNothing) {
   });
 }
 
-// A jetty that sends nothing learns of its peer's death, too; an RM jetty does not care.
+// A jetty that sends nothing still learns of the death of its peer; an RM jetty does not care.
 TEST_F(StateTest, DeathOfABoundPeerIsAnEvent) {
   for (const bool rc : {true, false}) {
     Config config;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Programs that open libtpsa themselves, as UMDK's message queues do, and ask it for paths.
+// Programs that open libtpsa themselves, like UMDK's message queues, and ask it for paths.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ void* opened() {
 
 constexpr uvs_eid_t kFrom = {{1, 2, 3}}, kTo = {{4, 5, 6}};
 
-// Before urma_init, and by the one name that programs take.
+// Before urma_init, and by the only name that programs use.
 TEST_F(TpsaTest, AnswersOnePathBetweenTwoAddresses) {
   run_one([](Channel&) {
     const auto get =

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// URMA_TRACE: the timeline tells of every request when it was posted, published and completed.
+// URMA_TRACE: the timeline shows when each request was posted, published and completed.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -21,7 +21,7 @@ namespace {
 
 using nlohmann::json;
 
-// One request as the events of a file tell of it.
+// One request, as shown by the events of a file.
 struct Traced {
   std::string name;
   json args;
@@ -171,7 +171,7 @@ TEST_F(TraceTest, OnlyWhatWasAcceptedIsPosted) {
   EXPECT_EQ(requests.begin()->second.args["user_ctx"], 0);
 }
 
-// From here to there and back, in two processes: each has a file of its own, on the same clock.
+// A round trip between two processes: each has its own file, on the same clock.
 TEST_F(TraceTest, EachProcessHasItsFile) {
   ::setenv("URMA_TRACE", (scratch().path() + "/%p.json").c_str(), 1);
   auto party = [this](bool sends, Channel& channel) {
@@ -197,7 +197,7 @@ TEST_F(TraceTest, EachProcessHasItsFile) {
     for (const json& event : all) {
       if (event["name"] == (sends ? "posted" : "received SEND")) when = event["ts"].get<double>();
     }
-    // The record is polled behind the post, and not a minute behind.
+    // The record is polled after the post, and less than a minute after it.
     const double other = channel.swap(when);
     const double took = sends ? other - when : when - other;
     EXPECT_GT(took, 0);
@@ -234,7 +234,7 @@ TEST_F(TraceTest, ThreadsHaveTracksOfTheirOwn) {
   for (const auto& [thread, count] : posts) EXPECT_EQ(count, kEach);
 }
 
-// A program may leave without a word: what was written up to then can be read.
+// A program may exit without cleanup: what it wrote until then can be read.
 TEST_F(TraceTest, FileIsWholeWithoutTheEndOfTheLibrary) {
   run_one([](Channel&) {
     Self self;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// The uasid of a process: asked for or random, its alone on this host, and the same wherever it is
-// told.
+// The uasid of a process: requested or random, unique on this host, and the same wherever it is
+// reported.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,7 +22,7 @@
 namespace urma_test {
 namespace {
 
-// Of this run alone: another one on this host would be in the way.
+// Unique to this run: another one on this host would conflict.
 const uint32_t kWished = (std::random_device{}() & 0x7ffffe) + 1;
 
 class UasidTest : public ProcessTest {
@@ -42,7 +42,7 @@ uint32_t own_uasid() {
   return uasid;
 }
 
-// Holds what it asks for until it is told to end.
+// Holds the requested one until told to end.
 Body holder(uint32_t wished) {
   return [wished](Channel& test) {
     ASSERT_EQ(init(wished), URMA_SUCCESS);
@@ -73,7 +73,7 @@ TEST_F(UasidTest, AskedForIsGivenAndToldEverywhere) {
     seg_cfg.len = sizeof(memory);
     urma_target_seg_t* segment = urma_register_seg(ctx, &seg_cfg);
     ASSERT_NE(segment, nullptr);
-    // The whole address: whose it is, and where.
+    // The whole address: owner and place.
     EXPECT_EQ(segment->seg.ubva.uasid, kWished);
     EXPECT_EQ(uint64_t{segment->seg.ubva.va}, seg_cfg.va);
     EXPECT_EQ(std::memcmp(&segment->seg.ubva.eid, &ctx->eid, sizeof(urma_eid_t)), 0);
@@ -90,7 +90,7 @@ TEST_F(UasidTest, TakenIsRefusedUntilItsProcessIsGone) {
   EXPECT_EQ(first.channel().receive<uint32_t>(), kWished);
   Child second("second", [](Channel& test) {
     EXPECT_EQ(init(kWished), URMA_EEXIST);
-    // Nothing is left of the attempt, and another one is not hindered.
+    // Nothing is left of the attempt, and it blocks no other.
     ASSERT_EQ(init(kWished + 1), URMA_SUCCESS);
     EXPECT_EQ(own_uasid(), kWished + 1);
     EXPECT_EQ(urma_uninit(), URMA_SUCCESS);
@@ -105,7 +105,7 @@ TEST_F(UasidTest, TakenIsRefusedUntilItsProcessIsGone) {
   second.expect_success();
 }
 
-// A directory of its own makes no process invisible to the others of this host.
+// A private directory does not hide a process from others on this host.
 TEST_F(UasidTest, TakenIsRefusedAcrossDirectories) {
   const ScratchDir other_dir;
   Child first("first", holder(kWished));
@@ -125,7 +125,7 @@ TEST_F(UasidTest, TakenIsRefusedAcrossDirectories) {
   second.expect_success();
 }
 
-// A child that goes on does not keep what its parent has given back.
+// A surviving child does not keep what its parent has returned.
 TEST_F(UasidTest, ChildrenOfAForkDoNotKeepIt) {
   run_one([](Channel&) {
     ASSERT_EQ(init(kWished), URMA_SUCCESS);
@@ -176,7 +176,7 @@ TEST_F(UasidTest, MoreThan24BitsAreRefused) {
   });
 }
 
-// A text that an orchestrated program may set: it is taken, and changes nothing.
+// A text that an orchestrated program may set: accepted and without effect.
 TEST_F(UasidTest, OrchestrationIsAcceptedWithoutEffect) {
   run_one([](Channel&) {
     ASSERT_EQ(::setenv("URMA_ENABLE_ORCH", "1", 1), 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Mode UM: messages without a promise. A sender learns nothing of what becomes of them.
+// Mode UM: unreliable messages. A sender does not learn what happens to them.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 namespace urma_test {
 namespace {
 
-constexpr size_t kLarge = 60000;  // by reference, where it is so long
+constexpr size_t kLarge = 60000;  // by reference at this length
 constexpr uint32_t kToken = 4711;
 
 class UmTest : public ProcessTest, public testing::WithParamInterface<bool> {
@@ -56,7 +56,7 @@ TEST_P(UmTest, MessageWithoutAReceiveIsLost) {
     for (const size_t size : {size_t{0}, size_t{8}, large(self)}) {
       send(&self, self.queue, size);
       EXPECT_TRUE(has_nothing(self.endpoint.receive_jfc));
-      // What comes next is received, not what was lost.
+      // The next message is received, not the lost one.
       expect_arrives(&self, size);
     }
   });
@@ -73,7 +73,7 @@ TEST_P(UmTest, ReceiveThatIsTooShortSaysSoToTheReceiverAlone) {
       const urma_cr_t cr = wait_for(self.endpoint.receive_jfc);
       EXPECT_EQ(cr.status, URMA_CR_LOC_LEN_ERR);
       EXPECT_EQ(cr.user_ctx, 3u);
-      // A device writes what there is room for.
+      // A device writes as much as there is room for.
       EXPECT_EQ(std::string(self.in(), 8), maps ? std::string(8, 0) : std::string(self.out(), 8));
       expect_arrives(&self, size);
     }
@@ -142,7 +142,7 @@ TEST_P(UmTest, ReceiverThatGoesIsNotMissed) {
   sender.expect_success();
 }
 
-// Who has sent to it before, goes on; what is sent in between is lost.
+// An earlier sender goes on; messages sent in between are lost.
 TEST_P(UmTest, ReceiverThatWasStoppedIsReachedAgain) {
   run_one([config = config()](Channel&) {
     Self self(config);
@@ -178,7 +178,7 @@ TEST_P(UmTest, OnlyMessagesAreOffered) {
     const urma_sge_t in =
         piece(self.endpoint.import(self.endpoint.segment_id(self.segment), true), word, 8);
     urma_sge_t out = piece(self.segment, self.out(), 8), there[] = {in, in};
-    // So that there is a way to the target, and each request could be executed at once.
+    // So that a path to the target exists, and each request could be executed at once.
     expect_arrives(&self, 0);
     const urma_jfs_wr_t refused[] = {
         write_request(self.queue, &out, there),
@@ -220,7 +220,7 @@ TEST_P(UmTest, FlagsOfOrderAreAccepted) {
   });
 }
 
-// Who talks in another mode is not heard, and does not hold up anybody.
+// A sender in another mode is not heard, and delays no one.
 TEST_P(UmTest, ModesDoNotMix) {
   Config reliable = config();
   reliable.mode = URMA_TM_RM;

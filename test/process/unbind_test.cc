@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Mode RC: what becomes of the requests that are outstanding when a jetty is unbound.
+// Mode RC: what happens to outstanding requests when a jetty is unbound.
 #include <gtest/gtest.h>
 #include <poll.h>
 
@@ -17,8 +17,8 @@ namespace {
 
 using UnbindTest = ProcessTest;
 
-// Of what is outstanding when a side unbinds, the peer has received exactly what completes with
-// success; the rest is flushed, and never arrives.
+// Of the requests outstanding when a side unbinds, the peer has received exactly those that
+// complete with success; the rest is flushed, and never arrives.
 TEST_F(UnbindTest, UnderTraffic) {
   constexpr int kRounds = 60;
   constexpr uint64_t kRequests = 40;
@@ -50,7 +50,7 @@ TEST_F(UnbindTest, UnderTraffic) {
             if (cr.status != URMA_CR_SUCCESS) {
               ++flushed;
             } else if (cr.user_ctx % 5 != 3) {
-              // Messages are received in order: none after one that was flushed.
+              // Messages are received in order: none after a flushed one.
               EXPECT_EQ(flushed, flushed_before);
               ++received;
             }
@@ -58,7 +58,7 @@ TEST_F(UnbindTest, UnderTraffic) {
           for (uint64_t before = random() % kRequests; done < before;) take();
           EXPECT_EQ(urma_unbind_jetty(party.endpoint.jetty), URMA_SUCCESS);
           while (done < kRequests) take();
-          // Free at once: nobody reads it any more.
+          // Free at once: no one reads it any more.
           std::memset(party.memory.data() + kBufferSize, round, kBufferSize);
           channel.send(received);
         }
@@ -93,7 +93,7 @@ TEST_F(UnbindTest, UnderTraffic) {
       });
 }
 
-// Without a receive nothing is received, and a flush waits for nobody's receive.
+// Without a receive nothing is received, and a flush does not wait for one.
 TEST_F(UnbindTest, EndsWhatWaitsForAReceive) {
   run_one([](Channel&) {
     Party party;
@@ -105,7 +105,7 @@ TEST_F(UnbindTest, EndsWhatWaitsForAReceive) {
       party.endpoint.bind(target);
       for (uint64_t i = 0; i < 10; ++i) party.send(i % 3 == 0 ? 100000 : 8);
       EXPECT_EQ(urma_unbind_jetty(party.endpoint.jetty), URMA_SUCCESS);
-      // What is posted to the same peer meanwhile comes after.
+      // Requests posted to the same peer in the meantime come after.
       party.endpoint.bind(target);
       party.send(8, 77);
       for (int i = 0; i < 10; ++i) {

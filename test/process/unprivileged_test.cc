@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Processes without rights, which may not use userfaultfd: their private memory is copied, and what
-// is shareable from the beginning is mapped all the same.
+// Unprivileged processes, which may not use userfaultfd: their private memory is copied; memory
+// that is shareable from the start is still mapped.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
@@ -43,7 +43,7 @@ class UnprivilegedTest : public WithoutRootTest {
  protected:
   void SetUp() override {
     WithoutRootTest::SetUp();
-    // It would be another test.
+    // It would be a different test.
     if (!IsSkipped() && !succeeds(drop_rights)) {
       GTEST_SKIP() << "needs a machine that keeps userfaultfd from other users";
     }
@@ -137,7 +137,7 @@ TEST_F(UnprivilegedTest, AllocatedMemoryIsMappedWithItsRights) {
       });
 }
 
-// The contents cannot be moved away from former importers, so nobody else gets the memory.
+// The contents cannot be moved away from former importers, so no one else gets the memory.
 TEST_F(UnprivilegedTest, RevokedMemoryStaysWithItsToken) {
   run(
       [](Channel& channel) {
@@ -166,7 +166,7 @@ TEST_F(UnprivilegedTest, RevokedMemoryStaysWithItsToken) {
         EXPECT_EQ(urma_unregister_seg(segment), URMA_SUCCESS);
         expect_filled(memory, kBytes);
         EXPECT_EQ(urma_ext_free(memory), URMA_SUCCESS);
-        // What is allocated next is nothing that anybody has seen.
+        // The next allocation is memory that no one has seen.
         memory = static_cast<char*>(urma_ext_alloc(kBytes, 0));
         EXPECT_EQ(*word_at(memory, 0), 0u);
         *word_at(memory, 8) = 10;

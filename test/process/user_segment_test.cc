@@ -22,7 +22,7 @@ namespace {
 constexpr uint32_t kToken = 0x5eed;
 constexpr size_t kBytes = 20000;
 
-// A segment of a process's own that it reaches by its token.
+// A segment of the process itself, reached by its token.
 struct Named {
   explicit Named(const Config& config, uint32_t access = kAllAccess)
       : self(config), segment(self.endpoint.add(room.data(), room.size(), access, kToken)) {
@@ -54,7 +54,7 @@ struct Named {
   urma_cr_status_t status_of(urma_opcode_t opcode, size_t offset, size_t bytes) {
     urma_sge_t local = here(bytes), remote[] = {there(offset, bytes), there(kHalf - 8, 8)};
     self.endpoint.post(request(opcode, &local, remote));
-    // Taken when posted.
+    // The value at the time of posting.
     const urma_user_tseg_t meant = tseg;
     tseg.token_id = 0;
     const urma_cr_status_t status = wait_for(self.endpoint.send_jfc).status;
@@ -130,7 +130,7 @@ TEST_P(UserSegmentTest, OnlyWhatItsOwnerGrants) {
   });
 }
 
-// Each range has its own value and rights, whether it was imported or not.
+// Each range has its own value and rights, imported or not.
 TEST_P(UserSegmentTest, RangesOfOneTokenIdAreToldApart) {
   constexpr uint32_t kRanges = 6, kEach = 4096;
   run_one([](Channel&) {
@@ -153,7 +153,7 @@ TEST_P(UserSegmentTest, RangesOfOneTokenIdAreToldApart) {
         const urma_cr_status_t expected =
             i == value ? URMA_CR_SUCCESS : URMA_CR_REM_ACCESS_ABORT_ERR;
         const char* const end = pages.get() + (i + 1) * kEach;
-        // The last address lies in two ranges.
+        // The last address is in two ranges.
         for (const char* at : {end - kEach, end - 8, end - 4}) {
           for (urma_target_seg_t* tseg : {imported, static_cast<urma_target_seg_t*>(nullptr)}) {
             urma_sge_t there = piece(tseg, at, 8);
@@ -193,7 +193,7 @@ TEST_P(UserSegmentTest, IsForRemoteReadsAndWritesAlone) {
   });
 }
 
-// Each of them asks the owner, who says the same each time.
+// Each of them asks the owner, who gives the same answer each time.
 TEST_P(UserSegmentTest, RefusedRequestsLeaveNothingBehind) {
   run_one([](Channel&) {
     Named named(config(), URMA_ACCESS_READ);
@@ -201,7 +201,7 @@ TEST_P(UserSegmentTest, RefusedRequestsLeaveNothingBehind) {
       for (int i = 0; i < times; ++i) {
         ASSERT_EQ(named.status_of(URMA_OPC_WRITE, 0, 8), URMA_CR_REM_ACCESS_ABORT_ERR);
       }
-      // Waits for what the owner has still to say of a mapping.
+      // Waits for what the owner has yet to say about a mapping.
       ASSERT_EQ(named.status_of(URMA_OPC_READ, 0, 8), URMA_CR_SUCCESS);
     };
     refuse(16);
@@ -209,7 +209,7 @@ TEST_P(UserSegmentTest, RefusedRequestsLeaveNothingBehind) {
     const size_t heap = ::mallinfo2().uordblks;
     refuse(2000);
     EXPECT_EQ(memfd_areas(), areas);
-    // Eight bytes a request: less than anything that one could leave.
+    // Eight bytes per request: less than any leak.
     EXPECT_LT(::mallinfo2().uordblks, heap + 16000);
   });
 }

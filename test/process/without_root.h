@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Tests whose processes belong to users without rights. Those may not look into the folders of the
-// one that builds, so that they find everything in a folder of their own.
+// Tests whose processes belong to unprivileged users. Those may not read the folders of the user
+// who builds, so they find everything in a folder of their own.
 #ifndef TEST_PROCESS_WITHOUT_ROOT_H_
 #define TEST_PROCESS_WITHOUT_ROOT_H_
 
@@ -28,7 +28,7 @@ inline void require(bool holds, const char* what) {
   if (!holds) throw std::runtime_error(std::string(what) + ": " + std::strerror(errno));
 }
 
-// As if the program had been started by that user, who is in this group alone.
+// As if this user, who is only in this group, had started the program.
 inline void become(uid_t user, gid_t group) {
   require(::setgroups(0, nullptr) == 0, "setgroups");
   require(::setresgid(group, group, group) == 0, "setresgid");
@@ -78,7 +78,7 @@ class WithoutRootTest : public testing::Test {
     ASSERT_EQ(::chmod(runtime_dir().c_str(), mode), 0);
   }
 
-  // Whether the body ends without an exception, in a process of its own.
+  // Whether the body ends without an exception, in its own process.
   template <typename F>
   static bool succeeds(const F& body) {
     Child probe("probe", [&](Channel& channel) {

@@ -2,16 +2,16 @@
 //
 // How the bias of a queue's lock is given, suspended and ended: OwnerLock. The thread that has the
 // bias enters with a store and a load, between which its processor may keep the store to itself;
-// everybody else enters with the mutex, and has the kernel fence for the owner. Never are two
-// inside, and nobody waits for ever.
+// all other threads enter with the mutex, and have the kernel fence for the owner. At most one is
+// inside, and no thread waits indefinitely.
 //
-// Each of these takes a part of the rules away, and has to be found out:
-//   NO_BARRIER: nobody fences for the owner
-//   LOOK_FIRST: the owner looks whether it is shut out before it says that it is inside
-//   NO_LOOK: the owner does not look whether it is shut out
-//   NO_WAIT: who has shut the owner out does not wait for it
-//   LETS_IN: who ends the bias lets the owner in again, as who suspends it does
-//   NO_UNDO: an owner that is shut out goes on saying that it is inside
+// Each of these removes a part of the rules, and must be detected:
+//   NO_BARRIER: no one fences for the owner
+//   LOOK_FIRST: the owner checks whether it is shut out before it says that it is inside
+//   NO_LOOK: the owner does not check whether it is shut out
+//   NO_WAIT: the thread that has shut the owner out does not wait for it
+//   LETS_IN: ending the bias lets the owner in again, like suspending it
+//   NO_UNDO: an owner that is shut out still says that it is inside
 
 #define THREADS 2
 #define ROUNDS 2
@@ -22,14 +22,14 @@ byte owner = UNCLAIMED;
 bool busy, foreign, mutex;
 byte inside;
 
-// Kept back by the processor of whoever stores it.
+// Held back by the processor of the storing thread.
 bool kept, kept_busy;
 byte finished;
 
 inline lock_mutex() { atomic { !mutex -> mutex = true } }
 inline unlock_mutex() { mutex = false }
 
-// A later store waits for the one before. An atomic of the same thread hands on what was kept.
+// A later store waits for the earlier one. An atomic of the same thread publishes the held store.
 inline store_busy(value) { d_step { !kept -> kept = true; kept_busy = value } }
 inline hand_on() { d_step { if :: kept -> busy = kept_busy; kept = false :: else fi } }
 
@@ -56,7 +56,7 @@ inline shut_out_owner() {
 #endif
 }
 
-// Two of the program, of which the first to come gets the bias.
+// Two threads of the program; the first to come gets the bias.
 active [THREADS] proctype Thread() {
   byte round;
   byte seen;
@@ -115,7 +115,7 @@ next: skip
   finished++
 }
 
-// The library's own thread, which leaves the bias as it is.
+// The thread of the library, which leaves the bias as it is.
 active proctype Foreigner() {
   byte round;
   do

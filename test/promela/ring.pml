@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 //
-// The ring of urma/providers/shm/ring.h: every message comes once, in order and whole, no slot is
-// written that the other side still has, and every message ends once at its sender, whatever dies
-// when. What is plainly written before a release store is seen behind the acquire load that pairs
-// with it, so sequential consistency is no simplification here.
+// The ring of urma/providers/shm/ring.h: every message arrives once, in order and whole, no slot is
+// written that the other side still uses, and every message ends once at its sender, whatever dies
+// when. Plain writes before a release store are visible after the acquire load that pairs with it,
+// so sequential consistency is no simplification here.
 //
-// Each of these takes a part of the rules away, and has to be found out:
-//   NO_CLEAR: the word behind a message is not cleared (RingProducer::begin)
-//   REUSE: what is taken off is room, before its end was told (RingProducer::room_for)
-//   NO_WANTED: answers that are given lazily are not asked for (RingProducer::want_answers)
+// Each of these removes a part of the rules, and must be detected:
+//   NO_CLEAR: the word after a message is not cleared (RingProducer::begin)
+//   REUSE: consumed slots count as room before their end was reported (RingProducer::room_for)
+//   NO_WANTED: lazy answers are not requested (RingProducer::want_answers)
 //   EARLY: the position is published before the message is read (RingConsumer::consume)
 
 #define SLOTS 4
@@ -24,20 +24,20 @@
 #endif
 #define ROOM_FOR(count) (head - FREE_FROM + count + 1 <= SLOTS)
 
-// Shared memory. A first word holds the position + 1, so that zeros are no message.
+// Shared memory. The first word holds the position + 1, so that zeros are not a message.
 byte tag[SLOTS], slots[SLOTS], id[SLOTS];
 bool wants_answer[SLOTS];
 bool failed[SLOTS];  // the answers
 byte consumed, wanted;
 
-// What only the checks know.
-bool held[SLOTS];  // published, and not taken off
+// State of the checks only.
+bool held[SLOTS];  // published, and not consumed
 byte published, received, ended;
 bool refused[MESSAGES];
 
 bool producer_dead, consumer_dead;
 
-// The producer's own.
+// Private to the producer.
 byte head, reaped, sent_slots[SLOTS], sent_id[SLOTS];
 bool dirty[SLOTS];
 
@@ -49,7 +49,7 @@ inline put(position, word, number) {
   }
 }
 
-// Each step touches shared memory once; what is the producer's own goes with it.
+// Each step touches shared memory once, together with private state of the producer.
 inline send(count) {
 #ifndef NO_CLEAR
   if
@@ -57,7 +57,7 @@ inline send(count) {
   :: else
   fi;
 #endif
-  // Payload that would pass for a message in the next lap.
+  // Payload that would look like a message in the next lap.
   if
   :: count == 2 -> put(head + 1, head + 1 + SLOTS + 1, published)
   :: else
@@ -115,7 +115,7 @@ active proctype Producer() {
 #endif
     :: published == MESSAGES && reaped == head -> break
     :: consumer_dead ->
-      // Nothing is told any more: what was not answered ends with the connection.
+      // No more reports: unanswered messages end with the connection.
       do
       :: NEXT_IS_THROUGH -> reap()
       :: !NEXT_IS_THROUGH && reaped != head ->
@@ -171,7 +171,7 @@ active proctype Consumer() {
   } unless { consumer_dead }
 }
 
-// Whom it takes, and when.
+// Which process it kills, and when.
 active proctype Fate() {
   if
   :: true

@@ -1,13 +1,13 @@
 #!/bin/bash
 #
-# Searches all that the models here can do. What is to hold has to hold in every state, and each way
-# to take a rule away has to be found out: a model in which nothing can go wrong shows nothing.
+# Searches all states of the models here. The invariants must hold in every state, and each removed
+# rule must be detected: a model in which nothing can go wrong shows nothing.
 
 set -uo pipefail
 
 readonly HERE="$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")"
 
-# Model, what has to come out, definitions.
+# Model, expected outcome, definitions.
 readonly RUNS=(
   "ring holds"
   "ring fails NO_CLEAR"
@@ -47,7 +47,7 @@ for run in "${RUNS[@]}"; do
   if spin -a "${flags[@]}" "${HERE}/${model}.pml" >log 2>&1 &&
     "${CC:-gcc}" -O2 -w -DSAFETY -o pan pan.c >>log 2>&1; then
     ./pan -m100000 >log 2>&1
-    # A search that was cut short has shown nothing.
+    # An incomplete search shows nothing.
     case "$(grep -c 'Search not completed\|max search depth too small' log) $(grep -o 'errors: [0-9]*' log)" in
       "0 errors: 0") found=holds ;;
       *"errors: "[1-9]*) found=fails ;;

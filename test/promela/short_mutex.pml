@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 //
-// How those who wait for a ShortMutex sleep, are woken, and are handed it. Never do two have it, and
-// nobody sleeps for ever.
+// How waiters for a ShortMutex sleep, are woken, and get it. At most one thread has it, and none
+// sleeps indefinitely.
 //
-// Each of these takes a part of the rules away, and has to be found out:
-//   FORGETS: who has slept takes it as one that did not
-//   SLEEPS_ON: who goes to sleep does not look again whether it is still awaited
+// Each of these removes a part of the rules, and must be detected:
+//   FORGETS: a thread that has slept takes it like one that has not
+//   SLEEPS_ON: a thread that goes to sleep does not check again whether the word is AWAITED
 
 #define THREADS 3
 #define ROUNDS 2
@@ -45,7 +45,7 @@ active [THREADS] proctype Thread() {
           asleep++;
           d_step { woken > 0 -> woken-- }
 #else
-          // The kernel looks again.
+          // The kernel checks again.
           if
           :: atomic { word == AWAITED -> asleep++ };
             d_step { woken > 0 -> woken-- }

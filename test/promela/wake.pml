@@ -2,26 +2,26 @@
 //
 // How a thread goes to sleep on a JFCE while peers publish: CompletionQueue::arm and RemoteBell.
 // Processors may keep a store to themselves while later loads are executed: each process has one
-// such store here, which its processor hands on when it likes. No wake-up is lost, also where who
-// publishes dies on the way.
+// such store here, which its processor publishes at any time. No wakeup is lost, even if the
+// publisher dies on the way.
 //
-// FENCED: those who publish fence, as where nobody could enter the process barrier, or on RDMA
-// devices. Else the thread that arms has the kernel fence for them.
-// Each of these takes a part of the rules away, and has to be found out:
-//   NO_BARRIER: who arms only fences itself, and the others do not
-//   LOOK_FIRST: who arms looks at the queue before it stores the bell
-//   NO_LOOK: who arms does not look at the queue
-//   NO_JANITOR: nobody looks after what the dead have left
+// FENCED: publishers fence, as if no one could enter the process barrier, or on RDMA devices. Else
+// the arming thread has the kernel fence for them.
+// Each of these removes a part of the rules, and must be detected:
+//   NO_BARRIER: the arming thread only fences itself, and the others do not
+//   LOOK_FIRST: the arming thread checks the queue before it stores the bell
+//   NO_LOOK: the arming thread does not check the queue
+//   NO_JANITOR: no one handles what dead processes have left
 
 #define PEERS 2
 #define ROUNDS 2
 
-// As memory holds it.
-byte messages;   // published, of all peers
+// The contents of memory.
+byte messages;   // published by all peers
 bool armed;
 byte events;     // of the JFCE's descriptor
 
-// Kept back by a processor.
+// Held back by a processor.
 byte kept_messages[PEERS];
 bool kept_armed;
 
@@ -65,8 +65,8 @@ active proctype Fate() {
   fi
 }
 
-// The kernel closes the connection of the dead, and the service thread of the waiting process looks
-// at what they left.
+// The kernel closes the connection of a dead process, and the service thread of the waiting process
+// handles what it left.
 #ifndef NO_JANITOR
 active proctype Janitor() {
   do
@@ -88,7 +88,7 @@ inline look() {
   fi
 }
 
-// Takes all that comes, and may sleep for ever only once nothing can come any more.
+// Takes everything, and may sleep indefinitely only once nothing more can come.
 active proctype Waiter() {
   bool found;
   do
@@ -98,7 +98,7 @@ active proctype Waiter() {
 #endif
     kept_armed = true;
 #ifndef NO_BARRIER
-    // The fence hands on its own store, and the barrier those of all others.
+    // The fence publishes its own store, and the barrier those of all others.
     d_step { armed = true; kept_armed = false }
 #ifndef FENCED
     d_step {
@@ -115,7 +115,7 @@ active proctype Waiter() {
 #endif
     if
     :: found
-    // A descriptor that is read tells of all rings at once.
+    // A descriptor that is read reports all rings at once.
     :: !found && events > 0 -> d_step { events = 0; armed = false; taken = messages }
 end_asleep:
     :: !found && events == 0 && timeout ->

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// cost_program: posts and polls copies of memory of a GPU over the fake runtime, under callgrind,
-// started without collection, and dumps what each of them cost under its name. Prints how many
-// calls each had. Ends with 3 where the library does not start.
+// cost_program: posts and polls copies of GPU memory over the fake runtime, under callgrind,
+// started without collection, and dumps the cost of each under its name. Prints the number of calls
+// of each. Exits with 3 if the library does not start.
 #include <poll.h>
 
 #include <cstdio>
@@ -63,7 +63,7 @@ void run() {
     fake.set("HOLD", 0);
     while (fake.get("UNDER_WAY") != 0) ::poll(nullptr, 0, 1);
   };
-  // What attaching needs has happened.
+  // Attaching is complete.
   require(post(), "post");
   urma_test::wait_for_success(endpoint.send_jfc, 7);
   const auto count_posts = [&](const char* name) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What a copy of memory of a GPU costs beside the runtime that makes it, counted in instructions by
-// callgrind: budgets that hold on any machine, however busy it is.
+// The cost of a copy of GPU memory, without the runtime that makes it, in instructions, counted by
+// callgrind: budgets that hold on any machine under any load.
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
@@ -15,7 +15,7 @@
 namespace urma_test {
 namespace {
 
-// What was reached, and some more for other versions of the C library.
+// The measured values, plus a margin for other versions of the C library.
 const std::map<std::string, double> kBudgets = {
     {"post", 3300}, {"post of a read", 3300}, {"poll", 950}, {"empty poll", 330}};
 

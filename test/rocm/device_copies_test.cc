@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What each way between two memories costs the runtime, counted: copies, buffers, signals. Each
-// process is its own peer.
+// The runtime calls of each path between two memories: copies, buffers, signals. Each process is
+// its own peer.
 #include <gtest/gtest.h>
 
 #include <cerrno>
@@ -19,7 +19,7 @@ namespace urma_test {
 namespace {
 
 constexpr size_t kBytes = 256 << 10;
-// More than the CPU copies by itself.
+// More than the CPU copies itself.
 constexpr size_t kLarge = 64 << 10;
 
 // Memory of one kind: registered, and imported.
@@ -37,7 +37,7 @@ struct Self {
         other_device(of_pool(URMA_EXT_POOL_COARSE)),
         host(of_pool(URMA_EXT_POOL_HOST)),
         plain(registered(plain_bytes.data())) {
-    // Each is attached, and what attaching needs has happened.
+    // Each is attached, and attaching is complete.
     for (const Memory* memory : {&device, &other_device, &host, &plain}) {
       write(*memory, *memory, 8);
       wait_for_success(endpoint.send_jfc, 1);
@@ -58,7 +58,7 @@ struct Self {
     urma_sge_t there = piece(to.remote, to.remote->seg.ubva.va + kBytes / 2, bytes);
     endpoint.post(write_request(queue, &local, &there, 1));
   }
-  // Copies by the runtime, and buffers that were made for them, since the last call.
+  // Copies by the runtime, and buffers created for them, since the last call.
   std::pair<long, long> spent() {
     const std::pair<long, long> more = {fake.get("COPIES") - copies, fake.get("LOCKS") - locks};
     copies += more.first;
@@ -100,18 +100,18 @@ TEST(DeviceCopies, NoneIsMadeThatTheRuntimeDoesNotNeed) {
     Self self;
     EXPECT_EQ(self.of_write(self.device, self.other_device, kLarge), kOneCopy);
     EXPECT_EQ(self.of_read(self.other_device, self.device, kLarge), kOneCopy);
-    // Host memory that is registered is locked already.
+    // Registered host memory is already locked.
     EXPECT_EQ(self.of_write(self.plain, self.device, kLarge), kOneCopy);
     EXPECT_EQ(self.of_read(self.device, self.plain, kLarge), kOneCopy);
     EXPECT_EQ(self.of_write(self.host, self.device, kLarge), kOneCopy);
     EXPECT_EQ(self.of_read(self.device, self.host, kLarge), kOneCopy);
-    // However few they are, where the CPU does not reach them.
+    // However short, if the CPU cannot reach them.
     EXPECT_EQ(self.of_write(self.plain, self.device, 8), kOneCopy);
-    // What it reaches it copies, where that is sooner done.
+    // Reachable memory is copied by the CPU if that is faster.
     EXPECT_EQ(self.of_write(self.plain, self.host, 8), kByCpu);
     EXPECT_EQ(self.of_write(self.host, self.host, 8), kByCpu);
     EXPECT_EQ(self.of_write(self.plain, self.plain, kLarge), kByCpu);
-    // The peer's host memory is locked by its owner alone.
+    // Only the owner of host memory locks it.
     EXPECT_EQ(self.of_write(self.device, self.plain, kLarge), kThroughBuffer);
     EXPECT_EQ(self.of_read(self.plain, self.device, kLarge), kThroughBuffer);
     self.endpoint.close();
@@ -130,7 +130,7 @@ TEST(DeviceCopies, SignalsAreMadeOnce) {
   });
 }
 
-// The others are not looked at.
+// The others are not checked.
 TEST(DeviceCopies, CollectingSomeOfManyCostsWhatHasEnded) {
   run_one([](Channel&) {
     constexpr int kCopies = 1000;
@@ -145,7 +145,7 @@ TEST(DeviceCopies, CollectingSomeOfManyCostsWhatHasEnded) {
     const long loads = self.fake.get("LOADS");
     for (int i = 0; i < kEnded; ++i) wait_for_success(self.endpoint.send_jfc, 1);
     EXPECT_TRUE(has_nothing(self.endpoint.send_jfc));
-    // The fake counts by the 64.
+    // The fake counts in steps of 64.
     EXPECT_LE(self.fake.get("LOADS") - loads, 3 * kEnded + 64);
     self.fake.set("HOLD", 0);
     for (int i = kEnded; i < kCopies; ++i) wait_for_success(self.endpoint.send_jfc, 1);

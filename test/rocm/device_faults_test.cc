@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What a runtime may do at its worst, and what becomes of requests then. Each process is its own
-// peer.
+// The worst behaviour of a runtime, and its effect on requests. Each process is its own peer.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -39,7 +38,7 @@ struct Self {
     if (strong) request.flag.bs.place_order = URMA_STRONG_ORDER;
     endpoint.post(request);
   }
-  // Attached, and what attaching needs has happened.
+  // Attached, and attaching is complete.
   void warm_up() {
     write(0, 8, 99);
     wait_for_success(endpoint.send_jfc, 99);
@@ -82,7 +81,7 @@ TEST(DeviceFaults, OrderThatIsAskedForIsMadeByTheRuntime) {
     self.warm_up();
     self.fake.set("REORDER", 1);
     self.fake.set("HOLD", 1);
-    // All to the same place: the last one has to win.
+    // All to the same place: the last one must win.
     for (uint64_t i = 0; i < 8; ++i) {
       self.fake.write(self.from + i * kPart, std::vector<char>(kPart, static_cast<char>('a' + i)));
       urma_sge_t local = piece(self.source, self.from + i * kPart, kPart);
@@ -171,7 +170,7 @@ TEST(DeviceFaults, AHangingAttachEndsAtItsTimeout) {
     self.write(0, kPart, 1);
     wait_for_status(self.endpoint.send_jfc, URMA_CR_ACK_TIMEOUT_ERR);
     self.fake.set("HANG_MS", 0);
-    // What comes too late is let go of.
+    // A late result is released.
     wait_until([&] { return self.fake.get("DETACHED") == 1; });
     EXPECT_EQ(self.fake.get("ATTACHED"), 0);
     self.close();
@@ -186,13 +185,13 @@ TEST(DeviceFaults, ALibraryThatEndsDoesNotWaitForAHangingAttach) {
     wait_until([&] { return self.fake.get("ATTACHES") == 1; });
     self.close();
     self.fake.set("HANG_MS", 0);
-    // The library has ended, and nobody else lets go of it.
+    // The library has ended, and no one else releases it.
     wait_until([&] { return self.fake.get("DETACHED") == 1; });
     EXPECT_EQ(self.fake.get("ATTACHED"), 0);
   });
 }
 
-// Those of URMA_FAULT are for shared memory, whose senders know nothing of memory of devices.
+// The faults of URMA_FAULT are for shared memory, whose senders do not know of device memory.
 TEST(DeviceFaults, FaultsOfSharedMemoryAreNotForDevices) {
   alone([] {
     ::setenv("URMA_FAULT", "token;queue", 1);
@@ -240,7 +239,7 @@ TEST(DeviceFaults, RangesThatLeaveTheirAllocationAreRefused) {
     urma_seg_cfg_t cfg =
         seg_config(reinterpret_cast<uint64_t>(self.from) + kPart, kBytes, URMA_ACCESS_READ);
     errno = 0;
-    // Where another allocation happens to follow, so much is mapped memory.
+    // If another allocation happens to follow, this much is mapped.
     EXPECT_EQ(urma_register_seg(self.endpoint.ctx, &cfg), nullptr);
     EXPECT_EQ(errno, EINVAL);
     self.close();
@@ -276,14 +275,14 @@ TEST(DeviceFaults, WhoSleepsIsWokenByTheRuntime) {
     uint32_t events = 1;
     urma_ack_jfc(&ready, &events, 1);
     wait_for_success(self.endpoint.send_jfc, 1);
-    // Once for as long as it slept.
+    // Once per sleep.
     EXPECT_EQ(self.fake.get("HANDLERS"), 1);
     self.close();
   });
 }
 
-// With a thousand under way a poll looks at the first alone; and each that has ended is looked at
-// once, or twice.
+// With a thousand in flight, a poll checks only the first; each completed one is checked once or
+// twice.
 TEST(DeviceFaults, PollsCostWhatHasEnded) {
   alone([] {
     constexpr uint64_t kCopies = 1000;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Segments in memory of a GPU that the CPU does not reach, over the fake runtime: between two
-// processes, by a dma-buf and by a handle of the runtime.
+// Segments in GPU memory that the CPU cannot reach, over the fake runtime: between two processes,
+// by a dma-buf and by a handle of the runtime.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -70,7 +70,7 @@ Ids ids_of(const Owner& owner) {
           owner.endpoint.segment_id(owner.plain_segment)};
 }
 
-// The other process, as this one uses it.
+// The other process, as used by this one.
 struct Peer {
   Peer(Endpoint* endpoint, const Ids& ids)
       : queue(endpoint->import(ids.queue)),
@@ -86,7 +86,7 @@ struct Peer {
 
 void serve(Channel& channel, const std::function<void(Owner&)>& look) {
   Owner owner;
-  // For what a WRITE_IMM tells.
+  // For what a WRITE_IMM reports.
   owner.endpoint.post_receive(owner.plain_segment, owner.plain.data(), 8);
   channel.send(ids_of(owner));
   channel.receive<int>();
@@ -133,7 +133,7 @@ TEST_P(DeviceMemory, WritesFromAnyMemoryToAnyMemory) {
         urma_target_seg_t* remotes[] = {peer.device, peer.host, peer.plain};
         for (int from = 0; from < 3; ++from) {
           for (int to = 0; to < 3; ++to) {
-            // Each at a place of its own, and one of each size.
+            // Each at its own place, and one of each size.
             const size_t at = (3 * from + to) * 20000;
             urma_sge_t local = piece(locals[from], memory[from] + at, 20000);
             urma_sge_t remote = piece(remotes[to], remotes[to]->seg.ubva.va + at, 20000);
@@ -170,7 +170,7 @@ TEST_P(DeviceMemory, ReadsFromAnyMemoryToAnyMemory) {
         urma_target_seg_t* locals[] = {own.device_segment, own.host_segment, own.plain_segment};
         char* memory[] = {own.device, own.host, own.plain.data()};
         urma_target_seg_t* remotes[] = {peer.device, peer.host, peer.plain};
-        // First what the other side looks at never: its memory is filled by writes from here.
+        // First memory that the other side never reads: writes from here fill it.
         own.fake.write(own.device, bytes);
         for (urma_target_seg_t* remote : remotes) {
           urma_sge_t local = piece(own.device_segment, own.device, kBytes);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 //
-// The libhsa-runtime64 of the tests: agents, pools, signals and copies of ordinary memory, with
-// what a runtime may do at its worst. Memory of its GPUs is out of the CPU's reach, as it is where
-// there is no large BAR: who touches it gets a signal.
+// The libhsa-runtime64 of the tests: agents, pools, signals and copies of ordinary memory, with the
+// worst behaviour of a runtime. Memory of its GPUs is out of the CPU's reach, as without a large
+// BAR: an access raises a signal.
 //
-// Set at start by variables of the environment: FAKE_HSA_<NAME>=<number>.
+// Set at start by environment variables: FAKE_HSA_<NAME>=<number>.
 #ifndef TEST_ROCM_FAKE_HSA_H_
 #define TEST_ROCM_FAKE_HSA_H_
 
@@ -18,14 +18,14 @@ extern "C" {
 // ENGINES        mask of the engines for copies; 3
 // DELAY_US       how long each copy takes
 // HOLD           1: copies begin only once it is 0 again
-// LET            so many begin all the same
-// REORDER        1: of those that could be executed, the last one is
-// FAIL_COPIES    so many of the next copies fail
-// REFUSE_COPIES  so many of the next are not even taken
-// HANG_MS        how long an attach takes; less where it is lowered meanwhile
-// SHORT_ATTACH   1: what is attached is shorter than asked for
+// LET            this many begin nevertheless
+// REORDER        1: the last executable copy runs first
+// FAIL_COPIES    this many of the next copies fail
+// REFUSE_COPIES  this many of the next are refused
+// HANG_MS        how long an attach takes; less if lowered meanwhile
+// SHORT_ATTACH   1: attached memory is shorter than requested
 // FAIL_LOCK      1: no memory can be locked
-// POOL_MIB       how much each pool has; 4096
+// POOL_MIB       size of each pool; 4096
 // INIT_STATUS    what hsa_init returns
 __attribute__((visibility("default"))) void fake_hsa_set(const char* name, long value);
 
@@ -35,7 +35,7 @@ __attribute__((visibility("default"))) void fake_hsa_set(const char* name, long 
 // (ever).
 __attribute__((visibility("default"))) long fake_hsa_get(const char* name);
 
-// Between memory of any agent and the caller's own. False where there is none.
+// Between memory of any agent and that of the caller. False if there is none.
 __attribute__((visibility("default"))) bool fake_hsa_read(const void* from, void* to, size_t bytes);
 __attribute__((visibility("default"))) bool fake_hsa_write(void* to, const void* from,
                                                            size_t bytes);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Copies of the fake, and what it calls when they have ended.
+// Copies of the fake, and the handlers that it calls when they have ended.
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -18,7 +18,7 @@ bool ready(const Task& task) {
                      [](const Signal* signal) { return signal->value.load() <= 0; });
 }
 
-// With the mutex held; tasks.end() where none can be executed.
+// With the mutex held; tasks.end() if none can be executed.
 std::deque<Task>::iterator choose() {
   auto& tasks = state().tasks;
   if (state().numbers["HOLD"] != 0 && state().numbers["LET"] == 0) return tasks.end();
@@ -79,7 +79,7 @@ hsa_status_t take(void* to, const void* from, size_t bytes, uint32_t dependencie
     --state().numbers["REFUSE_COPIES"];
     return HSA_STATUS_ERROR_OUT_OF_RESOURCES;
   }
-  // What no agent reaches a real engine would fault at.
+  // Memory that no agent reaches would make a real engine fault.
   char* const target = state().reach(reinterpret_cast<uint64_t>(to), bytes);
   const char* const source = state().reach(reinterpret_cast<uint64_t>(from), bytes);
   if (target == nullptr || source == nullptr) return HSA_STATUS_ERROR_INVALID_ARGUMENT;
@@ -100,7 +100,7 @@ hsa_status_t take(void* to, const void* from, size_t bytes, uint32_t dependencie
 
 }  // namespace
 
-// For as long as the process lives.
+// As long as the process lives.
 void start_threads() {
   if (state().threads) return;
   state().threads = true;

@@ -36,7 +36,7 @@ bool cpu_reaches(uint64_t agent, uint32_t flags) {
   return agent == kCpu || (fine && state().setting("BAR") != 0);
 }
 
-// Takes the descriptor. False where the kernel has no means.
+// Takes the descriptor. False if the kernel lacks resources.
 bool map(int fd, uint64_t bytes, uint64_t agent, uint32_t flags, hsa_amd_pointer_type_t type,
          void** made) {
   void* const shadow = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -53,7 +53,7 @@ bool map(int fd, uint64_t bytes, uint64_t agent, uint32_t flags, hsa_amd_pointer
   return true;
 }
 
-// As a runtime that waits for a peer.
+// Like a runtime that waits for a peer.
 void hang() {
   state().count("ATTACHES");
   const auto begun = std::chrono::steady_clock::now();

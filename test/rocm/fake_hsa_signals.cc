@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Signals of the fake: of one process, and shared with others.
+// Signals of the fake: within one process, and shared with others.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -25,7 +25,7 @@ struct SharedSignal {
 };
 static_assert(sizeof(SharedSignal) == sizeof(hsa_amd_ipc_signal_t));
 
-// Takes the descriptor. NULL where the kernel has no means.
+// Takes the descriptor. NULL if the kernel lacks resources.
 Signal* map_signal(int fd) {
   void* const page = ::mmap(nullptr, kPage, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (page == MAP_FAILED) return nullptr;
@@ -108,7 +108,7 @@ hsa_signal_value_t hsa_signal_wait_scacquire(hsa_signal_t signal, hsa_signal_con
                                              hsa_wait_state_t /*hint*/) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::nanoseconds(timeout);
   std::unique_lock lock(state().mutex);
-  // Other processes do not tell when they have changed what is shared.
+  // Other processes do not notify of changes to shared signals.
   while (signal_of(signal)->value.load() >= below && std::chrono::steady_clock::now() < end) {
     state().changed.wait_for(lock, std::chrono::milliseconds(1));
   }

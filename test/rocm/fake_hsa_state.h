@@ -18,13 +18,13 @@ namespace fake_hsa {
 
 inline constexpr uint64_t kCpu = 1;
 inline constexpr uint64_t kFirstGpu = 2;
-// What the agents call locked memory lies so far from what the program calls it.
+// The distance between the agents' address of locked memory and the program's.
 inline constexpr uint64_t kLockedAt = 1ULL << 52;
 
 struct Memory {
   uint64_t base;
   uint64_t bytes;
-  char* shadow;  // where the CPU reaches it
+  char* shadow;  // if the CPU reaches it
   int fd;
   uint64_t agent;
   uint32_t flags;
@@ -54,7 +54,7 @@ struct Task {
   bool fails;
 };
 
-// One for the process.
+// One per process.
 struct State {
   State();
 
@@ -64,7 +64,7 @@ struct State {
 
   // With `mutex` held.
   Memory* find(uint64_t addr, uint64_t bytes);
-  // Where the CPU reaches what an agent calls so; NULL where no agent reaches it.
+  // The CPU's address for an agent's address; NULL if no agent reaches it.
   char* reach(uint64_t addr, uint64_t bytes);
 
   std::mutex mutex;  // guards all below
@@ -74,14 +74,14 @@ struct State {
   std::multimap<uint64_t, uint64_t> locked;  // bytes by address
   std::deque<Task> tasks;
   std::vector<Handler> handlers;
-  std::map<Signal*, int> shared_signals;  // with the descriptor of the page that each lies in
+  std::map<Signal*, int> shared_signals;  // with the descriptor of the page of each
   int initialised = 0;
   bool threads = false;
 };
 
 State& state();
 Signal* signal_of(hsa_signal_t handle);
-// As a runtime that waits for a peer, and what it finds then; -1 where that is nothing.
+// Like a runtime that waits for a peer, and what it finds then; -1 if that is nothing.
 int open_shared(uint32_t pid, uint32_t fd);
 // The threads that execute copies and call handlers; with the mutex held.
 void start_threads();

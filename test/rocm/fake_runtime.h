@@ -18,10 +18,10 @@
 
 namespace urma_test {
 
-// For FAKE_HSA_HANG_MS: until it is set anew.
+// For FAKE_HSA_HANG_MS: until it is changed.
 inline constexpr char kForEver[] = "600000";
 
-// Throws where it does not become so.
+// Throws on timeout.
 inline void wait_until(const std::function<bool()>& condition) {
   const auto end = Clock::now() + patience(seconds(10));
   while (!condition()) {

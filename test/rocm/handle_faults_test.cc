@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What a runtime may do at its worst where handles are attached, and what stays behind. Each
-// process is its own peer.
+// The worst behaviour of a runtime when handles are attached, and what is left behind. Each process
+// is its own peer.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -54,7 +54,7 @@ TEST(HandleFaults, OneSignalIsAttachedOnceAndLetGoOf) {
     EXPECT_EQ(urma_ext_close_signal_handle(first), URMA_SUCCESS);
     EXPECT_EQ(signal.hsa.load(signal.there), 1);
     EXPECT_EQ(urma_ext_close_signal_handle(signal.attached), URMA_SUCCESS);
-    // Whoever has it last, which may be the service thread.
+    // By its last holder, which may be the service thread.
     wait_until([&] { return signal.fake.get("DETACHED") == 1; });
     EXPECT_EQ(signal.fake.get("SIGNALS"), signal.standing);
     signal.close();
@@ -69,14 +69,14 @@ TEST(HandleFaults, AHangingAttachEndsAtItsTimeout) {
     EXPECT_EQ(signal.attach(), URMA_FAIL);
     signal.fake.set("HANG_MS", 0);
     EXPECT_EQ(signal.attached, nullptr);
-    // What comes too late is let go of.
+    // A late result is released.
     wait_until([&] { return signal.fake.get("DETACHED") == 1; });
     EXPECT_EQ(signal.fake.get("SIGNALS"), signal.standing);
     signal.close();
   });
 }
 
-// Longer than an owner that is there takes to answer.
+// Longer than a live owner takes to answer.
 TEST(HandleFaults, ASlowAttachIsWaitedForAsLongAsIsAllowed) {
   run_one([](Channel&) {
     ::setenv("URMA_ROCM_TIMEOUT_MS", "30000", 1);
@@ -88,7 +88,7 @@ TEST(HandleFaults, ASlowAttachIsWaitedForAsLongAsIsAllowed) {
   });
 }
 
-// Both the owner and its peers are careless: they let go of nothing.
+// Both the owner and its peers leak everything.
 TEST(HandleFaults, AnAllocationAtTheSameAddressIsAttachedAnew) {
   run_one([](Channel&) {
     constexpr size_t kBytes = 64 << 10;
@@ -115,7 +115,7 @@ TEST(HandleFaults, AnAllocationAtTheSameAddressIsAttachedAnew) {
   });
 }
 
-// The token of a segment that peers may not touch does not open its allocation, which another
+// The token of a segment that peers may not access does not open its allocation, which another
 // segment has opened.
 TEST(HandleFaults, SegmentsThatAreLocalAreNotAttached) {
   run_one([](Channel&) {

@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kBytes = 64 << 10;
 
-// Where there is no GPU the runtime shares nothing unless it is told to.
+// Without a GPU the runtime shares nothing unless told to.
 bool shares() {
   const char* const device = std::getenv("URMA_DEVICE");
   const char* const ipc = std::getenv("URMA_ROCM_IPC");
@@ -64,7 +64,7 @@ struct Handles {
   urma_ext_memory_handle_t memory;
 };
 
-// What attaching says.
+// The status of attaching.
 urma_status_t attach(urma_context_t* ctx, const urma_ext_signal_handle_t& handle) {
   urma_target_seg_t* attached = nullptr;
   uint64_t signal = 0;
@@ -130,7 +130,7 @@ TEST_F(HandlesTest, WhatIsNotQuiteTheHandleIsRefused) {
     guessed = owner.handle;
     guessed.seg.token_id += 1;
     EXPECT_EQ(attach(ctx, guessed), URMA_FAIL);
-    // A part of a signal is none.
+    // A part of a signal is not a signal.
     guessed = owner.handle;
     guessed.seg.ubva.va += 4;
     guessed.seg.len -= 4;
@@ -237,7 +237,7 @@ TEST_F(HandlesTest, WhatWasAttachedOutlivesItsOwner) {
   user.expect_success();
 }
 
-// The second owner has the ids of the first again, as a rule.
+// The second owner usually has the ids of the first.
 TEST_F(HandlesTest, HandlesOfAnotherStartAreRefused) {
   const Body own = [](Channel& channel) {
     Owner owner;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The HSA runtime of this process as a program calls it, once the library has opened it.
+// The HSA runtime of this process as programs call it, once the library has opened it.
 #ifndef TEST_ROCM_HSA_LIBRARY_H_
 #define TEST_ROCM_HSA_LIBRARY_H_
 
@@ -36,7 +36,7 @@ class HsaLibrary {
   void destroy(uint64_t signal) const { EXPECT_EQ(destroy_({signal}), HSA_STATUS_SUCCESS); }
   hsa_signal_value_t load(uint64_t signal) const { return load_({signal}); }
   void store(uint64_t signal, hsa_signal_value_t value) const { store_({signal}, value); }
-  // Until the value is below `below`, and not for ever.
+  // Until the value is below `below`, with a deadline.
   hsa_signal_value_t wait(uint64_t signal, hsa_signal_value_t below) const {
     constexpr int kTurns = 200;
     constexpr uint64_t kTurnNs = 100'000'000;

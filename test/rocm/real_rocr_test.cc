@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// The suite over a real, unmodified ROCr: with its CPU agent, or with a GPU. For the CPU agent
-// where there is no /dev/kfd, a stand-in for libhsakmt is found before Debian's: the runtime has to
-// be one that takes it.
+// The suite over a real, unmodified ROCr, with its CPU agent or with a GPU. For the CPU agent
+// without /dev/kfd, a stand-in for libhsakmt precedes Debian's: the runtime must accept it.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -22,7 +21,7 @@
 namespace urma_test {
 namespace {
 
-// "" where the device is there.
+// "" if the device exists.
 std::string why_not() {
   Child child("looks", [](Channel& channel) {
     EXPECT_EQ(urma_init(nullptr), URMA_SUCCESS);
@@ -50,7 +49,7 @@ class RealRocrMemory : public ::testing::Test {
     if (::access("/dev/kfd", F_OK) == 0) ::unsetenv("LD_LIBRARY_PATH");
     // Each program of the suite is one child here, and has many tests.
     ::setenv("URMA_TEST_PATIENCE", "5", 0);
-    // What Bazel says to this test is not for them.
+    // Bazel's variables for this test are not for them.
     for (const char* name : {"TEST_TOTAL_SHARDS", "TEST_SHARD_INDEX", "TEST_SHARD_STATUS_FILE",
                              "TEST_PREMATURE_EXIT_FILE", "XML_OUTPUT_FILE"}) {
       ::unsetenv(name);
@@ -80,7 +79,7 @@ INSTANTIATE_TEST_SUITE_P(Programs, RealRocr, ::testing::ValuesIn(programs()), na
 
 constexpr size_t kBytes = 4 << 20;
 
-// Memory that the CPU need not reach, so that no test touches it.
+// Memory that the CPU may not reach, so no test accesses it directly.
 struct PoolMemory {
   explicit PoolMemory(urma_ext_pool_t pool)
       : memory(urma_ext_alloc_device(endpoint.ctx, pool, kBytes)), plain(kBytes) {
@@ -152,8 +151,8 @@ void be_moved(urma_ext_pool_t pool, Channel& channel) {
   own.close();
 }
 
-// Between two processes: written, read into memory of the same kind, written to memory of the host,
-// and sent.
+// Between two processes: written, read into memory of the same kind, written to host memory, and
+// sent.
 TEST_F(RealRocrMemory, MovesMemoryOfEachPool) {
   const bool gpu = std::string(std::getenv("URMA_DEVICE")).starts_with("urma_rocm");
   const auto pools = gpu ? std::vector{URMA_EXT_POOL_COARSE, URMA_EXT_POOL_HOST}

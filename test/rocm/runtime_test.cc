@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Which devices there are, and why there are none: over whatever runtime is named.
+// Which devices there are, or why there are none: over the runtime that is named.
 #include <gtest/gtest.h>
 #include <linux/capability.h>
 #include <sys/stat.h>
@@ -54,7 +54,7 @@ Found look() {
   return found;
 }
 
-// In a process of its own with these variables, which must not have anything to say.
+// In a separate process with these variables, which must print nothing.
 void expect(const std::map<std::string, std::string>& variables,
             const std::vector<std::string>& devices, const std::string& reason) {
   Child child("looks", [&](Channel&) {
@@ -68,7 +68,7 @@ void expect(const std::map<std::string, std::string>& variables,
   EXPECT_EQ(child.output(), "");
 }
 
-// What the driver says of each node: "0" where it is no GPU.
+// What the driver reports for each node: "0" if it is no GPU.
 std::vector<std::string> gpus_of_driver() {
   std::vector<std::string> gpus;
   std::error_code none;
@@ -122,7 +122,7 @@ TEST(RocmRuntime, ThreeTimes) {
   child.expect_success();
 }
 
-// In a guest: Debian's runtime prints when it is started, which it is not for this.
+// In a guest: Debian's runtime prints when it is started, but it is not started for this.
 TEST(RocmRuntime, DriverWithoutGpu) {
   const std::vector<std::string> gpus = gpus_of_driver();
   if (gpus.empty()) GTEST_SKIP() << "this machine has no /dev/kfd";
@@ -135,8 +135,8 @@ TEST(RocmRuntime, DriverWithoutGpu) {
   child.expect_success();
 }
 
-// In a guest: as a user who is in no group. Root without its capabilities is such a user, and may
-// still read what Bazel has built.
+// In a guest: as a user in no group. Root without its capabilities is such a user, and can still
+// read the build.
 TEST(RocmRuntime, NoPermission) {
   if (gpus_of_driver() != std::vector<std::string>{"0"} || ::geteuid() != 0) {
     GTEST_SKIP() << "only root takes away /dev/kfd, and only where nobody misses it";
@@ -159,7 +159,7 @@ TEST(RocmRuntime, NoPermission) {
   EXPECT_EQ(::chmod("/dev/kfd", before.st_mode), 0);
 }
 
-// Debian's own runtime, where nothing stands in for its driver.
+// Debian's own runtime, without a stand-in for its driver.
 TEST(RocmRuntime, RealLibraryWithoutDriver) {
   if (::access("/dev/kfd", F_OK) == 0) GTEST_SKIP() << "this machine has /dev/kfd";
   Child child("looks", [](Channel&) {

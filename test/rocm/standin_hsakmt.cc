@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// A stand-in for Debian 12's libhsakmt, so that its unmodified ROCr 5.2.3 runs where there is no
-// /dev/kfd: one node with CPUs, memory that files without a name stand for, and events. What a
-// system without a GPU never needs is refused.
+// A stand-in for Debian 12's libhsakmt, so that its unmodified ROCr 5.2.3 runs without /dev/kfd:
+// one node with CPUs, memory backed by anonymous files, and events. Calls that a system without a
+// GPU never needs are refused.
 #include <fcntl.h>
 #include <hsakmt.h>
 #include <sys/mman.h>
@@ -21,7 +21,7 @@ namespace {
 
 struct Memory {
   uint64_t bytes;
-  int fd;  // -1: the program's own
+  int fd;  // -1: of the program itself
   HsaMemFlags flags;
   HSA_POINTER_TYPE type;
   void* user_data;
@@ -61,7 +61,7 @@ HSAKMT_STATUS forget(void* address) {
   return HSAKMT_STATUS_SUCCESS;
 }
 
-// Those that are set, of which events without a manual reset are taken.
+// The set ones; those without a manual reset are consumed.
 bool take(HsaEvent* events[], uint32_t count, bool all) {
   uint32_t set = 0;
   for (uint32_t i = 0; i < count; ++i) set += static_cast<Event*>(events[i])->set ? 1 : 0;
@@ -266,7 +266,7 @@ HSAKMT_STATUS hsaKmtWaitOnEvent(HsaEvent* event, HSAuint32 ms) {
   return hsaKmtWaitOnMultipleEvents(&event, 1, true, ms);
 }
 
-// What follows is for GPUs.
+// The rest is for GPUs.
 #define NOT_HERE(name)                    \
   HSAKMT_STATUS name##_() __asm__(#name); \
   HSAKMT_STATUS name##_() { return HSAKMT_STATUS_NOT_SUPPORTED; }

@@ -110,7 +110,7 @@ TEST(Carrier, ListensAtFurtherPortsForAWhile) {
   const auto begins = b->connect(kIpv4, {kIpv4, further}, &why);
   const auto answers = next_stream(*a);
   EXPECT_EQ(greet(*begins, *answers).answers, StreamState::kOpen);
-  // Where it is known by.
+  // The name by which it is known.
   EXPECT_EQ(begins->peer().listens_at, (Address{kIpv4, a->port()}));
   a->stop_listening(further);
   a->stop_listening(a->port());
@@ -119,14 +119,14 @@ TEST(Carrier, ListensAtFurtherPortsForAWhile) {
   join(*b, kIpv4, *a, kIpv4);
 }
 
-// A process that starts anew, while its connections still have the port.
+// A process that restarts while its connections still have the port.
 TEST(Carrier, TakesItsPortAgain) {
   auto config = config_at({kIpv4});
   auto a = make_socket_carrier(config);
   const auto b = make_socket_carrier(config_at({kIpv4}));
   config.first_port = config.last_port = a->port();
   Ends ends = join(*b, kIpv4, *a, kIpv4);
-  ends.answers.reset();  // closes first, and waits for what is still on its way
+  ends.answers.reset();  // closes first, and waits for data in flight
   a.reset();
   EXPECT_EQ(wait_for_end(*ends.begins), "it has closed the connection");
   a = make_socket_carrier(config);
@@ -154,7 +154,7 @@ TEST(Carrier, AnyThreadConnects) {
     const auto further = static_cast<uint16_t>(a->port() + 1);
     if (a->listen_also(further)) a->stop_listening(further);
     std::string why;
-    // It may have gone as soon as it was greeted.
+    // It may be gone as soon as it was greeted.
     finish_greeting(*next_stream(*a), &why);
   }
   for (auto& thread : threads) thread.join();
@@ -171,7 +171,7 @@ TEST(Carrier, TellsOfAnEnd) {
   EXPECT_EQ(ends.answers->send({&piece, 1}), 0U);
 }
 
-// The child of a fork that lives on does not keep a connection of its parent open.
+// A surviving child of a fork does not keep a connection of its parent open.
 TEST(Carrier, LeavesNothingToAChild) {
   const auto b = make_socket_carrier(config_at({kIpv4}));
   int hold[2];

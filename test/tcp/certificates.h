@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Certificates made for a test, in files of its own.
+// Certificates made for a test, in its own files.
 #ifndef TEST_TCP_CERTIFICATES_H_
 #define TEST_TCP_CERTIFICATES_H_
 
@@ -17,7 +17,7 @@
 
 namespace urma::tcp {
 
-// Who signs certificates. The files go with it.
+// A certificate authority. Its files are removed with it.
 class Authority {
  public:
   explicit Authority(const char* name) : name_(name) {
@@ -34,7 +34,7 @@ class Authority {
   Authority(const Authority&) = delete;
   Authority& operator=(const Authority&) = delete;
 
-  // What URMA_TCP_TLS says of a host with a certificate of this authority, which trusts `other`.
+  // URMA_TCP_TLS for a host with a certificate of this authority, which trusts `other`.
   std::string host(const char* name, const Authority& other) {
     EVP_PKEY* key = EVP_EC_gen("P-256");
     X509* certificate = make(name, key, false);

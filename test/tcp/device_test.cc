@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The device in networks of the test's own: its EIDs and ports, and what befalls them.
+// The device in private networks: its EIDs and ports, and changes to them.
 #include "urma/providers/tcp/device.h"
 
 #include <poll.h>
@@ -58,7 +58,7 @@ using Event = std::pair<urma_async_event_type_t, uint32_t>;
 
 class DeviceTest : public TwoNetworks {
  protected:
-  // The kernel takes a moment to say that a link is there.
+  // The kernel needs a moment to report a link.
   void SetUp() override {
     TwoNetworks::SetUp();
     if (IsSkipped()) return;
@@ -98,7 +98,7 @@ TEST_F(DeviceTest, HasAnEidForEachAddress) {
   ASSERT_EQ(device.attr().port_cnt, 1);
   const auto& port = device.attr().port_attr[0];
   EXPECT_EQ(port.state, URMA_PORT_ACTIVE);
-  EXPECT_EQ(port.active_speed, URMA_SP_10G);  // which is what veth says
+  EXPECT_EQ(port.active_speed, URMA_SP_10G);  // as veth reports
   EXPECT_EQ(port.active_mtu, URMA_MTU_1024);
 }
 
@@ -163,7 +163,7 @@ TEST_F(DeviceTest, WatchesOnceAndUntilItGoes) {
   EXPECT_FALSE(service_.watches());
 }
 
-// Of two hosts: each carrier lives in a network of its own.
+// Of two hosts: each carrier is in its own network.
 class TwoHosts : public TwoNetworks {
  protected:
   void make(const char* here, const char* there, uint64_t timeout_ms = kPatienceMs) {
@@ -190,7 +190,7 @@ TEST_F(TwoHosts, TalkOverIpv4AndIpv6) {
   EXPECT_EQ(receive(*ends_.answers, 9), "over IPv6");
 }
 
-// A cable that is pulled out tells nobody.
+// No one is notified of a pulled cable.
 TEST_F(TwoHosts, ASilentPeerIsFoundOut) {
   make("10.99.0.1", "10.99.0.2", 400);
   ip("link set wire down");
@@ -206,7 +206,7 @@ TEST_F(TwoHosts, AShortGapIsNoEnd) {
   EXPECT_EQ(receive(*ends_.answers, 9), "after all");
 }
 
-// A port stays open at an address that is away for a while.
+// A port stays open at an address that is temporarily gone.
 TEST_F(TwoHosts, AnAddressThatComesBackIsListenedAt) {
   make("10.99.0.1", "10.99.0.2");
   there_.enter();

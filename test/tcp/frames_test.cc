@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// A process that breaks the rules of a connection, in hundreds of ways: each ends that connection
-// alone. The process that it talks to lives, and no request of an innocent one is lost.
+// A process that breaks the rules of a connection, in hundreds of ways: each ends only that
+// connection. Its peer survives, and no request of an innocent process is lost.
 #include <gtest/gtest.h>
 #include <sched.h>
 
@@ -90,7 +90,7 @@ class Stranger {
   uint16_t port_ = 0;
 };
 
-// What no process of ours would send, each the first frame of a connection.
+// What no honest process would send, each as the first frame of a connection.
 std::vector<std::string> malformed() {
   std::vector<std::string> all;
   for (int kind = 0; kind < 256; ++kind) {
@@ -136,7 +136,7 @@ std::vector<std::string> malformed() {
   return all;
 }
 
-// Bytes that are no frames at all, or frames of which a part is missing.
+// Bytes that are not frames, or incomplete frames.
 std::string noise(uint32_t seed) {
   std::mt19937 random(seed);
   std::string bytes(random() % 300 + 1, '\0');
@@ -157,7 +157,7 @@ bool goes_on(const Channel& channel) {
   return ::poll(&said, 1, 0) == 0;
 }
 
-// Receives all that is sent to it, and answers for its memory.
+// Receives everything sent to it, and serves its memory.
 void victim(Channel& channel) {
   OwnedEndpoint endpoint;
   std::vector<char> memory(2 * kSize);
@@ -177,7 +177,7 @@ void victim(Channel& channel) {
   }
 }
 
-// Sends and writes all the time, until it is told to stop.
+// Sends and writes all the time, until told to stop.
 void innocent(Channel& channel) {
   OwnedEndpoint endpoint;
   std::vector<char> memory(kSize);
@@ -281,7 +281,7 @@ TEST_F(HostileTest, WhoDoesNotTakeItsAnswersIsCutOff) {
     for (int i = 0; i < 8192; ++i) pings += frame(PingBody{});
     std::string why;
     for (size_t sent = 0; stream->progress(&why) == StreamState::kOpen;) {
-      // Goes on in the middle of a frame where the last call ended there.
+      // Continues in the middle of a frame if the last call ended there.
       const size_t skip = sent % sizeof(Head);
       const iovec piece = {pings.data() + skip, pings.size() - skip};
       sent += stream->send({&piece, 1});
@@ -289,7 +289,7 @@ TEST_F(HostileTest, WhoDoesNotTakeItsAnswersIsCutOff) {
   });
 }
 
-// The payload of a large message, for a way that was opened by the rules.
+// The payload of a large message, for a path that was opened correctly.
 TEST_F(HostileTest, WhoSendsWhatNobodyHasAskedForIsCutOff) {
   run([&](Stranger& stranger) {
     const auto stream = stranger.connect();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What two sides say to each other before anything else, by itself.
+// The greeting that two sides exchange before anything else, in isolation.
 #include "urma/providers/tcp/greeting.h"
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ Bytes take(Greeting& from) {
   return bytes;
 }
 
-// False where it is refused; what it does not want any more stays unread.
+// False if it is refused; what it no longer wants stays unread.
 bool give(Greeting& to, const Bytes& bytes, std::string* why, size_t portion = 1000) {
   size_t given = 0;
   while (given < bytes.size()) {
@@ -104,7 +104,7 @@ TEST(Greeting, AnotherSecretIsRefusedAndNothingIsProvedToIt) {
   EXPECT_FALSE(begins.done());
 }
 
-// An impostor that listens at the address of somebody else.
+// An impostor that listens at the address of another host.
 TEST(Greeting, WhoAnswersProvesItToo) {
   Greeting begins(Role::kBegins, hello(Role::kBegins), kSecret);
   Greeting answers(Role::kAnswers, hello(Role::kAnswers), kOther);
@@ -147,7 +147,7 @@ TEST(Greeting, AddressesThatAreTranslatedAreRefused) {
   EXPECT_NE(outcome.answers_why.find("192.168.1.1"), std::string::npos);
 }
 
-// Who listens at another port of the same host, and passes on what is said.
+// A process that listens at another port of the same host, and relays what is said.
 TEST(Greeting, AnotherPortIsRefused) {
   Hello elsewhere = hello(Role::kBegins);
   elsewhere.called = 20001;
@@ -171,7 +171,7 @@ TEST(Greeting, AReplayIsRefused) {
   EXPECT_FALSE(give(second, said, &why));
 }
 
-// Who gets back what it has said has met nobody; so does a socket that has found itself.
+// A side that gets back its own greeting has met no one; so has a socket connected to itself.
 TEST(Greeting, AReflectionIsRefused) {
   Hello alone = hello(Role::kBegins);
   alone.to = alone.from;
@@ -194,7 +194,7 @@ TEST(Greeting, AProofOfOnesOwnIsRefused) {
   EXPECT_FALSE(give(begins, take(begins), &why));
 }
 
-// Two streams of which a third host has one end each: what travels in one proves nothing in the
+// Two streams, of each of which a third host has one end: what travels in one proves nothing in the
 // other.
 TEST(Greeting, AProofIsGoodForItsOwnCipheredStreamAlone) {
   Greeting begins(Role::kBegins, hello(Role::kBegins), kSecret);
@@ -204,7 +204,7 @@ TEST(Greeting, AProofIsGoodForItsOwnCipheredStreamAlone) {
   EXPECT_FALSE(run(begins, answers).answers);
 }
 
-// Passes on what one side says to the other, with one bit of all that it says changed.
+// Relays what one side sends to the other, with one bit of it changed.
 class Tamperer {
  public:
   explicit Tamperer(size_t bit) : bit_(bit) {}
@@ -224,7 +224,7 @@ class Tamperer {
   size_t passed_ = 0;
 };
 
-// There is no bit that does not matter.
+// Every bit matters.
 TEST(Greeting, NoBitCanBeChanged) {
   constexpr size_t kNone = SIZE_MAX;
   for (size_t bit = 0; bit < (sizeof(Hello) + sizeof(Digest)) * 8; ++bit) {

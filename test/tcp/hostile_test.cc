@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What strangers send to the port: each is turned away, and nobody else notices.
+// What strangers send to the port: each is rejected, and no one else is affected.
 #include <sys/resource.h>
 #include <sys/socket.h>
 
@@ -43,7 +43,7 @@ Hello right_hello(const Carrier& target) {
   return hello;
 }
 
-// What is no greeting, or only a part of one.
+// Not a greeting, or only a part of one.
 std::vector<std::string> nonsense(const Carrier& target, uint16_t flags) {
   std::mt19937 random(29);
   std::vector<std::string> all = {"", "GET / HTTP/1.1\r\nHost: there\r\n\r\n",
@@ -53,7 +53,7 @@ std::vector<std::string> nonsense(const Carrier& target, uint16_t flags) {
   right.flags = flags;
   const std::string hello = text(&right, sizeof(right));
   for (size_t length = 1; length < hello.size(); ++length) all.push_back(hello.substr(0, length));
-  // But for the process and the nonce, which are anyone's to choose, and the port.
+  // Except for the process and the nonce, which anyone may choose, and the port.
   for (size_t at = 0; at < hello.size(); ++at) {
     const bool chosen = at >= offsetof(Hello, process) && at < offsetof(Hello, from);
     const bool port = at >= offsetof(Hello, port) && at < offsetof(Hello, called);
@@ -70,7 +70,7 @@ std::vector<std::string> nonsense(const Carrier& target, uint16_t flags) {
     for (char& byte : bytes) byte = static_cast<char>(random());
     all.push_back(bytes);
   }
-  // What follows a right greeting where a proof is due.
+  // Data after a valid greeting, in place of a proof.
   for (int i = 0; flags != 0 && i < 50; ++i) {
     std::string proof(1 + random() % sizeof(Digest), '\0');
     for (char& byte : proof) byte = static_cast<char>(random() % (i % 3 + 1));
@@ -165,7 +165,7 @@ TEST_F(Hostile, WhoSaysNothingHasToGo) {
   EXPECT_EQ(why, "its greeting took too long");
 }
 
-// So does who does not answer: a host that takes connections, and says nothing.
+// The same for a host that accepts connections and never answers.
 TEST_F(Hostile, WhoDoesNotAnswerIsGivenUp) {
   auto config = config_at({kHere});
   config.timeout_ms = 100;

@@ -20,7 +20,7 @@ inline void ip(const std::string& arguments) {
   ASSERT_EQ(std::system(("ip " + arguments).c_str()), 0) << "ip " << arguments;
 }
 
-// One of its own, into which the thread that makes it goes.
+// A private one, which the creating thread enters.
 class Network {
  public:
   Network() {
@@ -29,7 +29,7 @@ class Network {
     fd_.reset(::open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC));
     if (std::system("ip link set lo up") != 0) fd_.reset();
   }
-  // False where this user may not have one, or there is no `ip`.
+  // False if this user may not have one, or there is no `ip`.
   bool allowed() const { return fd_.valid(); }
   void enter() const { ASSERT_EQ(::setns(fd_.get(), CLONE_NEWNET), 0); }
   std::string path() const {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Carriers of this process, and what their streams do.
+// Carriers of this process, and the events of their streams.
 #ifndef TEST_TCP_STREAMS_H_
 #define TEST_TCP_STREAMS_H_
 
@@ -28,7 +28,7 @@ inline urma_eid_t eid(const char* text) {
   return found;
 }
 
-// Long enough for any machine; nothing waits for it in vain.
+// Long enough for any machine; only failures take that long.
 inline constexpr uint64_t kPatienceMs = 60'000;
 
 inline CarrierConfig config_at(std::vector<urma_eid_t> addresses) {
@@ -51,7 +51,7 @@ inline std::unique_ptr<Stream> next_stream(Carrier& carrier) {
   }
 }
 
-// Until it is neither greeting nor, where both are given, the other.
+// Until the greeting is over.
 inline StreamState finish_greeting(Stream& stream, std::string* why) {
   for (;;) {
     const StreamState state = stream.progress(why);
@@ -114,7 +114,7 @@ inline std::string receive(Stream& stream, size_t bytes) {
   return got;
 }
 
-// Receives until the stream has ended, and says why it has.
+// Receives until the stream has ended, and returns why it has.
 inline std::string wait_for_end(Stream& stream) {
   std::string why;
   char byte;

@@ -98,7 +98,7 @@ TEST(Trust, TlsByCertificates) {
   const auto a = carrier(nullptr, tls(authority.host("a", authority)));
   const auto b = carrier(nullptr, tls(authority.host("b", authority)));
   expect_talk(*a, *b);
-  // Neither is there any way round who signs, for one side or the other.
+  // The check of the authority cannot be bypassed either, from one side or the other.
   const auto of_stranger = carrier(nullptr, tls(stranger.host("c", authority)));
   expect_refusal(*of_stranger, *b, "TLS");
   expect_refusal(*b, *of_stranger, "TLS");
@@ -129,7 +129,7 @@ TEST(Trust, BothSpeakTlsOrNeither) {
   expect_refusal(*plain, *ciphered, "TLS");
 }
 
-// The descriptor does not tell of what has been deciphered already.
+// The descriptor is not readable for data that are already decrypted.
 TEST(Trust, TellsOfWhatIsLeftOfARecord) {
   const auto a = carrier(kSecret, tls_by_secret(*kSecret));
   const auto b = carrier(kSecret, tls_by_secret(*kSecret));
@@ -141,7 +141,7 @@ TEST(Trust, TellsOfWhatIsLeftOfARecord) {
   EXPECT_FALSE(ends.answers->has_read_ahead());
 }
 
-// Whoever writes to a connection that has ended gets no signal.
+// A write to a connection that has ended raises no signal.
 TEST(Trust, NoSignalComesOfAnEnd) {
   const auto a = carrier(kSecret, tls_by_secret(*kSecret));
   const auto b = carrier(kSecret, tls_by_secret(*kSecret));

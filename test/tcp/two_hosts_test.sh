@@ -1,9 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 #
-# two_hosts_test.sh ipv4|ipv6: the programs in PROGRAMS, with the peers of each
-# test on another host, which is a network namespace. With ipv6 there are no
-# other addresses.
+# two_hosts_test.sh ipv4|ipv6: the programs in PROGRAMS, with the peers of each test on another
+# host, simulated by a network namespace. With ipv6 there are no other addresses.
 set -euo pipefail
 
 family=$1

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// urma_admin beside a process whose queues are connected: over a device in software, so that it
-// runs on a machine without any.
+// urma_admin and a process with connected queues: over a software device, so that it runs on any
+// machine.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -26,7 +26,7 @@ struct Ids {
   uint32_t receiver;
 };
 
-// Sends to itself, and stays as it is until it has been looked at.
+// Sends to itself, and stays unchanged until it has been inspected.
 void connect(Channel& test, urma_transport_mode_t mode) {
   Config config;
   config.mode = mode;

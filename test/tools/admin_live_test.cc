@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// urma_admin while other processes use the library: what it tells of them has to be what they did.
+// urma_admin while other processes use the library: its reports must match what they did.
 #include <gtest/gtest.h>
 #include <liburing.h>
 #include <signal.h>
@@ -48,14 +48,14 @@ struct Ids {
   uint32_t copied_token_id;
 };
 
-// Receives all messages, and has memory that is mapped by its peer and memory that is not.
+// Receives all messages, with memory that its peer maps and memory that it does not.
 void serve(Channel& test) {
   ::setenv("URMA_SHM_INPLACE", "0", 1);
   ::setenv("URMA_SHM_RING_SIZE", "8192", 1);
   ::setenv("URMA_ROCM_IPC", "bicycle", 1);
   Endpoint endpoint;
   void* own = urma_ext_alloc(kOwnBytes, 0);
-  // Whole pages, so that all of it has one reason.
+  // Whole pages, so that all of it has the same reason.
   auto* plain = static_cast<char*>(std::aligned_alloc(kPage, kPlainBytes));
   urma_target_seg_t* mapped = endpoint.add(own, kOwnBytes);
   urma_target_seg_t* copied = endpoint.add(plain, kPlainBytes);
@@ -78,7 +78,7 @@ void serve(Channel& test) {
   std::free(plain);
 }
 
-// Sends the messages, writes into both segments, and writes where it must not.
+// Sends the messages, writes into both segments, and writes where it is not allowed.
 void use(Channel& test) {
   std::vector<char> buffer(kSize);
   OwnedEndpoint endpoint;
@@ -126,7 +126,7 @@ json admin_json(Words words) {
   return json::parse(result.out);
 }
 
-// The entry of a list of objects in which `key` is `value`.
+// The entry in a list of objects whose `key` is `value`.
 json entry_of(const json& list, const char* key, const json& value) {
   for (const auto& entry : list) {
     if (entry.at(key) == value) return entry;
@@ -135,7 +135,7 @@ json entry_of(const json& list, const char* key, const json& value) {
   return {};
 }
 
-// The queue of one kind among the queues of one process. Ids are unique among those of a kind.
+// A queue of one kind among the queues of one process. Ids are unique per kind.
 json queue_of(const json& report, pid_t pid, const std::string& kind, uint32_t id) {
   const json process = entry_of(report.at("processes"), "pid", pid);
   for (const auto& queue : process.at("queues")) {
@@ -236,7 +236,7 @@ TEST_F(AdminLiveTest, ObjectsOfADevice) {
   end();
 }
 
-// The way of every part of the segment with this token id, and why it is none better.
+// The path of every part of the segment with this token id, and why it is no better.
 void expect_parts(const json& segments, uint32_t token_id, bool imported, const std::string& path,
                   const std::string& reason) {
   SCOPED_TRACE(token_id);
@@ -343,7 +343,7 @@ TEST_F(AdminLiveTest, StoppedProcessIsNoHang) {
     EXPECT_EQ(result.status, 1) << words[1];
     EXPECT_TRUE(has_line(result.err, why)) << result.err;
   }
-  // The others are shown all the same.
+  // The others are still listed.
   const json all = admin_json({"show", "queues"});
   EXPECT_NE(entry_of(all["processes"], "pid", server_.pid())["error"], "");
   EXPECT_EQ(queue_of(all, client_.pid(), "jetty", client_ids_.sender)["state"], "READY");
@@ -352,7 +352,7 @@ TEST_F(AdminLiveTest, StoppedProcessIsNoHang) {
   end();
 }
 
-// How often the rates of a report say that something was done since the report before.
+// What was done between the previous report and this one, computed from its rates.
 double done_since(const json& report, const char* rate_name) {
   for (const auto& rate : report.at("rates")) {
     if (rate.at("kind") != "jetty") continue;
@@ -440,7 +440,7 @@ void leave_pages(Channel& test) {
   if (error == 0) error = ::io_uring_register_buffers(&ring, &buffer, 1);
   endpoint.remove(segment);
   test.send(error);
-  test.sync();  // it is looked at
+  test.sync();  // it is inspected
   if (error == 0) ::io_uring_queue_exit(&ring);
   endpoint.close();
   std::free(memory);

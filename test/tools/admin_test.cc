@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// urma_admin on a machine where nothing else runs: its commands, its formats, and its refusals.
+// urma_admin on an otherwise idle machine: its commands, formats and error messages.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -36,7 +36,7 @@ std::string joined(const Words& words) {
   return text;
 }
 
-// What follows is of urma_shm0 alone.
+// From here on, of urma_shm0 only.
 ToolOptions without_alias() { return {{"URMA_DEVICE_ALIAS=-"}}; }
 
 class AdminTest : public ToolTest {};
@@ -165,7 +165,7 @@ TEST_F(AdminTest, HelpAndVersion) {
 struct Case {
   Words words;
   int status;
-  std::string expected;  // in a line of stdout, or of stderr where the status is not 0
+  std::string expected;  // in a line of stdout, or of stderr if the status is not 0
 };
 
 void expect_case(const Case& example) {
@@ -181,7 +181,7 @@ void expect_case(const Case& example) {
   EXPECT_FALSE(has_line(result.err, "^$")) << result.err;
 }
 
-// Every line of the contract, on a machine without processes to look at.
+// Every line of the contract, on a machine without processes to inspect.
 TEST_F(AdminTest, EveryDocumentedCommandIsThere) {
   const std::vector<Case> cases = {
       {{"show", "topo"}, 0, "node 0"},

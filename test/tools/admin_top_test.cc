@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// urma_admin top: what a process does while it is looked at, on a terminal and elsewhere.
+// urma_admin top: the activity of a process, on a terminal and elsewhere.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -22,7 +22,7 @@ using Words = std::vector<std::string>;
 constexpr size_t kSize = 64;
 constexpr uint64_t kMessages = 10;
 
-// Sends itself messages each time that the test says so, and writes where it must not once.
+// Sends itself messages whenever the test says so, and writes once where it is not allowed.
 void talk(Channel& test) {
   Endpoint endpoint;
   std::vector<char> in(kSize), out(kSize);
@@ -32,7 +32,7 @@ void talk(Channel& test) {
   urma_target_seg_t* remote = endpoint.import(endpoint.segment_id(in_segment));
   urma_sge_t here = piece(out_segment, out.data(), kSize);
   test.send(endpoint.sender_id());
-  test.sync();  // the tool has taken its first look
+  test.sync();  // the tool has taken its first sample
   for (uint64_t i = 0; i < kMessages; ++i) {
     endpoint.post_receive(in_segment, in.data(), kSize, i);
     endpoint.post(send_request(self, &here, i));
@@ -62,7 +62,7 @@ class AdminTopTest : public ToolTest {
   uint32_t sender_ = talker_.channel().receive<uint32_t>();
 };
 
-// What has been done up to a report since the one before.
+// What has been done between the previous report and this one.
 struct Done {
   double posts = 0, bytes = 0, failed = 0;
   uint64_t errors = 0;

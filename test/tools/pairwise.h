@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Covering arrays: few rows in which every two values of different factors meet.
+// Covering arrays: few rows that contain every pair of values of different factors.
 #ifndef TEST_TOOLS_PAIRWISE_H_
 #define TEST_TOOLS_PAIRWISE_H_
 
@@ -13,14 +13,15 @@
 
 namespace urma_test {
 
-// The value of each factor. Value 0 is the one that goes with everything.
+// The value of each factor. Value 0 goes with every other value.
 using PairwiseRow = std::vector<size_t>;
 using PairwiseRule = std::function<bool(const PairwiseRow&)>;
 
 class Pairwise {
  public:
   // `counts`: the number of values of each factor. The first `base` factors are those that others
-  // depend on: a pair is left out if the rule holds for no values of them, with 0 for all others.
+  // depend on: a pair is left out if the rule allows it with no values of them, with 0 for all
+  // others.
   Pairwise(std::vector<size_t> counts, size_t base, PairwiseRule rule)
       : counts_(std::move(counts)), base_(base), rule_(std::move(rule)) {
     find_bases();
@@ -68,8 +69,8 @@ class Pairwise {
     }
   }
 
-  // A row with the pair and nothing else, or an empty one. Pairs take turns in the bases, so that
-  // the rows differ.
+  // A row with only the pair, or an empty one. Pairs rotate through the bases, so that the rows
+  // differ.
   PairwiseRow start(const Pair& pair) {
     for (size_t i = 0; i < bases_.size(); ++i) {
       PairwiseRow row = bases_[(i + turn_) % bases_.size()];
@@ -85,7 +86,7 @@ class Pairwise {
     return {};
   }
 
-  // Gives each factor that is still at 0 the value that covers most of what is left.
+  // Gives each factor that is still 0 the value that covers most of the remaining pairs.
   void extend(PairwiseRow* row, const std::set<Pair>& left) const {
     for (size_t factor = base_; factor < counts_.size(); ++factor) {
       if ((*row)[factor] != 0) continue;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What urma_perftest itself does for a message, counted in instructions by callgrind: what it
-// measures is the library.
+// The cost of urma_perftest itself per message, in instructions, counted by callgrind: it must
+// measure the library.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,8 +23,8 @@ constexpr uint32_t kMessages = 400000;
 
 class PerftestCost : public PerftestTest, public ::testing::WithParamInterface<const char*> {};
 
-// The client runs under callgrind, against a server that does not. What is executed at least once
-// for every second message counts: neither what stands around the loop, nor what waits.
+// The client runs under callgrind, the server does not. Only instructions executed at least once
+// for every second message count: not the code around the loop, and no waiting.
 double cost_of(const std::string& test, const std::string& valgrind) {
   const ScratchDir scratch;
   const uint16_t port = free_port(16);
@@ -48,8 +48,8 @@ double cost_of(const std::string& test, const std::string& valgrind) {
   return instructions / kMessages;
 }
 
-// Where the owner's memory is late to be mapped, the client polls in vain more often than it has
-// messages, and that is counted too: the run with the least tells what a message takes.
+// If the memory of the owner is mapped late, the client has more empty polls than messages, which
+// are counted too: the cheapest run shows the cost of a message.
 TEST_P(PerftestCost, AMessageTakesAFewInstructions) {
   const std::string valgrind = find_valgrind();
   if (valgrind.empty()) GTEST_SKIP() << "valgrind is not installed; run ./dev setup";

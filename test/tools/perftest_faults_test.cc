@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What urma_perftest says when its other side vanishes, wants something else, or is not there, and
+// The messages of urma_perftest when its peer vanishes, wants something else, or is absent, and
 // when it is interrupted.
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 namespace urma_test {
 namespace {
 
-// Two seconds are promised; the rest is for machines that have other things to do.
+// Two seconds are promised; the rest is for busy machines.
 constexpr seconds kVanished{2 + 3};
 
 bool is_bandwidth(const std::string& test) { return test.find("_bw") != std::string::npos; }
@@ -26,7 +26,7 @@ Arguments endless(const std::string& test) {
   return {"-n", "100000000"};
 }
 
-// What tells that the client measures: rows, or how far it is, which it tells terminals alone.
+// Shows that the client measures: rows, or its progress, which it prints on terminals only.
 ToolOptions on_terminal() {
   ToolOptions options;
   options.terminal = true;

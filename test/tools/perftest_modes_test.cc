@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // Every test of urma_perftest in every mode, by jetty and by JFS and JFR, by polling and by events,
-// with every byte checked; and what it prints.
+// with every byte checked; and its output.
 
 #include <gtest/gtest.h>
 
@@ -50,12 +50,12 @@ std::vector<Mode> all_modes() {
   return modes;
 }
 
-// What fits into a packet of the networks that this is run on.
+// What fits in a packet of the networks in use.
 constexpr int kPacket = 512;
 
 class PerftestModes : public PerftestTest, public ::testing::WithParamInterface<Mode> {
  protected:
-  // Whether a message cannot be larger, and would be.
+  // Whether messages must be reduced to one packet.
   bool one_packet() const {
     return GetParam().mode == "2" && GetParam().bandwidth() && !uses_shared_memory();
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// The command line of urma_perftest: every option with values that are allowed and that are not,
-// the defaults of each test, and what does not go together.
+// The command line of urma_perftest: every option with valid and invalid values, the defaults of
+// each test, and conflicts.
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@
 namespace perftest {
 namespace {
 
-// "write_bw -n 5" with a device, where the line names none.
+// "write_bw -n 5" with a device, if the line names none.
 Parsed parse(const std::string& line) {
   std::istringstream text(line);
   std::vector<std::string> words;
@@ -28,7 +28,7 @@ Parsed parse(const std::string& line) {
 
 Config config_of(const std::string& line) { return parse(line).config.value(); }
 
-// The refusal of a line, "" if it is none.
+// The error message for a line, "" if it is valid.
 std::string refusal_of(const std::string& line) {
   try {
     parse(line);
@@ -239,7 +239,7 @@ INSTANTIATE_TEST_SUITE_P(Words, GoodLine,
 
 class BadLine : public testing::TestWithParam<const char*> {};
 
-// One line that says what was given, what is allowed, and an example.
+// One line with the given value, the allowed ones, and an example.
 TEST_P(BadLine, IsRefused) {
   const std::string refusal = refusal_of(GetParam());
   EXPECT_TRUE(refusal.starts_with("given ")) << refusal;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The reports of urma_perftest, and the ways to run it.
+// The reports of urma_perftest, and its ways to run.
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -20,7 +20,7 @@ namespace {
 
 class PerftestOutput : public PerftestTest {
  protected:
-  // The tool with itself.
+  // The tool with itself as peer.
   static ToolResult loopback(const std::string& test, Arguments options,
                              const ToolOptions& environment = {}) {
     options.emplace_back("--loopback");
@@ -74,8 +74,8 @@ TEST_F(PerftestOutput, IterationsAreThoseOfAllJettys) {
   EXPECT_EQ(rows[0][1], 150);
 }
 
-// Ten requests with one completion are as fast at their best as over all, but for what a busy
-// machine takes in between.
+// Ten requests with one completion are as fast at best as on average, except for delays on a busy
+// machine.
 TEST_F(PerftestOutput, PeakIsOfTheRequestsThatThereWere) {
   double ratio = 0;
   for (int run = 0; run < (is_soak() ? 20 : 1); ++run) {
@@ -233,7 +233,7 @@ TEST_F(PerftestOutput, ServerAcceptsOneClientAfterTheOther) {
     const ToolResult result = run_tool(perftest_program(), client);
     EXPECT_EQ(result.status, 0) << result.out << result.err;
   }
-  // One that asks for something else, and one that is killed, do not end it.
+  // A client with other options, and one that is killed, do not end it.
   Arguments other = client;
   other.insert(other.end(), {"-s", "16"});
   EXPECT_EQ(run_tool(perftest_program(), other).status, 1);

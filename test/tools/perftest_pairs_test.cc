@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// The options of urma_perftest in pairs: every two values of different options are used together
-// in one run at least, unless the documented rules exclude it.
+// The options of urma_perftest in pairs: at least one run uses every pair of values of different
+// options, unless the documented rules exclude it.
 
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@
 namespace urma_test {
 namespace {
 
-// The ways to set an option, each the arguments for it; the first is not to.
+// The values of an option, each as arguments; the first one leaves it out.
 using Choice = std::vector<std::string>;
 
 const std::vector<Choice> kChoices = {
@@ -25,7 +25,7 @@ const std::vector<Choice> kChoices = {
      "atomic_bw"},
     {"", "-p 1", "-p 2"},
     {"", "-b"},
-    // Those before are what others depend on.
+    // The ones before are those that others depend on.
     {"", "-e"},
     {"", "-f"},
     {"", "-s 1024", "-s 8192", "-s 65536", "-a6", "-s 4096 --min_size 1 --max_size 4096"},
@@ -125,12 +125,12 @@ bool modes_are_allowed(const Line& line) {
   if (line.has("-p", "2") && !line.is("send")) return false;
   if (line.has("-p", "1") && (line.has("-b") || line.has("--share_jfs"))) return false;
   if (line.has("-f") && (!line.has("-b") || line.is("atomic"))) return false;
-  // A flat call takes one piece, and nothing beside it.
+  // A flat call takes one piece and no further options.
   if (line.has("-f") &&
       (line.has("--enable_imm") || line.has("--enable_notify") || line.has("--sge_num"))) {
     return false;
   }
-  // The channels of this priority carry no mode UM.
+  // The channels of this priority do not carry mode UM.
   return !(line.has("-O", "3") && line.has("-p", "2"));
 }
 
@@ -161,7 +161,7 @@ bool tests_are_allowed(const Line& line) {
 bool options_agree(const Line& line) {
   if (line.has("--enable_write_dirty") && line.has("--verify")) return false;
   if (line.has("--credit_threshold") && line.has("-R")) return false;
-  // The sender of each message has to be known.
+  // The sender of each message must be known.
   const bool several = line.has("-J") || line.has("--pair_num");
   if (line.has("--enable_credit") && several && (line.has("-b") || line.has("--share_jfs"))) {
     return false;
@@ -188,8 +188,8 @@ std::vector<std::string> all_lines() {
 
 class PerftestPairs : public PerftestTest, public ::testing::WithParamInterface<std::string> {};
 
-// Takes out the choice of a format, which is a matter of one side. A server with another one than
-// text would not say when it waits.
+// Removes the choice of a format, which concerns one side. A server with a format other than text
+// would not report that it waits.
 Arguments take_format(Arguments* options) {
   for (const char* name : {"--format", "--final", "--thousands"}) {
     const auto found = std::find(options->begin(), options->end(), name);

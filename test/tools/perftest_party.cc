@@ -22,7 +22,7 @@ std::vector<double> numbers_of(const std::string& line) {
   return text.eof() ? numbers : std::vector<double>{};
 }
 
-// The line that the documented formats make of these numbers.
+// The line that the documented formats produce for these numbers.
 std::string format_row(const std::vector<double>& row) {
   const auto size = static_cast<unsigned>(row[0]);
   const auto iterations = static_cast<unsigned long>(row[1]);
@@ -50,7 +50,7 @@ size_t columns_of(const std::string& header) {
   return 0;
 }
 
-// What the first of the two settings says that there is.
+// The value of the first of the two settings that is set.
 std::string chosen(const char* first, const char* second, const char* otherwise) {
   for (const char* setting : {first, second}) {
     if (setting == nullptr) continue;
@@ -116,7 +116,7 @@ std::vector<std::vector<double>> parse_rows(const std::string& out) {
   std::vector<std::vector<double>> rows;
   size_t columns = 0;
   for (std::string line : lines_of(out)) {
-    // What a terminal has shown and wiped out again.
+    // What a terminal has shown and erased again.
     if (const size_t wiped = line.rfind("\033[K"); wiped != std::string::npos) {
       line.erase(0, wiped + 3);
     }

@@ -16,13 +16,13 @@ namespace urma_test {
 
 using Arguments = std::vector<std::string>;
 
-// What a server prints when a client may come.
+// What a server prints when it accepts a client.
 inline constexpr char kWaiting[] = "Waiting for client to connect";
 
 std::string perftest_program();
 
 // The server uses the device that URMA_DEVICE names, and its EID number URMA_EID_INDEX; so does the
-// client, unless URMA_PEER_DEVICE or URMA_PEER_EID_INDEX says otherwise.
+// client, unless URMA_PEER_DEVICE or URMA_PEER_EID_INDEX is set.
 enum class Side { kServer, kClient };
 
 // "send_lat", "-d", the device, "-P", the port, "--eid_idx", its number, and the options.
@@ -40,7 +40,7 @@ struct PerftestResult {
   ToolResult client;
 
   bool good() const { return server.status == 0 && client.status == 0; }
-  // All that was printed, for the message of a test that fails.
+  // The whole output, for the message of a failing test.
   std::string text() const;
 };
 
@@ -67,8 +67,8 @@ class PerftestPair {
   Tool client_;
 };
 
-// The numbers of the lines behind the header of the table, one vector for each. Fails the test
-// where a line is not formatted as documented.
+// The numbers in the lines after the header of the table, one vector per line. Fails the test if a
+// line is not formatted as documented.
 std::vector<std::vector<double>> parse_rows(const std::string& out);
 
 }  // namespace urma_test

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What urma_perftest --verify calls wrong: any other byte, message, jetty or size than the right
-// one.
+// What urma_perftest --verify reports as wrong: any other byte, message, jetty or size than the
+// right one.
 
 #include <gtest/gtest.h>
 

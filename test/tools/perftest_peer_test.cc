@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// urma_perftest and a program that speaks its exchange as UMDK's tool was seen to do it: what the
-// memory holds, and what options change.
+// urma_perftest and a program that speaks its exchange as observed in UMDK's tool: the contents of
+// the memory, and the effect of options.
 
 #include <gtest/gtest.h>
 
@@ -34,7 +34,7 @@ void await(const std::function<bool()>& written) {
   }
 }
 
-// What the tool serves and calls, in both modes.
+// The tool as server and as client, in both modes.
 class PerftestPeer : public PerftestTest, public ::testing::WithParamInterface<bool> {
  protected:
   static RawRun run(const Arguments& options, uint64_t iters = 20) {
@@ -68,7 +68,7 @@ void receive_one(RawSide& side, uint32_t size) {
   EXPECT_EQ(record.completion_len, size);
 }
 
-// A message, or a WRITE_IMM to where the other side expects it.
+// A message, or a WRITE_IMM to the address that the other side expects.
 void send_one(RawSide& side, uint32_t size, uint32_t lane = 0) {
   urma_sge_t here = side.here(RawSide::kSlot * side.run().jettys, size);
   urma_sge_t there = side.there(RawSide::kSlot * lane, size);
@@ -82,7 +82,7 @@ void post_receives(RawSide& side) {
   for (uint64_t i = 0; i < side.run().iters; ++i) side.post_receive();
 }
 
-// One size of a test of latency. The client begins.
+// One size of a latency test. The client begins.
 void ping_pong(RawSide& side, uint32_t size) {
   post_receives(side);
   side.channel().sync_time("send_lat_post_recv");
@@ -93,7 +93,7 @@ void ping_pong(RawSide& side, uint32_t size) {
   }
 }
 
-// One size of a test of bandwidth.
+// One size of a bandwidth test.
 void stream(RawSide& side, uint32_t size) {
   if (side.run().server) post_receives(side);
   side.channel().sync_time("send_bw_post_recv");
@@ -104,7 +104,7 @@ void stream(RawSide& side, uint32_t size) {
 
 // --- write_lat -----------------------------------------------------------------------------------
 
-// The last byte of a message tells that it has come.
+// The last byte of a message shows that it has arrived.
 uint8_t mark(uint64_t i) { return static_cast<uint8_t>(i + 1); }
 
 void write_one(RawSide& side, uint64_t i) {
@@ -123,7 +123,7 @@ void write_in_turn(RawSide& side) {
     await([&] { return *last == mark(i); });
     if (!side.run().server) write_one(side, i);
   }
-  // What the other side has sent from lies behind what has arrived there.
+  // The other side sends from the area after the one for arrivals.
   urma_sge_t here = side.here(2 * RawSide::kSlot, size);
   urma_sge_t there = side.there(RawSide::kSlot, size);
   side.post(read_request(side.target(), &here, &there));
@@ -169,7 +169,7 @@ TEST_P(PerftestPeer, MessagesThatGoBothWaysAreReported) {
   }
 }
 
-// Neither side knows how many come: the next thing that the tool says is that it has ended.
+// Neither side knows the number: the next thing that the tool reports is its end.
 TEST_P(PerftestPeer, MessagesForATimeAreNotReported) {
   RawRun run = sending(PerftestPeer::run({"-B", "-D", "4", "-s", "64"}, 0));
   run.duration = 4;
@@ -276,7 +276,7 @@ TEST_P(PerftestPeer, SidesThatKnowTheirChannelsMeetAgain) {
   });
 }
 
-// As a receiver the tool tells after every 5 messages. As a sender it stops after 15.
+// As a receiver the tool reports every 5 messages. As a sender it stops after 15.
 void stream_with_credit(RawSide& side) {
   const uint32_t lanes = side.run().jettys, size = side.run().size;
   const uint64_t before = side.run().server ? 15 : 0;
@@ -319,7 +319,7 @@ RawRun two_jettys(const Arguments& options) {
   return run;
 }
 
-// Those that arrive for the second jetty lie in the second slot, and nothing else is touched.
+// Messages for the second jetty are in the second slot, and nothing else is touched.
 void expect_writes_in_slots(RawSide& side) {
   std::fill(side.memory().begin(), side.memory().end(), kUntouched);
   side.channel().sync_time("before_write_bw");

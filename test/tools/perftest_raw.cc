@@ -180,7 +180,7 @@ void RawSide::expect_block(const RawBlock& theirs) const {
   EXPECT_STREQ(name, endpoint_.ctx->dev->name);
 }
 
-// The test and how it ends are those of the other side.
+// The test and its end condition are those of the other side.
 RawBlock RawSide::block(const RawBlock& theirs) const {
   RawBlock mine;
   for (const auto offset : {RawBlock::kCmd, RawBlock::kTimeType, RawBlock::kWriteDirtyPeriod}) {
@@ -266,7 +266,7 @@ std::vector<urma_rjetty_t> RawSide::swap_queues() {
   return theirs;
 }
 
-// A segment for each jetty, all in one exchange.
+// One segment per jetty, all in one exchange.
 void RawSide::swap_words() {
   words_.resize(run_.jettys * kSlot);
   std::vector<urma_seg_t> mine;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// A program of its own that speaks the exchange of urma_perftest as its description has it, byte
+// A separate program that speaks the exchange of urma_perftest according to its description, byte
 // by byte, and shares no code with the tool.
 #ifndef TEST_TOOLS_PERFTEST_RAW_H_
 #define TEST_TOOLS_PERFTEST_RAW_H_
@@ -20,7 +20,7 @@ namespace urma_test {
 
 inline constexpr uint32_t kRawToken = 0xABCDEF;
 
-// The configuration that both sides send first: 360 bytes of a struct, with its fields at these
+// The configuration that both sides send first: a struct of 360 bytes, with its fields at these
 // offsets.
 class RawBlock {
  public:
@@ -92,13 +92,13 @@ class RawChannel {
 
   void send(const void* data, size_t size);
   void receive(void* data, size_t size);
-  // Each side sends so many bytes, then receives as many.
+  // Each side sends this many bytes, then receives as many.
   std::vector<uint8_t> sync_data(const void* data, size_t size);
   // The lengths, then as many bytes as the longer one has.
   std::vector<uint8_t> sync_blob(const void* data, uint32_t size);
   // Whether the other side has sent something.
   bool has_data() const;
-  // Both sides have come so far.
+  // Both sides have reached this point.
   void sync_time(const std::string& tag);
 
  private:
@@ -136,8 +136,8 @@ struct RawRun {
   std::vector<std::string> options;  // of the tool, for all that
 };
 
-// One side of a test up to "Start test", and its end. Memory is laid out as UMDK's tool has it: in
-// slots of kSlot bytes, of which the first ones are for what arrives.
+// One side of a test up to "Start test", and its end. Memory has the layout of UMDK's tool: slots
+// of kSlot bytes, the first ones of which are for arrivals.
 class RawSide {
  public:
   static constexpr size_t kSlot = 4096;
@@ -146,9 +146,9 @@ class RawSide {
 
   // Steps (2) to (7).
   void introduce();
-  // Before another size of -a: makes the queues anew.
+  // Before another size of -a: recreates the queues.
   void renew_queues();
-  // Step (9): gives what the other side reports.
+  // Step (9): returns what the other side reports.
   RawReport report(const RawReport& own = {});
   // Steps (10) and (11).
   void end();
@@ -166,8 +166,8 @@ class RawSide {
   // Posts a request by the jetty of a lane, and waits for it.
   void post(urma_jfs_wr_t wr, uint32_t lane = 0);
 
-  // What the peer writes for a lane with --enable_credit or --enable_notify: the first two words
-  // of a segment.
+  // What the peer writes for a lane with --enable_credit or --enable_notify: the first two words of
+  // a segment.
   uint64_t word(uint32_t lane, uint32_t index) const;
   urma_sge_t remote_word(uint32_t lane, uint32_t index) const {
     return piece(remote_words_[lane], remote_words_[lane]->seg.ubva.va + index * sizeof(uint64_t),
@@ -199,7 +199,7 @@ class RawSide {
   Endpoint endpoint_;
   std::vector<uint8_t> memory_;
   urma_target_seg_t* local_seg_;
-  std::vector<urma_jetty_t*> jettys_;  // the first one is the endpoint's
+  std::vector<urma_jetty_t*> jettys_;  // the first one is that of the endpoint
   std::vector<uint8_t> words_;
   std::vector<urma_target_seg_t*> local_words_, remote_words_;
   std::vector<urma_target_seg_t*> remote_segs_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// urma_perftest and a program that knows only the description of its exchange: every test. What is
-// peculiar to options is in perftest_peer_test.
+// urma_perftest and a program that knows only the description of its exchange: every test.
+// perftest_peer_test covers the options.
 
 #include "test/tools/perftest_raw.h"
 

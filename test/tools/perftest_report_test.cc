@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What urma_perftest prints.
+// The output of urma_perftest.
 
 #include <gtest/gtest.h>
 

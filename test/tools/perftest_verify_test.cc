@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// urma_perftest --verify: every byte that it has moved is looked at, for every operation.
+// urma_perftest --verify: every moved byte is checked, for every operation.
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// The configuration block of urma_perftest against the documented offsets, and what comes of two
-// that differ.
+// The configuration block of urma_perftest against the documented offsets, and the effect of two
+// different blocks.
 
 #include <gtest/gtest.h>
 
@@ -101,7 +101,7 @@ TEST(PerftestWire, NameOfTheDeviceIsAt28) {
   EXPECT_STREQ(reinterpret_cast<const char*>(block.data()) + 28, "urma_shm0");
 }
 
-// How two sides with these lines fare, and what each says.
+// The results of two sides with these lines, and the messages of each.
 struct Talk {
   std::string server;
   std::string client;

@@ -37,7 +37,7 @@ TEST_F(PingLife, ResponderTellsInJson) {
   std::string eid;
   { eid = PingResponder().eid(); }
   Tool responder(ping_program(), {"--listen", "--json"});
-  // It prints nothing until its end, so somebody has to ask whether it is there.
+  // It prints nothing until its end, so the test asks whether it is there.
   while (ping({"-c", "1", "-q", "-W", "1"}, eid).status != 0) ASSERT_TRUE(responder.running());
   responder.signal(SIGINT);
   EXPECT_EQ(responder.wait(), 0);
@@ -150,7 +150,7 @@ TEST_F(PingLife, ResponderThatComesLateIsFound) {
   client.wait_for_line("^4 bytes from ");
 }
 
-// Ctrl-Z on a ping must not keep its replies in the way of others'.
+// A ping stopped with Ctrl-Z must not hold up the replies to others.
 TEST_F(PingLife, StoppedClientHoldsUpNobody) {
   PingResponder responder;
   Tool stopped(ping_program(), {"-i", "0", "-q", responder.eid()});
@@ -175,7 +175,7 @@ TEST_F(PingLife, KilledClientsLeaveNothing) {
   expect_answers(responder.eid(), 300, "4096");
 }
 
-// Whoever speaks to the responder otherwise gets no answer, and nobody else is disturbed.
+// A client that sends anything else gets no answer, and disturbs no one.
 TEST_F(PingLife, OtherMessagesAreIgnored) {
   const PingResponder responder;
   run_one([&](Channel&) {
@@ -188,7 +188,7 @@ TEST_F(PingLife, OtherMessagesAreIgnored) {
     urma_sge_t small = piece(segment, memory.data(), 8);
     urma_sge_t large = piece(segment, memory.data(), 5000);
     for (int i = 0; i < 300; ++i) {
-      // Too large for its receives; without a number; and three that nobody waits for.
+      // Too large for its receives; without a number; and three that no one waits for.
       endpoint.post(send_imm_request(target, &large, 1));
       (void)wait_for(endpoint.send_jfc);
       endpoint.post(send_request(target, &small));

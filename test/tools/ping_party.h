@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// A responder of a test, and what a ping has printed.
+// A responder of a test, and the output of a ping.
 #ifndef TEST_TOOLS_PING_PARTY_H_
 #define TEST_TOOLS_PING_PARTY_H_
 
@@ -14,7 +14,7 @@ namespace urma_test {
 
 inline std::string ping_program() { return program_path("URMA_PING"); }
 
-// A responder that answers, until the object ends.
+// A responder that answers until its destruction.
 class PingResponder {
  public:
   explicit PingResponder(const std::vector<std::string>& more = {})
@@ -43,13 +43,13 @@ struct PingSummary {
   std::optional<std::vector<double>> rtt_ms;  // min, avg, max, mdev
 };
 
-// Reads the last lines of a ping; fails the test where they are not there.
+// Parses the last lines of a ping; fails the test if they are missing.
 PingSummary parse_summary(const std::string& out);
 
 // Pings to the end.
 ToolResult ping(std::vector<std::string> options, const std::string& eid);
 
-// The same, and every packet has to be answered.
+// The same; every packet must be answered.
 void expect_answers(const std::string& eid, unsigned count, const std::string& size = "4");
 
 }  // namespace urma_test

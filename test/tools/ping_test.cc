@@ -185,7 +185,7 @@ TEST_F(Ping, HelpAndVersion) {
 
 struct WrongInput {
   std::vector<std::string> arguments;
-  std::string named;  // what the line has to say
+  std::string named;  // what the line must contain
 };
 
 const std::vector<WrongInput> kWrongInputs = {

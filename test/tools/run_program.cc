@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // What run_test has urma_run run, and what it runs urma_run in:
-//   look                      prints what several ways of looking find of urma_shm0
+//   look                      prints what several ways to look for urma_shm0 find
 //   confine PROGRAM ARGUMENT  executes a program without capabilities and without namespaces
 
 #include <dirent.h>
@@ -48,7 +48,7 @@ int look() {
   ::glob("/sys/class/ub*/urma_shm0/port*/state", 0, nullptr, &found);
   std::cout << "glob " << (found.gl_pathc == 1 ? found.gl_pathv[0] : "") << std::endl;
   char* real = ::realpath("/sys//class/./ubcore/../ubcore/urma_shm0", nullptr);
-  // The folder of a device may be a link, as those of the kernel are.
+  // The folder of a device may be a link, as the kernel's are.
   const fs::path place(real == nullptr ? "" : real);
   std::cout << "realpath " << (place.parent_path().filename() / place.filename()).string()
             << std::endl;
@@ -61,7 +61,7 @@ int look() {
   return 0;
 }
 
-// As a container's filter: no namespaces, no mounts.
+// Like the filter of a container: no namespaces, no mounts.
 bool refuse_namespaces() {
   const sock_filter code[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),

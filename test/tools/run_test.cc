@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// urma_run: each of its ways, and that what it runs goes on as if it were not there.
+// urma_run: each of its methods; its program must run as if urma_run were absent.
 
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -24,7 +24,7 @@ using Words = std::vector<std::string>;
 
 constexpr char kNobody[] = "65534";
 
-// An installation, and a runtime directory, that an ordinary user can get at as well.
+// An installation and a runtime directory, accessible to an ordinary user as well.
 class Run : public testing::Test {
  protected:
   Run() {
@@ -70,7 +70,7 @@ class Run : public testing::Test {
   std::string root_;
 };
 
-// One way, as the user that it is for.
+// One method, as the user that it is for.
 class RunWays : public Run, public testing::WithParamInterface<const char*> {
  protected:
   void SetUp() override {
@@ -170,7 +170,7 @@ TEST_F(Run, KeepsWhatIsPreloadedAlready) {
   EXPECT_EQ(result.out, "libm.so.6:" + program("../lib/urma/urma_run.so") + "\n") << result.err;
 }
 
-// With and without a process of urma_run's between.
+// With and without a process of urma_run in between.
 class RunEnds : public Run, public testing::WithParamInterface<bool> {
  protected:
   Words options(Words words = {}) const {
@@ -215,7 +215,7 @@ TEST_F(Run, IsolatedDirectoryIsGoneAtTheEnd) {
   }
 }
 
-// What outlives urma_run itself removes the directory then, and the program ends with it.
+// A helper that outlives urma_run itself then removes the directory, and the program ends with it.
 TEST_F(Run, IsolatedDirectoryIsGoneAfterAKill) {
   Tool tool(program("urma_run"),
             {"--isolated", "sh", "-c", "echo $URMA_RUNTIME_DIR; exec sleep 1000"});
@@ -260,7 +260,7 @@ TEST_F(Run, WrongWordsAreTold) {
   for (const Words& words : wrong) {
     const ToolResult result = run_tool(program("urma_run"), words);
     EXPECT_EQ(result.status, 125);
-    // The library may have said before why a text is no EID.
+    // The library may have logged before why a text is not an EID.
     const auto lines = lines_of(result.err);
     ASSERT_FALSE(lines.empty());
     EXPECT_EQ(lines.back().rfind("urma_run: ", 0), 0u) << result.err;

@@ -48,7 +48,7 @@ std::pair<int, int> open_pipe() {
 }
 
 std::pair<int, int> open_terminal() {
-  // As wide as a usual one, and without the carriage returns that it would add.
+  // With the usual width, and without added carriage returns.
   termios modes = {};
   winsize size = {};
   size.ws_col = 120;
@@ -71,7 +71,7 @@ void change_environment(const std::vector<std::string>& changes) {
   }
 }
 
-// Whether a TCP port can be listened on.
+// Whether a TCP port is free to listen on.
 bool can_listen(uint16_t port) {
   int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd < 0) fail_with_errno("socket");
@@ -85,8 +85,8 @@ bool can_listen(uint16_t port) {
   return can;
 }
 
-// Takes a name among the abstract sockets that stands for the port, and keeps it until the process
-// ends. False if another test has it.
+// Binds an abstract socket whose name stands for the port, and keeps it until the process ends.
+// False if another test has it.
 bool reserve(uint16_t port) {
   const std::string name = "urma-test-port-" + std::to_string(port);
   sockaddr_un address = {};
@@ -124,7 +124,7 @@ Tool::Tool(const std::string& program, const std::vector<std::string>& arguments
   if (pid_ == 0) start(program, arguments, options, ends, parent);
   for (int& end : ends) close_fd(end);
   if (pid_ < 0) fail_with_errno("fork");
-  ::setpgid(pid_, pid_);  // here as well, so that the group is there for the destructor
+  ::setpgid(pid_, pid_);  // here as well, so that the destructor finds the group
   pidfd_ = static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0));
   if (pidfd_ < 0) fail_with_errno("pidfd_open");
   for (const Captured& captured : streams_) ::fcntl(captured.fd, F_SETFL, O_NONBLOCK);
@@ -162,7 +162,7 @@ std::vector<std::string> Tool::wait_for_line(const std::string& pattern, Stream 
   const auto deadline = Clock::now() + patience(limit);
   Captured& captured = streams_[stream];
   for (bool more = true;;) {
-    // What a terminal overwrites are lines, too.
+    // Text that a terminal overwrites counts as lines, too.
     for (size_t end;
          (end = captured.text.find_first_of("\r\n", captured.searched)) != std::string::npos;) {
       const std::string line = captured.text.substr(captured.searched, end - captured.searched);
@@ -201,7 +201,7 @@ void Tool::signal(int number) {
   if (number == SIGSTOP) ::waitid(P_PID, static_cast<id_t>(pid_), &info, WSTOPPED | WNOWAIT);
 }
 
-// Waits for one thing to happen to any of the tools. False if this one has ended, or time is over.
+// Waits for one event of any tool. False if this one has ended, or on timeout.
 bool Tool::step(Clock::time_point deadline) {
   if (ended_) return false;
   std::vector<pollfd> entries;
@@ -235,7 +235,7 @@ void Tool::read(Captured& captured) {
   if (errno != EAGAIN) close_fd(captured.fd);
 }
 
-// Leaves a zombie, which keeps the id of its group from being given to others.
+// Leaves a zombie, so that the id of its group is not reused.
 void Tool::note_end() {
   siginfo_t info = {};
   const int options = WEXITED | WNOHANG | WNOWAIT;
@@ -278,7 +278,7 @@ bool has_line(const std::string& text, const std::string& pattern) {
 }
 
 uint16_t free_port(uint16_t count) {
-  // Below those that the kernel gives to outgoing connections.
+  // Below those that the kernel uses for outgoing connections.
   std::uniform_int_distribution<int> any(10000, 32000 - count);
   std::random_device random;
   for (int tries = 0; tries < 1000; ++tries) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// Runs the tools as a user does: started by name, with arguments and an environment, and judged by
-// what they print and how they end. Nothing here waits without a deadline; what a wait was for and
-// what the tool has printed is in the exception that ends it.
+// Runs the tools like a user: started by name, with arguments and an environment, and judged by
+// their output and exit status. Every wait has a deadline; the exception on timeout shows what it
+// waited for and what the tool has printed.
 #ifndef TEST_TOOLS_TOOL_PROCESS_H_
 #define TEST_TOOLS_TOOL_PROCESS_H_
 
@@ -17,18 +17,18 @@
 
 namespace urma_test {
 
-// The path of a program among the `data` of a test, whose BUILD file gives it in an environment
+// The path of a program among the `data` of a test, whose BUILD file passes it in an environment
 // variable: env = {"URMA_PING": "$(rootpath //tools/ping:urma_ping)"}.
 std::string program_path(const char* variable);
 
 struct ToolOptions {
-  // "NAME=value" sets a variable beside those that the test itself has, "NAME" removes it.
+  // "NAME=value" sets a variable in addition to those of the test, "NAME" removes it.
   std::vector<std::string> environment;
   bool terminal = false;  // stdout is a terminal
 };
 
-// A running tool, killed with all that it has started when the object ends. All tools of a test
-// belong to one thread: a wait for one reads what the others print, so that none of them blocks.
+// A running tool; the destructor kills it with everything that it has started. All tools of a test
+// belong to one thread: a wait for one reads the output of the others, so that none of them blocks.
 class Tool {
  public:
   enum Stream { kOut, kErr };
@@ -39,18 +39,18 @@ class Tool {
   Tool& operator=(const Tool&) = delete;
   ~Tool();
 
-  // Waits for a complete line in which the regular expression (ECMAScript) is found, behind the
-  // line that the last call for this stream has found. Gives the line, then what its groups took.
+  // Waits for a complete line that matches the regular expression (ECMAScript), after the last
+  // match in this stream. Returns the line, then its groups.
   std::vector<std::string> wait_for_line(const std::string& pattern, Stream stream = kOut,
                                          milliseconds limit = seconds(20));
-  // Waits for the end, and gives the exit status, or 128 and the signal as a shell does.
+  // Waits for the end, and returns the exit status, or 128 plus the signal like a shell.
   int wait(milliseconds limit = seconds(40));
-  // Reads what was printed up to now; whether the tool has not ended.
+  // Reads the output up to now; returns whether the tool is still running.
   bool running();
 
-  void signal(int number);  // SIGSTOP: returns when all of its threads stand still
+  void signal(int number);  // SIGSTOP: returns when all of its threads have stopped
   pid_t pid() const { return pid_; }
-  // All that was printed, as far as a wait has read it: everything after wait().
+  // The output that waits have read so far: all of it after wait().
   const std::string& out() const { return streams_[kOut].text; }
   const std::string& err() const { return streams_[kErr].text; }
 
@@ -76,7 +76,7 @@ class Tool {
   Captured streams_[2];
 };
 
-// How a tool that ran to its end has ended, and what it has printed.
+// The exit status of a tool that ran to its end, and its output.
 struct ToolResult {
   int status;
   std::string out;
@@ -85,16 +85,16 @@ struct ToolResult {
 ToolResult run_tool(const std::string& program, const std::vector<std::string>& arguments,
                     const ToolOptions& options = {}, milliseconds limit = seconds(40));
 
-// The lines of a text, without their ends.
+// The lines of a text, without line ends.
 std::vector<std::string> lines_of(const std::string& text);
-// Whether the regular expression is found in one line of the text.
+// Whether the regular expression matches in one line of the text.
 bool has_line(const std::string& text, const std::string& pattern);
 
-// A TCP port, the first of `count` in a row, on which nobody listens. No other call of this
-// function gives it, in any process, until the calling process ends.
+// A free TCP port, the first of `count` in a row. No other call of this function returns it, in any
+// process, until the calling process ends.
 uint16_t free_port(uint16_t count = 1);
 
-// A test of tools: URMA_RUNTIME_DIR names a directory of its own, also for the tools.
+// A test of tools: URMA_RUNTIME_DIR names a private directory, also for the tools.
 using ToolTest = ProcessTest;
 
 }  // namespace urma_test

@@ -70,7 +70,7 @@ TEST_F(ToolProcess, EverythingEndsWithTheObject) {
     started = std::stoi(tool.wait_for_line("^[0-9]+$")[0]);
     EXPECT_EQ(::kill(started, 0), 0);
   }
-  // It is somebody else's child by now, so it may stay a zombie for a while.
+  // It belongs to another parent by now, so it may stay a zombie for a while.
   const std::string state = "awk '/^State/ {print $2}' /proc/" + std::to_string(started) +
                             "/status 2>/dev/null | grep -v Z; true";
   const auto deadline = Clock::now() + patience(seconds(10));

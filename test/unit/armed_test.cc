@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What has to wake an owner that sleeps while its peer makes no further call.
+// What must wake a sleeping owner when its peer makes no further call.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -14,7 +14,7 @@ using ArmedTest = urma_test::ProcessTest;
 
 constexpr size_t kLarge = 4 << 20;
 
-// A receive that comes late sets off a copy in several parts, which nobody else goes on with.
+// A late receive starts a copy in several parts, which only the owner continues.
 TEST_F(ArmedTest, LargeMessageThatWaitedForAReceive) {
   Node owner;
   Node sender;

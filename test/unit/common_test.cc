@@ -11,7 +11,7 @@
 
 namespace {
 
-// What a text is read as; a negative errno where it is refused, and the value stays.
+// The value parsed from a text; a negative errno if refused, with the value unchanged.
 template <typename Number>
 int64_t read(int (*function)(const char*, Number*), const char* text) {
   Number value = 77;
@@ -81,7 +81,7 @@ TEST(CommonTest, MemoryOfAnySizeIsThereAlways) {
   EXPECT_EQ(ub_hugefree(&other), -EINVAL);
 }
 
-// Whether there are such pages is the machine's matter.
+// Whether there are such pages depends on the machine.
 TEST(CommonTest, HugePagesAreGivenOrRefused) {
   errno = 0;
   void* memory = ub_hugemalloc(UB_HUGEPAGE_2MB, 1);

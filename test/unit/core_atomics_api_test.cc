@@ -10,7 +10,7 @@
 namespace core_fake {
 namespace {
 
-// What the provider was given. The pieces live no longer than the call.
+// What the provider was given. The pieces only live during the call.
 struct Seen {
   urma_jfs_wr_t wr;
   urma_sge_t local, remote;
@@ -100,7 +100,7 @@ TEST_F(FlatAtomics, NeedAllTheirPointers) {
   EXPECT_EQ(g_seen.wr.opcode, 0);
 }
 
-// What the specification wants of rights holds for source that says it in the older words.
+// The specification's requirements on rights also hold for sources that use the older names.
 TEST_F(FlatAtomics, OlderAccessNamesRegister) {
   const std::array accesses = {
       URMA_ACCESS_LOCAL_WRITE,

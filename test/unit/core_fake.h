@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// A provider made by hand, which answers as a test tells it to.
+// A provider written by hand, whose answers a test chooses.
 #ifndef TEST_UNIT_CORE_FAKE_H_
 #define TEST_UNIT_CORE_FAKE_H_
 
@@ -17,7 +17,7 @@
 
 namespace core_fake {
 
-// What the provider does next, and what it has seen.
+// The next answers of the provider, and the calls it has seen.
 struct Provider {
   urma_status_t status = URMA_SUCCESS;  // of every call that returns one
   int error = 0;                        // what a failing create leaves in errno
@@ -62,7 +62,7 @@ urma_status_t alloc(urma_context_t*, Config*, Object** result) {
   return g_provider.status;
 }
 
-// Slots that only answer, of whatever signature.
+// Slots of any signature that only answer.
 template <typename Slot>
 struct Answer;
 template <typename Result, typename... Args>
@@ -195,7 +195,7 @@ class CoreApi : public testing::Test {
 
   unsigned long children() const { return ctx_.ref.atomic_cnt.load() - 1; }
 
-  // A JFC and a JFR for the tests that need one, and their end.
+  // A JFC and a JFR for tests that need them, and their end.
   void make_queues(urma_transport_mode_t mode = URMA_TM_RM) {
     jfc_ = urma_create_jfc(&ctx_, &jfc_cfg_);
     jfs_cfg_.jfc = jfr_cfg_.jfc = jfc_;
@@ -222,7 +222,7 @@ class CoreApi : public testing::Test {
   urma_jfr_t* jfr_ = nullptr;
 };
 
-// Sets errno to something else first, so that one who does not set it is found out.
+// Sets errno to another value first, to detect a call that does not set it.
 #define EXPECT_NULL(call, error) \
   do {                           \
     errno = EPROTO;              \

@@ -144,7 +144,7 @@ TEST_F(CoreApi, BindingIsForRcPairs) {
   end_queues();
 }
 
-// The provider lets the first of them through.
+// The provider accepts the first of them.
 std::atomic<urma_target_jetty_t*> g_bound;
 urma_status_t bind_first(urma_jetty_t*, urma_target_jetty_t* target) {
   urma_target_jetty_t* nobody = nullptr;
@@ -165,7 +165,7 @@ TEST_F(CoreApi, OneOfTwoThreadsBindsAJetty) {
       targets[index].urma_ctx = &ctx_;
       targets[index].trans_mode = URMA_TM_RC;
       targets[index].flag.bs.order_type = URMA_OL;
-      // Side by side, as far as that can be had.
+      // As parallel as possible.
       for (++ready; ready < 2;) std::this_thread::yield();
       results[index] = urma_bind_jetty(jetty, &targets[index]);
     };

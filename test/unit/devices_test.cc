@@ -155,7 +155,7 @@ TEST_F(DevicesTest, ArgumentsAreChecked) {
 
 TEST_F(DevicesTest, OwnModuleWorksInEveryCycle) {
   use_own();
-  use_module("liburma-test.so", "liburma-test.so.0");  // the same file once more
+  use_module("liburma-test.so", "liburma-test.so.0");  // the same file again
   for (int cycle = 0; cycle < 3; ++cycle) {
     urma_init_attr_t conf{0, 0x777};
     ASSERT_EQ(urma_init(&conf), URMA_SUCCESS);
@@ -302,7 +302,7 @@ TEST_F(DevicesTest, ChildOfAUserGetsCleanErrorsAndTouchesNothing) {
     good = good && urma_get_device_list(&count) == nullptr && count == 0;
     good = good && urma_query_device(dev, &attr) == URMA_FAIL;
     good = good && urma_create_context(dev, 0) == nullptr && urma_get_uasid(&uasid) == URMA_FAIL;
-    // At once: to the leak checker, what the service thread held in the parent looks lost here.
+    // At once: the leak checker takes what the service thread held in the parent for lost here.
     ::_exit(good ? 0 : 1);
   }
   int status = -1;
@@ -389,7 +389,7 @@ TEST_F(DevicesTest, AliasIsTheSameDeviceUnderAnotherName) {
 std::vector<std::string> alias_lines;
 
 void keep_alias_line(int /*level*/, char* line) {
-  // A callback may look at the devices.
+  // A callback may query the devices.
   device_names();
   if (std::strstr(line, "URMA_DEVICE_ALIAS") != nullptr) alias_lines.emplace_back(line);
 }
@@ -423,7 +423,7 @@ TEST_F(DevicesTest, AliasComesAndGoesWithItsDevice) {
   uint32_t eids = 0;
   urma_free_eid_list(urma_get_eid_list(alias, &eids));
   EXPECT_EQ(eids, 1u);
-  // The kernel's end is that of the device.
+  // When the kernel's file ends, so does the device.
   errno = 0;
   EXPECT_EQ(urma_create_context(alias, 0), nullptr);
   EXPECT_EQ(errno, EIO);
@@ -459,7 +459,7 @@ TEST_F(DevicesTest, DeviceOfThatNameComesBeforeAnAlias) {
   urma_unregister_log_func();
 }
 
-// Each way out, with the library in use.
+// Every exit path, with the library in use.
 void leave(int how) {
   urma_init(nullptr);
   if (how == 0) std::exit(0);

@@ -12,14 +12,14 @@
 namespace urma::shm {
 namespace {
 
-// The halves of a whole value always agree.
+// The two halves of a whole value always agree.
 struct alignas(16) Wide {
   uint64_t count;
   uint64_t inverse;
   bool whole() const { return inverse == ~count; }
 };
 
-// What is there, by an exchange that changes nothing.
+// The current value, read by an exchange that changes nothing.
 Wide look_at(Wide* word) {
   constexpr uint64_t kSame[4] = {};
   Wide seen;
@@ -51,7 +51,7 @@ TEST(Direct, OneWordIsChangedByEveryOpcode) {
     EXPECT_EQ(execute_atomic(change.opcode, words, 8, change.first, change.second), kBefore);
     EXPECT_EQ(words[0], change.after);
     EXPECT_EQ(words[1], kBefore);
-    // The same in half a word, which carries nothing into the other one.
+    // The same in half a word; nothing carries into the other half.
     uint32_t halves[2] = {static_cast<uint32_t>(kBefore), 5};
     EXPECT_EQ(execute_atomic(change.opcode, halves, 4, change.first, change.second),
               static_cast<uint32_t>(kBefore));
@@ -78,8 +78,8 @@ TEST(Direct, WideComparisonLooksAtBothHalves) {
   }
 }
 
-// Until threads have come in between each other so often, or some seconds have passed: they run at
-// the same time only where there are processors for them.
+// Until the threads have interfered with each other often enough, or some seconds have passed: they
+// only run in parallel if there are processors.
 constexpr uint64_t kMeetings = 5000;
 constexpr std::chrono::seconds kLongest{2};
 

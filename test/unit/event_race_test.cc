@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Arming races against sending, over and over: whoever arms finds what was sent, or is woken.
+// Races of arming against sending, repeated: a thread that arms either finds what was sent or is
+// woken.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -15,12 +16,12 @@
 namespace urma::shm {
 namespace {
 
-// As many rounds as this, which two free processors play in seconds; fewer where the threads take
-// turns on one, and hardly race.
+// This many rounds take two free processors seconds; fewer are run when the threads share one and
+// hardly race.
 constexpr uint64_t kRounds = 1'000'000;
 constexpr seconds kLimit{6};
 
-// Both threads come to their step of a round at about the same time, in every order.
+// Both threads reach their step of a round at about the same time, in every order.
 class Dice {
  public:
   explicit Dice(uint64_t seed) : state_(seed) {}
@@ -35,13 +36,13 @@ class Dice {
 };
 
 void spin_until(const std::atomic<uint64_t>& counter, uint64_t value) {
-  // Where the other thread does not run it is let in.
+  // Yields if the other thread does not run.
   for (int spins = 0; counter.load(std::memory_order_acquire) < value; ++spins) {
     if (spins > 10'000) std::this_thread::yield();
   }
 }
 
-// The two halves of the protocol on their own: a message and a bell.
+// The two halves of the protocol alone: a message and a bell.
 class BellRace {
  public:
   explicit BellRace(bool peer_has_barrier)
@@ -54,7 +55,7 @@ class BellRace {
     remote_ = RemoteBell(region_, 7, std::make_shared<Doorbell>(Fd(ends[1])));
   }
 
-  // The sender runs freely; this side arms whenever it has taken all.
+  // The sender runs freely; this side arms whenever it has taken everything.
   void run() {
     std::thread sender([this] { send_all(); });
     Dice dice(1);
@@ -62,7 +63,7 @@ class BellRace {
     const auto end = Clock::now() + kLimit;
     for (uint64_t round = 0; round < kRounds && !HasFailure(); ++round) {
       if (round % 256 == 0 && Clock::now() > end) break;
-      // Every send that was taken has looked at the bell, so what rings from here on is new.
+      // Every send taken so far has checked the bell, so a ring from here on is new.
       spin_until(sent_, taken);
       while (rung()) {
       }
@@ -84,7 +85,7 @@ class BellRace {
     }
     over_ = true;
     sender.join();
-    // A race that always ends in the same way was none; how it went depends on the machine.
+    // A race that always ends the same way tested nothing; the outcome depends on the machine.
     std::printf("armed %lu times: found %lu, woken %lu\n", found + woken, found, woken);
   }
 
@@ -137,7 +138,7 @@ TEST(EventRaceTest, NoWakeUpIsLostWithFences) {
 
 using TransportRaceTest = urma_test::ProcessTest;
 
-// Arming empties what peers have sent to wake other JFCs of the same JFCE.
+// Arming also consumes wakeups that peers have sent for other JFCs of the same JFCE.
 TEST_F(TransportRaceTest, ArmingOneJfcLosesNoWakeUpOfAnother) {
   Node owner, sender;
   std::vector<char> memory(4096);
@@ -165,7 +166,7 @@ TEST_F(TransportRaceTest, ArmingOneJfcLosesNoWakeUpOfAnother) {
   }
 }
 
-// The same with all that lies around it: two transports, and the calls of programs.
+// The same with everything around it: two transports, and the calls of programs.
 TEST_F(TransportRaceTest, NoSendIsLostWhileItsReceiverArms) {
   std::atomic<uint64_t> last{kRounds / 10};
   Node owner, sender;
@@ -188,7 +189,7 @@ TEST_F(TransportRaceTest, NoSendIsLostWhileItsReceiverArms) {
       dice.pause();
       EXPECT_EQ(sender.send(jfs, queue, piece(from, memory.data() + 2048, 8), round), URMA_SUCCESS);
       sent.store(round, std::memory_order_release);
-      // Not before the event is there: a sender that polls asks the receiver to look.
+      // Not before the event is there: a polling sender asks the receiver to look.
       spin_until(begun, round + 1);
       while (done.empty()) sender.poll(send_jfc, &done);
       done.clear();
@@ -199,7 +200,7 @@ TEST_F(TransportRaceTest, NoSendIsLostWhileItsReceiverArms) {
   bool lost = false;
   const auto end = Clock::now() + kLimit;
   for (uint64_t round = 1; round <= last; ++round) {
-    if (Clock::now() > end) last = round;  // before the sender comes to know that it has begun
+    if (Clock::now() > end) last = round;  // before the sender learns that it has begun
     owner.receive(jfr, {piece(into, memory.data(), 64)}, round);
     begun.store(round, std::memory_order_release);
     dice.pause();

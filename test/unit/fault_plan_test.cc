@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The grammar of URMA_FAULT, and what is decided by it.
+// The grammar of URMA_FAULT, and what it decides.
 #include "urma/base/fault_plan.h"
 
 #include <gtest/gtest.h>
@@ -76,7 +76,7 @@ TEST(FaultPlan, SaysWhatIsWrong) {
   }
 }
 
-// Which of so many requests are hit.
+// Which of `requests` requests are hit.
 std::vector<int> hits(const std::string& text, OpKind kind, int requests) {
   const auto faults = Faults::parse(text);
   std::vector<int> hit;

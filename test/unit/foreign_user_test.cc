@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Processes of another user, as the kernel tells it: they get no answer but that they are refused,
-// and are asked for nothing, even where the walls of the runtime directory have been taken down.
+// Processes of another user, according to the kernel: they are refused without any other answer,
+// and are sent no request, even if the permissions of the runtime directory let them in.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -76,7 +76,7 @@ TEST_F(ForeignUserTest, IsAskedForNothing) {
     return !records.empty();
   }));
   EXPECT_NE(records[0].status, URMA_CR_SUCCESS);
-  // Connections were made, and ended without a word.
+  // Connections were made, and closed without a message.
   const Fd accepted(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
   ASSERT_TRUE(accepted.valid());
   Request hello;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What a peer may take of an owner's descriptors and time, and no more.
+// How many descriptors and how much time of an owner a peer can take.
 #include <gtest/gtest.h>
 
 #include <deque>
@@ -24,7 +24,7 @@ TEST_F(GreedyPeerTest, HasSixteenConnectionsAtMost) {
       EXPECT_EQ(peers.emplace_back(owner).greet(), Answer::kAccepted) << i;
     }
     EXPECT_EQ(RawPeer(owner).greet(), Answer::kUnreachable);
-    // Who ends one may have another one.
+    // A process that closes one may open another.
     peers.pop_back();
     EXPECT_TRUE(eventually([&] { return RawPeer(owner).greet() == Answer::kAccepted; }));
   }

@@ -22,7 +22,7 @@ SharedMemory make_area(size_t bytes = kStagingBytes) {
   return SharedMemory::create("urma-staging", bytes, PeerMay::kWrite);
 }
 
-// A peer with an area that its owner has.
+// A peer with an area that its owner has mapped.
 struct Copier {
   explicit Copier(Node& owner) : peer(owner), area(make_area()) {
     EXPECT_EQ(peer.greet(), Answer::kAccepted);
@@ -119,7 +119,7 @@ TEST_F(HostileCopyTest, SegmentsAreCheckedByTheirOwner) {
   EXPECT_EQ(copier.copy(CopySegmentRequest{va, index, 1, 0, 8, kRead, 0}), Answer::kNoAccess);
 }
 
-// The peer can take pages out of its area at any time.
+// The peer can remove pages from its area at any time.
 TEST_F(HostileCopyTest, HolesInTheAreaAreZeros) {
   Node owner;
   std::vector<char> memory(kPlaceBytes, 'm');
@@ -136,7 +136,7 @@ TEST_F(HostileCopyTest, HolesInTheAreaAreZeros) {
   EXPECT_EQ(std::count(memory.begin(), memory.end(), '\0'), kPlaceBytes);
 }
 
-// A message is lent to who knows its ring's key, as long as it is on its way.
+// A message is readable to a peer with the key of its ring, while it is in flight.
 TEST_F(HostileCopyTest, MessagesAreLentToTheirReceiverAlone) {
   RawOwner receiver;
   Node sender;
@@ -171,10 +171,10 @@ TEST_F(HostileCopyTest, MessagesAreLentToTheirReceiverAlone) {
     std::vector<CopyMessageRequest> lies(9, good);
     lies[0].key ^= 1;
     lies[1].key = 0;
-    lies[2].position = 1;  // a message that lies in the ring itself
+    lies[2].position = 1;  // a message inside the ring
     lies[3].position = 2;
     lies[4].position = ~0ULL;
-    lies[5].position = 64;  // the same slot, a lap later
+    lies[5].position = 64;  // the same slot, one lap later
     lies[6].sender ^= 1;
     lies[7].offset = kBytes - kPlaceBytes + 1;
     lies[8].offset = ~0u;
@@ -187,7 +187,7 @@ TEST_F(HostileCopyTest, MessagesAreLentToTheirReceiverAlone) {
     sender.end(segment);
     EXPECT_EQ(copier.copy(good), Answer::kNoAccess) << "its memory is no longer registered";
   }
-  // The receiver has gone, and with it the message.
+  // The receiver is gone, and the message with it.
   std::vector<urma_cr_t> records;
   EXPECT_TRUE(eventually([&] {
     sender.poll(static_cast<urma_jfc_t*>(jfs->jfs_cfg.jfc), &records);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Peers that end segments which are not theirs to end, and that ask for atomics which do not exist.
+// Peers that invalidate segments of others, and that ask for atomics that do not exist.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -15,7 +15,7 @@ namespace {
 
 using HostileMessageTest = urma_test::ProcessTest;
 
-// A peer with a ring to the pair's receive queue.
+// A peer with a ring to the receive queue of the pair.
 struct Liar {
   explicit Liar(Pair* pair) : peer(pair->owner), ring(kMinRingBytes) {
     EXPECT_EQ(peer.greet(), Answer::kAccepted);
@@ -28,7 +28,7 @@ struct Liar {
     ring.append(payload.data(), static_cast<uint32_t>(payload.size()));
     ring.publish(MessageKind::kSendInvalidate, flags, length, std::bit_cast<uint64_t>(key), 0);
   }
-  // How the message ended.
+  // The status of the message.
   urma_cr_status_t answer(Pair* pair) {
     uint32_t cookie;
     uint8_t status = 0xFF;
@@ -78,7 +78,7 @@ TEST_F(HostileMessageTest, OnlyWhatAPeerMayAccessIsEnded) {
     EXPECT_EQ(pair.write(2), URMA_SUCCESS);
     EXPECT_EQ(pair.wait_for_sent().status, URMA_CR_SUCCESS);
   }
-  // The receive is still there for the truth.
+  // The receive is still there for a valid message.
   liar.publish(good, key, small, 8);
   EXPECT_EQ(liar.answer(&pair), URMA_CR_SUCCESS);
   ASSERT_TRUE(pair.wait_for(0, 1));
@@ -87,7 +87,7 @@ TEST_F(HostileMessageTest, OnlyWhatAPeerMayAccessIsEnded) {
   pair.sent.clear();
   EXPECT_EQ(pair.write(3), URMA_SUCCESS);
   EXPECT_EQ(pair.wait_for_sent().status, URMA_CR_REM_ACCESS_ABORT_ERR);
-  // Nor does the owner do for a peer what the peer may not do any more.
+  // The owner does not do for a peer what the peer may no longer do.
   Request request = RawPeer::request(RequestType::kAtomic);
   request.atomic = {good.va,       {}, static_cast<uint32_t>(pair.registered->handle), 1,
                     URMA_OPC_FADD, 8};
@@ -129,7 +129,7 @@ TEST_F(HostileMessageTest, MessageWithoutItsPrefixClosesItsRingAlone) {
   }
 }
 
-// What is described while the copy runs does not count.
+// Descriptions that change during the copy do not count.
 TEST_F(HostileMessageTest, SegmentIsTheOneThatWasNamedFirst) {
   Pair pair;
   pair.connect();
@@ -156,7 +156,7 @@ TEST_F(HostileMessageTest, SegmentIsTheOneThatWasNamedFirst) {
   EXPECT_EQ(pair.wait_for_sent().status, URMA_CR_SUCCESS);
 }
 
-// A message is what lies where it says, whatever segment it says that to be in.
+// A message is read from its address, whatever segment it names.
 TEST_F(HostileMessageTest, TokenIdsThatSayNothing) {
   Pair pair;
   pair.connect();
@@ -179,7 +179,7 @@ TEST_F(HostileMessageTest, TokenIdsThatSayNothing) {
   }
 }
 
-// The owner checks every field of what it executes for a peer.
+// The owner checks every field of a request that it executes for a peer.
 TEST_F(HostileMessageTest, AtomicsThatDoNotExistAreRefused) {
   Pair pair;
   pair.connect();
@@ -191,7 +191,7 @@ TEST_F(HostileMessageTest, AtomicsThatDoNotExistAreRefused) {
   const auto ask = [&](uint32_t opcode, uint32_t bytes, uint64_t offset, uint64_t index_shift = 0) {
     Request request = RawPeer::request(RequestType::kAtomic);
     const auto va = reinterpret_cast<uint64_t>(memory) + offset;
-    // The words of places count from 1, and places are taken one after the other.
+    // The words of places count from 1, and places are taken in order.
     request.atomic = {va,
                       {0, 0, ~0ULL, ~0ULL},
                       static_cast<uint32_t>(writable->handle + index_shift),
@@ -213,7 +213,7 @@ TEST_F(HostileMessageTest, AtomicsThatDoNotExistAreRefused) {
   EXPECT_EQ(ask(URMA_OPC_WRITE_ATOMIC, 8, 8), Answer::kNoAccess) << "it was not granted";
   ASSERT_EQ(peer.import(*writable), Answer::kAccepted);
   ASSERT_EQ(peer.import(*all), Answer::kAccepted);
-  // Each by its own right: the first segment grants writes, no atomics.
+  // Each with its own rights: the first segment grants writes, no atomics.
   EXPECT_EQ(ask(URMA_OPC_SWAP, 8, 0), Answer::kNoAccess);
   EXPECT_EQ(ask(URMA_OPC_WRITE_ATOMIC, 8, 8), Answer::kAccepted);
   EXPECT_EQ(ask(URMA_OPC_SWAP, 8, 32, 1), Answer::kAccepted);

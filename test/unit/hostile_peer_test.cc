@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // What a peer cannot do, whatever it sends: take descriptors, memory or time from this process, or
-// hold up the peers that keep to the rules.
+// delay honest peers.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -22,7 +22,7 @@ namespace {
 
 using HostilePeerTest = urma_test::ProcessTest;
 
-// More than fit into the room that one descriptor needs, and many.
+// More than fit in the space that one descriptor needs, and many.
 const std::vector<size_t> kDescriptorCounts = {1, 2, 3, 100};
 
 std::vector<int> copies_of(const Fd& descriptor, size_t count) {
@@ -62,7 +62,7 @@ TEST_F(HostilePeerTest, DescriptorsWithARequestAreClosed) {
       RawPeer peer(owner);
       ASSERT_EQ(peer.greet(), Answer::kAccepted);
       const Request request = RawPeer::request(static_cast<RequestType>(type));
-      // Some requests have no answer; when the second one is answered, or the connection is ended,
+      // Some requests have no answer; once the second one is answered, or the connection is closed,
       // the first one has been read.
       EXPECT_TRUE(peer.send(&request, sizeof(request), copies_of(null, count)));
       ask_for_nothing(&peer);
@@ -88,7 +88,7 @@ TEST_F(HostilePeerTest, DescriptorsWithAMessageOfAnotherSizeAreClosed) {
   }
 }
 
-// Answers the request that an import makes, with so many descriptors, and ends everything.
+// Answers the request of an import, with `count` descriptors, and closes everything.
 void answer_an_import(size_t with_greeting, size_t with_answer) {
   RawOwner owner;
   Node importer;
@@ -97,7 +97,7 @@ void answer_an_import(size_t with_greeting, size_t with_answer) {
   RawSocket peer = owner.accept(copies_of(null, with_greeting));
   Request request;
   if (!peer.receive(&request, sizeof(request))) {
-    // The importer has ended the connection, as it may.
+    // The importer has closed the connection, as it may.
     EXPECT_NE(with_greeting, 0u);
     return;
   }
@@ -147,7 +147,7 @@ TEST_F(HostilePeerTest, ImpossibleSegmentsOfAnOwnerAreRefused) {
     const auto* anywhere = reinterpret_cast<const void*>(lie.base);
     ASSERT_EQ(importer.write(jfs, to, piece(from, source.data(), 8), piece(remote, anywhere, 8), 1),
               URMA_SUCCESS);
-    // It asks once more, and is told the same.
+    // It asks once more, and gets the same answer.
     ASSERT_TRUE(peer.receive(&request, sizeof(request)));
     granted.number = request.number;
     ASSERT_TRUE(peer.send(&granted, sizeof(granted)));
@@ -160,8 +160,8 @@ TEST_F(HostilePeerTest, ImpossibleSegmentsOfAnOwnerAreRefused) {
   }
 }
 
-// Else who says that it has a segment of a petabyte, and then nothing, would hold up its importer
-// for months.
+// Otherwise an owner that claims a segment of a petabyte, then goes silent, could delay its
+// importer for months.
 TEST(Patience, NoImportWaitsForMoreBytesThanTheMachineHas) {
   EXPECT_EQ(moving_ns(uint64_t{1} << 60), moving_ns(UINT64_MAX));
   EXPECT_LT(moving_ns(UINT64_MAX), uint64_t{10} << 44);  // of 16 TiB
@@ -182,11 +182,11 @@ TEST_F(HostilePeerTest, PeerThatReadsNoAnswersIsForgottenOnceItIsGone) {
   }
   const auto before = open_descriptors();
   ASSERT_EQ(::shutdown(peer.fd(), SHUT_RDWR), 0);
-  // Else its end would wake the owner again and again.
+  // Otherwise its end would wake the owner repeatedly.
   EXPECT_TRUE(eventually([&] { return open_descriptors() < before; }));
 }
 
-// A sender of large messages that keeps to the rules until it is told not to.
+// A sender of large messages that keeps the rules until told not to.
 class LargeMessage {
  public:
   static constexpr uint32_t kPieces = 60, kPieceBytes = 1 << 20;
@@ -226,7 +226,7 @@ struct Trick {
   std::function<void(LargeMessage*)> play;
 };
 
-// In the middle of a large message, `trick` is played; a small one of another sender arrives.
+// In the middle of a large message, `trick` is played; a small message of another sender arrives.
 void expect_no_hold_up(const Trick& trick) {
   SCOPED_TRACE(trick.name);
   constexpr uint32_t kRooms = 15;
@@ -322,7 +322,7 @@ TEST_F(HostilePeerTest, MessageThatIsNoneClosesItsRingAlone) {
   }
 }
 
-// It may say of any length that it was written; nothing here is read or written by it.
+// It may claim any written length; nothing here is read or written by it.
 TEST_F(HostilePeerTest, LengthOfAWriteIsOnlyTold) {
   Pair pair;
   pair.owner.receive(pair.jfr, {piece(pair.registered, pair.target.data(), 8)}, 1);
@@ -338,7 +338,7 @@ TEST_F(HostilePeerTest, LengthOfAWriteIsOnlyTold) {
   EXPECT_EQ(pair.target, std::vector<char>(pair.target.size(), 't'));
 }
 
-// Only a jetty has a peer, so nobody can send to a JFR of mode RC by itself.
+// Only a jetty has a peer, so no one can send to a JFR of mode RC directly.
 TEST_F(HostilePeerTest, JfrOfModeRcIsNotReached) {
   Node owner;
   urma_jfr_t* jfr = owner.make_jfr(owner.make_jfc(), URMA_TM_RC);
@@ -371,7 +371,7 @@ TEST_F(HostilePeerTest, RingsThatArePublishedToAndClosedDoNotPileUp) {
     ring.publish(MessageKind::kSend, 0, 0, 0, 0);
     ASSERT_TRUE(peer.close_ring(number));
     if (number % 100 != 0) continue;
-    // Answered behind all that came before.
+    // Answered after everything that came before.
     EXPECT_NE(ask_for_nothing(&peer), Answer::kUnreachable);
     EXPECT_LT(ring_mappings(), 50u) << "after " << number << " rings";
   }
@@ -391,7 +391,7 @@ TEST_F(HostilePeerTest, OwnerThatAnswersNothingEndsTheFirstRequestInTime) {
   auto next_request = Clock::now();
   std::vector<urma_cr_t> records;
   const auto ended = [&] {
-    // Requests that come later do not lengthen the wait.
+    // Later requests do not extend the wait.
     if (Clock::now() >= next_request) {
       importer.import(owner.segment());
       next_request += kBetweenRequests;
@@ -415,7 +415,7 @@ TEST_F(HostilePeerTest, AtomicOnMemoryThatCannotBeWrittenFailsAlone) {
     EXPECT_EQ(pair.sender.atomic(opcode, pair.jfs, pair.queue, pair.here(), word, 1), URMA_SUCCESS);
     EXPECT_NE(pair.wait_for_sent().status, URMA_CR_SUCCESS);
     EXPECT_EQ(pages.data()[0], 0);
-    // The owner lives, and executes others.
+    // The owner survives, and executes other requests.
     EXPECT_EQ(pair.sender.atomic(opcode, pair.jfs, pair.queue, pair.here(), pair.there(), 2),
               URMA_SUCCESS);
     EXPECT_EQ(pair.wait_for_sent().status, URMA_CR_SUCCESS);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What a peer cannot do with the wake-ups that it hands over and gets: keep this process from
-// waking others, from sleeping, or from working at all.
+// What a peer cannot do with the wakeup descriptors that it passes and gets: stop this process from
+// waking others, sleeping, or working.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/eventfd.h>
@@ -18,12 +18,12 @@
 namespace urma::shm {
 namespace {
 
-// One JFR whose JFC has a JFCE, and a ring of a peer that keeps to no rule.
+// A JFR whose JFC has a JFCE, and a ring of a peer that breaks the rules.
 class HostileWakeupTest : public urma_test::ProcessTest {
  protected:
   HostileWakeupTest() { EXPECT_EQ(peer_.greet(), Answer::kAccepted); }
 
-  // Sends one message and answers whether the owner takes it, which answers the producer's bell.
+  // Sends one message and returns whether the owner takes it, which answers the producer's bell.
   bool send_one() {
     owner_.receive(jfr_, {piece(segment_, memory_.data(), 64)}, 1);
     ring_.begin(0);
@@ -59,7 +59,7 @@ TEST_F(HostileWakeupTest, ABellThatDoesNotExistIsRefused) {
   for (const uint32_t bell : {kBells, kBells + 1, UINT32_MAX - 1}) {
     EXPECT_EQ(open({1, bell, 0}, {there.get()}), Answer::kNoResources) << bell;
   }
-  // And the last one that does.
+  // The last bell that exists is accepted.
   EXPECT_EQ(open({1, kBells - 1, 0}, {there.get()}), Answer::kAccepted);
   EXPECT_TRUE(send_one());
 }
@@ -111,7 +111,7 @@ TEST_F(HostileWakeupTest, MissingAndUnwantedDescriptorsAreRefused) {
   EXPECT_EQ(open({1, 0, 0}, {there.get(), here.get()}), Answer::kMalformed);
 }
 
-// A wake-up that is full, in blocking mode, or whose other end is closed holds nobody up.
+// A wakeup descriptor that is full, blocking, or closed at the other end delays no one.
 TEST_F(HostileWakeupTest, AWakeUpThatTakesNothingHoldsNobodyUp) {
   auto [here, there] = sockets();
   std::vector<char> much(65536);
@@ -119,7 +119,7 @@ TEST_F(HostileWakeupTest, AWakeUpThatTakesNothingHoldsNobodyUp) {
   }
   while (::send(there.get(), much.data(), 1, MSG_DONTWAIT) > 0) {
   }
-  // Its bell is armed for ever.
+  // Its bell stays armed.
   const SharedMemory region =
       SharedMemory::create("urma-segments", SegmentTable::kSharedBytes, PeerMay::kRead, 0);
   const_cast<Bell&>(SegmentTable::bell_in(region.data(), 3)).armed = Armed::kForAny;
@@ -154,7 +154,7 @@ TEST_F(HostileWakeupTest, ARegionOfAnotherSizeOrKindIsRefused) {
   EXPECT_EQ(peer.greet({}), Answer::kNoResources);
 }
 
-// Objects come and go while a peer holds what was handed out for them.
+// Objects come and go while a peer holds what it was given for them.
 TEST_F(HostileWakeupTest, WakeUpsGoWithTheirJfce) {
   ASSERT_EQ(open({0, kNoBell, 0}, {}), Answer::kAccepted);
   const auto before = open_descriptors();

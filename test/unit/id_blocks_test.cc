@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Ids in blocks, of many processes that are objects here.
+// Blocks of ids, with several processes simulated by objects.
 #include "urma/base/id_blocks.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ constexpr auto kKind = IdKind::kJetty;
 
 class Process;
 
-// What all processes see.
+// State that all processes see.
 struct FakeHost {
   std::map<uint32_t, Process*> blocks;
   std::multimap<uint32_t, Process*> joined;
@@ -135,7 +135,7 @@ TEST_F(IdBlocksTest, WhatIsFreedIsGivenBackButForTheNewestBlock) {
   EXPECT_EQ(process.blocks(), 1u);
 }
 
-// Each of them also makes and ends objects, so that it walks through the ids of the host.
+// Each of them also creates and deletes objects, so that it walks through the ids of the host.
 TEST_F(IdBlocksTest, AThousandProcessesFit) {
   std::vector<std::unique_ptr<Process>> processes;
   std::set<uint32_t> seen;
@@ -166,9 +166,9 @@ TEST_F(IdBlocksTest, OwnIdsComeInTurnWhereNoOtherIsLeft) {
       process.free(id);
     }
   }
-  // Few blocks are asked for in vain.
+  // Few blocks are requested without result.
   EXPECT_LE(host_.tries, 5 * 8);
-  // Neither one that is in use nor, of another kind, a block beyond the last.
+  // Neither a block in use nor one beyond the last, of another kind.
   for (const uint32_t id : freed) EXPECT_EQ(process.take(), id);
   EXPECT_EQ(process.ids.take(kKind), std::nullopt);
 }
@@ -234,7 +234,7 @@ TEST_F(IdBlocksTest, OwnIdsDoWhereAClaimFails) {
   EXPECT_NE(block_of(process.take()), block_of(first));
 }
 
-// Where a claim does not say that nobody has chosen an id of the block.
+// Where a claim does not say that no one has chosen an id of the block.
 TEST_F(IdBlocksTest, IdsThatAreReservedElsewhereArePassedBy) {
   Process process(&host_);
   const uint32_t first = process.take();

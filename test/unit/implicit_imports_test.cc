@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Segments that requests name by a user_tseg: who is asked, when, and for how long that counts.
+// Segments that requests name by a user_tseg: who is asked, when, and how long the answer counts.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -54,7 +54,7 @@ TEST_F(ImplicitImportsTest, EndWithTheRegistration) {
   std::fill(pair.target.begin(), pair.target.end(), 't');
   EXPECT_EQ(write(same_id, target), URMA_CR_REM_ACCESS_ABORT_ERR);
   EXPECT_EQ(write(same_id, target + 64), URMA_CR_REM_ACCESS_ABORT_ERR);
-  // Found where it is registered now, though it begins elsewhere.
+  // Found in its current registration, though that begins elsewhere.
   urma_target_seg_t* again = pair.owner.add(target + 64, 64);
   EXPECT_EQ(write(again, target + 64), URMA_CR_SUCCESS);
   EXPECT_EQ(write(again, target + 120, 16), URMA_CR_REM_ACCESS_ABORT_ERR);
@@ -64,7 +64,7 @@ TEST_F(ImplicitImportsTest, EndWithTheRegistration) {
   EXPECT_EQ(pair.target[120], 't');
 }
 
-// More than are remembered, all under one token id.
+// More than are cached, all under one token id.
 TEST_F(ImplicitImportsTest, ManySegmentsTakeTurns) {
   constexpr uint32_t kMany = 200, kEach = 64;
   std::vector<char> memory(kMany * kEach, 't');
@@ -83,7 +83,7 @@ TEST_F(ImplicitImportsTest, ManySegmentsTakeTurns) {
   }
 }
 
-// Posted all at once, before the owner has answered the first one.
+// All posted before the owner has answered the first one.
 TEST_F(ImplicitImportsTest, RequestsOfOneSegmentWaitForOneAnswer) {
   urma_user_tseg_t tseg = {};
   tseg.token_id = pair.registered->seg.token_id;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 //
 // Shares blocks of malloc, takes them back and frees them; then prints how many were shared and how
-// many blocks of calloc were not zero. Run with the allocator to be tried preloaded.
+// many blocks of calloc were not zero. Run with the allocator under test preloaded.
 //
 //   in_place_allocator_program LIBRARY unregister|leave
 //
-// LIBRARY is a part of the name of the file that malloc must come from. With `leave` the blocks are
-// freed while they are shared.
+// LIBRARY is a part of the file name of the expected malloc. With `leave`, the blocks are freed
+// while
+// they are shared.
 #include <dlfcn.h>
 
 #include <algorithm>

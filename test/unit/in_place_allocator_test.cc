@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Allocators that count on pages being zero once they are given up: blocks that were shared, taken
-// back and freed are like any other.
+// Allocators that expect pages to be zero after they are released: blocks that were shared, taken
+// back and freed behave like any other.
 #include <algorithm>
 #include <cstdio>
 #include <sstream>
@@ -14,7 +14,7 @@ namespace {
 struct Allocator {
   const char* name;
   const char* library;  // to be preloaded, one of several; empty for the C library's
-  // So that pages are given up at once, and not some seconds later.
+  // Releases pages at once, not some seconds later.
   const char* settings;
 };
 
@@ -64,7 +64,7 @@ TEST_P(InPlaceAllocator, FreedBlocksAreZeroAgain) {
 INSTANTIATE_TEST_SUITE_P(All, InPlaceAllocator, testing::ValuesIn(kAllocators),
                          [](const auto& info) { return std::string(info.param.name); });
 
-// What a program must not do: shared pages that are given up keep their contents.
+// What a program must not do: released pages that are shared keep their contents.
 TEST(InPlaceAllocatorRule, BlocksAreTakenBackBeforeTheyAreFreed) {
   SKIP_UNLESS_IN_PLACE();
   if (kSanitized) GTEST_SKIP() << "the sanitizers have an allocator of their own";

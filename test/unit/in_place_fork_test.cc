@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What a child of a fork sees of memory that its parent shares.
+// What a forked child sees of memory that its parent shares.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/resource.h>
@@ -18,7 +18,8 @@
 namespace urma {
 namespace {
 
-// Forks with the handlers of the table, as the library has them called, and tells the child's exit.
+// Forks with the handlers of the table, as the library calls them, and returns the child's exit
+// status.
 int in_child(PageTable& table, const std::function<int()>& body) {
   table.before_fork();
   const pid_t child = ::fork();
@@ -52,7 +53,7 @@ TEST_F(InPlaceFork, TheChildHasItsOwnCopy) {
                        for (uint64_t at = 0; at < bytes; at += kPage) memory.get()[at] = 0;
                        if (!is_filled(peer.get(), bytes)) return 2;
                        if (::fcntl(parts[0].fd, F_GETFD) != -1) return 3;
-                       // A grandchild has nothing that is shared any more.
+                       // A grandchild has no shared memory any more.
                        return in_child(table_, [&] { return memory.get()[0] == 0 ? 0 : 4; });
                      }),
             0);
@@ -121,7 +122,7 @@ TEST_F(InPlaceFork, ForksDuringAllSteps) {
   EXPECT_TRUE(is_filled(memory.get(), bytes));
 }
 
-// Lets this process open no descriptor from this number on while it lives.
+// During its lifetime this process cannot open a descriptor of this number or above.
 class DescriptorLimit {
  public:
   explicit DescriptorLimit(rlim_t limit) {
@@ -178,13 +179,13 @@ TEST_F(InPlaceFork, TheChildNeedsNoDescriptors) {
               0);
   }
   EXPECT_TRUE(is_filled(memory.get(), bytes));
-  // The last page of shared memory is an area of its own.
+  // The last page of shared memory is a mapping of its own.
   EXPECT_EQ(areas(start, start + kMiB).size(), 2U);
   table_.remove(kept_range);
   table_.remove(range);
 }
 
-// Without any way to tell what lies where, what is shared is taken from the child.
+// If mappings cannot be read, shared memory is removed from the child.
 TEST_F(InPlaceFork, WhatCannotBeCopiedIsNotThere) {
   FilledMemory memory(kMiB);
   SharedPages::RangeId range;
@@ -248,7 +249,7 @@ TEST_F(InPlaceFork, AllocatedMemoryInTwoDescriptorsBecomesPrivate) {
   SharedPages::RangeId range;
   const auto parts = shared_parts(table_, memory, bytes, &range);
   ASSERT_GE(parts[0].fd, 0);
-  // The program's own, so that the rest cannot be moved.
+  // A mapping of the program, so that the rest cannot be moved.
   ASSERT_NE(::mmap(memory + 5 * kMiB, kPage, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
             MAP_FAILED);
@@ -264,7 +265,7 @@ TEST_F(InPlaceFork, AllocatedMemoryInTwoDescriptorsBecomesPrivate) {
   EXPECT_TRUE(table_.deallocate(memory));
 }
 
-// Waits for what never comes, for a while.
+// Waits some time for something that never comes.
 void linger() { ::poll(nullptr, 0, 100); }
 
 TEST_F(InPlaceFork, TheChildSeesTheMomentOfTheFork) {
@@ -301,7 +302,7 @@ TEST_F(InPlaceFork, AChildThatDiesIsNotWaitedFor) {
   table_.remove(range);
 }
 
-// What is unregistered meanwhile stays in the file for it.
+// Memory that is unregistered meanwhile stays in the file for the child.
 TEST_F(InPlaceFork, ALateChildHasItsCopyStill) {
   const uint64_t bytes = 6 * kMiB;
   FilledMemory memory(bytes);
@@ -332,7 +333,7 @@ TEST_F(InPlaceFork, ALateChildHasItsCopyStill) {
   EXPECT_TRUE(is_filled(memory.get(), bytes));
 }
 
-// A descriptor of a range that goes, of memory that nothing else lies in.
+// The descriptor of a range that ends, of memory used by nothing else.
 TEST_F(InPlaceFork, TheChildClosesWhatIsBeingRemoved) {
   if (kSanitized) GTEST_SKIP() << "forks of a sanitized program with threads may hang";
   const uint64_t bytes = 8 * kMiB;

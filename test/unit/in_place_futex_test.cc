@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Threads that wait on a word of memory that is moved. The kernel knows the word of a private futex
-// by its address, and that of a futex between processes by the memory that lies there.
+// Threads that wait on a word of memory that is moved. The kernel identifies the word of a private
+// futex by address, and that of a shared futex by the memory at the address.
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -23,7 +23,7 @@ long futex(uint32_t* word, int operation, uint32_t value, const timespec* timeou
   return ::syscall(SYS_futex, word, operation, value, timeout, nullptr, 0);
 }
 
-// A thread that waits until it is woken; it leaves the word as it is.
+// A thread that waits until it is woken; it leaves the word unchanged.
 class Waiter {
  public:
   Waiter(uint32_t* word, int flag)
@@ -36,7 +36,7 @@ class Waiter {
   ~Waiter() { thread_.join(); }
 
   long wake() { return futex(word_, FUTEX_WAKE | flag_, INT_MAX); }
-  // Those that a wake would find: they are all told to wait where they wait already.
+  // The waiters that a wakeup would find: all are requeued to the same word.
   long waiters() {
     return ::syscall(SYS_futex, word_, FUTEX_CMP_REQUEUE | flag_, 0, INT_MAX, word_, 0);
   }
@@ -80,7 +80,7 @@ TEST_F(InPlaceFutex, APrivateOneIsWokenAcrossTheMove) {
   EXPECT_EQ(waiter.join(), 0);
 }
 
-// A limit of in-place sharing: who waits on such a futex is not found before the memory is back.
+// A limit of in-place sharing: waiters on such a futex are not found before the memory is back.
 TEST_F(InPlaceFutex, OneBetweenProcessesIsNotWokenAcrossTheMove) {
   Waiter waiter(word_, 0);
   share();

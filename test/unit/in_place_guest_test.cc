@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The memory of a virtual machine that runs while it is moved: no write of the guest is lost.
+// Memory of a running virtual machine that is moved: no write of the guest is lost.
 #include <fcntl.h>
 #include <linux/kvm.h>
 #include <sys/ioctl.h>
@@ -19,7 +19,7 @@ namespace urma {
 namespace {
 
 constexpr uint64_t kBytes = 6 * kMiB;
-// Where the guest has its code, what tells it to stop, and its counters, one per page.
+// The addresses of the guest's code, of its stop flag, and of its counters, one per page.
 constexpr uint64_t kCodeAt = kPage;
 constexpr uint64_t kStopAt = 2 * kPage;
 constexpr uint64_t kCountersAt = 3 * kPage;
@@ -37,7 +37,7 @@ constexpr uint8_t kCode[] = {
     0xf4,                                // hlt
 };
 
-// One processor in 32-bit mode without pages of its own, whose memory is ours.
+// One processor in 32-bit mode without paging, on memory of this process.
 class Guest {
  public:
   // why() is empty if it can run.
@@ -139,10 +139,10 @@ struct Outcome {
   std::string skipped;
   uint32_t rounds = 0;
   uint64_t moves = 0;
-  uint64_t wrong = 0;  // counters that are not the number of rounds
+  uint64_t wrong = 0;  // counters that differ from the number of rounds
 };
 
-// Calls move() again and again while the guest counts.
+// Calls move() repeatedly while the guest counts.
 Outcome count_while(char* memory, const std::function<void()>& move) {
   Outcome outcome;
   Guest guest(memory);
@@ -165,7 +165,7 @@ Outcome count_while(char* memory, const std::function<void()>& move) {
   guest.stop();
   cpu.join();
   outcome.rounds = guest.rounds();
-  // A machine that cannot run guests fails in the first round; the memory has not been moved yet.
+  // A machine without virtualization fails in the first round, before the memory is moved.
   if (!stopped_itself && outcome.moves == 0)
     outcome.skipped = "the guest ended with " + guest.end();
   EXPECT_TRUE(stopped_itself || outcome.moves == 0) << guest.end();
@@ -194,7 +194,7 @@ TEST(InPlaceGuest, NoWriteIsLost) {
   EXPECT_EQ(unshared, 0u);
 }
 
-// What the test above must be able to find.
+// What the test above must be able to detect.
 TEST(InPlaceGuest, WithoutTheFreezeWritesAreLost) {
   SKIP_UNLESS_IN_PLACE();
   PrivateMemory memory(kBytes);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What the tests of in-place sharing have in common.
+// Shared parts of the tests of in-place sharing.
 #ifndef TEST_UNIT_IN_PLACE_HARNESS_H_
 #define TEST_UNIT_IN_PLACE_HARNESS_H_
 
@@ -30,7 +30,7 @@ using urma_test::kSanitized;
 
 inline uint64_t address(const volatile void* data) { return reinterpret_cast<uint64_t>(data); }
 
-// Private memory of the test, with pages of nothing around it.
+// Private memory of the test between inaccessible pages.
 class PrivateMemory {
  public:
   explicit PrivateMemory(uint64_t bytes, int flags = 0, uint64_t alignment = kPage)
@@ -84,7 +84,7 @@ inline void share_all(PageTable& table, SharedPages::RangeId range) {
   }
 }
 
-// Adds, shares, and tells the parts.
+// Adds the range, shares it, and returns the parts.
 inline std::vector<SharedPart> shared_parts(PageTable& table, const volatile void* data,
                                             uint64_t bytes, SharedPages::RangeId* range,
                                             const Audience& audience = kWriters) {
@@ -113,7 +113,7 @@ class PeerMapping {
   void* data_;
 };
 
-// Where pages cannot be held still, nothing can be moved.
+// Where writes to pages cannot be held up, nothing can be moved.
 inline std::string why_not_in_place() {
   PageTable table;
   PrivateMemory memory(kPage);
@@ -132,7 +132,7 @@ inline std::string why_not_in_place() {
     if (!why.empty()) GTEST_SKIP() << why;                     \
   } while (0)
 
-// The lines of the areas that meet [start, end) in /proc/self/maps, or their VmFlags.
+// The lines of the mappings that overlap [start, end) in /proc/self/maps, or their VmFlags.
 inline std::vector<std::string> areas(uint64_t start, uint64_t end) {
   std::vector<std::string> found;
   std::ifstream maps("/proc/self/maps");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Memory that a device writes to, and memory of the C library, while it is shared and back.
+// Memory that a device writes to, and memory of the C library, while it is shared and taken back.
 #include <fcntl.h>
 #include <liburing.h>
 #include <malloc.h>
@@ -21,7 +21,7 @@
 namespace urma {
 namespace {
 
-// A file of `bytes` bytes in the test's own directory, page n filled with n.
+// A file of `bytes` bytes in the test's directory, page n filled with n.
 class PatternFile {
  public:
   explicit PatternFile(uint64_t bytes) : path_(::testing::TempDir() + "/in_place_XXXXXX") {
@@ -77,7 +77,7 @@ TEST(InPlaceIo, BuffersThatAreRegisteredWithTheKernelAreLeft) {
   table.remove(range);
 }
 
-// Registers a buffer with io_uring; `error` is 0 where it has.
+// Registers a buffer with io_uring; `error` is 0 on success.
 struct PinnedBuffer {
   PinnedBuffer(void* memory, uint64_t bytes) {
     error = -::io_uring_queue_init(8, &ring, 0);
@@ -104,7 +104,7 @@ bool is_private(const std::vector<SharedPart>& parts, PageTable& table, SharedPa
   return memory[5] == before;
 }
 
-// Of all that the process has pinned only the pages of the segment count, of those each.
+// Of all pinned pages of the process, only those of the segment count.
 TEST(InPlaceIo, OnlyPagesThatAreHeldStayShared) {
   SKIP_UNLESS_IN_PLACE();
   for (const uint64_t bytes : {16 * kPage, 4 * kMiB}) {
@@ -127,7 +127,7 @@ TEST(InPlaceIo, OnlyPagesThatAreHeldStayShared) {
       const PinnedBuffer inside(memory.get(), kPage);
       ASSERT_EQ(inside.error, 0);
       EXPECT_FALSE(is_private(parts, table, range, memory.get()));
-      // Up to 2 MiB around what is held.
+      // Up to 2 MiB around the pinned pages.
       const auto left = table.left_pages();
       ASSERT_EQ(left.size(), 1u);
       EXPECT_EQ(left[0].va, address(memory.get()));
@@ -141,7 +141,7 @@ TEST(InPlaceIo, OnlyPagesThatAreHeldStayShared) {
   }
 }
 
-// What urma_ext_alloc gave stays in the descriptor that its importers have.
+// Memory from urma_ext_alloc stays in the descriptor that its importers have.
 TEST(InPlaceIo, OwnMemoryThatIsHeldIsListed) {
   SKIP_UNLESS_IN_PLACE();
   PageTable table;
@@ -164,7 +164,7 @@ TEST(InPlaceIo, OwnMemoryThatIsHeldIsListed) {
   EXPECT_TRUE(table.left_pages().empty());
 }
 
-// Nobody is told of memory that is not there any more.
+// No one is told of memory that is gone.
 TEST(InPlaceIo, HeldMemoryThatTheProgramUnmapsIsNotListed) {
   SKIP_UNLESS_IN_PLACE();
   PageTable table;
@@ -176,7 +176,7 @@ TEST(InPlaceIo, HeldMemoryThatTheProgramUnmapsIsNotListed) {
   if (held.error != 0) GTEST_SKIP() << std::strerror(held.error);
   table.remove(range);
   ASSERT_EQ(table.left_pages().size(), 1u);
-  // An area that is divided is one part; what is unmapped in the middle divides it.
+  // A split mapping is one part; an unmapped hole splits it.
   ::mprotect(memory->get() + 4 * kPage, kPage, PROT_READ);
   ASSERT_EQ(table.left_pages().size(), 1u);
   EXPECT_EQ(table.left_pages()[0].len, 16 * kPage);
@@ -190,7 +190,7 @@ TEST(InPlaceIo, HeldMemoryThatTheProgramUnmapsIsNotListed) {
   EXPECT_TRUE(table.left_pages().empty());
 }
 
-// Where most would be zeros that nobody has written, nothing is filled to find out.
+// Where most would be untouched zeros, nothing is filled to find out.
 TEST(InPlaceIo, ASparseSegmentStaysSparse) {
   SKIP_UNLESS_IN_PLACE();
   constexpr uint64_t kBytes = 4 * kMiB;
@@ -212,7 +212,7 @@ TEST(InPlaceIo, ASparseSegmentStaysSparse) {
   EXPECT_TRUE(is_filled(memory.get(), kPage));
 }
 
-// Reads that are under way when the pages are to be moved: whatever is refused, the data arrive.
+// Reads are in flight when the pages are to be moved: whatever is refused, the data arrive.
 TEST(InPlaceIo, DataOfDirectReadsArrive) {
   SKIP_UNLESS_IN_PLACE();
   constexpr uint64_t kBytes = 4 * kMiB;
@@ -287,7 +287,7 @@ TEST(InPlaceIo, BuffersOfMallocAreUsableAfterwards) {
   for (auto& neighbour : neighbours) neighbour.join();
 }
 
-// The C library grows large blocks by moving their pages, which it can do within one area only.
+// The C library grows large blocks by mremap(), which only works within one mapping.
 TEST(InPlaceIo, ReallocMovesNoBytesAfterwards) {
   SKIP_UNLESS_IN_PLACE();
   if (kSanitized) GTEST_SKIP() << "the sanitizers' malloc copies";

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// In-place sharing where the process is short of something: address space, files, huge pages,
-// memory.
+// In-place sharing when the process runs out of address space, files, huge pages or memory.
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -35,7 +34,7 @@ uint64_t meminfo_kib(const std::string& key) {
   return 0;
 }
 
-// From now on the process may map no more than `bytes` on top.
+// From now on the process may map no more than `bytes` more.
 class TightAddressSpace {
  public:
   explicit TightAddressSpace(uint64_t bytes) {
@@ -75,7 +74,7 @@ class InPlaceLimits : public testing::Test {
     SKIP_UNLESS_IN_PLACE();
     fill(memory_.get(), kBytes);
   }
-  // What is kept for all moves takes its address space with the first.
+  // Address space that all moves share is taken by the first one.
   void move_once() {
     PrivateMemory other(kPage);
     SharedPages::RangeId range;
@@ -121,7 +120,7 @@ TEST_F(InPlaceLimits, TheWayBackTakesSmallerSteps) {
   if (kSanitized) GTEST_SKIP() << "the sanitizers map memory of their own";
   share_everything();
   ASSERT_EQ(bytes_in_memfds(memory_.get(), kBytes), kBytes);
-  // What the two threads of the way back map comes first.
+  // The mappings of the two threads that restore pages come first.
   constexpr uint64_t kThread = (2 << 20) + 3 * kPage;
   {
     const TightAddressSpace tight(2 * kThread + kMiB);
@@ -148,7 +147,7 @@ TEST_F(InPlaceLimits, WithoutAddressSpaceForTheWayBackPagesStayShared) {
   EXPECT_TRUE(is_filled(memory_.get(), kBytes));
 }
 
-// The kernel tells by a signal too, which the threads that move pages have blocked.
+// The kernel also sends a signal, which the threads that move pages have blocked.
 TEST_F(InPlaceLimits, ALimitOfFilesThatComesHalfwayIsKept) {
   sigset_t signals;
   sigset_t before;

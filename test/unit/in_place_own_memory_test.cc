@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Memory that is born shareable.
+// Memory that is shareable from the start.
 #include <fcntl.h>
 #include <sys/stat.h>
 
@@ -64,7 +64,7 @@ TEST(OwnMemory, APartIsNotHandedOut) {
   ASSERT_EQ(parts.size(), 1u);
   EXPECT_EQ(parts[0].reason, URMA_EXT_REASON_PART);
   table.remove(range);
-  // But to those who have the whole already.
+  // Except to importers that have the whole already.
   SharedPages::RangeId whole;
   SharedPages::RangeId other;
   shared_parts(table, memory, 4 * kPage, &whole);
@@ -104,7 +104,7 @@ TEST(OwnMemory, MovesAwayFromFormerImporters) {
   memory[4 * kMiB] = 3;
   EXPECT_EQ(former.get()[0], 1);
   EXPECT_EQ(former.get()[4 * kMiB], 0);
-  // And can be handed to others now.
+  // And can now be given to others.
   parts = shared_parts(table, memory, kBytes, &range, kWriters);
   ASSERT_EQ(parts[0].reason, URMA_EXT_REASON_NONE);
   PeerMapping peer(parts[0]);
@@ -132,7 +132,7 @@ TEST(OwnMemory, AFailedStepOfTheMoveIsUndone) {
       EXPECT_TRUE(is_filled(memory, kBytes));
       memory[1] = 2;
       table.fail_at({});
-      // Exposed to the former importers still, so to nobody else.
+      // Former importers still have it, so no one else gets it.
       auto parts = shared_parts(table, memory, kBytes, &range, {9, 0, 0, URMA_ACCESS_READ});
       EXPECT_EQ(parts[0].reason, URMA_EXT_REASON_OTHER_TOKEN) << int(step);
       table.remove(range);

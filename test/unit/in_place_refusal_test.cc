@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Memory that is not moved, the reasons that are told, and that it is as it was.
+// Memory that is not moved, the reported reasons, and that it is unchanged.
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
 #include <sys/ioctl.h>
@@ -36,7 +36,7 @@ uint64_t bytes_with(const std::vector<SharedPart>& parts, urma_ext_reason_t reas
   return bytes;
 }
 
-// The third page is peculiar: it alone is not shared, or its chunk with it.
+// The third page is special: only it is not shared, or its chunk with it.
 void expect_refused(const char* data, urma_ext_reason_t reason, uint64_t refused = kPage) {
   PageTable table;
   SharedPages::RangeId range;
@@ -128,7 +128,7 @@ TEST(InPlaceRefusal, Stacks) {
     EXPECT_EQ(bytes_with(parts, URMA_EXT_REASON_STACK), 15 * kPage);
   }
   table.remove(range);
-  // A thread that moves pages does not move its own stack; those of others it does.
+  // A thread that moves pages does not move its own stack, but moves those of others.
   std::thread([&] {
     volatile char own[16 * kPage];
     own[0] = 1;
@@ -209,7 +209,7 @@ TEST(InPlaceRefusal, MappingsAreLeftToTheProgram) {
   expect_refused(memory.get(), URMA_EXT_REASON_LIMIT, kBytes);
 }
 
-// A child of a fork that still runs has the pages too: the owner is given its own.
+// A running forked child has the pages too: the owner gets its own.
 TEST(InPlaceRefusal, PagesOfALivingChildAreMoved) {
   SKIP_UNLESS_IN_PLACE();
   if (kSanitized) GTEST_SKIP() << "the sanitizers do not know of raw forks";
@@ -221,7 +221,7 @@ TEST(InPlaceRefusal, PagesOfALivingChildAreMoved) {
     char byte;
     ::syscall(SYS_close, pipe[1]);
     ::syscall(SYS_read, pipe[0], &byte, 1);
-    // The child's pages are those of the moment of the fork.
+    // The child has the pages as they were at the fork.
     ::syscall(SYS_exit_group, memory.get()[0] == 1 ? 0 : 1);
   }
   ::close(pipe[0]);
@@ -235,7 +235,7 @@ TEST(InPlaceRefusal, PagesOfALivingChildAreMoved) {
   EXPECT_TRUE(is_filled(memory.get(), kBytes));
 }
 
-// Every step of a switch can fail; then nothing has happened.
+// Every step of a switch can fail; then nothing has changed.
 TEST(InPlaceRefusal, AFailedStepIsUndone) {
   SKIP_UNLESS_IN_PLACE();
   for (const auto step : {FreezeStep::kRegister, FreezeStep::kRegisterScratch, FreezeStep::kMove,
@@ -243,7 +243,7 @@ TEST(InPlaceRefusal, AFailedStepIsUndone) {
     for (const uint32_t skip : {0U, 1U}) {
       PageTable table;
       FilledMemory memory(kBytes, 0, 2 * kMiB);
-      // Every other page, so that there are many writes.
+      // Every other page, for a large number of writes.
       for (uint64_t at = 0; at < kBytes; at += 2 * kPage) {
         ::madvise(memory.get() + at, kPage, MADV_DONTNEED);
       }
@@ -264,7 +264,7 @@ TEST(InPlaceRefusal, AFailedStepIsUndone) {
   }
 }
 
-// On the way back a failed step leaves pages shared; nothing is lost, and later it succeeds.
+// A failed step on the way back leaves pages shared; nothing is lost, and a later try succeeds.
 TEST(InPlaceRefusal, AFailedStepOfTheWayBackIsUndone) {
   SKIP_UNLESS_IN_PLACE();
   for (const auto step : {FreezeStep::kPark, FreezeStep::kSpare, FreezeStep::kRegister,
@@ -298,7 +298,7 @@ TEST(InPlaceRefusal, ARangeThatIsNone) {
   EXPECT_THROW(table.add(UINT64_MAX - kPage, kPage, kWriters), Error);
 }
 
-// Whoever must not write could, with such a descriptor.
+// With such a descriptor, a process without the right could write.
 TEST(InPlaceRefusal, WhatCannotBeSealedIsNotHandedOut) {
   SKIP_UNLESS_IN_PLACE();
   PageTable table;
@@ -334,7 +334,7 @@ TEST(InPlaceRefusal, AShortageOfDescriptorsPasses) {
   table.remove(range);
 }
 
-// Shares, calls change(), and tells whether the pages are private afterwards.
+// Shares, calls change(), and returns whether the pages are private afterwards.
 bool can_be_undone_after(const std::function<void()>& change) {
   PageTable table;
   FilledMemory memory(kBytes);
@@ -369,7 +369,7 @@ TEST(InPlaceRefusal, TheWayBackNeedsNoRights) {
   EXPECT_EQ(status, 0);
 }
 
-// Without a second way back, those who need one take turns.
+// Without descriptors for a second WayBack, callers take turns.
 TEST(InPlaceRefusal, OneWayBackDoesForSeveral) {
   SKIP_UNLESS_IN_PLACE();
   PageTable table;
@@ -395,7 +395,7 @@ TEST(InPlaceRefusal, OneWayBackDoesForSeveral) {
   EXPECT_TRUE(is_filled(second.get(), kBytes));
 }
 
-// What serves the way back is closed with the last page that is shared.
+// The WayBack is closed with the last shared page.
 TEST(InPlaceRefusal, NothingStaysOpen) {
   SKIP_UNLESS_IN_PLACE();
   const auto open_descriptors = [] {

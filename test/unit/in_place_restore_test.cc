@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The way back from shared to private memory while the program does as it likes.
+// Shared memory becomes private again while the program does as it likes.
 #include <liburing.h>
 #include <linux/userfaultfd.h>
 #include <sys/ioctl.h>
@@ -28,7 +28,7 @@ bool is_private(const char* at) {
   return smaps_line(at, "VmFlags").find(" sh") == std::string::npos;
 }
 
-// A large range goes a turn at a time, and whoever cannot wait for that finishes it.
+// A large range is taken back in turns; a caller that cannot wait finishes it.
 TEST(InPlaceRestore, InTurns) {
   SKIP_UNLESS_IN_PLACE();
   for (const bool finished_at_once : {false, true}) {
@@ -72,7 +72,7 @@ TEST(InPlaceRestore, OwnMemoryInTurns) {
   EXPECT_TRUE(table.deallocate(memory));
 }
 
-// Two threads want the same range away: both return once it is.
+// Two threads end the same range: both return once it is done.
 TEST(InPlaceRestore, ByTwoThreads) {
   SKIP_UNLESS_IN_PLACE();
   PrivateMemory memory(kBytes);
@@ -122,7 +122,7 @@ TEST(InPlaceRestore, OnAStackThatIsMoved) {
 volatile char* touched;
 volatile uint64_t signals;
 
-// A handler on the very thread that waits for the pages.
+// A handler in the very thread that waits for the pages.
 TEST(InPlaceRestore, SignalHandlersTouchThePages) {
   SKIP_UNLESS_IN_PLACE();
   if (kSanitized) GTEST_SKIP() << "the sanitizers hold signals back";
@@ -148,7 +148,7 @@ TEST(InPlaceRestore, SignalHandlersTouchThePages) {
   PageTable table;
   for (int round = 0; round < 20; ++round) {
     SharedPages::RangeId range;
-    // Threads of the library's own share, and block signals.
+    // Threads of the library share, and block signals.
     std::thread([&] {
       sigset_t all;
       ::sigfillset(&all);
@@ -164,14 +164,14 @@ TEST(InPlaceRestore, SignalHandlersTouchThePages) {
   EXPECT_GT(signals, 0u);
 }
 
-// Another thread divides the area while pages are copied into it.
+// Another thread splits the mapping while pages are copied into it.
 TEST(InPlaceRestore, AnAreaThatIsDivided) {
   SKIP_UNLESS_IN_PLACE();
   for (const uint32_t skip : {0U, 3U}) {
     PageTable table;
     FilledMemory memory(kBytes, 0, 2 * kMiB);
     SharedPages::RangeId range;
-    // Every other page, so that there are many copies.
+    // Every other page, for a large number of copies.
     for (uint64_t at = 0; at < kBytes; at += 8 * kPage) {
       ::madvise(memory.get() + at, kPage, MADV_DONTNEED);
     }
@@ -185,7 +185,7 @@ TEST(InPlaceRestore, AnAreaThatIsDivided) {
   }
 }
 
-// Between the look at the mapping and the move of it.
+// Between reading the mappings and moving them.
 TEST(InPlaceRestore, AMappingThatChangesIsLookedAtAgain) {
   SKIP_UNLESS_IN_PLACE();
   std::atomic<bool> stop{false};
@@ -210,7 +210,7 @@ TEST(InPlaceRestore, AMappingThatChangesIsLookedAtAgain) {
   divider.join();
 }
 
-// A switch that fails, and whose pages do not come back as they went.
+// A failed switch whose pages do not return unchanged.
 TEST(InPlaceRestore, PagesComeBackFromAFailedSwitch) {
   SKIP_UNLESS_IN_PLACE();
   for (const int error : {EINVAL, EBUSY, EFAULT}) {
@@ -233,7 +233,7 @@ TEST(InPlaceRestore, PagesComeBackFromAFailedSwitch) {
   }
 }
 
-// What is mapped later is filled at once.
+// Memory that is mapped later is filled at once.
 TEST(InPlaceRestore, WhileFutureMemoryIsLocked) {
   SKIP_UNLESS_IN_PLACE();
   if (kSanitized) GTEST_SKIP() << "the sanitizers make mlock do nothing";
@@ -298,7 +298,7 @@ void watch(const UserFault& watcher, const char* at, uint64_t bytes) {
   ASSERT_EQ(::ioctl(watcher.fd(), UFFDIO_REGISTER, &request), 0);
 }
 
-// The program began to watch pages after they were shared, or their neighbours.
+// The program began to watch pages, or their neighbours, after they were shared.
 TEST(InPlaceRestore, AWatcherOfTheProgramsStays) {
   SKIP_UNLESS_IN_PLACE();
   FilledMemory memory(kBytes, 0, 2 * kMiB);
@@ -318,7 +318,7 @@ TEST(InPlaceRestore, AWatcherOfTheProgramsStays) {
   EXPECT_TRUE(is_filled(memory.get(), kBytes));
 }
 
-// What a device would write to is not what the program would read.
+// A device would write to other memory than the program reads.
 TEST(InPlaceRestore, PagesStayWhileBuffersAreRegisteredWithTheKernel) {
   SKIP_UNLESS_IN_PLACE();
   PageTable table;
@@ -414,7 +414,7 @@ class LogKeeper : public Logger {
   std::string said_;
 };
 
-// Behind the end of shared memory there is nothing, which an access would be a SIGBUS to.
+// There is nothing after the end of shared memory; an access would raise SIGBUS.
 TEST(InPlaceRestore, SharedMemoryCannotBeGrown) {
   SKIP_UNLESS_IN_PLACE();
   for (const uint64_t bytes : {2 * kPage, 16 * kPage, 3 * kMiB}) {
@@ -441,7 +441,7 @@ TEST(InPlaceRestore, SharedMemoryCannotBeGrown) {
   }
 }
 
-// Pages that the program has moved elsewhere are still shared, which is told.
+// Pages that the program has moved elsewhere stay shared, which is reported.
 TEST(InPlaceRestore, PagesThatTheProgramHasMovedAreTold) {
   SKIP_UNLESS_IN_PLACE();
   PageTable table;

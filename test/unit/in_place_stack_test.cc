@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Buffers on the stacks of threads, which the C library keeps and hands out again.
+// Buffers on thread stacks, which the C library keeps and reuses.
 #include <atomic>
 #include <future>
 #include <thread>
@@ -13,7 +13,7 @@ namespace {
 constexpr uint64_t kPages = 64;
 constexpr uint64_t kBytes = kPages * kPage;
 
-// A thread that counts in each page of a buffer on its stack until it is told to stop.
+// A thread that counts in each page of a buffer on its stack until told to stop.
 class Counter {
  public:
   Counter() : thread_([this] { count(); }) { buffer_ = place_.get_future().get(); }

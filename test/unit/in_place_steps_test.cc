@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // Every system call on the way from private to shared memory and back is refused once, one after
-// the other, while a thread writes there: not a byte is lost, and nobody waits for ever.
+// the other, while a thread writes there: no byte is lost, and nothing blocks indefinitely.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,10 +24,10 @@ using urma_test::Child;
 using urma_test::CrashGate;
 
 constexpr uint64_t kBytes = 2 * kMiB + 16 * kPage;  // two chunks
-constexpr uint64_t kCounterAt = 64;                 // in each page, behind what fill() writes
+constexpr uint64_t kCounterAt = 64;                 // in each page, after the bytes of fill()
 constexpr int kMostCalls = 1000;
 
-// Counts in one page after the other, and knows what each has to say.
+// Counts in one page after the other, and knows the expected value of each.
 class Writer {
  public:
   explicit Writer(char* memory) : memory_(memory), thread_([this] { run(); }) {}
@@ -63,7 +63,7 @@ class Writer {
   std::thread thread_;
 };
 
-// There and back. What lies between the marks is at the gate.
+// There and back. Calls between the marks go through the gate.
 void go_both_ways(Channel& channel) {
   FilledMemory memory(kBytes, 0, 2 * kMiB);
   Writer writer(memory.get());
@@ -83,7 +83,7 @@ void go_both_ways(Channel& channel) {
 
 class InPlaceSteps : public ::testing::TestWithParam<int> {};
 
-// Returns whether there were so many calls.
+// Returns whether there were that many calls.
 bool refuse_one(int number, int error) {
   Child child("child", go_both_ways);
   CrashGate gate(child.pid(), child.channel().receive<int>());

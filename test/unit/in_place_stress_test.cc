@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Threads that use memory while it is moved: none of their accesses is lost.
+// Threads that use memory while it is moved: no access is lost.
 #include <fcntl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr uint64_t kBytes = 8 * kMiB;
 constexpr uint64_t kPages = kBytes / kPage;
-// The last pages of the buffer are what read(2) fills.
+// read(2) fills the last pages of the buffer.
 constexpr uint64_t kReadPages = 16;
 constexpr uint64_t kCounted = kPages - kReadPages;
 
@@ -38,7 +38,7 @@ struct Losses {
   uint64_t reads = 0;
 };
 
-// Two writers, a reader and a thread that lets the kernel write, while `moves` runs.
+// Runs `moves` beside two writers, a reader, and a thread that lets the kernel write.
 class Users {
  public:
   explicit Users(char* data) : data_(data) {
@@ -50,9 +50,9 @@ class Users {
     while (begun_.load(std::memory_order_relaxed) < 3) std::this_thread::yield();
   }
 
-  // Returns once the writers have written since.
+  // Returns once the writers have written since the call.
   void wait_for_writes() const {
-    // Each of the two may tell once of writes from before.
+    // Each of the two may once report earlier writes.
     const uint64_t enough = reports_.load(std::memory_order_relaxed) + 3;
     while (reports_.load(std::memory_order_relaxed) < enough) std::this_thread::yield();
   }
@@ -66,7 +66,7 @@ class Users {
  private:
   bool stopped() const { return stop_.load(std::memory_order_relaxed); }
 
-  // Each counter has one writer, who knows what it must hold.
+  // Each counter has one writer, which knows its expected value.
   void write(uint64_t writer) {
     std::vector<uint64_t> expected(kCounted);
     for (uint64_t page = 0; page < kCounted; ++page)
@@ -118,7 +118,7 @@ class Users {
   static constexpr uint64_t kReport = 64;
   std::atomic<uint64_t> reports_{0};
   std::atomic<bool> stop_{false};
-  std::atomic<int> begun_{0};  // writers, and the one that has files read
+  std::atomic<int> begun_{0};  // writers, and the thread that reads files
   Losses losses_;
   std::vector<std::thread> threads_;
 };
@@ -149,7 +149,7 @@ TEST(InPlaceStress, NoAccessIsLost) {
   expect_nothing_lost(users.stop());
 }
 
-// Pages that were never touched come up while they are moved.
+// Untouched pages are first touched while they are moved.
 TEST(InPlaceStress, NoAccessToNewPagesIsLost) {
   SKIP_UNLESS_IN_PLACE();
   PageTable table;
@@ -161,7 +161,7 @@ TEST(InPlaceStress, NoAccessToNewPagesIsLost) {
   }
 }
 
-// A child that does not run the handlers of fork has every page too, for a moment.
+// A child that does not run the fork handlers has every page too, for a moment.
 TEST(InPlaceStress, NoAccessIsLostWhileTheProgramForks) {
   SKIP_UNLESS_IN_PLACE();
   if (kSanitized) GTEST_SKIP() << "the sanitizers do not know of raw forks";

@@ -15,7 +15,7 @@
 namespace urma {
 namespace {
 
-// Shares all, and returns in how many steps.
+// Shares everything, and returns the number of steps.
 int steps_to_share(PageTable& table, SharedPages::RangeId range) {
   int steps = 1;
   while (!table.share(range, /*budget=*/1)) ++steps;
@@ -80,13 +80,13 @@ TEST(InPlace, TheDescriptorIsSealedAndHoldsNothingElse) {
     EXPECT_EQ(PeerMapping(parts[0]).mapped(), writers);
     PeerMapping reader(parts[0], PROT_READ);
     ASSERT_TRUE(reader.mapped());
-    memory.get()[kPage] = 77;  // the owner's own writes go on
+    memory.get()[kPage] = 77;  // the owner can still write
     EXPECT_EQ(reader.get()[0], 77);
     table.remove(range);
     EXPECT_EQ(memory.get()[kPage], 77);
     memory.get()[kPage] = 2;
     EXPECT_TRUE(is_filled(memory.get(), 16 * kPage));
-    // What nobody may write to any more cannot be emptied either.
+    // Memory that no one may write to cannot be emptied either.
     EXPECT_EQ(reader.get()[0], writers ? 0 : 77);
   }
 }
@@ -119,7 +119,7 @@ TEST(InPlace, MemoryThatWasNeverTouchedIsNotTouched) {
   }
 }
 
-// The areas are as before, so that the C library can grow the memory without copying it.
+// The mappings are as before, so that the C library can grow the memory without a copy.
 TEST(InPlace, AreasBecomeOneAgain) {
   SKIP_UNLESS_IN_PLACE();
   PageTable table;
@@ -129,7 +129,7 @@ TEST(InPlace, AreasBecomeOneAgain) {
   ASSERT_EQ(areas(start, start + bytes).size(), 1u);
   SharedPages::RangeId range;
   shared_parts(table, memory.get() + kPage, bytes - 4 * kPage, &range);
-  // The last page is kept apart, so that mremap() cannot grow it.
+  // The last page is a separate mapping, so that mremap() cannot grow it.
   EXPECT_EQ(areas(start, start + bytes).size(), 4u);
   table.remove(range);
   EXPECT_EQ(areas(start, start + bytes).size(), 1u);
@@ -223,7 +223,7 @@ TEST(InPlace, WhatTheProgramMappedMeanwhileIsLeftAlone) {
   }
 }
 
-// The new registration finds pages that an old one says it shares.
+// The new registration finds pages that an old one has shared.
 TEST(InPlace, AStaleRangeDoesNotGetInTheWay) {
   SKIP_UNLESS_IN_PLACE();
   PageTable table;
@@ -329,7 +329,7 @@ TEST(InPlace, ARangeThatIsHalfSharedCanBeRemoved) {
     for (int i = 0; i < round; ++i) std::this_thread::yield();
     table.remove(range);
     sharer.join();
-    // Of an area that was moved in part, and from its beginning, the two halves may stay two.
+    // A mapping that was partly moved, from its beginning, may stay split in two.
     ASSERT_LE(areas(address(memory.get()), address(memory.get()) + bytes).size(),
               static_cast<size_t>(round) + 2);
     ASSERT_TRUE(is_filled(memory.get(), bytes));

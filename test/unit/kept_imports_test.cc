@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Imports of what was imported before: who is asked, when, and what they reach.
+// Repeated imports: who is asked, when, and what they reach.
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -21,7 +21,7 @@ urma_seg_t part_of(const urma_target_seg_t* registered, uint64_t offset, uint64_
 
 class KeptImportsTest : public urma_test::ProcessTest {
  protected:
-  // How a READ of 8 bytes at `at` ends that is posted now.
+  // The status of a READ of 8 bytes at `at` that is posted now.
   urma_cr_status_t read(urma_target_seg_t* remote, const void* at) {
     EXPECT_EQ(pair.sender.read(pair.jfs, pair.queue, piece(remote, at, 8), pair.here(), 1),
               URMA_SUCCESS);
@@ -36,12 +36,12 @@ class KeptImportsTest : public urma_test::ProcessTest {
     pair.sent.clear();
     return record.status;
   }
-  // The same by an import of its own.
+  // The same through a separate import.
   urma_cr_status_t import_and_read(const urma_seg_t& described, const void* at) {
     urma_target_seg_t* remote = pair.sender.import(described);
     const urma_cr_status_t status = read(remote, at);
     pair.sender.end(remote);
-    // What the owner has still to say has been heard: about the grant, and what can be mapped.
+    // All messages of the owner have arrived: about the grant, and about what can be mapped.
     pair.sender.settle();
     for (int answer = 0; answer < 2; ++answer) {
       pair.owner.settle();
@@ -57,7 +57,7 @@ TEST_F(KeptImportsTest, NobodyIsAskedAgain) {
   const char* const target = pair.target.data();
   const urma_seg_t descriptions[] = {pair.registered->seg, part_of(pair.registered, 64, 8),
                                      part_of(pair.registered, 4095, 1)};
-  // Nothing is mapped here: after the 16th import the owner is asked at the 32nd.
+  // Nothing is mapped here: after the 16th import, the next question to the owner is at the 32nd.
   for (const urma_seg_t& described : descriptions) {
     for (int use = 0; use < 16; ++use) {
       EXPECT_EQ(import_and_read(described, target), URMA_CR_SUCCESS);
@@ -67,7 +67,7 @@ TEST_F(KeptImportsTest, NobodyIsAskedAgain) {
   for (int round = 0; round < 3; ++round) {
     for (const urma_seg_t& described : descriptions) {
       urma_target_seg_t* remote = pair.sender.import(described);
-      // Further than what was described.
+      // Beyond the descriptor.
       ASSERT_EQ(read(remote, target + 1024), URMA_CR_SUCCESS);
       pair.sender.end(remote);
     }
@@ -87,7 +87,7 @@ TEST_F(KeptImportsTest, EndWithTheRegistration) {
   EXPECT_EQ(import_and_read(described, target), URMA_CR_SUCCESS);
   pair.owner.end(pair.registered);
   EXPECT_EQ(import_and_read(described, target), URMA_CR_REM_ACCESS_ABORT_ERR);
-  // What is registered in its place is granted as it is: less of it, to read.
+  // Memory registered in its place is granted as it is: shorter, and read-only.
   pair.owner.add(target, 64, URMA_ACCESS_READ);
   EXPECT_EQ(import_and_read(described, target), URMA_CR_SUCCESS);
   EXPECT_EQ(import_and_read(described, target + 64), URMA_CR_REM_ACCESS_ABORT_ERR);
@@ -102,7 +102,7 @@ TEST_F(KeptImportsTest, ThoseUsedLongestAgoGo) {
   std::vector<urma_target_seg_t*> segments;
   for (uint32_t i = 0; i < kMany; ++i) {
     segments.push_back(pair.owner.add(memory.data() + i * kEach, kEach));
-    // So often as the owner is asked each time, since nothing is mapped here.
+    // As often, because the owner is asked each time when nothing is mapped.
     for (int use = 0; use < 4; ++use) {
       ASSERT_EQ(import_and_read(segments[i]->seg, memory.data() + i * kEach), URMA_CR_SUCCESS);
     }
@@ -122,7 +122,7 @@ TEST_F(KeptImportsTest, ThoseUsedLongestAgoGo) {
   EXPECT_EQ(pair.wait_for_sent().status, URMA_CR_SUCCESS);
 }
 
-// Of all that its token id grants, whatever was described.
+// Of everything that its token id grants, whatever the descriptor says.
 TEST_F(KeptImportsTest, ReachesEveryRegistrationOfItsTokenId) {
   std::vector<char> second(4096), third(4096);
   pair.owner.add(second.data(), second.size());
@@ -160,8 +160,7 @@ TEST_F(KeptImportsTest, RightsAreThoseOfAllRegistrations) {
   EXPECT_EQ(write(remote, memory.data() + 128), URMA_CR_REM_ACCESS_ABORT_ERR);
 }
 
-// The smaller registration is the one that is meant, though what is kept of the other one covers
-// it.
+// The smaller registration is meant, even though the kept import of the other one covers it.
 TEST_F(KeptImportsTest, InvalidationEndsTheRegistrationThatWasImported) {
   std::vector<char> memory(4096);
   urma_target_seg_t* const whole = pair.owner.add(memory.data(), memory.size(), URMA_ACCESS_READ);
@@ -197,7 +196,7 @@ class OneImport {
 
   urma_target_seg_t* begin() { return remote_ = importer_.import(owner_->segment()); }
   void end() { importer_.end(remote_); }
-  // The next import request; nothing where none has come by now.
+  // The next import request; empty if none has come.
   std::optional<Request> asked() {
     pollfd watched = {peer().fd(), POLLIN, 0};
     importer_.settle();
@@ -222,7 +221,7 @@ class OneImport {
     importer_.settle();
   }
 
-  // The owner says that a registration has ended.
+  // The owner reports the end of a registration.
   void tell() {
     const Reply news = {};
     EXPECT_TRUE(peer().send(&news, sizeof(news)));
@@ -253,7 +252,7 @@ TEST_F(KeptImportsOfRawOwners, OwnersAreAskedNowAndThenWhileNothingIsMapped) {
     if (request.has_value()) {
       EXPECT_EQ(request->type, RequestType::kImportSegment);
       asked_at.push_back(use);
-      // Its word is 0, which is what stands there.
+      // The word at its index is 0, the granted generation.
       import.grant(*request, {4096, 4096, kAllAccess, 3, 0, Reach::kMapped});
     }
     import.end();
@@ -261,7 +260,7 @@ TEST_F(KeptImportsOfRawOwners, OwnersAreAskedNowAndThenWhileNothingIsMapped) {
   EXPECT_EQ(asked_at, (std::vector<int>{1, 2, 3, 4, 8, 16, 32, 64}));
 }
 
-// A grant that is withdrawn while it is kept.
+// A grant withdrawn while it is kept.
 TEST_F(KeptImportsOfRawOwners, WhatNoLongerStandsIsAskedForAnew) {
   RawOwner owner;
   OneImport import(&owner);
@@ -276,7 +275,7 @@ TEST_F(KeptImportsOfRawOwners, WhatNoLongerStandsIsAskedForAnew) {
   import.end();
 }
 
-// What the flag says counts, and not who says it how often.
+// Only the flag ends a grant, however often its end is reported.
 TEST_F(KeptImportsOfRawOwners, NewsOfAnEndThatIsNoneEndNothing) {
   RawOwner owner;
   OneImport import(&owner);

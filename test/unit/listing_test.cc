@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What tools are shown is bounded before it is copied.
+// Lists for tools are bounded before they are copied.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -13,7 +13,7 @@ namespace {
 
 using ListingTest = urma_test::ProcessTest;
 
-// 0 where the list was made.
+// 0 if the list was made.
 template <typename List>
 int status_of_list(const List& list) {
   try {
@@ -34,7 +34,7 @@ TEST_F(ListingTest, ListOfQueuesIsNoLongerThanItMayBe) {
   EXPECT_TRUE(queues.empty());
   EXPECT_EQ(status_of_list([&] { inspector.list_queues(3, &queues); }), 0);
   EXPECT_EQ(queues.size(), 3u);
-  // Of several providers the next one has the room that is left.
+  // With several providers, the next one gets the remaining space.
   EXPECT_EQ(status_of_list([&] { inspector.list_queues(5, &queues); }), URMA_ENOMEM);
   EXPECT_EQ(queues.size(), 3u);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// A provider module as others write them: it registers itself when it is loaded, and drives what
-// sysfs shows.
+// A provider module as others write them: it registers itself when loaded, and drives devices found
+// in sysfs.
 #include "urma_provider.h"
 
 namespace {

@@ -12,7 +12,7 @@ urma_provider_ops_t provider;
 urma_ops_t operations{};
 
 urma_status_t init(urma_init_attr_t*) {
-  // Fails where the test has made the runtime directory unusable.
+  // Fails if the test has made the runtime directory unusable.
   try {
     urma::host()->runtime();
   } catch (const std::exception&) {

@@ -43,7 +43,7 @@ std::vector<std::pair<int, std::string>> take_lines() {
   return std::exchange(lines, {});
 }
 
-// stderr as a pipe that keeps each write apart.
+// stderr as a pipe that preserves write boundaries.
 class CapturedStderr {
  public:
   CapturedStderr() : saved_(::dup(STDERR_FILENO)) {
@@ -103,7 +103,7 @@ TEST_F(LogSinkTest, CallbackGetsTheDocumentedLine) {
                          ::gettid()));
 }
 
-// Programs print it with %s; what they log themselves may have its end already.
+// Programs print it with %s; their own format may already end the line.
 TEST_F(LogSinkTest, TextOfACallbackEndsWithOneNewline) {
   ASSERT_EQ(urma_register_log_func(collect), URMA_SUCCESS);
   take_lines();
@@ -212,7 +212,7 @@ TEST_F(LogSinkTest, ErrnoIsKept) {
   CapturedStderr captured;
   captured.close_reader();
   errno = EXDEV;
-  // The reader is gone: neither errno changes nor does a SIGPIPE come.
+  // The reader is gone: errno is unchanged and no SIGPIPE is raised.
   urma_log("function", 1, URMA_VLOG_LEVEL_ERR, "nobody reads this");
   EXPECT_EQ(errno, EXDEV);
   sigset_t pending;

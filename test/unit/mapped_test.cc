@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// One-sided requests on memory that the importer maps: where the bytes go, who may what, what
-// happens when the owner takes the segment back, and what an owner that lies achieves.
+// One-sided requests on memory that the importer maps: where the bytes go, who may do what, what
+// happens when the owner takes the segment back, and what a lying owner achieves.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -25,7 +25,7 @@ constexpr uint64_t kPage = 4096;
 constexpr uint64_t kAreaBytes = 16 * kPage;
 constexpr uint64_t kRagged = 100;
 
-// Memory that is born shared, handed out page by page as the real table does it.
+// Memory that is shared from the start and handed out page by page, as by the real table.
 class BornShared : public SharedPages {
  public:
   BornShared()
@@ -35,9 +35,9 @@ class BornShared : public SharedPages {
   char* data() const { return static_cast<char*>(memory_.data()); }
   // What parts() says instead of the truth.
   std::vector<SharedPart> lie;
-  // Turns that share() takes.
+  // How long share() takes, in turns.
   std::atomic<int> turns{3};
-  // The same of remove_some().
+  // The same for remove_some().
   std::atomic<int> leave_turns{3};
 
   RangeId add(uint64_t va, uint64_t len, const Audience& /*audience*/) override {
@@ -84,7 +84,7 @@ class MappedTest : public urma_test::ProcessTest {
     owned = pair->owner.add(pages.data() + skip, kAreaBytes - 2 * skip, access);
     return pair->sender.import_mapped(owned->seg);
   }
-  // The segment that map() has returned is to be ended by a message.
+  // A message is to invalidate the segment that map() has returned.
   static void invalidate(Pair* pair, urma_target_seg_t* remote, uint64_t user_ctx) {
     urma_sge_t from = pair->here();
     urma_jfs_wr_t wr = {};
@@ -168,7 +168,7 @@ TEST_F(MappedTest, RaggedEndsAreCopiedAndTheMiddleIsMapped) {
   EXPECT_TRUE(std::equal(bytes.begin(), bytes.end(), pages.data() + kRagged));
   // One for each end.
   EXPECT_EQ(pair.sender.copies(), 2u);
-  // Across a boundary, and on the copied side of it.
+  // Across a boundary, and on its copied side.
   for (const uint64_t at : {kPage - 4, kAreaBytes - kPage - 4, kRagged}) {
     ASSERT_EQ(pair.sender.read(pair.jfs, pair.queue, piece(remote, pages.data() + at, 8),
                                pair.here(), at),
@@ -203,8 +203,8 @@ TEST_F(MappedTest, AtomicsOfMappedAndCopiedCallersMeetOnOneWord) {
   EXPECT_EQ(*word, 3 * kEach);
 }
 
-// The kernel copies byte by byte, or as it likes: a value that has to be seen whole is the owner's
-// to write where it is not mapped.
+// The kernel copies bytes in any order: a value that must be seen whole is written by the owner if
+// it is not mapped.
 TEST_F(MappedTest, AlignedValueOfANotificationIsWrittenAsOneWord) {
   Pair pair;
   urma_target_seg_t* remote = map(&pair);
@@ -229,7 +229,7 @@ TEST_F(MappedTest, AlignedValueOfANotificationIsWrittenAsOneWord) {
   }
 }
 
-// The sanitizers make something else of the signal.
+// The sanitizers handle the signal differently.
 void store(uint64_t address) {
   std::signal(SIGSEGV, SIG_DFL);
   *reinterpret_cast<volatile char*>(address) = 'y';
@@ -255,7 +255,7 @@ TEST_F(MappedTest, ImporterMayAskForLess) {
   urma_target_seg_t* remote = pair.sender.import_mapped(owned->seg, URMA_ACCESS_READ);
   ASSERT_NE(remote->mva, 0u);
   EXPECT_EXIT(store(remote->mva), testing::KilledBySignal(SIGSEGV), "");
-  // The owner allows it, so a request still can: by another way.
+  // The owner allows it, so a request still can, on another path.
   ASSERT_EQ(pair.sender.write(pair.jfs, pair.queue, pair.here(), piece(remote, pages.data(), 8), 1),
             URMA_SUCCESS);
   EXPECT_EQ(done(&pair).status, URMA_CR_SUCCESS);
@@ -285,7 +285,7 @@ TEST_F(MappedTest, UnregistrationRevokesTheMapping) {
   EXPECT_EQ(pages.data()[0], 's');
 }
 
-// However long it takes to make the pages private, the owner's service thread has time for others.
+// The owner's service thread serves others, however long it takes to make the pages private.
 TEST_F(MappedTest, TakingBackAnInvalidatedSegmentHoldsUpNobody) {
   constexpr int kForEver = 1 << 30;
   Pair pair;
@@ -305,7 +305,7 @@ TEST_F(MappedTest, TakingBackAnInvalidatedSegmentHoldsUpNobody) {
   EXPECT_EQ(pages.removed, 1);
 }
 
-// What its sender was granted is meant, not what has been registered in its place since.
+// It applies to what its sender was granted, not to what was registered in its place since.
 TEST_F(MappedTest, InvalidationNamesOneRegistration) {
   Pair pair;
   urma_target_seg_t* remote = map(&pair);
@@ -315,7 +315,7 @@ TEST_F(MappedTest, InvalidationNamesOneRegistration) {
   ASSERT_TRUE(pair.wait_for(1, 1));
   pair.sent.clear();
   pair.received.clear();
-  // Where there is a ring the message is on its way at once; nobody has posted a receive for it.
+  // With a ring, the message is sent at once; there is no posted receive for it.
   invalidate(&pair, remote, 1);
   pair.owner.end(owned);
   owned = pair.owner.add(pages.data(), kAreaBytes);
@@ -336,7 +336,7 @@ TEST_F(MappedTest, InvalidationNamesOneRegistration) {
 TEST_F(MappedTest, CompletionsStayInPostOrder) {
   Pair pair;
   urma_target_seg_t* remote = map(&pair);
-  // Nobody has posted a receive, so the send is unfinished.
+  // No receive is posted, so the send is unfinished.
   ASSERT_EQ(pair.send(1), URMA_SUCCESS);
   ASSERT_EQ(pair.sender.write(pair.jfs, pair.queue, pair.here(), piece(remote, pages.data(), 8), 2),
             URMA_SUCCESS);
@@ -397,7 +397,7 @@ TEST_F(MappedTest, PagesThatOverlapAreNotMapped) {
   EXPECT_EQ(pages.data()[0], 's');
 }
 
-// A word that is written as a whole is seen as a whole, and as the last of its request.
+// A word written as a whole is seen as a whole, and as the last of its request.
 TEST_F(MappedTest, WordsDoNotTear) {
   constexpr uint32_t kValues[] = {0x00ffffff, 0x01000000};
   Pair pair;

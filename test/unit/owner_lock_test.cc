@@ -17,7 +17,8 @@ namespace {
 constexpr int kOwnerRounds = 300000;
 constexpr int kForeignRounds = 300;
 
-// A plain counter: any overlap of two holders loses counts, and is a race to the thread sanitizer.
+// A plain counter: any overlap of two holders loses counts, and the thread sanitizer reports a
+// race.
 struct Guarded {
   OwnerLock lock;
   long counter = 0;
@@ -59,7 +60,7 @@ TEST(OwnerLockTest, ExcludesOwnerAndForeigners) {
   EXPECT_EQ(guarded.counter, kOwnerRounds + 2 * kForeignRounds);
 }
 
-// Posted to by one thread, and polled by others.
+// One thread posts, others poll.
 TEST(OwnerLockTest, ExcludesManyOwners) {
   constexpr int kOthers = 3;
   Guarded guarded;
@@ -72,7 +73,7 @@ TEST(OwnerLockTest, ExcludesManyOwners) {
   EXPECT_EQ(guarded.counter, (1 + kOthers) * kOwnerRounds + kForeignRounds);
 }
 
-// Each time at another moment of what the owner does.
+// Each time at a different moment of the owner's work.
 TEST(OwnerLockTest, ExcludesTheOwnerWhileItsBiasEnds) {
   constexpr int kLocks = 200;
   constexpr int kRounds = 1000;
@@ -108,7 +109,7 @@ TEST(OwnerLockTest, EverybodyEntersAtOnceOnceTheBiasHasEnded) {
   EXPECT_FALSE(another_enters_at_once(&lock));
 }
 
-// As a filter does that a program sets up later.
+// Like a seccomp filter that a program installs later.
 TEST(OwnerLockTest, TheBiasEndsWhereTheKernelRefusesBarriers) {
   constexpr int kRounds = 100;
   Guarded guarded;
@@ -123,7 +124,7 @@ TEST(OwnerLockTest, TheBiasEndsWhereTheKernelRefusesBarriers) {
   EXPECT_TRUE(another_enters_at_once(&guarded.lock));
 }
 
-// What enter_at_once() has tried is undone: its caller may find that there is nothing to wait for.
+// A failed enter_at_once() is undone: its caller may find nothing to wait for.
 TEST(OwnerLockTest, HoldsNobodyUpWhereItFails) {
   OwnerLock lock;
   { OwnerScope scope(lock); }
@@ -159,7 +160,7 @@ TEST(OwnerLockTest, AwaitsWhoeverIsInside) {
   owner.join();
 }
 
-// What a program does seldom, it may do in the thread that has the bias.
+// What a program does rarely, it may do in the thread that has the bias.
 TEST(OwnerLockTest, ItsOwnerMayEnterAsAForeigner) {
   Guarded guarded;
   guarded.use_as_foreigner(1);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// How long a link waits for a peer that says nothing, on a service whose time the test makes pass.
+// How long a link waits for a silent peer, on a service whose time the test controls.
 #include <gtest/gtest.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
@@ -33,7 +33,7 @@ class HandService : public Service {
   }
   void cancel(TimerId timer) override { timers_.erase(timer); }
 
-  // Until the first timer that is left. False without one.
+  // Runs the first remaining timer. False if there is none.
   bool pass() {
     if (timers_.empty()) return false;
     const auto first = timers_.extract(timers_.begin());
@@ -41,7 +41,7 @@ class HandService : public Service {
     first.mapped().task();
     return true;
   }
-  // Whoever watches a descriptor looks at it.
+  // Reports each watched descriptor as readable.
   void look() {
     const std::map<int, Ready> watched = watched_;
     for (const auto& [fd, ready] : watched) ready(EPOLLIN);
@@ -92,8 +92,8 @@ class PatienceTest : public ::testing::Test {
   int stops_ = 0;
 };
 
-// The clock of the machine has moved by next to nothing: it is how often this process had its turn
-// that counts, and one turn that comes late is one.
+// The system clock has hardly moved: what counts is how often this process ran, and one late run
+// counts once.
 TEST_F(PatienceTest, CountsItsOwnTurns) {
   ask();
   int turns = 0;
@@ -106,7 +106,7 @@ TEST_F(PatienceTest, CountsItsOwnTurns) {
   EXPECT_EQ(service_.passed_ms(), 3000u);
 }
 
-// In whole looks, and at least one.
+// In whole checks, and at least one.
 TEST_F(PatienceTest, IsAsLongAsSaid) {
   link_->stop();
   uint64_t before = 0;
@@ -121,7 +121,7 @@ TEST_F(PatienceTest, IsAsLongAsSaid) {
   }
 }
 
-// What is asked just before a look, which is due for another request, has its full time.
+// A request sent just before a check that is due for another one has its full time.
 TEST_F(PatienceTest, IsForEachRequestItsOwn) {
   accept();  // of link_
   const std::shared_ptr<Link> link = make_link(100);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What an owner tells of its queues and groups before anybody sends to them.
+// What an owner reports about its queues and groups before anyone sends to them.
 #include <gtest/gtest.h>
 
 #include "jetty/groups.h"
@@ -77,7 +77,7 @@ TEST(GroupTableTest, HintsGoToMembersInTheOrderOfTheirJoining) {
   EXPECT_FALSE(table.pick(eid, 5, 0, &id, &count));
 }
 
-// A program chooses ids for each EID by itself.
+// A program chooses ids per EID by itself.
 TEST(GroupTableTest, OneIdOfTwoEids) {
   GroupTable table;
   urma_jetty_grp_t first = {}, second = {};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Peers that speak the protocol by hand, and keep to no rule.
+// Handwritten peers that speak the protocol and break its rules.
 #ifndef TEST_UNIT_RAW_PEER_H_
 #define TEST_UNIT_RAW_PEER_H_
 
@@ -23,7 +23,7 @@ class RawSocket {
   explicit RawSocket(Fd socket) : socket_(std::move(socket)) {}
 
   int fd() const { return socket_.get(); }
-  // False where the other end takes no more, or is gone.
+  // False if the other end takes no more, or is gone.
   bool send(const void* message, size_t bytes, const std::vector<int>& descriptors = {}) {
     iovec part = {const_cast<void*>(message), bytes};
     msghdr header = {};
@@ -41,7 +41,7 @@ class RawSocket {
     }
     return ::sendmsg(fd(), &header, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
   }
-  // Waits for a message, and drops the descriptors that come with it. False where the other end is
+  // Waits for a message, and closes the descriptors that come with it. False if the other end is
   // gone.
   bool receive(void* message, size_t bytes) {
     const auto something = [this] {
@@ -61,13 +61,13 @@ class RawPeer : public RawSocket {
  public:
   explicit RawPeer(Node& owner) : RawSocket(connected(owner)) {}
 
-  // kUnreachable where the owner has ended the connection.
+  // kUnreachable if the owner has closed the connection.
   Answer ask(const Request& request, const std::vector<int>& descriptors = {}) {
     Reply reply;
     if (!send(&request, sizeof(request), descriptors)) return Answer::kUnreachable;
     do {
       if (!receive(&reply, sizeof(reply))) return Answer::kUnreachable;
-      // News of the end of a grant belong to no request.
+      // A notice that a grant ended answers no request.
     } while (reply.number == 0 && request.number != 0 && reply.answer == Answer::kNoSuchObject);
     return reply.answer;
   }
@@ -129,7 +129,7 @@ class RawPeer : public RawSocket {
   }
 };
 
-// An owner of queues and segments that are not there.
+// An owner of queues and segments that do not exist.
 class RawOwner : public Host {
  public:
   // The next connection, with the greeting answered.
@@ -158,7 +158,7 @@ class RawOwner : public Host {
     segment.token_id = token_id_;
     return segment;
   }
-  // Which generation stands at a place of its registrations.
+  // The generation at a place of its registrations.
   void set_word(uint32_t index, uint32_t generation) {
     static_cast<std::atomic<uint32_t>*>(words_.data())[index].store(generation);
   }

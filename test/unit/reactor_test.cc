@@ -47,7 +47,7 @@ std::set<int> open_descriptors() {
 
 class ReactorTest : public testing::Test {
  protected:
-  // What is ready first, or nothing where nothing is for as long as that.
+  // The first ready descriptor, or empty if none is ready in time.
   std::vector<Event> wait(uint64_t for_ns) {
     std::vector<Event> events;
     const uint64_t end = for_ns == 0 ? 0 : monotonic_ns() + for_ns;
@@ -56,7 +56,7 @@ class ReactorTest : public testing::Test {
     } while (events.empty() && monotonic_ns() < end);
     return events;
   }
-  // False where wait() returns again and again with nothing.
+  // False if wait() returns repeatedly without a result.
   bool sleeps(uint64_t for_ns) {
     std::vector<Event> events;
     const uint64_t end = monotonic_ns() + for_ns;
@@ -87,7 +87,7 @@ TEST_F(ReactorTest, DescriptorsAreCloseOnExecAndGoWithIt) {
 
 TEST_F(ReactorTest, SleepsUntilTheDeadlineAndNoLonger) {
   EXPECT_TRUE(sleeps(5 * kMillisecond));
-  // Not at all where the deadline has passed.
+  // Not at all if the deadline has passed.
   EXPECT_TRUE(wait(0).empty());
   const Fd event(::eventfd(1, EFD_NONBLOCK | EFD_CLOEXEC));
   reactor_->add(event.get(), EPOLLIN, 7);
@@ -110,7 +110,7 @@ TEST_F(ReactorTest, EdgesAreReportedOnceEach) {
   }
 }
 
-// Only epoll leaves EPOLLRDHUP out where it is not asked for, and must not be the only one.
+// epoll omits EPOLLRDHUP unless it is requested; the other implementation must do the same.
 TEST_F(ReactorTest, AHalfClosedSocketIsNoReasonToWakeUp) {
   const Pair pair;
   while (::write(pair.near.get(), "xxxxxxxx", 8) > 0) continue;
@@ -122,7 +122,7 @@ TEST_F(ReactorTest, AHalfClosedSocketIsNoReasonToWakeUp) {
   EXPECT_TRUE(sleeps(20 * kMillisecond));
   reactor_->modify(pair.near.get(), EPOLLOUT, 7);
   EXPECT_TRUE(sleeps(20 * kMillisecond));
-  // What was asked for arrives all the same, and as long as it lasts.
+  // Requested events still arrive, for as long as they last.
   std::vector<char> bytes(1 << 20);
   while (::read(pair.far.get(), bytes.data(), bytes.size()) > 0) continue;
   int reports = 0;
@@ -150,7 +150,7 @@ TEST_F(ReactorTest, ADescriptorThatWasClosedIsForgotten) {
   EXPECT_EQ(events[0].mark, 8u);
 }
 
-// Whatever the thread of a process that is killed was waiting in, its descriptors close with it.
+// Whatever the thread of a killed process waits in, its descriptors close with it.
 TEST_F(ReactorTest, PeersOfAKilledProcessLearnOfItsEnd) {
   for (int round = 0; round < 20; ++round) {
     Pair pair;

@@ -77,7 +77,7 @@ TEST(Ring, CarriesEverySizeAroundItsEnd) {
   }
 }
 
-// So that no word has to be cleared for them, at which the consumer looks already.
+// So that no word needs to be cleared for them that the consumer already looks at.
 TEST(Ring, MessagesOfOneSizeBeginAtTheSameSlotsInEveryLap) {
   constexpr uint64_t kSlots = kRingBytes / kSlotBytes;
   for (uint32_t bytes = 0; bytes <= RingLayout::max_payload_of(kRingBytes); bytes += 40) {
@@ -169,8 +169,8 @@ TEST(Ring, FailedMessagesAnswerWithTheirStatus) {
   EXPECT_EQ(reaped, 1000u);
 }
 
-// Small messages stay, up to the first one by reference that the consumer has not consumed: also
-// where the producer has not heard how far it is.
+// Small messages stay, up to the first one by reference that the consumer has not consumed; also if
+// the producer does not know the consumer's position.
 TEST(Ring, WhatIsOnlyReferredToIsTakenBack) {
   for (const uint32_t consumed : {0, 1, 2, 3}) {
     Ends ends;
@@ -263,7 +263,7 @@ TEST(Ring, BrokenHeadersAreRefused) {
   EXPECT_GT(broken, 19000);
 }
 
-// Whether a message of this header, with so much payload, is taken for one.
+// Whether a message with this header and payload is accepted.
 Peek peek_at(uint8_t kind, uint8_t flags, uint32_t length, uint32_t payload, Message* message) {
   Ends ends;
   const auto data = pattern(payload, 1);

@@ -35,7 +35,7 @@ std::atomic<uint64_t> entries_read = 0;
 
 }  // namespace
 
-// Instead of the C library's, whose other name this is.
+// Replaces the C library's function, whose other name this is.
 extern "C" dirent* readdir(DIR* directory) {
   ++entries_read;
   return reinterpret_cast<dirent*>(::readdir64(directory));
@@ -48,10 +48,10 @@ constexpr uint64_t kPatienceNs = 20'000'000'000;
 
 namespace fs = std::filesystem;
 
-// Of this run alone: another one on this host would be in the way.
+// Unique to this run: another one on this host would conflict.
 const auto kWished = static_cast<uint32_t>(random_number() % 0xfffffe + 1);
 
-// A process's service thread and runtime.
+// The service thread and runtime of a process.
 class Instance {
  public:
   explicit Instance(uint32_t uasid = 0) {
@@ -73,7 +73,7 @@ class Instance {
 // A child process, which lives until it is killed or its body returns.
 class Child {
  public:
-  // The body's number reaches the parent; then the child waits to be killed.
+  // The number returned by the body reaches the parent; then the child waits to be killed.
   explicit Child(const std::function<uint32_t()>& body) {
     int ends[2];
     EXPECT_EQ(::pipe2(ends, O_CLOEXEC), 0);
@@ -127,7 +127,7 @@ class RuntimeDirTest : public testing::Test {
     }
     return names;
   }
-  // Text of the Error that opening throws, "" where it opens.
+  // The text of the Error thrown by opening, "" if it opens.
   static std::string refusal(uint32_t uasid = 0) {
     try {
       Instance instance(uasid);
@@ -193,7 +193,7 @@ TEST_F(RuntimeDirTest, DirectoryOfAGroupIsTakenWhereOtherUsersArePeers) {
   EXPECT_NE(refusal().find("chmod 2770"), std::string::npos);
   ::chmod(path_.c_str(), 0700);
   EXPECT_EQ(refusal(), "");
-  // One that the program's user has not chosen is never somebody else's.
+  // One that the user of the program has not chosen is never anyone else's.
   ::unsetenv("URMA_RUNTIME_DIR");
   ::setenv("XDG_RUNTIME_DIR", root_.c_str(), 1);
   EXPECT_EQ(refusal(), "");
@@ -276,7 +276,7 @@ TEST_F(RuntimeDirTest, IdsAreSmallAndDifferInAllProcesses) {
       EXPECT_LE(id, kMaxChosenId);
     }
   }
-  // Of another kind the same ids serve once more.
+  // The same ids are free for another kind.
   EXPECT_TRUE(seen.contains(one->alloc_id(IdKind::kJfr)));
 }
 
@@ -295,7 +295,7 @@ TEST_F(RuntimeDirTest, WhenAllIdsAreTakenThatIsSaid) {
     EXPECT_NE(std::string(error.what()).find("64496 ids of kind jetty"), std::string::npos);
     EXPECT_NE(std::string(error.what()).find(path_), std::string::npos);
   }
-  // What the other has claimed serves it still, and what is freed serves again.
+  // Ids claimed by the other stay usable there, and freed ones are reused.
   EXPECT_NE(other->alloc_id(IdKind::kJetty), others);
   const uint32_t freed = *std::next(seen.begin(), 30000);
   one->free_id(IdKind::kJetty, 0, freed);
@@ -319,7 +319,7 @@ TEST_F(RuntimeDirTest, TokenIdsCarryTheSlotAndComeAgainLate) {
   EXPECT_EQ(instance->alloc_id(IdKind::kToken), first + 5);
 }
 
-// One that a process may hand out is not to be chosen elsewhere, and the other way round.
+// An id that a process may assign cannot be chosen elsewhere, and vice versa.
 TEST_F(RuntimeDirTest, ChosenIdsAndHandedOutOnesDiffer) {
   Instance one, other;
   const uint32_t id = one->alloc_id(IdKind::kJetty);
@@ -381,7 +381,7 @@ TEST_F(RuntimeDirTest, OwnerOfAnIdIsFoundWhileItLives) {
   EXPECT_EQ(one->owner_slot(IdKind::kJetty, eid, 0), std::nullopt);
 }
 
-// Who may open the file may lock any of its bytes.
+// A process that can open the file can lock any of its bytes.
 TEST_F(RuntimeDirTest, ALockThatSaysNothingHasNoOwner) {
   Instance one;
   for (const off_t bytes : {1, 65537, 0}) {
@@ -396,7 +396,7 @@ TEST_F(RuntimeDirTest, ALockThatSaysNothingHasNoOwner) {
   one->reserve_id(IdKind::kJetty, 0, 9);
 }
 
-// A child that goes on after its parent has died does not keep the parent's ids.
+// A child that outlives its parent does not keep the ids of the parent.
 TEST_F(RuntimeDirTest, AForkedChildHoldsNoIds) {
   int ends[2], life[2];
   ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
@@ -478,7 +478,7 @@ TEST_F(RuntimeDirTest, WithoutSurvivorsTheNextOneClearsUp) {
   EXPECT_EQ(names().size(), 4u);
 }
 
-// Else many who clear up keep it from making one.
+// Otherwise many processes that clean up would keep it from creating one.
 TEST_F(RuntimeDirTest, WhatALivingProcessJustMakesIsLeftAlone) {
   Child child(hold_everything);  // first: forked without threads
   const auto childs_name = urma::format("tmp-{}-77", child.answer());
@@ -498,7 +498,7 @@ TEST_F(RuntimeDirTest, WhatALivingProcessJustMakesIsLeftAlone) {
   EXPECT_TRUE(names().contains(its_name));
 }
 
-// Whoever asks for the owner, or clears up, holds the dead owner's lock for a moment.
+// A query for the owner, or a cleanup, holds the dead owner's lock for a moment.
 TEST_F(RuntimeDirTest, RestartedOwnerGetsItsIdWhileOthersLookForIt) {
   for (int round = 0; round < 10; ++round) {
     Child child(hold_everything);
@@ -545,7 +545,7 @@ TEST_F(RuntimeDirTest, ManyWhoOpenAtOnceGetSlotsOfTheirOwn) {
 
 TEST_F(RuntimeDirTest, LackOfDescriptorsIsSaid) {
   Child child([] {
-    // Room for the service thread's descriptors, and for none of the runtime's.
+    // Enough descriptors for the service thread, and none for the runtime.
     EnvSettings settings;
     settings.load();
     ServiceThread service;
@@ -565,7 +565,7 @@ TEST_F(RuntimeDirTest, LackOfDescriptorsIsSaid) {
   EXPECT_EQ(child.answer(), 1u);
 }
 
-// What is refused for one name is for all others: the first refusal ends the start.
+// What is refused for one name is refused for all: the first refusal ends the start.
 TEST_F(RuntimeDirTest, RefusedLocksEndTheStartAndAreSaid) {
   fs::create_directory(path_);
   ::chmod(path_.c_str(), 0700);
@@ -596,7 +596,7 @@ TEST_F(RuntimeDirTest, RefusedLocksEndTheStartAndAreSaid) {
   refused([] { urma_test::refuse_where(SYS_flock, 1, LOCK_EX | LOCK_NB, EPERM); });
 }
 
-// What it takes grows with what is there, not with its square.
+// The cost is linear in the number of entries, not quadratic.
 TEST_F(RuntimeDirTest, VeryManyDeadEntriesAreClearedUpAtOnce) {
   constexpr uint32_t kDead = 8000;
   fs::create_directory(path_);
@@ -609,7 +609,7 @@ TEST_F(RuntimeDirTest, VeryManyDeadEntriesAreClearedUpAtOnce) {
   testing::internal::CaptureStderr();
   entries_read = 0;
   Instance instance;
-  // The whole directory, some times.
+  // The whole directory, several times.
   EXPECT_LT(entries_read, 6 * 3 * kDead);
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
   EXPECT_EQ(names().size(), 4u);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Prints whether it runs set-user-id, and what it takes from the environment.
+// Prints whether it runs set-user-id, and what it reads from the environment.
 #include <sys/auxv.h>
 
 #include <cstdio>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// A set-user-id program does not listen to the environment of whoever starts it.
+// A set-user-id program ignores the environment of its caller.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>

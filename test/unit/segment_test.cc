@@ -59,7 +59,7 @@ TEST(SegmentTable, NeighboursAndNestedRangesAreToldApart) {
   GrantError error;
   EXPECT_EQ(table.grant(kEid, 7, 0x1100, 0x100, {0}, &error)->base, 0x1100u);
   EXPECT_EQ(table.grant(kEid, 7, 0x1000, 0x100, {0}, &error)->base, 0x1000u);
-  // Longer than any: the one in which it begins, with its own bounds.
+  // Longer than any: the registration in which it begins, with its own bounds.
   EXPECT_EQ(table.grant(kEid, 7, 0x1000, 0x800, {0}, &error)->len, 0x100u);
   table.add(around.get());
   EXPECT_EQ(table.grant(kEid, 7, 0x1000, 0x800, {0}, &error)->len, 0x1000u);
@@ -109,7 +109,7 @@ TEST(SegmentTable, AnInvalidatedSegmentStandsForItsOwnerAlone) {
   EXPECT_TRUE(SegmentTable::alive_in(words, segment->ref));
   EXPECT_TRUE(table.with_grant(segment->ref, 0x1000, 8, 0, nothing));
   EXPECT_TRUE(taken_back.empty());
-  // The one that is described, not the one that only covers it.
+  // The one in the descriptor, not one that only covers it.
   EXPECT_TRUE(table.invalidate(kEid, 7, 0x1000, 0x100, {11}));
   EXPECT_EQ(taken_back, std::vector<SharedPages::RangeId>{5});
   EXPECT_FALSE(stood_when_taken);
@@ -124,7 +124,7 @@ TEST(SegmentTable, AnInvalidatedSegmentStandsForItsOwnerAlone) {
   table.remove(segment.get());
   EXPECT_FALSE(table.alive(segment->ref));
   table.remove(around.get());
-  // A place is used again under another generation.
+  // A place is reused with another generation.
   const SegmentRef old = segment->ref;
   for (uint32_t i = 0; i < kMaxSegments; ++i) {
     table.add(segment.get());

@@ -30,7 +30,7 @@ class ServiceThreadTest : public testing::Test {
   void SetUp() override { service_.start(); }
   void TearDown() override { service_.stop(); }
 
-  // Returns when the service thread has looked at all that had reached it before.
+  // Returns when the service thread has looked at everything that had reached it before.
   void settle() {
     for (int i = 0; i < 3; ++i) service_.run([] {});
   }
@@ -144,7 +144,7 @@ TEST_F(ServiceThreadTest, TimerOfNoDelayThatSetsItselfStarvesNobody) {
   };
   service_.run([&] { service_.after(0, again); });
   service_.run([&] { go_on = false; });
-  // One that is set already may still be under way.
+  // One that is already set may still be running.
   service_.stop();
 }
 
@@ -187,7 +187,7 @@ TEST_F(ServiceThreadTest, RewatchChangesTheEvents) {
   EXPECT_EQ(woken.get_future().get(), static_cast<uint32_t>(EPOLLOUT));
 }
 
-// Two descriptors are ready in one batch, and whichever comes first ends the other.
+// Two descriptors are ready in one batch, and whichever comes first closes the other.
 TEST_F(ServiceThreadTest, AWatchEndedInTheSameBatchIsNotCalled) {
   const Fd events[] = {Fd(::eventfd(1, EFD_CLOEXEC)), Fd(::eventfd(1, EFD_CLOEXEC))};
   int calls = 0;
@@ -283,7 +283,7 @@ TEST_F(ServiceThreadTest, ClosingAfterUnwatchTellsTheOtherEndAtOnce) {
   });
 }
 
-// More at once than any queue between the kernel and us has entries.
+// More at once than any queue between the kernel and the thread holds.
 TEST_F(ServiceThreadTest, ManyDescriptorsAreReadyAtOnce) {
   constexpr size_t kCount = 1500;
   rlimit limit;
@@ -323,7 +323,7 @@ TEST_F(ServiceThreadTest, ManyDescriptorsAreReadyAtOnce) {
   EXPECT_EQ(called, kCount);
 }
 
-// The thread falls asleep again and again while it is woken; a wake-up that is lost hangs this.
+// The thread falls asleep repeatedly while it is woken; a lost wakeup hangs this test.
 TEST_F(ServiceThreadTest, EveryWakeUpArrives) {
   std::vector<std::thread> threads;
   uint64_t sum = 0;
@@ -336,7 +336,8 @@ TEST_F(ServiceThreadTest, EveryWakeUpArrives) {
   EXPECT_EQ(sum, 3 * 5000u);
 }
 
-// Calls of the program's are none of ours to end, also not when it has just let go of us.
+// Stopping must not interrupt system calls of the program, even right after it has left the
+// library.
 TEST_F(ServiceThreadTest, StoppingInterruptsNoCallOfTheOwner) {
   const Fd own(::epoll_create1(EPOLL_CLOEXEC));
   const Fd event(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));

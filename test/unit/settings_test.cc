@@ -81,7 +81,7 @@ TEST_F(SettingsTest, EnvironmentIsReadAtEachLoad) {
 struct Bad {
   const char* name;
   const char* value;
-  const char* allowed;  // must stand in the complaint
+  const char* allowed;  // must be in the log line
 };
 
 class BadSettingTest : public SettingsTest, public testing::WithParamInterface<Bad> {};
@@ -157,7 +157,7 @@ TEST_F(SettingsTest, WhatIsWrongInAFileIsNamedWithItsPlace) {
   EXPECT_EQ(origin("URMA_ROCM_IPC"), URMA_EXT_ORIGIN_REFUSED);
 }
 
-// The file $XDG_CONFIG_HOME/urma.conf is not read, and the only complaint says so.
+// The file $XDG_CONFIG_HOME/urma.conf is not read, and the only log line says so.
 void expect_unread(EnvSettings& settings, const std::string& reason) {
   const auto complaints = settings.load();
   ASSERT_EQ(complaints.size(), 1u);

@@ -116,7 +116,7 @@ urma_target_seg_t* Node::add(void* data, uint64_t bytes, uint32_t access) {
   cfg.token_id = token_id_;
   urma_target_seg_t* segment = ops_.register_seg(context_.get(), &cfg);
   if (segment == nullptr) return nullptr;
-  // What the library fills in.
+  // The fields that the library sets.
   segment->seg.ubva = {context_->eid, context_->uasid, cfg.va};
   segment->seg.len = bytes;
   segment->seg.token_id = token_id_->token_id;

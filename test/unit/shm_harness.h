@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// What tests of the transport between processes are made of. A Node is all that one process has of
-// it: a service thread, a slot of the runtime directory, a transport and a context. Two of them in
-// one process let a test take each step of both sides itself.
+// Parts of the tests of the transport between processes. A Node is everything that one process has
+// of it: a service thread, a slot of the runtime directory, a transport and a context. With two
+// Nodes in one process, a test controls each step of both sides.
 #ifndef TEST_UNIT_SHM_HARNESS_H_
 #define TEST_UNIT_SHM_HARNESS_H_
 
@@ -47,7 +47,7 @@ using urma_test::patience;
 inline constexpr char kProvider[] = "test";
 inline constexpr uint32_t kAllAccess = URMA_ACCESS_READ | URMA_ACCESS_WRITE | URMA_ACCESS_ATOMIC;
 
-// True once the condition holds, false where it does not within the limit.
+// True once the condition holds, false on timeout.
 template <typename Condition>
 bool eventually(const Condition& condition, milliseconds limit = seconds(10)) {
   const auto deadline = Clock::now() + patience(limit);
@@ -58,12 +58,12 @@ bool eventually(const Condition& condition, milliseconds limit = seconds(10)) {
   return true;
 }
 
-// Descriptors that this process has open.
+// Open descriptors of this process.
 ptrdiff_t open_descriptors();
 
 urma_sge_t piece(urma_target_seg_t* segment, const void* data, uint32_t bytes);
 
-// Pages that can go before their owner does.
+// Pages that can be unmapped before their owner ends.
 class Pages {
  public:
   explicit Pages(size_t bytes);
@@ -95,7 +95,7 @@ class Host {
   Runtime& runtime() { return *runtime_; }
   std::string socket_name() { return runtime().socket_name(runtime().slot(), kProvider); }
 
-  // Returns when the service thread has looked at all that had reached it before.
+  // Returns when the service thread has looked at everything that had reached it before.
   void settle();
 
  private:
@@ -103,7 +103,7 @@ class Host {
   std::unique_ptr<core::ProcessRuntime> runtime_;
 };
 
-// Holds up the service thread of a host while it lives.
+// Pauses the service thread of a host during its lifetime.
 class Pause {
  public:
   explicit Pause(Host& host);
@@ -118,10 +118,10 @@ class Pause {
   const std::shared_ptr<State> state_ = std::make_shared<State>();
 };
 
-// What the nodes made from now on share of their memory; NULL: nothing.
+// What new nodes share of their memory; NULL: nothing.
 inline SharedPages* pages_of_nodes = nullptr;
 
-// What it makes ends with it, the newest first.
+// Destroys what it has created, the newest first.
 class Node : public Host {
  public:
   Node();
@@ -132,18 +132,18 @@ class Node : public Host {
   urma_jfc_t* make_jfc(bool lock_free = false, urma_jfce_t* jfce = nullptr);
   urma_jfs_t* make_jfs(urma_jfc_t* jfc, uint32_t depth, bool lock_free = false);
   urma_jfr_t* make_jfr(urma_jfc_t* jfc, urma_transport_mode_t mode = URMA_TM_RM);
-  // All segments of a node have one token id.
+  // All segments of a node share one token id.
   urma_target_seg_t* add(void* data, uint64_t bytes, uint32_t access = kAllAccess);
   urma_target_jetty_t* import(const urma_jfr_id_t& id);
-  // NULL where the library has no means for it.
+  // NULL if the library lacks resources for it.
   urma_target_seg_t* try_import(urma_seg_t segment, urma_import_seg_flag_t flag = {});
   urma_target_seg_t* import(const urma_seg_t& segment);
   // Waits until the owner has said what can be mapped; `access` of 0: all that it grants.
   urma_target_seg_t* import_mapped(const urma_seg_t& segment, uint32_t access = 0);
-  // Ends one object before its time.
+  // Ends one object early.
   void end(const void* object);
 
-  // All one-sided requests name a target queue, as RM demands.
+  // All one-sided requests name a target queue, as RM requires.
   urma_status_t send(urma_jfs_t* jfs, urma_target_jetty_t* to, urma_sge_t from, uint64_t user_ctx,
                      bool signalled = true);
   urma_status_t read(urma_jfs_t* jfs, urma_target_jetty_t* to, urma_sge_t from, urma_sge_t into,
@@ -153,16 +153,16 @@ class Node : public Host {
   // Adds 1, and swaps 0 for 1.
   urma_status_t atomic(urma_opcode_t opcode, urma_jfs_t* jfs, urma_target_jetty_t* to,
                        urma_sge_t result, urma_sge_t word, uint64_t user_ctx);
-  // A request that the test has made.
+  // A request built by the test.
   urma_status_t execute(urma_jfs_t* jfs, urma_target_jetty_t* to, urma_jfs_wr_t wr,
                         uint64_t user_ctx);
   void receive(urma_jfr_t* jfr, std::vector<urma_sge_t> into, uint64_t user_ctx);
-  // Calls of the kernel that moved bytes between this process and another one.
+  // System calls that moved bytes between this process and another one.
   uint64_t copies() const { return copy_.calls; }
   void arm(urma_jfc_t* jfc) { EXPECT_EQ(ops_.rearm_jfc(jfc, false), URMA_SUCCESS); }
-  // The next event, acknowledged; NULL where none comes in time.
+  // The next event, acknowledged; NULL on timeout.
   urma_jfc_t* wait(urma_jfce_t* jfce, milliseconds limit);
-  // Adds up to `count` records to the end of `records`.
+  // Appends up to `count` records to `records`.
   void poll(urma_jfc_t* jfc, std::vector<urma_cr_t>* records, int count = 16);
 
  private:
@@ -176,7 +176,7 @@ class Node : public Host {
     made_.emplace_back(made(object), [=] { EXPECT_EQ(end(object), URMA_SUCCESS); });
     return object;
   }
-  // A request that is refused is the one that bad_wr names.
+  // On failure, bad_wr points to the refused request.
   urma_status_t post(urma_jfs_t* jfs, urma_target_jetty_t* to, urma_jfs_wr_t* wr, uint64_t user_ctx,
                      bool signalled);
 
@@ -200,11 +200,11 @@ class Node : public Host {
   std::vector<std::pair<const void*, std::function<void()>>> made_;
 };
 
-// A node that sends and one that owns what is sent to.
+// A node that sends and one that owns the target.
 struct Pair {
   explicit Pair(uint32_t depth = 64);
 
-  // A first WRITE, so that both know each other.
+  // A first WRITE, so that both sides are connected.
   void connect();
   urma_sge_t here(uint32_t bytes = 8) const { return piece(local, source.data(), bytes); }
   urma_sge_t there(uint32_t bytes = 8) const { return piece(remote, target.data(), bytes); }
@@ -221,9 +221,9 @@ struct Pair {
     sender.poll(send_jfc, &sent);
     owner.poll(receive_jfc, &received);
   }
-  // Polls both until there is one more record of a request.
+  // Polls both until there is another record of a request.
   urma_cr_t wait_for_sent(milliseconds limit = seconds(10));
-  // The same until so many of both kinds have come.
+  // The same until this many of both kinds have come.
   bool wait_for(size_t sends, size_t receives);
 
   std::vector<char> source = std::vector<char>(4096, 's');

@@ -11,7 +11,8 @@
 namespace urma {
 namespace {
 
-// A plain counter: any overlap of two holders loses counts, and is a race to the thread sanitizer.
+// A plain counter: any overlap of two holders loses counts, and the thread sanitizer reports a
+// race.
 TEST(ShortMutexTest, ExcludesManyThreads) {
   constexpr int kThreads = 6;
   constexpr int kRounds = 200000;
@@ -39,7 +40,7 @@ TEST(ShortMutexTest, ATryFailsWhileItIsHeld) {
   mutex.unlock();
 }
 
-// Long enough held that those who wait go to sleep, all of whom have to be woken.
+// Held long enough for the waiters to sleep; all of them must be woken.
 TEST(ShortMutexTest, WakesAllThatSleep) {
   constexpr int kThreads = 4;
   constexpr int kTurns = 50;
@@ -61,7 +62,7 @@ TEST(ShortMutexTest, WakesAllThatSleep) {
   }
 }
 
-// Two threads that hold it nearly all of the time do not shut a third one out.
+// Two threads that hold it nearly always do not starve a third one.
 TEST(ShortMutexTest, NobodyWaitsForEver) {
   constexpr int kTurns = 20;
   ShortMutex mutex;

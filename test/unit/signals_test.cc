@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// A program whose handlers run all the time, as under a profiler. Without SA_RESTART each of them
-// may end a call of the kernel early, even one that waits for nothing.
+// A program whose signal handlers run all the time, as under a profiler. Without SA_RESTART, each
+// may interrupt a system call, even one that does not wait.
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <signal.h>
@@ -22,7 +22,7 @@ namespace {
 
 std::atomic<uint64_t> handled{0};
 
-// Interrupts the thread that made it for as long as it lives.
+// Interrupts the thread that made it during its lifetime.
 class Interrupter {
  public:
   Interrupter() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What is written down of a device reads back as the same device.
+// The attribute files of a device read back as the same device.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -14,7 +14,7 @@
 namespace urma::core {
 namespace {
 
-// Every byte of the attributes that has a file is another one.
+// Every byte of the attributes that has a file differs.
 urma_device_attr_t some_attr() {
   urma_device_attr_t attr;
   std::memset(&attr, 0, sizeof attr);

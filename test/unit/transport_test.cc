@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What programs may rely on between two processes that keep to the rules: that requests complete,
-// in time and once, whatever happens to the objects around them.
+// What programs may rely on between two honest processes: requests complete, in time and once,
+// whatever happens to the objects around them.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -19,7 +19,7 @@ namespace {
 
 using TransportTest = urma_test::ProcessTest;
 
-// The limit of the rules that say "at once": far above what it takes, far below any timeout.
+// The limit for "at once": far above the usual time, far below any timeout.
 constexpr milliseconds kPromptly{1000};
 constexpr bool kQuietly = false;  // not signalled
 
@@ -73,7 +73,7 @@ TEST_F(TransportTest, QueueOfAnyDepthCarriesUnsignalledSendsWithoutEnd) {
   EXPECT_TRUE(pair.sent.empty());
 }
 
-// What is done to make room in a full queue may end the ring that the next message would take.
+// Making room in a full queue may end the ring that the next message would take.
 TEST_F(TransportTest, FullQueueMayFindItsTargetGone) {
   constexpr uint32_t kDepth = 4;
   Pair pair(kDepth);
@@ -99,7 +99,7 @@ TEST_F(TransportTest, FullQueueMayFindItsTargetGone) {
   EXPECT_EQ(count_successes(pair.sent), 0u);
 }
 
-// Who waits for the first may be the one who makes the second possible.
+// The waiter for the first may be the one that makes the second possible.
 TEST_F(TransportTest, AnswersAreNotHeldUpByAMessageThatWaits) {
   Pair pair;
   pair.connect();
@@ -131,7 +131,7 @@ TEST_F(TransportTest, DoneRequestOutlivesTheImportOfItsTarget) {
   }
 }
 
-// Leaves `spare` descriptors to this process while it lives.
+// Leaves `spare` descriptors to this process during its lifetime.
 class FewDescriptors {
  public:
   explicit FewDescriptors(int spare) {
@@ -156,11 +156,11 @@ class FewDescriptors {
 
 constexpr int kDescriptorsOfAConnection = 8;  // at both ends, and some more
 
-// The sanitizer of undefined behaviour opens a pipe to look at an object, and takes it for a broken
-// one where it gets none.
+// The sanitizer of undefined behaviour opens a pipe to look at an object; if it gets none, it takes
+// the object for broken.
 bool checks_need_descriptors() { return patience(seconds(1)) != seconds(1); }
 
-// A request that was posted completes, one that was refused leaves nothing.
+// A posted request completes, a refused one leaves nothing.
 void expect_definite_end(Pair* pair, urma_status_t posted) {
   if (posted == URMA_SUCCESS) {
     pair->wait_for_sent();
@@ -242,7 +242,7 @@ TEST_F(TransportTest, AdjacentSegmentsOfOneTokenIdAreReachableInFull) {
   Pair pair;
   std::vector<char> many(kSegments * kBytes, 't');
   std::vector<urma_target_seg_t*> segments(kSegments);
-  // Neither in rising nor in falling order.
+  // Neither in ascending nor in descending order.
   for (uint32_t i = 0; i < kSegments; ++i) {
     const uint32_t at = (i * 7 + 3) % kSegments;
     segments[at] = pair.owner.add(many.data() + at * kBytes, kBytes);
@@ -318,7 +318,7 @@ TEST_F(TransportTest, UnregisteringEndsThePendingRequests) {
   urma_target_seg_t* segment = pair.sender.add(pages.data(), pages.bytes());
   const urma_sge_t from = piece(segment, pages.data(), 8);
   {
-    // The owner executes the atomic, and all the others wait behind it.
+    // The owner executes the atomic, and all others wait for it.
     const Pause unanswered(pair.owner);
     pair.sender.atomic(URMA_OPC_FADD, pair.jfs, pair.queue, from, pair.there(), 0);
     pair.sender.send(pair.jfs, pair.queue, from, 1);
@@ -334,7 +334,7 @@ TEST_F(TransportTest, UnregisteringEndsThePendingRequests) {
   }
 }
 
-// A request whose memory is unregistered while the service thread is at it.
+// A request whose memory is unregistered while the service thread works on it.
 void expect_done_or_cut(const urma_cr_t& cr) {
   EXPECT_TRUE(cr.status == URMA_CR_SUCCESS || cr.status == URMA_CR_LOC_ACCESS_ERR) << cr.status;
 }
@@ -345,16 +345,16 @@ __attribute__((noinline, no_sanitize("thread"))) char now_at(const volatile char
 }
 
 constexpr int kRounds = urma_test::kSanitized ? 2 : 6;
-constexpr size_t kEach = 4096;  // a mark stands at the end of each page
+constexpr size_t kEach = 4096;  // a mark is at the end of each page
 
-// What a program may do at once with memory that it has unregistered: one thing or the other.
+// What a program may do at once with memory that it has unregistered, one way or the other.
 void use_otherwise(Pages* pages, int round) {
   if (round % 2 == 0) return pages->unmap();
   for (size_t end = kEach; end <= pages->bytes(); end += kEach) pages->data()[end - 1] = 'z';
 }
 
 TEST_F(TransportTest, MemoryIsNotReadOnceItIsUnregistered) {
-  // A post moves 1 MiB, the service thread the rest. It should be at work most of the time.
+  // A post moves 1 MiB, the service thread the rest. It should be busy most of the time.
   constexpr size_t kWriters = 8, kBytes = 4 << 20;
   std::vector<char> target(kWriters * kBytes);
   for (int round = 0; round < kRounds; ++round) {
@@ -382,7 +382,7 @@ TEST_F(TransportTest, MemoryIsNotReadOnceItIsUnregistered) {
   }
 }
 
-// The owner's service thread is held up: nothing has told the owner yet that the queue is gone.
+// The owner's service thread is paused: the owner does not know yet that the queue is gone.
 TEST_F(TransportTest, ALargeMessageIsNotReadOnceItsQueueIsDeleted) {
   constexpr uint32_t kLarge = 2 * kCopyPerTurn;
   for (const bool half_read : {false, true}) {
@@ -423,7 +423,7 @@ TEST_F(TransportTest, ALargeMessageIsNotReadOnceItsQueueIsDeleted) {
   }
 }
 
-// What fits into the ring lies there, and arrives.
+// What fits in the ring is there, and arrives.
 TEST_F(TransportTest, SmallMessagesBeforeALargeOneOutliveTheirQueue) {
   constexpr uint32_t kLarge = 4096;
   Pair pair;
@@ -444,8 +444,8 @@ TEST_F(TransportTest, SmallMessagesBeforeALargeOneOutliveTheirQueue) {
   EXPECT_EQ(pair.received.front().completion_len, 8u);
 }
 
-// Of these the ring holds six, so a larger one takes its place when 32 have found it full. It is
-// there, and the other one has room: what is sent now outlives its queue as ever.
+// The ring holds six of these, so a larger one replaces it when 32 have found it full. The new ring
+// is there, and the old one has room: messages sent now outlive their queue as usual.
 TEST_F(TransportTest, AMessageThatFitsIsNotHeldBackForALargerRing) {
   constexpr uint32_t kBytes = 600;
   constexpr int kFit = 5;
@@ -464,7 +464,7 @@ TEST_F(TransportTest, AMessageThatFitsIsNotHeldBackForALargerRing) {
   receive(1);
   for (int i = 0; i < kFit; ++i) send();
   for (int i = 0; i < kFoundFull; ++i) {
-    // So that the larger one comes behind the last of them.
+    // So that the larger one follows the last of them.
     const Pause untaken(pair.owner);
     send();
     receive(1);
@@ -479,7 +479,7 @@ TEST_F(TransportTest, AMessageThatFitsIsNotHeldBackForALargerRing) {
   fenced.opcode = URMA_OPC_SEND;
   fenced.send.src = {&here, 1};
   fenced.flag.bs.complete_enable = 1;
-  fenced.flag.bs.fence = 1;  // looks for a larger ring first, which the shortest way does not
+  fenced.flag.bs.fence = 1;  // looks for a larger ring first, which the shortest path does not
   EXPECT_EQ(pair.sender.execute(jfs, pair.queue, fenced, 0), URMA_SUCCESS);
   pair.sender.end(jfs);
   for (int i = 0; i < 4; ++i) pair.post_receive(0);
@@ -539,7 +539,7 @@ TEST_F(TransportTest, SendersShareAReceiverFairly) {
                     [&](const urma_cr_t& cr) { return cr.remote_id.id == second->jfs_id.id; });
   EXPECT_GE(of_second, 40);
   EXPECT_LE(of_second, 160);
-  // Takes the rest, so that nothing is under way when the objects go.
+  // Polls the rest, so that nothing is in flight when the objects go.
   for (size_t i = 0; i < kMessages; ++i) pair.post_receive(i);
   EXPECT_TRUE(pair.wait_for(0, 2 * kMessages));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The order in which a poll looks at many places.
+// The order in which a poll looks at many sources.
 #include "jetty/turns.h"
 
 #include <gtest/gtest.h>
@@ -26,8 +26,8 @@ class TurnsTest : public testing::Test {
   TurnsTest() {
     for (int i = 0; i < kPlaces; ++i) places_.push_back({i});
   }
-  // The numbers of the places that one turn looks at; those in `lively` have something, and there
-  // is room for what `most` of them have.
+  // The numbers of the sources that one turn looks at; those in `lively` have something, and there
+  // is room for the entries of `most` of them.
   std::vector<int> take(const std::vector<int>& lively, size_t most = SIZE_MAX) {
     std::vector<int> seen;
     size_t got = 0;
@@ -78,7 +78,7 @@ TEST_F(TurnsTest, LivelyOnesAreTakenEachTime) {
   }
 }
 
-// Who found one silent place speaking looks for the next one everywhere.
+// After finding one silent source active, it looks everywhere for the next one.
 TEST_F(TurnsTest, AllAreTakenForAWhileOnceOneHadSomething) {
   EXPECT_GT(turns_until(500, {500}), 1);
   for (const int number : {7, 600, 501, 499}) {
@@ -96,7 +96,7 @@ TEST_F(TurnsTest, WhatFallsSilentStepsBack) {
   for (int turn = 0; turn < kPlaces; ++turn) EXPECT_EQ(take({}).size(), kAtOnce);
 }
 
-// Those that fill each turn do not keep others from theirs, nor from each other.
+// Sources that fill each turn starve neither others nor each other.
 TEST_F(TurnsTest, NobodyStarves) {
   std::vector<int> lively;
   for (int i = 0; i < 40; ++i) lively.push_back(i * 25);

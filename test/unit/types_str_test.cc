@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What the constants are called that programs print when something has failed.
+// The names of the constants that programs print on errors.
 
 #include <gtest/gtest.h>
 
@@ -63,7 +63,7 @@ std::string thrown(Status status) {
   return "";
 }
 
-// 8 is also an errno number, of which strerror says "Exec format error".
+// 8 is also an errno number, for which strerror says "Exec format error".
 TEST(TypesStr, FailureTellsOfCompletionsAndOfCalls) {
   EXPECT_EQ(thrown(URMA_CR_SUCCESS), "");
   EXPECT_EQ(thrown(URMA_CR_REM_ACCESS_ABORT_ERR), "write: remote access refused");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What ends while a wire may still wake those who wait for it.
+// Objects that end while a wire may still wake their waiters.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -16,7 +16,7 @@
 namespace urma {
 namespace {
 
-// Carries nothing, and looks at its end whether the JFC is still there that it wakes.
+// Transfers nothing; when it ends, it checks whether the JFC that it wakes is still there.
 class WatchfulWay final : public Way {
  public:
   WatchfulWay(const CompletionQueue& jfc, int* ended_in_time)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Atomics: those of the device, and those made of compare and swap.
+// Atomics: those of the device, and those built from compare and swap.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -86,7 +86,7 @@ TEST_F(AtomicsTest, FourBytesLeaveTheirNeighboursAlone) {
   }
 }
 
-// What is posted behind one that takes several rounds is executed behind it.
+// A request posted after one that takes several rounds is executed after it.
 TEST_F(AtomicsTest, RequestsBehindWaitInOrder) {
   Pair pair;
   pair.there->words[0] = 0xF0;
@@ -105,8 +105,8 @@ TEST_F(AtomicsTest, RequestsBehindWaitInOrder) {
   EXPECT_EQ(pair.there->words[0], 100U);
 }
 
-// Two senders take turns on one word, a step of each at a time, so that each spoils the guesses of
-// the other.
+// Two senders alternate on one word, one step each, so that each invalidates the guesses of the
+// other.
 TEST_F(AtomicsTest, NothingIsLostUnderContention) {
   Pair pair({}, 64);
   auto other_jfc = pair.fabric.make_jfc(256);
@@ -115,8 +115,8 @@ TEST_F(AtomicsTest, NothingIsLostUnderContention) {
   constexpr int kEach = 50;
   const auto post = [&](SendEnd* end, uint64_t operand, uint64_t user_ctx) {
     Chain chain(pair.target.get());
-    // Addition of 4 bytes, which no device has: the two halves of the word for the two senders,
-    // and carries that would show in the neighbour.
+    // Addition of 4 bytes, which no device has: each sender has one half of the word, and a carry
+    // would change the other half.
     chain.atomic(URMA_OPC_FADD, pair.here->sge(8 * user_ctx, 4),
                  pair.there->remote_sge(operand == 1 ? 0 : 4, 4), operand, 0, user_ctx);
     urma_jfs_wr_t* bad;

@@ -9,7 +9,7 @@
 namespace urma::verbs {
 namespace {
 
-// What is done and was not polled, or was posted and took no message yet.
+// Requests that are done but not polled, and receives that are posted but not used.
 template <typename Entry>
 struct Ring {
   static constexpr uint32_t kEntries = 256;
@@ -96,7 +96,7 @@ int poll_cq(ibv_cq* cq, int count, ibv_wc* completions) {
 }
 
 Api make_table() {
-  // Devices are never taken back.
+  // Devices are never removed.
   static auto& fake = *new FakeVerbs;
   FakeDeviceOptions options;
   options.gids = {{"127.0.0.1"}};

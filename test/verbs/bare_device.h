@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// A device whose post_send(), post_srq_recv() and poll_cq() do as good as nothing. Queues connect
-// over a device in software; from begin() on, requests end at once, and move no data. It is a
-// shared library of its own, so that its instructions are told from those above it.
+// A device whose post_send(), post_srq_recv() and poll_cq() do almost nothing. Queues connect over
+// a software device; from begin() on, requests end at once and move no data. It is a separate
+// shared library, so that its instructions can be told from those of its callers.
 #ifndef TEST_VERBS_BARE_DEVICE_H_
 #define TEST_VERBS_BARE_DEVICE_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The verbs of a module of the provider that has no device but the bare one.
+// The verbs of a provider module whose only device is the bare one.
 #include "test/verbs/bare_device.h"
 
 namespace urma::verbs {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Calls that block, on threads of their own.
+// Blocking calls, on threads of their own.
 #include "urma/providers/verbs/cm_caller.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 namespace urma::verbs {
 namespace {
 
-// Only what fails takes that long.
+// Only failures take that long.
 constexpr std::chrono::seconds kPatience(20);
 
 TEST(CmCallerTest, CallsOneHostInOrder) {
@@ -34,7 +34,7 @@ TEST(CmCallerTest, CallsOneHostInOrder) {
   for (int i = 0; i < 100; ++i) EXPECT_EQ(order[static_cast<size_t>(i)], i);
 }
 
-// Each that has begun may take minutes, and whoever ends the context waits for it.
+// Each call that has begun may take minutes, and the end of the context waits for it.
 TEST(CmCallerTest, WhatHasNotBegunIsDroppedAtTheEnd) {
   std::atomic<int> calls{0};
   std::promise<void> dropped;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Contexts of iWARP in one process, without the control messages: who asks is answered by the test.
+// iWARP contexts in one process, without control messages: the test answers questions.
 #ifndef TEST_VERBS_CM_ENDS_H_
 #define TEST_VERBS_CM_ENDS_H_
 
@@ -18,7 +18,7 @@
 
 namespace urma::verbs {
 
-// Answers with what it was told to.
+// Gives the answers that it was told.
 class ScriptedAsking : public Connector {
  public:
   explicit ScriptedAsking(Service* service) : service_(service) {}

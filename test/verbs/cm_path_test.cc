@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The data path over connections of iWARP, with what those lack.
+// The data path over iWARP connections, without the features that they lack.
 #include <gtest/gtest.h>
 
 #include "test/verbs/requests.h"
@@ -13,7 +13,8 @@ namespace {
 constexpr uint64_t kNonce = 1;
 constexpr uint64_t kPatienceNs = 60'000'000'000;
 
-// Finds the receiver in this process, as TestConnector does, and has the acceptor expect the call.
+// Finds the receiver in this process, as TestConnector does, and makes the acceptor expect the
+// call.
 class OwnerAsking : public Connector {
  public:
   OwnerAsking(Fabric* fabric, CmAcceptor* acceptor) : fabric_(fabric), acceptor_(acceptor) {}
@@ -176,7 +177,7 @@ TEST(CmPathTest, ReadsAndWrites) {
   IwarpPair pair;
   for (size_t i = 0; i < 4096; ++i) pair.there->data()[i] = static_cast<char>(i * 7);
   Chain read(pair.target.get());
-  // One request of the device for each piece.
+  // One request of the device per piece.
   read.read({pair.here->sge(0, 100), pair.here->sge(200, 300), pair.here->sge(1000, 24)},
             pair.there->remote_sge(8, 424), 1);
   pair.post(&read);
@@ -232,7 +233,7 @@ TEST(CmPathTest, BrokenConnectionIsMadeAnew) {
   EXPECT_EQ(pair.fabric.fake->calls("cm_accept"), 2U);
 }
 
-// The device says of a message that it is through as soon as TCP has it.
+// The device reports a message as done as soon as TCP has it.
 TEST(CmPathTest, NothingSucceedsBeforeItIsProven) {
   NEEDS_FAKE();
   IwarpPair pair;
@@ -247,7 +248,7 @@ TEST(CmPathTest, NothingSucceedsBeforeItIsProven) {
   pair.fabric.settle();
   urma_cr_t record;
   EXPECT_EQ(pair.send_jfc->poll(1, &record), 0);
-  // Both have been executed; the one completion that is there is of what follows them.
+  // Both have been executed; the one existing completion is for what follows them.
   EXPECT_EQ(pair.fabric.poll(pair.receive_jfc.get(), 2).size(), 2U);
   pair.fabric.fake->release(sender);
   EXPECT_EQ(pair.fabric.poll(pair.send_jfc.get(), 2).size(), 2U);
@@ -273,7 +274,7 @@ TEST(CmPathTest, ManyRequestsFindRoomForTheirProofs) {
   EXPECT_EQ(done, 498U);
 }
 
-// A message that finds no receive ends the connection: iWARP has no RNR. Its sender learns of it.
+// A message without a receive ends the connection: iWARP has no RNR. Its sender learns of it.
 TEST(CmPathTest, WhatIsNotProvenEndsWithTheReason) {
   NEEDS_FAKE();
   IwarpPair pair;
@@ -292,7 +293,8 @@ TEST(CmPathTest, WhatIsNotProvenEndsWithTheReason) {
   EXPECT_EQ(pair.send_once(5), URMA_CR_SUCCESS);
 }
 
-// What the device flushes, or TCP did not take, may be behind a message that has arrived.
+// Requests that the device flushes, or that TCP did not take, may follow a message that has
+// arrived.
 TEST(CmPathTest, FlushedRequestsEndWithTheReason) {
   NEEDS_FAKE();
   for (const ibv_wc_status seen : {IBV_WC_WR_FLUSH_ERR, IBV_WC_LOC_QP_OP_ERR}) {
@@ -315,7 +317,7 @@ TEST(CmPathTest, FlushedRequestsEndWithTheReason) {
   }
 }
 
-// Its host has lost its power: neither TCP nor the device says anything.
+// Its host has lost power: neither TCP nor the device reports anything.
 TEST(CmPathTest, WhatALostPeerOwesEnds) {
   NEEDS_FAKE();
   IwarpPair pair;
@@ -335,7 +337,7 @@ TEST(CmPathTest, WhatALostPeerOwesEnds) {
   EXPECT_EQ(pair.send_once(5), URMA_CR_SUCCESS);
 }
 
-// The key of a segment that has gone is known still: only the owner's device refuses it.
+// The key of a segment that is gone is still known: only the owner's device refuses it.
 TEST(CmPathTest, SegmentThatHasGoneIsAskedForAgain) {
   NEEDS_FAKE();
   IwarpPair pair;

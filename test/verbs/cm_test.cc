@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// How iWARP's connections are made, refused, given up and lost.
+// How iWARP connections are made, refused, given up and lost.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -15,7 +15,7 @@ namespace urma::verbs {
 namespace {
 
 constexpr uint64_t kLong = 60'000'000'000;
-// Also on a busy machine enough for a call to begin.
+// Long enough for a call to begin on a busy machine.
 constexpr uint64_t kShort = 200'000'000;
 
 class CmTest : public testing::Test {
@@ -23,7 +23,7 @@ class CmTest : public testing::Test {
   CmTest() {
     for (const uint8_t host : {1, 2, 3}) fake_.add_device(CmEnd::options_of(host));
   }
-  // The second host may have less patience than the others, which have to reach each other first.
+  // The second host may have a shorter timeout than the others, which must connect first.
   void open(uint64_t patience_ns = kLong, uint64_t patience_of_second_ns = 0) {
     if (patience_of_second_ns == 0) patience_of_second_ns = patience_ns;
     for (const uint8_t host : {1, 2, 3}) {
@@ -32,7 +32,7 @@ class CmTest : public testing::Test {
     }
     closed_before_ = fake_.calls("destroy_qp");
   }
-  // Queue pairs that were given back to the device since then.
+  // Queue pairs returned to the device since then.
   uint64_t closed() const { return fake_.calls("destroy_qp") - closed_before_; }
   CmEnd& end(uint8_t host) { return *ends_[host]; }
 
@@ -58,7 +58,7 @@ class CmTest : public testing::Test {
     from.connector->connect(from.pair, request,
                             [this](const ConnectAnswer& answer) { answers_.push_back(answer); });
   }
-  // The first host calls the second, whose sign release_signs() is to give.
+  // The first host calls the second, whose sign comes with release_signs().
   void call_without_sign() {
     end(1).asking.gives_sign = false;
     call(end(1), agree(end(1), end(2)));
@@ -147,10 +147,10 @@ TEST_F(CmTest, RefusesWhoDoesNotKnowTheTicket) {
   call(end(3), right);
   EXPECT_EQ(answer(), Answer::kNoSuchObject);
   EXPECT_EQ(state_of(*end(2).pair), IBV_QPS_INIT);
-  // None of them has taken the place of the right one.
+  // None of them has replaced the right one.
   call(end(1), right);
   EXPECT_EQ(answer(), Answer::kAccepted);
-  // Nor does it come twice.
+  // It does not come twice either.
   const std::shared_ptr<QueuePair> first = std::exchange(end(1).pair, end(1).make_pair());
   call(end(3), right);
   EXPECT_EQ(answer(), Answer::kNoSuchObject);
@@ -234,8 +234,8 @@ TEST_F(CmTest, EachStepMayFail) {
   EXPECT_EQ(answer(), Answer::kNoResources);
 }
 
-// Until the kernel gives the call up, neither the id nor the queue pair can be ended without
-// waiting for that.
+// Until the kernel gives up the call, neither the id nor the queue pair can be destroyed without
+// waiting.
 TEST_F(CmTest, PeerThatStaysSilentIsGivenUp) {
   open(kShort);
   const ConnectRequest request = agree(end(1), end(2));
@@ -265,7 +265,7 @@ TEST_F(CmTest, LateAcceptanceIsTurnedDown) {
   EXPECT_TRUE(answers_.empty());
 }
 
-// Soft-iWARP's called end does not look at data that come while it still accepts.
+// The called end of Soft-iWARP ignores data that arrive while it still accepts.
 TEST_F(CmTest, NothingIsSentBeforeTheOwnerHasAccepted) {
   open();
   call_without_sign();
@@ -328,7 +328,7 @@ TEST_F(CmTest, ClosedConnectionIsNotBroken) {
   EXPECT_EQ(end(1).asking.disconnects.size(), 1U);
 }
 
-// A message that has left its sender may come behind the control message that it is closed.
+// A message that has left its sender may arrive after the control message about the close.
 TEST_F(CmTest, FinishWaitsForWhatIsOnItsWay) {
   open();
   call(end(1), agree(end(1), end(2)));
@@ -342,7 +342,7 @@ TEST_F(CmTest, FinishWaitsForWhatIsOnItsWay) {
   end(1).pair->close();
   run_until([&] { return finished != 0; });
   EXPECT_EQ(finished, 1);
-  // Who never called, and who is not known, has nothing on its way.
+  // A peer that never called or is unknown has nothing in flight.
   agree(end(1), end(2), 2);
   end(2).acceptor->finish(end(1).nonce, 2, count);
   EXPECT_EQ(finished, 2);
@@ -387,7 +387,7 @@ TEST_F(CmTest, OtherDeviceAtTheAddressIsNamed) {
   }
 }
 
-// Calls that return when the test lets them, and at its end at the latest.
+// Calls that return when the test lets them, and no later than its end.
 struct Gate {
   static Gate* current;
   static int connect(rdma_cm_id* id, rdma_conn_param* param) {
@@ -437,10 +437,10 @@ TEST_F(CmTest, CallThatBlocksHoldsUpNobody) {
   open(kShort);
   call(end(1), agree(end(1), end(2)));
   run_until([&] { return gate.waiting == 1; });
-  // The service thread goes on, and gives it up.
+  // The service thread continues, and gives it up.
   EXPECT_EQ(answer(), Answer::kUnreachable);
   end(1).pair->close();
-  // Nor does another host wait for this one.
+  // Another host does not wait for this one either.
   end(1).pair = end(1).make_pair();
   call(end(1), agree(end(1), end(3), 2));
   run_until([&] { return gate.waiting == 2; });
@@ -450,7 +450,7 @@ TEST_F(CmTest, CallThatBlocksHoldsUpNobody) {
   run_until([&] { return closed() == 1; });
 }
 
-// Or each that a program tries would stay until all those before it have failed.
+// Otherwise each call of a program would wait until all earlier ones have failed.
 TEST_F(CmTest, CallBehindOneThatBlocksIsGivenUp) {
   Gate gate(&fake_);
   open(kShort);

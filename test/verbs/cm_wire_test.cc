@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What the ends of a connection of iWARP tell each other as it is made.
+// What the ends of an iWARP connection exchange when it is made.
 #include "urma/providers/verbs/cm_wire.h"
 
 #include <gtest/gtest.h>

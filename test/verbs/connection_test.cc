@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// How connections begin and end, and what becomes of the requests that are under way then.
+// How connections begin and end, and what happens to requests in flight at the end.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -12,7 +12,7 @@
 namespace urma::verbs {
 namespace {
 
-// The statuses of so many completions.
+// The statuses of `count` completions.
 std::vector<urma_cr_status_t> statuses(Pair* pair, size_t count) {
   std::vector<urma_cr_status_t> all;
   for (const urma_cr_t& record : pair->sent(count)) all.push_back(record.status);
@@ -21,7 +21,7 @@ std::vector<urma_cr_status_t> statuses(Pair* pair, size_t count) {
 
 using Statuses = std::vector<urma_cr_status_t>;
 
-// Of an RC jetty that is bound when the test says so.
+// Those of an RC jetty that is bound when the test says so.
 struct BoundPair : Pair {
   BoundPair()
       : Pair({}, 16, [](urma_jfs_cfg_t* jfs, urma_jfr_cfg_t* jfr) {
@@ -40,7 +40,7 @@ struct BoundPair : Pair {
   Bond bond;
 };
 
-// Two messages find a receive, and all they leave behind is known to the receiver alone.
+// Two messages find a receive, and only the receiver knows of what they leave behind.
 void post_with_completions_held(Pair* pair) {
   pair->connect();
   ASSERT_EQ(pair->post_receive(1), URMA_SUCCESS);
@@ -60,7 +60,7 @@ TEST(ConnectionTest, FlushSaysWhatWasReceived) {
   Pair pair;
   post_with_completions_held(&pair);
   pair.send->sender->set_state(URMA_JETTY_STATE_ERROR);
-  // What is posted meanwhile has its place behind.
+  // Requests posted meanwhile have their place after it.
   pair.post_write(6);
   EXPECT_EQ(statuses(&pair, 7),
             (Statuses{URMA_CR_SUCCESS, URMA_CR_SUCCESS, URMA_CR_SUCCESS, URMA_CR_WR_FLUSH_ERR,
@@ -78,7 +78,7 @@ TEST(ConnectionTest, FlushGoesOnBehindAnother) {
   pair.send->sender->set_state(URMA_JETTY_STATE_SUSPENDED);
   pair.post_write(6);
   pair.send->sender->set_state(URMA_JETTY_STATE_READY);
-  // Nothing was answered yet.
+  // Nothing has been answered yet.
   pair.send->sender->set_state(URMA_JETTY_STATE_ERROR);
   EXPECT_EQ(statuses(&pair, 7),
             (Statuses{URMA_CR_SUCCESS, URMA_CR_SUCCESS, URMA_CR_SUCCESS, URMA_CR_WR_FLUSH_ERR,
@@ -138,7 +138,7 @@ TEST(ConnectionTest, PeerThatIsGoneEndsWhatIsFlushed) {
   EXPECT_EQ(pair.fabric.connector.settles, 0);
 }
 
-// What the receiver has is done, what it has not waits for its next bind; nobody polls the sender.
+// What the receiver has is done, what it lacks waits for its next bind; no one polls the sender.
 TEST(ConnectionTest, MessagesOutliveTheUnbindOfTheirReceiver) {
   NEEDS_FAKE();
   BoundPair pair;
@@ -180,7 +180,7 @@ TEST(ConnectionTest, OneSidedRequestsNeedNoBind) {
   EXPECT_EQ(statuses(&pair, 2), (Statuses{URMA_CR_SUCCESS, URMA_CR_SUCCESS}));
   EXPECT_EQ(pair.here->words[1], 77U);
 
-  // A message waits, and what is posted behind it as well.
+  // A message waits, and so do the requests posted after it.
   ASSERT_EQ(pair.post_receive(9), URMA_SUCCESS);
   Chain more(pair.target.get());
   more.write(pair.here->sge(0, 8), pair.there->remote_sge(16, 8), 3, /*signalled=*/false);
@@ -229,7 +229,7 @@ TEST(ConnectionTest, AdviceConnects) {
   EXPECT_EQ(pair.fabric.connector.connects, 2);
 }
 
-// Nobody has looked at it since it was made.
+// No one has looked at it since it was made.
 TEST(ConnectionTest, WhatWasMadeAheadAndHasEndedIsMadeAnew) {
   Pair pair;
   pair.send->sender->connect_ahead(pair.target.get());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// The same over real sockets. URMA_TEST_CONTROL names other pairs of addresses than the loopback's,
-// as "address%interface address%interface", with commas between the pairs.
+// The same over real sockets. URMA_TEST_CONTROL names other pairs of addresses than those of the
+// loopback, as "address%interface address%interface", with commas between the pairs.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <net/if.h>
@@ -156,7 +156,7 @@ TEST_F(ControlSocketTest, NamesAreHeldOnce) {
   EXPECT_TRUE(one.is_claimed(name));
 }
 
-// Whoever holds a name may let nobody but one other socket send to it.
+// The holder of a name may allow only one other socket to send to it.
 TEST_F(ControlSocketTest, ANameIsHeldByASocketThatIsConnectedElsewhere) {
   const auto held = std::to_string(::getpid()), other = held + "-other";
   const auto address_of = [](const std::string& name) {
@@ -179,7 +179,7 @@ TEST_F(ControlSocketTest, ANameIsHeldByASocketThatIsConnectedElsewhere) {
   EXPECT_TRUE(UdpNetwork(fake_.api(), 1).is_claimed(held));
 }
 
-// A child that lives on without exec has neither the names nor the ports of its parent.
+// A child that continues without exec has neither the names nor the ports of its parent.
 TEST_F(ControlSocketTest, WhatAProcessHoldsEndsWithItDespiteItsChild) {
   UdpNetwork network(fake_.api(), 0);
   const std::string name = "held-" + std::to_string(::getpid());
@@ -200,7 +200,7 @@ TEST_F(ControlSocketTest, WhatAProcessHoldsEndsWithItDespiteItsChild) {
     ::_exit(told && ::read(over[0], &byte, 1) == 0 ? 0 : 1);
   }
   EXPECT_EQ(::read(begun[0], &byte, 1), 1);
-  // They are still the parent's.
+  // They still belong to the parent.
   EXPECT_TRUE(network.is_claimed(name));
   EXPECT_EQ(network.open(address), nullptr);
   claim.reset();

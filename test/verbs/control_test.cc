@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Two contexts that talk over a network that does its worst.
+// Two contexts that talk over a network that loses, repeats and reorders.
 #include "urma/providers/verbs/control.h"
 
 #include <gtest/gtest.h>
@@ -164,7 +164,7 @@ TEST_F(ControlTest, CancelledRequestsAreNotAnswered) {
   EXPECT_FALSE(by_id.reply.has_value() || by_name.reply.has_value());
 }
 
-// What was given up must not be executed by a datagram that was long under way.
+// A request that was given up must not be executed by a late datagram.
 TEST_F(ControlTest, GivenUpRequestIsNotExecutedAfterALaterOne) {
   auto a = party(1, 11), b = party(2, 22);
   ASSERT_TRUE(probe(*a, *b, b->id()).is(Answer::kAccepted));
@@ -218,7 +218,7 @@ TEST(ControlSeeds, EachRequestIsExecutedOnceWhateverTheNetworkDoes) {
   }
 }
 
-// The asker starts anew on the same port while datagrams of its old life are still under way.
+// The asking side restarts on the same port while datagrams of its old life are in flight.
 void restart(uint64_t seed) {
   SCOPED_TRACE(testing::Message() << "seed " << seed);
   FakeService service;
@@ -263,7 +263,7 @@ TEST(ControlSeeds, RestartedAskerEndsWhatItHadBefore) {
   }
 }
 
-// Datagrams have no end there that could break, nor one to be told of theirs.
+// Datagrams have no end there that could break or learn about theirs.
 TEST_F(ControlTest, OwnerOfATargetOfDatagramsIsWatchedUntilNobodySendsToIt) {
   auto a = party(1, 11), b = party(2, 22);
   Asking asking(kSecond);
@@ -435,7 +435,7 @@ TEST_F(ControlTest, ForeignSocketsAtWellKnownPorts) {
     foreign.push_back(network_.open(address));
   }
   b->control->reserve(IdKind::kJfr, 77);
-  EXPECT_EQ(probe(*a, *b, 77).owner, b->ref());  // though seven say nothing at all
+  EXPECT_EQ(probe(*a, *b, 77).owner, b->ref());  // though seven stay silent
   auto c = party(2, 23);
   try {
     c->control->reserve(IdKind::kJfr, 77 + 8192);
@@ -443,7 +443,7 @@ TEST_F(ControlTest, ForeignSocketsAtWellKnownPorts) {
   } catch (const Error& error) {
     EXPECT_EQ(error.status(), URMA_ENOMEM);
   }
-  // The refusal took nothing.
+  // The refusal used nothing.
   foreign.pop_back();
   c->control->reserve(IdKind::kJfr, 77 + 8192);
   EXPECT_EQ(probe(*a, *b, 77 + 8192).owner, c->ref());
@@ -459,7 +459,7 @@ TEST_F(ControlTest, StrangersGetNoMoreThanTheySend) {
     recorded.push_back(copy);
   };
   ASSERT_TRUE(probe(*a, *b, b->id()).is(Answer::kAccepted));
-  // What a sent, ticket and all, is of no use at another address.
+  // What a sent, including the ticket, is useless at another address.
   const int probes = b->server.probes;
   const auto as_sent = recorded;
   size_t answers = 0;

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// cost_program lock_free|ordinary: runs posts and polls over a device that does as good as nothing,
-// under callgrind, started without collection, and dumps what each of them cost under its name.
-// Prints how many calls each had.
-// Ends with 3 where the library does not start.
+// cost_program lock_free|ordinary: runs posts and polls over a device that does almost nothing,
+// under callgrind, started without collection, and dumps the cost of each under its name. Prints
+// the number of calls of each. Exits with 3 if the library does not start.
 
 #include <array>
 #include <cstring>
@@ -26,7 +25,7 @@ constexpr int kWarmUp = 300;
 constexpr int kCalls = 200;
 constexpr int kChain = 16;
 
-// The same requests, so many in one call, and one poll for so many records.
+// The same request, `chain` times per call, and one poll for as many records.
 struct Work {
   std::string name;
   urma_jfs_wr_t request;
@@ -69,7 +68,7 @@ class Party {
   std::array<urma_cr_t, kChain> records_;
 };
 
-// Over the device in software, until everything that is asked of the peer is known.
+// Over the software device, until every question to the peer is answered.
 void Party::connect() {
   endpoint_.post_receive(segment_, memory_.data() + 8192, 64, 7);
   endpoint_.post(urma_test::send_request(self_, &here_));
@@ -156,7 +155,7 @@ void Party::count_chains(Work work) {
   count_work(work);
 }
 
-// Polls that find nothing. Every 32nd looks farther, and is counted too.
+// Polls without result. Every 32nd looks further, and is counted too.
 void Party::count_empty_poll(urma_jfc_t* jfc, const std::string& name) {
   for (int i = 0; i < kCalls; ++i) {
     require(call(Counting::kPoll, Counting::kPoll,

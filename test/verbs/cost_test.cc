@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What a post and a poll cost beside the verbs that they make, counted in instructions by
-// callgrind: budgets that hold on any machine, however busy it is.
+// The cost of a post and a poll, without the verbs that they call, in instructions, counted by
+// callgrind: budgets that hold on any machine under any load.
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
@@ -19,16 +19,16 @@ namespace {
 constexpr char kProgram[] = "cost_program";
 constexpr char kDevice[] = "libbare_device.so";
 
-// What is aimed at for each of them: of a request or record of a chain of 16, and alone.
+// The goals: for a request or record in a chain of 16, and alone.
 constexpr double kAim = 200;
 
-// What those of an ordinary queue may take more than those of a lock_free one.
+// What an ordinary queue may cost beyond a lock_free one.
 constexpr double kMoreWhereOrdinary = 15;
 
 struct Cost {
   double library;
   double device;
-  // Libraries other than this one's own, whose code was executed.
+  // Libraries other than this one whose code was executed.
   std::string strangers;
 };
 
@@ -41,7 +41,7 @@ std::string strangers_in(const Counted& counted) {
   return all;
 }
 
-// Instructions of each kind of call, without those of the program that makes it.
+// Instructions of each kind of call, without those of the calling program.
 std::map<std::string, Cost> costs_of(const CountedRun& run) {
   std::map<std::string, Cost> costs;
   for (const Counted& counted : run.dumps) {
@@ -76,8 +76,8 @@ TEST_P(CostTest, APostAndAPollKeepTheirBudgets) {
                 cost.library, budget(), cost.device);
     EXPECT_GT(cost.library, 10) << name << ": less than it can be";
     EXPECT_LE(cost.library, budget()) << name;
-    // Who allocates memory, makes a system call, or waits for a lock, does so in the C library;
-    // but it also copies what is inline, and a poll in vain now and then looks at other queues.
+    // The C library allocates memory, makes system calls and waits for locks; but it also copies
+    // inline data, and an empty poll sometimes looks at other queues.
     if (!name.ends_with("inline post") && !name.starts_with("empty")) {
       EXPECT_EQ(cost.strangers, "") << name;
     }

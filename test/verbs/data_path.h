@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Two ends of the data path in one process, over devices in software: queues as a provider makes
-// them, a service thread that works when the test says so, and a handshake that is a function call.
+// Two ends of the data path in one process, over software devices: queues as a provider makes them,
+// a service thread that works when the test says so, and a handshake that is a function call.
 #ifndef TEST_VERBS_DATA_PATH_H_
 #define TEST_VERBS_DATA_PATH_H_
 
@@ -28,7 +28,7 @@ namespace urma::verbs {
 
 inline constexpr uint32_t kAllAccess = URMA_ACCESS_READ | URMA_ACCESS_WRITE | URMA_ACCESS_ATOMIC;
 
-// Runs what it is given in turn(), in the thread that calls it. post() from any thread.
+// Runs posted work in turn(), in the calling thread. post() from any thread.
 class HandService : public Service {
  public:
   void post(Task task) override {
@@ -48,7 +48,7 @@ class HandService : public Service {
 
   // Those that have not come yet.
   size_t timers() const { return timers_.size(); }
-  // True where something was done.
+  // True if something was done.
   bool turn();
   void settle() {
     for (int quiet = 0; quiet < 2; quiet = turn() ? 0 : quiet + 1) {
@@ -63,7 +63,7 @@ class HandService : public Service {
   TimerId last_timer_ = 0;
 };
 
-// What a provider's transport does beside moving data.
+// What the transport of a provider does besides moving data.
 class TestTransport : public urma::Transport {
  public:
   explicit TestTransport(Service* service) : urma::Transport(service) {}
@@ -106,7 +106,7 @@ class TestJfc : public CompletionQueue {
   TestJfc(urma_context_t* ctx, const urma_jfc_cfg_t& cfg, ProgressDomain* domain,
           AsyncEvents* events, EventChannel* channel);
   ~TestJfc();
-  // As a provider polls it that has a device.
+  // Like a provider with a device polls it.
   [[gnu::noinline]] int poll(int count, urma_cr_t* cr) { return poll_device(count, cr); }
 
  private:
@@ -126,7 +126,7 @@ struct Buffer {
   uint64_t addr() { return reinterpret_cast<uint64_t>(words.data()); }
   urma_sge_t sge(size_t offset, uint32_t bytes);
   urma_sge_t remote_sge(size_t offset, uint32_t bytes);
-  // Its registration ends.
+  // Ends its registration.
   void end();
 
   Fabric* fabric;
@@ -157,13 +157,14 @@ struct ReceiveEnd {
   std::unique_ptr<Attachment> attachment;
 };
 
-// The verbs of this machine where the program was linked with them, else NULL.
+// The verbs of this machine if the program was linked with them, else NULL.
 const Api* real_verbs();
-// The real device that tests run on: URMA_TEST_VERBS_DEVICE, as urma_rxe0. NULL: one in software.
+// The real device that tests run on: URMA_TEST_VERBS_DEVICE, such as urma_rxe0. NULL: a software
+// device.
 inline const char* real_device() {
   return real_verbs() == nullptr ? nullptr : ::getenv("URMA_TEST_VERBS_DEVICE");
 }
-// At the begin of a test that does with the device what no real one lets itself be told.
+// At the beginning of a test that needs control of the device that no real one offers.
 #define NEEDS_FAKE() \
   if (real_device() != nullptr) GTEST_SKIP() << "needs a device in software"
 
@@ -173,15 +174,15 @@ class Fabric {
   explicit Fabric(const FakeDeviceOptions& options = {}, uint32_t most_connections = 1024);
   ~Fabric();
 
-  // All of them lock_free, as tests are one thread: so the short ways are taken, and the others
-  // where these end.
+  // All of them lock_free, as tests are single-threaded: this takes the short paths, and the others
+  // where those end.
   std::unique_ptr<TestJfc> make_jfc(uint32_t depth = 64, EventChannel* channel = nullptr);
   urma_jfs_cfg_t jfs_cfg(TestJfc* jfc, uint32_t depth = 16);
   urma_jfr_cfg_t jfr_cfg(TestJfc* jfc, uint32_t depth = 16);
   std::unique_ptr<RemoteQueue> import(uint32_t id, urma_transport_mode_t mode = URMA_TM_RM);
-  // Until nothing happens any more.
+  // Until nothing more happens.
   void settle() { service.settle(); }
-  // Polls until so many records have come.
+  // Polls until `count` records have come.
   std::vector<urma_cr_t> poll(TestJfc* jfc, size_t count);
 
   std::unique_ptr<FakeVerbs> fake;

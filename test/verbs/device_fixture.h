@@ -16,7 +16,7 @@
 
 namespace urma::verbs {
 
-// Devices in software, and the service thread that reads their events.
+// Software devices, and the service thread that reads their events.
 class DeviceFixture : public testing::Test {
  protected:
   DeviceFixture() { service_.start(); }

@@ -30,7 +30,7 @@ void print(const DeviceInfo& info) {
   }
 }
 
-// One turn for each device, so that what differs is seen side by side.
+// One turn per device, to show the differences side by side.
 class DeviceOnMachineTest : public testing::Test {
  protected:
   DeviceOnMachineTest() {
@@ -39,7 +39,7 @@ class DeviceOnMachineTest : public testing::Test {
   }
   ~DeviceOnMachineTest() override { service_.stop(); }
   void SetUp() override {
-    // Where a device was made for these tests, its absence is what they have to find.
+    // If a device was created for these tests, its absence is an error.
     ASSERT_TRUE(!found_.empty() || std::getenv("URMA_TEST_VERBS_DEVICE") == nullptr) << why_;
     if (found_.empty()) GTEST_SKIP() << why_;
   }

@@ -148,7 +148,8 @@ TEST_F(DeviceTest, AttributesSayWhatTheDeviceCan) {
   EXPECT_EQ(cap.max_jfs_depth, 500U);
   EXPECT_EQ(cap.max_jfc_depth, 700U);
   EXPECT_EQ(cap.max_jfr_depth, 300U);
-  // One is taken by what comes with a datagram, and of receives one for what is too long.
+  // One is used by the data that come with a datagram, and one of each receive by a message that is
+  // too long.
   EXPECT_EQ(cap.max_jfs_sge, 3U);
   EXPECT_EQ(cap.max_jfr_sge, 2U);
   EXPECT_EQ(cap.max_msg_size, 1U << 20);
@@ -196,7 +197,7 @@ TEST_F(DeviceTest, APortThatIsDownIsThere) {
   EXPECT_EQ(found[0].attr.port_attr[0].state, URMA_PORT_DOWN);
 }
 
-// The address that peers get of a queue pair has the LID of now.
+// The address of a queue pair has the current LID.
 TEST_F(DeviceTest, ANewLidIsThatOfLaterQueuePairs) {
   const auto device = open({.infiniband = true, .lid = 5});
   auto pump =
@@ -290,7 +291,7 @@ TEST_F(DeviceTest, AddressesAreReadAnew) {
   EXPECT_EQ(device->addresses().size(), 3U);
 }
 
-// Notes what it hears, and lets the test wait for the last of it.
+// Records the events, and lets the test wait for the last one.
 class Listener : public DeviceListener, public QueueListener {
  public:
   void port_changed(bool active) override { add(active ? "up" : "down"); }

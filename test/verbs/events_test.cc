@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What the device says without being asked, and what the program hears of it.
+// Asynchronous events of a device, and what the program sees of them.
 #include <gtest/gtest.h>
 #include <poll.h>
 
@@ -18,7 +18,7 @@
 namespace urma::verbs {
 namespace {
 
-// Keeps what it is told of ports.
+// Stores the events of ports.
 class PortRegistry final : public Registry {
  public:
   void add_provider(urma_provider_ops_t* /*ops*/) override {}
@@ -31,7 +31,7 @@ class PortRegistry final : public Registry {
   std::map<std::pair<std::string, uint32_t>, urma_port_state_t> states;
 };
 
-// Two ends in mode UM, beside those of the pair.
+// Two ends in mode UM, in addition to those of the pair.
 struct Datagrams {
   explicit Datagrams(Pair* of)
       : pair(of),
@@ -83,7 +83,7 @@ class EventsTest : public testing::Test {
     pollfd fd = {fabric().events.fd(), POLLIN, 0};
     return ::poll(&fd, 1, 0) == 1;
   }
-  // Type and number of all that wait, which are about no object.
+  // Type and number of all pending events, which concern no object.
   using Numbered = std::vector<std::pair<urma_async_event_type_t, uint32_t>>;
   Numbered numbered() {
     Numbered all;
@@ -128,7 +128,7 @@ TEST_F(EventsTest, ThePortIsShownAsItIs) {
   raise(IBV_EVENT_PORT_ACTIVE);
   EXPECT_TRUE(shown(URMA_PORT_ACTIVE));
   numbered();
-  // Before there was a context, nobody has listened.
+  // Before there is a context, no one listens.
   told_.reset();
   fake().set_port_state("fake0", IBV_PORT_ARMED);
   told_.emplace(fabric().device.get(), &registry_, &fabric().events, &fabric().transport,
@@ -161,7 +161,7 @@ TEST_F(EventsTest, NobodyIsToldAfterTheEnd) {
   EXPECT_FALSE(readable());
 }
 
-// Requests end, receives come back, and nothing waits for a device that has gone.
+// Requests end, receives are returned, and nothing waits for a device that is gone.
 TEST_F(EventsTest, AFailedDeviceEndsAllThatWaits) {
   for (uint64_t i = 0; i < 3; ++i) ASSERT_EQ(pair_->post_receive(i), URMA_SUCCESS);
   pair_->connect();
@@ -189,7 +189,7 @@ TEST_F(EventsTest, AFailedDeviceEndsAllThatWaits) {
   EXPECT_FALSE(readable());
 }
 
-// The same in mode UM, whose requests have no connection that could end. Others end at once.
+// The same in mode UM, whose requests have no connection that could break. Others end at once.
 TEST_F(EventsTest, AFailedDeviceEndsDatagrams) {
   constexpr uint64_t kChanges = 8;  // more than follow
   Datagrams datagrams(&*pair_);
@@ -229,7 +229,7 @@ TEST_F(EventsTest, ALostCompletionQueueIsThatOfItsJfc) {
   EXPECT_FALSE(readable());
 }
 
-// Nobody would say what becomes of them.
+// Nothing would report how they end.
 TEST_F(EventsTest, RequestsEndWithTheirCompletionQueue) {
   pair_->connect();
   fake().stall_all();
@@ -271,7 +271,7 @@ TEST_F(EventsTest, DatagramsEndWithTheirCompletionQueue) {
   AsyncEvents::acknowledge(event);
 }
 
-// Some devices say it only there.
+// Some devices report it only there.
 TEST_F(EventsTest, AQueueThatCannotBePolledIsLost) {
   pair_->connect();
   fake().stall_all();
@@ -320,8 +320,7 @@ TEST_F(EventsTest, ReceivesEndWithTheirCompletionQueue) {
   EXPECT_FALSE(readable());
 }
 
-// A connection that is being made keeps the queue for longer than its sender, whose JFC may be
-// gone.
+// A pending connection keeps the queue longer than its sender, whose JFC may be gone.
 TEST_F(EventsTest, ALostCompletionQueueWithoutASenderIsNobodys) {
   fabric().connector.hold = true;
   Chain chain(pair_->target.get());
@@ -356,7 +355,7 @@ TEST_F(EventsTest, ALostReceiveQueueIsThatOfItsJfr) {
   EXPECT_FALSE(readable());
 }
 
-// The next request makes another connection; what was sent is received.
+// The next request makes a new connection; what was sent is received.
 TEST_F(EventsTest, ALostConnectionIsMadeAnew) {
   ASSERT_EQ(pair_->post_receive(7), URMA_SUCCESS);
   pair_->connect();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// That the software devices move data as real ones do.
+// The software devices move data as real ones do.
 #include <arpa/inet.h>
 
 #include <cerrno>
@@ -158,7 +158,7 @@ TEST_F(FakeDataTest, AMessageThatDoesNotFitBreaksBothEnds) {
   ASSERT_EQ(got.size(), 1U);
   EXPECT_EQ(got[0].status, IBV_WC_LOC_LEN_ERR);
   EXPECT_EQ(got[0].wr_id, 1U);
-  // What others may use stays in the shared queue.
+  // Receives that other queue pairs may use stay in the shared queue.
   ibv_async_event event = {};
   ASSERT_EQ(api().get_async_event(b_.context.get(), &event), 0);
   EXPECT_EQ(event.event_type, IBV_EVENT_QP_LAST_WQE_REACHED);
@@ -206,7 +206,7 @@ TEST_F(FakeDataTest, AChosenRequestFails) {
   for (int i = 0; i < 3; ++i) ASSERT_EQ(post_write(4, 0, 0), 0);
   fake_.fail_request(a_.qp->qp_num, IBV_WC_REM_OP_ERR);
   fake_.resume(a_.qp->qp_num);
-  // Errors complete, whether or not that was asked for.
+  // Errors complete, whether a completion was requested or not.
   EXPECT_EQ(statuses(&a_), (Statuses{IBV_WC_REM_OP_ERR, IBV_WC_WR_FLUSH_ERR, IBV_WC_WR_FLUSH_ERR}));
 }
 
@@ -241,7 +241,7 @@ TEST_F(FakeDataTest, DatagramsArriveBehindTheirHeader) {
     });
   };
   std::strcpy(a_.memory, "datagram");
-  // Nobody waits for the first; the second has a wrong key.
+  // No one waits for the first; the second has a wrong key.
   ASSERT_EQ(send(0x1234, 9), 0);
   ASSERT_EQ(receive(&b_, 5, 0, 128), 0);
   ASSERT_EQ(send(0x4321, 9), 0);

@@ -32,7 +32,7 @@ struct FakeEnd {
   }
 };
 
-// Two devices in software, and a queue pair on each.
+// Two software devices, and a queue pair on each.
 class FakeEndsTest : public testing::Test {
  protected:
   const Api& api() const { return *fake_.api(); }
@@ -106,7 +106,7 @@ class FakeEndsTest : public testing::Test {
     connect(&b_, a_.qp->qp_num, "1", rnr_retry);
   }
 
-  // Posts one request of a; the others of its fields are set by `fill`.
+  // Posts one request of a; `fill` sets its other fields.
   template <typename Fill>
   int post(ibv_wr_opcode opcode, ibv_sge sge, Fill fill) {
     ibv_send_wr wr = {};

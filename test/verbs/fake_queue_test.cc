@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// That the queues of the software devices fill, wake, break and end as those of real ones do.
+// The queues of the software devices fill, wake, break and end as those of real ones do.
 #include <fcntl.h>
 #include <poll.h>
 
@@ -173,7 +173,7 @@ TEST_F(FakeQueueTest, ErrorFlushesWhatWaits) {
   EXPECT_EQ(got[0].wr_id, 8U);
   EXPECT_EQ(got[1].wr_id, 9U);
   EXPECT_EQ(got[1].status, IBV_WC_WR_FLUSH_ERR);
-  // The other end has nobody to talk to.
+  // The other end has no peer.
   ASSERT_EQ(post_write(4, 0), 0);
   EXPECT_EQ(statuses(&a_), Statuses{IBV_WC_RETRY_EXC_ERR});
 }
@@ -210,7 +210,7 @@ TEST_F(FakeQueueTest, EndingWaitsForTheAcknowledgement) {
   ASSERT_EQ(api().get_async_event(a_.context.get(), &event), 0);
   const uint32_t number = a_.qp->qp_num;
   std::thread ending([&] { a_.qp.reset(); });
-  // It is gone for everyone else, and yet there.
+  // It is gone for everyone else, but still exists.
   while (!fake_.queue_pairs().empty() && fake_.queue_pairs().front() == number) {
     std::this_thread::yield();
   }

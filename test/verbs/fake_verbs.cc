@@ -12,7 +12,7 @@
 namespace urma::verbs {
 namespace {
 
-// Whose answer can be a failure.
+// Verbs that can fail.
 constexpr const char* kVerbs[] = {
     "get_device_list",
     "open_device",

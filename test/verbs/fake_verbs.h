@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// RDMA devices in software behind Api, for tests: all of them in this process, with real data
-// movement. Requests are executed in the thread that posts them, in order, before post_send()
-// returns, unless something holds them back; so a test is deterministic without waiting.
+// RDMA devices in software behind Api, for tests: all in this process, with real data movement. A
+// request runs in the thread that posts it, in order, before post_send() returns, unless something
+// holds it back; so tests are deterministic without waiting.
 #ifndef TEST_VERBS_FAKE_VERBS_H_
 #define TEST_VERBS_FAKE_VERBS_H_
 
@@ -25,7 +25,7 @@ struct FakeDeviceOptions {
   std::string name = "fake0";
   bool iwarp = false;       // no immediates, atomics, datagrams; connected by cm_* only
   bool infiniband = false;  // the link layer
-  uint16_t lid = 1;         // InfiniBand's
+  uint16_t lid = 1;         // of InfiniBand
   std::vector<FakeGid> gids = {{"fe80::1"}, {"10.0.0.1"}};
   uint8_t ports = 1;
   ibv_port_state port_state = IBV_PORT_ACTIVE;
@@ -44,27 +44,27 @@ struct FakeDeviceOptions {
   bool has_moderation = false;
   bool has_dmabuf = false;
   bool has_on_demand = false;
-  bool has_rereg = false;       // takes rights from a region as it stands
-  bool vague_receives = false;  // as Soft-RoCE: of a receive, not whether it was too short
+  bool has_rereg = false;       // can remove rights from an existing region
+  bool vague_receives = false;  // like Soft-RoCE: of a receive, but not whether it was too short
   bool tells_netdev = true;     // with the GIDs; older kernels do not for iWARP
 };
 
-// What becomes of a control message, each from 0 (never) to 1.
+// The fate of a control message, each from 0 (never) to 1.
 struct FakeChances {
   double lost = 0;
   double repeated = 0;
-  double late = 0;  // it comes behind the next one
+  double late = 0;  // it arrives after the next one
 };
 
 struct FakeFabric;
 
-// One at a time in a process: the verbs have no argument that could name it.
+// One at a time per process: the verbs have no argument that could name it.
 class FakeVerbs {
  public:
   FakeVerbs();
   FakeVerbs(const FakeVerbs&) = delete;
   FakeVerbs& operator=(const FakeVerbs&) = delete;
-  // What is still open then is a leak, and fails the test.
+  // Anything still open then is a leak, and fails the test.
   ~FakeVerbs();
 
   const Api* api() const { return &api_; }
@@ -73,48 +73,48 @@ class FakeVerbs {
 
   // Before it is looked for.
   void add_device(const FakeDeviceOptions& options);
-  // From now on the device reports these.
+  // From now on the device reports these attributes.
   void set_gids(const std::string& device, const std::vector<FakeGid>& gids);
   void set_port_state(const std::string& device, ibv_port_state state);
   void set_lid(const std::string& device, uint16_t lid);
-  // open_device() fails with this error; 0: no longer.
+  // open_device() fails with this error; 0: it works again.
   void set_open_error(const std::string& device, int error);
-  // What get_device_list() fails with; 0: no longer.
+  // get_device_list() fails with this error; 0: it works again.
   void set_list_error(int error);
 
   // The n-th call (1: the next one) of a verb, named as in Api, fails with this error number,
   // without effect. poll_cq fails with -1. A call of a verb that cannot fail ends the test.
   void fail(const std::string& verb, int error, uint64_t nth = 1);
-  // How often it was called.
+  // The number of its calls.
   uint64_t calls(const std::string& verb) const;
 
   // While stalled, a queue pair executes no request of its own; they wait in order.
   void stall(uint32_t qp_num);
   void resume(uint32_t qp_num);
-  // The same for all, also for those not made yet.
+  // The same for all, including those created later.
   void stall_all();
   void resume_all();
   // While held, its requests are executed, but their completions do not appear.
   void hold(uint32_t qp_num);
   void release(uint32_t qp_num);
-  // The sender's next request that is executed, fails with this status, with all that follows from
-  // it: the queue pair goes to ERR, and what is behind is flushed.
+  // The next executed request of the sender fails with this status, with all consequences: the
+  // queue pair goes to ERR, and later requests are flushed.
   void fail_request(uint32_t qp_num, ibv_wc_status status);
 
-  // From now on. Control messages go over the machine's own network.
+  // From now on. Control messages use the network of the machine.
   void set_datagrams(const FakeChances& chances);
   uint64_t lost_datagrams() const;
 
-  // Requests to and from this device find nobody: RETRY_EXC_ERR, and datagrams are lost.
+  // Requests to and from this device find no peer: RETRY_EXC_ERR, and datagrams are lost.
   void set_reachable(const std::string& device, bool reachable);
   // A finite number of retries of a receiver that is not ready passes at once, unless the timers
-  // are manual: then each fire_rnr_timers() is one retry of everyone who waits.
+  // are manual: then each fire_rnr_timers() is one retry of every waiting sender.
   void set_manual_rnr(bool manual);
   void fire_rnr_timers();
 
-  // The connection of iWARP that this queue pair has ends, as when TCP does.
+  // Ends the iWARP connection of this queue pair, as when TCP ends.
   void break_connection(uint32_t qp_num);
-  // Calls that nobody has answered fail, as they do with time.
+  // Unanswered calls fail, as after a timeout.
   void give_up_calls();
   // How often cm_destroy_id would have waited for one.
   uint64_t waits_for_calls() const;
@@ -128,21 +128,21 @@ class FakeVerbs {
   // Whether the completions of a queue pair vanish from the queue when it is destroyed. Devices
   // differ; false: they stay.
   void set_clean_on_destroy(bool clean);
-  // Whether a queue pair gets the lowest number that is free. Devices differ; false: none comes
-  // again.
+  // Whether a queue pair gets the lowest free number. Devices differ; false: numbers are never
+  // reused.
   void set_reuse_numbers(bool reuse);
-  // Bytes of the pages that regions hold in memory, each page as often as there are regions of it;
-  // and how many the kernel allows, 0: any number.
+  // Bytes of the pages that regions pin, each page counted per region; and the limit of the kernel,
+  // 0: none.
   uint64_t locked_bytes() const;
   void set_locked_limit(uint64_t bytes);
-  // The IBV_ACCESS_* of the region that the key opens, 0: none.
+  // The IBV_ACCESS_* of the region with this key, 0: none.
   int access_of_rkey(uint32_t rkey) const;
   int access_of_lkey(uint32_t lkey) const;
-  // The place in the GID table that a queue pair sends from.
+  // The GID index that a queue pair sends from.
   uint32_t gid_index_of(uint32_t qp_num) const;
-  // Objects that exist: contexts, domains, regions, queues, channels, addresses.
+  // Existing objects: contexts, domains, regions, queues, channels, addresses.
   uint64_t objects() const;
-  // Queue pairs that exist, in the order in which they were made.
+  // Existing queue pairs, in the order of creation.
   std::vector<uint32_t> queue_pairs() const;
 
  private:

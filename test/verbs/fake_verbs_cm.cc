@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The fake's connection manager: what librdmacm does for iWARP.
+// The fake connection manager: what librdmacm does for iWARP.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 
@@ -103,7 +103,7 @@ int create_id(rdma_event_channel* channel, rdma_cm_id** id, void* context) {
   return 0;
 }
 
-// What a caller finds that nobody answers any more.
+// What a caller gets if no one answers any more.
 void hang_up(FakeCmId* called) {
   if (called->peer == nullptr) return;
   called->peer->state = FakeCmState::kIdle;
@@ -112,7 +112,7 @@ void hang_up(FakeCmId* called) {
   called->peer = nullptr;
 }
 
-// Calls that nobody has looked at end with who listens.
+// Unanswered calls end with their listener.
 void drop_calls(FakeFabric* fabric, FakeCmId* listening) {
   channel_of(*listening)->events.remove_if([&](FakeCmEvent* event) {
     if (event->listen_id != listening) return false;
@@ -290,7 +290,7 @@ int ack_event(rdma_cm_event* event) {
 
 }  // namespace
 
-// Both ends hear of it, and their queue pairs break.
+// Both ends are notified, and their queue pairs break.
 void FakeFabric::disconnect(uint32_t qp_num) {
   const auto found = std::find_if(cm_ids.begin(), cm_ids.end(), [&](const FakeCmId* id) {
     return id->state == FakeCmState::kConnected && id->qp_num == qp_num;

@@ -14,7 +14,7 @@
 
 namespace urma::verbs {
 
-// One count of the descriptor for each event; both change under the lock only.
+// The descriptor counts one per event; both change under the lock only.
 template <typename Event>
 FakeEvents<Event>::FakeEvents() : fd(::eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC)) {}
 
@@ -303,7 +303,7 @@ int req_notify_cq(ibv_cq* base, int solicited_only) {
   FakeCall call("req_notify_cq");
   if (call.error() != 0) return call.error();
   auto* cq = static_cast<FakeCq*>(base);
-  // The wider of two requests holds.
+  // The wider of two requests wins.
   cq->solicited_only = solicited_only != 0 && (!cq->armed || cq->solicited_only);
   cq->armed = true;
   return 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The network that the control protocol uses: the machine's own, which loses, repeats and reorders.
+// The network of the control protocol: that of the machine, which loses, repeats and reorders.
 #include <cerrno>
 #include <cstring>
 #include <optional>

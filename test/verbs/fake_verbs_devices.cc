@@ -22,7 +22,7 @@ void ip_bytes(const std::string& ip, uint8_t* raw) {
   ::inet_pton(AF_INET, ip.c_str(), raw + 12);
 }
 
-// Of the interface that an iWARP device stands on.
+// Of the interface of an iWARP device.
 void mac_bytes(uint32_t netdev, uint8_t* raw) {
   const uint8_t mac[6] = {2, 0, 0, 0, 0, static_cast<uint8_t>(netdev)};
   std::memcpy(raw, mac, sizeof(mac));
@@ -115,7 +115,7 @@ int query_port(ibv_context* context, uint8_t port, ibv_port_attr* attr) {
   *attr = {};
   attr->state = options.port_state;
   attr->active_mtu = options.mtu;
-  // As the software devices have it: nonsense for iWARP.
+  // As the software devices report it: nonsense for iWARP.
   attr->max_mtu = options.iwarp ? IBV_MTU_256 : IBV_MTU_4096;
   attr->gid_tbl_len = static_cast<int>(options.gids.size());
   attr->max_msg_sz = options.max_message;
@@ -201,7 +201,7 @@ bool is_allowed(const FakeDeviceOptions& options, int access) {
   return (access & IBV_ACCESS_ON_DEMAND) == 0 || options.has_on_demand;
 }
 
-// What pinning would say.
+// What pinning would return.
 int check_mapped(void* address, size_t length, int access) {
   const auto first = reinterpret_cast<uint64_t>(address) & ~(kPage - 1);
   const uint64_t end = reinterpret_cast<uint64_t>(address) + length;
@@ -226,7 +226,7 @@ ibv_mr* make_region(FakeFabric* fabric, ibv_pd* pd, uint64_t iova, size_t length
   mr->iova = iova;
   mr->base = base;
   mr->access = access;
-  // Never used twice, and told apart where devices do.
+  // Never reused, and distinct where devices keep them distinct.
   mr->lkey = fabric->next_key++;
   const bool iwarp = static_cast<FakeContext*>(pd->context)->owner->options.iwarp;
   mr->rkey = iwarp ? mr->lkey : fabric->next_key++;
@@ -263,7 +263,7 @@ int rereg_mr(ibv_mr* base, int flags, ibv_pd* /*pd*/, void* /*address*/, size_t 
   if (call.error() != 0) return call.error();
   auto* mr = static_cast<FakeMr*>(base);
   const auto& options = static_cast<FakeContext*>(mr->context)->owner->options;
-  // libibverbs knows how to do it for memory of the process only.
+  // libibverbs only supports it for memory of the process.
   if (!options.has_rereg || mr->map_start != nullptr) return EOPNOTSUPP;
   if (flags != IBV_REREG_MR_CHANGE_ACCESS || !is_allowed(options, access)) return EINVAL;
   mr->access = access;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// How the fake executes requests: what goes over the wire, and what the other end says.
+// How the fake executes requests: what is sent, and what the other end answers.
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -13,7 +13,7 @@ namespace {
 constexpr uint32_t kGlobalHeader = 40;
 constexpr uint8_t kForEver = 7;  // of rnr_retry
 
-// What became of a request: done or failed with a status, or to be tried again later.
+// The result of a request: done, failed with a status, or to be retried later.
 using Outcome = std::optional<ibv_wc_status>;
 constexpr Outcome kLater = std::nullopt;
 
@@ -36,7 +36,7 @@ void copy_bytes(char* to, const char* from, size_t bytes) {
   }
 }
 
-// One end's own memory, as its keys allow it.
+// The memory of one end, as far as its keys allow.
 class Memory {
  public:
   Memory(const FakeFabric& fabric, const FakeQp& qp) : fabric_(fabric), qp_(qp) {}
@@ -106,7 +106,7 @@ bool has_gid(const FakeQp& qp, const ibv_gid& gid) {
   return false;
 }
 
-// Whether packets addressed like this arrive at that queue pair.
+// Whether packets with this address arrive at that queue pair.
 bool reaches(const FakeQp& from, const ibv_ah_attr& address, const FakeQp& to) {
   if (!from.owner->owner->reachable || !to.owner->owner->reachable || !is_listening(to)) {
     return false;
@@ -158,8 +158,8 @@ class Execution {
     return own_.gather(request_.sges, bytes);
   }
 
-  // The peer's end breaks too. iWARP's sender is not told: its request has succeeded, and then the
-  // connection ends.
+  // The peer's end breaks too. The sender of iWARP is not told: its request has succeeded, and then
+  // the connection ends.
   Outcome refuse(FakeQp* peer, ibv_wc_status status, std::optional<ibv_event_type> event) {
     if (event) fabric_.raise(peer, *event);
     fabric_.enter_error(peer);
@@ -319,13 +319,13 @@ class Execution {
   const Memory own_;
 };
 
-// In front of a datagram, as over IPv4: twenty bytes of nothing, then a header of IPv4.
+// Before a datagram, as over IPv4: twenty unused bytes, then an IPv4 header.
 void write_header(std::vector<char>* message) {
   message->assign(kGlobalHeader, '\x5a');
   (*message)[20] = 0x45;
 }
 
-// A datagram arrives, or nobody hears of it.
+// A datagram arrives, or is lost silently.
 Outcome send_datagram(FakeFabric* fabric, FakeQp* qp, const FakeRequest& request) {
   std::vector<char> message;
   write_header(&message);
@@ -372,7 +372,7 @@ Outcome send_datagram(FakeFabric* fabric, FakeQp* qp, const FakeRequest& request
 
 }  // namespace
 
-// Executes the oldest request. False where it has to wait.
+// Executes the oldest request. False if it must wait.
 bool FakeFabric::advance(FakeQp* qp) {
   if (qp->current != IBV_QPS_RTS || qp->stalled || qp->requests.empty()) return false;
   const FakeRequest request = qp->requests.front();
@@ -393,7 +393,7 @@ bool FakeFabric::advance(FakeQp* qp) {
 }
 
 void FakeFabric::kick() {
-  // A request may make that of another queue pair possible, or break one.
+  // A request may enable that of another queue pair, or break one.
   for (bool moved = true; moved;) {
     moved = false;
     for (const auto& [number, qp] : queue_pairs) {
@@ -421,7 +421,7 @@ bool FakeFabric::flush(FakeQp* qp) {
   return any;
 }
 
-// What it holds is flushed by the next kick(): behind the completion of what is being executed.
+// The next kick() flushes its requests: after the completion of the one being executed.
 void FakeFabric::enter_error(FakeQp* qp) {
   if (qp->current == IBV_QPS_ERR) return;
   qp->current = IBV_QPS_ERR;

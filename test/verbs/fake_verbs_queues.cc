@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The fake's queues: made, changed, posted to and ended.
+// The fake queues: creation, changes, posts and end.
 #include <gtest/gtest.h>
 
 #include <cerrno>
@@ -76,7 +76,7 @@ int destroy_srq(ibv_srq* base) {
 template <typename Room>
 int post_receives(const FakeContext& owner, ibv_recv_wr* first, ibv_recv_wr** bad, uint32_t max_sge,
                   Room room, std::deque<FakeReceive>* receives) {
-  // As Soft-iWARP.
+  // Like Soft-iWARP.
   const int least = owner.owner->options.iwarp ? 1 : 0;
   for (auto* wr = first; wr != nullptr; wr = wr->next) {
     const bool valid = wr->num_sge >= least && static_cast<uint32_t>(wr->num_sge) <= max_sge;
@@ -154,7 +154,7 @@ constexpr int kRcReceive = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_Q
 constexpr int kRcSend =
     IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
 
-// What a change of state must bring along; nothing where there is no such change.
+// What a change of state must include; empty if there is no such change.
 std::optional<int> required(const FakeQp& qp, ibv_qp_state to) {
   const bool rc = qp.qp_type == IBV_QPT_RC;
   const bool iwarp = options_of(qp.context).iwarp;
@@ -214,7 +214,7 @@ void store(const ibv_qp_attr& from, int mask, ibv_qp_attr* to) {
   if ((mask & IBV_QP_DEST_QPN) != 0) to->dest_qp_num = from.dest_qp_num;
 }
 
-// As if it had just been made. Its requests are forgotten, without completions.
+// As if just created. Its requests are dropped, without completions.
 void reset(FakeQp* qp) {
   qp->requests.clear();
   qp->receives.clear();
@@ -274,7 +274,7 @@ int destroy_qp(ibv_qp* base) {
   if (call.error() != 0) return call.error();
   auto* qp = static_cast<FakeQp*>(base);
   call->disconnect(qp->qp_num);
-  // From here on nobody finds it.
+  // From here on no one finds it.
   call->queue_pairs.erase(qp->qp_num);
   qp->owner->events.remove_if([qp](const auto& event) { return fake_element(event) == qp; });
   call->acked.wait(call.lock(), [qp] { return qp->async_unacked == 0; });
@@ -316,7 +316,7 @@ bool may_be_inline(ibv_wr_opcode opcode) {
          opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
 }
 
-// What a driver refuses while posting.
+// What a driver refuses when posting.
 int check_request(const FakeFabric& fabric, const FakeQp& qp, const ibv_send_wr& wr) {
   const bool takes = qp.current == IBV_QPS_RTS || qp.current == IBV_QPS_SQD ||
                      qp.current == IBV_QPS_SQE || qp.current == IBV_QPS_ERR;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What the fake devices are made of. Everything is guarded by FakeFabric::mutex.
+// The state of the fake devices. FakeFabric::mutex guards all of it.
 #ifndef TEST_VERBS_FAKE_VERBS_STATE_H_
 #define TEST_VERBS_FAKE_VERBS_STATE_H_
 
@@ -35,7 +35,7 @@ struct FakeDevice : ibv_device {
   std::set<FakeContext*> contexts;
 };
 
-// A queue of events with a descriptor that is readable as long as there are any.
+// A queue of events with a descriptor that is readable while there are any.
 template <typename Event>
 struct FakeEvents {
   FakeEvents();
@@ -60,11 +60,11 @@ struct FakePd : ibv_pd {
 
 struct FakeMr : ibv_mr {
   uint64_t iova;
-  char* base;  // where the byte at iova lies
+  char* base;  // the address of the byte at iova
   int access;
   uint64_t locked;  // bytes of pages
 
-  char* map_start;  // of a dma-buf: mapped as long as the region is there
+  char* map_start;  // of a dma-buf: mapped while the region exists
   size_t map_bytes;
 };
 
@@ -78,7 +78,7 @@ struct FakeChannel : ibv_comp_channel {
 struct FakeCompletion {
   ibv_wc wc;
   bool solicited;
-  // Of the sender: the queue's slots up to this one are free once the completion is polled.
+  // Of the sender: the slots of the queue up to this one are free once the completion is polled.
   std::optional<uint64_t> retires;
 };
 
@@ -91,7 +91,7 @@ struct FakeCq : ibv_cq {
   bool solicited_only = false;
   bool overrun = false;
   uint32_t users = 0;
-  uint32_t unacked = 0;        // completion events that were taken
+  uint32_t unacked = 0;        // completion events taken
   uint32_t async_unacked = 0;  // asynchronous ones
 };
 
@@ -131,11 +131,11 @@ struct FakeQp : ibv_qp {
   ibv_qp_attr attr;
   std::deque<FakeRequest> requests;
   std::deque<FakeReceive> receives;
-  uint64_t posted = 0;   // requests, ever
-  uint64_t retired = 0;  // of which the slots are free again
+  uint64_t posted = 0;   // requests in total
+  uint64_t retired = 0;  // with free slots again
   bool stalled = false;
   bool held = false;
-  bool waits_for_first = false;  // iWARP: the called end before it has got anything
+  bool waits_for_first = false;  // iWARP: the called end before anything has arrived
   bool dead_wire = false;        // iWARP after TERMINATE: takes requests and never completes them
   std::deque<FakeCompletion> held_completions;
   std::optional<ibv_wc_status> forced;
@@ -223,15 +223,14 @@ struct FakeFabric {
   void raise(FakeCq* cq, ibv_event_type type);
   void raise(FakeSrq* srq, ibv_event_type type);
 
-  // Execution (fake_verbs_execute.cc).
-  // Executes whatever can be executed now, and flushes what cannot any more. At the end of
-  // everything that may have changed what can be done.
+  // Execution (fake_verbs_execute.cc). Executes what can be executed now, and flushes what no
+  // longer can. Called after every change that may affect that.
   void kick();
   bool advance(FakeQp* qp);
   bool flush(FakeQp* qp);
   void enter_error(FakeQp* qp);
 
-  // Ends the connection of iWARP that this queue pair has (fake_verbs_cm.cc).
+  // Ends the iWARP connection of this queue pair (fake_verbs_cm.cc).
   void disconnect(uint32_t qp_num);
 };
 
@@ -251,11 +250,11 @@ class FakeCall {
 
 // Sets errno and returns NULL.
 std::nullptr_t fake_null(int error);
-// The queue that an event is about; NULL where it is a port or device.
+// The queue that an event is about; NULL for a port or a device.
 const void* fake_element(const ibv_async_event& event);
-// The GID at this place of the device's table.
+// The GID at this index of the device's table.
 ibv_gid fake_gid(const FakeDevice& device, uint32_t index);
-// A record whose fields mean nothing yet, so that whoever reads one that is not set is found out.
+// A record with meaningless fields, to detect a reader of fields that were not set.
 ibv_wc fake_completion(uint64_t wr_id, ibv_wc_status status, uint32_t qp_num);
 
 // The verbs of each file.

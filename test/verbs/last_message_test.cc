@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What was posted to a way that is yet to open, and whose queue ends right behind it.
+// Requests posted to a connection that is not open yet, whose queue ends right after them.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -13,7 +13,8 @@ namespace {
 
 using Statuses = std::vector<urma_cr_status_t>;
 
-// A queue that is bound, where its mode asks for that, and whose ways open when the test says so.
+// A queue that is bound, if its mode requires that, and whose connections open when the test says
+// so.
 struct Held : Pair {
   explicit Held(urma_transport_mode_t mode, const FakeDeviceOptions& options = {})
       : Pair(options, 16, [mode](urma_jfs_cfg_t* jfs, urma_jfr_cfg_t* jfr) {
@@ -85,7 +86,7 @@ TEST_P(LastMessageTest, ArrivesThoughItWantsNoRecord) {
   pair_.expect_received(1, 2);
 }
 
-// Nobody is told when its memory is the program's again.
+// Nothing reports when its memory belongs to the program again.
 TEST_P(LastMessageTest, TheResetDropsIt) {
   pair_.post_sends(1, 2);
   pair_.enter(URMA_JETTY_STATE_ERROR);
@@ -118,7 +119,7 @@ TEST_P(LastMessageTest, GoesBeforeWhatFollowsTheError) {
   pair_.expect_received(1, 4);
 }
 
-// What a suspended queue is given waits until it goes on, however its way stands.
+// Requests posted to a suspended queue wait until it resumes, whatever the state of its connection.
 TEST_P(LastMessageTest, TakesNothingAlongOfASuspendedQueue) {
   pair_.post_sends(1, 1);
   pair_.enter(URMA_JETTY_STATE_SUSPENDED);
@@ -174,7 +175,7 @@ TEST(LastMessageEndTest, APeerThatIsNotBoundFlushesIt) {
   EXPECT_EQ(pair.statuses(1), Statuses{URMA_CR_WR_FLUSH_ERR});
 }
 
-// Where it waits for a receive for ever otherwise.
+// Otherwise it waits for a receive indefinitely.
 TEST(LastMessageEndTest, IsFlushedWhereNoReceiveComes) {
   Held pair(URMA_TM_RM);
   ASSERT_EQ(pair.post_receive(1), URMA_SUCCESS);
@@ -212,7 +213,7 @@ TEST(LastMessageEndTest, TheDeviceHasNothingOfItBehindTheReset) {
   EXPECT_EQ(pair.receive_jfc->poll(1, &record), 0);
 }
 
-// The second one's turn is before that of the path that polls for it.
+// The second one's turn comes before that of the path that polls for it.
 TEST(LastMessageEndTest, NoConnectionOutlivesIt) {
   Held pair(URMA_TM_RM);
   for (uint64_t i = 1; i <= 2; ++i) ASSERT_EQ(pair.post_receive(i), URMA_SUCCESS);
@@ -242,7 +243,7 @@ TEST(LastMessageEndTest, SilenceIsWaitedForOnce) {
   EXPECT_EQ(pair.fabric.connector.connects, 1);
 }
 
-// What was posted once the queue was READY again, behind a message that finds no receive.
+// Requests posted once the queue was READY again, after a message that finds no receive.
 struct Behind : Held {
   explicit Behind(urma_transport_mode_t mode) : Held(mode) {
     post_sends(1, 1);
@@ -291,7 +292,7 @@ TEST(LastMessageEndTest, ALostPeerEndsWhatIsBehindIt) {
   EXPECT_EQ(pair.fabric.connector.connects, 1);
 }
 
-// Also where the device takes longer than a flush waits for it.
+// Also if the device takes longer than a flush waits for it.
 TEST(LastMessageEndTest, ADatagramBehindItLeaves) {
   NEEDS_FAKE();
   constexpr uint64_t kLongerNs = 200'000'000;

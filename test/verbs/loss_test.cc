@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Queues that meet over a network which loses, repeats and reorders the messages by which they do:
-// whatever is posted is executed once, in order.
+// Queues that connect over a network that loses, repeats and reorders their control messages: every
+// request is executed once, in order.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -114,7 +114,7 @@ class End {
   urma_jetty_t* jetty = nullptr;
 
  private:
-  // The next one: those under way are fewer.
+  // The next one: fewer are in flight.
   urma_sge_t cell() {
     return piece(segment_, reinterpret_cast<uint64_t>(&cells_[next_cell_++ % kCells]),
                  sizeof(uint64_t));
@@ -143,7 +143,7 @@ class End {
 class LossTest : public ModuleTest {
  protected:
   void start_two() {
-    // No peer is taken for gone.
+    // No peer is given up.
     ::setenv("URMA_VERBS_TIMEOUT_MS", "60000", 1);
     start({});
     ::unsetenv("URMA_VERBS_TIMEOUT_MS");
@@ -163,7 +163,7 @@ class LossTest : public ModuleTest {
 
 constexpr uint64_t kMessages = 6;
 
-// Both at once, and by chains that are posted before there is any connection.
+// Both at once, and by chains that are posted before there is a connection.
 void exchange(End* a, urma_target_jetty_t* to_b, End* b, urma_target_jetty_t* to_a) {
   a->post_receives(kMessages);
   b->post_receives(kMessages);
@@ -204,7 +204,7 @@ TEST_F(LossTest, BoundAndUnboundAndBoundAgain) {
   }
 }
 
-// Who binds second finds the other one bound.
+// The second to bind finds the other one bound.
 TEST_F(LossTest, ABindConnects) {
   start_two();
   End a(ctx_, URMA_TM_RC);
@@ -219,7 +219,7 @@ TEST_F(LossTest, ABindConnects) {
   }));
 }
 
-// The connection is made by the bind, and its channel is known only behind that.
+// The bind makes the connection, and its channel is known only after that.
 TEST_F(LossTest, RecordsTellTheChannelThatTheBindHasPicked) {
   start_two();
   End a(ctx_, URMA_TM_RC);
@@ -247,7 +247,7 @@ TEST_F(LossTest, RecordsTellTheChannelThatTheBindHasPicked) {
   }
 }
 
-// What has come to the first does not come to the second, and nothing comes twice.
+// What has reached the first does not reach the second, and nothing arrives twice.
 TEST_F(LossTest, APeerThatIsBackIsFound) {
   constexpr uint32_t kChosen = 4711;
   start_two();
@@ -261,7 +261,7 @@ TEST_F(LossTest, APeerThatIsBackIsFound) {
     uint64_t arrived = 0;
     for (int tries = 0; arrived < kMessages && tries < 100; ++tries) {
       a.send(target, ++value);
-      // The first ones may still be meant for the one before.
+      // The first ones may still be meant for the previous one.
       if (a.next_sent(value) != URMA_CR_SUCCESS) continue;
       EXPECT_EQ(b->next_received(), value);
       ++arrived;

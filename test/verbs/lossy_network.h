@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// A service thread and a network that exist in one thread of a test, with a clock of their own. All
-// that happens by chance comes from one seed.
+// A service thread and a network inside one thread of a test, with their own clock. All random
+// events come from one seed.
 #ifndef TEST_VERBS_LOSSY_NETWORK_H_
 #define TEST_VERBS_LOSSY_NETWORK_H_
 
@@ -55,7 +55,7 @@ class FakeService final : public Service {
     const Ready ready = watch->second;
     ready(events);
   }
-  // True where the condition came to hold in time.
+  // True if the condition held in time.
   bool run_until(const std::function<bool()>& condition, uint64_t limit_ns) {
     const uint64_t end = now_ns_ + limit_ns;
     while (!condition()) {
@@ -87,10 +87,10 @@ class LossyNetwork final : public DatagramNetwork {
   struct Chances {
     double loss = 0;
     double repeat = 0;
-    double damage = 0;  // a byte is changed
+    double damage = 0;  // a byte changes
     uint64_t delay_ns = 100'000;
-    uint64_t jitter_ns = 0;  // makes datagrams overtake each other
-    bool refusals = true;    // where nobody has the port
+    uint64_t jitter_ns = 0;  // lets datagrams overtake each other
+    bool refusals = true;    // if no one has the port
   };
 
   LossyNetwork(FakeService* service, uint64_t seed) : service_(service), random_(seed) {}
@@ -118,7 +118,7 @@ class LossyNetwork final : public DatagramNetwork {
   }
   // The next socket on any port gets this one.
   void choose_port(uint16_t port) { next_port_ = port; }
-  // What is sent there from now on is lost.
+  // Everything sent there from now on is lost.
   void silence(const NetAddress& address) { silent_.insert(address); }
 
   Chances chances;

@@ -20,7 +20,7 @@ class MemoryTest : public DeviceFixture {
   MemoryTest() { table_ = &fake_.table(); }
   ~MemoryTest() override { ::munmap(memory_, kBytes); }
 
-  // Notes the access of every registration.
+  // Records the access of every registration.
   std::vector<int> accesses(const Device& device, const MemoryRegion::Options& options) {
     seen().clear();
     real() = table_->reg_mr;
@@ -61,7 +61,7 @@ TEST_F(MemoryTest, RightsBecomeThoseOfTheDevice) {
   EXPECT_EQ(accesses(*device, {kAll}),
             std::vector<int>{local | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE |
                              IBV_ACCESS_REMOTE_ATOMIC});
-  // The device does not have it.
+  // The device lacks it.
   EXPECT_EQ(accesses(*device, {.non_pin = true}), std::vector<int>{local});
 }
 
@@ -84,7 +84,7 @@ TEST_F(MemoryTest, OnlyGrantedMemoryHasAKeyForPeers) {
   EXPECT_NE(*granted.rkey(), granted.lkey());
 }
 
-// A READ's sink is written by the peer, which must not be able to write what it may only read.
+// The peer writes to the sink of a READ, but must not be able to write to memory it may only read.
 TEST_F(MemoryTest, IwarpSinksHaveAKeyOfTheirOwn) {
   const auto device = open({.iwarp = true});
   const int sink = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
@@ -111,7 +111,7 @@ TEST_F(MemoryTest, ReadOnlyMappingsMayBeRead) {
   EXPECT_EQ(status, URMA_EINVAL);
 }
 
-// One that peers may access, and this process, too.
+// One that peers and this process may access.
 TEST_F(MemoryTest, MemoryIsLockedOnce) {
   const auto device = open({});
   fake_.set_locked_limit(kBytes);
@@ -160,7 +160,7 @@ TEST_F(MemoryTest, UnmappedMemoryIsRefused) {
             URMA_EINVAL);
 }
 
-// Of the two registrations of iWARP.
+// One of the two registrations of iWARP.
 TEST_F(MemoryTest, HalfARegistrationIsUndone) {
   const auto device = open({.iwarp = true});
   const auto before = fake_.objects();

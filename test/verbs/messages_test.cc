@@ -70,7 +70,7 @@ TEST(Messages, EachChangedBitAndEachLengthIsNoticed) {
   }
 }
 
-// With the checksum right, which anybody can see to.
+// With a valid checksum, which anyone can compute.
 TEST(Messages, ValuesOutOfRangeAreRefused) {
   const auto refused = [](const Message& message) {
     Message decoded;

@@ -35,7 +35,7 @@ class ModuleFaultTest : public ModuleTest {
                         piece(imported_, address(&memory_[1]), 8)),
               URMA_SUCCESS);
   }
-  // How it ends, and whether it was executed.
+  // Its status, and whether it was executed.
   void write(const Loop& loop, urma_cr_status_t status) {
     post_write(loop);
     EXPECT_EQ(loop.status(), status);
@@ -81,7 +81,7 @@ TEST_F(ModuleFaultTest, RequestsAreHitAsThePlanSays) {
   end();
 }
 
-// It is held back, and with it what follows it, until its queue ends.
+// It is held back, and later ones with it, until its queue ends.
 TEST_F(ModuleFaultTest, ADelayHoldsBackWhatFollows) {
   start_with("delay:ms=3600000,op=write,after=1,count=1");
   {
@@ -116,7 +116,7 @@ TEST_F(ModuleFaultTest, AnEndedConnectionIsMadeAnew) {
   end();
 }
 
-// Both ends are of this process, which seems to be gone.
+// Both ends are in this process, which seems to be gone.
 TEST_F(ModuleFaultTest, BoundJettysAreToldOfAnEndedConnection) {
   start_with("drop:op=write,after=1,count=1");
   urma_jfc_cfg_t jfc_cfg = urma_test::jfc_config(64);
@@ -190,7 +190,7 @@ TEST_F(ModuleFaultTest, AReceiverFailsBehindAReceive) {
   end();
 }
 
-// In mode UM nobody is told what became of a message.
+// In mode UM no one is told what happened to a message.
 TEST_F(ModuleFaultTest, DatagramsAreLost) {
   start_with("rnr:count=1");
   {

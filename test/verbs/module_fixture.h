@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The provider behind the C interface, on a device in software.
+// The provider behind the C interface, on a software device.
 #ifndef TEST_VERBS_MODULE_FIXTURE_H_
 #define TEST_VERBS_MODULE_FIXTURE_H_
 
@@ -25,19 +25,19 @@ extern "C" int urma_module_entry(uint32_t version, const urma_host* host);
 
 namespace urma::verbs {
 
-// What the provider takes for the machine's devices; of the test that runs.
+// What the provider takes for the devices of the machine; those of the running test.
 extern std::unique_ptr<FakeVerbs> fake;
 
 inline constexpr uint64_t kPatienceNs = 20'000'000'000;
 inline constexpr size_t kPage = 4096;
 inline constexpr uint32_t kAll = URMA_ACCESS_READ | URMA_ACCESS_WRITE | URMA_ACCESS_ATOMIC;
 
-// Of the log, since it was last looked at.
+// Of the log, since the last look.
 inline std::vector<std::string> lines;
 
 inline void collect(int /*level*/, char* line) { lines.emplace_back(line); }
 
-// Until it is so, or no longer to be hoped for.
+// Until the condition holds, or the time is up.
 inline bool soon(const std::function<bool()>& condition) {
   const uint64_t deadline = monotonic_ns() + kPatienceNs;
   while (!condition()) {
@@ -76,7 +76,7 @@ class ModuleTest : public testing::Test {
     ctx_ = urma_create_context(device_, 0);
     ASSERT_NE(ctx_, nullptr);
   }
-  // Whether the log says all of these since the last time, in one line.
+  // Whether one line of the log since the last look contains all of these.
   static bool logged(const std::vector<std::string>& words) {
     bool found = false;
     for (const std::string& line : lines) {
@@ -141,7 +141,7 @@ struct Loop {
     urma_token_t token = {0};
     return urma_import_jfr(ctx, &remote, &token);
   }
-  // A message without bytes. Needs a receive where it arrives.
+  // An empty message. Needs a receive at its target.
   urma_status_t send(urma_target_jetty_t* to) const {
     urma_jfs_wr_t wr = {};
     wr.opcode = URMA_OPC_SEND;
@@ -171,7 +171,7 @@ struct Loop {
     urma_jfs_wr_t* bad = nullptr;
     return urma_post_jfs_wr(jfs, &wr, &bad);
   }
-  // Of the next record, of whichever kind.
+  // Of the next record, of any kind.
   urma_cr_status_t status() const {
     urma_cr_t record = {};
     EXPECT_TRUE(soon([&] { return urma_poll_jfc(jfc, 1, &record) == 1; }));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// The provider behind the C interface: a message that is the first on its way, and whose queue is
-// deleted right behind it.
+// The provider behind the C interface: a message that is the first on its connection, and whose
+// queue is deleted right after it.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -61,7 +61,7 @@ TEST_F(ModuleTest, AnEndWaitsForNobodyWhoIsNotThere) {
   urma_target_jetty_t* target = loop.import(nobody);
   send_and_delete(loop, target);
   EXPECT_EQ(urma_unimport_jfr(target), URMA_SUCCESS);
-  // As of a process that stands still.
+  // Like a process that is stopped.
   fake->set_datagrams({.lost = 1});
   send_and_delete(loop, loop.target);
   EXPECT_EQ(loop.send(loop.target), URMA_SUCCESS);
@@ -74,7 +74,7 @@ TEST_F(ModuleTest, AnEndWaitsForNobodyWhoIsNotThere) {
   fake->set_datagrams({});
 }
 
-// While it waits, its JFC stays: another thread cannot delete that.
+// While it waits, its JFC stays: another thread cannot delete it.
 TEST_F(ModuleTest, AnEndThatWaitsHoldsItsJfc) {
   ::setenv("URMA_VERBS_TIMEOUT_MS", "100", 1);
   start({});
@@ -99,7 +99,7 @@ TEST_F(ModuleTest, AnEndThatWaitsHoldsItsJfc) {
   fake->set_datagrams({});
 }
 
-// Where the message finds no receive.
+// If the message finds no receive.
 TEST_F(ModuleTest, DeletingWaitsForNoReceive) {
   start({});
   const Loop loop(ctx_);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Memory that other devices have: dma-bufs, and what GPUs pin.
+// Memory of other devices: dma-bufs, and memory pinned by GPUs.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -18,7 +18,7 @@ TEST_F(ModuleTest, MemoryOfADmabufIsReachedByTheDeviceAlone) {
   start({.has_dmabuf = true});
   const Fd buffer(::memfd_create("dmabuf", MFD_CLOEXEC));
   ASSERT_EQ(::ftruncate(buffer.get(), 4 * kPage), 0);
-  // No address of this process.
+  // Not an address of this process.
   constexpr uint64_t kVa = 0x7000'0010;
   urma_seg_cfg_t cfg = seg_cfg(kVa, 2 * kPage);
   urma_target_seg_t* foreign = urma_ext_register_dmabuf(ctx_, &cfg, buffer.get(), kPage + 16);
@@ -39,13 +39,13 @@ TEST_F(ModuleTest, MemoryOfADmabufIsReachedByTheDeviceAlone) {
     char there[16] = {};
     ASSERT_EQ(::pread(buffer.get(), there, sizeof(there), kPage + 16 + 100), 16);
     EXPECT_STREQ(there, "over the wire");
-    // From one place of it to another.
+    // From one place in it to another.
     const urma_sge_t local = piece(foreign, kVa + 100, 16);
     ASSERT_EQ(loop.post(URMA_OPC_WRITE, local, piece(imported, kVa + 300, 16)), URMA_SUCCESS);
     EXPECT_EQ(loop.status(), URMA_CR_SUCCESS);
     ASSERT_EQ(::pread(buffer.get(), there, sizeof(there), kPage + 16 + 300), 16);
     EXPECT_STREQ(there, "over the wire");
-    // The device writes the result of an addition of 8 bytes, this process that of one of 4.
+    // The device writes the result of an addition of 8 bytes, this process that of 4 bytes.
     const urma_sge_t word = piece(imported, kVa + 1024 - 16, 8);
     ASSERT_EQ(loop.post(URMA_OPC_FADD, word, piece(foreign, kVa + 512, 8)), URMA_SUCCESS);
     EXPECT_EQ(loop.status(), URMA_CR_SUCCESS);
@@ -86,7 +86,7 @@ TEST_F(ModuleTest, WhatIsNoDmabufIsRefused) {
   EXPECT_EQ(urma_ext_register_dmabuf(ctx_, nullptr, buffer.get(), 0), nullptr);
 }
 
-// What another provider has of GPUs: one allocation, at no address of this process.
+// GPU memory of another provider: one allocation, at no address of this process.
 struct FakeGpu {
   static constexpr uint64_t kVa = 0x7100'0000;
   static inline int buffer = -1;

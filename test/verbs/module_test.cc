@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The provider behind the C interface: what it adds to the interface, and what it says where the
+// The provider behind the C interface: what it adds to the interface, and what it reports if the
 // device refuses.
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -86,7 +86,7 @@ TEST_F(ModuleTest, ConnectionsAreListedAtBothEnds) {
     EXPECT_NE(ends[0].number, 0U);
     EXPECT_EQ(ends[0].number, ends[1].peer_number);
     EXPECT_EQ(ends[1].number, ends[0].peer_number);
-    // The sender notices with its next look; the receiver is told.
+    // The sender notices at its next poll; the receiver is notified.
     fake->raise_qp_event(ends[0].number, IBV_EVENT_QP_FATAL);
     EXPECT_TRUE(soon(
         [] { return all(urma_ext_query_connections)[0].state == URMA_EXT_CONNECTION_FAILED; }));
@@ -157,7 +157,7 @@ TEST_F(ModuleTest, TheDescriptorOfEventsIsReadableWhileOneWaits) {
   EXPECT_EQ(::poll(&ready, 1, 0), 0);
 }
 
-// What each call returns, and what its line says one can do.
+// What each call returns, and the remedy in its log line.
 TEST_F(ModuleTest, RefusalsOfTheDeviceNameTheRemedy) {
   start({});
   alignas(8) char memory[64] = {};
@@ -189,7 +189,7 @@ TEST_F(ModuleTest, RefusalsOfTheDeviceNameTheRemedy) {
     queue_fails(verb, EPERM, EPERM, {"16", "/dev/infiniband/uverbs"});
     queue_fails(verb, ENODEV, EIO, {"16", "was removed"});
   }
-  // The port stays open as long as a context is there.
+  // The port stays open while a context exists.
   EXPECT_EQ(urma_delete_context(ctx_), URMA_SUCCESS);
   const auto context_fails = [&](int error, int expected, const std::vector<std::string>& words) {
     fake->set_open_error("fake0", error);
@@ -251,7 +251,7 @@ TEST_F(ModuleTest, AnAddressIsFoundWhereverItsTableHasIt) {
   EXPECT_TRUE(soon(from_second)) << "once the event is through";
 }
 
-// A peer that asks for both kinds of end under one number would get one that it need not give back.
+// A peer that asks for both kinds of end under one number would get one that it need not return.
 TEST_F(ModuleTest, OneConnectionHasOneEnd) {
   ASSERT_NO_FATAL_FAILURE(start({}));
   const Loop loop(ctx_);

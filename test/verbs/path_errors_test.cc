@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What becomes of the requests of a path where something fails, or is stopped.
+// What happens to the requests of a path when something fails or stops.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -78,7 +78,7 @@ TEST(PathErrorsTest, ErrorInTheMiddleFailsOneAndTheOthersGoOn) {
   Pair pair;
   pair.connect();
   Buffer narrow(&pair.fabric, 64, URMA_ACCESS_READ);
-  // Its owner says more than the device lets pass.
+  // Its owner reports more rights than the device grants.
   pair.fabric.connector.grants[narrow.segment.token_id_value].access = kAllAccess;
   Chain chain(pair.target.get());
   chain.write(pair.here->sge(0, 8), pair.there->remote_sge(0, 8), 1);
@@ -262,7 +262,7 @@ TEST(PathErrorsTest, StaleCompletionsHurtNobody) {
   }
 }
 
-// Gives as many completions as it is told to, and keeps the others.
+// Returns as many completions as it is told to, and keeps the others.
 struct Faucet {
   static int poll(ibv_cq* cq, int count, ibv_wc* completions) {
     const int got = poll_really(cq, std::min(count, left), completions);
@@ -273,7 +273,7 @@ struct Faucet {
   inline static int left;
 };
 
-// What was behind a request that has ended its connection is flushed later, maybe much later.
+// Requests after one that has ended its connection are flushed later, maybe much later.
 TEST(PathErrorsTest, WhatAConnectionLeftBehindFailsNoneOfTheNext) {
   NEEDS_FAKE();
   Pair pair;

@@ -44,7 +44,7 @@ TEST(PathTest, SendsInlineAndFromMemory) {
   bytes.len = sizeof(second);
   chain.send(bytes, 2).flag.bs.inline_flag = 1;
   ASSERT_EQ(pair.post(&chain), URMA_SUCCESS);
-  // Inline bytes are the library's once they are posted, though the connection is still made.
+  // Inline bytes belong to the library once posted, even if the connection is still being made.
   std::memset(second, 'x', sizeof(second));
   EXPECT_EQ(pair.sent(2)[1].status, URMA_CR_SUCCESS);
   const auto records = pair.received(2);
@@ -149,7 +149,7 @@ TEST(PathTest, WriteNotifyWritesTheValueBehindTheData) {
 TEST(PathTest, UnsignalledRequestsLeaveTheirPlaces) {
   Pair pair;
   pair.connect();
-  // Many times the depth, without a poll: a post makes room as soon as the device has.
+  // Many times the depth, without a poll: a post makes room as soon as the device has some.
   constexpr uint64_t kPosts = 500;
   for (uint64_t i = 0; i <= kPosts; ++i) {
     Chain chain(pair.target.get());
@@ -194,7 +194,7 @@ TEST(PathTest, RequestsWaitForTheConnection) {
   for (uint64_t i = 0; i < 5; ++i) EXPECT_EQ(records[i].user_ctx, i);
 }
 
-// One sender and some receivers, of which so many may be connected.
+// One sender and several receivers, `most` of which may be connected.
 struct Crowd {
   explicit Crowd(uint32_t most) : fabric({}, most) {
     for (uint32_t i = 0; i < 3; ++i) {
@@ -285,7 +285,7 @@ TEST(PathTest, LeastUsedConnectionsGiveWay) {
     }
     fabric.settle();
     EXPECT_LE(fabric.connections.count(), 3U);
-    // The one that was always used was connected once.
+    // The one always in use was connected once.
     EXPECT_EQ(fabric.connector.connects, 12);
     EXPECT_LE(fabric.fake->queue_pairs().size(), 6U);
   }
@@ -332,7 +332,7 @@ TEST(PathTest, FenceAwaitsReadsFromOtherTargets) {
   Chain chain(pair.target.get());
   chain.read({pair.here->sge(0, 8)}, pair.there->remote_sge(0, 8), 1);
   ASSERT_EQ(pair.post(&chain), URMA_SUCCESS);
-  // What the read has brought goes on.
+  // Sends on what the read has fetched.
   Chain second(second_target.get());
   second.write(pair.here->sge(0, 8), pair.there->remote_sge(8, 8), 2).flag.bs.fence = 1;
   ASSERT_EQ(pair.post(&second), URMA_SUCCESS);
@@ -362,7 +362,7 @@ TEST(PathTest, SmallCompletionQueueNeverOverflows) {
                        pair.there->remote_sge(64 + 8 * i, 8), i + 1, i);
   }
   ASSERT_EQ(pair.post(&chain), URMA_SUCCESS);
-  // All that the device has is flushed into the completion queue at once.
+  // All requests of the device are flushed into the completion queue at once.
   pair.send->sender->set_state(URMA_JETTY_STATE_ERROR);
   pair.fabric.fake->resume_all();
   EXPECT_EQ(pair.sent(17)[16].status, URMA_CR_WR_FLUSH_ERR_DONE);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What becomes of connections whose peer is lost, and of those that are made when it is back.
+// What happens to connections whose peer is lost, and to those made when it is back.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <ifaddrs.h>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr uint64_t kPatienceNs = 20 * kSecond;
 
-// An IPv4 address of this machine that other machines may know; empty where it has none.
+// An IPv4 address of this machine that other machines may know; empty if it has none.
 std::string own_address() {
   std::string found;
   ifaddrs* all = nullptr;
@@ -35,7 +35,7 @@ std::string own_address() {
   return found;
 }
 
-// A context of another process, as far as control messages show it.
+// A context of another process, as seen through control messages.
 struct Peer {
   Peer(const Api* api, Service* service, const urma_eid_t& at) : eid(at), network(api, 0) {
     ControlConfig config = {};
@@ -84,7 +84,7 @@ class PeerLossTest : public testing::TestWithParam<bool> {
     EXPECT_TRUE(soon([&] { return accepted; }));
     return connection;
   }
-  // As the control socket says it, which has let go of the peer before.
+  // As reported by the control socket, which has given up the peer before.
   void lose(PeerLoss loss) {
     transport_->control().unwatch(peer_->ref);
     Server(transport_.get()).on_peer_lost(peer_->ref, loss);
@@ -106,15 +106,16 @@ class PeerLossTest : public testing::TestWithParam<bool> {
   std::unique_ptr<Peer> peer_;
 };
 
-// TCP repeats for a quarter of an hour, and says nothing at all where there is nothing to repeat.
+// TCP retransmits for a quarter of an hour, and reports nothing when there is nothing to
+// retransmit.
 TEST_P(PeerLossTest, OnlyRoceLeavesSilenceToTheDevice) {
   const std::shared_ptr<Connection> connection = connect(1);
   lose(PeerLoss::kSilent);
   EXPECT_EQ(connection->broken, GetParam() ? URMA_CR_ACK_TIMEOUT_ERR : URMA_CR_SUCCESS);
 }
 
-// As behind a firewall that refuses for a while. What was lost then, and lies there unused, has no
-// part in how long the peer is watched.
+// As behind a firewall that rejects for a while. Unused connections that were lost meanwhile do not
+// affect how long the peer is watched.
 TEST_P(PeerLossTest, PeerThatIsBackIsWatchedForItsNewConnections) {
   const std::shared_ptr<Connection> before = connect(1);
   lose(PeerLoss::kRefused);
@@ -126,10 +127,10 @@ TEST_P(PeerLossTest, PeerThatIsBackIsWatchedForItsNewConnections) {
   EXPECT_TRUE(soon([&] { return after->broken == URMA_CR_ACK_TIMEOUT_ERR; }));
 }
 
-// Whose connections end without a reason.
+// Connections that end without a reason.
 class IwarpPeerLossTest : public PeerLossTest {};
 
-// What it has received has not failed, though its connection is gone before it says so.
+// What it has received has not failed, even if its connection is gone before it says so.
 TEST_P(IwarpPeerLossTest, ReceiverThatEndsHasTheLastWord) {
   peer_->server.probed = Answer::kNoSuchObject;
   const std::shared_ptr<Connection> told = connect(1);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Sleeping on a JFCE until completions come, however arming and completing meet.
+// Sleeping on a JFCE until completions arrive, however arming and completions interleave.
 #include <gtest/gtest.h>
 #include <poll.h>
 
@@ -34,7 +34,7 @@ class PumpTest : public ::testing::Test {
     receive_.reset();
   }
 
-  // What comes next is sent there. The sender still has ways to where it was sent before.
+  // Later messages are sent there. The sender still has connections to the earlier targets.
   void aim_at(uint32_t id) {
     former_targets_.push_back(std::move(target_));
     target_ = pair_.fabric.import(id);
@@ -53,7 +53,7 @@ class PumpTest : public ::testing::Test {
     ASSERT_EQ(send_->sender->post(chain.first(), &bad), URMA_SUCCESS);
     pair_.fabric.settle();
   }
-  // The JFC whose event comes within the time, or NULL.
+  // The JFC whose event arrives in time, or NULL.
   urma_jfc_t* wait(int timeout_ms) {
     urma_jfc_t* jfc = nullptr;
     const int got = channel_.wait(1, timeout_ms, &jfc);
@@ -97,7 +97,7 @@ TEST_F(PumpTest, ReceiveWakes) {
   EXPECT_TRUE(readable());
   EXPECT_EQ(wait(kPatienceMs), receive_jfc_.get());
   EXPECT_EQ(drain(receive_jfc_.get()), 1);
-  // Once for each arming.
+  // Once per arming.
   EXPECT_EQ(wait(0), nullptr);
 }
 
@@ -126,7 +126,7 @@ TEST_F(PumpTest, PostBehindArmingIsWokenFor) {
   EXPECT_EQ(wait(kPatienceMs), send_jfc_.get());
 }
 
-// It is armed for by the post, and the request is through before that is done.
+// The post arms it, and the request is done before that is complete.
 TEST_F(PumpTest, PostThatCompletesAtOnceWakes) {
   NEEDS_FAKE();
   make_connection();
@@ -146,8 +146,8 @@ int arm_late(ibv_cq* cq, int solicited_only) {
   return arm_device(cq, solicited_only);
 }
 
-// Of two JFCEs, one reads what rings for both. The other one's poll asks the device to ring again,
-// and has to find what comes meanwhile.
+// Of two JFCEs, one reads the event for both. The poll of the other one arms the device again, and
+// must find what arrives meanwhile.
 TEST_F(PumpTest, CompletionWhileAPollArmsIsNotForgotten) {
   NEEDS_FAKE();
   EventChannel other_channel(&pair_.fabric.ctx, 2);
@@ -193,7 +193,7 @@ TEST_F(PumpTest, CompletionBeforeArmingIsToldAtOnce) {
   EXPECT_EQ(drain(receive_jfc_.get()), 1);
 }
 
-// Each of these calls is one of the kernel.
+// Each of these calls is a system call.
 TEST_F(PumpTest, AMessageIsWaitedForWithOneCallOfEachKind) {
   NEEDS_FAKE();
   make_connection();
@@ -216,7 +216,7 @@ TEST_F(PumpTest, AMessageIsWaitedForWithOneCallOfEachKind) {
   }
 }
 
-// What is polled before anybody sleeps leaves its event behind, one more than are waited for then.
+// A completion polled before anyone sleeps leaves its event behind, one more than is waited for.
 TEST_F(PumpTest, EventsThatAreLeftBehindHideNone) {
   make_connection();
   for (int i = 0; i < 100; ++i) {
@@ -249,7 +249,7 @@ TEST_F(PumpTest, CompletionWithoutRecordLeavesItArmed) {
   ASSERT_EQ(send_->sender->post(first.first(), &refused), URMA_SUCCESS);
   pair_.fabric.poll(send_jfc_.get(), 1);
   send_jfc_->arm(false);
-  // The device completes some of these on our own account.
+  // The device completes some of these for the library itself.
   for (int i = 0; i < 40; ++i) {
     Chain chain(target_.get());
     chain.write(pair_.here->sge(0, 8), pair_.there->remote_sge(0, 8), 1, /*signalled=*/false);
@@ -285,7 +285,7 @@ TEST_F(PumpTest, ModerationCountsEachCompletionOnce) {
     for (int i = 0; i < 4; ++i) post_receive();
     receive_jfc_->arm(solicited);
     for (int i = 0; i < 4; ++i) {
-      // Each one rings, and is taken in before the next one comes.
+      // Each one raises an event, and is taken before the next one comes.
       EXPECT_EQ(wait(0), nullptr) << i;
       post_send(solicited);
       EXPECT_TRUE(readable());
@@ -296,7 +296,7 @@ TEST_F(PumpTest, ModerationCountsEachCompletionOnce) {
   }
 }
 
-// Only the device knows which message was solicited, and whoever takes it in may be somebody else.
+// Only the device knows which message was solicited, and another thread may take it.
 TEST_F(PumpTest, SolicitedMessageThatAnotherJfcTakesInWakes) {
   auto other_jfc = pair_.fabric.make_jfc(64, &channel_);
   {
@@ -331,8 +331,8 @@ TEST_F(PumpTest, ProgramThatPollsItselfIsStillWoken) {
     post_receive();
     receive_jfc_->arm(false);
     post_send();
-    // Its own polls take the record, and never read what woke it: from the second time on, that
-    // may come before the message does.
+    // Its own polls take the record, and never read the event: from the second round on, the event
+    // may precede the message.
     EXPECT_TRUE(readable());
     pair_.fabric.poll(receive_jfc_.get(), 1);
     pair_.fabric.poll(send_jfc_.get(), 1);
@@ -345,14 +345,14 @@ TEST_F(PumpTest, ProgramThatPollsItselfIsStillWoken) {
   EXPECT_EQ(wait(kPatienceMs), receive_jfc_.get());
 }
 
-// One thread arms and sleeps, the other one sends: no wake-up may be lost, whenever it comes.
+// One thread arms and sleeps, the other one sends: no wakeup may be lost, whenever it comes.
 TEST_F(PumpTest, ArmingRacesWithCompletions) {
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
   constexpr uint64_t kInSoftware = 20'000;
 #else
   constexpr uint64_t kInSoftware = 200'000;
 #endif
-  // Where the two threads share a processor with the device, each message takes milliseconds.
+  // If the two threads share a processor with the device, each message takes milliseconds.
   const uint64_t messages = real_device() == nullptr ? kInSoftware : 1'000;
   make_connection();
   std::atomic<uint64_t> received{0};
@@ -364,7 +364,7 @@ TEST_F(PumpTest, ArmingRacesWithCompletions) {
     for (uint64_t sent = 0; sent < messages && !ended.load();) {
       urma_cr_t record;
       send_jfc_->poll(1, &record);
-      // One at a time mostly, so that the receiver sleeps before each.
+      // Mostly one at a time, so that the receiver sleeps before each.
       if (sent - received.load(std::memory_order_acquire) >= 1 + sent % 3) {
         std::this_thread::yield();
         continue;

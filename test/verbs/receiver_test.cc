@@ -93,7 +93,7 @@ TEST(ReceiverTest, DeviceThatTakesHalfAChainSaysWhichHalf) {
   EXPECT_EQ(pair.receive->receiver->post(chain, &bad), URMA_SUCCESS);
 }
 
-// Whether the device says what was wrong with a receive, or leaves that to us.
+// Whether the device reports what was wrong with a receive, or leaves that to the library.
 class ReceiverFaultTest : public testing::TestWithParam<bool> {
  protected:
   static FakeDeviceOptions options() {
@@ -111,7 +111,7 @@ TEST_P(ReceiverFaultTest, TooShortReceiveFailsOnBothSides) {
   chain.send(pair.here->sge(0, 32), 1);
   chain.send(pair.here->sge(0, 32), 2);
   ASSERT_EQ(pair.post(&chain), URMA_SUCCESS);
-  // Nobody polls the receiver before.
+  // No one polls the receiver before.
   const auto sent = pair.sent(2);
   EXPECT_EQ(sent[0].status, URMA_CR_REM_RESP_LEN_ERR);
   EXPECT_EQ(sent[0].user_ctx, 1U);
@@ -137,7 +137,7 @@ TEST_P(ReceiverFaultTest, ReceiveInMemoryThatIsGoneFailsOnBothSides) {
   EXPECT_EQ(pair.received(1)[0].status, URMA_CR_LOC_ACCESS_ERR);
 }
 
-// Before its receiver has said what was wrong.
+// Before its receiver has reported what was wrong.
 TEST_P(ReceiverFaultTest, SenderThatIsFlushedDoesNotWaitForTheReason) {
   Pair pair(options());
   pair.connect();
@@ -167,7 +167,7 @@ TEST(ReceiverTest, WhatWasSentBeforeTheSenderLeftIsReceived) {
   EXPECT_EQ(pair.sent(4).size(), 4U);
   pair.send.reset();
   pair.fabric.settle();
-  // Its queue pair is gone already, its messages lie in the JFC.
+  // Its queue pair is gone already; its messages are in the JFC.
   EXPECT_TRUE(pair.fabric.fake->queue_pairs().empty());
   for (const urma_cr_t& record : pair.received(4)) EXPECT_EQ(record.status, URMA_CR_SUCCESS);
 }
@@ -176,7 +176,7 @@ TEST(ReceiverTest, ErrorGivesReceivesBackInOrder) {
   Pair pair;
   pair.connect();
   for (uint64_t i = 0; i < 10; ++i) ASSERT_EQ(pair.post_receive(i), URMA_SUCCESS);
-  // Places are used again in another order.
+  // Places are reused in another order.
   Chain chain(pair.target.get());
   for (uint64_t i = 0; i < 5; ++i) chain.send(pair.here->sge(0, 8), i);
   ASSERT_EQ(pair.post(&chain), URMA_SUCCESS);
@@ -217,7 +217,7 @@ TEST(ReceiverTest, LimitIsToldOnceByTheDevice) {
   for (uint64_t i = 0; i < 3; ++i) chain.send(pair.here->sge(0, 8), i);
   ASSERT_EQ(pair.post(&chain), URMA_SUCCESS);
   EXPECT_EQ(pair.sent(3).size(), 3U);
-  // Nobody has polled the receives.
+  // No one has polled the receives.
   pair.fabric.settle();
   ASSERT_TRUE(pair.fabric.events.take(&event));
   EXPECT_EQ(event.event_type, URMA_EVENT_JFR_LIMIT);
@@ -230,7 +230,7 @@ TEST(ReceiverTest, LimitIsToldOnceByTheDevice) {
   AsyncEvents::acknowledge(event);
 }
 
-// The device has a queue of its own for each time that a JFR becomes READY.
+// The device has a separate queue for each time that a JFR becomes READY.
 TEST(ReceiverTest, LimitIsToldByTheDeviceAlsoAfterAStop) {
   for (const auto state : {URMA_JFR_STATE_RESET, URMA_JFR_STATE_ERROR}) {
     Pair pair;
@@ -247,7 +247,7 @@ TEST(ReceiverTest, LimitIsToldByTheDeviceAlsoAfterAStop) {
     for (uint64_t i = 0; i < 3; ++i) chain.send(pair.here->sge(0, 8), i);
     ASSERT_EQ(pair.post(&chain), URMA_SUCCESS);
     EXPECT_EQ(pair.sent(3).size(), 3U);
-    // Nobody has polled the receives.
+    // No one has polled the receives.
     pair.fabric.settle();
     urma_async_event_t event;
     ASSERT_TRUE(pair.fabric.events.take(&event));
@@ -279,7 +279,7 @@ TEST(ReceiverTest, FullJfcHoldsMessagesBackAndLosesNone) {
     urma_jfs_wr_t* bad;
     ASSERT_EQ(send.sender->post(chain.first(), &bad), URMA_SUCCESS);
     EXPECT_EQ(fabric.poll(send_jfc.get(), 12).size(), 12U);
-    // The service thread leaves in the JFC's ring what it holds.
+    // The service thread leaves what it holds in the ring of the JFC.
     receive.receiver->serve();
     const auto records = fabric.poll(receive_jfc.get(), 12);
     for (uint64_t i = 0; i < 12; ++i) EXPECT_EQ(records[i].user_ctx, i);
@@ -302,7 +302,7 @@ TEST(ReceiverTest, ClosedEndpointTurnsItsSendersAway) {
   EXPECT_EQ(pair.sent(1)[0].status, URMA_CR_REM_ACCESS_ABORT_ERR);
 }
 
-// Messages that the JFC has no room for lie there by the number of their queue pair.
+// Messages for which the JFC has no room are kept by the number of their queue pair.
 TEST(ReceiverTest, WhatAClosedEndpointLeavesUnreadIsNobodyElses) {
   NEEDS_FAKE();
   Fabric fabric;
@@ -349,14 +349,14 @@ TEST(ReceiverTest, WhatAClosedEndpointLeavesUnreadIsNobodyElses) {
   EXPECT_EQ(records[2].local_id, 1001U);
   urma_cr_t none;
   EXPECT_EQ(receive_jfc->poll(1, &none), 0);
-  // What was closed goes once all is read.
+  // A closed endpoint is freed once everything is read.
   receive.receiver->serve();
   const std::vector<uint32_t> after = fabric.fake->queue_pairs();
   EXPECT_EQ(std::count(after.begin(), after.end(), before[1]), 0);
   fabric.connector.endpoints.erase(1001);
 }
 
-// Of a queue pair that nobody has.
+// Of a queue pair that does not exist.
 ConnectRequest request_from(const Pair& pair) {
   ConnectRequest request = {};
   request.connection = 77;
@@ -387,7 +387,8 @@ TEST(ReceiverTest, SameRequestGetsTheSameAnswer) {
   EXPECT_EQ(pair.fabric.fake->queue_pairs().size(), pairs - 1);
 }
 
-// The device makes a connection without the receiver's lock, which the program may take meanwhile.
+// The device makes a connection without the lock of the receiver, which the program may take
+// meanwhile.
 TEST(ReceiverTest, StateThatChangesMeanwhileTurnsASenderAway) {
   NEEDS_FAKE();
   Pair pair;
@@ -410,7 +411,7 @@ TEST(ReceiverTest, StateThatChangesMeanwhileTurnsASenderAway) {
   EXPECT_EQ(made, nullptr);
   EXPECT_EQ(fake->queue_pairs().size(), pairs);
   EXPECT_EQ(fake->calls("destroy_srq"), 1U);
-  // The next one comes in.
+  // The next one is accepted.
   fake->table().create_qp = create;
   ASSERT_EQ(pair.post_receive(1), URMA_SUCCESS);
   pair.post_send(1);

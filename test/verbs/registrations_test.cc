@@ -39,7 +39,7 @@ class RegistrationsTest : public DeviceFixture {
   bool revoke(const Segment& of) {
     return registrations_->revoke(of.eid, {kTokenId, kToken}, of.base, of.len);
   }
-  // What requests on the short way find.
+  // What requests on the short path find.
   std::optional<uint32_t> short_key(const Segment& of) {
     urma_sge_t piece = {};
     piece.addr = of.base + of.len - 1;
@@ -55,7 +55,7 @@ class RegistrationsTest : public DeviceFixture {
     EXPECT_EQ(keys.own_segment(piece, 1, &none), nullptr) << "before it";
     return lkey;
   }
-  // What the device allows requests of this process that name the segment, 0: nothing.
+  // The access of the device for requests of this process that name the segment, 0: none.
   int own_access(const Segment& of) {
     uint32_t lkey = 0;
     const bool stands = registrations_->keys().find(of.ref, &lkey);
@@ -88,7 +88,7 @@ TEST_F(RegistrationsTest, ASegmentIsRegisteredOnce) {
     EXPECT_EQ(fake_.locked_bytes(), 0U);
     EXPECT_EQ(own_access(granted), 0);
   }
-  // One was to see what the device can.
+  // One was used to test the device.
   EXPECT_EQ(fake_.calls("reg_mr"), before + 4);
 }
 
@@ -104,7 +104,7 @@ TEST_F(RegistrationsTest, WhatDoesNotFitLeavesNothingBehind) {
   EXPECT_EQ(fake_.locked_bytes(), 0U);
 }
 
-// Requests that are under way go on: they name the same key.
+// Requests in flight continue: they name the same key.
 TEST_F(RegistrationsTest, RightsAreTakenBackInPlaceWhereTheDeviceCan) {
   start({.has_rereg = true});
   fake_.set_locked_limit(kBytes);
@@ -124,7 +124,7 @@ TEST_F(RegistrationsTest, RightsAreTakenBackInPlaceWhereTheDeviceCan) {
   end(&granted);
 }
 
-// And so they do there: the peers have a region of their own.
+// Also there: the peers have a region of their own.
 TEST_F(RegistrationsTest, ElsePeersHaveARegionOfTheirOwn) {
   start({});
   Granted granted = segment(kReadWrite);
@@ -144,7 +144,7 @@ TEST_F(RegistrationsTest, ElsePeersHaveARegionOfTheirOwn) {
   EXPECT_EQ(fake_.locked_bytes(), 0U);
 }
 
-// A device that can may still fail to; then another region takes its place.
+// A device with that feature may still fail; then another region takes its place.
 TEST_F(RegistrationsTest, TheOldRegionMakesRoomForTheOther) {
   start({.has_rereg = true});
   fake_.set_locked_limit(kBytes);
@@ -158,7 +158,7 @@ TEST_F(RegistrationsTest, TheOldRegionMakesRoomForTheOther) {
   end(&granted);
 }
 
-// Better no key than one that still lets peers in.
+// Better no key than one that still admits peers.
 TEST_F(RegistrationsTest, WithoutRoomTheKeyEndsNevertheless) {
   start({.has_rereg = true});
   Granted granted = segment(kReadWrite);
@@ -173,7 +173,7 @@ TEST_F(RegistrationsTest, WithoutRoomTheKeyEndsNevertheless) {
   end(&granted);
 }
 
-// What may be written by peers there, because READs write, is not what they are granted.
+// Peers may write to the sink of a READ, but are not granted that.
 TEST_F(RegistrationsTest, IwarpKeepsTheSinkOfItsReads) {
   start({.iwarp = true});
   Granted granted = segment(URMA_ACCESS_READ);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What is kept of answers that were given, and for whom.
+// Which answers are kept, and for whom.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -32,7 +32,7 @@ TEST(ReplyCacheTest, StaysBounded) {
   for (uint32_t host = 3; host < 20000; ++host) admit(host, 1, 1, 1);
   EXPECT_EQ(cache.peers(), ReplyCache::kMaxPeers);
   EXPECT_EQ(admit(30000, 1, 1, 1), kFull);
-  // They are forgotten when they have been silent for long.
+  // Forgotten after a long silence.
   EXPECT_EQ(admit(30000, 1, 1, 1 + ReplyCache::kForgetNs), kExecute);
   EXPECT_EQ(cache.peers(), 1U);
   EXPECT_EQ(cache.replies(), 1U);
@@ -52,7 +52,7 @@ TEST(ReplyCacheTest, OneHostsRestartLeavesTheOthersTickets) {
   EXPECT_EQ(cache.admit(one, {8, 1, fresh, 1, 1}, 1, &reply, &replaced), kExecute);
   EXPECT_EQ(replaced, 7U);
   EXPECT_TRUE(tickets.valid(others, other, 9));
-  // What the one before has sent comes late.
+  // A message of the previous one arrives late.
   EXPECT_EQ(cache.admit(one, {7, 1, old, 2, 1}, 1, &reply, &replaced), kIgnore);
   EXPECT_EQ(replaced, 0U);
 }

@@ -47,7 +47,7 @@ struct Pair {
   ~Pair();
 
   urma_status_t post(Chain* chain, urma_jfs_wr_t** bad = nullptr);
-  // One request of 8 bytes, which has to be taken.
+  // One request of 8 bytes, which must be accepted.
   void post_send(uint64_t user_ctx);
   void post_write(uint64_t user_ctx);
   urma_status_t post_receive(uint64_t user_ctx, size_t offset = 0, uint32_t bytes = 64);

@@ -21,7 +21,7 @@ class TestConnector : public Connector {
 
   void connect(const std::shared_ptr<QueuePair>& /*pair*/, const ConnectRequest& request,
                std::function<void(const ConnectAnswer&)> answered) override;
-  // Before the device goes.
+  // Before the device ends.
   void close() {
     one_sided.clear();
     no_completions_.reset();
@@ -38,16 +38,16 @@ class TestConnector : public Connector {
   }
   void ask_for_fault(const ConnectRequest& request,
                      std::function<void(bool too_long)> answered) override;
-  // Of iWARP's alone.
+  // For iWARP only.
   void ask_for_sign(const ConnectRequest&, std::function<void(bool there)>) override {}
   void ask_for_segment(const SegmentRequest& request,
                        std::function<void(const SegmentAnswer&)> answered) override;
 
   std::map<uint32_t, Endpoint> endpoints;             // by id
   std::map<uint32_t, SegmentReply> grants;            // by token id
-  std::vector<std::shared_ptr<QueuePair>> one_sided;  // ends that take no message
+  std::vector<std::shared_ptr<QueuePair>> one_sided;  // ends that accept no message
   Answer refusal = Answer::kAccepted;
-  std::optional<LinkLayer> other_link;  // that the other end says it has
+  std::optional<LinkLayer> other_link;  // that the other end reports
   bool hold = false;
   int connects = 0;
   uint64_t last_connection = 0;

@@ -101,7 +101,7 @@ TEST(UmTest, TooShortReceiveHurtsNoOther) {
   EXPECT_EQ(records[0].remote_id.id, pair.send->sender->id().id);
   EXPECT_EQ(records[1].status, URMA_CR_SUCCESS);
   EXPECT_EQ(records[1].user_ctx, 2U);
-  // Nothing was written behind the receive.
+  // Nothing was written after the receive.
   EXPECT_EQ(pair.there->words[1], before);
 }
 
@@ -172,7 +172,7 @@ void expect_lost(Pair* pair, RemoteQueue* target, TestJfc* jfc) {
 
 void expect_lost(Pair* pair) { expect_lost(pair, pair->target.get(), pair->receive_jfc.get()); }
 
-// Nothing tells those who sent before, so they go on where it is.
+// Earlier senders are not told, so they go on to its current place.
 TEST(UmTest, ReceiverThatIsReadyAgainIsReachedAgain) {
   Pair pair({}, 16, use_datagrams);
   for (const auto state : {URMA_JFR_STATE_RESET, URMA_JFR_STATE_ERROR, URMA_JFR_STATE_RESET}) {
@@ -215,7 +215,7 @@ TEST(UmTest, QueueThatTheDeviceDoesNotOpenAgainStaysShut) {
   expect_arrives(&pair);
 }
 
-// Ids of the library's are told apart by their kind.
+// The kind distinguishes ids chosen by the library.
 TEST(UmTest, JettyAndJfrWithTheSameIdAreTwoTargets) {
   Pair pair({}, 16, use_datagrams);
   auto jetty_jfc = pair.fabric.make_jfc();
@@ -247,7 +247,7 @@ TEST(UmTest, MessageToAGroupIsForTheMemberThatHasAnswered) {
   pair.send.reset();
 }
 
-// As when its process starts anew: with the same id, and another queue pair and key.
+// As after a restart of its process: the same id, with another queue pair and key.
 TEST(UmTest, NextReceiverWithTheSameIdIsReachedOnceTheOldOneIsKnownToBeGone) {
   Pair pair({}, 16, use_datagrams);
   expect_arrives(&pair);
@@ -260,7 +260,7 @@ TEST(UmTest, NextReceiverWithTheSameIdIsReachedOnceTheOldOneIsKnownToBeGone) {
   expect_arrives(&pair);
   EXPECT_EQ(pair.fabric.connector.connects, 2);
   EXPECT_EQ(pair.fabric.connector.disconnects, 1);
-  // Nobody asks again for one that is asked for no more.
+  // No one asks again for one that is no longer wanted.
   pair.fabric.connections.lost(1);
   expect_arrives(&pair);
   EXPECT_EQ(pair.fabric.connector.connects, 2);
@@ -283,7 +283,7 @@ TEST(UmTest, AddressOfAnOwnerThatHasGoneStaysAsLongAsTheDeviceUsesIt) {
   EXPECT_EQ(pair.fabric.connector.connects, 2);
 }
 
-// No reliable connection gives way to it, and none is listed.
+// No reliable connection is closed for it, and none is listed.
 TEST(UmTest, WhatIsKnownOfATargetIsNoConnection) {
   Pair pair({}, 16, use_datagrams);
   expect_arrives(&pair);
@@ -307,7 +307,7 @@ TEST(UmTest, WhatTheDeviceRefusesFailsAloneUnlessItHasNoRoom) {
   }
 }
 
-// What is behind it, also to another target, is sent again.
+// Requests after it, also to another target, are sent again.
 TEST(UmTest, OneThatBreaksTheSendQueueFailsAlone) {
   NEEDS_FAKE();
   Pair pair({}, 16, use_datagrams);
@@ -372,7 +372,7 @@ TEST(UmTest, SendQueueThatCannotBeOpenedAgainFailsWhatIsPosted) {
   expect_arrives(&pair);
 }
 
-// What the device keeps beyond a flush is not taken for what is posted later.
+// What the device keeps beyond a flush is not taken for a later request.
 TEST(UmTest, RequestsThatTheDeviceKeepsAreFlushed) {
   NEEDS_FAKE();
   Pair pair({}, 16, use_datagrams);

@@ -2,9 +2,9 @@
 #
 # usage: boot.sh qemu|uml FOLDER SECONDS [PROCESSOR]
 # Boots a guest that runs the script FOLDER/job as root, with the host's files readable and FOLDER
-# writable as /out; prints what the job prints. Leaves FOLDER/status, the job's exit status, unless
-# the guest ended before the job did, and FOLDER/kernel.log. Ends with 0 if there is a status, with
-# 124 if the time was over. PROCESSOR is the only one of this machine that the guest may run on.
+# writable as /out; prints the output of the job. Leaves FOLDER/kernel.log, and FOLDER/status with
+# the exit status of the job, unless the guest ended before the job. Exits with 0 if there is a
+# status, with 124 on timeout. PROCESSOR is the only one of this machine that the guest may use.
 
 set -euo pipefail
 
@@ -12,10 +12,10 @@ here="$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")"
 # For modprobe; only root has it by default.
 PATH="${PATH}:/usr/sbin:/sbin"
 
-# Never KVM: inside some virtual machines /dev/kvm is there and hangs. The kernel boots on one
-# processor, and init starts the other: while it boots it changes its own code by way of int3, and
-# where two threads emulate, one may see that int3 after the kernel is done with it, which panics.
-# lpj spares the second processor a second of measuring how fast it is.
+# Never KVM: inside some virtual machines /dev/kvm exists and hangs. The kernel boots on one
+# processor, and init starts the other: during boot the kernel patches its own code with int3. With
+# two emulating threads, one may see an int3 after the kernel is done with it, which panics. lpj
+# saves the second processor a second of calibration.
 boot_qemu() {
   local kernel="$1" folder="$2" seconds="$3" release
   release="$(ls "${kernel}/lib/modules")"
@@ -51,7 +51,7 @@ boot_qemu() {
     -device virtio-9p-pci,fsdev=out,mount_tag=out "${share[@]}" </dev/null
 }
 
-# It ends by itself when QEMU leaves. Its socket has a name before anybody may connect to it.
+# It exits when QEMU does. Its socket has a name before it accepts connections.
 start_virtiofsd() {
   local folder="$1" socket="$1/virtiofsd.socket" tries=0
   /usr/lib/qemu/virtiofsd --socket-path="${socket}" -o source=/ -o cache=always \

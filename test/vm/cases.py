@@ -1,4 +1,4 @@
-"""What a table of jobs is made of (jobs.py)."""
+"""The parts of a table of jobs (jobs.py)."""
 
 import dataclasses
 import shlex
@@ -8,33 +8,33 @@ GUESTS = {'qemu': 20, 'uml': 5}  # How many times slower than the machine itself
 
 @dataclasses.dataclass
 class Case:
-    """A command that has to end with 0 within LIMIT seconds, as measured outside of a guest."""
+    """A command that must exit with 0 within LIMIT seconds, as measured outside a guest."""
     name: str
     command: list = ()
     limit: int = 10
     environment: dict = dataclasses.field(default_factory=dict)
     label: str = ''   # Of a Bazel test, which needs no command.
-    config: str = ''  # The --config that what Bazel builds for it is built with.
+    config: str = ''  # The --config of the Bazel build for it.
     only: str = '*'      # Of a Bazel test: its test cases, as a filter of GoogleTest,
     leave_out: dict = dataclasses.field(default_factory=dict)  # but for these, by guest.
-    # What else Bazel has to build. In the command, {bin} stands for the folder it is built into.
+    # What else Bazel must build. In the command, {bin} stands for the folder of the results.
     needs: list = dataclasses.field(default_factory=list)
 
 
 @dataclasses.dataclass
 class Job:
-    """Cases that share one guest of each kind, which has to be done within SECONDS."""
+    """Cases that share one guest of each kind, which must finish within SECONDS."""
     name: str
     guests: list
     cases: list
-    devices: bool = False  # Whether devices.sh comes first,
+    devices: bool = False  # Whether to run devices.sh first,
     kfd: bool = False      # or kfd.sh.
     seconds: int = 300
-    alone: bool = False  # Whether it measures, so that no other guest may run beside it.
+    alone: bool = False  # Whether it measures, so that no other guest may run at the same time.
 
 
 def command(name, text, limit=10, needs=(), **environment):
-    """A command line. What follows is set in its environment."""
+    """A command line. Further arguments are set in its environment."""
     return Case(name, shlex.split(text), limit, environment, needs=list(needs))
 
 
@@ -50,7 +50,7 @@ def both_ends(name, text, limit=10):
 
 
 def test(label, where='', environment=None, **options):
-    """A Bazel test, by its label; WHERE is what its name tells of its environment."""
+    """A Bazel test, by its label; WHERE is the part of its name for its environment."""
     remarks = ', '.join(filter(None, [where, options.get('config')]))
     name = f'{label} ({remarks})' if remarks else label
     return Case(name, environment=environment or {}, label=label, **options)

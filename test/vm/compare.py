@@ -1,19 +1,18 @@
 #!/usr/bin/env python3
-"""Measures urma_perftest beside Debian's perftest, on the two ends of the virtual cable.
+"""Compares urma_perftest with Debian's perftest, on the two ends of the virtual cable.
 
 usage: compare.py URMA_PERFTEST [ROUNDS]
 
 For the guests of `./dev vm`. In each round both run each test once, one after the other; every
-other round begins with perftest. What changes from run to run with what else the machine does gets
-three times as many rounds. Prints a table of medians over the rounds, and of the ratios of
-each round; of what is the least of a run, the least of all rounds. Ends with 1 where something
-could not be measured.
+other round begins with perftest. Tests that depend on other load on the machine get three times as
+many rounds. Prints a table of medians over the rounds, and of the ratios of each round; for the
+minimum of a run, the minimum of all rounds. Exits with 1 if something could not be measured.
 
-There is one processor. Where both sides poll, one gets it when the other gives way, as urma_perftest
+There is one processor. If both sides poll, one gets it when the other yields, as urma_perftest
 does, or when the kernel takes it away, a tick later. The typical latency of WRITE and SEND shows
-that; the least one is of messages whose receiver happened to be next, and shows what the programs
-and libraries take. Of the other tests, one side alone is busy. Debian's ib_send_lat does not end
-with events there.
+that; the minimum is that of messages whose receiver happened to be next, and shows the cost of the
+programs and libraries. In the other tests only one side is busy. Debian's ib_send_lat does not
+finish with events there.
 """
 
 import ctypes
@@ -28,15 +27,15 @@ SERVER, CLIENT, HOST = 'rxe0', 'rxe1', '127.0.0.1'
 PORT = 18600
 LIMIT = 12  # seconds, of one run
 
-# What is read of a test, and the column of it, the same of both programs.
+# The value to read of a test, and its column, the same for both programs.
 LEAST_AND_TYPICAL = [('least', 2), ('typical', 4)]
 TYPICAL = [('typical', 4)]
 AVERAGE = [('average', 3)]
 LATENCY = ('us', 1.10)  # unit, target
 BANDWIDTH = ('MiB/s', 0.95)
 
-# What, the test of ours, that of perftest, the options of both, what is read, unit and target, and
-# how many times the rounds.
+# Name, our test, the test of perftest, the options of both, the value read, unit and target, and
+# the factor of rounds.
 ROWS = [
     ('write latency, 8 B', 'write_lat', 'ib_write_lat', '-s 8 -n 2000', LEAST_AND_TYPICAL, LATENCY,
      1),
@@ -62,7 +61,7 @@ def cycles_per_us():
 
 
 def tell_frequency(frequency):
-    """perftest wants it in /proc/cpuinfo, where User Mode Linux has none."""
+    """perftest reads it from /proc/cpuinfo, where User Mode Linux has none."""
     with open('/proc/cpuinfo', encoding='ascii') as known:
         text = known.read()
     if 'cpu MHz' in text:
@@ -80,7 +79,7 @@ def listens(port):
 
 
 def run(server, client, port, columns):
-    """The numbers in these columns of the only row that the client prints; None where it fails."""
+    """The numbers in these columns of the only row that the client prints; None if it fails."""
     with subprocess.Popen(server, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                           text=True) as other:
         deadline = time.monotonic() + LIMIT
@@ -100,7 +99,7 @@ def run(server, client, port, columns):
                if len(row) > max(columns) and row[0].isdigit() and row[1].isdigit()]
     if done.returncode == 0 and numbers:
         values = [float(numbers[-1][column]) for column in columns]
-        # perftest says infinity, or 0, where its own measurement of the frequency was disturbed.
+        # perftest prints infinity or 0 if its measurement of the frequency was disturbed.
         if all(math.isfinite(value) and value > 0 for value in values):
             return values
     print(f'compare: {" ".join(client)} ends with {done.returncode}\n{done.stdout}{done.stderr}',
@@ -109,8 +108,8 @@ def run(server, client, port, columns):
 
 
 def commands(program, row, frequency):
-    """Runs of ours and of perftest. What the latter measures itself of the frequency is often
-    disturbed, so it tells latencies in cycles."""
+    """Runs of urma_perftest and of perftest. The latter's own measurement of the frequency is often
+    disturbed, so it reports latencies in cycles."""
     _, ours, theirs, options, figures, kind, _ = row
     columns = [column for _, column in figures]
     our_options = f'{options} {OURS_ONLY.get(ours, "")}'.split()
@@ -144,7 +143,7 @@ def measure(program, rounds):
             for turn, into in turns if number % 2 == 0 else reversed(turns):
                 port += 1
                 found = turn(port)
-                if found is None and into is theirs:  # Not ours to mend.
+                if found is None and into is theirs:  # Not for us to fix.
                     found = turn(port + 500) or turn(port + 1000)
                 into.append(found)
     return values

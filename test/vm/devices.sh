@@ -1,7 +1,7 @@
 #!/bin/bash
 #
-# Runs in a guest: makes the software RDMA devices that tests are run on, and waits until they can
-# be used. Fails, and says what is missing, if one does not come up.
+# Runs in a guest: makes the software RDMA devices for tests, and waits until they are usable.
+# Fails, and says what is missing, if one does not come up.
 #
 #   rxe0, rxe1  Soft-RoCE on the two ends of one virtual cable: link-local addresses, GID index 0
 #   rxe2        Soft-RoCE on a network device with two addresses: 10.77.2.1 (GID index 1) and
@@ -18,8 +18,8 @@ fail() {
   exit 1
 }
 
-# Makes a network device that is up at once: its address is checked for duplicates by nobody.
-# An MTU of 4200 gives RDMA one of 4096.
+# Makes a network device that is up at once, without duplicate address detection. An MTU of 4200
+# gives RDMA one of 4096.
 bring_up() {
   local name="$1" address
   shift

@@ -1,9 +1,9 @@
-# What a job is made of; runs in the guest. To be sourced.
+# The parts of a job; runs in the guest. To be sourced.
 
 ulimit -l unlimited -n "$(ulimit -Hn)"
 
-# Runs the case NAME: COMMAND, for at most SECONDS. Leaves in /out what became of it, in files
-# that are named after its NUMBER, and prints that too. Returns its status.
+# Runs the case NAME: COMMAND, for at most SECONDS. Writes its result to files in /out that are
+# named after its NUMBER, and prints it. Returns its status.
 run_case() {
   local number="$1" seconds="$2" name="$3" status=0 start
   shift 3

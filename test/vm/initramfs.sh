@@ -1,8 +1,8 @@
 #!/bin/bash
 #
 # usage: initramfs.sh FILE [MODULE.ko...]
-# Packs the first file system of a guest into FILE: busybox, the init beside this script, and the
-# modules given, which init loads in this order.
+# Packs the first file system of a guest into FILE: busybox, the init next to this script, and the
+# modules, which init loads in this order.
 
 set -euo pipefail
 

@@ -10,21 +10,21 @@ from cases import GUESTS, Job, both_ends, command, pair, test
 ONE_ADDRESS = ('rxe2', {'URMA_DEVICE': 'urma_rxe2'})
 TWO_ADDRESSES = ('two addresses of rxe2', {'URMA_DEVICE': 'urma_rxe2', 'URMA_PEER_EID_INDEX': '1'})
 SIW = ('siw0', {'URMA_DEVICE': 'urma_siw0'})
-# At the two ends of a virtual cable, which have link-local addresses only.
+# At the two ends of a virtual cable, which only have link-local addresses.
 TWO_DEVICES = ('rxe0 and rxe1', {'URMA_DEVICE': 'urma_rxe0', 'URMA_PEER_DEVICE': 'urma_rxe1',
                                  'URMA_TEST_LINK': 'net0'})
 SHM = ('shm', {'URMA_DEVICE': 'urma_shm0'})
-# The processors, as the HSA runtime has them.
+# The processors, as the HSA runtime sees them.
 HSA = ('hsa0', {'URMA_DEVICE': 'urma_hsa0', 'URMA_ROCM_CPU': '1'})
 
-# What User Mode Linux cannot do. It has one processor: two programs that poll for each other take
-# turns of a millisecond, and show nothing of their progress in time. Each page that is pinned is
-# a mapping of its own on the machine: a segment of 1 GiB needs more than vm.max_map_count.
+# What User Mode Linux cannot run. It has one processor: two programs that poll for each other
+# alternate every millisecond, and show no timely progress. Each pinned page is a mapping of its own
+# on the host: a segment of 1 GiB needs more than vm.max_map_count.
 UML_LACKING = {
     'perftest_faults': ['*Peer.*/write_lat', '*Peer.*/send_lat'],
     'clients_memory': ['Clients.C4_01_OrdinaryMemoryOfATargetThatMakesNoCall'],
 }
-# And what Soft-iWARP cannot: its requests have up to 6 pieces of memory, and some programs take 13.
+# What Soft-iWARP cannot run: its requests have up to 6 pieces of memory, and some programs need 13.
 SIW_LACKING = {
     'clients_device': ['Clients.C2_03_LimitsFitWhereProgramsPutThem'],
 }
@@ -53,13 +53,13 @@ def port_is_active(device):
 
 def connects_on(device, address):
     """A connection by librdmacm."""
-    # Not by rping, whose thread for events may find their channel closed at the end, nor by
-    # ucmatose, whose client ends with an error over iWARP in one of ten runs.
+    # Not by rping, whose event thread may find its channel closed at the end, nor by ucmatose,
+    # whose client ends with an error over iWARP in one of ten runs.
     return pair(f'librdmacm on {device}', f'rdma_server -s {address}', f'rdma_client -s {address}')
 
 
 def on_siw():
-    """Programs of the field on Soft-iWARP."""
+    """Common programs on Soft-iWARP."""
     return [connects_on('siw0', '10.77.3.1'),
             pair('write on siw0', 'ib_write_bw -d siw0 -R -n 100 -s 65536 -F',
                  'ib_write_bw -d siw0 -R -n 100 -s 65536 -F 10.77.3.1')]
@@ -80,7 +80,7 @@ def provider_parts():
             test('//test/verbs:data_path_on_device_test', 'rxe2', environment, limit=20)]
 
 
-# The conformance suite, but for what takes minutes in QEMU, and what several processes do to each
+# The conformance suite, except what takes minutes in QEMU, and what several processes do to each
 # other.
 PROGRAMS = ('two_process threads clients_completion clients_device clients_life '
             'clients_memory')
@@ -90,7 +90,7 @@ PROCESSES = ('advise alias atomics bind channel errors event event_sleep group i
              'state um unbind user_segment')
 
 JOBS = [
-    # The devices, and programs of the field on them: what fails here is not ours.
+    # The devices, and common programs on them: a failure here is not ours.
     Job('devices', guests=['qemu', 'uml'], devices=True, cases=[
         port_is_active('rxe0'),
         port_is_active('rxe1'),
@@ -110,7 +110,7 @@ JOBS = [
         both_ends('RC read', 'ib_read_bw -d {device} -x 0 -n 100 -s 65536 -F'),
         both_ends('RC atomics', 'ib_atomic_lat -d {device} -x 0 -n 100 -F'),
     ]),
-    # iWARP connects by librdmacm only.
+    # iWARP only connects through librdmacm.
     Job('siw', guests=['qemu'], devices=True, seconds=600, cases=[
         *on_siw(),
         *tests('conformance', SUITE, SIW, limit=30),
@@ -128,7 +128,7 @@ JOBS = [
     ]),
     Job('rxe', guests=['qemu'], devices=True, seconds=600, cases=[
         *provider_parts()[:1],
-        # A peer that is killed, one that comes back, and a cable that is taken away.
+        # A killed peer, a restarted one, and a removed cable.
         *tests('process', 'kill', TWO_DEVICES, only='*OneSided', limit=20),
         *tests('process', 'restart', TWO_ADDRESSES, limit=20),
         *tests('process', 'link', TWO_DEVICES, only='*ShortOutage', limit=20),
@@ -165,9 +165,9 @@ JOBS = [
     Job('rxe-tools', guests=['uml'], devices=True, seconds=600, cases=[
         *tests('tools', 'perftest_modes perftest_faults perftest_verify', TWO_DEVICES, limit=60),
     ]),
-    # The shm provider on another kernel than the machine's; in QEMU what needs two processors or
-    # huge pages, and does not take minutes there. Not kill_test: busy processes share two processors
-    # as slow as these, and a living one may be silent for longer than the provider is patient.
+    # The shm provider on a kernel other than the host's; in QEMU only tests that need two
+    # processors or huge pages and are not slow there. Not kill_test: busy processes share two slow
+    # processors, and a live one may be silent for longer than the timeout of the provider.
     Job('shm', guests=['qemu'], seconds=600, cases=[
         *tests('unit', 'core_data_api devices in_place_futex in_place_own_memory reactor ring '
                'runtime_dir', SHM),
@@ -186,7 +186,7 @@ JOBS = [
         *tests('conformance', 'lines two_process', SHM),
     ]),
     # Debian's ROCr over Debian's amdgpu, without a GPU. The runtime's calls for other processes end
-    # with a signal there: what is seen here as well is that nobody calls them.
+    # with a signal there, so this also checks that they are not called.
     Job('rocm', guests=['qemu'], kfd=True, seconds=900, cases=[
         *tests('rocm', 'runtime', ('kfd', {}), only='*DriverWithoutGpu:*NoPermission'),
         *tests('rocm', 'real_rocr_host', ('kfd', {}), only='RealRocrMemory.*', limit=20),
@@ -195,12 +195,12 @@ JOBS = [
         *tests('conformance', 'opcode_matrix_copied', HSA, limit=30,
                only='*RcJettyTwoProcessesToken'),
     ]),
-    # A sanitizer in the guest; User Mode Linux has no room for its shadow.
+    # A sanitizer in the guest; User Mode Linux has no room for its shadow memory.
     Job('sanitizer', guests=['qemu'], devices=True, seconds=600, cases=[
         *tests('conformance', 'two_process', SHM, config='asan'),
         *tests('conformance', 'two_process', TWO_ADDRESSES, config='asan', limit=20),
     ]),
-    # urma_perftest beside the field's perftest.
+    # urma_perftest compared with perftest.
     Job('compare', guests=['uml'], devices=True, alone=True, cases=[
         command('urma_perftest beside perftest',
                 'test/vm/compare.py {bin}/tools/perftest/urma_perftest', 60,

@@ -1,7 +1,7 @@
 #!/bin/bash
 #
-# Runs in a guest: loads the driver of AMD's GPUs, of which there is none. What then stands in
-# /dev/kfd knows of the processors alone. Fails, and says what is missing, if it does not come up.
+# Runs in a guest: loads the driver of AMD's GPUs on a machine without any. /dev/kfd then lists the
+# processors only. Fails, and says what is missing, if it does not come up.
 
 set -euo pipefail
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Takes the cable between rxe0 and rxe1 away under traffic, and gives it back.
+"""Removes the cable between rxe0 and rxe1 under traffic, and restores it.
 
 usage: link.py URMA_PERFTEST
 Runs in a guest. The last line is `N passed, N failed, 0 skipped`.
@@ -54,7 +54,7 @@ class Program:
 
 
 class Traffic:
-    """A client on rxe1 that writes to a server on rxe0; silence is noticed after TIMEOUT_MS."""
+    """A client on rxe1 that writes to a server on rxe0; silence is detected after TIMEOUT_MS."""
 
     def __init__(self, perftest, options, timeout_ms=1000):
         words = [perftest, 'write_bw', '-s', '4096', *options]
@@ -101,7 +101,7 @@ def run_once(perftest):
 
 
 def short_break(perftest):
-    """Nobody is taken for dead, and what was under way arrives."""
+    """No peer is given up, and requests in flight arrive."""
     with Traffic(perftest, ['-y', '--inf_period_ms', '100'], timeout_ms=60000) as traffic:
         traffic.wait_for_rows(2)
         set_link('down')
@@ -113,7 +113,7 @@ def short_break(perftest):
 
 
 def long_break(perftest):
-    """Requests end with an error while the cable is away; after it, a new run is as any other."""
+    """Requests end with an error without the cable; after it, a new run is like any other."""
     with Traffic(perftest, ['-y', '--inf_period_ms', '100']) as traffic:
         traffic.wait_for_rows(2)
         set_link('down')

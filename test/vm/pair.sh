@@ -1,11 +1,11 @@
 #!/bin/bash
 #
 # usage: pair.sh SERVER-COMMAND CLIENT-COMMAND
-# Runs the client as soon as the server listens. Fails if one of them does.
+# Runs the client as soon as the server listens. Fails if either does.
 
 set -uo pipefail
 
-# Prints how many sockets and RDMA identifiers wait for connections.
+# Prints how many sockets and RDMA identifiers listen.
 listeners() {
   local sockets
   sockets="$(cat /proc/net/tcp /proc/net/tcp6 | awk '$4 == "0A"' | wc -l)"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Takes from a program what it needs of the kernel, and looks at what it says of that.
+"""Denies a program resources of the kernel, and checks what it reports.
 
 usage: refusals.py URMA_ADMIN URMA_PERFTEST
 Runs in a guest, as root. The last line is `N passed, N failed, 0 skipped`.
@@ -37,7 +37,7 @@ def expect(text, *words):
 
 
 def devices_that_may_not_be_opened(admin, _):
-    """There are none of this provider then, without noise, and urma_admin says why."""
+    """Then this provider has none, without messages, and urma_admin says why."""
     files = list(pathlib.Path('/dev/infiniband').glob('uverbs*'))
     modes = {file: file.stat().st_mode & 0o777 for file in files}
     if not files:

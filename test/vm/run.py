@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the jobs of jobs.py in guests, and tells what became of each case.
+"""Runs the jobs of jobs.py in guests, and prints the result of each case.
 
 FILTER chooses the cases that have it in their name `GUEST JOB CASE`; if none has, all Bazel tests
 are run with those test cases that have it in theirs. The last line is `N passed, N failed,
@@ -35,7 +35,7 @@ KERNEL_LOG_LINES = 38
 
 
 def choose(jobs, text):
-    """Returns what FILTER means: (guest, Job) pairs, and the filter for test cases."""
+    """Returns what FILTER selects: (guest, Job) pairs, and the filter for test cases."""
     def reduce(keep):
         pairs = []
         for job in jobs:
@@ -81,7 +81,7 @@ class Guest:
         self.kind, self.job, self.folder = kind, job, folder
         self.first = [case for case, wanted in [(DEVICES, job.devices), (KFD, job.kfd)] if wanted]
         self.cases = self.first + job.cases
-        self.ended = ''  # Why there can be no results any more.
+        self.ended = ''  # Why no more results can come.
 
     def name(self, case):
         return f'{self.kind} {self.job.name} {case.name}'
@@ -103,14 +103,14 @@ class Guest:
         """Runs the job. User Mode Linux reads and makes files as root only."""
         as_root = []
         if self.kind == 'uml' and os.geteuid() != 0:
-            # Else the kernel would be made as root.
+            # Otherwise the kernel would be built as root.
             subprocess.run([os.path.join(HERE, 'kernel_uml.sh')], check=False,
                            stdout=subprocess.DEVNULL)
             as_root = ['sudo', '--preserve-env=HOME,URMA_VM_CACHE']
         boot = [*as_root, os.path.join(HERE, 'boot.sh'), self.kind, self.folder,
                 str(self.job.seconds)]
-        # The kernel of User Mode Linux and the programs in it take turns. Where the one wakes the
-        # other on another processor, and that is idle, a system call takes five times as long.
+        # The kernel of User Mode Linux and its programs alternate. If one wakes the other on
+        # another idle processor, a system call takes five times as long.
         boot += [str(processor)] if self.kind == 'uml' else []
         status = subprocess.run(boot, check=False).returncode
         if status:
@@ -119,7 +119,7 @@ class Guest:
                 self.ended = f'the limit of {self.job.seconds} s for this guest is over'
 
     def events(self, test_filter):
-        """Yields what became of each case, in the form of Bazel's events."""
+        """Yields the result of each case, in the form of Bazel's events."""
         log_shown = False
         for number, case in enumerate(self.cases):
             files = {'test.log': self.path(f'{number}.log'), 'test.xml': self.path(f'{number}.xml')}
@@ -131,8 +131,8 @@ class Guest:
                 append(files['test.log'], f'no test case is like "{case.only}"\n')
                 status = '1'
             elif status == '0' and test_filter != '*' and case in self.first:
-                continue  # Where only some test cases are meant, it is none of them.
-            # What a case measures is shown, whatever became of it.
+                continue  # If only some test cases are selected, it is none of them.
+            # The measurements of a case are shown, whatever its result.
             print(''.join(line for line in read(files['test.log']).splitlines(keepends=True)
                           if line.startswith('|')), end='', flush=True)
             yield {
@@ -147,7 +147,7 @@ class Guest:
             }
 
     def why_missing(self, first):
-        """Returns what is to be said of a case without a status; the kernel's log only once."""
+        """Returns the message for a case without a status; the kernel's log only once."""
         if not first:
             return 'was not run: see the first case that failed\n'
         log = read(self.path('kernel.log')).splitlines()[-KERNEL_LOG_LINES:]
@@ -178,7 +178,7 @@ def runs_nothing(files):
 
 
 def append(path, text):
-    """Appends to a file that may be root's, in a folder of ours."""
+    """Appends to a file that may belong to root, in a folder of this user."""
     text = read(path) + text
     if os.path.exists(path):
         os.unlink(path)
@@ -196,14 +196,14 @@ def read(path):
 
 
 def cannot_boot(kind):
-    """Returns why this user can boot no guest of KIND; '' where that can be done."""
+    """Returns why this user can boot no guest of KIND; '' if it can."""
     if kind == 'uml' and os.geteuid() != 0 and not shutil.which('sudo'):
         return 'User Mode Linux needs root, and there is no sudo; run ./dev vm as root'
     return ''
 
 
 def boot_all(guests):
-    """Boots the guests, two at a time, and last those that are to be alone."""
+    """Boots the guests, two at a time, and last those that must run alone."""
     waiting = collections.deque(guest for guest in guests if not guest.job.alone)
     processors = sorted(os.sched_getaffinity(0))
 
@@ -215,8 +215,8 @@ def boot_all(guests):
                 return
             guest.boot(processor)
 
-    # One from each end: so there is mostly one guest of QEMU, with threads for two processors, and
-    # one of User Mode Linux.
+    # One from each end: mostly one guest of QEMU, with threads for two processors, runs beside one
+    # of User Mode Linux.
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         list(pool.map(boot_from, [waiting.popleft, waiting.pop], [processors[0], processors[-1]]))
     for guest in guests:
@@ -250,7 +250,7 @@ def run(pairs, bins, test_filter):
         print(f'vm: logs are kept in {folder}', file=sys.stderr, flush=True)
     else:
         shutil.rmtree(folder)
-    # The totals are the last line of all.
+    # The totals are the very last line.
     sys.stdout.buffer.write(done.stdout)
     return done.returncode
 

@@ -1,11 +1,11 @@
-"""What the programs of a guest that try one thing after the other have in common."""
+"""For programs of a guest that try one thing after the other."""
 
 import sys
 import traceback
 
 
 def run_steps(steps, *arguments):
-    """Calls each step with the ARGUMENTS, and prints what came of it and, last, their number.
+    """Calls each step with the ARGUMENTS, and prints its result and, last, their number.
 
     Returns an exit status.
     """
