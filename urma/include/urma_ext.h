@@ -287,10 +287,10 @@ urma_status_t urma_ext_query_device(const urma_device_t* dev, urma_ext_device_t*
 // -------------------------------------------------------------------------------------------------
 // What the processes of one user do
 //
-// Only processes of the same effective user, not even root, can inspect a process that uses the
-// library, through a socket in the runtime directory (URMA_RUNTIME_DIR). They get a copy of its
-// state at that moment; only urma_ext_perf changes anything there. `pid` 0, or the caller's own, is
-// the calling process itself.
+// A process that uses the library can be inspected through a socket in the runtime directory
+// (URMA_RUNTIME_DIR), only by processes of the same effective user: not even by root. They get a
+// copy of its state at that moment; only urma_ext_perf changes anything there. `pid` 0, or the
+// caller's own, is the calling process itself.
 //
 // Lists: at most *count entries are written to the array, which may be NULL if *count is 0; *count
 // becomes the number of all entries. So ask for the number, make room for some more, and ask again.
