@@ -112,8 +112,8 @@ class Registry {
 
 inline constexpr uint32_t kUrmaHostVersion = 7;
 
-// The versioned table. The first call of runtime() makes it; throws Error if the runtime directory
-// cannot be used.
+// The versioned table. The first call of runtime() makes the Runtime; it throws Error if the
+// runtime directory cannot be used.
 struct urma_host {
   uint32_t version;
   urma::Logger* logger;

@@ -338,7 +338,7 @@ urma_target_jetty_t* urma_import_jfr(urma_context_t* ctx, urma_rjfr_t* rjfr,
 urma_target_jetty_t* urma_import_jfr_ex(urma_context_t* ctx, urma_rjfr_t* rjfr,
                                         urma_token_t* token_value, urma_import_jfr_ex_cfg_t* cfg);
 
-// Ends an import of urma_import_jfr or urma_import_jfr_ex. No request to it may be under way.
+// Ends an import of urma_import_jfr or urma_import_jfr_ex. No request to it may be in flight.
 // Returns URMA_SUCCESS; URMA_EINVAL: NULL; or the status of the provider.
 // Specification: Jetty Management.
 urma_status_t urma_unimport_jfr(urma_target_jetty_t* target_jfr);
@@ -466,7 +466,7 @@ urma_target_jetty_t* urma_import_jetty_ex(urma_context_t* ctx, urma_rjetty_t* rj
                                           urma_token_t* token_value,
                                           urma_import_jetty_ex_cfg_t* cfg);
 
-// Ends an import of urma_import_jetty or urma_import_jetty_ex. No request to it may be under way.
+// Ends an import of urma_import_jetty or urma_import_jetty_ex. No request to it may be in flight.
 // Returns URMA_SUCCESS; URMA_EINVAL: NULL; URMA_FAIL: an RC target that is still bound; or the
 // status of the provider.
 // Specification: Jetty Management.
@@ -533,7 +533,7 @@ urma_target_jetty_t* urma_import_jetty_async(urma_notifier_t* notifier, const ur
                                              const urma_token_t* token_value, uint64_t user_ctx,
                                              int timeout);
 
-// Ends an import of urma_import_jetty_async. No request to it may be under way.
+// Ends an import of urma_import_jetty_async. No request to it may be in flight.
 // Returns URMA_SUCCESS; URMA_EINVAL: NULL; or the status of the provider.
 // Specification: Jetty Management.
 urma_status_t urma_unimport_jetty_async(urma_target_jetty_t* tjetty);
@@ -558,7 +558,7 @@ urma_status_t urma_unbind_jetty_async(urma_jetty_t* jetty);
 // Specification: Jetty Management.
 urma_notifier_t* urma_create_notifier(urma_context_t* ctx);
 
-// Ends a notifier. Imports that are still under way fail with a timeout and end too.
+// Ends a notifier. Imports still in progress fail with a timeout and end too.
 // Returns URMA_SUCCESS; URMA_EINVAL: NULL; or the status of the provider.
 // Specification: Jetty Management.
 urma_status_t urma_delete_notifier(urma_notifier_t* notifier);
@@ -719,7 +719,7 @@ urma_status_t urma_unregister_seg(urma_target_seg_t* target_seg);
 urma_target_seg_t* urma_import_seg(urma_context_t* ctx, urma_seg_t* seg, urma_token_t* token_value,
                                    uint64_t addr, urma_import_seg_flag_t flag);
 
-// Ends an import; its mva must not be used any more. No request to it may be under way. What the
+// Ends an import; its mva must not be used any more. No request to it may be in flight. What the
 // owner granted may be kept for the next import (over shared memory: urma_shm(7)).
 // Returns URMA_SUCCESS; URMA_EINVAL: NULL; or the status of the provider.
 // Specification: Segment Management.

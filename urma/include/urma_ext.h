@@ -80,11 +80,10 @@ typedef struct urma_ext_part {
   urma_ext_reason_t reason;
 } urma_ext_part_t;
 
-// Tells how the parts of a segment are reached. For a registered `tseg` they tell what the owner
-// can hand out; for an imported one, which way a work request of this process takes. At most *count
-// parts are written to `parts`, which may be NULL if *count is 0; *count becomes the number of all
-// parts. They cover the segment in ascending order. Thread-safe; the segment must not end
-// meanwhile.
+// Tells how the parts of a segment are reached: for a registered `tseg` what the owner can hand
+// out, for an imported one which way a work request of this process takes. At most *count parts are
+// written to `parts`, which may be NULL if *count is 0; *count becomes the number of all parts.
+// They cover the segment in ascending order. Thread-safe; the segment must not end meanwhile.
 // Returns URMA_SUCCESS, or URMA_EINVAL: an argument is NULL, or the provider of the segment cannot
 // tell.
 // Specification: none, an extension.
@@ -288,9 +287,9 @@ urma_status_t urma_ext_query_device(const urma_device_t* dev, urma_ext_device_t*
 // -------------------------------------------------------------------------------------------------
 // What the processes of one user do
 //
-// A process that uses the library can be inspected by processes of the same effective user, and by
-// no others, not even root, through a socket in the runtime directory (URMA_RUNTIME_DIR). They get
-// a copy of its state at that moment; only urma_ext_perf changes anything there. `pid` 0, or the
+// A process that uses the library can be inspected through a socket in the runtime directory
+// (URMA_RUNTIME_DIR), only by processes of the same effective user: not even by root. They get a
+// copy of its state at that moment; only urma_ext_perf changes anything there. `pid` 0, or the
 // caller's own, is the calling process itself.
 //
 // Lists: at most *count entries are written to the array, which may be NULL if *count is 0; *count

@@ -145,7 +145,7 @@ typedef int urma_status_t;
 #define URMA_ETIMEOUT ETIMEDOUT       // timed out
 #define URMA_EINVAL EINVAL            // wrong argument, or operation not supported
 #define URMA_EEXIST EEXIST            // exists already
-#define URMA_EINPROGRESS EINPROGRESS  // under way
+#define URMA_EINPROGRESS EINPROGRESS  // in progress
 #define URMA_FAIL 0x1000              // every other failure
 
 // -------------------------------------------------------------------------------------------------

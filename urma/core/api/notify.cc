@@ -16,7 +16,7 @@ namespace {
 
 using namespace urma::core;  // NOLINT(build/namespaces)
 
-// The imports under way. Each holds a reference to its context until it is ended: by the program,
+// The imports in progress. Each holds a reference to its context until it is ended: by the program,
 // or by the library if it fails or its notifier is deleted.
 class PendingImports {
  public:

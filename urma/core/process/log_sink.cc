@@ -84,7 +84,7 @@ void write_syslog(urma_vlog_level_t level, const char* line) {
 struct LogSink::Callback {
   urma_log_cb_t plain = nullptr;
   urma_loc_log_cb located = nullptr;
-  int running = 0;  // calls under way; guarded by mutex_
+  int running = 0;  // calls in progress; guarded by mutex_
 };
 
 LogCapture::LogCapture() { capture = this; }
