@@ -124,6 +124,7 @@ class WireTransport final : public DirectoryTransport {
                                   uint32_t access) override;
   void probe(const ProbeTarget& target, std::function<void(Answer)> answered) override;
   void connect_ahead(const RemoteQueue& target) override { wire_->connect_ahead(target); }
+  void lose_connection(const RemoteQueue& target) override { wire_->lose_connection(target); }
   void watch_peer(PeerWatcher* watcher, IdKind kind, const urma_eid_t& eid, uint32_t id,
                   uint64_t target) override {
     wire_->watch(watcher, kind, eid, id, target);

@@ -18,7 +18,12 @@ using std::chrono::steady_clock;
 
 class FaultTest : public ProcessTest {
  protected:
-  void SetUp() override { SKIP_UNLESS_SHARED_MEMORY("are faults made up"); }
+  // The verbs provider reads them for each context separately, see module_fault_test.
+  void SetUp() override {
+    const char* name = std::getenv("URMA_DEVICE");
+    if (name != nullptr && std::string(name) == "urma_net0") return;
+    SKIP_UNLESS_SHARED_MEMORY("and tcp are faults made up");
+  }
 };
 
 struct Sides {

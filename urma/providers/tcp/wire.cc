@@ -348,6 +348,15 @@ void TcpWire::connect_ahead(const RemoteQueue& target) {
   });
 }
 
+void TcpWire::lose_connection(const RemoteQueue& target) {
+  service().post([this, kind = id_kind(target.type), id = target.id, ended = engine_->ended()] {
+    if (*ended) return;
+    find(kind, id.eid, id.id, [](Answer, const Ref& connection) {
+      if (connection != nullptr) connection->end("URMA_FAULT dropped it");
+    });
+  });
+}
+
 void TcpWire::unregistered(SegmentRef segment) {
   std::vector<Ref> connections;
   {

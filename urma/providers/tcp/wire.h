@@ -56,6 +56,7 @@ class TcpWire final : public Wire {
              uint64_t target) override;
   void unwatch(PeerWatcher* watcher, uint64_t target) override;
   void connect_ahead(const RemoteQueue& target) override;
+  void lose_connection(const RemoteQueue& target) override;
   void progress() override;
   void asleep() override;
   void unregistered(SegmentRef segment) override;
