@@ -183,7 +183,7 @@ class Wire {
   virtual void unwatch(PeerWatcher* watcher, uint64_t target) = 0;
   // Something will be sent to the target soon. Any thread.
   virtual void connect_ahead(const RemoteQueue& /*target*/) {}
-  // Breaks the connection to the owner of the target, as a network does: see URMA_FAULT. Any thread.
+  // Breaks the connection to the owner of the target, as a network does (URMA_FAULT). Any thread.
   virtual void lose_connection(const RemoteQueue& /*target*/) {}
   // For a poll: moves what has come, so that the service thread need not. With locks of queues.
   virtual void progress() {}
