@@ -21,7 +21,7 @@ readonly MAX_LINES=800
 readonly SUBJECT='^[a-z0-9][a-z0-9_.-]*: .+$'
 readonly MAX_SUBJECT=60
 # Words of this project, and of interfaces, that codespell takes for misspellings.
-readonly WORDS=cna,deactive,fro,hsa,kno,kown,maxinum,mininum,nin,ot,reacher,renderd,shwo,ue,ues,upto
+readonly WORDS=cna,crate,deactive,fro,hsa,kno,kown,maxinum,mininum,nin,ot,reacher,renderd,shwo,ue,ues,upto
 
 passed=0
 failed=0
