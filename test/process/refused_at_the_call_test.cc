@@ -112,7 +112,7 @@ TEST_F(RefusedAtTheCallTest, AnIdThatWasChosenForAnotherKind) {
       const LogLines lines;
       EXPECT_EQ(import_as(endpoint, 4711, !jetty), nullptr);
       EXPECT_EQ(errno, EINVAL);
-      EXPECT_LINE("id 0x1267 is that of a ", jetty ? "not of a JFR" : "not of a jetty");
+      EXPECT_LINE("id 0x1267 is a ", jetty ? "not a JFR" : "not a jetty");
       // An id that no one has yet may still appear.
       for (const uint32_t id : {4711U, 4712U}) {
         const ImportedJetty target = import_as(endpoint, id, jetty);
