@@ -21,7 +21,7 @@ Shows a program and its children the devices of the library in /sys/class/ubcore
   --name NAME[=DEVICE]  a further name of a device, default urma_shm0; may be repeated
   --eid EID             an EID of urma_shm0; may be repeated
   --isolated            a runtime directory for this run alone, removed at its end
-  --fault SPEC          faults to make up (URMA_FAULT)
+  --fault SPEC          faults to inject (URMA_FAULT)
   --way WAY             mount, userns or preload; default: the first of them that works
   -v, --verbose         say on stderr which way was used, and why others were not
   -h, --help            this text
