@@ -144,7 +144,7 @@ TEST_F(RefusedAtTheCallTest, AJettyTakenForAJfrIsNamedByBothSides) {
     endpoint.post(send_request(target, &here));
     wait_for_status(endpoint.send_jfc, URMA_CR_REM_ACCESS_ABORT_ERR);
     EXPECT_LINE("cannot send to JFR ", "the owner has no such object");
-    EXPECT_LINE("takes jetty ", "for a JFR");
+    EXPECT_LINE("imports jetty ", "as a JFR");
     EXPECT_EQ(urma_unimport_jfr(target), URMA_SUCCESS);
     for (urma_jetty_t* made : more) EXPECT_EQ(urma_delete_jetty(made), URMA_SUCCESS);
     endpoint.close();
