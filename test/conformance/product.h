@@ -8,13 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "test/process/sanitized.h"
 #include "urma_api.h"
 
 namespace urma_test {
 
-// More than is copied in one turn; less where a sanitizer also checks each byte.
-inline constexpr size_t kLargest = (kSanitized ? 1 << 18 : 1 << 20) + 1;
+inline constexpr size_t kLargest = (1 << 20) + 1;
 inline constexpr size_t kGuard = 64;
 inline constexpr size_t kSpace = kLargest + 4 * kGuard;
 inline constexpr uint8_t kPoison = 0xa5;

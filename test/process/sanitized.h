@@ -21,9 +21,9 @@ inline constexpr bool kSanitized =
 inline constexpr bool kSanitized = false;
 #endif
 
-// How often a test repeats what varies by chance: less often when each time takes five to ten times
-// as long.
-constexpr uint64_t repetitions(uint64_t count) { return kSanitized ? (count + 9) / 10 : count; }
+// How often a test repeats what varies by chance: less often when each time takes five times as
+// long.
+constexpr uint64_t repetitions(uint64_t count) { return kSanitized ? (count + 4) / 5 : count; }
 
 // During its lifetime the thread may leak handles, like careless programs; leaks are not reported.
 #if defined(__SANITIZE_ADDRESS__)
