@@ -122,8 +122,8 @@ void CompletionQueue::raise_delayed(uint64_t arming) {
 }
 
 void CompletionQueue::raise() {
-  // Of all threads that see the bell one disarms. Relaxed: the locks that guard what the event
-  // tells of order it, and those of the channel.
+  // Of all threads that see the bell one disarms. Relaxed: the locks that guard the completions,
+  // and those of the channel, order what the event announces.
   if (bell_->armed.exchange(Armed::kNo, std::memory_order_relaxed) != Armed::kNo) {
     counters_->wakeups.add_shared(1);
     channel_->fire(this);

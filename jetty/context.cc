@@ -64,7 +64,7 @@ urma_jfce_t* Context::create_jfce() {
   return std::make_unique<EventChannel>(this, transport_->next_serial()).release();
 }
 
-// An event may have to be raised by what has arrived, and its program may be waiting here.
+// Moves first what has arrived: it may raise the event that the program waits for here.
 urma_status_t Context::get_async_event(urma_async_event_t* event) {
   if (events_.take(event)) return URMA_SUCCESS;
   if (events_.blocking()) {

@@ -26,8 +26,8 @@ class Context : public urma_context_t {
   urma_token_id_t* alloc_token_id();
   urma_token_id_t* alloc_token_id_ex(urma_token_id_flag_t flag);
   urma_target_seg_t* register_seg(urma_seg_cfg_t* cfg);
-  // The same for memory of another owner; `enter` does what Transport::enter() does for other
-  // segments. Throws Error.
+  // The same for memory that this process must not touch; `enter` does what Transport::enter() does
+  // for other segments. Throws Error.
   urma_target_seg_t* register_foreign(urma_seg_cfg_t* cfg,
                                       const std::function<void(Segment*)>& enter);
   urma_target_seg_t* import_seg(urma_seg_t* seg, urma_token_t* token, uint64_t addr,

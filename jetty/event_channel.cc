@@ -90,7 +90,7 @@ void EventChannel::fire(CompletionQueue* jfc) {
 
 void EventChannel::wake_up() {
   const uint64_t one = 1;
-  // Any count is an edge; it is never read, and would overflow after centuries.
+  // Each write is an edge. The count is never read, and would take centuries to overflow.
   [[maybe_unused]] ssize_t written = ::write(own_.get(), &one, sizeof(one));
 }
 

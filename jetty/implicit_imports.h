@@ -31,7 +31,7 @@ struct RemoteAccess {
 template <typename Import>
 class ImplicitImports {
  public:
-  // Imports the described segment, for no program. Throws Error.
+  // Imports the described segment for a request, not for a program. Throws Error.
   using Make = std::function<ImportRef<Import>(const urma_seg_t& described, urma_token_t token)>;
 
   explicit ImplicitImports(Make make) : make_(std::move(make)) {}
@@ -66,7 +66,7 @@ class ImplicitImports {
   };
 
   // The segment that holds `bytes` bytes at `addr` and allows `access`, with a reference for the
-  // caller. As with every import, use shows whether it exists and may be used.
+  // caller. As with every import, only its use shows whether it exists and may be used.
   Import* find(const urma_eid_t& owner, const TokenKey& key, uint64_t addr, uint64_t bytes,
                uint32_t access) {
     const auto found = std::find_if(known_.begin(), known_.end(), [&](const Known& known) {

@@ -23,7 +23,8 @@ enum class MessageKind : uint8_t {
 enum MessageFlag : uint8_t {
   kWantsAnswer = 1,  // the sender waits for the answer
   kSolicited = 2,
-  kByReference = 4,  // over shm the payload says where the bytes lie, over a wire they follow
+  // Over shm the payload says where in the sender's memory the bytes lie; over a wire they follow.
+  kByReference = 4,
 };
 
 // The segment whose remote access a message ends, as the sender imported it.

@@ -18,22 +18,22 @@
 
 namespace urma {
 
-// The result of a background call whose owner answered this.
+// The result of a background call for whose target the owner gave this answer.
 urma_status_t result_of(Answer answer);
 
 class Jetty;
 class Probe;
 class Transport;
 
-// The operations of one notifier in progress, and the results that wait. Questions to owners hold
-// it too, so it outlives the notifier where one is not answered yet.
+// The operations in progress of one notifier, and the results that wait. Questions to owners hold
+// it too, so it outlives the notifier while one of them is unanswered.
 class Results : public std::enable_shared_from_this<Results> {
  public:
   // Throws Error.
   explicit Results(Transport* transport);
 
   int fd();
-  // Enters an operation and returns its serial. `jetty` is bound to the target; NULL for an import.
+  // Enters an operation and returns its serial. `jetty`: for a bind to the target; NULL: an import.
   uint64_t add(RemoteQueue* target, urma_jetty_t* jetty, uint64_t user_ctx);
   // Asks the owner of its target.
   void ask(uint64_t serial, int timeout_ms);
@@ -57,7 +57,7 @@ class Results : public std::enable_shared_from_this<Results> {
  private:
   struct Operation {
     RemoteQueue* target;  // with a reference: the import's own, or one more for a bind
-    urma_jetty_t* jetty;  // of a bind
+    urma_jetty_t* jetty;  // of a bind, until undo()
     bool is_bind;
     uint64_t user_ctx;
     urma_status_t status;

@@ -37,8 +37,8 @@ class URMA_CAPABILITY("queue lock") OwnerLock {
     if (!enter_at_once()) [[unlikely]]
       enter_behind();
   }
-  // The two halves of it: false where the other half is needed. Otherwise a call would stand in the
-  // middle of the short path, and save all registers. The first half never waits.
+  // The two halves of it: false where the other half is needed. One function would put a call into
+  // the short path, which then saves all registers. The first half never waits.
   [[gnu::always_inline]] bool enter_at_once() URMA_TRY_ACQUIRE(true) {
     return enter_biased() ||
            (owner_.load(std::memory_order_relaxed) == kNobody && mutex_.try_lock());

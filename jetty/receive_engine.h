@@ -37,8 +37,8 @@ concept Incoming = std::derived_from<Way, IncomingWay> &&
   way.close(uint8_t{});
   // A hint: whether peek() would find nothing, and the sender needs no answer.
   { way.silent() } -> std::same_as<bool>;
-  // told(): what the sender was told before a turn. After a turn, a sender that was told more is
-  // woken. `blocked`: nothing more could be taken.
+  // told() is called before a turn, after_turn() after it: a sender told more in between is woken.
+  // `blocked`: nothing more could be taken.
   way.after_turn(way.told(), bool{});
   // Wakes a sender that sleeps.
   way.wake();
@@ -176,7 +176,7 @@ class ReceiveEngine : public MessageReceiver {
     way->wake();
   }
   void note_flush() override URMA_REQUIRES(lock_) { count_ways(); }
-  // Counted so that a poll looks here also where no peer does.
+  // Counts what is to be flushed too, so that a poll looks here also without ways.
   void count_ways() URMA_REQUIRES(lock_) {
     const uint32_t flushing = to_flush_ != 0 ? 1 : 0;
     busy_.store(static_cast<uint32_t>(ways_.size()) + flushing, std::memory_order_relaxed);

@@ -21,7 +21,7 @@ namespace urma {
 class Results;
 class Transport;
 
-// The answer of an owner to a process that wants to use something of its.
+// The answer of an owner to a process that wants to use one of its objects.
 enum class Answer : uint32_t {
   kAccepted,
   kRefusedVersion,

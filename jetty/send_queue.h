@@ -149,7 +149,7 @@ class SendQueue : public CompletionSource {
     if (only) make_busy(path);
     return only;
   }
-  // The least number of further reserve_now() calls that find a place.
+  // At least this many further calls of reserve_now() find a place.
   uint32_t easy_room() const {
     const uint32_t size = size_.load(std::memory_order_relaxed);
     return size < easy_ ? easy_ - size : 0;

@@ -71,8 +71,8 @@ int SendQueue::hand_back(int count, urma_cr_t* cr) {
   return got;
 }
 
-// More records wait than the JFC was made for. They lie here, so none is lost. Goes on counting
-// while nothing was collected: a post must not cost more the longer the queue is.
+// More records wait than the JFC was made for. They lie here, so none is lost. Continues
+// the last count while nothing was collected: a post must not cost more the longer the queue is.
 void SendQueue::count_towards_overflow() {
   if (counted_since_ != popped_) {
     counted_since_ = popped_;

@@ -29,7 +29,7 @@ class Turns {
   template <typename Place, typename SilenceOf, typename Look, typename Enough>
   void take(std::vector<Place>& list, const SilenceOf& silence_of, const Look& look,
             const Enough& enough) {
-    // Before those in front, which may fill every poll and starve them.
+    // The silent places come first: those in front may fill every poll, and would starve them.
     const size_t most = eager_ != 0 ? list.size() : at_once_;
     eager_ -= eager_ != 0 ? 1 : 0;
     for (size_t left = std::min(most, list.size() - lively_); left > 0; --left) {

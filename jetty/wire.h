@@ -84,15 +84,15 @@ class Way {
  public:
   // What was sent still arrives, though nobody is told.
   virtual ~Way() = default;
-  // The owner's answer to messages of this way. The first call asks; nothing until it has answered,
-  // and WireTransport::serve_senders() then tells those who wait. *members: of a group.
+  // The owner's answer to messages of this way; nothing before it has come. The first call asks.
+  // WireTransport::serve_senders() tells those who wait that it has come. *members: of a group.
   virtual std::optional<Answer> opened(uint32_t* members) = 0;
   // False where there is no room now. The caller may reuse the bytes when it returns.
   virtual bool send(const Outgoing& message, uint32_t cookie) = 0;
   virtual bool access(const WireGrant& grant, const WireAccess& access, uint32_t cookie) = 0;
   // The next report; false where there is none.
   virtual bool reap(WireReport* report) = 0;
-  // What was given leaves now; before that it may wait for more.
+  // Sends what was given; until then it may be held back for more.
   virtual void push() {}
   // Sends nothing further; what was not received ends with URMA_CR_WR_FLUSH_ERR.
   virtual void close() = 0;
@@ -113,7 +113,7 @@ class WireIncoming : public IncomingWay {
     return seen == Peek::kMessage && !sound ? Peek::kBroken : seen;
   }
   virtual void copy(const Message& message, uint32_t offset, void* to, uint32_t bytes) const = 0;
-  // For the engine. Counts the answers that the sender is told of.
+  // For the engine. Counts what the sender is told.
   void consume(const Message& message, uint8_t status) {
     told_ += (message.flags & kWantsAnswer) != 0 || status != URMA_CR_SUCCESS ? 1 : 0;
     answer(status);

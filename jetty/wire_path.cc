@@ -68,7 +68,7 @@ void WirePath::take_report(const WireReport& report) {
     return;
   }
   --in_flight_;
-  // A flush ends as a flush, however its target ends.
+  // A request that is being flushed ends as flushed, however its target ends.
   if (flushing_ && status != URMA_CR_SUCCESS) status = URMA_CR_WR_FLUSH_ERR;
   sender_->queue().complete(entry, outcome(status));
 }

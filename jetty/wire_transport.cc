@@ -291,8 +291,8 @@ void WireTransport::unregister(Segment* segment) {
   quiesce();
 }
 
-// The first request usually finds the answer there. With va 0 it is not known yet which memory is
-// meant.
+// Asks at once, so that the first request usually finds the answer there. With va 0 it is not known
+// yet which memory is meant.
 ImportedSegment* WireTransport::import_segment(urma_context_t* ctx, const urma_seg_t& seg,
                                                urma_token_t token, uint32_t /*access*/) {
   ImportRef<WireSegment> segment(new WireSegment(this, ctx, seg, token));

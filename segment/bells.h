@@ -20,7 +20,7 @@ struct alignas(64) Bell {
 };
 static_assert(sizeof(Bell) == 64 && std::atomic<Armed>::is_always_lock_free);
 
-// The bells of a process; the low bits of a JFC's id say which is its own.
+// The number of bells of a process; the low bits of a JFC's id say which is its own.
 inline constexpr uint32_t kBells = 65536;
 inline constexpr uint32_t kNoBell = UINT32_MAX;
 

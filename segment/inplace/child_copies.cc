@@ -14,7 +14,7 @@ namespace {
 
 constexpr uint64_t kNsPerMs = 1'000'000;
 
-// Reads a word, or the end of all processes that could write one.
+// Whether a word has come, or all processes that could write one have ended.
 bool has_told(int fd, int timeout_ms) {
   pollfd watched = {fd, POLLIN, 0};
   return ::poll(&watched, 1, timeout_ms) > 0;

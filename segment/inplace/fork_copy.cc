@@ -59,8 +59,8 @@ bool replace_by_view(const PageMemory& memory, uint64_t start, uint64_t end, int
                 static_cast<off_t>(memory.offset(start))) != MAP_FAILED;
 }
 
-// Unmaps what cannot be copied: the child would write into the parent's memory. Returns the number
-// of bytes.
+// Unmaps what cannot be copied: otherwise the child would write into the parent's memory. Returns
+// the number of bytes.
 uint64_t cut_off(uint64_t start, uint64_t end) {
   if (::munmap(reinterpret_cast<void*>(start), end - start) != 0) ::_exit(127);
   return end - start;
@@ -141,16 +141,16 @@ void PageTable::after_fork_in_parent() {
   mutex_.unlock_after_fork();
 }
 
-// Closes only the numbers: the objects close them once more when there are copies of these. No
-// number is reused meanwhile, since this is the child's only thread.
+// Closes the numbers and writes to no object: the objects close them once more when the child has
+// its copies. No number is reused meanwhile, since this is the child's only thread.
 void PageTable::close_in_child() const {
   child_copies_.close_in_child();
   if (pagemap_.valid()) ::close(pagemap_.get());
   for (const int fd : passing_fds_) ::close(fd);
 }
 
-// Until the copies are made, the parent sees writes to a shared page: so nothing is written except
-// this stack, which is never shared.
+// Until the copies are made, the parent sees writes to a shared page: so this writes only to its
+// stack, which is never shared.
 uint64_t PageTable::after_fork_in_child() {
   close_in_child();
   const uint64_t lost = copy_all_in_child();

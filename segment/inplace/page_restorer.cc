@@ -228,7 +228,7 @@ void populate(const Chunk& chunk, const Parked& parked, uint64_t* data_end) {
 }
 
 // -EEXIST for pages that the program itself watches: they cannot be watched twice, and the program
-// would wait for its events unsuccessfully.
+// would wait for events that never come.
 long look_for_watcher(FreezeCalls& calls, const Chunk& chunk) {
   const long result = calls.freeze_absent(FreezeStep::kNone, chunk.va, chunk.len);
   if (result == 0) calls.thaw(chunk.va, chunk.len);

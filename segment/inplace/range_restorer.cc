@@ -35,7 +35,7 @@ constexpr uint64_t kSmallestChunk = 64 * 1024;
 // Other threads may change the mapping between a look at it and its use.
 constexpr int kTries = 16;
 
-// The end of a chunk at `va`: that of its huge page where this has contents, else the begin of the
+// The end of a chunk at `va`: that of its huge page where this has contents, else the start of the
 // next huge page with contents.
 uint64_t chunk_end(const PageMemory& memory, uint64_t va, uint64_t end) {
   const auto offset = static_cast<off_t>(memory.offset(va));
@@ -46,7 +46,7 @@ uint64_t chunk_end(const PageMemory& memory, uint64_t va, uint64_t end) {
   return std::min(end, block > va ? block : (va & ~kHugeMask) + kHugePageBytes);
 }
 
-// The bytes of this memory that the program has moved by mremap(), to where they do not belong.
+// The number of bytes of this memory that the program has moved away by mremap().
 uint64_t moved_bytes(const PageMemory& memory) {
   uint64_t bytes = 0;
   std::ifstream maps("/proc/self/maps");

@@ -26,7 +26,7 @@ using kernel::PageRegion;
 
 // The cost of a look at an area, in bytes that could be moved meanwhile.
 constexpr uint64_t kStepCost = 64 * 1024;
-// Tries for pages that a child of a fork has too, while they get a copy of their own.
+// Further tries for pages that a child of a fork has too, each after making copies of their own.
 constexpr int kCopyTries = 10;
 constexpr uint32_t kLooksPerTurn = 4;
 // A range's total wait for pages that others hold. A copy by the kernel holds them briefly; a
