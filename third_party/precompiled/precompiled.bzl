@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Headers that the compiler reads once for many files.
 
-Reading the standard library takes it half of the time that it spends on a file.
-Whatever is compiled with other flags than such a header reads its text instead.
+Each file would otherwise read the standard library again. A file that is
+compiled with flags that do not fit such a header reads its text.
 """
 
 load("@bazel_tools//tools/build_defs/cc:action_names.bzl", "CPP_COMPILE_ACTION_NAME")

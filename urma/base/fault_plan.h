@@ -39,10 +39,10 @@ struct FaultRule {
   uint32_t millionths = 1'000'000;  // the chance that a candidate is hit
   uint64_t after = 0;               // candidates skipped first
   uint64_t every = 1;               // then one in this many
-  uint64_t count = UINT64_MAX;      // most hits
+  uint64_t count = UINT64_MAX;      // hits at most
   uint64_t ms = 0;                  // delay: how long
   uint64_t at_ms = 0;               // port, eid, fatal: after the first context was made
-  uint64_t for_ms = 0;              // port: for how long; 0: for good
+  uint64_t for_ms = 0;              // port: for how long; 0: indefinitely
   uint32_t index = 0;               // eid: which
 };
 
@@ -51,7 +51,7 @@ struct FaultPlan {
   std::vector<FaultRule> rules;
 };
 
-// "": no plan. Throws Error(URMA_EINVAL), which names the fault in the text.
+// "": no plan. Throws Error(URMA_EINVAL), which says what is wrong in the text, and where.
 FaultPlan parse_faults(std::string_view text);
 
 }  // namespace urma

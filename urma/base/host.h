@@ -48,7 +48,7 @@ class SegmentInspector {
 using RegisterDmabuf = urma_target_seg_t* (*)(urma_context_t* ctx, urma_seg_cfg_t* cfg, int fd,
                                               uint64_t offset);
 
-// A provider's calls for the memory of devices in urma_ext.h, with checked arguments.
+// A provider's part of the calls of urma_ext.h for memory of devices. No argument is NULL.
 struct DeviceMemoryCalls {
   void* (*allocate)(urma_context_t* ctx, urma_ext_pool_t pool, uint64_t bytes);
   urma_status_t (*deallocate)(void* memory);

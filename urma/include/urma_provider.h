@@ -187,7 +187,7 @@ typedef struct urma_ops {
   void (*ack_async_event)(urma_async_event_t*);
   int (*user_ctl)(urma_context_t*, urma_user_ctl_in_t*, urma_user_ctl_out_t*);
 
-  // Data path. The library adds no lock around these, and does not catch their exceptions.
+  // Data path. The library adds no lock around these. They must not throw.
   urma_status_t (*post_jfs_wr)(urma_jfs_t*, urma_jfs_wr_t*, urma_jfs_wr_t**);
   urma_status_t (*post_jfr_wr)(urma_jfr_t*, urma_jfr_wr_t*, urma_jfr_wr_t**);
   urma_status_t (*post_jetty_send_wr)(urma_jetty_t*, urma_jfs_wr_t*, urma_jfs_wr_t**);

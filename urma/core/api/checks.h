@@ -187,8 +187,8 @@ uint32_t bits_of(const Enum& value) {
 // Exactly one of RM, RC and UM.
 bool check_mode(const char* call, const urma_transport_mode_t& mode);
 
-// The effective order type in a mode: DEF is the default of the mode. Nothing if the mode has no
-// default.
+// The effective order type in a mode: DEF becomes the default of the mode, or nothing if the mode
+// has none.
 std::optional<uint32_t> resolve_order(const urma_transport_mode_t& mode, uint32_t order_type);
 
 // check_mode, and that the order type goes with the mode.
@@ -208,7 +208,7 @@ void settle_order(Config& config) {
 bool check_tp_type(const char* call, const urma_transport_mode_t& mode,
                    const urma_tp_type_t& tp_type);
 
-// A token is given unless the policy is NONE.
+// Checks that a token is given, unless the policy is NONE.
 bool check_token(const char* call, uint32_t policy, const urma_token_t* token);
 
 // The limits of a device; NULL if they are not known: then no limit is checked.

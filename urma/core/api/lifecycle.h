@@ -330,7 +330,7 @@ const opt_map_t* find_option(uint64_t option) {
   return nullptr;
 }
 
-// Writes the value of a known option to its place in the table.
+// Writes the value of a known option to the member that its row of the table names.
 template <typename Kind>
 void store_option(typename Kind::Object& object, const opt_map_t& row, const void* value) {
   char* base = nullptr;

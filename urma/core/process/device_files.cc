@@ -91,8 +91,8 @@ DeviceFiles::DeviceFiles(Janitor& janitor, const std::string& runtime_path, uint
   watch(devices);
 }
 
-// If no other process holds the folder, its content is stale. False if another process is changing
-// it.
+// Holds the folder. Empties it first if no other process holds it: its content is then stale. False
+// if another process is emptying it.
 bool DeviceFiles::try_hold() {
   make_folder(path_);
   held_ = checked_fd(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// The attributes of devices as files, for programs, scripts and cat: as /sys/class/ubcore/<device>
-// for devices of the kernel, <runtime directory>/class/ubcore/<device> for those of providers.
+// The attributes of devices as files, for programs, scripts and cat. Devices of providers are in
+// <runtime directory>/class/ubcore/<device>, as those of the kernel in /sys/class/ubcore/<device>.
 #ifndef URMA_CORE_PROCESS_DEVICE_FILES_H_
 #define URMA_CORE_PROCESS_DEVICE_FILES_H_
 

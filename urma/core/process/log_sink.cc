@@ -72,8 +72,8 @@ void write_stderr(std::string_view line) {
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
-// The levels are those of syslog, without notice and above critical. No openlog: its settings
-// belong to the program.
+// The levels are those of syslog, except that notice becomes info, and all worse than critical
+// become critical. No openlog: its settings belong to the program.
 void write_syslog(urma_vlog_level_t level, const char* line) {
   const int priority = level == URMA_VLOG_LEVEL_NOTICE ? LOG_INFO : std::max<int>(level, LOG_CRIT);
   ::syslog(LOG_USER | priority, "%s", line);

@@ -73,7 +73,7 @@ constexpr SettingRow kRows[] = {
     {"URMA_VERBS_TIMEOUT_MS", SettingType::kNumber, "1000", "100-600000",
      "milliseconds that a peer of the verbs provider may be silent before it counts as gone"},
     {"URMA_VERBS_MAX_CONN", SettingType::kNumber, "1024", "1-65536",
-     "connections for sending of a verbs context; beyond that, the least recently used give way"},
+     "connections that a verbs context sends over; beyond that, the least recently used give way"},
     {"URMA_TCP_DEVICES", SettingType::kString, "", "",
      "interfaces or addresses of the tcp provider's device, separated by commas, in the order of "
      "its EIDs; none: no such device; not set: all interfaces that are up"},

@@ -42,7 +42,7 @@ struct Topology {
   std::vector<hsa_agent_t> handles() const;
   // The GPU agents; without any, all agents.
   std::vector<hsa_agent_t> engines() const;
-  // Whether the CPU can reach the owner's memory, by the flags of its pool.
+  // Whether the CPU can reach memory of the owner from a pool with these flags.
   bool cpu_reaches(hsa_agent_t owner, uint32_t flags) const;
 };
 

@@ -15,8 +15,8 @@
 namespace urma::shm {
 namespace {
 
-// With fewer messages of a size in the ring than this, their sender waits for each answer. Once
-// kFoundFullToGrow of them found no room, a ring kGrowth times as large replaces it.
+// Where a ring has room for fewer messages of a size than this, their sender waits for each answer.
+// Once kFoundFullToGrow of them found no room, a ring kGrowth times as large replaces it.
 constexpr uint32_t kFewMessages = 16;
 constexpr uint32_t kFoundFullToGrow = 32;
 constexpr uint32_t kGrowth = 4;

@@ -45,7 +45,7 @@ struct IncomingRing : IncomingWay {
     lends.store(still_lends, std::memory_order_relaxed);
     IncomingWay::abandon();
   }
-  // Whether the sender has gone and took back what its messages refer to.
+  // Whether the sender has gone and taken back what its messages refer to.
   bool took_back() const {
     // Acquire pairs with the release in IncomingWay::abandon.
     return abandoned.load(std::memory_order_acquire) && !lends.load(std::memory_order_relaxed);

@@ -64,7 +64,7 @@ class RemoteSegment final : public GrantedSegment<Grant> {
   ~RemoteSegment() override;
 
   void unreferenced() override;
-  // Call the functions below while nobody holds it. Ends what only an import needs.
+  // For a segment that nobody holds, down to mapped_space(). rest() ends what only an import needs.
   void rest();
   // An import again, with its old grant. While nothing of it is mapped, its owner is asked anew now
   // and then: it may share the memory by now.

@@ -24,7 +24,7 @@ namespace urma::shm {
 class Doorbell {
  public:
   // Throws Error where it is not one end of a nameless pair of stream sockets: nothing else is
-  // known to be safe to send into, whatever process holds the other end.
+  // known to be safe to send into, whichever process holds the other end.
   explicit Doorbell(Fd socket);
 
   // Never blocks. False where the peer has not emptied its end for long, so that it was not woken.
