@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-// Work requests under way, and where they come from.
+// Work requests in flight, and the pool they come from.
 
 #ifndef OFI_OP_H
 #define OFI_OP_H
@@ -24,7 +24,7 @@ struct Op {
   uint64_t flags;  // of the completion
   Cntr* counter;   // may be NULL
   bool report;     // report success
-  bool silent;     // report neither: it has no context that the caller would recognize
+  bool silent;     // report no failure either: it has no context that the caller would know
 };
 
 // One entry for each request that a queue has room for.

@@ -134,7 +134,7 @@ class Owner:
 
 
 class Handle:
-    """An object of the library. It ends by `close`, with its `with` block, or with its owner.
+    """An object of the library. It ends at `close`, with its `with` block, or with its owner.
 
     `handle` is the pointer that `urma.lib` takes, for calls that have no method here.
     """

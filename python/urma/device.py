@@ -110,7 +110,7 @@ class Context(Handle, Owner):
     def create_jetty(self, jfc: Jfc, jfr: Jfr, depth: int = 16, *, id: int = 0,
                      mode: Mode = Mode.RM, max_sge: int = 1, rnr_retry: int = TYPICAL_RNR_RETRY,
                      err_timeout: int = TYPICAL_ERR_TIMEOUT) -> Jetty:
-        """A send queue that receives through `jfr`. A chosen `id` is known to peers."""
+        """A send queue that receives through `jfr`. A chosen `id` is well known."""
         return Jetty(self, jfc, jfr, id, depth=depth, mode=mode, max_sge=max_sge,
                      rnr_retry=rnr_retry, err_timeout=err_timeout)
 

@@ -3,7 +3,7 @@
 
 Reads the events that Bazel wrote (--build_event_json_file) and the test.xml and
 test.log of each target. GoogleTest cases are counted one by one. Another test
-counts as its last line `N passed, N failed, N skipped` says, else as one.
+counts by its last line `N passed, N failed, N skipped`, else as one.
 A target that did not build, crashed, timed out or left no result counts as at
 least one failure. Prints every failure and every skip with its reason, and as
 the last line the totals. Exits with 0 if something passed and nothing failed.

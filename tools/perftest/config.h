@@ -113,7 +113,7 @@ struct Config {
   uint32_t jfc_depth = 0;                     // -C
   uint32_t jfs_post_list = 1;                 // -l
   uint32_t jfr_post_list = 1;                 // -r
-  uint32_t cq_mod = 0;                        // signal every cq_mod-th request
+  uint32_t cq_mod = 0;                        // -Q: signal every cq_mod-th request
   uint32_t window = 0;      // --window: requests posted and not yet completed, per jetty; jfs_depth
                             // unless given, never more
   bool jfc_inline = false;  // -c

@@ -57,7 +57,7 @@ int parse_timeout(const std::string& option, const std::string& text) {
   if (text == "-1") return kWaitForever;
   const std::optional<uint64_t> value = read_number(text);
   if (value && *value <= INT32_MAX) return static_cast<int>(*value);
-  throw refusal(option + " '" + text + "'", "milliseconds, 0 to poll, -1 to wait for ever",
+  throw refusal(option + " '" + text + "'", "milliseconds, 0 to poll, -1 for no limit",
                 option + " 1000");
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // The streams of a carrier that have not finished their greeting; limits their number and time. A
-// stream that has to go is shut down, which wakes whoever sleeps on it.
+// stream that has to go is shut down, which wakes the threads that sleep on it.
 #ifndef URMA_PROVIDERS_TCP_NEWCOMERS_H_
 #define URMA_PROVIDERS_TCP_NEWCOMERS_H_
 

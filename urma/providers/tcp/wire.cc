@@ -20,9 +20,9 @@ namespace {
 // After this many polls in a row, without sleep, the service thread leaves the sockets to them; it
 // checks from time to time whether they go on.
 constexpr uint32_t kPollsToSpin = 64;
-// Needs more polls in a row after a program stopped polling while something waited for it, such as
-// a program that spins on memory that a peer writes to: each time, the service thread would come
-// late.
+// The factor by which that number grows each time a program has stopped polling while something
+// waited for it. A program that spins on memory that a peer writes to does so: each time, the
+// service thread would come late.
 constexpr uint32_t kSpinsLater = 8;
 constexpr uint32_t kMostPollsToSpin = 1U << 14;
 constexpr uint64_t kTickNs = 1'000'000;
@@ -30,8 +30,8 @@ constexpr uint64_t kLastLookNs = 16'000'000;
 // A poll reads from this many connections; beyond that it asks the kernel which have data.
 constexpr size_t kFew = 4;
 constexpr int kEventsPerTurn = 32;
-// An awaited peer is pinged this many times within its timeout, and is lost after so many pings
-// without an answer.
+// An awaited peer is checked kBeatsPerTimeout times within its timeout, and is lost after
+// kSilentBeats checks in a row without a sign of life.
 constexpr uint64_t kBeatsPerTimeout = 4;
 constexpr uint32_t kSilentBeats = 3;
 constexpr uint64_t kFirstDelayNs = 10'000'000;

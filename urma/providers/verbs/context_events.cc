@@ -56,7 +56,7 @@ std::vector<bool> ContextEvents::present() const {
   return present;
 }
 
-// EIDs of a device are those that urma_init has found. Others have no index.
+// The EIDs of a device are those that urma_init has found. Others have no index.
 void ContextEvents::addresses_changed() {
   std::vector<bool> now = present();
   for (size_t i = 0; i < now.size(); ++i) {

@@ -11,7 +11,7 @@ void ControlWatch::watch(const PeerRef& peer) {
   Watched& watched = peers_[peer];
   if (watched.uses++ != 0) return;
   watched.heard_ns = wire_->clock();
-  // Not at once: a watched peer has just been heard.
+  // Not at once: the peer has just been heard from.
   watched.timer =
       wire_->service->after(silence_ns_ / kPingsPerSilence, [this, peer] { ping(peer); });
 }

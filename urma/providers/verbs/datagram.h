@@ -74,8 +74,8 @@ class DatagramNetwork {
   virtual ~DatagramNetwork() = default;
   // Port 0: any free one. NULL if another socket has the port; throws Error on other failures.
   virtual std::unique_ptr<DatagramSocket> open(const NetAddress& local) = 0;
-  // Holds a name that one process of this network and machine may hold, while the pointer lives.
-  // NULL if another holds it; throws Error on other failures.
+  // Holds a name, which only one process on this network and machine can hold, while the pointer
+  // lives. NULL if another holds it; throws Error on other failures.
   virtual std::shared_ptr<void> claim(const std::string& name) = 0;
   // Whether anybody holds it. Any thread; throws Error if that cannot be determined.
   virtual bool is_claimed(const std::string& name) = 0;

@@ -299,7 +299,7 @@ void DatagramPath::end_under_way(urma_cr_status_t status) {
   while (under_way_ != 0) end_first(status);
 }
 
-// Its requests leave at once.
+// The device sends its requests without delay.
 void DatagramPath::await_device() {
   const uint64_t deadline = monotonic_ns() + kFlushNs;
   for (sender_->poll_completions(); under_way_ != 0 && monotonic_ns() < deadline;

@@ -106,7 +106,7 @@ ContextHandle open_by_name(const Api* api, const DeviceInfo& info) {
   }
   const int error = errno;
   api->free_device_list(list);
-  // libibverbs says ENOENT where it may not open the file.
+  // libibverbs says ENOENT if it may not open the file.
   if (context == nullptr) {
     fail_device(info, "opening RDMA device " + ibdev, error == ENOENT ? EACCES : error);
   }

@@ -89,7 +89,7 @@ class QueueListener {
 // One port, open. Its events are read on the service thread.
 class Device {
  public:
-  // Throws Error where it cannot be opened.
+  // Throws Error if it cannot be opened.
   Device(const Api* api, Service* service, const DeviceInfo& info);
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;

@@ -45,7 +45,7 @@ LinkLayer link_layer_of(const ibv_device& device, const ibv_port_attr& port) {
   return port.link_layer == IBV_LINK_LAYER_ETHERNET ? LinkLayer::kRoce : LinkLayer::kInfiniband;
 }
 
-// libibverbs says ENOENT where it may not open the file.
+// libibverbs says ENOENT if it may not open the file.
 std::string why_not_open(int error) {
   if (error == EACCES || error == EPERM || error == ENOENT) {
     return "/dev/infiniband/uverbs* cannot be opened; give this user read and write access, and "

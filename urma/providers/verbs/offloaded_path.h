@@ -58,7 +58,7 @@ class OffloadedPath : public RequestPath {
   Sender* const sender_;
   uint32_t tag_;
   std::shared_ptr<Connection> connection_;
-  // at the device: the first ones of the list
+  // Requests at the device: the first ones of the list.
   uint32_t under_way_ = 0;
   uint32_t last_under_way_ = kNoEntry;
   uint32_t doomed_ = 0;     // the first ones of the list: they end with the queue

@@ -47,7 +47,7 @@ class Path : public OffloadedPath {
   // succeeded.
   void succeeded(uint32_t mark);
   uint32_t tag() const { return tag_; }
-  // Only completions are awaited.
+  // Nothing is left to do but to wait for completions.
   bool settled() const { return stands() && outstanding == under_way_ && !emulating(); }
   // Whether requests may take the short way: it is open, and the connection not broken. Any request
   // that takes another way shuts it.
@@ -209,7 +209,7 @@ class Path : public OffloadedPath {
   ibv_qp* pair_ = nullptr;                      // set while open
   ibv_send_wr ready_ = {};                      // for a request that is posted alone
   ibv_sge ready_piece_ = {};
-  uint64_t messages_ = 0;  // received by the connection
+  uint64_t messages_ = 0;  // delivered over the connection
 
   bool failing_ = false;  // the queue pair is to be drained
   bool drained_ = false;

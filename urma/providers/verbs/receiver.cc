@@ -38,7 +38,7 @@ urma_cr_status_t status_of(ibv_wc_status status) {
 
 }  // namespace
 
-// The requests from `first_listed` up to `wr` are listed already.
+// The requests from `first_listed` on that precede `wr` are listed already.
 urma_status_t Receiver::post_rest(urma_jfr_wr_t* first_listed, urma_jfr_wr_t* wr,
                                   urma_jfr_wr_t** bad_wr) {
   urma_status_t status = URMA_SUCCESS;

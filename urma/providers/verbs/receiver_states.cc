@@ -301,7 +301,7 @@ void Receiver::close_incoming(Incoming* incoming) {
 
 void Receiver::close_ways(uint64_t user_data) {
   ForeignScope scope(lock_);
-  // Earlier messages are received, and nothing arrives after them unreceived.
+  // Messages that have arrived are received; no more can arrive.
   for (const auto& [key, incoming] : incoming_) {
     if (incoming->target.user_data == user_data && incoming->pair != nullptr) {
       incoming->pair->fail();

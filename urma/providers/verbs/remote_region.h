@@ -20,7 +20,7 @@ struct KeyGrant {
   SegmentGrant segment;
   uint32_t rkey;
 
-  // Until a request finds that it is not, see RemoteRegion::doubt().
+  // Valid until a request finds otherwise, see RemoteRegion::doubt().
   static bool stands() { return true; }
   static bool owner_gone() { return false; }
 };

@@ -269,7 +269,7 @@ void Server::on_peer_lost(const PeerRef& peer, PeerLoss loss) {
     if (!lost.empty()) {
       URMA_LOG_LIMITED(WARNING,
                        "{} {}: requests over {} connections to it end with ACK_TIMEOUT; check with "
-                       "urma_ping whether it answers, and restart it",
+                       "urma_ping whether it answers, and restart it if not",
                        peer.address.text(), loss_text(loss), lost.size());
     }
     transport_->serve_senders();
