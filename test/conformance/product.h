@@ -13,7 +13,8 @@
 
 namespace urma_test {
 
-// More than is copied in one turn; less where a sanitizer also checks each byte.
+// More than is copied in one turn. Under a sanitizer, which also checks each byte, only more than a
+// place in a staging area holds.
 inline constexpr size_t kLargest = (kSanitized ? 1 << 18 : 1 << 20) + 1;
 inline constexpr size_t kGuard = 64;
 inline constexpr size_t kSpace = kLargest + 4 * kGuard;
