@@ -273,7 +273,7 @@ TEST_F(Clients, C7_03_StartsAndEndsAgainAndAgain) {
           char unknown[] = "no such device";
           EXPECT_EQ(urma_get_device_by_name(unknown), nullptr);
           EXPECT_EQ(urma_get_device_by_name(nullptr), nullptr);
-          EXPECT_GT(lines_seen, before);  // of these, at least
+          EXPECT_GT(lines_seen, before);  // at least those of these failures
           EXPECT_EQ(urma_uninit(), URMA_SUCCESS);
           Speaker speaker;
           speaker.post_receive(1);

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: MIT
 //
 // Shared parts of the tests of the list in docs/reference/conformance.md. A test has the name of
-// its
-// line: S1_07b is clause b of line 7 of section 1.
+// its line: S1_07b is clause b of line 7 of section 1.
 //
 // DeviceLines run on the device that URMA_DEVICE names, else on the first one. If a device lacks
-// the
-// subject of a line, the test is skipped and says what is missing. ProviderLines run on devices of
-// the module of this folder, whose answers the test chooses; see module.h.
+// the subject of a line, the test is skipped and says what is missing. ProviderLines run on devices
+// of the module of this folder, whose answers the test chooses; see module.h.
 #ifndef TEST_CONFORMANCE_LINES_H_
 #define TEST_CONFORMANCE_LINES_H_
 

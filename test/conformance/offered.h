@@ -14,7 +14,7 @@
 
 namespace urma_test {
 
-// A UM message is one packet; its size depends on the network.
+// A UM message is one packet. The packets of all networks have room for this many bytes.
 inline constexpr size_t kAnyPacket = 128;
 
 // Devices whose peers are processes on one machine.

@@ -12,6 +12,7 @@
 
 namespace urma_test {
 
+// More than is copied in one turn.
 inline constexpr size_t kLargest = (1 << 20) + 1;
 inline constexpr size_t kGuard = 64;
 inline constexpr size_t kSpace = kLargest + 4 * kGuard;

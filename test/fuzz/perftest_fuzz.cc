@@ -110,9 +110,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         parse(&in);
     }
   } catch (const perftest::RunError&) {
-    // The peer is invalid.
+    // The peer sent something invalid.
   } catch (const perftest::UsageError&) {
-    // So is the command line.
+    // The command line is invalid.
   }
   return 0;
 }

@@ -5,9 +5,8 @@
 //
 // Where the contract leaves a choice, an answer holds everything that is allowed: several values,
 // several statuses of a record, or bytes of memory that are unknown until they are seen. A call
-// that
-// the contract leaves undefined, or that two processes would race for, is marked as undefined and
-// never made.
+// that the contract leaves undefined, or whose result two processes would race for, is marked as
+// undefined and never made.
 #ifndef TEST_MODEL_MODEL_H_
 #define TEST_MODEL_MODEL_H_
 

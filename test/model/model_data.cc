@@ -171,7 +171,7 @@ bool Model::undefined_import(int queue, const Request& r, int process) const {
            r.swap + 8 > import.config.at + import.config.length || faulty;
   }
   if (r.opcode == URMA_OPC_SEND_INVALIDATE) {
-    // So is a segment that no peer can reach, or a token that no one asks for.
+    // Unspecified, too, for a segment that no peer can reach, or with a token that no one checks.
     return faulty || original->config.access == URMA_ACCESS_LOCAL_ONLY ||
            original->config.token != import.config.token;
   }

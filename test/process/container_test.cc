@@ -30,8 +30,8 @@ bool write_text(const char* path, const std::string& text) {
   return done;
 }
 
-// Leaves all namespaces of this process except its mount namespace; the user keeps the uid.
-// Children created afterwards are in the new pid namespace.
+// Enters new namespaces, in which user, group and files are the same as before. Only children
+// created afterwards are in the new pid namespace.
 bool leave_namespaces() {
   const std::string user = std::to_string(::geteuid()), group = std::to_string(::getegid());
   return ::unshare(CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS |

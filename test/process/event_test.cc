@@ -325,7 +325,7 @@ TEST_F(EventTest, ModerationHoldsEventsBack) {
         EXPECT_EQ(party.wait(), jfc);
         party.ack(jfc);
         EXPECT_EQ(drain(jfc), 2);
-        // The timeout ends the wait for more.
+        // The period ends the wait for more.
         EXPECT_EQ(modify(JFC_MODERATE_COUNT | JFC_MODERATE_PERIOD, 100, 16384), URMA_SUCCESS);
         party.arm(jfc);
         const auto start = Clock::now();

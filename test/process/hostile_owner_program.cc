@@ -153,7 +153,7 @@ class Owner {
     if (guest->ignored) return true;
     if (below(24) == 0) return false;
     guest->connection.send(&reply, sizeof(reply), descriptors);
-    // Answers nothing again, or sends an invalid answer, which ends the connection.
+    // The same again, which answers no request; or a part of it, which ends the connection.
     if (below(8) == 0) guest->connection.send(&reply, sizeof(reply));
     if (below(32) == 0) guest->connection.send(&reply, 1 + below(sizeof(reply) - 1));
     // Behind the back of a process that has mapped it.

@@ -22,8 +22,8 @@ constexpr size_t kSize = 1 << 20;
 constexpr int kRounds = 20;
 constexpr uint64_t kInFlight = 8;
 constexpr uint64_t kReceives = 48;
-// From a death until all know of it. Over a network, silence may tell: after URMA_VERBS_TIMEOUT_MS,
-// then by the device.
+// From a death until all know of it. Over a network it may take URMA_VERBS_TIMEOUT_MS of silence,
+// and then the device.
 milliseconds limit() { return promised(over_shared_memory() ? seconds(1) : seconds(3)); }
 
 enum class Traffic { kOneSided, kTwoSided, kBothDirections };

@@ -49,7 +49,7 @@ struct Holdings {
   uint32_t queues;
   uint32_t segments;
   uint64_t heap;   // in use
-  uint64_t bytes;  // of the machine
+  uint64_t bytes;  // used of the machine
 
   static Holdings now() {
     const struct mallinfo2 heap = mallinfo2();

@@ -38,7 +38,7 @@ class Pages {
   Pages(const Pages&) = delete;
 
   char* get() const { return data_; }
-  // The 8-byte word `index`, for words shared by several threads or processes.
+  // The 8-byte word at `offset`, for words shared by several threads or processes.
   volatile uint64_t* word(uint64_t offset) const {
     return reinterpret_cast<volatile uint64_t*>(data_ + offset);
   }

@@ -17,7 +17,7 @@ namespace urma_test {
 namespace {
 
 constexpr double kMost = 2;  // times as much
-// If one costs this little, a factor is hardly more than the call: instructions.
+// Instructions that are always allowed: with a very cheap poll, twice the cost is mostly the call.
 constexpr double kLittle = 240;
 
 using PollsTest = ProcessTest;

@@ -111,7 +111,8 @@ bool can_dispatch() {
   return ::prctl(PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_OFF, 0, 0, 0) == 0;
 }
 
-// Kernels with software RDMA devices may lack it. The rest is checked without it.
+// Kernels with software RDMA devices may lack the dispatch. Goes after everything that is checked
+// without it.
 #define SKIP_WHERE_CALLS_ARE_NOT_SEEN()                                                    \
   if (!device_traits().maps && !can_dispatch())                                            \
   GTEST_SKIP() << "no allocation is made; this kernel dispatches no system calls to user " \

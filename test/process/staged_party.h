@@ -16,7 +16,7 @@
 
 namespace urma_test {
 
-// Many turns, and not a multiple of the size of a staging area.
+// Many turns, and not a multiple of the size of a place in a staging area.
 inline constexpr uint64_t kBytes = 3 * kMiB + 4321;
 // The peer writes to one half of the memory; this side sends from the other.
 inline constexpr uint64_t kRoom = 2 * kBytes;

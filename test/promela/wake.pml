@@ -5,8 +5,8 @@
 // such store here, which its processor publishes at any time. No wakeup is lost, even if the
 // publisher dies on the way.
 //
-// FENCED: publishers fence, as if no one could enter the process barrier, or on RDMA devices. Else
-// the arming thread has the kernel fence for them.
+// FENCED: publishers fence, as they do if no one can enter the process barrier, or on RDMA devices.
+// Else the arming thread has the kernel fence for them.
 // Each of these removes a part of the rules, and must be detected:
 //   NO_BARRIER: the arming thread only fences itself, and the others do not
 //   LOOK_FIRST: the arming thread checks the queue before it stores the bell

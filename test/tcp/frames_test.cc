@@ -261,7 +261,7 @@ OpenWayBody way_to(const QueueId& victim, uint32_t way) {
   return open;
 }
 
-// The owner of the queue looks at it meanwhile.
+// The service thread of the owner is still opening the path.
 TEST_F(HostileTest, WhoSendsBeforeItsWayIsOpenIsCutOff) {
   run([&](Stranger& stranger) {
     const std::string message = frame(MessageBody{5, 8, 0, 1, 0, {}}, std::string(8, 'x'));

@@ -194,8 +194,7 @@ TEST(Greeting, AProofOfOnesOwnIsRefused) {
   EXPECT_FALSE(give(begins, take(begins), &why));
 }
 
-// Two streams, of each of which a third host has one end: what travels in one proves nothing in the
-// other.
+// A third host has one end of each of two streams: what travels in one proves nothing in the other.
 TEST(Greeting, AProofIsGoodForItsOwnCipheredStreamAlone) {
   Greeting begins(Role::kBegins, hello(Role::kBegins), kSecret);
   Greeting answers(Role::kAnswers, hello(Role::kAnswers), kSecret);

@@ -6,8 +6,7 @@
 //   in_place_allocator_program LIBRARY unregister|leave
 //
 // LIBRARY is a part of the file name of the expected malloc. With `leave`, the blocks are freed
-// while
-// they are shared.
+// while they are shared.
 #include <dlfcn.h>
 
 #include <algorithm>

@@ -77,7 +77,7 @@ TEST(Ring, CarriesEverySizeAroundItsEnd) {
   }
 }
 
-// So that no word needs to be cleared for them that the consumer already looks at.
+// So that the producer never clears a word for them that the consumer already looks at.
 TEST(Ring, MessagesOfOneSizeBeginAtTheSameSlotsInEveryLap) {
   constexpr uint64_t kSlots = kRingBytes / kSlotBytes;
   for (uint32_t bytes = 0; bytes <= RingLayout::max_payload_of(kRingBytes); bytes += 40) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The network of the control protocol: that of the machine, which loses, repeats and reorders.
+// The network of the control protocol: that of the machine, with losses, repeats and reordering.
 #include <cerrno>
 #include <cstring>
 #include <optional>
