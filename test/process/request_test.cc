@@ -290,7 +290,8 @@ TEST_P(RequestTest, MoreThanTheDeviceMovesAtOnceIsRefused) {
 }
 
 TEST_P(RequestTest, ChosenIdIsTakenOnceAndFoundByOthers) {
-  if (::getenv("URMA_PEER_NETWORK") != nullptr) GTEST_SKIP() << "each host may have the same chosen id";
+  if (::getenv("URMA_PEER_NETWORK") != nullptr)
+    GTEST_SKIP() << "each host may have the same chosen id";
   Config chosen = config();
   chosen.id = 4711;
   run_two(

@@ -30,7 +30,7 @@ struct QueuePairLimits {
 
 // How long a sender tries.
 struct Patience {
-  uint8_t timeout;        // 4.096 us << timeout, for each of eight tries
+  uint8_t timeout;        // 4.096 us << timeout, for each try
   uint8_t rnr_retry;      // 7: indefinitely
   uint8_t min_rnr_timer;  // requested by the receiving end
   uint8_t service_level;
