@@ -24,10 +24,11 @@ TEST_P(MemcheckTest, FindsNothingInBothSidesOfAnExample) {
   if (valgrind.empty()) GTEST_SKIP() << "valgrind is not installed; run ./dev setup";
   const auto folder = std::filesystem::path(::getenv("EXAMPLE")).parent_path();
   const std::string program = folder / GetParam();
-  Tool server(valgrind, {"-q", kFoundErrors, program, "server", "0"});
+  Tool server(valgrind, {"-q", "--fair-sched=try", kFoundErrors, program, "server", "0"});
   const std::string port =
       server.wait_for_line("^listening on port ([0-9]+)$", Tool::kOut, seconds(40))[1];
-  Tool client(valgrind, {"-q", kFoundErrors, program, "client", "127.0.0.1", port});
+  Tool client(valgrind,
+              {"-q", "--fair-sched=try", kFoundErrors, program, "client", "127.0.0.1", port});
   EXPECT_EQ(client.wait(seconds(120)), 0) << client.out() << client.err();
   EXPECT_EQ(server.wait(), 0) << server.out() << server.err();
 }
