@@ -8,7 +8,7 @@ set -uo pipefail
 ci="${PWD}/.ci/run"
 tree="$(mktemp -d)"
 trap 'rm -rf "${tree}"' EXIT
-mkdir "${tree}/.ci"
+mkdir "${tree}/.ci" "${tree}/.git"
 cp "${ci}" "${tree}/.ci/run"
 passed=0
 failed=0
