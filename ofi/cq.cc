@@ -124,7 +124,8 @@ bool Cq::convert(const urma_cr_t& record, fi_cq_err_entry* entry) {
       entry->flags = FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA;
   }
   if (record.status != URMA_CR_SUCCESS) {
-    entry->err = error_of_completion(record.status, receive, (op->flags & FI_RMA) != 0);
+    entry->err =
+        error_of_completion(record.status, receive, (op->flags & (FI_RMA | FI_ATOMIC)) != 0);
     entry->prov_errno = record.status;
   }
   if (op->counter != nullptr) op->counter->count(entry->err);

@@ -2,6 +2,7 @@
 
 #include "ofi/domain.h"
 
+#include "ofi/atomics.h"
 #include "ofi/cntr.h"
 #include "ofi/cq.h"
 #include "ofi/endpoint.h"
@@ -21,7 +22,7 @@ fi_ops_domain Domain::domain_ops_ = {sizeof(fi_ops_domain),
                                      refuse,
                                      refuse,
                                      refuse,
-                                     refuse,
+                                     query_atomic,
                                      refuse,
                                      refuse};
 

@@ -2,7 +2,6 @@
 
 #include "ofi/endpoint.h"
 
-#include <rdma/fi_atomic.h>
 #include <rdma/fi_tagged.h>
 
 #include "ofi/cntr.h"
@@ -26,21 +25,6 @@ fi_ops_ep Endpoint::ep_ops_ = {sizeof(fi_ops_ep),
                                Endpoint::send_room};
 fi_ops_tagged Endpoint::tagged_ops_ = {
     sizeof(fi_ops_tagged), refuse, refuse, refuse, refuse, refuse, refuse, refuse, refuse, refuse};
-fi_ops_atomic Endpoint::atomic_ops_ = {sizeof(fi_ops_atomic),
-                                       refuse,
-                                       refuse,
-                                       refuse,
-                                       refuse,
-                                       refuse,
-                                       refuse,
-                                       refuse,
-                                       refuse,
-                                       refuse,
-                                       refuse,
-                                       refuse,
-                                       refuse,
-                                       refuse};
-
 int Endpoint::open(fid_domain* domain, fi_info* info, fid_ep** ep, void* context) {
   if (info == nullptr || info->ep_attr == nullptr || info->tx_attr == nullptr ||
       info->rx_attr == nullptr || info->ep_attr->type != FI_EP_MSG) {
@@ -177,7 +161,16 @@ int Endpoint::make_queues() {
   if ((jetty_ = urma_create_jetty(device_->context(), &cfg)) == nullptr) return error_of_errno();
   sends_.make(info_->tx_attr->size);
   receives_.make(info_->rx_attr->size);
-  return 0;
+  return (info_->caps & FI_ATOMIC) != 0 ? register_results() : 0;
+}
+
+int Endpoint::register_results() {
+  urma_seg_cfg_t cfg{};
+  cfg.va = reinterpret_cast<uintptr_t>(sends_.all().data());
+  cfg.len = sends_.all().size_bytes();
+  cfg.flag.bs.access = URMA_ACCESS_LOCAL_ONLY;
+  results_ = urma_register_seg(device_->context(), &cfg);
+  return results_ == nullptr ? error_of_errno() : 0;
 }
 
 void Endpoint::drain() {
@@ -194,6 +187,9 @@ void Endpoint::drop_queues() {
                  jetty, jfr);
   jetty_ = nullptr;
   jfr_ = nullptr;
+  drop_imports();
+  if (results_ != nullptr) urma_unregister_seg(results_);
+  results_ = nullptr;
   part();
 }
 

@@ -5,14 +5,18 @@
 #ifndef OFI_ENDPOINT_H
 #define OFI_ENDPOINT_H
 
+#include <rdma/fi_atomic.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_rma.h>
 
 #include <atomic>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <span>
 
+#include "ofi/atomics.h"
 #include "ofi/deadline.h"
 #include "ofi/device.h"
 #include "ofi/fid.h"
@@ -54,6 +58,13 @@ class Endpoint final : public fid_ep, public JettyOwner {
     uint64_t address;
     uint64_t key;
   };
+  // What an atomic request takes from memory, NULL what it lacks.
+  struct AtomicData {
+    const void* operand = nullptr;
+    const void* compare = nullptr;
+    void* result = nullptr;
+    void* descriptor = nullptr;  // of the result's memory
+  };
   struct Counters {
     Cntr* send = nullptr;
     Cntr* receive = nullptr;
@@ -68,6 +79,7 @@ class Endpoint final : public fid_ep, public JettyOwner {
   int bind_counter(Cntr* cntr, uint64_t flags);
   int enable();
   int make_queues();
+  int register_results();
   void drop_queues();
   void drain();
   static int close(fid_t head);
@@ -117,6 +129,32 @@ class Endpoint final : public fid_ep, public JettyOwner {
   static ssize_t inject_writedata(fid_ep*, const void*, size_t, uint64_t, fi_addr_t, uint64_t,
                                   uint64_t);
 
+  // endpoint_atomic.cc: atomic requests, on one element each
+  ssize_t atomic_remote(AtomicCall call, const AtomicData& data, Remote at, fi_datatype type,
+                        fi_op op, void* context, uint64_t flags);
+  ssize_t atomicmsg(AtomicCall call, const fi_msg_atomic* message, AtomicData data, uint64_t flags);
+  urma_target_seg_t* import(uint64_t key);
+  void drop_imports();
+  static ssize_t change(fid_ep*, const void*, size_t, void*, fi_addr_t, uint64_t, uint64_t,
+                        fi_datatype, fi_op, void*);
+  static ssize_t changev(fid_ep*, const fi_ioc*, void**, size_t, fi_addr_t, uint64_t, uint64_t,
+                         fi_datatype, fi_op, void*);
+  static ssize_t changemsg(fid_ep*, const fi_msg_atomic*, uint64_t);
+  static ssize_t inject_change(fid_ep*, const void*, size_t, fi_addr_t, uint64_t, uint64_t,
+                               fi_datatype, fi_op);
+  static ssize_t fetch(fid_ep*, const void*, size_t, void*, void*, void*, fi_addr_t, uint64_t,
+                       uint64_t, fi_datatype, fi_op, void*);
+  static ssize_t fetchv(fid_ep*, const fi_ioc*, void**, size_t, fi_ioc*, void**, size_t, fi_addr_t,
+                        uint64_t, uint64_t, fi_datatype, fi_op, void*);
+  static ssize_t fetchmsg(fid_ep*, const fi_msg_atomic*, fi_ioc*, void**, size_t, uint64_t);
+  static ssize_t compare(fid_ep*, const void*, size_t, void*, const void*, void*, void*, void*,
+                         fi_addr_t, uint64_t, uint64_t, fi_datatype, fi_op, void*);
+  static ssize_t comparev(fid_ep*, const fi_ioc*, void**, size_t, const fi_ioc*, void**, size_t,
+                          fi_ioc*, void**, size_t, fi_addr_t, uint64_t, uint64_t, fi_datatype,
+                          fi_op, void*);
+  static ssize_t comparemsg(fid_ep*, const fi_msg_atomic*, const fi_ioc*, void**, size_t, fi_ioc*,
+                            void**, size_t, uint64_t);
+
   // The flags of a call without any, and of one with some.
   uint64_t call_flags() const { return message_flags(info_->tx_attr->op_flags); }
   uint64_t message_flags(uint64_t flags) const {
@@ -127,7 +165,9 @@ class Endpoint final : public fid_ep, public JettyOwner {
                  urma_sge_t* sges) const;
   // Whether the bytes travel inline, so that the memory needs no registration.
   bool by_value(std::span<const iovec> pieces, void** descriptors, uint64_t flags) const;
-  ssize_t post(urma_jfs_wr_t* request, void* context, uint64_t kind, uint64_t flags, Cntr* counter);
+  // `unwanted`: the local entry of a request whose result nobody wants; it gets a place.
+  ssize_t post(urma_jfs_wr_t* request, void* context, uint64_t kind, uint64_t flags, Cntr* counter,
+               urma_sge_t* unwanted = nullptr);
 
   static Endpoint* of(fid_ep* ep) { return static_cast<Endpoint*>(ep); }
 
@@ -153,7 +193,10 @@ class Endpoint final : public fid_ep, public JettyOwner {
   urma_jetty_t* jetty_ = nullptr;
   urma_target_jetty_t* target_ = nullptr;
   std::atomic<bool> bound_{false};
+  std::mutex imports_mutex_;
+  std::map<uint64_t, urma_target_seg_t*> imports_;  // by key
   OpPool sends_;
+  urma_target_seg_t* results_ = nullptr;  // of the requests in sends_; NULL: without FI_ATOMIC
   OpPool receives_;
 };
 

@@ -75,7 +75,7 @@ ssize_t Endpoint::receive(std::span<const iovec> pieces, void** descriptors, voi
 }
 
 ssize_t Endpoint::post(urma_jfs_wr_t* request, void* context, uint64_t kind, uint64_t flags,
-                       Cntr* counter) {
+                       Cntr* counter, urma_sge_t* unwanted) {
   // Pairs with the release of join.
   if (!bound_.load(std::memory_order_acquire)) return -FI_ENOTCONN;
   Op* op = sends_.take();
@@ -86,6 +86,10 @@ ssize_t Endpoint::post(urma_jfs_wr_t* request, void* context, uint64_t kind, uin
   op->counter = counter;
   op->report = (flags & FI_COMPLETION) != 0;
   op->silent = !op->report && (flags & FI_INJECT) != 0;
+  if (unwanted != nullptr) {
+    unwanted->addr = reinterpret_cast<uintptr_t>(&op->unwanted);
+    unwanted->tseg = results_;
+  }
   request->flag.bs.complete_enable = URMA_COMPLETE_ENABLE;
   request->flag.bs.fence = (flags & FI_FENCE) != 0;
   if ((flags & FI_FENCE) != 0) request->flag.bs.place_order = URMA_STRONG_ORDER;

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "ofi/atomics.h"
 #include "ofi/log.h"
 #include "ofi/settings.h"
 
@@ -20,7 +21,6 @@ namespace {
 constexpr uint64_t kTxCaps = FI_MSG | FI_SEND | FI_RMA | FI_READ | FI_WRITE;
 constexpr uint64_t kRxCaps = FI_MSG | FI_RECV | FI_RMA | FI_REMOTE_READ | FI_REMOTE_WRITE;
 constexpr uint64_t kDomainCaps = FI_LOCAL_COMM | FI_REMOTE_COMM;
-constexpr uint64_t kCaps = kTxCaps | kRxCaps | kDomainCaps;
 constexpr uint64_t kTxOpFlags =
     FI_INJECT | FI_COMPLETION | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE;
 // A message waits for its receive; later one-sided requests wait for neither.
@@ -60,7 +60,8 @@ size_t depth_of(size_t wished, size_t otherwise, uint32_t most) {
 
 void describe_queues(const urma_device_cap_t& cap, const fi_info* hints, fi_info* info) {
   fi_tx_attr& tx = *info->tx_attr;
-  tx.caps = kTxCaps;
+  const uint64_t atomic = has_atomics(cap) ? FI_ATOMIC : 0;
+  tx.caps = kTxCaps | atomic;
   tx.msg_order = kOrder;
   tx.comp_order = kCompletionOrder;
   tx.inject_size = cap.max_jfs_inline_len;
@@ -69,7 +70,7 @@ void describe_queues(const urma_device_cap_t& cap, const fi_info* hints, fi_info
   tx.iov_limit = std::min<size_t>(cap.max_jfs_sge, kMaxPieces);
   tx.rma_iov_limit = 1;
   fi_rx_attr& rx = *info->rx_attr;
-  rx.caps = kRxCaps;
+  rx.caps = kRxCaps | atomic;
   rx.mode = FI_RX_CQ_DATA;
   rx.msg_order = kOrder;
   rx.comp_order = kCompletionOrder;
@@ -118,10 +119,10 @@ fi_info* describe(const Found& found, uint32_t format, const Address& source,
                   const fi_info* hints) {
   fi_info* info = fi_allocinfo();
   if (info == nullptr) return nullptr;
-  info->caps = kCaps;
   info->mode = FI_RX_CQ_DATA;
   info->addr_format = format;
   describe_queues(found.attr.dev_cap, hints, info);
+  info->caps = info->tx_attr->caps | info->rx_attr->caps | kDomainCaps;
   describe_endpoint(found.attr.dev_cap, info);
   describe_domain(found, info);
   info->fabric_attr->name = copy(found.name);
@@ -141,7 +142,7 @@ bool allows_memory(uint32_t version, const fi_info* hints) {
 
 bool allows_queues(const fi_info* hints, const fi_info* info) {
   if (const fi_tx_attr* tx = hints->tx_attr) {
-    if ((tx->caps & ~kTxCaps & ~kDomainCaps) != 0 || (tx->msg_order & ~kOrder) != 0 ||
+    if ((tx->caps & ~info->tx_attr->caps & ~kDomainCaps) != 0 || (tx->msg_order & ~kOrder) != 0 ||
         (tx->comp_order & ~kCompletionOrder) != 0 || (tx->op_flags & ~kTxOpFlags) != 0 ||
         tx->inject_size > info->tx_attr->inject_size || tx->iov_limit > info->tx_attr->iov_limit ||
         tx->rma_iov_limit > info->tx_attr->rma_iov_limit || tx->size > info->tx_attr->size) {
@@ -150,7 +151,7 @@ bool allows_queues(const fi_info* hints, const fi_info* info) {
   }
   const fi_rx_attr* rx = hints->rx_attr;
   return rx == nullptr ||
-         ((rx->caps & ~kRxCaps & ~kDomainCaps) == 0 && (rx->msg_order & ~kOrder) == 0 &&
+         ((rx->caps & ~info->rx_attr->caps & ~kDomainCaps) == 0 && (rx->msg_order & ~kOrder) == 0 &&
           (rx->comp_order & ~kCompletionOrder) == 0 && (rx->op_flags & ~FI_COMPLETION) == 0 &&
           rx->iov_limit <= info->rx_attr->iov_limit && rx->size <= info->rx_attr->size &&
           rx->total_buffered_recv == 0);
@@ -179,7 +180,7 @@ bool has_cq_data(const fi_info* hints) { return (hints->mode & FI_RX_CQ_DATA) !=
 
 bool allows(uint32_t version, const fi_info* hints, const fi_info* info) {
   if (hints == nullptr) return true;
-  if ((hints->caps & ~kCaps) != 0) return false;
+  if ((hints->caps & ~info->caps) != 0) return false;
   const fi_fabric_attr* fabric = hints->fabric_attr;
   if (fabric != nullptr && fabric->name != nullptr &&
       std::strcmp(fabric->name, info->fabric_attr->name) != 0) {

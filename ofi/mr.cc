@@ -7,6 +7,7 @@
 #include <memory>
 #include <random>
 
+#include "ofi/atomics.h"
 #include "ofi/domain.h"
 #include "ofi/log.h"
 #include "urma_api.h"
@@ -23,9 +24,12 @@ uint32_t random_token() {
   return device();
 }
 
-// In URMA, write access needs read access.
-uint32_t access_of(uint64_t access) {
-  if ((access & FI_REMOTE_WRITE) != 0) return URMA_ACCESS_READ | URMA_ACCESS_WRITE;
+// In URMA, write access needs read access. libfabric knows no access by atomics.
+uint32_t access_of(uint64_t access, const urma_device_cap_t& cap) {
+  if ((access & FI_REMOTE_WRITE) != 0) {
+    const uint32_t atomic = has_atomics(cap) ? URMA_ACCESS_ATOMIC : 0;
+    return URMA_ACCESS_READ | URMA_ACCESS_WRITE | atomic;
+  }
   return (access & FI_REMOTE_READ) != 0 ? URMA_ACCESS_READ : URMA_ACCESS_LOCAL_ONLY;
 }
 
@@ -52,7 +56,7 @@ int Mr::make(const iovec& memory, uint64_t access) {
   cfg.len = memory.iov_len;
   cfg.token_value.token = random_token();
   cfg.flag.bs.token_policy = URMA_TOKEN_PLAIN_TEXT;
-  cfg.flag.bs.access = access_of(access);
+  cfg.flag.bs.access = access_of(access, domain_->device()->cap());
   segment_ = urma_register_seg(domain_->device()->context(), &cfg);
   if (segment_ == nullptr) return error_of_errno();
   mem_desc = segment_;

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <span>
 #include <vector>
 
 namespace urma_fi {
@@ -20,11 +21,12 @@ struct Op {
   OpPool* pool;
   Op* next;  // while it is free
   void* context;
-  void* buffer;    // of a receive
-  uint64_t flags;  // of the completion
-  Cntr* counter;   // may be NULL
-  bool report;     // report success
-  bool silent;     // report no failure either: it has no context that the caller would know
+  void* buffer;       // of a receive
+  uint64_t flags;     // of the completion
+  Cntr* counter;      // may be NULL
+  bool report;        // report success
+  bool silent;        // report no failure either: it has no context that the caller would know
+  uint64_t unwanted;  // the result of an atomic request whose caller wants none
 };
 
 // One entry for each request that a queue has room for.
@@ -59,6 +61,8 @@ class OpPool {
     for (const Op* op = free_; op != nullptr; op = op->next) count++;
     return count;
   }
+
+  std::span<Op> all() { return ops_; }
 
   void clear() {
     free_ = nullptr;

@@ -47,7 +47,7 @@ inline fi_info* all_hints() {
   fi_info* hints = fi_dupinfo(nullptr);
   hints->ep_attr->type = FI_EP_MSG;
   hints->mode = FI_RX_CQ_DATA;
-  hints->caps = FI_MSG | FI_RMA;
+  hints->caps = FI_MSG | FI_RMA | FI_ATOMIC;
   hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
   return hints;
 }
@@ -64,6 +64,7 @@ class FabricTest : public ProcessTest {
  protected:
   void SetUp() override {
     hints_ = all_hints();
+    hints_->caps = caps_;
     hints_->domain_attr->name = strdup("urma_shm0");
     ASSERT_EQ(provider().getinfo(kVersion, nullptr, nullptr, 0, hints_, &info_), 0);
     ASSERT_EQ(provider().fabric(info_->fabric_attr, &fabric_, nullptr), 0);
@@ -145,6 +146,7 @@ class FabricTest : public ProcessTest {
     return error;
   }
 
+  uint64_t caps_ = FI_MSG | FI_RMA | FI_ATOMIC;
   uint64_t cq_flags_ = 0;
   fi_info* hints_ = nullptr;
   fi_info* info_ = nullptr;
