@@ -13,9 +13,7 @@
 
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
-#include "test/tcp/streams.h"
-#include "urma/base/runtime.h"
-#include "urma/providers/tcp/messages.h"
+#include "test/tcp/stranger.h"
 
 namespace urma_test {
 namespace {
@@ -23,72 +21,6 @@ namespace {
 using namespace urma::tcp;  // NOLINT: what it speaks
 
 constexpr size_t kSize = 4096;
-constexpr uint16_t kFirstPort = 20000;
-constexpr uint32_t kPorts = 8192;
-constexpr uint32_t kBlock = 16;
-
-template <typename Body>
-std::string frame(const Body& body, std::string payload = "") {
-  const uint32_t size = shape<Body>().body;
-  const Head head = {static_cast<uint32_t>(size + payload.size()), Body::kKind, {}};
-  std::string bytes(reinterpret_cast<const char*>(&head), sizeof(head));
-  bytes.append(reinterpret_cast<const char*>(&body), size);
-  return bytes + payload;
-}
-
-std::string head_of(uint32_t bytes, uint8_t kind) {
-  const Head head = {bytes, static_cast<FrameKind>(kind), {}};
-  return {reinterpret_cast<const char*>(&head), sizeof(head)};
-}
-
-template <typename Body>
-Body receive_body(Stream& stream) {
-  Head head = {};
-  const std::string bytes = receive(stream, sizeof(head) + sizeof(Body));
-  Body body = {};
-  if (bytes.size() < sizeof(head) + sizeof(Body)) return body;
-  std::memcpy(&head, bytes.data(), sizeof(head));
-  EXPECT_EQ(head.kind, Body::kKind);
-  std::memcpy(&body, bytes.data() + sizeof(head), sizeof(body));
-  return body;
-}
-
-// Connections to the process that serves a queue.
-class Stranger {
- public:
-  explicit Stranger(const QueueId& victim) : victim_(victim) {
-    carrier_ = make_socket_carrier(config_at({eid("127.0.0.1")}));
-    for (uint32_t i = 0; i < 8 && port_ == 0; ++i) {
-      const uint32_t first = victim.id / kBlock * kBlock;
-      port_ = static_cast<uint16_t>(kFirstPort + (first + 977 * i) % kPorts);
-      if (!serves()) port_ = 0;
-    }
-    EXPECT_NE(port_, 0);
-  }
-
-  std::unique_ptr<Stream> connect() {
-    std::string why;
-    auto stream = carrier_->connect(eid("127.0.0.1"), {victim_.eid, port_}, &why);
-    EXPECT_NE(stream, nullptr) << why;
-    if (finish_greeting(*stream, &why) != StreamState::kOpen) return nullptr;
-    return stream;
-  }
-  const QueueId& victim() const { return victim_; }
-
- private:
-  bool serves() {
-    const auto stream = connect();
-    if (stream == nullptr) return false;
-    const urma::IdKind kind = victim_.jetty ? urma::IdKind::kJetty : urma::IdKind::kJfr;
-    send_all(*stream, frame(FindBody{7, static_cast<uint32_t>(kind), victim_.id, victim_.eid}));
-    const auto answer = receive_body<AnswerBody>(*stream);
-    return answer.ticket == 7 && answer.answer == 0;
-  }
-
-  const QueueId victim_;
-  std::unique_ptr<Carrier> carrier_;
-  uint16_t port_ = 0;
-};
 
 // What no honest process would send, each as the first frame of a connection.
 std::vector<std::string> malformed() {
@@ -250,15 +182,6 @@ TEST_F(HostileTest, MemoryThatWasNotGrantedIsNotTouched) {
       }
     }
   });
-}
-
-OpenWayBody way_to(const QueueId& victim, uint32_t way) {
-  OpenWayBody open = {};
-  open.way = way;
-  open.target = {victim.eid, victim.id, victim.jetty ? URMA_JETTY : URMA_JFR, URMA_TM_RM, 0};
-  open.sender_eid = victim.eid;
-  open.sender_id = 9;
-  return open;
 }
 
 // The service thread of the owner is still opening the path.
