@@ -334,7 +334,7 @@ TEST_F(Clients, C2_03_DepthCostsNoMemory) {
   });
 }
 
-TEST_F(Clients, C2_03_LimitsFitWhereProgramsPutThem) {
+TEST_F(Clients, C2_03_LimitsFitTheFieldsOfPrograms) {
   run_one([](Channel&) {
     OwnedEndpoint endpoint;
     const urma_device_cap_t cap = attributes().dev_cap;

@@ -154,7 +154,7 @@ TEST_F(ProviderLines, S1_18b_AllocThatTheProviderRefuses) {
   }
 }
 
-TEST_F(ProviderLines, S1_18c_AllocJfcThatSucceedsWithNothing) {
+TEST_F(ProviderLines, S1_18c_AllocJfcThatSucceedsWithoutAJfc) {
   urma_jfc_cfg_t cfg = jfc_cfg();
   EXPECT_UNTOUCHED(urma_jfc_t*, jfc);
   module_->fails = true;

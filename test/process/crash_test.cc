@@ -132,7 +132,7 @@ class CrashTest : public ProcessTest, public ::testing::WithParamInterface<Metho
   std::vector<int64_t> known_ns_;  // from each death to the last error of each survivor
 };
 
-TEST_P(CrashTest, SurvivorsGoOn) {
+TEST_P(CrashTest, SurvivorsContinue) {
   const uint64_t kills = is_soak() ? 5000 : 150;
   try {
     begin();

@@ -65,7 +65,7 @@ struct Crowd {
 
 using EventManyTest = ProcessTest;
 
-TEST_F(EventManyTest, OnePollFindsTheRequestThatAnEventToldOf) {
+TEST_F(EventManyTest, OnePollFindsTheRequestOfAnEvent) {
   run_one([](Channel&) {
     Crowd crowd;
     urma_sge_t from = piece(crowd.segment, crowd.memory.data(), 8);
@@ -80,7 +80,7 @@ TEST_F(EventManyTest, OnePollFindsTheRequestThatAnEventToldOf) {
   });
 }
 
-TEST_F(EventManyTest, OnePollFindsTheMessageThatAnEventToldOf) {
+TEST_F(EventManyTest, OnePollFindsTheMessageOfAnEvent) {
   run_one([](Channel&) {
     Crowd crowd;
     urma_sge_t from = piece(crowd.segment, crowd.memory.data(), 8);
@@ -98,7 +98,7 @@ TEST_F(EventManyTest, OnePollFindsTheMessageThatAnEventToldOf) {
 
 // Arm first, then poll. If the poll finds nothing, an event follows; a record that was already
 // there must be found by the poll, or the program would loop until it is.
-TEST_F(EventManyTest, APollBehindAnArmingLeavesNothing) {
+TEST_F(EventManyTest, APollAfterArmingFindsAllRecords) {
   run_one([](Channel&) {
     Crowd crowd;
     urma_sge_t from = piece(crowd.segment, crowd.memory.data(), 8);

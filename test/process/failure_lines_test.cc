@@ -143,7 +143,7 @@ TEST_F(FailureLinesTest, TheReceiverSaysWhyAMessageFails) {
       });
 }
 
-TEST_F(FailureLinesTest, DebugShowsEachAndInfoSome) {
+TEST_F(FailureLinesTest, DebugShowsAllAndInfoSome) {
   run_two(
       "target",
       [](Channel& channel) {
@@ -202,7 +202,7 @@ TEST_F(FailureLinesTest, TheOwnerLogsAWrongTokenOfAQueue) {
   }
 }
 
-TEST_F(FailureLinesTest, AnIdThatNobodyHasNamesTheDirectoryAndItsProcesses) {
+TEST_F(FailureLinesTest, AnUnknownIdNamesTheDirectoryAndItsProcesses) {
   run_one([dir = runtime_dir()](Channel&) {
     Target target;
     Offer offer = target.offer();

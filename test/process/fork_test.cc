@@ -120,7 +120,7 @@ class ForkTest : public ProcessTest, public testing::WithParamInterface<Way> {
   }
 };
 
-TEST_P(ForkTest, TheParentAndItsPeerGoOn) {
+TEST_P(ForkTest, TheParentAndItsPeerContinue) {
   constexpr int kChildren = 3;
   const auto entries = [this] { return runtime_entries(); };
   run_two(
@@ -178,7 +178,7 @@ class CloneTest : public ProcessTest {
 
 // A raw clone runs no handlers: its child shares memory that is shared at that moment with the
 // parent, as docs/reference/shm.md says, and its exit harms no one.
-TEST_F(CloneTest, ARawCloneSharesWhatIsShared) {
+TEST_F(CloneTest, ARawCloneSharesMemoryWithItsParent) {
   SKIP_UNLESS_IN_PLACE();
   run_two(
       "parent",

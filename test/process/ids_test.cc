@@ -85,7 +85,7 @@ TEST_F(IdsTest, AreSmallAndDifferInAllProcesses) {
   for (auto& child : children) child->expect_success();
 }
 
-TEST_F(IdsTest, ComeAgainLate) {
+TEST_F(IdsTest, AreReusedLate) {
   run_one([](Channel&) {
     OwnedEndpoint endpoint;
     std::set<uint32_t> seen;
@@ -136,7 +136,7 @@ TEST_F(IdsTest, OfAKilledProcessAreFreeAtOnce) {
 }
 
 // A process that locks the whole file takes the ids of all others.
-TEST_F(IdsTest, AllTakenIsNoMemoryAndSaid) {
+TEST_F(IdsTest, ExhaustionReturnsNoMemoryAndLogsALine) {
   SKIP_UNLESS_SHARED_MEMORY("are ids those of a runtime directory");
   Child child("child", [](Channel& test) {
     Endpoint endpoint;

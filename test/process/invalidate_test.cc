@@ -158,7 +158,7 @@ TEST_P(InvalidateTest, EndsOneSegmentForAllPeers) {
 }
 
 // A segment that may not be invalidated stays, and the message that asked for it is not received.
-TEST_P(InvalidateTest, WhatTheSenderMayNotAccessIsNotEnded) {
+TEST_P(InvalidateTest, SegmentsWithoutAccessAreNotInvalidated) {
   run_one([](Channel&) {
     Self self;
     Reacher reacher(&self, self.queue);
@@ -199,7 +199,7 @@ TEST_P(InvalidateTest, WhatTheSenderMayNotAccessIsNotEnded) {
   });
 }
 
-TEST_P(InvalidateTest, MessageThatIsNotReceivedEndsNothing) {
+TEST_P(InvalidateTest, UnreceivedMessageInvalidatesNothing) {
   run_one([](Channel&) {
     Config config;
     config.rnr_retry = 1;

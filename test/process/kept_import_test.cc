@@ -155,7 +155,7 @@ TEST_F(KeptImportTest, EndsWithTheRegistration) {
 }
 
 // A kept import that covers it but grants less does not replace it.
-TEST_F(KeptImportTest, OverlappingRegistrationsAreToldApart) {
+TEST_F(KeptImportTest, OverlappingRegistrationsAreDistinguished) {
   SKIP_UNLESS_SHARED_MEMORY("is memory mapped");
   SKIP_UNLESS_IN_PLACE();
   constexpr uint64_t kPart = 64 << 10;
@@ -198,7 +198,7 @@ TEST_F(KeptImportTest, OverlappingRegistrationsAreToldApart) {
 // Mappings in this process of memory of other owners.
 bool nothing_is_mapped_of(const char* mva) { return memfd_areas(mva, kBytes) == 0; }
 
-TEST_F(KeptImportTest, GoesWithItsOwner) {
+TEST_F(KeptImportTest, EndsWithItsOwner) {
   SKIP_UNLESS_SHARED_MEMORY("is memory mapped");
   SKIP_UNLESS_IN_PLACE();
   Child owner("owner", [](Channel& channel) {

@@ -237,7 +237,7 @@ class KillTest : public ProcessTest, public ::testing::WithParamInterface<Traffi
   }
 };
 
-TEST_P(KillTest, SurvivorGoesOn) {
+TEST_P(KillTest, SurvivorContinues) {
   std::mt19937 random(12345 + static_cast<uint32_t>(GetParam()));
   Child survivor("survivor", [](Channel& channel) { Survivor(channel, GetParam()).run(); });
   Child bystander("third", third);

@@ -150,7 +150,7 @@ class LoadTest : public ProcessTest {
   uint64_t kills_ = 0;
 };
 
-TEST_F(LoadTest, NothingIsLostOrDoubled) {
+TEST_F(LoadTest, NoMessageIsLostOrDuplicated) {
   processes_ = is_soak() ? kMostProcesses : 12;
   const uint64_t goal = uint64_t{is_soak() ? 100u : 1u} << 30;
   const uint64_t kills = is_soak() ? 200 : 40;

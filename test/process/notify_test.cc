@@ -55,7 +55,7 @@ void wait_for_value(const uint64_t* word, uint64_t value) {
 
 class NotifyOrderTest : public ProcessTest, public testing::WithParamInterface<Ways> {};
 
-TEST_P(NotifyOrderTest, ValueComesBehindAllData) {
+TEST_P(NotifyOrderTest, ValueArrivesAfterAllData) {
   const Ways ways = GetParam();
   run_two(
       "target",
@@ -145,7 +145,7 @@ struct Notification {
   urma_sge_t there[2];
 };
 
-TEST_P(NotifyTest, NothingIsWrittenWhereOneAddressIsRefused) {
+TEST_P(NotifyTest, NothingIsWrittenIfOneAddressIsRefused) {
   run_one([](Channel&) {
     Self self;
     Notification notification(&self);

@@ -46,7 +46,7 @@ TEST_F(OutOfReachTest, FirstRequestsWaitForTheMapping) {
 }
 
 // Each is posted while the owner maps, and retried until it is mapped.
-TEST_F(OutOfReachTest, NoRequestMissesTheMappingThatItWaitsFor) {
+TEST_F(OutOfReachTest, EveryRequestUsesTheMappingThatItWaitedFor) {
   SKIP_UNLESS_IN_PLACE();
   run_two(
       "owner",

@@ -73,7 +73,7 @@ class CgroupTest : public ProcessTest {
   MemoryCgroup cgroup_;
 };
 
-TEST_F(CgroupTest, WhatIsSharedNeedsNoRoomForTwice) {
+TEST_F(CgroupTest, SharedMemoryIsChargedOnce) {
   SKIP_UNLESS_IN_PLACE();
   run_two(
       "owner",
@@ -102,7 +102,7 @@ TEST_F(CgroupTest, WhatIsSharedNeedsNoRoomForTwice) {
       });
 }
 
-TEST_F(CgroupTest, WhoIsKilledForItIsGone) {
+TEST_F(CgroupTest, AProcessKilledForMemoryIsReportedAsGone) {
   Child owner("owner", [this](Channel& channel) {
     ASSERT_TRUE(cgroup_.enter());
     Endpoint endpoint;

@@ -102,7 +102,7 @@ struct Kind {
 
 class DeepQueueTest : public ProcessTest, public testing::WithParamInterface<Kind> {};
 
-TEST_P(DeepQueueTest, CostsLittleUntilItIsFilled) {
+TEST_P(DeepQueueTest, UsesLittleMemoryUntilItIsFilled) {
   Child child("child", [](Channel& channel) {
     Parts parts;
     // Touches what every queue needs, mostly code, beforehand.

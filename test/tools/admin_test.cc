@@ -182,7 +182,7 @@ void expect_case(const Case& example) {
 }
 
 // Every line of the contract, on a machine without processes to inspect.
-TEST_F(AdminTest, EveryDocumentedCommandIsThere) {
+TEST_F(AdminTest, EveryDocumentedCommandExists) {
   const std::vector<Case> cases = {
       {{"show", "topo"}, 0, "node 0"},
       {{"show", "topo", "0"}, 0, "node 0"},
@@ -242,7 +242,7 @@ TEST_F(AdminTest, AggregationNamesTheVariable) {
                "instead: URMA_DEVICE_ALIAS=bonding_dev_0=urma_shm0$"});
 }
 
-TEST_F(AdminTest, OldWordsWorkWithAWarning) {
+TEST_F(AdminTest, OldCommandsWorkWithAWarning) {
   const std::vector<Case> cases = {
       {{"add_eid", "-d", kDevice, "-i", "2", "-e", "fd00::1"}, 1, "instead: use one of those"},
       {{"del_eid", "-d", kDevice, "-i", "1"}, 1, "instead: use one of those"},
@@ -301,7 +301,7 @@ TEST_F(AdminTest, EveryGlobalOptionIsTaken) {
   }
 }
 
-TEST_F(AdminTest, WrongWordsAndValues) {
+TEST_F(AdminTest, WrongCommandsAndValues) {
   const std::vector<Case> cases = {
       {{}, 2, "a command is missing"},
       {{"shwo"}, 2, "shwo"},
@@ -369,7 +369,7 @@ TEST_F(AdminTest, NoDevices) {
   EXPECT_EQ(json::parse(providers.out)["providers"][0]["devices"], 0);
 }
 
-TEST_F(AdminTest, NobodyReadsTheOutput) {
+TEST_F(AdminTest, OutputCannotBeWritten) {
   const ToolResult result =
       run_tool("/bin/sh", {"-c", program_path("URMA_ADMIN") + " show >/dev/full"});
   EXPECT_EQ(result.status, 1);

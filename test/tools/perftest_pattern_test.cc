@@ -23,7 +23,7 @@ std::vector<uint8_t> filled(size_t size) {
   return memory;
 }
 
-TEST(PerftestPattern, TheRightBytesAreRight) {
+TEST(PerftestPattern, CorrectBytesPass) {
   for (const size_t size : {0, 1, 2, 8, 64, 4097}) {
     const auto memory = filled(size);
     EXPECT_EQ(find_difference(memory.data(), size, kSequence, kJetty), std::nullopt) << size;

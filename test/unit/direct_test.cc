@@ -150,7 +150,7 @@ TEST(Direct, WholeWritesTouchNothingElse) {
   }
 }
 
-TEST(Direct, WidthsThatAreOffered) {
+TEST(Direct, SupportedWidths) {
   EXPECT_EQ(valid_width(URMA_OPC_CAS, 16), kHasWideAtomics);
   EXPECT_EQ(valid_width(URMA_OPC_WRITE_ATOMIC, 16), kHasWideAtomics);
   for (const uint32_t opcode : {URMA_OPC_SWAP, URMA_OPC_FADD, URMA_OPC_FSUB, URMA_OPC_FAND,

@@ -54,7 +54,7 @@ TEST_F(ForeignUserTest, GetsNoConnection) {
   EXPECT_EQ(own.greet(), Answer::kAccepted);
 }
 
-TEST_F(ForeignUserTest, IsAskedForNothing) {
+TEST_F(ForeignUserTest, GetsNoRequest) {
   Host stranger;
   const Fd listener = listen_at(stranger.runtime().dir_fd(), stranger.socket_name().c_str());
   bool listens = false;

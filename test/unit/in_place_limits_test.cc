@@ -91,7 +91,7 @@ class InPlaceLimits : public testing::Test {
   SharedPages::RangeId range_ = 0;
 };
 
-TEST_F(InPlaceLimits, SharingTakesNoAddressSpace) {
+TEST_F(InPlaceLimits, SharingUsesNoAddressSpace) {
   if (kSanitized) GTEST_SKIP() << "the sanitizers map memory of their own";
   move_once();
   {
@@ -116,7 +116,7 @@ TEST_F(InPlaceLimits, WithoutAddressSpaceNothingIsMoved) {
 }
 
 // A chunk of 2 MiB needs as much again; less is moved at a time.
-TEST_F(InPlaceLimits, TheWayBackTakesSmallerSteps) {
+TEST_F(InPlaceLimits, UnsharingTakesSmallerSteps) {
   if (kSanitized) GTEST_SKIP() << "the sanitizers map memory of their own";
   share_everything();
   ASSERT_EQ(bytes_in_memfds(memory_.get(), kBytes), kBytes);
@@ -131,7 +131,7 @@ TEST_F(InPlaceLimits, TheWayBackTakesSmallerSteps) {
   EXPECT_EQ(areas(address(memory_.get()), address(memory_.get()) + kBytes).size(), 1u);
 }
 
-TEST_F(InPlaceLimits, WithoutAddressSpaceForTheWayBackPagesStayShared) {
+TEST_F(InPlaceLimits, WithoutAddressSpacePagesStayShared) {
   if (kSanitized) GTEST_SKIP() << "the sanitizers map memory of their own";
   share_everything();
   {
@@ -148,7 +148,7 @@ TEST_F(InPlaceLimits, WithoutAddressSpaceForTheWayBackPagesStayShared) {
 }
 
 // The kernel also sends a signal, which the threads that move pages have blocked.
-TEST_F(InPlaceLimits, ALimitOfFilesThatComesHalfwayIsKept) {
+TEST_F(InPlaceLimits, AFileSizeLimitSetHalfwayIsObeyed) {
   sigset_t signals;
   sigset_t before;
   ::sigemptyset(&signals);
@@ -174,7 +174,7 @@ TEST_F(InPlaceLimits, ALimitOfFilesThatComesHalfwayIsKept) {
 }
 
 // Can be mapped without a pool of huge pages too, as long as it is not touched.
-TEST_F(InPlaceLimits, PagesOfThePoolOfHugePagesAreLeft) {
+TEST_F(InPlaceLimits, HugetlbPagesAreNotMoved) {
   char* const middle = memory_.get() + 4 * kMiB;
   void* const huge = ::mmap(
       middle, 2 * kMiB, PROT_READ | PROT_WRITE,

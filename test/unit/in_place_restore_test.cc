@@ -29,7 +29,7 @@ bool is_private(const char* at) {
 }
 
 // A large range is taken back in turns; a caller that cannot wait finishes it.
-TEST(InPlaceRestore, InTurns) {
+TEST(InPlaceRestore, RangesTakeTurns) {
   SKIP_UNLESS_IN_PLACE();
   for (const bool finished_at_once : {false, true}) {
     FilledMemory memory(kBytes, 0, 2 * kMiB);
@@ -53,7 +53,7 @@ TEST(InPlaceRestore, InTurns) {
   }
 }
 
-TEST(InPlaceRestore, OwnMemoryInTurns) {
+TEST(InPlaceRestore, OwnMemoryTakesTurns) {
   SKIP_UNLESS_IN_PLACE();
   PageTable table;
   auto* const memory = static_cast<char*>(table.allocate(kBytes, 0));
@@ -73,7 +73,7 @@ TEST(InPlaceRestore, OwnMemoryInTurns) {
 }
 
 // Two threads end the same range: both return once it is done.
-TEST(InPlaceRestore, ByTwoThreads) {
+TEST(InPlaceRestore, TwoThreadsRestore) {
   SKIP_UNLESS_IN_PLACE();
   PrivateMemory memory(kBytes);
   PageTable table;
@@ -101,7 +101,7 @@ struct Fiber {
 Fiber* fiber;
 
 // A stack that is being moved, as that of a coroutine.
-TEST(InPlaceRestore, OnAStackThatIsMoved) {
+TEST(InPlaceRestore, TheStackOfTheCallerIsMoved) {
   SKIP_UNLESS_IN_PLACE();
   if (kSanitized) GTEST_SKIP() << "the sanitizers do not know of other stacks";
   FilledMemory memory(kBytes);
@@ -165,7 +165,7 @@ TEST(InPlaceRestore, SignalHandlersTouchThePages) {
 }
 
 // Another thread splits the mapping while pages are copied into it.
-TEST(InPlaceRestore, AnAreaThatIsDivided) {
+TEST(InPlaceRestore, AMappingSplitByAnotherThread) {
   SKIP_UNLESS_IN_PLACE();
   for (const uint32_t skip : {0U, 3U}) {
     PageTable table;
@@ -186,7 +186,7 @@ TEST(InPlaceRestore, AnAreaThatIsDivided) {
 }
 
 // Between reading the mappings and moving them.
-TEST(InPlaceRestore, AMappingThatChangesIsLookedAtAgain) {
+TEST(InPlaceRestore, AChangedMappingIsReadAgain) {
   SKIP_UNLESS_IN_PLACE();
   std::atomic<bool> stop{false};
   PageTable table;
@@ -299,7 +299,7 @@ void watch(const UserFault& watcher, const char* at, uint64_t bytes) {
 }
 
 // The program began to watch pages, or their neighbours, after they were shared.
-TEST(InPlaceRestore, AWatcherOfTheProgramsStays) {
+TEST(InPlaceRestore, AUserfaultfdOfTheProgramStays) {
   SKIP_UNLESS_IN_PLACE();
   FilledMemory memory(kBytes, 0, 2 * kMiB);
   PageTable table;
@@ -319,7 +319,7 @@ TEST(InPlaceRestore, AWatcherOfTheProgramsStays) {
 }
 
 // A device would write to other memory than the program reads.
-TEST(InPlaceRestore, PagesStayWhileBuffersAreRegisteredWithTheKernel) {
+TEST(InPlaceRestore, PagesStaySharedWhileRegisteredWithTheKernel) {
   SKIP_UNLESS_IN_PLACE();
   PageTable table;
   FilledMemory memory(kBytes);
@@ -442,7 +442,7 @@ TEST(InPlaceRestore, SharedMemoryCannotBeGrown) {
 }
 
 // Pages that the program has moved elsewhere stay shared, which is reported.
-TEST(InPlaceRestore, PagesThatTheProgramHasMovedAreTold) {
+TEST(InPlaceRestore, PagesThatTheProgramHasMovedAreReported) {
   SKIP_UNLESS_IN_PLACE();
   PageTable table;
   PrivateMemory memory(kBytes);

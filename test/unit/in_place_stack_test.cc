@@ -60,7 +60,7 @@ uint64_t shared_bytes(const std::vector<SharedPart>& parts) {
   return bytes;
 }
 
-TEST(InPlaceStack, AThreadCountsOnItsStackWhileThatIsMoved) {
+TEST(InPlaceStack, AThreadUsesItsStackWhileItIsMoved) {
   SKIP_UNLESS_IN_PLACE();
   PageTable table;
   Counter counter;
@@ -74,7 +74,7 @@ TEST(InPlaceStack, AThreadCountsOnItsStackWhileThatIsMoved) {
   EXPECT_EQ(counter.stop(), 0u);
 }
 
-TEST(InPlaceStack, AStackThatIsSharedIsUsedByTheNextThread) {
+TEST(InPlaceStack, TheNextThreadUsesASharedStack) {
   SKIP_UNLESS_IN_PLACE();
   PageTable table;
   SharedPages::RangeId range;
