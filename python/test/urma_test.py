@@ -194,7 +194,7 @@ class Memory(Case):
         memory, there = self.remote(size, mapped=True)
         view = there.memory
         if view is None:
-            self.skipTest("the kernel maps no such memory here")
+            self.skipTest("needs memory that can be mapped (userfaultfd, Linux 6.8)")
         self.assertEqual(len(view), size)
         view[:5] = b"store"
         self.assertEqual(memory[:5], b"store")
@@ -206,7 +206,7 @@ class Memory(Case):
         try:
             import numpy
         except ImportError:
-            self.skipTest("no numpy")
+            self.skipTest("numpy is not installed")
         _, there = self.remote(1 << 16)
         source = numpy.arange(1000, dtype=numpy.float64)
         back = numpy.zeros_like(source)

@@ -290,7 +290,7 @@ size_t resident_bytes() {
 }
 
 TEST_F(Clients, C2_03_DepthCostsNoMemory) {
-  if (kSanitized) GTEST_SKIP() << "a sanitizer has memory of its own for each allocation";
+  if (kSanitized) GTEST_SKIP() << "a sanitizer uses extra memory for each allocation";
   const bool maps = device_traits().maps;
   run_one([maps](Channel&) {
     constexpr int kQueues = 8;

@@ -384,7 +384,7 @@ void spin_on_last_byte(uint8_t* bytes, size_t size) {
   const auto deadline = Clock::now() + patience(seconds(10));
   std::atomic_ref<uint8_t> last(bytes[size - 1]);
   while (last.load(std::memory_order_acquire) != 0xee) {
-    if (Clock::now() > deadline) throw std::runtime_error("the last byte has not come");
+    if (Clock::now() > deadline) throw std::runtime_error("the last byte did not arrive in time");
   }
 }
 

@@ -194,7 +194,8 @@ TEST_F(DeviceLines, S1_19a_LifeCycleInTwoSteps) {
   for (int i = 0; i < kKindCount; ++i) {
     const Kind& kind = kAll[i];
     SCOPED_TRACE(kind.name);
-    NEEDS(has_slot(ctx_, kind.alloc_slot), std::string("two steps for a ") + kind.name);
+    NEEDS(has_slot(ctx_, kind.alloc_slot),
+          std::string("creation of a ") + kind.name + " in two steps");
     void* object = nullptr;
     EXPECT_CHANGE(kind.alloc(ctx_, configs.of(i), &object), 1);
     ASSERT_NE(object, nullptr);

@@ -26,7 +26,7 @@ restore() {
 # Expects the comparison to fail, with the line TEXT and no other.
 expect_complaint() {
   local said
-  ! said="$(python3 tools/dev/architecture.py --root "${tree}")" || fail "nobody misses: $1"
+  ! said="$(python3 tools/dev/architecture.py --root "${tree}")" || fail "not reported: $1"
   [[ "${said}" == "$1" ]] || fail "instead of '$1': ${said}"
   restore
 }
@@ -38,9 +38,9 @@ python3 tools/dev/architecture.py || fail "the page and the sources differ (abov
 for way in send registration arm; do
   sed -n "/^## The way of an\? ${way}$/,/^## /p" docs/internals/architecture.md |
     grep -cE '^[0-9]+\. `' >"${TEST_TMPDIR}/steps" || true
-  (($(cat "${TEST_TMPDIR}/steps") > 10)) || fail "the way of a ${way} has next to no steps"
+  (($(cat "${TEST_TMPDIR}/steps") > 10)) || fail "the path of a ${way} has 10 steps or fewer"
 done
-(($(python3 tools/dev/architecture.py --list | wc -l) > 100)) || fail "next to no functions found"
+(($(python3 tools/dev/architecture.py --list | wc -l) > 100)) || fail "100 functions or fewer found"
 
 mkdir -p "${tree}"
 cp -rL docs examples figures jetty ofi packaging segment test third_party tools urma "${tree}"

@@ -119,8 +119,8 @@ class ModelTest : public urma_test::ProcessTest {
     const std::string first = "MODEL_SEED=" + std::to_string(report_->failed_seed);
     const std::string shorter = shrink(text);
     FAIL() << "to run it alone: " << first << "\n"
-           << text << "\nwhat is left when calls that do "
-           << "not matter are left out:\n"
+           << text << "\nthe calls that "
+           << "are needed to fail:\n"
            << shorter;
   }
 

@@ -15,7 +15,7 @@ namespace {
 
 class DebugLinesTest : public ProcessTest {
  protected:
-  void SetUp() override { SKIP_UNLESS_SHARED_MEMORY("has rings"); }
+  void SetUp() override { SKIP_UNLESS_SHARED_MEMORY("rings exist"); }
 
   // One line each.
   std::vector<std::string> texts() const {

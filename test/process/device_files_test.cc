@@ -21,7 +21,7 @@ namespace {
 
 class DeviceFilesTest : public ProcessTest {
  protected:
-  void SetUp() override { SKIP_UNLESS_SHARED_MEMORY("is the device of these files"); }
+  void SetUp() override { SKIP_UNLESS_SHARED_MEMORY("a device has these files"); }
   std::string folder() const { return runtime_dir() + "/class/ubcore/urma_shm0"; }
   bool there() const { return std::filesystem::exists(folder()); }
 };

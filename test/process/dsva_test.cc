@@ -29,7 +29,7 @@ char* const kPlace = reinterpret_cast<char*>(0x5100'0000'0000);
 class DsvaTest : public ProcessTest {
  protected:
   void SetUp() override {
-    SKIP_UNLESS_SHARED_MEMORY("are segments mapped");
+    SKIP_UNLESS_SHARED_MEMORY("segments are mapped");
     SKIP_UNLESS_IN_PLACE();
   }
 };

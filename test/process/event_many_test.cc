@@ -46,7 +46,7 @@ struct Crowd {
     uint32_t events = 1;
     urma_ack_jfc(&fired, &events, 1);
     urma_cr_t cr = {};
-    ASSERT_EQ(urma_poll_jfc(jfc, 1, &cr), 1) << "the event told of it";
+    ASSERT_EQ(urma_poll_jfc(jfc, 1, &cr), 1) << "the event announced a record";
     EXPECT_EQ(cr.status, URMA_CR_SUCCESS);
     EXPECT_EQ(cr.user_ctx, user_ctx);
   }

@@ -25,7 +25,9 @@ struct Offer {
 
 class FailureLinesTest : public ProcessTest {
  protected:
-  void SetUp() override { SKIP_UNLESS_SHARED_MEMORY("are all statuses found by the library"); }
+  void SetUp() override {
+    SKIP_UNLESS_SHARED_MEMORY("the library finds the reason of every failure");
+  }
 };
 
 // A queue and two segments; only does what the test tells it.

@@ -115,8 +115,8 @@ bool misbehave(const Side& side) {
 class ForkTest : public ProcessTest, public testing::WithParamInterface<Way> {
  protected:
   void SetUp() override {
-    SKIP_UNLESS_SHARED_MEMORY("is memory in common");
-    if (kSanitized) GTEST_SKIP() << "forks of a sanitized program with threads may hang";
+    SKIP_UNLESS_SHARED_MEMORY("memory is shared");
+    if (kSanitized) GTEST_SKIP() << "a sanitized program with threads may hang in fork";
   }
 };
 
@@ -171,8 +171,8 @@ INSTANTIATE_TEST_SUITE_P(Ways, ForkTest,
 class CloneTest : public ProcessTest {
  protected:
   void SetUp() override {
-    SKIP_UNLESS_SHARED_MEMORY("is memory in common");
-    if (kSanitized) GTEST_SKIP() << "the sanitizers do not know of raw clones";
+    SKIP_UNLESS_SHARED_MEMORY("memory is shared");
+    if (kSanitized) GTEST_SKIP() << "the sanitizers do not support a raw clone";
   }
 };
 

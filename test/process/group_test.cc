@@ -313,7 +313,7 @@ TEST_F(GroupTest, MembersWithAnInactiveReceiverAreSkipped) {
 
 // A sender with many targets keeps the paths to a group that it uses.
 TEST_F(GroupTest, PathsInUseStayOpenAmongManyOthers) {
-  SKIP_UNLESS_SHARED_MEMORY("do rings tell the paths apart");
+  SKIP_UNLESS_SHARED_MEMORY("paths are told apart by their rings");
   run_one([](Channel&) {
     Owner owner(2);
     urma_target_jetty_t* group = import_group(owner, owner.group->jetty_grp_id.id);

@@ -146,7 +146,7 @@ void Channel::send_bytes(const void* data, size_t size) {
 void Channel::receive_bytes(void* data, size_t size) {
   wait_ready(fd_, POLLIN, "receive");
   const ssize_t n = ::recv(fd_, data, size, MSG_TRUNC);
-  if (n == 0) throw std::runtime_error("the other process is gone");
+  if (n == 0) throw std::runtime_error("the other process has ended");
   if (n < 0) fail_with_errno("receive");
   if (n != static_cast<ssize_t>(size)) throw std::runtime_error("a message of another type");
 }

@@ -36,7 +36,7 @@ std::vector<urma_jetty_t*> make_jettys(const Endpoint& endpoint, size_t count) {
   std::vector<urma_jetty_t*> jettys;
   for (size_t i = 0; i < count; ++i) {
     jettys.push_back(make_jetty(endpoint));
-    if (jettys.back() == nullptr) throw std::runtime_error("a jetty cannot be made");
+    if (jettys.back() == nullptr) throw std::runtime_error("cannot create a jetty");
   }
   return jettys;
 }
@@ -137,7 +137,7 @@ TEST_F(IdsTest, OfAKilledProcessAreFreeAtOnce) {
 
 // A process that locks the whole file takes the ids of all others.
 TEST_F(IdsTest, ExhaustionReturnsNoMemoryAndLogsALine) {
-  SKIP_UNLESS_SHARED_MEMORY("are ids those of a runtime directory");
+  SKIP_UNLESS_SHARED_MEMORY("ids come from a runtime directory");
   Child child("child", [](Channel& test) {
     Endpoint endpoint;
     // Whatever is left of its own block.

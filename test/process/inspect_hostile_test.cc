@@ -177,7 +177,8 @@ TEST_F(InspectHostileTest, AnotherUserIsRefused) {
   own.expect_success();
   target.channel().sync();
   target.expect_success();
-  if (!dropped) GTEST_SKIP() << "the machine does not let root become another user";
+  if (!dropped)
+    GTEST_SKIP() << "root may not become another user here; run in a namespace that has user 65534";
 }
 
 // -------------------------------------------------------------------------------------------------

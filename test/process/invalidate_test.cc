@@ -72,7 +72,7 @@ class Reacher {
 void expect_no_memfd(const Pages& pages) {
   const auto deadline = Clock::now() + patience(seconds(10));
   while (memfd_areas(pages.get(), pages.bytes()) != 0) {
-    if (Clock::now() > deadline) throw std::runtime_error("the pages are not taken back");
+    if (Clock::now() > deadline) throw std::runtime_error("the owner did not unshare the pages");
     ::sched_yield();
   }
 }

@@ -156,7 +156,7 @@ TEST_F(KeptImportTest, EndsWithTheRegistration) {
 
 // A kept import that covers it but grants less does not replace it.
 TEST_F(KeptImportTest, OverlappingRegistrationsAreDistinguished) {
-  SKIP_UNLESS_SHARED_MEMORY("is memory mapped");
+  SKIP_UNLESS_SHARED_MEMORY("memory is mapped");
   SKIP_UNLESS_IN_PLACE();
   constexpr uint64_t kPart = 64 << 10;
   run_two(
@@ -199,7 +199,7 @@ TEST_F(KeptImportTest, OverlappingRegistrationsAreDistinguished) {
 bool nothing_is_mapped_of(const char* mva) { return memfd_areas(mva, kBytes) == 0; }
 
 TEST_F(KeptImportTest, EndsWithItsOwner) {
-  SKIP_UNLESS_SHARED_MEMORY("is memory mapped");
+  SKIP_UNLESS_SHARED_MEMORY("memory is mapped");
   SKIP_UNLESS_IN_PLACE();
   Child owner("owner", [](Channel& channel) {
     Endpoint owner;

@@ -179,7 +179,7 @@ class Survivor {
     urma_cr_t cr = {};
     while (urma_poll_jfc(party_.endpoint.send_jfc, 1, &cr) == 0) {
       if (traffic_ == Traffic::kBothDirections) party_.receive_from(0);
-      if (Clock::now() > deadline) throw std::runtime_error("a request never ended");
+      if (Clock::now() > deadline) throw std::runtime_error("a request did not complete");
       ::sched_yield();
     }
     return cr.status;

@@ -100,7 +100,7 @@ class LargeMessageTest : public ProcessTest {
 };
 
 TEST_F(LargeMessageTest, OfWorldReadableMemoryIsMappedAfterAWhile) {
-  SKIP_UNLESS_SHARED_MEMORY("does a receiver map its senders' memory");
+  SKIP_UNLESS_SHARED_MEMORY("a receiver maps the memory of its senders");
   SKIP_UNLESS_IN_PLACE();
   run([](Sender& sender) {
     Pages pages(kRoom);
@@ -198,7 +198,7 @@ void await_granted(int wanted, urma_jfc_t* polled) {
 // A receiver that cannot map the memory of its sender is not delayed by that, nor is a program that
 // sleeps.
 TEST_F(LargeMessageTest, OfAStoppedSender) {
-  SKIP_UNLESS_SHARED_MEMORY("does a receiver take messages out of its senders' memory");
+  SKIP_UNLESS_SHARED_MEMORY("a receiver copies messages out of the memory of its senders");
   Child receiver("receiver", [](Channel& channel) {
     Config config;
     config.events = true;
@@ -254,7 +254,7 @@ TEST_F(LargeMessageTest, OfAStoppedSender) {
 
 // Memory of a dead process is not kept.
 TEST_F(LargeMessageTest, OfASenderThatIsKilled) {
-  SKIP_UNLESS_SHARED_MEMORY("does a receiver take messages out of its senders' memory");
+  SKIP_UNLESS_SHARED_MEMORY("a receiver copies messages out of the memory of its senders");
   Child receiver("receiver", [](Channel& channel) {
     std::vector<char> room(kRoom);
     OwnedEndpoint endpoint;

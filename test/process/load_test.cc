@@ -35,7 +35,7 @@ constexpr seconds kStandstill{30};
 class LoadTest : public ProcessTest {
  protected:
   void SetUp() override {
-    SKIP_UNLESS_SHARED_MEMORY("a death is known at once");
+    SKIP_UNLESS_SHARED_MEMORY("the death of a process is known at once");
     void* const memory =
         ::mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     ASSERT_NE(memory, MAP_FAILED);

@@ -196,7 +196,7 @@ void be_forked(Channel& channel, Endpoint& owner, urma_target_seg_t* segment, co
 
 TEST_F(MappingEndTest, ForkedChildHasASnapshot) {
   SKIP_UNLESS_IN_PLACE();
-  if (kSanitized) GTEST_SKIP() << "forks of a sanitized program with threads may hang";
+  if (kSanitized) GTEST_SKIP() << "a sanitized program with threads may hang in fork";
   run_two(
       "owner",
       [](Channel& channel) {
@@ -264,7 +264,7 @@ TEST_F(MappingEndTest, ForkedChildHasASnapshot) {
 // The parent goes on at once; the child must not see what it does then.
 TEST_F(MappingEndTest, ForkedChildKeepsPagesThatTheParentUnshares) {
   SKIP_UNLESS_IN_PLACE();
-  if (kSanitized) GTEST_SKIP() << "forks of a sanitized program with threads may hang";
+  if (kSanitized) GTEST_SKIP() << "a sanitized program with threads may hang in fork";
   run_two(
       "owner",
       [](Channel& channel) {

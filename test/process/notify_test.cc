@@ -48,7 +48,7 @@ void wait_for_value(const uint64_t* word, uint64_t value) {
   const auto deadline = Clock::now() + patience(seconds(10));
   // Acquire: data that was written before the value is visible.
   while (__atomic_load_n(word, __ATOMIC_ACQUIRE) != value) {
-    if (Clock::now() > deadline) throw std::runtime_error("nobody notifies");
+    if (Clock::now() > deadline) throw std::runtime_error("no notification arrived");
     ::sched_yield();
   }
 }

@@ -66,8 +66,9 @@ class MemoryCgroup {
 class CgroupTest : public ProcessTest {
  protected:
   void SetUp() override {
-    SKIP_UNLESS_SHARED_MEMORY("is memory moved");
-    if (!cgroup_.made()) GTEST_SKIP() << "no memory cgroup can be made: needs root, and cgroups";
+    SKIP_UNLESS_SHARED_MEMORY("pages are moved");
+    if (!cgroup_.made())
+      GTEST_SKIP() << "cannot create a memory cgroup; run as root, with cgroups mounted";
   }
 
   MemoryCgroup cgroup_;
@@ -112,7 +113,7 @@ TEST_F(CgroupTest, AProcessKilledForMemoryIsReportedAsGone) {
     channel.send(offer_of(endpoint, segment));
     channel.receive<char>();
     fill(own, 4 * kLimit);
-    ADD_FAILURE() << "the cgroup has not held";
+    ADD_FAILURE() << "the cgroup did not enforce its limit";
   });
   Child importer("importer", [](Channel& channel) {
     Importer peer(channel.receive<Offer>());

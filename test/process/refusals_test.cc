@@ -48,7 +48,7 @@ std::string admin_of(const Child& child, std::vector<std::string> words) {
 
 class RefusalsTest : public ProcessTest {
  protected:
-  void SetUp() override { SKIP_UNLESS_SHARED_MEMORY("are these things asked of the kernel"); }
+  void SetUp() override { SKIP_UNLESS_SHARED_MEMORY("the library makes these system calls"); }
 };
 
 // -------------------------------------------------------------------------------------------------

@@ -23,7 +23,9 @@ constexpr size_t kPage = 4096;
 
 class RefusedAtTheCallTest : public ProcessTest {
  protected:
-  void SetUp() override { SKIP_UNLESS_SHARED_MEMORY("has the library look at areas"); }
+  void SetUp() override {
+    SKIP_UNLESS_SHARED_MEMORY("the library checks the mappings of a segment");
+  }
 };
 
 // The kernel can be asked about one mapping since 6.11.

@@ -27,7 +27,7 @@ constexpr const char* kName = "a region, with spaces";
 
 class RegionTest : public ProcessTest {
  protected:
-  void SetUp() override { SKIP_UNLESS_SHARED_MEMORY("are regions"); }
+  void SetUp() override { SKIP_UNLESS_SHARED_MEMORY("regions exist"); }
 };
 
 urma_ur_t region(const std::string& name = kName, uint64_t size = 0, uint32_t access = 0) {

@@ -291,7 +291,7 @@ TEST_P(RequestTest, RequestsAboveTheSizeLimitAreRefused) {
 
 TEST_P(RequestTest, ChosenIdIsTakenOnceAndFoundByOthers) {
   if (::getenv("URMA_PEER_NETWORK") != nullptr)
-    GTEST_SKIP() << "each host may have the same chosen id";
+    GTEST_SKIP() << "peers on different hosts (URMA_PEER_NETWORK) may choose the same id";
   Config chosen = config();
   chosen.id = 4711;
   run_two(

@@ -124,7 +124,7 @@ TEST_P(DeepQueueTest, UsesLittleMemoryUntilItIsFilled) {
 // With huge pages everywhere the first entry would cost 2 MiB.
 TEST_P(DeepQueueTest, TakesNoHugePages) {
   if (::access("/sys/kernel/mm/transparent_hugepage", F_OK) != 0) {
-    GTEST_SKIP() << "this kernel has no huge pages to keep away";
+    GTEST_SKIP() << "this kernel has no transparent huge pages";
   }
   run_one([](Channel&) {
     Parts parts;

@@ -46,7 +46,7 @@ const Refusal kRefusals[] = {
 class StagedTest : public ProcessTest, public testing::WithParamInterface<Refusal> {
  protected:
   void run(const Body& body) {
-    SKIP_UNLESS_SHARED_MEMORY("are copies staged");
+    SKIP_UNLESS_SHARED_MEMORY("copies are staged");
     const Body refused = [&](Channel& channel) {
       stay_in_place();
       GetParam().begin();
@@ -74,7 +74,7 @@ INSTANTIATE_TEST_SUITE_P(Refusals, StagedTest, testing::ValuesIn(kRefusals),
 class StagedPeersTest : public ProcessTest {
  protected:
   void SetUp() override {
-    SKIP_UNLESS_SHARED_MEMORY("are copies staged");
+    SKIP_UNLESS_SHARED_MEMORY("copies are staged");
     ::setenv("URMA_SHM_COPY", "staged", 1);
     stay_in_place();
   }

@@ -27,7 +27,7 @@ const uint32_t kWished = (std::random_device{}() & 0x7ffffe) + 1;
 
 class UasidTest : public ProcessTest {
  protected:
-  void SetUp() override { SKIP_UNLESS_SHARED_MEMORY("is the uasid one of a runtime directory"); }
+  void SetUp() override { SKIP_UNLESS_SHARED_MEMORY("the uasid comes from a runtime directory"); }
 };
 
 urma_status_t init(uint32_t uasid) {

@@ -82,7 +82,7 @@ TEST_P(UmTest, TooShortReceiveIsReportedOnlyToTheReceiver) {
 
 TEST_P(UmTest, MessageThatIsLongerThanADatagramIsRefused) {
   const size_t most = device_traits().max_datagram;
-  if (most >= kHalf) GTEST_SKIP() << "this device takes messages of any length";
+  if (most >= kHalf) GTEST_SKIP() << "the device takes messages of any length";
   run_one([config = config(), most](Channel&) {
     Self self(config);
     self.endpoint.post_receive(self.segment, self.in(), kHalf, 3);

@@ -110,7 +110,7 @@ TEST(HandleFaults, AnAllocationAtTheSameAddressIsAttachedAnew) {
       EXPECT_EQ(fake.read(there, kBytes), std::vector<char>(kBytes, round));
       EXPECT_EQ(urma_ext_free_device(endpoint.ctx, memory), URMA_SUCCESS);
     }
-    EXPECT_LT(seen.size(), size_t{kRounds}) << "no address came again: this shows nothing";
+    EXPECT_LT(seen.size(), size_t{kRounds}) << "no address was reused, so the test shows nothing";
     EXPECT_EQ(fake.get("ATTACHES"), kRounds);
   });
 }

@@ -88,7 +88,7 @@ urma_status_t attach(urma_context_t* ctx, const urma_ext_memory_handle_t& handle
 class HandlesTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (!shares()) GTEST_SKIP() << "without a GPU nothing is shared: URMA_ROCM_IPC is not on";
+    if (!shares()) GTEST_SKIP() << "nothing is shared without a GPU; needs URMA_ROCM_IPC=on";
   }
 };
 

@@ -139,7 +139,8 @@ TEST(RocmRuntime, DriverWithoutGpu) {
 // read the build.
 TEST(RocmRuntime, NoPermission) {
   if (gpus_of_driver() != std::vector<std::string>{"0"} || ::geteuid() != 0) {
-    GTEST_SKIP() << "only root takes away /dev/kfd, and only where nobody misses it";
+    GTEST_SKIP()
+        << "removes /dev/kfd for a while; needs root and a machine with /dev/kfd and without GPU";
   }
   struct stat before = {};
   ASSERT_EQ(::stat("/dev/kfd", &before), 0);

@@ -475,7 +475,8 @@ TEST_F(AdminEndedTest, PagesThatAnEndedSegmentLeavesShared) {
   client.channel().sync();
   server.expect_success();
   client.expect_success();
-  if (!mapped || error != 0) GTEST_SKIP() << "no mapping, or no io_uring here: " << -error;
+  if (!mapped || error != 0)
+    GTEST_SKIP() << "cannot map memory or set up io_uring: errno " << -error;
 }
 
 }  // namespace

@@ -196,7 +196,7 @@ TEST_F(PerftestTcp, ConnectsOverIpv6) {
   const bool there =
       probe >= 0 && bind(probe, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
   if (probe >= 0) close(probe);
-  if (!there) GTEST_SKIP() << "this machine has no IPv6";
+  if (!there) GTEST_SKIP() << "this machine has no IPv6 address";
   expect_talk(server_config("::1"));
 }
 

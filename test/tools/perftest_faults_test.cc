@@ -67,7 +67,7 @@ TEST_P(PerftestPeer, KilledClient) {
 }
 
 TEST_P(PerftestPeer, KilledServerOfASleepingClient) {
-  if (GetParam().rfind("write", 0) == 0) GTEST_SKIP() << "tests of write have no events";
+  if (GetParam().rfind("write", 0) == 0) GTEST_SKIP() << "write tests have no event mode";
   Arguments options = PerftestPeer::options();
   options.insert(options.end(), {"-e", "--wait_jfc_timeout", "-1"});
   PerftestPair pair(GetParam(), options, {}, {}, on_terminal());

@@ -253,7 +253,7 @@ TEST_F(PerftestOutput, HelpAndVersion) {
 }
 
 TEST_F(PerftestOutput, OnlyDeviceIsTheDefault) {
-  if (!uses_shared_memory()) GTEST_SKIP() << "there are others";
+  if (!uses_shared_memory()) GTEST_SKIP() << "there are several devices; unset URMA_DEVICE";
   const Arguments line = {"write_lat", "-n", "100", "--loopback"};
   for (const char* alias : {"URMA_DEVICE_ALIAS", "URMA_DEVICE_ALIAS=bonding_dev_0=urma_shm0"}) {
     const ToolResult result = run_tool(perftest_program(), line, {{alias}});

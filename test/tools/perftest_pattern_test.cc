@@ -69,7 +69,7 @@ TEST(PerftestPattern, ErrorNamesThePlaceAndTheBytes) {
   memory[60] = 0xab;
   try {
     check_pattern(memory.data(), memory.size(), kSequence, kJetty, "write");
-    ADD_FAILURE() << "was taken for right";
+    ADD_FAILURE() << "wrong data passed the check";
   } catch (const RunError& error) {
     const std::string text = error.what();
     EXPECT_NE(text.find("write 1000 of jetty 3, 64 bytes, is wrong at offset 60: ab "),

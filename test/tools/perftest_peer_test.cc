@@ -145,7 +145,7 @@ TEST_P(PerftestPeer, MessagesThatGoOneWayAreNotReported) {
     const auto rows = parse_rows(result.out);
     ASSERT_EQ(rows.size(), 1u) << result.out;
     EXPECT_EQ(rows[0][1], 20);
-    EXPECT_GT(rows[0][4], 0) << "the server counts what has come";
+    EXPECT_GT(rows[0][4], 0) << "the server counts arrived bytes";
   }
 }
 

@@ -286,7 +286,7 @@ TEST_F(DevicesTest, ForeignModuleDrivesWhatSysfsShowsInEveryCycle) {
 
 TEST_F(DevicesTest, ForkedChildGetsErrorsAndChangesNothing) {
 #ifdef __SANITIZE_THREAD__
-  GTEST_SKIP() << "the thread sanitizer does not follow a fork of several threads";
+  GTEST_SKIP() << "the thread sanitizer does not support fork in a program with threads";
 #endif
   use_own();
   ASSERT_EQ(urma_init(nullptr), URMA_SUCCESS);

@@ -66,7 +66,7 @@ TEST_F(HostileCopyTest, InvalidAreasAreRefused) {
   EXPECT_EQ(peer.ask(stage, {good.fd(), good.fd()}), Answer::kNoResources);
   EXPECT_TRUE(eventually([&] { return open_descriptors() == before; }));
   EXPECT_EQ(peer.ask(stage, {good.fd()}), Answer::kAccepted);
-  EXPECT_EQ(peer.ask(stage, {good.fd()}), Answer::kMalformed) << "one is enough";
+  EXPECT_EQ(peer.ask(stage, {good.fd()}), Answer::kMalformed) << "an area was already accepted";
   EXPECT_TRUE(eventually([&] { return open_descriptors() == before + 1; }));
 }
 

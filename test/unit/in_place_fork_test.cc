@@ -97,7 +97,7 @@ TEST_F(InPlaceFork, AllocatedMemoryBecomesPrivate) {
 
 // Forks from one thread while another moves pages there and back.
 TEST_F(InPlaceFork, ForksDuringAllSteps) {
-  if (kSanitized) GTEST_SKIP() << "forks of a sanitized program with threads may hang";
+  if (kSanitized) GTEST_SKIP() << "a sanitized program with threads may hang in fork";
   const uint64_t bytes = 16 * kMiB;
   FilledMemory memory(bytes);
   std::atomic<bool> stop{false};
@@ -214,7 +214,7 @@ TEST_F(InPlaceFork, MemoryThatCannotBeCopiedIsUnmapped) {
 
 // Forks from one thread while another's memory moves to a new descriptor.
 TEST_F(InPlaceFork, ForksWhileAllocatedMemoryIsRenewed) {
-  if (kSanitized) GTEST_SKIP() << "forks of a sanitized program with threads may hang";
+  if (kSanitized) GTEST_SKIP() << "a sanitized program with threads may hang in fork";
   const uint64_t bytes = 32 * kMiB;
   auto* const memory = static_cast<char*>(table_.allocate(bytes, 0));
   ASSERT_NE(memory, nullptr);
@@ -335,7 +335,7 @@ TEST_F(InPlaceFork, ALateChildStillGetsItsCopy) {
 
 // The descriptor of a range that ends, of memory used by nothing else.
 TEST_F(InPlaceFork, TheChildClosesRangesBeingRemoved) {
-  if (kSanitized) GTEST_SKIP() << "forks of a sanitized program with threads may hang";
+  if (kSanitized) GTEST_SKIP() << "a sanitized program with threads may hang in fork";
   const uint64_t bytes = 8 * kMiB;
   FilledMemory memory(bytes);
   std::atomic<bool> stop{false};

@@ -212,7 +212,7 @@ TEST(InPlaceRefusal, MappingsAreLeftToTheProgram) {
 // A running forked child has the pages too: the owner gets its own.
 TEST(InPlaceRefusal, PagesOfALivingChildAreMoved) {
   SKIP_UNLESS_IN_PLACE();
-  if (kSanitized) GTEST_SKIP() << "the sanitizers do not know of raw forks";
+  if (kSanitized) GTEST_SKIP() << "the sanitizers do not support a raw fork";
   FilledMemory memory(kBytes);
   int pipe[2];
   ASSERT_EQ(::pipe(pipe), 0);

@@ -103,7 +103,7 @@ Fiber* fiber;
 // A stack that is being moved, as that of a coroutine.
 TEST(InPlaceRestore, TheStackOfTheCallerIsMoved) {
   SKIP_UNLESS_IN_PLACE();
-  if (kSanitized) GTEST_SKIP() << "the sanitizers do not know of other stacks";
+  if (kSanitized) GTEST_SKIP() << "the sanitizers do not support other stacks";
   FilledMemory memory(kBytes);
   Fiber here;
   fiber = &here;
@@ -125,7 +125,7 @@ volatile uint64_t signals;
 // A handler in the very thread that waits for the pages.
 TEST(InPlaceRestore, SignalHandlersTouchThePages) {
   SKIP_UNLESS_IN_PLACE();
-  if (kSanitized) GTEST_SKIP() << "the sanitizers hold signals back";
+  if (kSanitized) GTEST_SKIP() << "the sanitizers delay signals";
   FilledMemory memory(kBytes);
   touched = memory.get();
   struct sigaction action = {};
@@ -242,7 +242,7 @@ TEST(InPlaceRestore, WhileFutureMemoryIsLocked) {
   SharedPages::RangeId range;
   const auto parts = shared_parts(table, memory.get(), kBytes, &range);
   PeerMapping peer(parts[0]);
-  if (::mlockall(MCL_FUTURE) != 0) GTEST_SKIP() << "no right to lock memory";
+  if (::mlockall(MCL_FUTURE) != 0) GTEST_SKIP() << "mlockall failed; raise RLIMIT_MEMLOCK";
   table.remove(range);
   ::munlockall();
   EXPECT_TRUE(is_filled(memory.get(), kBytes));
@@ -259,7 +259,7 @@ TEST(InPlaceRestore, AfterAllMemoryWasLocked) {
   SharedPages::RangeId range;
   shared_parts(table, memory.get(), kBytes, &range);
   table.remove(range);
-  if (::mlockall(MCL_CURRENT) != 0) GTEST_SKIP() << "no right to lock memory";
+  if (::mlockall(MCL_CURRENT) != 0) GTEST_SKIP() << "mlockall failed; raise RLIMIT_MEMLOCK";
   const auto parts = shared_parts(table, memory.get(), kBytes, &range);
   EXPECT_EQ(parts[0].reason, URMA_EXT_REASON_NONE);
   ::munlockall();
@@ -382,7 +382,7 @@ TEST(InPlaceRestore, UntouchedMemoryIsNotFilledWhileFutureMemoryIsLocked) {
   constexpr uint64_t kMuch = 256 * kMiB;
   PrivateMemory memory(kMuch, MAP_NORESERVE, 2 * kMiB);
   memory.get()[0] = 1;
-  if (::mlockall(MCL_FUTURE) != 0) GTEST_SKIP() << "no right to lock memory";
+  if (::mlockall(MCL_FUTURE) != 0) GTEST_SKIP() << "mlockall failed; raise RLIMIT_MEMLOCK";
   SharedPages::RangeId range;
   const auto parts = shared_parts(table, memory.get(), kMuch, &range);
   ::munlockall();

@@ -86,7 +86,7 @@ TEST(InPlaceStack, TheNextThreadUsesASharedStack) {
     EXPECT_EQ(first.stop(), 0u);
   }
   Counter second;
-  if (second.buffer() != place) GTEST_SKIP() << "the C library has kept no stack";
+  if (second.buffer() != place) GTEST_SKIP() << "the C library did not reuse the stack";
   const uint64_t before = second.rounds();
   while (second.rounds() < before + 10) std::this_thread::yield();
   table.remove(range);

@@ -93,7 +93,7 @@ TEST(InPlace, TheDescriptorIsSealedAndHoldsNothingElse) {
 
 TEST(InPlace, MemoryThatWasNeverTouchedIsNotTouched) {
   SKIP_UNLESS_IN_PLACE();
-  if (kSanitized) GTEST_SKIP() << "the sanitizer's address space has no room for 64 GiB";
+  if (kSanitized) GTEST_SKIP() << "no 64 GiB of address space beside the sanitizer's";
   const uint64_t bytes = uint64_t{64} << 30;
   PageTable table;
   PrivateMemory memory(bytes, MAP_NORESERVE);

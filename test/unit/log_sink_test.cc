@@ -278,7 +278,7 @@ TEST_F(LogSinkTest, UnregisterWaitsForTheCallback) {
 
 TEST_F(LogSinkTest, ChildForkedWhileOthersLogCanLog) {
 #ifdef __SANITIZE_THREAD__
-  GTEST_SKIP() << "the thread sanitizer does not follow a fork of several threads";
+  GTEST_SKIP() << "the thread sanitizer does not support fork in a program with threads";
 #endif
   std::atomic<bool> stop{false};
   urma_register_log_func(counted);

@@ -57,7 +57,7 @@ TEST_F(ServiceThreadTest, RunPassesExceptionsOnAndNests) {
 }
 
 TEST_F(ServiceThreadTest, OutlivesATaskThatThrows) {
-  service_.post([] { throw std::runtime_error("nobody waits for this"); });
+  service_.post([] { throw std::runtime_error("no caller waits for this"); });
   bool ran = false;
   service_.run([&] { ran = true; });
   EXPECT_TRUE(ran);

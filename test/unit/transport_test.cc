@@ -173,7 +173,7 @@ void expect_definite_end(Pair* pair, urma_status_t posted) {
 }
 
 TEST_F(TransportTest, SendWithoutFreeDescriptorsEndsAndTheNextOneWorks) {
-  if (checks_need_descriptors()) GTEST_SKIP() << "a sanitizer needs descriptors";
+  if (checks_need_descriptors()) GTEST_SKIP() << "a sanitizer itself needs descriptors";
   for (int spare = 0; spare <= kDescriptorsOfAConnection; ++spare) {
     SCOPED_TRACE(spare);
     Pair pair;
@@ -191,7 +191,7 @@ TEST_F(TransportTest, SendWithoutFreeDescriptorsEndsAndTheNextOneWorks) {
 }
 
 TEST_F(TransportTest, ImportWithoutFreeDescriptorsEndsAndTheNextRequestWorks) {
-  if (checks_need_descriptors()) GTEST_SKIP() << "a sanitizer needs descriptors";
+  if (checks_need_descriptors()) GTEST_SKIP() << "a sanitizer itself needs descriptors";
   for (int spare = 0; spare <= kDescriptorsOfAConnection; ++spare) {
     SCOPED_TRACE(spare);
     Pair pair;

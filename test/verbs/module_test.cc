@@ -248,7 +248,7 @@ TEST_F(ModuleTest, AnAddressIsFoundAtAnyIndexOfItsTable) {
     return std::all_of(pairs.begin(), pairs.end(),
                        [](uint32_t pair) { return fake->gid_index_of(pair) == 1; });
   };
-  EXPECT_TRUE(soon(from_second)) << "once the event is through";
+  EXPECT_TRUE(soon(from_second)) << "it works after the event was handled";
 }
 
 // A peer that asks for both kinds of end under one number would get one that it need not return.

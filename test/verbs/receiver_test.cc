@@ -400,7 +400,7 @@ TEST(ReceiverTest, ConcurrentStateChangeRefusesASender) {
   create = std::exchange(fake->table().create_qp, [](ibv_pd* pd, ibv_qp_init_attr* attr) {
     receiver->set_state(URMA_JFR_STATE_ERROR);
     receiver->set_state(URMA_JFR_STATE_READY);
-    EXPECT_EQ(fake->calls("destroy_srq"), 0U) << "what the connection is to stand on";
+    EXPECT_EQ(fake->calls("destroy_srq"), 0U) << "the pending connection needs it";
     return create(pd, attr);
   });
   const ConnectRequest request = request_from(pair);

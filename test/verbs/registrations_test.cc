@@ -50,9 +50,9 @@ class RegistrationsTest : public DeviceFixture {
     if (keys.own_segment(piece, 1, &lkey) == nullptr) return std::nullopt;
     uint32_t none = 0;
     EXPECT_EQ(LocalKeys().own_segment(piece, 1, &none), nullptr) << "of another context";
-    EXPECT_EQ(keys.own_segment(piece, 2, &none), nullptr) << "beyond its end";
+    EXPECT_EQ(keys.own_segment(piece, 2, &none), nullptr) << "past the end";
     piece.addr = of.base - 1;
-    EXPECT_EQ(keys.own_segment(piece, 1, &none), nullptr) << "before it";
+    EXPECT_EQ(keys.own_segment(piece, 1, &none), nullptr) << "before the start";
     return lkey;
   }
   // The access of the device for requests of this process that name the segment, 0: none.

@@ -185,7 +185,7 @@ TEST(UmTest, ReceiverThatIsReadyAgainGetsMessages) {
     pair.receive->receiver->set_state(URMA_JFR_STATE_READY);
     expect_arrives(&pair);
     urma_cr_t none;
-    EXPECT_EQ(pair.receive_jfc->poll(1, &none), 0) << "what was sent in between is lost";
+    EXPECT_EQ(pair.receive_jfc->poll(1, &none), 0) << "messages sent in between are lost";
   }
   EXPECT_EQ(pair.fabric.connector.connects, 1);
 }

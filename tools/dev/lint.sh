@@ -136,7 +136,7 @@ check_sync() {
     if ((count >= 2)); then
       pass
     else
-      fail "${mark} stands in one place only: $(files | xargs grep -lF "${mark}")"
+      fail "${mark} occurs in one file only: $(files | xargs grep -lF "${mark}")"
     fi
   done < <(files | xargs grep -ohIE 'SYNC\([A-Za-z0-9_.-]+\)' 2>/dev/null | sort | uniq -c)
 }
@@ -193,7 +193,7 @@ check_subjects() {
 
 main() {
   git rev-parse --git-dir >/dev/null || {
-    echo "lint.sh: not a git checkout; lint looks at the files that git knows" >&2
+    echo "lint.sh: not a git checkout; lint checks the files that git tracks" >&2
     exit 1
   }
   check_format

@@ -12,7 +12,7 @@ set -euo pipefail
 }
 readonly name="$1" folder="urma/providers/$1" tests="test/$1"
 for place in "${folder}" "${tests}"; do
-  [[ ! -e "${place}" ]] || { echo "${place} is there already; choose another name" >&2; exit 1; }
+  [[ ! -e "${place}" ]] || { echo "${place} exists; choose another name" >&2; exit 1; }
 done
 
 # Prints stdin with loopback's name replaced by the provider's.
