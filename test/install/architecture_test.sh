@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 #
 # docs/internals/architecture.md: each function is declared in the file named with it, each folder
-# exists, no folder of the library is missing, and rooms use what the page says. The comparison
+# exists, no folder of the library is missing, and components use what the page says. The comparison
 # detects each violation.
 set -euo pipefail
 
@@ -17,7 +17,7 @@ fail() {
 restore() {
   local file
   rm -rf "${tree}/urma/later" "${tree}/jetty/later.h"
-  for file in docs/internals/architecture.md figures/rooms.dot \
+  for file in docs/internals/architecture.md figures/components.dot \
     jetty/BUILD.bazel jetty/event_channel.cc jetty/owner_lock.h; do
     cp -L --remove-destination "${file}" "${tree}/${file}"
   done
@@ -76,5 +76,5 @@ expect_complaint "there is no folder later"
 sed -i 's|"//segment",|"//segment",\n        "//urma/core/api",|' "${tree}/jetty/BUILD.bazel"
 expect_complaint "jetty uses segment, urma/base, urma/core/api, urma/include, says its BUILD.bazel"
 sed -i 's|"segment/inplace" -> "segment"|"segment/inplace" -> "jetty"|' \
-  "${tree}/figures/rooms.dot"
-expect_complaint "figures/rooms.dot: segment/inplace does not use jetty"
+  "${tree}/figures/components.dot"
+expect_complaint "figures/components.dot: segment/inplace does not use jetty"
