@@ -268,7 +268,7 @@ std::string line(const std::string& reason, int argc, const char* const* argv,
   return text;
 }
 
-// The documented options are accepted with every command, as getopt does; our own only where they
+// The documented options are accepted with every command, as getopt does; our own only if they
 // have a meaning.
 std::string misplaced_option(const Command& command, const Options& options) {
   const std::string_view known = command.options;

@@ -290,7 +290,7 @@ void Transport::unregister(Segment* segment) {
   if (segment->pages != 0) pages_->remove(segment->pages);
 }
 
-// Peers look before each access; this is for what they keep. Where memory is short, they keep it
+// Peers look before each access; this is for what they keep. If memory is short, they keep it
 // until they ask for something else.
 void Transport::tell_peers(SegmentRef ended_ref) {
   guarded(URMA_LOG_SITE, [&] {

@@ -76,8 +76,8 @@ class Control {
   uint16_t port() const { return wire_.socket->local().port; }
 
   // A program's own choice of an id, 1..kMaxChosenId: others find it here until release(). Throws
-  // Error(URMA_EEXIST) where a process of this machine serves it already on this EID, and
-  // Error(URMA_ENOMEM) where all its well-known ports are taken. Nobody can take it in between:
+  // Error(URMA_EEXIST) if a process of this machine serves it already on this EID, and
+  // Error(URMA_ENOMEM) if all its well-known ports are taken. Nobody can take it in between:
   // what decides is the name of a socket in the abstract namespace, which belongs to the network
   // namespace, as the EID's address does, and goes with the process.
   void reserve(IdKind kind, uint32_t id) { names_.reserve(kind, id); }
