@@ -105,7 +105,7 @@ class Transport : public ProgressDomain {
 
   // Asks the owner of a target whether it may be used. Service thread, as the answer.
   virtual void probe(const ProbeTarget& target, std::function<void(Answer)> answered) = 0;
-  // Logs that nobody answers for an id, and where it was looked for.
+  // Logs that no process answers for an id, and where it was looked for.
   virtual void log_absence(const char* kind, uint32_t id) const;
   // Throws Error(URMA_EINVAL) if the id is already known to be of another kind.
   virtual void require_kind(const urma_jetty_id_t& /*id*/, urma_target_type_t /*type*/) {}

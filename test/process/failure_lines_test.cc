@@ -217,12 +217,12 @@ TEST_F(FailureLinesTest, AnUnknownIdNamesTheDirectoryAndItsProcesses) {
     urma_sge_t here = piece(target.open, target.memory.data() + kSize, 8);
     target.endpoint.post(send_request(queue, &here));
     wait_for_status(target.endpoint.send_jfc, URMA_CR_ACK_TIMEOUT_ERR);
-    EXPECT_LINE("nobody in " + dir + " answers for jetty", "(processes there: 1)", "PrivateTmp",
+    EXPECT_LINE("no process in " + dir + " answers for jetty", "(processes there: 1)", "PrivateTmp",
                 "XDG_RUNTIME_DIR", "the same user");
     urma_sge_t there = piece(remote, offer.open.va, 8);
     target.endpoint.post(write_request(queue, &here, &there));
     wait_for_status(target.endpoint.send_jfc, URMA_CR_ACK_TIMEOUT_ERR);
-    EXPECT_GE(LogLines::count({"nobody in " + dir + " answers for token id"}), 1u)
+    EXPECT_GE(LogLines::count({"no process in " + dir + " answers for token id"}), 1u)
         << LogLines::all();
   });
 }

@@ -107,7 +107,7 @@ TEST_F(HostileMessageTest, MessageWithoutItsPrefixClosesOnlyItsRing) {
                       {"half of it", 0, 0, kPrefix - 1},
                       {"a length that counts it", 0, kPrefix, kPrefix},
                       {"a length that is missing", 0, 8, kPrefix},
-                      {"a piece that is none", kByReference, 8, kPrefix + 8},
+                      {"an invalid piece", kByReference, 8, kPrefix + 8},
                       {"pieces instead", kByReference, 8, sizeof(PayloadPiece)}};
   for (const Lie& lie : lies) {
     SCOPED_TRACE(lie.name);

@@ -94,7 +94,7 @@ lots() {
 }
 
 # The library and the tools, for clang-tidy and for the lock annotations of urma/base/mutex.h; the
-# tests' macros cost minutes and show nothing of ours.
+# tests' macros cost minutes and show nothing of the code.
 check_tidy() {
   local folder file
   folder="$(mktemp -d)"
