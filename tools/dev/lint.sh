@@ -179,7 +179,7 @@ check_spelling() {
 check_subjects() {
   local base="${1:-origin/main}" commit subject
   if ! git rev-parse --quiet --verify "${base}^{commit}" >/dev/null; then
-    skip "subjects of commits: git knows no ${base}; name one: lint.sh BASE"
+    skip "subjects of commits: git has no commit ${base}; name one: lint.sh BASE"
     return
   fi
   while read -r commit subject; do
