@@ -66,7 +66,7 @@ typedef enum urma_ext_reason {
   URMA_EXT_REASON_OTHER_TOKEN = 14,  // shared already, under another token or other rights
   URMA_EXT_REASON_STACK = 15,        // on a stack
   URMA_EXT_REASON_KERNEL = 16,       // the kernel is too old, or refuses
-  URMA_EXT_REASON_UNMAPPED = 17,     // nothing is mapped there any more
+  URMA_EXT_REASON_UNMAPPED = 17,     // the memory is no longer mapped
   URMA_EXT_REASON_PART = 18,         // only a part of what urma_ext_alloc returned was registered
   URMA_EXT_REASON_PEER = 19,         // the importer could not map them
   URMA_EXT_REASON_ENDED = 20,        // segment has ended; pages could not be taken back

@@ -194,7 +194,7 @@ void Link::on_hello(const Reply& reply, Attached& fds) {
   if (reply.answer != Answer::kAccepted || fds.size() != 1) {
     URMA_LOG_LIMITED(ERR, "process at socket {} refused the connection: {}", socket_name_,
                      reply.answer == Answer::kAccepted
-                         ? "no descriptor came along; check RLIMIT_NOFILE"
+                         ? "no descriptor arrived with it; check RLIMIT_NOFILE"
                          : answer_text(reply.answer));
     return stop();
   }

@@ -149,7 +149,7 @@ void QueuePath::note_full(uint32_t payload) {
   try {
     larger_ = request_ring(larger);
   } catch (const std::exception& error) {
-    URMA_LOG_LIMITED(WARNING, "queue {:#x} goes on with a ring of {} bytes: {}", sender_->id().id,
+    URMA_LOG_LIMITED(WARNING, "queue {:#x} continues with a ring of {} bytes: {}", sender_->id().id,
                      ring_->bytes(), error.what());
   }
 }
