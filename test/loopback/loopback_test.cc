@@ -272,7 +272,7 @@ TEST_F(LoopbackTest, APathMayEndWhileAChainIsPosted) {
 }
 
 // An import continues with what is registered anew under its token id.
-TEST_F(LoopbackTest, AnImportFindsTheSegmentRegisteredAnew) {
+TEST_F(LoopbackTest, AnImportFindsTheSegmentRegisteredAgain) {
   run_one([](Channel&) {
     Self self;
     Written written(&self);

@@ -89,7 +89,7 @@ TEST(HandleFaults, ASlowAttachIsWaitedForUntilTheTimeout) {
 }
 
 // Both the owner and its peers leak everything.
-TEST(HandleFaults, AnAllocationAtTheSameAddressIsAttachedAnew) {
+TEST(HandleFaults, AnAllocationAtTheSameAddressIsAttachedAgain) {
   run_one([](Channel&) {
     constexpr size_t kBytes = 64 << 10;
     constexpr char kRounds = 8;

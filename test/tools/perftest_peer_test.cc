@@ -193,7 +193,7 @@ TEST_P(PerftestPeer, WriteWithImmediateFollowsTheMessageProtocol) {
 
 // --- sizes ---------------------------------------------------------------------------------------
 
-TEST_P(PerftestPeer, QueuesAreMadeAnewForEachSizeOfMessages) {
+TEST_P(PerftestPeer, QueuesAreRecreatedForEachSizeOfMessages) {
   RawRun run = PerftestPeer::run({"-a3", "-n", "20"});
   run.all = true;
   run.order = 3;

@@ -33,7 +33,7 @@ size_t count_successes(const std::vector<urma_cr_t>& records) {
       records.begin(), records.end(), [](const auto& cr) { return cr.status == URMA_CR_SUCCESS; }));
 }
 
-TEST_F(TransportTest, SignalledRequestCompletesPromptlyBehindUnsignalledSends) {
+TEST_F(TransportTest, SignalledRequestCompletesPromptlyAfterUnsignalledSends) {
   Pair pair;
   pair.connect();
   urma_jfr_t* other = pair.owner.make_jfr(pair.receive_jfc);

@@ -117,7 +117,7 @@ TEST_F(ModuleFaultTest, AnEndedConnectionIsReplaced) {
 }
 
 // Both ends are in this process, which seems to be gone.
-TEST_F(ModuleFaultTest, BoundJettysAreToldOfAnEndedConnection) {
+TEST_F(ModuleFaultTest, AnEndedConnectionIsReportedToBoundJettys) {
   start_with("drop:op=write,after=1,count=1");
   urma_jfc_cfg_t jfc_cfg = urma_test::jfc_config(64);
   urma_jfc_t* jfc = urma_create_jfc(ctx_, &jfc_cfg);
