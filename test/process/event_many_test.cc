@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Events where a JFC has many sources and a poll need not look at all of them: the next poll after
+// Events if a JFC has many sources and a poll need not look at all of them: the next poll after
 // an event still finds its record.
 #include <gtest/gtest.h>
 

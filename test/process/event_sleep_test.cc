@@ -256,7 +256,7 @@ TEST_F(SleepTest, AMessageAfterALostRingWakesTheReceiver) {
       });
 }
 
-// Where processes map each other's memory, the message itself wakes the receiver, and the receive
+// If processes map each other's memory, the message itself wakes the receiver, and the receive
 // finds it at once. A device refuses the message until there is a receive, and its sender retries.
 TEST_F(SleepTest, AReceivePostedAfterItsMessageRaisesTheEvent) {
   constexpr int kRounds = 20;

@@ -278,7 +278,7 @@ void run_one(const Body& body) {
   child.expect_success();
 }
 
-// In memory where possible, like most runtime directories. On a disk, the opcode matrix spent a
+// In memory if possible, like most runtime directories. On a disk, the opcode matrix spent a
 // fifth of its time creating files, and writes of a compiler can delay a process that creates one
 // for seconds.
 ScratchDir::ScratchDir() {

@@ -15,7 +15,7 @@
 namespace urma_test {
 namespace {
 
-// Moving this much takes longer than requests wait where the kernel could copy.
+// Moving this much takes longer than requests wait if the kernel could copy.
 constexpr uint64_t kBytes = 512 * kMiB;
 constexpr uint64_t kSegments = 200;
 

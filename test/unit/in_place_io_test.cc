@@ -190,7 +190,7 @@ TEST(InPlaceIo, PinnedMemoryThatTheProgramUnmapsIsNotListed) {
   EXPECT_TRUE(table.left_pages().empty());
 }
 
-// Where most would be untouched zeros, nothing is filled to find out.
+// If most would be untouched zeros, nothing is filled to find out.
 TEST(InPlaceIo, ASparseSegmentStaysSparse) {
   SKIP_UNLESS_IN_PLACE();
   constexpr uint64_t kBytes = 4 * kMiB;
