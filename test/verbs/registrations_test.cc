@@ -125,7 +125,7 @@ TEST_F(RegistrationsTest, RightsAreRevokedInPlaceIfTheDeviceCan) {
 }
 
 // Also there: the peers have a region of their own.
-TEST_F(RegistrationsTest, OtherwisePeersHaveASeparateRegion) {
+TEST_F(RegistrationsTest, WithoutReregPeersHaveASeparateRegion) {
   start({});
   Granted granted = segment(kReadWrite);
   registrations_->enter(&granted);
