@@ -20,7 +20,7 @@ class EventSubject;
 // Thread-safe. fd() is readable while an event waits; the program may make it non-blocking.
 class AsyncEvents {
  public:
-  // Throws Error where no descriptor is left.
+  // Throws Error if no descriptor is left.
   AsyncEvents();
   AsyncEvents(const AsyncEvents&) = delete;
   AsyncEvents& operator=(const AsyncEvents&) = delete;
@@ -31,7 +31,7 @@ class AsyncEvents {
   // An event of a port, an EID or the device, not of an object: `element` is its number. Needs no
   // acknowledgement. At most one of each type and number waits, as the newest of all.
   void raise(urma_async_event_type_t type, uint32_t element);
-  // False where no event waits.
+  // False if no event waits.
   bool take(urma_async_event_t* event);
   bool blocking() const;
   // urma_ack_async_event.
@@ -41,9 +41,9 @@ class AsyncEvents {
   friend class EventSubject;
 
   struct Pending {
-    EventSubject* subject;  // NULL where it is about no object
+    EventSubject* subject;  // NULL if it is about no object
     urma_async_event_type_t type;
-    uint32_t element;  // where it is about no object
+    uint32_t element;  // if it is about no object
   };
 
   void add(EventSubject* subject, urma_async_event_type_t type);
@@ -74,7 +74,7 @@ class EventSubject {
   // An event of one type waits at most once.
   void raise(urma_async_event_type_t type) { events_->add(this, type); }
   // Raises no further event, drops those that were not handed out, and waits until the rest is
-  // acknowledged. With `non_blocking`, where some are not acknowledged yet: false, and nothing
+  // acknowledged. With `non_blocking`, if some are not acknowledged yet: false, and nothing
   // changed.
   bool end(bool non_blocking);
   // After end(): raises again.

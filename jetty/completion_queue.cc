@@ -126,7 +126,7 @@ int CompletionQueue::poll_behind_other(int count, urma_cr_t* cr) noexcept {
   return poll_rest_guarded(0, count, cr);
 }
 
-// Leaves the lock for a while where another thread posts: it may poll next, and would wait for this
+// Leaves the lock for a while if another thread posts: it may poll next, and would wait for this
 // poll, which waits for the lock that it posts under. The source may be gone once the lock is back,
 // so each turn looks for it again.
 void CompletionQueue::give_way() {
@@ -245,7 +245,7 @@ void CompletionQueue::let_go() {
 }
 
 bool CompletionQueue::attached() {
-  // Relaxed: the lock orders it where it may be over.
+  // Relaxed: the lock orders it if it may be over.
   if (attachments_.load(std::memory_order_relaxed) != 0) return true;
   const ForeignScope scope(*poll_lock_);
   return attachments_.load(std::memory_order_relaxed) != 0;

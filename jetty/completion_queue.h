@@ -35,25 +35,25 @@ class CompletionSource {
   virtual int collect(CompletionQueue* poller, int count, urma_cr_t* cr) = 0;
   // Moves one turn of work for the armed JFC `waiter`, which nobody polls, and tells it of the
   // completions that are due: all of them with `just_armed`, else those since the last call. True
-  // where more can be moved at once.
+  // if more can be moved at once.
   virtual bool move_for(CompletionQueue* waiter, bool just_armed) = 0;
   // Whether something is in flight that may need attention.
   virtual bool outstanding() const = 0;
   // The shortest way, instead of collect(): a whole poll of a JFC that has no other source, and
   // nothing in its ring. Called with its lock held, and leaves it: see end_poll(), finish_poll()
-  // and poll_rest_guarded(). A function with its arguments where the provider's operation has them;
-  // NULL where there is no such way.
+  // and poll_rest_guarded(). A function with its arguments if the provider's operation has them;
+  // NULL if there is no such way.
   using PollAlone = int (*)(CompletionQueue* poller, int count, urma_cr_t* cr,
                             CompletionSource* source) noexcept;
   virtual PollAlone poll_alone() const { return nullptr; }
   // A hint: whether another thread uses this source; a poll should not keep it waiting.
   virtual bool contended() const { return false; }
-  // A number that is 0 while there is nothing to collect; NULL where there is no such number.
+  // A number that is 0 while there is nothing to collect; NULL if there is no such number.
   virtual const std::atomic<uint32_t>* fill() const { return nullptr; }
 };
 
 // What a poll that found nothing may try to move besides its own JFC's queues, and what goes on
-// where nobody polls. Any thread.
+// if nobody polls. Any thread.
 class ProgressDomain {
  public:
   virtual ~ProgressDomain() = default;
@@ -75,12 +75,12 @@ class CompletionRing {
  public:
   explicit CompletionRing(uint32_t depth) : records_(depth) {}
 
-  // Only a hint where other threads push; room that this thread saw stays, if no other thread
+  // Only a hint if other threads push; room that this thread saw stays, if no other thread
   // pushes.
   bool has_room() const { return size_.load(std::memory_order_relaxed) < records_.size(); }
   bool empty() const { return size() == 0; }
   uint32_t size() const { return size_.load(std::memory_order_relaxed); }
-  // False where the ring is full.
+  // False if the ring is full.
   bool push(const urma_cr_t& record, bool solicited);
   int pop(int count, urma_cr_t* cr);
   // The number of waiting records, and whether one of them may be solicited.
@@ -113,7 +113,7 @@ class CompletionQueue : public urma_jfc_t {
   void close();
   bool is_open() const { return ring_.has_value(); }
 
-  // -1 where it is not open.
+  // -1 if it is not open.
   int poll(int count, urma_cr_t* cr) noexcept;
   // The same for providers whose sources leave the lock by end_poll(): only the owner of the lock
   // may take the inline way.
@@ -156,7 +156,7 @@ class CompletionQueue : public urma_jfc_t {
   // got. Waits for that, unless the JFC is non_blocking: then URMA_EAGAIN, and nothing changed.
   urma_status_t end_events();
   void ack_events(uint32_t count);
-  // A completion finds no room. The program is told once; no completion is lost where its queue can
+  // A completion finds no room. The program is told once; no completion is lost if its queue can
   // wait.
   void overflowed();
   // The queue or device behind it has failed: completions are lost.
@@ -251,7 +251,7 @@ class CompletionQueue : public urma_jfc_t {
   CompletionSource* only_source_ URMA_GUARDED_BY(*poll_lock_) = nullptr;
   CompletionSource::PollAlone poll_alone_ URMA_GUARDED_BY(*poll_lock_) = nullptr;
   size_t first_ URMA_GUARDED_BY(*poll_lock_) = 0;
-  Turns turns_ URMA_GUARDED_BY(*poll_lock_){2};  // where the sources are many
+  Turns turns_ URMA_GUARDED_BY(*poll_lock_){2};  // if the sources are many
   bool ring_first_ URMA_GUARDED_BY(*poll_lock_) = false;
   bool unfinished_ URMA_GUARDED_BY(*poll_lock_) = false;
   std::atomic<uint32_t> attachments_{0};

@@ -36,7 +36,7 @@ class Context : public urma_context_t {
   urma_status_t get_async_event(urma_async_event_t* event);
 
   // The configuration that a queue gets: as `asked`, with the device's defaults for what was left
-  // open. Throws Error where the device cannot provide it.
+  // open. Throws Error if the device cannot provide it.
   urma_jfs_cfg_t effective(const urma_jfs_cfg_t& asked) const;
   urma_jfr_cfg_t effective(const urma_jfr_cfg_t& asked) const;
 

@@ -108,7 +108,7 @@ struct PickedChannel {
   ChannelUse use;
 };
 
-// The channel that a program has picked for a target; nothing where it did not pick one. Taken into
+// The channel that a program has picked for a target; nothing if it did not pick one. Taken into
 // use here, before anything is done: this can fail.
 std::optional<PickedChannel> picked(urma_context_t* ctx, const urma_active_tp_cfg_t& cfg,
                                     const urma_eid_t& peer, urma_transport_mode_t mode) {
@@ -260,7 +260,7 @@ urma_status_t delete_jetty_grp(urma_jetty_grp_t* group) noexcept {
   });
 }
 
-// Throws Error where the EID is not one of the device's, which it shares with all its peers.
+// Throws Error if the EID is not one of the device's, which it shares with all its peers.
 const urma_eid_t& require_known(const urma_context_t* ctx, const urma_eid_t& eid) {
   const auto eids = context_of(ctx).transport().eids();
   const auto known =
@@ -302,7 +302,7 @@ urma_status_t get_dmac(const urma_context_t* ctx, const urma_net_addr_t* address
   });
 }
 
-// NULL where the queue is not active.
+// NULL if the queue is not active.
 Sender* sender_of(urma_jfs_t* jfs) { return static_cast<Jfs*>(jfs)->sending_half(); }
 Sender* sender_of(urma_jetty_t* jetty) { return static_cast<Jetty*>(jetty)->sending_half(); }
 

@@ -17,7 +17,7 @@ inline constexpr uint32_t kMaxQueueDepth = 65536;
 // Every priority carries exactly one transport type, and all three occur: programs look for the
 // first that equals theirs.
 void fill_priorities(urma_device_cap_t* cap);
-// Modes, orders and channel types; mode UM where there are datagrams.
+// Modes, orders and channel types; mode UM if there are datagrams.
 void fill_transport(urma_device_cap_t* cap, bool datagrams);
 // All atomic operations of 8 bytes; compare and swap of up to `cas_bytes`.
 void fill_atomics(urma_device_cap_t* cap, uint32_t cas_bytes);

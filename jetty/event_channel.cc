@@ -84,7 +84,7 @@ void EventChannel::fire(CompletionQueue* jfc) {
     // The thread that made the list non-empty has woken those that sleep.
     if (pending_.size() > 1) return;
   }
-  // Relaxed: a thread finds its own id here only where it has put it there itself.
+  // Relaxed: a thread finds its own id here only if it has put it there itself.
   if (collector_.load(std::memory_order_relaxed) != ::pthread_self()) wake_up();
 }
 

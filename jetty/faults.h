@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Decides when a fault of URMA_FAULT happens. A provider has one such object, or none where the
+// Decides when a fault of URMA_FAULT happens. A provider has one such object, or none if the
 // variable is not set.
 #ifndef JETTY_FAULTS_H_
 #define JETTY_FAULTS_H_
@@ -26,7 +26,7 @@ struct Fault {
 class Faults {
  public:
   explicit Faults(const FaultPlan& plan);
-  // NULL where the text is empty. Throws Error.
+  // NULL if the text is empty. Throws Error.
   static std::unique_ptr<Faults> parse(std::string_view text);
 
   // The fault of a request that is about to be executed, if any.

@@ -31,7 +31,7 @@ class GroupTable {
   Answer admits(const urma_eid_t& eid, uint32_t id, uint32_t trans_mode, uint32_t token) const;
   // The number of members.
   uint32_t members(const urma_eid_t& eid, uint32_t id) const;
-  // The member that a hint selects, and the number of members. False where there is none.
+  // The member that a hint selects, and the number of members. False if there is none.
   bool pick(const urma_eid_t& eid, uint32_t id, uint32_t hint, uint32_t* member,
             uint32_t* members) const;
 

@@ -21,7 +21,7 @@ namespace urma {
 
 // What a request wants of a segment.
 struct RemoteAccess {
-  ImportedSegment** segment;  // replaced where another segment may grant the access
+  ImportedSegment** segment;  // replaced if another segment may grant the access
   uint64_t addr;
   uint64_t bytes;
   uint32_t rights;  // URMA_ACCESS_*

@@ -123,7 +123,7 @@ urma_status_t Jetty::modify(urma_jetty_attr_t* attr) {
   return URMA_SUCCESS;
 }
 
-// False, with a log line, where the mask names an invalid threshold.
+// False, with a log line, if the mask names an invalid threshold.
 bool Jetty::check_limit(const urma_jetty_attr_t& attr) {
   if ((attr.mask & JETTY_RX_THRESHOLD) == 0) return true;
   const uint32_t depth = jetty_cfg.shared.jfr->jfr_cfg.depth;

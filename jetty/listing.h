@@ -20,7 +20,7 @@ namespace urma {
 class ImportedSegment;
 struct Segment;
 
-// Throws Error(URMA_ENOMEM) where a list would exceed `most` entries with `added` more.
+// Throws Error(URMA_ENOMEM) if a list would exceed `most` entries with `added` more.
 template <typename Record>
 void require_room(const std::vector<Record>& records, size_t added, size_t most) {
   if (added > most - records.size()) fail(URMA_ENOMEM, "more than {} entries", most);
@@ -47,7 +47,7 @@ class QueueList {
 
   Place add(Entry entry);
   void remove(Place place);
-  // Throws Error(URMA_ENOMEM) where there would be more than `most`.
+  // Throws Error(URMA_ENOMEM) if there would be more than `most`.
   void append_to(std::vector<urma_ext_queue_t>* queues, size_t most) const;
 
  private:

@@ -17,7 +17,7 @@ __attribute__((no_sanitize("thread"))) void store_whole(void* target, const void
   __atomic_store_n(static_cast<Word*>(target), value, __ATOMIC_RELEASE);
 }
 
-// Replaces 16 bytes where they are as expected, and leaves the old value in `expected`. The
+// Replaces 16 bytes if they are as expected, and leaves the old value in `expected`. The
 // compiler would call a library for it, whose lock other processes do not share.
 bool compare_and_swap_16(void* target, uint64_t expected[2], const uint64_t desired[2]) {
 #if defined(__x86_64__)

@@ -129,7 +129,7 @@ void execute_wide(uint32_t opcode, void* target, uint32_t width, const uint64_t 
 void write_whole(void* target, const void* from, uint64_t bytes);
 
 // Whether all bytes at va can be read, or written, and backs them: a fault in an access on behalf
-// of a peer would end this process. True also where the kernel cannot tell.
+// of a peer would end this process. True also if the kernel cannot tell.
 bool populate(uint64_t va, uint64_t bytes, bool for_writing);
 
 }  // namespace urma

@@ -58,7 +58,7 @@ class MessageReceiver : public Receiver {
  protected:
   enum class Step { kMoved, kBlocked, kFinished };
 
-  // Moves what has arrived, for no particular JFC. True where something moved.
+  // Moves what has arrived, for no particular JFC. True if something moved.
   virtual bool move_any() URMA_REQUIRES(lock_) = 0;
 
   uint32_t count_posted() const override URMA_REQUIRES(lock_) { return posted_.size(); }
@@ -78,7 +78,7 @@ class MessageReceiver : public Receiver {
     }
     return URMA_CR_SUCCESS;
   }
-  // False where the message ends the access to a segment that its sender may not access. `who`
+  // False if the message ends the access to a segment that its sender may not access. `who`
   // names the sender.
   bool invalidate(const std::string& who, const Message& message, const Invalidation& invalidation);
   // How a message without a posted receive ends; URMA_CR_SUCCESS while its sender lets it wait.
@@ -86,7 +86,7 @@ class MessageReceiver : public Receiver {
       URMA_REQUIRES(lock_);
   // How a message ends for its sender, given how its receive ends.
   static urma_cr_status_t remote_status(urma_cr_status_t local);
-  // Whether an RC message comes from the bound peer. Where not, *refusal is how it ends, or
+  // Whether an RC message comes from the bound peer. If not, *refusal is how it ends, or
   // URMA_CR_SUCCESS while it may wait for a bind.
   static bool from_peer(IncomingWay* way, urma_cr_status_t* refusal);
   [[gnu::cold]] void log_failure(const IncomingWay& way, const Message& message,

@@ -228,7 +228,7 @@ void Results::settle(Operation* operation, urma_notify_t* notify) {
   notify->user_ctx = operation->user_ctx;
   if (!operation->is_bind) {
     notify->type = URMA_IMPORT_JETTY_NOTIFY;
-    notify->tjetty = operation->target;  // named only where it has failed
+    notify->tjetty = operation->target;  // named only if it has failed
     return;
   }
   notify->type = URMA_BIND_JETTY_NOTIFY;

@@ -15,7 +15,7 @@ namespace {
 constexpr int kQuickLooks = 100;
 constexpr std::chrono::microseconds kBetweenLooks(50);
 
-// Once per process. Where the kernel refuses it, no queue has a bias.
+// Once per process. If the kernel refuses it, no queue has a bias.
 bool have_membarrier() {
   static const bool registered =
       ::syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;

@@ -37,7 +37,7 @@ class URMA_CAPABILITY("queue lock") OwnerLock {
     if (!enter_at_once()) [[unlikely]]
       enter_behind();
   }
-  // The two halves of it: false where the other half is needed. One function would put a call into
+  // The two halves of it: false if the other half is needed. One function would put a call into
   // the short path, which then saves all registers. The first half never waits.
   [[gnu::always_inline]] bool enter_at_once() URMA_TRY_ACQUIRE(true) {
     return enter_biased() ||
@@ -91,7 +91,7 @@ class URMA_CAPABILITY("queue lock") OwnerLock {
   void assume_held() const URMA_ASSERT_CAPABILITY(this) {}
 
  private:
-  // Names the calling thread, without a call where the compiler knows how. A thread that gets the
+  // Names the calling thread, without a call if the compiler knows how. A thread that gets the
   // name of an ended thread inherits its bias.
   static pthread_t this_thread() {
 #if defined(__x86_64__) && defined(__has_builtin)

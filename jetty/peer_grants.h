@@ -23,7 +23,7 @@ class PeerGrants {
     const auto found = granted_.find(segment.index);
     return found != granted_.end() && found->second == segment.generation;
   }
-  // A registration has ended. False where it was not granted.
+  // A registration has ended. False if it was not granted.
   bool remove(SegmentRef segment) {
     const MutexLock lock(mutex_);
     const auto found = granted_.find(segment.index);

@@ -12,7 +12,7 @@
 
 namespace urma {
 
-// Enters this process; call before the two below. Where the kernel refuses, both sides execute a
+// Enters this process; call before the two below. If the kernel refuses, both sides execute a
 // fence each instead. Returns whether others need no fence for this process.
 bool enter_process_barrier();
 
@@ -20,7 +20,7 @@ namespace internal {
 extern std::atomic<bool> process_barrier;
 }
 
-// Between the publishing side's store and its load. `fence` where the waiting process or this one
+// Between the publishing side's store and its load. `fence` if the waiting process or this one
 // could not enter.
 inline void light_barrier(bool fence) {
   if (fence) [[unlikely]] {
@@ -36,7 +36,7 @@ inline bool has_process_barrier() {
   return internal::process_barrier.load(std::memory_order_relaxed);
 }
 
-// Between the waiting side's store and its load. `fenced` where all publishers to it fence.
+// Between the waiting side's store and its load. `fenced` if all publishers to it fence.
 void heavy_barrier(bool fenced);
 
 }  // namespace urma

@@ -27,7 +27,7 @@ class Results;
 // An id while an object lives: the one that the program chose, else a fresh one.
 class IdLease {
  public:
-  // Throws Error(URMA_EEXIST) where the chosen id is taken, Error(URMA_EINVAL) where it cannot be
+  // Throws Error(URMA_EEXIST) if the chosen id is taken, Error(URMA_EINVAL) if it cannot be
   // chosen.
   IdLease(Transport* transport, IdKind kind, uint32_t eid_index, uint32_t chosen);
   ~IdLease();
@@ -86,11 +86,11 @@ class RecordsLease {
 // unless non_blocking: then false, with a log line, and nothing changed.
 bool may_end(EventSubject* subject, const char* what, uint32_t id, bool non_blocking);
 
-// Throws Error where the JFC `name` is not active.
+// Throws Error if the JFC `name` is not active.
 void require_open(const char* what, const char* name, urma_jfc_t* jfc);
 // The result of a call on a queue that is not active, with a log line.
 urma_status_t refuse_inactive(const char* call);
-// False, with that line, where a queue is not active.
+// False, with that line, if a queue is not active.
 bool check_active(const char* call, bool active);
 
 // Whether urma_modify_* may be asked for this mask; false with a log line. The mask must have
@@ -168,7 +168,7 @@ class Jfs : public urma_jfs_t {
   bool active() const { return live_ != nullptr; }
   // Call only while it is active.
   Sender& sender() { return *live_; }
-  // NULL where it is not active.
+  // NULL if it is not active.
   Sender* sending_half() const { return live_; }
   // Its requests can no longer be executed: to ERROR, with an event.
   void break_down();
@@ -198,14 +198,14 @@ class Jfr : public urma_jfr_t {
   urma_status_t deactivate();
   urma_status_t modify(urma_jfr_attr_t* attr);
   urma_status_t query(urma_jfr_cfg_t* cfg, urma_jfr_attr_t* attr);
-  // Where it is active already, core asks for more receives: URMA_JFR_DEPTH.
+  // If it is active already, core asks for more receives: URMA_JFR_DEPTH.
   urma_status_t set_option(uint64_t option, void* value, uint32_t length);
   urma_status_t get_option(uint64_t option, void* value, uint32_t length);
 
   bool active() const { return live_ != nullptr; }
   // Call only while it is active.
   Receiver& receiver() { return *live_; }
-  // NULL where it is not active.
+  // NULL if it is not active.
   Receiver* receiving_half() const { return live_; }
   // As that of a JFS.
   void break_down();
@@ -265,20 +265,20 @@ class Jetty : public urma_jetty_t {
   bool active() const { return live_ != nullptr; }
   // Call only while it is active.
   Sender& sender() { return *live_; }
-  // NULL where it is not active.
+  // NULL if it is not active.
   Sender* sending_half() const { return live_; }
   Receiver& receiver() { return *body_->described.receiver; }
   Receiver* receiving_half() const { return active() ? body_->described.receiver : nullptr; }
 
-  // RC. URMA_EINVAL where another jetty is bound to the target, URMA_EEXIST where this one has
+  // RC. URMA_EINVAL if another jetty is bound to the target, URMA_EEXIST if this one has
   // another peer. Nothing is asked of the peer: what it sends before waits, see Receiver::set_bond.
-  // `results` receives the result of a bind in the background; *anew is set where the two were not
+  // `results` receives the result of a bind in the background; *anew is set if the two were not
   // bound to each other before.
   urma_status_t bind(RemoteQueue* target, const std::shared_ptr<Results>& results = nullptr,
                      bool* anew = nullptr);
   // After a bind, once its channel is known: see Sender::connect_ahead.
   void connect_ahead() noexcept;
-  // URMA_EINVAL where it has no peer.
+  // URMA_EINVAL if it has no peer.
   urma_status_t unbind();
   // Unbinds for a result that says that the bind has failed.
   urma_status_t disconnect();

@@ -29,7 +29,7 @@ concept Incoming = std::derived_from<Way, IncomingWay> &&
   { way.peek(head) } -> std::same_as<Peek>;
   // Copies bytes of a message from an offset on.
   way.copy(message, uint32_t{}, into, uint32_t{});
-  // Copies all of it; false where that takes more than one copy.
+  // Copies all of it; false if that takes more than one copy.
   { way.copy_at_once(message, static_cast<char*>(into)) } -> std::same_as<bool>;
   // The message is through, and ends with this status for its sender.
   way.consume(message, uint8_t{});
@@ -97,7 +97,7 @@ class ReceiveEngine : public MessageReceiver {
     return move_any();
   }
 
-  // Adds a way that describe() has filled in. False where no messages are taken now.
+  // Adds a way that describe() has filled in. False if no messages are taken now.
   bool add_way(std::shared_ptr<Way> way) {
     ForeignScope scope(lock_);
     if (!in_state(URMA_JFR_STATE_READY)) return false;
@@ -194,7 +194,7 @@ class ReceiveEngine : public MessageReceiver {
     forget_ways();
     count_ways();
   }
-  // True where the way has ended: its place is then empty.
+  // True if the way has ended: its place is then empty.
   [[gnu::always_inline]] bool progress_way(size_t index, Poll* poll, bool* moved)
       URMA_REQUIRES(lock_) {
     std::shared_ptr<Way>& way = ways_[index];
@@ -227,8 +227,8 @@ class ReceiveEngine : public MessageReceiver {
                                       ReceiveEntry* entry) const URMA_REQUIRES(lock_);
 
   size_t first_way_ URMA_GUARDED_BY(lock_) = 0;  // where the next turn begins
-  Turns turns_ URMA_GUARDED_BY(lock_){4};        // where the ways are many
-  std::atomic<uint32_t> busy_{0};  // ways, and one more where receives are to be flushed
+  Turns turns_ URMA_GUARDED_BY(lock_){4};        // if the ways are many
+  std::atomic<uint32_t> busy_{0};                // ways, and one more if receives are to be flushed
 };
 
 template <typename Derived, Incoming Way>
@@ -244,7 +244,7 @@ bool ReceiveEngine<Derived, Way>::progress(Poll* poll) {
   // A caller that does not poll needs to know of all.
   if (count > Turns::kFew && poll->room != 0) [[unlikely]]
     return progress_many(poll) || moved;
-  // Begins with another way each time: where receives, or places for records, are scarce, the first
+  // Begins with another way each time: if receives, or places for records, are scarce, the first
   // way takes most of them.
   if (++first_way_ >= count) first_way_ = 0;
   size_t index = first_way_;

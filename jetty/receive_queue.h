@@ -24,7 +24,7 @@ class ReceiveQueue {
  public:
   ReceiveQueue(uint32_t depth, uint32_t max_sge);
 
-  // URMA_EINVAL for a request that the contract refuses, URMA_ENOMEM where the queue is full.
+  // URMA_EINVAL for a request that the contract refuses, URMA_ENOMEM if the queue is full.
   urma_status_t post(const urma_jfr_wr_t& wr);
   // The oldest posted receive, or NULL.
   ReceiveEntry* front() const { return size_ == 0 ? nullptr : &at(head_); }

@@ -43,7 +43,7 @@ struct Poll {
   urma_cr_t* place(CompletionQueue* target) {
     return target == jfc && got < room && target->ring().empty() ? &cr[got++] : nullptr;
   }
-  // Leaves a record without such a place in the ring. False where the ring is full.
+  // Leaves a record without such a place in the ring. False if the ring is full.
   bool leave(CompletionQueue* target, const urma_cr_t& record, bool solicited) const {
     return target->ring().push(record, solicited);
   }
@@ -71,7 +71,7 @@ class Receiver : public CompletionSource {
 
   // Called by the poll of another JFC; does nothing while another thread uses the queue.
   virtual void try_progress() {}
-  // One turn for the service thread. True where something moved.
+  // One turn for the service thread. True if something moved.
   virtual bool serve() { return false; }
   // Returns when unregistered memory is no longer used for it.
   virtual void quiesce(OwnerBarrier* /*barrier*/) {}
@@ -87,11 +87,11 @@ class Receiver : public CompletionSource {
   // Raises one event once fewer than `limit` receives are posted; 0: none.
   void set_limit(uint32_t limit);
   uint32_t limit() { return limit_of(subject_); }
-  // The same for a jetty that shares the JFR, raised for its own subject, where supported.
+  // The same for a jetty that shares the JFR, raised for its own subject, if supported.
   virtual bool limits_jetties() const { return false; }
   void set_limit_of(EventSubject* jetty, uint32_t limit);
   uint32_t limit_of(const EventSubject* subject);
-  // Makes room for this many posted receives, if there was less. False where it cannot.
+  // Makes room for this many posted receives, if there was less. False if it cannot.
   virtual bool make_room(uint32_t /*receives*/) { return false; }
   // Receives that were ever posted, and those that have ended.
   virtual uint64_t posted() = 0;

@@ -60,7 +60,7 @@ class QueueSerials {
     uint32_t type;
     uint32_t token;
   };
-  // Returns the number of this queue; `fresh` becomes it where no other import stands.
+  // Returns the number of this queue; `fresh` becomes it if no other import stands.
   uint64_t take(const Key& key, uint64_t fresh);
   void give_back(const Key& key);
 
@@ -136,7 +136,7 @@ class ImportedSegment : public SegmentHandle, public Shared<ImportedSegment> {
   urma_token_t token() const { return token_; }
   // Whether a request, not a program, imported it.
   bool implicit() const { return urma_ctx == nullptr; }
-  // The name of the device where it was imported; "" where a request imported it.
+  // The name of the device where it was imported; "" if a request imported it.
   const char* device() const { return device_; }
 
   // Asks the owner, unless a question is in progress, and returns the number of the attempt.

@@ -56,7 +56,7 @@ class RequestPath : public TargetPath {
   }
 
   static Step unsupported(urma_cr_status_t* status);
-  // Executes all that can be executed now, in order. True where some wait.
+  // Executes all that can be executed now, in order. True if some wait.
   bool execute_pending();
   SendEntry* take_next();
   // The result that the program sees. In mode UM nobody is told what became of a message in flight.
@@ -72,7 +72,7 @@ class RequestPath : public TargetPath {
   // Whether an atomic's address is a multiple of its width; false: *status says how it ends.
   bool aligned(const SendEntry& entry, urma_cr_status_t* status);
 
-  // Finds the grant for an access, asking the owner if needed: kInFlight where there is one. *asked
+  // Finds the grant for an access, asking the owner if needed: kInFlight if there is one. *asked
   // is the attempt that it waits for; 0: none.
   template <typename Import, typename Grant>
   Step authorize(ImplicitImports<Import>* imports, const RemoteAccess& access, uint64_t* asked,

@@ -55,7 +55,7 @@ struct SendEntry : EntryForm {
   ImportedSegment* remote;  // with a reference held
   SendPath* path;
   uint32_t next;              // the next pending entry of the same path
-  TokenKey key;               // names the segment where `remote` is NULL
+  TokenKey key;               // names the segment if `remote` is NULL
   TokenKey notified_key;      // the same of `notified`
   ImportedSegment* notified;  // WRITE_NOTIFY: the segment of its second address
   uint64_t notified_addr;
@@ -74,7 +74,7 @@ class SendPath {
   SendPath(const SendPath&) = delete;
   SendPath& operator=(const SendPath&) = delete;
   virtual ~SendPath() = default;
-  // Moves what can be moved now. True where requests still wait to be executed.
+  // Moves what can be moved now. True if requests still wait to be executed.
   virtual bool advance() = 0;
   // Drops the first request that waits to be executed.
   virtual void give_up_first() = 0;
@@ -115,9 +115,9 @@ class SendQueue : public CompletionSource {
   urma_cr_t record_of(const urma_jetty_id_t& remote_id, uint32_t tpn) const;
 
   // Everything below needs the lock, except collect(), which takes it, and empty().
-  // The next free entry, or NULL where the queue is full. Nothing is posted until commit().
+  // The next free entry, or NULL if the queue is full. Nothing is posted until commit().
   SendEntry* reserve();
-  // The same, but also NULL where that needs more than a look.
+  // The same, but also NULL if that needs more than a look.
   [[gnu::always_inline]] SendEntry* reserve_now() {
     const uint32_t size = size_.load(std::memory_order_relaxed);
     if (size >= easy_) [[unlikely]]
@@ -138,7 +138,7 @@ class SendQueue : public CompletionSource {
     ++entry->path->entries;
     grow();
   }
-  // The same for a request that a path gives to its device, and whose form says so. True where it
+  // The same for a request that a path gives to its device, and whose form says so. True if it
   // is the only one outstanding on this path.
   [[gnu::always_inline]] bool commit_in_flight(SendEntry* entry, uint32_t place, SendPath* path) {
     entry->next = kNoEntry;
@@ -157,7 +157,7 @@ class SendQueue : public CompletionSource {
   // For a provider: while its count of requests on the path of the last one is below this, there is
   // room for one more wherever it needs some, unless others were posted meanwhile.
   uint64_t& room_until() { return room_until_; }
-  // The next free entry, where room is known to be there.
+  // The next free entry, if room is known to be there.
   SendEntry* reserve_known() { return &at(tail_); }
   // The same for a message in flight.
   [[gnu::always_inline]] void commit_sent(SendEntry* entry, bool signalled) {
@@ -201,7 +201,7 @@ class SendQueue : public CompletionSource {
   uint64_t posted() const { return popped_ + size_.load(std::memory_order_relaxed); }
   uint64_t retired() const { return popped_; }
 
-  // True where every read and atomic that was posted before `entry` is done.
+  // True if every read and atomic that was posted before `entry` is done.
   bool earlier_reads_done(const SendEntry* entry) const;
 
   SendEntry& at(uint32_t index) const {
@@ -216,7 +216,7 @@ class SendQueue : public CompletionSource {
   }
   static char* inline_data(SendEntry* entry) { return reinterpret_cast<char*>(entry + 1); }
 
-  // Advances every path with outstanding requests; true where some still wait to be executed.
+  // Advances every path with outstanding requests; true if some still wait to be executed.
   bool advance_paths();
   // Whether a path could have moved more when they were last advanced.
   bool more() const { return more_; }
@@ -227,7 +227,7 @@ class SendQueue : public CompletionSource {
     light_barrier(fenced_);
     return bell_.armed.load(std::memory_order_relaxed) != Armed::kNo;
   }
-  // The same, and also true where that look needs a fence before it.
+  // The same, and also true if that look needs a fence before it.
   [[gnu::always_inline]] bool may_be_armed() const {
     // SYNC(bell): as in armed().
     std::atomic_signal_fence(std::memory_order_seq_cst);

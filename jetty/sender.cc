@@ -30,7 +30,7 @@ void fill_operands(const urma_jfs_wr_t& wr, const RequestView& view, SendEntry* 
 }
 
 // Takes a reference, dropped when the path is through with the request, to an imported segment; or
-// the key of one that the path looks up. False, with one log line, where it is neither.
+// the key of one that the path looks up. False, with one log line, if it is neither.
 bool name_segment(const urma_sge_t& sge, ImportedSegment** segment, TokenKey* key) {
   if (sge.tseg == nullptr) {
     *key = {sge.user_tseg->token_id, sge.user_tseg->token_value.token};
@@ -131,7 +131,7 @@ urma_status_t Sender::check_and_take(const urma_jfs_wr_t& wr, TargetPath** taken
       target->type == URMA_JETTY_GROUP ? path_to_member(target, hint_of(wr)) : path_to(target);
   const urma_status_t status = fill(wr, view, entry);
   if (status != URMA_SUCCESS) {
-    // Where the queue is stopped, the short way stays shut.
+    // If the queue is stopped, the short way stays shut.
     shut_short_way();
     return status;
   }
@@ -159,7 +159,7 @@ void Sender::look_after() {
   if (!pending_.exchange(true)) transport_->watch_pending();
 }
 
-// True, with one log line, where the queue's mode does not support the request.
+// True, with one log line, if the queue's mode does not support the request.
 bool Sender::refuses(const urma_jfs_wr_t& wr) const {
   if (cfg_.trans_mode != URMA_TM_UM || wr.opcode == URMA_OPC_SEND ||
       wr.opcode == URMA_OPC_SEND_IMM || wr.opcode == URMA_OPC_NOP) {
@@ -172,7 +172,7 @@ bool Sender::refuses(const urma_jfs_wr_t& wr) const {
   return true;
 }
 
-// NULL, with one log line, where the request has none.
+// NULL, with one log line, if the request has none.
 RemoteQueue* Sender::target_of(const urma_jfs_wr_t& wr) const {
   if (cfg_.trans_mode == URMA_TM_RC) {
     if (bound_ == nullptr) {
@@ -288,7 +288,7 @@ TargetPath* Sender::path_to_member(RemoteQueue* group, uint32_t hint) {
   return take_short_way(paths_.back().get(), &kNobody);
 }
 
-// Drops the oldest idle path to a group, where there are many.
+// Drops the oldest idle path to a group, if there are many.
 void Sender::make_room(const RemoteQueue* group) {
   const auto paths = std::count_if(paths_.begin(), paths_.end(),
                                    [=](const auto& path) { return path->leads_to(group); });

@@ -44,7 +44,7 @@ class TargetPath : public SendPath {
   virtual void flush() = 0;
   // The same for a queue that drops them: nobody is told when one ends later.
   virtual void drop() { flush(); }
-  // True where nothing needs this path any more: it may be deleted.
+  // True if nothing needs this path any more: it may be deleted.
   bool unused() const { return entries == 0 && (serial_ == 0 || !target_->imported.load()); }
   // The serial of the target; 0: no further request takes this path.
   uint64_t serial() const { return serial_; }
@@ -53,7 +53,7 @@ class TargetPath : public SendPath {
   bool leads_to(const RemoteQueue* target, uint32_t hint) const {
     return target_ == target && hint_ == hint;
   }
-  // True where no request waits to be executed.
+  // True if no request waits to be executed.
   bool idle() const { return first_pending_ == kNoEntry; }
 
  protected:
@@ -104,7 +104,7 @@ class Sender {
   // Ends what is outstanding: what the peer has received with success, the rest with WR_FLUSH_ERR.
   void unbind();
 
-  // Where the contract allows it, see change_allowed(); the same state again changes nothing.
+  // If the contract allows it, see change_allowed(); the same state again changes nothing.
   void set_state(urma_jetty_state_t state);
   urma_jetty_state_t state();
   // urma_flush_*.
@@ -113,9 +113,9 @@ class Sender {
   uint64_t retired();
 
   // Service thread, from time to time: goes on with requests that wait to be executed, unless the
-  // program polls. True where some still wait.
+  // program polls. True if some still wait.
   bool serve();
-  // Service thread, at once, where the JFC is armed: nobody polls. True where more can be done at
+  // Service thread, at once, if the JFC is armed: nobody polls. True if more can be done at
   // once.
   bool serve_armed();
 
@@ -139,23 +139,23 @@ class Sender {
 
  protected:
   virtual std::unique_ptr<TargetPath> make_path(RemoteQueue* target, uint32_t hint) = 0;
-  // True, with one log line, where the queue does not support the request.
+  // True, with one log line, if the queue does not support the request.
   virtual bool refuses(const urma_jfs_wr_t& wr) const;
 
   // This sender is no longer used, and its paths are gone.
   void end();
-  // Checks a request and takes it in: *path has to go on with it, see go_on(); NULL where it needs
-  // nothing more. Does not throw. Where it fails, nothing has happened.
+  // Checks a request and takes it in: *path has to go on with it, see go_on(); NULL if it needs
+  // nothing more. Does not throw. If it fails, nothing has happened.
   [[gnu::noinline]] urma_status_t take_in(const urma_jfs_wr_t& wr, TargetPath** path) noexcept
       URMA_REQUIRES(lock());
   // Executes what can be executed now of what a path has taken.
   void go_on(TargetPath* path) URMA_REQUIRES(lock());
-  // Lets the service thread go on where nobody polls.
+  // Lets the service thread go on if nobody polls.
   void look_after() URMA_REQUIRES(lock());
   // The path to a target that is not a group. Throws Error.
   TargetPath* path_to(RemoteQueue* target) URMA_REQUIRES(lock());
   const CompletionQueue& jfc() const { return *static_cast<const CompletionQueue*>(cfg_.jfc); }
-  // The path and the target of the last request, where the next may follow by a shorter way; else
+  // The path and the target of the last request, if the next may follow by a shorter way; else
   // NULL, and a target that no request has.
   TargetPath* last_path() const URMA_REQUIRES(lock()) { return last_path_; }
   const urma_target_jetty_t* last_target() const URMA_REQUIRES(lock()) { return last_target_; }

@@ -31,8 +31,8 @@ Answer admits(const Endpoint& endpoint, uint32_t trans_mode, uint32_t token) {
 void Transport::end_service() { *ended_ = true; }
 
 void Transport::log_absence(const char* kind, uint32_t id) const {
-  URMA_LOG_LIMITED(WARNING, "nobody answers for {} {:#x}; see that the other program runs", kind,
-                   id);
+  URMA_LOG_LIMITED(WARNING, "no process answers for {} {:#x}; see that the other program runs",
+                   kind, id);
 }
 
 void Transport::cancel_timers() {

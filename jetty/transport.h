@@ -80,8 +80,8 @@ class Transport : public ProgressDomain {
   virtual std::span<const urma_eid_t> eids() const = 0;
   virtual uint32_t uasid() const = 0;
   const urma_eid_t& eid(uint32_t index) const { return eids()[index]; }
-  // An id that no other object of this kind has: the program's choice, or any where `chosen` is 0.
-  // Throws Error(URMA_EEXIST) where the chosen one is taken.
+  // An id that no other object of this kind has: the program's choice, or any if `chosen` is 0.
+  // Throws Error(URMA_EEXIST) if the chosen one is taken.
   virtual uint32_t take_id(IdKind kind, uint32_t eid_index, uint32_t chosen) = 0;
   virtual void free_id(IdKind kind, uint32_t eid_index, uint32_t id) = 0;
 
@@ -105,9 +105,9 @@ class Transport : public ProgressDomain {
 
   // Asks the owner of a target whether it may be used. Service thread, as the answer.
   virtual void probe(const ProbeTarget& target, std::function<void(Answer)> answered) = 0;
-  // Logs that nobody answers for an id, and where it was looked for.
+  // Logs that no process answers for an id, and where it was looked for.
   virtual void log_absence(const char* kind, uint32_t id) const;
-  // Throws Error(URMA_EINVAL) where the id is already known to be of another kind.
+  // Throws Error(URMA_EINVAL) if the id is already known to be of another kind.
   virtual void require_kind(const urma_jetty_id_t& /*id*/, urma_target_type_t /*type*/) {}
   // A hint: something will be sent to the target soon.
   virtual void connect_ahead(const RemoteQueue& target) = 0;
@@ -123,9 +123,9 @@ class Transport : public ProgressDomain {
   // The channel is about to end.
   virtual void forget_channel(EventChannel* /*channel*/) {}
 
-  // NULL where no faults were asked for.
+  // NULL if no faults were asked for.
   Faults* faults() { return faults_.get(); }
-  // As if the process that owns the target had ended: everything in flight to it ends, where there
+  // As if the process that owns the target had ended: everything in flight to it ends, if there
   // is a connection. The next request connects anew.
   virtual void lose_connection(const RemoteQueue& /*target*/) {}
 
@@ -135,15 +135,15 @@ class Transport : public ProgressDomain {
   void add_endpoint(IdKind kind, const Endpoint& endpoint);
   // Also closes the ways that lead to it.
   void remove_endpoint(IdKind kind, const Endpoint& endpoint);
-  // Calls with_endpoint(endpoint) where it exists; its receiver stays meanwhile. Service thread.
+  // Calls with_endpoint(endpoint) if it exists; its receiver stays meanwhile. Service thread.
   bool with_endpoint(IdKind kind, const urma_eid_t& eid, uint32_t id,
                      const std::function<void(const Endpoint&)>& with_endpoint);
 
   // The answer to a peer that asks whether it may use a queue or group of this process. Service
   // thread.
   Answer judge(const ProbeTarget& target);
-  // The same for a peer that asks for a way: take(endpoint) is called where it may send, and
-  // returns false where no messages are taken there now. For a group, the endpoint is the member
+  // The same for a peer that asks for a way: take(endpoint) is called if it may send, and
+  // returns false if no messages are taken there now. For a group, the endpoint is the member
   // that the hint selects, or the next one that takes messages; *members is their number.
   Answer admit(const WayRequest& asked, uint32_t* members,
                const std::function<bool(const Endpoint&)>& take);
@@ -165,7 +165,7 @@ class Transport : public ProgressDomain {
   // thread.
   void serve_senders();
   void take_over() override;
-  // A request could not be executed at once. Polls of its JFC go on with it; where nobody polls,
+  // A request could not be executed at once. Polls of its JFC go on with it; if nobody polls,
   // the service thread does. Any thread, with the sender's lock held.
   void watch_pending() override;
   void delay_event(CompletionQueue* jfc, uint64_t arming, uint32_t us) override;

@@ -6,7 +6,7 @@
 //
 // A wire never trusts what comes from its network. A peer's requests go to the engine's judge(),
 // accept(), grant() and execute(), which check them; the engine checks the heads of messages and
-// the sizes of reports where it takes them. The wire checks the lengths of what it reads.
+// the sizes of reports if it takes them. The wire checks the lengths of what it reads.
 #ifndef JETTY_WIRE_H_
 #define JETTY_WIRE_H_
 
@@ -31,7 +31,7 @@ namespace urma {
 
 class WireTransport;
 
-// A message to be sent: all of `payload` counts, with an Invalidation first where the kind has one.
+// A message to be sent: all of `payload` counts, with an Invalidation first if the kind has one.
 struct Outgoing {
   MessageKind kind;
   uint8_t flags;  // MessageFlag, without kByReference
@@ -87,10 +87,10 @@ class Way {
   // The owner's answer to messages of this way; nothing before it has come. The first call asks.
   // WireTransport::serve_senders() tells those who wait that it has come. *members: of a group.
   virtual std::optional<Answer> opened(uint32_t* members) = 0;
-  // False where there is no room now. The caller may reuse the bytes when it returns.
+  // False if there is no room now. The caller may reuse the bytes when it returns.
   virtual bool send(const Outgoing& message, uint32_t cookie) = 0;
   virtual bool access(const WireGrant& grant, const WireAccess& access, uint32_t cookie) = 0;
-  // The next report; false where there is none.
+  // The next report; false if there is none.
   virtual bool reap(WireReport* report) = 0;
   // Sends what was given; until then it may be held back for more.
   virtual void push() {}
@@ -121,7 +121,7 @@ class WireIncoming : public IncomingWay {
   // Everything further ends with `status` for the sender.
   virtual void close(uint8_t status) = 0;
   virtual bool silent() const { return false; }
-  // Wakes the sender where it sleeps.
+  // Wakes the sender if it sleeps.
   virtual void wake() = 0;
   virtual std::string who() const = 0;
 
@@ -150,7 +150,7 @@ class WireIncoming : public IncomingWay {
 };
 static_assert(Incoming<WireIncoming>);
 
-// The EIDs of a device, and which process has which ids, where the runtime directory does not hold
+// The EIDs of a device, and which process has which ids, if the runtime directory does not hold
 // them. As Transport's.
 class WireNames {
  public:

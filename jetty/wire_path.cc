@@ -255,7 +255,7 @@ RequestPath::Step WirePath::write_imm(SendEntry* entry, uint64_t* budget,
 
 RequestPath::Step WirePath::write_notify(SendEntry* entry, uint64_t* budget,
                                          urma_cr_status_t* status) {
-  // First, so that nothing is written where nobody could be notified.
+  // First, so that nothing is written if nobody could be notified.
   const RemoteAccess value = {&entry->notified, entry->notified_addr, sizeof(uint64_t),
                               URMA_ACCESS_WRITE};
   const WireGrant* grant;

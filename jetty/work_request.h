@@ -14,7 +14,7 @@
 namespace urma {
 
 // A piece of local memory. `ref` names its registration, so that one that has ended by the time of
-// the copy is noticed; `valid` is false where the piece never lay inside its segment.
+// the copy is noticed; `valid` is false if the piece never lay inside its segment.
 struct LocalPiece {
   uint64_t addr;
   uint32_t len;
@@ -88,14 +88,14 @@ struct RequestView {
 // its value and the limit.
 urma_status_t view_request(const urma_jfs_wr_t& wr, const SendLimits& limits, RequestView* view);
 
-// Finds the registration of one sge of local memory. False, with one log line, where it has none.
+// Finds the registration of one sge of local memory. False, with one log line, if it has none.
 bool local_piece(const urma_sge_t& sge, LocalPiece* piece);
 
-// Why a piece cannot be used; "" where it can.
+// Why a piece cannot be used; "" if it can.
 std::string why_piece_fails(const SegmentTable& segments, const LocalPiece& piece);
 // Why an owner refuses an access to its memory.
 std::string why_access_fails(uint32_t token_id, uint64_t addr, uint64_t bytes, uint32_t rights);
-// What a status says of the request that it ends; NULL where the request is not the cause.
+// What a status says of the request that it ends; NULL if the request is not the cause.
 const char* failure_text(urma_cr_status_t status);
 
 }  // namespace urma

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // Bells: how a process tells its peers that one of its JFCs waits for an event. Peers map them
-// read-only, look at them after they publish something, and wake the process only where a bell is
+// read-only, look at them after they publish something, and wake the process only if a bell is
 // set.
 #ifndef SEGMENT_BELLS_H_
 #define SEGMENT_BELLS_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Arrays that use memory only where they are touched, page by page. Programs create queues at the
+// Arrays that use memory only if they are touched, page by page. Programs create queues at the
 // depth of the device's caps and use a fraction of it.
 #ifndef SEGMENT_LAZY_ARRAY_H_
 #define SEGMENT_LAZY_ARRAY_H_
@@ -26,7 +26,7 @@ class LazyMemory {
       data_ = nullptr;
       throw std::bad_alloc();
     }
-    // Otherwise the first entry may cost 2 MiB. Fails where the kernel has no huge pages at all.
+    // Otherwise the first entry may cost 2 MiB. Fails if the kernel has no huge pages at all.
     ::madvise(data_, bytes, MADV_NOHUGEPAGE);
   }
   LazyMemory(LazyMemory&& other) noexcept

@@ -52,8 +52,8 @@ std::unique_ptr<AddressArea> AddressArea::same(uint64_t va, uint64_t len) {
   if (elsewhere) ::munmap(area, bytes);
   if (elsewhere || (area == MAP_FAILED && errno == EEXIST)) {
     fail(URMA_EEXIST,
-         "import_seg: something lies at {:#x} in this process, within {} bytes; import without "
-         "dsva, or map nothing there",
+         "import_seg: the range at {:#x}, {} bytes long, overlaps memory of this process; import "
+         "without dsva, or keep that range free",
          first, bytes);
   }
   if (area == MAP_FAILED) {

@@ -31,7 +31,7 @@ class AddressArea {
   // Anywhere. Throws Error(URMA_ENOMEM).
   explicit AddressArea(uint64_t bytes);
   // For the pages of [va, va + len), at the addresses of their owner. Throws Error(URMA_EEXIST)
-  // where something of this process lies there; NULL, with a log line, where no process can have
+  // if something of this process lies there; NULL, with a log line, if no process can have
   // it.
   static std::unique_ptr<AddressArea> same(uint64_t va, uint64_t len);
   ~AddressArea();
@@ -53,18 +53,18 @@ class MappedView {
  public:
   // Maps what can be mapped of the segment [base, base + len), for reading or also for writing.
   // Nothing that the owner says is trusted: parts that are not sealed shared memory of the size, or
-  // are out of order, are not mapped. Throws Error where there is no address space. With `same`,
+  // are out of order, are not mapped. Throws Error if there is no address space. With `same`,
   // which is_same() for the segment, everything lies at the owner's addresses.
   MappedView(uint64_t base, uint64_t len, std::span<const PartDescription> parts,
              std::span<Fd> files, bool writable, std::unique_ptr<AddressArea> same = nullptr);
   MappedView(const MappedView&) = delete;
   MappedView& operator=(const MappedView&) = delete;
 
-  // The address here of the bytes from va on, and their number, up to `bytes`, in *run; NULL where
+  // The address here of the bytes from va on, and their number, up to `bytes`, in *run; NULL if
   // the byte at va is not mapped, and *run is then the number of bytes that are not.
   char* at(uint64_t va, uint64_t bytes, uint64_t* run) const;
 
-  // The longest mapped stretch, for callers that look at no other; empty where begin == end.
+  // The longest mapped stretch, for callers that look at no other; empty if begin == end.
   uint64_t begin() const { return begin_; }
   uint64_t end() const { return end_; }
   // The address here minus the owner's.

@@ -21,7 +21,7 @@ struct Vma {
   uint64_t offset;
   uint64_t inode;
   uint64_t device;  // as stat() reports it
-  char name[64];    // begins with '[' where it names a special area
+  char name[64];    // begins with '[' if it names a special area
 
   bool is_file() const { return inode != 0 || name[0] == '/'; }
 };
@@ -35,7 +35,7 @@ class MemoryMap {
   bool usable() const { return maps_.valid(); }
   // The area at `va`, else the next above it.
   std::optional<Vma> find(uint64_t va);
-  // The same in one system call; also nothing where the kernel lacks that call, before 6.11.
+  // The same in one system call; also nothing if the kernel lacks that call, before 6.11.
   std::optional<Vma> query(uint64_t va);
   // Counts all areas.
   uint64_t count();

@@ -62,7 +62,7 @@ struct Segment : SegmentHandle {
   uint32_t token_policy;
   urma_token_t token;
   uint32_t access;             // URMA_ACCESS_*
-  uint32_t open_token_id;      // the token id, where everybody may read the segment; else 0
+  uint32_t open_token_id;      // the token id, if everybody may read the segment; else 0
   SharedPages::RangeId pages;  // the part that peers can map; 0: nothing
   const char* device;          // the name of the device where it was registered
   bool foreign = false;        // not memory of this process, which must not touch it
@@ -100,7 +100,7 @@ enum class GrantError { kNotRegistered, kWrongToken };
 
 // The registrations of one process at one provider. Thread-safe.
 //
-// One word per place holds the generation that stands there (odd), or an even number where none
+// One word per place holds the generation that stands there (odd), or an even number if none
 // does. The words lie in memory that importers map read-only, so that they see an unregistration
 // before each access without asking. The bells of the process's JFCs lie after them. Another word
 // per place holds the same for the process itself: a registration that a peer has invalidated still
@@ -114,7 +114,7 @@ class SegmentTable {
   void remove(const Segment* segment);
 
   // Ends what peers may do with the registration that they would be granted for this; the process
-  // itself goes on using it. False where there is none, or none that peers may access; where `ref`
+  // itself goes on using it. False if there is none, or none that peers may access; if `ref`
   // is set, only that registration counts: the place may have been registered again.
   bool invalidate(const urma_eid_t& eid, uint32_t token_id, uint64_t va, uint64_t len,
                   urma_token_t token, SegmentRef ref = {});
@@ -142,19 +142,19 @@ class SegmentTable {
   // What peers map: words and bells.
   static constexpr size_t kSharedBytes = kWordBytes + kBells * sizeof(Bell);
 
-  // Finds a registration by token id and range, then compares the token's value. Where none covers
+  // Finds a registration by token id and range, then compares the token's value. If none covers
   // the whole range, the one in which it begins is granted, with its own bounds. Of several, one
   // that allows `access` is preferred.
   std::optional<SegmentGrant> grant(const urma_eid_t& eid, uint32_t token_id, uint64_t va,
                                     uint64_t len, urma_token_t token, GrantError* error,
                                     uint32_t access = 0) const;
-  // Calls access_memory() where the grant still stands and covers `bytes` bytes at va with all
+  // Calls access_memory() if the grant still stands and covers `bytes` bytes at va with all
   // rights in `access`, and returns whether it did. The segment cannot be unregistered meanwhile.
   bool with_grant(SegmentRef ref, uint64_t va, uint64_t bytes, uint32_t access,
                   const std::function<void()>& access_memory) const;
 
   // Calls visit(segment) where the registration stands for the process itself; it cannot go
-  // meanwhile. False where it does not.
+  // meanwhile. False if it does not.
   bool with_segment(SegmentRef ref, const std::function<void(const Segment&)>& visit) const;
   // The memory of a registration has gone: it no longer stands for anybody. Its unregistration is
   // still to come.

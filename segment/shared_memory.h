@@ -11,16 +11,16 @@
 
 namespace urma {
 
-// True where nobody can resize the memory of the descriptor, so that no access to it faults: a
+// True if nobody can resize the memory of the descriptor, so that no access to it faults: a
 // sealed memfd, not of the pool of huge pages, which can be empty when a page is needed.
 bool sealed_size(int fd);
 
-// True where the kernel kills a process that makes a file this long (RLIMIT_FSIZE).
+// True if the kernel kills a process that makes a file this long (RLIMIT_FSIZE).
 bool over_file_limit(uint64_t bytes);
 
 enum class PeerMay { kRead, kWrite };
 
-// One mapping of a memfd and, where this side holds it, the descriptor.
+// One mapping of a memfd and, if this side holds it, the descriptor.
 class SharedMemory {
  public:
   // New zeroed memory, mapped here for reading and writing. Sealed: nobody can resize it, and with
@@ -37,7 +37,7 @@ class SharedMemory {
   SharedMemory& operator=(SharedMemory&&) = delete;
   ~SharedMemory();
 
-  // Backs a part of it; needs the descriptor. Throws Error where memory is short.
+  // Backs a part of it; needs the descriptor. Throws Error if memory is short.
   void back(size_t offset, size_t bytes) const;
 
   void* data() const { return data_; }

@@ -65,7 +65,7 @@ class Probe:
 
 
 class Layout(unittest.TestCase):
-    def test_everything_is_as_the_compiler_has_it(self):
+    def test_layout_matches_the_compiler(self):
         probe = Probe()
         typedefs, structs, unions = ffi.list_types()
         names = [n for n in typedefs if n.startswith(("urma_",) + LOCKS)]
@@ -106,7 +106,7 @@ int main(void) {
             return subprocess.run([f"{work}/probe"], check=True, capture_output=True,
                                   text=True).stdout
 
-    def test_all_functions_are_there(self):
+    def test_all_functions_are_declared(self):
         header = (FOLDER / "urma_api.h").read_text()
         named = set(re.findall(r"^[a-z].*?\b(urma_\w+)\(", header, re.MULTILINE))
         self.assertGreater(len(named), 100)
@@ -123,7 +123,7 @@ class Texts(unittest.TestCase):
         for text in [*_abi.REQUEST_TEXTS, *_abi.CALL_TEXTS.values()]:
             self.assertIn(f'"{text}"', header)
 
-    def test_enums_of_python_are_those_of_the_header(self):
+    def test_enums_of_python_match_the_header(self):
         import urma
         for python, c, prefix in ((urma.Status, "urma_cr_status_t", "URMA_CR_"),
                                   (urma.EventKind, "urma_async_event_type_t", "URMA_EVENT_"),

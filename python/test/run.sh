@@ -6,7 +6,7 @@
 set -euo pipefail
 
 readonly python=/usr/bin/python3
-"${python}" -c 'import cffi' 2>/dev/null || { echo "SKIP: no python3-cffi"; exit 0; }
+"${python}" -c 'import cffi' 2>/dev/null || { echo "SKIP: python3-cffi is not installed"; exit 0; }
 
 readonly packages="${TEST_TMPDIR}/packages" output="${TEST_TMPDIR}/output"
 mkdir -p "${packages}"

@@ -49,7 +49,7 @@ class Devices(Case):
         with self.assertRaisesRegex(LookupError, "no device urma_none0"):
             urma.open("urma_none0")
 
-    def test_a_context_ends_what_was_made_of_it(self):
+    def test_a_context_ends_its_objects(self):
         context = urma.open()
         jfc = context.create_jfc()
         segment = context.register(bytearray(64))
@@ -96,7 +96,7 @@ class Messages(Case):
         self.assertEqual(self.exchange(b"x", immediate=1 << 63).immediate, 1 << 63)
         self.assertIsNone(self.exchange(b"x").immediate)
 
-    def test_a_request_without_a_signal_leaves_no_completion(self):
+    def test_an_unsignalled_request_leaves_no_completion(self):
         self.jetty.receive(self.segment)
         self.jetty.send(b"quiet", self.target, flags=0)
         self.arrived.wait(LONG)
@@ -171,14 +171,14 @@ class Memory(Case):
         self.do(self.jetty.read, there[:4], [self.segment[2:4], self.segment[:2]])
         self.assertEqual(self.memory[:4], b"liin")
 
-    def test_a_write_with_immediate_data_tells_the_owner(self):
+    def test_a_write_with_immediate_data_notifies_the_owner(self):
         memory, there = self.remote()
         self.jetty.receive(self.segment)
         self.jetty.write(b"data", there[:4], self.target, immediate=5)
         self.assertEqual(self.arrived.wait(LONG).immediate, 5)
         self.assertEqual(memory[:4], b"data")
 
-    def test_atomics_bring_the_old_value(self):
+    def test_atomics_return_the_old_value(self):
         memory, there = self.remote()
         number = lambda place: int.from_bytes(place[:8], "little")
         self.do(self.jetty.fetch_add, there[:8], self.segment[:8], 5)
@@ -194,7 +194,7 @@ class Memory(Case):
         memory, there = self.remote(size, mapped=True)
         view = there.memory
         if view is None:
-            self.skipTest("the kernel maps no such memory here")
+            self.skipTest("needs memory that can be mapped (userfaultfd, Linux 6.8)")
         self.assertEqual(len(view), size)
         view[:5] = b"store"
         self.assertEqual(memory[:5], b"store")
@@ -206,7 +206,7 @@ class Memory(Case):
         try:
             import numpy
         except ImportError:
-            self.skipTest("no numpy")
+            self.skipTest("numpy is not installed")
         _, there = self.remote(1 << 16)
         source = numpy.arange(1000, dtype=numpy.float64)
         back = numpy.zeros_like(source)
@@ -244,11 +244,11 @@ class Memory(Case):
         with self.assertRaisesRegex(ValueError, "the segment is closed"):
             self.jetty.write(b"x", far, self.target)
 
-    def test_memory_that_cannot_be_written_is_refused(self):
+    def test_read_only_memory_is_refused(self):
         with self.assertRaises(BufferError):
             self.context.register(b"bytes")
 
-    def test_ends_of_a_request_are_not_mixed_up(self):
+    def test_local_and_remote_segments_are_not_mixed_up(self):
         _, there = self.remote()
         with self.assertRaisesRegex(TypeError, "imported segment in place of a local one"):
             self.jetty.write(there[:8], there[:8], self.target)
@@ -259,7 +259,7 @@ class Memory(Case):
 
 
 class Errors(Case):
-    def test_a_call_that_fails_raises_its_status(self):
+    def test_a_failed_call_raises_its_status(self):
         with self.assertRaises(urma.Error) as caught:
             self.context.create_jfc(0)
         self.assertEqual(caught.exception.errno, errno.EINVAL)
@@ -269,14 +269,14 @@ class Errors(Case):
                 self.jfr.receive(self.segment)
         self.assertEqual(caught.exception.errno, errno.ENOMEM)
 
-    def test_an_object_in_use_stays(self):
+    def test_an_object_in_use_is_not_closed(self):
         with self.assertRaises(urma.Error):
             self.arrived.close()
         self.jetty.receive(self.segment)
         self.jetty.send(b"x", self.target)
         self.arrived.wait(LONG)
 
-    def test_a_request_that_fails_raises_its_status(self):
+    def test_a_failed_request_raises_its_status(self):
         memory = bytearray(64)
         segment = self.context.register(memory, SHARED, token=1234)
         there = self.context.import_segment(segment.descriptor, 4321)
@@ -290,7 +290,7 @@ class Errors(Case):
         with self.assertRaises(TimeoutError):
             self.sent.wait(0)
 
-    def test_a_descriptor_that_is_short_is_refused(self):
+    def test_a_short_descriptor_is_refused(self):
         with self.assertRaisesRegex(ValueError, "a descriptor of a queue has"):
             self.context.import_queue(b"short")
         with self.assertRaisesRegex(ValueError, "a descriptor of a segment has"):
@@ -298,7 +298,7 @@ class Errors(Case):
 
 
 class Events(Case):
-    def test_a_channel_names_the_queue_that_has_something(self):
+    def test_a_channel_names_the_queue_with_completions(self):
         self.arrived.arm()
         self.assertEqual(self.events.wait(0), [])
         self.jetty.receive(self.segment)
@@ -306,7 +306,7 @@ class Events(Case):
         self.assertEqual(self.events.wait(LONG), [self.arrived])
         self.assertEqual(len(self.arrived.poll()), 1)
 
-    def test_asyncio_sleeps_until_something_arrives(self):
+    def test_asyncio_sleeps_until_a_completion_arrives(self):
         async def main():
             waiting = asyncio.ensure_future(self.arrived.arrived())
             await asyncio.sleep(0)
@@ -318,7 +318,7 @@ class Events(Case):
         for _ in range(2):  # each in a loop of its own
             asyncio.run(asyncio.wait_for(main(), LONG))
 
-    def test_a_task_that_is_cancelled_takes_nothing(self):
+    def test_a_cancelled_task_takes_no_completion(self):
         async def main():
             for _ in range(3):
                 waiting = asyncio.ensure_future(self.arrived.arrived())
@@ -349,7 +349,7 @@ class Events(Case):
         with self.assertRaisesRegex(ValueError, "without a jfce"):
             asyncio.run(self.sent.arrived())
 
-    def test_events_of_the_device_are_told(self):
+    def test_events_of_the_device_are_reported(self):
         code = """
 import asyncio, urma
 context = urma.open()

@@ -32,7 +32,7 @@ class Extents {
   Map::iterator end() { return map_.end(); }
   const Map& map() const { return map_; }
 
-  // Merges with the extent before it where both are equal apart from their place. Does not throw.
+  // Merges with the extent before it if both are equal apart from their place. Does not throw.
   void insert(Map::node_type node);
   // For insert().
   static Map::node_type make(uint64_t start, Extent extent);

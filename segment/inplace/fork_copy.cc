@@ -14,7 +14,7 @@
 namespace urma {
 namespace {
 
-// Returns false where the memory cannot be read.
+// Returns false if the memory cannot be read.
 bool read_contents(const PageMemory& memory, uint64_t start, uint64_t end, char* to) {
   auto at = static_cast<off_t>(memory.offset(start));
   const off_t stop = at + static_cast<off_t>(end - start);
@@ -110,7 +110,7 @@ uint64_t PageTable::copy_own_in_child(const OwnMemory::Block& block, MemoryMap* 
   return lost;
 }
 
-// The parent's map serves where the child cannot open its own, for lack of descriptors or rights:
+// The parent's map serves if the child cannot open its own, for lack of descriptors or rights:
 // the parent waits, and its mappings are mapped here.
 uint64_t PageTable::copy_all_in_child() {
   if (extents_.map().empty() && own_.map().empty()) return 0;

@@ -74,7 +74,7 @@ class FreezeCalls {
   void wake(uint64_t va, uint64_t len);
 
   // Moves the pages of [src, src + len), which need not all exist, to `dst`, where an access to an
-  // absent page must sleep. *moved is how far it came. Returns 0 or -errno: -EBUSY where something
+  // absent page must sleep. *moved is how far it came. Returns 0 or -errno: -EBUSY if something
   // else holds a page.
   long move_pages(FreezeStep step, uint64_t dst, uint64_t src, uint64_t len, uint64_t* moved);
   // The regions of such pages in [va, end), as many as fit. *next is where to go on. Returns the
@@ -91,7 +91,7 @@ class FreezeCalls {
 };
 
 // A userfaultfd that also holds accesses by the kernel. The error is EPERM without the right to
-// have one, and EINVAL where the kernel lacks the feature.
+// have one, and EINVAL if the kernel lacks the feature.
 class UserFault {
  public:
   // `features` are UFFD_FEATURE_*.

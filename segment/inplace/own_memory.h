@@ -24,7 +24,7 @@ class OwnMemory {
     std::shared_ptr<PageMemory> memory;
     // The memory to which the contents are being moved, or some were moved.
     std::shared_ptr<PageMemory> renewed = nullptr;
-    // The last audience of the descriptor, where the contents could not be moved away from it.
+    // The last audience of the descriptor, if the contents could not be moved away from it.
     std::optional<Audience> exposed_to;
     bool being_renewed = false;
     bool broken = false;  // lies in more than one descriptor

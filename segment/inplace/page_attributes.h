@@ -55,7 +55,7 @@ struct PageAttributes {
 class FlagSnapshot {
  public:
   FlagSnapshot(uint64_t start, uint64_t end);
-  // Nothing where the snapshot does not cover the whole area.
+  // Nothing if the snapshot does not cover the whole area.
   std::optional<uint32_t> find(uint64_t start, uint64_t end) const;
 
  private:

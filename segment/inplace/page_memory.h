@@ -19,18 +19,18 @@ bool may_write(const Audience& audience);
 class PageMemory {
  public:
   // For the pages of [start, end). Modulo the size of a huge page, they have the same position in
-  // it as in the address space. Its size cannot change. NULL with errno where it cannot be made;
-  // also EMFILE where the process would run short of descriptors.
+  // it as in the address space. Its size cannot change. NULL with errno if it cannot be made;
+  // also EMFILE if the process would run short of descriptors.
   static std::shared_ptr<PageMemory> create(uint64_t start, uint64_t end);
 
   int fd() const { return fd_.get(); }
   uint64_t bytes() const { return bytes_; }
   uint64_t offset(uint64_t va) const { return va - base_; }
-  // True where the area maps this memory, each address at its offset.
+  // True if the area maps this memory, each address at its offset.
   bool is_mapped_by(const Vma& vma) const;
 
   // Adds the last seals: from then on only those of `audience` who may write can, and this process
-  // only through existing mappings. False where that failed: the descriptor must then not be handed
+  // only through existing mappings. False if that failed: the descriptor must then not be handed
   // out.
   bool seal(const Audience& audience);
   bool sealed() const { return sealed_; }

@@ -35,7 +35,7 @@ bool map_scratch(uint64_t va, uint64_t len) {
   return !failed(result);
 }
 
-// Moves the mapping itself, where the kernel puts back neither the page nor a copy of it.
+// Moves the mapping itself, if the kernel puts back neither the page nor a copy of it.
 void put_page_back(uint64_t to, uint64_t from) {
   const long result =
       raw_syscall(SYS_mremap, from, kPageBytes, kPageBytes, MREMAP_MAYMOVE | MREMAP_FIXED, to);
@@ -72,7 +72,7 @@ void put_rest_back(FreezeCalls& calls, int uffd, uint64_t to, uint64_t from, uin
   for (uint64_t at = from; at < end;) {
     uint64_t next = at;
     const long found = calls.scan(Pages::kWithContents, at, end, regions, kRegions, &next);
-    // Where the contents cannot be looked up, everything is put back.
+    // If the contents cannot be looked up, everything is put back.
     if (found < 0) {
       regions[0] = {at, end, 0};
       next = end;

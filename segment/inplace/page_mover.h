@@ -23,7 +23,7 @@ class Scratch {
   Scratch& operator=(const Scratch&) = delete;
   ~Scratch();
 
-  // Throws bad_alloc where there is none.
+  // Throws bad_alloc if there is none.
   void reserve();
   // A place for pages of `va`, at the same distance from the border of a huge page, in memory that
   // is readable, writable and empty.
@@ -56,7 +56,7 @@ struct MoverTools {
 long share_chunk(const MoverTools& tools, const Chunk& chunk);
 // The same for memory without contents, of any length. -EAGAIN: it has contents.
 long share_gap(const MoverTools& tools, const Chunk& chunk);
-// Makes the shared memory of a chunk, still without contents, a huge page where possible.
+// Makes the shared memory of a chunk, still without contents, a huge page if possible.
 void make_huge(const MoverTools& tools, const Chunk& chunk);
 // Gives pages that a child of a fork still shares, and that have contents, a copy of their own.
 void break_copy_on_write(const MoverTools& tools, uint64_t va, uint64_t len);

@@ -181,7 +181,7 @@ long copy_in(FreezeCalls& calls, int uffd, uint64_t to, uint64_t from, uint64_t 
   return 0;
 }
 
-// One huge page: filled aside, then moved in as a whole; where huge pages have run out, as many
+// One huge page: filled aside, then moved in as a whole; if huge pages have run out, as many
 // small ones. Returns the number of bytes in place.
 uint64_t move_in(FreezeCalls& calls, const Chunk& chunk, uint64_t scratch) {
   uint64_t moved = 0;

@@ -3,7 +3,7 @@
 // The pages of this process that peers map.
 //
 // A range is moved when it is first wanted, chunk by chunk, into a memfd of its own. Pages in two
-// ranges are moved once, where both have the same audience, and stay until neither range needs
+// ranges are moved once, if both have the same audience, and stay until neither range needs
 // them; the pages of one audience are never handed to another.
 #ifndef SEGMENT_INPLACE_PAGE_TABLE_H_
 #define SEGMENT_INPLACE_PAGE_TABLE_H_
@@ -149,7 +149,7 @@ class PageTable final : public SharedPages {
       URMA_REQUIRES(mutex_);
   RestoredArea surroundings(const Chunk& chunk, const Vma& vma, const PageAttributes& attributes)
       URMA_REQUIRES(mutex_);
-  // The way back. False where there is none.
+  // The way back. False if there is none.
   bool secure_way_back() URMA_REQUIRES(mutex_);
   // NULL with errno; EAGAIN: the only one is lent.
   std::unique_ptr<WayBack> borrow_way_back() URMA_REQUIRES(mutex_);
@@ -163,7 +163,7 @@ class PageTable final : public SharedPages {
   bool child_is_copying() const URMA_REQUIRES(mutex_) { return child_copies_.any_missing(); }
   // Whether the kernel's page size is kPageBytes.
   static bool knows_pages();
-  // The map of this process. Retries where it could not be opened before.
+  // The map of this process. Retries if it could not be opened before.
   MemoryMap& memory_map() URMA_REQUIRES(mutex_);
 
   // In a child. Each returns the number of bytes that could not be copied.

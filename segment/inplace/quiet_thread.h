@@ -23,7 +23,7 @@ class QuietThread {
 
   // Zeros at first. Besides its stack, the thread reads and writes only this.
   void* mailbox() const;
-  // Throws Error where no thread can be started. `body` gets the mailbox.
+  // Throws Error if no thread can be started. `body` gets the mailbox.
   void start(void* (*body)(void* mailbox));
 
  private:

@@ -35,7 +35,7 @@ constexpr uint64_t kSmallestChunk = 64 * 1024;
 // Other threads may change the mapping between a look at it and its use.
 constexpr int kTries = 16;
 
-// The end of a chunk at `va`: that of its huge page where this has contents, else the start of the
+// The end of a chunk at `va`: that of its huge page if this has contents, else the start of the
 // next huge page with contents.
 uint64_t chunk_end(const PageMemory& memory, uint64_t va, uint64_t end) {
   const auto offset = static_cast<off_t>(memory.offset(va));
@@ -102,7 +102,7 @@ struct PageTable::Removal {
     return way == nullptr && errno == EAGAIN;
   }
 
-  // Throws Error where pages cannot be held still.
+  // Throws Error if pages cannot be held still.
   void open() {
     table->mutex_.assume_held();
     if (drain) return;
@@ -130,7 +130,7 @@ struct PageTable::Removal {
     return true;
   }
 
-  // Restores *len bytes, or fewer where memory is short.
+  // Restores *len bytes, or fewer if memory is short.
   long restore(const PageMemory& memory, const Vma& vma, const PageAttributes& attributes,
                uint64_t start, uint64_t* len) {
     table->mutex_.assume_held();

@@ -14,7 +14,7 @@ namespace urma {
 class RemapDrain {
  public:
   // `uffd` must be non-blocking. `stop` is an eventfd, and is unchanged afterwards. Throws Error
-  // where no thread can be started.
+  // if no thread can be started.
   RemapDrain(int uffd, int stop);
   RemapDrain(const RemapDrain&) = delete;
   RemapDrain& operator=(const RemapDrain&) = delete;

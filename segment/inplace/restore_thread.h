@@ -16,7 +16,7 @@ namespace urma {
 // One caller at a time.
 class RestoreThread {
  public:
-  // Throws Error where no thread can be started.
+  // Throws Error if no thread can be started.
   RestoreThread();
   RestoreThread(const RestoreThread&) = delete;
   RestoreThread& operator=(const RestoreThread&) = delete;

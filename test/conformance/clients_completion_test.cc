@@ -270,7 +270,7 @@ void ack(urma_jfc_t* jfc) {
   urma_ack_jfc(&jfc, &one, 1);
 }
 
-TEST_F(Clients, C6_01_ArmingWithCompletionsThereFiresAtOnce) {
+TEST_F(Clients, C6_01_ArmingWithCompletionsPresentFiresAtOnce) {
   run_one([](Channel&) {
     Self self(with_events());
     Endpoint& endpoint = self.endpoint;

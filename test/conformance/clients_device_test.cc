@@ -290,7 +290,7 @@ size_t resident_bytes() {
 }
 
 TEST_F(Clients, C2_03_DepthCostsNoMemory) {
-  if (kSanitized) GTEST_SKIP() << "a sanitizer has memory of its own for each allocation";
+  if (kSanitized) GTEST_SKIP() << "a sanitizer uses extra memory for each allocation";
   const bool maps = device_traits().maps;
   run_one([maps](Channel&) {
     constexpr int kQueues = 8;
@@ -334,7 +334,7 @@ TEST_F(Clients, C2_03_DepthCostsNoMemory) {
   });
 }
 
-TEST_F(Clients, C2_03_LimitsFitWhereProgramsPutThem) {
+TEST_F(Clients, C2_03_LimitsFitTheFieldsOfPrograms) {
   run_one([](Channel&) {
     OwnedEndpoint endpoint;
     const urma_device_cap_t cap = attributes().dev_cap;

@@ -124,7 +124,7 @@ TEST_F(Clients, C7_01_EverythingComesBackAndThenTheMarker) {
 }
 
 // Requests posted to a failed queue are returned: by poll, or by flush once the marker is polled.
-TEST_F(Clients, C7_01_FlushUntilNothingIsLeft) {
+TEST_F(Clients, C7_01_FlushReturnsAllRequests) {
   run_one([](Channel&) {
     for (const bool jetty : {true, false}) {
       Self self(config_of(URMA_TM_RM, jetty));
@@ -242,7 +242,7 @@ void refuse_imports(Endpoint& endpoint) {
   expect_null("alloc_token_id", [] { return urma_alloc_token_id(nullptr); });
 }
 
-TEST_F(Clients, C7_02_ErrnoSaysWhyACallGaveNull) {
+TEST_F(Clients, C7_02_ErrnoSaysWhyACallReturnedNull) {
   run_one([](Channel&) {
     Endpoint endpoint;
     char unknown[] = "no such device";

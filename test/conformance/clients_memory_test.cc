@@ -115,7 +115,7 @@ void call_under(uint32_t id, const Config& config, Channel& channel) {
   speaker.endpoint.close();
 }
 
-TEST_F(Clients, C3_02_WellKnownIdsAreFoundWithoutBeingTold) {
+TEST_F(Clients, C3_02_WellKnownIdsNeedNoExchange) {
   constexpr uint32_t kIds[] = {1, 2, 1000, 65535};
   for (const auto mode : {URMA_TM_RM, URMA_TM_RC}) {
     for (const bool jetty : {true, false}) {
@@ -313,7 +313,7 @@ TEST_F(Clients, C3_03_ManySegmentsOnOneTokenId) {
   }
 }
 
-TEST_F(Clients, C3_05_ImportsOfLessReachTheWholeSegment) {
+TEST_F(Clients, C3_05_ImportsOfAPartReachTheWholeSegment) {
   run_two(
       "owner", [](Channel& channel) { own_segments(channel, 4096, 8192); }, "reader",
       [](Channel& channel) {
@@ -384,7 +384,7 @@ void spin_on_last_byte(uint8_t* bytes, size_t size) {
   const auto deadline = Clock::now() + patience(seconds(10));
   std::atomic_ref<uint8_t> last(bytes[size - 1]);
   while (last.load(std::memory_order_acquire) != 0xee) {
-    if (Clock::now() > deadline) throw std::runtime_error("the last byte has not come");
+    if (Clock::now() > deadline) throw std::runtime_error("the last byte did not arrive in time");
   }
 }
 
@@ -464,7 +464,7 @@ TEST_F(Clients, C4_01_OrdinaryMemoryOfATargetThatMakesNoCall) {
 }
 
 // The receive without memory fails, and nothing is written there any more; the queues go on.
-TEST_F(Clients, C4_02_SegmentsGoWhileReceivesAreStillPosted) {
+TEST_F(Clients, C4_02_SegmentsEndWhileReceivesAreStillPosted) {
   for (const bool jetty : {true, false}) {
     run_two(
         "receiver",

@@ -176,7 +176,7 @@ std::vector<size_t> sizes_of(Operation operation) {
 
 TEST_P(EventMatrixTest, CompletesInEveryWayOfWaiting) {
   const auto [operation, queues, initiator, target] = GetParam();
-  SKIP_WITHOUT(offers(device_traits(), operation), "such operation");
+  SKIP_WITHOUT(offers(device_traits(), operation), "this operation");
   run_two(
       "initiator",
       [=](Channel& channel) {

@@ -141,7 +141,7 @@ namespace {
 template <typename T>
 T* made(T* object) {
   EXPECT_NE(object, nullptr);
-  if (object == nullptr) throw std::runtime_error("an object could not be made");
+  if (object == nullptr) throw std::runtime_error("cannot create an object");
   return object;
 }
 

@@ -183,7 +183,7 @@ class Untouched {
 
 // Skips the rest of a test on a device that lacks something.
 #define NEEDS(condition, what) \
-  if (!(condition)) GTEST_SKIP() << device_->name << " has no " << (what)
+  if (!(condition)) GTEST_SKIP() << device_->name << " does not support " << (what)
 #define NEEDS_OPERATION(slot) NEEDS(ctx_->ops->slot != nullptr, #slot)
 
 }  // namespace urma_test

@@ -185,7 +185,7 @@ TEST_F(DeviceLines, S1_32e_WaitWithoutArguments) {
   EXPECT_EQ(urma_wait_jfc(jfce, 1, 0, &ready), 0);
 }
 
-TEST_F(DeviceLines, S1_32f_AckOfNothing) {
+TEST_F(DeviceLines, S1_32f_AckWithoutArguments) {
   Loop loop(ctx_);
   std::array<urma_jfc_t*, 2> jfcs = {nullptr, loop.jfc};
   std::array<uint32_t, 2> events = {1, 0};

@@ -48,7 +48,7 @@ TEST_F(LibraryLines, S1_01c_GetDeviceListWithoutCount) {
   EXPECT_NULL(urma_get_device_list(nullptr));
 }
 
-TEST_F(LibraryLines, S1_01d_FreeOfNothing) {
+TEST_F(LibraryLines, S1_01d_FreeOfNull) {
   errno = kErrnoBefore;
   urma_free_device_list(nullptr);
   urma_free_eid_list(nullptr);
@@ -79,7 +79,7 @@ TEST_F(DeviceLines, S1_02a_GetEidListWithoutArguments) {
   EXPECT_NULL(urma_get_eid_list(nullptr, nullptr));
 }
 
-TEST_F(DeviceLines, S1_02b_GetEidListOfAStranger) {
+TEST_F(DeviceLines, S1_02b_GetEidListOfAnUnknownDevice) {
   EXPECT_UNTOUCHED(uint32_t, count);
   auto stranger = std::make_unique<urma_device_t>(*device_);
   stranger->sysfs_dev = nullptr;

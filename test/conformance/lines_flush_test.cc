@@ -53,7 +53,7 @@ TEST_F(ProviderLines, S1_16c_FlushAnswersWithTheProvider) {
           EXPECT_ANSWER(urma_flush_jetty(with_jetty.jetty, 1, crs.data()), -URMA_EINVAL));
 }
 
-TEST_F(DeviceLines, S1_16d_FlushWithNothingToHandBack) {
+TEST_F(DeviceLines, S1_16d_FlushWithNothingToReturn) {
   NEEDS_OPERATION(flush_jfs);
   NEEDS_OPERATION(flush_jetty);
   Loop with_jetty(ctx_), with_jfs(ctx_, URMA_TM_RM, false);

@@ -119,7 +119,7 @@ TEST_F(DeviceLines, S1_24a_CreateGroupWithoutArguments) {
   EXPECT_NULL(urma_create_jetty_grp(ctx_, &cfg));
 }
 
-TEST_F(ProviderLines, S1_24b_CreateGroupWhereThereAreNone) {
+TEST_F(ProviderLines, S1_24b_CreateGroupWithoutOperation) {
   urma_jetty_grp_cfg_t cfg = group_cfg("nobody");
   WITHOUT(create_jetty_grp, EXPECT_NULL(urma_create_jetty_grp(ctx_, &cfg)));
   module_->fails = true;

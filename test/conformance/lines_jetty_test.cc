@@ -142,7 +142,7 @@ TEST_F(ProviderLines, S1_21f_CreateJettyThatTheProviderRefuses) {
   EXPECT_NULL_WITH(urma_create_jetty(ctx_, &cfg), EEXIST);
 }
 
-TEST_F(ProviderLines, S1_21g_CreateJettyWithAReceivingHalfOfItsOwn) {
+TEST_F(ProviderLines, S1_21g_CreateJettyWithItsOwnReceiveHalf) {
   reopen(kModuleIb);
   Parts parts(ctx_);
   urma_jetty_cfg_t cfg = parts.cfg;

@@ -33,7 +33,7 @@ void take_located(int, const char*, const char*, int, char*) { ++g_located_lines
 // A call that logs each time.
 void complain() { EXPECT_EQ(urma_uninit(), URMA_SUCCESS); }
 
-TEST_F(LogLines, S1_35a_RegisterOfNothing) {
+TEST_F(LogLines, S1_35a_RegisterOfNull) {
   ASSERT_EQ(urma_register_log_func(take), URMA_SUCCESS);
   EXPECT_EINVAL(urma_register_log_func(nullptr));
   EXPECT_EINVAL(urma_register_loc_log_func(nullptr));

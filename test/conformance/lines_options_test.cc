@@ -154,7 +154,7 @@ TEST_F(ProviderLines, S1_18b_AllocThatTheProviderRefuses) {
   }
 }
 
-TEST_F(ProviderLines, S1_18c_AllocJfcThatSucceedsWithNothing) {
+TEST_F(ProviderLines, S1_18c_AllocJfcThatSucceedsWithoutAJfc) {
   urma_jfc_cfg_t cfg = jfc_cfg();
   EXPECT_UNTOUCHED(urma_jfc_t*, jfc);
   module_->fails = true;
@@ -194,7 +194,8 @@ TEST_F(DeviceLines, S1_19a_LifeCycleInTwoSteps) {
   for (int i = 0; i < kKindCount; ++i) {
     const Kind& kind = kAll[i];
     SCOPED_TRACE(kind.name);
-    NEEDS(has_slot(ctx_, kind.alloc_slot), std::string("two steps for a ") + kind.name);
+    NEEDS(has_slot(ctx_, kind.alloc_slot),
+          std::string("creation of a ") + kind.name + " in two steps");
     void* object = nullptr;
     EXPECT_CHANGE(kind.alloc(ctx_, configs.of(i), &object), 1);
     ASSERT_NE(object, nullptr);

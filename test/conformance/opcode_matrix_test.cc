@@ -217,8 +217,8 @@ class OpcodeMatrix : public ProcessTest, public ::testing::WithParamInterface<Pa
 TEST_P(OpcodeMatrix, MovesExactlyTheBytesItShould) {
   const auto [operation, queues, two_processes, with_token] = GetParam();
   const Case test = {operation, queues, two_processes, with_token};
-  SKIP_WITHOUT(device_traits().has_mode(test.config().mode), "such mode");
-  SKIP_WITHOUT(offers(device_traits(), operation), "such operation");
+  SKIP_WITHOUT(device_traits().has_mode(test.config().mode), "this transport mode");
+  SKIP_WITHOUT(offers(device_traits(), operation), "this operation");
   if (!test.two_processes) {
     run_one([&test](Channel&) {
       raise_stack_limit();

@@ -368,7 +368,7 @@ class Product : public ProcessTest, public testing::WithParamInterface<Parameter
 
 TEST_P(Product, MovesExactlyTheBytesItShould) {
   const Config config = config_of(GetParam());
-  SKIP_WITHOUT(device_traits().has_mode(config.mode), "such mode");
+  SKIP_WITHOUT(device_traits().has_mode(config.mode), "this transport mode");
   run_two(
       "initiator",
       [&config](Channel& channel) {

@@ -200,7 +200,7 @@ class TwoProcesses : public ProcessTest, public testing::WithParamInterface<Way>
  protected:
   void SetUp() override {
     ProcessTest::SetUp();
-    SKIP_WITHOUT(device_traits().has_mode(GetParam().mode), "such mode");
+    SKIP_WITHOUT(device_traits().has_mode(GetParam().mode), "this transport mode");
   }
 };
 

@@ -28,8 +28,8 @@ PRODUCTS = {
     ),
 }
 
-# The location of each room, and its product.
-ROOMS = {
+# The location of each component, and its product.
+COMPONENTS = {
     "api": ("//urma/core/api", "library"),
     "jetty": ("//jetty", "module"),
     "segment": ("//segment", "module"),
@@ -70,13 +70,13 @@ def fault_test(name, file, old, new, finders):
 
     Args:
       name: what is wrong.
-      file: the source file, as ROOM/FILE.
+      file: the source file, as COMPONENT/FILE.
       old: the text to replace, which occurs exactly once.
       new: its replacement.
       finders: tests to run in this order, as LABEL or LABEL=FILTER.
     """
-    room, source = file.split("/")
-    part, kind = ROOMS[room]
+    component, source = file.split("/")
+    part, kind = COMPONENTS[component]
     native.genrule(
         name = name + "_source",
         testonly = True,

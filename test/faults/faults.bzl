@@ -110,7 +110,7 @@ FAULTS = [
         [MODEL],
     ),
     (
-        "rights_are_not_looked_at",
+        "rights_are_not_checked",
         "jetty/request_path.cc",
         "grant.allows(access.rights) && ",
         "",

@@ -37,10 +37,10 @@ for finder in "$@"; do
   fi
   if [[ "${status}" -ne 0 ]] || ! grep -qF '[  PASSED  ]' "${install_dir}/output"; then
     tail -n 30 "${install_dir}/output"
-    echo "that is no result of a test"
+    echo "that is not the result of a test"
     exit 1
   fi
 done
 [[ "${expected}" == passes ]] && exit 0
-echo "none of them has found the fault"
+echo "no test found the fault"
 exit 1

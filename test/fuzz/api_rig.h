@@ -34,7 +34,7 @@ inline char* fenced_pages(size_t bytes) {
   void* all = ::mmap(nullptr, bytes + 2 * kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   require(all != MAP_FAILED, "memory");
   char* data = static_cast<char*>(all) + kPage;
-  require(::mprotect(data, bytes, PROT_READ | PROT_WRITE) == 0, "memory that can be used");
+  require(::mprotect(data, bytes, PROT_READ | PROT_WRITE) == 0, "usable memory");
   return data;
 }
 

@@ -67,7 +67,7 @@ class Objects {
 class Program {
  public:
   explicit Program(Rig* rig) : rig_(rig), ctx_(rig->ctx) {
-    require(ctx_->ref.atomic_cnt.load() == 1, "nothing is left of the input before");
+    require(ctx_->ref.atomic_cnt.load() == 1, "nothing remains of the previous input");
     make_jfc(nullptr);
     make_segment(nullptr, 0, &segments_);
     make_segment(nullptr, kHalf, &offered_);
@@ -388,7 +388,7 @@ class Program {
     urma_rearm_jfc(jfcs_.one(in), in->chance(128));
     urma_jfc_t* raised[4] = {};
     const int count = urma_wait_jfc(jfces_.one(in), in->below(5), 0, raised);
-    require(count <= 4, "a wait gives what there is room for");
+    require(count <= 4, "a wait returns no more than fits");
     for (int i = 0; i < count; ++i) {
       uint32_t one = 1;
       urma_ack_jfc(&raised[i], &one, 1);
@@ -403,7 +403,7 @@ class Program {
     const int got = which == 0   ? urma_poll_jfc(jfcs_.one(in), room, records.data())
                     : which == 1 ? urma_flush_jfs(jfss_.one(in), room, records.data())
                                  : urma_flush_jetty(jetties_.one(in), room, records.data());
-    require(got <= room, "there are no more records than there is room for");
+    require(got <= room, "no more records are returned than fit");
   }
 
   Rig* rig_;

@@ -176,7 +176,7 @@ class Import {
   void poll() {
     urma_cr_t records[16];
     const int got = urma_poll_jfc(rig_->jfc, 16, records);
-    require(got >= 0 && got <= 16, "a poll gives what there is room for");
+    require(got >= 0 && got <= 16, "a poll returns no more than fits");
   }
   void read_text(Bytes* in) {
     const std::string text = in->text('\n');

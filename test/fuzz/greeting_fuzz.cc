@@ -62,7 +62,7 @@ bool give(Bytes* in, std::span<const uint8_t> bytes, Greeting* to) {
     bytes = bytes.subspan(portion);
     std::string why;
     if (to->received(portion, &why)) continue;
-    require(!why.empty(), "who is refused is told why");
+    require(!why.empty(), "a refused peer gets the reason");
     return false;
   }
   return true;
@@ -90,7 +90,7 @@ void strange(Bytes* in, Role role, const std::shared_ptr<const Secret>& secret) 
     }
     if (!give(in, bytes, &greeting)) break;
   }
-  require(secret == nullptr || !greeting.done(), "a stranger is not let in");
+  require(secret == nullptr || !greeting.done(), "a peer without the secret is not admitted");
 }
 
 // Two sides that know the secret, and an attacker that changes what they exchange.
@@ -107,7 +107,7 @@ void tampered(Bytes* in, const std::shared_ptr<const Secret>& secret) {
       bytes[in->below(static_cast<uint32_t>(bytes.size()))] ^= change;
       changed = changed || change != 0;
     }
-    if (!give(in, bytes, to)) return require(changed, "who knows the secret is let in");
+    if (!give(in, bytes, to)) return require(changed, "a peer that knows the secret is admitted");
   }
   require(changed != (begins.done() && answers.done()),
           "both are let in, or something was changed");

@@ -143,7 +143,7 @@ class Attack {
       poll();
       return pending_ == 0;
     });
-    require(ended, "each request of a peer that is gone ends");
+    require(ended, "each request of a lost peer ends");
     rig_->importer.end(segment_);
     rig_->importer.end(queue_);
     rig_->importer.end(jfs_);
@@ -177,15 +177,15 @@ class Attack {
         status = node.atomic(URMA_OPC_FADD, jfs_, queue_, old, word, 5);
       }
     }
-    require(status == URMA_SUCCESS, "a sound request is taken");
+    require(status == URMA_SUCCESS, "a valid request is accepted");
     ++pending_;
   }
   void poll() {
     std::vector<urma_cr_t> records;
     rig_->importer.poll(rig_->jfc, &records);
     for (const urma_cr_t& record : records) {
-      require(record.user_ctx == 5, "a record is that of a request");
-      require(record.status <= URMA_CR_REM_DATA_POISON, "a status is one of those there are");
+      require(record.user_ctx == 5, "a record belongs to a request");
+      require(record.status <= URMA_CR_REM_DATA_POISON, "a status is a known one");
       require(pending_-- > 0, "a request ends once");
     }
   }

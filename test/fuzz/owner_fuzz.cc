@@ -32,7 +32,8 @@ struct Inbox {
     std::vector<urma_cr_t> records;
     node->poll(jfc, &records);
     for (const urma_cr_t& record : records) {
-      require(record.user_ctx == 7 && record.local_id == jfr->jfr_id.id, "a record is its queue's");
+      require(record.user_ctx == 7 && record.local_id == jfr->jfr_id.id,
+              "a record names its queue");
       require(record.status != URMA_CR_SUCCESS || record.opcode == URMA_CR_OPC_WRITE_WITH_IMM ||
                   record.completion_len <= kRoom,
               "a message fits into its receive");
@@ -134,7 +135,7 @@ class Attack {
     peer_.reset();
     rig_->owner.settle();
     peer_ = std::make_unique<RawPeer>(rig_->owner);
-    require(peer_->greet() == Answer::kAccepted, "a peer is let in");
+    require(peer_->greet() == Answer::kAccepted, "a peer is admitted");
   }
   std::array<uint64_t, 12> numbers() const {
     const urma_seg_t& segment = written_->seg;

@@ -45,7 +45,7 @@ void talk(Bytes* script, Exchange* exchange) {
       }
       case 1: {
         const std::vector<uint8_t> blob = exchange->sync_blob(mine);
-        require(!blob.empty() && blob.size() <= Exchange::kMaxBlob, "a blob has its limits");
+        require(!blob.empty() && blob.size() <= Exchange::kMaxBlob, "a blob is bounded");
         break;
       }
       case 2:
@@ -88,7 +88,8 @@ void parse(Bytes* in) {
   if (!parsed.config.has_value()) return;
   const perftest::Block block = perftest::encode(*parsed.config);
   require(perftest::is_extended(block), "a block of this tool has its mark");
-  require(perftest::compare(*parsed.config, block, block).empty(), "a block agrees with itself");
+  require(perftest::compare(*parsed.config, block, block).empty(),
+          "a block does not differ from itself");
 }
 
 }  // namespace

@@ -53,7 +53,7 @@ class Region {
   // the names of the files.
   ~Region() {
     urma_detach_ur(ctx_, kName, segments_, 2);
-    require(urma_destroy_ur(ctx_, kName) == URMA_SUCCESS, "a region ends with who made it");
+    require(urma_destroy_ur(ctx_, kName) == URMA_SUCCESS, "a region ends with its creator");
     for (urma_target_seg_t* segment : segments_) {
       require(urma_unregister_seg(segment) == URMA_SUCCESS, "a segment can be unregistered");
     }
@@ -79,8 +79,8 @@ class Region {
     auto* info = reinterpret_cast<urma_ur_info_t*>(room.data());
     uint32_t count = 4;
     if (urma_lookup_ur(ctx_, kName, info, &count) == URMA_SUCCESS) {
-      require(info->cnt <= 4 && info->cnt <= count, "no more is told than there is room for");
-      require(std::memchr(info->name, '\0', sizeof info->name) != nullptr, "a name has an end");
+      require(info->cnt <= 4 && info->cnt <= count, "no more is reported than fits");
+      require(std::memchr(info->name, '\0', sizeof info->name) != nullptr, "a name is terminated");
     }
     urma_ur_t list[2];
     count = 2;

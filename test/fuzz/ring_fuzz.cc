@@ -60,7 +60,7 @@ void look(Bytes* in, const RingProducer& producer, RingConsumer* consumer) {
   }
   const uint64_t before = consumer->position();
   consumer->consume(message, in->take<uint8_t>());
-  require(consumer->position() == before + message.slots, "a message's slots are passed over");
+  require(consumer->position() == before + message.slots, "the slots of a message are skipped");
 }
 
 void consume(Bytes* in) {
@@ -105,7 +105,8 @@ class Producing {
         return send(in);
       case 2:
         while (producer_.reap(&cookie, &status)) expect_next(cookie);
-        return require(producer_.idle() == sent_.empty(), "idle means that nothing is under way");
+        return require(producer_.idle() == sent_.empty(),
+                       "a ring is idle exactly if nothing is in flight");
       case 3:
         return ask(in);
       case 4:
@@ -146,9 +147,10 @@ class Producing {
     if (!producer_.lent(position, &cookie)) return;
     for (const Sent& sent : sent_) {
       if (sent.position != position) continue;
-      return require(sent.by_reference && sent.cookie == cookie, "only what is lent is lent");
+      return require(sent.by_reference && sent.cookie == cookie,
+                     "memory is lent only for a message by reference");
     }
-    require(false, "nothing is lent that is not under way");
+    require(false, "memory is lent only for a message in flight");
   }
 
   RingProducer producer_{kMinRingBytes};

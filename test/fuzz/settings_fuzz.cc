@@ -48,7 +48,7 @@ void load(Bytes* in) {
     ::setenv(row.name, in->text('\n').c_str(), 1);
   }
   urma::core::EnvSettings settings;
-  require(settings.load().size() <= rows.size(), "one complaint for each value at most");
+  require(settings.load().size() <= rows.size(), "at most one complaint for each value");
   for (const SettingRow& row : rows) check(settings, row);
   require(settings.report().size() == rows.size(), "each setting is reported");
   for (const SettingRow& row : rows) ::unsetenv(row.name);
@@ -64,7 +64,7 @@ void plan(Bytes* in) {
             "a rule's numbers are in their ranges");
   }
   const auto faults = urma::Faults::parse(text);
-  require((faults == nullptr) == text.empty(), "no plan is none");
+  require((faults == nullptr) == text.empty(), "exactly an empty text gives no plan");
   if (faults == nullptr) return;
   while (!in->empty()) {
     const auto kind = static_cast<urma::OpKind>(in->below(4));

@@ -38,7 +38,7 @@ class Fenced {
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     require(all != MAP_FAILED, "memory");
     data_ = static_cast<char*>(all) + kPage;
-    require(::mprotect(data_, kBytes, PROT_READ | PROT_WRITE) == 0, "memory that can be used");
+    require(::mprotect(data_, kBytes, PROT_READ | PROT_WRITE) == 0, "usable memory");
     std::memset(own(), 'o', kOwn);
   }
   char* data() const { return data_; }

@@ -36,13 +36,13 @@ void decode_all(std::span<const uint8_t> given) {
   std::copy_n(given.begin(), std::min(given.size(), bytes.size()), bytes.begin());
   seal(&bytes);
   if (decode(bytes, &message) == Decoded::kMessage) {
-    require(encode(message) == bytes, "what is decoded says all that was there");
+    require(encode(message) == bytes, "encoding a decoded message gives the same bytes");
   }
   static_cast<void>(decode(given, &message));
   static_cast<void>(decode_returned(given));
   if (const auto ticket = decode_ticket(given); ticket.has_value()) {
     const auto again = decode_ticket(encode_ticket(*ticket));
-    require(again.has_value() && *again == *ticket, "a ticket comes back as it was");
+    require(again.has_value() && *again == *ticket, "a ticket round-trips");
   }
   static_cast<void>(decode_refusal(given));
 }

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 #
 # docs/internals/architecture.md: each function is declared in the file named with it, each folder
-# exists, no folder of the library is missing, and rooms use what the page says. The comparison
+# exists, no folder of the library is missing, and components use what the page says. The comparison
 # detects each violation.
 set -euo pipefail
 
@@ -17,7 +17,7 @@ fail() {
 restore() {
   local file
   rm -rf "${tree}/urma/later" "${tree}/jetty/later.h"
-  for file in docs/internals/architecture.md figures/rooms.dot \
+  for file in docs/internals/architecture.md figures/components.dot \
     jetty/BUILD.bazel jetty/event_channel.cc jetty/owner_lock.h; do
     cp -L --remove-destination "${file}" "${tree}/${file}"
   done
@@ -26,7 +26,7 @@ restore() {
 # Expects the comparison to fail, with the line TEXT and no other.
 expect_complaint() {
   local said
-  ! said="$(python3 tools/dev/architecture.py --root "${tree}")" || fail "nobody misses: $1"
+  ! said="$(python3 tools/dev/architecture.py --root "${tree}")" || fail "not reported: $1"
   [[ "${said}" == "$1" ]] || fail "instead of '$1': ${said}"
   restore
 }
@@ -38,9 +38,9 @@ python3 tools/dev/architecture.py || fail "the page and the sources differ (abov
 for way in send registration arm; do
   sed -n "/^## The way of an\? ${way}$/,/^## /p" docs/internals/architecture.md |
     grep -cE '^[0-9]+\. `' >"${TEST_TMPDIR}/steps" || true
-  (($(cat "${TEST_TMPDIR}/steps") > 10)) || fail "the way of a ${way} has next to no steps"
+  (($(cat "${TEST_TMPDIR}/steps") > 10)) || fail "the path of a ${way} has 10 steps or fewer"
 done
-(($(python3 tools/dev/architecture.py --list | wc -l) > 100)) || fail "next to no functions found"
+(($(python3 tools/dev/architecture.py --list | wc -l) > 100)) || fail "100 functions or fewer found"
 
 mkdir -p "${tree}"
 cp -rL docs examples figures jetty ofi packaging segment test third_party tools urma "${tree}"
@@ -76,5 +76,5 @@ expect_complaint "there is no folder later"
 sed -i 's|"//segment",|"//segment",\n        "//urma/core/api",|' "${tree}/jetty/BUILD.bazel"
 expect_complaint "jetty uses segment, urma/base, urma/core/api, urma/include, says its BUILD.bazel"
 sed -i 's|"segment/inplace" -> "segment"|"segment/inplace" -> "jetty"|' \
-  "${tree}/figures/rooms.dot"
-expect_complaint "figures/rooms.dot: segment/inplace does not use jetty"
+  "${tree}/figures/components.dot"
+expect_complaint "figures/components.dot: segment/inplace does not use jetty"

@@ -52,7 +52,7 @@ quietly cmake -S "${copy}" -B "${build}" "-DCMAKE_INSTALL_PREFIX=${prefix}" \
 sed -n 's/^  "file": "\(.*\)",\?$/\1/p' "${build}/compile_commands.json" | grep "^${copy}/" |
   sed "s|^${copy}/||" | sort -u >"${TEST_TMPDIR}/compiled"
 sed -n -e 's|^//||' -e 's|^:||' -e 's|:|/|p' test/install/compiled_sources | sort -u |
-  diff - "${TEST_TMPDIR}/compiled" || fail "Bazel (<) and CMake (>) compile other sources"
+  diff - "${TEST_TMPDIR}/compiled" || fail "Bazel (<) and CMake (>) compile different sources"
 
 # Those of .bazelrc for every build, and of urma/link_time.bzl.
 {
@@ -69,19 +69,19 @@ while read -r library; do
   name="${library##*/}"
   link_flags "${name}" >"${TEST_TMPDIR}/flags"
   [[ "$(sed -n 's/^-Wl,-soname,//p' "${TEST_TMPDIR}/flags")" == "$(dynamic SONAME "${library}")" ]] ||
-    fail "the soname of ${name}"
+    fail "${name} has another soname in CMake"
   [[ "$(sed -n 's/^-Wl,-rpath,//p' "${TEST_TMPDIR}/flags" | sed 's/:*$//')" == \
-     "$(dynamic 'RUNPATH|RPATH' "${library}")" ]] || fail "the search path of ${name}"
+     "$(dynamic 'RUNPATH|RPATH' "${library}")" ]] || fail "${name} has another search path in CMake"
   map="$(sed -n 's/^-Wl,--version-script=//p' "${TEST_TMPDIR}/flags")"
   [[ -z "${map}" ]] || diff <(listed "${map}") <(exported "${library}") ||
-    fail "CMake's version script (<) and what Bazel's ${name} exports (>)"
+    fail "CMake's version script (<) and the exports of Bazel's ${name} (>) differ"
   for flag in -flto=auto -Wl,-z,nodelete; do
     [[ "$(sed -n "\|/${name}\",|,/^)/p" BUILD.bazel | grep -cE -- "\"${flag}\"|${flag/-flto=auto/LINK_TIME}")" == \
-      "$(grep -cxF -- "${flag}" "${TEST_TMPDIR}/flags")" ]] || fail "${flag} for ${name}"
+      "$(grep -cxF -- "${flag}" "${TEST_TMPDIR}/flags")" ]] || fail "Bazel and CMake differ in ${flag} for ${name}"
   done
   checked=$((checked + 1))
 done < <(find "${by_bazel}${prefix}/lib" -name '*.so*' -type f)
-((checked >= 7)) || fail "only ${checked} libraries"
+((checked >= 7)) || fail "only ${checked} libraries checked, fewer than 7"
 
 if [[ -n "${URMA_SOAK:-}" ]]; then
   quietly cmake --build "${build}" "-j$(nproc)"
@@ -92,15 +92,15 @@ else
     share/doc/urma/examples "${build}")
 fi
 DESTDIR="${by_cmake}" quietly cmake --install "${build}"
-diff <(tree "${by_bazel}") <(tree "${by_cmake}") || fail "Bazel's files (<) and CMake's (>)"
+diff <(tree "${by_bazel}") <(tree "${by_cmake}") || fail "Bazel's files (<) and CMake's (>) differ"
 while read -r file; do
   if readelf -h "${by_bazel}/${file}" &>/dev/null; then
     for field in SONAME NEEDED 'RUNPATH|RPATH'; do
       diff <(dynamic "${field}" "${by_bazel}/${file}") <(dynamic "${field}" "${by_cmake}/${file}") ||
-        fail "${field} of ${file}, by Bazel (<) and by CMake (>)"
+        fail "${field} of ${file} differs between Bazel (<) and CMake (>)"
     done
     diff <(exported "${by_bazel}/${file}") <(exported "${by_cmake}/${file}") ||
-      fail "the symbols of ${file}, by Bazel (<) and by CMake (>)"
+      fail "the symbols of ${file} differ between Bazel (<) and CMake (>)"
   else
     cmp "${by_bazel}/${file}" "${by_cmake}/${file}"
   fi

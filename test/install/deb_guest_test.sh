@@ -7,10 +7,10 @@
 # Takes minutes, root and a mirror: only if URMA_TEST_DEBOOTSTRAP is 1.
 set -euo pipefail
 
-[[ "${URMA_TEST_DEBOOTSTRAP:-0}" == 1 ]] || { echo "SKIP: URMA_TEST_DEBOOTSTRAP is not 1"; exit 0; }
+[[ "${URMA_TEST_DEBOOTSTRAP:-0}" == 1 ]] || { echo "SKIP: takes minutes and the network; set URMA_TEST_DEBOOTSTRAP=1"; exit 0; }
 ((EUID == 0)) || { echo "FAIL: debootstrap and chroot need root"; exit 1; }
 for program in chrpath debootstrap dh lintian; do
-  command -v "${program}" >/dev/null || { echo "FAIL: no ${program}"; exit 1; }
+  command -v "${program}" >/dev/null || { echo "FAIL: ${program} is not installed"; exit 1; }
 done
 
 source test/install/installed.sh

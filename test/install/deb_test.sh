@@ -8,15 +8,15 @@
 set -euo pipefail
 
 for program in chrpath dh dh_python3 dpkg-buildpackage; do
-  command -v "${program}" >/dev/null || { echo "SKIP: no ${program}"; exit 0; }
+  command -v "${program}" >/dev/null || { echo "SKIP: ${program} is not installed"; exit 0; }
 done
-/usr/bin/python3 -c 'import cffi' 2>/dev/null || { echo "SKIP: no python3-cffi"; exit 0; }
+/usr/bin/python3 -c 'import cffi' 2>/dev/null || { echo "SKIP: python3-cffi is not installed"; exit 0; }
 
 source test/install/installed.sh
 readonly out="${TEST_TMPDIR}/out" root="${TEST_TMPDIR}/root" unpacked="${TEST_TMPDIR}/unpacked"
 export URMA_RUNTIME_DIR="${TEST_TMPDIR}/runtime"
 if ! command -v lintian >/dev/null; then
-  echo "no lintian: not looked at by it"
+  echo "lintian is not installed: packages not checked by it"
   mkdir "${TEST_TMPDIR}/none"
   ln -s /bin/true "${TEST_TMPDIR}/none/lintian"
   PATH="${PATH}:${TEST_TMPDIR}/none"
@@ -94,18 +94,18 @@ for library in "${root}/${libdir}"/*.so.0 "${root}/${libdir}"/urma/*; do
   id="$(readelf -n "${library}" | sed -n 's/.*Build ID: //p')"
   readelf -S "${library}" | grep debug_info >/dev/null && fail "${library##*/} is not stripped"
   readelf -S "${root}/usr/lib/debug/.build-id/${id::2}/${id:2}.debug" | grep debug_info >/dev/null ||
-    fail "no debug information of ${library##*/}"
+    fail "no debug information for ${library##*/}"
 done
 
 # The source package and its symbols file: a missing or additional symbol is detected.
 dpkg-source -x "${out}"/*.dsc "${unpacked}" >/dev/null
-[[ -x "${unpacked}/dev" && -x "${unpacked}/debian/rules" ]] || fail "the source package"
+[[ -x "${unpacked}/dev" && -x "${unpacked}/debian/rules" ]] || fail "the source package lacks ./dev or debian/rules"
 cmp LICENSE "${unpacked}/LICENSE"
 ! sed -e '1,/^Copyright/d' -e '/./!d' -e 's/^/ /' LICENSE |
   grep -vxFf "${unpacked}/debian/copyright" ||
   fail "debian/copyright lacks these lines of LICENSE"
 grep -qx "Copyright: $(sed -n 's/^Copyright (c) //p' LICENSE)" "${unpacked}/debian/copyright" ||
-  fail "debian/copyright names others than LICENSE"
+  fail "debian/copyright and LICENSE name different holders"
 
 symbols() {
   (cd "${unpacked}" && dpkg-gensymbols -q -c4 -v99 -pliburma0 "-P${root}" \
@@ -114,9 +114,9 @@ symbols() {
 readonly exported="${unpacked}/debian/liburma0.symbols"
 symbols "${exported}" || fail "liburma0.symbols and the libraries differ"
 grep -v ' urma_init@' "${exported}" >"${TEST_TMPDIR}/fewer"
-! symbols "${TEST_TMPDIR}/fewer" 2>/dev/null || fail "a new symbol is not noticed"
+! symbols "${TEST_TMPDIR}/fewer" 2>/dev/null || fail "a new symbol is not reported"
 sed '/ urma_init@/{p;s/urma_init/urma_innit/}' "${exported}" >"${TEST_TMPDIR}/more"
-! symbols "${TEST_TMPDIR}/more" 2>/dev/null || fail "a symbol that is gone is not noticed"
+! symbols "${TEST_TMPDIR}/more" 2>/dev/null || fail "a missing symbol is not reported"
 rm -r "${root}"
 
 mkdir -p "${root}/var/lib/dpkg/"{info,updates,triggers}

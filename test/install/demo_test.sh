@@ -19,7 +19,7 @@ forms <"${TEST_TMPDIR}/printed" >"${TEST_TMPDIR}/printed_forms"
 
 [[ "$(shown | tail -n 1)" == "$(tail -n 1 "${TEST_TMPDIR}/printed")" ]]
 if shown | grep ' latency ' | grep -vE ' latency [0-9]+ to [0-9]+ ns \(needs two free cores\): '; then
-  echo 'README.md shows a latency without a range, or without what it needs'
+  echo 'README.md shows a latency without a range, or without its conditions'
   exit 1
 fi
 # Each line of the page is found after the one before it.

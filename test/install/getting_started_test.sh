@@ -19,7 +19,7 @@ bash -euc "$(block build)"
 
 status=0
 timeout 60 bash -c "$(block client)" >alone || status=$?
-((status == 1)) || { echo "without a server the client ended with ${status}"; exit 1; }
+((status == 1)) || { echo "without a server the client ended with ${status}, not 1"; exit 1; }
 grep -q 'the request failed: peer not reachable' alone
 
 expect_server_and_client

@@ -28,19 +28,19 @@ python3 tools/dev/man.py --out "${pages}" --examples "${examples}"
 for library in lib/liburma.so.0 lib/libtpsa.so.0; do
   nm -D --defined-only "${library}" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }'
 done | grep -v '^URMA_' | sort -u >"${TEST_TMPDIR}/symbols"
-(($(wc -l <"${TEST_TMPDIR}/symbols") > 128)) || fail "the library exports next to nothing"
+(($(wc -l <"${TEST_TMPDIR}/symbols") > 128)) || fail "the library exports 128 symbols or fewer"
 while read -r name; do
   fail "${name} is exported and has no page"
 done < <(without_page <"${TEST_TMPDIR}/symbols")
 [[ "$(echo urma_no_such_function | without_page)" == urma_no_such_function ]] ||
-  fail "a name without a page is not noticed"
+  fail "a name without a page is not reported"
 python3 tools/dev/man.py --list | sort | comm -23 - "${TEST_TMPDIR}/symbols" |
   while read -r name; do echo "${name} has a page and is not exported"; done >"${TEST_TMPDIR}/extra"
 [[ ! -s "${TEST_TMPDIR}/extra" ]] || fail "$(cat "${TEST_TMPDIR}/extra")"
 
 for page in "${pages}"/man*/*; do
   if [[ "$(head -c 4 "${page}")" == '.so ' ]]; then
-    [[ -f "${pages}/$(cut -c 5- "${page}")" ]] || fail "${page##*/} leads nowhere"
+    [[ -f "${pages}/$(cut -c 5- "${page}")" ]] || fail "${page##*/} links to a missing page"
     continue
   fi
   complaints="$({
@@ -51,7 +51,7 @@ for page in "${pages}"/man*/*; do
   [[ -z "${complaints}" ]] || fail "${page##*/}: ${complaints}"
   while IFS='()' read -r name section; do
     [[ -f "${pages}/man${section}/${name}.${section}" ]] ||
-      fail "${page##*/} refers to ${name}(${section}), which is not there"
+      fail "${page##*/} refers to ${name}(${section}), which does not exist"
   done < <(grep -oP '\\fB\K\w+\\fR\(\d\)' "${page}" | sed 's/\\fR//' | sort -u)
 done
 
@@ -60,11 +60,11 @@ for example in "${examples}"/*.c; do
     2>"${TEST_TMPDIR}/compiler" ||
     fail "the example ${example##*/} does not compile: $(cat "${TEST_TMPDIR}/compiler")"
 done
-(($(find "${examples}" -name '*.c' | wc -l) > 20)) || fail "there are next to no examples"
+(($(find "${examples}" -name '*.c' | wc -l) > 20)) || fail "there are 20 examples or fewer"
 
 tools/admin/urma_admin --json show config >"${TEST_TMPDIR}/config.json"
 man -l "${pages}/man7/urma_env.7" | col -bx >"${TEST_TMPDIR}/env.txt"
-python3 - "${TEST_TMPDIR}/config.json" "${TEST_TMPDIR}/env.txt" <<'END' || fail "urma_env(7)"
+python3 - "${TEST_TMPDIR}/config.json" "${TEST_TMPDIR}/env.txt" <<'END' || fail "urma_env(7) and the table of settings differ (above)"
 import json, sys
 
 settings = json.load(open(sys.argv[1]))

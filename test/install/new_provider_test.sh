@@ -21,18 +21,18 @@ fail() {
 }
 
 for name in "" Upper 1st two-words shm loopback a123456789012345678901234; do
-  ! "${tree}/dev" new-provider "${name}" &>/dev/null || fail "'${name}' was taken for a name"
+  ! "${tree}/dev" new-provider "${name}" &>/dev/null || fail "the name '${name}' was accepted"
 done
-cmp "${before}" "${tree}/BUILD.bazel" || fail "a name that was refused has left something"
+cmp "${before}" "${tree}/BUILD.bazel" || fail "a refused name changed BUILD.bazel"
 
-"${tree}/dev" new-provider acme | grep 'liburma-acme.so' >/dev/null || fail "it does not say what it made"
-! "${tree}/dev" new-provider acme &>/dev/null || fail "a second one of the same name"
-(($(grep -c '"lib/acme/liburma-acme.so"' "${tree}/BUILD.bazel") == 1)) || fail "the top BUILD.bazel"
+"${tree}/dev" new-provider acme | grep 'liburma-acme.so' >/dev/null || fail "it does not print what it created"
+! "${tree}/dev" new-provider acme &>/dev/null || fail "a second provider of the same name was accepted"
+(($(grep -c '"lib/acme/liburma-acme.so"' "${tree}/BUILD.bazel") == 1)) || fail "the top BUILD.bazel does not name the module once"
 ! grep -rqi 'loopback' "${tree}/urma/providers/acme" "${tree}/test/acme" ||
-  fail "a name was not filled in"
-[[ -s "${tree}/test/acme/acme_test.cc" ]] || fail "its own test is not there"
+  fail "a placeholder was not replaced by the name"
+[[ -s "${tree}/test/acme/acme_test.cc" ]] || fail "its own test is missing"
 lines="$(cat "${tree}"/urma/providers/acme/* | wc -l)"
-((lines <= 500)) || fail "a whole provider in ${lines} lines"
+((lines <= 500)) || fail "the provider has ${lines} lines, more than 500"
 
 mapfile -t archives < <(find jetty segment urma/base third_party/fmt -name '*.a')
 c++ -std=c++20 -Wall -Wextra -Werror -fPIC -shared -fvisibility=hidden -O1 "-I${tree}" "-I${root}" \
@@ -48,9 +48,9 @@ unset XML_OUTPUT_FILE
 suite() {
   TEST_SRCDIR='' URMA_DEVICE=urma_acme0 CONFORMANCE_MODULE=none LEVEL_PROGRAM=none \
     "$1" --gtest_filter="$2" >"${said}" 2>&1 ||
-    { tail -n 40 "${said}"; fail "$1 over the new device"; }
+    { tail -n 40 "${said}"; fail "$1 failed over the new device (above)"; }
   grep '^\[  PASSED  \] [1-9]' "${said}" >/dev/null || fail "$1 has no test for $2"
-  ! grep '^\[  SKIPPED \]' "${said}" || fail "$1 has skipped something"
+  ! grep '^\[  SKIPPED \]' "${said}" || fail "$1 skipped a test"
 }
 suite test/conformance/lines_test 'DeviceLines.*'
 suite test/loopback/opcode_matrix_test '*OneProcess*'

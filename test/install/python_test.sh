@@ -7,7 +7,7 @@
 set -euo pipefail
 
 readonly python=/usr/bin/python3
-"${python}" -c 'import cffi' 2>/dev/null || { echo "SKIP: no python3-cffi"; exit 0; }
+"${python}" -c 'import cffi' 2>/dev/null || { echo "SKIP: python3-cffi is not installed"; exit 0; }
 
 source test/install/installed.sh
 source test/install/page.sh

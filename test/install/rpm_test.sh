@@ -9,7 +9,7 @@
 set -euo pipefail
 
 for program in chrpath rpm2archive rpmbuild; do
-  command -v "${program}" >/dev/null || { echo "SKIP: no ${program}"; exit 0; }
+  command -v "${program}" >/dev/null || { echo "SKIP: ${program} is not installed"; exit 0; }
 done
 
 source test/install/installed.sh
@@ -54,7 +54,7 @@ pages() {
 version="$(sed -n 's/^Version: //p' packaging/urma.pc.in)-1"
 readonly packages=(libfabric-urma liburma liburma-devel liburma-rocm liburma-tcp liburma-verbs urma-tools)
 diff <(printf '%s\n' "${packages[@]}") \
-  <(rpm -qp --qf '%{NAME}\n' "${out}"/*."$(uname -m)".rpm | sort) || fail "the packages (above)"
+  <(rpm -qp --qf '%{NAME}\n' "${out}"/*."$(uname -m)".rpm | sort) || fail "the packages differ (above)"
 [[ -e "${out}/liburma-${version}.src.rpm" ]] || fail "no source package"
 
 expect_files liburma < <(
@@ -75,8 +75,8 @@ expect_files urma-tools < <(
 )
 files_of liburma-devel >"${TEST_TMPDIR}/devel"
 diff <(cd examples && ls -d *.* Makefile | sort) \
-  <(sed -n 's|^/usr/share/doc/urma/examples/||p' "${TEST_TMPDIR}/devel") || fail "the examples"
-diff <(pages 3) <(pages 3 | grep -xFf - "${TEST_TMPDIR}/devel") || fail "manual pages (above)"
+  <(sed -n 's|^/usr/share/doc/urma/examples/||p' "${TEST_TMPDIR}/devel") || fail "the examples differ (above)"
+diff <(pages 3) <(pages 3 | grep -xFf - "${TEST_TMPDIR}/devel") || fail "manual pages are missing (above)"
 [[ -z "$(for name in "${packages[@]}"; do files_of "${name}"; done | sort | uniq -d)" ]] ||
   fail "a file is in two packages"
 
@@ -89,7 +89,7 @@ expect_need liburma-verbs "libibverbs.so.1()${mark}"
 expect_need liburma-verbs "librdmacm.so.1()${mark}"
 expect_need libfabric-urma "libfabric.so.1()${mark}"
 ! rpm -qp --requires "$(package liburma)" | grep -E 'ibverbs|hsa|fabric|ssl|uring' ||
-  fail "the library alone needs libraries of providers"
+  fail "liburma needs libraries of providers"
 
 mkdir "${root}"
 for name in "${packages[@]}"; do
@@ -97,7 +97,7 @@ for name in "${packages[@]}"; do
 done
 export URMA_RUNTIME_DIR="${TEST_TMPDIR}/runtime" LD_LIBRARY_PATH="${root}${libdir}"
 [[ -z "$(find "${root}${libdir}" "${root}/usr/bin" -type f -exec readelf -d {} + 2>/dev/null |
-  grep -E 'RPATH|RUNPATH')" ]] || fail "a search path in a package"
+  grep -E 'RPATH|RUNPATH')" ]] || fail "a package has an RPATH or RUNPATH"
 "${root}/usr/bin/urma_admin" show --all | grep urma_shm0 >/dev/null
 "${root}/usr/bin/urma_admin" show providers | grep liburma-verbs >/dev/null
 "${root}/usr/bin/urma_ping" --help >/dev/null
@@ -118,9 +118,9 @@ END
 fi
 PATH="${tools}:${PATH}" rpmbuild --rebuild --nodeps --define "_topdir ${again}" \
   "${out}/liburma-${version}.src.rpm" >"${TEST_TMPDIR}/log" 2>&1 ||
-  { tail -n 40 "${TEST_TMPDIR}/log"; fail "rpmbuild --rebuild"; }
+  { tail -n 40 "${TEST_TMPDIR}/log"; fail "rpmbuild --rebuild failed (above)"; }
 for name in "${packages[@]}"; do
   diff <(files_of "${name}") <(files_of "${name}" "${again}/RPMS/$(uname -m)") ||
-    fail "the files of ${name}, made by CMake (>)"
+    fail "the files of ${name} and those of CMake (>) differ"
 done
 echo "made, unpacked and made again: ${packages[*]}"

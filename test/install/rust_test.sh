@@ -7,7 +7,7 @@ set -euo pipefail
 
 export PATH="/usr/bin:${PATH}"
 for program in bindgen rustc; do
-  [[ -x "/usr/bin/${program}" ]] || { echo "SKIP: no ${program} of Debian"; exit 0; }
+  [[ -x "/usr/bin/${program}" ]] || { echo "SKIP: /usr/bin/${program} is not installed"; exit 0; }
 done
 
 source test/install/installed.sh

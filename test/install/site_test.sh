@@ -17,24 +17,24 @@ fail() {
   exit 1
 }
 
-python3 tools/dev/figures.py --root "${tree}" --check || fail "a figure is not what its text says"
+python3 tools/dev/figures.py --root "${tree}" --check || fail "a figure differs from its text (above)"
 for source in "${tree}"/figures/*.{flow,dot}; do
   drawn="${source%.*}.svg"
   python3 -c 'import sys, xml.dom.minidom as d; d.parse(sys.argv[1])' "${drawn}"
   ! grep -Eo '(fill|stroke)="[^"]*"' "${drawn}" | grep -vE 'none|currentColor|transparent' ||
     fail "${drawn##*/} has a colour that does not follow light and dark"
-  grep -q "figures/${drawn##*/}" "${tree}"/docs/*/*.md || fail "${drawn##*/} stands in no document"
+  grep -q "figures/${drawn##*/}" "${tree}"/docs/*/*.md || fail "no document shows ${drawn##*/}"
 done
 
 cp -r "${tree}" "${TEST_TMPDIR}/wrong"
 sed -i 's/urma_rearm_jfc/urma_rearm_later/' "${TEST_TMPDIR}/wrong/figures/interrupt.flow"
 ! python3 tools/dev/figures.py --root "${TEST_TMPDIR}/wrong" --check >/dev/null ||
-  fail "a figure that differs from its text is not noticed"
+  fail "a figure that differs from its text is not reported"
 echo "nobody -> client: hello" >>"${TEST_TMPDIR}/wrong/figures/polling.flow"
 ! python3 tools/dev/figures.py --root "${TEST_TMPDIR}/wrong" --check 2>/dev/null ||
-  fail "a lane that is not there is not noticed"
+  fail "a missing lane is not reported"
 
-command -v mkdocs >/dev/null || { echo "SKIP: no mkdocs"; exit 0; }
+command -v mkdocs >/dev/null || { echo "SKIP: mkdocs is not installed"; exit 0; }
 python3 "${tree}/tools/dev/site.py" --root "${tree}" --out "${site}"
 cat >"${TEST_TMPDIR}/links.py" <<'END'
 import pathlib, posixpath, re, sys, urllib.parse
@@ -65,11 +65,11 @@ for page in "${tree}"/docs/{guide,reference,internals}/*.md; do
 done
 
 rm "${site}/docs/reference/errors.html"
-! python3 "${TEST_TMPDIR}/links.py" "${site}" >/dev/null || fail "a page that is gone is not missed"
+! python3 "${TEST_TMPDIR}/links.py" "${site}" >/dev/null || fail "a removed page is not reported"
 sed -i 's/reference.errors.md/reference\/error.md/' "${tree}/docs/README.md"
 ! python3 "${tree}/tools/dev/site.py" --root "${tree}" --out "${site}" &>/dev/null ||
-  fail "an index with a page that is not there is not noticed"
+  fail "a missing page in the index is not reported"
 cp -L docs/README.md "${tree}/docs/README.md"
 echo '[gone](gone.md)' >>"${tree}/docs/guide/concepts.md"
 ! python3 "${tree}/tools/dev/site.py" --root "${tree}" --out "${site}" &>/dev/null ||
-  fail "a link to a page that is not there is not noticed"
+  fail "a link to a missing page is not reported"

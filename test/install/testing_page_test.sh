@@ -10,7 +10,7 @@ source test/install/installed.sh
 readonly prefix="${TEST_TMPDIR}/installed" page="${PWD}/docs/guide/testing_your_program.md"
 readonly read_page="${PWD}/test/install/testing_page.py" work="${TEST_TMPDIR}/work"
 for program in cmake make valgrind; do
-  command -v "${program}" >/dev/null || { echo "SKIP: no ${program}"; exit 0; }
+  command -v "${program}" >/dev/null || { echo "SKIP: ${program} is not installed"; exit 0; }
 done
 install_built "${prefix}"
 export PATH="${prefix}/bin:${PATH}" LD_LIBRARY_PATH="${prefix}/lib"
@@ -35,7 +35,7 @@ if unshare --user --map-current-user --mount --pid --fork --net --ipc --uts true
   "${read_page}" "${page}" block walls >walls.sh
   timeout 120 sh -eu walls.sh
 else
-  echo "SKIP: containers: this process may not make namespaces"
+  echo "SKIP: containers: this process may not create namespaces; run as root"
 fi
 
 if /usr/bin/python3 -c 'import yaml' 2>/dev/null; then
@@ -46,5 +46,5 @@ if /usr/bin/python3 -c 'import yaml' 2>/dev/null; then
     sh -eux steps.sh >steps.log 2>&1 || { cat steps.log; exit 1; }
   done
 else
-  echo "SKIP: jobs: no python3-yaml"
+  echo "SKIP: jobs: python3-yaml is not installed"
 fi

@@ -45,7 +45,7 @@ Config with_events() {
   return config;
 }
 
-TEST_F(LoopbackTest, WhoSleepsIsWokenByAMessage) {
+TEST_F(LoopbackTest, AMessageWakesASleepingReceiver) {
   run_one([](Channel&) {
     Self self(with_events());
     self.endpoint.post_receive(self.segment, self.in(), 64, 7);
@@ -60,7 +60,7 @@ TEST_F(LoopbackTest, WhoSleepsIsWokenByAMessage) {
   });
 }
 
-TEST_F(LoopbackTest, WhoSleepsIsWokenByAnAnswer) {
+TEST_F(LoopbackTest, ACompletionWakesASleepingSender) {
   run_one([](Channel&) {
     Self self(with_events());
     arm(self.endpoint.send_jfc);
@@ -110,7 +110,7 @@ TEST_F(LoopbackTest, WithoutAReceiveAMessageIsRefused) {
   });
 }
 
-TEST_F(LoopbackTest, AnErrorStateFlushesWhatWasNotReceived) {
+TEST_F(LoopbackTest, AnErrorStateFlushesPendingMessages) {
   run_one([](Channel&) {
     Self self;
     send(self, 8, 1);
@@ -144,7 +144,7 @@ struct Written {
   urma_target_seg_t* remote = nullptr;  // its import
 };
 
-TEST_F(LoopbackTest, AnUnregisteredSegmentIsReachedByNobody) {
+TEST_F(LoopbackTest, AnUnregisteredSegmentCannotBeAccessed) {
   run_one([](Channel&) {
     Self self;
     Written written(&self);
@@ -180,7 +180,7 @@ __attribute__((no_sanitize("thread"))) bool has_begun(const char* into, char val
 }
 
 // The path to a receiver that rejects its peers ends while data is in flight.
-TEST_F(LoopbackTest, AReceiverMayGoBehindTheDataOfAWriteImm) {
+TEST_F(LoopbackTest, AReceiverMayEndAfterTheDataOfAWriteImm) {
   run_one([](Channel&) {
     constexpr size_t kSize = 1 << 20;  // in one turn
     constexpr int kRounds = kSanitized ? 20 : 200;
@@ -226,7 +226,7 @@ TEST_F(LoopbackTest, AReceiverMayGoBehindTheDataOfAWriteImm) {
 // The paths to the members of a group are cleaned up from time to time, including the one that a
 // post used last. The queue holds one request, so that each has left its path when the next one is
 // posted.
-TEST_F(LoopbackTest, APathMayGoWhileAChainIsPosted) {
+TEST_F(LoopbackTest, APathMayEndWhileAChainIsPosted) {
   run_one([](Channel&) {
     constexpr size_t kChain = 300;  // turns of the group
     Self self;
@@ -272,7 +272,7 @@ TEST_F(LoopbackTest, APathMayGoWhileAChainIsPosted) {
 }
 
 // An import continues with what is registered anew under its token id.
-TEST_F(LoopbackTest, WhatWasInvalidatedIsAskedForAnew) {
+TEST_F(LoopbackTest, AnImportFindsTheSegmentRegisteredAgain) {
   run_one([](Channel&) {
     Self self;
     Written written(&self);
@@ -302,7 +302,7 @@ TEST_F(LoopbackTest, WhatWasInvalidatedIsAskedForAnew) {
 }
 
 // The rules of docs/reference/faults.md, over any wire.
-TEST_F(LoopbackTest, FaultsHappenWhereTheyAreAskedFor) {
+TEST_F(LoopbackTest, FaultsHappenWhereThePlanSays) {
   run_one([](Channel&) {
     ASSERT_EQ(::setenv("URMA_FAULT", "token:op=write,after=1,count=1;queue:op=read", 1), 0);
     Self self;

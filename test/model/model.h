@@ -3,7 +3,7 @@
 // The contract as a small machine: the objects in two processes, the answer to each call, and which
 // requests complete, in which order, with which memory afterwards.
 //
-// Where the contract leaves a choice, an answer holds everything that is allowed: several values,
+// If the contract leaves a choice, an answer holds everything that is allowed: several values,
 // several statuses of a record, or bytes of memory that are unknown until they are seen. A call
 // that the contract leaves undefined, or whose result two processes would race for, is marked as
 // undefined and never made.

@@ -119,8 +119,8 @@ class ModelTest : public urma_test::ProcessTest {
     const std::string first = "MODEL_SEED=" + std::to_string(report_->failed_seed);
     const std::string shorter = shrink(text);
     FAIL() << "to run it alone: " << first << "\n"
-           << text << "\nwhat is left when calls that do "
-           << "not matter are left out:\n"
+           << text << "\nthe calls that "
+           << "are needed to fail:\n"
            << shorter;
   }
 
@@ -128,7 +128,7 @@ class ModelTest : public urma_test::ProcessTest {
   Report* const report_;
 };
 
-TEST_F(ModelTest, EveryAnswerIsOneThatTheContractAllows) {
+TEST_F(ModelTest, TheContractAllowsEveryAnswer) {
   const uint64_t one = setting("MODEL_SEED", 0);
   if (one != 0) return expect_no_failure(run(one, 1));
   const uint64_t first = setting("MODEL_FIRST", 1),

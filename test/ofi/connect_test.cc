@@ -31,7 +31,7 @@ TEST_F(InfoTest, ListsEachDeviceAsADomain) {
   fi_freeinfo(info);
 }
 
-TEST_F(InfoTest, OffersNothingThatItLacks) {
+TEST_F(InfoTest, MatchesOnlySupportedHints) {
   const auto offered = [&](const std::function<void(fi_info*)>& change) {
     fi_info* hints = all_hints();
     change(hints);
@@ -64,7 +64,7 @@ TEST_F(InfoTest, OffersNothingThatItLacks) {
   EXPECT_FALSE(offered([](fi_info* hints) { hints->fabric_attr->name = strdup("other"); }));
 }
 
-TEST_F(InfoTest, OffersNoDataToWhoCannotTakeIt) {
+TEST_F(InfoTest, OffersNoCqDataToProgramsThatCannotTakeIt) {
   hints_->mode = 0;
   fi_info* info = nullptr;
   ASSERT_EQ(provider().getinfo(kVersion, nullptr, nullptr, 0, hints_, &info), 0);
@@ -74,7 +74,7 @@ TEST_F(InfoTest, OffersNoDataToWhoCannotTakeIt) {
   fi_freeinfo(info);
 }
 
-TEST_F(InfoTest, SpeaksToOldProgramsInTheirWords) {
+TEST_F(InfoTest, AnswersOldProgramsInOldTerms) {
   constexpr uint32_t kOld = FI_VERSION(1, 4);
   fi_info* info = nullptr;
   ASSERT_EQ(provider().getinfo(kOld, nullptr, nullptr, 0, nullptr, &info), 0);
@@ -83,7 +83,7 @@ TEST_F(InfoTest, SpeaksToOldProgramsInTheirWords) {
   fi_freeinfo(info);
 }
 
-TEST_F(InfoTest, TakesAddressesOfUrmaAlone) {
+TEST_F(InfoTest, TakesOnlyUrmaAddresses) {
   fi_info* info = nullptr;
   EXPECT_EQ(provider().getinfo(kVersion, "localhost", "7471", 0, hints_, &info), -FI_ENODATA);
   EXPECT_EQ(provider().getinfo(kVersion, nullptr, "65536", FI_SOURCE, hints_, &info), -FI_ENODATA);
@@ -112,7 +112,7 @@ TEST_F(InfoTest, ReadsWhatItWrites) {
   EXPECT_FALSE(urma_fi::parse("urma_shm0", &address));
 }
 
-TEST_F(InfoTest, BelievesNoMessageThatIsWrong) {
+TEST_F(InfoTest, RefusesMalformedMessages) {
   using urma_fi::CmKind;
   const auto message = urma_fi::make_message(CmKind::kRequest, 0, 7, 9, "data", 4);
   const size_t size = urma_fi::size_of(message);
@@ -134,7 +134,7 @@ TEST_F(InfoTest, BelievesNoMessageThatIsWrong) {
   EXPECT_FALSE(with([](auto& one) { one.kind = CmKind::kAccept; }));
 }
 
-TEST_F(InfoTest, RefusesWhatCannotBe) {
+TEST_F(InfoTest, RefusesInvalidCalls) {
   fi_cq_attr cq_attr{};
   cq_attr.wait_obj = FI_WAIT_MUTEX_COND;
   fid_cq* cq = nullptr;
@@ -166,7 +166,7 @@ TEST_F(InfoTest, RefusesWhatCannotBe) {
   EXPECT_EQ(fi_domain(fabric_, &unnamed, &domain, nullptr), -FI_ENODEV);
 }
 
-TEST_F(InfoTest, ConnectsToNobody) {
+TEST_F(InfoTest, ConnectWithoutAListenerIsRefused) {
   fid_cq* cq = open_cq();
   fid_ep* ep = open_ep(info_, cq);
   sockaddr_in6 nowhere{};
@@ -203,7 +203,7 @@ TEST_F(InfoTest, IsRejectedWithData) {
   EXPECT_EQ(fi_close(&pep->fid), 0);
 }
 
-TEST_F(InfoTest, IsTurnedAwayByOneThatCloses) {
+TEST_F(InfoTest, ConnectIsRefusedWhenTheListenerCloses) {
   fid_pep* pep = listen_at(info_);
   fid_cq* cq = open_cq();
   fid_ep* ep = open_ep(info_, cq);
@@ -231,7 +231,7 @@ TEST_F(InfoTest, ListensAtAChosenIdOnce) {
   fi_freeinfo(chosen);
 }
 
-TEST_F(InfoTest, CarriesEventsOfItsUser) {
+TEST_F(InfoTest, QueuesEventsOfTheProgram) {
   uint32_t type = 0;
   char room[8];
   EXPECT_EQ(fi_eq_sread(eq_, &type, room, sizeof(room), 0, 0), -FI_EAGAIN);
@@ -254,7 +254,7 @@ class Rejects : public urma_fi::CmSink {
 };
 
 // Any process can send to a port.
-TEST_F(ConnectTest, StandsStrangeMessages) {
+TEST_F(ConnectTest, IgnoresUnexpectedMessages) {
   using urma_fi::CmKind;
   int error = 0;
   const auto device = urma_fi::Device::open("urma_shm0", nullptr, &error);
@@ -281,7 +281,7 @@ TEST_F(ConnectTest, StandsStrangeMessages) {
   EXPECT_EQ(next(b_).len, 8u);
 }
 
-TEST_F(ConnectTest, TellsOfTheEnd) {
+TEST_F(ConnectTest, ReportsAShutdown) {
   EXPECT_EQ(fi_accept(a_.ep, nullptr, 0), -FI_EINVAL);
   sockaddr_in6 peer{};
   size_t size = sizeof(peer);
@@ -300,7 +300,7 @@ TEST_F(ConnectTest, TellsOfTheEnd) {
   EXPECT_EQ(flushed.op_context, &a_);
 }
 
-TEST_F(ConnectTest, TellsOfAnEndpointThatIsClosed) {
+TEST_F(ConnectTest, ReportsAClosedEndpoint) {
   EXPECT_EQ(fi_close(&b_.ep->fid), 0);
   b_.ep = nullptr;
   const CmEvent event = next_event(eq_);
@@ -308,7 +308,7 @@ TEST_F(ConnectTest, TellsOfAnEndpointThatIsClosed) {
   EXPECT_EQ(event.fid, &a_.ep->fid);
 }
 
-TEST_F(ConnectTest, LosesNothingThatCameBeforeTheEnd) {
+TEST_F(ConnectTest, KeepsMessagesThatArrivedBeforeTheEnd) {
   ASSERT_EQ(fi_recv(a_.ep, a_.memory.data(), 8, a_.desc(), 0, &a_), 0);
   ASSERT_EQ(fi_inject(b_.ep, "the end", 8, 0), 0);
   EXPECT_EQ(fi_close(&b_.ep->fid), 0);

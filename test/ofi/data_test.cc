@@ -44,7 +44,7 @@ TEST_F(DataTest, GathersAndScatters) {
   next(a_);
 }
 
-TEST_F(DataTest, InjectsWithoutARecord) {
+TEST_F(DataTest, InjectsWithoutACompletion) {
   ASSERT_EQ(fi_recv(b_.ep, b_.memory.data(), 64, b_.desc(), 0, nullptr), 0);
   ASSERT_EQ(fi_recv(b_.ep, b_.memory.data() + 64, 64, b_.desc(), 0, nullptr), 0);
   std::string text = "copied at once";
@@ -60,7 +60,7 @@ TEST_F(DataTest, InjectsWithoutARecord) {
   EXPECT_EQ(fi_cq_sread(a_.cq, &none, 1, nullptr, 0), -FI_EAGAIN);
 }
 
-TEST_F(DataTest, KeepsToItsLimits) {
+TEST_F(DataTest, RefusesRequestsBeyondItsLimits) {
   std::vector<char> unregistered(info_->tx_attr->inject_size + 1);
   EXPECT_EQ(fi_inject(a_.ep, unregistered.data(), unregistered.size(), 0), -FI_EMSGSIZE);
   EXPECT_EQ(fi_send(a_.ep, unregistered.data(), unregistered.size(), nullptr, 0, nullptr),
@@ -134,7 +134,7 @@ TEST_F(DataTest, WritesWithDataForTheOtherQueue) {
   next(a_);
 }
 
-TEST_F(DataTest, KeepsStrangersOut) {
+TEST_F(DataTest, RefusesWrongKeysAndAddresses) {
   const uint64_t key = fi_mr_key(b_.mr);
   const struct {
     uint64_t address, key;
@@ -155,7 +155,7 @@ TEST_F(DataTest, KeepsStrangersOut) {
   EXPECT_EQ(next(a_).op_context, &a_);
 }
 
-TEST_F(DataTest, LetsReadersOnlyRead) {
+TEST_F(DataTest, RefusesWritesToReadOnlyMemory) {
   std::vector<char> memory(64);
   fid_mr* mr = nullptr;
   ASSERT_EQ(fi_mr_reg(domain_, memory.data(), memory.size(), FI_REMOTE_READ, 0, 0, 0, &mr, nullptr),
@@ -171,7 +171,7 @@ TEST_F(DataTest, LetsReadersOnlyRead) {
   EXPECT_EQ(next_error(a_).err, FI_EACCES);
 }
 
-TEST_F(DataTest, WakesWhoPollsTheDescriptor) {
+TEST_F(DataTest, TheDescriptorBecomesReadable) {
   int fd = -1;
   ASSERT_EQ(fi_control(&b_.cq->fid, FI_GETWAIT, &fd), 0);
   ASSERT_EQ(fi_recv(b_.ep, b_.memory.data(), 8, b_.desc(), 0, nullptr), 0);
@@ -221,7 +221,7 @@ class SelectiveTest : public PairTest {
   SelectiveTest() { cq_flags_ = FI_SELECTIVE_COMPLETION; }
 };
 
-TEST_F(SelectiveTest, ReportsDataOfThePeerToo) {
+TEST_F(SelectiveTest, AlsoReportsDataOfThePeer) {
   for (int i = 0; i < 2; i++)
     ASSERT_EQ(fi_recv(b_.ep, b_.memory.data(), 8, b_.desc(), 0, nullptr), 0);
   ASSERT_EQ(fi_inject(a_.ep, "untold", 7, 0), 0);
@@ -254,7 +254,7 @@ class CountTest : public PairTest {
   fid_cntr* counters_[3];
 };
 
-TEST_F(CountTest, CountsWhatHasEnded) {
+TEST_F(CountTest, CountsCompletions) {
   const auto& [sends, receives, accesses] = counters_;
   ASSERT_EQ(fi_recv(b_.ep, b_.memory.data(), 8, b_.desc(), 0, nullptr), 0);
   ASSERT_EQ(fi_recv(a_.ep, a_.memory.data(), 8, a_.desc(), 0, nullptr), 0);

@@ -74,7 +74,7 @@ class FailureTest : public FabricTest {
   fid_ep* asking_ = nullptr;
 };
 
-TEST_F(FailureTest, CanRejectWhatItCouldNotAccept) {
+TEST_F(FailureTest, CanRejectAfterAFailedAccept) {
   const CmEvent request = ask();
   fid_ep* answering = open_ep(request.info, cq_);
   failing_sends = 1;
@@ -87,7 +87,7 @@ TEST_F(FailureTest, CanRejectWhatItCouldNotAccept) {
   EXPECT_EQ(data, "no");
 }
 
-TEST_F(FailureTest, CanAcceptAtTheSecondTry) {
+TEST_F(FailureTest, CanAcceptAtTheSecondAttempt) {
   const CmEvent request = ask();
   fid_ep* answering = open_ep(request.info, cq_);
   failing_sends = 1;
@@ -100,7 +100,7 @@ TEST_F(FailureTest, CanAcceptAtTheSecondTry) {
   EXPECT_EQ(fi_close(&answering->fid), 0);
 }
 
-TEST_F(FailureTest, TellsWhoAcceptedThatItCannotJoin) {
+TEST_F(FailureTest, TellsTheAcceptorThatTheAskerFailed) {
   const CmEvent request = ask();
   fid_ep* answering = open_ep(request.info, cq_);
   EXPECT_EQ(fi_accept(answering, nullptr, 0), 0);
@@ -114,7 +114,7 @@ TEST_F(FailureTest, TellsWhoAcceptedThatItCannotJoin) {
   EXPECT_EQ(fi_close(&answering->fid), 0);
 }
 
-TEST_F(FailureTest, TellsWhoAcceptedThatNobodyWaitsAnyMore) {
+TEST_F(FailureTest, TellsTheAcceptorThatTheAskerIsGone) {
   const CmEvent request = ask();
   EXPECT_EQ(fi_close(&asking_->fid), 0);
   asking_ = open_ep(info_, cq_);
@@ -137,7 +137,7 @@ class UndeliveredCounter : public urma_fi::CmSink {
   int count = 0;
 };
 
-TEST_F(FailureTest, TellsOfAMessageThatWaitedInVain) {
+TEST_F(FailureTest, ReportsAMessageThatWasNeverReceived) {
   int error = 0;
   const auto device = urma_fi::Device::open("urma_shm0", nullptr, &error);
   const auto port = urma_fi::CmPort::open(device, 0, &error);
@@ -167,7 +167,7 @@ class ImpatientTest : public FailureTest {
   }
 };
 
-TEST_F(ImpatientTest, WaitsForNoAnswerForEver) {
+TEST_F(ImpatientTest, GivesUpASilentPeer) {
   fid_eq* own = open_eq();
   fid_ep* ep = nullptr;
   ASSERT_EQ(fi_endpoint(domain_, info_, &ep, nullptr), 0);

@@ -38,7 +38,7 @@ run() {
   shift
   for needed; do
     command -v "${needed}" >/dev/null && continue
-    echo "SKIP: ${name}: no ${needed}"
+    echo "SKIP: ${name}: ${needed} is not installed"
     skipped=$((skipped + 1))
     return
   done
@@ -121,7 +121,7 @@ netpipe() {
 hpc_challenge() {
   local input=/usr/share/doc/hpcc/examples/_hpccinf.txt
   if [[ ! -e "${input}" ]]; then
-    echo "no ${input}: this system installs no documentation"
+    echo "no ${input}: documentation is not installed on this system"
     return "${skip}"
   fi
   cd "${scratch}"
@@ -152,7 +152,7 @@ killed_rank() {
 if command -v mpicc.openmpi >/dev/null; then
   mpicc.openmpi -O1 -o "${program}" test/ofi/mpi_program.c
 else
-  echo 'no mpicc.openmpi: nothing compiled'
+  echo 'mpicc.openmpi is not installed: nothing compiled'
 fi
 run lists_devices fi_info
 run lists_nothing_and_says_nothing fi_info

@@ -59,7 +59,7 @@ TEST_F(AdviseTest, IsAHintToAUbDevice) {
 }
 
 TEST_F(AdviseTest, ConnectsOnAnIbDevice) {
-  if (over_shared_memory()) GTEST_SKIP() << "no device of this test is of type IB";
+  if (over_shared_memory()) GTEST_SKIP() << "needs a device of type IB; set URMA_DEVICE to one";
   for (const bool jetty : {true, false}) {
     const auto side = [=](Channel& channel) { advise_and_send(channel, jetty, true); };
     run_two("first", side, "second", side);

@@ -154,7 +154,7 @@ TEST_F(AliasTest, JettyHoldsTheDepthForEachPort) {
 
 // Created in two steps; and an object at a reused address does not inherit the ports of the
 // previous one.
-TEST_F(AliasTest, PortsGoWithTheirObject) {
+TEST_F(AliasTest, PortsEndWithTheirObject) {
   run_one([](Channel&) {
     Ported rig(2);
     for (int round = 0; round < 4; ++round) {
@@ -174,7 +174,7 @@ TEST_F(AliasTest, PortsGoWithTheirObject) {
   });
 }
 
-TEST_F(AliasTest, ListsOfPortsThatCannotBeAreRefused) {
+TEST_F(AliasTest, InvalidPortListsAreRefused) {
   run_one([](Channel&) {
     Ported rig(2);
     bondp_jfr_cfg_t cfg = rig.jfr_cfg();
@@ -188,7 +188,7 @@ TEST_F(AliasTest, ListsOfPortsThatCannotBeAreRefused) {
   });
 }
 
-TEST_F(AliasTest, ImportForAJettyMakesItsPeer) {
+TEST_F(AliasTest, ImportForAJettySetsItsPeer) {
   run_one([](Channel&) {
     Endpoint endpoint;
     bondp_rjetty_t remote = {};

@@ -138,7 +138,7 @@ Names names_with(const char* setting) {
   return names;
 }
 
-TEST_F(AliasTest, IsThereWithoutASetting) {
+TEST_F(AliasTest, ExistsByDefault) {
   run_one([](Channel&) {
     EXPECT_EQ(names_with(nullptr), (Names{"urma_shm0", "bonding_dev_0"}));
     EXPECT_EQ(names_with("x=urma_shm0"), (Names{"urma_shm0", "bonding_dev_0", "x"}));
@@ -279,7 +279,7 @@ TEST_F(AliasTest, PlainAliasTakesNoCommands) {
 }
 
 // An alias and its device reach each other, and a forked child gets clean errors.
-TEST_F(AliasTest, IsOneDeviceWithItsOwn) {
+TEST_F(AliasTest, SharesTheObjectsOfItsDevice) {
   run_two(
       "alias",
       [](Channel& channel) {

@@ -137,7 +137,7 @@ void own(Channel& channel) {
   }
 }
 
-TEST_P(AtomicsTest, OfAllKindsAndWaysMeetOnTheSameWords) {
+TEST_P(AtomicsTest, AllKindsAndPathsAreAtomicOnTheSameWord) {
   ::setenv("URMA_SHM_INPLACE", GetParam() ? "1" : "0", 1);
   Child owner("owner", own);
   const auto page = owner.channel().receive<Offer>();

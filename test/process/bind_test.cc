@@ -93,7 +93,7 @@ TEST_F(BindTest, MessagesWaitForTheOtherBind) {
       });
 }
 
-TEST_F(BindTest, PeerThatNeverBindsIsGivenUp) {
+TEST_F(BindTest, PeerThatNeverBindsTimesOut) {
   run_one([](Channel&) {
     Party party;
     urma_jetty_t* other = party.add_jetty();
@@ -186,7 +186,7 @@ TEST_F(BindTest, Rules) {
   });
 }
 
-TEST_F(BindTest, ModesAndOrdersThatDoNotGoTogether) {
+TEST_F(BindTest, IncompatibleModesAndOrdersAreRefused) {
   run_one([](Channel&) {
     Party party;
     urma_jetty_t* jetty = party.endpoint.jetty;

@@ -222,7 +222,7 @@ TEST_F(ChannelTest, BoundJettyHasANumber) {
 }
 
 // A completion record has the number of the channel of its request.
-TEST_F(ChannelTest, RecordsTellTheChannelOfTheLastBind) {
+TEST_F(ChannelTest, RecordsNameTheChannelOfTheLastBind) {
   run_one([](Channel&) {
     Party party;
     urma_jetty_t* other = party.add_jetty();

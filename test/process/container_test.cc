@@ -79,8 +79,8 @@ void do_everything(Channel& channel) {
 class ContainerTest : public ProcessTest, public testing::WithParamInterface<bool> {
  protected:
   void SetUp() override {
-    SKIP_UNLESS_SHARED_MEMORY("do processes share the machine");
-    if (!can_contain()) GTEST_SKIP() << "this process may not make namespaces";
+    SKIP_UNLESS_SHARED_MEMORY("containers reach each other");
+    if (!can_contain()) GTEST_SKIP() << "this process may not create namespaces; run as root";
     if (!GetParam()) stay_in_place();
   }
   void TearDown() override { ::unsetenv("URMA_SHM_INPLACE"); }

@@ -98,7 +98,7 @@ std::string why_no_gate() {
 }
 
 CrashGate::CrashGate(pid_t process, int its_descriptor) : process_(process), listener_(-1) {
-  if (its_descriptor < 0) throw std::runtime_error("the kernel makes no gate");
+  if (its_descriptor < 0) throw std::runtime_error("the kernel refuses the seccomp gate");
   const int pidfd = static_cast<int>(::syscall(SYS_pidfd_open, process, 0));
   listener_ = static_cast<int>(::syscall(SYS_pidfd_getfd, pidfd, its_descriptor, 0));
   const int error = errno;

@@ -162,7 +162,7 @@ class CrashShareTest : public ProcessTest {
  protected:
   void SetUp() override {
     wait_long_for_answers();
-    SKIP_UNLESS_SHARED_MEMORY("memory is moved");
+    SKIP_UNLESS_SHARED_MEMORY("pages are moved");
     SKIP_UNLESS_IN_PLACE();
     const std::string why = why_no_gate();
     if (!why.empty()) GTEST_SKIP() << why;
@@ -208,7 +208,7 @@ TEST_F(CrashShareTest, OwnerDiesAtEachCall) {
     ADD_FAILURE() << "call " << last << ": " << error.what();
   }
   visitor.expect_success();
-  EXPECT_GT(last, 40) << "the owner makes more calls than that";
+  EXPECT_GT(last, 40) << "the owner makes more calls";
   std::printf("%d deaths\n", last - 1);
 }
 

@@ -28,7 +28,7 @@ const char* name_of(Method method) { return method == Method::kTimer ? "timer" :
 class CrashTest : public ProcessTest, public ::testing::WithParamInterface<Method> {
  protected:
   void SetUp() override {
-    SKIP_UNLESS_SHARED_MEMORY("one process looks after what another one has left");
+    SKIP_UNLESS_SHARED_MEMORY("survivors clean up after a killed process");
     wait_long_for_answers();
     if (GetParam() != Method::kSteps) return;
     const std::string why = why_no_steps();
@@ -132,7 +132,7 @@ class CrashTest : public ProcessTest, public ::testing::WithParamInterface<Metho
   std::vector<int64_t> known_ns_;  // from each death to the last error of each survivor
 };
 
-TEST_P(CrashTest, SurvivorsGoOn) {
+TEST_P(CrashTest, SurvivorsContinue) {
   const uint64_t kills = is_soak() ? 5000 : 150;
   try {
     begin();

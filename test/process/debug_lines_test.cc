@@ -15,7 +15,7 @@ namespace {
 
 class DebugLinesTest : public ProcessTest {
  protected:
-  void SetUp() override { SKIP_UNLESS_SHARED_MEMORY("has rings"); }
+  void SetUp() override { SKIP_UNLESS_SHARED_MEMORY("rings exist"); }
 
   // One line each.
   std::vector<std::string> texts() const {
@@ -53,14 +53,14 @@ class DebugLinesTest : public ProcessTest {
   }
 };
 
-TEST_F(DebugLinesTest, ShowWhatWasFoundAndDone) {
+TEST_F(DebugLinesTest, ShowFindingsAndActions) {
   const std::string output = output_at("debug");
   for (const std::string& text : texts()) {
     EXPECT_NE(output.find(text), std::string::npos) << "no line has: " << text << "\n" << output;
   }
 }
 
-TEST_F(DebugLinesTest, AreNotThereUnlessAskedFor) {
+TEST_F(DebugLinesTest, AreOffByDefault) {
   for (const char* level : {static_cast<const char*>(nullptr), "info"}) {
     const std::string output = output_at(level);
     for (const std::string& text : texts()) {

@@ -21,7 +21,7 @@ namespace {
 
 class DeviceFilesTest : public ProcessTest {
  protected:
-  void SetUp() override { SKIP_UNLESS_SHARED_MEMORY("is the device of these files"); }
+  void SetUp() override { SKIP_UNLESS_SHARED_MEMORY("a device has these files"); }
   std::string folder() const { return runtime_dir() + "/class/ubcore/urma_shm0"; }
   bool there() const { return std::filesystem::exists(folder()); }
 };
@@ -63,7 +63,7 @@ void user(Channel& test) {
   test.sync();
 }
 
-TEST_F(DeviceFilesTest, SayWhatAQuerySays) {
+TEST_F(DeviceFilesTest, AgreeWithAQuery) {
   run_one([](Channel&) {
     Endpoint endpoint;
     const urma_device_attr_t attr = attr_of(endpoint.ctx);
@@ -100,7 +100,7 @@ TEST_F(DeviceFilesTest, SayWhatAQuerySays) {
   EXPECT_FALSE(there());
 }
 
-TEST_F(DeviceFilesTest, StayWithTheLastProcess) {
+TEST_F(DeviceFilesTest, StayUntilTheLastProcessEnds) {
   Child first("first", user), second("second", user);
   first.channel().sync();
   second.channel().sync();
@@ -115,7 +115,7 @@ TEST_F(DeviceFilesTest, StayWithTheLastProcess) {
 }
 
 // The next process cleans up, and so does the last to leave.
-TEST_F(DeviceFilesTest, OfAProcessThatWasKilledGoWithTheNext) {
+TEST_F(DeviceFilesTest, OfAKilledProcessEndWithTheNextOne) {
   Child killed("killed", user);
   killed.channel().sync();
   std::ofstream(folder() + "/port0/state") << "1\n";

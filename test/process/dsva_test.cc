@@ -29,7 +29,7 @@ char* const kPlace = reinterpret_cast<char*>(0x5100'0000'0000);
 class DsvaTest : public ProcessTest {
  protected:
   void SetUp() override {
-    SKIP_UNLESS_SHARED_MEMORY("are segments mapped");
+    SKIP_UNLESS_SHARED_MEMORY("segments are mapped");
     SKIP_UNLESS_IN_PLACE();
   }
 };
@@ -88,7 +88,7 @@ void run_with_owner(uint32_t access, const std::function<void(Endpoint&, const S
 
 void nothing(char*) {}
 
-TEST_F(DsvaTest, LiesWhereItLiesAtItsOwners) {
+TEST_F(DsvaTest, IsMappedAtTheAddressOfTheOwner) {
   run_with_owner(
       kAllAccess,
       [](Endpoint& endpoint, const SegmentId& id) {
@@ -118,7 +118,7 @@ TEST_F(DsvaTest, LiesWhereItLiesAtItsOwners) {
       });
 }
 
-TEST_F(DsvaTest, TakenAddressIsTheOnlyThingThatFailsAnImport) {
+TEST_F(DsvaTest, OnlyAnAddressInUseFailsAnImport) {
   run_with_owner(
       kAllAccess,
       [](Endpoint& endpoint, const SegmentId& id) {
@@ -143,7 +143,7 @@ TEST_F(DsvaTest, TakenAddressIsTheOnlyThingThatFailsAnImport) {
       nothing);
 }
 
-TEST_F(DsvaTest, OnlyTheOwnersAddressCanBeAskedFor) {
+TEST_F(DsvaTest, OnlyTheAddressOfTheOwnerIsAccepted) {
   run_with_owner(
       kAllAccess,
       [](Endpoint& endpoint, const SegmentId& id) {
@@ -158,7 +158,7 @@ TEST_F(DsvaTest, OnlyTheOwnersAddressCanBeAskedFor) {
 }
 
 // Memory that is not mapped for another reason is imported, and accessed by requests.
-TEST_F(DsvaTest, WhatCannotBeMappedIsImportedAllTheSame) {
+TEST_F(DsvaTest, MemoryThatCannotBeMappedIsStillImported) {
   run_one([](Channel&) {
     OwnedEndpoint endpoint;
     const SegmentId nobodys = {endpoint.ctx->eid, reinterpret_cast<uint64_t>(kPlace), kBytes,
@@ -176,7 +176,7 @@ TEST_F(DsvaTest, WhatCannotBeMappedIsImportedAllTheSame) {
   });
 }
 
-TEST_F(DsvaTest, OwnSegmentIsInTheWayOfItself) {
+TEST_F(DsvaTest, OwnSegmentOccupiesItsAddress) {
   run_one([](Channel&) {
     OwnedEndpoint endpoint;
     char* memory = map_at(kPlace, kBytes);
@@ -186,7 +186,7 @@ TEST_F(DsvaTest, OwnSegmentIsInTheWayOfItself) {
   });
 }
 
-TEST_F(DsvaTest, RightsHoldThere) {
+TEST_F(DsvaTest, RightsApply) {
   run_with_owner(
       URMA_ACCESS_READ,
       [](Endpoint& endpoint, const SegmentId& id) {
@@ -200,7 +200,7 @@ TEST_F(DsvaTest, RightsHoldThere) {
 }
 
 // The importer may drop rights that it was granted.
-TEST_F(DsvaTest, ImporterMayAskForLess) {
+TEST_F(DsvaTest, ImporterMayAskForFewerRights) {
   run_with_owner(
       kAllAccess,
       [](Endpoint& endpoint, const SegmentId& id) {

@@ -57,7 +57,8 @@ struct SegmentId {
 bool over_shared_memory();
 // At the beginning of a test for shared memory only.
 #define SKIP_UNLESS_SHARED_MEMORY(what) \
-  if (!over_shared_memory()) GTEST_SKIP() << "only over shared memory " what
+  if (!over_shared_memory())            \
+  GTEST_SKIP() << what " only over shared memory; set URMA_DEVICE=urma_shm0"
 
 // Opens the device that URMA_DEVICE names, else the first one found. Needs urma_init.
 urma_device_t* find_device();
@@ -80,7 +81,7 @@ DeviceTraits traits_of(const urma_context_t* ctx);
 const DeviceTraits& device_traits();
 // At the beginning of a test for something that not every device supports.
 #define SKIP_WITHOUT(condition, what) \
-  if (!(condition)) GTEST_SKIP() << "the device has no " << (what)
+  if (!(condition)) GTEST_SKIP() << "the device does not support " << (what)
 
 // Waits for one completion record of `jfc`; throws on timeout.
 urma_cr_t wait_for(urma_jfc_t* jfc, milliseconds limit = seconds(10));

@@ -197,7 +197,7 @@ struct Right {
 
 class RightsTest : public ProcessTest, public ::testing::WithParamInterface<Right> {};
 
-TEST_P(RightsTest, OnlyWhatIsGranted) {
+TEST_P(RightsTest, OnlyGrantedAccessSucceeds) {
   const Right& right = GetParam();
   auto poster_body = [&right](Channel& channel) {
     Poster poster(channel);
@@ -292,7 +292,7 @@ TEST_P(QueueErrorsTest, ReceiveTooShort) {
   run_two("poster", poster_body, "target", target(config(), kAllAccess, kNoToken));
 }
 
-TEST_P(QueueErrorsTest, NobodyOwnsTheId) {
+TEST_P(QueueErrorsTest, NoProcessOwnsTheId) {
   auto poster_body = [](Channel& channel) {
     Poster poster(channel, config());
     QueueId same_process = poster.offer.queue, other_process = poster.offer.queue;

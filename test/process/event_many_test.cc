@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Events where a JFC has many sources and a poll need not look at all of them: the next poll after
+// Events if a JFC has many sources and a poll need not look at all of them: the next poll after
 // an event still finds its record.
 #include <gtest/gtest.h>
 
@@ -46,7 +46,7 @@ struct Crowd {
     uint32_t events = 1;
     urma_ack_jfc(&fired, &events, 1);
     urma_cr_t cr = {};
-    ASSERT_EQ(urma_poll_jfc(jfc, 1, &cr), 1) << "the event told of it";
+    ASSERT_EQ(urma_poll_jfc(jfc, 1, &cr), 1) << "the event announced a record";
     EXPECT_EQ(cr.status, URMA_CR_SUCCESS);
     EXPECT_EQ(cr.user_ctx, user_ctx);
   }
@@ -65,7 +65,7 @@ struct Crowd {
 
 using EventManyTest = ProcessTest;
 
-TEST_F(EventManyTest, OnePollFindsTheRequestThatAnEventToldOf) {
+TEST_F(EventManyTest, OnePollFindsTheRequestOfAnEvent) {
   run_one([](Channel&) {
     Crowd crowd;
     urma_sge_t from = piece(crowd.segment, crowd.memory.data(), 8);
@@ -80,7 +80,7 @@ TEST_F(EventManyTest, OnePollFindsTheRequestThatAnEventToldOf) {
   });
 }
 
-TEST_F(EventManyTest, OnePollFindsTheMessageThatAnEventToldOf) {
+TEST_F(EventManyTest, OnePollFindsTheMessageOfAnEvent) {
   run_one([](Channel&) {
     Crowd crowd;
     urma_sge_t from = piece(crowd.segment, crowd.memory.data(), 8);
@@ -98,7 +98,7 @@ TEST_F(EventManyTest, OnePollFindsTheMessageThatAnEventToldOf) {
 
 // Arm first, then poll. If the poll finds nothing, an event follows; a record that was already
 // there must be found by the poll, or the program would loop until it is.
-TEST_F(EventManyTest, APollBehindAnArmingLeavesNothing) {
+TEST_F(EventManyTest, APollAfterArmingFindsAllRecords) {
   run_one([](Channel&) {
     Crowd crowd;
     urma_sge_t from = piece(crowd.segment, crowd.memory.data(), 8);

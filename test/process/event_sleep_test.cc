@@ -156,7 +156,7 @@ void both_asleep(size_t bytes) {
 TEST_F(SleepTest, SenderAndReceiverSleep) { both_asleep(64); }
 TEST_F(SleepTest, SenderAndReceiverSleepOverALargeMessage) { both_asleep(kLarge); }
 
-TEST_F(SleepTest, ALargeMessageReachesWhoOnlyPollsAfterTheDescriptor) {
+TEST_F(SleepTest, ALargeMessageReachesAReceiverThatPollsOnlyAfterAnEvent) {
   run_two(
       "sleeper",
       [](Channel& channel) {
@@ -178,7 +178,7 @@ TEST_F(SleepTest, ALargeMessageReachesWhoOnlyPollsAfterTheDescriptor) {
 }
 
 // The library of the sleeping process completes one-sided requests.
-TEST_F(SleepTest, ALargeWriteEndsWhileItsProgramSleeps) {
+TEST_F(SleepTest, ALargeWriteCompletesWhileItsProgramSleeps) {
   run_two(
       "owner",
       [](Channel& channel) {
@@ -214,7 +214,7 @@ TEST_F(SleepTest, ALargeWriteEndsWhileItsProgramSleeps) {
 
 // A message that needs a new ring because the old one is closed: its sender makes no further call,
 // and the receiver sleeps.
-TEST_F(SleepTest, AMessageBehindALostRingWakesWhoSleeps) {
+TEST_F(SleepTest, AMessageAfterALostRingWakesTheReceiver) {
   run_two(
       "sleeper",
       [](Channel& channel) {
@@ -256,9 +256,9 @@ TEST_F(SleepTest, AMessageBehindALostRingWakesWhoSleeps) {
       });
 }
 
-// Where processes map each other's memory, the message itself wakes the receiver, and the receive
+// If processes map each other's memory, the message itself wakes the receiver, and the receive
 // finds it at once. A device refuses the message until there is a receive, and its sender retries.
-TEST_F(SleepTest, AReceivePostedBehindItsMessageRaisesTheEvent) {
+TEST_F(SleepTest, AReceivePostedAfterItsMessageRaisesTheEvent) {
   constexpr int kRounds = 20;
   const bool maps = device_traits().maps;
   run_two(
@@ -326,7 +326,7 @@ TEST_F(SleepTest, TheDeathOfAPeerWakesItsSleepingSender) {
 }
 
 // What a peer sent before this side bound waits for the bind, and so does the sleeper.
-TEST_F(SleepTest, BindWakesForWhatWasSentBefore) {
+TEST_F(SleepTest, BindWakesForMessagesSentBefore) {
   Config config = with_events();
   config.jetty = true;
   config.mode = URMA_TM_RC;

@@ -108,7 +108,7 @@ TEST_F(EventTest, ArmingWithCompletionsPresentFiresAtOnce) {
       "peer", [](Channel& channel) { obey(channel); });
 }
 
-TEST_F(EventTest, SolicitedOnlyWaitsForOneThatIs) {
+TEST_F(EventTest, SolicitedOnlyWaitsForASolicitedCompletion) {
   run_two(
       "sleeper",
       [](Channel& channel) {
@@ -186,7 +186,7 @@ struct Queues {
   urma_jfr_t* jfr;
 };
 
-TEST_F(EventTest, ManyJfcsOfOneJfceAreToldApart) {
+TEST_F(EventTest, ManyJfcsOfOneJfceAreDistinguished) {
   run_two(
       "sleeper",
       [](Channel& channel) {
@@ -241,7 +241,7 @@ TEST_F(EventTest, ManyJfcsOfOneJfceAreToldApart) {
       });
 }
 
-TEST_F(EventTest, AJfcWaitsForItsAcknowledgementsBeforeItGoes) {
+TEST_F(EventTest, DeletingAJfcWaitsForItsAcknowledgements) {
   run_one([](Channel&) {
     for (const bool non_blocking : {false, true}) {
       Config config = with_events();

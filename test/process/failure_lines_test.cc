@@ -25,7 +25,9 @@ struct Offer {
 
 class FailureLinesTest : public ProcessTest {
  protected:
-  void SetUp() override { SKIP_UNLESS_SHARED_MEMORY("are all statuses found by the library"); }
+  void SetUp() override {
+    SKIP_UNLESS_SHARED_MEMORY("the library finds the reason of every failure");
+  }
 };
 
 // A queue and two segments; only does what the test tells it.
@@ -143,7 +145,7 @@ TEST_F(FailureLinesTest, TheReceiverSaysWhyAMessageFails) {
       });
 }
 
-TEST_F(FailureLinesTest, DebugShowsEachAndInfoSome) {
+TEST_F(FailureLinesTest, DebugShowsAllAndInfoSome) {
   run_two(
       "target",
       [](Channel& channel) {
@@ -202,7 +204,7 @@ TEST_F(FailureLinesTest, TheOwnerLogsAWrongTokenOfAQueue) {
   }
 }
 
-TEST_F(FailureLinesTest, AnIdThatNobodyHasNamesTheDirectoryAndItsProcesses) {
+TEST_F(FailureLinesTest, AnUnknownIdNamesTheDirectoryAndItsProcesses) {
   run_one([dir = runtime_dir()](Channel&) {
     Target target;
     Offer offer = target.offer();
@@ -215,12 +217,12 @@ TEST_F(FailureLinesTest, AnIdThatNobodyHasNamesTheDirectoryAndItsProcesses) {
     urma_sge_t here = piece(target.open, target.memory.data() + kSize, 8);
     target.endpoint.post(send_request(queue, &here));
     wait_for_status(target.endpoint.send_jfc, URMA_CR_ACK_TIMEOUT_ERR);
-    EXPECT_LINE("nobody in " + dir + " answers for jetty", "(processes there: 1)", "PrivateTmp",
+    EXPECT_LINE("no process in " + dir + " answers for jetty", "(processes there: 1)", "PrivateTmp",
                 "XDG_RUNTIME_DIR", "the same user");
     urma_sge_t there = piece(remote, offer.open.va, 8);
     target.endpoint.post(write_request(queue, &here, &there));
     wait_for_status(target.endpoint.send_jfc, URMA_CR_ACK_TIMEOUT_ERR);
-    EXPECT_GE(LogLines::count({"nobody in " + dir + " answers for token id"}), 1u)
+    EXPECT_GE(LogLines::count({"no process in " + dir + " answers for token id"}), 1u)
         << LogLines::all();
   });
 }

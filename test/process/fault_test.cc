@@ -22,7 +22,8 @@ class FaultTest : public ProcessTest {
   void SetUp() override {
     const char* name = std::getenv("URMA_DEVICE");
     if (name != nullptr && std::string(name) == "urma_net0") return;
-    SKIP_UNLESS_SHARED_MEMORY("and tcp are faults made up");
+    if (!over_shared_memory())
+      GTEST_SKIP() << "needs shared memory or tcp; set URMA_DEVICE to urma_shm0 or urma_net0";
   }
 };
 
@@ -126,7 +127,7 @@ TEST_F(FaultTest, DelayHoldsARequestBack) {
 }
 
 // Also when no one polls and the program sleeps.
-TEST_F(FaultTest, DelayEndsForASleeper) {
+TEST_F(FaultTest, DelayEndsWhileTheProgramSleeps) {
   Config config;
   config.events = true;
   run_sides(
@@ -267,7 +268,7 @@ TEST_F(FaultTest, FailedJfsIsInErrorAndStaysUntilAcknowledged) {
       nothing, nothing);
 }
 
-TEST_F(FaultTest, FailedJettyFlushesAndComesBack) {
+TEST_F(FaultTest, FailedJettyFlushesAndRecovers) {
   run_sides(
       {{}, "queue:count=1"},
       [](Party& party, const Offer& offer) {
@@ -291,7 +292,7 @@ TEST_F(FaultTest, FailedJettyFlushesAndComesBack) {
       [](Party& party) { party.post_receive(1); }, nothing);
 }
 
-TEST_F(FaultTest, FailedJfrGivesItsReceivesBack) {
+TEST_F(FaultTest, FailedJfrReturnsItsReceives) {
   run_one([](Channel&) {
     ASSERT_EQ(::setenv("URMA_FAULT", "jfr:after=1,count=1", 1), 0);
     Party party{Config()};
@@ -332,7 +333,7 @@ TEST_F(FaultTest, PortStaysDown) {
 }
 
 // The time in between depends on the machine.
-TEST_F(FaultTest, PortGoesDownAndComesBack) {
+TEST_F(FaultTest, PortGoesDownAndUpAgain) {
   run_sides(
       {{}, "port:at=20,for=50"},
       [](Party& party, const Offer& offer) {
@@ -346,7 +347,7 @@ TEST_F(FaultTest, PortGoesDownAndComesBack) {
       nothing, [](Party& party) { EXPECT_EQ(first_word(party), 77u); });
 }
 
-TEST_F(FaultTest, EidAndDeviceComeAsEvents) {
+TEST_F(FaultTest, EidAndDeviceFaultsRaiseEvents) {
   run_sides(
       {{}, "eid:index=1;fatal:at=20"},
       [](Party& party, const Offer& offer) {
@@ -362,7 +363,7 @@ TEST_F(FaultTest, EidAndDeviceComeAsEvents) {
 }
 
 // The same request numbers each time.
-TEST_F(FaultTest, SameSeedMeetsTheSameRequests) {
+TEST_F(FaultTest, SameSeedHitsTheSameRequests) {
   constexpr int kRequests = 200;
   std::string first, second, other;
   for (auto [seed, seen] : {std::pair{1, &first}, {1, &second}, {2, &other}}) {
@@ -389,7 +390,7 @@ TEST_F(FaultTest, SameSeedMeetsTheSameRequests) {
   EXPECT_NE(first.find('.'), std::string::npos);
 }
 
-TEST_F(FaultTest, TextThatIsNoPlanHasNoEffect) {
+TEST_F(FaultTest, InvalidPlanHasNoEffect) {
   run_sides(
       {{}, "token;drop:p=often"},
       [](Party& party, const Offer& offer) {
@@ -401,7 +402,7 @@ TEST_F(FaultTest, TextThatIsNoPlanHasNoEffect) {
 }
 
 // The limit of a jetty with a shared JFR, and the limit of the JFR itself.
-TEST_F(FaultTest, LimitOfAJettyIsToldOnceAndToItAlone) {
+TEST_F(FaultTest, LimitOfAJettyIsReportedOnceToItAlone) {
   run_one([](Channel&) {
     Party party{Config()};
     Endpoint& endpoint = party.endpoint;

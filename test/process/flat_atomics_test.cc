@@ -71,7 +71,7 @@ void own(Channel& peer, uint32_t access) {
 
 class FlatAtomicsTest : public ProcessTest {};
 
-TEST_F(FlatAtomicsTest, ChangeThePeersWordsAndAlwaysLeaveARecord) {
+TEST_F(FlatAtomicsTest, ChangeThePeersWordsAndAlwaysComplete) {
   run_two(
       "owner",
       [](Channel& peer) { own(peer, URMA_ACCESS_LOCAL_WRITE | URMA_ACCESS_REMOTE_ATOMIC); },
@@ -100,7 +100,7 @@ TEST_F(FlatAtomicsTest, ChangeThePeersWordsAndAlwaysLeaveARecord) {
       });
 }
 
-TEST_F(FlatAtomicsTest, OfFourBytesLeaveTheOthersAlone) {
+TEST_F(FlatAtomicsTest, OfFourBytesChangeNoOtherBytes) {
   run_two(
       "owner",
       [](Channel& peer) { own(peer, URMA_ACCESS_LOCAL_WRITE | URMA_ACCESS_REMOTE_ATOMIC); },

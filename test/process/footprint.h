@@ -18,8 +18,8 @@ struct Footprint {
   // All of it, including what is still shared with the parent of the fork: Pss changes when the
   // parent writes.
   uint64_t resident_bytes;
-  // Shared memory of the library that is mapped or open here, by inode: its bytes, whoever touched
-  // them.
+  // Shared memory of the library that is mapped or open here, by inode: its bytes, whichever
+  // process touched them.
   std::map<uint64_t, uint64_t> shared;
 
   uint64_t bytes() const;

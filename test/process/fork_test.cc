@@ -115,12 +115,12 @@ bool misbehave(const Side& side) {
 class ForkTest : public ProcessTest, public testing::WithParamInterface<Way> {
  protected:
   void SetUp() override {
-    SKIP_UNLESS_SHARED_MEMORY("is memory in common");
-    if (kSanitized) GTEST_SKIP() << "forks of a sanitized program with threads may hang";
+    SKIP_UNLESS_SHARED_MEMORY("memory is shared");
+    if (kSanitized) GTEST_SKIP() << "a sanitized program with threads may hang in fork";
   }
 };
 
-TEST_P(ForkTest, TheParentAndItsPeerGoOn) {
+TEST_P(ForkTest, TheParentAndItsPeerContinue) {
   constexpr int kChildren = 3;
   const auto entries = [this] { return runtime_entries(); };
   run_two(
@@ -171,14 +171,14 @@ INSTANTIATE_TEST_SUITE_P(Ways, ForkTest,
 class CloneTest : public ProcessTest {
  protected:
   void SetUp() override {
-    SKIP_UNLESS_SHARED_MEMORY("is memory in common");
-    if (kSanitized) GTEST_SKIP() << "the sanitizers do not know of raw clones";
+    SKIP_UNLESS_SHARED_MEMORY("memory is shared");
+    if (kSanitized) GTEST_SKIP() << "the sanitizers do not support a raw clone";
   }
 };
 
 // A raw clone runs no handlers: its child shares memory that is shared at that moment with the
 // parent, as docs/reference/shm.md says, and its exit harms no one.
-TEST_F(CloneTest, ARawCloneSharesWhatIsShared) {
+TEST_F(CloneTest, ARawCloneSharesMemoryWithItsParent) {
   SKIP_UNLESS_IN_PLACE();
   run_two(
       "parent",

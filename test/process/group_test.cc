@@ -155,14 +155,14 @@ TEST_F(GroupTest, HintPicksTheMember) {
                   {{0, 0}, {1, 1}, {2, 2}, {3, 0}, {5, 2}, {255, 0}, {1, 1}, {0, 0}});
 }
 
-TEST_F(GroupTest, TurnsGoRound) {
+TEST_F(GroupTest, RoundRobinReachesAllMembersInTurn) {
   std::vector<Sent> messages;
   for (size_t i = 0; i < 12; ++i) messages.push_back({7, i % 3});
   send_to_members(URMA_JETTY_GRP_POLICY_RR, messages);
 }
 
 // A new member is noticed after some rounds.
-TEST_F(GroupTest, TurnsReachWhoJoins) {
+TEST_F(GroupTest, RoundRobinReachesANewMember) {
   run_one([](Channel&) {
     Owner owner(2);
     urma_target_jetty_t* group =
@@ -240,7 +240,7 @@ TEST_F(GroupTest, AnotherMemberTakesOver) {
 }
 
 // A member counts while it can receive.
-TEST_F(GroupTest, MembersThatAreOutOfUseGetNothing) {
+TEST_F(GroupTest, InactiveMembersGetNoMessages) {
   run_one([](Channel&) {
     Owner owner(2);
     urma_target_jetty_t* group = import_group(owner, owner.group->jetty_grp_id.id);
@@ -277,7 +277,7 @@ TEST_F(GroupTest, MembersThatAreOutOfUseGetNothing) {
 }
 
 // A member whose own JFR is in ERROR is skipped.
-TEST_F(GroupTest, MemberWhoseReceiverIsOutOfUseIsPassedOver) {
+TEST_F(GroupTest, MembersWithAnInactiveReceiverAreSkipped) {
   run_one([](Channel&) {
     Owner owner(2);
     urma_target_jetty_t* group = import_group(owner, owner.group->jetty_grp_id.id);
@@ -312,8 +312,8 @@ TEST_F(GroupTest, MemberWhoseReceiverIsOutOfUseIsPassedOver) {
 }
 
 // A sender with many targets keeps the paths to a group that it uses.
-TEST_F(GroupTest, PathsStayWhereThereAreManyOthers) {
-  SKIP_UNLESS_SHARED_MEMORY("do rings tell the paths apart");
+TEST_F(GroupTest, PathsInUseStayOpenAmongManyOthers) {
+  SKIP_UNLESS_SHARED_MEMORY("paths are told apart by their rings");
   run_one([](Channel&) {
     Owner owner(2);
     urma_target_jetty_t* group = import_group(owner, owner.group->jetty_grp_id.id);

@@ -217,7 +217,7 @@ struct Surroundings {
   }
 };
 
-TEST_F(GuestTest, LeavesTheSurroundingsAlone) {
+TEST_F(GuestTest, ChangesNoProcessState) {
   run_one([](Channel&) {
     ::umask(0027);
     ASSERT_EQ(::chdir("/"), 0);
@@ -350,7 +350,7 @@ void expect_no_devices(const std::string& path) {
   });
 }
 
-TEST_F(GuestTest, RuntimeDirectoryThatOthersCanEnter) {
+TEST_F(GuestTest, RuntimeDirectoryOpenToOthersIsRefused) {
   const std::string path = runtime_dir() + "/open";
   ASSERT_EQ(::mkdir(path.c_str(), 0700), 0);
   ASSERT_EQ(::chmod(path.c_str(), 0755), 0);
@@ -358,7 +358,7 @@ TEST_F(GuestTest, RuntimeDirectoryThatOthersCanEnter) {
   EXPECT_TRUE(std::filesystem::is_empty(path));
 }
 
-TEST_F(GuestTest, RuntimeDirectoryThatIsAFile) {
+TEST_F(GuestTest, RuntimeDirectoryThatIsAFileIsRefused) {
   const std::string path = runtime_dir() + "/file";
   std::ofstream(path) << "mine";
   ASSERT_EQ(::chmod(path.c_str(), 0700), 0);
@@ -366,7 +366,7 @@ TEST_F(GuestTest, RuntimeDirectoryThatIsAFile) {
   EXPECT_EQ(read_file(path), "mine");
 }
 
-TEST_F(GuestTest, RuntimeDirectoryThatIsALink) {
+TEST_F(GuestTest, RuntimeDirectoryThatIsALinkIsRefused) {
   const std::string path = runtime_dir() + "/link", real = runtime_dir() + "/real";
   ASSERT_EQ(::mkdir(real.c_str(), 0700), 0);
   ASSERT_EQ(::symlink(real.c_str(), path.c_str()), 0);

@@ -146,7 +146,7 @@ void Channel::send_bytes(const void* data, size_t size) {
 void Channel::receive_bytes(void* data, size_t size) {
   wait_ready(fd_, POLLIN, "receive");
   const ssize_t n = ::recv(fd_, data, size, MSG_TRUNC);
-  if (n == 0) throw std::runtime_error("the other process is gone");
+  if (n == 0) throw std::runtime_error("the other process has ended");
   if (n < 0) fail_with_errno("receive");
   if (n != static_cast<ssize_t>(size)) throw std::runtime_error("a message of another type");
 }
@@ -278,7 +278,7 @@ void run_one(const Body& body) {
   child.expect_success();
 }
 
-// In memory where possible, like most runtime directories. On a disk, the opcode matrix spent a
+// In memory if possible, like most runtime directories. On a disk, the opcode matrix spent a
 // fifth of its time creating files, and writes of a compiler can delay a process that creates one
 // for seconds.
 ScratchDir::ScratchDir() {

@@ -24,7 +24,7 @@ void fail_with(const Body& body) {
   child.expect_success();
 }
 
-TEST(HarnessTest, FailuresOfAChildAreReportedWithTheirText) {
+TEST(HarnessTest, FailuresOfAChildAreReported) {
   EXPECT_NONFATAL_FAILURE(fail_with([](Channel&) { EXPECT_EQ(1 + 1, 3) << "sums"; }), "sums");
   EXPECT_NONFATAL_FAILURE(fail_with([](Channel&) { ASSERT_TRUE(false) << "asserted"; }),
                           "asserted");
@@ -52,7 +52,7 @@ char device_of(const char* name) {
   return child.channel().receive<char>();
 }
 
-TEST(HarnessTest, WhoAsksFirstIsNotTheFirstChild) {
+TEST(HarnessTest, AnInquiryDoesNotCountAsTheFirstChild) {
   ::setenv("URMA_DEVICE", "1", 1);
   ::setenv("URMA_PEER_DEVICE", "2", 1);
   EXPECT_EQ(device_of(kInquirer), '1');
@@ -62,7 +62,7 @@ TEST(HarnessTest, WhoAsksFirstIsNotTheFirstChild) {
   ::unsetenv("URMA_DEVICE");
 }
 
-TEST(HarnessTest, OthersThanTheFirstChildUseTheDeviceOfPeers) {
+TEST(HarnessTest, LaterChildrenUseThePeerDevice) {
   ::setenv("URMA_DEVICE", "1", 1);
   EXPECT_EQ(device_of("a"), '1');
   EXPECT_EQ(device_of("b"), '1');
@@ -114,7 +114,7 @@ TEST(HarnessTest, AChannelEndsWithItsProcess) {
   EXPECT_THROW(killed.channel().receive<int>(), std::runtime_error);
 }
 
-TEST(HarnessTest, OnlyTheSameTypeIsReceived) {
+TEST(HarnessTest, AnotherTypeIsNotReceived) {
   auto [a, b] = Channel::pair();
   a.send(uint64_t{1});
   EXPECT_THROW(b.receive<uint32_t>(), std::runtime_error);

@@ -86,7 +86,7 @@ class Importer {
     const auto deadline = Clock::now() + patience(seconds(15));
     urma_cr_t record = {};
     while (urma_poll_jfc(endpoint.send_jfc, 1, &record) == 0) {
-      if (Clock::now() > deadline) throw std::runtime_error("a request does not end");
+      if (Clock::now() > deadline) throw std::runtime_error("a request does not complete");
       ::sched_yield();
     }
     return record;

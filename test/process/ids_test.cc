@@ -36,7 +36,7 @@ std::vector<urma_jetty_t*> make_jettys(const Endpoint& endpoint, size_t count) {
   std::vector<urma_jetty_t*> jettys;
   for (size_t i = 0; i < count; ++i) {
     jettys.push_back(make_jetty(endpoint));
-    if (jettys.back() == nullptr) throw std::runtime_error("a jetty cannot be made");
+    if (jettys.back() == nullptr) throw std::runtime_error("cannot create a jetty");
   }
   return jettys;
 }
@@ -85,7 +85,7 @@ TEST_F(IdsTest, AreSmallAndDifferInAllProcesses) {
   for (auto& child : children) child->expect_success();
 }
 
-TEST_F(IdsTest, ComeAgainLate) {
+TEST_F(IdsTest, AreReusedLate) {
   run_one([](Channel&) {
     OwnedEndpoint endpoint;
     std::set<uint32_t> seen;
@@ -136,8 +136,8 @@ TEST_F(IdsTest, OfAKilledProcessAreFreeAtOnce) {
 }
 
 // A process that locks the whole file takes the ids of all others.
-TEST_F(IdsTest, AllTakenIsNoMemoryAndSaid) {
-  SKIP_UNLESS_SHARED_MEMORY("are ids those of a runtime directory");
+TEST_F(IdsTest, ExhaustionReturnsNoMemoryAndLogsALine) {
+  SKIP_UNLESS_SHARED_MEMORY("ids come from a runtime directory");
   Child child("child", [](Channel& test) {
     Endpoint endpoint;
     // Whatever is left of its own block.

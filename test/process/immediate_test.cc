@@ -74,7 +74,7 @@ TEST_P(ImmediateTest, EmptyMessagesUseUpAReceive) {
 }
 
 // Only the immediate is received: address and length of the receive do not matter.
-TEST_P(ImmediateTest, WriteLeavesTheReceiveItselfAlone) {
+TEST_P(ImmediateTest, WriteLeavesTheReceiveBufferUnchanged) {
   run_one([](Channel&) {
     Self self(config());
     std::vector<char> gone(64, kUntouched);
@@ -167,7 +167,7 @@ TEST_P(ImmediateTest, ChainEndsAtTheBadRequest) {
   });
 }
 
-TEST_P(ImmediateTest, ReceiverThatIsNotReady) {
+TEST_P(ImmediateTest, ReceiverNotReadyFailsTheRequest) {
   Config impatient = config();
   impatient.rnr_retry = 2;
   run_one([impatient](Channel&) {
@@ -295,7 +295,7 @@ TEST_P(ImmediateTest, WrongTokenOfTheQueueWritesNothing) {
   });
 }
 
-// What the writer in WritesAreInPlaceWhenReceived tells the receiver.
+// What the writer in DataIsWrittenBeforeTheReceiveCompletes tells the receiver.
 constexpr size_t kLarge = 24 << 20;
 constexpr uint64_t kSmallRounds = repetitions(300);
 constexpr uint64_t kRounds = kSmallRounds + repetitions(6);
@@ -306,7 +306,7 @@ size_t size_of(uint64_t round) {
 char fill_of(uint64_t round) { return static_cast<char>('A' + round % 50); }
 
 // Polls move large writes in parts; the record follows the last part.
-TEST_P(ImmediateTest, WritesAreInPlaceWhenReceived) {
+TEST_P(ImmediateTest, DataIsWrittenBeforeTheReceiveCompletes) {
   const auto receiver = [](Channel& channel) {
     std::vector<char> memory(kLarge);
     OwnedEndpoint endpoint(config());

@@ -106,7 +106,7 @@ void use(const Known& known) {
   EXPECT_EQ(queues(known.pid).size(), 4u);
 }
 
-TEST_F(InspectHostileTest, WhoAsksForNonsenseIsDisconnected) {
+TEST_F(InspectHostileTest, MalformedRequestsAreDisconnected) {
   Child target("owner", owner());
   const auto known = target.channel().receive<Known>();
   const std::string name = socket_name();
@@ -131,7 +131,7 @@ TEST_F(InspectHostileTest, WhoAsksForNonsenseIsDisconnected) {
   target.expect_success();
 }
 
-TEST_F(InspectHostileTest, HeldConnectionsHoldUpNobody) {
+TEST_F(InspectHostileTest, HeldConnectionsDelayNoOtherProcess) {
   constexpr int kHeld = 200;
   Child target("owner", owner());
   const auto known = target.channel().receive<Known>();
@@ -177,7 +177,8 @@ TEST_F(InspectHostileTest, AnotherUserIsRefused) {
   own.expect_success();
   target.channel().sync();
   target.expect_success();
-  if (!dropped) GTEST_SKIP() << "the machine does not let root become another user";
+  if (!dropped)
+    GTEST_SKIP() << "root may not become another user here; run in a namespace that has user 65534";
 }
 
 // -------------------------------------------------------------------------------------------------
@@ -334,7 +335,7 @@ void ask_the_liar(Channel& channel) {
   EXPECT_EQ(urma_uninit(), URMA_SUCCESS);
 }
 
-TEST_F(InspectHostileTest, WhatCannotBeTrueIsNotBelieved) {
+TEST_F(InspectHostileTest, ImpossibleAnswersAreRefused) {
   run_two(
       "liar",
       [&](Channel& channel) {

@@ -203,7 +203,7 @@ TEST_F(InspectTest, AnotherProcessReadsTheExactCounters) {
 }
 
 // A write without a completion record leaves none, and is counted.
-TEST_F(InspectTest, RequestsWithoutARecordAreCounted) {
+TEST_F(InspectTest, UnsignalledRequestsAreCounted) {
   run_one([](Channel&) {
     Worker worker;
     auto* memory = static_cast<char*>(urma_ext_alloc(8192, 0));
@@ -265,7 +265,7 @@ TEST_F(InspectTest, ProcessesAndTheirSegmentsAreListed) {
           }));
 }
 
-TEST_F(InspectTest, SettingsTellWhereTheyComeFrom) {
+TEST_F(InspectTest, SettingsNameTheirOrigin) {
   run_two(
       "worker",
       [](Channel& channel) {
@@ -299,7 +299,7 @@ TEST_F(InspectTest, SettingsTellWhereTheyComeFrom) {
       }));
 }
 
-TEST_F(InspectTest, ProvidersTellWhyTheyAreNotLoaded) {
+TEST_F(InspectTest, ProvidersSayWhyTheyAreNotLoaded) {
   ScratchDir modules;
   std::ofstream(modules.path() + "/liburma-broken.so") << "\177ELF and nothing else";
   run_two(
@@ -388,7 +388,7 @@ TEST_F(InspectTest, CallsOfAnotherProcessAreMeasured) {
       });
 }
 
-TEST_F(InspectTest, TheDeadAreNotListedAndTheStoppedDoNotAnswer) {
+TEST_F(InspectTest, EndedProcessesAreNotListedAndStoppedOnesDoNotAnswer) {
   Child worker_child("worker", worker());
   const auto ids = worker_child.channel().receive<Ids>();
   Child reader_child("reader", [ids](Channel& channel) {

@@ -87,7 +87,7 @@ bool one_round(Party& party, urma_jfs_wr_t* wr, bool message, Counting counted) 
 void count(Party& party, urma_jfs_wr_t* wr, bool message, Counting counted,
            const std::string& name) {
   for (int i = 0; i < kCalls; ++i) {
-    require(one_round(party, wr, message, counted), name + ": a request does not end at once");
+    require(one_round(party, wr, message, counted), name + ": a request does not complete at once");
   }
   dump(name, kCalls);
 }
@@ -99,7 +99,8 @@ void warm_up(Party& party, urma_jfs_wr_t* wr, bool message) {
   if (message) urma_test::wait_for_success(party.endpoint.receive_jfc, 7);
   urma_test::wait_for_success(party.endpoint.send_jfc, 0);
   for (int i = 0; i < kWarmUp; ++i) {
-    require(one_round(party, wr, message, Counting::kNothing), "a request does not end at once");
+    require(one_round(party, wr, message, Counting::kNothing),
+            "a request does not complete at once");
   }
 }
 

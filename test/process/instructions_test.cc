@@ -75,7 +75,7 @@ TEST_P(InstructionsTest, APostAndAPollKeepTheirBudgets) {
   EXPECT_EQ(costs.size(), 25u);
   for (const auto& [name, cost] : costs) {
     std::printf("%-16s %6.1f of %.0f instructions\n", name.c_str(), cost, budget_of(name));
-    EXPECT_GT(cost, 20) << name << ": less than it can be";
+    EXPECT_GT(cost, 20) << name << ": fewer instructions than possible; the count is wrong";
     EXPECT_LE(cost, budget_of(name)) << name;
   }
 }

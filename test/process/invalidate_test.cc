@@ -72,7 +72,7 @@ class Reacher {
 void expect_no_memfd(const Pages& pages) {
   const auto deadline = Clock::now() + patience(seconds(10));
   while (memfd_areas(pages.get(), pages.bytes()) != 0) {
-    if (Clock::now() > deadline) throw std::runtime_error("the pages are not taken back");
+    if (Clock::now() > deadline) throw std::runtime_error("the owner did not unshare the pages");
     ::sched_yield();
   }
 }
@@ -158,7 +158,7 @@ TEST_P(InvalidateTest, EndsOneSegmentForAllPeers) {
 }
 
 // A segment that may not be invalidated stays, and the message that asked for it is not received.
-TEST_P(InvalidateTest, WhatTheSenderMayNotAccessIsNotEnded) {
+TEST_P(InvalidateTest, SegmentsWithoutAccessAreNotInvalidated) {
   run_one([](Channel&) {
     Self self;
     Reacher reacher(&self, self.queue);
@@ -199,7 +199,7 @@ TEST_P(InvalidateTest, WhatTheSenderMayNotAccessIsNotEnded) {
   });
 }
 
-TEST_P(InvalidateTest, MessageThatIsNotReceivedEndsNothing) {
+TEST_P(InvalidateTest, UnreceivedMessageInvalidatesNothing) {
   run_one([](Channel&) {
     Config config;
     config.rnr_retry = 1;

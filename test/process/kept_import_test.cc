@@ -155,8 +155,8 @@ TEST_F(KeptImportTest, EndsWithTheRegistration) {
 }
 
 // A kept import that covers it but grants less does not replace it.
-TEST_F(KeptImportTest, OverlappingRegistrationsAreToldApart) {
-  SKIP_UNLESS_SHARED_MEMORY("is memory mapped");
+TEST_F(KeptImportTest, OverlappingRegistrationsAreDistinguished) {
+  SKIP_UNLESS_SHARED_MEMORY("memory is mapped");
   SKIP_UNLESS_IN_PLACE();
   constexpr uint64_t kPart = 64 << 10;
   run_two(
@@ -198,8 +198,8 @@ TEST_F(KeptImportTest, OverlappingRegistrationsAreToldApart) {
 // Mappings in this process of memory of other owners.
 bool nothing_is_mapped_of(const char* mva) { return memfd_areas(mva, kBytes) == 0; }
 
-TEST_F(KeptImportTest, GoesWithItsOwner) {
-  SKIP_UNLESS_SHARED_MEMORY("is memory mapped");
+TEST_F(KeptImportTest, EndsWithItsOwner) {
+  SKIP_UNLESS_SHARED_MEMORY("memory is mapped");
   SKIP_UNLESS_IN_PLACE();
   Child owner("owner", [](Channel& channel) {
     Endpoint owner;

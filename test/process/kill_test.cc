@@ -179,7 +179,7 @@ class Survivor {
     urma_cr_t cr = {};
     while (urma_poll_jfc(party_.endpoint.send_jfc, 1, &cr) == 0) {
       if (traffic_ == Traffic::kBothDirections) party_.receive_from(0);
-      if (Clock::now() > deadline) throw std::runtime_error("a request never ended");
+      if (Clock::now() > deadline) throw std::runtime_error("a request did not complete");
       ::sched_yield();
     }
     return cr.status;
@@ -237,7 +237,7 @@ class KillTest : public ProcessTest, public ::testing::WithParamInterface<Traffi
   }
 };
 
-TEST_P(KillTest, SurvivorGoesOn) {
+TEST_P(KillTest, SurvivorContinues) {
   std::mt19937 random(12345 + static_cast<uint32_t>(GetParam()));
   Child survivor("survivor", [](Channel& channel) { Survivor(channel, GetParam()).run(); });
   Child bystander("third", third);

@@ -99,8 +99,8 @@ class LargeMessageTest : public ProcessTest {
   }
 };
 
-TEST_F(LargeMessageTest, OutOfMemoryThatEverybodyMayReadIsMappedAfterAWhile) {
-  SKIP_UNLESS_SHARED_MEMORY("does a receiver map its senders' memory");
+TEST_F(LargeMessageTest, OfWorldReadableMemoryIsMappedAfterAWhile) {
+  SKIP_UNLESS_SHARED_MEMORY("a receiver maps the memory of its senders");
   SKIP_UNLESS_IN_PLACE();
   run([](Sender& sender) {
     Pages pages(kRoom);
@@ -119,7 +119,7 @@ TEST_F(LargeMessageTest, OutOfMemoryThatEverybodyMayReadIsMappedAfterAWhile) {
   });
 }
 
-TEST_F(LargeMessageTest, OutOfMemoryThatNotEverybodyMayReadIsNeverMapped) {
+TEST_F(LargeMessageTest, OfMemoryThatIsNotWorldReadableIsNeverMapped) {
   run([](Sender& sender) {
     Pages guarded(kRoom), closed(kRoom);
     urma_target_seg_t* with_token = sender.endpoint.add(guarded.get(), kRoom, kAllAccess, kToken);
@@ -137,7 +137,7 @@ TEST_F(LargeMessageTest, OutOfMemoryThatNotEverybodyMayReadIsNeverMapped) {
 
 // The ends of ordinary memory share their pages with other data: they are copied, the pages between
 // are not.
-TEST_F(LargeMessageTest, RaggedEndsAndSeveralPieces) {
+TEST_F(LargeMessageTest, UnalignedEndsAndSeveralPieces) {
   run([](Sender& sender) {
     std::vector<char> memory(3 * kRoom);
     urma_target_seg_t* segment = sender.endpoint.add(memory.data(), memory.size());
@@ -149,7 +149,7 @@ TEST_F(LargeMessageTest, RaggedEndsAndSeveralPieces) {
 }
 
 // A mapping of one registration says nothing about the next one at the same address.
-TEST_F(LargeMessageTest, RegisteredAnew) {
+TEST_F(LargeMessageTest, OfMemoryRegisteredAgain) {
   run([](Sender& sender) {
     for (int registration = 0; registration < 6; ++registration) {
       Pages pages(kRoom);
@@ -161,7 +161,7 @@ TEST_F(LargeMessageTest, RegisteredAnew) {
 }
 
 // More segments than a receiver keeps mapped.
-TEST_F(LargeMessageTest, OutOfManySegments) {
+TEST_F(LargeMessageTest, OfManySegments) {
   run([](Sender& sender) {
     Pages pages(40 * kRoom);
     std::vector<urma_target_seg_t*> segments;
@@ -197,8 +197,8 @@ void await_granted(int wanted, urma_jfc_t* polled) {
 
 // A receiver that cannot map the memory of its sender is not delayed by that, nor is a program that
 // sleeps.
-TEST_F(LargeMessageTest, OfASenderThatIsStopped) {
-  SKIP_UNLESS_SHARED_MEMORY("does a receiver take messages out of its senders' memory");
+TEST_F(LargeMessageTest, OfAStoppedSender) {
+  SKIP_UNLESS_SHARED_MEMORY("a receiver copies messages out of the memory of its senders");
   Child receiver("receiver", [](Channel& channel) {
     Config config;
     config.events = true;
@@ -253,8 +253,8 @@ TEST_F(LargeMessageTest, OfASenderThatIsStopped) {
 }
 
 // Memory of a dead process is not kept.
-TEST_F(LargeMessageTest, OfASenderThatDies) {
-  SKIP_UNLESS_SHARED_MEMORY("does a receiver take messages out of its senders' memory");
+TEST_F(LargeMessageTest, OfASenderThatIsKilled) {
+  SKIP_UNLESS_SHARED_MEMORY("a receiver copies messages out of the memory of its senders");
   Child receiver("receiver", [](Channel& channel) {
     std::vector<char> room(kRoom);
     OwnedEndpoint endpoint;

@@ -112,7 +112,7 @@ void close_rest(Side* side, End how) {
 // All messages, each over a connection that no message has used before.
 TEST_P(LastMessageTest, Arrives) {
   const End how = GetParam().end;
-  SKIP_WITHOUT(device_traits().has_mode(GetParam().mode), "such mode");
+  SKIP_WITHOUT(device_traits().has_mode(GetParam().mode), "this transport mode");
   run_two(
       "sender",
       [=](Channel& channel) {
@@ -150,7 +150,7 @@ TEST_P(LastMessageTest, Arrives) {
 }
 
 // Also when they are copied out of memory that the receiver has mapped and that might be withdrawn.
-TEST_F(LastCopiesTest, OfWhatFitsIntoTheRingArrive) {
+TEST_F(LastCopiesTest, ThatFitIntoTheRingArrive) {
   SKIP_UNLESS_IN_PLACE();
   constexpr uint64_t kLarge = 16;
   run_two(
@@ -197,9 +197,9 @@ TEST_F(LastCopiesTest, OfWhatFitsIntoTheRingArrive) {
 
 // A peer that is dead or stopped before the first contact: everything still ends, the message with
 // an error.
-TEST_P(LastMessageTest, WaitsForNoPeerThatIsSilent) {
+TEST_P(LastMessageTest, DoesNotWaitForASilentPeer) {
   const End how = GetParam().end;
-  SKIP_UNLESS_SHARED_MEMORY("is a peer known by its process");
+  SKIP_UNLESS_SHARED_MEMORY("a peer is known by its process");
   for (const int signal : {SIGKILL, SIGSTOP}) {
     Child receiver("receiver", [](Channel& channel) {
       Endpoint endpoint(config());
@@ -226,8 +226,8 @@ TEST_P(LastMessageTest, WaitsForNoPeerThatIsSilent) {
 }
 
 // A peer that is stopped at first contact is waited for as long as the setting says.
-TEST_F(StoppedPeerTest, IsWaitedForAsLongAsSaid) {
-  SKIP_UNLESS_SHARED_MEMORY("is a peer known by its process");
+TEST_F(StoppedPeerTest, IsWaitedForUntilTheTimeout) {
+  SKIP_UNLESS_SHARED_MEMORY("a peer is known by its process");
   for (const bool goes_on : {false, true}) {
     Child receiver("receiver", [](Channel& channel) {
       Side side({});

@@ -62,7 +62,7 @@ class LifecycleTest : public ProcessTest {
   urma_jfr_cfg_t jfr_cfg_ = {};
 };
 
-TEST_F(LifecycleTest, QueuesLiveTwice) {
+TEST_F(LifecycleTest, QueuesCanBeActivatedAgain) {
   urma_jfs_t* jfs = nullptr;
   urma_jfr_t* jfr = nullptr;
   ASSERT_EQ(urma_alloc_jfs(ctx_, &jfs_cfg_, &jfs), URMA_SUCCESS);
@@ -131,7 +131,7 @@ TEST_F(LifecycleTest, AJfcInUseStaysActive) {
   EXPECT_EQ(urma_free_jfc(jfc), URMA_SUCCESS);
 }
 
-TEST_F(LifecycleTest, AJettyIsMadeOfItsParts) {
+TEST_F(LifecycleTest, AJettyNeedsItsPartsActive) {
   urma_jfr_t* jfr = nullptr;
   ASSERT_EQ(urma_alloc_jfr(ctx_, &jfr_cfg_, &jfr), URMA_SUCCESS);
   urma_jetty_cfg_t cfg = jetty_config(jfr, jfs_cfg_);
@@ -168,7 +168,7 @@ void complete_one(urma_jfs_t* jfs) {
   EXPECT_EQ(urma_modify_jfs(jfs, &attr), URMA_SUCCESS);
 }
 
-TEST_F(LifecycleTest, AnEventThatNobodyFetchedEndsWithItsFirstLife) {
+TEST_F(LifecycleTest, AnUnfetchedEventEndsWithDeactivation) {
   const OwnedJfce jfce = urma_create_jfce(ctx_);
   jfc_cfg_.jfce = jfce;
   urma_jfc_t* jfc = nullptr;
@@ -192,7 +192,7 @@ TEST_F(LifecycleTest, AnEventThatNobodyFetchedEndsWithItsFirstLife) {
   EXPECT_EQ(urma_free_jfc(jfc), URMA_SUCCESS);
 }
 
-TEST_F(LifecycleTest, OverflowIsToldInEachLife) {
+TEST_F(LifecycleTest, OverflowIsReportedAfterEachActivation) {
   jfc_cfg_.depth = 1;
   urma_jfc_t* jfc = nullptr;
   ASSERT_EQ(urma_alloc_jfc(ctx_, &jfc_cfg_, &jfc), URMA_SUCCESS);
@@ -221,7 +221,7 @@ TEST_F(LifecycleTest, OverflowIsToldInEachLife) {
   EXPECT_EQ(urma_free_jfc(jfc), URMA_SUCCESS);
 }
 
-TEST_F(LifecycleTest, AJfcWithAChosenIdWakesNobodyElse) {
+TEST_F(LifecycleTest, AJfcWithAChosenIdWakesNoOther) {
   urma_jfce_t* jfce[2] = {urma_create_jfce(ctx_), urma_create_jfce(ctx_)};
   jfc_cfg_.jfce = jfce[0];
   urma_jfc_t* first = urma_create_jfc(ctx_, &jfc_cfg_);
@@ -250,7 +250,7 @@ TEST_F(LifecycleTest, AJfcWithAChosenIdWakesNobodyElse) {
   for (urma_jfce_t* one : jfce) EXPECT_EQ(urma_delete_jfce(one), URMA_SUCCESS);
 }
 
-TEST_F(LifecycleTest, PartsThatAreNotActiveAreRefused) {
+TEST_F(LifecycleTest, InactivePartsAreRefused) {
   urma_jfc_t* jfc = nullptr;
   ASSERT_EQ(urma_alloc_jfc(ctx_, &jfc_cfg_, &jfc), URMA_SUCCESS);
   jfs_cfg_.jfc = jfc;

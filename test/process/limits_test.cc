@@ -46,7 +46,7 @@ void expect_no_start() {
 
 class LimitsTest : public ProcessTest {
  protected:
-  void SetUp() override { SKIP_UNLESS_SHARED_MEMORY("does the library meet these limits"); }
+  void SetUp() override { SKIP_UNLESS_SHARED_MEMORY("the library meets these limits"); }
 };
 
 // A message to a queue of another process, to which no ring leads yet, ends with `status`.

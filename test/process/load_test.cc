@@ -35,7 +35,7 @@ constexpr seconds kStandstill{30};
 class LoadTest : public ProcessTest {
  protected:
   void SetUp() override {
-    SKIP_UNLESS_SHARED_MEMORY("a death is known at once");
+    SKIP_UNLESS_SHARED_MEMORY("the death of a process is known at once");
     void* const memory =
         ::mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     ASSERT_NE(memory, MAP_FAILED);
@@ -150,7 +150,7 @@ class LoadTest : public ProcessTest {
   uint64_t kills_ = 0;
 };
 
-TEST_F(LoadTest, NothingIsLostOrDoubled) {
+TEST_F(LoadTest, NoMessageIsLostOrDuplicated) {
   processes_ = is_soak() ? kMostProcesses : 12;
   const uint64_t goal = uint64_t{is_soak() ? 100u : 1u} << 30;
   const uint64_t kills = is_soak() ? 200 : 40;

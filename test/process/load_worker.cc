@@ -297,7 +297,7 @@ class Worker {
       received.count.store(0);
       received.from_life.store(header.from_life);
     }
-    EXPECT_EQ(header.number, received.count.load()) << "lost or doubled";
+    EXPECT_EQ(header.number, received.count.load()) << "lost or duplicated";
     received.count.store(header.number + 1);
   }
 

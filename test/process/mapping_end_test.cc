@@ -69,7 +69,7 @@ void survivor_of_owners(Channel& channel) {
   peer->close();
 }
 
-TEST_F(MappingEndTest, OwnerIsKilledWhileItsPagesMove) {
+TEST_F(MappingEndTest, OwnerIsKilledWhilePagesMove) {
   SKIP_UNLESS_IN_PLACE();
   std::mt19937 random(4711);
   Child survivor("survivor", survivor_of_owners);
@@ -196,7 +196,7 @@ void be_forked(Channel& channel, Endpoint& owner, urma_target_seg_t* segment, co
 
 TEST_F(MappingEndTest, ForkedChildHasASnapshot) {
   SKIP_UNLESS_IN_PLACE();
-  if (kSanitized) GTEST_SKIP() << "forks of a sanitized program with threads may hang";
+  if (kSanitized) GTEST_SKIP() << "a sanitized program with threads may hang in fork";
   run_two(
       "owner",
       [](Channel& channel) {
@@ -262,9 +262,9 @@ TEST_F(MappingEndTest, ForkedChildHasASnapshot) {
 }
 
 // The parent goes on at once; the child must not see what it does then.
-TEST_F(MappingEndTest, ForkedChildKeepsWhatTheParentTakesBack) {
+TEST_F(MappingEndTest, ForkedChildKeepsPagesThatTheParentUnshares) {
   SKIP_UNLESS_IN_PLACE();
-  if (kSanitized) GTEST_SKIP() << "forks of a sanitized program with threads may hang";
+  if (kSanitized) GTEST_SKIP() << "a sanitized program with threads may hang in fork";
   run_two(
       "owner",
       [](Channel& channel) {
@@ -298,7 +298,7 @@ TEST_F(MappingEndTest, ForkedChildKeepsWhatTheParentTakesBack) {
 }
 
 // A program that leaks what it has registered. Each cycle is followed by another one.
-TEST_F(MappingEndTest, UninitTakesBackWhatIsStillRegistered) {
+TEST_F(MappingEndTest, UninitUnsharesWhatIsStillRegistered) {
   SKIP_UNLESS_IN_PLACE();
   constexpr int kCycles = 3;
   const auto side = [](uint64_t mine) {

@@ -131,7 +131,7 @@ TEST_F(MappingPaysTest, TheFourthImportOfARegistrationHasItMapped) {
 }
 
 // Memory that is already shared, for another importer or from the start, costs nothing to map.
-TEST_F(MappingPaysTest, WhatIsSharedAlreadyIsMappedAtOnce) {
+TEST_F(MappingPaysTest, SharedMemoryIsMappedAtOnce) {
   SKIP_UNLESS_IN_PLACE();
   run_two(
       "owner",

@@ -194,7 +194,7 @@ TEST_P(MappingRightsTest, WrongTokenGetsNothing) {
       });
 }
 
-TEST_P(MappingRightsTest, FormerImporterNeitherChangesNorSeesAnything) {
+TEST_P(MappingRightsTest, FormerImporterNeitherReadsNorWrites) {
   SKIP_UNLESS_IN_PLACE();
   run_two(
       "owner",

@@ -44,7 +44,7 @@ class Writer {
     const uint64_t before = rounds_.load(std::memory_order_relaxed);
     const auto deadline = Clock::now() + patience(seconds(10));
     while (rounds_.load(std::memory_order_relaxed) == before) {
-      if (Clock::now() > deadline) throw std::runtime_error("a writer stands still");
+      if (Clock::now() > deadline) throw std::runtime_error("a writer makes no progress");
       std::this_thread::yield();
     }
   }

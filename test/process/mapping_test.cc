@@ -139,7 +139,7 @@ void cross_all_parts(Importer& peer, uint64_t bytes) {
   peer.endpoint.remove(into);
 }
 
-TEST_F(MappingTest, RaggedMemoryHasNoAddressAndOneWarning) {
+TEST_F(MappingTest, UnalignedMemoryHasNoAddressAndOneWarning) {
   SKIP_UNLESS_IN_PLACE();
   run_two(
       "owner",

@@ -19,7 +19,7 @@ constexpr char kFoundErrors[] = "--error-exitcode=99";
 
 class MemcheckTest : public ProcessTest, public testing::WithParamInterface<const char*> {};
 
-TEST_P(MemcheckTest, FindsNothingInBothSidesOfAnExample) {
+TEST_P(MemcheckTest, FindsNoErrorInBothSidesOfAnExample) {
   const std::string valgrind = find_valgrind();
   if (valgrind.empty()) GTEST_SKIP() << "valgrind is not installed; run ./dev setup";
   const auto folder = std::filesystem::path(::getenv("EXAMPLE")).parent_path();

@@ -114,7 +114,7 @@ TEST_F(NotifierTest, ImportedTargetTakesMessages) {
 }
 
 // The target process starts while the import is in progress.
-TEST_F(NotifierTest, TargetMayComeLater) {
+TEST_F(NotifierTest, TargetMayStartLater) {
   run_two(
       "importer",
       [](Channel& channel) {
@@ -228,7 +228,7 @@ TEST_F(NotifierTest, DeletedNotifierEndsItsImports) {
   });
 }
 
-TEST_F(NotifierTest, ImportThatIsEndedEarlyTellsNothing) {
+TEST_F(NotifierTest, ImportEndedEarlyReportsNothing) {
   run_one([](Channel&) {
     Importer importer;
     for (int round = 0; round < 50; ++round) {
@@ -244,7 +244,7 @@ TEST_F(NotifierTest, ImportThatIsEndedEarlyTellsNothing) {
 }
 
 // However it ends, neither its result nor the end of the notifier touches it again.
-TEST_F(NotifierTest, ImportThatIsEndedBeforeItsResultIsTakenIsGone) {
+TEST_F(NotifierTest, ImportEndedBeforeItsResultIsFetchedReportsNothing) {
   run_one([](Channel&) {
     Importer importer;
     const auto& references = importer.endpoint.ctx->ref.atomic_cnt;
@@ -263,7 +263,7 @@ TEST_F(NotifierTest, ImportThatIsEndedBeforeItsResultIsTakenIsGone) {
   });
 }
 
-TEST_F(NotifierTest, TargetWhoseImportFailsStaysForTheBoundJetty) {
+TEST_F(NotifierTest, TargetOfAFailedImportStaysForTheBoundJetty) {
   run_one([](Channel&) {
     Importer importer(rc_config());
     urma_jetty_t* jetty = importer.endpoint.jetty;
@@ -286,7 +286,7 @@ TEST_F(NotifierTest, TargetWhoseImportFailsStaysForTheBoundJetty) {
   });
 }
 
-TEST_F(NotifierTest, BindTellsWhetherThePeerIsThere) {
+TEST_F(NotifierTest, BindReportsWhetherThePeerExists) {
   run_one([](Channel&) {
     Importer importer(rc_config());
     urma_jetty_t* jetty = importer.endpoint.jetty;
@@ -317,7 +317,7 @@ TEST_F(NotifierTest, BindTellsWhetherThePeerIsThere) {
 }
 
 // Nothing of them happens in the next life of the library.
-TEST_F(NotifierTest, LibraryEndsWithImportsUnderWay) {
+TEST_F(NotifierTest, LibraryEndsWithPendingImports) {
   run_one([](Channel&) {
     // The program breaks the order, so nothing of it is freed.
     static auto& left = *new std::vector<Importer*>;
@@ -337,7 +337,7 @@ TEST_F(NotifierTest, LibraryEndsWithImportsUnderWay) {
 }
 
 // A result about a deleted jetty does not name it.
-TEST_F(NotifierTest, BindThatIsUndoneFails) {
+TEST_F(NotifierTest, UnbindFailsAPendingBind) {
   run_one([](Channel&) {
     Importer importer(rc_config());
     urma_jetty_t* jetty = importer.add_jetty();
@@ -352,7 +352,7 @@ TEST_F(NotifierTest, BindThatIsUndoneFails) {
   });
 }
 
-TEST_F(NotifierTest, UndoneBindLeavesTheNextOneAlone) {
+TEST_F(NotifierTest, UnbindDoesNotAffectTheNextBind) {
   run_one([](Channel&) {
     Importer importer(rc_config());
     urma_jetty_t* jetty = importer.endpoint.jetty;
@@ -398,7 +398,7 @@ TEST_F(NotifierTest, BindOfABoundPairSucceeds) {
 }
 
 // Every bind is reported once, whether its result or the program undoes it.
-TEST_F(NotifierTest, UnbindingMeetsTheResult) {
+TEST_F(NotifierTest, UnbindRacesWithTheResult) {
   run_one([](Channel&) {
     constexpr int kBinds = 100;
     Importer importer(rc_config());

@@ -48,14 +48,14 @@ void wait_for_value(const uint64_t* word, uint64_t value) {
   const auto deadline = Clock::now() + patience(seconds(10));
   // Acquire: data that was written before the value is visible.
   while (__atomic_load_n(word, __ATOMIC_ACQUIRE) != value) {
-    if (Clock::now() > deadline) throw std::runtime_error("nobody notifies");
+    if (Clock::now() > deadline) throw std::runtime_error("no notification arrived");
     ::sched_yield();
   }
 }
 
 class NotifyOrderTest : public ProcessTest, public testing::WithParamInterface<Ways> {};
 
-TEST_P(NotifyOrderTest, ValueComesBehindAllData) {
+TEST_P(NotifyOrderTest, ValueArrivesAfterAllData) {
   const Ways ways = GetParam();
   run_two(
       "target",
@@ -145,7 +145,7 @@ struct Notification {
   urma_sge_t there[2];
 };
 
-TEST_P(NotifyTest, NothingIsWrittenWhereOneAddressIsRefused) {
+TEST_P(NotifyTest, NothingIsWrittenIfOneAddressIsRefused) {
   run_one([](Channel&) {
     Self self;
     Notification notification(&self);

@@ -90,7 +90,7 @@ void reach(Channel& channel) {
   channel.sync();
 }
 
-TEST_F(OtherUsersTest, ReachEachOtherWhereBothSaySo) {
+TEST_F(OtherUsersTest, ReachEachOtherIfBothAllowIt) {
   run_two("Anna", process_of(kAnna, "54322", own), "Bert",
           process_of(kBert, "nobody,54321", reach));
   run_two("Bert", process_of(kBert, "*", own), "Anna", process_of(kAnna, "*", reach));
@@ -98,7 +98,7 @@ TEST_F(OtherUsersTest, ReachEachOtherWhereBothSaySo) {
   EXPECT_EQ(entries(), (std::set<std::string>{"eids", "ids"}));
 }
 
-TEST_F(OtherUsersTest, WhoIsNotNamedIsRefused) {
+TEST_F(OtherUsersTest, AreRefusedIfNotNamed) {
   const Body refused = [](Channel& channel) {
     const auto offer = channel.receive<Offer>();
     Pages memory(kPage);
@@ -133,7 +133,7 @@ TEST_F(OtherUsersTest, WhoIsNotNamedIsRefused) {
 }
 
 // A killed process leaves files of another user.
-TEST_F(OtherUsersTest, ClearUpBehindEachOther) {
+TEST_F(OtherUsersTest, CleanUpAfterEachOther) {
   Child survivor("Anna", process_of(kAnna, "*", [](Channel& channel) {
                    OwnedEndpoint endpoint;
                    channel.sync();

@@ -15,7 +15,7 @@
 namespace urma_test {
 namespace {
 
-// Moving this much takes longer than requests wait where the kernel could copy.
+// Moving this much takes longer than requests wait if the kernel could copy.
 constexpr uint64_t kBytes = 512 * kMiB;
 constexpr uint64_t kSegments = 200;
 
@@ -46,7 +46,7 @@ TEST_F(OutOfReachTest, FirstRequestsWaitForTheMapping) {
 }
 
 // Each is posted while the owner maps, and retried until it is mapped.
-TEST_F(OutOfReachTest, NoRequestMissesTheMappingThatItWaitsFor) {
+TEST_F(OutOfReachTest, EveryRequestUsesTheMappingThatItWaitedFor) {
   SKIP_UNLESS_IN_PLACE();
   run_two(
       "owner",

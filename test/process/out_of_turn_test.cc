@@ -84,7 +84,7 @@ struct Left {
   urma_target_seg_t* remote;
 };
 
-TEST_F(OutOfTurnTest, WhatOutlivesTheLibraryIsNamedAndRefusesCalls) {
+TEST_F(OutOfTurnTest, RemainingObjectsAreNamedAndRefuseCalls) {
   run_one([](Channel&) {
     const CarelessThread careless;
     Endpoint endpoint(Config{.events = true});
@@ -111,7 +111,7 @@ TEST_F(OutOfTurnTest, WhatOutlivesTheLibraryIsNamedAndRefusesCalls) {
   });
 }
 
-TEST_F(OutOfTurnTest, NothingIsSaidWhereAllHasEnded) {
+TEST_F(OutOfTurnTest, NothingIsLoggedIfAllObjectsHaveEnded) {
   run_one([](Channel&) {
     const LogLines lines;
     Endpoint endpoint;
@@ -121,7 +121,7 @@ TEST_F(OutOfTurnTest, NothingIsSaidWhereAllHasEnded) {
 }
 
 // Each call with its errno.
-TEST_F(OutOfTurnTest, CallsBeforeUrmaInitSayThatItComesFirst) {
+TEST_F(OutOfTurnTest, CallsBeforeUrmaInitNameIt) {
   run_one([](Channel&) {
     const LogLines lines;
     char name[] = "urma_shm0";

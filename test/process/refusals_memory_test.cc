@@ -66,14 +66,15 @@ class MemoryCgroup {
 class CgroupTest : public ProcessTest {
  protected:
   void SetUp() override {
-    SKIP_UNLESS_SHARED_MEMORY("is memory moved");
-    if (!cgroup_.made()) GTEST_SKIP() << "no memory cgroup can be made: needs root, and cgroups";
+    SKIP_UNLESS_SHARED_MEMORY("pages are moved");
+    if (!cgroup_.made())
+      GTEST_SKIP() << "cannot create a memory cgroup; run as root, with cgroups mounted";
   }
 
   MemoryCgroup cgroup_;
 };
 
-TEST_F(CgroupTest, WhatIsSharedNeedsNoRoomForTwice) {
+TEST_F(CgroupTest, SharedMemoryIsChargedOnce) {
   SKIP_UNLESS_IN_PLACE();
   run_two(
       "owner",
@@ -102,7 +103,7 @@ TEST_F(CgroupTest, WhatIsSharedNeedsNoRoomForTwice) {
       });
 }
 
-TEST_F(CgroupTest, WhoIsKilledForItIsGone) {
+TEST_F(CgroupTest, AProcessKilledForMemoryIsReportedAsGone) {
   Child owner("owner", [this](Channel& channel) {
     ASSERT_TRUE(cgroup_.enter());
     Endpoint endpoint;
@@ -112,7 +113,7 @@ TEST_F(CgroupTest, WhoIsKilledForItIsGone) {
     channel.send(offer_of(endpoint, segment));
     channel.receive<char>();
     fill(own, 4 * kLimit);
-    ADD_FAILURE() << "the cgroup has not held";
+    ADD_FAILURE() << "the cgroup did not enforce its limit";
   });
   Child importer("importer", [](Channel& channel) {
     Importer peer(channel.receive<Offer>());

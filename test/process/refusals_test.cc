@@ -48,7 +48,7 @@ std::string admin_of(const Child& child, std::vector<std::string> words) {
 
 class RefusalsTest : public ProcessTest {
  protected:
-  void SetUp() override { SKIP_UNLESS_SHARED_MEMORY("are these things asked of the kernel"); }
+  void SetUp() override { SKIP_UNLESS_SHARED_MEMORY("the library makes these system calls"); }
 };
 
 // -------------------------------------------------------------------------------------------------
@@ -144,7 +144,7 @@ class MappingsTest : public RefusalsTest {
   }
 };
 
-TEST_F(MappingsTest, AreLeftToTheProgram) {
+TEST_F(MappingsTest, AreReservedForTheProgram) {
   SKIP_UNLESS_IN_PLACE();
   expect_copied(
       nullptr, [] { map_all_but(600); }, URMA_EXT_REASON_LIMIT);
@@ -152,7 +152,7 @@ TEST_F(MappingsTest, AreLeftToTheProgram) {
 
 // A message needs a ring, and a ring a mapping: without it the message ends with an error; once it
 // is possible again, a message arrives.
-TEST_F(MappingsTest, NoneIsLeftForARing) {
+TEST_F(MappingsTest, ExhaustionFailsANewRing) {
   run_two(
       "receiver",
       [](Channel& channel) {

@@ -23,7 +23,9 @@ constexpr size_t kPage = 4096;
 
 class RefusedAtTheCallTest : public ProcessTest {
  protected:
-  void SetUp() override { SKIP_UNLESS_SHARED_MEMORY("has the library look at areas"); }
+  void SetUp() override {
+    SKIP_UNLESS_SHARED_MEMORY("the library checks the mappings of a segment");
+  }
 };
 
 // The kernel can be asked about one mapping since 6.11.
@@ -66,7 +68,7 @@ TEST_F(RefusedAtTheCallTest, ReadOnlyMemoryWithARightToWrite) {
   });
 }
 
-TEST_F(RefusedAtTheCallTest, AListNamesItsTrueLimit) {
+TEST_F(RefusedAtTheCallTest, AListNamesItsActualLimit) {
   run_one([](Channel&) {
     OwnedEndpoint endpoint(Config{.max_sge = 2});
     const LogLines lines;
@@ -85,7 +87,7 @@ TEST_F(RefusedAtTheCallTest, AListNamesItsTrueLimit) {
 }
 
 // max_sge 0 asks for what the device has.
-TEST_F(RefusedAtTheCallTest, MaxSgeOfZeroIsTheDevicesOwn) {
+TEST_F(RefusedAtTheCallTest, MaxSgeOfZeroIsTheLimitOfTheDevice) {
   run_one([](Channel&) {
     OwnedEndpoint endpoint(Config{.max_sge = 0});
     urma_device_attr_t attr;
@@ -105,7 +107,7 @@ urma_target_jetty_t* import_as(Endpoint& endpoint, uint32_t id, bool jetty) {
   return urma_import_jetty(endpoint.ctx, &remote, nullptr);
 }
 
-TEST_F(RefusedAtTheCallTest, AnIdThatWasChosenForAnotherKind) {
+TEST_F(RefusedAtTheCallTest, AnIdOfAnotherKindIsRefused) {
   for (const bool jetty : {true, false}) {
     run_one([jetty](Channel&) {
       OwnedEndpoint endpoint(Config{.jetty = jetty, .id = 4711});
@@ -123,7 +125,7 @@ TEST_F(RefusedAtTheCallTest, AnIdThatWasChosenForAnotherKind) {
 
 // The library chooses the ids of both kinds from separate counters, so only the owner can tell them
 // apart.
-TEST_F(RefusedAtTheCallTest, AJettyTakenForAJfrIsNamedByBothSides) {
+TEST_F(RefusedAtTheCallTest, AJettyMistakenForAJfrIsNamedByBothSides) {
   run_one([](Channel&) {
     Endpoint endpoint;
     urma_jetty_t* jetty = endpoint.jetty;

@@ -27,7 +27,7 @@ constexpr const char* kName = "a region, with spaces";
 
 class RegionTest : public ProcessTest {
  protected:
-  void SetUp() override { SKIP_UNLESS_SHARED_MEMORY("are regions"); }
+  void SetUp() override { SKIP_UNLESS_SHARED_MEMORY("regions exist"); }
 };
 
 urma_ur_t region(const std::string& name = kName, uint64_t size = 0, uint32_t access = 0) {
@@ -179,7 +179,7 @@ TEST_F(RegionTest, HoldsSegmentsOfSeveralProcesses) {
 }
 
 // Its segments go; those of the others and the region stay; importers are notified.
-TEST_F(RegionTest, DropsTheSegmentsOfAMemberThatDies) {
+TEST_F(RegionTest, DropsTheSegmentsOfAKilledMember) {
   run_one([](Channel&) {
     Child dying("dying", member(2, 10)), other("other", member(1, 20));
     dying.channel().receive<QueueId>();
@@ -375,7 +375,7 @@ TEST_F(RegionTest, NamesAreListedByEid) {
 }
 
 // Garbage that someone else has written is neither a region nor a segment.
-TEST_F(RegionTest, BelievesNoFileThatIsNone) {
+TEST_F(RegionTest, RefusesMalformedFiles) {
   run_one([](Channel&) {
     Member self(1, kAllAccess, 5);
     urma_ur_t ur = region();

@@ -117,7 +117,7 @@ TEST_P(RequestTest, ChainEndsAtTheBadRequest) {
   });
 }
 
-TEST_P(RequestTest, PiecesOutsideTheirSegmentFailTheRequestAlone) {
+TEST_P(RequestTest, PiecesOutsideTheirSegmentFailOnlyTheirRequest) {
   run_one([config = config()](Channel&) {
     Self self(config);
     urma_sge_t beyond = piece(self.segment, self.memory.data() + self.memory.size() - 4, 8);
@@ -130,7 +130,7 @@ TEST_P(RequestTest, PiecesOutsideTheirSegmentFailTheRequestAlone) {
   });
 }
 
-TEST_P(RequestTest, ReceiverThatIsNotReadyIsToldOfByItsRetries) {
+TEST_P(RequestTest, ReceiverNotReadyIsReportedAfterTheRetries) {
   Config impatient = config();
   impatient.rnr_retry = 2;
   run_one([impatient](Channel&) {
@@ -170,7 +170,7 @@ TEST_P(RequestTest, FencedRequestWaitsForEarlierReads) {
   });
 }
 
-TEST_P(RequestTest, NopCompletesInItsTurn) {
+TEST_P(RequestTest, NopCompletesInPostOrder) {
   run_one([config = config()](Channel&) {
     Self self(config);
     self.endpoint.post(nop_request(self.queue, 1));
@@ -191,7 +191,7 @@ TEST_P(RequestTest, NopCompletesInItsTurn) {
 }
 
 // Two imports of one queue share one path to it.
-TEST_P(RequestTest, MessagesByWayOfTwoImportsStayInOrder) {
+TEST_P(RequestTest, MessagesOverTwoImportsStayInOrder) {
   run_one([config = config()](Channel&) {
     Self self(config);
     urma_target_jetty_t* second = self.endpoint.import(self.endpoint.queue_id());
@@ -210,7 +210,7 @@ TEST_P(RequestTest, MessagesByWayOfTwoImportsStayInOrder) {
 }
 
 // A refused request still leads to its target; the next one is not executed either.
-TEST_P(RequestTest, RefusedRequestOpensNoWayOutOfAStoppedQueue) {
+TEST_P(RequestTest, RefusedRequestDoesNotLetAStoppedQueueExecute) {
   run_one([config = config()](Channel&) {
     Self self(config);
     urma_target_seg_t* mapped = self.endpoint.import(self.endpoint.segment_id(self.segment), true);
@@ -258,7 +258,7 @@ TEST_P(RequestTest, FurtherRemotePiecesAreIgnored) {
 }
 
 // It is too long whether or not there is memory.
-TEST_P(RequestTest, MoreThanTheDeviceMovesAtOnceIsRefused) {
+TEST_P(RequestTest, RequestsAboveTheSizeLimitAreRefused) {
   run_one([config = config()](Channel&) {
     Self self(config);
     urma_device_attr_t attr;
@@ -291,7 +291,7 @@ TEST_P(RequestTest, MoreThanTheDeviceMovesAtOnceIsRefused) {
 
 TEST_P(RequestTest, ChosenIdIsTakenOnceAndFoundByOthers) {
   if (::getenv("URMA_PEER_NETWORK") != nullptr)
-    GTEST_SKIP() << "each host may have the same chosen id";
+    GTEST_SKIP() << "peers on different hosts (URMA_PEER_NETWORK) may choose the same id";
   Config chosen = config();
   chosen.id = 4711;
   run_two(

@@ -97,7 +97,7 @@ class Client {
 };
 
 // Requests in flight end with the server; requests posted to the next server reach it.
-TEST_F(RestartTest, ClientGoesOnWithTheNextServer) {
+TEST_F(RestartTest, ClientContinuesWithTheNextServer) {
   Child client("client", [](Channel& channel) {
     Client self(channel);
     for (int round = 0; round < kRounds; ++round) {
@@ -179,7 +179,7 @@ TEST_F(RestartTest, NoDescriptorOutlivesAnExec) {
 }
 
 // The next server runs before the client knows that the old one is gone.
-TEST_F(RestartTest, ServerIsBackAtOnce) {
+TEST_F(RestartTest, ServerCanRestartAtOnce) {
   Child client("client", [](Channel& channel) {
     Client self(channel);
     for (int round = 0; round < kRounds; ++round) {

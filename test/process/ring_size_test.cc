@@ -101,7 +101,7 @@ class RingSizesTest : public ProcessTest, public ::testing::WithParamInterface<S
 
 // In order, each once, even when the ring is replaced in the meantime.
 TEST_P(RingSizesTest, FollowsTheMessages) {
-  SKIP_UNLESS_SHARED_MEMORY("are there rings");
+  SKIP_UNLESS_SHARED_MEMORY("rings exist");
   if (GetParam().mapped) SKIP_UNLESS_IN_PLACE();
   run_two(
       "sender",

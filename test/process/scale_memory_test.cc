@@ -102,7 +102,7 @@ struct Kind {
 
 class DeepQueueTest : public ProcessTest, public testing::WithParamInterface<Kind> {};
 
-TEST_P(DeepQueueTest, CostsLittleUntilItIsFilled) {
+TEST_P(DeepQueueTest, UsesLittleMemoryUntilItIsFilled) {
   Child child("child", [](Channel& channel) {
     Parts parts;
     // Touches what every queue needs, mostly code, beforehand.
@@ -124,7 +124,7 @@ TEST_P(DeepQueueTest, CostsLittleUntilItIsFilled) {
 // With huge pages everywhere the first entry would cost 2 MiB.
 TEST_P(DeepQueueTest, TakesNoHugePages) {
   if (::access("/sys/kernel/mm/transparent_hugepage", F_OK) != 0) {
-    GTEST_SKIP() << "this kernel has no huge pages to keep away";
+    GTEST_SKIP() << "this kernel has no transparent huge pages";
   }
   run_one([](Channel&) {
     Parts parts;

@@ -113,10 +113,10 @@ bool can_dispatch() {
 
 // Kernels with software RDMA devices may lack the dispatch. Goes after everything that is checked
 // without it.
-#define SKIP_WHERE_CALLS_ARE_NOT_SEEN()                                                    \
-  if (!device_traits().maps && !can_dispatch())                                            \
-  GTEST_SKIP() << "no allocation is made; this kernel dispatches no system calls to user " \
-                  "space, so that they are not counted"
+#define SKIP_WHERE_CALLS_ARE_NOT_SEEN()                                                \
+  if (!device_traits().maps && !can_dispatch())                                        \
+  GTEST_SKIP() << "allocates nothing; cannot count system calls without syscall user " \
+                  "dispatch (Linux 5.11)"
 
 struct Loop {
   Endpoint endpoint;
@@ -318,7 +318,7 @@ TEST_F(ProcessTest, LargeMessagesMakeNoCallAndAllocateNothing) {
 
 // Of a segment that was imported before: the import, a READ, and the end of the import.
 TEST_F(ProcessTest, AnImportSeenBeforeMakesNoCall) {
-  SKIP_UNLESS_SHARED_MEMORY("is kept what was granted to an import");
+  SKIP_UNLESS_SHARED_MEMORY("grants are kept after an import");
   run_one([](Channel&) {
     constexpr uint64_t kBytes = 64 << 10;
     OwnedEndpoint endpoint;

@@ -46,7 +46,7 @@ const Refusal kRefusals[] = {
 class StagedTest : public ProcessTest, public testing::WithParamInterface<Refusal> {
  protected:
   void run(const Body& body) {
-    SKIP_UNLESS_SHARED_MEMORY("are copies staged");
+    SKIP_UNLESS_SHARED_MEMORY("copies are staged");
     const Body refused = [&](Channel& channel) {
       stay_in_place();
       GetParam().begin();
@@ -56,7 +56,7 @@ class StagedTest : public ProcessTest, public testing::WithParamInterface<Refusa
   }
 };
 
-TEST_P(StagedTest, EveryRequestMovesItsBytesBothWays) {
+TEST_P(StagedTest, EveryRequestMovesItsBytesInBothDirections) {
   run([](Channel& channel) {
     Party party(channel);
     write_and_read(party, channel);
@@ -74,7 +74,7 @@ INSTANTIATE_TEST_SUITE_P(Refusals, StagedTest, testing::ValuesIn(kRefusals),
 class StagedPeersTest : public ProcessTest {
  protected:
   void SetUp() override {
-    SKIP_UNLESS_SHARED_MEMORY("are copies staged");
+    SKIP_UNLESS_SHARED_MEMORY("copies are staged");
     ::setenv("URMA_SHM_COPY", "staged", 1);
     stay_in_place();
   }
@@ -85,7 +85,7 @@ class StagedPeersTest : public ProcessTest {
 };
 
 // What the kernel allowed before.
-TEST_F(StagedPeersTest, RefusalInTheMiddleLosesNothing) {
+TEST_F(StagedPeersTest, RefusalDuringTrafficLosesNothing) {
   ::unsetenv("URMA_SHM_COPY");
   const Body body = [](Channel& channel) {
     Party party(channel);
@@ -105,7 +105,7 @@ TEST_F(StagedPeersTest, RefusalInTheMiddleLosesNothing) {
 }
 
 // No one polls: the service threads move the parts.
-TEST_F(StagedPeersTest, MessagesReachThoseWhoSleep) {
+TEST_F(StagedPeersTest, MessagesReachSleepingReceivers) {
   const Body body = [](Channel& channel) {
     Config config;
     config.events = true;
@@ -145,7 +145,7 @@ TEST_F(StagedPeersTest, MessagesReachThoseWhoSleep) {
 }
 
 // More ways than there are places.
-TEST_F(StagedPeersTest, ManyQueuesShareThePlaces) {
+TEST_F(StagedPeersTest, ManyQueuesShareTheStagingSlots) {
   constexpr uint64_t kQueues = 12;
   constexpr uint64_t kShare = kBytes / kQueues;
   const Body body = [](Channel& channel) {
@@ -174,7 +174,7 @@ TEST_F(StagedPeersTest, ManyQueuesShareThePlaces) {
   run_two("one", body, "other", body);
 }
 
-TEST_F(StagedPeersTest, TokensAndRightsHold) {
+TEST_F(StagedPeersTest, TokensAndRightsAreChecked) {
   run_two(
       "owner",
       [](Channel& channel) {
@@ -301,7 +301,7 @@ TEST_F(StagedEndTest, OwnerIsStopped) { end_with(SIGSTOP, /*messages=*/false); }
 TEST_F(StagedEndTest, ReceiverIsKilled) { end_with(SIGKILL, /*messages=*/true); }
 
 // A sender that stops or dies while its message is being received blocks the receives only briefly.
-TEST_F(StagedEndTest, SendersThatGoHoldNobodyUp) {
+TEST_F(StagedEndTest, EndedSendersDelayReceivesOnlyBriefly) {
   for (const int signal : {SIGKILL, SIGSTOP}) {
     SCOPED_TRACE(signal);
     Child receiver("receiver", [](Channel& channel) {

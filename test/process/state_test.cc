@@ -102,7 +102,7 @@ void receive(Self& self, uint64_t user_ctx) {
   self.endpoint.post_receive(self.segment, self.in(), kHalf, user_ctx);
 }
 
-TEST_F(StateTest, ErrorGivesBackWhatNobodyReceived) {
+TEST_F(StateTest, ErrorFlushesUnreceivedMessages) {
   for_each_kind([](Self& self) {
     Endpoint& endpoint = self.endpoint;
     EXPECT_EQ(state_of(endpoint), URMA_JETTY_STATE_READY);
@@ -143,7 +143,7 @@ TEST_F(StateTest, ErrorGivesBackWhatNobodyReceived) {
   });
 }
 
-TEST_F(StateTest, MarkerComesAlsoBehindNothingAndInAFullQueue) {
+TEST_F(StateTest, MarkerComesInAnEmptyAndInAFullQueue) {
   for_each_kind([](Self& self) {
     Endpoint& endpoint = self.endpoint;
     EXPECT_EQ(enter(endpoint, URMA_JETTY_STATE_ERROR), URMA_SUCCESS);
@@ -185,7 +185,7 @@ TEST_F(StateTest, StrongOrderWaitsForMessages) {
   });
 }
 
-TEST_F(StateTest, SuspendedHoldsWhatIsPosted) {
+TEST_F(StateTest, SuspendedQueueHoldsPostedRequests) {
   for_each_kind([](Self& self) {
     Endpoint& endpoint = self.endpoint;
     send(self, 1);
@@ -277,7 +277,7 @@ TEST_F(StateTest, PeersCannotReachAJettyInError) {
 }
 
 // However often a queue fails and recovers, the marker takes one entry.
-TEST_F(StateTest, MarkersTakeOnePlace) {
+TEST_F(StateTest, MarkersTakeOneSlot) {
   run_one([](Channel&) {
     Config config;
     config.send_depth = 4;
@@ -299,7 +299,7 @@ TEST_F(StateTest, MarkersTakeOnePlace) {
 }
 
 // A JFR returns more receives than its JFC has room for, as the program polls.
-TEST_F(StateTest, FlushedReceivesWaitForRoom) {
+TEST_F(StateTest, FlushedReceivesWaitForSpaceInTheJfc) {
   run_one([](Channel&) {
     Self self;
     urma_jfc_cfg_t jfc_cfg = jfc_config(4);
@@ -339,7 +339,7 @@ urma_async_event_t expect_event(Endpoint& endpoint, urma_async_event_type_t type
   return event;
 }
 
-TEST_F(StateTest, LimitOfAJfrIsToldOnce) {
+TEST_F(StateTest, LimitOfAJfrIsReportedOnce) {
   run_one([](Channel&) {
     Self self;
     Endpoint& endpoint = self.endpoint;
@@ -371,7 +371,7 @@ TEST_F(StateTest, LimitOfAJfrIsToldOnce) {
   });
 }
 
-TEST_F(StateTest, DeleteWaitsForEventsThatWereHandedOut) {
+TEST_F(StateTest, DeleteWaitsForUnacknowledgedEvents) {
   run_one([](Channel&) {
     Self self;
     Endpoint& endpoint = self.endpoint;

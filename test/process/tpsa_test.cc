@@ -119,7 +119,7 @@ void count_line(int level, char* line) {
   if (level == URMA_VLOG_LEVEL_ERR && std::strstr(line, "there is no topology") != nullptr) ++lines;
 }
 
-TEST_F(TpsaTest, WhatWouldChangeATopologyIsRefusedWithOneLine) {
+TEST_F(TpsaTest, TopologyChangesAreRefusedWithOneLine) {
   run_one([](Channel&) {
     opened();
     ASSERT_EQ(FUNCTION(urma_register_log_func)(count_line), URMA_SUCCESS);

@@ -93,7 +93,7 @@ urma_jfs_wr_t write_of(Self& self, urma_sge_t* from, urma_sge_t* to, size_t size
   return write_request(self.queue, from, to, ctx);
 }
 
-TEST_F(TraceTest, TellsOfEveryRequest) {
+TEST_F(TraceTest, RecordsEveryRequest) {
   constexpr uint64_t kWrites = 50;
   run_one([](Channel&) {
     Self self;
@@ -132,7 +132,7 @@ TEST_F(TraceTest, TellsOfEveryRequest) {
   EXPECT_EQ(count_of(all, "lost"), 0U);
 }
 
-TEST_F(TraceTest, RequestsWithoutRecordsEndWithTheNextOne) {
+TEST_F(TraceTest, UnsignalledRequestsEndWithTheNextCompletion) {
   run_one([](Channel&) {
     Self self;
     urma_sge_t from, to;
@@ -151,7 +151,7 @@ TEST_F(TraceTest, RequestsWithoutRecordsEndWithTheNextOne) {
   }
 }
 
-TEST_F(TraceTest, OnlyWhatWasAcceptedIsPosted) {
+TEST_F(TraceTest, OnlyAcceptedRequestsAreRecorded) {
   run_one([](Channel&) {
     Self self;
     urma_sge_t from[3], to[3];
@@ -208,7 +208,7 @@ TEST_F(TraceTest, EachProcessHasItsFile) {
       [&](Channel& channel) { party(false, channel); });
 }
 
-TEST_F(TraceTest, ThreadsHaveTracksOfTheirOwn) {
+TEST_F(TraceTest, EachThreadHasATrack) {
   constexpr uint64_t kEach = 20;
   run_one([](Channel&) {
     Self self;
@@ -235,7 +235,7 @@ TEST_F(TraceTest, ThreadsHaveTracksOfTheirOwn) {
 }
 
 // A program may exit without cleanup: what it wrote until then can be read.
-TEST_F(TraceTest, FileIsWholeWithoutTheEndOfTheLibrary) {
+TEST_F(TraceTest, FileIsCompleteWithoutUninit) {
   run_one([](Channel&) {
     Self self;
     urma_sge_t from, to;

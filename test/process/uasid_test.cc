@@ -27,7 +27,7 @@ const uint32_t kWished = (std::random_device{}() & 0x7ffffe) + 1;
 
 class UasidTest : public ProcessTest {
  protected:
-  void SetUp() override { SKIP_UNLESS_SHARED_MEMORY("is the uasid one of a runtime directory"); }
+  void SetUp() override { SKIP_UNLESS_SHARED_MEMORY("the uasid comes from a runtime directory"); }
 };
 
 urma_status_t init(uint32_t uasid) {
@@ -52,7 +52,7 @@ Body holder(uint32_t wished) {
   };
 }
 
-TEST_F(UasidTest, AskedForIsGivenAndToldEverywhere) {
+TEST_F(UasidTest, RequestedValueIsAssignedAndReported) {
   run_one([](Channel&) {
     ASSERT_EQ(init(kWished), URMA_SUCCESS);
     EXPECT_EQ(own_uasid(), kWished);
@@ -85,7 +85,7 @@ TEST_F(UasidTest, AskedForIsGivenAndToldEverywhere) {
   });
 }
 
-TEST_F(UasidTest, TakenIsRefusedUntilItsProcessIsGone) {
+TEST_F(UasidTest, ValueInUseIsRefusedUntilItsProcessEnds) {
   Child first("first", holder(kWished));
   EXPECT_EQ(first.channel().receive<uint32_t>(), kWished);
   Child second("second", [](Channel& test) {
@@ -106,7 +106,7 @@ TEST_F(UasidTest, TakenIsRefusedUntilItsProcessIsGone) {
 }
 
 // A private directory does not hide a process from others on this host.
-TEST_F(UasidTest, TakenIsRefusedAcrossDirectories) {
+TEST_F(UasidTest, ValueInUseIsRefusedAcrossDirectories) {
   const ScratchDir other_dir;
   Child first("first", holder(kWished));
   EXPECT_EQ(first.channel().receive<uint32_t>(), kWished);
@@ -150,7 +150,7 @@ TEST_F(UasidTest, ChildrenOfAForkDoNotKeepIt) {
   });
 }
 
-TEST_F(UasidTest, RandomOnesDiffer) {
+TEST_F(UasidTest, RandomValuesDiffer) {
   constexpr int kProcesses = 6;
   std::set<uint32_t> seen;
   std::vector<std::unique_ptr<Child>> children;

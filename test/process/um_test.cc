@@ -62,7 +62,7 @@ TEST_P(UmTest, MessageWithoutAReceiveIsLost) {
   });
 }
 
-TEST_P(UmTest, ReceiveThatIsTooShortSaysSoToTheReceiverAlone) {
+TEST_P(UmTest, TooShortReceiveIsReportedOnlyToTheReceiver) {
   run_one([config = config()](Channel&) {
     Self self(config);
     const bool maps = traits_of(self.endpoint.ctx).maps;
@@ -82,7 +82,7 @@ TEST_P(UmTest, ReceiveThatIsTooShortSaysSoToTheReceiverAlone) {
 
 TEST_P(UmTest, MessageThatIsLongerThanADatagramIsRefused) {
   const size_t most = device_traits().max_datagram;
-  if (most >= kHalf) GTEST_SKIP() << "this device takes messages of any length";
+  if (most >= kHalf) GTEST_SKIP() << "the device takes messages of any length";
   run_one([config = config(), most](Channel&) {
     Self self(config);
     self.endpoint.post_receive(self.segment, self.in(), kHalf, 3);
@@ -94,7 +94,7 @@ TEST_P(UmTest, MessageThatIsLongerThanADatagramIsRefused) {
   });
 }
 
-TEST_P(UmTest, QueueThatRefusesOrIsNotThereTakesEverything) {
+TEST_P(UmTest, SendToAMissingOrRefusingQueueSucceeds) {
   run_one([config = config()](Channel&) {
     Self self(config);
     QueueId wrong_token = self.endpoint.queue_id();
@@ -115,7 +115,7 @@ TEST_P(UmTest, QueueThatRefusesOrIsNotThereTakesEverything) {
   });
 }
 
-TEST_P(UmTest, ReceiverThatGoesIsNotMissed) {
+TEST_P(UmTest, SendToAnEndedReceiverSucceeds) {
   const Config config = this->config();
   Child receiver("receiver", [config](Channel& channel) {
     Self self(config);
@@ -171,7 +171,7 @@ TEST_P(UmTest, ReceiverThatWasStoppedIsReachedAgain) {
   });
 }
 
-TEST_P(UmTest, OnlyMessagesAreOffered) {
+TEST_P(UmTest, OnlySendsAreSupported) {
   run_one([config = config()](Channel&) {
     Self self(config);
     char* const word = self.in() + kHalf / 2;

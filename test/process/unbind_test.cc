@@ -94,7 +94,7 @@ TEST_F(UnbindTest, UnderTraffic) {
 }
 
 // Without a receive nothing is received, and a flush does not wait for one.
-TEST_F(UnbindTest, EndsWhatWaitsForAReceive) {
+TEST_F(UnbindTest, EndsMessagesThatWaitForAReceive) {
   run_one([](Channel&) {
     Party party;
     urma_jetty_t* other = party.add_jetty();

@@ -45,7 +45,7 @@ class UnprivilegedTest : public WithoutRootTest {
     WithoutRootTest::SetUp();
     // It would be a different test.
     if (!IsSkipped() && !succeeds(drop_rights)) {
-      GTEST_SKIP() << "needs a machine that keeps userfaultfd from other users";
+      GTEST_SKIP() << "other users may use userfaultfd here; needs vm.unprivileged_userfaultfd=0";
     }
   }
 

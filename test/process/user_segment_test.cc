@@ -104,7 +104,7 @@ TEST_P(UserSegmentTest, ReadsAndWritesOfEveryKind) {
   });
 }
 
-TEST_P(UserSegmentTest, OnlyWhatItsOwnerGrants) {
+TEST_P(UserSegmentTest, OnlyGrantedAccessSucceeds) {
   run_one([](Channel&) {
     Named named(config(), URMA_ACCESS_READ);
     const std::vector<char> before = named.room;
@@ -131,7 +131,7 @@ TEST_P(UserSegmentTest, OnlyWhatItsOwnerGrants) {
 }
 
 // Each range has its own value and rights, imported or not.
-TEST_P(UserSegmentTest, RangesOfOneTokenIdAreToldApart) {
+TEST_P(UserSegmentTest, RangesOfOneTokenIdAreDistinguished) {
   constexpr uint32_t kRanges = 6, kEach = 4096;
   run_one([](Channel&) {
     Named named(config());
@@ -172,7 +172,7 @@ TEST_P(UserSegmentTest, RangesOfOneTokenIdAreToldApart) {
   });
 }
 
-TEST_P(UserSegmentTest, IsForRemoteReadsAndWritesAlone) {
+TEST_P(UserSegmentTest, OnlyRemoteReadsAndWritesTakeIt) {
   run_one([](Channel&) {
     Named named(config());
     Self& self = named.self;
@@ -194,7 +194,7 @@ TEST_P(UserSegmentTest, IsForRemoteReadsAndWritesAlone) {
 }
 
 // Each of them asks the owner, who gives the same answer each time.
-TEST_P(UserSegmentTest, RefusedRequestsLeaveNothingBehind) {
+TEST_P(UserSegmentTest, RefusedRequestsLeakNothing) {
   run_one([](Channel&) {
     Named named(config(), URMA_ACCESS_READ);
     const auto refuse = [&](int times) {

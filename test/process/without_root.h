@@ -43,10 +43,11 @@ class WithoutRootTest : public testing::Test {
     if (::geteuid() != 0) GTEST_SKIP() << "needs root, to become another user";
     const char* device = std::getenv("URMA_DEVICE");
     if (device != nullptr && std::string(device).find("shm") == std::string::npos) {
-      GTEST_SKIP() << "is about the ways of shared memory, not about " << device;
+      GTEST_SKIP() << "needs urma_shm0, not " << device << "; unset URMA_DEVICE";
     }
     if (!succeeds([] { become(kNobody, kNobody); })) {
-      GTEST_SKIP() << "the machine does not let root become another user";
+      GTEST_SKIP()
+          << "root may not become another user here; run in a namespace that has user 65534";
     }
     char name[] = "/tmp/urma-test-XXXXXX";
     ASSERT_NE(::mkdtemp(name), nullptr);

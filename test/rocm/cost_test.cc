@@ -31,7 +31,8 @@ TEST(RocmCost, APostAndAPollKeepTheirBudgets) {
     }
     std::printf("%-15s %7.1f of %.0f instructions, %.1f of them the library's own\n",
                 counted.name.c_str(), cost, kBudgets.at(counted.name), library / calls);
-    EXPECT_GT(library, 10) << counted.name << ": less than it can be";
+    EXPECT_GT(library, 10) << counted.name
+                           << ": fewer instructions than possible; the count is wrong";
     EXPECT_LE(cost, kBudgets.at(counted.name)) << counted.name;
   }
   EXPECT_EQ(run.dumps.size(), kBudgets.size());

@@ -95,7 +95,7 @@ constexpr Spent kOneCopy = {1, 0};
 constexpr Spent kByCpu = {0, 0};
 constexpr Spent kThroughBuffer = {1, 1};
 
-TEST(DeviceCopies, NoneIsMadeThatTheRuntimeDoesNotNeed) {
+TEST(DeviceCopies, OnlyNecessaryCopiesAreMade) {
   run_one([](Channel&) {
     Self self;
     EXPECT_EQ(self.of_write(self.device, self.other_device, kLarge), kOneCopy);
@@ -131,7 +131,7 @@ TEST(DeviceCopies, SignalsAreMadeOnce) {
 }
 
 // The others are not checked.
-TEST(DeviceCopies, CollectingSomeOfManyCostsWhatHasEnded) {
+TEST(DeviceCopies, CollectingCostsOnlyEndedCopies) {
   run_one([](Channel&) {
     constexpr int kCopies = 1000;
     constexpr int kEnded = 10;
@@ -168,7 +168,7 @@ TEST(DeviceCopies, AttributesAreThoseOfThePools) {
   });
 }
 
-TEST(DeviceCopies, WhatHasBeenFreedIsNotRegistered) {
+TEST(DeviceCopies, FreedMemoryIsNotRegistered) {
   run_one([](Channel&) {
     OwnedEndpoint endpoint;
     void* const memory = urma_ext_alloc_device(endpoint.ctx, URMA_EXT_POOL_COARSE, kBytes);

@@ -59,7 +59,7 @@ void alone(const std::function<void()>& body) {
   run_one([&](Channel&) { body(); });
 }
 
-TEST(DeviceFaults, CompletionsComeInPostOrderHoweverCopiesEnd) {
+TEST(DeviceFaults, CompletionsComeInPostOrderWhateverCopyEndsFirst) {
   alone([] {
     Self self;
     self.warm_up();
@@ -75,7 +75,7 @@ TEST(DeviceFaults, CompletionsComeInPostOrderHoweverCopiesEnd) {
   });
 }
 
-TEST(DeviceFaults, OrderThatIsAskedForIsMadeByTheRuntime) {
+TEST(DeviceFaults, TheRuntimeKeepsTheRequestedOrder) {
   alone([] {
     Self self;
     self.warm_up();
@@ -99,7 +99,7 @@ TEST(DeviceFaults, OrderThatIsAskedForIsMadeByTheRuntime) {
   });
 }
 
-TEST(DeviceFaults, ACopyThatFailsFailsItsRequestAlone) {
+TEST(DeviceFaults, AFailedCopyFailsOnlyItsRequest) {
   alone([] {
     Self self;
     self.warm_up();
@@ -127,7 +127,7 @@ TEST(DeviceFaults, LargeCopiesAreSplitOverTheEngines) {
   });
 }
 
-TEST(DeviceFaults, WhatIsFreedEarlyEndsItsSegment) {
+TEST(DeviceFaults, MemoryFreedEarlyEndsItsSegment) {
   alone([] {
     Self self;
     self.warm_up();
@@ -149,7 +149,7 @@ TEST(DeviceFaults, WhatIsFreedEarlyEndsItsSegment) {
   });
 }
 
-TEST(DeviceFaults, WhatIsFreedEarlyIsFreedBehindItsCopies) {
+TEST(DeviceFaults, MemoryFreedEarlyIsFreedAfterItsCopies) {
   alone([] {
     Self self;
     self.warm_up();
@@ -192,7 +192,7 @@ TEST(DeviceFaults, ALibraryThatEndsDoesNotWaitForAHangingAttach) {
 }
 
 // The faults of URMA_FAULT are for shared memory, whose senders do not know of device memory.
-TEST(DeviceFaults, FaultsOfSharedMemoryAreNotForDevices) {
+TEST(DeviceFaults, FaultPlansDoNotApplyToDeviceMemory) {
   alone([] {
     ::setenv("URMA_FAULT", "token;queue", 1);
     Self self;
@@ -204,7 +204,7 @@ TEST(DeviceFaults, FaultsOfSharedMemoryAreNotForDevices) {
   });
 }
 
-TEST(DeviceFaults, WhatIsShorterThanItsOwnerSaysIsNotUsed) {
+TEST(DeviceFaults, AllocationShorterThanItsOwnerSaysIsNotUsed) {
   for (const char* dmabuf : {"0", "1"}) {
     alone([=] {
       ::setenv("FAKE_HSA_DMABUF", dmabuf, 1);
@@ -259,7 +259,7 @@ TEST(DeviceFaults, MemoryThatCannotBeLockedIsNotRegistered) {
   });
 }
 
-TEST(DeviceFaults, WhoSleepsIsWokenByTheRuntime) {
+TEST(DeviceFaults, TheRuntimeWakesASleepingProgram) {
   alone([] {
     Config config;
     config.events = true;
@@ -283,7 +283,7 @@ TEST(DeviceFaults, WhoSleepsIsWokenByTheRuntime) {
 
 // With a thousand in flight, a poll checks only the first; each completed one is checked once or
 // twice.
-TEST(DeviceFaults, PollsCostWhatHasEnded) {
+TEST(DeviceFaults, PollsCostOnlyEndedCopies) {
   alone([] {
     constexpr uint64_t kCopies = 1000;
     Config config;
@@ -304,7 +304,7 @@ TEST(DeviceFaults, PollsCostWhatHasEnded) {
   });
 }
 
-TEST(DeviceFaults, SegmentsAreUnregisteredBehindTheirCopies) {
+TEST(DeviceFaults, SegmentsAreUnregisteredAfterTheirCopies) {
   alone([] {
     Self self;
     self.warm_up();
@@ -340,7 +340,7 @@ TEST(DeviceFaults, AddressesAreKnown) {
   });
 }
 
-TEST(DeviceFaults, HandlesAreAttachedWhileTheyAreGood) {
+TEST(DeviceFaults, HandlesAreAttachedWhileValid) {
   alone([] {
     Self self;
     urma_ext_memory_handle_t handle;
@@ -365,7 +365,7 @@ TEST(DeviceFaults, HandlesAreAttachedWhileTheyAreGood) {
   });
 }
 
-TEST(DeviceFaults, PinnedMemoryThatIsFreedIsTold) {
+TEST(DeviceFaults, PinnedMemoryThatIsFreedIsReported) {
   alone([] {
     Self self;
     const urma_ext_rdma_interface_t* rdma = nullptr;

@@ -263,7 +263,7 @@ TEST_P(DeviceMemory, AtomicsWorkOnHostMemoryAndAreRefusedElsewhere) {
       });
 }
 
-TEST_P(DeviceMemory, NotifiesBehindTheData) {
+TEST_P(DeviceMemory, NotifiesAfterTheData) {
   run(
       [](Owner& own, Peer& peer) {
         own.fake.set("DELAY_US", 2000);

@@ -25,7 +25,7 @@ inline constexpr char kForEver[] = "600000";
 inline void wait_until(const std::function<bool()>& condition) {
   const auto end = Clock::now() + patience(seconds(10));
   while (!condition()) {
-    if (Clock::now() > end) throw std::runtime_error("it has not become so");
+    if (Clock::now() > end) throw std::runtime_error("the condition did not become true in time");
     ::poll(nullptr, 0, 1);
   }
 }

@@ -43,7 +43,7 @@ struct Signal {
   uint64_t there = 0;
 };
 
-TEST(HandleFaults, OneSignalIsAttachedOnceAndLetGoOf) {
+TEST(HandleFaults, OneSignalIsAttachedAndReleasedOnce) {
   run_one([](Channel&) {
     Signal signal;
     ASSERT_EQ(signal.attach(), URMA_SUCCESS);
@@ -77,7 +77,7 @@ TEST(HandleFaults, AHangingAttachEndsAtItsTimeout) {
 }
 
 // Longer than a live owner takes to answer.
-TEST(HandleFaults, ASlowAttachIsWaitedForAsLongAsIsAllowed) {
+TEST(HandleFaults, ASlowAttachIsWaitedForUntilTheTimeout) {
   run_one([](Channel&) {
     ::setenv("URMA_ROCM_TIMEOUT_MS", "30000", 1);
     ::setenv("FAKE_HSA_HANG_MS", "3300", 1);
@@ -89,7 +89,7 @@ TEST(HandleFaults, ASlowAttachIsWaitedForAsLongAsIsAllowed) {
 }
 
 // Both the owner and its peers leak everything.
-TEST(HandleFaults, AnAllocationAtTheSameAddressIsAttachedAnew) {
+TEST(HandleFaults, AnAllocationAtTheSameAddressIsAttachedAgain) {
   run_one([](Channel&) {
     constexpr size_t kBytes = 64 << 10;
     constexpr char kRounds = 8;
@@ -110,14 +110,14 @@ TEST(HandleFaults, AnAllocationAtTheSameAddressIsAttachedAnew) {
       EXPECT_EQ(fake.read(there, kBytes), std::vector<char>(kBytes, round));
       EXPECT_EQ(urma_ext_free_device(endpoint.ctx, memory), URMA_SUCCESS);
     }
-    EXPECT_LT(seen.size(), size_t{kRounds}) << "no address came again: this shows nothing";
+    EXPECT_LT(seen.size(), size_t{kRounds}) << "no address was reused, so the test shows nothing";
     EXPECT_EQ(fake.get("ATTACHES"), kRounds);
   });
 }
 
 // The token of a segment that peers may not access does not open its allocation, which another
 // segment has opened.
-TEST(HandleFaults, SegmentsThatAreLocalAreNotAttached) {
+TEST(HandleFaults, LocalSegmentsAreNotAttached) {
   run_one([](Channel&) {
     constexpr size_t kBytes = 64 << 10;
     OwnedEndpoint endpoint;

@@ -88,7 +88,7 @@ urma_status_t attach(urma_context_t* ctx, const urma_ext_memory_handle_t& handle
 class HandlesTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (!shares()) GTEST_SKIP() << "without a GPU nothing is shared: URMA_ROCM_IPC is not on";
+    if (!shares()) GTEST_SKIP() << "nothing is shared without a GPU; needs URMA_ROCM_IPC=on";
   }
 };
 
@@ -120,7 +120,7 @@ TEST_F(HandlesTest, ASignalIsSeenAndChangedByBothProcesses) {
       });
 }
 
-TEST_F(HandlesTest, WhatIsNotQuiteTheHandleIsRefused) {
+TEST_F(HandlesTest, AlteredHandlesAreRefused) {
   run_one([](Channel&) {
     Owner owner;
     urma_context_t* const ctx = owner.endpoint.ctx;
@@ -143,7 +143,7 @@ TEST_F(HandlesTest, WhatIsNotQuiteTheHandleIsRefused) {
   });
 }
 
-TEST_F(HandlesTest, HandlesOfSignalsAndOfMemoryAreNotEachOther) {
+TEST_F(HandlesTest, SignalAndMemoryHandlesAreDistinguished) {
   run_one([](Channel&) {
     Owner owner;
     owner.make_memory();
@@ -182,7 +182,7 @@ TEST_F(HandlesTest, RequestsDoNotReachASignal) {
   });
 }
 
-TEST_F(HandlesTest, WhatCannotBeSharedGetsNoHandle) {
+TEST_F(HandlesTest, UnshareableMemoryGetsNoHandle) {
   run_one([](Channel&) {
     Owner owner;
     urma_context_t* const ctx = owner.endpoint.ctx;
@@ -206,7 +206,7 @@ TEST_F(HandlesTest, WhatCannotBeSharedGetsNoHandle) {
   });
 }
 
-TEST_F(HandlesTest, WhatWasAttachedOutlivesItsOwner) {
+TEST_F(HandlesTest, AttachedMemoryOutlivesItsOwner) {
   const Body own = [](Channel& channel) {
     Owner owner;
     channel.send(owner.handle);
@@ -238,7 +238,7 @@ TEST_F(HandlesTest, WhatWasAttachedOutlivesItsOwner) {
 }
 
 // The second owner usually has the ids of the first.
-TEST_F(HandlesTest, HandlesOfAnotherStartAreRefused) {
+TEST_F(HandlesTest, HandlesOfAnEarlierProcessAreRefused) {
   const Body own = [](Channel& channel) {
     Owner owner;
     owner.make_memory();

@@ -55,7 +55,8 @@ class RealRocrMemory : public ::testing::Test {
       ::unsetenv(name);
     }
     const std::string reason = why_not();
-    if (!reason.empty()) GTEST_SKIP() << std::getenv("URMA_DEVICE") << " is not here: " << reason;
+    if (!reason.empty())
+      GTEST_SKIP() << std::getenv("URMA_DEVICE") << " does not exist: " << reason;
   }
 };
 

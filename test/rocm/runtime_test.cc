@@ -96,7 +96,7 @@ TEST(RocmRuntime, OldLibrary) {
   expect({{"URMA_ROCM_LIBRARY", std::getenv("OLD_HSA")}}, {}, "is too old: it has no ");
 }
 
-TEST(RocmRuntime, NothingThatWorks) {
+TEST(RocmRuntime, NoUsableRuntime) {
   expect({{"URMA_ROCM_LIBRARY", fake()}, {"FAKE_HSA_INIT_STATUS", "4104"}}, {},
          "hsa_init: 0x1008 ");
 }
@@ -114,7 +114,7 @@ TEST(RocmRuntime, OneDeviceForEachAgent) {
          {"urma_hsa0"}, "");
 }
 
-TEST(RocmRuntime, ThreeTimes) {
+TEST(RocmRuntime, StartsThreeTimes) {
   Child child("looks", [](Channel&) {
     ::setenv("URMA_ROCM_LIBRARY", fake().c_str(), 1);
     for (int i = 0; i < 3; ++i) EXPECT_EQ(look().devices.size(), 1U);
@@ -139,7 +139,8 @@ TEST(RocmRuntime, DriverWithoutGpu) {
 // read the build.
 TEST(RocmRuntime, NoPermission) {
   if (gpus_of_driver() != std::vector<std::string>{"0"} || ::geteuid() != 0) {
-    GTEST_SKIP() << "only root takes away /dev/kfd, and only where nobody misses it";
+    GTEST_SKIP()
+        << "removes /dev/kfd for a while; needs root and a machine with /dev/kfd and without GPU";
   }
   struct stat before = {};
   ASSERT_EQ(::stat("/dev/kfd", &before), 0);

@@ -17,7 +17,7 @@ const urma_eid_t kIpv4 = eid("127.0.0.1");
 const urma_eid_t kOther = eid("127.0.0.2");
 const urma_eid_t kIpv6 = eid("::1");
 
-TEST(Carrier, TellsWhoIsAtTheOtherEnd) {
+TEST(Carrier, KnowsItsPeer) {
   const auto a = make_socket_carrier(config_at({kIpv4}));
   const auto b = make_socket_carrier(config_at({kOther}));
   const Ends ends = join(*a, kIpv4, *b, kOther);
@@ -39,7 +39,7 @@ TEST(Carrier, CarriesPiecesBothWays) {
   EXPECT_EQ(receive(*ends.begins, 8), "and back");
 }
 
-TEST(Carrier, WhatIsNotAskedForDoesNotCome) {
+TEST(Carrier, BytesNotAskedForAreNotDelivered) {
   const auto a = make_socket_carrier(config_at({kIpv4}));
   const auto b = make_socket_carrier(config_at({kIpv4}));
   const Ends ends = join(*a, kIpv4, *b, kIpv4);
@@ -51,7 +51,7 @@ TEST(Carrier, WhatIsNotAskedForDoesNotCome) {
   EXPECT_EQ(ends.begins->progress(&why), StreamState::kOpen) << why;
 }
 
-TEST(Carrier, TellsOfRoom) {
+TEST(Carrier, ReportsFreeSendSpace) {
   const auto a = make_socket_carrier(config_at({kIpv4}));
   const auto b = make_socket_carrier(config_at({kIpv4}));
   const Ends ends = join(*a, kIpv4, *b, kIpv4);
@@ -65,14 +65,14 @@ TEST(Carrier, TellsOfRoom) {
   EXPECT_NE(ends.begins->send({&piece, 1}), 0U);
 }
 
-TEST(Carrier, ListensAtIpv6AndIpv4AtOnePort) {
+TEST(Carrier, ListensOnOnePortForIpv6AndIpv4) {
   const auto a = make_socket_carrier(config_at({kIpv4, kIpv6}));
   const Ends ipv4 = join(*a, kIpv4, *a, kIpv4);
   const Ends ipv6 = join(*a, kIpv6, *a, kIpv6);
   EXPECT_EQ(ipv6.answers->peer().listens_at, (Address{kIpv6, a->port()}));
 }
 
-TEST(Carrier, ListensAtItsAddressesAlone) {
+TEST(Carrier, ListensOnlyAtItsAddresses) {
   const auto a = make_socket_carrier(config_at({kIpv4}));
   std::string why;
   const auto stream = a->connect(kIpv4, {kOther, a->port()}, &why);
@@ -98,7 +98,7 @@ TEST(Carrier, TakesAFreePortOfItsRange) {
   EXPECT_LE(next->port(), config.last_port);
 }
 
-TEST(Carrier, ListensAtFurtherPortsForAWhile) {
+TEST(Carrier, ListensOnFurtherPortsForAWhile) {
   const auto a = make_socket_carrier(config_at({kIpv4, kIpv6}));
   const auto b = make_socket_carrier(config_at({kIpv4}));
   EXPECT_FALSE(a->listen_also(b->port()));
@@ -160,7 +160,7 @@ TEST(Carrier, AnyThreadConnects) {
   for (auto& thread : threads) thread.join();
 }
 
-TEST(Carrier, TellsOfAnEnd) {
+TEST(Carrier, ReportsAnEnd) {
   const auto a = make_socket_carrier(config_at({kIpv4}));
   const auto b = make_socket_carrier(config_at({kIpv4}));
   Ends ends = join(*a, kIpv4, *b, kIpv4);
@@ -172,7 +172,7 @@ TEST(Carrier, TellsOfAnEnd) {
 }
 
 // A surviving child of a fork does not keep a connection of its parent open.
-TEST(Carrier, LeavesNothingToAChild) {
+TEST(Carrier, ChildrenInheritNoConnection) {
   const auto b = make_socket_carrier(config_at({kIpv4}));
   int hold[2];
   ASSERT_EQ(::pipe(hold), 0);

@@ -102,7 +102,7 @@ TEST_F(DeviceTest, HasAnEidForEachAddress) {
   EXPECT_EQ(port.active_mtu, URMA_MTU_1024);
 }
 
-TEST_F(DeviceTest, HasTheAddressesThatAreNamed) {
+TEST_F(DeviceTest, HasTheConfiguredAddresses) {
   EXPECT_EQ(eids(Device("wire")), (Texts{"10.99.0.1", "fd99::1"}));
   EXPECT_EQ(eids(Device("lo,fd99::1,wire,none")),
             (Texts{"fd99::1", "10.99.0.1", "127.0.0.1", "::1"}));
@@ -111,7 +111,7 @@ TEST_F(DeviceTest, HasTheAddressesThatAreNamed) {
   EXPECT_TRUE(Device("none").eids().empty());
 }
 
-TEST_F(DeviceTest, LeavesOutWhatIsDownAndWhatIsOfOneLink) {
+TEST_F(DeviceTest, OmitsDownInterfacesAndLinkLocalAddresses) {
   ip("link add idle type veth");
   ip("addr add 10.98.0.1/24 dev idle");
   ip("addr add fe80::99/64 dev wire nodad");
@@ -119,7 +119,7 @@ TEST_F(DeviceTest, LeavesOutWhatIsDownAndWhatIsOfOneLink) {
   EXPECT_EQ(eids(Device("")).size(), 4U);
 }
 
-TEST_F(DeviceTest, TellsOfAnAddressThatComesAndGoes) {
+TEST_F(DeviceTest, ReportsAnAddressThatIsAddedOrRemoved) {
   Device device("");
   watch(device);
   ip("addr del fd99::1/64 dev wire");
@@ -129,7 +129,7 @@ TEST_F(DeviceTest, TellsOfAnAddressThatComesAndGoes) {
   EXPECT_TRUE(events_.empty());
 }
 
-TEST_F(DeviceTest, TellsOfALinkThatIsLostAndBack) {
+TEST_F(DeviceTest, ReportsALinkThatGoesDownAndUp) {
   Device device("10.99.0.1");
   watch(device);
   const auto set_link = [this](const char* state) {
@@ -145,14 +145,14 @@ TEST_F(DeviceTest, TellsOfALinkThatIsLostAndBack) {
   EXPECT_EQ(ports_.states[0], URMA_PORT_ACTIVE);
 }
 
-TEST_F(DeviceTest, TellsOfWhatHasChangedBeforeItWatches) {
+TEST_F(DeviceTest, ReportsChangesMadeBeforeItWatches) {
   Device device("");
   ip("addr del 10.99.0.1/24 dev wire");
   watch(device);
   EXPECT_EQ(next_event(), (Event{URMA_EVENT_EID_CHANGE, 0}));
 }
 
-TEST_F(DeviceTest, WatchesOnceAndUntilItGoes) {
+TEST_F(DeviceTest, WatchesOnceAndUntilItEnds) {
   {
     Device device("");
     EXPECT_FALSE(service_.watches());
@@ -191,14 +191,14 @@ TEST_F(TwoHosts, TalkOverIpv4AndIpv6) {
 }
 
 // No one is notified of a pulled cable.
-TEST_F(TwoHosts, ASilentPeerIsFoundOut) {
+TEST_F(TwoHosts, ASilentPeerIsDetected) {
   make("10.99.0.1", "10.99.0.2", 400);
   ip("link set wire down");
   send_all(*ends_.begins, "into the dark");
   EXPECT_EQ(wait_for_end(*ends_.begins), "receiving from it: Connection timed out");
 }
 
-TEST_F(TwoHosts, AShortGapIsNoEnd) {
+TEST_F(TwoHosts, AShortOutageEndsNoConnection) {
   make("10.99.0.1", "10.99.0.2");
   ip("link set wire down");
   send_all(*ends_.begins, "after all");
@@ -207,7 +207,7 @@ TEST_F(TwoHosts, AShortGapIsNoEnd) {
 }
 
 // A port stays open at an address that is temporarily gone.
-TEST_F(TwoHosts, AnAddressThatComesBackIsListenedAt) {
+TEST_F(TwoHosts, AReaddedAddressIsListenedAtAgain) {
   make("10.99.0.1", "10.99.0.2");
   there_.enter();
   ip("addr del 10.99.0.2/24 dev eriw");

@@ -149,7 +149,7 @@ class HostileTest : public ProcessTest {
   }
 };
 
-TEST_F(HostileTest, AFrameThatBreaksTheRulesEndsItsConnectionAlone) {
+TEST_F(HostileTest, AnInvalidFrameEndsOnlyItsConnection) {
   const std::vector<std::string> all = malformed();
   ASSERT_GE(all.size(), 200U);
   run([&](Stranger& stranger) {
@@ -157,7 +157,7 @@ TEST_F(HostileTest, AFrameThatBreaksTheRulesEndsItsConnectionAlone) {
   });
 }
 
-TEST_F(HostileTest, NoiseEndsItsConnectionAlone) {
+TEST_F(HostileTest, RandomBytesEndOnlyTheirConnection) {
   run([&](Stranger& stranger) {
     for (uint32_t seed = 0; seed < 200; ++seed) {
       const auto stream = stranger.connect();
@@ -168,7 +168,7 @@ TEST_F(HostileTest, NoiseEndsItsConnectionAlone) {
 }
 
 // The refusals of what was not granted are answers: the connection stays.
-TEST_F(HostileTest, MemoryThatWasNotGrantedIsNotTouched) {
+TEST_F(HostileTest, MemoryThatWasNotGrantedIsNotAccessed) {
   run([&](Stranger& stranger) {
     const auto stream = stranger.connect();
     ASSERT_NE(stream, nullptr);
@@ -185,7 +185,7 @@ TEST_F(HostileTest, MemoryThatWasNotGrantedIsNotTouched) {
 }
 
 // The service thread of the owner is still opening the path.
-TEST_F(HostileTest, WhoSendsBeforeItsWayIsOpenIsCutOff) {
+TEST_F(HostileTest, APeerThatSendsBeforeItsPathIsOpenIsDisconnected) {
   run([&](Stranger& stranger) {
     const std::string message = frame(MessageBody{5, 8, 0, 1, 0, {}}, std::string(8, 'x'));
     for (size_t round = 0; round < 100; ++round) {
@@ -196,7 +196,7 @@ TEST_F(HostileTest, WhoSendsBeforeItsWayIsOpenIsCutOff) {
 }
 
 // Each ping is answered, and the answers are not read: 16 MiB of them wait before the end.
-TEST_F(HostileTest, WhoDoesNotTakeItsAnswersIsCutOff) {
+TEST_F(HostileTest, APeerThatReadsNoAnswersIsDisconnected) {
   run([&](Stranger& stranger) {
     const auto stream = stranger.connect();
     ASSERT_NE(stream, nullptr);
@@ -217,7 +217,7 @@ TEST_F(HostileTest, WhoDoesNotTakeItsAnswersIsCutOff) {
 }
 
 // The payload of a large message, for a path that was opened correctly.
-TEST_F(HostileTest, WhoSendsWhatNobodyHasAskedForIsCutOff) {
+TEST_F(HostileTest, APeerThatSendsUnrequestedDataIsDisconnected) {
   run([&](Stranger& stranger) {
     const auto stream = stranger.connect();
     ASSERT_NE(stream, nullptr);

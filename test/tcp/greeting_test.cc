@@ -74,7 +74,7 @@ Outcome run(Greeting& begins, Greeting& answers, size_t portion = 1000) {
 const auto kSecret = make_secret("a secret of sixteen bytes, or more");
 const auto kOther = make_secret("another secret of sixteen bytes");
 
-TEST(Greeting, TellsWhoTheOtherIs) {
+TEST(Greeting, IdentifiesThePeer) {
   Greeting begins(Role::kBegins, hello(Role::kBegins), nullptr);
   Greeting answers(Role::kAnswers, hello(Role::kAnswers), nullptr);
   const Outcome outcome = run(begins, answers);
@@ -94,7 +94,7 @@ TEST(Greeting, WorksByteByByteWithASecret) {
   }
 }
 
-TEST(Greeting, AnotherSecretIsRefusedAndNothingIsProvedToIt) {
+TEST(Greeting, AnotherSecretIsRefusedWithoutProof) {
   Greeting begins(Role::kBegins, hello(Role::kBegins), kOther);
   Greeting answers(Role::kAnswers, hello(Role::kAnswers), kSecret);
   const Outcome outcome = run(begins, answers);
@@ -105,7 +105,7 @@ TEST(Greeting, AnotherSecretIsRefusedAndNothingIsProvedToIt) {
 }
 
 // An impostor that listens at the address of another host.
-TEST(Greeting, WhoAnswersProvesItToo) {
+TEST(Greeting, TheAnsweringSideProvesTheSecretToo) {
   Greeting begins(Role::kBegins, hello(Role::kBegins), kSecret);
   Greeting answers(Role::kAnswers, hello(Role::kAnswers), kOther);
   std::string why;
@@ -115,7 +115,7 @@ TEST(Greeting, WhoAnswersProvesItToo) {
   EXPECT_FALSE(give(begins, Bytes(sizeof(Digest), 7), &why));
 }
 
-TEST(Greeting, BothAreToldWhereOneHasNoSecret) {
+TEST(Greeting, BothSidesReportAMissingSecret) {
   for (const bool begins_has : {false, true}) {
     Greeting begins(Role::kBegins, hello(Role::kBegins), begins_has ? kSecret : nullptr);
     Greeting answers(Role::kAnswers, hello(Role::kAnswers), begins_has ? nullptr : kSecret);
@@ -126,7 +126,7 @@ TEST(Greeting, BothAreToldWhereOneHasNoSecret) {
   }
 }
 
-TEST(Greeting, BothAreToldOfAnotherVersion) {
+TEST(Greeting, BothSidesReportAnotherVersion) {
   Hello later = hello(Role::kBegins);
   later.version = kGreetingVersion + 1;
   Greeting begins(Role::kBegins, later, nullptr);
@@ -137,7 +137,7 @@ TEST(Greeting, BothAreToldOfAnotherVersion) {
   EXPECT_NE(outcome.answers_why.find("version 2"), std::string::npos);
 }
 
-TEST(Greeting, AddressesThatAreTranslatedAreRefused) {
+TEST(Greeting, TranslatedAddressesAreRefused) {
   Hello inside = hello(Role::kBegins);
   inside.from = eid("192.168.1.1");
   Greeting begins(Role::kBegins, inside, kSecret);
@@ -185,7 +185,7 @@ TEST(Greeting, AReflectionIsRefused) {
 }
 
 // Nor does its proof serve the other side.
-TEST(Greeting, AProofOfOnesOwnIsRefused) {
+TEST(Greeting, AProofOfTheSameSideIsRefused) {
   Greeting begins(Role::kBegins, hello(Role::kBegins), kSecret);
   Greeting answers(Role::kAnswers, hello(Role::kAnswers), kSecret);
   std::string why;
@@ -195,7 +195,7 @@ TEST(Greeting, AProofOfOnesOwnIsRefused) {
 }
 
 // A third host has one end of each of two streams: what travels in one proves nothing in the other.
-TEST(Greeting, AProofIsGoodForItsOwnCipheredStreamAlone) {
+TEST(Greeting, AProofIsValidOnlyForItsTlsStream) {
   Greeting begins(Role::kBegins, hello(Role::kBegins), kSecret);
   Greeting answers(Role::kAnswers, hello(Role::kAnswers), kSecret);
   begins.bind(Digest{1});
@@ -224,7 +224,7 @@ class Tamperer {
 };
 
 // Every bit matters.
-TEST(Greeting, NoBitCanBeChanged) {
+TEST(Greeting, AnyChangedBitIsDetected) {
   constexpr size_t kNone = SIZE_MAX;
   for (size_t bit = 0; bit < (sizeof(Hello) + sizeof(Digest)) * 8; ++bit) {
     for (const bool of_begins : {true, false}) {

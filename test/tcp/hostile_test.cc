@@ -116,23 +116,23 @@ class Hostile : public testing::Test {
 
 const auto kSecret = make_secret("a secret of sixteen bytes, or more");
 
-TEST_F(Hostile, NonsenseIsTurnedAway) {
+TEST_F(Hostile, MalformedGreetingsAreRefused) {
   open(nullptr, nullptr);
   turn_all_away(0);
 }
 
-TEST_F(Hostile, NonsenseIsTurnedAwayWhereThereIsASecret) {
+TEST_F(Hostile, MalformedGreetingsAreRefusedWithASecret) {
   open(kSecret, nullptr);
   turn_all_away(kHasSecret);
 }
 
-TEST_F(Hostile, NonsenseIsTurnedAwayByTls) {
+TEST_F(Hostile, MalformedGreetingsAreRefusedWithTls) {
   open(kSecret, tls_by_secret(*kSecret));
   turn_all_away(kHasSecret);
 }
 
 // A connection that is reset before it is looked at, while others are not.
-TEST_F(Hostile, WhoHangsUpAtOnceHoldsUpNobody) {
+TEST_F(Hostile, APeerThatDisconnectsAtOnceDelaysNoOther) {
   open(nullptr, nullptr);
   for (int i = 0; i < 100; ++i) {
     OwnFd stranger = call(*target_);
@@ -151,7 +151,7 @@ TEST_F(Hostile, WhoHangsUpAtOnceHoldsUpNobody) {
   }
 }
 
-TEST_F(Hostile, WhoSaysNothingHasToGo) {
+TEST_F(Hostile, ASilentPeerIsDisconnected) {
   auto config = config_at({kHere});
   config.timeout_ms = 100;
   target_ = make_socket_carrier(config);
@@ -166,7 +166,7 @@ TEST_F(Hostile, WhoSaysNothingHasToGo) {
 }
 
 // The same for a host that accepts connections and never answers.
-TEST_F(Hostile, WhoDoesNotAnswerIsGivenUp) {
+TEST_F(Hostile, APeerThatDoesNotAnswerTimesOut) {
   auto config = config_at({kHere});
   config.timeout_ms = 100;
   target_ = make_socket_carrier(config);
@@ -183,7 +183,7 @@ TEST_F(Hostile, WhoDoesNotAnswerIsGivenUp) {
   EXPECT_EQ(why, "its greeting took too long");
 }
 
-TEST_F(Hostile, ManyWhoSayNothingLetOthersIn) {
+TEST_F(Hostile, ManySilentPeersDoNotBlockOthers) {
   open(nullptr, nullptr);
   std::vector<OwnFd> strangers;
   std::vector<std::unique_ptr<Stream>> streams;
@@ -202,7 +202,7 @@ TEST_F(Hostile, ManyWhoSayNothingLetOthersIn) {
   EXPECT_EQ(begins->progress(&why), StreamState::kOpen) << why;
 }
 
-TEST_F(Hostile, WhereDescriptorsAreMissingItGoesOnOnceThereAreSome) {
+TEST_F(Hostile, ContinuesWhenDescriptorsAreFreeAgain) {
   open(nullptr, nullptr);
   std::string why;
   const auto begins = friend_->connect(kHere, {kHere, target_->port()}, &why);

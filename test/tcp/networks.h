@@ -45,7 +45,7 @@ class TwoNetworks : public testing::Test {
  protected:
   void SetUp() override {
     if (!here_.allowed() || !there_.allowed()) {
-      GTEST_SKIP() << "no network namespaces for this user, or no ip(8)";
+      GTEST_SKIP() << "cannot create a network namespace; run as root, with ip(8) installed";
     }
     here_.enter();
     ip("link add wire type veth peer name eriw netns " + there_.path());

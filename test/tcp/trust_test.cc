@@ -71,12 +71,12 @@ void expect_talk(Carrier& a, Carrier& b) {
   EXPECT_EQ(receive(*ends.begins, 8), "and back");
 }
 
-TEST(Trust, ASecretLetsInWhoKnowsIt) {
+TEST(Trust, ASecretAdmitsPeersThatKnowIt) {
   const auto a = carrier(kSecret, nullptr), b = carrier(kSecret, nullptr);
   expect_talk(*a, *b);
 }
 
-TEST(Trust, ASecretKeepsOutWhoDoesNot) {
+TEST(Trust, ASecretRefusesPeersThatDoNotKnowIt) {
   const auto a = carrier(kSecret, nullptr), other = carrier(kOther, nullptr),
              none = carrier(nullptr, nullptr);
   expect_refusal(*other, *a, "does not know the secret");
@@ -114,7 +114,7 @@ TEST(Trust, CertificatesAndASecretTogether) {
   expect_refusal(*other, *b, "does not know the secret");
 }
 
-TEST(Trust, ACertificateIsNoKey) {
+TEST(Trust, CertificatesAndTlsByTheSecretDoNotMix) {
   Authority authority("one");
   const auto by_certificate = carrier(kSecret, read_tls(authority.host("a", authority), nullptr));
   const auto by_key = carrier(kSecret, tls_by_secret(*kSecret));
@@ -122,7 +122,7 @@ TEST(Trust, ACertificateIsNoKey) {
   expect_refusal(*by_key, *by_certificate, "TLS");
 }
 
-TEST(Trust, BothSpeakTlsOrNeither) {
+TEST(Trust, TlsAndPlainDoNotMix) {
   const auto plain = carrier(kSecret, nullptr),
              ciphered = carrier(kSecret, tls_by_secret(*kSecret));
   expect_refusal(*ciphered, *plain, "it speaks TLS");
@@ -130,7 +130,7 @@ TEST(Trust, BothSpeakTlsOrNeither) {
 }
 
 // The descriptor is not readable for data that are already decrypted.
-TEST(Trust, TellsOfWhatIsLeftOfARecord) {
+TEST(Trust, ReportsUnreadBytesOfARecord) {
   const auto a = carrier(kSecret, tls_by_secret(*kSecret));
   const auto b = carrier(kSecret, tls_by_secret(*kSecret));
   const Ends ends = join(*a, kHere, *b, kHere);
@@ -142,7 +142,7 @@ TEST(Trust, TellsOfWhatIsLeftOfARecord) {
 }
 
 // A write to a connection that has ended raises no signal.
-TEST(Trust, NoSignalComesOfAnEnd) {
+TEST(Trust, AnEndRaisesNoSignal) {
   const auto a = carrier(kSecret, tls_by_secret(*kSecret));
   const auto b = carrier(kSecret, tls_by_secret(*kSecret));
   Ends ends = join(*a, kHere, *b, kHere);
@@ -191,13 +191,13 @@ class TrustSettings : public testing::Test {
   const std::string file_ = testing::TempDir() + "urma-secret-" + std::to_string(::getpid());
 };
 
-TEST_F(TrustSettings, NothingIsAskedForByDefault) {
+TEST_F(TrustSettings, NoTrustIsRequiredByDefault) {
   const auto plain = config();
   EXPECT_EQ(plain.secret, nullptr);
   EXPECT_EQ(plain.tls, nullptr);
 }
 
-TEST_F(TrustSettings, AnEndOfLineIsNoneOfTheSecret) {
+TEST_F(TrustSettings, AnEndOfLineIsNotPartOfTheSecret) {
   write_secret("sixteen bytes of secret\n", 0600);
   const auto with = config().secret;
   write_secret("sixteen bytes of secret", 0640);
@@ -205,7 +205,7 @@ TEST_F(TrustSettings, AnEndOfLineIsNoneOfTheSecret) {
   EXPECT_EQ(with->sign({}, {}), without->sign({}, {}));
 }
 
-TEST_F(TrustSettings, ASecretThatIsNoneIsRefused) {
+TEST_F(TrustSettings, AnInvalidSecretIsRefused) {
   write_secret("sixteen bytes of secret", 0644);
   EXPECT_NE(refusal().find("open to all users"), std::string::npos);
   write_secret("short\n", 0600);
@@ -216,7 +216,7 @@ TEST_F(TrustSettings, ASecretThatIsNoneIsRefused) {
   EXPECT_NE(refusal().find(file_), std::string::npos);
 }
 
-TEST_F(TrustSettings, TlsThatCannotBeIsRefused) {
+TEST_F(TrustSettings, InvalidTlsSettingsAreRefused) {
   settings_.texts["URMA_TCP_TLS"] = "psk";
   EXPECT_NE(refusal().find("needs URMA_TCP_SECRET_FILE"), std::string::npos);
   for (const char* wrong : {"on", "a,b", "a,b,c,d", ""}) {

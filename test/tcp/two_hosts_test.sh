@@ -7,7 +7,7 @@ set -euo pipefail
 
 family=$1
 [[ $(id -u) -eq 0 ]] && unshare --net true 2>/dev/null || {
-  echo "SKIPPED: network namespaces need root"
+  echo "SKIPPED: network namespaces need root; run as root"
   exit 0
 }
 

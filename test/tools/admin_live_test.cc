@@ -174,7 +174,7 @@ class AdminLiveTest : public ToolTest {
   Ids client_ids_;
 };
 
-TEST_F(AdminLiveTest, QueuesCountWhatWasDone) {
+TEST_F(AdminLiveTest, QueuesCountRequests) {
   start();
   const json all = admin_json({"show", "queues"});
   EXPECT_EQ(all["processes"].size(), 2u);
@@ -327,7 +327,7 @@ TEST_F(AdminLiveTest, ProcessesAreListed) {
   end();
 }
 
-TEST_F(AdminLiveTest, StoppedProcessIsNoHang) {
+TEST_F(AdminLiveTest, StoppedProcessCausesNoHang) {
   start();
   server_.stop();
   const std::string why = "process " + text(server_.pid()) + " does not answer; it may be stopped";
@@ -361,7 +361,7 @@ double done_since(const json& report, const char* rate_name) {
   return 0;
 }
 
-TEST_F(AdminLiveTest, WatchTellsRates) {
+TEST_F(AdminLiveTest, WatchPrintsRates) {
   start();
   Tool watch(program_path("URMA_ADMIN"),
              {"show", "queues", "--pid", text(client_.pid()), "--watch", "1", "--json"});
@@ -411,7 +411,7 @@ TEST_F(AdminLiveTest, WatchEndsWithCtrlC) {
 
 class AdminProviderTest : public ToolTest {};
 
-TEST_F(AdminProviderTest, FileThatIsNoModule) {
+TEST_F(AdminProviderTest, FileThatIsNotAModule) {
   const ScratchDir modules;
   std::ofstream(modules.path() + "/liburma-broken.so") << "\177ELF and nothing else";
   const ToolResult result = run_tool(program_path("URMA_ADMIN"), {"show", "providers", "--json"},
@@ -475,7 +475,8 @@ TEST_F(AdminEndedTest, PagesThatAnEndedSegmentLeavesShared) {
   client.channel().sync();
   server.expect_success();
   client.expect_success();
-  if (!mapped || error != 0) GTEST_SKIP() << "no mapping, or no io_uring here: " << -error;
+  if (!mapped || error != 0)
+    GTEST_SKIP() << "cannot map memory or set up io_uring: errno " << -error;
 }
 
 }  // namespace

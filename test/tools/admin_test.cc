@@ -182,7 +182,7 @@ void expect_case(const Case& example) {
 }
 
 // Every line of the contract, on a machine without processes to inspect.
-TEST_F(AdminTest, EveryDocumentedCommandIsThere) {
+TEST_F(AdminTest, EveryDocumentedCommandExists) {
   const std::vector<Case> cases = {
       {{"show", "topo"}, 0, "node 0"},
       {{"show", "topo", "0"}, 0, "node 0"},
@@ -204,7 +204,7 @@ TEST_F(AdminTest, EveryDocumentedCommandIsThere) {
       {{"show", "segments"}, 0, "no other process"},
       {{"dev", "set", kDevice, "ns", "/proc/1/ns/net"}, 1, "network namespace"},
       {{"dev", "set", kDevice, "sl", "--sl", "3", "--priority", "3"}, 0, "already"},
-      {{"dev", "set", kDevice, "sl", "-s", "3", "-p", "4"}, 1, "service level 4 for good"},
+      {{"dev", "set", kDevice, "sl", "-s", "3", "-p", "4"}, 1, "always has service level 4"},
       {{"dev", "expose", kDevice, "/proc/1/ns/net"}, 1, "network namespace"},
       {{"dev", "unexpose", kDevice, "/proc/1/ns/net"}, 1, "network namespace"},
       {{"eid", "add", kDevice, "2", "fd00::1"}, 1, "instead: use one of those"},
@@ -242,7 +242,7 @@ TEST_F(AdminTest, AggregationNamesTheVariable) {
                "instead: URMA_DEVICE_ALIAS=bonding_dev_0=urma_shm0$"});
 }
 
-TEST_F(AdminTest, OldWordsWorkWithAWarning) {
+TEST_F(AdminTest, OldCommandsWorkWithAWarning) {
   const std::vector<Case> cases = {
       {{"add_eid", "-d", kDevice, "-i", "2", "-e", "fd00::1"}, 1, "instead: use one of those"},
       {{"del_eid", "-d", kDevice, "-i", "1"}, 1, "instead: use one of those"},
@@ -301,7 +301,7 @@ TEST_F(AdminTest, EveryGlobalOptionIsTaken) {
   }
 }
 
-TEST_F(AdminTest, WrongWordsAndValues) {
+TEST_F(AdminTest, WrongCommandsAndValues) {
   const std::vector<Case> cases = {
       {{}, 2, "a command is missing"},
       {{"shwo"}, 2, "shwo"},
@@ -321,8 +321,8 @@ TEST_F(AdminTest, WrongWordsAndValues) {
       {{"show", "--dev"}, 2, "--dev"},
       {{"show", "--wrong"}, 2, "--wrong"},
       {{"show", "-a", "-b"}, 2, "exclude each other"},
-      {{"show", "--pid", "1"}, 2, "--pid means nothing here"},
-      {{"show", "config", "--watch", "1"}, 2, "--watch means nothing here"},
+      {{"show", "--pid", "1"}, 2, "--pid does not apply to this command"},
+      {{"show", "config", "--watch", "1"}, 2, "--watch does not apply to this command"},
       {{"show", "queues", "--pid", "0"}, 2, "--pid '0' is not"},
       {{"show", "queues", "--watch", "0"}, 2, "--watch '0' is not"},
       {{"show", "queues", "--count", "2"}, 2, "--count needs --watch"},
@@ -369,11 +369,11 @@ TEST_F(AdminTest, NoDevices) {
   EXPECT_EQ(json::parse(providers.out)["providers"][0]["devices"], 0);
 }
 
-TEST_F(AdminTest, NobodyReadsTheOutput) {
+TEST_F(AdminTest, OutputCannotBeWritten) {
   const ToolResult result =
       run_tool("/bin/sh", {"-c", program_path("URMA_ADMIN") + " show >/dev/full"});
   EXPECT_EQ(result.status, 1);
-  EXPECT_TRUE(has_line(result.err, "stdout cannot be written to"));
+  EXPECT_TRUE(has_line(result.err, "cannot write to stdout"));
 }
 
 }  // namespace

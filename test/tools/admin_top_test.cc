@@ -79,7 +79,7 @@ void add_done(const json& report, uint32_t id, Done* done) {
   }
 }
 
-TEST_F(AdminTopTest, TellsWhatWasDone) {
+TEST_F(AdminTopTest, PrintsWhatWasDone) {
   Tool top(program_path("URMA_ADMIN"), {"top", "--json"});
   Done done;
   add_done(json::parse(top.wait_for_line(".")[0]), sender_, &done);
@@ -95,7 +95,7 @@ TEST_F(AdminTopTest, TellsWhatWasDone) {
   end();
 }
 
-TEST_F(AdminTopTest, PlainTextWhereThereIsNoTerminal) {
+TEST_F(AdminTopTest, PlainTextWithoutATerminal) {
   let_it_talk();
   const ToolResult result =
       run_tool(program_path("URMA_ADMIN"), {"top", "--count", "2", "--watch", "1"});
@@ -108,7 +108,7 @@ TEST_F(AdminTopTest, PlainTextWhereThereIsNoTerminal) {
   end();
 }
 
-TEST_F(AdminTopTest, EachReportTakesTheScreen) {
+TEST_F(AdminTopTest, EachReportClearsTheScreen) {
   ToolOptions options;
   options.terminal = true;
   Tool top(program_path("URMA_ADMIN"), {"top"}, options);
@@ -148,7 +148,7 @@ TEST_F(AdminTopTest, TotalsForPrometheus) {
   end();
 }
 
-TEST_F(AdminTopTest, WrongWords) {
+TEST_F(AdminTopTest, WrongArguments) {
   const std::string admin = program_path("URMA_ADMIN");
   EXPECT_EQ(run_tool(admin, {"top", "--count", "0"}).status, 2);
   EXPECT_EQ(run_tool(admin, {"top", "--format", "yaml"}).status, 2);

@@ -27,7 +27,7 @@ class PerftestBatch : public testing::Test {
   }
 };
 
-TEST_F(PerftestBatch, NoFileIsOneRun) {
+TEST_F(PerftestBatch, WithoutAFileThereIsOneRun) {
   const auto configs = expand({"-s", "8"});
   ASSERT_EQ(configs.size(), 1u);
   EXPECT_EQ(configs[0].batch_label, "");
@@ -68,7 +68,7 @@ TEST_F(PerftestBatch, BadLinesAreNamed) {
   }
 }
 
-TEST_F(PerftestBatch, RefusesWhatIsNoBatch) {
+TEST_F(PerftestBatch, RefusesInvalidBatches) {
   EXPECT_THROW(expand({"--batch", testing::TempDir() + "/no such file"}), UsageError);
   EXPECT_THROW(expand({"--batch", testing::TempDir()}), UsageError);
   EXPECT_THROW(expand({"--batch", file("empty", "# nothing\n")}), UsageError);

@@ -58,7 +58,7 @@ TEST_P(PerftestCost, AMessageTakesAFewInstructions) {
     cost = std::min(cost, cost_of(GetParam(), valgrind));
   }
   std::printf("%s: %.2f of %.0f instructions\n", GetParam(), cost, kBudget);
-  EXPECT_GT(cost, 1) << "less than it can be";
+  EXPECT_GT(cost, 1) << "fewer instructions than possible; the count is wrong";
   EXPECT_LT(cost, kBudget);
 }
 

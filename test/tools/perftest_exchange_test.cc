@@ -64,7 +64,7 @@ TEST_F(PerftestExchange, SwapsBlobsOfUnequalLength) {
   peer.join();
 }
 
-TEST_F(PerftestExchange, BelievesNoLength) {
+TEST_F(PerftestExchange, RefusesInvalidLengths) {
   for (const uint32_t length : {0U, Exchange::kMaxBlob + 1, UINT32_MAX}) {
     auto ends = Exchange::make_pair();
     std::thread peer([&] {
@@ -91,7 +91,7 @@ TEST_F(PerftestExchange, NamesTheTagThatCameInstead) {
   peer.join();
 }
 
-TEST_F(PerftestExchange, SeesThePeerGo) {
+TEST_F(PerftestExchange, NoticesThatThePeerHasGone) {
   EXPECT_TRUE(mine_->peer_alive());
   peers_.reset();
   // It asks the kernel ten times a second.
@@ -126,7 +126,7 @@ TEST_F(PerftestExchange, QuitIsSeenInALoop) {
   peer.join();
 }
 
-TEST_F(PerftestExchange, QuitBeforeATagIsEaten) {
+TEST_F(PerftestExchange, QuitBeforeATagIsConsumed) {
   peers_->notify_quit();
   std::thread peer([&] { peers_->sync_time("after_write_bw"); });
   mine_->sync_time("after_write_bw");
@@ -134,7 +134,7 @@ TEST_F(PerftestExchange, QuitBeforeATagIsEaten) {
   EXPECT_TRUE(mine_->quit_seen());
 }
 
-TEST_F(PerftestExchange, BeginningOfATagIsNoQuit) {
+TEST_F(PerftestExchange, StartOfATagIsNotTakenForQuit) {
   std::thread peer([&] { peers_->sync_time("after_write_bw"); });
   EXPECT_FALSE(mine_->quit_seen());
   EXPECT_TRUE(mine_->peer_alive());
@@ -196,7 +196,7 @@ TEST_F(PerftestTcp, ConnectsOverIpv6) {
   const bool there =
       probe >= 0 && bind(probe, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
   if (probe >= 0) close(probe);
-  if (!there) GTEST_SKIP() << "this machine has no IPv6";
+  if (!there) GTEST_SKIP() << "this machine has no IPv6 address";
   expect_talk(server_config("::1"));
 }
 

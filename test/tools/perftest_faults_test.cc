@@ -67,7 +67,7 @@ TEST_P(PerftestPeer, KilledClient) {
 }
 
 TEST_P(PerftestPeer, KilledServerOfASleepingClient) {
-  if (GetParam().rfind("write", 0) == 0) GTEST_SKIP() << "tests of write have no events";
+  if (GetParam().rfind("write", 0) == 0) GTEST_SKIP() << "write tests have no event mode";
   Arguments options = PerftestPeer::options();
   options.insert(options.end(), {"-e", "--wait_jfc_timeout", "-1"});
   PerftestPair pair(GetParam(), options, {}, {}, on_terminal());
@@ -76,7 +76,7 @@ TEST_P(PerftestPeer, KilledServerOfASleepingClient) {
   expect_gone(&pair.client());
 }
 
-TEST_P(PerftestPeer, InterruptedClientReportsWhatThereIs) {
+TEST_P(PerftestPeer, InterruptedClientReportsPartialResults) {
   PerftestPair pair(GetParam(), options(), {}, {}, on_terminal());
   wait_until_busy(GetParam(), &pair);
   pair.client().signal(SIGINT);
@@ -123,7 +123,7 @@ const std::vector<Difference> kDifferences = {
     {"write_bw", {"-B"}, {}, "bidirection"},
 };
 
-TEST_F(PerftestFaults, SidesThatDisagreeSayInWhat) {
+TEST_F(PerftestFaults, DisagreeingSidesNameTheDifference) {
   for (const Difference& difference : kDifferences) {
     SCOPED_TRACE(difference.named);
     const PerftestResult result =
@@ -148,7 +148,7 @@ TEST_F(PerftestFaults, OtherTestsDisagreeToo) {
   }
 }
 
-TEST_F(PerftestFaults, UnknownDeviceListsThoseThatThereAre) {
+TEST_F(PerftestFaults, UnknownDeviceListsTheDevices) {
   for (const Arguments& more : {Arguments{"--loopback"}, Arguments{}}) {
     Arguments arguments = {"send_lat", "-d", "no_such_device", "-P", std::to_string(free_port())};
     arguments.insert(arguments.end(), more.begin(), more.end());
@@ -159,7 +159,7 @@ TEST_F(PerftestFaults, UnknownDeviceListsThoseThatThereAre) {
   }
 }
 
-TEST_F(PerftestFaults, NoServerIsSaid) {
+TEST_F(PerftestFaults, MissingServerIsReported) {
   const ToolResult result = run_tool(
       perftest_program(), perftest_arguments("send_lat", free_port(), {"-S", "127.0.0.1"}));
   EXPECT_EQ(result.status, 1);

@@ -430,7 +430,7 @@ TEST(PerftestOptions, DeviceMayBeLeftOut) {
   EXPECT_THROW(parse_options({"send_lat", "-d", ""}), UsageError);
 }
 
-TEST(PerftestOptions, RefusalIsOneLineWhateverWasTyped) {
+TEST(PerftestOptions, EveryRefusalIsOneLine) {
   try {
     parse_options({"send_lat", "-d", "urma_shm0", "-n", "5\n\x1b[2J"});
     ADD_FAILURE() << "was taken";
@@ -442,7 +442,7 @@ TEST(PerftestOptions, RefusalIsOneLineWhateverWasTyped) {
   }
 }
 
-TEST(PerftestOptions, HelpAndVersionAreForAnywhere) {
+TEST(PerftestOptions, HelpAndVersionWorkInAnyPlace) {
   for (const char* line : {"-h", "--help", "send_lat -h", "send_lat -n 9 --help", "send_lat -Lh"}) {
     const Parsed parsed = parse(line);
     EXPECT_FALSE(parsed.config) << line;
@@ -456,7 +456,7 @@ TEST(PerftestOptions, HelpAndVersionAreForAnywhere) {
   }
 }
 
-TEST(PerftestOptions, ValueOfAnotherOptionIsNoCallForHelp) {
+TEST(PerftestOptions, ValueOfAnotherOptionIsNotTakenForHelp) {
   EXPECT_EQ(config_of("send_lat -S -h").server, "-h");
 }
 

@@ -66,7 +66,7 @@ TEST_F(PerftestOutput, AllSizesHaveARow) {
   EXPECT_EQ(parse_rows(chosen.client.out).size(), 5u) << chosen.text();
 }
 
-TEST_F(PerftestOutput, IterationsAreThoseOfAllJettys) {
+TEST_F(PerftestOutput, IterationsIncludeAllJettys) {
   const PerftestResult result = run_perftest("write_bw", {"-J", "3", "-n", "50"});
   ASSERT_TRUE(result.good()) << result.text();
   const auto rows = parse_rows(result.client.out);
@@ -76,7 +76,7 @@ TEST_F(PerftestOutput, IterationsAreThoseOfAllJettys) {
 
 // Ten requests with one completion are as fast at best as on average, except for delays on a busy
 // machine.
-TEST_F(PerftestOutput, PeakIsOfTheRequestsThatThereWere) {
+TEST_F(PerftestOutput, PeakCountsOnlyPostedRequests) {
   double ratio = 0;
   for (int run = 0; run < (is_soak() ? 20 : 1); ++run) {
     const ToolResult result = loopback("write_bw", {"-n", "10", "--format", "json"});
@@ -91,12 +91,12 @@ TEST_F(PerftestOutput, PeakIsOfTheRequestsThatThereWere) {
   EXPECT_GE(ratio, 1);
 }
 
-TEST_F(PerftestOutput, CopiesOfASendQueueOfOne) {
+TEST_F(PerftestOutput, BcopyWorksWithASendQueueOfOne) {
   const ToolResult result = loopback("write_bw", {"-n", "10", "--layout", "bcopy", "-T", "1"});
   EXPECT_EQ(result.status, 0) << result.err;
 }
 
-TEST_F(PerftestOutput, SyncStreamHasARowForEachJetty) {
+TEST_F(PerftestOutput, SyncStreamPrintsARowForEachJetty) {
   const PerftestResult result =
       run_perftest("write_bw", {"-J", "2", "-n", "50", "--enable_sync_stream"});
   ASSERT_TRUE(result.good()) << result.text();
@@ -154,7 +154,7 @@ TEST_F(PerftestOutput, JsonOfBothSidesIsWhole) {
   EXPECT_TRUE(nlohmann::json::accept(result.client.out)) << result.client.out;
 }
 
-TEST_F(PerftestOutput, PercentilesOfChoice) {
+TEST_F(PerftestOutput, ChosenPercentiles) {
   const ToolResult result = loopback("read_lat", {"-n", "200", "--percentiles", "50,90,99.5"});
   ASSERT_EQ(result.status, 0) << result.err;
   EXPECT_TRUE(has_line(result.out, " 50%\\[us\\] +90%\\[us\\] +99\\.5%\\[us\\]")) << result.out;
@@ -166,7 +166,7 @@ TEST_F(PerftestOutput, Thousands) {
   EXPECT_TRUE(has_line(result.out, " 12,000 ")) << result.out;
 }
 
-TEST_F(PerftestOutput, FinalFiguresAlone) {
+TEST_F(PerftestOutput, FinalPrintsOnlyFigures) {
   const ToolResult result = loopback("write_lat", {"-n", "100", "--final"});
   ASSERT_EQ(result.status, 0) << result.err;
   EXPECT_EQ(lines_of(result.out).size(), 1u) << result.out;
@@ -252,8 +252,8 @@ TEST_F(PerftestOutput, HelpAndVersion) {
   }
 }
 
-TEST_F(PerftestOutput, DeviceIsTheOnlyOne) {
-  if (!uses_shared_memory()) GTEST_SKIP() << "there are others";
+TEST_F(PerftestOutput, OnlyDeviceIsTheDefault) {
+  if (!uses_shared_memory()) GTEST_SKIP() << "there are several devices; unset URMA_DEVICE";
   const Arguments line = {"write_lat", "-n", "100", "--loopback"};
   for (const char* alias : {"URMA_DEVICE_ALIAS", "URMA_DEVICE_ALIAS=bonding_dev_0=urma_shm0"}) {
     const ToolResult result = run_tool(perftest_program(), line, {{alias}});

@@ -23,7 +23,7 @@ std::vector<uint8_t> filled(size_t size) {
   return memory;
 }
 
-TEST(PerftestPattern, TheRightBytesAreRight) {
+TEST(PerftestPattern, CorrectBytesPass) {
   for (const size_t size : {0, 1, 2, 8, 64, 4097}) {
     const auto memory = filled(size);
     EXPECT_EQ(find_difference(memory.data(), size, kSequence, kJetty), std::nullopt) << size;
@@ -69,7 +69,7 @@ TEST(PerftestPattern, ErrorNamesThePlaceAndTheBytes) {
   memory[60] = 0xab;
   try {
     check_pattern(memory.data(), memory.size(), kSequence, kJetty, "write");
-    ADD_FAILURE() << "was taken for right";
+    ADD_FAILURE() << "wrong data passed the check";
   } catch (const RunError& error) {
     const std::string text = error.what();
     EXPECT_NE(text.find("write 1000 of jetty 3, 64 bytes, is wrong at offset 60: ab "),

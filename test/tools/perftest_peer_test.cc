@@ -145,7 +145,7 @@ TEST_P(PerftestPeer, MessagesThatGoOneWayAreNotReported) {
     const auto rows = parse_rows(result.out);
     ASSERT_EQ(rows.size(), 1u) << result.out;
     EXPECT_EQ(rows[0][1], 20);
-    EXPECT_GT(rows[0][4], 0) << "the server counts what has come";
+    EXPECT_GT(rows[0][4], 0) << "the server counts arrived bytes";
   }
 }
 
@@ -170,7 +170,7 @@ TEST_P(PerftestPeer, MessagesThatGoBothWaysAreReported) {
 }
 
 // Neither side knows the number: the next thing that the tool reports is its end.
-TEST_P(PerftestPeer, MessagesForATimeAreNotReported) {
+TEST_P(PerftestPeer, MessagesOfADurationAreNotReported) {
   RawRun run = sending(PerftestPeer::run({"-B", "-D", "4", "-s", "64"}, 0));
   run.duration = 4;
   (void)call_raw("send_bw", run, [](RawSide& side) {
@@ -184,7 +184,7 @@ TEST_P(PerftestPeer, MessagesForATimeAreNotReported) {
   });
 }
 
-TEST_P(PerftestPeer, WriteWithImmediateGoesTheWayOfMessages) {
+TEST_P(PerftestPeer, WriteWithImmediateFollowsTheMessageProtocol) {
   RawRun run = sized({"--enable_imm"});
   run.immediate = true;
   serve_and_call("write_lat", run, [](RawSide& side) { ping_pong(side, side.run().size); });
@@ -193,7 +193,7 @@ TEST_P(PerftestPeer, WriteWithImmediateGoesTheWayOfMessages) {
 
 // --- sizes ---------------------------------------------------------------------------------------
 
-TEST_P(PerftestPeer, QueuesAreMadeAnewForEachSizeOfMessages) {
+TEST_P(PerftestPeer, QueuesAreRecreatedForEachSizeOfMessages) {
   RawRun run = PerftestPeer::run({"-a3", "-n", "20"});
   run.all = true;
   run.order = 3;
@@ -224,7 +224,7 @@ TEST_P(PerftestPeer, QueuesStayForEachSizeOfReads) {
 
 // --- reports -------------------------------------------------------------------------------------
 
-TEST_P(PerftestPeer, ReportsAreOfBytesPerSecond) {
+TEST_P(PerftestPeer, ReportsCarryBytesPerSecond) {
   (void)call_raw("read_bw", sized({}), [](RawSide& side) {
     side.channel().sync_time("before_read_bw");
     side.channel().sync_time("after_read_bw");
@@ -251,7 +251,7 @@ RawRun endless(RawRun run) {
 
 void quit(RawSide& side) { side.channel().send("Q", 1); }
 
-TEST_P(PerftestPeer, EndlessTestsHaveIterationsInTheBlock) {
+TEST_P(PerftestPeer, EndlessTestsSendIterationsInTheBlock) {
   serve_and_call("write_bw", endless(run({})), [](RawSide& side) {
     side.channel().sync_time("before_write_bw");
     quit(side);

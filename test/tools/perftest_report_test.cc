@@ -128,7 +128,7 @@ TEST(PerftestText, TitlesNameWhatIsMeasured) {
   EXPECT_TRUE(has(report("read_bw -b", {}), "JETTY mode       : SIMPLEX\n"));
 }
 
-TEST(PerftestText, UnitsAndSeparatorsAreOfChoice) {
+TEST(PerftestText, UnitsAndSeparatorsCanBeChosen) {
   const std::string text = report("read_bw --bw_unit GB --thousands", {bandwidth_row()});
   EXPECT_TRUE(has(text, "BW average[GB/sec]"));
   EXPECT_TRUE(has(text, " 65,536  1,234,567   22.91            12.06               0.197524\n"))
@@ -136,7 +136,7 @@ TEST(PerftestText, UnitsAndSeparatorsAreOfChoice) {
   EXPECT_TRUE(has(report("read_bw --bw_unit KB", {bandwidth_row()}), " 12641536.00 "));
 }
 
-TEST(PerftestText, FinalIsFiguresAlone) {
+TEST(PerftestText, FinalPrintsOnlyFigures) {
   EXPECT_EQ(report("read_bw --final", {bandwidth_row()}),
             " 65536   1234567     23456.50          12345.25             0.197524\n");
   Row last = bandwidth_row();
@@ -153,13 +153,13 @@ TEST(PerftestText, JettysComeBeforeTheirTotal) {
   EXPECT_TRUE(has(text, "\n" + std::string(87, '-') + "\nTOTAL   :  65536")) << text;
 }
 
-TEST(PerftestText, TellsOfVerifiedAndPartialRuns) {
+TEST(PerftestText, NamesVerifiedAndPartialRuns) {
   EXPECT_TRUE(has(report("read_bw", {}, {true, false}), "partial: "));
   EXPECT_TRUE(has(report("read_bw", {}, {false, true}), "verified: "));
   EXPECT_FALSE(has(report("read_bw", {}), "verified"));
 }
 
-TEST(PerftestText, PercentilesAreOfChoice) {
+TEST(PerftestText, PercentilesCanBeChosen) {
   Row row = latency_row();
   row.latency.percentiles = {{50, 1.5}, {99.5, 2.5}};
   const std::string text = report("send_lat --percentiles 50,99.5", {row});

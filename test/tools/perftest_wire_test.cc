@@ -35,7 +35,7 @@ struct Place {
 
 class PerftestPlace : public testing::TestWithParam<Place> {};
 
-TEST_P(PerftestPlace, IsTheDocumentedOne) {
+TEST_P(PerftestPlace, IsAsDocumented) {
   const Place& place = GetParam();
   const Block block = encode(config_of(place.line));
   uint64_t value = 0;
@@ -127,7 +127,7 @@ Talk talk(const std::string& server, const std::string& client) {
   return result;
 }
 
-TEST(PerftestWire, SidesThatAgreeSayNothing) {
+TEST(PerftestWire, AgreeingSidesReportNoDifference) {
   const Talk result = talk("send_bw -s 64 -T 5 -L", "send_bw -s 64 -T 9 -S host");
   EXPECT_EQ(result.server, "");
   EXPECT_EQ(result.client, "");
@@ -179,7 +179,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Difference{"write_bw --enable_notify", "write_bw", "enable_notify"},
                     Difference{"write_bw --min_size 1 --max_size 2", "write_bw", "min_size"}));
 
-TEST(PerftestWire, ValuesOfBothAreShown) {
+TEST(PerftestWire, ValuesOfBothSidesAreShown) {
   EXPECT_EQ(talk("read_bw -s 9", "read_bw -s 10").client,
             "Config inconsistent[size]: this side has 10, the other 9; give both the same -s");
 }

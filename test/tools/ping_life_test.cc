@@ -33,7 +33,7 @@ TEST_F(PingLife, ResponderEndsOnASignal) {
   }
 }
 
-TEST_F(PingLife, ResponderTellsInJson) {
+TEST_F(PingLife, ResponderPrintsJson) {
   std::string eid;
   { eid = PingResponder().eid(); }
   Tool responder(ping_program(), {"--listen", "--json"});
@@ -67,7 +67,7 @@ TEST_F(PingLife, ManyClientsAtOnce) {
   }
 }
 
-TEST_F(PingLife, MoreClientsThanAreRemembered) {
+TEST_F(PingLife, MoreClientsThanTheResponderRemembers) {
   const PingResponder responder;
   run_one([&](Channel&) {
     urma_eid_t eid;
@@ -87,7 +87,7 @@ TEST_F(PingLife, MoreClientsThanAreRemembered) {
   expect_answers(responder.eid(), 1);
 }
 
-TEST_F(PingLife, StoppedResponderIsATimeout) {
+TEST_F(PingLife, StoppedResponderTimesOut) {
   PingResponder responder;
   responder.tool().signal(SIGSTOP);
   const ToolResult result = ping({"-c", "2", "-i", "0", "-W", "0.1"}, responder.eid());
@@ -116,7 +116,7 @@ TEST_F(PingLife, LossIsCounted) {
   EXPECT_NEAR(summary.loss, 100 * lost / summary.transmitted, 0.051);
 }
 
-TEST_F(PingLife, NoTimeoutWaitsForEver) {
+TEST_F(PingLife, ZeroTimeoutWaitsIndefinitely) {
   PingResponder responder;
   responder.tool().signal(SIGSTOP);
   Tool client(ping_program(), {"-c", "1", "-W", "0", responder.eid()});
@@ -126,7 +126,7 @@ TEST_F(PingLife, NoTimeoutWaitsForEver) {
   EXPECT_EQ(parse_summary(client.out()).received, 1u);
 }
 
-TEST_F(PingLife, KilledResponderIsFoundAgain) {
+TEST_F(PingLife, RestartedResponderIsFoundAgain) {
   auto responder = std::make_unique<PingResponder>();
   Tool client(ping_program(), {"-i", "0.01", "-W", "0.2", responder->eid()});
   for (int round = 0; round < 3; ++round) {
@@ -141,7 +141,7 @@ TEST_F(PingLife, KilledResponderIsFoundAgain) {
   EXPECT_EQ(client.wait(), 0);
 }
 
-TEST_F(PingLife, ResponderThatComesLateIsFound) {
+TEST_F(PingLife, LateResponderIsFound) {
   std::string eid;
   { eid = PingResponder().eid(); }
   Tool client(ping_program(), {"-i", "0.01", "-W", "0.2", eid});
@@ -151,7 +151,7 @@ TEST_F(PingLife, ResponderThatComesLateIsFound) {
 }
 
 // A ping stopped with Ctrl-Z must not hold up the replies to others.
-TEST_F(PingLife, StoppedClientHoldsUpNobody) {
+TEST_F(PingLife, StoppedClientDelaysNoOther) {
   PingResponder responder;
   Tool stopped(ping_program(), {"-i", "0", "-q", responder.eid()});
   stopped.wait_for_line("^URMA_PING ");
@@ -166,7 +166,7 @@ TEST_F(PingLife, StoppedClientHoldsUpNobody) {
   EXPECT_EQ(responder.tool().wait(), 0);
 }
 
-TEST_F(PingLife, KilledClientsLeaveNothing) {
+TEST_F(PingLife, KilledClientsLeakNothing) {
   const PingResponder responder;
   for (int round = 0; round < 10; ++round) {
     Tool client(ping_program(), {"-i", "0", responder.eid()});

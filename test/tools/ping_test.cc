@@ -60,14 +60,14 @@ TEST_P(PingSize, IsSentBack) {
 
 INSTANTIATE_TEST_SUITE_P(All, PingSize, ::testing::Values("1", "4", "1000", "1001", "4096"));
 
-TEST_F(Ping, QuietPrintsTheSummaryAlone) {
+TEST_F(Ping, QuietPrintsOnlyTheSummary) {
   const PingResponder responder;
   const ToolResult result = ping({"-c", "5", "-i", "0", "-W", "20", "-q"}, responder.eid());
   EXPECT_EQ(lines_of(result.out).size(), 4u) << result.out;
   EXPECT_EQ(parse_summary(result.out).received, 5u);
 }
 
-TEST_F(Ping, VerboseTellsTheWay) {
+TEST_F(Ping, VerbosePrintsThePath) {
   const PingResponder responder;
   const ToolResult result = ping({"-c", "1", "-W", "20", "-v"}, responder.eid());
   EXPECT_TRUE(has_line(result.out, "^from \\S+, device \\S+, priority \\d+, CTP$")) << result.out;
@@ -82,7 +82,7 @@ TEST_F(Ping, DeadlineEndsIt) {
   EXPECT_GE(summary.transmitted, 1u);
 }
 
-TEST_F(Ping, IntervalIsSlept) {
+TEST_F(Ping, WaitsForTheInterval) {
   const PingResponder responder;
   const ToolResult result = ping({"-c", "3", "-i", "0.1", "-W", "20"}, responder.eid());
   EXPECT_GE(parse_summary(result.out).time_ms, 200);
@@ -108,7 +108,7 @@ TEST_F(Ping, SignalEndsALongSleep) {
   EXPECT_EQ(parse_summary(tool.out()).transmitted, 1u);
 }
 
-TEST_F(Ping, NobodyReplies) {
+TEST_F(Ping, NoResponderReplies) {
   const ToolResult result = ping({"-c", "2", "-i", "0", "-W", "0.1"}, "192.0.2.1");
   EXPECT_EQ(result.status, 1);
   const std::vector<std::string> lines = lines_of(result.out);
@@ -125,7 +125,7 @@ TEST_F(Ping, NobodyReplies) {
   EXPECT_FALSE(summary.rtt_ms);
 }
 
-TEST_F(Ping, InterruptedWithoutAReplyIsNoFailure) {
+TEST_F(Ping, InterruptWithoutRepliesIsNotAFailure) {
   Tool tool(ping_program(), {"-i", "0.01", "-W", "0.01", "192.0.2.1"});
   tool.wait_for_line("seq=2");
   tool.signal(SIGINT);
@@ -133,7 +133,7 @@ TEST_F(Ping, InterruptedWithoutAReplyIsNoFailure) {
   EXPECT_EQ(parse_summary(tool.out()).received, 0u);
 }
 
-TEST_F(Ping, JsonIsAllThatIsPrinted) {
+TEST_F(Ping, JsonIsTheOnlyOutput) {
   const PingResponder responder;
   const ToolResult result =
       ping({"--json", "-v", "-c", "4", "-i", "0", "-W", "20", "-s", "64"}, responder.eid());
@@ -221,7 +221,7 @@ const std::vector<WrongInput> kWrongInputs = {
     {{"--listen", "-W", "3"}, "--listen with -W"},
 };
 
-TEST_F(Ping, WrongInputIsOneLineAndTwo) {
+TEST_F(Ping, WrongInputPrintsOneLineAndExitsWith2) {
   for (const WrongInput& wrong : kWrongInputs) {
     const ToolResult result = run_tool(ping_program(), wrong.arguments);
     SCOPED_TRACE(result.err);

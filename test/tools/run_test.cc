@@ -105,7 +105,7 @@ TEST_P(RunWays, ShowsTheDevices) {
   EXPECT_EQ(result.err, "");
 }
 
-TEST_P(RunWays, EveryWayOfLookingFindsThem) {
+TEST_P(RunWays, EveryWayOfLookingFindsTheDevices) {
   const ToolResult result = run(program("run_program") + " look");
   EXPECT_EQ(result.out,
             "listed\nscandir 1\nglob /sys/class/ubcore/urma_shm0/port0/state\n"
@@ -114,7 +114,7 @@ TEST_P(RunWays, EveryWayOfLookingFindsThem) {
       << result.err;
 }
 
-TEST_P(RunWays, LeaveTheRestAsItIs) {
+TEST_P(RunWays, LeaveTheRestUnchanged) {
   const std::string script =
       "ls /sys/class | grep -vx ubcore; ls /dev | grep -vx uburma; readlink -f "
       "/sys/class/net/lo/subsystem; cat /sys/class/net/lo/mtu; pwd; umask; id -u; id -g; "
@@ -137,7 +137,7 @@ TEST_P(RunWays, NamesHaveFilesAndCanBeOpened) {
   EXPECT_EQ(result.out, "bonding_dev_0\nub_agg\n1\nbonding_dev_0\nurma_shm0\n1\n") << result.err;
 }
 
-TEST_P(RunWays, NamesOfOtherKindsAreTheLibrarysToo) {
+TEST_P(RunWays, NamesOfOtherKindsReachTheLibrary) {
   const ToolResult result = run(program("urma_admin") + " show --all", {"--name", "ubl0"});
   EXPECT_TRUE(has_line(result.out, " ubl0 ")) << result.out << result.err;
   EXPECT_EQ(result.err, "");
@@ -150,7 +150,7 @@ TEST_P(RunWays, ChildrenSeeTheSame) {
 INSTANTIATE_TEST_SUITE_P(All, RunWays, testing::Values("mount", "userns", "preload"),
                          [](const auto& info) { return std::string(info.param); });
 
-TEST_F(Run, WithoutCapabilitiesAndNamespacesIsByPreload) {
+TEST_F(Run, PreloadIsUsedWithoutCapabilitiesAndNamespaces) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root, to give up its capabilities";
   const ToolResult result = run_tool(
       program("run_program"), {"confine", program("urma_run"), "-v", "sh", "-c",
@@ -163,7 +163,7 @@ TEST_F(Run, WithoutCapabilitiesAndNamespacesIsByPreload) {
   EXPECT_TRUE(has_line(result.err, "by a preloaded library$")) << result.err;
 }
 
-TEST_F(Run, KeepsWhatIsPreloadedAlready) {
+TEST_F(Run, KeepsTheExistingPreload) {
   ::setenv("LD_PRELOAD", "libm.so.6", 1);
   const ToolResult result = shell({"--way", "preload"}, "echo $LD_PRELOAD");
   ::unsetenv("LD_PRELOAD");
@@ -179,7 +179,7 @@ class RunEnds : public Run, public testing::WithParamInterface<bool> {
   }
 };
 
-TEST_P(RunEnds, StatusIsTheProgramsOwn) {
+TEST_P(RunEnds, StatusIsThatOfTheProgram) {
   EXPECT_EQ(shell(options(), "exit 0").status, 0);
   EXPECT_EQ(shell(options(), "exit 7").status, 7);
   EXPECT_EQ(shell(options(), "ulimit -c 0; kill -SEGV $$").status, 128 + SIGSEGV);
@@ -188,7 +188,7 @@ TEST_P(RunEnds, StatusIsTheProgramsOwn) {
   EXPECT_EQ(run_tool(program("urma_run"), options({"/tmp"})).status, 126);
 }
 
-TEST_P(RunEnds, SignalsAreTheProgramsOwn) {
+TEST_P(RunEnds, SignalsReachTheProgram) {
   Tool tool(program("urma_run"),
             options({"sh", "-c", "trap 'exit 9' TERM; echo up; while :; do sleep 0.01; done"}));
   tool.wait_for_line("^up$");
@@ -204,7 +204,7 @@ TEST_P(RunEnds, ArgumentsAndStreamsPass) {
 INSTANTIATE_TEST_SUITE_P(Both, RunEnds, testing::Bool(),
                          [](const auto& info) { return info.param ? "Isolated" : "Replaced"; });
 
-TEST_F(Run, IsolatedDirectoryIsGoneAtTheEnd) {
+TEST_F(Run, IsolatedDirectoryIsRemovedAtTheEnd) {
   for (const char* end : {"exit 0", "kill -TERM $$", "kill -KILL $$"}) {
     const ToolResult result = shell(
         {"--isolated"}, std::string("stat -c %a $URMA_RUNTIME_DIR; echo $URMA_RUNTIME_DIR;") + end);
@@ -216,7 +216,7 @@ TEST_F(Run, IsolatedDirectoryIsGoneAtTheEnd) {
 }
 
 // A helper that outlives urma_run itself then removes the directory, and the program ends with it.
-TEST_F(Run, IsolatedDirectoryIsGoneAfterAKill) {
+TEST_F(Run, IsolatedDirectoryIsRemovedAfterAKill) {
   Tool tool(program("urma_run"),
             {"--isolated", "sh", "-c", "echo $URMA_RUNTIME_DIR; exec sleep 1000"});
   const std::string directory = tool.wait_for_line("^/")[0];
@@ -227,7 +227,7 @@ TEST_F(Run, IsolatedDirectoryIsGoneAfterAKill) {
   EXPECT_FALSE(fs::exists(directory));
 }
 
-TEST_F(Run, EidsAreThoseOfANewDirectory) {
+TEST_F(Run, EidsApplyOnlyToANewDirectory) {
   const std::string script = "cat /sys/class/ubcore/urma_shm0/eids/eid[01]";
   EXPECT_EQ(shell({"--isolated", "--eid", "fd00::7"}, script).out, "fd00::7\nfd00::8\n");
   EXPECT_EQ(shell({"--eid", "fd00::1", "--eid", "fd00::9"}, script).out, "fd00::1\nfd00::9\n");
@@ -238,7 +238,7 @@ TEST_F(Run, EidsAreThoseOfANewDirectory) {
       << refused.err;
 }
 
-TEST_F(Run, FaultsAreTheProgramsAlone) {
+TEST_F(Run, FaultsApplyOnlyToTheProgram) {
   EXPECT_EQ(shell({"--fault", "rnr:p=10"}, "echo $URMA_FAULT").out, "rnr:p=10\n");
 }
 
@@ -251,7 +251,7 @@ TEST_F(Run, InsideAndOutsideShareADirectory) {
           run_tool("/bin/cat", {std::string(::getenv("URMA_RUNTIME_DIR")) + "/eids"}).out)[0]));
 }
 
-TEST_F(Run, WrongWordsAreTold) {
+TEST_F(Run, WrongArgumentsAreNamed) {
   const std::vector<Words> wrong = {{},
                                     {"--no-such", "true"},
                                     {"--way", "magic", "true"},

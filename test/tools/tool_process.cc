@@ -183,7 +183,7 @@ std::vector<std::string> Tool::wait_for_line(const std::string& pattern, Stream 
 int Tool::wait(milliseconds limit) {
   const auto deadline = Clock::now() + patience(limit);
   while (!ended_) {
-    if (!step(deadline) && !ended_) give_up("has not ended in time");
+    if (!step(deadline) && !ended_) give_up("did not end in time");
   }
   return status_;
 }

@@ -18,7 +18,7 @@ std::vector<std::string> script(const std::string& text) { return {"-c", text}; 
 
 class ToolProcess : public ToolTest {};
 
-TEST_F(ToolProcess, StreamsAndStatusAreKeptApart) {
+TEST_F(ToolProcess, StreamsAndStatusAreSeparate) {
   const ToolResult result = run_tool(kShell, script("echo one; echo two >&2; exit 3"));
   EXPECT_EQ(result.status, 3);
   EXPECT_EQ(result.out, "one\n");
@@ -38,7 +38,7 @@ TEST_F(ToolProcess, RuntimeDirectoryIsPrivate) {
   EXPECT_EQ(result.out, "700\n");
 }
 
-TEST_F(ToolProcess, LinesAreFoundOneAfterTheOther) {
+TEST_F(ToolProcess, LinesAreFoundInOrder) {
   Tool tool(kShell, script("echo port 5; echo port 6; echo done >&2; exec sleep 100"));
   EXPECT_EQ(tool.wait_for_line("port ([0-9]+)"), (std::vector<std::string>{"port 5", "5"}));
   EXPECT_EQ(tool.wait_for_line("port ([0-9]+)")[1], "6");
@@ -48,7 +48,7 @@ TEST_F(ToolProcess, LinesAreFoundOneAfterTheOther) {
   EXPECT_EQ(tool.wait(), 128 + SIGTERM);
 }
 
-TEST_F(ToolProcess, LinesThatDoNotComeAreReported) {
+TEST_F(ToolProcess, MissingLinesAreReported) {
   Tool tool(kShell, script("echo this only"));
   EXPECT_THROW(tool.wait_for_line("another"), std::runtime_error);
   Tool silent(kShell, script("exec sleep 100"));
@@ -96,7 +96,7 @@ TEST_F(ToolProcess, PartsOfATerminalLineAreLines) {
   EXPECT_EQ(tool.wait_for_line("([0-9]+) percent")[1], "10");
 }
 
-TEST_F(ToolProcess, ProgramsThatAreNotThereSaySo) {
+TEST_F(ToolProcess, MissingProgramsAreReported) {
   const ToolResult result = run_tool("/nowhere/tool", {});
   EXPECT_EQ(result.status, 127);
   EXPECT_TRUE(has_line(result.err, "No such file"));

@@ -47,7 +47,7 @@ TEST(CommonTest, NumbersAreTheWholeText) {
   EXPECT_EQ(ub_str_to_int("1", nullptr), -EINVAL);
 }
 
-TEST(CommonTest, WordsOfTruth) {
+TEST(CommonTest, BooleanWords) {
   bool value = false;
   for (const char* text : {"true", "TRUE", "yes", "on", "1"}) {
     value = false;
@@ -67,7 +67,7 @@ TEST(CommonTest, WordsOfTruth) {
   EXPECT_EQ(ub_str_to_bool("1", nullptr), -EINVAL);
 }
 
-TEST(CommonTest, MemoryOfAnySizeIsThereAlways) {
+TEST(CommonTest, MemoryOfAnySizeIsAllocated) {
   for (const size_t length : {size_t{1}, size_t{4096}, (size_t{2} << 20) + 1}) {
     auto* memory = static_cast<char*>(ub_hugemalloc(UB_HUGEPAGE_ANY, length));
     ASSERT_NE(memory, nullptr);

@@ -64,7 +64,7 @@ class FlatAtomics : public CoreApi {
   urma_target_seg_t there_ = {}, here_ = {};
 };
 
-TEST_F(FlatAtomics, AreOneRequestThatLeavesARecord) {
+TEST_F(FlatAtomics, AreOneRequestWithACompletion) {
   EXPECT_STATUS(urma_cas(jfs_, &target_, &there_, &here_, 0x1000, 0x2000, 8, 11, 12, fenced(), 9),
                 URMA_SUCCESS);
   expect_seen(URMA_OPC_CAS);

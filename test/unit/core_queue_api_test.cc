@@ -5,7 +5,7 @@
 namespace core_fake {
 namespace {
 
-TEST_F(CoreApi, GateRefusesEveryBrokenLink) {
+TEST_F(CoreApi, GateRefusesIncompleteObjects) {
   EXPECT_NULL(urma_create_jfc(nullptr, &jfc_cfg_), EINVAL);
   EXPECT_NULL(urma_create_jfc(&ctx_, nullptr), EINVAL);
   ops_.create_jfc = nullptr;
@@ -50,7 +50,7 @@ TEST_F(CoreApi, NullKeepsTheErrnoOfTheProvider) {
   EXPECT_STATUS(urma_delete_jfce(jfce), URMA_SUCCESS);
 }
 
-TEST_F(CoreApi, ExceptionsStopAtTheGuard) {
+TEST_F(CoreApi, ExceptionsDoNotLeaveTheLibrary) {
   ops_.create_jfc = [](urma_context_t*, urma_jfc_cfg_t*) -> urma_jfc_t* { throw std::bad_alloc(); };
   urma_jfce_t* jfce = urma_create_jfce(&ctx_);
   jfc_cfg_.jfce = jfce;
@@ -67,7 +67,7 @@ TEST_F(CoreApi, DepthIsCheckedAgainstTheDevice) {
   EXPECT_EQ(g_provider.calls, 0);
 }
 
-TEST_F(CoreApi, OrderTypesGoWithModes) {
+TEST_F(CoreApi, OrderTypesMatchModes) {
   make_queues();
   struct {
     uint32_t mode, order, result;  // result 5: refused
@@ -112,7 +112,7 @@ TEST_F(CoreApi, SendAndReceiveQueuesCheckTheirLimits) {
   end_queues();
 }
 
-TEST_F(CoreApi, BatchDropsTheReferencesOfThoseThatAreGone) {
+TEST_F(CoreApi, BatchDropsTheReferencesOfDeletedElements) {
   make_queues();
   urma_jfs_t* jfs[3];
   for (auto& one : jfs) one = urma_create_jfs(&ctx_, &jfs_cfg_);

@@ -260,7 +260,7 @@ urma_status_t replace_notifier(urma_notifier_t* notifier) {
   return URMA_SUCCESS;
 }
 
-TEST_F(CoreApi, NotifierEndsItsOwnImportsAlone) {
+TEST_F(CoreApi, NotifierEndsOnlyItsOwnImports) {
   urma_notifier_t* notifier = urma_create_notifier(&ctx_);
   urma_rjetty_t rjetty = {};
   rjetty.trans_mode = URMA_TM_RM;

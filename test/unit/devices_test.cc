@@ -79,7 +79,7 @@ class DevicesTest : public testing::Test {
   std::string root_;
 };
 
-TEST_F(DevicesTest, AProviderMaySayWhatItLeftOut) {
+TEST_F(DevicesTest, AProviderMayReportWhatItOmitted) {
   use_own();
   ::setenv("URMA_TEST_EXPLAIN", "the second card has no cable", 1);
   ASSERT_EQ(urma_init(nullptr), URMA_SUCCESS);
@@ -93,7 +93,7 @@ TEST_F(DevicesTest, AProviderMaySayWhatItLeftOut) {
   EXPECT_STREQ(device_table().providers()[0].reason, "");
 }
 
-TEST_F(DevicesTest, WithoutModulesInitFailsAndMayBeTriedAgain) {
+TEST_F(DevicesTest, WithoutModulesInitFailsAndCanBeRepeated) {
   EXPECT_EQ(urma_uninit(), URMA_SUCCESS);
   EXPECT_EQ(urma_init(nullptr), URMA_FAIL);
   EXPECT_EQ(urma_init(nullptr), URMA_FAIL);
@@ -101,7 +101,7 @@ TEST_F(DevicesTest, WithoutModulesInitFailsAndMayBeTriedAgain) {
   EXPECT_EQ(urma_init(nullptr), URMA_SUCCESS);
 }
 
-TEST_F(DevicesTest, BeforeInitNothingIsFound) {
+TEST_F(DevicesTest, BeforeInitNoDeviceIsFound) {
   int count = 7;
   errno = 0;
   EXPECT_EQ(urma_get_device_list(&count), nullptr);
@@ -199,7 +199,7 @@ TEST_F(DevicesTest, OwnModuleWorksInEveryCycle) {
   }
 }
 
-TEST_F(DevicesTest, UninitTellsOfAProviderThatFailsAndEndsAllTheSame) {
+TEST_F(DevicesTest, UninitReportsAFailingProviderAndStillSucceeds) {
   use_own();
   ASSERT_EQ(urma_init(nullptr), URMA_SUCCESS);
   ::setenv("URMA_TEST_FAIL_UNINIT", "1", 1);
@@ -218,7 +218,7 @@ TEST_F(DevicesTest, UnusableRuntimeLeavesNoDevices) {
   EXPECT_EQ(count, 0);
 }
 
-TEST_F(DevicesTest, WishedUasidThatIsTakenLeavesNothing) {
+TEST_F(DevicesTest, RequestedUasidInUseLeaksNothing) {
   use_own();
   int answer[2];
   ASSERT_EQ(::pipe(answer), 0);
@@ -284,9 +284,9 @@ TEST_F(DevicesTest, ForeignModuleDrivesWhatSysfsShowsInEveryCycle) {
   }
 }
 
-TEST_F(DevicesTest, ChildOfAUserGetsCleanErrorsAndTouchesNothing) {
+TEST_F(DevicesTest, ForkedChildGetsErrorsAndChangesNothing) {
 #ifdef __SANITIZE_THREAD__
-  GTEST_SKIP() << "the thread sanitizer does not follow a fork of several threads";
+  GTEST_SKIP() << "the thread sanitizer does not support fork in a program with threads";
 #endif
   use_own();
   ASSERT_EQ(urma_init(nullptr), URMA_SUCCESS);
@@ -324,7 +324,7 @@ std::vector<std::string> device_names() {
   return names;
 }
 
-TEST(AliasesTest, EntriesAreTakenApart) {
+TEST(AliasesTest, EntriesAreParsed) {
   const auto aliases = parse_aliases("a=b, bonding_dev_0 = c ,,=x,y=,z,d=e=f,-");
   ASSERT_EQ(aliases.size(), 3u);
   EXPECT_EQ(aliases[0].name, "a");
@@ -336,7 +336,7 @@ TEST(AliasesTest, EntriesAreTakenApart) {
   EXPECT_EQ(parse_aliases("-," + std::string(63, 'x') + "=y").size(), 1u);
 }
 
-TEST(AliasesTest, OneIsThereByItself) {
+TEST(AliasesTest, OneExistsByDefault) {
   for (const char* text : {"", "x=y"}) {
     const auto aliases = parse_aliases(text);
     EXPECT_EQ(aliases.size(), text[0] == '\0' ? 1u : 2u);
@@ -409,7 +409,7 @@ TEST_F(DevicesTest, EachBadAliasIsNamedOnce) {
   EXPECT_EQ(device_names().back(), "good");
 }
 
-TEST_F(DevicesTest, AliasComesAndGoesWithItsDevice) {
+TEST_F(DevicesTest, AliasExistsWithItsDevice) {
   use_foreign();
   ::setenv("URMA_DEVICE_ALIAS", "bonding_dev_0=udma0", 1);
   ASSERT_EQ(urma_init(nullptr), URMA_SUCCESS);
@@ -433,7 +433,7 @@ TEST_F(DevicesTest, AliasComesAndGoesWithItsDevice) {
   EXPECT_EQ(device_names().size(), 2u);
 }
 
-TEST_F(DevicesTest, DeviceOfThatNameComesBeforeAnAlias) {
+TEST_F(DevicesTest, DeviceHasPrecedenceOverAnAlias) {
   use_foreign();
   sysfs_device("udma0");
   ::setenv("URMA_DEVICE_ALIAS", "udma1=udma0", 1);

@@ -61,7 +61,7 @@ TEST(Direct, OneWordIsChangedByEveryOpcode) {
 }
 
 TEST(Direct, WideComparisonLooksAtBothHalves) {
-  if (!kHasWideAtomics) GTEST_SKIP() << "16 bytes cannot be changed at once here";
+  if (!kHasWideAtomics) GTEST_SKIP() << "this processor has no atomic access to 16 bytes";
   const uint64_t value[2] = {7, 8};
   for (const bool low : {true, false}) {
     alignas(16) uint64_t word[2] = {7, 8};
@@ -84,7 +84,7 @@ constexpr uint64_t kMeetings = 5000;
 constexpr std::chrono::seconds kLongest{2};
 
 TEST(Direct, WideIncrementsAreNotLost) {
-  if (!kHasWideAtomics) GTEST_SKIP() << "16 bytes cannot be changed at once here";
+  if (!kHasWideAtomics) GTEST_SKIP() << "this processor has no atomic access to 16 bytes";
   const auto deadline = std::chrono::steady_clock::now() + kLongest;
   Wide word = {0, ~uint64_t{0}};
   std::atomic<uint64_t> torn{0}, counted{0}, meetings{0};
@@ -116,7 +116,7 @@ TEST(Direct, WideIncrementsAreNotLost) {
 }
 
 TEST(Direct, WholeWritesAreSeenWhole) {
-  if (!kHasWideAtomics) GTEST_SKIP() << "16 bytes cannot be changed at once here";
+  if (!kHasWideAtomics) GTEST_SKIP() << "this processor has no atomic access to 16 bytes";
   const auto deadline = std::chrono::steady_clock::now() + kLongest;
   Wide word = {0, ~uint64_t{0}};
   std::atomic<bool> stop{false};
@@ -150,7 +150,7 @@ TEST(Direct, WholeWritesTouchNothingElse) {
   }
 }
 
-TEST(Direct, WidthsThatAreOffered) {
+TEST(Direct, SupportedWidths) {
   EXPECT_EQ(valid_width(URMA_OPC_CAS, 16), kHasWideAtomics);
   EXPECT_EQ(valid_width(URMA_OPC_WRITE_ATOMIC, 16), kHasWideAtomics);
   for (const uint32_t opcode : {URMA_OPC_SWAP, URMA_OPC_FADD, URMA_OPC_FSUB, URMA_OPC_FAND,

@@ -75,7 +75,8 @@ class BellRace {
         ++found;
       } else {
         spin_until(sent_, taken + 1);
-        EXPECT_TRUE(rung()) << "round " << round << ": neither found nor woken";
+        EXPECT_TRUE(rung()) << "round " << round
+                            << ": the message was neither polled nor did it wake";
         ++woken;
       }
       bell_.armed.store(Armed::kNo, std::memory_order_relaxed);

@@ -14,7 +14,7 @@
 namespace urma {
 namespace {
 
-TEST(FaultPlan, NothingIsNoPlan) {
+TEST(FaultPlan, EmptyTextIsNoPlan) {
   EXPECT_TRUE(parse_faults("").rules.empty());
   EXPECT_EQ(Faults::parse(""), nullptr);
 }
@@ -114,7 +114,7 @@ TEST(Faults, TheFirstRuleThatHitsDecides) {
   EXPECT_EQ(faults->of_request(OpKind::kWrite)->kind, FaultKind::kDrop);
 }
 
-TEST(Faults, QueuesAndReceiversHaveRulesOfTheirOwn) {
+TEST(Faults, QueuesAndReceiversHaveSeparateRules) {
   const auto faults = Faults::parse("queue:after=1,count=1;jfr:count=1;port:at=5");
   EXPECT_FALSE(faults->of_request(OpKind::kSend));
   EXPECT_FALSE(faults->fails_queue(OpKind::kSend));

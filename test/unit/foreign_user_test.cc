@@ -29,7 +29,9 @@ class ForeignUserTest : public urma_test::ProcessTest {
     if (::geteuid() != 0) GTEST_SKIP() << "needs root, to become another user";
     bool becomes = false;
     std::thread([&] { becomes = become_nobody(); }).join();
-    if (!becomes) GTEST_SKIP() << "the machine does not let root become another user";
+    if (!becomes)
+      GTEST_SKIP()
+          << "root may not become another user here; run in a namespace that has user 65534";
   }
   void take_walls_down(Host& host) {
     ASSERT_EQ(::chmod(runtime_dir().c_str(), 0755), 0);
@@ -54,7 +56,7 @@ TEST_F(ForeignUserTest, GetsNoConnection) {
   EXPECT_EQ(own.greet(), Answer::kAccepted);
 }
 
-TEST_F(ForeignUserTest, IsAskedForNothing) {
+TEST_F(ForeignUserTest, GetsNoRequest) {
   Host stranger;
   const Fd listener = listen_at(stranger.runtime().dir_fd(), stranger.socket_name().c_str());
   bool listens = false;

@@ -31,7 +31,7 @@ TEST_F(GreedyPeerTest, HasSixteenConnectionsAtMost) {
   EXPECT_TRUE(eventually([&] { return open_descriptors() == before; }));
 }
 
-TEST_F(GreedyPeerTest, WhoSaysNothingIsDisconnectedAfterASecond) {
+TEST_F(GreedyPeerTest, IsDisconnectedAfterASecondOfSilence) {
   Node owner;
   const auto begin = Clock::now();
   RawPeer silent(owner);

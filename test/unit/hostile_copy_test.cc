@@ -48,7 +48,7 @@ struct Copier {
 
 using HostileCopyTest = urma_test::ProcessTest;
 
-TEST_F(HostileCopyTest, AreasThatAreNoneAreRefused) {
+TEST_F(HostileCopyTest, InvalidAreasAreRefused) {
   Node owner;
   const Fd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
   const Fd unsealed(::memfd_create("area", MFD_CLOEXEC));
@@ -66,7 +66,7 @@ TEST_F(HostileCopyTest, AreasThatAreNoneAreRefused) {
   EXPECT_EQ(peer.ask(stage, {good.fd(), good.fd()}), Answer::kNoResources);
   EXPECT_TRUE(eventually([&] { return open_descriptors() == before; }));
   EXPECT_EQ(peer.ask(stage, {good.fd()}), Answer::kAccepted);
-  EXPECT_EQ(peer.ask(stage, {good.fd()}), Answer::kMalformed) << "one is enough";
+  EXPECT_EQ(peer.ask(stage, {good.fd()}), Answer::kMalformed) << "an area was already accepted";
   EXPECT_TRUE(eventually([&] { return open_descriptors() == before + 1; }));
 }
 
@@ -120,7 +120,7 @@ TEST_F(HostileCopyTest, SegmentsAreCheckedByTheirOwner) {
 }
 
 // The peer can remove pages from its area at any time.
-TEST_F(HostileCopyTest, HolesInTheAreaAreZeros) {
+TEST_F(HostileCopyTest, HolesInTheAreaReadAsZeros) {
   Node owner;
   std::vector<char> memory(kPlaceBytes, 'm');
   urma_target_seg_t* segment = owner.add(memory.data(), memory.size());
@@ -137,7 +137,7 @@ TEST_F(HostileCopyTest, HolesInTheAreaAreZeros) {
 }
 
 // A message is readable to a peer with the key of its ring, while it is in flight.
-TEST_F(HostileCopyTest, MessagesAreLentToTheirReceiverAlone) {
+TEST_F(HostileCopyTest, MessagesAreReadableOnlyToTheirReceiver) {
   RawOwner receiver;
   Node sender;
   std::vector<char> message(kBytes), behind(64, 's');

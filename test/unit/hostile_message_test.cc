@@ -47,7 +47,7 @@ Invalidation described(const urma_target_seg_t* segment) {
   return {segment->seg.ubva.eid, segment->seg.ubva.va, segment->seg.len};
 }
 
-TEST_F(HostileMessageTest, OnlyWhatAPeerMayAccessIsEnded) {
+TEST_F(HostileMessageTest, OnlyAccessibleSegmentsAreInvalidated) {
   Pair pair;
   pair.connect();
   std::vector<char> secret(64);
@@ -94,7 +94,7 @@ TEST_F(HostileMessageTest, OnlyWhatAPeerMayAccessIsEnded) {
   EXPECT_EQ(liar.peer.ask(request), Answer::kNoAccess);
 }
 
-TEST_F(HostileMessageTest, MessageWithoutItsPrefixClosesItsRingAlone) {
+TEST_F(HostileMessageTest, MessageWithoutItsPrefixClosesOnlyItsRing) {
   const auto kind = MessageKind::kSendInvalidate;
   struct Lie {
     const char* name;
@@ -107,7 +107,7 @@ TEST_F(HostileMessageTest, MessageWithoutItsPrefixClosesItsRingAlone) {
                       {"half of it", 0, 0, kPrefix - 1},
                       {"a length that counts it", 0, kPrefix, kPrefix},
                       {"a length that is missing", 0, 8, kPrefix},
-                      {"a piece that is none", kByReference, 8, kPrefix + 8},
+                      {"an invalid piece", kByReference, 8, kPrefix + 8},
                       {"pieces instead", kByReference, 8, sizeof(PayloadPiece)}};
   for (const Lie& lie : lies) {
     SCOPED_TRACE(lie.name);
@@ -157,7 +157,7 @@ TEST_F(HostileMessageTest, SegmentIsTheOneThatWasNamedFirst) {
 }
 
 // A message is read from its address, whatever segment it names.
-TEST_F(HostileMessageTest, TokenIdsThatSayNothing) {
+TEST_F(HostileMessageTest, AnyTokenIdInAMessageIsHarmless) {
   Pair pair;
   pair.connect();
   constexpr uint32_t kBytes = 64 << 10;

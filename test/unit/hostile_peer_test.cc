@@ -162,14 +162,14 @@ TEST_F(HostilePeerTest, ImpossibleSegmentsOfAnOwnerAreRefused) {
 
 // Otherwise an owner that claims a segment of a petabyte, then goes silent, could delay its
 // importer for months.
-TEST(Patience, NoImportWaitsForMoreBytesThanTheMachineHas) {
+TEST(Patience, ImportTimeoutIsBoundedByTheMemoryOfTheMachine) {
   EXPECT_EQ(moving_ns(uint64_t{1} << 60), moving_ns(UINT64_MAX));
   EXPECT_LT(moving_ns(UINT64_MAX), uint64_t{10} << 44);  // of 16 TiB
   EXPECT_GT(moving_ns(UINT64_MAX), moving_ns(4096));
   EXPECT_GT(moving_ns(4096), 0U);
 }
 
-TEST_F(HostilePeerTest, PeerThatReadsNoAnswersIsForgottenOnceItIsGone) {
+TEST_F(HostilePeerTest, PeerThatReadsNoAnswersIsForgottenAfterItsEnd) {
   Node owner;
   RawPeer peer(owner);
   ASSERT_EQ(peer.greet(), Answer::kAccepted);
@@ -253,7 +253,7 @@ void expect_no_hold_up(const Trick& trick) {
   EXPECT_TRUE(eventually(arrived, seconds(2)));
 }
 
-TEST_F(HostilePeerTest, SenderThatChangesAMessageWhileItIsReadHoldsUpNobody) {
+TEST_F(HostilePeerTest, SenderThatChangesAMessageInFlightDelaysNoOther) {
   const std::vector<Trick> tricks = {
       {"withdrawn", [](LargeMessage* message) { message->header().word = 0; }},
       {"of another kind", [](LargeMessage* message) { message->header().word ^= 0xFFULL << 32; }},
@@ -289,7 +289,7 @@ struct Lie {
   uint32_t payload;
 };
 
-TEST_F(HostilePeerTest, MessageThatIsNoneClosesItsRingAlone) {
+TEST_F(HostilePeerTest, MalformedMessageClosesOnlyItsRing) {
   const Lie lies[] = {{"no kind", 0, 0, 0, 0},
                       {"another kind", 5, 0, 8, 8},
                       {"the last kind", 255, kByReference, 8, sizeof(PayloadPiece)},
@@ -323,7 +323,7 @@ TEST_F(HostilePeerTest, MessageThatIsNoneClosesItsRingAlone) {
 }
 
 // It may claim any written length; nothing here is read or written by it.
-TEST_F(HostilePeerTest, LengthOfAWriteIsOnlyTold) {
+TEST_F(HostilePeerTest, LengthOfAWriteIsOnlyReported) {
   Pair pair;
   pair.owner.receive(pair.jfr, {piece(pair.registered, pair.target.data(), 8)}, 1);
   RawPeer peer(pair.owner);
@@ -339,7 +339,7 @@ TEST_F(HostilePeerTest, LengthOfAWriteIsOnlyTold) {
 }
 
 // Only a jetty has a peer, so no one can send to a JFR of mode RC directly.
-TEST_F(HostilePeerTest, JfrOfModeRcIsNotReached) {
+TEST_F(HostilePeerTest, JfrOfModeRcRefusesRings) {
   Node owner;
   urma_jfr_t* jfr = owner.make_jfr(owner.make_jfc(), URMA_TM_RC);
   RawPeer peer(owner);
@@ -358,7 +358,7 @@ size_t ring_mappings() {
   return found;
 }
 
-TEST_F(HostilePeerTest, RingsThatArePublishedToAndClosedDoNotPileUp) {
+TEST_F(HostilePeerTest, ClosedRingsDoNotAccumulate) {
   Node owner;
   urma_jfr_t* jfr = owner.make_jfr(owner.make_jfc());
   RawPeer peer(owner);
@@ -377,7 +377,7 @@ TEST_F(HostilePeerTest, RingsThatArePublishedToAndClosedDoNotPileUp) {
   }
 }
 
-TEST_F(HostilePeerTest, OwnerThatAnswersNothingEndsTheFirstRequestInTime) {
+TEST_F(HostilePeerTest, SilentOwnerFailsTheFirstRequestInTime) {
   constexpr milliseconds kBetweenRequests{100};
   RawOwner owner;
   Node importer;
@@ -404,7 +404,7 @@ TEST_F(HostilePeerTest, OwnerThatAnswersNothingEndsTheFirstRequestInTime) {
   EXPECT_EQ(records[0].user_ctx, 1u);
 }
 
-TEST_F(HostilePeerTest, AtomicOnMemoryThatCannotBeWrittenFailsAlone) {
+TEST_F(HostilePeerTest, AtomicOnReadOnlyMemoryFailsAlone) {
   Pair pair;
   pair.connect();
   Pages pages(4096);

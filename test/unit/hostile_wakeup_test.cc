@@ -64,7 +64,7 @@ TEST_F(HostileWakeupTest, ABellThatDoesNotExistIsRefused) {
   EXPECT_TRUE(send_one());
 }
 
-TEST_F(HostileWakeupTest, DescriptorsThatAreNoWakeUpAreRefused) {
+TEST_F(HostileWakeupTest, OtherDescriptorsAreRefused) {
   const auto before = open_descriptors();
   std::vector<Fd> others;
   others.emplace_back(::eventfd(0, EFD_CLOEXEC));
@@ -112,7 +112,7 @@ TEST_F(HostileWakeupTest, MissingAndUnwantedDescriptorsAreRefused) {
 }
 
 // A wakeup descriptor that is full, blocking, or closed at the other end delays no one.
-TEST_F(HostileWakeupTest, AWakeUpThatTakesNothingHoldsNobodyUp) {
+TEST_F(HostileWakeupTest, AFullWakeUpDelaysNothing) {
   auto [here, there] = sockets();
   std::vector<char> much(65536);
   while (::send(there.get(), much.data(), much.size(), MSG_DONTWAIT) > 0) {
@@ -131,7 +131,7 @@ TEST_F(HostileWakeupTest, AWakeUpThatTakesNothingHoldsNobodyUp) {
   for (int i = 0; i < 100; ++i) ASSERT_TRUE(send_one());
 }
 
-TEST_F(HostileWakeupTest, NonsenseInABellIsNoHarm) {
+TEST_F(HostileWakeupTest, RandomBytesInABellAreHarmless) {
   auto [here, there] = sockets();
   const SharedMemory region =
       SharedMemory::create("urma-segments", SegmentTable::kSharedBytes, PeerMay::kRead, 0);
@@ -155,7 +155,7 @@ TEST_F(HostileWakeupTest, ARegionOfAnotherSizeOrKindIsRefused) {
 }
 
 // Objects come and go while a peer holds what it was given for them.
-TEST_F(HostileWakeupTest, WakeUpsGoWithTheirJfce) {
+TEST_F(HostileWakeupTest, WakeUpsEndWithTheirJfce) {
   ASSERT_EQ(open({0, kNoBell, 0}, {}), Answer::kAccepted);
   const auto before = open_descriptors();
   uint32_t number = 2;

@@ -104,7 +104,7 @@ TEST_F(IdBlocksTest, OneBlockServesAllKinds) {
   EXPECT_GE(first, 32768u);
 }
 
-TEST_F(IdBlocksTest, AFreedIdComesAgainAfterAllOthers) {
+TEST_F(IdBlocksTest, AFreedIdIsReusedAfterAllOthers) {
   Process process(&host_);
   const uint32_t stays = process.take();
   std::deque<uint32_t> order;
@@ -124,7 +124,7 @@ TEST_F(IdBlocksTest, AFreedIdComesAgainAfterAllOthers) {
   }
 }
 
-TEST_F(IdBlocksTest, WhatIsFreedIsGivenBackButForTheNewestBlock) {
+TEST_F(IdBlocksTest, FreedBlocksAreReturnedExceptTheNewest) {
   Process process(&host_);
   std::vector<uint32_t> ids;
   for (int i = 0; i < 10000; ++i) ids.push_back(process.take());
@@ -150,7 +150,7 @@ TEST_F(IdBlocksTest, AThousandProcessesFit) {
   EXPECT_EQ(seen.size(), 10000u);
 }
 
-TEST_F(IdBlocksTest, OwnIdsComeInTurnWhereNoOtherIsLeft) {
+TEST_F(IdBlocksTest, FreedIdsAreReusedInOrderWhenAllAreTaken) {
   Process other(&host_), process(&host_);
   const uint32_t first = process.take();
   for (uint32_t i = 1; i < kBlockIds; ++i) process.take();
@@ -217,7 +217,7 @@ TEST_F(IdBlocksTest, ABlockWithChosenIdsIsNotClaimed) {
   EXPECT_EQ(Process(&host_).take(), next);
 }
 
-TEST_F(IdBlocksTest, OwnIdsDoWhereAClaimFails) {
+TEST_F(IdBlocksTest, FreedIdsAreReusedWhenAClaimFails) {
   Process process(&host_);
   const uint32_t first = process.take();
   process.no_means = true;
@@ -234,8 +234,8 @@ TEST_F(IdBlocksTest, OwnIdsDoWhereAClaimFails) {
   EXPECT_NE(block_of(process.take()), block_of(first));
 }
 
-// Where a claim does not say that no one has chosen an id of the block.
-TEST_F(IdBlocksTest, IdsThatAreReservedElsewhereArePassedBy) {
+// If a claim does not say that no one has chosen an id of the block.
+TEST_F(IdBlocksTest, IdsReservedElsewhereAreSkipped) {
   Process process(&host_);
   const uint32_t first = process.take();
   process.avoided = first + 1;

@@ -32,7 +32,7 @@ class ImplicitImportsTest : public urma_test::ProcessTest {
   Pair pair;
 };
 
-TEST_F(ImplicitImportsTest, NobodyIsAskedAgain) {
+TEST_F(ImplicitImportsTest, OwnerIsAskedOnce) {
   char* const target = pair.target.data();
   EXPECT_EQ(write(pair.registered, target), URMA_CR_SUCCESS);
   pair.owner.settle();

@@ -53,7 +53,7 @@ class InPlaceAllocator : public testing::TestWithParam<Allocator> {};
 
 TEST_P(InPlaceAllocator, FreedBlocksAreZeroAgain) {
   SKIP_UNLESS_IN_PLACE();
-  if (kSanitized) GTEST_SKIP() << "the sanitizers have an allocator of their own";
+  if (kSanitized) GTEST_SKIP() << "the sanitizers replace the allocator";
   ASSERT_NE(std::getenv("ALLOCATOR_PROGRAM"), nullptr);
   const Outcome outcome = run(GetParam(), "unregister");
   if (outcome.text == "absent\n") GTEST_SKIP() << GetParam().library << " is not installed";
@@ -67,7 +67,7 @@ INSTANTIATE_TEST_SUITE_P(All, InPlaceAllocator, testing::ValuesIn(kAllocators),
 // What a program must not do: released pages that are shared keep their contents.
 TEST(InPlaceAllocatorRule, BlocksAreTakenBackBeforeTheyAreFreed) {
   SKIP_UNLESS_IN_PLACE();
-  if (kSanitized) GTEST_SKIP() << "the sanitizers have an allocator of their own";
+  if (kSanitized) GTEST_SKIP() << "the sanitizers replace the allocator";
   ASSERT_NE(std::getenv("ALLOCATOR_PROGRAM"), nullptr);
   const Outcome outcome = run(kAllocators[1], "leave");
   if (outcome.text == "absent\n") GTEST_SKIP() << kAllocators[1].library << " is not installed";

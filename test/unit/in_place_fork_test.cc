@@ -68,7 +68,7 @@ TEST_F(InPlaceFork, TheChildHasItsOwnCopy) {
   EXPECT_TRUE(is_filled(memory.get(), bytes));
 }
 
-TEST_F(InPlaceFork, WhatIsKeptFromChildrenStaysSo) {
+TEST_F(InPlaceFork, MemoryHiddenFromChildrenStaysHidden) {
   FilledMemory memory(kMiB);
   ASSERT_EQ(::madvise(memory.get(), kMiB, MADV_DONTFORK), 0);
   SharedPages::RangeId range;
@@ -97,7 +97,7 @@ TEST_F(InPlaceFork, AllocatedMemoryBecomesPrivate) {
 
 // Forks from one thread while another moves pages there and back.
 TEST_F(InPlaceFork, ForksDuringAllSteps) {
-  if (kSanitized) GTEST_SKIP() << "forks of a sanitized program with threads may hang";
+  if (kSanitized) GTEST_SKIP() << "a sanitized program with threads may hang in fork";
   const uint64_t bytes = 16 * kMiB;
   FilledMemory memory(bytes);
   std::atomic<bool> stop{false};
@@ -186,7 +186,7 @@ TEST_F(InPlaceFork, TheChildNeedsNoDescriptors) {
 }
 
 // If mappings cannot be read, shared memory is removed from the child.
-TEST_F(InPlaceFork, WhatCannotBeCopiedIsNotThere) {
+TEST_F(InPlaceFork, MemoryThatCannotBeCopiedIsUnmapped) {
   FilledMemory memory(kMiB);
   SharedPages::RangeId range;
   shared_parts(table_, memory.get(), kMiB, &range);
@@ -214,7 +214,7 @@ TEST_F(InPlaceFork, WhatCannotBeCopiedIsNotThere) {
 
 // Forks from one thread while another's memory moves to a new descriptor.
 TEST_F(InPlaceFork, ForksWhileAllocatedMemoryIsRenewed) {
-  if (kSanitized) GTEST_SKIP() << "forks of a sanitized program with threads may hang";
+  if (kSanitized) GTEST_SKIP() << "a sanitized program with threads may hang in fork";
   const uint64_t bytes = 32 * kMiB;
   auto* const memory = static_cast<char*>(table_.allocate(bytes, 0));
   ASSERT_NE(memory, nullptr);
@@ -268,7 +268,7 @@ TEST_F(InPlaceFork, AllocatedMemoryInTwoDescriptorsBecomesPrivate) {
 // Waits some time for something that never comes.
 void linger() { ::poll(nullptr, 0, 100); }
 
-TEST_F(InPlaceFork, TheChildSeesTheMomentOfTheFork) {
+TEST_F(InPlaceFork, TheChildSeesMemoryAsOfTheFork) {
   const uint64_t bytes = 6 * kMiB;
   FilledMemory memory(bytes);
   SharedPages::RangeId range;
@@ -303,7 +303,7 @@ TEST_F(InPlaceFork, AChildThatDiesIsNotWaitedFor) {
 }
 
 // Memory that is unregistered meanwhile stays in the file for the child.
-TEST_F(InPlaceFork, ALateChildHasItsCopyStill) {
+TEST_F(InPlaceFork, ALateChildStillGetsItsCopy) {
   const uint64_t bytes = 6 * kMiB;
   FilledMemory memory(bytes);
   SharedPages::RangeId whole;
@@ -334,8 +334,8 @@ TEST_F(InPlaceFork, ALateChildHasItsCopyStill) {
 }
 
 // The descriptor of a range that ends, of memory used by nothing else.
-TEST_F(InPlaceFork, TheChildClosesWhatIsBeingRemoved) {
-  if (kSanitized) GTEST_SKIP() << "forks of a sanitized program with threads may hang";
+TEST_F(InPlaceFork, TheChildClosesRangesBeingRemoved) {
+  if (kSanitized) GTEST_SKIP() << "a sanitized program with threads may hang in fork";
   const uint64_t bytes = 8 * kMiB;
   FilledMemory memory(bytes);
   std::atomic<bool> stop{false};

@@ -67,7 +67,7 @@ class InPlaceFutex : public testing::Test {
   uint32_t* const word_ = reinterpret_cast<uint32_t*>(memory_.get());
 };
 
-TEST_F(InPlaceFutex, APrivateOneIsWokenAcrossTheMove) {
+TEST_F(InPlaceFutex, APrivateFutexIsWokenAcrossTheMove) {
   {
     Waiter waiter(word_, FUTEX_PRIVATE_FLAG);
     share();
@@ -81,7 +81,7 @@ TEST_F(InPlaceFutex, APrivateOneIsWokenAcrossTheMove) {
 }
 
 // A limit of in-place sharing: waiters on such a futex are not found before the memory is back.
-TEST_F(InPlaceFutex, OneBetweenProcessesIsNotWokenAcrossTheMove) {
+TEST_F(InPlaceFutex, ASharedFutexIsNotWokenAcrossTheMove) {
   Waiter waiter(word_, 0);
   share();
   EXPECT_EQ(waiter.wake(), 0);
@@ -90,7 +90,7 @@ TEST_F(InPlaceFutex, OneBetweenProcessesIsNotWokenAcrossTheMove) {
   EXPECT_EQ(waiter.join(), 0);
 }
 
-TEST_F(InPlaceFutex, OneBetweenProcessesWorksInSharedMemory) {
+TEST_F(InPlaceFutex, ASharedFutexWorksInSharedMemory) {
   share();
   {
     Waiter waiter(word_, 0);

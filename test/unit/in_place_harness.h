@@ -113,7 +113,7 @@ class PeerMapping {
   void* data_;
 };
 
-// Where writes to pages cannot be held up, nothing can be moved.
+// If writes to pages cannot be held up, nothing can be moved.
 inline std::string why_not_in_place() {
   PageTable table;
   PrivateMemory memory(kPage);

@@ -41,7 +41,7 @@ class PatternFile {
 };
 
 // The device writes to the pages that were registered with it, whatever is mapped there now.
-TEST(InPlaceIo, BuffersThatAreRegisteredWithTheKernelAreLeft) {
+TEST(InPlaceIo, BuffersRegisteredWithTheKernelAreNotMoved) {
   SKIP_UNLESS_IN_PLACE();
   constexpr uint64_t kBytes = 4 * kMiB;
   FilledMemory memory(kBytes, 0, 2 * kMiB);
@@ -105,7 +105,7 @@ bool is_private(const std::vector<SharedPart>& parts, PageTable& table, SharedPa
 }
 
 // Of all pinned pages of the process, only those of the segment count.
-TEST(InPlaceIo, OnlyPagesThatAreHeldStayShared) {
+TEST(InPlaceIo, OnlyPinnedPagesStayShared) {
   SKIP_UNLESS_IN_PLACE();
   for (const uint64_t bytes : {16 * kPage, 4 * kMiB}) {
     PrivateMemory memory(bytes, 0, 2 * kMiB);
@@ -142,7 +142,7 @@ TEST(InPlaceIo, OnlyPagesThatAreHeldStayShared) {
 }
 
 // Memory from urma_ext_alloc stays in the descriptor that its importers have.
-TEST(InPlaceIo, OwnMemoryThatIsHeldIsListed) {
+TEST(InPlaceIo, PinnedOwnMemoryIsListed) {
   SKIP_UNLESS_IN_PLACE();
   PageTable table;
   auto* const memory = static_cast<char*>(table.allocate(kMiB, 0));
@@ -165,7 +165,7 @@ TEST(InPlaceIo, OwnMemoryThatIsHeldIsListed) {
 }
 
 // No one is told of memory that is gone.
-TEST(InPlaceIo, HeldMemoryThatTheProgramUnmapsIsNotListed) {
+TEST(InPlaceIo, PinnedMemoryThatTheProgramUnmapsIsNotListed) {
   SKIP_UNLESS_IN_PLACE();
   PageTable table;
   auto memory = std::make_unique<PrivateMemory>(16 * kPage);
@@ -190,7 +190,7 @@ TEST(InPlaceIo, HeldMemoryThatTheProgramUnmapsIsNotListed) {
   EXPECT_TRUE(table.left_pages().empty());
 }
 
-// Where most would be untouched zeros, nothing is filled to find out.
+// If most would be untouched zeros, nothing is filled to find out.
 TEST(InPlaceIo, ASparseSegmentStaysSparse) {
   SKIP_UNLESS_IN_PLACE();
   constexpr uint64_t kBytes = 4 * kMiB;
@@ -288,7 +288,7 @@ TEST(InPlaceIo, BuffersOfMallocAreUsableAfterwards) {
 }
 
 // The C library grows large blocks by mremap(), which only works within one mapping.
-TEST(InPlaceIo, ReallocMovesNoBytesAfterwards) {
+TEST(InPlaceIo, ReallocCopiesNoBytesAfterwards) {
   SKIP_UNLESS_IN_PLACE();
   if (kSanitized) GTEST_SKIP() << "the sanitizers' malloc copies";
   PageTable table;

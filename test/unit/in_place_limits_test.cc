@@ -91,8 +91,8 @@ class InPlaceLimits : public testing::Test {
   SharedPages::RangeId range_ = 0;
 };
 
-TEST_F(InPlaceLimits, SharingTakesNoAddressSpace) {
-  if (kSanitized) GTEST_SKIP() << "the sanitizers map memory of their own";
+TEST_F(InPlaceLimits, SharingUsesNoAddressSpace) {
+  if (kSanitized) GTEST_SKIP() << "the sanitizers map further memory";
   move_once();
   {
     const TightAddressSpace tight(kMiB);
@@ -103,7 +103,7 @@ TEST_F(InPlaceLimits, SharingTakesNoAddressSpace) {
 }
 
 TEST_F(InPlaceLimits, WithoutAddressSpaceNothingIsMoved) {
-  if (kSanitized) GTEST_SKIP() << "the sanitizers map memory of their own";
+  if (kSanitized) GTEST_SKIP() << "the sanitizers map further memory";
   {
     const TightAddressSpace tight(kMiB);
     const auto parts = shared_parts(table_, memory_.get(), kBytes, &range_);
@@ -116,8 +116,8 @@ TEST_F(InPlaceLimits, WithoutAddressSpaceNothingIsMoved) {
 }
 
 // A chunk of 2 MiB needs as much again; less is moved at a time.
-TEST_F(InPlaceLimits, TheWayBackTakesSmallerSteps) {
-  if (kSanitized) GTEST_SKIP() << "the sanitizers map memory of their own";
+TEST_F(InPlaceLimits, UnsharingTakesSmallerSteps) {
+  if (kSanitized) GTEST_SKIP() << "the sanitizers map further memory";
   share_everything();
   ASSERT_EQ(bytes_in_memfds(memory_.get(), kBytes), kBytes);
   // The mappings of the two threads that restore pages come first.
@@ -131,8 +131,8 @@ TEST_F(InPlaceLimits, TheWayBackTakesSmallerSteps) {
   EXPECT_EQ(areas(address(memory_.get()), address(memory_.get()) + kBytes).size(), 1u);
 }
 
-TEST_F(InPlaceLimits, WithoutAddressSpaceForTheWayBackPagesStayShared) {
-  if (kSanitized) GTEST_SKIP() << "the sanitizers map memory of their own";
+TEST_F(InPlaceLimits, WithoutAddressSpacePagesStayShared) {
+  if (kSanitized) GTEST_SKIP() << "the sanitizers map further memory";
   share_everything();
   {
     const TightAddressSpace tight(kMiB);
@@ -148,7 +148,7 @@ TEST_F(InPlaceLimits, WithoutAddressSpaceForTheWayBackPagesStayShared) {
 }
 
 // The kernel also sends a signal, which the threads that move pages have blocked.
-TEST_F(InPlaceLimits, ALimitOfFilesThatComesHalfwayIsKept) {
+TEST_F(InPlaceLimits, AFileSizeLimitSetHalfwayIsObeyed) {
   sigset_t signals;
   sigset_t before;
   ::sigemptyset(&signals);
@@ -174,12 +174,12 @@ TEST_F(InPlaceLimits, ALimitOfFilesThatComesHalfwayIsKept) {
 }
 
 // Can be mapped without a pool of huge pages too, as long as it is not touched.
-TEST_F(InPlaceLimits, PagesOfThePoolOfHugePagesAreLeft) {
+TEST_F(InPlaceLimits, HugetlbPagesAreNotMoved) {
   char* const middle = memory_.get() + 4 * kMiB;
   void* const huge = ::mmap(
       middle, 2 * kMiB, PROT_READ | PROT_WRITE,
       MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | MAP_NORESERVE | MAP_FIXED | (21 << 26), -1, 0);
-  if (huge == MAP_FAILED) GTEST_SKIP() << "no mappings of huge pages of 2 MiB here";
+  if (huge == MAP_FAILED) GTEST_SKIP() << "cannot map huge pages of 2 MiB (MAP_HUGETLB)";
   const bool some = meminfo_kib("HugePages_Free") > 0;
   if (some) fill(middle, 2 * kMiB);
   const auto parts = shared_parts(table_, memory_.get(), kBytes, &range_);
@@ -200,7 +200,7 @@ TEST_F(InPlaceLimits, PagesThatAreSwappedOutAreMovedToo) {
     GTEST_SKIP() << "no MADV_PAGEOUT before Linux 5.4";
   }
   if (kib(smaps_line(memory_.get(), "Swap:")) == 0) {
-    GTEST_SKIP() << "the kernel has swapped nothing out: SwapFree is " << meminfo_kib("SwapFree")
+    GTEST_SKIP() << "the kernel swapped nothing out: SwapFree is " << meminfo_kib("SwapFree")
                  << " kB";
   }
   share_everything();

@@ -47,7 +47,7 @@ void expect_refused(const char* data, urma_ext_reason_t reason, uint64_t refused
   table.remove(range);
 }
 
-TEST(InPlaceRefusal, PeculiarAreas) {
+TEST(InPlaceRefusal, UnsupportedMappings) {
   SKIP_UNLESS_IN_PLACE();
   PrivateMemory memory(kBytes);
   char* const third = memory.get() + 2 * kPage;
@@ -212,7 +212,7 @@ TEST(InPlaceRefusal, MappingsAreLeftToTheProgram) {
 // A running forked child has the pages too: the owner gets its own.
 TEST(InPlaceRefusal, PagesOfALivingChildAreMoved) {
   SKIP_UNLESS_IN_PLACE();
-  if (kSanitized) GTEST_SKIP() << "the sanitizers do not know of raw forks";
+  if (kSanitized) GTEST_SKIP() << "the sanitizers do not support a raw fork";
   FilledMemory memory(kBytes);
   int pipe[2];
   ASSERT_EQ(::pipe(pipe), 0);
@@ -265,7 +265,7 @@ TEST(InPlaceRefusal, AFailedStepIsUndone) {
 }
 
 // A failed step on the way back leaves pages shared; nothing is lost, and a later try succeeds.
-TEST(InPlaceRefusal, AFailedStepOfTheWayBackIsUndone) {
+TEST(InPlaceRefusal, AFailedStepOfUnsharingIsUndone) {
   SKIP_UNLESS_IN_PLACE();
   for (const auto step : {FreezeStep::kPark, FreezeStep::kSpare, FreezeStep::kRegister,
                           FreezeStep::kSwap, FreezeStep::kCopy}) {
@@ -288,7 +288,7 @@ TEST(InPlaceRefusal, AFailedStepOfTheWayBackIsUndone) {
   }
 }
 
-TEST(InPlaceRefusal, ARangeThatIsNone) {
+TEST(InPlaceRefusal, InvalidRange) {
   PageTable table;
   for (const uint64_t va : {uint64_t{0}, uint64_t{kPage}, UINT64_MAX - kPage, UINT64_MAX}) {
     for (const uint64_t len : {uint64_t{0}, UINT64_MAX - kPage + 1, UINT64_MAX}) {
@@ -299,7 +299,7 @@ TEST(InPlaceRefusal, ARangeThatIsNone) {
 }
 
 // With such a descriptor, a process without the right could write.
-TEST(InPlaceRefusal, WhatCannotBeSealedIsNotHandedOut) {
+TEST(InPlaceRefusal, UnsealableMemoryIsNotHandedOut) {
   SKIP_UNLESS_IN_PLACE();
   PageTable table;
   FilledMemory memory(kBytes);
@@ -316,7 +316,7 @@ TEST(InPlaceRefusal, WhatCannotBeSealedIsNotHandedOut) {
   EXPECT_EQ(areas(address(memory.get()), address(memory.get()) + kBytes).size(), 1u);
 }
 
-TEST(InPlaceRefusal, AShortageOfDescriptorsPasses) {
+TEST(InPlaceRefusal, RecoversFromAShortageOfDescriptors) {
   SKIP_UNLESS_IN_PLACE();
   PageTable table;
   FilledMemory memory(kBytes);
@@ -347,7 +347,7 @@ bool can_be_undone_after(const std::function<void()>& change) {
   return is_filled(memory.get(), kBytes) && peer.mapped() && peer.get()[5] == 0;
 }
 
-TEST(InPlaceRefusal, TheWayBackNeedsNoDescriptors) {
+TEST(InPlaceRefusal, UnsharingNeedsNoDescriptors) {
   SKIP_UNLESS_IN_PLACE();
   rlimit before;
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
@@ -356,7 +356,7 @@ TEST(InPlaceRefusal, TheWayBackNeedsNoDescriptors) {
   ::setrlimit(RLIMIT_NOFILE, &before);
 }
 
-TEST(InPlaceRefusal, TheWayBackNeedsNoRights) {
+TEST(InPlaceRefusal, UnsharingNeedsNoRights) {
   SKIP_UNLESS_IN_PLACE();
   if (::geteuid() != 0) GTEST_SKIP() << "needs root, to give it up";
   const pid_t child = ::fork();
@@ -370,7 +370,7 @@ TEST(InPlaceRefusal, TheWayBackNeedsNoRights) {
 }
 
 // Without descriptors for a second WayBack, callers take turns.
-TEST(InPlaceRefusal, OneWayBackDoesForSeveral) {
+TEST(InPlaceRefusal, OneWayBackServesSeveralCallers) {
   SKIP_UNLESS_IN_PLACE();
   PageTable table;
   PrivateMemory first(kBytes);

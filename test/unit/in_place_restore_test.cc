@@ -29,7 +29,7 @@ bool is_private(const char* at) {
 }
 
 // A large range is taken back in turns; a caller that cannot wait finishes it.
-TEST(InPlaceRestore, InTurns) {
+TEST(InPlaceRestore, RangesTakeTurns) {
   SKIP_UNLESS_IN_PLACE();
   for (const bool finished_at_once : {false, true}) {
     FilledMemory memory(kBytes, 0, 2 * kMiB);
@@ -53,7 +53,7 @@ TEST(InPlaceRestore, InTurns) {
   }
 }
 
-TEST(InPlaceRestore, OwnMemoryInTurns) {
+TEST(InPlaceRestore, OwnMemoryTakesTurns) {
   SKIP_UNLESS_IN_PLACE();
   PageTable table;
   auto* const memory = static_cast<char*>(table.allocate(kBytes, 0));
@@ -73,7 +73,7 @@ TEST(InPlaceRestore, OwnMemoryInTurns) {
 }
 
 // Two threads end the same range: both return once it is done.
-TEST(InPlaceRestore, ByTwoThreads) {
+TEST(InPlaceRestore, TwoThreadsRestore) {
   SKIP_UNLESS_IN_PLACE();
   PrivateMemory memory(kBytes);
   PageTable table;
@@ -101,9 +101,9 @@ struct Fiber {
 Fiber* fiber;
 
 // A stack that is being moved, as that of a coroutine.
-TEST(InPlaceRestore, OnAStackThatIsMoved) {
+TEST(InPlaceRestore, TheStackOfTheCallerIsMoved) {
   SKIP_UNLESS_IN_PLACE();
-  if (kSanitized) GTEST_SKIP() << "the sanitizers do not know of other stacks";
+  if (kSanitized) GTEST_SKIP() << "the sanitizers do not support other stacks";
   FilledMemory memory(kBytes);
   Fiber here;
   fiber = &here;
@@ -125,7 +125,7 @@ volatile uint64_t signals;
 // A handler in the very thread that waits for the pages.
 TEST(InPlaceRestore, SignalHandlersTouchThePages) {
   SKIP_UNLESS_IN_PLACE();
-  if (kSanitized) GTEST_SKIP() << "the sanitizers hold signals back";
+  if (kSanitized) GTEST_SKIP() << "the sanitizers delay signals";
   FilledMemory memory(kBytes);
   touched = memory.get();
   struct sigaction action = {};
@@ -165,7 +165,7 @@ TEST(InPlaceRestore, SignalHandlersTouchThePages) {
 }
 
 // Another thread splits the mapping while pages are copied into it.
-TEST(InPlaceRestore, AnAreaThatIsDivided) {
+TEST(InPlaceRestore, AMappingSplitByAnotherThread) {
   SKIP_UNLESS_IN_PLACE();
   for (const uint32_t skip : {0U, 3U}) {
     PageTable table;
@@ -186,7 +186,7 @@ TEST(InPlaceRestore, AnAreaThatIsDivided) {
 }
 
 // Between reading the mappings and moving them.
-TEST(InPlaceRestore, AMappingThatChangesIsLookedAtAgain) {
+TEST(InPlaceRestore, AChangedMappingIsReadAgain) {
   SKIP_UNLESS_IN_PLACE();
   std::atomic<bool> stop{false};
   PageTable table;
@@ -242,7 +242,7 @@ TEST(InPlaceRestore, WhileFutureMemoryIsLocked) {
   SharedPages::RangeId range;
   const auto parts = shared_parts(table, memory.get(), kBytes, &range);
   PeerMapping peer(parts[0]);
-  if (::mlockall(MCL_FUTURE) != 0) GTEST_SKIP() << "no right to lock memory";
+  if (::mlockall(MCL_FUTURE) != 0) GTEST_SKIP() << "mlockall failed; raise RLIMIT_MEMLOCK";
   table.remove(range);
   ::munlockall();
   EXPECT_TRUE(is_filled(memory.get(), kBytes));
@@ -259,7 +259,7 @@ TEST(InPlaceRestore, AfterAllMemoryWasLocked) {
   SharedPages::RangeId range;
   shared_parts(table, memory.get(), kBytes, &range);
   table.remove(range);
-  if (::mlockall(MCL_CURRENT) != 0) GTEST_SKIP() << "no right to lock memory";
+  if (::mlockall(MCL_CURRENT) != 0) GTEST_SKIP() << "mlockall failed; raise RLIMIT_MEMLOCK";
   const auto parts = shared_parts(table, memory.get(), kBytes, &range);
   EXPECT_EQ(parts[0].reason, URMA_EXT_REASON_NONE);
   ::munlockall();
@@ -299,7 +299,7 @@ void watch(const UserFault& watcher, const char* at, uint64_t bytes) {
 }
 
 // The program began to watch pages, or their neighbours, after they were shared.
-TEST(InPlaceRestore, AWatcherOfTheProgramsStays) {
+TEST(InPlaceRestore, AUserfaultfdOfTheProgramStays) {
   SKIP_UNLESS_IN_PLACE();
   FilledMemory memory(kBytes, 0, 2 * kMiB);
   PageTable table;
@@ -319,7 +319,7 @@ TEST(InPlaceRestore, AWatcherOfTheProgramsStays) {
 }
 
 // A device would write to other memory than the program reads.
-TEST(InPlaceRestore, PagesStayWhileBuffersAreRegisteredWithTheKernel) {
+TEST(InPlaceRestore, PagesStaySharedWhileRegisteredWithTheKernel) {
   SKIP_UNLESS_IN_PLACE();
   PageTable table;
   FilledMemory memory(kBytes);
@@ -382,7 +382,7 @@ TEST(InPlaceRestore, UntouchedMemoryIsNotFilledWhileFutureMemoryIsLocked) {
   constexpr uint64_t kMuch = 256 * kMiB;
   PrivateMemory memory(kMuch, MAP_NORESERVE, 2 * kMiB);
   memory.get()[0] = 1;
-  if (::mlockall(MCL_FUTURE) != 0) GTEST_SKIP() << "no right to lock memory";
+  if (::mlockall(MCL_FUTURE) != 0) GTEST_SKIP() << "mlockall failed; raise RLIMIT_MEMLOCK";
   SharedPages::RangeId range;
   const auto parts = shared_parts(table, memory.get(), kMuch, &range);
   ::munlockall();
@@ -442,7 +442,7 @@ TEST(InPlaceRestore, SharedMemoryCannotBeGrown) {
 }
 
 // Pages that the program has moved elsewhere stay shared, which is reported.
-TEST(InPlaceRestore, PagesThatTheProgramHasMovedAreTold) {
+TEST(InPlaceRestore, PagesThatTheProgramHasMovedAreReported) {
   SKIP_UNLESS_IN_PLACE();
   PageTable table;
   PrivateMemory memory(kBytes);

@@ -60,7 +60,7 @@ uint64_t shared_bytes(const std::vector<SharedPart>& parts) {
   return bytes;
 }
 
-TEST(InPlaceStack, AThreadCountsOnItsStackWhileThatIsMoved) {
+TEST(InPlaceStack, AThreadUsesItsStackWhileItIsMoved) {
   SKIP_UNLESS_IN_PLACE();
   PageTable table;
   Counter counter;
@@ -74,7 +74,7 @@ TEST(InPlaceStack, AThreadCountsOnItsStackWhileThatIsMoved) {
   EXPECT_EQ(counter.stop(), 0u);
 }
 
-TEST(InPlaceStack, AStackThatIsSharedIsUsedByTheNextThread) {
+TEST(InPlaceStack, TheNextThreadUsesASharedStack) {
   SKIP_UNLESS_IN_PLACE();
   PageTable table;
   SharedPages::RangeId range;
@@ -86,7 +86,7 @@ TEST(InPlaceStack, AStackThatIsSharedIsUsedByTheNextThread) {
     EXPECT_EQ(first.stop(), 0u);
   }
   Counter second;
-  if (second.buffer() != place) GTEST_SKIP() << "the C library has kept no stack";
+  if (second.buffer() != place) GTEST_SKIP() << "the C library did not reuse the stack";
   const uint64_t before = second.rounds();
   while (second.rounds() < before + 10) std::this_thread::yield();
   table.remove(range);

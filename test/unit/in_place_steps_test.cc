@@ -114,7 +114,7 @@ TEST_P(InPlaceSteps, EachCallIsRefused) {
     SCOPED_TRACE("call " + std::to_string(number));
     if (!refuse_one(number, GetParam())) break;
   } while (number < kMostCalls && !HasFailure());
-  EXPECT_GT(number, 50) << "there and back take more calls than that";
+  EXPECT_GT(number, 50) << "moving pages there and back takes more calls";
   std::printf("%d calls refused\n", number - 1);
 }
 

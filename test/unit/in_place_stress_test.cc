@@ -164,7 +164,7 @@ TEST(InPlaceStress, NoAccessToNewPagesIsLost) {
 // A child that does not run the fork handlers has every page too, for a moment.
 TEST(InPlaceStress, NoAccessIsLostWhileTheProgramForks) {
   SKIP_UNLESS_IN_PLACE();
-  if (kSanitized) GTEST_SKIP() << "the sanitizers do not know of raw forks";
+  if (kSanitized) GTEST_SKIP() << "the sanitizers do not support a raw fork";
   PageTable table;
   FilledMemory memory(kBytes);
   std::atomic<bool> stop{false};
@@ -192,7 +192,7 @@ TEST(InPlaceStress, NoAccessIsLostWhileTheProgramForks) {
 
 // The same users, and a switch that freezes nothing: the test must be able to fail.
 TEST(InPlaceStress, WithoutTheFreezeWritesAreLost) {
-  if (kSanitized) GTEST_SKIP() << "what is lost is lost by a race, which the sanitizers report";
+  if (kSanitized) GTEST_SKIP() << "the sanitizers report the race that loses the writes";
   FilledMemory memory(kBytes);
   uint64_t lost = 0;
   for (int attempt = 0; attempt < 20 && lost == 0; ++attempt) {

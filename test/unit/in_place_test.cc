@@ -22,7 +22,7 @@ int steps_to_share(PageTable& table, SharedPages::RangeId range) {
   return steps;
 }
 
-TEST(InPlace, SharesWholePagesAndGoesBack) {
+TEST(InPlace, SharesAndUnsharesWholePages) {
   SKIP_UNLESS_IN_PLACE();
   PageTable table;
   const uint64_t bytes = 8 * kMiB;
@@ -51,7 +51,7 @@ TEST(InPlace, SharesWholePagesAndGoesBack) {
   EXPECT_EQ(memory.get()[kPage + 5], 99);
 }
 
-TEST(InPlace, WhoStillMapsSeesNoLaterData) {
+TEST(InPlace, FormerImporterSeesNoLaterData) {
   SKIP_UNLESS_IN_PLACE();
   PageTable table;
   FilledMemory memory(3 * kMiB);
@@ -93,7 +93,7 @@ TEST(InPlace, TheDescriptorIsSealedAndHoldsNothingElse) {
 
 TEST(InPlace, MemoryThatWasNeverTouchedIsNotTouched) {
   SKIP_UNLESS_IN_PLACE();
-  if (kSanitized) GTEST_SKIP() << "the sanitizer's address space has no room for 64 GiB";
+  if (kSanitized) GTEST_SKIP() << "no 64 GiB of address space beside the sanitizer's";
   const uint64_t bytes = uint64_t{64} << 30;
   PageTable table;
   PrivateMemory memory(bytes, MAP_NORESERVE);
@@ -120,7 +120,7 @@ TEST(InPlace, MemoryThatWasNeverTouchedIsNotTouched) {
 }
 
 // The mappings are as before, so that the C library can grow the memory without a copy.
-TEST(InPlace, AreasBecomeOneAgain) {
+TEST(InPlace, MappingsAreMergedAgain) {
   SKIP_UNLESS_IN_PLACE();
   PageTable table;
   const uint64_t bytes = 16 * kMiB;
@@ -136,7 +136,7 @@ TEST(InPlace, AreasBecomeOneAgain) {
   EXPECT_TRUE(is_filled(memory.get(), bytes));
 }
 
-TEST(InPlace, WhatWasToldAboutMemoryIsToldAgain) {
+TEST(InPlace, AdviceIsRestored) {
   SKIP_UNLESS_IN_PLACE();
   const int advice[] = {MADV_DONTFORK,   MADV_DONTDUMP, MADV_NOHUGEPAGE,
                         MADV_SEQUENTIAL, MADV_RANDOM,   MADV_HUGEPAGE};
@@ -156,7 +156,7 @@ TEST(InPlace, WhatWasToldAboutMemoryIsToldAgain) {
   }
 }
 
-TEST(InPlace, LocksAndPoliciesAreKept) {
+TEST(InPlace, LocksAndPoliciesAreRestored) {
   SKIP_UNLESS_IN_PLACE();
   if (kSanitized) GTEST_SKIP() << "the sanitizers make mlock do nothing";
   PageTable table;
@@ -183,7 +183,7 @@ TEST(InPlace, LocksAndPoliciesAreKept) {
   EXPECT_TRUE(is_filled(memory.get(), kMiB));
 }
 
-TEST(InPlace, HugePagesAreHugePagesAgain) {
+TEST(InPlace, HugePagesAreRestored) {
   SKIP_UNLESS_IN_PLACE();
   PageTable table;
   const uint64_t bytes = 8 * kMiB;
@@ -201,7 +201,7 @@ TEST(InPlace, HugePagesAreHugePagesAgain) {
   EXPECT_TRUE(is_filled(memory.get(), bytes));
 }
 
-TEST(InPlace, WhatTheProgramMappedMeanwhileIsLeftAlone) {
+TEST(InPlace, NewMappingsOfTheProgramAreNotTouched) {
   SKIP_UNLESS_IN_PLACE();
   PageTable table;
   const uint64_t bytes = 6 * kMiB;
@@ -224,7 +224,7 @@ TEST(InPlace, WhatTheProgramMappedMeanwhileIsLeftAlone) {
 }
 
 // The new registration finds pages that an old one has shared.
-TEST(InPlace, AStaleRangeDoesNotGetInTheWay) {
+TEST(InPlace, AStaleRangeDoesNotBlockANewOne) {
   SKIP_UNLESS_IN_PLACE();
   PageTable table;
   PrivateMemory memory(kMiB);
@@ -248,7 +248,7 @@ TEST(InPlace, AStaleRangeDoesNotGetInTheWay) {
   EXPECT_TRUE(is_filled(memory.get(), kMiB));
 }
 
-TEST(InPlace, PagesOfTwoRangesStayUntilTheLastGoes) {
+TEST(InPlace, PagesOfTwoRangesStayUntilBothEnd) {
   SKIP_UNLESS_IN_PLACE();
   PageTable table;
   const uint64_t bytes = 8 * kPage;
@@ -274,7 +274,7 @@ TEST(InPlace, PagesOfTwoRangesStayUntilTheLastGoes) {
   EXPECT_TRUE(is_filled(memory.get(), bytes));
 }
 
-TEST(InPlace, PagesOfOneAudienceAreNotHandedToAnother) {
+TEST(InPlace, PagesOfOneTokenAreNotHandedToAnother) {
   SKIP_UNLESS_IN_PLACE();
   PageTable table;
   FilledMemory memory(8 * kPage);

@@ -53,7 +53,7 @@ class KeptImportsTest : public urma_test::ProcessTest {
   Pair pair;
 };
 
-TEST_F(KeptImportsTest, NobodyIsAskedAgain) {
+TEST_F(KeptImportsTest, OwnerIsAskedOnce) {
   const char* const target = pair.target.data();
   const urma_seg_t descriptions[] = {pair.registered->seg, part_of(pair.registered, 64, 8),
                                      part_of(pair.registered, 4095, 1)};
@@ -96,7 +96,7 @@ TEST_F(KeptImportsTest, EndWithTheRegistration) {
 }
 
 // One after another, more than are kept.
-TEST_F(KeptImportsTest, ThoseUsedLongestAgoGo) {
+TEST_F(KeptImportsTest, LeastRecentlyUsedAreDropped) {
   constexpr uint32_t kMany = 300, kKept = 256, kEach = 64;
   std::vector<char> memory(kMany * kEach);
   std::vector<urma_target_seg_t*> segments;
@@ -242,7 +242,7 @@ class OneImport {
 };
 
 // An owner may share later what it does not share now.
-TEST_F(KeptImportsOfRawOwners, OwnersAreAskedNowAndThenWhileNothingIsMapped) {
+TEST_F(KeptImportsOfRawOwners, OwnersAreAskedOccasionallyWhileNothingIsMapped) {
   RawOwner owner;
   OneImport import(&owner);
   std::vector<int> asked_at;
@@ -261,7 +261,7 @@ TEST_F(KeptImportsOfRawOwners, OwnersAreAskedNowAndThenWhileNothingIsMapped) {
 }
 
 // A grant withdrawn while it is kept.
-TEST_F(KeptImportsOfRawOwners, WhatNoLongerStandsIsAskedForAnew) {
+TEST_F(KeptImportsOfRawOwners, WithdrawnGrantIsRequestedAgain) {
   RawOwner owner;
   OneImport import(&owner);
   import.begin();
@@ -276,7 +276,7 @@ TEST_F(KeptImportsOfRawOwners, WhatNoLongerStandsIsAskedForAnew) {
 }
 
 // Only the flag ends a grant, however often its end is reported.
-TEST_F(KeptImportsOfRawOwners, NewsOfAnEndThatIsNoneEndNothing) {
+TEST_F(KeptImportsOfRawOwners, FalseNotificationsOfAnEndAreIgnored) {
   RawOwner owner;
   OneImport import(&owner);
   for (int use = 1; use <= 4; ++use) {

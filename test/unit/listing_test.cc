@@ -24,7 +24,7 @@ int status_of_list(const List& list) {
   return 0;
 }
 
-TEST_F(ListingTest, ListOfQueuesIsNoLongerThanItMayBe) {
+TEST_F(ListingTest, ListOfQueuesIsBounded) {
   Node node;
   node.make_jfr(node.make_jfc());
   node.make_jfc();
@@ -39,7 +39,7 @@ TEST_F(ListingTest, ListOfQueuesIsNoLongerThanItMayBe) {
   EXPECT_EQ(queues.size(), 3u);
 }
 
-TEST_F(ListingTest, ListOfSegmentsIsNoLongerThanItMayBe) {
+TEST_F(ListingTest, ListOfSegmentsIsBounded) {
   Node owner, importer;
   Pages first(4096), second(4096);
   owner.add(first.data(), 4096);

@@ -121,7 +121,7 @@ TEST_F(LogSinkTest, TextOfACallbackEndsWithOneNewline) {
   EXPECT_TRUE(got[3].second.ends_with("[::7]nowhere\n"));
 }
 
-TEST_F(LogSinkTest, LocatedCallbackGetsTheBareTextAndTheLastOneWins) {
+TEST_F(LogSinkTest, LocatedCallbackGetsTheBareTextAndTheLatestIsUsed) {
   ASSERT_EQ(urma_register_log_func(collect), URMA_SUCCESS);
   ASSERT_EQ(urma_register_loc_log_func(collect_located), URMA_SUCCESS);
   take_lines();
@@ -133,7 +133,7 @@ TEST_F(LogSinkTest, LocatedCallbackGetsTheBareTextAndTheLastOneWins) {
   EXPECT_EQ(urma_register_loc_log_func(nullptr), URMA_EINVAL);
 }
 
-TEST_F(LogSinkTest, UnregisterSaysSoToTheOldCallback) {
+TEST_F(LogSinkTest, UnregisterTellsTheOldCallback) {
   EXPECT_EQ(urma_unregister_log_func(), URMA_SUCCESS);
   urma_register_log_func(collect);
   take_lines();
@@ -159,7 +159,7 @@ TEST_F(LogSinkTest, LevelFilters) {
   EXPECT_NE(got[0].second.find("number 7"), std::string::npos);
 }
 
-TEST_F(LogSinkTest, SetLevelOutlivesSettingsThatDoNotChange) {
+TEST_F(LogSinkTest, SetLevelSurvivesUnchangedSettings) {
   urma_log_set_level(URMA_VLOG_LEVEL_DEBUG);
   configure();
   EXPECT_EQ(urma_log_get_level(), URMA_VLOG_LEVEL_DEBUG);
@@ -168,7 +168,7 @@ TEST_F(LogSinkTest, SetLevelOutlivesSettingsThatDoNotChange) {
   EXPECT_EQ(urma_log_get_level(), URMA_VLOG_LEVEL_ERR);
 }
 
-TEST_F(LogSinkTest, TagsThatDoNotFitAreNotTaken) {
+TEST_F(LogSinkTest, TooLongTagsAreIgnored) {
   urma_log_set_thread_tag("mine");
   urma_log_set_thread_tag(nullptr);
   urma_log_set_thread_tag(std::string(64, 'x').c_str());
@@ -187,7 +187,7 @@ TEST_F(LogSinkTest, LongLinesAreCut) {
   EXPECT_EQ(line.back(), '\n');
 }
 
-TEST_F(LogSinkTest, StderrPrintsFromWarningOnWithOneWriteALine) {
+TEST_F(LogSinkTest, StderrGetsWarningsAndAboveInOneWriteALine) {
   CapturedStderr captured;
   urma_log("function", 1, URMA_VLOG_LEVEL_INFO, "too quiet");
   urma_log("function", 2, URMA_VLOG_LEVEL_WARNING, "loud\n");
@@ -254,7 +254,7 @@ void counted(int, char*) {
   --in_counted;
 }
 
-TEST_F(LogSinkTest, NobodyIsInACallbackThatWasUnregistered) {
+TEST_F(LogSinkTest, UnregisterWaitsForTheCallback) {
   std::atomic<bool> stop{false};
   ::setenv("URMA_LOG_SINK", "off", 1);
   configure();
@@ -278,7 +278,7 @@ TEST_F(LogSinkTest, NobodyIsInACallbackThatWasUnregistered) {
 
 TEST_F(LogSinkTest, ChildForkedWhileOthersLogCanLog) {
 #ifdef __SANITIZE_THREAD__
-  GTEST_SKIP() << "the thread sanitizer does not follow a fork of several threads";
+  GTEST_SKIP() << "the thread sanitizer does not support fork in a program with threads";
 #endif
   std::atomic<bool> stop{false};
   urma_register_log_func(counted);
@@ -302,7 +302,7 @@ TEST_F(LogSinkTest, ChildForkedWhileOthersLogCanLog) {
   other.join();
 }
 
-TEST_F(LogSinkTest, VersionIsTold) { EXPECT_STREQ(urma_ext_version(), "0.2.0"); }
+TEST_F(LogSinkTest, VersionIsThatOfTheRelease) { EXPECT_STREQ(urma_ext_version(), "0.2.0"); }
 
 }  // namespace
 }  // namespace urma::core

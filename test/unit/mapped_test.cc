@@ -127,7 +127,7 @@ TEST_F(MappedTest, RequestsMoveBytesWithoutTheKernel) {
   EXPECT_EQ(pair.sender.copies(), 0u);
 }
 
-TEST_F(MappedTest, AtomicsAreTheCallersOwn) {
+TEST_F(MappedTest, TheCallerExecutesAtomics) {
   Pair pair;
   urma_target_seg_t* remote = map(&pair);
   auto* word = reinterpret_cast<uint64_t*>(pages.data() + 64);
@@ -153,7 +153,7 @@ TEST_F(MappedTest, AtomicsAreTheCallersOwn) {
   EXPECT_EQ(done(&pair).status, URMA_CR_REM_UNSUPPORTED_REQ_ERR);
 }
 
-TEST_F(MappedTest, RaggedEndsAreCopiedAndTheMiddleIsMapped) {
+TEST_F(MappedTest, UnalignedEndsAreCopiedAndTheMiddleIsMapped) {
   Pair pair;
   urma_target_seg_t* remote = map(&pair, kRagged);
   EXPECT_EQ(remote->mva, 0u);
@@ -178,7 +178,7 @@ TEST_F(MappedTest, RaggedEndsAreCopiedAndTheMiddleIsMapped) {
   }
 }
 
-TEST_F(MappedTest, AtomicsOfMappedAndCopiedCallersMeetOnOneWord) {
+TEST_F(MappedTest, MappedAndCopiedAtomicsAreAtomicOnOneWord) {
   constexpr uint64_t kEach = 300;
   Pair pair;
   urma_target_seg_t* remote = map(&pair);
@@ -235,7 +235,7 @@ void store(uint64_t address) {
   *reinterpret_cast<volatile char*>(address) = 'y';
 }
 
-TEST_F(MappedTest, RightsAreTheOwners) {
+TEST_F(MappedTest, RightsAreThoseOfTheOwner) {
   Pair pair;
   urma_target_seg_t* remote = map(&pair, 0, URMA_ACCESS_READ);
   ASSERT_NE(remote->mva, 0u);
@@ -249,7 +249,7 @@ TEST_F(MappedTest, RightsAreTheOwners) {
   EXPECT_EQ(pages.data()[0], 'x');
 }
 
-TEST_F(MappedTest, ImporterMayAskForLess) {
+TEST_F(MappedTest, ImporterMayAskForFewerRights) {
   Pair pair;
   owned = pair.owner.add(pages.data(), kAreaBytes);
   urma_target_seg_t* remote = pair.sender.import_mapped(owned->seg, URMA_ACCESS_READ);
@@ -286,7 +286,7 @@ TEST_F(MappedTest, UnregistrationRevokesTheMapping) {
 }
 
 // The owner's service thread serves others, however long it takes to make the pages private.
-TEST_F(MappedTest, TakingBackAnInvalidatedSegmentHoldsUpNobody) {
+TEST_F(MappedTest, UnsharingAnInvalidatedSegmentDelaysNoOther) {
   constexpr int kForEver = 1 << 30;
   Pair pair;
   urma_target_seg_t* remote = map(&pair);
@@ -306,7 +306,7 @@ TEST_F(MappedTest, TakingBackAnInvalidatedSegmentHoldsUpNobody) {
 }
 
 // It applies to what its sender was granted, not to what was registered in its place since.
-TEST_F(MappedTest, InvalidationNamesOneRegistration) {
+TEST_F(MappedTest, InvalidationEndsOneRegistration) {
   Pair pair;
   urma_target_seg_t* remote = map(&pair);
   ASSERT_NE(remote->mva, 0u);
@@ -349,7 +349,7 @@ TEST_F(MappedTest, CompletionsStayInPostOrder) {
   EXPECT_EQ(pair.sent[1].user_ctx, 2u);
 }
 
-TEST_F(MappedTest, OwnerThatLiesIsNotMapped) {
+TEST_F(MappedTest, InvalidMappingsOfAnOwnerAreRefused) {
   const uint64_t begin = reinterpret_cast<uint64_t>(pages.data());
   const Fd unsealed(::memfd_create("unsealed", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   ASSERT_EQ(::ftruncate(unsealed.get(), kAreaBytes), 0);
@@ -381,7 +381,7 @@ TEST_F(MappedTest, OwnerThatLiesIsNotMapped) {
   }
 }
 
-TEST_F(MappedTest, PagesThatOverlapAreNotMapped) {
+TEST_F(MappedTest, OverlappingPagesAreNotMapped) {
   const uint64_t begin = reinterpret_cast<uint64_t>(pages.data());
   const SharedMemory other = SharedMemory::create("other", kAreaBytes, PeerMay::kWrite);
   pages.lie = {{begin, 100, other.fd(), 0, URMA_EXT_REASON_NONE},
@@ -398,7 +398,7 @@ TEST_F(MappedTest, PagesThatOverlapAreNotMapped) {
 }
 
 // A word written as a whole is seen as a whole, and as the last of its request.
-TEST_F(MappedTest, WordsDoNotTear) {
+TEST_F(MappedTest, WordsAreNotTorn) {
   constexpr uint32_t kValues[] = {0x00ffffff, 0x01000000};
   Pair pair;
   urma_target_seg_t* remote = map(&pair);
@@ -424,7 +424,7 @@ TEST_F(MappedTest, WordsDoNotTear) {
   EXPECT_EQ(torn, 0u);
 }
 
-TEST_F(MappedTest, SegmentThatGoesWhileItIsSharedIsNotHandedOut) {
+TEST_F(MappedTest, SegmentUnregisteredWhileItIsSharedIsNotHandedOut) {
   Pair pair;
   pages.turns = 1 << 30;
   owned = pair.owner.add(pages.data(), kAreaBytes);

@@ -49,7 +49,7 @@ bool another_enters_at_once(OwnerLock* lock) {
   return enters;
 }
 
-TEST(OwnerLockTest, ExcludesOwnerAndForeigners) {
+TEST(OwnerLockTest, ExcludesOwnerAndOtherThreads) {
   Guarded guarded;
   std::vector<std::thread> foreigners;
   for (int i = 0; i < 2; ++i) {
@@ -99,7 +99,7 @@ TEST(OwnerLockTest, OnlyItsOwnerEntersAtOnceWhileItIsBiased) {
   EXPECT_TRUE(enters_at_once(&lock));
 }
 
-TEST(OwnerLockTest, EverybodyEntersAtOnceOnceTheBiasHasEnded) {
+TEST(OwnerLockTest, EveryThreadEntersAtOnceAfterTheBias) {
   OwnerLock lock;
   { OwnerScope scope(lock); }
   std::thread([&] { OwnerScope scope(lock); }).join();
@@ -125,7 +125,7 @@ TEST(OwnerLockTest, TheBiasEndsWhereTheKernelRefusesBarriers) {
 }
 
 // A failed enter_at_once() is undone: its caller may find nothing to wait for.
-TEST(OwnerLockTest, HoldsNobodyUpWhereItFails) {
+TEST(OwnerLockTest, AFailedEntryBlocksNoOther) {
   OwnerLock lock;
   { OwnerScope scope(lock); }
   std::latch entered(1), tried(1);
@@ -143,7 +143,7 @@ TEST(OwnerLockTest, HoldsNobodyUpWhereItFails) {
   foreigner.join();
 }
 
-TEST(OwnerLockTest, AwaitsWhoeverIsInside) {
+TEST(OwnerLockTest, AwaitsTheThreadInside) {
   OwnerLock lock;
   std::latch inside(1);
   std::atomic<bool> left{false};
@@ -161,7 +161,7 @@ TEST(OwnerLockTest, AwaitsWhoeverIsInside) {
 }
 
 // What a program does rarely, it may do in the thread that has the bias.
-TEST(OwnerLockTest, ItsOwnerMayEnterAsAForeigner) {
+TEST(OwnerLockTest, ItsOwnerMayEnterAsAnotherThread) {
   Guarded guarded;
   guarded.use_as_foreigner(1);
   guarded.use(1);

@@ -107,7 +107,7 @@ TEST_F(PatienceTest, CountsItsOwnTurns) {
 }
 
 // In whole checks, and at least one.
-TEST_F(PatienceTest, IsAsLongAsSaid) {
+TEST_F(PatienceTest, LastsAsLongAsConfigured) {
   link_->stop();
   uint64_t before = 0;
   for (const auto& [said, looked] : {std::pair{100, 100u}, {101, 200u}, {60000, 60000u}}) {
@@ -122,7 +122,7 @@ TEST_F(PatienceTest, IsAsLongAsSaid) {
 }
 
 // A request sent just before a check that is due for another one has its full time.
-TEST_F(PatienceTest, IsForEachRequestItsOwn) {
+TEST_F(PatienceTest, IsCountedForEachRequest) {
   accept();  // of link_
   const std::shared_ptr<Link> link = make_link(100);
   link->start();
@@ -156,7 +156,7 @@ TEST_F(PatienceTest, IsForEachRequestItsOwn) {
   EXPECT_EQ(answers, (std::vector{Answer::kAccepted, Answer::kUnreachable}));
 }
 
-TEST_F(PatienceTest, WaitsForNothingOnceItHasEnded) {
+TEST_F(PatienceTest, DoesNotWaitAgainAfterItsEnd) {
   ask();
   silent_.reset();
   link_->stop();

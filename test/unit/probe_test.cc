@@ -19,7 +19,7 @@ Request probe(const urma_jetty_id_t& id, uint32_t type, uint32_t mode = URMA_TM_
   return request;
 }
 
-TEST_F(ProbeTest, OwnerSaysWhetherATargetIsThere) {
+TEST_F(ProbeTest, OwnerReportsWhetherATargetExists) {
   Node owner;
   urma_jfr_t* jfr = owner.make_jfr(owner.make_jfc());
   RawPeer peer(owner);
@@ -37,7 +37,7 @@ TEST_F(ProbeTest, OwnerSaysWhetherATargetIsThere) {
   EXPECT_EQ(peer.ask(probe(other, URMA_JFR)), Answer::kNoSuchObject);
 }
 
-TEST_F(ProbeTest, NobodyAsksBeforeTheGreeting) {
+TEST_F(ProbeTest, ARequestBeforeTheGreetingIsRefused) {
   Node owner;
   urma_jfr_t* jfr = owner.make_jfr(owner.make_jfc());
   RawPeer peer(owner);
@@ -52,7 +52,7 @@ Endpoint member(const urma_eid_t& eid, uint32_t group, uint32_t id) {
   return endpoint;
 }
 
-TEST(GroupTableTest, HintsGoToMembersInTheOrderOfTheirJoining) {
+TEST(GroupTableTest, HintsSelectMembersInJoinOrder) {
   GroupTable table;
   urma_jetty_grp_t group = {};
   group.jetty_grp_id.id = 5;
@@ -78,7 +78,7 @@ TEST(GroupTableTest, HintsGoToMembersInTheOrderOfTheirJoining) {
 }
 
 // A program chooses ids per EID by itself.
-TEST(GroupTableTest, OneIdOfTwoEids) {
+TEST(GroupTableTest, TwoEidsMayUseTheSameId) {
   GroupTable table;
   urma_jetty_grp_t first = {}, second = {};
   first.jetty_grp_id.id = second.jetty_grp_id.id = 5;

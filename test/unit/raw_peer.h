@@ -48,7 +48,7 @@ class RawSocket {
       pollfd watched = {fd(), POLLIN, 0};
       return ::poll(&watched, 1, 100) > 0;
     };
-    if (!eventually(something)) throw std::runtime_error("nothing came");
+    if (!eventually(something)) throw std::runtime_error("nothing arrived in time");
     return ::recv(fd(), message, bytes, MSG_DONTWAIT) == static_cast<ssize_t>(bytes);
   }
 
@@ -124,7 +124,7 @@ class RawPeer : public RawSocket {
       return connect_to(owner.runtime().dir_fd(), owner.socket_name().c_str(), &socket) ==
              Connect::kDone;
     };
-    if (!eventually(connect)) throw std::runtime_error("the owner takes no connection");
+    if (!eventually(connect)) throw std::runtime_error("the owner accepts no connection");
     return socket;
   }
 };
@@ -139,7 +139,7 @@ class RawOwner : public Host {
       accepted.reset(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
       return accepted.valid();
     };
-    if (!eventually(accept_one)) throw std::runtime_error("nobody connects");
+    if (!eventually(accept_one)) throw std::runtime_error("no connection arrived");
     RawSocket peer(std::move(accepted));
     Request hello;
     EXPECT_TRUE(peer.receive(&hello, sizeof(hello)));

@@ -71,7 +71,7 @@ class ReactorTest : public testing::Test {
   std::unique_ptr<Reactor> reactor_ = std::make_unique<Reactor>();
 };
 
-TEST_F(ReactorTest, DescriptorsAreCloseOnExecAndGoWithIt) {
+TEST_F(ReactorTest, DescriptorsAreCloseOnExecAndEndWithIt) {
   reactor_.reset();
   const auto before = open_descriptors();
   reactor_ = std::make_unique<Reactor>();
@@ -111,7 +111,7 @@ TEST_F(ReactorTest, EdgesAreReportedOnceEach) {
 }
 
 // epoll omits EPOLLRDHUP unless it is requested; the other implementation must do the same.
-TEST_F(ReactorTest, AHalfClosedSocketIsNoReasonToWakeUp) {
+TEST_F(ReactorTest, AHalfClosedSocketDoesNotWakeUp) {
   const Pair pair;
   while (::write(pair.near.get(), "xxxxxxxx", 8) > 0) continue;
   ASSERT_EQ(errno, EAGAIN);

@@ -124,7 +124,7 @@ TEST(Ring, OnlyTheLastMessageOfALapTakesMoreSlotsThanItNeeds) {
   EXPECT_EQ(peek(kSlots - 1, 1), Peek::kBroken);
 }
 
-TEST(Ring, PayloadThatLooksLikeAMessageIsNone) {
+TEST(Ring, PayloadThatLooksLikeAMessageIsNotTakenForOne) {
   Ends ends;
   // Fill interior slots with words that carry every position tag of the next laps.
   std::vector<uint64_t> words(ends.producer.max_payload() / 8);
@@ -171,7 +171,7 @@ TEST(Ring, FailedMessagesAnswerWithTheirStatus) {
 
 // Small messages stay, up to the first one by reference that the consumer has not consumed; also if
 // the producer does not know the consumer's position.
-TEST(Ring, WhatIsOnlyReferredToIsTakenBack) {
+TEST(Ring, MessagesByReferenceAreWithdrawn) {
   for (const uint32_t consumed : {0, 1, 2, 3}) {
     Ends ends;
     const auto referred = pattern(sizeof(PayloadPiece), 0);
@@ -194,7 +194,7 @@ TEST(Ring, WhatIsOnlyReferredToIsTakenBack) {
   }
 }
 
-TEST(Ring, GivesNoRoomBeforeAnswersAreReaped) {
+TEST(Ring, FreesNoSlotsBeforeAnswersAreReaped) {
   Ends ends;
   Message message = {};
   uint32_t sent = 0;
@@ -226,7 +226,7 @@ TEST(Ring, IsFullBeforeItOverwrites) {
   EXPECT_TRUE(send(&ends.producer, pattern(8, 0), 0));
 }
 
-TEST(Ring, LiesOfTheConsumerAreNotBelieved) {
+TEST(Ring, InvalidPositionsOfTheConsumerAreRefused) {
   Ends ends;
   ASSERT_TRUE(send(&ends.producer, pattern(8, 1), 1));
   auto* answers = static_cast<RingAnswers*>(ends.producer.memory().data());
@@ -273,7 +273,7 @@ Peek peek_at(uint8_t kind, uint8_t flags, uint32_t length, uint32_t payload, Mes
   return ends.consumer.peek(message);
 }
 
-TEST(Ring, KindsThatDoNotExistAreRefused) {
+TEST(Ring, UnknownKindsAreRefused) {
   Message message = {};
   for (uint32_t kind = 0; kind <= UINT8_MAX; ++kind) {
     SCOPED_TRACE(kind);
@@ -283,7 +283,7 @@ TEST(Ring, KindsThatDoNotExistAreRefused) {
   }
 }
 
-TEST(Ring, ImmediatesComeWithEveryKind) {
+TEST(Ring, EveryKindCarriesAnImmediate) {
   Message message = {};
   EXPECT_EQ(peek_at(2, kSolicited, 100, 100, &message), Peek::kMessage);
   EXPECT_EQ(message.kind, MessageKind::kSendImm);
@@ -307,7 +307,7 @@ TEST(Ring, LengthsThatDoNotFitTheKindAreRefused) {
   EXPECT_EQ(peek_at(3, kByReference, 100, 160, &message), Peek::kBroken);
 }
 
-TEST(Ring, RefusesMemoryThatIsNotSealedOrNotThatLarge) {
+TEST(Ring, RefusesUnsealedOrTooSmallMemory) {
   RingProducer producer(kRingBytes);
   EXPECT_THROW(RingConsumer(Fd(::fcntl(producer.memory().fd(), F_DUPFD_CLOEXEC, 0)), 8192), Error);
   Fd unsealed(::memfd_create("unsealed", MFD_CLOEXEC | MFD_ALLOW_SEALING));

@@ -149,7 +149,7 @@ class RuntimeDirTest : public testing::Test {
   std::string path_;
 };
 
-TEST_F(RuntimeDirTest, IsMadeForItsOwnerAloneAndLeftEmpty) {
+TEST_F(RuntimeDirTest, IsCreatedForItsOwnerAloneAndLeftEmpty) {
   {
     Instance instance;
     struct stat info;
@@ -172,7 +172,7 @@ TEST_F(RuntimeDirTest, ForeignModeIsRefusedWithTheRemedy) {
   EXPECT_NE(text.find("chmod 0700"), std::string::npos);
 }
 
-TEST_F(RuntimeDirTest, DirectoryOfAGroupIsTakenWhereOtherUsersArePeers) {
+TEST_F(RuntimeDirTest, DirectoryOfAGroupIsAcceptedIfOtherUsersArePeers) {
   fs::create_directory(path_);
   ::chmod(path_.c_str(), 02770);
   EXPECT_NE(refusal().find("chmod 0700"), std::string::npos);
@@ -221,7 +221,7 @@ TEST_F(RuntimeDirTest, SymbolicLinksAndFilesAreRefused) {
   EXPECT_NE(refusal().find(path_), std::string::npos);
 }
 
-TEST_F(RuntimeDirTest, XdgRuntimeDirIsTakenWhereNothingIsSet) {
+TEST_F(RuntimeDirTest, XdgRuntimeDirIsTheDefault) {
   ::unsetenv("URMA_RUNTIME_DIR");
   ::setenv("XDG_RUNTIME_DIR", root_.c_str(), 1);
   {
@@ -231,7 +231,7 @@ TEST_F(RuntimeDirTest, XdgRuntimeDirIsTakenWhereNothingIsSet) {
   ::unsetenv("XDG_RUNTIME_DIR");
 }
 
-TEST_F(RuntimeDirTest, UmaskIsNeitherObeyedNorChanged) {
+TEST_F(RuntimeDirTest, UmaskHasNoEffectAndIsNotChanged) {
   Child child([] {
     ::umask(0277);
     Instance instance;
@@ -241,7 +241,7 @@ TEST_F(RuntimeDirTest, UmaskIsNeitherObeyedNorChanged) {
   Instance instance;
 }
 
-TEST_F(RuntimeDirTest, EidTableIsTheSameForAllAndLasts) {
+TEST_F(RuntimeDirTest, EidTableIsTheSameForAllAndPersists) {
   std::vector<urma_eid_t> eids;
   {
     Instance first, second;
@@ -280,7 +280,7 @@ TEST_F(RuntimeDirTest, IdsAreSmallAndDifferInAllProcesses) {
   EXPECT_TRUE(seen.contains(one->alloc_id(IdKind::kJfr)));
 }
 
-TEST_F(RuntimeDirTest, WhenAllIdsAreTakenThatIsSaid) {
+TEST_F(RuntimeDirTest, ExhaustionOfIdsIsReported) {
   Instance one, other;
   std::set<uint32_t> seen;
   const uint32_t others = other->alloc_id(IdKind::kJetty);
@@ -304,7 +304,7 @@ TEST_F(RuntimeDirTest, WhenAllIdsAreTakenThatIsSaid) {
   EXPECT_EQ(status_of([&] { one->alloc_id(IdKind::kJetty); }), URMA_ENOMEM);
 }
 
-TEST_F(RuntimeDirTest, TokenIdsCarryTheSlotAndComeAgainLate) {
+TEST_F(RuntimeDirTest, TokenIdsCarryTheSlotAndAreReusedLate) {
   Instance instance;
   const uint32_t first = instance->alloc_id(IdKind::kToken);
   EXPECT_EQ(first >> 16, instance->slot());
@@ -320,7 +320,7 @@ TEST_F(RuntimeDirTest, TokenIdsCarryTheSlotAndComeAgainLate) {
 }
 
 // An id that a process may assign cannot be chosen elsewhere, and vice versa.
-TEST_F(RuntimeDirTest, ChosenIdsAndHandedOutOnesDiffer) {
+TEST_F(RuntimeDirTest, ChosenIdsAreNotHandedOut) {
   Instance one, other;
   const uint32_t id = one->alloc_id(IdKind::kJetty);
   EXPECT_EQ(status_of([&] { one->reserve_id(IdKind::kJetty, 1, id); }), URMA_EEXIST);
@@ -382,7 +382,7 @@ TEST_F(RuntimeDirTest, OwnerOfAnIdIsFoundWhileItLives) {
 }
 
 // A process that can open the file can lock any of its bytes.
-TEST_F(RuntimeDirTest, ALockThatSaysNothingHasNoOwner) {
+TEST_F(RuntimeDirTest, AnInvalidLockHasNoOwner) {
   Instance one;
   for (const off_t bytes : {1, 65537, 0}) {
     const Fd fd(::open((path_ + "/ids").c_str(), O_RDWR | O_CLOEXEC));
@@ -429,7 +429,7 @@ TEST_F(RuntimeDirTest, AForkedChildHoldsNoIds) {
   ::close(life[1]);
 }
 
-TEST_F(RuntimeDirTest, UasidIsUniqueAndMayBeWished) {
+TEST_F(RuntimeDirTest, UasidIsUniqueAndMayBeRequested) {
   Instance one, other(kWished);
   EXPECT_NE(one->uasid(), 0u);
   EXPECT_LE(one->uasid(), 0xffffffu);
@@ -449,7 +449,7 @@ uint32_t hold_everything() {
   return instance->slot();
 }
 
-TEST_F(RuntimeDirTest, SurvivorsClearUp) {
+TEST_F(RuntimeDirTest, SurvivorsCleanUp) {
   Child child(hold_everything);
   const uint32_t slot = child.answer();
   Instance survivor;
@@ -467,7 +467,7 @@ TEST_F(RuntimeDirTest, SurvivorsClearUp) {
   survivor->reserve_id(IdKind::kJetty, 0, 5);
 }
 
-TEST_F(RuntimeDirTest, WithoutSurvivorsTheNextOneClearsUp) {
+TEST_F(RuntimeDirTest, WithoutSurvivorsTheNextProcessCleansUp) {
   {
     Child child(hold_everything);
     child.answer();
@@ -479,7 +479,7 @@ TEST_F(RuntimeDirTest, WithoutSurvivorsTheNextOneClearsUp) {
 }
 
 // Otherwise many processes that clean up would keep it from creating one.
-TEST_F(RuntimeDirTest, WhatALivingProcessJustMakesIsLeftAlone) {
+TEST_F(RuntimeDirTest, NewFilesOfALivingProcessAreKept) {
   Child child(hold_everything);  // first: forked without threads
   const auto childs_name = urma::format("tmp-{}-77", child.answer());
   Instance living;
@@ -499,7 +499,7 @@ TEST_F(RuntimeDirTest, WhatALivingProcessJustMakesIsLeftAlone) {
 }
 
 // A query for the owner, or a cleanup, holds the dead owner's lock for a moment.
-TEST_F(RuntimeDirTest, RestartedOwnerGetsItsIdWhileOthersLookForIt) {
+TEST_F(RuntimeDirTest, RestartedOwnerGetsItsIdDuringLookups) {
   for (int round = 0; round < 10; ++round) {
     Child child(hold_everything);
     child.answer();
@@ -515,7 +515,7 @@ TEST_F(RuntimeDirTest, RestartedOwnerGetsItsIdWhileOthersLookForIt) {
   }
 }
 
-TEST_F(RuntimeDirTest, ManyWhoOpenAtOnceGetSlotsOfTheirOwn) {
+TEST_F(RuntimeDirTest, ConcurrentProcessesGetDifferentSlots) {
   int gate[2];
   ASSERT_EQ(::pipe2(gate, O_CLOEXEC), 0);
   std::vector<std::unique_ptr<Child>> children;
@@ -543,7 +543,7 @@ TEST_F(RuntimeDirTest, ManyWhoOpenAtOnceGetSlotsOfTheirOwn) {
   EXPECT_EQ(eid_sums.size(), 1u);
 }
 
-TEST_F(RuntimeDirTest, LackOfDescriptorsIsSaid) {
+TEST_F(RuntimeDirTest, LackOfDescriptorsIsReported) {
   Child child([] {
     // Enough descriptors for the service thread, and none for the runtime.
     EnvSettings settings;
@@ -566,7 +566,7 @@ TEST_F(RuntimeDirTest, LackOfDescriptorsIsSaid) {
 }
 
 // What is refused for one name is refused for all: the first refusal ends the start.
-TEST_F(RuntimeDirTest, RefusedLocksEndTheStartAndAreSaid) {
+TEST_F(RuntimeDirTest, RefusedLocksFailTheStartAndAreReported) {
   fs::create_directory(path_);
   ::chmod(path_.c_str(), 0700);
   const auto refused = [&](const std::function<void()>& refuse) {
@@ -597,7 +597,7 @@ TEST_F(RuntimeDirTest, RefusedLocksEndTheStartAndAreSaid) {
 }
 
 // The cost is linear in the number of entries, not quadratic.
-TEST_F(RuntimeDirTest, VeryManyDeadEntriesAreClearedUpAtOnce) {
+TEST_F(RuntimeDirTest, ManyDeadEntriesAreCleanedUpAtOnce) {
   constexpr uint32_t kDead = 8000;
   fs::create_directory(path_);
   ::chmod(path_.c_str(), 0700);
@@ -615,7 +615,7 @@ TEST_F(RuntimeDirTest, VeryManyDeadEntriesAreClearedUpAtOnce) {
   EXPECT_EQ(names().size(), 4u);
 }
 
-TEST_F(RuntimeDirTest, AFileLockedAnewIsNotTakenForTheOldOne) {
+TEST_F(RuntimeDirTest, AFileLockedAgainIsNotTakenForTheOldOne) {
   Instance instance;
   const int dir = instance->dir_fd();
   EXPECT_FALSE(lock_abandoned(dir, "none").has_value());

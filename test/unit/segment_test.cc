@@ -49,7 +49,7 @@ TEST(SegmentTable, FindsByTokenIdAndRangeThenComparesTheValue) {
   EXPECT_FALSE(table.grant(urma_eid_t{{9}}, 7, 0x1000, 1, {11}, &error).has_value());
 }
 
-TEST(SegmentTable, NeighboursAndNestedRangesAreToldApart) {
+TEST(SegmentTable, NeighboursAndNestedRangesAreDistinguished) {
   SegmentTable table;
   auto first = make_segment(7, 0x1000, 0x100, 0, URMA_ACCESS_READ);
   auto second = make_segment(7, 0x1100, 0x100, 0, URMA_ACCESS_READ);
@@ -65,7 +65,7 @@ TEST(SegmentTable, NeighboursAndNestedRangesAreToldApart) {
   EXPECT_EQ(table.grant(kEid, 7, 0x1000, 0x800, {0}, &error)->len, 0x1000u);
 }
 
-TEST(SegmentTable, AnUnregisteredSegmentIsDeadForEver) {
+TEST(SegmentTable, AnUnregisteredSegmentStaysEnded) {
   SegmentTable table;
   auto segment = make_segment(1, 0x1000, 64, 0, URMA_ACCESS_READ | URMA_ACCESS_WRITE);
   std::vector<SegmentRef> old;
@@ -78,7 +78,7 @@ TEST(SegmentTable, AnUnregisteredSegmentIsDeadForEver) {
   }
 }
 
-TEST(SegmentTable, AnInvalidatedSegmentStandsForItsOwnerAlone) {
+TEST(SegmentTable, OnlyTheOwnerKeepsAnInvalidatedSegment) {
   SegmentTable table;
   const auto* words = static_cast<const std::atomic<uint32_t>*>(
       ::mmap(nullptr, SegmentTable::kWordBytes, PROT_READ, MAP_SHARED, table.words_fd(), 0));
@@ -135,7 +135,7 @@ TEST(SegmentTable, AnInvalidatedSegmentStandsForItsOwnerAlone) {
   ::munmap(const_cast<std::atomic<uint32_t>*>(words), SegmentTable::kWordBytes);
 }
 
-TEST(SegmentTable, AccessIsCheckedWhereItHappens) {
+TEST(SegmentTable, AccessIsCheckedWhenItHappens) {
   SegmentTable table;
   const uint32_t rights = URMA_ACCESS_READ | URMA_ACCESS_WRITE | URMA_ACCESS_ATOMIC;
   auto segment = make_segment(1, 0x1000, 64, 0, rights);

@@ -49,7 +49,7 @@ TEST_F(ServiceThreadTest, RunsTasksInOrderOnItsOwnThread) {
   for (int i = 0; i < 100; ++i) EXPECT_EQ(seen[i], i);
 }
 
-TEST_F(ServiceThreadTest, RunHandsOnExceptionsAndNests) {
+TEST_F(ServiceThreadTest, RunPassesExceptionsOnAndNests) {
   EXPECT_THROW(service_.run([] { throw std::out_of_range("here"); }), std::out_of_range);
   int depth = 0;
   service_.run([&] { service_.run([&] { depth = 2; }); });
@@ -57,7 +57,7 @@ TEST_F(ServiceThreadTest, RunHandsOnExceptionsAndNests) {
 }
 
 TEST_F(ServiceThreadTest, OutlivesATaskThatThrows) {
-  service_.post([] { throw std::runtime_error("nobody waits for this"); });
+  service_.post([] { throw std::runtime_error("no caller waits for this"); });
   bool ran = false;
   service_.run([&] { ran = true; });
   EXPECT_TRUE(ran);
@@ -82,7 +82,7 @@ TEST_F(ServiceThreadTest, ThreadIsNamedAndBlocksAllSignals) {
   EXPECT_EQ(::sigismember(&own, SIGTERM), 0);
 }
 
-TEST_F(ServiceThreadTest, StopRunsWhatWasPostedAndDropsWhatComesLater) {
+TEST_F(ServiceThreadTest, StopRunsPostedTasksAndDropsLaterOnes) {
   int ran = 0;
   for (int i = 0; i < 1000; ++i) service_.post([&] { ++ran; });
   service_.stop();
@@ -137,7 +137,7 @@ TEST_F(ServiceThreadTest, TimersFireInOrderAndNotEarly) {
   EXPECT_EQ(early_by, 0u);
 }
 
-TEST_F(ServiceThreadTest, TimerOfNoDelayThatSetsItselfStarvesNobody) {
+TEST_F(ServiceThreadTest, RepeatedTimerWithoutDelayStarvesNoOther) {
   bool go_on = true;
   std::function<void()> again = [&] {
     if (go_on) service_.after(0, again);
@@ -223,7 +223,7 @@ TEST_F(ServiceThreadTest, ADescriptorThatStaysReadyIsReportedAgain) {
   EXPECT_EQ(calls, 5);
 }
 
-TEST_F(ServiceThreadTest, RewatchWorksOnADescriptorThatIsWaitedFor) {
+TEST_F(ServiceThreadTest, RewatchWorksDuringAWait) {
   int pair[2];
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
   const Fd near(pair[0]), far(pair[1]);
@@ -247,7 +247,7 @@ TEST_F(ServiceThreadTest, RewatchWorksOnADescriptorThatIsWaitedFor) {
   readable.get_future().wait();
 }
 
-TEST_F(ServiceThreadTest, UnwatchDropsAnEventThatIsUnderWay) {
+TEST_F(ServiceThreadTest, UnwatchDropsAPendingEvent) {
   const Fd event(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   std::promise<void> second_called;
   int first = 0, second = 0;
@@ -267,7 +267,7 @@ TEST_F(ServiceThreadTest, UnwatchDropsAnEventThatIsUnderWay) {
   EXPECT_EQ(second, 1);
 }
 
-TEST_F(ServiceThreadTest, ClosingAfterUnwatchTellsTheOtherEndAtOnce) {
+TEST_F(ServiceThreadTest, ClosingAfterUnwatchReachesTheOtherEndAtOnce) {
   int pair[2];
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
   Fd near(pair[0]);

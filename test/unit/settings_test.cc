@@ -50,14 +50,14 @@ class SettingsTest : public testing::Test {
   EnvSettings settings_;
 };
 
-TEST_F(SettingsTest, FallbacksHoldWhereNothingIsSet) {
+TEST_F(SettingsTest, DefaultsApplyIfNothingIsSet) {
   EXPECT_TRUE(settings_.load().empty());
   for (const auto& row : setting_rows()) EXPECT_EQ(settings_.text(row.name), row.fallback);
   EXPECT_EQ(settings_.number("URMA_SHM_RING_SIZE"), 4096u);
   EXPECT_FALSE(settings_.flag("URMA_ENABLE_ORCH"));
 }
 
-TEST_F(SettingsTest, EveryFallbackIsAllowed) {
+TEST_F(SettingsTest, EveryDefaultIsAllowed) {
   for (const auto& row : setting_rows()) ::setenv(row.name, row.fallback, 1);
   EXPECT_TRUE(settings_.load().empty());
 }
@@ -122,7 +122,7 @@ TEST_F(SettingsTest, UnknownNamesAreRefused) {
   EXPECT_THROW(settings_.number("URMA_LOG_LEVEL"), Error);
 }
 
-TEST_F(SettingsTest, FilesComeBehindTheEnvironment) {
+TEST_F(SettingsTest, TheEnvironmentOverridesFiles) {
   write_system("URMA_SHM_RING_SIZE=8192\nURMA_ROCM_IPC = on\nURMA_SHM_COPY=staged\n");
   write_user("# mine\n\n  URMA_SHM_RING_SIZE=16384\t\r\nURMA_SHM_COPY=kernel");
   ::setenv("URMA_SHM_COPY", "staged", 1);
@@ -142,7 +142,7 @@ TEST_F(SettingsTest, TheLastLineOfAFileCounts) {
   EXPECT_EQ(settings_.text("URMA_LOG_LEVEL"), "error");
 }
 
-TEST_F(SettingsTest, WhatIsWrongInAFileIsNamedWithItsPlace) {
+TEST_F(SettingsTest, ErrorsInAFileAreNamedWithTheirLine) {
   write_system("URMA_ROCM_IPC=bicycle\nURMA_ROCM_IPCC=on\non\n=1\n");
   const auto complaints = settings_.load();
   const auto place = [&](int line) { return folder_ + "/system.conf:" + std::to_string(line); };
@@ -188,7 +188,7 @@ TEST_F(SettingsTest, AFileThatIsTooLongIsNotRead) {
   expect_unread(settings_, "65537 bytes exceed 65536");
 }
 
-TEST_F(SettingsTest, TheUsersFileLiesInTheHomeWhereNothingElseIsSaid) {
+TEST_F(SettingsTest, TheUsersFileIsInTheHomeByDefault) {
   EXPECT_EQ(user_config_path(), folder_ + "/urma.conf");
   ::setenv("XDG_CONFIG_HOME", "relative", 1);
   ::setenv("HOME", "/home/anna", 1);

@@ -168,7 +168,7 @@ class Node : public Host {
  private:
   template <typename Object>
   static Object* made(Object* object) {
-    if (object == nullptr) throw std::runtime_error("an object could not be made");
+    if (object == nullptr) throw std::runtime_error("cannot create an object");
     return object;
   }
   template <typename Object>

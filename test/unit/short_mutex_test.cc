@@ -63,7 +63,7 @@ TEST(ShortMutexTest, WakesAllThatSleep) {
 }
 
 // Two threads that hold it nearly always do not starve a third one.
-TEST(ShortMutexTest, NobodyWaitsForEver) {
+TEST(ShortMutexTest, NoThreadWaitsIndefinitely) {
   constexpr int kTurns = 20;
   ShortMutex mutex;
   std::atomic<bool> done{false};

@@ -50,7 +50,7 @@ class Interrupter {
   std::thread thread_;
 };
 
-TEST(Signals, NoCopyTakesAPeerForGone) {
+TEST(Signals, AnInterruptedCopyDoesNotTakeThePeerForGone) {
   PeerProcess peer;
   peer.pid = ::getpid();
   peer.pidfd.reset(static_cast<int>(::syscall(SYS_pidfd_open, peer.pid, 0)));
@@ -69,7 +69,7 @@ TEST(Signals, NoCopyTakesAPeerForGone) {
 }
 
 // The fuzzers, which have a timer, ask their owner with it.
-TEST(Signals, APeerMadeByHandWaitsForItsAnswer) {
+TEST(Signals, ARawPeerWaitsForItsAnswer) {
   int ends[2];
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
   RawSocket peer{Fd(ends[0])}, owner{Fd(ends[1])};

@@ -33,7 +33,7 @@ size_t count_successes(const std::vector<urma_cr_t>& records) {
       records.begin(), records.end(), [](const auto& cr) { return cr.status == URMA_CR_SUCCESS; }));
 }
 
-TEST_F(TransportTest, SignalledRequestCompletesPromptlyBehindUnsignalledSends) {
+TEST_F(TransportTest, SignalledRequestCompletesPromptlyAfterUnsignalledSends) {
   Pair pair;
   pair.connect();
   urma_jfr_t* other = pair.owner.make_jfr(pair.receive_jfc);
@@ -52,7 +52,7 @@ TEST_F(TransportTest, SignalledRequestCompletesPromptlyBehindUnsignalledSends) {
   EXPECT_EQ(count_successes(pair.received), 3u);
 }
 
-TEST_F(TransportTest, QueueOfAnyDepthCarriesUnsignalledSendsWithoutEnd) {
+TEST_F(TransportTest, QueueOfAnyDepthCarriesEndlessUnsignalledSends) {
   constexpr uint64_t kSends = 1000;
   Pair pair(/*depth=*/4);
   uint64_t posted = 0;
@@ -100,7 +100,7 @@ TEST_F(TransportTest, FullQueueMayFindItsTargetGone) {
 }
 
 // The waiter for the first may be the one that makes the second possible.
-TEST_F(TransportTest, AnswersAreNotHeldUpByAMessageThatWaits) {
+TEST_F(TransportTest, AWaitingMessageDelaysNoAnswers) {
   Pair pair;
   pair.connect();
   pair.post_receive(0);
@@ -112,7 +112,7 @@ TEST_F(TransportTest, AnswersAreNotHeldUpByAMessageThatWaits) {
   EXPECT_EQ(pair.wait_for_sent(kPromptly).user_ctx, 3u);
 }
 
-TEST_F(TransportTest, DoneRequestOutlivesTheImportOfItsTarget) {
+TEST_F(TransportTest, CompletedRequestOutlivesTheImportOfItsTarget) {
   Pair pair;
   pair.connect();
   urma_jfr_t* other = pair.owner.make_jfr(pair.receive_jfc);
@@ -173,7 +173,7 @@ void expect_definite_end(Pair* pair, urma_status_t posted) {
 }
 
 TEST_F(TransportTest, SendWithoutFreeDescriptorsEndsAndTheNextOneWorks) {
-  if (checks_need_descriptors()) GTEST_SKIP() << "a sanitizer needs descriptors";
+  if (checks_need_descriptors()) GTEST_SKIP() << "a sanitizer itself needs descriptors";
   for (int spare = 0; spare <= kDescriptorsOfAConnection; ++spare) {
     SCOPED_TRACE(spare);
     Pair pair;
@@ -191,7 +191,7 @@ TEST_F(TransportTest, SendWithoutFreeDescriptorsEndsAndTheNextOneWorks) {
 }
 
 TEST_F(TransportTest, ImportWithoutFreeDescriptorsEndsAndTheNextRequestWorks) {
-  if (checks_need_descriptors()) GTEST_SKIP() << "a sanitizer needs descriptors";
+  if (checks_need_descriptors()) GTEST_SKIP() << "a sanitizer itself needs descriptors";
   for (int spare = 0; spare <= kDescriptorsOfAConnection; ++spare) {
     SCOPED_TRACE(spare);
     Pair pair;
@@ -208,7 +208,7 @@ TEST_F(TransportTest, ImportWithoutFreeDescriptorsEndsAndTheNextRequestWorks) {
   }
 }
 
-TEST_F(TransportTest, AtomicWhoseResultHasNoPlaceLeavesTheNextOneItsOwn) {
+TEST_F(TransportTest, AtomicWithAnInvalidResultBufferDoesNotAffectTheNext) {
   Pair pair;
   pair.connect();
   uint64_t results[2] = {7, 7};
@@ -446,7 +446,7 @@ TEST_F(TransportTest, SmallMessagesBeforeALargeOneOutliveTheirQueue) {
 
 // The ring holds six of these, so a larger one replaces it when 32 have found it full. The new ring
 // is there, and the old one has room: messages sent now outlive their queue as usual.
-TEST_F(TransportTest, AMessageThatFitsIsNotHeldBackForALargerRing) {
+TEST_F(TransportTest, AMessageThatFitsDoesNotWaitForALargerRing) {
   constexpr uint32_t kBytes = 600;
   constexpr int kFit = 5;
   constexpr int kFoundFull = 32;

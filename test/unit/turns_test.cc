@@ -57,7 +57,7 @@ class TurnsTest : public testing::Test {
   std::vector<Place> places_;
 };
 
-TEST_F(TurnsTest, SilentOnesAreTakenInTurn) {
+TEST_F(TurnsTest, SilentPlacesArePolledInTurn) {
   std::vector<int> count(kPlaces);
   for (size_t turn = 0; turn < kPlaces; ++turn) {
     const auto seen = take({});
@@ -67,7 +67,7 @@ TEST_F(TurnsTest, SilentOnesAreTakenInTurn) {
   for (const int times : count) EXPECT_EQ(times, static_cast<int>(kAtOnce));
 }
 
-TEST_F(TurnsTest, LivelyOnesAreTakenEachTime) {
+TEST_F(TurnsTest, ActivePlacesArePolledEachTime) {
   const std::vector<int> lively = {3, 500, 999};
   for (const int number : lively) EXPECT_GT(turns_until(number, lively), 0);
   for (int turn = 0; turn < kEager; ++turn) take(lively);
@@ -79,7 +79,7 @@ TEST_F(TurnsTest, LivelyOnesAreTakenEachTime) {
 }
 
 // After finding one silent source active, it looks everywhere for the next one.
-TEST_F(TurnsTest, AllAreTakenForAWhileOnceOneHadSomething) {
+TEST_F(TurnsTest, AllArePolledForAWhileAfterActivity) {
   EXPECT_GT(turns_until(500, {500}), 1);
   for (const int number : {7, 600, 501, 499}) {
     EXPECT_EQ(turns_until(number, {number}), 1) << number;
@@ -89,7 +89,7 @@ TEST_F(TurnsTest, AllAreTakenForAWhileOnceOneHadSomething) {
   EXPECT_LT(take({}).size(), size_t{kPlaces});
 }
 
-TEST_F(TurnsTest, WhatFallsSilentStepsBack) {
+TEST_F(TurnsTest, APlaceThatFallsSilentIsPolledInTurnAgain) {
   EXPECT_GT(turns_until(500, {500}), 0);
   for (int turn = 0; turn < kPatience - 1; ++turn) EXPECT_TRUE(has(take({}), 500));
   take({});
@@ -97,7 +97,7 @@ TEST_F(TurnsTest, WhatFallsSilentStepsBack) {
 }
 
 // Sources that fill each turn starve neither others nor each other.
-TEST_F(TurnsTest, NobodyStarves) {
+TEST_F(TurnsTest, NoPlaceStarves) {
   std::vector<int> lively;
   for (int i = 0; i < 40; ++i) lively.push_back(i * 25);
   for (const int number : lively) EXPECT_GT(turns_until(number, lively), 0) << number;

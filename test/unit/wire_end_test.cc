@@ -74,7 +74,7 @@ class WatchfulWire final : public Wire {
   int ended_in_time = 0;
 };
 
-TEST(WireEndTest, AJfcStaysUntilItsSendersWaysHaveEnded) {
+TEST(WireEndTest, AJfcStaysUntilThePathsOfItsSendersHaveEnded) {
   shm::Host host;
   static Runtime* current;
   current = &host.runtime();

@@ -57,7 +57,7 @@ TEST_F(AtomicsTest, EightBytes) {
   }
 }
 
-TEST_F(AtomicsTest, FourBytesLeaveTheirNeighboursAlone) {
+TEST_F(AtomicsTest, FourBytesChangeNoNeighbours) {
   Pair pair;
   const std::vector<Case> cases = {
       {URMA_OPC_CAS, 7, 7, 42, 42},
@@ -87,7 +87,7 @@ TEST_F(AtomicsTest, FourBytesLeaveTheirNeighboursAlone) {
 }
 
 // A request posted after one that takes several rounds is executed after it.
-TEST_F(AtomicsTest, RequestsBehindWaitInOrder) {
+TEST_F(AtomicsTest, LaterRequestsWaitInOrder) {
   Pair pair;
   pair.there->words[0] = 0xF0;
   Chain chain(pair.target.get());
@@ -154,7 +154,7 @@ TEST_F(AtomicsTest, MisalignedIsUnsupported) {
   }
 }
 
-TEST_F(AtomicsTest, WordAroundFourBytesHasToLieInTheSegment) {
+TEST_F(AtomicsTest, WordAroundFourBytesMustBeInTheSegment) {
   Pair pair;
   Buffer small(&pair.fabric, 16);
   pair.fabric.connector.grants[small.segment.token_id_value].len = 12;
@@ -164,7 +164,7 @@ TEST_F(AtomicsTest, WordAroundFourBytesHasToLieInTheSegment) {
   EXPECT_EQ(pair.sent(1)[0].status, URMA_CR_REM_UNSUPPORTED_REQ_ERR);
 }
 
-TEST_F(AtomicsTest, NoRightFails) {
+TEST_F(AtomicsTest, MissingRightFails) {
   Pair pair;
   Buffer readable(&pair.fabric, 64, URMA_ACCESS_READ);
   Chain chain(pair.target.get());
@@ -176,7 +176,7 @@ TEST_F(AtomicsTest, NoRightFails) {
   }
 }
 
-TEST_F(AtomicsTest, BrokenConnectionInTheMiddleOfALoop) {
+TEST_F(AtomicsTest, ConnectionBreaksDuringALoop) {
   Pair pair;
   pair.connect();
   Buffer narrow(&pair.fabric, 64, URMA_ACCESS_READ);
@@ -193,7 +193,7 @@ TEST_F(AtomicsTest, BrokenConnectionInTheMiddleOfALoop) {
   EXPECT_EQ(pair.there->words[0], 6U);
 }
 
-TEST(AtomicLoopTest, GivesUpWhereOthersAreAlwaysQuicker) {
+TEST(AtomicLoopTest, GivesUpUnderConstantContention) {
   AtomicLoop loop(URMA_OPC_SWAP, 64, 8, 0, 1);
   uint64_t word = 1;
   AtomicLoop::Next next;

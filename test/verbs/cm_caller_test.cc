@@ -35,7 +35,7 @@ TEST(CmCallerTest, CallsOneHostInOrder) {
 }
 
 // Each call that has begun may take minutes, and the end of the context waits for it.
-TEST(CmCallerTest, WhatHasNotBegunIsDroppedAtTheEnd) {
+TEST(CmCallerTest, PendingCallsAreDroppedAtTheEnd) {
   std::atomic<int> calls{0};
   std::promise<void> dropped;
   const std::shared_future<void> second_is_gone = dropped.get_future().share();
@@ -54,7 +54,7 @@ TEST(CmCallerTest, WhatHasNotBegunIsDroppedAtTheEnd) {
   EXPECT_EQ(calls, 1);
 }
 
-TEST(CmCallerTest, WhatHasNotBegunCanBeWithdrawn) {
+TEST(CmCallerTest, PendingCallsCanBeWithdrawn) {
   std::vector<int> order;
   std::promise<void> begun;
   std::promise<void> go_on;

@@ -219,7 +219,7 @@ TEST(CmPathTest, AtomicWritesAreRefused) {
   EXPECT_EQ(bad, chain.first());
 }
 
-TEST(CmPathTest, BrokenConnectionIsMadeAnew) {
+TEST(CmPathTest, BrokenConnectionIsReplaced) {
   NEEDS_FAKE();
   IwarpPair pair;
   pair.post_receive(0, 64);
@@ -234,7 +234,7 @@ TEST(CmPathTest, BrokenConnectionIsMadeAnew) {
 }
 
 // The device reports a message as done as soon as TCP has it.
-TEST(CmPathTest, NothingSucceedsBeforeItIsProven) {
+TEST(CmPathTest, NothingSucceedsBeforeItsProof) {
   NEEDS_FAKE();
   IwarpPair pair;
   for (int i = 0; i < 3; ++i) pair.post_receive(0, 64);
@@ -254,7 +254,7 @@ TEST(CmPathTest, NothingSucceedsBeforeItIsProven) {
   EXPECT_EQ(pair.fabric.poll(pair.send_jfc.get(), 2).size(), 2U);
 }
 
-TEST(CmPathTest, ManyRequestsFindRoomForTheirProofs) {
+TEST(CmPathTest, ManyRequestsHaveSpaceForTheirProofs) {
   NEEDS_FAKE();
   IwarpPair pair;
   uint64_t done = 0;
@@ -275,7 +275,7 @@ TEST(CmPathTest, ManyRequestsFindRoomForTheirProofs) {
 }
 
 // A message without a receive ends the connection: iWARP has no RNR. Its sender learns of it.
-TEST(CmPathTest, WhatIsNotProvenEndsWithTheReason) {
+TEST(CmPathTest, UnprovenRequestsEndWithTheReason) {
   NEEDS_FAKE();
   IwarpPair pair;
   pair.post_receive(0, 64);
@@ -318,7 +318,7 @@ TEST(CmPathTest, FlushedRequestsEndWithTheReason) {
 }
 
 // Its host has lost power: neither TCP nor the device reports anything.
-TEST(CmPathTest, WhatALostPeerOwesEnds) {
+TEST(CmPathTest, RequestsToALostPeerEnd) {
   NEEDS_FAKE();
   IwarpPair pair;
   pair.verdict = URMA_CR_REM_OPERATION_ERR;
@@ -338,7 +338,7 @@ TEST(CmPathTest, WhatALostPeerOwesEnds) {
 }
 
 // The key of a segment that is gone is still known: only the owner's device refuses it.
-TEST(CmPathTest, SegmentThatHasGoneIsAskedForAgain) {
+TEST(CmPathTest, EndedSegmentIsRequestedAgain) {
   NEEDS_FAKE();
   IwarpPair pair;
   const auto write = [&] {
@@ -353,7 +353,7 @@ TEST(CmPathTest, SegmentThatHasGoneIsAskedForAgain) {
   EXPECT_EQ(write(), URMA_CR_REM_ACCESS_ABORT_ERR);
 }
 
-TEST(CmPathTest, ReceiverThatEndsIsHeard) {
+TEST(CmPathTest, ReasonOfAnEndedReceiverArrives) {
   NEEDS_FAKE();
   IwarpPair pair;
   pair.post_receive(0, 64);

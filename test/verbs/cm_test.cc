@@ -102,7 +102,7 @@ class CmTest : public testing::Test {
   std::vector<ConnectAnswer> answers_;
 };
 
-TEST_F(CmTest, ConnectsWhatWasAgreed) {
+TEST_F(CmTest, ConnectsTheAgreedEnds) {
   open();
   call(end(1), agree(end(1), end(2)));
   EXPECT_EQ(answer(), Answer::kAccepted);
@@ -112,7 +112,7 @@ TEST_F(CmTest, ConnectsWhatWasAgreed) {
   EXPECT_TRUE(end(1).asking.disconnects.empty());
 }
 
-TEST_F(CmTest, SaysNoMoreThanTheOwner) {
+TEST_F(CmTest, ReportsTheAnswerOfTheOwner) {
   open();
   const ConnectRequest request = agree(end(1), end(2));
   end(1).asking.answer = {Answer::kWrongToken, {}, end(2).nonce};
@@ -125,7 +125,7 @@ TEST_F(CmTest, SaysNoMoreThanTheOwner) {
   EXPECT_EQ(fake_.calls("cm_connect"), 0U);
 }
 
-TEST_F(CmTest, RefusesWhoDoesNotKnowTheTicket) {
+TEST_F(CmTest, RefusesAWrongTicket) {
   open();
   const ConnectRequest right = agree(end(1), end(2));
   for (int wrong = 0; wrong < 4; ++wrong) {
@@ -157,7 +157,7 @@ TEST_F(CmTest, RefusesWhoDoesNotKnowTheTicket) {
   EXPECT_EQ(state_of(*first), IBV_QPS_RTS);
 }
 
-TEST_F(CmTest, RefusesWhoSaysNothing) {
+TEST_F(CmTest, RefusesASilentPeer) {
   open();
   agree(end(1), end(2));
   struct Stranger : CmHandler {
@@ -180,7 +180,7 @@ TEST_F(CmTest, RefusesWhoSaysNothing) {
   EXPECT_EQ(fake_.calls("cm_accept"), 0U);
 }
 
-TEST_F(CmTest, ForgottenEndIsNotThere) {
+TEST_F(CmTest, ForgottenEndIsNotFound) {
   open();
   const ConnectRequest request = agree(end(1), end(2));
   end(2).acceptor->forget(end(1).nonce, 1);
@@ -192,7 +192,7 @@ TEST_F(CmTest, ForgottenEndIsNotThere) {
   EXPECT_EQ(answer(), Answer::kNoSuchObject);
 }
 
-TEST_F(CmTest, WithoutAListenerNobodyAnswers) {
+TEST_F(CmTest, WithoutAListenerThePeerIsUnreachable) {
   open();
   const ConnectRequest request = agree(end(1), end(2));
   end(2).acceptor.reset();
@@ -236,7 +236,7 @@ TEST_F(CmTest, EachStepMayFail) {
 
 // Until the kernel gives up the call, neither the id nor the queue pair can be destroyed without
 // waiting.
-TEST_F(CmTest, PeerThatStaysSilentIsGivenUp) {
+TEST_F(CmTest, SilentPeerTimesOut) {
   open(kShort);
   const ConnectRequest request = agree(end(1), end(2));
   end(2).channel->stop();
@@ -277,7 +277,7 @@ TEST_F(CmTest, NothingIsSentBeforeTheOwnerHasAccepted) {
   EXPECT_TRUE(leads_through(end(1)));
 }
 
-TEST_F(CmTest, OwnerThatGivesNoSignIsUnreachable) {
+TEST_F(CmTest, OwnerWithoutASignIsUnreachable) {
   open();
   call_without_sign();
   end(1).asking.release_signs(/*there=*/false);
@@ -286,7 +286,7 @@ TEST_F(CmTest, OwnerThatGivesNoSignIsUnreachable) {
   EXPECT_EQ(state_of(*end(2).pair), IBV_QPS_ERR);
 }
 
-TEST_F(CmTest, SignThatComesTooLateEndsTheConnection) {
+TEST_F(CmTest, LateSignEndsTheConnection) {
   open(kShort);
   call_without_sign();
   EXPECT_EQ(answer(), Answer::kUnreachable);
@@ -296,7 +296,7 @@ TEST_F(CmTest, SignThatComesTooLateEndsTheConnection) {
   EXPECT_EQ(state_of(*end(2).pair), IBV_QPS_ERR);
 }
 
-TEST_F(CmTest, ConnectionThatBreaksBeforeTheSignIsUnreachable) {
+TEST_F(CmTest, ConnectionBrokenBeforeTheSignIsUnreachable) {
   open();
   call_without_sign();
   end(2).pair->close();
@@ -307,7 +307,7 @@ TEST_F(CmTest, ConnectionThatBreaksBeforeTheSignIsUnreachable) {
   EXPECT_TRUE(answers_.empty());
 }
 
-TEST_F(CmTest, BrokenConnectionIsTold) {
+TEST_F(CmTest, BrokenConnectionIsReported) {
   open();
   call(end(1), agree(end(1), end(2), 9));
   ASSERT_EQ(answer(), Answer::kAccepted);
@@ -316,7 +316,7 @@ TEST_F(CmTest, BrokenConnectionIsTold) {
   EXPECT_EQ(end(1).broken, std::vector<uint64_t>{9});
 }
 
-TEST_F(CmTest, ClosedConnectionIsNotBroken) {
+TEST_F(CmTest, ClosedConnectionIsNotReportedAsBroken) {
   open();
   const ConnectRequest request = agree(end(1), end(2));
   call(end(1), request);
@@ -329,7 +329,7 @@ TEST_F(CmTest, ClosedConnectionIsNotBroken) {
 }
 
 // A message that has left its sender may arrive after the control message about the close.
-TEST_F(CmTest, FinishWaitsForWhatIsOnItsWay) {
+TEST_F(CmTest, FinishWaitsForRequestsInFlight) {
   open();
   call(end(1), agree(end(1), end(2)));
   ASSERT_EQ(answer(), Answer::kAccepted);
@@ -350,7 +350,7 @@ TEST_F(CmTest, FinishWaitsForWhatIsOnItsWay) {
   EXPECT_EQ(finished, 3);
 }
 
-TEST_F(CmTest, FinishWaitsNotForEver) {
+TEST_F(CmTest, FinishHasATimeout) {
   open(kLong, 1'000'000);
   call(end(1), agree(end(1), end(2)));
   ASSERT_EQ(answer(), Answer::kAccepted);
@@ -359,7 +359,7 @@ TEST_F(CmTest, FinishWaitsNotForEver) {
   run_until([&] { return finished; });
 }
 
-TEST_F(CmTest, StoppedOnesAreUnreachable) {
+TEST_F(CmTest, StoppedEndsAreUnreachable) {
   open();
   const ConnectRequest request = agree(end(1), end(2));
   end(2).channel->stop();
@@ -432,7 +432,7 @@ struct Gate {
 };
 Gate* Gate::current = nullptr;
 
-TEST_F(CmTest, CallThatBlocksHoldsUpNobody) {
+TEST_F(CmTest, BlockingCallDelaysNoOther) {
   Gate gate(&fake_);
   open(kShort);
   call(end(1), agree(end(1), end(2)));
@@ -451,7 +451,7 @@ TEST_F(CmTest, CallThatBlocksHoldsUpNobody) {
 }
 
 // Otherwise each call of a program would wait until all earlier ones have failed.
-TEST_F(CmTest, CallBehindOneThatBlocksIsGivenUp) {
+TEST_F(CmTest, CallAfterABlockingOneTimesOut) {
   Gate gate(&fake_);
   open(kShort);
   call(end(1), agree(end(1), end(2)));

@@ -11,7 +11,7 @@
 namespace urma::verbs {
 namespace {
 
-TEST(CmWireTest, TicketsComeBack) {
+TEST(CmWireTest, TicketsRoundTrip) {
   const CmTicket ticket = {~uint64_t{0} - 1, 2, 3, 4, ~uint32_t{0} - 5};
   const auto bytes = encode_ticket(ticket);
   EXPECT_EQ(decode_ticket(bytes), ticket);
@@ -28,7 +28,7 @@ TEST(CmWireTest, TicketsComeBack) {
   }
 }
 
-TEST(CmWireTest, RefusalsComeBack) {
+TEST(CmWireTest, RefusalsRoundTrip) {
   const auto bytes = encode_refusal(Answer::kNoResources);
   EXPECT_EQ(decode_refusal(bytes), Answer::kNoResources);
   EXPECT_FALSE(decode_refusal(std::span(bytes).first(7)).has_value());

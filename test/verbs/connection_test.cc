@@ -55,7 +55,7 @@ void post_with_completions_held(Pair* pair) {
   ASSERT_EQ(pair->post(&chain), URMA_SUCCESS);
 }
 
-TEST(ConnectionTest, FlushSaysWhatWasReceived) {
+TEST(ConnectionTest, FlushReportsReceivedMessages) {
   NEEDS_FAKE();
   Pair pair;
   post_with_completions_held(&pair);
@@ -71,7 +71,7 @@ TEST(ConnectionTest, FlushSaysWhatWasReceived) {
   pair.connect();
 }
 
-TEST(ConnectionTest, FlushGoesOnBehindAnother) {
+TEST(ConnectionTest, FlushContinuesAfterAnother) {
   NEEDS_FAKE();
   Pair pair;
   post_with_completions_held(&pair);
@@ -85,7 +85,7 @@ TEST(ConnectionTest, FlushGoesOnBehindAnother) {
                       URMA_CR_WR_FLUSH_ERR, URMA_CR_WR_FLUSH_ERR, URMA_CR_WR_FLUSH_ERR_DONE}));
 }
 
-TEST(ConnectionTest, ReceiverThatCannotSayYetIsAskedAgain) {
+TEST(ConnectionTest, ReceiverWithoutACountIsAskedAgain) {
   NEEDS_FAKE();
   Pair pair;
   post_with_completions_held(&pair);
@@ -101,7 +101,7 @@ TEST(ConnectionTest, ReceiverThatCannotSayYetIsAskedAgain) {
   EXPECT_EQ(statuses(&pair, 3), (Statuses{URMA_CR_SUCCESS, URMA_CR_SUCCESS, URMA_CR_SUCCESS}));
 }
 
-TEST(ConnectionTest, ReceiverThatNeverSaysIsNotWaitedForLong) {
+TEST(ConnectionTest, ReceiverThatNeverCountsTimesOut) {
   NEEDS_FAKE();
   Pair pair;
   post_with_completions_held(&pair);
@@ -122,7 +122,7 @@ TEST(ConnectionTest, QueueEndsWhileItsReceiverIsAsked) {
   EXPECT_TRUE(pair.fabric.fake->queue_pairs().empty());
 }
 
-TEST(ConnectionTest, PeerThatIsGoneEndsWhatIsFlushed) {
+TEST(ConnectionTest, LostPeerEndsAFlush) {
   NEEDS_FAKE();
   Pair pair;
   pair.connect();
@@ -156,7 +156,7 @@ TEST(ConnectionTest, MessagesOutliveTheUnbindOfTheirReceiver) {
   EXPECT_EQ(pair.receive_jfc->poll(1, &none), 0);
 }
 
-TEST(ConnectionTest, AtomicsThatMayHaveBeenExecutedAreNotRepeated) {
+TEST(ConnectionTest, PossiblyExecutedAtomicsAreNotRepeated) {
   NEEDS_FAKE();
   BoundPair pair;
   pair.bind();
@@ -230,7 +230,7 @@ TEST(ConnectionTest, AdviceConnects) {
 }
 
 // No one has looked at it since it was made.
-TEST(ConnectionTest, WhatWasMadeAheadAndHasEndedIsMadeAnew) {
+TEST(ConnectionTest, EndedConnectionMadeAheadIsReplaced) {
   Pair pair;
   pair.send->sender->connect_ahead(pair.target.get());
   pair.fabric.settle();
@@ -245,7 +245,7 @@ TEST(ConnectionTest, WhatWasMadeAheadAndHasEndedIsMadeAnew) {
   EXPECT_EQ(pair.fabric.connector.connects, 2);
 }
 
-TEST(ConnectionTest, AdviceThatCameTooEarlyHarmsNoRequest) {
+TEST(ConnectionTest, EarlyAdviceHarmsNoRequest) {
   Pair pair;
   pair.fabric.connector.refusal = Answer::kNoSuchObject;
   EXPECT_EQ(pair.send->sender->advise(pair.target.get()), URMA_SUCCESS);

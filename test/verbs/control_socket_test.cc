@@ -114,7 +114,7 @@ class ControlSocketTest : public testing::Test {
   core::ServiceThread service_;
 };
 
-TEST_F(ControlSocketTest, AsksAnswersAndHearsOfTheEnd) {
+TEST_F(ControlSocketTest, AsksAnswersAndNoticesTheEnd) {
   for (const auto& [from, to] : places()) {
     Context a(fake_.api(), &service_, from, 11);
     Context b(fake_.api(), &service_, to, 22);
@@ -142,7 +142,7 @@ TEST_F(ControlSocketTest, AsksAnswersAndHearsOfTheEnd) {
   }
 }
 
-TEST_F(ControlSocketTest, NamesAreHeldOnce) {
+TEST_F(ControlSocketTest, NamesAreClaimedOnce) {
   UdpNetwork one(fake_.api(), 1), two(fake_.api(), 2);
   const auto name = std::to_string(::getpid());
   auto held = one.claim(name);
@@ -157,7 +157,7 @@ TEST_F(ControlSocketTest, NamesAreHeldOnce) {
 }
 
 // The holder of a name may allow only one other socket to send to it.
-TEST_F(ControlSocketTest, ANameIsHeldByASocketThatIsConnectedElsewhere) {
+TEST_F(ControlSocketTest, AConnectedSocketStillClaimsItsName) {
   const auto held = std::to_string(::getpid()), other = held + "-other";
   const auto address_of = [](const std::string& name) {
     sockaddr_un address = {};
@@ -180,7 +180,7 @@ TEST_F(ControlSocketTest, ANameIsHeldByASocketThatIsConnectedElsewhere) {
 }
 
 // A child that continues without exec has neither the names nor the ports of its parent.
-TEST_F(ControlSocketTest, WhatAProcessHoldsEndsWithItDespiteItsChild) {
+TEST_F(ControlSocketTest, NamesAndPortsEndWithTheirProcessDespiteItsChild) {
   UdpNetwork network(fake_.api(), 0);
   const std::string name = "held-" + std::to_string(::getpid());
   std::shared_ptr<void> claim = network.claim(name);
@@ -214,7 +214,7 @@ TEST_F(ControlSocketTest, WhatAProcessHoldsEndsWithItDespiteItsChild) {
   EXPECT_EQ(status, 0);
 }
 
-TEST_F(ControlSocketTest, NoSocketForMoreThanOneHost) {
+TEST_F(ControlSocketTest, OnlyUnicastAddressesAreOpened) {
   UdpNetwork network(fake_.api(), 0);
   EXPECT_THROW(network.open(NetAddress()), Error);
   NetAddress group = {};

@@ -49,7 +49,7 @@ class ControlTest : public testing::Test {
   LossyNetwork network_{&service_, 1};
 };
 
-TEST_F(ControlTest, AskedOnceWithoutLoss) {
+TEST_F(ControlTest, OneMessageIsEnoughWithoutLoss) {
   auto a = party(1, 11), b = party(2, 22);
   int sent = 0;
   network_.tap = [&](const auto&...) { ++sent; };
@@ -79,7 +79,7 @@ TEST_F(ControlTest, RefusalsReachTheAsker) {
   EXPECT_EQ(std::get<SegmentReply>(right.reply->body).rkey, 5U);
 }
 
-TEST_F(ControlTest, WhoAsksInAnothersNameIsRefused) {
+TEST_F(ControlTest, RequestInTheNameOfAnotherIsRefused) {
   auto a = party(1, 11), b = party(2, 22);
   Outcome outcome;
   a->control->request(b->eid, IdKind::kJfr, b->id(), connect_request(1, eid_of(3), b->eid), kSecond,
@@ -89,7 +89,7 @@ TEST_F(ControlTest, WhoAsksInAnothersNameIsRefused) {
   EXPECT_TRUE(b->server.connects.empty());
 }
 
-TEST_F(ControlTest, WhoWouldHaveOthersSentToIsRefused) {
+TEST_F(ControlTest, RequestForThirdAddressesIsRefused) {
   auto a = party(1, 11), b = party(2, 22);
   const auto refused = [&](const ConnectRequest& request) {
     Outcome outcome;
@@ -113,7 +113,7 @@ TEST_F(ControlTest, WhoWouldHaveOthersSentToIsRefused) {
   EXPECT_FALSE(refused(request));
 }
 
-TEST_F(ControlTest, WhatOnePeerIsAskedTellsNothingOfTheOthers) {
+TEST_F(ControlTest, TransactionNumbersRevealNothingOfOtherPeers) {
   auto a = party(1, 11), b = party(2, 22), c = party(3, 33);
   std::map<NetAddress, std::vector<uint64_t>> asked;
   network_.tap = [&](const NetAddress&, const NetAddress& to, std::span<const uint8_t> bytes) {
@@ -134,7 +134,7 @@ TEST_F(ControlTest, WhatOnePeerIsAskedTellsNothingOfTheOthers) {
   a->control->unwatch(b->ref());
 }
 
-TEST_F(ControlTest, NobodyThere) {
+TEST_F(ControlTest, MissingPeerIsUnreachable) {
   auto a = party(1, 11), b = party(2, 22);
   const uint32_t id = b->id();
   b->control.reset();
@@ -256,7 +256,7 @@ void restart(uint64_t seed) {
   }
 }
 
-TEST(ControlSeeds, RestartedAskerEndsWhatItHadBefore) {
+TEST(ControlSeeds, RestartedAskerEndsItsEarlierRequests) {
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     restart(seed);
     if (testing::Test::HasFatalFailure()) return;
@@ -264,7 +264,7 @@ TEST(ControlSeeds, RestartedAskerEndsWhatItHadBefore) {
 }
 
 // Datagrams have no end there that could break or learn about theirs.
-TEST_F(ControlTest, OwnerOfATargetOfDatagramsIsWatchedUntilNobodySendsToIt) {
+TEST_F(ControlTest, OwnerOfADatagramTargetIsWatchedWhileInUse) {
   auto a = party(1, 11), b = party(2, 22);
   Asking asking(kSecond);
   asking.start(a->control.get(), /*server=*/nullptr);
@@ -299,7 +299,7 @@ TEST_F(ControlTest, OwnerOfATargetOfDatagramsIsWatchedUntilNobodySendsToIt) {
   asking.stop();
 }
 
-TEST_F(ControlTest, RestartedOwnerIsAskedAnew) {
+TEST_F(ControlTest, RestartedOwnerIsAskedAgain) {
   auto a = party(1, 11), b = party(2, 22);
   const uint32_t id = b->id();
   const PeerRef old = probe(*a, *b, id).owner;
@@ -320,7 +320,7 @@ TEST_F(ControlTest, RestartedOwnerIsAskedAnew) {
   EXPECT_EQ(a->server.lost[0], std::pair(old, PeerLoss::kRestarted));
 }
 
-TEST_F(ControlTest, WatchedPeersAreToldWhenGone) {
+TEST_F(ControlTest, LossOfAWatchedPeerIsReported) {
   auto a = party(1, 11), b = party(2, 22), c = party(3, 33);
   a->control->watch(b->ref());
   a->control->watch(c->ref());
@@ -354,7 +354,7 @@ TEST_F(ControlTest, WatchEndsWithUnwatch) {
   EXPECT_TRUE(a->server.lost.empty());
 }
 
-TEST_F(ControlTest, SomeLossIsNoEnd) {
+TEST_F(ControlTest, SomeLossEndsNoPeer) {
   auto a = party(1, 11), b = party(2, 22);
   network_.chances.loss = 0.1;
   a->control->watch(b->ref());
@@ -449,7 +449,7 @@ TEST_F(ControlTest, ForeignSocketsAtWellKnownPorts) {
   EXPECT_EQ(probe(*a, *b, 77 + 8192).owner, c->ref());
 }
 
-TEST_F(ControlTest, StrangersGetNoMoreThanTheySend) {
+TEST_F(ControlTest, UnknownSendersGetNoMoreBytesThanTheySend) {
   auto a = party(1, 11), b = party(2, 22);
   std::vector<DatagramBytes> recorded;
   network_.tap = [&](const auto&, const auto&, std::span<const uint8_t> bytes) {

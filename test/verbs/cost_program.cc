@@ -105,7 +105,7 @@ void Party::one_round(const Work& work, Counting counted) {
                [&] { return urma_post_jetty_send_wr(endpoint_.jetty, chain_.data(), &bad); }) ==
               URMA_SUCCESS,
           "a request is refused");
-  require(bare_->posts == posts + 1, "a chain is not one list of the device");
+  require(bare_->posts == posts + 1, "a chain is not posted as one list of the device");
   if (work.message) {
     const uint64_t polls = bare_->polls;
     require(call(counted, Counting::kReceivePoll,

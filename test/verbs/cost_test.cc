@@ -74,7 +74,7 @@ TEST_P(CostTest, APostAndAPollKeepTheirBudgets) {
   for (const auto& [name, cost] : costs) {
     std::printf("%-28s %6.1f of %.0f instructions, and %.1f of the device\n", name.c_str(),
                 cost.library, budget(), cost.device);
-    EXPECT_GT(cost.library, 10) << name << ": less than it can be";
+    EXPECT_GT(cost.library, 10) << name << ": fewer instructions than possible; the count is wrong";
     EXPECT_LE(cost.library, budget()) << name;
     // The C library allocates memory, makes system calls and waits for locks; but it also copies
     // inline data, and an empty poll sometimes looks at other queues.

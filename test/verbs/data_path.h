@@ -165,8 +165,9 @@ inline const char* real_device() {
   return real_verbs() == nullptr ? nullptr : ::getenv("URMA_TEST_VERBS_DEVICE");
 }
 // At the beginning of a test that needs control of the device that no real one offers.
-#define NEEDS_FAKE() \
-  if (real_device() != nullptr) GTEST_SKIP() << "needs a device in software"
+#define NEEDS_FAKE()            \
+  if (real_device() != nullptr) \
+  GTEST_SKIP() << "needs the simulated device; unset URMA_TEST_VERBS_DEVICE"
 
 // One device, with everything around the queues under test.
 class Fabric {

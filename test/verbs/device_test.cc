@@ -32,7 +32,7 @@ using Texts = std::vector<std::string>;
 
 class DeviceTest : public DeviceFixture {};
 
-TEST_F(DeviceTest, WithoutDevicesItSaysThatThereAreNone) {
+TEST_F(DeviceTest, WithoutDevicesItReportsNone) {
   EXPECT_TRUE(find().empty());
   EXPECT_NE(why_.find("no RDMA device"), std::string::npos) << why_;
   for (const int error : {ENOSYS, ENOENT}) {
@@ -45,7 +45,7 @@ TEST_F(DeviceTest, WithoutDevicesItSaysThatThereAreNone) {
   EXPECT_NE(why_.find(std::strerror(ENOMEM)), std::string::npos) << why_;
 }
 
-TEST_F(DeviceTest, WithoutPermissionItSaysWhatToGive) {
+TEST_F(DeviceTest, WithoutPermissionItNamesTheRemedy) {
   fake_.add_device({});
   for (const int error : {EACCES, EPERM, ENOENT}) {
     fake_.set_open_error("fake0", error);
@@ -70,7 +70,7 @@ TEST_F(DeviceTest, EachPortIsADevice) {
   EXPECT_EQ(why_, "");
 }
 
-TEST_F(DeviceTest, LeavesOutWhatCannotCarryQueues) {
+TEST_F(DeviceTest, OmitsDevicesThatCannotCarryQueues) {
   fake_.add_device({.name = "nosrq", .has_srq = false});
   EXPECT_TRUE(find().empty());
   EXPECT_NE(why_.find("nosrq"), std::string::npos) << why_;
@@ -82,7 +82,7 @@ TEST_F(DeviceTest, LeavesOutWhatCannotCarryQueues) {
   EXPECT_TRUE(find().empty());
 }
 
-TEST_F(DeviceTest, RoceAddressesAreOfTheSecondVersionByIpFirst) {
+TEST_F(DeviceTest, RoceAddressesAreRoceV2WithIpFirst) {
   fake_.add_device({.gids = {{"fe80::1", IBV_GID_TYPE_ROCE_V1},
                              {"fe80::1", IBV_GID_TYPE_ROCE_V2, 3},
                              {"10.0.0.1", IBV_GID_TYPE_ROCE_V1},
@@ -99,7 +99,7 @@ TEST_F(DeviceTest, RoceAddressesAreOfTheSecondVersionByIpFirst) {
   EXPECT_EQ(found[0].link_layer, LinkLayer::kRoce);
 }
 
-TEST_F(DeviceTest, OldRoceHasAddressesOfTheFirstVersion) {
+TEST_F(DeviceTest, OldRoceHasRoceV1Addresses) {
   fake_.add_device({.gids = {{"10.0.0.1", IBV_GID_TYPE_ROCE_V1}}});
   const auto found = find();
   ASSERT_EQ(found.size(), 1U);
@@ -132,7 +132,7 @@ TEST_F(DeviceTest, IwarpAddressesAreThoseOfItsInterface) {
   }
 }
 
-TEST_F(DeviceTest, AttributesSayWhatTheDeviceCan) {
+TEST_F(DeviceTest, AttributesMatchTheDevice) {
   fake_.add_device({.mtu = IBV_MTU_2048,
                     .max_inline = 128,
                     .max_sge = 4,
@@ -190,7 +190,7 @@ TEST_F(DeviceTest, IwarpHasNeitherAtomicsNorDatagrams) {
   EXPECT_EQ(found[0].attr.port_attr[0].max_mtu, found[0].attr.port_attr[0].active_mtu);
 }
 
-TEST_F(DeviceTest, APortThatIsDownIsThere) {
+TEST_F(DeviceTest, APortThatIsDownIsListed) {
   fake_.add_device({.port_state = IBV_PORT_DOWN});
   const auto found = find();
   ASSERT_EQ(found.size(), 1U);
@@ -198,7 +198,7 @@ TEST_F(DeviceTest, APortThatIsDownIsThere) {
 }
 
 // The address of a queue pair has the current LID.
-TEST_F(DeviceTest, ANewLidIsThatOfLaterQueuePairs) {
+TEST_F(DeviceTest, LaterQueuePairsUseANewLid) {
   const auto device = open({.infiniband = true, .lid = 5});
   auto pump =
       std::make_shared<CqPump>(*device, 16, std::make_shared<NotifyChannel>(*device), [] {});
@@ -213,7 +213,7 @@ TEST_F(DeviceTest, ANewLidIsThatOfLaterQueuePairs) {
   EXPECT_EQ(lid_of_next(), 9);
 }
 
-TEST_F(DeviceTest, QueuesTakeCompletionQueuesAndJfcsNone) {
+TEST_F(DeviceTest, OnlyQueuesUseCompletionQueues) {
   static ibv_device_attr limits;
   static int (*query)(ibv_context*, ibv_device_attr_ex*);
   query =
@@ -242,7 +242,7 @@ TEST_F(DeviceTest, QueuesTakeCompletionQueuesAndJfcsNone) {
   EXPECT_EQ(cap.max_jetty, 200U);
 }
 
-TEST_F(DeviceTest, LookingHoldsNothingOpen) {
+TEST_F(DeviceTest, DiscoveryKeepsNothingOpen) {
   fake_.add_device({.has_on_demand = true});
   const auto found = find();
   ASSERT_EQ(found.size(), 1U);
@@ -250,7 +250,7 @@ TEST_F(DeviceTest, LookingHoldsNothingOpen) {
   EXPECT_EQ(fake_.objects(), 0U);
 }
 
-TEST_F(DeviceTest, LookingSurvivesEveryFailure) {
+TEST_F(DeviceTest, DiscoverySurvivesEveryFailure) {
   fake_.add_device({});
   for (const char* verb : {"query_device_ex", "query_port", "query_gid_table"}) {
     fake_.fail(verb, EIO);
@@ -281,7 +281,7 @@ TEST_F(DeviceTest, OpeningFailsAsAWhole) {
   }
 }
 
-TEST_F(DeviceTest, AddressesAreReadAnew) {
+TEST_F(DeviceTest, AddressesAreReadAgain) {
   const auto device = open({.gids = {{"10.0.0.1"}, {"10.0.0.2"}}});
   const auto second = device->info().eids[1].eid;
   fake_.set_gids("fake0", {{"fe80::1"}, {"10.0.0.7"}, {"10.0.0.2"}});
@@ -317,7 +317,7 @@ class Listener : public DeviceListener, public QueueListener {
   Texts heard_;
 };
 
-TEST_F(DeviceTest, TellsWhatBefallsItsPort) {
+TEST_F(DeviceTest, ReportsEventsOfItsPort) {
   const auto device = open({.ports = 2});
   ASSERT_EQ(device->port(), 2);
   Listener listener;
@@ -338,7 +338,7 @@ TEST_F(DeviceTest, TellsWhatBefallsItsPort) {
   device->remove_listener(&other);
 }
 
-TEST_F(DeviceTest, TellsQueuesWhatBefallsThem) {
+TEST_F(DeviceTest, ReportsEventsToTheirQueues) {
   const auto device = open({});
   const auto& api = device->api();
   Listener of_cq, of_srq, of_qp;
@@ -365,7 +365,7 @@ TEST_F(DeviceTest, TellsQueuesWhatBefallsThem) {
   EXPECT_EQ(of_qp.wait(1), Texts{std::to_string(IBV_EVENT_QP_FATAL)});
 }
 
-TEST_F(DeviceTest, AnEventStreamThatBreaksIsLeftAlone) {
+TEST_F(DeviceTest, ABrokenEventStreamIsNoLongerRead) {
   const auto device = open({});
   Listener listener;
   device->add_listener(&listener);

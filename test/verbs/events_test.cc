@@ -102,7 +102,7 @@ class EventsTest : public testing::Test {
   std::optional<ContextEvents> told_;
 };
 
-TEST_F(EventsTest, APortIsToldWithTheLatestLast) {
+TEST_F(EventsTest, PortEventsEndWithTheLatestState) {
   EXPECT_FALSE(readable());
   raise(IBV_EVENT_PORT_ERR);
   EXPECT_TRUE(readable());
@@ -117,7 +117,7 @@ TEST_F(EventsTest, APortIsToldWithTheLatestLast) {
   EXPECT_FALSE(readable());
 }
 
-TEST_F(EventsTest, ThePortIsShownAsItIs) {
+TEST_F(EventsTest, TheStateOfThePortIsCurrent) {
   using States = decltype(registry_.states);
   const auto shown = [&](urma_port_state_t state) {
     return registry_.states == States{{{fabric().device->info().name, 0}, state}};
@@ -136,7 +136,7 @@ TEST_F(EventsTest, ThePortIsShownAsItIs) {
   EXPECT_TRUE(shown(URMA_PORT_ARMED));
 }
 
-TEST_F(EventsTest, AddressesThatComeAndGoAreToldByTheirIndex) {
+TEST_F(EventsTest, ChangedAddressesAreReportedByTheirIndex) {
   raise(IBV_EVENT_GID_CHANGE);
   EXPECT_FALSE(readable());
   fake().set_gids("fake0", {{"10.0.0.1"}, {"10.0.0.9"}});
@@ -147,7 +147,7 @@ TEST_F(EventsTest, AddressesThatComeAndGoAreToldByTheirIndex) {
   EXPECT_EQ(numbered(), (Numbered{{URMA_EVENT_EID_CHANGE, 0}, {URMA_EVENT_EID_CHANGE, 1}}));
 }
 
-TEST_F(EventsTest, WhatTheDeviceMendsItselfIsNoEvent) {
+TEST_F(EventsTest, ChangesThatTheDeviceHandlesRaiseNoEvent) {
   for (const auto type : {IBV_EVENT_LID_CHANGE, IBV_EVENT_PKEY_CHANGE, IBV_EVENT_SM_CHANGE,
                           IBV_EVENT_CLIENT_REREGISTER}) {
     raise(type);
@@ -155,14 +155,14 @@ TEST_F(EventsTest, WhatTheDeviceMendsItselfIsNoEvent) {
   EXPECT_FALSE(readable());
 }
 
-TEST_F(EventsTest, NobodyIsToldAfterTheEnd) {
+TEST_F(EventsTest, NothingIsReportedAfterTheEnd) {
   told_.reset();
   raise(IBV_EVENT_PORT_ERR);
   EXPECT_FALSE(readable());
 }
 
 // Requests end, receives are returned, and nothing waits for a device that is gone.
-TEST_F(EventsTest, AFailedDeviceEndsAllThatWaits) {
+TEST_F(EventsTest, AFailedDeviceEndsAllRequests) {
   for (uint64_t i = 0; i < 3; ++i) ASSERT_EQ(pair_->post_receive(i), URMA_SUCCESS);
   pair_->connect();
   fake().stall_all();
@@ -217,7 +217,7 @@ TEST_F(EventsTest, AFailedDeviceEndsDatagrams) {
   fabric().settle();
 }
 
-TEST_F(EventsTest, ALostCompletionQueueIsThatOfItsJfc) {
+TEST_F(EventsTest, ALostCompletionQueueIsReportedForItsJfc) {
   fake().raise_cq_event(pair_->send->sender->pump()->cq(), IBV_EVENT_CQ_ERR);
   fabric().settle();
   EXPECT_TRUE(readable());
@@ -272,7 +272,7 @@ TEST_F(EventsTest, DatagramsEndWithTheirCompletionQueue) {
 }
 
 // Some devices report it only there.
-TEST_F(EventsTest, AQueueThatCannotBePolledIsLost) {
+TEST_F(EventsTest, AFailedPollLosesTheCompletionQueue) {
   pair_->connect();
   fake().stall_all();
   Chain chain(pair_->target.get());
@@ -321,7 +321,7 @@ TEST_F(EventsTest, ReceivesEndWithTheirCompletionQueue) {
 }
 
 // A pending connection keeps the queue longer than its sender, whose JFC may be gone.
-TEST_F(EventsTest, ALostCompletionQueueWithoutASenderIsNobodys) {
+TEST_F(EventsTest, ALostCompletionQueueWithoutASenderIsIgnored) {
   fabric().connector.hold = true;
   Chain chain(pair_->target.get());
   chain.send(pair_->here->sge(0, 8), 1);
@@ -338,7 +338,7 @@ TEST_F(EventsTest, ALostCompletionQueueWithoutASenderIsNobodys) {
   EXPECT_TRUE(pump.expired());
 }
 
-TEST_F(EventsTest, ALostReceiveQueueIsThatOfItsJfr) {
+TEST_F(EventsTest, ALostReceiveQueueIsReportedForItsJfr) {
   static ibv_srq* made;
   static ibv_srq* (*create)(ibv_pd*, ibv_srq_init_attr*);
   create = std::exchange(fake().table().create_srq, [](ibv_pd* pd, ibv_srq_init_attr* attr) {
@@ -356,7 +356,7 @@ TEST_F(EventsTest, ALostReceiveQueueIsThatOfItsJfr) {
 }
 
 // The next request makes a new connection; what was sent is received.
-TEST_F(EventsTest, ALostConnectionIsMadeAnew) {
+TEST_F(EventsTest, ALostConnectionIsReplaced) {
   ASSERT_EQ(pair_->post_receive(7), URMA_SUCCESS);
   pair_->connect();
   fake().raise_qp_event(pair_->sender_pair(), IBV_EVENT_QP_FATAL);

@@ -148,7 +148,7 @@ TEST_F(FakeDataTest, AForeignLocalKeyIsRefused) {
   EXPECT_TRUE(poll(&b_).empty());
 }
 
-TEST_F(FakeDataTest, AMessageThatDoesNotFitBreaksBothEnds) {
+TEST_F(FakeDataTest, AMessageThatDoesNotFitFailsBothEnds) {
   make_pair();
   ASSERT_EQ(receive(&b_, 1, 0, 4), 0);
   ASSERT_EQ(receive(&b_, 2, 0, 64), 0);
@@ -185,13 +185,13 @@ TEST_F(FakeDataTest, RetriesRunOut) {
   EXPECT_EQ(statuses(&a_), Statuses{IBV_WC_RNR_RETRY_EXC_ERR});
 }
 
-TEST_F(FakeDataTest, RetriesThatPassAtOnce) {
+TEST_F(FakeDataTest, RetriesWithoutDelayRunOutAtOnce) {
   make_pair(true, 2);
   ASSERT_EQ(post(IBV_WR_SEND, a_.sge(0, 5)), 0);
   EXPECT_EQ(statuses(&a_), Statuses{IBV_WC_RNR_RETRY_EXC_ERR});
 }
 
-TEST_F(FakeDataTest, APeerThatIsGoneDoesNotAnswer) {
+TEST_F(FakeDataTest, AnEndedPeerDoesNotAnswer) {
   make_pair();
   fake_.set_reachable("b", false);
   ASSERT_EQ(post_write(4, 0), 0);
@@ -210,7 +210,7 @@ TEST_F(FakeDataTest, AChosenRequestFails) {
   EXPECT_EQ(statuses(&a_), (Statuses{IBV_WC_REM_OP_ERR, IBV_WC_WR_FLUSH_ERR, IBV_WC_WR_FLUSH_ERR}));
 }
 
-TEST_F(FakeDataTest, DatagramsArriveBehindTheirHeader) {
+TEST_F(FakeDataTest, DatagramsArriveAfterTheirHeader) {
   fake_.add_device({.name = "a", .gids = {{"fe80::1"}, {"10.0.0.1"}}});
   make(&a_, 0, IBV_QPT_UD, false);
   make(&b_, 0, IBV_QPT_UD, false);

@@ -45,7 +45,7 @@ TEST_F(FakeQueueTest, SlotsAreFreeOnceALaterCompletionIsPolled) {
   EXPECT_TRUE(poll(&a_).empty());
 }
 
-TEST_F(FakeQueueTest, AListIsPostedUpToTheBadOne) {
+TEST_F(FakeQueueTest, AListIsPostedUpToTheBadRequest) {
   make_pair();
   ibv_send_wr wrs[3] = {};
   ibv_sge sge = a_.sge(0, 4);
@@ -137,7 +137,7 @@ TEST_F(FakeQueueTest, HeldCompletionsAppearWhenReleased) {
   EXPECT_EQ(statuses(&a_), Statuses{IBV_WC_SUCCESS});
 }
 
-TEST_F(FakeQueueTest, TheLimitIsToldOnce) {
+TEST_F(FakeQueueTest, TheLimitIsReportedOnce) {
   make_pair();
   for (uint64_t i = 0; i < 4; ++i) ASSERT_EQ(receive(&b_, i, 0, 64), 0);
   ibv_srq_attr attr = {0, 0, 3};
@@ -152,7 +152,7 @@ TEST_F(FakeQueueTest, TheLimitIsToldOnce) {
   EXPECT_EQ(attr.srq_limit, 0U);
 }
 
-TEST_F(FakeQueueTest, SharedReceivesFillUp) {
+TEST_F(FakeQueueTest, ASharedReceiveQueueFillsUp) {
   make_pair();
   for (uint64_t i = 0; i < 16; ++i) ASSERT_EQ(receive(&b_, i, 0, 64), 0);
   EXPECT_EQ(receive(&b_, 16, 0, 64), ENOMEM);
@@ -161,7 +161,7 @@ TEST_F(FakeQueueTest, SharedReceivesFillUp) {
   EXPECT_EQ(receive(&b_, 16, 0, 64), 0);
 }
 
-TEST_F(FakeQueueTest, ErrorFlushesWhatWaits) {
+TEST_F(FakeQueueTest, ErrorFlushesPendingRequests) {
   make_pair(false);
   ASSERT_EQ(receive(&b_, 8, 0, 64), 0);
   ibv_qp_attr attr = {};
@@ -194,7 +194,7 @@ TEST_F(FakeQueueTest, StatesAreEnteredInOrder) {
   EXPECT_EQ(bad, &wr);
 }
 
-TEST_F(FakeQueueTest, WhatIsInUseIsNotEnded) {
+TEST_F(FakeQueueTest, ObjectsInUseAreNotDestroyed) {
   make_pair();
   EXPECT_EQ(api().destroy_cq(a_.cq.get()), EBUSY);
   EXPECT_EQ(api().destroy_srq(b_.srq.get()), EBUSY);
@@ -203,7 +203,7 @@ TEST_F(FakeQueueTest, WhatIsInUseIsNotEnded) {
   EXPECT_EQ(api().close_device(a_.context.get()), EBUSY);
 }
 
-TEST_F(FakeQueueTest, EndingWaitsForTheAcknowledgement) {
+TEST_F(FakeQueueTest, DestroyWaitsForTheAcknowledgement) {
   make_pair();
   fake_.raise_qp_event(a_.qp->qp_num, IBV_EVENT_QP_FATAL);
   ibv_async_event event = {};
@@ -219,7 +219,7 @@ TEST_F(FakeQueueTest, EndingWaitsForTheAcknowledgement) {
   ending.join();
 }
 
-TEST_F(FakeQueueTest, CompletionsOutliveTheirQueuePairWhereTheDeviceIsSo) {
+TEST_F(FakeQueueTest, CompletionsMayOutliveTheirQueuePair) {
   make_pair();
   ASSERT_EQ(post_write(4, 0), 0);
   a_.qp.reset();

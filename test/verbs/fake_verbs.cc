@@ -153,7 +153,7 @@ void FakeVerbs::set_list_error(int error) {
 void FakeVerbs::fail(const std::string& verb, int error, uint64_t nth) {
   const FakeLock lock(fabric_->mutex);
   ASSERT_NE(std::find(std::begin(kVerbs), std::end(kVerbs), verb), std::end(kVerbs))
-      << verb << " cannot fail, or is no verb";
+      << verb << " cannot fail, or is not a verb";
   fabric_->failures[verb].push_back({fabric_->calls[verb] + nth, error});
 }
 

@@ -194,7 +194,7 @@ void ack_async_event(ibv_async_event* event) {
   FakeCall call("ack_async_event");
   auto* unacked = unacked_of(*event);
   if (unacked == nullptr) return;
-  ASSERT_GT(*unacked, 0U) << "an event is acknowledged that was not taken";
+  ASSERT_GT(*unacked, 0U) << "an event was acknowledged but never fetched";
   --*unacked;
   call->acked.notify_all();
 }
@@ -324,7 +324,7 @@ int get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void** cq_context) {
 void ack_cq_events(ibv_cq* base, unsigned int count) {
   FakeCall call("ack_cq_events");
   auto* cq = static_cast<FakeCq*>(base);
-  ASSERT_GE(cq->unacked, count) << "more events are acknowledged than were taken";
+  ASSERT_GE(cq->unacked, count) << "more events were acknowledged than fetched";
   cq->unacked -= count;
   call->acked.notify_all();
 }

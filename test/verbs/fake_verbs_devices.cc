@@ -226,7 +226,7 @@ ibv_mr* make_region(FakeFabric* fabric, ibv_pd* pd, uint64_t iova, size_t length
   mr->iova = iova;
   mr->base = base;
   mr->access = access;
-  // Never reused, and distinct where devices keep them distinct.
+  // Never reused, and distinct if devices keep them distinct.
   mr->lkey = fabric->next_key++;
   const bool iwarp = static_cast<FakeContext*>(pd->context)->owner->options.iwarp;
   mr->rkey = iwarp ? mr->lkey : fabric->next_key++;

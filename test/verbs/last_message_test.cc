@@ -78,7 +78,7 @@ TEST_P(LastMessageTest, ArrivesBeforeTheError) {
   EXPECT_EQ(pair_.statuses(1), Statuses{URMA_CR_WR_FLUSH_ERR});
 }
 
-TEST_P(LastMessageTest, ArrivesThoughItWantsNoRecord) {
+TEST_P(LastMessageTest, ArrivesIfItIsUnsignalled) {
   pair_.post_sends(1, 2, /*signalled=*/false);
   pair_.enter(URMA_JETTY_STATE_ERROR);
   pair_.open();
@@ -107,7 +107,7 @@ TEST_P(LastMessageTest, ArrivesThoughItsQueueEndsTwice) {
   pair_.expect_received(1, 1);
 }
 
-TEST_P(LastMessageTest, GoesBeforeWhatFollowsTheError) {
+TEST_P(LastMessageTest, IsSentBeforeRequestsPostedAfterTheError) {
   pair_.post_sends(1, 1);
   pair_.enter(URMA_JETTY_STATE_ERROR);
   pair_.enter(URMA_JETTY_STATE_READY);
@@ -120,7 +120,7 @@ TEST_P(LastMessageTest, GoesBeforeWhatFollowsTheError) {
 }
 
 // Requests posted to a suspended queue wait until it resumes, whatever the state of its connection.
-TEST_P(LastMessageTest, TakesNothingAlongOfASuspendedQueue) {
+TEST_P(LastMessageTest, DoesNotSendRequestsOfASuspendedQueue) {
   pair_.post_sends(1, 1);
   pair_.enter(URMA_JETTY_STATE_SUSPENDED);
   pair_.post_sends(2, 2);
@@ -167,7 +167,7 @@ TEST(LastMessageEndTest, ARefusalFlushesIt) {
             (Statuses{URMA_CR_WR_FLUSH_ERR, URMA_CR_WR_FLUSH_ERR, URMA_CR_WR_FLUSH_ERR_DONE}));
 }
 
-TEST(LastMessageEndTest, APeerThatIsNotBoundFlushesIt) {
+TEST(LastMessageEndTest, AnUnboundPeerFlushesIt) {
   Held pair(URMA_TM_RC);
   pair.post_sends(1, 1);
   pair.send->sender->unbind();
@@ -176,7 +176,7 @@ TEST(LastMessageEndTest, APeerThatIsNotBoundFlushesIt) {
 }
 
 // Otherwise it waits for a receive indefinitely.
-TEST(LastMessageEndTest, IsFlushedWhereNoReceiveComes) {
+TEST(LastMessageEndTest, IsFlushedWithoutAReceive) {
   Held pair(URMA_TM_RM);
   ASSERT_EQ(pair.post_receive(1), URMA_SUCCESS);
   pair.post_sends(1, 2);
@@ -187,7 +187,7 @@ TEST(LastMessageEndTest, IsFlushedWhereNoReceiveComes) {
   pair.expect_received(1, 1);
 }
 
-TEST(LastMessageEndTest, WhatWasWrongWithItIsSaid) {
+TEST(LastMessageEndTest, ItsErrorIsReported) {
   Held pair(URMA_TM_RM, {.vague_receives = true});
   ASSERT_EQ(pair.post_receive(1, 0, 4), URMA_SUCCESS);
   pair.post_sends(1, 2);
@@ -197,7 +197,7 @@ TEST(LastMessageEndTest, WhatWasWrongWithItIsSaid) {
             (Statuses{URMA_CR_REM_RESP_LEN_ERR, URMA_CR_WR_FLUSH_ERR, URMA_CR_WR_FLUSH_ERR_DONE}));
 }
 
-TEST(LastMessageEndTest, TheDeviceHasNothingOfItBehindTheReset) {
+TEST(LastMessageEndTest, TheDeviceHoldsNothingOfItAfterTheReset) {
   NEEDS_FAKE();
   Held pair(URMA_TM_RM);
   ASSERT_EQ(pair.post_receive(1), URMA_SUCCESS);
@@ -232,7 +232,7 @@ TEST(LastMessageEndTest, NoConnectionOutlivesIt) {
   pair.send.reset();
 }
 
-TEST(LastMessageEndTest, SilenceIsWaitedForOnce) {
+TEST(LastMessageEndTest, SilentPeerIsWaitedForOnce) {
   Held pair(URMA_TM_RC);
   pair.fabric.connector.refusal = Answer::kUnreachable;
   pair.send->sender->connect_ahead(pair.target.get());
@@ -252,7 +252,7 @@ struct Behind : Held {
   }
 };
 
-TEST(LastMessageEndTest, WhatNobodyCanSayOfAnAtomicBehindIt) {
+TEST(LastMessageEndTest, AnAtomicAfterItHasAnUnknownResult) {
   Behind pair(URMA_TM_RM);
   Chain chain(pair.target.get());
   chain.atomic(URMA_OPC_FADD, pair.here->sge(8, 8), pair.there->remote_sge(0, 8), 1, 0, 2);
@@ -261,7 +261,7 @@ TEST(LastMessageEndTest, WhatNobodyCanSayOfAnAtomicBehindIt) {
   EXPECT_EQ(pair.statuses(2), (Statuses{URMA_CR_WR_FLUSH_ERR, URMA_CR_REM_OPERATION_ERR}));
 }
 
-TEST(LastMessageEndTest, AMessageBehindItGoesOnWhereItWasNotReceived) {
+TEST(LastMessageEndTest, AMessageAfterItContinuesIfItWasNotReceived) {
   Behind pair(URMA_TM_RM);
   pair.post_sends(2, 2);
   pair.open();
@@ -271,7 +271,7 @@ TEST(LastMessageEndTest, AMessageBehindItGoesOnWhereItWasNotReceived) {
   pair.expect_received(2, 2);
 }
 
-TEST(LastMessageEndTest, AMessageBehindItEndsWhereNobodyHasCounted) {
+TEST(LastMessageEndTest, AMessageAfterItFailsWithoutACount) {
   Behind pair(URMA_TM_RM);
   pair.fabric.connector.knows_count = false;
   pair.post_sends(2, 2);
@@ -279,7 +279,7 @@ TEST(LastMessageEndTest, AMessageBehindItEndsWhereNobodyHasCounted) {
   EXPECT_EQ(pair.statuses(2), (Statuses{URMA_CR_WR_FLUSH_ERR, URMA_CR_REM_OPERATION_ERR}));
 }
 
-TEST(LastMessageEndTest, ALostPeerEndsWhatIsBehindIt) {
+TEST(LastMessageEndTest, ALostPeerEndsLaterRequests) {
   NEEDS_FAKE();
   Behind pair(URMA_TM_RM);
   pair.fabric.fake->stall_all();
@@ -293,7 +293,7 @@ TEST(LastMessageEndTest, ALostPeerEndsWhatIsBehindIt) {
 }
 
 // Also if the device takes longer than a flush waits for it.
-TEST(LastMessageEndTest, ADatagramBehindItLeaves) {
+TEST(LastMessageEndTest, ADatagramAfterItIsSent) {
   NEEDS_FAKE();
   constexpr uint64_t kLongerNs = 200'000'000;
   Behind pair(URMA_TM_UM);

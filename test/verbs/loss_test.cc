@@ -191,7 +191,7 @@ TEST_F(LossTest, BothConnectAtOnce) {
   EXPECT_GT(fake->lost_datagrams(), 0U);
 }
 
-TEST_F(LossTest, BoundAndUnboundAndBoundAgain) {
+TEST_F(LossTest, BindsUnbindsAndBindsAgain) {
   start_two();
   End a(ctx_, URMA_TM_RC);
   End b(other_, URMA_TM_RC);
@@ -220,7 +220,7 @@ TEST_F(LossTest, ABindConnects) {
 }
 
 // The bind makes the connection, and its channel is known only after that.
-TEST_F(LossTest, RecordsTellTheChannelThatTheBindHasPicked) {
+TEST_F(LossTest, RecordsNameTheChannelOfTheBind) {
   start_two();
   End a(ctx_, URMA_TM_RC);
   End b(other_, URMA_TM_RC);
@@ -248,7 +248,7 @@ TEST_F(LossTest, RecordsTellTheChannelThatTheBindHasPicked) {
 }
 
 // What has reached the first does not reach the second, and nothing arrives twice.
-TEST_F(LossTest, APeerThatIsBackIsFound) {
+TEST_F(LossTest, ARestartedPeerIsFound) {
   constexpr uint32_t kChosen = 4711;
   start_two();
   End a(ctx_, URMA_TM_RM);

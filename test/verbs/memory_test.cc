@@ -50,7 +50,7 @@ class MemoryTest : public DeviceFixture {
       ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 };
 
-TEST_F(MemoryTest, RightsBecomeThoseOfTheDevice) {
+TEST_F(MemoryTest, RightsAreTranslatedForTheDevice) {
   const auto device = open({});
   const int local = IBV_ACCESS_LOCAL_WRITE;
   EXPECT_EQ(accesses(*device, {}), std::vector<int>{local});
@@ -65,7 +65,7 @@ TEST_F(MemoryTest, RightsBecomeThoseOfTheDevice) {
   EXPECT_EQ(accesses(*device, {.non_pin = true}), std::vector<int>{local});
 }
 
-TEST_F(MemoryTest, WhatTheDeviceLacksIsNotAskedFor) {
+TEST_F(MemoryTest, UnsupportedRightsAreNotRequested) {
   const auto device = open({.has_atomics = false, .has_on_demand = true});
   EXPECT_EQ(accesses(*device, {kAll, true}),
             std::vector<int>{IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
@@ -85,7 +85,7 @@ TEST_F(MemoryTest, OnlyGrantedMemoryHasAKeyForPeers) {
 }
 
 // The peer writes to the sink of a READ, but must not be able to write to memory it may only read.
-TEST_F(MemoryTest, IwarpSinksHaveAKeyOfTheirOwn) {
+TEST_F(MemoryTest, IwarpSinksHaveASeparateKey) {
   const auto device = open({.iwarp = true});
   const int sink = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
   const int readable = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ;
@@ -134,7 +134,7 @@ struct Refusal {
 
 class RefusalTest : public MemoryTest, public testing::WithParamInterface<Refusal> {};
 
-TEST_P(RefusalTest, SaysWhatToDo) {
+TEST_P(RefusalTest, NamesTheRemedy) {
   const auto device = open({});
   const auto before = fake_.objects();
   fake_.fail("reg_mr", GetParam().error);
@@ -161,7 +161,7 @@ TEST_F(MemoryTest, UnmappedMemoryIsRefused) {
 }
 
 // One of the two registrations of iWARP.
-TEST_F(MemoryTest, HalfARegistrationIsUndone) {
+TEST_F(MemoryTest, AnIncompleteRegistrationIsUndone) {
   const auto device = open({.iwarp = true});
   const auto before = fake_.objects();
   fake_.fail("reg_mr", ENOMEM, 2);
@@ -172,7 +172,7 @@ TEST_F(MemoryTest, HalfARegistrationIsUndone) {
   EXPECT_EQ(fake_.objects(), before);
 }
 
-TEST_F(MemoryTest, DmabufsAreRegisteredWhereTheDeviceCan) {
+TEST_F(MemoryTest, DmabufsAreRegisteredIfTheDeviceCan) {
   const auto device = open({.has_dmabuf = true});
   EXPECT_TRUE(device->info().has_dmabuf);
   const Fd file(::memfd_create("dmabuf", MFD_CLOEXEC));
@@ -186,7 +186,7 @@ TEST_F(MemoryTest, DmabufsAreRegisteredWhereTheDeviceCan) {
             URMA_EINVAL);
 }
 
-TEST_F(MemoryTest, DmabufsAreRefusedWhereItCannot) {
+TEST_F(MemoryTest, DmabufsAreRefusedIfTheDeviceCannot) {
   const auto device = open({});
   EXPECT_FALSE(device->info().has_dmabuf);
   const auto [status, text] =

@@ -42,7 +42,7 @@ std::vector<Message> all_messages() {
   };
 }
 
-TEST(Messages, ComeBackAsTheyWere) {
+TEST(Messages, RoundTrip) {
   for (const Message& message : all_messages()) {
     const DatagramBytes bytes = encode(message);
     Message decoded;
@@ -52,7 +52,7 @@ TEST(Messages, ComeBackAsTheyWere) {
   }
 }
 
-TEST(Messages, EachChangedBitAndEachLengthIsNoticed) {
+TEST(Messages, EachChangedBitAndLengthIsDetected) {
   for (const Message& message : all_messages()) {
     const DatagramBytes bytes = encode(message);
     Message decoded;
@@ -178,7 +178,7 @@ TEST(Tickets, HoldForOneAddressAndNonce) {
   EXPECT_FALSE(office.valid(ticket, address, 9));
 }
 
-TEST(Addresses, WhatIsOneHosts) {
+TEST(Addresses, OnlyUnicastAddressesNameAHost) {
   const auto unicast = [](std::initializer_list<uint8_t> end, bool mapped) {
     NetAddress address = {};
     if (mapped) address.ip[10] = address.ip[11] = 0xff;
@@ -194,7 +194,7 @@ TEST(Addresses, WhatIsOneHosts) {
   EXPECT_FALSE(unicast({}, false));
 }
 
-TEST(Addresses, InfinibandLeadsToIpoib) {
+TEST(Addresses, InfinibandGidsMapToIpoibAddresses) {
   urma_eid_t gid = {};
   gid.raw[0] = 0xfe;
   gid.raw[1] = 0xc0;  // another subnet prefix than the link-local one

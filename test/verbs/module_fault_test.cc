@@ -59,7 +59,7 @@ class ModuleFaultTest : public ModuleTest {
   urma_target_seg_t* imported_ = nullptr;
 };
 
-TEST_F(ModuleFaultTest, RequestsAreHitAsThePlanSays) {
+TEST_F(ModuleFaultTest, FaultsFollowThePlan) {
   start_with("token:op=write,after=1,count=1;rnr:after=1,count=1");
   {
     const Loop loop(ctx_);
@@ -82,7 +82,7 @@ TEST_F(ModuleFaultTest, RequestsAreHitAsThePlanSays) {
 }
 
 // It is held back, and later ones with it, until its queue ends.
-TEST_F(ModuleFaultTest, ADelayHoldsBackWhatFollows) {
+TEST_F(ModuleFaultTest, ADelayHoldsBackLaterRequests) {
   start_with("delay:ms=3600000,op=write,after=1,count=1");
   {
     const Loop loop(ctx_);
@@ -102,7 +102,7 @@ TEST_F(ModuleFaultTest, ADelayHoldsBackWhatFollows) {
   end();
 }
 
-TEST_F(ModuleFaultTest, AnEndedConnectionIsMadeAnew) {
+TEST_F(ModuleFaultTest, AnEndedConnectionIsReplaced) {
   start_with("drop:op=write,after=1,count=1");
   {
     const Loop loop(ctx_);
@@ -117,7 +117,7 @@ TEST_F(ModuleFaultTest, AnEndedConnectionIsMadeAnew) {
 }
 
 // Both ends are in this process, which seems to be gone.
-TEST_F(ModuleFaultTest, BoundJettysAreToldOfAnEndedConnection) {
+TEST_F(ModuleFaultTest, AnEndedConnectionIsReportedToBoundJettys) {
   start_with("drop:op=write,after=1,count=1");
   urma_jfc_cfg_t jfc_cfg = urma_test::jfc_config(64);
   urma_jfc_t* jfc = urma_create_jfc(ctx_, &jfc_cfg);
@@ -163,7 +163,7 @@ TEST_F(ModuleFaultTest, BoundJettysAreToldOfAnEndedConnection) {
   end();
 }
 
-TEST_F(ModuleFaultTest, AQueueFailsBehindItsRequest) {
+TEST_F(ModuleFaultTest, AQueueFailsAfterItsRequest) {
   start_with("queue:op=write");
   {
     const Loop loop(ctx_);
@@ -177,7 +177,7 @@ TEST_F(ModuleFaultTest, AQueueFailsBehindItsRequest) {
   end();
 }
 
-TEST_F(ModuleFaultTest, AReceiverFailsBehindAReceive) {
+TEST_F(ModuleFaultTest, AReceiverFailsAfterAReceive) {
   start_with("jfr:after=1");
   {
     const Loop loop(ctx_);
@@ -209,7 +209,7 @@ TEST_F(ModuleFaultTest, DatagramsAreLost) {
   end();
 }
 
-TEST_F(ModuleFaultTest, APortThatIsDownAnswersNobody) {
+TEST_F(ModuleFaultTest, APortThatIsDownDoesNotAnswer) {
   start_with("port");
   expect_event(URMA_EVENT_PORT_DOWN);
   {

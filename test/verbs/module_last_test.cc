@@ -51,7 +51,7 @@ TEST_F(ModuleTest, TheFirstMessageArrivesThoughItsImportEnds) {
   }
 }
 
-TEST_F(ModuleTest, AnEndWaitsForNobodyWhoIsNotThere) {
+TEST_F(ModuleTest, AnEndDoesNotWaitForAMissingPeer) {
   ::setenv("URMA_VERBS_TIMEOUT_MS", "100", 1);
   start({});
   ::unsetenv("URMA_VERBS_TIMEOUT_MS");
@@ -75,7 +75,7 @@ TEST_F(ModuleTest, AnEndWaitsForNobodyWhoIsNotThere) {
 }
 
 // While it waits, its JFC stays: another thread cannot delete it.
-TEST_F(ModuleTest, AnEndThatWaitsHoldsItsJfc) {
+TEST_F(ModuleTest, AnEndThatWaitsKeepsItsJfc) {
   ::setenv("URMA_VERBS_TIMEOUT_MS", "100", 1);
   start({});
   ::unsetenv("URMA_VERBS_TIMEOUT_MS");
@@ -100,7 +100,7 @@ TEST_F(ModuleTest, AnEndThatWaitsHoldsItsJfc) {
 }
 
 // If the message finds no receive.
-TEST_F(ModuleTest, DeletingWaitsForNoReceive) {
+TEST_F(ModuleTest, DeletingDoesNotWaitForAReceive) {
   start({});
   const Loop loop(ctx_);
   send_and_delete(loop, loop.target);

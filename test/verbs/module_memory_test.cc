@@ -14,7 +14,7 @@
 namespace urma::verbs {
 namespace {
 
-TEST_F(ModuleTest, MemoryOfADmabufIsReachedByTheDeviceAlone) {
+TEST_F(ModuleTest, OnlyTheDeviceAccessesDmabufMemory) {
   start({.has_dmabuf = true});
   const Fd buffer(::memfd_create("dmabuf", MFD_CLOEXEC));
   ASSERT_EQ(::ftruncate(buffer.get(), 4 * kPage), 0);
@@ -58,7 +58,7 @@ TEST_F(ModuleTest, MemoryOfADmabufIsReachedByTheDeviceAlone) {
   EXPECT_EQ(urma_unregister_seg(foreign), URMA_SUCCESS);
 }
 
-TEST_F(ModuleTest, WhatIsNoDmabufIsRefused) {
+TEST_F(ModuleTest, OtherDescriptorsAreRefusedAsDmabuf) {
   start({.has_dmabuf = true});
   const Fd buffer(::memfd_create("dmabuf", MFD_CLOEXEC));
   ASSERT_EQ(::ftruncate(buffer.get(), kPage), 0);
@@ -112,7 +112,7 @@ struct FakeGpu {
       2, 0, pin, unpin, is_device_va, nullptr, nullptr};
 };
 
-TEST_F(ModuleTest, MemoryOfGpusIsPinnedByItsOwnProvider) {
+TEST_F(ModuleTest, GpuMemoryIsPinnedByItsProvider) {
   start({.has_dmabuf = true});
   const Fd buffer(::memfd_create("dmabuf", MFD_CLOEXEC));
   ASSERT_EQ(::ftruncate(buffer.get(), 8 * kPage), 0);
@@ -152,7 +152,7 @@ TEST_F(ModuleTest, MemoryOfGpusIsPinnedByItsOwnProvider) {
   host()->registry->set_rdma_interface(nullptr);
 }
 
-TEST_F(ModuleTest, ADeviceThatTakesNoDmabufsSaysSo) {
+TEST_F(ModuleTest, ADeviceWithoutDmabufsReportsIt) {
   start({});
   const Fd buffer(::memfd_create("dmabuf", MFD_CLOEXEC));
   urma_seg_cfg_t cfg = seg_cfg(kPage, kPage);

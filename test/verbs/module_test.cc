@@ -19,7 +19,7 @@
 namespace urma::verbs {
 namespace {
 
-TEST_F(ModuleTest, WhatIsEmulatedIsTold) {
+TEST_F(ModuleTest, EmulatedAtomicsAreReported) {
   start({.has_dmabuf = true});
   urma_ext_device_t told;
   ASSERT_EQ(urma_ext_query_device(device_, &told), URMA_SUCCESS);
@@ -38,7 +38,7 @@ TEST_F(ModuleTest, WhatIsEmulatedIsTold) {
   EXPECT_EQ(urma_ext_query_device(&foreign, &told), URMA_EINVAL);
 }
 
-TEST_F(ModuleTest, WithoutAtomicsNoneIsEmulated) {
+TEST_F(ModuleTest, NoAtomicsAreEmulatedWithoutAtomics) {
   start({.has_atomics = false});
   urma_ext_device_t told;
   ASSERT_EQ(urma_ext_query_device(device_, &told), URMA_SUCCESS);
@@ -96,7 +96,7 @@ TEST_F(ModuleTest, ConnectionsAreListedAtBothEnds) {
   EXPECT_EQ(urma_unregister_seg(own), URMA_SUCCESS);
 }
 
-TEST_F(ModuleTest, TheTypeIsThatOfTheSetting) {
+TEST_F(ModuleTest, TheSettingSelectsTheType) {
   ::setenv("URMA_VERBS_TYPE", "ib", 1);
   start({});
   ::unsetenv("URMA_VERBS_TYPE");
@@ -128,7 +128,7 @@ TEST_F(ModuleTest, TheTypeIsUbWithoutASetting) {
   EXPECT_EQ(urma_get_device_by_eid(ctx_->eid, URMA_TRANSPORT_IB), nullptr);
 }
 
-TEST_F(ModuleTest, TheStateOfThePortIsThatOfNow) {
+TEST_F(ModuleTest, TheStateOfThePortIsCurrent) {
   start({});
   const auto state = [&] {
     urma_device_attr_t attr;
@@ -205,7 +205,7 @@ TEST_F(ModuleTest, RefusalsOfTheDeviceNameTheRemedy) {
   ASSERT_NE(ctx_, nullptr);
 }
 
-TEST_F(ModuleTest, APeerThatIsNotThereIsNamed) {
+TEST_F(ModuleTest, AMissingPeerIsNamed) {
   start({});
   const Loop loop(ctx_);
   urma_jfr_id_t nobody = loop.jfr->jfr_id;
@@ -233,7 +233,7 @@ TEST_F(ModuleTest, ADeviceThatDoesNotAnswerIsNamed) {
 }
 
 // Addresses come and go, and others move up.
-TEST_F(ModuleTest, AnAddressIsFoundWhereverItsTableHasIt) {
+TEST_F(ModuleTest, AnAddressIsFoundAtAnyIndexOfItsTable) {
   start({});
   fake->set_gids("fake0", {{"10.77.0.1"}, {"127.0.0.1"}});
   fake->raise_port_event("fake0", IBV_EVENT_GID_CHANGE);
@@ -248,11 +248,11 @@ TEST_F(ModuleTest, AnAddressIsFoundWhereverItsTableHasIt) {
     return std::all_of(pairs.begin(), pairs.end(),
                        [](uint32_t pair) { return fake->gid_index_of(pair) == 1; });
   };
-  EXPECT_TRUE(soon(from_second)) << "once the event is through";
+  EXPECT_TRUE(soon(from_second)) << "it works after the event was handled";
 }
 
 // A peer that asks for both kinds of end under one number would get one that it need not return.
-TEST_F(ModuleTest, OneConnectionHasOneEnd) {
+TEST_F(ModuleTest, OneConnectionNumberHasOneEnd) {
   ASSERT_NO_FATAL_FAILURE(start({}));
   const Loop loop(ctx_);
   auto& transport = static_cast<Transport&>(static_cast<urma::Context*>(ctx_)->transport());

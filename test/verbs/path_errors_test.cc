@@ -27,7 +27,7 @@ TEST(PathErrorsTest, QueueFullIsNoMemory) {
   EXPECT_EQ(pair.sent(16)[15].user_ctx, 15U);
 }
 
-TEST(PathErrorsTest, NothingIsLostWhereTheDeviceHasNoRoom) {
+TEST(PathErrorsTest, NothingIsLostIfTheSendQueueIsFull) {
   NEEDS_FAKE();
   Pair pair;
   pair.connect();
@@ -44,7 +44,7 @@ TEST(PathErrorsTest, NothingIsLostWhereTheDeviceHasNoRoom) {
   }
 }
 
-TEST(PathErrorsTest, WhatTheDeviceRefusesFailsAlone) {
+TEST(PathErrorsTest, RequestRefusedByTheDeviceFailsAlone) {
   NEEDS_FAKE();
   Pair pair;
   pair.connect();
@@ -58,7 +58,7 @@ TEST(PathErrorsTest, WhatTheDeviceRefusesFailsAlone) {
   EXPECT_EQ(records[1].status, URMA_CR_SUCCESS);
 }
 
-TEST(PathErrorsTest, RequestThatIsPostedAloneIsRefusedOnceOrForEver) {
+TEST(PathErrorsTest, SingleRequestIsRetriedOrRefused) {
   NEEDS_FAKE();
   for (const int error : {ENOMEM, EINVAL}) {
     Pair pair;
@@ -74,7 +74,7 @@ TEST(PathErrorsTest, RequestThatIsPostedAloneIsRefusedOnceOrForEver) {
   }
 }
 
-TEST(PathErrorsTest, ErrorInTheMiddleFailsOneAndTheOthersGoOn) {
+TEST(PathErrorsTest, ErrorInTheMiddleFailsOnlyOneRequest) {
   Pair pair;
   pair.connect();
   Buffer narrow(&pair.fabric, 64, URMA_ACCESS_READ);
@@ -99,7 +99,7 @@ TEST(PathErrorsTest, ErrorInTheMiddleFailsOneAndTheOthersGoOn) {
   EXPECT_EQ(pair.send->sender->state(), URMA_JETTY_STATE_READY);
 }
 
-TEST(PathErrorsTest, OutOfBoundsIsRefusedHere) {
+TEST(PathErrorsTest, OutOfBoundsIsRefusedLocally) {
   Pair pair;
   pair.connect();
   Chain chain(pair.target.get());
@@ -112,7 +112,7 @@ TEST(PathErrorsTest, OutOfBoundsIsRefusedHere) {
   EXPECT_EQ(pair.fabric.connector.connects, 1);
 }
 
-TEST(PathErrorsTest, MemoryThatIsGoneHereFailsItsRequest) {
+TEST(PathErrorsTest, UnregisteredLocalMemoryFailsItsRequest) {
   Pair pair;
   pair.connect();
   Buffer gone(&pair.fabric, 64);
@@ -127,7 +127,7 @@ TEST(PathErrorsTest, MemoryThatIsGoneHereFailsItsRequest) {
   EXPECT_EQ(records[1].status, URMA_CR_LOC_ACCESS_ERR);
 }
 
-TEST(PathErrorsTest, KeyIsAskedForAnewWhenItsRegionHasGone) {
+TEST(PathErrorsTest, KeyIsRequestedAgainAfterItsRegionEnds) {
   Pair pair;
   pair.connect();
   // The owner registers the same memory again, under the same token id.
@@ -146,7 +146,7 @@ TEST(PathErrorsTest, KeyIsAskedForAnewWhenItsRegionHasGone) {
   EXPECT_EQ(records[1].status, URMA_CR_SUCCESS);
 }
 
-TEST(PathErrorsTest, ReceiverThatDoesNotAnswerFailsAllThatIsUnderWay) {
+TEST(PathErrorsTest, SilentReceiverFailsAllRequestsInFlight) {
   NEEDS_FAKE();
   Pair pair;
   pair.connect();
@@ -161,7 +161,7 @@ TEST(PathErrorsTest, ReceiverThatDoesNotAnswerFailsAllThatIsUnderWay) {
   EXPECT_EQ(pair.sent(1)[0].status, URMA_CR_SUCCESS);
 }
 
-TEST(PathErrorsTest, ReceiverThatIsNotReadyFailsEachMessage) {
+TEST(PathErrorsTest, ReceiverNotReadyFailsEachMessage) {
   Pair pair({}, 16, [](urma_jfs_cfg_t* jfs, urma_jfr_cfg_t*) { jfs->rnr_retry = 2; });
   Chain chain(pair.target.get());
   chain.send(pair.here->sge(0, 8), 1);
@@ -175,7 +175,7 @@ TEST(PathErrorsTest, ReceiverThatIsNotReadyFailsEachMessage) {
   EXPECT_EQ(pair.sent(1)[0].status, URMA_CR_SUCCESS);
 }
 
-TEST(PathErrorsTest, RefusedConnectionEndsWhatWaits) {
+TEST(PathErrorsTest, RefusedConnectionEndsPendingRequests) {
   Pair pair;
   pair.fabric.connector.refusal = Answer::kWrongToken;
   Chain chain(pair.target.get());
@@ -214,7 +214,7 @@ TEST(PathErrorsTest, ErrorStateFlushesInOrderWithAMarker) {
   pair.connect();
 }
 
-TEST(PathErrorsTest, SuspendedQueueKeepsWhatIsPosted) {
+TEST(PathErrorsTest, SuspendedQueueKeepsPostedRequests) {
   Pair pair;
   pair.connect();
   pair.send->sender->set_state(URMA_JETTY_STATE_SUSPENDED);
@@ -242,7 +242,7 @@ TEST(PathErrorsTest, DestroyedWithRequestsInFlight) {
   EXPECT_TRUE(pair.fabric.fake->queue_pairs().empty());
 }
 
-TEST(PathErrorsTest, StaleCompletionsHurtNobody) {
+TEST(PathErrorsTest, StaleCompletionsAreHarmless) {
   NEEDS_FAKE();
   Pair pair;
   pair.fabric.fake->set_clean_on_destroy(false);
@@ -274,7 +274,7 @@ struct Faucet {
 };
 
 // Requests after one that has ended its connection are flushed later, maybe much later.
-TEST(PathErrorsTest, WhatAConnectionLeftBehindFailsNoneOfTheNext) {
+TEST(PathErrorsTest, CompletionsOfAnOldConnectionDoNotAffectTheNext) {
   NEEDS_FAKE();
   Pair pair;
   pair.fabric.fake->set_clean_on_destroy(false);
@@ -307,7 +307,7 @@ TEST(PathErrorsTest, WhatAConnectionLeftBehindFailsNoneOfTheNext) {
   EXPECT_EQ(pair.fabric.connector.connects, 2);
 }
 
-TEST(PathErrorsTest, ReceiverThatTurnsItsSenderAwayIsHeard) {
+TEST(PathErrorsTest, ReasonOfARefusingReceiverArrives) {
   NEEDS_FAKE();
   Pair pair;
   pair.connect();
@@ -320,7 +320,7 @@ TEST(PathErrorsTest, ReceiverThatTurnsItsSenderAwayIsHeard) {
   EXPECT_EQ(pair.sent(1)[0].status, URMA_CR_REM_ACCESS_ABORT_ERR);
 }
 
-TEST(PathErrorsTest, WhatIwarpLacksIsRefusedAtPost) {
+TEST(PathErrorsTest, RequestsUnsupportedByIwarpAreRefusedAtPost) {
   NEEDS_FAKE();
   FakeDeviceOptions options;
   options.iwarp = true;

@@ -74,7 +74,7 @@ TEST(PathTest, ChainIsOneListWithOneDoorbell) {
   for (uint64_t i = 0; i < 12; ++i) EXPECT_EQ(records[i].user_ctx, i);
 }
 
-TEST(PathTest, BadRequestInChainLeavesThoseBeforeIt) {
+TEST(PathTest, BadRequestInChainKeepsEarlierOnes) {
   Pair pair;
   pair.connect();
   Chain chain(pair.target.get());
@@ -134,7 +134,7 @@ TEST(PathTest, InvalidationComesBeforeTheRecord) {
   EXPECT_EQ(pair.fabric.revoker.revoked[0].len, pair.there->segment.len);
 }
 
-TEST(PathTest, WriteNotifyWritesTheValueBehindTheData) {
+TEST(PathTest, WriteNotifyWritesTheValueAfterTheData) {
   Pair pair;
   std::memset(pair.here->data(), 0x5A, 256);
   Chain chain(pair.target.get());
@@ -146,7 +146,7 @@ TEST(PathTest, WriteNotifyWritesTheValueBehindTheData) {
   EXPECT_EQ(std::memcmp(pair.there->data(), pair.here->data(), 256), 0);
 }
 
-TEST(PathTest, UnsignalledRequestsLeaveTheirPlaces) {
+TEST(PathTest, UnsignalledRequestsFreeTheirSlots) {
   Pair pair;
   pair.connect();
   // Many times the depth, without a poll: a post makes room as soon as the device has some.
@@ -165,7 +165,7 @@ TEST(PathTest, UnsignalledRequestsLeaveTheirPlaces) {
   EXPECT_EQ(pair.sent(1)[0].user_ctx, kPosts);
 }
 
-TEST(PathTest, NopBehindUnsignalledRequestsCompletes) {
+TEST(PathTest, NopAfterUnsignalledRequestsCompletes) {
   Pair pair;
   pair.connect();
   Chain chain(pair.target.get());
@@ -226,7 +226,7 @@ struct Crowd {
   std::unique_ptr<SendEnd> send;
 };
 
-TEST(PathTest, ConnectionUsedLastStays) {
+TEST(PathTest, MostRecentConnectionStays) {
   NEEDS_FAKE();
   Crowd crowd(/*most=*/2);
   crowd.use(0);
@@ -239,7 +239,7 @@ TEST(PathTest, ConnectionUsedLastStays) {
   EXPECT_EQ(crowd.fabric.connector.connects, 3);
 }
 
-TEST(PathTest, BusyConnectionGivesWayOnceItIsIdle) {
+TEST(PathTest, BusyConnectionIsClosedWhenIdle) {
   NEEDS_FAKE();
   Crowd crowd(/*most=*/1);
   crowd.use(0);
@@ -258,7 +258,7 @@ TEST(PathTest, BusyConnectionGivesWayOnceItIsIdle) {
   EXPECT_EQ(crowd.fabric.connector.connects, 2);
 }
 
-TEST(PathTest, LeastUsedConnectionsGiveWay) {
+TEST(PathTest, LeastUsedConnectionsAreClosed) {
   NEEDS_FAKE();
   Fabric fabric({}, /*most_connections=*/3);
   auto jfc = fabric.make_jfc(64);
@@ -293,7 +293,7 @@ TEST(PathTest, LeastUsedConnectionsGiveWay) {
   EXPECT_TRUE(fabric.fake->queue_pairs().empty());
 }
 
-TEST(PathTest, CompletionsComeInPostOrderWhicheverTargetIsFaster) {
+TEST(PathTest, CompletionsComeInPostOrderAcrossTargets) {
   NEEDS_FAKE();
   Pair pair;
   pair.connect();

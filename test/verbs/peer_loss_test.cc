@@ -108,7 +108,7 @@ class PeerLossTest : public testing::TestWithParam<bool> {
 
 // TCP retransmits for a quarter of an hour, and reports nothing when there is nothing to
 // retransmit.
-TEST_P(PeerLossTest, OnlyRoceLeavesSilenceToTheDevice) {
+TEST_P(PeerLossTest, OnlyRoceLeavesTimeoutsToTheDevice) {
   const std::shared_ptr<Connection> connection = connect(1);
   lose(PeerLoss::kSilent);
   EXPECT_EQ(connection->broken, GetParam() ? URMA_CR_ACK_TIMEOUT_ERR : URMA_CR_SUCCESS);
@@ -116,7 +116,7 @@ TEST_P(PeerLossTest, OnlyRoceLeavesSilenceToTheDevice) {
 
 // As behind a firewall that rejects for a while. Unused connections that were lost meanwhile do not
 // affect how long the peer is watched.
-TEST_P(PeerLossTest, PeerThatIsBackIsWatchedForItsNewConnections) {
+TEST_P(PeerLossTest, RestartedPeerIsWatchedForItsNewConnections) {
   const std::shared_ptr<Connection> before = connect(1);
   lose(PeerLoss::kRefused);
   EXPECT_EQ(before->broken, URMA_CR_ACK_TIMEOUT_ERR);
@@ -131,7 +131,7 @@ TEST_P(PeerLossTest, PeerThatIsBackIsWatchedForItsNewConnections) {
 class IwarpPeerLossTest : public PeerLossTest {};
 
 // What it has received has not failed, even if its connection is gone before it says so.
-TEST_P(IwarpPeerLossTest, ReceiverThatEndsHasTheLastWord) {
+TEST_P(IwarpPeerLossTest, ReasonOfAnEndedReceiverIsAwaited) {
   peer_->server.probed = Answer::kNoSuchObject;
   const std::shared_ptr<Connection> told = connect(1);
   const std::shared_ptr<Connection> untold = connect(2);
@@ -148,7 +148,7 @@ TEST_P(IwarpPeerLossTest, ReceiverThatEndsHasTheLastWord) {
 }
 
 // Its code may be gone a moment later.
-TEST_P(IwarpPeerLossTest, ContextThatEndsWaitsForNoLastWord) {
+TEST_P(IwarpPeerLossTest, EndingContextAwaitsNoReason) {
   peer_->server.probed = Answer::kNoSuchObject;
   const std::shared_ptr<Connection> untold = connect(1);
   transport_->explain_break(untold->request);

@@ -88,7 +88,7 @@ class PumpTest : public ::testing::Test {
   std::unique_ptr<RemoteQueue> target_;
 };
 
-TEST_F(PumpTest, ReceiveWakes) {
+TEST_F(PumpTest, ReceiveWakesTheProgram) {
   make_connection();
   post_receive();
   receive_jfc_->arm(false);
@@ -101,7 +101,7 @@ TEST_F(PumpTest, ReceiveWakes) {
   EXPECT_EQ(wait(0), nullptr);
 }
 
-TEST_F(PumpTest, SendCompletionWakes) {
+TEST_F(PumpTest, SendCompletionWakesTheProgram) {
   NEEDS_FAKE();
   make_connection();
   post_receive();
@@ -114,7 +114,7 @@ TEST_F(PumpTest, SendCompletionWakes) {
   EXPECT_EQ(drain(send_jfc_.get()), 1);
 }
 
-TEST_F(PumpTest, PostBehindArmingIsWokenFor) {
+TEST_F(PumpTest, PostAfterArmingWakesTheProgram) {
   NEEDS_FAKE();
   make_connection();
   post_receive();
@@ -127,7 +127,7 @@ TEST_F(PumpTest, PostBehindArmingIsWokenFor) {
 }
 
 // The post arms it, and the request is done before that is complete.
-TEST_F(PumpTest, PostThatCompletesAtOnceWakes) {
+TEST_F(PumpTest, PostThatCompletesAtOnceWakesTheProgram) {
   NEEDS_FAKE();
   make_connection();
   for (int i = 0; i < 3; ++i) {
@@ -148,7 +148,7 @@ int arm_late(ibv_cq* cq, int solicited_only) {
 
 // Of two JFCEs, one reads the event for both. The poll of the other one arms the device again, and
 // must find what arrives meanwhile.
-TEST_F(PumpTest, CompletionWhileAPollArmsIsNotForgotten) {
+TEST_F(PumpTest, CompletionWhileAPollArmsIsNotLost) {
   NEEDS_FAKE();
   EventChannel other_channel(&pair_.fabric.ctx, 2);
   auto other_jfc = pair_.fabric.make_jfc(64, &other_channel);
@@ -184,7 +184,7 @@ TEST_F(PumpTest, CompletionWhileAPollArmsIsNotForgotten) {
   }
 }
 
-TEST_F(PumpTest, CompletionBeforeArmingIsToldAtOnce) {
+TEST_F(PumpTest, CompletionBeforeArmingIsReportedAtOnce) {
   make_connection();
   post_receive();
   post_send();
@@ -194,7 +194,7 @@ TEST_F(PumpTest, CompletionBeforeArmingIsToldAtOnce) {
 }
 
 // Each of these calls is a system call.
-TEST_F(PumpTest, AMessageIsWaitedForWithOneCallOfEachKind) {
+TEST_F(PumpTest, WaitingForAMessageTakesOneCallOfEachKind) {
   NEEDS_FAKE();
   make_connection();
   receive_jfc_->arm(false);
@@ -217,7 +217,7 @@ TEST_F(PumpTest, AMessageIsWaitedForWithOneCallOfEachKind) {
 }
 
 // A completion polled before anyone sleeps leaves its event behind, one more than is waited for.
-TEST_F(PumpTest, EventsThatAreLeftBehindHideNone) {
+TEST_F(PumpTest, LeftoverEventsHideNoNewOnes) {
   make_connection();
   for (int i = 0; i < 100; ++i) {
     receive_jfc_->arm(false);
@@ -265,7 +265,7 @@ TEST_F(PumpTest, CompletionWithoutRecordLeavesItArmed) {
   EXPECT_EQ(wait(kPatienceMs), send_jfc_.get());
 }
 
-TEST_F(PumpTest, OnlySolicitedWakesWhoAskedForThat) {
+TEST_F(PumpTest, OnlySolicitedMessagesWakeIfAskedFor) {
   make_connection();
   post_receive();
   post_receive();
@@ -297,7 +297,7 @@ TEST_F(PumpTest, ModerationCountsEachCompletionOnce) {
 }
 
 // Only the device knows which message was solicited, and another thread may take it.
-TEST_F(PumpTest, SolicitedMessageThatAnotherJfcTakesInWakes) {
+TEST_F(PumpTest, SolicitedMessagePolledByAnotherJfcWakes) {
   auto other_jfc = pair_.fabric.make_jfc(64, &channel_);
   {
     Attachment attachment(other_jfc.get(), receive_->receiver.get());

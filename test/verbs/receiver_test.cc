@@ -14,7 +14,7 @@
 namespace urma::verbs {
 namespace {
 
-TEST(ReceiverTest, ManySendersShareItsReceives) {
+TEST(ReceiverTest, ManySendersShareTheReceives) {
   Pair pair({}, 64);
   std::vector<std::unique_ptr<TestJfc>> jfcs;
   std::vector<std::unique_ptr<SendEnd>> senders;
@@ -40,7 +40,7 @@ TEST(ReceiverTest, ManySendersShareItsReceives) {
   }
 }
 
-TEST(ReceiverTest, ChainIsHandedOverInBatches) {
+TEST(ReceiverTest, ChainIsPostedInBatches) {
   NEEDS_FAKE();
   Pair pair({}, 64);
   std::vector<urma_sge_t> sges;
@@ -61,7 +61,7 @@ TEST(ReceiverTest, ChainIsHandedOverInBatches) {
   EXPECT_EQ(pair.receive->receiver->posted(), 64U);
 }
 
-TEST(ReceiverTest, RefusedReceiveInAChainLeavesThoseBeforeIt) {
+TEST(ReceiverTest, RefusedReceiveInAChainKeepsEarlierOnes) {
   Pair pair;
   urma_sge_t good = pair.there->sge(0, 64);
   urma_sge_t no_segment = good;
@@ -78,7 +78,7 @@ TEST(ReceiverTest, RefusedReceiveInAChainLeavesThoseBeforeIt) {
   EXPECT_EQ(pair.receive->receiver->posted(), 1U);
 }
 
-TEST(ReceiverTest, DeviceThatTakesHalfAChainSaysWhichHalf) {
+TEST(ReceiverTest, PartlyPostedChainReportsTheFirstFailure) {
   NEEDS_FAKE();
   Pair pair;
   pair.fabric.fake->fail("post_srq_recv", ENOMEM);
@@ -123,7 +123,7 @@ TEST_P(ReceiverFaultTest, TooShortReceiveFailsOnBothSides) {
   EXPECT_EQ(received[1].user_ctx, 2U);
 }
 
-TEST_P(ReceiverFaultTest, ReceiveInMemoryThatIsGoneFailsOnBothSides) {
+TEST_P(ReceiverFaultTest, ReceiveInUnregisteredMemoryFailsOnBothSides) {
   Pair pair(options());
   Buffer gone(&pair.fabric, 64);
   urma_sge_t sge = gone.sge(0, 64);
@@ -157,7 +157,7 @@ INSTANTIATE_TEST_SUITE_P(All, ReceiverFaultTest, testing::Bool(), [](const auto&
   return std::string(info.param ? "Vague" : "Exact");
 });
 
-TEST(ReceiverTest, WhatWasSentBeforeTheSenderLeftIsReceived) {
+TEST(ReceiverTest, MessagesSentBeforeTheSenderEndedAreReceived) {
   NEEDS_FAKE();
   Pair pair;
   for (uint64_t i = 0; i < 4; ++i) ASSERT_EQ(pair.post_receive(i), URMA_SUCCESS);
@@ -172,7 +172,7 @@ TEST(ReceiverTest, WhatWasSentBeforeTheSenderLeftIsReceived) {
   for (const urma_cr_t& record : pair.received(4)) EXPECT_EQ(record.status, URMA_CR_SUCCESS);
 }
 
-TEST(ReceiverTest, ErrorGivesReceivesBackInOrder) {
+TEST(ReceiverTest, ErrorReturnsReceivesInOrder) {
   Pair pair;
   pair.connect();
   for (uint64_t i = 0; i < 10; ++i) ASSERT_EQ(pair.post_receive(i), URMA_SUCCESS);
@@ -196,7 +196,7 @@ TEST(ReceiverTest, ErrorGivesReceivesBackInOrder) {
   EXPECT_EQ(pair.received(1)[0].user_ctx, 20U);
 }
 
-TEST(ReceiverTest, ResetForgetsReceives) {
+TEST(ReceiverTest, ResetDropsReceives) {
   Pair pair;
   for (uint64_t i = 0; i < 16; ++i) ASSERT_EQ(pair.post_receive(i), URMA_SUCCESS);
   pair.receive->receiver->set_state(URMA_JFR_STATE_RESET);
@@ -206,7 +206,7 @@ TEST(ReceiverTest, ResetForgetsReceives) {
   for (uint64_t i = 0; i < 16; ++i) ASSERT_EQ(pair.post_receive(i), URMA_SUCCESS);
 }
 
-TEST(ReceiverTest, LimitIsToldOnceByTheDevice) {
+TEST(ReceiverTest, DeviceReportsTheLimitOnce) {
   Pair pair;
   for (uint64_t i = 0; i < 6; ++i) ASSERT_EQ(pair.post_receive(i), URMA_SUCCESS);
   pair.connect();
@@ -231,7 +231,7 @@ TEST(ReceiverTest, LimitIsToldOnceByTheDevice) {
 }
 
 // The device has a separate queue for each time that a JFR becomes READY.
-TEST(ReceiverTest, LimitIsToldByTheDeviceAlsoAfterAStop) {
+TEST(ReceiverTest, DeviceReportsTheLimitAfterAStop) {
   for (const auto state : {URMA_JFR_STATE_RESET, URMA_JFR_STATE_ERROR}) {
     Pair pair;
     for (uint64_t i = 0; i < 6; ++i) ASSERT_EQ(pair.post_receive(i), URMA_SUCCESS);
@@ -256,7 +256,7 @@ TEST(ReceiverTest, LimitIsToldByTheDeviceAlsoAfterAStop) {
   }
 }
 
-TEST(ReceiverTest, FullJfcHoldsMessagesBackAndLosesNone) {
+TEST(ReceiverTest, FullJfcDelaysMessagesAndLosesNone) {
   Fabric fabric;
   auto send_jfc = fabric.make_jfc(64);
   auto receive_jfc = fabric.make_jfc(4);
@@ -290,7 +290,7 @@ TEST(ReceiverTest, FullJfcHoldsMessagesBackAndLosesNone) {
   AsyncEvents::acknowledge(event);
 }
 
-TEST(ReceiverTest, ClosedEndpointTurnsItsSendersAway) {
+TEST(ReceiverTest, ClosedEndpointRefusesItsSenders) {
   Pair pair;
   pair.connect();
   pair.receive->receiver->close_ways(reinterpret_cast<uint64_t>(&pair.receive->object));
@@ -303,7 +303,7 @@ TEST(ReceiverTest, ClosedEndpointTurnsItsSendersAway) {
 }
 
 // Messages for which the JFC has no room are kept by the number of their queue pair.
-TEST(ReceiverTest, WhatAClosedEndpointLeavesUnreadIsNobodyElses) {
+TEST(ReceiverTest, UnreadMessagesOfAClosedEndpointReachNoOther) {
   NEEDS_FAKE();
   Fabric fabric;
   fabric.fake->set_reuse_numbers(true);
@@ -389,7 +389,7 @@ TEST(ReceiverTest, SameRequestGetsTheSameAnswer) {
 
 // The device makes a connection without the lock of the receiver, which the program may take
 // meanwhile.
-TEST(ReceiverTest, StateThatChangesMeanwhileTurnsASenderAway) {
+TEST(ReceiverTest, ConcurrentStateChangeRefusesASender) {
   NEEDS_FAKE();
   Pair pair;
   static Receiver* receiver;
@@ -400,7 +400,7 @@ TEST(ReceiverTest, StateThatChangesMeanwhileTurnsASenderAway) {
   create = std::exchange(fake->table().create_qp, [](ibv_pd* pd, ibv_qp_init_attr* attr) {
     receiver->set_state(URMA_JFR_STATE_ERROR);
     receiver->set_state(URMA_JFR_STATE_READY);
-    EXPECT_EQ(fake->calls("destroy_srq"), 0U) << "what the connection is to stand on";
+    EXPECT_EQ(fake->calls("destroy_srq"), 0U) << "the pending connection needs it";
     return create(pd, attr);
   });
   const ConnectRequest request = request_from(pair);

@@ -50,9 +50,9 @@ class RegistrationsTest : public DeviceFixture {
     if (keys.own_segment(piece, 1, &lkey) == nullptr) return std::nullopt;
     uint32_t none = 0;
     EXPECT_EQ(LocalKeys().own_segment(piece, 1, &none), nullptr) << "of another context";
-    EXPECT_EQ(keys.own_segment(piece, 2, &none), nullptr) << "beyond its end";
+    EXPECT_EQ(keys.own_segment(piece, 2, &none), nullptr) << "past the end";
     piece.addr = of.base - 1;
-    EXPECT_EQ(keys.own_segment(piece, 1, &none), nullptr) << "before it";
+    EXPECT_EQ(keys.own_segment(piece, 1, &none), nullptr) << "before the start";
     return lkey;
   }
   // The access of the device for requests of this process that name the segment, 0: none.
@@ -92,7 +92,7 @@ TEST_F(RegistrationsTest, ASegmentIsRegisteredOnce) {
   EXPECT_EQ(fake_.calls("reg_mr"), before + 4);
 }
 
-TEST_F(RegistrationsTest, WhatDoesNotFitLeavesNothingBehind) {
+TEST_F(RegistrationsTest, FailedRegistrationLeaksNothing) {
   start({});
   fake_.set_locked_limit(kBytes - 1);
   Granted granted = segment(kReadWrite);
@@ -105,7 +105,7 @@ TEST_F(RegistrationsTest, WhatDoesNotFitLeavesNothingBehind) {
 }
 
 // Requests in flight continue: they name the same key.
-TEST_F(RegistrationsTest, RightsAreTakenBackInPlaceWhereTheDeviceCan) {
+TEST_F(RegistrationsTest, RightsAreRevokedInPlaceIfTheDeviceCan) {
   start({.has_rereg = true});
   fake_.set_locked_limit(kBytes);
   Granted granted = segment(kReadWrite);
@@ -125,7 +125,7 @@ TEST_F(RegistrationsTest, RightsAreTakenBackInPlaceWhereTheDeviceCan) {
 }
 
 // Also there: the peers have a region of their own.
-TEST_F(RegistrationsTest, ElsePeersHaveARegionOfTheirOwn) {
+TEST_F(RegistrationsTest, WithoutReregPeersHaveASeparateRegion) {
   start({});
   Granted granted = segment(kReadWrite);
   registrations_->enter(&granted);
@@ -145,7 +145,7 @@ TEST_F(RegistrationsTest, ElsePeersHaveARegionOfTheirOwn) {
 }
 
 // A device with that feature may still fail; then another region takes its place.
-TEST_F(RegistrationsTest, TheOldRegionMakesRoomForTheOther) {
+TEST_F(RegistrationsTest, TheOldRegionIsFreedForTheNewOne) {
   start({.has_rereg = true});
   fake_.set_locked_limit(kBytes);
   Granted granted = segment(URMA_ACCESS_READ);
@@ -159,7 +159,7 @@ TEST_F(RegistrationsTest, TheOldRegionMakesRoomForTheOther) {
 }
 
 // Better no key than one that still admits peers.
-TEST_F(RegistrationsTest, WithoutRoomTheKeyEndsNevertheless) {
+TEST_F(RegistrationsTest, TheKeyIsRevokedEvenWithoutMemory) {
   start({.has_rereg = true});
   Granted granted = segment(kReadWrite);
   registrations_->enter(&granted);
@@ -174,7 +174,7 @@ TEST_F(RegistrationsTest, WithoutRoomTheKeyEndsNevertheless) {
 }
 
 // Peers may write to the sink of a READ, but are not granted that.
-TEST_F(RegistrationsTest, IwarpKeepsTheSinkOfItsReads) {
+TEST_F(RegistrationsTest, IwarpKeepsTheSinkOfReads) {
   start({.iwarp = true});
   Granted granted = segment(URMA_ACCESS_READ);
   registrations_->enter(&granted);

@@ -38,7 +38,7 @@ TEST(ReplyCacheTest, StaysBounded) {
   EXPECT_EQ(cache.replies(), 1U);
 }
 
-TEST(ReplyCacheTest, OneHostsRestartLeavesTheOthersTickets) {
+TEST(ReplyCacheTest, RestartOfOneHostKeepsTheTicketsOfOthers) {
   TicketOffice tickets({1, 2});
   ReplyCache cache(&tickets);
   const DatagramBytes* reply = nullptr;

@@ -50,7 +50,7 @@ TEST(UmTest, MessagesArriveWithTheirSender) {
   EXPECT_STREQ(pair.there->data() + 64, "inline");
 }
 
-TEST(UmTest, WhatIsTooLongForOnePacketFails) {
+TEST(UmTest, MessageTooLongForOnePacketFails) {
   Pair pair({}, 16, use_datagrams);
   const uint32_t most = max_datagram(pair.fabric.device->info());
   ASSERT_EQ(pair.post_receive(1, 0, most), URMA_SUCCESS);
@@ -64,7 +64,7 @@ TEST(UmTest, WhatIsTooLongForOnePacketFails) {
   EXPECT_EQ(pair.received(1)[0].completion_len, most);
 }
 
-TEST(UmTest, NobodyIsToldOfALostMessage) {
+TEST(UmTest, LostMessageIsNotReported) {
   Pair pair({}, 16, use_datagrams);
   // Nothing is posted there.
   pair.post_send(1);
@@ -84,7 +84,7 @@ TEST(UmTest, OtherOpcodesAreRefused) {
   EXPECT_EQ(pair.post(&chain), URMA_EINVAL);
 }
 
-TEST(UmTest, TooShortReceiveHurtsNoOther) {
+TEST(UmTest, TooShortReceiveAffectsNoOther) {
   Pair pair({}, 16, use_datagrams);
   ASSERT_EQ(pair.post_receive(1, 0, 4), URMA_SUCCESS);
   ASSERT_EQ(pair.post_receive(2, 64, 64), URMA_SUCCESS);
@@ -105,7 +105,7 @@ TEST(UmTest, TooShortReceiveHurtsNoOther) {
   EXPECT_EQ(pair.there->words[1], before);
 }
 
-TEST(UmTest, ReceiveInMemoryThatIsGoneHurtsNoOther) {
+TEST(UmTest, ReceiveInUnregisteredMemoryAffectsNoOther) {
   Pair pair({}, 16, use_datagrams);
   Buffer gone(&pair.fabric, 64);
   urma_sge_t sge = gone.sge(0, 64);
@@ -136,7 +136,7 @@ TEST(UmTest, ReceiveInMemoryThatIsGoneHurtsNoOther) {
   EXPECT_EQ(received.user_ctx, 2U);
 }
 
-TEST(UmTest, ErrorStateOfTheReceiverGivesReceivesBack) {
+TEST(UmTest, ErrorStateOfTheReceiverReturnsReceives) {
   Pair pair({}, 16, use_datagrams);
   for (uint64_t i = 0; i < 5; ++i) ASSERT_EQ(pair.post_receive(i), URMA_SUCCESS);
   pair.receive->receiver->set_state(URMA_JFR_STATE_ERROR);
@@ -173,7 +173,7 @@ void expect_lost(Pair* pair, RemoteQueue* target, TestJfc* jfc) {
 void expect_lost(Pair* pair) { expect_lost(pair, pair->target.get(), pair->receive_jfc.get()); }
 
 // Earlier senders are not told, so they go on to its current place.
-TEST(UmTest, ReceiverThatIsReadyAgainIsReachedAgain) {
+TEST(UmTest, ReceiverThatIsReadyAgainGetsMessages) {
   Pair pair({}, 16, use_datagrams);
   for (const auto state : {URMA_JFR_STATE_RESET, URMA_JFR_STATE_ERROR, URMA_JFR_STATE_RESET}) {
     expect_arrives(&pair);
@@ -185,12 +185,12 @@ TEST(UmTest, ReceiverThatIsReadyAgainIsReachedAgain) {
     pair.receive->receiver->set_state(URMA_JFR_STATE_READY);
     expect_arrives(&pair);
     urma_cr_t none;
-    EXPECT_EQ(pair.receive_jfc->poll(1, &none), 0) << "what was sent in between is lost";
+    EXPECT_EQ(pair.receive_jfc->poll(1, &none), 0) << "messages sent in between are lost";
   }
   EXPECT_EQ(pair.fabric.connector.connects, 1);
 }
 
-TEST(UmTest, JettyThatIsReachableAgainIsReachedAgain) {
+TEST(UmTest, JettyThatIsReachableAgainGetsMessages) {
   Pair pair({}, 16, use_datagrams);
   expect_arrives(&pair);
   Receiver& receiver = *pair.receive->receiver;
@@ -202,7 +202,7 @@ TEST(UmTest, JettyThatIsReachableAgainIsReachedAgain) {
   EXPECT_EQ(pair.fabric.connector.connects, 1);
 }
 
-TEST(UmTest, QueueThatTheDeviceDoesNotOpenAgainStaysShut) {
+TEST(UmTest, QueueThatCannotBeReopenedStaysClosed) {
   NEEDS_FAKE();
   Pair pair({}, 16, use_datagrams);
   expect_arrives(&pair);
@@ -235,7 +235,7 @@ TEST(UmTest, JettyAndJfrWithTheSameIdAreTwoTargets) {
   pair.send.reset();
 }
 
-TEST(UmTest, MessageToAGroupIsForTheMemberThatHasAnswered) {
+TEST(UmTest, MessageToAGroupReachesTheMemberThatAnswered) {
   Pair pair({}, 16, use_datagrams);
   Endpoint member = pair.fabric.connector.endpoints[1000];
   member.identity.jetty = true;
@@ -248,7 +248,7 @@ TEST(UmTest, MessageToAGroupIsForTheMemberThatHasAnswered) {
 }
 
 // As after a restart of its process: the same id, with another queue pair and key.
-TEST(UmTest, NextReceiverWithTheSameIdIsReachedOnceTheOldOneIsKnownToBeGone) {
+TEST(UmTest, NextReceiverWithTheSameIdIsReachedAfterTheOldOneEnds) {
   Pair pair({}, 16, use_datagrams);
   expect_arrives(&pair);
   pair.receive.reset();
@@ -266,7 +266,7 @@ TEST(UmTest, NextReceiverWithTheSameIdIsReachedOnceTheOldOneIsKnownToBeGone) {
   EXPECT_EQ(pair.fabric.connector.connects, 2);
 }
 
-TEST(UmTest, AddressOfAnOwnerThatHasGoneStaysAsLongAsTheDeviceUsesIt) {
+TEST(UmTest, AddressOfAnEndedOwnerStaysWhileTheDeviceUsesIt) {
   NEEDS_FAKE();
   Pair pair({}, 16, use_datagrams);
   expect_arrives(&pair);
@@ -284,13 +284,13 @@ TEST(UmTest, AddressOfAnOwnerThatHasGoneStaysAsLongAsTheDeviceUsesIt) {
 }
 
 // No reliable connection is closed for it, and none is listed.
-TEST(UmTest, WhatIsKnownOfATargetIsNoConnection) {
+TEST(UmTest, TargetDoesNotCountAsAConnection) {
   Pair pair({}, 16, use_datagrams);
   expect_arrives(&pair);
   EXPECT_EQ(pair.fabric.connections.count(), 0U);
 }
 
-TEST(UmTest, WhatTheDeviceRefusesFailsAloneUnlessItHasNoRoom) {
+TEST(UmTest, RefusedRequestFailsAloneUnlessTheQueueIsFull) {
   NEEDS_FAKE();
   Pair pair({}, 16, use_datagrams);
   expect_arrives(&pair);
@@ -308,7 +308,7 @@ TEST(UmTest, WhatTheDeviceRefusesFailsAloneUnlessItHasNoRoom) {
 }
 
 // Requests after it, also to another target, are sent again.
-TEST(UmTest, OneThatBreaksTheSendQueueFailsAlone) {
+TEST(UmTest, RequestThatBreaksTheSendQueueFailsAlone) {
   NEEDS_FAKE();
   Pair pair({}, 16, use_datagrams);
   const auto other = pair.fabric.import(1000, URMA_TM_UM);
@@ -335,7 +335,7 @@ TEST(UmTest, OneThatBreaksTheSendQueueFailsAlone) {
   pair.send.reset();
 }
 
-TEST(UmTest, SendQueueThatIsFlushedWithoutAReasonEndsOneRequestEachTime) {
+TEST(UmTest, EachUnexplainedFlushEndsOneRequest) {
   NEEDS_FAKE();
   Pair pair({}, 16, use_datagrams);
   expect_arrives(&pair);
@@ -349,7 +349,7 @@ TEST(UmTest, SendQueueThatIsFlushedWithoutAReasonEndsOneRequestEachTime) {
   EXPECT_EQ(records[1].status, URMA_CR_SUCCESS);
 }
 
-TEST(UmTest, SendQueueThatTheDeviceHasLostIsOpenedAgain) {
+TEST(UmTest, LostSendQueueIsReopened) {
   NEEDS_FAKE();
   Pair pair({}, 16, use_datagrams);
   expect_arrives(&pair);
@@ -360,7 +360,7 @@ TEST(UmTest, SendQueueThatTheDeviceHasLostIsOpenedAgain) {
   EXPECT_GT(pair.fabric.fake->calls("modify_qp"), changes);
 }
 
-TEST(UmTest, SendQueueThatCannotBeOpenedAgainFailsWhatIsPosted) {
+TEST(UmTest, SendQueueThatCannotBeReopenedFailsNewRequests) {
   NEEDS_FAKE();
   Pair pair({}, 16, use_datagrams);
   expect_arrives(&pair);
@@ -373,7 +373,7 @@ TEST(UmTest, SendQueueThatCannotBeOpenedAgainFailsWhatIsPosted) {
 }
 
 // What the device keeps beyond a flush is not taken for a later request.
-TEST(UmTest, RequestsThatTheDeviceKeepsAreFlushed) {
+TEST(UmTest, RequestsHeldByTheDeviceAreFlushed) {
   NEEDS_FAKE();
   Pair pair({}, 16, use_datagrams);
   expect_arrives(&pair);

@@ -48,7 +48,7 @@ add_device() {
 
 main() {
   [[ ! -d "/lib/modules/$(uname -r)" ]] ||
-    modprobe -a ib_uverbs rdma_ucm rdma_rxe siw veth dummy || fail "modules do not load"
+    modprobe -a ib_uverbs rdma_ucm rdma_rxe siw veth dummy || fail "cannot load the modules"
   ip link add net0 address 02:00:00:00:00:01 type veth peer name net1 address 02:00:00:00:00:02
   ip link add net2 address 02:00:00:00:00:03 type dummy
   ip link add net3 address 02:00:00:00:00:04 type dummy

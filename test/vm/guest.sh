@@ -15,7 +15,7 @@ run_case() {
   echo "${status} ${milliseconds}" >"/out/${number}.status"
   case "${status}" in
     0) echo "[       OK ] ${name} (${milliseconds} ms)" ;;
-    124 | 137) echo "[  FAILED  ] ${name} (its limit of ${seconds} s is over)" ;;
+    124 | 137) echo "[  FAILED  ] ${name} (over its limit of ${seconds} s)" ;;
     *) echo "[  FAILED  ] ${name} (${milliseconds} ms, status ${status})" ;;
   esac
   return "${status}"

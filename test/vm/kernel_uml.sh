@@ -31,8 +31,8 @@ make_kernel() {
     cd "${source}"
     # Programs that wait for each other by polling take turns at this rate.
     sed -i '/^config HZ$/,/default/s/default .*/default 1000/' arch/um/Kconfig
-    # The scheduler's clock. Without it, it is the number of ticks: whoever runs when one comes pays
-    # for all of it, and two programs that wait for each other take turns by luck.
+    # The scheduler's clock. Without it, it is the number of ticks: the process that runs when one
+    # comes pays for all of it, and two programs that wait for each other take turns by luck.
     echo 'unsigned long long notrace sched_clock(void) { return os_nsecs(); }' \
       >>arch/um/kernel/time.c
     configure

@@ -14,7 +14,7 @@ fail() {
   exit 1
 }
 
-modprobe amdgpu || fail "the module amdgpu does not load"
+modprobe amdgpu || fail "cannot load the module amdgpu"
 until [[ -e /dev/kfd && -e "${NODES}/0/gpu_id" ]]; do
   ((SECONDS < LIMIT_SECONDS)) || fail "there is no /dev/kfd, or no ${NODES}/0"
   sleep "${POLL_SECONDS}"

@@ -116,7 +116,7 @@ class Guest:
         if status:
             self.ended = f'boot.sh ended with {status}'
             if status == 124:
-                self.ended = f'the limit of {self.job.seconds} s for this guest is over'
+                self.ended = f'the limit of {self.job.seconds} s for this guest was exceeded'
 
     def events(self, test_filter):
         """Yields the result of each case, in the form of Bazel's events."""

@@ -130,7 +130,7 @@ void CommandTree::add_options() {
                         std::string("Version: 0.0.1\nliburma ") + urma_ext_version());
   app_.add_flag("-a,--all", options_->all, "all devices, also beside aggregated ones");
   app_.add_flag("-b,--brief", options_->brief, "one line for each EID (default)");
-  app_.add_flag("-w,--whole", options_->whole, "all about the devices");
+  app_.add_flag("-w,--whole", options_->whole, "all attributes of the devices");
   app_.add_option("-d,--dev", options_->device, "only this device")->type_name("D");
   app_.add_option_function<std::string>(
           "-e,--eid", [this](const std::string& text) { options_->eid = parse_eid("--eid", text); },
@@ -268,17 +268,20 @@ std::string line(const std::string& reason, int argc, const char* const* argv,
   return text;
 }
 
-// The documented options are accepted with every command, as getopt does; our own only where they
+// The documented options are accepted with every command, as getopt does; our own only if they
 // have a meaning.
 std::string misplaced_option(const Command& command, const Options& options) {
   const std::string_view known = command.options;
   const auto misplaced = [&](const char* name, bool given) {
     return given && known.find(name) == std::string_view::npos;
   };
-  if (misplaced("--pid", options.pid.has_value())) return "--pid means nothing here";
-  if (misplaced("--watch", options.watch.has_value())) return "--watch means nothing here";
-  if (misplaced("--count", options.count.has_value())) return "--count means nothing here";
-  if (misplaced("prometheus", options.prometheus)) return "--format prometheus means nothing here";
+  if (misplaced("--pid", options.pid.has_value())) return "--pid does not apply to this command";
+  if (misplaced("--watch", options.watch.has_value()))
+    return "--watch does not apply to this command";
+  if (misplaced("--count", options.count.has_value()))
+    return "--count does not apply to this command";
+  if (misplaced("prometheus", options.prometheus))
+    return "--format prometheus does not apply to this command";
   if (options.prometheus && (options.watch || options.count)) {
     return "--format prometheus prints once, without --watch and --count";
   }

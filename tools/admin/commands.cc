@@ -34,7 +34,7 @@ constexpr Command kCommands[] = {
      "the queues of processes with their counters", "show queues --pid 4711 --watch 1",
      show_queues},
     {"top", "[--pid P] [--dev D] [--watch SECONDS] [--count N] [--format text|json|prometheus]",
-     "what queues are doing, the busiest first, again and again", "top --pid 4711", show_top},
+     "what queues are doing, the busiest first, updated repeatedly", "top --pid 4711", show_top},
     {"show processes", "", "the processes of this user that use the library", "show processes",
      show_processes},
     {"perf start", kPid, "discard earlier results, and measure the calls of the data path",

@@ -56,7 +56,7 @@ Device Library::device(const std::string& name) const {
     names.push_back(device.name);
   }
   if (names.empty()) {
-    throw Failure(urma::format("no device '{}', nor any other: see show providers", name));
+    throw Failure(urma::format("no device '{}', and no other device; see show providers", name));
   }
   throw Failure(urma::format("no device '{}'; there are: {}", name, joined(names, ", ")));
 }

@@ -122,7 +122,7 @@ Report device_set(const Options& options) {
                                   *options.priority, device.name, sl));
   }
   refuse(
-      urma::format("priority {} of {} has service level {} for good: nothing is sent over a "
+      urma::format("priority {} of {} always has service level {}: nothing is sent over a "
                    "link that could tell them apart",
                    *options.priority, device.name, sl),
       urma::format("use the priority that has it: urma_admin show --dev {} --whole", device.name));

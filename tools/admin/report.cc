@@ -18,7 +18,7 @@ void print(const Report& report, bool json, int indent) {
     std::cout << report.text;
   }
   std::cout.flush();
-  if (!std::cout) throw Failure("stdout cannot be written to");
+  if (!std::cout) throw Failure("cannot write to stdout");
 }
 
 }  // namespace

@@ -13,7 +13,7 @@
 
 namespace admin {
 
-// Once; with --watch again and again, with rates since the last time.
+// Once; with --watch repeatedly, with rates since the last time.
 Report show_queues(const Options& options);
 
 using QueueFilter = std::function<bool(const urma_ext_queue_t&)>;

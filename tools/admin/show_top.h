@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Activity of the queues of running processes, again and again.
+// Activity of the queues of running processes, updated repeatedly.
 #ifndef TOOLS_ADMIN_SHOW_TOP_H_
 #define TOOLS_ADMIN_SHOW_TOP_H_
 

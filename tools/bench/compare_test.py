@@ -55,7 +55,7 @@ class FiguresTest(unittest.TestCase):
 
 
 class ResultTest(unittest.TestCase):
-    def test_the_better_way_counts(self) -> None:
+    def test_the_better_result_counts(self) -> None:
         result = figures([100, 90, 110], [200, 190, 210], [150, 160, 140])
         self.assertEqual(result.best, 'put_lat sysv short')
         self.assertAlmostEqual(result.ratio, 100 / 150)
@@ -64,7 +64,7 @@ class ResultTest(unittest.TestCase):
         self.assertEqual(rate.best, 'put_lat posix short')
         self.assertFalse(rate.reached)
 
-    def test_what_fails_is_told_and_not_tried_again(self) -> None:
+    def test_a_failure_is_reported_and_not_repeated(self) -> None:
         calls: list[Pair] = []
 
         def run(pair: Pair, _: Cores) -> str:
@@ -117,7 +117,7 @@ class RowsTest(unittest.TestCase):
         names += [point[1].name for curve in rows.curves() for point in curve.points]
         self.assertEqual(len(names), len(set(names)))
 
-    def test_curves_are_drawn_of_what_was_measured(self) -> None:
+    def test_curves_are_drawn_from_measured_points(self) -> None:
         curve = next(curve for curve in rows.curves() if curve.plot == 'percentiles')
         results = {duel.name: measured.Result(duel) for _, duel in curve.points}
         self.assertEqual(plots.lines_of([curve], results, 1), ('', []))

@@ -16,13 +16,13 @@ import re
 import sys
 
 DOCUMENT = "docs/internals/architecture.md"
-FIGURE = "figures/rooms.dot"
-# Folders where each subfolder with a BUILD.bazel is a room.
-ROOMS = ("jetty", "segment", "urma")
+FIGURE = "figures/components.dot"
+# Folders where each subfolder with a BUILD.bazel is a component.
+COMPONENTS = ("jetty", "segment", "urma")
 
 FUNCTION = re.compile(r"`([~\w:]+)`\s+\(`([\w./]+)`\)")
 NAMES = re.compile(r"`([\w/]+)`")
-LABEL = re.compile(r'"//((?:%s)(?:/\w+)*)"' % "|".join(ROOMS))
+LABEL = re.compile(r'"//((?:%s)(?:/\w+)*)"' % "|".join(COMPONENTS))
 EDGE = re.compile(r'"([\w/]+)" -> "([\w/]+)"')
 IGNORED = re.compile(r'//.*$|"(?:[^"\\\n]|\\.)*"|\[\[.*?\]\] *', re.M)
 # What precedes the name of a function on a line that declares it.
@@ -63,9 +63,9 @@ def check_functions(root, page):
             yield f"{file} does not declare {name}"
 
 
-def rooms_of(page):
+def components_of(page):
     """Returns {folder: the folders that it uses, or None if the page does not say}."""
-    rooms = {}
+    components = {}
     header = []
     for line in page.splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
@@ -75,12 +75,12 @@ def rooms_of(page):
             header = cells
         elif header[0] == "folder":
             uses = set(NAMES.findall(cells[2])) if "uses" in header else None
-            rooms.update((folder, uses) for folder in NAMES.findall(cells[0]))
-    return rooms
+            components.update((folder, uses) for folder in NAMES.findall(cells[0]))
+    return components
 
 
-def check_rooms(root, rooms, figure):
-    for folder, uses in rooms.items():
+def check_components(root, components, figure):
+    for folder, uses in components.items():
         build = root / folder / "BUILD.bazel"
         if not (root / folder).is_dir():
             yield f"there is no folder {folder}"
@@ -88,13 +88,13 @@ def check_rooms(root, rooms, figure):
             used = set(LABEL.findall(build.read_text())) if build.exists() else set()
             if uses != used:
                 yield f"{folder} uses {', '.join(sorted(used)) or 'nothing'}, says its BUILD.bazel"
-    for top in ROOMS:
+    for top in COMPONENTS:
         for build in sorted((root / top).rglob("BUILD.bazel")):
             folder = str(build.parent.relative_to(root))
-            if folder not in rooms:
+            if folder not in components:
                 yield f"{DOCUMENT} has no line for {folder}"
     for user, used in EDGE.findall(figure):
-        if user not in rooms or used not in (rooms[user] or {"urma/include"}):
+        if user not in components or used not in (components[user] or {"urma/include"}):
             yield f"{FIGURE}: {user} does not use {used}"
 
 
@@ -110,7 +110,7 @@ def main():
         return 0
     complaints = [
         *check_functions(args.root, page),
-        *check_rooms(args.root, rooms_of(page), (args.root / FIGURE).read_text()),
+        *check_components(args.root, components_of(page), (args.root / FIGURE).read_text()),
     ]
     print("".join(f"{complaint}\n" for complaint in complaints), end="")
     return 1 if complaints else 0

@@ -56,7 +56,7 @@ def read_flow(path):
         elif key != "example" and line:
             ends = re.split(r" --?> |, ", key)
             if len(ends) != 2 or any(end not in lanes for end in ends):
-                raise FlowError(f"{path}:{number}: '{key}' is no step between lanes of {lanes}")
+                raise FlowError(f"{path}:{number}: '{key}' is not a step between two of the lanes {lanes}")
             kind = "both" if "," in key else "answer" if " --> " in key else "call"
             start, end = lanes.index(ends[0]), lanes.index(ends[1])
             check_width(path, number, start, end, lanes, text)

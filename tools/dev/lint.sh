@@ -82,7 +82,7 @@ lots() {
 }
 
 # The library and the tools, for clang-tidy and for the lock annotations of urma/base/mutex.h; the
-# tests' macros cost minutes and show nothing of ours.
+# tests' macros cost minutes and show nothing of the code.
 check_tidy() {
   local folder file
   folder="$(mktemp -d)"
@@ -124,7 +124,7 @@ check_sync() {
     if ((count >= 2)); then
       pass
     else
-      fail "${mark} stands in one place only: $(files | xargs grep -lF "${mark}")"
+      fail "${mark} occurs in one file only: $(files | xargs grep -lF "${mark}")"
     fi
   done < <(files | xargs grep -ohIE 'SYNC\([A-Za-z0-9_.-]+\)' 2>/dev/null | sort | uniq -c)
 }
@@ -173,7 +173,7 @@ check_spelling() {
 check_subjects() {
   local base="${1:-origin/main}" commit subject
   if ! git rev-parse --quiet --verify "${base}^{commit}" >/dev/null; then
-    skip "subjects of commits: git knows no ${base}; name one: ./dev lint BASE"
+    skip "subjects of commits: git has no commit ${base}; name one: ./dev lint BASE"
     return
   fi
   while read -r commit subject; do
@@ -192,7 +192,7 @@ main() {
     shift
   fi
   git rev-parse --git-dir >/dev/null || {
-    echo "lint.sh: not a git checkout; lint looks at the files that git knows" >&2
+    echo "lint.sh: not a git checkout; lint checks the files that git tracks" >&2
     exit 1
   }
   check_format

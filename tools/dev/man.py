@@ -227,7 +227,7 @@ class Page:
                 rule = rule or "No other thread may use the object in the meantime."
                 threads.append(f"**{name}**: {escape(rule)}\n")
         if "banner" in self.source:
-            results.append("Where nothing else is said: what the description says for all of them.\n")
+            results.append("Unless stated otherwise: as the description says for all of them.\n")
             threads = ["All calls are thread-safe, as said above.\n"]
         common = (
             "What holds for every call, such as what a NULL handle and an operation that the "

@@ -7,12 +7,12 @@
 set -euo pipefail
 
 [[ $# -eq 1 && "$1" =~ ^[a-z][a-z0-9]{0,23}$ ]] || {
-  echo "usage: ./dev new-provider NAME, of at most 24 small letters and digits, a letter first" >&2
+  echo "usage: ./dev new-provider NAME; at most 24 lower-case letters and digits, a letter first" >&2
   exit 2
 }
 readonly name="$1" folder="urma/providers/$1" tests="test/$1"
 for place in "${folder}" "${tests}"; do
-  [[ ! -e "${place}" ]] || { echo "${place} is there already; choose another name" >&2; exit 1; }
+  [[ ! -e "${place}" ]] || { echo "${place} exists; choose another name" >&2; exit 1; }
 done
 
 # Prints stdin with loopback's name replaced by the provider's.

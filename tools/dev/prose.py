@@ -39,7 +39,7 @@ def paragraphs(lines):
 
 
 def wrapped(part):
-    """Returns a paragraph in lines of at most WIDTH, where it can be broken so."""
+    """Returns a paragraph in lines of at most WIDTH, if it can be broken so."""
     item = ITEM.match(part[0])
     first = item.group(0) if item else re.match(r"\s*", part[0]).group(0)
     text = " ".join(line.strip() for line in part)[len(first.lstrip()) :]

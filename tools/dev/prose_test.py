@@ -22,7 +22,7 @@ class ProseTest(unittest.TestCase):
         self.assertEqual(said('word\n' * 100 + '\n' + 'word\n' * 100), [])
         self.assertEqual(said('- word\n' * 200), [])
 
-    def test_what_may_be_wide(self) -> None:
+    def test_exceptions_to_the_width(self) -> None:
         for text in (f'| {LONG} |', f'# {LONG}', f'```\n{LONG}\n```', f'<!-- {LONG} -->',
                      f'- `{LONG}`', f'[{LONG}](page.md)', f'<!-- begin\n{LONG}\n-->'):
             self.assertEqual(said(text), [], text)

@@ -75,7 +75,7 @@ class SummarizeTest(unittest.TestCase):
         self.assertIn('FAIL //test:ring Ring.Fills', report.lines)
         self.assertIn('SKIP //test:ring Ring.Huge: no huge pages (ring.cc:12)', report.lines)
 
-    def test_says_what_failed_where_the_log_went_on(self):
+    def test_shows_the_failure_in_the_middle_of_a_log(self):
         log = '[ RUN      ] Ring.Fills\nring.cc:9\noh\n%s[  FAILED  ] Ring.Fills\n' % ('talk\n' * 99)
         self.add_test('//test:ring', 'FAILED', GTEST, log)
         lines = self.report().lines
@@ -110,11 +110,11 @@ class SummarizeTest(unittest.TestCase):
         self.add_test('//test:a', 'PASSED', STUB, 'fine\n')
         self.assertEqual(self.report().totals(), '1 passed, 0 failed, 0 skipped')
 
-    def test_does_not_believe_totals_of_failed_test(self):
+    def test_ignores_totals_of_failed_test(self):
         self.add_test('//test:a', 'FAILED', STUB, '4 passed, 0 failed, 0 skipped\n')
         self.assertEqual(self.report().totals(), '4 passed, 1 failed, 0 skipped')
 
-    def test_counts_what_did_not_build(self):
+    def test_counts_targets_that_did_not_build(self):
         self.configured('//examples:a', is_test=False)
         self.completed('//examples:a', success=False)
         self.configured('//test:b')

@@ -81,7 +81,7 @@ struct Config {
   uint32_t min_size = 0;             //
   uint32_t max_size = 0;             //
   uint32_t sge_num = 1;              // --sge_num
-  uint32_t inline_size = 0;          // -I; inline where size <= this; 0: never
+  uint32_t inline_size = 0;          // -I; inline if size <= this; 0: never
   bool immediate = false;            // --enable_imm
   bool notify = false;               // --enable_notify
   bool bidirectional = false;        // -B

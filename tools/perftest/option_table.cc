@@ -309,7 +309,7 @@ void add_output(CLI::App& app, Config& config) {
                        "of the report (text)");
   group.flag("--thousands", config.thousands, "1,234,567 in the text report");
   group.flag("--final", config.final_only, "only the final figures");
-  group.value("--percentiles", "LIST", "percentiles of choice (99,99.9,99.99,99.999; latency)",
+  group.value("--percentiles", "LIST", "percentiles to print (99,99.9,99.99,99.999; latency)",
               [&config](const std::string& text) {
                 config.percentiles = parse_percentiles("--percentiles", text);
                 config.own_percentiles = true;
@@ -346,7 +346,7 @@ void add_process(CLI::App& app, Config& config) {
       ->group("The process")
       ->type_name("FILE")
       ->allow_extra_args(false);
-  group.value("--test", "NAME", "another test than the first argument, for lines of batch files",
+  group.value("--test", "NAME", "a test other than the first argument, for lines of batch files",
               [&config](const std::string& text) { set_test(config, text); });
 }
 

@@ -325,7 +325,7 @@ void VerifiedTest::check_message(const urma_cr_t& record) {
     candidate = &stream;
     candidate_lane = lane;
   }
-  if (candidate == nullptr) throw RunError("--verify: a message came that nobody has sent");
+  if (candidate == nullptr) throw RunError("--verify: received a message that was never sent");
   const uint64_t sequence = candidate->arrived + candidate->next;
   check_record(record, session_.config, size_of(sequence));
   check_pattern(bytes, size_of(sequence), sequence, session_.peer_lane(candidate_lane), "message");

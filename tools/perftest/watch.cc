@@ -46,7 +46,7 @@ void Watch::check_stall() {
   const uint64_t now = monotonic_ns();
   if (idle_since_ns_ == 0) idle_since_ns_ = now;
   if (now - idle_since_ns_ > kStallNs) {
-    throw RunError("nothing has come from the peer, and nothing was completed, for 30 s");
+    throw RunError("no data from the peer and no completion for 30 s");
   }
 }
 

@@ -136,7 +136,7 @@ void take_values(const CLI::App& app, const Texts& texts, Settings* settings) {
 
 std::variant<Settings, int> parse_settings(int argc, char** argv) {
   CLI::App app("Sends messages to a URMA responder, and measures the round trips.", "urma_ping");
-  app.footer("Exit status: 0, 1 if nobody replied or the tool failed, 2 for wrong input.");
+  app.footer("Exit status: 0, 1 if no responder replied or the tool failed, 2 for wrong input.");
   Texts texts;
   Settings settings;
   add_options(&app, &texts, &settings);

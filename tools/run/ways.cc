@@ -42,7 +42,7 @@ void leave_mount_namespace() { check(::unshare(CLONE_NEWNS) == 0, "making a moun
 
 // User and group keep their numbers, so that peers outside see the same user.
 void leave_user_namespace() {
-  // All of them are void in what is outside of the new namespace.
+  // They have no effect outside of the new namespace.
   if (has_capabilities()) throw Failure("this process has capabilities that it would lose");
   const std::string user = std::to_string(::geteuid()), group = std::to_string(::getegid());
   check(::unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0, "making a user namespace");
@@ -56,7 +56,7 @@ std::string preloaded_library() {
   namespace fs = std::filesystem;
   Dl_info info{};
   if (::dladdr(reinterpret_cast<const void*>(&urma_init), &info) == 0) {
-    throw Failure("liburma.so.0 is not found again");
+    throw Failure("cannot find the file of liburma.so.0");
   }
   std::error_code error;
   fs::path path = fs::absolute(info.dli_fname, error).parent_path() / kPreloaded;

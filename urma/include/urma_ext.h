@@ -66,7 +66,7 @@ typedef enum urma_ext_reason {
   URMA_EXT_REASON_OTHER_TOKEN = 14,  // shared already, under another token or other rights
   URMA_EXT_REASON_STACK = 15,        // on a stack
   URMA_EXT_REASON_KERNEL = 16,       // the kernel is too old, or refuses
-  URMA_EXT_REASON_UNMAPPED = 17,     // nothing is mapped there any more
+  URMA_EXT_REASON_UNMAPPED = 17,     // the memory is no longer mapped
   URMA_EXT_REASON_PART = 18,         // only a part of what urma_ext_alloc returned was registered
   URMA_EXT_REASON_PEER = 19,         // the importer could not map them
   URMA_EXT_REASON_ENDED = 20,        // segment has ended; pages could not be taken back
@@ -98,7 +98,7 @@ const char* urma_ext_reason_text(urma_ext_reason_t reason);
 #define URMA_EXT_ALLOC_HUGE 1U
 
 // Allocates `bytes` bytes of zeroed memory, on a page boundary, that peers can map without moving
-// it first, even where private memory cannot be shared in place. Register all of it as one segment.
+// it first, even if private memory cannot be shared in place. Register all of it as one segment.
 // Thread-safe, between urma_init and urma_uninit.
 // Returns the memory, to be freed with urma_ext_free, or NULL with errno: EINVAL (bytes is 0, or
 // unknown flags), ENOMEM.
@@ -440,10 +440,10 @@ typedef enum urma_ext_origin {
 // One of the URMA_* variables. Longer texts are cut.
 typedef struct urma_ext_setting {
   char name[64];
-  char value[1024];   // in force; "" where there is none
+  char value[1024];   // in force; "" if there is none
   char given[256];    // REFUSED: what the variable or file says; else ""
   char fallback[64];  // the default
-  char range[128];    // "a|b|c", "min-max", or "" where any text is allowed
+  char range[128];    // "a|b|c", "min-max", or "" if any text is allowed
   char help[256];
   urma_ext_origin_t origin;
   uint32_t reserved32;

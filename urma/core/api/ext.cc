@@ -76,7 +76,7 @@ const char* reason_text(urma_ext_reason_t reason) {
     case URMA_EXT_REASON_KERNEL:
       return "the kernel is too old, or refuses";
     case URMA_EXT_REASON_UNMAPPED:
-      return "nothing is mapped there any more";
+      return "the memory is no longer mapped";
     case URMA_EXT_REASON_PART:
       return "only a part of what urma_ext_alloc returned was registered";
     case URMA_EXT_REASON_PEER:

@@ -380,7 +380,7 @@ urma_status_t set_option(const char* call, typename Kind::Object* object, uint64
     }
     const opt_map_t* row = find_option<Kind>(option);
     if (length == 0 || (row != nullptr && row->size != length)) {
-      URMA_LOG_LIMITED(ERR, "{}: len {} is not that of option {:#x}, {}", call, length, option,
+      URMA_LOG_LIMITED(ERR, "{}: len {} does not match option {:#x}; pass {}", call, length, option,
                        row == nullptr ? 1 : row->size);
       return URMA_EINVAL;
     }

@@ -24,7 +24,7 @@ bool check_access(const char* call, uint32_t access) {
       local_only ? !read && !write && !atomic : (!write || read) && (!atomic || (read && write));
   if (!possible) {
     URMA_LOG_LIMITED(ERR,
-                     "{}: access {:#x} is not possible; LOCAL_ONLY (1) stands alone, WRITE (4) "
+                     "{}: access {:#x} is not possible; LOCAL_ONLY (1) excludes others, WRITE (4) "
                      "needs READ (2), ATOMIC (8) needs READ and WRITE",
                      call, access);
   }

@@ -24,7 +24,7 @@ class Pipe final : public WireIncoming {
   Pipe(WireTransport* engine, const CompletionQueue* sender_jfc)
       : engine_(engine), sender_jfc_(sender_jfc) {}
 
-  // The sending end. put() is false where there is no room.
+  // The sending end. put() is false if there is no room.
   void answered(Answer answer, uint32_t members);
   std::optional<Answer> answer(uint32_t* members) const;
   bool put(const Outgoing& message, uint32_t cookie);

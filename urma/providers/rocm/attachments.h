@@ -33,7 +33,7 @@ struct MemoryDescription {
   uint64_t generation;  // of the allocation, never used again by that owner
   uint64_t offset;      // of the segment in what is shared
   uint64_t bytes;       // of what is shared
-  uint32_t handle[8];   // where no descriptor came along
+  uint32_t handle[8];   // if no descriptor came along
   uint32_t has_fd;
   uint32_t kind;  // of what is shared: a Kind
 };
@@ -45,7 +45,7 @@ struct Outcome {
   uint64_t bytes = 0;
   uint32_t kind = kMemory;
   bool interop = false;  // how it must be released
-  std::string why;       // where it could not be attached
+  std::string why;       // if it could not be attached
 };
 
 // One allocation of a peer, attached as a whole, or one signal.

@@ -164,7 +164,7 @@ void Copies::add_piece(Copy* copy, const CopyPiece& piece, std::span<const hsa_s
   start(copy, {piece.to, between, piece.bytes}, end_of(*to, number(piece.to)), middle, after);
 }
 
-// A mask of the engines that can; 0 where the runtime chooses.
+// A mask of the engines that can; 0 if the runtime chooses.
 uint32_t Copies::engines_between(hsa_agent_t to, hsa_agent_t from) const {
   if (api_->copy_on_engine == nullptr || api_->copy_engine_status == nullptr) return 0;
   uint32_t mask = 0;

@@ -69,7 +69,7 @@ class Copy {
     uint64_t bytes;
   };
   bool touches(uint64_t begin, uint64_t bytes) const;
-  // False where it takes longer than any copy should.
+  // False if it takes longer than any copy should.
   bool wait();
 
   Copies* const copies_;

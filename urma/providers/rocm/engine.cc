@@ -72,8 +72,8 @@ void Engine::stop() {
 std::unique_ptr<SharedSignal> Engine::share_signal(hsa_signal_t signal) {
   if (!settings_.share) {
     fail(URMA_EINVAL,
-         "ext_create_signal_handle: signals are not shared where there is no GPU; "
-         "URMA_ROCM_IPC=on shares them where the runtime can");
+         "ext_create_signal_handle: signals are not shared without a GPU; "
+         "URMA_ROCM_IPC=on shares them if the runtime can");
   }
   auto made = std::make_unique<SharedSignal>();
   const auto status = api_->hsa_amd_ipc_signal_create(signal, &made->handle);
@@ -178,7 +178,7 @@ std::shared_ptr<Allocation> Engine::allocation_of(const hsa_amd_pointer_info_t& 
   return made;
 }
 
-// A dma-buf where the runtime exports one, since it goes over the provider's own connection; else
+// A dma-buf if the runtime exports one, since it goes over the provider's own connection; else
 // the runtime's own handle.
 void Engine::share(Allocation* allocation) {
   if (allocation->shared) return;
@@ -198,7 +198,7 @@ void Engine::share(Allocation* allocation) {
   const auto status = api_->hsa_amd_ipc_memory_create(base, allocation->bytes, &allocation->handle);
   if (status != HSA_STATUS_SUCCESS) {
     fail(URMA_FAIL,
-         "register_seg: hsa_amd_ipc_memory_create of {} bytes at {:#x}: {}; where "
+         "register_seg: hsa_amd_ipc_memory_create of {} bytes at {:#x}: {}; if "
          "HSA_ENABLE_IPC_MODE_LEGACY is set, unset it",
          allocation->bytes, allocation->base, status_text(*api_, status));
   }

@@ -63,7 +63,7 @@ struct HsaApi {
 #define URMA_ROCM_MEMBER(name) decltype(&::name) name = nullptr;
   URMA_ROCM_FUNCTIONS(URMA_ROCM_MEMBER)
 #undef URMA_ROCM_MEMBER
-  // NULL where the runtime is older than they are.
+  // NULL if the runtime is older than they are.
   ExportDmabuf export_dmabuf = nullptr;
   CloseDmabuf close_dmabuf = nullptr;
   CopyOnEngine copy_on_engine = nullptr;
@@ -71,7 +71,7 @@ struct HsaApi {
 };
 
 // Opens the library, and keeps it open: its threads may outlive the code that would close it. False
-// where it cannot be used; *why says why.
+// if it cannot be used; *why says why.
 bool load_hsa(const char* library, HsaApi* api, std::string* why);
 
 // The runtime's text for a status.

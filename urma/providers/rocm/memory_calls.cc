@@ -10,7 +10,7 @@
 namespace urma::rocm {
 namespace {
 
-// NULL where the agent has none.
+// NULL if the agent has none.
 const Pool* find_pool(const Topology& topology, const Agent& agent, urma_ext_pool_t kind) {
   const bool fine = kind != URMA_EXT_POOL_COARSE;
   const Agent& owner = kind == URMA_EXT_POOL_HOST ? *topology.cpu() : agent;

@@ -17,7 +17,7 @@ namespace urma::rocm {
 // Memory from a pool of the agent that all agents may access. Throws Error.
 void* allocate(const HsaApi& api, const Topology& topology, const Agent& agent,
                urma_ext_pool_t pool, uint64_t bytes);
-// Throws Error where it is not such memory.
+// Throws Error if it is not such memory.
 void deallocate(const HsaApi& api, void* memory);
 // Throws Error.
 void query(const HsaApi& api, const Topology& topology, const std::vector<DeviceInfo>& devices,

@@ -35,7 +35,7 @@ EngineSettings read_settings(const Settings& settings, const Topology& topology)
           settings.number("URMA_ROCM_CPU_COPY")};
 }
 
-// Exists where there are devices. All of them share the connections to other processes.
+// Exists if there are devices. All of them share the connections to other processes.
 struct Machinery {
   Machinery(const urma_host& host, std::unique_ptr<HsaRuntime> opened)
       : runtime(std::move(opened)),
@@ -91,7 +91,7 @@ urma_status_t query_memory(const void* address, urma_ext_address_t* info) {
   });
 }
 
-// Its address here once attached; 0 where it is not attached, or is of another kind.
+// Its address here once attached; 0 if it is not attached, or is of another kind.
 uint64_t attached_as(Kind kind, urma_target_seg_t* segment) {
   const shm::Grant* const granted = static_cast<shm::RemoteSegment*>(segment)->wait_settled();
   if (granted == nullptr) return 0;
@@ -188,7 +188,7 @@ class Provider {
     }
   }
 
-  std::unique_ptr<Machinery> machinery_;  // NULL where there are no devices
+  std::unique_ptr<Machinery> machinery_;  // NULL if there are no devices
 };
 
 Machinery& machinery() { return Module<Provider>::provider().machinery(); }

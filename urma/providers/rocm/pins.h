@@ -37,7 +37,7 @@ class Pins {
   static int va_page_size(uint64_t va, uint64_t bytes, unsigned long* page_size) noexcept;
   static void on_freed(void* base, void* pins);
 
-  // False where it is not memory of a GPU, or the range leaves its allocation.
+  // False if it is not memory of a GPU, or the range leaves its allocation.
   bool find(uint64_t va, uint64_t bytes, hsa_amd_pointer_info_t* info) const;
   int make(uint64_t va, uint64_t bytes, urma_ext_pinned_t** pinned, void (*free_callback)(void*),
            void* client_priv);

@@ -15,8 +15,8 @@ namespace urma::rocm {
 // The runtime is initialised while this object exists.
 class HsaRuntime {
  public:
-  // NULL where it has nothing to offer; *why says why. `library` is "" for the usual one, which is
-  // not even looked for where the kernel has no driver. Throws Error.
+  // NULL if it has nothing to offer; *why says why. `library` is "" for the usual one, which is
+  // not even looked for if the kernel has no driver. Throws Error.
   static std::unique_ptr<HsaRuntime> open(const std::string& library, bool with_cpus,
                                           std::string* why);
   ~HsaRuntime();

@@ -24,7 +24,7 @@ struct Signal {
 // Thread-safe.
 class Signals {
  public:
-  // Throws Error where the first of them cannot be made. `api` outlives it.
+  // Throws Error if the first of them cannot be made. `api` outlives it.
   explicit Signals(const HsaApi* api);
   ~Signals();
   Signals(const Signals&) = delete;

@@ -37,7 +37,7 @@ struct Topology {
 
   bool has_gpu() const;
   const Agent* find(hsa_agent_t handle) const;
-  // The first CPU agent; NULL where there is none.
+  // The first CPU agent; NULL if there is none.
   const Agent* cpu() const;
   std::vector<hsa_agent_t> handles() const;
   // The GPU agents; without any, all agents.

@@ -56,7 +56,7 @@ struct DirectSend {
   uint32_t bytes;
 };
 
-// False where the remote bytes are not mapped for this access; else *mapped says where they lie.
+// False if the remote bytes are not mapped for this access; else *mapped says where they lie.
 [[gnu::always_inline]] inline bool find_mapped(const urma_sge_t& sge, uint64_t bytes,
                                                uint32_t access, char** mapped) {
   if (sge.tseg == nullptr) return false;
@@ -81,7 +81,7 @@ struct DirectSend {
   return offset < segment->len && sge.len <= segment->len - offset;
 }
 
-// The functions below return false where a request is invalid or not simple: the long way then
+// The functions below return false if a request is invalid or not simple: the long way then
 // finds out what is wrong. Nothing was executed.
 
 [[gnu::always_inline]] inline bool view_transfer(const urma_sg_t& local, const urma_sg_t& remote,

@@ -26,10 +26,10 @@ class KeptSegments {
   KeptSegments& operator=(const KeptSegments&) = delete;
 
   // Takes out one that serves such an import; else NULL. A grant that no longer stands serves none.
-  // `ctx` is NULL where a request imports.
+  // `ctx` is NULL if a request imports.
   RemoteSegment* take(const urma_context_t* ctx, const urma_seg_t& imported, urma_token_t token,
                       uint32_t access);
-  // Where there are too many, the oldest are dropped.
+  // If there are too many, the oldest are dropped.
   void keep(RemoteSegment* segment);
   // Drops the grants that no longer stand.
   void drop_ended();

@@ -194,7 +194,7 @@ void Link::on_hello(const Reply& reply, Attached& fds) {
   if (reply.answer != Answer::kAccepted || fds.size() != 1) {
     URMA_LOG_LIMITED(ERR, "process at socket {} refused the connection: {}", socket_name_,
                      reply.answer == Answer::kAccepted
-                         ? "no descriptor came along; check RLIMIT_NOFILE"
+                         ? "no descriptor arrived with it; check RLIMIT_NOFILE"
                          : answer_text(reply.answer));
     return stop();
   }
@@ -244,7 +244,7 @@ void Link::look() {
   if (last) {
     URMA_LOG_LIMITED(WARNING,
                      "process at socket {} did not answer within {} ms; its requests end; raise "
-                     "URMA_SHM_TIMEOUT_MS where it is only stopped",
+                     "URMA_SHM_TIMEOUT_MS if it is only stopped",
                      socket_name_, looks_ * kLookNs / 1'000'000);
     stop();
   } else if (more) {
@@ -264,7 +264,7 @@ void Link::stop() {
   wakeups_.clear();
   if (connection_ != nullptr) {
     service_->unwatch(connection_->fd());
-    // Tells the owner at once, also where others still hold this link and its descriptor.
+    // Tells the owner at once, also if others still hold this link and its descriptor.
     ::shutdown(connection_->fd(), SHUT_RDWR);
   }
   auto waiting = std::exchange(waiting_, {});
@@ -288,7 +288,7 @@ void Link::request_copy(const Request& asked, std::shared_ptr<StagedCopy> copy,
   if (!std::exchange(staging_lent_, true)) {
     Request lend = {};
     lend.type = RequestType::kStage;
-    // Where the owner cannot take it, it refuses the copies.
+    // If the owner cannot take it, it refuses the copies.
     request(lend, {staging().fd()}, [](const Reply&, Attached&) {});
   }
   request(asked, {},

@@ -31,7 +31,7 @@ namespace urma::shm {
 class Link : public std::enable_shared_from_this<Link> {
  public:
   // Called once, on the service thread, with the descriptors that came along. The answer is
-  // kUnreachable where the peer is gone.
+  // kUnreachable if the peer is gone.
   using OnReply = std::function<void(const Reply&, Attached&)>;
 
   struct Calls {
@@ -47,7 +47,7 @@ class Link : public std::enable_shared_from_this<Link> {
   ~Link();
 
   void start();
-  // Call before start(): the kernel copies nothing, even where it would permit it.
+  // Call before start(): the kernel copies nothing, even if it would permit it.
   void stage_copies() { peer_.refused.store(true, std::memory_order_relaxed); }
   // The descriptors must stay open until the reply. Only a mapping has no time limit.
   void request(Request request, std::vector<int> fds, OnReply on_reply);
@@ -57,7 +57,7 @@ class Link : public std::enable_shared_from_this<Link> {
   void request_copy(const Request& request, std::shared_ptr<StagedCopy> copy,
                     std::function<void()> on_end);
   void stop();
-  // The same, where the peer has closed the connection.
+  // The same, if the peer has closed the connection.
   void hang_up();
   Wakeups& wakeups() { return wakeups_; }
   // Whether it is gone because the owner is gone, or has ended the library.
@@ -69,7 +69,7 @@ class Link : public std::enable_shared_from_this<Link> {
     // Acquire pairs with the release in stop().
     return gone_.load(std::memory_order_acquire);
   }
-  // Any thread. Throws Error where memory is short.
+  // Any thread. Throws Error if memory is short.
   StagingArea& staging();
   // Any thread; the three below only once a request was accepted.
   const PeerProcess& peer() const { return peer_; }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // Memory that the processor must not touch: no process maps it, and the kernel does not copy it. A
-// provider over these rings implements this where it has such memory, and a runtime that moves it.
+// provider over these rings implements this if it has such memory, and a runtime that moves it.
 #ifndef URMA_PROVIDERS_SHM_OPAQUE_MEMORY_H_
 #define URMA_PROVIDERS_SHM_OPAQUE_MEMORY_H_
 
@@ -64,11 +64,11 @@ class OpaqueMemory {
   // A path for all requests, those from and to such memory too: it derives from QueuePath.
   virtual std::unique_ptr<TargetPath> make_path(Sender* sender, RemoteQueue* target,
                                                 uint32_t hint) = 0;
-  // For a message of `bytes` bytes. NULL where part of the receive cannot be written.
+  // For a message of `bytes` bytes. NULL if part of the receive cannot be written.
   virtual std::unique_ptr<Landing> land(std::span<const LocalPiece> receive, uint32_t bytes) = 0;
 
   // Calls send(fds) with the descriptors that describe a segment with opaque_len to an importer;
-  // they are open during the call. Does not call it where the segment cannot be shared. Service
+  // they are open during the call. Does not call it if the segment cannot be shared. Service
   // thread.
   virtual void describe(const Segment& segment,
                         const std::function<void(std::span<const int> fds)>& send) = 0;

@@ -26,7 +26,7 @@ constexpr uint32_t kPatientLooks = 16;
 // reference: it finds out whether they are mapped, or brings that nearer.
 constexpr uint32_t kTryEvery = 128;
 
-// A peer's status is accepted where a receiver can have found it: not a marker, and not a status of
+// A peer's status is accepted if a receiver can have found it: not a marker, and not a status of
 // this side.
 urma_cr_status_t checked_status(uint32_t status) {
   switch (status) {

@@ -35,7 +35,7 @@ struct AtomicCall : Question {
   uint64_t old_value[2] = {0, 0};  // valid once ended
 };
 
-// Larger messages are copied once, by reference, where their receiver has mapped them. Others are
+// Larger messages are copied once, by reference, if their receiver has mapped them. Others are
 // copied twice, into the ring and out of it, and still arrive earlier.
 inline constexpr uint32_t kMaxCopiedTwice = 512;
 
@@ -48,7 +48,7 @@ class QueuePath : public RequestPath {
   bool advance() override;
   void insist() override;
   void flush() override;
-  // Publishes a message where that needs no look at what the receiver has written: that cache line
+  // Publishes a message if that needs no look at what the receiver has written: that cache line
   // comes from another core, and would delay the message. False: nothing has happened. The entry
   // `cookie` is committed afterwards, and then a receiver that waits is woken.
   bool publish_now(MessageKind kind, uint8_t flags, const char* data, uint32_t bytes,
@@ -66,7 +66,7 @@ class QueuePath : public RequestPath {
   // memory. Asks for the answer.
   bool lends_what_fits() const;
   // Adds the bytes of a message by reference that the receiver asks for, while it is in flight and
-  // their memory stands. False where this path sends no such message.
+  // their memory stands. False if this path sends no such message.
   bool lent(const CopyMessageRequest& asked, IovecList* list);
   bool awaited(bool solicited) const { return opening_->bell.awaited(solicited); }
   void wake();
@@ -82,7 +82,7 @@ class QueuePath : public RequestPath {
   Step authorize(SendEntry* entry, const Grant** grant, urma_cr_status_t* status);
   // kInFlight once the owner has taken the ring.
   Step open_ring(urma_cr_status_t* status);
-  // Publishes into the ring, which the owner may not have taken yet. False where it has no room.
+  // Publishes into the ring, which the owner may not have taken yet. False if it has no room.
   bool publish(SendEntry* entry);
   // Executes an atomic whose target lies in this process.
   static void execute_at(SendEntry* entry, char* target);
@@ -93,7 +93,7 @@ class QueuePath : public RequestPath {
                 std::span<const iovec> local, uint64_t* moved, urma_cr_status_t* status);
   // The bytes of a staged copy in progress; 0: none.
   uint64_t staged_bytes() const { return copying_ == nullptr ? 0 : copying_->bytes; }
-  // kInFlight where no copy was asked for, or it has come.
+  // kInFlight if no copy was asked for, or it has come.
   Step await_staged(urma_cr_status_t* status);
   Sender* sender() const { return sender_; }
   void next_begins() override;

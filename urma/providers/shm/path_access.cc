@@ -13,7 +13,7 @@
 namespace urma::shm {
 namespace {
 
-// Where the bytes are mapped for writing; NULL where some of them are not.
+// Where the bytes are mapped for writing; NULL if some of them are not.
 char* mapped_for_writing(const Grant& grant, uint64_t addr, uint64_t bytes) {
   if (grant.view == nullptr || !grant.view->writable()) return nullptr;
   uint64_t run;
@@ -75,7 +75,7 @@ QueuePath::Step QueuePath::write_notify(SendEntry* entry, uint64_t* budget,
     *status = outcome_of(call->answer);
     return Step::kDone;
   }
-  // First, so that nothing is written where nobody could be notified.
+  // First, so that nothing is written if nobody could be notified.
   const RemoteAccess value = {&entry->notified, entry->notified_addr, sizeof(uint64_t),
                               URMA_ACCESS_WRITE};
   const Grant* grant;
@@ -146,7 +146,7 @@ QueuePath::Step QueuePath::atomic(SendEntry* entry, urma_cr_status_t* status) {
   return Step::kDone;
 }
 
-// False where the word is not mapped.
+// False if the word is not mapped.
 bool QueuePath::atomic_mapped(SendEntry* entry, const Grant& grant) {
   char* mapped = mapped_for_writing(grant, entry->remote_addr, entry->bytes);
   if (mapped == nullptr) return false;

@@ -15,7 +15,7 @@
 namespace urma::shm {
 namespace {
 
-// Where a ring has room for fewer messages of a size than this, their sender waits for each answer.
+// If a ring has room for fewer messages of a size than this, their sender waits for each answer.
 // Once kFoundFullToGrow of them found no room, a ring kGrowth times as large replaces it.
 constexpr uint32_t kFewMessages = 16;
 constexpr uint32_t kFoundFullToGrow = 32;
@@ -84,7 +84,7 @@ uint64_t new_key() {
 
 }  // namespace
 
-// Takes the owner's answer about a ring. True where it refuses one that is empty.
+// Takes the owner's answer about a ring. True if it refuses one that is empty.
 bool QueuePath::take_answer() {
   if (ring_ != nullptr || opening_ == nullptr || !opening_->has_ended()) return false;
   if (opening_->answer == Answer::kAccepted) {
@@ -149,7 +149,7 @@ void QueuePath::note_full(uint32_t payload) {
   try {
     larger_ = request_ring(larger);
   } catch (const std::exception& error) {
-    URMA_LOG_LIMITED(WARNING, "queue {:#x} goes on with a ring of {} bytes: {}", sender_->id().id,
+    URMA_LOG_LIMITED(WARNING, "queue {:#x} continues with a ring of {} bytes: {}", sender_->id().id,
                      ring_->bytes(), error.what());
   }
 }

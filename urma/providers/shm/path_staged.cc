@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Memory that is not mapped: copied by the kernel, or staged where that refuses; and the bytes of
+// Memory that is not mapped: copied by the kernel, or staged if that refuses; and the bytes of
 // messages that receivers have the sender copy for them.
 #include <algorithm>
 
@@ -32,7 +32,7 @@ QueuePath::Step QueuePath::copy_far(Direction direction, const Grant& grant, uin
   return Step::kDone;
 }
 
-// Begins nothing where there is no room; this request goes on when there is some.
+// Begins nothing if there is no room; this request goes on when there is some.
 void QueuePath::begin_staged(Direction direction, const Grant& grant, uint64_t addr,
                              std::span<const iovec> local) {
   auto copy = std::make_shared<StagedCopy>();

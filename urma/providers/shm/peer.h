@@ -43,7 +43,7 @@ class CopyEngine {
  public:
   virtual ~CopyEngine() = default;
   // Moves bytes between the two lists, which have the same total length, from the front on; *moved
-  // is how many. URMA_CR_SUCCESS, also where only a part was moved; otherwise none was. Where the
+  // is how many. URMA_CR_SUCCESS, also if only a part was moved; otherwise none was. If the
   // kernel refuses, the peer is no longer reachable() afterwards.
   virtual urma_cr_status_t copy(Direction direction, const PeerProcess& peer,
                                 std::span<const iovec> local, std::span<const iovec> remote,

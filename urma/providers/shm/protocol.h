@@ -80,7 +80,7 @@ struct ImportSegmentAnswer {
 };
 
 // Comes with a sealed memory of `parts` PartDescriptions, followed by the files that they name.
-// Where `opaque` is 1, with the descriptors of the provider's OpaqueMemory instead.
+// If `opaque` is 1, with the descriptors of the provider's OpaqueMemory instead.
 struct MapSegmentAnswer {
   uint32_t parts;
   uint32_t index;
@@ -88,7 +88,7 @@ struct MapSegmentAnswer {
   uint32_t opaque;
 };
 
-// How to wake a process that sleeps until a JFC raises an event. Where `bell` is not below kBells
+// How to wake a process that sleeps until a JFC raises an event. If `bell` is not below kBells
 // the JFC has no JFCE; else a descriptor comes along, the same one for all of one channel.
 struct WakeupOffer {
   uint64_t channel;  // names the JFCE permanently
@@ -115,7 +115,7 @@ struct OpenRingRequest {
 // With the descriptor of the wake-up for the receiver's JFC.
 struct OpenRingAnswer {
   WakeupOffer receiver_jfc;
-  uint32_t members;  // of the group; 0 where the target is not one
+  uint32_t members;  // of the group; 0 if the target is not one
   uint32_t reserved;
 };
 

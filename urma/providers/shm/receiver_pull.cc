@@ -37,7 +37,7 @@ void ask_for_part(Transport* transport, uint32_t slot, Request request,
   transport->serve_receives();
 }
 
-// Reads where the sender says that the message lies. False where that is not all of it.
+// Reads where the sender says that the message lies. False if that is not all of it.
 bool read_pieces(const IncomingRing& ring, const Message& message, Pull* pull) {
   const uint32_t prefix = prefix_of(message.kind);
   pull->count = (message.payload - prefix) / sizeof(PayloadPiece);
@@ -123,7 +123,7 @@ Receiver::Step Receiver::end_unanswered(IncomingRing* ring) {
   return Step::kFinished;
 }
 
-// Moves as much as one turn may. Where nothing was moved, it can be a moment later.
+// Moves as much as one turn may. If nothing was moved, it can be a moment later.
 urma_cr_status_t Receiver::pull_some(const IncomingRing& ring, Pull* pull, ReceiveEntry* entry) {
   uint64_t budget = std::min<uint64_t>(pull->message.length - pull->moved, kCopyPerTurn);
   while (budget > 0) {
@@ -137,7 +137,7 @@ urma_cr_status_t Receiver::pull_some(const IncomingRing& ring, Pull* pull, Recei
   return URMA_CR_SUCCESS;
 }
 
-// Moves one mapped stretch, or all up to the end of the turn where the next byte is not mapped.
+// Moves one mapped stretch, or all up to the end of the turn if the next byte is not mapped.
 urma_cr_status_t Receiver::pull_stretch(const IncomingRing& ring, Pull* pulled, ReceiveEntry* entry,
                                         uint64_t budget, uint64_t* moved) {
   if (pulled->staged != nullptr) return pull_staged(ring, pulled, entry, budget, moved);
@@ -168,7 +168,7 @@ urma_cr_status_t Receiver::pull_stretch(const IncomingRing& ring, Pull* pulled, 
   const IovecList into = destination(pull, entry, bytes);
   const urma_cr_status_t status =
       transport_->copy().copy(Direction::kRead, *ring.process, into.list(), from.list(), moved);
-  // Where the kernel has just refused, the next turn goes the other way.
+  // If the kernel has just refused, the next turn goes the other way.
   return ring.process->reachable() ? status : URMA_CR_SUCCESS;
 }
 

@@ -17,7 +17,7 @@ namespace urma::shm {
 namespace {
 
 // How long requests wait for a mapping before they are executed without: enough for segments of
-// some hundred MiB. Where copies are staged a mapping is worth more, and its wait is that of an
+// some hundred MiB. If copies are staged a mapping is worth more, and its wait is that of an
 // import.
 constexpr uint64_t kHoldNs = 100'000'000;
 // The most that an owner can make this process map, and read a list of.
@@ -168,7 +168,7 @@ void RemoteSegment::finish(std::shared_ptr<Link> link, const Wanted& wanted, con
   drop_ref();
 }
 
-// True where it is to be mapped now. Refused requests ask as often as they like: an answer that
+// True if it is to be mapped now. Refused requests ask as often as they like: an answer that
 // says nothing new leaves the grant, and its mapping, as they are.
 bool RemoteSegment::accept(std::shared_ptr<Link> link, const Wanted& wanted,
                            const SegmentGrant& segment, Reach reach) {
@@ -330,7 +330,7 @@ void RemoteSegment::attached(const Grant* granted, std::shared_ptr<const OpaqueV
                              urma_cr_status_t status) {
   {
     const MutexLock lock(mutex_);
-    // Publishes nothing where it cannot be attached for the reason already known.
+    // Publishes nothing if it cannot be attached for the reason already known.
     if (grant() == granted && (view != nullptr || granted->attach_status != status)) {
       std::unique_ptr<Grant> grant = again(*granted);
       grant->attached = std::move(view);

@@ -32,7 +32,7 @@ struct Grant {
   std::shared_ptr<const OpaqueView> attached;
   urma_cr_status_t attach_status = URMA_CR_ACK_TIMEOUT_ERR;
 
-  // What a direct access needs of `view`, side by side; nothing where mapped_bytes is 0.
+  // What a direct access needs of `view`, side by side; nothing if mapped_bytes is 0.
   uint64_t begin = 0;
   uint64_t mapped_bytes = 0;
   char* mapped = nullptr;      // where `begin` lies here
@@ -57,7 +57,7 @@ enum class Mapped { kWhenItPays, kWhenAsked };
 // may use it.
 class RemoteSegment final : public GrantedSegment<Grant> {
  public:
-  // `access` restricts the mapping; 0: all that the owner grants. Throws Error(URMA_EEXIST) where
+  // `access` restricts the mapping; 0: all that the owner grants. Throws Error(URMA_EEXIST) if
   // attr.bs.dsva is set and the address is taken.
   RemoteSegment(Transport* transport, urma_context_t* ctx, const urma_seg_t& imported,
                 urma_token_t token, uint32_t access, Mapped mapped = Mapped::kWhenItPays);
@@ -86,9 +86,9 @@ class RemoteSegment final : public GrantedSegment<Grant> {
   // A request was executed. Enough copied requests make a mapping worthwhile.
   void count_use();
   // Has it mapped, and waits until the owner has said what can be, at most for the time needed to
-  // move this much memory. The address of the first byte here, or 0 where not all of it is mapped.
+  // move this much memory. The address of the first byte here, or 0 if not all of it is mapped.
   uint64_t wait_mapped() override;
-  // The grant after that wait; NULL where none came in time.
+  // The grant after that wait; NULL if none came in time.
   const Grant* wait_settled();
 
   // The ways in which its parts are reached now.

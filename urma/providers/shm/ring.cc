@@ -80,7 +80,7 @@ RingProducer::RingProducer(uint32_t bytes, uint32_t as)
       sent_(layout_.slots()),
       dirty_(layout_.slots()) {}
 
-// A message takes all slots up to the end of the ring where another of its size would not fit after
+// A message takes all slots up to the end of the ring if another of its size would not fit after
 // it. So messages of one size begin at the same slots in every lap, see begin().
 uint32_t RingProducer::slots_taken(uint32_t payload) const {
   const uint32_t slots = slots_for(payload);

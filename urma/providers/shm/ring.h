@@ -38,7 +38,7 @@ inline constexpr uint32_t kMaxMessageBytes = 1U << 31;
 struct PayloadPiece {
   uint64_t addr;
   uint32_t len;
-  uint32_t token_id;  // of the segment that it lies in, where everybody may read that; else 0
+  uint32_t token_id;  // of the segment that it lies in, if everybody may read that; else 0
 };
 
 // The first slot of a message begins with this.
@@ -139,7 +139,7 @@ class RingProducer {
   // The most payload that one message carries in the ring itself.
   uint32_t max_payload() const { return max_payload_; }
 
-  // False where there is no room until more is reaped.
+  // False if there is no room until more is reaped.
   bool room_for(uint32_t payload) const;
   // A message is begun, filled piece by piece, and published. Needs room_for() before. reap()
   // returns `cookie`.
@@ -148,11 +148,11 @@ class RingProducer {
   void publish(MessageKind kind, uint8_t flags, uint32_t length, uint64_t immediate,
                uint32_t cookie);
 
-  // Publishes a message of one slot at once; false where more is to be done. Makes no call.
+  // Publishes a message of one slot at once; false if more is to be done. Makes no call.
   [[gnu::always_inline]] bool publish_slot(MessageKind kind, uint8_t flags, const char* data,
                                            uint32_t bytes, uint64_t immediate, uint32_t cookie);
 
-  // The oldest message that the consumer is through with; false where there is none. *status is the
+  // The oldest message that the consumer is through with; false if there is none. *status is the
   // urma_cr_status_t that it ended with.
   bool reap(uint32_t* cookie, uint8_t* status) {
     if (reaped_ == head_) return false;
@@ -172,7 +172,7 @@ class RingProducer {
   // Whether a message by reference that the consumer is not through with begins at `position`; then
   // sets its cookie. For a position that a peer claims.
   bool lent(uint64_t position, uint32_t* cookie) const;
-  // Asks the consumer for the answers that it gives lazily, where some are outstanding.
+  // Asks the consumer for the answers that it gives lazily, if some are outstanding.
   void want_answers();
   // Relaxed: pairs with nothing.
   Copies copies() const {
@@ -255,7 +255,7 @@ inline bool sound_lengths(const Message& message) {
 
 class RingConsumer {
  public:
-  // Maps the producer's memory. Throws Error where it differs from what was announced.
+  // Maps the producer's memory. Throws Error if it differs from what was announced.
   RingConsumer(Fd fd, uint32_t bytes);
   // On the producer's own mapping: both ends in one process.
   explicit RingConsumer(const RingProducer& producer);

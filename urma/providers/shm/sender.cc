@@ -144,7 +144,7 @@ urma_status_t Sender::finish_post(urma_status_t status) noexcept {
   return status;
 }
 
-// Not simple after requests that wait, or where others must be awaited first.
+// Not simple after requests that wait, or if others must be awaited first.
 inline bool Sender::is_simple(const urma_jfs_wr_t& wr) const {
   const urma_target_jetty_t* target = config().trans_mode == URMA_TM_RC ? bound() : wr.tjetty;
   if (target != last_target()) [[unlikely]] {

@@ -28,7 +28,7 @@ class Sender : public urma::Sender {
   void finish() override;
 
   // Calls copy() with the places of the bytes that a peer asks for of a message in flight to it;
-  // with no bytes where their memory is no longer registered. False where no message is named.
+  // with no bytes if their memory is no longer registered. False if no message is named.
   // Service thread.
   bool lend(const CopyMessageRequest& asked,
             const std::function<void(std::span<const iovec>)>& copy);

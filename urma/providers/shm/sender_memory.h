@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // What a receive queue has mapped of the memory that large messages come from. A message may be
-// read from there by plain loads where its sender lets everybody read the segment that it lies in:
+// read from there by plain loads if its sender lets everybody read the segment that it lies in:
 // a mapping then tells a receiver nothing that it could not ask for. The kernel copies everything
 // else, out of the one message.
 #ifndef URMA_PROVIDERS_SHM_SENDER_MEMORY_H_

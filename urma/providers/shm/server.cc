@@ -29,7 +29,7 @@ constexpr size_t kMaxConnectionsPerProcess = 16;
 // Of all processes in other pid namespaces together, which cannot be distinguished.
 constexpr size_t kMaxConnectionsOfStrangers = 1024;
 constexpr uint64_t kHelloTimeoutNs = 1'000'000'000;
-// How long none is accepted where the kernel lacks memory or descriptors for another connection.
+// How long none is accepted if the kernel lacks memory or descriptors for another connection.
 constexpr uint64_t kPauseNs = 10'000'000;
 
 // Bytes of pages made shareable before other work on this thread gets its turn: some milliseconds.
@@ -198,7 +198,7 @@ bool Client::hello(const Request& request, Attached& fds) {
   return reply(accepted, request.number, {&words, 1});
 }
 
-// Returns nothing, after the answer, where the peer may not have it.
+// Returns nothing, after the answer, if the peer may not have it.
 std::optional<SegmentGrant> Client::grant(const Request& request) {
   const ImportSegmentRequest& asked = request.import_segment;
   SegmentGrant granted;

@@ -34,7 +34,7 @@ class Client : public std::enable_shared_from_this<Client> {
   void forget(EventChannel* channel) { wakeups_.forget(channel); }
   // A registration has ended. A peer that was granted it is told, and drops what it keeps of it.
   void end_grant(SegmentRef ref);
-  // False where the connection is to be ended.
+  // False if the connection is to be ended.
   bool on_ready(uint32_t events);
 
  private:
@@ -72,7 +72,7 @@ class Client : public std::enable_shared_from_this<Client> {
 
 class Server {
  public:
-  // Throws Error where the socket cannot be had. On the service thread, as everything here.
+  // Throws Error if the socket cannot be had. On the service thread, as everything here.
   Server(Transport* transport, const std::string& provider);
   ~Server();
   // The channel is about to end.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What the owner does to its own memory for a peer: atomics, and staged copies where the kernel
+// What the owner does to its own memory for a peer: atomics, and staged copies if the kernel
 // refuses the peer access.
 #include "jetty/memory_access.h"
 #include "urma/base/error.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Staged copies: how bytes move between two processes where the kernel refuses both to copy from
+// Staged copies: how bytes move between two processes if the kernel refuses both to copy from
 // and to the other's memory. The requester shares some memory with the owner, and the owner's
 // service thread copies between that and its own memory, after its own checks.
 #ifndef URMA_PROVIDERS_SHM_STAGING_H_
@@ -52,7 +52,7 @@ class StagingArea : public std::enable_shared_from_this<StagingArea> {
   // `on_room` is called when a place is free again that somebody has wanted. Throws Error.
   explicit StagingArea(std::function<void()> on_room);
 
-  // NULL where all are taken.
+  // NULL if all are taken.
   std::unique_ptr<Place> take();
   int fd() const { return memory_.fd(); }
 
@@ -77,7 +77,7 @@ struct StagedCopy : Question {
 // The owner's end: memory shared with one peer, which may write anything to it.
 class PeerStaging {
  public:
-  // Throws Error where it is not what a StagingArea makes.
+  // Throws Error if it is not what a StagingArea makes.
   explicit PeerStaging(Fd fd);
 
   // Writes the bytes of a place to the list, or reads them from there: as many bytes as the list

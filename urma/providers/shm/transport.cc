@@ -117,11 +117,12 @@ std::shared_ptr<Link> Transport::link_to(IdKind kind, const urma_eid_t& eid, uin
 }
 
 void Transport::log_absence(const char* kind, uint32_t id) const {
-  URMA_LOG_LIMITED(WARNING,
-                   "nobody in {} answers for {} {:#x} (processes there: {}); see that the other "
-                   "program runs, as the same user, with the same URMA_RUNTIME_DIR or "
-                   "XDG_RUNTIME_DIR, and without PrivateTmp",
-                   runtime().path(), kind, id, count_processes(runtime().dir_fd()));
+  URMA_LOG_LIMITED(
+      WARNING,
+      "no process in {} answers for {} {:#x} (processes there: {}); see that the other "
+      "program runs, as the same user, with the same URMA_RUNTIME_DIR or "
+      "XDG_RUNTIME_DIR, and without PrivateTmp",
+      runtime().path(), kind, id, count_processes(runtime().dir_fd()));
 }
 
 std::shared_ptr<Link> Transport::link_to(uint32_t slot) {
@@ -290,7 +291,7 @@ void Transport::unregister(Segment* segment) {
   if (segment->pages != 0) pages_->remove(segment->pages);
 }
 
-// Peers look before each access; this is for what they keep. Where memory is short, they keep it
+// Peers look before each access; this is for what they keep. If memory is short, they keep it
 // until they ask for something else.
 void Transport::tell_peers(SegmentRef ended_ref) {
   guarded(URMA_LOG_SITE, [&] {

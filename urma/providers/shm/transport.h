@@ -28,7 +28,7 @@ class Server;
 
 class Transport final : public DirectoryTransport {
  public:
-  // `name` distinguishes providers in the runtime directory. Throws Error where the runtime
+  // `name` distinguishes providers in the runtime directory. Throws Error if the runtime
   // directory or the control socket is not available.
   Transport(const char* name, const urma_host& host, CopyEngine* copy,
             OpaqueMemory* opaque = nullptr);
@@ -37,14 +37,14 @@ class Transport final : public DirectoryTransport {
   void stop();
 
   CopyEngine& copy() { return *copy_; }
-  // NULL where the processor reaches all memory.
+  // NULL if the processor reaches all memory.
   OpaqueMemory* opaque() const { return opaque_; }
-  // NULL where nothing can be mapped.
+  // NULL if nothing can be mapped.
   SharedPages* pages() { return pages_; }
   uint32_t ring_bytes() const { return ring_bytes_; }
   // How long this process waits for an answer of a live peer.
   uint64_t patience_ns() const { return patience_ns_; }
-  // Whether the kernel copies nothing, even where it would permit it.
+  // Whether the kernel copies nothing, even if it would permit it.
   bool staged() const { return staged_; }
   KeptSegments& kept_segments() { return kept_segments_; }
 
@@ -53,7 +53,7 @@ class Transport final : public DirectoryTransport {
   void opening_begins();
   void opening_ends();
 
-  // The link to the owner of (EID, id); NULL where no living process has it. Service thread.
+  // The link to the owner of (EID, id); NULL if no living process has it. Service thread.
   std::shared_ptr<Link> link_to(IdKind kind, const urma_eid_t& eid, uint32_t id);
   // The same for the process with this slot.
   std::shared_ptr<Link> link_to(uint32_t slot);
@@ -70,7 +70,7 @@ class Transport final : public DirectoryTransport {
   void unregister(Segment* segment) override;
   ImportedSegment* import_segment(urma_context_t* ctx, const urma_seg_t& seg, urma_token_t token,
                                   uint32_t access) override;
-  // The same for a request, where `ctx` is NULL; its owner may still have to be asked.
+  // The same for a request, if `ctx` is NULL; its owner may still have to be asked.
   RemoteSegmentRef import_memory(urma_context_t* ctx, const urma_seg_t& seg, urma_token_t token,
                                  uint32_t access);
   void probe(const ProbeTarget& target, std::function<void(Answer)> answered) override;
@@ -99,7 +99,7 @@ class Transport final : public DirectoryTransport {
   void tell_peers(SegmentRef ended_ref);
   // Makes pages that peers may no longer map private again, a turn at a time.
   void take_back_some(SharedPages::RangeId pages);
-  // Throws Error(URMA_EINVAL) where peers could write to read-only memory.
+  // Throws Error(URMA_EINVAL) if peers could write to read-only memory.
   void require_writable(const Segment& segment);
   void drop_gone_links();
   void report_gone_peers();

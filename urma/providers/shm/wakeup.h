@@ -23,11 +23,11 @@ namespace urma::shm {
 // Wakes one JFCE of a peer.
 class Doorbell {
  public:
-  // Throws Error where it is not one end of a nameless pair of stream sockets: nothing else is
+  // Throws Error if it is not one end of a nameless pair of stream sockets: nothing else is
   // known to be safe to send into, whichever process holds the other end.
   explicit Doorbell(Fd socket);
 
-  // Never blocks. False where the peer has not emptied its end for long, so that it was not woken.
+  // Never blocks. False if the peer has not emptied its end for long, so that it was not woken.
   bool push() const;
 
  private:
@@ -43,7 +43,7 @@ struct PeerRegion {
   PeerRegion(Fd fd, bool peer_has_barrier);
 };
 
-// The bell of a peer's JFC with what wakes the peer; without the latter where that JFC has no JFCE.
+// The bell of a peer's JFC with what wakes the peer; without the latter if that JFC has no JFCE.
 class RemoteBell {
  public:
   RemoteBell() = default;
@@ -63,10 +63,10 @@ class RemoteBell {
     const Armed armed = bell_->armed.load(std::memory_order_relaxed);
     return armed != Armed::kNo && wanted(armed, solicited);
   }
-  // Wakes the peer. False where it could not be woken.
+  // Wakes the peer. False if it could not be woken.
   bool push() const { return doorbell_->push(); }
 
-  // After something was published: wakes the peer where its JFC is armed. False where it should
+  // After something was published: wakes the peer if its JFC is armed. False if it should
   // have been woken, and could not be.
   bool ring(bool solicited) const { return !awaited(solicited) || push(); }
 
@@ -86,9 +86,9 @@ class Wakeups {
   Wakeups& operator=(const Wakeups&) = delete;
 
   // What to tell the peer about a JFC of this process, and the wake-up whose far end goes along;
-  // NULL where the JFC has no channel. Throws Error.
+  // NULL if the JFC has no channel. Throws Error.
   std::shared_ptr<const Wakeup> offer(EventChannel* channel, uint32_t jfc_id, WakeupOffer* offer);
-  // The bell that a peer has offered, with the descriptor that came along. Throws Error where the
+  // The bell that a peer has offered, with the descriptor that came along. Throws Error if the
   // offer cannot be used.
   RemoteBell accept(const WakeupOffer& offer, std::shared_ptr<const PeerRegion> region, Fd fd);
 

@@ -31,7 +31,7 @@ namespace urma::tcp {
 class TcpWire final : public Wire {
  public:
   using Ref = std::shared_ptr<Connection>;
-  // The connection to the owner; kUnreachable if nobody answers for the id.
+  // The connection to the owner; kUnreachable if no process answers for the id.
   using OnFound = std::function<void(Answer, const Ref&)>;
 
   TcpWire(std::vector<urma_eid_t> eids, const PortRange& ports, uint64_t random,

@@ -31,7 +31,7 @@ std::array<uint8_t, kCmTicketBytes> encode_ticket(const CmTicket& ticket);
 // Drivers may report more bytes than were sent; the rest is 0. Nothing if it is not a ticket.
 std::optional<CmTicket> decode_ticket(std::span<const uint8_t> bytes);
 
-// The private data of a refusal; nothing if it is not one of ours.
+// The private data of a refusal; nothing if it is not ours.
 inline constexpr size_t kCmRefusalBytes = 8;
 std::array<uint8_t, kCmRefusalBytes> encode_refusal(Answer answer);
 std::optional<Answer> decode_refusal(std::span<const uint8_t> bytes);

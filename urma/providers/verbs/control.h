@@ -6,10 +6,10 @@
 // (EID, id) leads to its owner: ids of queues and groups are looked up at well-known ports, and
 // port P of that socket is the upper half of every token id of this context.
 //
-// The network may lose, repeat, delay and reorder datagrams, and anybody may send any. A request is
-// executed at most once; a request with a forged source address gets only a challenge of the same
-// size. But nothing is encrypted: whoever can read or change the traffic between two hosts can read
-// tokens and keys, and answer in the owner's place.
+// The network may lose, repeat, delay and reorder datagrams, and any host may send any. A request
+// is executed at most once; a request with a forged source address gets only a challenge of the
+// same size. But nothing is encrypted: an attacker that can read or change the traffic between two
+// hosts can read tokens and keys, and answer in the owner's place.
 #ifndef URMA_PROVIDERS_VERBS_CONTROL_H_
 #define URMA_PROVIDERS_VERBS_CONTROL_H_
 
@@ -76,8 +76,8 @@ class Control {
   uint16_t port() const { return wire_.socket->local().port; }
 
   // A program's own choice of an id, 1..kMaxChosenId: others find it here until release(). Throws
-  // Error(URMA_EEXIST) where a process of this machine serves it already on this EID, and
-  // Error(URMA_ENOMEM) where all its well-known ports are taken. Nobody can take it in between:
+  // Error(URMA_EEXIST) if a process of this machine serves it already on this EID, and
+  // Error(URMA_ENOMEM) if all its well-known ports are taken. Nobody can take it in between:
   // what decides is the name of a socket in the abstract namespace, which belongs to the network
   // namespace, as the EID's address does, and goes with the process.
   void reserve(IdKind kind, uint32_t id) { names_.reserve(kind, id); }
@@ -104,9 +104,9 @@ class Control {
   void unwatch(const PeerRef& peer) { watch_.unwatch(peer); }
 
  private:
-  // A request of ours. While the owner of an id is looked up, its well-known ports are asked in
-  // turn, each together with that of its block; the next ones too, when earlier ones take long to
-  // answer.
+  // A request of this process. While the owner of an id is looked up, its well-known ports are
+  // asked in turn, each together with that of its block; the next ones too, when earlier ones take
+  // long to answer.
   struct Call {
     Request request;
     uint64_t deadline_ns;

@@ -21,7 +21,7 @@ struct PeerRef {
   NetAddress address;
   uint64_t nonce;
 
-  // The 0 that the default compares with is none of ours. NOLINTNEXTLINE(modernize-use-nullptr)
+  // The default compares with 0, not this code. NOLINTNEXTLINE(modernize-use-nullptr)
   auto operator<=>(const PeerRef&) const = default;
 };
 

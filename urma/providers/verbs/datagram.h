@@ -24,7 +24,7 @@ struct NetAddress {
   uint8_t ip[16];  // network order; an IPv4 address is mapped: ::ffff:a.b.c.d
   uint16_t port;   // host order
 
-  // The 0 that the default compares with is none of ours. NOLINTNEXTLINE(modernize-use-nullptr)
+  // The default compares with 0, not this code. NOLINTNEXTLINE(modernize-use-nullptr)
   auto operator<=>(const NetAddress&) const = default;
   bool is_ipv4() const;
   bool is_link_local() const;
@@ -53,7 +53,7 @@ NetAddress from_socket_address(const SocketAddress& from);
 enum class Arrival {
   kNothing,
   kDatagram,
-  kRefused,  // the bytes are the beginning of a datagram of ours to a closed port
+  kRefused,  // the bytes are the start of our datagram to a closed port
 };
 
 // Never blocks. On the service thread.

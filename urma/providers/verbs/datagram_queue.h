@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Mode UM: messages as datagrams. Each has a header of ours before the program's bytes, since a
+// Mode UM: messages as datagrams. Each has our header before the program's bytes, since a
 // datagram tells only the sender's queue pair and port.
 #ifndef URMA_PROVIDERS_VERBS_DATAGRAM_QUEUE_H_
 #define URMA_PROVIDERS_VERBS_DATAGRAM_QUEUE_H_

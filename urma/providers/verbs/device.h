@@ -37,7 +37,7 @@ struct DeviceInfo {
   std::vector<PortAddress> eids;  // RoCE v2 by IP first, link-local last
   ibv_device_attr_ex limits;
   ibv_port_attr port_attr;
-  uint32_t max_inline;  // bytes that a queue pair of ours gets
+  uint32_t max_inline;  // bytes that our queue pairs get
   bool has_dmabuf;
 
   bool iwarp() const { return link_layer == LinkLayer::kIwarp; }

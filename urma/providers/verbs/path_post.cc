@@ -29,7 +29,7 @@ void set_remote(ibv_send_wr* request, uint64_t addr, uint32_t rkey) {
 
 }  // namespace
 
-// True where requests still wait to be executed.
+// True if requests still wait to be executed.
 bool Path::post_waiting() {
   while (SendEntry* entry = next_waiting()) {
     if (emulating()) return true;

@@ -78,7 +78,7 @@ QueuePair::QueuePair(const Device& device, ibv_qp_type type, std::shared_ptr<CqP
   init.qp_type = type;
   init.cap = {limits.sends, limits.receives, limits.send_sges, limits.receive_sges,
               limits.inline_bytes};
-  // The library of Soft-iWARP crashes where a queue pair can receive nothing at all.
+  // The library of Soft-iWARP crashes if a queue pair can receive nothing at all.
   if (srq == nullptr) init.cap.max_recv_wr = std::max(init.cap.max_recv_wr, 1U);
   qp_ = device.api().create_qp(device.pd(), &init);
   if (qp_ == nullptr) {
