@@ -43,7 +43,7 @@ done
 (($(python3 tools/dev/architecture.py --list | wc -l) > 100)) || fail "100 functions or fewer found"
 
 mkdir -p "${tree}"
-cp -rL docs examples figures jetty ofi packaging segment test third_party tools urma "${tree}"
+cp -rL docs examples figures jetty ofi packaging python segment test third_party tools urma "${tree}"
 claim CompletionQueue::arm_later jetty/completion_queue_events.cc
 expect_complaint "jetty/completion_queue_events.cc does not declare CompletionQueue::arm_later"
 claim later jetty/later.cc

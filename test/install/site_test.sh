@@ -60,6 +60,9 @@ print("\n".join(wrong))
 sys.exit(bool(wrong) or len(pages) < 60)
 END
 python3 "${TEST_TMPDIR}/links.py" "${site}" || fail "links of the site (above)"
+grep -q '<span class="option"><code>--fair-sched=try' "${site}/docs/guide/testing_your_program.html" ||
+  fail "an option may be broken after its dashes"
+! grep -rl '&lt;span class="option"' "${site}" || fail "markup of an option is shown as text (above)"
 for page in "${tree}"/docs/{guide,reference,internals}/*.md; do
   grep -q "${page#"${tree}"/docs/}" "${tree}/docs/README.md" || fail "docs/README.md lacks ${page}"
 done

@@ -251,6 +251,13 @@ TEST_F(Run, InsideAndOutsideShareADirectory) {
           run_tool("/bin/cat", {std::string(::getenv("URMA_RUNTIME_DIR")) + "/eids"}).out)[0]));
 }
 
+TEST_F(Run, VersionIsThatOfTheLibrary) {
+  const std::string library = lines_of(run_tool(program("urma_admin"), {"--version"}).out).back();
+  const ToolResult version = run_tool(program("urma_run"), {"--version"});
+  EXPECT_EQ(version.status, 0);
+  EXPECT_EQ(version.out, "urma_run " + library.substr(library.find(' ') + 1) + "\n");
+}
+
 TEST_F(Run, WrongArgumentsAreNamed) {
   const std::vector<Words> wrong = {{},
                                     {"--no-such", "true"},

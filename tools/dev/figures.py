@@ -88,6 +88,17 @@ def draw_step(start, end, kind, text, y):
     return arrow + words((x1 + x2) / 2, y - 7, text)
 
 
+def lane_path(lane, steps, height):
+    """The line of a lane, open where the text of a step between two other lanes crosses it."""
+    x = MARGIN + lane * LANE
+    line = f"M{x},62"
+    for i, (start, end, _, text) in enumerate(steps):
+        y, middle = TOP + i * STEP + 26, MARGIN + (start + end) * LANE / 2
+        if start != end and abs(x - middle) < len(text) * PER_LETTER / 2 + 4:
+            line += f" V{y - 20} M{x},{y - 3}"
+    return f'<path class="lane" d="{line} V{height - 12}"/>\n'
+
+
 def draw_flow(path):
     title, lanes, steps = read_flow(path)
     width = 2 * MARGIN + (len(lanes) - 1) * LANE
@@ -103,7 +114,7 @@ def draw_flow(path):
         x = MARGIN + i * LANE
         out.append(f'<rect class="line" x="{x - 78}" y="36" width="156" height="26" rx="6"/>\n')
         out.append(words(x, 53, lane))
-        out.append(f'<path class="lane" d="M{x},62 V{height - 12}"/>\n')
+        out.append(lane_path(i, steps, height))
     for i, step in enumerate(steps):
         out.append(draw_step(*step, TOP + i * STEP + 26))
     return "".join(out) + "</svg>\n"

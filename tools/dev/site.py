@@ -26,6 +26,8 @@ INDEX = "docs/README.md"
 SECTIONS = {"1": "Programs", "7": "Overviews", "3": "Functions"}
 LINK = re.compile(r"(?<!!)\[((?:[^\]\[]|`[^`]*`)+)\]\(([^)\s]+)\)")
 REFERENCE = re.compile(r"(?:\*\*)?\b(urma_?\w*|fi_urma|uvs_\w+)(?:\*\*)?\((\d)\)")
+# Code with an option, short enough for one line of a narrow screen.
+OPTION = re.compile(r"`(?=(?:[^`]* )?--?\w)[^`\n]{1,32}`")
 # mkdocs wants an empty line before a list; the documents are not written so.
 LIST = re.compile(r"(?m)^(?!\s*(?:[-|#>]|\d+\.)|```)(\S.*\n)(?=(?:- |1\. ))")
 
@@ -97,7 +99,7 @@ class Site:
             parts[i] = LIST.sub(r"\1\n", parts[i])
             parts[i] = LINK.sub(lambda match: self.link(path, match), parts[i])
             parts[i] = re.sub(
-                r"(?m)^#.*$|`[^`]*`|\[[^\]]*\]\([^)]*\)|" + REFERENCE.pattern,
+                r"(?m)^#.*$|``.+?``|`[^`]*`|\[[^\]]*\]\([^)]*\)|" + REFERENCE.pattern,
                 lambda match: self.reference(path, match),
                 parts[i],
             )
@@ -110,9 +112,10 @@ class Site:
         return match.group(0) if inside or ":" in place else match.group(1)
 
     def reference(self, path, match):
-        """Turns the name of a manual page into a link; in a table, code needs no backslash."""
+        """Turns the name of a manual page into a link; code in a table needs no backslash."""
         if match.group(1) is None:
-            return match.group(0).replace("\\|", "|")
+            text = match.group(0).replace("\\|", "|")
+            return f'<span class="option">{text}</span>' if OPTION.fullmatch(text) else text
         name = f"{match.group(1)}.{match.group(2)}"
         if name not in self.known:
             return match.group(0)

@@ -7,11 +7,11 @@
 #include <cstring>
 
 #include "tools/run/failure.h"
+#include "urma_ext.h"
 
 namespace run {
 namespace {
 
-constexpr char kVersion[] = "0.0.1";
 constexpr char kDevice[] = "urma_shm0";
 
 constexpr char kUsage[] =
@@ -108,7 +108,7 @@ std::variant<Options, int> parse_options(int argc, char** argv) {
         std::fputs(kUsage, stdout);
         return 0;
       case 'V':
-        std::printf("urma_run version %s\n", kVersion);
+        std::printf("urma_run %s\n", urma_ext_version());
         return 0;
       default:
         throw Failure(std::string(argv[optind - 1]) +
