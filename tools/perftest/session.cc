@@ -67,10 +67,9 @@ void Session::failed(const urma_cr_t& record) {
     std::this_thread::sleep_for(std::chrono::milliseconds(150));
     exchange.check_peer();
   }
-  const std::string line = std::string(record.flag.bs.s_r ? "a receive" : "a request") + " of " +
-                           (record.flag.bs.jetty ? "jetty " : "queue ") +
-                           std::to_string(record.local_id) + " ended with " +
-                           completion_text(record.status);
+  std::string line = record.flag.bs.s_r ? "a receive of " : "a request of ";
+  line += record.flag.bs.jetty ? "jetty " : "queue ";
+  line += std::to_string(record.local_id) + " ended with " + completion_text(record.status);
   if (!config.error_continue) throw RunError(line);
   if (++failures <= kMostToldFailures) std::fprintf(stderr, "warning: %s\n", line.c_str());
 }
