@@ -61,9 +61,12 @@ std::string find_valgrind() {
 }
 
 std::vector<std::string> callgrind_command(const std::string& valgrind, const std::string& folder) {
-  return {valgrind, "--tool=callgrind", "-q",
-          // Otherwise a thread that polls can keep the others from running for seconds.
-          "--fair-sched=try", "--compress-strings=no", "--compress-pos=no", "--dump-instr=yes",
+  return {valgrind,
+          "--tool=callgrind",
+          "-q",
+          "--compress-strings=no",
+          "--compress-pos=no",
+          "--dump-instr=yes",
           "--callgrind-out-file=" + folder + "/" + kFilePrefix + "%p"};
 }
 

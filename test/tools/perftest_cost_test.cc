@@ -34,6 +34,8 @@ double cost_of(const std::string& test, const std::string& valgrind) {
   std::vector<std::string> command = callgrind_command(valgrind, scratch.path());
   const std::string program = command.front();
   command.erase(command.begin());
+  // Otherwise the thread that polls can keep the library's own one from running for seconds.
+  command.push_back("--fair-sched=try");
   command.push_back(perftest_program());
   const Arguments arguments = perftest_arguments(test, port, options);
   command.insert(command.end(), arguments.begin(), arguments.end());
