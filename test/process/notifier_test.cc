@@ -152,7 +152,7 @@ TEST_F(NotifierTest, RefusalsAndTimeouts) {
     const LogLines lines;
     importer.begin(kWellKnown, 2, 0);
     EXPECT_EQ(importer.next().status, URMA_ETIMEOUT);
-    EXPECT_LINE("nobody", "answers for");
+    EXPECT_LINE("no process", "answers for");
 
     const auto start = Clock::now();
     importer.begin(kWellKnown, 3, 50);
