@@ -15,6 +15,7 @@
 #include "urma/base/id_blocks.h"
 #include "urma/providers/verbs/asking.h"
 #include "urma/providers/verbs/control_names.h"
+#include "urma/providers/verbs/peer_watches.h"
 
 namespace urma::verbs {
 namespace {
@@ -61,6 +62,29 @@ TEST_F(ControlTest, OneMessageIsEnoughWithoutLoss) {
   EXPECT_TRUE(probe(*a, *b, b->id()).is(Answer::kAccepted));
   EXPECT_EQ(sent, 6);
   EXPECT_EQ(service_.timers(), 0U);
+}
+
+struct Gone : PeerWatcher {
+  void peer_gone(uint64_t target) override { targets.push_back(target); }
+  std::vector<uint64_t> targets;
+};
+
+TEST_F(ControlTest, ALossBeforeTheOwnerIsFoundIsReported) {
+  auto a = party(1, 11), b = party(2, 22), c = party(3, 33);
+  Asking asking(kSecond);
+  asking.start(a->control.get(), nullptr);
+  PeerWatches watches(&service_, &asking);
+  watches.start(a->control.get());
+  Gone lost, other;
+  watches.watch(&lost, IdKind::kJfr, b->eid, b->id(), 7);
+  watches.watch(&other, IdKind::kJfr, c->eid, c->id(), 8);
+  watches.take_for_lost(b->ref());
+  EXPECT_TRUE(lost.targets.empty());
+  service_.run_for(kSecond);
+  EXPECT_EQ(lost.targets, std::vector<uint64_t>{7});
+  EXPECT_TRUE(other.targets.empty());
+  watches.stop();
+  asking.stop();
 }
 
 TEST_F(ControlTest, RefusalsReachTheAsker) {

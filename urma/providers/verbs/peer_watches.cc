@@ -23,7 +23,7 @@ void PeerWatches::watch(PeerWatcher* watcher, IdKind kind, const urma_eid_t& eid
                         uint64_t target) {
   if (control_ == nullptr) return;
   unwatch(watcher);
-  watches_[watcher] = {kind, eid, id, target, ++last_, kFirstDelayNs, std::nullopt};
+  watches_[watcher] = {kind, eid, id, target, ++last_, kFirstDelayNs, std::nullopt, {}};
   look(watcher);
 }
 
@@ -42,6 +42,11 @@ void PeerWatches::found(PeerWatcher* watcher, uint64_t number, const Reply& repl
   if (control_ == nullptr || known == watches_.end() || known->second.number != number) return;
   Watch& watch = known->second;
   if (reply.answer == Answer::kAccepted) {
+    if (std::find(watch.lost.begin(), watch.lost.end(), owner) != watch.lost.end()) {
+      const uint64_t target = watch.target;
+      watches_.erase(known);
+      return watcher->peer_gone(target);
+    }
     watch.owner = owner;
     control_->watch(owner);
     return;
@@ -66,8 +71,9 @@ void PeerWatches::unwatch(PeerWatcher* watcher, uint64_t target) {
 
 void PeerWatches::take_for_lost(const PeerRef& peer) {
   if (control_ == nullptr) return;
-  for (const auto& [watcher, watch] : watches_) {
+  for (auto& [watcher, watch] : watches_) {
     if (watch.owner == peer) control_->unwatch(peer);
+    if (!watch.owner.has_value()) watch.lost.push_back(peer);
   }
   peer_lost(peer);
 }

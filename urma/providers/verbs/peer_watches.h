@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <vector>
 
 #include "jetty/transport.h"
 #include "urma/providers/verbs/asking.h"
@@ -40,6 +41,7 @@ class PeerWatches {
     uint64_t number;  // identifies a late answer about another watch
     uint64_t delay_ns;
     std::optional<PeerRef> owner;
+    std::vector<PeerRef> lost;  // those taken for lost before the owner was found
     Service::TimerId timer = 0;
   };
 
