@@ -9,35 +9,22 @@
 namespace urma_fi {
 namespace {
 
-// An operation: the calls that have it, its opcode, and the device's limit of its operand.
 struct Operation {
   fi_op op;
-  bool changes, fetches, compares;
+  uint8_t calls;  // that support it, of AtomicCall
   urma_opcode_t opcode;
-  uint32_t urma_device_cap_t::*limit;
+  uint32_t urma_device_cap_t::*limit;  // of the operand, of a device
 };
 
 // To read is to add nothing, and to write is to swap.
 constexpr Operation kOperations[] = {
-    {FI_SUM, true, true, false, URMA_OPC_FADD, &urma_device_cap_t::max_fetch_and_add_size},
-    {FI_BOR, true, true, false, URMA_OPC_FOR, &urma_device_cap_t::max_fetch_and_or_size},
-    {FI_BAND, true, true, false, URMA_OPC_FAND, &urma_device_cap_t::max_fetch_and_and_size},
-    {FI_BXOR, true, true, false, URMA_OPC_FXOR, &urma_device_cap_t::max_fetch_and_xor_size},
-    {FI_ATOMIC_READ, false, true, false, URMA_OPC_FADD, &urma_device_cap_t::max_fetch_and_add_size},
-    {FI_ATOMIC_WRITE, true, true, false, URMA_OPC_SWAP, &urma_device_cap_t::max_swap_size},
-    {FI_CSWAP, false, false, true, URMA_OPC_CAS, &urma_device_cap_t::max_cas_size}};
-
-bool is_of(const Operation& operation, AtomicCall call) {
-  switch (call) {
-    case AtomicCall::kChange:
-      return operation.changes;
-    case AtomicCall::kFetch:
-      return operation.fetches;
-    case AtomicCall::kCompare:
-      return operation.compares;
-  }
-  return false;
-}
+    {FI_SUM, kChange | kFetch, URMA_OPC_FADD, &urma_device_cap_t::max_fetch_and_add_size},
+    {FI_BOR, kChange | kFetch, URMA_OPC_FOR, &urma_device_cap_t::max_fetch_and_or_size},
+    {FI_BAND, kChange | kFetch, URMA_OPC_FAND, &urma_device_cap_t::max_fetch_and_and_size},
+    {FI_BXOR, kChange | kFetch, URMA_OPC_FXOR, &urma_device_cap_t::max_fetch_and_xor_size},
+    {FI_ATOMIC_READ, kFetch, URMA_OPC_FADD, &urma_device_cap_t::max_fetch_and_add_size},
+    {FI_ATOMIC_WRITE, kChange | kFetch, URMA_OPC_SWAP, &urma_device_cap_t::max_swap_size},
+    {FI_CSWAP, kCompare, URMA_OPC_CAS, &urma_device_cap_t::max_cas_size}};
 
 // 0: not supported.
 uint32_t bytes_of(fi_datatype type) {
@@ -54,8 +41,8 @@ uint32_t bytes_of(fi_datatype type) {
 }
 
 AtomicCall call_of(uint64_t flags) {
-  if ((flags & FI_COMPARE_ATOMIC) != 0) return AtomicCall::kCompare;
-  return (flags & FI_FETCH_ATOMIC) != 0 ? AtomicCall::kFetch : AtomicCall::kChange;
+  if ((flags & FI_COMPARE_ATOMIC) != 0) return kCompare;
+  return (flags & FI_FETCH_ATOMIC) != 0 ? kFetch : kChange;
 }
 
 }  // namespace
@@ -64,7 +51,7 @@ bool find_atomic(const urma_device_cap_t& cap, AtomicCall call, fi_datatype type
                  Atomic* atomic) {
   const uint32_t bytes = bytes_of(type);
   for (const Operation& operation : kOperations) {
-    if (operation.op != op || !is_of(operation, call)) continue;
+    if (operation.op != op || (operation.calls & call) == 0) continue;
     *atomic = {operation.opcode, bytes};
     return bytes != 0 && bytes <= cap.*operation.limit;
   }

@@ -14,8 +14,8 @@
 
 namespace urma_fi {
 
-// fi_atomic, fi_fetch_atomic and fi_compare_atomic.
-enum class AtomicCall { kChange, kFetch, kCompare };
+// fi_atomic, fi_fetch_atomic and fi_compare_atomic; a bit each.
+enum AtomicCall : uint8_t { kChange = 1, kFetch = 2, kCompare = 4 };
 
 struct Atomic {
   urma_opcode_t opcode;

@@ -25,6 +25,7 @@ fi_ops_ep Endpoint::ep_ops_ = {sizeof(fi_ops_ep),
                                Endpoint::send_room};
 fi_ops_tagged Endpoint::tagged_ops_ = {
     sizeof(fi_ops_tagged), refuse, refuse, refuse, refuse, refuse, refuse, refuse, refuse, refuse};
+
 int Endpoint::open(fid_domain* domain, fi_info* info, fid_ep** ep, void* context) {
   if (info == nullptr || info->ep_attr == nullptr || info->tx_attr == nullptr ||
       info->rx_attr == nullptr || info->ep_attr->type != FI_EP_MSG) {

@@ -4,6 +4,7 @@
 
 #include <rdma/fi_atomic.h>
 
+#include <bit>
 #include <cerrno>
 #include <cstring>
 
@@ -17,8 +18,8 @@ namespace urma_fi {
 namespace {
 
 uint64_t value_of(const void* buffer, uint32_t bytes) {
+  static_assert(std::endian::native == std::endian::little, "4 bytes are the low half");
   uint64_t value = 0;
-  // Little-endian, as every machine of this library.
   std::memcpy(&value, buffer, bytes);
   return value;
 }
@@ -33,7 +34,7 @@ void* first(void** descriptors, size_t count) {
 }
 
 ssize_t count_error(const char* what) {
-  URMA_FI_WARN(FI_LOG_EP_DATA, "an atomic request has one element, and needs its %s\n", what);
+  URMA_FI_WARN(FI_LOG_EP_DATA, "an atomic request needs exactly one element as its %s\n", what);
   return -FI_EINVAL;
 }
 
@@ -49,11 +50,10 @@ int valid(fid_ep* ep, fi_datatype type, fi_op op, size_t* count) {
 }  // namespace
 
 fi_ops_atomic Endpoint::atomic_ops_ = {
-    sizeof(fi_ops_atomic),     Endpoint::change,           Endpoint::changev,
-    Endpoint::changemsg,       Endpoint::inject_change,    Endpoint::fetch,
-    Endpoint::fetchv,          Endpoint::fetchmsg,         Endpoint::compare,
-    Endpoint::comparev,        Endpoint::comparemsg,       valid<AtomicCall::kChange>,
-    valid<AtomicCall::kFetch>, valid<AtomicCall::kCompare>};
+    sizeof(fi_ops_atomic),   Endpoint::change,   Endpoint::changev,    Endpoint::changemsg,
+    Endpoint::inject_change, Endpoint::fetch,    Endpoint::fetchv,     Endpoint::fetchmsg,
+    Endpoint::compare,       Endpoint::comparev, Endpoint::comparemsg, valid<kChange>,
+    valid<kFetch>,           valid<kCompare>};
 
 // Atomic requests of URMA name an imported segment. One import for each key, until the endpoint
 // ends.
@@ -85,9 +85,9 @@ ssize_t Endpoint::atomic_remote(AtomicCall call, const AtomicData& data, Remote 
   if (results_ == nullptr || !find_atomic(device_->cap(), call, type, op, &atomic))
     return -FI_EOPNOTSUPP;
   if ((flags & FI_REMOTE_CQ_DATA) != 0) return -FI_EINVAL;
-  const bool changes = call == AtomicCall::kChange;
+  const bool changes = call == kChange;
   if (data.operand == nullptr && op != FI_ATOMIC_READ) return count_error("operand");
-  if (data.compare == nullptr && call == AtomicCall::kCompare) return count_error("compared value");
+  if (data.compare == nullptr && call == kCompare) return count_error("compared value");
   if (data.result == nullptr && !changes) return count_error("result");
   urma_sge_t local{};
   if (!changes) {
@@ -122,31 +122,31 @@ ssize_t Endpoint::atomic_remote(AtomicCall call, const AtomicData& data, Remote 
 ssize_t Endpoint::change(fid_ep* ep, const void* buffer, size_t count, void*, fi_addr_t,
                          uint64_t address, uint64_t key, fi_datatype type, fi_op op,
                          void* context) {
-  return of(ep)->atomic_remote(AtomicCall::kChange, {count == 1 ? buffer : nullptr}, {address, key},
-                               type, op, context, of(ep)->call_flags());
+  return of(ep)->atomic_remote(kChange, {count == 1 ? buffer : nullptr}, {address, key}, type, op,
+                               context, of(ep)->call_flags());
 }
 
 ssize_t Endpoint::changev(fid_ep* ep, const fi_ioc* pieces, void**, size_t count, fi_addr_t,
                           uint64_t address, uint64_t key, fi_datatype type, fi_op op,
                           void* context) {
-  return of(ep)->atomic_remote(AtomicCall::kChange, {only(pieces, count)}, {address, key}, type, op,
-                               context, of(ep)->call_flags());
+  return of(ep)->atomic_remote(kChange, {only(pieces, count)}, {address, key}, type, op, context,
+                               of(ep)->call_flags());
 }
 
 ssize_t Endpoint::changemsg(fid_ep* ep, const fi_msg_atomic* message, uint64_t flags) {
-  return of(ep)->atomicmsg(AtomicCall::kChange, message, {}, flags);
+  return of(ep)->atomicmsg(kChange, message, {}, flags);
 }
 
 ssize_t Endpoint::inject_change(fid_ep* ep, const void* buffer, size_t count, fi_addr_t,
                                 uint64_t address, uint64_t key, fi_datatype type, fi_op op) {
-  return of(ep)->atomic_remote(AtomicCall::kChange, {count == 1 ? buffer : nullptr}, {address, key},
-                               type, op, nullptr, FI_INJECT);
+  return of(ep)->atomic_remote(kChange, {count == 1 ? buffer : nullptr}, {address, key}, type, op,
+                               nullptr, FI_INJECT);
 }
 
 ssize_t Endpoint::fetch(fid_ep* ep, const void* buffer, size_t count, void*, void* result,
                         void* result_descriptor, fi_addr_t, uint64_t address, uint64_t key,
                         fi_datatype type, fi_op op, void* context) {
-  return of(ep)->atomic_remote(AtomicCall::kFetch,
+  return of(ep)->atomic_remote(kFetch,
                                {buffer, nullptr, count == 1 ? result : nullptr, result_descriptor},
                                {address, key}, type, op, context, of(ep)->call_flags());
 }
@@ -155,7 +155,7 @@ ssize_t Endpoint::fetchv(fid_ep* ep, const fi_ioc* pieces, void**, size_t count,
                          void** result_descriptors, size_t result_count, fi_addr_t,
                          uint64_t address, uint64_t key, fi_datatype type, fi_op op,
                          void* context) {
-  return of(ep)->atomic_remote(AtomicCall::kFetch,
+  return of(ep)->atomic_remote(kFetch,
                                {only(pieces, count), nullptr, only(results, result_count),
                                 first(result_descriptors, result_count)},
                                {address, key}, type, op, context, of(ep)->call_flags());
@@ -164,7 +164,7 @@ ssize_t Endpoint::fetchv(fid_ep* ep, const fi_ioc* pieces, void**, size_t count,
 ssize_t Endpoint::fetchmsg(fid_ep* ep, const fi_msg_atomic* message, fi_ioc* results,
                            void** result_descriptors, size_t result_count, uint64_t flags) {
   return of(ep)->atomicmsg(
-      AtomicCall::kFetch, message,
+      kFetch, message,
       {nullptr, nullptr, only(results, result_count), first(result_descriptors, result_count)},
       flags);
 }
@@ -172,7 +172,7 @@ ssize_t Endpoint::fetchmsg(fid_ep* ep, const fi_msg_atomic* message, fi_ioc* res
 ssize_t Endpoint::compare(fid_ep* ep, const void* buffer, size_t count, void*, const void* compared,
                           void*, void* result, void* result_descriptor, fi_addr_t, uint64_t address,
                           uint64_t key, fi_datatype type, fi_op op, void* context) {
-  return of(ep)->atomic_remote(AtomicCall::kCompare,
+  return of(ep)->atomic_remote(kCompare,
                                {buffer, compared, count == 1 ? result : nullptr, result_descriptor},
                                {address, key}, type, op, context, of(ep)->call_flags());
 }
@@ -183,7 +183,7 @@ ssize_t Endpoint::comparev(fid_ep* ep, const fi_ioc* pieces, void**, size_t coun
                            uint64_t address, uint64_t key, fi_datatype type, fi_op op,
                            void* context) {
   return of(ep)->atomic_remote(
-      AtomicCall::kCompare,
+      kCompare,
       {only(pieces, count), only(compared, compared_count), only(results, result_count),
        first(result_descriptors, result_count)},
       {address, key}, type, op, context, of(ep)->call_flags());
@@ -192,7 +192,7 @@ ssize_t Endpoint::comparev(fid_ep* ep, const fi_ioc* pieces, void**, size_t coun
 ssize_t Endpoint::comparemsg(fid_ep* ep, const fi_msg_atomic* message, const fi_ioc* compared,
                              void**, size_t compared_count, fi_ioc* results,
                              void** result_descriptors, size_t result_count, uint64_t flags) {
-  return of(ep)->atomicmsg(AtomicCall::kCompare, message,
+  return of(ep)->atomicmsg(kCompare, message,
                            {nullptr, only(compared, compared_count), only(results, result_count),
                             first(result_descriptors, result_count)},
                            flags);

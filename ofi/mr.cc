@@ -24,7 +24,7 @@ uint32_t random_token() {
   return device();
 }
 
-// In URMA, write access needs read access. libfabric knows no access by atomics.
+// In URMA, write access needs read access. In libfabric, it includes atomics.
 uint32_t access_of(uint64_t access, const urma_device_cap_t& cap) {
   if ((access & FI_REMOTE_WRITE) != 0) {
     const uint32_t atomic = has_atomics(cap) ? URMA_ACCESS_ATOMIC : 0;

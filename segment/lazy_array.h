@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Arrays that use memory only if they are touched, page by page. Programs create queues at the
+// Arrays that use memory only where they are touched, page by page. Programs create queues at the
 // depth of the device's caps and use a fraction of it.
 #ifndef SEGMENT_LAZY_ARRAY_H_
 #define SEGMENT_LAZY_ARRAY_H_

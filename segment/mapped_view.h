@@ -30,9 +30,8 @@ class AddressArea {
  public:
   // Anywhere. Throws Error(URMA_ENOMEM).
   explicit AddressArea(uint64_t bytes);
-  // For the pages of [va, va + len), at the addresses of their owner. Throws Error(URMA_EEXIST)
-  // if something of this process lies there; NULL, with a log line, if no process can have
-  // it.
+  // For the pages of [va, va + len), at the addresses of their owner. Throws Error(URMA_EEXIST) if
+  // memory of this process lies there; NULL, with a log line, if no process can have that range.
   static std::unique_ptr<AddressArea> same(uint64_t va, uint64_t len);
   ~AddressArea();
   AddressArea(const AddressArea&) = delete;

@@ -10,7 +10,7 @@
 #include "segment/kernel_abi.h"
 
 namespace urma {
-// The extent at the end of the range, and if its last piece begins; end() if none is kept
+// The extent at the end of the range, and where its last piece begins; end() if none is kept
 // apart: the range ends with private memory, or is one page.
 PageTable::ExtentMap::iterator PageTable::end_piece(const Range& range, uint64_t* va) {
   if (range.parts.empty() || range.parts.back().fd < 0) return extents_.end();

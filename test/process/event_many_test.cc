@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Events if a JFC has many sources and a poll need not look at all of them: the next poll after
-// an event still finds its record.
+// Events of a JFC with many sources. A poll need not look at all of them, but the next poll after
+// an event finds its record.
 #include <gtest/gtest.h>
 
 #include <string>

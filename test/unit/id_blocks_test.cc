@@ -234,7 +234,7 @@ TEST_F(IdBlocksTest, FreedIdsAreReusedWhenAClaimFails) {
   EXPECT_NE(block_of(process.take()), block_of(first));
 }
 
-// If a claim does not say that no one has chosen an id of the block.
+// A claim of a block does not say that none of its ids was chosen.
 TEST_F(IdBlocksTest, IdsReservedElsewhereAreSkipped) {
   Process process(&host_);
   const uint32_t first = process.take();

@@ -4,7 +4,7 @@
 # of files, pairs of SYNC marks, syntax of shell scripts, how documents are written, spelling, and
 # the subjects of commits that BASE (origin/main, where there is one) lacks. Looks at files that git
 # tracks or would add. Each check of one file or commit counts; the last line is
-# `N passed, N failed, N skipped`. With --no-tidy without clang-tidy, which takes minutes.
+# `N passed, N failed, N skipped`. --no-tidy leaves out clang-tidy, which takes minutes.
 #
 #     lint.sh [--no-tidy] [BASE]
 
@@ -124,7 +124,7 @@ check_sync() {
     if ((count >= 2)); then
       pass
     else
-      fail "${mark} occurs in one file only: $(files | xargs grep -lF "${mark}")"
+      fail "${mark} occurs only once: $(files | xargs grep -lF "${mark}")"
     fi
   done < <(files | xargs grep -ohIE 'SYNC\([A-Za-z0-9_.-]+\)' 2>/dev/null | sort | uniq -c)
 }
@@ -195,6 +195,10 @@ main() {
     echo "lint.sh: not a git checkout; lint checks the files that git tracks" >&2
     exit 1
   }
+  local tool
+  for tool in clang-format codespell; do
+    command -v "${tool}" >/dev/null || fail "${tool} is not installed; run ./dev setup"
+  done
   check_format
   check_length
   check_sync

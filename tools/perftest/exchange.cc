@@ -184,7 +184,7 @@ bool Exchange::due() {
   return true;
 }
 
-// A 'Q' is a quit notice only if one may come: elsewhere it is the first byte of other data.
+// A 'Q' is a quit notice only where one may come: elsewhere it is the first byte of other data.
 void Exchange::look(bool quit_may_come) {
   data_waiting_ = true;
   for (const int socket : sockets_) {

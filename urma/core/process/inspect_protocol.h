@@ -12,7 +12,7 @@
 
 namespace urma::core {
 
-// Stands in the socket's name if others have the provider's name.
+// In the socket's name, in place of a provider's name.
 inline constexpr char kInspectName[] = "core";
 inline constexpr uint32_t kInspectMagic = 0x75727669;
 // Changes whenever a record of urma_ext.h does.

@@ -273,7 +273,7 @@ Path::Step Path::write_value(const shm::Grant& grant, uint64_t addr, uint64_t va
   return await_current(status);
 }
 
-// A message out of memory of a device is gathered in host memory, if its receiver may take it.
+// A message out of memory of a device is gathered in host memory, where its receiver may take it.
 Path::Step Path::send(SendEntry* entry, urma_cr_status_t* status) {
   if (!current_.staged && current_.copy == nullptr) {
     const Local local = local_memory(entry);
