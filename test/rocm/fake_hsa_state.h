@@ -2,9 +2,6 @@
 #ifndef TEST_ROCM_FAKE_HSA_STATE_H_
 #define TEST_ROCM_FAKE_HSA_STATE_H_
 
-#include <hsa/hsa.h>
-#include <hsa/hsa_ext_amd.h>
-
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -13,6 +10,8 @@
 #include <mutex>
 #include <string>
 #include <vector>
+
+#include "urma/providers/rocm/hsa.h"
 
 namespace fake_hsa {
 

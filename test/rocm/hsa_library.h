@@ -6,11 +6,11 @@
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
-#include <hsa/hsa.h>
-#include <hsa/hsa_ext_amd.h>
 
 #include <cstdint>
 #include <cstdlib>
+
+#include "urma/providers/rocm/hsa.h"
 
 namespace urma_test {
 

@@ -5,11 +5,10 @@
 #ifndef URMA_PROVIDERS_ROCM_HSA_API_H_
 #define URMA_PROVIDERS_ROCM_HSA_API_H_
 
-#include <hsa/hsa.h>
-#include <hsa/hsa_ext_amd.h>
-
 #include <cstdint>
 #include <string>
+
+#include "urma/providers/rocm/hsa.h"
 
 namespace urma::rocm {
 

@@ -4,14 +4,13 @@
 #ifndef URMA_PROVIDERS_ROCM_PLACES_H_
 #define URMA_PROVIDERS_ROCM_PLACES_H_
 
-#include <hsa/hsa.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
 
 #include "urma/base/mutex.h"
+#include "urma/providers/rocm/hsa.h"
 
 namespace urma::rocm {
 

@@ -1,0 +1,113 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+#
+# Builds the tree for another architecture, with this distribution's cross compiler and the
+# architecture's own packages of this release, and runs programs of it under user emulation.
+#
+#     cross.sh ARCH bazel COMMAND [ARGUMENT...]   Bazel for ARCH, in an output tree of its own
+#     cross.sh ARCH emulate PROGRAM [ARGUMENT...] PROGRAM, which may start others of ARCH
+#     cross.sh ARCH why-not                       why nothing of ARCH can run here; empty if it can
+#
+# The packages lie unpacked in a folder, kept in ${URMA_DISTRO_CACHE:-~/.cache/urma-distro}; none
+# of them is installed on this machine. Root only: debootstrap and the kernel's table of emulators
+# need it.
+
+set -euo pipefail
+
+cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
+
+# What the products and the tests are compiled against.
+readonly PACKAGES=(
+  ibverbs-providers libbenchmark-dev libc6-dev libcli11-dev libfabric-dev libfmt-dev libgmock-dev
+  libgtest-dev libhsa-runtime-dev libibverbs-dev librdmacm-dev libssl-dev liburing-dev
+  nlohmann-json3-dev valgrind
+)
+readonly FORMATS=/proc/sys/fs/binfmt_misc
+
+die() {
+  echo "dev: $*" >&2
+  exit 1
+}
+
+# Links that begin at the root of the file system would leave the folder $1.
+keep_links_within() {
+  local root="$1" link target
+  while IFS= read -r -d '' link; do
+    target="${root}$(readlink "${link}")"
+    [[ ! -e "${target}" ]] || ln -sfn --relative "${target}" "${link}"
+  done < <(find "${root}" -type l -lname '/*' -print0)
+}
+
+# Unpacks the packages of ARCH of this release in the folder $1, and adds what Bazel needs: a
+# compiler that looks there alone, and the libraries as a repository.
+make_root() {
+  local root="$1" source release package
+  source="$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | head -n 1)"
+  # shellcheck source=/dev/null
+  release="$(. /etc/os-release && echo "${VERSION_CODENAME}")"
+  echo "dev: making ${root} (some 320 MiB)" >&2
+  rm -rf "${root}.part"
+  mkdir -p "${root}.part"
+  debootstrap --arch="${debian_arch}" --variant=minbase --download-only \
+    --include="$(IFS=, && echo "${PACKAGES[*]}")" "${release}" "${root}.part" "${source}" \
+    >"${root}.log" 2>&1 ||
+    { tail -n 5 "${root}.log" >&2; die "debootstrap for ${debian_arch} failed; see ${root}.log"; }
+  for package in "${root}.part"/var/cache/apt/archives/*.deb; do
+    dpkg-deb --extract "${package}" "${root}.part"
+  done
+  rm -rf "${root}.part"/var/cache/apt/archives
+  keep_links_within "${root}.part"
+  printf '#!/bin/sh\nexec /usr/bin/%s-gcc --sysroot=%s "$@"\n' "${triplet}" "${root}" \
+    >"${root}.part/cross-gcc"
+  chmod +x "${root}.part/cross-gcc"
+  echo 'workspace(name = "system")' >"${root}.part/usr/WORKSPACE"
+  mv "${root}.part" "${root}"
+}
+
+run_bazel() {
+  local command="$1" tool tools=()
+  shift
+  for tool in gcc-ar:AR ld:LD nm:NM objcopy:OBJCOPY objdump:OBJDUMP strip:STRIP; do
+    tools+=("--repo_env=${tool#*:}=/usr/bin/${triplet}-${tool%:*}")
+  done
+  cp third_party/system/system.BUILD "${root}/usr/BUILD.bazel"
+  # Links of its own: bazel-bin stays on the build for this machine.
+  exec bazel --output_base="${root}.bazel" "${command}" --symlink_prefix="bazel-${arch}-" \
+    --repo_env=CC="${root}/cross-gcc" "${tools[@]}" --override_repository=system="${root}/usr" \
+    --test_env=QEMU_LD_PREFIX="${root}" "$@"
+}
+
+# Why the kernel does not start a program of ARCH.
+why_not() {
+  [[ -e "${FORMATS}/register" ]] || mount -t binfmt_misc binfmt_misc "${FORMATS}" 2>/dev/null || {
+    echo "the kernel has no binfmt_misc, or does not let it be mounted"
+    return
+  }
+  [[ -e "${FORMATS}/qemu-${arch}" ]] ||
+    cat "/usr/lib/binfmt.d/qemu-${arch}.conf" 2>/dev/null >"${FORMATS}/register" ||
+    echo "the kernel does not take qemu-${arch} as an interpreter"
+}
+
+emulate() {
+  local reason
+  reason="$(why_not)"
+  [[ -z "${reason}" ]] || die "nothing of ${arch} runs here: ${reason}"
+  QEMU_LD_PREFIX="${root}" exec "$@"
+}
+
+[[ "$#" -ge 2 ]] || die "usage: cross.sh ARCH bazel|emulate|why-not [ARGUMENT...]"
+readonly arch="$1"
+case "${arch}" in
+  aarch64) readonly debian_arch=arm64 ;;
+  *) die "cross.sh: '${arch}' is not supported; aarch64 is" ;;
+esac
+readonly triplet="${arch}-linux-gnu"
+readonly root="${URMA_DISTRO_CACHE:-${HOME}/.cache/urma-distro}/${debian_arch}"
+[[ "$(id -u)" -eq 0 ]] || die "a cross build needs root, for debootstrap"
+[[ -d "${root}" ]] || make_root "${root}"
+case "$2" in
+  bazel) run_bazel "${@:3}" ;;
+  emulate) emulate "${@:3}" ;;
+  why-not) why_not ;;
+  *) die "cross.sh: '$2' is not one of bazel, emulate, why-not" ;;
+esac
