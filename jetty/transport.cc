@@ -28,6 +28,15 @@ Answer admits(const Endpoint& endpoint, uint32_t trans_mode, uint32_t token) {
   return same_mode && bindable ? Answer::kAccepted : Answer::kWrongMode;
 }
 
+void Transport::list_segments(size_t most, std::vector<urma_ext_segment_t>* listed) const {
+  segments_.visit([&](const Segment& segment) {
+    append_parts(describe(segment), parts(segment), most, listed);
+  });
+  imports_.visit([&](uint64_t serial, const ImportedSegment& imported) {
+    append_parts(describe(serial, imported), parts(imported), most, listed);
+  });
+}
+
 void Transport::end_service() { *ended_ = true; }
 
 void Transport::log_absence(const char* kind, uint32_t id) const {

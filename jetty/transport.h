@@ -56,7 +56,7 @@ struct WayRequest : ProbeTarget {
 // Whether a peer with this token may send to an endpoint in this mode.
 Answer admits(const Endpoint& endpoint, uint32_t trans_mode, uint32_t token);
 
-class Transport : public ProgressDomain {
+class Transport : public ProgressDomain, public SegmentInspector {
  public:
   // `faults`: as Faults::parse() returns them.
   explicit Transport(Service* service, std::unique_ptr<Faults> faults = nullptr)
@@ -68,9 +68,14 @@ class Transport : public ProgressDomain {
   GroupTable& groups() { return groups_; }
   // What tools are shown.
   QueueList& queues() { return queues_; }
-  const QueueList& queues() const { return queues_; }
   ImportList& imports() { return imports_; }
-  const ImportList& imports() const { return imports_; }
+  std::vector<urma_ext_part_t> parts(const urma_target_seg_t& segment) const override {
+    return moved_part(segment);
+  }
+  void list_queues(size_t most, std::vector<urma_ext_queue_t>* queues) const override {
+    queues_.append_to(queues, most);
+  }
+  void list_segments(size_t most, std::vector<urma_ext_segment_t>* segments) const override;
   // Becomes true on the service thread when this transport stops; for tasks that may run later.
   std::shared_ptr<const bool> ended() const { return ended_; }
   QueueSerials& queue_serials() { return queue_serials_; }

@@ -138,8 +138,6 @@ class WireTransport final : public DirectoryTransport {
     Transport::watch_pending();
   }
 
-  std::vector<urma_ext_part_t> parts(const urma_target_seg_t& segment) const override;
-
  private:
   Wire* const wire_;
   WireNames* const names_;

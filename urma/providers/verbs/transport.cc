@@ -8,6 +8,7 @@
 #include "urma/base/error.h"
 #include "urma/base/guard.h"
 #include "urma/base/log.h"
+#include "urma/base/text.h"
 #include "urma/providers/verbs/datagram_queue.h"
 #include "urma/providers/verbs/path.h"
 #include "urma/providers/verbs/receiver.h"
@@ -228,6 +229,16 @@ void Transport::unwatch_peer(PeerWatcher* watcher) {
 
 void Transport::unwatch_peer(PeerWatcher* watcher, uint64_t target) {
   service().run([=, this] { watches_.unwatch(watcher, target); });
+}
+
+void Transport::list_connections(size_t most,
+                                 std::vector<urma_ext_connection_t>* connections) const {
+  const size_t first = connections->size();
+  connections_.append_to(connections, most);
+  incoming_.append_to(connections, most);
+  for (size_t i = first; i < connections->size(); ++i) {
+    copy_text((*connections)[i].device, device_->info().name.c_str());
+  }
 }
 
 // At once, so that no later request to the target uses the ended connection; other requests to its

@@ -82,6 +82,8 @@ class Transport final : public urma::Transport {
   void unwatch_peer(PeerWatcher* watcher) override;
   void unwatch_peer(PeerWatcher* watcher, uint64_t target) override;
   void lose_connection(const RemoteQueue& target) override;
+  void list_connections(size_t most,
+                        std::vector<urma_ext_connection_t>* connections) const override;
 
  private:
   void open_connections(const PortAddress& address);
