@@ -2,7 +2,6 @@
 #include "urma/providers/verbs/control.h"
 
 #include <sys/epoll.h>
-#include <sys/random.h>
 
 #include <algorithm>
 #include <utility>
@@ -11,6 +10,7 @@
 #include "urma/base/error.h"
 #include "urma/base/id_blocks.h"
 #include "urma/base/log.h"
+#include "urma/base/random.h"
 
 namespace urma::verbs {
 namespace {
@@ -26,15 +26,8 @@ struct Randomness {
 };
 
 Randomness make_randomness(uint64_t seed) {
-  Randomness random;
-  if (seed == 0) {
-    if (::getrandom(&random, sizeof(random), 0) != sizeof(random)) {
-      fail_errno(URMA_FAIL, "getting random numbers for a control socket");
-    }
-  } else {
-    random = {{seed, ~seed}, {seed, seed}};
-  }
-  return random;
+  if (seed == 0) return random_value<Randomness>();
+  return {{seed, ~seed}, {seed, seed}};
 }
 
 template <typename... Cases>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "urma/providers/verbs/device.h"
 
-#include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
 
@@ -10,6 +9,7 @@
 #include <cstring>
 
 #include "urma/base/error.h"
+#include "urma/base/fd.h"
 #include "urma/base/guard.h"
 
 namespace urma::verbs {
@@ -113,13 +113,6 @@ ContextHandle open_by_name(const Api* api, const DeviceInfo& info) {
   return {api, context};
 }
 
-void make_nonblocking(int fd) {
-  const int flags = ::fcntl(fd, F_GETFL);
-  if (flags < 0 || ::fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0) {
-    fail_errno(URMA_FAIL, "preparing the events of an RDMA device");
-  }
-}
-
 // Nothing if the event is not one of a queue.
 std::optional<QueueListener*> listener_of(const ibv_async_event& event) {
   switch (event.event_type) {
@@ -163,7 +156,9 @@ Device::Device(const Api* api, Service* service, const DeviceInfo& info)
     : api_(api), service_(service), info_(info), context_(open_by_name(api, info)) {
   pd_ = PdHandle(api_, api_->alloc_pd(context_.get()));
   if (!pd_) fail_device(info_, "making a protection domain of " + info_.ibdev, errno);
-  make_nonblocking(context_->async_fd);
+  if (!make_nonblocking(context_->async_fd)) {
+    fail_errno(URMA_FAIL, "preparing the events of an RDMA device");
+  }
   service_->run([this] {
     service_->watch(context_->async_fd, EPOLLIN, [this](uint32_t) { read_events(); });
   });
