@@ -31,6 +31,12 @@ bool same_eid(const urma_eid_t& a, const urma_eid_t& b) {
   return std::memcmp(a.raw, b.raw, sizeof(a.raw)) == 0;
 }
 
+std::string hex_of(const urma_eid_t& eid) {
+  std::string text;
+  for (const uint8_t byte : eid.raw) text += urma::format("{:02x}", byte);
+  return text;
+}
+
 // FNV-1a, folded to the width.
 Mac mac_of(const urma_eid_t& eid) {
   uint64_t hash = 0xcbf29ce484222325;

@@ -3,13 +3,13 @@
 
 #include <arpa/inet.h>
 #include <linux/errqueue.h>
-#include <sys/un.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 
 #include "urma/base/error.h"
+#include "urma/base/held_name.h"
 #include "urma/base/log.h"
 #include "urma/base/own_fd.h"
 
@@ -104,31 +104,6 @@ class UdpSocket final : public DatagramSocket {
   const NetAddress local_;
   const uint32_t netdev_;
 };
-
-// The first byte stays 0: that is the abstract namespace.
-class AbstractAddress {
- public:
-  explicit AbstractAddress(const std::string& name)
-      : length_(static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size())) {
-    if (name.size() >= sizeof(address_.sun_path)) {
-      fail(URMA_EINVAL, "the name {} is too long", name);
-    }
-    address_.sun_family = AF_UNIX;
-    std::memcpy(address_.sun_path + 1, name.data(), name.size());
-  }
-  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&address_); }
-  socklen_t length() const { return length_; }
-
- private:
-  sockaddr_un address_ = {};
-  const socklen_t length_;
-};
-
-OwnFd abstract_socket() {
-  OwnFd fd(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  if (!fd.valid()) fail_errno(URMA_FAIL, "making a socket that holds an id");
-  return fd;
-}
 
 void set_option(int fd, int level, int name, int value) {
   if (::setsockopt(fd, level, name, &value, sizeof(value)) != 0) {
@@ -235,23 +210,9 @@ std::string UdpNetwork::full_name(const std::string& name) const {
 }
 
 std::shared_ptr<void> UdpNetwork::claim(const std::string& name) {
-  const AbstractAddress address(full_name(name));
-  auto fd = std::make_shared<OwnFd>(abstract_socket());
-  if (::bind(fd->get(), address.get(), address.length()) != 0) {
-    if (errno == EADDRINUSE) return nullptr;
-    fail_errno(URMA_FAIL, urma::format("holding the name {}", full_name(name)));
-  }
-  return fd;
+  return hold_name(full_name(name));
 }
 
-bool UdpNetwork::is_claimed(const std::string& name) {
-  const AbstractAddress address(full_name(name));
-  const OwnFd fd = abstract_socket();
-  if (::connect(fd.get(), address.get(), address.length()) == 0) return true;
-  if (errno == ECONNREFUSED) return false;
-  // A socket connected elsewhere holds it.
-  if (errno == EPERM) return true;
-  fail_errno(URMA_FAIL, urma::format("looking for the name {}", full_name(name)));
-}
+bool UdpNetwork::is_claimed(const std::string& name) { return is_name_held(full_name(name)); }
 
 }  // namespace urma::verbs

@@ -87,8 +87,7 @@ class UdpNetwork final : public DatagramNetwork {
   // `netdev` is the scope of link-local addresses: the index of the device's network interface.
   UdpNetwork(const Api* api, uint32_t netdev) : api_(api), netdev_(netdev) {}
   std::unique_ptr<DatagramSocket> open(const NetAddress& local) override;
-  // By a socket in the abstract namespace: it belongs to the network namespace, as addresses do,
-  // and goes with the process.
+  // See hold_name().
   std::shared_ptr<void> claim(const std::string& name) override;
   bool is_claimed(const std::string& name) override;
 

@@ -20,7 +20,6 @@ namespace {
 
 // How long an ended receiver may take to say so, and how many messages it has received.
 constexpr uint64_t kLastWordNs = 500'000'000;
-constexpr uint32_t kMaxTokens = 65535;
 
 PortAddress address_at(const Device& device, uint32_t eid_index) {
   const urma_eid_t& eid = device.info().eids[eid_index].eid;
@@ -51,7 +50,6 @@ Transport::Transport(std::shared_ptr<Device> device, Service* service,
       config_(config),
       host_ids_(service),
       ids_(&host_ids_, config.nonce),
-      tokens_(kMaxTokens),
       network_(&device_->api(), address_at(*device_, config.eid_index).netdev),
       connections_(service, config.most_senders),
       registrations_(device_.get(), &segments()),
@@ -82,7 +80,7 @@ Transport::Transport(std::shared_ptr<Device> device, Service* service,
     }
   });
   port_ = control_->port();
-  host_ids_.start(control_.get());
+  host_ids_.start(&control_->names());
 }
 
 // Before any call can come.
@@ -143,30 +141,6 @@ Transport::~Transport() {
   // Run what was posted meanwhile before anything it refers to goes.
   service().run([this] { cancel_timers(); });
   service().run([] {});
-}
-
-uint32_t Transport::take_id(IdKind kind, uint32_t eid_index, uint32_t chosen) {
-  if (kind == IdKind::kToken) {
-    const auto index = tokens_.take();
-    if (!index) fail(URMA_ENOMEM, "all {} token ids of the context are in use", kMaxTokens);
-    return uint32_t{port_} << 16 | *index;
-  }
-  if (chosen != 0) {
-    ids_.choose(kind, eid_index, chosen);
-    return chosen;
-  }
-  const auto id = ids_.take(kind);
-  if (!id) {
-    fail(URMA_ENOMEM,
-         "all {} ids of an EID are taken by the processes of this machine; delete some objects",
-         kClaimableIds);
-  }
-  return *id;
-}
-
-void Transport::free_id(IdKind kind, uint32_t eid_index, uint32_t id) {
-  if (kind != IdKind::kToken) return ids_.give_back(kind, eid_index, id);
-  tokens_.give_back(id & 0xffff);
 }
 
 std::unique_ptr<urma::Sender> Transport::make_sender(const urma_jfs_cfg_t& cfg,
