@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -18,6 +19,7 @@
 #include "jetty/faults.h"
 #include "jetty/groups.h"
 #include "jetty/listing.h"
+#include "jetty/peer_watches.h"
 #include "jetty/receiver.h"
 #include "jetty/remote.h"
 #include "segment/segment.h"
@@ -28,14 +30,6 @@ namespace urma {
 
 class EventChannel;
 class Sender;
-
-// Is told when the process that owns a remote queue is gone.
-class PeerWatcher {
- public:
-  virtual ~PeerWatcher() = default;
-  // Service thread; `target` as it was given to watch_peer().
-  virtual void peer_gone(uint64_t target) = 0;
-};
 
 // A target, to be asked whether it exists and may be used.
 struct ProbeTarget {
@@ -116,15 +110,15 @@ class Transport : public ProgressDomain, public SegmentInspector {
   virtual void require_kind(const urma_jetty_id_t& /*id*/, urma_target_type_t /*type*/) {}
   // A hint: something will be sent to the target soon.
   virtual void connect_ahead(const RemoteQueue& target) = 0;
+  // The watches of the owners of queues; NULL: none is ever gone.
+  virtual PeerWatches* watches() { return nullptr; }
   // Watches the owner of (EID, id) for `watcher`, until it is gone or unwatch_peer(). Any thread;
   // `target` is only passed on.
-  virtual void watch_peer(PeerWatcher* watcher, IdKind kind, const urma_eid_t& eid, uint32_t id,
-                          uint64_t target) = 0;
-  // Returns when no call of the watcher is in progress. Call with no lock held that peer_gone()
-  // takes.
-  virtual void unwatch_peer(PeerWatcher* watcher) = 0;
-  // The same, only for what was given with `target`.
-  virtual void unwatch_peer(PeerWatcher* watcher, uint64_t target) = 0;
+  void watch_peer(PeerWatcher* watcher, IdKind kind, const urma_eid_t& eid, uint32_t id,
+                  uint64_t target);
+  // Returns when no call of the watcher is in progress; with a target, only what was given with it
+  // ends. Call with no lock held that peer_gone() takes.
+  void unwatch_peer(PeerWatcher* watcher, std::optional<uint64_t> target = std::nullopt);
   // The channel is about to end.
   virtual void forget_channel(EventChannel* /*channel*/) {}
 

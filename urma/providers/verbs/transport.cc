@@ -189,22 +189,6 @@ void Transport::connect_ahead(const RemoteQueue& target) {
   });
 }
 
-void Transport::watch_peer(PeerWatcher* watcher, IdKind kind, const urma_eid_t& eid, uint32_t id,
-                           uint64_t target) {
-  service().post([=, this, ended = ended()] {
-    if (*ended) return;
-    guarded(URMA_LOG_SITE, [&] { watches_.watch(watcher, kind, eid, id, target); });
-  });
-}
-
-void Transport::unwatch_peer(PeerWatcher* watcher) {
-  service().run([=, this] { watches_.unwatch(watcher); });
-}
-
-void Transport::unwatch_peer(PeerWatcher* watcher, uint64_t target) {
-  service().run([=, this] { watches_.unwatch(watcher, target); });
-}
-
 void Transport::list_connections(size_t most,
                                  std::vector<urma_ext_connection_t>* connections) const {
   const size_t first = connections->size();

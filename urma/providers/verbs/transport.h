@@ -45,7 +45,6 @@ class Transport final : public urma::Transport {
   Asking& asking() { return asking_; }
   // Of iWARP, else NULL.
   CmAcceptor* acceptor() { return acceptor_.get(); }
-  PeerWatches& watches() { return watches_; }
   Connections& connections() { return connections_; }
   IncomingList& incoming() { return incoming_; }
   const Device& device() const { return *device_; }
@@ -79,10 +78,7 @@ class Transport final : public urma::Transport {
                                   uint32_t access) override;
   void probe(const ProbeTarget& target, std::function<void(Answer)> answered) override;
   void connect_ahead(const RemoteQueue& target) override;
-  void watch_peer(PeerWatcher* watcher, IdKind kind, const urma_eid_t& eid, uint32_t id,
-                  uint64_t target) override;
-  void unwatch_peer(PeerWatcher* watcher) override;
-  void unwatch_peer(PeerWatcher* watcher, uint64_t target) override;
+  PeerWatches* watches() override { return &watches_; }
   void lose_connection(const RemoteQueue& target) override;
   void list_connections(size_t most,
                         std::vector<urma_ext_connection_t>* connections) const override;
